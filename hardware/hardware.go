@@ -1,0 +1,166 @@
+// Package hardware states facts about accelerators and clusters: what a device
+// of a named profile can do, and how many of them are joined in which way. It
+// knows nothing of tables.
+package hardware
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Profile is one kind of device, as the simulated device and the features of
+// the cost models see it. Bandwidths are in GB/s (10^9 bytes a second).
+//
+// The values are data-sheet figures but for HBMEfficiency, AllToAllLatencyUS,
+// IntraGBps and NICGBps, which were fitted to published measurements or, for
+// h100-80, h200, b200 and mi300x, extrapolated from them (docs/SIMULATED.md).
+type Profile struct {
+	// Name is the profile's key, such as "a100-80".
+	Name string
+	// Memory is the device's HBM (GDDR6 for rtx2080ti).
+	Memory unit.Bytes
+	// HBMGBps is the peak memory bandwidth; HBMEfficiency the share of it that
+	// a streaming kernel reaches, in (0, 1].
+	HBMGBps, HBMEfficiency float64
+	// L2 is the last-level cache and L2GBps its bandwidth.
+	L2     unit.Bytes
+	L2GBps float64
+	// SMs is the number of multiprocessors (compute units on AMD) and ClockGHz
+	// their sustained clock.
+	SMs      int
+	ClockGHz float64
+	// Granule is the smallest transfer from memory, in bytes.
+	Granule int
+	// AllToAllLatencyUS is the time of an all-to-all of nothing inside a host,
+	// in microseconds.
+	AllToAllLatencyUS float64
+	// IntraGBps is the bandwidth of a device to the others of its host, per
+	// direction.
+	IntraGBps float64
+	// NICGBps is a device's share of the network between hosts, per direction;
+	// 0 for a profile without one, which then allows a single host only.
+	NICGBps float64
+}
+
+// profiles lists the devices in the order of the table in docs/SIMULATED.md.
+var profiles = []Profile{
+	{"rtx2080ti", 11 * unit.GiB, 616, .90, unit.Bytes(5.5 * (1 << 20)), 2178, 68, 1.545, 32, 60, 5.5, 0},
+	{"v100-16", 16 * unit.GiB, 900, .907, 6 * unit.MiB, 2289, 80, 1.38, 32, 88, 58, 12.0},
+	{"v100-32", 32 * unit.GiB, 900, .907, 6 * unit.MiB, 2289, 80, 1.38, 32, 88, 58, 12.0},
+	{"a100-40", 40 * unit.GiB, 1555, .894, 40 * unit.MiB, 2271, 108, 1.41, 64, 45, 230, 23.5},
+	{"a100-80", 80 * unit.GiB, 2039, .894, 40 * unit.MiB, 2271, 108, 1.41, 64, 45, 230, 23.5},
+	{"h100-80", 80 * unit.GiB, 3350, .90, 50 * unit.MiB, 3455, 132, 1.755, 64, 40, 340, 48.5},
+	{"h200", 140 * unit.GiB, 4800, .896, 60 * unit.MiB, 3455, 132, 1.755, 64, 40, 340, 48.5},
+	{"b200", 180 * unit.GiB, 8000, .90, 126 * unit.MiB, 4083, 148, 1.85, 64, 40, 660, 48.5},
+	{"mi300x", 192 * unit.GiB, 5300, .81, 256 * unit.MiB, 9521, 304, 2.1, 64, 45, 300, 48.5},
+}
+
+// Profiles returns every known profile. The slice is the caller's.
+func Profiles() []Profile { return append([]Profile(nil), profiles...) }
+
+// Names returns the names of all profiles, in the order of Profiles.
+func Names() []string {
+	names := make([]string, len(profiles))
+	for i, p := range profiles {
+		names[i] = p.Name
+	}
+	return names
+}
+
+// ByName returns the profile of that name. The error lists the known names.
+func ByName(name string) (Profile, error) {
+	for _, p := range profiles {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	return Profile{}, fmt.Errorf("device profile %q is unknown: choose one of %s", name, strings.Join(Names(), ", "))
+}
+
+// DefaultReserveShare is the share of a device's memory that commands keep
+// free for the dense part of the model, activations and the allocator, where
+// the user states none. TorchRec's planner keeps the same share.
+const DefaultReserveShare = 0.15
+
+// MaxDevices is the largest cluster a Topology may have.
+const MaxDevices = 1 << 16
+
+// Topology is a cluster: equal devices, DevicesPerHost of them on each host.
+type Topology struct {
+	Profile Profile
+	// Devices is the number of devices, 1 to MaxDevices.
+	Devices int
+	// DevicesPerHost is how many devices share a host's fast links; 0 means
+	// all of them. The last host may hold fewer.
+	DevicesPerHost int
+	// Memory overrides the profile's memory per device; 0 keeps it.
+	Memory unit.Bytes
+	// ReserveShare is the share of a device's memory, in [0, 1), kept free of
+	// tables; ReserveFixed a part kept free on top of it, for example six times
+	// the dense parameters.
+	ReserveShare float64
+	ReserveFixed unit.Bytes
+}
+
+// PerHost returns the number of devices a full host holds, at most Devices.
+func (t Topology) PerHost() int {
+	if t.DevicesPerHost <= 0 || t.DevicesPerHost > t.Devices {
+		return t.Devices
+	}
+	return t.DevicesPerHost
+}
+
+// Hosts returns the number of hosts.
+func (t Topology) Hosts() int { return (t.Devices + t.PerHost() - 1) / t.PerHost() }
+
+// DeviceMemory returns the memory of one device.
+func (t Topology) DeviceMemory() unit.Bytes {
+	if t.Memory > 0 {
+		return t.Memory
+	}
+	return t.Profile.Memory
+}
+
+// Reserve returns the bytes of each device that tables may not use, rounded up.
+func (t Topology) Reserve() unit.Bytes {
+	return unit.Bytes(math.Ceil(t.ReserveShare*float64(t.DeviceMemory()))) + t.ReserveFixed
+}
+
+// Budget returns the bytes of each device that tables and their buffers may
+// use. It is never negative.
+func (t Topology) Budget() unit.Bytes { return max(0, t.DeviceMemory()-t.Reserve()) }
+
+// Problems lists what is wrong with the topology; empty means valid. Each line
+// names the field as the command line does and says what would be right.
+func (t Topology) Problems() []string {
+	var found []string
+	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	if t.Devices < 1 || t.Devices > MaxDevices {
+		add("devices: %d is not between 1 and %d", t.Devices, MaxDevices)
+	}
+	if t.DevicesPerHost < 0 {
+		add("devices per host: %d is negative", t.DevicesPerHost)
+	}
+	if t.Memory < 0 {
+		add("memory: %d bytes is negative", int64(t.Memory))
+	}
+	if !(t.ReserveShare >= 0 && t.ReserveShare < 1) {
+		add("reserve share: %v is not at least 0 and below 1", t.ReserveShare)
+	}
+	if t.ReserveFixed < 0 {
+		add("reserve fixed: %d bytes is negative", int64(t.ReserveFixed))
+	}
+	if t.Profile.Name == "" {
+		add("device profile: missing; choose one of %s", strings.Join(Names(), ", "))
+	}
+	if len(found) == 0 && t.Budget() == 0 {
+		add("reserve: %v of %v leave nothing for tables", t.Reserve(), t.DeviceMemory())
+	}
+	if len(found) == 0 && t.Hosts() > 1 && t.Profile.NICGBps == 0 {
+		add("devices per host: profile %q has no network between hosts, so all %d devices must be on one host", t.Profile.Name, t.Devices)
+	}
+	return found
+}

@@ -1,0 +1,112 @@
+// Package plan holds the outcome of planning: which shard lies on which device.
+// A Plan can be written as versioned JSON (format.go), proven against its
+// problem (Validate) and compared with another (Diff). How it was found, and
+// what its predicted times mean, it does not know: it carries them along.
+package plan
+
+import (
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Version is the version of the plan format this package writes. It reads only
+// versions it knows.
+const Version = 1
+
+// Kind is how a table is cut and placed, in TorchRec's words.
+type Kind string
+
+// The kinds. The planner produces TableWise and ColumnWise; the others have
+// their place in the format.
+const (
+	TableWise    Kind = "table_wise"
+	ColumnWise   Kind = "column_wise"
+	RowWise      Kind = "row_wise"
+	TableRowWise Kind = "table_row_wise"
+	Grid         Kind = "grid"
+	DataParallel Kind = "data_parallel"
+)
+
+// Tier is the memory a shard lies in.
+type Tier string
+
+// The tiers.
+const (
+	HBM  Tier = "hbm"
+	Host Tier = "host"
+)
+
+// Plan is a complete placement of a problem's tables.
+type Plan struct {
+	// Tables are the placed tables, in the problem's order, each with its shards
+	// in the order of their first column, then first row.
+	Tables []Table
+	// Devices has an entry for each device of the cluster.
+	Devices []Device
+	// Cluster is what the plan was made for.
+	Cluster Cluster
+	// Predicted is the predicted cost of the plan, the maximum over Devices.
+	Predicted  unit.Millis
+	Provenance Provenance
+}
+
+// Table is one placed table.
+type Table struct {
+	Name   string
+	Rows   int64
+	Dim    int
+	Kind   Kind
+	Shards []Shard
+}
+
+// Shard is one placed rectangle of a table.
+type Shard struct {
+	Rows, Columns problem.Range
+	// Device is the holder's number, from 0. A shard of a replicated
+	// (data-parallel) table lies on every device and has Device -1.
+	Device int
+	Tier   Tier
+}
+
+// Device is what the plan gives one device, and what that is predicted to cost.
+type Device struct {
+	// Shards is the number of shards and DimSum their pooled columns (a shard
+	// counts once for each feature that reads it).
+	Shards, DimSum int
+	Memory         problem.Memory
+	// The predicted times of a step, in the order they happen.
+	Forward, ForwardComm, BackwardComm, Backward unit.Millis
+}
+
+// Total returns the device's predicted time in a step.
+func (d Device) Total() unit.Millis {
+	return d.Forward + d.ForwardComm + d.BackwardComm + d.Backward
+}
+
+// Cluster names the topology and batch of a plan.
+type Cluster struct {
+	Profile        string
+	Devices        int
+	DevicesPerHost int
+	Batch          int
+	// DeviceMemory is the memory of a device and Reserve what tables may not use.
+	DeviceMemory, Reserve unit.Bytes
+	// WeightsOnly is true where only fp32 weights were counted as memory
+	// (problem.CountWeights).
+	WeightsOnly bool
+}
+
+// Provenance says where a plan comes from, enough to make it again.
+type Provenance struct {
+	// Tool and its version; Method and Seed of the search; Status it ended with.
+	Tool, Version, Method string
+	Seed                  uint64
+	Status                string
+	// Model is the id of the cost model and ModelSource where its samples came
+	// from: "simulated" or "measured".
+	Model, ModelSource string
+	// Input is the SHA-256 of the problem in canonical form (Digest), in hex.
+	Input string
+	// Warnings are the doubts about inputs or predictions that hold for this plan.
+	Warnings []string
+}

@@ -1,0 +1,125 @@
+package problem
+
+import (
+	"math"
+
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Memory of a device, line by line. With B the global batch, n the devices, a
+// shard of R rows and D columns read by F features with pooling L in total:
+//
+//	weights     R * D * bytes of the precision
+//	optimizer   Optimizer.StateBytes(R, D)
+//	outputs     B * F * D * 4              pooled vectors, fp32, before the all-to-all
+//	gradients   B * F * D * 4              the same coming back
+//	indices     ceil(B * L) * (8 + 24) + (B * F + 1) * 8 [+ ceil(B * L) * 4 if weighted]
+//	received    2 * ceil(B / n) * sum of F * D over ALL tables * 4   (n > 1)
+//	reserve     Topology.Reserve()
+//
+// indices holds the 64-bit row indices and bag offsets of the batch, and what
+// the exact backward needs to sort them: a (64-bit key, 32-bit bag) pair for
+// each lookup, twice, because a radix sort writes beside its input. received
+// is a device's share of everybody's pooled vectors and their gradients: it
+// does not depend on the placement.
+
+// Sizes of the buffers' elements, in bytes.
+const (
+	// IndexBytes is the size of a row index and of a bag offset.
+	IndexBytes = 8
+	// OutputBytes is the size of an element of a pooled vector or its gradient.
+	OutputBytes = 4
+
+	sortPairBytes = 2 * (8 + 4)
+	weightBytes   = 4
+)
+
+// Accounting says which bytes count against a device's budget.
+type Accounting uint8
+
+const (
+	// CountAll counts every line of Memory.
+	CountAll Accounting = iota
+	// CountWeights counts fp32 weights alone, as the NeuroShard paper and its
+	// prototype do. It is for comparing with them, not for running a plan.
+	CountWeights
+)
+
+// Memory is the bytes of one shard, or of all that a device holds.
+type Memory struct {
+	Weights   unit.Bytes `json:"weights_bytes"`
+	Optimizer unit.Bytes `json:"optimizer_bytes"`
+	Outputs   unit.Bytes `json:"outputs_bytes"`
+	Gradients unit.Bytes `json:"gradients_bytes"`
+	Indices   unit.Bytes `json:"indices_bytes"`
+	// Received and Reserve belong to a device, not to a shard.
+	Received unit.Bytes `json:"received_bytes"`
+	Reserve  unit.Bytes `json:"reserve_bytes"`
+}
+
+// Tables returns the bytes that the shards themselves take: everything but
+// Received and Reserve.
+func (m Memory) Tables() unit.Bytes {
+	return m.Weights + m.Optimizer + m.Outputs + m.Gradients + m.Indices
+}
+
+// Total returns the sum of all lines.
+func (m Memory) Total() unit.Bytes { return m.Tables() + m.Received + m.Reserve }
+
+// Add returns the line-wise sum of m and o.
+func (m Memory) Add(o Memory) Memory {
+	m.Weights += o.Weights
+	m.Optimizer += o.Optimizer
+	m.Outputs += o.Outputs
+	m.Gradients += o.Gradients
+	m.Indices += o.Indices
+	m.Received += o.Received
+	m.Reserve += o.Reserve
+	return m
+}
+
+// ShardMemory returns the bytes that shard s takes on its device. The problem
+// must be valid.
+func (p *Problem) ShardMemory(s Shard) Memory {
+	t := &p.Tables[s.Table]
+	rows, dim := s.Rows.Len(), int64(s.Dim())
+	if p.Accounting == CountWeights {
+		return Memory{Weights: unit.Bytes(rows * dim * FP32.Bytes())}
+	}
+	batch, features := int64(p.Batch), int64(len(t.Features))
+	lookups := int64(math.Ceil(float64(p.Batch) * t.PoolingFactor()))
+	m := Memory{
+		Weights:   unit.Bytes(rows * dim * t.Precision.Bytes()),
+		Optimizer: unit.Bytes(t.Optimizer.StateBytes(rows, int(dim))),
+		Outputs:   unit.Bytes(batch * features * dim * OutputBytes),
+		Gradients: unit.Bytes(batch * features * dim * OutputBytes),
+		Indices:   unit.Bytes(lookups*(IndexBytes+sortPairBytes) + (batch*features+1)*IndexBytes),
+	}
+	if t.Weighted {
+		m.Indices += unit.Bytes(lookups * weightBytes)
+	}
+	return m
+}
+
+// DeviceMemory returns the lines of a device that do not depend on what is
+// placed on it: Received and Reserve.
+func (p *Problem) DeviceMemory() Memory {
+	m := Memory{Reserve: p.Topology.Reserve()}
+	n := p.Topology.Devices
+	if p.Accounting == CountWeights || n == 1 {
+		return m
+	}
+	dims := int64(0)
+	for i := range p.Tables {
+		dims += int64(p.Tables[i].Dim) * int64(len(p.Tables[i].Features))
+	}
+	samples := int64((p.Batch + n - 1) / n)
+	m.Received = unit.Bytes(2 * samples * dims * OutputBytes)
+	return m
+}
+
+// ShardBudget returns the bytes of each device that shards may take: its
+// memory less DeviceMemory. It may be negative, and then nothing fits.
+func (p *Problem) ShardBudget() unit.Bytes {
+	return p.Topology.DeviceMemory() - p.DeviceMemory().Total()
+}

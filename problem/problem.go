@@ -1,0 +1,214 @@
+// Package problem states what is to be planned: embedding tables, the cluster
+// that holds them, and the constraints on where they may go; and it counts,
+// exactly, the bytes a shard takes on its device (memory.go).
+//
+// It says nothing of time: what is fast is package cost's guess, what fits is
+// arithmetic done here.
+package problem
+
+import (
+	"fmt"
+
+	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/hardware"
+)
+
+// The limits of a valid problem. They are far beyond anything published and
+// keep every sum of this package inside an int64.
+const (
+	MaxTables        = 1 << 20
+	MaxRows          = 1 << 40
+	MaxDim           = 1 << 14
+	MaxFeatures      = 1 << 12
+	MaxPoolingFactor = 1 << 20
+	MaxBatch         = 1 << 24
+	// ColumnGranule is what every shard's width is a multiple of: the fused
+	// kernels read rows four floats at a time.
+	ColumnGranule = 4
+)
+
+// Problem is one planning problem. It must not be modified once it is planned.
+type Problem struct {
+	Tables   []Table
+	Topology hardware.Topology
+	// Batch is the global batch: samples of one training step over all devices.
+	Batch int
+	// Accounting says which bytes count against a device's budget.
+	Accounting Accounting
+}
+
+// Table is one embedding table.
+type Table struct {
+	// Name is unique within the problem.
+	Name string
+	Rows int64
+	// Dim is the number of columns, a multiple of ColumnGranule.
+	Dim int
+	// Features lists the features that read the table, at least one. Each yields
+	// a pooled vector of its own.
+	Features []Feature
+	// Weighted is true where lookups carry a per-sample weight.
+	Weighted bool
+	// Access says how often a batch uses each row.
+	Access    access.Distribution
+	Precision Precision
+	Optimizer Optimizer
+	// Constraint limits where and how the table may be placed.
+	Constraint Constraint
+}
+
+// Feature is one sparse feature reading a table.
+type Feature struct {
+	Name string
+	// PoolingFactor is the mean number of lookups per sample, at least 0.
+	PoolingFactor float64
+}
+
+// Constraint limits one table's placement; the zero value allows everything.
+type Constraint struct {
+	// Devices lists the allowed devices; empty allows all. A pin is a list of one.
+	Devices []int
+	// Group names a co-location group: all tables of a group are placed, whole,
+	// on one device. Empty: none.
+	Group string
+	// NoSplit forbids splitting the table.
+	NoSplit bool
+	// MinWidth is the narrowest column slice allowed, a multiple of
+	// ColumnGranule; 0 means ColumnGranule.
+	MinWidth int
+}
+
+// PoolingFactor returns the lookups per sample of all features together.
+func (t *Table) PoolingFactor() float64 {
+	sum := 0.0
+	for _, f := range t.Features {
+		sum += f.PoolingFactor
+	}
+	return sum
+}
+
+// Counts returns what one batch of the given size does to the table.
+func (t *Table) Counts(batch int) access.Counts {
+	return t.Access.At(t.Rows, t.PoolingFactor(), batch)
+}
+
+// MinWidth returns the narrowest slice the table may be cut into. It is the
+// table's whole width where splitting is forbidden, by NoSplit or by a
+// co-location group.
+func (t *Table) MinWidth() int {
+	c := t.Constraint
+	if c.NoSplit || c.Group != "" {
+		return t.Dim
+	}
+	return min(t.Dim, max(ColumnGranule, c.MinWidth))
+}
+
+// Precision is the number format of a table's weights.
+type Precision uint8
+
+// The precisions.
+const (
+	FP32 Precision = iota
+	FP16
+	BF16
+)
+
+var precisionNames = []string{"fp32", "fp16", "bf16"}
+
+// String returns the precision's name as used in files.
+func (p Precision) String() string { return enumName(precisionNames, uint8(p), "Precision") }
+
+// Bytes returns the size of one weight.
+func (p Precision) Bytes() int64 {
+	if p == FP32 {
+		return 4
+	}
+	return 2
+}
+
+// ParsePrecision reads a precision's name.
+func ParsePrecision(s string) (Precision, error) {
+	i, err := parseEnum(precisionNames, s, "precision")
+	return Precision(i), err
+}
+
+// Optimizer is what updates a table's rows in the fused backward.
+type Optimizer uint8
+
+// The optimizers, by growing state.
+const (
+	SGD Optimizer = iota
+	RowwiseAdagrad
+	Adagrad
+	Adam
+)
+
+var optimizerNames = []string{"sgd", "rowwise_adagrad", "adagrad", "adam"}
+
+// String returns the optimizer's name as used in files.
+func (o Optimizer) String() string { return enumName(optimizerNames, uint8(o), "Optimizer") }
+
+// StateBytes returns the bytes of optimizer state of a shard of the given
+// shape. State is kept in fp32 whatever the weights' precision: none for SGD,
+// one number a row for row-wise Adagrad (each column slice keeps its own), one
+// an element for Adagrad, two an element for Adam.
+func (o Optimizer) StateBytes(rows int64, dim int) int64 {
+	switch o {
+	case RowwiseAdagrad:
+		return 4 * rows
+	case Adagrad:
+		return 4 * rows * int64(dim)
+	case Adam:
+		return 8 * rows * int64(dim)
+	}
+	return 0
+}
+
+// ParseOptimizer reads an optimizer's name.
+func ParseOptimizer(s string) (Optimizer, error) {
+	i, err := parseEnum(optimizerNames, s, "optimizer")
+	return Optimizer(i), err
+}
+
+func enumName(names []string, i uint8, kind string) string {
+	if int(i) < len(names) {
+		return names[i]
+	}
+	return fmt.Sprintf("%s(%d)", kind, i)
+}
+
+func parseEnum(names []string, s, kind string) (uint8, error) {
+	for i, name := range names {
+		if name == s {
+			return uint8(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%s %q is unknown: choose one of %v", kind, s, names)
+}
+
+// Range is the half-open interval [Start, End).
+type Range struct{ Start, End int64 }
+
+// Len returns the number of elements of the range.
+func (r Range) Len() int64 { return r.End - r.Start }
+
+// Shard is a rectangle of one table: some of its rows, some of its columns.
+type Shard struct {
+	// Table is an index into Problem.Tables.
+	Table int
+	// Rows and Columns are the part of the table the shard holds.
+	Rows, Columns Range
+}
+
+// Dim returns the shard's width in columns.
+func (s Shard) Dim() int { return int(s.Columns.Len()) }
+
+// Whole returns the shard that is all of table i.
+func (p *Problem) Whole(i int) Shard {
+	t := &p.Tables[i]
+	return Shard{Table: i, Rows: Range{0, t.Rows}, Columns: Range{0, int64(t.Dim)}}
+}
+
+// DimSum returns the pooled columns that a shard contributes to a sample: its
+// width once for each feature that reads it.
+func (p *Problem) DimSum(s Shard) int { return s.Dim() * len(p.Tables[s.Table].Features) }

@@ -1,0 +1,251 @@
+package problem
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/access"
+)
+
+// Fault is one thing wrong with a problem.
+type Fault struct {
+	// Table is the name of the table at fault, or its position ("#3") where it
+	// has none; empty for the problem as a whole.
+	Table string
+	// Message says what is wrong, with the offending value; Hint what to do.
+	Message, Hint string
+}
+
+// String prints the fault on one line, without the hint.
+func (f Fault) String() string {
+	if f.Table == "" {
+		return f.Message
+	}
+	return fmt.Sprintf("table %q: %s", f.Table, f.Message)
+}
+
+// Invalid is the error of a problem that breaks its rules: all faults at once.
+type Invalid struct{ Faults []Fault }
+
+// Error joins the faults, one a line.
+func (e *Invalid) Error() string {
+	lines := make([]string, len(e.Faults))
+	for i, f := range e.Faults {
+		lines[i] = f.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// maxTotalBytes bounds the bytes of all tables together, so that sums of any
+// subset stay inside an int64.
+const maxTotalBytes = 1 << 60
+
+// Validate returns nil or an *Invalid with every fault found.
+func (p *Problem) Validate() error {
+	v := validator{problem: p}
+	for _, message := range p.Topology.Problems() {
+		v.add("", "", "%s", message)
+	}
+	if p.Batch < 1 || p.Batch > MaxBatch {
+		v.add("", "the batch is the number of samples of a step over all devices", "batch: %d is not between 1 and %d", p.Batch, MaxBatch)
+	}
+	if len(p.Tables) == 0 || len(p.Tables) > MaxTables {
+		v.add("", "", "%d tables: a problem has 1 to %d", len(p.Tables), MaxTables)
+	}
+	v.tables()
+	if len(v.faults) == 0 {
+		v.total()
+		v.groups()
+	}
+	if len(v.faults) > 0 {
+		return &Invalid{v.faults}
+	}
+	return nil
+}
+
+type validator struct {
+	problem *Problem
+	faults  []Fault
+}
+
+func (v *validator) add(table, hint, format string, args ...any) {
+	v.faults = append(v.faults, Fault{table, fmt.Sprintf(format, args...), hint})
+}
+
+func (v *validator) tables() {
+	seen := make(map[string]int, len(v.problem.Tables))
+	for i := range v.problem.Tables {
+		t := &v.problem.Tables[i]
+		name := t.Name
+		if name == "" {
+			name = fmt.Sprintf("#%d", i)
+			v.add(name, "give every table a name of its own", "it has no name")
+		} else if first, ok := seen[name]; ok {
+			v.add(name, "give every table a name of its own", "the name is used twice, by tables #%d and #%d", first, i)
+		} else {
+			seen[name] = i
+		}
+		v.table(name, t)
+		v.constraint(name, t)
+	}
+}
+
+func (v *validator) table(name string, t *Table) {
+	if t.Rows < 1 || t.Rows > MaxRows {
+		v.add(name, "rows is the table's hash size", "rows: %d is not between 1 and %d", t.Rows, int64(MaxRows))
+	}
+	switch {
+	case t.Dim < 1 || t.Dim > MaxDim:
+		v.add(name, "dim is the table's number of columns", "dim: %d is not between %d and %d", t.Dim, ColumnGranule, MaxDim)
+	case t.Dim%ColumnGranule != 0:
+		v.add(name, fmt.Sprintf("pad the table to %d columns", (t.Dim/ColumnGranule+1)*ColumnGranule), "dim %d is not a multiple of %d", t.Dim, ColumnGranule)
+	}
+	if len(t.Features) == 0 || len(t.Features) > MaxFeatures {
+		v.add(name, "list the features that read the table", "%d features: a table is read by 1 to %d", len(t.Features), MaxFeatures)
+	}
+	for _, f := range t.Features {
+		if !(f.PoolingFactor >= 0 && f.PoolingFactor <= MaxPoolingFactor) {
+			v.add(name, "the pooling factor is the mean number of lookups per sample", "pooling factor: %v is not between 0 and %d", f.PoolingFactor, MaxPoolingFactor)
+		}
+	}
+	if int(t.Precision) >= len(precisionNames) {
+		v.add(name, "", "precision: unknown value %d", t.Precision)
+	}
+	if int(t.Optimizer) >= len(optimizerNames) {
+		v.add(name, "", "optimizer: unknown value %d", t.Optimizer)
+	}
+	v.access(name, t.Access)
+}
+
+func (v *validator) access(name string, d access.Distribution) {
+	switch d.Kind {
+	case access.Unstated, access.Uniform:
+	case access.Zipf:
+		if !(d.Exponent > 0 && d.Exponent <= 10) {
+			v.add(name, "published tables lie between 0.5 and 2", "zipf exponent: %v is not above 0 and at most 10", d.Exponent)
+		}
+	case access.Histogram:
+		sum := 0.0
+		for _, share := range d.Reuse {
+			if !(share >= 0 && share <= 1) {
+				v.add(name, "reuse holds the share of distinct rows in each use-count class", "reuse: share %v is not between 0 and 1", share)
+				return
+			}
+			sum += share
+		}
+		if math.Abs(sum-1) > 0.01 {
+			v.add(name, "reuse holds the share of distinct rows in each use-count class; the shares add up to 1", "reuse: the shares add up to %.4g", sum)
+		}
+		if d.Batch < 1 || d.Batch > MaxBatch {
+			v.add(name, "state the number of samples that the histogram was counted on", "reuse batch: %d is not between 1 and %d", d.Batch, MaxBatch)
+		}
+		if !(d.UniqueRows >= 0 && d.UniqueRows <= MaxRows) {
+			v.add(name, "", "unique rows: %v is not between 0 and %d", d.UniqueRows, int64(MaxRows))
+		}
+	default:
+		v.add(name, "", "access: unknown kind %d", d.Kind)
+	}
+}
+
+func (v *validator) constraint(name string, t *Table) {
+	c := t.Constraint
+	devices := v.problem.Topology.Devices
+	seen := map[int]bool{}
+	for _, d := range c.Devices {
+		if d < 0 || d >= devices {
+			v.add(name, "devices are numbered from 0", "allowed device %d does not exist: the cluster has %d devices", d, devices)
+		} else if seen[d] {
+			v.add(name, "", "allowed device %d is listed twice", d)
+		}
+		seen[d] = true
+	}
+	if c.MinWidth < 0 || c.MinWidth%ColumnGranule != 0 {
+		v.add(name, "", "minimum slice width %d is not a multiple of %d", c.MinWidth, ColumnGranule)
+	} else if c.MinWidth > t.Dim && t.Dim > 0 {
+		v.add(name, "", "minimum slice width %d is above the table's dim %d", c.MinWidth, t.Dim)
+	}
+}
+
+// total refuses a problem whose bytes could overflow a sum.
+func (v *validator) total() {
+	sum := 0.0
+	for i := range v.problem.Tables {
+		t := &v.problem.Tables[i]
+		// A slice repeats the table's index buffers: count them once for each.
+		slices := float64(t.Dim / ColumnGranule)
+		m := v.problem.ShardMemory(v.problem.Whole(i))
+		sum += float64(m.Weights) + float64(m.Outputs) + float64(m.Gradients) +
+			slices*(float64(m.Optimizer)+float64(m.Indices))
+	}
+	if sum > maxTotalBytes {
+		v.add("", "", "the tables and their buffers add up to %.3g bytes: more than the %.3g that can be planned", sum, float64(maxTotalBytes))
+	}
+}
+
+// groups refuses co-location groups whose tables share no allowed device.
+func (v *validator) groups() {
+	for _, g := range v.problem.Groups() {
+		if len(g.Tables) < 2 {
+			continue
+		}
+		if g.Devices != nil && len(g.Devices) == 0 {
+			names := make([]string, len(g.Tables))
+			for i, t := range g.Tables {
+				names[i] = v.problem.Tables[t].Name
+			}
+			v.add("", "widen the allowed devices of one of them, or take it out of the group",
+				"co-location group %q: its tables %s have no allowed device in common", v.problem.Tables[g.Tables[0]].Constraint.Group, strings.Join(names, ", "))
+		}
+	}
+}
+
+// Group is tables that are placed together: a co-location group, or one table.
+type Group struct {
+	// Tables are indices into Problem.Tables, ascending.
+	Tables []int
+	// Devices are the allowed devices, ascending; nil allows all.
+	Devices []int
+}
+
+// Groups partitions the tables into what is placed together, in the order of
+// each group's first table.
+func (p *Problem) Groups() []Group {
+	var groups []Group
+	index := map[string]int{}
+	for i := range p.Tables {
+		c := p.Tables[i].Constraint
+		var allowed []int
+		if len(c.Devices) > 0 {
+			allowed = slices.Clone(c.Devices)
+			slices.Sort(allowed)
+		}
+		at, ok := index[c.Group]
+		if c.Group == "" || !ok {
+			index[c.Group] = len(groups)
+			groups = append(groups, Group{Tables: []int{i}, Devices: allowed})
+			continue
+		}
+		groups[at].Tables = append(groups[at].Tables, i)
+		groups[at].Devices = intersect(groups[at].Devices, allowed)
+	}
+	return groups
+}
+
+// intersect returns the devices in both lists, nil standing for all devices.
+func intersect(a, b []int) []int {
+	if a == nil {
+		return b
+	}
+	if b == nil {
+		return a
+	}
+	common := []int{}
+	for _, d := range a {
+		if slices.Contains(b, d) {
+			common = append(common, d)
+		}
+	}
+	return common
+}
