@@ -1,0 +1,25 @@
+// Package f32 provides float32 kernels for small dense networks: a matrix
+// product, and the vector loops around it.
+//
+// Every kernel has a plain Go loop in generic.go, which is its meaning and its
+// test oracle. On amd64 processors with AVX2 and FMA, found at run time, an
+// assembly twin does the work; elsewhere, and under the build tag noasm, the
+// portable path does (gonum's Sgemm for products, the plain loops for the
+// rest). README.md lists the twins, the tricks and the measured gain.
+//
+// Matrices are row-major slices with a leading dimension: element (i, j) of a
+// matrix with leading dimension ld is at i*ld + j.
+//
+// Determinism: a kernel uses one goroutine's arithmetic only, in an order that
+// depends on nothing but the shapes. On the assembly path an element of a
+// product depends only on its own row, its own column and its old value, so a
+// row gives the same bytes in any batch. The portable path keeps the first
+// promise, not the second.
+//
+// Element-wise kernels give the same bytes on every path. Gemm, Packed.MulAdd
+// and Dot differ between paths by rounding: the assembly fuses multiply and
+// add, and sums in another order.
+//
+// Wrong lengths are a caller's bug and panic with the prefix "f32:". Nothing
+// here allocates but a Packed that grows.
+package f32

@@ -1,0 +1,24 @@
+package f32
+
+const fast = false
+
+// kernel is only called where fast is true.
+func kernel(rows, depth int, a *float32, strideRow, strideK int, b, c *float32, ldc int) {
+	panic("f32: no micro-kernel in this build")
+}
+
+func axpy(alpha float32, x, y []float32) { axpyGeneric(alpha, x, y) }
+
+func dot(x, y []float32) float32 { return dotGeneric(x, y) }
+
+func add(dst, src []float32) { addGeneric(dst, src) }
+
+func relu(x []float32) { reluGeneric(x) }
+
+func mask(grad, act []float32) { maskGeneric(grad, act) }
+
+func scaleMask(dst []float32, alpha float32, x, act []float32) {
+	scaleMaskGeneric(dst, alpha, x, act)
+}
+
+func adam(w, grad, m, v []float32, c *AdamStep) { adamGeneric(w, grad, m, v, c) }

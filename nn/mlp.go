@@ -1,0 +1,122 @@
+package nn
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/neuroshard/neuroshard/internal/f32"
+)
+
+// MLP is a stack of layers with biases, a ReLU between each two and none at the
+// end. Its tensors are named "0.weight", "0.bias", "2.weight" and so on, as in
+// PyTorch's Sequential(Linear, ReLU, Linear, ...). An MLP may be used by many
+// goroutines at a time, each with a workspace of its own, while nobody writes to
+// its weights.
+type MLP struct {
+	stack stack
+	flat  []float32
+}
+
+// NewMLP returns a net whose weights are zero. sizes holds the width of the
+// input, of each hidden layer, and of the output: at least two numbers, each
+// 1 to 16,384. It reports every one that is out of range.
+func NewMLP(sizes ...int) (*MLP, error) {
+	var problems []error
+	if len(sizes) < 2 {
+		problems = append(problems, fmt.Errorf("mlp: %d sizes: give those of the input and of the output at least", len(sizes)))
+	}
+	for i, size := range sizes {
+		if size < 1 || size > maxWidth {
+			problems = append(problems, fmt.Errorf("mlp: size %d is %d: use 1 to %d", i, size, maxWidth))
+		}
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	net := &MLP{}
+	for i, in := range sizes[:len(sizes)-1] {
+		net.stack.add(fmt.Sprint(2*i), in, sizes[i+1], true)
+	}
+	net.flat = make([]float32, net.stack.size)
+	return net, nil
+}
+
+// In is the width of the input.
+func (net *MLP) In() int { return net.stack.layers[0].in }
+
+// Out is the width of the output.
+func (net *MLP) Out() int { return net.stack.layers[len(net.stack.layers)-1].out }
+
+// Weights returns all weights, shared with the net, in the order of Params.
+func (net *MLP) Weights() []float32 { return net.flat }
+
+// Params returns the weights as named tensors, shared with the net.
+func (net *MLP) Params() []Tensor { return net.stack.named(net.flat) }
+
+// Named cuts a slice laid out like Weights, such as a gradient, into the
+// tensors of Params.
+func (net *MLP) Named(flat []float32) []Tensor { return net.stack.named(flat) }
+
+// Init draws the weights: He initialisation, zero biases. The same seed gives
+// the same weights.
+func (net *MLP) Init(seed uint64) { net.stack.initialise(net.flat, seed) }
+
+// MLPWorkspace is the memory that an MLP's methods work in, and what Forward
+// leaves for Backward. The zero value is ready; one goroutine uses it at a time.
+type MLPWorkspace struct {
+	pack      f32.Packed
+	act       [][]float32 // the input of each layer but the first, after the ReLU
+	dUp, dOwn []float32
+}
+
+// Forward predicts n rows: x is n x In, and out, n x Out, is overwritten.
+func (net *MLP) Forward(ws *MLPWorkspace, n int, x, out []float32) {
+	need("x", len(x), n*net.In())
+	need("out", len(out), n*net.Out())
+	layers := net.stack.layers
+	if len(ws.act) < len(layers)-1 {
+		ws.act = make([][]float32, len(layers)-1)
+	}
+	for i, l := range layers {
+		y := out
+		if i < len(layers)-1 {
+			ws.act[i] = grow(ws.act[i], n*l.out)
+			y = ws.act[i]
+		}
+		l.packForward(&ws.pack, net.flat)
+		l.forward(&ws.pack, net.flat, n, x, y)
+		if i < len(layers)-1 {
+			f32.ReLU(y)
+		}
+		x = y
+	}
+}
+
+// Backward adds to grad, which is laid out like Weights, the gradient of a loss
+// whose derivative by the outputs is dout (n x Out). It follows a Forward with
+// the same workspace, input and weights.
+func (net *MLP) Backward(ws *MLPWorkspace, n int, x, dout, grad []float32) {
+	need("x", len(x), n*net.In())
+	need("dout", len(dout), n*net.Out())
+	need("grad", len(grad), net.stack.size)
+	layers := net.stack.layers
+	if len(layers) > 1 && (len(ws.act) < len(layers)-1 || len(ws.act[0]) != n*layers[0].out) {
+		panic("nn: Backward does not follow a Forward with the same input")
+	}
+	dy := dout
+	for i := len(layers) - 1; i >= 0; i-- {
+		l := layers[i]
+		if i == 0 {
+			l.gradient(&ws.pack, grad, n, dy, x)
+			return
+		}
+		act := ws.act[i-1]
+		l.gradient(&ws.pack, grad, n, dy, act)
+		ws.dOwn = grow(ws.dOwn, n*l.in)
+		l.packBack(&ws.pack, net.flat)
+		l.back(&ws.pack, n, dy, ws.dOwn)
+		f32.Mask(ws.dOwn, act)
+		dy = ws.dOwn
+		ws.dUp, ws.dOwn = ws.dOwn, ws.dUp
+	}
+}

@@ -1,0 +1,169 @@
+// Package nn provides the two nets that cost models are made of: SetNet, which
+// maps a set of vectors to a few numbers, and MLP, a plain stack of layers.
+//
+// The usual way through: NewSetNet and Init make a net; NewSetTrainer makes a
+// trainer; its Step, called once per minibatch with a loss of the caller's,
+// computes the gradient on several goroutines and lets Adam move the weights;
+// Params names the weights for a file; Forward predicts.
+//
+//	net, err := nn.NewSetNet(nn.SetConfig{In: 50, Hidden: 128, Embed: 32, Head: 64, Out: 2, Biases: true})
+//	net.Init(1)
+//	trainer := nn.NewSetTrainer(net, 16, runtime.NumCPU())
+//	adam := nn.NewAdam(1e-3)
+//	for ... {
+//		loss := trainer.Step(minibatch, adam, lossFunc)
+//	}
+//
+// All of a net's weights lie in one slice, Weights, and a gradient is a slice
+// of the same layout. Each layer's weight is [out][in], as PyTorch has it, and
+// its bias follows; Params and Named cut such a slice into named tensors.
+//
+// Same weights and input give the same bytes: the gradient of a minibatch is
+// summed over a fixed number of chunks in their order, whatever the number of
+// workers. Inputs must be finite; the package does not look for NaN.
+package nn
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/neuroshard/neuroshard/internal/f32"
+)
+
+// Tensor is a named view of some of a net's weights, or of their gradient.
+type Tensor struct {
+	Name  string    // as PyTorch names it, such as "table_mlp.0.weight"
+	Shape []int     // {out, in} for a weight, {out} for a bias
+	Data  []float32 // row-major; shared with the net, so writing to it changes the net
+}
+
+// tileRows is the number of rows that go through the layers at a time: their
+// activations stay in the second-level cache, and it is a multiple of the
+// micro-kernel's rows.
+const tileRows = 192
+
+// linear is one layer y = x W^T + b, as places in a flat slice of weights.
+type linear struct {
+	name    string
+	in, out int
+	weight  int // offset of the weight, out x in
+	bias    int // offset of the bias, or -1 for none
+}
+
+// stack lays out layers one after the other and returns the total length.
+type stack struct {
+	layers []linear
+	size   int
+}
+
+func (s *stack) add(name string, in, out int, bias bool) linear {
+	l := linear{name: name, in: in, out: out, weight: s.size, bias: -1}
+	s.size += in * out
+	if bias {
+		l.bias = s.size
+		s.size += out
+	}
+	s.layers = append(s.layers, l)
+	return l
+}
+
+// named cuts a flat slice of weights or of a gradient into tensors.
+func (s *stack) named(flat []float32) []Tensor {
+	if len(flat) != s.size {
+		panic(fmt.Sprintf("nn: %d values for a net of %d weights", len(flat), s.size))
+	}
+	var tensors []Tensor
+	for _, l := range s.layers {
+		tensors = append(tensors, Tensor{l.name + ".weight", []int{l.out, l.in}, l.w(flat)})
+		if l.bias >= 0 {
+			tensors = append(tensors, Tensor{l.name + ".bias", []int{l.out}, l.b(flat)})
+		}
+	}
+	return tensors
+}
+
+// initialise draws weights from a normal distribution: deviation sqrt(2/in)
+// where a ReLU follows (He et al., arXiv:1502.01852, equation 10) and
+// sqrt(1/in) in the last layer, where none does. Biases are zero.
+func (s *stack) initialise(flat []float32, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 0x6e65745f696e6974))
+	for i, l := range s.layers {
+		gain := 2.0
+		if i == len(s.layers)-1 {
+			gain = 1
+		}
+		deviation := math.Sqrt(gain / float64(l.in))
+		for j := range l.w(flat) {
+			l.w(flat)[j] = float32(random.NormFloat64() * deviation)
+		}
+		if l.bias >= 0 {
+			clear(l.b(flat))
+		}
+	}
+}
+
+func (l linear) w(flat []float32) []float32 {
+	return flat[l.weight : l.weight+l.in*l.out : l.weight+l.in*l.out]
+}
+
+func (l linear) b(flat []float32) []float32 {
+	if l.bias < 0 {
+		return nil
+	}
+	return flat[l.bias : l.bias+l.out : l.bias+l.out]
+}
+
+// forward sets y to x W^T + b for n rows. p holds W^T, packed.
+func (l linear) forward(p *f32.Packed, flat []float32, n int, x, y []float32) {
+	y = y[:n*l.out]
+	if l.bias >= 0 {
+		f32.FillRows(y, l.b(flat))
+	} else {
+		clear(y)
+	}
+	p.MulAdd(false, n, x, l.in, y, l.out)
+}
+
+// packForward makes W^T ready for forward.
+func (l linear) packForward(p *f32.Packed, flat []float32) {
+	p.Pack(true, l.in, l.out, l.w(flat), l.in)
+}
+
+// packBack makes W ready for back.
+func (l linear) packBack(p *f32.Packed, flat []float32) {
+	p.Pack(false, l.out, l.in, l.w(flat), l.in)
+}
+
+// back sets dx to dy W for n rows. p holds W, packed.
+func (l linear) back(p *f32.Packed, n int, dy, dx []float32) {
+	dx = dx[:n*l.in]
+	clear(dx)
+	p.MulAdd(false, n, dy, l.out, dx, l.in)
+}
+
+// gradient adds dy^T x to the weight's gradient and the sum of dy's rows to the
+// bias's, over n rows. p is scratch.
+func (l linear) gradient(p *f32.Packed, grad []float32, n int, dy, x []float32) {
+	p.Pack(false, n, l.in, x, l.in)
+	p.MulAdd(true, l.out, dy, l.out, l.w(grad), l.in)
+	if l.bias >= 0 {
+		f32.SumRows(l.b(grad), dy[:n*l.out])
+	}
+}
+
+// grow returns a slice of length n, in s's memory if it is large enough. Its
+// content is undefined.
+func grow(s []float32, n int) []float32 {
+	if cap(s) < n {
+		return make([]float32, n)
+	}
+	return s[:n]
+}
+
+// need panics unless a slice has the length its caller promised.
+func need(what string, got, want int) {
+	if got != want {
+		panic(fmt.Sprintf("nn: %s holds %d values, want %d", what, got, want))
+	}
+}
