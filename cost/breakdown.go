@@ -1,0 +1,72 @@
+package cost
+
+import (
+	"math"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Device is the price of one device in a step.
+type Device struct {
+	// Forward and Backward are the fused lookups; ForwardComm contains the wait
+	// for the slowest device.
+	Forward, ForwardComm, BackwardComm, Backward unit.Millis
+}
+
+// Total returns the device's time in a step.
+func (d Device) Total() unit.Millis { return d.Forward + d.ForwardComm + d.BackwardComm + d.Backward }
+
+// Breakdown is the price of a whole plan.
+type Breakdown struct {
+	Devices []Device
+	// Cost is the largest Total, of the device Critical (the first, if several).
+	Cost     unit.Millis
+	Critical int
+}
+
+// NewBreakdown returns the breakdown of the given devices.
+func NewBreakdown(devices []Device) Breakdown {
+	b := Breakdown{Devices: devices, Cost: unit.Millis(math.Inf(-1))}
+	for i, d := range devices {
+		if d.Total() > b.Cost {
+			b.Cost, b.Critical = d.Total(), i
+		}
+	}
+	return b
+}
+
+// Price predicts a whole placement, shards listed by device, device by device.
+func (p *Pool) Price(shards [][]problem.Shard) Breakdown {
+	s := p.NewScorer()
+	for d, held := range shards {
+		for _, shard := range held {
+			s.Add(d, p.Item(shard.Table, shard.Dim()))
+		}
+	}
+	return s.Breakdown()
+}
+
+// Breakdown returns the price of the current placement, device by device.
+func (s *Scorer) Breakdown() Breakdown {
+	comm := &s.pool.model.comm
+	times := comm.times(s.pool.cluster, s.load(), &s.comm)
+	devices := make([]Device, len(s.devices))
+	latest := unit.Millis(0)
+	for i := range devices {
+		d := &devices[i]
+		for g := range s.devices[i].groups {
+			t := s.operation(g, &s.devices[i].groups[g], nil)
+			d.Forward += unit.Millis(t.forward)
+			d.Backward += unit.Millis(t.backward)
+		}
+		d.BackwardComm = unit.Millis(times.backward)
+		latest = max(latest, d.Forward+d.Backward+d.BackwardComm)
+	}
+	for i := range devices {
+		d := &devices[i]
+		wait := latest - (d.Forward + d.Backward + d.BackwardComm)
+		d.ForwardComm = wait + unit.Millis(times.forward+comm.pack(s.pool.cluster, s.devices[i].dimSum))
+	}
+	return NewBreakdown(devices)
+}

@@ -1,0 +1,197 @@
+package cost
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/internal/f32"
+	"github.com/neuroshard/neuroshard/modelfile"
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// The all-to-alls of one step. The wait for the slowest device is exact, since
+// it follows from the predicted compute; the collective itself is a closed
+// form with fitted constants, times exp of a small net of the cluster and the
+// load. With n devices, B samples, device r's pooled columns d_r and b bytes an
+// element:
+//
+//	sends     S_r = (n-1)/n B d_r b        receives  R_r = B/n (sum d - d_r) b
+//	M         max over r of max(S_r, R_r)
+//	one host  T = alpha + M / intra
+//	more      T = base + hop log2 n + max(M (1-f) / intra, M f / nic)
+//	forward   wait_r + T exp(residual) + 2 B d_r b / copy
+//	backward  T exp(residual) + 2 B/n sum d b / copy
+//
+// where f is the share of a device's peers that are on other hosts.
+
+// Cluster is what the all-to-alls of a plan are run on.
+type Cluster struct {
+	// Devices in all and on each full host.
+	Devices, PerHost int
+	// Batch is the global batch, in samples.
+	Batch int
+}
+
+func (c Cluster) hosts() int { return (c.Devices + c.PerHost - 1) / c.PerHost }
+
+// CommConstants are the closed form's six constants, fitted to samples.
+type CommConstants = modelfile.CommSpec
+
+// commModel predicts the all-to-alls.
+type commModel struct {
+	constants CommConstants
+	residual  []denseLayer
+}
+
+type denseLayer struct {
+	weight, bias []float32
+	in, out      int
+}
+
+// The names of the residual net's tensors, and its inputs' and outputs' number:
+// the outputs correct the forward and the backward collective.
+const (
+	TensorCommWeight = "comm.residual.%d.weight"
+	TensorCommBias   = "comm.residual.%d.bias"
+	// CommInputs is the length of CommFeatures.
+	CommInputs  = 6
+	commOutputs = 2
+	commLayers  = 3
+)
+
+func loadComm(file *modelfile.Model) (commModel, error) {
+	c := commModel{constants: file.Manifest.Comm}
+	k := c.constants
+	for _, v := range []float64{k.AlphaMS, k.IntraGBps, k.CopyGBps} {
+		if !(v > 0) || math.IsInf(v, 0) {
+			return c, fmt.Errorf("model %q: comm constants %+v: a latency or bandwidth is not positive", file.Manifest.ID, k)
+		}
+	}
+	widths := []int{CommInputs, k.Hidden, k.Hidden, commOutputs}
+	for i := range commLayers {
+		weight, err := file.Tensor(fmt.Sprintf(TensorCommWeight, i), widths[i+1], widths[i])
+		if err != nil {
+			return c, err
+		}
+		bias, err := file.Tensor(fmt.Sprintf(TensorCommBias, i), widths[i+1])
+		if err != nil {
+			return c, err
+		}
+		c.residual = append(c.residual, denseLayer{weight, bias, widths[i], widths[i+1]})
+	}
+	return c, nil
+}
+
+// CommLoad is what the placement makes of the all-to-alls: the largest, the
+// smallest and the sum of the devices' pooled columns.
+type CommLoad struct{ Max, Min, Sum int }
+
+// CommFeatures writes the inputs of the residual net into dst (length
+// CommInputs), all about one in size.
+func CommFeatures(dst []float32, c Cluster, l CommLoad) {
+	n := float64(c.Devices)
+	dst[0] = float32(math.Log2(n) / 10)
+	dst[1] = float32(math.Log2(float64(c.hosts())) / 7)
+	dst[2] = float32(math.Log2(float64(c.PerHost)) / 4)
+	dst[3] = float32(math.Log2(1+transfer(c, l)) / 30)
+	dst[4] = float32(math.Log2(float64(c.Batch)) / 17)
+	dst[5] = float32(float64(l.Max) * n / math.Max(1, float64(l.Sum)) / 4)
+}
+
+// transfer returns M: the bytes that the busiest device sends or receives.
+func transfer(c Cluster, l CommLoad) float64 {
+	n, batch := float64(c.Devices), float64(c.Batch)
+	sends := (n - 1) / n * batch * float64(l.Max)
+	receives := batch / n * float64(l.Sum-l.Min)
+	return problem.OutputBytes * math.Max(sends, receives)
+}
+
+// Collective returns the closed form's time of one all-to-all without wait and
+// copies, in ms.
+func Collective(k CommConstants, c Cluster, l CommLoad) float64 {
+	const bytesPerMS = 1e6 // of one GB/s
+	moved := transfer(c, l)
+	if c.hosts() == 1 {
+		return k.AlphaMS + moved/(k.IntraGBps*bytesPerMS)
+	}
+	n := float64(c.Devices)
+	f := (n - float64(c.PerHost)) / (n - 1)
+	return k.BaseMS + k.HopMS*math.Log2(n) +
+		math.Max(moved*(1-f)/(k.IntraGBps*bytesPerMS), moved*f/(k.NICGBps*bytesPerMS))
+}
+
+// commTimes are the collectives of one step with the copies that all devices
+// share: backward is every device's whole backward exchange, forward a device's
+// without its wait and its own packing (commPack).
+type commTimes struct{ forward, backward float64 }
+
+func (m *commModel) times(c Cluster, l CommLoad, work *commWork) commTimes {
+	if c.Devices == 1 {
+		return commTimes{}
+	}
+	CommFeatures(work.in[:], c, l)
+	residual := work.run(m.residual)
+	base := Collective(m.constants, c, l)
+	unpack := 2 * float64(c.Batch) / float64(c.Devices) * float64(l.Sum) * problem.OutputBytes / (m.constants.CopyGBps * 1e6)
+	return commTimes{
+		forward:  base * math.Exp(clamp(residual[0])),
+		backward: base*math.Exp(clamp(residual[1])) + unpack,
+	}
+}
+
+// clamp keeps a correction within a factor of e: beyond that, the closed form
+// is the better guess.
+func clamp(v float32) float64 { return math.Max(-1, math.Min(1, float64(v))) }
+
+// pack returns the time a device needs to pack and unpack its own pooled
+// columns in the forward exchange.
+func (m *commModel) pack(c Cluster, dimSum int) float64 {
+	if c.Devices == 1 {
+		return 0
+	}
+	return 2 * float64(c.Batch) * float64(dimSum) * problem.OutputBytes / (m.constants.CopyGBps * 1e6)
+}
+
+// commWork holds the activations of the residual net.
+type commWork struct {
+	in      [CommInputs]float32
+	a, b    []float32
+	results [commOutputs]float32
+}
+
+func (w *commWork) run(layers []denseLayer) [commOutputs]float32 {
+	in := w.in[:]
+	for i, l := range layers {
+		if cap(w.a) < l.out {
+			w.a = make([]float32, l.out)
+		}
+		out := w.a[:l.out]
+		for j := range out {
+			out[j] = l.bias[j] + f32.Dot(l.weight[j*l.in:][:l.in], in)
+		}
+		if i+1 < len(layers) {
+			f32.ReLU(out)
+		}
+		in = out
+		w.a, w.b = w.b, w.a
+	}
+	copy(w.results[:], in)
+	return w.results
+}
+
+// clusterOf returns the cluster and batch of a problem.
+func clusterOf(p *problem.Problem) Cluster {
+	return Cluster{Devices: p.Topology.Devices, PerHost: p.Topology.PerHost(), Batch: p.Batch}
+}
+
+// FitsProfile reports an error where the model's device is not the topology's.
+func (m *Model) FitsProfile(t hardware.Topology) error {
+	if t.Profile.Name != m.hardware.Name {
+		return fmt.Errorf("model %q predicts for %q, not for %q", m.manifest.ID, m.hardware.Name, t.Profile.Name)
+	}
+	if t.Hosts() > 1 && !(m.comm.constants.NICGBps > 0) {
+		return fmt.Errorf("model %q knows no network between hosts", m.manifest.ID)
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package cost
+
+import (
+	"math"
+
+	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/feature"
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// Pool is one problem under one model: what its tables do per batch, and the
+// embedding of every column slice asked for so far. The Scorers of a pool share
+// it.
+type Pool struct {
+	model      *Model
+	problem    *problem.Problem
+	operations []problem.Operation
+	tables     []poolTable
+	cluster    Cluster
+	// quantum is the size, in ms, of one unit of the integers that embeddings
+	// are rounded to.
+	quantum float64
+	items   []item
+	index   map[sliceKey]int
+	shared  map[contentKey]int // items of equal content share their vectors
+	work    workspace
+}
+
+type poolTable struct {
+	described feature.Table
+	// content is equal for tables that differ in name and constraints only.
+	content   int
+	operation int
+	features  int
+}
+
+// item is a column slice of a table: what a Scorer adds to a device.
+type item struct {
+	table     int
+	operation int
+	lanes     feature.Lanes
+	dimSum    int
+	// scale and head hold a value for each lane class from lanes on; those below
+	// stay empty, because an operation is never narrower than its widest slice.
+	scale [feature.LaneClasses]float64
+	head  [feature.LaneClasses][]int32
+}
+
+type sliceKey struct{ table, width int }
+
+type contentKey struct{ content, width int }
+
+// tableContent is what the price of a table depends on.
+type tableContent struct {
+	rows      int64
+	features  int
+	pooling   float64
+	access    access.Distribution
+	operation problem.Operation
+}
+
+// NewPool describes the problem's tables to the model. The problem must be
+// valid, and of the model's profile.
+func NewPool(m *Model, p *problem.Problem) (*Pool, error) {
+	if err := m.FitsProfile(p.Topology); err != nil {
+		return nil, err
+	}
+	pool := &Pool{
+		model: m, problem: p, cluster: clusterOf(p),
+		index: map[sliceKey]int{}, shared: map[contentKey]int{},
+	}
+	contents := map[tableContent]int{}
+	var described []feature.Table
+	operations := map[problem.Operation]int{}
+	for i := range p.Tables {
+		t := &p.Tables[i]
+		op := p.Operation(i)
+		at, ok := operations[op]
+		if !ok {
+			at = len(pool.operations)
+			operations[op] = at
+			pool.operations = append(pool.operations, op)
+		}
+		content := tableContent{t.Rows, len(t.Features), t.PoolingFactor(), t.Access, op}
+		c, ok := contents[content]
+		if !ok {
+			c = len(described)
+			contents[content] = c
+			described = append(described, feature.Describe(t.Rows, len(t.Features), t.Counts(p.Batch)))
+		}
+		pool.tables = append(pool.tables, poolTable{described[c], c, at, len(t.Features)})
+	}
+	pool.quantum = pool.chooseQuantum()
+	return pool, nil
+}
+
+// headroom is how many times the whole problem's summed embedding a single
+// device's sum may reach without overflow: slices repeat a table's lookups, 64
+// times at the very worst (256 columns in slices of four).
+const headroom = 64
+
+// chooseQuantum returns the power of two at which the integers of all tables on
+// one device still fit 31 bits.
+func (p *Pool) chooseQuantum() float64 {
+	largest := map[int]float64{}
+	total := 0.0
+	for i := range p.tables {
+		t := &p.tables[i]
+		size, ok := largest[t.content]
+		if !ok {
+			e := p.model.embed(p.operations[t.operation], t.described, p.problem.Tables[i].Dim, feature.Lanes32, &p.work)
+			for _, v := range e.head {
+				size = math.Max(size, math.Abs(v))
+			}
+			largest[t.content] = size
+		}
+		total += size
+	}
+	if total == 0 {
+		return 1
+	}
+	return math.Exp2(math.Ceil(math.Log2(total * headroom / (1 << 31))))
+}
+
+// Item returns the handle of a column slice of the table, of that width. It
+// must not be called while a Scorer of the pool is in use elsewhere.
+func (p *Pool) Item(table, width int) int {
+	key := sliceKey{table, width}
+	if i, ok := p.index[key]; ok {
+		return i
+	}
+	t := &p.tables[table]
+	op := p.operations[t.operation]
+	added := item{table: table, operation: t.operation, lanes: feature.LanesOf(width, op.Weighted), dimSum: width * t.features}
+	content := contentKey{t.content, width}
+	if twin, ok := p.shared[content]; ok {
+		added.scale, added.head = p.items[twin].scale, p.items[twin].head
+	} else {
+		for l := added.lanes; l < feature.LaneClasses; l++ {
+			e := p.model.embed(op, t.described, width, l, &p.work)
+			added.scale[l] = e.scale
+			added.head[l] = p.quantise(e.head)
+		}
+		p.shared[content] = len(p.items)
+	}
+	p.index[key] = len(p.items)
+	p.items = append(p.items, added)
+	return len(p.items) - 1
+}
+
+func (p *Pool) quantise(head []float64) []int32 {
+	out := make([]int32, len(head))
+	for i, v := range head {
+		out[i] = int32(math.Round(math.Max(-1<<30, math.Min(1<<30, v/p.quantum))))
+	}
+	return out
+}

@@ -1,0 +1,256 @@
+// Package experiment draws what to measure: pools of tables, groups of their
+// column slices under an operation, and all-to-alls. It runs nothing.
+//
+// The draws cover the domain that the cost models promise: 1 to 60 shards a
+// device, dims 4 to 256 in any mix, pooling factors to 300, batches of 512 to
+// 131,072, all optimizers and precisions, and 1 to 1,024 devices. The paper's
+// own draws (method of NeuroShard, section 3: 1 to 15 tables, dims of powers of
+// two, one batch, SGD, fp32) lie inside it.
+package experiment
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sort"
+
+	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/dataset"
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Domain bounds of the draws.
+const (
+	MaxShards        = 60
+	MaxDim           = 256
+	MaxPoolingFactor = 300
+	MinBatch         = 512
+	MaxBatch         = 131072
+	maxRowsLog10     = 9.7
+)
+
+// Compute returns a dataset of groups without times: tables tables, of which a
+// tenth each are kept for validation and test, and samples groups of minShards
+// to maxShards members, nine tenths of them for training.
+func Compute(seed uint64, tables, samples, minShards, maxShards int) *dataset.Compute {
+	set := &dataset.Compute{Provenance: dataset.Provenance{Seed: seed}}
+	draw := rand.New(rand.NewPCG(seed, 1))
+	set.Tables = make([]problem.Table, tables)
+	for i := range set.Tables {
+		set.Tables[i] = table(draw, fmt.Sprintf("t%d", i))
+	}
+	set.Samples = make([]dataset.Group, samples)
+	for i := range set.Samples {
+		set.Samples[i] = group(draw, splitOf(i), tables, minShards, maxShards)
+	}
+	return set
+}
+
+// splitOf gives each tenth sample to the test and the one before it to the
+// validation.
+func splitOf(i int) dataset.Split {
+	switch i % 10 {
+	case 9:
+		return dataset.Test
+	case 8:
+		return dataset.Validation
+	}
+	return dataset.Train
+}
+
+// tablesOf returns the range of tables that a split draws on.
+func tablesOf(split dataset.Split, tables int) (first, end int) {
+	train, validation := tables*8/10, tables*9/10
+	switch split {
+	case dataset.Train:
+		return 0, train
+	case dataset.Validation:
+		return train, validation
+	}
+	return validation, tables
+}
+
+// table draws one table: rows log-uniform over 10 to 5e9, a pooling factor of
+// one or log-normal to 300, mostly one feature.
+func table(draw *rand.Rand, name string) problem.Table {
+	rows := int64(math.Pow(10, 1+draw.Float64()*(maxRowsLog10-1)))
+	features := 1
+	if u := draw.Float64(); u < .05 {
+		features = 3 + draw.IntN(4)
+	} else if u < .2 {
+		features = 2
+	}
+	pooling := 1.0
+	if draw.Float64() > .25 {
+		pooling = min(MaxPoolingFactor, math.Exp(math.Log(8)+1.3*draw.NormFloat64()))
+		pooling = max(pooling, .05)
+	}
+	t := problem.Table{Name: name, Rows: rows, Dim: MaxDim}
+	for f := range features {
+		t.Features = append(t.Features, problem.Feature{Name: fmt.Sprintf("%s_f%d", name, f), PoolingFactor: pooling / float64(features)})
+	}
+	t.Access = distribution(draw, rows, pooling)
+	return t
+}
+
+// distribution draws how a table is accessed: Zipf, uniform, or a histogram
+// that is one of those at some batch with its classes disturbed.
+func distribution(draw *rand.Rand, rows int64, pooling float64) access.Distribution {
+	base := access.Distribution{Kind: access.Zipf, Exponent: .2 + 1.4*draw.Float64()}
+	if draw.Float64() < .15 {
+		base = access.Distribution{Kind: access.Uniform}
+	}
+	if draw.Float64() < .5 {
+		return base
+	}
+	batch := 1 << (11 + draw.IntN(7))
+	counts := base.At(rows, pooling, batch)
+	d := access.Distribution{Kind: access.Histogram, Batch: batch}
+	sum := 0.0
+	for j := range d.Reuse {
+		d.Reuse[j] = counts.Reuse[j] * math.Exp(.5*draw.NormFloat64())
+		sum += d.Reuse[j]
+	}
+	if !(sum > 0) {
+		return base
+	}
+	for j := range d.Reuse {
+		d.Reuse[j] /= sum
+	}
+	return d
+}
+
+// Batches returns the batch sizes that are drawn: four to an octave. The slice
+// is the caller's.
+func Batches() []int {
+	var batches []int
+	for i := 0; ; i++ {
+		b := int(math.Round(MinBatch * math.Pow(2, float64(i)/4)))
+		if b > MaxBatch {
+			return batches
+		}
+		batches = append(batches, b)
+	}
+}
+
+// Operation draws an operation of the domain.
+func operation(draw *rand.Rand) problem.Operation {
+	batches := Batches()
+	op := problem.Operation{
+		Batch:     batches[draw.IntN(len(batches))],
+		Optimizer: problem.Optimizer(draw.IntN(4)),
+		Weighted:  draw.Float64() < .15,
+	}
+	// The published data is all at 65,536 samples: a quarter of ours is, too.
+	if draw.Float64() < .25 {
+		op.Batch = 65536
+	}
+	if draw.Float64() < .35 {
+		op.Precision = problem.FP16
+	}
+	return op
+}
+
+// group draws the members of one operation. Dims are mixed in one of five
+// ways, since a fused kernel is as wide as its widest member: any multiples of
+// four, powers of two, all equal, all narrow, or mostly narrow beside few wide.
+func group(draw *rand.Rand, split dataset.Split, tables, minShards, maxShards int) dataset.Group {
+	g := dataset.Group{Split: split, Operation: operation(draw)}
+	first, end := tablesOf(split, tables)
+	count := minShards + draw.IntN(maxShards-minShards+1)
+	dim := dims(draw)
+	for range count {
+		g.Members = append(g.Members, dataset.Member{Table: int32(first + draw.IntN(end-first)), Dim: int32(dim())})
+	}
+	return g
+}
+
+func dims(draw *rand.Rand) func() int {
+	multiple := func(limit int) int { return problem.ColumnGranule * (1 + draw.IntN(limit/problem.ColumnGranule)) }
+	power := func(limit int) int {
+		return problem.ColumnGranule << draw.IntN(int(math.Log2(float64(limit/problem.ColumnGranule)))+1)
+	}
+	limit := []int{32, 64, 128, MaxDim}[draw.IntN(4)]
+	switch draw.IntN(5) {
+	case 0:
+		return func() int { return multiple(limit) }
+	case 1:
+		return func() int { return power(limit) }
+	case 2:
+		equal := power(MaxDim)
+		if draw.IntN(2) == 0 {
+			equal = multiple(MaxDim)
+		}
+		return func() int { return equal }
+	case 3:
+		return func() int { return power(32) }
+	}
+	return func() int {
+		if draw.Float64() < .15 {
+			return multiple(MaxDim)
+		}
+		return power(32)
+	}
+}
+
+// Comm returns all-to-alls without times on devices of the profile: 2 to 1,024
+// devices, on one host or many, dim sums from balanced to skewed and starts up
+// to 20 ms apart, as the paper draws them.
+func Comm(seed uint64, samples int, profile hardware.Profile) *dataset.Comm {
+	set := &dataset.Comm{Provenance: dataset.Provenance{Seed: seed, Profile: profile.Name}}
+	draw := rand.New(rand.NewPCG(seed, 2))
+	batches := Batches()
+	for i := range samples {
+		e := dataset.Exchange{Split: splitOf(i), Batch: batches[draw.IntN(len(batches))]}
+		e.Devices, e.DevicesPerHost = cluster(draw, profile)
+		e.DimSums = dimSums(draw, e.Devices)
+		e.Start = make([]unit.Millis, e.Devices)
+		earliest := unit.Millis(math.Inf(1))
+		for r := range e.Start {
+			e.Start[r] = unit.Millis(1 + 19*draw.Float64())
+			earliest = min(earliest, e.Start[r])
+		}
+		for r := range e.Start {
+			e.Start[r] -= earliest
+		}
+		set.Samples = append(set.Samples, e)
+	}
+	return set
+}
+
+func cluster(draw *rand.Rand, profile hardware.Profile) (devices, perHost int) {
+	perHost = []int{2, 4, 8, 8, 8, 16}[draw.IntN(6)]
+	if profile.NICGBps == 0 || draw.Float64() < .3 {
+		return 2 + draw.IntN(15), 16
+	}
+	hosts := int(math.Round(math.Pow(2, 1+6*draw.Float64())))
+	return min(1024, perHost*hosts), perHost
+}
+
+// dimSums deals 2.5 to 15 tables a device out, the widest first, each to the
+// device with the least so far or, with a probability drawn per sample, to any.
+func dimSums(draw *rand.Rand, devices int) []int {
+	sums := make([]int, devices)
+	tables := int(float64(devices) * (2.5 + 12.5*draw.Float64()))
+	careless := draw.Float64()
+	dim := dims(draw)
+	all := make([]int, tables)
+	for i := range all {
+		all[i] = dim()
+	}
+	sort.Sort(sort.Reverse(sort.IntSlice(all)))
+	for _, d := range all {
+		to := draw.IntN(devices)
+		if draw.Float64() >= careless {
+			for r := range sums {
+				if sums[r] < sums[to] {
+					to = r
+				}
+			}
+		}
+		sums[to] += d
+	}
+	return sums
+}
