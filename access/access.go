@@ -87,8 +87,51 @@ var classMeans = func() (means [Classes]float64) {
 	return means
 }()
 
-// At returns what a batch of the given size does to a table of rows rows and
-// the given lookups per sample.
+// Highest returns the highest use-count class that at least half a row is in,
+// or -1 where no class holds that much, as in a batch without lookups.
+func (c Counts) Highest() int {
+	for j := Classes - 1; j >= 0; j-- {
+		if c.Reuse[j]*c.Unique >= 0.5 {
+			return j
+		}
+	}
+	return -1
+}
+
+// MeanUse returns the uses of a distinct row that the shares of the classes
+// stand for: the sum of Reuse[j] * ClassMean(j). It differs from Lookups/Unique
+// by the width of the classes, and where the table has too few rows for its
+// histogram. It is 0 without lookups.
+func (c Counts) MeanUse() float64 { return meanUse(&c.Reuse) }
+
+func meanUse(reuse *[Classes]float64) float64 {
+	sum := 0.0
+	for j, share := range reuse {
+		sum += share * classMeans[j]
+	}
+	return sum
+}
+
+// At returns what a batch of the given size does to a table of rows rows that
+// is read pooling times a sample. Nothing is drawn: the counts are expected
+// values, so they are no integers, and equal inputs give equal results.
+//
+// A batch without lookups (rows < 1, pooling or batch not above 0) gives the
+// zero Counts. A Zipf exponent that is not above 0 means uniform draws.
 func (d Distribution) At(rows int64, pooling float64, batch int) Counts {
-	panic("access: not written yet")
+	if rows < 1 || batch < 1 || !(pooling > 0) {
+		return Counts{}
+	}
+	switch d.Kind {
+	case Histogram:
+		return d.histogram(float64(rows), pooling, batch)
+	case Uniform:
+		return uniform(float64(rows), pooling*float64(batch))
+	case Zipf:
+		if !(d.Exponent > 0) {
+			return uniform(float64(rows), pooling*float64(batch))
+		}
+		return zipf(float64(rows), d.Exponent, pooling*float64(batch))
+	}
+	return zipf(float64(rows), DefaultExponent, pooling*float64(batch))
 }
