@@ -37,13 +37,13 @@ func checkLocality(t reporter, seed uint64) {
 	if got.Tables != want.Tables {
 		t.Errorf("seed %d: got %d tables, want %d", seed, got.Tables, want.Tables)
 	}
-	close := func(what string, got, want float64) {
+	within := func(what string, got, want float64) {
 		if !(math.Abs(got/want-1) <= relativeTolerance) {
 			t.Errorf("seed %d: got %s %v, want %v within 10 %%", seed, what, got, want)
 		}
 	}
-	close("mean pooling factor", got.MeanPoolingFactor(), want.MeanPoolingFactor())
-	close("unique share", got.UniqueShare(), want.UniqueShare())
+	within("mean pooling factor", got.MeanPoolingFactor(), want.MeanPoolingFactor())
+	within("unique share", got.UniqueShare(), want.UniqueShare())
 	for j := range access.Classes {
 		if !(math.Abs(got.RowShare[j]-want.RowShare[j]) <= classTolerance) {
 			t.Errorf("seed %d, class %d: got row share %v, want %v", seed, j, got.RowShare[j], want.RowShare[j])

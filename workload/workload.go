@@ -113,8 +113,8 @@ func ByName(name string) (Workload, error) {
 			return w, nil
 		}
 	}
-	if close := near(name, Names()); len(close) > 0 {
-		return Workload{}, fmt.Errorf("workload %q is unknown: did you mean %s?", name, strings.Join(close, " or "))
+	if similar := near(name, Names()); len(similar) > 0 {
+		return Workload{}, fmt.Errorf("workload %q is unknown: did you mean %s?", name, strings.Join(similar, " or "))
 	}
 	return Workload{}, fmt.Errorf("workload %q is unknown: choose one of %s", name, strings.Join(Names(), ", "))
 }

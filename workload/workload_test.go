@@ -267,3 +267,17 @@ func TestEditDistance(t *testing.T) {
 		}
 	}
 }
+
+func FuzzByName(f *testing.F) {
+	for _, name := range append(Names(), "", "workload:", "HUGECTR", "\xff\x00", strings.Repeat("a", 100)) {
+		f.Add(name)
+	}
+	names := Names()
+	f.Fuzz(func(t *testing.T, name string) {
+		w, err := ByName(name)
+		known := slices.Contains(names, strings.TrimPrefix(name, Prefix))
+		if known != (err == nil) || known && w.Name != strings.TrimPrefix(name, Prefix) {
+			t.Errorf("ByName(%q): got %q, %v, want it found: %v", name, w.Name, err, known)
+		}
+	})
+}
