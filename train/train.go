@@ -1,0 +1,118 @@
+// Package train fits a cost model to a dataset: the pooled-set net of the fused
+// lookups, and the closed form and residual net of the all-to-alls. It judges
+// the result on tables it did not see, and returns a modelfile.
+//
+// Training is deterministic: the same dataset, options and build give the same
+// weights, whatever the number of workers.
+package train
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/neuroshard/neuroshard/dataset"
+	"github.com/neuroshard/neuroshard/feature"
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/modelfile"
+)
+
+// Options steer a training run. The zero value is what the shipped models are
+// made with.
+type Options struct {
+	// Epochs over the training groups (default 40), Batch groups a step (default
+	// 256) and the peak LearningRate of Adam (default 0.002).
+	Epochs, Batch int
+	LearningRate  float64
+	// Hidden, Embed and Head are the widths of the compute net (defaults 128, 32
+	// and 64, as in the NeuroShard paper).
+	Hidden, Embed, Head int
+	// Seed of the weights and of the order of the samples.
+	Seed uint64
+	// Workers is the number of goroutines (default: all processors). It does not
+	// change the result.
+	Workers int
+	// OnProgress, where not nil, is called after each epoch.
+	OnProgress func(Progress)
+}
+
+// Progress tells how far a run is.
+type Progress struct {
+	// Phase is "compute" or "comm".
+	Phase         string
+	Epoch, Epochs int
+	// Error is the mean relative error on the validation groups.
+	Error float64
+}
+
+func (o Options) withDefaults() Options {
+	set := func(v *int, value int) {
+		if *v <= 0 {
+			*v = value
+		}
+	}
+	set(&o.Epochs, 40)
+	set(&o.Batch, 256)
+	set(&o.Hidden, 128)
+	set(&o.Embed, 32)
+	set(&o.Head, 64)
+	set(&o.Workers, runtime.GOMAXPROCS(0))
+	if o.LearningRate <= 0 {
+		o.LearningRate = .002
+	}
+	return o
+}
+
+func (o Options) progress(p Progress) {
+	if o.OnProgress != nil {
+		o.OnProgress(p)
+	}
+}
+
+// Data is what a model is trained and judged on.
+type Data struct {
+	Compute *dataset.Compute
+	// Large holds groups larger than any of Compute's, for judging only. It may be
+	// nil.
+	Large *dataset.Compute
+	Comm  *dataset.Comm
+}
+
+// Fit trains a model for the profile and returns it, its card filled in, with a
+// report of its accuracy.
+func Fit(ctx context.Context, data Data, profile hardware.Profile, opt Options) (*modelfile.Model, *Report, error) {
+	opt = opt.withDefaults()
+	compute, err := fitCompute(ctx, data.Compute, profile, opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	comm, err := fitComm(ctx, data.Comm, profile, opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := &modelfile.Model{
+		Manifest: modelfile.Manifest{
+			Profile: profile.Name,
+			Source:  string(data.Compute.Provenance.Source),
+			Meter:   data.Compute.Provenance.Meter,
+			Compute: modelfile.ComputeSpec{
+				FeatureVersion: feature.Version, Features: feature.Names(), Scalars: feature.ScalarNames(),
+				Hidden: opt.Hidden, Embed: opt.Embed, Head: opt.Head,
+				LaunchForwardMS: compute.launch[0], LaunchBackwardMS: compute.launch[1],
+			},
+			Comm: comm.constants,
+			Card: modelfile.Card{
+				Seed: opt.Seed, Epochs: opt.Epochs,
+				ComputeSamples: len(data.Compute.Samples), CommSamples: len(data.Comm.Samples),
+			},
+		},
+		Tensors: append(compute.tensors(), comm.tensors()...),
+	}
+	report, err := Judge(m, data, opt.Workers)
+	if err != nil {
+		return nil, nil, err
+	}
+	m.Manifest.Card.Compute = report.Compute.All
+	m.Manifest.Card.Large = report.Large.All
+	m.Manifest.Card.Comm = report.Comm
+	return m, report, m.Seal()
+}
