@@ -1,0 +1,88 @@
+package search
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// The baselines place the pieces by one number each, the key, as the NeuroShard
+// paper compares with (its section 5): falling keys, each piece on the device
+// with the least sum of keys so far that has room. They see no predicted cost
+// and split nothing but what must be. One costs O(P D) for P pieces, D devices.
+
+// keys computes a baseline's key of one table slice.
+var keys = map[Method]func(rows, dims, pooling float64) float64{
+	Size:       func(rows, dims, _ float64) float64 { return rows * dims },
+	Dim:        func(_, dims, _ float64) float64 { return dims },
+	Lookup:     func(_, dims, pooling float64) float64 { return dims * pooling },
+	SizeLookup: func(rows, dims, pooling float64) float64 { return dims * pooling * math.Log10(rows) },
+}
+
+// baseline returns the device of each piece by index, none where there was no
+// room, and the first such piece or none.
+func (c *catalog) baseline(m Method, kinds []int32, seed uint64) (devices []int32, failed int32) {
+	if m == Random {
+		return c.random(kinds, seed)
+	}
+	key := make([]float64, len(kinds))
+	order := make([]int32, len(kinds))
+	for i, k := range kinds {
+		order[i] = int32(i)
+		for _, member := range c.kinds[k].members {
+			t := &c.problem.Tables[member.table]
+			key[i] += keys[m](float64(t.Rows), float64(member.width), t.PoolingFactor())
+		}
+	}
+	// Among equals the larger, then the later goes first, as in the prototype,
+	// which sorts upwards and takes from the end.
+	slices.SortFunc(order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(key[b], key[a]), cmp.Compare(c.kinds[kinds[b]].bytes, c.kinds[kinds[a]].bytes), cmp.Compare(b, a))
+	})
+	sum := make([]float64, len(c.all))
+	return c.fill(kinds, order, func(piece int32, used []int64, room []int32) int32 {
+		best := slices.MinFunc(room, func(a, b int32) int {
+			return cmp.Or(cmp.Compare(sum[a], sum[b]), cmp.Compare(used[a], used[b]))
+		})
+		sum[best] += key[piece]
+		return best
+	})
+}
+
+// random places the pieces in order, each on any device with room, all alike.
+func (c *catalog) random(kinds []int32, seed uint64) (devices []int32, failed int32) {
+	random := rand.New(rand.NewPCG(seed, 0x72616e646f6d))
+	order := make([]int32, len(kinds))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	return c.fill(kinds, order, func(_ int32, _ []int64, room []int32) int32 {
+		return room[random.IntN(len(room))]
+	})
+}
+
+// fill places the pieces in the given order on what choose picks from the
+// devices with room.
+func (c *catalog) fill(kinds, order []int32, choose func(piece int32, used []int64, room []int32) int32) (devices []int32, failed int32) {
+	devices, failed = make([]int32, len(kinds)), none
+	used := make([]int64, len(c.all))
+	room := make([]int32, 0, len(c.all))
+	for _, i := range order {
+		k := &c.kinds[kinds[i]]
+		room = room[:0]
+		for _, d := range c.allowed(k) {
+			if used[d]+k.bytes <= c.budget {
+				room = append(room, d)
+			}
+		}
+		devices[i] = none
+		if len(room) > 0 {
+			devices[i] = choose(i, used, room)
+			used[devices[i]] += k.bytes
+		} else if failed == none {
+			failed = i
+		}
+	}
+	return devices, failed
+}

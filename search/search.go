@@ -1,0 +1,186 @@
+// Package search finds the cheapest placement of a problem's tables that fits:
+// how tables are cut into column slices, and which device holds which slice.
+//
+// The steps, in order: what is too large for any device is cut (fit.go); an
+// inner search places the pieces of one set of column splits greedily, under a
+// grid of limits (greedy.go); an outer beam search chooses the splits
+// (beam.go). Costs come from a Scorer, implemented by package cost; bytes from
+// package problem, exactly. The entry point is Run.
+//
+// The method is NeuroShard's (Zha et al., MLSys 2023), with repairs; Method
+// Paper runs it as published. The baselines of its evaluation are here too
+// (baseline.go).
+package search
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// Method names a way to search.
+type Method string
+
+// The methods. Default is NeuroShard.
+const (
+	// NeuroShard is the paper's search with repairs: see beam.go. Its plan is
+	// never dearer, under the Scorer, than that of any baseline or of first fit,
+	// and it finds one whenever first fit by falling bytes does.
+	NeuroShard Method = "neuroshard"
+	// Paper is the search as published.
+	Paper Method = "paper"
+	// The baselines: greedy by rows times dim, dim, dim times pooling factor, and
+	// that times log10 rows; and random.
+	Size       Method = "size"
+	Dim        Method = "dim"
+	Lookup     Method = "lookup"
+	SizeLookup Method = "size-lookup"
+	Random     Method = "random"
+
+	Default = NeuroShard
+)
+
+// Methods returns all methods, the default first.
+func Methods() []Method { return append([]Method{NeuroShard, Paper}, Baselines()...) }
+
+// Baselines returns the methods that know no costs.
+func Baselines() []Method { return []Method{Size, Dim, Lookup, SizeLookup, Random} }
+
+// Options steer a search; the zero value works. Numbers must not be negative.
+type Options struct {
+	// Method defaults to NeuroShard.
+	Method Method
+	// Candidates is N, how many of the largest and how many of the dearest
+	// shards are tried for splitting in each step; 10 by default.
+	Candidates int
+	// Beam is K, how many sets of splits survive a step; 3 by default.
+	Beam int
+	// Steps is L, the number of steps, each of which splits once more; 10 by
+	// default.
+	Steps int
+	// Grid is M, the number of limits on dim sums, from 1 to 1.5 times their
+	// mean; 11 by default.
+	Grid int
+	// Seed is what method Random draws from.
+	Seed uint64
+	// Workers is the number of goroutines; GOMAXPROCS by default. It does not
+	// change the result.
+	Workers int
+	// MaxEvaluations limits the work, counted as in Stats.Evaluations. It may be
+	// passed by the share of one step. By default method NeuroShard derives one
+	// from the size of the problem, and the other methods have none.
+	MaxEvaluations int64
+	// OnEvent, if set, is called from the goroutine of Run as the search
+	// proceeds; the events are the same for any number of workers.
+	OnEvent func(Event)
+}
+
+// Event tells how far a search is.
+type Event struct {
+	// Phase is "start" while starting points are tried, then "beam".
+	Phase string
+	// Level counts the steps of the beam search, of at most Levels.
+	Level, Levels int
+	// Evaluations is the work so far, and Limit what it is limited to; 0: none.
+	Evaluations, Limit int64
+	// Best is the predicted cost of the best placement so far, in ms; +Inf while
+	// there is none.
+	Best float64
+}
+
+// Status says why a search ended.
+type Status string
+
+// The statuses. Each comes with a valid placement.
+const (
+	// Complete: all steps were done, or nothing was left to split.
+	Complete Status = "complete"
+	// OutOfBudget: MaxEvaluations ended the search or thinned it out.
+	OutOfBudget Status = "budget"
+	// Interrupted: the context ended first.
+	Interrupted Status = "interrupted"
+)
+
+// Stats counts the work of a search.
+type Stats struct {
+	// Evaluations counts pricings of one device's shards; scans of devices are
+	// counted too, many for one.
+	Evaluations int64
+	// Placements is the number of inner searches run, and of other placements
+	// priced.
+	Placements int
+	// States is the number of sets of splits tried; Duplicates those left out
+	// because they are permutations of others.
+	States, Duplicates int
+	// Levels is the number of steps the beam search took.
+	Levels int
+}
+
+// Result is what a search found.
+type Result struct {
+	// Shards is what each device holds, by table, then first column. The shards
+	// cover every table exactly.
+	Shards [][]problem.Shard
+	// Cost is the predicted cost in ms.
+	Cost   float64
+	Status Status
+	Stats  Stats
+}
+
+// Run searches for the cheapest placement of p, which must be valid and is not
+// modified. It fails with *Infeasible where the method finds no placement, and
+// with the context's error if that ends before there is one; later, the best
+// placement so far is returned, with status Interrupted.
+func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options) (Result, error) {
+	opt, err := opt.withDefaults()
+	if err != nil {
+		return Result{}, err
+	}
+	s := newSearcher(ctx, p, newScorer, opt)
+	switch opt.Method {
+	case NeuroShard:
+		err = s.neuroshard()
+	case Paper:
+		err = s.paper()
+	default:
+		err = s.baseline()
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Shards: s.catalog.shards(s.best), Cost: s.best.cost, Status: s.status, Stats: s.stats}, nil
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Method == "" {
+		o.Method = Default
+	}
+	if !slices.Contains(Methods(), o.Method) {
+		return o, fmt.Errorf("search method %q is unknown: choose one of %v", o.Method, Methods())
+	}
+	for _, f := range []struct {
+		name     string
+		value    *int
+		fallback int
+	}{
+		{"candidates", &o.Candidates, 10},
+		{"beam", &o.Beam, 3},
+		{"steps", &o.Steps, 10},
+		{"grid", &o.Grid, 11},
+		{"workers", &o.Workers, runtime.GOMAXPROCS(0)},
+	} {
+		if *f.value < 0 {
+			return o, fmt.Errorf("search option %s: %d is negative", f.name, *f.value)
+		}
+		if *f.value == 0 {
+			*f.value = f.fallback
+		}
+	}
+	if o.MaxEvaluations < 0 {
+		return o, fmt.Errorf("search option max evaluations: %d is negative", o.MaxEvaluations)
+	}
+	return o, nil
+}

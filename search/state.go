@@ -1,0 +1,312 @@
+package search
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// kind is something that is placed whole: a column slice of one table, or all
+// the tables of a co-location group. Two slices of a table that are equally
+// wide are of the same kind.
+type kind struct {
+	members []member
+	bytes   int64
+	// dims is the pooled columns: width times features, over the members.
+	dims int64
+	// widest is the width of the widest member.
+	widest int32
+	// devices are the allowed devices, ascending; nil allows all.
+	devices []int32
+	// left and right are the kinds of the two halves; none where it is not
+	// split yet, or cannot be.
+	left, right int32
+	// cost is the predicted time of the kind alone on a device, and priced says
+	// that it is known.
+	cost   float64
+	priced bool
+}
+
+type member struct{ table, width, item int }
+
+const none = -1
+
+// catalog holds the kinds of one problem. It grows only between parallel
+// phases; workers read it.
+type catalog struct {
+	problem *problem.Problem
+	// scorer prices kinds; nil where only bytes matter.
+	scorer Scorer
+	// all lists every device.
+	all []int32
+	// budget is the bytes of a device that shards may take.
+	budget int64
+	kinds  []kind
+	index  map[slice]int32
+}
+
+type slice struct{ table, width int }
+
+func newCatalog(p *problem.Problem, scorer Scorer) *catalog {
+	c := &catalog{
+		problem: p,
+		scorer:  scorer,
+		all:     make([]int32, p.Topology.Devices),
+		budget:  int64(p.ShardBudget()),
+		index:   make(map[slice]int32, len(p.Tables)),
+	}
+	for d := range c.all {
+		c.all[d] = int32(d)
+	}
+	if scorer != nil {
+		scorer.Reset()
+	}
+	return c
+}
+
+// whole returns the kinds of the unsplit problem, in the order of its groups.
+func (c *catalog) whole() []int32 {
+	groups := c.problem.Groups()
+	kinds := make([]int32, len(groups))
+	for i, g := range groups {
+		var devices []int32
+		for _, d := range g.Devices {
+			devices = append(devices, int32(d))
+		}
+		members := make([]member, len(g.Tables))
+		for j, t := range g.Tables {
+			members[j] = member{table: t, width: c.problem.Tables[t].Dim}
+		}
+		kinds[i] = c.add(members, devices)
+		if len(members) == 1 {
+			c.index[slice{members[0].table, members[0].width}] = kinds[i]
+		}
+	}
+	return kinds
+}
+
+// add registers a new kind.
+func (c *catalog) add(members []member, devices []int32) int32 {
+	k := kind{members: members, devices: devices, left: none, right: none}
+	for _, m := range members {
+		s := c.problem.Whole(m.table)
+		s.Columns.End = int64(m.width)
+		k.bytes += int64(c.problem.ShardMemory(s).Tables())
+		k.dims += int64(c.problem.DimSum(s))
+		k.widest = max(k.widest, int32(m.width))
+	}
+	c.kinds = append(c.kinds, k)
+	return int32(len(c.kinds) - 1)
+}
+
+// cut returns the widths of the two halves of kind k, granule-aligned and the
+// left one never narrower; ok is false where a half would be too narrow.
+func (c *catalog) cut(k int32) (left, right int, ok bool) {
+	members := c.kinds[k].members
+	if len(members) != 1 {
+		return 0, 0, false
+	}
+	const g = problem.ColumnGranule
+	width := members[0].width
+	left = (width/2 + g - 1) / g * g
+	right = width - left
+	return left, right, right > 0 && right >= c.problem.Tables[members[0].table].MinWidth()
+}
+
+// halves returns the kinds of the two halves of kind k, which can be cut.
+func (c *catalog) halves(k int32) (left, right int32) {
+	if c.kinds[k].left == none {
+		l, r, _ := c.cut(k)
+		c.kinds[k].left = c.slice(k, l)
+		c.kinds[k].right = c.slice(k, r)
+	}
+	return c.kinds[k].left, c.kinds[k].right
+}
+
+// slice returns the kind of that width of the only table of kind k.
+func (c *catalog) slice(k int32, width int) int32 {
+	key := slice{c.kinds[k].members[0].table, width}
+	id, ok := c.index[key]
+	if !ok {
+		id = c.add([]member{{table: key.table, width: width}}, c.kinds[k].devices)
+		c.index[key] = id
+	}
+	return id
+}
+
+// refine cuts every kind for which large holds into halves, and those again,
+// as far as they can be cut.
+func (c *catalog) refine(kinds []int32, large func(k int32) bool) []int32 {
+	refined := make([]int32, 0, len(kinds))
+	var visit func(k int32)
+	visit = func(k int32) {
+		if _, _, ok := c.cut(k); ok && large(k) {
+			left, right := c.halves(k)
+			visit(left)
+			visit(right)
+			return
+		}
+		refined = append(refined, k)
+	}
+	for _, k := range kinds {
+		visit(k)
+	}
+	return refined
+}
+
+// price returns the predicted time of kind k alone on a device. The catalog's
+// scorer must hold nothing.
+func (c *catalog) price(k int32) float64 {
+	known := &c.kinds[k]
+	if !known.priced {
+		for i := range known.members {
+			m := &known.members[i]
+			m.item = c.scorer.Item(m.table, m.width)
+			c.scorer.Add(0, m.item)
+		}
+		known.cost, known.priced = c.scorer.Compute(0), true
+		for _, m := range known.members {
+			c.scorer.Remove(0, m.item)
+		}
+	}
+	return known.cost
+}
+
+// allowed returns the devices that kind k may be placed on.
+func (c *catalog) allowed(k *kind) []int32 {
+	if k.devices != nil {
+		return k.devices
+	}
+	return c.all
+}
+
+// piece is one thing to place. Its index, unique in the state, names it in an
+// assignment; it also breaks ties as the prototype does: a split leaves the
+// left half at its index, the right half comes last.
+type piece struct{ kind, index int32 }
+
+// state is a set of column splits: the pieces that every table is in. It is
+// not modified once made.
+type state struct {
+	// pieces are in placement order: dearest first, among equals the highest
+	// index first.
+	pieces []piece
+	// dims is the sum of the pieces' pooled columns.
+	dims int64
+	// hash is the sum of the kinds' hashes: equal for the same pieces in any
+	// order. Two states in 2^64 share one by chance, and then one is not tried.
+	hash uint64
+}
+
+// newState prices the kinds and orders them.
+func (c *catalog) newState(kinds []int32) *state {
+	s := &state{pieces: make([]piece, len(kinds))}
+	for i, k := range kinds {
+		c.price(k)
+		s.pieces[i] = piece{k, int32(i)}
+		s.dims += c.kinds[k].dims
+		s.hash += mix(k)
+	}
+	slices.SortFunc(s.pieces, c.dearestFirst)
+	return s
+}
+
+// kinds returns the kinds of the pieces, by index.
+func (s *state) kinds() []int32 {
+	kinds := make([]int32, len(s.pieces))
+	for _, p := range s.pieces {
+		kinds[p.index] = p.kind
+	}
+	return kinds
+}
+
+// split returns s with the piece at position at, which can be cut, in halves.
+func (c *catalog) split(s *state, at int) *state {
+	old := s.pieces[at]
+	left, right := c.halves(old.kind)
+	c.price(left)
+	c.price(right)
+	child := &state{
+		pieces: make([]piece, 0, len(s.pieces)+1),
+		dims:   s.dims,
+		hash:   s.hash - mix(old.kind) + mix(left) + mix(right),
+	}
+	child.pieces = append(append(child.pieces, s.pieces[:at]...), s.pieces[at+1:]...)
+	for _, p := range []piece{{left, old.index}, {right, int32(len(s.pieces))}} {
+		i, _ := slices.BinarySearchFunc(child.pieces, p, c.dearestFirst)
+		child.pieces = slices.Insert(child.pieces, i, p)
+	}
+	return child
+}
+
+func (c *catalog) dearestFirst(a, b piece) int {
+	return cmp.Or(
+		cmp.Compare(c.kinds[b.kind].cost, c.kinds[a.kind].cost),
+		cmp.Compare(b.index, a.index),
+	)
+}
+
+func (c *catalog) largestFirst(a, b piece) int {
+	return cmp.Or(
+		cmp.Compare(c.kinds[b.kind].bytes, c.kinds[a.kind].bytes),
+		cmp.Compare(a.index, b.index),
+	)
+}
+
+// mix spreads a kind's number over 64 bits (the finaliser of SplitMix64, Steele
+// et al. 2014), so that sums of them tell multisets apart.
+func mix(k int32) uint64 {
+	z := (uint64(k) + 1) * 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// placement is a state with a device for each piece, by the piece's index, and
+// what that is predicted to cost.
+type placement struct {
+	state   *state
+	devices []int32
+	cost    float64
+}
+
+// shards returns what each device holds. The slices of a table take its
+// columns in the order of their devices, wider first.
+func (c *catalog) shards(p placement) [][]problem.Shard {
+	type placed struct {
+		member
+		device int32
+	}
+	var all []placed
+	for _, piece := range p.state.pieces {
+		for _, m := range c.kinds[piece.kind].members {
+			all = append(all, placed{m, p.devices[piece.index]})
+		}
+	}
+	slices.SortFunc(all, func(a, b placed) int {
+		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.device, b.device), cmp.Compare(b.width, a.width))
+	})
+	held := make([][]problem.Shard, len(c.all))
+	table, next := none, int64(0)
+	for _, s := range all {
+		if s.table != table {
+			table, next = s.table, 0
+		}
+		shard := c.problem.Whole(table)
+		shard.Columns = problem.Range{Start: next, End: next + int64(s.width)}
+		next = shard.Columns.End
+		held[s.device] = append(held[s.device], shard)
+	}
+	return held
+}
+
+// dimCap returns the pooled columns a device may hold under a threshold: that
+// many times the mean over the devices.
+func (c *catalog) dimCap(s *state, threshold float64) float64 {
+	if math.IsInf(threshold, 1) {
+		return threshold
+	}
+	return threshold * float64(s.dims) / float64(len(c.all))
+}
