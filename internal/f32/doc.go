@@ -23,3 +23,5 @@
 // Wrong lengths are a caller's bug and panic with the prefix "f32:". Nothing
 // here allocates but a Packed that grows.
 package f32
+
+//go:generate go -C gen run . -out ../twins_amd64.s -stubs ../stubs_amd64.go -pkg f32

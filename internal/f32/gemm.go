@@ -57,9 +57,6 @@ func (p *Packed) MulAdd(transA bool, m int, a []float32, lda int, c []float32, l
 		checkMatrix("A", m, p.k, a, lda)
 	}
 	checkMatrix("C", m, p.n, c, ldc)
-	if m == 0 || p.n == 0 || p.k == 0 {
-		return
-	}
 	if fast {
 		p.mulAdd(transA, m, a, lda, c, ldc)
 		return

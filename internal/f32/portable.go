@@ -8,6 +8,9 @@ import (
 // gemmPortable is the product where there is no assembly twin: gonum's Sgemm,
 // which measured faster than the plain loop (see README.md).
 func gemmPortable(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
+	if m == 0 || n == 0 || k == 0 {
+		return // gonum wants leading dimensions of at least 1
+	}
 	gonum.Implementation{}.Sgemm(transpose(transA), transpose(transB), m, n, k, 1, a, lda, b, ldb, 1, c, ldc)
 }
 

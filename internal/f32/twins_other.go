@@ -1,3 +1,5 @@
+//go:build !amd64 || noasm
+
 package f32
 
 const fast = false

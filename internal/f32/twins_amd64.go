@@ -1,0 +1,87 @@
+//go:build amd64 && !noasm
+
+package f32
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
+
+// fast says that this processor, and the operating system, can run the
+// assembly twins.
+var fast = cpu.X86.HasAVX2 && cpu.X86.HasFMA
+
+// kernel adds rows rows of A (1 to 6, depth elements each) times a packed panel
+// to 16 columns of C.
+func kernel(rows, depth int, a *float32, strideRow, strideK int, b, c *float32, ldc int) {
+	switch rows {
+	case 6:
+		kernel6(depth, a, strideRow, strideK, b, c, ldc)
+	case 5:
+		kernel5(depth, a, strideRow, strideK, b, c, ldc)
+	case 4:
+		kernel4(depth, a, strideRow, strideK, b, c, ldc)
+	case 3:
+		kernel3(depth, a, strideRow, strideK, b, c, ldc)
+	case 2:
+		kernel2(depth, a, strideRow, strideK, b, c, ldc)
+	default:
+		kernel1(depth, a, strideRow, strideK, b, c, ldc)
+	}
+}
+
+func axpy(alpha float32, x, y []float32) {
+	if fast {
+		axpyAVX2(alpha, x, y)
+		return
+	}
+	axpyGeneric(alpha, x, y)
+}
+
+func dot(x, y []float32) float32 {
+	if fast {
+		return dotAVX2(x, y)
+	}
+	return dotGeneric(x, y)
+}
+
+func add(dst, src []float32) {
+	if fast {
+		addAVX2(dst, src)
+		return
+	}
+	addGeneric(dst, src)
+}
+
+func relu(x []float32) {
+	if fast {
+		reluAVX2(x)
+		return
+	}
+	reluGeneric(x)
+}
+
+func mask(grad, act []float32) {
+	if fast {
+		maskAVX2(grad, act)
+		return
+	}
+	maskGeneric(grad, act)
+}
+
+func scaleMask(dst []float32, alpha float32, x, act []float32) {
+	if fast {
+		scaleMaskAVX2(dst, alpha, x, act)
+		return
+	}
+	scaleMaskGeneric(dst, alpha, x, act)
+}
+
+func adam(w, grad, m, v []float32, c *AdamStep) {
+	if fast {
+		adamAVX2(w, grad, m, v, (*[7]float32)(unsafe.Pointer(c)))
+		return
+	}
+	adamGeneric(w, grad, m, v, c)
+}
