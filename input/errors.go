@@ -1,0 +1,176 @@
+package input
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Error is one thing wrong with an input.
+type Error struct {
+	// File is the name of the file; empty for what no file states.
+	File string
+	// Line is the line in the file, from 1; 0: not known.
+	Line int
+	// Table is the name of the table at fault, or its position ("#3", from 0)
+	// where it has none; empty: the error is not about one table.
+	Table string
+	// Message says what is wrong, with the offending value.
+	Message string
+	// Hint says what to do about it; it may be empty.
+	Hint string
+}
+
+// String prints the error on one line, without the hint:
+//
+//	tables.json:12: table "user": dim 6 is not a multiple of 4
+func (e Error) String() string {
+	var b strings.Builder
+	if e.File != "" {
+		b.WriteString(e.File)
+		if e.Line > 0 {
+			fmt.Fprintf(&b, ":%d", e.Line)
+		}
+		b.WriteString(": ")
+	}
+	if e.Table != "" {
+		fmt.Fprintf(&b, "table %s: ", quote(e.Table))
+	}
+	b.WriteString(e.Message)
+	return b.String()
+}
+
+// The most errors that Errors keeps, and that its Error method prints.
+const (
+	maxKept    = 1000
+	maxPrinted = 50
+)
+
+// Errors is everything wrong with one or more inputs.
+type Errors struct {
+	// List holds the errors, file by file, in the order in which they were found.
+	List []Error
+	// More is the number of further errors that were only counted.
+	More int
+}
+
+// Error prints the errors, one a line, each followed by its hint in brackets.
+// After 50 lines it says how many more there are.
+func (e *Errors) Error() string {
+	var b strings.Builder
+	for i, one := range e.List {
+		if i == maxPrinted {
+			break
+		}
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(one.String())
+		if one.Hint != "" {
+			fmt.Fprintf(&b, " (%s)", one.Hint)
+		}
+	}
+	if more := len(e.List) - maxPrinted; more > 0 || e.More > 0 {
+		fmt.Fprintf(&b, "\nand %d more", max(0, more)+e.More)
+	}
+	return b.String()
+}
+
+// Join puts the errors of several inputs into one *Errors, in order; nil where
+// there are none. An error of another type becomes an entry without position.
+func Join(errs ...error) error {
+	all := &report{}
+	for _, err := range errs {
+		var list *Errors
+		switch {
+		case err == nil:
+		case errors.As(err, &list):
+			for _, e := range list.List {
+				all.put(e)
+			}
+			all.more += list.More
+		default:
+			all.put(Error{Message: err.Error()})
+		}
+	}
+	return all.err()
+}
+
+// report gathers the errors of one file.
+type report struct {
+	file string
+	list []Error
+	more int
+}
+
+func (r *report) add(line int, message, hint string) {
+	r.put(Error{File: r.file, Line: line, Message: message, Hint: hint})
+}
+
+func (r *report) put(e Error) {
+	if len(r.list) == maxKept {
+		r.more++
+		return
+	}
+	r.list = append(r.list, e)
+}
+
+// fatal adds the error that ended the reading of a file. Among more errors than
+// are printed it goes first, so that it is seen.
+func (r *report) fatal(line int, message, hint string) {
+	if len(r.list) < maxPrinted {
+		r.add(line, message, hint)
+		return
+	}
+	if len(r.list) == maxKept {
+		r.list = r.list[:maxKept-1]
+		r.more++
+	}
+	r.list = slices.Insert(r.list, 0, Error{File: r.file, Line: line, Message: message, Hint: hint})
+}
+
+// count returns how many errors there are.
+func (r *report) count() int { return len(r.list) + r.more }
+
+// name puts the table's name on the errors since there were from of them: a
+// table's name is known only once its object has been read.
+func (r *report) name(from int, table string) {
+	for i := from; i < len(r.list); i++ {
+		r.list[i].Table = table
+	}
+}
+
+func (r *report) tooBig(limit int64) {
+	r.add(0, fmt.Sprintf("the file is over %v", unit.Bytes(limit)), "split it into several files or leave out what is not needed")
+}
+
+// readError reports an error of the underlying reader.
+func (r *report) readError(line int, err error) {
+	if errors.Is(err, errTooBig) {
+		r.fatal(line, "the file is "+strings.TrimPrefix(err.Error(), errTooBig.Error()+": "), "split it into several files or leave out what is not needed")
+		return
+	}
+	r.fatal(line, "it cannot be read: "+err.Error(), "")
+}
+
+func (r *report) err() error {
+	if r.count() == 0 {
+		return nil
+	}
+	return &Errors{List: r.list, More: r.more}
+}
+
+// quote quotes s as Go does, and shortens what is too long to read.
+func quote(s string) string { return fmt.Sprintf("%q", clip(s)) }
+
+// clip shortens s to what fits a message.
+func clip(s string) string {
+	const most = 60
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}
