@@ -83,7 +83,7 @@ func Names() []string {
 		"log_lookups", "log_unique_rows", "log_lookups_per_unique", "log_occupancy",
 		"log_row_bytes", "granule_waste", "sector_waste", "lane_waste", "log_steps",
 		"log_working_set_per_l2", "log_lookup_bytes_per_l2", "log_gradient_bytes_per_l2",
-		"resident_share", "gradient_resident_share",
+		"resident_share", "miss_share", "gradient_resident_share",
 		"log_batch", "log_waves", "half_precision", "weighted",
 		"sgd", "rowwise_adagrad", "adagrad", "adam",
 		"lanes_8", "lanes_16", "lanes_32",
@@ -105,7 +105,7 @@ func itoa(j int) string {
 }
 
 // Width is the length of Vector: the number of Names.
-const Width = 39 + access.Classes
+const Width = 40 + access.Classes
 
 // Constants of the fused kernels. cyclesPerStep was fitted to published A100
 // rows, the others are byte counts read in FBGEMM's source (docs/SIMULATED.md).
@@ -143,7 +143,7 @@ func Vector(dst []float32, hw *hardware.Profile, op problem.Operation, t Table, 
 
 	resident := math.Min(1, l2/(unique*sector))
 	gradientResident := math.Min(1, l2/(bags*gradient))
-	misses := unique + (n-unique)*(1-resident)
+	misses := t.misses(l2 / sector)
 	metadata := (n + bags) * problem.IndexBytes
 	if op.Weighted {
 		metadata += 4 * n
@@ -183,6 +183,7 @@ func Vector(dst []float32, hw *hardware.Profile, op problem.Operation, t Table, 
 	put(math.Log(n * sector / l2))
 	put(math.Log(bags * gradient / l2))
 	put(resident)
+	put(misses / n)
 	put(gradientResident)
 	put(math.Log(float64(op.Batch)))
 	put(math.Log(waves(hw, op.Batch, lanes)))
@@ -208,6 +209,21 @@ func Vector(dst []float32, hw *hardware.Profile, op problem.Operation, t Table, 
 		put(share)
 	}
 	return scale
+}
+
+// misses returns the lookups that go to memory if a cache of the given number of
+// rows held the most used rows: each distinct row is read once, and a row that
+// is not held at every use.
+func (t *Table) misses(room float64) float64 {
+	counts := &t.Counts
+	missed := counts.Unique
+	for j := access.Classes - 1; j > 0; j-- {
+		rows := counts.Reuse[j] * counts.Unique
+		held := math.Min(rows, room)
+		room -= held
+		missed += (rows - held) * (access.ClassMean(j) - 1)
+	}
+	return math.Min(missed, counts.Lookups)
 }
 
 // waves returns how many tables the device works on at once: as many as fill

@@ -1,0 +1,180 @@
+// Package neuroshard plans how the embedding tables of a recommendation model
+// are split and placed over devices, so that the slowest device is as fast as
+// it can be.
+//
+// Plan is the whole line: tables and a cluster in, a validated plan out, found
+// by the pre-train-and-search method of NeuroShard (Zha et al., MLSys 2023) on a
+// cost model that ships with this package.
+//
+//	problem -> feature -> cost -> search -> plan
+package neuroshard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/pretrained"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/simulate"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Version is the version of this module. Releases set it when they are linked.
+var Version = "0.1.0-dev"
+
+// Options steer Plan. The zero value plans with the default method and the
+// pre-trained model of the topology's profile.
+type Options struct {
+	// Search steers the search: its method, seed, budget and events.
+	Search search.Options
+	// Model is the cost model to ask; nil takes the pre-trained one.
+	Model *cost.Model
+	// Baselines also plans with each baseline method, to compare with.
+	Baselines bool
+	// Warnings are doubts about the input, such as a table whose accesses are
+	// assumed. They become part of the plan.
+	Warnings []string
+}
+
+// Result is a plan and what is known of it.
+type Result struct {
+	Plan *plan.Plan
+	// Predicted is the model's price of the plan, device by device, and Simulated
+	// the simulated device's: the judge that the search did not ask.
+	Predicted, Simulated cost.Breakdown
+	Status               search.Status
+	Stats                search.Stats
+	// Baselines, if asked for, are in the order of search.Baselines.
+	Baselines []Baseline
+}
+
+// Baseline is what a simple method makes of the same problem.
+type Baseline struct {
+	Method search.Method
+	// Valid is false where the method found no plan that fits; the costs are 0
+	// then.
+	Valid bool
+	// Predicted and Simulated are the plan's costs under the model and on the
+	// simulated device.
+	Predicted, Simulated unit.Millis
+}
+
+// Plan finds a plan for the problem and proves it valid. It fails with
+// *problem.Invalid on a broken problem and with *search.Infeasible where
+// nothing fits. When ctx ends early, the best plan so far is returned with
+// status search.Interrupted, or ctx's error if there is none yet.
+func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	model, err := opt.model(p.Topology.Profile)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := cost.NewPool(model, p)
+	if err != nil {
+		return nil, err
+	}
+	scorers := func() search.Scorer { return pool.NewScorer() }
+	found, err := search.Run(ctx, p, scorers, opt.Search)
+	if err != nil {
+		return nil, err
+	}
+	judge := simulate.NewPricer(p)
+	result := &Result{Predicted: pool.Price(found.Shards), Status: found.Status, Stats: found.Stats}
+	if result.Simulated, err = Simulate(judge, found.Shards); err != nil {
+		return nil, err
+	}
+	result.Plan = describe(p, found, result.Predicted, model, opt)
+	if err := result.Plan.Validate(p); err != nil {
+		return nil, fmt.Errorf("the plan found is not valid, which is a bug of the planner: %w", err)
+	}
+	if opt.Baselines {
+		result.Baselines, err = baselines(ctx, p, pool, judge, opt.Search)
+	}
+	return result, err
+}
+
+func (o Options) model(profile hardware.Profile) (*cost.Model, error) {
+	if o.Model != nil {
+		return o.Model, nil
+	}
+	return pretrained.Model(profile.Name)
+}
+
+// describe makes a plan of the placement found: with predictions, provenance
+// and warnings.
+func describe(p *problem.Problem, found search.Result, predicted cost.Breakdown, model *cost.Model, opt Options) *plan.Plan {
+	pl := plan.New(p, found.Shards)
+	pl.Predicted = predicted.Cost
+	for i, d := range predicted.Devices {
+		pl.Devices[i].Forward, pl.Devices[i].ForwardComm = d.Forward, d.ForwardComm
+		pl.Devices[i].BackwardComm, pl.Devices[i].Backward = d.BackwardComm, d.Backward
+	}
+	method := opt.Search.Method
+	if method == "" {
+		method = search.Default
+	}
+	manifest := model.Manifest()
+	pl.Provenance = plan.Provenance{
+		Tool: "neuroshard", Version: Version, Method: string(method), Seed: opt.Search.Seed, Status: string(found.Status),
+		Model: manifest.ID, ModelSource: manifest.Source, Input: plan.Digest(p), Warnings: warnings(manifest.Source, found.Status, opt.Warnings),
+	}
+	return pl
+}
+
+// warnings joins the input's warnings with those that come from how the plan
+// was made.
+func warnings(source string, status search.Status, input []string) []string {
+	all := append([]string(nil), input...)
+	if source == string(plan.SourceSimulated) {
+		all = append(all, "times are predicted by a model trained on SIMULATED kernels, not on measured ones")
+	}
+	if status == search.Interrupted {
+		all = append(all, "the search was interrupted: this is the best plan found until then")
+	}
+	return all
+}
+
+// Simulate prices a placement, shards listed by device, on the simulated
+// device.
+func Simulate(judge *simulate.Pricer, shards [][]problem.Shard) (cost.Breakdown, error) {
+	priced, err := judge.Price(shards)
+	if err != nil {
+		return cost.Breakdown{}, err
+	}
+	devices := make([]cost.Device, len(priced.Devices))
+	for i, d := range priced.Devices {
+		devices[i] = cost.Device{Forward: d.Forward, ForwardComm: d.ForwardComm, BackwardComm: d.BackwardComm, Backward: d.Backward}
+	}
+	return cost.NewBreakdown(devices), nil
+}
+
+// baselines plans with each simple method. One that finds no plan is not an
+// error.
+func baselines(ctx context.Context, p *problem.Problem, pool *cost.Pool, judge *simulate.Pricer, opt search.Options) ([]Baseline, error) {
+	var all []Baseline
+	for _, method := range search.Baselines() {
+		opt.Method, opt.OnEvent = method, nil
+		found, err := search.Run(ctx, p, func() search.Scorer { return pool.NewScorer() }, opt)
+		var infeasible *search.Infeasible
+		if errors.As(err, &infeasible) || ctx.Err() != nil {
+			all = append(all, Baseline{Method: method})
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		simulated, err := Simulate(judge, found.Shards)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Baseline{method, true, pool.Price(found.Shards).Cost, simulated.Cost})
+	}
+	return all, nil
+}
