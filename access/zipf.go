@@ -32,7 +32,7 @@ import (
 // logarithm of the rank, by the midpoint form of Euler-Maclaurin's formula with
 // its first correction, in bands of 12 Gauss-Legendre points each. That costs
 // some dozen bands a bound whatever the number of rows, and agrees with the
-// full sum to some 1e-6 of a class (zipf_test.go).
+// full sum to some 1e-6 of a class (access_test.go).
 
 // uniform returns the counts of n draws from equally likely rows.
 func uniform(rows, n float64) Counts {

@@ -1,0 +1,563 @@
+package simulate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// cases.go reads operators and all-to-alls from a file and writes their times.
+//
+//	{"compute": [{"id": 0, "profile": "a100-80", "batch": 65536, "weight_bytes": 4,
+//	    "output_bytes": 4, "index_bytes": 8, "optimizer": "sgd", "weighted": false,
+//	    "subwarp": true, "launch_mode": "graph", "tables": [{"rows": 1000000, "dim": 64,
+//	      "pooling_factor": 12.5, "features": 1, "reuse": [17 shares] or null,
+//	      "unique_rows": 41000 or null}]}],
+//	 "comm": [{"id": 0, "profile": "a100-80", "ranks": 2, "ranks_per_node": 2,
+//	    "global_batch": 65536, "element_bytes": 4, "dim_sums": [512, 384], "start_ms": [0, 3.1]}]}
+//
+// Reuse null means uniform draws, unique_rows null or absent a number derived
+// from reuse. These may be left out: output_bytes (4), index_bytes (8), weighted
+// (false), launch_mode ("graph"), features (1), ranks_per_node (all),
+// element_bytes (4), start_ms (all at once). Members of other names, such as
+// expected values, are ignored.
+
+// MaxCasesBytes is the largest input RunCases reads.
+const MaxCasesBytes = 100 * unit.MB
+
+// Bounds of a case beyond those of package problem.
+const (
+	maxRanks  = hardware.MaxDevices
+	maxDimSum = 1 << 40
+	maxStart  = 1e12 // ms
+	// maxPooling allows every feature of a table its own most.
+	maxPooling = problem.MaxPoolingFactor * problem.MaxFeatures
+)
+
+// InvalidCases is the error of an input with wrong values: all of them at once,
+// each line naming its case.
+type InvalidCases struct{ Faults []string }
+
+// maxFaultLines bounds what Error prints.
+const maxFaultLines = 50
+
+// Error joins the faults, one a line; of very many the first ones.
+func (e *InvalidCases) Error() string {
+	if more := len(e.Faults) - maxFaultLines; more > 0 {
+		return strings.Join(e.Faults[:maxFaultLines], "\n") + fmt.Sprintf("\nand %d more", more)
+	}
+	return strings.Join(e.Faults, "\n")
+}
+
+// RunCases reads cases from r, prices them and writes the results to w, one JSON
+// object in the order of the input:
+//
+//	{"source": "simulated", "model_version": "1",
+//	 "compute": [{"id": ..., "forward_ms": ..., "backward_ms": ...}],
+//	 "comm": [{"id": ..., "forward_ms": [...], "backward_ms": [...]}]}
+//
+// Ids, numbers or strings, are written as they were read, times in full
+// precision. On any error nothing is written: *InvalidCases for wrong values.
+func RunCases(r io.Reader, w io.Writer) error {
+	results, err := run(&bounded{r, int64(MaxCasesBytes)})
+	if err != nil {
+		return err
+	}
+	line, err := json.Marshal(results)
+	if err != nil {
+		return fmt.Errorf("writing results: %w", err)
+	}
+	if _, err := w.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("writing results: %w", err)
+	}
+	return nil
+}
+
+// bounded reads at most left bytes and fails when there are more.
+type bounded struct {
+	from io.Reader
+	left int64
+}
+
+var errTooLong = fmt.Errorf("the cases are longer than %d bytes: split them into several files", int64(MaxCasesBytes))
+
+// Read reads on, and fails once the input has proved too long.
+func (b *bounded) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.from.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, errTooLong
+	}
+	return n, err
+}
+
+type results struct {
+	Source  string          `json:"source"`
+	Model   string          `json:"model_version"`
+	Compute []computeResult `json:"compute"`
+	Comm    []commResult    `json:"comm"`
+}
+
+type computeResult struct {
+	ID       json.RawMessage `json:"id"`
+	Forward  unit.Millis     `json:"forward_ms"`
+	Backward unit.Millis     `json:"backward_ms"`
+}
+
+type commResult struct {
+	ID       json.RawMessage `json:"id"`
+	Forward  []unit.Millis   `json:"forward_ms"`
+	Backward []unit.Millis   `json:"backward_ms"`
+}
+
+// run prices the cases it reads, one at a time.
+func run(r io.Reader) (results, error) {
+	in := json.NewDecoder(r)
+	out := results{Source: Source, Model: ModelVersion, Compute: []computeResult{}, Comm: []commResult{}}
+	var faults []string
+	err := readLists(in, func(list string, place int, raw json.RawMessage) error {
+		c := newCheck(list, place, raw)
+		if list == "compute" {
+			out.priceCompute(c, raw)
+		} else {
+			out.priceComm(c, raw)
+		}
+		if faults = append(faults, c.faults...); len(faults) > maxFaults {
+			return errTooManyFaults
+		}
+		return nil
+	})
+	if err != nil && err != errTooManyFaults {
+		return results{}, readError(err, in.InputOffset())
+	}
+	if len(faults) > 0 {
+		return results{}, &InvalidCases{faults}
+	}
+	return out, nil
+}
+
+func (out *results) priceCompute(c *check, raw json.RawMessage) {
+	op, device := c.compute(raw)
+	if len(c.faults) > 0 {
+		return
+	}
+	forward, backward := device.Compute(op)
+	c.finite(forward, backward)
+	out.Compute = append(out.Compute, computeResult{c.id, forward, backward})
+}
+
+func (out *results) priceComm(c *check, raw json.RawMessage) {
+	comm, device := c.comm(raw)
+	if len(c.faults) > 0 {
+		return
+	}
+	forward, backward, err := device.Comm(comm)
+	if err != nil {
+		c.add("%v", err)
+	}
+	c.finite(forward...)
+	c.finite(backward...)
+	out.Comm = append(out.Comm, commResult{c.id, forward, backward})
+}
+
+// maxFaults is how many faults are gathered before reading ends.
+const maxFaults = 1000
+
+var (
+	errTooManyFaults = errors.New("too many faults")
+	errNotCases      = errors.New(`give one JSON object of the form {"compute":[...],"comm":[...]}`)
+)
+
+// readLists calls each for every element of the two lists of cases.
+func readLists(in *json.Decoder, each func(list string, place int, raw json.RawMessage) error) error {
+	if t, err := in.Token(); err != nil {
+		return err
+	} else if t != json.Delim('{') {
+		return errNotCases
+	}
+	lists := 0
+	for in.More() {
+		name, err := in.Token()
+		if err != nil {
+			return err
+		}
+		if name != "compute" && name != "comm" {
+			var ignored json.RawMessage
+			if err := in.Decode(&ignored); err != nil {
+				return err
+			}
+			continue
+		}
+		lists++
+		if t, err := in.Token(); err != nil {
+			return err
+		} else if t != json.Delim('[') {
+			return errNotCases
+		}
+		for place := 0; in.More(); place++ {
+			var raw json.RawMessage
+			if err := in.Decode(&raw); err != nil {
+				return err
+			}
+			if err := each(name.(string), place, raw); err != nil {
+				return err
+			}
+		}
+		if _, err := in.Token(); err != nil {
+			return err
+		}
+	}
+	if _, err := in.Token(); err != nil {
+		return err
+	}
+	if _, err := in.Token(); err == nil {
+		return errNotCases
+	} else if err != io.EOF {
+		return err
+	}
+	if lists == 0 {
+		return errNotCases
+	}
+	return nil
+}
+
+// readError says what is wrong with an input that could not be read on.
+func readError(err error, offset int64) error {
+	var syntax *json.SyntaxError
+	switch {
+	case errors.Is(err, errTooLong):
+		return err
+	case errors.Is(err, errNotCases):
+		return fmt.Errorf("the cases, byte %d: %w", offset, err)
+	case errors.Is(err, io.EOF) && offset == 0:
+		return fmt.Errorf("the cases are empty: %w", errNotCases)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("the cases end early, after byte %d: the input is cut short", offset)
+	case errors.As(err, &syntax):
+		return fmt.Errorf("the cases, after byte %d: not JSON (nor are NaN and Infinity): %w", offset, err)
+	}
+	return fmt.Errorf("reading cases: %w", err)
+}
+
+// whole is an integer of the input. It takes 5, 5.0 and 5e9 alike, as tools
+// differ in how they write large ones. Anything else it keeps in wrong, so that
+// reading goes on and the fault can be named.
+type whole struct {
+	value int64
+	given bool
+	wrong string
+}
+
+// UnmarshalJSON reads a number without a fraction, or null as not given.
+func (n *whole) UnmarshalJSON(text []byte) error {
+	*n = whole{given: string(text) != "null"}
+	if !n.given {
+		return nil
+	}
+	if value, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+		n.value = value
+		return nil
+	}
+	value, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || value != math.Trunc(value) || math.Abs(value) > 1<<53 {
+		n.wrong = clip(text) + " is not a whole number"
+		return nil
+	}
+	n.value = int64(value)
+	return nil
+}
+
+// real is a number of the input, treated in the same way.
+type real struct {
+	value float64
+	given bool
+	wrong string
+}
+
+// UnmarshalJSON reads a finite number, or null as not given.
+func (n *real) UnmarshalJSON(text []byte) error {
+	*n = real{given: string(text) != "null"}
+	if !n.given {
+		return nil
+	}
+	value, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
+		n.wrong = clip(text) + " is not a number"
+		return nil
+	}
+	n.value = value
+	return nil
+}
+
+// clip shortens a value that an error quotes.
+func clip(text []byte) string {
+	if len(text) > 40 {
+		return string(text[:40]) + "..."
+	}
+	return string(text)
+}
+
+// check reads one case and gathers what is wrong with it.
+type check struct {
+	name   string
+	id     json.RawMessage
+	faults []string
+}
+
+// newCheck reads the id of a case, and names the case by it or by its place.
+func newCheck(list string, place int, raw json.RawMessage) *check {
+	c := &check{name: fmt.Sprintf("%s case at place %d", list, place)}
+	var head struct {
+		ID json.RawMessage `json:"id"`
+	}
+	err := json.Unmarshal(raw, &head)
+	switch {
+	case err != nil:
+		c.add("it is not an object")
+	case len(head.ID) == 0 || !strings.ContainsRune(`"-0123456789`, rune(head.ID[0])):
+		c.add("id: give a number or a string")
+	default:
+		c.id = head.ID
+		c.name = fmt.Sprintf("%s case %s", list, clip(head.ID))
+	}
+	return c
+}
+
+func (c *check) add(format string, args ...any) {
+	if len(c.faults) > maxFaults {
+		return // named often enough
+	}
+	c.faults = append(c.faults, c.name+": "+fmt.Sprintf(format, args...))
+}
+
+// within checks an integer. One that is not given takes the standard value, or
+// is a fault where that is below 0.
+func (c *check) within(name string, n whole, low, high, standard int64) int64 {
+	switch {
+	case n.wrong != "":
+		c.add("%s: %s", name, n.wrong)
+	case !n.given && standard < 0:
+		c.add("%s: missing", name)
+	case !n.given:
+		return standard
+	case n.value < low || n.value > high:
+		c.add("%s: %d is not between %d and %d", name, n.value, low, high)
+	}
+	return n.value
+}
+
+// size checks an element size against the two that exist.
+func (c *check) size(name string, n whole, standard, small, large int64) int64 {
+	switch {
+	case n.wrong != "":
+		c.add("%s: %s", name, n.wrong)
+	case !n.given && standard < 0:
+		c.add("%s: missing", name)
+	case !n.given:
+		return standard
+	case n.value != small && n.value != large:
+		c.add("%s: %d is not %d or %d", name, n.value, small, large)
+	}
+	return n.value
+}
+
+// number checks a number that must be given.
+func (c *check) number(name string, n real, low, high float64) float64 {
+	switch {
+	case n.wrong != "":
+		c.add("%s: %s", name, n.wrong)
+	case !n.given:
+		c.add("%s: missing", name)
+	case n.value < low || n.value > high:
+		c.add("%s: %v is not between %v and %v", name, n.value, low, high)
+	}
+	return n.value
+}
+
+// decode reads the case's members. Where one is of the wrong type it returns
+// false, and the others are not checked.
+func (c *check) decode(raw json.RawMessage, into any) bool {
+	if len(c.faults) > 0 {
+		return false
+	}
+	err := json.Unmarshal(raw, into)
+	var kind *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return true
+	case errors.As(err, &kind):
+		c.add("%s: a %s is of the wrong type", kind.Field, kind.Value)
+	default:
+		c.add("%v", err)
+	}
+	return false
+}
+
+func (c *check) device(name string) Device {
+	profile, err := hardware.ByName(name)
+	if err != nil {
+		c.add("%v", err)
+	}
+	return NewDevice(profile)
+}
+
+// finite guards against times that JSON cannot hold.
+func (c *check) finite(times ...unit.Millis) {
+	for _, t := range times {
+		if math.IsNaN(float64(t)) || math.IsInf(float64(t), 0) {
+			c.add("its time is not finite: check its sizes")
+			return
+		}
+	}
+}
+
+type tableCase struct {
+	Rows       whole  `json:"rows"`
+	Dim        whole  `json:"dim"`
+	Pooling    real   `json:"pooling_factor"`
+	Features   whole  `json:"features"`
+	Reuse      []real `json:"reuse"`
+	UniqueRows real   `json:"unique_rows"`
+}
+
+// compute reads a compute case.
+func (c *check) compute(raw json.RawMessage) (Op, Device) {
+	var in struct {
+		Profile     string      `json:"profile"`
+		Batch       whole       `json:"batch"`
+		WeightBytes whole       `json:"weight_bytes"`
+		OutputBytes whole       `json:"output_bytes"`
+		IndexBytes  whole       `json:"index_bytes"`
+		Optimizer   string      `json:"optimizer"`
+		Weighted    bool        `json:"weighted"`
+		Subwarp     *bool       `json:"subwarp"`
+		LaunchMode  *string     `json:"launch_mode"`
+		Tables      []tableCase `json:"tables"`
+	}
+	if !c.decode(raw, &in) {
+		return Op{}, Device{}
+	}
+	device := c.device(in.Profile)
+	op := Op{
+		Batch:       int(c.within("batch", in.Batch, 1, problem.MaxBatch, -1)),
+		WeightBytes: int(c.size("weight_bytes", in.WeightBytes, -1, 2, 4)),
+		OutputBytes: int(c.size("output_bytes", in.OutputBytes, problem.OutputBytes, 2, 4)),
+		IndexBytes:  int(c.size("index_bytes", in.IndexBytes, problem.IndexBytes, 4, 8)),
+		Weighted:    in.Weighted,
+	}
+	var err error
+	if op.Optimizer, err = problem.ParseOptimizer(in.Optimizer); err != nil {
+		c.add("%v", err)
+	}
+	if in.Subwarp == nil {
+		c.add("subwarp: missing")
+	} else {
+		op.Subwarp = *in.Subwarp
+	}
+	switch {
+	case in.LaunchMode == nil || *in.LaunchMode == "graph":
+	case *in.LaunchMode == "eager":
+		op.Launch = Eager
+	default:
+		c.add("launch_mode %q is unknown: choose graph or eager", *in.LaunchMode)
+	}
+	if in.Tables == nil {
+		c.add("tables: missing")
+	}
+	for i, t := range in.Tables {
+		op.Tables = append(op.Tables, c.table(fmt.Sprintf("tables[%d].", i), t, op.Batch))
+	}
+	return op, device
+}
+
+func (c *check) table(at string, t tableCase, batch int) Table {
+	rows := c.within(at+"rows", t.Rows, 1, problem.MaxRows, -1)
+	table := Table{
+		Rows:     rows,
+		Dim:      int(c.within(at+"dim", t.Dim, 1, problem.MaxDim, -1)),
+		Features: int(c.within(at+"features", t.Features, 1, problem.MaxFeatures, 1)),
+	}
+	pooling := c.number(at+"pooling_factor", t.Pooling, 0, maxPooling)
+	d := access.Distribution{Kind: access.Uniform}
+	if t.Reuse != nil {
+		d = c.histogram(at, t)
+		d.Batch = batch
+	}
+	if len(c.faults) == 0 {
+		table.Counts = d.At(rows, pooling, batch)
+	}
+	return table
+}
+
+// maxShareError is how far a histogram's shares may add up to anything but 1.
+const maxShareError = 0.01
+
+func (c *check) histogram(at string, t tableCase) access.Distribution {
+	d := access.Distribution{Kind: access.Histogram}
+	if t.UniqueRows.given {
+		d.UniqueRows = c.number(at+"unique_rows", t.UniqueRows, 0, problem.MaxRows)
+	}
+	if len(t.Reuse) != access.Classes {
+		c.add("%sreuse: %d shares: give %d, or null for uniform draws", at, len(t.Reuse), access.Classes)
+		return d
+	}
+	sum := 0.0
+	for j, share := range t.Reuse {
+		d.Reuse[j] = c.number(fmt.Sprintf("%sreuse[%d]", at, j), share, 0, 1)
+		sum += d.Reuse[j]
+	}
+	if len(c.faults) == 0 && math.Abs(sum-1) > maxShareError {
+		c.add("%sreuse: the shares add up to %.4g, not 1", at, sum)
+	}
+	return d
+}
+
+// comm reads a communication case.
+func (c *check) comm(raw json.RawMessage) (Comm, Device) {
+	var in struct {
+		Profile      string  `json:"profile"`
+		Ranks        whole   `json:"ranks"`
+		RanksPerNode whole   `json:"ranks_per_node"`
+		Batch        whole   `json:"global_batch"`
+		ElementBytes whole   `json:"element_bytes"`
+		DimSums      []whole `json:"dim_sums"`
+		Start        []real  `json:"start_ms"`
+	}
+	if !c.decode(raw, &in) {
+		return Comm{}, Device{}
+	}
+	device := c.device(in.Profile)
+	ranks := int(c.within("ranks", in.Ranks, 1, maxRanks, -1))
+	comm := Comm{
+		PerHost:      int(c.within("ranks_per_node", in.RanksPerNode, 1, maxRanks, 0)),
+		Batch:        int(c.within("global_batch", in.Batch, 1, problem.MaxBatch, -1)),
+		ElementBytes: int(c.size("element_bytes", in.ElementBytes, 4, 2, 4)),
+	}
+	if len(in.DimSums) != ranks {
+		c.add("dim_sums: %d values for %d ranks", len(in.DimSums), ranks)
+	}
+	for i, n := range in.DimSums {
+		comm.DimSums = append(comm.DimSums, int(c.within(fmt.Sprintf("dim_sums[%d]", i), n, 0, maxDimSum, -1)))
+	}
+	if in.Start == nil {
+		return comm, device
+	}
+	if len(in.Start) != ranks {
+		c.add("start_ms: %d values for %d ranks", len(in.Start), ranks)
+	}
+	for i, n := range in.Start {
+		comm.Start = append(comm.Start, unit.Millis(c.number(fmt.Sprintf("start_ms[%d]", i), n, 0, maxStart)))
+	}
+	return comm, device
+}
