@@ -7,8 +7,8 @@ import (
 	"github.com/neuroshard/neuroshard/nn"
 )
 
-// A small net learns, from sets of points, the sum of their distances from the
-// origin.
+// A small net learns, from sets of pairs of numbers, the sum of their
+// differences |a - b|.
 func ExampleSetTrainer() {
 	net, err := nn.NewSetNet(nn.SetConfig{In: 2, Hidden: 32, Embed: 8, Head: 16, Out: 1, Biases: true})
 	if err != nil {
@@ -28,10 +28,9 @@ func ExampleSetTrainer() {
 		for range sets {
 			var sum float32
 			for range 1 + random.IntN(5) {
-				// A point on a circle of radius r: (r cos, r sin) of a known angle.
-				r := random.Float32()
-				batch.X = append(batch.X, 0.6*r, 0.8*r)
-				sum += r
+				a, b := random.Float32(), random.Float32()
+				batch.X = append(batch.X, a, b)
+				sum += max(a-b, b-a)
 			}
 			batch.Offsets = append(batch.Offsets, int32(len(batch.X)/2))
 			targets = append(targets, sum)

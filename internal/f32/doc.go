@@ -10,11 +10,11 @@
 // Matrices are row-major slices with a leading dimension: element (i, j) of a
 // matrix with leading dimension ld is at i*ld + j.
 //
-// Determinism: a kernel uses one goroutine's arithmetic only, in an order that
-// depends on nothing but the shapes. On the assembly path an element of a
-// product depends only on its own row, its own column and its old value, so a
-// row gives the same bytes in any batch. The portable path keeps the first
-// promise, not the second.
+// Determinism: every element is computed by one goroutine, in an order that
+// depends on nothing but the shapes, so the same input gives the same bytes on
+// one build. On the assembly path an element of a product depends only on its
+// own row, its own column and its old value, so a row also gives the same bytes
+// in any batch; the portable path does not promise that.
 //
 // Element-wise kernels give the same bytes on every path. Gemm, Packed.MulAdd
 // and Dot differ between paths by rounding: the assembly fuses multiply and
