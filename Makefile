@@ -1,0 +1,42 @@
+# Each target is a step of .ci/run; `make check` is what CI runs.
+
+.PHONY: build test test-long race plain arm64 fuzz golden lint fmt vuln check clean
+
+build: ## the static binary, bin/neuroshard
+	CGO_ENABLED=0 go build -trimpath -o bin/neuroshard ./cmd/neuroshard
+
+test: ## the tests, fuzz seeds included
+	go test ./...
+
+test-long: ## tests behind the build tag "long"
+	.ci/run long
+
+race: ## the short tests under the race detector
+	.ci/run race
+
+plain: ## the short tests without assembly
+	.ci/run plain
+
+arm64: ## compiles for arm64
+	.ci/run arm64
+
+fuzz: ## each fuzz target for FUZZTIME, 10 s by default
+	.ci/run fuzz
+
+golden: ## rewrite golden files; read the diff
+	.ci/run golden
+
+lint: ## format, vet, import direction, linter
+	.ci/run layers vet fmt-check lint
+
+fmt: ## gofumpt
+	.ci/run fmt
+
+vuln: ## known vulnerabilities
+	.ci/run vuln
+
+check: ## what CI runs
+	.ci/run
+
+clean:
+	rm -rf bin
