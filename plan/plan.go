@@ -1,7 +1,8 @@
 // Package plan holds the outcome of planning: which shard lies on which device.
-// A Plan can be written as versioned JSON (format.go), proven against its
-// problem (Validate) and compared with another (Diff). How it was found, and
-// what its predicted times mean, it does not know: it carries them along.
+// New makes a Plan from a search's shards; Validate proves it against its
+// problem; Save, Write and Read keep it as versioned JSON (docs/PLAN.md); Diff
+// compares two. How a plan was found, and what its predicted times mean, it does
+// not know: it carries them along.
 package plan
 
 import (
@@ -27,14 +28,21 @@ const (
 	DataParallel Kind = "data_parallel"
 )
 
+// kinds lists all of them, in the order of the documentation.
+var kinds = []Kind{TableWise, ColumnWise, RowWise, TableRowWise, Grid, DataParallel}
+
 // Tier is the memory a shard lies in.
 type Tier string
 
-// The tiers.
+// The tiers. A plan file may name either; planning places in HBM only, and
+// Validate refuses Host.
 const (
 	HBM  Tier = "hbm"
 	Host Tier = "host"
 )
+
+// replicated is the Device of a shard that lies on every device.
+const replicated = -1
 
 // Plan is a complete placement of a problem's tables.
 type Plan struct {
@@ -71,9 +79,12 @@ type Shard struct {
 // Device is what the plan gives one device, and what that is predicted to cost.
 type Device struct {
 	// Shards is the number of shards and DimSum their pooled columns (a shard
-	// counts once for each feature that reads it).
+	// counts once for each feature that reads it). A replicated shard counts on
+	// every device.
 	Shards, DimSum int
-	Memory         problem.Memory
+	// Memory is the sum of Problem.ShardMemory over the shards, and
+	// Problem.DeviceMemory.
+	Memory problem.Memory
 	// The predicted times of a step, in the order they happen.
 	Forward, ForwardComm, BackwardComm, Backward unit.Millis
 }
@@ -85,15 +96,19 @@ func (d Device) Total() unit.Millis {
 
 // Cluster names the topology and batch of a plan.
 type Cluster struct {
-	Profile        string
-	Devices        int
-	DevicesPerHost int
-	Batch          int
-	// DeviceMemory is the memory of a device and Reserve what tables may not use.
-	DeviceMemory, Reserve unit.Bytes
+	Profile string `json:"profile"`
+	Devices int    `json:"devices"`
+	// DevicesPerHost is the number of devices of a full host (Topology.PerHost).
+	DevicesPerHost int `json:"devices_per_host"`
+	// Batch is the global batch, in samples.
+	Batch int `json:"batch"`
+	// DeviceMemory is the memory of a device and Reserve what of it tables may
+	// not use.
+	DeviceMemory unit.Bytes `json:"device_memory_bytes"`
+	Reserve      unit.Bytes `json:"reserve_bytes"`
 	// WeightsOnly is true where only fp32 weights were counted as memory
 	// (problem.CountWeights).
-	WeightsOnly bool
+	WeightsOnly bool `json:"weights_only"`
 }
 
 // Provenance says where a plan comes from, enough to make it again.

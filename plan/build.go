@@ -1,0 +1,139 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// New returns the plan that puts shards[d] on device d of p's cluster. It fills
+// Tables, Devices (all but the predicted times) and Cluster; the times,
+// Predicted and Provenance are the caller's to fill.
+//
+// A table in one whole shard becomes table_wise, one cut by columns
+// column_wise, by rows row_wise, by both grid. New does not judge: a shard
+// missing or placed twice is in the plan as given, and Validate finds it. Each
+// shard's Table must be an index into p.Tables, and p must be valid.
+func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
+	pl := &Plan{Tables: make([]Table, len(p.Tables)), Cluster: clusterOf(p)}
+	for i := range p.Tables {
+		t := &p.Tables[i]
+		pl.Tables[i] = Table{Name: t.Name, Rows: t.Rows, Dim: t.Dim}
+	}
+	for device, held := range shards {
+		for _, s := range held {
+			t := &pl.Tables[s.Table]
+			t.Shards = append(t.Shards, Shard{Rows: s.Rows, Columns: s.Columns, Device: device, Tier: HBM})
+		}
+	}
+	index := make([]int, len(pl.Tables))
+	for i := range pl.Tables {
+		t := &pl.Tables[i]
+		slices.SortStableFunc(t.Shards, compareShards)
+		t.Kind = kindOf(t)
+		index[i] = i
+	}
+	pl.Devices = tally(pl, p, index, max(len(shards), p.Topology.Devices))
+	return pl
+}
+
+// clusterOf returns the cluster that plans of p state.
+func clusterOf(p *problem.Problem) Cluster {
+	return Cluster{
+		Profile:        p.Topology.Profile.Name,
+		Devices:        p.Topology.Devices,
+		DevicesPerHost: p.Topology.PerHost(),
+		Batch:          p.Batch,
+		DeviceMemory:   p.Topology.DeviceMemory(),
+		Reserve:        p.Topology.Reserve(),
+		WeightsOnly:    p.Accounting == problem.CountWeights,
+	}
+}
+
+// compareShards orders the shards of a table: by first column, then first row,
+// then whatever else tells them apart.
+func compareShards(a, b Shard) int {
+	return cmp.Or(
+		cmp.Compare(a.Columns.Start, b.Columns.Start),
+		cmp.Compare(a.Rows.Start, b.Rows.Start),
+		cmp.Compare(a.Columns.End, b.Columns.End),
+		cmp.Compare(a.Rows.End, b.Rows.End),
+		cmp.Compare(a.Device, b.Device))
+}
+
+// kindOf returns the kind that the shapes of a table's shards stand for.
+func kindOf(t *Table) Kind {
+	if len(t.Shards) == 0 || len(t.Shards) == 1 && t.whole(t.Shards[0]) {
+		return TableWise
+	}
+	rows, columns := true, true // every shard has all of them
+	for _, s := range t.Shards {
+		rows = rows && t.allRows(s)
+		columns = columns && t.allColumns(s)
+	}
+	switch {
+	case rows:
+		return ColumnWise
+	case columns:
+		return RowWise
+	}
+	return Grid
+}
+
+func (t *Table) allRows(s Shard) bool { return s.Rows == problem.Range{Start: 0, End: t.Rows} }
+func (t *Table) allColumns(s Shard) bool {
+	return s.Columns == problem.Range{Start: 0, End: int64(t.Dim)}
+}
+func (t *Table) whole(s Shard) bool { return t.allRows(s) && t.allColumns(s) }
+
+// inside returns whether s is a rectangle of the table, and not an empty one.
+func (t *Table) inside(s Shard) bool {
+	return 0 <= s.Rows.Start && s.Rows.Start < s.Rows.End && s.Rows.End <= t.Rows &&
+		0 <= s.Columns.Start && s.Columns.Start < s.Columns.End && s.Columns.End <= int64(t.Dim)
+}
+
+// enough is where tally stops adding to a device's bytes, so that no sum
+// overflows. It is above the bytes of all tables of a valid problem together.
+const enough = 1 << 60
+
+// tally counts what pl puts on each of n devices: shards, pooled columns and
+// bytes. index says which table of p each table of pl is, -1 for none. Shards
+// of unknown tables, outside their table or on no device are not counted. A
+// replicated shard counts on every device.
+func tally(pl *Plan, p *problem.Problem, index []int, n int) []Device {
+	devices := make([]Device, n)
+	var every Device // what lies on all of them
+	for i := range pl.Tables {
+		if index[i] < 0 {
+			continue
+		}
+		t := &pl.Tables[i]
+		for _, s := range t.Shards {
+			if !t.inside(s) || s.Device >= n || s.Device < replicated {
+				continue
+			}
+			d := &every
+			if s.Device != replicated {
+				d = &devices[s.Device]
+			}
+			d.add(p, problem.Shard{Table: index[i], Rows: s.Rows, Columns: s.Columns})
+		}
+	}
+	fixed := p.DeviceMemory().Add(every.Memory)
+	for i := range devices {
+		d := &devices[i]
+		d.Shards += every.Shards
+		d.DimSum += every.DimSum
+		d.Memory = d.Memory.Add(fixed)
+	}
+	return devices
+}
+
+func (d *Device) add(p *problem.Problem, s problem.Shard) {
+	d.Shards++
+	d.DimSum += p.DimSum(s)
+	if d.Memory.Tables() < enough {
+		d.Memory = d.Memory.Add(p.ShardMemory(s))
+	}
+}

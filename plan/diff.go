@@ -1,0 +1,266 @@
+package plan
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Changes is what is different in one plan after another.
+type Changes struct {
+	Cost CostChange `json:"cost_ms"`
+	// Cluster is nil where both plans are for the same cluster and batch.
+	Cluster *ClusterChange `json:"cluster,omitempty"`
+	// Devices has an entry for every device of either plan.
+	Devices []DeviceChange `json:"devices"`
+	// Tables are the tables of both plans that are cut or placed in another way,
+	// in the order of the first plan; Unchanged is the number of the others.
+	Tables    []TableChange `json:"tables"`
+	Unchanged int           `json:"unchanged"`
+	// OnlyBefore and OnlyAfter name the tables that only one of the plans has,
+	// in its order.
+	OnlyBefore []string `json:"only_before"`
+	OnlyAfter  []string `json:"only_after"`
+	// Elements is the number of weights that move to another device, over all
+	// Tables. (A plan does not know the size of a weight.)
+	Elements int64 `json:"elements"`
+}
+
+// CostChange is the predicted cost of both plans.
+type CostChange struct {
+	Before unit.Millis `json:"before"`
+	After  unit.Millis `json:"after"`
+}
+
+// ClusterChange is the cluster of both plans.
+type ClusterChange struct {
+	Before Cluster `json:"before"`
+	After  Cluster `json:"after"`
+}
+
+// DeviceChange is what both plans give a device; nil where the plan's cluster
+// does not have it.
+type DeviceChange struct {
+	Device int           `json:"device"`
+	Before *DeviceTotals `json:"before"`
+	After  *DeviceTotals `json:"after"`
+}
+
+// DeviceTotals is a device in short.
+type DeviceTotals struct {
+	Shards int         `json:"shards"`
+	DimSum int         `json:"dim_sum"`
+	Memory unit.Bytes  `json:"memory_bytes"`
+	Total  unit.Millis `json:"total_ms"`
+}
+
+// TableChange is what happens to a table that both plans have. Any of its four
+// flags may hold, at least one does.
+type TableChange struct {
+	Name   string     `json:"name"`
+	Before TableState `json:"before"`
+	After  TableState `json:"after"`
+	// Resized: rows or dim differ. What moves is then not told, for it is
+	// another table.
+	Resized bool `json:"resized"`
+	// Rekinded: the kind differs.
+	Rekinded bool `json:"rekinded"`
+	// Recut: the table is cut into other rectangles.
+	Recut bool `json:"recut"`
+	// Moved: parts change their device or memory tier. They are listed in Moves.
+	Moved bool   `json:"moved"`
+	Moves []Move `json:"moves"`
+	// Elements is the number of weights that Moves bring to another device.
+	Elements int64 `json:"elements"`
+}
+
+// TableState is a table in one plan, in short.
+type TableState struct {
+	Rows   int64 `json:"rows"`
+	Dim    int   `json:"dim"`
+	Kind   Kind  `json:"kind"`
+	Shards int   `json:"shards"`
+	// Devices hold the shards, ascending and each once; -1 stands for all of
+	// them.
+	Devices []int `json:"devices"`
+}
+
+// Move is a rectangle of a table that lies elsewhere after the change.
+type Move struct {
+	// Rows and Columns are its first and the one after its last, as in the file.
+	Rows    [2]int64 `json:"rows"`
+	Columns [2]int64 `json:"columns"`
+	// From and To are devices; -1 stands for all of them.
+	From     int  `json:"from"`
+	To       int  `json:"to"`
+	FromTier Tier `json:"from_tier"`
+	ToTier   Tier `json:"to_tier"`
+	// Elements is the number of weights that To has to be sent, rows x columns:
+	// 0 where it has them already, because they were on every device or only
+	// change their tier. To all devices it counts one copy.
+	Elements int64 `json:"elements"`
+}
+
+// Diff returns what changes from plan before to plan after. Tables are matched
+// by name. Both plans must be placements (Validate): where a part of a table is
+// placed twice or not at all, Moves need not list all of it.
+func Diff(before, after *Plan) Changes {
+	c := Changes{
+		Cost:       CostChange{before.Predicted, after.Predicted},
+		Devices:    devices(before, after),
+		Tables:     []TableChange{},
+		OnlyBefore: []string{},
+		OnlyAfter:  []string{},
+	}
+	if before.Cluster != after.Cluster {
+		c.Cluster = &ClusterChange{before.Cluster, after.Cluster}
+	}
+	later := byName(after)
+	for i := range before.Tables {
+		t := &before.Tables[i]
+		other, ok := later[t.Name]
+		if !ok {
+			c.OnlyBefore = append(c.OnlyBefore, t.Name)
+			continue
+		}
+		change, changed := compareTables(t, other)
+		if !changed {
+			c.Unchanged++
+			continue
+		}
+		c.Tables = append(c.Tables, change)
+		c.Elements = plus(c.Elements, change.Elements)
+	}
+	earlier := byName(before)
+	for i := range after.Tables {
+		if name := after.Tables[i].Name; earlier[name] == nil {
+			c.OnlyAfter = append(c.OnlyAfter, name)
+		}
+	}
+	return c
+}
+
+func byName(pl *Plan) map[string]*Table {
+	tables := make(map[string]*Table, len(pl.Tables))
+	for i := range pl.Tables {
+		tables[pl.Tables[i].Name] = &pl.Tables[i]
+	}
+	return tables
+}
+
+func devices(before, after *Plan) []DeviceChange {
+	list := make([]DeviceChange, max(len(before.Devices), len(after.Devices)))
+	for i := range list {
+		list[i] = DeviceChange{i, totals(before, i), totals(after, i)}
+	}
+	return list
+}
+
+func totals(pl *Plan, i int) *DeviceTotals {
+	if i >= len(pl.Devices) {
+		return nil
+	}
+	d := pl.Devices[i]
+	return &DeviceTotals{d.Shards, d.DimSum, d.Memory.Total(), d.Total()}
+}
+
+// compareTables returns the change from a to b, and whether there is one.
+func compareTables(a, b *Table) (TableChange, bool) {
+	c := TableChange{Name: a.Name, Before: state(a), After: state(b), Moves: []Move{}}
+	c.Resized = a.Rows != b.Rows || a.Dim != b.Dim
+	c.Rekinded = a.Kind != b.Kind
+	x := slices.SortedFunc(slices.Values(a.Shards), compareShards)
+	y := slices.SortedFunc(slices.Values(b.Shards), compareShards)
+	c.Recut = !slices.EqualFunc(x, y, func(s, t Shard) bool { return s.Rows == t.Rows && s.Columns == t.Columns })
+	if !c.Resized && !slices.Equal(x, y) {
+		c.Moves = moves(x, y)
+	}
+	c.Moved = len(c.Moves) > 0
+	for _, m := range c.Moves {
+		c.Elements = plus(c.Elements, m.Elements)
+	}
+	return c, c.Resized || c.Rekinded || c.Recut || c.Moved
+}
+
+func state(t *Table) TableState {
+	s := TableState{Rows: t.Rows, Dim: t.Dim, Kind: t.Kind, Shards: len(t.Shards), Devices: []int{}}
+	for _, shard := range t.Shards {
+		s.Devices = append(s.Devices, shard.Device)
+	}
+	slices.Sort(s.Devices)
+	s.Devices = slices.Compact(s.Devices)
+	return s
+}
+
+// moves returns where the shards of a meet shards of b that lie elsewhere, both
+// sorted by compareShards. It looks at b slice by slice, a slice being shards
+// of the same columns and so sorted by row: each shard of a is held against the
+// slices that begin before it ends, and in them, after a binary search, only
+// against shards it meets.
+func moves(a, b []Shard) []Move {
+	var slicesOfB [][]Shard
+	for len(b) > 0 {
+		n := 1
+		for n < len(b) && b[n].Columns == b[0].Columns {
+			n++
+		}
+		slicesOfB = append(slicesOfB, b[:n])
+		b = b[n:]
+	}
+	list := []Move{}
+	for _, from := range a {
+		for _, slice := range slicesOfB {
+			columns := meet(from.Columns, slice[0].Columns)
+			if slice[0].Columns.Start >= from.Columns.End {
+				break
+			}
+			if columns.Len() <= 0 {
+				continue
+			}
+			k, _ := slices.BinarySearchFunc(slice, from.Rows.Start, func(s Shard, row int64) int {
+				if s.Rows.End <= row {
+					return -1
+				}
+				return 1
+			})
+			for ; k < len(slice) && slice[k].Rows.Start < from.Rows.End; k++ {
+				if m, ok := move(from, slice[k]); ok {
+					list = append(list, m)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Move) int {
+		return cmp.Or(cmp.Compare(a.Columns[0], b.Columns[0]), cmp.Compare(a.Rows[0], b.Rows[0]))
+	})
+	return list
+}
+
+// move returns what of shard from goes elsewhere, to shard to.
+func move(from, to Shard) (Move, bool) {
+	rows, columns := meet(from.Rows, to.Rows), meet(from.Columns, to.Columns)
+	m := Move{
+		Rows: [2]int64{rows.Start, rows.End}, Columns: [2]int64{columns.Start, columns.End},
+		From: from.Device, To: to.Device, FromTier: from.Tier, ToTier: to.Tier,
+	}
+	if from.Device != to.Device && from.Device != replicated {
+		m.Elements = rows.Len() * columns.Len()
+	}
+	elsewhere := from.Device != to.Device || from.Tier != to.Tier
+	return m, elsewhere && rows.Len() > 0 && columns.Len() > 0
+}
+
+func meet(a, b problem.Range) problem.Range {
+	return problem.Range{Start: max(a.Start, b.Start), End: min(a.End, b.End)}
+}
+
+// plus adds two numbers of at least 0, and stops at the largest.
+func plus(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}

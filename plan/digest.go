@@ -1,0 +1,104 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// digestForm names the canonical form. A change of the form, such as a new
+// field of a problem, changes the name, and with it every digest.
+const digestForm = "neuroshard problem 1"
+
+// Digest returns the SHA-256, in hex, of a canonical form of p: every field of
+// its tables, features, access statistics, constraints, topology, batch and
+// accounting, in order. Equal problems have equal digests on every machine, and
+// a change of any field, or of the tables' order, changes the digest. Fields
+// are taken as they are: a default that is written out is a change.
+func Digest(p *problem.Problem) string {
+	d := digester{}
+	d.text(digestForm)
+	d.int(int64(len(p.Tables)))
+	for i := range p.Tables {
+		d.table(&p.Tables[i])
+	}
+	d.topology(p)
+	d.int(int64(p.Batch))
+	d.int(int64(p.Accounting))
+	sum := sha256.Sum256(d.form)
+	return hex.EncodeToString(sum[:])
+}
+
+// digester collects the canonical form: numbers in 8 bytes, little endian, and
+// texts and lists after their length, so that no two problems share a form.
+type digester struct{ form []byte }
+
+func (d *digester) int(v int64)     { d.form = binary.LittleEndian.AppendUint64(d.form, uint64(v)) }
+func (d *digester) float(v float64) { d.int(int64(math.Float64bits(v))) }
+
+func (d *digester) text(s string) {
+	d.int(int64(len(s)))
+	d.form = append(d.form, s...)
+}
+
+func (d *digester) bool(b bool) {
+	if b {
+		d.int(1)
+	} else {
+		d.int(0)
+	}
+}
+
+func (d *digester) table(t *problem.Table) {
+	d.text(t.Name)
+	d.int(t.Rows)
+	d.int(int64(t.Dim))
+	d.int(int64(len(t.Features)))
+	for _, f := range t.Features {
+		d.text(f.Name)
+		d.float(f.PoolingFactor)
+	}
+	d.bool(t.Weighted)
+	d.int(int64(t.Access.Kind))
+	for _, share := range t.Access.Reuse {
+		d.float(share)
+	}
+	d.int(int64(t.Access.Batch))
+	d.float(t.Access.UniqueRows)
+	d.float(t.Access.Exponent)
+	d.int(int64(t.Precision))
+	d.int(int64(t.Optimizer))
+	c := &t.Constraint
+	d.int(int64(len(c.Devices)))
+	for _, device := range c.Devices {
+		d.int(int64(device))
+	}
+	d.text(c.Group)
+	d.bool(c.NoSplit)
+	d.int(int64(c.MinWidth))
+}
+
+func (d *digester) topology(p *problem.Problem) {
+	t := &p.Topology
+	f := &t.Profile
+	d.text(f.Name)
+	d.int(int64(f.Memory))
+	d.float(f.HBMGBps)
+	d.float(f.HBMEfficiency)
+	d.int(int64(f.L2))
+	d.float(f.L2GBps)
+	d.int(int64(f.SMs))
+	d.float(f.ClockGHz)
+	d.int(int64(f.Granule))
+	d.float(f.AllToAllLatencyUS)
+	d.float(f.IntraGBps)
+	d.float(f.NICGBps)
+	d.int(int64(t.Devices))
+	d.int(int64(t.DevicesPerHost))
+	d.int(int64(t.Memory))
+	d.float(t.ReserveShare)
+	d.int(int64(t.ReserveFixed))
+}

@@ -1,0 +1,357 @@
+package plan
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// format.go writes plans as JSON and read.go reads them. docs/PLAN.md draws the
+// format, schema/plan.schema.json states it for other tools.
+
+// Format is the name that a plan file carries in its "format" key.
+const Format = "neuroshard-plan"
+
+// The limits of a plan file. Read refuses what is beyond them before it has
+// taken memory for it, Write what Read would refuse.
+const (
+	// MaxFile is the size of a file, in bytes: 100 MB.
+	MaxFile = 100 * 1000 * 1000
+	// MaxShards is the number of shards of a table.
+	MaxShards = hardware.MaxDevices
+	// MaxWarnings is the number of warnings.
+	MaxWarnings = 10_000
+
+	maxBytes = 1 << 62 // of a memory line
+	maxCount = 1 << 53 // of shards and pooled columns: what a JSON number holds exactly
+)
+
+// The parts of the file that are written on a line each, in their key order.
+type (
+	predictedJSON struct {
+		Cost   unit.Millis `json:"cost_ms"`
+		Source string      `json:"source"`
+	}
+	deviceJSON struct {
+		Device       int            `json:"device"`
+		Shards       int            `json:"shards"`
+		DimSum       int            `json:"dim_sum"`
+		Forward      unit.Millis    `json:"forward_ms"`
+		ForwardComm  unit.Millis    `json:"forward_comm_ms"`
+		BackwardComm unit.Millis    `json:"backward_comm_ms"`
+		Backward     unit.Millis    `json:"backward_ms"`
+		Total        unit.Millis    `json:"total_ms"`
+		Memory       problem.Memory `json:"memory"`
+	}
+)
+
+// Write writes the plan as JSON. Equal plans give equal bytes. It refuses what
+// Read would not read back, before it writes anything: times that are not
+// finite numbers of at least 0, ranges that end before they start, unknown
+// kinds and tiers, names that are not UTF-8, and sizes beyond the limits. (That
+// the file as a whole is beyond MaxFile is only found on the way.) It does not
+// prove the plan: see Validate.
+func (pl *Plan) Write(w io.Writer) error {
+	if err := pl.check(); err != nil {
+		return fmt.Errorf("plan cannot be written: %w", err)
+	}
+	limited := &limitedWriter{w: w, left: MaxFile}
+	p := printer{w: bufio.NewWriterSize(limited, 1<<16)}
+	p.plan(pl)
+	return p.w.Flush()
+}
+
+// limitedWriter refuses to write a file that Read would refuse.
+type limitedWriter struct {
+	w    io.Writer
+	left int
+}
+
+func (l *limitedWriter) Write(b []byte) (int, error) {
+	if len(b) > l.left {
+		return 0, fmt.Errorf("plan cannot be written: it is larger than %d bytes", MaxFile)
+	}
+	l.left -= len(b)
+	return l.w.Write(b)
+}
+
+// printer writes the file. Errors stay in w until it is flushed.
+type printer struct {
+	w    *bufio.Writer
+	line bytes.Buffer
+}
+
+func (p *printer) plan(pl *Plan) {
+	p.print("{\n  \"format\": ", Format, ",\n  \"version\": ", Version)
+	p.print(",\n  \"predicted\": ", predictedJSON{pl.Predicted, pl.Provenance.ModelSource})
+	p.print(",\n  \"cluster\": ", pl.Cluster)
+	p.w.WriteString(",\n  \"devices\": [")
+	for i, d := range pl.Devices {
+		p.item(i, "\n    ")
+		p.value(deviceJSON{i, d.Shards, d.DimSum, d.Forward, d.ForwardComm, d.BackwardComm, d.Backward, d.Total(), d.Memory})
+	}
+	p.w.WriteString("\n  ],\n  \"tables\": [")
+	for i := range pl.Tables {
+		p.item(i, "\n    ")
+		p.table(&pl.Tables[i])
+	}
+	p.w.WriteString("\n  ],\n")
+	p.provenance(&pl.Provenance)
+	p.w.WriteString("}\n")
+}
+
+func (p *printer) table(t *Table) {
+	p.print(`{"name":`, t.Name, `,"rows":`, t.Rows, `,"dim":`, t.Dim, `,"kind":`, t.Kind)
+	p.w.WriteString(`,"shards":[`)
+	for k := range t.Shards {
+		p.item(k, "\n      ")
+		p.shard(&t.Shards[k])
+	}
+	p.w.WriteString("]}")
+}
+
+// shard is written by hand: a plan may have a million.
+func (p *printer) shard(s *Shard) {
+	b := p.w.AvailableBuffer()
+	if s.Device == replicated {
+		b = append(b, `{"replicated":true`...)
+	} else {
+		b = strconv.AppendInt(append(b, `{"device":`...), int64(s.Device), 10)
+	}
+	b = appendRange(append(b, `,"columns":[`...), s.Columns)
+	b = appendRange(append(b, `],"rows":[`...), s.Rows)
+	b = append(append(b, `],"tier":"`...), s.Tier...)
+	p.w.Write(append(b, `"}`...))
+}
+
+func appendRange(b []byte, r problem.Range) []byte {
+	b = append(strconv.AppendInt(b, r.Start, 10), ',')
+	return strconv.AppendInt(b, r.End, 10)
+}
+
+func (p *printer) provenance(v *Provenance) {
+	p.print("  \"provenance\": {\n    \"tool\": ", v.Tool, ",\n    \"version\": ", v.Version)
+	p.print(",\n    \"method\": ", v.Method, ",\n    \"seed\": ", v.Seed, ",\n    \"status\": ", v.Status)
+	p.print(",\n    \"model\": ", v.Model, ",\n    \"input\": ", v.Input)
+	p.w.WriteString(",\n    \"warnings\": [")
+	for i, warning := range v.Warnings {
+		p.item(i, "\n      ")
+		p.value(warning)
+	}
+	p.w.WriteString("]\n  }\n")
+}
+
+// item starts the i-th element of an array.
+func (p *printer) item(i int, indent string) {
+	if i > 0 {
+		p.w.WriteByte(',')
+	}
+	p.w.WriteString(indent)
+}
+
+// print writes texts as they are and values as JSON, by turns.
+func (p *printer) print(parts ...any) {
+	for i, part := range parts {
+		if i%2 == 0 {
+			p.w.WriteString(part.(string))
+		} else {
+			p.value(part)
+		}
+	}
+}
+
+// value writes v as JSON on one line. It cannot fail on what check lets pass.
+func (p *printer) value(v any) {
+	p.line.Reset()
+	enc := json.NewEncoder(&p.line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic("plan: " + err.Error())
+	}
+	p.w.Write(bytes.TrimSuffix(p.line.Bytes(), []byte("\n")))
+}
+
+// check returns the first thing about pl that a file cannot hold.
+func (pl *Plan) check() error {
+	if err := checkTime("predicted cost_ms", pl.Predicted); err != nil {
+		return err
+	}
+	if err := checkCluster(&pl.Cluster); err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	if len(pl.Devices) > hardware.MaxDevices {
+		return fmt.Errorf("devices: %d are more than %d", len(pl.Devices), hardware.MaxDevices)
+	}
+	for i := range pl.Devices {
+		if err := checkDevice(&pl.Devices[i]); err != nil {
+			return fmt.Errorf("devices[%d]: %w", i, err)
+		}
+	}
+	if len(pl.Tables) > problem.MaxTables {
+		return fmt.Errorf("tables: %d are more than %d", len(pl.Tables), problem.MaxTables)
+	}
+	for i := range pl.Tables {
+		if err := checkTable(&pl.Tables[i]); err != nil {
+			return fmt.Errorf("tables[%d] %s: %w", i, brief(pl.Tables[i].Name), err)
+		}
+	}
+	if err := checkProvenance(&pl.Provenance); err != nil {
+		return fmt.Errorf("provenance: %w", err)
+	}
+	return nil
+}
+
+func checkCluster(c *Cluster) error {
+	return first(
+		checkText("profile", c.Profile),
+		checkInt("devices", int64(c.Devices), hardware.MaxDevices),
+		checkInt("devices_per_host", int64(c.DevicesPerHost), hardware.MaxDevices),
+		checkInt("batch", int64(c.Batch), problem.MaxBatch),
+		checkInt("device_memory_bytes", int64(c.DeviceMemory), maxBytes),
+		checkInt("reserve_bytes", int64(c.Reserve), maxBytes))
+}
+
+func checkDevice(d *Device) error {
+	m := &d.Memory
+	return first(
+		checkInt("shards", int64(d.Shards), maxCount),
+		checkInt("dim_sum", int64(d.DimSum), maxCount),
+		checkTime("forward_ms", d.Forward),
+		checkTime("forward_comm_ms", d.ForwardComm),
+		checkTime("backward_comm_ms", d.BackwardComm),
+		checkTime("backward_ms", d.Backward),
+		checkTime("total_ms", d.Total()),
+		checkInt("weights_bytes", int64(m.Weights), maxBytes),
+		checkInt("optimizer_bytes", int64(m.Optimizer), maxBytes),
+		checkInt("outputs_bytes", int64(m.Outputs), maxBytes),
+		checkInt("gradients_bytes", int64(m.Gradients), maxBytes),
+		checkInt("indices_bytes", int64(m.Indices), maxBytes),
+		checkInt("received_bytes", int64(m.Received), maxBytes),
+		checkInt("reserve_bytes", int64(m.Reserve), maxBytes))
+}
+
+func checkTable(t *Table) error {
+	if err := first(
+		checkText("name", t.Name),
+		checkInt("rows", t.Rows, problem.MaxRows),
+		checkInt("dim", int64(t.Dim), problem.MaxDim),
+		checkKind(t.Kind)); err != nil {
+		return err
+	}
+	if len(t.Shards) > MaxShards {
+		return fmt.Errorf("shards: %d are more than %d", len(t.Shards), MaxShards)
+	}
+	for k := range t.Shards {
+		if err := checkShard(&t.Shards[k]); err != nil {
+			return fmt.Errorf("shards[%d]: %w", k, err)
+		}
+	}
+	return nil
+}
+
+func checkShard(s *Shard) error {
+	if s.Device != replicated {
+		if err := checkInt("device", int64(s.Device), hardware.MaxDevices); err != nil {
+			return err
+		}
+	}
+	return first(
+		checkRange("columns", s.Columns, problem.MaxDim),
+		checkRange("rows", s.Rows, problem.MaxRows),
+		checkTier(s.Tier))
+}
+
+func checkRange(key string, r problem.Range, limit int64) error {
+	if r.Start < 0 || r.End <= r.Start || r.End > limit {
+		return fmt.Errorf("%s: [%d,%d] is not a range of at least one in 0 to %d", key, r.Start, r.End, limit)
+	}
+	return nil
+}
+
+func checkKind(k Kind) error {
+	for _, known := range kinds {
+		if k == known {
+			return nil
+		}
+	}
+	return fmt.Errorf("kind %s is unknown: known are %s", brief(string(k)), joinKinds())
+}
+
+func checkTier(t Tier) error {
+	if t != HBM && t != Host {
+		return fmt.Errorf("tier %s is unknown: known are %s, %s", brief(string(t)), HBM, Host)
+	}
+	return nil
+}
+
+func checkProvenance(v *Provenance) error {
+	if len(v.Warnings) > MaxWarnings {
+		return fmt.Errorf("warnings: %d are more than %d", len(v.Warnings), MaxWarnings)
+	}
+	for _, warning := range v.Warnings {
+		if err := checkText("warnings", warning); err != nil {
+			return err
+		}
+	}
+	return first(
+		checkText("tool", v.Tool), checkText("version", v.Version), checkText("method", v.Method),
+		checkText("status", v.Status), checkText("model", v.Model), checkText("source", v.ModelSource),
+		checkText("input", v.Input))
+}
+
+func checkInt(key string, v, limit int64) error {
+	if v < 0 || v > limit {
+		return fmt.Errorf("%s: %d is not between 0 and %d", key, v, limit)
+	}
+	return nil
+}
+
+func checkTime(key string, ms unit.Millis) error {
+	if !valid(ms) {
+		return fmt.Errorf("%s: %v is not a finite number of at least 0", key, float64(ms))
+	}
+	return nil
+}
+
+func checkText(key, s string) error {
+	if !utf8.ValidString(s) {
+		return fmt.Errorf("%s: %s is not UTF-8", key, brief(s))
+	}
+	return nil
+}
+
+// first returns the first error that is not nil.
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// brief quotes a value from a file, cut to what fits an error message.
+func brief(s string) string {
+	const most = 60
+	if len(s) > most {
+		return strconv.Quote(s[:most]) + "..."
+	}
+	return strconv.Quote(s)
+}
+
+// sum checks a file's total_ms against the times it is the total of.
+func sum(d *Device, total unit.Millis) error {
+	if want := d.Total(); !same(total, want) && !math.IsInf(float64(want), 1) {
+		return fmt.Errorf("total_ms: %v is not the sum of the device's times, %v", float64(total), float64(want))
+	}
+	return nil
+}

@@ -1,0 +1,573 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Read reads a plan that Write wrote. It is strict: every key must be there,
+// once, and no other; numbers must be finite and in their range; a "total_ms"
+// must be the sum it claims to be. The error of a file of another format or
+// version says so before anything else; other errors name the line and the
+// place. A file above MaxFile bytes, or with more devices, tables or shards
+// than a plan may have, is refused as soon as the limit is passed, so no file
+// can take more than a few times its own size in memory.
+//
+// Read does not know the problem: prove the plan with Validate before using it.
+func Read(r io.Reader) (*Plan, error) {
+	data, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > MaxFile {
+		return nil, fmt.Errorf("plan file is larger than %d bytes: no plan is", MaxFile)
+	}
+	if !utf8.Valid(data) {
+		return nil, errors.New("not a plan file: it is not UTF-8 text")
+	}
+	if err := header(data); err != nil {
+		return nil, err
+	}
+	p := newParser(data)
+	pl := &Plan{}
+	if err := p.plan(pl); err != nil {
+		return nil, p.locate(err)
+	}
+	return pl, nil
+}
+
+// header finds format and version among the keys of the file, wherever they
+// are, and refuses what this package cannot read.
+func header(data []byte) error {
+	p := newParser(data)
+	var format string
+	var version int64
+	seen := map[string]bool{}
+	errFound := errors.New("found")
+	err := p.eachKey(func(key string) (err error) {
+		switch key {
+		case "format":
+			format, err = p.text()
+		case "version":
+			version, err = p.int(maxCount)
+		default:
+			return p.skip()
+		}
+		seen[key] = true
+		if err == nil && len(seen) == 2 {
+			err = errFound
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, errFound):
+	case err != nil:
+		return p.locate(err)
+	case !seen["format"]:
+		return fmt.Errorf("not a plan file: it has no %q key, a plan has %q: %q", "format", "format", Format)
+	case format == Format:
+		return fmt.Errorf("plan file has no %q key: known is version %d", "version", Version)
+	}
+	if format != Format {
+		return fmt.Errorf("not a plan file: its format is %s, not %q", brief(format), Format)
+	}
+	if version != Version {
+		return fmt.Errorf("plan file has version %d: this program knows version %d only; make the plan again, or read it with a program that knows version %d", version, Version, version)
+	}
+	return nil
+}
+
+// parser pulls the tokens of a JSON text.
+type parser struct {
+	data []byte
+	dec  *json.Decoder
+}
+
+func newParser(data []byte) *parser {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	return &parser{data, dec}
+}
+
+// locate adds the line at which parsing stopped to err.
+func (p *parser) locate(err error) error {
+	at := min(int(p.dec.InputOffset()), len(p.data))
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		at = min(max(at, int(syntax.Offset)), len(p.data))
+	}
+	return fmt.Errorf("plan file, line %d: %w", 1+bytes.Count(p.data[:at], []byte("\n")), err)
+}
+
+var planKeys = []string{"format", "version", "predicted", "cluster", "devices", "tables", "provenance"}
+
+func (p *parser) plan(pl *Plan) error {
+	err := p.object(planKeys, 0, func(key string) (err error) {
+		switch key {
+		case "format":
+			_, err = p.text() // header has looked
+		case "version":
+			_, err = p.int(Version)
+		case "predicted":
+			err = p.predicted(pl)
+		case "cluster":
+			err = p.cluster(&pl.Cluster)
+		case "devices":
+			err = p.array(hardware.MaxDevices, func(i int) error {
+				d, err := p.device(i)
+				pl.Devices = append(pl.Devices, d)
+				return err
+			})
+		case "tables":
+			err = p.array(problem.MaxTables, func(int) error {
+				t, err := p.table()
+				pl.Tables = append(pl.Tables, t)
+				return err
+			})
+		case "provenance":
+			err = p.provenance(&pl.Provenance)
+		}
+		return within(key, err)
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := p.dec.Token(); err != io.EOF {
+		return errors.New("there is more after the end of the plan")
+	}
+	return nil
+}
+
+var predictedKeys = []string{"cost_ms", "source"}
+
+func (p *parser) predicted(pl *Plan) error {
+	return p.object(predictedKeys, 0, func(key string) (err error) {
+		switch key {
+		case "cost_ms":
+			pl.Predicted, err = p.time()
+		case "source":
+			pl.Provenance.ModelSource, err = p.text()
+		}
+		return within(key, err)
+	})
+}
+
+var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only"}
+
+func (p *parser) cluster(c *Cluster) error {
+	return p.object(clusterKeys, 0, func(key string) (err error) {
+		switch key {
+		case "profile":
+			c.Profile, err = p.text()
+		case "devices":
+			err = intInto(p, &c.Devices, hardware.MaxDevices)
+		case "devices_per_host":
+			err = intInto(p, &c.DevicesPerHost, hardware.MaxDevices)
+		case "batch":
+			err = intInto(p, &c.Batch, problem.MaxBatch)
+		case "device_memory_bytes":
+			err = intInto(p, &c.DeviceMemory, maxBytes)
+		case "reserve_bytes":
+			err = intInto(p, &c.Reserve, maxBytes)
+		case "weights_only":
+			c.WeightsOnly, err = p.bool()
+		}
+		return within(key, err)
+	})
+}
+
+var deviceKeys = []string{"device", "shards", "dim_sum", "forward_ms", "forward_comm_ms", "backward_comm_ms", "backward_ms", "total_ms", "memory"}
+
+func (p *parser) device(i int) (d Device, err error) {
+	var number int
+	var total unit.Millis
+	err = p.object(deviceKeys, 0, func(key string) (err error) {
+		switch key {
+		case "device":
+			err = intInto(p, &number, hardware.MaxDevices)
+		case "shards":
+			err = intInto(p, &d.Shards, maxCount)
+		case "dim_sum":
+			err = intInto(p, &d.DimSum, maxCount)
+		case "forward_ms":
+			d.Forward, err = p.time()
+		case "forward_comm_ms":
+			d.ForwardComm, err = p.time()
+		case "backward_comm_ms":
+			d.BackwardComm, err = p.time()
+		case "backward_ms":
+			d.Backward, err = p.time()
+		case "total_ms":
+			total, err = p.time()
+		case "memory":
+			err = p.memory(&d.Memory)
+		}
+		return within(key, err)
+	})
+	if err != nil {
+		return d, err
+	}
+	if number != i {
+		return d, fmt.Errorf("device: %d is out of order, here is the place of %d", number, i)
+	}
+	return d, first(checkTime("total_ms", d.Total()), sum(&d, total))
+}
+
+var memoryKeys = []string{"weights_bytes", "optimizer_bytes", "outputs_bytes", "gradients_bytes", "indices_bytes", "received_bytes", "reserve_bytes"}
+
+func (p *parser) memory(m *problem.Memory) error {
+	lines := []*unit.Bytes{&m.Weights, &m.Optimizer, &m.Outputs, &m.Gradients, &m.Indices, &m.Received, &m.Reserve}
+	return p.object(memoryKeys, 0, func(key string) error {
+		return within(key, intInto(p, lines[slices.Index(memoryKeys, key)], maxBytes))
+	})
+}
+
+var tableKeys = []string{"name", "rows", "dim", "kind", "shards"}
+
+func (p *parser) table() (t Table, err error) {
+	return t, p.object(tableKeys, 0, func(key string) (err error) {
+		switch key {
+		case "name":
+			t.Name, err = p.text()
+		case "rows":
+			err = intInto(p, &t.Rows, problem.MaxRows)
+		case "dim":
+			err = intInto(p, &t.Dim, problem.MaxDim)
+		case "kind":
+			var s string
+			s, err = p.text()
+			t.Kind = Kind(s)
+			err = first(err, checkKind(t.Kind))
+		case "shards":
+			err = p.array(MaxShards, func(int) error {
+				s, err := p.shard()
+				t.Shards = append(t.Shards, s)
+				return err
+			})
+		}
+		return within(key, err)
+	})
+}
+
+// The last two keys of a shard exclude each other.
+var shardKeys = []string{"columns", "rows", "tier", "device", "replicated"}
+
+func (p *parser) shard() (s Shard, err error) {
+	holders := 0
+	err = p.object(shardKeys, 2, func(key string) (err error) {
+		switch key {
+		case "columns":
+			s.Columns, err = p.interval(problem.MaxDim)
+		case "rows":
+			s.Rows, err = p.interval(problem.MaxRows)
+		case "tier":
+			var text string
+			text, err = p.text()
+			s.Tier = Tier(text)
+			err = first(err, checkTier(s.Tier))
+		case "device":
+			holders++
+			err = intInto(p, &s.Device, hardware.MaxDevices)
+		case "replicated":
+			holders++
+			var yes bool
+			yes, err = p.bool()
+			s.Device = replicated
+			if err == nil && !yes {
+				err = errors.New("false is not written: leave the key out and name the device")
+			}
+		}
+		return within(key, err)
+	})
+	if err == nil && holders != 1 {
+		err = errors.New(`it has neither or both of "device" and "replicated": write one`)
+	}
+	return s, err
+}
+
+// interval reads [start, end].
+func (p *parser) interval(limit int64) (problem.Range, error) {
+	var ends [2]int64
+	n := 0
+	err := p.array(2, func(i int) (err error) {
+		n++
+		ends[i], err = p.int(limit)
+		return err
+	})
+	r := problem.Range{Start: ends[0], End: ends[1]}
+	switch {
+	case err != nil:
+		return r, err
+	case n != 2:
+		return r, fmt.Errorf("a range has 2 numbers, not %d", n)
+	case r.End <= r.Start:
+		return r, fmt.Errorf("[%d,%d] is not a range: it ends where it starts or before", r.Start, r.End)
+	}
+	return r, nil
+}
+
+var provenanceKeys = []string{"tool", "version", "method", "seed", "status", "model", "input", "warnings"}
+
+func (p *parser) provenance(v *Provenance) error {
+	return p.object(provenanceKeys, 0, func(key string) (err error) {
+		switch key {
+		case "tool":
+			v.Tool, err = p.text()
+		case "version":
+			v.Version, err = p.text()
+		case "method":
+			v.Method, err = p.text()
+		case "seed":
+			v.Seed, err = p.seed()
+		case "status":
+			v.Status, err = p.text()
+		case "model":
+			v.Model, err = p.text()
+		case "input":
+			v.Input, err = p.text()
+		case "warnings":
+			err = p.array(MaxWarnings, func(int) error {
+				warning, err := p.text()
+				v.Warnings = append(v.Warnings, warning)
+				return err
+			})
+		}
+		return within(key, err)
+	})
+}
+
+// object reads an object whose keys are all of keys, each once, but for the
+// last few, which are optional. It calls value to read each key's value.
+func (p *parser) object(keys []string, optional int, value func(key string) error) error {
+	seen := uint(0)
+	err := p.eachKey(func(key string) error {
+		i := slices.Index(keys, key)
+		switch {
+		case i < 0:
+			return fmt.Errorf("key %s is unknown: known are %s", brief(key), strings.Join(keys, ", "))
+		case seen&(1<<i) != 0:
+			return fmt.Errorf("key %q is there twice", key)
+		}
+		seen |= 1 << i
+		return value(keys[i])
+	})
+	if err != nil {
+		return err
+	}
+	required := uint(1)<<(len(keys)-optional) - 1
+	if missing := required &^ seen; missing != 0 {
+		return fmt.Errorf("key %q is missing", keys[bits.TrailingZeros(missing)])
+	}
+	return nil
+}
+
+// eachKey reads an object, whatever its keys, and calls value to read the value
+// of each.
+func (p *parser) eachKey(value func(key string) error) error {
+	if err := p.open('{', "an object"); err != nil {
+		return err
+	}
+	for p.dec.More() {
+		key, err := p.text()
+		if err != nil {
+			return err
+		}
+		if err := value(key); err != nil {
+			return err
+		}
+	}
+	_, err := p.token() // the closing brace, or what is there instead
+	return err
+}
+
+// array reads an array of at most limit elements, and calls element to read each.
+func (p *parser) array(limit int, element func(i int) error) error {
+	if err := p.open('[', "an array"); err != nil {
+		return err
+	}
+	for i := 0; p.dec.More(); i++ {
+		if i == limit {
+			return fmt.Errorf("there are more than %d elements", limit)
+		}
+		if err := element(i); err != nil {
+			return within("["+strconv.Itoa(i)+"]", err)
+		}
+	}
+	_, err := p.token()
+	return err
+}
+
+func (p *parser) open(want json.Delim, what string) error {
+	token, err := p.token()
+	if err == nil && token != want {
+		err = fmt.Errorf("%s is not %s", describe(token), what)
+	}
+	return err
+}
+
+// maxDepth bounds the nesting of values that are skipped.
+const maxDepth = 100
+
+// skip reads past a value.
+func (p *parser) skip() error {
+	for depth := 0; ; {
+		token, err := p.token()
+		if err != nil {
+			return err
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth == 0 {
+			return nil
+		}
+		if depth > maxDepth {
+			return fmt.Errorf("values are nested more than %d deep", maxDepth)
+		}
+	}
+}
+
+// token returns the next token. The end of the text is an error.
+func (p *parser) token() (json.Token, error) {
+	token, err := p.dec.Token()
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("the file ends in the middle of the plan: %w", io.ErrUnexpectedEOF)
+	}
+	return token, err
+}
+
+func (p *parser) text() (string, error) {
+	token, err := p.token()
+	if err != nil {
+		return "", err
+	}
+	s, ok := token.(string)
+	if !ok {
+		return "", fmt.Errorf("%s is not a string", describe(token))
+	}
+	return s, nil
+}
+
+func (p *parser) bool() (bool, error) {
+	token, err := p.token()
+	if err != nil {
+		return false, err
+	}
+	b, ok := token.(bool)
+	if !ok {
+		return false, fmt.Errorf("%s is not true or false", describe(token))
+	}
+	return b, nil
+}
+
+func (p *parser) number() (string, error) {
+	token, err := p.token()
+	if err != nil {
+		return "", err
+	}
+	n, ok := token.(json.Number)
+	if !ok {
+		return "", fmt.Errorf("%s is not a number", describe(token))
+	}
+	return n.String(), nil
+}
+
+// int reads a whole number between 0 and limit.
+func (p *parser) int(limit int64) (int64, error) {
+	text, err := p.number()
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || v < 0 || v > limit {
+		return 0, fmt.Errorf("%s is not a whole number between 0 and %d", brief(text), limit)
+	}
+	return v, nil
+}
+
+// intInto reads a whole number between 0 and limit into v.
+func intInto[T ~int | ~int64](p *parser, v *T, limit int64) error {
+	n, err := p.int(limit)
+	*v = T(n)
+	return err
+}
+
+// seed reads a whole number of 64 bits.
+func (p *parser) seed() (uint64, error) {
+	text, err := p.number()
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s is not a whole number between 0 and 2^64-1", brief(text))
+	}
+	return v, nil
+}
+
+// time reads a finite number of at least 0.
+func (p *parser) time() (unit.Millis, error) {
+	text, err := p.number()
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !valid(unit.Millis(v)) {
+		return 0, fmt.Errorf("%s is not a finite number of at least 0", brief(text))
+	}
+	return unit.Millis(v + 0), nil // -0 becomes 0
+}
+
+// describe names a token in an error.
+func describe(token json.Token) string {
+	switch t := token.(type) {
+	case nil:
+		return "null"
+	case string:
+		return brief(t)
+	case json.Number:
+		return brief(t.String())
+	}
+	return fmt.Sprintf("%q", fmt.Sprint(token))
+}
+
+// placeError is an error with the place it belongs to, such as tables[3].rows.
+type placeError struct {
+	place string
+	err   error
+}
+
+func (e *placeError) Error() string { return e.place + ": " + e.err.Error() }
+func (e *placeError) Unwrap() error { return e.err }
+
+// within puts a key, or an index in brackets, in front of an error's place.
+func within(place string, err error) error {
+	switch e := err.(type) {
+	case nil:
+		return nil
+	case *placeError:
+		if !strings.HasPrefix(e.place, "[") {
+			place += "."
+		}
+		return &placeError{place + e.place, e.err}
+	}
+	return &placeError{place, err}
+}

@@ -1,0 +1,548 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// validate.go proves a plan against its problem.
+//
+// Cover is proved slice by slice. The shards of a table that have the same
+// columns form a slice; a table is placed exactly once if its slices follow
+// each other from column 0 to the last without gap or overlap, and inside each
+// slice the shards' rows do the same:
+//
+//	columns  0      32      64     96
+//	         +-------+-------+------+
+//	    rows |       |       |      |    every kind of placement TorchRec has
+//	         |   A   +-------+  D   |    is of this form: one slice (table-wise,
+//	         |       |   C   |      |    row-wise), slices of all rows
+//	         +-------+-------+------+    (column-wise), or both (grid)
+//	           slice   slice   slice
+//
+// That is one sort of each table's shards, O(n log n), and refuses only covers
+// that no kind allows, such as shards in a pinwheel.
+
+// Rule names what a Violation breaks.
+type Rule string
+
+// The rules.
+const (
+	RuleCluster   Rule = "cluster"   // the plan was made for another cluster or batch
+	RuleTables    Rule = "tables"    // the plan places other tables
+	RuleCover     Rule = "cover"     // a part of a table is placed not at all, or twice
+	RuleKind      Rule = "kind"      // the kind of a table does not go with its shards
+	RuleWidth     Rule = "width"     // a shard is too narrow, or of no valid width
+	RuleSplit     Rule = "split"     // a table that must stay whole is cut
+	RuleDevice    Rule = "device"    // a shard lies where it may not
+	RuleGroup     Rule = "group"     // tables that belong together are apart
+	RuleTier      Rule = "tier"      // a shard lies in a memory that cannot hold it
+	RuleMemory    Rule = "memory"    // a device holds more bytes than it may
+	RuleStated    Rule = "stated"    // a sum stated in the plan is not the sum of its shards
+	RulePredicted Rule = "predicted" // a predicted time is no time, or not the maximum
+)
+
+// Violation is one way in which a plan breaks a rule.
+type Violation struct {
+	Rule Rule `json:"rule"`
+	// Table is the table's name, empty where no single table is at fault.
+	Table string `json:"table,omitempty"`
+	// Shard is the shard's position in Table.Shards, or -1.
+	Shard int `json:"shard"`
+	// Device is the device's number, or -1.
+	Device int `json:"device"`
+	// Message says what is wrong, with the numbers, but for what the fields
+	// above say.
+	Message string `json:"message"`
+}
+
+// String prints the violation on one line.
+func (v Violation) String() string {
+	var place []string
+	if v.Table != "" {
+		place = append(place, fmt.Sprintf("table %q", v.Table))
+	}
+	if v.Shard >= 0 {
+		place = append(place, fmt.Sprintf("shard %d", v.Shard))
+	}
+	if v.Device >= 0 {
+		place = append(place, fmt.Sprintf("device %d", v.Device))
+	}
+	if len(place) == 0 {
+		return v.Message
+	}
+	return strings.Join(place, ", ") + ": " + v.Message
+}
+
+// Invalid is the error of a plan that is not a placement of its problem: every
+// violation found, those of the whole plan first, then by table, group and
+// device.
+type Invalid struct{ Violations []Violation }
+
+// Error joins the violations, one a line.
+func (e *Invalid) Error() string {
+	lines := make([]string, len(e.Violations))
+	for i, v := range e.Violations {
+		lines[i] = v.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Validate proves that pl is a placement of p, which must be valid: same
+// cluster and batch; the same tables in the same order; each placed exactly
+// once, in shards that go with its kind, widths and constraints; every device
+// within its memory; and the sums that the plan states equal to those counted
+// again from p. It returns nil or an *Invalid with everything found.
+//
+// It does not compare Provenance.Input with Digest(p): a plan stays valid where
+// only access statistics changed, though its predicted times may not.
+func (pl *Plan) Validate(p *problem.Problem) error {
+	v := &validator{pl: pl, p: p}
+	v.cluster()
+	v.match()
+	for i := range pl.Tables {
+		v.table(i)
+	}
+	v.groups()
+	v.memory()
+	v.predicted()
+	if len(v.found) > 0 {
+		return &Invalid{v.found}
+	}
+	return nil
+}
+
+type validator struct {
+	pl *Plan
+	p  *problem.Problem
+	// index says which table of p each table of pl is, or -1; place is its inverse.
+	index, place []int
+	// foreign is true where the plan is for another cluster or other tables, so
+	// that the sums it states cannot agree.
+	foreign bool
+	found   []Violation
+}
+
+func (v *validator) add(rule Rule, table string, shard, device int, format string, args ...any) {
+	v.found = append(v.found, Violation{rule, table, shard, device, fmt.Sprintf(format, args...)})
+}
+
+func (v *validator) cluster() {
+	has, want := v.pl.Cluster, clusterOf(v.p)
+	differ := func(what string, has, want any) {
+		if has != want {
+			v.foreign = true
+			v.add(RuleCluster, "", -1, -1, "the plan was made for %s %v, the problem has %v", what, has, want)
+		}
+	}
+	differ("device profile", has.Profile, want.Profile)
+	differ("devices:", has.Devices, want.Devices)
+	differ("devices per host:", has.DevicesPerHost, want.DevicesPerHost)
+	differ("batch", has.Batch, want.Batch)
+	differ("bytes of memory per device:", int64(has.DeviceMemory), int64(want.DeviceMemory))
+	differ("bytes of reserve per device:", int64(has.Reserve), int64(want.Reserve))
+	differ("weights-only accounting:", has.WeightsOnly, want.WeightsOnly)
+	if len(v.pl.Devices) != v.p.Topology.Devices {
+		v.foreign = true
+		v.add(RuleCluster, "", -1, -1, "the plan lists %d devices, the cluster has %d", len(v.pl.Devices), v.p.Topology.Devices)
+	}
+}
+
+// match finds each table of the plan in the problem and reports what does not
+// match: lists in a violation each, so that a plan for quite other tables is
+// told in a few lines.
+func (v *validator) match() {
+	known := make(map[string]int, len(v.p.Tables))
+	for i := range v.p.Tables {
+		known[v.p.Tables[i].Name] = i
+	}
+	v.place = make([]int, len(v.p.Tables))
+	for i := range v.place {
+		v.place[i] = -1
+	}
+	v.index = make([]int, len(v.pl.Tables))
+	var extra, different, twice, missing []string
+	for i := range v.pl.Tables {
+		t := &v.pl.Tables[i]
+		v.index[i] = -1
+		at, ok := known[t.Name]
+		switch {
+		case !ok:
+			extra = append(extra, fmt.Sprintf("%q", t.Name))
+		case v.place[at] >= 0:
+			twice = append(twice, fmt.Sprintf("%q", t.Name))
+		default:
+			v.place[at] = i
+			if want := &v.p.Tables[at]; t.Rows != want.Rows || t.Dim != want.Dim {
+				different = append(different, fmt.Sprintf("%q of %d x %d instead of %d x %d", t.Name, t.Rows, t.Dim, want.Rows, want.Dim))
+				continue
+			}
+			v.index[i] = at
+		}
+	}
+	for i, at := range v.place {
+		if at < 0 {
+			missing = append(missing, fmt.Sprintf("%q", v.p.Tables[i].Name))
+		}
+	}
+	report := func(names []string, format string) {
+		if len(names) > 0 {
+			v.foreign = true
+			v.add(RuleTables, "", -1, -1, format, len(names), list(names))
+		}
+	}
+	report(missing, "%d of the problem's tables are not in the plan: %s")
+	report(extra, "%d of the plan's tables are not in the problem: %s")
+	report(different, "%d tables have another shape in the plan (rows x dim): %s")
+	report(twice, "%d tables are in the plan more than once: %s")
+	if v.foreign {
+		return
+	}
+	for i, at := range v.index {
+		if at != i {
+			v.add(RuleTables, v.pl.Tables[i].Name, -1, -1, "it is number %d in the plan and number %d in the problem: a plan has the problem's order", i, at)
+			return
+		}
+	}
+}
+
+// list prints the first few names.
+func list(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (v *validator) table(i int) {
+	t := &v.pl.Tables[i]
+	if len(t.Shards) == 0 {
+		v.add(RuleCover, t.Name, -1, -1, "it has no shard: it is placed nowhere")
+		return
+	}
+	outside := false
+	for k, s := range t.Shards {
+		if !t.inside(s) {
+			outside = true
+			v.add(RuleCover, t.Name, k, -1, "%s is not a part of the table's %d rows and %d columns", shape(s), t.Rows, t.Dim)
+		}
+		switch s.Tier {
+		case HBM:
+		case Host:
+			v.add(RuleTier, t.Name, k, -1, "it lies in host memory, which this problem does not support")
+		default:
+			v.add(RuleTier, t.Name, k, -1, "memory tier %q is unknown: known are %q and %q", s.Tier, HBM, Host)
+		}
+	}
+	if !outside {
+		v.cover(t)
+	}
+	v.kind(t)
+	v.devices(i, t)
+	v.widths(i, t)
+}
+
+func shape(s Shard) string {
+	return fmt.Sprintf("rows %s of columns %s", interval(s.Rows), interval(s.Columns))
+}
+
+func interval(r problem.Range) string { return fmt.Sprintf("[%d, %d)", r.Start, r.End) }
+
+// where says which device holds a shard.
+func where(s Shard) string {
+	if s.Device == replicated {
+		return "every device"
+	}
+	return fmt.Sprintf("device %d", s.Device)
+}
+
+// cover proves that the shards, all inside the table, cover it exactly once.
+func (v *validator) cover(t *Table) {
+	order := make([]int, len(t.Shards))
+	for k := range order {
+		order[k] = k
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		x, y := t.Shards[a], t.Shards[b]
+		return cmp.Or(
+			cmp.Compare(x.Columns.Start, y.Columns.Start),
+			cmp.Compare(x.Columns.End, y.Columns.End),
+			cmp.Compare(x.Rows.Start, y.Rows.Start),
+			cmp.Compare(x.Rows.End, y.Rows.End),
+			cmp.Compare(a, b))
+	})
+	widest := problem.Range{} // of the slices so far, the one that ends last
+	for len(order) > 0 {
+		columns := t.Shards[order[0]].Columns
+		n := 1
+		for n < len(order) && t.Shards[order[n]].Columns == columns {
+			n++
+		}
+		v.follows(t, widest, columns)
+		v.slice(t, columns, order[:n])
+		if columns.End > widest.End {
+			widest = columns
+		}
+		order = order[n:]
+	}
+	if end := int64(t.Dim); widest.End < end {
+		v.add(RuleCover, t.Name, -1, -1, "columns %s are placed nowhere", interval(problem.Range{Start: widest.End, End: end}))
+	}
+}
+
+// slice proves that the shards of the given numbers, which all have the given
+// columns, cover the table's rows exactly once.
+func (v *validator) slice(t *Table, columns problem.Range, order []int) {
+	last := -1 // the shard that ends last
+	end := int64(0)
+	for _, k := range order {
+		rows := t.Shards[k].Rows
+		switch {
+		case last >= 0 && rows.Start < end:
+			both := problem.Range{Start: rows.Start, End: min(end, rows.End)}
+			v.add(RuleCover, t.Name, k, -1, "rows %s of columns %s are placed twice: on %s and on %s",
+				interval(both), interval(columns), where(t.Shards[last]), where(t.Shards[k]))
+		case rows.Start > end:
+			v.add(RuleCover, t.Name, -1, -1, "rows %s of columns %s are placed nowhere", interval(problem.Range{Start: end, End: rows.Start}), interval(columns))
+		}
+		if rows.End > end {
+			last, end = k, rows.End
+		}
+	}
+	if end < t.Rows {
+		v.add(RuleCover, t.Name, -1, -1, "rows %s of columns %s are placed nowhere", interval(problem.Range{Start: end, End: t.Rows}), interval(columns))
+	}
+}
+
+// follows reports a gap or an overlap between two slices' columns.
+func (v *validator) follows(t *Table, before, next problem.Range) {
+	switch {
+	case next.Start < before.End:
+		v.add(RuleCover, t.Name, -1, -1, "its slices of columns %s and %s overlap", interval(before), interval(next))
+	case next.Start > before.End:
+		v.add(RuleCover, t.Name, -1, -1, "columns %s are placed nowhere", interval(problem.Range{Start: before.End, End: next.Start}))
+	}
+}
+
+// kind checks that the shards are what the table's kind says.
+func (v *validator) kind(t *Table) {
+	several := t.Kind != TableWise && t.Kind != DataParallel
+	if n := len(t.Shards); several && n == 1 || !several && n > 1 {
+		v.add(RuleKind, t.Name, -1, -1, "a %s table does not have %d shards", t.Kind, n)
+	}
+	for k, s := range t.Shards {
+		if (s.Device == replicated) != (t.Kind == DataParallel) && s.Device >= replicated {
+			v.add(RuleKind, t.Name, k, -1, "a shard of a %s table does not lie on %s", t.Kind, where(s))
+		}
+		needRows, needColumns := false, false
+		switch t.Kind {
+		case TableWise, DataParallel:
+			needRows, needColumns = true, true
+		case ColumnWise:
+			needRows = true
+		case RowWise, TableRowWise:
+			needColumns = true
+		}
+		if needRows && !t.allRows(s) || needColumns && !t.allColumns(s) {
+			v.add(RuleKind, t.Name, k, -1, "%s of %d x %d is not the shape of a shard of a %s table", shape(s), t.Rows, t.Dim, t.Kind)
+		}
+	}
+	switch t.Kind {
+	case TableWise, ColumnWise, RowWise, DataParallel:
+	case TableRowWise:
+		v.oneHost(t, t.Shards)
+	case Grid:
+		byColumns := slices.SortedStableFunc(slices.Values(t.Shards), compareShards)
+		for len(byColumns) > 0 {
+			n := 1
+			for n < len(byColumns) && byColumns[n].Columns == byColumns[0].Columns {
+				n++
+			}
+			v.oneHost(t, byColumns[:n])
+			byColumns = byColumns[n:]
+		}
+	default:
+		v.add(RuleKind, t.Name, -1, -1, "kind %q is unknown: known are %s", t.Kind, joinKinds())
+	}
+}
+
+// oneHost checks that shards cut by rows within a host are on one.
+func (v *validator) oneHost(t *Table, shards []Shard) {
+	per := v.p.Topology.PerHost()
+	for _, s := range shards[1:] {
+		if s.Device/per != shards[0].Device/per {
+			v.add(RuleKind, t.Name, -1, -1, "a %s table's rows of columns %s lie on one host, but %s is of host %d and %s of host %d",
+				t.Kind, interval(s.Columns), where(shards[0]), shards[0].Device/per, where(s), s.Device/per)
+			return
+		}
+	}
+}
+
+func joinKinds() string {
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		names[i] = string(k)
+	}
+	return strings.Join(names, ", ")
+}
+
+// devices checks that the shards lie on devices that exist and are allowed.
+func (v *validator) devices(i int, t *Table) {
+	n := v.p.Topology.Devices
+	var allowed []int
+	if v.index[i] >= 0 {
+		allowed = slices.Sorted(slices.Values(v.p.Tables[v.index[i]].Constraint.Devices))
+	}
+	for k, s := range t.Shards {
+		switch {
+		case s.Device >= n || s.Device < replicated:
+			v.add(RuleDevice, t.Name, k, s.Device, "there is no device %d: the cluster has %d", s.Device, n)
+		case len(allowed) == 0:
+		case s.Device == replicated:
+			if len(allowed) < n {
+				v.add(RuleDevice, t.Name, k, -1, "it lies on every device, but only %d of %d are allowed", len(allowed), n)
+			}
+		default:
+			if _, ok := slices.BinarySearch(allowed, s.Device); !ok {
+				v.add(RuleDevice, t.Name, k, s.Device, "the table is not allowed on device %d, only on %s", s.Device, numbers(allowed))
+			}
+		}
+	}
+}
+
+func numbers(list []int) string {
+	const most = 8
+	if len(list) > most {
+		return fmt.Sprintf("%v and %d more", list[:most], len(list)-most)
+	}
+	return fmt.Sprint(list)
+}
+
+// widths checks what may be cut, and how narrow.
+func (v *validator) widths(i int, t *Table) {
+	least := problem.ColumnGranule
+	if v.index[i] >= 0 {
+		want := &v.p.Tables[v.index[i]]
+		c := want.Constraint
+		whole := len(t.Shards) == 1 && t.whole(t.Shards[0])
+		switch {
+		case c.NoSplit && !whole:
+			v.add(RuleSplit, t.Name, -1, -1, "it may not be split, but its %d shards are not the whole table", len(t.Shards))
+		case c.Group != "" && !whole:
+			v.add(RuleSplit, t.Name, -1, -1, "it is of co-location group %q and may not be split, but its %d shards are not the whole table", c.Group, len(t.Shards))
+		case !whole:
+			least = want.MinWidth()
+		}
+	}
+	for k, s := range t.Shards {
+		width := s.Columns.Len()
+		switch {
+		case width%problem.ColumnGranule != 0:
+			v.add(RuleWidth, t.Name, k, -1, "width %d is not a multiple of %d", width, problem.ColumnGranule)
+		case width < int64(least):
+			v.add(RuleWidth, t.Name, k, -1, "width %d is below the minimum of %d", width, least)
+		case s.Columns.Start%problem.ColumnGranule != 0:
+			v.add(RuleWidth, t.Name, k, -1, "first column %d is not a multiple of %d", s.Columns.Start, problem.ColumnGranule)
+		}
+	}
+}
+
+// groups checks that the tables of a co-location group are on one device.
+func (v *validator) groups() {
+	for _, g := range v.p.Groups() {
+		if len(g.Tables) < 2 {
+			continue
+		}
+		first := map[int]bool{}
+		var apart []string
+		for _, i := range g.Tables {
+			if v.place[i] < 0 {
+				continue
+			}
+			t := &v.pl.Tables[v.place[i]]
+			for _, s := range t.Shards {
+				if !first[s.Device] {
+					first[s.Device] = true
+					apart = append(apart, fmt.Sprintf("%q on %s", t.Name, where(s)))
+				}
+			}
+		}
+		if len(apart) > 1 {
+			v.add(RuleGroup, "", -1, -1, "co-location group %q lies on %d devices instead of one: %s",
+				v.p.Tables[g.Tables[0]].Constraint.Group, len(apart), list(apart))
+		}
+	}
+}
+
+// memory counts every device again, compares what the plan states and checks
+// the budget.
+func (v *validator) memory() {
+	budget := v.p.ShardBudget()
+	for i, want := range tally(v.pl, v.p, v.index, v.p.Topology.Devices) {
+		if used := want.Memory.Tables(); used > budget {
+			v.add(RuleMemory, "", -1, i, "its shards take %d bytes (%v), %d more than the %d that %v of memory less %v of reserve and %v of received vectors leave",
+				int64(used), used, int64(used-budget), int64(budget), v.p.Topology.DeviceMemory(), want.Memory.Reserve, want.Memory.Received)
+		}
+		if v.foreign || i >= len(v.pl.Devices) {
+			continue
+		}
+		has := v.pl.Devices[i]
+		stated := func(line string, has, want int64) {
+			if has != want {
+				v.add(RuleStated, "", -1, i, "the plan states %s of %d, its shards give %d", line, has, want)
+			}
+		}
+		stated("shards", int64(has.Shards), int64(want.Shards))
+		stated("a dim sum", int64(has.DimSum), int64(want.DimSum))
+		a, b := has.Memory, want.Memory
+		for _, line := range []struct {
+			name      string
+			has, want unit.Bytes
+		}{
+			{"weights", a.Weights, b.Weights}, {"optimizer", a.Optimizer, b.Optimizer},
+			{"outputs", a.Outputs, b.Outputs}, {"gradients", a.Gradients, b.Gradients},
+			{"indices", a.Indices, b.Indices}, {"received", a.Received, b.Received},
+			{"reserve", a.Reserve, b.Reserve},
+		} {
+			stated(line.name+" bytes", int64(line.has), int64(line.want))
+		}
+	}
+}
+
+// predicted checks that the times are times and the cost their maximum.
+func (v *validator) predicted() {
+	most := unit.Millis(0)
+	bad := false
+	time := func(device int, what string, ms unit.Millis) {
+		if !valid(ms) {
+			bad = true
+			v.add(RulePredicted, "", -1, device, "the predicted %s of %v ms is not a finite number of at least 0", what, float64(ms))
+		}
+	}
+	for i, d := range v.pl.Devices {
+		time(i, "forward", d.Forward)
+		time(i, "forward communication", d.ForwardComm)
+		time(i, "backward communication", d.BackwardComm)
+		time(i, "backward", d.Backward)
+		most = max(most, d.Total())
+	}
+	time(-1, "cost", v.pl.Predicted)
+	if !bad && !same(v.pl.Predicted, most) {
+		v.add(RulePredicted, "", -1, -1, "the predicted cost of %v ms is not the largest device total, %v ms", float64(v.pl.Predicted), float64(most))
+	}
+}
+
+// valid returns whether a time is finite and not negative.
+func valid(ms unit.Millis) bool { return ms >= 0 && !math.IsInf(float64(ms), 1) }
+
+// same returns whether two times agree but for the rounding of their sums.
+func same(a, b unit.Millis) bool {
+	return math.Abs(float64(a-b)) <= 1e-9*float64(max(a, b))
+}
