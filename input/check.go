@@ -87,6 +87,8 @@ func (c *checker) check(p *problem.Problem) {
 			at, e.Hint = c.topologyFault(f.Message)
 		case strings.HasPrefix(f.Message, "batch:"):
 			at = c.batchAt(p.Batch)
+		case strings.HasPrefix(f.Message, groupPrefix):
+			at = c.groupAt(p, f.Message)
 		case len(c.tables) == 1:
 			at = place{c.tables[0].Name, 0}
 		}
@@ -215,6 +217,18 @@ func (c *checker) topologyFault(message string) (place, string) {
 		return place{c.topologies[0].Name, 0}, hint
 	}
 	return place{}, hint
+}
+
+// groupPrefix is what Validate's messages about co-location groups begin with.
+const groupPrefix = "co-location group "
+
+// groupAt returns where the first table of the group stands that a message of
+// Validate is about.
+func (c *checker) groupAt(p *problem.Problem, message string) place {
+	i := slices.IndexFunc(p.Tables, func(t problem.Table) bool {
+		return t.Constraint.Group != "" && strings.HasPrefix(message, fmt.Sprintf("%s%q:", groupPrefix, t.Constraint.Group))
+	})
+	return c.tableAt(p, i)
 }
 
 // batchAt returns where the batch is stated.

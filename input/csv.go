@@ -37,6 +37,8 @@ type csvReader struct {
 	columns map[string]int
 	width   int
 	reuse   []string
+	// partial is set where a required column is missing.
+	partial bool
 	// The line being read.
 	cells []string
 	line  int
@@ -137,6 +139,7 @@ func (r *csvReader) header() bool {
 	for _, name := range csvColumns[:3] {
 		if _, ok := r.columns[name]; !ok {
 			r.add(r.line, fmt.Sprintf("column %q is missing", name), "name, rows and dim are required")
+			r.partial = true
 		}
 	}
 	if reuse != 0 && reuse != access.Classes {
@@ -194,8 +197,8 @@ func (r *csvReader) table() {
 		has |= statedAccess
 	}
 	t.Constraint = r.constraint()
-	if r.count() > before {
-		r.name(named, name)
+	r.name(named, name)
+	if r.count() > before || r.partial {
 		return
 	}
 	r.builder.table(t, r.line, has)

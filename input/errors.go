@@ -1,6 +1,7 @@
 package input
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -43,10 +44,12 @@ func (e Error) String() string {
 	return b.String()
 }
 
-// The most errors that Errors keeps, and that its Error method prints.
+// The most errors that Errors keeps, that its Error method prints, and that are
+// counted before the reading of a file ends.
 const (
 	maxKept    = 1000
 	maxPrinted = 50
+	maxCounted = 100_000
 )
 
 // Errors is everything wrong with one or more inputs.
@@ -79,8 +82,10 @@ func (e *Errors) Error() string {
 	return b.String()
 }
 
-// Join puts the errors of several inputs into one *Errors, in order; nil where
-// there are none. An error of another type becomes an entry without position.
+// Join puts the errors of several inputs into one *Errors; nil where there are
+// none. Those of one file stand together, by line; files stand in the order in
+// which they first appear. (Beyond what Error prints, errors keep their order.)
+// An error of another type becomes an entry without position.
 func Join(errs ...error) error {
 	all := &report{}
 	for _, err := range errs {
@@ -96,7 +101,23 @@ func Join(errs ...error) error {
 			all.put(Error{Message: err.Error()})
 		}
 	}
+	if all.count() <= maxPrinted {
+		all.sort()
+	}
 	return all.err()
+}
+
+// sort puts errors in the order that Join states.
+func (r *report) sort() {
+	files := map[string]int{}
+	for _, e := range r.list {
+		if _, ok := files[e.File]; !ok {
+			files[e.File] = len(files)
+		}
+	}
+	slices.SortStableFunc(r.list, func(a, b Error) int {
+		return cmp.Or(cmp.Compare(files[a.File], files[b.File]), cmp.Compare(a.Line, b.Line))
+	})
 }
 
 // report gathers the errors of one file.

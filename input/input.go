@@ -57,8 +57,9 @@ type Options struct {
 	// 0: such tables are an error.
 	DefaultDim int
 
-	// maxBytes replaces MaxFileBytes in tests.
-	maxBytes int64
+	// maxBytes and maxTables replace MaxFileBytes and problem.MaxTables in tests.
+	maxBytes  int64
+	maxTables int
 }
 
 // TableFile is the content of one file of tables.
@@ -104,7 +105,11 @@ func Tables(name string, r io.Reader, opt Options) (TableFile, error) {
 	if opt.maxBytes > 0 {
 		limit = opt.maxBytes
 	}
-	b := &builder{report: &report{file: name}, TableFile: TableFile{Name: name}}
+	maxTables := problem.MaxTables
+	if opt.maxTables > 0 {
+		maxTables = opt.maxTables
+	}
+	b := &builder{maxTables: maxTables, report: &report{file: name}, TableFile: TableFile{Name: name}}
 	if size, ok := sizeOf(r); ok && size > limit {
 		b.tooBig(limit)
 	} else {
@@ -121,10 +126,11 @@ type builder struct {
 	// chunks hold the tables until the end of the file, because growing one
 	// slice to a million tables would copy each of them many times; n counts
 	// them.
-	chunks   [][]problem.Table
-	n        int
-	stated   []stated
-	defaults defaults
+	chunks    [][]problem.Table
+	n         int
+	maxTables int
+	stated    []stated
+	defaults  defaults
 }
 
 const chunkTables = 4096
@@ -179,13 +185,18 @@ func (b *builder) unrecognised(line int, why string) {
 	b.add(line, "the format is not recognised: "+why, hint)
 }
 
-// full reports whether the file has as many tables as a problem may have, and
-// if so adds the error.
+// full reports whether reading must end before the next table, for there are as
+// many tables as a problem may have or more errors than anyone counts, and if so
+// adds the error.
 func (b *builder) full(line int) bool {
-	if b.n < problem.MaxTables {
+	switch {
+	case b.n >= b.maxTables:
+		b.fatal(line, fmt.Sprintf("the file has more than %d tables", b.maxTables), "plan the model in parts")
+	case b.count() >= maxCounted:
+		b.fatal(line, fmt.Sprintf("the file has more than %d errors: the rest of it was not read", maxCounted), "is this the right file?")
+	default:
 		return false
 	}
-	b.fatal(line, fmt.Sprintf("the file has more than %d tables", problem.MaxTables), "plan the model in parts")
 	return true
 }
 

@@ -52,9 +52,18 @@ func (s *scanner) unexpected(wanted string) {
 	switch {
 	case s.failed:
 	case s.ended:
-		s.fail(fmt.Sprintf("the file ends after %d bytes where %s belongs", s.offset, wanted), "it looks truncated: write or copy it again")
+		s.fail(fmt.Sprintf("the file ends at byte %d where %s belongs", s.offset, wanted), "it looks truncated: write or copy it again")
 	default:
-		s.fail(fmt.Sprintf("%q at byte %d where %s belongs", rune(c), s.offset, wanted), "this is not valid JSON")
+		hint := "this is not valid JSON"
+		switch {
+		case c == '}' || c == ']':
+			hint = "is there a comma too many before it?"
+		case c >= 'A' && c <= 'Z':
+			hint = "JSON writes true, false and null, and text in double quotes"
+		case c == '/' || c == '#':
+			hint = "JSON has no comments"
+		}
+		s.fail(fmt.Sprintf("%q at byte %d where %s belongs", rune(c), s.offset, wanted), hint)
 	}
 }
 
@@ -310,7 +319,7 @@ func (s *scanner) wrongType(what, wanted string) {
 	case c == '[':
 		found = "a list"
 	case c == 'n':
-		found, hint = "null", "leave the key out to use the default"
+		found, hint = "null", "null says nothing: state a value, or leave out a key that is not required"
 	case c == 't' || c == 'f':
 		found = "true or false"
 	case c == '-' || c >= '0' && c <= '9' || c == 'N' || c == 'I':
@@ -446,7 +455,7 @@ func (s *scanner) word() string {
 		}
 		hint := "this is not valid JSON"
 		if strings.EqualFold(word, "none") || strings.EqualFold(word, "true") || strings.EqualFold(word, "false") {
-			hint = "JSON writes true, false and null"
+			hint = "JSON writes true, false and null, and text in double quotes"
 		}
 		s.fail(fmt.Sprintf("%s at byte %d is no value of JSON", quote(word), s.offset-int64(len(word))), hint)
 		return ""

@@ -71,6 +71,13 @@ func closest(word string, known []string) string {
 			best, least = k, d
 		}
 	}
+	if best == "" && len(plain) >= 3 {
+		for _, k := range known {
+			if strings.HasPrefix(k, plain) {
+				return k
+			}
+		}
+	}
 	return best
 }
 

@@ -48,8 +48,9 @@ func (b *builder) readJSON(s *scanner) {
 			b.versionKey(s)
 		case "batch":
 			b.batchLine = s.line
-			batch, _ := s.whole("batch", batchHint)
-			b.Batch = int(batch)
+			if batch, ok := s.whole("batch", batchHint); ok {
+				b.Batch = b.globalBatch(s.line, batch)
+			}
 		case "defaults":
 			b.defaultsKey(s)
 		case "tables":
@@ -83,6 +84,16 @@ func (b *builder) versionKey(s *scanner) {
 	if version, ok := s.whole("version", ""); ok && version != TablesVersion {
 		s.fail(fmt.Sprintf("version %d of the format is not known: this program reads version %d", version, TablesVersion), "get a newer program, or write the file anew")
 	}
+}
+
+// globalBatch returns a stated batch, or reports it: 0 is no batch, and would
+// pass for none stated.
+func (r *report) globalBatch(line int, batch int64) int {
+	if batch < 1 || batch > problem.MaxBatch {
+		r.add(line, fmt.Sprintf("batch: %d is not between 1 and %d", batch, problem.MaxBatch), batchHint)
+		return 0
+	}
+	return int(batch)
 }
 
 func (b *builder) defaultsKey(s *scanner) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -129,12 +130,19 @@ func TestTablesCSV(t *testing.T) {
 	}
 }
 
-func TestTablesPrototype(t *testing.T) {
-	bins := ""
+// prototypeTableOf returns a table of the prototype's format whose rows are all
+// of one use-count class.
+func prototypeTableOf(class int, row string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"row": %s, "pooling_factor": 2.5`, row)
 	for i := range access.Classes {
-		bins += fmt.Sprintf(`, "bin_%d": %s`, i, map[bool]string{true: "1.0", false: "0.0"}[i == 1])
+		fmt.Fprintf(&b, `, "bin_%d": %s`, i, map[bool]string{true: "1.0", false: "0.0"}[i == class])
 	}
-	content := `[{"row": 10, "pooling_factor": 2.5` + bins + `}, {"row": 20, "dim": 16, "pooling_factor": 1` + bins + `}]`
+	return b.String() + "}"
+}
+
+func TestTablesPrototype(t *testing.T) {
+	content := `[` + prototypeTableOf(1, "10") + `, ` + prototypeTableOf(1, `20, "dim": 16`) + `]`
 	got, err := readAndCheck(t, "table_configs.json", content)
 	if err != nil {
 		t.Fatalf("got error %v, want none", err)
@@ -142,7 +150,7 @@ func TestTablesPrototype(t *testing.T) {
 	histogram := access.Distribution{Kind: access.Histogram, Reuse: [17]float64{1: 1}, Batch: 65536}
 	want := []problem.Table{
 		{Name: "t0", Rows: 10, Dim: 64, Features: []problem.Feature{{Name: "t0", PoolingFactor: 2.5}}, Access: histogram},
-		{Name: "t1", Rows: 20, Dim: 16, Features: []problem.Feature{{Name: "t1", PoolingFactor: 1}}, Access: histogram},
+		{Name: "t1", Rows: 20, Dim: 16, Features: []problem.Feature{{Name: "t1", PoolingFactor: 2.5}}, Access: histogram},
 	}
 	if diff := cmp.Diff(want, got.Tables); diff != "" {
 		t.Errorf("tables (-want +got):\n%s", diff)
@@ -326,13 +334,41 @@ func TestLongLiterals(t *testing.T) {
 
 func TestTooManyTables(t *testing.T) {
 	for name, in := range map[string]*endless{
-		"json": {prefix: `{"format": "neuroshard-tables", "version": 1, "tables": [`, line: `{"name":"a","rows":1,"dim":4},`},
-		"csv":  {prefix: "name,rows,dim\n", line: "a,1,4\n"},
+		"json":      {prefix: `{"format": "neuroshard-tables", "version": 1, "tables": [`, line: `{"name":"a","rows":1,"dim":4},`},
+		"prototype": {prefix: "[", line: prototypeTableOf(0, "1") + ","},
+		"csv":       {prefix: "name,rows,dim\n", line: "a,1,4\n"},
 	} {
-		f, err := Tables("x", in, Options{})
-		if err == nil || !strings.Contains(err.Error(), "the file has more than 1048576 tables") || len(f.Tables) != problem.MaxTables {
-			t.Errorf("%s: got %d tables and error %v, want %d and one that says there are more", name, len(f.Tables), err, problem.MaxTables)
+		f, err := Tables("x", in, Options{DefaultDim: 4, maxTables: 10000})
+		if err == nil || !strings.Contains(err.Error(), "the file has more than 10000 tables") || len(f.Tables) != 10000 {
+			t.Errorf("%s: got %d tables and error %v, want 10000 and one that says there are more", name, len(f.Tables), err)
 		}
+	}
+}
+
+func TestTooManyErrors(t *testing.T) {
+	in := &endless{prefix: `{"format": "neuroshard-tables", "version": 1, "tables": [`, line: `{},`}
+	_, err := Tables("x", in, Options{})
+	if err == nil || !strings.HasPrefix(err.Error(), "x:1: the file has more than 100000 errors") {
+		t.Errorf("got %.200v, want an error that says there are too many", err)
+	}
+}
+
+// TestMemory reads a large file and wants memory to grow with the tables only:
+// the file is 16 MiB, of which 99 % is space.
+func TestMemory(t *testing.T) {
+	var before, after runtime.MemStats
+	padding := strings.Repeat(" ", 4000)
+	table := `{"name": "a",` + padding + `"rows": 1, "dim": 4},`
+	in := io.MultiReader(strings.NewReader(`{"format": "neuroshard-tables", "version": 1, "tables": [`),
+		io.LimitReader(&endless{line: table}, int64(len(table))*4000), strings.NewReader(strings.TrimSuffix(table, ",")+"]}"))
+	runtime.ReadMemStats(&before)
+	f, err := Tables("x", in, Options{})
+	runtime.ReadMemStats(&after)
+	if err != nil || len(f.Tables) != 4001 {
+		t.Fatalf("got %d tables and error %v, want 4001 and none", len(f.Tables), err)
+	}
+	if got, most := after.TotalAlloc-before.TotalAlloc, uint64(8<<20); got > most {
+		t.Errorf("got %d bytes allocated, want at most %d", got, most)
 	}
 }
 

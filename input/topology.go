@@ -246,7 +246,10 @@ func (t *topologyReader) set(e entry) {
 	case "devices_per_host":
 		t.Topology.DevicesPerHost = t.whole(e, "devices_per_host is how many devices share a host's fast links")
 	case "batch":
-		t.Batch = t.whole(e, batchHint)
+		before := t.count()
+		if batch := t.whole(e, batchHint); t.count() == before {
+			t.Batch = t.globalBatch(e.line, int64(batch))
+		}
 	case "device":
 		t.profile(e)
 	case "memory":
