@@ -1,0 +1,238 @@
+package simulate
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// mixed returns a problem of n tables of all kinds on the given topology.
+func mixed(n int, topology hardware.Topology) *problem.Problem {
+	random := rand.New(rand.NewPCG(1, 2))
+	p := &problem.Problem{Topology: topology, Batch: 65536}
+	for i := range n {
+		t := problem.Table{
+			Name: fmt.Sprint("t", i), Rows: int64(math.Exp(4 + 14*random.Float64())), Dim: 4 << random.IntN(6),
+			Features: []problem.Feature{{PoolingFactor: 50 * random.Float64() * random.Float64()}},
+			Access:   access.Distribution{Kind: access.Zipf, Exponent: .8 + .5*random.Float64()},
+		}
+		if i%5 == 0 {
+			t.Features = append(t.Features, problem.Feature{PoolingFactor: 1})
+		}
+		t.Optimizer = problem.Optimizer(i % 4)
+		t.Precision = problem.Precision(i % 3)
+		t.Weighted = i%7 == 0
+		p.Tables = append(p.Tables, t)
+	}
+	return p
+}
+
+// dealt puts table i, in two halves where it is wide enough, on devices i and
+// i+1.
+func dealt(p *problem.Problem) [][]problem.Shard {
+	shards := make([][]problem.Shard, p.Topology.Devices)
+	for i := range p.Tables {
+		s, r := p.Whole(i), i%len(shards)
+		if s.Dim() >= 8 {
+			other := s
+			half := s.Columns.End / 2
+			s.Columns.End, other.Columns.Start = half, half
+			next := (r + 1) % len(shards)
+			shards[next] = append(shards[next], other)
+		}
+		shards[r] = append(shards[r], s)
+	}
+	return shards
+}
+
+// TestGroupIsOneOpForEachKind prices a mixed group and its operators one by one.
+func TestGroupIsOneOpForEachKind(t *testing.T) {
+	p := mixed(60, hardware.Topology{Profile: a100(t), Devices: 1})
+	group := dealt(p)[0]
+	d := NewDevice(a100(t))
+	ops := map[string]*Op{}
+	for _, s := range group {
+		table := &p.Tables[s.Table]
+		key := fmt.Sprint(table.Optimizer, table.Precision, table.Weighted)
+		if ops[key] == nil {
+			ops[key] = &Op{Batch: p.Batch, WeightBytes: int(table.Precision.Bytes()), Optimizer: table.Optimizer, Weighted: table.Weighted, Subwarp: !table.Weighted}
+		}
+		ops[key].Tables = append(ops[key].Tables, Table{Rows: table.Rows, Dim: s.Dim(), Features: len(table.Features), Counts: table.Counts(p.Batch)})
+	}
+	if len(ops) < 12 {
+		t.Fatalf("got %d kinds of operators, want a mixed group", len(ops))
+	}
+	var want, wantBack unit.Millis
+	for _, op := range ops {
+		forward, backward := d.Compute(*op)
+		want += forward
+		wantBack += backward
+	}
+	got, gotBack := NewPricer(p).GroupCost(group)
+	if math.Abs(float64(got-want)) > 1e-12*float64(want) || math.Abs(float64(gotBack-wantBack)) > 1e-12*float64(wantBack) {
+		t.Errorf("a mixed group: got %v and %v, want %v and %v", got, gotBack, want, wantBack)
+	}
+}
+
+// TestPriceIsTheMostOfAnyDevice follows the cost of a plan by its definition.
+func TestPriceIsTheMostOfAnyDevice(t *testing.T) {
+	p := mixed(50, hardware.Topology{Profile: a100(t), Devices: 6, DevicesPerHost: 4})
+	shards := dealt(p)
+	cost, err := NewPricer(p).Price(shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct, err := NewDevice(a100(t)).Price(p, shards)
+	if err != nil || direct.Total != cost.Total {
+		t.Errorf("Device.Price: got %v, %v, want %v", direct.Total, err, cost.Total)
+	}
+	comm := Comm{PerHost: 4, Batch: p.Batch, DimSums: make([]int, 6)}
+	ready, last := make([]unit.Millis, 6), unit.Millis(0)
+	for r, held := range shards {
+		for _, s := range held {
+			comm.DimSums[r] += p.DimSum(s)
+		}
+		forward, backward := NewPricer(p).GroupCost(held)
+		ready[r] = forward + backward + cost.Devices[r].BackwardComm
+		last = max(last, ready[r])
+	}
+	noWait, backward, err := NewDevice(a100(t)).Comm(comm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := unit.Millis(0)
+	for r := range shards {
+		if cost.Devices[r].BackwardComm != backward[r] {
+			t.Errorf("device %d: backward comm: got %v, want %v", r, cost.Devices[r].BackwardComm, backward[r])
+		}
+		want := last + noWait[r] // all leave the forward comm as if they had started last
+		if got := cost.Devices[r].Total(); math.Abs(float64(got-want)) > 1e-12*float64(want) {
+			t.Errorf("device %d: total: got %v, want %v", r, got, want)
+		}
+		most = max(most, cost.Devices[r].Total())
+	}
+	if cost.Total != most || cost.Source != "simulated" || cost.Profile != "a100-80" || cost.Model != ModelVersion {
+		t.Errorf("got %v from %q %q %q, want %v, simulated", cost.Total, cost.Source, cost.Profile, cost.Model, most)
+	}
+}
+
+func TestInputExchangeIsAnOption(t *testing.T) {
+	p := mixed(50, hardware.Topology{Profile: a100(t), Devices: 6, DevicesPerHost: 4})
+	shards := dealt(p)
+	pricer := NewPricer(p)
+	without, err := pricer.Price(shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pricer.InputExchange = true
+	with, err := pricer.Price(shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The host's wait and three starts over the network are the least.
+	least := unit.Micros(60 + 3*(20+20*math.Log2(6)))
+	if got := with.Total - without.Total; got < least {
+		t.Errorf("the input exchange adds %v, want at least %v", got, least)
+	}
+	if without.Devices[0].Input != 0 {
+		t.Errorf("without it: got an input exchange of %v, want 0", without.Devices[0].Input)
+	}
+}
+
+func TestOneDeviceHasNoComm(t *testing.T) {
+	p := mixed(9, hardware.Topology{Profile: a100(t), Devices: 1})
+	cost, err := NewPricer(p).Price(dealt(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := cost.Devices[0]
+	if c.ForwardComm != 0 || c.BackwardComm != 0 || c.Total() != c.Forward+c.Backward || cost.Total != c.Total() {
+		t.Errorf("one device: got %+v, want compute alone", c)
+	}
+}
+
+func TestPriceRefusesOtherShards(t *testing.T) {
+	p := mixed(3, hardware.Topology{Profile: a100(t), Devices: 2})
+	half, far, wide := p.Whole(0), p.Whole(1), p.Whole(2)
+	half.Rows.End /= 2
+	far.Table = 3
+	wide.Columns.End += 4
+	_, err := NewPricer(p).Price([][]problem.Shard{{half, far}, {wide}, {}})
+	if err == nil {
+		t.Fatal("got no error")
+	}
+	for _, want := range []string{"3 devices, the cluster 2", `device 0: table "t0": rows 0 to`, "row-wise shards are not priced yet", "device 0: table #3 does not exist", `device 1: table "t2": columns`} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %q, want %q in it", err, want)
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("GroupCost of half the rows: got no panic")
+		}
+	}()
+	NewPricer(p).GroupCost([]problem.Shard{half})
+}
+
+func TestGroupCostDoesNotAllocate(t *testing.T) {
+	p := mixed(30, hardware.Topology{Profile: a100(t), Devices: 1})
+	group, pricer := dealt(p)[0], NewPricer(p)
+	if got := testing.AllocsPerRun(10, func() { pricer.GroupCost(group) }); got != 0 {
+		t.Errorf("got %v allocations, want 0", got)
+	}
+}
+
+func BenchmarkGroupCost(b *testing.B) {
+	for _, n := range []int{1, 30, 60} {
+		// A small cache, so that most tables need the cache model's equation.
+		p := mixed(n, hardware.Topology{Profile: profile(b, "v100-32"), Devices: 1})
+		var group []problem.Shard
+		for i := range p.Tables {
+			t := &p.Tables[i]
+			t.Optimizer, t.Precision, t.Weighted = problem.SGD, problem.FP32, false
+			group = append(group, p.Whole(i))
+		}
+		pricer := NewPricer(p)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				pricer.GroupCost(group)
+			}
+		})
+	}
+}
+
+func BenchmarkPrice(b *testing.B) {
+	p := mixed(10_000, hardware.Topology{Profile: a100(b), Devices: 1024, DevicesPerHost: 8})
+	shards := dealt(p)
+	b.Run("count-10000-tables", func(b *testing.B) {
+		for b.Loop() {
+			NewPricer(p)
+		}
+	})
+	pricer := NewPricer(p)
+	b.Run("1024-devices", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := pricer.Price(shards); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkMisses(b *testing.B) {
+	u := newUsage(access.Distribution{}.At(10_000_000, 20, 65536))
+	for _, room := range []float64{1e2, 1e4, 1e5} {
+		b.Run(fmt.Sprintf("%.0g", room), func(b *testing.B) {
+			for b.Loop() {
+				u.misses(room)
+			}
+		})
+	}
+}
