@@ -260,7 +260,12 @@ const namesInWarning = 3
 
 func some(names []string, name string) []string {
 	if len(names) < namesInWarning {
-		names = append(names, name)
+		// A name that a terminal could not show as it is, is quoted.
+		if quoted := quote(name); quoted == `"`+name+`"` {
+			names = append(names, name)
+		} else {
+			names = append(names, quoted)
+		}
 	}
 	return names
 }

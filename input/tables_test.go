@@ -227,6 +227,16 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+func TestWarningQuotesNames(t *testing.T) {
+	got, err := readAndCheck(t, "", inTables(`{"name": "a\u001b[2J", "rows": 1, "dim": 4, "pooling_factor": 1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `1 of 1 tables states no access distribution: Zipf 1.05 is assumed ("a\x1b[2J")`; got.Warnings[0] != want {
+		t.Errorf("got %q, want %q", got.Warnings[0], want)
+	}
+}
+
 func TestErrorsAreCapped(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("name,rows,dim\n")
