@@ -68,3 +68,18 @@ func scaleMaskAVX2(dst []float32, alpha float32, x []float32, act []float32)
 //
 //go:noescape
 func adamAVX2(w []float32, grad []float32, m []float32, v []float32, c *[7]float32)
+
+// addIntsAVX2 adds src to dst, eight at a time.
+//
+//go:noescape
+func addIntsAVX2(dst []int32, src []int32)
+
+// subIntsAVX2 subtracts src from dst, eight at a time.
+//
+//go:noescape
+func subIntsAVX2(dst []int32, src []int32)
+
+// foldedHeadAVX2 is foldedHeadGeneric with fused multiply-adds, summed in 16 lanes.
+//
+//go:noescape
+func foldedHeadAVX2(sums []int32, extra []int32, quantum float32, scalars *[3]float32, w0 *float32, w1 *float32, w2 *float32, out *float32) float32

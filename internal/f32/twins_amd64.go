@@ -85,3 +85,26 @@ func adam(w, grad, m, v []float32, c *AdamStep) {
 	}
 	adamGeneric(w, grad, m, v, c)
 }
+
+func addInts(dst, src []int32) {
+	if fast {
+		addIntsAVX2(dst, src)
+		return
+	}
+	addIntsGeneric(dst, src)
+}
+
+func subInts(dst, src []int32) {
+	if fast {
+		subIntsAVX2(dst, src)
+		return
+	}
+	subIntsGeneric(dst, src)
+}
+
+func foldedHead(sums, extra []int32, quantum float32, scalars *[3]float32, w *FoldedWeights, out []float32) float32 {
+	if fast {
+		return foldedHeadAVX2(sums, extra, quantum, scalars, &w.Scalars[0][0], &w.Scalars[1][0], &w.Scalars[2][0], &out[0])
+	}
+	return foldedHeadGeneric(sums, extra, quantum, scalars, w, out)
+}

@@ -1092,3 +1092,115 @@ single:
 done:
 	VZEROUPPER
 	RET
+
+// func addIntsAVX2(dst []int32, src []int32)
+// Requires: AVX, AVX2
+TEXT ·addIntsAVX2(SB), NOSPLIT, $0-48
+	MOVQ src_len+32(FP), AX
+	MOVQ dst_base+0(FP), CX
+	MOVQ src_base+24(FP), DX
+
+loop_addInts:
+	CMPQ    AX, $0x00
+	JE      done_addInts
+	VMOVDQU (CX), Y0
+	VPADDD  (DX), Y0, Y0
+	VMOVDQU Y0, (CX)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	SUBQ    $0x08, AX
+	JMP     loop_addInts
+
+done_addInts:
+	VZEROUPPER
+	RET
+
+// func subIntsAVX2(dst []int32, src []int32)
+// Requires: AVX, AVX2
+TEXT ·subIntsAVX2(SB), NOSPLIT, $0-48
+	MOVQ src_len+32(FP), AX
+	MOVQ dst_base+0(FP), CX
+	MOVQ src_base+24(FP), DX
+
+loop_subInts:
+	CMPQ    AX, $0x00
+	JE      done_subInts
+	VMOVDQU (CX), Y0
+	VPSUBD  (DX), Y0, Y0
+	VMOVDQU Y0, (CX)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	SUBQ    $0x08, AX
+	JMP     loop_subInts
+
+done_subInts:
+	VZEROUPPER
+	RET
+
+// func foldedHeadAVX2(sums []int32, extra []int32, quantum float32, scalars *[3]float32, w0 *float32, w1 *float32, w2 *float32, out *float32) float32
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·foldedHeadAVX2(SB), NOSPLIT, $0-100
+	MOVQ         sums_len+8(FP), AX
+	MOVQ         sums_base+0(FP), CX
+	MOVQ         extra_base+24(FP), DX
+	VBROADCASTSS quantum+48(FP), Y0
+	MOVQ         scalars+56(FP), BX
+	VBROADCASTSS (BX), Y1
+	VBROADCASTSS 4(BX), Y2
+	VBROADCASTSS 8(BX), Y3
+	MOVQ         w0+64(FP), BX
+	MOVQ         w1+72(FP), SI
+	MOVQ         w2+80(FP), DI
+	MOVQ         out+88(FP), R8
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	XORQ         R9, R9
+
+pairs:
+	CMPQ        AX, $0x10
+	JL          single
+	VMOVDQU     (CX)(R9*4), Y7
+	VPADDD      (DX)(R9*4), Y7, Y7
+	VCVTDQ2PS   Y7, Y7
+	VMULPS      Y0, Y7, Y7
+	VFMADD231PS (BX)(R9*4), Y1, Y7
+	VFMADD231PS (SI)(R9*4), Y2, Y7
+	VFMADD231PS (DI)(R9*4), Y3, Y7
+	VMAXPS      Y4, Y7, Y7
+	VFMADD231PS (R8)(R9*4), Y7, Y5
+	VMOVDQU     32(CX)(R9*4), Y7
+	VPADDD      32(DX)(R9*4), Y7, Y7
+	VCVTDQ2PS   Y7, Y7
+	VMULPS      Y0, Y7, Y7
+	VFMADD231PS 32(BX)(R9*4), Y1, Y7
+	VFMADD231PS 32(SI)(R9*4), Y2, Y7
+	VFMADD231PS 32(DI)(R9*4), Y3, Y7
+	VMAXPS      Y4, Y7, Y7
+	VFMADD231PS 32(R8)(R9*4), Y7, Y6
+	ADDQ        $0x10, R9
+	SUBQ        $0x10, AX
+	JMP         pairs
+
+single:
+	CMPQ        AX, $0x00
+	JE          reduce
+	VMOVDQU     (CX)(R9*4), Y7
+	VPADDD      (DX)(R9*4), Y7, Y7
+	VCVTDQ2PS   Y7, Y7
+	VMULPS      Y0, Y7, Y7
+	VFMADD231PS (BX)(R9*4), Y1, Y7
+	VFMADD231PS (SI)(R9*4), Y2, Y7
+	VFMADD231PS (DI)(R9*4), Y3, Y7
+	VMAXPS      Y4, Y7, Y7
+	VFMADD231PS (R8)(R9*4), Y7, Y5
+
+reduce:
+	VADDPS       Y5, Y6, Y5
+	VEXTRACTF128 $0x01, Y5, X0
+	VADDPS       X0, X5, X0
+	VHADDPS      X0, X0, X0
+	VHADDPS      X0, X0, X0
+	VZEROUPPER
+	MOVSS        X0, ret+96(FP)
+	RET

@@ -24,3 +24,11 @@ func scaleMask(dst []float32, alpha float32, x, act []float32) {
 }
 
 func adam(w, grad, m, v []float32, c *AdamStep) { adamGeneric(w, grad, m, v, c) }
+
+func addInts(dst, src []int32) { addIntsGeneric(dst, src) }
+
+func subInts(dst, src []int32) { subIntsGeneric(dst, src) }
+
+func foldedHead(sums, extra []int32, quantum float32, scalars *[3]float32, w *FoldedWeights, out []float32) float32 {
+	return foldedHeadGeneric(sums, extra, quantum, scalars, w, out)
+}

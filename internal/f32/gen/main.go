@@ -30,6 +30,9 @@ func main() {
 	mask()
 	scaleMask()
 	adam()
+	shift("addInts", "adds src to dst", VPADDD)
+	shift("subInts", "subtracts src from dst", VPSUBD)
+	foldedHead()
 	Generate()
 }
 
@@ -364,5 +367,90 @@ func adam() {
 		store(moved, w, width)
 	})
 	VZEROUPPER()
+	RET()
+}
+
+// shift adds or subtracts vectors of int32 whose length is a multiple of 8.
+func shift(name, what string, op func(...Op)) {
+	TEXT(name+"AVX2", NOSPLIT, "func(dst, src []int32)")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("%sAVX2 %s, eight at a time.", name, what))
+	n, dst, src := length("src"), base("dst"), base("src")
+	Label("loop_" + name)
+	CMPQ(n, U8(0))
+	JE(LabelRef("done_" + name))
+	v := YMM()
+	VMOVDQU(Mem{Base: dst}, v)
+	op(Mem{Base: src}, v, v)
+	VMOVDQU(v, Mem{Base: dst})
+	ADDQ(U8(lanes*float), dst)
+	ADDQ(U8(lanes*float), src)
+	SUBQ(U8(lanes), n)
+	JMP(LabelRef("loop_" + name))
+	Label("done_" + name)
+	VZEROUPPER()
+	RET()
+}
+
+// foldedHead evaluates two vectors of eight hidden units a turn, so that two
+// chains of dependent additions run side by side, then the one that may be left.
+func foldedHead() {
+	TEXT("foldedHeadAVX2", NOSPLIT, "func(sums, extra []int32, quantum float32, scalars *[3]float32, w0, w1, w2, out *float32) float32")
+	Pragma("noescape")
+	Doc("foldedHeadAVX2 is foldedHeadGeneric with fused multiply-adds, summed in 16 lanes.")
+	n, sums, extra := length("sums"), base("sums"), base("extra")
+	quantum := YMM()
+	scale, _ := Param("quantum").Resolve()
+	VBROADCASTSS(scale.Addr, quantum)
+	scalars := Load(Param("scalars"), GP64())
+	var s [3]VecVirtual
+	for k := range s {
+		s[k] = YMM()
+		VBROADCASTSS(Mem{Base: scalars, Disp: k * float}, s[k])
+	}
+	var w [4]Register
+	for k, name := range []string{"w0", "w1", "w2", "out"} {
+		w[k] = Load(Param(name), GP64())
+	}
+	none := zero()
+	total := [2]VecVirtual{zero(), zero()}
+	at := GP64()
+	XORQ(at, at)
+	unit := func(h int) {
+		from := func(base Register) Mem {
+			return Mem{Base: base, Index: at, Scale: float, Disp: h * lanes * float}
+		}
+		z := YMM()
+		VMOVDQU(from(sums), z)
+		VPADDD(from(extra), z, z)
+		VCVTDQ2PS(z, z)
+		VMULPS(quantum, z, z)
+		for k := range s {
+			VFMADD231PS(from(w[k]), s[k], z)
+		}
+		VMAXPS(none, z, z)
+		VFMADD231PS(from(w[3]), z, total[h])
+	}
+	Label("pairs")
+	CMPQ(n, U8(2*lanes))
+	JL(LabelRef("single"))
+	unit(0)
+	unit(1)
+	ADDQ(U8(2*lanes), at)
+	SUBQ(U8(2*lanes), n)
+	JMP(LabelRef("pairs"))
+	Label("single")
+	CMPQ(n, U8(0))
+	JE(LabelRef("reduce"))
+	unit(0)
+	Label("reduce")
+	VADDPS(total[0], total[1], total[0])
+	half := XMM()
+	VEXTRACTF128(U8(1), total[0], half)
+	VADDPS(half, total[0].AsX(), half)
+	VHADDPS(half, half, half)
+	VHADDPS(half, half, half)
+	VZEROUPPER()
+	Store(half, ReturnIndex(0))
 	RET()
 }
