@@ -210,3 +210,31 @@ func FuzzRunCases(f *testing.F) {
 		}
 	})
 }
+
+// TestDocumentedExample runs the input that docs/SIMULATED.md shows and expects
+// the output that it shows.
+func TestDocumentedExample(t *testing.T) {
+	text, err := os.ReadFile("../docs/SIMULATED.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for i, part := range strings.Split(string(text), "```") {
+		if part = strings.TrimSpace(part); i%2 == 1 && strings.HasPrefix(part, "{") {
+			blocks = append(blocks, part)
+		}
+	}
+	if len(blocks) != 2 {
+		t.Fatalf("got %d JSON blocks in docs/SIMULATED.md, want an input and an output", len(blocks))
+	}
+	var out, want bytes.Buffer
+	if err := RunCases(strings.NewReader(blocks[0]), &out); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Compact(&want, []byte(blocks[1])); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.TrimSpace(out.String()); got != want.String() {
+		t.Errorf("got %s, want %s", got, want.String())
+	}
+}

@@ -126,23 +126,22 @@ func drawTable(t *rapid.T, batch int) Table {
 
 func drawOp(t *rapid.T) (Device, Op) {
 	op := Op{
-		Batch:       rapid.SampledFrom([]int{1, 512, 65536}).Draw(t, "batch"),
+		Batch:       rapid.SampledFrom([]int{1, 512, 8192, 32768, 65536}).Draw(t, "batch"),
 		WeightBytes: rapid.SampledFrom([]int{2, 4}).Draw(t, "weight bytes"),
 		Optimizer:   problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer")),
 		Weighted:    rapid.Bool().Draw(t, "weighted"),
 		Subwarp:     rapid.Bool().Draw(t, "subwarp"),
 		Launch:      LaunchMode(rapid.IntRange(0, 1).Draw(t, "launch")),
 	}
-	for range rapid.IntRange(0, 6).Draw(t, "tables") {
+	for range rapid.IntRange(0, 12).Draw(t, "tables") {
 		op.Tables = append(op.Tables, drawTable(t, op.Batch))
 	}
 	return NewDevice(rapid.SampledFrom(hardware.Profiles()).Draw(t, "profile")), op
 }
 
-// TestAnotherTableNeverCostsLess draws batches at which all tables' bags, or
-// one table's alone, are in flight at a time. Between those, a wide table takes
-// lanes, so that fewer tables share the cache at a time, and the model lets the
-// others gain by it.
+// TestAnotherTableNeverCostsLess is no theorem: a wide table lowers the number
+// of tables in flight, and so leaves the others more cache. The lanes it idles
+// cost more than that in every group drawn.
 func TestAnotherTableNeverCostsLess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, op := drawOp(t)
