@@ -180,7 +180,7 @@ func (w *work) times() (forward, backward unit.Millis) {
 	}
 	busy := norm(w.memory/(d.stream*gatherShare), w.cache/d.l2, w.cycles/d.issue)
 
-	prepare := (w.lookups*(w.indexBytes+key+bagIDBytes) + w.lookups*key + w.unique*(key+12)) / d.stream
+	prepare := (w.lookups*(w.indexBytes+key+bagIDBytes) + w.lookups*key + w.unique*(key+runBytes)) / d.stream
 	sort := w.lookups * (key + 2*sortPasses(w.rows)*(key+bagIDBytes)) / (d.stream * sortShare)
 	update := norm(w.memoryBack/(d.stream*updateShare), w.cacheBack/d.l2, w.cyclesBack/d.issue)
 	busyBack := prepare + sort + max(update, w.longestRun())

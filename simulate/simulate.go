@@ -67,7 +67,8 @@ const (
 	cacheLine        = 32 // bytes of a sector, the granule of cache traffic
 	floatsPerLane    = 4  // columns a lane reads at a time
 	lanesPerWarp     = 32
-	bagIDBytes       = 4  // a bag number beside each sort key
+	bagIDBytes       = 4  // bytes of a bag number beside each sort key
+	runBytes         = 12 // bytes that run-length encoding moves for a distinct row beside its key
 	rowwiseState     = 64 // bytes moved for one float of state a row: two sectors
 	weightLookupSize = 4  // bytes of a per-sample weight
 )
