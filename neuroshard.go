@@ -15,6 +15,7 @@ import (
 	"fmt"
 
 	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/dataset"
 	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/pretrained"
@@ -72,7 +73,7 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	model, err := opt.model(p.Topology.Profile)
+	model, err := opt.CostModel(p.Topology.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -100,11 +101,17 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	return result, err
 }
 
-func (o Options) model(profile hardware.Profile) (*cost.Model, error) {
+// CostModel returns the model to ask for a profile: Model, or the pre-trained
+// one.
+func (o Options) CostModel(profile hardware.Profile) (*cost.Model, error) {
 	if o.Model != nil {
 		return o.Model, nil
 	}
-	return pretrained.Model(profile.Name)
+	file, err := pretrained.File(profile.Name)
+	if err != nil {
+		return nil, err
+	}
+	return cost.Load(file)
 }
 
 // describe makes a plan of the placement found: with predictions, provenance
@@ -132,7 +139,7 @@ func describe(p *problem.Problem, found search.Result, predicted cost.Breakdown,
 // was made.
 func warnings(source string, status search.Status, input []string) []string {
 	all := append([]string(nil), input...)
-	if source == string(plan.SourceSimulated) {
+	if source == string(dataset.Simulated) {
 		all = append(all, "times are predicted by a model trained on SIMULATED kernels, not on measured ones")
 	}
 	if status == search.Interrupted {

@@ -56,9 +56,9 @@ func (s *Scorer) Breakdown() Breakdown {
 	for i := range devices {
 		d := &devices[i]
 		for g := range s.devices[i].groups {
-			t := s.operation(g, &s.devices[i].groups[g], nil)
-			d.Forward += unit.Millis(t.forward)
-			d.Backward += unit.Millis(t.backward)
+			forward, backward := s.parts(g, &s.devices[i].groups[g])
+			d.Forward += unit.Millis(forward)
+			d.Backward += unit.Millis(backward)
 		}
 		d.BackwardComm = unit.Millis(times.backward)
 		latest = max(latest, d.Forward+d.Backward+d.BackwardComm)

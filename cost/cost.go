@@ -61,11 +61,14 @@ type computeNet struct {
 	hidden, embed, head int
 	layer0, layer1      f32.Packed // in -> hidden -> embed, transposed for row vectors
 	bias0, bias1        []float32
-	// fold is the part of the head's first layer that reads the embedding, and
-	// scalars the part that reads the group's scalars: [head][embed], [head][scalars].
-	fold, scalars []float32
-	// forward and backward are the rows of the head's last layer.
-	forward, backward []float32
+	// fold is the part of the head's first layer that reads the embedding,
+	// [head][embed], and scalars the part that reads the group's scalars. The
+	// head's width is padded with units of zeros to what the kernel takes.
+	fold    []float32
+	scalars f32.FoldedWeights
+	// forward and backward are the rows of the head's last layer, and both their
+	// sum.
+	forward, backward, both []float32
 	// launch is the fixed cost of an operation, in ms.
 	launchForward, launchBackward float64
 }
@@ -131,12 +134,22 @@ func loadCompute(file *modelfile.Model) (computeNet, error) {
 	n.layer0.Pack(true, in, n.hidden, folded, in)
 	n.layer1.Pack(true, n.hidden, n.embed, w1, n.hidden)
 	n.bias1 = b1
+	units := (n.head + f32.IntLanes - 1) / f32.IntLanes * f32.IntLanes
+	n.fold = make([]float32, units*n.embed)
+	n.forward, n.backward, n.both = make([]float32, units), make([]float32, units), make([]float32, units)
+	for k := range n.scalars.Scalars {
+		n.scalars.Scalars[k] = make([]float32, units)
+	}
 	for i := range n.head {
 		row := head0[i*(n.embed+feature.ScalarCount):][:n.embed+feature.ScalarCount]
-		n.fold = append(n.fold, row[:n.embed]...)
-		n.scalars = append(n.scalars, row[n.embed:]...)
+		copy(n.fold[i*n.embed:], row[:n.embed])
+		for k := range n.scalars.Scalars {
+			n.scalars.Scalars[k][i] = row[n.embed+k]
+		}
+		n.forward[i], n.backward[i] = head1[i], head1[n.head+i]
+		n.both[i] = n.forward[i] + n.backward[i]
 	}
-	n.forward, n.backward = head1[:n.head], head1[n.head:]
+	n.head = units
 	return n, nil
 }
 

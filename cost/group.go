@@ -30,17 +30,21 @@ func (m *Model) Group(op problem.Operation, slices []Slice) (forward, backward u
 		for i, v := range e.head {
 			head[i] += v
 		}
-		sums.Add(s.Table, e.scale)
+		var scales [feature.LaneClasses]float64
+		scales[lanes] = e.scale
+		part := s.Table.Part(scales)
+		sums.Add(&part)
 	}
-	if sums.Shards == 0 {
+	if sums.Shards() == 0 {
 		return 0, 0
 	}
 	var scalars [feature.ScalarCount]float32
-	sums.Scalars(scalars[:], &m.hardware, op, lanes)
+	rates := feature.NewRates(&m.hardware, op)
+	sums.Scalars(&scalars, &rates, lanes, &feature.Part{})
 	var f, b float64
 	for i, z := range head {
 		for j, v := range scalars {
-			z += float64(m.compute.scalars[i*feature.ScalarCount+j]) * float64(v)
+			z += float64(m.compute.scalars.Scalars[j][i]) * float64(v)
 		}
 		if z > 0 {
 			f += float64(m.compute.forward[i]) * z

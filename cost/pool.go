@@ -24,6 +24,10 @@ type Pool struct {
 	index   map[sliceKey]int
 	shared  map[contentKey]int // items of equal content share their vectors
 	work    workspace
+	// rates holds each operation's part of the scalars. none is an embedding of
+	// zeros.
+	rates []feature.Rates
+	none  []int32
 }
 
 type poolTable struct {
@@ -40,10 +44,11 @@ type item struct {
 	operation int
 	lanes     feature.Lanes
 	dimSum    int
-	// scale and head hold a value for each lane class from lanes on; those below
-	// stay empty, because an operation is never narrower than its widest slice.
-	scale [feature.LaneClasses]float64
-	head  [feature.LaneClasses][]int32
+	// head holds the folded embedding for each lane class from lanes on; those
+	// below stay empty, because an operation is never narrower than its widest
+	// slice. part is what the slice adds to its group's scalars.
+	head [feature.LaneClasses][]int32
+	part feature.Part
 }
 
 type sliceKey struct{ table, width int }
@@ -68,6 +73,7 @@ func NewPool(m *Model, p *problem.Problem) (*Pool, error) {
 	pool := &Pool{
 		model: m, problem: p, cluster: clusterOf(p),
 		index: map[sliceKey]int{}, shared: map[contentKey]int{},
+		none: make([]int32, m.compute.head),
 	}
 	contents := map[tableContent]int{}
 	var described []feature.Table
@@ -80,6 +86,7 @@ func NewPool(m *Model, p *problem.Problem) (*Pool, error) {
 			at = len(pool.operations)
 			operations[op] = at
 			pool.operations = append(pool.operations, op)
+			pool.rates = append(pool.rates, feature.NewRates(&m.hardware, op))
 		}
 		content := tableContent{t.Rows, len(t.Features), t.PoolingFactor(), t.Access, op}
 		c, ok := contents[content]
@@ -134,13 +141,15 @@ func (p *Pool) Item(table, width int) int {
 	added := item{table: table, operation: t.operation, lanes: feature.LanesOf(width, op.Weighted), dimSum: width * t.features}
 	content := contentKey{t.content, width}
 	if twin, ok := p.shared[content]; ok {
-		added.scale, added.head = p.items[twin].scale, p.items[twin].head
+		added.head, added.part = p.items[twin].head, p.items[twin].part
 	} else {
+		var scales [feature.LaneClasses]float64
 		for l := added.lanes; l < feature.LaneClasses; l++ {
 			e := p.model.embed(op, t.described, width, l, &p.work)
-			added.scale[l] = e.scale
+			scales[l] = e.scale
 			added.head[l] = p.quantise(e.head)
 		}
+		added.part = t.described.Part(scales)
 		p.shared[content] = len(p.items)
 	}
 	p.index[key] = len(p.items)

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/neuroshard/neuroshard/feature"
+	"github.com/neuroshard/neuroshard/internal/f32"
 )
 
 // Scorer keeps the predicted price of a placement while shards come and go. It
@@ -31,7 +32,7 @@ type groupState struct {
 	// present decides which of heads and sums holds.
 	wide  [feature.LaneClasses]int32
 	heads [feature.LaneClasses][]int32
-	sums  [feature.LaneClasses]feature.Sums
+	sums  feature.Sums
 }
 
 // NewScorer returns an empty placement on the problem's devices.
@@ -67,7 +68,7 @@ func (s *Scorer) Reset() {
 				clear(group.heads[l])
 			}
 			group.wide = [feature.LaneClasses]int32{}
-			group.sums = [feature.LaneClasses]feature.Sums{}
+			group.sums = feature.Sums{}
 		}
 		state.dimSum, state.shards, state.compute, state.known = 0, 0, 0, false
 	}
@@ -85,23 +86,20 @@ func (s *Scorer) shift(device, slice int, sign int32) {
 	state.known = false
 	state.shards += int(sign)
 	state.dimSum += int(sign) * it.dimSum
-	table := &s.pool.tables[it.table].described
 	group := &state.groups[it.operation]
-	if table.Counts.Lookups > 0 {
+	if sign > 0 {
+		group.sums.Add(&it.part)
+	} else {
+		group.sums.Remove(&it.part)
+	}
+	if !it.part.Empty() {
 		group.wide[it.lanes] += sign
 	}
 	for l := it.lanes; l < feature.LaneClasses; l++ {
-		sum, add := group.heads[l], it.head[l]
 		if sign > 0 {
-			for i, v := range add {
-				sum[i] += v
-			}
-			group.sums[l].Add(table, it.scale[l])
+			f32.AddInts(group.heads[l], it.head[l])
 		} else {
-			for i, v := range add {
-				sum[i] -= v
-			}
-			group.sums[l].Remove(table, it.scale[l])
+			f32.SubInts(group.heads[l], it.head[l])
 		}
 	}
 }
@@ -113,7 +111,7 @@ func (s *Scorer) Compute(device int) float64 {
 	if !state.known {
 		state.compute = 0
 		for g := range state.groups {
-			state.compute += s.operation(g, &state.groups[g], nil).total()
+			state.compute += s.group(g, &state.groups[g], nil)
 		}
 		state.known = true
 	}
@@ -132,7 +130,7 @@ func (s *Scorer) ComputeWith(slice int, devices []int32, out []float64) {
 			if g == it.operation {
 				added = it
 			}
-			total += s.operation(g, &state.groups[g], added).total()
+			total += s.group(g, &state.groups[g], added)
 		}
 		out[i] = total
 	}
@@ -164,48 +162,57 @@ func (s *Scorer) load() CommLoad {
 	return load
 }
 
-// fusedTimes are the predicted times of one fused operation, in ms.
-type fusedTimes struct{ forward, backward float64 }
-
-func (t fusedTimes) total() float64 { return t.forward + t.backward }
-
-// operation predicts one group, with a slice added where added is not nil.
-func (s *Scorer) operation(index int, group *groupState, added *item) fusedTimes {
-	lanes := feature.LaneClasses - 1
-	for lanes >= 0 && group.wide[lanes] == 0 && (added == nil || int(added.lanes) != lanes) {
-		lanes--
-	}
-	if lanes < 0 {
-		return fusedTimes{}
+// group predicts the time of one group, with a slice added where added is not
+// nil.
+func (s *Scorer) group(operation int, group *groupState, added *item) float64 {
+	in, ok := s.head(operation, group, added)
+	if !ok {
+		return 0
 	}
 	net := &s.pool.model.compute
-	sums := group.sums[lanes]
-	heads := group.heads[lanes]
-	var extra []int32
-	if added != nil {
-		sums.Add(&s.pool.tables[added.table].described, added.scale[lanes])
-		extra = added.head[lanes]
+	both := f32.FoldedHead(in.sums, in.extra, float32(s.pool.quantum), &in.scalars, &net.scalars, net.both)
+	return net.launchForward + net.launchBackward + math.Max(0, float64(both))
+}
+
+// parts predicts the forward and the backward of one group apart.
+func (s *Scorer) parts(operation int, group *groupState) (forward, backward float64) {
+	in, ok := s.head(operation, group, nil)
+	if !ok {
+		return 0, 0
 	}
-	if sums.Shards == 0 {
-		return fusedTimes{}
-	}
-	var scalars [feature.ScalarCount]float32
-	sums.Scalars(scalars[:], &s.pool.model.hardware, s.pool.operations[index], feature.Lanes(lanes))
+	net := &s.pool.model.compute
 	quantum := float32(s.pool.quantum)
-	var forward, backward float32
-	for i, v := range heads {
-		if extra != nil {
-			v += extra[i]
-		}
-		w := net.scalars[i*feature.ScalarCount:][:feature.ScalarCount]
-		z := float32(v)*quantum + w[0]*scalars[0] + w[1]*scalars[1] + w[2]*scalars[2]
-		if z > 0 {
-			forward += net.forward[i] * z
-			backward += net.backward[i] * z
-		}
+	forward = float64(f32.FoldedHead(in.sums, in.extra, quantum, &in.scalars, &net.scalars, net.forward))
+	backward = float64(f32.FoldedHead(in.sums, in.extra, quantum, &in.scalars, &net.scalars, net.backward))
+	return net.launchForward + math.Max(0, forward), net.launchBackward + math.Max(0, backward)
+}
+
+// noPart adds nothing; it is only read.
+var noPart feature.Part
+
+// headInput is what the head reads of a group.
+type headInput struct {
+	sums, extra []int32
+	scalars     [feature.ScalarCount]float32
+}
+
+// head returns the input of the head, and false for a group without lookups.
+// The widest slice decides the lane class of all.
+func (s *Scorer) head(operation int, group *groupState, added *item) (in headInput, ok bool) {
+	lanes := feature.LaneClasses - 1
+	for lanes > 0 && group.wide[lanes] == 0 {
+		lanes--
 	}
-	return fusedTimes{
-		forward:  net.launchForward + math.Max(0, float64(forward)),
-		backward: net.launchBackward + math.Max(0, float64(backward)),
+	in.extra = s.pool.none
+	part := &noPart
+	if added != nil && !added.part.Empty() {
+		lanes = max(lanes, int(added.lanes))
+		in.extra, part = added.head[lanes], &added.part
 	}
+	if group.sums.Shards() == 0 && part.Empty() {
+		return in, false
+	}
+	in.sums = group.heads[lanes]
+	group.sums.Scalars(&in.scalars, &s.pool.rates[operation], feature.Lanes(lanes), part)
+	return in, true
 }

@@ -112,7 +112,7 @@ const Width = 40 + access.Classes
 const (
 	cyclesPerStep = 33
 	sectorBytes   = 32
-	sortBytes     = 60 // a lookup's share of index handling and a two-pass sort
+	sortedBytes   = 60 // a lookup's share of index handling and a two-pass sort
 )
 
 // Vector writes the features of a shard of dim columns of table t into dst
@@ -161,7 +161,7 @@ func Vector(dst []float32, hw *hardware.Profile, op problem.Operation, t Table, 
 		(n*gradient + unique*(2*sector+state)) / cache,
 		(n + 2*unique) * steps * warps * cyclesPerStep / issue,
 	}
-	sort := n * sortBytes / memory
+	sort := n * sortedBytes / memory
 	scale = max(forward[0], forward[1], forward[2]) + max(backward[0], backward[1], backward[2]) + sort
 
 	at := 0

@@ -2,93 +2,148 @@ package feature
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/neuroshard/neuroshard/access"
 	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// ScalarNames returns the names of Scalars' entries, in order. All are times
-// in ms, so that a group twice the size has twice the scalars.
-func ScalarNames() []string {
-	return []string{"sort_ms", "hot_row_ms", "shared_cache_ms"}
-}
-
-// ScalarCount is the number of group scalars.
-const ScalarCount = 3
-
-// Sums are the running sums of a group of shards from which its scalars come.
-// Add and Remove are exact inverses: every sum is over integers. The zero
-// value is the empty group.
-type Sums struct {
-	// Shards is the number of shards with lookups.
-	Shards int
-	// lookups and rows are sums over shards.
-	lookups, rows int64
-	// scales is the sum of the shards' scales, in units of scaleUnit.
-	scales int64
-	// hot counts the shards by their highest use-count class.
-	hot [access.Classes]int32
-}
-
-// scaleUnit is the resolution of the summed scales, in ms: 2^-24 ms is 0.06 ns.
-const scaleUnit = 1.0 / (1 << 24)
-
-// Add puts a shard of table t, of the given scale, into the group.
-func (s *Sums) Add(t *Table, scale float64) { s.shift(t, scale, 1) }
-
-// Remove takes out a shard that was added with the same scale.
-func (s *Sums) Remove(t *Table, scale float64) { s.shift(t, scale, -1) }
-
-func (s *Sums) shift(t *Table, scale float64, sign int64) {
-	if t.Counts.Lookups <= 0 {
-		return
-	}
-	s.Shards += int(sign)
-	s.lookups += sign * int64(math.Round(t.Counts.Lookups))
-	s.rows += sign * t.Rows
-	s.scales += sign * int64(math.Round(scale/scaleUnit))
-	s.hot[t.hot] += int32(sign)
-}
-
-// Scalars writes the group's scalars into dst (length ScalarCount):
+// ScalarNames returns the names of a group's scalars, in order. All are times
+// in ms, so that a group twice the size has twice the scalars:
 //
 //   - sort_ms: bytes of the radix sort of the lookups over bandwidth. The
 //     number of passes grows with the rows of all tables of the operation.
 //   - hot_row_ms: the time the most used row's gradients take one after the
 //     other.
-//   - shared_cache_ms: the group's scale divided by the number of tables that
-//     share the last-level cache at a time.
-func (s *Sums) Scalars(dst []float32, hw *hardware.Profile, op problem.Operation, lanes Lanes) {
-	_ = dst[ScalarCount-1]
-	if s.Shards == 0 {
-		clear(dst[:ScalarCount])
+//   - shared_cache_ms: the group's summed scale divided by the number of tables
+//     that share the last-level cache at a time.
+func ScalarNames() []string { return []string{"sort_ms", "hot_row_ms", "shared_cache_ms"} }
+
+// ScalarCount is the number of group scalars.
+const ScalarCount = 3
+
+// Part is what one shard adds to the sums of its group. The zero value, of a
+// shard without lookups, adds nothing.
+type Part struct {
+	shards        int32
+	hot           int8
+	lookups, rows int64
+	scales        [LaneClasses]int64
+}
+
+// scaleUnit is the resolution of summed scales, in ms: 2^-24 ms is 0.06 ns.
+const scaleUnit = 1.0 / (1 << 24)
+
+// Part returns what a shard of the table adds to its group. scales holds its
+// scale for each lane class that the group may have; others may be 0.
+func (t *Table) Part(scales [LaneClasses]float64) Part {
+	if t.Counts.Lookups <= 0 {
+		return Part{}
+	}
+	p := Part{shards: 1, hot: int8(t.hot), lookups: int64(math.Round(t.Counts.Lookups)), rows: t.Rows}
+	for l, scale := range scales {
+		p.scales[l] = int64(math.Round(scale / scaleUnit))
+	}
+	return p
+}
+
+// Empty reports whether the shard has no lookups.
+func (p *Part) Empty() bool { return p.shards == 0 }
+
+// Sums are the running sums of a group of shards. Add and Remove are exact
+// inverses: every sum is over integers. The zero value is the empty group.
+type Sums struct {
+	shards        int32
+	lookups, rows int64
+	scales        [LaneClasses]int64
+	// hot counts the shards by their highest use-count class, and classes has the
+	// bit of each class that is counted.
+	hot     [access.Classes]int32
+	classes uint32
+}
+
+// Shards returns the number of shards with lookups.
+func (s *Sums) Shards() int { return int(s.shards) }
+
+// Add puts a shard into the group.
+func (s *Sums) Add(p *Part) {
+	if p.shards == 0 {
 		return
 	}
-	memory := hw.HBMGBps * hw.HBMEfficiency * 1e6
-	dst[0] = float32(float64(s.lookups) * s.sortBytes() / memory)
-	dst[1] = float32(s.hotMillis())
-	sharing := math.Min(float64(s.Shards), waves(hw, op.Batch, lanes))
-	dst[2] = float32(float64(s.scales) * scaleUnit / sharing)
+	s.shards++
+	s.lookups += p.lookups
+	s.rows += p.rows
+	for l, v := range p.scales {
+		s.scales[l] += v
+	}
+	s.hot[p.hot]++
+	s.classes |= 1 << p.hot
+}
+
+// Remove takes out a shard that was added before.
+func (s *Sums) Remove(p *Part) {
+	if p.shards == 0 {
+		return
+	}
+	s.shards--
+	s.lookups -= p.lookups
+	s.rows -= p.rows
+	for l, v := range p.scales {
+		s.scales[l] -= v
+	}
+	if s.hot[p.hot]--; s.hot[p.hot] == 0 {
+		s.classes &^= 1 << p.hot
+	}
+}
+
+// Rates are a device's and an operation's part of the scalars.
+type Rates struct {
+	perByte float64 // ms of a byte of memory traffic
+	waves   [LaneClasses]int32
+}
+
+// NewRates returns the rates of operations like op on a device.
+func NewRates(hw *hardware.Profile, op problem.Operation) Rates {
+	r := Rates{perByte: 1 / (hw.HBMGBps * hw.HBMEfficiency * 1e6)}
+	for l := range Lanes(LaneClasses) {
+		r.waves[l] = int32(waves(hw, op.Batch, l))
+	}
+	return r
+}
+
+// Scalars writes into dst the scalars of the group with one more shard, in an
+// operation of the given lane class. with may be the zero Part.
+func (s *Sums) Scalars(dst *[ScalarCount]float32, r *Rates, lanes Lanes, with *Part) {
+	shards := s.shards + with.shards
+	if shards == 0 {
+		*dst = [ScalarCount]float32{}
+		return
+	}
+	classes := s.classes
+	if with.shards > 0 {
+		classes |= 1 << with.hot
+	}
+	dst[0] = float32(float64((s.lookups+with.lookups)*sortBytes(s.rows+with.rows)) * r.perByte)
+	dst[1] = hotMillis[bits.Len32(classes)-1]
+	dst[2] = float32(float64(s.scales[lanes]+with.scales[lanes]) * scaleUnit / float64(min(shards, r.waves[lanes])))
 }
 
 // sortBytes returns the bytes moved for one lookup by a radix sort of 64-bit
-// keys with 32-bit values, eight bits a pass, over as many bits as the rows of
-// all tables need.
-func (s *Sums) sortBytes() float64 {
+// keys with 32-bit values, eight bits a pass, over one bit more than the rows
+// of all tables need.
+func sortBytes(rows int64) int64 {
 	const key, pair, bitsPerPass = 8, 8 + 4, 8
-	bits := math.Max(1, math.Ceil(math.Log2(math.Max(2, float64(s.rows))))+1)
-	return key + 2*pair*math.Ceil(bits/bitsPerPass)
+	needed := int64(bits.Len64(uint64(max(2, rows)-1))) + 1
+	return key + 2*pair*((needed+bitsPerPass-1)/bitsPerPass)
 }
 
-// hotMillis returns the time of the longest run of one row's gradients: 16 at a
-// time, half a microsecond each step, runs above 1,024 being shared by several
-// blocks (assumed; docs/SIMULATED.md).
-func (s *Sums) hotMillis() float64 {
-	for j := access.Classes - 1; j >= 0; j-- {
-		if s.hot[j] > 0 {
-			return math.Min(access.ClassMean(j), 1024) / 16 * 0.5e-3
-		}
+// hotMillis is, for each use-count class, the time of a run of as many
+// gradients of one row: 16 at a time, half a microsecond each step, runs above
+// 1,024 being shared by several blocks (assumed; docs/SIMULATED.md).
+var hotMillis = func() (ms [access.Classes]float32) {
+	for j := range ms {
+		ms[j] = float32(math.Min(access.ClassMean(j), 1024) / 16 * 0.5e-3)
 	}
-	return 0
-}
+	return ms
+}()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/modelfile"
 )
 
@@ -21,15 +20,6 @@ func File(profile string) (*modelfile.Model, error) {
 		return nil, fmt.Errorf("no pre-trained model for device profile %q: train one with: neuroshard train --simulate %s", profile, profile)
 	}
 	return modelfile.Read(models, "models/"+profile)
-}
-
-// Model returns the pre-trained cost model of a profile.
-func Model(profile string) (*cost.Model, error) {
-	file, err := File(profile)
-	if err != nil {
-		return nil, err
-	}
-	return cost.Load(file)
 }
 
 // Profiles returns the names of the profiles that have a model, sorted.

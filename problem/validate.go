@@ -55,9 +55,9 @@ func (p *Problem) Validate() error {
 		v.add("", "", "%d tables: a problem has 1 to %d", len(p.Tables), MaxTables)
 	}
 	v.tables()
+	v.groups()
 	if len(v.faults) == 0 {
 		v.total()
-		v.groups()
 	}
 	if len(v.faults) > 0 {
 		return &Invalid{v.faults}

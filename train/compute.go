@@ -191,9 +191,13 @@ func prepare(set *dataset.Compute, hw hardware.Profile, split dataset.Split, wor
 			t := described.table(int(m.Table), g.Operation.Batch)
 			scale := feature.Vector(p.sets.X[row*feature.Width:][:feature.Width], &hw, g.Operation, *t, int(m.Dim), lanes)
 			p.sets.Scale[row] = float32(scale)
-			sums.Add(t, scale)
+			var scales [feature.LaneClasses]float64
+			scales[lanes] = scale
+			part := t.Part(scales)
+			sums.Add(&part)
 		}
-		sums.Scalars(p.sets.Scalars[i*feature.ScalarCount:][:feature.ScalarCount], &hw, g.Operation, lanes)
+		rates := feature.NewRates(&hw, g.Operation)
+		sums.Scalars((*[feature.ScalarCount]float32)(p.sets.Scalars[i*feature.ScalarCount:]), &rates, lanes, &feature.Part{})
 	})
 	return p, nil
 }

@@ -19,8 +19,8 @@ import (
 // Options steer a training run. The zero value is what the shipped models are
 // made with.
 type Options struct {
-	// Epochs over the training groups (default 40), Batch groups a step (default
-	// 256) and the peak LearningRate of Adam (default 0.002).
+	// Epochs over the training groups (default DefaultEpochs), Batch groups a step
+	// (default 256) and the peak LearningRate of Adam (default 0.002).
 	Epochs, Batch int
 	LearningRate  float64
 	// Hidden, Embed and Head are the widths of the compute net (defaults 128, 32
@@ -34,6 +34,9 @@ type Options struct {
 	// OnProgress, where not nil, is called after each epoch.
 	OnProgress func(Progress)
 }
+
+// DefaultEpochs is the number of passes over the training groups.
+const DefaultEpochs = 30
 
 // Progress tells how far a run is.
 type Progress struct {
@@ -50,7 +53,7 @@ func (o Options) withDefaults() Options {
 			*v = value
 		}
 	}
-	set(&o.Epochs, 40)
+	set(&o.Epochs, DefaultEpochs)
 	set(&o.Batch, 256)
 	set(&o.Hidden, 128)
 	set(&o.Embed, 32)

@@ -1,0 +1,137 @@
+// Package pretrain makes a cost model from nothing: it draws samples, has the
+// simulated device time them, and trains on them. The models that ship in the
+// binary come from here, and the same seed makes the same model again.
+package pretrain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/collect"
+	"github.com/neuroshard/neuroshard/dataset"
+	"github.com/neuroshard/neuroshard/experiment"
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/modelfile"
+	"github.com/neuroshard/neuroshard/train"
+)
+
+// Options steer pre-training. The zero value makes the shipped models, but for
+// the seed, which is 1 for them.
+type Options struct {
+	// Samples is the number of groups of fused lookups (default 100,000, as in the
+	// NeuroShard paper): eight tenths for training, a tenth each for validation
+	// and test.
+	Samples int
+	// CommSamples is the number of all-to-alls (default 4,000).
+	CommSamples int
+	// Seed of the draws and of the training.
+	Seed uint64
+	// Train are the options of the training; its seed is overruled by Seed.
+	Train train.Options
+	// OnPhase, where not nil, is told what is going on, in a few words.
+	OnPhase func(phase string)
+}
+
+// The sizes of what is drawn.
+const (
+	DefaultSamples     = 100_000
+	DefaultCommSamples = 4_000
+
+	tables       = 4000
+	largeSamples = 5000
+	largeShards  = 200
+)
+
+func (o Options) withDefaults() Options {
+	if o.Samples <= 0 {
+		o.Samples = DefaultSamples
+	}
+	if o.CommSamples <= 0 {
+		o.CommSamples = DefaultCommSamples
+	}
+	if o.OnPhase == nil {
+		o.OnPhase = func(string) {}
+	}
+	o.Train.Seed = o.Seed
+	return o
+}
+
+// Simulate makes a model of the profile from samples of the simulated device.
+func Simulate(ctx context.Context, profile hardware.Profile, opt Options) (*modelfile.Model, *train.Report, error) {
+	opt = opt.withDefaults()
+	data, err := draw(ctx, profile, opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	opt.OnPhase("training")
+	m, report, err := train.Fit(ctx, data, profile, opt.Train)
+	if err != nil {
+		return nil, nil, err
+	}
+	m.Manifest.Command = fmt.Sprintf("neuroshard train --simulate %s --samples %d --seed %d", profile.Name, opt.Samples, opt.Seed)
+	return m, report, m.Seal()
+}
+
+// Point is one point of a learning curve: the errors of a model trained on that
+// many samples, all judged on the same test groups.
+type Point struct {
+	Samples int              `json:"samples"`
+	Compute modelfile.Errors `json:"compute"`
+	Large   modelfile.Errors `json:"large_groups"`
+}
+
+// LearningCurve trains on the first of the samples, as many as each size says.
+// Fewer samples get more epochs, so that every model sees as many groups in
+// all, up to ten times the epochs.
+func LearningCurve(ctx context.Context, profile hardware.Profile, sizes []int, opt Options) ([]Point, error) {
+	opt = opt.withDefaults()
+	opt.Samples = slices.Max(sizes)
+	data, err := draw(ctx, profile, opt)
+	if err != nil {
+		return nil, err
+	}
+	var points []Point
+	for _, size := range sizes {
+		opt.OnPhase(fmt.Sprintf("training on %d samples", size))
+		part := data
+		part.Compute = first(data.Compute, size)
+		fit := opt.Train
+		fit.Epochs = train.DefaultEpochs * min(10, max(1, opt.Samples/size))
+		m, _, err := train.Fit(ctx, part, profile, fit)
+		if err != nil {
+			return nil, err
+		}
+		report, err := train.Judge(m, data, fit.Workers)
+		if err != nil {
+			return nil, err
+		}
+		points = append(points, Point{size, report.Compute.All, report.Large.All})
+	}
+	return points, nil
+}
+
+// first returns a dataset of the first samples of another.
+func first(set *dataset.Compute, samples int) *dataset.Compute {
+	part := *set
+	part.Samples = set.Samples[:min(samples, len(set.Samples))]
+	return &part
+}
+
+// draw draws and times everything a model is trained and judged on.
+func draw(ctx context.Context, profile hardware.Profile, opt Options) (train.Data, error) {
+	opt.OnPhase("drawing and simulating samples")
+	data := train.Data{
+		Compute: experiment.Compute(opt.Seed, tables, opt.Samples, 1, experiment.MaxShards),
+		Large:   experiment.Compute(opt.Seed+1, tables, largeSamples, 100, largeShards),
+		Comm:    experiment.Comm(opt.Seed, opt.CommSamples, profile),
+	}
+	workers := collect.Options{Workers: opt.Train.Workers}
+	if err := collect.SimulateCompute(ctx, data.Compute, profile, workers); err != nil {
+		return data, err
+	}
+	if err := collect.SimulateCompute(ctx, data.Large, profile, workers); err != nil {
+		return data, err
+	}
+	return data, collect.SimulateComm(ctx, data.Comm, profile, workers)
+}
