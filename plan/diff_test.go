@@ -1,0 +1,202 @@
+package plan
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+	"pgregory.net/rapid"
+)
+
+func TestDiffOfEqualPlans(t *testing.T) {
+	_, a := sample(t)
+	_, b := sample(t)
+	got := Diff(a, b)
+	if got.Unchanged != 9 || len(got.Tables)+len(got.OnlyBefore)+len(got.OnlyAfter) != 0 || got.Elements != 0 || got.Cluster != nil {
+		t.Errorf("got %+v, want 9 unchanged tables and nothing else", got)
+	}
+	if len(got.Devices) != 4 || *got.Devices[3].Before != *got.Devices[3].After {
+		t.Errorf("got devices %+v, want 4 that are the same", got.Devices)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	p, a := sample(t)
+	_, b := sample(t)
+	// user moves; item's first slice is cut in two, one of which moves; word goes
+	// to every device; place is renamed; time is resized; host gets one row less
+	// on its first device; everywhere goes to one device.
+	b.Tables[0].Shards[0].Device = 3
+	b.Tables[1].Shards = append(b.Tables[1].Shards,
+		Shard{span(0, 2000), span(16, 48), 0, HBM})
+	b.Tables[1].Shards[0].Columns = span(0, 16)
+	slices.SortFunc(b.Tables[1].Shards, compareShards)
+	b.Tables[2].Kind, b.Tables[2].Shards[0].Device = DataParallel, -1
+	b.Tables[3].Name = "venue"
+	b.Tables[4].Rows, b.Tables[4].Shards[0].Rows = 48, span(0, 48)
+	b.Tables[6].Shards[0].Rows, b.Tables[6].Shards[1].Rows = span(0, 2499), span(2499, 4000)
+	b.Tables[8].Kind, b.Tables[8].Shards[0].Device = TableWise, 2
+	restate(p, b)
+	b.Devices[0].Forward, b.Predicted = 20, 23.25
+	b.Cluster.Batch = 2048
+
+	at := func(rows0, rows1, columns0, columns1 int64, from, to int, elements int64) Move {
+		return Move{[2]int64{rows0, rows1}, [2]int64{columns0, columns1}, from, to, HBM, HBM, elements}
+	}
+	want := []TableChange{
+		{Name: "user", Before: TableState{1000, 64, TableWise, 1, []int{0}}, After: TableState{1000, 64, TableWise, 1, []int{3}},
+			Moved: true, Moves: []Move{at(0, 1000, 0, 64, 0, 3, 64000)}, Elements: 64000},
+		{Name: "item", Before: TableState{2000, 128, ColumnWise, 3, []int{1, 2, 3}}, After: TableState{2000, 128, ColumnWise, 4, []int{0, 1, 2, 3}},
+			Recut: true, Moved: true, Moves: []Move{at(0, 2000, 16, 48, 2, 0, 64000)}, Elements: 64000},
+		{Name: "word", Before: TableState{500, 32, TableWise, 1, []int{1}}, After: TableState{500, 32, DataParallel, 1, []int{-1}},
+			Rekinded: true, Moved: true, Moves: []Move{at(0, 500, 0, 32, 1, -1, 16000)}, Elements: 16000},
+		{Name: "time", Before: TableState{24, 8, TableWise, 1, []int{2}}, After: TableState{48, 8, TableWise, 1, []int{2}},
+			Resized: true, Recut: true, Moves: []Move{}},
+		{Name: "host", Before: TableState{4000, 16, TableRowWise, 2, []int{2, 3}}, After: TableState{4000, 16, TableRowWise, 2, []int{2, 3}},
+			Recut: true, Moved: true, Moves: []Move{at(2499, 2500, 0, 16, 2, 3, 16)}, Elements: 16},
+		{Name: "everywhere", Before: TableState{10, 4, DataParallel, 1, []int{-1}}, After: TableState{10, 4, TableWise, 1, []int{2}},
+			Rekinded: true, Moved: true, Moves: []Move{at(0, 10, 0, 4, -1, 2, 0)}},
+	}
+	got := Diff(a, b)
+	if d := cmp.Diff(want, got.Tables); d != "" {
+		t.Errorf("tables, -want +got:\n%s", d)
+	}
+	if got.Unchanged != 2 || got.Elements != 64000+64000+16000+16 {
+		t.Errorf("got %d unchanged tables, %d elements; want 2 and 144016", got.Unchanged, got.Elements)
+	}
+	if !slices.Equal(got.OnlyBefore, []string{"place"}) || !slices.Equal(got.OnlyAfter, []string{"venue"}) {
+		t.Errorf("got only before %v, only after %v; want place, venue", got.OnlyBefore, got.OnlyAfter)
+	}
+	if want := (CostChange{12.75, 23.25}); got.Cost != want {
+		t.Errorf("got cost %v, want %v", got.Cost, want)
+	}
+	if got.Cluster == nil || got.Cluster.Before.Batch != 1024 || got.Cluster.After.Batch != 2048 {
+		t.Errorf("got cluster %+v, want batch 1024 -> 2048", got.Cluster)
+	}
+	before := DeviceTotals{5, 116, a.Devices[0].Memory.Total(), 4.25}
+	after := DeviceTotals{b.Devices[0].Shards, b.Devices[0].DimSum, b.Devices[0].Memory.Total(), 23.25}
+	if d := got.Devices[0]; *d.Before != before || *d.After != after {
+		t.Errorf("device 0: got %+v -> %+v, want %+v -> %+v", *d.Before, *d.After, before, after)
+	}
+}
+
+func TestDiffTierAndDevices(t *testing.T) {
+	_, a := sample(t)
+	_, b := sample(t)
+	b.Tables[0].Shards[0].Tier = Host
+	b.Devices = append(b.Devices, Device{Shards: 1, Forward: 7})
+	got := Diff(a, b)
+	if len(got.Tables) != 1 || len(got.Tables[0].Moves) != 1 || got.Tables[0].Moves[0].ToTier != Host || got.Elements != 0 {
+		t.Errorf("got %+v, want one table that goes to host memory without being sent", got.Tables)
+	}
+	last := got.Devices[4]
+	if last.Before != nil || last.After == nil || last.After.Total != 7 {
+		t.Errorf("got device %+v, want it in the second plan only", last)
+	}
+}
+
+// The JSON of a change uses the plan file's words.
+func TestDiffJSON(t *testing.T) {
+	_, a := sample(t)
+	a.Tables, a.Devices = a.Tables[:1], a.Devices[:1]
+	_, b := sample(t)
+	b.Tables, b.Devices = b.Tables[:1], b.Devices[:1]
+	b.Tables[0].Shards[0].Device = 1
+	got, err := json.Marshal(Diff(a, b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"cost_ms":{"before":12.75,"after":12.75},` +
+		`"devices":[{"device":0,"before":{"shards":5,"dim_sum":116,"memory_bytes":21477711560,"total_ms":4.25},"after":{"shards":5,"dim_sum":116,"memory_bytes":21477711560,"total_ms":4.25}}],` +
+		`"tables":[{"name":"user","before":{"rows":1000,"dim":64,"kind":"table_wise","shards":1,"devices":[0]},"after":{"rows":1000,"dim":64,"kind":"table_wise","shards":1,"devices":[1]},` +
+		`"resized":false,"rekinded":false,"recut":false,"moved":true,"moves":[{"rows":[0,1000],"columns":[0,64],"from":0,"to":1,"from_tier":"hbm","to_tier":"hbm","elements":64000}],"elements":64000}],` +
+		`"unchanged":0,"only_before":[],"only_after":[],"elements":64000}`
+	if string(got) != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+// The moves between any two placements are the elements that lie elsewhere,
+// counted one by one.
+func TestMovesAgainstCounting(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const rows, dim = 6, 8
+		cut := func(kind string) []Shard {
+			columns, rowCuts := cuts(t, dim, 1, 1), []int64{0, rows}
+			var shards []Shard
+			for c := range columns[1:] {
+				if rapid.Bool().Draw(t, kind+" rows") {
+					rowCuts = cuts(t, rows, 1, 1)
+				}
+				for r := range rowCuts[1:] {
+					shards = append(shards, Shard{span(rowCuts[r], rowCuts[r+1]), span(columns[c], columns[c+1]), rapid.IntRange(-1, 2).Draw(t, kind+" device"), HBM})
+				}
+			}
+			return shards
+		}
+		holder := func(shards []Shard, row, column int64) int {
+			for _, s := range shards {
+				if s.Rows.Start <= row && row < s.Rows.End && s.Columns.Start <= column && column < s.Columns.End {
+					return s.Device
+				}
+			}
+			t.Fatalf("nobody holds row %d, column %d of %v", row, column, shards)
+			return 0
+		}
+		a := Table{Name: "t", Rows: rows, Dim: dim, Kind: Grid, Shards: cut("before")}
+		b := Table{Name: "t", Rows: rows, Dim: dim, Kind: Grid, Shards: cut("after")}
+		type step struct{ from, to int }
+		want, got := map[step]int64{}, map[step]int64{}
+		sent := int64(0)
+		for row := range int64(rows) {
+			for column := range int64(dim) {
+				if s := (step{holder(a.Shards, row, column), holder(b.Shards, row, column)}); s.from != s.to {
+					want[s]++
+					if s.from != -1 {
+						sent++
+					}
+				}
+			}
+		}
+		c, _ := compareTables(&a, &b)
+		for _, m := range c.Moves {
+			got[step{m.From, m.To}] += (m.Rows[1] - m.Rows[0]) * (m.Columns[1] - m.Columns[0])
+		}
+		if d := cmp.Diff(want, got, cmp.AllowUnexported(step{})); d != "" {
+			t.Fatalf("from %v to %v, -want +got:\n%s", a.Shards, b.Shards, d)
+		}
+		if c.Elements != sent {
+			t.Fatalf("got %d elements sent, want %d", c.Elements, sent)
+		}
+	})
+}
+
+func TestDiffNeverOverflows(t *testing.T) {
+	huge := func(device int) *Plan {
+		pl := &Plan{}
+		for _, name := range []string{"a", "b", "c"} {
+			all := problem.Range{End: 1 << 40}
+			pl.Tables = append(pl.Tables, Table{Name: name, Shards: slices.Repeat([]Shard{{all, span(0, 1<<14), device, HBM}}, 400)})
+		}
+		return pl
+	}
+	if got := Diff(huge(0), huge(1)); got.Elements < 0 {
+		t.Errorf("got %d elements, want no overflow", got.Elements)
+	}
+	if got, want := unit.Bytes(plus(1<<62, 1<<62)), unit.Bytes(1<<63-1); got != want {
+		t.Errorf("got %d, want %d", got, want)
+	}
+}
+
+func BenchmarkDiff(b *testing.B) {
+	p, shards := large(b, 10_000, 64, 1024)
+	before := New(p, shards)
+	slices.Reverse(shards)
+	after := New(p, shards)
+	for b.Loop() {
+		Diff(before, after)
+	}
+}

@@ -1,0 +1,104 @@
+package plan
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// The digest of the sample. It may only change with digestForm, or with the
+// sample or its device profile.
+const sampleDigest = "b771038cba54c0fb4031248c2bfa581e6658b1431f3125fc34fa28edda17f281"
+
+func TestDigestGolden(t *testing.T) {
+	p, _ := sample(t)
+	if got := Digest(p); got != sampleDigest {
+		t.Errorf("got %s, want %s", got, sampleDigest)
+	}
+	again, _ := sample(t)
+	if got := Digest(again); got != sampleDigest {
+		t.Errorf("of an equal problem: got %s, want %s", got, sampleDigest)
+	}
+}
+
+// Changing any field of a problem, found by reflection so that none can be
+// forgotten, gives a digest of its own.
+func TestDigestOfAnyChange(t *testing.T) {
+	p, _ := sample(t)
+	p.Tables = p.Tables[:3]
+	p.Tables[1].Access = access.Distribution{Kind: access.Histogram, Reuse: [access.Classes]float64{0.5, 0.5}, Batch: 100}
+	seen := map[string]string{Digest(p): "nothing"}
+	leaves := 0
+	note := func(place string) {
+		leaves++
+		digest := Digest(p)
+		if other, ok := seen[digest]; ok {
+			t.Errorf("changing %s gives the digest of changing %s", place, other)
+		}
+		seen[digest] = place
+	}
+	var walk func(v reflect.Value, place string)
+	walk = func(v reflect.Value, place string) {
+		old := reflect.New(v.Type()).Elem()
+		old.Set(v)
+		switch v.Kind() {
+		case reflect.Struct:
+			for i := range v.NumField() {
+				walk(v.Field(i), place+"."+v.Type().Field(i).Name)
+			}
+			return
+		case reflect.Array:
+			for i := range v.Len() {
+				walk(v.Index(i), fmt.Sprintf("%s[%d]", place, i))
+			}
+			return
+		case reflect.Slice:
+			for i := range v.Len() {
+				walk(v.Index(i), fmt.Sprintf("%s[%d]", place, i))
+			}
+			v.Set(reflect.Append(v.Slice3(0, v.Len(), v.Len()), reflect.Zero(v.Type().Elem())))
+		case reflect.String:
+			v.SetString(v.String() + "x")
+		case reflect.Bool:
+			v.SetBool(!v.Bool())
+		case reflect.Int, reflect.Int64:
+			v.SetInt(v.Int() + 1)
+		case reflect.Uint8:
+			v.SetUint(v.Uint() + 1)
+		case reflect.Float64:
+			v.SetFloat(v.Float() + 0.125)
+		default:
+			t.Fatalf("%s is of kind %v: teach the test how to change it", place, v.Kind())
+		}
+		note(place)
+		v.Set(old)
+	}
+	walk(reflect.ValueOf(p).Elem(), "problem")
+	if leaves < 100 {
+		t.Errorf("got %d changes, want at least 100", leaves)
+	}
+
+	p.Tables[0], p.Tables[1] = p.Tables[1], p.Tables[0]
+	note("the order of the tables")
+	p.Tables[0], p.Tables[1] = p.Tables[1], p.Tables[0]
+	if seen[Digest(p)] != "nothing" {
+		t.Error("the problem was not restored")
+	}
+}
+
+// Texts that run into each other are told apart.
+func TestDigestKeepsTextsApart(t *testing.T) {
+	of := func(names ...string) string {
+		p := &problem.Problem{}
+		for _, name := range names {
+			p.Tables = append(p.Tables, problem.Table{Name: "t", Features: []problem.Feature{{Name: name}}})
+		}
+		return Digest(p)
+	}
+	if of("ab", "c") == of("a", "bc") {
+		t.Error("got equal digests, want different ones")
+	}
+}

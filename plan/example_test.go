@@ -1,0 +1,99 @@
+package plan_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// twoTables returns two tables for two devices.
+func twoTables() *problem.Problem {
+	profile, _ := hardware.ByName("a100-80")
+	return &problem.Problem{
+		Tables: []problem.Table{
+			{Name: "user", Rows: 1_000_000, Dim: 64, Features: []problem.Feature{{Name: "user_id", PoolingFactor: 1}}},
+			{Name: "item", Rows: 5_000_000, Dim: 128, Features: []problem.Feature{{Name: "clicked", PoolingFactor: 20}}},
+		},
+		Topology: hardware.Topology{Profile: profile, Devices: 2},
+		Batch:    8192,
+	}
+}
+
+// A plan is made from what each device shall hold, proven, saved and loaded.
+func Example() {
+	p := twoTables()
+	left, right := p.Whole(1), p.Whole(1)
+	left.Columns.End, right.Columns.Start = 32, 32
+	pl := plan.New(p, [][]problem.Shard{{p.Whole(0), left}, {right}})
+	if err := pl.Validate(p); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	dir, err := os.MkdirTemp("", "plan")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "plan.json")
+	if err := pl.Save(path); err != nil {
+		fmt.Println(err)
+		return
+	}
+	loaded, err := plan.Load(path)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, t := range loaded.Tables {
+		fmt.Println(t.Name, t.Kind)
+		for _, s := range t.Shards {
+			fmt.Printf("  device %d holds columns %d to %d\n", s.Device, s.Columns.Start, s.Columns.End-1)
+		}
+	}
+	for i, d := range loaded.Devices {
+		fmt.Printf("device %d: dim sum %d, %v\n", i, d.DimSum, d.Memory.Total())
+	}
+	// Output:
+	// user table_wise
+	//   device 0 holds columns 0 to 63
+	// item column_wise
+	//   device 0 holds columns 0 to 31
+	//   device 1 holds columns 32 to 127
+	// device 0: dim sum 96, 872 MiB
+	// device 1: dim sum 96, 1.80 GiB
+}
+
+func ExamplePlan_Validate() {
+	p := twoTables()
+	half := p.Whole(1)
+	half.Columns.End = 62
+	pl := plan.New(p, [][]problem.Shard{{p.Whole(0), half}, {p.Whole(0)}})
+	fmt.Println(pl.Validate(p))
+	// Output:
+	// table "user", shard 1: rows [0, 1000000) of columns [0, 64) are placed twice: on device 0 and on device 1
+	// table "item": columns [62, 128) are placed nowhere
+	// table "item": a column_wise table does not have 1 shards
+	// table "item", shard 0: width 62 is not a multiple of 4
+}
+
+func ExampleDiff() {
+	p := twoTables()
+	before := plan.New(p, [][]problem.Shard{{p.Whole(0), p.Whole(1)}, nil})
+	after := plan.New(p, [][]problem.Shard{{p.Whole(1)}, {p.Whole(0)}})
+	changes := plan.Diff(before, after)
+	for _, t := range changes.Tables {
+		for _, m := range t.Moves {
+			fmt.Printf("%s: %d elements from device %d to %d\n", t.Name, m.Elements, m.From, m.To)
+		}
+	}
+	fmt.Println(changes.Unchanged, "unchanged")
+	// Output:
+	// user: 64000000 elements from device 0 to 1
+	// 1 unchanged
+}

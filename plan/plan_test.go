@@ -1,0 +1,162 @@
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// cluster returns n devices of a known profile, perHost on a host.
+func cluster(t testing.TB, n, perHost int) hardware.Topology {
+	t.Helper()
+	profile, err := hardware.ByName("a100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hardware.Topology{Profile: profile, Devices: n, DevicesPerHost: perHost, ReserveShare: 0.25}
+}
+
+// sample returns a problem with every kind of constraint, on two hosts of two
+// devices each, and a placement of it with every kind of table.
+func sample(t testing.TB) (*problem.Problem, *Plan) {
+	t.Helper()
+	one := func() []problem.Feature { return []problem.Feature{{Name: "f", PoolingFactor: 3}} }
+	p := &problem.Problem{
+		Tables: []problem.Table{
+			{Name: "user", Rows: 1000, Dim: 64, Features: one(), Constraint: problem.Constraint{Group: "g"}},
+			{Name: "item", Rows: 2000, Dim: 128, Features: []problem.Feature{{Name: "seen", PoolingFactor: 1.5}, {Name: "bought", PoolingFactor: 20}},
+				Optimizer: problem.RowwiseAdagrad, Constraint: problem.Constraint{MinWidth: 16}},
+			{Name: "word", Rows: 500, Dim: 32, Features: one(), Weighted: true, Precision: problem.FP16, Constraint: problem.Constraint{Devices: []int{1, 2}}},
+			{Name: "place", Rows: 700, Dim: 16, Features: one(), Constraint: problem.Constraint{Group: "g"}},
+			{Name: "time", Rows: 24, Dim: 8, Features: one(), Constraint: problem.Constraint{NoSplit: true}},
+			{Name: "rows", Rows: 4000, Dim: 16, Features: one(), Optimizer: problem.Adam},
+			{Name: "host", Rows: 4000, Dim: 16, Features: one(), Optimizer: problem.Adagrad},
+			{Name: "grid", Rows: 300, Dim: 24, Features: one},
+			{Name: "everywhere", Rows: 10, Dim: 4, Features: one(), Access: access.Distribution{Kind: access.Zipf, Exponent: 1.2}},
+		},
+		Topology: cluster(t, 4, 2),
+		Batch:    1024,
+	}
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	part := func(table int, rows0, rows1, columns0, columns1 int64) problem.Shard {
+		return problem.Shard{Table: table, Rows: problem.Range{Start: rows0, End: rows1}, Columns: problem.Range{Start: columns0, End: columns1}}
+	}
+	pl := New(p, [][]problem.Shard{
+		{p.Whole(0), p.Whole(3), part(5, 0, 1000, 0, 16), part(7, 0, 100, 8, 24)},
+		{part(1, 0, 2000, 64, 128), p.Whole(2), part(5, 1000, 2000, 0, 16), part(7, 100, 300, 8, 24)},
+		{part(1, 0, 2000, 0, 48), p.Whole(4), part(5, 2000, 3500, 0, 16), part(6, 0, 2500, 0, 16), part(7, 150, 300, 0, 8)},
+		{part(1, 0, 2000, 48, 64), part(5, 3500, 4000, 0, 16), part(6, 2500, 4000, 0, 16), part(7, 0, 150, 0, 8)},
+	})
+	pl.Tables[6].Kind = TableRowWise
+	everywhere := &pl.Tables[8]
+	everywhere.Kind = DataParallel
+	everywhere.Shards = []Shard{{Rows: problem.Range{End: 10}, Columns: problem.Range{End: 4}, Device: -1, Tier: HBM}}
+	restate(p, pl)
+	for i := range pl.Devices {
+		d := &pl.Devices[i]
+		d.Forward, d.ForwardComm, d.BackwardComm, d.Backward = unit.Millis(1+float64(i)/3), 0.25, 0.5, unit.Millis(2.5*float64(i+1))
+		pl.Predicted = max(pl.Predicted, d.Total())
+	}
+	pl.Provenance = Provenance{
+		Tool: "neuroshard", Version: "0.1.0", Method: "neuroshard", Seed: 1<<64 - 1, Status: "complete",
+		Model: "a100-80 1", ModelSource: "simulated", Input: Digest(p),
+		Warnings: []string{"table \"user\": access <unstated>", "predicted times are simulated"},
+	}
+	return p, pl
+}
+
+// restate counts again what the plan states of its devices, but for the times.
+func restate(p *problem.Problem, pl *Plan) {
+	index := make([]int, len(pl.Tables))
+	for i := range pl.Tables {
+		index[i] = i
+	}
+	for i, d := range tally(pl, p, index, len(pl.Devices)) {
+		has := &pl.Devices[i]
+		has.Shards, has.DimSum, has.Memory = d.Shards, d.DimSum, d.Memory
+	}
+}
+
+// large returns a problem of tables on devices, each table in as many column
+// slices as told, and where they go.
+func large(t testing.TB, tables, slices, devices int) (*problem.Problem, [][]problem.Shard) {
+	t.Helper()
+	p := &problem.Problem{Topology: cluster(t, devices, 8), Batch: 4096}
+	p.Topology.Memory = 1 << 50
+	shards := make([][]problem.Shard, devices)
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range tables {
+		table := problem.Table{Name: fmt.Sprintf("t%05d", i), Rows: 1000 + int64(i), Dim: 4 * slices, Features: []problem.Feature{{PoolingFactor: 5}}}
+		p.Tables = append(p.Tables, table)
+		for k := range slices {
+			d := r.IntN(devices)
+			shards[d] = append(shards[d], problem.Shard{Table: i, Rows: problem.Range{End: table.Rows}, Columns: problem.Range{Start: int64(4 * k), End: int64(4*k + 4)}})
+		}
+	}
+	return p, shards
+}
+
+func TestNew(t *testing.T) {
+	p, pl := sample(t)
+	wantKinds := []Kind{TableWise, ColumnWise, TableWise, TableWise, TableWise, RowWise, TableRowWise, Grid, DataParallel}
+	for i, want := range wantKinds {
+		if got := pl.Tables[i].Kind; got != want {
+			t.Errorf("table %q: got kind %s, want %s", pl.Tables[i].Name, got, want)
+		}
+	}
+	// Shards by first column, then row.
+	var got []string
+	for _, i := range []int{1, 7} {
+		for _, s := range pl.Tables[i].Shards {
+			got = append(got, fmt.Sprintf("%d %d:%d %d:%d", s.Device, s.Columns.Start, s.Columns.End, s.Rows.Start, s.Rows.End))
+		}
+	}
+	want := "[2 0:48 0:2000 3 48:64 0:2000 1 64:128 0:2000 3 0:8 0:150 2 0:8 150:300 0 8:24 0:100 1 8:24 100:300]"
+	if fmt.Sprint(got) != want {
+		t.Errorf("got shards %v, want %s", got, want)
+	}
+	// Device 3 by hand: item's 16 columns (2 features), rows' and host's last
+	// parts, grid's first slice, and everywhere.
+	d := pl.Devices[3]
+	if d.Shards != 5 || d.DimSum != 2*16+16+16+8+4 {
+		t.Errorf("device 3: got %d shards of dim sum %d, want 5 and 76", d.Shards, d.DimSum)
+	}
+	if want := unit.Bytes(4 * (2000*16 + 500*16 + 1500*16 + 150*8 + 10*4)); d.Memory.Weights != want {
+		t.Errorf("device 3: got %d weight bytes, want %d", d.Memory.Weights, want)
+	}
+	if want := unit.Bytes(4*2000 + 8*500*16 + 4*1500*16); d.Memory.Optimizer != want {
+		t.Errorf("device 3: got %d optimizer bytes, want %d", d.Memory.Optimizer, want)
+	}
+	if want := p.Topology.Reserve(); d.Memory.Reserve != want {
+		t.Errorf("device 3: got %d bytes of reserve, want %d", d.Memory.Reserve, want)
+	}
+	if want := p.DeviceMemory().Received; d.Memory.Received != want || want == 0 {
+		t.Errorf("device 3: got %d bytes received, want %d", d.Memory.Received, want)
+	}
+	wantCluster := Cluster{"a100-80", 4, 2, 1024, 80 * unit.GiB, 20 * unit.GiB, false}
+	if pl.Cluster != wantCluster {
+		t.Errorf("got cluster %+v, want %+v", pl.Cluster, wantCluster)
+	}
+}
+
+func TestNewKeepsFaults(t *testing.T) {
+	p, _ := sample(t)
+	shards := make([][]problem.Shard, 6) // two devices too many, everything on the last
+	for i := range p.Tables[1:] {
+		shards[5] = append(shards[5], p.Whole(i+1))
+	}
+	pl := New(p, shards)
+	if len(pl.Devices) != 6 || len(pl.Tables[0].Shards) != 0 || pl.Devices[5].Shards != 8 {
+		t.Errorf("got %d devices, %d shards of the first table, %d on device 5; want 6, 0, 8", len(pl.Devices), len(pl.Tables[0].Shards), pl.Devices[5].Shards)
+	}
+	if pl.Validate(p) == nil {
+		t.Error("got a valid plan, want violations")
+	}
+}

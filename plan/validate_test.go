@@ -1,0 +1,520 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+	"pgregory.net/rapid"
+)
+
+// violations returns what Validate finds.
+func violations(t interface{ Fatalf(string, ...any) }, pl *Plan, p *problem.Problem) []Violation {
+	err := pl.Validate(p)
+	if err == nil {
+		return nil
+	}
+	var invalid *Invalid
+	if !errors.As(err, &invalid) {
+		t.Fatalf("got error %v of type %T, want *Invalid", err, err)
+	}
+	return invalid.Violations
+}
+
+func TestValidateSample(t *testing.T) {
+	p, pl := sample(t)
+	for _, v := range violations(t, pl, p) {
+		t.Errorf("got violation %s: %s", v.Rule, v)
+	}
+}
+
+func span(start, end int64) problem.Range { return problem.Range{Start: start, End: end} }
+
+// Each case breaks the sample in one way and lists everything that Validate
+// then says. What the plan states of its devices is counted again after the
+// change, except where the case is about it.
+func TestValidateMutations(t *testing.T) {
+	const (
+		user = iota
+		item
+		word
+		place
+		hour
+		rows
+		host
+		grid
+		everywhere
+	)
+	cases := []struct {
+		name   string
+		mutate func(p *problem.Problem, pl *Plan)
+		stated bool // keep what the plan states
+		want   []string
+	}{
+		// Cover.
+		{"no shard", func(_ *problem.Problem, pl *Plan) { pl.Tables[user].Shards = nil }, false,
+			[]string{`cover: table "user": it has no shard: it is placed nowhere`}},
+		{"first slice dropped", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards = pl.Tables[item].Shards[1:] }, false,
+			[]string{`cover: table "item": columns [0, 48) are placed nowhere`}},
+		{"middle slice dropped", func(_ *problem.Problem, pl *Plan) {
+			pl.Tables[item].Shards = slices.Delete(pl.Tables[item].Shards, 1, 2)
+		}, false,
+			[]string{`cover: table "item": columns [48, 64) are placed nowhere`}},
+		{"last slice dropped", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards = pl.Tables[item].Shards[:2] }, false,
+			[]string{`cover: table "item": columns [64, 128) are placed nowhere`}},
+		{"first rows dropped", func(_ *problem.Problem, pl *Plan) { pl.Tables[rows].Shards = pl.Tables[rows].Shards[1:] }, false,
+			[]string{`cover: table "rows": rows [0, 1000) of columns [0, 16) are placed nowhere`}},
+		{"middle rows dropped", func(_ *problem.Problem, pl *Plan) {
+			pl.Tables[rows].Shards = slices.Delete(pl.Tables[rows].Shards, 1, 3)
+		}, false,
+			[]string{`cover: table "rows": rows [1000, 3500) of columns [0, 16) are placed nowhere`}},
+		{"a grid's last rows dropped", func(_ *problem.Problem, pl *Plan) { pl.Tables[grid].Shards = pl.Tables[grid].Shards[:3] }, false,
+			[]string{`cover: table "grid": rows [100, 300) of columns [8, 24) are placed nowhere`}},
+		{"slice placed twice", func(_ *problem.Problem, pl *Plan) {
+			s := pl.Tables[item].Shards[1]
+			s.Device = 0
+			pl.Tables[item].Shards = append(pl.Tables[item].Shards, s)
+		}, false, []string{`cover: table "item", shard 3: rows [0, 2000) of columns [48, 64) are placed twice: on device 3 and on device 0`}},
+		{"whole table placed twice", func(_ *problem.Problem, pl *Plan) {
+			pl.Tables[hour].Shards = append(pl.Tables[hour].Shards, pl.Tables[hour].Shards[0])
+		}, false, []string{
+			`cover: table "time", shard 1: rows [0, 24) of columns [0, 8) are placed twice: on device 2 and on device 2`,
+			`kind: table "time": a table_wise table does not have 2 shards`,
+			`split: table "time": it may not be split, but its 2 shards are not the whole table`}},
+		{"slice shifted", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[1].Columns = span(44, 60) }, false,
+			[]string{
+				`cover: table "item": its slices of columns [0, 48) and [44, 60) overlap`,
+				`cover: table "item": columns [60, 64) are placed nowhere`}},
+		{"slice inside another", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[1].Columns = span(16, 32) }, false,
+			[]string{
+				`cover: table "item": its slices of columns [0, 48) and [16, 32) overlap`,
+				`cover: table "item": columns [48, 64) are placed nowhere`}},
+		{"rows shifted", func(_ *problem.Problem, pl *Plan) { pl.Tables[rows].Shards[2].Rows = span(1999, 3499) }, false,
+			[]string{
+				`cover: table "rows", shard 2: rows [1999, 2000) of columns [0, 16) are placed twice: on device 1 and on device 2`,
+				`cover: table "rows": rows [3499, 3500) of columns [0, 16) are placed nowhere`}},
+		{"rows inside another's", func(_ *problem.Problem, pl *Plan) { pl.Tables[rows].Shards[2].Rows = span(100, 900) }, false,
+			[]string{
+				`cover: table "rows", shard 2: rows [100, 900) of columns [0, 16) are placed twice: on device 0 and on device 2`,
+				`cover: table "rows": rows [2000, 3500) of columns [0, 16) are placed nowhere`}},
+		{"columns beyond the table", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[2].Columns = span(64, 132) }, false,
+			[]string{`cover: table "item", shard 2: rows [0, 2000) of columns [64, 132) is not a part of the table's 2000 rows and 128 columns`}},
+		{"rows before the table", func(_ *problem.Problem, pl *Plan) { pl.Tables[rows].Shards[0].Rows = span(-8, 1000) }, false,
+			[]string{`cover: table "rows", shard 0: rows [-8, 1000) of columns [0, 16) is not a part of the table's 4000 rows and 16 columns`}},
+		{"no columns", func(_ *problem.Problem, pl *Plan) { pl.Tables[grid].Shards[0].Columns = span(8, 8) }, false,
+			[]string{
+				`cover: table "grid", shard 0: rows [0, 150) of columns [8, 8) is not a part of the table's 300 rows and 24 columns`,
+				`width: table "grid", shard 0: width 0 is below the minimum of 4`}},
+
+		// Kinds.
+		{"table_wise in slices", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Kind = TableWise }, false,
+			[]string{
+				`kind: table "item": a table_wise table does not have 3 shards`,
+				`kind: table "item", shard 0: rows [0, 2000) of columns [0, 48) of 2000 x 128 is not the shape of a shard of a table_wise table`,
+				`kind: table "item", shard 1: rows [0, 2000) of columns [48, 64) of 2000 x 128 is not the shape of a shard of a table_wise table`,
+				`kind: table "item", shard 2: rows [0, 2000) of columns [64, 128) of 2000 x 128 is not the shape of a shard of a table_wise table`}},
+		{"column_wise in one", func(_ *problem.Problem, pl *Plan) { pl.Tables[user].Kind = ColumnWise }, false,
+			[]string{`kind: table "user": a column_wise table does not have 1 shards`}},
+		{"column_wise with rows cut", func(_ *problem.Problem, pl *Plan) {
+			s := &pl.Tables[item].Shards[2]
+			s.Rows = span(0, 1500)
+			rest := *s
+			rest.Rows = span(1500, 2000)
+			pl.Tables[item].Shards = append(pl.Tables[item].Shards, rest)
+		}, false, []string{
+			`kind: table "item", shard 2: rows [0, 1500) of columns [64, 128) of 2000 x 128 is not the shape of a shard of a column_wise table`,
+			`kind: table "item", shard 3: rows [1500, 2000) of columns [64, 128) of 2000 x 128 is not the shape of a shard of a column_wise table`}},
+		{"row_wise with columns cut", func(_ *problem.Problem, pl *Plan) {
+			pl.Tables[grid].Kind = RowWise
+			pl.Tables[grid].Shards = []Shard{
+				{span(0, 300), span(0, 12), 0, HBM}, {span(0, 300), span(12, 24), 1, HBM},
+			}
+		}, false, []string{
+			`kind: table "grid", shard 0: rows [0, 300) of columns [0, 12) of 300 x 24 is not the shape of a shard of a row_wise table`,
+			`kind: table "grid", shard 1: rows [0, 300) of columns [12, 24) of 300 x 24 is not the shape of a shard of a row_wise table`}},
+		{"table_row_wise over hosts", func(_ *problem.Problem, pl *Plan) { pl.Tables[host].Shards[1].Device = 1 }, false,
+			[]string{`kind: table "host": a table_row_wise table's rows of columns [0, 16) lie on one host, but device 2 is of host 1 and device 1 of host 0`}},
+		{"grid over hosts", func(_ *problem.Problem, pl *Plan) { pl.Tables[grid].Shards[3].Device = 2 }, false,
+			[]string{`kind: table "grid": a grid table's rows of columns [8, 24) lie on one host, but device 0 is of host 0 and device 2 of host 1`}},
+		{"pinwheel", func(_ *problem.Problem, pl *Plan) {
+			pl.Tables[grid].Shards = []Shard{
+				{span(0, 200), span(0, 8), 0, HBM}, {span(200, 300), span(0, 16), 0, HBM}, {span(100, 200), span(8, 16), 0, HBM},
+				{span(0, 100), span(8, 24), 0, HBM}, {span(100, 300), span(16, 24), 0, HBM},
+			}
+		}, false, []string{
+			`cover: table "grid": rows [200, 300) of columns [0, 8) are placed nowhere`,
+			`cover: table "grid": its slices of columns [0, 8) and [0, 16) overlap`,
+			`cover: table "grid": rows [0, 200) of columns [0, 16) are placed nowhere`,
+			`cover: table "grid": its slices of columns [0, 16) and [8, 16) overlap`,
+			`cover: table "grid": rows [0, 100) of columns [8, 16) are placed nowhere`,
+			`cover: table "grid": rows [200, 300) of columns [8, 16) are placed nowhere`,
+			`cover: table "grid": its slices of columns [0, 16) and [8, 24) overlap`,
+			`cover: table "grid": rows [100, 300) of columns [8, 24) are placed nowhere`,
+			`cover: table "grid": its slices of columns [8, 24) and [16, 24) overlap`,
+			`cover: table "grid": rows [0, 100) of columns [16, 24) are placed nowhere`}},
+		{"data_parallel on one device", func(_ *problem.Problem, pl *Plan) { pl.Tables[everywhere].Shards[0].Device = 3 }, false,
+			[]string{`kind: table "everywhere", shard 0: a shard of a data_parallel table does not lie on device 3`}},
+		{"table_wise on every device", func(_ *problem.Problem, pl *Plan) { pl.Tables[hour].Shards[0].Device = -1 }, false,
+			[]string{`kind: table "time", shard 0: a shard of a table_wise table does not lie on every device`}},
+		{"unknown kind", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Kind = "diagonal" }, false,
+			[]string{`kind: table "item": kind "diagonal" is unknown: known are table_wise, column_wise, row_wise, table_row_wise, grid, data_parallel`}},
+
+		// Widths and splits.
+		{"odd width", func(_ *problem.Problem, pl *Plan) {
+			pl.Tables[item].Shards[0].Columns = span(0, 46)
+			pl.Tables[item].Shards[1].Columns = span(46, 64)
+		}, false, []string{
+			`width: table "item", shard 0: width 46 is not a multiple of 4`,
+			`width: table "item", shard 1: width 18 is not a multiple of 4`}},
+		{"too narrow", func(_ *problem.Problem, pl *Plan) {
+			pl.Tables[item].Shards[0].Columns = span(0, 52)
+			pl.Tables[item].Shards[1].Columns = span(52, 64)
+		}, false, []string{`width: table "item", shard 1: width 12 is below the minimum of 16`}},
+		{"split against no_split", func(_ *problem.Problem, pl *Plan) {
+			pl.Tables[hour].Kind = ColumnWise
+			pl.Tables[hour].Shards = []Shard{{span(0, 24), span(0, 4), 0, HBM}, {span(0, 24), span(4, 8), 0, HBM}}
+		}, false, []string{`split: table "time": it may not be split, but its 2 shards are not the whole table`}},
+		{"split in a group", func(_ *problem.Problem, pl *Plan) {
+			pl.Tables[place].Kind = ColumnWise
+			pl.Tables[place].Shards = []Shard{{span(0, 700), span(0, 8), 0, HBM}, {span(0, 700), span(8, 16), 0, HBM}}
+		}, false, []string{`split: table "place": it is of co-location group "g" and may not be split, but its 2 shards are not the whole table`}},
+
+		// Devices, groups, tiers.
+		{"device that is not there", func(_ *problem.Problem, pl *Plan) { pl.Tables[hour].Shards[0].Device = 4 }, false,
+			[]string{`device: table "time", shard 0, device 4: there is no device 4: the cluster has 4`}},
+		{"negative device", func(_ *problem.Problem, pl *Plan) { pl.Tables[hour].Shards[0].Device = -2 }, false,
+			[]string{`device: table "time", shard 0: there is no device -2: the cluster has 4`}},
+		{"device that is not allowed", func(_ *problem.Problem, pl *Plan) { pl.Tables[word].Shards[0].Device = 3 }, false,
+			[]string{`device: table "word", shard 0, device 3: the table is not allowed on device 3, only on [1 2]`}},
+		{"replicated to devices that are not allowed", func(_ *problem.Problem, pl *Plan) {
+			pl.Tables[word].Kind = DataParallel
+			pl.Tables[word].Shards[0].Device = -1
+		}, false, []string{`device: table "word", shard 0: it lies on every device, but only 2 of 4 are allowed`}},
+		{"group apart", func(_ *problem.Problem, pl *Plan) { pl.Tables[place].Shards[0].Device = 2 }, false,
+			[]string{`group: co-location group "g" lies on 2 devices instead of one: "user" on device 0, "place" on device 2`}},
+		{"host memory", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[1].Tier = Host }, false,
+			[]string{`tier: table "item", shard 1: it lies in host memory, which this problem does not support`}},
+		{"unknown tier", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[1].Tier = "tape" }, false,
+			[]string{`tier: table "item", shard 1: memory tier "tape" is unknown: known are "hbm" and "host"`}},
+
+		// Another problem.
+		{"another cluster", func(p *problem.Problem, _ *Plan) {
+			p.Topology.Devices, p.Topology.DevicesPerHost = 8, 4
+			p.Topology.Profile, _ = hardware.ByName("h200")
+			p.Batch = 512
+		}, false, []string{
+			`cluster: the plan was made for device profile a100-80, the problem has h200`,
+			`cluster: the plan was made for devices: 4, the problem has 8`,
+			`cluster: the plan was made for devices per host: 2, the problem has 4`,
+			`cluster: the plan was made for batch 1024, the problem has 512`,
+			`cluster: the plan was made for bytes of memory per device: 85899345920, the problem has 150323855360`,
+			`cluster: the plan was made for bytes of reserve per device: 21474836480, the problem has 37580963840`,
+			`cluster: the plan lists 4 devices, the cluster has 8`}},
+		{"another accounting", func(p *problem.Problem, _ *Plan) { p.Accounting = problem.CountWeights }, true,
+			[]string{`cluster: the plan was made for weights-only accounting: false, the problem has true`}},
+		{"other tables", func(p *problem.Problem, pl *Plan) {
+			p.Tables[hour].Name = "hour"
+			p.Tables[rows].Rows++
+			p.Tables[grid].Dim += 4
+		}, true, []string{
+			`tables: 1 of the problem's tables are not in the plan: "hour"`,
+			`tables: 1 of the plan's tables are not in the problem: "time"`,
+			`tables: 2 tables have another shape in the plan (rows x dim): "rows" of 4000 x 16 instead of 4001 x 16, "grid" of 300 x 24 instead of 300 x 28`}},
+		{"all other tables", func(p *problem.Problem, pl *Plan) {
+			for i := range pl.Tables {
+				pl.Tables[i].Name += "_2"
+			}
+		}, true, []string{
+			`tables: 9 of the problem's tables are not in the plan: "user", "item", "word", "place", "time" and 4 more`,
+			`tables: 9 of the plan's tables are not in the problem: "user_2", "item_2", "word_2", "place_2", "time_2" and 4 more`}},
+		{"table there twice", func(p *problem.Problem, pl *Plan) { pl.Tables = append(pl.Tables, pl.Tables[rows]) }, true,
+			[]string{`tables: 1 tables are in the plan more than once: "rows"`}},
+		{"another order", func(p *problem.Problem, pl *Plan) { pl.Tables[1], pl.Tables[2] = pl.Tables[2], pl.Tables[1] }, true,
+			[]string{`tables: table "word": it is number 1 in the plan and number 2 in the problem: a plan has the problem's order`}},
+
+		// What the plan states.
+		{"stated sums", func(_ *problem.Problem, pl *Plan) {
+			d := &pl.Devices[1]
+			d.Shards, d.DimSum = 1, 2
+			d.Memory.Weights++
+			d.Memory.Reserve--
+		}, true, []string{
+			`stated: device 1: the plan states shards of 1, its shards give 5`,
+			`stated: device 1: the plan states a dim sum of 2, its shards give 196`,
+			`stated: device 1: the plan states weights bytes of 620961, its shards give 620960`,
+			`stated: device 1: the plan states reserve bytes of 21474836479, its shards give 21474836480`}},
+		{"over memory", func(p *problem.Problem, pl *Plan) {
+			p.Topology.Memory, p.Topology.ReserveShare, p.Topology.ReserveFixed = 5*unit.MiB, 0, 1*unit.MiB
+			pl.Cluster = clusterOf(p)
+		}, false, []string{
+			`memory: device 1: its shards take 3521800 bytes (3.36 MiB), 220424 more than the 3301376 that 5.00 MiB of memory less 1.00 MiB of reserve and 872 KiB of received vectors leave`,
+			`memory: device 2: its shards take 3471568 bytes (3.31 MiB), 170192 more than the 3301376 that 5.00 MiB of memory less 1.00 MiB of reserve and 872 KiB of received vectors leave`}},
+
+		// Times.
+		{"not a number", func(_ *problem.Problem, pl *Plan) { pl.Devices[2].ForwardComm = unit.Millis(math.NaN()) }, true,
+			[]string{`predicted: device 2: the predicted forward communication of NaN ms is not a finite number of at least 0`}},
+		{"negative and endless", func(_ *problem.Problem, pl *Plan) {
+			pl.Devices[0].Forward, pl.Devices[0].Backward, pl.Devices[1].BackwardComm = -1, unit.Millis(math.Inf(1)), -2
+			pl.Predicted = -3
+		}, true, []string{
+			`predicted: device 0: the predicted forward of -1 ms is not a finite number of at least 0`,
+			`predicted: device 0: the predicted backward of +Inf ms is not a finite number of at least 0`,
+			`predicted: device 1: the predicted backward communication of -2 ms is not a finite number of at least 0`,
+			`predicted: the predicted cost of -3 ms is not a finite number of at least 0`}},
+		{"cost that is not the maximum", func(_ *problem.Problem, pl *Plan) { pl.Predicted = 12 }, true,
+			[]string{`predicted: the predicted cost of 12 ms is not the largest device total, 12.75 ms`}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			p, pl := sample(t)
+			c.mutate(p, pl)
+			if !c.stated {
+				restate(p, pl)
+			}
+			var got []string
+			for _, v := range violations(t, pl, p) {
+				got = append(got, string(v.Rule)+": "+v.String())
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(c.want, "\n  "))
+			}
+		})
+	}
+}
+
+func TestInvalidError(t *testing.T) {
+	err := &Invalid{[]Violation{
+		{RuleDevice, "a", 2, 9, "there is no device 9: the cluster has 8"},
+		{RuleMemory, "", -1, 3, "too much"},
+		{RuleTables, "", -1, -1, "other tables"},
+	}}
+	want := "table \"a\", shard 2, device 9: there is no device 9: the cluster has 8\ndevice 3: too much\nother tables"
+	if got := err.Error(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// placement draws a problem and a placement of it that keeps all its rules.
+func placement(t *rapid.T) (*problem.Problem, *Plan) {
+	hosts, per := rapid.IntRange(1, 3).Draw(t, "hosts"), rapid.IntRange(1, 3).Draw(t, "per host")
+	n := hosts * per
+	profile, _ := hardware.ByName("h100-80")
+	p := &problem.Problem{Topology: hardware.Topology{Profile: profile, Devices: n, DevicesPerHost: per}, Batch: rapid.IntRange(1, 5000).Draw(t, "batch")}
+	groupDevice := rapid.IntRange(0, n-1).Draw(t, "device of the group")
+	shards := make([][]problem.Shard, n)
+	kinds := make([]Kind, rapid.IntRange(1, 6).Draw(t, "tables"))
+	for i := range kinds {
+		table := problem.Table{
+			Name: fmt.Sprint("t", i), Rows: rapid.Int64Range(2, 1e6).Draw(t, "rows"), Dim: 4 * rapid.IntRange(2, 16).Draw(t, "dim/4"),
+			Features:  slices.Repeat([]problem.Feature{{PoolingFactor: rapid.Float64Range(0, 50).Draw(t, "pooling")}}, rapid.IntRange(1, 3).Draw(t, "features")),
+			Optimizer: problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer")),
+			Precision: problem.Precision(rapid.IntRange(0, 2).Draw(t, "precision")),
+			Weighted:  rapid.Bool().Draw(t, "weighted"),
+		}
+		kind := rapid.SampledFrom([]Kind{TableWise, ColumnWise, RowWise, TableRowWise, Grid, DataParallel}).Draw(t, "kind")
+		host := rapid.IntRange(0, hosts-1).Draw(t, "host")
+		least := 4 * rapid.IntRange(1, 3).Draw(t, "least width/4")
+		table.Constraint.MinWidth = min(least, table.Dim)
+		columns, rows := []int64{0, int64(table.Dim)}, []int64{0, table.Rows}
+		if kind == ColumnWise || kind == Grid {
+			columns = cuts(t, int64(table.Dim), int64(table.Constraint.MinWidth), 4)
+		}
+		if kind == RowWise || kind == TableRowWise || kind == Grid {
+			rows = cuts(t, table.Rows, 1, 1)
+		}
+		whole := len(columns) == 2 && len(rows) == 2
+		if kind != DataParallel && whole {
+			kind = TableWise
+		}
+		if whole {
+			table.Constraint.NoSplit = rapid.Bool().Draw(t, "no split")
+		}
+		grouped := kind == TableWise && rapid.Bool().Draw(t, "grouped")
+		if grouped {
+			table.Constraint.Group = "g"
+		}
+		var used []int
+		for c := range columns[1:] {
+			for r := range rows[1:] {
+				d := rapid.IntRange(0, n-1).Draw(t, "device")
+				switch {
+				case grouped:
+					d = groupDevice
+				case kind == TableRowWise:
+					d = host*per + d%per
+				case kind == Grid:
+					d = (host+c)%hosts*per + d%per
+				}
+				used = append(used, d)
+				if kind != DataParallel {
+					shards[d] = append(shards[d], problem.Shard{Table: i, Columns: span(columns[c], columns[c+1]), Rows: span(rows[r], rows[r+1])})
+				}
+			}
+		}
+		if kind != DataParallel && rapid.Bool().Draw(t, "limited") {
+			slices.Sort(used)
+			table.Constraint.Devices = slices.Compact(used)
+		}
+		kinds[i] = kind
+		p.Tables = append(p.Tables, table)
+	}
+	p.Topology.Memory = 1 << 50
+	pl := New(p, shards)
+	for i, kind := range kinds {
+		pl.Tables[i].Kind = kind
+		if kind == DataParallel {
+			pl.Tables[i].Shards = []Shard{{span(0, p.Tables[i].Rows), span(0, int64(p.Tables[i].Dim)), -1, HBM}}
+		}
+	}
+	restate(p, pl)
+	for i := range pl.Devices {
+		d := &pl.Devices[i]
+		for _, ms := range []*unit.Millis{&d.Forward, &d.ForwardComm, &d.BackwardComm, &d.Backward} {
+			*ms = unit.Millis(rapid.Float64Range(0, 1e4).Draw(t, "ms"))
+		}
+		pl.Predicted = max(pl.Predicted, d.Total())
+	}
+	if err := p.Validate(); err != nil {
+		t.Fatalf("the drawn problem is not valid: %v", err)
+	}
+	return p, pl
+}
+
+// cuts draws where [0, end) is cut, in parts of at least least, a multiple of unit.
+func cuts(t *rapid.T, end, least, unit int64) []int64 {
+	at := []int64{0}
+	for len(at) < 5 {
+		last := at[len(at)-1]
+		most := (end - least - last) / unit
+		if most < least/unit {
+			break
+		}
+		at = append(at, last+unit*rapid.Int64Range(least/unit, most).Draw(t, "cut"))
+	}
+	return append(at, end)
+}
+
+func TestValidPlacements(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, pl := placement(t)
+		if found := violations(t, pl, p); found != nil {
+			t.Fatalf("got violations %v, want none", found)
+		}
+	})
+}
+
+// Whatever the placement, a change of one shard breaks the rule it should.
+func TestBrokenPlacements(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, pl := placement(t)
+		table := &pl.Tables[rapid.IntRange(0, len(pl.Tables)-1).Draw(t, "broken table")]
+		k := rapid.IntRange(0, len(table.Shards)-1).Draw(t, "broken shard")
+		s := &table.Shards[k]
+		n := p.Topology.Devices
+		broken := map[string]struct {
+			rule Rule
+			do   func()
+		}{
+			"drop":              {RuleCover, func() { table.Shards = slices.Delete(table.Shards, k, k+1) }},
+			"double":            {RuleCover, func() { table.Shards = append(table.Shards, *s) }},
+			"shift columns":     {RuleCover, func() { s.Columns.Start, s.Columns.End = s.Columns.Start+4, s.Columns.End+4 }},
+			"widen":             {RuleCover, func() { s.Columns.End += 4 }},
+			"narrow":            {RuleCover, func() { s.Columns.Start += 4 }},
+			"shift rows":        {RuleCover, func() { s.Rows.Start, s.Rows.End = s.Rows.Start-1, s.Rows.End-1 }},
+			"fewer rows":        {RuleCover, func() { s.Rows.End-- }},
+			"odd width":         {RuleWidth, func() { s.Columns.End-- }},
+			"no such device":    {RuleDevice, func() { s.Device = n + 3 }},
+			"host memory":       {RuleTier, func() { s.Tier = Host }},
+			"kind":              {RuleKind, func() { table.Kind = "whole" }},
+			"another name":      {RuleTables, func() { table.Name += "x" }},
+			"another dim":       {RuleTables, func() { table.Dim += 4 }},
+			"a byte more":       {RuleStated, func() { pl.Devices[n-1].Memory.Indices++ }},
+			"cost not maximum":  {RulePredicted, func() { pl.Predicted = pl.Predicted*2 + 1 }},
+			"batch":             {RuleCluster, func() { pl.Cluster.Batch++ }},
+			"no memory":         {RuleMemory, func() { p.Topology.Memory = 1 }},
+			"one device fewer":  {RuleCluster, func() { pl.Devices = pl.Devices[:n-1] }},
+			"no shards at all":  {RuleCover, func() { table.Shards = nil }},
+			"moved, not stated": {RuleStated, func() { pl.Devices[0].Shards++ }},
+		}
+		name := rapid.SampledFrom(slices.Sorted(func(yield func(string) bool) {
+			for name := range broken {
+				if !yield(name) {
+					return
+				}
+			}
+		})).Draw(t, "mutation")
+		broken[name].do()
+		found := violations(t, pl, p)
+		if !slices.ContainsFunc(found, func(v Violation) bool { return v.Rule == broken[name].rule }) {
+			t.Fatalf("%s: got violations %v, want one of rule %q", name, found, broken[name].rule)
+		}
+	})
+}
+
+// Cover agrees with counting every element of small tables, for any rectangles:
+// what Validate passes covers each once, and what covers each once in slices
+// passes.
+func TestCoverAgainstCounting(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table := Table{Rows: rapid.Int64Range(1, 4).Draw(t, "rows"), Dim: 4}
+		for range rapid.IntRange(1, 6).Draw(t, "shards") {
+			r, c := rapid.Int64Range(0, table.Rows-1).Draw(t, "row"), rapid.Int64Range(0, 3).Draw(t, "column")
+			table.Shards = append(table.Shards, Shard{
+				Rows:    span(r, rapid.Int64Range(r+1, table.Rows).Draw(t, "row end")),
+				Columns: span(c, rapid.Int64Range(c+1, 4).Draw(t, "column end")),
+			})
+		}
+		exact, sliced := true, true
+		for row := range table.Rows {
+			for column := range int64(4) {
+				held := 0
+				for _, s := range table.Shards {
+					if s.Rows.Start <= row && row < s.Rows.End && s.Columns.Start <= column && column < s.Columns.End {
+						held++
+					}
+				}
+				exact = exact && held == 1
+			}
+		}
+		for _, a := range table.Shards {
+			for _, b := range table.Shards {
+				sliced = sliced && (a.Columns == b.Columns || meet(a.Columns, b.Columns).Len() <= 0)
+			}
+		}
+		v := validator{}
+		v.cover(&table)
+		if got, want := len(v.found) == 0, exact && sliced; got != want {
+			t.Fatalf("cover of %+v: got %v (%v), want %v", table, got, v.found, want)
+		}
+	})
+}
+
+func TestValidateLarge(t *testing.T) {
+	p, shards := large(t, 2000, 16, 256)
+	pl := New(p, shards)
+	if err := pl.Validate(p); err != nil {
+		t.Fatal(err)
+	}
+	lost := &pl.Tables[1234]
+	lost.Shards = slices.Delete(lost.Shards, 7, 8)
+	found := violations(t, pl, p)
+	if len(found) == 0 || found[0].String() != `table "t01234": columns [28, 32) are placed nowhere` {
+		t.Errorf("got %v, want the lost columns", found)
+	}
+}
+
+func BenchmarkValidate(b *testing.B) {
+	p, shards := large(b, 10_000, 64, 1024)
+	pl := New(p, shards)
+	for b.Loop() {
+		if err := pl.Validate(p); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
