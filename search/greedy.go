@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"math/bits"
 	"slices"
 )
 
@@ -30,9 +29,12 @@ import (
 //	             runs as wide as its widest shard, so a narrow shard read often
 //	             is dear beside a wide one, and only this rule sees it
 //
-// One run places P pieces on D devices in O(P D) comparisons and P pricings, or
-// up to P * shortlist for leastAfter. A plain scan beats a heap: devices without
-// room for one piece would have to be put back for the next.
+// One run places P pieces on D devices with P pricings for leastSoFar, and up to
+// P * shortlist more for leastAfter. Up to shortlist devices are simply scanned.
+// Of more, each width class is kept ranked by load, and its first with room is
+// met after few steps: O(P log D), and moves of 4-byte numbers, for all but the
+// tightest caps. (A heap would lose: devices without room for one piece would
+// have to be put back for the next.)
 
 // rule is how the inner search chooses among the devices with room.
 type rule uint8
@@ -45,9 +47,12 @@ const (
 // uncapped is the threshold that allows any dim sum.
 var uncapped = math.Inf(1)
 
-// shortlist is the largest number of devices that leastAfter prices for one
-// piece. Where more have room, it prices the least loaded of each width class.
+// shortlist is the largest number of devices that are all compared for a piece;
+// of a larger cluster, only the lightest of each width class are.
 const shortlist = 16
+
+// classes is the number of width classes: empty, and up to 2^i columns.
+const classes = 16
 
 // scansPerEvaluation is about how many devices are scanned in the time that
 // one is priced: 1 ns each against 100 to 200 ns.
@@ -94,10 +99,12 @@ func compareOutcomes(a, b outcome) int {
 type worker struct {
 	catalog *catalog
 	scorer  Scorer
-	// What each device holds: bytes, dim sum, predicted compute, widest slice.
+	// What each device holds: bytes, dim sum, predicted compute, width class.
 	used, dims []int64
 	load       []float64
-	widest     []int32
+	class      []uint8
+	// ranks lists the devices of each width class, lightest first.
+	ranks [classes][]int32
 	// assigned is the device of each piece by its index, none where it has none.
 	assigned []int32
 	// evaluations counts pricings of a device, and scans in their measure.
@@ -111,7 +118,7 @@ func newWorker(c *catalog, scorer Scorer) *worker {
 	n := len(c.all)
 	return &worker{
 		catalog: c, scorer: scorer,
-		used: make([]int64, n), dims: make([]int64, n), load: make([]float64, n), widest: make([]int32, n),
+		used: make([]int64, n), dims: make([]int64, n), load: make([]float64, n), class: make([]uint8, n),
 		room: make([]int32, 0, n), after: make([]float64, n),
 	}
 }
@@ -213,46 +220,71 @@ func (w *worker) place(s *state, pieces []piece, r rule, limit float64) (peak, l
 			lack += k.bytes
 			continue
 		}
+		if w.ranked() {
+			w.unrank(d)
+		}
 		w.add(d, p, k)
 		w.load[d] = w.scorer.Compute(int(d))
 		w.evaluations++
+		if w.ranked() {
+			w.rank(d)
+		}
 		peak = max(peak, w.dims[d])
 	}
 	w.evaluations += int64(w.scanned / scansPerEvaluation)
 	return peak, lack
 }
 
+// hasRoom reports whether device d has the bytes and columns left for a piece.
+func (w *worker) hasRoom(d int32, k *kind, limit float64) bool {
+	return w.used[d] <= w.catalog.budget-k.bytes && float64(w.dims[d]+k.dims) <= limit
+}
+
+// lighter orders devices by their cost so far, then by bytes, then by number.
+func (w *worker) lighter(a, b int32) int {
+	return cmp.Or(cmp.Compare(w.load[a], w.load[b]), cmp.Compare(w.used[a], w.used[b]), cmp.Compare(a, b))
+}
+
+// choices sets room to the devices that need comparing: all with room where
+// few are allowed; of an unconstrained piece on many devices, the lightest with
+// room of each width class. Within a class, a piece adds about as much anywhere.
+func (w *worker) choices(k *kind, limit float64) {
+	w.room = w.room[:0]
+	if k.devices == nil && w.ranked() {
+		for _, devices := range w.ranks {
+			for i, d := range devices {
+				if w.hasRoom(d, k, limit) {
+					w.scanned += i
+					w.room = append(w.room, d)
+					break
+				}
+			}
+		}
+		return
+	}
+	devices := w.catalog.allowed(k)
+	w.scanned += len(devices)
+	for _, d := range devices {
+		if w.hasRoom(d, k, limit) {
+			w.room = append(w.room, d)
+		}
+	}
+}
+
 // leastSoFar returns the device with room that costs least now; among equals
 // that with fewer bytes, then the lowest number; none if none has room.
 func (w *worker) leastSoFar(k *kind, limit float64) int32 {
-	devices := w.catalog.allowed(k)
-	w.scanned += len(devices)
-	most := w.catalog.budget - k.bytes
-	best := int32(none)
-	for _, d := range devices {
-		if w.used[d] > most || float64(w.dims[d]+k.dims) > limit {
-			continue
-		}
-		if best == none || w.load[d] < w.load[best] || w.load[d] == w.load[best] && w.used[d] < w.used[best] {
-			best = d
-		}
+	w.choices(k, limit)
+	if len(w.room) == 0 {
+		return none
 	}
-	return best
+	return slices.MinFunc(w.room, w.lighter)
 }
 
 // leastAfter returns the device with room that costs least with the piece
 // added; ties as in leastSoFar.
 func (w *worker) leastAfter(k *kind, limit float64) int32 {
-	devices := w.catalog.allowed(k)
-	w.scanned += len(devices)
-	most := w.catalog.budget - k.bytes
-	w.room = w.room[:0]
-	for _, d := range devices {
-		if w.used[d] <= most && float64(w.dims[d]+k.dims) <= limit {
-			w.room = append(w.room, d)
-		}
-	}
-	w.shorten()
+	w.choices(k, limit)
 	if len(w.room) == 0 {
 		return none
 	}
@@ -260,40 +292,29 @@ func (w *worker) leastAfter(k *kind, limit float64) int32 {
 	w.price(k, w.room, after)
 	best := 0
 	for i := 1; i < len(after); i++ {
-		if after[i] < after[best] || after[i] == after[best] && w.used[w.room[i]] < w.used[w.room[best]] {
+		a, b := w.room[i], w.room[best]
+		if after[i] < after[best] || after[i] == after[best] && cmp.Or(cmp.Compare(w.used[a], w.used[b]), cmp.Compare(a, b)) < 0 {
 			best = i
 		}
 	}
 	return w.room[best]
 }
 
-// shorten cuts a long list of devices with room to the least loaded of each
-// width class: empty, up to 4 columns, 8, 16, and so on. Within a class a
-// shard costs about the same on top of any device.
-func (w *worker) shorten() {
-	if len(w.room) <= shortlist {
-		return
-	}
-	var least [32]int32
-	for i := range least {
-		least[i] = none
-	}
-	for _, d := range w.room {
-		class := 0
-		if w.widest[d] > 0 {
-			class = bits.Len32(uint32(w.widest[d] - 1))
-		}
-		if l := least[class]; l == none || w.load[d] < w.load[l] || w.load[d] == w.load[l] && w.used[d] < w.used[l] {
-			least[class] = d
-		}
-	}
-	w.room = w.room[:0]
-	for _, d := range least {
-		if d != none {
-			w.room = append(w.room, d)
-		}
-	}
-	slices.Sort(w.room)
+// ranked reports whether the worker keeps ranks.
+func (w *worker) ranked() bool { return len(w.catalog.all) > shortlist }
+
+// rank puts device d in its place among those of its width class; unrank takes
+// it out, before anything of it changes.
+func (w *worker) rank(d int32) {
+	class := &w.ranks[w.class[d]]
+	i, _ := slices.BinarySearchFunc(*class, d, w.lighter)
+	*class = slices.Insert(*class, i, d)
+}
+
+func (w *worker) unrank(d int32) {
+	class := &w.ranks[w.class[d]]
+	i, _ := slices.BinarySearchFunc(*class, d, w.lighter)
+	*class = slices.Delete(*class, i, i+1)
 }
 
 // price sets after[i] to the cost of devices[i] with the piece added.
@@ -328,8 +349,12 @@ func (w *worker) clear(pieces int) {
 	clear(w.used)
 	clear(w.dims)
 	clear(w.load)
-	clear(w.widest)
+	clear(w.class)
 	w.scanned = 0
+	for i := range w.ranks {
+		w.ranks[i] = w.ranks[i][:0]
+	}
+	w.ranks[0] = append(w.ranks[0], w.catalog.all...)
 	w.assigned = slices.Grow(w.assigned[:0], pieces)[:pieces]
 	for i := range w.assigned {
 		w.assigned[i] = none
@@ -342,6 +367,6 @@ func (w *worker) add(d int32, p piece, k *kind) {
 	}
 	w.used[d] += k.bytes
 	w.dims[d] += k.dims
-	w.widest[d] = max(w.widest[d], k.widest)
+	w.class[d] = max(w.class[d], k.class)
 	w.assigned[p.index] = d
 }

@@ -69,9 +69,10 @@ type Options struct {
 	// Workers is the number of goroutines; GOMAXPROCS by default. It does not
 	// change the result.
 	Workers int
-	// MaxEvaluations limits the work, counted as in Stats.Evaluations. It may be
-	// passed by the share of one step. By default method NeuroShard derives one
-	// from the size of the problem, and the other methods have none.
+	// MaxEvaluations limits the work, counted as in Stats.Evaluations. It is an
+	// aim: a first placement is always tried, and a step that has begun is ended.
+	// By default method NeuroShard derives one from the size of the problem, and
+	// method Paper has none; the baselines need none.
 	MaxEvaluations int64
 	// OnEvent, if set, is called from the goroutine of Run as the search
 	// proceeds; the events are the same for any number of workers.
@@ -98,7 +99,7 @@ type Status string
 const (
 	// Complete: all steps were done, or nothing was left to split.
 	Complete Status = "complete"
-	// OutOfBudget: MaxEvaluations ended the search or thinned it out.
+	// OutOfBudget: Options.MaxEvaluations ended the search or thinned it out.
 	OutOfBudget Status = "budget"
 	// Interrupted: the context ended first.
 	Interrupted Status = "interrupted"

@@ -3,6 +3,7 @@ package search
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -16,8 +17,8 @@ type kind struct {
 	bytes   int64
 	// dims is the pooled columns: width times features, over the members.
 	dims int64
-	// widest is the width of the widest member.
-	widest int32
+	// class is the width class of the widest member: i for up to 2^i columns.
+	class uint8
 	// devices are the allowed devices, ascending; nil allows all.
 	devices []int32
 	// left and right are the kinds of the two halves; none where it is not
@@ -95,7 +96,7 @@ func (c *catalog) add(members []member, devices []int32) int32 {
 		s.Columns.End = int64(m.width)
 		k.bytes += int64(c.problem.ShardMemory(s).Tables())
 		k.dims += int64(c.problem.DimSum(s))
-		k.widest = max(k.widest, int32(m.width))
+		k.class = max(k.class, uint8(bits.Len(uint(m.width-1))))
 	}
 	c.kinds = append(c.kinds, k)
 	return int32(len(c.kinds) - 1)
@@ -164,6 +165,8 @@ func (c *catalog) price(k int32) float64 {
 		for i := range known.members {
 			m := &known.members[i]
 			m.item = c.scorer.Item(m.table, m.width)
+		}
+		for _, m := range known.members {
 			c.scorer.Add(0, m.item)
 		}
 		known.cost, known.priced = c.scorer.Compute(0), true

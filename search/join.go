@@ -1,0 +1,79 @@
+package search
+
+import (
+	"cmp"
+	"slices"
+)
+
+// join makes one slice of the slices of a table that met on one device, where
+// the device and the plan do not get dearer by it. The wider slice needs one set
+// of index buffers instead of several, so bytes only fall. The candidates are
+// the slices that were split apart and placed together again after all; there
+// are few, and each costs a few pricings.
+func (s *searcher) join() {
+	c, w := s.catalog, s.workers[0]
+	kinds, devices := s.best.state.kinds(), slices.Clone(s.best.devices)
+	order := make([]int32, len(kinds))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	table := func(i int32) int { return c.kinds[kinds[i]].members[0].table }
+	compare := func(a, b int32) int {
+		return cmp.Or(cmp.Compare(devices[a], devices[b]), cmp.Compare(table(a), table(b)), cmp.Compare(a, b))
+	}
+	slices.SortFunc(order, compare)
+	// Slices can only meet whose table was split, so no co-location group does.
+	together := func(a, b int32) bool { return devices[a] == devices[b] && table(a) == table(b) }
+
+	w.assign(s.best.state, devices)
+	cost := w.scorer.Cost()
+	joined := false
+	for from := 0; from < len(order); {
+		to := from + 1
+		for to < len(order) && together(order[from], order[to]) {
+			to++
+		}
+		met := order[from:to]
+		from = to
+		if len(met) < 2 {
+			continue
+		}
+		width := 0
+		for _, i := range met {
+			width += c.kinds[kinds[i]].members[0].width
+		}
+		whole := c.slice(kinds[met[0]], width)
+		item := c.scorer.Item(c.kinds[whole].members[0].table, width)
+		device := int(devices[met[0]])
+		before := w.scorer.Compute(device)
+		for _, i := range met {
+			w.scorer.Remove(device, c.kinds[kinds[i]].members[0].item)
+		}
+		w.scorer.Add(device, item)
+		after := w.scorer.Cost()
+		s.stats.Evaluations += 2
+		if after <= cost && w.scorer.Compute(device) <= before {
+			cost, joined = after, true
+			kinds[met[0]] = whole
+			for _, i := range met[1:] {
+				kinds[i] = none
+			}
+			continue
+		}
+		w.scorer.Remove(device, item)
+		for _, i := range met {
+			w.scorer.Add(device, c.kinds[kinds[i]].members[0].item)
+		}
+	}
+	w.scorer.Reset()
+	if !joined {
+		return
+	}
+	var left, at []int32
+	for i, k := range kinds {
+		if k != none {
+			left, at = append(left, k), append(at, devices[i])
+		}
+	}
+	s.best = placement{c.newState(left), at, cost}
+}
