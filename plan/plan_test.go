@@ -36,7 +36,7 @@ func sample(t testing.TB) (*problem.Problem, *Plan) {
 			{Name: "time", Rows: 24, Dim: 8, Features: one(), Constraint: problem.Constraint{NoSplit: true}},
 			{Name: "rows", Rows: 4000, Dim: 16, Features: one(), Optimizer: problem.Adam},
 			{Name: "host", Rows: 4000, Dim: 16, Features: one(), Optimizer: problem.Adagrad},
-			{Name: "grid", Rows: 300, Dim: 24, Features: one},
+			{Name: "grid", Rows: 300, Dim: 24, Features: one()},
 			{Name: "everywhere", Rows: 10, Dim: 4, Features: one(), Access: access.Distribution{Kind: access.Zipf, Exponent: 1.2}},
 		},
 		Topology: cluster(t, 4, 2),
