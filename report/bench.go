@@ -1,0 +1,60 @@
+package report
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/neuroshard/neuroshard/bench"
+)
+
+// Comparison writes the summaries of a comparison, setting by setting.
+func Comparison(w io.Writer, all []bench.Summary, opt Options) error {
+	p := &printer{w: w, opt: opt}
+	for i, s := range all {
+		if i > 0 && all[i-1].Setting == s.Setting {
+			continue
+		}
+		p.section("%s: %d tasks, costs SIMULATED", s.Setting, s.Tasks)
+		var rows [][]string
+		for _, m := range all {
+			if m.Setting == s.Setting {
+				rows = append(rows, comparisonRow(m))
+			}
+		}
+		p.grid([]string{"<method", "solved", "mean ms", "median ms", fmt.Sprintf("mean ms of %d", s.Common), "ratio to paper", "bias %", "wall ms", "p95"}, rows)
+	}
+	return p.err
+}
+
+func comparisonRow(s bench.Summary) []string {
+	number := func(v float64, digits int) string {
+		if v == 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%.*f", digits, v)
+	}
+	return []string{
+		string(s.Method), fmt.Sprintf("%d/%d", s.Solved, s.Tasks),
+		number(s.MeanMS, 3), number(s.MedianMS, 3), number(s.CommonMS, 3), number(s.Ratio, 4),
+		fmt.Sprintf("%+.2f", s.BiasPercent), number(s.WallMedianMS, 1), number(s.WallP95MS, 1),
+	}
+}
+
+// Rankings writes how well a model orders plans, task by task and on average.
+func Rankings(w io.Writer, all []bench.Ranking, opt Options) error {
+	p := &printer{w: w, opt: opt}
+	p.section("Kendall tau of predicted against SIMULATED cost")
+	var rows [][]string
+	row := func(r bench.Ranking, plans string) {
+		rows = append(rows, []string{
+			r.Task, fmt.Sprintf("%.3f", r.Random), fmt.Sprintf("%.3f", r.NearOptimal),
+			fmt.Sprintf("%.3f", r.BestTenth), plans, hundredths(r.RegretPercent),
+		})
+	}
+	for _, r := range all {
+		row(r, fmt.Sprint(r.BestTenthPlans))
+	}
+	row(bench.MeanRanking(all), "")
+	p.grid([]string{"<task", "random plans", "near-optimal", "within 10 % of best", "plans", "regret %"}, rows)
+	return p.err
+}

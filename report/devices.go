@@ -1,0 +1,249 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// devices.go lists the devices: one line each with its bytes, its times and a
+// bar of them.
+//
+// A device that is ready early waits for the last one in the forward
+// all-to-all, so the totals of all devices are nearly equal and tell little.
+// The bars therefore show the wait apart, and "busy" is the time without it.
+// The wait of a device is what its forward all-to-all takes beyond the shortest
+// one of all devices.
+
+// The most devices that are all listed; of more, the busiest and the idlest.
+const (
+	mostDevices = 32
+	busiest     = 8
+	idlest      = 4
+)
+
+// load is a device's time in a step, by what it does.
+type load struct {
+	forward, backward         unit.Millis
+	forwardComm, backwardComm unit.Millis
+	wait                      unit.Millis
+}
+
+// busy is the time without waiting.
+func (l load) busy() unit.Millis { return l.forward + l.backward + l.forwardComm + l.backwardComm }
+
+func (l load) total() unit.Millis { return l.busy() + l.wait }
+
+// loads tells the wait from the rest of the forward all-to-all.
+func loads(b cost.Breakdown) []load {
+	shortest := unit.Millis(math.Inf(1))
+	for _, d := range b.Devices {
+		shortest = min(shortest, d.ForwardComm)
+	}
+	all := make([]load, len(b.Devices))
+	for i, d := range b.Devices {
+		all[i] = load{d.Forward, d.Backward, shortest, d.BackwardComm, d.ForwardComm - shortest}
+	}
+	return all
+}
+
+func meanLoad(all []load) load {
+	var sum load
+	for _, l := range all {
+		sum.forward += l.forward
+		sum.backward += l.backward
+		sum.forwardComm += l.forwardComm
+		sum.backwardComm += l.backwardComm
+		sum.wait += l.wait
+	}
+	n := unit.Millis(max(1, len(all)))
+	return load{sum.forward / n, sum.backward / n, sum.forwardComm / n, sum.backwardComm / n, sum.wait / n}
+}
+
+// used is what tables and their buffers take of a device.
+func used(d *plan.Device) unit.Bytes { return d.Memory.Tables() + d.Memory.Received }
+
+// budget is what they may take.
+func budget(pl *plan.Plan) unit.Bytes { return pl.Cluster.DeviceMemory - pl.Cluster.Reserve }
+
+func (v *view) devices() {
+	n := len(v.plan.Devices)
+	if n == 0 {
+		return
+	}
+	shown, note := v.choose()
+	v.section("devices: %v of memory each, of which tables may use %v%s", v.plan.Cluster.DeviceMemory, budget(v.plan), note)
+	longest := unit.Millis(0)
+	for _, l := range v.loads {
+		longest = max(longest, l.total())
+	}
+	t := deviceTable{view: v, times: alignTo(longest), longest: longest, narrow: v.opt.width() < 110}
+	var lines []line
+	for _, i := range shown {
+		if i < 0 {
+			lines = append(lines, line{cells: []string{"..."}})
+			continue
+		}
+		d := &v.plan.Devices[i]
+		lines = append(lines, t.line(strconv.Itoa(i), d.Shards, d.DimSum, used(d), v.loads[i]))
+	}
+	if n > 1 {
+		lines = append(lines, t.summary(len(shown) < n)...)
+	}
+	t.draw(lines)
+	legend := make([]string, len(blocks))
+	for i, b := range blocks {
+		legend[i] = v.paint(b.colour, b.glyph) + " " + b.meaning
+	}
+	v.printf("%s; times in ms, predicted\n", strings.Join(legend, "  "))
+}
+
+// choose returns the devices to list: -1 stands for those left out.
+func (v *view) choose() (shown []int, note string) {
+	n := len(v.loads)
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	if n <= mostDevices || v.opt.AllDevices {
+		return order, ""
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(v.loads[b].busy(), v.loads[a].busy()) })
+	shown = append(slices.Clone(order[:busiest]), -1)
+	return append(shown, order[n-idlest:]...), fmt.Sprintf("; the %d busiest and the %d idlest of %d", busiest, idlest, n)
+}
+
+// deviceTable lays out the lines of devices.
+type deviceTable struct {
+	*view
+	times   aligned
+	longest unit.Millis
+	// narrow leaves the parts of the total to the bar.
+	narrow bool
+}
+
+// The parts of a bar, in the order in which they are drawn.
+var blocks = [4]struct{ glyph, colour, meaning string }{
+	{"█", cyan, "forward"},
+	{"▓", blue, "backward"},
+	{"▒", magenta, "all-to-alls"},
+	{"░", "", "waiting for the busiest"},
+}
+
+func (t *deviceTable) titles() []string {
+	titles := []string{"device", "shards", "dim sum", "memory", "used"}
+	if !t.narrow {
+		titles = append(titles, "forward", "fwd comm", "bwd comm", "backward")
+	}
+	return append(titles, "total")
+}
+
+// line is a line of the table: its cells, and the bar behind them, if any.
+type line struct {
+	cells []string
+	bar   *load
+}
+
+func (t *deviceTable) line(label string, shards, dimSum int, bytes unit.Bytes, l load) line {
+	cells := []string{label, count(int64(shards)), count(int64(dimSum)), bytes.String(), percent(float64(bytes), float64(budget(t.plan)))}
+	return line{t.timed(cells, l.forward, l.forwardComm+l.wait, l.backwardComm, l.backward, l.total()), &l}
+}
+
+// timed adds the columns of times.
+func (t *deviceTable) timed(cells []string, forward, forwardComm, backwardComm, backward, total unit.Millis) []string {
+	if !t.narrow {
+		cells = append(cells, t.times.ms(forward), t.times.ms(forwardComm), t.times.ms(backwardComm), t.times.ms(backward))
+	}
+	return append(cells, t.times.ms(total))
+}
+
+// summary adds the mean, and where devices are left out the extremes of each
+// column.
+func (t *deviceTable) summary(extremes bool) []line {
+	n := len(t.loads)
+	shards, dims, bytes := 0, 0, unit.Bytes(0)
+	for i := range t.plan.Devices {
+		d := &t.plan.Devices[i]
+		shards, dims, bytes = shards+d.Shards, dims+d.DimSum, bytes+used(d)
+	}
+	lines := []line{t.line("mean", round(shards, n), round(dims, n), bytes/unit.Bytes(n), meanLoad(t.loads))}
+	if extremes {
+		lines = append(lines, t.extreme("min", -1), t.extreme("max", +1))
+	}
+	return lines
+}
+
+// extreme returns the line of the least (sign -1) or largest values.
+func (t *deviceTable) extreme(label string, sign int) line {
+	devices := t.plan.Devices
+	shards := pick(sign, len(devices), func(i int) int { return devices[i].Shards })
+	dims := pick(sign, len(devices), func(i int) int { return devices[i].DimSum })
+	bytes := pick(sign, len(devices), func(i int) unit.Bytes { return used(&devices[i]) })
+	cells := t.line(label, shards, dims, bytes, load{}).cells[:5]
+	of := func(part func(l load) unit.Millis) unit.Millis {
+		return pick(sign, len(t.loads), func(i int) unit.Millis { return part(t.loads[i]) })
+	}
+	return line{cells: t.timed(cells,
+		of(func(l load) unit.Millis { return l.forward }),
+		of(func(l load) unit.Millis { return l.forwardComm + l.wait }),
+		of(func(l load) unit.Millis { return l.backwardComm }),
+		of(func(l load) unit.Millis { return l.backward }),
+		of(load.total))}
+}
+
+// pick returns the least (sign -1) or largest of n values.
+func pick[T cmp.Ordered](sign, n int, value func(i int) T) T {
+	best := value(0)
+	for i := 1; i < n; i++ {
+		if v := value(i); cmp.Compare(v, best) == sign {
+			best = v
+		}
+	}
+	return best
+}
+
+func round(sum, n int) int { return int(math.Round(float64(sum) / float64(n))) }
+
+// draw renders the table and puts the bars behind its lines.
+func (t *deviceTable) draw(lines []line) {
+	rows := make([][]string, len(lines))
+	for i := range lines {
+		rows[i] = lines[i].cells
+	}
+	texts := strings.Split(render(t.titles(), rows), "\n")
+	widest := 0
+	for _, text := range texts {
+		widest = max(widest, len(text))
+	}
+	room := min(max(t.opt.width()-widest-2, 10), 40)
+	for i, text := range texts {
+		if i > 0 && lines[i-1].bar != nil {
+			text = fmt.Sprintf("%-*s  %s", widest, text, t.bar(lines[i-1].bar, room))
+		}
+		t.printf("%s\n", text)
+	}
+}
+
+// bar draws a device's times, the longest total over the whole width. Bounds of
+// parts are rounded, not parts, so that a bar is as long as its total.
+func (t *deviceTable) bar(l *load, width int) string {
+	var b strings.Builder
+	sum, drawn := unit.Millis(0), 0
+	for i, part := range []unit.Millis{l.forward, l.backward, l.forwardComm + l.backwardComm, l.wait} {
+		sum += part
+		end := 0
+		if t.longest > 0 {
+			end = int(math.Round(float64(sum / t.longest * unit.Millis(width))))
+		}
+		b.WriteString(t.paint(blocks[i].colour, strings.Repeat(blocks[i].glyph, max(0, end-drawn))))
+		drawn = max(drawn, end)
+	}
+	return b.String()
+}

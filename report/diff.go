@@ -1,0 +1,147 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// mostChanges is the number of tables, and of devices, that Diff lists.
+const mostChanges = 15
+
+// Diff writes what changed from one plan to another.
+func Diff(w io.Writer, c plan.Changes, opt Options) error {
+	p := &printer{w: w, opt: opt}
+	if Same(c) {
+		p.printf("both plans place all %s alike\n", plural(c.Unchanged, "table"))
+	}
+	if c.Cluster != nil {
+		p.printf("cluster         %s -> %s\n", cluster(c.Cluster.Before), cluster(c.Cluster.After))
+	}
+	p.printf("predicted cost  %v -> %v", c.Cost.Before, c.Cost.After)
+	if c.Cost.Before != c.Cost.After {
+		p.printf(", %s", compare(c.Cost.After, c.Cost.Before))
+	}
+	p.printf("\n")
+	if Same(c) {
+		return p.err
+	}
+	p.printf("tables          %d changed, %d unchanged, %d removed, %d added; %s weights move\n",
+		len(c.Tables), c.Unchanged, len(c.OnlyBefore), len(c.OnlyAfter), count(c.Elements))
+	p.names("removed", c.OnlyBefore)
+	p.names("added", c.OnlyAfter)
+	p.tableChanges(c)
+	p.deviceChanges(c)
+	return p.err
+}
+
+// Same is whether two plans place all tables alike on the same cluster, whatever
+// cost was predicted.
+func Same(c plan.Changes) bool {
+	return c.Cluster == nil && len(c.Tables) == 0 && len(c.OnlyBefore) == 0 && len(c.OnlyAfter) == 0
+}
+
+func cluster(c plan.Cluster) string {
+	text := fmt.Sprintf("%d x %s (%d a host, %v each, %v reserved), batch %s", c.Devices, name(c.Profile), c.DevicesPerHost, c.DeviceMemory, c.Reserve, count(int64(c.Batch)))
+	if c.WeightsOnly {
+		text += ", weights alone counted"
+	}
+	return text
+}
+
+func (p *printer) names(what string, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	shown := make([]string, 0, mostChanges)
+	for _, n := range names[:min(len(names), mostChanges)] {
+		shown = append(shown, name(n))
+	}
+	more := ""
+	if n := len(names) - len(shown); n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	p.printf("%-14s  %s%s\n", what, strings.Join(shown, ", "), more)
+}
+
+func (p *printer) tableChanges(c plan.Changes) {
+	if len(c.Tables) == 0 {
+		return
+	}
+	p.section("tables that changed")
+	var rows [][]string
+	for _, t := range c.Tables[:min(len(c.Tables), mostChanges)] {
+		moved := count(t.Elements)
+		if t.Resized {
+			moved = "another table"
+		}
+		rows = append(rows, []string{name(t.Name), state(t.Before, t.Resized), state(t.After, t.Resized), moved})
+	}
+	p.grid([]string{"<table", "<before", "<after", "weights moved"}, rows)
+	if more := len(c.Tables) - len(rows); more > 0 {
+		p.printf("and %d more\n", more)
+	}
+}
+
+// state prints how a table is cut and where it lies.
+func state(s plan.TableState, shape bool) string {
+	where := numbers(s.Devices)
+	if len(s.Devices) == 1 && s.Devices[0] < 0 {
+		where = "all"
+	}
+	text := fmt.Sprintf("%s on %s", s.Kind, where)
+	if s.Shards > 1 {
+		text = fmt.Sprintf("%s in %d on %s", s.Kind, s.Shards, where)
+	}
+	if shape {
+		text = fmt.Sprintf("%s x %d, %s", count(s.Rows), s.Dim, text)
+	}
+	return text
+}
+
+func (p *printer) deviceChanges(c plan.Changes) {
+	var rows [][]string
+	changed := 0
+	for _, d := range c.Devices {
+		if d.Before != nil && d.After != nil && *d.Before == *d.After {
+			continue
+		}
+		changed++
+		if len(rows) == mostChanges {
+			continue
+		}
+		rows = append(rows, []string{
+			fmt.Sprint(d.Device),
+			arrow(d, func(t *plan.DeviceTotals) string { return count(int64(t.Shards)) }),
+			arrow(d, func(t *plan.DeviceTotals) string { return count(int64(t.DimSum)) }),
+			arrow(d, func(t *plan.DeviceTotals) string { return t.Memory.String() }),
+			arrow(d, func(t *plan.DeviceTotals) string { return unit.Millis(t.Total).String() }),
+		})
+	}
+	if changed == 0 {
+		return
+	}
+	p.section("devices that changed: %d of %d", changed, len(c.Devices))
+	p.grid([]string{"device", "shards", "dim sum", "memory", "predicted total"}, rows)
+	if more := changed - len(rows); more > 0 {
+		p.printf("and %d more\n", more)
+	}
+}
+
+// arrow prints a value before and after; "-" where the device did not exist.
+func arrow(d plan.DeviceChange, value func(*plan.DeviceTotals) string) string {
+	before, after := "-", "-"
+	if d.Before != nil {
+		before = value(d.Before)
+	}
+	if d.After != nil {
+		after = value(d.After)
+	}
+	if before == after {
+		return before
+	}
+	return before + " -> " + after
+}

@@ -1,0 +1,141 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	neuroshard "github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+type (
+	baselineJSON struct {
+		Valid     bool         `json:"valid"`
+		Cost      *unit.Millis `json:"cost_ms"`
+		Simulated *unit.Millis `json:"simulated_cost_ms"`
+	}
+	deviceJSON struct {
+		Device       int            `json:"device"`
+		Shards       int            `json:"shards"`
+		DimSum       int            `json:"dim_sum"`
+		Memory       problem.Memory `json:"memory"`
+		Used         unit.Bytes     `json:"used_bytes"`
+		Budget       unit.Bytes     `json:"budget_bytes"`
+		Forward      unit.Millis    `json:"forward_ms"`
+		ForwardComm  unit.Millis    `json:"forward_comm_ms"`
+		BackwardComm unit.Millis    `json:"backward_comm_ms"`
+		Backward     unit.Millis    `json:"backward_ms"`
+		Total        unit.Millis    `json:"total_ms"`
+		// Simulated is nil where only a plan is known.
+		Simulated *unit.Millis `json:"simulated_total_ms"`
+	}
+)
+
+// JSON writes a finished result as one object, each device on a line:
+//
+//	valid              true
+//	cost_ms            the predicted cost
+//	simulated_cost_ms  the plan's cost on the simulated device
+//	source             what the model was trained on: "simulated" or "measured"
+//	wall_ms            the time that planning took, as given
+//	status             "complete", "budget" or "interrupted"
+//	baselines          by name: valid, cost_ms, simulated_cost_ms (null unless valid)
+//	devices            shards, bytes and times of each
+//	warnings           the plan's
+//	plan               the plan as in its file
+func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
+	baselines := map[string]baselineJSON{}
+	for _, b := range r.Baselines {
+		one := baselineJSON{Valid: b.Valid}
+		if b.Valid {
+			one.Cost, one.Simulated = &b.Predicted, &b.Simulated
+		}
+		baselines[string(b.Method)] = one
+	}
+	return object(w, r.Plan, func(i int) *unit.Millis {
+		total := r.Simulated.Devices[i].Total()
+		return &total
+	}, []field{
+		{"valid", true},
+		{"cost_ms", r.Predicted.Cost},
+		{"simulated_cost_ms", r.Simulated.Cost},
+		{"source", r.Plan.Provenance.ModelSource},
+		{"wall_ms", wall},
+		{"status", r.Status},
+		{"baselines", baselines},
+	})
+}
+
+// PlanJSON writes a plan as an object of the same form, without what only a
+// Result knows.
+func PlanJSON(w io.Writer, pl *plan.Plan) error {
+	return object(w, pl, func(int) *unit.Millis { return nil }, []field{
+		{"cost_ms", pl.Predicted},
+		{"source", pl.Provenance.ModelSource},
+		{"status", pl.Provenance.Status},
+	})
+}
+
+type field struct {
+	key   string
+	value any
+}
+
+// object writes the fields, then what both forms have.
+func object(w io.Writer, pl *plan.Plan, simulated func(i int) *unit.Millis, fields []field) error {
+	var b bytes.Buffer
+	b.WriteString("{")
+	for _, f := range fields {
+		text, err := marshal(f.value)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.key, err)
+		}
+		fmt.Fprintf(&b, "\n  %q: %s,", f.key, text)
+	}
+	b.WriteString("\n  \"devices\": [")
+	for i := range pl.Devices {
+		d := &pl.Devices[i]
+		text, err := marshal(deviceJSON{
+			i, d.Shards, d.DimSum, d.Memory, used(d), budget(pl),
+			d.Forward, d.ForwardComm, d.BackwardComm, d.Backward, d.Total(), simulated(i),
+		})
+		if err != nil {
+			return fmt.Errorf("device %d: %w", i, err)
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "\n    %s", text)
+	}
+	warnings := pl.Provenance.Warnings
+	if warnings == nil {
+		warnings = []string{}
+	}
+	text, err := marshal(warnings)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(&b, "\n  ],\n  \"warnings\": %s,\n  \"plan\": ", text)
+	var file bytes.Buffer
+	if err := pl.Write(&file); err != nil {
+		return err
+	}
+	// No JSON string holds a line end, so each is one of the layout.
+	b.Write(bytes.ReplaceAll(bytes.TrimSpace(file.Bytes()), []byte("\n"), []byte("\n  ")))
+	b.WriteString("\n}\n")
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+// marshal writes a value on one line, with <, > and & as they are.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(v)
+	return bytes.TrimSpace(b.Bytes()), err
+}

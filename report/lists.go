@@ -1,0 +1,64 @@
+package report
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+	"github.com/neuroshard/neuroshard/workload"
+)
+
+// Workloads lists published models with what they take and the default cluster
+// of each. A star marks those whose source states no index distribution.
+func Workloads(w io.Writer, all []workload.Workload, opt Options) error {
+	p := &printer{w: w, opt: opt}
+	var rows [][]string
+	assumed := false
+	for _, one := range all {
+		totals, mark := one.Totals(), ""
+		if one.AssumedDistribution {
+			assumed, mark = true, "*"
+		}
+		rows = append(rows, []string{
+			one.Name + mark, count(int64(totals.Tables)), fmt.Sprintf("%.1f GiB", totals.Weights.GiB()), decimal(totals.LookupsPerSample),
+			count(int64(one.Batch)), one.Precision.String(), one.Optimizer.String(), topology(one.Cluster),
+		})
+	}
+	p.grid([]string{"<workload", "tables", "fp32 weights", "lookups/sample", "batch", "<precision", "<optimizer", "<default cluster"}, rows)
+	if assumed {
+		p.printf("\n* the source states no index distribution: a Zipf law is assumed\n")
+	}
+	return p.err
+}
+
+func topology(t hardware.Topology) string {
+	text := fmt.Sprintf("%d x %s", t.Devices, t.Profile.Name)
+	if t.PerHost() < t.Devices {
+		text += fmt.Sprintf(", %d a host", t.PerHost())
+	}
+	return text
+}
+
+// Devices lists hardware profiles. modelled says which of them a cost model
+// ships for.
+func Devices(w io.Writer, profiles []hardware.Profile, modelled func(name string) bool, opt Options) error {
+	p := &printer{w: w, opt: opt}
+	var rows [][]string
+	for _, h := range profiles {
+		network := "-"
+		if h.NICGBps > 0 {
+			network = fmt.Sprintf("%g GB/s", h.NICGBps)
+		}
+		model := "no"
+		if modelled(h.Name) {
+			model = "yes"
+		}
+		rows = append(rows, []string{
+			h.Name, fmt.Sprintf("%g GiB", h.Memory.GiB()), fmt.Sprintf("%g GB/s", h.HBMGBps), fmt.Sprintf("%g MiB", float64(h.L2)/float64(unit.MiB)),
+			fmt.Sprint(h.SMs), fmt.Sprintf("%g GB/s", h.IntraGBps), network, model,
+		})
+	}
+	p.grid([]string{"<device", "memory", "bandwidth", "cache", "SMs", "inside a host", "between hosts", "<cost model"}, rows)
+	return p.err
+}

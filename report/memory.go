@@ -1,0 +1,49 @@
+package report
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Fullest returns the device of a plan that has the most bytes in use, the
+// first of several; -1 where there is none.
+func Fullest(pl *plan.Plan) int {
+	fullest := -1
+	for i := range pl.Devices {
+		if fullest < 0 || used(&pl.Devices[i]) > used(&pl.Devices[fullest]) {
+			fullest = i
+		}
+	}
+	return fullest
+}
+
+// Memory writes the memory of one device line by line, as package problem
+// counts it. It fails where the plan has no such device.
+func Memory(w io.Writer, pl *plan.Plan, device int, opt Options) error {
+	if device < 0 || device >= len(pl.Devices) {
+		return fmt.Errorf("device %d does not exist: the plan has %d devices, numbered from 0", device, len(pl.Devices))
+	}
+	p := &printer{w: w, opt: opt}
+	d := &pl.Devices[device]
+	m, total := d.Memory, pl.Cluster.DeviceMemory
+	p.printf("%s\n", p.paint(bold, fmt.Sprintf("memory of device %d: %s", device, plural(d.Shards, "shard"))))
+	row := func(name string, bytes unit.Bytes, what string) []string {
+		return []string{name, count(int64(bytes)), bytes.String(), percent(float64(bytes), float64(total)), what}
+	}
+	p.grid([]string{"<line", "bytes", "size", "share", "<what"}, [][]string{
+		row("weights", m.Weights, "the rows themselves, in their precision"),
+		row("optimizer", m.Optimizer, "the optimizer's state, fp32"),
+		row("outputs", m.Outputs, "pooled vectors of the batch, before the all-to-all"),
+		row("gradients", m.Gradients, "their gradients, coming back"),
+		row("indices", m.Indices, "indices and offsets of the batch, and what sorts them"),
+		row("received", m.Received, "this device's share of all pooled vectors and gradients"),
+		row("used", used(d), ""),
+		row("reserve", m.Reserve, "kept free for the dense part and the allocator"),
+		row("free", total-used(d)-m.Reserve, ""),
+		row("device", total, ""),
+	})
+	return p.err
+}

@@ -1,0 +1,217 @@
+// Package report writes what is known of a plan for people, as text, and for
+// scripts, as one JSON object.
+//
+//	Result     a finished result: costs, gain, devices, why, splits, warnings
+//	Plan       the same of a plan file alone, which knows no simulated cost
+//	Memory     one device's memory, line by line
+//	Diff       what changed between two plans
+//	JSON       a finished result as an object
+//	Workloads, Devices    what can be planned, and for what
+//
+// Times that come from the simulated device, or from a model trained on it, say
+// SIMULATED. Equal arguments give equal bytes.
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Options say how to write. The zero value works.
+type Options struct {
+	// Width is the number of columns to stay within where that is possible; 0
+	// means 120.
+	Width int
+	// Colour allows ANSI colours.
+	Colour bool
+	// AllDevices lists every device of a large cluster, not only the busiest and
+	// the idlest.
+	AllDevices bool
+	// Name is what was planned, such as "workload:mlperf-dlrm-dcnv2"; it may be
+	// empty.
+	Name string
+	// Problem is what was planned, if it is known: it tells which tables are read
+	// most. It must be the problem of the plan.
+	Problem *problem.Problem
+}
+
+func (o Options) width() int {
+	if o.Width <= 0 {
+		return 120
+	}
+	return o.Width
+}
+
+// printer writes lines and keeps the first error.
+type printer struct {
+	w   io.Writer
+	opt Options
+	err error
+}
+
+func (p *printer) printf(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format, args...)
+	}
+}
+
+// section starts a part of the report.
+func (p *printer) section(format string, args ...any) {
+	p.printf("\n%s\n", p.paint(bold, fmt.Sprintf(format, args...)))
+}
+
+// The ANSI colours in use.
+const (
+	bold    = "1"
+	red     = "31"
+	yellow  = "33"
+	cyan    = "36"
+	blue    = "34"
+	magenta = "35"
+)
+
+func (p *printer) paint(colour, s string) string {
+	if !p.opt.Colour || colour == "" || s == "" {
+		return s
+	}
+	return "\x1b[" + colour + "m" + s + "\x1b[0m"
+}
+
+// grid writes rows under a header, columns aligned: those whose title begins
+// with "<" to the left, the others to the right.
+func (p *printer) grid(titles []string, rows [][]string) { p.printf("%s\n", render(titles, rows)) }
+
+func render(titles []string, rows [][]string) string {
+	t := table.NewWriter()
+	t.SuppressTrailingSpaces()
+	style := table.Style{Box: table.StyleBoxDefault, Options: table.OptionsNoBordersAndSeparators}
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	t.SetStyle(style)
+	header := make(table.Row, len(titles))
+	var columns []table.ColumnConfig
+	for i, title := range titles {
+		align := text.AlignRight
+		if left, ok := strings.CutPrefix(title, "<"); ok {
+			align, title = text.AlignLeft, left
+		}
+		header[i] = title
+		columns = append(columns, table.ColumnConfig{Number: i + 1, Align: align, AlignHeader: align})
+	}
+	t.SetColumnConfigs(columns)
+	t.AppendHeader(header)
+	for _, row := range rows {
+		cells := make(table.Row, len(row))
+		for i, cell := range row {
+			cells[i] = cell
+		}
+		t.AppendRow(cells)
+	}
+	return t.Render()
+}
+
+// aligned prints times in milliseconds with one number of decimals, such that
+// the largest of them keeps four significant digits.
+type aligned struct{ decimals int }
+
+func alignTo(largest unit.Millis) aligned {
+	switch {
+	case largest >= 1000:
+		return aligned{0}
+	case largest >= 100:
+		return aligned{1}
+	case largest >= 10:
+		return aligned{2}
+	case largest >= 1:
+		return aligned{3}
+	}
+	return aligned{4}
+}
+
+func (a aligned) ms(m unit.Millis) string {
+	return strconv.FormatFloat(float64(m), 'f', a.decimals, 64)
+}
+
+// percent prints the share part/whole; "-" where there is no whole.
+func percent(part, whole float64) string {
+	if !(whole > 0) {
+		return "-"
+	}
+	share := 100 * part / whole
+	if math.Abs(share) < 9.95 {
+		return fmt.Sprintf("%.1f %%", share)
+	}
+	return fmt.Sprintf("%.0f %%", share)
+}
+
+// name prints a name from a file so that it cannot disturb the terminal.
+func name(s string) string {
+	const longest = 48
+	if len(s) > longest {
+		s = strings.ToValidUTF8(s[:longest], "") + "..."
+	}
+	plain := s != ""
+	for _, r := range s {
+		plain = plain && unicode.IsPrint(r) && r != ' ' && r != unicode.ReplacementChar
+	}
+	if plain {
+		return s
+	}
+	return strconv.Quote(s)
+}
+
+// plural prints a count with its noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	if strings.HasSuffix(noun, "s") {
+		return count(int64(n)) + " " + noun
+	}
+	return count(int64(n)) + " " + noun + "s"
+}
+
+// count prints a whole number with separators between thousands.
+func count(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
+
+// numbers prints the first few numbers of a list, runs of them in short.
+func numbers(list []int) string {
+	const longest = 8
+	var parts []string
+	for i := 0; i < len(list); {
+		if len(parts) == longest {
+			return fmt.Sprintf("%s and %d more", strings.Join(parts, ", "), len(list)-i)
+		}
+		end := i + 1
+		for end < len(list) && list[end] == list[end-1]+1 {
+			end++
+		}
+		if end-i > 2 {
+			parts = append(parts, fmt.Sprintf("%d-%d", list[i], list[end-1]))
+			i = end
+			continue
+		}
+		parts = append(parts, strconv.Itoa(list[i]))
+		i++
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,200 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	neuroshard "github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// simulated is the source of models, and of times, that were never measured.
+const simulated = "simulated"
+
+// interrupted is the status of a search that was cut short.
+const interrupted = "interrupted"
+
+// Result writes a finished result.
+func Result(w io.Writer, r *neuroshard.Result, opt Options) error {
+	v := newView(w, r.Plan, r.Predicted, opt)
+	v.head()
+	v.costs(r)
+	v.body()
+	v.baselines(r)
+	v.warnings()
+	return v.err
+}
+
+// Plan writes a plan, as read from a file.
+func Plan(w io.Writer, pl *plan.Plan, opt Options) error {
+	v := newView(w, pl, breakdown(pl), opt)
+	v.head()
+	v.predicted()
+	v.balance()
+	v.body()
+	v.warnings()
+	return v.err
+}
+
+// breakdown returns the prices that a plan carries.
+func breakdown(pl *plan.Plan) cost.Breakdown {
+	devices := make([]cost.Device, len(pl.Devices))
+	for i, d := range pl.Devices {
+		devices[i] = cost.Device{Forward: d.Forward, ForwardComm: d.ForwardComm, BackwardComm: d.BackwardComm, Backward: d.Backward}
+	}
+	return cost.NewBreakdown(devices)
+}
+
+// view is a plan with its predicted prices.
+type view struct {
+	*printer
+	plan   *plan.Plan
+	prices cost.Breakdown
+	loads  []load
+	// critical is the busiest device: the one that the others wait for.
+	critical int
+}
+
+func newView(w io.Writer, pl *plan.Plan, prices cost.Breakdown, opt Options) *view {
+	v := &view{printer: &printer{w: w, opt: opt}, plan: pl, prices: prices, loads: loads(prices)}
+	for i, l := range v.loads {
+		if l.busy() > v.loads[v.critical].busy() {
+			v.critical = i
+		}
+	}
+	return v
+}
+
+func (v *view) head() {
+	pl := v.plan
+	shards := 0
+	for i := range pl.Tables {
+		shards += len(pl.Tables[i].Shards)
+	}
+	c := pl.Cluster
+	title := fmt.Sprintf("%s in %s on %d x %s", plural(len(pl.Tables), "table"), plural(shards, "shard"), c.Devices, name(c.Profile))
+	if c.DevicesPerHost > 0 && c.DevicesPerHost < c.Devices {
+		title += fmt.Sprintf(" (%d a host)", c.DevicesPerHost)
+	}
+	if v.opt.Name != "" {
+		title = name(v.opt.Name) + ": " + title
+	}
+	v.printf("%s, batch %s\n", v.paint(bold, title), count(int64(c.Batch)))
+	p := pl.Provenance
+	status := p.Status
+	switch status {
+	case "budget":
+		status = "ended by its budget of evaluations"
+	case interrupted:
+		status = v.paint(red, "INTERRUPTED")
+	}
+	v.printf("found by   method %s, seed %d, search %s\n", name(p.Method), p.Seed, status)
+	v.printf("priced by  model %s, trained on %s\n", name(p.Model), kernels(p.ModelSource))
+}
+
+// kernels says what a model was trained on.
+func kernels(source string) string {
+	if source == simulated {
+		return "SIMULATED kernels"
+	}
+	return name(source) + " kernels"
+}
+
+func (v *view) predicted() {
+	note := ""
+	if v.plan.Provenance.ModelSource == simulated {
+		note = " (by a model trained on SIMULATED kernels)"
+	}
+	v.printf("\npredicted cost  %v%s\n", v.plan.Predicted, note)
+}
+
+func (v *view) costs(r *neuroshard.Result) {
+	v.predicted()
+	v.printf("simulated cost  %v (on the SIMULATED device, not measured)\n", r.Simulated.Cost)
+	if best := bestBaseline(r.Baselines); best != nil {
+		v.printf("gain            %s than the best baseline, %s (SIMULATED %v)\n", compare(r.Simulated.Cost, best.Simulated), best.Method, best.Simulated)
+	}
+	v.balance()
+}
+
+// compare says how much less time a takes than b.
+func compare(a, b unit.Millis) string {
+	switch {
+	case b <= 0 || a == b:
+		return "no less time"
+	case a > b:
+		return percent(float64(a-b), float64(b)) + " MORE time"
+	}
+	return percent(float64(b-a), float64(b)) + " less time"
+}
+
+// bestBaseline returns the valid baseline of the least simulated cost, the
+// first of several; nil where there is none.
+func bestBaseline(all []neuroshard.Baseline) *neuroshard.Baseline {
+	var best *neuroshard.Baseline
+	for i := range all {
+		if b := &all[i]; b.Valid && (best == nil || b.Simulated < best.Simulated) {
+			best = b
+		}
+	}
+	return best
+}
+
+// balance compares the busiest device with the mean: 1 is perfect.
+func (v *view) balance() {
+	if len(v.loads) < 2 {
+		return
+	}
+	if mean := meanLoad(v.loads).busy(); mean > 0 {
+		v.printf("balance         %.3f, the busiest device over the mean (1 is perfect)\n", float64(v.loads[v.critical].busy()/mean))
+	}
+}
+
+func (v *view) body() {
+	v.devices()
+	v.why()
+	v.splits()
+}
+
+func (v *view) baselines(r *neuroshard.Result) {
+	if len(r.Baselines) == 0 {
+		return
+	}
+	if string(r.Status) == interrupted && bestBaseline(r.Baselines) == nil {
+		return // they were not run either
+	}
+	v.section("baselines")
+	rows := [][]string{{"this plan", "yes", r.Predicted.Cost.String(), r.Simulated.Cost.String(), ""}}
+	for _, b := range r.Baselines {
+		if !b.Valid {
+			rows = append(rows, []string{string(b.Method), "no", "-", "-", "found no plan that fits"})
+			continue
+		}
+		rows = append(rows, []string{string(b.Method), "yes", b.Predicted.String(), b.Simulated.String(), compare(r.Simulated.Cost, b.Simulated)})
+	}
+	v.grid([]string{"<method", "<valid", "predicted", "SIMULATED", "<this plan takes"}, rows)
+}
+
+func (v *view) warnings() {
+	list := v.plan.Provenance.Warnings
+	if len(list) == 0 {
+		return
+	}
+	v.section("warnings")
+	for _, warning := range list {
+		v.printf("%s %s\n", v.paint(yellow, "-"), oneLine(warning))
+	}
+}
+
+// oneLine makes a text from a file safe to print on one line.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, s)
+}

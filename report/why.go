@@ -1,0 +1,122 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// why.go tells which device the others wait for, what makes it slow, and which
+// of its tables to look at.
+
+// dearest is the number of tables that are named.
+const dearest = 3
+
+func (v *view) why() {
+	if len(v.loads) < 2 {
+		return
+	}
+	mean, slow := meanLoad(v.loads), v.loads[v.critical]
+	if mean.busy() <= 0 {
+		return
+	}
+	v.section("device %d is critical: busy for %v, %s above the mean; the others wait for it, %v on average",
+		v.critical, slow.busy(), percent(float64(slow.busy()-mean.busy()), float64(mean.busy())), mean.wait)
+	parts := []part{
+		{"forward", slow.forward - mean.forward},
+		{"backward", slow.backward - mean.backward},
+		{"backward all-to-all", slow.backwardComm - mean.backwardComm},
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.excess, a.excess) })
+	texts := make([]string, len(parts))
+	for i, p := range parts {
+		texts[i] = p.name + " " + signed(p.excess)
+	}
+	v.printf("against the mean device: %s\n", strings.Join(texts, ", "))
+	v.dearest(v.critical)
+}
+
+// part is a part of a device's time and how far it is above the mean.
+type part struct {
+	name   string
+	excess unit.Millis
+}
+
+func signed(m unit.Millis) string {
+	if m < 0 {
+		return m.String()
+	}
+	return "+" + m.String()
+}
+
+// piece is a shard and how much of it there is.
+type piece struct {
+	table, shard int
+	amount       float64
+}
+
+// dearest names the tables that make up most of a device: by the bytes that a
+// batch reads where the problem is known, else by size.
+func (v *view) dearest(device int) {
+	var pieces []piece
+	sum := 0.0
+	for i := range v.plan.Tables {
+		for k, s := range v.plan.Tables[i].Shards {
+			if s.Device != device {
+				continue
+			}
+			amount := float64(s.Rows.Len()) * float64(s.Columns.Len())
+			if v.known(i) {
+				t := &v.opt.Problem.Tables[i]
+				amount = t.PoolingFactor() * float64(s.Columns.Len()*t.Precision.Bytes())
+			}
+			pieces = append(pieces, piece{i, k, amount})
+			sum += amount
+		}
+	}
+	if len(pieces) == 0 {
+		return
+	}
+	slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(b.amount, a.amount) })
+	what := "its largest"
+	if v.opt.Problem != nil {
+		what = "most read there"
+	}
+	texts := make([]string, 0, dearest)
+	for _, p := range pieces[:min(dearest, len(pieces))] {
+		texts = append(texts, v.describe(p, sum))
+	}
+	v.printf("%s: %s\n", what, strings.Join(texts, "; "))
+}
+
+// known is whether the plan's table i is the problem's.
+func (v *view) known(i int) bool {
+	p := v.opt.Problem
+	return p != nil && i < len(p.Tables) && p.Tables[i].Name == v.plan.Tables[i].Name
+}
+
+func (v *view) describe(p piece, sum float64) string {
+	t := &v.plan.Tables[p.table]
+	s := t.Shards[p.shard]
+	text := name(t.Name)
+	if len(t.Shards) > 1 {
+		text += " columns " + interval(s.Columns)
+	}
+	if v.known(p.table) {
+		source := &v.opt.Problem.Tables[p.table]
+		return fmt.Sprintf("%s (%s of the bytes read, %s lookups a sample x %d columns)",
+			text, percent(p.amount, sum), decimal(source.PoolingFactor()), s.Columns.Len())
+	}
+	return fmt.Sprintf("%s (%s of its weights, %s rows x %d columns)", text, percent(p.amount, sum), count(s.Rows.Len()), s.Columns.Len())
+}
+
+func interval(r problem.Range) string { return fmt.Sprintf("%d-%d", r.Start, r.End-1) }
+
+// decimal prints a number with at most one digit behind the point.
+func decimal(v float64) string {
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0")
+}
