@@ -140,7 +140,7 @@ func TestNew(t *testing.T) {
 	if want := p.DeviceMemory().Received; d.Memory.Received != want || want == 0 {
 		t.Errorf("device 3: got %d bytes received, want %d", d.Memory.Received, want)
 	}
-	wantCluster := Cluster{"a100-80", 4, 2, 1024, 80 * unit.GiB, 20 * unit.GiB, false}
+	wantCluster := Cluster{Profile: "a100-80", Devices: 4, DevicesPerHost: 2, Batch: 1024, DeviceMemory: 80 * unit.GiB, Reserve: 20 * unit.GiB}
 	if pl.Cluster != wantCluster {
 		t.Errorf("got cluster %+v, want %+v", pl.Cluster, wantCluster)
 	}

@@ -246,10 +246,7 @@ func (p *parser) table() (t Table, err error) {
 		case "dim":
 			err = intInto(p, &t.Dim, problem.MaxDim)
 		case "kind":
-			var s string
-			s, err = p.text()
-			t.Kind = Kind(s)
-			err = first(err, checkKind(t.Kind))
+			t.Kind, err = word(p, checkKind, kinds...)
 		case "shards":
 			err = p.array(MaxShards, func(int) error {
 				s, err := p.shard()
@@ -273,10 +270,7 @@ func (p *parser) shard() (s Shard, err error) {
 		case "rows":
 			s.Rows, err = p.interval(problem.MaxRows)
 		case "tier":
-			var text string
-			text, err = p.text()
-			s.Tier = Tier(text)
-			err = first(err, checkTier(s.Tier))
+			s.Tier, err = word(p, checkTier, HBM, Host)
 		case "device":
 			holders++
 			err = intInto(p, &s.Device, hardware.MaxDevices)
@@ -464,6 +458,19 @@ func (p *parser) text() (string, error) {
 		return "", fmt.Errorf("%s is not a string", describe(token))
 	}
 	return s, nil
+}
+
+// word reads one of the known words, and returns it rather than a copy: a plan
+// may have a million of them. check says what is wrong with any other.
+func word[T ~string](p *parser, check func(T) error, known ...T) (T, error) {
+	text, err := p.text()
+	if err != nil {
+		return "", err
+	}
+	if i := slices.Index(known, T(text)); i >= 0 {
+		return known[i], nil
+	}
+	return "", check(T(text))
 }
 
 func (p *parser) bool() (bool, error) {
