@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -21,7 +22,7 @@ func Workloads(w io.Writer, all []workload.Workload, opt Options) error {
 			assumed, mark = true, "*"
 		}
 		rows = append(rows, []string{
-			one.Name + mark, count(int64(totals.Tables)), fmt.Sprintf("%.1f GiB", totals.Weights.GiB()), decimal(totals.LookupsPerSample),
+			one.Name + mark, count(int64(totals.Tables)), gib(totals.Weights), count(int64(math.Round(totals.LookupsPerSample))),
 			count(int64(one.Batch)), one.Precision.String(), one.Optimizer.String(), topology(one.Cluster),
 		})
 	}
@@ -30,6 +31,12 @@ func Workloads(w io.Writer, all []workload.Workload, opt Options) error {
 		p.printf("\n* the source states no index distribution: a Zipf law is assumed\n")
 	}
 	return p.err
+}
+
+// gib prints a size with a tenth of a GiB, so that sizes compare down a column.
+func gib(b unit.Bytes) string {
+	tenths := int64(math.Round(10 * b.GiB()))
+	return fmt.Sprintf("%s.%d GiB", count(tenths/10), tenths%10)
 }
 
 func topology(t hardware.Topology) string {

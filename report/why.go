@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -24,8 +25,8 @@ func (v *view) why() {
 	if mean.busy() <= 0 {
 		return
 	}
-	v.section("device %d is critical: busy for %v, %s above the mean; the others wait for it, %v on average",
-		v.critical, slow.busy(), percent(float64(slow.busy()-mean.busy()), float64(mean.busy())), mean.wait)
+	v.section("device %d is critical%s: busy for %v, %s above the mean; the others wait for it, %v on average",
+		v.critical, v.alike(), slow.busy(), percent(float64(slow.busy()-mean.busy()), float64(mean.busy())), mean.wait)
 	parts := []part{
 		{"forward", slow.forward - mean.forward},
 		{"backward", slow.backward - mean.backward},
@@ -46,7 +47,24 @@ type part struct {
 	excess unit.Millis
 }
 
+// alike tells how many other devices are practically as busy.
+func (v *view) alike() string {
+	others := -1
+	for _, l := range v.loads {
+		if l.busy() >= 0.999*v.loads[v.critical].busy() {
+			others++
+		}
+	}
+	if others == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s as busy)", plural(others, "other"))
+}
+
 func signed(m unit.Millis) string {
+	if math.Abs(float64(m)) < 5e-5 {
+		return "+0 ms" // a rounding error of the sums, not worth its digits
+	}
 	if m < 0 {
 		return m.String()
 	}
@@ -86,11 +104,10 @@ func (v *view) dearest(device int) {
 	if v.opt.Problem != nil {
 		what = "most read there"
 	}
-	texts := make([]string, 0, dearest)
+	v.printf("%s:\n", what)
 	for _, p := range pieces[:min(dearest, len(pieces))] {
-		texts = append(texts, v.describe(p, sum))
+		v.printf("  %s\n", v.describe(p, sum))
 	}
-	v.printf("%s: %s\n", what, strings.Join(texts, "; "))
 }
 
 // known is whether the plan's table i is the problem's.

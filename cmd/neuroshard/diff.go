@@ -1,0 +1,44 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/report"
+)
+
+func newDiffCommand(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "diff BEFORE AFTER",
+		Short: "Show what changes from one plan to another",
+		Long: `Show what changes from one plan to another: tables cut in another way, parts
+that move, devices that gain or lose.
+
+The exit code is 0 if both place all tables alike on the same cluster, 1 if they
+do not, 2 if a plan cannot be read.`,
+		Args: exactArgs("BEFORE", "AFTER"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			before, err := a.readPlan(args[0])
+			if err != nil {
+				return err
+			}
+			after, err := a.readPlan(args[1])
+			if err != nil {
+				return err
+			}
+			changes := plan.Diff(before, after)
+			if asJSON {
+				err = a.printJSON(changes)
+			} else {
+				err = report.Diff(a.stdout, changes, a.reportOptions())
+			}
+			if err == nil && !report.Same(changes) {
+				return &exitError{code: exitNo}
+			}
+			return bad(err, "")
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/neuroshard/neuroshard/input"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+)
+
+// The exit codes of every command, in the words of exitCodes.
+const (
+	exitOK           = 0
+	exitNo           = 1
+	exitBad          = 2
+	exitInterrupted  = 3
+	exitInternal     = 4
+	exitNothingFound = 5
+)
+
+const exitCodes = `The exit codes of all commands:
+
+  0  done; diff: the plans place all tables alike; validate: the plan is valid
+  1  the answer is no: plan found that nothing fits, validate found violations,
+     diff found differences
+  2  the command line, a file or its contents are wrong, or a file cannot be
+     read or written
+  3  interrupted (Ctrl-C or SIGTERM): the best plan found until then was
+     written, marked as interrupted
+  4  an error of neuroshard itself
+  5  interrupted before there was anything to write: nothing was written
+`
+
+// newExitCodesTopic is shown by: neuroshard help exit-codes.
+func newExitCodesTopic() *cobra.Command {
+	return &cobra.Command{Use: "exit-codes", Short: "The exit codes of all commands", Long: strings.TrimSuffix(exitCodes, "\n")}
+}
+
+// exitError is an error with the exit code that it leads to.
+type exitError struct {
+	code int
+	// err is what is printed; nil where the command has said it all.
+	err  error
+	hint string
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// usagef returns the error of a wrong command line or input.
+func usagef(hint, format string, args ...any) error {
+	return &exitError{exitBad, fmt.Errorf(format, args...), hint}
+}
+
+// bad marks an error as one of the command line or of an input.
+func bad(err error, hint string) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{exitBad, err, hint}
+}
+
+// exactArgs wants these positional arguments.
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		hint := "usage: " + cmd.UseLine()
+		switch {
+		case len(args) < len(names):
+			return usagef(hint, "%s: %s is missing", cmd.Name(), names[len(args)])
+		case len(args) > len(names):
+			return usagef(hint, "%s: one argument too many: %q", cmd.Name(), args[len(names)])
+		}
+		return nil
+	}
+}
+
+// flagError is the error of a flag that cobra does not accept.
+func flagError(cmd *cobra.Command, err error) error {
+	message := numberError.ReplaceAllString(err.Error(), "it is not a number")
+	return usagef("see the flags with: "+cmd.CommandPath()+" --help", "%s", message)
+}
+
+// numberError is how package strconv complains.
+var numberError = regexp.MustCompile(`strconv\.Parse\w+: parsing .*: (invalid syntax|value out of range)$`)
+
+// exit prints the error, if any, with its hints and returns the exit code.
+func (a *app) exit(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	complaints, code := a.explain(err)
+	for i, c := range complaints {
+		for line := range strings.SplitSeq(c.message, "\n") {
+			fmt.Fprintln(a.stderr, "neuroshard: error:", line)
+		}
+		// One hint serves all errors in a row that it answers.
+		if c.hint != "" && (i+1 == len(complaints) || complaints[i+1].hint != c.hint) {
+			fmt.Fprintln(a.stderr, "neuroshard: hint:", c.hint)
+		}
+	}
+	return code
+}
+
+// complaint is one error as the user reads it.
+type complaint struct{ message, hint string }
+
+// most is the number of errors that are printed.
+const most = 50
+
+func (a *app) explain(err error) ([]complaint, int) {
+	var (
+		marked     *exitError
+		inputs     *input.Errors
+		invalid    *problem.Invalid
+		infeasible *search.Infeasible
+		path       *fs.PathError
+	)
+	switch {
+	case errors.As(err, &marked) && marked.err == nil:
+		return nil, marked.code
+	case errors.As(err, &inputs):
+		return explainInputs(inputs), exitBad
+	case errors.As(err, &invalid):
+		var all []complaint
+		for _, f := range invalid.Faults {
+			all = append(all, complaint{f.String(), f.Hint})
+		}
+		return all, exitBad
+	case marked != nil:
+		return []complaint{{err.Error(), marked.hint}}, marked.code
+	case errors.As(err, &infeasible):
+		return []complaint{{infeasible.Error(), infeasibleHint(infeasible)}}, exitNo
+	case errors.As(err, &path):
+		return []complaint{{err.Error(), ""}}, exitBad
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return []complaint{{"interrupted before there was a result: nothing was written", ""}}, exitNothingFound
+	case !a.running:
+		return []complaint{{err.Error(), "see all commands and flags with: neuroshard --help"}}, exitBad
+	}
+	return []complaint{{err.Error(), "this should not happen: please report it, with the command line"}}, exitInternal
+}
+
+func explainInputs(e *input.Errors) []complaint {
+	var all []complaint
+	for _, one := range e.List[:min(len(e.List), most)] {
+		all = append(all, complaint{one.String(), one.Hint})
+	}
+	if more := len(e.List) - len(all) + e.More; more > 0 {
+		all = append(all, complaint{fmt.Sprintf("and %d more errors", more), ""})
+	}
+	return all
+}
+
+func infeasibleHint(e *search.Infeasible) string {
+	if e.DevicesNeeded > 0 {
+		return fmt.Sprintf("try --devices %d, devices with more memory, or tables with a smaller optimizer state or precision", e.DevicesNeeded)
+	}
+	return "try devices with more memory, or tables with a smaller optimizer state or precision"
+}

@@ -1,0 +1,122 @@
+// Command neuroshard plans how the embedding tables of a recommendation model
+// are split and placed over devices. docs/COMMANDS.md lists its commands, flags
+// and exit codes.
+//
+// One file holds one command: its flags, one call of the library, its output.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal asks the search for its best plan so far; a second one
+	// ends the process at once.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Stdin, os.Stdout, os.Stderr, os.Args[1:], system()))
+}
+
+// environment is what commands learn from the process they run in.
+type environment struct {
+	// getenv returns the value of an environment variable, "" if it is not set.
+	getenv func(name string) string
+	// terminal returns the width of the terminal that a stream goes to, in
+	// columns, and false where it goes to none.
+	terminal func(stream any) (width int, ok bool)
+	now      func() time.Time
+}
+
+// system is the environment of a real process.
+func system() environment {
+	return environment{getenv: os.Getenv, now: time.Now, terminal: func(stream any) (int, bool) {
+		file, ok := stream.(*os.File)
+		if !ok || !term.IsTerminal(int(file.Fd())) {
+			return 0, false
+		}
+		width, _, err := term.GetSize(int(file.Fd()))
+		if err != nil || width <= 0 {
+			width = plainWidth
+		}
+		return width, true
+	}}
+}
+
+// run runs the command line and returns its exit code. Results go to stdout,
+// errors, hints and progress to stderr.
+func run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args []string, env environment) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: env}
+	root := newRootCommand(a)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return a.exit(root.ExecuteContext(ctx))
+}
+
+// app is what all commands share.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	env            environment
+	// running is true once flags and arguments were accepted: what fails before
+	// is wrong usage.
+	running bool
+}
+
+func newRootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "neuroshard",
+		Short: "Plan how embedding tables are split and placed over devices",
+		Long: `neuroshard plans how the embedding tables of a recommendation model are split
+and placed over devices, so that the slowest device is as fast as it can be.
+
+  neuroshard plan workload:mlperf-dlrm-dcnv2
+  neuroshard plan tables.json --devices 16 --device a100-80 -o plan.json
+  neuroshard show plan.json`,
+		Args:                       rootArgs,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRun:           func(*cobra.Command, []string) { a.running = true },
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		DisableAutoGenTag:          true,
+		SuggestionsMinimumDistance: 2,
+	}
+	root.SetFlagErrorFunc(flagError)
+	for _, command := range []*cobra.Command{
+		newPlanCommand(a),
+		newShowCommand(a),
+		newDiffCommand(a),
+		newValidateCommand(a),
+		newWorkloadsCommand(a),
+		newDevicesCommand(a),
+		newSimulateCommand(a),
+		newTrainCommand(a),
+		newBenchCommand(a),
+		newVersionCommand(a),
+		newExitCodesTopic(),
+	} {
+		root.AddCommand(command)
+	}
+	return root
+}
+
+// rootArgs refuses a word that is no command, with those that come near.
+func rootArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := "see all commands with: neuroshard --help"
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean: neuroshard " + near[0] + "?"
+	}
+	return usagef(hint, "command %q is unknown", args[0])
+}

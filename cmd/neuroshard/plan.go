@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/pretrained"
+	"github.com/neuroshard/neuroshard/report"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+func newPlanCommand(a *app) *cobra.Command {
+	p := planCommand{app: a, method: methodFlag(search.Default)}
+	cmd := &cobra.Command{
+		Use:   "plan TABLES",
+		Short: "Find a plan: how the tables are split and which device holds which part",
+		Long: `Find a plan: how the tables are split and which device holds which part.
+
+TABLES is a file of tables (JSON, CSV, or the prototype's table_configs.json),
+"-" for standard input, or workload:NAME for a published model. A file needs
+--devices and --device, or --topology; a workload has a cluster of its own, of
+which flags override single fields.
+
+Ctrl-C ends the search: the best plan found until then is written and marked as
+interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
+		Example: `  neuroshard plan workload:mlperf-dlrm-dcnv2
+  neuroshard plan workload:mlperf-dlrm-dcnv2 --devices 4 --device h100-80
+  neuroshard plan tables.json --devices 16 --device a100-80 --devices-per-host 8 -o plan.json
+  neuroshard plan tables.csv --topology cluster.yaml --json`,
+		Args:              exactArgs("TABLES"),
+		ValidArgsFunction: completeTables(0),
+		RunE:              func(cmd *cobra.Command, args []string) error { return p.run(cmd.Context(), args[0]) },
+	}
+	f := cmd.Flags()
+	p.cluster.register(cmd)
+	f.Var(&p.method, "method", "search `method`: "+strings.Join(methods(), ", "))
+	f.Uint64Var(&p.search.Seed, "seed", 0, "seed of method random")
+	f.IntVar(&p.search.Workers, "workers", 0, "threads; they do not change the plan (default: all cores)")
+	f.IntVar(&p.search.Steps, "steps", 0, "steps of the search, each of which splits once more (default 10)")
+	f.IntVar(&p.search.Beam, "beam", 0, "sets of splits that survive a step (default 3)")
+	f.IntVar(&p.search.Candidates, "candidates", 0, "shards tried for splitting in a step, of the largest and of the dearest each (default 10)")
+	f.IntVar(&p.search.Grid, "grid", 0, "limits on dim sums tried in a placement (default 11)")
+	f.BoolVar(&p.noBaselines, "no-baselines", false, "do not plan with the simple methods to compare with")
+	f.BoolVar(&p.json, "json", false, "print one JSON object")
+	f.BoolVar(&p.allDevices, "all-devices", false, "list every device, however many there are")
+	f.StringVarP(&p.output, "output", "o", "", "write the plan to this `file`")
+	complete(cmd, "method", methods)
+	return cmd
+}
+
+// methodFlag is a flag's value that names a search method.
+type methodFlag search.Method
+
+func (m *methodFlag) Set(text string) error {
+	if !slices.Contains(search.Methods(), search.Method(text)) {
+		return fmt.Errorf("method %q is unknown: choose one of %s", text, strings.Join(methods(), ", "))
+	}
+	*m = methodFlag(text)
+	return nil
+}
+
+func (m *methodFlag) String() string { return string(*m) }
+func (m *methodFlag) Type() string   { return "method" }
+
+func methods() []string {
+	var names []string
+	for _, m := range search.Methods() {
+		names = append(names, string(m))
+	}
+	return names
+}
+
+type planCommand struct {
+	*app
+	cluster     clusterFlags
+	method      methodFlag
+	search      search.Options
+	noBaselines bool
+	json        bool
+	allDevices  bool
+	output      string
+}
+
+func (p *planCommand) run(ctx context.Context, source string) error {
+	start := p.env.now()
+	if err := p.check(); err != nil {
+		return err
+	}
+	loaded, err := p.load(source, &p.cluster, nil)
+	if err != nil {
+		return err
+	}
+	if profile := loaded.problem.Topology.Profile.Name; !slices.Contains(pretrained.Profiles(), profile) {
+		return usagef("choose one of "+strings.Join(pretrained.Profiles(), ", "), "no cost model ships for device profile %q", profile)
+	}
+	progress := p.newProgress()
+	options := neuroshard.Options{Search: p.search, Baselines: !p.noBaselines, Warnings: loaded.warnings}
+	options.Search.Method, options.Search.OnEvent = search.Method(p.method), progress.show
+	result, err := neuroshard.Plan(ctx, loaded.problem, options)
+	progress.clear()
+	if err != nil {
+		return p.failed(err)
+	}
+	if p.output != "" {
+		if err := result.Plan.Save(p.output); err != nil {
+			return bad(err, "")
+		}
+	}
+	if p.json {
+		err = report.JSON(p.stdout, result, unit.Millis(p.env.now().Sub(start))/unit.Millis(time.Millisecond))
+	} else {
+		o := p.reportOptions()
+		o.AllDevices, o.Name, o.Problem = p.allDevices, source, loaded.problem
+		err = report.Result(p.stdout, result, o)
+	}
+	if err == nil && result.Status == search.Interrupted {
+		err = &exitError{exitInterrupted, errors.New("interrupted: this is the best plan found until then"), "plan again for a complete search"}
+	}
+	return bad(err, "")
+}
+
+// check refuses what would only fail after the search.
+func (p *planCommand) check() error {
+	for _, f := range []struct {
+		name  string
+		value int
+	}{
+		{"workers", p.search.Workers}, {"steps", p.search.Steps}, {"beam", p.search.Beam},
+		{"candidates", p.search.Candidates}, {"grid", p.search.Grid},
+	} {
+		if f.value < 0 {
+			return usagef("leave the flag out for the default", "--%s: %d is negative", f.name, f.value)
+		}
+	}
+	if p.output == "" {
+		return nil
+	}
+	info, err := os.Stat(filepath.Dir(p.output))
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a folder", filepath.Dir(p.output))
+	}
+	if info, statErr := os.Stat(p.output); statErr == nil && info.IsDir() {
+		err = fmt.Errorf("%s is a folder", p.output)
+	}
+	return bad(err, "--output names the plan file to write")
+}
+
+// failureJSON is what --json prints where nothing fits.
+type failureJSON struct {
+	Valid bool `json:"valid"`
+	Error struct {
+		Message string     `json:"message"`
+		Table   string     `json:"table"`
+		Missing unit.Bytes `json:"missing_bytes"`
+		// DevicesNeeded is null where no number of devices would do.
+		DevicesNeeded *int   `json:"devices_needed"`
+		Reason        string `json:"reason"`
+	} `json:"error"`
+}
+
+// failed prints an infeasible problem as an object, too, if that was asked for.
+func (p *planCommand) failed(err error) error {
+	var infeasible *search.Infeasible
+	if !p.json || !errors.As(err, &infeasible) {
+		return err
+	}
+	var out failureJSON
+	out.Error.Message, out.Error.Reason = infeasible.Error(), infeasible.Reason
+	out.Error.Table, out.Error.Missing = infeasible.Table, infeasible.Missing
+	if infeasible.DevicesNeeded > 0 {
+		out.Error.DevicesNeeded = &infeasible.DevicesNeeded
+	}
+	return errors.Join(err, p.printJSON(out))
+}
+
+// printJSON prints a value as indented JSON.
+func (a *app) printJSON(v any) error {
+	encoder := json.NewEncoder(a.stdout)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
+}

@@ -1,0 +1,308 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/input"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+	"github.com/neuroshard/neuroshard/workload"
+)
+
+// problem.go composes a problem: tables from a file or a workload, and the
+// cluster from the workload, a topology file and flags, in that order, each
+// overriding single fields of what comes before it.
+
+// defaultBatch is the global batch where neither tables, topology nor flags
+// state one: the batch of the paper and of its prototype's data.
+const defaultBatch = 65536
+
+// clusterFlags are the flags that describe a cluster and its batch.
+type clusterFlags struct {
+	set *pflag.FlagSet
+
+	topology                     string
+	devices, perHost, batch, dim int
+	device                       string
+	memory, reserveFixed         size
+	reserveShare                 float64
+}
+
+func (c *clusterFlags) register(cmd *cobra.Command) {
+	c.set = cmd.Flags()
+	f := cmd.Flags()
+	f.StringVar(&c.topology, "topology", "", "read the cluster from this YAML or JSON `file`; other flags override it")
+	f.IntVar(&c.devices, "devices", 0, "number of devices")
+	f.StringVar(&c.device, "device", "", "device `profile`; list them with: neuroshard devices")
+	f.IntVar(&c.perHost, "devices-per-host", 0, "devices that share a host's fast links (default: all)")
+	f.Var(&c.memory, "memory", "memory of a device, such as 40GiB (default: the profile's)")
+	f.Float64Var(&c.reserveShare, "reserve-share", hardware.DefaultReserveShare, "`share` of each device's memory to keep free of tables")
+	f.Var(&c.reserveFixed, "reserve-fixed", "memory of each device to keep free on top of the share")
+	f.IntVar(&c.batch, "batch", 0, fmt.Sprintf("global batch in samples (default: the tables' own, or %d)", defaultBatch))
+	f.IntVar(&c.dim, "dim", 0, "columns of tables in the prototype's format, which states none")
+	complete(cmd, "device", hardware.Names)
+}
+
+// complete offers a flag's values to the shell.
+func complete(cmd *cobra.Command, flag string, values func() []string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return values(), cobra.ShellCompDirectiveNoFileComp
+	})
+	if err != nil {
+		panic("neuroshard: " + err.Error())
+	}
+}
+
+// completeTables offers workloads and files for the argument of that index.
+func completeTables(index int) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) != index || !strings.HasPrefix(workload.Prefix, word) && !strings.HasPrefix(word, workload.Prefix) {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		names := workload.Names()
+		for i := range names {
+			names[i] = workload.Prefix + names[i]
+		}
+		return names, cobra.ShellCompDirectiveDefault
+	}
+}
+
+// size is a flag's value in bytes. Its unit is required: a bare 40 is hardly
+// meant as bytes.
+type size unit.Bytes
+
+func (s *size) Set(text string) error {
+	b, err := unit.ParseBytes(text)
+	if err != nil {
+		return err
+	}
+	if last := strings.TrimSpace(text); b != 0 && strings.ContainsAny(last[len(last)-1:], "0123456789.") {
+		return fmt.Errorf("size %q has no unit: write a number and its unit, such as 40GiB or 2GB", text)
+	}
+	*s = size(b)
+	return nil
+}
+
+func (s *size) String() string {
+	if *s == 0 {
+		return ""
+	}
+	return unit.Bytes(*s).String()
+}
+
+func (s *size) Type() string { return "size" }
+
+// loaded is a problem and what was noted on the way to it.
+type loaded struct {
+	problem  *problem.Problem
+	warnings []string
+}
+
+// load composes the problem of planning the tables of source, a file, "-" or
+// workload:NAME. fallback is the cluster to start from where there is neither a
+// workload's nor a topology file; nil: flags have to say it.
+func (a *app) load(source string, c *clusterFlags, fallback *cluster) (loaded, error) {
+	tables, base, err1 := a.tables(source, c)
+	topology, err2 := a.topology(c)
+	switch {
+	case c.topology != "":
+		base = &cluster{topology.Topology, firstOf(topology.Batch, tables.Batch)}
+	case fallback != nil:
+		base = fallback
+	}
+	whole := base != nil && c.topology == ""
+	if base == nil {
+		base = &cluster{hardware.Topology{ReserveShare: hardware.DefaultReserveShare}, tables.Batch}
+	}
+	err3 := c.override(base)
+	var err4 error
+	if !whole && err2 == nil {
+		err4 = c.missing(base.topology)
+	}
+	l := loaded{problem: &problem.Problem{Tables: tables.Tables, Topology: base.topology, Batch: base.batch}, warnings: tables.Warnings}
+	if base.batch == 0 && !c.set.Changed("batch") {
+		l.problem.Batch = defaultBatch
+		l.warnings = append(slices.Clip(l.warnings), fmt.Sprintf("no batch is stated: a global batch of %d samples is assumed", defaultBatch))
+	}
+
+	sources := []input.Source{tables}
+	if c.topology != "" {
+		sources = append(sources, topology)
+	}
+	judged := *l.problem
+	if err3 != nil || err4 != nil {
+		judged.Topology = anyCluster(judged.Topology)
+	}
+	return l, input.Join(err1, err2, err3, err4, input.Check(&judged, sources...))
+}
+
+// anyCluster completes a topology of which something was already found missing
+// or wrong, so that the rest can be checked.
+func anyCluster(t hardware.Topology) hardware.Topology {
+	if t.Profile.Name == "" {
+		profiles := hardware.Profiles()
+		t.Profile = profiles[len(profiles)-1]
+	}
+	if t.Devices == 0 {
+		t.Devices = hardware.MaxDevices
+	}
+	return t
+}
+
+// cluster is a topology and its batch; 0: none is stated.
+type cluster struct {
+	topology hardware.Topology
+	batch    int
+}
+
+// tables reads the tables, and the default cluster of a workload.
+func (a *app) tables(source string, c *clusterFlags) (input.TableFile, *cluster, error) {
+	if strings.HasPrefix(source, workload.Prefix) {
+		w, err := workload.ByName(source)
+		if err != nil {
+			return unread(source), &cluster{topology: anyCluster(hardware.Topology{})}, faulty(err.Error(), "list them with: neuroshard workloads")
+		}
+		p := w.Problem()
+		file := input.TableFile{Tables: p.Tables, Batch: p.Batch}
+		if w.AssumedDistribution {
+			file.Warnings = []string{assumed(w)}
+		}
+		return file, &cluster{p.Topology, p.Batch}, nil
+	}
+	name, r, err := a.open(source)
+	if err != nil {
+		return unread(source), nil, err
+	}
+	defer r.Close()
+	file, err := input.Tables(name, r, input.Options{DefaultDim: c.dim})
+	return file, nil, err
+}
+
+// unread returns the file of tables that could not be opened, so that
+// input.Check reports the rest.
+func unread(name string) input.TableFile {
+	file, _ := input.Tables(name, broken{}, input.Options{})
+	return file
+}
+
+func (a *app) topology(c *clusterFlags) (input.TopologyFile, error) {
+	if c.topology == "" {
+		return input.TopologyFile{}, nil
+	}
+	name, r, err := a.open(c.topology)
+	if err != nil {
+		file, _ := input.Topology(name, broken{})
+		return file, err
+	}
+	defer r.Close()
+	return input.Topology(name, r)
+}
+
+// override sets what flags state in c.
+func (c *clusterFlags) override(base *cluster) error {
+	t := &base.topology
+	var errs []error
+	c.set.Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "devices":
+			t.Devices = c.devices
+		case "device":
+			var err error
+			if t.Profile, err = hardware.ByName(c.device); err != nil {
+				errs = append(errs, faulty("--device: "+err.Error(), "describe them with: neuroshard devices"))
+			}
+		case "devices-per-host":
+			t.DevicesPerHost = c.perHost
+		case "memory":
+			t.Memory = unit.Bytes(c.memory)
+			if c.memory == 0 {
+				errs = append(errs, faulty("--memory: 0 is no memory", "leave the flag out for the profile's own"))
+			}
+		case "reserve-share":
+			t.ReserveShare = c.reserveShare
+		case "reserve-fixed":
+			t.ReserveFixed = unit.Bytes(c.reserveFixed)
+		case "batch":
+			base.batch = c.batch
+		case "dim":
+			if c.dim < 1 {
+				errs = append(errs, faulty(fmt.Sprintf("--dim: %d is not above 0", c.dim), "dim is the number of columns of a table"))
+			}
+		}
+	})
+	return input.Join(errs...)
+}
+
+// missing reports what a cluster cannot do without.
+func (c *clusterFlags) missing(t hardware.Topology) error {
+	var errs []error
+	if t.Devices == 0 && !c.set.Changed("devices") {
+		errs = append(errs, faulty("the number of devices is missing", "add --devices N, or describe the cluster in a file: --topology cluster.yaml"))
+	}
+	if t.Profile.Name == "" && !c.set.Changed("device") {
+		errs = append(errs, faulty("the device profile is missing", "add --device PROFILE, one of "+strings.Join(hardware.Names(), ", ")))
+	}
+	return input.Join(errs...)
+}
+
+// assumed says what is assumed of a workload's accesses.
+func assumed(w workload.Workload) string {
+	return fmt.Sprintf("%s states no index distribution (%s): Zipf %v is assumed for every table", w.Name, w.IndexDistribution, access.DefaultExponent)
+}
+
+// faulty returns an input error that no file states.
+func faulty(message, hint string) error {
+	return &input.Errors{List: []input.Error{{Message: message, Hint: hint}}}
+}
+
+func firstOf(values ...int) int {
+	for _, v := range values {
+		if v != 0 {
+			return v
+		}
+	}
+	return 0
+}
+
+// open opens a file, or stdin for "-".
+func (a *app) open(path string) (name string, r io.ReadCloser, err error) {
+	if path == "-" {
+		return "stdin", io.NopCloser(a.stdin), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return path, nil, unreadable(path, err)
+	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		f.Close()
+		return path, nil, unreadable(path, errors.New("it is a folder"))
+	}
+	return path, f, nil
+}
+
+func unreadable(path string, err error) error {
+	hint := ""
+	if errors.Is(err, os.ErrNotExist) {
+		hint = "check the path; for a published model write workload:NAME, listed by: neuroshard workloads"
+	}
+	message := err.Error()
+	if pathErr := (*os.PathError)(nil); errors.As(err, &pathErr) {
+		message = pathErr.Err.Error()
+	}
+	return &input.Errors{List: []input.Error{{File: path, Message: message, Hint: hint}}}
+}
+
+// broken is a file that could not be opened.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

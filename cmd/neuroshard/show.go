@@ -1,0 +1,68 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/report"
+)
+
+func newShowCommand(a *app) *cobra.Command {
+	var asJSON, allDevices bool
+	var memory string
+	cmd := &cobra.Command{
+		Use:   "show PLAN",
+		Short: "Show a plan: who holds what, where the time goes",
+		Example: `  neuroshard show plan.json
+  neuroshard show plan.json --memory      # the fullest device, line by line
+  neuroshard show plan.json --memory=3    # device 3`,
+		Args: exactArgs("PLAN"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			pl, err := a.readPlan(args[0])
+			if err != nil {
+				return err
+			}
+			options := a.reportOptions()
+			options.AllDevices, options.Name = allDevices, args[0]
+			switch {
+			case cmd.Flags().Changed("memory"):
+				device := report.Fullest(pl)
+				if memory != fullest {
+					if device, err = strconv.Atoi(memory); err != nil {
+						return usagef("write --memory for the fullest device, or --memory=N", "--memory: %q is not the number of a device", memory)
+					}
+				}
+				return bad(report.Memory(a.stdout, pl, device, options), "")
+			case asJSON:
+				return bad(report.PlanJSON(a.stdout, pl), "")
+			}
+			return bad(report.Plan(a.stdout, pl, options), "")
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&asJSON, "json", false, "print one JSON object")
+	f.BoolVar(&allDevices, "all-devices", false, "list every device, however many there are")
+	f.StringVar(&memory, "memory", "", "show the memory of a `device`, line by line")
+	f.Lookup("memory").NoOptDefVal = fullest
+	cmd.MarkFlagsMutuallyExclusive("json", "memory")
+	return cmd
+}
+
+// fullest stands for the device with the most bytes in use.
+const fullest = "fullest"
+
+// readPlan reads a plan from a file, or from stdin for "-".
+func (a *app) readPlan(path string) (*plan.Plan, error) {
+	name, r, err := a.open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	pl, err := plan.Read(r)
+	if err != nil {
+		return nil, usagef("plans are written by: neuroshard plan TABLES -o plan.json", "%s: %w", name, err)
+	}
+	return pl, nil
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+func newValidateCommand(a *app) *cobra.Command {
+	var flags clusterFlags
+	cmd := &cobra.Command{
+		Use:   "validate PLAN TABLES",
+		Short: "Prove a plan against its tables, or list every violation",
+		Long: `Prove a plan against its tables: every part of every table is placed exactly
+once, where it may be, as wide as it must be, and no device holds more than its
+memory allows.
+
+TABLES is what was planned: a file, "-" or workload:NAME. The cluster is the
+plan's own; flags override single fields of it, --topology all of it.
+
+It prints "valid", or every violation and exits with code 1.`,
+		Args:              exactArgs("PLAN", "TABLES"),
+		ValidArgsFunction: completeTables(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			pl, err := a.readPlan(args[0])
+			if err != nil {
+				return err
+			}
+			own, err := clusterOf(pl, &flags)
+			if err != nil {
+				return err
+			}
+			loaded, err := a.load(args[1], &flags, own)
+			if err != nil {
+				return err
+			}
+			if pl.Cluster.WeightsOnly {
+				loaded.problem.Accounting = problem.CountWeights
+			}
+			var invalid *plan.Invalid
+			switch err := pl.Validate(loaded.problem); {
+			case errors.As(err, &invalid):
+				for _, v := range invalid.Violations {
+					fmt.Fprintf(a.stdout, "%s: %v\n", v.Rule, v)
+				}
+				return &exitError{code: exitNo}
+			case err != nil:
+				return err
+			}
+			fmt.Fprintln(a.stdout, "valid")
+			return nil
+		},
+	}
+	flags.register(cmd)
+	return cmd
+}
+
+// clusterOf returns the cluster that a plan states.
+func clusterOf(pl *plan.Plan, flags *clusterFlags) (*cluster, error) {
+	c := pl.Cluster
+	t := hardware.Topology{Devices: c.Devices, DevicesPerHost: c.DevicesPerHost, Memory: c.DeviceMemory, ReserveFixed: c.Reserve}
+	var err error
+	if t.Profile, err = hardware.ByName(c.Profile); err != nil && !flags.set.Changed("device") {
+		return nil, bad(fmt.Errorf("the plan's %w", err), "state another one with --device")
+	}
+	if flags.set.Changed("device") && !flags.set.Changed("memory") {
+		t.Memory = 0 // the other device's own
+	}
+	if flags.set.Changed("reserve-share") {
+		t.ReserveFixed = 0
+	}
+	return &cluster{t, c.Batch}, nil
+}

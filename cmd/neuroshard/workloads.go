@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/neuroshard/neuroshard/input"
+	"github.com/neuroshard/neuroshard/report"
+	"github.com/neuroshard/neuroshard/unit"
+	"github.com/neuroshard/neuroshard/workload"
+)
+
+func newWorkloadsCommand(a *app) *cobra.Command {
+	var asJSON bool
+	var output string
+	cmd := &cobra.Command{
+		Use:   "workloads [NAME]",
+		Short: "List the published models, or print the tables of one",
+		Long: `List the published models that can be planned by name, or print the tables of
+one as a file, to be changed and planned.`,
+		Example: `  neuroshard workloads
+  neuroshard workloads mlperf-dlrm-dcnv2 -o tables.json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("usage: "+cmd.UseLine(), "workloads: one argument too many: %q", args[1])
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return workload.Names(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return a.printTables(args[0], output)
+			}
+			if output != "" {
+				return usagef("usage: neuroshard workloads NAME -o tables.json", "--output needs the name of a workload")
+			}
+			if asJSON {
+				return bad(a.printJSON(describeWorkloads()), "")
+			}
+			return bad(report.Workloads(a.stdout, workload.All(), a.reportOptions()), "")
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the list as JSON")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write the tables to this `file`")
+	return cmd
+}
+
+// printTables writes the tables of a workload as a file of tables.
+func (a *app) printTables(name, output string) error {
+	w, err := workload.ByName(name)
+	if err != nil {
+		return bad(err, "list them with: neuroshard workloads")
+	}
+	var b bytes.Buffer
+	if err := input.Write(&b, w.Tables(), w.Batch); err != nil {
+		return err
+	}
+	if output == "" {
+		_, err = a.stdout.Write(b.Bytes())
+	} else {
+		err = os.WriteFile(output, b.Bytes(), 0o666)
+	}
+	return bad(err, "")
+}
+
+// workloadJSON is a workload in the list.
+type workloadJSON struct {
+	Name              string         `json:"name"`
+	Source            string         `json:"source"`
+	Tables            int            `json:"tables"`
+	Weights           unit.Bytes     `json:"fp32_weights_bytes"`
+	Lookups           float64        `json:"lookups_per_sample"`
+	Batch             int            `json:"batch"`
+	Precision         string         `json:"precision"`
+	Optimizer         string         `json:"optimizer"`
+	IndexDistribution string         `json:"index_distribution"`
+	Assumed           bool           `json:"index_distribution_assumed"`
+	Cluster           defaultCluster `json:"default_cluster"`
+}
+
+type defaultCluster struct {
+	Device         string `json:"device"`
+	Devices        int    `json:"devices"`
+	DevicesPerHost int    `json:"devices_per_host"`
+}
+
+func describeWorkloads() []workloadJSON {
+	var all []workloadJSON
+	for _, w := range workload.All() {
+		totals := w.Totals()
+		all = append(all, workloadJSON{
+			Name: w.Name, Source: w.Source, Tables: totals.Tables, Weights: totals.Weights, Lookups: totals.LookupsPerSample,
+			Batch: w.Batch, Precision: fmt.Sprint(w.Precision), Optimizer: fmt.Sprint(w.Optimizer),
+			IndexDistribution: w.IndexDistribution, Assumed: w.AssumedDistribution,
+			Cluster: defaultCluster{w.Cluster.Profile.Name, w.Cluster.Devices, w.Cluster.PerHost()},
+		})
+	}
+	return all
+}
