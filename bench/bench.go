@@ -236,3 +236,6 @@ func quantile(values []float64, q float64) float64 {
 	slices.Sort(sorted)
 	return sorted[int(q*float64(len(sorted)-1)+.5)]
 }
+
+// MaxTasks is the largest number of tasks of a setting that a command offers.
+const MaxTasks = 100_000

@@ -215,3 +215,16 @@ func sign(v float64) float64 {
 	}
 	return 0
 }
+
+// MeanRanking returns the mean over tasks, as a ranking named "mean".
+func MeanRanking(all []Ranking) Ranking {
+	m := Ranking{Task: "mean"}
+	for _, r := range all {
+		n := float64(len(all))
+		m.Random += r.Random / n
+		m.NearOptimal += r.NearOptimal / n
+		m.BestTenth += r.BestTenth / n
+		m.RegretPercent += r.RegretPercent / n
+	}
+	return m
+}

@@ -37,6 +37,8 @@ type Options struct {
 const (
 	DefaultSamples     = 100_000
 	DefaultCommSamples = 4_000
+	// MinSamples is the least of either kind that leaves every split a sample.
+	MinSamples = 10
 
 	tables       = 4000
 	largeSamples = 5000
@@ -80,6 +82,9 @@ type Point struct {
 	Compute modelfile.Errors `json:"compute"`
 	Large   modelfile.Errors `json:"large_groups"`
 }
+
+// CurveSizes returns the sample counts of the learning curve in docs/MODELS.md.
+func CurveSizes() []int { return []int{2_000, 10_000, 30_000, 100_000} }
 
 // LearningCurve trains on the first of the samples, as many as each size says.
 // Fewer samples get more epochs, so that every model sees as many groups in
