@@ -57,7 +57,7 @@ const narrowest = 4
 // inner searches' worth of them on top.
 const (
 	baseBudget  = 250_000
-	searchesFor = 300
+	searchesFor = 200
 )
 
 // searcher is one run of a method.

@@ -130,7 +130,14 @@ func (c *catalog) fit(order []piece) (devices []int32, failed int32) {
 	for i := range devices {
 		devices[i] = none
 	}
-	free := newRoom(len(c.all), c.budget)
+	// Without constraints, no more devices are used than there are pieces.
+	usable := len(order)
+	for _, p := range order {
+		if d := c.kinds[p.kind].devices; d != nil {
+			usable = max(usable, len(order)+int(d[len(d)-1])+1)
+		}
+	}
+	free := newRoom(min(usable, len(c.all)), c.budget)
 	for _, p := range order {
 		k := &c.kinds[p.kind]
 		d := none
@@ -266,10 +273,10 @@ func devicesNeeded(p *problem.Problem) (n int, reason string) {
 	fits := func(n int) bool {
 		c.resize(n)
 		kinds := c.above(whole, c.budget)
+		if int64(c.total(kinds))/int64(n) > c.budget {
+			return false // finer splits only take more
+		}
 		return c.ladder(kinds, func(kinds []int32) bool {
-			if int64(c.total(kinds))/int64(n) > c.budget {
-				return false
-			}
 			_, failed := c.firstFit(kinds)
 			return failed == none
 		})
@@ -277,11 +284,11 @@ func devicesNeeded(p *problem.Problem) (n int, reason string) {
 	if least == 1 && fits(1) {
 		return 1, ""
 	}
+	if !fits(most) {
+		return 0, c.hopeless(whole, p.DeviceMemory())
+	}
 	low, high := max(1, least-1), min(max(2, least), most) // low does not fit
 	for !fits(high) {
-		if high == most {
-			return 0, c.hopeless(whole, p.DeviceMemory())
-		}
 		low, high = high, min(2*high, most)
 	}
 	for high-low > 1 {

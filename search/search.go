@@ -140,6 +140,9 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 	if err != nil {
 		return Result{}, err
 	}
+	if err := ctx.Err(); err != nil {
+		return Result{}, err
+	}
 	s := newSearcher(ctx, p, newScorer, opt)
 	switch opt.Method {
 	case NeuroShard:

@@ -1,0 +1,427 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// additive prices a slice at its table's pooling factor times its width, and a
+// plan at its dearest device plus a tenth of its largest dim sum, all in ms:
+// simple enough to follow by hand.
+type additive struct {
+	p          *problem.Problem
+	items      *[]slice
+	time, dims []float64
+	held       []int
+}
+
+func additiveFactory(p *problem.Problem) Factory {
+	items := new([]slice)
+	return func() Scorer {
+		n := p.Topology.Devices
+		return &additive{p, items, make([]float64, n), make([]float64, n), make([]int, n)}
+	}
+}
+
+func (a *additive) Item(table, width int) int {
+	for i, s := range *a.items {
+		if s == (slice{table, width}) {
+			return i
+		}
+	}
+	*a.items = append(*a.items, slice{table, width})
+	return len(*a.items) - 1
+}
+
+func (a *additive) Reset() { clear(a.time); clear(a.dims); clear(a.held) }
+
+func (a *additive) price(item int) (time, dims float64) {
+	s := (*a.items)[item]
+	return a.p.Tables[s.table].PoolingFactor() * float64(s.width), float64(s.width)
+}
+
+func (a *additive) shift(device, item int, sign float64) {
+	time, dims := a.price(item)
+	a.time[device] += sign * time
+	a.dims[device] += sign * dims
+}
+
+func (a *additive) Add(device, item int)       { a.shift(device, item, 1) }
+func (a *additive) Remove(device, item int)    { a.shift(device, item, -1) }
+func (a *additive) Compute(device int) float64 { return a.time[device] }
+
+func (a *additive) ComputeWith(item int, devices []int32, out []float64) {
+	time, _ := a.price(item)
+	for i, d := range devices {
+		out[i] = a.time[d] + time
+	}
+}
+
+func (a *additive) Cost() float64 {
+	time, dims := 0.0, 0.0
+	for d := range a.time {
+		time, dims = max(time, a.time[d]), max(dims, a.dims[d])
+	}
+	return time + dims/10
+}
+
+// table is a table of the hand-made problems: fp32, SGD, one feature.
+type table struct {
+	rows    int64
+	dim     int
+	pooling float64
+}
+
+func handMade(memory unit.Bytes, devices int, tables ...table) *problem.Problem {
+	p := &problem.Problem{
+		Batch:      1,
+		Accounting: problem.CountWeights,
+		Topology:   hardware.Topology{Profile: hardware.Profiles()[0], Devices: devices, Memory: memory},
+	}
+	for i, t := range tables {
+		p.Tables = append(p.Tables, problem.Table{
+			Name: string(rune('A' + i)), Rows: t.rows, Dim: t.dim,
+			Features: []problem.Feature{{PoolingFactor: t.pooling}},
+		})
+	}
+	return p
+}
+
+// layout writes a result as a line a device: "A0-16 C0-8".
+func layout(p *problem.Problem, r Result) []string {
+	lines := make([]string, len(r.Shards))
+	for d, shards := range r.Shards {
+		var words []string
+		for _, s := range shards {
+			words = append(words, fmt.Sprintf("%s%d-%d", p.Tables[s.Table].Name, s.Columns.Start, s.Columns.End))
+		}
+		lines[d] = strings.Join(words, " ")
+	}
+	return lines
+}
+
+func TestPaperByHand(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		p              *problem.Problem
+		steps          int
+		want           []string
+		cost           float64
+		states, levels int
+	}{
+		{
+			// Unsplit: mean dim sum 24, so A (32 columns) fits from threshold 1.35
+			// on, and the plan costs 32 + 3.2. In step 1, A, B and C are candidates.
+			// With A in halves, the order is A", A', C, B (among equals the highest
+			// index first; A" comes last), C joins A" on device 0 (all equal, lowest
+			// number), B the other: 24 + 2.4 at any threshold.
+			name: "one split", p: handMade(unit.GiB, 2, table{10, 32, 1}, table{10, 8, 1}, table{10, 8, 1}), steps: 1,
+			want: []string{"A0-16 C0-8", "A16-32 B0-8"}, cost: 26.4, states: 4, levels: 1,
+		},
+		{
+			// Mean dim sum 38: no threshold lets A in unsplit, so the start is worth
+			// +Inf. A is the only one that can be split, and 32 + 4 + 4 against 32 + 4
+			// is 40 + 4.0: capped at 1.1 * 38 = 41.8.
+			name: "cap forbids the start", p: handMade(unit.GiB, 2, table{10, 64, 1}, table{10, 4, 1}, table{10, 4, 1}, table{10, 4, 1}), steps: 1,
+			want: []string{"A0-32 B0-4 D0-4", "A32-64 C0-4"}, cost: 44, states: 2, levels: 1,
+		},
+		{
+			// 12 columns have no exact halves of a multiple of 4, nor have 4: the
+			// search ends at once though steps remain.
+			name: "nothing to split", p: handMade(unit.GiB, 2, table{10, 12, 1}, table{10, 12, 2}), steps: 5,
+			want: []string{"B0-12", "A0-12"}, cost: 25.2, states: 1, levels: 0,
+		},
+		{
+			// A device holds 2,000 bytes: A takes 40 * 16 * 4 = 2,560 and must be
+			// split whatever the method; the halves of 1,280 do not share a device.
+			// Step 1 tries either half.
+			name: "forced split", p: handMade(2000, 2, table{40, 16, 1}, table{10, 4, 1}), steps: 1,
+			want: []string{"A0-8 B0-4", "A8-16"}, cost: 13.2, states: 3, levels: 1,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := Run(context.Background(), c.p, additiveFactory(c.p), Options{Method: Paper, Steps: c.steps})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, layout(c.p, r)); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+			if math.Abs(r.Cost-c.cost) > 1e-9 {
+				t.Errorf("cost: got %v, want %v", r.Cost, c.cost)
+			}
+			if r.Stats.States != c.states || r.Stats.Levels != c.levels {
+				t.Errorf("got %d states in %d levels, want %d in %d", r.Stats.States, r.Stats.Levels, c.states, c.levels)
+			}
+		})
+	}
+}
+
+func TestBaselinesByHand(t *testing.T) {
+	// Keys:           size (rows*dim)  dim  dim*pooling  and times log10 rows
+	// A 1000 16 2     16000            16   32           96
+	// B 10000 8 5     80000            8    40           160
+	// C 10 32 0.5     320              32   16           16
+	// D 100 8 8       800              8    64           128
+	p := handMade(unit.GiB, 2, table{1000, 16, 2}, table{10000, 8, 5}, table{10, 32, 0.5}, table{100, 8, 8})
+	for m, want := range map[Method][]string{
+		Size:       {"B0-8", "A0-16 C0-32 D0-8"},
+		Dim:        {"C0-32", "A0-16 B0-8 D0-8"},
+		Lookup:     {"C0-32 D0-8", "A0-16 B0-8"},
+		SizeLookup: {"B0-8 C0-32", "A0-16 D0-8"},
+	} {
+		r, err := Run(context.Background(), p, additiveFactory(p), Options{Method: m})
+		if err != nil {
+			t.Errorf("%s: %v", m, err)
+			continue
+		}
+		if diff := cmp.Diff(want, layout(p, r)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", m, diff)
+		}
+	}
+}
+
+func TestBaselineDoesNotRepair(t *testing.T) {
+	// By dim, A and B (wide, small) come first and part, then C (4,000 bytes)
+	// finds 3,360 free on each: placing it first would do.
+	p := handMade(4000, 2, table{10, 16, 1}, table{10, 16, 1}, table{250, 4, 1})
+	_, err := Run(context.Background(), p, additiveFactory(p), Options{Method: Dim})
+	var infeasible *Infeasible
+	if !errors.As(err, &infeasible) {
+		t.Fatalf("got error %v, want an *Infeasible", err)
+	}
+	want := Infeasible{
+		Method: Dim, Table: "C", Width: 4, Device: 0, Need: 4000, Have: 3360, Missing: 640, DevicesNeeded: 2,
+		Reason: `method "dim" places it nowhere, method "neuroshard" does`,
+	}
+	if diff := cmp.Diff(want, *infeasible); diff != "" {
+		t.Errorf("error (-want +got):\n%s", diff)
+	}
+	r, err := Run(context.Background(), p, additiveFactory(p), Options{})
+	if err != nil {
+		t.Fatalf("method %q: %v", Default, err)
+	}
+	if len(r.Shards[0])+len(r.Shards[1]) < 3 {
+		t.Errorf("got %v, want all three tables placed", layout(p, r))
+	}
+}
+
+func TestInfeasibleSaysWhy(t *testing.T) {
+	pinned := func(p *problem.Problem, devices ...int) *problem.Problem {
+		for i := range p.Tables {
+			p.Tables[i].Constraint.Devices = devices
+		}
+		return p
+	}
+	whole := func(p *problem.Problem) *problem.Problem {
+		p.Tables[0].Constraint.NoSplit = true
+		return p
+	}
+	for _, c := range []struct {
+		name    string
+		p       *problem.Problem
+		table   string
+		width   int
+		missing unit.Bytes
+		devices int
+		says    []string
+	}{
+		{"more devices", handMade(4096, 2, table{256, 4, 1}, table{256, 4, 1}, table{256, 4, 1}), "C", 4, 4096, 3,
+			[]string{`table "C": a slice of 4 columns takes 4.00 KiB`, "0 B free", "3 devices would do"}},
+		{"splits spread over more devices", handMade(4096, 2, table{256, 64, 1}), "A", 4, 4096, 16,
+			[]string{"64.0 KiB of the 8.00 KiB that 2 devices have", "16 devices would do"}},
+		{"the narrowest slice", handMade(unit.GiB, 2, table{1 << 30, 64, 1}), "A", 4, 15 * unit.GiB, 0,
+			[]string{`its narrowest slice, 4 columns, of table "A" takes 16.0 GiB of the 1.00 GiB available`, "row-wise", "at least 16.0 GiB"}},
+		{"not to be split", whole(handMade(unit.GiB, 2, table{1 << 24, 64, 1})), "A", 64, 3 * unit.GiB, 0,
+			[]string{"its narrowest slice, 64 columns,", "at least 4.00 GiB"}},
+		{"pins", pinned(handMade(4096, 4, table{256, 4, 1}, table{256, 4, 1}), 2), "B", 4, 4096, 0,
+			[]string{"device 2,", "allow more"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.p.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Run(context.Background(), c.p, additiveFactory(c.p), Options{})
+			var e *Infeasible
+			if !errors.As(err, &e) {
+				t.Fatalf("got error %v, want an *Infeasible", err)
+			}
+			if e.Table != c.table || e.Width != c.width || e.Missing != c.missing || e.DevicesNeeded != c.devices {
+				t.Errorf("got table %q, width %d, missing %d, devices %d, want %q, %d, %d, %d",
+					e.Table, e.Width, e.Missing, e.DevicesNeeded, c.table, c.width, c.missing, c.devices)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(e.Error(), want) {
+					t.Errorf("got %q, want it to say %q", e.Error(), want)
+				}
+			}
+			if n := DevicesNeeded(c.p); n != c.devices {
+				t.Errorf("DevicesNeeded: got %d, want %d", n, c.devices)
+			}
+		})
+	}
+}
+
+func TestJoin(t *testing.T) {
+	p := handMade(unit.GiB, 2, table{10, 32, 1}, table{10, 8, 1})
+	s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
+	c := s.catalog
+	halves := c.refine(c.whole(), func(k int32) bool { return c.kinds[k].class > 3 })
+	state := c.newState(halves) // A in four slices, B whole
+	s.offer(state, []int32{0, 0, 1, 0, 1})
+	before := s.best.cost
+	s.join()
+	got := layout(p, Result{Shards: c.shards(s.best)})
+	if diff := cmp.Diff([]string{"A0-24", "A24-32 B0-8"}, got); diff != "" {
+		t.Errorf("plan (-want +got):\n%s", diff)
+	}
+	if s.best.cost != before {
+		t.Errorf("cost: got %v, want %v as before", s.best.cost, before)
+	}
+}
+
+func TestBudgetLimitsWork(t *testing.T) {
+	var tables []table
+	for i := range 60 {
+		tables = append(tables, table{100, 64, 1 + float64(i%17)})
+	}
+	p := handMade(unit.GiB, 8, tables...)
+	const limit = 200_000
+	r, err := Run(context.Background(), p, additiveFactory(p), Options{MaxEvaluations: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Status != OutOfBudget || r.Stats.Evaluations > 2*limit {
+		t.Errorf("got status %q after %d evaluations, want %q and about %d", r.Status, r.Stats.Evaluations, OutOfBudget, limit)
+	}
+	one, err := Run(context.Background(), p, additiveFactory(p), Options{MaxEvaluations: 1})
+	if err != nil || one.Status != OutOfBudget {
+		t.Errorf("got status %q, error %v with a budget of 1, want %q and a plan", one.Status, err, OutOfBudget)
+	}
+}
+
+func TestOptionsRefused(t *testing.T) {
+	p := handMade(unit.GiB, 1, table{10, 4, 1})
+	for _, c := range []struct {
+		opt  Options
+		want string
+	}{
+		{Options{Method: "best"}, `search method "best" is unknown`},
+		{Options{Beam: -1}, "beam: -1 is negative"},
+		{Options{Workers: -2}, "workers: -2 is negative"},
+		{Options{MaxEvaluations: -3}, "max evaluations: -3 is negative"},
+	} {
+		if _, err := Run(context.Background(), p, additiveFactory(p), c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("options %+v: got error %v, want it to say %q", c.opt, err, c.want)
+		}
+	}
+}
+
+func TestThresholds(t *testing.T) {
+	if diff := cmp.Diff([]float64{1.5, 1.25, 1}, thresholds(3)); diff != "" {
+		t.Errorf("thresholds(3) (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]float64{1}, thresholds(1)); diff != "" {
+		t.Errorf("thresholds(1) (-want +got):\n%s", diff)
+	}
+}
+
+// TestSkippedThresholds runs every threshold for itself, without the shortcut
+// for those that change nothing, and expects the same cost.
+func TestSkippedThresholds(t *testing.T) {
+	for seed := range 50 {
+		var tables []table
+		for i := range 6 + seed%7 {
+			tables = append(tables, table{int64(10 + (seed*31+i*17)%90), 4 << ((seed + i*i) % 4), float64(1 + (seed*7+i*13)%11)})
+		}
+		p := handMade(40_000, 3, tables...)
+		s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: Paper, Workers: 1})
+		w, state := s.workers[0], s.catalog.newState(s.catalog.whole())
+		want := math.Inf(1)
+		runs := 0
+		for _, threshold := range thresholds(11) {
+			o := w.evaluate(context.Background(), state, grid{rules: []rule{leastSoFar}, thresholds: []float64{threshold}})
+			want = min(want, o.cost)
+			runs += o.runs
+		}
+		o := w.evaluate(context.Background(), state, grid{rules: []rule{leastSoFar}, thresholds: thresholds(11)})
+		if o.cost != want {
+			t.Errorf("seed %d: got %v with thresholds skipped, want %v", seed, o.cost, want)
+		}
+		if o.runs > runs {
+			t.Errorf("seed %d: got %d runs, want at most %d", seed, o.runs, runs)
+		}
+	}
+}
+
+// TestRanksFindTheSame compares the ranked look-up of many devices with a scan.
+func TestRanksFindTheSame(t *testing.T) {
+	var tables []table
+	for i := range 200 {
+		tables = append(tables, table{int64(50 + i*37%100), 4 << (i % 5), float64(1 + i*29%23)})
+	}
+	p := handMade(60_000, 3*shortlist, tables...)
+	s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: Paper, Workers: 1})
+	w, state := s.workers[0], s.catalog.newState(s.catalog.whole())
+	for _, limit := range []float64{uncapped, s.catalog.dimCap(state, 1.2), s.catalog.dimCap(state, 1.05)} {
+		w.clear(len(state.pieces))
+		for i, p := range state.pieces {
+			k := &w.catalog.kinds[p.kind]
+			got := w.leastSoFar(k, limit)
+			want := int32(none)
+			for _, d := range w.catalog.all {
+				if w.hasRoom(d, k, limit) && (want == none || w.lighter(d, want) < 0) {
+					want = d
+				}
+			}
+			if got != want {
+				t.Fatalf("limit %v, piece %d: got device %d, want %d", limit, i, got, want)
+			}
+			if got == none {
+				break
+			}
+			w.unrank(got)
+			w.add(got, p, k)
+			w.load[got] = w.scorer.Compute(int(got))
+			w.rank(got)
+		}
+	}
+}
+
+func TestRoom(t *testing.T) {
+	for _, devices := range []int{1, 2, 3, 7, 8, 9} {
+		r := newRoom(devices, 100)
+		free := make([]int64, devices)
+		for d := range free {
+			free[d] = 100
+		}
+		for step := range 60 {
+			bytes := int64(step*step*7%60) + 1
+			want := none
+			for d, f := range free {
+				if f >= bytes {
+					want = d
+					break
+				}
+			}
+			got := r.first(bytes)
+			if got != want {
+				t.Fatalf("%d devices, step %d: first(%d): got %d, want %d", devices, step, bytes, got, want)
+			}
+			if got != none {
+				r.take(got, bytes)
+				free[got] -= bytes
+			}
+		}
+	}
+}
