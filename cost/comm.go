@@ -55,7 +55,7 @@ const (
 	TensorCommWeight = "comm.residual.%d.weight"
 	TensorCommBias   = "comm.residual.%d.bias"
 	// CommInputs is the length of CommFeatures.
-	CommInputs  = 6
+	CommInputs  = 7
 	commOutputs = 2
 	commLayers  = 3
 )
@@ -97,6 +97,7 @@ func CommFeatures(dst []float32, c Cluster, l CommLoad) {
 	dst[3] = float32(math.Log2(1+transfer(c, l)) / 30)
 	dst[4] = float32(math.Log2(float64(c.Batch)) / 17)
 	dst[5] = float32(float64(l.Max) * n / math.Max(1, float64(l.Sum)) / 4)
+	dst[6] = float32(1 / float64(c.hosts()))
 }
 
 // transfer returns M: the bytes that the busiest device sends or receives.

@@ -28,6 +28,7 @@ const (
 	MaxPoolingFactor = 300
 	MinBatch         = 512
 	MaxBatch         = 131072
+	MaxDevices       = 1024
 	maxRowsLog10     = 9.7
 )
 
@@ -225,8 +226,12 @@ func cluster(draw *rand.Rand, profile hardware.Profile) (devices, perHost int) {
 	if profile.NICGBps == 0 || draw.Float64() < .3 {
 		return 2 + draw.IntN(15), 16
 	}
-	hosts := int(math.Round(math.Pow(2, 1+6*draw.Float64())))
-	return min(1024, perHost*hosts), perHost
+	// Networks of a few hosts differ most from each other: half the draws.
+	hosts := 2 + draw.IntN(4)
+	if draw.IntN(2) == 0 {
+		hosts = int(math.Round(math.Pow(2, 1+9*draw.Float64())))
+	}
+	return min(MaxDevices, perHost*hosts), perHost
 }
 
 // dimSums deals 2.5 to 15 tables a device out, the widest first, each to the

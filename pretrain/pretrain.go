@@ -23,7 +23,7 @@ type Options struct {
 	// NeuroShard paper): eight tenths for training, a tenth each for validation
 	// and test.
 	Samples int
-	// CommSamples is the number of all-to-alls (default 4,000).
+	// CommSamples is the number of all-to-alls (default 8,000).
 	CommSamples int
 	// Seed of the draws and of the training.
 	Seed uint64
@@ -36,7 +36,7 @@ type Options struct {
 // The sizes of what is drawn.
 const (
 	DefaultSamples     = 100_000
-	DefaultCommSamples = 4_000
+	DefaultCommSamples = 8_000
 	// MinSamples is the least of either kind that leaves every split a sample.
 	MinSamples = 10
 

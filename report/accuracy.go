@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/neuroshard/neuroshard/modelfile"
 	"github.com/neuroshard/neuroshard/pretrain"
@@ -26,11 +27,11 @@ func Accuracy(w io.Writer, m modelfile.Manifest, r *train.Report, opt Options) e
 		row("forward", r.Compute.Forward),
 		row("backward", r.Compute.Backward),
 		row("groups of 100 to 200 shards", r.Large.All),
-		row("all-to-all, without wait", r.Comm),
+		row("all-to-all, without wait", r.Comm.All),
 	})
-	p.section("By what the groups are")
+	p.section("By what the groups and clusters are")
 	var rows [][]string
-	for _, part := range r.Compute.Parts {
+	for _, part := range append(slices.Clone(r.Compute.Parts), r.Comm.Parts...) {
 		rows = append(rows, row(part.Kind+"  "+part.Name, part.Errors))
 	}
 	p.grid(titles, rows)

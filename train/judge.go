@@ -17,10 +17,17 @@ import (
 type Report struct {
 	// Compute is over the test groups, Large over groups larger than any the model
 	// was trained on.
-	Compute, Large ComputeReport
+	Compute ComputeReport `json:"compute"`
+	Large   ComputeReport `json:"large_groups"`
 	// Comm is over the collectives and copies of the test exchanges, without the
 	// wait for the slowest device, which is exact.
-	Comm modelfile.Errors `json:"comm"`
+	Comm CommReport `json:"comm"`
+}
+
+// CommReport is the errors of all-to-alls, one for each exchange.
+type CommReport struct {
+	All   modelfile.Errors `json:"all"`
+	Parts []Part           `json:"parts"`
 }
 
 // ComputeReport is the errors of fused operations: of forward and backward
@@ -89,18 +96,7 @@ func judgeCompute(model *cost.Model, set *dataset.Compute, split dataset.Split, 
 			parts[p] = append(parts[p], e)
 		}
 	}
-	report := ComputeReport{All: summarise(both), Forward: summarise(forward), Backward: summarise(backward)}
-	keys := make([][2]string, 0, len(parts))
-	for key := range parts {
-		keys = append(keys, key)
-	}
-	sort.Slice(keys, func(i, j int) bool {
-		return keys[i][0] < keys[j][0] || keys[i][0] == keys[j][0] && keys[i][1] < keys[j][1]
-	})
-	for _, key := range keys {
-		report.Parts = append(report.Parts, Part{key[0], key[1], summarise(parts[key])})
-	}
-	return report
+	return ComputeReport{All: summarise(both), Forward: summarise(forward), Backward: summarise(backward), Parts: sorted(parts)}
 }
 
 func relative(got, want unit.Millis) float64 { return 100 * math.Abs(float64((got-want)/want)) }
@@ -149,21 +145,45 @@ func interval(v int, bounds ...int) string {
 	return fmt.Sprintf("%6d-%6d", low, bounds[at])
 }
 
-func judgeComm(model *cost.Model, set *dataset.Comm) (modelfile.Errors, error) {
+// judgeComm gives every exchange one error, whatever its number of devices: the
+// mean over the devices of forward and backward.
+func judgeComm(model *cost.Model, set *dataset.Comm) (CommReport, error) {
 	all, err := exchanges(set, dataset.Test)
 	if err != nil {
-		return modelfile.Errors{}, err
+		return CommReport{}, err
 	}
 	var errors []float64
+	parts := map[[2]string][]float64{}
 	for i := range all {
-		forward, backward := model.Exchange(all[i].cluster, all[i].load)
-		errors = append(errors, relative(backward, unit.Millis(all[i].backward)))
-		for r, f := range all[i].forward {
-			pack := model.Pack(all[i].cluster, all[i].dims[r])
-			errors = append(errors, relative(forward+pack, unit.Millis(f)))
+		x := &all[i]
+		forward, backward := model.Exchange(x.cluster, x.load)
+		e := relative(backward, unit.Millis(x.backward)) / 2
+		for r, f := range x.forward {
+			pack := model.Pack(x.cluster, x.dims[r])
+			e += relative(forward+pack, unit.Millis(f)) / 2 / float64(len(x.forward))
+		}
+		errors = append(errors, e)
+		hosts := (x.cluster.Devices + x.cluster.PerHost - 1) / x.cluster.PerHost
+		for _, p := range [][2]string{
+			{"devices", interval(x.cluster.Devices, 2, 8, 32, 128, 1024)},
+			{"hosts", interval(hosts, 0, 1, 2, 4, 16, 512)},
+		} {
+			parts[p] = append(parts[p], e)
 		}
 	}
-	return summarise(errors), nil
+	return CommReport{All: summarise(errors), Parts: sorted(parts)}, nil
+}
+
+// sorted returns the parts by kind, then name.
+func sorted(parts map[[2]string][]float64) []Part {
+	var all []Part
+	for key, errors := range parts {
+		all = append(all, Part{key[0], key[1], summarise(errors)})
+	}
+	sort.Slice(all, func(i, j int) bool {
+		return all[i].Kind < all[j].Kind || all[i].Kind == all[j].Kind && all[i].Name < all[j].Name
+	})
+	return all
 }
 
 // summarise returns the mean and the 95th percentile.
@@ -172,11 +192,11 @@ func summarise(percents []float64) modelfile.Errors {
 	if len(percents) == 0 {
 		return e
 	}
-	sorted := slices.Clone(percents)
-	slices.Sort(sorted)
-	for _, v := range sorted {
-		e.Mean += v / float64(len(sorted))
+	ranked := slices.Clone(percents)
+	slices.Sort(ranked)
+	for _, v := range ranked {
+		e.Mean += v / float64(len(ranked))
 	}
-	e.P95 = sorted[min(len(sorted)-1, int(math.Ceil(.95*float64(len(sorted)))))]
+	e.P95 = ranked[min(len(ranked)-1, int(math.Ceil(.95*float64(len(ranked)))))]
 	return e
 }

@@ -116,6 +116,6 @@ func Fit(ctx context.Context, data Data, profile hardware.Profile, opt Options) 
 	}
 	m.Manifest.Card.Compute = report.Compute.All
 	m.Manifest.Card.Large = report.Large.All
-	m.Manifest.Card.Comm = report.Comm
+	m.Manifest.Card.Comm = report.Comm.All
 	return m, report, m.Seal()
 }
