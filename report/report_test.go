@@ -1,0 +1,301 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/report"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
+	"github.com/neuroshard/neuroshard/workload"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func TestGolden(t *testing.T) {
+	small, p := result(4, 7)
+	large, _ := result(40, 80)
+	lonely, _ := result(1, 2)
+	hasty, _ := result(4, 7)
+	hasty.Status, hasty.Plan.Provenance.Status = search.Interrupted, string(search.Interrupted)
+	for i := range hasty.Baselines {
+		hasty.Baselines[i] = neuroshard.Baseline{Method: hasty.Baselines[i].Method}
+	}
+	hasty.Plan.Tables[0].Name = "evil\x1b[2J name"
+	hasty.Plan.Provenance.Warnings = []string{"a\nwarning \x1b[31m"}
+
+	moved, _ := result(4, 7)
+	moved.Plan.Tables[0].Shards[0].Device = 3
+	moved.Plan.Predicted *= 0.9
+	moved.Plan.Devices[0].Shards--
+	moved.Plan.Devices[3].Shards++
+	other, _ := result(3, 12)
+	other.Plan.Tables[2].Rows++
+
+	cases := []struct {
+		name  string
+		write func(b *bytes.Buffer) error
+	}{
+		{"result", func(b *bytes.Buffer) error {
+			return report.Result(b, small, report.Options{Name: "tables.json", Problem: p})
+		}},
+		{"result_narrow", func(b *bytes.Buffer) error { return report.Result(b, small, report.Options{Width: 80}) }},
+		{"result_colour", func(b *bytes.Buffer) error { return report.Result(b, small, report.Options{Colour: true}) }},
+		{"result_one_device", func(b *bytes.Buffer) error { return report.Result(b, lonely, report.Options{}) }},
+		{"result_interrupted", func(b *bytes.Buffer) error { return report.Result(b, hasty, report.Options{}) }},
+		{"result_many", func(b *bytes.Buffer) error { return report.Result(b, large, report.Options{}) }},
+		{"result_all", func(b *bytes.Buffer) error { return report.Result(b, large, report.Options{AllDevices: true}) }},
+		{"plan", func(b *bytes.Buffer) error { return report.Plan(b, small.Plan, report.Options{Name: "plan.json"}) }},
+		{"memory", func(b *bytes.Buffer) error {
+			return report.Memory(b, small.Plan, report.Fullest(small.Plan), report.Options{})
+		}},
+		{"json", func(b *bytes.Buffer) error { return report.JSON(b, small, 12.5) }},
+		{"plan_json", func(b *bytes.Buffer) error { return report.PlanJSON(b, small.Plan) }},
+		{"diff_same", func(b *bytes.Buffer) error {
+			return report.Diff(b, plan.Diff(small.Plan, small.Plan), report.Options{})
+		}},
+		{"diff", func(b *bytes.Buffer) error {
+			return report.Diff(b, plan.Diff(small.Plan, moved.Plan), report.Options{})
+		}},
+		{"diff_cluster", func(b *bytes.Buffer) error {
+			return report.Diff(b, plan.Diff(small.Plan, other.Plan), report.Options{})
+		}},
+		{"workloads", func(b *bytes.Buffer) error { return report.Workloads(b, workload.All(), report.Options{}) }},
+		{"devices", func(b *bytes.Buffer) error {
+			return report.Devices(b, hardware.Profiles(), func(name string) bool { return name == "h200" }, report.Options{})
+		}},
+	}
+	var names []string
+	for _, c := range cases {
+		names = append(names, c.name+".golden")
+		t.Run(c.name, func(t *testing.T) {
+			var b bytes.Buffer
+			if err := c.write(&b); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, c.name, b.Bytes())
+		})
+	}
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if !slices.Contains(names, f.Name()) {
+			t.Errorf("%s/%s belongs to no case", folder, f.Name())
+		}
+	}
+}
+
+// folder holds the golden files.
+const folder = "testdata/report"
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join(folder, name+".golden")
+	if *update {
+		if err := os.WriteFile(path, got, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+// result makes up a result: every third table is cut in halves, pieces go round
+// the devices, and a piece's times follow from its shape alone.
+func result(devices, tables int) (*neuroshard.Result, *problem.Problem) {
+	profile, err := hardware.ByName("a100-80")
+	if err != nil {
+		panic(err)
+	}
+	p := &problem.Problem{
+		Topology: hardware.Topology{Profile: profile, Devices: devices, DevicesPerHost: 8, ReserveShare: hardware.DefaultReserveShare},
+		Batch:    65536,
+	}
+	shards := make([][]problem.Shard, devices)
+	times := make([]cost.Device, devices)
+	next := 0
+	place := func(s problem.Shard) {
+		d := next % devices
+		shards[d] = append(shards[d], s)
+		work := unit.Millis(float64(s.Dim()) * (1 + p.Tables[s.Table].PoolingFactor()) / 1000)
+		times[d].Forward += work
+		times[d].Backward += 2 * work
+		next++
+	}
+	for i := range tables {
+		p.Tables = append(p.Tables, problem.Table{
+			Name: fmt.Sprintf("t%03d", i), Rows: int64(1000 * (i + 1) * (i + 1)), Dim: 16 << (i % 3),
+			Features:  []problem.Feature{{Name: fmt.Sprintf("f%03d", i), PoolingFactor: float64(1 + 7*i%13)}},
+			Optimizer: problem.RowwiseAdagrad, Precision: problem.Precision(i % 2),
+		})
+		whole := p.Whole(i)
+		if i%3 != 0 {
+			place(whole)
+			continue
+		}
+		left, right := whole, whole
+		left.Columns.End /= 2
+		right.Columns.Start = left.Columns.End
+		place(left)
+		place(right)
+	}
+	last := unit.Millis(0)
+	for _, d := range times {
+		last = max(last, d.Forward+d.Backward)
+	}
+	for i := range times {
+		times[i].ForwardComm = last - times[i].Forward - times[i].Backward + 0.25
+		times[i].BackwardComm = 0.25
+	}
+	r := &neuroshard.Result{Plan: plan.New(p, shards), Predicted: cost.NewBreakdown(slices.Clone(times)), Status: search.Complete}
+	for i := range times {
+		r.Plan.Devices[i].Forward, r.Plan.Devices[i].ForwardComm = times[i].Forward, times[i].ForwardComm
+		r.Plan.Devices[i].BackwardComm, r.Plan.Devices[i].Backward = times[i].BackwardComm, times[i].Backward
+	}
+	r.Plan.Predicted = r.Predicted.Cost
+	r.Plan.Provenance = plan.Provenance{
+		Tool: "neuroshard", Version: "1.2.3", Method: "neuroshard", Status: "complete", Model: "a100-80-0123456789ab",
+		ModelSource: "simulated", Input: plan.Digest(p), Warnings: []string{"no batch is stated"},
+	}
+	for i := range times {
+		times[i].Backward *= 1.01
+	}
+	r.Simulated = cost.NewBreakdown(slices.Clone(times))
+	r.Baselines = []neuroshard.Baseline{
+		{Method: search.Size, Valid: true, Predicted: 2 * r.Predicted.Cost, Simulated: 2.5 * r.Simulated.Cost},
+		{Method: search.Dim, Valid: true, Predicted: 1.2 * r.Predicted.Cost, Simulated: 1.25 * r.Simulated.Cost},
+		{Method: search.Lookup},
+		{Method: search.Random, Valid: true, Predicted: r.Predicted.Cost, Simulated: 0.8 * r.Simulated.Cost},
+	}
+	return r, p
+}
+
+func TestReportNeverLosesADevice(t *testing.T) {
+	for _, devices := range []int{1, 2, 32, 33, 100} {
+		r, _ := result(devices, 50)
+		var b bytes.Buffer
+		if err := report.Result(&b, r, report.Options{AllDevices: true}); err != nil {
+			t.Fatal(err)
+		}
+		for d := range devices {
+			if !strings.Contains(b.String(), fmt.Sprintf("\n%6d  ", d)) {
+				t.Errorf("of %d devices: got no line of device %d", devices, d)
+			}
+		}
+	}
+}
+
+func TestBarsAreAsLongAsTotals(t *testing.T) {
+	r, _ := result(4, 7)
+	for i := range r.Predicted.Devices {
+		quarter := unit.Millis(i+1) / 4
+		r.Predicted.Devices[i] = cost.Device{Forward: quarter, ForwardComm: quarter, BackwardComm: quarter, Backward: quarter}
+	}
+	var b bytes.Buffer
+	if err := report.Result(&b, r, report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	var lengths []int
+	for line := range strings.SplitSeq(b.String(), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) == 13 && strings.HasPrefix(fields[12], "█") {
+			lengths = append(lengths, len([]rune(fields[12])))
+		}
+	}
+	// Four devices, of 1, 2, 3 and 4 ms, and their mean.
+	if len(lengths) != 5 {
+		t.Fatalf("got %d bars, want 5, in\n%s", len(lengths), b.String())
+	}
+	longest := lengths[3]
+	want := []int{(longest + 2) / 4, (longest + 1) / 2, (3*longest + 2) / 4, longest, (5*longest + 4) / 8}
+	if diff := cmp.Diff(want, lengths); longest < 20 || diff != "" {
+		t.Errorf("lengths of bars (-want +got):\n%s\n%s", diff, b.String())
+	}
+}
+
+func TestNoColoursUnlessAsked(t *testing.T) {
+	r, p := result(40, 80)
+	var b bytes.Buffer
+	if err := report.Result(&b, r, report.Options{Name: "x\x1b[31m", Problem: p}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(b.String(), "\x1b") {
+		t.Errorf("got an escape sequence, want none:\n%q", b.String())
+	}
+}
+
+func TestJSONIsOneObject(t *testing.T) {
+	r, _ := result(3, 5)
+	var b bytes.Buffer
+	if err := report.JSON(&b, r, 1); err != nil {
+		t.Fatal(err)
+	}
+	var object struct {
+		Plan json.RawMessage `json:"plan"`
+	}
+	if err := json.Unmarshal(b.Bytes(), &object); err != nil {
+		t.Fatal(err)
+	}
+	again, err := plan.Read(bytes.NewReader(object.Plan))
+	if err != nil {
+		t.Fatalf("the plan in the object is no plan file: %v", err)
+	}
+	if diff := cmp.Diff(r.Plan, again); diff != "" {
+		t.Errorf("the plan in the object (-want +got):\n%s", diff)
+	}
+}
+
+func TestMemoryOfMissingDevice(t *testing.T) {
+	r, _ := result(2, 3)
+	for _, device := range []int{-1, 2} {
+		err := report.Memory(&bytes.Buffer{}, r.Plan, device, report.Options{})
+		want := fmt.Sprintf("device %d does not exist: the plan has 2 devices, numbered from 0", device)
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestWriteErrorsAreReturned(t *testing.T) {
+	r, _ := result(2, 3)
+	for name, write := range map[string]func(w brokenWriter) error{
+		"result": func(w brokenWriter) error { return report.Result(w, r, report.Options{}) },
+		"plan":   func(w brokenWriter) error { return report.Plan(w, r.Plan, report.Options{}) },
+		"memory": func(w brokenWriter) error { return report.Memory(w, r.Plan, 0, report.Options{}) },
+		"diff":   func(w brokenWriter) error { return report.Diff(w, plan.Diff(r.Plan, r.Plan), report.Options{}) },
+		"json":   func(w brokenWriter) error { return report.JSON(w, r, 0) },
+	} {
+		if err := write(brokenWriter{}); !errors.Is(err, errBroken) {
+			t.Errorf("%s: got %v, want %v", name, err, errBroken)
+		}
+	}
+}
+
+var errBroken = errors.New("broken")
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
