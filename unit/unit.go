@@ -7,6 +7,7 @@
 package unit
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -33,13 +34,24 @@ var suffixes = []struct {
 	name string
 	size Bytes
 }{
-	{"KiB", KiB}, {"MiB", MiB}, {"GiB", GiB}, {"TiB", TiB},
-	{"KB", KB}, {"MB", MB}, {"GB", GB}, {"TB", TB}, {"B", 1},
+	{"KiB", KiB},
+	{"MiB", MiB},
+	{"GiB", GiB},
+	{"TiB", TiB},
+	{"KB", KB},
+	{"MB", MB},
+	{"GB", GB},
+	{"TB", TB},
+	{"B", 1},
 }
 
+// largest is the largest size ParseBytes accepts: sums of two stay in an int64.
+const largest = 1 << 62
+
 // ParseBytes reads a size such as "80GiB", "1.5 GB", "512 MiB" or "4096"
-// (bytes). Suffixes are exact but for case. It refuses negative sizes, sizes
-// above 2^62 and anything that is not a number.
+// (bytes). Suffixes are exact but for case. Whole numbers are read exactly, others
+// are rounded to the nearest byte. It refuses negative sizes, sizes above 2^62
+// and anything that is not a decimal number.
 func ParseBytes(s string) (Bytes, error) {
 	text := strings.TrimSpace(s)
 	size := Bytes(1)
@@ -49,14 +61,19 @@ func ParseBytes(s string) (Bytes, error) {
 			break
 		}
 	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n <= largest/int64(size) {
+		return Bytes(n) * size, nil
+	}
+	// A number out of float64's range comes back infinite, and is refused as such.
 	value, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(value) {
+	foreign := strings.ContainsAny(text, "xX_") // Go's own: 0x1B would be one byte
+	if err != nil && !errors.Is(err, strconv.ErrRange) || math.IsNaN(value) || foreign {
 		return 0, fmt.Errorf("%q is not a size: write a number and a unit, such as 80GiB or 40GB", s)
 	}
 	if value < 0 {
 		return 0, fmt.Errorf("size %q is negative", s)
 	}
-	if value*float64(size) > 1<<62 {
+	if value*float64(size) > largest {
 		return 0, fmt.Errorf("size %q is too large", s)
 	}
 	return Bytes(math.Round(value * float64(size))), nil
@@ -68,6 +85,9 @@ func (b Bytes) GiB() float64 { return float64(b) / float64(GiB) }
 // String prints b in the largest binary unit that leaves a number of at least
 // one, with three significant digits: "1.50 GiB", "512 MiB", "17 B".
 func (b Bytes) String() string {
+	if b == math.MinInt64 {
+		b++ // it has no opposite; the difference does not show
+	}
 	if b < 0 {
 		return "-" + (-b).String()
 	}
@@ -92,19 +112,21 @@ func Micros(us float64) Millis { return Millis(us / 1000) }
 // "0.0312 ms", "128 ms".
 func (m Millis) String() string { return significant(float64(m)) + " ms" }
 
-// significant prints v with three significant digits and no exponent.
+// significant prints v with three significant digits, but at most six decimals,
+// and no exponent. A number that six decimals do not show is "0".
 func significant(v float64) string {
-	abs := math.Abs(v)
-	switch {
-	case abs == 0:
+	if math.Abs(v) < 0.5e-6 {
 		return "0"
-	case abs >= 100:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case abs >= 10:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	case abs >= 1:
-		return strconv.FormatFloat(v, 'f', 2, 64)
 	}
-	digits := 2 - int(math.Floor(math.Log10(abs)))
-	return strconv.FormatFloat(v, 'f', min(digits, 6), 64)
+	// The exponent after rounding: 9.996 is 10.0, not 10.00.
+	rounded := strconv.FormatFloat(v, 'e', 2, 64)
+	_, after, found := strings.Cut(rounded, "e")
+	if !found {
+		return rounded // not finite
+	}
+	exponent, err := strconv.Atoi(after)
+	if err != nil {
+		panic("unit: " + rounded + " has no exponent")
+	}
+	return strconv.FormatFloat(v, 'f', max(0, min(2-exponent, 6)), 64)
 }

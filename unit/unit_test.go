@@ -1,0 +1,239 @@
+package unit_test
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/unit"
+	"pgregory.net/rapid"
+)
+
+func ExampleParseBytes() {
+	for _, text := range []string{"80GiB", "1.5 GB", "4096", "80 gigs"} {
+		size, err := unit.ParseBytes(text)
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
+		fmt.Printf("%d bytes, %v\n", int64(size), size)
+	}
+	// Output:
+	// 85899345920 bytes, 80.0 GiB
+	// 1500000000 bytes, 1.40 GiB
+	// 4096 bytes, 4.00 KiB
+	// "80 gigs" is not a size: write a number and a unit, such as 80GiB or 40GB
+}
+
+func ExampleMillis_String() {
+	fmt.Println(unit.Millis(4.1666), unit.Micros(31.2), unit.Millis(128.3))
+	// Output:
+	// 4.17 ms 0.0312 ms 128 ms
+}
+
+func TestParseBytes(t *testing.T) {
+	for text, want := range map[string]unit.Bytes{
+		"0":                   0,
+		"17":                  17,
+		"17B":                 17,
+		"1KiB":                1 << 10,
+		"1MiB":                1 << 20,
+		"1GiB":                1 << 30,
+		"1TiB":                1 << 40,
+		"1KB":                 1_000,
+		"1MB":                 1_000_000,
+		"1GB":                 1_000_000_000,
+		"1TB":                 1_000_000_000_000,
+		"80gib":               80 << 30,
+		"80GIB":               80 << 30,
+		"  80 \t GiB \n":      80 << 30,
+		"1.5KiB":              1536,
+		"0.5 GB":              500_000_000,
+		".5KiB":               512,
+		"1e3":                 1000,
+		"1e-3 KB":             1,
+		"+4 KiB":              4096,
+		"-0":                  0,
+		"0.4":                 0,
+		"0.5":                 1,
+		"2.6":                 3,
+		"9007199254740993":    1<<53 + 1, // not a float64
+		"4611686018427387904": 1 << 62,
+		"4194304TiB":          1 << 62,
+	} {
+		got, err := unit.ParseBytes(text)
+		if err != nil || got != want {
+			t.Errorf("ParseBytes(%q): got %d, %v, want %d", text, int64(got), err, int64(want))
+		}
+	}
+}
+
+func TestParseBytesRefuses(t *testing.T) {
+	const garbage, negative, large = "is not a size: write a number and a unit", "is negative", "is too large"
+	for text, want := range map[string]string{
+		"":                    garbage,
+		"   ":                 garbage,
+		"B":                   garbage,
+		"GiB":                 garbage,
+		"80 Gi":               garbage,
+		"80G":                 garbage,
+		"80PiB":               garbage,
+		"GiB80":               garbage,
+		"80GiBGiB":            garbage,
+		"80 GiB free":         garbage,
+		"1,5GB":               garbage,
+		"1_000":               garbage,
+		"0x10":                garbage,
+		"0x1B":                garbage,
+		"0X1p4 KB":            garbage,
+		"nan":                 garbage,
+		"NaN GiB":             garbage,
+		"--1":                 garbage,
+		"-1":                  negative,
+		"-1GiB":               negative,
+		"-1e-9":               negative,
+		"-inf":                negative,
+		"-1e999":              negative,
+		"inf":                 large,
+		"1e999 B":             large,
+		"4611686018427389952": large, // the next float64 after 2^62
+		"4194305TiB":          large,
+		"9223372036854775807": large,
+		"9223372036854775808": large,
+		"1e300GiB":            large,
+	} {
+		got, err := unit.ParseBytes(text)
+		if err == nil {
+			t.Errorf("ParseBytes(%q): got %d, want an error with %q", text, int64(got), want)
+			continue
+		}
+		if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), strconv.Quote(text)) {
+			t.Errorf("ParseBytes(%q): got error %q, want the text quoted and %q", text, err, want)
+		}
+		if got != 0 {
+			t.Errorf("ParseBytes(%q): got %d beside the error, want 0", text, int64(got))
+		}
+	}
+}
+
+func TestBytesString(t *testing.T) {
+	for size, want := range map[unit.Bytes]string{
+		0:                           "0 B",
+		17:                          "17 B",
+		1023:                        "1023 B",
+		1 << 10:                     "1.00 KiB",
+		1536:                        "1.50 KiB",
+		10234:                       "9.99 KiB",
+		10239:                       "10.0 KiB", // 9.999 has three digits after rounding, too
+		1<<20 - 1:                   "1024 KiB",
+		512 << 20:                   "512 MiB",
+		3 << 29:                     "1.50 GiB",
+		80 << 30:                    "80.0 GiB",
+		1 << 40:                     "1.00 TiB",
+		math.MaxInt64:               "8388608 TiB",
+		-1:                          "-1 B",
+		-3 << 29:                    "-1.50 GiB",
+		math.MinInt64:               "-8388608 TiB",
+		unit.TiB - unit.GiB:         "1023 GiB",
+		123*unit.MiB + 400*unit.KiB: "123 MiB",
+	} {
+		if got := size.String(); got != want {
+			t.Errorf("Bytes(%d).String(): got %q, want %q", int64(size), got, want)
+		}
+	}
+}
+
+func TestMillisString(t *testing.T) {
+	for m, want := range map[unit.Millis]string{
+		0:                         "0 ms",
+		4.1666:                    "4.17 ms",
+		9.994:                     "9.99 ms",
+		9.996:                     "10.0 ms",
+		99.96:                     "100 ms",
+		128.4:                     "128 ms",
+		123456.7:                  "123457 ms",
+		1000:                      "1000 ms",
+		0.9996:                    "1.00 ms",
+		0.03125:                   "0.0312 ms",
+		0.1:                       "0.100 ms",
+		0.001:                     "0.00100 ms",
+		0.00123456:                "0.00123 ms",
+		0.000012345:               "0.000012 ms",
+		0.0000004:                 "0 ms",
+		-0.0000004:                "0 ms",
+		-4.1666:                   "-4.17 ms",
+		unit.Millis(math.Inf(1)):  "+Inf ms",
+		unit.Millis(math.Inf(-1)): "-Inf ms",
+	} {
+		if got := m.String(); got != want {
+			t.Errorf("Millis(%v).String(): got %q, want %q", float64(m), got, want)
+		}
+	}
+	if got := unit.Millis(math.NaN()).String(); got != "NaN ms" {
+		t.Errorf("Millis(NaN).String(): got %q, want %q", got, "NaN ms")
+	}
+}
+
+func TestConversions(t *testing.T) {
+	if got, want := unit.Bytes(3<<29).GiB(), 1.5; got != want {
+		t.Errorf("got %v GiB, want %v", got, want)
+	}
+	if got, want := unit.Micros(1500), unit.Millis(1.5); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// What String prints, ParseBytes reads: to three digits, and exactly below KiB.
+func TestStringRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		// Shifted, so that all units come up.
+		b := unit.Bytes(rapid.Int64Range(0, 1<<62).Draw(t, "bytes") >> rapid.IntRange(0, 62).Draw(t, "shift"))
+		got, err := unit.ParseBytes(b.String())
+		if err != nil {
+			t.Fatalf("ParseBytes(%q): %v", b, err)
+		}
+		allowed := 0.0
+		if b >= unit.KiB {
+			allowed = 0.005
+		}
+		if !(math.Abs(float64(got-b)) <= allowed*float64(b)) {
+			t.Fatalf("%d bytes, printed as %q: got %d back, want it within %v", int64(b), b, int64(got), allowed)
+		}
+	})
+}
+
+// Whole numbers of any unit are read exactly.
+func TestParseBytesExact(t *testing.T) {
+	units := map[string]unit.Bytes{"": 1, "KiB": unit.KiB, "MB": unit.MB, "GiB": unit.GiB}
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom([]string{"", "KiB", "MB", "GiB"}).Draw(t, "unit")
+		n := rapid.Int64Range(0, 1<<62/int64(units[name])).Draw(t, "number")
+		got, err := unit.ParseBytes(strconv.FormatInt(n, 10) + name)
+		if want := unit.Bytes(n) * units[name]; err != nil || got != want {
+			t.Fatalf("ParseBytes(%d%s): got %d, %v, want %d", n, name, int64(got), err, int64(want))
+		}
+	})
+}
+
+func FuzzParseBytes(f *testing.F) {
+	for _, seed := range []string{"", "0", "80GiB", "1.5 GB", "-1", "NaN", "inf", "1e999", "0x1B", "9223372036854775807", " 7 kib ", "B", "1__0"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := unit.ParseBytes(text)
+		if err != nil {
+			if got != 0 || !strings.Contains(err.Error(), strconv.Quote(text)) {
+				t.Fatalf("ParseBytes(%q): got %d with error %q, want 0 and the text quoted", text, int64(got), err)
+			}
+			return
+		}
+		if got < 0 || got > 1<<62 {
+			t.Fatalf("ParseBytes(%q): got %d, want 0 to 2^62", text, int64(got))
+		}
+		if _, err := unit.ParseBytes(got.String()); err != nil {
+			t.Fatalf("ParseBytes(%q) prints as %q, which it refuses: %v", text, got, err)
+		}
+	})
+}
