@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 // The outer search chooses which tables are split. From each of the K best
@@ -35,12 +34,13 @@ import (
 //     back on memory-driven orders (greedy.go).
 //   - Where first fit needs finer pieces to fit, the search starts from those
 //     (the ladder of fit.go).
-//   - Ten halvings change nothing among thousands of tables. So further starting
-//     states have everything split whose cost exceeds tau times the mean load
-//     of a device, for a grid of tau; the beam sets out from the best of them.
 //   - A fused kernel runs as wide as its widest shard. So further starts have
-//     everything split that is wider than 64, 32 or 16 columns; on paper-like
-//     tasks these starts gained up to 18 % (simulated a100-80).
+//     everything split that is wider than 64, 32 or 16 columns. On paper-like
+//     tasks of dims up to 128 on 8 devices they lowered the simulated cost by
+//     18 % (a100-80, 12 tasks, priced by the simulated device itself).
+//   - Ten halvings change nothing among thousands of tables. So from the best of
+//     these starts, all is split that costs more than tau times the mean load of
+//     a device, for a grid of tau; the beam sets out from the best of them all.
 //   - First fit's and the baselines' placements compete too.
 //
 // The work is limited by a budget of evaluations, not of time, so that the
@@ -138,44 +138,59 @@ func (s *searcher) neuroshard() error {
 	if err != nil {
 		return err
 	}
-	devices, failed := c.firstFit(kinds)
-	room := unit.Bytes(c.budget) * unit.Bytes(len(c.all))
-	if failed != none && c.total(kinds) > room {
-		return c.infeasible(s.opt.Method, kinds, devices, failed) // splits only add bytes
-	}
-	root := kinds
-	fits := c.ladder(kinds, func(finer []int32) bool {
-		root = finer
-		devices, failed = c.firstFit(finer)
-		return failed == none
-	})
-	if fits {
-		s.offer(c.newState(root), devices)
-	}
 	base := c.newState(kinds)
-	for _, m := range Baselines() {
-		if devices, failed := c.baseline(m, kinds, s.opt.Seed); failed == none {
-			s.offer(base, devices)
-		}
+	root, err := s.known(base)
+	if err != nil {
+		return err
 	}
-
 	// The first limit is a guess at the work of an inner search.
-	perRun := int64(len(root)) * int64(2+min(len(c.all), shortlist)/2)
+	perRun := int64(len(root.pieces)) * int64(2+min(len(c.all), shortlist)/2)
 	if s.limit == 0 {
 		s.limit = baseBudget + searchesFor*perRun
 	}
 	g := grid{rules: []rule{leastAfter, leastSoFar}, thresholds: append([]float64{uncapped}, thresholds(s.opt.Grid)...), rescue: true}
 	perGrid := perRun * int64(len(g.rules)*len(g.thresholds))
-	starts := s.evaluate(s.afford(s.starts(base, c.newState(root), g), perGrid))
+	starts := s.evaluate(s.afford(s.starts(base, root, g), perGrid))
 	slices.SortStableFunc(starts, compareOutcomes)
 	starts = append(starts, s.evaluate(s.afford(s.presplit(starts[0].state, g), perGrid))...)
-	e := expansion{grid: g, perRun: max(1, s.stats.Evaluations/int64(s.stats.Placements)), perState: max(1, s.stats.Evaluations/int64(max(1, s.stats.States)))}
+	e := expansion{
+		grid:     g,
+		perRun:   max(1, s.stats.Evaluations/int64(max(1, s.stats.Placements))),
+		perState: max(1, s.stats.Evaluations/int64(max(1, s.stats.States))),
+	}
 	s.beam(starts, func(beam []outcome, steps int) []job { return s.children(beam, steps, e) })
 	if err := s.found(kinds); err != nil {
 		return err
 	}
 	s.join()
 	return nil
+}
+
+// known offers the placements of first fit and of the baselines. It returns the
+// coarsest state that first fit places, or the finest if it places none; the
+// error says that all devices together lack room.
+func (s *searcher) known(base *state) (root *state, err error) {
+	c, kinds := s.catalog, base.kinds()
+	devices, failed := c.firstFit(kinds)
+	if failed != none && c.total(kinds) > c.room() {
+		return nil, c.infeasible(s.opt.Method, kinds, devices, failed) // splits only add bytes
+	}
+	finest := kinds
+	fits := c.ladder(kinds, func(finer []int32) bool {
+		finest = finer
+		devices, failed = c.firstFit(finer)
+		return failed == none
+	})
+	root = c.newState(finest)
+	if fits {
+		s.offer(root, devices)
+	}
+	for _, m := range Baselines() {
+		if devices, failed := c.baseline(m, kinds, s.opt.Seed); failed == none {
+			s.offer(base, devices)
+		}
+	}
+	return root, nil
 }
 
 // afford returns the first of the jobs, as far as the budget allows them at so
@@ -210,7 +225,7 @@ func (s *searcher) starts(base, root *state, g grid) (jobs []job) {
 	for class := c.widest(kinds) - 1; class >= narrowest; class-- {
 		jobs = s.fresh(jobs, c.newState(c.refine(kinds, func(k int32) bool { return c.kinds[k].class > class })), g)
 	}
-	if room := unit.Bytes(c.budget) * unit.Bytes(len(c.all)); c.total(kinds) > room/4*3 {
+	if c.total(kinds) > c.room()/4*3 {
 		for parts := int64(2); parts <= 8; parts *= 2 {
 			jobs = s.fresh(jobs, c.newState(c.above(kinds, c.budget/parts)), g)
 		}
@@ -399,7 +414,8 @@ func (s *searcher) forced() ([]int32, error) {
 }
 
 // found returns nil if the search has a placement. Else the error describes
-// the first piece that first fit finds no place for, of those given.
+// the piece, of those given, that first fit finds no room for; or, where bytes
+// are not the obstacle, the one with the most columns, which caps exclude first.
 func (s *searcher) found(kinds []int32) error {
 	if s.best.state != nil {
 		return nil
@@ -408,7 +424,15 @@ func (s *searcher) found(kinds []int32) error {
 		return err
 	}
 	devices, failed := s.catalog.firstFit(kinds)
-	return s.catalog.infeasible(s.opt.Method, kinds, devices, max(0, failed))
+	if failed == none {
+		devices, failed = nil, 0
+		for i, k := range kinds {
+			if s.catalog.kinds[k].dims > s.catalog.kinds[kinds[failed]].dims {
+				failed = int32(i)
+			}
+		}
+	}
+	return s.catalog.infeasible(s.opt.Method, kinds, devices, failed)
 }
 
 // published returns the positions in s of the pieces that the published search

@@ -48,6 +48,10 @@ type Infeasible struct {
 
 // Error says what lacks where, and why.
 func (e *Infeasible) Error() string {
+	if e.Missing == 0 {
+		return fmt.Sprintf("table %q: a slice of %d columns finds no device, though it takes %v and device %d has %v free; %s",
+			e.Table, e.Width, e.Need, e.Device, e.Have, e.Reason)
+	}
 	return fmt.Sprintf("table %q: a slice of %d columns takes %v, and device %d, the emptiest it may use, has %v free: %v missing; %s",
 		e.Table, e.Width, e.Need, e.Device, e.Have, e.Missing, e.Reason)
 }
@@ -235,11 +239,15 @@ func (c *catalog) infeasible(method Method, kinds, devices []int32, p int32) *In
 		e.Reason = fmt.Sprintf("method %q places it nowhere, method %q does", method, Default)
 	default:
 		e.Reason = fmt.Sprintf("all tables take %v of the %v that %d devices have for them; %d devices would do",
-			c.total(kinds), unit.Bytes(c.budget)*unit.Bytes(n), n, e.DevicesNeeded)
+			c.total(kinds), c.room(), n, e.DevicesNeeded)
 	}
 	return e
 }
 
+// room returns the bytes of all devices together that shards may take.
+func (c *catalog) room() unit.Bytes { return unit.Bytes(c.budget) * unit.Bytes(len(c.all)) }
+
+// total returns the bytes of all pieces together.
 func (c *catalog) total(kinds []int32) (sum unit.Bytes) {
 	for _, k := range kinds {
 		sum += unit.Bytes(c.kinds[k].bytes)

@@ -216,6 +216,25 @@ func TestBaselineDoesNotRepair(t *testing.T) {
 	}
 }
 
+func TestPaperFailsByItsCap(t *testing.T) {
+	// As "cap forbids the start" above, but A must stay whole: the paper's search
+	// finds nothing, ours goes without a cap.
+	p := handMade(unit.GiB, 2, table{10, 4, 1}, table{10, 64, 1}, table{10, 4, 1}, table{10, 4, 1})
+	p.Tables[1].Constraint.NoSplit = true
+	_, err := Run(context.Background(), p, additiveFactory(p), Options{Method: Paper})
+	want := `table "B": a slice of 64 columns finds no device, though it takes 2.50 KiB and device 0 has 1.00 GiB free; method "paper" places it nowhere, method "neuroshard" does`
+	if err == nil || err.Error() != want {
+		t.Errorf("got error %v, want %s", err, want)
+	}
+	r, err := Run(context.Background(), p, additiveFactory(p), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"B0-64", "A0-4 C0-4 D0-4"}, layout(p, r)); diff != "" {
+		t.Errorf("plan (-want +got):\n%s", diff)
+	}
+}
+
 func TestInfeasibleSaysWhy(t *testing.T) {
 	pinned := func(p *problem.Problem, devices ...int) *problem.Problem {
 		for i := range p.Tables {
@@ -236,16 +255,26 @@ func TestInfeasibleSaysWhy(t *testing.T) {
 		devices int
 		says    []string
 	}{
-		{"more devices", handMade(4096, 2, table{256, 4, 1}, table{256, 4, 1}, table{256, 4, 1}), "C", 4, 4096, 3,
-			[]string{`table "C": a slice of 4 columns takes 4.00 KiB`, "0 B free", "3 devices would do"}},
-		{"splits spread over more devices", handMade(4096, 2, table{256, 64, 1}), "A", 4, 4096, 16,
-			[]string{"64.0 KiB of the 8.00 KiB that 2 devices have", "16 devices would do"}},
-		{"the narrowest slice", handMade(unit.GiB, 2, table{1 << 30, 64, 1}), "A", 4, 15 * unit.GiB, 0,
-			[]string{`its narrowest slice, 4 columns, of table "A" takes 16.0 GiB of the 1.00 GiB available`, "row-wise", "at least 16.0 GiB"}},
-		{"not to be split", whole(handMade(unit.GiB, 2, table{1 << 24, 64, 1})), "A", 64, 3 * unit.GiB, 0,
-			[]string{"its narrowest slice, 64 columns,", "at least 4.00 GiB"}},
-		{"pins", pinned(handMade(4096, 4, table{256, 4, 1}, table{256, 4, 1}), 2), "B", 4, 4096, 0,
-			[]string{"device 2,", "allow more"}},
+		{
+			"more devices", handMade(4096, 2, table{256, 4, 1}, table{256, 4, 1}, table{256, 4, 1}), "C", 4, 4096, 3,
+			[]string{`table "C": a slice of 4 columns takes 4.00 KiB`, "0 B free", "3 devices would do"},
+		},
+		{
+			"splits spread over more devices", handMade(4096, 2, table{256, 64, 1}), "A", 4, 4096, 16,
+			[]string{"64.0 KiB of the 8.00 KiB that 2 devices have", "16 devices would do"},
+		},
+		{
+			"the narrowest slice", handMade(unit.GiB, 2, table{1 << 30, 64, 1}), "A", 4, 15 * unit.GiB, 0,
+			[]string{`its narrowest slice, 4 columns, of table "A" takes 16.0 GiB of the 1.00 GiB available`, "row-wise", "at least 16.0 GiB"},
+		},
+		{
+			"not to be split", whole(handMade(unit.GiB, 2, table{1 << 24, 64, 1})), "A", 64, 3 * unit.GiB, 0,
+			[]string{"its narrowest slice, 64 columns,", "at least 4.00 GiB"},
+		},
+		{
+			"pins", pinned(handMade(4096, 4, table{256, 4, 1}, table{256, 4, 1}), 2), "B", 4, 4096, 0,
+			[]string{"device 2,", "allow more"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := c.p.Validate(); err != nil {
