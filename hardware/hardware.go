@@ -85,8 +85,12 @@ func ByName(name string) (Profile, error) {
 // the user states none. TorchRec's planner keeps the same share.
 const DefaultReserveShare = 0.15
 
-// MaxDevices is the largest cluster a Topology may have.
-const MaxDevices = 1 << 16
+// MaxDevices is the largest cluster a Topology may have, and MaxMemory the
+// largest memory of one device. The bytes of the largest cluster fit an int64.
+const (
+	MaxDevices = 1 << 16
+	MaxMemory  = 64 * unit.TiB
+)
 
 // Topology is a cluster: equal devices, DevicesPerHost of them on each host.
 type Topology struct {
@@ -96,7 +100,8 @@ type Topology struct {
 	// DevicesPerHost is how many devices share a host's fast links; 0 means
 	// all of them. The last host may hold fewer.
 	DevicesPerHost int
-	// Memory overrides the profile's memory per device; 0 keeps it.
+	// Memory overrides the profile's memory per device, at most MaxMemory; 0 keeps
+	// it.
 	Memory unit.Bytes
 	// ReserveShare is the share of a device's memory, in [0, 1), kept free of
 	// tables; ReserveFixed a part kept free on top of it, for example six times
@@ -113,7 +118,7 @@ func (t Topology) PerHost() int {
 	return t.DevicesPerHost
 }
 
-// Hosts returns the number of hosts.
+// Hosts returns the number of hosts. Devices must be at least 1.
 func (t Topology) Hosts() int { return (t.Devices + t.PerHost() - 1) / t.PerHost() }
 
 // DeviceMemory returns the memory of one device.
@@ -146,12 +151,16 @@ func (t Topology) Problems() []string {
 	}
 	if t.Memory < 0 {
 		add("memory: %d bytes is negative", int64(t.Memory))
+	} else if t.Memory > MaxMemory {
+		add("memory: %v is above %v a device", t.Memory, MaxMemory)
 	}
 	if !(t.ReserveShare >= 0 && t.ReserveShare < 1) {
 		add("reserve share: %v is not at least 0 and below 1", t.ReserveShare)
 	}
 	if t.ReserveFixed < 0 {
 		add("reserve fixed: %d bytes is negative", int64(t.ReserveFixed))
+	} else if t.ReserveFixed > MaxMemory {
+		add("reserve fixed: %v is above %v a device", t.ReserveFixed, MaxMemory)
 	}
 	if t.Profile.Name == "" {
 		add("device profile: missing; choose one of %s", strings.Join(Names(), ", "))
