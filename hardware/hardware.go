@@ -86,10 +86,10 @@ func ByName(name string) (Profile, error) {
 const DefaultReserveShare = 0.15
 
 // MaxDevices is the largest cluster a Topology may have, and MaxMemory the
-// largest memory of one device. The bytes of the largest cluster fit an int64.
+// largest memory of one device: a device's lines then add up within an int64.
 const (
 	MaxDevices = 1 << 16
-	MaxMemory  = 64 * unit.TiB
+	MaxMemory  = 1024 * unit.TiB
 )
 
 // Topology is a cluster: equal devices, DevicesPerHost of them on each host.
