@@ -57,7 +57,13 @@ type Workload struct {
 	// were taken on DGX A100 hosts.
 	Steps []Step
 
+	// Accounting says which bytes count against the cluster's memory: all, but
+	// for the paper's tasks.
+	Accounting problem.Accounting
+
 	groups []group
+	// drawn, where not nil, are the tables of a drawn workload.
+	drawn []problem.Table
 }
 
 // Totals sums up a workload.
@@ -104,7 +110,8 @@ func Names() []string {
 	return names
 }
 
-// ByName returns the workload of that name, with or without Prefix. The error
+// ByName returns the published or drawn (generated.go) workload of that name,
+// with or without Prefix. The error
 // suggests the names that come near, or lists them all.
 func ByName(name string) (Workload, error) {
 	name = strings.TrimPrefix(name, Prefix)
@@ -112,6 +119,9 @@ func ByName(name string) (Workload, error) {
 		if w.Name == name {
 			return w, nil
 		}
+	}
+	if w, ok, err := drawn(name); ok {
+		return w, err
 	}
 	if similar := near(name, Names()); len(similar) > 0 {
 		return Workload{}, fmt.Errorf("workload %q is unknown: did you mean %s?", name, strings.Join(similar, " or "))
@@ -123,6 +133,9 @@ func ByName(name string) (Workload, error) {
 // the specification, and its features, named f000, f001, ... in the order of
 // the tables that they read. The slice is the caller's.
 func (w Workload) Tables() []problem.Table {
+	if w.drawn != nil {
+		return slices.Clone(w.drawn)
+	}
 	var tables []problem.Table
 	features := 0
 	add := func(g group, pooling ...float64) {
@@ -168,7 +181,7 @@ func (w Workload) Totals() Totals {
 // Problem returns the problem of placing the workload on its default cluster,
 // all memory counted.
 func (w Workload) Problem() problem.Problem {
-	return problem.Problem{Tables: w.Tables(), Topology: w.Cluster, Batch: w.Batch}
+	return problem.Problem{Tables: w.Tables(), Topology: w.Cluster, Batch: w.Batch, Accounting: w.Accounting}
 }
 
 // devicesPerHost is the size of a host in every default cluster, as in a DGX.

@@ -116,20 +116,20 @@ func (a *app) load(source string, c *clusterFlags, fallback *cluster) (loaded, e
 	topology, err2 := a.topology(c)
 	switch {
 	case c.topology != "":
-		base = &cluster{topology.Topology, firstOf(topology.Batch, tables.Batch)}
+		base = &cluster{topology: topology.Topology, batch: firstOf(topology.Batch, tables.Batch)}
 	case fallback != nil:
 		base = fallback
 	}
 	whole := base != nil && c.topology == ""
 	if base == nil {
-		base = &cluster{hardware.Topology{ReserveShare: hardware.DefaultReserveShare}, tables.Batch}
+		base = &cluster{topology: hardware.Topology{ReserveShare: hardware.DefaultReserveShare}, batch: tables.Batch}
 	}
 	err3 := c.override(base)
 	var err4 error
 	if !whole && err2 == nil {
 		err4 = c.missing(base.topology)
 	}
-	l := loaded{problem: &problem.Problem{Tables: tables.Tables, Topology: base.topology, Batch: base.batch}, warnings: tables.Warnings}
+	l := loaded{problem: &problem.Problem{Tables: tables.Tables, Topology: base.topology, Batch: base.batch, Accounting: base.accounting}, warnings: tables.Warnings}
 	if base.batch == 0 && !c.set.Changed("batch") {
 		l.problem.Batch = defaultBatch
 		l.warnings = append(slices.Clip(l.warnings), fmt.Sprintf("no batch is stated: a global batch of %d samples is assumed", defaultBatch))
@@ -163,6 +163,8 @@ func anyCluster(t hardware.Topology) hardware.Topology {
 type cluster struct {
 	topology hardware.Topology
 	batch    int
+	// accounting is that of a workload; a file's tables count all memory.
+	accounting problem.Accounting
 }
 
 // tables reads the tables, and the default cluster of a workload.
@@ -177,7 +179,7 @@ func (a *app) tables(source string, c *clusterFlags) (input.TableFile, *cluster,
 		if w.AssumedDistribution {
 			file.Warnings = []string{assumed(w)}
 		}
-		return file, &cluster{p.Topology, p.Batch}, nil
+		return file, &cluster{p.Topology, p.Batch, p.Accounting}, nil
 	}
 	name, r, err := a.open(source)
 	if err != nil {

@@ -74,5 +74,9 @@ func clusterOf(pl *plan.Plan, flags *clusterFlags) (*cluster, error) {
 	if flags.set.Changed("reserve-share") {
 		t.ReserveFixed = 0
 	}
-	return &cluster{t, c.Batch}, nil
+	accounting := problem.CountAll
+	if c.WeightsOnly {
+		accounting = problem.CountWeights
+	}
+	return &cluster{t, c.Batch, accounting}, nil
 }
