@@ -34,7 +34,8 @@ const (
 
 // Compute returns a dataset of groups without times: tables tables, of which a
 // tenth each are kept for validation and test, and samples groups of minShards
-// to maxShards members, nine tenths of them for training.
+// to maxShards members, eight tenths of them for training. There must be at
+// least 10 tables, so that each split has one.
 func Compute(seed uint64, tables, samples, minShards, maxShards int) *dataset.Compute {
 	set := &dataset.Compute{Provenance: dataset.Provenance{Seed: seed}}
 	draw := rand.New(rand.NewPCG(seed, 1))
