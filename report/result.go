@@ -116,6 +116,8 @@ func (v *view) costs(r *neuroshard.Result) {
 	v.printf("simulated cost  %v (on the SIMULATED device, not measured)\n", r.Simulated.Cost)
 	if best := bestBaseline(r.Baselines); best != nil {
 		v.printf("gain            %s than the best baseline, %s (SIMULATED %v)\n", compare(r.Simulated.Cost, best.Simulated), best.Method, best.Simulated)
+	} else if len(r.Baselines) > 0 && string(r.Status) != interrupted {
+		v.printf("gain            no baseline found a plan that fits\n")
 	}
 	v.balance()
 }

@@ -65,10 +65,14 @@ func usagef(hint, format string, args ...any) error {
 	return &exitError{exitBad, fmt.Errorf(format, args...), hint}
 }
 
-// bad marks an error as one of the command line or of an input.
+// bad marks an error as one of the command line, an input or an output. What is
+// marked already stays as it is.
 func bad(err error, hint string) error {
 	if err == nil {
 		return nil
+	}
+	if marked := (*exitError)(nil); errors.As(err, &marked) {
+		return err
 	}
 	return &exitError{exitBad, err, hint}
 }

@@ -1,0 +1,342 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/workload"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"neuroshard": main})
+}
+
+func TestScripts(t *testing.T) {
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	vectors, err := filepath.Abs("../../simulate/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireUniqueNames:  true,
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("EXAMPLES", examples)
+			e.Setenv("VECTORS", vectors)
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits": exits,
+			"json":  jsonValue,
+			"cut":   cut,
+		},
+	})
+}
+
+// exits runs a command and wants an exit code: exits 2 neuroshard plan
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec(args[1], args[2:]...)
+	code := 0
+	var exit interface{ ExitCode() int }
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if got, want := code, args[0]; want != string(rune('0'+got)) {
+		ts.Fatalf("%s: got exit code %d, want %s", strings.Join(args[1:], " "), got, want)
+	}
+}
+
+// jsonValue wants a value in a JSON file: json FILE PATH VALUE, where the path is
+// of keys and positions, VALUE is JSON, and "*" is anything but null. With "!"
+// the value must be something else.
+func jsonValue(ts *testscript.TestScript, neg bool, args []string) {
+	var value any
+	if err := json.Unmarshal([]byte(ts.ReadFile(args[0])), &value); err != nil {
+		ts.Fatalf("%s: %v", args[0], err)
+	}
+	for key := range strings.SplitSeq(args[1], ".") {
+		switch v := value.(type) {
+		case map[string]any:
+			member, ok := v[key]
+			if !ok {
+				ts.Fatalf("%s: there is no %s", args[0], args[1])
+			}
+			value = member
+		case []any:
+			if key == "len" {
+				value = len(v)
+				continue
+			}
+			i := int(key[0] - '0')
+			if i >= len(v) {
+				ts.Fatalf("%s: %s: there are %d only", args[0], args[1], len(v))
+			}
+			value = v[i]
+		default:
+			ts.Fatalf("%s: %s: %v has no %s", args[0], args[1], v, key)
+		}
+	}
+	got, err := json.Marshal(value)
+	ts.Check(err)
+	if matches := string(got) == args[2] || args[2] == "*" && value != nil; matches == neg {
+		ts.Fatalf("%s: %s: got %s, want %s (negated: %v)", args[0], args[1], got, args[2], neg)
+	}
+}
+
+// cut truncates a file: cut FILE BYTES
+func cut(ts *testscript.TestScript, _ bool, args []string) {
+	var size int64
+	ts.Check(json.Unmarshal([]byte(args[1]), &size))
+	ts.Check(os.Truncate(ts.MkAbs(args[0]), size))
+}
+
+// result is what a run in this process did.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+func runHere(ctx context.Context, env environment, args ...string) result {
+	var stdout, stderr bytes.Buffer
+	code := run(ctx, strings.NewReader(""), &stdout, &stderr, args, env)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+// quiet is an environment without terminals.
+func quiet() environment {
+	return environment{
+		getenv:   func(string) string { return "" },
+		terminal: func(any) (int, bool) { return 0, false },
+		now:      func() time.Time { return time.Unix(1e9, 0) },
+	}
+}
+
+// countdown is a context that ends once it was asked for its error n times.
+type countdown struct {
+	context.Context
+	left atomic.Int64
+}
+
+func (c *countdown) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestInterrupted ends a search at any point: there is a whole plan, marked, or
+// none at all.
+func TestInterrupted(t *testing.T) {
+	found, nothing := 0, 0
+	for asked := int64(0); asked < 1<<20; asked = 2*asked + 1 {
+		path := filepath.Join(t.TempDir(), "plan.json")
+		ctx := &countdown{Context: context.Background()}
+		ctx.left.Store(asked)
+		r := runHere(ctx, quiet(), "plan", "workload:nvidia-synthetic-tiny", "--workers", "1", "--json", "-o", path)
+		left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch r.code {
+		case exitOK:
+			if found == 0 || nothing == 0 {
+				t.Errorf("got %d interrupted plans and %d times none, want both", found, nothing)
+			}
+			return
+		case exitInterrupted:
+			found++
+			pl, err := plan.Load(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := pl.Provenance.Status; got != "interrupted" {
+				t.Errorf("after %d: got status %q, want interrupted", asked, got)
+			}
+			if !strings.Contains(strings.Join(pl.Provenance.Warnings, "\n"), "interrupted") {
+				t.Errorf("after %d: got warnings %q, want one of the interruption", asked, pl.Provenance.Warnings)
+			}
+			w, err := workload.ByName("nvidia-synthetic-tiny")
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := w.Problem()
+			if err := pl.Validate(&p); err != nil {
+				t.Errorf("after %d: %v", asked, err)
+			}
+			if len(left) != 1 {
+				t.Errorf("after %d: got files %q, want the plan alone", asked, left)
+			}
+			if !strings.Contains(r.stdout, `"status": "interrupted"`) {
+				t.Errorf("after %d: got no status in %.300s", asked, r.stdout)
+			}
+		case exitNothingFound:
+			nothing++
+			if len(left) != 0 || r.stdout != "" {
+				t.Errorf("after %d: got files %q and output %q, want none", asked, left, r.stdout)
+			}
+		default:
+			t.Fatalf("after %d: got exit code %d: %s", asked, r.code, r.stderr)
+		}
+	}
+	t.Error("got no complete plan however long the context lasted")
+}
+
+// TestSignal sends Ctrl-C to a real process in a search that would take minutes.
+func TestSignal(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for wait := 250 * time.Millisecond; wait < time.Minute; wait *= 2 {
+		path := filepath.Join(t.TempDir(), "plan.json")
+		cmd := exec.Command(program, "plan", "workload:nvidia-synthetic-small", "--method", "paper",
+			"--steps", "100000", "--candidates", "1000", "--no-baselines", "-o", path)
+		cmd.Args[0] = "neuroshard" // for TestMain
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(wait)
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatalf("after %v the search was over already: %v", wait, err)
+		}
+		_ = cmd.Wait() // its exit code says more
+		switch code := cmd.ProcessState.ExitCode(); code {
+		case exitInterrupted:
+			pl, err := plan.Load(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := pl.Provenance.Status; got != "interrupted" {
+				t.Errorf("got status %q, want interrupted", got)
+			}
+			return
+		case exitNothingFound, -1: // -1: it came before the handler was there
+			if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("with exit code %d: got a plan file, want none", code)
+			}
+		default:
+			t.Fatalf("got exit code %d, want %d or %d", code, exitInterrupted, exitNothingFound)
+		}
+	}
+	t.Error("got no plan of an interrupted search, however late the signal came")
+}
+
+// TestTerminal shows progress and colours on a terminal, and neither elsewhere.
+func TestTerminal(t *testing.T) {
+	args := []string{"plan", "workload:nvidia-synthetic-tiny", "--no-baselines"}
+	clock := time.Unix(1e9, 0)
+	terminal := quiet()
+	terminal.terminal = func(any) (int, bool) { return 100, true }
+	terminal.now = func() time.Time { clock = clock.Add(time.Second); return clock }
+
+	on := runHere(t.Context(), terminal, args...)
+	if on.code != exitOK {
+		t.Fatalf("got exit code %d: %s", on.code, on.stderr)
+	}
+	if !strings.Contains(on.stderr, "searching, step") {
+		t.Errorf("on a terminal: got %q on stderr, want progress", on.stderr)
+	}
+	if !strings.Contains(on.stdout, "\x1b[") {
+		t.Errorf("on a terminal: got no colour")
+	}
+	off := runHere(t.Context(), quiet(), args...)
+	if off.stderr != "" || strings.Contains(off.stdout, "\x1b") {
+		t.Errorf("in a pipe: got stderr %q and colours %v, want none", off.stderr, strings.Contains(off.stdout, "\x1b"))
+	}
+	terminal.getenv = func(name string) string { return map[string]string{"NO_COLOR": "1"}[name] }
+	if plain := runHere(t.Context(), terminal, args...); strings.Contains(plain.stdout, "\x1b") {
+		t.Errorf("with NO_COLOR: got colours, want none")
+	}
+	// A search that is over at once shows nothing.
+	fast := quiet()
+	fast.terminal = terminal.terminal
+	if r := runHere(t.Context(), fast, args...); r.stderr != "" {
+		t.Errorf("within %v: got progress %q, want none", patience, r.stderr)
+	}
+}
+
+// TestWorkersDoNotChangeThePlan compares the bytes of plan files.
+func TestWorkersDoNotChangeThePlan(t *testing.T) {
+	var files [2][]byte
+	for i, workers := range []string{"1", "8"} {
+		path := filepath.Join(t.TempDir(), "plan.json")
+		if r := runHere(t.Context(), quiet(), "plan", "workload:nvidia-synthetic-small", "--no-baselines", "--workers", workers, "-o", path); r.code != exitOK {
+			t.Fatalf("got exit code %d: %s", r.code, r.stderr)
+		}
+		var err error
+		if files[i], err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(files[0], files[1]) {
+		t.Errorf("got other bytes with 8 workers than with 1")
+	}
+}
+
+// TestCommandsAreDocumented wants every command, flag and exit code in
+// docs/COMMANDS.md.
+func TestCommandsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/COMMANDS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(text)
+	if !strings.Contains(doc, strings.TrimSpace(strings.SplitN(exitCodes, "\n", 2)[1])) {
+		t.Errorf("docs/COMMANDS.md does not hold the text of: neuroshard help exit-codes")
+	}
+	root := newRootCommand(&app{stdout: io.Discard, stderr: io.Discard, env: quiet()})
+	for _, c := range root.Commands() {
+		if c.Run == nil && c.RunE == nil {
+			continue
+		}
+		_, section, ok := strings.Cut(doc, "\n## "+c.Name())
+		if !ok {
+			t.Errorf("docs/COMMANDS.md has no section %q", "## "+c.Name())
+			continue
+		}
+		section, _, _ = strings.Cut(section, "\n## ")
+		for _, name := range flagNames(c) {
+			if !strings.Contains(section, "`--"+name) && !(strings.Contains(section, "cluster flags") && clusterFlag(name)) {
+				t.Errorf("docs/COMMANDS.md: section %q does not have --%s", c.Name(), name)
+			}
+		}
+	}
+}
+
+// clusterFlag is whether several commands share the flag.
+func clusterFlag(name string) bool {
+	c := &cobra.Command{}
+	new(clusterFlags).register(c)
+	return c.Flags().Lookup(name) != nil
+}
+
+func flagNames(c *cobra.Command) []string {
+	var names []string
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
