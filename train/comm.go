@@ -29,6 +29,10 @@ const (
 	commEpochs = 150
 	commBatch  = 64
 	commRate   = .005
+	// commSteps is the least number of steps: few samples get more epochs, since
+	// the net needs them to bend at all. With 500 samples of a device distorted by
+	// 15 %, 150 epochs left its error as it was, these steps bring it to a third.
+	commSteps = 7500
 )
 
 // commTraining is the comm part of a training run.
@@ -104,8 +108,8 @@ func newExchange(s *dataset.Exchange) (exchange, error) {
 	latest := slices.Max(s.Start)
 	for r, f := range s.Forward {
 		own := float64(f - (latest - s.Start[r]))
-		if !(own > 0) || !(s.Backward[r] > 0) {
-			return exchange{}, fmt.Errorf("device %d: a time is not positive, or shorter than its wait", r)
+		if !(own > 0) || !(s.Backward[r] > 0) || math.IsInf(own+float64(s.Backward[r]), 1) {
+			return exchange{}, fmt.Errorf("device %d: a time is not positive and finite, or shorter than its wait", r)
 		}
 		e.forward = append(e.forward, own)
 		e.backward += float64(s.Backward[r]) / float64(s.Devices)
@@ -205,12 +209,14 @@ func (t *commTraining) fitResidual(ctx context.Context, fitting, checking []exch
 		order[i] = i
 	}
 	batch := min(commBatch, len(order))
-	steps, step := commEpochs*(len(order)/batch), 0
+	perEpoch := len(order) / batch
+	epochs := max(commEpochs, (commSteps+perEpoch-1)/perEpoch)
+	steps, step := epochs*perEpoch, 0
 	best, bestError := slices.Clone(t.residual.Weights()), math.Inf(1)
 	var ws nn.MLPWorkspace
 	out := make([]float32, len(checkWant))
 	chosenX := make([]float32, 0, batch*cost.CommInputs)
-	for epoch := range commEpochs {
+	for epoch := range epochs {
 		shuffle.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		for at := 0; at+batch <= len(order); at += batch {
 			if ctx.Err() != nil {
@@ -243,8 +249,8 @@ func (t *commTraining) fitResidual(ctx context.Context, fitting, checking []exch
 			bestError = e
 			copy(best, t.residual.Weights())
 		}
-		if epoch%10 == 9 {
-			opt.progress(Progress{Phase: "comm", Epoch: epoch + 1, Epochs: commEpochs, Error: e})
+		if epoch%10 == 9 || epoch+1 == epochs {
+			opt.progress(Progress{Phase: "comm", Epoch: epoch + 1, Epochs: epochs, Error: e})
 		}
 	}
 	copy(t.residual.Weights(), best)

@@ -167,8 +167,8 @@ func prepare(set *dataset.Compute, hw hardware.Profile, split dataset.Split, wor
 		if g.Split != split {
 			continue
 		}
-		if !(g.Forward > 0 && g.Backward > 0) {
-			return nil, fmt.Errorf("sample %d: times %v and %v are not positive", i, g.Forward, g.Backward)
+		if !(g.Forward > 0 && g.Backward > 0) || math.IsInf(float64(g.Forward+g.Backward), 1) {
+			return nil, fmt.Errorf("sample %d: times %v and %v are not positive and finite", i, g.Forward, g.Backward)
 		}
 		groups = append(groups, g)
 		rows += len(g.Members)

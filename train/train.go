@@ -8,6 +8,8 @@ package train
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"runtime"
 
 	"github.com/neuroshard/neuroshard/dataset"
@@ -80,10 +82,34 @@ type Data struct {
 	Comm  *dataset.Comm
 }
 
+// check returns an error where the data is not of one source and of the profile:
+// a model's card states both once.
+func (d Data) check(profile hardware.Profile) error {
+	if d.Compute == nil || d.Comm == nil {
+		return errors.New("training data: a model takes groups and exchanges, and one of them is missing")
+	}
+	all := []dataset.Provenance{d.Compute.Provenance, d.Comm.Provenance}
+	if d.Large != nil {
+		all = append(all, d.Large.Provenance)
+	}
+	for _, p := range all {
+		if p.Profile != profile.Name {
+			return fmt.Errorf("training data: times of profile %q cannot train a model of %q", p.Profile, profile.Name)
+		}
+		if p.Source != all[0].Source {
+			return fmt.Errorf("training data: %q and %q times cannot train one model: take all from one source", all[0].Source, p.Source)
+		}
+	}
+	return nil
+}
+
 // Fit trains a model for the profile and returns it, its card filled in, with a
-// report of its accuracy.
+// report of its accuracy. All data must be of the profile and of one source.
 func Fit(ctx context.Context, data Data, profile hardware.Profile, opt Options) (*modelfile.Model, *Report, error) {
 	opt = opt.withDefaults()
+	if err := data.check(profile); err != nil {
+		return nil, nil, err
+	}
 	compute, err := fitCompute(ctx, data.Compute, profile, opt)
 	if err != nil {
 		return nil, nil, err
