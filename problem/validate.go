@@ -168,16 +168,24 @@ func (v *validator) constraint(name string, t *Table) {
 	}
 }
 
-// total refuses a problem whose bytes could overflow a sum.
+// total refuses a problem whose bytes could overflow a sum, however its tables
+// are cut. All lines of Memory are counted, whatever the problem's Accounting:
+// times are sums over lookups and rows, too.
 func (v *validator) total() {
+	all := *v.problem
+	all.Accounting = CountAll
 	sum := 0.0
-	for i := range v.problem.Tables {
-		t := &v.problem.Tables[i]
-		// A slice repeats the table's index buffers: count them once for each.
+	for i := range all.Tables {
+		t := &all.Tables[i]
+		// Every slice repeats the table's index buffers, and a row's one number of
+		// state where the optimizer keeps one.
 		slices := float64(t.Dim / ColumnGranule)
-		m := v.problem.ShardMemory(v.problem.Whole(i))
-		sum += float64(m.Weights) + float64(m.Outputs) + float64(m.Gradients) +
-			slices*(float64(m.Optimizer)+float64(m.Indices))
+		m := all.ShardMemory(all.Whole(i))
+		state := float64(m.Optimizer)
+		if t.Optimizer == RowwiseAdagrad {
+			state *= slices
+		}
+		sum += float64(m.Weights) + state + float64(m.Outputs) + float64(m.Gradients) + slices*float64(m.Indices)
 	}
 	if sum > maxTotalBytes {
 		v.add("", "", "the tables and their buffers add up to %.3g bytes: more than the %.3g that can be planned", sum, float64(maxTotalBytes))
