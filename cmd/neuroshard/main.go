@@ -53,20 +53,41 @@ func system() environment {
 // run runs the command line and returns its exit code. Results go to stdout,
 // errors, hints and progress to stderr.
 func run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args []string, env environment) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: env}
+	out := &output{to: stdout}
+	a := &app{stdin: stdin, stdout: out, stderr: stderr, env: env}
 	root := newRootCommand(a)
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	root.SetOut(out)
 	root.SetErr(stderr)
-	return a.exit(root.ExecuteContext(ctx))
+	err := root.ExecuteContext(ctx)
+	if err == nil && out.err != nil {
+		err = bad(out.err, "")
+	}
+	return a.exit(err)
+}
+
+// output is stdout. It keeps the first error, so that no command ends well whose
+// result was not written.
+type output struct {
+	to  io.Writer
+	err error
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.to.Write(b)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
 }
 
 // app is what all commands share.
 type app struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	env            environment
+	stdin  io.Reader
+	stdout *output
+	stderr io.Writer
+	env    environment
 	// running is true once flags and arguments were accepted: what fails before
 	// is wrong usage.
 	running bool

@@ -276,6 +276,21 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
+// TestFullDisk wants no command to end well whose output was lost.
+func TestFullDisk(t *testing.T) {
+	for _, args := range [][]string{{"version"}, {"devices"}, {"workloads", "--json"}, {"help", "exit-codes"}, {"plan", "workload:nvidia-synthetic-tiny"}} {
+		var stderr bytes.Buffer
+		code := run(t.Context(), strings.NewReader(""), full{}, &stderr, args, quiet())
+		if want := "neuroshard: error: disk full\n"; code != exitBad || stderr.String() != want {
+			t.Errorf("%q: got exit code %d and %q, want %d and %q", args, code, stderr.String(), exitBad, want)
+		}
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
 // TestWorkersDoNotChangeThePlan compares the bytes of plan files.
 func TestWorkersDoNotChangeThePlan(t *testing.T) {
 	var files [2][]byte
@@ -305,7 +320,7 @@ func TestCommandsAreDocumented(t *testing.T) {
 	if !strings.Contains(doc, strings.TrimSpace(strings.SplitN(exitCodes, "\n", 2)[1])) {
 		t.Errorf("docs/COMMANDS.md does not hold the text of: neuroshard help exit-codes")
 	}
-	root := newRootCommand(&app{stdout: io.Discard, stderr: io.Discard, env: quiet()})
+	root := newRootCommand(&app{stdout: &output{to: io.Discard}, stderr: io.Discard, env: quiet()})
 	for _, c := range root.Commands() {
 		if c.Run == nil && c.RunE == nil {
 			continue

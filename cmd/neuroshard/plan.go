@@ -136,8 +136,11 @@ func (p *planCommand) check() error {
 		name  string
 		value int
 	}{
-		{"workers", p.search.Workers}, {"steps", p.search.Steps}, {"beam", p.search.Beam},
-		{"candidates", p.search.Candidates}, {"grid", p.search.Grid},
+		{"workers", p.search.Workers},
+		{"steps", p.search.Steps},
+		{"beam", p.search.Beam},
+		{"candidates", p.search.Candidates},
+		{"grid", p.search.Grid},
 	} {
 		if f.value < 0 {
 			return usagef("leave the flag out for the default", "--%s: %d is negative", f.name, f.value)

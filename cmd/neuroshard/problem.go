@@ -286,7 +286,7 @@ func (a *app) open(path string) (name string, r io.ReadCloser, err error) {
 		return path, nil, unreadable(path, err)
 	}
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		f.Close()
+		_ = f.Close()
 		return path, nil, unreadable(path, errors.New("it is a folder"))
 	}
 	return path, f, nil

@@ -18,7 +18,7 @@ const plainWidth = 120
 // reportOptions returns the width of stdout, and whether it takes colours: where
 // it is a terminal and NO_COLOR (no-color.org) is not set.
 func (a *app) reportOptions() report.Options {
-	width, ok := a.env.terminal(a.stdout)
+	width, ok := a.env.terminal(a.stdout.to)
 	if !ok {
 		return report.Options{Width: plainWidth}
 	}
