@@ -1,0 +1,322 @@
+package feature
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem"
+	"pgregory.net/rapid"
+)
+
+func ExampleVector() {
+	hw, err := hardware.ByName("a100-80")
+	if err != nil {
+		panic(err)
+	}
+	const rows, features, pooling, batch, dim = 1_000_000, 1, 20, 65536, 64
+	table := Describe(rows, features, access.Distribution{Kind: access.Zipf, Exponent: 1.1}.At(rows, pooling, batch))
+	op := problem.Operation{Batch: batch, Optimizer: problem.SGD}
+	vector := make([]float32, Width)
+	scale := Vector(vector, &hw, op, table, dim, LanesOf(dim, op.Weighted))
+	fmt.Println(Names()[1], vector[1]) // the logarithm of 64
+	fmt.Println(scale > 0.1, scale < 10)
+	// Output:
+	// log_dim 4.158883
+	// true true
+}
+
+func profile(t testing.TB, name string) *hardware.Profile {
+	t.Helper()
+	p, err := hardware.ByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &p
+}
+
+func TestNamesMatchTheVector(t *testing.T) {
+	names := Names()
+	if len(names) != Width {
+		t.Fatalf("got %d names, want %d", len(names), Width)
+	}
+	seen := map[string]bool{}
+	for _, name := range names {
+		if name == "" || seen[name] {
+			t.Errorf("name %q is empty or used twice", name)
+		}
+		seen[name] = true
+	}
+	if got := len(ScalarNames()); got != ScalarCount {
+		t.Errorf("got %d names of scalars, want %d", got, ScalarCount)
+	}
+	if got, want := names[Width-1], "reuse_16"; got != want {
+		t.Errorf("got last name %q, want %q", got, want)
+	}
+}
+
+func TestLanesOf(t *testing.T) {
+	for _, c := range []struct {
+		dim      int
+		weighted bool
+		want     Lanes
+	}{
+		{4, false, Lanes8},
+		{32, false, Lanes8},
+		{36, false, Lanes16},
+		{64, false, Lanes16},
+		{68, false, Lanes32},
+		{256, false, Lanes32},
+		{1024, false, Lanes32},
+		{4, true, Lanes32},
+		{64, true, Lanes32},
+	} {
+		if got := LanesOf(c.dim, c.weighted); got != c.want {
+			t.Errorf("dim %d, weighted %v: got class %d, want %d", c.dim, c.weighted, got, c.want)
+		}
+	}
+	for l, want := range []int{8, 16, 32} {
+		if got := Lanes(l).Count(); got != want {
+			t.Errorf("class %d: got %d lanes, want %d", l, got, want)
+		}
+	}
+}
+
+// One vector by hand: every entry from the sizes alone. 2 features, 4 lookups a
+// sample, 1000 samples; 500 distinct rows, half used once (mean 1) and half in
+// class 4, 9 to 16 times (mean 8/ln 2).
+func TestVectorByHand(t *testing.T) {
+	hw := &hardware.Profile{
+		Name: "test", HBMGBps: 1000, HBMEfficiency: 0.5, L2: 32000, L2GBps: 2000, SMs: 10, ClockGHz: 1, Granule: 64,
+	}
+	counts := access.Counts{Lookups: 4000, Unique: 500}
+	counts.Reuse[0], counts.Reuse[4] = 0.5, 0.5
+	op := problem.Operation{Batch: 1000, Optimizer: problem.Adagrad, Precision: problem.FP16, Weighted: true}
+	// 20 columns of 2 bytes: a row of 40 bytes, 64 in sectors and in granules.
+	// Pooled vectors are 80 bytes, 96 in sectors.
+	const n, unique, bags = 4000.0, 500.0, 2000.0
+	const memory, cache, issue = 0.5e9, 2e9, 1e7 // a ms
+	// The cache holds 32000/64 = 500 rows, so all 250 of class 4 are read once.
+	misses := unique
+	metadata := (n+bags)*8 + 4*n
+	output := bags * 96
+	forward := [3]float64{(misses*64 + metadata + output) / memory, (n*64 + metadata + output) / cache, n * 1 * 1 * 33 / issue}
+	resident := 32000.0 / (500 * 64)
+	gradientResident := 32000.0 / (2000 * 96)
+	const state = 2 * 128 // two of ceil64(80)
+	backward := [3]float64{
+		(2000*96 + 2000*96*(1-gradientResident) + unique*(2*64+state) + 4*n) / memory,
+		(n*96 + unique*(2*64+state)) / cache,
+		(n + 2*unique) * 33 / issue,
+	}
+	sort := n * 60 / memory
+	// The issue rate binds both ways.
+	wantScale := forward[2] + backward[2] + sort
+	want := map[string]float64{
+		"log_rows": math.Log(5000), "log_dim": math.Log(20), "log_pooling": math.Log(5), "log_features": math.Log(2),
+		"log_lookups": math.Log(4000), "log_unique_rows": math.Log(500), "log_lookups_per_unique": math.Log(8), "log_occupancy": math.Log(0.1),
+		"log_row_bytes": math.Log(40), "granule_waste": 40. / 64, "sector_waste": 40. / 64, "lane_waste": 20. / 128, "log_steps": 0,
+		"log_working_set_per_l2": 0, "log_lookup_bytes_per_l2": math.Log(8), "log_gradient_bytes_per_l2": math.Log(6),
+		"resident_share": resident, "miss_share": misses / n, "gradient_resident_share": gradientResident,
+		"log_batch": math.Log(1000), "log_waves": 0, "half_precision": 1, "weighted": 1,
+		"sgd": 0, "rowwise_adagrad": 0, "adagrad": 1, "adam": 0,
+		"lanes_8": 0, "lanes_16": 0, "lanes_32": 1,
+		"forward_memory_share": forward[0] / wantScale, "forward_l2_share": forward[1] / wantScale, "forward_issue_share": forward[2] / wantScale,
+		"backward_memory_share": backward[0] / wantScale, "backward_l2_share": backward[1] / wantScale, "backward_issue_share": backward[2] / wantScale,
+		"sort_share": sort / wantScale, "state_share": unique * state / memory / wantScale,
+		"output_share": output / memory / wantScale, "metadata_share": metadata / memory / wantScale,
+		"reuse_0": 0.5, "reuse_4": 0.5,
+	}
+	got := make([]float32, Width)
+	scale := Vector(got, hw, op, Describe(5000, 2, counts), 20, Lanes32)
+	if math.Abs(scale/wantScale-1) > 1e-12 {
+		t.Errorf("got scale %v, want %v", scale, wantScale)
+	}
+	for i, name := range Names() {
+		if math.Abs(float64(got[i])-want[name]) > 1e-6*math.Max(1, math.Abs(want[name])) {
+			t.Errorf("%s: got %v, want %v", name, got[i], want[name])
+		}
+	}
+}
+
+// With a smaller cache the most used rows are held first.
+func TestMisses(t *testing.T) {
+	counts := access.Counts{Lookups: 4000, Unique: 500}
+	counts.Reuse[0], counts.Reuse[1], counts.Reuse[4] = 0.5, 0.3, 0.2 // 250, 150 and 100 rows
+	table := Describe(5000, 1, counts)
+	again := 8/math.Ln2 - 1 // uses after the first, of a row of class 4
+	for _, c := range []struct{ room, want float64 }{
+		{1e9, 500},
+		{250, 500}, // all rows used twice or more
+		{200, 500 + 50},
+		{100, 500 + 150},
+		{60, 500 + 150 + 40*again},
+		{0, 500 + 150 + 100*again},
+	} {
+		if got := table.misses(c.room); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("room for %v rows: got %v misses, want %v", c.room, got, c.want)
+		}
+	}
+	counts.Lookups = 900 // fewer lookups than the classes stand for
+	table = Describe(5000, 1, counts)
+	if got := table.misses(0); got != 900 {
+		t.Errorf("got %v misses, want at most 900 lookups", got)
+	}
+}
+
+func TestVectorWithoutLookups(t *testing.T) {
+	dst := make([]float32, Width)
+	for i := range dst {
+		dst[i] = 7
+	}
+	table := Describe(1000, 1, access.Distribution{}.At(1000, 0, 65536))
+	if got := Vector(dst, profile(t, "a100-80"), problem.Operation{Batch: 65536}, table, 64, Lanes16); got != 0 {
+		t.Errorf("got scale %v, want 0", got)
+	}
+	for i, v := range dst {
+		if v != 0 {
+			t.Fatalf("entry %d: got %v, want 0", i, v)
+		}
+	}
+	part := table.Part([LaneClasses]float64{})
+	if !part.Empty() {
+		t.Errorf("got part %+v, want it empty", part)
+	}
+}
+
+func drawDistribution(t *rapid.T) access.Distribution {
+	d := access.Distribution{Kind: access.Kind(rapid.IntRange(0, 3).Draw(t, "access"))}
+	switch d.Kind {
+	case access.Zipf:
+		d.Exponent = rapid.Float64Range(0.3, 3).Draw(t, "exponent")
+	case access.Histogram:
+		d.Batch = rapid.IntRange(1, 1<<17).Draw(t, "counted on")
+		sum := 0.0
+		for j := range d.Reuse {
+			d.Reuse[j] = rapid.Float64Range(0, 1).Draw(t, "share")
+			sum += d.Reuse[j]
+		}
+		if sum == 0 {
+			d.Reuse[0], sum = 1, 1
+		}
+		for j := range d.Reuse {
+			d.Reuse[j] /= sum
+		}
+	}
+	return d
+}
+
+func drawOperation(t *rapid.T) problem.Operation {
+	return problem.Operation{
+		Batch:     rapid.IntRange(1, 131072).Draw(t, "batch"),
+		Optimizer: problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer")),
+		Precision: problem.Precision(rapid.IntRange(0, 2).Draw(t, "precision")),
+		Weighted:  rapid.Bool().Draw(t, "weighted"),
+	}
+}
+
+// Over the whole domain the vector is finite, shares are shares, and the scale
+// is a time.
+func TestVectorIsFinite(t *testing.T) {
+	shares := []string{
+		"granule_waste", "sector_waste", "lane_waste", "resident_share", "miss_share", "gradient_resident_share",
+		"forward_memory_share", "forward_l2_share", "forward_issue_share",
+		"backward_memory_share", "backward_l2_share", "backward_issue_share", "sort_share",
+	}
+	index := map[string]int{}
+	for i, name := range Names() {
+		index[name] = i
+	}
+	profiles := hardware.Profiles()
+	rapid.Check(t, func(t *rapid.T) {
+		hw := rapid.SampledFrom(profiles).Draw(t, "profile")
+		op := drawOperation(t)
+		dim := 4 * rapid.IntRange(1, 256).Draw(t, "dim/4")
+		rows := max(1, rapid.Int64Range(1, 1<<40).Draw(t, "rows")>>rapid.IntRange(0, 40).Draw(t, "shift"))
+		features := rapid.IntRange(1, 8).Draw(t, "features")
+		pooling := rapid.Float64Range(0, 300).Draw(t, "pooling")
+		counts := drawDistribution(t).At(rows, pooling, op.Batch)
+		table := Describe(rows, features, counts)
+		got := make([]float32, Width)
+		for l := LanesOf(dim, op.Weighted); l < LaneClasses; l++ {
+			scale := Vector(got, &hw, op, table, dim, l)
+			if !(scale >= 0) || math.IsInf(scale, 0) || (scale == 0) != (counts.Lookups == 0 || counts.Unique == 0) {
+				t.Fatalf("lanes %d: got scale %v of %+v, want a finite time, 0 without lookups alone", l, scale, counts)
+			}
+			for i, v := range got {
+				if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+					t.Fatalf("lanes %d: %s is %v", l, Names()[i], v)
+				}
+			}
+			for _, name := range shares {
+				if v := got[index[name]]; v < 0 || v > 1.0001 {
+					t.Fatalf("lanes %d: %s is %v, want 0 to 1", l, name, v)
+				}
+			}
+			if scale == 0 {
+				continue
+			}
+			var scales [LaneClasses]float64
+			scales[l] = scale
+			part := table.Part(scales)
+			var sums Sums
+			var scalars [ScalarCount]float32
+			rates := NewRates(&hw, op)
+			sums.Scalars(&scalars, &rates, l, &part)
+			for k, v := range scalars {
+				if !(v >= 0) || math.IsInf(float64(v), 0) {
+					t.Fatalf("lanes %d: %s is %v", l, ScalarNames()[k], v)
+				}
+			}
+		}
+	})
+}
+
+// A wider slice, more lookups or a larger batch takes more time.
+func TestScaleGrows(t *testing.T) {
+	dst := make([]float32, Width)
+	profiles := hardware.Profiles()
+	rapid.Check(t, func(t *rapid.T) {
+		hw := rapid.SampledFrom(profiles).Draw(t, "profile")
+		op := drawOperation(t)
+		op.Batch = rapid.IntRange(512, 65536).Draw(t, "batch")
+		dim := 4 * rapid.IntRange(1, 128).Draw(t, "dim/4")
+		rows := rapid.Int64Range(1, 1<<32).Draw(t, "rows")
+		pooling := rapid.Float64Range(0.1, 150).Draw(t, "pooling")
+		d := access.Distribution{Kind: access.Zipf, Exponent: rapid.Float64Range(0.5, 2).Draw(t, "exponent")}
+		scale := func(dim int, pooling float64, batch int) float64 {
+			op := op
+			op.Batch = batch
+			return Vector(dst, &hw, op, Describe(rows, 1, d.At(rows, pooling, batch)), dim, Lanes32)
+		}
+		base := scale(dim, pooling, op.Batch)
+		if got := scale(dim+4, pooling, op.Batch); got < base {
+			t.Fatalf("four columns more: got %v, want at least %v", got, base)
+		}
+		if got := scale(2*dim, 2*pooling, 2*op.Batch); !(got > 1.5*base) {
+			t.Fatalf("twice the columns, pooling and batch: got %v, want well above %v", got, base)
+		}
+		if got := scale(dim, 2*pooling, op.Batch); !(got > base) {
+			t.Fatalf("twice the pooling: got %v, want above %v", got, base)
+		}
+		if got := scale(dim, pooling, 2*op.Batch); !(got > base) {
+			t.Fatalf("twice the batch: got %v, want above %v", got, base)
+		}
+	})
+}
+
+// A row of one lane class wider than it needs does not get cheaper.
+func TestScaleGrowsWithLanes(t *testing.T) {
+	hw := profile(t, "a100-80")
+	dst := make([]float32, Width)
+	op := problem.Operation{Batch: 65536}
+	table := Describe(1000, 1, access.Distribution{Kind: access.Uniform}.At(1000, 100, op.Batch))
+	narrow := Vector(dst, hw, op, table, 16, Lanes8)
+	middle := Vector(dst, hw, op, table, 16, Lanes16)
+	wide := Vector(dst, hw, op, table, 16, Lanes32)
+	if !(narrow < middle && middle < wide) {
+		t.Errorf("got %v, %v, %v for 8, 16 and 32 lanes, want them to grow: this table is bound by issue", narrow, middle, wide)
+	}
+}
