@@ -83,3 +83,38 @@ func subIntsAVX2(dst []int32, src []int32)
 //
 //go:noescape
 func foldedHeadAVX2(sums []int32, extra []int32, quantum float32, scalars *[3]float32, w0 *float32, w1 *float32, w2 *float32, out *float32) float32
+
+// rectifiedHeadAVX2 is rectifiedHeadGeneric with fused multiply-adds, summed in 32 lanes.
+//
+//go:noescape
+func rectifiedHeadAVX2(sums []int32, weights *float32) float32
+
+// rectifiedHeadsAVX2 is rectifiedHeadsGeneric with fused multiply-adds.
+//
+//go:noescape
+func rectifiedHeadsAVX2(sums *int32, rows []int32, extra *int32, units int, weights *float32, out *float32)
+
+// columns64 is columnsGeneric for 64 outputs, with fused multiply-adds, 1 inputs a turn.
+//
+//go:noescape
+func columns64(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32)
+
+// columns32 is columnsGeneric for 32 outputs, with fused multiply-adds, 2 inputs a turn.
+//
+//go:noescape
+func columns32(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32)
+
+// columns16 is columnsGeneric for 16 outputs, with fused multiply-adds, 4 inputs a turn.
+//
+//go:noescape
+func columns16(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32)
+
+// columns8 is columnsGeneric for 8 outputs, with fused multiply-adds, 8 inputs a turn.
+//
+//go:noescape
+func columns8(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32)
+
+// rectifyAVX2 is rectifyGeneric for a multiple of 8 values; it may write 8 elements behind the list it returns the length of.
+//
+//go:noescape
+func rectifyAVX2(values []float32, lanes *uint64, list *int32) int

@@ -108,3 +108,44 @@ func foldedHead(sums, extra []int32, quantum float32, scalars *[3]float32, w *Fo
 	}
 	return foldedHeadGeneric(sums, extra, quantum, scalars, w, out)
 }
+
+func rectifiedHead(sums []int32, weights []float32) float32 {
+	if fast {
+		return rectifiedHeadAVX2(sums, &weights[0])
+	}
+	return rectifiedHeadGeneric(sums, weights)
+}
+
+func rectifiedHeads(sums, rows, extra []int32, weights, out []float32) {
+	if !fast {
+		rectifiedHeadsGeneric(sums, rows, extra, weights, out)
+		return
+	}
+	if len(rows) > 0 {
+		rectifiedHeadsAVX2(&sums[0], rows, &extra[0], len(extra), &weights[0], &out[0])
+	}
+}
+
+func columns(width int, list []int32, count int, x, weights, bias, y []float32) {
+	if !fast {
+		columnsGeneric(width, list, count, x, weights, bias, y)
+		return
+	}
+	switch width {
+	case 64:
+		columns64(count, &list[0], &x[0], &weights[0], &bias[0], &y[0])
+	case 32:
+		columns32(count, &list[0], &x[0], &weights[0], &bias[0], &y[0])
+	case 16:
+		columns16(count, &list[0], &x[0], &weights[0], &bias[0], &y[0])
+	default:
+		columns8(count, &list[0], &x[0], &weights[0], &bias[0], &y[0])
+	}
+}
+
+func rectify(values []float32, list []int32) int {
+	if !fast {
+		return rectifyGeneric(values, list)
+	}
+	return rectifyAVX2(values, &activeLanes[0], &list[0])
+}

@@ -1204,3 +1204,426 @@ reduce:
 	VZEROUPPER
 	MOVSS        X0, ret+96(FP)
 	RET
+
+// func rectifiedHeadAVX2(sums []int32, weights *float32) float32
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·rectifiedHeadAVX2(SB), NOSPLIT, $0-36
+	MOVQ   sums_len+8(FP), AX
+	MOVQ   sums_base+0(FP), CX
+	MOVQ   weights+24(FP), DX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	SUBQ   $0x20, AX
+	JLT    tail
+
+loop:
+	VPMAXSD     (CX), Y0, Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS (DX), Y5, Y1
+	VPMAXSD     32(CX), Y0, Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS 32(DX), Y5, Y2
+	VPMAXSD     64(CX), Y0, Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS 64(DX), Y5, Y3
+	VPMAXSD     96(CX), Y0, Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS 96(DX), Y5, Y4
+	ADDQ        $0x00000080, CX
+	ADDQ        $0x00000080, DX
+	SUBQ        $0x20, AX
+	JGE         loop
+
+tail:
+	ADDQ $0x20, AX
+	JZ   reduce
+
+single:
+	VPMAXSD     (CX), Y0, Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS (DX), Y5, Y1
+	ADDQ        $0x00000020, CX
+	ADDQ        $0x00000020, DX
+	SUBQ        $0x08, AX
+	JNZ         single
+
+reduce:
+	VADDPS       Y1, Y2, Y1
+	VADDPS       Y3, Y4, Y3
+	VADDPS       Y1, Y3, Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VHADDPS      X0, X0, X0
+	VHADDPS      X0, X0, X0
+	VZEROUPPER
+	MOVSS        X0, ret+32(FP)
+	RET
+
+// func rectifiedHeadsAVX2(sums *int32, rows []int32, extra *int32, units int, weights *float32, out *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·rectifiedHeadsAVX2(SB), NOSPLIT, $0-64
+	MOVQ   sums+0(FP), AX
+	MOVQ   rows_base+8(FP), CX
+	MOVQ   rows_len+16(FP), DX
+	MOVQ   extra+32(FP), BX
+	MOVQ   units+40(FP), SI
+	MOVQ   weights+48(FP), DI
+	MOVQ   out+56(FP), R8
+	SHLQ   $0x02, SI
+	VXORPS Y0, Y0, Y0
+	SUBQ   $0x04, DX
+	JLT    tail
+
+fours:
+	MOVLQSX (CX), R9
+	IMULQ   SI, R9
+	ADDQ    AX, R9
+	VXORPS  Y1, Y1, Y1
+	MOVLQSX 4(CX), R10
+	IMULQ   SI, R10
+	ADDQ    AX, R10
+	VXORPS  Y2, Y2, Y2
+	MOVLQSX 8(CX), R11
+	IMULQ   SI, R11
+	ADDQ    AX, R11
+	VXORPS  Y3, Y3, Y3
+	MOVLQSX 12(CX), R12
+	IMULQ   SI, R12
+	ADDQ    AX, R12
+	VXORPS  Y4, Y4, Y4
+	XORQ    R13, R13
+
+units_four:
+	VMOVDQU      (BX)(R13*1), Y5
+	VMOVUPS      (DI)(R13*1), Y6
+	VPADDD       (R9)(R13*1), Y5, Y7
+	VPMAXSD      Y0, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VPADDD       (R10)(R13*1), Y5, Y7
+	VPMAXSD      Y0, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VPADDD       (R11)(R13*1), Y5, Y7
+	VPMAXSD      Y0, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VPADDD       (R12)(R13*1), Y5, Y5
+	VPMAXSD      Y0, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y4
+	ADDQ         $0x20, R13
+	CMPQ         R13, SI
+	JLT          units_four
+	VHADDPS      Y2, Y1, Y1
+	VHADDPS      Y4, Y3, Y3
+	VHADDPS      Y3, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VADDPS       X2, X1, X2
+	VMOVUPS      X2, (R8)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, R8
+	SUBQ         $0x04, DX
+	JGE          fours
+
+tail:
+	ADDQ $0x04, DX
+	JZ   done
+
+ones:
+	MOVLQSX (CX), R9
+	IMULQ   SI, R9
+	ADDQ    AX, R9
+	VXORPS  Y1, Y1, Y1
+	XORQ    R10, R10
+
+units_one:
+	VMOVDQU      (BX)(R10*1), Y2
+	VMOVUPS      (DI)(R10*1), Y3
+	VPADDD       (R9)(R10*1), Y2, Y2
+	VPMAXSD      Y0, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VFMADD231PS  Y3, Y2, Y1
+	ADDQ         $0x20, R10
+	CMPQ         R10, SI
+	JLT          units_one
+	VEXTRACTF128 $0x01, Y1, X2
+	VADDPS       X2, X1, X2
+	VHADDPS      X2, X2, X2
+	VHADDPS      X2, X2, X2
+	VMOVSS       X2, (R8)
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, R8
+	DECQ         DX
+	JNZ          ones
+
+done:
+	VZEROUPPER
+	RET
+
+// func columns64(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32)
+// Requires: AVX, FMA3
+TEXT ·columns64(SB), NOSPLIT, $0-48
+	MOVQ    count+0(FP), AX
+	MOVQ    list+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    weights+24(FP), BX
+	MOVQ    bias+32(FP), SI
+	MOVQ    y+40(FP), DI
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 64(SI), Y2
+	VMOVUPS 96(SI), Y3
+	VMOVUPS 128(SI), Y4
+	VMOVUPS 160(SI), Y5
+	VMOVUPS 192(SI), Y6
+	VMOVUPS 224(SI), Y7
+	TESTQ   AX, AX
+	JLE     done
+
+loop:
+	MOVLQSX      (CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x08, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y0
+	VFMADD231PS  32(BX)(SI*1), Y8, Y1
+	VFMADD231PS  64(BX)(SI*1), Y8, Y2
+	VFMADD231PS  96(BX)(SI*1), Y8, Y3
+	VFMADD231PS  128(BX)(SI*1), Y8, Y4
+	VFMADD231PS  160(BX)(SI*1), Y8, Y5
+	VFMADD231PS  192(BX)(SI*1), Y8, Y6
+	VFMADD231PS  224(BX)(SI*1), Y8, Y7
+	ADDQ         $0x04, CX
+	SUBQ         $0x01, AX
+	JG           loop
+
+done:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	VZEROUPPER
+	RET
+
+// func columns32(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32)
+// Requires: AVX, FMA3
+TEXT ·columns32(SB), NOSPLIT, $0-48
+	MOVQ    count+0(FP), AX
+	MOVQ    list+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    weights+24(FP), BX
+	MOVQ    bias+32(FP), SI
+	MOVQ    y+40(FP), DI
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 64(SI), Y2
+	VMOVUPS 96(SI), Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	TESTQ   AX, AX
+	JLE     done
+
+loop:
+	MOVLQSX      (CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x07, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y0
+	VFMADD231PS  32(BX)(SI*1), Y8, Y1
+	VFMADD231PS  64(BX)(SI*1), Y8, Y2
+	VFMADD231PS  96(BX)(SI*1), Y8, Y3
+	MOVLQSX      4(CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x07, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y4
+	VFMADD231PS  32(BX)(SI*1), Y8, Y5
+	VFMADD231PS  64(BX)(SI*1), Y8, Y6
+	VFMADD231PS  96(BX)(SI*1), Y8, Y7
+	ADDQ         $0x08, CX
+	SUBQ         $0x02, AX
+	JG           loop
+
+done:
+	VADDPS  Y4, Y0, Y0
+	VADDPS  Y5, Y1, Y1
+	VADDPS  Y6, Y2, Y2
+	VADDPS  Y7, Y3, Y3
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VZEROUPPER
+	RET
+
+// func columns16(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32)
+// Requires: AVX, FMA3
+TEXT ·columns16(SB), NOSPLIT, $0-48
+	MOVQ    count+0(FP), AX
+	MOVQ    list+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    weights+24(FP), BX
+	MOVQ    bias+32(FP), SI
+	MOVQ    y+40(FP), DI
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	TESTQ   AX, AX
+	JLE     done
+
+loop:
+	MOVLQSX      (CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x06, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y0
+	VFMADD231PS  32(BX)(SI*1), Y8, Y1
+	MOVLQSX      4(CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x06, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y2
+	VFMADD231PS  32(BX)(SI*1), Y8, Y3
+	MOVLQSX      8(CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x06, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y4
+	VFMADD231PS  32(BX)(SI*1), Y8, Y5
+	MOVLQSX      12(CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x06, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y6
+	VFMADD231PS  32(BX)(SI*1), Y8, Y7
+	ADDQ         $0x10, CX
+	SUBQ         $0x04, AX
+	JG           loop
+
+done:
+	VADDPS  Y4, Y0, Y0
+	VADDPS  Y5, Y1, Y1
+	VADDPS  Y6, Y2, Y2
+	VADDPS  Y7, Y3, Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VZEROUPPER
+	RET
+
+// func columns8(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32)
+// Requires: AVX, FMA3
+TEXT ·columns8(SB), NOSPLIT, $0-48
+	MOVQ    count+0(FP), AX
+	MOVQ    list+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    weights+24(FP), BX
+	MOVQ    bias+32(FP), SI
+	MOVQ    y+40(FP), DI
+	VMOVUPS (SI), Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	TESTQ   AX, AX
+	JLE     done
+
+loop:
+	MOVLQSX      (CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x05, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y0
+	MOVLQSX      4(CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x05, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y1
+	MOVLQSX      8(CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x05, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y2
+	MOVLQSX      12(CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x05, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y3
+	MOVLQSX      16(CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x05, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y4
+	MOVLQSX      20(CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x05, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y5
+	MOVLQSX      24(CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x05, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y6
+	MOVLQSX      28(CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x05, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y7
+	ADDQ         $0x20, CX
+	SUBQ         $0x08, AX
+	JG           loop
+
+done:
+	VADDPS  Y4, Y0, Y0
+	VADDPS  Y5, Y1, Y1
+	VADDPS  Y6, Y2, Y2
+	VADDPS  Y7, Y3, Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DI)
+	VZEROUPPER
+	RET
+
+// func rectifyAVX2(values []float32, lanes *uint64, list *int32) int
+// Requires: AVX, AVX2, POPCNT
+TEXT ·rectifyAVX2(SB), NOSPLIT, $0-48
+	MOVQ         values_len+8(FP), AX
+	MOVQ         values_base+0(FP), CX
+	MOVQ         lanes+24(FP), DX
+	MOVQ         list+32(FP), BX
+	VXORPS       Y0, Y0, Y0
+	VPXOR        Y1, Y1, Y1
+	MOVL         $0x00000008, SI
+	VMOVD        SI, X2
+	VPBROADCASTD X2, Y2
+	MOVQ         BX, SI
+	TESTQ        AX, AX
+	JLE          done
+
+loop:
+	VMOVUPS   (CX), Y3
+	VCMPPS    $0x01, Y3, Y0, Y4
+	VANDPS    Y4, Y3, Y3
+	VMOVUPS   Y3, (CX)
+	VMOVMSKPS Y4, DI
+	VPMOVZXBD (DX)(DI*8), Y3
+	VPADDD    Y1, Y3, Y3
+	VMOVDQU   Y3, (BX)
+	POPCNTL   DI, DI
+	LEAQ      (BX)(DI*4), BX
+	VPADDD    Y2, Y1, Y1
+	ADDQ      $0x20, CX
+	SUBQ      $0x08, AX
+	JG        loop
+
+done:
+	SUBQ SI, BX
+	SHRQ $0x02, BX
+	VZEROUPPER
+	MOVQ BX, ret+40(FP)
+	RET

@@ -32,3 +32,17 @@ func subInts(dst, src []int32) { subIntsGeneric(dst, src) }
 func foldedHead(sums, extra []int32, quantum float32, scalars *[3]float32, w *FoldedWeights, out []float32) float32 {
 	return foldedHeadGeneric(sums, extra, quantum, scalars, w, out)
 }
+
+func rectifiedHead(sums []int32, weights []float32) float32 {
+	return rectifiedHeadGeneric(sums, weights)
+}
+
+func rectifiedHeads(sums, rows, extra []int32, weights, out []float32) {
+	rectifiedHeadsGeneric(sums, rows, extra, weights, out)
+}
+
+func columns(width int, list []int32, count int, x, weights, bias, y []float32) {
+	columnsGeneric(width, list, count, x, weights, bias, y)
+}
+
+func rectify(values []float32, list []int32) int { return rectifyGeneric(values, list) }

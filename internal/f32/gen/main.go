@@ -33,6 +33,12 @@ func main() {
 	shift("addInts", "adds src to dst", VPADDD)
 	shift("subInts", "subtracts src from dst", VPSUBD)
 	foldedHead()
+	rectifiedHead()
+	rectifiedHeads()
+	for _, width := range []int{64, 32, 16, 8} {
+		columns(width)
+	}
+	rectify()
 	Generate()
 }
 
@@ -452,5 +458,245 @@ func foldedHead() {
 	VHADDPS(half, half, half)
 	VZEROUPPER()
 	Store(half, ReturnIndex(0))
+	RET()
+}
+
+// sumLanes adds the lanes of a vector into its lowest.
+func sumLanes(v VecVirtual) VecVirtual {
+	half := XMM()
+	VEXTRACTF128(U8(1), v, half)
+	VADDPS(half, v.AsX(), half)
+	VHADDPS(half, half, half)
+	VHADDPS(half, half, half)
+	return half
+}
+
+// headUnits adds eight units of a rectified head to total: sums at from, an
+// extra vector or nil, the weights in memory or a register.
+func headUnits(from Mem, extra, none, total VecVirtual, weights Op) {
+	z := YMM()
+	if extra == nil {
+		VPMAXSD(from, none, z)
+	} else {
+		VPADDD(from, extra, z)
+		VPMAXSD(none, z, z)
+	}
+	VCVTDQ2PS(z, z)
+	VFMADD231PS(weights, z, total)
+}
+
+func rectifiedHead() {
+	TEXT("rectifiedHeadAVX2", NOSPLIT, "func(sums []int32, weights *float32) float32")
+	Pragma("noescape")
+	Doc("rectifiedHeadAVX2 is rectifiedHeadGeneric with fused multiply-adds, summed in 32 lanes.")
+	n, sums, weights := length("sums"), base("sums"), Load(Param("weights"), GP64())
+	none := zero()
+	total := [4]VecVirtual{zero(), zero(), zero(), zero()}
+	units := func(h int) {
+		headUnits(Mem{Base: sums, Disp: h * lanes * float}, nil, none, total[h], Mem{Base: weights, Disp: h * lanes * float})
+	}
+	step := func(vectors int) {
+		for h := range vectors {
+			units(h)
+		}
+		ADDQ(U32(vectors*lanes*float), sums)
+		ADDQ(U32(vectors*lanes*float), weights)
+	}
+	SUBQ(U8(4*lanes), n)
+	JLT(LabelRef("tail"))
+	Label("loop")
+	step(4)
+	SUBQ(U8(4*lanes), n)
+	JGE(LabelRef("loop"))
+	Label("tail")
+	ADDQ(U8(4*lanes), n)
+	JZ(LabelRef("reduce"))
+	Label("single")
+	step(1)
+	SUBQ(U8(lanes), n)
+	JNZ(LabelRef("single"))
+	Label("reduce")
+	VADDPS(total[0], total[1], total[0])
+	VADDPS(total[2], total[3], total[2])
+	VADDPS(total[0], total[2], total[0])
+	sum := sumLanes(total[0])
+	VZEROUPPER()
+	Store(sum, ReturnIndex(0))
+	RET()
+}
+
+// rectifiedHeads takes four rows a turn, which share the loads of extra and
+// weights and the reduction, then one row a turn.
+func rectifiedHeads() {
+	TEXT("rectifiedHeadsAVX2", NOSPLIT, "func(sums *int32, rows []int32, extra *int32, units int, weights *float32, out *float32)")
+	Pragma("noescape")
+	Doc("rectifiedHeadsAVX2 is rectifiedHeadsGeneric with fused multiply-adds.")
+	sums := Load(Param("sums"), GP64())
+	rows, n := base("rows"), length("rows")
+	extra := Load(Param("extra"), GP64())
+	stride := Load(Param("units"), GP64())
+	weights := Load(Param("weights"), GP64())
+	out := Load(Param("out"), GP64())
+	SHLQ(U8(2), stride)
+	none := zero()
+	turn := func(name string, count int) {
+		var row [4]Register
+		var total [4]VecVirtual
+		for r := range count {
+			row[r] = GP64()
+			MOVLQSX(Mem{Base: rows, Disp: r * 4}, row[r])
+			IMULQ(stride, row[r])
+			ADDQ(sums, row[r])
+			total[r] = zero()
+		}
+		at := GP64()
+		XORQ(at, at)
+		Label("units_" + name)
+		e, w := YMM(), YMM()
+		VMOVDQU(Mem{Base: extra, Index: at, Scale: 1}, e)
+		VMOVUPS(Mem{Base: weights, Index: at, Scale: 1}, w)
+		for r := range count {
+			headUnits(Mem{Base: row[r], Index: at, Scale: 1}, e, none, total[r], w)
+		}
+		ADDQ(U8(lanes*float), at)
+		CMPQ(at, stride)
+		JLT(LabelRef("units_" + name))
+		if count == 4 {
+			VHADDPS(total[1], total[0], total[0])
+			VHADDPS(total[3], total[2], total[2])
+			VHADDPS(total[2], total[0], total[0])
+			half := XMM()
+			VEXTRACTF128(U8(1), total[0], half)
+			VADDPS(half, total[0].AsX(), half)
+			VMOVUPS(half, Mem{Base: out})
+		} else {
+			VMOVSS(sumLanes(total[0]), Mem{Base: out})
+		}
+		ADDQ(U8(count*4), rows)
+		ADDQ(U8(count*float), out)
+	}
+	SUBQ(U8(4), n)
+	JLT(LabelRef("tail"))
+	Label("fours")
+	turn("four", 4)
+	SUBQ(U8(4), n)
+	JGE(LabelRef("fours"))
+	Label("tail")
+	ADDQ(U8(4), n)
+	JZ(LabelRef("done"))
+	Label("ones")
+	turn("one", 1)
+	DECQ(n)
+	JNZ(LabelRef("ones"))
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+// columns keeps eight sums in registers whatever the width, so that eight
+// chains of multiply-adds run side by side: of narrow panels it takes several
+// inputs a turn. The list of inputs ends in fillers, whose weights are zero.
+func columns(width int) {
+	vectors := width / lanes
+	inputs := 8 / vectors
+	name := fmt.Sprintf("columns%d", width)
+	TEXT(name, NOSPLIT, "func(count int, list *int32, x, weights, bias, y *float32)")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("%s is columnsGeneric for %d outputs, with fused multiply-adds, %d inputs a turn.", name, width, inputs))
+	count := Load(Param("count"), GP64())
+	list := Load(Param("list"), GP64())
+	x := Load(Param("x"), GP64())
+	weights := Load(Param("weights"), GP64())
+	bias := Load(Param("bias"), GP64())
+	y := Load(Param("y"), GP64())
+	sums := make([][]VecVirtual, inputs)
+	for u := range sums {
+		for v := range vectors {
+			sum := YMM()
+			if u == 0 {
+				VMOVUPS(Mem{Base: bias, Disp: v * lanes * float}, sum)
+			} else {
+				VXORPS(sum, sum, sum)
+			}
+			sums[u] = append(sums[u], sum)
+		}
+	}
+	TESTQ(count, count)
+	JLE(LabelRef("done"))
+	Label("loop")
+	for u := range inputs {
+		at, element := GP64(), YMM()
+		MOVLQSX(Mem{Base: list, Disp: u * 4}, at)
+		VBROADCASTSS(Mem{Base: x, Index: at, Scale: float}, element)
+		shift := 2
+		for 1<<shift < width*float {
+			shift++
+		}
+		SHLQ(U8(shift), at)
+		for v := range vectors {
+			VFMADD231PS(Mem{Base: weights, Index: at, Scale: 1, Disp: v * lanes * float}, element, sums[u][v])
+		}
+	}
+	ADDQ(U8(inputs*4), list)
+	SUBQ(U8(inputs), count)
+	JG(LabelRef("loop"))
+	Label("done")
+	for half := inputs / 2; half > 0; half /= 2 {
+		for u := range half {
+			for v := range vectors {
+				VADDPS(sums[u+half][v], sums[u][v], sums[u][v])
+			}
+		}
+	}
+	for v := range vectors {
+		VMOVUPS(sums[0][v], Mem{Base: y, Disp: v * lanes * float})
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// rectify writes eight numbers to the list in every turn and keeps as many as
+// there are lanes above zero; a table turns their mask into their numbers.
+func rectify() {
+	TEXT("rectifyAVX2", NOSPLIT, "func(values []float32, lanes *uint64, list *int32) int")
+	Pragma("noescape")
+	Doc("rectifyAVX2 is rectifyGeneric for a multiple of 8 values; it may write 8 elements behind the list it returns the length of.")
+	n, values := length("values"), base("values")
+	table := Load(Param("lanes"), GP64())
+	list := Load(Param("list"), GP64())
+	none := zero()
+	first, eight := YMM(), YMM()
+	VPXOR(first, first, first)
+	step := GP32()
+	MOVL(U32(lanes), step)
+	VMOVD(step, eight.AsX())
+	VPBROADCASTD(eight.AsX(), eight)
+	start := GP64()
+	MOVQ(list, start)
+	TESTQ(n, n)
+	JLE(LabelRef("done"))
+	Label("loop")
+	v, above, numbers := YMM(), YMM(), YMM()
+	VMOVUPS(Mem{Base: values}, v)
+	const lessThan = 1 // ordered: false for NaN
+	VCMPPS(U8(lessThan), v, none, above)
+	VANDPS(above, v, v)
+	VMOVUPS(v, Mem{Base: values})
+	mask, count := GP32(), GP64()
+	VMOVMSKPS(above, mask)
+	VPMOVZXBD(Mem{Base: table, Index: mask.As64(), Scale: 8}, numbers)
+	VPADDD(first, numbers, numbers)
+	VMOVDQU(numbers, Mem{Base: list})
+	POPCNTL(mask, count.As32())
+	LEAQ(Mem{Base: list, Index: count, Scale: 4}, list)
+	VPADDD(eight, first, first)
+	ADDQ(U8(lanes*float), values)
+	SUBQ(U8(lanes), n)
+	JG(LabelRef("loop"))
+	Label("done")
+	SUBQ(start, list)
+	SHRQ(U8(2), list)
+	VZEROUPPER()
+	Store(list, ReturnIndex(0))
 	RET()
 }

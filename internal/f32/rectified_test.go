@@ -1,0 +1,194 @@
+package f32
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// checkRectified compares both heads with float64 sums of the same terms.
+func checkRectified(t *testing.T, random *rand.Rand, units, rows, asked int) {
+	t.Helper()
+	sums, sumsCheck := guardedInts(t, random, units*rows)
+	extra, extraCheck := guardedInts(t, random, units)
+	list, listCheck := guardedInts(t, random, asked)
+	for i := range list {
+		list[i] = int32(random.IntN(rows))
+	}
+	weights, weightsCheck := guardedFloats(t, random, units)
+	out, outCheck := guardedFloats(t, random, asked)
+	want := func(row int, extra []int32) (sum, bound float64) {
+		for i, v := range sums[row*units : (row+1)*units] {
+			if extra != nil {
+				v += extra[i]
+			}
+			term := float64(weights[i]) * float64(max(0, v))
+			sum += term
+			bound += math.Abs(term)
+		}
+		return sum, bound * float64(units+2) / (1 << 24)
+	}
+	for r := range rows {
+		sum, bound := want(r, nil)
+		if got := float64(RectifiedHead(sums[r*units:(r+1)*units], weights)); !(math.Abs(got-sum) <= bound) {
+			t.Errorf("%d units, row %d: got %v, want %v within %v", units, r, got, sum, bound)
+		}
+	}
+	RectifiedHeads(sums, list, extra, weights, out)
+	for k, r := range list {
+		sum, bound := want(int(r), extra)
+		if got := float64(out[k]); !(math.Abs(got-sum) <= bound) {
+			t.Errorf("%d units, %d asked, row %d with extra: got %v, want %v within %v", units, asked, r, got, sum, bound)
+		}
+	}
+	for _, check := range []func(){sumsCheck, extraCheck, listCheck, weightsCheck, outCheck} {
+		check()
+	}
+}
+
+// guardedFloats is guarded with a check that names nothing.
+func guardedFloats(t testing.TB, random *rand.Rand, n int) (values []float32, check func()) {
+	values, named := guarded(t, random, n)
+	return values, func() { named("slice") }
+}
+
+func TestRectifiedHeads(t *testing.T) {
+	random := rand.New(rand.NewPCG(4, 4))
+	for units := IntLanes; units <= 136; units += IntLanes {
+		for asked := range 14 {
+			checkRectified(t, random, units, 1+asked/2, asked)
+		}
+	}
+}
+
+func TestRectifiedHeadsRefusesRows(t *testing.T) {
+	for _, row := range []int32{-1, 2} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("row %d of 2: got no panic", row)
+				}
+			}()
+			RectifiedHeads(make([]int32, 16), []int32{row}, make([]int32, 8), make([]float32, 8), make([]float32, 1))
+		}()
+	}
+}
+
+func FuzzRectifiedHeads(f *testing.F) {
+	f.Add(uint64(1), uint8(8), uint8(4), uint8(5))
+	f.Fuzz(func(t *testing.T, seed uint64, blocks, rows, asked uint8) {
+		checkRectified(t, rand.New(rand.NewPCG(seed, 1)), IntLanes*(1+int(blocks)%24), 1+int(rows)%20, int(asked)%40)
+	})
+}
+
+// checkColumns compares a rectified layer and a plain one on top of it with
+// float64 sums over all inputs.
+func checkColumns(t *testing.T, random *rand.Rand, in, middle, out int) {
+	t.Helper()
+	w1, check1 := guardedFloats(t, random, in*middle)
+	b1, check2 := guardedFloats(t, random, middle)
+	w2, check3 := guardedFloats(t, random, middle*out)
+	b2, check4 := guardedFloats(t, random, out)
+	first, second := PackColumns(middle, in, w1, b1), PackColumns(out, middle, w2, b2)
+	x, y, z := NewActive(in), NewActive(middle), NewActive(out)
+	for range 2 { // the second time over what the first left behind
+		for i := range x.Values() {
+			x.Values()[i] = float32(random.NormFloat64())
+		}
+		x.All()
+		first.MulRectify(x, y)
+		second.Mul(y, z)
+		compare := func(rectified bool, w, b, x, got []float32) {
+			for j, v := range got {
+				sum, size := float64(b[j]), math.Abs(float64(b[j]))
+				for i, xi := range x {
+					term := float64(w[j*len(x)+i]) * float64(xi)
+					sum, size = sum+term, size+math.Abs(term)
+				}
+				if rectified {
+					sum = max(0, sum)
+				}
+				if bound := size * float64(len(x)+8) / (1 << 24); !(math.Abs(float64(v)-sum) <= bound) {
+					t.Errorf("%d inputs, %d outputs, output %d: got %v, want %v within %v", len(x), len(got), j, v, sum, bound)
+				}
+			}
+		}
+		compare(true, w1, b1, x.Values(), y.Values())
+		compare(false, w2, b2, y.Values(), z.Values())
+		count := 0
+		for i, v := range y.Values() {
+			if v > 0 {
+				if y.list[count] != int32(i) {
+					t.Errorf("%d inputs: active element %d: got %d, want %d", in, count, y.list[count], i)
+				}
+				count++
+			}
+		}
+		if y.count != count {
+			t.Errorf("%d inputs: got %d active elements, want %d", in, y.count, count)
+		}
+	}
+	for _, check := range []func(){check1, check2, check3, check4} {
+		check()
+	}
+}
+
+func TestColumns(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 5))
+	for in := 1; in <= 20; in++ {
+		for middle := 1; middle <= 40; middle++ {
+			checkColumns(t, random, in, middle, 1+(in+middle)%19)
+		}
+	}
+	for _, middle := range []int{63, 64, 65, 96, 127, 128, 129, 200} {
+		checkColumns(t, random, 33, middle, 70)
+	}
+}
+
+// A layer without any active input yields its biases.
+func TestColumnsNothingActive(t *testing.T) {
+	c := PackColumns(2, 3, []float32{1, 2, 3, 4, 5, 6}, []float32{7, -8})
+	x, y := NewActive(3), NewActive(2)
+	if c.Mul(x, y); y.Values()[0] != 7 || y.Values()[1] != -8 {
+		t.Errorf("got %v, want [7 -8]", y.Values())
+	}
+	if c.MulRectify(x, y); y.Values()[0] != 7 || y.Values()[1] != 0 || y.count != 1 {
+		t.Errorf("got %v with %d active, want [7 0] with 1", y.Values(), y.count)
+	}
+}
+
+func FuzzColumns(f *testing.F) {
+	f.Add(uint64(1), uint8(8), uint8(128), uint8(64))
+	f.Fuzz(func(t *testing.T, seed uint64, in, middle, out uint8) {
+		checkColumns(t, rand.New(rand.NewPCG(seed, 2)), 1+int(in)%80, 1+int(middle), 1+int(out))
+	})
+}
+
+func BenchmarkRectifiedHead(b *testing.B) {
+	random := rand.New(rand.NewPCG(6, 6))
+	for _, devices := range []int{0, 4, 8, 64} {
+		const n = 64
+		sums, _ := guardedInts(b, random, n*max(1, devices))
+		extra, _ := guardedInts(b, random, n)
+		weights, _ := guardedFloats(b, random, n)
+		rows, out := make([]int32, devices), make([]float32, devices)
+		for i := range rows {
+			rows[i] = int32(i)
+		}
+		if devices == 0 {
+			b.Run("single", func(b *testing.B) {
+				for b.Loop() {
+					RectifiedHead(sums, weights)
+				}
+			})
+			continue
+		}
+		b.Run(fmt.Sprintf("batch=%d", devices), func(b *testing.B) {
+			for b.Loop() {
+				RectifiedHeads(sums, rows, extra, weights, out)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*devices), "ns/head")
+		})
+	}
+}
