@@ -58,6 +58,9 @@ func Judge(m *modelfile.Model, data Data, workers int) (*Report, error) {
 		return nil, err
 	}
 	r := &Report{Compute: judgeCompute(model, data.Compute, dataset.Test, workers)}
+	if r.Compute.All.Samples == 0 {
+		return nil, errNoGroups
+	}
 	if data.Large != nil {
 		r.Large = judgeCompute(model, data.Large, dataset.Test, workers)
 	}

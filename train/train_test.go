@@ -185,6 +185,7 @@ func TestFitRefuses(t *testing.T) {
 		{"no groups", func(d *train.Data) { d.Compute.Samples = nil }, "a split is empty"},
 		{"no training groups", func(d *train.Data) { splitOfCompute(d, dataset.Train) }, "a split is empty"},
 		{"no validation groups", func(d *train.Data) { splitOfCompute(d, dataset.Validation) }, "a split is empty"},
+		{"no test groups", func(d *train.Data) { splitOfCompute(d, dataset.Test) }, "a split is empty"},
 		{"no training exchanges", func(d *train.Data) { splitOfComm(d, dataset.Train) }, "comm samples: a split is empty"},
 		{"no validation exchanges", func(d *train.Data) { splitOfComm(d, dataset.Validation) }, "comm samples: a split is empty"},
 		{"no test exchanges", func(d *train.Data) { splitOfComm(d, dataset.Test) }, "comm samples: a split is empty"},
