@@ -25,6 +25,9 @@ type Options struct {
 	Samples int
 	// CommSamples is the number of all-to-alls (default 8,000).
 	CommSamples int
+	// LargeSamples is the number of groups of 100 to 200 shards, of which a tenth
+	// is judged on; none is trained on (default 5,000).
+	LargeSamples int
 	// Seed of the draws and of the training.
 	Seed uint64
 	// Train are the options of the training; its seed is overruled by Seed.
@@ -37,12 +40,13 @@ type Options struct {
 const (
 	DefaultSamples     = 100_000
 	DefaultCommSamples = 8_000
+	// DefaultLargeSamples is the number of groups of 100 to 200 shards.
+	DefaultLargeSamples = 5_000
 	// MinSamples is the least of either kind that leaves every split a sample.
 	MinSamples = 10
 
-	tables       = 4000
-	largeSamples = 5000
-	largeShards  = 200
+	tables      = 4000
+	largeShards = 200
 )
 
 func (o Options) withDefaults() Options {
@@ -51,6 +55,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.CommSamples <= 0 {
 		o.CommSamples = DefaultCommSamples
+	}
+	if o.LargeSamples <= 0 {
+		o.LargeSamples = DefaultLargeSamples
+	}
+	if o.Train.Epochs <= 0 {
+		o.Train.Epochs = train.DefaultEpochs
 	}
 	if o.OnPhase == nil {
 		o.OnPhase = func(string) {}
@@ -71,8 +81,21 @@ func Simulate(ctx context.Context, profile hardware.Profile, opt Options) (*mode
 	if err != nil {
 		return nil, nil, err
 	}
-	m.Manifest.Command = fmt.Sprintf("neuroshard train --simulate %s --samples %d --seed %d", profile.Name, opt.Samples, opt.Seed)
+	m.Manifest.Command = opt.command(profile)
 	return m, report, m.Seal()
+}
+
+// command returns what makes the model again on the command line. Counts that
+// the command line does not have are left out.
+func (o Options) command(profile hardware.Profile) string {
+	command := fmt.Sprintf("neuroshard train --simulate %s --samples %d --seed %d", profile.Name, o.Samples, o.Seed)
+	if o.CommSamples != DefaultCommSamples {
+		command += fmt.Sprintf(" --comm-samples %d", o.CommSamples)
+	}
+	if o.Train.Epochs != train.DefaultEpochs {
+		command += fmt.Sprintf(" --epochs %d", o.Train.Epochs)
+	}
+	return command
 }
 
 // Point is one point of a learning curve: the errors of a model trained on that
@@ -86,11 +109,15 @@ type Point struct {
 // CurveSizes returns the sample counts of the learning curve in docs/MODELS.md.
 func CurveSizes() []int { return []int{2_000, 10_000, 30_000, 100_000} }
 
-// LearningCurve trains on the first of the samples, as many as each size says.
-// Fewer samples get more epochs, so that every model sees as many groups in
-// all, up to ten times the epochs.
+// LearningCurve trains on the first of the samples, as many as each size says,
+// at least MinSamples. Fewer samples get more epochs, so that every model sees
+// as many groups in all, up to ten times the epochs. The points are in the order
+// of the sizes.
 func LearningCurve(ctx context.Context, profile hardware.Profile, sizes []int, opt Options) ([]Point, error) {
 	opt = opt.withDefaults()
+	if len(sizes) == 0 || slices.Min(sizes) < MinSamples {
+		return nil, fmt.Errorf("learning curve: sizes %v: give one or more, each at least %d", sizes, MinSamples)
+	}
 	opt.Samples = slices.Max(sizes)
 	data, err := draw(ctx, profile, opt)
 	if err != nil {
@@ -102,7 +129,7 @@ func LearningCurve(ctx context.Context, profile hardware.Profile, sizes []int, o
 		part := data
 		part.Compute = first(data.Compute, size)
 		fit := opt.Train
-		fit.Epochs = train.DefaultEpochs * min(10, max(1, opt.Samples/size))
+		fit.Epochs *= min(10, opt.Samples/size)
 		m, _, err := train.Fit(ctx, part, profile, fit)
 		if err != nil {
 			return nil, err
@@ -128,7 +155,7 @@ func draw(ctx context.Context, profile hardware.Profile, opt Options) (train.Dat
 	opt.OnPhase("drawing and simulating samples")
 	data := train.Data{
 		Compute: experiment.Compute(opt.Seed, tables, opt.Samples, 1, experiment.MaxShards),
-		Large:   experiment.Compute(opt.Seed+1, tables, largeSamples, 100, largeShards),
+		Large:   experiment.Compute(opt.Seed+1, tables, opt.LargeSamples, 100, largeShards),
 		Comm:    experiment.Comm(opt.Seed, opt.CommSamples, profile),
 	}
 	workers := collect.Options{Workers: opt.Train.Workers}
