@@ -1,6 +1,6 @@
 # Each target is a step of .ci/run; `make check` is what CI runs.
 
-.PHONY: build test test-long race plain arm64 fuzz golden lint fmt vuln check clean
+.PHONY: build test test-long race plain arm64 fuzz golden models lint fmt vuln check clean
 
 build: ## the static binary, bin/neuroshard
 	CGO_ENABLED=0 go build -trimpath -o bin/neuroshard ./cmd/neuroshard
@@ -22,6 +22,9 @@ arm64: ## compiles for arm64
 
 fuzz: ## each fuzz target for FUZZTIME, 10 s by default
 	.ci/run fuzz
+
+models: build ## the embedded models again, from their seed: about a minute each on two cores
+	for profile in $$(ls pretrained/models); do bin/neuroshard train --simulate $$profile -o pretrained/models/$$profile; done
 
 golden: ## rewrite golden files; read the diff
 	.ci/run golden
