@@ -10,10 +10,18 @@ import (
 	"github.com/neuroshard/neuroshard/workload"
 )
 
-// Workloads lists published models with what they take and the default cluster
-// of each. A star marks those whose source states no index distribution.
-func Workloads(w io.Writer, all []workload.Workload, opt Options) error {
+// Workloads lists published models, then examples of drawn ones, with what they
+// take and the default cluster of each. A star marks those whose source states
+// no index distribution.
+func Workloads(w io.Writer, published, drawn []workload.Workload, opt Options) error {
 	p := &printer{w: w, opt: opt}
+	p.workloads(published)
+	p.section("Drawn to match the statistics of dlrm_datasets; other sizes, settings and task numbers work, too, and @SEED at the end")
+	p.workloads(drawn)
+	return p.err
+}
+
+func (p *printer) workloads(all []workload.Workload) {
 	var rows [][]string
 	assumed := false
 	for _, one := range all {
@@ -30,7 +38,6 @@ func Workloads(w io.Writer, all []workload.Workload, opt Options) error {
 	if assumed {
 		p.printf("\n* the source states no index distribution: a Zipf law is assumed\n")
 	}
-	return p.err
 }
 
 // gib prints a size with a tenth of a GiB, so that sizes compare down a column.

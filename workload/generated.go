@@ -24,7 +24,7 @@ var drawnNames = regexp.MustCompile(`^(?:dlrm-datasets(?:-([0-9]+)x([0-9]+))?|pa
 // Drawn returns an example of each kind of drawn workload.
 func Drawn() []Workload {
 	var all []Workload
-	for _, name := range []string{"dlrm-datasets", "dlrm-datasets-1000x128", "dlrm-datasets-10000x1024", "paper-d4_m64-0", "paper-d8_m128-0"} {
+	for _, name := range []string{"dlrm-datasets", "dlrm-datasets-1000x128", "paper-d4_m64-0", "paper-d8_m128-0"} {
 		w, err := ByName(name)
 		if err != nil {
 			panic("workload: " + err.Error())

@@ -165,6 +165,9 @@ func (w Workload) Tables() []problem.Table {
 	return tables
 }
 
+// IsDrawn reports whether the workload was drawn, not published.
+func (w Workload) IsDrawn() bool { return w.drawn != nil }
+
 // Totals returns what Tables adds up to.
 func (w Workload) Totals() Totals {
 	var sum Totals

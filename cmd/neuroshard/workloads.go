@@ -18,11 +18,13 @@ func newWorkloadsCommand(a *app) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "workloads [NAME]",
-		Short: "List the published models, or print the tables of one",
-		Long: `List the published models that can be planned by name, or print the tables of
-one as a file, to be changed and planned.`,
+		Short: "List the workloads known by name, or print the tables of one",
+		Long: `List the workloads that can be planned by name (published models, and seeded
+draws that match the statistics of facebookresearch/dlrm_datasets), or print the
+tables of one as a file, to be changed and planned.`,
 		Example: `  neuroshard workloads
-  neuroshard workloads mlperf-dlrm-dcnv2 -o tables.json`,
+  neuroshard workloads mlperf-dlrm-dcnv2 -o tables.json
+  neuroshard plan workload:dlrm-datasets-300x32@7`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef("usage: "+cmd.UseLine(), "workloads: one argument too many: %q", args[1])
@@ -45,7 +47,7 @@ one as a file, to be changed and planned.`,
 			if asJSON {
 				return bad(a.printJSON(describeWorkloads()), "")
 			}
-			return bad(report.Workloads(a.stdout, workload.All(), a.reportOptions()), "")
+			return bad(report.Workloads(a.stdout, workload.All(), workload.Drawn(), a.reportOptions()), "")
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the list as JSON")
@@ -83,6 +85,7 @@ type workloadJSON struct {
 	Optimizer         string         `json:"optimizer"`
 	IndexDistribution string         `json:"index_distribution"`
 	Assumed           bool           `json:"index_distribution_assumed"`
+	Drawn             bool           `json:"drawn"`
 	Cluster           defaultCluster `json:"default_cluster"`
 }
 
@@ -94,12 +97,12 @@ type defaultCluster struct {
 
 func describeWorkloads() []workloadJSON {
 	var all []workloadJSON
-	for _, w := range workload.All() {
+	for _, w := range append(workload.All(), workload.Drawn()...) {
 		totals := w.Totals()
 		all = append(all, workloadJSON{
 			Name: w.Name, Source: w.Source, Tables: totals.Tables, Weights: totals.Weights, Lookups: totals.LookupsPerSample,
 			Batch: w.Batch, Precision: fmt.Sprint(w.Precision), Optimizer: fmt.Sprint(w.Optimizer),
-			IndexDistribution: w.IndexDistribution, Assumed: w.AssumedDistribution,
+			IndexDistribution: w.IndexDistribution, Assumed: w.AssumedDistribution, Drawn: w.IsDrawn(),
 			Cluster: defaultCluster{w.Cluster.Profile.Name, w.Cluster.Devices, w.Cluster.PerHost()},
 		})
 	}
