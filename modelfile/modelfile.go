@@ -173,6 +173,9 @@ func Read(files fs.FS, folder string) (*Model, error) {
 	if err := decoder.Decode(&m.Manifest); err != nil {
 		return nil, fmt.Errorf("%s/%s: %w", folder, ManifestName, err)
 	}
+	if rest := bytes.TrimSpace(manifest[decoder.InputOffset():]); len(rest) > 0 {
+		return nil, fmt.Errorf("%s/%s: %d bytes follow the manifest", folder, ManifestName, len(rest))
+	}
 	if m.Manifest.Format != Format || m.Manifest.Version != Version {
 		return nil, fmt.Errorf("%s/%s: format %q version %d: this build reads %q version %d",
 			folder, ManifestName, m.Manifest.Format, m.Manifest.Version, Format, Version)

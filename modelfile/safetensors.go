@@ -5,8 +5,9 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
-	"sort"
+	"slices"
 )
 
 // A safetensors file is
@@ -20,7 +21,7 @@ import (
 type header struct {
 	DType   string `json:"dtype"`
 	Shape   []int  `json:"shape"`
-	Offsets [2]int `json:"data_offsets"`
+	Offsets []int  `json:"data_offsets"`
 }
 
 const metadataKey = "__metadata__"
@@ -41,8 +42,11 @@ func encode(tensors []Tensor) ([]byte, error) {
 		if !finite(t.Data) {
 			return nil, fmt.Errorf("tensor %q: a value is not finite", t.Name)
 		}
-		headers[t.Name] = header{"F32", t.Shape, [2]int{at, at + 4*size}}
+		headers[t.Name] = header{"F32", append([]int{}, t.Shape...), []int{at, at + 4*size}}
 		at += 4 * size
+	}
+	if at > maxFileBytes {
+		return nil, fmt.Errorf("the tensors take %d bytes: more than the %d of a model file", at, maxFileBytes)
 	}
 	text, err := json.Marshal(headers)
 	if err != nil {
@@ -61,7 +65,8 @@ func encode(tensors []Tensor) ([]byte, error) {
 	return out, nil
 }
 
-// decode reads a safetensors file. Tensors come in the order of their data.
+// decode reads a safetensors file. Tensors come in the order of their data, those
+// without elements before others at the same place and by name.
 func decode(file []byte) ([]Tensor, error) {
 	if len(file) < 8 {
 		return nil, fmt.Errorf("safetensors: %d bytes are too few for a header", len(file))
@@ -81,22 +86,19 @@ func decode(file []byte) ([]Tensor, error) {
 		header
 	}
 	entries := make([]entry, 0, len(raw))
-	for name, text := range raw {
-		e := entry{name: name}
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		text, e := raw[name], entry{name: name}
 		decoder := json.NewDecoder(bytes.NewReader(text))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&e.header); err != nil {
 			return nil, fmt.Errorf("safetensors tensor %q: %w", name, err)
 		}
+		if len(e.Offsets) != 2 {
+			return nil, fmt.Errorf("safetensors tensor %q: %d data offsets, want 2", name, len(e.Offsets))
+		}
 		entries = append(entries, e)
 	}
-	sort.Slice(entries, func(i, j int) bool {
-		if entries[i].Offsets != entries[j].Offsets {
-			return entries[i].Offsets[0] < entries[j].Offsets[0] ||
-				entries[i].Offsets[0] == entries[j].Offsets[0] && entries[i].Offsets[1] < entries[j].Offsets[1]
-		}
-		return entries[i].name < entries[j].name
-	})
+	slices.SortStableFunc(entries, func(a, b entry) int { return slices.Compare(a.Offsets, b.Offsets) })
 	tensors := make([]Tensor, 0, len(entries))
 	at := 0
 	for _, e := range entries {
