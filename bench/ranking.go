@@ -183,8 +183,9 @@ func argmin(values []float64) int {
 	return best
 }
 
-// tau returns Kendall's tau-b of two lists of equal length; 1 for fewer than
-// two. It compares all pairs.
+// tau returns Kendall's tau-b of two lists of equal length. Where neither list
+// tells two plans apart it is 1, and 0 where just one does not. It compares all
+// pairs.
 func tau(a, b []float64) float64 {
 	var agree, tiesA, tiesB, pairs float64
 	for i := range a {
@@ -200,8 +201,11 @@ func tau(a, b []float64) float64 {
 			}
 		}
 	}
-	if pairs == tiesA || pairs == tiesB {
+	switch {
+	case pairs == tiesA && pairs == tiesB:
 		return 1
+	case pairs == tiesA || pairs == tiesB:
+		return 0
 	}
 	return agree / math.Sqrt((pairs-tiesA)*(pairs-tiesB))
 }
