@@ -186,7 +186,7 @@ func TestPaperTasks(t *testing.T) {
 
 // The default method against the others, and with one worker against several.
 func TestRunComparesMethods(t *testing.T) {
-	tasks, err := PaperTasks(profile(t, "a100-80"), 2, 3)
+	tasks, err := PaperTasks(profile(t, "a100-80"), 2, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,14 +226,25 @@ func TestRunComparesMethods(t *testing.T) {
 		if !r.Valid {
 			continue
 		}
+		// Never dearer than a baseline is what package search promises. The paper's
+		// search takes other steps, and may end a little lower on a task.
+		allowed := 1 + 1e-9
+		if r.Method == search.Paper {
+			allowed = 1.02
+		}
 		if !best.Valid {
 			t.Errorf("task %s: the default method fails where %s succeeds", r.Task, r.Method)
-		} else if *best.CostMS > *r.CostMS*(1+1e-9) {
-			t.Errorf("task %s: got predicted cost %v ms, want at most that of %s, %v ms", r.Task, *best.CostMS, r.Method, *r.CostMS)
+		} else if *best.CostMS > *r.CostMS*allowed {
+			t.Errorf("task %s: got predicted cost %v ms, want at most %v of that of %s, %v ms", r.Task, *best.CostMS, allowed, r.Method, *r.CostMS)
 		}
 		// The model is within a few percent of the simulated device.
 		if bias := *r.CostMS / *r.SimulatedCostMS - 1; math.Abs(bias) > .05 {
 			t.Errorf("task %s by %s: predicted %v ms, simulated %v ms: want within 5 %%", r.Task, r.Method, *r.CostMS, *r.SimulatedCostMS)
+		}
+	}
+	for _, s := range Summarise(records) {
+		if s.Method == search.NeuroShard && !(s.Solved == s.Tasks && s.Ratio > 0 && s.Ratio < 1) {
+			t.Errorf("setting %s: got %d of %d tasks solved and a mean ratio of %v to the paper's search, want all and below 1", s.Setting, s.Solved, s.Tasks, s.Ratio)
 		}
 	}
 
