@@ -75,7 +75,9 @@ func TestGolden(t *testing.T) {
 		{"diff_cluster", func(b *bytes.Buffer) error {
 			return report.Diff(b, plan.Diff(small.Plan, other.Plan), report.Options{})
 		}},
-		{"workloads", func(b *bytes.Buffer) error { return report.Workloads(b, workload.All(), workload.Drawn(), report.Options{}) }},
+		{"workloads", func(b *bytes.Buffer) error {
+			return report.Workloads(b, workload.All(), workload.Drawn(), report.Options{})
+		}},
 		{"devices", func(b *bytes.Buffer) error {
 			return report.Devices(b, hardware.Profiles(), func(name string) bool { return name == "h200" }, report.Options{})
 		}},

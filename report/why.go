@@ -125,8 +125,8 @@ func (v *view) describe(p piece, sum float64) string {
 	}
 	if v.known(p.table) {
 		source := &v.opt.Problem.Tables[p.table]
-		return fmt.Sprintf("%s (%s of the bytes read, %s lookups a sample x %d columns)",
-			text, percent(p.amount, sum), decimal(source.PoolingFactor()), s.Columns.Len())
+		return fmt.Sprintf("%s (%s of the bytes read, %s a sample x %d columns)",
+			text, percent(p.amount, sum), lookups(source.PoolingFactor()), s.Columns.Len())
 	}
 	return fmt.Sprintf("%s (%s of its weights, %s rows x %d columns)", text, percent(p.amount, sum), count(s.Rows.Len()), s.Columns.Len())
 }
@@ -136,4 +136,12 @@ func interval(r problem.Range) string { return fmt.Sprintf("%d-%d", r.Start, r.E
 // decimal prints a number with at most one digit behind the point.
 func decimal(v float64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0")
+}
+
+// lookups prints a pooling factor as a number of lookups.
+func lookups(pooling float64) string {
+	if text := decimal(pooling); text != "1" {
+		return text + " lookups"
+	}
+	return "1 lookup"
 }

@@ -169,8 +169,15 @@ func explainInputs(e *input.Errors) []complaint {
 }
 
 func infeasibleHint(e *search.Infeasible) string {
-	if e.DevicesNeeded > 0 {
-		return fmt.Sprintf("try --devices %d, devices with more memory, or tables with a smaller optimizer state or precision", e.DevicesNeeded)
+	if e.Missing == 0 {
+		return fmt.Sprintf("it is not memory that lacks but columns under the method's cap: try --method %s, which can do without", search.Default)
 	}
-	return "try devices with more memory, or tables with a smaller optimizer state or precision"
+	hint := "try "
+	if e.Method != search.Default {
+		hint += fmt.Sprintf("--method %s, which splits further, ", search.Default)
+	}
+	if e.DevicesNeeded > 0 {
+		hint += fmt.Sprintf("--devices %d, ", e.DevicesNeeded)
+	}
+	return hint + "devices with more memory, or tables with a smaller optimizer state or precision"
 }
