@@ -1,0 +1,451 @@
+package neuroshard_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/pretrained"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/simulate"
+	"github.com/neuroshard/neuroshard/unit"
+	"github.com/neuroshard/neuroshard/workload"
+)
+
+// manyTables is from where on a workload is planned in the long tests only.
+const manyTables = 1000
+
+func profileNamed(t *testing.T, name string) hardware.Profile {
+	t.Helper()
+	p, err := hardware.ByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func workloadNamed(t *testing.T, name string) problem.Problem {
+	t.Helper()
+	w, err := workload.ByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.Problem()
+}
+
+func planned(t *testing.T, p *problem.Problem, opt neuroshard.Options) *neuroshard.Result {
+	t.Helper()
+	r, err := neuroshard.Plan(context.Background(), p, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func written(t *testing.T, pl *plan.Plan) string {
+	t.Helper()
+	var text bytes.Buffer
+	if err := pl.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
+// covers counts columns itself: each table's columns lie on devices, each once,
+// and no device holds more bytes than it has.
+func covers(t *testing.T, p *problem.Problem, pl *plan.Plan) {
+	t.Helper()
+	held := make([]unit.Bytes, p.Topology.Devices)
+	for i, table := range pl.Tables {
+		next := int64(0)
+		for _, s := range table.Shards {
+			if s.Columns.Start != next || s.Columns.End <= next || s.Rows != (problem.Range{Start: 0, End: p.Tables[i].Rows}) {
+				t.Errorf("table %q: got columns %v and rows %v, want columns from %d and all rows", table.Name, s.Columns, s.Rows, next)
+			}
+			next = s.Columns.End
+			held[s.Device] += p.ShardMemory(problem.Shard{Table: i, Rows: s.Rows, Columns: s.Columns}).Total()
+		}
+		if next != int64(p.Tables[i].Dim) {
+			t.Errorf("table %q: got %d columns placed, want %d", table.Name, next, p.Tables[i].Dim)
+		}
+	}
+	for d, bytes := range held {
+		if bytes > p.ShardBudget() {
+			t.Errorf("device %d: holds %v, has room for %v", d, bytes, p.ShardBudget())
+		}
+	}
+}
+
+// checkWorkload plans a workload on its default cluster with all baselines.
+func checkWorkload(t *testing.T, w workload.Workload) {
+	p := w.Problem()
+	r := planned(t, &p, neuroshard.Options{Baselines: true})
+	if err := r.Plan.Validate(&p); err != nil {
+		t.Error(err)
+	}
+	covers(t, &p, r.Plan)
+	if r.Status == search.Interrupted {
+		t.Errorf("got status %s", r.Status)
+	}
+	// Zero means lost; the models promise about a percent.
+	if bias := float64(r.Predicted.Cost/r.Simulated.Cost) - 1; math.Abs(bias) > .05 {
+		t.Errorf("got predicted cost %v, simulated %v: want within 5 %%", r.Predicted.Cost, r.Simulated.Cost)
+	}
+	if len(r.Baselines) != len(search.Baselines()) {
+		t.Fatalf("got %d baselines, want %d", len(r.Baselines), len(search.Baselines()))
+	}
+	for i, b := range r.Baselines {
+		if b.Method != search.Baselines()[i] {
+			t.Errorf("baseline %d: got method %s, want %s", i, b.Method, search.Baselines()[i])
+		}
+		if !b.Valid {
+			if b.Predicted != 0 || b.Simulated != 0 {
+				t.Errorf("%s: got costs %v and %v without a plan", b.Method, b.Predicted, b.Simulated)
+			}
+			continue
+		}
+		if r.Predicted.Cost > b.Predicted*(1+1e-9) {
+			t.Errorf("got predicted cost %v, want at most that of %s, %v", r.Predicted.Cost, b.Method, b.Predicted)
+		}
+		if r.Simulated.Cost > b.Simulated*1.02 {
+			t.Errorf("got simulated cost %v, want at most 1.02 of that of %s, %v", r.Simulated.Cost, b.Method, b.Simulated)
+		}
+	}
+}
+
+func TestEveryWorkloadHasAPlan(t *testing.T) {
+	for _, w := range workload.All() {
+		if len(w.Tables()) < manyTables {
+			t.Run(w.Name, func(t *testing.T) { checkWorkload(t, w) })
+		}
+	}
+}
+
+func TestPlanBeatsTheBaselines(t *testing.T) {
+	p := workloadNamed(t, "workload:mlperf-dlrm-dcnv2")
+	r := planned(t, &p, neuroshard.Options{Baselines: true})
+	if p.Topology.Devices != 8 || p.Topology.Profile.Name != "a100-80" {
+		t.Fatalf("got %d x %s, want 8 x a100-80", p.Topology.Devices, p.Topology.Profile.Name)
+	}
+	if err := r.Plan.Validate(&p); err != nil {
+		t.Error(err)
+	}
+	solved := 0
+	for _, b := range r.Baselines {
+		if b.Valid {
+			if solved++; !(r.Simulated.Cost < b.Simulated) || !(r.Predicted.Cost < b.Predicted) {
+				t.Errorf("got simulated cost %v, predicted %v, want below those of %s, %v and %v", r.Simulated.Cost, r.Predicted.Cost, b.Method, b.Simulated, b.Predicted)
+			}
+		}
+	}
+	if solved == 0 {
+		t.Error("no baseline has a plan")
+	}
+}
+
+func TestPlanSaysWhatItIs(t *testing.T) {
+	p := workloadNamed(t, "mlperf-dlrm-dcnv2")
+	r := planned(t, &p, neuroshard.Options{Warnings: []string{"accesses are assumed"}, Search: search.Options{Method: search.Lookup, Seed: 12}})
+	pl := r.Plan
+	file, err := pretrained.File("a100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := plan.Provenance{
+		Tool: "neuroshard", Version: neuroshard.Version, Method: "lookup", Seed: 12, Status: "complete",
+		Model: file.Manifest.ID, ModelSource: "simulated", Input: plan.Digest(&p),
+		Warnings: []string{"accesses are assumed", pl.Provenance.Warnings[len(pl.Provenance.Warnings)-1]},
+	}
+	if got := fmt.Sprintf("%+v", pl.Provenance); got != fmt.Sprintf("%+v", want) {
+		t.Errorf("got provenance %s, want %+v", got, want)
+	}
+	if !strings.Contains(want.Warnings[1], "SIMULATED") {
+		t.Errorf("got warning %q, want one that says SIMULATED", want.Warnings[1])
+	}
+	if pl.Predicted != r.Predicted.Cost || len(pl.Devices) != 8 {
+		t.Errorf("got predicted cost %v of %d devices, want %v of 8", pl.Predicted, len(pl.Devices), r.Predicted.Cost)
+	}
+	for i, d := range pl.Devices {
+		got := cost.Device{Forward: d.Forward, ForwardComm: d.ForwardComm, BackwardComm: d.BackwardComm, Backward: d.Backward}
+		if got != r.Predicted.Devices[i] {
+			t.Errorf("device %d: got times %+v, want those predicted, %+v", i, got, r.Predicted.Devices[i])
+		}
+	}
+	if r.Baselines != nil {
+		t.Errorf("got %d baselines, want none: they were not asked for", len(r.Baselines))
+	}
+	if def := planned(t, &p, neuroshard.Options{}); def.Plan.Provenance.Method != string(search.Default) {
+		t.Errorf("no method: got %q, want %q", def.Plan.Provenance.Method, search.Default)
+	}
+}
+
+// The simulated cost is that of the plan as written, priced anew.
+func TestSimulatedCostIsThePlans(t *testing.T) {
+	p := workloadNamed(t, "hugectr-200")
+	r := planned(t, &p, neuroshard.Options{})
+	shards := make([][]problem.Shard, p.Topology.Devices)
+	for i, table := range r.Plan.Tables {
+		for _, s := range table.Shards {
+			shards[s.Device] = append(shards[s.Device], problem.Shard{Table: i, Rows: s.Rows, Columns: s.Columns})
+		}
+	}
+	priced, err := simulate.NewPricer(&p).Price(shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(float64(priced.Total/r.Simulated.Cost)-1) > 1e-9 {
+		t.Errorf("got simulated cost %v, want %v", r.Simulated.Cost, priced.Total)
+	}
+	if r.Simulated.Devices[r.Simulated.Critical].Total() != r.Simulated.Cost {
+		t.Errorf("got cost %v, want that of the critical device, %v", r.Simulated.Cost, r.Simulated.Devices[r.Simulated.Critical].Total())
+	}
+	if _, err := neuroshard.Simulate(simulate.NewPricer(&p), shards[1:]); err == nil {
+		t.Error("a placement without a device is priced")
+	}
+}
+
+func TestWorkersAndSeedsOfPlans(t *testing.T) {
+	p := workloadNamed(t, "nvidia-synthetic-small")
+	for _, method := range []search.Method{search.NeuroShard, search.Paper} {
+		one := written(t, planned(t, &p, neuroshard.Options{Search: search.Options{Method: method, Workers: 1}}).Plan)
+		eight := written(t, planned(t, &p, neuroshard.Options{Search: search.Options{Method: method, Workers: 8}}).Plan)
+		if one != eight {
+			t.Errorf("%s: 8 workers write another plan than 1", method)
+		}
+	}
+	random := func(seed uint64) float64 {
+		return float64(planned(t, &p, neuroshard.Options{Search: search.Options{Method: search.Random, Seed: seed}}).Predicted.Cost)
+	}
+	if random(1) != random(1) || random(1) == random(2) {
+		t.Errorf("random: got costs %v, %v and %v for seeds 1, 1 and 2, want the first two equal and the third another", random(1), random(1), random(2))
+	}
+}
+
+func TestTooSmallClusters(t *testing.T) {
+	for _, c := range []struct {
+		workload string
+		devices  int
+		memory   unit.Bytes
+	}{
+		{"mlperf-dlrm-dcnv2", 1, 0},
+		{"mlperf-dlrm-dcnv2", 8, 16 * unit.GiB},
+		{"nvidia-synthetic-medium", 4, 40 * unit.GiB},
+	} {
+		t.Run(fmt.Sprintf("%s on %d", c.workload, c.devices), func(t *testing.T) {
+			p := workloadNamed(t, c.workload)
+			p.Topology.Devices, p.Topology.DevicesPerHost, p.Topology.Memory = c.devices, 0, c.memory
+			r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{})
+			var no *search.Infeasible
+			if !errors.As(err, &no) {
+				t.Fatalf("got plan %v and error %v, want *search.Infeasible", r != nil, err)
+			}
+			if !slices.ContainsFunc(p.Tables, func(t problem.Table) bool { return t.Name == no.Table }) {
+				t.Errorf("got table %q, want one of the problem's", no.Table)
+			}
+			if no.Missing <= 0 || no.Missing != no.Need-no.Have || no.Device < 0 || no.Device >= c.devices {
+				t.Errorf("got %+v, want missing bytes: what is needed less what is free, and a device", no)
+			}
+			if no.DevicesNeeded <= c.devices {
+				t.Fatalf("got %d devices needed, want more than %d", no.DevicesNeeded, c.devices)
+			}
+			for _, want := range []string{fmt.Sprintf("%q", no.Table), no.Missing.String() + " missing", fmt.Sprintf("%d devices would do", no.DevicesNeeded)} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("got error %q, want one that contains %q", err, want)
+				}
+			}
+			// So many do, one less does not.
+			p.Topology.Devices = no.DevicesNeeded
+			covers(t, &p, planned(t, &p, neuroshard.Options{}).Plan)
+			p.Topology.Devices--
+			if _, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{}); !errors.As(err, &no) {
+				t.Errorf("%d devices: got error %v, want *search.Infeasible", p.Topology.Devices, err)
+			}
+		})
+	}
+}
+
+// Tables whose narrowest column slice is larger than a device fit no number of
+// them.
+func TestNoNumberOfDevicesWouldDo(t *testing.T) {
+	p := workloadNamed(t, "hugectr-7")
+	p.Topology.Profile, p.Topology.Memory = profileNamed(t, "a100-40"), 0
+	_, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{})
+	var no *search.Infeasible
+	if !errors.As(err, &no) {
+		t.Fatalf("got error %v, want *search.Infeasible", err)
+	}
+	if no.DevicesNeeded != 0 || !strings.Contains(err.Error(), "no number of devices would do") || !strings.Contains(err.Error(), "row-wise") {
+		t.Errorf("got %d devices needed and error %q, want none, and why", no.DevicesNeeded, err)
+	}
+}
+
+func TestInvalidProblem(t *testing.T) {
+	p := workloadNamed(t, "mlperf-dlrm-dcnv2")
+	p.Tables[3].Dim = 6
+	p.Tables[5].Rows = 0
+	p.Batch = 0
+	r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{})
+	var invalid *problem.Invalid
+	if !errors.As(err, &invalid) || r != nil {
+		t.Fatalf("got result %v and error %v, want *problem.Invalid", r != nil, err)
+	}
+	if len(invalid.Faults) != 3 {
+		t.Errorf("got faults %v, want all three", invalid.Faults)
+	}
+}
+
+func TestInterruptions(t *testing.T) {
+	p := workloadNamed(t, "nvidia-synthetic-small")
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if r, err := neuroshard.Plan(ended, &p, neuroshard.Options{}); !errors.Is(err, context.Canceled) || r != nil {
+		t.Errorf("cancelled before: got result %v and error %v, want %v", r != nil, err, context.Canceled)
+	}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	events := 0
+	opt := neuroshard.Options{Baselines: true, Warnings: []string{"of the input"}}
+	opt.Search.OnEvent = func(e search.Event) {
+		if events++; !math.IsInf(e.Best, 1) {
+			cancel()
+		}
+	}
+	r, err := neuroshard.Plan(ctx, &p, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Status != search.Interrupted || r.Plan.Provenance.Status != "interrupted" {
+		t.Errorf("cancelled in the search: got status %q, in the plan %q, want interrupted", r.Status, r.Plan.Provenance.Status)
+	}
+	if err := r.Plan.Validate(&p); err != nil {
+		t.Errorf("cancelled in the search: %v", err)
+	}
+	covers(t, &p, r.Plan)
+	w := r.Plan.Provenance.Warnings
+	if len(w) != 3 || w[0] != "of the input" || !strings.Contains(w[1], "SIMULATED") || !strings.Contains(w[2], "interrupted") {
+		t.Errorf("got warnings %q, want the input's, SIMULATED and interrupted", w)
+	}
+	for _, b := range r.Baselines {
+		if b.Valid {
+			t.Errorf("%s has a plan, though the context had ended", b.Method)
+		}
+	}
+	full := planned(t, &p, neuroshard.Options{})
+	if full.Predicted.Cost > r.Predicted.Cost || full.Status != search.Complete {
+		t.Errorf("the whole search: got cost %v and status %s, want at most the interrupted one's, %v, and complete", full.Predicted.Cost, full.Status, r.Predicted.Cost)
+	}
+}
+
+func TestBudgetIsAStatus(t *testing.T) {
+	p := workloadNamed(t, "nvidia-synthetic-small")
+	r := planned(t, &p, neuroshard.Options{Search: search.Options{MaxEvaluations: 1}})
+	if r.Status != search.OutOfBudget || r.Plan.Provenance.Status != "budget" {
+		t.Errorf("got status %q, in the plan %q, want %q", r.Status, r.Plan.Provenance.Status, search.OutOfBudget)
+	}
+	covers(t, &p, r.Plan)
+}
+
+func TestConstraintsAreHonoured(t *testing.T) {
+	p := problem.Problem{Batch: 16384, Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 4, ReserveShare: .15}}
+	for i := range 20 {
+		p.Tables = append(p.Tables, problem.Table{
+			Name: fmt.Sprintf("t%d", i), Rows: 100_000 * int64(i+1), Dim: 64,
+			Features:  []problem.Feature{{Name: fmt.Sprintf("f%d", i), PoolingFactor: float64(1 + 5*(i%4))}},
+			Access:    access.Distribution{Kind: access.Zipf, Exponent: 1.05},
+			Optimizer: problem.RowwiseAdagrad,
+		})
+	}
+	// Tables that the search likes to cut: pooled much, and free to go anywhere.
+	for i := range 4 {
+		p.Tables[i].Features[0].PoolingFactor = 200
+	}
+	p.Tables[0].Constraint = problem.Constraint{NoSplit: true}
+	p.Tables[1].Constraint = problem.Constraint{Devices: []int{2}}
+	p.Tables[2].Constraint = problem.Constraint{MinWidth: 32}
+	p.Tables[3].Constraint = problem.Constraint{Devices: []int{1, 3}}
+	p.Tables[4].Constraint = problem.Constraint{Group: "together"}
+	p.Tables[5].Constraint = problem.Constraint{Group: "together"}
+	for _, method := range search.Methods() {
+		if method == search.Paper {
+			continue
+		}
+		r := planned(t, &p, neuroshard.Options{Search: search.Options{Method: method}})
+		tables := r.Plan.Tables
+		if len(tables[0].Shards) != 1 {
+			t.Errorf("%s: t0 must stay whole, got %d shards", method, len(tables[0].Shards))
+		}
+		for _, s := range tables[1].Shards {
+			if s.Device != 2 {
+				t.Errorf("%s: t1 is pinned to device 2, got device %d", method, s.Device)
+			}
+		}
+		for _, s := range tables[2].Shards {
+			if s.Columns.Len() < 32 {
+				t.Errorf("%s: t2 is cut to %d columns, want at least 32", method, s.Columns.Len())
+			}
+		}
+		for _, s := range tables[3].Shards {
+			if s.Device != 1 && s.Device != 3 {
+				t.Errorf("%s: t3 lies on device %d, want 1 or 3", method, s.Device)
+			}
+		}
+		if a, b := tables[4].Shards, tables[5].Shards; len(a) != 1 || len(b) != 1 || a[0].Device != b[0].Device {
+			t.Errorf("%s: t4 and t5 belong on one device, got %+v and %+v", method, a, b)
+		}
+		covers(t, &p, r.Plan)
+	}
+	// Without the constraints, the dear tables are cut and spread.
+	free := p
+	free.Tables = slices.Clone(p.Tables)
+	for i := range free.Tables {
+		free.Tables[i].Constraint = problem.Constraint{}
+	}
+	bound, loose := planned(t, &p, neuroshard.Options{}), planned(t, &free, neuroshard.Options{})
+	if !(loose.Predicted.Cost < bound.Predicted.Cost) {
+		t.Errorf("got cost %v without constraints, want below the %v with them", loose.Predicted.Cost, bound.Predicted.Cost)
+	}
+}
+
+func TestModels(t *testing.T) {
+	p := workloadNamed(t, "mlperf-dlrm-dcnv2")
+	load := func(name string) *cost.Model {
+		file, err := pretrained.File(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := cost.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	for _, name := range pretrained.Profiles() {
+		r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Model: load(name), Search: search.Options{Method: search.Dim}})
+		if name == p.Topology.Profile.Name {
+			if err != nil || r.Plan.Provenance.Model != load(name).Manifest().ID {
+				t.Errorf("the model of the profile itself: got error %v", err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), p.Topology.Profile.Name) {
+			t.Errorf("model of %s: got error %v, want one that names both profiles", name, err)
+		}
+	}
+	p.Topology.Profile.Name = "unheard-of"
+	if _, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{}); err == nil || !strings.Contains(err.Error(), "neuroshard train --simulate unheard-of") {
+		t.Errorf("a profile without a model: got error %v, want one that says how to train one", err)
+	}
+	if _, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{Method: "magic"}}); err == nil {
+		t.Error("an unknown method makes a plan")
+	}
+}
