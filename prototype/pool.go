@@ -1,0 +1,233 @@
+package prototype
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/neuroshard/neuroshard/internal/f32"
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// Pool is one problem under the prototype's nets, and the column slices asked
+// for so far. The Scorers of a pool share it.
+//
+// The first layer of the compute net's head is linear in the sum over a
+// device's tables, so it is applied to each slice once: a device is the sum of
+// its slices' vectors, and costs one rectified layer more. Vectors are rounded
+// to integers, so sums do not depend on the order and removing is exact; the
+// layer's biases, rounded alike, are where every sum begins.
+type Pool struct {
+	problem  *problem.Problem
+	compute  packedCompute
+	forward  packedComm
+	back     packedComm
+	contents map[tableContent]int // equal tables share their vectors
+	tables   []int                // each table's content
+	embedded map[contentSlice][]float32
+	items    []item
+	index    map[Slice]int
+	// quantum is the size of one unit of the integers; start holds the rounded
+	// biases and weights the head's last layer, times quantum.
+	quantum float64
+	start   []int32
+	weights []float32
+	// none is the head's output for a device without tables.
+	none float64
+}
+
+// item is a column slice: what a Scorer adds to a device.
+type item struct {
+	sums []int32
+	dim  int32
+}
+
+// tableContent is what the features of a table are made of, its dim apart.
+type tableContent struct{ vector Vector }
+
+type contentSlice struct{ content, width int }
+
+// NewPool prepares the nets for a valid problem. It fails where the nets are
+// for another number of devices, and for tables that several features read,
+// which the prototype does not know.
+func (m *Models) NewPool(p *problem.Problem) (*Pool, error) {
+	if n := p.Topology.Devices; n != m.Devices() {
+		return nil, fmt.Errorf("the comm nets are for %d devices, the problem has %d: take nets trained on %d, or plan for %d devices", m.Devices(), n, n, m.Devices())
+	}
+	pool := &Pool{
+		problem: p, compute: packCompute(m.Compute), forward: packComm(m.Forward), back: packComm(m.Backward),
+		contents: map[tableContent]int{}, embedded: map[contentSlice][]float32{}, index: map[Slice]int{},
+	}
+	for i := range p.Tables {
+		t := &p.Tables[i]
+		if len(t.Features) != 1 {
+			return nil, fmt.Errorf("table %q: %d features read it: the prototype's nets know tables read by one", t.Name, len(t.Features))
+		}
+		key := tableContent{VectorOf(t, 0)}
+		content, ok := pool.contents[key]
+		if !ok {
+			content = len(pool.contents)
+			pool.contents[key] = content
+		}
+		pool.tables = append(pool.tables, content)
+	}
+	head := &m.Compute.Head
+	pool.quantum = pool.chooseQuantum()
+	pool.start = pool.quantise(head[0].Bias)
+	pool.weights = make([]float32, len(pool.start))
+	for i, w := range head[1].Weight {
+		pool.weights[i] = float32(float64(w) * pool.quantum)
+	}
+	pool.none = float64(f32.RectifiedHead(pool.start, pool.weights)) + pool.compute.bias
+	return pool, nil
+}
+
+// headroom is how many times the sum of all tables, at the worst of their
+// halvings, a device may reach without overflow.
+const headroom = 16
+
+// chooseQuantum returns the power of two at which headroom times the integers
+// of all tables fit 31 bits.
+func (p *Pool) chooseQuantum() float64 {
+	total := p.compute.bound
+	worst := map[contentSlice]float64{}
+	for i := range p.problem.Tables {
+		dim := p.problem.Tables[i].Dim
+		key := contentSlice{p.tables[i], dim}
+		size, ok := worst[key]
+		for width := dim; !ok; width /= 2 {
+			sum := 0.0
+			for _, v := range p.embed(i, width) {
+				sum = math.Max(sum, math.Abs(float64(v)))
+			}
+			size = math.Max(size, sum*math.Ceil(float64(dim)/float64(width)))
+			ok = width%(2*problem.ColumnGranule) != 0
+		}
+		worst[key] = size
+		total += size
+	}
+	return math.Exp2(math.Ceil(math.Log2(math.Max(total, math.SmallestNonzeroFloat32) * headroom / (1 << 31))))
+}
+
+// Item returns the handle of a column slice of the table, of that width. It
+// must not be called while a Scorer of the pool is in use elsewhere.
+func (p *Pool) Item(table, width int) int {
+	key := Slice{table, width}
+	if i, ok := p.index[key]; ok {
+		return i
+	}
+	p.index[key] = len(p.items)
+	p.items = append(p.items, item{p.quantise(p.embed(table, width)), int32(width)})
+	return len(p.items) - 1
+}
+
+// embed returns what a slice adds to the head's first layer.
+func (p *Pool) embed(table, width int) []float32 {
+	key := contentSlice{p.tables[table], width}
+	u, ok := p.embedded[key]
+	if !ok {
+		vector := VectorOf(&p.problem.Tables[table], width)
+		u = p.compute.embed(&vector)
+		p.embedded[key] = u
+	}
+	return u
+}
+
+// quantise rounds to integers, and fills up to whole vectors of the kernels.
+func (p *Pool) quantise(u []float32) []int32 {
+	out := make([]int32, (len(u)+f32.IntLanes-1)/f32.IntLanes*f32.IntLanes)
+	for i, v := range u {
+		out[i] = int32(math.Round(math.Max(-1<<30, math.Min(1<<30, float64(v)/p.quantum))))
+	}
+	return out
+}
+
+// Price predicts a whole placement, shards listed by device. It registers new
+// slices, and so must not be called while a Scorer of the pool is in use
+// elsewhere.
+func (p *Pool) Price(shards [][]problem.Shard) Breakdown {
+	s := p.NewScorer()
+	for d, held := range shards {
+		for _, shard := range held {
+			s.Add(d, p.Item(shard.Table, shard.Dim()))
+		}
+	}
+	return s.Breakdown()
+}
+
+// packedCompute is a compute net made ready, with the memory of one evaluation.
+type packedCompute struct {
+	scaling Scaling
+	layers  []*f32.Columns // the table layers, then the head's first without bias
+	vectors []*f32.Active  // their inputs, and the last one's output
+	bias    float64        // of the output
+	bound   float64        // the largest bias of the head's first layer
+}
+
+func packCompute(n *ComputeNet) packedCompute {
+	c := packedCompute{scaling: n.Scaling, bias: float64(n.Head[1].Bias[0])}
+	for _, l := range n.Table {
+		c.add(&l, l.Bias)
+	}
+	c.add(&n.Head[0], make([]float32, n.Head[0].Out))
+	c.vectors = append(c.vectors, f32.NewActive(n.Head[0].Out))
+	for _, b := range n.Head[0].Bias {
+		c.bound = math.Max(c.bound, math.Abs(float64(b)))
+	}
+	return c
+}
+
+func (c *packedCompute) add(l *Layer, bias []float32) {
+	c.layers = append(c.layers, f32.PackColumns(l.Out, l.In, l.Weight, bias))
+	c.vectors = append(c.vectors, f32.NewActive(l.In))
+}
+
+func (c *packedCompute) embed(features *Vector) []float32 {
+	in := c.vectors[0].Values()
+	for i, v := range features {
+		in[i] = float32((v - float64(c.scaling.Means[i])) / float64(c.scaling.Stds[i]))
+	}
+	return append([]float32(nil), run(c.layers, c.vectors)...)
+}
+
+// run passes the first vector through the layers, rectified but for the last.
+func run(layers []*f32.Columns, vectors []*f32.Active) []float32 {
+	vectors[0].All()
+	last := len(layers) - 1
+	for i, l := range layers[:last] {
+		l.MulRectify(vectors[i], vectors[i+1])
+	}
+	layers[last].Mul(vectors[last], vectors[last+1])
+	return vectors[last+1].Values()
+}
+
+// packedComm is a comm net made ready.
+type packedComm struct {
+	layers []*f32.Columns
+	// An input x enters as x * scale + shift.
+	scale, shift []float32
+	// widths are the lengths of the vectors between the layers.
+	widths []int
+}
+
+func packComm(n *CommNet) packedComm {
+	c := packedComm{}
+	for i, std := range n.Stds {
+		c.scale = append(c.scale, float32(1/float64(std)))
+		c.shift = append(c.shift, float32(-float64(n.Means[i])/float64(std)))
+	}
+	for _, l := range n.Layers {
+		c.layers = append(c.layers, f32.PackColumns(l.Out, l.In, l.Weight, l.Bias))
+		c.widths = append(c.widths, l.In)
+	}
+	c.widths = append(c.widths, n.Devices)
+	return c
+}
+
+// vectors returns the memory of one evaluation.
+func (c *packedComm) vectors() []*f32.Active {
+	var list []*f32.Active
+	for _, width := range c.widths {
+		list = append(list, f32.NewActive(width))
+	}
+	return list
+}

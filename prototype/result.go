@@ -1,0 +1,134 @@
+package prototype
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// maxResults bounds a results file.
+const maxResults = 100_000
+
+// Result is one record of a results file: a plan and what it costs.
+type Result struct {
+	Setting string `json:"setting"`
+	// Task is the number of the task in its file, from 0.
+	Task int `json:"task"`
+	// Method is the prototype's name of the method; its "neuroshard" is the
+	// published search.
+	Method    string  `json:"alg"`
+	Devices   int     `json:"ndevices"`
+	MemoryGiB float64 `json:"max_mem"`
+	// Tables is the number of tables of the task, where stated.
+	Tables int `json:"T"`
+	// Steps lists the column splits, in order: each halves an entry of the list
+	// of slices and appends a copy of it. Shards lists each device's entries; nil
+	// where there is no plan.
+	Steps  []int   `json:"steps"`
+	Shards [][]int `json:"shards"`
+	// Valid is true for a plan that fits; Cost, in ms, is nil otherwise.
+	Valid       bool          `json:"valid"`
+	Cost        *float64      `json:"cost"`
+	Parts       ResultDevices `json:"device"`
+	WallSeconds float64       `json:"wall_s"`
+	// Line is where the record begins in its file.
+	Line int `json:"-"`
+}
+
+// ResultDevices are a result's numbers, one a device; times in ms.
+type ResultDevices struct {
+	SizesGiB     []float64 `json:"sizes_gb"`
+	Dims         []int     `json:"dims"`
+	Compute      []float64 `json:"compute"`
+	BackwardComm []float64 `json:"bw_comm"`
+	ForwardComm  []float64 `json:"fw_comm"`
+	Total        []float64 `json:"total"`
+}
+
+// ReadResults reads a list of results, gzipped or not. A record needs its task
+// and its plan only: other fields may be missing. All errors are reported at
+// once, with their lines.
+func ReadResults(name string, r io.Reader) ([]Result, error) {
+	data, err := readAll(name, r)
+	if err != nil {
+		return nil, err
+	}
+	f := &faults{file: name}
+	var results []Result
+	for _, e := range elements(f, data, 1, maxResults) {
+		record := Result{Task: -1, Line: e.line}
+		if !decode(f, e.RawMessage, e.line, &record) {
+			continue
+		}
+		if record.Task < 0 || record.Task >= maxTasks {
+			f.add(e.line, "task: %d is not between 0 and %d: number tasks as in their file", record.Task, maxTasks-1)
+		}
+		if len(record.Shards) > maxDevices || len(record.Steps) > maxTaskTables {
+			f.add(e.line, "%d devices and %d steps: want at most %d and %d", len(record.Shards), len(record.Steps), maxDevices, maxTaskTables)
+		}
+		results = append(results, record)
+	}
+	if len(results) == 0 && len(f.list) == 0 {
+		f.add(1+bytes.Count(data, []byte{'\n'}), "no results")
+	}
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// Placement returns the plan as shards of p, the result's task, device by
+// device. The halves of a split are the left and the right columns. It fails
+// where the plan does not place every column of p once, on p's devices.
+func (r *Result) Placement(p *problem.Problem) ([][]problem.Shard, error) {
+	if r.Shards == nil {
+		return nil, errors.New("the record holds no plan")
+	}
+	if len(r.Shards) != p.Topology.Devices {
+		return nil, fmt.Errorf("shards: %d devices, want %d", len(r.Shards), p.Topology.Devices)
+	}
+	slices := make([]problem.Shard, len(p.Tables))
+	for i := range slices {
+		slices[i] = p.Whole(i)
+	}
+	for k, i := range r.Steps {
+		if i < 0 || i >= len(slices) {
+			return nil, fmt.Errorf("steps: number %d is %d, where the slices are 0 to %d", k, i, len(slices)-1)
+		}
+		left, right := slices[i], slices[i]
+		if left.Dim()%(2*problem.ColumnGranule) != 0 {
+			return nil, fmt.Errorf("steps: number %d halves a slice of dim %d, which is not a multiple of %d", k, left.Dim(), 2*problem.ColumnGranule)
+		}
+		middle := left.Columns.Start + int64(left.Dim()/2)
+		left.Columns.End, right.Columns.Start = middle, middle
+		slices[i] = left
+		slices = append(slices, right)
+	}
+	return r.place(slices)
+}
+
+// place deals the slices to the devices.
+func (r *Result) place(list []problem.Shard) ([][]problem.Shard, error) {
+	placed := make([]bool, len(list))
+	shards := make([][]problem.Shard, len(r.Shards))
+	for d, held := range r.Shards {
+		for _, i := range held {
+			if i < 0 || i >= len(list) {
+				return nil, fmt.Errorf("shards: device %d holds %d, where the slices are 0 to %d", d, i, len(list)-1)
+			}
+			if placed[i] {
+				return nil, fmt.Errorf("shards: slice %d is placed twice", i)
+			}
+			placed[i] = true
+			shards[d] = append(shards[d], list[i])
+		}
+	}
+	if i := slices.Index(placed, false); i >= 0 {
+		return nil, fmt.Errorf("shards: slice %d is placed nowhere", i)
+	}
+	return shards, nil
+}

@@ -1,0 +1,165 @@
+package prototype
+
+import (
+	"math"
+
+	"github.com/neuroshard/neuroshard/internal/f32"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Scorer keeps the predicted price of a placement while shards come and go. It
+// serves one goroutine; Scorers of one Pool share the pool's items.
+//
+// The final cost of a device without tables is what the net says, as in the
+// prototype; while searching it is 0, as in the prototype's greedy.
+type Scorer struct {
+	pool *Pool
+	// sums is a matrix, one row a device.
+	sums    []int32
+	devices []deviceState
+	heads   []float32 // scratch of ComputeWith
+	// The comm nets' vectors; dims and starts are their inputs, as they are.
+	backward, forward []*f32.Active
+	starts            []float32
+}
+
+type deviceState struct {
+	dimSum, shards int32
+	// compute is the predicted time, where known is true.
+	known   bool
+	compute float64
+}
+
+// NewScorer returns an empty placement on the problem's devices.
+func (p *Pool) NewScorer() *Scorer {
+	n := p.problem.Topology.Devices
+	s := &Scorer{
+		pool: p, sums: make([]int32, 0, n*len(p.start)), devices: make([]deviceState, n), heads: make([]float32, n),
+		backward: p.back.vectors(), forward: p.forward.vectors(), starts: make([]float32, n),
+	}
+	for range n {
+		s.sums = append(s.sums, p.start...)
+	}
+	return s
+}
+
+// Item registers a column slice: see Pool.Item.
+func (s *Scorer) Item(table, width int) int { return s.pool.Item(table, width) }
+
+// Reset empties all devices.
+func (s *Scorer) Reset() {
+	for d := range s.devices {
+		if s.devices[d].shards != 0 {
+			copy(s.row(d), s.pool.start)
+			s.devices[d] = deviceState{}
+		}
+	}
+}
+
+// Add puts a slice on a device.
+func (s *Scorer) Add(device, slice int) {
+	it, state := &s.pool.items[slice], &s.devices[device]
+	f32.AddInts(s.row(device), it.sums)
+	state.shards++
+	state.dimSum += it.dim
+	state.known = false
+}
+
+// Remove takes a slice off a device that holds it. It undoes Add exactly.
+func (s *Scorer) Remove(device, slice int) {
+	it, state := &s.pool.items[slice], &s.devices[device]
+	f32.SubInts(s.row(device), it.sums)
+	state.shards--
+	state.dimSum -= it.dim
+	state.known = false
+}
+
+func (s *Scorer) row(device int) []int32 {
+	n := len(s.pool.start)
+	return s.sums[device*n : (device+1)*n]
+}
+
+// Compute returns the predicted time, in ms, of the fused forward and backward
+// of what the device holds; 0 where that is nothing.
+func (s *Scorer) Compute(device int) float64 {
+	state := &s.devices[device]
+	if state.shards == 0 {
+		return 0
+	}
+	if !state.known {
+		state.compute = float64(f32.RectifiedHead(s.row(device), s.pool.weights)) + s.pool.compute.bias
+		state.known = true
+	}
+	return state.compute
+}
+
+// ComputeWith returns, for each of the devices, what Compute would return with
+// the slice added there. It changes nothing.
+func (s *Scorer) ComputeWith(slice int, devices []int32, out []float64) {
+	for len(devices) > 0 {
+		n := min(len(devices), len(s.heads))
+		f32.RectifiedHeads(s.sums, devices[:n], s.pool.items[slice].sums, s.pool.weights, s.heads[:n])
+		for i, h := range s.heads[:n] {
+			out[i] = float64(h) + s.pool.compute.bias
+		}
+		devices, out = devices[n:], out[n:]
+	}
+}
+
+// Cost returns the predicted cost of the placement, in ms: the largest sum of
+// compute and both exchanges of a device.
+func (s *Scorer) Cost() float64 {
+	backward, forward := s.comm()
+	cost := math.Inf(-1)
+	for d := range s.devices {
+		cost = math.Max(cost, s.final(d)+float64(backward[d])+float64(forward[d]))
+	}
+	return cost
+}
+
+// Breakdown returns the price of the current placement, device by device.
+func (s *Scorer) Breakdown() Breakdown {
+	backward, forward := s.comm()
+	devices := make([]Device, len(s.devices))
+	for d := range devices {
+		devices[d] = Device{
+			DimSum: int(s.devices[d].dimSum), Compute: unit.Millis(s.final(d)),
+			BackwardComm: unit.Millis(backward[d]), ForwardComm: unit.Millis(forward[d]),
+		}
+	}
+	return newBreakdown(devices)
+}
+
+// final returns a device's compute as the final cost counts it.
+func (s *Scorer) final(device int) float64 {
+	if s.devices[device].shards == 0 {
+		return s.pool.none
+	}
+	return s.Compute(device)
+}
+
+// maxStart bounds what enters the forward net, so that it stays finite.
+const maxStart = 1e12
+
+// comm evaluates both comm nets. The results hold until the next call.
+func (s *Scorer) comm() (backward, forward []float32) {
+	p := s.pool
+	first := float32(math.Inf(1))
+	n := len(s.devices)
+	in, both := s.backward[0].Values()[:n], s.forward[0].Values()[:2*n]
+	for d := range s.devices {
+		dims := float32(s.devices[d].dimSum)
+		in[d] = dims*p.back.scale[d] + p.back.shift[d]
+		both[d] = dims*p.forward.scale[d] + p.forward.shift[d]
+	}
+	backward = run(p.back.layers, s.backward)
+	for d, t := range backward {
+		start := max(-maxStart, min(maxStart, float32(s.final(d))+t))
+		s.starts[d] = start
+		first = min(first, start)
+	}
+	for d, start := range s.starts {
+		both[n+d] = (start-first)*p.forward.scale[n+d] + p.forward.shift[n+d]
+	}
+	return backward, run(p.forward.layers, s.forward)
+}
