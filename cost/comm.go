@@ -68,6 +68,11 @@ func loadComm(file *modelfile.Model) (commModel, error) {
 			return c, fmt.Errorf("model %q: comm constants %+v: a latency or bandwidth is not positive", file.Manifest.ID, k)
 		}
 	}
+	for _, v := range []float64{k.BaseMS, k.HopMS, k.NICGBps} { // 0 where there is one host only
+		if !(v >= 0) || math.IsInf(v, 0) {
+			return c, fmt.Errorf("model %q: comm constants %+v: a latency or bandwidth between hosts is negative or not finite", file.Manifest.ID, k)
+		}
+	}
 	widths := []int{CommInputs, k.Hidden, k.Hidden, commOutputs}
 	for i := range commLayers {
 		weight, err := file.Tensor(fmt.Sprintf(TensorCommWeight, i), widths[i+1], widths[i])

@@ -96,6 +96,11 @@ func loadCompute(file *modelfile.Model) (computeNet, error) {
 	if spec.Hidden < 1 || spec.Embed < 1 || spec.Head < 1 || spec.Hidden > limit || spec.Embed > limit || spec.Head > limit {
 		return computeNet{}, fmt.Errorf("model %q: layer widths %d, %d, %d are not between 1 and %d", file.Manifest.ID, spec.Hidden, spec.Embed, spec.Head, limit)
 	}
+	for _, v := range []float64{spec.LaunchForwardMS, spec.LaunchBackwardMS} {
+		if !(v >= 0) || math.IsInf(v, 0) {
+			return computeNet{}, fmt.Errorf("model %q: a fixed cost of %v ms is negative or not finite", file.Manifest.ID, v)
+		}
+	}
 	n := computeNet{
 		hidden: spec.Hidden, embed: spec.Embed, head: spec.Head,
 		launchForward: spec.LaunchForwardMS, launchBackward: spec.LaunchBackwardMS,
@@ -128,6 +133,9 @@ func loadCompute(file *modelfile.Model) (computeNet, error) {
 			w := float64(w0[i*in+j]) / float64(deviation[j])
 			folded[i*in+j] = float32(w)
 			bias -= w * float64(mean[j])
+			if math.Abs(w) > math.MaxFloat32 || math.Abs(bias) > math.MaxFloat32 {
+				return computeNet{}, fmt.Errorf("model %q: tensor %q, feature %d: a deviation of %v is too small for its weights", file.Manifest.ID, TensorDeviation, j, deviation[j])
+			}
 		}
 		n.bias0[i] = float32(bias)
 	}

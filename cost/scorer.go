@@ -174,17 +174,18 @@ func (s *Scorer) group(operation int, group *groupState, added *item) float64 {
 	return net.launchForward + net.launchBackward + math.Max(0, float64(both))
 }
 
-// parts predicts the forward and the backward of one group apart.
+// parts predicts the forward and the backward of one group apart. Their sum is
+// exactly what group returns, which rounds once.
 func (s *Scorer) parts(operation int, group *groupState) (forward, backward float64) {
 	in, ok := s.head(operation, group, nil)
 	if !ok {
 		return 0, 0
 	}
 	net := &s.pool.model.compute
-	quantum := float32(s.pool.quantum)
-	forward = float64(f32.FoldedHead(in.sums, in.extra, quantum, &in.scalars, &net.scalars, net.forward))
-	backward = float64(f32.FoldedHead(in.sums, in.extra, quantum, &in.scalars, &net.scalars, net.backward))
-	return net.launchForward + math.Max(0, forward), net.launchBackward + math.Max(0, backward)
+	both := s.group(operation, group, nil)
+	forward = float64(f32.FoldedHead(in.sums, in.extra, float32(s.pool.quantum), &in.scalars, &net.scalars, net.forward))
+	forward = math.Min(net.launchForward+math.Max(0, forward), both)
+	return forward, both - forward
 }
 
 // noPart adds nothing; it is only read.
