@@ -1,0 +1,121 @@
+package cost_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/feature"
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/modelfile"
+	"github.com/neuroshard/neuroshard/pretrained"
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+const profileName = "a100-80"
+
+func load(t testing.TB) (*cost.Model, *modelfile.Model) {
+	t.Helper()
+	file, err := pretrained.File(profileName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := cost.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return model, file
+}
+
+func newPool(t testing.TB, m *cost.Model, p *problem.Problem) *cost.Pool {
+	t.Helper()
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := cost.NewPool(m, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pool
+}
+
+func topology(t testing.TB, devices, perHost int) hardware.Topology {
+	t.Helper()
+	profile, err := hardware.ByName(profileName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hardware.Topology{Profile: profile, Devices: devices, DevicesPerHost: perHost}
+}
+
+// mixed returns a problem of tables of many kinds: every optimizer and precision,
+// weighted and not, several features, tables without lookups, all lane classes.
+// With one kind of operation, all of them fuse.
+func mixed(t testing.TB, seed uint64, tables, devices, perHost int, oneOperation bool) *problem.Problem {
+	t.Helper()
+	draw := rand.New(rand.NewPCG(seed, 1))
+	p := &problem.Problem{Topology: topology(t, devices, perHost), Batch: 1 << (9 + draw.IntN(8))}
+	for i := range tables {
+		table := problem.Table{
+			Name: fmt.Sprint("t", i), Rows: int64(math.Exp(draw.Float64()*14)) + 10, Dim: 4 << draw.IntN(7),
+			Access: access.Distribution{Kind: access.Zipf, Exponent: 0.8 + draw.Float64()},
+		}
+		for range 1 + draw.IntN(2) {
+			pooling := 1 + 60*draw.Float64()*draw.Float64()
+			if i%5 == 4 {
+				pooling = 0
+			}
+			table.Features = append(table.Features, problem.Feature{PoolingFactor: pooling})
+		}
+		if !oneOperation {
+			table.Optimizer = problem.Optimizer(draw.IntN(4))
+			table.Precision = problem.Precision(draw.IntN(2))
+			table.Weighted = draw.IntN(4) == 0
+		}
+		p.Tables = append(p.Tables, table)
+	}
+	return p
+}
+
+// placement spreads every table over random devices, some cut into halves or
+// quarters.
+func placement(p *problem.Problem, draw *rand.Rand) [][]problem.Shard {
+	shards := make([][]problem.Shard, p.Topology.Devices)
+	for i := range p.Tables {
+		slices := 1
+		for slices < 4 && p.Tables[i].Dim/slices >= 8 && draw.IntN(3) == 0 {
+			slices *= 2
+		}
+		width := int64(p.Tables[i].Dim / slices)
+		for k := range int64(slices) {
+			s := p.Whole(i)
+			s.Columns = problem.Range{Start: k * width, End: (k + 1) * width}
+			d := draw.IntN(len(shards))
+			shards[d] = append(shards[d], s)
+		}
+	}
+	return shards
+}
+
+// group prices a device's shards by Model.Group, operation by operation.
+func group(m *cost.Model, p *problem.Problem, shards []problem.Shard) (forward, backward float64) {
+	slices := map[problem.Operation][]cost.Slice{}
+	for _, s := range shards {
+		t := &p.Tables[s.Table]
+		described := feature.Describe(t.Rows, len(t.Features), t.Counts(p.Batch))
+		slices[p.Operation(s.Table)] = append(slices[p.Operation(s.Table)], cost.Slice{Table: &described, Dim: s.Dim()})
+	}
+	for op, held := range slices {
+		f, b := m.Group(op, held)
+		forward, backward = forward+float64(f), backward+float64(b)
+	}
+	return forward, backward
+}
+
+// near reports whether got is within the relative tolerance of want.
+func near(got, want, tolerance float64) bool {
+	return math.Abs(got-want) <= tolerance*math.Abs(want)
+}

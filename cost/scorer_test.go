@@ -1,0 +1,328 @@
+package cost_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/problem"
+	"pgregory.net/rapid"
+)
+
+// held is a slice on a device.
+type held struct{ device, slice int }
+
+// The contract of a Scorer, as a state machine: whatever was added, removed and
+// asked before, its answers are to the last bit those of a new one that was
+// given the same slices in another order.
+func TestScorerForgetsItsPast(t *testing.T) {
+	model, _ := load(t)
+	const devices = 4
+	pools := []*cost.Pool{}
+	items := [][]int{}
+	for seed := range uint64(3) {
+		p := mixed(t, seed, 12, devices, 2, seed == 0)
+		pool := newPool(t, model, p)
+		var all []int
+		for i := range p.Tables {
+			for width := p.Tables[i].Dim; width >= 4 && width >= p.Tables[i].Dim/4; width /= 2 {
+				all = append(all, pool.Item(i, width))
+			}
+		}
+		pools, items = append(pools, pool), append(items, all)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		k := rapid.IntRange(0, len(pools)-1).Draw(t, "pool")
+		pool, known := pools[k], items[k]
+		s := pool.NewScorer()
+		var placed []held
+		fresh := func(t *rapid.T) *cost.Scorer {
+			f := pool.NewScorer()
+			for _, h := range rapid.Permutation(placed).Draw(t, "order") {
+				f.Add(h.device, h.slice)
+			}
+			return f
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				h := held{rapid.IntRange(0, devices-1).Draw(t, "device"), rapid.SampledFrom(known).Draw(t, "slice")}
+				s.Add(h.device, h.slice)
+				placed = append(placed, h)
+			},
+			"remove": func(t *rapid.T) {
+				if len(placed) == 0 {
+					return
+				}
+				i := rapid.IntRange(0, len(placed)-1).Draw(t, "which")
+				s.Remove(placed[i].device, placed[i].slice)
+				placed = slices.Delete(placed, i, i+1)
+			},
+			"reset": func(*rapid.T) {
+				s.Reset()
+				placed = nil
+			},
+			"ask": func(t *rapid.T) { // remembers what it computed
+				s.Compute(rapid.IntRange(0, devices-1).Draw(t, "device"))
+			},
+			"with": func(t *rapid.T) {
+				slice := rapid.SampledFrom(known).Draw(t, "slice")
+				asked := rapid.SliceOfN(rapid.Int32Range(0, devices-1), 0, 6).Draw(t, "devices")
+				got := make([]float64, len(asked))
+				s.ComputeWith(slice, asked, got)
+				f := fresh(t)
+				for i, d := range asked {
+					f.Add(int(d), slice)
+					if want := f.Compute(int(d)); got[i] != want {
+						t.Fatalf("device %d with slice %d: got %v, want %v", d, slice, got[i], want)
+					}
+					f.Remove(int(d), slice)
+				}
+			},
+			"": func(t *rapid.T) {
+				f := fresh(t)
+				for d := range devices {
+					if got, want := s.Compute(d), f.Compute(d); got != want {
+						t.Fatalf("device %d: got %v, want %v", d, got, want)
+					}
+				}
+				if got, want := s.Cost(), f.Cost(); got != want {
+					t.Fatalf("got cost %v, want %v", got, want)
+				}
+			},
+		})
+	})
+}
+
+func TestEmptyScorer(t *testing.T) {
+	model, _ := load(t)
+	p := mixed(t, 1, 5, 3, 0, false)
+	s := newPool(t, model, p).NewScorer()
+	for d := range 3 {
+		if got := s.Compute(d); got != 0 {
+			t.Errorf("device %d holds nothing: got %v ms, want 0", d, got)
+		}
+	}
+	b := s.Breakdown()
+	if len(b.Devices) != 3 || !near(float64(b.Cost), s.Cost(), 1e-12) {
+		t.Errorf("got %+v, want three devices and cost %v", b, s.Cost())
+	}
+}
+
+// Tables without lookups take no time and do not widen the lanes of the narrow
+// tables beside them; but their pooled vectors, of zeros, are exchanged.
+func TestTablesWithoutLookups(t *testing.T) {
+	model, _ := load(t)
+	one := []problem.Feature{{PoolingFactor: 20}}
+	p := &problem.Problem{Topology: topology(t, 2, 0), Batch: 65536, Tables: []problem.Table{
+		{Name: "narrow", Rows: 1e5, Dim: 16, Features: one},
+		{Name: "unread", Rows: 1e5, Dim: 128, Features: []problem.Feature{{PoolingFactor: 0}}},
+		{Name: "wide", Rows: 1e5, Dim: 128, Features: one},
+	}}
+	pool := newPool(t, model, p)
+	s := pool.NewScorer()
+	narrow, unread, wide := s.Item(0, 16), s.Item(1, 128), s.Item(2, 128)
+	s.Add(1, unread)
+	if got := s.Compute(1); got != 0 {
+		t.Errorf("a table without lookups alone: got %v ms, want 0", got)
+	}
+	s.Add(0, narrow)
+	want := s.Compute(0)
+	before := s.Cost()
+	var with [1]float64
+	s.ComputeWith(unread, []int32{0}, with[:])
+	if with[0] != want {
+		t.Errorf("with a table without lookups: got %v ms, want %v", with[0], want)
+	}
+	s.Add(0, unread)
+	if got := s.Compute(0); got != want {
+		t.Errorf("beside a table without lookups: got %v ms, want %v", got, want)
+	}
+	if got := s.Cost(); !(got > before) {
+		t.Errorf("128 more columns to exchange: got cost %v, want above %v", got, before)
+	}
+	// The lanes do count where the wide table is read: the two together take more
+	// than the narrow one at its own lanes and the wide one.
+	s.Reset()
+	s.Add(0, wide)
+	alone := s.Compute(0)
+	s.Add(0, narrow)
+	if got := s.Compute(0); !(got > alone) {
+		t.Errorf("a narrow table beside a wide one: got %v ms, want above the wide one's %v", got, alone)
+	}
+}
+
+// Cost is what Breakdown adds up to, and Breakdown's devices are what Compute
+// says.
+func TestBreakdownAgreesWithCost(t *testing.T) {
+	model, _ := load(t)
+	for seed := range uint64(20) {
+		p := mixed(t, seed, 25, 5, 2, seed%2 == 0)
+		pool := newPool(t, model, p)
+		shards := placement(p, rand.New(rand.NewPCG(seed, 2)))
+		b := pool.Price(shards)
+		s := pool.NewScorer()
+		for d, on := range shards {
+			for _, shard := range on {
+				s.Add(d, s.Item(shard.Table, shard.Dim()))
+			}
+		}
+		if !near(s.Cost(), float64(b.Cost), 1e-12) {
+			t.Errorf("seed %d: got cost %v, want the breakdown's %v", seed, s.Cost(), b.Cost)
+		}
+		if got := b.Devices[b.Critical].Total(); got != b.Cost {
+			t.Errorf("seed %d: the critical device takes %v, want %v", seed, got, b.Cost)
+		}
+		for d, device := range b.Devices {
+			if !near(float64(device.Forward+device.Backward), s.Compute(d), 1e-12) {
+				t.Errorf("seed %d, device %d: got forward and backward %v, want %v", seed, d, device.Forward+device.Backward, s.Compute(d))
+			}
+			if device.Total() > b.Cost {
+				t.Errorf("seed %d, device %d: got %v, want at most the cost %v", seed, d, device.Total(), b.Cost)
+			}
+			if len(shards[d]) > 0 && s.Compute(d) > 0 && !(device.Forward > 0 && device.Backward > 0) {
+				t.Errorf("seed %d, device %d: got forward %v and backward %v, want both positive", seed, d, device.Forward, device.Backward)
+			}
+		}
+	}
+}
+
+func TestNewBreakdown(t *testing.T) {
+	b := cost.NewBreakdown([]cost.Device{
+		{Forward: 1, ForwardComm: 20, BackwardComm: 300, Backward: 4000},
+		{Forward: 4000, ForwardComm: 300, BackwardComm: 20, Backward: 2},
+		{Forward: 4322},
+	})
+	if b.Cost != 4322 || b.Critical != 1 {
+		t.Errorf("got cost %v of device %d, want 4322 of the first that reaches it, 1", b.Cost, b.Critical)
+	}
+	if got := b.Devices[0].Total(); got != 4321 {
+		t.Errorf("got total %v, want 4321", got)
+	}
+}
+
+// The integers of the Scorer cost no more than 1e-4 of precision, whatever the
+// mix of operations on a device: their times add up.
+func TestPriceAgreesWithGroup(t *testing.T) {
+	model, _ := load(t)
+	for seed := range uint64(20) {
+		p := mixed(t, seed, 30, 4, 0, seed%2 == 0)
+		shards := placement(p, rand.New(rand.NewPCG(seed, 3)))
+		b := newPool(t, model, p).Price(shards)
+		for d, device := range b.Devices {
+			forward, backward := group(model, p, shards[d])
+			if !near(float64(device.Forward), forward, 1e-4) || !near(float64(device.Backward), backward, 1e-4) {
+				t.Errorf("seed %d, device %d: got %v and %v, want %v and %v", seed, d, float64(device.Forward), float64(device.Backward), forward, backward)
+			}
+		}
+	}
+}
+
+// Two optimizers are two kernels: each its own launch, its own lanes.
+func TestOperationsAddUp(t *testing.T) {
+	model, _ := load(t)
+	one := []problem.Feature{{PoolingFactor: 20}}
+	p := &problem.Problem{Topology: topology(t, 1, 0), Batch: 65536, Tables: []problem.Table{
+		{Name: "narrow", Rows: 1e6, Dim: 16, Features: one, Optimizer: problem.SGD},
+		{Name: "wide", Rows: 1e6, Dim: 128, Features: one, Optimizer: problem.Adam},
+		{Name: "wide, fused", Rows: 1e6, Dim: 128, Features: one, Optimizer: problem.SGD},
+	}}
+	s := newPool(t, model, p).NewScorer()
+	narrow, wide, fused := s.Item(0, 16), s.Item(1, 128), s.Item(2, 128)
+	alone := func(slice int) float64 {
+		s.Reset()
+		s.Add(0, slice)
+		return s.Compute(0)
+	}
+	a, b := alone(narrow), alone(wide)
+	s.Add(0, narrow)
+	if got := s.Compute(0); !near(got, a+b, 1e-12) {
+		t.Errorf("two operations: got %v ms, want %v + %v", got, a, b)
+	}
+	c := alone(fused)
+	s.Add(0, narrow)
+	if got := s.Compute(0); near(got, a+c, 1e-3) {
+		t.Errorf("one operation: got %v ms, want the fused time to differ from the sum %v", got, a+c)
+	}
+}
+
+// A table of 256 columns cut as finely as can be, all on one device: the sums
+// are the largest that can come up, and must not wrap around.
+func TestFinestSlicesDoNotOverflow(t *testing.T) {
+	model, _ := load(t)
+	for _, pooling := range []float64{1, 20, 300} {
+		for o := problem.SGD; o <= problem.Adam; o++ {
+			p := &problem.Problem{Topology: topology(t, 2, 0), Batch: 65536, Tables: []problem.Table{{
+				Name: "t", Rows: 1e7, Dim: 256, Features: []problem.Feature{{PoolingFactor: pooling}}, Optimizer: o,
+				Access: access.Distribution{Kind: access.Uniform},
+			}}}
+			shards := make([][]problem.Shard, 2)
+			for c := int64(0); c < 256; c += 4 {
+				s := p.Whole(0)
+				s.Columns = problem.Range{Start: c, End: c + 4}
+				shards[1] = append(shards[1], s)
+			}
+			device := newPool(t, model, p).Price(shards).Devices[1]
+			forward, backward := group(model, p, shards[1])
+			if !near(float64(device.Forward), forward, 1e-4) || !near(float64(device.Backward), backward, 1e-4) {
+				t.Errorf("pooling %v, %v: got %v and %v, want %v and %v", pooling, o, float64(device.Forward), float64(device.Backward), forward, backward)
+			}
+		}
+	}
+}
+
+// Tables alike but in name share their vectors; those that differ in anything
+// that costs time do not.
+func TestAlikeTables(t *testing.T) {
+	model, _ := load(t)
+	base := problem.Table{Rows: 1e6, Dim: 64, Features: []problem.Feature{{PoolingFactor: 20}}, Access: access.Distribution{Kind: access.Zipf, Exponent: 1.1}}
+	for _, c := range []struct {
+		name   string
+		change func(*problem.Table)
+		alike  bool
+	}{
+		{"constraint", func(t *problem.Table) { t.Constraint.NoSplit = true }, true},
+		{"feature name", func(t *problem.Table) { t.Features = []problem.Feature{{Name: "f", PoolingFactor: 20}} }, true},
+		{"rows", func(t *problem.Table) { t.Rows *= 2 }, false},
+		{"pooling", func(t *problem.Table) { t.Features = []problem.Feature{{PoolingFactor: 21}} }, false},
+		{"features", func(t *problem.Table) { t.Features = []problem.Feature{{PoolingFactor: 10}, {PoolingFactor: 10}} }, false},
+		{"access", func(t *problem.Table) { t.Access.Exponent = 1.2 }, false},
+		{"optimizer", func(t *problem.Table) { t.Optimizer = problem.Adam }, false},
+		{"precision", func(t *problem.Table) { t.Precision = problem.FP16 }, false},
+		{"weighted", func(t *problem.Table) { t.Weighted = true }, false},
+	} {
+		first, second := base, base
+		first.Name, second.Name = "first", "second"
+		c.change(&second)
+		p := &problem.Problem{Topology: topology(t, 2, 0), Batch: 65536, Tables: []problem.Table{first, second}}
+		s := newPool(t, model, p).NewScorer()
+		s.Add(0, s.Item(0, 64))
+		s.Add(1, s.Item(1, 64))
+		if got := s.Compute(0) == s.Compute(1); got != c.alike {
+			t.Errorf("another %s: got %v and %v, want equal: %v", c.name, s.Compute(0), s.Compute(1), c.alike)
+		}
+	}
+}
+
+// Half the columns take less time than all, on any table.
+func TestNarrowerSlicesAreFaster(t *testing.T) {
+	model, _ := load(t)
+	p := mixed(t, 7, 30, 2, 0, false)
+	s := newPool(t, model, p).NewScorer()
+	for i := range p.Tables {
+		if p.Tables[i].PoolingFactor() == 0 || p.Tables[i].Dim < 32 {
+			continue
+		}
+		s.Reset()
+		s.Add(0, s.Item(i, p.Tables[i].Dim))
+		s.Add(1, s.Item(i, p.Tables[i].Dim/4))
+		if whole, quarter := s.Compute(0), s.Compute(1); !(quarter < whole*1.001) {
+			t.Errorf("table %+v: got %v ms for a quarter of the columns, want at most the whole's %v", p.Tables[i], quarter, whole)
+		}
+		if math.IsNaN(s.Cost()) {
+			t.Errorf("table %+v: got cost NaN", p.Tables[i])
+		}
+	}
+}
