@@ -169,7 +169,7 @@ func judgeComm(model *cost.Model, set *dataset.Comm) (CommReport, error) {
 		hosts := (x.cluster.Devices + x.cluster.PerHost - 1) / x.cluster.PerHost
 		for _, p := range [][2]string{
 			{"devices", interval(x.cluster.Devices, 2, 8, 32, 128, 1024)},
-			{"hosts", interval(hosts, 0, 1, 2, 4, 16, 512)},
+			{"hosts", interval(hosts, 1, 1, 2, 4, 16, 512)},
 		} {
 			parts[p] = append(parts[p], e)
 		}

@@ -22,6 +22,12 @@ func TestInterval(t *testing.T) {
 			t.Errorf("interval(%d): got %q, want %q", v, got, want)
 		}
 	}
+	// A first interval of one number.
+	for v, want := range map[int]string{1: "1-1", 2: "2-2", 3: "3-4", 4: "3-4", 5: "5-"} {
+		if got := strings.ReplaceAll(interval(v, 1, 1, 2, 4), " ", ""); got != want {
+			t.Errorf("interval(%d) of 1, 1, 2, 4: got %q, want %q", v, got, want)
+		}
+	}
 	// As text they sort like numbers.
 	last := ""
 	for v := 1; v < 300; v++ {
