@@ -131,9 +131,27 @@ func TestGroupOfNothing(t *testing.T) {
 	}
 }
 
-// The closed form and its correction, from the file's constants and tensors.
+// The closed form and its correction, from the file's constants and tensors. The
+// shipped correction is tiny, so it is also enlarged, and pushed over its limit.
 func TestExchangeIsTheModelOfTheFile(t *testing.T) {
-	model, file := load(t)
+	for _, shift := range [][]float32{{0, 0}, {0.3, -0.2}, {-5, 5}} {
+		_, file := load(t)
+		for i := range file.Tensors {
+			if file.Tensors[i].Name == fmt.Sprintf(cost.TensorCommBias, 2) {
+				file.Tensors[i].Data[0] += shift[0]
+				file.Tensors[i].Data[1] += shift[1]
+			}
+		}
+		checkExchange(t, file)
+	}
+}
+
+func checkExchange(t *testing.T, file *modelfile.Model) {
+	t.Helper()
+	model, err := cost.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
 	k := file.Manifest.Comm
 	for _, c := range []struct {
 		cluster cost.Cluster

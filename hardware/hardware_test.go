@@ -161,6 +161,7 @@ func TestPerHostAndHosts(t *testing.T) {
 		{1, 0, 1, 1},
 		{8, 0, 8, 1},
 		{8, 8, 8, 1},
+		{8, 9, 8, 1},
 		{8, 16, 8, 1}, // a host is never fuller than the cluster
 		{8, -1, 8, 1},
 		{16, 8, 8, 2},

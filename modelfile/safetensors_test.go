@@ -88,6 +88,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"data and no tensor", file(`{}`, 1), "4 bytes follow the last tensor"},
 		{"too little data", file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 1), "do not fit shape [2] at byte 0 of 4"},
 		{"offsets of another size", file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}`, 1), "do not fit shape [2]"},
+		{"a begin that does not matter", file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[1,4]}}`, 1), "offsets [1 4] do not fit shape [1]"},
 		{"offsets backwards", file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}}`, 1), "offsets [4 0] do not fit"},
 		{"negative offsets", file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}}`, 1), "offsets [-4 0] do not fit"},
 		{"a negative shape", file(`{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}`, 1), "shape [-1] is not possible"},

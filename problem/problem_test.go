@@ -2,6 +2,7 @@ package problem_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -77,6 +78,11 @@ func TestValidate(t *testing.T) {
 		{"valid: Adam of a huge table", func(p *problem.Problem) { // the state is not repeated by slices
 			p.Tables = []problem.Table{{Name: "a", Rows: rows, Dim: 1 << 12, Optimizer: problem.Adam, Features: []problem.Feature{{PoolingFactor: 1}}}}
 		}, nil},
+		{"valid: tables near the largest total", func(p *problem.Problem) { p.Tables = large(problem.SGD) }, nil},
+		{"the state of each slice is too much", func(p *problem.Problem) { p.Tables = large(problem.RowwiseAdagrad) }, []string{
+			"the tables and their buffers add up to 1.3e+18 bytes: more than the 1.15e+18 that can be planned",
+		}},
+		{"valid: a minimum width of the whole table", func(p *problem.Problem) { p.Tables[0].Constraint.MinWidth = 64 }, nil},
 		{"zero rows", func(p *problem.Problem) { p.Tables[0].Rows = 0 }, []string{`table "a": rows: 0 is not between 1 and 1099511627776`}},
 		{"negative rows", func(p *problem.Problem) { p.Tables[0].Rows = -5 }, []string{`table "a": rows: -5 is not between 1 and 1099511627776`}},
 		{"huge rows", func(p *problem.Problem) { p.Tables[0].Rows = rows + 1 }, []string{`table "a": rows: 1099511627777 is not between 1 and 1099511627776`}},
@@ -146,6 +152,16 @@ func TestValidate(t *testing.T) {
 		c.change(&p)
 		checkFaults(t, c.name, p.Validate(), c.want)
 	}
+}
+
+// large returns tables whose weights are three quarters of what can be planned.
+// Their row-wise state, one number for each row of each slice, is half as much.
+func large(o problem.Optimizer) []problem.Table {
+	tables := make([]problem.Table, 24)
+	for i := range tables {
+		tables[i] = problem.Table{Name: fmt.Sprint("t", i), Rows: problem.MaxRows, Dim: problem.MaxDim, Features: pooled(1), Precision: problem.FP16, Optimizer: o}
+	}
+	return tables
 }
 
 func pooled(factors ...float64) []problem.Feature {
