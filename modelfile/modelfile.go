@@ -240,8 +240,9 @@ func replace(path string, data []byte) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
+			// The first error is the one to report; the file may be closed already.
+			_ = f.Close()
+			_ = os.Remove(f.Name())
 		}
 	}()
 	if _, err = f.Write(data); err != nil {
