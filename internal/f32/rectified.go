@@ -13,7 +13,8 @@ func RectifiedHead(sums []int32, weights []float32) float32 {
 
 // RectifiedHeads sets out[k] to the RectifiedHead of a row of a matrix of sums
 // to which extra is added: row rows[k], of len(extra) elements. The elements of
-// rows must lie inside the matrix; out has their number.
+// rows must lie inside the matrix; out has their number. On one build it gives
+// the same bytes as RectifiedHead of the same sums.
 func RectifiedHeads(sums, rows, extra []int32, weights, out []float32) {
 	checkUnits(len(extra), len(weights))
 	same("RectifiedHeads", len(rows), len(out))

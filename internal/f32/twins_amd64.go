@@ -126,20 +126,35 @@ func rectifiedHeads(sums, rows, extra []int32, weights, out []float32) {
 	}
 }
 
-func columns(width int, list []int32, count int, x, weights, bias, y []float32) {
+func columns(p *columnPanel, x *Active, y []float32, floor float32) {
 	if !fast {
-		columnsGeneric(width, list, count, x, weights, bias, y)
+		columnsGeneric(p, x, y, floor)
 		return
 	}
-	switch width {
+	y = y[:p.width]
+	values, weights, bias, out := &x.values[0], &p.weights[0], &p.bias[0], &y[0]
+	if x.list == nil {
+		switch p.width {
+		case 64:
+			columns64(x.n, values, weights, bias, out, floor)
+		case 32:
+			columns32(x.n, values, weights, bias, out, floor)
+		case 16:
+			columns16(x.n, values, weights, bias, out, floor)
+		default:
+			columns8(x.n, values, weights, bias, out, floor)
+		}
+		return
+	}
+	switch p.width {
 	case 64:
-		columns64(count, &list[0], &x[0], &weights[0], &bias[0], &y[0])
+		listed64(x.count, &x.list[0], values, weights, bias, out, floor)
 	case 32:
-		columns32(count, &list[0], &x[0], &weights[0], &bias[0], &y[0])
+		listed32(x.count, &x.list[0], values, weights, bias, out, floor)
 	case 16:
-		columns16(count, &list[0], &x[0], &weights[0], &bias[0], &y[0])
+		listed16(x.count, &x.list[0], values, weights, bias, out, floor)
 	default:
-		columns8(count, &list[0], &x[0], &weights[0], &bias[0], &y[0])
+		listed8(x.count, &x.list[0], values, weights, bias, out, floor)
 	}
 }
 

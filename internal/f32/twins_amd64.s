@@ -1214,50 +1214,73 @@ TEXT ·rectifiedHeadAVX2(SB), NOSPLIT, $0-36
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	SUBQ   $0x20, AX
+	SUBQ   $0x40, AX
 	JLT    tail
 
 loop:
-	VPMAXSD     (CX), Y0, Y5
-	VCVTDQ2PS   Y5, Y5
-	VFMADD231PS (DX), Y5, Y1
-	VPMAXSD     32(CX), Y0, Y5
-	VCVTDQ2PS   Y5, Y5
-	VFMADD231PS 32(DX), Y5, Y2
-	VPMAXSD     64(CX), Y0, Y5
-	VCVTDQ2PS   Y5, Y5
-	VFMADD231PS 64(DX), Y5, Y3
-	VPMAXSD     96(CX), Y0, Y5
-	VCVTDQ2PS   Y5, Y5
-	VFMADD231PS 96(DX), Y5, Y4
-	ADDQ        $0x00000080, CX
-	ADDQ        $0x00000080, DX
-	SUBQ        $0x20, AX
+	VPMAXSD     (CX), Y0, Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS (DX), Y3, Y1
+	VPMAXSD     32(CX), Y0, Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 32(DX), Y3, Y2
+	VPMAXSD     64(CX), Y0, Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 64(DX), Y3, Y1
+	VPMAXSD     96(CX), Y0, Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 96(DX), Y3, Y2
+	VPMAXSD     128(CX), Y0, Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 128(DX), Y3, Y1
+	VPMAXSD     160(CX), Y0, Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 160(DX), Y3, Y2
+	VPMAXSD     192(CX), Y0, Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 192(DX), Y3, Y1
+	VPMAXSD     224(CX), Y0, Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 224(DX), Y3, Y2
+	ADDQ        $0x00000100, CX
+	ADDQ        $0x00000100, DX
+	SUBQ        $0x40, AX
 	JGE         loop
 
 tail:
-	ADDQ $0x20, AX
+	ADDQ $0x40, AX
 	JZ   reduce
 
+pairs:
+	SUBQ        $0x10, AX
+	JLT         single
+	VPMAXSD     (CX), Y0, Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS (DX), Y3, Y1
+	VPMAXSD     32(CX), Y0, Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 32(DX), Y3, Y2
+	ADDQ        $0x00000040, CX
+	ADDQ        $0x00000040, DX
+	JMP         pairs
+
 single:
-	VPMAXSD     (CX), Y0, Y5
-	VCVTDQ2PS   Y5, Y5
-	VFMADD231PS (DX), Y5, Y1
+	ADDQ        $0x10, AX
+	JZ          reduce
+	VPMAXSD     (CX), Y0, Y0
+	VCVTDQ2PS   Y0, Y0
+	VFMADD231PS (DX), Y0, Y1
 	ADDQ        $0x00000020, CX
 	ADDQ        $0x00000020, DX
-	SUBQ        $0x08, AX
-	JNZ         single
 
 reduce:
-	VADDPS       Y1, Y2, Y1
-	VADDPS       Y3, Y4, Y3
-	VADDPS       Y1, Y3, Y1
+	VADDPS       Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VADDSS       X1, X0, X0
 	VZEROUPPER
 	MOVSS        X0, ret+32(FP)
 	RET
@@ -1282,48 +1305,106 @@ fours:
 	IMULQ   SI, R9
 	ADDQ    AX, R9
 	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
 	MOVLQSX 4(CX), R10
 	IMULQ   SI, R10
 	ADDQ    AX, R10
-	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
 	MOVLQSX 8(CX), R11
 	IMULQ   SI, R11
 	ADDQ    AX, R11
-	VXORPS  Y3, Y3, Y3
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
 	MOVLQSX 12(CX), R12
 	IMULQ   SI, R12
 	ADDQ    AX, R12
-	VXORPS  Y4, Y4, Y4
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
 	XORQ    R13, R13
+	MOVQ    SI, R14
 
-units_four:
-	VMOVDQU      (BX)(R13*1), Y5
-	VMOVUPS      (DI)(R13*1), Y6
-	VPADDD       (R9)(R13*1), Y5, Y7
-	VPMAXSD      Y0, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y1
-	VPADDD       (R10)(R13*1), Y5, Y7
-	VPMAXSD      Y0, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y2
-	VPADDD       (R11)(R13*1), Y5, Y7
-	VPMAXSD      Y0, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y3
-	VPADDD       (R12)(R13*1), Y5, Y5
-	VPMAXSD      Y0, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y4
-	ADDQ         $0x20, R13
-	CMPQ         R13, SI
-	JLT          units_four
-	VHADDPS      Y2, Y1, Y1
-	VHADDPS      Y4, Y3, Y3
-	VHADDPS      Y3, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X2
-	VADDPS       X2, X1, X2
-	VMOVUPS      X2, (R8)
+pairs_four:
+	SUBQ        $0x40, R14
+	JLT         single_four
+	VMOVDQU     (BX)(R13*1), Y9
+	VMOVUPS     (DI)(R13*1), Y10
+	VPADDD      (R9)(R13*1), Y9, Y11
+	VPMAXSD     Y0, Y11, Y11
+	VCVTDQ2PS   Y11, Y11
+	VFMADD231PS Y10, Y11, Y1
+	VPADDD      (R10)(R13*1), Y9, Y11
+	VPMAXSD     Y0, Y11, Y11
+	VCVTDQ2PS   Y11, Y11
+	VFMADD231PS Y10, Y11, Y3
+	VPADDD      (R11)(R13*1), Y9, Y11
+	VPMAXSD     Y0, Y11, Y11
+	VCVTDQ2PS   Y11, Y11
+	VFMADD231PS Y10, Y11, Y5
+	VPADDD      (R12)(R13*1), Y9, Y9
+	VPMAXSD     Y0, Y9, Y9
+	VCVTDQ2PS   Y9, Y9
+	VFMADD231PS Y10, Y9, Y7
+	VMOVDQU     32(BX)(R13*1), Y9
+	VMOVUPS     32(DI)(R13*1), Y10
+	VPADDD      32(R9)(R13*1), Y9, Y11
+	VPMAXSD     Y0, Y11, Y11
+	VCVTDQ2PS   Y11, Y11
+	VFMADD231PS Y10, Y11, Y2
+	VPADDD      32(R10)(R13*1), Y9, Y11
+	VPMAXSD     Y0, Y11, Y11
+	VCVTDQ2PS   Y11, Y11
+	VFMADD231PS Y10, Y11, Y4
+	VPADDD      32(R11)(R13*1), Y9, Y11
+	VPMAXSD     Y0, Y11, Y11
+	VCVTDQ2PS   Y11, Y11
+	VFMADD231PS Y10, Y11, Y6
+	VPADDD      32(R12)(R13*1), Y9, Y9
+	VPMAXSD     Y0, Y9, Y9
+	VCVTDQ2PS   Y9, Y9
+	VFMADD231PS Y10, Y9, Y8
+	ADDQ        $0x40, R13
+	JMP         pairs_four
+
+single_four:
+	ADDQ        $0x40, R14
+	JZ          reduce_four
+	VMOVDQU     (BX)(R13*1), Y9
+	VMOVUPS     (DI)(R13*1), Y10
+	VPADDD      (R9)(R13*1), Y9, Y11
+	VPMAXSD     Y0, Y11, Y11
+	VCVTDQ2PS   Y11, Y11
+	VFMADD231PS Y10, Y11, Y1
+	VPADDD      (R10)(R13*1), Y9, Y11
+	VPMAXSD     Y0, Y11, Y11
+	VCVTDQ2PS   Y11, Y11
+	VFMADD231PS Y10, Y11, Y3
+	VPADDD      (R11)(R13*1), Y9, Y11
+	VPMAXSD     Y0, Y11, Y11
+	VCVTDQ2PS   Y11, Y11
+	VFMADD231PS Y10, Y11, Y5
+	VPADDD      (R12)(R13*1), Y9, Y9
+	VPMAXSD     Y0, Y9, Y9
+	VCVTDQ2PS   Y9, Y9
+	VFMADD231PS Y10, Y9, Y7
+	ADDQ        $0x20, R13
+
+reduce_four:
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y4, Y3, Y3
+	VADDPS       Y6, Y5, Y5
+	VADDPS       Y8, Y7, Y7
+	VPERM2F128   $0x31, Y3, Y1, Y2
+	VINSERTF128  $0x01, X3, Y1, Y1
+	VADDPS       Y2, Y1, Y2
+	VPERM2F128   $0x31, Y7, Y5, Y1
+	VINSERTF128  $0x01, X7, Y5, Y5
+	VADDPS       Y1, Y5, Y1
+	VHADDPS      Y1, Y2, Y2
+	VHADDPS      Y2, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X1
+	VUNPCKLPS    X1, X2, X1
+	VMOVUPS      X1, (R8)
 	ADDQ         $0x10, CX
 	ADDQ         $0x10, R8
 	SUBQ         $0x04, DX
@@ -1338,22 +1419,47 @@ ones:
 	IMULQ   SI, R9
 	ADDQ    AX, R9
 	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
 	XORQ    R10, R10
+	MOVQ    SI, R11
 
-units_one:
-	VMOVDQU      (BX)(R10*1), Y2
-	VMOVUPS      (DI)(R10*1), Y3
-	VPADDD       (R9)(R10*1), Y2, Y2
-	VPMAXSD      Y0, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VFMADD231PS  Y3, Y2, Y1
-	ADDQ         $0x20, R10
-	CMPQ         R10, SI
-	JLT          units_one
+pairs_one:
+	SUBQ        $0x40, R11
+	JLT         single_one
+	VMOVDQU     (BX)(R10*1), Y3
+	VMOVUPS     (DI)(R10*1), Y4
+	VPADDD      (R9)(R10*1), Y3, Y3
+	VPMAXSD     Y0, Y3, Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS Y4, Y3, Y1
+	VMOVDQU     32(BX)(R10*1), Y3
+	VMOVUPS     32(DI)(R10*1), Y4
+	VPADDD      32(R9)(R10*1), Y3, Y3
+	VPMAXSD     Y0, Y3, Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS Y4, Y3, Y2
+	ADDQ        $0x40, R10
+	JMP         pairs_one
+
+single_one:
+	ADDQ        $0x40, R11
+	JZ          reduce_one
+	VMOVDQU     (BX)(R10*1), Y3
+	VMOVUPS     (DI)(R10*1), Y4
+	VPADDD      (R9)(R10*1), Y3, Y3
+	VPMAXSD     Y0, Y3, Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS Y4, Y3, Y1
+	ADDQ        $0x20, R10
+
+reduce_one:
+	VADDPS       Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VADDPS       X2, X1, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
+	VMOVSHDUP    X2, X1
+	VADDPS       X1, X2, X2
+	VMOVHLPS     X2, X2, X1
+	VADDSS       X1, X2, X2
 	VMOVSS       X2, (R8)
 	ADDQ         $0x04, CX
 	ADDQ         $0x04, R8
@@ -1364,9 +1470,91 @@ done:
 	VZEROUPPER
 	RET
 
-// func columns64(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32)
+// func columns64(count int, x *float32, weights *float32, bias *float32, y *float32, floor float32)
 // Requires: AVX, FMA3
-TEXT ·columns64(SB), NOSPLIT, $0-48
+TEXT ·columns64(SB), NOSPLIT, $0-44
+	MOVQ    count+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    weights+16(FP), DX
+	MOVQ    bias+24(FP), BX
+	MOVQ    y+32(FP), SI
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VMOVUPS 64(BX), Y2
+	VMOVUPS 96(BX), Y3
+	VMOVUPS 128(BX), Y4
+	VMOVUPS 160(BX), Y5
+	VMOVUPS 192(BX), Y6
+	VMOVUPS 224(BX), Y7
+	TESTQ   AX, AX
+	JLE     done
+
+loop:
+	VBROADCASTSS (CX), Y8
+	VFMADD231PS  (DX), Y8, Y0
+	VFMADD231PS  32(DX), Y8, Y1
+	VFMADD231PS  64(DX), Y8, Y2
+	VFMADD231PS  96(DX), Y8, Y3
+	VFMADD231PS  128(DX), Y8, Y4
+	VFMADD231PS  160(DX), Y8, Y5
+	VFMADD231PS  192(DX), Y8, Y6
+	VFMADD231PS  224(DX), Y8, Y7
+	VBROADCASTSS 4(CX), Y8
+	VFMADD231PS  256(DX), Y8, Y0
+	VFMADD231PS  288(DX), Y8, Y1
+	VFMADD231PS  320(DX), Y8, Y2
+	VFMADD231PS  352(DX), Y8, Y3
+	VFMADD231PS  384(DX), Y8, Y4
+	VFMADD231PS  416(DX), Y8, Y5
+	VFMADD231PS  448(DX), Y8, Y6
+	VFMADD231PS  480(DX), Y8, Y7
+	VBROADCASTSS 8(CX), Y8
+	VFMADD231PS  512(DX), Y8, Y0
+	VFMADD231PS  544(DX), Y8, Y1
+	VFMADD231PS  576(DX), Y8, Y2
+	VFMADD231PS  608(DX), Y8, Y3
+	VFMADD231PS  640(DX), Y8, Y4
+	VFMADD231PS  672(DX), Y8, Y5
+	VFMADD231PS  704(DX), Y8, Y6
+	VFMADD231PS  736(DX), Y8, Y7
+	VBROADCASTSS 12(CX), Y8
+	VFMADD231PS  768(DX), Y8, Y0
+	VFMADD231PS  800(DX), Y8, Y1
+	VFMADD231PS  832(DX), Y8, Y2
+	VFMADD231PS  864(DX), Y8, Y3
+	VFMADD231PS  896(DX), Y8, Y4
+	VFMADD231PS  928(DX), Y8, Y5
+	VFMADD231PS  960(DX), Y8, Y6
+	VFMADD231PS  992(DX), Y8, Y7
+	ADDQ         $0x10, CX
+	ADDQ         $0x00000400, DX
+	SUBQ         $0x04, AX
+	JG           loop
+
+done:
+	VBROADCASTSS floor+40(FP), Y8
+	VMAXPS       Y0, Y8, Y0
+	VMOVUPS      Y0, (SI)
+	VMAXPS       Y1, Y8, Y1
+	VMOVUPS      Y1, 32(SI)
+	VMAXPS       Y2, Y8, Y2
+	VMOVUPS      Y2, 64(SI)
+	VMAXPS       Y3, Y8, Y3
+	VMOVUPS      Y3, 96(SI)
+	VMAXPS       Y4, Y8, Y4
+	VMOVUPS      Y4, 128(SI)
+	VMAXPS       Y5, Y8, Y5
+	VMOVUPS      Y5, 160(SI)
+	VMAXPS       Y6, Y8, Y6
+	VMOVUPS      Y6, 192(SI)
+	VMAXPS       Y7, Y8, Y7
+	VMOVUPS      Y7, 224(SI)
+	VZEROUPPER
+	RET
+
+// func listed64(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32, floor float32)
+// Requires: AVX, FMA3
+TEXT ·listed64(SB), NOSPLIT, $0-52
 	MOVQ    count+0(FP), AX
 	MOVQ    list+8(FP), CX
 	MOVQ    x+16(FP), DX
@@ -1396,25 +1584,129 @@ loop:
 	VFMADD231PS  160(BX)(SI*1), Y8, Y5
 	VFMADD231PS  192(BX)(SI*1), Y8, Y6
 	VFMADD231PS  224(BX)(SI*1), Y8, Y7
-	ADDQ         $0x04, CX
-	SUBQ         $0x01, AX
+	MOVLQSX      4(CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x08, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y0
+	VFMADD231PS  32(BX)(SI*1), Y8, Y1
+	VFMADD231PS  64(BX)(SI*1), Y8, Y2
+	VFMADD231PS  96(BX)(SI*1), Y8, Y3
+	VFMADD231PS  128(BX)(SI*1), Y8, Y4
+	VFMADD231PS  160(BX)(SI*1), Y8, Y5
+	VFMADD231PS  192(BX)(SI*1), Y8, Y6
+	VFMADD231PS  224(BX)(SI*1), Y8, Y7
+	MOVLQSX      8(CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x08, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y0
+	VFMADD231PS  32(BX)(SI*1), Y8, Y1
+	VFMADD231PS  64(BX)(SI*1), Y8, Y2
+	VFMADD231PS  96(BX)(SI*1), Y8, Y3
+	VFMADD231PS  128(BX)(SI*1), Y8, Y4
+	VFMADD231PS  160(BX)(SI*1), Y8, Y5
+	VFMADD231PS  192(BX)(SI*1), Y8, Y6
+	VFMADD231PS  224(BX)(SI*1), Y8, Y7
+	MOVLQSX      12(CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x08, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y0
+	VFMADD231PS  32(BX)(SI*1), Y8, Y1
+	VFMADD231PS  64(BX)(SI*1), Y8, Y2
+	VFMADD231PS  96(BX)(SI*1), Y8, Y3
+	VFMADD231PS  128(BX)(SI*1), Y8, Y4
+	VFMADD231PS  160(BX)(SI*1), Y8, Y5
+	VFMADD231PS  192(BX)(SI*1), Y8, Y6
+	VFMADD231PS  224(BX)(SI*1), Y8, Y7
+	ADDQ         $0x10, CX
+	SUBQ         $0x04, AX
 	JG           loop
 
 done:
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, 128(DI)
-	VMOVUPS Y5, 160(DI)
-	VMOVUPS Y6, 192(DI)
-	VMOVUPS Y7, 224(DI)
+	VBROADCASTSS floor+48(FP), Y8
+	VMAXPS       Y0, Y8, Y0
+	VMOVUPS      Y0, (DI)
+	VMAXPS       Y1, Y8, Y1
+	VMOVUPS      Y1, 32(DI)
+	VMAXPS       Y2, Y8, Y2
+	VMOVUPS      Y2, 64(DI)
+	VMAXPS       Y3, Y8, Y3
+	VMOVUPS      Y3, 96(DI)
+	VMAXPS       Y4, Y8, Y4
+	VMOVUPS      Y4, 128(DI)
+	VMAXPS       Y5, Y8, Y5
+	VMOVUPS      Y5, 160(DI)
+	VMAXPS       Y6, Y8, Y6
+	VMOVUPS      Y6, 192(DI)
+	VMAXPS       Y7, Y8, Y7
+	VMOVUPS      Y7, 224(DI)
 	VZEROUPPER
 	RET
 
-// func columns32(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32)
+// func columns32(count int, x *float32, weights *float32, bias *float32, y *float32, floor float32)
 // Requires: AVX, FMA3
-TEXT ·columns32(SB), NOSPLIT, $0-48
+TEXT ·columns32(SB), NOSPLIT, $0-44
+	MOVQ    count+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    weights+16(FP), DX
+	MOVQ    bias+24(FP), BX
+	MOVQ    y+32(FP), SI
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VMOVUPS 64(BX), Y2
+	VMOVUPS 96(BX), Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	TESTQ   AX, AX
+	JLE     done
+
+loop:
+	VBROADCASTSS (CX), Y8
+	VFMADD231PS  (DX), Y8, Y0
+	VFMADD231PS  32(DX), Y8, Y1
+	VFMADD231PS  64(DX), Y8, Y2
+	VFMADD231PS  96(DX), Y8, Y3
+	VBROADCASTSS 4(CX), Y8
+	VFMADD231PS  128(DX), Y8, Y4
+	VFMADD231PS  160(DX), Y8, Y5
+	VFMADD231PS  192(DX), Y8, Y6
+	VFMADD231PS  224(DX), Y8, Y7
+	VBROADCASTSS 8(CX), Y8
+	VFMADD231PS  256(DX), Y8, Y0
+	VFMADD231PS  288(DX), Y8, Y1
+	VFMADD231PS  320(DX), Y8, Y2
+	VFMADD231PS  352(DX), Y8, Y3
+	VBROADCASTSS 12(CX), Y8
+	VFMADD231PS  384(DX), Y8, Y4
+	VFMADD231PS  416(DX), Y8, Y5
+	VFMADD231PS  448(DX), Y8, Y6
+	VFMADD231PS  480(DX), Y8, Y7
+	ADDQ         $0x10, CX
+	ADDQ         $0x00000200, DX
+	SUBQ         $0x04, AX
+	JG           loop
+
+done:
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VBROADCASTSS floor+40(FP), Y4
+	VMAXPS       Y0, Y4, Y0
+	VMOVUPS      Y0, (SI)
+	VMAXPS       Y1, Y4, Y1
+	VMOVUPS      Y1, 32(SI)
+	VMAXPS       Y2, Y4, Y2
+	VMOVUPS      Y2, 64(SI)
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y3, 96(SI)
+	VZEROUPPER
+	RET
+
+// func listed32(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32, floor float32)
+// Requires: AVX, FMA3
+TEXT ·listed32(SB), NOSPLIT, $0-52
 	MOVQ    count+0(FP), AX
 	MOVQ    list+8(FP), CX
 	MOVQ    x+16(FP), DX
@@ -1447,25 +1739,96 @@ loop:
 	VFMADD231PS  32(BX)(SI*1), Y8, Y5
 	VFMADD231PS  64(BX)(SI*1), Y8, Y6
 	VFMADD231PS  96(BX)(SI*1), Y8, Y7
-	ADDQ         $0x08, CX
-	SUBQ         $0x02, AX
+	MOVLQSX      8(CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x07, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y0
+	VFMADD231PS  32(BX)(SI*1), Y8, Y1
+	VFMADD231PS  64(BX)(SI*1), Y8, Y2
+	VFMADD231PS  96(BX)(SI*1), Y8, Y3
+	MOVLQSX      12(CX), SI
+	VBROADCASTSS (DX)(SI*4), Y8
+	SHLQ         $0x07, SI
+	VFMADD231PS  (BX)(SI*1), Y8, Y4
+	VFMADD231PS  32(BX)(SI*1), Y8, Y5
+	VFMADD231PS  64(BX)(SI*1), Y8, Y6
+	VFMADD231PS  96(BX)(SI*1), Y8, Y7
+	ADDQ         $0x10, CX
+	SUBQ         $0x04, AX
 	JG           loop
 
 done:
-	VADDPS  Y4, Y0, Y0
-	VADDPS  Y5, Y1, Y1
-	VADDPS  Y6, Y2, Y2
-	VADDPS  Y7, Y3, Y3
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VBROADCASTSS floor+48(FP), Y4
+	VMAXPS       Y0, Y4, Y0
+	VMOVUPS      Y0, (DI)
+	VMAXPS       Y1, Y4, Y1
+	VMOVUPS      Y1, 32(DI)
+	VMAXPS       Y2, Y4, Y2
+	VMOVUPS      Y2, 64(DI)
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y3, 96(DI)
 	VZEROUPPER
 	RET
 
-// func columns16(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32)
+// func columns16(count int, x *float32, weights *float32, bias *float32, y *float32, floor float32)
 // Requires: AVX, FMA3
-TEXT ·columns16(SB), NOSPLIT, $0-48
+TEXT ·columns16(SB), NOSPLIT, $0-44
+	MOVQ    count+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    weights+16(FP), DX
+	MOVQ    bias+24(FP), BX
+	MOVQ    y+32(FP), SI
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	TESTQ   AX, AX
+	JLE     done
+
+loop:
+	VBROADCASTSS (CX), Y8
+	VFMADD231PS  (DX), Y8, Y0
+	VFMADD231PS  32(DX), Y8, Y1
+	VBROADCASTSS 4(CX), Y8
+	VFMADD231PS  64(DX), Y8, Y2
+	VFMADD231PS  96(DX), Y8, Y3
+	VBROADCASTSS 8(CX), Y8
+	VFMADD231PS  128(DX), Y8, Y4
+	VFMADD231PS  160(DX), Y8, Y5
+	VBROADCASTSS 12(CX), Y8
+	VFMADD231PS  192(DX), Y8, Y6
+	VFMADD231PS  224(DX), Y8, Y7
+	ADDQ         $0x10, CX
+	ADDQ         $0x00000100, DX
+	SUBQ         $0x04, AX
+	JG           loop
+
+done:
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VBROADCASTSS floor+40(FP), Y2
+	VMAXPS       Y0, Y2, Y0
+	VMOVUPS      Y0, (SI)
+	VMAXPS       Y1, Y2, Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+// func listed16(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32, floor float32)
+// Requires: AVX, FMA3
+TEXT ·listed16(SB), NOSPLIT, $0-52
 	MOVQ    count+0(FP), AX
 	MOVQ    list+8(FP), CX
 	MOVQ    x+16(FP), DX
@@ -1509,20 +1872,78 @@ loop:
 	JG           loop
 
 done:
-	VADDPS  Y4, Y0, Y0
-	VADDPS  Y5, Y1, Y1
-	VADDPS  Y6, Y2, Y2
-	VADDPS  Y7, Y3, Y3
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y3, Y1, Y1
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VBROADCASTSS floor+48(FP), Y2
+	VMAXPS       Y0, Y2, Y0
+	VMOVUPS      Y0, (DI)
+	VMAXPS       Y1, Y2, Y1
+	VMOVUPS      Y1, 32(DI)
 	VZEROUPPER
 	RET
 
-// func columns8(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32)
+// func columns8(count int, x *float32, weights *float32, bias *float32, y *float32, floor float32)
 // Requires: AVX, FMA3
-TEXT ·columns8(SB), NOSPLIT, $0-48
+TEXT ·columns8(SB), NOSPLIT, $0-44
+	MOVQ    count+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    weights+16(FP), DX
+	MOVQ    bias+24(FP), BX
+	MOVQ    y+32(FP), SI
+	VMOVUPS (BX), Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	TESTQ   AX, AX
+	JLE     done
+
+loop:
+	VBROADCASTSS (CX), Y8
+	VFMADD231PS  (DX), Y8, Y0
+	VBROADCASTSS 4(CX), Y8
+	VFMADD231PS  32(DX), Y8, Y1
+	VBROADCASTSS 8(CX), Y8
+	VFMADD231PS  64(DX), Y8, Y2
+	VBROADCASTSS 12(CX), Y8
+	VFMADD231PS  96(DX), Y8, Y3
+	VBROADCASTSS 16(CX), Y8
+	VFMADD231PS  128(DX), Y8, Y4
+	VBROADCASTSS 20(CX), Y8
+	VFMADD231PS  160(DX), Y8, Y5
+	VBROADCASTSS 24(CX), Y8
+	VFMADD231PS  192(DX), Y8, Y6
+	VBROADCASTSS 28(CX), Y8
+	VFMADD231PS  224(DX), Y8, Y7
+	ADDQ         $0x20, CX
+	ADDQ         $0x00000100, DX
+	SUBQ         $0x08, AX
+	JG           loop
+
+done:
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VBROADCASTSS floor+40(FP), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMOVUPS      Y0, (SI)
+	VZEROUPPER
+	RET
+
+// func listed8(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32, floor float32)
+// Requires: AVX, FMA3
+TEXT ·listed8(SB), NOSPLIT, $0-52
 	MOVQ    count+0(FP), AX
 	MOVQ    list+8(FP), CX
 	MOVQ    x+16(FP), DX
@@ -1578,14 +1999,16 @@ loop:
 	JG           loop
 
 done:
-	VADDPS  Y4, Y0, Y0
-	VADDPS  Y5, Y1, Y1
-	VADDPS  Y6, Y2, Y2
-	VADDPS  Y7, Y3, Y3
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y3, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DI)
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VBROADCASTSS floor+48(FP), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMOVUPS      Y0, (DI)
 	VZEROUPPER
 	RET
 

@@ -41,8 +41,8 @@ func rectifiedHeads(sums, rows, extra []int32, weights, out []float32) {
 	rectifiedHeadsGeneric(sums, rows, extra, weights, out)
 }
 
-func columns(width int, list []int32, count int, x, weights, bias, y []float32) {
-	columnsGeneric(width, list, count, x, weights, bias, y)
+func columns(p *columnPanel, x *Active, y []float32, floor float32) {
+	columnsGeneric(p, x, y, floor)
 }
 
 func rectify(values []float32, list []int32) int { return rectifyGeneric(values, list) }

@@ -33,9 +33,7 @@ func FillRows(dst, row []float32) {
 // len(src) must be a multiple of len(dst).
 func SumRows(dst, src []float32) {
 	whole("SumRows", len(src), len(dst))
-	for i := 0; i < len(src); i += len(dst) {
-		add(dst, src[i:i+len(dst)])
-	}
+	sumRows(dst, src)
 }
 
 // ReLU replaces the negative elements of x with zero. NaN stays NaN, so that a

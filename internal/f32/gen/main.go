@@ -36,7 +36,8 @@ func main() {
 	rectifiedHead()
 	rectifiedHeads()
 	for _, width := range []int{64, 32, 16, 8} {
-		columns(width)
+		columns(width, false)
+		columns(width, true)
 	}
 	rectify()
 	Generate()
@@ -461,16 +462,6 @@ func foldedHead() {
 	RET()
 }
 
-// sumLanes adds the lanes of a vector into its lowest.
-func sumLanes(v VecVirtual) VecVirtual {
-	half := XMM()
-	VEXTRACTF128(U8(1), v, half)
-	VADDPS(half, v.AsX(), half)
-	VHADDPS(half, half, half)
-	VHADDPS(half, half, half)
-	return half
-}
-
 // headUnits adds eight units of a rectified head to total: sums at from, an
 // extra vector or nil, the weights in memory or a register.
 func headUnits(from Mem, extra, none, total VecVirtual, weights Op) {
@@ -485,44 +476,59 @@ func headUnits(from Mem, extra, none, total VecVirtual, weights Op) {
 	VFMADD231PS(weights, z, total)
 }
 
+// Both heads sum alike, so that they give the same bytes: eight units to the
+// even and eight to the odd of two vectors, their sum, halves, neighbours.
+
 func rectifiedHead() {
 	TEXT("rectifiedHeadAVX2", NOSPLIT, "func(sums []int32, weights *float32) float32")
 	Pragma("noescape")
-	Doc("rectifiedHeadAVX2 is rectifiedHeadGeneric with fused multiply-adds, summed in 32 lanes.")
+	Doc("rectifiedHeadAVX2 is rectifiedHeadGeneric with fused multiply-adds.")
 	n, sums, weights := length("sums"), base("sums"), Load(Param("weights"), GP64())
 	none := zero()
-	total := [4]VecVirtual{zero(), zero(), zero(), zero()}
-	units := func(h int) {
-		headUnits(Mem{Base: sums, Disp: h * lanes * float}, nil, none, total[h], Mem{Base: weights, Disp: h * lanes * float})
-	}
+	total := [2]VecVirtual{zero(), zero()}
 	step := func(vectors int) {
 		for h := range vectors {
-			units(h)
+			headUnits(Mem{Base: sums, Disp: h * lanes * float}, nil, none, total[h%2], Mem{Base: weights, Disp: h * lanes * float})
 		}
 		ADDQ(U32(vectors*lanes*float), sums)
 		ADDQ(U32(vectors*lanes*float), weights)
 	}
-	SUBQ(U8(4*lanes), n)
+	SUBQ(U8(8*lanes), n)
 	JLT(LabelRef("tail"))
 	Label("loop")
-	step(4)
-	SUBQ(U8(4*lanes), n)
+	step(8)
+	SUBQ(U8(8*lanes), n)
 	JGE(LabelRef("loop"))
 	Label("tail")
-	ADDQ(U8(4*lanes), n)
+	ADDQ(U8(8*lanes), n)
 	JZ(LabelRef("reduce"))
+	Label("pairs")
+	SUBQ(U8(2*lanes), n)
+	JLT(LabelRef("single"))
+	step(2)
+	JMP(LabelRef("pairs"))
 	Label("single")
+	ADDQ(U8(2*lanes), n)
+	JZ(LabelRef("reduce"))
 	step(1)
-	SUBQ(U8(lanes), n)
-	JNZ(LabelRef("single"))
 	Label("reduce")
-	VADDPS(total[0], total[1], total[0])
-	VADDPS(total[2], total[3], total[2])
-	VADDPS(total[0], total[2], total[0])
-	sum := sumLanes(total[0])
+	VADDPS(total[1], total[0], total[0])
+	sum := sumHalves(total[0])
 	VZEROUPPER()
 	Store(sum, ReturnIndex(0))
 	RET()
+}
+
+// sumHalves adds the lanes of a vector, halves first, neighbours next.
+func sumHalves(v VecVirtual) VecVirtual {
+	half, next := XMM(), XMM()
+	VEXTRACTF128(U8(1), v, half)
+	VADDPS(half, v.AsX(), half)
+	VMOVSHDUP(half, next)
+	VADDPS(next, half, half)
+	VMOVHLPS(half, half, next)
+	VADDSS(next, half, half)
+	return half
 }
 
 // rectifiedHeads takes four rows a turn, which share the loads of extra and
@@ -541,36 +547,60 @@ func rectifiedHeads() {
 	none := zero()
 	turn := func(name string, count int) {
 		var row [4]Register
-		var total [4]VecVirtual
+		var total [4][2]VecVirtual
 		for r := range count {
 			row[r] = GP64()
 			MOVLQSX(Mem{Base: rows, Disp: r * 4}, row[r])
 			IMULQ(stride, row[r])
 			ADDQ(sums, row[r])
-			total[r] = zero()
+			total[r] = [2]VecVirtual{zero(), zero()}
 		}
 		at := GP64()
 		XORQ(at, at)
-		Label("units_" + name)
-		e, w := YMM(), YMM()
-		VMOVDQU(Mem{Base: extra, Index: at, Scale: 1}, e)
-		VMOVUPS(Mem{Base: weights, Index: at, Scale: 1}, w)
-		for r := range count {
-			headUnits(Mem{Base: row[r], Index: at, Scale: 1}, e, none, total[r], w)
+		units := func(vectors int) {
+			for h := range vectors {
+				e, w := YMM(), YMM()
+				VMOVDQU(Mem{Base: extra, Index: at, Scale: 1, Disp: h * lanes * float}, e)
+				VMOVUPS(Mem{Base: weights, Index: at, Scale: 1, Disp: h * lanes * float}, w)
+				for r := range count {
+					headUnits(Mem{Base: row[r], Index: at, Scale: 1, Disp: h * lanes * float}, e, none, total[r][h], w)
+				}
+			}
+			ADDQ(U8(vectors*lanes*float), at)
 		}
-		ADDQ(U8(lanes*float), at)
-		CMPQ(at, stride)
-		JLT(LabelRef("units_" + name))
+		left := GP64()
+		MOVQ(stride, left)
+		Label("pairs_" + name)
+		SUBQ(U8(2*lanes*float), left)
+		JLT(LabelRef("single_" + name))
+		units(2)
+		JMP(LabelRef("pairs_" + name))
+		Label("single_" + name)
+		ADDQ(U8(2*lanes*float), left)
+		JZ(LabelRef("reduce_" + name))
+		units(1)
+		Label("reduce_" + name)
+		for r := range count {
+			VADDPS(total[r][1], total[r][0], total[r][0])
+		}
 		if count == 4 {
-			VHADDPS(total[1], total[0], total[0])
-			VHADDPS(total[3], total[2], total[2])
-			VHADDPS(total[2], total[0], total[0])
+			// Two rows' halves meet in one vector: row 0 and 1, row 2 and 3.
+			var pair [2]VecVirtual
+			for k := range pair {
+				low, high := total[2*k][0], total[2*k+1][0]
+				pair[k] = YMM()
+				VPERM2F128(U8(0x31), high, low, pair[k])
+				VINSERTF128(U8(1), high.AsX(), low, low)
+				VADDPS(pair[k], low, pair[k])
+			}
+			VHADDPS(pair[1], pair[0], pair[0]) // 0 2 | 1 3, two terms each
+			VHADDPS(pair[0], pair[0], pair[0])
 			half := XMM()
-			VEXTRACTF128(U8(1), total[0], half)
-			VADDPS(half, total[0].AsX(), half)
+			VEXTRACTF128(U8(1), pair[0], half)
+			VUNPCKLPS(half, pair[0].AsX(), half)
 			VMOVUPS(half, Mem{Base: out})
 		} else {
-			VMOVSS(sumLanes(total[0]), Mem{Base: out})
+			VMOVSS(sumHalves(total[0][0]), Mem{Base: out})
 		}
 		ADDQ(U8(count*4), rows)
 		ADDQ(U8(count*float), out)
@@ -595,21 +625,33 @@ func rectifiedHeads() {
 
 // columns keeps eight sums in registers whatever the width, so that eight
 // chains of multiply-adds run side by side: of narrow panels it takes several
-// inputs a turn. The list of inputs ends in fillers, whose weights are zero.
-func columns(width int) {
+// inputs at once. A turn takes four inputs at least, eight of the narrowest.
+// The rows behind the last input, and the list's fillers, have zero weights.
+func columns(width int, listed bool) {
 	vectors := width / lanes
-	inputs := 8 / vectors
+	groups := 8 / vectors
+	turn := max(4, groups)
 	name := fmt.Sprintf("columns%d", width)
-	TEXT(name, NOSPLIT, "func(count int, list *int32, x, weights, bias, y *float32)")
+	doc := fmt.Sprintf("%s is columnsGeneric for %d outputs, with fused multiply-adds, %d inputs a turn.", name, width, turn)
+	signature := "func(count int, x, weights, bias, y *float32, floor float32)"
+	if listed {
+		name = fmt.Sprintf("listed%d", width)
+		doc = fmt.Sprintf("%s is columns%d for the listed inputs.", name, width)
+		signature = "func(count int, list *int32, x, weights, bias, y *float32, floor float32)"
+	}
+	TEXT(name, NOSPLIT, signature)
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s is columnsGeneric for %d outputs, with fused multiply-adds, %d inputs a turn.", name, width, inputs))
+	Doc(doc)
 	count := Load(Param("count"), GP64())
-	list := Load(Param("list"), GP64())
+	var list Register
+	if listed {
+		list = Load(Param("list"), GP64())
+	}
 	x := Load(Param("x"), GP64())
 	weights := Load(Param("weights"), GP64())
 	bias := Load(Param("bias"), GP64())
 	y := Load(Param("y"), GP64())
-	sums := make([][]VecVirtual, inputs)
+	sums := make([][]VecVirtual, groups)
 	for u := range sums {
 		for v := range vectors {
 			sum := YMM()
@@ -624,31 +666,45 @@ func columns(width int) {
 	TESTQ(count, count)
 	JLE(LabelRef("done"))
 	Label("loop")
-	for u := range inputs {
-		at, element := GP64(), YMM()
-		MOVLQSX(Mem{Base: list, Disp: u * 4}, at)
-		VBROADCASTSS(Mem{Base: x, Index: at, Scale: float}, element)
-		shift := 2
-		for 1<<shift < width*float {
-			shift++
+	for u := range turn {
+		element := YMM()
+		row := Mem{Base: weights, Disp: u * width * float}
+		if listed {
+			at := GP64()
+			MOVLQSX(Mem{Base: list, Disp: u * 4}, at)
+			VBROADCASTSS(Mem{Base: x, Index: at, Scale: float}, element)
+			shift := 2
+			for 1<<shift < width*float {
+				shift++
+			}
+			SHLQ(U8(shift), at)
+			row = Mem{Base: weights, Index: at, Scale: 1}
+		} else {
+			VBROADCASTSS(Mem{Base: x, Disp: u * float}, element)
 		}
-		SHLQ(U8(shift), at)
 		for v := range vectors {
-			VFMADD231PS(Mem{Base: weights, Index: at, Scale: 1, Disp: v * lanes * float}, element, sums[u][v])
+			VFMADD231PS(row.Offset(v*lanes*float), element, sums[u%groups][v])
 		}
 	}
-	ADDQ(U8(inputs*4), list)
-	SUBQ(U8(inputs), count)
+	if listed {
+		ADDQ(U8(turn*4), list)
+	} else {
+		ADDQ(U8(turn*float), x)
+		ADDQ(U32(turn*width*float), weights)
+	}
+	SUBQ(U8(turn), count)
 	JG(LabelRef("loop"))
 	Label("done")
-	for half := inputs / 2; half > 0; half /= 2 {
+	for half := groups / 2; half > 0; half /= 2 {
 		for u := range half {
 			for v := range vectors {
 				VADDPS(sums[u+half][v], sums[u][v], sums[u][v])
 			}
 		}
 	}
+	floor := everywhere("floor")
 	for v := range vectors {
+		VMAXPS(sums[0][v], floor, sums[0][v])
 		VMOVUPS(sums[0][v], Mem{Base: y, Disp: v * lanes * float})
 	}
 	VZEROUPPER()
