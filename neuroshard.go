@@ -45,6 +45,8 @@ type Options struct {
 // Result is a plan and what is known of it.
 type Result struct {
 	Plan *plan.Plan
+	// Shards are the plan's shards by device.
+	Shards [][]problem.Shard
 	// Predicted is the model's price of the plan, device by device, and Simulated
 	// the simulated device's: the judge that the search did not ask.
 	Predicted, Simulated cost.Breakdown
@@ -87,7 +89,7 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 		return nil, err
 	}
 	judge := simulate.NewPricer(p)
-	result := &Result{Predicted: pool.Price(found.Shards), Status: found.Status, Stats: found.Stats}
+	result := &Result{Shards: found.Shards, Predicted: pool.Price(found.Shards), Status: found.Status, Stats: found.Stats}
 	if result.Simulated, err = Simulate(judge, found.Shards); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,14 @@
 // Package bench compares planning methods: it runs the whole line over a suite
-// of tasks with each method, judges every plan on the simulated device, and
-// sums up. ranking.go judges the cost models themselves: do they put plans in
-// the right order?
+// of tasks with each method, under cost models of choice, and sums up.
+//
+//	Task        a problem of a suite (suite.go)
+//	Engine      cost models to plan with: ours, or the published prototype's (engine.go)
+//	Run, Score  one Record for each task and method
+//	Results     records on disk, kept while a run goes on (results.go)
+//	Summarise   the records by setting and method; Plot draws them (plot.go)
+//
+// ranking.go judges the cost models themselves: do they put plans in the right
+// order?
 package bench
 
 import (
@@ -13,11 +20,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
-	"github.com/neuroshard/neuroshard/workload"
 )
 
 // Task is one problem of a suite.
@@ -28,35 +32,23 @@ type Task struct {
 	Problem       problem.Problem
 }
 
-// PaperTasks draws tasks as the NeuroShard paper does: perSetting for each of
-// six settings of devices and largest dim, from one pool, on devices of the
-// profile.
-func PaperTasks(profile hardware.Profile, perSetting int, seed uint64) ([]Task, error) {
-	pool := workload.Pool(seed)
-	var tasks []Task
-	for _, setting := range workload.PaperSettings() {
-		for i := range perSetting {
-			drawn, err := workload.Draw(pool, setting, seed, i)
-			if err != nil {
-				return nil, err
-			}
-			tasks = append(tasks, Task{setting.Name, fmt.Sprintf("%s/%d", setting.Name, i), drawn.Problem(profile)})
-		}
-	}
-	return tasks, nil
-}
-
 // Options steer a comparison. The zero value works.
 type Options struct {
+	// Engine holds the cost models; nil takes the embedded ones.
+	Engine Engine
 	// Methods defaults to all.
 	Methods []search.Method
 	// Workers is the number of tasks planned at a time (default: all processors);
 	// each plan is searched by one goroutine. Costs do not depend on it, times do.
 	Workers int
 	Seed    uint64
-	// OnRecord, where not nil, is called after each task and method, by one
-	// goroutine at a time.
-	OnRecord func(done, of int)
+	// Known are records of an earlier run of the same comparison: what they hold
+	// is not planned again.
+	Known []Record
+	// OnRecord, where not nil, is given each new record as it is made, with the
+	// number of records there are by then; one call at a time. An error ends the
+	// run.
+	OnRecord func(r Record, done, of int) error
 }
 
 // Record is what one method made of one task.
@@ -67,76 +59,173 @@ type Record struct {
 	// Valid is false where the method found no plan that fits; the costs are null
 	// then.
 	Valid bool `json:"valid"`
-	// CostMS is what the model predicts and SimulatedCostMS what the simulated
-	// device takes for the plan.
+	// CostMS is what the models predict, and SimulatedCostMS what the simulated
+	// device takes for the plan; null where the engine has no such judge.
 	CostMS          *float64 `json:"cost_ms"`
 	SimulatedCostMS *float64 `json:"simulated_cost_ms"`
-	// WallMS is the time of planning, validation and judging included.
-	WallMS float64       `json:"wall_ms"`
-	Status search.Status `json:"status,omitempty"`
+	// WallMS is the time of planning, validation and judging included; of a scored
+	// plan, 0.
+	WallMS  float64       `json:"wall_ms"`
+	Status  search.Status `json:"status,omitempty"`
+	Devices []Device      `json:"devices,omitempty"`
+	Plan    []Placed      `json:"plan,omitempty"`
+}
+
+// Device is one device of a plan: what it holds, and the predicted times.
+type Device struct {
+	Shards         int     `json:"shards"`
+	DimSum         int     `json:"dim_sum"`
+	Bytes          int64   `json:"bytes"`
+	ComputeMS      float64 `json:"compute_ms"`
+	BackwardCommMS float64 `json:"backward_comm_ms"`
+	ForwardCommMS  float64 `json:"forward_comm_ms"`
+	TotalMS        float64 `json:"total_ms"`
+}
+
+// Placed is a column slice on a device. Columns are those from the first to
+// before the second.
+type Placed struct {
+	Table   string   `json:"table"`
+	Columns [2]int64 `json:"columns"`
+	Device  int      `json:"device"`
+}
+
+// cost returns what a record is compared by: the simulated cost where there is
+// one, else the predicted.
+func (r *Record) cost() float64 {
+	if r.SimulatedCostMS != nil {
+		return *r.SimulatedCostMS
+	}
+	return *r.CostMS
 }
 
 // Run plans every task with every method. Records are in the order of the
-// tasks, then of the methods.
+// tasks, then of the methods. When ctx ends, the records made until then are
+// returned with its error.
 func Run(ctx context.Context, tasks []Task, opt Options) ([]Record, error) {
 	if len(opt.Methods) == 0 {
 		opt.Methods = search.Methods()
 	}
-	if opt.Workers <= 0 {
-		opt.Workers = runtime.GOMAXPROCS(0)
+	if opt.Engine == nil {
+		opt.Engine = Models{}
 	}
-	records := make([]Record, len(tasks)*len(opt.Methods))
+	known := map[string]Record{}
+	for _, r := range opt.Known {
+		known[key(r.Task, r.Method)] = r
+	}
+	jobs := make([]job, 0, len(tasks)*len(opt.Methods))
+	for i := range tasks {
+		for _, method := range opt.Methods {
+			record, done := known[key(tasks[i].Name, method)]
+			jobs = append(jobs, job{&tasks[i], method, record, done})
+		}
+	}
+	return opt.each(ctx, jobs, func(j *job) (Record, error) {
+		start := time.Now()
+		outcome, err := opt.Engine.Plan(ctx, &j.task.Problem, search.Options{Method: j.method, Seed: opt.Seed, Workers: 1})
+		return record(j.task, j.method, outcome, err, time.Since(start))
+	})
+}
+
+func key(task string, method search.Method) string { return task + "\x00" + string(method) }
+
+// job is a record to make, or one that is there already.
+type job struct {
+	task   *Task
+	method search.Method
+	record Record
+	done   bool
+}
+
+// each makes the records that are not done, several at a time, and returns all
+// in the order of the jobs.
+func (o Options) each(ctx context.Context, jobs []job, run func(*job) (Record, error)) ([]Record, error) {
+	workers := o.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
 	var group sync.WaitGroup
 	var lock sync.Mutex
 	var failed error
 	done := 0
-	next := make(chan int)
-	for range opt.Workers {
+	for _, j := range jobs {
+		if j.done {
+			done++
+		}
+	}
+	next := channel(len(jobs), func(i int) bool { return !jobs[i].done })
+	for range workers {
 		group.Go(func() {
 			for i := range next {
-				task, method := &tasks[i/len(opt.Methods)], opt.Methods[i%len(opt.Methods)]
-				record, err := run(ctx, task, method, opt.Seed)
 				lock.Lock()
-				records[i] = record
-				if err != nil && failed == nil {
-					failed = fmt.Errorf("task %s, method %s: %w", task.Name, method, err)
+				stop := failed != nil || ctx.Err() != nil
+				lock.Unlock()
+				if stop {
+					continue
 				}
-				if done++; opt.OnRecord != nil {
-					opt.OnRecord(done, len(records))
+				record, err := run(&jobs[i])
+				lock.Lock()
+				if err == nil {
+					jobs[i].record, jobs[i].done = record, true
+					if done++; o.OnRecord != nil {
+						err = o.OnRecord(record, done, len(jobs))
+					}
+				}
+				if err != nil && failed == nil {
+					failed = fmt.Errorf("task %s, method %s: %w", jobs[i].task.Name, jobs[i].method, err)
 				}
 				lock.Unlock()
 			}
 		})
 	}
-	for i := range records {
-		if ctx.Err() != nil {
-			break
-		}
-		next <- i
-	}
-	close(next)
 	group.Wait()
-	if failed == nil {
+	var records []Record
+	for _, j := range jobs {
+		if j.done {
+			records = append(records, j.record)
+		}
+	}
+	if ctx.Err() != nil {
 		failed = ctx.Err()
 	}
 	return records, failed
 }
 
-func run(ctx context.Context, task *Task, method search.Method, seed uint64) (Record, error) {
-	record := Record{Setting: task.Setting, Task: task.Name, Method: method}
-	start := time.Now()
-	result, err := neuroshard.Plan(ctx, &task.Problem, neuroshard.Options{Search: search.Options{Method: method, Seed: seed, Workers: 1}})
-	record.WallMS = float64(time.Since(start)) / float64(time.Millisecond)
+// channel returns the numbers below n for which want holds.
+func channel(n int, want func(i int) bool) <-chan int {
+	c := make(chan int, n)
+	for i := range n {
+		if want(i) {
+			c <- i
+		}
+	}
+	close(c)
+	return c
+}
+
+// record turns what an engine returned into a record. That nothing fits is a
+// result, not an error.
+func record(task *Task, method search.Method, outcome *Outcome, err error, wall time.Duration) (Record, error) {
+	r := Record{Setting: task.Setting, Task: task.Name, Method: method, WallMS: float64(wall) / float64(time.Millisecond)}
 	var infeasible *search.Infeasible
 	if errors.As(err, &infeasible) {
-		return record, nil
+		return r, nil
 	}
 	if err != nil {
-		return record, err
+		return r, err
 	}
-	predicted, simulated := float64(result.Predicted.Cost), float64(result.Simulated.Cost)
-	record.Valid, record.CostMS, record.SimulatedCostMS, record.Status = true, &predicted, &simulated, result.Status
-	return record, nil
+	predicted := float64(outcome.Predicted)
+	r.Valid, r.CostMS, r.Status, r.Devices = true, &predicted, outcome.Status, outcome.Devices
+	if outcome.Simulated != nil {
+		simulated := float64(*outcome.Simulated)
+		r.SimulatedCostMS = &simulated
+	}
+	for d, held := range outcome.Shards {
+		for _, s := range held {
+			r.Plan = append(r.Plan, Placed{task.Problem.Tables[s.Table].Name, [2]int64{s.Columns.Start, s.Columns.End}, d})
+		}
+	}
+	return r, nil
 }
 
 // Summary is what one method made of one setting.
@@ -145,28 +234,34 @@ type Summary struct {
 	Method  search.Method `json:"method"`
 	Tasks   int           `json:"tasks"`
 	Solved  int           `json:"solved"`
-	// MeanMS and MedianMS are of the simulated costs of the tasks that this method
-	// solved; CommonMS is the mean over the Common tasks that every method solved.
-	MeanMS   float64 `json:"mean_simulated_ms"`
-	MedianMS float64 `json:"median_simulated_ms"`
-	CommonMS float64 `json:"common_mean_simulated_ms"`
+	// Judge says which cost the others are of: "simulated", or "predicted" where
+	// the engine has no simulated device.
+	Judge string `json:"judge"`
+	// MeanMS and MedianMS are of the costs of the tasks that this method solved;
+	// CommonMS is the mean over the Common tasks that every method solved.
+	MeanMS   float64 `json:"mean_ms"`
+	MedianMS float64 `json:"median_ms"`
+	CommonMS float64 `json:"common_mean_ms"`
 	Common   int     `json:"common_tasks"`
 	// Ratio is the mean, over the tasks that both solved, of this method's
-	// simulated cost to that of search.Paper; 0 without such tasks.
+	// cost to that of search.Paper; 0 without such tasks.
 	Ratio float64 `json:"ratio_to_paper"`
-	// BiasPercent is the mean of predicted over simulated cost, less one.
+	// BiasPercent is the mean of predicted over simulated cost, less one; 0 where
+	// only the prediction is known.
 	BiasPercent  float64 `json:"bias_percent"`
 	WallMedianMS float64 `json:"wall_median_ms"`
 	WallP95MS    float64 `json:"wall_p95_ms"`
 }
 
+// What costs are of.
+const (
+	Simulated = "simulated"
+	Predicted = "predicted"
+)
+
 // Summarise sums up the records by setting and method, in their order.
 func Summarise(records []Record) []Summary {
-	type key struct {
-		task   string
-		method search.Method
-	}
-	costs := map[key]float64{}
+	costs := map[string]float64{}
 	var settings []string
 	var methods []search.Method
 	failed := map[string]bool{}
@@ -178,7 +273,7 @@ func Summarise(records []Record) []Summary {
 			methods = append(methods, r.Method)
 		}
 		if r.Valid {
-			costs[key{r.Task, r.Method}] = *r.SimulatedCostMS
+			costs[key(r.Task, r.Method)] = r.cost()
 		} else {
 			failed[r.Task] = true
 		}
@@ -186,7 +281,7 @@ func Summarise(records []Record) []Summary {
 	var all []Summary
 	for _, setting := range settings {
 		for _, method := range methods {
-			s := Summary{Setting: setting, Method: method}
+			s := Summary{Setting: setting, Method: method, Judge: Predicted}
 			var own, common, ratios, bias, walls []float64
 			for _, r := range records {
 				if r.Setting != setting || r.Method != method {
@@ -197,13 +292,16 @@ func Summarise(records []Record) []Summary {
 				if !r.Valid {
 					continue
 				}
-				own = append(own, *r.SimulatedCostMS)
-				bias = append(bias, *r.CostMS / *r.SimulatedCostMS - 1)
-				if !failed[r.Task] {
-					common = append(common, *r.SimulatedCostMS)
+				own = append(own, r.cost())
+				bias = append(bias, *r.CostMS/r.cost()-1)
+				if r.SimulatedCostMS != nil {
+					s.Judge = Simulated
 				}
-				if paper, ok := costs[key{r.Task, search.Paper}]; ok {
-					ratios = append(ratios, *r.SimulatedCostMS/paper)
+				if !failed[r.Task] {
+					common = append(common, r.cost())
+				}
+				if paper, ok := costs[key(r.Task, search.Paper)]; ok {
+					ratios = append(ratios, r.cost()/paper)
 				}
 			}
 			s.Solved, s.Common = len(own), len(common)
@@ -236,6 +334,3 @@ func quantile(values []float64, q float64) float64 {
 	slices.Sort(sorted)
 	return sorted[int(q*float64(len(sorted)-1)+.5)]
 }
-
-// MaxTasks is the largest number of tasks of a setting that a command offers.
-const MaxTasks = 100_000

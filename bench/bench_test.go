@@ -31,7 +31,10 @@ func profile(t *testing.T, name string) hardware.Profile {
 
 func TestSummarise(t *testing.T) {
 	solved := func(setting, task string, method search.Method, predicted, simulated, wall float64) Record {
-		return Record{setting, task, method, true, &predicted, &simulated, wall, search.Complete}
+		return Record{
+			Setting: setting, Task: task, Method: method, Valid: true, CostMS: &predicted, SimulatedCostMS: &simulated,
+			WallMS: wall, Status: search.Complete,
+		}
 	}
 	unsolved := func(setting, task string, method search.Method, wall float64) Record {
 		return Record{Setting: setting, Task: task, Method: method, WallMS: wall}
@@ -52,22 +55,22 @@ func TestSummarise(t *testing.T) {
 	}
 	want := []Summary{
 		{
-			Setting: "a", Method: search.NeuroShard, Tasks: 3, Solved: 3, MeanMS: 40, MedianMS: 30,
+			Setting: "a", Method: search.NeuroShard, Judge: Simulated, Tasks: 3, Solved: 3, MeanMS: 40, MedianMS: 30,
 			// All methods solve a/0 alone; with Paper it shares a/0 and a/1.
 			CommonMS: 10, Common: 1, Ratio: (10./20 + 30./40) / 2,
 			BiasPercent: 100 * (-.1 + .1 + 0) / 3, WallMedianMS: 5, WallP95MS: 9,
 		},
 		{
-			Setting: "a", Method: search.Paper, Tasks: 3, Solved: 2, MeanMS: 30, MedianMS: 40, CommonMS: 20, Common: 1, Ratio: 1,
+			Setting: "a", Method: search.Paper, Judge: Simulated, Tasks: 3, Solved: 2, MeanMS: 30, MedianMS: 40, CommonMS: 20, Common: 1, Ratio: 1,
 			BiasPercent: 100 * (0 + 33./40 - 1) / 2, WallMedianMS: 4, WallP95MS: 6,
 		},
 		{
-			Setting: "a", Method: search.Dim, Tasks: 3, Solved: 1, MeanMS: 40, MedianMS: 40, CommonMS: 40, Common: 1, Ratio: 2,
+			Setting: "a", Method: search.Dim, Judge: Simulated, Tasks: 3, Solved: 1, MeanMS: 40, MedianMS: 40, CommonMS: 40, Common: 1, Ratio: 2,
 			WallMedianMS: 5, WallP95MS: 7,
 		},
-		{Setting: "b", Method: search.NeuroShard, Tasks: 1, WallMedianMS: 1, WallP95MS: 1},
-		{Setting: "b", Method: search.Paper, Tasks: 1, WallMedianMS: 1, WallP95MS: 1},
-		{Setting: "b", Method: search.Dim, Tasks: 1, WallMedianMS: 1, WallP95MS: 1},
+		{Setting: "b", Method: search.NeuroShard, Judge: Predicted, Tasks: 1, WallMedianMS: 1, WallP95MS: 1},
+		{Setting: "b", Method: search.Paper, Judge: Predicted, Tasks: 1, WallMedianMS: 1, WallP95MS: 1},
+		{Setting: "b", Method: search.Dim, Judge: Predicted, Tasks: 1, WallMedianMS: 1, WallP95MS: 1},
 	}
 	if diff := cmp.Diff(want, Summarise(records), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 		t.Errorf("summaries (-want +got):\n%s", diff)
@@ -191,11 +194,12 @@ func TestRunComparesMethods(t *testing.T) {
 		t.Fatal(err)
 	}
 	var progress []int
-	records, err := Run(context.Background(), tasks, Options{Workers: 2, OnRecord: func(done, of int) {
+	records, err := Run(context.Background(), tasks, Options{Workers: 2, OnRecord: func(_ Record, done, of int) error {
 		progress = append(progress, done)
 		if of != len(tasks)*len(search.Methods()) {
 			t.Errorf("got %d records in all, want %d", of, len(tasks)*len(search.Methods()))
 		}
+		return nil
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ func Comparison(w io.Writer, all []bench.Summary, opt Options) error {
 		if i > 0 && all[i-1].Setting == s.Setting {
 			continue
 		}
-		p.section("%s: %d tasks, costs SIMULATED", s.Setting, s.Tasks)
+		p.section("%s: %d tasks, costs %s", s.Setting, s.Tasks, judged(s.Setting, all))
 		var rows [][]string
 		for _, m := range all {
 			if m.Setting == s.Setting {
@@ -24,6 +24,16 @@ func Comparison(w io.Writer, all []bench.Summary, opt Options) error {
 		p.grid([]string{"<method", "solved", "mean ms", "median ms", fmt.Sprintf("mean ms of %d", s.Common), "ratio to paper", "bias %", "wall ms", "p95"}, rows)
 	}
 	return p.err
+}
+
+// judged says what the costs of a setting are of.
+func judged(setting string, all []bench.Summary) string {
+	for _, s := range all {
+		if s.Setting == setting && s.Judge == bench.Simulated {
+			return "SIMULATED"
+		}
+	}
+	return "predicted"
 }
 
 func comparisonRow(s bench.Summary) []string {

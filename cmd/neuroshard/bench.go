@@ -1,108 +1,395 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/neuroshard/neuroshard/bench"
+	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/input"
+	"github.com/neuroshard/neuroshard/modelfile"
+	"github.com/neuroshard/neuroshard/prototype"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
+	"github.com/neuroshard/neuroshard/workload"
 )
 
+// benchFlags are the flags of bench.
+type benchFlags struct {
+	cmd *cobra.Command
+
+	device    string
+	count     int
+	workloads []string
+	tables    string
+	tasks     []string
+	devices   int
+	memory    size
+
+	model, compute, forward, backward string
+
+	methods []string
+	score   []string
+	workers int
+	seed    uint64
+
+	json, plot string
+	ranking    bool
+}
+
 func newBenchCommand(a *app) *cobra.Command {
-	var (
-		device  string
-		count   int
-		names   []string
-		records string
-		ranking bool
-		asJSON  bool
-		opt     bench.Options
-	)
+	f := &benchFlags{memory: size(4 * unit.GiB)}
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Compare planning methods on tasks as the NeuroShard paper draws them",
-		Long: `bench draws tasks as the NeuroShard paper does (4 and 8 devices of 4 GiB, largest
-dims 16, 64 and 128), plans each with every method, prices each plan on the
-simulated device, and sums up by setting: tasks solved, mean and median cost,
-the mean over the tasks that all methods solve, the mean ratio to the paper's
-search over tasks that both solve, the bias of the predicted cost, and the time
-of a plan on one thread.
+		Short: "Compare planning methods over suites of tasks",
+		Long: `bench plans each task of a suite with each method, proves and prices every plan,
+and sums up by setting: tasks solved, mean and median cost, the mean over the
+tasks that all methods solve, the mean ratio to the paper's search over tasks
+that both solve, the bias of the predicted cost, and the time of a plan on one
+thread.
 
-bench --ranking instead asks whether the cost model puts plans in the right
-order: ten tasks of 40 tables on 8 devices.`,
-		Example: `  neuroshard bench --count 20
-  neuroshard bench --methods neuroshard,paper --count 200 --records out.json
+The suite is drawn as the NeuroShard paper draws tasks (--count for each of six
+settings), or read from the published prototype's task files (--tasks, with
+--tables, --devices and --memory), or workloads by name (--workloads).
+
+Plans are found with the embedded cost models, or your own (--model), and judged
+on the simulated device; or with the prototype's nets (--compute-model,
+--forward-model, --backward-model), which are then the judge, too. With its tasks
+memory counts fp32 weights alone, as the prototype does.
+
+--score prices given plans instead of searching: results that bench --json
+wrote, or the prototype's results files. --ranking asks whether the cost model
+puts plans in the right order.
+
+--json FILE keeps every record: task, method, costs, time, devices and plan. A
+run that is stopped goes on where it was when the same command is given again.`,
+		Example: `  neuroshard bench --count 20 --json out.json --plot out.svg
+  neuroshard bench --workloads hugectr-200,nvidia-synthetic-large --methods neuroshard,paper
+  neuroshard bench --tables table_configs.json --tasks d4_m16.txt --devices 4 --memory 4GiB \
+      --compute-model compute.pt --forward-model comm_4_fw.pt --backward-model comm_4_bw.pt
   neuroshard bench --ranking --device h200`,
 		Args: exactArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			hw, err := hardware.ByName(device)
-			if err != nil {
-				return bad(err, "list the profiles with: neuroshard devices")
-			}
-			if count < 1 || count > bench.MaxTasks {
-				return usagef("", "bench: --count %d is not between 1 and %d", count, bench.MaxTasks)
-			}
-			for _, name := range names {
-				if !slices.Contains(search.Methods(), search.Method(name)) {
-					return usagef(fmt.Sprintf("choose among %v", search.Methods()), "method %q is unknown", name)
-				}
-				opt.Methods = append(opt.Methods, search.Method(name))
-			}
-			bar := a.newMeter()
-			defer bar.clear()
-			if ranking {
-				bar.phase("ranking plans")
-				all, err := bench.Rank(cmd.Context(), hw, nil, bench.RankingTasks, opt.Seed)
-				if err != nil {
-					return err
-				}
-				bar.clear()
-				if asJSON {
-					return json.NewEncoder(a.stdout).Encode(all)
-				}
-				return report.Rankings(a.stdout, all, a.reportOptions())
-			}
-			tasks, err := bench.PaperTasks(hw, count, opt.Seed)
-			if err != nil {
-				return err
-			}
-			opt.OnRecord = func(done, of int) { bar.at(done, of, "planning") }
-			all, err := bench.Run(cmd.Context(), tasks, opt)
-			if err != nil {
-				return err
-			}
-			bar.clear()
-			if records != "" {
-				text, err := json.MarshalIndent(all, "", " ")
-				if err != nil {
-					return err
-				}
-				if err := bad(os.WriteFile(records, append(text, '\n'), 0o666), "choose a file that can be written"); err != nil {
-					return err
-				}
-			}
-			if asJSON {
-				return json.NewEncoder(a.stdout).Encode(bench.Summarise(all))
-			}
-			return report.Comparison(a.stdout, bench.Summarise(all), a.reportOptions())
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.bench(cmd.Context(), f) },
 	}
+	f.cmd = cmd
 	flags := cmd.Flags()
-	flags.StringVar(&device, "device", "a100-80", "hardware `profile` of the devices")
-	flags.IntVar(&count, "count", 20, "tasks for each of the six settings")
-	flags.StringSliceVar(&names, "methods", nil, "`methods` to compare, separated by commas (default: all)")
-	flags.IntVar(&opt.Workers, "workers", 0, "tasks planned at a time (default: all processors)")
-	flags.Uint64Var(&opt.Seed, "seed", 1, "seed of the tasks")
-	flags.StringVar(&records, "records", "", "`file` to write a JSON record of each task and method to")
-	flags.BoolVar(&ranking, "ranking", false, "judge how well the cost model orders plans")
-	flags.BoolVar(&asJSON, "json", false, "print the summary as JSON")
+	flags.StringVar(&f.device, "device", "a100-80", "hardware `profile` of drawn and read tasks")
+	flags.IntVar(&f.count, "count", 20, "tasks to draw for each of the six settings")
+	flags.StringSliceVar(&f.workloads, "workloads", nil, "plan workloads by `name`, on their default clusters, instead of drawn tasks")
+	flags.StringVar(&f.tables, "tables", "", "the tables that --tasks are drawn on: `file` in the prototype's form")
+	flags.StringSliceVar(&f.tasks, "tasks", nil, "`files` of tasks in the prototype's form; each is a setting")
+	flags.IntVar(&f.devices, "devices", 0, "devices of the tasks read (default: what the task file states, else 4)")
+	flags.Var(&f.memory, "memory", "memory of a device of the tasks read")
+	flags.StringVar(&f.model, "model", "", "`folder` of a cost model to plan with, as train writes it (default: embedded)")
+	flags.StringVar(&f.compute, "compute-model", "", "the prototype's compute net: `file`, .pt or .json")
+	flags.StringVar(&f.forward, "forward-model", "", "the prototype's forward comm net: `file`, .pt or .json")
+	flags.StringVar(&f.backward, "backward-model", "", "the prototype's backward comm net: `file`, .pt or .json")
+	flags.StringSliceVar(&f.methods, "methods", nil, "`methods` to compare, separated by commas (default: all)")
+	flags.StringSliceVar(&f.score, "score", nil, "price the plans of these `files` instead of searching")
+	flags.IntVar(&f.workers, "workers", 0, "tasks planned at a time (default: all processors)")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of the tasks and of the searches")
+	flags.StringVar(&f.json, "json", "", "`file` to write records and summary to, - for stdout")
+	flags.StringVar(&f.plot, "plot", "", "`file` to draw the summary to, as SVG")
+	flags.BoolVar(&f.ranking, "ranking", false, "judge how well the cost model orders plans")
 	complete(cmd, "device", hardware.Names)
 	complete(cmd, "methods", methods)
+	complete(cmd, "workloads", workload.Names)
 	return cmd
+}
+
+func (a *app) bench(ctx context.Context, f *benchFlags) error {
+	hw, err := hardware.ByName(f.device)
+	if err != nil {
+		return bad(err, "list the profiles with: neuroshard devices")
+	}
+	chosen, err := f.chosen()
+	if err != nil {
+		return err
+	}
+	if f.ranking {
+		return a.rank(ctx, f, hw)
+	}
+	engine, err := a.engine(f)
+	if err != nil {
+		return err
+	}
+	tasks, err := a.suite(f, hw)
+	if err != nil {
+		return err
+	}
+	opt := bench.Options{Engine: engine, Methods: chosen, Workers: f.workers, Seed: f.seed}
+	if len(f.score) > 0 {
+		return a.score(ctx, f, tasks, opt)
+	}
+	return a.compare(ctx, f, tasks, opt)
+}
+
+// chosen returns the methods of --methods.
+func (f *benchFlags) chosen() ([]search.Method, error) {
+	if len(f.methods) == 0 {
+		return search.Methods(), nil
+	}
+	var chosen []search.Method
+	for _, name := range f.methods {
+		if !slices.Contains(search.Methods(), search.Method(name)) {
+			return nil, usagef(fmt.Sprintf("choose among %v", search.Methods()), "method %q is unknown", name)
+		}
+		if !slices.Contains(chosen, search.Method(name)) {
+			chosen = append(chosen, search.Method(name))
+		}
+	}
+	return chosen, nil
+}
+
+// engine loads the cost models that the flags name.
+func (a *app) engine(f *benchFlags) (bench.Engine, error) {
+	own, nets := f.model != "", []string{f.compute, f.forward, f.backward}
+	named := len(nets) - len(slices.DeleteFunc(slices.Clone(nets), func(s string) bool { return s != "" }))
+	switch {
+	case named > 0 && own:
+		return nil, usagef("", "bench: --model is one of our cost models, the other three are the prototype's: give one kind")
+	case named > 0 && named < len(nets):
+		return nil, usagef("", "bench: the prototype's nets come in threes: --compute-model, --forward-model and --backward-model")
+	case named > 0:
+		return a.prototypeEngine(f)
+	case own:
+		model, err := a.model(f.model)
+		return bench.Models{Model: model}, err
+	}
+	return bench.Models{}, nil
+}
+
+func (a *app) prototypeEngine(f *benchFlags) (bench.Engine, error) {
+	var files [3]prototype.File
+	var errs []error
+	for i, path := range []string{f.compute, f.forward, f.backward} {
+		name, r, err := a.open(path)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		defer r.Close()
+		files[i] = prototype.File{Name: name, Reader: r}
+	}
+	if len(errs) > 0 {
+		return nil, input.Join(errs...)
+	}
+	models, err := prototype.Load(files[0], files[1], files[2])
+	return bench.Prototype{Models: models}, bad(err, "the files are the prototype's checkpoints, or their JSON form")
+}
+
+// model loads a cost model from a folder.
+func (a *app) model(folder string) (*cost.Model, error) {
+	file, err := modelfile.Read(os.DirFS(folder), ".")
+	if err != nil {
+		return nil, bad(fmt.Errorf("model %s: %w", folder, err), "make one with: neuroshard train")
+	}
+	model, err := cost.Load(file)
+	return model, bad(err, "make it again with: neuroshard train")
+}
+
+// suite returns the tasks that the flags ask for.
+func (a *app) suite(f *benchFlags, hw hardware.Profile) ([]bench.Task, error) {
+	switch {
+	case len(f.tasks) > 0 && len(f.workloads) > 0:
+		return nil, usagef("", "bench: --tasks and --workloads exclude each other")
+	case len(f.workloads) > 0:
+		tasks, err := bench.WorkloadTasks(f.workloads)
+		return tasks, bad(err, "list them with: neuroshard workloads")
+	case len(f.tasks) > 0 || f.tables != "":
+		return a.readTasks(f, hw)
+	}
+	if f.count < 1 || f.count > bench.MaxTasks {
+		return nil, usagef("", "bench: --count %d is not between 1 and %d", f.count, bench.MaxTasks)
+	}
+	return bench.PaperTasks(hw, f.count, f.seed)
+}
+
+func (a *app) readTasks(f *benchFlags, hw hardware.Profile) ([]bench.Task, error) {
+	if f.tables == "" || len(f.tasks) == 0 {
+		return nil, usagef("tasks name tables of a file by number", "bench: --tasks and --tables go together")
+	}
+	name, r, err := a.open(f.tables)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	pool, err := input.Tables(name, r, input.Options{DefaultDim: workload.PoolDim})
+	if err != nil {
+		return nil, err
+	}
+	var all []bench.Task
+	for _, path := range f.tasks {
+		name, r, err := a.open(path)
+		if err != nil {
+			return nil, err
+		}
+		file, err := prototype.ReadTasks(name, r)
+		r.Close()
+		if err != nil {
+			return nil, bad(err, "")
+		}
+		devices, memory := firstOf(f.devices, file.Devices, 4), unit.Bytes(f.memory)
+		if file.MemoryGiB > 0 && !f.cmd.Flags().Changed("memory") {
+			memory = unit.Bytes(file.MemoryGiB * float64(unit.GiB))
+		}
+		tasks, err := bench.FileTasks(settingOf(path), file, pool.Tables, hw, devices, memory)
+		if err != nil {
+			return nil, bad(fmt.Errorf("%s: %w", path, err), "")
+		}
+		all = append(all, tasks...)
+	}
+	return all, nil
+}
+
+// settingOf names a setting after the file of its tasks.
+func settingOf(path string) string {
+	base := filepath.Base(path)
+	return strings.TrimSuffix(base, filepath.Ext(base))
+}
+
+// compare runs the comparison, kept in a journal if there is a file for it.
+func (a *app) compare(ctx context.Context, f *benchFlags, tasks []bench.Task, opt bench.Options) error {
+	bar := a.newMeter()
+	defer bar.clear()
+	var journal *bench.Journal
+	if f.json != "" && f.json != "-" {
+		var err error
+		if journal, opt.Known, err = bench.OpenJournal(f.json, tasks, opt); err != nil {
+			return bad(err, "choose a file that can be written")
+		}
+		defer journal.Close()
+	}
+	opt.OnRecord = func(r bench.Record, done, of int) error {
+		bar.at(done, of, "planning")
+		if journal == nil {
+			return nil
+		}
+		return bad(journal.Add(r), "choose a file that can be written")
+	}
+	records, err := bench.Run(ctx, tasks, opt)
+	if errors.Is(err, context.Canceled) && journal != nil {
+		return &exitError{exitInterrupted, fmt.Errorf("interrupted: %d of %d records are in %s.partial", len(records), len(tasks)*len(opt.Methods), f.json), "give the same command again to go on"}
+	}
+	if err != nil {
+		return err
+	}
+	bar.clear()
+	if journal != nil {
+		if err := journal.Finish(records); err != nil {
+			return bad(err, "choose a file that can be written")
+		}
+	}
+	return a.sumUp(f, opt, records)
+}
+
+// score prices given plans.
+func (a *app) score(ctx context.Context, f *benchFlags, tasks []bench.Task, opt bench.Options) error {
+	var given []bench.Given
+	for _, path := range f.score {
+		plans, err := a.given(path, tasks)
+		if err != nil {
+			return err
+		}
+		given = append(given, plans...)
+	}
+	records, err := bench.Score(ctx, tasks, given, opt)
+	if err != nil {
+		return bad(err, "give the tasks that the plans were made for")
+	}
+	if f.json != "" && f.json != "-" {
+		if err := bench.WriteResults(f.json, records, opt); err != nil {
+			return bad(err, "choose a file that can be written")
+		}
+	}
+	return a.sumUp(f, opt, records)
+}
+
+// given reads plans: results of ours, or of the prototype, whose setting is the
+// only one of the tasks or begins the file's name.
+func (a *app) given(path string, tasks []bench.Task) ([]bench.Given, error) {
+	name, r, err := a.open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	data, err := io.ReadAll(io.LimitReader(r, int64(prototype.MaxFileBytes)+1))
+	if err != nil {
+		return nil, unreadable(path, err)
+	}
+	if text := strings.TrimLeft(string(data[:min(len(data), 64)]), " \t\r\n"); strings.HasPrefix(text, "{") {
+		results, err := bench.ReadResults(name, strings.NewReader(string(data)))
+		if err != nil {
+			return nil, bad(err, "")
+		}
+		return bench.GivenResults(results), nil
+	}
+	results, err := prototype.ReadResults(name, strings.NewReader(string(data)))
+	if err != nil {
+		return nil, bad(err, "")
+	}
+	setting := tasks[0].Setting
+	for _, t := range tasks {
+		if strings.HasPrefix(filepath.Base(path), t.Setting) {
+			setting = t.Setting
+		}
+	}
+	return bench.GivenPrototype(setting, results), nil
+}
+
+// sumUp prints the summary, or all as JSON, and draws the plot.
+func (a *app) sumUp(f *benchFlags, opt bench.Options, records []bench.Record) error {
+	summary := bench.Summarise(records)
+	if f.plot != "" {
+		if err := bench.SavePlot(f.plot, summary); err != nil {
+			return bad(err, "choose a file that can be written")
+		}
+	}
+	if f.json == "-" {
+		return bad(a.printJSON(bench.NewResults(records, opt)), "")
+	}
+	return bad(report.Comparison(a.stdout, summary, a.reportOptions()), "")
+}
+
+// rank judges how the cost model orders plans.
+func (a *app) rank(ctx context.Context, f *benchFlags, hw hardware.Profile) error {
+	var model *cost.Model
+	if f.model != "" {
+		var err error
+		if model, err = a.model(f.model); err != nil {
+			return err
+		}
+	}
+	bar := a.newMeter()
+	defer bar.clear()
+	bar.phase("ranking plans")
+	all, err := bench.Rank(ctx, hw, model, bench.RankingTasks, f.seed)
+	if err != nil {
+		return err
+	}
+	bar.clear()
+	if f.json != "" {
+		text, err := json.MarshalIndent(all, "", "  ")
+		if err != nil {
+			return err
+		}
+		if f.json == "-" {
+			return bad(a.printJSON(all), "")
+		}
+		if err := os.WriteFile(f.json, append(text, '\n'), 0o666); err != nil {
+			return bad(err, "choose a file that can be written")
+		}
+	}
+	return bad(report.Rankings(a.stdout, all, a.reportOptions()), "")
 }

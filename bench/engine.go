@@ -1,0 +1,150 @@
+package bench
+
+import (
+	"context"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/prototype"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/simulate"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Engine plans and prices under some cost models.
+type Engine interface {
+	// Plan searches for a plan and proves it valid.
+	Plan(ctx context.Context, p *problem.Problem, opt search.Options) (*Outcome, error)
+	// Score prices a given placement, shards by device, and proves it valid.
+	Score(p *problem.Problem, shards [][]problem.Shard) (*Outcome, error)
+	// ID names the models, for results to be told apart by.
+	ID() string
+}
+
+// Outcome is a plan and its price.
+type Outcome struct {
+	Shards    [][]problem.Shard
+	Status    search.Status
+	Predicted unit.Millis
+	// Simulated is the cost on the simulated device; nil where the engine's models
+	// are not of it.
+	Simulated *unit.Millis
+	Devices   []Device
+}
+
+// Models plans with our cost models and judges on the simulated device.
+type Models struct {
+	// Model is the model to ask; nil takes the embedded one of a task's profile.
+	Model *cost.Model
+}
+
+// ID names the model.
+func (m Models) ID() string {
+	if m.Model == nil {
+		return "embedded"
+	}
+	return m.Model.Manifest().ID
+}
+
+// Plan plans as neuroshard.Plan does.
+func (m Models) Plan(ctx context.Context, p *problem.Problem, opt search.Options) (*Outcome, error) {
+	result, err := neuroshard.Plan(ctx, p, neuroshard.Options{Search: opt, Model: m.Model})
+	if err != nil {
+		return nil, err
+	}
+	return &Outcome{
+		Shards: result.Shards, Status: result.Status,
+		Predicted: result.Predicted.Cost, Simulated: &result.Simulated.Cost,
+		Devices: describe(p, result.Shards, result.Predicted),
+	}, nil
+}
+
+// Score prices a placement with the model and on the simulated device.
+func (m Models) Score(p *problem.Problem, shards [][]problem.Shard) (*Outcome, error) {
+	if err := prove(p, shards); err != nil {
+		return nil, err
+	}
+	model, err := neuroshard.Options{Model: m.Model}.CostModel(p.Topology.Profile)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := cost.NewPool(model, p)
+	if err != nil {
+		return nil, err
+	}
+	simulated, err := neuroshard.Simulate(simulate.NewPricer(p), shards)
+	if err != nil {
+		return nil, err
+	}
+	predicted := pool.Price(shards)
+	return &Outcome{Shards: shards, Predicted: predicted.Cost, Simulated: &simulated.Cost, Devices: describe(p, shards, predicted)}, nil
+}
+
+// Prototype plans with the published prototype's nets. They were not trained on
+// the simulated device, so nothing but the prediction judges its plans.
+type Prototype struct{ Models *prototype.Models }
+
+// ID names the nets by where they come from.
+func (e Prototype) ID() string { return "prototype" }
+
+// Plan searches with the nets.
+func (e Prototype) Plan(ctx context.Context, p *problem.Problem, opt search.Options) (*Outcome, error) {
+	pool, err := e.Models.NewPool(p)
+	if err != nil {
+		return nil, err
+	}
+	found, err := search.Run(ctx, p, func() search.Scorer { return pool.NewScorer() }, opt)
+	if err != nil {
+		return nil, err
+	}
+	outcome, err := e.price(p, pool, found.Shards)
+	if err == nil {
+		outcome.Status = found.Status
+	}
+	return outcome, err
+}
+
+// Score prices a placement with the nets.
+func (e Prototype) Score(p *problem.Problem, shards [][]problem.Shard) (*Outcome, error) {
+	pool, err := e.Models.NewPool(p)
+	if err != nil {
+		return nil, err
+	}
+	return e.price(p, pool, shards)
+}
+
+func (e Prototype) price(p *problem.Problem, pool *prototype.Pool, shards [][]problem.Shard) (*Outcome, error) {
+	if err := prove(p, shards); err != nil {
+		return nil, err
+	}
+	priced := pool.Price(shards)
+	devices := make([]cost.Device, len(priced.Devices))
+	for i, d := range priced.Devices {
+		devices[i] = cost.Device{Forward: d.Compute, BackwardComm: d.BackwardComm, ForwardComm: d.ForwardComm}
+	}
+	breakdown := cost.NewBreakdown(devices)
+	return &Outcome{Shards: shards, Predicted: breakdown.Cost, Devices: describe(p, shards, breakdown)}, nil
+}
+
+// prove reports what is wrong with a placement: tables not covered, too many
+// bytes on a device, a constraint broken.
+func prove(p *problem.Problem, shards [][]problem.Shard) error {
+	return plan.New(p, shards).Validate(p)
+}
+
+func describe(p *problem.Problem, shards [][]problem.Shard, b cost.Breakdown) []Device {
+	devices := make([]Device, len(b.Devices))
+	for i, d := range b.Devices {
+		out := &devices[i]
+		for _, s := range shards[i] {
+			out.Shards++
+			out.DimSum += p.DimSum(s)
+			out.Bytes += int64(p.ShardMemory(s).Tables())
+		}
+		out.ComputeMS = float64(d.Forward + d.Backward)
+		out.BackwardCommMS, out.ForwardCommMS, out.TotalMS = float64(d.BackwardComm), float64(d.ForwardComm), float64(d.Total())
+	}
+	return devices
+}

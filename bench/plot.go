@@ -1,0 +1,147 @@
+package bench
+
+import (
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/neuroshard/neuroshard/search"
+)
+
+// palette are the methods' colours, those of Okabe and Ito, which readers with
+// colour blindness tell apart.
+var palette = []color.Color{
+	color.RGBA{0, 114, 178, 255}, color.RGBA{213, 94, 0, 255}, color.RGBA{0, 158, 115, 255}, color.RGBA{204, 121, 167, 255},
+	color.RGBA{230, 159, 0, 255}, color.RGBA{86, 180, 233, 255}, color.RGBA{120, 120, 120, 255}, color.RGBA{0, 0, 0, 255},
+}
+
+// Plot draws the summaries as an SVG of two panels: by setting and method, the
+// cost in ratio to the paper's search (or, where nothing was planned with it,
+// the mean cost), and the median time of a plan on a logarithmic scale.
+func Plot(w io.Writer, all []Summary) error {
+	settings, methods := axes(all)
+	cost, err := costPanel(all, settings, methods)
+	if err != nil {
+		return err
+	}
+	wall, err := wallPanel(all, settings, methods)
+	if err != nil {
+		return err
+	}
+	width := vg.Length(max(9, 2*len(settings))) * vg.Inch / 1.2
+	canvas := vgsvg.New(width, 7*vg.Inch)
+	dc := draw.New(canvas)
+	half := dc.Size().Y / 2
+	cost.Draw(draw.Crop(dc, 4, -8, half+4, -4))
+	wall.Draw(draw.Crop(dc, 4, -8, 4, -half-4))
+	_, err = canvas.WriteTo(w)
+	return err
+}
+
+func axes(all []Summary) (settings []string, methods []search.Method) {
+	for _, s := range all {
+		if !slices.Contains(settings, s.Setting) {
+			settings = append(settings, s.Setting)
+		}
+		if !slices.Contains(methods, s.Method) {
+			methods = append(methods, s.Method)
+		}
+	}
+	return settings, methods
+}
+
+func costPanel(all []Summary, settings []string, methods []search.Method) (*plot.Plot, error) {
+	p := plot.New()
+	judge, ratio := Predicted, false
+	for _, s := range all {
+		if s.Judge == Simulated {
+			judge = "SIMULATED"
+		}
+		ratio = ratio || s.Ratio > 0
+	}
+	value := func(s Summary) float64 { return s.MeanMS }
+	p.Y.Label.Text = "mean cost, ms, " + judge
+	if ratio {
+		value = func(s Summary) float64 { return s.Ratio }
+		p.Y.Label.Text = "cost, ratio to paper, " + judge
+		one := plotter.NewFunction(func(float64) float64 { return 1 })
+		one.Dashes = []vg.Length{2, 2}
+		p.Add(one)
+	}
+	p.Title.Text = "Cost of the plans (less is better)"
+	if err := bars(p, all, settings, methods, value); err != nil {
+		return nil, err
+	}
+	p.Y.Min = 0
+	p.Legend.Top = true
+	return p, nil
+}
+
+// bars draws one bar for each setting and method.
+func bars(p *plot.Plot, all []Summary, settings []string, methods []search.Method, value func(Summary) float64) error {
+	width := vg.Points(60 / float64(len(methods)))
+	for m, method := range methods {
+		values := make(plotter.Values, len(settings))
+		for _, s := range all {
+			if s.Method == method {
+				values[slices.Index(settings, s.Setting)] = value(s)
+			}
+		}
+		chart, err := plotter.NewBarChart(values, width)
+		if err != nil {
+			return fmt.Errorf("plot: %w", err)
+		}
+		chart.Color = palette[m%len(palette)]
+		chart.LineStyle.Width = 0
+		chart.Offset = width * vg.Length(float64(m)-float64(len(methods)-1)/2)
+		p.Add(chart)
+		p.Legend.Add(string(method), chart)
+	}
+	p.NominalX(settings...)
+	return nil
+}
+
+func wallPanel(all []Summary, settings []string, methods []search.Method) (*plot.Plot, error) {
+	p := plot.New()
+	p.Title.Text = "Time of a plan, one thread (median, and 95th percentile as a line)"
+	p.Y.Label.Text = "ms"
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	for m, method := range methods {
+		var medians plotter.XYs
+		for _, s := range all {
+			if s.Method != method || s.WallMedianMS <= 0 {
+				continue
+			}
+			x := float64(slices.Index(settings, s.Setting)) + .1*(float64(m)-float64(len(methods)-1)/2)
+			medians = append(medians, plotter.XY{X: x, Y: s.WallMedianMS})
+			spread, err := plotter.NewLine(plotter.XYs{{X: x, Y: s.WallMedianMS}, {X: x, Y: math.Max(s.WallP95MS, s.WallMedianMS)}})
+			if err != nil {
+				return nil, fmt.Errorf("plot: %w", err)
+			}
+			spread.Color = palette[m%len(palette)]
+			p.Add(spread)
+		}
+		if len(medians) == 0 {
+			continue
+		}
+		points, err := plotter.NewScatter(medians)
+		if err != nil {
+			return nil, fmt.Errorf("plot: %w", err)
+		}
+		points.Color, points.Shape, points.Radius = palette[m%len(palette)], draw.CircleGlyph{}, 3
+		p.Add(points)
+	}
+	if math.IsInf(p.Y.Min, 1) { // nothing was timed
+		p.Y.Min, p.Y.Max = .1, 1
+	}
+	p.NominalX(settings...)
+	return p, nil
+}

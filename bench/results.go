@@ -1,0 +1,227 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/neuroshard/neuroshard/plan"
+)
+
+// Results are the records of a comparison and their summaries, as a file.
+type Results struct {
+	Format  string `json:"format"`
+	Version int    `json:"version"`
+	// Models names the cost models; Seed is that of the searches.
+	Models  string    `json:"models"`
+	Seed    uint64    `json:"seed"`
+	Records []Record  `json:"records"`
+	Summary []Summary `json:"summary"`
+}
+
+// ResultsFormat and ResultsVersion identify the file of Results.
+const (
+	ResultsFormat  = "neuroshard-bench"
+	ResultsVersion = 1
+)
+
+// maxResultsBytes bounds a file that is read.
+const maxResultsBytes = 1 << 30
+
+// NewResults returns the results of a comparison.
+func NewResults(records []Record, opt Options) *Results {
+	id := Models{}.ID()
+	if opt.Engine != nil {
+		id = opt.Engine.ID()
+	}
+	return &Results{
+		Format: ResultsFormat, Version: ResultsVersion, Models: id, Seed: opt.Seed,
+		Records: append([]Record{}, records...), Summary: append([]Summary{}, Summarise(records)...),
+	}
+}
+
+// WriteResults writes the results of a comparison to a file, beside its place
+// first, so that it is never half written.
+func WriteResults(path string, records []Record, opt Options) error {
+	text, err := json.MarshalIndent(NewResults(records, opt), "", " ")
+	if err != nil {
+		return err
+	}
+	return replace(path, append(text, '\n'))
+}
+
+// SavePlot draws the summaries to a file, as WriteResults writes.
+func SavePlot(path string, all []Summary) error {
+	var svg bytes.Buffer
+	if err := Plot(&svg, all); err != nil {
+		return err
+	}
+	return replace(path, svg.Bytes())
+}
+
+// ReadResults reads a file of results. It wants the format and version that
+// this package writes.
+func ReadResults(name string, r io.Reader) (*Results, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxResultsBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(data) > maxResultsBytes {
+		return nil, fmt.Errorf("%s: larger than %d bytes", name, maxResultsBytes)
+	}
+	var results Results
+	if err := json.Unmarshal(data, &results); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if results.Format != ResultsFormat || results.Version != ResultsVersion {
+		return nil, fmt.Errorf("%s: format %q version %d: want %q version %d, as bench writes it", name, results.Format, results.Version, ResultsFormat, ResultsVersion)
+	}
+	for i := range results.Records {
+		if err := results.Records[i].check(); err != nil {
+			return nil, fmt.Errorf("%s: record %d: %w", name, i, err)
+		}
+	}
+	return &results, nil
+}
+
+// check reports what no run writes.
+func (r *Record) check() error {
+	switch {
+	case r.Task == "" || r.Method == "":
+		return errors.New("the task or the method is missing")
+	case r.Valid != (r.CostMS != nil):
+		return fmt.Errorf("task %q: valid is %v, but the cost says otherwise", r.Task, r.Valid)
+	case r.CostMS != nil && !(*r.CostMS > 0):
+		return fmt.Errorf("task %q: cost %v is not above 0", r.Task, *r.CostMS)
+	}
+	return nil
+}
+
+// Journal keeps the records of a run on disk as they are made, one a line, in a
+// file beside the one that the results go to. A run that was stopped goes on
+// from there.
+type Journal struct {
+	path, final string
+	file        *os.File
+	opt         Options
+}
+
+// OpenJournal opens the journal of the comparison that writes its results to
+// path, and returns the records that an earlier run of the same comparison
+// left. A journal of another comparison is started afresh.
+func OpenJournal(path string, tasks []Task, opt Options) (*Journal, []Record, error) {
+	if opt.Engine == nil {
+		opt.Engine = Models{}
+	}
+	j := &Journal{path: path + ".partial", final: path, opt: opt}
+	head := identity(tasks, opt)
+	known, err := j.read(head)
+	if err != nil {
+		return nil, nil, err
+	}
+	// Start from whole lines only: a kill may have cut the last.
+	var text bytes.Buffer
+	text.WriteString(head + "\n")
+	for _, r := range known {
+		line, err := json.Marshal(r)
+		if err != nil {
+			return nil, nil, err
+		}
+		text.Write(append(line, '\n'))
+	}
+	if err := replace(j.path, text.Bytes()); err != nil {
+		return nil, nil, err
+	}
+	j.file, err = os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0)
+	return j, known, err
+}
+
+// identity is the first line of a journal: it tells comparisons apart.
+func identity(tasks []Task, opt Options) string {
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%s %d %v\n", opt.Engine.ID(), opt.Seed, opt.Methods)
+	for i := range tasks {
+		fmt.Fprintf(hash, "%q %q %s\n", tasks[i].Setting, tasks[i].Name, plan.Digest(&tasks[i].Problem))
+	}
+	return ResultsFormat + " " + hex.EncodeToString(hash.Sum(nil))
+}
+
+func (j *Journal) read(head string) ([]Record, error) {
+	file, err := os.Open(j.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 256<<20)
+	if !lines.Scan() || lines.Text() != head {
+		return nil, nil
+	}
+	var records []Record
+	for lines.Scan() {
+		var r Record
+		if json.Unmarshal(lines.Bytes(), &r) != nil || r.check() != nil {
+			break
+		}
+		records = append(records, r)
+	}
+	return records, lines.Err()
+}
+
+// Add appends a record.
+func (j *Journal) Add(r Record) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	_, err = j.file.Write(append(line, '\n'))
+	return err
+}
+
+// Finish writes the results of the finished run and removes the journal.
+func (j *Journal) Finish(records []Record) error {
+	if err := WriteResults(j.final, records, j.opt); err != nil {
+		return err
+	}
+	return errors.Join(j.file.Close(), os.Remove(j.path))
+}
+
+// Close leaves the journal for a later run to go on from.
+func (j *Journal) Close() error { return j.file.Close() }
+
+// replace writes a file beside its place and renames it there.
+func replace(path string, data []byte) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, file.Close(), os.Remove(file.Name()))
+		}
+	}()
+	if _, err = file.Write(data); err != nil {
+		return err
+	}
+	if err = file.Chmod(0o644); err != nil {
+		return err
+	}
+	if err = file.Sync(); err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return os.Rename(file.Name(), path)
+}
