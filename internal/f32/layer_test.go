@@ -151,7 +151,7 @@ func TestLayerPanics(t *testing.T) {
 }
 
 // The element net of the paper's compute model on a tile of rows.
-func BenchmarkLayer(b *testing.B) {
+func BenchmarkDense(b *testing.B) {
 	const rows, in, hidden = 192, 20, 128
 	random := rand.New(rand.NewPCG(15, 0))
 	fill := func(n int) []float32 {
