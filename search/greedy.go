@@ -30,11 +30,10 @@ import (
 //	             is dear beside a wide one, and only this rule sees it
 //
 // One run places P pieces on D devices with P pricings for leastSoFar, and up to
-// P * shortlist more for leastAfter. Up to shortlist devices are simply scanned.
-// Of more, each width class is kept ranked by load, and its first with room is
-// met after few steps: O(P log D), and moves of 4-byte numbers, for all but the
-// tightest caps. (A heap would lose: devices without room for one piece would
-// have to be put back for the next.)
+// P * shortlist for leastAfter. Up to shortlist devices are simply scanned. Of
+// more, each width class is kept in order of load, and its first with room is
+// met after few steps (ranks.go). The runs of a grid share their beginnings
+// (resume.go).
 
 // rule is how the inner search chooses among the devices with room.
 type rule uint8
@@ -50,9 +49,6 @@ var uncapped = math.Inf(1)
 // shortlist is the largest number of devices that are all compared for a piece;
 // of a larger cluster, only the lightest of each width class are.
 const shortlist = 16
-
-// classes is the number of width classes: empty, and up to 2^i columns.
-const classes = 16
 
 // scansPerEvaluation is about how many devices are scanned in the time that
 // one is priced: 1 ns each against 100 to 200 ns.
@@ -99,28 +95,33 @@ func compareOutcomes(a, b outcome) int {
 type worker struct {
 	catalog *catalog
 	scorer  Scorer
-	// What each device holds: bytes, dim sum, predicted compute, width class.
-	used, dims []int64
-	load       []float64
-	class      []uint8
-	// ranks lists the devices of each width class, lightest first.
-	ranks [classes][]int32
+	devices []holding
+	// ranks keeps the devices in order; nil where they are few.
+	ranks *ranks
 	// assigned is the device of each piece by its index, none where it has none.
 	assigned []int32
+	run      run
 	// evaluations counts pricings of a device, and scans in their measure.
 	evaluations int64
-	scanned     int
 	room        []int32   // scratch: the devices with room
 	after       []float64 // scratch: their costs with the piece
 }
 
+// holding is what a device of a worker holds: predicted compute, bytes, dim
+// sum, width class.
+type holding struct {
+	load       float64
+	used, dims int64
+	class      uint8
+}
+
 func newWorker(c *catalog, scorer Scorer) *worker {
 	n := len(c.all)
-	return &worker{
-		catalog: c, scorer: scorer,
-		used: make([]int64, n), dims: make([]int64, n), load: make([]float64, n), class: make([]uint8, n),
-		room: make([]int32, 0, n), after: make([]float64, n),
+	w := &worker{catalog: c, scorer: scorer, devices: make([]holding, n), room: make([]int32, 0, n), after: make([]float64, n)}
+	if n > shortlist {
+		w.ranks = &ranks{}
 	}
+	return w
 }
 
 // evaluate runs the grid on a state. When ctx ends it returns what it has.
@@ -131,16 +132,18 @@ func (w *worker) evaluate(ctx context.Context, s *state, g grid) outcome {
 		// A run whose dim sums peak at some value goes the same way under any cap
 		// from there up: its choices stay allowed, and no others appear.
 		peak := int64(math.MaxInt64)
+		w.clear(len(s.pieces))
 		for _, threshold := range g.thresholds {
-			limit := w.catalog.dimCap(s, threshold)
-			if limit >= float64(peak) {
+			limit := columns(w.catalog.dimCap(s, threshold))
+			if limit >= peak {
 				continue
 			}
 			if ctx.Err() != nil {
 				break
 			}
-			var lack int64
-			peak, lack = w.place(s, s.pieces, r, limit)
+			w.rewind(s.pieces, limit)
+			lack := w.place(s.pieces, r, limit)
+			peak = w.run.peak
 			w.keep(&best, lack, r, threshold)
 		}
 	}
@@ -149,7 +152,8 @@ func (w *worker) evaluate(ctx context.Context, s *state, g grid) outcome {
 			if best.lack == 0 || ctx.Err() != nil {
 				break
 			}
-			_, lack := w.place(s, pieces, leastAfter, uncapped)
+			w.clear(len(pieces))
+			lack := w.place(pieces, leastAfter, noLimit)
 			w.keep(&best, lack, leastAfter, uncapped)
 		}
 		if devices, failed := w.catalog.firstFit(s.kinds()); best.lack > 0 && failed == none && ctx.Err() == nil {
@@ -199,127 +203,182 @@ func (w *worker) keep(best *outcome, lack int64, r rule, threshold float64) {
 	}
 }
 
-// place runs one inner search over the pieces of s in the given order, under a
-// cap on dim sums. It returns the highest dim sum of a device, and the bytes it
-// could not place: 0 if it placed all, and math.MaxInt64 for a capped search,
-// which gives up at the first piece without a device.
-func (w *worker) place(s *state, pieces []piece, r rule, limit float64) (peak, lack int64) {
-	w.clear(len(s.pieces))
-	for _, p := range pieces {
+// noLimit is the dim sum that no device reaches; columns returns the largest
+// that a cap allows.
+const noLimit = math.MaxInt64
+
+func columns(dimCap float64) int64 {
+	if dimCap >= 1<<53 {
+		return noLimit
+	}
+	return int64(dimCap)
+}
+
+// place goes on with the run over the pieces in the given order, at most limit
+// columns a device. It returns the bytes it could not place: 0 if it placed all,
+// and math.MaxInt64 for a capped search, which gives up at the first piece
+// without a device.
+func (w *worker) place(pieces []piece, r rule, limit int64) (lack int64) {
+	for _, p := range pieces[len(w.run.steps):] {
 		k := &w.catalog.kinds[p.kind]
-		var d int32
+		var c choice
 		if r == leastSoFar {
-			d = w.leastSoFar(k, limit)
+			c = w.leastSoFar(k, limit)
 		} else {
-			d = w.leastAfter(k, limit)
+			c = w.leastAfter(k, limit)
 		}
-		if d == none {
-			if limit < uncapped {
-				return peak, math.MaxInt64
+		if c.device == none {
+			if limit < noLimit {
+				w.evaluations += w.run.evaluations
+				return math.MaxInt64
 			}
 			lack += k.bytes
+			w.record(c)
 			continue
 		}
-		if w.ranked() {
-			w.unrank(d)
+		w.record(c)
+		if w.ranks != nil {
+			w.ranks.remove(c.device, w.devices[c.device])
 		}
-		w.add(d, p, k)
-		w.load[d] = w.scorer.Compute(int(d))
-		w.evaluations++
-		if w.ranked() {
-			w.rank(d)
+		w.add(c.device, p, k)
+		h := &w.devices[c.device]
+		if h.load = c.after; r == leastSoFar {
+			h.load = w.scorer.Compute(int(c.device))
 		}
-		peak = max(peak, w.dims[d])
+		if w.ranks != nil {
+			w.ranks.insert(c.device, *h)
+		}
 	}
-	w.evaluations += int64(w.scanned / scansPerEvaluation)
-	return peak, lack
+	w.evaluations += w.run.evaluations + w.run.scanned/scansPerEvaluation
+	return lack
 }
 
-// hasRoom reports whether device d has the bytes and columns left for a piece.
-func (w *worker) hasRoom(d int32, k *kind, limit float64) bool {
-	return w.used[d] <= w.catalog.budget-k.bytes && float64(w.dims[d]+k.dims) <= limit
+// choice is where a piece goes.
+type choice struct {
+	// device is none where no device has room.
+	device int32
+	// after is the device's predicted compute with the piece, where the rule asks
+	// for it.
+	after float64
+	// dims is the device's dim sum with the piece.
+	dims int64
+	// stands is the lowest limit under which the choice would be made in the same
+	// way.
+	stands int64
+	// scanned counts the devices looked at.
+	scanned int64
 }
 
-// lighter orders devices by their cost so far, then by bytes, then by number.
-func (w *worker) lighter(a, b int32) int {
-	return cmp.Or(cmp.Compare(w.load[a], w.load[b]), cmp.Compare(w.used[a], w.used[b]), cmp.Compare(a, b))
+// lighter reports whether device a comes before b: it costs less so far, or as
+// much with fewer bytes, or its number is lower.
+func (w *worker) lighter(a, b int32) bool {
+	x, y := &w.devices[a], &w.devices[b]
+	if x.load != y.load {
+		return x.load < y.load
+	}
+	return x.used < y.used || x.used == y.used && a < b
 }
 
-// choices sets room to the devices that need comparing: all with room where
-// few are allowed; of an unconstrained piece on many devices, the lightest with
-// room of each width class. Within a class, a piece adds about as much anywhere.
-func (w *worker) choices(k *kind, limit float64) {
-	w.room = w.room[:0]
-	if k.devices == nil && w.ranked() {
-		for _, devices := range w.ranks {
-			for i, d := range devices {
-				if w.hasRoom(d, k, limit) {
-					w.scanned += i
-					w.room = append(w.room, d)
-					break
-				}
+// leastSoFar chooses the device with room that costs least now; among equals
+// that with fewer bytes, then the lowest number.
+func (w *worker) leastSoFar(k *kind, limit int64) choice {
+	if w.ranks != nil && k.devices == nil {
+		c := w.lightest(k, limit)
+		for _, d := range w.room {
+			if c.device == none || w.lighter(d, c.device) {
+				c.device = d
 			}
 		}
-		return
+		return w.with(c, k)
 	}
-	devices := w.catalog.allowed(k)
-	w.scanned += len(devices)
-	for _, d := range devices {
-		if w.hasRoom(d, k, limit) {
-			w.room = append(w.room, d)
+	used, dims := w.catalog.budget-k.bytes, limit-k.dims
+	allowed := w.catalog.allowed(k)
+	best := choice{device: none, scanned: int64(len(allowed))}
+	var least *holding
+	for _, d := range allowed {
+		h := &w.devices[d]
+		if h.used > used || h.dims > dims {
+			continue
+		}
+		if least == nil || h.load < least.load || h.load == least.load && h.used < least.used {
+			best.device, least = d, h
 		}
 	}
-}
-
-// leastSoFar returns the device with room that costs least now; among equals
-// that with fewer bytes, then the lowest number; none if none has room.
-func (w *worker) leastSoFar(k *kind, limit float64) int32 {
-	w.choices(k, limit)
-	if len(w.room) == 0 {
-		return none
+	if best.device != none {
+		best.dims = least.dims + k.dims
+		best.stands = best.dims
 	}
-	return slices.MinFunc(w.room, w.lighter)
+	return best
 }
 
-// leastAfter returns the device with room that costs least with the piece
+// leastAfter chooses the device with room that costs least with the piece
 // added; ties as in leastSoFar.
-func (w *worker) leastAfter(k *kind, limit float64) int32 {
-	w.choices(k, limit)
+func (w *worker) leastAfter(k *kind, limit int64) choice {
+	var c choice
+	if w.ranks != nil && k.devices == nil {
+		c = w.lightest(k, limit)
+	} else {
+		used, dims := w.catalog.budget-k.bytes, limit-k.dims
+		allowed := w.catalog.allowed(k)
+		c = choice{device: none, scanned: int64(len(allowed))}
+		w.room = w.room[:0]
+		for _, d := range allowed {
+			if h := &w.devices[d]; h.used <= used && h.dims <= dims {
+				w.room = append(w.room, d)
+			}
+		}
+	}
 	if len(w.room) == 0 {
-		return none
+		return c
 	}
 	after := w.after[:len(w.room)]
 	w.price(k, w.room, after)
 	best := 0
 	for i := 1; i < len(after); i++ {
+		if after[i] > after[best] {
+			continue
+		}
 		a, b := w.room[i], w.room[best]
-		if after[i] < after[best] || after[i] == after[best] && cmp.Or(cmp.Compare(w.used[a], w.used[b]), cmp.Compare(a, b)) < 0 {
+		x, y := w.devices[a].used, w.devices[b].used
+		if after[i] < after[best] || x < y || x == y && a < b {
 			best = i
 		}
 	}
-	return w.room[best]
+	c.device, c.after = w.room[best], after[best]
+	for _, d := range w.room {
+		w.run.reached = append(w.run.reached, w.devices[d].dims+k.dims)
+	}
+	return w.with(c, k)
 }
 
-// ranked reports whether the worker keeps ranks.
-func (w *worker) ranked() bool { return len(w.catalog.all) > shortlist }
-
-// rank puts device d in its place among those of its width class; unrank takes
-// it out, before anything of it changes.
-func (w *worker) rank(d int32) {
-	class := &w.ranks[w.class[d]]
-	i, _ := slices.BinarySearchFunc(*class, d, w.lighter)
-	*class = slices.Insert(*class, i, d)
+// lightest sets room to the lightest device with room of each width class.
+// Within a class, a piece adds about as much anywhere. The choice returned is
+// open, but knows the limit under which the same devices are found.
+func (w *worker) lightest(k *kind, limit int64) choice {
+	used, dims := w.catalog.budget-k.bytes, limit-k.dims
+	c := choice{device: none}
+	w.room = w.room[:0]
+	for class := range w.ranks.classes {
+		if d, passed := w.ranks.first(class, used, dims); d != none {
+			c.scanned += int64(passed)
+			c.stands = max(c.stands, w.devices[d].dims+k.dims)
+			w.room = append(w.room, d)
+		}
+	}
+	return c
 }
 
-func (w *worker) unrank(d int32) {
-	class := &w.ranks[w.class[d]]
-	i, _ := slices.BinarySearchFunc(*class, d, w.lighter)
-	*class = slices.Delete(*class, i, i+1)
+// with completes a choice of a device, if there is one, for a piece of kind k.
+func (w *worker) with(c choice, k *kind) choice {
+	if c.device != none {
+		c.dims = w.devices[c.device].dims + k.dims
+		c.stands = max(c.stands, c.dims)
+	}
+	return c
 }
 
 // price sets after[i] to the cost of devices[i] with the piece added.
 func (w *worker) price(k *kind, devices []int32, after []float64) {
-	w.evaluations += int64(len(devices))
 	if len(k.members) == 1 {
 		w.scorer.ComputeWith(k.members[0].item, devices, after)
 		return
@@ -346,27 +405,25 @@ func (w *worker) assign(s *state, devices []int32) {
 
 func (w *worker) clear(pieces int) {
 	w.scorer.Reset()
-	clear(w.used)
-	clear(w.dims)
-	clear(w.load)
-	clear(w.class)
-	w.scanned = 0
-	for i := range w.ranks {
-		w.ranks[i] = w.ranks[i][:0]
+	clear(w.devices)
+	w.run.reset()
+	if w.ranks != nil {
+		w.ranks.fill(w.devices)
 	}
-	w.ranks[0] = append(w.ranks[0], w.catalog.all...)
 	w.assigned = slices.Grow(w.assigned[:0], pieces)[:pieces]
 	for i := range w.assigned {
 		w.assigned[i] = none
 	}
 }
 
+// add puts a piece of kind k on device d, whose load the caller sets.
 func (w *worker) add(d int32, p piece, k *kind) {
-	for _, m := range k.members {
-		w.scorer.Add(int(d), m.item)
+	for i := range k.members {
+		w.scorer.Add(int(d), k.members[i].item)
 	}
-	w.used[d] += k.bytes
-	w.dims[d] += k.dims
-	w.class[d] = max(w.class[d], k.class)
+	h := &w.devices[d]
+	h.used += k.bytes
+	h.dims += k.dims
+	h.class = max(h.class, k.class)
 	w.assigned[p.index] = d
 }

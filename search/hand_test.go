@@ -402,14 +402,15 @@ func TestRanksFindTheSame(t *testing.T) {
 	p := handMade(60_000, 3*shortlist, tables...)
 	s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: Paper, Workers: 1})
 	w, state := s.workers[0], s.catalog.newState(s.catalog.whole())
-	for _, limit := range []float64{uncapped, s.catalog.dimCap(state, 1.2), s.catalog.dimCap(state, 1.05)} {
+	for _, limit := range []int64{noLimit, columns(s.catalog.dimCap(state, 1.2)), columns(s.catalog.dimCap(state, 1.05))} {
 		w.clear(len(state.pieces))
 		for i, p := range state.pieces {
 			k := &w.catalog.kinds[p.kind]
-			got := w.leastSoFar(k, limit)
+			got := w.leastSoFar(k, limit).device
 			want := int32(none)
 			for _, d := range w.catalog.all {
-				if w.hasRoom(d, k, limit) && (want == none || w.lighter(d, want) < 0) {
+				room := w.devices[d].used+k.bytes <= w.catalog.budget && w.devices[d].dims+k.dims <= limit
+				if room && (want == none || w.lighter(d, want)) {
 					want = d
 				}
 			}
@@ -419,10 +420,10 @@ func TestRanksFindTheSame(t *testing.T) {
 			if got == none {
 				break
 			}
-			w.unrank(got)
+			w.ranks.remove(got, w.devices[got])
 			w.add(got, p, k)
-			w.load[got] = w.scorer.Compute(int(got))
-			w.rank(got)
+			w.devices[got].load = w.scorer.Compute(int(got))
+			w.ranks.insert(got, w.devices[got])
 		}
 	}
 }
