@@ -1,0 +1,360 @@
+package prototype
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// archiveOf returns a checkpoint's zip file with the given pickle, and a
+// storage "0" of four numbers.
+func archiveOf(program string) []byte {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for name, data := range map[string]string{"net/data.pkl": program, "net/data/0": strings.Repeat("\x00\x00\x80?", 4), "net/version": "3\n"} {
+		w, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
+		if err == nil {
+			_, err = io.WriteString(w, data)
+		}
+		if err != nil {
+			panic(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+// text, tensorOf and friends write pickles.
+func text(s string) string {
+	return "X" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(s)))) + s
+}
+
+func storageOf(key string, size byte) string {
+	return "(" + text("storage") + "ctorch\nFloatStorage\n" + text(key) + text("cpu") + "K" + string(size) + "tQ"
+}
+
+func tensorOf(storage, offset, shape, strides string) string {
+	return "ctorch._utils\n_rebuild_tensor_v2\n(" + storage + offset + shape + strides + "\x89NtR"
+}
+
+func TestCheckpointRefuses(t *testing.T) {
+	good := tensorOf(storageOf("0", 4), "K\x00", "K\x02K\x02\x86", "K\x02K\x01\x86")
+	for _, c := range []struct{ name, program, want string }{
+		{"a command", "cos\nsystem\n(" + text("id") + "tR.", `"os system"`},
+		{"a builtin", "\x80\x02c__builtin__\neval\n(" + text("1") + "tR.", `"__builtin__ eval"`},
+		{"the object that gopickle knows", "c__builtin__\nobject\n.", `"__builtin__ object"`},
+		{"a storage of another kind", "ctorch\nDoubleStorage\n.", `"torch DoubleStorage"`},
+		{"a global from the stack", text("os") + text("system") + "\x93.", "opcode 0x93"},
+		{"an instance", "(ios\nsystem\n.", "opcode 0x69"},
+		{"a new object", ")\x81.", "opcode 0x81"},
+		{"an extension", "\x82\x01.", "opcode 0x82"},
+		{"a long text", "X\xff\xff\xff\xff.", "behind its end"},
+		{"a long frame", "\x95\xff\xff\xff\xff\xff\xff\xff\x7f.", "opcode 0x95"},
+		{"an end without value", ".", "stack is empty"},
+		{"no end", "}", "ends early"},
+		{"nothing", "", "ends early"},
+		{"deep nesting", strings.Repeat("(", maxMarks+1) + ".", "nested deeper"},
+		{"many opcodes", strings.Repeat("N", maxOpcodes+2) + ".", "opcodes"},
+		{"odd items", "}(Nu.", "damaged"},
+		{"a mark too few", "t.", "meta stack is empty"},
+		{"no dict", "N.", "no dict"},
+		{"a list inside itself", "]q\x00h\x00ah\x00)R.", "Callable"},
+		{"a storage that is not there", "}" + text("feature_means") + tensorOf(storageOf("9", 4), "K\x00", "K\x04\x85", "K\x01\x85") + "s.", `"data/9"`},
+		{"a storage that is too short", "}" + text("feature_means") + tensorOf(storageOf("0", 5), "K\x00", "K\x04\x85", "K\x01\x85") + "s.", "16 bytes, want 20"},
+		{"a storage of two sizes", "}" + text("feature_means") + good + "s" + text("feature_stds") + tensorOf(storageOf("0", 3), "K\x00", "K\x03\x85", "K\x01\x85") + "s.", "two sizes"},
+		{"a huge storage", "}" + text("feature_means") + "ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + "ctorch\nFloatStorage\n" + text("0") + text("cpu") + "J\xff\xff\xff\x7ftQ" + "K\x00K\x04\x85K\x01\x85\x89NtRs.", "more than"},
+		{"a tensor beyond its storage", "}" + text("feature_means") + tensorOf(storageOf("0", 4), "K\x01", "K\x04\x85", "K\x01\x85") + "s.", "4 numbers from 1 on in a storage of 4"},
+		{"a huge tensor", "}" + text("feature_means") + tensorOf(storageOf("0", 4), "K\x00", "J\xff\xff\xff\x7fJ\xff\xff\xff\x7f\x86", "K\x01K\x01\x86") + "s.", "more than 4194304 numbers"},
+		{"a negative shape", "}" + text("feature_means") + tensorOf(storageOf("0", 4), "K\x00", "J\xff\xff\xff\xff\x85", "K\x01\x85") + "s.", "shape [-1]"},
+		{"a transposed tensor", "}" + text("feature_means") + tensorOf(storageOf("0", 4), "K\x00", "K\x02K\x02\x86", "K\x01K\x02\x86") + "s.", "row by row"},
+		{"a state of numbers", "}" + text("state_dict") + "ccollections\nOrderedDict\n)R(" + text("a") + "K\x01us.", "no tensor with a name"},
+		{"no tensors", "}.", "feature_means"},
+	} {
+		_, err := ReadComputeNet("net.pt", bytes.NewReader(archiveOf(c.program)))
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "net.pt: ") {
+			t.Errorf("%s: got error %v, want one of net.pt with %q", c.name, err, c.want)
+		}
+	}
+	c, err := readCheckpoint("net.pt", archiveOf("}"+text("feature_means")+good+"s."))
+	if err != nil || len(c.means.data) != 4 || c.means.data[3] != 1 || len(c.means.shape) != 2 {
+		t.Errorf("a good tensor: got %v, error %v; want four ones of shape [2 2]", c, err)
+	}
+}
+
+func TestArchiveRefuses(t *testing.T) {
+	write := func(files ...string) []byte {
+		var b bytes.Buffer
+		z := zip.NewWriter(&b)
+		for _, name := range files {
+			if _, err := z.Create(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	for _, c := range []struct {
+		name string
+		data []byte
+		want string
+	}{
+		{"empty", nil, "neither a PyTorch checkpoint"},
+		{"the old format", []byte("\x80\x02\x8a\x0a"), "neither a PyTorch checkpoint"},
+		{"no archive", []byte("PK\x03\x04 and no more"), "zip"},
+		{"no pickle", write("net/version"), "no NAME/data.pkl"},
+		{"two pickles", write("a/data.pkl", "b/data.pkl"), "two files data.pkl"},
+		{"a file twice", write("a/data.pkl", "a/data/0", "a/data/0"), "occurs twice"},
+		{"many files", write(append(make([]string, maxEntries), "a/data.pkl")...), "at most 4096"},
+	} {
+		if _, err := ReadCommNet("x.pt", bytes.NewReader(c.data)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want one with %q", c.name, err, c.want)
+		}
+	}
+	bomb := archiveOf(strings.Repeat("N", maxPickleBytes) + ".")
+	if _, err := ReadCommNet("x.pt", bytes.NewReader(bomb)); err == nil || !strings.Contains(err.Error(), "want at most 1048576") {
+		t.Errorf("a large pickle: got error %v, want one of its size", err)
+	}
+}
+
+// onesNet is a comm net of one device and one layer.
+const onesNet = `{"dtype": "float32", "ndevices": 1, "feature_names": ["dim_0"], "feature_means": [1],
+"feature_stds": [2], "mlp": [
+{"name": "hidden.0", "out": 1, "in": 1, "weight": [3], "bias": [4]}]}`
+
+func TestJSONNet(t *testing.T) {
+	n, err := ReadCommNet("net.json", strings.NewReader(onesNet))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := n.Predict([]float64{5}, nil); len(got) != 1 || got[0] != 10 {
+		t.Errorf("got %v, want [10]: (5-1)/2 * 3 + 4", got)
+	}
+	for _, c := range []struct{ old, new, want string }{
+		{`"ndevices": 1`, `"ndevices": 0`, "ndevices: 0 is not between 1 and 1024"},
+		{`"ndevices": 1`, `"ndevices": 3`, "1 inputs for 3 devices"},
+		{`"ndevices": 1`, `"ndevices": "1"`, "net.json:1: "},
+		{`"dim_0"`, `"dim_1"`, `["dim_1"]: a comm net's are ["dim_0"]`},
+		{`"feature_means": [1]`, `"feature_means": [1, 2, 3]`, "3 inputs for 1 devices"},
+		{`"feature_stds": [2]`, `"feature_stds": [0]`, "feature_stds: number 0: 0 is not above"},
+		{`"feature_stds": [2]`, `"feature_stds": [1, 2]`, "feature_stds: shape [2], want [1]"},
+		{`[3]`, `[3, 3]`, "net.json:3: layer \"hidden.0\": 2 weights"},
+		{`[3]`, `[1e12]`, "hidden.0.weight: number 0: 1e+12"},
+		{`[3]`, `[1e39]`, "net.json:3: "},
+		{`[3]`, `[1e9]`, "not a trained net"},
+		{`[3]`, `[3`, "net.json:3: "},
+		{`hidden.0`, `hidden.1`, "hidden.0.weight is missing"},
+		{`[4]}]}`, `[4]}, {"name": "x", "out": 1, "in": 1, "weight": [3], "bias": [4]}]}`, "no known layer: x.bias, x.weight"},
+		{`float32`, `float16`, `dtype "float16"`},
+	} {
+		_, err := ReadCommNet("net.json", strings.NewReader(strings.Replace(onesNet, c.old, c.new, 1)))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s for %s: got error %v, want one with %q", c.new, c.old, err, c.want)
+		}
+	}
+	if _, err := ReadComputeNet("net.json", strings.NewReader(onesNet)); err == nil || !strings.Contains(err.Error(), "net of the other kind") {
+		t.Errorf("a comm net as compute net: got error %v, want one of the kind", err)
+	}
+}
+
+func TestLoadRefusesMixedNets(t *testing.T) {
+	open := func(name string) File {
+		data, err := os.ReadFile(filepath.Join("testdata", "models", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return File{name, bytes.NewReader(data)}
+	}
+	for _, c := range []struct {
+		files [3]File
+		want  []string
+	}{
+		{[3]File{open("compute.pt"), open("comm_4_bw.pt"), open("comm_4_fw.pt")}, []string{"comm_4_bw.pt: a backward net", "comm_4_fw.pt: a forward net"}},
+		{[3]File{open("comm_4_fw.pt"), open("compute.pt"), open("comm_4_bw.pt")}, []string{"comm_4_fw.pt: ", "compute.pt: "}},
+		{[3]File{open("compute.pt"), open("comm_4_fw.pt"), {"one.json", strings.NewReader(onesNet)}}, []string{"comm_4_fw.pt is for 4 devices, one.json for 1"}},
+	} {
+		_, err := Load(c.files[0], c.files[1], c.files[2])
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s, %s, %s: got error %v, want one with %q", c.files[0].Name, c.files[1].Name, c.files[2].Name, err, want)
+			}
+		}
+	}
+}
+
+func TestTextFiles(t *testing.T) {
+	tasks := func(s string) error { _, err := ReadTasks("f", strings.NewReader(s)); return err }
+	compute := func(s string) error { _, err := ReadComputeSamples("f", strings.NewReader(s), 10); return err }
+	comm := func(s string) error { _, err := ReadCommSamples("f", strings.NewReader(s), 2); return err }
+	results := func(s string) error { _, err := ReadResults("f", strings.NewReader(s)); return err }
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write([]byte("1 4")); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		read  func(string) error
+		input string
+		want  []string // none: no error
+	}{
+		{tasks, "1,2 4,8\n\n3 16\n", nil},
+		{tasks, packed.String(), nil},
+		{tasks, packed.String()[:20], []string{"f: "}},
+		{tasks, "", []string{"f: no tasks"}},
+		{tasks, "1,2 4,8\n1,2 4\n1 x\n1\n-1 4\n1 6\n", []string{"f:2: 2 table ids and 1 dims", `f:3: "x" is no integer`, "f:4: got 1 fields", "f:5: table id -1", "f:6: dim 6"}},
+		{tasks, strings.Repeat("1\n", 30), []string{"f: and 10 errors more"}},
+		{tasks, `{"tasks": [{"table_ids": [1], "dims": [4]}]}`, nil},
+		{tasks, "{\"tasks\": [\n{\"table_ids\": [1], \"dims\": [4]},\n{\"table_ids\": [1], \"dims\": []}]}", []string{"f:3: 1 table ids and 0 dims"}},
+		{tasks, "{\"tasks\": [\n{\"table_ids\": [1],\n \"dims\": \"4\"}]}", []string{"f:3: "}},
+		{tasks, "{\"tasks\": 3}", []string{"f:1: got no JSON list"}},
+		{tasks, "{\"ndevices\": -1, \"max_mem_gb\": -1,\n\"tasks\": [3]}", []string{"f: ndevices: -1", "f: max_mem_gb: -1", "f:2: "}},
+		{tasks, "{\n\n\"tasks\"}", []string{"f:3: "}},
+		{compute, "0,59 1.5\n", nil},
+		{compute, "60 1.5\n1 -1\n1 NaN\n1 1,2\n1\n", []string{"f:1: index 60", `f:2: "-1" is no time`, `f:3: "NaN"`, "f:4: 2 times", "f:5: got 1 fields"}},
+		{comm, "4,8 0,1 1,2 3,4\n", nil},
+		{comm, "4 0,1 1,2 3,4\n4,-8 0,1 1,2 3,4\n4,8 0 1,2 3,4\n", []string{"f:1: 1 dim sums for 2", "f:2: dim sum -8", "f:3: 1 times"}},
+		{results, `[{"task": 1, "shards": [[0]]}]`, nil},
+		{results, `[]`, []string{"f:1: no results"}},
+		{results, `{}`, []string{"f:1: got no JSON list"}},
+		{results, "[{\"task\": 1},\n{\"shards\": []},\n{\"task\": \"x\"}]", []string{"f:2: task: -1", "f:3: "}},
+		{results, "[{\"task\": 1}\n] 3", []string{"f:2: something behind"}},
+		{results, "[{\"task\": 1}\n", []string{"f:2: "}},
+	} {
+		err := c.read(c.input)
+		if (err == nil) != (c.want == nil) {
+			t.Errorf("%q: got error %v, want %q", c.input, err, c.want)
+		}
+		for _, want := range c.want {
+			if err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: got error %q, want it to hold %q", c.input, err, want)
+			}
+		}
+	}
+}
+
+func TestComputeIndices(t *testing.T) {
+	samples, err := ReadComputeSamples("f", strings.NewReader("3,13,59 2.5"), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Slice{{3, 128}, {3, 64}, {9, 4}}
+	for i, s := range samples[0].Slices {
+		if s != want[i] {
+			t.Errorf("slice %d: got %v, want %v", i, s, want[i])
+		}
+	}
+}
+
+// seeds returns the real checkpoints, cut and changed.
+func seeds(f *testing.F) {
+	random := rand.New(rand.NewPCG(9, 9))
+	for _, name := range []string{"compute.pt", "comm_4_bw.pt"} {
+		data, err := os.ReadFile(filepath.Join("testdata", "models", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+		f.Add(data[:len(data)/2])
+		f.Add(data[len(data)/2:])
+		for range 6 {
+			changed := bytes.Clone(data)
+			for range 3 {
+				changed[random.IntN(1500)] ^= 1 << random.IntN(8)
+			}
+			f.Add(changed)
+		}
+	}
+	f.Add(archiveOf("}" + text("feature_means") + tensorOf(storageOf("0", 4), "K\x00", "K\x04\x85", "K\x01\x85") + "s."))
+	f.Add(archiveOf("cos\nsystem\n(" + text("id") + "tR."))
+	f.Add([]byte(onesNet))
+}
+
+// What is read, from whatever bytes, predicts finite numbers.
+func FuzzReadCheckpoint(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if n, err := ReadComputeNet("f", bytes.NewReader(data)); err == nil {
+			finite(t, n.Predict([]Vector{{}, {19: 1e12}}))
+		}
+		if n, err := ReadCommNet("f", bytes.NewReader(data)); err == nil {
+			dims, starts := make([]float64, n.Devices), []float64(nil)
+			if n.Sleeps {
+				starts = make([]float64, n.Devices)
+			}
+			finite(t, n.Predict(dims, starts)...)
+		}
+	})
+}
+
+// FuzzPickle goes past the archive, to the program.
+func FuzzPickle(f *testing.F) {
+	f.Add("}" + text("feature_means") + tensorOf(storageOf("0", 4), "K\x00", "K\x04\x85", "K\x01\x85") + "s.")
+	f.Add("}(Nu.")
+	f.Add("]q\x00h\x00ah\x00)R.")
+	f.Add("ccollections\nOrderedDict\n)R(" + text("a") + "K\x01u}" + text("_metadata") + "Nsb.")
+	f.Fuzz(func(t *testing.T, program string) {
+		c, err := readCheckpoint("f", archiveOf(program))
+		if err == nil && len(c.means.data)+len(c.stds.data) > 8 {
+			t.Errorf("got %d numbers out of a file that holds 4", len(c.means.data)+len(c.stds.data))
+		}
+	})
+}
+
+func FuzzReadTasks(f *testing.F) {
+	f.Add([]byte("1,2 4,8\n3 16\n"))
+	f.Add([]byte("{\"setting\": \"s\", \"ndevices\": 4, \"tasks\": [\n{\"table_ids\": [1], \"dims\": [4]}]}"))
+	f.Add([]byte("\x1f\x8b"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := ReadTasks("f", bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		for _, task := range file.Tasks {
+			if len(task.Dims) == 0 || len(task.Dims) != len(task.TableIDs) {
+				t.Errorf("got %d ids and %d dims, want as many", len(task.TableIDs), len(task.Dims))
+			}
+		}
+	})
+}
+
+func FuzzReadSamples(f *testing.F) {
+	f.Add([]byte("0,59 1.5\n"))
+	f.Add([]byte("4,8 0,1 1,2 3,4\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if samples, err := ReadComputeSamples("f", bytes.NewReader(data), 10); err == nil {
+			for _, s := range samples {
+				finite(t, s.Millis)
+				for _, slice := range s.Slices {
+					if slice.Table < 0 || slice.Table >= 10 || slice.Dim < 4 || slice.Dim > 128 {
+						t.Errorf("got slice %v, want a table of 10 at dim 4 to 128", slice)
+					}
+				}
+			}
+		}
+		if samples, err := ReadCommSamples("f", bytes.NewReader(data), 2); err == nil {
+			for _, s := range samples {
+				finite(t, append(append(s.Starts, s.Forward...), s.Backward...)...)
+			}
+		}
+	})
+}
+
+func finite(t *testing.T, values ...float64) {
+	t.Helper()
+	for _, v := range values {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			t.Errorf("got %v, want a finite number", v)
+		}
+	}
+}
