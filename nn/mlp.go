@@ -61,35 +61,62 @@ func (net *MLP) Named(flat []float32) []Tensor { return net.stack.named(flat) }
 // the same weights.
 func (net *MLP) Init(seed uint64) { net.stack.initialise(net.flat, seed) }
 
+// InitUniform draws weights and biases as PyTorch's Linear does: uniformly
+// within 1/sqrt(inputs of the layer). The same seed gives the same weights.
+func (net *MLP) InitUniform(seed uint64) { net.stack.initialiseUniform(net.flat, seed) }
+
 // MLPWorkspace is the memory that an MLP's methods work in, and what Forward
 // leaves for Backward. The zero value is ready; one goroutine uses it at a time.
 type MLPWorkspace struct {
-	pack      f32.Packed
-	act       [][]float32 // the input of each layer but the first, after the ReLU
-	dUp, dOwn []float32
+	packs   mlpPacks
+	scratch f32.Packed
+	act     [][]float32 // the input of each layer but the first, after the ReLU
+
+	dUp, dOwn  []float32
+	grad, flat []float32
+}
+
+// mlpPacks are the weights, ready for products. Many goroutines may read them.
+type mlpPacks struct{ forward, back []f32.Packed }
+
+func (p *mlpPacks) fitForward(net *MLP) {
+	if len(p.forward) != len(net.stack.layers) {
+		p.forward = make([]f32.Packed, len(net.stack.layers))
+	}
+	for i, l := range net.stack.layers {
+		l.packForward(&p.forward[i], net.flat)
+	}
+}
+
+func (p *mlpPacks) fitBack(net *MLP) {
+	if len(p.back) != len(net.stack.layers) {
+		p.back = make([]f32.Packed, len(net.stack.layers))
+	}
+	for i, l := range net.stack.layers[1:] {
+		l.packBack(&p.back[i+1], net.flat)
+	}
 }
 
 // Forward predicts n rows: x is n x In, and out, n x Out, is overwritten.
 func (net *MLP) Forward(ws *MLPWorkspace, n int, x, out []float32) {
 	need("x", len(x), n*net.In())
 	need("out", len(out), n*net.Out())
+	ws.packs.fitForward(net)
+	net.forward(ws, &ws.packs, n, x, out)
+}
+
+func (net *MLP) forward(ws *MLPWorkspace, packs *mlpPacks, n int, x, out []float32) {
 	layers := net.stack.layers
-	if len(ws.act) < len(layers)-1 {
-		ws.act = make([][]float32, len(layers)-1)
+	last := len(layers) - 1
+	if len(ws.act) < last {
+		ws.act = make([][]float32, last)
 	}
-	for i, l := range layers {
-		y := out
-		if i < len(layers)-1 {
-			ws.act[i] = grow(ws.act[i], n*l.out)
-			y = ws.act[i]
-		}
-		l.packForward(&ws.pack, net.flat)
-		l.forward(&ws.pack, net.flat, n, x, y)
-		if i < len(layers)-1 {
-			f32.ReLU(y)
-		}
-		x = y
+	for i, l := range layers[:last] {
+		ws.act[i] = grow(ws.act[i], n*l.out)
+		l.rectified(&packs.forward[i], net.flat, n, x, ws.act[i])
+		x = ws.act[i]
 	}
+	layers[last].forward(&packs.forward[last], net.flat, n, x, out)
 }
 
 // Backward adds to grad, which is laid out like Weights, the gradient of a loss
@@ -103,20 +130,25 @@ func (net *MLP) Backward(ws *MLPWorkspace, n int, x, dout, grad []float32) {
 	if len(layers) > 1 && (len(ws.act) < len(layers)-1 || len(ws.act[0]) != n*layers[0].out) {
 		panic("nn: Backward does not follow a Forward with the same input")
 	}
+	ws.packs.fitBack(net)
+	ws.grad = grow(ws.grad, net.stack.size)
+	clear(ws.grad)
+	net.backward(ws, &ws.packs, n, x, dout, ws.grad)
+	ws.flat = net.stack.straighten(ws.grad, ws.flat)
+	f32.Add(grad, ws.grad)
+}
+
+// backward collects the gradient as linear.gradient does.
+func (net *MLP) backward(ws *MLPWorkspace, packs *mlpPacks, n int, x, dout, grad []float32) {
+	layers := net.stack.layers
 	dy := dout
-	for i := len(layers) - 1; i >= 0; i-- {
-		l := layers[i]
-		if i == 0 {
-			l.gradient(&ws.pack, grad, n, dy, x)
-			return
-		}
-		act := ws.act[i-1]
-		l.gradient(&ws.pack, grad, n, dy, act)
+	for i := len(layers) - 1; i > 0; i-- {
+		l, act := layers[i], ws.act[i-1]
+		l.gradient(&ws.scratch, grad, n, dy, act)
 		ws.dOwn = grow(ws.dOwn, n*l.in)
-		l.packBack(&ws.pack, net.flat)
-		l.back(&ws.pack, n, dy, ws.dOwn)
-		f32.Mask(ws.dOwn, act)
+		l.backMasked(&packs.back[i], n, dy, act, ws.dOwn)
 		dy = ws.dOwn
 		ws.dUp, ws.dOwn = ws.dOwn, ws.dUp
 	}
+	layers[0].gradient(&ws.scratch, grad, n, dy, x)
 }

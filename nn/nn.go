@@ -18,6 +18,9 @@
 // of the same layout. Each layer's weight is [out][in], as PyTorch has it, and
 // its bias follows; Params and Named cut such a slice into named tensors.
 //
+// Where the sets of a batch share elements, Sets.Rows says so, and each is
+// evaluated once, forward and back.
+//
 // Same weights and input give the same bytes: the gradient of a minibatch is
 // summed over a fixed number of chunks in their order, whatever the number of
 // workers. Inputs must be finite; the package does not look for NaN.
@@ -49,7 +52,14 @@ type linear struct {
 	in, out int
 	weight  int // offset of the weight, out x in
 	bias    int // offset of the bias, or -1 for none
+
+	// turned says that gradient leaves the weight's gradient in x out, because
+	// only out is a whole number of the kernels' columns; see straighten.
+	turned bool
 }
+
+// kernelColumns is how many columns the kernels take at a time.
+const kernelColumns = 16
 
 // stack lays out layers one after the other and returns the total length.
 type stack struct {
@@ -58,7 +68,8 @@ type stack struct {
 }
 
 func (s *stack) add(name string, in, out int, bias bool) linear {
-	l := linear{name: name, in: in, out: out, weight: s.size, bias: -1}
+	l := linear{name: name, in: in, out: out, weight: s.size, bias: -1,
+		turned: in%kernelColumns != 0 && out%kernelColumns == 0}
 	s.size += in * out
 	if bias {
 		l.bias = s.size
@@ -87,7 +98,7 @@ func (s *stack) named(flat []float32) []Tensor {
 // where a ReLU follows (He et al., arXiv:1502.01852, equation 10) and
 // sqrt(1/in) in the last layer, where none does. Biases are zero.
 func (s *stack) initialise(flat []float32, seed uint64) {
-	random := rand.New(rand.NewPCG(seed, 0x6e65745f696e6974))
+	random := initRandom(seed)
 	for i, l := range s.layers {
 		gain := 2.0
 		if i == len(s.layers)-1 {
@@ -101,6 +112,41 @@ func (s *stack) initialise(flat []float32, seed uint64) {
 			clear(l.b(flat))
 		}
 	}
+}
+
+// initialiseUniform draws weights and biases between -1/sqrt(in) and
+// 1/sqrt(in), as PyTorch's Linear does by default.
+func (s *stack) initialiseUniform(flat []float32, seed uint64) {
+	random := initRandom(seed)
+	for _, l := range s.layers {
+		bound := 1 / math.Sqrt(float64(l.in))
+		for _, values := range [][]float32{l.w(flat), l.b(flat)} {
+			for j := range values {
+				values[j] = float32((2*random.Float64() - 1) * bound)
+			}
+		}
+	}
+}
+
+func initRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x6e65745f696e6974)) }
+
+// straighten brings a gradient that was collected by linear.gradient into the
+// layout of the weights. scratch is grown to serve.
+func (s *stack) straighten(grad, scratch []float32) []float32 {
+	for _, l := range s.layers {
+		if !l.turned {
+			continue
+		}
+		w := l.w(grad)
+		scratch = grow(scratch, len(w))
+		copy(scratch, w)
+		for o := range l.out {
+			for i := range l.in {
+				w[o*l.in+i] = scratch[i*l.out+o]
+			}
+		}
+	}
+	return scratch
 }
 
 func (l linear) w(flat []float32) []float32 {
@@ -125,6 +171,16 @@ func (l linear) forward(p *f32.Packed, flat []float32, n int, x, y []float32) {
 	p.MulAdd(false, n, x, l.in, y, l.out)
 }
 
+// rectified sets y to max(0, x W^T + b) for n rows. p holds W^T, packed.
+func (l linear) rectified(p *f32.Packed, flat []float32, n int, x, y []float32) {
+	if l.bias < 0 {
+		l.forward(p, flat, n, x, y)
+		f32.ReLU(y[:n*l.out])
+		return
+	}
+	p.Rectify(n, x, l.in, l.b(flat), y, l.out)
+}
+
 // packForward makes W^T ready for forward.
 func (l linear) packForward(p *f32.Packed, flat []float32) {
 	p.Pack(true, l.in, l.out, l.w(flat), l.in)
@@ -142,11 +198,21 @@ func (l linear) back(p *f32.Packed, n int, dy, dx []float32) {
 	p.MulAdd(false, n, dy, l.out, dx, l.in)
 }
 
+// backMasked is back, and then the way back through the ReLU whose output was
+// act: dx is zero where act is.
+func (l linear) backMasked(p *f32.Packed, n int, dy, act, dx []float32) {
+	p.MulMask(n, dy, l.out, act, dx, l.in)
+}
+
 // gradient adds dy^T x to the weight's gradient and the sum of dy's rows to the
-// bias's, over n rows. p is scratch.
+// bias's, over n rows. p is scratch. Where the layer is turned, the weight's
+// gradient is collected as its transpose.
 func (l linear) gradient(p *f32.Packed, grad []float32, n int, dy, x []float32) {
-	p.Pack(false, n, l.in, x, l.in)
-	p.MulAdd(true, l.out, dy, l.out, l.w(grad), l.in)
+	if l.turned {
+		f32.Outer(p, l.in, l.out, n, x, l.in, dy, l.out, l.w(grad), l.out)
+	} else {
+		f32.Outer(p, l.out, l.in, n, dy, l.out, x, l.in, l.w(grad), l.in)
+	}
 	if l.bias >= 0 {
 		f32.SumRows(l.b(grad), dy[:n*l.out])
 	}

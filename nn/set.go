@@ -93,13 +93,27 @@ func (net *SetNet) Named(flat []float32) []Tensor { return net.stack.named(flat)
 // the same weights.
 func (net *SetNet) Init(seed uint64) { net.stack.initialise(net.flat, seed) }
 
-// Sets is a batch of sets. The elements of set g are the rows Offsets[g] up to,
-// not including, Offsets[g+1] of X; a set may be empty.
+// InitUniform draws weights and biases as PyTorch's Linear does: uniformly
+// within 1/sqrt(inputs of the layer). The same seed gives the same weights.
+func (net *SetNet) InitUniform(seed uint64) { net.stack.initialiseUniform(net.flat, seed) }
+
+// Sets is a batch of sets. The members of set g are numbered Offsets[g] up to,
+// not including, Offsets[g+1]; a set may be empty. Member i is row Rows[i] of X,
+// or row i where Rows is nil.
+//
+// With Rows, an element that several sets hold, or one set several times, is
+// one row, evaluated once; then all rows of X are evaluated, so X should hold
+// none that the sets do not name. Gather makes such batches.
 type Sets struct {
 	X       []float32 // features, rows x In
 	Scale   []float32 // one per row of X; nil means 1 everywhere
+	Rows    []int32   // each member's row of X; nil means that member i is row i
 	Offsets []int32   // one more than there are sets; never falling; need not start at 0
 	Scalars []float32 // sets x Scalars
+
+	// What Gather works in: for every row of the source its place in this batch
+	// and 1, or 0; and for every row of this batch the source's.
+	places, origins []int32
 }
 
 // Len is the number of sets.
@@ -117,7 +131,8 @@ func (s Sets) Slice(lo, hi int) Sets {
 
 // Gather copies the sets that are listed, in that order, into dst, whose memory
 // it uses again: a shuffled minibatch. in is the number of features of a row of
-// X. dst must not share memory with s.
+// X. Where s has Rows, so has dst, and a row is copied once. dst must not share
+// memory with s.
 func (s Sets) Gather(dst *Sets, in int, sets []int) {
 	dst.X, dst.Scalars, dst.Offsets = dst.X[:0], dst.Scalars[:0], append(dst.Offsets[:0], 0)
 	if dst.Scale = dst.Scale[:0]; s.Scale == nil {
@@ -127,13 +142,63 @@ func (s Sets) Gather(dst *Sets, in int, sets []int) {
 	}
 	for _, g := range sets {
 		width := len(s.Scalars) / s.Len()
+		dst.Scalars = append(dst.Scalars, s.Scalars[g*width:(g+1)*width]...)
+		members := s.Offsets[g+1] - s.Offsets[g]
+		dst.Offsets = append(dst.Offsets, dst.Offsets[len(dst.Offsets)-1]+members)
+	}
+	if s.Rows != nil {
+		s.gatherShared(dst, in, sets)
+		return
+	}
+	dst.Rows = nil
+	for _, g := range sets {
 		lo, hi := int(s.Offsets[g]), int(s.Offsets[g+1])
 		dst.X = append(dst.X, s.X[lo*in:hi*in]...)
 		if s.Scale != nil {
 			dst.Scale = append(dst.Scale, s.Scale[lo:hi]...)
 		}
-		dst.Scalars = append(dst.Scalars, s.Scalars[g*width:(g+1)*width]...)
-		dst.Offsets = append(dst.Offsets, dst.Offsets[len(dst.Offsets)-1]+int32(hi-lo))
+	}
+}
+
+// gatherShared copies the rows in the order of their first use.
+func (s Sets) gatherShared(dst *Sets, in int, sets []int) {
+	if rows := len(s.X) / in; len(dst.places) < rows {
+		dst.places = make([]int32, rows)
+	}
+	if dst.Rows = dst.Rows[:0]; dst.Rows == nil {
+		dst.Rows = []int32{}
+	}
+	dst.origins = dst.origins[:0]
+	for _, g := range sets {
+		for _, row := range s.Rows[s.Offsets[g]:s.Offsets[g+1]] {
+			place := dst.places[row]
+			if place == 0 {
+				dst.origins = append(dst.origins, row)
+				place = int32(len(dst.origins))
+				dst.places[row] = place
+			}
+			dst.Rows = append(dst.Rows, place-1)
+		}
+	}
+	for _, row := range dst.origins {
+		dst.places[row] = 0
+		dst.X = append(dst.X, s.X[int(row)*in:(int(row)+1)*in]...)
+		if s.Scale != nil {
+			dst.Scale = append(dst.Scale, s.Scale[row])
+		}
+	}
+}
+
+// span returns the first row that the sets ask to evaluate and the number of
+// rows from there on.
+func (s Sets) span(in int) (first, rows int) {
+	switch n := s.Len(); {
+	case n == 0:
+		return 0, 0
+	case s.Rows != nil:
+		return 0, len(s.X) / in
+	default:
+		return int(s.Offsets[0]), int(s.Offsets[n] - s.Offsets[0])
 	}
 }
 
@@ -150,6 +215,18 @@ func (net *SetNet) check(s Sets) {
 		}
 	}
 	last := int(s.Offsets[n])
+	if s.Rows != nil {
+		if last > len(s.Rows) {
+			panic(fmt.Sprintf("nn: Rows holds %d members, too few for %d", len(s.Rows), last))
+		}
+		_, rows := s.span(net.config.In)
+		for i, row := range s.Rows[s.Offsets[0]:last] {
+			if row < 0 || int(row) >= rows {
+				panic(fmt.Sprintf("nn: member %d is row %d of %d", int(s.Offsets[0])+i, row, rows))
+			}
+		}
+		last = rows
+	}
 	if len(s.X) < last*net.config.In {
 		panic(fmt.Sprintf("nn: X holds %d values, too few for %d rows of %d", len(s.X), last, net.config.In))
 	}
@@ -161,7 +238,7 @@ func (net *SetNet) check(s Sets) {
 // SetWorkspace is the memory that a SetNet's methods work in, and what Forward
 // leaves for Backward. The zero value is ready; one goroutine uses it at a time.
 type SetWorkspace struct {
-	element0, element1, head0, head1, scratch f32.Packed
+	packs setPacks
 
 	hidden  []float32 // rows x Hidden, after the ReLU
 	embed   []float32 // rows x Embed, after the ReLU, before the scale
@@ -169,44 +246,150 @@ type SetWorkspace struct {
 	head    []float32 // sets x Head, after the ReLU
 	dHead   []float32
 	dJoined []float32
-	dEmbed  []float32 // one tile
-	dHidden []float32 // one tile
+	holders holders
+
+	tile       setTile
+	grad, flat []float32
+}
+
+// setTile is the scratch memory of one goroutine.
+type setTile struct {
+	scratch         f32.Packed
+	dEmbed, dHidden []float32
+}
+
+// setPacks are the weights, ready for products. Many goroutines may read them.
+type setPacks struct {
+	element0, element1, head0, head1   f32.Packed
+	element1Back, head0Back, head1Back f32.Packed
+}
+
+func (p *setPacks) fitElements(net *SetNet) {
+	net.element0.packForward(&p.element0, net.flat)
+	net.element1.packForward(&p.element1, net.flat)
+}
+
+func (p *setPacks) fitHead(net *SetNet) {
+	net.head0.packForward(&p.head0, net.flat)
+	net.head1.packForward(&p.head1, net.flat)
+}
+
+func (p *setPacks) fitBack(net *SetNet) {
+	net.element1.packBack(&p.element1Back, net.flat)
+	net.head0.packBack(&p.head0Back, net.flat)
+	net.head1.packBack(&p.head1Back, net.flat)
+}
+
+// holders lists, for every row, the sets that hold it, in their order, as often
+// as they hold it: Sets.Rows the other way round.
+type holders struct{ offsets, sets []int32 }
+
+func (h *holders) invert(in Sets, rows int) {
+	n := in.Len()
+	members := in.Rows[in.Offsets[0]:in.Offsets[n]]
+	if h.offsets = h.offsets[:0]; cap(h.offsets) < rows+2 {
+		h.offsets = make([]int32, 0, rows+2)
+	}
+	h.offsets = h.offsets[:rows+2]
+	clear(h.offsets)
+	if cap(h.sets) < len(members) {
+		h.sets = make([]int32, len(members))
+	}
+	h.sets = h.sets[:len(members)]
+	// Row r's members are counted at r+2, so that after the sums r+1 is where its
+	// list begins, and, moved along while the lists fill, where it ends.
+	for _, row := range members {
+		h.offsets[row+2]++
+	}
+	for row := range rows {
+		h.offsets[row+1] += h.offsets[row]
+	}
+	for g := range n {
+		for _, row := range in.Rows[in.Offsets[g]:in.Offsets[g+1]] {
+			h.sets[h.offsets[row+1]] = int32(g)
+			h.offsets[row+1]++
+		}
+	}
 }
 
 // Forward predicts: out, of length sets x Out, is overwritten.
 func (net *SetNet) Forward(ws *SetWorkspace, in Sets, out []float32) {
 	net.check(in)
-	n, c := in.Len(), net.config
-	need("out", len(out), n*c.Out)
-	if n == 0 {
+	need("out", len(out), in.Len()*net.config.Out)
+	if in.Len() == 0 {
 		return
 	}
-	first, rows := int(in.Offsets[0]), int(in.Offsets[n]-in.Offsets[0])
+	ws.packs.fitElements(net)
+	ws.packs.fitHead(net)
+	net.forward(ws, &ws.packs, in, out)
+}
+
+func (net *SetNet) forward(ws *SetWorkspace, packs *setPacks, in Sets, out []float32) {
+	_, rows := in.span(net.config.In)
+	net.makeRoom(ws, in)
+	net.rowsForward(ws, packs, in, 0, rows)
+	net.setsForward(ws, packs, in, 0, in.Len(), out)
+}
+
+// makeRoom gives a workspace the memory for the activations of a batch.
+func (net *SetNet) makeRoom(ws *SetWorkspace, in Sets) {
+	n, c := in.Len(), net.config
+	_, rows := in.span(c.In)
 	ws.hidden = grow(ws.hidden, rows*c.Hidden)
 	ws.embed = grow(ws.embed, rows*c.Embed)
-	net.packElements(ws)
-	for r := 0; r < rows; r += tileRows {
-		tile := min(tileRows, rows-r)
-		net.elements(ws, tile, in.X[(first+r)*c.In:], ws.hidden[r*c.Hidden:], ws.embed[r*c.Embed:])
-	}
+	ws.joined = grow(ws.joined, n*(c.Embed+c.Scalars))
+	ws.head = grow(ws.head, n*c.Head)
+}
 
+// rowsForward takes the rows lo up to, not including, hi, counted from the
+// batch's first, through the elements' net.
+func (net *SetNet) rowsForward(ws *SetWorkspace, packs *setPacks, in Sets, lo, hi int) {
+	c := net.config
+	first, _ := in.span(c.In)
+	for r := lo; r < hi; r += tileRows {
+		tile := min(tileRows, hi-r)
+		net.elements(packs, tile, in.X[(first+r)*c.In:], ws.hidden[r*c.Hidden:], ws.embed[r*c.Embed:])
+	}
+}
+
+// setsForward sums the sets lo up to, not including, hi, and takes them through
+// the head.
+func (net *SetNet) setsForward(ws *SetWorkspace, packs *setPacks, in Sets, lo, hi int, out []float32) {
+	c := net.config
 	width := c.Embed + c.Scalars
-	ws.joined = grow(ws.joined, n*width)
-	for g := range n {
-		row := ws.joined[g*width : (g+1)*width]
-		pooled := row[:c.Embed]
+	joined := ws.joined[lo*width : hi*width]
+	if in.Rows != nil && in.Scale == nil {
+		f32.PickSums(c.Embed, in.Offsets[lo:hi+1], in.Rows, ws.embed, c.Embed, joined, width)
+	} else {
+		net.pool(ws, in, lo, hi)
+	}
+	for g := lo; g < hi; g++ {
+		copy(ws.joined[g*width+c.Embed:(g+1)*width], in.Scalars[g*c.Scalars:(g+1)*c.Scalars])
+	}
+	net.headForward(packs, hi-lo, joined, ws.head[lo*c.Head:], out)
+}
+
+// pool sums the members of the sets lo up to, not including, hi.
+func (net *SetNet) pool(ws *SetWorkspace, in Sets, lo, hi int) {
+	c := net.config
+	width := c.Embed + c.Scalars
+	first, _ := in.span(c.In)
+	for g := lo; g < hi; g++ {
+		pooled := ws.joined[g*width : g*width+c.Embed]
 		clear(pooled)
 		for i := int(in.Offsets[g]); i < int(in.Offsets[g+1]); i++ {
-			h := ws.embed[(i-first)*c.Embed : (i-first+1)*c.Embed]
+			row := i
+			if in.Rows != nil {
+				row = int(in.Rows[i])
+			}
+			h := ws.embed[(row-first)*c.Embed : (row-first+1)*c.Embed]
 			if in.Scale == nil {
 				f32.Add(pooled, h)
 			} else {
-				f32.Axpy(in.Scale[i], h, pooled)
+				f32.Axpy(in.Scale[row], h, pooled)
 			}
 		}
-		copy(row[c.Embed:], in.Scalars[g*c.Scalars:(g+1)*c.Scalars])
 	}
-	net.headForward(ws, n, ws.joined, out)
 }
 
 // Embed computes the vectors h_i of rows elements, as Forward sums them: x is
@@ -221,10 +404,10 @@ func (net *SetNet) Embed(ws *SetWorkspace, rows int, x, scale, out []float32) {
 		need("scale", len(scale), rows)
 	}
 	ws.hidden = grow(ws.hidden, min(rows, tileRows)*c.Hidden)
-	net.packElements(ws)
+	ws.packs.fitElements(net)
 	for r := 0; r < rows; r += tileRows {
 		tile := min(tileRows, rows-r)
-		net.elements(ws, tile, x[r*c.In:], ws.hidden, out[r*c.Embed:])
+		net.elements(&ws.packs, tile, x[r*c.In:], ws.hidden, out[r*c.Embed:])
 	}
 	for i, s := range scale {
 		for j := i * c.Embed; j < (i+1)*c.Embed; j++ {
@@ -238,29 +421,20 @@ func (net *SetNet) Embed(ws *SetWorkspace, rows int, x, scale, out []float32) {
 func (net *SetNet) Head(ws *SetWorkspace, n int, joined, out []float32) {
 	need("joined", len(joined), n*(net.config.Embed+net.config.Scalars))
 	need("out", len(out), n*net.config.Out)
-	net.headForward(ws, n, joined, out)
-}
-
-func (net *SetNet) packElements(ws *SetWorkspace) {
-	net.element0.packForward(&ws.element0, net.flat)
-	net.element1.packForward(&ws.element1, net.flat)
+	ws.packs.fitHead(net)
+	ws.head = grow(ws.head, n*net.config.Head)
+	net.headForward(&ws.packs, n, joined, ws.head, out)
 }
 
 // elements takes n rows through the elements' net, without the scale.
-func (net *SetNet) elements(ws *SetWorkspace, n int, x, hidden, embed []float32) {
-	net.element0.forward(&ws.element0, net.flat, n, x, hidden)
-	f32.ReLU(hidden[:n*net.config.Hidden])
-	net.element1.forward(&ws.element1, net.flat, n, hidden, embed)
-	f32.ReLU(embed[:n*net.config.Embed])
+func (net *SetNet) elements(packs *setPacks, n int, x, hidden, embed []float32) {
+	net.element0.rectified(&packs.element0, net.flat, n, x, hidden)
+	net.element1.rectified(&packs.element1, net.flat, n, hidden, embed)
 }
 
-func (net *SetNet) headForward(ws *SetWorkspace, n int, joined, out []float32) {
-	ws.head = grow(ws.head, n*net.config.Head)
-	net.head0.packForward(&ws.head0, net.flat)
-	net.head1.packForward(&ws.head1, net.flat)
-	net.head0.forward(&ws.head0, net.flat, n, joined, ws.head)
-	f32.ReLU(ws.head)
-	net.head1.forward(&ws.head1, net.flat, n, ws.head, out)
+func (net *SetNet) headForward(packs *setPacks, n int, joined, head, out []float32) {
+	net.head0.rectified(&packs.head0, net.flat, n, joined, head)
+	net.head1.forward(&packs.head1, net.flat, n, head, out)
 	if len(net.config.Fixed) > 0 {
 		for g := range n {
 			f32.Add(out[g*net.config.Out:(g+1)*net.config.Out], net.config.Fixed)
@@ -278,44 +452,103 @@ func (net *SetNet) Backward(ws *SetWorkspace, in Sets, dout, grad []float32) {
 	if n == 0 {
 		return
 	}
-	width := c.Embed + c.Scalars
-	first, rows := int(in.Offsets[0]), int(in.Offsets[n]-in.Offsets[0])
-	if len(ws.joined) != n*width || len(ws.embed) != rows*c.Embed {
+	if _, rows := in.span(c.In); len(ws.joined) != n*(c.Embed+c.Scalars) || len(ws.embed) != rows*c.Embed {
 		panic("nn: Backward does not follow a Forward with the same input")
 	}
+	ws.packs.fitBack(net)
+	ws.grad = grow(ws.grad, net.stack.size)
+	clear(ws.grad)
+	net.backward(ws, &ws.packs, in, dout, ws.grad)
+	ws.flat = net.stack.straighten(ws.grad, ws.flat)
+	f32.Add(grad, ws.grad)
+}
 
-	net.head1.gradient(&ws.scratch, grad, n, dout, ws.head)
-	net.head1.packBack(&ws.head1, net.flat)
+// backward collects the gradient as linear.gradient does.
+func (net *SetNet) backward(ws *SetWorkspace, packs *setPacks, in Sets, dout, grad []float32) {
+	_, rows := in.span(net.config.In)
+	net.makeRoomBack(ws, in)
+	net.setsBackward(ws, packs, &ws.tile, 0, in.Len(), dout, grad)
+	net.rowsBackward(ws, packs, &ws.tile, in, 0, rows, grad)
+}
+
+// makeRoomBack gives a workspace the memory for the way back, and finds each
+// shared row's sets.
+func (net *SetNet) makeRoomBack(ws *SetWorkspace, in Sets) {
+	n, c := in.Len(), net.config
 	ws.dHead = grow(ws.dHead, n*c.Head)
-	net.head1.back(&ws.head1, n, dout, ws.dHead)
-	f32.Mask(ws.dHead, ws.head)
-	net.head0.gradient(&ws.scratch, grad, n, ws.dHead, ws.joined)
-	net.head0.packBack(&ws.head0, net.flat)
-	ws.dJoined = grow(ws.dJoined, n*width)
-	net.head0.back(&ws.head0, n, ws.dHead, ws.dJoined)
+	ws.dJoined = grow(ws.dJoined, n*(c.Embed+c.Scalars))
+	if in.Rows != nil {
+		_, rows := in.span(c.In)
+		ws.holders.invert(in, rows)
+	}
+}
 
-	ws.dEmbed = grow(ws.dEmbed, tileRows*c.Embed)
-	ws.dHidden = grow(ws.dHidden, tileRows*c.Hidden)
-	net.element1.packBack(&ws.element1, net.flat)
+// setsBackward goes back through the head, for the sets lo up to, not
+// including, hi. dout is theirs.
+func (net *SetNet) setsBackward(ws *SetWorkspace, packs *setPacks, t *setTile, lo, hi int, dout, grad []float32) {
+	n, c := hi-lo, net.config
+	width := c.Embed + c.Scalars
+	head, dHead := ws.head[lo*c.Head:hi*c.Head], ws.dHead[lo*c.Head:hi*c.Head]
+	net.head1.gradient(&t.scratch, grad, n, dout, head)
+	net.head1.backMasked(&packs.head1Back, n, dout, head, dHead)
+	net.head0.gradient(&t.scratch, grad, n, dHead, ws.joined[lo*width:])
+	net.head0.back(&packs.head0Back, n, dHead, ws.dJoined[lo*width:])
+}
+
+// rowsBackward goes back through the elements' net, for the rows lo up to, not
+// including, hi, counted from the batch's first.
+func (net *SetNet) rowsBackward(ws *SetWorkspace, packs *setPacks, t *setTile, in Sets, lo, hi int, grad []float32) {
+	c := net.config
+	first, _ := in.span(c.In)
+	t.dEmbed = grow(t.dEmbed, tileRows*c.Embed)
+	t.dHidden = grow(t.dHidden, tileRows*c.Hidden)
 	g := 0
-	for r := 0; r < rows; r += tileRows {
-		tile := min(tileRows, rows-r)
-		for i := range tile {
-			row := first + r + i
-			for int(in.Offsets[g+1]) <= row {
-				g++
-			}
-			scale := float32(1)
-			if in.Scale != nil {
-				scale = in.Scale[row]
-			}
-			f32.ScaleMask(ws.dEmbed[i*c.Embed:(i+1)*c.Embed], scale,
-				ws.dJoined[g*width:g*width+c.Embed], ws.embed[(r+i)*c.Embed:(r+i+1)*c.Embed])
+	for r := lo; r < hi; r += tileRows {
+		tile := min(tileRows, hi-r)
+		if in.Rows != nil {
+			net.unpoolShared(ws, in, r, r+tile, t.dEmbed)
+		} else {
+			g = net.unpool(ws, in, g, first+r, first+r+tile, t.dEmbed)
 		}
 		hidden := ws.hidden[r*c.Hidden : (r+tile)*c.Hidden]
-		net.element1.gradient(&ws.scratch, grad, tile, ws.dEmbed, hidden)
-		net.element1.back(&ws.element1, tile, ws.dEmbed, ws.dHidden)
-		f32.Mask(ws.dHidden[:tile*c.Hidden], hidden)
-		net.element0.gradient(&ws.scratch, grad, tile, ws.dHidden, in.X[(first+r)*c.In:])
+		net.element1.gradient(&t.scratch, grad, tile, t.dEmbed, hidden)
+		net.element1.backMasked(&packs.element1Back, tile, t.dEmbed, hidden, t.dHidden)
+		net.element0.gradient(&t.scratch, grad, tile, t.dHidden, in.X[(first+r)*c.In:])
+	}
+}
+
+// unpool sets dEmbed for the rows lo up to, not including, hi, of which the
+// first is in set g or a later one; it returns the last one's set.
+func (net *SetNet) unpool(ws *SetWorkspace, in Sets, g, lo, hi int, dEmbed []float32) int {
+	c := net.config
+	width := c.Embed + c.Scalars
+	first, _ := in.span(c.In)
+	for row := lo; row < hi; row++ {
+		for int(in.Offsets[g+1]) <= row {
+			g++
+		}
+		scale := float32(1)
+		if in.Scale != nil {
+			scale = in.Scale[row]
+		}
+		i, at := row-lo, row-first
+		f32.ScaleMask(dEmbed[i*c.Embed:(i+1)*c.Embed], scale,
+			ws.dJoined[g*width:g*width+c.Embed], ws.embed[at*c.Embed:(at+1)*c.Embed])
+	}
+	return g
+}
+
+// unpoolShared sets dEmbed for the shared rows lo up to, not including, hi: the
+// sums over the sets that hold them.
+func (net *SetNet) unpoolShared(ws *SetWorkspace, in Sets, lo, hi int, dEmbed []float32) {
+	c := net.config
+	dEmbed = dEmbed[:(hi-lo)*c.Embed]
+	f32.PickSums(c.Embed, ws.holders.offsets[lo:hi+1], ws.holders.sets, ws.dJoined, c.Embed+c.Scalars, dEmbed, c.Embed)
+	f32.Mask(dEmbed, ws.embed[lo*c.Embed:hi*c.Embed])
+	if in.Scale == nil {
+		return
+	}
+	for i := range dEmbed {
+		dEmbed[i] *= in.Scale[lo+i/c.Embed]
 	}
 }

@@ -57,7 +57,10 @@ type LossFunc func(lo, hi int, out, dout []float32) float64
 type SetTrainer struct {
 	net    *SetNet
 	chunks chunks
+	packs  setPacks
 	work   []setWork
+	shared setWork // the activations of a minibatch whose sets share rows
+	flat   []float32
 }
 
 type setWork struct {
@@ -79,16 +82,52 @@ func NewSetTrainer(net *SetNet, parts, workers int) *SetTrainer {
 // like the net's Weights and valid until the next call.
 func (t *SetTrainer) Gradient(batch Sets, loss LossFunc) (float64, []float32) {
 	t.net.check(batch)
-	return t.chunks.run(batch.Len(), func(worker, lo, hi int, grad []float32) float64 {
-		w := &t.work[worker]
-		n := (hi - lo) * t.net.config.Out
-		w.out, w.dout = grow(w.out, n), grow(w.dout, n)
-		part := batch.Slice(lo, hi)
-		t.net.Forward(&w.ws, part, w.out)
-		value := loss(lo, hi, w.out, w.dout)
-		t.net.Backward(&w.ws, part, w.dout, grad)
-		return value
+	t.packs.fitElements(t.net)
+	t.packs.fitHead(t.net)
+	t.packs.fitBack(t.net)
+	if batch.Rows != nil {
+		t.sharedGradient(batch, loss)
+	} else {
+		t.chunks.start(batch.Len(), func(worker, part, lo, hi int) {
+			w := &t.work[worker]
+			w.makeRoom((hi - lo) * t.net.config.Out)
+			in := batch.Slice(lo, hi)
+			t.net.forward(&w.ws, &t.packs, in, w.out)
+			t.chunks.losses[part] = loss(lo, hi, w.out, w.dout)
+			t.net.backward(&w.ws, &t.packs, in, w.dout, t.chunks.grads[part])
+		})
+	}
+	total, grad := t.chunks.sum()
+	t.flat = t.net.stack.straighten(grad, t.flat)
+	return total, grad
+}
+
+// sharedGradient works in three rounds, each cut into parts: the rows forward,
+// the sets forward and back, the rows back. Every element of every slice is
+// written by one part, so that nothing depends on who was first.
+func (t *SetTrainer) sharedGradient(batch Sets, loss LossFunc) {
+	net, ws, sets := t.net, &t.shared.ws, batch.Len()
+	_, rows := batch.span(net.config.In)
+	net.makeRoom(ws, batch)
+	net.makeRoomBack(ws, batch)
+	t.shared.makeRoom(sets * net.config.Out)
+	t.chunks.start(rows, func(_, _, lo, hi int) {
+		net.rowsForward(ws, &t.packs, batch, lo, hi)
 	})
+	t.chunks.round(sets, func(worker, part, lo, hi int) {
+		width := net.config.Out
+		out, dout := t.shared.out[lo*width:hi*width], t.shared.dout[lo*width:hi*width]
+		net.setsForward(ws, &t.packs, batch, lo, hi, out)
+		t.chunks.losses[part] = loss(lo, hi, out, dout)
+		net.setsBackward(ws, &t.packs, &t.work[worker].ws.tile, lo, hi, dout, t.chunks.grads[part])
+	})
+	t.chunks.round(rows, func(worker, part, lo, hi int) {
+		net.rowsBackward(ws, &t.packs, &t.work[worker].ws.tile, batch, lo, hi, t.chunks.grads[part])
+	})
+}
+
+func (w *setWork) makeRoom(n int) {
+	w.out, w.dout = grow(w.out, n), grow(w.dout, n)
 }
 
 // Step moves the net's weights by one step of Adam on a minibatch, and returns
@@ -103,7 +142,9 @@ func (t *SetTrainer) Step(batch Sets, adam *Adam, loss LossFunc) float64 {
 type MLPTrainer struct {
 	net    *MLP
 	chunks chunks
+	packs  mlpPacks
 	work   []mlpWork
+	flat   []float32
 }
 
 type mlpWork struct {
@@ -124,15 +165,19 @@ func NewMLPTrainer(net *MLP, parts, workers int) *MLPTrainer {
 func (t *MLPTrainer) Gradient(n int, x []float32, loss LossFunc) (float64, []float32) {
 	in, out := t.net.In(), t.net.Out()
 	need("x", len(x), n*in)
-	return t.chunks.run(n, func(worker, lo, hi int, grad []float32) float64 {
+	t.packs.fitForward(t.net)
+	t.packs.fitBack(t.net)
+	t.chunks.start(n, func(worker, part, lo, hi int) {
 		w := &t.work[worker]
 		w.out, w.dout = grow(w.out, (hi-lo)*out), grow(w.dout, (hi-lo)*out)
-		part := x[lo*in : hi*in]
-		t.net.Forward(&w.ws, hi-lo, part, w.out)
-		value := loss(lo, hi, w.out, w.dout)
-		t.net.Backward(&w.ws, hi-lo, part, w.dout, grad)
-		return value
+		rows := x[lo*in : hi*in]
+		t.net.forward(&w.ws, &t.packs, hi-lo, rows, w.out)
+		t.chunks.losses[part] = loss(lo, hi, w.out, w.dout)
+		t.net.backward(&w.ws, &t.packs, hi-lo, rows, w.dout, t.chunks.grads[part])
 	})
+	total, grad := t.chunks.sum()
+	t.flat = t.net.stack.straighten(grad, t.flat)
+	return total, grad
 }
 
 // Step moves the net's weights by one step of Adam on a minibatch of n rows,
@@ -163,9 +208,19 @@ func newChunks(parts, workers, size int) chunks {
 	return c
 }
 
-// run calls compute once for every part that is not empty, and returns the sums
-// of what it returned and of what it wrote to grad.
-func (c *chunks) run(items int, compute func(worker, lo, hi int, grad []float32) float64) (float64, []float32) {
+// start clears the losses and gradients of a minibatch, and runs its first
+// round.
+func (c *chunks) start(items int, compute func(worker, part, lo, hi int)) {
+	for part := range c.grads {
+		clear(c.grads[part])
+		c.losses[part] = 0
+	}
+	c.round(items, compute)
+}
+
+// round calls compute once for every part that is not empty, on several
+// goroutines, and waits for the last.
+func (c *chunks) round(items int, compute func(worker, part, lo, hi int)) {
 	parts := len(c.grads)
 	var next atomic.Int64
 	work := func(worker int) {
@@ -174,10 +229,8 @@ func (c *chunks) run(items int, compute func(worker, lo, hi int, grad []float32)
 			if part >= parts {
 				return
 			}
-			clear(c.grads[part])
-			c.losses[part] = 0
 			if lo, hi := part*items/parts, (part+1)*items/parts; lo < hi {
-				c.losses[part] = compute(worker, lo, hi, c.grads[part])
+				compute(worker, part, lo, hi)
 			}
 		}
 	}
@@ -187,9 +240,12 @@ func (c *chunks) run(items int, compute func(worker, lo, hi int, grad []float32)
 	}
 	work(0)
 	group.Wait()
+}
 
+// sum returns the sums of all parts' losses and gradients.
+func (c *chunks) sum() (float64, []float32) {
 	total, loss := c.grads[0], c.losses[0]
-	for part := 1; part < parts; part++ {
+	for part := 1; part < len(c.grads); part++ {
 		f32.Add(total, c.grads[part])
 		loss += c.losses[part]
 	}
