@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path"
 	"path/filepath"
 )
 
@@ -159,11 +160,11 @@ func (m *Model) Tensor(name string, shape ...int) ([]float32, error) {
 // Read reads a model folder from a file system. It checks that the id matches
 // the contents, so that a damaged model is never used.
 func Read(files fs.FS, folder string) (*Model, error) {
-	manifest, err := readFile(files, folder+"/"+ManifestName)
+	manifest, err := readFile(files, path.Join(folder, ManifestName))
 	if err != nil {
 		return nil, err
 	}
-	weights, err := readFile(files, folder+"/"+WeightsName)
+	weights, err := readFile(files, path.Join(folder, WeightsName))
 	if err != nil {
 		return nil, err
 	}

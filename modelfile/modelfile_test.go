@@ -92,6 +92,9 @@ func TestWriteAndRead(t *testing.T) {
 	if got.Manifest.Format != Format || got.Manifest.Version != Version || !strings.HasPrefix(got.Manifest.ID, "a100-80-") {
 		t.Errorf("got format %q version %d id %q, want %q, %d and an id of the profile", got.Manifest.Format, got.Manifest.Version, got.Manifest.ID, Format, Version)
 	}
+	if here, err := Read(os.DirFS(folder), "."); err != nil || !sameModel(here, m) {
+		t.Errorf("the folder itself: got %+v and error %v, want %+v", here, err, m)
+	}
 	// The same model gives the same bytes, also after reading.
 	_, again := write(t, got)
 	for name := range files {
