@@ -101,13 +101,16 @@ func (r *Record) cost() float64 {
 
 // Run plans every task with every method. Records are in the order of the
 // tasks, then of the methods. When ctx ends, the records made until then are
-// returned with its error.
+// returned with its error. Two tasks of one name are an error.
 func Run(ctx context.Context, tasks []Task, opt Options) ([]Record, error) {
 	if len(opt.Methods) == 0 {
 		opt.Methods = search.Methods()
 	}
 	if opt.Engine == nil {
 		opt.Engine = Models{}
+	}
+	if _, err := index(tasks); err != nil {
+		return nil, err
 	}
 	known := map[string]Record{}
 	for _, r := range opt.Known {
@@ -125,6 +128,18 @@ func Run(ctx context.Context, tasks []Task, opt Options) ([]Record, error) {
 		outcome, err := opt.Engine.Plan(ctx, &j.task.Problem, search.Options{Method: j.method, Seed: opt.Seed, Workers: 1})
 		return record(j.task, j.method, outcome, err, time.Since(start))
 	})
+}
+
+// index returns the tasks by name.
+func index(tasks []Task) (map[string]*Task, error) {
+	byName := make(map[string]*Task, len(tasks))
+	for i := range tasks {
+		if byName[tasks[i].Name] != nil {
+			return nil, fmt.Errorf("two tasks are named %q", tasks[i].Name)
+		}
+		byName[tasks[i].Name] = &tasks[i]
+	}
+	return byName, nil
 }
 
 func key(task string, method search.Method) string { return task + "\x00" + string(method) }

@@ -2,6 +2,10 @@ package bench
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
@@ -19,6 +23,8 @@ type Engine interface {
 	Plan(ctx context.Context, p *problem.Problem, opt search.Options) (*Outcome, error)
 	// Score prices a given placement, shards by device, and proves it valid.
 	Score(p *problem.Problem, shards [][]problem.Shard) (*Outcome, error)
+	// Check fails where the models cannot price the tasks.
+	Check(tasks []Task) error
 	// ID names the models, for results to be told apart by.
 	ID() string
 }
@@ -46,6 +52,17 @@ func (m Models) ID() string {
 		return "embedded"
 	}
 	return m.Model.Manifest().ID
+}
+
+// Check fails where the model is of another profile than a task.
+func (m Models) Check(tasks []Task) error {
+	for i := range tasks {
+		profile := tasks[i].Problem.Topology.Profile.Name
+		if m.Model != nil && m.Model.Manifest().Profile != profile {
+			return fmt.Errorf("task %s: it is on %s, but model %s predicts for %s", tasks[i].Name, profile, m.ID(), m.Model.Manifest().Profile)
+		}
+	}
+	return nil
 }
 
 // Plan plans as neuroshard.Plan does.
@@ -86,8 +103,24 @@ func (m Models) Score(p *problem.Problem, shards [][]problem.Shard) (*Outcome, e
 // the simulated device, so nothing but the prediction judges its plans.
 type Prototype struct{ Models *prototype.Models }
 
-// ID names the nets by where they come from.
-func (e Prototype) ID() string { return "prototype" }
+// ID names the nets by where they come from, with a digest of their numbers.
+func (e Prototype) ID() string {
+	hash := sha256.New()
+	// Numbers that are finite always encode, and a hash takes all that is written.
+	_ = json.NewEncoder(hash).Encode(e.Models)
+	return "prototype-" + hex.EncodeToString(hash.Sum(nil))[:12]
+}
+
+// Check fails where the nets cannot price the tasks: they are for one number of
+// devices.
+func (e Prototype) Check(tasks []Task) error {
+	for i := range tasks {
+		if got, want := tasks[i].Problem.Topology.Devices, e.Models.Devices(); got != want {
+			return fmt.Errorf("task %s: %d devices, but the comm nets are for %d", tasks[i].Name, got, want)
+		}
+	}
+	return nil
+}
 
 // Plan searches with the nets.
 func (e Prototype) Plan(ctx context.Context, p *problem.Problem, opt search.Options) (*Outcome, error) {

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
 )
 
@@ -97,10 +98,15 @@ func (r *Record) check() error {
 	switch {
 	case r.Task == "" || r.Method == "":
 		return errors.New("the task or the method is missing")
-	case r.Valid != (r.CostMS != nil):
-		return fmt.Errorf("task %q: valid is %v, but the cost says otherwise", r.Task, r.Valid)
-	case r.CostMS != nil && !(*r.CostMS > 0):
-		return fmt.Errorf("task %q: cost %v is not above 0", r.Task, *r.CostMS)
+	case r.Valid != (r.CostMS != nil) || !r.Valid && r.SimulatedCostMS != nil:
+		return fmt.Errorf("task %q: valid is %v, but the costs say otherwise", r.Task, r.Valid)
+	case !(r.WallMS >= 0):
+		return fmt.Errorf("task %q: wall time %v ms is negative", r.Task, r.WallMS)
+	}
+	for _, cost := range []*float64{r.CostMS, r.SimulatedCostMS} {
+		if cost != nil && !(*cost > 0) {
+			return fmt.Errorf("task %q: cost %v is not above 0", r.Task, *cost)
+		}
 	}
 	return nil
 }
@@ -121,8 +127,14 @@ func OpenJournal(path string, tasks []Task, opt Options) (*Journal, []Record, er
 	if opt.Engine == nil {
 		opt.Engine = Models{}
 	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil, nil, &fs.PathError{Op: "write", Path: path, Err: errors.New("it is a folder")}
+	}
 	j := &Journal{path: path + ".partial", final: path, opt: opt}
-	head := identity(tasks, opt)
+	head, err := identity(tasks, opt)
+	if err != nil {
+		return nil, nil, err
+	}
 	known, err := j.read(head)
 	if err != nil {
 		return nil, nil, err
@@ -144,14 +156,24 @@ func OpenJournal(path string, tasks []Task, opt Options) (*Journal, []Record, er
 	return j, known, err
 }
 
-// identity is the first line of a journal: it tells comparisons apart.
-func identity(tasks []Task, opt Options) string {
+// identity is the first line of a journal: it tells comparisons apart, by their
+// models, methods, seed and tasks, and by the version of the planner.
+func identity(tasks []Task, opt Options) (string, error) {
 	hash := sha256.New()
-	fmt.Fprintf(hash, "%s %d %v\n", opt.Engine.ID(), opt.Seed, opt.Methods)
+	fmt.Fprintf(hash, "%s %s %d %q\n", neuroshard.Version, opt.Engine.ID(), opt.Seed, opt.Methods)
+	embedded := map[string]string{}
 	for i := range tasks {
-		fmt.Fprintf(hash, "%q %q %s\n", tasks[i].Setting, tasks[i].Name, plan.Digest(&tasks[i].Problem))
+		p := &tasks[i].Problem
+		if name := p.Topology.Profile.Name; opt.Engine == (Models{}) && embedded[name] == "" {
+			model, err := neuroshard.Options{}.CostModel(p.Topology.Profile)
+			if err != nil {
+				return "", err
+			}
+			embedded[name] = model.Manifest().ID
+		}
+		fmt.Fprintf(hash, "%q %q %s %s\n", tasks[i].Setting, tasks[i].Name, plan.Digest(p), embedded[p.Topology.Profile.Name])
 	}
-	return ResultsFormat + " " + hex.EncodeToString(hash.Sum(nil))
+	return ResultsFormat + " " + hex.EncodeToString(hash.Sum(nil)), nil
 }
 
 func (j *Journal) read(head string) ([]Record, error) {

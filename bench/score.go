@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -57,14 +58,26 @@ func (r *Record) place(p *problem.Problem) ([][]problem.Shard, error) {
 	return shards, nil
 }
 
-// GivenPrototype returns the plans of a prototype's results file for the tasks
-// of a setting. Plans that it marks as not valid stay so.
+// prototypeNames are our names of the prototype's methods. Its "neuroshard" is
+// the search that its paper publishes.
+var prototypeNames = map[string]search.Method{
+	"neuroshard": search.Paper, "size_greedy": search.Size, "dim_greedy": search.Dim,
+	"lookup_greedy": search.Lookup, "size_lookup_greedy": search.SizeLookup,
+}
+
+// GivenPrototype returns the plans of a prototype's results file, under our
+// names of its methods. They are for the tasks of the setting that a record
+// states, or else of the given one. Plans that it marks as not valid stay so.
 func GivenPrototype(setting string, results []prototype.Result) []Given {
 	var all []Given
 	for i := range results {
 		r := &results[i]
+		method, ok := prototypeNames[r.Method]
+		if !ok {
+			method = search.Method(r.Method)
+		}
 		all = append(all, Given{
-			Task: fmt.Sprintf("%s/%d", setting, r.Task), Method: search.Method(r.Method),
+			Task: fmt.Sprintf("%s/%d", cmp.Or(r.Setting, setting), r.Task), Method: method,
 			Place: func(p *problem.Problem) ([][]problem.Shard, error) {
 				if !r.Valid {
 					return nil, nil
@@ -82,15 +95,15 @@ func Score(ctx context.Context, tasks []Task, given []Given, opt Options) ([]Rec
 	if opt.Engine == nil {
 		opt.Engine = Models{}
 	}
-	index := make(map[string]*Task, len(tasks))
-	for i := range tasks {
-		index[tasks[i].Name] = &tasks[i]
+	byName, err := index(tasks)
+	if err != nil {
+		return nil, err
 	}
 	places := map[*Task]map[search.Method]*Given{}
 	jobs := make([]job, 0, len(given))
 	for i := range given {
 		g := &given[i]
-		task, ok := index[g.Task]
+		task, ok := byName[g.Task]
 		if !ok {
 			return nil, fmt.Errorf("a plan is for task %q, which is not among the %d tasks", g.Task, len(tasks))
 		}

@@ -43,10 +43,14 @@ func comparisonRow(s bench.Summary) []string {
 		}
 		return fmt.Sprintf("%.*f", digits, v)
 	}
+	bias := "-"
+	if s.Judge == bench.Simulated {
+		bias = fmt.Sprintf("%+.2f", s.BiasPercent)
+	}
 	return []string{
 		string(s.Method), fmt.Sprintf("%d/%d", s.Solved, s.Tasks),
 		number(s.MeanMS, 3), number(s.MedianMS, 3), number(s.CommonMS, 3), number(s.Ratio, 4),
-		fmt.Sprintf("%+.2f", s.BiasPercent), number(s.WallMedianMS, 1), number(s.WallP95MS, 1),
+		bias, number(s.WallMedianMS, 1), number(s.WallP95MS, 1),
 	}
 }
 

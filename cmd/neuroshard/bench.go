@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -109,6 +112,9 @@ run that is stopped goes on where it was when the same command is given again.`,
 }
 
 func (a *app) bench(ctx context.Context, f *benchFlags) error {
+	if err := f.conflict(); err != nil {
+		return err
+	}
 	hw, err := hardware.ByName(f.device)
 	if err != nil {
 		return bad(err, "list the profiles with: neuroshard devices")
@@ -128,11 +134,49 @@ func (a *app) bench(ctx context.Context, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := engine.Check(tasks); err != nil {
+		return bad(err, "choose tasks that the models are for: see --device and --devices")
+	}
 	opt := bench.Options{Engine: engine, Methods: chosen, Workers: f.workers, Seed: f.seed}
 	if len(f.score) > 0 {
 		return a.score(ctx, f, tasks, opt)
 	}
 	return a.compare(ctx, f, tasks, opt)
+}
+
+// conflict reports flags that do not go together.
+func (f *benchFlags) conflict() error {
+	excluded := map[string][]string{
+		"ranking":   {"count", "workloads", "tables", "tasks", "devices", "memory", "compute-model", "forward-model", "backward-model", "methods", "score", "workers", "plot"},
+		"score":     {"methods"},
+		"workloads": {"device", "count", "tables", "tasks", "devices", "memory"},
+		"tasks":     {"count"},
+	}
+	set := f.cmd.Flags()
+	for _, name := range []string{"ranking", "score", "workloads", "tasks"} {
+		for _, other := range excluded[name] {
+			if set.Changed(name) && set.Changed(other) {
+				return usagef("leave one of them out", "bench: --%s and --%s do not go together", name, other)
+			}
+		}
+	}
+	for _, name := range []string{"devices", "memory"} {
+		if set.Changed(name) && !set.Changed("tasks") {
+			return usagef("give a file of tasks with --tasks", "bench: --%s is of tasks read from a file, and there are none", name)
+		}
+	}
+	for _, path := range []string{f.json, f.plot} {
+		if path == "" || path == "-" {
+			continue
+		}
+		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+			return usagef("choose a file that can be written", "%s: there is no folder %s", path, filepath.Dir(path))
+		}
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			return usagef("choose a file that can be written", "%s: it is a folder", path)
+		}
+	}
+	return nil
 }
 
 // chosen returns the methods of --methods.
@@ -141,13 +185,11 @@ func (f *benchFlags) chosen() ([]search.Method, error) {
 		return search.Methods(), nil
 	}
 	var chosen []search.Method
-	for _, name := range f.methods {
+	for _, name := range unique(f.methods) {
 		if !slices.Contains(search.Methods(), search.Method(name)) {
 			return nil, usagef(fmt.Sprintf("choose among %v", search.Methods()), "method %q is unknown", name)
 		}
-		if !slices.Contains(chosen, search.Method(name)) {
-			chosen = append(chosen, search.Method(name))
-		}
+		chosen = append(chosen, search.Method(name))
 	}
 	return chosen, nil
 }
@@ -202,10 +244,8 @@ func (a *app) model(folder string) (*cost.Model, error) {
 // suite returns the tasks that the flags ask for.
 func (a *app) suite(f *benchFlags, hw hardware.Profile) ([]bench.Task, error) {
 	switch {
-	case len(f.tasks) > 0 && len(f.workloads) > 0:
-		return nil, usagef("", "bench: --tasks and --workloads exclude each other")
 	case len(f.workloads) > 0:
-		tasks, err := bench.WorkloadTasks(f.workloads)
+		tasks, err := bench.WorkloadTasks(unique(f.workloads))
 		return tasks, bad(err, "list them with: neuroshard workloads")
 	case len(f.tasks) > 0 || f.tables != "":
 		return a.readTasks(f, hw)
@@ -225,12 +265,21 @@ func (a *app) readTasks(f *benchFlags, hw hardware.Profile) ([]bench.Task, error
 		return nil, err
 	}
 	defer r.Close()
-	pool, err := input.Tables(name, r, input.Options{DefaultDim: workload.PoolDim})
+	tables, err := unzipped(name, r)
+	if err != nil {
+		return nil, bad(err, "")
+	}
+	pool, err := input.Tables(name, tables, input.Options{DefaultDim: workload.PoolDim})
 	if err != nil {
 		return nil, err
 	}
 	var all []bench.Task
-	for _, path := range f.tasks {
+	for i, path := range f.tasks {
+		for _, other := range f.tasks[:i] {
+			if settingOf(path) == settingOf(other) {
+				return nil, usagef("give one of them another name", "bench: %s and %s are both the setting %q", other, path, settingOf(path))
+			}
+		}
 		name, r, err := a.open(path)
 		if err != nil {
 			return nil, err
@@ -251,6 +300,30 @@ func (a *app) readTasks(f *benchFlags, hw hardware.Profile) ([]bench.Task, error
 		all = append(all, tasks...)
 	}
 	return all, nil
+}
+
+// unzipped returns what a file holds, gzipped or not.
+func unzipped(name string, r io.Reader) (io.Reader, error) {
+	buffered := bufio.NewReader(r)
+	if magic, _ := buffered.Peek(2); string(magic) != "\x1f\x8b" {
+		return buffered, nil
+	}
+	z, err := gzip.NewReader(buffered)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return z, nil
+}
+
+// unique returns the names in order, each once.
+func unique(names []string) []string {
+	var once []string
+	for _, name := range names {
+		if !slices.Contains(once, name) {
+			once = append(once, name)
+		}
+	}
+	return once
 }
 
 // settingOf names a setting after the file of its tasks.
@@ -305,6 +378,9 @@ func (a *app) score(ctx context.Context, f *benchFlags, tasks []bench.Task, opt 
 		given = append(given, plans...)
 	}
 	records, err := bench.Score(ctx, tasks, given, opt)
+	if ctx.Err() != nil {
+		return err
+	}
 	if err != nil {
 		return bad(err, "give the tasks that the plans were made for")
 	}
@@ -316,8 +392,9 @@ func (a *app) score(ctx context.Context, f *benchFlags, tasks []bench.Task, opt 
 	return a.sumUp(f, opt, records)
 }
 
-// given reads plans: results of ours, or of the prototype, whose setting is the
-// only one of the tasks or begins the file's name.
+// given reads plans: results of ours, or of the prototype. Where its records
+// state no setting, it is the longest that begins the file's name, or else the
+// first.
 func (a *app) given(path string, tasks []bench.Task) ([]bench.Given, error) {
 	name, r, err := a.open(path)
 	if err != nil {
@@ -339,13 +416,13 @@ func (a *app) given(path string, tasks []bench.Task) ([]bench.Given, error) {
 	if err != nil {
 		return nil, bad(err, "")
 	}
-	setting := tasks[0].Setting
+	setting := ""
 	for _, t := range tasks {
-		if strings.HasPrefix(filepath.Base(path), t.Setting) {
+		if strings.HasPrefix(filepath.Base(path), t.Setting) && len(t.Setting) > len(setting) {
 			setting = t.Setting
 		}
 	}
-	return bench.GivenPrototype(setting, results), nil
+	return bench.GivenPrototype(cmp.Or(setting, tasks[0].Setting), results), nil
 }
 
 // sumUp prints the summary, or all as JSON, and draws the plot.
@@ -369,6 +446,9 @@ func (a *app) rank(ctx context.Context, f *benchFlags, hw hardware.Profile) erro
 		var err error
 		if model, err = a.model(f.model); err != nil {
 			return err
+		}
+		if made := model.Manifest().Profile; made != hw.Name {
+			return usagef("add --device "+made, "bench: model %s predicts for %s, not for %s", f.model, made, hw.Name)
 		}
 	}
 	bar := a.newMeter()
