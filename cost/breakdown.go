@@ -50,13 +50,13 @@ func (p *Pool) Price(shards [][]problem.Shard) Breakdown {
 // Breakdown returns the price of the current placement, device by device.
 func (s *Scorer) Breakdown() Breakdown {
 	comm := &s.pool.model.comm
-	times := comm.times(s.pool.cluster, s.load(), &s.comm)
+	times := s.comm.times(comm, s.pool.cluster, s.load())
 	devices := make([]Device, len(s.devices))
 	latest := unit.Millis(0)
 	for i := range devices {
 		d := &devices[i]
-		for g := range s.devices[i].groups {
-			forward, backward := s.parts(g, &s.devices[i].groups[g])
+		for op := range s.operations {
+			forward, backward := s.parts(op, &s.groups[i*s.operations+op])
 			d.Forward += unit.Millis(forward)
 			d.Backward += unit.Millis(backward)
 		}

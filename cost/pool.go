@@ -5,6 +5,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/access"
 	"github.com/neuroshard/neuroshard/feature"
+	"github.com/neuroshard/neuroshard/internal/groups"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
@@ -20,7 +21,7 @@ type Pool struct {
 	// quantum is the size, in ms, of one unit of the integers that embeddings
 	// are rounded to.
 	quantum float64
-	items   []item
+	items   []item // what Scorers read
 	index   map[sliceKey]int
 	shared  map[contentKey]int // items of equal content share their vectors
 	work    workspace
@@ -40,15 +41,23 @@ type poolTable struct {
 
 // item is a column slice of a table: what a Scorer adds to a device.
 type item struct {
-	table     int
-	operation int
-	lanes     feature.Lanes
+	// key is equal for items of equal content.
+	key groups.Key
+	// heads holds the folded embedding for each lane class from lanes on. There
+	// are none below, because an operation is never narrower than its widest
+	// slice.
+	heads []int32
+	// part is what the slice adds to its group's scalars.
+	part      feature.Part
 	dimSum    int
-	// head holds the folded embedding for each lane class from lanes on; those
-	// below stay empty, because an operation is never narrower than its widest
-	// slice. part is what the slice adds to its group's scalars.
-	head [feature.LaneClasses][]int32
-	part feature.Part
+	operation int32
+	lanes     feature.Lanes
+}
+
+// head returns the folded embedding for a lane class, not below the item's own.
+func (it *item) head(lanes feature.Lanes, units int) []int32 {
+	from := int(lanes-it.lanes) * units
+	return it.heads[from : from+units : from+units]
 }
 
 type sliceKey struct{ table, width int }
@@ -138,18 +147,20 @@ func (p *Pool) Item(table, width int) int {
 	}
 	t := &p.tables[table]
 	op := p.operations[t.operation]
-	added := item{table: table, operation: t.operation, lanes: feature.LanesOf(width, op.Weighted), dimSum: width * t.features}
+	added := item{operation: int32(t.operation), lanes: feature.LanesOf(width, op.Weighted), dimSum: width * t.features}
 	content := contentKey{t.content, width}
 	if twin, ok := p.shared[content]; ok {
-		added.head, added.part = p.items[twin].head, p.items[twin].part
+		alike := &p.items[twin]
+		added.key, added.heads, added.part = alike.key, alike.heads, alike.part
 	} else {
 		var scales [feature.LaneClasses]float64
 		for l := added.lanes; l < feature.LaneClasses; l++ {
 			e := p.model.embed(op, t.described, width, l, &p.work)
 			scales[l] = e.scale
-			added.head[l] = p.quantise(e.head)
+			added.heads = p.quantise(added.heads, e.head)
 		}
 		added.part = t.described.Part(scales)
+		added.key = groups.KeyOf(len(p.items))
 		p.shared[content] = len(p.items)
 	}
 	p.index[key] = len(p.items)
@@ -157,10 +168,10 @@ func (p *Pool) Item(table, width int) int {
 	return len(p.items) - 1
 }
 
-func (p *Pool) quantise(head []float64) []int32 {
-	out := make([]int32, len(head))
-	for i, v := range head {
-		out[i] = int32(math.Round(math.Max(-1<<30, math.Min(1<<30, v/p.quantum))))
+// quantise appends the integers of an embedding to heads.
+func (p *Pool) quantise(heads []int32, head []float64) []int32 {
+	for _, v := range head {
+		heads = append(heads, int32(math.Round(math.Max(-1<<30, math.Min(1<<30, v/p.quantum)))))
 	}
-	return out
+	return heads
 }

@@ -5,20 +5,28 @@ import (
 
 	"github.com/neuroshard/neuroshard/feature"
 	"github.com/neuroshard/neuroshard/internal/f32"
+	"github.com/neuroshard/neuroshard/internal/groups"
 )
 
 // Scorer keeps the predicted price of a placement while shards come and go. It
 // serves one goroutine; Scorers of one Pool share the pool's items.
+//
+// It puts off work. Adding a slice only notes it; the group's price is looked up
+// by its content, and only where no such group was priced before are the vectors
+// of the slices summed that were noted since the last time.
 type Scorer struct {
-	pool    *Pool
-	devices []deviceState
-	comm    commWork
+	pool *Pool
+	// operations and units are the numbers of operations and of units of the
+	// head.
+	operations, units int
+	devices           []deviceState
+	groups            []groupState // of device d and operation o: d*operations + o
+	memo              groups.Memo
+	comm              commMemo
 }
 
-// deviceState is what a device holds, one group for each operation of the
-// problem.
+// deviceState is what a device holds, in all its groups.
 type deviceState struct {
-	groups []groupState
 	dimSum int
 	shards int
 	// compute is the predicted time, where known is true.
@@ -28,25 +36,31 @@ type deviceState struct {
 
 // groupState is the shards of one device that fuse into one operation.
 type groupState struct {
+	key groups.Key
+	// items are the shards with lookups. heads[l] sums up the vectors for lane
+	// class l of the first summed[l] of them, none of which is wider than that;
+	// sums sums up the scalars' parts of the first parted.
+	items  []int32
+	heads  [feature.LaneClasses][]int32
+	sums   feature.Sums
+	summed [feature.LaneClasses]int
+	parted int
 	// wide counts the shards by the lane class of their own width: the widest
-	// present decides which of heads and sums holds.
-	wide  [feature.LaneClasses]int32
-	heads [feature.LaneClasses][]int32
-	sums  feature.Sums
+	// present decides which of heads holds.
+	wide [feature.LaneClasses]int32
 }
 
 // NewScorer returns an empty placement on the problem's devices.
 func (p *Pool) NewScorer() *Scorer {
-	s := &Scorer{pool: p, devices: make([]deviceState, p.cluster.Devices)}
-	head := p.model.compute.head
-	numbers := make([]int32, len(s.devices)*len(p.operations)*feature.LaneClasses*head)
-	groups := make([]groupState, len(s.devices)*len(p.operations))
-	for d := range s.devices {
-		s.devices[d].groups, groups = groups[:len(p.operations):len(p.operations)], groups[len(p.operations):]
-		for g := range s.devices[d].groups {
-			for l := range feature.LaneClasses {
-				s.devices[d].groups[g].heads[l], numbers = numbers[:head:head], numbers[head:]
-			}
+	n := p.cluster.Devices
+	s := &Scorer{
+		pool: p, operations: len(p.operations), units: p.model.compute.head,
+		devices: make([]deviceState, n), groups: make([]groupState, n*len(p.operations)),
+	}
+	numbers := make([]int32, len(s.groups)*feature.LaneClasses*s.units)
+	for g := range s.groups {
+		for l := range feature.LaneClasses {
+			s.groups[g].heads[l], numbers = numbers[:s.units:s.units], numbers[s.units:]
 		}
 	}
 	return s
@@ -58,50 +72,99 @@ func (s *Scorer) Item(table, width int) int { return s.pool.Item(table, width) }
 // Reset empties all devices.
 func (s *Scorer) Reset() {
 	for d := range s.devices {
-		state := &s.devices[d]
-		if state.shards == 0 {
+		if s.devices[d].shards == 0 {
 			continue
 		}
-		for g := range state.groups {
-			group := &state.groups[g]
-			for l := range feature.LaneClasses {
-				clear(group.heads[l])
-			}
-			group.wide = [feature.LaneClasses]int32{}
-			group.sums = feature.Sums{}
+		s.devices[d] = deviceState{}
+		for o := range s.operations {
+			s.groups[d*s.operations+o].empty()
 		}
-		state.dimSum, state.shards, state.compute, state.known = 0, 0, 0, false
 	}
 }
 
+func (g *groupState) empty() {
+	*g = groupState{items: g.items[:0], heads: g.heads}
+}
+
 // Add puts a slice on a device.
-func (s *Scorer) Add(device, slice int) { s.shift(device, slice, 1) }
-
-// Remove takes a slice off a device that holds it. It undoes Add exactly.
-func (s *Scorer) Remove(device, slice int) { s.shift(device, slice, -1) }
-
-func (s *Scorer) shift(device, slice int, sign int32) {
+func (s *Scorer) Add(device, slice int) {
 	it := &s.pool.items[slice]
 	state := &s.devices[device]
 	state.known = false
-	state.shards += int(sign)
-	state.dimSum += int(sign) * it.dimSum
-	group := &state.groups[it.operation]
-	if sign > 0 {
-		group.sums.Add(&it.part)
-	} else {
-		group.sums.Remove(&it.part)
+	state.shards++
+	state.dimSum += it.dimSum
+	if it.part.Empty() {
+		return
 	}
-	if !it.part.Empty() {
-		group.wide[it.lanes] += sign
+	g := &s.groups[device*s.operations+int(it.operation)]
+	g.key = g.key.Plus(it.key)
+	g.items = append(g.items, int32(slice))
+	g.wide[it.lanes]++
+}
+
+// Remove takes a slice off a device that holds it. It undoes Add exactly.
+func (s *Scorer) Remove(device, slice int) {
+	it := &s.pool.items[slice]
+	state := &s.devices[device]
+	state.known = false
+	state.shards--
+	state.dimSum -= it.dimSum
+	if it.part.Empty() {
+		return
 	}
-	for l := it.lanes; l < feature.LaneClasses; l++ {
-		if sign > 0 {
-			f32.AddInts(group.heads[l], it.head[l])
+	g := &s.groups[device*s.operations+int(it.operation)]
+	g.key = g.key.Minus(it.key)
+	g.wide[it.lanes]--
+	last := len(g.items) - 1
+	at := last
+	for g.items[at] != int32(slice) {
+		at--
+	}
+	s.forget(g, it, at)
+	g.items[at] = g.items[last]
+	g.items = g.items[:last]
+}
+
+// forget takes item it, at position at of the group's items, out of the sums,
+// and the last item, which moves there, into those that reach that far.
+func (s *Scorer) forget(g *groupState, it *item, at int) {
+	last := len(g.items) - 1
+	moved := &s.pool.items[g.items[last]]
+	if g.parted > at {
+		g.sums.Remove(&it.part)
+		if g.parted > last {
+			g.parted--
 		} else {
-			f32.SubInts(group.heads[l], it.head[l])
+			g.sums.Add(&moved.part)
 		}
 	}
+	for l := it.lanes; l < feature.LaneClasses; l++ {
+		switch {
+		case g.summed[l] <= at:
+		case g.summed[l] > last:
+			f32.SubInts(g.heads[l], it.head(l, s.units))
+			g.summed[l]--
+		case moved.lanes > l: // it has no vector for this class
+			g.summed[l] = 0
+		default:
+			f32.SubInts(g.heads[l], it.head(l, s.units))
+			f32.AddInts(g.heads[l], moved.head(l, s.units))
+		}
+	}
+}
+
+// head returns the sum of the group's vectors for a lane class, which is not
+// below the group's own.
+func (s *Scorer) head(g *groupState, lanes feature.Lanes) []int32 {
+	sum, n := g.heads[lanes], g.summed[lanes]
+	if n == 0 {
+		clear(sum)
+	}
+	for _, i := range g.items[n:] {
+		f32.AddInts(sum, s.pool.items[i].head(lanes, s.units))
+	}
+	g.summed[lanes] = len(g.items)
+	return sum
 }
 
 // Compute returns the predicted time, in ms, of the fused forwards and
@@ -109,10 +172,7 @@ func (s *Scorer) shift(device, slice int, sign int32) {
 func (s *Scorer) Compute(device int) float64 {
 	state := &s.devices[device]
 	if !state.known {
-		state.compute = 0
-		for g := range state.groups {
-			state.compute += s.group(g, &state.groups[g], nil)
-		}
+		state.compute = s.with(device, nil)
 		state.known = true
 	}
 	return state.compute
@@ -123,17 +183,23 @@ func (s *Scorer) Compute(device int) float64 {
 func (s *Scorer) ComputeWith(slice int, devices []int32, out []float64) {
 	it := &s.pool.items[slice]
 	for i, d := range devices {
-		state := &s.devices[d]
-		total := 0.0
-		for g := range state.groups {
-			var added *item
-			if g == it.operation {
-				added = it
-			}
-			total += s.group(g, &state.groups[g], added)
-		}
-		out[i] = total
+		out[i] = s.with(int(d), it)
 	}
+}
+
+// with returns the predicted time of a device, with an item added where added is
+// not nil.
+func (s *Scorer) with(device int, added *item) float64 {
+	total := 0.0
+	for o := range s.operations {
+		g := &s.groups[device*s.operations+o]
+		if added != nil && int(added.operation) == o {
+			total += s.group(o, g, added)
+		} else {
+			total += s.group(o, g, nil)
+		}
+	}
+	return total
 }
 
 // Cost returns the predicted cost of the placement, in ms: the longest compute
@@ -146,10 +212,10 @@ func (s *Scorer) ComputeWith(slice int, devices []int32, out []float64) {
 func (s *Scorer) Cost() float64 {
 	longest := 0.0
 	for d := range s.devices {
-		longest = math.Max(longest, s.Compute(d))
+		longest = max(longest, s.Compute(d))
 	}
 	load := s.load()
-	times := s.pool.model.comm.times(s.pool.cluster, load, &s.comm)
+	times := s.comm.times(&s.pool.model.comm, s.pool.cluster, load)
 	return finite(longest + times.backward + times.forward + s.pool.model.comm.pack(s.pool.cluster, load.Max))
 }
 
@@ -162,13 +228,30 @@ func (s *Scorer) load() CommLoad {
 	return load
 }
 
-// group predicts the time of one group, with a slice added where added is not
-// nil.
-func (s *Scorer) group(operation int, group *groupState, added *item) float64 {
-	in, ok := s.head(operation, group, added)
-	if !ok {
+// group returns the predicted time of one group, with an item added where added
+// is not nil: from memory where a group of equal content was priced before.
+func (s *Scorer) group(operation int, g *groupState, added *item) float64 {
+	key := g.key
+	if added != nil {
+		if added.part.Empty() {
+			added = nil
+		} else {
+			key = key.Plus(added.key)
+		}
+	}
+	if added == nil && len(g.items) == 0 {
 		return 0
 	}
+	time, known := s.memo.At(key)
+	if !known {
+		*time = s.predict(operation, g, added)
+	}
+	return *time
+}
+
+// predict prices one group, not empty.
+func (s *Scorer) predict(operation int, g *groupState, added *item) float64 {
+	in := s.input(operation, g, added)
 	net := &s.pool.model.compute
 	both := f32.FoldedHead(in.sums, in.extra, float32(s.pool.quantum), &in.scalars, &net.scalars, net.both)
 	return net.launchForward + net.launchBackward + math.Max(0, float64(both))
@@ -176,13 +259,13 @@ func (s *Scorer) group(operation int, group *groupState, added *item) float64 {
 
 // parts predicts the forward and the backward of one group apart. Their sum is
 // exactly what group returns, which rounds once.
-func (s *Scorer) parts(operation int, group *groupState) (forward, backward float64) {
-	in, ok := s.head(operation, group, nil)
-	if !ok {
+func (s *Scorer) parts(operation int, g *groupState) (forward, backward float64) {
+	if len(g.items) == 0 {
 		return 0, 0
 	}
+	both := s.group(operation, g, nil)
+	in := s.input(operation, g, nil)
 	net := &s.pool.model.compute
-	both := s.group(operation, group, nil)
 	forward = float64(f32.FoldedHead(in.sums, in.extra, float32(s.pool.quantum), &in.scalars, &net.scalars, net.forward))
 	forward = math.Min(net.launchForward+math.Max(0, forward), both)
 	return forward, both - forward
@@ -197,23 +280,24 @@ type headInput struct {
 	scalars     [feature.ScalarCount]float32
 }
 
-// head returns the input of the head, and false for a group without lookups.
-// The widest slice decides the lane class of all.
-func (s *Scorer) head(operation int, group *groupState, added *item) (in headInput, ok bool) {
-	lanes := feature.LaneClasses - 1
-	for lanes > 0 && group.wide[lanes] == 0 {
+// input returns the input of the head for a group and an item more, or nil. The
+// widest slice decides the lane class of all.
+func (s *Scorer) input(operation int, g *groupState, added *item) (in headInput) {
+	lanes := feature.Lanes(feature.LaneClasses - 1)
+	for lanes > 0 && g.wide[lanes] == 0 {
 		lanes--
 	}
 	in.extra = s.pool.none
 	part := &noPart
-	if added != nil && !added.part.Empty() {
-		lanes = max(lanes, int(added.lanes))
-		in.extra, part = added.head[lanes], &added.part
+	if added != nil {
+		lanes = max(lanes, added.lanes)
+		in.extra, part = added.head(lanes, s.units), &added.part
 	}
-	if group.sums.Shards() == 0 && part.Empty() {
-		return in, false
+	in.sums = s.head(g, lanes)
+	for _, i := range g.items[g.parted:] {
+		g.sums.Add(&s.pool.items[i].part)
 	}
-	in.sums = group.heads[lanes]
-	group.sums.Scalars(&in.scalars, &s.pool.rates[operation], feature.Lanes(lanes), part)
-	return in, true
+	g.parted = len(g.items)
+	g.sums.Scalars(&in.scalars, &s.pool.rates[operation], lanes, part)
+	return in
 }
