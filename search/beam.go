@@ -70,6 +70,8 @@ type searcher struct {
 	best placement
 	// seen holds the hashes of the states tried.
 	seen map[uint64]bool
+	// first holds the outcomes of method Paper by the order of their kinds.
+	first map[uint64]*outcome
 	// limit is the budget of evaluations, 0 for none.
 	limit  int64
 	status Status
@@ -84,6 +86,7 @@ func newSearcher(ctx context.Context, p *problem.Problem, newScorer Factory, opt
 		catalog: newCatalog(p, scorer),
 		best:    placement{cost: math.Inf(1)},
 		seen:    map[uint64]bool{},
+		first:   map[uint64]*outcome{},
 		limit:   opt.MaxEvaluations,
 		status:  Complete,
 		event:   Event{Phase: "start", Levels: opt.Steps},
@@ -346,36 +349,95 @@ type job struct {
 }
 
 // evaluate runs the jobs on all workers and takes in their outcomes in order.
+// The caller's goroutine is the first worker. It takes in what has been done
+// between its own jobs.
 func (s *searcher) evaluate(jobs []job) []outcome {
 	outcomes := make([]outcome, len(jobs))
-	done := make([]chan struct{}, len(jobs))
-	for i := range done {
-		done[i] = make(chan struct{})
-	}
+	twins := s.twins(jobs, outcomes)
+	done := make([]atomic.Bool, len(jobs))
 	var next atomic.Int64
-	var group sync.WaitGroup
-	for _, w := range s.workers[:min(len(s.workers), len(jobs))] {
-		group.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(jobs)); i = next.Add(1) - 1 {
+	work := func(w *worker, after func()) {
+		for i := next.Add(1) - 1; i < int64(len(jobs)); i = next.Add(1) - 1 {
+			if twins[i] == nil {
 				outcomes[i] = w.evaluate(s.ctx, jobs[i].state, jobs[i].grid)
-				close(done[i])
 			}
-		})
-	}
-	for i := range outcomes {
-		<-done[i]
-		o := &outcomes[i]
-		s.stats.States++
-		s.stats.Placements += o.runs
-		s.stats.Evaluations += o.evaluations
-		if o.lack == 0 {
-			s.take(o.placement)
+			done[i].Store(true)
+			after()
 		}
-		s.tell()
 	}
+	taken := 0
+	take := func() {
+		for ; taken < len(jobs) && done[taken].Load(); taken++ {
+			o := &outcomes[taken]
+			if twin := twins[taken]; twin != nil {
+				*o = twin.as(jobs[taken].state)
+			}
+			s.stats.States++
+			s.stats.Placements += o.runs
+			s.stats.Evaluations += o.evaluations
+			if o.lack == 0 {
+				s.take(o.placement)
+			}
+			s.tell()
+		}
+	}
+	var group sync.WaitGroup
+	for _, w := range s.workers[1:max(1, min(len(s.workers), len(jobs)))] {
+		group.Go(func() { work(w, func() {}) })
+	}
+	work(s.workers[0], take)
 	group.Wait()
+	take()
 	s.catalog.scorer.Reset()
 	return outcomes
+}
+
+// twins returns, for each of the jobs of method Paper, an outcome to copy: that
+// of an earlier state with the same kinds in the same order, which is placed in
+// the same way; nil where there is none. The published search tries such
+// permutations; they take places in its beam and count as work, but need not be
+// searched again. outcomes are where those of the jobs will be.
+func (s *searcher) twins(jobs []job, outcomes []outcome) []*outcome {
+	twins := make([]*outcome, len(jobs))
+	if s.opt.Method != Paper {
+		return twins
+	}
+	for i, j := range jobs {
+		order := j.state.order()
+		first, ok := s.first[order]
+		if !ok {
+			s.first[order] = &outcomes[i]
+			outcomes[i].state = j.state
+		} else if first.state.alike(j.state) {
+			twins[i] = first
+		}
+	}
+	return twins
+}
+
+// order returns a hash of the kinds in their order.
+func (s *state) order() (hash uint64) {
+	for _, p := range s.pieces {
+		hash = hash*0x9e3779b97f4a7c15 + mix(p.kind)
+	}
+	return hash
+}
+
+// alike reports whether the states have the same kinds in the same order.
+func (s *state) alike(t *state) bool {
+	return slices.EqualFunc(s.pieces, t.pieces, func(a, b piece) bool { return a.kind == b.kind })
+}
+
+// as returns the outcome of a state that is alike.
+func (o *outcome) as(s *state) outcome {
+	twin := *o
+	twin.state, twin.devices = s, make([]int32, len(o.devices))
+	if len(o.devices) > 0 {
+		for at, p := range s.pieces {
+			twin.devices[p.index] = o.devices[o.state.pieces[at].index]
+		}
+	}
+	return twin
 }
 
 // offer prices a placement found otherwise.
