@@ -3,6 +3,7 @@ package nn
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"github.com/neuroshard/neuroshard/internal/f32"
 )
@@ -111,9 +112,10 @@ type Sets struct {
 	Offsets []int32   // one more than there are sets; never falling; need not start at 0
 	Scalars []float32 // sets x Scalars
 
-	// What Gather works in: for every row of the source its place in this batch
-	// and 1, or 0; and for every row of this batch the source's.
-	places, origins []int32
+	// What Gather works in: a bit for every row of the source that this batch
+	// holds, none between calls, and these rows' places in this batch.
+	held   []uint64
+	places []int32
 }
 
 // Len is the number of sets.
@@ -160,32 +162,44 @@ func (s Sets) Gather(dst *Sets, in int, sets []int) {
 	}
 }
 
-// gatherShared copies the rows in the order of their first use.
+// gatherShared copies the rows in their order, neighbours together.
 func (s Sets) gatherShared(dst *Sets, in int, sets []int) {
 	if rows := len(s.X) / in; len(dst.places) < rows {
-		dst.places = make([]int32, rows)
+		dst.places, dst.held = make([]int32, rows), make([]uint64, (rows+63)/64)
 	}
 	if dst.Rows = dst.Rows[:0]; dst.Rows == nil {
 		dst.Rows = []int32{}
 	}
-	dst.origins = dst.origins[:0]
 	for _, g := range sets {
 		for _, row := range s.Rows[s.Offsets[g]:s.Offsets[g+1]] {
-			place := dst.places[row]
-			if place == 0 {
-				dst.origins = append(dst.origins, row)
-				place = int32(len(dst.origins))
-				dst.places[row] = place
-			}
-			dst.Rows = append(dst.Rows, place-1)
+			dst.held[row/64] |= 1 << (row % 64)
+			dst.Rows = append(dst.Rows, row)
 		}
 	}
-	for _, row := range dst.origins {
-		dst.places[row] = 0
-		dst.X = append(dst.X, s.X[int(row)*in:(int(row)+1)*in]...)
-		if s.Scale != nil {
-			dst.Scale = append(dst.Scale, s.Scale[row])
+	place, first, end := int32(0), 0, 0 // rows first to end wait to be copied
+	for word, left := range dst.held {
+		for ; left != 0; left &= left - 1 {
+			row := 64*word + bits.TrailingZeros64(left)
+			if row != end {
+				s.copyRows(dst, in, first, end)
+				first = row
+			}
+			end = row + 1
+			dst.places[row] = place
+			place++
 		}
+		dst.held[word] = 0
+	}
+	s.copyRows(dst, in, first, end)
+	for i, row := range dst.Rows {
+		dst.Rows[i] = dst.places[row]
+	}
+}
+
+func (s Sets) copyRows(dst *Sets, in, first, end int) {
+	dst.X = append(dst.X, s.X[first*in:end*in]...)
+	if s.Scale != nil {
+		dst.Scale = append(dst.Scale, s.Scale[first:end]...)
 	}
 }
 
