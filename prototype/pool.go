@@ -3,6 +3,7 @@ package prototype
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/neuroshard/neuroshard/internal/f32"
 	"github.com/neuroshard/neuroshard/problem"
@@ -97,15 +98,15 @@ func (p *Pool) chooseQuantum() float64 {
 		for width := dim; !ok; width /= 2 {
 			sum := 0.0
 			for _, v := range p.embed(i, width) {
-				sum = math.Max(sum, math.Abs(float64(v)))
+				sum = max(sum, math.Abs(float64(v)))
 			}
-			size = math.Max(size, sum*math.Ceil(float64(dim)/float64(width)))
+			size = max(size, sum*math.Ceil(float64(dim)/float64(width)))
 			ok = width%(2*problem.ColumnGranule) != 0
 		}
 		worst[key] = size
 		total += size
 	}
-	return math.Exp2(math.Ceil(math.Log2(math.Max(total, math.SmallestNonzeroFloat32) * headroom / (1 << 31))))
+	return math.Exp2(math.Ceil(math.Log2(max(total, math.SmallestNonzeroFloat32) * headroom / (1 << 31))))
 }
 
 // Item returns the handle of a column slice of the table, of that width. It
@@ -136,7 +137,7 @@ func (p *Pool) embed(table, width int) []float32 {
 func (p *Pool) quantise(u []float32) []int32 {
 	out := make([]int32, (len(u)+f32.IntLanes-1)/f32.IntLanes*f32.IntLanes)
 	for i, v := range u {
-		out[i] = int32(math.Round(math.Max(-1<<30, math.Min(1<<30, float64(v)/p.quantum))))
+		out[i] = int32(math.Round(max(-1<<30, min(1<<30, float64(v)/p.quantum))))
 	}
 	return out
 }
@@ -157,47 +158,37 @@ func (p *Pool) Price(shards [][]problem.Shard) Breakdown {
 // packedCompute is a compute net made ready, with the memory of one evaluation.
 type packedCompute struct {
 	scaling Scaling
-	layers  []*f32.Columns // the table layers, then the head's first without bias
-	vectors []*f32.Active  // their inputs, and the last one's output
-	bias    float64        // of the output
-	bound   float64        // the largest bias of the head's first layer
+	// stack is the table layers, then the head's first without its bias.
+	stack *f32.Stack
+	bias  float64 // of the output
+	bound float64 // the largest bias of the head's first layer
 }
 
 func packCompute(n *ComputeNet) packedCompute {
 	c := packedCompute{scaling: n.Scaling, bias: float64(n.Head[1].Bias[0])}
-	for _, l := range n.Table {
-		c.add(&l, l.Bias)
-	}
-	c.add(&n.Head[0], make([]float32, n.Head[0].Out))
-	c.vectors = append(c.vectors, f32.NewActive(n.Head[0].Out))
-	for _, b := range n.Head[0].Bias {
-		c.bound = math.Max(c.bound, math.Abs(float64(b)))
+	head := &n.Head[0]
+	layers := append(packLayers(n.Table), f32.PackColumns(head.Out, head.In, head.Weight, make([]float32, head.Out)))
+	c.stack = f32.NewStack(layers...)
+	for _, b := range head.Bias {
+		c.bound = max(c.bound, math.Abs(float64(b)))
 	}
 	return c
 }
 
-func (c *packedCompute) add(l *Layer, bias []float32) {
-	c.layers = append(c.layers, f32.PackColumns(l.Out, l.In, l.Weight, bias))
-	c.vectors = append(c.vectors, f32.NewActive(l.In))
+func packLayers(layers []Layer) []*f32.Columns {
+	var packed []*f32.Columns
+	for _, l := range layers {
+		packed = append(packed, f32.PackColumns(l.Out, l.In, l.Weight, l.Bias))
+	}
+	return packed
 }
 
 func (c *packedCompute) embed(features *Vector) []float32 {
-	in := c.vectors[0].Values()
+	in := c.stack.Input()
 	for i, v := range features {
 		in[i] = float32((v - float64(c.scaling.Means[i])) / float64(c.scaling.Stds[i]))
 	}
-	return append([]float32(nil), run(c.layers, c.vectors)...)
-}
-
-// run passes the first vector through the layers, rectified but for the last.
-func run(layers []*f32.Columns, vectors []*f32.Active) []float32 {
-	vectors[0].All()
-	last := len(layers) - 1
-	for i, l := range layers[:last] {
-		l.MulRectify(vectors[i], vectors[i+1])
-	}
-	layers[last].Mul(vectors[last], vectors[last+1])
-	return vectors[last+1].Values()
+	return slices.Clone(c.stack.Run())
 }
 
 // packedComm is a comm net made ready.
@@ -205,29 +196,13 @@ type packedComm struct {
 	layers []*f32.Columns
 	// An input x enters as x * scale + shift.
 	scale, shift []float32
-	// widths are the lengths of the vectors between the layers.
-	widths []int
 }
 
 func packComm(n *CommNet) packedComm {
-	c := packedComm{}
+	c := packedComm{layers: packLayers(n.Layers)}
 	for i, std := range n.Stds {
 		c.scale = append(c.scale, float32(1/float64(std)))
 		c.shift = append(c.shift, float32(-float64(n.Means[i])/float64(std)))
 	}
-	for _, l := range n.Layers {
-		c.layers = append(c.layers, f32.PackColumns(l.Out, l.In, l.Weight, l.Bias))
-		c.widths = append(c.widths, l.In)
-	}
-	c.widths = append(c.widths, n.Devices)
 	return c
-}
-
-// vectors returns the memory of one evaluation.
-func (c *packedComm) vectors() []*f32.Active {
-	var list []*f32.Active
-	for _, width := range c.widths {
-		list = append(list, f32.NewActive(width))
-	}
-	return list
 }

@@ -18,8 +18,8 @@ type Scorer struct {
 	sums    []int32
 	devices []deviceState
 	heads   []float32 // scratch of ComputeWith
-	// The comm nets' vectors; dims and starts are their inputs, as they are.
-	backward, forward []*f32.Active
+	// The comm nets, and when each device enters the forward exchange.
+	backward, forward *f32.Stack
 	starts            []float32
 }
 
@@ -35,7 +35,7 @@ func (p *Pool) NewScorer() *Scorer {
 	n := p.problem.Topology.Devices
 	s := &Scorer{
 		pool: p, sums: make([]int32, 0, n*len(p.start)), devices: make([]deviceState, n), heads: make([]float32, n),
-		backward: p.back.vectors(), forward: p.forward.vectors(), starts: make([]float32, n),
+		backward: f32.NewStack(p.back.layers...), forward: f32.NewStack(p.forward.layers...), starts: make([]float32, n),
 	}
 	for range n {
 		s.sums = append(s.sums, p.start...)
@@ -112,7 +112,7 @@ func (s *Scorer) Cost() float64 {
 	backward, forward := s.comm()
 	cost := math.Inf(-1)
 	for d := range s.devices {
-		cost = math.Max(cost, s.final(d)+float64(backward[d])+float64(forward[d]))
+		cost = max(cost, s.final(d)+float64(backward[d])+float64(forward[d]))
 	}
 	return cost
 }
@@ -146,13 +146,13 @@ func (s *Scorer) comm() (backward, forward []float32) {
 	p := s.pool
 	first := float32(math.Inf(1))
 	n := len(s.devices)
-	in, both := s.backward[0].Values()[:n], s.forward[0].Values()[:2*n]
+	in, both := s.backward.Input()[:n], s.forward.Input()[:2*n]
 	for d := range s.devices {
 		dims := float32(s.devices[d].dimSum)
 		in[d] = dims*p.back.scale[d] + p.back.shift[d]
 		both[d] = dims*p.forward.scale[d] + p.forward.shift[d]
 	}
-	backward = run(p.back.layers, s.backward)
+	backward = s.backward.Run()
 	for d, t := range backward {
 		start := max(-maxStart, min(maxStart, float32(s.final(d))+t))
 		s.starts[d] = start
@@ -161,5 +161,5 @@ func (s *Scorer) comm() (backward, forward []float32) {
 	for d, start := range s.starts {
 		both[n+d] = (start-first)*p.forward.scale[n+d] + p.forward.shift[n+d]
 	}
-	return backward, run(p.forward.layers, s.forward)
+	return backward, s.forward.Run()
 }

@@ -94,47 +94,7 @@ func rectifiedHeadAVX2(sums []int32, weights *float32) float32
 //go:noescape
 func rectifiedHeadsAVX2(sums *int32, rows []int32, extra *int32, units int, weights *float32, out *float32)
 
-// columns64 is columnsGeneric for 64 outputs, with fused multiply-adds, 4 inputs a turn.
+// stackAVX2 is stackGeneric with fused multiply-adds; steps are stackSteps.
 //
 //go:noescape
-func columns64(count int, x *float32, weights *float32, bias *float32, y *float32, floor float32)
-
-// listed64 is columns64 for the listed inputs.
-//
-//go:noescape
-func listed64(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32, floor float32)
-
-// columns32 is columnsGeneric for 32 outputs, with fused multiply-adds, 4 inputs a turn.
-//
-//go:noescape
-func columns32(count int, x *float32, weights *float32, bias *float32, y *float32, floor float32)
-
-// listed32 is columns32 for the listed inputs.
-//
-//go:noescape
-func listed32(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32, floor float32)
-
-// columns16 is columnsGeneric for 16 outputs, with fused multiply-adds, 4 inputs a turn.
-//
-//go:noescape
-func columns16(count int, x *float32, weights *float32, bias *float32, y *float32, floor float32)
-
-// listed16 is columns16 for the listed inputs.
-//
-//go:noescape
-func listed16(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32, floor float32)
-
-// columns8 is columnsGeneric for 8 outputs, with fused multiply-adds, 8 inputs a turn.
-//
-//go:noescape
-func columns8(count int, x *float32, weights *float32, bias *float32, y *float32, floor float32)
-
-// listed8 is columns8 for the listed inputs.
-//
-//go:noescape
-func listed8(count int, list *int32, x *float32, weights *float32, bias *float32, y *float32, floor float32)
-
-// rectifyAVX2 is rectifyGeneric for a multiple of 8 values; it may write 8 elements behind the list it returns the length of.
-//
-//go:noescape
-func rectifyAVX2(values []float32, lanes *uint64, list *int32) int
+func stackAVX2(steps *[8]uint64, n int)

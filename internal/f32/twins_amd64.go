@@ -126,41 +126,18 @@ func rectifiedHeads(sums, rows, extra []int32, weights, out []float32) {
 	}
 }
 
-func columns(p *columnPanel, x *Active, y []float32, floor float32) {
+func runStack(s *Stack) {
 	if !fast {
-		columnsGeneric(p, x, y, floor)
+		stackGeneric(s)
 		return
 	}
-	y = y[:p.width]
-	values, weights, bias, out := &x.values[0], &p.weights[0], &p.bias[0], &y[0]
-	if x.list == nil {
-		switch p.width {
-		case 64:
-			columns64(x.n, values, weights, bias, out, floor)
-		case 32:
-			columns32(x.n, values, weights, bias, out, floor)
-		case 16:
-			columns16(x.n, values, weights, bias, out, floor)
-		default:
-			columns8(x.n, values, weights, bias, out, floor)
-		}
-		return
-	}
-	switch p.width {
-	case 64:
-		listed64(x.count, &x.list[0], values, weights, bias, out, floor)
-	case 32:
-		listed32(x.count, &x.list[0], values, weights, bias, out, floor)
-	case 16:
-		listed16(x.count, &x.list[0], values, weights, bias, out, floor)
-	default:
-		listed8(x.count, &x.list[0], values, weights, bias, out, floor)
-	}
+	stackAVX2((*[8]uint64)(unsafe.Pointer(&s.steps[0])), len(s.steps))
 }
 
-func rectify(values []float32, list []int32) int {
-	if !fast {
-		return rectifyGeneric(values, list)
+// listStep lists the elements of a long vector.
+func listStep(v *vector) stackStep {
+	return stackStep{
+		kind: 8, count: &v.count, list: &v.list[0], x: &v.values[0], n: int32(v.n),
+		weights: (*float32)(unsafe.Pointer(&activeLanes[0])),
 	}
-	return rectifyAVX2(values, &activeLanes[0], &list[0])
 }

@@ -41,8 +41,7 @@ func rectifiedHeads(sums, rows, extra []int32, weights, out []float32) {
 	rectifiedHeadsGeneric(sums, rows, extra, weights, out)
 }
 
-func columns(p *columnPanel, x *Active, y []float32, floor float32) {
-	columnsGeneric(p, x, y, floor)
-}
+func runStack(s *Stack) { stackGeneric(s) }
 
-func rectify(values []float32, list []int32) int { return rectifyGeneric(values, list) }
+// listStep is only read by the twin.
+func listStep(*vector) stackStep { return stackStep{} }

@@ -35,11 +35,7 @@ func main() {
 	foldedHead()
 	rectifiedHead()
 	rectifiedHeads()
-	for _, width := range []int{64, 32, 16, 8} {
-		columns(width, false)
-		columns(width, true)
-	}
-	rectify()
+	stack()
 	Generate()
 }
 
@@ -623,34 +619,80 @@ func rectifiedHeads() {
 	RET()
 }
 
+// The fields of a stackStep, in bytes.
+const (
+	stepKind    = 0
+	stepCount   = 8
+	stepList    = 16
+	stepX       = 24
+	stepWeights = 32
+	stepBias    = 40
+	stepY       = 48
+	stepFloor   = 56
+	stepN       = 60
+	stepSize    = 64
+)
+
+// stackWidths are the widths of panels; kind k of a step is a panel of
+// stackWidths[k%4], read by list from 4 on; the kind after those rectifies.
+var stackWidths = []int{8, 16, 32, 64}
+
+// stack runs one step after the other. The order of the steps is the same every
+// time, so the processor foresees the jumps.
+func stack() {
+	TEXT("stackAVX2", NOSPLIT, "func(steps *[8]uint64, n int)")
+	Pragma("noescape")
+	Doc("stackAVX2 is stackGeneric with fused multiply-adds; steps are stackSteps.")
+	steps := Load(Param("steps"), GP64())
+	n := Load(Param("n"), GP64())
+	Label("dispatch")
+	kind := GP64()
+	MOVQ(Mem{Base: steps, Disp: stepKind}, kind)
+	kinds := 2 * len(stackWidths)
+	for k := range kinds {
+		CMPQ(kind, U8(k))
+		JEQ(LabelRef(fmt.Sprintf("panel%d", k)))
+	}
+	rectify(steps)
+	JMP(LabelRef("next"))
+	for k := range kinds {
+		Label(fmt.Sprintf("panel%d", k))
+		columns(steps, k, stackWidths[k%len(stackWidths)], k >= len(stackWidths))
+		if k < kinds-1 {
+			JMP(LabelRef("next"))
+		}
+	}
+	Label("next")
+	ADDQ(U8(stepSize), steps)
+	DECQ(n)
+	JNZ(LabelRef("dispatch"))
+	VZEROUPPER()
+	RET()
+}
+
+// field loads a pointer of a step.
+func field(steps Register, offset int) GPVirtual {
+	p := GP64()
+	MOVQ(Mem{Base: steps, Disp: offset}, p)
+	return p
+}
+
 // columns keeps eight sums in registers whatever the width, so that eight
 // chains of multiply-adds run side by side: of narrow panels it takes several
 // inputs at once. A turn takes four inputs at least, eight of the narrowest.
 // The rows behind the last input, and the list's fillers, have zero weights.
-func columns(width int, listed bool) {
+func columns(steps Register, kind, width int, listed bool) {
 	vectors := width / lanes
 	groups := 8 / vectors
 	turn := max(4, groups)
-	name := fmt.Sprintf("columns%d", width)
-	doc := fmt.Sprintf("%s is columnsGeneric for %d outputs, with fused multiply-adds, %d inputs a turn.", name, width, turn)
-	signature := "func(count int, x, weights, bias, y *float32, floor float32)"
+	loop, done := fmt.Sprintf("loop%d", kind), fmt.Sprintf("done%d", kind)
+	count, x, weights := field(steps, stepCount), field(steps, stepX), field(steps, stepWeights)
+	MOVQ(Mem{Base: count}, count)
+	var list GPVirtual
 	if listed {
-		name = fmt.Sprintf("listed%d", width)
-		doc = fmt.Sprintf("%s is columns%d for the listed inputs.", name, width)
-		signature = "func(count int, list *int32, x, weights, bias, y *float32, floor float32)"
+		list = field(steps, stepList)
 	}
-	TEXT(name, NOSPLIT, signature)
-	Pragma("noescape")
-	Doc(doc)
-	count := Load(Param("count"), GP64())
-	var list Register
-	if listed {
-		list = Load(Param("list"), GP64())
-	}
-	x := Load(Param("x"), GP64())
-	weights := Load(Param("weights"), GP64())
-	bias := Load(Param("bias"), GP64())
-	y := Load(Param("y"), GP64())
+	bias := field(steps, stepBias)
 	sums := make([][]VecVirtual, groups)
 	for u := range sums {
 		for v := range vectors {
@@ -664,8 +706,8 @@ func columns(width int, listed bool) {
 		}
 	}
 	TESTQ(count, count)
-	JLE(LabelRef("done"))
-	Label("loop")
+	JLE(LabelRef(done))
+	Label(loop)
 	for u := range turn {
 		element := YMM()
 		row := Mem{Base: weights, Disp: u * width * float}
@@ -693,8 +735,8 @@ func columns(width int, listed bool) {
 		ADDQ(U32(turn*width*float), weights)
 	}
 	SUBQ(U8(turn), count)
-	JG(LabelRef("loop"))
-	Label("done")
+	JG(LabelRef(loop))
+	Label(done)
 	for half := groups / 2; half > 0; half /= 2 {
 		for u := range half {
 			for v := range vectors {
@@ -702,26 +744,22 @@ func columns(width int, listed bool) {
 			}
 		}
 	}
-	floor := everywhere("floor")
+	floor, y := YMM(), field(steps, stepY)
+	VBROADCASTSS(Mem{Base: steps, Disp: stepFloor}, floor)
 	for v := range vectors {
 		VMAXPS(sums[0][v], floor, sums[0][v])
 		VMOVUPS(sums[0][v], Mem{Base: y, Disp: v * lanes * float})
 	}
-	VZEROUPPER()
-	RET()
 }
 
-// rectify writes eight numbers to the list in every turn and keeps as many as
-// there are lanes above zero; a table turns their mask into their numbers.
-func rectify() {
-	TEXT("rectifyAVX2", NOSPLIT, "func(values []float32, lanes *uint64, list *int32) int")
-	Pragma("noescape")
-	Doc("rectifyAVX2 is rectifyGeneric for a multiple of 8 values; it may write 8 elements behind the list it returns the length of.")
-	n, values := length("values"), base("values")
-	table := Load(Param("lanes"), GP64())
-	list := Load(Param("list"), GP64())
-	none := zero()
-	first, eight := YMM(), YMM()
+// rectify lists the values above zero: it writes eight numbers in every turn
+// and keeps as many as there are lanes above zero; a table turns their mask into
+// their numbers. Then it writes eight fillers.
+func rectify(steps Register) {
+	values, table, list := field(steps, stepX), field(steps, stepWeights), field(steps, stepList)
+	n := GP64()
+	MOVLQSX(Mem{Base: steps, Disp: stepN}, n)
+	none, first, eight := zero(), YMM(), YMM()
 	VPXOR(first, first, first)
 	step := GP32()
 	MOVL(U32(lanes), step)
@@ -729,15 +767,10 @@ func rectify() {
 	VPBROADCASTD(eight.AsX(), eight)
 	start := GP64()
 	MOVQ(list, start)
-	TESTQ(n, n)
-	JLE(LabelRef("done"))
-	Label("loop")
-	v, above, numbers := YMM(), YMM(), YMM()
-	VMOVUPS(Mem{Base: values}, v)
+	Label("values")
+	above, numbers := YMM(), YMM()
 	const lessThan = 1 // ordered: false for NaN
-	VCMPPS(U8(lessThan), v, none, above)
-	VANDPS(above, v, v)
-	VMOVUPS(v, Mem{Base: values})
+	VCMPPS(U8(lessThan), Mem{Base: values}, none, above)
 	mask, count := GP32(), GP64()
 	VMOVMSKPS(above, mask)
 	VPMOVZXBD(Mem{Base: table, Index: mask.As64(), Scale: 8}, numbers)
@@ -748,11 +781,11 @@ func rectify() {
 	VPADDD(eight, first, first)
 	ADDQ(U8(lanes*float), values)
 	SUBQ(U8(lanes), n)
-	JG(LabelRef("loop"))
-	Label("done")
+	JG(LabelRef("values"))
+	filler := YMM()
+	VPBROADCASTD(Mem{Base: steps, Disp: stepN}, filler)
+	VMOVDQU(filler, Mem{Base: list})
 	SUBQ(start, list)
 	SHRQ(U8(2), list)
-	VZEROUPPER()
-	Store(list, ReturnIndex(0))
-	RET()
+	MOVQ(list, Mem{Base: field(steps, stepCount)})
 }
