@@ -172,7 +172,7 @@ func (s Sets) gatherShared(dst *Sets, in int, sets []int) {
 	}
 	for _, g := range sets {
 		for _, row := range s.Rows[s.Offsets[g]:s.Offsets[g+1]] {
-			dst.held[row/64] |= 1 << (row % 64)
+			dst.held[uint32(row)/64] |= 1 << (uint32(row) % 64)
 			dst.Rows = append(dst.Rows, row)
 		}
 	}
