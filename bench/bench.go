@@ -101,7 +101,7 @@ func (r *Record) cost() float64 {
 
 // Run plans every task with every method. Records are in the order of the
 // tasks, then of the methods. When ctx ends, the records made until then are
-// returned with its error. Two tasks of one name are an error.
+// returned with its error; a search that it cut short makes none. Two tasks of one name are an error.
 func Run(ctx context.Context, tasks []Task, opt Options) ([]Record, error) {
 	if len(opt.Methods) == 0 {
 		opt.Methods = search.Methods()
@@ -126,6 +126,9 @@ func Run(ctx context.Context, tasks []Task, opt Options) ([]Record, error) {
 	return opt.each(ctx, jobs, func(j *job) (Record, error) {
 		start := time.Now()
 		outcome, err := opt.Engine.Plan(ctx, &j.task.Problem, search.Options{Method: j.method, Seed: opt.Seed, Workers: 1})
+		if err == nil && outcome.Status == search.Interrupted {
+			err = context.Canceled
+		}
 		return record(j.task, j.method, outcome, err, time.Since(start))
 	})
 }

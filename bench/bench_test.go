@@ -20,7 +20,7 @@ import (
 	"github.com/neuroshard/neuroshard/workload"
 )
 
-func profile(t *testing.T, name string) hardware.Profile {
+func profile(t testing.TB, name string) hardware.Profile {
 	t.Helper()
 	p, err := hardware.ByName(name)
 	if err != nil {

@@ -19,8 +19,14 @@ import (
 // palette are the methods' colours, those of Okabe and Ito, which readers with
 // colour blindness tell apart.
 var palette = []color.Color{
-	color.RGBA{0, 114, 178, 255}, color.RGBA{213, 94, 0, 255}, color.RGBA{0, 158, 115, 255}, color.RGBA{204, 121, 167, 255},
-	color.RGBA{230, 159, 0, 255}, color.RGBA{86, 180, 233, 255}, color.RGBA{120, 120, 120, 255}, color.RGBA{0, 0, 0, 255},
+	color.RGBA{0, 114, 178, 255},
+	color.RGBA{213, 94, 0, 255},
+	color.RGBA{0, 158, 115, 255},
+	color.RGBA{204, 121, 167, 255},
+	color.RGBA{230, 159, 0, 255},
+	color.RGBA{86, 180, 233, 255},
+	color.RGBA{120, 120, 120, 255},
+	color.RGBA{0, 0, 0, 255},
 }
 
 // Plot draws the summaries as an SVG of two panels: by setting and method, the
@@ -105,8 +111,15 @@ func bars(p *plot.Plot, all []Summary, settings []string, methods []search.Metho
 		p.Add(chart)
 		p.Legend.Add(string(method), chart)
 	}
-	p.NominalX(settings...)
+	nominal(p, settings)
 	return nil
+}
+
+// nominal names the places of the settings, where there are any.
+func nominal(p *plot.Plot, settings []string) {
+	if len(settings) > 0 {
+		p.NominalX(settings...)
+	}
 }
 
 func wallPanel(all []Summary, settings []string, methods []search.Method) (*plot.Plot, error) {
@@ -139,9 +152,10 @@ func wallPanel(all []Summary, settings []string, methods []search.Method) (*plot
 		points.Color, points.Shape, points.Radius = palette[m%len(palette)], draw.CircleGlyph{}, 3
 		p.Add(points)
 	}
-	if math.IsInf(p.Y.Min, 1) { // nothing was timed
-		p.Y.Min, p.Y.Max = .1, 1
+	// The logarithmic scale wants a range that is not empty and above 0.
+	if p.Y.Min, p.Y.Max = p.Y.Min/1.5, p.Y.Max*1.5; !(p.Y.Min > 0 && p.Y.Max > p.Y.Min) || math.IsInf(p.Y.Min, 1) {
+		p.Y.Min, p.Y.Max = .1, 1 // nothing was timed
 	}
-	p.NominalX(settings...)
+	nominal(p, settings)
 	return p, nil
 }
