@@ -328,7 +328,7 @@ type start struct {
 func skipSpace(in *bufio.Reader) (start, error) {
 	at := start{line: 1}
 	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
-		in.Discard(3)
+		_, _ = in.Discard(3)
 		at.offset = 3
 	}
 	for {

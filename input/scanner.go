@@ -105,7 +105,7 @@ func (s *scanner) read() (byte, bool) {
 }
 
 func (s *scanner) unread(c byte) {
-	s.in.UnreadByte()
+	_ = s.in.UnreadByte()
 	s.offset--
 	if c == '\n' {
 		s.line--

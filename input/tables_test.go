@@ -26,7 +26,7 @@ func open(t testing.TB, name string) *os.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { f.Close() })
+	t.Cleanup(func() { _ = f.Close() })
 	return f
 }
 
@@ -66,14 +66,20 @@ func TestTablesJSON(t *testing.T) {
 		t.Fatalf("got error %v, want none", err)
 	}
 	want := []problem.Table{
-		{Name: "a", Rows: 1000000, Dim: 64, Features: []problem.Feature{{Name: "a", PoolingFactor: 3}}, Weighted: true,
-			Access: access.Distribution{Kind: access.Zipf, Exponent: 1.2}, Precision: problem.BF16, Optimizer: problem.Adam},
-		{Name: "b", Rows: 7, Dim: 4, Features: []problem.Feature{{Name: "x", PoolingFactor: 2.5}, {}},
+		{
+			Name: "a", Rows: 1000000, Dim: 64, Features: []problem.Feature{{Name: "a", PoolingFactor: 3}}, Weighted: true,
+			Access: access.Distribution{Kind: access.Zipf, Exponent: 1.2}, Precision: problem.BF16, Optimizer: problem.Adam,
+		},
+		{
+			Name: "b", Rows: 7, Dim: 4, Features: []problem.Feature{{Name: "x", PoolingFactor: 2.5}, {}},
 			Access:     access.Distribution{Kind: access.Uniform},
-			Constraint: problem.Constraint{Devices: []int{3, 1}, Group: "g", NoSplit: true, MinWidth: 4}},
-		{Name: "cé", Rows: 8, Dim: 8, Features: []problem.Feature{{Name: "cé", PoolingFactor: 0.5}}, Weighted: true,
+			Constraint: problem.Constraint{Devices: []int{3, 1}, Group: "g", NoSplit: true, MinWidth: 4},
+		},
+		{
+			Name: "cé", Rows: 8, Dim: 8, Features: []problem.Feature{{Name: "cé", PoolingFactor: 0.5}}, Weighted: true,
 			Access:    access.Distribution{Kind: access.Histogram, Reuse: [17]float64{.5, .25, .25}, Batch: 65536, UniqueRows: 5},
-			Precision: problem.BF16, Optimizer: problem.Adam, Constraint: problem.Constraint{Devices: []int{2}}},
+			Precision: problem.BF16, Optimizer: problem.Adam, Constraint: problem.Constraint{Devices: []int{2}},
+		},
 	}
 	if diff := cmp.Diff(want, got.Tables); diff != "" {
 		t.Errorf("tables (-want +got):\n%s", diff)
@@ -113,11 +119,15 @@ func TestTablesCSV(t *testing.T) {
 		t.Fatalf("got error %v, want none", err)
 	}
 	want := []problem.Table{
-		{Name: `a, "b"`, Rows: 1000, Dim: 8, Features: []problem.Feature{{Name: `a, "b"`, PoolingFactor: 2.5}}, Weighted: true,
+		{
+			Name: `a, "b"`, Rows: 1000, Dim: 8, Features: []problem.Feature{{Name: `a, "b"`, PoolingFactor: 2.5}}, Weighted: true,
 			Access: access.Distribution{Kind: access.Zipf, Exponent: 1.1}, Precision: problem.FP16, Optimizer: problem.Adagrad,
-			Constraint: problem.Constraint{Devices: []int{0, 2}, Group: "g", NoSplit: true, MinWidth: 4}},
-		{Name: "z", Rows: 5, Dim: 16, Features: []problem.Feature{{Name: "z", PoolingFactor: 1}},
-			Access: access.Distribution{Kind: access.Histogram, Reuse: [17]float64{2: 1}, Batch: 4096, UniqueRows: 3}},
+			Constraint: problem.Constraint{Devices: []int{0, 2}, Group: "g", NoSplit: true, MinWidth: 4},
+		},
+		{
+			Name: "z", Rows: 5, Dim: 16, Features: []problem.Feature{{Name: "z", PoolingFactor: 1}},
+			Access: access.Distribution{Kind: access.Histogram, Reuse: [17]float64{2: 1}, Batch: 4096, UniqueRows: 3},
+		},
 	}
 	if diff := cmp.Diff(want, got.Tables); diff != "" {
 		t.Errorf("tables (-want +got):\n%s", diff)

@@ -100,7 +100,7 @@ func (t *topologyReader) readJSON(s *scanner) {
 	for key := range s.object("a topology", topologyKeys).keys() {
 		c := s.peek()
 		e := entry{key: key, line: s.line, quoted: c == '"'}
-		ok := true
+		var ok bool
 		if e.quoted {
 			e.value, ok = s.text(key)
 		} else {

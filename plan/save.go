@@ -51,7 +51,7 @@ func save(path string, write func(io.Writer) error) error {
 		err = os.Rename(beside, path)
 	}
 	if err != nil {
-		os.Remove(beside)
+		_ = os.Remove(beside)
 		return err
 	}
 	syncDir(dir)
@@ -73,7 +73,7 @@ func syncDir(dir string) {
 		dir = "."
 	}
 	if d, err := os.Open(dir); err == nil {
-		d.Sync()
-		d.Close()
+		_ = d.Sync()
+		_ = d.Close()
 	}
 }

@@ -506,9 +506,12 @@ func (v *validator) memory() {
 			name      string
 			has, want unit.Bytes
 		}{
-			{"weights", a.Weights, b.Weights}, {"optimizer", a.Optimizer, b.Optimizer},
-			{"outputs", a.Outputs, b.Outputs}, {"gradients", a.Gradients, b.Gradients},
-			{"indices", a.Indices, b.Indices}, {"received", a.Received, b.Received},
+			{"weights", a.Weights, b.Weights},
+			{"optimizer", a.Optimizer, b.Optimizer},
+			{"outputs", a.Outputs, b.Outputs},
+			{"gradients", a.Gradients, b.Gradients},
+			{"indices", a.Indices, b.Indices},
+			{"received", a.Received, b.Received},
 			{"reserve", a.Reserve, b.Reserve},
 		} {
 			stated(line.name+" bytes", int64(line.has), int64(line.want))

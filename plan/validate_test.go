@@ -58,24 +58,38 @@ func TestValidateMutations(t *testing.T) {
 		want   []string
 	}{
 		// Cover.
-		{"no shard", func(_ *problem.Problem, pl *Plan) { pl.Tables[user].Shards = nil }, false,
-			[]string{`cover: table "user": it has no shard: it is placed nowhere`}},
-		{"first slice dropped", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards = pl.Tables[item].Shards[1:] }, false,
-			[]string{`cover: table "item": columns [0, 48) are placed nowhere`}},
-		{"middle slice dropped", func(_ *problem.Problem, pl *Plan) {
-			pl.Tables[item].Shards = slices.Delete(pl.Tables[item].Shards, 1, 2)
-		}, false,
-			[]string{`cover: table "item": columns [48, 64) are placed nowhere`}},
-		{"last slice dropped", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards = pl.Tables[item].Shards[:2] }, false,
-			[]string{`cover: table "item": columns [64, 128) are placed nowhere`}},
-		{"first rows dropped", func(_ *problem.Problem, pl *Plan) { pl.Tables[rows].Shards = pl.Tables[rows].Shards[1:] }, false,
-			[]string{`cover: table "rows": rows [0, 1000) of columns [0, 16) are placed nowhere`}},
-		{"middle rows dropped", func(_ *problem.Problem, pl *Plan) {
-			pl.Tables[rows].Shards = slices.Delete(pl.Tables[rows].Shards, 1, 3)
-		}, false,
-			[]string{`cover: table "rows": rows [1000, 3500) of columns [0, 16) are placed nowhere`}},
-		{"a grid's last rows dropped", func(_ *problem.Problem, pl *Plan) { pl.Tables[grid].Shards = pl.Tables[grid].Shards[:3] }, false,
-			[]string{`cover: table "grid": rows [100, 300) of columns [8, 24) are placed nowhere`}},
+		{
+			"no shard", func(_ *problem.Problem, pl *Plan) { pl.Tables[user].Shards = nil }, false,
+			[]string{`cover: table "user": it has no shard: it is placed nowhere`},
+		},
+		{
+			"first slice dropped", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards = pl.Tables[item].Shards[1:] }, false,
+			[]string{`cover: table "item": columns [0, 48) are placed nowhere`},
+		},
+		{
+			"middle slice dropped", func(_ *problem.Problem, pl *Plan) {
+				pl.Tables[item].Shards = slices.Delete(pl.Tables[item].Shards, 1, 2)
+			}, false,
+			[]string{`cover: table "item": columns [48, 64) are placed nowhere`},
+		},
+		{
+			"last slice dropped", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards = pl.Tables[item].Shards[:2] }, false,
+			[]string{`cover: table "item": columns [64, 128) are placed nowhere`},
+		},
+		{
+			"first rows dropped", func(_ *problem.Problem, pl *Plan) { pl.Tables[rows].Shards = pl.Tables[rows].Shards[1:] }, false,
+			[]string{`cover: table "rows": rows [0, 1000) of columns [0, 16) are placed nowhere`},
+		},
+		{
+			"middle rows dropped", func(_ *problem.Problem, pl *Plan) {
+				pl.Tables[rows].Shards = slices.Delete(pl.Tables[rows].Shards, 1, 3)
+			}, false,
+			[]string{`cover: table "rows": rows [1000, 3500) of columns [0, 16) are placed nowhere`},
+		},
+		{
+			"a grid's last rows dropped", func(_ *problem.Problem, pl *Plan) { pl.Tables[grid].Shards = pl.Tables[grid].Shards[:3] }, false,
+			[]string{`cover: table "grid": rows [100, 300) of columns [8, 24) are placed nowhere`},
+		},
 		{"slice placed twice", func(_ *problem.Problem, pl *Plan) {
 			s := pl.Tables[item].Shards[1]
 			s.Device = 0
@@ -86,41 +100,66 @@ func TestValidateMutations(t *testing.T) {
 		}, false, []string{
 			`cover: table "time", shard 1: rows [0, 24) of columns [0, 8) are placed twice: on device 2 and on device 2`,
 			`kind: table "time": a table_wise table does not have 2 shards`,
-			`split: table "time": it may not be split, but its 2 shards are not the whole table`}},
-		{"slice shifted", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[1].Columns = span(44, 60) }, false,
+			`split: table "time": it may not be split, but its 2 shards are not the whole table`,
+		}},
+		{
+			"slice shifted", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[1].Columns = span(44, 60) }, false,
 			[]string{
 				`cover: table "item": its slices of columns [0, 48) and [44, 60) overlap`,
-				`cover: table "item": columns [60, 64) are placed nowhere`}},
-		{"slice inside another", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[1].Columns = span(16, 32) }, false,
+				`cover: table "item": columns [60, 64) are placed nowhere`,
+			},
+		},
+		{
+			"slice inside another", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[1].Columns = span(16, 32) }, false,
 			[]string{
 				`cover: table "item": its slices of columns [0, 48) and [16, 32) overlap`,
-				`cover: table "item": columns [48, 64) are placed nowhere`}},
-		{"rows shifted", func(_ *problem.Problem, pl *Plan) { pl.Tables[rows].Shards[2].Rows = span(1999, 3499) }, false,
+				`cover: table "item": columns [48, 64) are placed nowhere`,
+			},
+		},
+		{
+			"rows shifted", func(_ *problem.Problem, pl *Plan) { pl.Tables[rows].Shards[2].Rows = span(1999, 3499) }, false,
 			[]string{
 				`cover: table "rows", shard 2: rows [1999, 2000) of columns [0, 16) are placed twice: on device 1 and on device 2`,
-				`cover: table "rows": rows [3499, 3500) of columns [0, 16) are placed nowhere`}},
-		{"rows inside another's", func(_ *problem.Problem, pl *Plan) { pl.Tables[rows].Shards[2].Rows = span(100, 900) }, false,
+				`cover: table "rows": rows [3499, 3500) of columns [0, 16) are placed nowhere`,
+			},
+		},
+		{
+			"rows inside another's", func(_ *problem.Problem, pl *Plan) { pl.Tables[rows].Shards[2].Rows = span(100, 900) }, false,
 			[]string{
 				`cover: table "rows", shard 2: rows [100, 900) of columns [0, 16) are placed twice: on device 0 and on device 2`,
-				`cover: table "rows": rows [2000, 3500) of columns [0, 16) are placed nowhere`}},
-		{"columns beyond the table", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[2].Columns = span(64, 132) }, false,
-			[]string{`cover: table "item", shard 2: rows [0, 2000) of columns [64, 132) is not a part of the table's 2000 rows and 128 columns`}},
-		{"rows before the table", func(_ *problem.Problem, pl *Plan) { pl.Tables[rows].Shards[0].Rows = span(-8, 1000) }, false,
-			[]string{`cover: table "rows", shard 0: rows [-8, 1000) of columns [0, 16) is not a part of the table's 4000 rows and 16 columns`}},
-		{"no columns", func(_ *problem.Problem, pl *Plan) { pl.Tables[grid].Shards[0].Columns = span(8, 8) }, false,
+				`cover: table "rows": rows [2000, 3500) of columns [0, 16) are placed nowhere`,
+			},
+		},
+		{
+			"columns beyond the table", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[2].Columns = span(64, 132) }, false,
+			[]string{`cover: table "item", shard 2: rows [0, 2000) of columns [64, 132) is not a part of the table's 2000 rows and 128 columns`},
+		},
+		{
+			"rows before the table", func(_ *problem.Problem, pl *Plan) { pl.Tables[rows].Shards[0].Rows = span(-8, 1000) }, false,
+			[]string{`cover: table "rows", shard 0: rows [-8, 1000) of columns [0, 16) is not a part of the table's 4000 rows and 16 columns`},
+		},
+		{
+			"no columns", func(_ *problem.Problem, pl *Plan) { pl.Tables[grid].Shards[0].Columns = span(8, 8) }, false,
 			[]string{
 				`cover: table "grid", shard 0: rows [0, 150) of columns [8, 8) is not a part of the table's 300 rows and 24 columns`,
-				`width: table "grid", shard 0: width 0 is below the minimum of 4`}},
+				`width: table "grid", shard 0: width 0 is below the minimum of 4`,
+			},
+		},
 
 		// Kinds.
-		{"table_wise in slices", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Kind = TableWise }, false,
+		{
+			"table_wise in slices", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Kind = TableWise }, false,
 			[]string{
 				`kind: table "item": a table_wise table does not have 3 shards`,
 				`kind: table "item", shard 0: rows [0, 2000) of columns [0, 48) of 2000 x 128 is not the shape of a shard of a table_wise table`,
 				`kind: table "item", shard 1: rows [0, 2000) of columns [48, 64) of 2000 x 128 is not the shape of a shard of a table_wise table`,
-				`kind: table "item", shard 2: rows [0, 2000) of columns [64, 128) of 2000 x 128 is not the shape of a shard of a table_wise table`}},
-		{"column_wise in one", func(_ *problem.Problem, pl *Plan) { pl.Tables[user].Kind = ColumnWise }, false,
-			[]string{`kind: table "user": a column_wise table does not have 1 shards`}},
+				`kind: table "item", shard 2: rows [0, 2000) of columns [64, 128) of 2000 x 128 is not the shape of a shard of a table_wise table`,
+			},
+		},
+		{
+			"column_wise in one", func(_ *problem.Problem, pl *Plan) { pl.Tables[user].Kind = ColumnWise }, false,
+			[]string{`kind: table "user": a column_wise table does not have 1 shards`},
+		},
 		{"column_wise with rows cut", func(_ *problem.Problem, pl *Plan) {
 			s := &pl.Tables[item].Shards[2]
 			s.Rows = span(0, 1500)
@@ -129,7 +168,8 @@ func TestValidateMutations(t *testing.T) {
 			pl.Tables[item].Shards = append(pl.Tables[item].Shards, rest)
 		}, false, []string{
 			`kind: table "item", shard 2: rows [0, 1500) of columns [64, 128) of 2000 x 128 is not the shape of a shard of a column_wise table`,
-			`kind: table "item", shard 3: rows [1500, 2000) of columns [64, 128) of 2000 x 128 is not the shape of a shard of a column_wise table`}},
+			`kind: table "item", shard 3: rows [1500, 2000) of columns [64, 128) of 2000 x 128 is not the shape of a shard of a column_wise table`,
+		}},
 		{"row_wise with columns cut", func(_ *problem.Problem, pl *Plan) {
 			pl.Tables[grid].Kind = RowWise
 			pl.Tables[grid].Shards = []Shard{
@@ -137,15 +177,23 @@ func TestValidateMutations(t *testing.T) {
 			}
 		}, false, []string{
 			`kind: table "grid", shard 0: rows [0, 300) of columns [0, 12) of 300 x 24 is not the shape of a shard of a row_wise table`,
-			`kind: table "grid", shard 1: rows [0, 300) of columns [12, 24) of 300 x 24 is not the shape of a shard of a row_wise table`}},
-		{"table_row_wise over hosts", func(_ *problem.Problem, pl *Plan) { pl.Tables[host].Shards[1].Device = 1 }, false,
-			[]string{`kind: table "host": a table_row_wise table's rows of columns [0, 16) lie on one host, but device 2 is of host 1 and device 1 of host 0`}},
-		{"grid over hosts", func(_ *problem.Problem, pl *Plan) { pl.Tables[grid].Shards[3].Device = 2 }, false,
-			[]string{`kind: table "grid": a grid table's rows of columns [8, 24) lie on one host, but device 0 is of host 0 and device 2 of host 1`}},
+			`kind: table "grid", shard 1: rows [0, 300) of columns [12, 24) of 300 x 24 is not the shape of a shard of a row_wise table`,
+		}},
+		{
+			"table_row_wise over hosts", func(_ *problem.Problem, pl *Plan) { pl.Tables[host].Shards[1].Device = 1 }, false,
+			[]string{`kind: table "host": a table_row_wise table's rows of columns [0, 16) lie on one host, but device 2 is of host 1 and device 1 of host 0`},
+		},
+		{
+			"grid over hosts", func(_ *problem.Problem, pl *Plan) { pl.Tables[grid].Shards[3].Device = 2 }, false,
+			[]string{`kind: table "grid": a grid table's rows of columns [8, 24) lie on one host, but device 0 is of host 0 and device 2 of host 1`},
+		},
 		{"pinwheel", func(_ *problem.Problem, pl *Plan) {
 			pl.Tables[grid].Shards = []Shard{
-				{span(0, 200), span(0, 8), 0, HBM}, {span(200, 300), span(0, 16), 0, HBM}, {span(100, 200), span(8, 16), 0, HBM},
-				{span(0, 100), span(8, 24), 0, HBM}, {span(100, 300), span(16, 24), 0, HBM},
+				{span(0, 200), span(0, 8), 0, HBM},
+				{span(200, 300), span(0, 16), 0, HBM},
+				{span(100, 200), span(8, 16), 0, HBM},
+				{span(0, 100), span(8, 24), 0, HBM},
+				{span(100, 300), span(16, 24), 0, HBM},
 			}
 		}, false, []string{
 			`cover: table "grid": rows [200, 300) of columns [0, 8) are placed nowhere`,
@@ -157,13 +205,20 @@ func TestValidateMutations(t *testing.T) {
 			`cover: table "grid": its slices of columns [0, 16) and [8, 24) overlap`,
 			`cover: table "grid": rows [100, 300) of columns [8, 24) are placed nowhere`,
 			`cover: table "grid": its slices of columns [8, 24) and [16, 24) overlap`,
-			`cover: table "grid": rows [0, 100) of columns [16, 24) are placed nowhere`}},
-		{"data_parallel on one device", func(_ *problem.Problem, pl *Plan) { pl.Tables[everywhere].Shards[0].Device = 3 }, false,
-			[]string{`kind: table "everywhere", shard 0: a shard of a data_parallel table does not lie on device 3`}},
-		{"table_wise on every device", func(_ *problem.Problem, pl *Plan) { pl.Tables[hour].Shards[0].Device = -1 }, false,
-			[]string{`kind: table "time", shard 0: a shard of a table_wise table does not lie on every device`}},
-		{"unknown kind", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Kind = "diagonal" }, false,
-			[]string{`kind: table "item": kind "diagonal" is unknown: known are table_wise, column_wise, row_wise, table_row_wise, grid, data_parallel`}},
+			`cover: table "grid": rows [0, 100) of columns [16, 24) are placed nowhere`,
+		}},
+		{
+			"data_parallel on one device", func(_ *problem.Problem, pl *Plan) { pl.Tables[everywhere].Shards[0].Device = 3 }, false,
+			[]string{`kind: table "everywhere", shard 0: a shard of a data_parallel table does not lie on device 3`},
+		},
+		{
+			"table_wise on every device", func(_ *problem.Problem, pl *Plan) { pl.Tables[hour].Shards[0].Device = -1 }, false,
+			[]string{`kind: table "time", shard 0: a shard of a table_wise table does not lie on every device`},
+		},
+		{
+			"unknown kind", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Kind = "diagonal" }, false,
+			[]string{`kind: table "item": kind "diagonal" is unknown: known are table_wise, column_wise, row_wise, table_row_wise, grid, data_parallel`},
+		},
 
 		// Widths and splits.
 		{"odd width", func(_ *problem.Problem, pl *Plan) {
@@ -171,7 +226,8 @@ func TestValidateMutations(t *testing.T) {
 			pl.Tables[item].Shards[1].Columns = span(46, 64)
 		}, false, []string{
 			`width: table "item", shard 0: width 46 is not a multiple of 4`,
-			`width: table "item", shard 1: width 18 is not a multiple of 4`}},
+			`width: table "item", shard 1: width 18 is not a multiple of 4`,
+		}},
 		{"too narrow", func(_ *problem.Problem, pl *Plan) {
 			pl.Tables[item].Shards[0].Columns = span(0, 52)
 			pl.Tables[item].Shards[1].Columns = span(52, 64)
@@ -186,22 +242,34 @@ func TestValidateMutations(t *testing.T) {
 		}, false, []string{`split: table "place": it is of co-location group "g" and may not be split, but its 2 shards are not the whole table`}},
 
 		// Devices, groups, tiers.
-		{"device that is not there", func(_ *problem.Problem, pl *Plan) { pl.Tables[hour].Shards[0].Device = 4 }, false,
-			[]string{`device: table "time", shard 0, device 4: there is no device 4: the cluster has 4`}},
-		{"negative device", func(_ *problem.Problem, pl *Plan) { pl.Tables[hour].Shards[0].Device = -2 }, false,
-			[]string{`device: table "time", shard 0: there is no device -2: the cluster has 4`}},
-		{"device that is not allowed", func(_ *problem.Problem, pl *Plan) { pl.Tables[word].Shards[0].Device = 3 }, false,
-			[]string{`device: table "word", shard 0, device 3: the table is not allowed on device 3, only on [1 2]`}},
+		{
+			"device that is not there", func(_ *problem.Problem, pl *Plan) { pl.Tables[hour].Shards[0].Device = 4 }, false,
+			[]string{`device: table "time", shard 0, device 4: there is no device 4: the cluster has 4`},
+		},
+		{
+			"negative device", func(_ *problem.Problem, pl *Plan) { pl.Tables[hour].Shards[0].Device = -2 }, false,
+			[]string{`device: table "time", shard 0: there is no device -2: the cluster has 4`},
+		},
+		{
+			"device that is not allowed", func(_ *problem.Problem, pl *Plan) { pl.Tables[word].Shards[0].Device = 3 }, false,
+			[]string{`device: table "word", shard 0, device 3: the table is not allowed on device 3, only on [1 2]`},
+		},
 		{"replicated to devices that are not allowed", func(_ *problem.Problem, pl *Plan) {
 			pl.Tables[word].Kind = DataParallel
 			pl.Tables[word].Shards[0].Device = -1
 		}, false, []string{`device: table "word", shard 0: it lies on every device, but only 2 of 4 are allowed`}},
-		{"group apart", func(_ *problem.Problem, pl *Plan) { pl.Tables[place].Shards[0].Device = 2 }, false,
-			[]string{`group: co-location group "g" lies on 2 devices instead of one: "user" on device 0, "place" on device 2`}},
-		{"host memory", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[1].Tier = Host }, false,
-			[]string{`tier: table "item", shard 1: it lies in host memory, which this problem does not support`}},
-		{"unknown tier", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[1].Tier = "tape" }, false,
-			[]string{`tier: table "item", shard 1: memory tier "tape" is unknown: known are "hbm" and "host"`}},
+		{
+			"group apart", func(_ *problem.Problem, pl *Plan) { pl.Tables[place].Shards[0].Device = 2 }, false,
+			[]string{`group: co-location group "g" lies on 2 devices instead of one: "user" on device 0, "place" on device 2`},
+		},
+		{
+			"host memory", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[1].Tier = Host }, false,
+			[]string{`tier: table "item", shard 1: it lies in host memory, which this problem does not support`},
+		},
+		{
+			"unknown tier", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[1].Tier = "tape" }, false,
+			[]string{`tier: table "item", shard 1: memory tier "tape" is unknown: known are "hbm" and "host"`},
+		},
 
 		// Another problem.
 		{"another cluster", func(p *problem.Problem, _ *Plan) {
@@ -215,9 +283,12 @@ func TestValidateMutations(t *testing.T) {
 			`cluster: the plan was made for batch 1024, the problem has 512`,
 			`cluster: the plan was made for bytes of memory per device: 85899345920, the problem has 150323855360`,
 			`cluster: the plan was made for bytes of reserve per device: 21474836480, the problem has 37580963840`,
-			`cluster: the plan lists 4 devices, the cluster has 8`}},
-		{"another accounting", func(p *problem.Problem, _ *Plan) { p.Accounting = problem.CountWeights }, true,
-			[]string{`cluster: the plan was made for weights-only accounting: false, the problem has true`}},
+			`cluster: the plan lists 4 devices, the cluster has 8`,
+		}},
+		{
+			"another accounting", func(p *problem.Problem, _ *Plan) { p.Accounting = problem.CountWeights }, true,
+			[]string{`cluster: the plan was made for weights-only accounting: false, the problem has true`},
+		},
 		{"other tables", func(p *problem.Problem, pl *Plan) {
 			p.Tables[hour].Name = "hour"
 			p.Tables[rows].Rows++
@@ -225,18 +296,24 @@ func TestValidateMutations(t *testing.T) {
 		}, true, []string{
 			`tables: 1 of the problem's tables are not in the plan: "hour"`,
 			`tables: 1 of the plan's tables are not in the problem: "time"`,
-			`tables: 2 tables have another shape in the plan (rows x dim): "rows" of 4000 x 16 instead of 4001 x 16, "grid" of 300 x 24 instead of 300 x 28`}},
+			`tables: 2 tables have another shape in the plan (rows x dim): "rows" of 4000 x 16 instead of 4001 x 16, "grid" of 300 x 24 instead of 300 x 28`,
+		}},
 		{"all other tables", func(p *problem.Problem, pl *Plan) {
 			for i := range pl.Tables {
 				pl.Tables[i].Name += "_2"
 			}
 		}, true, []string{
 			`tables: 9 of the problem's tables are not in the plan: "user", "item", "word", "place", "time" and 4 more`,
-			`tables: 9 of the plan's tables are not in the problem: "user_2", "item_2", "word_2", "place_2", "time_2" and 4 more`}},
-		{"table there twice", func(p *problem.Problem, pl *Plan) { pl.Tables = append(pl.Tables, pl.Tables[rows]) }, true,
-			[]string{`tables: 1 tables are in the plan more than once: "rows"`}},
-		{"another order", func(p *problem.Problem, pl *Plan) { pl.Tables[1], pl.Tables[2] = pl.Tables[2], pl.Tables[1] }, true,
-			[]string{`tables: table "word": it is number 1 in the plan and number 2 in the problem: a plan has the problem's order`}},
+			`tables: 9 of the plan's tables are not in the problem: "user_2", "item_2", "word_2", "place_2", "time_2" and 4 more`,
+		}},
+		{
+			"table there twice", func(p *problem.Problem, pl *Plan) { pl.Tables = append(pl.Tables, pl.Tables[rows]) }, true,
+			[]string{`tables: 1 tables are in the plan more than once: "rows"`},
+		},
+		{
+			"another order", func(p *problem.Problem, pl *Plan) { pl.Tables[1], pl.Tables[2] = pl.Tables[2], pl.Tables[1] }, true,
+			[]string{`tables: table "word": it is number 1 in the plan and number 2 in the problem: a plan has the problem's order`},
+		},
 
 		// What the plan states.
 		{"stated sums", func(_ *problem.Problem, pl *Plan) {
@@ -248,17 +325,21 @@ func TestValidateMutations(t *testing.T) {
 			`stated: device 1: the plan states shards of 1, its shards give 5`,
 			`stated: device 1: the plan states a dim sum of 2, its shards give 196`,
 			`stated: device 1: the plan states weights bytes of 620961, its shards give 620960`,
-			`stated: device 1: the plan states reserve bytes of 21474836479, its shards give 21474836480`}},
+			`stated: device 1: the plan states reserve bytes of 21474836479, its shards give 21474836480`,
+		}},
 		{"over memory", func(p *problem.Problem, pl *Plan) {
 			p.Topology.Memory, p.Topology.ReserveShare, p.Topology.ReserveFixed = 5*unit.MiB, 0, 1*unit.MiB
 			pl.Cluster = clusterOf(p)
 		}, false, []string{
 			`memory: device 1: its shards take 3521800 bytes (3.36 MiB), 220424 more than the 3301376 that 5.00 MiB of memory less 1.00 MiB of reserve and 872 KiB of received vectors leave`,
-			`memory: device 2: its shards take 3471568 bytes (3.31 MiB), 170192 more than the 3301376 that 5.00 MiB of memory less 1.00 MiB of reserve and 872 KiB of received vectors leave`}},
+			`memory: device 2: its shards take 3471568 bytes (3.31 MiB), 170192 more than the 3301376 that 5.00 MiB of memory less 1.00 MiB of reserve and 872 KiB of received vectors leave`,
+		}},
 
 		// Times.
-		{"not a number", func(_ *problem.Problem, pl *Plan) { pl.Devices[2].ForwardComm = unit.Millis(math.NaN()) }, true,
-			[]string{`predicted: device 2: the predicted forward communication of NaN ms is not a finite number of at least 0`}},
+		{
+			"not a number", func(_ *problem.Problem, pl *Plan) { pl.Devices[2].ForwardComm = unit.Millis(math.NaN()) }, true,
+			[]string{`predicted: device 2: the predicted forward communication of NaN ms is not a finite number of at least 0`},
+		},
 		{"negative and endless", func(_ *problem.Problem, pl *Plan) {
 			pl.Devices[0].Forward, pl.Devices[0].Backward, pl.Devices[1].BackwardComm = -1, unit.Millis(math.Inf(1)), -2
 			pl.Predicted = -3
@@ -266,9 +347,12 @@ func TestValidateMutations(t *testing.T) {
 			`predicted: device 0: the predicted forward of -1 ms is not a finite number of at least 0`,
 			`predicted: device 0: the predicted backward of +Inf ms is not a finite number of at least 0`,
 			`predicted: device 1: the predicted backward communication of -2 ms is not a finite number of at least 0`,
-			`predicted: the predicted cost of -3 ms is not a finite number of at least 0`}},
-		{"cost that is not the maximum", func(_ *problem.Problem, pl *Plan) { pl.Predicted = 12 }, true,
-			[]string{`predicted: the predicted cost of 12 ms is not the largest device total, 12.75 ms`}},
+			`predicted: the predicted cost of -3 ms is not a finite number of at least 0`,
+		}},
+		{
+			"cost that is not the maximum", func(_ *problem.Problem, pl *Plan) { pl.Predicted = 12 }, true,
+			[]string{`predicted: the predicted cost of 12 ms is not the largest device total, 12.75 ms`},
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

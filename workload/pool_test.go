@@ -103,7 +103,7 @@ func TestMeasureLocalityLeavesOut(t *testing.T) {
 	if got := MeasureLocality(pool, 65536).Tables; got != 1 {
 		t.Errorf("got %d tables counted, want 1", got)
 	}
-	if got := (MeasureLocality(nil, 65536)); got.Indices != 0 || got.RowShare[0] != 0 {
+	if got := MeasureLocality(nil, 65536); got.Indices != 0 || got.RowShare[0] != 0 {
 		t.Errorf("got %+v for no tables, want zeros", got)
 	}
 }

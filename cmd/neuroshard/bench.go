@@ -285,7 +285,7 @@ func (a *app) readTasks(f *benchFlags, hw hardware.Profile) ([]bench.Task, error
 			return nil, err
 		}
 		file, err := prototype.ReadTasks(name, r)
-		r.Close()
+		_ = r.Close()
 		if err != nil {
 			return nil, bad(err, "")
 		}
