@@ -18,10 +18,9 @@ import (
 // to integers, so sums do not depend on the order and removing is exact; the
 // layer's biases, rounded alike, are where every sum begins.
 type Pool struct {
+	*packedModels
 	problem  *problem.Problem
-	compute  packedCompute
-	forward  packedComm
-	back     packedComm
+	stack    *f32.Stack           // of the compute net
 	contents map[tableContent]int // equal tables share their vectors
 	tables   []int                // each table's content
 	embedded map[contentSlice][]float32
@@ -54,8 +53,12 @@ func (m *Models) NewPool(p *problem.Problem) (*Pool, error) {
 	if n := p.Topology.Devices; n != m.Devices() {
 		return nil, fmt.Errorf("the comm nets are for %d devices, the problem has %d: take nets trained on %d, or plan for %d devices", m.Devices(), n, n, m.Devices())
 	}
+	packed := m.packed
+	if packed == nil {
+		packed = pack(m)
+	}
 	pool := &Pool{
-		problem: p, compute: packCompute(m.Compute), forward: packComm(m.Forward), back: packComm(m.Backward),
+		packedModels: packed, problem: p, stack: f32.NewStack(packed.compute.layers...),
 		contents: map[tableContent]int{}, embedded: map[contentSlice][]float32{}, index: map[Slice]int{},
 	}
 	for i := range p.Tables {
@@ -127,7 +130,7 @@ func (p *Pool) embed(table, width int) []float32 {
 	u, ok := p.embedded[key]
 	if !ok {
 		vector := VectorOf(&p.problem.Tables[table], width)
-		u = p.compute.embed(&vector)
+		u = p.compute.embed(p.stack, &vector)
 		p.embedded[key] = u
 	}
 	return u
@@ -155,20 +158,29 @@ func (p *Pool) Price(shards [][]problem.Shard) Breakdown {
 	return s.Breakdown()
 }
 
-// packedCompute is a compute net made ready, with the memory of one evaluation.
+// packedModels are the nets made ready. They may be read by many goroutines.
+type packedModels struct {
+	compute       packedCompute
+	forward, back packedComm
+}
+
+func pack(m *Models) *packedModels {
+	return &packedModels{compute: packCompute(m.Compute), forward: packComm(m.Forward), back: packComm(m.Backward)}
+}
+
+// packedCompute is a compute net made ready.
 type packedCompute struct {
 	scaling Scaling
-	// stack is the table layers, then the head's first without its bias.
-	stack *f32.Stack
-	bias  float64 // of the output
-	bound float64 // the largest bias of the head's first layer
+	// layers are the table layers, then the head's first without its bias.
+	layers []*f32.Columns
+	bias   float64 // of the output
+	bound  float64 // the largest bias of the head's first layer
 }
 
 func packCompute(n *ComputeNet) packedCompute {
 	c := packedCompute{scaling: n.Scaling, bias: float64(n.Head[1].Bias[0])}
 	head := &n.Head[0]
-	layers := append(packLayers(n.Table), f32.PackColumns(head.Out, head.In, head.Weight, make([]float32, head.Out)))
-	c.stack = f32.NewStack(layers...)
+	c.layers = append(packLayers(n.Table), f32.PackColumns(head.Out, head.In, head.Weight, make([]float32, head.Out)))
 	for _, b := range head.Bias {
 		c.bound = max(c.bound, math.Abs(float64(b)))
 	}
@@ -183,12 +195,12 @@ func packLayers(layers []Layer) []*f32.Columns {
 	return packed
 }
 
-func (c *packedCompute) embed(features *Vector) []float32 {
-	in := c.stack.Input()
+func (c *packedCompute) embed(stack *f32.Stack, features *Vector) []float32 {
+	in := stack.Input()
 	for i, v := range features {
 		in[i] = float32((v - float64(c.scaling.Means[i])) / float64(c.scaling.Stds[i]))
 	}
-	return slices.Clone(c.stack.Run())
+	return slices.Clone(stack.Run())
 }
 
 // packedComm is a comm net made ready.

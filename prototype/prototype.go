@@ -45,6 +45,9 @@ type Models struct {
 	Compute  *ComputeNet
 	Forward  *CommNet
 	Backward *CommNet
+
+	// packed is set by Load; pools share it.
+	packed *packedModels
 }
 
 // Load reads the compute net and both comm nets, each a checkpoint or in JSON
@@ -70,6 +73,7 @@ func Load(compute, forward, backward File) (*Models, error) {
 	if err := join(found[:]); err != nil {
 		return nil, err
 	}
+	m.packed = pack(m)
 	return m, nil
 }
 
