@@ -14,7 +14,11 @@ func Comparison(w io.Writer, all []bench.Summary, opt Options) error {
 		if i > 0 && all[i-1].Setting == s.Setting {
 			continue
 		}
-		p.section("%s: %d tasks, costs %s", s.Setting, s.Tasks, judged(s.Setting, all))
+		tasks := fmt.Sprintf("%d tasks", s.Tasks)
+		if s.Tasks == 1 {
+			tasks = "1 task"
+		}
+		p.section("%s: %s, %s", s.Setting, tasks, judged(s.Setting, all))
 		var rows [][]string
 		for _, m := range all {
 			if m.Setting == s.Setting {
@@ -28,12 +32,17 @@ func Comparison(w io.Writer, all []bench.Summary, opt Options) error {
 
 // judged says what the costs of a setting are of.
 func judged(setting string, all []bench.Summary) string {
+	costs := "none solved"
 	for _, s := range all {
-		if s.Setting == setting && s.Judge == bench.Simulated {
-			return "SIMULATED"
+		switch {
+		case s.Setting != setting || s.Solved == 0:
+		case s.Judge == bench.Simulated:
+			return "costs SIMULATED"
+		default:
+			costs = "costs predicted"
 		}
 	}
-	return "predicted"
+	return costs
 }
 
 func comparisonRow(s bench.Summary) []string {
@@ -50,7 +59,7 @@ func comparisonRow(s bench.Summary) []string {
 	return []string{
 		string(s.Method), fmt.Sprintf("%d/%d", s.Solved, s.Tasks),
 		number(s.MeanMS, 3), number(s.MedianMS, 3), number(s.CommonMS, 3), number(s.Ratio, 4),
-		bias, number(s.WallMedianMS, 1), number(s.WallP95MS, 1),
+		bias, number(s.WallMedianMS, 2), number(s.WallP95MS, 2),
 	}
 }
 

@@ -27,6 +27,12 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
+// goldenCase is a report and the name of its golden file.
+type goldenCase struct {
+	name  string
+	write func(b *bytes.Buffer) error
+}
+
 func TestGolden(t *testing.T) {
 	small, p := result(4, 7)
 	large, _ := result(40, 80)
@@ -47,10 +53,7 @@ func TestGolden(t *testing.T) {
 	other, _ := result(3, 12)
 	other.Plan.Tables[2].Rows++
 
-	cases := []struct {
-		name  string
-		write func(b *bytes.Buffer) error
-	}{
+	cases := []goldenCase{
 		{"result", func(b *bytes.Buffer) error {
 			return report.Result(b, small, report.Options{Name: "tables.json", Problem: p})
 		}},
@@ -82,6 +85,7 @@ func TestGolden(t *testing.T) {
 			return report.Devices(b, hardware.Profiles(), func(name string) bool { return name == "h200" }, report.Options{})
 		}},
 	}
+	cases = append(cases, judgements()...)
 	var names []string
 	for _, c := range cases {
 		names = append(names, c.name+".golden")

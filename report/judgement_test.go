@@ -1,0 +1,107 @@
+package report_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/bench"
+	"github.com/neuroshard/neuroshard/modelfile"
+	"github.com/neuroshard/neuroshard/pretrain"
+	"github.com/neuroshard/neuroshard/report"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/train"
+)
+
+// judgements are the reports of methods and models, of numbers made up so that
+// each column shows its own.
+func judgements() []goldenCase {
+	plain := report.Options{}
+	return []goldenCase{
+		{"comparison_simulated", func(b *bytes.Buffer) error { return report.Comparison(b, summaries(bench.Simulated), plain) }},
+		{"comparison_predicted", func(b *bytes.Buffer) error { return report.Comparison(b, summaries(bench.Predicted), plain) }},
+		{"comparison_colour", func(b *bytes.Buffer) error {
+			return report.Comparison(b, summaries(bench.Simulated)[:1], report.Options{Colour: true})
+		}},
+		{"comparison_empty", func(b *bytes.Buffer) error { return report.Comparison(b, nil, plain) }},
+		{"rankings", func(b *bytes.Buffer) error { return report.Rankings(b, rankings(), plain) }},
+		{"accuracy", func(b *bytes.Buffer) error { return report.Accuracy(b, manifest("simulated"), accuracy(), plain) }},
+		{"accuracy_measured", func(b *bytes.Buffer) error { return report.Accuracy(b, manifest("measured"), accuracy(), plain) }},
+		{"learning_curve", func(b *bytes.Buffer) error { return report.LearningCurve(b, curve(), plain) }},
+	}
+}
+
+// summaries are of two settings: one where a method fails on a task, one where
+// nothing is solved. Only the simulated device knows a bias.
+func summaries(judge string) []bench.Summary {
+	all := []bench.Summary{
+		{Setting: "d4_m16", Method: search.NeuroShard, Tasks: 3, Solved: 3, MeanMS: 12.3456, MedianMS: 11.25, CommonMS: 10.5, Common: 2, Ratio: .91234, BiasPercent: -.456, WallMedianMS: 12.34, WallP95MS: 56.78},
+		{Setting: "d4_m16", Method: search.Paper, Tasks: 3, Solved: 3, MeanMS: 13.3456, MedianMS: 12.25, CommonMS: 11.5, Common: 2, Ratio: 1, BiasPercent: 1.234, WallMedianMS: 3.4, WallP95MS: 1234.5},
+		{Setting: "d4_m16", Method: search.Dim, Tasks: 3, Solved: 2, MeanMS: 113.3456, MedianMS: 112.25, CommonMS: 111.5, Common: 2, Ratio: 10.5, WallMedianMS: .04, WallP95MS: .06},
+		{Setting: "hopeless", Method: search.NeuroShard, Tasks: 1, WallMedianMS: 1, WallP95MS: 1},
+		{Setting: "hopeless", Method: search.Paper, Tasks: 1},
+	}
+	for i := range all {
+		all[i].Judge = bench.Predicted
+		if all[i].Solved > 0 {
+			all[i].Judge = judge
+		}
+		if all[i].Judge == bench.Predicted {
+			all[i].BiasPercent = 0
+		}
+	}
+	return all
+}
+
+func rankings() []bench.Ranking {
+	return []bench.Ranking{
+		{Task: "0", Random: .9876, NearOptimal: .8765, BestTenth: .7654, BestTenthPlans: 123, RegretPercent: 1.25},
+		{Task: "1", Random: .5, NearOptimal: .25, BestTenth: -.125, BestTenthPlans: 7, RegretPercent: 0},
+	}
+}
+
+func manifest(source string) modelfile.Manifest {
+	return modelfile.Manifest{
+		ID: "a100-80-0123456789ab", Profile: "a100-80", Source: source, Meter: "a meter, version 3",
+		Card: modelfile.Card{ComputeSamples: 100_000, CommSamples: 20_000, Seed: 7},
+	}
+}
+
+func accuracy() *train.Report {
+	errs := func(n int) modelfile.Errors {
+		return modelfile.Errors{Samples: 1000 * n, Mean: float64(n) + .125, P95: float64(10*n) + .375}
+	}
+	return &train.Report{
+		Compute: train.ComputeReport{All: errs(1), Forward: errs(2), Backward: errs(3), Parts: []train.Part{
+			{Kind: "shards", Name: "1-15", Errors: errs(4)}, {Kind: "optimizer", Name: "sgd", Errors: errs(5)},
+		}},
+		Large: train.ComputeReport{All: errs(6)},
+		Comm:  train.CommReport{All: errs(7), Parts: []train.Part{{Kind: "ranks", Name: "2-8", Errors: errs(8)}}},
+	}
+}
+
+func curve() []pretrain.Point {
+	return []pretrain.Point{
+		{Samples: 2000, Compute: modelfile.Errors{Mean: 4.5, P95: 12.25}, Large: modelfile.Errors{Mean: 3.75, P95: 9.125}},
+		{Samples: 100_000, Compute: modelfile.Errors{Mean: .5, P95: 1.25}, Large: modelfile.Errors{Mean: .75, P95: 2.125}},
+	}
+}
+
+// No report of them hides that it could not be written.
+func TestJudgementsReportFailedWrites(t *testing.T) {
+	for name, write := range map[string]func(w io.Writer) error{
+		"comparison": func(w io.Writer) error {
+			return report.Comparison(w, summaries(bench.Simulated), report.Options{})
+		},
+		"rankings": func(w io.Writer) error { return report.Rankings(w, rankings(), report.Options{}) },
+		"accuracy": func(w io.Writer) error {
+			return report.Accuracy(w, manifest("simulated"), accuracy(), report.Options{})
+		},
+		"curve": func(w io.Writer) error { return report.LearningCurve(w, curve(), report.Options{}) },
+	} {
+		if err := write(brokenWriter{}); !errors.Is(err, errBroken) {
+			t.Errorf("%s: got %v, want %v", name, err, errBroken)
+		}
+	}
+}
