@@ -46,12 +46,14 @@ type item struct {
 	// heads holds the folded embedding for each lane class from lanes on. There
 	// are none below, because an operation is never narrower than its widest
 	// slice.
-	heads []int32
-	// part is what the slice adds to its group's scalars.
-	part      feature.Part
+	heads     []int32
 	dimSum    int
 	operation int32
 	lanes     feature.Lanes
+	// unread says that nothing is looked up: the slice adds its columns only.
+	unread bool
+	// part is what the slice adds to its group's scalars.
+	part feature.Part
 }
 
 // head returns the folded embedding for a lane class, not below the item's own.
@@ -151,7 +153,7 @@ func (p *Pool) Item(table, width int) int {
 	content := contentKey{t.content, width}
 	if twin, ok := p.shared[content]; ok {
 		alike := &p.items[twin]
-		added.key, added.heads, added.part = alike.key, alike.heads, alike.part
+		added.key, added.heads, added.part, added.unread = alike.key, alike.heads, alike.part, alike.unread
 	} else {
 		var scales [feature.LaneClasses]float64
 		for l := added.lanes; l < feature.LaneClasses; l++ {
@@ -160,6 +162,7 @@ func (p *Pool) Item(table, width int) int {
 			added.heads = p.quantise(added.heads, e.head)
 		}
 		added.part = t.described.Part(scales)
+		added.unread = added.part.Empty()
 		added.key = groups.KeyOf(len(p.items))
 		p.shared[content] = len(p.items)
 	}

@@ -93,7 +93,7 @@ func (s *Scorer) Add(device, slice int) {
 	state.known = false
 	state.shards++
 	state.dimSum += it.dimSum
-	if it.part.Empty() {
+	if it.unread {
 		return
 	}
 	g := &s.groups[device*s.operations+int(it.operation)]
@@ -109,7 +109,7 @@ func (s *Scorer) Remove(device, slice int) {
 	state.known = false
 	state.shards--
 	state.dimSum -= it.dimSum
-	if it.part.Empty() {
+	if it.unread {
 		return
 	}
 	g := &s.groups[device*s.operations+int(it.operation)]
@@ -233,7 +233,7 @@ func (s *Scorer) load() CommLoad {
 func (s *Scorer) group(operation int, g *groupState, added *item) float64 {
 	key := g.key
 	if added != nil {
-		if added.part.Empty() {
+		if added.unread {
 			added = nil
 		} else {
 			key = key.Plus(added.key)

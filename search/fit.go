@@ -111,7 +111,7 @@ func (c *catalog) firstFit(kinds []int32) (devices []int32, failed int32) {
 	order := make([]piece, len(kinds))
 	constrained := false
 	for i, k := range kinds {
-		order[i] = piece{k, int32(i)}
+		order[i] = c.piece(k, int32(i))
 		constrained = constrained || c.kinds[k].devices != nil
 	}
 	slices.SortFunc(order, c.largestFirst)

@@ -219,29 +219,29 @@ func columns(dimCap float64) int64 {
 // and math.MaxInt64 for a capped search, which gives up at the first piece
 // without a device.
 func (w *worker) place(pieces []piece, r rule, limit int64) (lack int64) {
-	for _, p := range pieces[len(w.run.steps):] {
-		k := &w.catalog.kinds[p.kind]
+	for i := len(w.run.steps); i < len(pieces); i++ {
+		p := &pieces[i]
 		var c choice
 		if r == leastSoFar {
-			c = w.leastSoFar(k, limit)
+			c = w.leastSoFar(p, limit)
 		} else {
-			c = w.leastAfter(k, limit)
+			c = w.leastAfter(p, limit)
 		}
 		if c.device == none {
 			if limit < noLimit {
 				w.evaluations += w.run.evaluations
 				return math.MaxInt64
 			}
-			lack += k.bytes
-			w.record(c)
+			lack += p.bytes
+			w.record(p, c)
 			continue
 		}
-		w.record(c)
-		if w.ranks != nil {
-			w.ranks.remove(c.device, w.devices[c.device])
-		}
-		w.add(c.device, p, k)
+		w.record(p, c)
 		h := &w.devices[c.device]
+		if w.ranks != nil {
+			w.ranks.remove(c.device, *h)
+		}
+		w.add(c.device, p)
 		if h.load = c.after; r == leastSoFar {
 			h.load = w.scorer.Compute(int(c.device))
 		}
@@ -257,16 +257,14 @@ func (w *worker) place(pieces []piece, r rule, limit int64) (lack int64) {
 type choice struct {
 	// device is none where no device has room.
 	device int32
+	// scanned counts the devices looked at.
+	scanned int32
 	// after is the device's predicted compute with the piece, where the rule asks
 	// for it.
 	after float64
-	// dims is the device's dim sum with the piece.
-	dims int64
 	// stands is the lowest limit under which the choice would be made in the same
 	// way.
 	stands int64
-	// scanned counts the devices looked at.
-	scanned int64
 }
 
 // lighter reports whether device a comes before b: it costs less so far, or as
@@ -281,19 +279,19 @@ func (w *worker) lighter(a, b int32) bool {
 
 // leastSoFar chooses the device with room that costs least now; among equals
 // that with fewer bytes, then the lowest number.
-func (w *worker) leastSoFar(k *kind, limit int64) choice {
-	if w.ranks != nil && k.devices == nil {
-		c := w.lightest(k, limit)
+func (w *worker) leastSoFar(p *piece, limit int64) choice {
+	if w.ranks != nil && !p.bound {
+		c := w.lightest(p, limit)
 		for _, d := range w.room {
 			if c.device == none || w.lighter(d, c.device) {
 				c.device = d
 			}
 		}
-		return w.with(c, k)
+		return c
 	}
-	used, dims := w.catalog.budget-k.bytes, limit-k.dims
-	allowed := w.catalog.allowed(k)
-	best := choice{device: none, scanned: int64(len(allowed))}
+	used, dims := w.catalog.budget-p.bytes, limit-p.dims
+	allowed := w.allowed(p)
+	c := choice{device: none, scanned: int32(len(allowed))}
 	var least *holding
 	for _, d := range allowed {
 		h := &w.devices[d]
@@ -301,26 +299,26 @@ func (w *worker) leastSoFar(k *kind, limit int64) choice {
 			continue
 		}
 		if least == nil || h.load < least.load || h.load == least.load && h.used < least.used {
-			best.device, least = d, h
+			c.device, least = d, h
 		}
 	}
-	if best.device != none {
-		best.dims = least.dims + k.dims
-		best.stands = best.dims
+	if least != nil {
+		c.stands = least.dims + p.dims
 	}
-	return best
+	return c
 }
 
 // leastAfter chooses the device with room that costs least with the piece
 // added; ties as in leastSoFar.
-func (w *worker) leastAfter(k *kind, limit int64) choice {
+func (w *worker) leastAfter(p *piece, limit int64) choice {
 	var c choice
-	if w.ranks != nil && k.devices == nil {
-		c = w.lightest(k, limit)
+	ranked := w.ranks != nil && !p.bound
+	if ranked {
+		c = w.lightest(p, limit)
 	} else {
-		used, dims := w.catalog.budget-k.bytes, limit-k.dims
-		allowed := w.catalog.allowed(k)
-		c = choice{device: none, scanned: int64(len(allowed))}
+		used, dims := w.catalog.budget-p.bytes, limit-p.dims
+		allowed := w.allowed(p)
+		c = choice{device: none, scanned: int32(len(allowed))}
 		w.room = w.room[:0]
 		for _, d := range allowed {
 			if h := &w.devices[d]; h.used <= used && h.dims <= dims {
@@ -332,7 +330,7 @@ func (w *worker) leastAfter(k *kind, limit int64) choice {
 		return c
 	}
 	after := w.after[:len(w.room)]
-	w.price(k, w.room, after)
+	w.price(p, w.room, after)
 	best := 0
 	for i := 1; i < len(after); i++ {
 		if after[i] > after[best] {
@@ -346,59 +344,79 @@ func (w *worker) leastAfter(k *kind, limit int64) choice {
 	}
 	c.device, c.after = w.room[best], after[best]
 	for _, d := range w.room {
-		w.run.reached = append(w.run.reached, w.devices[d].dims+k.dims)
+		w.run.reached = append(w.run.reached, w.devices[d].dims+p.dims)
 	}
-	return w.with(c, k)
+	if !ranked {
+		c.stands = w.devices[c.device].dims + p.dims
+	}
+	return c
 }
 
 // lightest sets room to the lightest device with room of each width class.
 // Within a class, a piece adds about as much anywhere. The choice returned is
-// open, but knows the limit under which the same devices are found.
-func (w *worker) lightest(k *kind, limit int64) choice {
-	used, dims := w.catalog.budget-k.bytes, limit-k.dims
+// still open, but it stands as long as these devices have room.
+func (w *worker) lightest(p *piece, limit int64) choice {
+	used, dims := w.catalog.budget-p.bytes, limit-p.dims
 	c := choice{device: none}
 	w.room = w.room[:0]
 	for class := range w.ranks.classes {
 		if d, passed := w.ranks.first(class, used, dims); d != none {
-			c.scanned += int64(passed)
-			c.stands = max(c.stands, w.devices[d].dims+k.dims)
+			c.scanned += int32(passed)
+			c.stands = max(c.stands, w.devices[d].dims+p.dims)
 			w.room = append(w.room, d)
 		}
 	}
 	return c
 }
 
-// with completes a choice of a device, if there is one, for a piece of kind k.
-func (w *worker) with(c choice, k *kind) choice {
-	if c.device != none {
-		c.dims = w.devices[c.device].dims + k.dims
-		c.stands = max(c.stands, c.dims)
+// allowed returns the devices that a piece may be placed on.
+func (w *worker) allowed(p *piece) []int32 {
+	if p.bound {
+		return w.catalog.kinds[p.kind].devices
 	}
-	return c
+	return w.catalog.all
 }
 
 // price sets after[i] to the cost of devices[i] with the piece added.
-func (w *worker) price(k *kind, devices []int32, after []float64) {
-	if len(k.members) == 1 {
-		w.scorer.ComputeWith(k.members[0].item, devices, after)
+func (w *worker) price(p *piece, devices []int32, after []float64) {
+	if p.item != none {
+		w.scorer.ComputeWith(int(p.item), devices, after)
 		return
 	}
 	for i, d := range devices {
-		for _, m := range k.members {
-			w.scorer.Add(int(d), m.item)
-		}
+		w.load(d, p)
 		after[i] = w.scorer.Compute(int(d))
-		for _, m := range k.members {
-			w.scorer.Remove(int(d), m.item)
-		}
+		w.unload(d, p)
+	}
+}
+
+// load puts the items of a piece on device d, and unload takes them off.
+func (w *worker) load(d int32, p *piece) {
+	if p.item != none {
+		w.scorer.Add(int(d), int(p.item))
+		return
+	}
+	for _, m := range w.catalog.kinds[p.kind].members {
+		w.scorer.Add(int(d), m.item)
+	}
+}
+
+func (w *worker) unload(d int32, p *piece) {
+	if p.item != none {
+		w.scorer.Remove(int(d), int(p.item))
+		return
+	}
+	for _, m := range slices.Backward(w.catalog.kinds[p.kind].members) {
+		w.scorer.Remove(int(d), m.item)
 	}
 }
 
 // assign makes the worker's devices hold a known assignment of s.
 func (w *worker) assign(s *state, devices []int32) {
 	w.clear(len(s.pieces))
-	for _, p := range s.pieces {
-		w.add(devices[p.index], p, &w.catalog.kinds[p.kind])
+	for i := range s.pieces {
+		p := &s.pieces[i]
+		w.add(devices[p.index], p)
 		w.evaluations++
 	}
 }
@@ -416,14 +434,13 @@ func (w *worker) clear(pieces int) {
 	}
 }
 
-// add puts a piece of kind k on device d, whose load the caller sets.
-func (w *worker) add(d int32, p piece, k *kind) {
-	for i := range k.members {
-		w.scorer.Add(int(d), k.members[i].item)
-	}
+// add puts a piece on device d. The device's predicted compute is the caller's
+// to set.
+func (w *worker) add(d int32, p *piece) {
+	w.load(d, p)
 	h := &w.devices[d]
-	h.used += k.bytes
-	h.dims += k.dims
-	h.class = max(h.class, k.class)
+	h.used += p.bytes
+	h.dims += p.dims
+	h.class = max(h.class, p.class)
 	w.assigned[p.index] = d
 }

@@ -404,12 +404,12 @@ func TestRanksFindTheSame(t *testing.T) {
 	w, state := s.workers[0], s.catalog.newState(s.catalog.whole())
 	for _, limit := range []int64{noLimit, columns(s.catalog.dimCap(state, 1.2)), columns(s.catalog.dimCap(state, 1.05))} {
 		w.clear(len(state.pieces))
-		for i, p := range state.pieces {
-			k := &w.catalog.kinds[p.kind]
-			got := w.leastSoFar(k, limit).device
+		for i := range state.pieces {
+			p := &state.pieces[i]
+			got := w.leastSoFar(p, limit).device
 			want := int32(none)
 			for _, d := range w.catalog.all {
-				room := w.devices[d].used+k.bytes <= w.catalog.budget && w.devices[d].dims+k.dims <= limit
+				room := w.devices[d].used+p.bytes <= w.catalog.budget && w.devices[d].dims+p.dims <= limit
 				if room && (want == none || w.lighter(d, want)) {
 					want = d
 				}
@@ -421,7 +421,7 @@ func TestRanksFindTheSame(t *testing.T) {
 				break
 			}
 			w.ranks.remove(got, w.devices[got])
-			w.add(got, p, k)
+			w.add(got, p)
 			w.devices[got].load = w.scorer.Compute(int(got))
 			w.ranks.insert(got, w.devices[got])
 		}

@@ -25,41 +25,43 @@ type run struct {
 	evaluations, scanned int64
 }
 
-// step is what it takes to undo a choice.
+// step is a choice and what it takes to undo it.
 type step struct {
-	choice
-	reached int
-	// before is what the device held.
-	before holding
+	// stands, dims and before are the choice's lowest limit, the device's dim sum
+	// with the piece, and what the device held without.
+	stands, dims    int64
+	before          holding
+	device, scanned int32
+	reached         int32
 }
 
 func (r *run) reset() {
 	*r = run{steps: r.steps[:0], reached: r.reached[:0]}
 }
 
-// record appends a choice to the run, before it is carried out.
-func (w *worker) record(c choice) {
+// record appends a choice for piece p to the run, before it is carried out.
+func (w *worker) record(p *piece, c choice) {
 	r := &w.run
-	s := step{choice: c, reached: len(r.reached)}
-	if c.device != none {
-		s.before = w.devices[c.device]
-	}
-	from := 0
+	from := int32(0)
 	if n := len(r.steps); n > 0 {
 		from = r.steps[n-1].reached
 	}
-	r.steps = append(r.steps, s)
-	r.count(&s, int64(s.reached-from))
+	r.steps = append(r.steps, step{stands: c.stands, device: c.device, scanned: c.scanned, reached: int32(len(r.reached))})
+	s := &r.steps[len(r.steps)-1]
+	if c.device != none {
+		s.before = w.devices[c.device]
+		s.dims = s.before.dims + p.dims
+	}
+	r.count(s, int64(s.reached-from))
 }
 
-// count adds a step to the totals; priced devices had room.
+// count adds a step to the totals; priced is how many devices had room.
 func (r *run) count(s *step, priced int64) {
-	r.scanned += s.scanned
-	if s.device == none {
-		return
+	r.scanned += int64(s.scanned)
+	if s.device != none {
+		r.peak = max(r.peak, s.dims)
+		r.evaluations += priced + 1
 	}
-	r.peak = max(r.peak, s.dims)
-	r.evaluations += priced + 1
 }
 
 // rewind takes back the steps of the run over pieces, from the first that an
@@ -71,14 +73,11 @@ func (w *worker) rewind(pieces []piece, limit int64) {
 		kept++
 	}
 	for i := len(r.steps) - 1; i >= kept; i-- {
-		s, p := &r.steps[i], pieces[i]
+		s, p := &r.steps[i], &pieces[i]
 		if s.device == none {
 			continue
 		}
-		k := &w.catalog.kinds[p.kind]
-		for m := len(k.members) - 1; m >= 0; m-- {
-			w.scorer.Remove(int(s.device), k.members[m].item)
-		}
+		w.unload(s.device, p)
 		w.devices[s.device] = s.before
 		w.assigned[p.index] = none
 	}
@@ -87,7 +86,7 @@ func (w *worker) rewind(pieces []piece, limit int64) {
 	}
 	r.steps = r.steps[:kept]
 	r.peak, r.evaluations, r.scanned = 0, 0, 0
-	from := 0
+	from := int32(0)
 	for i := range r.steps {
 		s := &r.steps[i]
 		priced := int64(0)

@@ -188,7 +188,28 @@ func (c *catalog) allowed(k *kind) []int32 {
 // piece is one thing to place. Its index, unique in the state, names it in an
 // assignment; it also breaks ties as the prototype does: a split leaves the
 // left half at its index, the right half comes last.
-type piece struct{ kind, index int32 }
+//
+// What an inner search reads of the kind is copied here, since pieces are read
+// in order and the kinds, of thousands of tables, from all over the memory.
+type piece struct {
+	kind, index int32
+	bytes, dims int64
+	// item is what the Scorer knows it by; none for several tables.
+	item  int32
+	class uint8
+	// bound says that not all devices are allowed.
+	bound bool
+}
+
+// piece returns a piece of kind k, which has been priced.
+func (c *catalog) piece(k, index int32) piece {
+	kind := &c.kinds[k]
+	p := piece{kind: k, index: index, bytes: kind.bytes, dims: kind.dims, item: none, class: kind.class, bound: kind.devices != nil}
+	if len(kind.members) == 1 {
+		p.item = int32(kind.members[0].item)
+	}
+	return p
+}
 
 // state is a set of column splits: the pieces that every table is in. It is
 // not modified once made.
@@ -208,7 +229,7 @@ func (c *catalog) newState(kinds []int32) *state {
 	s := &state{pieces: make([]piece, len(kinds))}
 	for i, k := range kinds {
 		c.price(k)
-		s.pieces[i] = piece{k, int32(i)}
+		s.pieces[i] = c.piece(k, int32(i))
 		s.dims += c.kinds[k].dims
 		s.hash += mix(k)
 	}
@@ -237,7 +258,7 @@ func (c *catalog) split(s *state, at int) *state {
 		hash:   s.hash - mix(old.kind) + mix(left) + mix(right),
 	}
 	child.pieces = append(append(child.pieces, s.pieces[:at]...), s.pieces[at+1:]...)
-	for _, p := range []piece{{left, old.index}, {right, int32(len(s.pieces))}} {
+	for _, p := range []piece{c.piece(left, old.index), c.piece(right, int32(len(s.pieces)))} {
 		i, _ := slices.BinarySearchFunc(child.pieces, p, c.dearestFirst)
 		child.pieces = slices.Insert(child.pieces, i, p)
 	}
