@@ -322,6 +322,9 @@ func Summarise(records []Record) []Summary {
 					ratios = append(ratios, r.cost()/paper)
 				}
 			}
+			if s.Tasks == 0 {
+				continue // given plans need not be by the same methods everywhere
+			}
 			s.Solved, s.Common = len(own), len(common)
 			s.MeanMS, s.MedianMS, s.CommonMS = mean(own), quantile(own, .5), mean(common)
 			s.Ratio, s.BiasPercent = mean(ratios), 100*mean(bias)

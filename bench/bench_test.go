@@ -75,6 +75,10 @@ func TestSummarise(t *testing.T) {
 	if diff := cmp.Diff(want, Summarise(records), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 		t.Errorf("summaries (-want +got):\n%s", diff)
 	}
+	some := Summarise(append(records[:1:1], solved("b", "b/0", search.Dim, 1, 1, 1)))
+	if len(some) != 2 || some[0].Method != search.NeuroShard || some[1].Setting != "b" || some[1].Method != search.Dim {
+		t.Errorf("a method for each setting: got %+v, want a summary of each", some)
+	}
 	if got := Summarise(nil); len(got) != 0 {
 		t.Errorf("no records: got %v, want no summaries", got)
 	}

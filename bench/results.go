@@ -52,7 +52,7 @@ func NewResults(records []Record, opt Options) *Results {
 // WriteResults writes the results of a comparison to a file, beside its place
 // first, so that it is never half written.
 func WriteResults(path string, records []Record, opt Options) error {
-	text, err := json.MarshalIndent(NewResults(records, opt), "", " ")
+	text, err := json.MarshalIndent(NewResults(records, opt), "", "  ")
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -35,6 +37,14 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	reference, err := filepath.Abs("../../prototype/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	models, err := filepath.Abs("../../pretrained/models")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireUniqueNames:  true,
@@ -42,12 +52,15 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("EXAMPLES", examples)
 			e.Setenv("VECTORS", vectors)
+			e.Setenv("REFERENCE", reference)
+			e.Setenv("MODELS", models)
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits": exits,
 			"json":  jsonValue,
 			"cut":   cut,
+			"trap":  trap,
 		},
 	})
 }
@@ -109,6 +122,18 @@ func cut(ts *testscript.TestScript, _ bool, args []string) {
 	var size int64
 	ts.Check(json.Unmarshal([]byte(args[1]), &size))
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), size))
+}
+
+// trap writes a checkpoint whose pickle is a shell command: trap FILE COMMAND
+func trap(ts *testscript.TestScript, _ bool, args []string) {
+	var archive bytes.Buffer
+	z := zip.NewWriter(&archive)
+	w, err := z.CreateHeader(&zip.FileHeader{Name: "net/data.pkl"}) // stored, as torch.save does
+	ts.Check(err)
+	_, err = fmt.Fprintf(w, "cos\nsystem\n(S'%s'\ntR.", args[1])
+	ts.Check(err)
+	ts.Check(z.Close())
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), archive.Bytes(), 0o666))
 }
 
 // result is what a run in this process did.

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/neuroshard/neuroshard/bench"
+)
+
+// comparison returns the command line of a comparison that takes a moment, with
+// its tasks in a file: 4 tasks with 3 methods.
+func comparison(t *testing.T, more ...string) []string {
+	t.Helper()
+	const reference = "../../prototype/testdata/"
+	text, err := os.ReadFile(reference + "tasks/d4_m64.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks := filepath.Join(t.TempDir(), "tasks.txt")
+	if err := os.WriteFile(tasks, bytes.Join(bytes.SplitAfter(text, []byte("\n"))[:4], nil), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return append([]string{
+		"bench", "--tables", reference + "table_configs.json.gz", "--tasks", tasks, "--compute-model", reference + "models/compute.pt",
+		"--forward-model", reference + "models/comm_4_fw.pt", "--backward-model", reference + "models/comm_4_bw.pt",
+		"--methods", "dim,paper,neuroshard", "--workers", "1",
+	}, more...)
+}
+
+func readBench(t *testing.T, path string) *bench.Results {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := bench.ReadResults(path, bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
+
+// TestBenchGoesOn interrupts a comparison again and again: each run goes on
+// where the last one was, and the end is as without interruptions.
+func TestBenchGoesOn(t *testing.T) {
+	here := t.TempDir()
+	whole, path := filepath.Join(here, "whole.json"), filepath.Join(here, "out.json")
+	if r := runHere(t.Context(), quiet(), comparison(t, "--json", whole)...); r.code != exitOK || r.stderr != "" {
+		t.Fatalf("got exit code %d: %s", r.code, r.stderr)
+	}
+	args := comparison(t, "--json", path)
+	interrupted, before := 0, -1
+	var r result
+	// A run that is cut too early makes nothing; later ones are given more.
+	for asked := int64(8); ; asked *= 2 {
+		ctx := &countdown{Context: context.Background()}
+		ctx.left.Store(asked)
+		if r = runHere(ctx, quiet(), args...); r.code != exitInterrupted {
+			break
+		}
+		interrupted++
+		if r.stdout != "" || !strings.Contains(r.stderr, "of 12 records are in "+path+".partial") || !strings.Contains(r.stderr, "hint: give the same command again to go on") {
+			t.Fatalf("got output %q and %q, want none and how to go on", r.stdout, r.stderr)
+		}
+		if _, err := os.Stat(path); err == nil {
+			t.Fatal("got results of an interrupted run")
+		}
+		text, err := os.ReadFile(path + ".partial")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Count(string(text), "\n") - 1
+		if lines < before {
+			t.Fatalf("got %d records after %d", lines, before)
+		}
+		before = lines
+	}
+	if r.code != exitOK {
+		t.Fatalf("got exit code %d: %s", r.code, r.stderr)
+	}
+	if interrupted < 3 || before < 1 {
+		t.Errorf("got %d interruptions, the last with %d records: want some, with some", interrupted, before)
+	}
+	want, got := readBench(t, whole), readBench(t, path)
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(bench.Record{}, "WallMS"), cmpopts.IgnoreFields(bench.Summary{}, "WallMedianMS", "WallP95MS")); diff != "" {
+		t.Errorf("(-whole +interrupted):\n%s", diff)
+	}
+	if left, err := filepath.Glob(path + "*"); err != nil || len(left) != 1 {
+		t.Errorf("got files %q and error %v, want the results alone", left, err)
+	}
+}
+
+// A comparison without a file, or of given plans, that is interrupted leaves
+// nothing.
+func TestBenchInterruptedWithoutAFile(t *testing.T) {
+	plans := filepath.Join(t.TempDir(), "plans.json")
+	if r := runHere(t.Context(), quiet(), comparison(t, "--json", plans)...); r.code != exitOK {
+		t.Fatalf("got exit code %d: %s", r.code, r.stderr)
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	score := comparison(t)
+	score = append(score[:len(score)-4], "--score", plans) // instead of methods and workers
+	for _, args := range [][]string{comparison(t), comparison(t, "--json", "-"), score} {
+		if r := runHere(ended, quiet(), args...); r.code != exitNothingFound || r.stdout != "" {
+			t.Errorf("%q: got exit code %d, output %q and %q, want %d and none", args, r.code, r.stdout, r.stderr, exitNothingFound)
+		}
+	}
+}
+
+// TestBenchTerminal shows progress on a terminal, and none elsewhere.
+func TestBenchTerminal(t *testing.T) {
+	terminal := quiet()
+	terminal.terminal = func(any) (int, bool) { return 200, true }
+	clock := time.Unix(1e9, 0)
+	terminal.now = func() time.Time { clock = clock.Add(time.Second); return clock }
+	on := runHere(t.Context(), terminal, comparison(t)...)
+	if on.code != exitOK || !strings.Contains(on.stderr, "planning") || !strings.Contains(on.stderr, "%") {
+		t.Errorf("on a terminal: got exit code %d and %q on stderr, want progress", on.code, on.stderr)
+	}
+	off := runHere(t.Context(), quiet(), comparison(t)...)
+	if off.code != exitOK || off.stderr != "" || strings.Contains(off.stdout, "\x1b") {
+		t.Errorf("in a pipe: got exit code %d, stderr %q and colours %v, want none", off.code, off.stderr, strings.Contains(off.stdout, "\x1b"))
+	}
+}
+
+// TestBenchFullDisk wants no comparison to end well whose output was lost.
+func TestBenchFullDisk(t *testing.T) {
+	for _, more := range [][]string{nil, {"--json", "-"}} {
+		var stderr bytes.Buffer
+		code := run(t.Context(), strings.NewReader(""), full{}, &stderr, comparison(t, more...), quiet())
+		if want := "neuroshard: error: disk full\n"; code != exitBad || stderr.String() != want {
+			t.Errorf("%q: got exit code %d and %q, want %d and %q", more, code, stderr.String(), exitBad, want)
+		}
+	}
+}
