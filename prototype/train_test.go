@@ -142,7 +142,7 @@ func TestTrainComm(t *testing.T) {
 		{"forward", prototype.TrainForward, func(s *prototype.CommSample) []float64 { return s.Forward }},
 		{"backward", prototype.TrainBackward, func(s *prototype.CommSample) []float64 { return s.Backward }},
 	} {
-		opt := prototype.TrainOptions{Epochs: 20, Batch: 64, Seed: 5}
+		opt := prototype.TrainOptions{Epochs: 12, Batch: 64, Seed: 5, Schedule: prototype.OneCycle}
 		net, report, err := c.train(context.Background(), samples, opt)
 		if err != nil {
 			t.Fatal(err)
@@ -186,8 +186,8 @@ func TestTrainRefuses(t *testing.T) {
 			}
 		}
 	}
-	_, _, err := prototype.TrainCompute(ctx, tables, compute[:3], prototype.TrainOptions{Epochs: -1, Batch: -2, Workers: -3})
-	check("options", err, "-1 epochs", "batches of -2", "-3 workers", "3 samples: at least 10")
+	_, _, err := prototype.TrainCompute(ctx, tables, compute[:3], prototype.TrainOptions{Epochs: -1, Batch: -2, Workers: -3, Schedule: 7})
+	check("options", err, "schedule 7", "-1 epochs", "batches of -2", "-3 workers", "3 samples: at least 10")
 	bad := append([]prototype.ComputeSample(nil), compute...)
 	bad[1] = prototype.ComputeSample{Slices: []prototype.Slice{{Table: 856, Dim: 4}, {Table: 0, Dim: 0}}, Millis: math.NaN()}
 	_, _, err = prototype.TrainCompute(ctx, tables, bad, prototype.TrainOptions{})
