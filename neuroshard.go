@@ -132,7 +132,7 @@ func describe(p *problem.Problem, found search.Result, predicted cost.Breakdown,
 	manifest := model.Manifest()
 	pl.Provenance = plan.Provenance{
 		Tool: "neuroshard", Version: Version, Method: string(method), Seed: opt.Search.Seed, Status: string(found.Status),
-		Model: manifest.ID, ModelSource: manifest.Source, Input: plan.Digest(p), Warnings: warnings(manifest.Source, found.Status, opt.Warnings),
+		Model: manifest.ID, ModelSource: manifest.Source, Input: plan.Digest(p), Warnings: warnings(manifest.Source, found.Status, append(model.Doubts(p, found.Shards), opt.Warnings...)),
 	}
 	return pl
 }

@@ -63,7 +63,24 @@ type Manifest struct {
 	Command string      `json:"command"`
 	Compute ComputeSpec `json:"compute"`
 	Comm    CommSpec    `json:"comm"`
-	Card    Card        `json:"card"`
+	// Domain is what the samples cover: beyond it the model extrapolates. A model
+	// may state none.
+	Domain Domain `json:"domain,omitzero"`
+	Card   Card   `json:"card"`
+}
+
+// Domain is the ranges of a model's training samples.
+type Domain struct {
+	MinBatch int `json:"min_batch"`
+	MaxBatch int `json:"max_batch"`
+	MaxDim   int `json:"max_dim"`
+	// MaxPoolingFactor is a table's, over all its features.
+	MaxPoolingFactor float64 `json:"max_pooling_factor"`
+	MaxRows          int64   `json:"max_rows"`
+	MaxShards        int     `json:"max_shards"`
+	// JudgedShards is the largest group that the card's errors are over.
+	JudgedShards int `json:"judged_shards"`
+	MaxDevices   int `json:"max_devices"`
 }
 
 // ComputeSpec describes the net of the fused lookups.

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 
 	"github.com/neuroshard/neuroshard/dataset"
@@ -128,7 +129,8 @@ func Fit(ctx context.Context, data Data, profile hardware.Profile, opt Options) 
 				Hidden: opt.Hidden, Embed: opt.Embed, Head: opt.Head,
 				LaunchForwardMS: compute.launch[0], LaunchBackwardMS: compute.launch[1],
 			},
-			Comm: comm.constants,
+			Comm:   comm.constants,
+			Domain: domain(data),
 			Card: modelfile.Card{
 				Seed: opt.Seed, Epochs: opt.Epochs,
 				ComputeSamples: len(data.Compute.Samples), CommSamples: len(data.Comm.Samples),
@@ -144,4 +146,31 @@ func Fit(ctx context.Context, data Data, profile hardware.Profile, opt Options) 
 	m.Manifest.Card.Large = report.Large.All
 	m.Manifest.Card.Comm = report.Comm.All
 	return m, report, m.Seal()
+}
+
+// domain returns the ranges that the samples cover.
+func domain(data Data) modelfile.Domain {
+	d := modelfile.Domain{MinBatch: math.MaxInt}
+	for i := range data.Compute.Samples {
+		g := &data.Compute.Samples[i]
+		d.MinBatch, d.MaxBatch = min(d.MinBatch, g.Operation.Batch), max(d.MaxBatch, g.Operation.Batch)
+		d.MaxShards = max(d.MaxShards, len(g.Members))
+		for _, m := range g.Members {
+			d.MaxDim = max(d.MaxDim, int(m.Dim))
+		}
+	}
+	for i := range data.Compute.Tables {
+		t := &data.Compute.Tables[i]
+		d.MaxRows, d.MaxPoolingFactor = max(d.MaxRows, t.Rows), max(d.MaxPoolingFactor, t.PoolingFactor())
+	}
+	d.JudgedShards = d.MaxShards
+	if data.Large != nil {
+		for i := range data.Large.Samples {
+			d.JudgedShards = max(d.JudgedShards, len(data.Large.Samples[i].Members))
+		}
+	}
+	for i := range data.Comm.Samples {
+		d.MaxDevices = max(d.MaxDevices, data.Comm.Samples[i].Devices)
+	}
+	return d
 }

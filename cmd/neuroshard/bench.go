@@ -206,7 +206,7 @@ func (a *app) engine(f *benchFlags) (bench.Engine, error) {
 	case named > 0:
 		return a.prototypeEngine(f)
 	case own:
-		model, err := a.model(f.model)
+		model, err := a.loadModel(f.model)
 		return bench.Models{Model: model}, err
 	}
 	return bench.Models{}, nil
@@ -231,8 +231,8 @@ func (a *app) prototypeEngine(f *benchFlags) (bench.Engine, error) {
 	return bench.Prototype{Models: models}, bad(err, "the files are the prototype's checkpoints, or their JSON form")
 }
 
-// model loads a cost model from a folder.
-func (a *app) model(folder string) (*cost.Model, error) {
+// loadModel loads a cost model from a folder.
+func (a *app) loadModel(folder string) (*cost.Model, error) {
 	file, err := modelfile.Read(os.DirFS(folder), ".")
 	if err != nil {
 		return nil, bad(fmt.Errorf("model %s: %w", folder, err), "make one with: neuroshard train")
@@ -444,7 +444,7 @@ func (a *app) rank(ctx context.Context, f *benchFlags, hw hardware.Profile) erro
 	var model *cost.Model
 	if f.model != "" {
 		var err error
-		if model, err = a.model(f.model); err != nil {
+		if model, err = a.loadModel(f.model); err != nil {
 			return err
 		}
 		if made := model.Manifest().Profile; made != hw.Name {

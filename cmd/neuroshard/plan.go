@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/input"
 	"github.com/neuroshard/neuroshard/pretrained"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
@@ -28,7 +29,8 @@ func newPlanCommand(a *app) *cobra.Command {
 		Long: `Find a plan: how the tables are split and which device holds which part.
 
 TABLES is a file of tables (JSON, CSV, or the prototype's table_configs.json),
-"-" for standard input, or workload:NAME for a published model. A file needs
+"-" for standard input, or workload:NAME for a published or drawn model (see
+neuroshard workloads). A file needs
 --devices and --device, or --topology; a workload has a cluster of its own, of
 which flags override single fields.
 
@@ -47,10 +49,12 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.Var(&p.method, "method", "search `method`: "+strings.Join(methods(), ", "))
 	f.Uint64Var(&p.search.Seed, "seed", 0, "seed of method random")
 	f.IntVar(&p.search.Workers, "workers", 0, "threads; they do not change the plan (default: all cores)")
-	f.IntVar(&p.search.Steps, "steps", 0, "steps of the search, each of which splits once more (default 10)")
-	f.IntVar(&p.search.Beam, "beam", 0, "sets of splits that survive a step (default 3)")
-	f.IntVar(&p.search.Candidates, "candidates", 0, "shards tried for splitting in a step, of the largest and of the dearest each (default 10)")
-	f.IntVar(&p.search.Grid, "grid", 0, "limits on dim sums tried in a placement (default 11)")
+	f.IntVar(&p.search.Steps, "steps", 10, "steps of the search, each of which splits once more")
+	f.IntVar(&p.search.Beam, "beam", 3, "sets of splits that survive a step")
+	f.IntVar(&p.search.Candidates, "candidates", 10, "shards tried for splitting in a step, of the largest and of the dearest each")
+	f.IntVar(&p.search.Grid, "grid", 11, "limits on dim sums tried in a placement")
+	f.Int64Var(&p.search.MaxEvaluations, "max-evaluations", 0, "pricings after which the search ends with status budget; 0: as the size of the problem suggests")
+	f.StringVar(&p.model, "model", "", "`folder` of the cost model to plan with, as train writes it (default: the one that ships for the profile)")
 	f.BoolVar(&p.noBaselines, "no-baselines", false, "do not plan with the simple methods to compare with")
 	f.BoolVar(&p.json, "json", false, "print one JSON object")
 	f.BoolVar(&p.allDevices, "all-devices", false, "list every device, however many there are")
@@ -90,22 +94,30 @@ type planCommand struct {
 	json        bool
 	allDevices  bool
 	output      string
+	model       string
 }
 
 func (p *planCommand) run(ctx context.Context, source string) error {
 	start := p.env.now()
-	if err := p.check(); err != nil {
-		return err
-	}
 	loaded, err := p.load(source, &p.cluster, nil)
-	if err != nil {
+	if err := input.Join(p.check(), err); err != nil {
 		return err
 	}
-	if profile := loaded.problem.Topology.Profile.Name; !slices.Contains(pretrained.Profiles(), profile) {
+	if err := p.writable(); err != nil {
+		return err
+	}
+	options := neuroshard.Options{Search: p.search, Baselines: !p.noBaselines, Warnings: loaded.warnings}
+	if p.model != "" {
+		if options.Model, err = p.loadModel(p.model); err != nil {
+			return err
+		}
+		if err := options.Model.FitsProfile(loaded.problem.Topology); err != nil {
+			return bad(err, "train one for this profile, or leave --model out")
+		}
+	} else if profile := loaded.problem.Topology.Profile.Name; !slices.Contains(pretrained.Profiles(), profile) {
 		return usagef("choose one of "+strings.Join(pretrained.Profiles(), ", "), "no cost model ships for device profile %q", profile)
 	}
 	progress := p.newProgress()
-	options := neuroshard.Options{Search: p.search, Baselines: !p.noBaselines, Warnings: loaded.warnings}
 	options.Search.Method, options.Search.OnEvent = search.Method(p.method), progress.show
 	result, err := neuroshard.Plan(ctx, loaded.problem, options)
 	progress.clear()
@@ -130,22 +142,30 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	return bad(err, "")
 }
 
-// check refuses what would only fail after the search.
+// check refuses numbers that no search can work with, all at once.
 func (p *planCommand) check() error {
+	var errs []error
 	for _, f := range []struct {
-		name  string
-		value int
+		name         string
+		value, least int
 	}{
-		{"workers", p.search.Workers},
-		{"steps", p.search.Steps},
-		{"beam", p.search.Beam},
-		{"candidates", p.search.Candidates},
-		{"grid", p.search.Grid},
+		{"workers", p.search.Workers, 0},
+		{"steps", p.search.Steps, 1},
+		{"beam", p.search.Beam, 1},
+		{"candidates", p.search.Candidates, 1},
+		{"grid", p.search.Grid, 1},
+		{"max-evaluations", int(p.search.MaxEvaluations), 0},
 	} {
-		if f.value < 0 {
-			return usagef("leave the flag out for the default", "--%s: %d is negative", f.name, f.value)
+		if f.value < f.least {
+			errs = append(errs, faulty(fmt.Sprintf("--%s: %d is below %d", f.name, f.value, f.least), "leave the flag out for the default"))
 		}
 	}
+	return input.Join(errs...)
+}
+
+// writable refuses, before the search, an output that cannot be written after
+// it.
+func (p *planCommand) writable() error {
 	if p.output == "" {
 		return nil
 	}
