@@ -68,8 +68,8 @@ type stack struct {
 }
 
 func (s *stack) add(name string, in, out int, bias bool) linear {
-	l := linear{name: name, in: in, out: out, weight: s.size, bias: -1,
-		turned: in%kernelColumns != 0 && out%kernelColumns == 0}
+	l := linear{name: name, in: in, out: out, weight: s.size, bias: -1}
+	l.turned = in%kernelColumns != 0 && out%kernelColumns == 0
 	s.size += in * out
 	if bias {
 		l.bias = s.size

@@ -216,7 +216,8 @@ func TestTrainRefuses(t *testing.T) {
 }
 
 // Training the paper's compute net as it was, batch 512: the samples learned in
-// a second, and how far it got.
+// a second, in the last epoch and in the best one, as other programs may share
+// the machine.
 func BenchmarkTrainCompute(b *testing.B) {
 	tables, samples := pool(b), computeSamples(b)
 	for _, workers := range []int{1, 2} {
@@ -225,14 +226,20 @@ func BenchmarkTrainCompute(b *testing.B) {
 			best := 0.0
 			for b.Loop() {
 				var err error
-				opt := prototype.TrainOptions{Epochs: 4, Seed: 1, Workers: workers, Now: time.Now}
+				opt := prototype.TrainOptions{Epochs: 1, Seed: 1, Workers: workers, Now: time.Now}
 				if _, report, err = prototype.TrainCompute(context.Background(), tables, samples, opt); err != nil {
 					b.Fatal(err)
 				}
 				best = max(best, report.SamplesPerSecond)
 			}
-			if !(report.TestMSE < 1) {
-				b.Fatalf("got a test MSE of %v, want less than 1: the net did not learn", report.TestMSE)
+			var sum, square float64
+			for _, s := range samples {
+				sum += s.Millis
+				square += s.Millis * s.Millis
+			}
+			n := float64(len(samples))
+			if variance := square/n - sum*sum/n/n; !(report.TestMSE < variance) {
+				b.Fatalf("got a test MSE of %v, want less than the variance, %v: the net did not learn", report.TestMSE, variance)
 			}
 			b.ReportMetric(report.SamplesPerSecond, "samples/s")
 			b.ReportMetric(best, "best-samples/s")
@@ -249,8 +256,8 @@ func BenchmarkTrainComm(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if !(report.TestMSE < 40) {
-			b.Fatalf("got a test MSE of %v, want less than 40: the net did not learn", report.TestMSE)
+		if !(report.TestMSE < 18) {
+			b.Fatalf("got a test MSE of %v, want less than 18: the net did not learn", report.TestMSE)
 		}
 		b.ReportMetric(report.SamplesPerSecond, "samples/s")
 	}
