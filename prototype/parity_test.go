@@ -282,15 +282,14 @@ func some(list []prototype.Result) []prototype.Result {
 }
 
 // Method paper solves what the prototype solved, no dearer in the mean. The
-// default solves what paper solves, no dearer in the mean; on single tasks it
-// may be dearer, within a bound.
+// default solves what paper solves, and is dearer on no task.
 func TestSearchAgainstPrototype(t *testing.T) {
 	m, tables := models(t, ".pt"), pool(t)
 	for _, setting := range settings {
 		tasks := problems(t, tables, setting)
 		saved := some(results(t, setting, "neuroshard"))
 		solved, wanted, n := 0, 0, float64(len(saved))
-		var ours, theirs, best, excess, dearer float64
+		var ours, theirs, best float64
 		for i, record := range saved {
 			paper, ok := find(t, m, tasks[record.Task], search.Paper, 1)
 			byDefault, okDefault := find(t, m, tasks[record.Task], search.Default, 1)
@@ -300,12 +299,8 @@ func TestSearchAgainstPrototype(t *testing.T) {
 			if ok {
 				solved++
 			}
-			if ok {
-				dearer += max(0, math.Ceil(byDefault.Cost/paper.Cost-1-1e-9))
-				excess = max(excess, byDefault.Cost/paper.Cost-1)
-			}
-			if ok && !okDefault || excess > .05 {
-				t.Errorf("%s task %d: the default: got %v (found %v), want at most 5 %% above paper's %v", setting, i, byDefault.Cost, okDefault, paper.Cost)
+			if ok && (!okDefault || byDefault.Cost > paper.Cost*(1+1e-9)) {
+				t.Errorf("%s task %d: the default: got %v (found %v), want at most paper's %v", setting, i, byDefault.Cost, okDefault, paper.Cost)
 			}
 			if ok && record.Valid {
 				ours, theirs, best = ours+paper.Cost, theirs+*record.Cost, best+byDefault.Cost
@@ -317,10 +312,6 @@ func TestSearchAgainstPrototype(t *testing.T) {
 		if ours > theirs*1.001 {
 			t.Errorf("%s: mean cost of paper: got %.4f ms, want at most 0.1 %% above %.4f", setting, ours/n, theirs/n)
 		}
-		if !testing.Short() && best > ours*1.001 {
-			t.Errorf("%s: mean cost of the default: got %.4f ms, want at most 0.1 %% above paper's %.4f", setting, best/n, ours/n)
-		}
-		t.Logf("%s: the default is dearer than paper on %v tasks, by %.2f %% at worst", setting, dearer, 100*excess)
 		t.Logf("%s: %d of %d solved; mean ms: prototype %.4f, paper %.4f (%+.3f %%), default %.4f (%+.3f %%)", setting, solved, len(saved),
 			theirs/n, ours/n, 100*(ours/theirs-1), best/n, 100*(best/theirs-1))
 	}

@@ -41,7 +41,8 @@ import (
 //   - Ten halvings change nothing among thousands of tables. So from the best of
 //     these starts, all is split that costs more than tau times the mean load of
 //     a device, for a grid of tau; the beam sets out from the best of them all.
-//   - First fit's and the baselines' placements compete too.
+//   - First fit's and the baselines' placements compete too, and on problems of
+//     up to publishedPieces pieces the published search's own.
 //
 // The work is limited by a budget of evaluations, not of time, so that the
 // result does not depend on the machine: where one inner search is dear, fewer
@@ -59,6 +60,10 @@ const (
 	baseBudget  = 250_000
 	searchesFor = 200
 )
+
+// publishedPieces is the largest number of pieces for which method NeuroShard
+// runs the published search as well.
+const publishedPieces = 900
 
 // searcher is one run of a method.
 type searcher struct {
@@ -121,9 +126,14 @@ func (s *searcher) paper() error {
 	if err != nil {
 		return err
 	}
+	s.published(s.catalog.newState(kinds))
+	return s.found(kinds)
+}
+
+// published runs the published beam search from a state.
+func (s *searcher) published(start *state) {
 	g := grid{rules: []rule{leastSoFar}, thresholds: thresholds(s.opt.Grid)}
-	start := s.evaluate([]job{{s.catalog.newState(kinds), g}})
-	s.beam(start, func(beam []outcome, _ int) (jobs []job) {
+	s.beam(s.evaluate([]job{{start, g}}), func(beam []outcome, _ int) (jobs []job) {
 		for _, parent := range beam {
 			for _, at := range s.catalog.published(parent.state, s.opt.Candidates) {
 				jobs = append(jobs, job{s.catalog.split(parent.state, at), g})
@@ -131,7 +141,6 @@ func (s *searcher) paper() error {
 		}
 		return jobs
 	})
-	return s.found(kinds)
 }
 
 // neuroshard runs the repaired search.
@@ -142,6 +151,9 @@ func (s *searcher) neuroshard() error {
 		return err
 	}
 	base := c.newState(kinds)
+	if alsoPublished(base) {
+		s.event.Levels *= 2
+	}
 	root, err := s.known(base)
 	if err != nil {
 		return err
@@ -162,12 +174,30 @@ func (s *searcher) neuroshard() error {
 		perState: max(1, s.stats.Evaluations/int64(max(1, s.stats.States))),
 	}
 	s.beam(starts, func(beam []outcome, steps int) []job { return s.children(beam, steps, e) })
+	s.alsoPublished(base)
 	if err := s.found(kinds); err != nil {
 		return err
 	}
 	s.join()
 	return nil
 }
+
+// alsoPublished runs the published search, too, where the problem is small enough
+// that its work, some six hundred states, is no matter. Now and then a slow path
+// of single splits from the whole tables ends lower than all wider starts, and
+// nobody should lose by the repairs.
+func (s *searcher) alsoPublished(base *state) {
+	if !alsoPublished(base) || s.status != Complete {
+		return
+	}
+	if s.opt.MaxEvaluations == 0 {
+		s.limit = 0 // the number of pieces is limit enough
+	}
+	s.published(base)
+}
+
+// alsoPublished reports whether the published search is run besides.
+func alsoPublished(base *state) bool { return len(base.pieces) <= publishedPieces }
 
 // known offers the placements of first fit and of the baselines. It returns the
 // coarsest state that first fit places, or the finest if it places none; the
@@ -312,6 +342,7 @@ func (s *searcher) fresh(jobs []job, state *state, g grid) []job {
 // returns the children of the surviving states, given how many steps remain.
 func (s *searcher) beam(outcomes []outcome, expand func(beam []outcome, steps int) []job) {
 	s.event.Phase = "beam"
+	before := s.event.Level
 	for level := 1; level <= s.opt.Steps; level++ {
 		if s.ctx.Err() != nil {
 			break
@@ -325,7 +356,8 @@ func (s *searcher) beam(outcomes []outcome, expand func(beam []outcome, steps in
 		if len(jobs) == 0 {
 			return
 		}
-		s.stats.Levels, s.event.Level = level, level
+		s.event.Level = before + level
+		s.stats.Levels = s.event.Level
 		outcomes = s.evaluate(jobs)
 	}
 	if s.ctx.Err() != nil {

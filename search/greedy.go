@@ -143,7 +143,7 @@ func (w *worker) evaluate(ctx context.Context, s *state, g grid) outcome {
 			}
 			w.rewind(s.pieces, limit)
 			lack := w.place(s.pieces, r, limit)
-			peak = w.run.peak
+			peak = w.run.totals().peak
 			w.keep(&best, lack, r, threshold)
 		}
 	}
@@ -229,14 +229,14 @@ func (w *worker) place(pieces []piece, r rule, limit int64) (lack int64) {
 		}
 		if c.device == none {
 			if limit < noLimit {
-				w.evaluations += w.run.evaluations
+				w.evaluations += w.run.totals().evaluations
 				return math.MaxInt64
 			}
 			lack += p.bytes
-			w.record(p, c)
+			w.record(p, &c)
 			continue
 		}
-		w.record(p, c)
+		w.record(p, &c)
 		h := &w.devices[c.device]
 		if w.ranks != nil {
 			w.ranks.remove(c.device, *h)
@@ -249,7 +249,8 @@ func (w *worker) place(pieces []piece, r rule, limit int64) (lack int64) {
 			w.ranks.insert(c.device, *h)
 		}
 	}
-	w.evaluations += w.run.evaluations + w.run.scanned/scansPerEvaluation
+	t := w.run.totals()
+	w.evaluations += t.evaluations + t.scanned/scansPerEvaluation
 	return lack
 }
 
@@ -292,18 +293,18 @@ func (w *worker) leastSoFar(p *piece, limit int64) choice {
 	used, dims := w.catalog.budget-p.bytes, limit-p.dims
 	allowed := w.allowed(p)
 	c := choice{device: none, scanned: int32(len(allowed))}
-	var least *holding
+	load, bytes := math.Inf(1), int64(0)
 	for _, d := range allowed {
 		h := &w.devices[d]
-		if h.used > used || h.dims > dims {
+		if h.used > used || h.dims > dims || h.load > load {
 			continue
 		}
-		if least == nil || h.load < least.load || h.load == least.load && h.used < least.used {
-			c.device, least = d, h
+		if h.load < load || h.used < bytes {
+			c.device, load, bytes = d, h.load, h.used
 		}
 	}
-	if least != nil {
-		c.stands = least.dims + p.dims
+	if c.device != none {
+		c.stands = w.devices[c.device].dims + p.dims
 	}
 	return c
 }

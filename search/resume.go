@@ -1,5 +1,7 @@
 package search
 
+import "math"
+
 // The inner searches of a grid differ only in their limit on dim sums. A lower
 // limit forbids devices and allows no others; so it makes the choices that the
 // higher one made, until one of those passes it:
@@ -8,94 +10,115 @@ package search
 //	limit 1.3   = = = = = = = 0 1 2     resumed at the eighth piece
 //	limit 1.2   = = = = = 2 0 1 0 1     resumed at the sixth
 //
-// Caps bind late, so most of a run need not be run again: on the paper's tasks,
-// a third of the steps is left. The work is counted as if it were, because
+// Caps bind late, so most of a run need not be run again: on the paper's tasks, a
+// fifth to a third of the steps is left. The work is counted as if it were, because
 // budgets are counted in it and must not depend on what a worker did before.
 
 // run is the inner search that a worker is in the middle of, or that it has
-// ended: one step for each piece so far, and their totals.
+// ended: one step for each piece so far.
 type run struct {
 	steps []step
 	// reached lists, of the devices that were priced for a piece, what their dim
 	// sums would have been with it; each step knows where its list ends.
 	reached []int64
-	// peak is the highest dim sum of a device.
-	peak int64
-	// evaluations and scanned are the work of the run from its start.
-	evaluations, scanned int64
 }
 
-// step is a choice and what it takes to undo it.
+// step is a choice with what it takes to undo it, and the run's totals up to it.
 type step struct {
-	// stands, dims and before are the choice's lowest limit, the device's dim sum
-	// with the piece, and what the device held without.
-	stands, dims    int64
-	before          holding
-	device, scanned int32
-	reached         int32
+	// before is what the device held; none was chosen if device is none.
+	before  holding
+	device  int32
+	reached int32
+	totals
+}
+
+// totals sum up a run.
+type totals struct {
+	// stands is the lowest limit under which the same choices would be made, and
+	// widely under which as many devices would be priced for them.
+	stands, widely int64
+	// peak is the highest dim sum of a device.
+	peak int64
+	// evaluations and scanned are the work.
+	evaluations, scanned int64
 }
 
 func (r *run) reset() {
 	*r = run{steps: r.steps[:0], reached: r.reached[:0]}
 }
 
-// record appends a choice for piece p to the run, before it is carried out.
-func (w *worker) record(p *piece, c choice) {
-	r := &w.run
-	from := int32(0)
+// totals returns those of the run so far.
+func (r *run) totals() totals {
 	if n := len(r.steps); n > 0 {
-		from = r.steps[n-1].reached
+		return r.steps[n-1].totals
 	}
-	r.steps = append(r.steps, step{stands: c.stands, device: c.device, scanned: c.scanned, reached: int32(len(r.reached))})
-	s := &r.steps[len(r.steps)-1]
-	if c.device != none {
-		s.before = w.devices[c.device]
-		s.dims = s.before.dims + p.dims
-	}
-	r.count(s, int64(s.reached-from))
+	return totals{}
 }
 
-// count adds a step to the totals; priced is how many devices had room.
-func (r *run) count(s *step, priced int64) {
-	r.scanned += int64(s.scanned)
-	if s.device != none {
-		r.peak = max(r.peak, s.dims)
-		r.evaluations += priced + 1
+// record appends a choice for piece p to the run, before it is carried out.
+func (w *worker) record(p *piece, c *choice) {
+	r := &w.run
+	t, from := totals{}, int32(0)
+	if n := len(r.steps); n > 0 {
+		t, from = r.steps[n-1].totals, r.steps[n-1].reached
 	}
+	s := step{device: c.device, reached: int32(len(r.reached))}
+	t.scanned += int64(c.scanned)
+	if c.device == none {
+		t.stands = math.MaxInt64
+	} else {
+		s.before = w.devices[c.device]
+		t.stands = max(t.stands, c.stands)
+		t.peak = max(t.peak, s.before.dims+p.dims)
+		t.evaluations += int64(s.reached-from) + 1
+		for _, dims := range r.reached[from:] {
+			t.widely = max(t.widely, dims)
+		}
+	}
+	s.totals = t
+	r.steps = append(r.steps, s)
 }
 
 // rewind takes back the steps of the run over pieces, from the first that an
 // inner search with a lower limit would not take on.
 func (w *worker) rewind(pieces []piece, limit int64) {
 	r := &w.run
-	kept := 0
-	for kept < len(r.steps) && r.steps[kept].device != none && r.steps[kept].stands <= limit {
-		kept++
-	}
-	for i := len(r.steps) - 1; i >= kept; i-- {
-		s, p := &r.steps[i], &pieces[i]
-		if s.device == none {
-			continue
+	kept := len(r.steps)
+	for ; kept > 0 && r.steps[kept-1].stands > limit; kept-- {
+		s, p := &r.steps[kept-1], &pieces[kept-1]
+		if s.device != none {
+			w.unload(s.device, p)
+			w.devices[s.device] = s.before
+			w.assigned[p.index] = none
 		}
-		w.unload(s.device, p)
-		w.devices[s.device] = s.before
-		w.assigned[p.index] = none
 	}
 	if w.ranks != nil && kept < len(r.steps) {
 		w.ranks.fill(w.devices)
 	}
 	r.steps = r.steps[:kept]
-	r.peak, r.evaluations, r.scanned = 0, 0, 0
-	from := int32(0)
-	for i := range r.steps {
+	r.recount(limit)
+}
+
+// recount sets the evaluations to those that the steps take under a lower
+// limit: it leaves fewer devices to price.
+func (r *run) recount(limit int64) {
+	same := len(r.steps)
+	for same > 0 && r.steps[same-1].widely > limit {
+		same--
+	}
+	from, evaluations := int32(0), int64(0)
+	if same > 0 {
+		from, evaluations = r.steps[same-1].reached, r.steps[same-1].evaluations
+	}
+	for i := same; i < len(r.steps); i++ {
 		s := &r.steps[i]
-		priced := int64(0)
+		evaluations++
 		for _, dims := range r.reached[from:s.reached] {
 			if dims <= limit {
-				priced++
+				evaluations++
 			}
 		}
-		r.count(s, priced)
+		s.evaluations = evaluations
 		from = s.reached
 	}
 	r.reached = r.reached[:from]

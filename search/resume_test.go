@@ -50,9 +50,9 @@ func TestPropertyResumedRunsAreWhole(t *testing.T) {
 				if diff := cmp.Diff(whole.assigned, resumed.assigned); diff != "" {
 					t.Fatalf("rule %d, threshold %v: devices (-whole +resumed):\n%s", r, threshold, diff)
 				}
-				if lack != wholeLack || evaluations != whole.evaluations || resumed.run.peak != whole.run.peak {
+				if lack != wholeLack || evaluations != whole.evaluations || resumed.run.totals().peak != whole.run.totals().peak {
 					t.Errorf("rule %d, threshold %v: resumed, got lack %d, %d evaluations, peak %d; want %d, %d, %d",
-						r, threshold, lack, evaluations, resumed.run.peak, wholeLack, whole.evaluations, whole.run.peak)
+						r, threshold, lack, evaluations, resumed.run.totals().peak, wholeLack, whole.evaluations, whole.run.totals().peak)
 				}
 				if got, want := resumed.scorer.Cost(), whole.scorer.Cost(); got != want {
 					t.Errorf("rule %d, threshold %v: got cost %v, want %v", r, threshold, got, want)

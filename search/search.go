@@ -83,7 +83,7 @@ type Options struct {
 type Event struct {
 	// Phase is "start" while starting points are tried, then "beam".
 	Phase string
-	// Level counts the steps of the beam search, of at most Levels.
+	// Level counts the steps of the beam searches, of at most Levels in all.
 	Level, Levels int
 	// Evaluations is the work so far, and Limit what it is limited to; 0: none.
 	Evaluations, Limit int64

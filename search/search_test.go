@@ -416,6 +416,9 @@ func TestBetterThanPaper(t *testing.T) {
 			check(t, p, r)
 			costs[m] = r.Cost
 		}
+		if costs[search.NeuroShard] > costs[search.Paper] {
+			t.Errorf("seed %d: got cost %v, dearer than the paper's %v", seed, costs[search.NeuroShard], costs[search.Paper])
+		}
 		sum += math.Log(costs[search.NeuroShard] / costs[search.Paper])
 	}
 	ratio := math.Exp(sum / tasks)
@@ -438,8 +441,8 @@ func TestEventsProgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last.Level != r.Stats.Levels || last.Levels != 10 || last.Best < r.Cost {
-		t.Errorf("got last event %+v, want level %d of 10 and cost %v", last, r.Stats.Levels, r.Cost)
+	if last.Level != r.Stats.Levels || last.Levels != 20 || last.Best < r.Cost {
+		t.Errorf("got last event %+v, want level %d of 20 and cost %v", last, r.Stats.Levels, r.Cost)
 	}
 }
 
