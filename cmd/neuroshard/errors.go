@@ -176,7 +176,7 @@ func infeasibleHint(e *search.Infeasible) string {
 	if e.Method != search.Default {
 		hint += fmt.Sprintf("--method %s, which splits further, ", search.Default)
 	}
-	if e.DevicesNeeded > 0 {
+	if e.DevicesNeeded > 0 && e.Method == search.Default {
 		hint += fmt.Sprintf("--devices %d, ", e.DevicesNeeded)
 	}
 	return hint + "devices with more memory, or tables with a smaller optimizer state or precision"
