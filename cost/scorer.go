@@ -37,17 +37,22 @@ type deviceState struct {
 // groupState is the shards of one device that fuse into one operation.
 type groupState struct {
 	key groups.Key
-	// items are the shards with lookups. heads[l] sums up the vectors for lane
-	// class l of the first summed[l] of them, none of which is wider than that;
-	// sums sums up the scalars' parts of the first parted.
-	items  []int32
-	heads  [feature.LaneClasses][]int32
-	sums   feature.Sums
-	summed [feature.LaneClasses]int
-	parted int
-	// wide counts the shards by the lane class of their own width: the widest
-	// present decides which of heads holds.
-	wide [feature.LaneClasses]int32
+	// items are the shards with lookups; wide counts them by the lane class of
+	// their own width, of which the widest present decides.
+	items []int32
+	wide  [feature.LaneClasses]int32
+	sums  [feature.LaneClasses]laneSums
+}
+
+// laneSums sum up a list of items for one lane class. They are brought up to date
+// when they are needed: what was taken off and put back costs nothing.
+type laneSums struct {
+	items []int32
+	// same is how many of the first items are known to be the group's.
+	same int
+	// head is the sum of the items' vectors, and scalars that of their parts.
+	head    []int32
+	scalars feature.Sums
 }
 
 // NewScorer returns an empty placement on the problem's devices.
@@ -60,7 +65,7 @@ func (p *Pool) NewScorer() *Scorer {
 	numbers := make([]int32, len(s.groups)*feature.LaneClasses*s.units)
 	for g := range s.groups {
 		for l := range feature.LaneClasses {
-			s.groups[g].heads[l], numbers = numbers[:s.units:s.units], numbers[s.units:]
+			s.groups[g].sums[l].head, numbers = numbers[:s.units:s.units], numbers[s.units:]
 		}
 	}
 	return s
@@ -77,13 +82,18 @@ func (s *Scorer) Reset() {
 		}
 		s.devices[d] = deviceState{}
 		for o := range s.operations {
-			s.groups[d*s.operations+o].empty()
+			g := &s.groups[d*s.operations+o]
+			g.key, g.items, g.wide = groups.Key{}, g.items[:0], [feature.LaneClasses]int32{}
+			g.changed(0)
 		}
 	}
 }
 
-func (g *groupState) empty() {
-	*g = groupState{items: g.items[:0], heads: g.heads}
+// changed notes that the group's items differ from the given position on.
+func (g *groupState) changed(at int) {
+	for l := range g.sums {
+		g.sums[l].same = min(g.sums[l].same, at)
+	}
 }
 
 // Add puts a slice on a device.
@@ -120,51 +130,38 @@ func (s *Scorer) Remove(device, slice int) {
 	for g.items[at] != int32(slice) {
 		at--
 	}
-	s.forget(g, it, at)
 	g.items[at] = g.items[last]
 	g.items = g.items[:last]
+	g.changed(at)
 }
 
-// forget takes item it, at position at of the group's items, out of the sums,
-// and the last item, which moves there, into those that reach that far.
-func (s *Scorer) forget(g *groupState, it *item, at int) {
-	last := len(g.items) - 1
-	moved := &s.pool.items[g.items[last]]
-	if g.parted > at {
-		g.sums.Remove(&it.part)
-		if g.parted > last {
-			g.parted--
-		} else {
-			g.sums.Add(&moved.part)
-		}
+// sum returns the sums of the group for a lane class that is not below its own.
+func (s *Scorer) sum(g *groupState, lanes feature.Lanes) *laneSums {
+	l := &g.sums[lanes]
+	n := l.same
+	for n < len(g.items) && n < len(l.items) && g.items[n] == l.items[n] {
+		n++
 	}
-	for l := it.lanes; l < feature.LaneClasses; l++ {
-		switch {
-		case g.summed[l] <= at:
-		case g.summed[l] > last:
-			f32.SubInts(g.heads[l], it.head(l, s.units))
-			g.summed[l]--
-		case moved.lanes > l: // it has no vector for this class
-			g.summed[l] = 0
-		default:
-			f32.SubInts(g.heads[l], it.head(l, s.units))
-			f32.AddInts(g.heads[l], moved.head(l, s.units))
+	gone := l.items[n:]
+	if len(gone) > n { // less to add afresh than to take out
+		clear(l.head)
+		l.scalars = feature.Sums{}
+		n = 0
+	} else {
+		for _, i := range gone {
+			it := &s.pool.items[i]
+			f32.SubInts(l.head, it.head(lanes, s.units))
+			l.scalars.Remove(&it.part)
 		}
-	}
-}
-
-// head returns the sum of the group's vectors for a lane class, which is not
-// below the group's own.
-func (s *Scorer) head(g *groupState, lanes feature.Lanes) []int32 {
-	sum, n := g.heads[lanes], g.summed[lanes]
-	if n == 0 {
-		clear(sum)
 	}
 	for _, i := range g.items[n:] {
-		f32.AddInts(sum, s.pool.items[i].head(lanes, s.units))
+		it := &s.pool.items[i]
+		f32.AddInts(l.head, it.head(lanes, s.units))
+		l.scalars.Add(&it.part)
 	}
-	g.summed[lanes] = len(g.items)
-	return sum
+	l.items = append(l.items[:n], g.items[n:]...)
+	l.same = len(g.items)
+	return l
 }
 
 // Compute returns the predicted time, in ms, of the fused forwards and
@@ -192,12 +189,11 @@ func (s *Scorer) ComputeWith(slice int, devices []int32, out []float64) {
 func (s *Scorer) with(device int, added *item) float64 {
 	total := 0.0
 	for o := range s.operations {
-		g := &s.groups[device*s.operations+o]
-		if added != nil && int(added.operation) == o {
-			total += s.group(o, g, added)
-		} else {
-			total += s.group(o, g, nil)
+		joins := added
+		if added != nil && int(added.operation) != o {
+			joins = nil
 		}
+		total += s.group(o, &s.groups[device*s.operations+o], joins)
 	}
 	return total
 }
@@ -293,11 +289,8 @@ func (s *Scorer) input(operation int, g *groupState, added *item) (in headInput)
 		lanes = max(lanes, added.lanes)
 		in.extra, part = added.head(lanes, s.units), &added.part
 	}
-	in.sums = s.head(g, lanes)
-	for _, i := range g.items[g.parted:] {
-		g.sums.Add(&s.pool.items[i].part)
-	}
-	g.parted = len(g.items)
-	g.sums.Scalars(&in.scalars, &s.pool.rates[operation], lanes, part)
+	sums := s.sum(g, lanes)
+	in.sums = sums.head
+	sums.scalars.Scalars(&in.scalars, &s.pool.rates[operation], lanes, part)
 	return in
 }

@@ -75,8 +75,10 @@ type searcher struct {
 	best placement
 	// seen holds the hashes of the states tried.
 	seen map[uint64]bool
-	// first holds the outcomes of method Paper by the order of their kinds.
-	first map[uint64]*outcome
+	// permuted says that the published search is on, which tries permutations;
+	// first holds its outcomes by the order of their kinds.
+	permuted bool
+	first    map[uint64]*outcome
 	// limit is the budget of evaluations, 0 for none.
 	limit  int64
 	status Status
@@ -132,6 +134,7 @@ func (s *searcher) paper() error {
 
 // published runs the published beam search from a state.
 func (s *searcher) published(start *state) {
+	s.permuted = true
 	g := grid{rules: []rule{leastSoFar}, thresholds: thresholds(s.opt.Grid)}
 	s.beam(s.evaluate([]job{{start, g}}), func(beam []outcome, _ int) (jobs []job) {
 		for _, parent := range beam {
@@ -424,14 +427,14 @@ func (s *searcher) evaluate(jobs []job) []outcome {
 	return outcomes
 }
 
-// twins returns, for each of the jobs of method Paper, an outcome to copy: that
+// twins returns, for each of the published search's jobs, an outcome to copy: that
 // of an earlier state with the same kinds in the same order, which is placed in
 // the same way; nil where there is none. The published search tries such
 // permutations; they take places in its beam and count as work, but need not be
 // searched again. outcomes are where those of the jobs will be.
 func (s *searcher) twins(jobs []job, outcomes []outcome) []*outcome {
 	twins := make([]*outcome, len(jobs))
-	if s.opt.Method != Paper {
+	if !s.permuted {
 		return twins
 	}
 	for i, j := range jobs {

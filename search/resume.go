@@ -1,6 +1,9 @@
 package search
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // The inner searches of a grid differ only in their limit on dim sums. A lower
 // limit forbids devices and allows no others; so it makes the choices that the
@@ -58,25 +61,27 @@ func (r *run) totals() totals {
 // record appends a choice for piece p to the run, before it is carried out.
 func (w *worker) record(p *piece, c *choice) {
 	r := &w.run
-	t, from := totals{}, int32(0)
-	if n := len(r.steps); n > 0 {
-		t, from = r.steps[n-1].totals, r.steps[n-1].reached
+	n := len(r.steps)
+	r.steps = slices.Grow(r.steps, 1)[:n+1]
+	s, from := &r.steps[n], int32(0)
+	s.totals = totals{}
+	if n > 0 {
+		last := &r.steps[n-1]
+		s.totals, from = last.totals, last.reached
 	}
-	s := step{device: c.device, reached: int32(len(r.reached))}
-	t.scanned += int64(c.scanned)
+	s.device, s.reached = c.device, int32(len(r.reached))
+	s.scanned += int64(c.scanned)
 	if c.device == none {
-		t.stands = math.MaxInt64
-	} else {
-		s.before = w.devices[c.device]
-		t.stands = max(t.stands, c.stands)
-		t.peak = max(t.peak, s.before.dims+p.dims)
-		t.evaluations += int64(s.reached-from) + 1
-		for _, dims := range r.reached[from:] {
-			t.widely = max(t.widely, dims)
-		}
+		s.stands = math.MaxInt64
+		return
 	}
-	s.totals = t
-	r.steps = append(r.steps, s)
+	s.before = w.devices[c.device]
+	s.stands = max(s.stands, c.stands)
+	s.peak = max(s.peak, s.before.dims+p.dims)
+	s.evaluations += int64(s.reached-from) + 1
+	for _, dims := range r.reached[from:] {
+		s.widely = max(s.widely, dims)
+	}
 }
 
 // rewind takes back the steps of the run over pieces, from the first that an

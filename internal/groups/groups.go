@@ -63,7 +63,7 @@ const (
 	mostSlots  = 1 << 17 // 3 MiB
 	// window is how many questions are asked between judgements. If fewer than
 	// one in rare is answered, the next rest questions are not looked up.
-	window, rare, rest = 1 << 13, 3, 1 << 17
+	window, rare, rest = 1 << 13, 8, 1 << 17
 )
 
 // At returns where the number of a group is kept, and whether it is known. If
