@@ -2,6 +2,7 @@ package prototype_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -73,29 +74,31 @@ func BenchmarkSearch(b *testing.B) {
 	for _, setting := range settings {
 		tasks := problems(b, tables, setting)
 		for _, method := range []search.Method{search.Paper, search.Default} {
-			b.Run(setting+"/"+string(method), func(b *testing.B) {
-				var times []time.Duration
-				for b.Loop() {
-					for _, p := range tasks {
-						start := time.Now()
-						plan(b, m, p, method)
-						times = append(times, time.Since(start))
+			for _, workers := range []int{1, 2} {
+				b.Run(fmt.Sprintf("%s/%s/workers=%d", setting, method, workers), func(b *testing.B) {
+					var times []time.Duration
+					for b.Loop() {
+						for _, p := range tasks {
+							start := time.Now()
+							plan(b, m, p, method, workers)
+							times = append(times, time.Since(start))
+						}
 					}
-				}
-				slices.Sort(times)
-				b.ReportMetric(float64(times[len(times)/2].Microseconds())/1000, "median-ms")
-				b.ReportMetric(float64(times[len(times)*95/100].Microseconds())/1000, "p95-ms")
-			})
+					slices.Sort(times)
+					b.ReportMetric(float64(times[len(times)/2].Microseconds())/1000, "median-ms")
+					b.ReportMetric(float64(times[len(times)*95/100].Microseconds())/1000, "p95-ms")
+				})
+			}
 		}
 	}
 }
 
-func plan(b *testing.B, m *prototype.Models, p *problem.Problem, method search.Method) {
+func plan(b *testing.B, m *prototype.Models, p *problem.Problem, method search.Method, workers int) {
 	pool, err := m.NewPool(p)
 	if err != nil {
 		b.Fatal(err)
 	}
-	result, err := search.Run(context.Background(), p, func() search.Scorer { return pool.NewScorer() }, search.Options{Method: method, Workers: 1})
+	result, err := search.Run(context.Background(), p, func() search.Scorer { return pool.NewScorer() }, search.Options{Method: method, Workers: workers})
 	if err != nil {
 		b.Fatal(err)
 	}
