@@ -10,7 +10,8 @@ import (
 // The baselines place the pieces by one number each, the key, as the NeuroShard
 // paper compares with (its section 5): falling keys, each piece on the device
 // with the least sum of keys so far that has room. They see no predicted cost
-// and split nothing but what must be. One costs O(P D) for P pieces, D devices.
+// and split nothing but what must be. One costs O(P D) for P pieces on D devices;
+// where those are many, O(P log D).
 
 // keys computes a baseline's key of one table slice.
 var keys = map[Method]func(rows, dims, pooling float64) float64{
@@ -40,6 +41,9 @@ func (c *catalog) baseline(m Method, kinds []int32, seed uint64) (devices []int3
 	slices.SortFunc(order, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(key[b], key[a]), cmp.Compare(c.kinds[kinds[b]].bytes, c.kinds[kinds[a]].bytes), cmp.Compare(b, a))
 	})
+	if len(c.all) > shortlist && !slices.ContainsFunc(kinds, func(k int32) bool { return c.kinds[k].devices != nil }) {
+		return c.leastSum(kinds, order, key)
+	}
 	sum := make([]float64, len(c.all))
 	return c.fill(kinds, order, func(piece int32, used []int64, room []int32) int32 {
 		best := slices.MinFunc(room, func(a, b int32) int {
@@ -48,6 +52,31 @@ func (c *catalog) baseline(m Method, kinds []int32, seed uint64) (devices []int3
 		sum[best] += key[piece]
 		return best
 	})
+}
+
+// leastSum is fill for many devices, each piece on the one with the least sum of
+// keys. It keeps the devices ranked, O(P log D).
+func (c *catalog) leastSum(kinds, order []int32, key []float64) (devices []int32, failed int32) {
+	devices, failed = make([]int32, len(kinds)), none
+	held := make([]holding, len(c.all)) // the load is the sum of keys
+	var r ranks
+	r.fill(held)
+	for _, i := range order {
+		bytes := c.kinds[kinds[i]].bytes
+		d, _ := r.first(0, c.budget-bytes, noLimit)
+		devices[i] = d
+		if d == none {
+			if failed == none {
+				failed = i
+			}
+			continue
+		}
+		r.remove(d, held[d])
+		held[d].load += key[i]
+		held[d].used += bytes
+		r.insert(d, held[d])
+	}
+	return devices, failed
 }
 
 // random places the pieces in order, each on any device with room, all alike.
