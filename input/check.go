@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
@@ -87,8 +86,8 @@ func (c *checker) check(p *problem.Problem) {
 			at, e.Hint = c.topologyFault(f.Message)
 		case strings.HasPrefix(f.Message, "batch:"):
 			at = c.batchAt(p.Batch)
-		case strings.HasPrefix(f.Message, groupPrefix):
-			at = c.groupAt(p, f.Message)
+		case len(f.Group) > 0:
+			at, e.Message = c.tableAt(p, f.Group[0]), c.groupMessage(&judged, f)
 		case len(c.tables) == 1:
 			at = place{c.tables[0].Name, 0}
 		}
@@ -99,37 +98,43 @@ func (c *checker) check(p *problem.Problem) {
 
 // forgive puts something valid in the place of what a failed read left empty.
 func (c *checker) forgive(p *problem.Problem) {
-	badTables, badTopology, badBatch := false, false, false
+	badTables, badTopology := false, false
 	for _, f := range c.tables {
 		badTables = badTables || f.faulty
 	}
 	for _, f := range c.topologies {
 		badTopology = badTopology || f.faulty
 	}
-	badBatch = p.Batch == 0 && (badTables || badTopology)
 	if badTables && len(p.Tables) == 0 {
 		p.Tables = []problem.Table{{Name: "none", Rows: 1, Dim: problem.ColumnGranule, Features: make([]problem.Feature, 1)}}
 	}
-	if badTopology {
-		devices := p.Topology.Devices
-		if devices < 1 || devices > hardware.MaxDevices {
-			devices = hardware.MaxDevices
-		}
-		p.Topology = hardware.Topology{Profile: hardware.Profiles()[0], Devices: devices}
+	for _, f := range c.topologies {
+		f.forgive(&p.Topology)
 	}
-	if badBatch {
+	if p.Batch == 0 && (badTables || badTopology) {
 		p.Batch = 1
 	}
 }
 
 // rename reports names that are used twice, and gives all but the first a name
-// of its own for Validate, so that its faults say which table is meant.
+// of its own for Validate, so that its faults say which table is meant. So it
+// does for tables whose names could not be read.
 func (c *checker) rename(p *problem.Problem) {
 	c.names = make(map[string]int, len(p.Tables))
 	c.renamed = map[string]string{}
 	tables := p.Tables
+	taken := make(map[string]bool, len(tables))
+	for i := range tables {
+		taken[tables[i].Name] = true
+	}
 	for i := range tables {
 		name := tables[i].Name
+		if file, k := c.fileOf(p, i); file != nil {
+			if shown, ok := file.unnamed[k]; ok {
+				c.renameTable(p, tables, taken, i, shown)
+				continue
+			}
+		}
 		first, twice := c.names[name]
 		if name == "" || !twice {
 			if name != "" {
@@ -143,19 +148,22 @@ func (c *checker) rename(p *problem.Problem) {
 			where = fmt.Sprintf("at %v and %v", firstAt, at)
 		}
 		c.put(Error{File: at.file, Line: at.line, Table: name, Message: "the name is used twice, " + where, Hint: "give every table a name of its own"})
-		if len(c.renamed) == 0 {
-			p.Tables = slices.Clone(tables)
-		}
-		unique := fmt.Sprintf("%s #%d", name, i)
-		for {
-			if _, taken := c.names[unique]; !taken {
-				break
-			}
-			unique += "'"
-		}
-		p.Tables[i].Name = unique
-		c.names[unique], c.renamed[unique] = i, name
+		c.renameTable(p, tables, taken, i, name)
 	}
+}
+
+// renameTable gives table i a name that is not taken; errors show another.
+func (c *checker) renameTable(p *problem.Problem, tables []problem.Table, taken map[string]bool, i int, shown string) {
+	if len(c.renamed) == 0 {
+		p.Tables = slices.Clone(tables)
+	}
+	unique := fmt.Sprintf("%s #%d", shown, i)
+	for taken[unique] {
+		unique += "'"
+	}
+	taken[unique] = true
+	p.Tables[i].Name = unique
+	c.names[unique], c.renamed[unique] = i, shown
 }
 
 // indexOf returns the index of the table that a fault names, or -1.
@@ -172,20 +180,31 @@ func (c *checker) indexOf(name string) int {
 
 // tableAt returns where table i of the problem stands.
 func (c *checker) tableAt(p *problem.Problem, i int) place {
-	total := 0
-	for _, f := range c.tables {
-		total += len(f.Tables)
-	}
-	if i < 0 || total != len(p.Tables) {
+	f, k := c.fileOf(p, i)
+	if f == nil {
 		return place{}
 	}
-	for _, f := range c.tables {
-		if i < len(f.Tables) {
-			return place{f.Name, f.Line(i)}
-		}
-		i -= len(f.Tables)
+	return place{f.Name, f.Line(k)}
+}
+
+// fileOf returns the file that states table i of the problem, and the table's
+// index there; nil where no file does.
+func (c *checker) fileOf(p *problem.Problem, i int) (*TableFile, int) {
+	total := 0
+	for k := range c.tables {
+		total += len(c.tables[k].Tables)
 	}
-	return place{}
+	if i < 0 || total != len(p.Tables) {
+		return nil, 0
+	}
+	for k := range c.tables {
+		if n := len(c.tables[k].Tables); i >= n {
+			i -= n
+			continue
+		}
+		return &c.tables[k], i
+	}
+	return nil, 0
 }
 
 // topologyFault returns where the field stands that a message of
@@ -219,16 +238,19 @@ func (c *checker) topologyFault(message string) (place, string) {
 	return place{}, hint
 }
 
-// groupPrefix is what Validate's messages about co-location groups begin with.
-const groupPrefix = "co-location group "
-
-// groupAt returns where the first table of the group stands that a message of
-// Validate is about.
-func (c *checker) groupAt(p *problem.Problem, message string) place {
-	i := slices.IndexFunc(p.Tables, func(t problem.Table) bool {
-		return t.Constraint.Group != "" && strings.HasPrefix(message, fmt.Sprintf("%s%q:", groupPrefix, t.Constraint.Group))
-	})
-	return c.tableAt(p, i)
+// groupMessage returns the message about a co-location group with the names
+// that errors show in the place of those that Validate was given.
+func (c *checker) groupMessage(judged *problem.Problem, f problem.Fault) string {
+	var given, shown []string
+	for _, i := range f.Group {
+		name := judged.Tables[i].Name
+		given = append(given, name)
+		if original, ok := c.renamed[name]; ok {
+			name = original
+		}
+		shown = append(shown, name)
+	}
+	return strings.Replace(f.Message, " tables "+strings.Join(given, ", ")+" have", " tables "+strings.Join(shown, ", ")+" have", 1)
 }
 
 // batchAt returns where the batch is stated.

@@ -71,14 +71,14 @@ func TestCheckSeveralFiles(t *testing.T) {
 	if diff := cmp.Diff(want, fmt.Sprint(err)); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
-	if p.Tables[1].Name != "user" {
-		t.Errorf("Check renamed a table of its argument to %q", p.Tables[1].Name)
+	if p.Tables[2].Name != "user" {
+		t.Errorf("Check renamed a table of its argument to %q", p.Tables[2].Name)
 	}
 }
 
 func TestCheckForgivesFailedReads(t *testing.T) {
 	tables, err1 := Tables("a.json", strings.NewReader(`{"format": "neuroshard-tables", "version": 1, "tables": [{"name": 5}]}`), Options{})
-	topology, err2 := Topology("c.yaml", strings.NewReader("devices: x\n"))
+	topology, err2 := Topology("c.yaml", strings.NewReader("devices: x\ndevice: 7\nmemory: big\nreserve_fixed: 300GiB\n"))
 	if err1 == nil || err2 == nil {
 		t.Fatalf("got errors %v and %v, want two", err1, err2)
 	}

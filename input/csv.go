@@ -37,8 +37,8 @@ type csvReader struct {
 	columns map[string]int
 	width   int
 	reuse   []string
-	// partial is set where a required column is missing.
-	partial bool
+	// rows counts the lines of tables.
+	rows int
 	// The line being read.
 	cells []string
 	line  int
@@ -139,7 +139,6 @@ func (r *csvReader) header() bool {
 	for _, name := range csvColumns[:3] {
 		if _, ok := r.columns[name]; !ok {
 			r.add(r.line, fmt.Sprintf("column %q is missing", name), "name, rows and dim are required")
-			r.partial = true
 		}
 	}
 	if reuse != 0 && reuse != access.Classes {
@@ -160,20 +159,32 @@ func (r *csvReader) cell(column string) (string, bool) {
 }
 
 func (r *csvReader) table() {
-	before, named := r.count(), len(r.list)
-	name := fmt.Sprintf("#%d", r.n)
+	named := len(r.list)
+	name := fmt.Sprintf("#%d", r.rows)
+	r.rows++
 	if len(r.cells) != r.width {
 		r.add(r.line, fmt.Sprintf("the line has %d cells, the header %d", len(r.cells), r.width), "separate cells by commas; quote a cell that holds one")
 		return
 	}
 	var t problem.Table
 	var has stated
+	var bad unread
+	before := r.count()
 	if text, ok := r.text("name"); ok {
 		t.Name, name = text, text
+	} else if _, exists := r.columns["name"]; !exists || r.count() > before {
+		bad |= unreadName
 	}
-	t.Rows = r.requiredWhole("rows", rowsHint)
-	t.Dim = int(r.requiredWhole("dim", dimHint))
-	if pooling, ok := r.real("pooling_factor", poolingHint); ok {
+	var ok bool
+	if t.Rows, ok = r.requiredWhole("rows", rowsHint); !ok {
+		bad |= unreadRows
+	}
+	dim, ok := r.requiredWhole("dim", dimHint)
+	if t.Dim = int(dim); !ok {
+		bad |= unreadDim
+	}
+	if _, ok := r.cell("pooling_factor"); ok {
+		pooling, _ := r.real("pooling_factor", poolingHint)
 		t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: pooling}}
 		has |= statedPooling
 	}
@@ -184,7 +195,9 @@ func (r *csvReader) table() {
 	if text, ok := r.cell("precision"); ok {
 		var err error
 		t.Precision, err = problem.ParsePrecision(text)
-		r.enum(r.line, err, text, "precision", precisions())
+		if r.enum(r.line, err, text, "precision", precisions()); err != nil {
+			bad |= unreadPrecision
+		}
 		has |= statedPrecision
 	}
 	if text, ok := r.cell("optimizer"); ok {
@@ -196,12 +209,11 @@ func (r *csvReader) table() {
 	if r.access(&t.Access) {
 		has |= statedAccess
 	}
-	t.Constraint = r.constraint()
-	r.name(named, name)
-	if r.count() > before || r.partial {
-		return
+	if t.Constraint, ok = r.constraint(); !ok {
+		bad |= unreadDevices
 	}
-	r.builder.table(t, r.line, has)
+	r.name(named, name)
+	r.builder.table(t, r.line, has, bad, name)
 }
 
 // text returns a cell of free text, as a string of its own.
@@ -217,14 +229,14 @@ func (r *csvReader) text(column string) (string, bool) {
 	return strings.Clone(cell), true
 }
 
-func (r *csvReader) requiredWhole(column, hint string) int64 {
+func (r *csvReader) requiredWhole(column, hint string) (int64, bool) {
 	value, ok := r.whole(column, hint)
 	if _, stated := r.cell(column); !ok && !stated {
 		if _, exists := r.columns[column]; exists {
 			r.add(r.line, column+" is empty", hint)
 		}
 	}
-	return value
+	return value, ok
 }
 
 func (r *csvReader) whole(column, hint string) (int64, bool) {
@@ -269,7 +281,7 @@ func (r *csvReader) boolean(column string) (value, ok bool) {
 // access reads the distribution; false where the line states none.
 func (r *csvReader) access(d *access.Distribution) bool {
 	empty := ""
-	stated := 0
+	stated, before := 0, r.count()
 	for i, column := range r.reuse {
 		if _, ok := r.cell(column); !ok {
 			empty = column
@@ -278,9 +290,19 @@ func (r *csvReader) access(d *access.Distribution) bool {
 		stated++
 		d.Reuse[i], _ = r.real(column, "the reuse columns hold the share of distinct rows in each use-count class")
 	}
-	exponent, zipf := r.real("zipf", zipfHint)
-	batch, hasBatch := r.whole("reuse_batch", "state the number of samples that the histogram was counted on")
-	unique, hasUnique := r.real("unique_rows", uniqueHint)
+	broken := r.count() > before || stated < len(r.reuse)
+	_, zipf := r.cell("zipf")
+	exponent, ok := r.real("zipf", zipfHint)
+	if !ok {
+		exponent = access.DefaultExponent
+	}
+	_, hasBatch := r.cell("reuse_batch")
+	batch, ok := r.whole("reuse_batch", "state the number of samples that the histogram was counted on")
+	if !ok {
+		batch = 1
+	}
+	_, hasUnique := r.cell("unique_rows")
+	unique, _ := r.real("unique_rows", uniqueHint)
 	switch {
 	case stated > 0 && stated < len(r.reuse):
 		if _, exists := r.columns[empty]; exists {
@@ -290,26 +312,33 @@ func (r *csvReader) access(d *access.Distribution) bool {
 		r.add(r.line, "both zipf and reuse are stated", "state one of them")
 	case stated > 0:
 		if _, exists := r.columns["reuse_batch"]; !hasBatch && exists {
-			if _, ok := r.cell("reuse_batch"); !ok {
-				r.add(r.line, "reuse_batch is empty", "state the number of samples that the histogram was counted on")
-			}
+			r.add(r.line, "reuse_batch is empty", "state the number of samples that the histogram was counted on")
 		}
-		d.Kind, d.Batch, d.UniqueRows = access.Histogram, int(batch), unique
 	case hasBatch || hasUnique:
 		r.add(r.line, "reuse_batch or unique_rows is stated without reuse_0 to reuse_16", "they belong to a histogram of reuse")
+	}
+	switch {
+	case stated > 0:
+		d.Kind, d.Batch, d.UniqueRows = access.Histogram, int(batch), unique
+		if broken {
+			d.Reuse = mendedReuse(d.Reuse)
+		}
 	case zipf:
 		d.Kind, d.Exponent = access.Zipf, exponent
 	}
 	return stated > 0 || zipf
 }
 
-func (r *csvReader) constraint() problem.Constraint {
-	var c problem.Constraint
-	if cell, ok := r.cell("devices"); ok {
+// constraint reads the constraints; ok is false where an allowed device could
+// not be read.
+func (r *csvReader) constraint() (c problem.Constraint, ok bool) {
+	ok = true
+	if cell, stated := r.cell("devices"); stated {
 		for _, text := range strings.Split(cell, ";") {
 			device, complaint := number(strings.TrimSpace(text)).whole()
 			if complaint != "" {
 				r.add(r.line, "devices: "+complaint, "separate devices by semicolons, for example "+strconv.Quote("0;1;2"))
+				ok = false
 				continue
 			}
 			c.Devices = append(c.Devices, int(device))
@@ -319,7 +348,7 @@ func (r *csvReader) constraint() problem.Constraint {
 	c.NoSplit, _ = r.boolean("no_split")
 	width, _ := r.whole("min_width", widthHint)
 	c.MinWidth = int(width)
-	return c
+	return c, ok
 }
 
 // lineLimited passes r on until a line is longer than maxCSVLine.

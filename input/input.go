@@ -54,7 +54,7 @@ const (
 // Options says how to read tables. The zero value works.
 type Options struct {
 	// DefaultDim is the dim of tables in the prototype's format that state none.
-	// 0: such tables are an error.
+	// 0: such tables are an error. Below 0: it is the caller's to report.
 	DefaultDim int
 
 	// maxBytes and maxTables replace MaxFileBytes and problem.MaxTables in tests.
@@ -78,6 +78,8 @@ type TableFile struct {
 	lines     []int
 	batchLine int
 	faulty    bool
+	// unnamed holds what errors call the tables whose names could not be read.
+	unnamed map[int]string
 }
 
 // Line returns the line, from 1, on which Tables[i] begins; 0 where i is not
@@ -95,7 +97,8 @@ func (f TableFile) Line(i int) int {
 //
 // The error is nil or an *Errors with all that is wrong. Beside an error,
 // Tables returns what could be read, so that Check can report the rest at the
-// same time; nothing else should be done with it. Tables does not judge values:
+// same time; nothing else should be done with it: what could not be read of a
+// table is made up. Tables does not judge values:
 // zero rows, odd dims or duplicate names are Check's to report.
 //
 // Memory grows with the number of tables, not with the file, and files above
@@ -116,7 +119,16 @@ func Tables(name string, r io.Reader, opt Options) (TableFile, error) {
 		b.read(bufio.NewReaderSize(&limited{r: r, left: limit, limit: limit}, 1<<16), opt)
 	}
 	b.finish()
+	if opt.DefaultDim > 0 && !b.dimUsed && len(b.Tables) > 0 {
+		b.Warnings = append(b.Warnings, UnusedDim(opt.DefaultDim))
+	}
 	return b.TableFile, b.err()
+}
+
+// UnusedDim returns the warning that a dim for tables without one was stated but
+// no table needs it.
+func UnusedDim(dim int) string {
+	return fmt.Sprintf("--dim %d is not used: every table states its dim", dim)
 }
 
 // builder gathers the tables of a file and the errors in it.
@@ -131,6 +143,8 @@ type builder struct {
 	maxTables int
 	stated    []stated
 	defaults  defaults
+	// dimUsed is set where a table needed Options.DefaultDim.
+	dimUsed bool
 }
 
 const chunkTables = 4096
@@ -200,7 +214,16 @@ func (b *builder) full(line int) bool {
 	return true
 }
 
-func (b *builder) table(t problem.Table, line int, s stated) {
+// table adds a table, made whole where parts of it are unread. name is what
+// errors call it.
+func (b *builder) table(t problem.Table, line int, s stated, bad unread, name string) {
+	bad.mend(&t)
+	if bad&unreadName != 0 {
+		if b.unnamed == nil {
+			b.unnamed = map[int]string{}
+		}
+		b.unnamed[b.n] = name
+	}
 	if b.n%chunkTables == 0 {
 		b.chunks = append(b.chunks, nil)
 	}

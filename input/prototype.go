@@ -38,20 +38,29 @@ func (b *builder) readPrototype(s *scanner, opt Options) {
 		}
 		n++
 		line, before, named := s.line, s.count(), len(s.report.list)
+		var bad unread
+		check := func(ok bool, part unread) {
+			if !ok {
+				bad |= part
+			}
+		}
 		t := problem.Table{
 			Name:   fmt.Sprintf("t%d", i),
 			Dim:    opt.DefaultDim,
 			Access: access.Distribution{Kind: access.Histogram, Batch: PrototypeBatch},
 		}
-		pooling := 0.0
+		pooling, ok := 0.0, false
 		o := s.object(prototypeTable, keys)
 		for key := range o.keys() {
 			switch key {
 			case "row":
-				t.Rows, _ = s.whole("row", rowsHint)
+				t.Rows, ok = s.whole("row", rowsHint)
+				check(ok, unreadRows)
 			case "dim":
-				dim, _ := s.whole("dim", dimHint)
+				var dim int64
+				dim, ok = s.whole("dim", dimHint)
 				t.Dim = int(dim)
+				check(ok, unreadDim)
 			case "pooling_factor":
 				pooling, _ = s.real("pooling_factor", poolingHint)
 			default:
@@ -61,22 +70,27 @@ func (b *builder) readPrototype(s *scanner, opt Options) {
 		if o.opened && !s.failed {
 			s.require(o, line, required...)
 		}
-		if s.count() > before || s.failed {
-			s.name(named, t.Name)
+		s.name(named, t.Name)
+		if !o.opened || s.failed {
 			continue
 		}
-		if !o.has("dim") && opt.DefaultDim == 0 {
+		check(o.has("row"), unreadRows)
+		check(o.has("dim") || opt.DefaultDim > 0, unreadDim)
+		if !o.has("dim") {
 			if dimless == 0 {
 				firstDimless = line
 			}
 			dimless++
-			continue
+		}
+		if s.count() > before {
+			t.Access.Reuse = mendedReuse(t.Access.Reuse)
 		}
 		t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: pooling}}
-		b.table(t, line, statedPooling|statedAccess)
+		b.table(t, line, statedPooling|statedAccess, bad, t.Name)
 	}
 	s.end()
-	if dimless > 0 {
+	b.dimUsed = dimless > 0
+	if dimless > 0 && opt.DefaultDim == 0 {
 		b.add(firstDimless, fmt.Sprintf("%d of %d tables state no dim", dimless, n), "give the dim of such tables with --dim, for example --dim 64")
 	}
 }

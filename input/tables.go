@@ -2,6 +2,7 @@ package input
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/neuroshard/neuroshard/access"
@@ -101,39 +102,52 @@ func (b *builder) defaultsKey(s *scanner) {
 	for key := range s.object("defaults", defaultsKeys).keys() {
 		switch key {
 		case "pooling_factor":
-			d.pooling, _ = s.real("pooling_factor", poolingHint)
+			d.pooling, _ = s.real("pooling_factor", poolingHint) // 0 does no harm
 			d.stated |= statedPooling
 		case "weighted":
 			d.weighted, _ = s.boolean("weighted")
 		case "precision":
-			d.precision = s.precision()
+			d.precision, _ = s.precision()
 		case "optimizer":
 			d.optimizer = s.optimizer()
 		case "zipf":
-			d.zipf, _ = s.real("zipf", zipfHint)
+			var ok bool
+			if d.zipf, ok = s.real("zipf", zipfHint); !ok {
+				d.zipf = access.DefaultExponent
+			}
 			d.stated |= statedAccess
 		}
 	}
 }
 
-// jsonTable reads the table at position i. A table with an error is left out.
+// jsonTable reads the table at position i. One that is no object, or in which the
+// syntax breaks off, is left out.
 func (b *builder) jsonTable(s *scanner, i int) {
 	s.peek()
-	line, before := s.line, s.count()
-	named := len(s.report.list)
+	line, named := s.line, len(s.report.list)
 	var t problem.Table
 	var has stated
-	pooling := 0.0
+	var bad unread
+	check := func(ok bool, part unread) {
+		if !ok {
+			bad |= part
+		}
+	}
+	pooling, ok := 0.0, false
 	o := s.object("a table", tableKeys)
 	for key := range o.keys() {
 		switch key {
 		case "name":
-			t.Name, _ = s.text("name")
+			t.Name, ok = s.text("name")
+			check(ok, unreadName)
 		case "rows":
-			t.Rows, _ = s.whole("rows", rowsHint)
+			t.Rows, ok = s.whole("rows", rowsHint)
+			check(ok, unreadRows)
 		case "dim":
-			dim, _ := s.whole("dim", dimHint)
+			var dim int64
+			dim, ok = s.whole("dim", dimHint)
 			t.Dim = int(dim)
+			check(ok, unreadDim)
 		case "features":
 			t.Features = s.features()
 			has |= statedPooling
@@ -144,7 +158,8 @@ func (b *builder) jsonTable(s *scanner, i int) {
 			t.Weighted, _ = s.boolean("weighted")
 			has |= statedWeighted
 		case "precision":
-			t.Precision = s.precision()
+			t.Precision, ok = s.precision()
+			check(ok, unreadPrecision)
 			has |= statedPrecision
 		case "optimizer":
 			t.Optimizer = s.optimizer()
@@ -153,26 +168,29 @@ func (b *builder) jsonTable(s *scanner, i int) {
 			t.Access = s.access()
 			has |= statedAccess
 		case "constraints":
-			t.Constraint = s.constraints()
+			t.Constraint, ok = s.constraints()
+			check(ok, unreadDevices)
 		}
 	}
 	if o.opened && !s.failed {
 		s.require(o, line, "name", "rows", "dim")
+		check(o.has("name"), unreadName)
+		check(o.has("rows"), unreadRows)
+		check(o.has("dim"), unreadDim)
 		if o.has("features") && o.has("pooling_factor") {
 			s.add(line, "both features and pooling_factor are stated", "state pooling_factor for a table that one feature reads, else features")
 		} else if o.has("pooling_factor") {
 			t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: pooling}}
 		}
 	}
-	if s.count() > before || s.failed {
-		name := t.Name
-		if name == "" {
-			name = fmt.Sprintf("#%d", i)
-		}
-		s.name(named, name)
-		return
+	name := t.Name
+	if name == "" {
+		name = fmt.Sprintf("#%d", i)
 	}
-	b.table(t, line, has)
+	s.name(named, name)
+	if o.opened && !s.failed {
+		b.table(t, line, has, bad, name)
+	}
 }
 
 // require reports the keys that the object lacks.
@@ -191,8 +209,11 @@ func (s *scanner) require(o *object, line int, keys ...string) {
 	}
 }
 
+// features reads the features; where they could not be read, it makes up one
+// that reads nothing.
 func (s *scanner) features() []problem.Feature {
 	var features []problem.Feature
+	before := s.count()
 	for range s.list("features") {
 		var f problem.Feature
 		s.peek()
@@ -210,18 +231,21 @@ func (s *scanner) features() []problem.Feature {
 		}
 		features = append(features, f)
 	}
+	if len(features) == 0 && s.count() > before {
+		return make([]problem.Feature, 1)
+	}
 	return features
 }
 
-func (s *scanner) precision() problem.Precision {
+func (s *scanner) precision() (p problem.Precision, ok bool) {
 	line := s.line
 	text, ok := s.text("precision")
 	if !ok {
-		return 0
+		return 0, false
 	}
 	p, err := problem.ParsePrecision(text)
 	s.enum(line, err, text, "precision", precisions())
-	return p
+	return p, err == nil
 }
 
 func (s *scanner) optimizer() problem.Optimizer {
@@ -261,13 +285,18 @@ func (s *scanner) access() access.Distribution {
 			d.Kind = access.Histogram
 			s.reuse(&d)
 		case "batch":
-			batch, _ := s.whole("batch", "state the number of samples that the histogram was counted on")
-			d.Batch = int(batch)
+			batch, ok := s.whole("batch", "state the number of samples that the histogram was counted on")
+			if d.Batch = int(batch); !ok {
+				d.Batch = 1
+			}
 		case "unique_rows":
 			d.UniqueRows, _ = s.real("unique_rows", uniqueHint)
 		case "zipf":
 			d.Kind = access.Zipf
-			d.Exponent, _ = s.real("zipf", zipfHint)
+			var ok bool
+			if d.Exponent, ok = s.real("zipf", zipfHint); !ok {
+				d.Exponent = access.DefaultExponent
+			}
 		case "uniform":
 			d.Kind = access.Uniform
 			if uniform, ok := s.boolean("uniform"); ok && !uniform {
@@ -275,7 +304,7 @@ func (s *scanner) access() access.Distribution {
 			}
 		}
 	}
-	if !o.opened || s.failed || s.count() > before {
+	if !o.opened || s.failed {
 		return d
 	}
 	var kinds []string
@@ -285,12 +314,16 @@ func (s *scanner) access() access.Distribution {
 		}
 	}
 	switch {
+	case len(kinds) == 0 && s.count() > before:
+		// The key that was not understood may have been one.
 	case len(kinds) == 0:
 		s.add(line, "access states no distribution", kindsHint)
 	case len(kinds) > 1:
 		s.add(line, "access states both "+strings.Join(kinds, " and "), kindsHint)
 	case o.has("reuse"):
-		s.require(o, line, "batch")
+		if s.require(o, line, "batch"); !o.has("batch") {
+			d.Batch = 1
+		}
 	case o.has("batch") || o.has("unique_rows"):
 		s.add(line, "access states batch or unique_rows without reuse", "they belong to a histogram of reuse")
 	}
@@ -306,13 +339,18 @@ func (s *scanner) reuse(d *access.Distribution) {
 		}
 		n++
 	}
-	if n != access.Classes && !s.failed && s.count() == before {
+	if n != access.Classes && !s.failed && (n > 0 || s.count() == before) {
 		s.add(s.line, fmt.Sprintf("reuse has %d shares, not %d", n, access.Classes), "the classes are rows used 1, 2, 3-4, 5-8, ..., 16385-32768 and more than 32768 times in a batch")
+	}
+	if s.count() > before {
+		d.Reuse = mendedReuse(d.Reuse)
 	}
 }
 
-func (s *scanner) constraints() problem.Constraint {
-	var c problem.Constraint
+// constraints reads the constraints; ok is false where it is not clear which
+// devices are allowed.
+func (s *scanner) constraints() (c problem.Constraint, ok bool) {
+	ok = true
 	s.peek()
 	line, o := s.line, s.object("constraints", constraintKeys)
 	for key := range o.keys() {
@@ -327,9 +365,11 @@ func (s *scanner) constraints() problem.Constraint {
 			if len(c.Devices) == 0 && !s.failed && s.count() == before {
 				s.add(s.line, "devices is an empty list: the table could go nowhere", "leave it out to allow all devices")
 			}
+			ok = ok && s.count() == before
 		case "device":
-			if d, ok := s.whole("device", deviceHint); ok {
-				c.Devices = []int{int(d)}
+			d, read := s.whole("device", deviceHint)
+			if ok = ok && read; read {
+				c.Devices = append(c.Devices, int(d))
 			}
 		case "group":
 			if group, ok := s.text("group"); ok && group == "" {
@@ -346,6 +386,8 @@ func (s *scanner) constraints() problem.Constraint {
 	}
 	if o.has("device") && o.has("devices") && !s.failed {
 		s.add(line, "both device and devices are stated", "state device to pin the table to one, devices to allow several")
+		slices.Sort(c.Devices)
+		c.Devices, ok = slices.Compact(c.Devices), false
 	}
-	return c
+	return c, ok
 }

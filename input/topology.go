@@ -3,6 +3,7 @@ package input
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -35,10 +36,39 @@ type TopologyFile struct {
 
 	lines  map[string]int
 	faulty bool
+	// unread holds the keys whose values could not be read; veiled is set where
+	// the file may state others that were not found, too.
+	unread map[string]bool
+	veiled bool
 }
 
 // Has reports whether the file states the key, such as "reserve_share".
 func (f TopologyFile) Has(key string) bool { return f.lines[key] > 0 }
+
+// open reports whether the file may state the key, but not what.
+func (f TopologyFile) open(key string) bool {
+	return f.unread[key] || f.veiled && !f.Has(key)
+}
+
+// forgive puts something harmless in the place of what is open and no flag
+// stated either: what then is wrong with t is wrong whatever the file meant.
+func (f TopologyFile) forgive(t *hardware.Topology) {
+	if t.Devices == 0 && f.open("devices") {
+		t.Devices = hardware.MaxDevices
+		t.DevicesPerHost = min(t.DevicesPerHost, 0) // perhaps they are all on one host
+	}
+	if t.Profile.Name == "" && f.open("device") {
+		profiles := hardware.Profiles()
+		t.Profile = profiles[len(profiles)-1] // it has a network between hosts
+		t.Memory = cmp.Or(t.Memory, hardware.MaxMemory)
+	}
+	if f.open("memory") {
+		t.Memory = cmp.Or(t.Memory, hardware.MaxMemory)
+	}
+	if f.open("reserve_share") && t.ReserveShare == hardware.DefaultReserveShare {
+		t.ReserveShare = 0
+	}
+}
 
 // Topology reads a topology from YAML or JSON: an object with the keys devices,
 // devices_per_host, device (a profile's name), memory, reserve_share,
@@ -51,16 +81,31 @@ func (f TopologyFile) Has(key string) bool { return f.lines[key] > 0 }
 // could be read, for Check.
 func Topology(name string, r io.Reader) (TopologyFile, error) {
 	t := &topologyReader{report: &report{file: name}}
-	t.Name, t.lines = name, map[string]int{}
+	t.Name, t.lines, t.unread = name, map[string]int{}, map[string]bool{}
 	t.Topology.ReserveShare = hardware.DefaultReserveShare
 	t.read(r)
 	t.faulty = t.count() > 0
+	t.veiled = t.count() > t.explained
 	return t.TopologyFile, t.err()
 }
 
 type topologyReader struct {
 	*report
 	TopologyFile
+	// explained counts the errors that are about the value of a known key.
+	explained int
+}
+
+// value runs read, which reads and stores the value of a known key, and notes
+// whether it could.
+func (t *topologyReader) value(key string, line int, read func()) {
+	before := t.count()
+	read()
+	if n := t.count() - before; n > 0 {
+		t.unread[key] = true
+		t.explained += n
+	}
+	t.lines[key] = line
 }
 
 func (t *topologyReader) read(r io.Reader) {
@@ -100,19 +145,23 @@ func (t *topologyReader) readJSON(s *scanner) {
 	for key := range s.object("a topology", topologyKeys).keys() {
 		c := s.peek()
 		e := entry{key: key, line: s.line, quoted: c == '"'}
-		var ok bool
-		if e.quoted {
-			e.value, ok = s.text(key)
-		} else {
-			var n number
-			n, ok = s.number(key, wanted(key))
-			e.value = string(n)
-		}
-		if ok {
-			t.set(e)
-		}
+		t.value(key, e.line, func() {
+			var ok bool
+			if e.quoted {
+				e.value, ok = s.text(key)
+			} else {
+				var n number
+				n, ok = s.number(key, wanted(key))
+				e.value = string(n)
+			}
+			if ok {
+				t.set(e)
+			}
+		})
 	}
-	s.end()
+	if s.end(); s.failed {
+		t.explained = -1 // what stands behind the broken syntax was not read
+	}
 }
 
 var yamlLine = regexp.MustCompile(`^line (\d+): `)
@@ -164,9 +213,11 @@ func (t *topologyReader) readYAML(data []byte) {
 		case !known:
 			t.add(key.Line, fmt.Sprintf("unknown key %s in a topology", quote(key.Value)), suggest(key.Value, topologyKeys))
 		default:
-			if e, ok := t.entry(key, value); ok {
-				t.set(e)
-			}
+			t.value(key.Value, value.Line, func() {
+				if e, ok := t.entry(key, value); ok {
+					t.set(e)
+				}
+			})
 		}
 		seen[key.Value] = true
 	}
@@ -239,7 +290,6 @@ func wanted(key string) string {
 
 // set stores an entry.
 func (t *topologyReader) set(e entry) {
-	t.lines[e.key] = e.line
 	switch e.key {
 	case "devices":
 		t.Topology.Devices = t.whole(e, "devices is the number of devices of the cluster")

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/hardware"
 )
 
 // Fault is one thing wrong with a problem.
@@ -16,6 +17,9 @@ type Fault struct {
 	Table string
 	// Message says what is wrong, with the offending value; Hint what to do.
 	Message, Hint string
+	// Group holds the indices of the tables of a co-location group that is at
+	// fault, ascending; nil for all other faults.
+	Group []int
 }
 
 // String prints the fault on one line, without the hint.
@@ -71,7 +75,7 @@ type validator struct {
 }
 
 func (v *validator) add(table, hint, format string, args ...any) {
-	v.faults = append(v.faults, Fault{table, fmt.Sprintf(format, args...), hint})
+	v.faults = append(v.faults, Fault{Table: table, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
 func (v *validator) tables() {
@@ -131,7 +135,8 @@ func (v *validator) access(name string, d access.Distribution) {
 		for _, share := range d.Reuse {
 			if !(share >= 0 && share <= 1) {
 				v.add(name, "reuse holds the share of distinct rows in each use-count class", "reuse: share %v is not between 0 and 1", share)
-				return
+				sum = 1 // what it adds up to means nothing
+				break
 			}
 			sum += share
 		}
@@ -151,11 +156,17 @@ func (v *validator) access(name string, d access.Distribution) {
 
 func (v *validator) constraint(name string, t *Table) {
 	c := t.Constraint
+	// Where the number of devices is itself at fault, any cluster is meant.
 	devices := v.problem.Topology.Devices
+	has := "the cluster has " + plural(devices, "device")
+	if devices < 1 || devices >= hardware.MaxDevices {
+		devices = hardware.MaxDevices
+		has = fmt.Sprintf("a cluster has at most %d devices", devices)
+	}
 	seen := map[int]bool{}
 	for _, d := range c.Devices {
 		if d < 0 || d >= devices {
-			v.add(name, "devices are numbered from 0", "allowed device %d does not exist: the cluster has %d devices", d, devices)
+			v.add(name, "devices are numbered from 0", "allowed device %d does not exist: %s", d, has)
 		} else if seen[d] {
 			v.add(name, "", "allowed device %d is listed twice", d)
 		}
@@ -163,9 +174,19 @@ func (v *validator) constraint(name string, t *Table) {
 	}
 	if c.MinWidth < 0 || c.MinWidth%ColumnGranule != 0 {
 		v.add(name, "", "minimum slice width %d is not a multiple of %d", c.MinWidth, ColumnGranule)
+	} else if c.MinWidth > MaxDim {
+		v.add(name, "", "minimum slice width %d is above %d, the largest dim of a table", c.MinWidth, MaxDim)
 	} else if c.MinWidth > t.Dim && t.Dim > 0 {
 		v.add(name, "", "minimum slice width %d is above the table's dim %d", c.MinWidth, t.Dim)
 	}
+}
+
+// plural prints a count with its noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // total refuses a problem whose bytes could overflow a sum, however its tables
@@ -205,6 +226,7 @@ func (v *validator) groups() {
 			}
 			v.add("", "widen the allowed devices of one of them, or take it out of the group",
 				"co-location group %q: its tables %s have no allowed device in common", v.problem.Tables[g.Tables[0]].Constraint.Group, strings.Join(names, ", "))
+			v.faults[len(v.faults)-1].Group = g.Tables
 		}
 	}
 }
