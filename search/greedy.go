@@ -131,11 +131,11 @@ func (w *worker) evaluate(ctx context.Context, s *state, g grid) outcome {
 	for _, r := range g.rules {
 		// A run whose dim sums peak at some value goes the same way under any cap
 		// from there up: its choices stay allowed, and no others appear.
-		peak := int64(math.MaxInt64)
+		peak, ran := int64(0), false
 		w.clear(len(s.pieces))
 		for _, threshold := range g.thresholds {
 			limit := columns(w.catalog.dimCap(s, threshold))
-			if limit >= peak {
+			if ran && limit >= peak {
 				continue
 			}
 			if ctx.Err() != nil {
@@ -143,7 +143,7 @@ func (w *worker) evaluate(ctx context.Context, s *state, g grid) outcome {
 			}
 			w.rewind(s.pieces, limit)
 			lack := w.place(s.pieces, r, limit)
-			peak = w.run.totals().peak
+			peak, ran = w.run.totals().peak, true
 			w.keep(&best, lack, r, threshold)
 		}
 	}
