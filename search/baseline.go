@@ -44,9 +44,6 @@ func (c *catalog) baseline(m Method, kinds []int32, seed uint64) (devices []int3
 	if len(c.all) > shortlist && !slices.ContainsFunc(kinds, func(k int32) bool { return c.kinds[k].devices != nil }) {
 		return c.leastSum(kinds, order, key)
 	}
-	if len(c.all) > shortlist && !slices.ContainsFunc(kinds, func(k int32) bool { return c.kinds[k].devices != nil }) {
-		return c.leastSum(kinds, order, key)
-	}
 	sum := make([]float64, len(c.all))
 	return c.fill(kinds, order, func(piece int32, used []int64, room []int32) int32 {
 		best := slices.MinFunc(room, func(a, b int32) int {
@@ -55,31 +52,6 @@ func (c *catalog) baseline(m Method, kinds []int32, seed uint64) (devices []int3
 		sum[best] += key[piece]
 		return best
 	})
-}
-
-// leastSum is fill for many devices, each piece on the one with the least sum of
-// keys. It keeps the devices ranked, O(P log D).
-func (c *catalog) leastSum(kinds, order []int32, key []float64) (devices []int32, failed int32) {
-	devices, failed = make([]int32, len(kinds)), none
-	held := make([]holding, len(c.all)) // the load is the sum of keys
-	var r ranks
-	r.fill(held)
-	for _, i := range order {
-		bytes := c.kinds[kinds[i]].bytes
-		d, _ := r.first(0, c.budget-bytes, noLimit)
-		devices[i] = d
-		if d == none {
-			if failed == none {
-				failed = i
-			}
-			continue
-		}
-		r.remove(d, held[d])
-		held[d].load += key[i]
-		held[d].used += bytes
-		r.insert(d, held[d])
-	}
-	return devices, failed
 }
 
 // leastSum is fill for many devices, each piece on the one with the least sum of

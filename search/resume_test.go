@@ -164,44 +164,6 @@ func TestLeastSumIsFill(t *testing.T) {
 	})
 }
 
-// TestLeastSumIsFill compares the ranked placement of baselines on many devices
-// with the scan.
-func TestLeastSumIsFill(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var tables []table
-		for range rapid.IntRange(1, 60).Draw(t, "tables") {
-			tables = append(tables, table{
-				rows:    int64(rapid.IntRange(1, 50).Draw(t, "rows")),
-				dim:     4 << rapid.IntRange(0, 3).Draw(t, "dim"),
-				pooling: float64(rapid.IntRange(0, 3).Draw(t, "pooling")),
-			})
-		}
-		p := handMade(unit.Bytes(rapid.IntRange(2_000, 20_000).Draw(t, "memory")), shortlist+3, tables...)
-		c := newCatalog(p, nil)
-		kinds := c.whole()
-		key, order := make([]float64, len(kinds)), make([]int32, len(kinds))
-		for i, k := range kinds {
-			order[i] = int32(i)
-			key[i] = tables[i].pooling * float64(c.kinds[k].dims)
-		}
-		got, gotFailed := c.leastSum(kinds, order, key)
-		sum := make([]float64, len(c.all))
-		want, wantFailed := c.fill(kinds, order, func(i int32, used []int64, room []int32) int32 {
-			best := room[0]
-			for _, d := range room {
-				if sum[d] < sum[best] || sum[d] == sum[best] && used[d] < used[best] {
-					best = d
-				}
-			}
-			sum[best] += key[i]
-			return best
-		})
-		if diff := cmp.Diff(want, got); diff != "" || gotFailed != wantFailed {
-			t.Errorf("first failed: got %d, want %d; devices (-want +got):\n%s", gotFailed, wantFailed, diff)
-		}
-	})
-}
-
 func TestColumns(t *testing.T) {
 	for _, c := range []struct {
 		limit float64
