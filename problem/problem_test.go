@@ -121,6 +121,19 @@ func TestValidate(t *testing.T) {
 			`table "a": allowed device 8 does not exist: the cluster has 8 devices`,
 			`table "a": allowed device -1 does not exist: the cluster has 8 devices`,
 		}},
+		{"missing device of a cluster of one", func(p *problem.Problem) {
+			p.Topology.Devices = 1
+			p.Tables[0].Constraint.Devices = []int{1}
+		}, []string{`table "a": allowed device 1 does not exist: the cluster has 1 device`}},
+		{"device of a cluster of a wrong size", func(p *problem.Problem) {
+			p.Topology.Devices = 0
+			p.Tables[0].Constraint.Devices = []int{7, 1 << 16}
+		}, []string{"devices: 0 is not between 1 and 65536", `table "a": allowed device 65536 does not exist: a cluster has at most 65536 devices`}},
+		{"wrong share and batch", func(p *problem.Problem) {
+			p.Tables[2].Access = histogram(1.5, -0.5)
+			p.Tables[2].Access.Batch = 0
+		}, []string{`table "c": reuse: share 1.5 is not between 0 and 1`, `table "c": reuse batch: 0 is not between 1 and 16777216`}},
+		{"minimum width above any dim", func(p *problem.Problem) { p.Tables[0].Constraint.MinWidth = 1 << 15 }, []string{`table "a": minimum slice width 32768 is above 16384, the largest dim of a table`}},
 		{"device listed twice", func(p *problem.Problem) { p.Tables[0].Constraint.Devices = []int{3, 1, 3} }, []string{`table "a": allowed device 3 is listed twice`}},
 		{"odd minimum width", func(p *problem.Problem) { p.Tables[0].Constraint.MinWidth = 6 }, []string{`table "a": minimum slice width 6 is not a multiple of 4`}},
 		{"negative minimum width", func(p *problem.Problem) { p.Tables[0].Constraint.MinWidth = -4 }, []string{`table "a": minimum slice width -4 is not a multiple of 4`}},
