@@ -6,7 +6,9 @@ package hardware
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -70,14 +72,57 @@ func Names() []string {
 	return names
 }
 
-// ByName returns the profile of that name. The error lists the known names.
+// ByName returns the profile of exactly that name. The error names those that
+// come near and lists all.
 func ByName(name string) (Profile, error) {
 	for _, p := range profiles {
 		if p.Name == name {
 			return p, nil
 		}
 	}
-	return Profile{}, fmt.Errorf("device profile %q is unknown: choose one of %s", name, strings.Join(Names(), ", "))
+	guess := ""
+	if similar := near(name); len(similar) > 0 {
+		guess = fmt.Sprintf(" (did you mean %s?)", strings.Join(similar, " or "))
+	}
+	return Profile{}, fmt.Errorf("device profile %q is unknown%s: choose one of %s", name, guess, strings.Join(Names(), ", "))
+}
+
+// near returns the names, quoted, that were probably meant: letters and digits
+// of a word and of a name are compared, and the first of these rules decides
+// that any name meets. The word holds the name ("H200", "a100-80gb"); the name
+// holds the word, of two letters or more ("a100", "2080"); the word holds the
+// name without its memory ("nvidia-h100").
+func near(word string) []string {
+	w := letters(word)
+	for _, meets := range []func(name string) bool{
+		func(name string) bool { return strings.Contains(w, letters(name)) },
+		func(name string) bool { return len(w) >= 2 && strings.Contains(letters(name), w) },
+		func(name string) bool {
+			family, _, _ := strings.Cut(name, "-")
+			return strings.Contains(w, family)
+		},
+	} {
+		var found []string
+		for _, name := range Names() {
+			if meets(name) {
+				found = append(found, strconv.Quote(name))
+			}
+		}
+		if len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+// letters returns the letters and digits of s, in lower case.
+func letters(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, s)
 }
 
 // DefaultReserveShare is the share of a device's memory that commands keep

@@ -24,7 +24,7 @@ func ExampleByName() {
 	fmt.Println(err)
 	// Output:
 	// a100-80 80.0 GiB 2039 GB/s
-	// device profile "a100" is unknown: choose one of rtx2080ti, v100-16, v100-32, a100-40, a100-80, h100-80, h200, b200, mi300x
+	// device profile "a100" is unknown (did you mean "a100-40" or "a100-80"?): choose one of rtx2080ti, v100-16, v100-32, a100-40, a100-80, h100-80, h200, b200, mi300x
 }
 
 func ExampleTopology() {
@@ -43,6 +43,27 @@ func ExampleTopology() {
 	// 3 hosts, 56.0 GiB a device for tables
 	// devices: 0 is not between 1 and 65536
 	// reserve share: 1.5 is not at least 0 and below 1
+}
+
+// Names are exact, but the error says which one was probably meant.
+func TestByNameSuggests(t *testing.T) {
+	for word, want := range map[string]string{
+		"H200":        `did you mean "h200"?`,
+		"A100_80GB":   `did you mean "a100-80"?`,
+		"v100":        `did you mean "v100-16" or "v100-32"?`,
+		"2080":        `did you mean "rtx2080ti"?`,
+		"nvidia-h100": `did you mean "h100-80"?`,
+	} {
+		_, err := hardware.ByName(word)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "choose one of rtx2080ti, v100-16,") {
+			t.Errorf("%q: got %v, want an error with %s and all names", word, err, want)
+		}
+	}
+	for _, word := range []string{"", "-", "tpu-v5", "0"} {
+		if _, err := hardware.ByName(word); err == nil || strings.Contains(err.Error(), "did you mean") {
+			t.Errorf("%q: got %v, want an error without a guess", word, err)
+		}
+	}
 }
 
 // The code and the page that documents it hold the same numbers, to the digit.
