@@ -16,6 +16,13 @@ import (
 //	dlrm-datasets-1000x128    1,000 tables drawn from it, for 128 devices (Scale)
 //	paper-d4_m64-3            task 3 of a setting of the NeuroShard paper (Draw)
 
+// DrawnNames are the patterns of the names of drawn workloads: TABLES, DEVICES,
+// NUMBER and SEED are whole numbers, SETTING is one of PaperSettings, and what
+// stands in brackets may be left out.
+func DrawnNames() []string {
+	return []string{"dlrm-datasets[-TABLESxDEVICES][@SEED]", "paper-SETTING-NUMBER[@SEED]"}
+}
+
 // DefaultSeed is the seed of a drawn workload whose name states none.
 const DefaultSeed = 1
 

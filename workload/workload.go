@@ -111,8 +111,8 @@ func Names() []string {
 }
 
 // ByName returns the published or drawn (generated.go) workload of that name,
-// with or without Prefix. The error
-// suggests the names that come near, or lists them all.
+// with or without Prefix. The error suggests the names that come near, or lists
+// them all and the patterns of drawn ones.
 func ByName(name string) (Workload, error) {
 	name = strings.TrimPrefix(name, Prefix)
 	for _, w := range All() {
@@ -126,7 +126,15 @@ func ByName(name string) (Workload, error) {
 	if similar := near(name, Names()); len(similar) > 0 {
 		return Workload{}, fmt.Errorf("workload %q is unknown: did you mean %s?", name, strings.Join(similar, " or "))
 	}
-	return Workload{}, fmt.Errorf("workload %q is unknown: choose one of %s", name, strings.Join(Names(), ", "))
+	patterns := "draw one: " + strings.Join(DrawnNames(), ", ")
+	if strings.HasPrefix(name, "dlrm-datasets") || strings.HasPrefix(name, "paper-") {
+		var settings []string
+		for _, s := range PaperSettings() {
+			settings = append(settings, s.Name)
+		}
+		return Workload{}, fmt.Errorf("workload %q is unknown: %s; the settings are %s", name, patterns, strings.Join(settings, ", "))
+	}
+	return Workload{}, fmt.Errorf("workload %q is unknown: choose one of %s; or %s", name, strings.Join(Names(), ", "), patterns)
 }
 
 // Tables returns the workload's tables, named t000, t001, ... in the order of

@@ -222,10 +222,23 @@ func TestByNameErrors(t *testing.T) {
 		{"criteo", `did you mean "criteo-1tb-uncapped" or "criteo-kaggle"?`},
 		{"", `choose one of mlperf-dlrm-dcnv2, criteo-1tb-uncapped,`},
 		{"xyz", `choose one of mlperf-dlrm-dcnv2,`},
+		{"xyz", `; or draw one: dlrm-datasets[-TABLESxDEVICES][@SEED], paper-SETTING-NUMBER[@SEED]`},
+		{"dlrm-datasets-10000", `workload "dlrm-datasets-10000" is unknown: draw one: dlrm-datasets[-TABLESxDEVICES][@SEED], `},
+		{"workload:paper-d4-3", `paper-SETTING-NUMBER[@SEED]; the settings are d4_m16, d4_m64, d4_m128, d8_m16, d8_m64, d8_m128`},
 	} {
 		_, err := ByName(c.name)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("ByName(%q): got error %v, want one with %q", c.name, err, c.want)
+		}
+	}
+}
+
+// The patterns of drawn names are those of names that work.
+func TestDrawnNames(t *testing.T) {
+	fill := strings.NewReplacer("[", "", "]", "", "TABLES", "12", "DEVICES", "2", "SEED", "7", "SETTING", PaperSettings()[0].Name, "NUMBER", "3")
+	for _, pattern := range DrawnNames() {
+		if w, err := ByName(fill.Replace(pattern)); err != nil || !w.IsDrawn() {
+			t.Errorf("%s: got %v (drawn: %v), want a drawn workload", fill.Replace(pattern), err, w.IsDrawn())
 		}
 	}
 }
