@@ -24,7 +24,7 @@ func Fullest(pl *plan.Plan) int {
 // counts it. It fails where the plan has no such device.
 func Memory(w io.Writer, pl *plan.Plan, device int, opt Options) error {
 	if device < 0 || device >= len(pl.Devices) {
-		return fmt.Errorf("device %d does not exist: the plan has %d devices, numbered from 0", device, len(pl.Devices))
+		return fmt.Errorf("device %d does not exist: the plan has %s, numbered from 0", device, plural(len(pl.Devices), "device"))
 	}
 	p := &printer{w: w, opt: opt}
 	d := &pl.Devices[device]

@@ -2,7 +2,8 @@
 // scripts, as one JSON object.
 //
 //	Result     a finished result: costs, gain, devices, why, splits, warnings
-//	Plan       the same of a plan file alone, which knows no simulated cost
+//	Plan       the same of a plan file alone, which knows neither simulated cost
+//	           nor lookups: it names the tables with most weights instead
 //	Memory     one device's memory, line by line
 //	Diff       what changed between two plans
 //	JSON       a finished result as an object
@@ -37,8 +38,8 @@ type Options struct {
 	// AllDevices lists every device of a large cluster, not only the busiest and
 	// the idlest.
 	AllDevices bool
-	// Name is what was planned, such as "workload:mlperf-dlrm-dcnv2"; it may be
-	// empty.
+	// Name is what was planned, such as "workload:mlperf-dlrm-dcnv2", or "-" for
+	// standard input; it may be empty.
 	Name string
 	// Problem is what was planned, if it is known: it tells which tables are read
 	// most. It must be the problem of the plan.

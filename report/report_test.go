@@ -274,6 +274,71 @@ func TestJSONIsOneObject(t *testing.T) {
 	}
 }
 
+// What is no gain says so, and of which baseline.
+func TestGain(t *testing.T) {
+	for _, c := range []struct {
+		baseline unit.Millis // of the plan's cost
+		want     string
+	}{
+		{2, "gain            50 % less time than the best baseline, dim (SIMULATED "},
+		{1.01, "gain            1.0 % less time than the best baseline, dim (SIMULATED "},
+		{1.0004, "gain            none: the best baseline, dim, takes as long (SIMULATED "},
+		{1, "gain            none: the best baseline, dim, takes as long (SIMULATED "},
+		{0.9999, "gain            none: the best baseline, dim, takes as long (SIMULATED "},
+		{0.75, "gain            none: the best baseline, dim, takes 25 % less (SIMULATED "},
+	} {
+		r, _ := result(4, 7)
+		r.Baselines = []neuroshard.Baseline{{Method: search.Dim, Valid: true, Predicted: 1, Simulated: c.baseline * r.Simulated.Cost}}
+		if got := written(t, r); !strings.Contains(got, "\n"+c.want) {
+			t.Errorf("a baseline of %v times the cost: got\n%s\nwant a line that begins with %q", c.baseline, got, c.want)
+		}
+	}
+}
+
+// written returns the report of a result.
+func written(t *testing.T, r *neuroshard.Result) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := report.Result(&b, r, report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A difference is told where it can be seen, and a critical device whose total
+// is not the largest says why.
+func TestWhy(t *testing.T) {
+	r, _ := result(2, 4)
+	set := func(first, second cost.Device) string {
+		r.Predicted = cost.NewBreakdown([]cost.Device{first, second})
+		return written(t, r)
+	}
+	const reason = " below the cost: others have more columns to pack for the all-to-all, after the wait\n"
+	got := set(cost.Device{Forward: 1, Backward: 2, ForwardComm: 0.2, BackwardComm: 0.5}, cost.Device{Forward: 1, Backward: 1, ForwardComm: 1.3, BackwardComm: 0.5})
+	for _, want := range []string{"device 0 is critical: ", "\nagainst the mean device: backward +0.500 ms\n", "\nits own total is 0.100 ms" + reason} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got\n%s\nwant %q in it", got, want)
+		}
+	}
+	got = set(cost.Device{Forward: 1, Backward: 2, ForwardComm: 0.2, BackwardComm: 0.5}, cost.Device{Forward: 1, Backward: 2, ForwardComm: 0.2, BackwardComm: 0.5})
+	for _, no := range []string{"against the mean", reason, "+0 ms"} {
+		if strings.Contains(got, no) {
+			t.Errorf("of equal devices: got\n%s\nwant no %q in it", got, no)
+		}
+	}
+}
+
+func TestNameOfStandardInput(t *testing.T) {
+	r, _ := result(1, 2)
+	var b bytes.Buffer
+	if err := report.Plan(&b, r.Plan, report.Options{Name: "-"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "standard input: 2 tables in "; !strings.HasPrefix(b.String(), want) {
+		t.Errorf("got\n%s\nwant it to begin with %q", b.String(), want)
+	}
+}
+
 func TestMemoryOfMissingDevice(t *testing.T) {
 	r, _ := result(2, 3)
 	for _, device := range []int{-1, 2} {

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	neuroshard "github.com/neuroshard/neuroshard"
@@ -79,7 +80,11 @@ func (v *view) head() {
 	if c.DevicesPerHost > 0 && c.DevicesPerHost < c.Devices {
 		title += fmt.Sprintf(" (%d a host)", c.DevicesPerHost)
 	}
-	if v.opt.Name != "" {
+	switch v.opt.Name {
+	case "":
+	case "-":
+		title = "standard input: " + title
+	default:
 		title = name(v.opt.Name) + ": " + title
 	}
 	v.printf("%s, batch %s\n", v.paint(bold, title), count(int64(c.Batch)))
@@ -115,22 +120,38 @@ func (v *view) costs(r *neuroshard.Result) {
 	v.predicted()
 	v.printf("simulated cost  %v (on the SIMULATED device, not measured)\n", r.Simulated.Cost)
 	if best := bestBaseline(r.Baselines); best != nil {
-		v.printf("gain            %s than the best baseline, %s (SIMULATED %v)\n", compare(r.Simulated.Cost, best.Simulated), best.Method, best.Simulated)
+		v.printf("gain            %s (SIMULATED %v)\n", gain(r.Simulated.Cost, best), best.Simulated)
 	} else if len(r.Baselines) > 0 && string(r.Status) != interrupted {
 		v.printf("gain            no baseline found a plan that fits\n")
 	}
 	v.balance()
 }
 
+// gain says how much less time a plan of that cost takes than the best baseline.
+func gain(cost unit.Millis, best *neuroshard.Baseline) string {
+	switch {
+	case asLong(cost, best.Simulated):
+		return fmt.Sprintf("none: the best baseline, %s, takes as long", best.Method)
+	case cost > best.Simulated:
+		return fmt.Sprintf("none: the best baseline, %s, takes %s less", best.Method, percent(float64(cost-best.Simulated), float64(cost)))
+	}
+	return fmt.Sprintf("%s less time than the best baseline, %s", percent(float64(best.Simulated-cost), float64(best.Simulated)), best.Method)
+}
+
 // compare says how much less time a takes than b.
 func compare(a, b unit.Millis) string {
 	switch {
-	case b <= 0 || a == b:
-		return "no less time"
+	case asLong(a, b):
+		return "as long"
 	case a > b:
 		return percent(float64(a-b), float64(b)) + " MORE time"
 	}
 	return percent(float64(b-a), float64(b)) + " less time"
+}
+
+// asLong reports whether two times differ by less than percent would show.
+func asLong(a, b unit.Millis) bool {
+	return b <= 0 || math.Abs(float64(a-b)) < 0.0005*float64(b)
 }
 
 // bestBaseline returns the valid baseline of the least simulated cost, the

@@ -27,18 +27,38 @@ func (v *view) why() {
 	}
 	v.section("device %d is critical%s: busy for %v, %s above the mean; the others wait for it, %v on average",
 		v.critical, v.alike(), slow.busy(), percent(float64(slow.busy()-mean.busy()), float64(mean.busy())), mean.wait)
+	if texts := excesses(slow, mean); len(texts) > 0 {
+		v.printf("against the mean device: %s\n", strings.Join(texts, ", "))
+	}
+	longest := slices.MaxFunc(v.loads, func(a, b load) int { return cmp.Compare(a.total(), b.total()) }).total()
+	if less := longest - slow.total(); noticeable(less, slow) {
+		v.printf("its own total is %v below the cost: others have more columns to pack for the all-to-all, after the wait\n", less)
+	}
+	v.dearest(v.critical)
+}
+
+// excesses tells by how much the parts of a device's time are above the mean,
+// the largest first.
+func excesses(slow, mean load) []string {
 	parts := []part{
 		{"forward", slow.forward - mean.forward},
 		{"backward", slow.backward - mean.backward},
 		{"backward all-to-all", slow.backwardComm - mean.backwardComm},
 	}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.excess, a.excess) })
-	texts := make([]string, len(parts))
-	for i, p := range parts {
-		texts[i] = p.name + " " + signed(p.excess)
+	var texts []string
+	for _, p := range parts {
+		if noticeable(p.excess, slow) {
+			texts = append(texts, p.name+" "+signed(p.excess))
+		}
 	}
-	v.printf("against the mean device: %s\n", strings.Join(texts, ", "))
-	v.dearest(v.critical)
+	return texts
+}
+
+// noticeable reports whether a difference is a thousandth of a device's time at
+// least. The backward all-to-all, for one, takes all devices equally long.
+func noticeable(difference unit.Millis, of load) bool {
+	return math.Abs(float64(difference)) >= float64(of.total())/1000
 }
 
 // part is a part of a device's time and how far it is above the mean.
@@ -62,9 +82,6 @@ func (v *view) alike() string {
 }
 
 func signed(m unit.Millis) string {
-	if math.Abs(float64(m)) < 5e-5 {
-		return "+0 ms" // a rounding error of the sums, not worth its digits
-	}
 	if m < 0 {
 		return m.String()
 	}
@@ -78,7 +95,8 @@ type piece struct {
 }
 
 // dearest names the tables that make up most of a device: by the bytes that a
-// batch reads where the problem is known, else by size.
+// batch reads where the problem is known. A plan file does not hold lookups, so
+// of a plan alone they are named by weights.
 func (v *view) dearest(device int) {
 	var pieces []piece
 	sum := 0.0
@@ -100,7 +118,7 @@ func (v *view) dearest(device int) {
 		return
 	}
 	slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(b.amount, a.amount) })
-	what := "its largest"
+	what := "largest there, by weights"
 	if v.opt.Problem != nil {
 		what = "most read there"
 	}
