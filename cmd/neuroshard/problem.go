@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -127,7 +128,7 @@ func (a *app) load(source string, c *clusterFlags, fallback *cluster) (loaded, e
 	err3 := c.override(base)
 	var err4 error
 	if !whole && err2 == nil {
-		err4 = c.missing(base.topology)
+		err4 = c.missing(base.topology, topology)
 	}
 	l := loaded{problem: &problem.Problem{Tables: tables.Tables, Topology: base.topology, Batch: base.batch, Accounting: base.accounting}, warnings: tables.Warnings}
 	if base.batch == 0 && !c.set.Changed("batch") {
@@ -141,22 +142,34 @@ func (a *app) load(source string, c *clusterFlags, fallback *cluster) (loaded, e
 	}
 	judged := *l.problem
 	if err3 != nil || err4 != nil {
-		judged.Topology = anyCluster(judged.Topology)
+		judged.Topology = c.complete(judged.Topology, topology)
 	}
 	return l, input.Join(err1, err2, err3, err4, input.Check(&judged, sources...))
 }
 
-// anyCluster completes a topology of which something was already found missing
-// or wrong, so that the rest can be checked.
-func anyCluster(t hardware.Topology) hardware.Topology {
+// complete puts something harmless in the place of what was already reported as
+// missing or wrong, so that the rest can be checked.
+func (c *clusterFlags) complete(t hardware.Topology, file input.TopologyFile) hardware.Topology {
 	if t.Profile.Name == "" {
-		profiles := hardware.Profiles()
-		t.Profile = profiles[len(profiles)-1]
+		other := anyCluster()
+		t.Profile, t.Memory = other.Profile, cmp.Or(t.Memory, other.Memory)
 	}
-	if t.Devices == 0 {
-		t.Devices = hardware.MaxDevices
+	if t.Devices == 0 && !c.states("devices", file) {
+		t.Devices, t.DevicesPerHost = hardware.MaxDevices, min(t.DevicesPerHost, 0)
 	}
 	return t
+}
+
+// states reports whether a flag or the topology file states the number of
+// devices, or another key, be it a wrong one.
+func (c *clusterFlags) states(key string, file input.TopologyFile) bool {
+	return file.Has(key) || c.set.Changed(strings.ReplaceAll(key, "_", "-"))
+}
+
+// anyCluster is a cluster that nothing is too large for.
+func anyCluster() hardware.Topology {
+	profiles := hardware.Profiles()
+	return hardware.Topology{Profile: profiles[len(profiles)-1], Memory: hardware.MaxMemory, Devices: hardware.MaxDevices}
 }
 
 // cluster is a topology and its batch; 0: none is stated.
@@ -172,12 +185,15 @@ func (a *app) tables(source string, c *clusterFlags) (input.TableFile, *cluster,
 	if strings.HasPrefix(source, workload.Prefix) {
 		w, err := workload.ByName(source)
 		if err != nil {
-			return unread(source), &cluster{topology: anyCluster(hardware.Topology{})}, faulty(err.Error(), "list them with: neuroshard workloads")
+			return unread(source), &cluster{topology: anyCluster()}, faulty(err.Error(), "list them with: neuroshard workloads")
 		}
 		p := w.Problem()
 		file := input.TableFile{Tables: p.Tables, Batch: p.Batch}
 		if w.AssumedDistribution {
 			file.Warnings = []string{assumed(w)}
+		}
+		if c.dim > 0 {
+			file.Warnings = append(file.Warnings, input.UnusedDim(c.dim))
 		}
 		return file, &cluster{p.Topology, p.Batch, p.Accounting}, nil
 	}
@@ -186,7 +202,11 @@ func (a *app) tables(source string, c *clusterFlags) (input.TableFile, *cluster,
 		return unread(source), nil, err
 	}
 	defer r.Close()
-	file, err := input.Tables(name, r, input.Options{DefaultDim: c.dim})
+	options := input.Options{DefaultDim: c.dim}
+	if c.set.Changed("dim") && dimFault(c.dim) != nil {
+		options.DefaultDim = -1 // override reports it
+	}
+	file, err := input.Tables(name, r, options)
 	return file, nil, err
 }
 
@@ -237,18 +257,31 @@ func (c *clusterFlags) override(base *cluster) error {
 		case "batch":
 			base.batch = c.batch
 		case "dim":
-			if c.dim < 1 {
-				errs = append(errs, faulty(fmt.Sprintf("--dim: %d is not above 0", c.dim), "dim is the number of columns of a table"))
+			if err := dimFault(c.dim); err != nil {
+				errs = append(errs, err)
 			}
 		}
 	})
 	return input.Join(errs...)
 }
 
+// dimFault returns what is wrong with a dim that --dim states, or nil.
+func dimFault(dim int) error {
+	switch {
+	case dim < 1:
+		return faulty(fmt.Sprintf("--dim: %d is not above 0", dim), "dim is the number of columns of a table")
+	case dim > problem.MaxDim:
+		return faulty(fmt.Sprintf("--dim: %d is above %d", dim, problem.MaxDim), "dim is the number of columns of a table")
+	case dim%problem.ColumnGranule != 0:
+		return faulty(fmt.Sprintf("--dim: %d is not a multiple of %d", dim, problem.ColumnGranule), "pad the tables")
+	}
+	return nil
+}
+
 // missing reports what a cluster cannot do without.
-func (c *clusterFlags) missing(t hardware.Topology) error {
+func (c *clusterFlags) missing(t hardware.Topology, file input.TopologyFile) error {
 	var errs []error
-	if t.Devices == 0 && !c.set.Changed("devices") {
+	if t.Devices == 0 && !c.states("devices", file) {
 		errs = append(errs, faulty("the number of devices is missing", "add --devices N, or describe the cluster in a file: --topology cluster.yaml"))
 	}
 	if t.Profile.Name == "" && !c.set.Changed("device") {
@@ -279,7 +312,7 @@ func firstOf(values ...int) int {
 // open opens a file, or stdin for "-".
 func (a *app) open(path string) (name string, r io.ReadCloser, err error) {
 	if path == "-" {
-		return "stdin", io.NopCloser(a.stdin), nil
+		return "standard input", io.NopCloser(a.stdin), nil
 	}
 	f, err := os.Open(path)
 	if err != nil {
