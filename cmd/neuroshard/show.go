@@ -15,6 +15,11 @@ func newShowCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show PLAN",
 		Short: "Show a plan: who holds what, where the time goes",
+		Long: `Show a plan: who holds what, where the time goes.
+
+A plan file holds neither the tables' lookups nor their accesses. So of the
+critical device show names the tables with most weights, where plan names those
+that are read most.`,
 		Example: `  neuroshard show plan.json
   neuroshard show plan.json --memory      # the fullest device, line by line
   neuroshard show plan.json --memory=3    # device 3`,
