@@ -127,6 +127,9 @@ func nominal(p *plot.Plot, settings []string) {
 	if len(settings) > 0 {
 		p.NominalX(settings...)
 	}
+	// Room for the legend beside the last bars.
+	n := float64(len(settings))
+	p.X.Min, p.X.Max = -.5, n-.5+math.Max(.7, .14*n)
 }
 
 func wallPanel(all []Summary, settings []string, methods []search.Method) (*plot.Plot, error) {
