@@ -238,19 +238,13 @@ func (s *Scorer) group(operation int, g *groupState, added *item) float64 {
 	if added == nil && len(g.items) == 0 {
 		return 0
 	}
-	time, known := s.memo.At(key)
-	if !known {
-		*time = s.predict(operation, g, added)
-	}
-	return *time
-}
-
-// predict prices one group, not empty.
-func (s *Scorer) predict(operation int, g *groupState, added *item) float64 {
-	in := s.input(operation, g, added)
 	net := &s.pool.model.compute
-	both := f32.FoldedHead(in.sums, in.extra, float32(s.pool.quantum), &in.scalars, &net.scalars, net.both)
-	return net.launchForward + net.launchBackward + math.Max(0, float64(both))
+	both, known := s.memo.At(key)
+	if !known {
+		in := s.input(operation, g, added)
+		*both = f32.FoldedHead(in.sums, in.extra, float32(s.pool.quantum), &in.scalars, &net.scalars, net.both)
+	}
+	return net.launchForward + net.launchBackward + max(0, float64(*both))
 }
 
 // parts predicts the forward and the backward of one group apart. Their sum is

@@ -294,9 +294,10 @@ func (w *worker) leastSoFar(p *piece, limit int64) choice {
 	allowed := w.allowed(p)
 	c := choice{device: none, scanned: int32(len(allowed))}
 	load, bytes := math.Inf(1), int64(0)
+	devices := w.devices
 	for _, d := range allowed {
-		h := &w.devices[d]
-		if h.used > used || h.dims > dims || h.load > load {
+		h := &devices[d]
+		if h.load > load || h.used > used || h.dims > dims {
 			continue
 		}
 		if h.load < load || h.used < bytes {
@@ -304,7 +305,7 @@ func (w *worker) leastSoFar(p *piece, limit int64) choice {
 		}
 	}
 	if c.device != none {
-		c.stands = w.devices[c.device].dims + p.dims
+		c.stands = devices[c.device].dims + p.dims
 	}
 	return c
 }

@@ -62,7 +62,10 @@ func (r *run) totals() totals {
 func (w *worker) record(p *piece, c *choice) {
 	r := &w.run
 	n := len(r.steps)
-	r.steps = slices.Grow(r.steps, 1)[:n+1]
+	if n == cap(r.steps) {
+		r.steps = slices.Grow(r.steps, n+1)
+	}
+	r.steps = r.steps[:n+1]
 	s, from := &r.steps[n], int32(0)
 	s.totals = totals{}
 	if n > 0 {

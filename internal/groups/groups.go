@@ -12,8 +12,10 @@
 // must price alike however the group came about.
 package groups
 
-// Key stands for a multiset of items, 128 bits. Two of n groups share one by
-// chance with a probability below n^2 / 2^129: MSet-Add-Hash of Clarke et al.,
+import "slices"
+
+// Key stands for a multiset of items, 128 bits, 96 of which a Memo compares. Two
+// of n groups share those by chance with a probability below n^2 / 2^97: MSet-Add-Hash of Clarke et al.,
 // "Incremental Multiset Hash Functions" (2003). The zero Key is the empty group.
 type Key struct{ a, b uint64 }
 
@@ -39,36 +41,48 @@ func mix(x uint64) uint64 {
 	return z ^ z>>31
 }
 
-// Memo keeps a number for each group, up to a limit; beyond that it starts
-// afresh. Where groups hardly recur, as with a thousand devices, it stops
-// looking for a while: a vain search of a large table costs as much as a price.
-// The zero Memo is empty and ready. It serves one goroutine.
+// Memo keeps a number for each of the groups asked for lately: a table of lines,
+// one cache line each, so that a question touches one place in the memory.
+//
+//	line 0   [ {a b} 3.1 | {c} 0.7   | {b d} 2.0 | -         ]
+//	line 1   [ {c d} 1.9 | -         | -         | -         ]
+//	line 2   ...           newest first; the fifth pushes the oldest out
+//
+// It starts small and doubles until it is as large as a processor's cache of the
+// second level. Where groups hardly recur, it stops looking for a while: a vain
+// question is wasted time. The zero Memo is empty and ready. It serves one
+// goroutine.
 type Memo struct {
-	slots []slot
-	count int
+	lines []line
+	// added counts the groups put in since the memo grew.
+	added int
 	// asked and found count since the last judgement; idle is how many questions
 	// go by until the next.
 	asked, found, idle int
-	unused             float64
+	unused             float32
 }
 
-// slot is a group and its number, empty where the key is zero.
+type line [4]slot
+
+// slot is a group by 96 bits of its key, and its number; empty where the key is
+// zero.
 type slot struct {
-	key   Key
-	value float64
+	a     uint64
+	b     uint32
+	value float32
 }
 
 const (
-	leastSlots = 1 << 10
-	mostSlots  = 1 << 17 // 3 MiB
+	leastLines = 1 << 8
+	mostLines  = 1 << 13 // 512 KiB
 	// window is how many questions are asked between judgements. If fewer than
 	// one in rare is answered, the next rest questions are not looked up.
 	window, rare, rest = 1 << 13, 8, 1 << 17
 )
 
 // At returns where the number of a group is kept, and whether it is known. If
-// it is not, the caller sets it before the next call.
-func (m *Memo) At(k Key) (value *float64, known bool) {
+// it is not, the caller sets it before the next call. The group is not empty.
+func (m *Memo) At(k Key) (value *float32, known bool) {
 	if m.idle > 0 {
 		m.idle--
 		return &m.unused, false
@@ -76,18 +90,21 @@ func (m *Memo) At(k Key) (value *float64, known bool) {
 	if m.asked == window {
 		m.judge()
 	}
-	if m.count >= len(m.slots)/4*3 {
+	if 2*m.added >= len(line{})*len(m.lines) && len(m.lines) < mostLines {
 		m.grow()
 	}
 	m.asked++
-	s := m.find(k)
-	if s.key == k {
-		m.found++
-		return &s.value, true
+	l := &m.lines[k.a&uint64(len(m.lines)-1)]
+	for i := range l {
+		if s := &l[i]; s.a == k.a && s.b == uint32(k.b) {
+			m.found++
+			return &s.value, true
+		}
 	}
-	s.key = k
-	m.count++
-	return &s.value, false
+	m.added++
+	copy(l[1:], l[:])
+	l[0] = slot{a: k.a, b: uint32(k.b)}
+	return &l[0].value, false
 }
 
 func (m *Memo) judge() {
@@ -97,28 +114,18 @@ func (m *Memo) judge() {
 	m.asked, m.found = 0, 0
 }
 
-// find returns the slot of the key, or the empty one where it belongs.
-func (m *Memo) find(k Key) *slot {
-	mask := uint64(len(m.slots) - 1)
-	for i := k.a; ; i++ {
-		if s := &m.slots[i&mask]; s.key == k || s.key == (Key{}) {
-			return s
-		}
-	}
-}
-
-// grow makes room: twice the slots, or the same, emptied.
+// grow doubles the number of lines. What is in a line goes to one of two.
 func (m *Memo) grow() {
-	if len(m.slots) == mostSlots {
-		clear(m.slots)
-		m.count = 0
-		return
-	}
-	old := m.slots
-	m.slots = make([]slot, max(leastSlots, 2*len(old)))
-	for _, s := range old {
-		if s.key != (Key{}) {
-			*m.find(s.key) = s
+	old := m.lines
+	m.lines = make([]line, max(leastLines, 2*len(old)))
+	m.added = 0
+	for i := range old {
+		for _, s := range slices.Backward(old[i][:]) {
+			if s != (slot{}) {
+				l := &m.lines[s.a&uint64(len(m.lines)-1)]
+				copy(l[1:], l[:])
+				l[0] = s
+			}
 		}
 	}
 }

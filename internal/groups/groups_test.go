@@ -50,31 +50,61 @@ func TestKeysDiffer(t *testing.T) {
 // TestMemoIsAMap compares with a map, over more groups than the memo keeps.
 func TestMemoIsAMap(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
+	const slots = len(line{}) * mostLines
 	var m Memo
-	want := map[Key]float64{}
-	answered := 0
-	for range 3 * mostSlots {
-		item := random.IntN(mostSlots)
-		if random.IntN(2) == 0 {
+	want := map[Key]float32{}
+	answered, often := 0, 0
+	for range 10 * slots {
+		item := random.IntN(4 * slots)
+		recurs := random.IntN(2) == 0
+		if recurs {
 			item = random.IntN(1000)
+			often++
 		}
 		k := KeyOf(item)
 		value, known := m.At(k)
 		if known {
-			answered++
+			if recurs {
+				answered++
+			}
 			if *value != want[k] {
 				t.Fatalf("item %d: got %v, want %v", item, *value, want[k])
 			}
 			continue
 		}
-		*value = random.Float64()
+		*value = random.Float32()
 		want[k] = *value
 	}
-	if answered < mostSlots {
-		t.Errorf("got %d of %d questions answered, want a third at least", answered, 3*mostSlots)
+	if answered < often*9/10 {
+		t.Errorf("got %d of %d questions for the same thousand groups answered, want nine of ten", answered, often)
 	}
-	if len(m.slots) > mostSlots || m.count > mostSlots/4*3 {
-		t.Errorf("got %d slots and %d groups, want at most %d slots, three quarters full", len(m.slots), m.count, mostSlots)
+	if len(m.lines) != mostLines {
+		t.Errorf("got %d lines, want %d", len(m.lines), mostLines)
+	}
+}
+
+// TestMemoGrows asks for fewer and for more groups, and for each again.
+func TestMemoGrows(t *testing.T) {
+	for n := 1; n < window; n *= 2 {
+		var m Memo
+		for i := range n {
+			v, _ := m.At(KeyOf(i))
+			*v = float32(i)
+		}
+		known := 0
+		for i := range n {
+			v, ok := m.At(KeyOf(i))
+			if ok {
+				known++
+				if *v != float32(i) {
+					t.Fatalf("%d groups, group %d: got %v", n, i, *v)
+				}
+			}
+			*v = float32(i)
+		}
+		if known < n*2/3 {
+			t.Errorf("%d groups: got %d known, want two of three", n, known)
+		}
 	}
 }
 
@@ -86,22 +116,22 @@ func TestMemoRests(t *testing.T) {
 		if known {
 			t.Fatalf("group %d is known before it was asked for", i)
 		}
-		*v = float64(i)
+		*v = float32(i)
 	}
 	if m.idle == 0 {
 		t.Fatal("nothing recurs, but the memo does not rest")
 	}
-	kept := m.count
+	kept := m.added
 	for i := range rest {
 		if _, known := m.At(KeyOf(0)); known {
 			t.Fatalf("question %d of the rest was looked up", i)
 		}
 	}
-	if m.count != kept {
-		t.Errorf("got %d groups after the rest, want the %d from before", m.count, kept)
+	if m.added != kept {
+		t.Errorf("got %d groups after the rest, want the %d from before", m.added, kept)
 	}
-	if v, known := m.At(KeyOf(0)); !known || *v != 0 {
-		t.Error("after the rest, the first group is forgotten")
+	if v, known := m.At(KeyOf(window)); !known || *v != window {
+		t.Error("after the rest, the last group is forgotten")
 	}
 }
 
@@ -109,7 +139,7 @@ func BenchmarkMemo(b *testing.B) {
 	for _, c := range []struct {
 		name   string
 		groups int
-	}{{"few", 1 << 12}, {"many", 1 << 16}} {
+	}{{"few", 1 << 11}, {"many", 1 << 14}} {
 		b.Run(c.name, func(b *testing.B) {
 			var m Memo
 			keys := make([]Key, c.groups)
