@@ -169,7 +169,7 @@ func Simulate(judge *simulate.Pricer, shards [][]problem.Shard) (cost.Breakdown,
 func baselines(ctx context.Context, p *problem.Problem, pool *cost.Pool, judge *simulate.Pricer, opt search.Options) ([]Baseline, error) {
 	var all []Baseline
 	for _, method := range search.Baselines() {
-		opt.Method, opt.OnEvent = method, nil
+		opt.Method, opt.OnEvent, opt.Brief = method, nil, true
 		found, err := search.Run(ctx, p, func() search.Scorer { return pool.NewScorer() }, opt)
 		var infeasible *search.Infeasible
 		if errors.As(err, &infeasible) || ctx.Err() != nil {

@@ -125,7 +125,7 @@ func Run(ctx context.Context, tasks []Task, opt Options) ([]Record, error) {
 	}
 	return opt.each(ctx, jobs, func(j *job) (Record, error) {
 		start := time.Now()
-		outcome, err := opt.Engine.Plan(ctx, &j.task.Problem, search.Options{Method: j.method, Seed: opt.Seed, Workers: 1})
+		outcome, err := opt.Engine.Plan(ctx, &j.task.Problem, search.Options{Method: j.method, Seed: opt.Seed, Workers: 1, Brief: true})
 		if err == nil && outcome.Status == search.Interrupted {
 			err = context.Canceled
 		}

@@ -98,6 +98,7 @@ func newSearcher(ctx context.Context, p *problem.Problem, newScorer Factory, opt
 		status:  Complete,
 		event:   Event{Phase: "start", Levels: opt.Steps},
 	}
+	s.catalog.brief = opt.Brief
 	s.workers = append(s.workers, newWorker(s.catalog, scorer))
 	if opt.Method == NeuroShard || opt.Method == Paper {
 		for len(s.workers) < opt.Workers {

@@ -232,16 +232,27 @@ func (c *catalog) infeasible(method Method, kinds, devices []int32, p int32) *In
 		Device: int(freest),
 		Need:   unit.Bytes(k.bytes), Have: unit.Bytes(have), Missing: unit.Bytes(max(0, k.bytes-have)),
 	}
+	if c.brief {
+		e.Reason = "how many devices would do was not asked"
+		return e
+	}
 	e.DevicesNeeded, e.Reason = devicesNeeded(c.problem)
 	switch n := len(c.all); {
 	case e.DevicesNeeded == 0:
 	case e.DevicesNeeded <= n && method != Default:
 		e.Reason = fmt.Sprintf("method %q places it nowhere, method %q does", method, Default)
 	default:
-		e.Reason = fmt.Sprintf("all tables take %v of the %v that %d devices have for them; %d devices would do",
-			c.total(kinds), c.room(), n, e.DevicesNeeded)
+		e.Reason = fmt.Sprintf("all tables take %v of the %v that %s for them; %d devices would do",
+			c.total(kinds), c.room(), devicesHave(n), e.DevicesNeeded)
 	}
 	return e
+}
+
+func devicesHave(n int) string {
+	if n == 1 {
+		return "1 device has"
+	}
+	return fmt.Sprintf("%d devices have", n)
 }
 
 // room returns the bytes of all devices together that shards may take.

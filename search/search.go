@@ -74,6 +74,9 @@ type Options struct {
 	// By default method NeuroShard derives one from the size of the problem, and
 	// method Paper has none; the baselines need none.
 	MaxEvaluations int64
+	// Brief leaves out of *Infeasible how many devices would do, which on a large
+	// cluster takes longer than a simple method.
+	Brief bool
 	// OnEvent, if set, is called from the goroutine of Run as the search
 	// proceeds; the events are the same for any number of workers.
 	OnEvent func(Event)

@@ -500,3 +500,19 @@ func BenchmarkRun(b *testing.B) {
 		}
 	}
 }
+
+func TestBriefAsksNoDevices(t *testing.T) {
+	p := pool(3, 20, 4, 64)
+	p.Topology.Memory, p.Topology.ReserveShare = 1<<20, 0
+	for _, m := range search.Methods() {
+		var full, brief *search.Infeasible
+		_, err := search.Run(context.Background(), p, factory(p), search.Options{Method: m})
+		_, briefly := search.Run(context.Background(), p, factory(p), search.Options{Method: m, Brief: true})
+		if !errors.As(err, &full) || !errors.As(briefly, &brief) {
+			t.Fatalf("%s: got %v and %v, want infeasible", m, err, briefly)
+		}
+		if brief.DevicesNeeded != 0 || brief.Table != full.Table || brief.Missing != full.Missing || brief.Reason == full.Reason {
+			t.Errorf("%s: brief: got %+v, want %+v without how many devices would do", m, brief, full)
+		}
+	}
+}

@@ -38,6 +38,8 @@ const none = -1
 // phases; workers read it.
 type catalog struct {
 	problem *problem.Problem
+	// brief leaves out of an Infeasible how many devices would do.
+	brief bool
 	// scorer prices kinds; nil where only bytes matter.
 	scorer Scorer
 	// all lists every device.
