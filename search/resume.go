@@ -14,7 +14,7 @@ import (
 //	limit 1.2   = = = = = 2 0 1 0 1     resumed at the sixth
 //
 // Caps bind late, so most of a run need not be run again: on the paper's tasks, a
-// fifth to a third of the steps is left. The work is counted as if it were, because
+// third to half of the steps is left. The work is counted as if it were, because
 // budgets are counted in it and must not depend on what a worker did before.
 
 // run is the inner search that a worker is in the middle of, or that it has

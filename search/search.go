@@ -111,7 +111,8 @@ const (
 // Stats counts the work of a search.
 type Stats struct {
 	// Evaluations counts pricings of one device's shards; scans of devices are
-	// counted too, many for one.
+	// counted too, many for one. What is resumed, copied or remembered counts as if
+	// it were done anew, so that the count depends on the problem only.
 	Evaluations int64
 	// Placements is the number of inner searches run, and of other placements
 	// priced.
