@@ -91,13 +91,6 @@ func costPanel(all []Summary, settings []string, methods []search.Method) (*plot
 	return p, nil
 }
 
-// span is the range of the settings' axis, with room for the legend beside the
-// last bars.
-func span(settings []string) (low, high float64) {
-	n := float64(len(settings))
-	return -.5, n - .5 + math.Max(.7, .14*n)
-}
-
 // bars draws one bar for each setting and method.
 func bars(p *plot.Plot, all []Summary, settings []string, methods []search.Method, value func(Summary) float64) error {
 	width := vg.Points(60 / float64(len(methods)))
