@@ -220,7 +220,7 @@ func TestFitRefuses(t *testing.T) {
 // computes with.
 func TestCommConstantsAreRecovered(t *testing.T) {
 	hw := profile(t, "a100-80")
-	data := simulated(t, hw, 20, 500)
+	data := simulated(t, hw, 20, 1500)
 	m, report, err := train.Fit(context.Background(), data, hw, small())
 	if err != nil {
 		t.Fatal(err)
@@ -253,7 +253,7 @@ func TestCommConstantsAreRecovered(t *testing.T) {
 // net mends most of what it leaves.
 func TestResidualMendsADistortedDevice(t *testing.T) {
 	hw := profile(t, "a100-80")
-	data := simulated(t, hw, 20, 500)
+	data := simulated(t, hw, 20, 2000)
 	for i := range data.Comm.Samples {
 		e := &data.Comm.Samples[i]
 		sum := 0
@@ -265,7 +265,10 @@ func TestResidualMendsADistortedDevice(t *testing.T) {
 		bytes := 4 * float64(e.Batch) * max((n-1)/n*most, (float64(sum)-float64(slices.Min(e.DimSums)))/n)
 		unpack := 2 * float64(e.Batch) / n * float64(sum) * 4 / (hw.HBMGBps * hw.HBMEfficiency * 1e6)
 		for r := range e.Backward {
-			extra := (e.Backward[r] - unit.Millis(unpack)) * unit.Millis(.15*math.Sin(math.Log(bytes)))
+			// Messages of some MB are up to 40 % slower, as where a library switches
+			// from one protocol to another too late.
+			slower := .4 * math.Exp(-math.Pow(math.Log(bytes/8e6)/2.5, 2))
+			extra := (e.Backward[r] - unit.Millis(unpack)) * unit.Millis(slower)
 			e.Backward[r] += extra
 			e.Forward[r] += extra
 		}
@@ -286,7 +289,7 @@ func TestResidualMendsADistortedDevice(t *testing.T) {
 	alone, mended := constants.Comm.All.Mean, report.Comm.All.Mean
 	t.Logf("mean error of the constants alone %.2f %%, with the residual net %.2f %%", alone, mended)
 	if !(alone > 4) {
-		t.Errorf("constants alone: got %.2f %%, want more than 4 %%: the device is distorted by 15 %%", alone)
+		t.Errorf("constants alone: got %.2f %%, want more than 4 %%: the device is distorted by up to 40 %%", alone)
 	}
 	if !(mended < .45*alone) {
 		t.Errorf("with the residual net: got %.2f %%, want below 0.45 of the constants' %.2f %%", mended, alone)
