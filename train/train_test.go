@@ -220,7 +220,7 @@ func TestFitRefuses(t *testing.T) {
 // computes with.
 func TestCommConstantsAreRecovered(t *testing.T) {
 	hw := profile(t, "a100-80")
-	data := simulated(t, hw, 20, 1500)
+	data := simulated(t, hw, 20, 500)
 	m, report, err := train.Fit(context.Background(), data, hw, small())
 	if err != nil {
 		t.Fatal(err)
@@ -253,7 +253,7 @@ func TestCommConstantsAreRecovered(t *testing.T) {
 // net mends most of what it leaves.
 func TestResidualMendsADistortedDevice(t *testing.T) {
 	hw := profile(t, "a100-80")
-	data := simulated(t, hw, 20, 2000)
+	data := simulated(t, hw, 20, 1500)
 	for i := range data.Comm.Samples {
 		e := &data.Comm.Samples[i]
 		sum := 0
