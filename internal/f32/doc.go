@@ -1,5 +1,6 @@
 // Package f32 provides float32 kernels for small dense networks: a matrix
-// product, and the vector loops around it.
+// product, and the vector loops around it; and for embedding tables, the sums of
+// picked rows.
 //
 // Every kernel has a plain Go loop in generic.go, which is its meaning and its
 // test oracle. On amd64 processors with AVX2 and FMA, found at run time, an
@@ -20,8 +21,8 @@
 // and Dot differ between paths by rounding: the assembly fuses multiply and
 // add, and sums in another order.
 //
-// Wrong lengths are a caller's bug and panic with the prefix "f32:". Nothing
-// here allocates but a Packed that grows.
+// Wrong lengths are a caller's bug and panic with the prefix "f32:". The rows that
+// a Gather picks are trusted. Nothing here allocates but a Packed that grows.
 package f32
 
 //go:generate go -C gen run . -out ../twins_amd64.s -stubs ../stubs_amd64.go -pkg f32

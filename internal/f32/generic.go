@@ -79,3 +79,26 @@ func adamGeneric(w, grad, m, v []float32, c *AdamStep) {
 		w[i] -= float32(c.Step*m[i]) / (float32(root*c.RootScale) + c.Eps)
 	}
 }
+
+func adagradGeneric(w, grad, state []float32, rate, eps float32) {
+	for i, g := range grad {
+		state[i] += float32(g * g)
+		root := float32(math.Sqrt(float64(state[i])))
+		w[i] -= float32(rate*g) / (root + eps)
+	}
+}
+
+func gatherGeneric(g *Gather, offsets []int64, dst []float32) {
+	for r, end := range offsets[1:] {
+		sum := dst[r*g.Dim:][:g.Dim]
+		clear(sum)
+		for i := offsets[r]; i < end; i++ {
+			row := int(g.Picks[i]&g.Mask) * g.Dim
+			if g.Weights == nil {
+				addGeneric(sum, g.Table[row:row+g.Dim])
+			} else {
+				axpyGeneric(g.Weights[i], g.Table[row:row+g.Dim], sum)
+			}
+		}
+	}
+}

@@ -69,6 +69,11 @@ func scaleMaskAVX2(dst []float32, alpha float32, x []float32, act []float32)
 //go:noescape
 func adamAVX2(w []float32, grad []float32, m []float32, v []float32, c *[7]float32)
 
+// adagradAVX2 is adagradGeneric; it does not fuse, so the bytes are the same.
+//
+//go:noescape
+func adagradAVX2(w []float32, grad []float32, state []float32, rate float32, eps float32)
+
 // addIntsAVX2 adds src to dst, eight at a time.
 //
 //go:noescape

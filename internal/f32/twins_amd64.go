@@ -141,3 +141,11 @@ func listStep(v *vector) stackStep {
 		weights: (*float32)(unsafe.Pointer(&activeLanes[0])),
 	}
 }
+
+func adagrad(w, grad, state []float32, rate, eps float32) {
+	if fast {
+		adagradAVX2(w, grad, state, rate, eps)
+		return
+	}
+	adagradGeneric(w, grad, state, rate, eps)
+}

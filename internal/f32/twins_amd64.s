@@ -1093,6 +1093,66 @@ done:
 	VZEROUPPER
 	RET
 
+// func adagradAVX2(w []float32, grad []float32, state []float32, rate float32, eps float32)
+// Requires: AVX
+TEXT ·adagradAVX2(SB), NOSPLIT, $0-80
+	MOVQ         grad_len+32(FP), AX
+	MOVQ         w_base+0(FP), CX
+	MOVQ         grad_base+24(FP), DX
+	MOVQ         state_base+48(FP), BX
+	VBROADCASTSS rate+72(FP), Y0
+	VBROADCASTSS eps+76(FP), Y1
+	SUBQ         $0x08, AX
+	JLT          tail
+
+loop:
+	VMOVUPS (DX), Y2
+	VMOVUPS (BX), Y3
+	VMOVUPS (DX), Y4
+	VMULPS  Y4, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS Y3, (BX)
+	VSQRTPS Y3, Y3
+	VADDPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VDIVPS  Y3, Y2, Y2
+	VMOVUPS (CX), Y3
+	VSUBPS  Y2, Y3, Y3
+	VMOVUPS Y3, (CX)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, BX
+	SUBQ    $0x08, AX
+	JGE     loop
+
+tail:
+	ADDQ $0x08, AX
+	JZ   done
+
+single:
+	VMOVSS  (DX), X2
+	VMOVSS  (BX), X3
+	VMOVSS  (DX), X4
+	VMULSS  X4, X4, X4
+	VADDSS  X4, X3, X3
+	VMOVSS  X3, (BX)
+	VSQRTSS X3, X3, X3
+	VADDSS  X1, X3, X3
+	VMULSS  X0, X2, X2
+	VDIVSS  X3, X2, X2
+	VMOVSS  (CX), X3
+	VSUBSS  X2, X3, X3
+	VMOVSS  X3, (CX)
+	ADDQ    $0x04, CX
+	ADDQ    $0x04, DX
+	ADDQ    $0x04, BX
+	DECQ    AX
+	JNZ     single
+
+done:
+	VZEROUPPER
+	RET
+
 // func addIntsAVX2(dst []int32, src []int32)
 // Requires: AVX, AVX2
 TEXT ·addIntsAVX2(SB), NOSPLIT, $0-48

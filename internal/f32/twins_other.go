@@ -45,3 +45,11 @@ func runStack(s *Stack) { stackGeneric(s) }
 
 // listStep is only read by the twin.
 func listStep(*vector) stackStep { return stackStep{} }
+
+func adagrad(w, grad, state []float32, rate, eps float32) {
+	adagradGeneric(w, grad, state, rate, eps)
+}
+
+func gather(g *Gather, offsets []int64, dst []float32) { gatherGeneric(g, offsets, dst) }
+
+func prefetch([]float32) {}

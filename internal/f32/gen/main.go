@@ -30,6 +30,7 @@ func main() {
 	mask()
 	scaleMask()
 	adam()
+	adagrad()
 	shift("addInts", "adds src to dst", VPADDD)
 	shift("subInts", "subtracts src from dst", VPSUBD)
 	foldedHead()
@@ -367,6 +368,34 @@ func adam() {
 		of(width, VDIVPS, VDIVSS)(t, first, first)
 		moved := load(w, width)
 		of(width, VSUBPS, VSUBSS)(first, moved, moved)
+		store(moved, w, width)
+	})
+	VZEROUPPER()
+	RET()
+}
+
+func adagrad() {
+	TEXT("adagradAVX2", NOSPLIT, "func(w, grad, state []float32, rate, eps float32)")
+	Pragma("noescape")
+	Doc("adagradAVX2 is adagradGeneric; it does not fuse, so the bytes are the same.")
+	n, w, grad, state := length("grad"), base("w"), base("grad"), base("state")
+	rate, eps := everywhere("rate"), everywhere("eps")
+	vectors(n, []Register{w, grad, state}, func(width int) {
+		mul, sum := of(width, VMULPS, VMULSS), of(width, VADDPS, VADDSS)
+		g, root, square := load(grad, width), load(state, width), load(grad, width)
+		mul(square, square, square)
+		sum(square, root, root)
+		store(root, state, width)
+		if width == lanes {
+			VSQRTPS(root, root)
+		} else {
+			VSQRTSS(root, root, root)
+		}
+		sum(lane(eps, width), root, root)
+		mul(lane(rate, width), g, g)
+		of(width, VDIVPS, VDIVSS)(root, g, g)
+		moved := load(w, width)
+		of(width, VSUBPS, VSUBSS)(g, moved, moved)
 		store(moved, w, width)
 	})
 	VZEROUPPER()
