@@ -1,0 +1,62 @@
+package protocol
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ErrLong is the error of a message above MaxLine bytes. Where its end is, and
+// with it the next message, is not known, so the conversation ends.
+var ErrLong = fmt.Errorf("message is longer than %d bytes", MaxLine)
+
+// Reader reads the messages of one side, bounded by MaxLine.
+type Reader struct {
+	lines *bufio.Scanner
+	err   error // that ended it
+}
+
+// NewReader returns a Reader of r, which nothing else may read from then on.
+func NewReader(r io.Reader) *Reader {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, MaxLine)
+	return &Reader{lines: lines}
+}
+
+// Line returns the next line that is not blank, without its end. It is valid
+// until the next call. The error is io.EOF after the last line, ErrLong for a
+// line that is too long, and else the reader's own; it stays.
+func (r *Reader) Line() ([]byte, error) {
+	for r.err == nil && r.lines.Scan() {
+		if line := bytes.TrimSpace(r.lines.Bytes()); len(line) > 0 {
+			return line, nil
+		}
+	}
+	if r.err == nil {
+		switch r.err = r.lines.Err(); {
+		case r.err == nil:
+			r.err = io.EOF
+		case errors.Is(r.err, bufio.ErrTooLong):
+			r.err = ErrLong
+		}
+	}
+	return nil, r.err
+}
+
+// Write writes v to w as one line. A message that JSON cannot say, such as one
+// with a time that is not a number, or that is too long, is an error, and
+// nothing is written.
+func Write(w io.Writer, v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("message: %w", err)
+	}
+	if len(line) >= MaxLine {
+		return ErrLong
+	}
+	_, err = w.Write(append(line, '\n'))
+	return err
+}
