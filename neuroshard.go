@@ -48,7 +48,8 @@ type Result struct {
 	// Shards are the plan's shards by device.
 	Shards [][]problem.Shard
 	// Predicted is the model's price of the plan, device by device, and Simulated
-	// the simulated device's: the judge that the search did not ask.
+	// the simulated device's: the judge that the search did not ask. Simulated has
+	// no devices where the profile is the model's own (Judged).
 	Predicted, Simulated cost.Breakdown
 	Status               search.Status
 	Stats                search.Stats
@@ -63,7 +64,7 @@ type Baseline struct {
 	// then.
 	Valid bool
 	// Predicted and Simulated are the plan's costs under the model and on the
-	// simulated device.
+	// simulated device, 0 where that was not asked.
 	Predicted, Simulated unit.Millis
 }
 
@@ -88,10 +89,14 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
-	judge := simulate.NewPricer(p)
 	result := &Result{Shards: found.Shards, Predicted: pool.Price(found.Shards), Status: found.Status, Stats: found.Stats}
-	if result.Simulated, err = Simulate(judge, found.Shards); err != nil {
-		return nil, err
+	// The simulated device is one of the known GPUs: it says nothing of others.
+	var judge *simulate.Pricer
+	if hardware.Known(p.Topology.Profile.Name) {
+		judge = simulate.NewPricer(p)
+		if result.Simulated, err = Simulate(judge, found.Shards); err != nil {
+			return nil, err
+		}
 	}
 	result.Plan = describe(p, found, result.Predicted, model, opt)
 	if err := result.Plan.Validate(p); err != nil {
@@ -102,6 +107,10 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	}
 	return result, err
 }
+
+// Judged reports whether the simulated device priced the result: it does for
+// the profiles of package hardware, and not for one that a model brings.
+func (r *Result) Judged() bool { return len(r.Simulated.Devices) > 0 }
 
 // CostModel returns the model to ask for a profile: Model, or the pre-trained
 // one.
@@ -165,7 +174,7 @@ func Simulate(judge *simulate.Pricer, shards [][]problem.Shard) (cost.Breakdown,
 }
 
 // baselines plans with each simple method. One that finds no plan is not an
-// error.
+// error. judge may be nil.
 func baselines(ctx context.Context, p *problem.Problem, pool *cost.Pool, judge *simulate.Pricer, opt search.Options) ([]Baseline, error) {
 	var all []Baseline
 	for _, method := range search.Baselines() {
@@ -179,11 +188,15 @@ func baselines(ctx context.Context, p *problem.Problem, pool *cost.Pool, judge *
 		if err != nil {
 			return nil, err
 		}
-		simulated, err := Simulate(judge, found.Shards)
-		if err != nil {
-			return nil, err
+		one := Baseline{Method: method, Valid: true, Predicted: pool.Price(found.Shards).Cost}
+		if judge != nil {
+			simulated, err := Simulate(judge, found.Shards)
+			if err != nil {
+				return nil, err
+			}
+			one.Simulated = simulated.Cost
 		}
-		all = append(all, Baseline{method, true, pool.Price(found.Shards).Cost, simulated.Cost})
+		all = append(all, one)
 	}
 	return all, nil
 }

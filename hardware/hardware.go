@@ -21,30 +21,31 @@ import (
 // h100-80, h200, b200 and mi300x, extrapolated from them (docs/SIMULATED.md).
 type Profile struct {
 	// Name is the profile's key, such as "a100-80".
-	Name string
+	Name string `json:"name"`
 	// Memory is the device's HBM (GDDR6 for rtx2080ti).
-	Memory unit.Bytes
+	Memory unit.Bytes `json:"memory_bytes"`
 	// HBMGBps is the peak memory bandwidth; HBMEfficiency the share of it that
 	// a streaming kernel reaches, in (0, 1].
-	HBMGBps, HBMEfficiency float64
+	HBMGBps       float64 `json:"hbm_gbps"`
+	HBMEfficiency float64 `json:"hbm_efficiency"`
 	// L2 is the last-level cache and L2GBps its bandwidth.
-	L2     unit.Bytes
-	L2GBps float64
-	// SMs is the number of multiprocessors (compute units on AMD) and ClockGHz
-	// their sustained clock.
-	SMs      int
-	ClockGHz float64
+	L2     unit.Bytes `json:"l2_bytes"`
+	L2GBps float64    `json:"l2_gbps"`
+	// SMs is the number of multiprocessors (compute units on AMD, threads of a
+	// CPU) and ClockGHz their sustained clock.
+	SMs      int     `json:"sms"`
+	ClockGHz float64 `json:"clock_ghz"`
 	// Granule is the smallest transfer from memory, in bytes.
-	Granule int
+	Granule int `json:"granule_bytes"`
 	// AllToAllLatencyUS is the time of an all-to-all of nothing inside a host,
 	// in microseconds.
-	AllToAllLatencyUS float64
+	AllToAllLatencyUS float64 `json:"alltoall_latency_us"`
 	// IntraGBps is the bandwidth of a device to the others of its host, per
 	// direction.
-	IntraGBps float64
+	IntraGBps float64 `json:"intra_gbps"`
 	// NICGBps is a device's share of the network between hosts, per direction;
 	// 0 for a profile without one, which then allows a single host only.
-	NICGBps float64
+	NICGBps float64 `json:"nic_gbps"`
 }
 
 // profiles lists the devices in the order of the table in docs/SIMULATED.md.
@@ -58,6 +59,60 @@ var profiles = []Profile{
 	{"h200", 140 * unit.GiB, 4800, .896, 60 * unit.MiB, 3455, 132, 1.755, 64, 40, 340, 48.5},
 	{"b200", 180 * unit.GiB, 8000, .90, 126 * unit.MiB, 4083, 148, 1.85, 64, 40, 660, 48.5},
 	{"mi300x", 192 * unit.GiB, 5300, .81, 256 * unit.MiB, 9521, 304, 2.1, 64, 45, 300, 48.5},
+}
+
+// Problems lists what is wrong with a profile that is not one of Profiles;
+// empty means valid. Each line names the field as JSON does.
+func (p Profile) Problems() []string {
+	var found []string
+	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	if p.Name == "" {
+		add("name: missing")
+	}
+	if p.Memory <= 0 || p.Memory > MaxMemory {
+		add("memory_bytes: %d is not between 1 and %d", int64(p.Memory), int64(MaxMemory))
+	}
+	if p.L2 <= 0 || p.L2 > MaxMemory {
+		add("l2_bytes: %d is not between 1 and %d", int64(p.L2), int64(MaxMemory))
+	}
+	for _, v := range []struct {
+		name  string
+		value float64
+	}{
+		{"hbm_gbps", p.HBMGBps},
+		{"hbm_efficiency", p.HBMEfficiency},
+		{"l2_gbps", p.L2GBps},
+		{"clock_ghz", p.ClockGHz},
+		{"alltoall_latency_us", p.AllToAllLatencyUS},
+		{"intra_gbps", p.IntraGBps},
+	} {
+		if !(v.value > 0 && v.value <= 1e9) {
+			add("%s: %v is not above 0", v.name, v.value)
+		}
+	}
+	if p.HBMEfficiency > 1 {
+		add("hbm_efficiency: %v is above 1", p.HBMEfficiency)
+	}
+	if p.SMs < 1 || p.SMs > 1<<20 {
+		add("sms: %d is not at least 1", p.SMs)
+	}
+	if p.Granule < 1 || p.Granule > 1<<20 {
+		add("granule_bytes: %d is not at least 1", p.Granule)
+	}
+	if !(p.NICGBps >= 0 && p.NICGBps <= 1e9) {
+		add("nic_gbps: %v is negative or not a number", p.NICGBps)
+	}
+	return found
+}
+
+// Known reports whether a profile of that name is one of Profiles.
+func Known(name string) bool {
+	for _, p := range profiles {
+		if p.Name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // Profiles returns every known profile. The slice is the caller's.

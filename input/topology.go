@@ -77,10 +77,13 @@ func (f TopologyFile) forgive(t *hardware.Topology) {
 // .yaml or .yml. YAML aliases and anchors, several documents, and files above
 // MaxTopologyBytes are refused.
 //
+// own are profiles that device may name beside those of package hardware: the
+// device of a cost model that was measured on it.
+//
 // The error is nil or an *Errors with all that is wrong; beside it comes what
 // could be read, for Check.
-func Topology(name string, r io.Reader) (TopologyFile, error) {
-	t := &topologyReader{report: &report{file: name}}
+func Topology(name string, r io.Reader, own ...hardware.Profile) (TopologyFile, error) {
+	t := &topologyReader{report: &report{file: name}, own: own}
 	t.Name, t.lines, t.unread = name, map[string]int{}, map[string]bool{}
 	t.Topology.ReserveShare = hardware.DefaultReserveShare
 	t.read(r)
@@ -94,6 +97,7 @@ type topologyReader struct {
 	TopologyFile
 	// explained counts the errors that are about the value of a known key.
 	explained int
+	own       []hardware.Profile
 }
 
 // value runs read, which reads and stores the value of a known key, and notes
@@ -337,6 +341,12 @@ func (t *topologyReader) profile(e entry) {
 	if !e.quoted {
 		t.add(e.line, fmt.Sprintf("device: the number %s where a profile's name belongs", clip(e.value)), suggest(e.value, hardware.Names()))
 		return
+	}
+	for _, p := range t.own {
+		if p.Name == e.value {
+			t.Topology.Profile = p
+			return
+		}
 	}
 	profile, err := hardware.ByName(e.value)
 	if err != nil {

@@ -20,6 +20,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
+
+	"github.com/neuroshard/neuroshard/hardware"
 )
 
 // The names of the files of a model folder.
@@ -56,9 +59,20 @@ type Manifest struct {
 	ID string `json:"id"`
 	// Profile is the hardware profile the model predicts for.
 	Profile string `json:"profile"`
-	// Source is "simulated" or "measured"; Meter what took the times.
-	Source string `json:"source"`
-	Meter  string `json:"meter"`
+	// Device is the facts of the profile where it is not one of package hardware's:
+	// then its name is Profile. The features of the model are computed from it.
+	Device hardware.Profile `json:"device,omitzero"`
+	// Source is "simulated" or "measured"; Meter what took the times. Where the
+	// all-to-alls came about in another way, CommSource and CommMeter say so;
+	// else they are empty.
+	Source     string `json:"source"`
+	Meter      string `json:"meter"`
+	CommSource string `json:"comm_source,omitempty"`
+	CommMeter  string `json:"comm_meter,omitempty"`
+	// Measured and CommMeasured tell how the fused lookups and the all-to-alls were
+	// measured. They are zero where nothing was.
+	Measured     Measurement `json:"measured,omitzero"`
+	CommMeasured Measurement `json:"comm_measured,omitzero"`
 	// Command makes the model again.
 	Command string      `json:"command"`
 	Compute ComputeSpec `json:"compute"`
@@ -69,10 +83,37 @@ type Manifest struct {
 	Card   Card   `json:"card"`
 }
 
-// Domain is the ranges of a model's training samples.
+// Measurement is what a user of a measured model should know of the measuring.
+// A field that the meter did not state is empty.
+type Measurement struct {
+	// Device is what the device calls itself, Kernel the code that ran and Clocks
+	// what is known of the device's clocks.
+	Device string `json:"device,omitempty"`
+	Kernel string `json:"kernel,omitempty"`
+	Clocks string `json:"clocks,omitempty"`
+	// Threads is the number of CPU threads of one device; 0 for a GPU.
+	Threads int `json:"threads,omitempty"`
+	// Cache says what was done to the caches before each repeat.
+	Cache string `json:"cache,omitempty"`
+	// Lookups names the trace that the lookups are from; empty where they were made
+	// up from statistics.
+	Lookups string `json:"lookups,omitempty"`
+	// A sample's time is the median of Repeats runs, after Warmup others.
+	Warmup  int `json:"warmup,omitempty"`
+	Repeats int `json:"repeats,omitempty"`
+	// Tool is the version of the program that drove the measuring, Design the digest
+	// of what was drawn to be measured, and Seed the seed of the draws.
+	Tool   string `json:"tool,omitempty"`
+	Design string `json:"design,omitempty"`
+	Seed   uint64 `json:"seed,omitempty"`
+}
+
+// Domain is the ranges of a model's training samples. Fields that a manifest
+// leaves out are not known, and not limits.
 type Domain struct {
 	MinBatch int `json:"min_batch"`
 	MaxBatch int `json:"max_batch"`
+	MinDim   int `json:"min_dim,omitempty"`
 	MaxDim   int `json:"max_dim"`
 	// MaxPoolingFactor is a table's, over all its features.
 	MaxPoolingFactor float64 `json:"max_pooling_factor"`
@@ -80,10 +121,20 @@ type Domain struct {
 	MaxShards        int     `json:"max_shards"`
 	// JudgedShards is the largest group that the card's errors are over.
 	JudgedShards int `json:"judged_shards"`
+	MinDevices   int `json:"min_devices,omitempty"`
 	MaxDevices   int `json:"max_devices"`
+	// Optimizers and Precisions are those of the samples, by name, in the order of
+	// package problem. Unweighted says that no sample has weighted lookups.
+	Optimizers []string `json:"optimizers,omitempty"`
+	Precisions []string `json:"precisions,omitempty"`
+	Unweighted bool     `json:"unweighted,omitempty"`
 }
 
-// ComputeSpec describes the net of the fused lookups.
+// Stated reports whether the domain is one: a model may state none.
+func (d Domain) Stated() bool { return !reflect.ValueOf(d).IsZero() }
+
+// ComputeSpec describes the net of the fused lookups, or the nets of an
+// ensemble, which are alike in shape.
 type ComputeSpec struct {
 	// FeatureVersion, Features and Scalars name the inputs (package feature).
 	FeatureVersion string   `json:"feature_version"`
@@ -95,6 +146,9 @@ type ComputeSpec struct {
 	// LaunchForwardMS and LaunchBackwardMS are the fixed costs of an operation.
 	LaunchForwardMS  float64 `json:"launch_forward_ms"`
 	LaunchBackwardMS float64 `json:"launch_backward_ms"`
+	// Members is the number of nets of an ensemble, whose mean is the prediction;
+	// the all-to-alls then have as many residual nets. 0 is a single net.
+	Members int `json:"members,omitempty"`
 }
 
 // CommSpec describes the all-to-all: a closed form's fitted constants and the
@@ -120,13 +174,23 @@ type Card struct {
 	Seed           uint64 `json:"seed"`
 	ComputeSamples int    `json:"compute_samples"`
 	CommSamples    int    `json:"comm_samples"`
-	Epochs         int    `json:"epochs"`
+	// LeftOut is the number of further samples, of both kinds, that were neither
+	// trained nor judged on: the meter drifted, or an exchange was over before its
+	// last device was ready.
+	LeftOut int `json:"left_out,omitempty"`
+	Epochs  int `json:"epochs"`
 	// Compute is over the whole domain, Large over groups of 100 to 200 shards,
 	// which no model is trained on.
 	Compute Errors `json:"compute"`
 	Large   Errors `json:"large_groups"`
 	// Comm is the time of the collectives without the wait, which is exact.
 	Comm Errors `json:"comm"`
+	// What follows is stated of measured samples only. KendallTau is of the
+	// predicted against the measured order of the held-out groups. Repeated is how
+	// far a second measurement of a sample lies from the first: the meter's own
+	// noise, which no model can be below by much.
+	KendallTau float64 `json:"kendall_tau,omitempty"`
+	Repeated   Errors  `json:"repeated,omitzero"`
 }
 
 // Errors summarises relative errors, in percent.

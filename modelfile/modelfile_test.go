@@ -13,6 +13,8 @@ import (
 	"testing/fstest"
 
 	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/hardware"
 )
 
 func sample() *Model {
@@ -195,7 +197,7 @@ func TestSealTellsModelsApart(t *testing.T) {
 			check(field.name, m)
 		}
 	}
-	if len(seen) < 35 {
+	if len(seen) < 75 {
 		t.Errorf("got %d models compared, want every field of the manifest among them", len(seen))
 	}
 	// Seal sets these three itself.
@@ -246,8 +248,10 @@ func change(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString(v.String() + "x")
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		v.SetInt(v.Int() + 1000)
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
 	case reflect.Uint64:
 		v.SetUint(v.Uint() + 1000)
 	case reflect.Float64:
@@ -468,5 +472,63 @@ func TestReadRefusesHalfAWrite(t *testing.T) {
 	}
 	if _, err := Read(os.DirFS(filepath.Dir(folder)), "m"); err == nil || !strings.Contains(err.Error(), "damaged or were edited") {
 		t.Errorf("got %v, want the model refused", err)
+	}
+}
+
+// What a manifest may leave out is not in the file of one that does, so that a
+// model's id is what it was before there was such a field; and it comes back from
+// the file of one that states it.
+func TestOptionalFields(t *testing.T) {
+	m := sample()
+	_, files := write(t, m)
+	text := string(files["m/"+ManifestName].Data)
+	optional := []string{
+		`"device"`, `"comm_source"`, `"comm_meter"`, `"measured"`, `"comm_measured"`, `"members"`, `"domain"`,
+		`"left_out"`, `"kendall_tau"`, `"repeated"`,
+	}
+	for _, key := range optional {
+		if strings.Contains(text, key) {
+			t.Errorf("a manifest without %s: it is in the file", key)
+		}
+	}
+	m.Manifest.Domain = Domain{MaxBatch: 1}
+	_, files = write(t, m)
+	for _, key := range []string{`"min_dim"`, `"min_devices"`, `"optimizers"`, `"precisions"`, `"unweighted"`} {
+		if strings.Contains(string(files["m/"+ManifestName].Data), key) {
+			t.Errorf("a domain without %s: it is in the file", key)
+		}
+	}
+	full := &m.Manifest
+	full.Profile = "desk"
+	full.Device = hardware.Profile{Name: "desk", Memory: 8 << 30, HBMGBps: 20.5, HBMEfficiency: .7, L2: 1 << 20, L2GBps: 3, SMs: 2, ClockGHz: 2.5, Granule: 64, AllToAllLatencyUS: 9, IntraGBps: 2}
+	full.CommSource, full.CommMeter = "simulated", "another"
+	full.Measured = Measurement{Device: "d", Kernel: "k", Clocks: "c", Threads: 2, Cache: "cold", Warmup: 1, Repeats: 5, Tool: "t", Design: "x", Seed: 7}
+	full.CommMeasured = Measurement{Kernel: "loopback"}
+	full.Compute.Members = 4
+	full.Domain = Domain{MinDim: 4, MinDevices: 2, Optimizers: []string{"sgd"}, Precisions: []string{"fp32"}, Unweighted: true}
+	full.Card.LeftOut, full.Card.KendallTau, full.Card.Repeated = 3, .98, Errors{20, 1.5, 4}
+	_, files = write(t, m)
+	for _, key := range optional {
+		if !strings.Contains(string(files["m/"+ManifestName].Data), key) {
+			t.Errorf("a full manifest: %s is not in the file", key)
+		}
+	}
+	read, err := Read(files, "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !sameModel(read, m) {
+		t.Errorf("got %+v, want %+v", read.Manifest, m.Manifest)
+	}
+}
+
+func TestDomainStated(t *testing.T) {
+	if (Domain{}).Stated() {
+		t.Error("no domain: got it stated")
+	}
+	for _, d := range []Domain{{MinBatch: 1}, {Unweighted: true}, {Precisions: []string{"fp32"}}} {
+		if !d.Stated() {
+			t.Errorf("%+v: got it not stated", d)
+		}
 	}
 }
