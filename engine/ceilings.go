@@ -1,0 +1,285 @@
+package engine
+
+import (
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/neuroshard/neuroshard/internal/f32"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Ceilings is what a machine reaches at best with a number of threads. GB is 10^9
+// bytes.
+type Ceilings struct {
+	Threads int
+	// CopyGBps is a copy far larger than the caches: bytes read plus bytes written.
+	CopyGBps float64
+	// GatherGBps is independent random rows of 256 bytes, from a buffer far larger
+	// than a core's caches; CachedGatherGBps the same from one that fits into them.
+	GatherGBps, CachedGatherGBps float64
+	// SortMkeys is the millions of (row, bag) pairs sorted by 20-bit row a second.
+	SortMkeys float64
+	// ClockGHz is an estimate of the sustained clock of one core.
+	ClockGHz float64
+	// LastLevelCache is its size.
+	LastLevelCache unit.Bytes
+}
+
+// CeilingOptions say how to measure. The zero value is a good choice.
+type CeilingOptions struct {
+	// Threads is how many goroutines share the work; 0 means GOMAXPROCS.
+	Threads int
+	// Bytes is the buffer of copies and random rows, at least MinCeilingBytes; 0
+	// means 1 GiB.
+	Bytes unit.Bytes
+	// Arena is where the memory comes from; nil means memory of its own.
+	Arena *Arena
+	// Cache describes the caches as Linux does in /sys/devices/system/cpu/cpu0/cache;
+	// nil, or one that is not understood, means DefaultCache.
+	Cache fs.FS
+}
+
+// MinCeilingBytes is the least buffer that ceilings are measured with. What they
+// then are is the caches'.
+const MinCeilingBytes = unit.MiB
+
+// DefaultCache is the last-level cache of a machine that does not tell.
+const DefaultCache = 32 * unit.MiB
+
+// Every ceiling is the best of ceilingRepeats, each of some hundredths of a second:
+// what other load takes away is not the machine's limit.
+const ceilingRepeats = 12
+
+const (
+	gatherDim   = 64        // columns of the rows gathered: 256 bytes
+	gatherRows  = 1 << 20   // of a pass, at most
+	gatherPiece = 1024      // rows that a thread takes at once
+	cachedBytes = 256 << 10 // of a thread: half of the smallest second-level cache of today's servers
+	copyPiece   = 1 << 18   // numbers that a thread copies at once
+	sortKeys    = 1 << 16   // of a thread
+	sortRows    = 1 << 20
+)
+
+// MeasureCeilings measures. With 1 GiB it takes two or three seconds.
+func MeasureCeilings(opt CeilingOptions) (Ceilings, error) {
+	if opt.Threads == 0 {
+		opt.Threads = min(runtime.GOMAXPROCS(0), MaxThreads)
+	}
+	if opt.Threads < 0 || opt.Threads > MaxThreads {
+		return Ceilings{}, fmt.Errorf("threads %d: want 1 to %d, or 0 for all processors", opt.Threads, MaxThreads)
+	}
+	if opt.Bytes == 0 {
+		opt.Bytes = unit.GiB
+	}
+	if opt.Bytes < MinCeilingBytes {
+		return Ceilings{}, fmt.Errorf("a buffer of %d bytes is too small: want at least %d", int64(opt.Bytes), int64(MinCeilingBytes))
+	}
+	if opt.Arena == nil {
+		opt.Arena = new(Arena)
+	}
+	p := newProbe(opt)
+	defer p.team.close()
+	return Ceilings{
+		Threads:          opt.Threads,
+		CopyGBps:         2 * p.best(p.copy) * 4 * float64(len(p.buffer)/2) / 1e9,
+		GatherGBps:       p.best(p.gather) * 4 * gatherDim * float64(len(p.picks)) / 1e9,
+		CachedGatherGBps: p.best(p.cached) * 4 * gatherDim * float64(len(p.picks)) / 1e9,
+		SortMkeys:        p.best(p.sort) * sortKeys * float64(opt.Threads) / 1e6,
+		ClockGHz:         p.best(p.multiply) * cyclesPerMultiply * multiplies / 1e9,
+		LastLevelCache:   LastLevelCache(opt.Cache),
+	}, nil
+}
+
+// probe is what ceilings are measured with.
+type probe struct {
+	team   *team
+	buffer []float32
+	picks  []uint64
+	lanes  []lane
+	random *rand.Rand
+}
+
+// lane is a thread's own memory.
+type lane struct {
+	sum          [gatherDim]float32
+	cached       []float32
+	unsorted     []uint64
+	sorter       sorter
+	multiplicand uint64
+	_            [cacheLine]byte
+}
+
+func newProbe(opt CeilingOptions) *probe {
+	p := &probe{random: rand.New(rand.NewPCG(1, 1)), lanes: make([]lane, opt.Threads)}
+	p.buffer = take[float32](opt.Arena, int64(opt.Bytes)/4)
+	p.picks = take[uint64](opt.Arena, int64(min(len(p.buffer)/gatherDim, gatherRows)))
+	digit, passes := digits(sortKeys, rowBits(sortRows))
+	for i := range p.lanes {
+		l := &p.lanes[i]
+		l.cached = take[float32](opt.Arena, cachedBytes/4)
+		l.unsorted = take[uint64](opt.Arena, sortKeys)
+		for k := range l.unsorted {
+			l.unsorted[k] = p.random.Uint64N(sortRows)<<32 | uint64(k)
+		}
+		l.sorter = sorter{
+			digit: digit, passes: passes, from: take[uint64](opt.Arena, sortKeys), to: take[uint64](opt.Arena, sortKeys),
+			segments: []segment{{hi: sortKeys, counts: takeCounts(opt.Arena)}},
+		}
+		l.multiplicand = 0x9e3779b97f4a7c15
+	}
+	p.team = newTeam(opt.Threads)
+	// Memory is there once it was written, and numbers that are added for a second
+	// must not become infinite or tiny, which is slow on some processors.
+	clear(p.buffer)
+	for i := range p.lanes {
+		clear(p.lanes[i].cached)
+	}
+	return p
+}
+
+// best is how often a second something runs, at best. What prepare returns is run
+// by every thread.
+func (p *probe) best(prepare func() (phase func(thread int))) float64 {
+	least := time.Duration(1<<63 - 1)
+	for range ceilingRepeats {
+		phase := prepare()
+		start := time.Now()
+		p.team.run(phase)
+		least = min(least, time.Since(start))
+	}
+	return 1 / max(least, 1).Seconds()
+}
+
+func (p *probe) copy() func(int) {
+	half := len(p.buffer) / 2
+	from, to := p.buffer[:half], p.buffer[half:]
+	return func(int) {
+		for {
+			i, ok := p.team.claim((half + copyPiece - 1) / copyPiece)
+			if !ok {
+				return
+			}
+			copy(to[i*copyPiece:min((i+1)*copyPiece, half)], from[i*copyPiece:])
+		}
+	}
+}
+
+// draw draws the rows of a pass: other rows for each, so that none finds what the
+// one before left in the caches.
+func (p *probe) draw(rows int) {
+	for i := range p.picks {
+		p.picks[i] = p.random.Uint64N(uint64(rows))
+	}
+}
+
+func (p *probe) gather() func(int) {
+	p.draw(len(p.buffer) / gatherDim)
+	return p.gatherPieces(func(int) []float32 { return p.buffer })
+}
+
+func (p *probe) cached() func(int) {
+	p.draw(cachedBytes / 4 / gatherDim)
+	return p.gatherPieces(func(thread int) []float32 { return p.lanes[thread].cached })
+}
+
+// gatherPieces sums the picked rows of a table, pieces of them at a time, and
+// without bags.
+func (p *probe) gatherPieces(table func(thread int) []float32) func(int) {
+	return func(thread int) {
+		g := f32.Gather{Table: table(thread), Dim: gatherDim, Mask: ^uint64(0)}
+		for {
+			i, ok := p.team.claim((len(p.picks) + gatherPiece - 1) / gatherPiece)
+			if !ok {
+				return
+			}
+			g.Picks = p.picks[i*gatherPiece : min((i+1)*gatherPiece, len(p.picks))]
+			g.Sum([]int64{0, int64(len(g.Picks))}, p.lanes[thread].sum[:])
+		}
+	}
+}
+
+func (p *probe) sort() func(int) {
+	for i := range p.lanes {
+		copy(p.lanes[i].sorter.from, p.lanes[i].unsorted)
+	}
+	return func(thread int) { p.lanes[thread].sorter.sort() }
+}
+
+// The clock is found from multiplications, each of which waits for the one before:
+// three cycles on every amd64 processor of the last decade and on most of arm64.
+const (
+	cyclesPerMultiply = 3
+	multiplies        = 8 << 20
+)
+
+func (p *probe) multiply() func(int) {
+	return func(thread int) {
+		if thread > 0 {
+			return // one core is meant; with others at work it may be slower
+		}
+		x := p.lanes[thread].multiplicand
+		y := x
+		for range multiplies / 8 {
+			y *= x
+			y *= x
+			y *= x
+			y *= x
+			y *= x
+			y *= x
+			y *= x
+			y *= x
+		}
+		p.lanes[thread].multiplicand = y | 1 // it is used, so that the loop is not left out
+	}
+}
+
+// LastLevelCache is the size of the last-level cache, as CeilingOptions.Cache
+// describes it.
+func LastLevelCache(cache fs.FS) unit.Bytes {
+	if cache == nil {
+		return DefaultCache
+	}
+	indices, err := fs.Glob(cache, "index*")
+	if err != nil {
+		return DefaultCache
+	}
+	slices.Sort(indices)
+	size, level := DefaultCache, 0
+	for _, index := range indices {
+		at, err := strconv.Atoi(word(cache, index+"/level"))
+		kind := word(cache, index+"/type")
+		bytes, ok := cacheSize(word(cache, index+"/size"))
+		if err == nil && ok && at > level && (kind == "Unified" || kind == "Data") {
+			size, level = bytes, at
+		}
+	}
+	return size
+}
+
+// word is a file's content without the end of its line; empty if there is none.
+func word(files fs.FS, name string) string {
+	content, err := fs.ReadFile(files, name)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(content))
+}
+
+// cacheSize reads a size as Linux writes it: 491520K, rarely 32M.
+func cacheSize(s string) (unit.Bytes, bool) {
+	scale := unit.Bytes(1)
+	for suffix, unit := range map[string]unit.Bytes{"K": unit.KiB, "M": unit.MiB, "G": unit.GiB} {
+		if digits, ok := strings.CutSuffix(s, suffix); ok {
+			s, scale = digits, unit
+			break
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 32)
+	return unit.Bytes(n) * scale, err == nil && n > 0
+}

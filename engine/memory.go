@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"unsafe"
+
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// cacheLine is what buffers are aligned to, in bytes.
+const cacheLine = 64
+
+// Arena is memory that is used again: ops take their buffers from it, and Reset
+// takes all of them back at once. Whoever times thousands of groups thus touches
+// the same pages again, instead of having the system clear new ones.
+//
+// Large arenas ask the system for huge pages, without which random rows cost a
+// page walk each; so tables that are looked up belong into an arena as well
+// (Floats).
+//
+// The zero value is an empty arena. An arena is used by one goroutine at a time.
+type Arena struct {
+	slabs [][]uint64
+	used  int // bytes of the last slab
+	held  int64
+	total int64 // bytes handed out since Reset
+}
+
+// NewArena returns an arena that holds size bytes from the start. It grows where
+// that is not enough.
+func NewArena(size unit.Bytes) *Arena {
+	a := new(Arena)
+	if size > 0 {
+		a.grow(int64(size))
+	}
+	return a
+}
+
+// Floats takes n numbers from the arena. What they are is not defined: they may
+// hold what an earlier user left.
+func (a *Arena) Floats(n int64) []float32 { return take[float32](a, n) }
+
+// Bytes is the memory the arena holds, in use or not.
+func (a *Arena) Bytes() unit.Bytes { return unit.Bytes(a.held) }
+
+// Used is the memory taken since the last Reset.
+func (a *Arena) Used() unit.Bytes { return unit.Bytes(a.total) }
+
+// Reset takes everything back. Ops made from the arena, and slices taken from it,
+// must not be used any more. An arena that had to grow is one piece afterwards, so
+// that the next users of the same size find room without growing it.
+func (a *Arena) Reset() {
+	if len(a.slabs) > 1 {
+		size := a.held
+		a.slabs, a.held = nil, 0
+		a.grow(size)
+	}
+	a.used, a.total = 0, 0
+}
+
+// grow adds a slab of at least size bytes.
+func (a *Arena) grow(size int64) {
+	words := (size + cacheLine + 7) / 8
+	slab := make([]uint64, words)
+	advise(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(slab))), 8*len(slab)))
+	a.slabs = append(a.slabs, slab)
+	a.held += 8 * words
+	a.used = 0
+}
+
+// number is what buffers hold: nothing that the garbage collector must see.
+type number interface {
+	~float32 | ~uint32 | ~int32 | ~uint64 | ~int64
+}
+
+// take returns n numbers of the arena, which begin on a cache line.
+func take[T number](a *Arena, n int64) []T {
+	if n == 0 {
+		return nil
+	}
+	var one T
+	size := n * int64(unsafe.Sizeof(one))
+	size = (size + cacheLine - 1) / cacheLine * cacheLine
+	at, ok := a.room(size)
+	if !ok {
+		// Doubling keeps the number of slabs, and so of what is left over, small.
+		a.grow(max(size, a.held))
+		at, _ = a.room(size)
+	}
+	a.used = at + int(size)
+	a.total += size
+	last := a.slabs[len(a.slabs)-1]
+	return unsafe.Slice((*T)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(last)), at)), n)
+}
+
+// room is where size bytes begin in the last slab, if it has that many left.
+func (a *Arena) room(size int64) (at int, ok bool) {
+	if len(a.slabs) == 0 {
+		return 0, false
+	}
+	last := a.slabs[len(a.slabs)-1]
+	base := uintptr(unsafe.Pointer(unsafe.SliceData(last)))
+	at = a.used + int(-(base+uintptr(a.used))&(cacheLine-1))
+	return at, int64(at)+size <= 8*int64(len(last))
+}

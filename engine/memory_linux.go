@@ -1,0 +1,23 @@
+package engine
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// hugePage is the size from which huge pages are worth asking for: that of one on
+// amd64, and on arm64 with 4 KiB pages.
+const hugePage = 2 << 20
+
+// advise asks for huge pages under memory. Where the system refuses, ordinary
+// pages do the same, slower.
+func advise(memory []byte) {
+	base := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
+	skip := int(-base & (hugePage - 1))
+	if len(memory) < skip+hugePage {
+		return
+	}
+	whole := (len(memory) - skip) &^ (hugePage - 1)
+	_ = unix.Madvise(memory[skip:skip+whole], unix.MADV_HUGEPAGE)
+}

@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"runtime"
+	"sync/atomic"
+)
+
+// team runs phases on several goroutines: the caller's and those it started. A
+// phase begins within about a microsecond of the one before, as the goroutines
+// look out for it a while before they sleep. A phase is made of tasks, which the
+// threads claim one by one.
+type team struct {
+	mates []mate
+	// phase is what to run; nil ends the goroutines. Generation counts the phases,
+	// and busy the mates that have not ended theirs.
+	phase      func(thread int)
+	_          [cacheLine]byte
+	generation atomic.Uint32
+	_          [cacheLine]byte
+	busy       atomic.Int32
+	_          [cacheLine]byte
+	next       atomic.Int64 // the phase's next task
+	_          [cacheLine]byte
+}
+
+type mate struct {
+	asleep atomic.Bool
+	wake   chan struct{}
+	_      [cacheLine]byte
+}
+
+// Looking out takes about 50 microseconds, longer than the pauses inside an op.
+// Between looks other goroutines get the processor, which must not wait for a
+// phase that only they can end.
+const (
+	looks       = 300
+	looksAtOnce = 64
+)
+
+func newTeam(size int) *team {
+	t := &team{mates: make([]mate, size-1)}
+	for i := range t.mates {
+		t.mates[i].wake = make(chan struct{}, 1)
+		go t.follow(i)
+	}
+	return t
+}
+
+// run runs a phase on every thread and returns when all have ended it.
+func (t *team) run(phase func(thread int)) {
+	t.next.Store(0)
+	t.start(phase)
+	phase(0)
+	for looked := 0; t.busy.Load() != 0; looked++ {
+		if looked%looksAtOnce == looksAtOnce-1 {
+			runtime.Gosched()
+		}
+	}
+}
+
+// claim is the next of the phase's n tasks, or false if there is none left.
+func (t *team) claim(n int) (task int, ok bool) {
+	task = int(t.next.Add(1)) - 1
+	return task, task < n
+}
+
+func (t *team) start(phase func(thread int)) {
+	t.phase = phase
+	t.busy.Store(int32(len(t.mates)))
+	t.generation.Add(1)
+	for i := range t.mates {
+		if m := &t.mates[i]; m.asleep.CompareAndSwap(true, false) {
+			m.wake <- struct{}{}
+		}
+	}
+}
+
+// close ends the goroutines.
+func (t *team) close() { t.start(nil) }
+
+func (t *team) follow(i int) {
+	for seen := uint32(0); ; seen++ {
+		t.await(seen, &t.mates[i])
+		phase := t.phase
+		if phase == nil {
+			return
+		}
+		phase(i + 1)
+		t.busy.Add(-1)
+	}
+}
+
+// await returns when the generation is no longer the one that was seen.
+func (t *team) await(seen uint32, m *mate) {
+	for {
+		for range looks {
+			for range looksAtOnce {
+				if t.generation.Load() != seen {
+					return
+				}
+			}
+			runtime.Gosched()
+		}
+		// Who starts a phase moves the generation first and then looks who is asleep;
+		// so either it is seen here, or the sleep is seen there. It may be seen twice:
+		// a mate that ran the phase before its starter looked is woken for nothing,
+		// and looks out anew.
+		m.asleep.Store(true)
+		if t.generation.Load() != seen && m.asleep.CompareAndSwap(true, false) {
+			return
+		}
+		<-m.wake
+	}
+}
