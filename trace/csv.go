@@ -1,0 +1,257 @@
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// csvRows reads a log as CSV: a header that names the columns sample, table and
+// index, and feature where there is one, in any order and beside others; then a
+// row a line. A field may be quoted; a line's end may not.
+func csvRows(f *file, row func(sample int64, table []byte, index int64, feature []byte) error) error {
+	in, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	lines := &csvLines{in: in}
+	place, err := lines.header([]string{"sample", "table", "index"}, "feature")
+	if err != nil {
+		return err
+	}
+	for {
+		fields, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		sample, err := whole(fields[place[0]])
+		if err != nil {
+			return lines.at(fmt.Errorf("sample %w", err))
+		}
+		index, err := whole(fields[place[2]])
+		if err != nil {
+			return lines.at(fmt.Errorf("index %w", err))
+		}
+		var feature []byte
+		if place[3] >= 0 {
+			feature = fields[place[3]]
+		}
+		if err := row(sample, fields[place[1]], index, feature); err != nil {
+			return lines.at(err)
+		}
+	}
+}
+
+// ReadRows reads the heights of tables from a CSV file with the columns table
+// and rows, in any order and beside others, such as a model's configuration can
+// give. A table that occurs twice is an error.
+func ReadRows(path string) (map[string]int64, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &file{path: path, size: info.Size()}
+	heights, err := readRows(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return heights, nil
+}
+
+func readRows(f *file) (map[string]int64, error) {
+	in, err := f.open()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	lines := &csvLines{in: in}
+	place, err := lines.header([]string{"table", "rows"})
+	if err != nil {
+		return nil, err
+	}
+	heights := map[string]int64{}
+	for {
+		fields, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			return heights, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		name := string(fields[place[0]])
+		rows, err := whole(fields[place[1]])
+		if err != nil {
+			return nil, lines.at(fmt.Errorf("rows %w", err))
+		}
+		switch _, twice := heights[name]; {
+		case twice:
+			return nil, lines.at(fmt.Errorf("table %q comes twice", name))
+		case name == "" || len(name) > maxName:
+			return nil, lines.at(fmt.Errorf("a table's name of %d bytes, want from 1 to %d", len(name), maxName))
+		case rows < 1 || rows > problem.MaxRows:
+			return nil, lines.at(fmt.Errorf("table %q: %d rows, want from 1 to %d", name, rows, int64(problem.MaxRows)))
+		case len(heights) == problem.MaxTables:
+			return nil, lines.at(fmt.Errorf("more than %d tables", problem.MaxTables))
+		}
+		heights[name] = rows
+	}
+}
+
+// whole reads a whole number.
+func whole(text []byte) (int64, error) {
+	text = bytes.TrimSpace(text)
+	// Short numbers of digits alone are nearly all there are.
+	if n := len(text); n > 0 && n <= 18 {
+		x := int64(0)
+		for i := 0; ; i++ {
+			if i == n {
+				return x, nil
+			}
+			c := text[i] - '0'
+			if c > 9 {
+				break
+			}
+			x = 10*x + int64(c)
+		}
+	}
+	x, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a whole number", quotable(string(text)))
+	}
+	return x, nil
+}
+
+// csvLines reads CSV line by line.
+type csvLines struct {
+	in *stream
+	// line is the number of the last line, from 1, and columns the header's.
+	line    int
+	columns int
+	fields  [][]byte
+}
+
+func (l *csvLines) at(err error) error { return fmt.Errorf("line %d: %w", l.line, err) }
+
+// header reads the first line and returns where the columns are: first those
+// that must be there, then those that may, or -1.
+func (l *csvLines) header(must []string, may ...string) ([]int, error) {
+	fields, err := l.next()
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("it is empty: want a first line with the names of the columns")
+	}
+	if err != nil {
+		return nil, err
+	}
+	fields[0] = bytes.TrimPrefix(fields[0], []byte("\xef\xbb\xbf"))
+	l.columns = len(fields)
+	names := make([]string, len(fields))
+	for i, field := range fields {
+		names[i] = strings.ToLower(string(bytes.TrimSpace(field)))
+	}
+	return findColumns(names, must, may)
+}
+
+// findColumns returns the places of columns among the names.
+func findColumns(names, must, may []string) ([]int, error) {
+	var place []int
+	for i, name := range slices.Concat(must, may) {
+		at := slices.Index(names, name)
+		if at < 0 && i < len(must) {
+			return nil, fmt.Errorf("no column %q among %s: want the columns %s", name, quotable(fmt.Sprintf("%q", names)), strings.Join(must, ", "))
+		}
+		if at >= 0 && slices.Contains(names[at+1:], name) {
+			return nil, fmt.Errorf("two columns %q", name)
+		}
+		place = append(place, at)
+	}
+	return place, nil
+}
+
+// next returns the fields of the next line that is not empty, to be used before
+// the next call.
+func (l *csvLines) next() ([][]byte, error) {
+	for {
+		text, err := l.in.ReadSlice('\n')
+		if err != nil && (!errors.Is(err, io.EOF) || len(text) == 0) {
+			switch l.line++; {
+			case errors.Is(err, io.EOF):
+				return nil, err
+			case errors.Is(err, io.ErrUnexpectedEOF):
+				return nil, l.at(cut(err))
+			case len(text) == streamBuffer:
+				return nil, l.at(fmt.Errorf("more than %d bytes: is it a CSV file?", streamBuffer))
+			}
+			return nil, l.at(err)
+		}
+		l.line++
+		text = bytes.TrimSuffix(bytes.TrimSuffix(text, []byte("\n")), []byte("\r"))
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		if err := l.split(text); err != nil {
+			return nil, l.at(err)
+		}
+		if l.columns > 0 && len(l.fields) != l.columns {
+			return nil, l.at(fmt.Errorf("%d fields, and the header has %d", len(l.fields), l.columns))
+		}
+		return l.fields, nil
+	}
+}
+
+// split cuts a line into fields.
+func (l *csvLines) split(text []byte) error {
+	l.fields = l.fields[:0]
+	for {
+		if len(text) > 0 && text[0] == '"' {
+			field, rest, err := quoted(text)
+			if err != nil {
+				return err
+			}
+			l.fields = append(l.fields, field)
+			if len(rest) == 0 {
+				return nil
+			}
+			text = rest[1:]
+			continue
+		}
+		end := bytes.IndexByte(text, ',')
+		if end < 0 {
+			l.fields = append(l.fields, text)
+			return nil
+		}
+		l.fields = append(l.fields, text[:end])
+		text = text[end+1:]
+	}
+}
+
+// quoted takes a quoted field off a text, whose rest is empty or starts with a
+// comma. Two quotes stand for one.
+func quoted(text []byte) (field, rest []byte, err error) {
+	for i := 1; i < len(text); i++ {
+		if text[i] != '"' {
+			field = append(field, text[i])
+			continue
+		}
+		if i+1 < len(text) && text[i+1] == '"' {
+			field = append(field, '"')
+			i++
+			continue
+		}
+		if i+1 < len(text) && text[i+1] != ',' {
+			return nil, nil, fmt.Errorf("%q after the end of a quoted field", text[i+1])
+		}
+		return field, text[i+1:], nil
+	}
+	return nil, nil, errors.New("a quoted field that does not end in its line")
+}

@@ -1,0 +1,160 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// seeds adds the files of testdata that match.
+func seeds(f *testing.F, patterns ...string) {
+	f.Helper()
+	for _, pattern := range patterns {
+		paths, err := filepath.Glob(pattern)
+		if err != nil || len(paths) == 0 {
+			f.Fatalf("%s: %d files, %v", pattern, len(paths), err)
+		}
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(data)
+		}
+	}
+}
+
+// sound reads a trace, which must end with sound tables or an error, in memory
+// that a small file may ask for.
+func sound(t *testing.T, data []byte, most uint64) {
+	t.Helper()
+	if len(data) > 1<<16 {
+		return
+	}
+	path := write(t, "trace", data)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	tables, err := readAll(path, Options{TempDir: filepath.Dir(path)})
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > most {
+		t.Errorf("%d bytes of file took %d bytes of memory", len(data), taken)
+	}
+	if err != nil {
+		return
+	}
+	for _, table := range tables {
+		if table.Name == "" || table.Samples < 1 || table.Bags.Len() != table.Samples*len(table.Features) {
+			t.Errorf("unsound table %+v", table)
+		}
+		if _, _, err := Profile(table, Properties{Dim: 4}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func FuzzTorch(f *testing.F) {
+	seeds(f, "testdata/*.pt", "testdata/bad/*.pt")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, start := range []string{zipEntry, "\x80\x02"} {
+			if len(data) > len(start) {
+				sound(t, append([]byte(start), data[len(start):]...), 64<<20)
+			}
+		}
+	})
+}
+
+func FuzzGzip(f *testing.F) {
+	seeds(f, "testdata/*.gz")
+	f.Fuzz(func(t *testing.T, data []byte) { sound(t, data, 64<<20) })
+}
+
+func FuzzPickle(f *testing.F) {
+	data, err := os.ReadFile("testdata/zip_protocol4.pt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data[64:])
+	if data, err = os.ReadFile("testdata/zip_views.pt"); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data[64:])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		u := &unpickler{in: bufio.NewReader(bytes.NewReader(data)), storages: map[string]*storage{}}
+		value, err := u.load()
+		if err != nil {
+			return
+		}
+		if items, ok := value.(tuple); ok {
+			for _, item := range items {
+				if x, ok := item.(*tensor); ok && (x.first < 0 || x.count < 0 || x.first+x.count > x.storage.count) {
+					t.Errorf("a tensor outside its storage: %+v of %+v", x, x.storage)
+				}
+			}
+		}
+	})
+}
+
+func FuzzCSV(f *testing.F) {
+	seeds(f, "testdata/log.csv")
+	f.Add([]byte("sample,table,index,feature\n0,\"a,\"\"b\",5,f\n9,c,6,g\n"))
+	f.Fuzz(func(t *testing.T, data []byte) { sound(t, data, 256<<20) })
+}
+
+func FuzzParquet(f *testing.F) {
+	seeds(f, "testdata/*.parquet", "testdata/bad/*.parquet")
+	rows := []lookup{{Sample: 1, Table: "a", Index: 5, Feature: "f"}, {Sample: 2, Table: "a", Index: 6, Feature: "g"}}
+	var out bytes.Buffer
+	w := parquet.NewGenericWriter[lookup](&out)
+	if _, err := w.Write(rows); err != nil {
+		f.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(out.Bytes())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if bytes.HasPrefix(data, []byte("PAR1")) {
+			sound(t, data, 1<<30)
+		}
+	})
+}
+
+// FuzzSkim holds the skimmer to what a struct's own bytes allow.
+func FuzzSkim(f *testing.F) {
+	f.Add([]byte{0x15, 0x02, 0x19, 0x2c, 0x15, 0x04, 0x00, 0x00, 0x00})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		length, err := skim(data, 1000, func([]int16, int64) {})
+		if err != nil {
+			return
+		}
+		if length < 1 || length > len(data) {
+			t.Fatalf("length %d of %d", length, len(data))
+		}
+		if length > 1 {
+			if _, err := skim(data[:length-1], 1000, nil); !errors.Is(err, errThrift) {
+				t.Errorf("a byte less: got %v", err)
+			}
+		}
+	})
+}
+
+func FuzzRows(f *testing.F) {
+	f.Add([]byte("table,rows\na,5\n\"b\",1000\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		heights, err := ReadRows(write(t, "rows.csv", data))
+		if err != nil {
+			return
+		}
+		for name, rows := range heights {
+			if name == "" || rows < 1 {
+				t.Errorf("table %q has %d rows", name, rows)
+			}
+		}
+	})
+}

@@ -1,0 +1,374 @@
+package trace
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// parquet.go reads a log as Parquet, with the columns of a CSV log: sample and
+// index whole numbers, table and feature texts or whole numbers. Other columns
+// are not read.
+//
+// The library decodes columns page by page. It trusts the lengths of metadata
+// and pages, so that a file of a few bytes could ask for gigabytes: the footer's
+// bounds and those of the pages are checked first, on the same bytes.
+
+// The bounds of a Parquet file. A footer takes some hundred bytes for each
+// column of each row group; writers make pages of about a megabyte.
+const (
+	maxFooterBytes = 16 << 20
+	maxFields      = 1 << 20
+	maxPageBytes   = 64 << 20
+	maxPageValues  = 1 << 24
+	maxHeaderBytes = 1 << 18
+	maxHeaderField = 1 << 8
+)
+
+// parquetRows reads a log as Parquet.
+func parquetRows(f *file, row func(sample int64, table []byte, index int64, feature []byte) error) (err error) {
+	in, err := os.Open(f.path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	// The library panics at some damage.
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("it is damaged: %s", quotable(fmt.Sprint(p)))
+		}
+	}()
+	if err := checkFooter(in, f.size); err != nil {
+		return err
+	}
+	opened, err := parquet.OpenFile(in, f.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.FileReadMode(parquet.ReadModeSync))
+	if err != nil {
+		return cut(err)
+	}
+	columns, err := parquetColumns(opened)
+	if err != nil {
+		return err
+	}
+	done, total := int64(0), opened.NumRows()
+	for i, group := range opened.RowGroups() {
+		for _, c := range columns {
+			if c != nil {
+				if err := checkPages(in, f.size, &opened.Metadata().RowGroups[i].Columns[c.index].MetaData); err != nil {
+					return fmt.Errorf("row group %d, column %q: %w", i, c.name, err)
+				}
+				c.pages = group.ColumnChunks()[c.index].Pages()
+				c.values, c.left = nil, nil
+			}
+		}
+		err := readGroup(columns, group.NumRows(), done, row)
+		for _, c := range columns {
+			if c != nil {
+				err = errors.Join(err, c.close())
+			}
+		}
+		if err != nil {
+			return err
+		}
+		done += group.NumRows()
+		if f.progress != nil && total > 0 {
+			f.progress(int64(float64(f.size)*min(1, float64(done)/float64(total))), f.size)
+		}
+	}
+	return nil
+}
+
+// readGroup reads the rows of a row group.
+func readGroup(columns []*parquetColumn, rows, before int64, row func(sample int64, table []byte, index int64, feature []byte) error) error {
+	for i := range rows {
+		var v [4]parquet.Value
+		for k, c := range columns {
+			if c == nil {
+				continue
+			}
+			var err error
+			if v[k], err = c.next(); err != nil {
+				return fmt.Errorf("row %d, column %q: %w", before+i, c.name, err)
+			}
+		}
+		var feature []byte
+		if columns[3] != nil {
+			feature = columns[3].text(v[3])
+		}
+		if err := row(columns[0].whole(v[0]), columns[1].text(v[1]), columns[2].whole(v[2]), feature); err != nil {
+			return fmt.Errorf("row %d: %w", before+i, err)
+		}
+	}
+	return nil
+}
+
+// parquetColumn is one column of a log, which is read value by value.
+type parquetColumn struct {
+	name     string
+	index    int
+	kind     parquet.Kind
+	unsigned bool
+	pages    parquet.Pages
+	page     parquet.Page
+	values   parquet.ValueReader
+	buffer   [256]parquet.Value
+	left     []parquet.Value
+	scratch  []byte
+}
+
+// parquetColumns finds the columns sample, table, index and feature, the last of
+// which may be nil.
+func parquetColumns(f *parquet.File) ([]*parquetColumn, error) {
+	var names []string
+	for _, field := range f.Schema().Fields() {
+		names = append(names, field.Name())
+	}
+	lower := make([]string, len(names))
+	for i, name := range names {
+		lower[i] = strings.ToLower(name)
+	}
+	must := []string{"sample", "table", "index"}
+	place, err := findColumns(lower, must, []string{"feature"})
+	if err != nil {
+		return nil, err
+	}
+	columns := make([]*parquetColumn, len(place))
+	for i, at := range place {
+		if at < 0 {
+			continue
+		}
+		leaf, ok := f.Schema().Lookup(names[at])
+		if !ok || leaf.MaxRepetitionLevel > 0 || !leaf.Node.Leaf() {
+			return nil, fmt.Errorf("column %q is a list or a group: want one value in each row", names[at])
+		}
+		kind := leaf.Node.Type().Kind()
+		whole := kind == parquet.Int32 || kind == parquet.Int64
+		switch {
+		case i%2 == 0 && !whole:
+			return nil, fmt.Errorf("column %q is of the type %v: want whole numbers, INT32 or INT64 (a column with missing values may have become DOUBLE)", names[at], leaf.Node.Type())
+		case !whole && kind != parquet.ByteArray:
+			return nil, fmt.Errorf("column %q is of the type %v: want texts or whole numbers", names[at], leaf.Node.Type())
+		}
+		c := &parquetColumn{name: names[at], index: leaf.ColumnIndex, kind: kind}
+		if logical := leaf.Node.Type().LogicalType(); logical != nil {
+			if integer, ok := logical.Value.(*format.IntType); ok {
+				c.unsigned = !integer.IsSigned
+			}
+		}
+		columns[i] = c
+	}
+	return columns, nil
+}
+
+// next returns the next value, to be used before the next call.
+func (c *parquetColumn) next() (parquet.Value, error) {
+	for len(c.left) == 0 {
+		if c.values == nil {
+			parquet.Release(c.page)
+			c.page = nil
+			page, err := c.pages.ReadPage()
+			if err != nil {
+				return parquet.Value{}, cut(err)
+			}
+			c.page, c.values = page, page.Values()
+		}
+		n, err := c.values.ReadValues(c.buffer[:])
+		switch {
+		case errors.Is(err, io.EOF):
+			c.values = nil
+		case err != nil:
+			return parquet.Value{}, err
+		case n == 0:
+			return parquet.Value{}, errors.New("a page without progress: it is damaged")
+		}
+		c.left = c.buffer[:n]
+	}
+	v := c.left[0]
+	c.left = c.left[1:]
+	if v.IsNull() {
+		return v, errors.New("a value is missing")
+	}
+	return v, nil
+}
+
+func (c *parquetColumn) close() error {
+	parquet.Release(c.page)
+	c.page = nil
+	return c.pages.Close()
+}
+
+func (c *parquetColumn) whole(v parquet.Value) int64 {
+	switch {
+	case c.kind == parquet.Int64:
+		return v.Int64()
+	case c.unsigned:
+		return int64(v.Uint32())
+	}
+	return int64(v.Int32())
+}
+
+func (c *parquetColumn) text(v parquet.Value) []byte {
+	if c.kind == parquet.ByteArray {
+		return v.ByteArray()
+	}
+	c.scratch = strconv.AppendInt(c.scratch[:0], c.whole(v), 10)
+	return c.scratch
+}
+
+// checkFooter looks through a file's footer.
+func checkFooter(in io.ReaderAt, size int64) error {
+	var end [8]byte
+	if size < 12 {
+		return errCut
+	}
+	if _, err := in.ReadAt(end[:], size-8); err != nil {
+		return cut(err)
+	}
+	if string(end[4:]) != "PAR1" {
+		return errors.New("a Parquet file that does not end as one: it is cut short")
+	}
+	length := int64(binary.LittleEndian.Uint32(end[:]))
+	if length > size-12 {
+		return fmt.Errorf("a footer of %d bytes in a file of %d: it is damaged", length, size)
+	}
+	if length > maxFooterBytes {
+		return fmt.Errorf("a footer of %d bytes, more than %d: write it with larger row groups", length, maxFooterBytes)
+	}
+	footer := make([]byte, length)
+	if _, err := in.ReadAt(footer, size-8-length); err != nil {
+		return cut(err)
+	}
+	if _, err := skim(footer, maxFields, nil); err != nil {
+		return fmt.Errorf("footer: %w", err)
+	}
+	return nil
+}
+
+// checkPages looks at the headers of all pages of a column in a row group.
+func checkPages(in io.ReaderAt, size int64, meta *format.ColumnMetaData) error {
+	switch meta.Codec {
+	case format.Uncompressed, format.Snappy, format.Gzip, format.Zstd:
+	default:
+		// The library takes more and more memory for damaged LZ4, without an end.
+		return fmt.Errorf("packed by %v: write it with snappy, gzip or zstd", meta.Codec)
+	}
+	start := meta.DataPageOffset
+	if meta.DictionaryPageOffset != 0 {
+		start = meta.DictionaryPageOffset
+	}
+	if start < 4 || meta.TotalCompressedSize < 0 || start > size || meta.TotalCompressedSize > size-start {
+		return fmt.Errorf("%d bytes from %d on in a file of %d: it is damaged", meta.TotalCompressedSize, start, size)
+	}
+	end := start + meta.TotalCompressedSize
+	seen := false
+	for at := start; at < end; {
+		seen = seen || at == meta.DataPageOffset
+		size, err := checkPage(io.NewSectionReader(in, at, end-at), end-at, meta.Codec)
+		if err != nil {
+			return fmt.Errorf("page at byte %d: %w", at, err)
+		}
+		at += size
+	}
+	if !seen && meta.TotalCompressedSize > 0 {
+		return errors.New("its pages are not where its metadata say: it is damaged")
+	}
+	return nil
+}
+
+// checkPage looks at the header of the page that a column's rest starts with,
+// and returns the bytes of header and page.
+func checkPage(in io.ReaderAt, rest int64, codec format.CompressionCodec) (int64, error) {
+	var unpacked, packed, values, levels int64
+	compressed := true
+	number := func(path []int16, x int64) {
+		switch {
+		case len(path) == 1 && path[0] == 2:
+			unpacked = x
+		case len(path) == 1 && path[0] == 3:
+			packed = x
+		case len(path) != 2:
+		case path[1] == 1 && slices.Contains([]int16{5, 7, 8}, path[0]): // pages of version 1, dictionaries, version 2
+			values = x
+		case path[0] == 8 && (path[1] == 5 || path[1] == 6): // lengths of levels, which are not packed
+			levels += x
+		case path[0] == 8 && path[1] == 7:
+			compressed = x != 0
+		}
+	}
+	var header []byte
+	length, err := 0, errThrift
+	// Statistics may make a header long.
+	for want := int64(1 << 8); errors.Is(err, errThrift) && want <= maxHeaderBytes; want *= 8 {
+		header = make([]byte, min(want, rest))
+		if _, err := in.ReadAt(header, 0); err != nil {
+			return 0, cut(err)
+		}
+		levels = 0
+		if length, err = skim(header, maxHeaderField, number); want >= rest {
+			break
+		}
+	}
+	switch {
+	case err != nil:
+		return 0, err
+	case packed < 0 || packed > rest-int64(length):
+		return 0, fmt.Errorf("%d bytes, more than its column has", packed)
+	case unpacked < 0 || unpacked > maxPageBytes:
+		return 0, fmt.Errorf("%d bytes unpacked, more than %d: write it with smaller pages", unpacked, maxPageBytes)
+	case values < 0 || values > maxPageValues:
+		return 0, fmt.Errorf("%d values, more than %d: write it with smaller row groups", values, maxPageValues)
+	case levels < 0 || levels > min(packed, unpacked):
+		return 0, errThrift
+	}
+	if compressed {
+		start := make([]byte, min(16, packed-levels))
+		if _, err := in.ReadAt(start, int64(length)+levels); err != nil {
+			return 0, cut(err)
+		}
+		if stated, ok := statedSize(codec, start); ok && stated != uint64(unpacked-levels) {
+			return 0, fmt.Errorf("%d bytes unpacked by its header, and %d by itself: it is damaged", unpacked-levels, stated)
+		}
+	}
+	return int64(length) + packed, nil
+}
+
+// statedSize returns the unpacked size that a page's first bytes state, before
+// which a library would trust them and take as much memory.
+func statedSize(codec format.CompressionCodec, start []byte) (uint64, bool) {
+	switch codec {
+	case format.Snappy:
+		size, n := binary.Uvarint(start)
+		return size, n > 0
+	case format.Zstd:
+		// RFC 8878, 3.1.1.1: magic number, descriptor, window, dictionary, size.
+		if len(start) < 5 || binary.LittleEndian.Uint32(start) != 0xfd2fb528 {
+			return 0, false
+		}
+		descriptor := start[4]
+		at := 5 + []int{0, 1, 2, 4}[descriptor&3]
+		width := []int{0, 2, 4, 8}[descriptor>>6]
+		if descriptor&32 == 0 {
+			at++
+		} else if width == 0 {
+			width = 1
+		}
+		if width == 0 || len(start) < at+width {
+			return 0, false
+		}
+		var all [8]byte
+		copy(all[:], start[at:at+width])
+		size := binary.LittleEndian.Uint64(all[:])
+		if width == 2 {
+			size += 256
+		}
+		return size, true
+	}
+	return 0, false
+}

@@ -1,0 +1,120 @@
+//go:build long
+
+package trace
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime/metrics"
+	"sync"
+	"testing"
+	"time"
+)
+
+// most is the heap that the tests below may take: their largest table has 1.4 or
+// 0.3 million lookups.
+const most = 150 << 20
+
+// TestMemoryOfBenchmark reads a packed benchmark of some 260 MB in memory that
+// only one table's lookups determine.
+func TestMemoryOfBenchmark(t *testing.T) {
+	m := made{tables: 24, batch: 65536, pooling: 40, rows: 1 << 30}
+	path, size, lookups := m.file(t, "made.pt.gz")
+	t.Logf("%d MB unpacked, %d lookups", size>>20, lookups)
+	start := time.Now()
+	peak := peakHeap(func() {
+		r, err := Open(path, Options{TempDir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := int64(0)
+		for range r.Tables() {
+			table, err := r.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := Profile(table, Properties{Dim: 4}); err != nil {
+				t.Fatal(err)
+			}
+			got += int64(len(table.Bags.Indices))
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		if got != int64(lookups) {
+			t.Errorf("got %d lookups, want %d", got, lookups)
+		}
+	})
+	t.Logf("heap of at most %d MB, %.0f MB/s", peak>>20, float64(size)/1e6/time.Since(start).Seconds())
+	if peak > most {
+		t.Errorf("heap: got %d MB, want at most %d", peak>>20, most>>20)
+	}
+}
+
+// TestMemoryOfLog does the same with a log of some 130 MB, sorted by sample.
+func TestMemoryOfLog(t *testing.T) {
+	const samples, tables, pooling = 65536, 40, 4
+	path := write(t, "log.csv", nil)
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := bufio.NewWriter(f)
+	fmt.Fprintln(out, "sample,table,index")
+	random := rand.New(rand.NewPCG(1, 1))
+	for i := range samples * tables * pooling {
+		fmt.Fprintf(out, "%d,t%d,%d\n", i/tables/pooling, i/pooling%tables, random.IntN(1e6))
+	}
+	if err := errors.Join(out.Flush(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	peak := peakHeap(func() {
+		r, err := Open(path, Options{TempDir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range r.Tables() {
+			table, err := r.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := len(table.Bags.Indices); table.Samples != samples || got != samples*pooling {
+				t.Errorf("table %s: got %d samples and %d lookups", table.Name, table.Samples, got)
+			}
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Logf("heap of at most %d MB, %.1f million lookups/s", peak>>20, samples*tables*pooling/1e6/time.Since(start).Seconds())
+	if peak > most {
+		t.Errorf("heap: got %d MB, want at most %d", peak>>20, most>>20)
+	}
+}
+
+// peakHeap returns the largest heap while a function runs, looked at every
+// millisecond: live objects and garbage not yet taken away.
+func peakHeap(fn func()) uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	peak, done := uint64(0), make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for {
+			metrics.Read(sample)
+			peak = max(peak, sample[0].Value.Uint64())
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	})
+	fn()
+	close(done)
+	watch.Wait()
+	return peak
+}
