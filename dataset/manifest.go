@@ -1,0 +1,243 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// ManifestName is the name of the manifest in a dataset's folder.
+const ManifestName = "dataset.json"
+
+// Format and Version identify the datasets that this package writes.
+const (
+	Format  = "neuroshard-dataset"
+	Version = 1
+)
+
+// The names of the Parquet files in a dataset's folder. docs/FORMATS.md
+// describes their columns.
+const (
+	TablesName  = "tables.parquet"
+	ComputeName = "compute.parquet"
+	RepeatsName = "repeats.parquet"
+	AnchorsName = "anchors.parquet"
+	CommName    = "comm.parquet"
+)
+
+// fileNames returns the names of all Parquet files that a dataset may have.
+func fileNames() []string {
+	return []string{TablesName, ComputeName, RepeatsName, AnchorsName, CommName}
+}
+
+// Manifest is what a dataset's folder says of itself: all but the samples.
+type Manifest struct {
+	Format  string `json:"format"`
+	Version int    `json:"version"`
+	// Compute and Comm tell of the two parts; one may be nil.
+	Compute *ComputeInfo `json:"compute,omitempty"`
+	Comm    *CommInfo    `json:"comm,omitempty"`
+	// Files are the folder's Parquet files, in the order they are written.
+	Files []File `json:"files"`
+}
+
+// ComputeInfo tells of the samples of fused lookups.
+type ComputeInfo struct {
+	Provenance Provenance `json:"provenance"`
+	Tables     int        `json:"tables"`
+	Counts
+	// Repeats and Anchors are the numbers of both.
+	Repeats int `json:"repeats"`
+	Anchors int `json:"anchors"`
+}
+
+// CommInfo tells of the samples of all-to-alls.
+type CommInfo struct {
+	Provenance Provenance `json:"provenance"`
+	Counts
+}
+
+// Counts are numbers of samples: all, those of each split, and those of any
+// split that are quarantined.
+type Counts struct {
+	Samples     int `json:"samples"`
+	Train       int `json:"train"`
+	Validation  int `json:"validation"`
+	Test        int `json:"test"`
+	Quarantined int `json:"quarantined"`
+}
+
+func (c *Counts) add(s Split, quarantined bool) {
+	c.Samples++
+	switch s {
+	case Train:
+		c.Train++
+	case Validation:
+		c.Validation++
+	case Test:
+		c.Test++
+	}
+	if quarantined {
+		c.Quarantined++
+	}
+}
+
+// File is one Parquet file of a dataset.
+type File struct {
+	Name  string `json:"name"`
+	Rows  int    `json:"rows"`
+	Bytes int64  `json:"bytes"`
+	// SHA256 is the digest of its bytes, in hexadecimal.
+	SHA256 string `json:"sha256"`
+}
+
+// manifestOf returns the dataset's manifest without its files.
+func manifestOf(d Dataset) Manifest {
+	m := Manifest{Format: Format, Version: Version}
+	if c := d.Compute; c != nil {
+		m.Compute = &ComputeInfo{Provenance: c.Provenance, Tables: len(c.Tables), Repeats: len(c.Repeats), Anchors: len(c.Anchors)}
+		for i := range c.Samples {
+			m.Compute.add(c.Samples[i].Split, c.Samples[i].Quarantined)
+		}
+	}
+	if c := d.Comm; c != nil {
+		m.Comm = &CommInfo{Provenance: c.Provenance}
+		for i := range c.Samples {
+			m.Comm.add(c.Samples[i].Split, c.Samples[i].Quarantined)
+		}
+	}
+	return m
+}
+
+// names returns the files that a dataset of this manifest has, in the order they
+// are written, with their rows.
+func (m *Manifest) names() []File {
+	var files []File
+	if c := m.Compute; c != nil {
+		files = append(files, File{Name: TablesName, Rows: c.Tables}, File{Name: ComputeName, Rows: c.Samples})
+		if c.Repeats > 0 {
+			files = append(files, File{Name: RepeatsName, Rows: c.Repeats})
+		}
+		if c.Anchors > 0 {
+			files = append(files, File{Name: AnchorsName, Rows: c.Anchors})
+		}
+	}
+	if c := m.Comm; c != nil {
+		files = append(files, File{Name: CommName, Rows: c.Samples})
+	}
+	return files
+}
+
+// provenance returns what the file of that name states about its origin.
+func (m *Manifest) provenance(name string) Provenance {
+	if name == CommName {
+		return m.Comm.Provenance
+	}
+	return m.Compute.Provenance
+}
+
+// The keys of the Parquet files' metadata: a file that was taken out of its
+// folder still says what it is.
+const (
+	keyFormat     = "neuroshard.format"
+	keyVersion    = "neuroshard.version"
+	keyContent    = "neuroshard.content"
+	keyProvenance = "neuroshard.provenance"
+)
+
+// metadata returns the key-value metadata of the file of that name.
+func (m *Manifest) metadata(name string) (map[string]string, error) {
+	text, err := json.Marshal(m.provenance(name))
+	if err != nil {
+		return nil, fmt.Errorf("provenance: %w", err)
+	}
+	return map[string]string{
+		keyFormat: m.Format, keyVersion: strconv.Itoa(m.Version),
+		keyContent: name[:len(name)-len(filepath.Ext(name))], keyProvenance: string(text),
+	}, nil
+}
+
+// maxManifest bounds the manifest's file.
+const maxManifest = 1 << 20
+
+// ReadManifest reads the manifest of a dataset's folder, and none of its Parquet
+// files, which Read holds against it. Where the folder has no manifest, the
+// error wraps fs.ErrNotExist.
+func ReadManifest(folder string) (Manifest, error) {
+	name := filepath.Join(folder, ManifestName)
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Manifest{}, fmt.Errorf("%q is no dataset: it has no %s, which is written last (%w): was collecting interrupted?", folder, ManifestName, fs.ErrNotExist)
+	}
+	if err != nil {
+		return Manifest{}, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
+	if err != nil {
+		return Manifest{}, err
+	}
+	m, err := parseManifest(data)
+	if err != nil {
+		return Manifest{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return m, nil
+}
+
+func parseManifest(data []byte) (Manifest, error) {
+	var m Manifest
+	if len(data) > maxManifest {
+		return m, fmt.Errorf("larger than %d bytes: is it a dataset's manifest?", maxManifest)
+	}
+	// What it is comes first: a later version may have other fields.
+	var kind struct {
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+	}
+	if err := json.Unmarshal(data, &kind); err != nil {
+		return m, err
+	}
+	if kind.Format != Format || kind.Version != Version {
+		return m, fmt.Errorf("format %q version %d: this program reads %q version %d", kind.Format, kind.Version, Format, Version)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&m); err != nil {
+		return m, err
+	}
+	return m, m.check()
+}
+
+// check reports a manifest that does not fit itself.
+func (m *Manifest) check() error {
+	f := &faults{}
+	if m.Compute == nil && m.Comm == nil {
+		f.add("it tells of no samples")
+	}
+	if m.Compute != nil {
+		m.Compute.Provenance.validate(f, "fused lookups")
+	}
+	if m.Comm != nil {
+		m.Comm.Provenance.validate(f, "all-to-alls")
+	}
+	want := m.names()
+	if len(m.Files) != len(want) {
+		f.add("it lists %d files, and its samples need %d", len(m.Files), len(want))
+		return f.err()
+	}
+	for i, file := range m.Files {
+		if file.Name != want[i].Name || file.Rows != want[i].Rows {
+			f.add("file %q of %d rows, want %q of %d", file.Name, file.Rows, want[i].Name, want[i].Rows)
+		}
+		if file.Bytes < 0 || file.Bytes > maxFileBytes {
+			f.add("file %q: %d bytes, want at most %d", file.Name, file.Bytes, maxFileBytes)
+		}
+	}
+	return f.err()
+}

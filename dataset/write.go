@@ -1,0 +1,256 @@
+package dataset
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// Write writes a valid dataset to a folder, which it makes, in place of a dataset
+// that is there. Other files of the folder are left alone; one that has a name
+// of a dataset's file and is not, is an error and not overwritten. Equal
+// datasets give equal bytes.
+//
+// All files are written beside their places and synced, then the old manifest
+// is removed, the files are renamed, and the manifest comes last. So whenever
+// Write is cut short, the folder holds the old dataset or one without a
+// manifest, which Read refuses; a disk that is full leaves what was there. Two
+// Writes to one folder at a time are not the same dataset twice, but an error of
+// one of them or of Read.
+func Write(folder string, d Dataset) error { return write(disk{}, folder, d) }
+
+// storage is what Write does to a file system.
+type storage interface {
+	// create makes a file of a new name beside path.
+	create(path string) (storedFile, error)
+	rename(from, to string) error
+	remove(path string) error
+	// sync makes renames and removals in the folder last.
+	sync(folder string) error
+}
+
+type storedFile interface {
+	io.WriteCloser
+	Sync() error
+	Name() string
+}
+
+// tempSuffix ends the names of files that are being written.
+const tempSuffix = ".part"
+
+// staged is a file that is written beside its place.
+type staged struct{ temp, path string }
+
+func write(s storage, folder string, d Dataset) (err error) {
+	if err := d.Validate(); err != nil {
+		return fmt.Errorf("dataset %q is not written: %w", folder, err)
+	}
+	m := manifestOf(d)
+	var contents [][]byte
+	for _, file := range m.names() {
+		data, err := m.encode(d, file.Name)
+		if err != nil {
+			return fmt.Errorf("dataset %q is not written: %s: %w", folder, file.Name, err)
+		}
+		file.Bytes, file.SHA256 = int64(len(data)), digest(data)
+		m.Files = append(m.Files, file)
+		contents = append(contents, data)
+	}
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return fmt.Errorf("dataset %q is not written: manifest: %w", folder, err)
+	}
+	manifested, err := inspect(folder)
+	if err != nil {
+		return fmt.Errorf("dataset %q is not written: %w", folder, err)
+	}
+	made, err := makeFolder(folder)
+	if err != nil {
+		return fmt.Errorf("dataset %q is not written: %w", folder, err)
+	}
+	var files []staged
+	defer func() {
+		if err == nil {
+			return
+		}
+		// The first error is the one to report.
+		for _, f := range files {
+			_ = s.remove(f.temp)
+		}
+		if made {
+			_ = s.remove(folder) // which fails where something is in it
+		}
+	}()
+	removeLeftovers(s, folder)
+	for i, file := range m.Files {
+		if files, err = stage(s, files, filepath.Join(folder, file.Name), contents[i]); err != nil {
+			return fmt.Errorf("dataset %q is not written, and what was there is unchanged: %w", folder, err)
+		}
+	}
+	manifest := filepath.Join(folder, ManifestName)
+	if files, err = stage(s, files, manifest, append(text, '\n')); err != nil {
+		return fmt.Errorf("dataset %q is not written, and what was there is unchanged: %w", folder, err)
+	}
+	if err := replace(s, folder, files, manifested); err != nil {
+		return fmt.Errorf("dataset %q is not written whole: %w: write it again", folder, err)
+	}
+	for _, name := range fileNames() {
+		if !slices.ContainsFunc(m.Files, func(f File) bool { return f.Name == name }) {
+			// One of an older dataset, or nothing. Read would not look at it.
+			_ = s.remove(filepath.Join(folder, name))
+		}
+	}
+	return nil
+}
+
+// replace puts the staged files in their places, of which the last is the
+// manifest's.
+func replace(s storage, folder string, files []staged, manifest bool) error {
+	last := files[len(files)-1]
+	if manifest {
+		if err := s.remove(last.path); err != nil {
+			return err
+		}
+		if err := s.sync(folder); err != nil {
+			return err
+		}
+	}
+	for _, f := range files[:len(files)-1] {
+		if err := s.rename(f.temp, f.path); err != nil {
+			return err
+		}
+	}
+	if err := s.sync(folder); err != nil {
+		return err
+	}
+	if err := s.rename(last.temp, last.path); err != nil {
+		return err
+	}
+	return s.sync(folder)
+}
+
+// stage writes data beside path and adds the file to the list.
+func stage(s storage, files []staged, path string, data []byte) ([]staged, error) {
+	f, err := s.create(path)
+	if err != nil {
+		return files, err
+	}
+	files = append(files, staged{temp: f.Name(), path: path})
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync()
+	}
+	return files, errors.Join(err, f.Close())
+}
+
+// makeFolder makes the folder and reports whether there was none.
+func makeFolder(folder string) (bool, error) {
+	_, err := os.Stat(folder)
+	return errors.Is(err, fs.ErrNotExist), os.MkdirAll(folder, 0o777)
+}
+
+// inspect refuses a folder in which something would be overwritten that is not
+// a dataset's. It reports whether there is a manifest.
+func inspect(folder string) (bool, error) {
+	info, err := os.Stat(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if !info.IsDir() {
+		return false, errors.New("it is a file: name a folder")
+	}
+	m, err := ReadManifest(folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("what is there may be another program's, and is not overwritten: %w", err)
+	}
+	manifest := err == nil
+	for _, name := range fileNames() {
+		path := filepath.Join(folder, name)
+		info, err := os.Lstat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		listed := slices.ContainsFunc(m.Files, func(f File) bool { return f.Name == name })
+		// A Write that was cut short leaves files that no manifest lists.
+		if !info.Mode().IsRegular() || !listed && !ours(path, info.Size()) {
+			return false, fmt.Errorf("%q is not a dataset's, and is not overwritten: choose another folder", path)
+		}
+	}
+	return manifest, nil
+}
+
+// ours reports whether a file is one that Write made.
+func ours(path string, size int64) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	foot, err := readFooter(f, size)
+	return err == nil && metadataOf(foot)[keyFormat] == Format
+}
+
+// removeLeftovers removes what Writes that were killed left beside their places.
+func removeLeftovers(s storage, folder string) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), tempSuffix)
+		if !ok || !e.Type().IsRegular() {
+			continue
+		}
+		for _, of := range append(fileNames(), ManifestName) {
+			if strings.HasPrefix(name, "."+of+"-") {
+				_ = s.remove(filepath.Join(folder, e.Name()))
+			}
+		}
+	}
+}
+
+// disk is the storage of the operating system.
+type disk struct{}
+
+func (disk) create(path string) (storedFile, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*"+tempSuffix)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	return f, nil
+}
+
+func (disk) rename(from, to string) error { return os.Rename(from, to) }
+func (disk) remove(path string) error     { return os.Remove(path) }
+
+func (disk) sync(folder string) error {
+	if runtime.GOOS == "windows" { // folders cannot be synced there
+		return nil
+	}
+	f, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	// Some file systems know no sync of folders.
+	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
+}
