@@ -1,8 +1,12 @@
 // Package experiment draws what to measure: pools of tables, groups of their
 // column slices under an operation, and all-to-alls. It runs nothing.
 //
-// The draws cover the domain that the cost models promise: 1 to 60 shards a
-// device, dims 4 to 256 in any mix, pooling factors to 400, batches of 512 to
+//	Compute, Comm   the draws that the pre-trained models are made from
+//	Domain          the same within bounds of choice, for a device that is measured
+//	CPU             the Domain of a small machine without a GPU
+//
+// Compute and Comm cover the domain that the cost models promise: 1 to 60 shards
+// a device, dims 4 to 256 in any mix, pooling factors to 400, batches of 512 to
 // 131,072, all optimizers and precisions, and 1 to 1,024 devices. The paper's
 // own draws (method of NeuroShard, section 3: 1 to 15 tables, dims of powers of
 // two, one batch, SGD, fp32) lie inside it.
@@ -45,14 +49,14 @@ func Compute(seed uint64, tables, samples, minShards, maxShards int) *dataset.Co
 	}
 	set.Samples = make([]dataset.Group, samples)
 	for i := range set.Samples {
-		set.Samples[i] = group(draw, splitOf(i), tables, minShards, maxShards)
+		set.Samples[i] = group(draw, SplitOf(i), tables, minShards, maxShards)
 	}
 	return set
 }
 
-// splitOf gives each tenth sample to the test and the one before it to the
-// validation.
-func splitOf(i int) dataset.Split {
+// SplitOf returns the split of sample i: each tenth one is the test's and the one
+// before it the validation's.
+func SplitOf(i int) dataset.Split {
 	switch i % 10 {
 	case 9:
 		return dataset.Test
@@ -62,8 +66,10 @@ func splitOf(i int) dataset.Split {
 	return dataset.Train
 }
 
-// tablesOf returns the range of tables that a split draws on.
-func tablesOf(split dataset.Split, tables int) (first, end int) {
+// TablesOf returns the range [first, end) of a set's tables that a split's
+// samples are drawn over: of all of them the first eight tenths for training,
+// then a tenth each for validation and test.
+func TablesOf(split dataset.Split, tables int) (first, end int) {
 	train, validation := tables*8/10, tables*9/10
 	switch split {
 	case dataset.Train:
@@ -78,28 +84,45 @@ func tablesOf(split dataset.Split, tables int) (first, end int) {
 // one or log-normal to 400, mostly one feature.
 func table(draw *rand.Rand, name string) problem.Table {
 	rows := int64(math.Pow(10, 1+draw.Float64()*(maxRowsLog10-1)))
-	features := 1
-	if u := draw.Float64(); u < .05 {
-		features = 3 + draw.IntN(4)
-	} else if u < .2 {
-		features = 2
-	}
+	features := featureCount(draw)
 	pooling := 1.0
 	if draw.Float64() > .25 {
-		pooling = min(MaxPoolingFactor, math.Exp(math.Log(8)+1.3*draw.NormFloat64()))
-		pooling = max(pooling, .05)
+		pooling = min(MaxPoolingFactor, logNormal(draw))
+		pooling = max(pooling, minPoolingFactor)
 	}
-	t := problem.Table{Name: name, Rows: rows, Dim: MaxDim}
+	t := newTable(name, rows, MaxDim, features, pooling)
+	t.Access = distribution(draw, rows, pooling, func() int { return 1 << (11 + draw.IntN(7)) })
+	return t
+}
+
+// minPoolingFactor is the least that is drawn.
+const minPoolingFactor = .05
+
+// logNormal draws a pooling factor around 8.
+func logNormal(draw *rand.Rand) float64 { return math.Exp(math.Log(8) + 1.3*draw.NormFloat64()) }
+
+// featureCount draws how many features read a table: mostly one.
+func featureCount(draw *rand.Rand) int {
+	if u := draw.Float64(); u < .05 {
+		return 3 + draw.IntN(4)
+	} else if u < .2 {
+		return 2
+	}
+	return 1
+}
+
+// newTable returns a table whose features share its pooling factor evenly.
+func newTable(name string, rows int64, dim, features int, pooling float64) problem.Table {
+	t := problem.Table{Name: name, Rows: rows, Dim: dim}
 	for f := range features {
 		t.Features = append(t.Features, problem.Feature{Name: fmt.Sprintf("%s_f%d", name, f), PoolingFactor: pooling / float64(features)})
 	}
-	t.Access = distribution(draw, rows, pooling)
 	return t
 }
 
 // distribution draws how a table is accessed: Zipf, uniform, or a histogram
-// that is one of those at some batch with its classes disturbed.
-func distribution(draw *rand.Rand, rows int64, pooling float64) access.Distribution {
+// that is one of those at a batch, drawn by atBatch, with its classes disturbed.
+func distribution(draw *rand.Rand, rows int64, pooling float64, atBatch func() int) access.Distribution {
 	base := access.Distribution{Kind: access.Zipf, Exponent: .2 + 1.4*draw.Float64()}
 	if draw.Float64() < .15 {
 		base = access.Distribution{Kind: access.Uniform}
@@ -107,7 +130,7 @@ func distribution(draw *rand.Rand, rows int64, pooling float64) access.Distribut
 	if draw.Float64() < .5 {
 		return base
 	}
-	batch := 1 << (11 + draw.IntN(7))
+	batch := atBatch()
 	counts := base.At(rows, pooling, batch)
 	d := access.Distribution{Kind: access.Histogram, Batch: batch}
 	sum := 0.0
@@ -155,45 +178,48 @@ func operation(draw *rand.Rand) problem.Operation {
 	return op
 }
 
-// group draws the members of one operation. Dims are mixed in one of five
-// ways, since a fused kernel is as wide as its widest member: any multiples of
-// four, powers of two, all equal, all narrow, or mostly narrow beside few wide.
+// group draws the members of one operation.
 func group(draw *rand.Rand, split dataset.Split, tables, minShards, maxShards int) dataset.Group {
 	g := dataset.Group{Split: split, Operation: operation(draw)}
-	first, end := tablesOf(split, tables)
+	first, end := TablesOf(split, tables)
 	count := minShards + draw.IntN(maxShards-minShards+1)
-	dim := dims(draw)
+	dim := dims(draw, MaxDim)
 	for range count {
 		g.Members = append(g.Members, dataset.Member{Table: int32(first + draw.IntN(end-first)), Dim: int32(dim())})
 	}
 	return g
 }
 
-func dims(draw *rand.Rand) func() int {
+// dims draws a way to mix dims up to maxDim, which is at least 4, and returns
+// what draws a dim in that way. A fused kernel is as wide as its widest member,
+// so there are five: any multiples of four, powers of two, all equal, all narrow,
+// and mostly narrow beside few wide.
+func dims(draw *rand.Rand, maxDim int) func() int {
 	multiple := func(limit int) int { return problem.ColumnGranule * (1 + draw.IntN(limit/problem.ColumnGranule)) }
 	power := func(limit int) int {
 		return problem.ColumnGranule << draw.IntN(int(math.Log2(float64(limit/problem.ColumnGranule)))+1)
 	}
-	limit := []int{32, 64, 128, MaxDim}[draw.IntN(4)]
+	limit := min(maxDim, []int{32, 64, 128, maxDim}[draw.IntN(4)])
+	narrow := min(maxDim, 32)
 	switch draw.IntN(5) {
 	case 0:
 		return func() int { return multiple(limit) }
 	case 1:
 		return func() int { return power(limit) }
 	case 2:
-		equal := power(MaxDim)
+		equal := power(maxDim)
 		if draw.IntN(2) == 0 {
-			equal = multiple(MaxDim)
+			equal = multiple(maxDim)
 		}
 		return func() int { return equal }
 	case 3:
-		return func() int { return power(32) }
+		return func() int { return power(narrow) }
 	}
 	return func() int {
 		if draw.Float64() < .15 {
-			return multiple(MaxDim)
+			return multiple(maxDim)
 		}
-		return power(32)
+		return power(narrow)
 	}
 }
 
@@ -205,21 +231,27 @@ func Comm(seed uint64, samples int, profile hardware.Profile) *dataset.Comm {
 	draw := rand.New(rand.NewPCG(seed, 2))
 	batches := Batches()
 	for i := range samples {
-		e := dataset.Exchange{Split: splitOf(i), Batch: batches[draw.IntN(len(batches))]}
+		e := dataset.Exchange{Split: SplitOf(i), Batch: batches[draw.IntN(len(batches))]}
 		e.Devices, e.DevicesPerHost = cluster(draw, profile)
-		e.DimSums = dimSums(draw, e.Devices)
-		e.Start = make([]unit.Millis, e.Devices)
-		earliest := unit.Millis(math.Inf(1))
-		for r := range e.Start {
-			e.Start[r] = unit.Millis(1 + 19*draw.Float64())
-			earliest = min(earliest, e.Start[r])
-		}
-		for r := range e.Start {
-			e.Start[r] -= earliest
-		}
+		e.DimSums = dimSums(draw, e.Devices, MaxDim)
+		e.Start = starts(draw, e.Devices)
 		set.Samples = append(set.Samples, e)
 	}
 	return set
+}
+
+// starts draws when each device is ready, up to 20 ms apart, the first at 0.
+func starts(draw *rand.Rand, devices int) []unit.Millis {
+	start := make([]unit.Millis, devices)
+	earliest := unit.Millis(math.Inf(1))
+	for r := range start {
+		start[r] = unit.Millis(1 + 19*draw.Float64())
+		earliest = min(earliest, start[r])
+	}
+	for r := range start {
+		start[r] -= earliest
+	}
+	return start
 }
 
 func cluster(draw *rand.Rand, profile hardware.Profile) (devices, perHost int) {
@@ -239,14 +271,14 @@ func cluster(draw *rand.Rand, profile hardware.Profile) (devices, perHost int) {
 // device with the least so far or, with a probability drawn per sample, to any.
 // A quarter of the samples have fewer tables, down to a single one: a careless
 // plan of a small model on a large cluster leaves most devices without any.
-func dimSums(draw *rand.Rand, devices int) []int {
+func dimSums(draw *rand.Rand, devices, maxDim int) []int {
 	sums := make([]int, devices)
 	tables := int(float64(devices) * (2.5 + 12.5*draw.Float64()))
 	if draw.IntN(4) == 0 {
 		tables = int(math.Pow(2.5*float64(devices), draw.Float64()))
 	}
 	careless := draw.Float64()
-	dim := dims(draw)
+	dim := dims(draw, maxDim)
 	all := make([]int, tables)
 	for i := range all {
 		all[i] = dim()

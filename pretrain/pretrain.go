@@ -98,12 +98,12 @@ func (o Options) command(profile hardware.Profile) string {
 	return command
 }
 
-// Point is one point of a learning curve: the errors of a model trained on that
-// many samples, all judged on the same test groups.
-type Point struct {
-	Samples int              `json:"samples"`
-	Compute modelfile.Errors `json:"compute"`
-	Large   modelfile.Errors `json:"large_groups"`
+// SimulateComm draws all-to-alls of the profile and has the simulated device time
+// them: the part that a single measured device cannot have.
+func SimulateComm(ctx context.Context, profile hardware.Profile, opt Options) (*dataset.Comm, error) {
+	opt = opt.withDefaults()
+	comm := experiment.Comm(opt.Seed, opt.CommSamples, profile)
+	return comm, collect.SimulateComm(ctx, comm, profile, collect.Options{Workers: opt.Train.Workers})
 }
 
 // CurveSizes returns the sample counts of the learning curve in docs/MODELS.md.
@@ -113,7 +113,7 @@ func CurveSizes() []int { return []int{2_000, 10_000, 30_000, 100_000} }
 // at least MinSamples. Fewer samples get more epochs, so that every model sees
 // as many groups in all, up to ten times the epochs. The points are in the order
 // of the sizes.
-func LearningCurve(ctx context.Context, profile hardware.Profile, sizes []int, opt Options) ([]Point, error) {
+func LearningCurve(ctx context.Context, profile hardware.Profile, sizes []int, opt Options) ([]train.CurvePoint, error) {
 	opt = opt.withDefaults()
 	if len(sizes) == 0 || slices.Min(sizes) < MinSamples {
 		return nil, fmt.Errorf("learning curve: sizes %v: give one or more, each at least %d", sizes, MinSamples)
@@ -123,7 +123,7 @@ func LearningCurve(ctx context.Context, profile hardware.Profile, sizes []int, o
 	if err != nil {
 		return nil, err
 	}
-	var points []Point
+	var points []train.CurvePoint
 	for _, size := range sizes {
 		opt.OnPhase(fmt.Sprintf("training on %d samples", size))
 		part := data
@@ -138,7 +138,7 @@ func LearningCurve(ctx context.Context, profile hardware.Profile, sizes []int, o
 		if err != nil {
 			return nil, err
 		}
-		points = append(points, Point{size, report.Compute.All, report.Large.All})
+		points = append(points, train.CurvePoint{Samples: size, Compute: report.Compute.All, Large: report.Large.All})
 	}
 	return points, nil
 }
