@@ -137,8 +137,8 @@ func TestCancel(t *testing.T) {
 	most := 0
 	err := collect.SimulateCompute(ctx, experiment.Compute(1, 20, samples, 1, 3), hw, collect.Options{
 		Workers: 2,
-		OnProgress: func(done int) {
-			most = max(most, done)
+		OnProgress: func(p collect.Progress) {
+			most = max(most, p.Done)
 			cancel()
 		},
 	})
@@ -154,7 +154,7 @@ func TestProgressEndsAtAll(t *testing.T) {
 	hw := profile(t, "a100-80")
 	var seen []int
 	err := collect.SimulateCompute(context.Background(), experiment.Compute(1, 20, 600, 1, 3), hw, collect.Options{
-		Workers: 4, OnProgress: func(done int) { seen = append(seen, done) },
+		Workers: 4, OnProgress: func(p collect.Progress) { seen = append(seen, p.Done) },
 	})
 	if err != nil {
 		t.Fatal(err)

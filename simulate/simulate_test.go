@@ -105,7 +105,8 @@ func drawCounts(t *rapid.T, rows int64, batch int) access.Counts {
 		d.Reuse[j] = math.Max(0, rapid.Float64Range(-1, 1).Draw(t, "share"))
 		sum += d.Reuse[j]
 	}
-	if sum == 0 {
+	if sum < 1e-9 { // which a division would not survive
+		d.Reuse = [access.Classes]float64{}
 		sum, d.Reuse[rapid.IntRange(0, access.Classes-1).Draw(t, "class")] = 1, 1
 	}
 	for j := range d.Reuse {

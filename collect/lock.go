@@ -1,0 +1,64 @@
+package collect
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/gofrs/flock"
+)
+
+const lockName = "collect.lock"
+
+// lock keeps a folder to one collector. The system frees it when its process
+// ends, however that is.
+type lock struct{ file *flock.Flock }
+
+// lockFolder takes the folder, or fails at once where another process has it.
+func lockFolder(folder string) (*lock, error) {
+	path := filepath.Join(folder, lockName)
+	for {
+		f := flock.New(path, flock.SetPermissions(0o666))
+		got, err := f.TryLock()
+		if err != nil {
+			return nil, fmt.Errorf("folder %s: lock: %w", folder, err)
+		}
+		if !got {
+			return nil, fmt.Errorf("folder %s: another process%s is collecting into it: wait for it or end it, or name another folder", folder, owner(path))
+		}
+		// Who had it before may have removed the file after it was opened here; the
+		// lock is then on a file that nobody else will find.
+		held, err1 := f.Stat()
+		there, err2 := os.Stat(path)
+		if err1 == nil && err2 == nil && os.SameFile(held, there) {
+			// For people only. A system where a locked file cannot be written does
+			// without.
+			_ = os.WriteFile(path, fmt.Appendln(nil, os.Getpid()), 0o666)
+			return &lock{f}, nil
+		}
+		if err := f.Unlock(); err != nil {
+			return nil, fmt.Errorf("folder %s: lock: %w", folder, err)
+		}
+	}
+}
+
+// owner says which process holds a lock, where it wrote that down.
+func owner(path string) string {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf(" (pid %d)", pid)
+}
+
+// release lets the folder go. The file is removed while it is still locked.
+func (l *lock) release() {
+	_ = os.Remove(l.file.Path())
+	_ = l.file.Unlock()
+}

@@ -1,0 +1,12 @@
+//go:build !unix
+
+package collect
+
+import "os/exec"
+
+// ownGroup does nothing: only Unix has process groups.
+func ownGroup(*exec.Cmd) {}
+
+// killGroup kills the command. Its children end when they find their pipes
+// closed.
+func killGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }

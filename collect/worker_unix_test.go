@@ -1,0 +1,50 @@
+//go:build unix
+
+package collect
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A worker's children die with it.
+func TestChildrenDie(t *testing.T) {
+	design := drawn(t, 12, 0)
+	note := filepath.Join(t.TempDir(), "note")
+	w := startFake(t, fakeOptions("parent", envNote+"="+note))
+	w.opt.Deadline = time.Second
+	if _, err := w.Compute(context.Background(), design.Compute.Tables, &design.Compute.Samples[0]); err == nil {
+		t.Fatal("it did not hang")
+	}
+	content, err := os.ReadFile(note)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Fields(string(content))
+	child, err := strconv.Atoi(lines[len(lines)-1])
+	if err != nil {
+		t.Fatalf("the child's pid: %v in %q", err, content)
+	}
+	for start := time.Now(); alive(child); time.Sleep(time.Millisecond) {
+		if time.Since(start) > 5*time.Second {
+			t.Fatalf("the worker's child %d lives on", child)
+		}
+	}
+}
+
+// alive reports whether a process runs; one that ended and is not waited for does
+// not.
+func alive(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	state, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
+	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(state)), "Z")
+}
