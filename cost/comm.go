@@ -41,7 +41,8 @@ type CommConstants = modelfile.CommSpec
 // commModel predicts the all-to-alls.
 type commModel struct {
 	constants CommConstants
-	residual  []denseLayer
+	// residual is a net for each member of an ensemble.
+	residual [][]denseLayer
 }
 
 type denseLayer struct {
@@ -74,16 +75,22 @@ func loadComm(file *modelfile.Model) (commModel, error) {
 		}
 	}
 	widths := []int{CommInputs, k.Hidden, k.Hidden, commOutputs}
-	for i := range commLayers {
-		weight, err := file.Tensor(fmt.Sprintf(TensorCommWeight, i), widths[i+1], widths[i])
-		if err != nil {
-			return c, err
+	members := max(1, file.Manifest.Compute.Members)
+	for member := range members {
+		prefix := MemberPrefix(member, members)
+		var layers []denseLayer
+		for i := range commLayers {
+			weight, err := file.Tensor(prefix+fmt.Sprintf(TensorCommWeight, i), widths[i+1], widths[i])
+			if err != nil {
+				return c, err
+			}
+			bias, err := file.Tensor(prefix+fmt.Sprintf(TensorCommBias, i), widths[i+1])
+			if err != nil {
+				return c, err
+			}
+			layers = append(layers, denseLayer{weight, bias, widths[i], widths[i+1]})
 		}
-		bias, err := file.Tensor(fmt.Sprintf(TensorCommBias, i), widths[i+1])
-		if err != nil {
-			return c, err
-		}
-		c.residual = append(c.residual, denseLayer{weight, bias, widths[i], widths[i+1]})
+		c.residual = append(c.residual, layers)
 	}
 	return c, nil
 }
@@ -133,11 +140,21 @@ func Collective(k CommConstants, c Cluster, l CommLoad) float64 {
 type commTimes struct{ forward, backward float64 }
 
 func (m *commModel) times(c Cluster, l CommLoad, work *commWork) commTimes {
+	return m.timesOf(c, l, work, m.residual)
+}
+
+// timesOf is times with the mean correction of the given nets.
+func (m *commModel) timesOf(c Cluster, l CommLoad, work *commWork, nets [][]denseLayer) commTimes {
 	if c.Devices == 1 {
 		return commTimes{}
 	}
 	CommFeatures(work.in[:], c, l)
-	residual := work.run(m.residual)
+	var residual [commOutputs]float32
+	for _, layers := range nets {
+		for i, v := range work.run(layers) {
+			residual[i] += v / float32(len(nets))
+		}
+	}
 	base := Collective(m.constants, c, l)
 	unpack := 2 * float64(c.Batch) / float64(c.Devices) * float64(l.Sum) * problem.OutputBytes / (m.constants.CopyGBps * 1e6)
 	return commTimes{

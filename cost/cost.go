@@ -17,6 +17,7 @@ package cost
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/neuroshard/neuroshard/feature"
 	"github.com/neuroshard/neuroshard/hardware"
@@ -35,12 +36,12 @@ type Model struct {
 }
 
 // Load gives a modelfile its meaning. It fails where the file was made for
-// other features than this build computes, for an unknown profile, or where a
-// tensor is missing.
+// other features than this build computes, for a profile that is neither known
+// nor stated in it, or where a tensor is missing.
 func Load(file *modelfile.Model) (*Model, error) {
 	m := &Model{manifest: file.Manifest}
 	var err error
-	if m.hardware, err = hardware.ByName(file.Manifest.Profile); err != nil {
+	if m.hardware, err = profileOf(file.Manifest); err != nil {
 		return nil, fmt.Errorf("model %q: %w", file.Manifest.ID, err)
 	}
 	if m.compute, err = loadCompute(file); err != nil {
@@ -52,25 +53,65 @@ func Load(file *modelfile.Model) (*Model, error) {
 	return m, nil
 }
 
+// profileOf returns the facts of the device that a model is for: those that it
+// states, or those known by the name.
+func profileOf(manifest modelfile.Manifest) (hardware.Profile, error) {
+	device := manifest.Device
+	if device == (hardware.Profile{}) {
+		return hardware.ByName(manifest.Profile)
+	}
+	if device.Name != manifest.Profile {
+		return device, fmt.Errorf("it is for profile %q, but states the facts of %q", manifest.Profile, device.Name)
+	}
+	if problems := device.Problems(); len(problems) > 0 {
+		return device, fmt.Errorf("device %q: %s", device.Name, strings.Join(problems, "; "))
+	}
+	// A plan for a known device must not mean another one by its name.
+	if known, err := hardware.ByName(device.Name); err == nil && known != device {
+		return device, fmt.Errorf("device %q is a known profile, and other facts are stated of it: give the device a name of its own", device.Name)
+	}
+	return device, nil
+}
+
 // Manifest returns the manifest of the model's file.
 func (m *Model) Manifest() modelfile.Manifest { return m.manifest }
 
-// computeNet is the pooled-set net of the fused lookups. Features are
-// standardised inside the first layer's weights, so raw features go in.
+// Hardware returns the facts of the device that the model predicts for: one of
+// hardware.Profiles, or what the model's manifest states.
+func (m *Model) Hardware() hardware.Profile { return m.hardware }
+
+// Members returns the number of nets whose mean the model predicts: 1 but for
+// an ensemble.
+func (m *Model) Members() int { return len(m.compute.members) }
+
+// computeNet is the pooled-set net of the fused lookups, or the mean of several.
+// Nets of one shape, all without biases in their heads, are together a net
+// whose head is as many times as wide: a shard's embedding is folded through
+// every member's first layer, and the last layers' weights are divided by the
+// number of members.
 type computeNet struct {
-	hidden, embed, head int
-	layer0, layer1      f32.Packed // in -> hidden -> embed, transposed for row vectors
-	bias0, bias1        []float32
-	// fold is the part of the head's first layer that reads the embedding,
-	// [head][embed], and scalars the part that reads the group's scalars. The
-	// head's width is padded with units of zeros to what the kernel takes.
-	fold    []float32
+	members []memberNet
+	// units is the width of a member's head, padded with units of zeros to what the
+	// kernel takes, and head that of all of them.
+	units, head int
+	// scalars is the part of the heads' first layers that reads the group's scalars.
 	scalars f32.FoldedWeights
-	// forward and backward are the rows of the head's last layer, and both their
-	// sum.
+	// forward and backward are the rows of the heads' last layers, divided by the
+	// number of members, and both their sum.
 	forward, backward, both []float32
 	// launch is the fixed cost of an operation, in ms.
 	launchForward, launchBackward float64
+}
+
+// memberNet is what one net makes of a shard. Features are standardised inside
+// the first layer's weights, so raw features go in.
+type memberNet struct {
+	hidden, embed  int
+	layer0, layer1 f32.Packed // in -> hidden -> embed, transposed for row vectors
+	bias0, bias1   []float32
+	// fold is the part of the head's first layer that reads the embedding,
+	// [units][embed].
+	fold []float32
 }
 
 // The names of the compute net's tensors. The first layer's standardisation is
@@ -86,6 +127,18 @@ const (
 	TensorHead1W    = "compute.head.1.weight"
 )
 
+// MaxMembers bounds the members of an ensemble.
+const MaxMembers = 64
+
+// MemberPrefix is what the names of a member's tensors begin with, in a model of
+// that many members: nothing in a model of one.
+func MemberPrefix(member, members int) string {
+	if members <= 1 {
+		return ""
+	}
+	return fmt.Sprintf("member.%d.", member)
+}
+
 func loadCompute(file *modelfile.Model) (computeNet, error) {
 	spec := file.Manifest.Compute
 	if spec.FeatureVersion != feature.Version || len(spec.Features) != feature.Width || len(spec.Scalars) != feature.ScalarCount {
@@ -96,18 +149,40 @@ func loadCompute(file *modelfile.Model) (computeNet, error) {
 	if spec.Hidden < 1 || spec.Embed < 1 || spec.Head < 1 || spec.Hidden > limit || spec.Embed > limit || spec.Head > limit {
 		return computeNet{}, fmt.Errorf("model %q: layer widths %d, %d, %d are not between 1 and %d", file.Manifest.ID, spec.Hidden, spec.Embed, spec.Head, limit)
 	}
+	if spec.Members < 0 || spec.Members > MaxMembers {
+		return computeNet{}, fmt.Errorf("model %q: an ensemble of %d is not one of 1 to %d", file.Manifest.ID, spec.Members, MaxMembers)
+	}
 	for _, v := range []float64{spec.LaunchForwardMS, spec.LaunchBackwardMS} {
 		if !(v >= 0) || math.IsInf(v, 0) {
 			return computeNet{}, fmt.Errorf("model %q: a fixed cost of %v ms is negative or not finite", file.Manifest.ID, v)
 		}
 	}
+	members := max(1, spec.Members)
+	units := (spec.Head + f32.IntLanes - 1) / f32.IntLanes * f32.IntLanes
 	n := computeNet{
-		hidden: spec.Hidden, embed: spec.Embed, head: spec.Head,
+		members: make([]memberNet, members), units: units, head: members * units,
 		launchForward: spec.LaunchForwardMS, launchBackward: spec.LaunchBackwardMS,
 	}
+	n.forward, n.backward, n.both = make([]float32, n.head), make([]float32, n.head), make([]float32, n.head)
+	for k := range n.scalars.Scalars {
+		n.scalars.Scalars[k] = make([]float32, n.head)
+	}
+	for i := range n.members {
+		if err := n.loadMember(file, i); err != nil {
+			return computeNet{}, err
+		}
+	}
+	return n, nil
+}
+
+func (n *computeNet) loadMember(file *modelfile.Model, member int) error {
+	spec := file.Manifest.Compute
+	m := &n.members[member]
+	m.hidden, m.embed = spec.Hidden, spec.Embed
+	prefix := MemberPrefix(member, len(n.members))
 	var failed error
 	get := func(name string, shape ...int) []float32 {
-		data, err := file.Tensor(name, shape...)
+		data, err := file.Tensor(prefix+name, shape...)
 		if err != nil && failed == nil {
 			failed = err
 		}
@@ -115,50 +190,46 @@ func loadCompute(file *modelfile.Model) (computeNet, error) {
 	}
 	in := feature.Width
 	mean, deviation := get(TensorMean, in), get(TensorDeviation, in)
-	w0, b0 := get(TensorTable0W, n.hidden, in), get(TensorTable0B, n.hidden)
-	w1, b1 := get(TensorTable1W, n.embed, n.hidden), get(TensorTable1B, n.embed)
-	head0 := get(TensorHead0W, n.head, n.embed+feature.ScalarCount)
-	head1 := get(TensorHead1W, 2, n.head)
+	w0, b0 := get(TensorTable0W, m.hidden, in), get(TensorTable0B, m.hidden)
+	w1, b1 := get(TensorTable1W, m.embed, m.hidden), get(TensorTable1B, m.embed)
+	head0 := get(TensorHead0W, spec.Head, m.embed+feature.ScalarCount)
+	head1 := get(TensorHead1W, 2, spec.Head)
 	if failed != nil {
-		return computeNet{}, failed
+		return failed
 	}
 	folded := make([]float32, len(w0))
-	n.bias0 = make([]float32, n.hidden)
-	for i := range n.hidden {
+	m.bias0 = make([]float32, m.hidden)
+	for i := range m.hidden {
 		bias := float64(b0[i])
 		for j := range in {
 			if !(deviation[j] > 0) {
-				return computeNet{}, fmt.Errorf("model %q: tensor %q has a value that is not positive", file.Manifest.ID, TensorDeviation)
+				return fmt.Errorf("model %q: tensor %q has a value that is not positive", file.Manifest.ID, prefix+TensorDeviation)
 			}
 			w := float64(w0[i*in+j]) / float64(deviation[j])
 			folded[i*in+j] = float32(w)
 			bias -= w * float64(mean[j])
 			if math.Abs(w) > math.MaxFloat32 || math.Abs(bias) > math.MaxFloat32 {
-				return computeNet{}, fmt.Errorf("model %q: tensor %q, feature %d: a deviation of %v is too small for its weights", file.Manifest.ID, TensorDeviation, j, deviation[j])
+				return fmt.Errorf("model %q: tensor %q, feature %d: a deviation of %v is too small for its weights", file.Manifest.ID, prefix+TensorDeviation, j, deviation[j])
 			}
 		}
-		n.bias0[i] = float32(bias)
+		m.bias0[i] = float32(bias)
 	}
-	n.layer0.Pack(true, in, n.hidden, folded, in)
-	n.layer1.Pack(true, n.hidden, n.embed, w1, n.hidden)
-	n.bias1 = b1
-	units := (n.head + f32.IntLanes - 1) / f32.IntLanes * f32.IntLanes
-	n.fold = make([]float32, units*n.embed)
-	n.forward, n.backward, n.both = make([]float32, units), make([]float32, units), make([]float32, units)
-	for k := range n.scalars.Scalars {
-		n.scalars.Scalars[k] = make([]float32, units)
-	}
-	for i := range n.head {
-		row := head0[i*(n.embed+feature.ScalarCount):][:n.embed+feature.ScalarCount]
-		copy(n.fold[i*n.embed:], row[:n.embed])
+	m.layer0.Pack(true, in, m.hidden, folded, in)
+	m.layer1.Pack(true, m.hidden, m.embed, w1, m.hidden)
+	m.bias1 = b1
+	m.fold = make([]float32, n.units*m.embed)
+	share := 1 / float32(len(n.members))
+	at := member * n.units
+	for i := range spec.Head {
+		row := head0[i*(m.embed+feature.ScalarCount):][:m.embed+feature.ScalarCount]
+		copy(m.fold[i*m.embed:], row[:m.embed])
 		for k := range n.scalars.Scalars {
-			n.scalars.Scalars[k][i] = row[n.embed+k]
+			n.scalars.Scalars[k][at+i] = row[m.embed+k]
 		}
-		n.forward[i], n.backward[i] = head1[i], head1[n.head+i]
-		n.both[i] = n.forward[i] + n.backward[i]
+		n.forward[at+i], n.backward[at+i] = share*head1[i], share*head1[spec.Head+i]
+		n.both[at+i] = n.forward[at+i] + n.backward[at+i]
 	}
-	n.head = units
-	return n, nil
+	return nil
 }
 
 // embedding is a shard seen through the net for one lane class: its scale, and
@@ -177,16 +248,24 @@ func (m *Model) embed(op problem.Operation, t feature.Table, dim int, lanes feat
 	if scale == 0 {
 		return e
 	}
-	copy(work.hidden, n.bias0)
-	n.layer0.MulAdd(false, 1, work.features, feature.Width, work.hidden, n.hidden)
-	f32.ReLU(work.hidden)
-	copy(work.embed, n.bias1)
-	n.layer1.MulAdd(false, 1, work.hidden, n.hidden, work.embed, n.embed)
-	f32.ReLU(work.embed)
-	for i := range e.head {
-		e.head[i] = scale * float64(f32.Dot(n.fold[i*n.embed:][:n.embed], work.embed))
+	for k := range n.members {
+		n.members[k].run(work)
+		fold, head := n.members[k].fold, e.head[k*n.units:][:n.units]
+		for i := range head {
+			head[i] = scale * float64(f32.Dot(fold[i*len(work.embed):][:len(work.embed)], work.embed))
+		}
 	}
 	return e
+}
+
+// run takes the features of the workspace through the member's own layers.
+func (m *memberNet) run(work *workspace) {
+	copy(work.hidden, m.bias0)
+	m.layer0.MulAdd(false, 1, work.features, feature.Width, work.hidden, m.hidden)
+	f32.ReLU(work.hidden)
+	copy(work.embed, m.bias1)
+	m.layer1.MulAdd(false, 1, work.hidden, m.hidden, work.embed, m.embed)
+	f32.ReLU(work.embed)
 }
 
 // workspace holds the vectors of one embedding in the making.
@@ -195,8 +274,8 @@ type workspace struct{ features, hidden, embed []float32 }
 func (w *workspace) grow(n *computeNet) {
 	if w.features == nil {
 		w.features = make([]float32, feature.Width)
-		w.hidden = make([]float32, n.hidden)
-		w.embed = make([]float32, n.embed)
+		w.hidden = make([]float32, n.members[0].hidden)
+		w.embed = make([]float32, n.members[0].embed)
 	}
 }
 

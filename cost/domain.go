@@ -2,8 +2,10 @@ package cost
 
 import (
 	"fmt"
+	"math"
+	"slices"
+	"strings"
 
-	"github.com/neuroshard/neuroshard/modelfile"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
@@ -12,7 +14,7 @@ import (
 // extrapolates. The list is empty inside, and where the model states no domain.
 func (m *Model) Doubts(p *problem.Problem, shards [][]problem.Shard) []string {
 	d := m.manifest.Domain
-	if d == (modelfile.Domain{}) {
+	if !d.Stated() {
 		return nil
 	}
 	var doubts []string
@@ -22,14 +24,17 @@ func (m *Model) Doubts(p *problem.Problem, shards [][]problem.Shard) []string {
 	if p.Batch < d.MinBatch || p.Batch > d.MaxBatch {
 		add("a batch of %d, only %d to %d", p.Batch, d.MinBatch, d.MaxBatch)
 	}
-	if p.Topology.Devices > d.MaxDevices {
-		add("%d devices, only up to %d", p.Topology.Devices, d.MaxDevices)
+	switch n := p.Topology.Devices; {
+	case n > d.MaxDevices:
+		add("%d devices, only up to %d", n, d.MaxDevices)
+	case n > 1 && n < d.MinDevices:
+		add("%d devices, only %d and more", n, d.MinDevices)
 	}
-	var most, widest int
+	most, widest, narrowest := 0, 0, math.MaxInt
 	for _, held := range shards {
 		most = max(most, len(held))
 		for _, s := range held {
-			widest = max(widest, s.Dim())
+			widest, narrowest = max(widest, s.Dim()), min(narrowest, s.Dim())
 		}
 	}
 	if most > d.JudgedShards {
@@ -37,6 +42,9 @@ func (m *Model) Doubts(p *problem.Problem, shards [][]problem.Shard) []string {
 	}
 	if widest > d.MaxDim {
 		add("shards of %d columns, only up to %d", widest, d.MaxDim)
+	}
+	if narrowest < d.MinDim {
+		add("shards of %d columns, only of %d and more", narrowest, d.MinDim)
 	}
 	var rows int64
 	var pooling float64
@@ -50,5 +58,35 @@ func (m *Model) Doubts(p *problem.Problem, shards [][]problem.Shard) []string {
 	if pooling > d.MaxPoolingFactor {
 		add("a pooling factor of %.4g, only up to %.4g", pooling, d.MaxPoolingFactor)
 	}
+	for _, kind := range []struct {
+		what  string
+		seen  []string
+		asked func(t *problem.Table) string
+	}{
+		{"the optimizer", d.Optimizers, func(t *problem.Table) string { return t.Optimizer.String() }},
+		{"weights in", d.Precisions, func(t *problem.Table) string { return t.Precision.String() }},
+	} {
+		for _, name := range unseen(p, kind.seen, kind.asked) {
+			add("%s %s, only %s", kind.what, name, strings.Join(kind.seen, ", "))
+		}
+	}
+	if d.Unweighted && slices.ContainsFunc(p.Tables, func(t problem.Table) bool { return t.Weighted }) {
+		add("weighted lookups, only unweighted ones")
+	}
 	return doubts
+}
+
+// unseen returns, each once and in the order of the tables, what tables ask for
+// and the samples do not have; nothing where it is not known what they have.
+func unseen(p *problem.Problem, seen []string, asked func(*problem.Table) string) []string {
+	if len(seen) == 0 {
+		return nil
+	}
+	var names []string
+	for i := range p.Tables {
+		if name := asked(&p.Tables[i]); !slices.Contains(seen, name) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }

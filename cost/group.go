@@ -16,6 +16,37 @@ type Slice struct {
 // what a model's accuracy is judged by. Slices without lookups are dropped; an
 // operation of none costs nothing.
 func (m *Model) Group(op problem.Operation, slices []Slice) (forward, backward unit.Millis) {
+	units := m.units(op, slices)
+	if units == nil {
+		return 0, 0
+	}
+	f, b := m.compute.output(units, 0)
+	return unit.Millis(m.compute.launchForward + max(0, f)), unit.Millis(m.compute.launchBackward + max(0, b))
+}
+
+// GroupMembers predicts as Group does, once for each member of an ensemble. The
+// members' mean is Group's prediction, but where a member predicts less than
+// nothing, which counts as nothing: their spread tells how far they agree. The
+// slices are the caller's.
+func (m *Model) GroupMembers(op problem.Operation, slices []Slice) (forward, backward []unit.Millis) {
+	n := &m.compute
+	forward, backward = make([]unit.Millis, m.Members()), make([]unit.Millis, m.Members())
+	units := m.units(op, slices)
+	if units == nil {
+		return forward, backward
+	}
+	members := float64(m.Members())
+	for k := range forward {
+		f, b := n.output(units[k*n.units:][:n.units], k*n.units)
+		forward[k] = unit.Millis(n.launchForward + max(0, members*f))
+		backward[k] = unit.Millis(n.launchBackward + max(0, members*b))
+	}
+	return forward, backward
+}
+
+// units returns what the units of the head are given by a group, before they are
+// rectified; nil for a group without lookups.
+func (m *Model) units(op problem.Operation, slices []Slice) []float64 {
 	lanes := feature.Lanes8
 	for _, s := range slices {
 		if s.Table.Counts.Lookups > 0 {
@@ -36,22 +67,29 @@ func (m *Model) Group(op problem.Operation, slices []Slice) (forward, backward u
 		sums.Add(&part)
 	}
 	if sums.Shards() == 0 {
-		return 0, 0
+		return nil
 	}
 	var scalars [feature.ScalarCount]float32
 	rates := feature.NewRates(&m.hardware, op)
 	sums.Scalars(&scalars, &rates, lanes, &feature.Part{})
-	var f, b float64
-	for i, z := range head {
+	for i := range head {
 		for j, v := range scalars {
-			z += float64(m.compute.scalars.Scalars[j][i]) * float64(v)
-		}
-		if z > 0 {
-			f += float64(m.compute.forward[i]) * z
-			b += float64(m.compute.backward[i]) * z
+			head[i] += float64(m.compute.scalars.Scalars[j][i]) * float64(v)
 		}
 	}
-	return unit.Millis(m.compute.launchForward + max(0, f)), unit.Millis(m.compute.launchBackward + max(0, b))
+	return head
+}
+
+// output returns what units of the head, from a given one on, add to forward and
+// backward.
+func (n *computeNet) output(units []float64, from int) (forward, backward float64) {
+	for i, z := range units {
+		if z > 0 {
+			forward += float64(n.forward[from+i]) * z
+			backward += float64(n.backward[from+i]) * z
+		}
+	}
+	return forward, backward
 }
 
 // Exchange predicts the all-to-alls of one step: the forward one without the
@@ -60,6 +98,18 @@ func (m *Model) Group(op problem.Operation, slices []Slice) (forward, backward u
 func (m *Model) Exchange(c Cluster, l CommLoad) (forward, backward unit.Millis) {
 	t := m.comm.times(c, l, &commWork{})
 	return unit.Millis(t.forward), unit.Millis(t.backward)
+}
+
+// ExchangeMembers predicts as Exchange does, once for each member of an ensemble.
+// The members share the closed form and differ in its corrections, whose mean is
+// Exchange's. The slices are the caller's.
+func (m *Model) ExchangeMembers(c Cluster, l CommLoad) (forward, backward []unit.Millis) {
+	work := &commWork{}
+	for k := range m.comm.residual {
+		t := m.comm.timesOf(c, l, work, m.comm.residual[k:k+1])
+		forward, backward = append(forward, unit.Millis(t.forward)), append(backward, unit.Millis(t.backward))
+	}
+	return forward, backward
 }
 
 // Pack predicts the time a device takes to pack and unpack its own pooled

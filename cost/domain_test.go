@@ -1,0 +1,61 @@
+package cost_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/modelfile"
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+func TestDoubts(t *testing.T) {
+	one := []problem.Feature{{PoolingFactor: 20}}
+	domain := modelfile.Domain{
+		MinBatch: 1024, MaxBatch: 65536, MinDim: 8, MaxDim: 128, MaxPoolingFactor: 50, MaxRows: 1e6, MaxShards: 3, JudgedShards: 3,
+		MinDevices: 2, MaxDevices: 4, Optimizers: []string{"sgd", "rowwise_adagrad"}, Precisions: []string{"fp32"}, Unweighted: true,
+	}
+	for _, c := range []struct {
+		name   string
+		change func(d *modelfile.Domain, p *problem.Problem)
+		want   string
+	}{
+		{"inside", func(*modelfile.Domain, *problem.Problem) {}, ""},
+		{"a small batch", func(_ *modelfile.Domain, p *problem.Problem) { p.Batch = 512 }, "a batch of 512, only 1024 to 65536"},
+		{"a large batch", func(_ *modelfile.Domain, p *problem.Problem) { p.Batch = 131072 }, "a batch of 131072"},
+		{"many devices", func(_ *modelfile.Domain, p *problem.Problem) { p.Topology.Devices = 5 }, "5 devices, only up to 4"},
+		{"few devices", func(d *modelfile.Domain, _ *problem.Problem) { d.MinDevices = 3 }, "2 devices, only 3 and more"},
+		{"one device", func(d *modelfile.Domain, p *problem.Problem) { d.MinDevices, p.Topology.Devices = 3, 1 }, ""},
+		{"many shards", func(d *modelfile.Domain, _ *problem.Problem) { d.JudgedShards = 1 }, "2 shards on a device, only up to 1"},
+		{"a wide shard", func(d *modelfile.Domain, _ *problem.Problem) { d.MaxDim = 32 }, "shards of 64 columns, only up to 32"},
+		{"a narrow shard", func(d *modelfile.Domain, _ *problem.Problem) { d.MinDim = 32 }, "shards of 16 columns, only of 32 and more"},
+		{"a long table", func(_ *modelfile.Domain, p *problem.Problem) { p.Tables[0].Rows = 2e6 }, "a table of 2000000 rows"},
+		{"much pooling", func(_ *modelfile.Domain, p *problem.Problem) {
+			p.Tables[0].Features = []problem.Feature{{PoolingFactor: 60}}
+		}, "a pooling factor of 60"},
+		{"another optimizer", func(_ *modelfile.Domain, p *problem.Problem) {
+			p.Tables[0].Optimizer, p.Tables[1].Optimizer = problem.Adam, problem.Adam
+		}, "the optimizer adam, only sgd, rowwise_adagrad"},
+		{"another precision", func(_ *modelfile.Domain, p *problem.Problem) { p.Tables[1].Precision = problem.FP16 }, "weights in fp16, only fp32"},
+		{"weighted", func(_ *modelfile.Domain, p *problem.Problem) { p.Tables[1].Weighted = true }, "weighted lookups, only unweighted ones"},
+		{"nothing known of kinds", func(d *modelfile.Domain, p *problem.Problem) {
+			d.Optimizers, d.Precisions, d.Unweighted, d.MinDim, d.MinDevices = nil, nil, false, 0, 0
+			p.Tables[0].Optimizer, p.Tables[1].Precision, p.Tables[0].Weighted = problem.Adam, problem.BF16, true
+		}, ""},
+		{"no domain", func(d *modelfile.Domain, p *problem.Problem) { *d, p.Batch = modelfile.Domain{}, 1 }, ""},
+	} {
+		d := domain
+		p := &problem.Problem{Topology: topology(t, 2, 0), Batch: 8192, Tables: []problem.Table{
+			{Name: "a", Rows: 1000, Dim: 16, Features: one}, {Name: "b", Rows: 1000, Dim: 64, Features: one},
+		}}
+		c.change(&d, p)
+		_, file := load(t)
+		file.Manifest.Domain = d
+		got := loadFile(t, file).Doubts(p, [][]problem.Shard{{p.Whole(0), p.Whole(1)}, nil})
+		switch {
+		case c.want == "" && len(got) > 0:
+			t.Errorf("%s: got %q, want no doubts", c.name, got)
+		case c.want != "" && (len(got) != 1 || !strings.Contains(got[0], "has not seen "+c.want)):
+			t.Errorf("%s: got %q, want one doubt, of %q", c.name, got, c.want)
+		}
+	}
+}
