@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,13 @@ const (
 // commTraining is the comm part of a training run.
 type commTraining struct {
 	constants cost.CommConstants
-	residual  *nn.MLP
+	// residuals are the members of an ensemble.
+	residuals []*nn.MLP
+	// mean and inverse standardise the nets' inputs: an input x enters as (x - mean)
+	// times inverse. They are nil where inputs enter as they are.
+	mean, inverse []float32
+	// short is the number of samples left out: see exchanges.
+	short int
 }
 
 // exchange is one sample as the fit reads it: the collective's time without
@@ -59,37 +66,102 @@ type exchange struct {
 
 // fitComm fits the all-to-alls on the dataset's training samples.
 func fitComm(ctx context.Context, set *dataset.Comm, hw hardware.Profile, opt Options) (*commTraining, error) {
-	fitting, err := exchanges(set, dataset.Train)
-	if err != nil {
-		return nil, err
+	var short [dataset.Test + 1]int
+	var splits [dataset.Test + 1][]exchange
+	for split := range splits {
+		var err error
+		if splits[split], short[split], err = exchanges(set, dataset.Split(split)); err != nil {
+			return nil, err
+		}
 	}
-	checking, err := exchanges(set, dataset.Validation)
-	if err != nil {
-		return nil, err
+	fitting, checking := splits[dataset.Train], splits[dataset.Validation]
+	if hw.NICGBps == 0 && slices.ContainsFunc(slices.Concat(splits[:]...), exchange.several) {
+		return nil, fmt.Errorf("comm samples: profile %q has no network between hosts, but there are all-to-alls over several: state its bandwidth, nic_gbps", hw.Name)
 	}
-	t := &commTraining{constants: fitConstants(fitting, hw)}
+	how := commRecipe(set)
+	t := &commTraining{constants: fitConstants(fitting, hw, how), short: short[dataset.Train] + short[dataset.Validation] + short[dataset.Test]}
 	t.constants.Hidden = commHidden
-	return t, t.fitResidual(ctx, fitting, checking, opt)
+	if how.even {
+		t.standardise(fitting)
+	}
+	for member := range opt.Ensemble {
+		if err := t.fitResidual(ctx, fitting, checking, how, member, opt); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
 }
 
-func exchanges(set *dataset.Comm, split dataset.Split) ([]exchange, error) {
-	var all []exchange
+// standardise finds the mean and the deviation of the nets' inputs. One that is
+// the same in all samples is left out: the samples do not tell what it does.
+func (t *commTraining) standardise(fitting []exchange) {
+	const least = 1e-3
+	x, _ := t.residualData(fitting)
+	n := float64(len(fitting))
+	t.mean, t.inverse = make([]float32, cost.CommInputs), make([]float32, cost.CommInputs)
+	for j := range t.mean {
+		sum, squares := 0., 0.
+		for i := range fitting {
+			sum += float64(x[i*cost.CommInputs+j]) / n
+		}
+		for i := range fitting {
+			d := float64(x[i*cost.CommInputs+j]) - sum
+			squares += d * d / n
+		}
+		t.mean[j] = float32(sum)
+		if deviation := math.Sqrt(squares); deviation > least {
+			t.inverse[j] = float32(1 / deviation)
+		}
+	}
+}
+
+// even puts the standardisation into the weights of a net's first layer, so that
+// it takes inputs as they are.
+func (t *commTraining) even(net *nn.MLP) {
+	if t.mean == nil {
+		return
+	}
+	weight, bias := net.Params()[0].Data, net.Params()[1].Data
+	for i := range bias {
+		row := weight[i*cost.CommInputs:][:cost.CommInputs]
+		for j := range row {
+			row[j] *= t.inverse[j]
+			bias[i] -= row[j] * t.mean[j]
+		}
+	}
+}
+
+// exchanges returns the samples of a split that are not quarantined. Those that
+// were over before their last device was ready, as a clock's jitter has it, are
+// left out where times are measured, and counted; more than a twentieth of them
+// is an error.
+func exchanges(set *dataset.Comm, split dataset.Split) (all []exchange, short int, err error) {
+	const most = 20
 	for i := range set.Samples {
 		s := &set.Samples[i]
-		if s.Split != split {
+		if s.Split != split || s.Quarantined {
 			continue
 		}
 		e, err := newExchange(s)
+		if errors.Is(err, errShort) && measured(set.Provenance) {
+			short++
+			continue
+		}
 		if err != nil {
-			return nil, fmt.Errorf("comm sample %d: %w", i, err)
+			return nil, 0, fmt.Errorf("comm sample %d: %w", i, err)
 		}
 		all = append(all, e)
 	}
-	if len(all) == 0 {
-		return nil, errors.New("the dataset has too few comm samples: a split is empty")
+	if most*short > short+len(all) {
+		return nil, 0, fmt.Errorf("%d of %d comm samples: %w", short, short+len(all), errShort)
 	}
-	return all, nil
+	if len(all) == 0 {
+		return nil, 0, errors.New("the dataset has too few comm samples: a split is empty")
+	}
+	return all, short, nil
 }
+
+var errShort = errors.New("the forward exchange is shorter than the wait for its last device")
 
 func newExchange(s *dataset.Exchange) (exchange, error) {
 	if s.Devices < 2 || len(s.DimSums) != s.Devices || len(s.Start) != s.Devices || len(s.Forward) != s.Devices || len(s.Backward) != s.Devices {
@@ -108,8 +180,11 @@ func newExchange(s *dataset.Exchange) (exchange, error) {
 	latest := slices.Max(s.Start)
 	for r, f := range s.Forward {
 		own := float64(f - (latest - s.Start[r]))
-		if !(own > 0) || !(s.Backward[r] > 0) || math.IsInf(own+float64(s.Backward[r]), 1) {
-			return exchange{}, fmt.Errorf("device %d: a time is not positive and finite, or shorter than its wait", r)
+		switch {
+		case !(f > 0) || !(s.Backward[r] > 0) || math.IsNaN(own) || math.IsInf(own+float64(s.Backward[r]), 1):
+			return exchange{}, fmt.Errorf("device %d: a time is not positive and finite", r)
+		case !(own > 0):
+			return exchange{}, fmt.Errorf("device %d: %w", r, errShort)
 		}
 		e.forward = append(e.forward, own)
 		e.backward += float64(s.Backward[r]) / float64(s.Devices)
@@ -117,20 +192,29 @@ func newExchange(s *dataset.Exchange) (exchange, error) {
 	return e, nil
 }
 
+// several reports whether the exchange is over more than one host.
+func (e exchange) several() bool { return e.cluster.Devices > e.cluster.PerHost }
+
 // sampledDevices is how many devices of a sample the fit of the constants
 // looks at: the lightest, the heaviest and some between.
 const sampledDevices = 6
 
-func fitConstants(fitting []exchange, hw hardware.Profile) cost.CommConstants {
+func fitConstants(fitting []exchange, hw hardware.Profile, how recipe) cost.CommConstants {
 	start := cost.CommConstants{
 		AlphaMS: hw.AllToAllLatencyUS / 1000, IntraGBps: hw.IntraGBps, CopyGBps: hw.HBMGBps,
 	}
 	pointers := []func(*cost.CommConstants) *float64{
 		func(k *cost.CommConstants) *float64 { return &k.AlphaMS },
 		func(k *cost.CommConstants) *float64 { return &k.IntraGBps },
-		func(k *cost.CommConstants) *float64 { return &k.CopyGBps },
 	}
-	if hw.NICGBps > 0 {
+	if how.robust {
+		start.CopyGBps = copyGBps(fitting, hw)
+	} else {
+		pointers = append(pointers, func(k *cost.CommConstants) *float64 { return &k.CopyGBps })
+	}
+	// Where the samples know one host only, they tell nothing of a network.
+	several := !how.robust || slices.ContainsFunc(fitting, exchange.several)
+	if hw.NICGBps > 0 && several {
 		start.BaseMS, start.HopMS, start.NICGBps = .05, .02, hw.NICGBps
 		pointers = append(pointers,
 			func(k *cost.CommConstants) *float64 { return &k.BaseMS },
@@ -165,6 +249,43 @@ func fitConstants(fitting []exchange, hw hardware.Profile) cost.CommConstants {
 	return at(best)
 }
 
+// copyGBps returns the bandwidth of the copies by what they alone explain: that in
+// one exchange a device with more columns takes longer than the others. A fit
+// with the other constants would have the copies stand for whatever grows with
+// all bytes, and then charge devices apart that take the same time. The slope is
+// a weighted median, which outliers do not pull; without one, copies are free.
+func copyGBps(fitting []exchange, hw hardware.Profile) float64 {
+	const free = 1e6
+	type slope struct{ ms, weight float64 }
+	var slopes []slope
+	total := 0.
+	for i := range fitting {
+		e := &fitting[i]
+		n := float64(len(e.forward))
+		time, bytes := 0., 0.
+		for r, f := range e.forward {
+			time, bytes = time+f/n, bytes+e.packed[r]/n
+		}
+		for r, f := range e.forward {
+			if more := e.packed[r] - bytes; more != 0 {
+				s := slope{(f - time) / more, math.Abs(more) / time}
+				slopes, total = append(slopes, s), total+s.weight
+			}
+		}
+	}
+	if len(slopes) == 0 { // all devices alike, always: then it does not matter
+		return hw.HBMGBps
+	}
+	slices.SortStableFunc(slopes, func(a, b slope) int { return cmp.Compare(a.ms, b.ms) })
+	sum := 0.
+	for _, s := range slopes {
+		if sum += s.weight; sum >= total/2 {
+			return math.Min(free, 1/(1e6*math.Max(s.ms, 1e-6/free)))
+		}
+	}
+	return free
+}
+
 // error returns the mean absolute error of the logarithm of the sample's times.
 func (e *exchange) error(k cost.CommConstants) float64 {
 	base := cost.Collective(k, e.cluster, e.load)
@@ -193,26 +314,27 @@ func (e *exchange) left(k cost.CommConstants) (forward, backward float64) {
 	return math.Log(max(own, floor) / base), math.Log(max(e.backward-e.shared*copyMS, floor) / base)
 }
 
-func (t *commTraining) fitResidual(ctx context.Context, fitting, checking []exchange, opt Options) error {
-	var err error
-	if t.residual, err = nn.NewMLP(cost.CommInputs, commHidden, commHidden, 2); err != nil {
+func (t *commTraining) fitResidual(ctx context.Context, fitting, checking []exchange, how recipe, member int, opt Options) error {
+	net, err := nn.NewMLP(cost.CommInputs, commHidden, commHidden, 2)
+	if err != nil {
 		return err
 	}
-	t.residual.Init(opt.Seed + 1)
-	x, want := t.residuals(fitting)
-	checkX, checkWant := t.residuals(checking)
-	trainer := nn.NewMLPTrainer(t.residual, parts, opt.Workers)
-	adam := nn.NewAdam(commRate)
-	shuffle := rand.New(rand.NewPCG(opt.Seed, 4))
+	seed := opt.memberSeed(member)
+	net.Init(seed + 1)
+	x, want := t.residualData(fitting)
+	checkX, checkWant := t.residualData(checking)
+	trainer := nn.NewMLPTrainer(net, parts, opt.Workers)
+	adam := nn.NewAdam(how.rate)
+	shuffle := rand.New(rand.NewPCG(seed, 4))
 	order := make([]int, len(fitting))
 	for i := range order {
 		order[i] = i
 	}
-	batch := min(commBatch, len(order))
+	batch := min(how.batch, len(order))
 	perEpoch := len(order) / batch
-	epochs := max(commEpochs, (commSteps+perEpoch-1)/perEpoch)
+	epochs := max(how.epochs, (commSteps+perEpoch-1)/perEpoch)
 	steps, step := epochs*perEpoch, 0
-	best, bestError := slices.Clone(t.residual.Weights()), math.Inf(1)
+	kept := newKeeper(net.Weights(), how, steps)
 	var ws nn.MLPWorkspace
 	out := make([]float32, len(checkWant))
 	chosenX := make([]float32, 0, batch*cost.CommInputs)
@@ -222,7 +344,7 @@ func (t *commTraining) fitResidual(ctx context.Context, fitting, checking []exch
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			adam.LR = schedule(commRate, step, steps)
+			adam.LR = schedule(how.rate, step, steps)
 			step++
 			chosen := order[at : at+batch]
 			chosenX = chosenX[:0]
@@ -233,48 +355,60 @@ func (t *commTraining) fitResidual(ctx context.Context, fitting, checking []exch
 				loss := 0.0
 				for i := range out {
 					e := float64(out[i] - want[2*chosen[lo+i/2]+i%2])
-					// Huber with a corner at 2 %.
-					dout[i] = float32(math.Max(-1, math.Min(1, e/huberRelative)) / float64(batch))
+					// Huber's loss.
+					dout[i] = float32(math.Max(-1, math.Min(1, e/how.corner)) / float64(batch))
 					loss += math.Abs(e) / float64(batch)
 				}
 				return loss
 			})
+			kept.stepped(adam.LR)
 		}
-		t.residual.Forward(&ws, len(checking), checkX, out)
-		e := 0.0
-		for i := range out {
-			e += math.Abs(float64(out[i]-checkWant[i])) / float64(len(out))
-		}
-		if e < bestError {
-			bestError = e
-			copy(best, t.residual.Weights())
-		}
+		e := kept.judge(func() float64 {
+			net.Forward(&ws, len(checking), checkX, out)
+			e := 0.0
+			for i := range out {
+				e += math.Abs(float64(out[i]-checkWant[i])) / float64(len(out))
+			}
+			return e
+		})
 		if epoch%10 == 9 || epoch+1 == epochs {
-			opt.progress(Progress{Phase: "comm", Epoch: epoch + 1, Epochs: epochs, Error: e})
+			opt.progress(Progress{Phase: "comm", Epoch: member*epochs + epoch + 1, Epochs: opt.Ensemble * epochs, Error: e})
 		}
 	}
-	copy(t.residual.Weights(), best)
+	kept.restore()
+	t.even(net)
+	t.residuals = append(t.residuals, net)
 	return nil
 }
 
-func (t *commTraining) residuals(all []exchange) (x, want []float32) {
+// residualData returns the inputs of the residual nets and what they should say.
+func (t *commTraining) residualData(all []exchange) (x, want []float32) {
 	x = make([]float32, len(all)*cost.CommInputs)
 	for i := range all {
 		cost.CommFeatures(x[i*cost.CommInputs:][:cost.CommInputs], all[i].cluster, all[i].load)
 		f, b := all[i].left(t.constants)
 		want = append(want, float32(f), float32(b))
 	}
+	if t.mean != nil {
+		for i := range x {
+			j := i % cost.CommInputs
+			x[i] = (x[i] - t.mean[j]) * t.inverse[j]
+		}
+	}
 	return x, want
 }
 
 func (t *commTraining) tensors() []modelfile.Tensor {
 	var tensors []modelfile.Tensor
-	for i, p := range t.residual.Params() {
-		name := fmt.Sprintf(cost.TensorCommWeight, i/2)
-		if i%2 == 1 {
-			name = fmt.Sprintf(cost.TensorCommBias, i/2)
+	for member, net := range t.residuals {
+		prefix := cost.MemberPrefix(member, len(t.residuals))
+		for i, p := range net.Params() {
+			name := fmt.Sprintf(cost.TensorCommWeight, i/2)
+			if i%2 == 1 {
+				name = fmt.Sprintf(cost.TensorCommBias, i/2)
+			}
+			tensors = append(tensors, modelfile.Tensor{Name: prefix + name, Shape: p.Shape, Data: slices.Clone(p.Data)})
 		}
-		tensors = append(tensors, modelfile.Tensor{Name: name, Shape: p.Shape, Data: slices.Clone(p.Data)})
 	}
 	return tensors
 }

@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -22,18 +21,19 @@ import (
 // fixed, so that the weights do not depend on the number of workers.
 const parts = 4
 
-// huberRelative is the relative error at which the loss turns from quadratic
-// to linear: beyond it a sample counts as an outlier.
+// huberRelative is the least corner of the loss: see recipe.
 const huberRelative = 0.02
 
 // computeTraining is the compute part of a training run.
 type computeTraining struct {
-	net             *nn.SetNet
+	// nets are the members of an ensemble.
+	nets            []*nn.SetNet
 	mean, deviation []float32
 	launch          [2]float64
+	epochs          int
 }
 
-// fitCompute trains the compute net on the dataset's training groups and keeps
+// fitCompute trains the compute nets on the dataset's training groups and keeps
 // the weights that are best on its validation groups.
 func fitCompute(ctx context.Context, set *dataset.Compute, hw hardware.Profile, opt Options) (*computeTraining, error) {
 	fitting, err := prepare(set, hw, dataset.Train, opt.Workers)
@@ -44,58 +44,155 @@ func fitCompute(ctx context.Context, set *dataset.Compute, hw hardware.Profile, 
 	if err != nil {
 		return nil, err
 	}
-	t := &computeTraining{launch: fitting.launch()}
+	how := computeRecipe(set, len(fitting.times), opt)
+	t := &computeTraining{launch: fitting.launch(), epochs: how.epochs}
+	if how.robust {
+		t.launch = fitting.robustLaunch()
+	}
 	t.mean, t.deviation = standardise(fitting.sets.X)
+	if how.even {
+		evenOut(t.deviation)
+	}
 	fitting.standardise(t.mean, t.deviation)
 	checking.standardise(t.mean, t.deviation)
-	t.net, err = nn.NewSetNet(nn.SetConfig{
-		In: feature.Width, Hidden: opt.Hidden, Embed: opt.Embed, Scalars: feature.ScalarCount, Head: opt.Head, Out: 2,
-		Fixed: []float32{float32(t.launch[0]), float32(t.launch[1])},
-	})
-	if err != nil {
-		return nil, err
+	t.nets = make([]*nn.SetNet, opt.Ensemble)
+	for member := range t.nets {
+		t.nets[member], err = nn.NewSetNet(nn.SetConfig{
+			In: feature.Width, Hidden: opt.Hidden, Embed: opt.Embed, Scalars: feature.ScalarCount, Head: opt.Head, Out: 2,
+			Fixed: []float32{float32(t.launch[0]), float32(t.launch[1])},
+		})
+		if err != nil {
+			return nil, err
+		}
+		t.nets[member].Init(opt.memberSeed(member))
 	}
-	t.net.Init(opt.Seed)
-	return t, t.fit(ctx, fitting, checking, opt)
+	return t, t.fit(ctx, fitting, checking, how, opt)
 }
 
-func (t *computeTraining) fit(ctx context.Context, fitting, checking *prepared, opt Options) error {
-	shuffle := rand.New(rand.NewPCG(opt.Seed, 3))
-	trainer := nn.NewSetTrainer(t.net, parts, opt.Workers)
-	adam := nn.NewAdam(opt.LearningRate)
+// fit trains the nets, as many at a time as there are workers: a net on one
+// worker takes less of the machine than on several.
+func (t *computeTraining) fit(ctx context.Context, fitting, checking *prepared, how recipe, opt Options) error {
+	var lock sync.Mutex
+	done := 0
+	epoch := func(e float64) {
+		lock.Lock()
+		defer lock.Unlock()
+		done++
+		opt.progress(Progress{Phase: "compute", Epoch: done, Epochs: how.epochs * len(t.nets), Error: e})
+	}
+	abreast := min(opt.Workers, len(t.nets))
+	failed := make([]error, len(t.nets))
+	var all sync.WaitGroup
+	for first := range abreast {
+		all.Go(func() {
+			for member := first; member < len(t.nets); member += abreast {
+				failed[member] = fitNet(ctx, t.nets[member], fitting, checking, how, opt.memberSeed(member), max(1, opt.Workers/abreast), epoch)
+			}
+		})
+	}
+	all.Wait()
+	for _, err := range failed {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fitNet trains one net and tells the validation error after each epoch.
+func fitNet(ctx context.Context, net *nn.SetNet, fitting, checking *prepared, how recipe, seed uint64, workers int, done func(e float64)) error {
+	shuffle := rand.New(rand.NewPCG(seed, 3))
+	trainer := nn.NewSetTrainer(net, parts, workers)
+	adam := nn.NewAdam(how.rate)
 	order := make([]int, fitting.sets.Len())
 	for i := range order {
 		order[i] = i
 	}
-	batch := min(opt.Batch, len(order))
-	steps := opt.Epochs * (len(order) / batch)
-	best, bestError := slices.Clone(t.net.Weights()), math.Inf(1)
+	batch := min(how.batch, len(order))
+	steps := how.epochs * (len(order) / batch)
+	kept := newKeeper(net.Weights(), how, steps)
 	var gathered nn.Sets
 	step := 0
-	for epoch := range opt.Epochs {
+	for range how.epochs {
 		shuffle.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		for at := 0; at+batch <= len(order); at += batch {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			adam.LR = schedule(opt.LearningRate, step, steps)
+			adam.LR = schedule(how.rate, step, steps)
 			step++
 			chosen := order[at : at+batch]
 			fitting.sets.Gather(&gathered, feature.Width, chosen)
 			trainer.Step(gathered, adam, func(lo, hi int, out, dout []float32) float64 {
-				return relativeHuber(fitting.times, chosen[lo:hi], out, dout, batch)
+				return relativeHuber(fitting.times, chosen[lo:hi], out, dout, batch, how.corner)
 			})
+			kept.stepped(adam.LR)
 		}
-		e := t.validate(checking)
-		if e < bestError {
-			bestError = e
-			copy(best, t.net.Weights())
-		}
-		opt.progress(Progress{Phase: "compute", Epoch: epoch + 1, Epochs: opt.Epochs, Error: e})
+		done(kept.judge(func() float64 { return validate(net, checking) }))
 	}
-	copy(t.net.Weights(), best)
+	kept.restore()
 	return nil
 }
+
+// keeper holds on to the weights that were best on the validation samples: the
+// weights themselves, or their running mean.
+type keeper struct {
+	weights, mean, best []float32
+	least               float64
+	// average and decay are the recipe's.
+	average, decay float64
+	steps          int
+}
+
+// newKeeper returns a keeper for a run of so many steps. A running mean reaches
+// back a tenth of a run at most.
+func newKeeper(weights []float32, how recipe, steps int) *keeper {
+	k := &keeper{weights: weights, best: slices.Clone(weights), least: math.Inf(1), decay: how.decay}
+	if how.average < 1 {
+		k.mean = make([]float32, len(weights))
+		k.average = math.Max(how.average, math.Min(1, 10/float64(steps)))
+	}
+	return k
+}
+
+// stepped follows a step of that learning rate.
+func (k *keeper) stepped(rate float64) {
+	if shrink := float32(1 - rate*k.decay); shrink != 1 {
+		for i := range k.weights {
+			k.weights[i] *= shrink
+		}
+	}
+	if k.mean != nil {
+		// The first steps have the weights of a plain mean, so that none counts for
+		// more than it would.
+		k.steps++
+		share := float32(math.Max(k.average, 1/float64(k.steps)))
+		for i, w := range k.weights {
+			k.mean[i] += share * (w - k.mean[i])
+		}
+	}
+}
+
+// judge returns the error of what would be kept, and keeps it if it is the least.
+func (k *keeper) judge(validate func() float64) float64 {
+	var now []float32
+	if k.mean != nil {
+		now = slices.Clone(k.weights)
+		copy(k.weights, k.mean)
+	}
+	e := validate()
+	if e < k.least {
+		k.least = e
+		copy(k.best, k.weights)
+	}
+	if now != nil {
+		copy(k.weights, now)
+	}
+	return e
+}
+
+// restore puts the best weights back into the net.
+func (k *keeper) restore() { copy(k.weights, k.best) }
 
 // schedule is a short linear warm-up, then half a cosine down to a hundredth.
 func schedule(rate float64, step, steps int) float64 {
@@ -109,16 +206,16 @@ func schedule(rate float64, step, steps int) float64 {
 
 // relativeHuber is the loss: the Huber loss of the relative errors of forward,
 // backward and their sum.
-func relativeHuber(times [][2]float32, chosen []int, out, dout []float32, batch int) float64 {
+func relativeHuber(times [][2]float32, chosen []int, out, dout []float32, batch int, corner float64) float64 {
 	loss := 0.0
 	weight := 1 / float64(batch)
 	huber := func(v, want float64) (gradient float64) {
 		e := (v - want) / want
-		if math.Abs(e) <= huberRelative {
-			loss += weight * e * e / (2 * huberRelative)
-			return weight * e / huberRelative / want
+		if math.Abs(e) <= corner {
+			loss += weight * e * e / (2 * corner)
+			return weight * e / corner / want
 		}
-		loss += weight * (math.Abs(e) - huberRelative/2)
+		loss += weight * (math.Abs(e) - corner/2)
 		return weight * math.Copysign(1, e) / want
 	}
 	for i, g := range chosen {
@@ -132,7 +229,7 @@ func relativeHuber(times [][2]float32, chosen []int, out, dout []float32, batch 
 }
 
 // validate returns the mean relative error of forward and backward together.
-func (t *computeTraining) validate(checking *prepared) float64 {
+func validate(net *nn.SetNet, checking *prepared) float64 {
 	n := checking.sets.Len()
 	if n == 0 {
 		return 0
@@ -143,7 +240,7 @@ func (t *computeTraining) validate(checking *prepared) float64 {
 	for lo := 0; lo < n; lo += 256 {
 		hi := min(n, lo+256)
 		out = out[:2*(hi-lo)]
-		t.net.Forward(&ws, checking.sets.Slice(lo, hi), out)
+		net.Forward(&ws, checking.sets.Slice(lo, hi), out)
 		for i := range hi - lo {
 			want := float64(checking.times[lo+i][0] + checking.times[lo+i][1])
 			sum += math.Abs(float64(out[2*i]+out[2*i+1])-want) / want
@@ -166,11 +263,8 @@ func prepare(set *dataset.Compute, hw hardware.Profile, split dataset.Split, wor
 	rows := 0
 	for i := range set.Samples {
 		g := &set.Samples[i]
-		if g.Split != split {
+		if g.Split != split || g.Quarantined {
 			continue
-		}
-		if !(g.Forward > 0 && g.Backward > 0) || math.IsInf(float64(g.Forward+g.Backward), 1) {
-			return nil, fmt.Errorf("sample %d: times %v and %v are not positive and finite", i, g.Forward, g.Backward)
 		}
 		groups = append(groups, g)
 		rows += len(g.Members)
@@ -294,12 +388,15 @@ func (t *computeTraining) tensors() []modelfile.Tensor {
 		"table_mlp.2.weight": cost.TensorTable1W, "table_mlp.2.bias": cost.TensorTable1B,
 		"head.0.weight": cost.TensorHead0W, "head.2.weight": cost.TensorHead1W,
 	}
-	tensors := []modelfile.Tensor{
-		{Name: cost.TensorMean, Shape: []int{feature.Width}, Data: t.mean},
-		{Name: cost.TensorDeviation, Shape: []int{feature.Width}, Data: t.deviation},
-	}
-	for _, p := range t.net.Params() {
-		tensors = append(tensors, modelfile.Tensor{Name: names[p.Name], Shape: p.Shape, Data: slices.Clone(p.Data)})
+	var tensors []modelfile.Tensor
+	for member, net := range t.nets {
+		prefix := cost.MemberPrefix(member, len(t.nets))
+		tensors = append(tensors,
+			modelfile.Tensor{Name: prefix + cost.TensorMean, Shape: []int{feature.Width}, Data: t.mean},
+			modelfile.Tensor{Name: prefix + cost.TensorDeviation, Shape: []int{feature.Width}, Data: t.deviation})
+		for _, p := range net.Params() {
+			tensors = append(tensors, modelfile.Tensor{Name: prefix + names[p.Name], Shape: p.Shape, Data: slices.Clone(p.Data)})
+		}
 	}
 	return tensors
 }

@@ -199,7 +199,7 @@ func TestFitRefuses(t *testing.T) {
 			e.Start[0] = slices.Max(e.Start) - e.Forward[0] - 1
 		}, "comm sample 1: device 0"},
 		{"exchange: an endless time", func(d *train.Data) { d.Comm.Samples[2].Forward[1] = unit.Millis(math.Inf(1)) }, "comm sample 2: device 1"},
-		{"no exchanges at all", func(d *train.Data) { d.Comm = nil }, "one of them is missing"},
+		{"no exchanges at all", func(d *train.Data) { d.Comm = nil }, "there are no all-to-alls"},
 		{"groups of another profile", func(d *train.Data) { d.Compute.Provenance.Profile = "h200" }, `times of profile "h200" cannot train a model of "a100-80"`},
 		{"exchanges of another profile", func(d *train.Data) { d.Comm.Provenance.Profile = "h200" }, `times of profile "h200"`},
 		{"two sources", func(d *train.Data) { d.Comm.Provenance.Source = dataset.Measured }, `"simulated" and "measured" times cannot train one model`},
