@@ -38,6 +38,26 @@ func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
 	return pl
 }
 
+// ByDevice returns the plan's shards by device, as New takes them; a replicated
+// one is on every device. Tables are in the plan's order, which is the problem's
+// that it is valid for.
+func (pl *Plan) ByDevice() [][]problem.Shard {
+	held := make([][]problem.Shard, len(pl.Devices))
+	for i := range pl.Tables {
+		for _, s := range pl.Tables[i].Shards {
+			shard := problem.Shard{Table: i, Rows: s.Rows, Columns: s.Columns}
+			if s.Device != replicated {
+				held[s.Device] = append(held[s.Device], shard)
+				continue
+			}
+			for d := range held {
+				held[d] = append(held[d], shard)
+			}
+		}
+	}
+	return held
+}
+
 // clusterOf returns the cluster that plans of p state.
 func clusterOf(p *problem.Problem) Cluster {
 	return Cluster{

@@ -3,6 +3,8 @@ package plan
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/access"
@@ -145,6 +147,47 @@ func TestNew(t *testing.T) {
 	wantCluster := Cluster{Profile: "a100-80", Devices: 4, DevicesPerHost: 2, Batch: 1024, DeviceMemory: 80 * unit.GiB, Reserve: 20 * unit.GiB}
 	if pl.Cluster != wantCluster {
 		t.Errorf("got cluster %+v, want %+v", pl.Cluster, wantCluster)
+	}
+}
+
+// ByDevice undoes New: the plan of what it returns is the plan again.
+func TestByDevice(t *testing.T) {
+	p, pl := sample(t)
+	held := pl.ByDevice()
+	total := 0
+	for d, shards := range held {
+		if len(shards) != pl.Devices[d].Shards {
+			t.Errorf("device %d: got %d shards, want %d", d, len(shards), pl.Devices[d].Shards)
+		}
+		for _, s := range shards {
+			total++
+			found := false
+			for _, placed := range pl.Tables[s.Table].Shards {
+				found = found || placed.Rows == s.Rows && placed.Columns == s.Columns && (placed.Device == d || placed.Device == replicated)
+			}
+			if !found {
+				t.Errorf("device %d: got shard %+v, which the plan does not place there", d, s)
+			}
+		}
+	}
+	placed := 0
+	for i := range pl.Tables {
+		for _, s := range pl.Tables[i].Shards {
+			if s.Device == replicated {
+				placed += len(pl.Devices) - 1
+			}
+			placed++
+		}
+	}
+	if total != placed {
+		t.Errorf("got %d shards on all devices, want %d", total, placed)
+	}
+	if again := New(p, held); !reflect.DeepEqual(again.Tables[:8], func() []Table {
+		tables := slices.Clone(pl.Tables[:8])
+		tables[6].Kind = RowWise // New sees no hosts
+		return tables
+	}()) {
+		t.Errorf("got another plan from its own shards:\n%+v\nwant\n%+v", again.Tables[:8], pl.Tables[:8])
 	}
 }
 

@@ -1,0 +1,7 @@
+// Package verify runs the device groups and all-to-alls of a plan on a meter
+// and sets the times beside the predicted ones.
+//
+//	Plan      one plan, run (verify.go)
+//	Compare   many plans: do predictions order them, and is a method's measured
+//	          cost below the others'? (compare.go)
+package verify
