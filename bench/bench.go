@@ -20,8 +20,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
+	"github.com/neuroshard/neuroshard/verify"
 )
 
 // Task is one problem of a suite.
@@ -42,6 +45,10 @@ type Options struct {
 	// each plan is searched by one goroutine. Costs do not depend on it, times do.
 	Workers int
 	Seed    uint64
+	// Measure, where not nil, runs a plan on a meter and returns its measured cost
+	// and the spread of that over repeats: the judge, then. Plans are made and
+	// measured one at a time, and an error ends the run.
+	Measure func(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted cost.Breakdown) (measured, spread unit.Millis, err error)
 	// Known are records of an earlier run of the same comparison: what they hold
 	// is not planned again.
 	Known []Record
@@ -63,6 +70,10 @@ type Record struct {
 	// device takes for the plan; null where the engine has no such judge.
 	CostMS          *float64 `json:"cost_ms"`
 	SimulatedCostMS *float64 `json:"simulated_cost_ms"`
+	// MeasuredCostMS is what a meter took for the plan, and MeasuredSpreadMS the
+	// range of that over repeats; null where plans were not measured.
+	MeasuredCostMS   *float64 `json:"measured_cost_ms,omitempty"`
+	MeasuredSpreadMS *float64 `json:"measured_spread_ms,omitempty"`
 	// WallMS is the time of planning, validation and judging included; of a scored
 	// plan, 0.
 	WallMS  float64       `json:"wall_ms"`
@@ -90,9 +101,12 @@ type Placed struct {
 	Device  int      `json:"device"`
 }
 
-// cost returns what a record is compared by: the simulated cost where there is
-// one, else the predicted.
+// cost returns what a record is compared by: the measured cost where there is
+// one, else the simulated, else the predicted.
 func (r *Record) cost() float64 {
+	if r.MeasuredCostMS != nil {
+		return *r.MeasuredCostMS
+	}
 	if r.SimulatedCostMS != nil {
 		return *r.SimulatedCostMS
 	}
@@ -101,7 +115,8 @@ func (r *Record) cost() float64 {
 
 // Run plans every task with every method. Records are in the order of the
 // tasks, then of the methods. When ctx ends, the records made until then are
-// returned with its error; a search that it cut short makes none. Two tasks of one name are an error.
+// returned with its error; a search that it cut short makes none. Two tasks of one
+// name are an error.
 func Run(ctx context.Context, tasks []Task, opt Options) ([]Record, error) {
 	if len(opt.Methods) == 0 {
 		opt.Methods = search.Methods()
@@ -129,8 +144,25 @@ func Run(ctx context.Context, tasks []Task, opt Options) ([]Record, error) {
 		if err == nil && outcome.Status == search.Interrupted {
 			err = context.Canceled
 		}
-		return record(j.task, j.method, outcome, err, time.Since(start))
+		wall := time.Since(start)
+		return opt.judge(ctx, j, outcome, err, wall)
 	})
+}
+
+// judge makes a record of what an engine returned, and has the plan run where
+// plans are measured.
+func (o Options) judge(ctx context.Context, j *job, outcome *Outcome, err error, wall time.Duration) (Record, error) {
+	r, err := record(j.task, j.method, outcome, err, wall)
+	if err != nil || !r.Valid || o.Measure == nil {
+		return r, err
+	}
+	took, spread, err := o.Measure(ctx, &j.task.Problem, outcome.Shards, outcome.Priced)
+	if err != nil {
+		return r, err
+	}
+	measured, deviation := float64(took), float64(spread)
+	r.MeasuredCostMS, r.MeasuredSpreadMS = &measured, &deviation
+	return r, nil
 }
 
 // index returns the tasks by name.
@@ -162,9 +194,14 @@ func (o Options) each(ctx context.Context, jobs []job, run func(*job) (Record, e
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
+	if o.Measure != nil {
+		workers = 1 // a plan in the making would disturb one that is measured
+	}
 	var group sync.WaitGroup
 	var lock sync.Mutex
+	// The error is that of the first job that fails, whichever ends first.
 	var failed error
+	failedAt := len(jobs)
 	done := 0
 	for _, j := range jobs {
 		if j.done {
@@ -176,7 +213,7 @@ func (o Options) each(ctx context.Context, jobs []job, run func(*job) (Record, e
 		group.Go(func() {
 			for i := range next {
 				lock.Lock()
-				stop := failed != nil || ctx.Err() != nil
+				stop := failedAt < i || ctx.Err() != nil
 				lock.Unlock()
 				if stop {
 					continue
@@ -189,8 +226,8 @@ func (o Options) each(ctx context.Context, jobs []job, run func(*job) (Record, e
 						err = o.OnRecord(record, done, len(jobs))
 					}
 				}
-				if err != nil && failed == nil {
-					failed = fmt.Errorf("task %s, method %s: %w", jobs[i].task.Name, jobs[i].method, err)
+				if err != nil && i < failedAt {
+					failedAt, failed = i, fmt.Errorf("task %s, method %s: %w", jobs[i].task.Name, jobs[i].method, err)
 				}
 				lock.Unlock()
 			}
@@ -252,8 +289,8 @@ type Summary struct {
 	Method  search.Method `json:"method"`
 	Tasks   int           `json:"tasks"`
 	Solved  int           `json:"solved"`
-	// Judge says which cost the others are of: "simulated", or "predicted" where
-	// the engine has no simulated device.
+	// Judge says which cost the others are of: "measured", "simulated", or
+	// "predicted" where there was nothing to judge by.
 	Judge string `json:"judge"`
 	// MeanMS and MedianMS are of the costs of the tasks that this method solved;
 	// CommonMS is the mean over the Common tasks that every method solved.
@@ -264,8 +301,8 @@ type Summary struct {
 	// Ratio is the mean, over the tasks that both solved, of this method's
 	// cost to that of search.Paper; 0 without such tasks.
 	Ratio float64 `json:"ratio_to_paper"`
-	// BiasPercent is the mean of predicted over simulated cost, less one; 0 where
-	// only the prediction is known.
+	// BiasPercent is the mean of predicted over measured or simulated cost, less
+	// one; 0 where only the prediction is known.
 	BiasPercent  float64 `json:"bias_percent"`
 	WallMedianMS float64 `json:"wall_median_ms"`
 	WallP95MS    float64 `json:"wall_p95_ms"`
@@ -273,9 +310,32 @@ type Summary struct {
 
 // What costs are of.
 const (
+	Measured  = "measured"
 	Simulated = "simulated"
 	Predicted = "predicted"
 )
+
+// Verified compares the predicted and the measured costs of the records that
+// have both, and the default method with the others. It is nil where plans were
+// not measured, or by one method alone.
+func Verified(records []Record) *verify.Comparison {
+	var outcomes []verify.Outcome
+	for _, r := range records {
+		if !r.Valid || r.MeasuredCostMS == nil {
+			continue
+		}
+		o := verify.Outcome{Task: r.Task, Method: string(r.Method), Predicted: unit.Millis(*r.CostMS), Measured: unit.Millis(*r.MeasuredCostMS)}
+		if r.MeasuredSpreadMS != nil {
+			o.Spread = unit.Millis(*r.MeasuredSpreadMS)
+		}
+		outcomes = append(outcomes, o)
+	}
+	c, err := verify.Compare(outcomes, string(search.Default))
+	if err != nil {
+		return nil
+	}
+	return c
+}
 
 // Summarise sums up the records by setting and method, in their order.
 func Summarise(records []Record) []Summary {
@@ -312,7 +372,10 @@ func Summarise(records []Record) []Summary {
 				}
 				own = append(own, r.cost())
 				bias = append(bias, *r.CostMS/r.cost()-1)
-				if r.SimulatedCostMS != nil {
+				switch {
+				case r.MeasuredCostMS != nil:
+					s.Judge = Measured
+				case r.SimulatedCostMS != nil:
 					s.Judge = Simulated
 				}
 				if !failed[r.Task] {

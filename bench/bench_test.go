@@ -6,13 +6,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"pgregory.net/rapid"
 
 	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/problem"
@@ -101,60 +99,6 @@ func TestQuantile(t *testing.T) {
 			t.Errorf("quantile(%v, %v): got %v, want %v", c.values, c.q, got, c.want)
 		}
 	}
-}
-
-func TestTau(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		a, b []float64
-		want float64
-	}{
-		{"none", nil, nil, 1},
-		{"one", []float64{1}, []float64{5}, 1},
-		{"same order", []float64{1, 2, 3}, []float64{10, 20, 30}, 1},
-		{"reversed", []float64{1, 2, 3}, []float64{3, 2, 1}, -1},
-		{"one swap of four: 5 pairs agree, 1 does not", []float64{1, 2, 3, 4}, []float64{1, 2, 4, 3}, 4. / 6},
-		// Of 6 pairs 4 agree, 1 is tied in a and 1 in b: 4 / sqrt(5 * 5).
-		{"ties", []float64{1, 1, 2, 3}, []float64{1, 2, 3, 3}, 4. / 5},
-		// Of 10 pairs: (1,2) and (4,5) tied in a, (2,3) in b, 6 agree, 1 does not.
-		{"ties and swaps", []float64{1, 1, 2, 3, 3}, []float64{1, 2, 2, 5, 0}, (4. - 3) / math.Sqrt(8*9)},
-		{"tied in both", []float64{1, 1, 2}, []float64{7, 7, 9}, 1},
-		// A model that tells nothing apart orders nothing.
-		{"all tied in one", []float64{1, 1, 1}, []float64{1, 2, 3}, 0},
-		{"all tied in the other", []float64{1, 2, 3}, []float64{1, 1, 1}, 0},
-		{"all tied in both", []float64{2, 2}, []float64{1, 1}, 1},
-	} {
-		if got := tau(c.a, c.b); math.Abs(got-c.want) > 1e-12 {
-			t.Errorf("%s: tau(%v, %v): got %v, want %v", c.name, c.a, c.b, got, c.want)
-		}
-	}
-}
-
-func TestTauProperties(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(2, 30).Draw(t, "n")
-		value := rapid.Float64Range(0, 5)
-		a, b := make([]float64, n), make([]float64, n)
-		raised, turned := make([]float64, n), make([]float64, n)
-		for i := range a {
-			a[i], b[i] = math.Round(value.Draw(t, "a")), math.Round(value.Draw(t, "b"))
-			raised[i], turned[i] = math.Exp(a[i]), -a[i]
-		}
-		got := tau(a, b)
-		if !(got >= -1-1e-12 && got <= 1+1e-12) {
-			t.Errorf("got %v, want -1 to 1", got)
-		}
-		if other := tau(b, a); math.Abs(got-other) > 1e-12 {
-			t.Errorf("swapped: got %v, want %v", other, got)
-		}
-		if other := tau(raised, b); math.Abs(got-other) > 1e-12 {
-			t.Errorf("on a rising function of the values: got %v, want %v", other, got)
-		}
-		tied := slices.Min(a) == slices.Max(a) && slices.Min(b) == slices.Max(b)
-		if other := tau(turned, b); !tied && math.Abs(got+other) > 1e-12 {
-			t.Errorf("turned round: got %v, want %v", other, -got)
-		}
-	})
 }
 
 func TestPaperTasks(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/prototype"
@@ -37,7 +38,10 @@ type Outcome struct {
 	// Simulated is the cost on the simulated device; nil where the engine's models
 	// are not of it.
 	Simulated *unit.Millis
-	Devices   []Device
+	// Priced is the predicted price, device by device, and Devices the same with
+	// what each device holds.
+	Priced  cost.Breakdown
+	Devices []Device
 }
 
 // Models plans with our cost models and judges on the simulated device.
@@ -71,11 +75,15 @@ func (m Models) Plan(ctx context.Context, p *problem.Problem, opt search.Options
 	if err != nil {
 		return nil, err
 	}
-	return &Outcome{
+	outcome := &Outcome{
 		Shards: result.Shards, Status: result.Status,
-		Predicted: result.Predicted.Cost, Simulated: &result.Simulated.Cost,
+		Predicted: result.Predicted.Cost, Priced: result.Predicted,
 		Devices: describe(p, result.Shards, result.Predicted),
-	}, nil
+	}
+	if result.Judged() {
+		outcome.Simulated = &result.Simulated.Cost
+	}
+	return outcome, nil
 }
 
 // Score prices a placement with the model and on the simulated device.
@@ -91,12 +99,16 @@ func (m Models) Score(p *problem.Problem, shards [][]problem.Shard) (*Outcome, e
 	if err != nil {
 		return nil, err
 	}
-	simulated, err := neuroshard.Simulate(simulate.NewPricer(p), shards)
-	if err != nil {
-		return nil, err
-	}
 	predicted := pool.Price(shards)
-	return &Outcome{Shards: shards, Predicted: predicted.Cost, Simulated: &simulated.Cost, Devices: describe(p, shards, predicted)}, nil
+	outcome := &Outcome{Shards: shards, Predicted: predicted.Cost, Priced: predicted, Devices: describe(p, shards, predicted)}
+	if hardware.Known(p.Topology.Profile.Name) {
+		simulated, err := neuroshard.Simulate(simulate.NewPricer(p), shards)
+		if err != nil {
+			return nil, err
+		}
+		outcome.Simulated = &simulated.Cost
+	}
+	return outcome, nil
 }
 
 // Prototype plans with the published prototype's nets. They were not trained on
@@ -158,7 +170,7 @@ func (e Prototype) price(p *problem.Problem, pool *prototype.Pool, shards [][]pr
 		devices[i] = cost.Device{Forward: d.Compute, BackwardComm: d.BackwardComm, ForwardComm: d.ForwardComm}
 	}
 	breakdown := cost.NewBreakdown(devices)
-	return &Outcome{Shards: shards, Predicted: breakdown.Cost, Devices: describe(p, shards, breakdown)}, nil
+	return &Outcome{Shards: shards, Predicted: breakdown.Cost, Priced: breakdown, Devices: describe(p, shards, breakdown)}, nil
 }
 
 // prove reports what is wrong with a placement: tables not covered, too many

@@ -68,8 +68,11 @@ func costPanel(all []Summary, settings []string, methods []search.Method) (*plot
 	p := plot.New()
 	judge, ratio := Predicted, false
 	for _, s := range all {
-		if s.Judge == Simulated {
+		switch s.Judge {
+		case Simulated:
 			judge = "SIMULATED"
+		case Measured:
+			judge = Measured
 		}
 		ratio = ratio || s.Ratio > 0
 	}

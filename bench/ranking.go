@@ -3,12 +3,12 @@ package bench
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/internal/rank"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -60,7 +60,7 @@ func Rank(ctx context.Context, profile hardware.Profile, model *cost.Model, task
 			return nil, err
 		}
 		p := drawn.Problem(profile)
-		r, err := rank(ctx, &p, model, rand.New(rand.NewPCG(seed, uint64(i))))
+		r, err := rankTask(ctx, &p, model, rand.New(rand.NewPCG(seed, uint64(i))))
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +70,7 @@ func Rank(ctx context.Context, profile hardware.Profile, model *cost.Model, task
 	return all, nil
 }
 
-func rank(ctx context.Context, p *problem.Problem, model *cost.Model, draw *rand.Rand) (Ranking, error) {
+func rankTask(ctx context.Context, p *problem.Problem, model *cost.Model, draw *rand.Rand) (Ranking, error) {
 	model, err := neuroshard.Options{Model: model}.CostModel(p.Topology.Profile)
 	if err != nil {
 		return Ranking{}, err
@@ -97,9 +97,9 @@ func rank(ctx context.Context, p *problem.Problem, model *cost.Model, draw *rand
 	all := plans{predicted: append(random.predicted, near.predicted...), simulated: append(random.simulated, near.simulated...)}
 	tenth := all.within(1.1)
 	return Ranking{
-		Random:         tau(random.predicted, random.simulated),
-		NearOptimal:    tau(near.predicted, near.simulated),
-		BestTenth:      tau(tenth.predicted, tenth.simulated),
+		Random:         rank.Kendall(random.predicted, random.simulated),
+		NearOptimal:    rank.Kendall(near.predicted, near.simulated),
+		BestTenth:      rank.Kendall(tenth.predicted, tenth.simulated),
 		BestTenthPlans: len(tenth.predicted),
 		RegretPercent:  100 * all.regret(),
 	}, nil
@@ -181,43 +181,6 @@ func argmin(values []float64) int {
 		}
 	}
 	return best
-}
-
-// tau returns Kendall's tau-b of two lists of equal length. Where neither list
-// tells two plans apart it is 1, and 0 where just one does not. It compares all
-// pairs.
-func tau(a, b []float64) float64 {
-	var agree, tiesA, tiesB, pairs float64
-	for i := range a {
-		for j := range i {
-			x, y := sign(a[i]-a[j]), sign(b[i]-b[j])
-			pairs++
-			agree += x * y
-			if x == 0 {
-				tiesA++
-			}
-			if y == 0 {
-				tiesB++
-			}
-		}
-	}
-	switch {
-	case pairs == tiesA && pairs == tiesB:
-		return 1
-	case pairs == tiesA || pairs == tiesB:
-		return 0
-	}
-	return agree / math.Sqrt((pairs-tiesA)*(pairs-tiesB))
-}
-
-func sign(v float64) float64 {
-	switch {
-	case v > 0:
-		return 1
-	case v < 0:
-		return -1
-	}
-	return 0
 }
 
 // MeanRanking returns the mean over tasks, as a ranking named "mean".

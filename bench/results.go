@@ -15,6 +15,7 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/verify"
 )
 
 // Results are the records of a comparison and their summaries, as a file.
@@ -26,6 +27,8 @@ type Results struct {
 	Seed    uint64    `json:"seed"`
 	Records []Record  `json:"records"`
 	Summary []Summary `json:"summary"`
+	// Verified sums up the measured plans; nil where plans were not measured.
+	Verified *verify.Comparison `json:"verified,omitempty"`
 }
 
 // ResultsFormat and ResultsVersion identify the file of Results.
@@ -46,6 +49,7 @@ func NewResults(records []Record, opt Options) *Results {
 	return &Results{
 		Format: ResultsFormat, Version: ResultsVersion, Models: id, Seed: opt.Seed,
 		Records: append([]Record{}, records...), Summary: append([]Summary{}, Summarise(records)...),
+		Verified: Verified(records),
 	}
 }
 
@@ -98,15 +102,22 @@ func (r *Record) check() error {
 	switch {
 	case r.Task == "" || r.Method == "":
 		return errors.New("the task or the method is missing")
-	case r.Valid != (r.CostMS != nil) || !r.Valid && r.SimulatedCostMS != nil:
+	case r.Valid != (r.CostMS != nil) || !r.Valid && (r.SimulatedCostMS != nil || r.MeasuredCostMS != nil):
 		return fmt.Errorf("task %q: valid is %v, but the costs say otherwise", r.Task, r.Valid)
 	case !(r.WallMS >= 0):
 		return fmt.Errorf("task %q: wall time %v ms is negative", r.Task, r.WallMS)
 	}
-	for _, cost := range []*float64{r.CostMS, r.SimulatedCostMS} {
+	for _, cost := range []*float64{r.CostMS, r.SimulatedCostMS, r.MeasuredCostMS} {
 		if cost != nil && !(*cost > 0) {
 			return fmt.Errorf("task %q: cost %v is not above 0", r.Task, *cost)
 		}
+	}
+	switch {
+	case r.MeasuredSpreadMS == nil:
+	case r.MeasuredCostMS == nil:
+		return fmt.Errorf("task %q: there is a spread, but no measured cost", r.Task)
+	case !(*r.MeasuredSpreadMS >= 0):
+		return fmt.Errorf("task %q: spread %v ms is negative", r.Task, *r.MeasuredSpreadMS)
 	}
 	return nil
 }
@@ -161,6 +172,9 @@ func OpenJournal(path string, tasks []Task, opt Options) (*Journal, []Record, er
 func identity(tasks []Task, opt Options) (string, error) {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%s %s %d %q\n", neuroshard.Version, opt.Engine.ID(), opt.Seed, opt.Methods)
+	if opt.Measure != nil {
+		fmt.Fprintln(hash, Measured)
+	}
 	embedded := map[string]string{}
 	for i := range tasks {
 		p := &tasks[i].Problem

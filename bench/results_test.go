@@ -441,6 +441,8 @@ func FuzzReadResults(f *testing.F) {
 	f.Add([]byte(head + `{"task": "s/0", "method": "dim"}` + tail))
 	f.Add([]byte(head + strings.Replace(sound, "[0, 8]", "[-4, 9223372036854775807]", 1) + tail))
 	f.Add([]byte(head + strings.Replace(sound, "2.5", "5e-324", 1) + tail))
+	f.Add([]byte(head + strings.Replace(sound, `"wall_ms"`, `"measured_cost_ms": 3, "measured_spread_ms": 0, "wall_ms"`, 1) + `], "summary": [],
+		"verified": {"plans": 2, "tau": -1, "methods": [{"method": "size", "ratio": 0.5}], "best_other": {"wins": 1}}}`))
 	p := suite(f, "d4_m16", 4, 1)[0].Problem
 	p.Tables = p.Tables[:1]
 	p.Tables[0].Name = "0:a"

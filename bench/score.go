@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/prototype"
@@ -89,8 +88,9 @@ func GivenPrototype(setting string, results []prototype.Result) []Given {
 	return all
 }
 
-// Score prices given plans. A plan for a task that is not among the tasks is an
-// error, and so is one that is not valid.
+// Score prices given plans, and measures them where Options.Measure is given. A
+// plan for a task that is not among the tasks is an error, and so is one that is
+// not valid.
 func Score(ctx context.Context, tasks []Task, given []Given, opt Options) ([]Record, error) {
 	if opt.Engine == nil {
 		opt.Engine = Models{}
@@ -122,9 +122,9 @@ func Score(ctx context.Context, tasks []Task, given []Given, opt Options) ([]Rec
 			return Record{}, err
 		}
 		if shards == nil {
-			return record(j.task, j.method, nil, &search.Infeasible{}, 0)
+			return opt.judge(ctx, j, nil, &search.Infeasible{}, 0)
 		}
 		outcome, err := opt.Engine.Score(&j.task.Problem, shards)
-		return record(j.task, j.method, outcome, err, time.Duration(0))
+		return opt.judge(ctx, j, outcome, err, 0)
 	})
 }
