@@ -1,55 +1,138 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/modelfile"
-	"github.com/neuroshard/neuroshard/pretrain"
 	"github.com/neuroshard/neuroshard/train"
 )
 
 // Accuracy writes what a model was made from and how far its predictions lie
-// from the samples of tables it did not see.
+// from the samples of tables it did not see. Of measured samples it also says
+// what measured them, and how far the meter is from itself.
 func Accuracy(w io.Writer, m modelfile.Manifest, r *train.Report, opt Options) error {
 	p := &printer{w: w, opt: opt}
-	p.printf("%s  %s\n", p.paint(bold, "model "+m.ID), kernels(m.Source))
-	p.printf("profile %s, %s groups, %s all-to-alls, seed %d, by %s\n",
-		m.Profile, count(int64(m.Card.ComputeSamples)), count(int64(m.Card.CommSamples)), m.Card.Seed, m.Meter)
-	p.section("Relative errors on tables not trained on")
-	row := func(name string, e modelfile.Errors) []string {
-		return []string{name, count(int64(e.Samples)), hundredths(e.Mean), hundredths(e.P95)}
+	p.origin(m)
+	p.errors(r)
+	p.order(cmp.Or(r.Source, m.Source), &r.Compute)
+	if s := r.Compute.Spread; s != nil {
+		p.calibration(s)
 	}
-	titles := []string{"<", "samples", "mean %", "p95 %"}
-	p.grid(titles, [][]string{
-		row("forward and backward", r.Compute.All),
-		row("forward", r.Compute.Forward),
-		row("backward", r.Compute.Backward),
-		row("groups of 100 to 200 shards", r.Large.All),
-		row("all-to-all, without wait", r.Comm.All),
-	})
 	p.section("By what the groups and clusters are")
 	var rows [][]string
 	for _, part := range append(slices.Clone(r.Compute.Parts), r.Comm.Parts...) {
-		rows = append(rows, row(part.Kind+"  "+part.Name, part.Errors))
+		rows = append(rows, errorsRow(part.Kind+"  "+part.Name, part.Errors))
 	}
-	p.grid(titles, rows)
+	p.grid([]string{"<", "samples", "mean %", "p95 %"}, rows)
 	return p.err
 }
 
+// origin writes what the model was trained on.
+func (p *printer) origin(m modelfile.Manifest) {
+	trained := kernels(m.Source)
+	if m.CommSource != "" {
+		trained += ", " + source(m.CommSource) + " all-to-alls"
+	}
+	p.printf("%s  %s\n", p.paint(bold, "model "+oneLine(m.ID)), trained)
+	p.printf("profile %s, %s groups, %s all-to-alls, seed %d, by %s\n",
+		oneLine(m.Profile), count(int64(m.Card.ComputeSamples)), count(int64(m.Card.CommSamples)), m.Card.Seed, oneLine(m.Meter))
+	p.fact("device", m.Measured.Device)
+	p.fact("clocks", m.Measured.Clocks)
+	p.fact("kernel", m.Measured.Kernel)
+	p.fact("cache", m.Measured.Cache)
+	p.fact("lookups", m.Measured.Lookups)
+	p.fact("each sample", median(m.Measured.Repeats, m.Measured.Warmup))
+	if m.CommSource != "" {
+		text := source(m.CommSource) + ", by " + m.CommMeter
+		if m.CommMeasured.Device != "" {
+			text += ", on " + m.CommMeasured.Device
+		}
+		p.fact("all-to-alls", text)
+	}
+	if n := m.Card.LeftOut; n > 0 {
+		p.fact("left out", plural(n, "sample")+": the meter drifted, or an exchange was over before its last device was ready")
+	}
+}
+
+// errors writes the errors over all held-out samples, and beside them those of
+// the meter.
+func (p *printer) errors(r *train.Report) {
+	p.section("Relative errors on tables not trained on")
+	rows := [][]string{
+		errorsRow("forward and backward", r.Compute.All),
+		errorsRow("forward", r.Compute.Forward),
+		errorsRow("backward", r.Compute.Backward),
+	}
+	if r.Large.All.Samples > 0 {
+		rows = append(rows, errorsRow("groups of 100 to 200 shards", r.Large.All))
+	}
+	comm := "all-to-all, without wait"
+	if r.CommSource != "" {
+		comm += " (" + source(r.CommSource) + ")"
+	}
+	rows = append(rows, errorsRow(comm, r.Comm.All))
+	noise := r.Compute.Noise
+	if noise.Repeats > 0 {
+		rows = append(rows, errorsRow("the meter: a second time against the first", modelfile.Errors{Samples: noise.Repeats, Mean: noise.Mean, P95: noise.P95}))
+	}
+	p.grid([]string{"<", "samples", "mean %", "p95 %"}, rows)
+	switch {
+	case noise.Repeats > 0:
+		// Both times err, independently: their difference by the root of two more.
+		p.printf("the meter's noise alone puts a perfect model off by about %s %%\n", hundredths(noise.Mean/math.Sqrt2))
+	case noise.Spread > 0:
+		p.printf("nothing was measured twice; the runs of a sample lie %s %% apart (median interquartile range)\n", hundredths(noise.Spread))
+	}
+}
+
+// order writes how far the predictions order the groups as their times do.
+func (p *printer) order(from string, r *train.ComputeReport) {
+	if r.All.Samples == 0 {
+		return
+	}
+	p.printf("Kendall tau of predicted and %s times %.3f; mean squared error %.3g ms²\n", source(from), r.KendallTau, r.MSE)
+}
+
+// calibration writes what the spread of an ensemble says of its errors.
+func (p *printer) calibration(s *train.Calibration) {
+	p.section("Spread of the %d nets, %s %% on average: does it tell the error?", s.Members, hundredths(s.MeanPercent))
+	share := func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) }
+	rows := [][]string{{"the spread", share(s.Within1), share(s.Within2)}}
+	if s.NoisePercent > 0 {
+		rows = append(rows, []string{fmt.Sprintf("with the meter's noise, %s %%", hundredths(s.NoisePercent)), share(s.WithNoise1), share(s.WithNoise2)})
+	}
+	// Of a normal distribution.
+	rows = append(rows, []string{"an honest one", "68 %", "95 %"})
+	p.grid([]string{"<times within", "1 sigma", "2 sigma"}, rows)
+	p.printf("Kendall tau of spread and error %.3f\n", s.KendallTau)
+}
+
+func errorsRow(name string, e modelfile.Errors) []string {
+	return []string{oneLine(name), count(int64(e.Samples)), hundredths(e.Mean), hundredths(e.P95)}
+}
+
 // LearningCurve writes the errors by the number of samples.
-func LearningCurve(w io.Writer, points []pretrain.Point, opt Options) error {
+func LearningCurve(w io.Writer, points []train.CurvePoint, opt Options) error {
 	p := &printer{w: w, opt: opt}
 	p.section("Relative errors by samples drawn, on the same held-out groups")
+	titles := []string{"samples", "mean %", "p95 %"}
+	large := slices.ContainsFunc(points, func(c train.CurvePoint) bool { return c.Large.Samples > 0 })
+	if large {
+		titles = append(titles, "100-200 shards: mean %", "p95 %")
+	}
 	var rows [][]string
 	for _, point := range points {
-		rows = append(rows, []string{
-			count(int64(point.Samples)), hundredths(point.Compute.Mean), hundredths(point.Compute.P95),
-			hundredths(point.Large.Mean), hundredths(point.Large.P95),
-		})
+		row := []string{count(int64(point.Samples)), hundredths(point.Compute.Mean), hundredths(point.Compute.P95)}
+		if large {
+			row = append(row, hundredths(point.Large.Mean), hundredths(point.Large.P95))
+		}
+		rows = append(rows, row)
 	}
-	p.grid([]string{"samples", "mean %", "p95 %", "100-200 shards: mean %", "p95 %"}, rows)
+	p.grid(titles, rows)
 	return p.err
 }
 

@@ -18,7 +18,7 @@ func Comparison(w io.Writer, all []bench.Summary, opt Options) error {
 		if s.Tasks == 1 {
 			tasks = "1 task"
 		}
-		p.section("%s: %s, %s", s.Setting, tasks, judged(s.Setting, all))
+		p.section("%s: %s, %s", oneLine(s.Setting), tasks, judged(s.Setting, all))
 		var rows [][]string
 		for _, m := range all {
 			if m.Setting == s.Setting {
@@ -36,6 +36,8 @@ func judged(setting string, all []bench.Summary) string {
 	for _, s := range all {
 		switch {
 		case s.Setting != setting || s.Solved == 0:
+		case s.Judge == bench.Measured:
+			return "costs measured"
 		case s.Judge == bench.Simulated:
 			return "costs SIMULATED"
 		default:
@@ -53,11 +55,11 @@ func comparisonRow(s bench.Summary) []string {
 		return fmt.Sprintf("%.*f", digits, v)
 	}
 	bias := "-"
-	if s.Judge == bench.Simulated {
+	if s.Judge != bench.Predicted {
 		bias = fmt.Sprintf("%+.2f", s.BiasPercent)
 	}
 	return []string{
-		string(s.Method), fmt.Sprintf("%d/%d", s.Solved, s.Tasks),
+		oneLine(string(s.Method)), fmt.Sprintf("%d/%d", s.Solved, s.Tasks),
 		number(s.MeanMS, 3), number(s.MedianMS, 3), number(s.CommonMS, 3), number(s.Ratio, 4),
 		bias, number(s.WallMedianMS, 2), number(s.WallP95MS, 2),
 	}

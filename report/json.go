@@ -39,7 +39,8 @@ type (
 //
 //	valid              true
 //	cost_ms            the predicted cost
-//	simulated_cost_ms  the plan's cost on the simulated device
+//	simulated_cost_ms  the plan's cost on the simulated device, null where the
+//	                   profile is a model's own
 //	source             what the model was trained on: "simulated" or "measured"
 //	wall_ms            the time that planning took, as given
 //	status             "complete", "budget" or "interrupted"
@@ -52,17 +53,27 @@ func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
 	for _, b := range r.Baselines {
 		one := baselineJSON{Valid: b.Valid}
 		if b.Valid {
-			one.Cost, one.Simulated = &b.Predicted, &b.Simulated
+			one.Cost = &b.Predicted
+			if r.Judged() {
+				one.Simulated = &b.Simulated
+			}
 		}
 		baselines[string(b.Method)] = one
 	}
+	var simulated *unit.Millis
+	if r.Judged() {
+		simulated = &r.Simulated.Cost
+	}
 	return object(w, r.Plan, func(i int) *unit.Millis {
+		if !r.Judged() {
+			return nil
+		}
 		total := r.Simulated.Devices[i].Total()
 		return &total
 	}, []field{
 		{"valid", true},
 		{"cost_ms", r.Predicted.Cost},
-		{"simulated_cost_ms", r.Simulated.Cost},
+		{"simulated_cost_ms", simulated},
 		{"source", r.Plan.Provenance.ModelSource},
 		{"wall_ms", wall},
 		{"status", r.Status},

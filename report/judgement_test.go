@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/bench"
+	"github.com/neuroshard/neuroshard/dataset"
 	"github.com/neuroshard/neuroshard/modelfile"
-	"github.com/neuroshard/neuroshard/pretrain"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/train"
@@ -20,6 +20,12 @@ func judgements() []goldenCase {
 	plain := report.Options{}
 	return []goldenCase{
 		{"comparison_simulated", func(b *bytes.Buffer) error { return report.Comparison(b, summaries(bench.Simulated), plain) }},
+		{"comparison_measured", func(b *bytes.Buffer) error { return report.Comparison(b, summaries(bench.Measured), plain) }},
+		{"comparison_hostile", func(b *bytes.Buffer) error {
+			all := summaries(bench.Measured)[:1]
+			all[0].Setting, all[0].Method = "d4\x1b[2J\nm16", "met\x1b[31mhod"
+			return report.Comparison(b, all, plain)
+		}},
 		{"comparison_predicted", func(b *bytes.Buffer) error { return report.Comparison(b, summaries(bench.Predicted), plain) }},
 		{"comparison_colour", func(b *bytes.Buffer) error {
 			return report.Comparison(b, summaries(bench.Simulated)[:1], report.Options{Colour: true})
@@ -27,8 +33,40 @@ func judgements() []goldenCase {
 		{"comparison_empty", func(b *bytes.Buffer) error { return report.Comparison(b, nil, plain) }},
 		{"rankings", func(b *bytes.Buffer) error { return report.Rankings(b, rankings(), plain) }},
 		{"accuracy", func(b *bytes.Buffer) error { return report.Accuracy(b, manifest("simulated"), accuracy(), plain) }},
-		{"accuracy_measured", func(b *bytes.Buffer) error { return report.Accuracy(b, manifest("measured"), accuracy(), plain) }},
+		{"accuracy_measured", func(b *bytes.Buffer) error { return report.Accuracy(b, measuredManifest(), measuredAccuracy(), plain) }},
+		{"accuracy_mixed", func(b *bytes.Buffer) error {
+			m, r := measuredManifest(), measuredAccuracy()
+			m.CommSource, m.CommMeter, m.CommMeasured = "simulated", "simulated device, version 1", modelfile.Measurement{}
+			r.CommSource = "simulated"
+			return report.Accuracy(b, m, r, plain)
+		}},
+		{"accuracy_mixed_other_way", func(b *bytes.Buffer) error {
+			m, r := manifest("simulated"), accuracy()
+			m.CommSource, m.CommMeter, r.CommSource = "measured", "neuroshard cpu meter, version 1", "measured"
+			m.CommMeasured = modelfile.Measurement{Device: "EPYC 9654, 2 threads"}
+			return report.Accuracy(b, m, r, plain)
+		}},
+		{"accuracy_no_repeats", func(b *bytes.Buffer) error {
+			m, r := measuredManifest(), measuredAccuracy()
+			m.Measured, m.Card.LeftOut = modelfile.Measurement{}, 0
+			r.Compute.Noise = dataset.Noise{Spread: 3.25}
+			r.Compute.Spread = nil
+			return report.Accuracy(b, m, r, plain)
+		}},
+		{"accuracy_colour", func(b *bytes.Buffer) error {
+			m, r := measuredManifest(), measuredAccuracy()
+			m.Profile, m.Meter, m.Measured.Device = "evil\x1b[2J", "meter\x1b[31m\nline", "dev\x07ice"
+			r.Compute.Noise, r.Compute.Spread.NoisePercent = dataset.Noise{}, 0
+			return report.Accuracy(b, m, r, report.Options{Colour: true})
+		}},
 		{"learning_curve", func(b *bytes.Buffer) error { return report.LearningCurve(b, curve(), plain) }},
+		{"learning_curve_measured", func(b *bytes.Buffer) error {
+			points := curve()
+			for i := range points {
+				points[i].Large = modelfile.Errors{}
+			}
+			return report.LearningCurve(b, points, plain)
+		}},
 	}
 }
 
@@ -73,7 +111,8 @@ func accuracy() *train.Report {
 		return modelfile.Errors{Samples: 1000 * n, Mean: float64(n) + .125, P95: float64(10*n) + .375}
 	}
 	return &train.Report{
-		Compute: train.ComputeReport{All: errs(1), Forward: errs(2), Backward: errs(3), Parts: []train.Part{
+		Source: "simulated",
+		Compute: train.ComputeReport{All: errs(1), Forward: errs(2), Backward: errs(3), MSE: .012345, KendallTau: .98765, Parts: []train.Part{
 			{Kind: "shards", Name: "1-15", Errors: errs(4)}, {Kind: "optimizer", Name: "sgd", Errors: errs(5)},
 		}},
 		Large: train.ComputeReport{All: errs(6)},
@@ -81,10 +120,33 @@ func accuracy() *train.Report {
 	}
 }
 
-func curve() []pretrain.Point {
-	return []pretrain.Point{
-		{Samples: 2000, Compute: modelfile.Errors{Mean: 4.5, P95: 12.25}, Large: modelfile.Errors{Mean: 3.75, P95: 9.125}},
-		{Samples: 100_000, Compute: modelfile.Errors{Mean: .5, P95: 1.25}, Large: modelfile.Errors{Mean: .75, P95: 2.125}},
+func measuredManifest() modelfile.Manifest {
+	m := manifest("measured")
+	m.ID, m.Profile, m.Meter = "my-cpu-0123456789ab", "my-cpu", "neuroshard cpu meter, version 1"
+	m.Card.LeftOut = 12
+	m.Measured = modelfile.Measurement{
+		Device: "EPYC 9654, 2 threads", Kernel: "neuroshard engine 1 avx2", Clocks: "not told by the system", Threads: 2,
+		Cache: "flushed 256MiB", Warmup: 1, Repeats: 5,
+	}
+	m.CommMeasured = m.Measured
+	return m
+}
+
+// measuredAccuracy has no large groups, which nobody measures.
+func measuredAccuracy() *train.Report {
+	r := accuracy()
+	r.Source, r.Large = "measured", train.ComputeReport{}
+	r.Compute.Noise = dataset.Noise{Repeats: 90, Mean: 2.5, Median: 2, P95: 7.5, Spread: 3.25}
+	r.Compute.Spread = &train.Calibration{
+		Members: 4, MeanPercent: 1.25, Within1: .514, Within2: .786, NoisePercent: 2.125, WithNoise1: .676, WithNoise2: .9449, KendallTau: .3125,
+	}
+	return r
+}
+
+func curve() []train.CurvePoint {
+	return []train.CurvePoint{
+		{Samples: 2000, Compute: modelfile.Errors{Mean: 4.5, P95: 12.25}, Large: modelfile.Errors{Samples: 500, Mean: 3.75, P95: 9.125}},
+		{Samples: 100_000, Compute: modelfile.Errors{Mean: .5, P95: 1.25}, Large: modelfile.Errors{Samples: 500, Mean: .75, P95: 2.125}},
 	}
 }
 
@@ -97,6 +159,9 @@ func TestJudgementsReportFailedWrites(t *testing.T) {
 		"rankings": func(w io.Writer) error { return report.Rankings(w, rankings(), report.Options{}) },
 		"accuracy": func(w io.Writer) error {
 			return report.Accuracy(w, manifest("simulated"), accuracy(), report.Options{})
+		},
+		"measured accuracy": func(w io.Writer) error {
+			return report.Accuracy(w, measuredManifest(), measuredAccuracy(), report.Options{})
 		},
 		"curve": func(w io.Writer) error { return report.LearningCurve(w, curve(), report.Options{}) },
 	} {

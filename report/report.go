@@ -8,6 +8,11 @@
 //	Diff       what changed between two plans
 //	JSON       a finished result as an object
 //	Workloads, Devices    what can be planned, and for what
+//	Dataset, Ceilings     what was measured, by what, and how noisy it is
+//	Trace                 the tables that a log of lookups shows
+//	Accuracy, LearningCurve    how far a model's predictions are off
+//	Comparison, Rankings  methods and models, task by task
+//	Verify, Verified      plans that were run, beside their predictions
 //
 // Times that come from the simulated device, or from a model trained on it, say
 // SIMULATED. Equal arguments give equal bytes.

@@ -86,6 +86,7 @@ func TestGolden(t *testing.T) {
 		}},
 	}
 	cases = append(cases, judgements()...)
+	cases = append(cases, measurements()...)
 	var names []string
 	for _, c := range cases {
 		names = append(names, c.name+".golden")

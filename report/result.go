@@ -101,11 +101,15 @@ func (v *view) head() {
 }
 
 // kernels says what a model was trained on.
-func kernels(source string) string {
-	if source == simulated {
-		return "SIMULATED kernels"
+func kernels(from string) string { return source(from) + " kernels" }
+
+// source prints where times come from. Simulated ones are never to be taken for
+// others.
+func source(s string) string {
+	if s == simulated {
+		return "SIMULATED"
 	}
-	return name(source) + " kernels"
+	return name(s)
 }
 
 func (v *view) predicted() {
@@ -118,24 +122,46 @@ func (v *view) predicted() {
 
 func (v *view) costs(r *neuroshard.Result) {
 	v.predicted()
-	v.printf("simulated cost  %v (on the SIMULATED device, not measured)\n", r.Simulated.Cost)
-	if best := bestBaseline(r.Baselines); best != nil {
-		v.printf("gain            %s (SIMULATED %v)\n", gain(r.Simulated.Cost, best), best.Simulated)
+	label := "SIMULATED"
+	if r.Judged() {
+		v.printf("simulated cost  %v (on the SIMULATED device, not measured)\n", r.Simulated.Cost)
+	} else {
+		label = "predicted"
+	}
+	if best := bestBaseline(r); best != nil {
+		v.printf("gain            %s (%s %v)\n", gain(r, best), label, baselineCost(r, best))
 	} else if len(r.Baselines) > 0 && string(r.Status) != interrupted {
 		v.printf("gain            no baseline found a plan that fits\n")
 	}
 	v.balance()
 }
 
-// gain says how much less time a plan of that cost takes than the best baseline.
-func gain(cost unit.Millis, best *neuroshard.Baseline) string {
+// gain says how much less time the plan takes than the best baseline.
+func gain(r *neuroshard.Result, best *neuroshard.Baseline) string {
+	cost, other := ownCost(r), baselineCost(r, best)
 	switch {
-	case asLong(cost, best.Simulated):
+	case asLong(cost, other):
 		return fmt.Sprintf("none: the best baseline, %s, takes as long", best.Method)
-	case cost > best.Simulated:
-		return fmt.Sprintf("none: the best baseline, %s, takes %s less", best.Method, percent(float64(cost-best.Simulated), float64(cost)))
+	case cost > other:
+		return fmt.Sprintf("none: the best baseline, %s, takes %s less", best.Method, percent(float64(cost-other), float64(cost)))
 	}
-	return fmt.Sprintf("%s less time than the best baseline, %s", percent(float64(best.Simulated-cost), float64(best.Simulated)), best.Method)
+	return fmt.Sprintf("%s less time than the best baseline, %s", percent(float64(other-cost), float64(other)), best.Method)
+}
+
+// ownCost returns the plan's cost on the simulated device or, where that was not
+// asked, as predicted; baselineCost returns a baseline's in the same way.
+func ownCost(r *neuroshard.Result) unit.Millis {
+	if r.Judged() {
+		return r.Simulated.Cost
+	}
+	return r.Predicted.Cost
+}
+
+func baselineCost(r *neuroshard.Result, b *neuroshard.Baseline) unit.Millis {
+	if r.Judged() {
+		return b.Simulated
+	}
+	return b.Predicted
 }
 
 // compare says how much less time a takes than b.
@@ -154,12 +180,12 @@ func asLong(a, b unit.Millis) bool {
 	return b <= 0 || math.Abs(float64(a-b)) < 0.0005*float64(b)
 }
 
-// bestBaseline returns the valid baseline of the least simulated cost, the
-// first of several; nil where there is none.
-func bestBaseline(all []neuroshard.Baseline) *neuroshard.Baseline {
+// bestBaseline returns the valid baseline of the least judged cost, the first
+// of several; nil where there is none.
+func bestBaseline(r *neuroshard.Result) *neuroshard.Baseline {
 	var best *neuroshard.Baseline
-	for i := range all {
-		if b := &all[i]; b.Valid && (best == nil || b.Simulated < best.Simulated) {
+	for i := range r.Baselines {
+		if b := &r.Baselines[i]; b.Valid && (best == nil || baselineCost(r, b) < baselineCost(r, best)) {
 			best = b
 		}
 	}
@@ -186,19 +212,29 @@ func (v *view) baselines(r *neuroshard.Result) {
 	if len(r.Baselines) == 0 {
 		return
 	}
-	if string(r.Status) == interrupted && bestBaseline(r.Baselines) == nil {
+	if string(r.Status) == interrupted && bestBaseline(r) == nil {
 		return // they were not run either
 	}
 	v.section("baselines")
-	rows := [][]string{{"this plan", "yes", r.Predicted.Cost.String(), r.Simulated.Cost.String(), ""}}
+	columns := []string{"<method", "<valid", "predicted", "SIMULATED", "<this plan takes"}
+	row := func(method, valid, predicted, simulated, takes string) []string {
+		if !r.Judged() {
+			return []string{method, valid, predicted, takes}
+		}
+		return []string{method, valid, predicted, simulated, takes}
+	}
+	if !r.Judged() {
+		columns = []string{"<method", "<valid", "predicted", "<this plan takes"}
+	}
+	rows := [][]string{row("this plan", "yes", r.Predicted.Cost.String(), r.Simulated.Cost.String(), "")}
 	for _, b := range r.Baselines {
 		if !b.Valid {
-			rows = append(rows, []string{string(b.Method), "no", "-", "-", "found no plan that fits"})
+			rows = append(rows, row(string(b.Method), "no", "-", "-", "found no plan that fits"))
 			continue
 		}
-		rows = append(rows, []string{string(b.Method), "yes", b.Predicted.String(), b.Simulated.String(), compare(r.Simulated.Cost, b.Simulated)})
+		rows = append(rows, row(string(b.Method), "yes", b.Predicted.String(), b.Simulated.String(), compare(ownCost(r), baselineCost(r, &b))))
 	}
-	v.grid([]string{"<method", "<valid", "predicted", "SIMULATED", "<this plan takes"}, rows)
+	v.grid(columns, rows)
 }
 
 func (v *view) warnings() {

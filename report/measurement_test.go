@@ -1,0 +1,344 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/dataset"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/report"
+	"github.com/neuroshard/neuroshard/unit"
+	"github.com/neuroshard/neuroshard/verify"
+)
+
+// measurements are the reports of what was measured, of numbers made up.
+func measurements() []goldenCase {
+	plain, colour := report.Options{}, report.Options{Colour: true}
+	show := func(name string, opt report.Options, change func(*dataset.Dataset, *report.DatasetInfo)) goldenCase {
+		return goldenCase{name, func(b *bytes.Buffer) error {
+			set := measuredDataset()
+			var info report.DatasetInfo
+			change(&set, &info)
+			folder, seconds, realised := info.Folder, info.Seconds, info.Realised
+			info = report.DatasetSummary(set)
+			info.Folder, info.Seconds, info.Realised = folder, seconds, realised
+			return report.Dataset(b, info, opt)
+		}}
+	}
+	return []goldenCase{
+		show("dataset", plain, func(_ *dataset.Dataset, i *report.DatasetInfo) {
+			i.Folder, i.Seconds = "samples", 1234.5
+			i.Realised = &report.RealisedInfo{Tables: 1234, Mean: .125, Max: 4.9}
+		}),
+		show("dataset_colour", colour, func(*dataset.Dataset, *report.DatasetInfo) {}),
+		show("dataset_simulated", plain, func(set *dataset.Dataset, i *report.DatasetInfo) {
+			i.Folder = "samples"
+			by := dataset.Provenance{Source: dataset.Simulated, Profile: "a100-80", Meter: "simulated device, version 1", Seed: 3}
+			set.Compute.Provenance, set.Comm.Provenance = by, by
+			set.Compute.Repeats, set.Compute.Anchors = nil, nil
+			for k := range set.Compute.Samples {
+				g := &set.Compute.Samples[k]
+				g.Quarantined, g.ForwardSpread, g.BackwardSpread = false, 0, 0
+			}
+			set.Comm.Samples[0].Quarantined = false
+		}),
+		// Nothing was measured a second time, and nothing set aside.
+		show("dataset_no_repeats", plain, func(set *dataset.Dataset, _ *report.DatasetInfo) {
+			set.Compute.Repeats, set.Compute.Anchors = nil, set.Compute.Anchors[:1]
+			set.Compute.Samples, set.Comm.Samples = set.Compute.Samples[:1], set.Comm.Samples[1:]
+		}),
+		show("dataset_no_comm", plain, func(set *dataset.Dataset, _ *report.DatasetInfo) { set.Comm = nil }),
+		show("dataset_no_compute", plain, func(set *dataset.Dataset, _ *report.DatasetInfo) { set.Compute = nil }),
+		show("dataset_empty_parts", plain, func(set *dataset.Dataset, _ *report.DatasetInfo) {
+			set.Compute = &dataset.Compute{Provenance: set.Compute.Provenance}
+			set.Comm = &dataset.Comm{Provenance: set.Comm.Provenance}
+		}),
+		show("dataset_nothing", plain, func(set *dataset.Dataset, _ *report.DatasetInfo) { *set = dataset.Dataset{} }),
+		show("dataset_mixed", plain, func(set *dataset.Dataset, _ *report.DatasetInfo) {
+			set.Comm.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: "my-cpu", Meter: "simulated device, version 1", Seed: 3}
+		}),
+		show("dataset_hostile", plain, func(set *dataset.Dataset, i *report.DatasetInfo) {
+			i.Folder = "my \x1b[2J samples"
+			by := &set.Compute.Provenance
+			by.Device, by.Kernel, by.Clocks, by.Lookups = "dev\x1b[31mice", "kernel\nquarantine   none", "\x9b2J", "log\x07.csv"
+			set.Comm.Provenance = *by
+		}),
+
+		{"ceilings", func(b *bytes.Buffer) error {
+			return report.Ceilings(b, measuredDataset().Compute.Provenance, map[string]float64{
+				"copy_gbps": 23.456, "gather_gbps": 4.5678, "sort_mkeys": 123.456, "alltoall_us": 1e-3, "clock_ghz": 3,
+			}, plain)
+		}},
+		{"ceilings_hostile", func(b *bytes.Buffer) error {
+			return report.Ceilings(b, dataset.Provenance{Device: "dev\x1b[31mice", Kernel: "ker\nnel"}, map[string]float64{"copy\x1b[2J": 1, "": 2}, colour)
+		}},
+		{"ceilings_none", func(b *bytes.Buffer) error {
+			return report.Ceilings(b, measuredDataset().Compute.Provenance, nil, plain)
+		}},
+
+		{"verify", func(b *bytes.Buffer) error {
+			return report.Verify(b, verifiedPlan(), report.Options{Name: "plan.json"})
+		}},
+		{"verify_json", func(b *bytes.Buffer) error { return report.VerifyJSON(b, verifiedPlan()) }},
+		{"verify_simulated", func(b *bytes.Buffer) error {
+			r := verifiedPlan()
+			r.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: "a100-80", Meter: "simulated device, version 1"}
+			r.Costs, r.Spread = r.Costs[:1], 0
+			return report.Verify(b, r, plain)
+		}},
+		{"verify_no_comm", func(b *bytes.Buffer) error { return report.Verify(b, withoutComm(), plain) }},
+		{"verify_no_comm_json", func(b *bytes.Buffer) error { return report.VerifyJSON(b, withoutComm()) }},
+		{"verify_no_comm_colour", func(b *bytes.Buffer) error { return report.Verify(b, withoutComm(), colour) }},
+		{"verify_one_device", func(b *bytes.Buffer) error {
+			r := verifiedPlan()
+			r.Devices, r.Costs = r.Devices[:1], r.Costs[:1]
+			return report.Verify(b, r, plain)
+		}},
+		// A plan whose file states no times, and a device that has nothing.
+		{"verify_idle", func(b *bytes.Buffer) error {
+			r := verifiedPlan()
+			r.Predicted = 0
+			for i := range r.Devices {
+				r.Devices[i].Predicted = cost.Device{}
+			}
+			r.Devices[1] = verify.Device{}
+			return report.Verify(b, r, plain)
+		}},
+		{"verify_hostile", func(b *bytes.Buffer) error {
+			r := withoutComm()
+			r.Provenance.Device, r.Provenance.Kernel, r.CommMissing = "dev\x1b[31mice", "ker\nnel", "one GPU\x1b[2J\nonly"
+			return report.Verify(b, r, report.Options{Name: "plan\x1b[2J.json"})
+		}},
+
+		{"verified", func(b *bytes.Buffer) error { return report.Verified(b, verifiedPlans(), plain) }},
+		{"verified_colour", func(b *bytes.Buffer) error { return report.Verified(b, verifiedPlans(), colour) }},
+		{"verified_hostile", func(b *bytes.Buffer) error {
+			c := verifiedPlans()
+			c.Method, c.Methods[0].Method = "neuro\x1b[2Jshard", "neuro\x1b[2Jshard"
+			return report.Verified(b, c, plain)
+		}},
+
+		{"trace", func(b *bytes.Buffer) error {
+			return report.Trace(b, report.NewTraceInfo("fbgemm_t856.pt.gz", "tables.json", tracedTables(7), 65536, nil), plain)
+		}},
+		{"trace_warnings", func(b *bytes.Buffer) error {
+			warnings := []string{"table 3: no lookups", "table\x1b[31m 4:\nno lookups", "table 5: no lookups", "table 6: no lookups", "table 7: no lookups"}
+			return report.Trace(b, report.NewTraceInfo("log.csv", "tables.json", tracedTables(2), 1, warnings), colour)
+		}},
+		{"trace_empty", func(b *bytes.Buffer) error {
+			return report.Trace(b, report.NewTraceInfo("log.csv", "tables.json", nil, 100, []string{"there are no tables"}), plain)
+		}},
+		{"trace_hostile", func(b *bytes.Buffer) error {
+			tables := tracedTables(1)
+			tables[0].Name = "t\x1b[2J able"
+			return report.Trace(b, report.NewTraceInfo("my log.csv", "out\n.json", tables, 100, nil), plain)
+		}},
+	}
+}
+
+// measuredDataset is of a small machine, with a sample and an exchange that were
+// set aside.
+func measuredDataset() dataset.Dataset {
+	by := dataset.Provenance{
+		Source: dataset.Measured, Profile: "my-cpu", Meter: "neuroshard cpu meter, version 1", Seed: 7, Design: "0123", Tool: "1.2.3",
+		Device: "EPYC 9654, 2 threads", Kernel: "neuroshard engine 1 avx2", Clocks: "not told by the system", Threads: 2,
+		Cache: "flushed 256MiB", Warmup: 1, Repeats: 5,
+	}
+	compute := &dataset.Compute{Provenance: by, Tables: make([]problem.Table, 1200)}
+	for i := range 1500 {
+		time := unit.Millis(i%10 + 1)
+		compute.Samples = append(compute.Samples, dataset.Group{ID: i, Forward: time, Backward: 3 * time, ForwardSpread: .01, BackwardSpread: .02, Quarantined: i == 3})
+	}
+	// Off by 5 %, by 10 %, and not at all; the sample of the last was set aside.
+	compute.Repeats = []dataset.Repeat{
+		{ID: 9, Forward: 10.5, Backward: 31.5},
+		{ID: 0, Forward: .9, Backward: 2.7},
+		{ID: 1, Forward: 2, Backward: 6},
+		{ID: 3, Forward: 400, Backward: 1200},
+	}
+	compute.Anchors = []dataset.Anchor{{Forward: 1, Backward: 3}, {After: 200, Forward: 1.02, Backward: 3.06}, {After: 400, Forward: 1, Backward: 3}}
+	comm := &dataset.Comm{Provenance: by, Samples: []dataset.Exchange{{Quarantined: true}, {ID: 1}}}
+	return dataset.Dataset{Compute: compute, Comm: comm}
+}
+
+func verifiedPlan() *verify.Result {
+	return &verify.Result{
+		Devices: []verify.Device{
+			{
+				Shards: 12, DimSum: 1536, Spread: .125,
+				Predicted: cost.Device{Forward: 1, ForwardComm: 2, BackwardComm: .5, Backward: 3},
+				Measured:  cost.Device{Forward: 1.25, ForwardComm: 2, BackwardComm: .5, Backward: 3.5},
+			},
+			{
+				Shards: 1, DimSum: 64, Spread: .25,
+				Predicted: cost.Device{Forward: .5, ForwardComm: 4.25, BackwardComm: .5, Backward: 1},
+				Measured:  cost.Device{Forward: .5, ForwardComm: 3.75, BackwardComm: .5, Backward: 1.25},
+			},
+		},
+		Predicted: 6.5, Measured: 7.25, Costs: []unit.Millis{7.25, 7, 7.5}, Spread: .5, CommMeasured: true,
+		Provenance: measuredDataset().Compute.Provenance,
+	}
+}
+
+// withoutComm is what a single GPU can measure of a plan.
+func withoutComm() *verify.Result {
+	r := verifiedPlan()
+	r.CommMeasured, r.CommMissing, r.Predicted, r.Measured = false, "one GPU has nobody to exchange <with>", 4, 4.75
+	for i := range r.Devices {
+		r.Devices[i].Measured.ForwardComm, r.Devices[i].Measured.BackwardComm = 0, 0
+	}
+	return r
+}
+
+func verifiedPlans() *verify.Comparison {
+	return &verify.Comparison{
+		Plans: 62, Tasks: 1, Tau: .98765, TaskTau: .87654, MeanError: .0512, P95Error: .1345, Noise: .0213, Method: "neuroshard",
+		Methods: []verify.MethodCost{
+			{Method: "neuroshard", Tasks: 20, Mean: 12.3456, Ratio: 1},
+			{Method: "paper", Tasks: 19, Mean: 13.25, Ratio: .95678, Wins: 15, Losses: 4},
+			{Method: "random", Tasks: 20, Mean: 130, Ratio: .1, Wins: 20},
+		},
+		Best: verify.MethodCost{Tasks: 20, Mean: 13, Ratio: .97, Wins: 14, Losses: 5},
+	}
+}
+
+// tracedTables have lookups that rise and fall with their number.
+func tracedTables(n int) []problem.Table {
+	var all []problem.Table
+	for i := range n {
+		pooling := float64(i*5%7) + .25
+		all = append(all, problem.Table{
+			Name: fmt.Sprintf("t%d", i), Rows: int64(1000 * (i + 1)), Dim: 64,
+			Features: []problem.Feature{{PoolingFactor: pooling}},
+			Access:   access.Distribution{Kind: access.Histogram, UniqueRows: 100*float64(i) + .6, Reuse: [access.Classes]float64{.75, .25}},
+		})
+	}
+	return all
+}
+
+func TestTraceInfo(t *testing.T) {
+	info := report.NewTraceInfo("log.csv", "tables.json", tracedTables(7), 100, []string{"w"})
+	names := func(info report.TraceInfo) (all []string) {
+		for _, b := range info.Busiest {
+			all = append(all, b.Name)
+		}
+		return all
+	}
+	// Pooling factors are 0, 5, 3, 1, 6, 4 and 2, and a quarter each.
+	if diff := cmp.Diff([]string{"t4", "t1", "t5", "t2", "t6"}, names(info)); diff != "" {
+		t.Errorf("busiest tables (-want +got):\n%s", diff)
+	}
+	if info.Tables != 7 || info.Rows != 28000 || info.Lookups != 2275 || info.Unique < 2104.1 || info.Unique > 2104.3 || info.Batch != 100 {
+		t.Errorf("got %+v, want 7 tables, 28,000 rows, 2,275 lookups, 2,104.2 distinct rows", info)
+	}
+	tied := tracedTables(8) // the last has the pooling factor of the first
+	if got := names(report.NewTraceInfo("", "", append(tied[7:8:8], tied[0]), 1, nil)); got[0] != "t7" {
+		t.Errorf("of two tables with as many lookups got %q first, want the given order", got)
+	}
+	// Lists are lists in the JSON, empty ones too.
+	text, err := json.Marshal(report.NewTraceInfo("log.csv", "tables.json", nil, 1, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"trace":"log.csv","output":"tables.json","tables":0,"batch":1,"rows":0,"lookups":0,"unique_rows":0,"busiest":[],"warnings":[]}`
+	if string(text) != want {
+		t.Errorf("got %s, want %s", text, want)
+	}
+}
+
+// The summary is of what the dataset holds: samples that were set aside count
+// among those of their kind, but not for the noise.
+func TestDatasetSummary(t *testing.T) {
+	set := measuredDataset()
+	got := report.DatasetSummary(set)
+	if got.Groups != 1500 || got.Exchanges != 2 || got.Tables != 1200 || got.Quarantined != 2 {
+		t.Errorf("got %+v, want 1,500 groups over 1,200 tables, 2 exchanges, 2 quarantined", got)
+	}
+	if got.Noise != set.Compute.Noise() || got.Noise.Repeats != 3 {
+		t.Errorf("got noise %+v, want the dataset's, of 3 repeats", got.Noise)
+	}
+	if *got.Compute != set.Compute.Provenance || *got.Comm != set.Comm.Provenance {
+		t.Error("got another provenance than the dataset's")
+	}
+	for name, text := range map[string]string{
+		"nothing": `{"folder":"","tables":0,"groups":0,"exchanges":0,"quarantined":0,"noise":{"repeats":0,"mean_percent":0,"median_percent":0,"p95_percent":0,"anchors":0,"drift_percent":0,"spread_percent":0}}`,
+	} {
+		got, err := json.Marshal(report.DatasetSummary(dataset.Dataset{}))
+		if err != nil || string(got) != text {
+			t.Errorf("%s: got %s and error %v, want %s", name, got, err, text)
+		}
+	}
+}
+
+// Whatever a worker or a file calls itself, a report has no control characters
+// but line ends, and no lines that it did not begin.
+func TestHostileNamesStayInTheirLines(t *testing.T) {
+	lines := map[string]int{}
+	for _, c := range append(measurements(), judgements()...) {
+		var b bytes.Buffer
+		if err := c.write(&b); err != nil {
+			t.Fatal(err)
+		}
+		text := b.String()
+		lines[c.name] = strings.Count(text, "\n")
+		for _, mark := range []string{"\x1b[1m", "\x1b[33m", "\x1b[0m"} { // of Options.Colour
+			if strings.Contains(c.name, "colour") || c.name == "trace_warnings" || c.name == "ceilings_hostile" {
+				text = strings.ReplaceAll(text, mark, "")
+			}
+		}
+		if i := strings.IndexFunc(text, func(r rune) bool { return r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 }); i >= 0 {
+			t.Errorf("%s: got a control character in %q", c.name, text[max(0, i-20):min(len(text), i+20)])
+		}
+	}
+	for hostile, plain := range map[string]string{"verify_hostile": "verify_no_comm", "verified_hostile": "verified", "accuracy_mixed": "accuracy_measured"} {
+		more := 0
+		if hostile == "accuracy_mixed" {
+			more = 1 // the line of the all-to-alls
+		}
+		if lines[hostile] != lines[plain]+more {
+			t.Errorf("%s: got %d lines, want %d", hostile, lines[hostile], lines[plain]+more)
+		}
+	}
+}
+
+// Simulated times say so in every report of them, and measured ones never do.
+func TestReportsSayWhatIsSimulated(t *testing.T) {
+	for _, c := range append(measurements(), judgements()...) {
+		var b bytes.Buffer
+		if err := c.write(&b); err != nil {
+			t.Fatal(err)
+		}
+		mixed := strings.Contains(c.name, "mixed")
+		simulated := mixed || strings.HasSuffix(c.name, "simulated") || c.name == "accuracy" || c.name == "comparison_colour" || c.name == "rankings"
+		if got := strings.Contains(b.String(), "SIMULATED"); got != simulated {
+			t.Errorf("%s: SIMULATED in it is %v, want %v:\n%s", c.name, got, simulated, b.String())
+		}
+	}
+}
+
+func TestMeasurementsReportFailedWrites(t *testing.T) {
+	set := report.DatasetSummary(measuredDataset())
+	for name, write := range map[string]func(w io.Writer) error{
+		"dataset":  func(w io.Writer) error { return report.Dataset(w, set, report.Options{}) },
+		"ceilings": func(w io.Writer) error { return report.Ceilings(w, *set.Compute, nil, report.Options{}) },
+		"verify":   func(w io.Writer) error { return report.Verify(w, verifiedPlan(), report.Options{}) },
+		"json":     func(w io.Writer) error { return report.VerifyJSON(w, verifiedPlan()) },
+		"verified": func(w io.Writer) error { return report.Verified(w, verifiedPlans(), report.Options{}) },
+		"trace": func(w io.Writer) error {
+			return report.Trace(w, report.NewTraceInfo("", "", tracedTables(2), 1, []string{"w"}), report.Options{})
+		},
+	} {
+		if err := write(brokenWriter{}); !errors.Is(err, errBroken) {
+			t.Errorf("%s: got %v, want %v", name, err, errBroken)
+		}
+	}
+}
