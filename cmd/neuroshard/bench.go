@@ -17,16 +17,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/neuroshard/neuroshard/bench"
+	"github.com/neuroshard/neuroshard/collect"
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/input"
 	"github.com/neuroshard/neuroshard/modelfile"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/prototype"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
+	"github.com/neuroshard/neuroshard/verify"
 	"github.com/neuroshard/neuroshard/workload"
 )
+
+// ownDevices is the number of devices of tasks drawn for a device of one's own.
+const ownDevices = 4
 
 // benchFlags are the flags of bench.
 type benchFlags struct {
@@ -46,6 +52,12 @@ type benchFlags struct {
 	score   []string
 	workers int
 	seed    uint64
+
+	// meter judges plans by running them, each so many times. own is the model where
+	// its device is no built-in one: tasks are then drawn for it.
+	meter meterFlags
+	runs  int
+	own   *cost.Model
 
 	json, plot string
 	ranking    bool
@@ -67,7 +79,8 @@ settings), or read from the published prototype's task files (--tasks, with
 --tables, --devices and --memory), or workloads by name (--workloads).
 
 Plans are found with the embedded cost models, or your own (--model), and judged
-on the simulated device; or with the prototype's nets (--compute-model,
+on the simulated device, or on a meter (--meter, as in collect), which runs each
+plan; or with the prototype's nets (--compute-model,
 --forward-model, --backward-model), which are then the judge, too. With its tasks
 memory counts fp32 weights alone, as the prototype does.
 
@@ -81,6 +94,7 @@ run that is stopped goes on where it was when the same command is given again.`,
   neuroshard bench --workloads hugectr-200,nvidia-synthetic-large --methods neuroshard,paper
   neuroshard bench --tables table_configs.json --tasks d4_m16.txt --devices 4 --memory 4GiB \
       --compute-model compute.pt --forward-model comm_4_fw.pt --backward-model comm_4_bw.pt
+  neuroshard bench --model cpu-model --meter cpu --count 10 --json measured.json
   neuroshard bench --ranking --device h200`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.bench(cmd.Context(), f) },
@@ -104,6 +118,8 @@ run that is stopped goes on where it was when the same command is given again.`,
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the tasks and of the searches")
 	flags.StringVar(&f.json, "json", "", "`file` to write records and summary to, - for stdout")
 	flags.StringVar(&f.plot, "plot", "", "`file` to draw the summary to, as SVG")
+	f.meter.register(cmd)
+	flags.IntVar(&f.runs, "runs", 3, "runs of each plan on the meter; its cost is their median")
 	flags.BoolVar(&f.ranking, "ranking", false, "judge how well the cost model orders plans")
 	complete(cmd, "device", hardware.Names)
 	complete(cmd, "methods", methods)
@@ -115,9 +131,9 @@ func (a *app) bench(ctx context.Context, f *benchFlags) error {
 	if err := f.conflict(); err != nil {
 		return err
 	}
-	hw, err := hardware.ByName(f.device)
+	hw, err := a.benchDevice(f)
 	if err != nil {
-		return bad(err, "list the profiles with: neuroshard devices")
+		return err
 	}
 	chosen, err := f.chosen()
 	if err != nil {
@@ -138,10 +154,65 @@ func (a *app) bench(ctx context.Context, f *benchFlags) error {
 		return bad(err, "choose tasks that the models are for: see --device and --devices")
 	}
 	opt := bench.Options{Engine: engine, Methods: chosen, Workers: f.workers, Seed: f.seed}
+	if f.meter.meter != "" {
+		meter, err := a.judge(ctx, f, &opt)
+		if err != nil {
+			return err
+		}
+		defer meter.Close()
+	}
 	if len(f.score) > 0 {
 		return a.score(ctx, f, tasks, opt)
 	}
 	return a.compare(ctx, f, tasks, opt)
+}
+
+// benchDevice returns the device of the tasks: that of the model, where no
+// built-in profile describes it, or --device.
+func (a *app) benchDevice(f *benchFlags) (hardware.Profile, error) {
+	if f.model != "" && !f.cmd.Flags().Changed("device") {
+		model, err := a.loadModel(f.model)
+		if err != nil {
+			return hardware.Profile{}, err
+		}
+		if hw := model.Hardware(); !hardware.Known(hw.Name) {
+			f.own = model
+			return hw, nil
+		}
+	}
+	hw, err := hardware.ByName(f.device)
+	return hw, bad(err, "list the profiles with: neuroshard devices")
+}
+
+// judge starts the meter that plans are measured with.
+func (a *app) judge(ctx context.Context, f *benchFlags, opt *bench.Options) (collect.Meter, error) {
+	if f.meter.profile == "" {
+		f.meter.profile = f.device
+		if f.own != nil {
+			f.meter.profile = f.own.Hardware().Name
+		}
+	}
+	if err := f.meter.check("bench"); err != nil {
+		return nil, err
+	}
+	if f.runs < 1 {
+		return nil, usagef("", "bench: --runs %d is below 1", f.runs)
+	}
+	meter, err := f.meter.start(ctx, false, a.stderr)
+	if err != nil {
+		return nil, err
+	}
+	opt.Measure = func(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted cost.Breakdown) (unit.Millis, unit.Millis, error) {
+		result, err := verify.Plan(ctx, p, shards, predicted, meter, verify.Options{Repeats: f.runs})
+		if err != nil {
+			return 0, 0, err
+		}
+		if !result.CommMeasured {
+			return 0, 0, fmt.Errorf("the meter measures no all-to-alls, so plans cannot be compared by it: %s", result.CommMissing)
+		}
+		return result.Measured, result.Spread, nil
+	}
+	return meter, nil
 }
 
 // conflict reports flags that do not go together.
@@ -252,6 +323,10 @@ func (a *app) suite(f *benchFlags, hw hardware.Profile) ([]bench.Task, error) {
 	}
 	if f.count < 1 || f.count > bench.MaxTasks {
 		return nil, usagef("", "bench: --count %d is not between 1 and %d", f.count, bench.MaxTasks)
+	}
+	if f.own != nil {
+		tasks, err := bench.OwnTasks(hw, f.own.Manifest().Domain, ownDevices, f.count, f.seed)
+		return tasks, bad(err, "")
 	}
 	return bench.PaperTasks(hw, f.count, f.seed)
 }
@@ -436,7 +511,13 @@ func (a *app) sumUp(f *benchFlags, opt bench.Options, records []bench.Record) er
 	if f.json == "-" {
 		return bad(a.printJSON(bench.NewResults(records, opt)), "")
 	}
-	return bad(report.Comparison(a.stdout, summary, a.reportOptions()), "")
+	if err := report.Comparison(a.stdout, summary, a.reportOptions()); err != nil {
+		return bad(err, "")
+	}
+	if verified := bench.Verified(records); verified != nil {
+		return bad(report.Verified(a.stdout, verified, a.reportOptions()), "")
+	}
+	return nil
 }
 
 // rank judges how the cost model orders plans.

@@ -347,7 +347,7 @@ func TestCommandsAreDocumented(t *testing.T) {
 	}
 	root := newRootCommand(&app{stdout: &output{to: io.Discard}, stderr: io.Discard, env: quiet()})
 	for _, c := range root.Commands() {
-		if c.Run == nil && c.RunE == nil {
+		if c.Run == nil && c.RunE == nil || c.Hidden {
 			continue
 		}
 		_, section, ok := strings.Cut(doc, "\n## "+c.Name())
@@ -357,11 +357,19 @@ func TestCommandsAreDocumented(t *testing.T) {
 		}
 		section, _, _ = strings.Cut(section, "\n## ")
 		for _, name := range flagNames(c) {
-			if !strings.Contains(section, "`--"+name) && !(strings.Contains(section, "cluster flags") && clusterFlag(name)) {
+			shared := strings.Contains(section, "cluster flags") && clusterFlag(name) || strings.Contains(section, "flags of a meter") && meterFlag(name)
+			if !strings.Contains(section, "`--"+name) && !shared {
 				t.Errorf("docs/COMMANDS.md: section %q does not have --%s", c.Name(), name)
 			}
 		}
 	}
+}
+
+// meterFlag is whether the commands that take times share the flag.
+func meterFlag(name string) bool {
+	c := &cobra.Command{}
+	new(meterFlags).register(c)
+	return c.Flags().Lookup(name) != nil
 }
 
 // clusterFlag is whether several commands share the flag.

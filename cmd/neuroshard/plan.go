@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/input"
 	"github.com/neuroshard/neuroshard/pretrained"
 	"github.com/neuroshard/neuroshard/report"
@@ -99,19 +100,26 @@ type planCommand struct {
 
 func (p *planCommand) run(ctx context.Context, source string) error {
 	start := p.env.now()
+	var model *cost.Model
+	var unloadable error
+	if p.model != "" {
+		if model, unloadable = p.loadModel(p.model); unloadable == nil {
+			p.cluster.setModel(model)
+		}
+	}
 	loaded, err := p.load(source, &p.cluster, nil)
 	if err := input.Join(p.check(), err); err != nil {
 		return err
 	}
+	if unloadable != nil {
+		return unloadable
+	}
 	if err := p.writable(); err != nil {
 		return err
 	}
-	options := neuroshard.Options{Search: p.search, Baselines: !p.noBaselines, Warnings: loaded.warnings}
-	if p.model != "" {
-		if options.Model, err = p.loadModel(p.model); err != nil {
-			return err
-		}
-		if err := options.Model.FitsProfile(loaded.problem.Topology); err != nil {
+	options := neuroshard.Options{Search: p.search, Model: model, Baselines: !p.noBaselines, Warnings: loaded.warnings}
+	if model != nil {
+		if err := model.FitsProfile(loaded.problem.Topology); err != nil {
 			return bad(err, "train one for this profile, or leave --model out")
 		}
 	} else if profile := loaded.problem.Topology.Profile.Name; !slices.Contains(pretrained.Profiles(), profile) {

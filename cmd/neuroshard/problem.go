@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/input"
 	"github.com/neuroshard/neuroshard/problem"
@@ -37,6 +38,32 @@ type clusterFlags struct {
 	device                       string
 	memory, reserveFixed         size
 	reserveShare                 float64
+
+	// own is the profile of the cost model to plan with, where that is not one of
+	// package hardware's. It is the device where none is stated.
+	own []hardware.Profile
+}
+
+// setModel has the cluster know the device of the model, if it is one that no
+// built-in profile describes.
+func (c *clusterFlags) setModel(m *cost.Model) {
+	if hw := m.Hardware(); !hardware.Known(hw.Name) {
+		c.own = []hardware.Profile{hw}
+	}
+}
+
+// profile returns the profile of that name.
+func (c *clusterFlags) profile(name string) (hardware.Profile, error) {
+	for _, p := range c.own {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	p, err := hardware.ByName(name)
+	if err != nil && len(c.own) > 0 {
+		err = fmt.Errorf("%w; or %s, the model's own", err, c.own[0].Name)
+	}
+	return p, err
 }
 
 func (c *clusterFlags) register(cmd *cobra.Command) {
@@ -124,6 +151,9 @@ func (a *app) load(source string, c *clusterFlags, fallback *cluster) (loaded, e
 	whole := base != nil && c.topology == ""
 	if base == nil {
 		base = &cluster{topology: hardware.Topology{ReserveShare: hardware.DefaultReserveShare}, batch: tables.Batch}
+	}
+	if base.topology.Profile.Name == "" && len(c.own) > 0 && !c.set.Changed("device") && !topology.Has("device") {
+		base.topology.Profile = c.own[0]
 	}
 	err3 := c.override(base)
 	var err4 error
@@ -227,7 +257,7 @@ func (a *app) topology(c *clusterFlags) (input.TopologyFile, error) {
 		return file, err
 	}
 	defer r.Close()
-	return input.Topology(name, r)
+	return input.Topology(name, r, c.own...)
 }
 
 // override sets what flags state in c.
@@ -240,7 +270,7 @@ func (c *clusterFlags) override(base *cluster) error {
 			t.Devices = c.devices
 		case "device":
 			var err error
-			if t.Profile, err = hardware.ByName(c.device); err != nil {
+			if t.Profile, err = c.profile(c.device); err != nil {
 				errs = append(errs, faulty("--device: "+err.Error(), "describe them with: neuroshard devices"))
 			}
 		case "devices-per-host":

@@ -1,105 +1,300 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/neuroshard/neuroshard/dataset"
 	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/modelfile"
 	"github.com/neuroshard/neuroshard/pretrain"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/train"
 )
 
-func newTrainCommand(a *app) *cobra.Command {
-	var (
-		profile, out string
-		curve        bool
-		asJSON       bool
-		opt          pretrain.Options
-	)
-	cmd := &cobra.Command{
-		Use:   "train --simulate PROFILE -o FOLDER",
-		Short: "Train a cost model",
-		Long: `train draws groups of table slices and all-to-alls, has the simulated device of
-a hardware profile time them, and trains a cost model on the times. It prints
-the model's errors on tables that it was not trained on and writes a folder
-with the model: weights (model.safetensors) and manifest (manifest.json).
+// simulatedComm stands for all-to-alls that the simulated device times.
+const simulatedComm = "simulated"
 
-The models inside this binary were made so, with the default samples and seed:
-the same command on the same build gives the same bytes.`,
-		Example: `  neuroshard train --simulate a100-80 -o model
-  neuroshard train --simulate a100-80 --samples 5000 --epochs 20 -o quick
-  neuroshard train --simulate a100-80 --learning-curve`,
-		Args: exactArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if profile == "" {
-				return usagef("samples come from the simulated device: --simulate a100-80", "train: --simulate is missing")
+type trainFlags struct {
+	cmd                             *cobra.Command
+	profile, comm, out, scatterPlot string
+	curve, asJSON                   bool
+	opt                             pretrain.Options
+}
+
+func newTrainCommand(a *app) *cobra.Command {
+	f := &trainFlags{}
+	cmd := &cobra.Command{
+		Use:   "train DATASET -o FOLDER",
+		Short: "Train a cost model",
+		Long: `train fits a cost model to a dataset that neuroshard collect wrote, prints the
+model's errors on tables that it was not trained on, and writes a folder with the
+model: weights (model.safetensors) and manifest (manifest.json). Plan with it:
+neuroshard plan TABLES --model FOLDER.
+
+Where the dataset has no all-to-alls, --comm names one that has, or says
+"simulated" to have the simulated device of the profile time some.
+
+train --simulate PROFILE needs no dataset: it draws groups and all-to-alls and
+has the simulated device time them. The models inside this binary were made so,
+with the default samples and seed: the same command on the same build gives the
+same bytes.`,
+		Example: `  neuroshard train samples -o model
+  neuroshard train samples --ensemble 4 --scatter errors.svg -o model
+  neuroshard train samples --learning-curve
+  neuroshard train --simulate a100-80 -o model
+  neuroshard train --simulate a100-80 --samples 5000 --epochs 20 -o quick`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("usage: "+cmd.UseLine(), "train: one argument too many: %q", args[1])
 			}
-			hw, err := hardware.ByName(profile)
-			if err != nil {
-				return bad(err, "list the profiles with: neuroshard devices")
-			}
-			if out == "" && !curve {
-				return usagef("name the folder of the model: -o model", "train: --output is missing")
-			}
-			if opt.Samples < pretrain.MinSamples || opt.CommSamples < pretrain.MinSamples || opt.Train.Epochs < 1 {
-				return usagef("", "train: --samples %d, --comm-samples %d, --epochs %d: there must be at least %d samples of each kind and one epoch",
-					opt.Samples, opt.CommSamples, opt.Train.Epochs, pretrain.MinSamples)
-			}
-			bar := a.newMeter()
-			defer bar.clear()
-			opt.OnPhase = bar.phase
-			opt.Train.OnProgress = func(p train.Progress) {
-				bar.at(p.Epoch, p.Epochs, fmt.Sprintf("%s net, validation error %.2f %%", p.Phase, 100*p.Error))
-			}
-			if curve {
-				points, err := pretrain.LearningCurve(cmd.Context(), hw, pretrain.CurveSizes(), opt)
-				if err != nil {
-					return err
-				}
-				bar.clear()
-				if asJSON {
-					return json.NewEncoder(a.stdout).Encode(points)
-				}
-				return report.LearningCurve(a.stdout, points, a.reportOptions())
-			}
-			model, accuracy, err := pretrain.Simulate(cmd.Context(), hw, opt)
-			if err != nil {
-				return err
-			}
-			bar.clear()
-			if err := model.Write(out); err != nil {
-				return bad(err, "choose a folder that can be written")
-			}
-			if asJSON {
-				return json.NewEncoder(a.stdout).Encode(struct {
-					Model  string        `json:"model"`
-					Source string        `json:"source"`
-					Folder string        `json:"folder"`
-					Report *train.Report `json:"report"`
-				}{model.Manifest.ID, model.Manifest.Source, out, accuracy})
-			}
-			if err := report.Accuracy(a.stdout, model.Manifest, accuracy, a.reportOptions()); err != nil {
-				return err
-			}
-			fmt.Fprintf(a.stdout, "\nwrote %s%c\n", filepath.Clean(out), os.PathSeparator)
 			return nil
 		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(args); err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				return a.trainDataset(cmd.Context(), f, args[0])
+			}
+			return a.trainSimulated(cmd.Context(), f)
+		},
 	}
+	f.cmd = cmd
 	flags := cmd.Flags()
-	flags.StringVar(&profile, "simulate", "", "hardware `profile` whose simulated device times the samples")
-	flags.StringVarP(&out, "output", "o", "", "`folder` to write the model to")
-	flags.IntVar(&opt.Samples, "samples", pretrain.DefaultSamples, "groups of fused lookups to draw")
-	flags.IntVar(&opt.CommSamples, "comm-samples", pretrain.DefaultCommSamples, "all-to-alls to draw")
-	flags.Uint64Var(&opt.Seed, "seed", 1, "seed of the draws and of the training")
-	flags.IntVar(&opt.Train.Epochs, "epochs", train.DefaultEpochs, "passes over the training groups")
-	flags.IntVar(&opt.Train.Workers, "workers", 0, "goroutines; the result does not depend on it (default: all processors)")
-	flags.BoolVar(&curve, "learning-curve", false, "train on 2k, 10k, 30k and 100k samples and print the errors; writes no model")
-	flags.BoolVar(&asJSON, "json", false, "print the errors as JSON")
+	flags.StringVar(&f.profile, "simulate", "", "hardware `profile` whose simulated device times the samples")
+	flags.StringVar(&f.comm, "comm", "", `dataset `+"`folder`"+` of the all-to-alls, or "simulated" (default: the DATASET's own)`)
+	flags.StringVarP(&f.out, "output", "o", "", "`folder` to write the model to")
+	flags.IntVar(&f.opt.Samples, "samples", pretrain.DefaultSamples, "groups of fused lookups to draw")
+	flags.IntVar(&f.opt.CommSamples, "comm-samples", pretrain.DefaultCommSamples, "all-to-alls to draw")
+	flags.Uint64Var(&f.opt.Seed, "seed", 1, "seed of the draws and of the training")
+	flags.IntVar(&f.opt.Train.Epochs, "epochs", 0, fmt.Sprintf("passes over the training groups (default: %d; more where samples are few and measured)", train.DefaultEpochs))
+	flags.IntVar(&f.opt.Train.Ensemble, "ensemble", 1, "nets to train; the model predicts their mean")
+	flags.IntVar(&f.opt.Train.Workers, "workers", 0, "goroutines; the result does not depend on it (default: all processors)")
+	flags.StringVar(&f.scatterPlot, "scatter", "", "`file` to draw predicted against true times to, as SVG")
+	flags.BoolVar(&f.curve, "learning-curve", false, "train on growing numbers of samples and print the errors; writes no model")
+	flags.BoolVar(&f.asJSON, "json", false, "print the errors as JSON")
 	complete(cmd, "simulate", hardware.Names)
 	return cmd
+}
+
+// check reports flags that are missing, wrong or do not go together.
+func (f *trainFlags) check(args []string) error {
+	set := f.cmd.Flags()
+	switch {
+	case len(args) == 0 && f.profile == "":
+		return usagef("give a dataset, as collect writes it, or have the simulated device time samples: --simulate a100-80", "train: DATASET or --simulate is missing")
+	case len(args) == 1 && f.profile != "":
+		return usagef("leave one of them out", "train: a DATASET and --simulate do not go together")
+	case f.out == "" && !f.curve:
+		return usagef("name the folder of the model: -o model", "train: --output is missing")
+	case len(args) == 0 && f.comm != "":
+		return usagef("it is for samples that were measured", "train: --comm and --simulate do not go together")
+	case f.opt.Train.Ensemble < 1:
+		return usagef("", "train: --ensemble %d is below 1", f.opt.Train.Ensemble)
+	case set.Changed("epochs") && f.opt.Train.Epochs < 1:
+		return usagef("leave it out for the default", "train: --epochs %d is below 1", f.opt.Train.Epochs)
+	}
+	if len(args) == 1 {
+		for _, name := range []string{"samples", "comm-samples"} {
+			if set.Changed(name) && !(name == "comm-samples" && f.comm == simulatedComm) {
+				return usagef("the dataset has the samples that it has", "train: --%s goes with --simulate", name)
+			}
+		}
+	}
+	if f.opt.Samples < pretrain.MinSamples || f.opt.CommSamples < pretrain.MinSamples {
+		return usagef("", "train: --samples %d, --comm-samples %d: there must be at least %d samples of each kind",
+			f.opt.Samples, f.opt.CommSamples, pretrain.MinSamples)
+	}
+	if f.scatterPlot != "" {
+		if info, err := os.Stat(filepath.Dir(f.scatterPlot)); err != nil || !info.IsDir() {
+			return usagef("choose a file that can be written", "train: --scatter: there is no folder %s", filepath.Dir(f.scatterPlot))
+		}
+	}
+	return nil
+}
+
+// training draws the progress of a training run.
+func (m *meter) training(p train.Progress) {
+	m.at(p.Epoch, p.Epochs, fmt.Sprintf("%s net, validation error %.2f %%", p.Phase, 100*p.Error))
+}
+
+func (a *app) trainSimulated(ctx context.Context, f *trainFlags) error {
+	hw, err := hardware.ByName(f.profile)
+	if err != nil {
+		return bad(err, "list the profiles with: neuroshard devices")
+	}
+	bar := a.newMeter()
+	defer bar.clear()
+	f.opt.OnPhase, f.opt.Train.OnProgress = bar.phase, bar.training
+	if f.curve {
+		points, err := pretrain.LearningCurve(ctx, hw, pretrain.CurveSizes(), f.opt)
+		if err != nil {
+			return err
+		}
+		bar.clear()
+		return a.printCurve(f, points)
+	}
+	model, accuracy, err := pretrain.Simulate(ctx, hw, f.opt)
+	if err != nil {
+		return err
+	}
+	bar.clear()
+	return a.trained(f, model, accuracy)
+}
+
+func (a *app) trainDataset(ctx context.Context, f *trainFlags, folder string) error {
+	bar := a.newMeter()
+	defer bar.clear()
+	bar.phase("reading " + folder)
+	set, err := a.readDataset(folder)
+	if err != nil {
+		return err
+	}
+	data := train.Data{Compute: set.Compute, Comm: set.Comm}
+	if data.Compute == nil || len(data.Compute.Samples) == 0 {
+		return usagef("collect some with: neuroshard collect --samples N", "%s: there are no groups of fused lookups", folder)
+	}
+	profile, err := train.ProfileOf(data.Compute.Provenance)
+	if err != nil {
+		return bad(fmt.Errorf("%s: %w", folder, err), "collect it again")
+	}
+	opt := f.opt.Train
+	opt.Seed, opt.OnProgress = f.opt.Seed, bar.training
+	switch f.comm {
+	case "":
+	case simulatedComm:
+		if !hardware.Known(profile.Name) {
+			return usagef("measure some with: neuroshard collect --comm-samples N", "train: --comm simulated: the simulated device does not know the profile %q", profile.Name)
+		}
+		if data.Comm, err = pretrain.SimulateComm(ctx, profile, f.opt); err != nil {
+			return err
+		}
+		opt.MixedSources = true
+	default:
+		other, err := a.readDataset(f.comm)
+		if err != nil {
+			return err
+		}
+		data.Comm, opt.MixedSources = other.Comm, true
+	}
+	if data.Comm == nil || len(data.Comm.Samples) == 0 {
+		return usagef(`name another dataset with --comm FOLDER, or --comm simulated for a known profile`, "%s: there are no all-to-alls", folder)
+	}
+	if f.curve {
+		points, err := train.LearningCurve(ctx, data, profile, curveSizes(len(data.Compute.Samples)), opt)
+		if err != nil {
+			return bad(err, "")
+		}
+		bar.clear()
+		return a.printCurve(f, points)
+	}
+	model, accuracy, err := train.Fit(ctx, data, profile, opt)
+	if err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		return bad(err, "")
+	}
+	model.Manifest.Command = f.command(folder)
+	if err := model.Seal(); err != nil {
+		return err
+	}
+	bar.clear()
+	return a.trained(f, model, accuracy)
+}
+
+// command returns what makes the model again.
+func (f *trainFlags) command(folder string) string {
+	words := []string{"neuroshard train", filepath.Base(folder)}
+	if f.comm != "" {
+		words = append(words, "--comm", filepath.Base(f.comm))
+	}
+	if f.opt.Train.Ensemble > 1 {
+		words = append(words, fmt.Sprintf("--ensemble %d", f.opt.Train.Ensemble))
+	}
+	if f.opt.Train.Epochs > 0 {
+		words = append(words, fmt.Sprintf("--epochs %d", f.opt.Train.Epochs))
+	}
+	return strings.Join(append(words, fmt.Sprintf("--seed %d", f.opt.Seed)), " ")
+}
+
+// curveSizes returns the sample counts of a learning curve: the whole, and
+// halves of it down to some hundred.
+func curveSizes(all int) []int {
+	const least = 300
+	sizes := []int{all}
+	for n := all / 2; n >= least && len(sizes) < 6; n /= 2 {
+		sizes = append([]int{n}, sizes...)
+	}
+	return sizes
+}
+
+func (a *app) printCurve(f *trainFlags, points []train.CurvePoint) error {
+	if f.asJSON {
+		return bad(json.NewEncoder(a.stdout).Encode(points), "")
+	}
+	return bad(report.LearningCurve(a.stdout, points, a.reportOptions()), "")
+}
+
+// trained writes a model and prints its errors.
+func (a *app) trained(f *trainFlags, model *modelfile.Model, accuracy *train.Report) error {
+	if f.scatterPlot != "" {
+		err := writeFile(f.scatterPlot, func(w io.Writer) error {
+			return train.Scatter(w, accuracy, "model "+model.Manifest.ID)
+		})
+		if err != nil {
+			return bad(err, "choose a file that can be written")
+		}
+	}
+	if err := model.Write(f.out); err != nil {
+		return bad(err, "choose a folder that can be written")
+	}
+	if f.asJSON {
+		return bad(json.NewEncoder(a.stdout).Encode(struct {
+			Model  string        `json:"model"`
+			Source string        `json:"source"`
+			Folder string        `json:"folder"`
+			Report *train.Report `json:"report"`
+		}{model.Manifest.ID, model.Manifest.Source, f.out, accuracy}), "")
+	}
+	if err := report.Accuracy(a.stdout, model.Manifest, accuracy, a.reportOptions()); err != nil {
+		return bad(err, "")
+	}
+	fmt.Fprintf(a.stdout, "\nwrote %s%c\n", filepath.Clean(f.out), os.PathSeparator)
+	return nil
+}
+
+// readDataset reads a dataset's folder.
+func (a *app) readDataset(folder string) (dataset.Dataset, error) {
+	set, err := dataset.Read(folder)
+	return set, bad(err, "datasets are written by: neuroshard collect -o "+folder)
+}
+
+// writeFile writes a file beside its place and renames it there.
+func writeFile(path string, write func(w io.Writer) error) error {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file.Name()) }() // nothing is left once it is renamed
+	if err := write(file); err != nil {
+		_ = file.Close()
+		return err
+	}
+	if err := file.Chmod(0o644); err != nil {
+		_ = file.Close()
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
 }

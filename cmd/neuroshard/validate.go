@@ -64,9 +64,13 @@ It prints "valid", or every violation and exits with code 1.`,
 func clusterOf(pl *plan.Plan, flags *clusterFlags) (*cluster, error) {
 	c := pl.Cluster
 	t := hardware.Topology{Devices: c.Devices, DevicesPerHost: c.DevicesPerHost, Memory: c.DeviceMemory, ReserveFixed: c.Reserve}
-	var err error
-	if t.Profile, err = hardware.ByName(c.Profile); err != nil && !flags.set.Changed("device") {
-		return nil, bad(fmt.Errorf("the plan's %w", err), "state another one with --device")
+	if profile, err := hardware.ByName(c.Profile); err == nil {
+		t.Profile = profile
+	} else {
+		// The device of somebody's own cost model. What is validated is bytes and
+		// places, and the plan states all that they depend on.
+		t.Profile = hardware.Profile{Name: c.Profile, Memory: c.DeviceMemory, NICGBps: 1}
+		flags.own = []hardware.Profile{t.Profile}
 	}
 	if flags.set.Changed("device") && !flags.set.Changed("memory") {
 		t.Memory = 0 // the other device's own

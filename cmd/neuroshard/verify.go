@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/report"
+	"github.com/neuroshard/neuroshard/verify"
+)
+
+func newVerifyCommand(a *app) *cobra.Command {
+	var (
+		meter     meterFlags
+		flags     clusterFlags
+		runs      int
+		asJSON    bool
+		anyDevice bool
+	)
+	cmd := &cobra.Command{
+		Use:   "verify PLAN TABLES --meter cpu|worker|simulated",
+		Short: "Run a plan's device groups and all-to-alls, and compare with what was predicted",
+		Long: `Run a plan: each device's shards as the fused lookups that they are, one device
+after the other, and then the all-to-alls with the starts that follow. The times
+are set beside those that the plan predicts.
+
+TABLES is what was planned: a file, "-" or workload:NAME, since a plan holds
+neither lookups nor accesses. The meter is as in collect; it must be of the
+device that the plan is for, unless --any-device says otherwise.`,
+		Example: `  neuroshard verify plan.json tables.json --meter cpu
+  neuroshard verify plan.json tables.json --meter worker --worker "torchrun --nproc-per-node 8 -m neuroshard_worker"
+  neuroshard verify plan.json tables.json --meter simulated --profile a100-80`,
+		Args:              exactArgs("PLAN", "TABLES"),
+		ValidArgsFunction: completeTables(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if runs < 1 {
+				return usagef("", "verify: --runs %d is below 1", runs)
+			}
+			pl, err := a.readPlan(args[0])
+			if err != nil {
+				return err
+			}
+			if meter.profile == "" && meter.meter != meterCPU {
+				meter.profile = pl.Cluster.Profile
+			}
+			if err := meter.check("verify"); err != nil {
+				return err
+			}
+			own, err := clusterOf(pl, &flags)
+			if err != nil {
+				return err
+			}
+			loaded, err := a.load(args[1], &flags, own)
+			if err != nil {
+				return err
+			}
+			if err := pl.Validate(loaded.problem); err != nil {
+				return bad(fmt.Errorf("%s: %w", args[0], err), "give the tables that were planned; neuroshard validate lists what differs")
+			}
+			return a.verify(cmd.Context(), verification{
+				name: args[0], plan: pl, problem: loaded.problem, meter: &meter, runs: runs, anyDevice: anyDevice, json: asJSON,
+			})
+		},
+	}
+	meter.register(cmd)
+	f := cmd.Flags()
+	f.IntVar(&runs, "runs", 3, "runs of the whole plan; its cost is their median")
+	f.BoolVar(&anyDevice, "any-device", false, "allow a meter of another device than the plan's")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object")
+	flags.set = f
+	return cmd
+}
+
+// verification is a plan to be run.
+type verification struct {
+	name      string
+	plan      *plan.Plan
+	problem   *problem.Problem
+	meter     *meterFlags
+	runs      int
+	anyDevice bool
+	json      bool
+}
+
+func (a *app) verify(ctx context.Context, v verification) error {
+	bar := a.newMeter()
+	defer bar.clear()
+	bar.phase("starting the meter")
+	if !hardware.Known(v.plan.Cluster.Profile) && v.meter.profile == "" {
+		v.meter.profile = v.plan.Cluster.Profile
+	}
+	meter, err := v.meter.start(ctx, false, a.stderr)
+	if err != nil {
+		return err
+	}
+	defer meter.Close()
+	if of := meter.Provenance().Profile; of != v.plan.Cluster.Profile && !v.anyDevice {
+		return usagef("plan for the device that is measured, or add --any-device", "verify: the plan is for %q, and the meter's device is %q", v.plan.Cluster.Profile, of)
+	}
+	result, err := verify.Plan(ctx, v.problem, v.plan.ByDevice(), predictedBy(v.plan), meter, verify.Options{
+		Repeats: v.runs, OnProgress: func(done, of int) { bar.at(done, of, "running the plan") },
+	})
+	bar.clear()
+	var device *verify.DeviceError
+	switch {
+	case errors.As(err, &device):
+		return bad(err, "the meter has less memory than the plan's devices: plan with --memory")
+	case err != nil:
+		if ctx.Err() != nil {
+			return err
+		}
+		return bad(err, "")
+	}
+	if v.json {
+		return bad(report.VerifyJSON(a.stdout, result), "")
+	}
+	o := a.reportOptions()
+	o.Name = v.name
+	return bad(report.Verify(a.stdout, result, o), "")
+}
+
+// predictedBy returns the prices that a plan carries.
+func predictedBy(pl *plan.Plan) cost.Breakdown {
+	devices := make([]cost.Device, len(pl.Devices))
+	for i, d := range pl.Devices {
+		devices[i] = cost.Device{Forward: d.Forward, ForwardComm: d.ForwardComm, BackwardComm: d.BackwardComm, Backward: d.Backward}
+	}
+	return cost.NewBreakdown(devices)
+}

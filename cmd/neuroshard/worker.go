@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+
+	"github.com/spf13/cobra"
+
+	"github.com/neuroshard/neuroshard/unit"
+	"github.com/neuroshard/neuroshard/worker"
+)
+
+// newWorkerCommand is the process that collect and verify start for the CPU
+// meter. It is hidden, since nobody types its input, but it is a worker like any
+// other: docs/PROTOCOL.md.
+func newWorkerCommand(a *app) *cobra.Command {
+	var (
+		rank    bool
+		threads int
+		memory  size
+	)
+	cmd := &cobra.Command{
+		Use:    "worker",
+		Short:  "Run kernels on this machine's CPU, as the messages on standard input say",
+		Hidden: true,
+		Args:   exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if rank {
+				return worker.ServeRank(cmd.Context(), a.stdin, a.stdout)
+			}
+			program, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			return worker.Serve(cmd.Context(), a.stdin, a.stdout, worker.Options{
+				Threads: threads, Memory: unit.Bytes(memory), Log: a.stderr,
+				Rank: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, program, "worker", "--rank") },
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&rank, "rank", false, "be one rank of an all-to-all")
+	f.IntVar(&threads, "threads", 0, "threads of one device (default: all cores)")
+	f.Var(&memory, "memory", "memory for a group's weights and state (default: half of the machine's)")
+	return cmd
+}
