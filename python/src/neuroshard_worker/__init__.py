@@ -1,0 +1,16 @@
+"""The external meter's worker: it times embedding kernels of PyTorch.
+
+It speaks JSON lines on stdin and stdout (protocol/protocol.go states them), logs
+on stderr, and is started as ``python -m neuroshard_worker``. The steps:
+
+``wire``       lines in, checked fields out
+``lookups``    a table's statistics -> the lookups of one batch
+``group``      tables and dims -> tensors on the device
+``engines``    FBGEMM, Triton and plain PyTorch, behind one interface
+``reference``  float64, which every engine is checked against before it is timed
+``timing``     flush, warm up, repeat, median
+``comm``       all-to-alls between the processes that torchrun starts
+``server``     the conversation
+"""
+
+__version__ = "0.1.0"

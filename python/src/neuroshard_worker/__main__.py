@@ -1,0 +1,141 @@
+"""``python -m neuroshard_worker``: the worker, or its anchors."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import logging
+import os
+import sys
+from typing import TextIO
+
+import torch
+
+from . import device as facts
+from .anchors import Anchors
+from .comm import Ranks, is_leader, world_size
+from .engines import NAMES, NotAvailableError, choose
+from .server import Fatal, Server
+from .timing import EAGER, QUEUED, Stopwatch
+from .wire import LineTooLongError
+
+log = logging.getLogger("neuroshard")
+
+
+def main(args: list[str] | None = None) -> int:
+    options = _parser().parse_args(args)
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO if options.verbose else logging.WARNING,
+        format="neuroshard_worker: %(message)s",
+    )
+    logging.getLogger("neuroshard").setLevel(logging.INFO)
+    with _private_stdout() as stdout:
+        try:
+            return _run(options, stdout)
+        except (NotAvailableError, ValueError) as e:
+            log.error("error: %s", e)
+            return 2
+        except (Fatal, LineTooLongError, BrokenPipeError) as e:
+            log.error("the conversation is over: %s", e)
+            return 1
+        except KeyboardInterrupt:
+            return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(
+        prog="python -m neuroshard_worker",
+        description="Times embedding kernels for neuroshard: JSON lines on stdin and stdout.",
+    )
+    p.add_argument("--backend", choices=("auto", *NAMES), default="auto")
+    p.add_argument("--device", default="", help="cuda:0 or cpu; a GPU where there is one")
+    p.add_argument(
+        "--launch",
+        choices=(EAGER, QUEUED),
+        default=EAGER,
+        help="eager: the GPU waits for the host's launches; queued: they are there already",
+    )
+    p.add_argument("--threads", type=int, default=0, help="threads of a CPU; 0 is PyTorch's choice")
+    p.add_argument("--verbose", action="store_true", help="log libraries' messages, too")
+    p.add_argument("--anchors", action="store_true", help="measure the anchors, print JSON, end")
+    p.add_argument("--batch", type=int, default=65536, help="samples of the anchors")
+    p.add_argument("--rows", type=int, default=1_000_000, help="rows of the anchors' tables")
+    p.add_argument("--pooling", type=int, default=10, help="lookups a sample of the anchors")
+    return p
+
+
+def _run(options: argparse.Namespace, stdout: TextIO) -> int:
+    # What imports have made stays, so collections need not look at it: they come
+    # before each request that is timed.
+    gc.collect()
+    gc.freeze()
+    device = _device(options.device)
+    if options.threads > 0:
+        torch.set_num_threads(options.threads)
+    watch = Stopwatch(device, options.launch, facts.cache_bytes(device))
+    if world_size() > 1 and not options.anchors:
+        ranks = Ranks(device, watch)
+        if not is_leader():
+            ranks.follow()
+            ranks.close()
+            return 0
+        server = Server(choose(options.backend, device), options.launch, ranks)
+        try:
+            server.serve(sys.stdin.buffer, stdout.buffer)
+        except LineTooLongError:
+            ranks.close()
+            raise
+        except (Fatal, BrokenPipeError) as e:
+            # The others may wait in a collective that this rank has left; torchrun
+            # ends them when this process fails.
+            log.error("the conversation is over: %s", e)
+            os._exit(1)
+        ranks.close()
+        return 0
+    engine = choose(options.backend, device)
+    if options.anchors:
+        anchors = Anchors(engine, watch, options.batch, options.rows, options.pooling)
+        json.dump(anchors.run(), stdout, indent=1, allow_nan=False)
+        stdout.write("\n")
+        return 0
+    Server(engine, options.launch).serve(sys.stdin.buffer, stdout.buffer)
+    return 0
+
+
+def _device(asked: str) -> torch.device:
+    """The device; under torchrun each process has the GPU of its local rank."""
+    if not asked:
+        asked = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(asked)
+    except RuntimeError as e:
+        raise ValueError(f'device "{asked}" is unknown: want cuda:0 or cpu') from e
+    if device.type not in ("cuda", "cpu"):
+        raise ValueError(f'device "{asked}": want cuda:0 or cpu')
+    if device.type == "cpu":
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise ValueError(f'device "{asked}": this PyTorch sees no GPU here')
+    index = device.index
+    if world_size() > 1:
+        index = int(os.environ.get("LOCAL_RANK", "0"))
+    elif index is None:
+        index = 0
+    if index >= torch.cuda.device_count():
+        raise ValueError(f"cuda:{index}: there are {torch.cuda.device_count()} GPUs")
+    torch.cuda.set_device(index)
+    return torch.device("cuda", index)
+
+
+def _private_stdout() -> TextIO:
+    """Returns the real stdout, and turns what libraries print there to stderr: a
+    line that is no response would end the conversation."""
+    private = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return private
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""Shared by the tests: a worker as a real process, and what is not installed here."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# Before anything imports Triton: its kernels then run on a CPU. One thread, as
+# several wait for each other where others use the machine.
+os.environ["TRITON_INTERPRET"] = "1"
+os.environ["OMP_NUM_THREADS"] = "1"
+
+SOURCE = Path(__file__).parent.parent / "src"
+
+Json = dict[str, Any]
+
+SKEWED = [0.62, 0.17, 0.11, 0.05, 0.025, 0.013, 0.006, 0.003, 0.0019, 0.0, 0.001, 0.0, 0.0001]
+SKEWED += [0.0] * (17 - len(SKEWED))
+
+HELLO = {"op": "hello", "v": 1}
+INIT = {"op": "init", "batch": 128, "warmup": 1, "repeats": 3, "cache": "cold", "seed": 7}
+INIT["flush_bytes"] = 1 << 20
+TABLES = {
+    "op": "tables",
+    "tables": [
+        {"t": 0, "rows": 5000, "pooling_factor": 12.5, "reuse": SKEWED},
+        {"t": 3, "rows": 100, "pooling_factor": 2.0, "features": 2, "reuse": [0, 0, 1] + [0] * 14},
+    ],
+}
+
+
+def environment(**changes: str) -> dict[str, str]:
+    env = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    env["PYTHONPATH"] = str(SOURCE)
+    env["OMP_NUM_THREADS"] = "1"
+    return env | changes
+
+
+def python(*args: str, stdin: bytes = b"", **env: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, *args],
+        input=stdin,
+        capture_output=True,
+        timeout=240,
+        env=environment(**env),
+        check=False,
+    )
+
+
+def talk(requests: Sequence[Json | bytes], *args: str, **env: str) -> list[Json]:
+    """Sends requests to a worker on the CPU, and returns its responses."""
+    sent = b"".join(
+        (r if isinstance(r, bytes) else json.dumps(r).encode()) + b"\n" for r in requests
+    )
+    done = python("-m", "neuroshard_worker", "--device", "cpu", *args, stdin=sent, **env)
+    assert done.returncode == 0, done.stderr.decode()
+    responses = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(responses) == len(requests), (responses, done.stderr.decode())
+    return responses
+
+
+@pytest.fixture(autouse=True, scope="module")
+def imports_are_frozen() -> None:
+    gc.freeze()  # as the worker does: its collections before timing are short
+
+
+@pytest.fixture
+def fbgemm() -> Any:
+    return pytest.importorskip("fbgemm_gpu", reason="SKIPPED: fbgemm_gpu is not installed")
+
+
+@pytest.fixture
+def triton() -> Any:
+    return pytest.importorskip("triton", reason="SKIPPED: triton is not installed")

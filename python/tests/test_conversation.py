@@ -1,0 +1,368 @@
+"""The worker as a process, and its answers to what is wrong."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import HELLO, INIT, SKEWED, TABLES, Json, python, talk
+
+from neuroshard_worker import ceilings
+from neuroshard_worker.__main__ import _device
+from neuroshard_worker.anchors import Anchors
+from neuroshard_worker.engines.plain import TorchEngine
+from neuroshard_worker.server import Fatal, Server
+from neuroshard_worker.timing import Stopwatch
+from neuroshard_worker.wire import MAX_LINE
+
+
+def compute(**changes: Any) -> Json:
+    group = [{"t": 0, "dim": 32}, {"t": 3, "dim": 64}, {"t": 0, "dim": 4}]
+    return {"op": "compute", "id": "s1", "group": group, "opt": "sgd", "dtype": "fp32"} | changes
+
+
+def server(engine: TorchEngine | None = None, **init: Any) -> Server:
+    s = Server(engine or TorchEngine(torch.device("cpu")), "eager")
+    for request in (INIT | init, TABLES):
+        assert ask(s, request)["op"] == request["op"]
+    return s
+
+
+def ask(s: Server, request: Json | str) -> Json:
+    line = request if isinstance(request, str) else json.dumps(request)
+    return s.answer(line.encode())
+
+
+def test_a_whole_conversation() -> None:
+    hello, init, tables, *computed, warm = talk(
+        [
+            HELLO,
+            INIT,
+            TABLES,
+            compute(),
+            compute(opt="rowwise_adagrad", dtype="fp16", weighted=True),
+            INIT | {"cache": "warm"},
+        ]
+    )
+    assert hello["v"] == 1 and hello["backend"] == "torch" and hello["measured"] is True
+    assert {"compute", "ceilings", "weighted", "pools", "fp32", "fp16", "sgd"} <= set(hello["caps"])
+    assert "comm" not in hello["caps"]
+    assert hello["memory_bytes"] > 0 and hello["cache_bytes"] > 0 and hello["threads"] == 1
+    assert "torch 2" in hello["kernel"] and hello["device"] and hello["clocks"]
+    assert init["op"] == "init" and init["cache"].startswith("flushed 1MiB")
+    assert [t["t"] for t in tables["tables"]] == [0, 3]
+    first = tables["tables"][0]
+    assert len(first["reuse"]) == 17 and abs(sum(first["reuse"]) - 1) < 1e-9
+    assert sum(abs(a - b) for a, b in zip(first["reuse"], SKEWED, strict=True)) / 2 < 0.05
+    for response in computed:
+        assert response["op"] == "compute" and response["id"] == "s1"
+        assert response["n"] == 3 and response["source"] == "measured"
+        assert response["fwd_ms"] > 0 and response["bwd_ms"] > 0
+        assert response["fwd_iqr"] >= 0 and response["bwd_iqr"] >= 0
+    assert warm["cache"] == "warm"
+
+
+def test_the_triton_engine_converses(triton: Any) -> None:
+    small = INIT | {"batch": 4, "repeats": 1}
+    hello, _, _, computed = talk(
+        [HELLO, small, TABLES, compute(group=[{"t": 3, "dim": 8}])],
+        "--backend",
+        "triton",
+        TRITON_INTERPRET="1",
+    )
+    assert hello["backend"] == "triton" and "interpreted" in hello["kernel"]
+    assert computed["op"] == "compute", computed
+
+
+def test_the_fbgemm_engine_converses(fbgemm: Any) -> None:
+    hello, _, _, computed, refused = talk(
+        [HELLO, INIT, TABLES, compute(), compute(opt="adam")], "--backend", "fbgemm"
+    )
+    assert hello["backend"] == "fbgemm" and "fbgemm_gpu" in hello["kernel"]
+    assert "adam" not in hello["caps"]
+    assert computed["op"] == "compute", computed
+    assert refused["code"] == "unsupported"
+
+
+def test_one_process_refuses_comm() -> None:
+    _, response = talk([INIT, {"op": "comm", "id": "c1", "dims": [8, 8]}])
+    assert response == {
+        "op": "error",
+        "id": "c1",
+        "code": "unsupported",
+        "msg": "one GPU cannot measure an all-to-all: "
+        "start this worker under torchrun with one process a GPU",
+    }
+
+
+def test_bad_lines_get_answers_and_the_conversation_goes_on() -> None:
+    lines = [b"{", b"[1]", b"null", b'{"op":"hello","v":NaN}', b"\xff\xfe", b'{"op":5}', b"{}"]
+    *responses, hello = talk([*lines, HELLO])
+    assert {r["code"] for r in responses} == {"bad_request"}
+    assert hello["op"] == "hello"
+
+
+def test_a_line_that_is_too_long_ends_the_conversation() -> None:
+    done = python("-m", "neuroshard_worker", "--device", "cpu", stdin=b" " * (MAX_LINE + 2) + b"\n")
+    assert done.returncode == 1
+    (line,) = done.stdout.splitlines()
+    assert json.loads(line)["code"] == "bad_request"
+
+
+def test_options_that_are_wrong_say_so() -> None:
+    done = python("-m", "neuroshard_worker", "--device", "tpu")
+    assert done.returncode == 2 and not done.stdout
+    assert 'error: device "tpu" is unknown' in done.stderr.decode()
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="cuda:99"):
+            _device("cuda:99")
+
+
+@pytest.mark.parametrize(
+    ("request_", "code", "message"),
+    [
+        ({"op": "nonsense"}, "bad_request", 'op "nonsense" is unknown'),
+        ({"op": "hello", "v": 2}, "unsupported", "version 2"),
+        (INIT | {"batch": 0}, "bad_request", "batch: 0"),
+        (INIT | {"batch": "x"}, "bad_request", "batch: 'x' is not a whole number"),
+        (INIT | {"repeats": None}, "bad_request", "repeats: missing"),
+        (INIT | {"cache": "tepid"}, "bad_request", 'cache: "tepid"'),
+        (INIT | {"flush_bytes": 1 << 34}, "oom", "flush_bytes"),
+        (compute(opt="lamb"), "bad_request", 'opt: "lamb" is unknown'),
+        (compute(dtype="int8"), "unsupported", 'dtype: "int8"'),
+        (compute(group=[]), "bad_request", "group: 0 members"),
+        (compute(group=[{"t": 9, "dim": 4}]), "bad_request", "table 9 is not known"),
+        (compute(group=[{"t": 0, "dim": 6}]), "bad_request", "dim 6 of table 0"),
+        (compute(group=[{"t": 0}]), "bad_request", "dim: missing"),
+        (compute(group=[1]), "bad_request", "group: 1 is not an object"),
+        (compute(weighted=1), "bad_request", "weighted: 1"),
+    ],
+    ids=str,
+)
+def test_bad_requests(request_: Json, code: str, message: str) -> None:
+    s = server()
+    s.memory_bytes = 1 << 33
+    response = ask(s, request_)
+    assert response["op"] == "error" and response["code"] == code
+    assert message in response["msg"]
+    if "id" in request_:
+        assert response["id"] == request_["id"]
+
+
+@pytest.mark.parametrize(
+    ("table", "code", "message"),
+    [
+        ({"rows": 0}, "bad_request", "table 1: rows: 0"),
+        ({"reuse": [1.0]}, "bad_request", "reuse: 1 shares, want 17"),
+        ({"reuse": [0.5] + [0.0] * 16}, "bad_request", "add up to 0.5"),
+        ({"reuse": [2.0] + [0.0] * 16}, "bad_request", "share 0: 2.0"),
+        ({"unique_rows": 5001}, "bad_request", "unique_rows: 5001"),
+        ({"unique_rows": 1300}, "bad_request", "1300 distinct rows cannot come of 1280"),
+        ({"pooling_factor": -1}, "bad_request", "pooling_factor: -1"),
+        ({"pooling_factor": 1e6, "batch": 1 << 20}, "bad_request", "lookups are above"),
+        ({"pooling_factor": 1e5}, "oom", "its lookups need"),
+        ({"pool": "/nowhere"}, "bad_request", "No such file"),
+    ],
+    ids=str,
+)
+def test_bad_tables(table: Json, code: str, message: str) -> None:
+    s = server()
+    s.index_bytes = 10 << 20
+    good = {"t": 1, "rows": 5000, "pooling_factor": 10.0, "reuse": SKEWED}
+    response = ask(s, {"op": "tables", "tables": [good | {"t": 0}, good | table]})
+    assert response["op"] == "error" and response["code"] == code
+    assert message in response["msg"]
+    assert sorted(s.tables) == [0, 3]  # none of the request's tables came
+
+
+def test_order_matters_and_init_forgets() -> None:
+    s = Server(TorchEngine(torch.device("cpu")), "eager")
+    for request in (TABLES, compute(), {"op": "comm", "dims": [1, 1]}):
+        assert "before init" in ask(s, request)["msg"]
+    s = server()
+    assert ask(s, compute())["op"] == "compute"
+    ask(s, INIT)
+    assert "not known" in ask(s, compute())["msg"]
+
+
+def test_table_numbers_are_64_bits() -> None:
+    s = server()
+    t = (1 << 63) - 1
+    added = ask(s, {"op": "tables", "tables": [TABLES["tables"][0] | {"t": t}]})  # type: ignore[index]
+    assert added["tables"][0]["t"] == t
+    assert ask(s, compute(group=[{"t": t, "dim": 4}]))["op"] == "compute"
+
+
+def test_batches_of_a_group_are_one() -> None:
+    s = server()
+    ask(s, {"op": "tables", "tables": [TABLES["tables"][0] | {"t": 5, "batch": 64}]})  # type: ignore[index]
+    response = ask(s, compute(group=[{"t": 0, "dim": 4}, {"t": 5, "dim": 4}]))
+    assert response["code"] == "bad_request" and "batch of 64" in response["msg"]
+    assert ask(s, compute(group=[{"t": 5, "dim": 4}]))["op"] == "compute"
+
+
+def test_a_pool_is_measured(tmp_path: Path) -> None:
+    from test_lookups import pool
+
+    path = tmp_path / "a.pool"
+    path.write_bytes(pool(list(range(0, 257, 2)), [i % 9 for i in range(256)]))
+    s = server()
+    table = {"t": 8, "rows": 9, "pool": str(path)}
+    response = ask(s, {"op": "tables", "tables": [table]})
+    assert response["tables"][0]["unique_rows"] == 9
+    assert ask(s, compute(group=[{"t": 8, "dim": 8}]))["op"] == "compute"
+
+
+def test_no_lookups_take_no_time() -> None:
+    s = server()
+    ask(s, {"op": "tables", "tables": [{"t": 8, "rows": 9, "pooling_factor": 0}]})
+    response = ask(s, compute(group=[{"t": 8, "dim": 8}]))
+    assert response["code"] == "bad_request" and "no time" in response["msg"]
+    assert ask(s, compute(group=[{"t": 8, "dim": 8}, {"t": 0, "dim": 8}]))["op"] == "compute"
+
+
+def test_too_large_is_oom_and_the_next_request_works() -> None:
+    s = server()
+    s.memory_bytes = 100_000
+    assert ask(s, compute())["code"] == "oom"
+    s.memory_bytes = 1 << 30
+    assert ask(s, compute())["op"] == "compute"
+
+
+class Broken(TorchEngine):
+    """Fails when it is told to."""
+
+    error: BaseException | None = None
+
+    def prepare(self, *args: Any) -> Any:
+        if self.error is not None:
+            raise self.error
+        return super().prepare(*args)
+
+
+def test_allocations_that_fail_are_oom_with_memory_given_back() -> None:
+    engine = Broken(torch.device("cpu"))
+    s = server(engine)
+    assert ask(s, compute())["op"] == "compute" and engine.windows.blocks
+    for error in (
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory."),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to ..."),
+    ):
+        engine.error = error
+        assert ask(s, compute())["code"] == "oom"
+        assert not engine.windows.blocks
+        engine.error = None
+        assert ask(s, compute())["op"] == "compute"
+
+
+def test_failures_of_the_device_end_the_process_after_the_response() -> None:
+    engine = Broken(torch.device("cpu"))
+    s = server(engine)
+    engine.error = RuntimeError("CUDA error: an illegal memory access was encountered")
+    with pytest.raises(Fatal) as e:
+        ask(s, compute())
+    assert e.value.response["code"] == "internal" and e.value.response["id"] == "s1"
+    engine.error = KeyError("a mistake of ours")
+    assert ask(s, compute())["code"] == "internal"
+
+
+def test_a_wrong_kernel_is_never_timed() -> None:
+    from test_engines import Wrong
+
+    s = Server(Wrong("one number"), "eager")
+    response = ask(s, INIT)
+    assert response["code"] == "internal"
+    assert "off by up to" in response["msg"] and "not timed" in response["msg"]
+    assert "before init" in ask(s, compute())["msg"]
+
+
+def test_each_kind_of_operation_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from neuroshard_worker import server as module
+
+    seen = []
+    monkeypatch.setattr(module, "check", lambda engine, mode, lanes: seen.append(str(mode)) or "")
+    s = server()
+    for optimizer in ("sgd", "adam", "adam"):
+        ask(s, compute(opt=optimizer))
+    assert seen == ["sgd fp32", "adam fp32"]
+
+
+def test_nan_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    s = server()
+    monkeypatch.setattr(s.watch, "_on_cpu", lambda phases: [float("nan")] * 2)
+    response = ask(s, compute())
+    assert response["code"] == "internal" and "nan" in response["msg"]
+
+    monkeypatch.setattr(s, "_ceilings", lambda q: {"ceilings": {"copy_gbps": float("nan")}})
+    out = io.BytesIO()
+    s.serve(io.BytesIO(b'{"op":"ceilings","id":"x"}\n'), out)
+    assert json.loads(out.getvalue())["code"] == "internal"
+    assert b"NaN" not in out.getvalue()
+
+
+def test_any_request_gets_one_response() -> None:
+    """Requests with fields exchanged for rubbish never raise."""
+    draw = random.Random(1)
+    rubbish: list[Any] = [None, True, -1, 0, 3, 1e300, "", "x", [], [[]], {}, [{}], 2**70, [1, "a"]]
+    s = server()
+    for _ in range(400):
+        request = dict(draw.choice([HELLO, INIT, TABLES, compute()]))
+        request.pop("flush_bytes", None)
+        for name in draw.sample(sorted(request), k=draw.randint(1, 2)):
+            request[name] = draw.choice(rubbish)
+        if draw.random() < 0.3 and isinstance(request.get("tables"), list):
+            request["tables"] = [dict(TABLES["tables"][0])]  # type: ignore[index]
+            request["tables"][0][draw.choice(["rows", "features", "batch", "reuse", "t"])] = (
+                draw.choice(rubbish)
+            )
+        response = ask(s, request)
+        assert response["op"] in ("error", request["op"])
+        assert response.get("code") in (None, "bad_request", "unsupported", "oom"), response
+        json.dumps(response, allow_nan=False)
+
+
+def small_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ceilings._MOST_BYTES, "cpu", 1 << 22)
+    monkeypatch.setitem(ceilings._KEYS, "cpu", 1 << 14)
+
+
+def test_ceilings_make_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_ceilings(monkeypatch)
+    response = ask(server(), {"op": "ceilings"})
+    for name in ("copy_gbps", "gather_gbps", "cached_gather_gbps", "sort_mkeys"):
+        assert response["ceilings"][name] > 0
+    profile = response["profile"]
+    assert profile["name"] == "cpu-torch" and profile["hbm_efficiency"] == 1
+    for name in ("memory_bytes", "hbm_gbps", "l2_bytes", "l2_gbps", "sms", "clock_ghz"):
+        assert profile[name] > 0
+    assert profile["granule_bytes"] == 64 and profile["nic_gbps"] == 0
+
+
+def test_anchors(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_ceilings(monkeypatch)
+    cpu = torch.device("cpu")
+    watch = Stopwatch(cpu, "eager", 1 << 16)
+    found = Anchors(TorchEngine(cpu), watch, batch=32, rows=100, pooling=2, repeats=1).run()
+    assert {s["dim"] for s in found["single"]} == {4, 8, 16, 32, 64, 128}
+    assert {s["mode"] for s in found["single"]} >= {"sgd fp32", "sgd fp16", "sgd fp32 weighted"}
+    assert all(s["fwd_ms"] > 0 and s["bwd_ms"] > 0 for s in found["single"])
+    assert [m["narrow"]["dim"] for m in found["mixed"]] == [4, 32]
+    assert found["ceilings"]["copy_gbps"] > 0 and found["source"] == "measured"
+    json.dumps(found, allow_nan=False)
+
+
+def test_pool_layout_is_the_one_that_go_writes() -> None:
+    """The bytes of a pool file of two bags, as docs and package indices state them."""
+    from test_lookups import pool
+
+    data = pool([0, 1, 2], [7, 5])
+    assert data[:12] == b"nspool\r\n\x01\x00\x00\x00"
+    assert struct.unpack("<7q", data[16:]) == (2, 2, 0, 1, 2, 7, 5)

@@ -1,0 +1,174 @@
+"""Lookups are what was asked for, whatever can be asked."""
+
+from __future__ import annotations
+
+import struct
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import SKEWED
+
+from neuroshard_worker import lookups
+from neuroshard_worker.lookups import CLASSES, crc32c, read_pool, realised, synthesise
+from neuroshard_worker.wire import WireError
+
+
+def distance(a: list[float], b: list[float]) -> float:
+    """The share of rows in another class."""
+    return sum(abs(x - y) for x, y in zip(a, b, strict=True)) / 2
+
+
+def check(made: lookups.Lookups, rows: int, n: int, bags: int) -> None:
+    assert len(made.indices) == n
+    assert made.indices.min() >= 0 and made.indices.max() < rows
+    assert len(made.offsets) == bags + 1
+    assert made.offsets[0] == 0 and made.offsets[-1] == n
+    assert (np.diff(made.offsets) >= 0).all()
+    assert (made.unique, made.reuse) == realised(made.indices)
+
+
+def test_a_histogram_is_realised_within_5_percent() -> None:
+    random = np.random.default_rng(5)
+    for trial in range(30):
+        # Whole rows, as of a real batch.
+        quotas = np.floor(random.random(CLASSES) * 20_000 * 0.5 ** np.arange(CLASSES))
+        quotas[random.random(CLASSES) < 0.3] = 0
+        quotas[0] += 1000
+        unique = int(quotas.sum())
+        share = quotas / unique
+        n = round(float(quotas @ lookups.CLASS_MEANS))
+        rows = unique * int(random.integers(1, 50))
+        made = synthesise(rows, n, 512, share.tolist(), unique, (trial,))
+        check(made, rows, n, 512)
+        assert made.unique == unique
+        assert distance(made.reuse, share.tolist()) < 0.05
+
+
+def test_distinct_rows_follow_from_the_shares() -> None:
+    made = synthesise(10**7, 500_000, 4096, SKEWED, 0, (1,))
+    mean = float(np.array(SKEWED) @ lookups.CLASS_MEANS)
+    assert made.unique == pytest.approx(500_000 / mean, rel=1e-4)
+    assert distance(made.reuse, SKEWED) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("rows", "n", "bags", "unique"),
+    [
+        (1, 1, 1, 1),
+        (1, 100_000, 100, 1),
+        (1000, 1000, 64, 1000),
+        (1000, 1_000_000, 65, 1000),  # each row a thousand times, far beyond its class
+        (10**12, 70_000, 64, 69_000),  # hardly any row twice
+        (5, 3, 10, 2),
+        (7, 131, 10, 2.4),
+    ],
+)
+def test_totals_are_exact_where_shares_contradict_them(
+    rows: int, n: int, bags: int, unique: float
+) -> None:
+    made = synthesise(rows, n, bags, SKEWED, unique, (3, 1))
+    check(made, rows, n, bags)
+    assert made.unique == round(unique)
+
+
+def test_no_row_is_singled_out_where_all_are_too_hot() -> None:
+    made = synthesise(1000, 1_000_000, 64, SKEWED, 1000, (3,))
+    _, uses = np.unique(made.indices, return_counts=True)
+    # Single uses have grown as the others, by about 250, and no row takes the rest.
+    assert uses.min() > 60
+    assert uses.max() < 400_000
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(WireError, match="distinct rows cannot come of"):
+        synthesise(100, 50, 10, SKEWED, 60, (0,))
+    with pytest.raises(WireError, match="in 100 rows"):
+        synthesise(100, 5000, 10, SKEWED, 101, (0,))
+
+
+def test_equal_seeds_give_equal_lookups() -> None:
+    a, b, c = (synthesise(10**6, 5000, 100, SKEWED, 0, (7, t)) for t in (1, 1, 2))
+    assert (a.indices == b.indices).all() and (a.offsets == b.offsets).all()
+    assert not (a.indices == c.indices).all()
+
+
+def test_bags_are_equal_or_vary_around_the_pooling_factor() -> None:
+    even = synthesise(1000, 3000, 1000, SKEWED, 0, (1,))
+    assert set(np.diff(even.offsets)) == {3}
+    few = synthesise(1000, 300, 1000, SKEWED, 0, (1,))
+    assert set(np.diff(few.offsets)) == {0, 1}
+    varied = np.diff(synthesise(1000, 3500, 1000, SKEWED, 0, (1,)).offsets)
+    assert 2 < varied.var() < 5  # about 3.5, of a multinomial distribution
+
+
+def test_rows_are_spread_over_the_table() -> None:
+    made = synthesise(10**9, 10_000, 100, [1.0] + [0.0] * 16, 10_000, (1,))
+    counts, _ = np.histogram(made.indices, bins=10, range=(0, 10**9))
+    assert counts.min() > 800
+
+
+def test_a_million_lookups_take_under_a_second() -> None:
+    least = 9.0
+    for _ in range(3):  # other load on the machine is not the code's
+        begun = time.perf_counter()
+        synthesise(10**7, 1_000_000, 65536, SKEWED, 0, (1,))
+        least = min(least, time.perf_counter() - begun)
+    assert least < 1
+
+
+def test_crc32c_known_answers() -> None:
+    def of(data: bytes) -> int:
+        return crc32c(np.frombuffer(data, dtype=np.uint8))
+
+    # The check value of the CRC's definition, and those of RFC 3720, B.4.
+    assert of(b"123456789") == 0xE3069283
+    assert of(bytes(32)) == 0x8A9136AA
+    assert of(b"\xff" * 32) == 0x62A8AB43
+    assert of(bytes(range(32))) == 0x46DD794E
+    assert of(b"") == 0
+
+
+def pool(offsets: list[int], indices: list[int]) -> bytes:
+    head = b"nspool\r\n" + struct.pack("<I", 1)
+    tail = struct.pack("<QQ", len(offsets) - 1, len(indices))
+    tail += struct.pack(f"<{len(offsets) + len(indices)}q", *offsets, *indices)
+    crc = crc32c(np.frombuffer(head + tail, dtype=np.uint8))
+    return head + struct.pack("<I", crc) + tail
+
+
+def test_pools_are_read_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "a.pool"
+    path.write_bytes(pool([0, 2, 2, 5], [4, 4, 1, 0, 4]))
+    made = read_pool(str(path), 5, 3, 1 << 20)
+    assert made.indices.tolist() == [4, 4, 1, 0, 4]
+    assert made.offsets.tolist() == [0, 2, 2, 5]
+    assert made.unique == 3
+    assert made.reuse[:3] == pytest.approx([2 / 3, 0, 1 / 3])
+
+
+def test_pools_that_are_wrong_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.pool"
+    good = pool([0, 2, 2, 5], [4, 4, 1, 0, 4])
+    for i in range(len(good)):
+        path.write_bytes(good[:i])
+        with pytest.raises(WireError):
+            read_pool(str(path), 5, 3, 1 << 20)
+        path.write_bytes(good[:i] + bytes([good[i] ^ 1]) + good[i + 1 :])
+        with pytest.raises(WireError):
+            read_pool(str(path), 5, 3, 1 << 20)
+    for bad, rows, bags, message in (
+        (good, 4, 3, "row 4 in a table of 4 rows"),
+        (good, 5, 4, "3 bags, and features times batch is 4"),
+        (pool([0, 3, 2, 5], [4, 4, 1, 0, 4]), 5, 3, "do not rise"),
+        (pool([0, 2], [-1, 0]), 5, 1, "negative"),
+    ):
+        path.write_bytes(bad)
+        with pytest.raises(WireError, match=message):
+            read_pool(str(path), rows, bags, 1 << 20)
+    with pytest.raises(WireError) as e:
+        read_pool(str(path), 5, 3, 10)
+    assert e.value.code == "oom"
+    with pytest.raises(WireError, match="No such file"):
+        read_pool(str(tmp_path / "none"), 5, 3, 1 << 20)
