@@ -1,6 +1,6 @@
 # Each target is a step of .ci/run; `make check` is what CI runs.
 
-.PHONY: build test test-long race plain arm64 fuzz golden models lint fmt vuln check clean
+.PHONY: build test test-long race plain arm64 fuzz golden models measure lint fmt vuln check clean
 
 build: ## the static binary, bin/neuroshard
 	CGO_ENABLED=0 go build -trimpath -o bin/neuroshard ./cmd/neuroshard
@@ -25,6 +25,9 @@ fuzz: ## each fuzz target for FUZZTIME, 10 s by default
 
 models: build ## the embedded models again, from their seed: about a minute each on two cores
 	for profile in $$(ls pretrained/models); do bin/neuroshard train --simulate $$profile -o pretrained/models/$$profile; done
+
+measure: ## this machine's CPU: collect, train, plan and run plans, into measured/ (half an hour)
+	scripts/measure-cpu
 
 golden: ## rewrite golden files; read the diff
 	.ci/run golden
