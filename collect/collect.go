@@ -43,6 +43,11 @@ type Options struct {
 	// RepeatShare is the share of the groups that are measured a second time after
 	// all else (default 0.02; negative: none).
 	RepeatShare float64
+	// Passes is how often the whole design is measured, one pass after the other
+	// (default: once). A sample's time is then the median over the passes, or where
+	// Fastest is true the least: what slows a machine for a minute slows one of them.
+	Passes  int
+	Fastest bool
 	// MaxFailures is how many samples may fail in one run before it ends with an
 	// error (default: 5 % of the samples and at least 20). As many in a row as that,
 	// or 20, end it too.
@@ -53,8 +58,10 @@ type Options struct {
 
 // Progress is how far a collection is.
 type Progress struct {
-	// Phase is what is being measured: "groups", "all-to-alls" or "repeats".
+	// Phase is what is being measured: "groups", "all-to-alls" or "repeats". Pass
+	// is the pass, from 1, where there are several.
 	Phase string
+	Pass  int
 	// Done is the measurements made of Total. A block that is measured again makes
 	// Total larger. Before of Done were made by earlier runs.
 	Done, Total, Before int

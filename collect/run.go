@@ -67,6 +67,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.RetryBlocks == 0 {
 		o.RetryBlocks = 1
 	}
+	if o.Passes < 0 {
+		return o, fmt.Errorf("passes: %d is negative", o.Passes)
+	}
 	if o.RepeatShare == 0 {
 		o.RepeatShare = DefaultRepeatShare
 	}
@@ -140,6 +143,12 @@ func (s store) run(ctx context.Context, design dataset.Dataset, meter Meter, fol
 		return none, err
 	}
 	defer lock.release()
+	if opt.Passes > 1 {
+		return s.passes(ctx, r, folder)
+	}
+	if _, err := os.Stat(passFolder(folder, 1)); err == nil {
+		return none, fmt.Errorf("folder %s: it holds passes of another run: give the same number of passes to go on, or name another folder", folder)
+	}
 
 	path := filepath.Join(folder, journalName)
 	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
@@ -270,6 +279,9 @@ func newRun(design dataset.Dataset, meter Meter, opt Options) *run {
 	by := meter.Provenance()
 	r.anchoring = by.Source != dataset.Simulated
 	by.Design, by.Tool = digest, opt.Tool
+	if opt.Passes > 1 {
+		by.Passes, by.Fastest = opt.Passes, opt.Fastest
+	}
 	if c := design.Compute; c != nil {
 		for i := range c.Samples {
 			r.groups[c.Samples[i].ID] = &c.Samples[i]
@@ -438,6 +450,8 @@ func provenanceDiffers(old, now dataset.Provenance) (field, was, is string) {
 			{"lookups", p.Lookups},
 			{"warmup", strconv.Itoa(p.Warmup)},
 			{"repeats", strconv.Itoa(p.Repeats)},
+			{"passes", strconv.Itoa(p.Passes)},
+			{"fastest", strconv.FormatBool(p.Fastest)},
 			{"tool", p.Tool},
 			{"seed", strconv.FormatUint(p.Seed, 10)},
 		}

@@ -64,6 +64,11 @@ type Provenance struct {
 	// timed; its time is the median of the repeats.
 	Warmup  int `json:"warmup,omitempty"`
 	Repeats int `json:"repeats,omitempty"`
+	// Passes is how often the whole design was measured; a sample's time is the
+	// median over them, or where Fastest is true the least (Join). 0 where it was
+	// once.
+	Passes  int  `json:"passes,omitempty"`
+	Fastest bool `json:"fastest,omitempty"`
 }
 
 // Split is the part of a dataset a sample belongs to.

@@ -83,7 +83,7 @@ func comparePart(a, b part) int {
 
 func mergeCompute(f *faults, parts []part) *Compute {
 	var all *Compute
-	origin := origin{part: "fused lookups"}
+	origin := origin{part: "fused lookups", one: "part"}
 	owner := map[int]int{}
 	tables := 0
 	for _, p := range parts {
@@ -120,7 +120,7 @@ func mergeCompute(f *faults, parts []part) *Compute {
 
 func mergeComm(f *faults, parts []part) *Comm {
 	var all *Comm
-	origin := origin{part: "all-to-alls"}
+	origin := origin{part: "all-to-alls", one: "part"}
 	owner := map[int]int{}
 	for _, p := range parts {
 		c := p.Comm
@@ -170,7 +170,8 @@ func differentTables(a, b []problem.Table) string {
 
 // origin joins the provenance of parts.
 type origin struct {
-	part   string
+	part   string // of a dataset
+	one    string // what is joined: "part" or "pass"
 	first  Provenance
 	number int // the part that first is of
 	clocks []string
@@ -192,7 +193,7 @@ func (o *origin) add(f *faults, number int, p Provenance) {
 		if a[i] == b[i] {
 			continue
 		}
-		f.add("%s: mixed provenance: %s is %s in part %d and %s in part %d", o.part, a[i].name, a[i].value, o.number, b[i].value, number)
+		f.add("%s: mixed provenance: %s is %s in %s %d and %s in %s %d", o.part, a[i].name, a[i].value, o.one, o.number, b[i].value, o.one, number)
 		if a[i].name == "hardware" { // one of them has none, and so nothing to compare
 			break
 		}
@@ -231,6 +232,8 @@ func describe(p Provenance) []fact {
 		{"lookups", text(p.Lookups)},
 		{"warmup", number(p.Warmup)},
 		{"repeats", number(p.Repeats)},
+		{"passes", number(p.Passes)},
+		{"fastest", number(p.Fastest)},
 		{"hardware", stated},
 		{"hardware name", text(h.Name)},
 		{"hardware memory_bytes", number(int64(h.Memory))},

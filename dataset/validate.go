@@ -105,7 +105,7 @@ func (p *Provenance) validate(f *faults, part string) {
 	for _, n := range []struct {
 		name   string
 		number int
-	}{{"threads", p.Threads}, {"warmup", p.Warmup}, {"repeats", p.Repeats}} {
+	}{{"threads", p.Threads}, {"warmup", p.Warmup}, {"repeats", p.Repeats}, {"passes", p.Passes}} {
 		if n.number < 0 || n.number > math.MaxInt32 {
 			f.add("%s: %s: %d is not between 0 and %d", part, n.name, n.number, math.MaxInt32)
 		}

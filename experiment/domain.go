@@ -56,6 +56,10 @@ type Domain struct {
 	// device; 0 means no bound.
 	Devices   []int
 	MaxDimSum int
+	// StartSpread is how far apart, in ms, the devices are ready for an all-to-all,
+	// at most (default: 19). It should be what computes of a plan differ by: where a
+	// device sends before the last is ready, the last one's exchange is shorter.
+	StartSpread float64
 	// Tables, where there are any, are drawn over instead of random ones. Their
 	// dims, precisions and optimizers do not matter, but for what they are drawn
 	// with.
@@ -90,9 +94,12 @@ func CPU() Domain {
 		Precisions:     []problem.Precision{problem.FP32},
 		MaxBytes:       2 * unit.GiB,
 		MaxLookupBytes: 80e6,
-		Devices:        []int{2, 3, 4, 8}, MaxDimSum: 2048,
+		Devices:        []int{2, 3, 4, 8}, MaxDimSum: 2048, StartSpread: 3,
 	}
 }
+
+// maxStartSpread is what workers wait at most, in ms.
+const maxStartSpread = 1000
 
 // WithDefaults returns the domain with the defaults in place of zero values.
 func (d Domain) WithDefaults() Domain {
@@ -109,6 +116,9 @@ func (d Domain) WithDefaults() Domain {
 	}
 	if d.MaxRows == 0 {
 		d.MaxRows = max(1e10, d.MinRows)
+	}
+	if d.StartSpread == 0 {
+		d.StartSpread = startSpread
 	}
 	if d.MaxPoolingFactor == 0 {
 		d.MaxPoolingFactor = MaxPoolingFactor
@@ -178,6 +188,9 @@ func (d Domain) Problems() []string {
 		if n < 2 || n > MaxDevices {
 			add("devices: %d is not between 2 and %d", n, MaxDevices)
 		}
+	}
+	if !(d.StartSpread >= 0 && d.StartSpread <= maxStartSpread) {
+		add("start spread: %v ms is not between 0 and %d", d.StartSpread, maxStartSpread)
 	}
 	if d.MaxDimSum != 0 && d.MaxDimSum < problem.ColumnGranule {
 		add("max dim sum: %d is less than %d, the narrowest shard", d.MaxDimSum, problem.ColumnGranule)
@@ -595,7 +608,7 @@ func (d Domain) Comm(seed uint64, samples int) (*dataset.Comm, error) {
 		set.Samples[i] = dataset.Exchange{
 			ID: i, Split: SplitOf(i), Devices: n, DevicesPerHost: n,
 			Batch:   d.Batches[draw.IntN(len(d.Batches))],
-			DimSums: d.dimSums(draw, n), Start: starts(draw, n),
+			DimSums: d.dimSums(draw, n), Start: starts(draw, n, d.StartSpread),
 		}
 	}
 	return set, nil

@@ -234,18 +234,21 @@ func Comm(seed uint64, samples int, profile hardware.Profile) *dataset.Comm {
 		e := dataset.Exchange{Split: SplitOf(i), Batch: batches[draw.IntN(len(batches))]}
 		e.Devices, e.DevicesPerHost = cluster(draw, profile)
 		e.DimSums = dimSums(draw, e.Devices, MaxDim)
-		e.Start = starts(draw, e.Devices)
+		e.Start = starts(draw, e.Devices, startSpread)
 		set.Samples = append(set.Samples, e)
 	}
 	return set
 }
 
-// starts draws when each device is ready, up to 20 ms apart, the first at 0.
-func starts(draw *rand.Rand, devices int) []unit.Millis {
+// startSpread is the default of Domain.StartSpread, in ms: a little less than 20.
+const startSpread = 19
+
+// starts draws when each device is ready, up to spread ms apart, the first at 0.
+func starts(draw *rand.Rand, devices int, spread float64) []unit.Millis {
 	start := make([]unit.Millis, devices)
 	earliest := unit.Millis(math.Inf(1))
 	for r := range start {
-		start[r] = unit.Millis(1 + 19*draw.Float64())
+		start[r] = unit.Millis(1 + spread*draw.Float64())
 		earliest = min(earliest, start[r])
 	}
 	for r := range start {

@@ -98,9 +98,13 @@ type Measurement struct {
 	// Lookups names the trace that the lookups are from; empty where they were made
 	// up from statistics.
 	Lookups string `json:"lookups,omitempty"`
-	// A sample's time is the median of Repeats runs, after Warmup others.
-	Warmup  int `json:"warmup,omitempty"`
-	Repeats int `json:"repeats,omitempty"`
+	// A sample's time is the median of Repeats runs, after Warmup others; where
+	// everything was measured in several Passes, the median over these, or the
+	// Fastest.
+	Warmup  int  `json:"warmup,omitempty"`
+	Repeats int  `json:"repeats,omitempty"`
+	Passes  int  `json:"passes,omitempty"`
+	Fastest bool `json:"fastest,omitempty"`
 	// Tool is the version of the program that drove the measuring, Design the digest
 	// of what was drawn to be measured, and Seed the seed of the draws.
 	Tool   string `json:"tool,omitempty"`

@@ -45,7 +45,7 @@ func (p *printer) origin(m modelfile.Manifest) {
 	p.fact("kernel", m.Measured.Kernel)
 	p.fact("cache", m.Measured.Cache)
 	p.fact("lookups", m.Measured.Lookups)
-	p.fact("each sample", median(m.Measured.Repeats, m.Measured.Warmup))
+	p.fact("each sample", runs(m.Measured.Passes, m.Measured.Fastest, m.Measured.Repeats, m.Measured.Warmup))
 	if m.CommSource != "" {
 		text := source(m.CommSource) + ", by " + m.CommMeter
 		if m.CommMeasured.Device != "" {

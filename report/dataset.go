@@ -107,7 +107,7 @@ func (p *printer) provenance(by *dataset.Provenance) {
 	p.fact("meter", by.Meter)
 	p.fact("cache", by.Cache)
 	p.fact("lookups", by.Lookups)
-	p.fact("each sample", median(by.Repeats, by.Warmup))
+	p.fact("each sample", runs(by.Passes, by.Fastest, by.Repeats, by.Warmup))
 	p.fact("seed", fmt.Sprint(by.Seed))
 }
 
@@ -131,12 +131,19 @@ func (p *printer) fact(title, text string) {
 	}
 }
 
-// median says what a sample's time is; empty where that is not known.
-func median(repeats, warmup int) string {
+// runs says what a sample's time is; empty where that is not known.
+func runs(passes int, fastest bool, repeats, warmup int) string {
 	if repeats <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("median of %s after %d of warm-up", plural(repeats, "run"), warmup)
+	text := fmt.Sprintf("median of %s after %d of warm-up", plural(repeats, "run"), warmup)
+	switch {
+	case passes > 1 && fastest:
+		text = fmt.Sprintf("fastest of %d passes, of each the %s", passes, text)
+	case passes > 1:
+		text = fmt.Sprintf("median of %d passes, of each the %s", passes, text)
+	}
+	return text
 }
 
 // Ceilings writes what a device reaches at best.

@@ -120,7 +120,7 @@ func noiseOf(set *dataset.Compute) float64 {
 	if noise.Repeats >= enoughRepeats {
 		return noise.Median / 100 / medianOfNormal / math.Sqrt2
 	}
-	return ofSpread(noise.Spread/100, set.Provenance.Repeats)
+	return ofSpread(noise.Spread/100, runs(set.Provenance))
 }
 
 const (
@@ -141,6 +141,9 @@ func ofSpread(spread float64, repeats int) float64 {
 	return 1.2533 * spread / (2 * medianOfNormal) / math.Sqrt(float64(max(1, repeats)))
 }
 
+// runs is the number of runs that a sample's time is made of.
+func runs(p dataset.Provenance) int { return p.Repeats * max(1, p.Passes) }
+
 // commNoise estimates the relative standard deviation of the exchanges' times by
 // the spread of their repeats.
 func commNoise(set *dataset.Comm) float64 {
@@ -154,7 +157,7 @@ func commNoise(set *dataset.Comm) float64 {
 		return assumedNoise
 	}
 	slices.Sort(spreads)
-	return ofSpread(spreads[len(spreads)/2], set.Provenance.Repeats)
+	return ofSpread(spreads[len(spreads)/2], runs(set.Provenance))
 }
 
 // measurement returns what a model's manifest tells of the measuring.
@@ -164,7 +167,7 @@ func measurement(p dataset.Provenance) modelfile.Measurement {
 	}
 	return modelfile.Measurement{
 		Device: p.Device, Kernel: p.Kernel, Clocks: p.Clocks, Threads: p.Threads, Cache: p.Cache, Lookups: p.Lookups,
-		Warmup: p.Warmup, Repeats: p.Repeats, Tool: p.Tool, Design: p.Design, Seed: p.Seed,
+		Warmup: p.Warmup, Repeats: p.Repeats, Passes: p.Passes, Fastest: p.Fastest, Tool: p.Tool, Design: p.Design, Seed: p.Seed,
 	}
 }
 

@@ -33,8 +33,9 @@ import (
 // Options steer the running of a plan. The zero value works.
 type Options struct {
 	// Repeats is how often the whole plan is run; its times are the medians
-	// (default 1).
+	// (default 1), or where Fastest is true the least of each device's.
 	Repeats int
+	Fastest bool
 	// OnProgress, where not nil, is told after each request to the meter how many
 	// of all are done.
 	OnProgress func(done, of int)
@@ -45,7 +46,7 @@ type Result struct {
 	Devices []Device
 	// Predicted and Measured are the cost of the plan. Where CommMeasured is
 	// false, both are without the all-to-alls: the longest compute. Measured is
-	// the median of Costs.
+	// the median of Costs, or with Options.Fastest the cost of the devices' times.
 	Predicted, Measured unit.Millis
 	// Costs are the measured costs of the repeats, in the order they were run, and
 	// Spread their range: the noise of the measurement, 0 for a single run.
@@ -63,7 +64,7 @@ type Result struct {
 type Device struct {
 	// Shards is the number of shards, and DimSum their pooled columns.
 	Shards, DimSum int
-	// Predicted and Measured are the medians over the repeats. Measured all-to-all
+	// Measured is the median over the repeats, or the least. Measured all-to-all
 	// times are 0 where they were not measured.
 	Predicted, Measured cost.Device
 	// Spread is the sum of the interquartile ranges that the meter states for the
@@ -130,14 +131,14 @@ func Plan(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, pre
 		if len(predicted.Devices) > 0 {
 			device.Predicted = predicted.Devices[d]
 		}
-		of := func(time func(*step) unit.Millis) unit.Millis { return median(steps, time) }
+		of := func(time func(*step) unit.Millis) unit.Millis { return typical(steps, opt.Fastest, time) }
 		device.Measured = cost.Device{
 			Forward:      of(func(s *step) unit.Millis { return s.devices[d].Forward }),
 			ForwardComm:  of(func(s *step) unit.Millis { return s.devices[d].ForwardComm }),
 			BackwardComm: of(func(s *step) unit.Millis { return s.devices[d].BackwardComm }),
 			Backward:     of(func(s *step) unit.Millis { return s.devices[d].Backward }),
 		}
-		device.Spread = of(func(s *step) unit.Millis { return s.spreads[d] })
+		device.Spread = typical(steps, false, func(s *step) unit.Millis { return s.spreads[d] })
 		result.Devices = append(result.Devices, device)
 
 		comparable := device.Predicted
@@ -149,7 +150,14 @@ func Plan(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, pre
 	for i := range steps {
 		result.Costs = append(result.Costs, cost.NewBreakdown(steps[i].devices).Cost)
 	}
-	result.Measured = median(result.Costs, func(c *unit.Millis) unit.Millis { return *c })
+	result.Measured = typical(result.Costs, false, func(c *unit.Millis) unit.Millis { return *c })
+	if opt.Fastest {
+		measured := make([]cost.Device, len(result.Devices))
+		for d := range measured {
+			measured[d] = result.Devices[d].Measured
+		}
+		result.Measured = cost.NewBreakdown(measured).Cost
+	}
 	result.Spread = slices.Max(result.Costs) - slices.Min(result.Costs)
 	return result, nil
 }
@@ -376,14 +384,17 @@ func (r *run) swap(ctx context.Context, e *dataset.Exchange) (collect.CommTiming
 // time reports whether a number can be a time.
 func time(t unit.Millis) bool { return t >= 0 && !math.IsInf(float64(t), 1) }
 
-// median returns the median of a value of each item, the mean of the two in the
-// middle for an even number.
-func median[T any](items []T, value func(*T) unit.Millis) unit.Millis {
+// typical returns the median of a value of each item, the mean of the two in the
+// middle for an even number, or the least value.
+func typical[T any](items []T, fastest bool, value func(*T) unit.Millis) unit.Millis {
 	values := make([]unit.Millis, len(items))
 	for i := range items {
 		values[i] = value(&items[i])
 	}
 	slices.Sort(values)
+	if fastest {
+		return values[0]
+	}
 	n := len(values)
 	if n%2 == 1 {
 		return values[n/2]

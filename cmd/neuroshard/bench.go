@@ -203,7 +203,7 @@ func (a *app) judge(ctx context.Context, f *benchFlags, opt *bench.Options) (col
 		return nil, err
 	}
 	opt.Measure = func(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted cost.Breakdown) (unit.Millis, unit.Millis, error) {
-		result, err := verify.Plan(ctx, p, shards, predicted, meter, verify.Options{Repeats: f.runs})
+		result, err := verify.Plan(ctx, p, shards, predicted, meter, verify.Options{Repeats: f.runs, Fastest: f.meter.fastest})
 		if err != nil {
 			return 0, 0, err
 		}

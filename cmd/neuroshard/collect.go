@@ -34,6 +34,7 @@ type collectFlags struct {
 	model   string
 	anchors int
 	drift   float64
+	passes  int
 	json    bool
 	ceiling bool
 	// pools are the files with the lookups of a trace's tables, by name.
@@ -78,6 +79,7 @@ neuroshard dataset merge joins them (docs/LAUNCHERS.md).
 	flags.Var(&f.shard, "shard", "measure one part of n, such as 2/8")
 	flags.IntVar(&f.anchors, "anchor-every", 0, "samples between two runs of the anchor sample (default: 200)")
 	flags.Float64Var(&f.drift, "drift", 0, "`share` that the anchor may move before its block is measured again (default: 0.1 on a CPU, else 0.03)")
+	flags.IntVar(&f.passes, "passes", 1, "times that everything is measured, one after the other; a sample's time is their median")
 	flags.BoolVar(&f.ceiling, "ceilings", false, "measure what the device reaches at best; writes no dataset")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
@@ -219,6 +221,12 @@ func (a *app) collect(ctx context.Context, f *collectFlags) error {
 	if f.ceiling {
 		return a.ceilings(ctx, f)
 	}
+	if f.passes < 1 {
+		return usagef("", "collect: --passes %d: there must be one at least", f.passes)
+	}
+	if f.meter.fastest && f.passes == 1 {
+		return usagef("add --passes 5, say, or leave --fastest out", "collect: --fastest chooses among passes, and there is one")
+	}
 	if f.out == "" {
 		return usagef("name the folder of the dataset: -o samples", "collect: --output is missing")
 	}
@@ -271,9 +279,12 @@ func (a *app) collect(ctx context.Context, f *collectFlags) error {
 	start := a.env.now()
 	var failures []collect.Failure
 	set, err := collect.Run(ctx, design, meter, f.out, collect.Options{
-		Shard: collect.Shard(f.shard), AnchorEvery: f.anchors, DriftLimit: drift, Tool: neuroshard.Version,
+		Shard: collect.Shard(f.shard), AnchorEvery: f.anchors, DriftLimit: drift, Passes: f.passes, Fastest: f.meter.fastest, Tool: neuroshard.Version,
 		OnProgress: func(p collect.Progress) {
 			what := "measuring " + p.Phase
+			if p.Pass > 0 {
+				what = fmt.Sprintf("pass %d, %s", p.Pass, p.Phase)
+			}
 			if p.Failed+p.Quarantined > 0 {
 				what += fmt.Sprintf(", %d failed, %d quarantined", p.Failed, p.Quarantined)
 			}

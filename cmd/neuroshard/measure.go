@@ -34,7 +34,7 @@ type meterFlags struct {
 	meter, worker, profile  string
 	threads, warmup, repeat int
 	flush                   size
-	warm                    bool
+	warm, fastest           bool
 	deadline                time.Duration
 	seed                    uint64
 
@@ -54,6 +54,7 @@ func (m *meterFlags) register(cmd *cobra.Command) {
 	f.IntVar(&m.repeat, "repeats", 3, "timed runs of a sample; its time is their median")
 	f.Var(&m.flush, "flush", "what is written before each run to flush the caches (default: four times the last cache, at most 256MiB on a CPU)")
 	f.BoolVar(&m.warm, "warm", false, "do not flush the caches")
+	f.BoolVar(&m.fastest, "fastest", false, "take the fastest of several passes or runs instead of their median: for machines that do other work, too")
 	f.DurationVar(&m.deadline, "deadline", time.Minute, "time after which a sample's worker is taken for hung")
 	complete(cmd, "meter", func() []string { return []string{meterCPU, meterWorker, meterSimulated} })
 	complete(cmd, "profile", hardware.Names)

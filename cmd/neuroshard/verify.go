@@ -104,7 +104,7 @@ func (a *app) verify(ctx context.Context, v verification) error {
 		return usagef("plan for the device that is measured, or add --any-device", "verify: the plan is for %q, and the meter's device is %q", v.plan.Cluster.Profile, of)
 	}
 	result, err := verify.Plan(ctx, v.problem, v.plan.ByDevice(), predictedBy(v.plan), meter, verify.Options{
-		Repeats: v.runs, OnProgress: func(done, of int) { bar.at(done, of, "running the plan") },
+		Repeats: v.runs, Fastest: v.meter.fastest, OnProgress: func(done, of int) { bar.at(done, of, "running the plan") },
 	})
 	bar.clear()
 	var device *verify.DeviceError
