@@ -111,6 +111,8 @@ func ownProblem(draw *rand.Rand, profile hardware.Profile, domain experiment.Dom
 	const fewest = 10 // fewest tables of a drawn set
 	narrowest := min(16, domain.MaxDim)
 	count := tables[0] + draw.IntN(tables[1]-tables[0]+1)
+	// Lookups are counted at the batch of the task.
+	domain.Batches = []int{slices.Max(domain.Batches)}
 	set, err := domain.Compute(draw.Uint64(), max(count, fewest), fewest)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/access"
 	"github.com/neuroshard/neuroshard/dataset"
 	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/problem"
@@ -399,6 +400,8 @@ type drawer struct {
 	// usable are the tables that can be measured at all, by rising weight at the
 	// lightest operation and the least dim.
 	usable []int32
+	// counted are those of the usable that are Counted at a batch.
+	counted map[int][]int32
 	// alone are shards of groups that were drawn, to be measured alone.
 	alone []dataset.Group
 }
@@ -427,11 +430,38 @@ func newDrawer(d Domain, draw *rand.Rand, tables []problem.Table, split dataset.
 		slices.SortStableFunc(r.usable, func(a, b int32) int {
 			return cmp.Or(cmp.Compare(weights[a], weights[b]), cmp.Compare(tables[a].PoolingFactor(), tables[b].PoolingFactor()))
 		})
+		r.countAt()
 		return r, nil
 	case !read:
 		return nil, fmt.Errorf("none of the %d %s tables is looked up once in a batch of %d: draw larger batches or other tables", end-first, name, op.Batch)
 	}
 	return nil, r.impossible(name, first, end)
+}
+
+// Counted reports whether what is known of a table's lookups is of that batch, or
+// of any. At other batches a histogram is scaled by a rule (access.Distribution.At)
+// that few tables keep exactly: rows that are used once seem to be used twice in
+// a batch of twice the size. Such lookups cannot be made.
+func Counted(t *problem.Table, batch int) bool {
+	return t.Access.Kind != access.Histogram || t.Access.Batch == batch
+}
+
+// countAt finds the tables that are counted at each batch. Of given tables all count
+// at every batch, as they do in a plan.
+func (r *drawer) countAt() {
+	r.counted = make(map[int][]int32)
+	for _, batch := range r.domain.Batches {
+		if len(r.domain.Tables) == 0 {
+			for _, i := range r.usable {
+				if Counted(&r.tables[i], batch) {
+					r.counted[batch] = append(r.counted[batch], i)
+				}
+			}
+		}
+		if len(r.counted[batch]) == 0 {
+			r.counted[batch] = r.usable
+		}
+	}
 }
 
 // impossible returns the error of a split whose tables are all too heavy. It
@@ -496,9 +526,10 @@ func (r *drawer) tiny() dataset.Group {
 	g := dataset.Group{Split: r.split, Operation: r.operation()}
 	g.Operation.Batch = slices.Min(d.Batches)
 	count := d.MinShards + r.draw.IntN(min(3, d.MaxShards-d.MinShards+1))
-	light := (len(r.usable) + 7) / 8
+	usable := r.counted[g.Operation.Batch]
+	light := (len(usable) + 7) / 8
 	for range count {
-		g.Members = append(g.Members, dataset.Member{Table: r.usable[r.draw.IntN(light)], Dim: problem.ColumnGranule})
+		g.Members = append(g.Members, dataset.Member{Table: usable[r.draw.IntN(light)], Dim: problem.ColumnGranule})
 	}
 	r.shrink(&g)
 	return g
@@ -516,8 +547,9 @@ func (r *drawer) group() dataset.Group {
 		if r.domain.Plain {
 			dim = r.power
 		}
+		usable := r.counted[g.Operation.Batch]
 		for i := range g.Members {
-			g.Members[i] = dataset.Member{Table: r.usable[r.draw.IntN(len(r.usable))], Dim: int32(dim())}
+			g.Members[i] = dataset.Member{Table: usable[r.draw.IntN(len(usable))], Dim: int32(dim())}
 		}
 		if r.domain.Allows(r.tables, &g) {
 			return g
@@ -571,8 +603,8 @@ func (r *drawer) shrink(g *dataset.Group) {
 			g.Members = slices.Delete(g.Members, heaviest, heaviest+1)
 		case m.Dim > problem.ColumnGranule:
 			m.Dim = max(problem.ColumnGranule, m.Dim/2/problem.ColumnGranule*problem.ColumnGranule)
-		case m.Table != r.usable[0]:
-			m.Table = r.usable[0]
+		case m.Table != r.counted[g.Operation.Batch][0]:
+			m.Table = r.counted[g.Operation.Batch][0]
 		default:
 			weighted := g.Operation.Weighted
 			g.Operation = d.lightest()

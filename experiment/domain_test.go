@@ -14,6 +14,7 @@ import (
 	"github.com/neuroshard/neuroshard/dataset"
 	"github.com/neuroshard/neuroshard/experiment"
 	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/indices"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -528,5 +529,39 @@ func TestPaper(t *testing.T) {
 	}
 	if widest != 128 {
 		t.Errorf("got %d columns at most, want 128", widest)
+	}
+}
+
+// The lookups of every table that is drawn can be made as they are asked for.
+func TestCPULookupsCanBeMade(t *testing.T) {
+	set, err := experiment.CPU().Compute(5, 200, 600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type drawn struct {
+		table int32
+		batch int
+	}
+	seen := map[drawn]bool{}
+	for _, g := range set.Samples {
+		for _, m := range g.Members {
+			at := drawn{m.Table, g.Operation.Batch}
+			if seen[at] {
+				continue
+			}
+			seen[at] = true
+			table := &set.Tables[m.Table]
+			counts := table.Access.At(table.Rows, table.PoolingFactor(), at.batch)
+			_, realised, err := indices.Synthesise(indices.Spec{Rows: table.Rows, Batch: at.batch, Features: len(table.Features), Counts: counts, Seed: 1})
+			if err != nil {
+				t.Fatalf("%s at a batch of %d: %v", table.Name, at.batch, err)
+			}
+			if apart := realised.Distance(counts); apart > indices.Tolerance {
+				t.Errorf("%s of %d rows at a batch of %d: realised to %.1f %%, want at most %.0f %%", table.Name, table.Rows, at.batch, 100*apart, 100*indices.Tolerance)
+			}
+		}
+	}
+	if len(seen) < 100 {
+		t.Errorf("got %d tables, want many", len(seen))
 	}
 }

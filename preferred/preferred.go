@@ -337,15 +337,22 @@ func (l *planner) draw(draw *rand.Rand, split dataset.Split) (p *problem.Problem
 	}
 }
 
-// usable returns the tables of a split of which a slice can be measured.
+// usable returns the tables of a split of which a slice can be measured: of random
+// tables those that are counted at the operation's batch, if there are any.
 func (l *planner) usable(split dataset.Split, op problem.Operation, memory unit.Bytes) []int {
-	var all []int
+	var all, counted []int
 	first, end := experiment.TablesOf(split, len(l.set.Tables))
 	for i := first; i < end; i++ {
 		one := dataset.Group{Operation: op, Members: []dataset.Member{{Table: int32(i), Dim: problem.ColumnGranule}}}
 		if l.set.Tables[i].PoolingFactor()*float64(op.Batch) >= 1 && l.opt.Domain.Allows(l.set.Tables, &one) && experiment.GroupBytes(l.set.Tables, &one) < memory {
 			all = append(all, i)
+			if experiment.Counted(&l.set.Tables[i], op.Batch) {
+				counted = append(counted, i)
+			}
 		}
+	}
+	if len(l.opt.Domain.Tables) == 0 && len(counted) > 0 {
+		return counted
 	}
 	return all
 }

@@ -14,7 +14,7 @@ import (
 const (
 	DefaultMeasuredSamples     = 5_000
 	DefaultMeasuredCommSamples = 500
-	DefaultMeasuredTables      = 1_500
+	DefaultMeasuredTables      = 3_000
 	DefaultNearTasks           = 40
 )
 

@@ -29,7 +29,7 @@ func ExampleDesign_Draw() {
 		return
 	}
 	fmt.Printf("%d groups over %d tables and %d all-to-alls to measure\n", len(set.Compute.Samples), len(set.Compute.Tables), len(set.Comm.Samples))
-	// Output: 1000 groups over 1500 tables and 100 all-to-alls to measure
+	// Output: 1000 groups over 3000 tables and 100 all-to-alls to measure
 }
 
 func draw(t interface{ Fatal(...any) }, d pretrain.Design) dataset.Dataset {
