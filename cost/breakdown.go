@@ -52,7 +52,7 @@ func (s *Scorer) Breakdown() Breakdown {
 	comm := &s.pool.model.comm
 	times := s.comm.times(comm, s.pool.cluster, s.load())
 	devices := make([]Device, len(s.devices))
-	latest := unit.Millis(0)
+	latest, all := unit.Millis(0), unit.Millis(0)
 	for i := range devices {
 		d := &devices[i]
 		for op := range s.operations {
@@ -61,12 +61,14 @@ func (s *Scorer) Breakdown() Breakdown {
 			d.Backward += unit.Millis(backward)
 		}
 		d.BackwardComm = unit.Millis(times.backward)
-		latest = max(latest, d.Forward+d.Backward+d.BackwardComm)
+		ready := d.Forward + d.Backward + d.BackwardComm
+		latest, all = max(latest, ready), all+ready
 	}
+	forward := Overlapped(comm.constants, len(devices), times.forward, lead(float64(all), float64(latest), len(devices)))
 	for i := range devices {
 		d := &devices[i]
 		wait := latest - (d.Forward + d.Backward + d.BackwardComm)
-		d.ForwardComm = wait + unit.Millis(times.forward+comm.pack(s.pool.cluster, s.devices[i].dimSum))
+		d.ForwardComm = wait + unit.Millis(forward+comm.pack(s.pool.cluster, s.devices[i].dimSum))
 	}
 	return NewBreakdown(devices)
 }

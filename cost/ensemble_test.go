@@ -128,13 +128,13 @@ func TestEnsembleExchange(t *testing.T) {
 	all := loadFile(t, ensemble(files...))
 	c := cost.Cluster{Devices: 16, PerHost: 8, Batch: 16384}
 	l := cost.CommLoad{Max: 500, Min: 400, Sum: 7000}
-	forward, backward := all.Exchange(c, l)
-	eachF, eachB := all.ExchangeMembers(c, l)
+	forward, backward := all.Exchange(c, l, 0)
+	eachF, eachB := all.ExchangeMembers(c, l, 0)
 	if len(eachF) != 2 || len(eachB) != 2 {
 		t.Fatalf("got %d and %d members' predictions, want 2", len(eachF), len(eachB))
 	}
 	for k, f := range files {
-		wantF, wantB := loadFile(t, f).Exchange(c, l)
+		wantF, wantB := loadFile(t, f).Exchange(c, l, 0)
 		if !near(float64(eachF[k]), float64(wantF), 1e-6) || !near(float64(eachB[k]), float64(wantB), 1e-6) {
 			t.Errorf("member %d: got %v and %v, want %v and %v", k, eachF[k], eachB[k], wantF, wantB)
 		}

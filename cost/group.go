@@ -94,20 +94,20 @@ func (n *computeNet) output(units []float64, from int) (forward, backward float6
 
 // Exchange predicts the all-to-alls of one step: the forward one without the
 // wait for the slowest device and without a device's own Pack, the backward
-// one whole.
-func (m *Model) Exchange(c Cluster, l CommLoad) (forward, backward unit.Millis) {
+// one whole. The other devices are ready early before the slowest, on average.
+func (m *Model) Exchange(c Cluster, l CommLoad, early unit.Millis) (forward, backward unit.Millis) {
 	t := m.comm.times(c, l, &commWork{})
-	return unit.Millis(t.forward), unit.Millis(t.backward)
+	return unit.Millis(Overlapped(m.comm.constants, c.Devices, t.forward, float64(early))), unit.Millis(t.backward)
 }
 
 // ExchangeMembers predicts as Exchange does, once for each member of an ensemble.
 // The members share the closed form and differ in its corrections, whose mean is
 // Exchange's. The slices are the caller's.
-func (m *Model) ExchangeMembers(c Cluster, l CommLoad) (forward, backward []unit.Millis) {
+func (m *Model) ExchangeMembers(c Cluster, l CommLoad, early unit.Millis) (forward, backward []unit.Millis) {
 	work := &commWork{}
 	for k := range m.comm.residual {
 		t := m.comm.timesOf(c, l, work, m.comm.residual[k:k+1])
-		forward, backward = append(forward, unit.Millis(t.forward)), append(backward, unit.Millis(t.backward))
+		forward, backward = append(forward, unit.Millis(Overlapped(m.comm.constants, c.Devices, t.forward, float64(early)))), append(backward, unit.Millis(t.backward))
 	}
 	return forward, backward
 }

@@ -191,7 +191,7 @@ func checkExchange(t *testing.T, file *modelfile.Model) {
 		}
 		wantForward := base * math.Exp(math.Max(-1, math.Min(1, x[0])))
 		wantBackward := base*math.Exp(math.Max(-1, math.Min(1, x[1]))) + 2*batch/n*float64(c.load.Sum)*4/(k.CopyGBps*1e6)
-		forward, backward := model.Exchange(c.cluster, c.load)
+		forward, backward := model.Exchange(c.cluster, c.load, 0)
 		if !near(float64(forward), wantForward, 1e-5) || !near(float64(backward), wantBackward, 1e-5) {
 			t.Errorf("%+v %+v: got %v and %v, want %v and %v", c.cluster, c.load, float64(forward), float64(backward), wantForward, wantBackward)
 		}
@@ -218,7 +218,7 @@ func TestExchangesEndTogether(t *testing.T) {
 			}
 			l.Max, l.Min, l.Sum = max(l.Max, sums[d]), min(l.Min, sums[d]), l.Sum+sums[d]
 		}
-		forward, backward := model.Exchange(cluster, l)
+		forward, backward := model.Exchange(cluster, l, 0)
 		slowest := 0.0
 		for _, d := range b.Devices {
 			slowest = math.Max(slowest, float64(d.Forward+d.Backward+d.BackwardComm))

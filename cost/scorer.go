@@ -206,13 +206,17 @@ func (s *Scorer) with(device int, added *item) float64 {
 // backward and forward exchange is the longest compute, plus the exchanges,
 // plus the longest packing.
 func (s *Scorer) Cost() float64 {
-	longest := 0.0
+	longest, all := 0.0, 0.0
 	for d := range s.devices {
-		longest = max(longest, s.Compute(d))
+		compute := s.Compute(d)
+		longest, all = max(longest, compute), all+compute
 	}
 	load := s.load()
-	times := s.comm.times(&s.pool.model.comm, s.pool.cluster, load)
-	return finite(longest + times.backward + times.forward + s.pool.model.comm.pack(s.pool.cluster, load.Max))
+	comm := &s.pool.model.comm
+	times := s.comm.times(comm, s.pool.cluster, load)
+	n := len(s.devices)
+	forward := Overlapped(comm.constants, n, times.forward, lead(all, longest, n))
+	return finite(longest + times.backward + forward + comm.pack(s.pool.cluster, load.Max))
 }
 
 func (s *Scorer) load() CommLoad {

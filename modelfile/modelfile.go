@@ -168,6 +168,11 @@ type CommSpec struct {
 	NICGBps float64 `json:"nic_gbps"`
 	// CopyGBps is the bandwidth of packing and unpacking.
 	CopyGBps float64 `json:"copy_gbps"`
+	// OverlapRest and OverlapRate say what devices that are ready early have done of
+	// a forward exchange before the last one is ready (cost.Overlapped). 0 where an
+	// exchange begins when all are ready, as NCCL's does.
+	OverlapRest float64 `json:"overlap_rest,omitempty"`
+	OverlapRate float64 `json:"overlap_rate,omitempty"`
 	// Hidden is the width of the residual net's hidden layers.
 	Hidden int `json:"hidden"`
 }

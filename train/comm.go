@@ -58,10 +58,16 @@ type exchange struct {
 	dims   []int
 	packed []float64
 	shared float64
+	// early is how long before the last device the others are ready, on average, in ms.
+	early float64
 	// forward is each device's time without its wait, and backward the mean time
 	// over the devices.
 	forward  []float64
 	backward float64
+	// last says that the exchange counts until its last device has all, as it does
+	// for a plan: backward is then the longest time. Devices of a simulated exchange
+	// differ by their packing alone; those of a measured one by chance, too.
+	last bool
 }
 
 // fitComm fits the all-to-alls on the dataset's training samples.
@@ -142,7 +148,7 @@ func exchanges(set *dataset.Comm, split dataset.Split) (all []exchange, short in
 		if s.Split != split || s.Quarantined {
 			continue
 		}
-		e, err := newExchange(s)
+		e, err := newExchange(s, measured(set.Provenance))
 		if errors.Is(err, errShort) && measured(set.Provenance) {
 			short++
 			continue
@@ -163,7 +169,7 @@ func exchanges(set *dataset.Comm, split dataset.Split) (all []exchange, short in
 
 var errShort = errors.New("the forward exchange is shorter than the wait for its last device")
 
-func newExchange(s *dataset.Exchange) (exchange, error) {
+func newExchange(s *dataset.Exchange, last bool) (exchange, error) {
 	if s.Devices < 2 || len(s.DimSums) != s.Devices || len(s.Start) != s.Devices || len(s.Forward) != s.Devices || len(s.Backward) != s.Devices {
 		return exchange{}, fmt.Errorf("%d devices, but %d dim sums, %d starts, %d and %d times", s.Devices, len(s.DimSums), len(s.Start), len(s.Forward), len(s.Backward))
 	}
@@ -179,6 +185,7 @@ func newExchange(s *dataset.Exchange) (exchange, error) {
 	e.shared = 2 * float64(s.Batch) / float64(s.Devices) * float64(e.load.Sum) * problem.OutputBytes
 	latest := slices.Max(s.Start)
 	for r, f := range s.Forward {
+		e.early += float64(latest-s.Start[r]) / float64(s.Devices-1)
 		own := float64(f - (latest - s.Start[r]))
 		switch {
 		case !(f > 0) || !(s.Backward[r] > 0) || math.IsNaN(own) || math.IsInf(own+float64(s.Backward[r]), 1):
@@ -189,6 +196,9 @@ func newExchange(s *dataset.Exchange) (exchange, error) {
 		e.forward = append(e.forward, own)
 		e.backward += float64(s.Backward[r]) / float64(s.Devices)
 	}
+	if last {
+		e.last, e.backward = true, float64(slices.Max(s.Backward))
+	}
 	return e, nil
 }
 
@@ -198,6 +208,9 @@ func (e exchange) several() bool { return e.cluster.Devices > e.cluster.PerHost 
 // sampledDevices is how many devices of a sample the fit of the constants
 // looks at: the lightest, the heaviest and some between.
 const sampledDevices = 6
+
+// minOverlapRate stands for no overlap, which a fit of logarithms never reaches.
+const minOverlapRate = 1e-6
 
 func fitConstants(fitting []exchange, hw hardware.Profile, how recipe) cost.CommConstants {
 	start := cost.CommConstants{
@@ -221,10 +234,19 @@ func fitConstants(fitting []exchange, hw hardware.Profile, how recipe) cost.Comm
 			func(k *cost.CommConstants) *float64 { return &k.HopMS },
 			func(k *cost.CommConstants) *float64 { return &k.NICGBps })
 	}
+	if how.robust && slices.ContainsFunc(fitting, func(e exchange) bool { return e.early > 0 }) {
+		start.OverlapRest, start.OverlapRate = 1.5, .5
+		pointers = append(pointers,
+			func(k *cost.CommConstants) *float64 { return &k.OverlapRest },
+			func(k *cost.CommConstants) *float64 { return &k.OverlapRate })
+	}
 	at := func(x []float64) cost.CommConstants {
 		k := start
 		for i, p := range pointers {
 			*p(&k) *= math.Exp(x[i])
+		}
+		if k.OverlapRate > 0 {
+			k.OverlapRest, k.OverlapRate = max(1, k.OverlapRest), min(1, max(minOverlapRate, k.OverlapRate))
 		}
 		return k
 	}
@@ -289,13 +311,17 @@ func copyGBps(fitting []exchange, hw hardware.Profile) float64 {
 // error returns the mean absolute error of the logarithm of the sample's times.
 func (e *exchange) error(k cost.CommConstants) float64 {
 	base := cost.Collective(k, e.cluster, e.load)
+	forward := cost.Overlapped(k, e.cluster.Devices, base, e.early)
 	copyMS := 1 / (k.CopyGBps * 1e6)
 	sum := math.Abs(math.Log((base + e.shared*copyMS) / e.backward))
 	n := len(e.forward)
+	if e.last {
+		return sum + math.Abs(math.Log((forward+slices.Max(e.packed)*copyMS)/slices.Max(e.forward)))
+	}
 	devices := min(n, sampledDevices)
 	for i := range devices {
 		r := i * (n - 1) / max(1, devices-1)
-		sum += math.Abs(math.Log((base+e.packed[r]*copyMS)/e.forward[r])) / float64(devices)
+		sum += math.Abs(math.Log((forward+e.packed[r]*copyMS)/e.forward[r])) / float64(devices)
 	}
 	return sum
 }
@@ -309,9 +335,34 @@ func (e *exchange) left(k cost.CommConstants) (forward, backward float64) {
 	for r, f := range e.forward {
 		own += (f - e.packed[r]*copyMS) / float64(len(e.forward))
 	}
+	if e.last {
+		own = slices.Max(e.forward) - slices.Max(e.packed)*copyMS
+	}
 	// A collective shorter than a hundredth of the closed form is noise.
 	floor := base / 100
-	return math.Log(max(own, floor) / base), math.Log(max(e.backward-e.shared*copyMS, floor) / base)
+	return math.Log(e.whole(k, max(own, floor)) / base), math.Log(max(e.backward-e.shared*copyMS, floor) / base)
+}
+
+// whole returns the time of a forward collective of which own is left when the last
+// device is ready: the inverse of cost.Overlapped, which rises with the time.
+func (e *exchange) whole(k cost.CommConstants, own float64) float64 {
+	n := e.cluster.Devices
+	low, high := own, own
+	for cost.Overlapped(k, n, high, e.early) < own {
+		high *= 2
+	}
+	if low == high {
+		return own
+	}
+	const rounds = 50
+	for range rounds {
+		if middle := (low + high) / 2; cost.Overlapped(k, n, middle, e.early) < own {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return high
 }
 
 func (t *commTraining) fitResidual(ctx context.Context, fitting, checking []exchange, how recipe, member int, opt Options) error {

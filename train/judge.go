@@ -281,7 +281,8 @@ func interval(v int, bounds ...int) string {
 }
 
 // judgeComm gives every exchange one error, whatever its number of devices: the
-// mean over the devices of forward and backward.
+// mean over the devices of forward and backward; of a measured one, the error of
+// the times until the last device has all.
 func judgeComm(model *cost.Model, set *dataset.Comm) (CommReport, error) {
 	all, _, err := exchanges(set, dataset.Test)
 	if err != nil {
@@ -291,11 +292,16 @@ func judgeComm(model *cost.Model, set *dataset.Comm) (CommReport, error) {
 	parts := map[[2]string][]float64{}
 	for i := range all {
 		x := &all[i]
-		forward, backward := model.Exchange(x.cluster, x.load)
+		forward, backward := model.Exchange(x.cluster, x.load, unit.Millis(x.early))
 		e := relative(backward, unit.Millis(x.backward)) / 2
-		for r, f := range x.forward {
-			pack := model.Pack(x.cluster, x.dims[r])
-			e += relative(forward+pack, unit.Millis(f)) / 2 / float64(len(x.forward))
+		if x.last {
+			pack := model.Pack(x.cluster, slices.Max(x.dims))
+			e += relative(forward+pack, unit.Millis(slices.Max(x.forward))) / 2
+		} else {
+			for r, f := range x.forward {
+				pack := model.Pack(x.cluster, x.dims[r])
+				e += relative(forward+pack, unit.Millis(f)) / 2 / float64(len(x.forward))
+			}
 		}
 		errors = append(errors, e)
 		hosts := (x.cluster.Devices + x.cluster.PerHost - 1) / x.cluster.PerHost

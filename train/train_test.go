@@ -334,7 +334,7 @@ func TestJudgeKnowsThePerfectModel(t *testing.T) {
 		for _, d := range e.DimSums {
 			load.Sum += d
 		}
-		forward, backward := model.Exchange(cluster, load)
+		forward, backward := model.Exchange(cluster, load, 0)
 		last := slices.Max(e.Start)
 		for r, d := range e.DimSums {
 			e.Forward[r] = forward + model.Pack(cluster, d) + (last - e.Start[r])
