@@ -14,6 +14,8 @@ import (
 // synthesise.go makes lookups whose histogram is the asked one:
 //
 //	Counts --> quotas: whole rows in each class, their sum exactly U
+//	       --> hottest: where they stand for fewer lookups than n, classes of which
+//	           less than a row was left out get it
 //	       --> slide: where no uses inside the classes add up to n, the quotas
 //	           move to higher or lower classes until some do
 //	       --> uses: each row's uses inside its class, their sum exactly n
@@ -86,6 +88,7 @@ func Synthesise(s Spec) (Bags, Realised, error) {
 	realised := Realised{Lookups: n, Unique: unique}
 	if n > 0 {
 		in := quotas(&s.Counts.Reuse, unique)
+		hottest(&in, &s.Counts.Reuse, unique, n)
 		slide(&in, n)
 		realised.Reuse = shares(&in, unique)
 		if apart := realised.Distance(s.Counts); s.Strict && apart > Tolerance {
@@ -199,6 +202,32 @@ func quotas(reuse *[access.Classes]float64, unique int64) (in [access.Classes]in
 		left--
 	}
 	return in
+}
+
+// hottest gives a row each to high classes of which a part of a row was asked for and
+// left out, while the rows stand for fewer lookups than n: of a few thousand distinct
+// rows, less than one may take a tenth of all lookups. They come from the lowest
+// class.
+func hottest(in *[access.Classes]int64, reuse *[access.Classes]float64, unique, n int64) {
+	sum := 0.0
+	for _, share := range reuse {
+		sum += share
+	}
+	for j := access.Classes - 1; j > 0; j-- {
+		lowest := slices.IndexFunc(in[:], func(rows int64) bool { return rows > 0 })
+		if _, high := bracket(in); high >= n || lowest >= j {
+			return
+		}
+		if float64(in[j]) >= reuse[j]/sum*float64(unique) {
+			continue
+		}
+		more := *in
+		more[lowest]--
+		more[j]++
+		if low, _ := bracket(&more); low <= n {
+			*in = more
+		}
+	}
 }
 
 // bracket returns the fewest and the most lookups that rows in these classes
