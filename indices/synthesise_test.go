@@ -453,7 +453,7 @@ func BenchmarkSynthesise(b *testing.B) {
 // Where few rows are distinct, a part of a row takes a good part of the lookups. One
 // row in its place keeps all other classes as they are.
 func TestHottestRow(t *testing.T) {
-	counts := access.Counts{Lookups: 969, Unique: 315, Reuse: [access.Classes]float64{.860, .047, .020, .040, .011, .009, .006, .004, .001, .002}}
+	counts := access.Counts{Lookups: 1000, Unique: 315, Reuse: [access.Classes]float64{.861, .047, .020, .040, .011, .009, .006, .004, .001, .001}}
 	bags, realised, err := Synthesise(Spec{Rows: 63883, Batch: 512, Features: 1, Counts: counts, Seed: 1, Strict: true})
 	if err != nil {
 		t.Fatal(err)
@@ -461,7 +461,7 @@ func TestHottestRow(t *testing.T) {
 	if got := Count(bags.Indices); got != realised {
 		t.Errorf("got %+v, counted %+v", realised, got)
 	}
-	if realised.Lookups != 969 || realised.Unique != 315 || realised.Distance(counts) > .01 {
+	if realised.Lookups != 1000 || realised.Unique != 315 || realised.Distance(counts) > .01 {
 		t.Errorf("got %+v, %.1f %% from what was asked", realised, 100*realised.Distance(counts))
 	}
 }
