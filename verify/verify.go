@@ -120,10 +120,8 @@ func Plan(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, pre
 	repeats := max(1, opt.Repeats)
 	r := newRun(p, shards, meter, opt, repeats)
 	steps := make([]step, repeats)
-	for i := range steps {
-		if err := r.step(ctx, &steps[i]); err != nil {
-			return nil, err
-		}
+	if err := r.all(ctx, steps, opt.Fastest); err != nil {
+		return nil, err
 	}
 	result := &Result{CommMeasured: r.missing == "", CommMissing: r.missing, Provenance: meter.Provenance()}
 	for d := range shards {
@@ -275,14 +273,56 @@ func (r *run) progress(requests int) {
 	}
 }
 
-// step runs the plan once.
-func (r *run) step(ctx context.Context, out *step) error {
+// all runs the plan once for each step: whole steps one after the other, or where
+// the fastest counts first what needs no starts, since these are then those of the
+// fastest computes. With starts of slower ones, and other waits, an all-to-all is
+// another one.
+func (r *run) all(ctx context.Context, steps []step, fastest bool) error {
+	for i := range steps {
+		s := &steps[i]
+		if err := r.compute(ctx, s); err != nil {
+			return err
+		}
+		if err := r.aligned(ctx, s); err != nil {
+			return err
+		}
+		if fastest {
+			continue
+		}
+		if err := r.skewed(ctx, s, s.devices); err != nil {
+			return err
+		}
+	}
+	if !fastest {
+		return nil
+	}
+	ready := make([]cost.Device, len(r.groups))
+	for d := range ready {
+		least := func(time func(*cost.Device) unit.Millis) unit.Millis {
+			return typical(steps, true, func(s *step) unit.Millis { return time(&s.devices[d]) })
+		}
+		ready[d] = cost.Device{
+			Forward:      least(func(d *cost.Device) unit.Millis { return d.Forward }),
+			Backward:     least(func(d *cost.Device) unit.Millis { return d.Backward }),
+			BackwardComm: least(func(d *cost.Device) unit.Millis { return d.BackwardComm }),
+		}
+	}
+	for i := range steps {
+		if err := r.skewed(ctx, &steps[i], ready); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compute runs the devices' groups.
+func (r *run) compute(ctx context.Context, out *step) error {
 	n := len(r.groups)
 	out.devices, out.spreads = make([]cost.Device, n), make([]unit.Millis, n)
 	for d, groups := range r.groups {
 		device := &out.devices[d]
 		for i := range groups {
-			timing, err := r.compute(ctx, d, &groups[i])
+			timing, err := r.group(ctx, d, &groups[i])
 			if err != nil {
 				return err
 			}
@@ -292,14 +332,14 @@ func (r *run) step(ctx context.Context, out *step) error {
 			r.progress(1)
 		}
 	}
-	if n == 1 || r.missing != "" {
-		return nil
-	}
-	return r.comm(ctx, out.devices)
+	return nil
 }
 
-func (r *run) compute(ctx context.Context, device int, g *group) (collect.Timing, error) {
-	timing, err := r.meter.Compute(ctx, r.problem.Tables, &g.Group)
+func (r *run) group(ctx context.Context, device int, g *group) (timing collect.Timing, err error) {
+	err = again(func() (err error) {
+		timing, err = r.meter.Compute(ctx, r.problem.Tables, &g.Group)
+		return err
+	})
 	if err == nil && !(time(timing.Forward) && time(timing.Backward) && time(timing.ForwardSpread) && time(timing.BackwardSpread)) {
 		err = fmt.Errorf("the meter's times are no times: %+v", timing)
 	}
@@ -323,11 +363,28 @@ func (r *run) compute(ctx context.Context, device int, g *group) (collect.Timing
 	return timing, e
 }
 
-// comm runs the all-to-alls of devices whose compute is known. A meter that has
-// none is remembered as such.
-func (r *run) comm(ctx context.Context, devices []cost.Device) error {
+// mostTries is how often the meter is asked for a time where it says that the machine
+// is too busy.
+const mostTries = 5
+
+// again asks the meter until it says something else than that the machine is too busy.
+func again(ask func() error) error {
+	for try := 1; ; try++ {
+		err := ask()
+		busy := new(protocol.Error)
+		if try == mostTries || !errors.As(err, &busy) || busy.Code != protocol.CodeDrift {
+			return err
+		}
+	}
+}
+
+// aligned runs the backward all-to-all. A meter that has none is remembered as such.
+func (r *run) aligned(ctx context.Context, s *step) error {
+	if len(s.devices) == 1 || r.missing != "" {
+		return nil
+	}
 	e := r.exchange
-	e.Start = make([]unit.Millis, len(devices))
+	e.Start = make([]unit.Millis, len(s.devices))
 	aligned, err := r.swap(ctx, &e)
 	var refused *protocol.Error
 	if errors.As(err, &refused) && refused.Code == protocol.CodeUnsupported {
@@ -342,10 +399,23 @@ func (r *run) comm(ctx context.Context, devices []cost.Device) error {
 		return err
 	}
 	r.progress(1)
+	for d := range s.devices {
+		s.devices[d].BackwardComm = aligned.Backward[d]
+	}
+	return nil
+}
+
+// skewed runs the forward all-to-all of devices that are ready when the given ones
+// are.
+func (r *run) skewed(ctx context.Context, s *step, ready []cost.Device) error {
+	if len(s.devices) == 1 || r.missing != "" {
+		return nil
+	}
+	e := r.exchange
+	e.Start = make([]unit.Millis, len(s.devices))
 	first := unit.Millis(math.Inf(1))
-	for d := range devices {
-		devices[d].BackwardComm = aligned.Backward[d]
-		e.Start[d] = devices[d].Forward + devices[d].Backward + aligned.Backward[d]
+	for d := range ready {
+		e.Start[d] = ready[d].Forward + ready[d].Backward + ready[d].BackwardComm
 		first = min(first, e.Start[d])
 	}
 	for d := range e.Start {
@@ -356,14 +426,17 @@ func (r *run) comm(ctx context.Context, devices []cost.Device) error {
 		return err
 	}
 	r.progress(1)
-	for d := range devices {
-		devices[d].ForwardComm = skewed.Forward[d]
+	for d := range s.devices {
+		s.devices[d].ForwardComm = skewed.Forward[d]
 	}
 	return nil
 }
 
-func (r *run) swap(ctx context.Context, e *dataset.Exchange) (collect.CommTiming, error) {
-	timing, err := r.meter.Comm(ctx, e)
+func (r *run) swap(ctx context.Context, e *dataset.Exchange) (timing collect.CommTiming, err error) {
+	err = again(func() (err error) {
+		timing, err = r.meter.Comm(ctx, e)
+		return err
+	})
 	if err != nil {
 		if ended := ctx.Err(); ended != nil {
 			return timing, ended
