@@ -35,6 +35,10 @@ type Options struct {
 	Search search.Options
 	// Model is the cost model to ask; nil takes the pre-trained one.
 	Model *cost.Model
+	// Caution is how many deviations of an ensemble's members the search prices a plan
+	// above their mean (cost.Pool.NewCautiousScorer). The plan's predictions are the
+	// mean all the same. It needs a Model that is an ensemble.
+	Caution float64
 	// Baselines also plans with each baseline method, to compare with.
 	Baselines bool
 	// Warnings are doubts about the input, such as a table whose accesses are
@@ -84,7 +88,7 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
-	scorers := func() search.Scorer { return pool.NewScorer() }
+	scorers := func() search.Scorer { return pool.NewCautiousScorer(opt.Caution) }
 	found, err := search.Run(ctx, p, scorers, opt.Search)
 	if err != nil {
 		return nil, err
@@ -153,8 +157,11 @@ func warnings(source string, status search.Status, input []string) []string {
 	if source == string(dataset.Simulated) {
 		all = append(all, "times are predicted by a model trained on SIMULATED kernels, not on measured ones")
 	}
-	if status == search.Interrupted {
+	switch status {
+	case search.Interrupted:
 		all = append(all, "the search was interrupted: this is the best plan found until then")
+	case search.OutOfTime:
+		all = append(all, "the search was ended by its budget of time: another run may find another plan")
 	}
 	return all
 }

@@ -48,12 +48,17 @@ type Outcome struct {
 type Models struct {
 	// Model is the model to ask; nil takes the embedded one of a task's profile.
 	Model *cost.Model
+	// Caution is that of neuroshard.Options.
+	Caution float64
 }
 
 // ID names the model.
 func (m Models) ID() string {
 	if m.Model == nil {
 		return "embedded"
+	}
+	if m.Caution > 0 {
+		return fmt.Sprintf("%s, caution %v", m.Model.Manifest().ID, m.Caution)
 	}
 	return m.Model.Manifest().ID
 }
@@ -71,7 +76,7 @@ func (m Models) Check(tasks []Task) error {
 
 // Plan plans as neuroshard.Plan does.
 func (m Models) Plan(ctx context.Context, p *problem.Problem, opt search.Options) (*Outcome, error) {
-	result, err := neuroshard.Plan(ctx, p, neuroshard.Options{Search: opt, Model: m.Model})
+	result, err := neuroshard.Plan(ctx, p, neuroshard.Options{Search: opt, Model: m.Model, Caution: m.Caution})
 	if err != nil {
 		return nil, err
 	}

@@ -240,8 +240,10 @@ func (w *commWork) run(layers []denseLayer) [commOutputs]float32 {
 // commMemo keeps the times of recent loads: the inner searches of a grid, and
 // those of states that differ in one table, end with the same few.
 type commMemo struct {
-	work  commWork
-	loads [256]struct {
+	work commWork
+	// caution is as in Scorer.
+	caution float64
+	loads   [256]struct {
 		load  CommLoad
 		known bool
 		times commTimes
@@ -253,6 +255,9 @@ func (c *commMemo) times(m *commModel, cluster Cluster, l CommLoad) commTimes {
 	kept := &c.loads[spread>>56]
 	if !kept.known || kept.load != l {
 		kept.load, kept.known, kept.times = l, true, m.times(cluster, l, &c.work)
+		if c.caution > 0 {
+			kept.times = c.cautious(m, cluster, l, kept.times)
+		}
 	}
 	return kept.times
 }

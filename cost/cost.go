@@ -94,8 +94,10 @@ type computeNet struct {
 	// units is the width of a member's head, padded with units of zeros to what the
 	// kernel takes, and head that of all of them.
 	units, head int
-	// scalars is the part of the heads' first layers that reads the group's scalars.
-	scalars f32.FoldedWeights
+	// scalars is the part of the heads' first layers that reads the group's scalars,
+	// and memberScalars that of each member: parts of it.
+	scalars       f32.FoldedWeights
+	memberScalars []f32.FoldedWeights
 	// forward and backward are the rows of the heads' last layers, divided by the
 	// number of members, and both their sum.
 	forward, backward, both []float32
@@ -167,9 +169,13 @@ func loadCompute(file *modelfile.Model) (computeNet, error) {
 	for k := range n.scalars.Scalars {
 		n.scalars.Scalars[k] = make([]float32, n.head)
 	}
+	n.memberScalars = make([]f32.FoldedWeights, members)
 	for i := range n.members {
 		if err := n.loadMember(file, i); err != nil {
 			return computeNet{}, err
+		}
+		for k, weights := range n.scalars.Scalars {
+			n.memberScalars[i].Scalars[k] = weights[i*units:][:units:units]
 		}
 	}
 	return n, nil

@@ -23,6 +23,9 @@ type Scorer struct {
 	groups            []groupState // of device d and operation o: d*operations + o
 	memo              groups.Memo
 	comm              commMemo
+	// caution is how many deviations of an ensemble's members a price is above their
+	// mean.
+	caution float64
 }
 
 // deviceState is what a device holds, in all its groups.
@@ -247,6 +250,9 @@ func (s *Scorer) group(operation int, g *groupState, added *item) float64 {
 	if !known {
 		in := s.input(operation, g, added)
 		*both = f32.FoldedHead(in.sums, in.extra, float32(s.pool.quantum), &in.scalars, &net.scalars, net.both)
+		if s.caution > 0 {
+			*both += float32(s.caution * s.deviation(&in))
+		}
 	}
 	return net.launchForward + net.launchBackward + max(0, float64(*both))
 }

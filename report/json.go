@@ -43,7 +43,7 @@ type (
 //	                   profile is a model's own
 //	source             what the model was trained on: "simulated" or "measured"
 //	wall_ms            the time that planning took, as given
-//	status             "complete", "budget" or "interrupted"
+//	status             "complete", "budget", "time" or "interrupted"
 //	baselines          by name: valid, cost_ms, simulated_cost_ms (null unless valid)
 //	devices            shards, bytes and times of each
 //	warnings           the plan's

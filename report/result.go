@@ -93,6 +93,8 @@ func (v *view) head() {
 	switch status {
 	case "budget":
 		status = "ended by its budget of evaluations"
+	case "time":
+		status = "ended by its budget of time"
 	case interrupted:
 		status = v.paint(red, "INTERRUPTED")
 	}

@@ -82,8 +82,10 @@ type searcher struct {
 	// limit is the budget of evaluations, 0 for none.
 	limit  int64
 	status Status
-	stats  Stats
-	event  Event
+	// optimal says that all placements were tried.
+	optimal bool
+	stats   Stats
+	event   Event
 }
 
 func newSearcher(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options) *searcher {
@@ -162,6 +164,10 @@ func (s *searcher) neuroshard() error {
 	if err != nil {
 		return err
 	}
+	if s.opt.MaxEvaluations == 0 && s.exact() {
+		s.optimal = s.best.state != nil
+		return s.found(kinds)
+	}
 	// The first limit is a guess at the work of an inner search.
 	perRun := int64(len(root.pieces)) * int64(2+min(len(c.all), shortlist)/2)
 	if s.limit == 0 {
@@ -183,6 +189,7 @@ func (s *searcher) neuroshard() error {
 		return err
 	}
 	s.join()
+	s.refine()
 	return nil
 }
 
@@ -365,7 +372,7 @@ func (s *searcher) beam(outcomes []outcome, expand func(beam []outcome, steps in
 		outcomes = s.evaluate(jobs)
 	}
 	if s.ctx.Err() != nil {
-		s.status = Interrupted
+		s.cutShort()
 	}
 }
 

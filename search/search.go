@@ -14,9 +14,11 @@ package search
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/neuroshard/neuroshard/problem"
 )
@@ -64,7 +66,7 @@ type Options struct {
 	// Grid is M, the number of limits on dim sums, from 1 to 1.5 times their
 	// mean; 11 by default.
 	Grid int
-	// Seed is what method Random draws from.
+	// Seed is what the refinement of method NeuroShard and method Random draw from.
 	Seed uint64
 	// Workers is the number of goroutines; GOMAXPROCS by default. It does not
 	// change the result.
@@ -74,6 +76,10 @@ type Options struct {
 	// By default method NeuroShard derives one from the size of the problem, and
 	// method Paper has none; the baselines need none.
 	MaxEvaluations int64
+	// Budget, if above 0, ends the search after that time, and lets the refinement of
+	// method NeuroShard go on until then. Which placement is found then depends on the
+	// machine.
+	Budget time.Duration
 	// Brief leaves out of *Infeasible how many devices would do, which on a large
 	// cluster takes longer than a simple method.
 	Brief bool
@@ -84,7 +90,7 @@ type Options struct {
 
 // Event tells how far a search is.
 type Event struct {
-	// Phase is "start" while starting points are tried, then "beam".
+	// Phase is "start" while starting points are tried, then "beam", then "refine".
 	Phase string
 	// Level counts the steps of the beam searches, of at most Levels in all.
 	Level, Levels int
@@ -104,6 +110,8 @@ const (
 	Complete Status = "complete"
 	// OutOfBudget: Options.MaxEvaluations ended the search or thinned it out.
 	OutOfBudget Status = "budget"
+	// OutOfTime: Options.Budget ended the search.
+	OutOfTime Status = "time"
 	// Interrupted: the context ended first.
 	Interrupted Status = "interrupted"
 )
@@ -132,8 +140,14 @@ type Result struct {
 	// Cost is the predicted cost in ms.
 	Cost   float64
 	Status Status
-	Stats  Stats
+	// Optimal says that all placements of the problem were tried, up to the order of
+	// devices and of columns: none is cheaper under the Scorer.
+	Optimal bool
+	Stats   Stats
 }
+
+// errOutOfTime is the cause of a context that Options.Budget ended.
+var errOutOfTime = errors.New("the budget of time is used up")
 
 // Run searches for the cheapest placement of p, which must be valid and is not
 // modified. It fails with *Infeasible where the method finds no placement, and
@@ -147,6 +161,11 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 	if err := ctx.Err(); err != nil {
 		return Result{}, err
 	}
+	if opt.Budget > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, opt.Budget, errOutOfTime)
+		defer cancel()
+	}
 	s := newSearcher(ctx, p, newScorer, opt)
 	switch opt.Method {
 	case NeuroShard:
@@ -159,7 +178,7 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{Shards: s.catalog.shards(s.best), Cost: s.best.cost, Status: s.status, Stats: s.stats}, nil
+	return Result{Shards: s.catalog.shards(s.best), Cost: s.best.cost, Status: s.status, Optimal: s.optimal, Stats: s.stats}, nil
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -186,6 +205,9 @@ func (o Options) withDefaults() (Options, error) {
 		if *f.value == 0 {
 			*f.value = f.fallback
 		}
+	}
+	if o.Budget < 0 {
+		return o, fmt.Errorf("search option budget: %v is negative", o.Budget)
 	}
 	if o.MaxEvaluations < 0 {
 		return o, fmt.Errorf("search option max evaluations: %d is negative", o.MaxEvaluations)

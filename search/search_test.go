@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -514,5 +515,58 @@ func TestBriefAsksNoDevices(t *testing.T) {
 		if brief.DevicesNeeded != 0 || brief.Table != full.Table || brief.Missing != full.Missing || brief.Reason == full.Reason {
 			t.Errorf("%s: brief: got %+v, want %+v without how many devices would do", m, brief, full)
 		}
+	}
+}
+
+// Tiny problems are solved to the optimum: every way to cut the tables and every
+// placement is tried here, too. Two slices of one table on one device are among
+// them, which the search joins.
+func TestOptimumOfTinyProblems(t *testing.T) {
+	const tasks, withRefinement = 100, 30
+	proven, hits, refined := 0, 0, 0
+	slowest := time.Duration(0)
+	for seed := range uint64(tasks) {
+		p := pool(seed, 4, 2+int(seed%2), 16)
+		p.Topology.Memory = 0
+		for i := range p.Tables {
+			p.Tables[i].Dim = 4 * (1 + int(seed+uint64(i)*3)%3)
+		}
+		want := optimum(p)
+		start := time.Now()
+		r, err := search.Run(context.Background(), p, factory(p), search.Options{Workers: 1})
+		slowest = max(slowest, time.Since(start))
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, p, r)
+		if r.Cost < want*(1-1e-12) {
+			t.Errorf("task %d: got cost %v, below the optimum %v", seed, r.Cost, want)
+		}
+		if r.Optimal {
+			proven++
+		}
+		if r.Cost <= want*(1+1e-9) {
+			hits++
+		} else {
+			t.Logf("task %d: cost %v is %.4f of the optimum", seed, r.Cost, r.Cost/want)
+		}
+		if seed >= withRefinement {
+			continue
+		}
+		// With a budget of its own the search is not exhaustive, but refines.
+		r, err = search.Run(context.Background(), p, factory(p), search.Options{Workers: 1, MaxEvaluations: 300_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Optimal {
+			t.Errorf("task %d: the refinement says it is exhaustive", seed)
+		}
+		if r.Cost <= want*(1+1e-9) {
+			refined++
+		}
+	}
+	t.Logf("optimum on %d of %d tasks, %d proven, the slowest in %v; by refinement on %d of %d", hits, tasks, proven, slowest, refined, withRefinement)
+	if hits < 95 || proven < 95 || refined < withRefinement-1 {
+		t.Errorf("got the optimum on %d of %d tasks, %d proven, and on %d of %d by refinement alone, want 95, 95 and %d at least", hits, tasks, proven, refined, withRefinement, withRefinement-1)
 	}
 }

@@ -25,9 +25,9 @@ type kind struct {
 	// split yet, or cannot be.
 	left, right int32
 	// cost is the predicted time of the kind alone on a device, and priced says
-	// that it is known.
-	cost   float64
-	priced bool
+	// that it is known. known says that the scorer knows the members' items.
+	cost          float64
+	priced, known bool
 }
 
 type member struct{ table, width, item int }
@@ -159,15 +159,24 @@ func (c *catalog) refine(kinds []int32, large func(k int32) bool) []int32 {
 	return refined
 }
 
+// items makes the scorer know a kind.
+func (c *catalog) items(k *kind) {
+	if k.known {
+		return
+	}
+	for i := range k.members {
+		m := &k.members[i]
+		m.item = c.scorer.Item(m.table, m.width)
+	}
+	k.known = true
+}
+
 // price returns the predicted time of kind k alone on a device. The catalog's
 // scorer must hold nothing.
 func (c *catalog) price(k int32) float64 {
 	known := &c.kinds[k]
 	if !known.priced {
-		for i := range known.members {
-			m := &known.members[i]
-			m.item = c.scorer.Item(m.table, m.width)
-		}
+		c.items(known)
 		for _, m := range known.members {
 			c.scorer.Add(0, m.item)
 		}

@@ -59,6 +59,7 @@ type benchFlags struct {
 	runs  int
 	own   *cost.Model
 
+	caution    float64
 	json, plot string
 	ranking    bool
 }
@@ -109,6 +110,7 @@ run that is stopped goes on where it was when the same command is given again.`,
 	flags.IntVar(&f.devices, "devices", 0, "devices of the tasks read (default: what the task file states, else 4)")
 	flags.Var(&f.memory, "memory", "memory of a device of the tasks read")
 	flags.StringVar(&f.model, "model", "", "`folder` of a cost model to plan with, as train writes it (default: embedded)")
+	flags.Float64Var(&f.caution, "caution", 0, "`deviations` by which plans are priced above the mean of an ensemble's nets in the search")
 	flags.StringVar(&f.compute, "compute-model", "", "the prototype's compute net: `file`, .pt or .json")
 	flags.StringVar(&f.forward, "forward-model", "", "the prototype's forward comm net: `file`, .pt or .json")
 	flags.StringVar(&f.backward, "backward-model", "", "the prototype's backward comm net: `file`, .pt or .json")
@@ -278,7 +280,13 @@ func (a *app) engine(f *benchFlags) (bench.Engine, error) {
 		return a.prototypeEngine(f)
 	case own:
 		model, err := a.loadModel(f.model)
-		return bench.Models{Model: model}, err
+		if err != nil {
+			return nil, err
+		}
+		return bench.Models{Model: model, Caution: f.caution}, cautious(f.caution, model)
+	}
+	if err := cautious(f.caution, nil); err != nil {
+		return nil, err
 	}
 	return bench.Models{}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,14 +49,16 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f := cmd.Flags()
 	p.cluster.register(cmd)
 	f.Var(&p.method, "method", "search `method`: "+strings.Join(methods(), ", "))
-	f.Uint64Var(&p.search.Seed, "seed", 0, "seed of method random")
+	f.Uint64Var(&p.search.Seed, "seed", 0, "seed of the refinement, and of method random")
 	f.IntVar(&p.search.Workers, "workers", 0, "threads; they do not change the plan (default: all cores)")
 	f.IntVar(&p.search.Steps, "steps", 10, "steps of the search, each of which splits once more")
 	f.IntVar(&p.search.Beam, "beam", 3, "sets of splits that survive a step")
 	f.IntVar(&p.search.Candidates, "candidates", 10, "shards tried for splitting in a step, of the largest and of the dearest each")
 	f.IntVar(&p.search.Grid, "grid", 11, "limits on dim sums tried in a placement")
 	f.Int64Var(&p.search.MaxEvaluations, "max-evaluations", 0, "pricings after which the search ends with status budget; 0: as the size of the problem suggests")
+	f.DurationVar(&p.search.Budget, "budget", 0, "`time` to search, such as 1s: the plan is refined until then (default: a fixed amount of work)")
 	f.StringVar(&p.model, "model", "", "`folder` of the cost model to plan with, as train writes it (default: the one that ships for the profile)")
+	f.Float64Var(&p.caution, "caution", 0, "`deviations` by which plans are priced above the mean of an ensemble's nets in the search")
 	f.BoolVar(&p.noBaselines, "no-baselines", false, "do not plan with the simple methods to compare with")
 	f.BoolVar(&p.json, "json", false, "print one JSON object")
 	f.BoolVar(&p.allDevices, "all-devices", false, "list every device, however many there are")
@@ -96,6 +99,7 @@ type planCommand struct {
 	allDevices  bool
 	output      string
 	model       string
+	caution     float64
 }
 
 func (p *planCommand) run(ctx context.Context, source string) error {
@@ -117,13 +121,16 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	if err := p.writable(); err != nil {
 		return err
 	}
-	options := neuroshard.Options{Search: p.search, Model: model, Baselines: !p.noBaselines, Warnings: loaded.warnings}
+	options := neuroshard.Options{Search: p.search, Model: model, Caution: p.caution, Baselines: !p.noBaselines, Warnings: loaded.warnings}
 	if model != nil {
 		if err := model.FitsProfile(loaded.problem.Topology); err != nil {
 			return bad(err, "train one for this profile, or leave --model out")
 		}
 	} else if profile := loaded.problem.Topology.Profile.Name; !slices.Contains(pretrained.Profiles(), profile) {
 		return usagef("choose one of "+strings.Join(pretrained.Profiles(), ", "), "no cost model ships for device profile %q", profile)
+	}
+	if err := cautious(p.caution, model); err != nil {
+		return err
 	}
 	progress := p.newProgress()
 	options.Search.Method, options.Search.OnEvent = search.Method(p.method), progress.show
@@ -150,6 +157,18 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	return bad(err, "")
 }
 
+// cautious refuses a caution that is no number, or that a model of a single net
+// cannot have: nothing tells where it errs.
+func cautious(caution float64, model *cost.Model) error {
+	switch {
+	case !(caution >= 0) || math.IsInf(caution, 1):
+		return usagef("leave the flag out for none", "--caution: %v is not a number of at least 0", caution)
+	case caution > 0 && (model == nil || model.Members() < 2):
+		return usagef("train one with: neuroshard train DATASET --ensemble 4 -o FOLDER, and give it as --model", "--caution: the cost model is no ensemble")
+	}
+	return nil
+}
+
 // check refuses numbers that no search can work with, all at once.
 func (p *planCommand) check() error {
 	var errs []error
@@ -167,6 +186,9 @@ func (p *planCommand) check() error {
 		if f.value < f.least {
 			errs = append(errs, faulty(fmt.Sprintf("--%s: %d is below %d", f.name, f.value, f.least), "leave the flag out for the default"))
 		}
+	}
+	if p.search.Budget < 0 {
+		errs = append(errs, faulty(fmt.Sprintf("--budget: %v is negative", p.search.Budget), "leave the flag out for the default"))
 	}
 	return input.Join(errs...)
 }

@@ -1,0 +1,152 @@
+package search
+
+import (
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// Tiny problems are searched exhaustively: every way to spread the columns of each
+// table over the devices, with at most one slice of a table on a device, as two
+// would only read the same indices twice. Devices without constraints are alike, so
+// a table may come to at most one device that is still empty, the first of them.
+//
+// That is worth it while there are few ways: the count is bounded before anything
+// is priced.
+
+// exactPlacements is the most placements that are tried.
+const exactPlacements = 40_000
+
+// spread is a way to place the columns of a table: the width on each device, 0 for
+// none.
+type spread []int
+
+// exact tries all placements if they are few enough, and reports whether it did:
+// the best placement is then optimal under the scorer.
+func (s *searcher) exact() bool {
+	c := s.catalog
+	whole := c.whole()
+	if slices.ContainsFunc(whole, func(k int32) bool { return c.kinds[k].devices != nil || len(c.kinds[k].members) != 1 }) {
+		return false
+	}
+	n := len(c.all)
+	ways := 1.0
+	for _, k := range whole {
+		m := c.kinds[k].members[0]
+		ways *= spreads(m.width/problem.ColumnGranule, c.least(m.table)/problem.ColumnGranule, n)
+	}
+	alike := 1.0 // placements that differ by the devices' order only, nearly
+	for i := 2; i <= n && i <= len(whole); i++ {
+		alike *= float64(i)
+	}
+	if ways/alike > exactPlacements {
+		return false
+	}
+	e := exact{s: s, c: c, scorer: s.workers[0].scorer, whole: whole, room: slices.Repeat([]int64{c.budget}, n), cost: s.best.cost}
+	e.scorer.Reset()
+	ended := !e.table(0, 0)
+	s.stats.Evaluations += e.evaluations
+	if e.best != nil {
+		s.offerParts(e.best)
+	}
+	e.scorer.Reset()
+	if ended {
+		s.cutShort()
+	}
+	return !ended
+}
+
+// least is the narrowest slice of a table, in columns: a multiple of the granule.
+func (c *catalog) least(table int) int {
+	const g = problem.ColumnGranule
+	return (max(g, c.problem.Tables[table].MinWidth()) + g - 1) / g * g
+}
+
+// spreads is the number of ways to spread units over n devices, none or at least
+// least on each; the unsplit table counts even where it is narrower than that.
+func spreads(units, least, n int) float64 {
+	ways, choose := 0.0, 1.0
+	for used := 1; used <= n; used++ {
+		choose *= float64(n-used+1) / float64(used)
+		left := units - used*least
+		if used == 1 {
+			left = max(0, left)
+		}
+		if left < 0 {
+			break
+		}
+		ways += choose * binomial(left+used-1, used-1)
+	}
+	return ways
+}
+
+func binomial(n, k int) float64 {
+	v := 1.0
+	for i := 1; i <= k; i++ {
+		v *= float64(n-k+i) / float64(i)
+	}
+	return v
+}
+
+// exact is a run through all placements.
+type exact struct {
+	s      *searcher
+	c      *catalog
+	scorer Scorer
+	whole  []int32
+	room   []int64
+	placed []part
+	// best is the cheapest placement found, if it is cheaper than cost was at first.
+	best        []part
+	cost        float64
+	evaluations int64
+}
+
+// table places the tables from i on, when that many devices are in use. It returns
+// false where the search was ended.
+func (e *exact) table(i, used int) bool {
+	if i == len(e.whole) {
+		e.evaluations += int64(len(e.room))
+		if cost := e.scorer.Cost(); cost < e.cost {
+			e.cost, e.best = cost, append(e.best[:0], e.placed...)
+		}
+		return !(len(e.placed) > 0 && e.evaluations%(lookEvery*int64(len(e.room))) == 0 && e.s.ended())
+	}
+	return e.slice(i, e.c.kinds[e.whole[i]].members[0].width, 0, used)
+}
+
+// slice places the remaining columns of table i on the devices from one on.
+func (e *exact) slice(i, columns, from, used int) bool {
+	if columns == 0 {
+		return e.table(i+1, used)
+	}
+	whole := e.whole[i]
+	m := e.c.kinds[whole].members[0]
+	least := e.c.least(m.table)
+	// Of the devices that are empty, the next one stands for all.
+	for d := from; d < min(used+1, len(e.room)); d++ {
+		for width := columns; width > 0; width -= problem.ColumnGranule {
+			rest := columns - width
+			if width != m.width && (width < least || rest > 0 && rest < least) {
+				continue
+			}
+			kind := e.c.slice(whole, width)
+			if e.c.kinds[kind].bytes > e.room[d] {
+				continue
+			}
+			e.c.items(&e.c.kinds[kind])
+			item, bytes := e.c.kinds[kind].members[0].item, e.c.kinds[kind].bytes
+			e.room[d] -= bytes
+			e.scorer.Add(d, item)
+			e.placed = append(e.placed, part{kind, int32(d)})
+			going := e.slice(i, rest, d+1, max(used, d+1))
+			e.placed = e.placed[:len(e.placed)-1]
+			e.scorer.Remove(d, item)
+			e.room[d] += bytes
+			if !going {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,226 @@
+package search
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// drawHandMade draws a small problem with constraints whose devices are not large.
+func drawHandMade(t *rapid.T) *problem.Problem {
+	devices := rapid.IntRange(2, 5).Draw(t, "devices")
+	var tables []table
+	bytes := 0.0
+	for range rapid.IntRange(1, 12).Draw(t, "tables") {
+		one := table{rapid.Int64Range(1, 1000).Draw(t, "rows"), 4 * rapid.IntRange(1, 12).Draw(t, "dim/4"), float64(rapid.IntRange(0, 9).Draw(t, "pooling"))}
+		tables = append(tables, one)
+		bytes += 4 * float64(one.rows) * float64(one.dim)
+	}
+	slack := rapid.SampledFrom([]float64{1.05, 1.3, 2, 10}).Draw(t, "slack")
+	p := handMade(unit.Bytes(math.Ceil(slack*bytes/float64(devices))), devices, tables...)
+	for i := range p.Tables {
+		c := &p.Tables[i].Constraint
+		switch rapid.IntRange(0, 9).Draw(t, "constraint") {
+		case 0:
+			c.NoSplit = true
+		case 1:
+			c.Group = "g"
+		case 2:
+			c.Devices = rapid.SliceOfNDistinct(rapid.IntRange(0, devices-1), 1, 3, rapid.ID[int]).Draw(t, "allowed")
+		case 3:
+			c.MinWidth = min(p.Tables[i].Dim, 8)
+		}
+	}
+	return p
+}
+
+// Whatever changes are tried, taken and taken back: the lists say what the scorer
+// holds, every table is there once, and what is on a device fits and may be there.
+func TestRefinementKeepsItsBooks(t *testing.T) {
+	changed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawHandMade(t)
+		if p.Validate() != nil {
+			return
+		}
+		s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1, Seed: rapid.Uint64().Draw(t, "seed")})
+		c := s.catalog
+		kinds, failed := c.forced()
+		devices, lacks := c.firstFit(kinds)
+		if failed != none || lacks != none {
+			return
+		}
+		s.offer(c.newState(kinds), devices)
+		first := s.best.cost
+		r := newRefiner(c, s.workers[0].scorer, s.best, s.opt.Seed)
+		best, early := r.anneal(int64(rapid.IntRange(1, 3000).Draw(t, "evaluations")), func() bool { return false })
+		if early {
+			t.Fatal("the run was ended, and nobody ended it")
+		}
+		live := make([]part, len(r.live))
+		for i, slot := range r.live {
+			live[i] = r.parts[slot]
+		}
+		for name, parts := range map[string][]part{"current": live, "best": best} {
+			if parts == nil {
+				continue
+			}
+			widths := make([]int, len(p.Tables))
+			bytes := make([]int64, len(c.all))
+			fresh := additiveFactory(p)()
+			for _, part := range parts {
+				kind := &c.kinds[part.kind]
+				bytes[part.device] += kind.bytes
+				if kind.devices != nil && !slices.Contains(kind.devices, part.device) {
+					t.Fatalf("%s: kind %d is on device %d, allowed are %v", name, part.kind, part.device, kind.devices)
+				}
+				for _, m := range kind.members {
+					widths[m.table] += m.width
+					if m.width != p.Tables[m.table].Dim && m.width < p.Tables[m.table].MinWidth() {
+						t.Fatalf("%s: a slice of table %d is %d wide, the least is %d", name, m.table, m.width, p.Tables[m.table].MinWidth())
+					}
+					fresh.Add(int(part.device), fresh.Item(m.table, m.width))
+				}
+			}
+			for i, w := range widths {
+				if w != p.Tables[i].Dim {
+					t.Fatalf("%s: table %d has %d columns placed of %d", name, i, w, p.Tables[i].Dim)
+				}
+			}
+			if most := slices.Max(bytes); most > c.budget {
+				t.Fatalf("%s: a device holds %d bytes of %d", name, most, c.budget)
+			}
+			if name == "current" {
+				if want := fresh.Cost(); math.Abs(r.cost-want) > 1e-9*want {
+					t.Fatalf("cost: got %v, want %v as priced from nothing", r.cost, want)
+				}
+				if !slices.Equal(bytes, r.bytes) {
+					t.Fatalf("bytes: got %v, want %v", r.bytes, bytes)
+				}
+			} else if cost := fresh.Cost(); cost > first*(1+1e-9) {
+				t.Fatalf("best: got cost %v, dearer than the first, %v", cost, first)
+			}
+		}
+		if best != nil {
+			changed++
+		}
+	})
+	if changed < 10 {
+		t.Errorf("%d refinements found something, want more", changed)
+	}
+}
+
+// Two tables of 32 columns and three devices: even shares need unequal splits, which
+// halving cannot make.
+func TestRefinementSplitsUnequally(t *testing.T) {
+	p := handMade(unit.GiB, 3, table{10, 36, 1}, table{10, 36, 1})
+	s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1, Candidates: 10, Beam: 3, Steps: 1, Grid: 11})
+	c := s.catalog
+	s.offer(c.newState(c.whole()), []int32{0, 1})
+	s.refine()
+	if want := 24 * 1.1; s.best.cost > want*(1+1e-9) {
+		t.Errorf("got cost %v, want %v: 24 columns on each device", s.best.cost, want)
+	}
+}
+
+func TestRefinementMerges(t *testing.T) {
+	// A device that holds the whole of A, and one the whole of B, is best; they begin
+	// in pieces everywhere. Slices cost a launch each here.
+	p := handMade(unit.GiB, 2, table{10, 64, 1}, table{10, 64, 1})
+	factory := func() Scorer { return &launches{additiveFactory(p)().(*additive)} }
+	s := newSearcher(context.Background(), p, factory, Options{Method: NeuroShard, Workers: 1})
+	c := s.catalog
+	pieces := c.refine(c.whole(), func(k int32) bool { return c.kinds[k].class > 4 })
+	devices := make([]int32, len(pieces))
+	for i := range devices {
+		devices[i] = int32(i % 2)
+	}
+	s.offer(c.newState(pieces), devices)
+	s.refine()
+	if got := len(s.best.state.pieces); got != 2 {
+		t.Errorf("got %d slices, want the two tables", got)
+	}
+}
+
+// launches is additive with 5 ms for each slice.
+type launches struct{ *additive }
+
+func (l *launches) Add(device, item int)    { l.additive.Add(device, item); l.time[device] += 5 }
+func (l *launches) Remove(device, item int) { l.additive.Remove(device, item); l.time[device] -= 5 }
+func (l *launches) ComputeWith(item int, devices []int32, out []float64) {
+	l.additive.ComputeWith(item, devices, out)
+	for i := range out {
+		out[i] += 5
+	}
+}
+
+func TestBudgetOfTime(t *testing.T) {
+	var tables []table
+	for i := range 60 {
+		tables = append(tables, table{100, 64, 1 + float64(i%17)})
+	}
+	p := handMade(unit.GiB, 8, tables...)
+	whole, err := Run(context.Background(), p, additiveFactory(p), Options{})
+	if err != nil || whole.Status != Complete {
+		t.Fatalf("got status %q, error %v", whole.Status, err)
+	}
+	start := time.Now()
+	r, err := Run(context.Background(), p, additiveFactory(p), Options{Budget: 700 * time.Millisecond})
+	if took := time.Since(start); err != nil || r.Status != OutOfTime || took > 5*time.Second {
+		t.Errorf("got status %q after %v, error %v, want %q", r.Status, took, err, OutOfTime)
+	}
+	if r.Stats.Evaluations > whole.Stats.Evaluations && r.Cost > whole.Cost {
+		t.Errorf("got cost %v with more work, want at most %v", r.Cost, whole.Cost)
+	}
+	// A context that ends is another thing than the budget.
+	ctx, cancel := context.WithCancel(context.Background())
+	interrupted, err := Run(ctx, p, additiveFactory(p), Options{Budget: time.Hour, OnEvent: func(e Event) {
+		if e.Phase == "refine" {
+			cancel()
+		}
+	}})
+	cancel()
+	if err != nil || interrupted.Status != Interrupted {
+		t.Errorf("got status %q, error %v, want %q", interrupted.Status, err, Interrupted)
+	}
+	// Before there is a placement, the budget still leaves the first one.
+	if r, err := Run(context.Background(), p, additiveFactory(p), Options{Budget: time.Nanosecond}); err != nil || r.Status != OutOfTime {
+		t.Errorf("a nanosecond: got status %q, error %v, want a plan and %q", r.Status, err, OutOfTime)
+	}
+}
+
+// Work that is allowed is used, and no more.
+func TestBudgetOfRefinement(t *testing.T) {
+	var tables []table
+	for i := range 20 {
+		tables = append(tables, table{100, 32, 1 + float64(i%7)})
+	}
+	p := handMade(unit.GiB, 4, tables...)
+	const limit = 5_000_000
+	r, err := Run(context.Background(), p, additiveFactory(p), Options{MaxEvaluations: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Status != OutOfBudget || r.Stats.Evaluations < limit || r.Stats.Evaluations > limit+limit/100 {
+		t.Errorf("got status %q after %d evaluations, want %q after %d", r.Status, r.Stats.Evaluations, OutOfBudget, limit)
+	}
+}
+
+func TestSpreads(t *testing.T) {
+	// By hand: 3 units over 2 devices are 30 21 12 03, with at least 2 each only 30 03.
+	for _, c := range []struct {
+		units, least, n int
+		want            float64
+	}{{3, 1, 2, 4}, {3, 2, 2, 2}, {4, 2, 2, 3}, {4, 1, 3, 15}, {1, 1, 5, 5}, {1, 4, 3, 3}} {
+		if got := spreads(c.units, c.least, c.n); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%+v: got %v", c, got)
+		}
+	}
+}
