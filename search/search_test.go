@@ -471,13 +471,11 @@ func ExampleRun() {
 	}
 	fmt.Println(unit.Millis(r.Cost), r.Status)
 	// Output:
-	// device 0: user, columns 0 to 32
-	// device 0: item, columns 0 to 8
-	// device 0: city, columns 0 to 8
-	// device 1: user, columns 32 to 64
-	// device 1: item, columns 8 to 16
-	// device 1: city, columns 8 to 16
-	// 0.669 ms complete
+	// device 0: user, columns 0 to 40
+	// device 1: user, columns 40 to 64
+	// device 1: item, columns 0 to 16
+	// device 1: city, columns 0 to 16
+	// 0.666 ms complete
 }
 
 func BenchmarkRun(b *testing.B) {
