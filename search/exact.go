@@ -1,6 +1,7 @@
 package search
 
 import (
+	"math"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -30,16 +31,16 @@ func (s *searcher) exact() bool {
 		return false
 	}
 	n := len(c.all)
-	ways := 1.0
+	ways := 0.0 // the logarithm: of thousands of tables it is beyond all numbers
 	for _, k := range whole {
 		m := c.kinds[k].members[0]
-		ways *= spreads(m.width/problem.ColumnGranule, c.least(m.table)/problem.ColumnGranule, n)
+		ways += math.Log(spreads(m.width/problem.ColumnGranule, c.least(m.table)/problem.ColumnGranule, n))
 	}
-	alike := 1.0 // placements that differ by the devices' order only, nearly
+	// Placements that differ by the order of the devices only are tried once, nearly.
 	for i := 2; i <= n && i <= len(whole); i++ {
-		alike *= float64(i)
+		ways -= math.Log(float64(i))
 	}
-	if ways/alike > exactPlacements {
+	if !(ways <= math.Log(exactPlacements)) {
 		return false
 	}
 	e := exact{s: s, c: c, scorer: s.workers[0].scorer, whole: whole, room: slices.Repeat([]int64{c.budget}, n), cost: s.best.cost}

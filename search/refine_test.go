@@ -224,3 +224,19 @@ func TestSpreads(t *testing.T) {
 		}
 	}
 }
+
+// Problems of any size are counted before they are tried.
+func TestExactLeavesLargeProblems(t *testing.T) {
+	for _, devices := range []int{1, 4, 1024} {
+		var tables []table
+		for i := range 400 {
+			tables = append(tables, table{100, 256, 1 + float64(i%17)})
+		}
+		p := handMade(unit.GiB, devices, tables...)
+		s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
+		done := s.exact()
+		if want := devices == 1; done != want {
+			t.Errorf("%d devices: got exhaustive %v, want %v", devices, done, want)
+		}
+	}
+}
