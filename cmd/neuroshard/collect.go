@@ -24,6 +24,10 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
+// mostSamples bounds what a design is drawn of: some gigabytes of memory, and
+// more than anybody measures.
+const mostSamples = 2_000_000
+
 // collectFlags say what is measured, by what, and where it is kept.
 type collectFlags struct {
 	meter   meterFlags
@@ -223,6 +227,14 @@ func (a *app) collect(ctx context.Context, f *collectFlags) error {
 	}
 	if f.passes < 1 {
 		return usagef("", "collect: --passes %d: there must be one at least", f.passes)
+	}
+	for _, n := range []struct {
+		flag  string
+		value int
+	}{{"samples", f.design.Samples}, {"comm-samples", f.design.CommSamples}, {"pool", f.design.PoolTables}, {"near", f.design.Tasks}} {
+		if n.value < 0 || n.value > mostSamples {
+			return usagef("measure more in several datasets of different seeds", "collect: --%s %d is not between 0 and %d", n.flag, n.value, mostSamples)
+		}
 	}
 	if f.meter.fastest && f.passes == 1 {
 		return usagef("add --passes 5, say, or leave --fastest out", "collect: --fastest chooses among passes, and there is one")
