@@ -210,14 +210,19 @@ func (s *searcher) alsoPublished(base *state) {
 // alsoPublished reports whether the published search is run besides.
 func alsoPublished(base *state) bool { return len(base.pieces) <= publishedPieces }
 
-// known offers the placements of first fit and of the baselines. It returns the
-// coarsest state that first fit places, or the finest if it places none; the
-// error says that all devices together lack room.
+// known offers the placements of first fit and of the baselines, or of the packing
+// where first fit has none. It returns the coarsest state that first fit or else the
+// packing places, or the finest if they place none; the error says that all devices
+// together lack room.
 func (s *searcher) known(base *state) (root *state, err error) {
 	c, kinds := s.catalog, base.kinds()
 	devices, failed := c.firstFit(kinds)
-	if failed != none && c.total(kinds) > c.room() {
-		return nil, c.infeasible(s.opt.Method, kinds, devices, failed) // splits only add bytes
+	var loads []load
+	if failed != none {
+		loads = c.loads(kinds)
+		if bytes, _ := c.fewest(loads); bytes > c.room() {
+			return nil, c.infeasible(s.opt.Method, kinds, devices, failed)
+		}
 	}
 	finest := kinds
 	fits := c.ladder(kinds, func(finer []int32) bool {
@@ -225,6 +230,11 @@ func (s *searcher) known(base *state) (root *state, err error) {
 		devices, failed = c.firstFit(finer)
 		return failed == none
 	})
+	if !fits {
+		if packed, on, ok := c.pack(loads, s.ended); ok {
+			finest, devices, fits = packed, on, true
+		}
+	}
 	root = c.newState(finest)
 	if fits {
 		s.offer(root, devices)

@@ -20,6 +20,8 @@ import (
 //	the ladder      where first fit fails, everything larger than 1/2, 1/3, 1/4,
 //	                1/6, 1/8, ... of a budget is cut too, down to the narrowest
 //	                slices: small pieces leave small gaps
+//	the packing     where that fails as well, slices of any width that fill the
+//	                gaps (pack.go)
 //
 // Each rung costs O(P log D) for P pieces on D devices (firstFit keeps a tree
 // of the most room left).
@@ -56,17 +58,40 @@ func (e *Infeasible) Error() string {
 		e.Table, e.Width, e.Need, e.Device, e.Have, e.Missing, e.Reason)
 }
 
-// forced returns the pieces after forced splits. failed is the piece that
-// lacks most at its narrowest, none if all fit a device.
+// forced returns the pieces after forced splits. Where halves come to no slices that
+// are narrow enough, MinWidth being too wide for them, the slices are even. failed is
+// the piece that lacks most at its narrowest, none if all fit a device.
 func (c *catalog) forced() (kinds []int32, failed int32) {
-	kinds = c.above(c.whole(), c.budget)
+	large := func(k int32) bool { return c.kinds[k].bytes > c.budget }
+	whole := c.whole()
+	kinds = c.above(whole, c.budget)
+	if slices.ContainsFunc(kinds, large) {
+		kinds = kinds[:0]
+		for _, l := range c.loads(whole) {
+			halves := c.above([]int32{l.kind}, c.budget)
+			if n := c.cuts(&l); n > 0 && slices.ContainsFunc(halves, large) {
+				halves = c.even(&l, n)
+			}
+			kinds = append(kinds, halves...)
+		}
+	}
 	failed = none
 	for _, k := range kinds {
-		if b := c.kinds[k].bytes; b > c.budget && (failed == none || b > c.kinds[failed].bytes) {
+		if large(k) && (failed == none || c.kinds[k].bytes > c.kinds[failed].bytes) {
 			failed = k
 		}
 	}
 	return kinds, failed
+}
+
+// even returns n slices of a load that are as wide as each other, but for a granule.
+func (c *catalog) even(l *load, n int32) []int32 {
+	kinds := make([]int32, n)
+	for i := range kinds {
+		granules := (l.width + int32(i)) / n
+		kinds[i] = c.slice(l.kind, int(granules)*problem.ColumnGranule)
+	}
+	return kinds
 }
 
 // above cuts what takes more than limit bytes.
@@ -268,6 +293,7 @@ func (c *catalog) total(kinds []int32) (sum unit.Bytes) {
 
 // DevicesNeeded returns the least number of devices, otherwise like those of p,
 // on which first fit with column splits places all tables: 0 if no number does.
+// Method NeuroShard may do with fewer.
 // Allowed devices and pins keep their numbers. The problem must be valid.
 func DevicesNeeded(p *problem.Problem) int {
 	n, _ := devicesNeeded(p)
@@ -280,6 +306,7 @@ func DevicesNeeded(p *problem.Problem) int {
 func devicesNeeded(p *problem.Problem) (n int, reason string) {
 	c := newCatalog(p, nil)
 	whole := c.whole()
+	loads := c.loads(whole)
 	least, most := 1, hardware.MaxDevices
 	for i := range p.Tables {
 		for _, d := range p.Tables[i].Constraint.Devices {
@@ -291,11 +318,13 @@ func devicesNeeded(p *problem.Problem) (n int, reason string) {
 	}
 	fits := func(n int) bool {
 		c.resize(n)
-		kinds := c.above(whole, c.budget)
-		if int64(c.total(kinds))/int64(n) > c.budget {
-			return false // finer splits only take more
+		if bytes, ok := c.fewest(loads); !ok || bytes > c.room() {
+			return false
 		}
-		return c.ladder(kinds, func(kinds []int32) bool {
+		if p := newPacker(c, loads); len(p.pour(p.order())) == 0 {
+			return true
+		}
+		return c.ladder(c.above(whole, c.budget), func(kinds []int32) bool {
 			_, failed := c.firstFit(kinds)
 			return failed == none
 		})
@@ -335,7 +364,10 @@ func (c *catalog) resize(n int) {
 // hopeless says why the largest cluster does not hold the tables either. The
 // catalog has its size; fixed is what a device of the actual cluster keeps free.
 func (c *catalog) hopeless(whole []int32, fixed problem.Memory) string {
-	narrowest := c.above(whole, 0)
+	var narrowest []int32
+	for _, l := range c.loads(whole) {
+		narrowest = append(narrowest, c.even(&l, l.width/l.narrowest)...)
+	}
 	worst := slices.MaxFunc(narrowest, func(a, b int32) int { return cmp.Compare(c.kinds[a].bytes, c.kinds[b].bytes) })
 	k := &c.kinds[worst]
 	if k.bytes <= c.budget {

@@ -1,0 +1,484 @@
+package search
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Where halves do not fit, columns are cut to the room that there is. A slice of w
+// granules (4 columns each) takes fixed + each * w bytes, by package problem: so what
+// still fits a device is a division, and two slices of a table on one device had
+// better be one.
+//
+//	the pour        each table whole on the first device with room; where there is
+//	                none, the widest slices that the devices with room can take, one
+//	                device after the other
+//	settling        what the pour leaves over comes to the emptiest devices all the
+//	                same; then moves, swaps and transfers of columns, drawn at
+//	                random, take the overflow away under simulated annealing
+//
+//	device 0  |AAAAAAAA|BB|      A whole, B cut where device 0 is full,
+//	device 1  |BBBBBBBBBBB|      and again where device 1 is
+//	device 2  |BBB|CCCCCC|D
+//
+// The pour costs O((T + S) log D) for T tables cut into S slices on D devices, and a
+// try of the settling a few table look-ups.
+//
+// What is solved for certain. Let B be the bytes of a device that shards may take. A
+// table's least slice is the widest one that cannot be cut any more: 4 columns, or
+// 4 less than twice its MinWidth, or all of a table that must stay whole. A
+// co-location group counts as one such table. Then all tables are placed if, for some
+// number of bytes L,
+//
+//	1. no table is limited to some devices,
+//	2. the tables whose least slices take more than L bytes fit a device each, whole,
+//	   and are at most D, or take at most D * B / 2 bytes together,
+//	3. all tables, unsplit, take at most D * (B - L) bytes together.
+//
+// With L the bytes of the largest least slice, 3 is all that is asked: tables that may
+// be cut anywhere fill a cluster but for 4 columns of one of them a device.
+//
+// Proof. The pour takes the tables of 2 first, since it goes by falling bytes of the
+// least slice, and first fit places them whole. At most D of them find an empty device
+// each. Else, where one that fits a device finds no room, no device is empty; what
+// came first to a later device did not fit beside what an earlier one holds, so any
+// two devices hold more than B together, and all D of them more than D * B / 2.
+//
+// For the others, call the loss of a device its free bytes and, for each slice on it
+// that was cut off a rest, which went on to other devices, the fixed bytes of that
+// slice. From the first cut on, a device's loss is below L:
+//
+//   - A cut leaves fewer bytes than one granule more would take, each; or, where the
+//     rest would have been too narrow, fewer than the rest would take, MinWidth / 4 *
+//     each. With the fixed bytes, this is less than the table's least slice takes.
+//   - What comes later takes free bytes, of which a cut makes some fixed ones.
+//
+// Where the pour fails, no device has room for what is left of some table, or, if that
+// can be cut, for MinWidth columns of it. Neither is wider than the table's least
+// slice, so where nothing was cut, the loss is below L, too. Now what the devices
+// hold, less the fixed bytes lost, is the bytes of the tables placed, each counted
+// unsplit. So all tables take more than D * B - D * L, against 3.
+//
+// Tables that are limited to some devices come first of all, those with the fewest
+// first. If they find room whole, 2 and 3 do for the others.
+
+// load is a thing to pack: a table, or a co-location group, which is one granule
+// wide. Widths are in granules of columns.
+type load struct {
+	// kind is that of the unsplit load.
+	kind int32
+	// A slice of w granules takes fixed + each * w bytes.
+	fixed, each int64
+	// width is of all, and narrowest of the narrowest slice allowed.
+	width, narrowest int32
+	// devices are the allowed ones, ascending; nil allows all.
+	devices []int32
+}
+
+func (l *load) bytes(width int32) int64 { return l.fixed + l.each*int64(width) }
+
+// least returns the width of the widest slice that cannot be cut.
+func (l *load) least() int32 { return min(l.width, 2*l.narrowest-1) }
+
+// loads returns the loads that the kinds are slices of, each once, in their order.
+func (c *catalog) loads(kinds []int32) []load {
+	loads := make([]load, 0, len(kinds))
+	seen := make([]bool, len(c.problem.Tables))
+	for _, k := range kinds {
+		t := c.kinds[k].members[0].table
+		if seen[t] {
+			continue
+		}
+		seen[t] = true
+		if len(c.kinds[k].members) == 1 {
+			k = c.slice(k, c.problem.Tables[t].Dim)
+		}
+		loads = append(loads, c.load(k))
+	}
+	return loads
+}
+
+// load returns the load of an unsplit kind.
+func (c *catalog) load(k int32) load {
+	const g = problem.ColumnGranule
+	kind := &c.kinds[k]
+	l := load{kind: k, each: kind.bytes, width: 1, narrowest: 1, devices: kind.devices}
+	m := kind.members[0]
+	if len(kind.members) > 1 || m.width == g {
+		return l
+	}
+	first := c.problem.Whole(m.table)
+	first.Columns.End = g
+	bytes := int64(c.problem.ShardMemory(first).Tables())
+	l.width = int32(m.width / g)
+	l.each = (kind.bytes - bytes) / int64(l.width-1)
+	l.fixed = bytes - l.each
+	l.narrowest = int32(c.least(m.table) / g)
+	return l
+}
+
+// cuts returns the fewest slices of a load that each fit a device, 0 if there are
+// none.
+func (c *catalog) cuts(l *load) int32 {
+	widest := min((c.budget-l.fixed)/l.each, int64(l.width))
+	if widest < 1 {
+		return 0
+	}
+	n := (l.width + int32(widest) - 1) / int32(widest)
+	if n*l.narrowest > l.width {
+		return 0
+	}
+	return n
+}
+
+// fewest returns the bytes that the loads take in the fewest slices each: no
+// placement takes less. ok is false where a load has none that fit a device.
+func (c *catalog) fewest(loads []load) (bytes unit.Bytes, ok bool) {
+	for i := range loads {
+		l := &loads[i]
+		n := c.cuts(l)
+		if n == 0 {
+			return 0, false
+		}
+		bytes += unit.Bytes(l.bytes(l.width) + int64(n-1)*l.fixed)
+	}
+	return bytes, true
+}
+
+// pack returns slices of the loads and their devices; ok is false where it finds none
+// that fit. It may be ended.
+func (c *catalog) pack(loads []load, ended func() bool) (kinds, devices []int32, ok bool) {
+	p := newPacker(c, loads)
+	order := p.order()
+	left := p.pour(order)
+	for round := 0; len(left) > 0; round++ {
+		if len(c.all) == 1 || round == settleRounds || ended() {
+			return nil, nil, false
+		}
+		p.crowd(left)
+		tries := int64(settleTries+settlePerSlice*len(p.placed)) << round
+		if p.settle(tries, ended) {
+			break
+		}
+		left = p.pour(order)
+	}
+	kinds, devices = p.pieces()
+	return kinds, devices, true
+}
+
+const (
+	// settleRounds is how often the settling is run, each time twice as long.
+	settleRounds = 5
+	// settleTries are those of the first round, and settlePerSlice the tries on top
+	// for each slice.
+	settleTries    = 30_000
+	settlePerSlice = 30
+	// hotOverflow and coldOverflow are the temperatures at the begin and the end of a
+	// settling, as shares of a device's budget.
+	hotOverflow, coldOverflow = .1, .0005
+)
+
+// packer is a packing on its way: slices on devices, of each load at most one on a
+// device.
+type packer struct {
+	c      *catalog
+	loads  []load
+	draw   *rand.Rand
+	placed []placed
+	// held are the slots in placed of what a device holds, of those of a load.
+	held, of [][]int32
+	// free is below 0 for a device that overflows, and over lists those; where says
+	// at which place, or none.
+	free        []int64
+	over, where []int32
+	// overflow is the bytes that the devices hold too much.
+	overflow int64
+}
+
+func newPacker(c *catalog, loads []load) *packer {
+	return &packer{c: c, loads: loads, draw: rand.New(rand.NewPCG(0, 0x7061636b))}
+}
+
+// placed is a slice of a load on a device. at is its place among what the device
+// holds.
+type placed struct {
+	load, device, width, at int32
+	bytes                   int64
+}
+
+// order returns the loads as the pour takes them: first those with the fewest
+// devices allowed, then by falling bytes of the least slice.
+func (p *packer) order() []int32 {
+	order := make([]int32, len(p.loads))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		x, y := &p.loads[a], &p.loads[b]
+		return cmp.Or(
+			cmp.Compare(p.choices(x), p.choices(y)),
+			cmp.Compare(y.bytes(y.least()), x.bytes(x.least())),
+			cmp.Compare(y.bytes(y.width), x.bytes(x.width)),
+			cmp.Compare(a, b),
+		)
+	})
+	return order
+}
+
+// choices is how many devices a load is limited to; one that is not limited has more
+// than any other.
+func (p *packer) choices(l *load) int {
+	if l.devices == nil {
+		return len(p.c.all) + 1
+	}
+	return len(l.devices)
+}
+
+func (p *packer) allowed(l *load) []int32 { return p.c.allowed(&p.c.kinds[l.kind]) }
+
+// pour places the loads in the given order, and returns what found no room.
+func (p *packer) pour(order []int32) (left []placed) {
+	p.empty()
+	room := newRoom(len(p.c.all), p.c.budget)
+	for _, i := range order {
+		l := &p.loads[i]
+		first := func(bytes int64) int32 {
+			if l.devices == nil {
+				return int32(room.first(bytes))
+			}
+			if at := slices.IndexFunc(l.devices, func(d int32) bool { return p.free[d] >= bytes }); at >= 0 {
+				return l.devices[at]
+			}
+			return none
+		}
+		for rest := l.width; rest > 0; {
+			width := rest
+			d := first(l.bytes(rest))
+			if d == none && rest >= 2*l.narrowest {
+				if d = first(l.bytes(l.narrowest)); d != none {
+					width = int32(min((p.free[d]-l.fixed)/l.each, int64(rest-l.narrowest)))
+				}
+			}
+			if d == none {
+				left = append(left, placed{load: i, width: rest})
+				break
+			}
+			p.widen(i, d, width)
+			room.take(int(d), l.bytes(width))
+			rest -= width
+		}
+	}
+	return left
+}
+
+// crowd puts each slice on the emptiest device it may use.
+func (p *packer) crowd(left []placed) {
+	for _, s := range left {
+		l := &p.loads[s.load]
+		d := slices.MaxFunc(p.allowed(l), func(a, b int32) int { return cmp.Compare(p.free[a], p.free[b]) })
+		p.widen(s.load, d, s.width)
+	}
+}
+
+// pieces returns the kinds of the slices, and their devices.
+func (p *packer) pieces() (kinds, devices []int32) {
+	for _, s := range p.placed {
+		l := &p.loads[s.load]
+		kind := l.kind
+		if s.width != l.width {
+			kind = p.c.slice(kind, int(s.width)*problem.ColumnGranule)
+		}
+		kinds, devices = append(kinds, kind), append(devices, s.device)
+	}
+	return kinds, devices
+}
+
+func (p *packer) empty() {
+	n := len(p.c.all)
+	p.placed, p.over, p.overflow = p.placed[:0], p.over[:0], 0
+	p.held, p.of = make([][]int32, n), make([][]int32, len(p.loads))
+	p.free, p.where = slices.Repeat([]int64{p.c.budget}, n), slices.Repeat([]int32{none}, n)
+}
+
+// slot returns the slot of a load's slice on a device, or none.
+func (p *packer) slot(load, device int32) int32 {
+	for _, s := range p.of[load] {
+		if p.placed[s].device == device {
+			return s
+		}
+	}
+	return none
+}
+
+// widen adds granules of a load to what a device holds of it.
+func (p *packer) widen(load, device, by int32) {
+	l, s := &p.loads[load], p.slot(load, device)
+	if s == none {
+		s = int32(len(p.placed))
+		p.placed = append(p.placed, placed{load: load, device: device, at: int32(len(p.held[device])), bytes: l.fixed})
+		p.held[device] = append(p.held[device], s)
+		p.of[load] = append(p.of[load], s)
+		p.give(device, -l.fixed)
+	}
+	p.placed[s].width += by
+	p.placed[s].bytes += l.each * int64(by)
+	p.give(device, -l.each*int64(by))
+}
+
+// narrow takes granules off a slice: all of them take it away, and the last slot
+// gets its number.
+func (p *packer) narrow(s, by int32) {
+	slice := &p.placed[s]
+	l := &p.loads[slice.load]
+	if by < slice.width {
+		slice.width -= by
+		slice.bytes -= l.each * int64(by)
+		p.give(slice.device, l.each*int64(by))
+		return
+	}
+	p.give(slice.device, slice.bytes)
+	held := p.held[slice.device]
+	last := held[len(held)-1]
+	held[slice.at], p.placed[last].at = last, slice.at
+	p.held[slice.device] = held[:len(held)-1]
+	p.of[slice.load] = without(p.of[slice.load], s)
+
+	end := int32(len(p.placed) - 1)
+	if moved := p.placed[end]; s != end {
+		p.placed[s] = moved
+		p.held[moved.device][moved.at] = s
+		of := p.of[moved.load]
+		of[slices.Index(of, end)] = s
+	}
+	p.placed = p.placed[:end]
+}
+
+// give changes the free bytes of a device.
+func (p *packer) give(device int32, bytes int64) {
+	before := p.free[device]
+	after := before + bytes
+	p.free[device] = after
+	p.overflow += excess(after) - excess(before)
+	switch {
+	case after < 0 && before >= 0:
+		p.where[device] = int32(len(p.over))
+		p.over = append(p.over, device)
+	case after >= 0 && before < 0:
+		at, last := p.where[device], p.over[len(p.over)-1]
+		p.over[at], p.where[last] = last, at
+		p.over, p.where[device] = p.over[:len(p.over)-1], none
+	}
+}
+
+// excess returns the bytes by which a device overflows.
+func excess(free int64) int64 { return max(0, -free) }
+
+// settle anneals the overflow away, and reports whether none is left.
+func (p *packer) settle(tries int64, ended func() bool) bool {
+	temperature := 0.0
+	for t := int64(0); t < tries && p.overflow > 0; t++ {
+		if t%lookEvery == 0 {
+			if ended() {
+				break
+			}
+			temperature = float64(p.c.budget) * hotOverflow * math.Pow(coldOverflow/hotOverflow, float64(t)/float64(tries))
+		}
+		// Half of the tries begin where there is too much.
+		s := int32(p.draw.IntN(len(p.placed)))
+		if p.draw.IntN(2) == 0 {
+			held := p.held[p.over[p.draw.IntN(len(p.over))]]
+			s = held[p.draw.IntN(len(held))]
+		}
+		if p.draw.IntN(2) == 0 {
+			p.swap(s, temperature)
+		} else {
+			p.move(s, temperature)
+		}
+	}
+	return p.overflow == 0
+}
+
+// accepts reports whether a change is made that brings device a that many free
+// bytes and device b those.
+func (p *packer) accepts(a int32, free int64, b int32, freeB int64, temperature float64) bool {
+	x, y := p.free[a], p.free[b]
+	rise := excess(x+free) - excess(x) + excess(y+freeB) - excess(y)
+	return rise <= 0 || p.draw.Float64() < math.Exp(-float64(rise)/temperature)
+}
+
+// swap tries to exchange a slice with one of another device.
+func (p *packer) swap(s int32, temperature float64) {
+	other := int32(p.draw.IntN(len(p.placed)))
+	x, y := p.placed[s], p.placed[other]
+	if x.device == y.device || p.slot(x.load, y.device) != none || p.slot(y.load, x.device) != none ||
+		!p.allows(x.load, y.device) || !p.allows(y.load, x.device) ||
+		!p.accepts(x.device, x.bytes-y.bytes, y.device, y.bytes-x.bytes, temperature) {
+		return
+	}
+	p.give(x.device, x.bytes-y.bytes)
+	p.give(y.device, y.bytes-x.bytes)
+	p.placed[s].device, p.placed[s].at = y.device, y.at
+	p.placed[other].device, p.placed[other].at = x.device, x.at
+	p.held[x.device][x.at], p.held[y.device][y.at] = other, s
+}
+
+func (p *packer) allows(load, device int32) bool {
+	devices := p.loads[load].devices
+	return devices == nil || slices.Contains(devices, device)
+}
+
+// move tries to bring a slice, or columns of it, to another device, where they
+// widen a slice of the same table.
+func (p *packer) move(s int32, temperature float64) {
+	x := p.placed[s]
+	l := &p.loads[x.load]
+	allowed := p.allowed(l)
+	to := allowed[p.draw.IntN(len(allowed))]
+	if to == x.device {
+		return
+	}
+	fixed, has := l.fixed, int32(0)
+	if there := p.slot(x.load, to); there != none {
+		fixed, has = 0, p.placed[there].width
+	}
+	width := x.width
+	if width+has >= 2*l.narrowest && p.draw.IntN(3) > 0 {
+		width = p.portion(l, x, to, fixed)
+		// Both slices must be wide enough, or the first one gone.
+		width = max(width, l.narrowest-has)
+		if rest := x.width - width; rest > 0 && rest < l.narrowest {
+			width = x.width - l.narrowest
+		}
+		if width <= 0 || width > x.width || has+width < l.narrowest {
+			return
+		}
+	}
+	lost, won := l.each*int64(width), fixed+l.each*int64(width)
+	if width == x.width {
+		lost = x.bytes
+	}
+	if p.accepts(x.device, lost, to, -won, temperature) {
+		p.widen(x.load, to, width)
+		p.narrow(s, width)
+	}
+}
+
+// portion draws how much of a slice to bring to a device: what fills it, what
+// relieves the slice's own, or anything.
+func (p *packer) portion(l *load, x placed, to int32, fixed int64) int32 {
+	width := int64(x.width)
+	switch p.draw.IntN(4) {
+	case 0, 1:
+		width = min(width, (p.free[to]-fixed)/l.each)
+	case 2:
+		width = min(width, (excess(p.free[x.device])+l.each-1)/l.each)
+	default:
+		width = 1 + p.draw.Int64N(width)
+	}
+	return int32(max(0, width))
+}

@@ -1,0 +1,357 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+func never() bool { return false }
+
+// drawn returns a problem of small tables with all kinds of overheads and limits to
+// splitting, on devices with room for whatever they take.
+func drawn(intN func(n int) int, devices, tables int) *problem.Problem {
+	p := &problem.Problem{
+		Batch:    1 << intN(8),
+		Topology: hardware.Topology{Profile: hardware.Profiles()[0], Devices: devices, Memory: unit.GiB},
+	}
+	for i := range tables {
+		t := problem.Table{
+			Name: fmt.Sprint(i), Rows: int64(1 + intN(60)), Dim: 4 * (1 + intN(8)),
+			Optimizer: problem.Optimizer(intN(4)), Precision: problem.Precision(intN(2)), Weighted: intN(4) == 0,
+			Features: []problem.Feature{{PoolingFactor: float64(intN(30)) / 10}},
+		}
+		switch intN(6) {
+		case 0, 1:
+			t.Constraint.MinWidth = min(t.Dim, 4*(1+intN(4)))
+		case 2:
+			t.Constraint.NoSplit = true
+		}
+		p.Tables = append(p.Tables, t)
+	}
+	return p
+}
+
+// leave sets the memory of the devices so that shards may take that many bytes.
+func leave(p *problem.Problem, budget int64) {
+	p.Topology.Memory = p.DeviceMemory().Received + unit.Bytes(budget)
+}
+
+// total returns the bytes of the loads, unsplit.
+func total(loads []load) (sum int64) {
+	for i := range loads {
+		sum += loads[i].bytes(loads[i].width)
+	}
+	return sum
+}
+
+// TestPackFindsWhatThereIs compares with a search through all placements: of these
+// problems, the packing solves each that can be.
+func TestPackFindsWhatThereIs(t *testing.T) {
+	feasible, poured := 0, 0
+	for seed := range uint64(1500) {
+		random := rand.New(rand.NewPCG(seed, 5))
+		n := 2 + random.IntN(3)
+		p := drawn(random.IntN, n, 1+random.IntN(5))
+		c := newCatalog(p, nil)
+		leave(p, int64(float64(total(c.loads(c.whole())))/float64(n)/(.8+.2*random.Float64())))
+		c = newCatalog(p, nil)
+		loads := c.loads(c.whole())
+		room := make([]int64, n)
+		for d := range room {
+			room[d] = c.budget
+		}
+		if !placeable(loads, room, 0, loads[0].width) {
+			continue
+		}
+		feasible++
+		if kinds, devices, ok := c.pack(loads, never); ok {
+			valid(t, c, loads, kinds, devices)
+		} else {
+			t.Errorf("seed %d: got no placement, want one", seed)
+		}
+		if bytes, ok := c.fewest(loads); !ok || bytes > c.room() {
+			t.Errorf("seed %d: got %d bytes, %t, as the fewest of a problem with a placement", seed, bytes, ok)
+		}
+		if pk := newPacker(c, loads); len(pk.pour(pk.order())) == 0 {
+			poured++
+		}
+	}
+	t.Logf("%d problems can be solved, %d of them by the pour", feasible, poured)
+	if feasible < 400 || poured == feasible {
+		t.Errorf("got %d problems with a placement, of which the pour finds %d: want many, and some that it does not", feasible, poured)
+	}
+}
+
+// placeable reports whether all loads find room, rest granules of the first one on
+// the devices from that one on.
+func placeable(loads []load, room []int64, from int, rest int32) bool {
+	if rest == 0 {
+		return len(loads) == 1 || placeable(loads[1:], room, 0, loads[1].width)
+	}
+	l := &loads[0]
+	need := l.bytes(rest) + total(loads[1:])
+	for _, bytes := range room {
+		need -= bytes
+	}
+	if from == len(room) || need > 0 {
+		return false
+	}
+	for w := rest; w >= l.narrowest; w-- {
+		if l.bytes(w) > room[from] || rest > w && rest-w < l.narrowest {
+			continue
+		}
+		room[from] -= l.bytes(w)
+		found := placeable(loads, room, from+1, rest-w)
+		room[from] += l.bytes(w)
+		if found {
+			return true
+		}
+	}
+	return placeable(loads, room, from+1, rest)
+}
+
+// valid fails where the slices are not all of the loads, or do not fit.
+func valid(t *testing.T, c *catalog, loads []load, kinds, devices []int32) {
+	t.Helper()
+	used := make([]int64, len(c.all))
+	columns := map[int]int{}
+	for i, k := range kinds {
+		used[devices[i]] += c.kinds[k].bytes
+		for _, m := range c.kinds[k].members {
+			columns[m.table] += m.width
+			if m.width < c.problem.Tables[m.table].MinWidth() || m.width%problem.ColumnGranule != 0 {
+				t.Errorf("table %d: got a slice of %d columns, want at least %d", m.table, m.width, c.problem.Tables[m.table].MinWidth())
+			}
+		}
+	}
+	for d, bytes := range used {
+		if bytes > c.budget {
+			t.Errorf("device %d: got %d bytes, want at most %d", d, bytes, c.budget)
+		}
+	}
+	for _, l := range loads {
+		for _, m := range c.kinds[l.kind].members {
+			if want := c.problem.Tables[m.table].Dim; columns[m.table] != want {
+				t.Errorf("table %d: got %d columns, want %d", m.table, columns[m.table], want)
+			}
+		}
+	}
+}
+
+// TestPropertyPourPlacesWhatIsCertain draws problems that just meet the conditions
+// of pack.go.
+func TestPropertyPourPlacesWhatIsCertain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		intN := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "n") }
+		devices := 1 + intN(8)
+		p := drawn(intN, devices, 1+intN(20))
+		if intN(3) == 0 {
+			for range 3 {
+				p.Tables[intN(len(p.Tables))].Constraint.Group = fmt.Sprint(intN(2))
+			}
+		}
+		c := newCatalog(p, nil)
+		loads := c.loads(c.whole())
+		// Any table's least slice may be what L is.
+		at := &loads[intN(len(loads))]
+		least := at.bytes(at.least())
+		budget := (total(loads)+int64(devices)-1)/int64(devices) + least
+		bulky, together := 0, int64(0)
+		for i := range loads {
+			if l := &loads[i]; l.bytes(l.least()) > least {
+				bulky++
+				together += l.bytes(l.width)
+				budget = max(budget, l.bytes(l.width))
+			}
+		}
+		if bulky > devices {
+			budget = max(budget, (2*together+int64(devices)-1)/int64(devices))
+		}
+		leave(p, budget)
+		c = newCatalog(p, nil)
+		if c.budget != budget {
+			t.Fatalf("got a budget of %d, want %d", c.budget, budget)
+		}
+		pk := newPacker(c, c.loads(c.whole()))
+		if left := pk.pour(pk.order()); len(left) > 0 {
+			t.Errorf("got %d slices left of %+v on %d devices of %d bytes, with L = %d", len(left), pk.loads, devices, budget, least)
+		}
+		r, err := Run(context.Background(), p, additiveFactory(p), Options{Workers: 1, Steps: 1, MaxEvaluations: 1})
+		if err != nil {
+			t.Errorf("got error %v, want a plan", err)
+		}
+		if len(r.Shards) != devices {
+			t.Errorf("got %d devices, want %d", len(r.Shards), devices)
+		}
+	})
+}
+
+// TestPropertyBytesOfSlices checks what the packing takes for granted of package
+// problem: bytes grow evenly with the width, and one slice takes no more than two.
+func TestPropertyBytesOfSlices(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawn(func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "n") }, 2, 1)
+		if rapid.Bool().Draw(t, "weights only") {
+			p.Accounting = problem.CountWeights
+		}
+		c := newCatalog(p, nil)
+		l := c.loads(c.whole())[0]
+		bytes := func(width int32) int64 {
+			s := p.Whole(0)
+			s.Columns.End = int64(width) * problem.ColumnGranule
+			return int64(p.ShardMemory(s).Tables())
+		}
+		for w := int32(1); w <= l.width; w++ {
+			if got, want := l.bytes(w), bytes(w); got != want {
+				t.Errorf("%d granules: got %d bytes, want %d", w, got, want)
+			}
+			if left := w / 2; left > 0 && bytes(w) > bytes(left)+bytes(w-left) {
+				t.Errorf("%d granules take %d bytes, more than two slices of them", w, bytes(w))
+			}
+		}
+		if l.fixed < 0 || l.each < 1 {
+			t.Errorf("got %+v, want no negative bytes", l)
+		}
+	})
+}
+
+// TestPackByHand: a device holds 10 rows of 4 columns.
+func TestPackByHand(t *testing.T) {
+	whole := func(p *problem.Problem) *problem.Problem {
+		for i := range p.Tables {
+			p.Tables[i].Constraint.NoSplit = true
+		}
+		return p
+	}
+	for _, c := range []struct {
+		name string
+		p    *problem.Problem
+		want []string // the devices, in the order of the pour
+	}{
+		{
+			// Falling least slices: B (6 rows), A, C (1 row each; A takes more). B comes to
+			// device 0, and A (20 rows) fits nowhere whole: 4 granules of it there, 10 on
+			// device 1, 6 on device 2, where C has room.
+			"cut to the room", handMade(160, 3, table{1, 80, 1}, table{6, 4, 1}, table{1, 16, 1}),
+			[]string{"A0-16 B0-4", "A16-56", "A56-80 C0-16"},
+		},
+		{
+			// Least 8 columns, so 16 fit (two rows) and 24 do not: 16 on each device, but
+			// that would leave 4 of 36 for the last one.
+			"leaves enough for a slice", minWidth(handMade(200, 3, table{3, 36, 1}), 8),
+			[]string{"A0-16", "A16-28", "A28-36"},
+		},
+		{
+			// First fit by falling bytes has 4+4, then 3+3+3, and no room for a 3.
+			"settles", whole(handMade(160, 2, table{4, 4, 1}, table{4, 4, 1}, table{3, 4, 1}, table{3, 4, 1}, table{3, 4, 1}, table{3, 4, 1})),
+			nil,
+		},
+		{
+			// C may only go where A would.
+			"bound first", bind(handMade(160, 2, table{10, 4, 1}, table{9, 4, 1}, table{1, 4, 1}), 1, 0),
+			[]string{"B0-4 C0-4", "A0-4"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.p.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			catalog := newCatalog(c.p, additiveFactory(c.p)())
+			loads := catalog.loads(catalog.whole())
+			kinds, devices, ok := catalog.pack(loads, never)
+			if !ok {
+				t.Fatal("got no placement, want one")
+			}
+			valid(t, catalog, loads, kinds, devices)
+			again, on, _ := catalog.pack(loads, never)
+			if !cmp.Equal(kinds, again) || !cmp.Equal(devices, on) {
+				t.Errorf("got %v on %v, then %v on %v, want the same", kinds, devices, again, on)
+			}
+			_, _, ok = catalog.pack(loads, func() bool { return true })
+			if poured := c.want != nil; ok != poured {
+				t.Errorf("got a placement when ended: %t, want %t", ok, poured)
+			}
+			if c.want == nil {
+				return
+			}
+			got := layout(c.p, Result{Shards: catalog.shards(placement{state: catalog.newState(kinds), devices: devices})})
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func minWidth(p *problem.Problem, columns int) *problem.Problem {
+	for i := range p.Tables {
+		p.Tables[i].Constraint.MinWidth = columns
+	}
+	return p
+}
+
+func bind(p *problem.Problem, table int, devices ...int) *problem.Problem {
+	p.Tables[table].Constraint.Devices = devices
+	return p
+}
+
+// TestUnevenForcedSplits needs slices that halving does not come to.
+func TestUnevenForcedSplits(t *testing.T) {
+	// 44 columns, of which a device holds 16, at least 12: halves are 24 and 20, and
+	// the halves of 20 too narrow.
+	p := minWidth(handMade(16*4*10, 3, table{10, 44, 1}), 12)
+	c := newCatalog(p, nil)
+	kinds, failed := c.forced()
+	var widths []int
+	for _, k := range kinds {
+		widths = append(widths, c.kinds[k].members[0].width)
+	}
+	if diff := cmp.Diff([]int{12, 16, 16}, widths); diff != "" || failed != none {
+		t.Errorf("widths, failed piece %d (-want +got):\n%s", failed, diff)
+	}
+	for _, m := range Methods() {
+		if _, err := Run(context.Background(), p, additiveFactory(p), Options{Method: m}); err != nil && m == NeuroShard {
+			t.Errorf("%s: %v", m, err)
+		}
+	}
+	p.Topology.Memory--
+	_, err := Run(context.Background(), p, additiveFactory(p), Options{})
+	var e *Infeasible
+	if !errors.As(err, &e) || e.DevicesNeeded != 0 {
+		t.Errorf("got error %v with a byte less, want that no number of devices would do", err)
+	}
+}
+
+// TestHalvesTakeMoreThanThereIs needs three slices where halving makes four, whose
+// index buffers have no room.
+func TestHalvesTakeMoreThanThereIs(t *testing.T) {
+	p := handMade(unit.GiB, 3, table{100, 48, 10})
+	p.Accounting, p.Batch = problem.CountAll, 100
+	c := newCatalog(p, nil)
+	third := c.loads(c.whole())[0]
+	leave(p, third.bytes(4))
+	c = newCatalog(p, nil)
+	kinds, failed := c.forced()
+	if failed != none || c.total(kinds) <= c.room() {
+		t.Fatalf("got halves that take %v of %v, want more than there is", c.total(kinds), c.room())
+	}
+	r, err := Run(context.Background(), p, additiveFactory(p), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"A0-16", "A16-32", "A32-48"}, layout(p, r)); diff != "" {
+		t.Errorf("plan (-want +got):\n%s", diff)
+	}
+	if n := DevicesNeeded(p); n != 3 {
+		t.Errorf("DevicesNeeded: got %d, want 3", n)
+	}
+}
