@@ -1,0 +1,79 @@
+package bound
+
+import (
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/simulate"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// exchange.go bounds the all-to-alls. With n ranks, d_r pooled columns on rank r
+// and X the most of them, the largest transfer is at least what the rank with X
+// sends, (n-1)/n B X b bytes. No more is sent by ranks that hold X columns each,
+// as long as there are any left:
+//
+//	X  X  X  rest  0  0
+//
+// for the others receive at most B/n (n-1) X b: so the simulated device, asked
+// for this placement, names the least time. Its packing is the least, too: that
+// of the forward grows with X, that of the backward is the same for all.
+
+// exchange holds the least all-to-alls of a problem.
+type exchange struct {
+	device simulate.Device
+	comm   simulate.Comm
+	// all is the pooled columns of all tables, granule what every slice's are a
+	// multiple of, and least the fewest that the device with the most may have.
+	all, granule, least int
+	known               map[int][2]unit.Millis
+}
+
+func newExchange(p *problem.Problem) (*exchange, error) {
+	n := p.Topology.Devices
+	e := &exchange{
+		device: simulate.NewDevice(p.Topology.Profile),
+		comm:   simulate.Comm{PerHost: p.Topology.PerHost(), Batch: p.Batch, ElementBytes: problem.OutputBytes, DimSums: make([]int, n)},
+		known:  map[int][2]unit.Millis{},
+	}
+	for i := range p.Tables {
+		t := &p.Tables[i]
+		e.all += t.Dim * len(t.Features)
+		e.granule = divisor(e.granule, problem.ColumnGranule*len(t.Features))
+	}
+	step := n * e.granule
+	e.least = (e.all + step - 1) / step * e.granule
+	_, _, err := e.device.Comm(e.comm)
+	return e, err
+}
+
+// times returns the least times of the forward and the backward all-to-all where
+// some device has at least so many columns, from least on.
+func (e *exchange) times(columns int) (forward, backward unit.Millis) {
+	if t, ok := e.known[columns]; ok {
+		return t[0], t[1]
+	}
+	left := e.all
+	for r := range e.comm.DimSums {
+		e.comm.DimSums[r] = min(columns, left)
+		left -= e.comm.DimSums[r]
+	}
+	f, b, err := e.device.Comm(e.comm)
+	if err != nil {
+		panic("bound: " + err.Error()) // newExchange has tried
+	}
+	e.known[columns] = [2]unit.Millis{f[0], b[0]}
+	return f[0], b[0]
+}
+
+// total returns both times together, in ms.
+func (e *exchange) total(columns int) float64 {
+	forward, backward := e.times(columns)
+	return float64(forward + backward)
+}
+
+// divisor returns the greatest common divisor.
+func divisor(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

@@ -1,0 +1,359 @@
+package bound
+
+import (
+	"math"
+	"slices"
+)
+
+// node.go bounds one part of the placements, by convex optimisation.
+//
+// Share every table out over ways to cut and place it, in any fractions. Kind k
+// then has a load x_k, and needs
+//
+//	n_k = the most of time(x_k)/u, rows/its rows, columns/X, bytes/budget
+//
+// devices. Together they need psi times the devices there are. The gradient of a
+// smoothed psi is what the package comment calls weights and worths, and the
+// cheapest ways at that gradient are both the proof that u is too low and the
+// direction in which to move the fractions (Frank and Wolfe's method):
+//
+//	fractions -> loads -> psi and gradient = prices -> cheapest ways
+//	    ^                                                    |
+//	    +----------------- a step towards them --------------+
+//
+// Moving the tables in a few groups, with new prices after each, takes many
+// fewer rounds than moving all of them at once; but only prices that were the
+// same for all tables prove anything. So a round is two of the one and one of the
+// other. The method starts from u = the longest slice alone, and ends nowhere:
+// every round raises u, or not.
+
+// node is a part of the placements: those with lo to hi devices of each kind,
+// and with from to to columns on the device with the most.
+type node struct {
+	lo, hi   []int
+	from, to int
+	// u is a lower bound on the longest time without an operator's fixed part, in
+	// ms; +Inf where the part is empty.
+	u float64
+	// ended is true where the part can neither be divided nor improved.
+	ended bool
+
+	// mix is the load of each kind, of each the tables' fractions: parts, by table
+	// and kind, and what is left of the start.
+	mix, parts, start []load
+	// steps is the moves made, rounds the rounds.
+	steps, rounds int
+	// ahead is how far above u slices are still left out, as a share; idle the
+	// rounds for which that was too far.
+	ahead float64
+	idle  int
+}
+
+// prover raises the bounds of nodes.
+type prover struct {
+	*relaxation
+	// visited is the tables that were priced so far.
+	visited int
+	// sharp is the power of the norms that stand for maxima.
+	sharp int
+	// By kind: the devices needed, the weights of their four shares, and what one
+	// is worth.
+	need    []float64
+	weights [][4]float64
+	worth   []float64
+}
+
+func newProver(r *relaxation) *prover {
+	n := len(r.kinds)
+	return &prover{relaxation: r, need: make([]float64, n), weights: make([][4]float64, n), worth: make([]float64, n)}
+}
+
+// root returns the node of all placements.
+func (s *prover) root(columns int) *node {
+	n := &node{
+		lo: make([]int, len(s.kinds)), hi: make([]int, len(s.kinds)), from: columns, to: math.MaxInt, u: s.floor(), ahead: 0.2,
+		mix: make([]load, len(s.kinds)), parts: make([]load, len(s.kinds)*len(s.tables)),
+	}
+	for k := range n.hi {
+		n.hi[k] = s.devices
+	}
+	// The start is a little of everything everywhere: where a kind is not in use,
+	// it says which of the times weighs most there.
+	for i := range s.tables {
+		t := &s.tables[i]
+		for _, k := range s.of[t.operator] {
+			if kind := &s.kinds[k]; t.passes <= kind.passes {
+				l := t.load(&t.slices[min(len(t.slices), widest(kind.class))-1], kind)
+				accumulate(&n.mix[k], &l, 0.01*t.count)
+			}
+		}
+	}
+	n.start = slices.Clone(n.mix)
+	return n
+}
+
+func (n *node) clone() *node {
+	c := *n
+	c.lo, c.hi = slices.Clone(n.lo), slices.Clone(n.hi)
+	c.mix, c.parts, c.start = slices.Clone(n.mix), slices.Clone(n.parts), slices.Clone(n.start)
+	return &c
+}
+
+// accumulate adds scale times l to sum.
+func accumulate(sum, l *load, scale float64) {
+	for j := range sum {
+		sum[j] += scale * l[j]
+	}
+}
+
+// improve spends so many rounds on raising the node's bound.
+func (s *prover) improve(n *node, rounds int) {
+	for k := range s.open {
+		s.open[k] = n.hi[k] > 0
+	}
+	for range rounds {
+		s.longest = n.u * (1 + n.ahead)
+		s.sharp = min(10+n.rounds/3, 40)
+		if n.rounds > 0 {
+			for range 2 {
+				s.sweep(n, 8)
+			}
+		}
+		s.raise(n, s.sweep(n, 1))
+		if n.rounds++; math.IsInf(n.u, 1) {
+			return
+		}
+	}
+}
+
+// raise draws the conclusion from all tables' price at the same prices.
+func (s *prover) raise(n *node, price float64) {
+	if math.IsInf(price, 1) {
+		if !s.placeable() {
+			n.u = s.longest
+			if s.longest = math.Inf(1); !s.placeable() {
+				n.u = s.longest
+			}
+		}
+		return
+	}
+	// With a longer u prices fall by less than u rises, so all up to this are
+	// refuted: but for the slices that were left out.
+	reached := n.u * price / (s.available(n) * (1 + rounding))
+	if reached >= s.longest {
+		n.u, n.idle = s.longest, 0
+		return
+	}
+	if reached > n.u {
+		n.u = reached
+	}
+	if n.idle++; n.idle >= 4 {
+		n.ahead, n.idle = max(n.ahead/2, 0.001), 0
+	}
+}
+
+// placeable reports whether every table can be placed in the open kinds, in slices
+// that alone take no longer than s.longest.
+func (s *prover) placeable() bool {
+	clear(s.prices)
+	for i := range s.tables {
+		if math.IsInf(s.choose(&s.tables[i]), 1) {
+			return false
+		}
+	}
+	return true
+}
+
+// sweep moves each table's fractions a step towards its cheapest way, with new
+// prices for each of so many groups, and returns the price of all.
+func (s *prover) sweep(n *node, groups int) float64 {
+	total, kinds := 0.0, len(s.kinds)
+	step := 2 / float64(n.steps+3)
+	size := (len(s.tables) + groups - 1) / groups
+	for i := range s.tables {
+		if i%size == 0 {
+			s.differentiate(n)
+		}
+		t := &s.tables[i]
+		price := s.choose(t)
+		if math.IsInf(price, 1) {
+			return price
+		}
+		total += t.count * price
+		s.move(n, t, n.parts[i*kinds:(i+1)*kinds], step)
+	}
+	for k := range n.start {
+		accumulate(&n.mix[k], &n.start[k], -step)
+		accumulate(&n.start[k], &n.start[k], -step)
+	}
+	n.steps++
+	s.visited += len(s.tables)
+	return total
+}
+
+// move takes a step of a table's parts to what was chosen for it.
+func (s *prover) move(n *node, t *table, parts []load, step float64) {
+	for _, k := range s.of[t.operator] {
+		if parts[k][sorting] > 0 {
+			accumulate(&n.mix[k], &parts[k], -step)
+			accumulate(&parts[k], &parts[k], -step)
+		}
+	}
+	s.chosen(t, func(c *slice, k int, count float64) {
+		l := t.load(c, &s.kinds[k])
+		accumulate(&n.mix[k], &l, step*count)
+		accumulate(&parts[k], &l, step*count)
+	})
+}
+
+// differentiate sets s.prices to the gradient of psi at the node's mix, and
+// s.worth to what a device of each kind is worth at it.
+func (s *prover) differentiate(n *node) {
+	p := s.sharp
+	devices := 0.0
+	for k := range s.kinds {
+		if n.hi[k] == 0 {
+			continue
+		}
+		s.need[k] = s.needed(n, k)
+		devices += pair(float64(n.lo[k]), s.need[k], p)
+	}
+	devices /= float64(s.devices)
+	most := devices
+	for k, h := range n.hi {
+		if 0 < h && h < s.devices {
+			most = max(most, s.need[k]/float64(h))
+		}
+	}
+	sum := power(devices/most, p)
+	for k, h := range n.hi {
+		if 0 < h && h < s.devices {
+			sum += power(s.need[k]/float64(h)/most, p)
+		}
+	}
+	psi := most * root(sum, p)
+	for k, h := range n.hi {
+		s.worth[k] = 0
+		if h == 0 {
+			continue
+		}
+		m := power(devices/psi, p-1) / float64(s.devices)
+		if n.lo[k] > 0 {
+			m *= power(s.need[k]/pair(float64(n.lo[k]), s.need[k], p), p-1)
+		}
+		if h < s.devices {
+			m += power(s.need[k]/float64(h)/psi, p-1) / float64(h)
+		}
+		s.setPrices(n, k, m)
+	}
+}
+
+// needed returns the devices that kind k needs, smoothed, and keeps how much each
+// of the four shares weighs.
+func (s *prover) needed(n *node, k int) float64 {
+	p, l, kind := s.sharp, &n.mix[k], &s.kinds[k]
+	for j := range l {
+		// Adding and taking away leaves a rest, which may be below 0.
+		l[j] = max(l[j], 0)
+	}
+	w := &s.weights[k]
+	*w = [4]float64{kind.time(l) / n.u, l[rows] / kind.rows, l[columns] / float64(n.to), l[bytes] / s.budget}
+	if !s.single {
+		// The shares are those of one operator among several, but for time.
+		w[1], w[2], w[3] = 0, 0, 0
+	}
+	most := max(w[0], w[1], w[2], w[3])
+	if most == 0 {
+		w[0] = 1
+		return 0
+	}
+	sum := 0.0
+	for i := range w {
+		w[i] /= most
+		sum += power(w[i], p)
+	}
+	size := root(sum, p)
+	for i := range w {
+		w[i] = power(w[i]/size, p-1)
+	}
+	return most * size
+}
+
+// setPrices sets the prices in kind k, of which a need of one device more adds m to
+// psi.
+func (s *prover) setPrices(n *node, k int, m float64) {
+	l, w, g := &n.mix[k], &s.weights[k], &s.prices[k]
+	time := m * w[0] / n.u
+	tangent(g, l, forward, time*s.kinds[k].forwards)
+	tangent(g, l, backward, time)
+	g[sorting] = time
+	g[rows] = m * w[1] / s.kinds[k].rows
+	g[columns] = m * w[2] / float64(n.to)
+	g[bytes] = m * w[3] / s.budget
+	s.worth[k] = m * (w[0] + w[1] + w[2] + w[3])
+}
+
+// tangent sets the three terms of g from at on to scale times the gradient of the
+// norm of those of l.
+func tangent(g, l *load, at int, scale float64) {
+	size := norm(l[at], l[at+1], l[at+2])
+	for j := at; j < at+3; j++ {
+		g[j] = 0
+		if size > 0 {
+			v := l[j] / size
+			g[j] = scale * v * v * v * v * v
+		}
+	}
+}
+
+// available returns the most that the node's devices can be worth together.
+func (s *prover) available(n *node) float64 {
+	left, worth := s.devices, 0.0
+	order := make([]int, 0, len(s.kinds))
+	for k, lo := range n.lo {
+		left -= lo
+		worth += float64(lo) * s.worth[k]
+		if n.hi[k] > lo {
+			order = append(order, k)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		switch {
+		case s.worth[a] > s.worth[b]:
+			return -1
+		case s.worth[a] < s.worth[b]:
+			return 1
+		}
+		return a - b
+	})
+	for _, k := range order {
+		take := min(left, n.hi[k]-n.lo[k])
+		worth += float64(take) * s.worth[k]
+		left -= take
+	}
+	return worth
+}
+
+// pair returns the p-norm of two numbers that are not negative.
+func pair(a, b float64, p int) float64 {
+	if a == 0 {
+		return b
+	}
+	most := max(a, b)
+	return most * root(power(a/most, p)+power(b/most, p), p)
+}
+
+// power returns x^p, for x of at least 0 and p of at least 1.
+func power(x float64, p int) float64 {
+	y := 1.0
+	for ; p > 0; p >>= 1 {
+		if p&1 == 1 {
+			y *= x
+		}
+		x *= x
+	}
+	return y
+}
+
+// root returns the p-th root of x, above 0.
+func root(x float64, p int) float64 { return math.Exp(math.Log(x) / float64(p)) }

@@ -1,0 +1,153 @@
+package bound
+
+import "math"
+
+// tree.go divides the placements into parts until the budget is spent. The part
+// with the least bound is the one to work on, for its bound is that of all:
+//
+//	all placements
+//	  |- at most 2400 columns on any device
+//	  |     |- at most one device of kind 3
+//	  |     `- two devices of kind 3, or more
+//	  `- 2404 columns on some device, or more
+//
+// The bound of a part counts the all-to-alls at its fewest columns, and the
+// compute at its most: so a part is divided by columns where its relaxed solution
+// has many more on some device than it pays for. Otherwise it is divided by the
+// kind of which it needs a broken number of devices.
+
+// The rules of the division.
+const (
+	// visits is how often tables are priced in all, and rounds the least rounds.
+	// They bound the time.
+	visits = 36000
+	rounds = 4
+	// A part is worked on in this many rounds at a time, as long as they raise its
+	// bound by this share.
+	bout     = 8
+	progress = 0.0005
+	// worth of columns to divide by, as a share of the bound.
+	columnShare = 0.004
+	// broken is how far a number of devices must be from a whole one.
+	broken = 0.05
+	// fresh is the steps that a new part counts as made: its mix still moves.
+	fresh = 30
+)
+
+// tree is the parts that all placements are divided into.
+type tree struct {
+	*prover
+	comm  *exchange
+	parts []*node
+}
+
+func newTree(r *relaxation, comm *exchange) *tree {
+	s := newProver(r)
+	return &tree{prover: s, comm: comm, parts: []*node{s.root(comm.least)}}
+}
+
+// total returns the bound of a part, but for an operator's fixed time, in ms.
+func (t *tree) total(n *node) float64 { return n.u + t.comm.total(n.from) }
+
+// lowest returns the place of the part with the least bound.
+func (t *tree) lowest() int {
+	at := 0
+	for i := range t.parts {
+		if t.total(t.parts[i]) < t.total(t.parts[at]) {
+			at = i
+		}
+	}
+	return at
+}
+
+// least works on the parts and returns the one with the least bound.
+func (t *tree) least() *node {
+	limit := max(visits, rounds*3*len(t.tables))
+	for {
+		at := t.lowest()
+		n := t.parts[at]
+		if n.ended || t.visited >= limit {
+			return n
+		}
+		before := n.u
+		t.improve(n, min(bout, 1+(limit-t.visited)/(3*len(t.tables))))
+		if n.u > before*(1+progress) || t.visited >= limit {
+			continue
+		}
+		if parts := t.divide(n); len(parts) > 0 {
+			t.parts[at] = parts[0]
+			t.parts = append(t.parts, parts[1:]...)
+		} else {
+			n.ended = n.u <= before*(1+progress/10)
+		}
+	}
+}
+
+// divide returns parts that make up n; none where that is of no use.
+func (t *tree) divide(n *node) []*node {
+	if !t.single {
+		return nil
+	}
+	if mid, ok := t.divideColumns(n); ok {
+		a, b := n.part(), n.part()
+		a.to, b.from = mid, mid+t.comm.granule
+		return []*node{a, b}
+	}
+	at, far := -1, broken
+	for k := range t.kinds {
+		need := t.devicesOf(n, k)
+		if need <= float64(n.lo[k]) || need >= float64(n.hi[k]) {
+			continue
+		}
+		if f := need - math.Floor(need); min(f, 1-f) > far {
+			at, far = k, min(f, 1-f)
+		}
+	}
+	if at < 0 {
+		return nil
+	}
+	need := int(t.devicesOf(n, at))
+	a, b := n.part(), n.part()
+	a.hi[at], b.lo[at] = need, need+1
+	var parts []*node
+	for _, part := range []*node{a, b} {
+		lo, hi := 0, 0
+		for k := range part.lo {
+			lo, hi = lo+part.lo[k], hi+part.hi[k]
+		}
+		if lo <= t.devices && t.devices <= hi {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// divideColumns returns the columns at which to divide n.
+func (t *tree) divideColumns(n *node) (mid int, ok bool) {
+	widest := 0.0
+	for k := range t.kinds {
+		if need := max(t.devicesOf(n, k), float64(n.lo[k])); need > 0.01 {
+			widest = max(widest, n.mix[k][columns]/need)
+		}
+	}
+	top := int(min(widest, float64(n.to), float64(t.comm.all)))
+	if top <= n.from || t.comm.total(top)-t.comm.total(n.from) <= columnShare*t.total(n) {
+		return 0, false
+	}
+	mid = n.from + (top-n.from)/2/t.comm.granule*t.comm.granule
+	return mid, mid < n.to
+}
+
+// devicesOf returns the devices of kind k that the node's mix needs.
+func (t *tree) devicesOf(n *node, k int) float64 {
+	l := &n.mix[k]
+	return max(t.kinds[k].time(l)/n.u, l[rows]/t.kinds[k].rows, l[columns]/float64(n.to), l[bytes]/t.budget)
+}
+
+// part returns a copy of the node to be narrowed.
+func (n *node) part() *node {
+	c := n.clone()
+	c.ahead, c.idle = 0.02, 0
+	c.steps = min(c.steps, fresh)
+	return c
+}
