@@ -33,7 +33,10 @@ import (
 //   - The inner search also goes without a cap, tries both rules, and falls
 //     back on memory-driven orders (greedy.go).
 //   - Where first fit needs finer pieces to fit, the search starts from those
-//     (the ladder of fit.go).
+//     (the ladder of fit.go), or else from slices cut to the room there is
+//     (pack.go).
+//   - The best placement is refined by annealing (refine.go); tiny problems are tried
+//     exhaustively instead (exact.go).
 //   - A fused kernel runs as wide as its widest shard. So further starts have
 //     everything split that is wider than 64, 32 or 16 columns. On paper-like
 //     tasks of dims up to 128 on 8 devices they lowered the simulated cost by

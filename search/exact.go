@@ -18,10 +18,6 @@ import (
 // exactPlacements is the most placements that are tried.
 const exactPlacements = 40_000
 
-// spread is a way to place the columns of a table: the width on each device, 0 for
-// none.
-type spread []int
-
 // exact tries all placements if they are few enough, and reports whether it did:
 // the best placement is then optimal under the scorer.
 func (s *searcher) exact() bool {

@@ -30,7 +30,8 @@ type Method string
 const (
 	// NeuroShard is the paper's search with repairs: see beam.go. Its plan is
 	// never dearer, under the Scorer, than that of any baseline or of first fit,
-	// and it finds one whenever first fit by falling bytes does.
+	// and it finds one whenever first fit by falling bytes does, and for certain where
+	// pack.go says so.
 	NeuroShard Method = "neuroshard"
 	// Paper is the search as published.
 	Paper Method = "paper"

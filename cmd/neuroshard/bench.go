@@ -60,6 +60,7 @@ type benchFlags struct {
 	own   *cost.Model
 
 	caution    float64
+	stress     bool
 	json, plot string
 	ranking    bool
 }
@@ -122,6 +123,7 @@ run that is stopped goes on where it was when the same command is given again.`,
 	flags.StringVar(&f.plot, "plot", "", "`file` to draw the summary to, as SVG")
 	f.meter.register(cmd)
 	flags.IntVar(&f.runs, "runs", 3, "runs of each plan on the meter; its cost is their median")
+	flags.BoolVar(&f.stress, "stress", false, "draw tasks whose tables nearly fill the memory instead, --count for each of ten families")
 	flags.BoolVar(&f.ranking, "ranking", false, "judge how well the cost model orders plans")
 	complete(cmd, "device", hardware.Names)
 	complete(cmd, "methods", methods)
@@ -334,6 +336,10 @@ func (a *app) suite(f *benchFlags, hw hardware.Profile) ([]bench.Task, error) {
 	}
 	if f.own != nil {
 		tasks, err := bench.OwnTasks(hw, f.own.Manifest().Domain, ownDevices, f.count, f.seed)
+		return tasks, bad(err, "")
+	}
+	if f.stress {
+		tasks, err := bench.StressTasks(hw, f.count, f.seed)
 		return tasks, bad(err, "")
 	}
 	return bench.PaperTasks(hw, f.count, f.seed)
