@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/neuroshard/neuroshard/bound"
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/dataset"
 	"github.com/neuroshard/neuroshard/hardware"
@@ -41,6 +42,8 @@ type Options struct {
 	Caution float64
 	// Baselines also plans with each baseline method, to compare with.
 	Baselines bool
+	// Certificate also says what no plan can cost less than (package bound).
+	Certificate bool
 	// Warnings are doubts about the input, such as a table whose accesses are
 	// assumed. They become part of the plan.
 	Warnings []string
@@ -55,8 +58,14 @@ type Result struct {
 	// the simulated device's: the judge that the search did not ask. Simulated has
 	// no devices where the profile is the model's own (Judged).
 	Predicted, Simulated cost.Breakdown
-	Status               search.Status
-	Stats                search.Stats
+	// Bound, if asked for, is a lower bound on the simulated cost of every plan that
+	// places tables whole or cut by columns; its zero value says that there is none, as
+	// where the simulated device is no judge.
+	Bound bound.Bound
+	// Optimal says that no plan is cheaper as predicted: all were tried.
+	Optimal bool
+	Status  search.Status
+	Stats   search.Stats
 	// Baselines, if asked for, are in the order of search.Baselines.
 	Baselines []Baseline
 }
@@ -93,13 +102,18 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
-	result := &Result{Shards: found.Shards, Predicted: pool.Price(found.Shards), Status: found.Status, Stats: found.Stats}
+	result := &Result{Shards: found.Shards, Predicted: pool.Price(found.Shards), Optimal: found.Optimal, Status: found.Status, Stats: found.Stats}
 	// The simulated device is one of the known GPUs: it says nothing of others.
 	var judge *simulate.Pricer
 	if hardware.Known(p.Topology.Profile.Name) {
 		judge = simulate.NewPricer(p)
 		if result.Simulated, err = Simulate(judge, found.Shards); err != nil {
 			return nil, err
+		}
+		if opt.Certificate {
+			if result.Bound, err = bound.Simulated(p); err != nil {
+				return nil, err
+			}
 		}
 	}
 	result.Plan = describe(p, found, result.Predicted, model, opt)
@@ -110,6 +124,15 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 		result.Baselines, err = baselines(ctx, p, pool, judge, opt.Search)
 	}
 	return result, err
+}
+
+// Gap returns by how much the plan's simulated cost is above the bound, as a share
+// of it, and whether there is one.
+func (r *Result) Gap() (gap float64, ok bool) {
+	if !r.Judged() || !(r.Bound.Total > 0) {
+		return 0, false
+	}
+	return bound.Gap(r.Simulated.Cost, r.Bound.Total), true
 }
 
 // Judged reports whether the simulated device priced the result: it does for

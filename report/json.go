@@ -41,6 +41,10 @@ type (
 //	cost_ms            the predicted cost
 //	simulated_cost_ms  the plan's cost on the simulated device, null where the
 //	                   profile is a model's own
+//	lower_bound_ms     what no plan costs less than on the simulated device, null
+//	                   where there is no such bound
+//	optimality_gap     the share by which simulated_cost_ms is above it, or null
+//	optimal_as_predicted  true where all placements were tried
 //	source             what the model was trained on: "simulated" or "measured"
 //	wall_ms            the time that planning took, as given
 //	status             "complete", "budget", "time" or "interrupted"
@@ -60,9 +64,13 @@ func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
 		}
 		baselines[string(b.Method)] = one
 	}
-	var simulated *unit.Millis
+	var simulated, least *unit.Millis
 	if r.Judged() {
 		simulated = &r.Simulated.Cost
+	}
+	var gap *float64
+	if share, ok := r.Gap(); ok {
+		gap, least = &share, &r.Bound.Total
 	}
 	return object(w, r.Plan, func(i int) *unit.Millis {
 		if !r.Judged() {
@@ -74,6 +82,9 @@ func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
 		{"valid", true},
 		{"cost_ms", r.Predicted.Cost},
 		{"simulated_cost_ms", simulated},
+		{"lower_bound_ms", least},
+		{"optimality_gap", gap},
+		{"optimal_as_predicted", r.Optimal},
 		{"source", r.Plan.Provenance.ModelSource},
 		{"wall_ms", wall},
 		{"status", r.Status},

@@ -130,6 +130,12 @@ func (v *view) costs(r *neuroshard.Result) {
 	} else {
 		label = "predicted"
 	}
+	if gap, ok := r.Gap(); ok {
+		v.printf("optimality      within %s of the best plan there can be, %v or more (SIMULATED)\n", percent(gap, 1), r.Bound.Total)
+	}
+	if r.Optimal {
+		v.printf("                as predicted it is the best: all placements were tried\n")
+	}
 	if best := bestBaseline(r); best != nil {
 		v.printf("gain            %s (%s %v)\n", gain(r, best), label, baselineCost(r, best))
 	} else if len(r.Baselines) > 0 && string(r.Status) != interrupted {

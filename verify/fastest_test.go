@@ -94,4 +94,3 @@ func TestBusyMachine(t *testing.T) {
 		t.Errorf("broken: got error %v after %d exchanges, want one after the first", err, len(m.comms))
 	}
 }
-

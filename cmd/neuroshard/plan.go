@@ -121,7 +121,7 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	if err := p.writable(); err != nil {
 		return err
 	}
-	options := neuroshard.Options{Search: p.search, Model: model, Caution: p.caution, Baselines: !p.noBaselines, Warnings: loaded.warnings}
+	options := neuroshard.Options{Search: p.search, Model: model, Caution: p.caution, Certificate: true, Baselines: !p.noBaselines, Warnings: loaded.warnings}
 	if model != nil {
 		if err := model.FitsProfile(loaded.problem.Topology); err != nil {
 			return bad(err, "train one for this profile, or leave --model out")
