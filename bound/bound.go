@@ -61,6 +61,9 @@
 package bound
 
 import (
+	"errors"
+	"math"
+
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/unit"
@@ -95,8 +98,8 @@ const rounding = 1e-9
 // Simulated returns a lower bound on the cost, under simulate.Pricer, of every
 // valid plan of the problem made of whole tables and column slices. The input
 // exchange is not counted. The problem must be valid. It fails where the
-// devices span hosts and the profile has no network. The same problem gives the
-// same bound.
+// devices span hosts and the profile has no network, and where it finds that
+// nothing can be valid. The same problem gives the same bound.
 func Simulated(p *problem.Problem) (Bound, error) {
 	comm, err := newExchange(p)
 	if err != nil {
@@ -106,6 +109,9 @@ func Simulated(p *problem.Problem) (Bound, error) {
 	var busy float64
 	if r := newRelaxation(p, simulate.NewPricer(p)); len(r.tables) > 0 {
 		part := newTree(r, comm).least()
+		if math.IsInf(part.u, 1) {
+			return Bound{}, errors.New("no plan to bound: the tables fit on no devices in any way")
+		}
 		columns, busy = part.from, fixedMS+part.u
 	}
 	var b Bound

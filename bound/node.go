@@ -21,7 +21,7 @@ import (
 //	    ^                                                    |
 //	    +----------------- a step towards them --------------+
 //
-// Moving the tables in a few groups, with new prices after each, takes many
+// Moving the tables in a few blocks, with new prices after each, takes many
 // fewer rounds than moving all of them at once; but only prices that were the
 // same for all tables prove anything. So a round is two of the one and one of the
 // other. The method starts from u = the longest slice alone, and ends nowhere:
@@ -38,8 +38,8 @@ type node struct {
 	// ended is true where the part can neither be divided nor improved.
 	ended bool
 
-	// mix is the load of each kind, of each the tables' fractions: parts, by table
-	// and kind, and what is left of the start.
+	// mix is the load of each kind. It is the sum of parts, by block and kind, and
+	// of what is left of the start.
 	mix, parts, start []load
 	// steps is the moves made, rounds the rounds.
 	steps, rounds int
@@ -47,7 +47,12 @@ type node struct {
 	// rounds for which that was too far.
 	ahead float64
 	idle  int
+	// stalled is the bouts that did not raise u by much.
+	stalled int
 }
+
+// blocks is the number of blocks that tables are moved in.
+const blocks = 8
 
 // prover raises the bounds of nodes.
 type prover struct {
@@ -72,7 +77,7 @@ func newProver(r *relaxation) *prover {
 func (s *prover) root(columns int) *node {
 	n := &node{
 		lo: make([]int, len(s.kinds)), hi: make([]int, len(s.kinds)), from: columns, to: math.MaxInt, u: s.floor(), ahead: 0.2,
-		mix: make([]load, len(s.kinds)), parts: make([]load, len(s.kinds)*len(s.tables)),
+		mix: make([]load, len(s.kinds)), parts: make([]load, blocks*len(s.kinds)),
 	}
 	for k := range n.hi {
 		n.hi[k] = s.devices
@@ -116,10 +121,10 @@ func (s *prover) improve(n *node, rounds int) {
 		s.sharp = min(10+n.rounds/3, 40)
 		if n.rounds > 0 {
 			for range 2 {
-				s.sweep(n, 8)
+				s.sweep(n, true)
 			}
 		}
-		s.raise(n, s.sweep(n, 1))
+		s.raise(n, s.sweep(n, false))
 		if n.rounds++; math.IsInf(n.u, 1) {
 			return
 		}
@@ -165,45 +170,47 @@ func (s *prover) placeable() bool {
 }
 
 // sweep moves each table's fractions a step towards its cheapest way, with new
-// prices for each of so many groups, and returns the price of all.
-func (s *prover) sweep(n *node, groups int) float64 {
+// prices for each block where fresh, and returns the price of all.
+func (s *prover) sweep(n *node, fresh bool) float64 {
 	total, kinds := 0.0, len(s.kinds)
 	step := 2 / float64(n.steps+3)
-	size := (len(s.tables) + groups - 1) / groups
+	size := (len(s.tables) + blocks - 1) / blocks
+	var parts []load
+	var t *table
+	add := func(c *slice, k int, count float64) {
+		l := t.load(c, &s.kinds[k])
+		accumulate(&n.mix[k], &l, step*count)
+		accumulate(&parts[k], &l, step*count)
+	}
 	for i := range s.tables {
 		if i%size == 0 {
-			s.differentiate(n)
+			if i == 0 || fresh {
+				s.differentiate(n)
+			}
+			at := i / size * kinds
+			parts = n.parts[at : at+kinds]
+			n.shrink(parts, step)
 		}
-		t := &s.tables[i]
+		t = &s.tables[i]
 		price := s.choose(t)
 		if math.IsInf(price, 1) {
 			return price
 		}
 		total += t.count * price
-		s.move(n, t, n.parts[i*kinds:(i+1)*kinds], step)
+		s.chosen(t, add)
 	}
-	for k := range n.start {
-		accumulate(&n.mix[k], &n.start[k], -step)
-		accumulate(&n.start[k], &n.start[k], -step)
-	}
+	n.shrink(n.start, step)
 	n.steps++
 	s.visited += len(s.tables)
 	return total
 }
 
-// move takes a step of a table's parts to what was chosen for it.
-func (s *prover) move(n *node, t *table, parts []load, step float64) {
-	for _, k := range s.of[t.operator] {
-		if parts[k][sorting] > 0 {
-			accumulate(&n.mix[k], &parts[k], -step)
-			accumulate(&parts[k], &parts[k], -step)
-		}
+// shrink takes a share of the parts out of them and out of the mix.
+func (n *node) shrink(parts []load, share float64) {
+	for k := range parts {
+		accumulate(&n.mix[k], &parts[k], -share)
+		accumulate(&parts[k], &parts[k], -share)
 	}
-	s.chosen(t, func(c *slice, k int, count float64) {
-		l := t.load(c, &s.kinds[k])
-		accumulate(&n.mix[k], &l, step*count)
-		accumulate(&parts[k], &l, step*count)
-	})
 }
 
 // differentiate sets s.prices to the gradient of psi at the node's mix, and

@@ -18,20 +18,27 @@ import "math"
 
 // The rules of the division.
 const (
-	// visits is how often tables are priced in all, and rounds the least rounds.
-	// They bound the time.
-	visits = 36000
-	rounds = 4
-	// A part is worked on in this many rounds at a time, as long as they raise its
-	// bound by this share.
+	// visits is how often tables are priced in all, and minRounds the least
+	// rounds. They bound the time.
+	visits    = 36000
+	minRounds = 4
+	// A part is worked on in so many rounds at a time. A bout that does not raise
+	// its bound by a share of progress has stalled. Then the part is divided if its
+	// mix needs no more than fits times the devices, or after stalls bouts; and
+	// where it cannot be divided, it ends at ends times, or after 3 stalls.
 	bout     = 8
 	progress = 0.0005
-	// worth of columns to divide by, as a share of the bound.
+	fits     = 1.05
+	ends     = 1.003
+	stalls   = 2
+	// columnShare is the share of the bound that a division by columns must be
+	// worth, and broken how far a number of devices must be from a whole one.
 	columnShare = 0.004
-	// broken is how far a number of devices must be from a whole one.
-	broken = 0.05
-	// fresh is the steps that a new part counts as made: its mix still moves.
-	fresh = 30
+	broken      = 0.05
+	// A new part counts as one of at most so many steps and rounds, so that its mix
+	// still moves.
+	freshSteps  = 60
+	freshRounds = 30
 )
 
 // tree is the parts that all placements are divided into.
@@ -62,7 +69,7 @@ func (t *tree) lowest() int {
 
 // least works on the parts and returns the one with the least bound.
 func (t *tree) least() *node {
-	limit := max(visits, rounds*3*len(t.tables))
+	limit := max(visits, 3*minRounds*len(t.tables))
 	for {
 		at := t.lowest()
 		n := t.parts[at]
@@ -70,17 +77,38 @@ func (t *tree) least() *node {
 			return n
 		}
 		before := n.u
+		if math.IsInf(before, 1) {
+			return n
+		}
 		t.improve(n, min(bout, 1+(limit-t.visited)/(3*len(t.tables))))
-		if n.u > before*(1+progress) || t.visited >= limit {
+		if n.u > before*(1+progress) {
+			n.stalled = 0
+			continue
+		}
+		n.stalled++
+		if t.shortage(n) > fits && n.stalled < stalls || t.visited >= limit {
 			continue
 		}
 		if parts := t.divide(n); len(parts) > 0 {
 			t.parts[at] = parts[0]
 			t.parts = append(t.parts, parts[1:]...)
 		} else {
-			n.ended = n.u <= before*(1+progress/10)
+			n.ended = t.shortage(n) < ends || n.stalled >= 3*stalls
 		}
 	}
+}
+
+// shortage returns how many times the node's devices its mix needs.
+func (t *tree) shortage(n *node) float64 {
+	devices, most := 0.0, 0.0
+	for k := range t.kinds {
+		need := t.devicesOf(n, k)
+		devices += max(need, float64(n.lo[k]))
+		if n.hi[k] > 0 {
+			most = max(most, need/float64(n.hi[k]))
+		}
+	}
+	return max(most, devices/float64(t.devices))
 }
 
 // divide returns parts that make up n; none where that is of no use.
@@ -148,6 +176,8 @@ func (t *tree) devicesOf(n *node, k int) float64 {
 func (n *node) part() *node {
 	c := n.clone()
 	c.ahead, c.idle = 0.02, 0
-	c.steps = min(c.steps, fresh)
+	c.steps = min(c.steps, freshSteps)
+	c.rounds = min(c.rounds, freshRounds)
+	c.stalled = 0
 	return c
 }
