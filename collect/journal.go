@@ -149,11 +149,17 @@ func decode(line []byte) (record, error) {
 	return r, nil
 }
 
+// mostTorn is how many damaged lines at the end of a journal are dropped: a torn
+// one, and one that was written on after it.
+const mostTorn = 2
+
 // parseJournal reads the lines of a journal and returns how many bytes they
 // take: less than there are where the last is torn. It fails where a line is
-// damaged that has whole ones after it.
+// damaged that has whole ones after it, where more are damaged than a stop can
+// tear, and where the file is no journal.
 func parseJournal(content []byte) (records []record, size int, err error) {
 	var torn error
+	damaged := 0
 	for number, at := 1, 0; at < len(content); number++ {
 		length := bytes.IndexByte(content[at:], '\n')
 		if length < 0 {
@@ -164,6 +170,9 @@ func parseJournal(content []byte) (records []record, size int, err error) {
 		if err != nil {
 			if torn == nil {
 				torn = fmt.Errorf("line %d is damaged: %w", number, err)
+			}
+			if damaged++; damaged > mostTorn {
+				return nil, 0, torn
 			}
 			continue
 		}
@@ -176,7 +185,18 @@ func parseJournal(content []byte) (records []record, size int, err error) {
 		records = append(records, r)
 		size = at
 	}
+	if size == 0 && !tornHeader(content) {
+		return nil, 0, errors.New("it is no journal of neuroshard collect")
+	}
 	return records, size, nil
+}
+
+// tornHeader reports whether the content may be the first part of a journal's first
+// line, or nothing.
+func tornHeader(content []byte) bool {
+	begin := []byte(lineStart)
+	n := min(len(content), len(begin))
+	return bytes.Equal(content[:n], begin[:n]) && bytes.Count(content, []byte("\n")) <= 1
 }
 
 // file is what a journal needs of an *os.File.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -180,4 +181,37 @@ func sealed(payload []byte) []byte {
 	line = append(line, sumOf(payload)...)
 	line = append(line, lineRest...)
 	return append(append(line, payload[1:]...), '\n')
+}
+
+// What is no journal, or lost more than a stop can tear, is left as it is.
+func TestForeignJournals(t *testing.T) {
+	design := drawn(t, 30, 0)
+	folder := t.TempDir()
+	stubborn := newMemory()
+	stubborn.write = func(string, dataset.Dataset) error { return errFull }
+	if _, err := stubborn.run(context.Background(), design, newScript(), folder, Options{}); !errors.Is(err, errFull) {
+		t.Fatal(err)
+	}
+	whole := journalOf(t, folder)
+	lines := bytes.SplitAfter(whole, []byte("\n"))
+	half := bytes.Join(lines[:len(lines)/2], nil)
+	for name, content := range map[string][]byte{
+		"notes":        []byte("my notes\nline 2\n"),
+		"one line":     []byte("my notes"),
+		"random":       {0xff, 0, 3, '\n', 7},
+		"damaged half": append(slices.Clone(half), bytes.ReplaceAll(whole[len(half):], []byte("fwd"), []byte("bwd"))...),
+		"no header":    whole[len(lines[0]):],
+	} {
+		path := filepath.Join(folder, journalName)
+		if err := os.WriteFile(path, content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		meter := newScript()
+		if _, err := newMemory().run(context.Background(), design, meter, folder, Options{}); err == nil || meter.calls != 0 || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: got error %v and %d measurements, want one that names the file, and none", name, err, meter.calls)
+		}
+		if !bytes.Equal(journalOf(t, folder), content) {
+			t.Errorf("%s: the file was changed", name)
+		}
+	}
 }

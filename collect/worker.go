@@ -417,13 +417,7 @@ func (w *Worker) nextID(kind string, id int) string {
 // measured asks for a measurement.
 func (w *Worker) measured(ctx context.Context, q protocol.Request) (protocol.Response, error) {
 	r, err := w.ask(ctx, q, w.opt.Deadline)
-	if refused, ok := errors.AsType[*protocol.Error](err); ok && refused.Code == protocol.CodeInternal {
-		// What is wrong inside, such as a device's sticky error, would fail the next
-		// sample, too.
-		w.process.kill()
-		w.process, w.lost = nil, err
-		return r, err
-	} else if err == nil || ok {
+	if refused, ok := errors.AsType[*protocol.Error](err); err == nil || ok && refused.Code != protocol.CodeInternal {
 		w.restarts = 0
 	}
 	if err != nil {
@@ -435,10 +429,17 @@ func (w *Worker) measured(ctx context.Context, q protocol.Request) (protocol.Res
 	return r, nil
 }
 
-// ask asks the process, and lets go of one that is broken.
+// ask asks the process, and lets go of one that is broken or says that it is.
 func (w *Worker) ask(ctx context.Context, q protocol.Request, deadline time.Duration) (protocol.Response, error) {
 	r, err := w.process.ask(ctx, q, deadline)
-	if _, answered := errors.AsType[*protocol.Error](err); err != nil && !answered {
+	refused, answered := errors.AsType[*protocol.Error](err)
+	if answered && refused.Code == protocol.CodeInternal {
+		// What is wrong inside, such as a device's sticky error, would fail the next
+		// request, too.
+		w.process.kill()
+		answered = false
+	}
+	if err != nil && !answered {
 		w.process, w.lost = nil, err
 	}
 	return r, err

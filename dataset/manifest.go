@@ -171,6 +171,10 @@ const maxManifest = 1 << 20
 // error wraps fs.ErrNotExist.
 func ReadManifest(folder string) (Manifest, error) {
 	name := filepath.Join(folder, ManifestName)
+	// Before it is opened: to open a pipe is to wait for whoever writes.
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return Manifest{}, fmt.Errorf("%s: it is no file", name)
+	}
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Manifest{}, fmt.Errorf("%q is no dataset: it has no %s, which is written last (%w): was collecting interrupted?", folder, ManifestName, fs.ErrNotExist)

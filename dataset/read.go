@@ -28,18 +28,19 @@ func Read(folder string) (Dataset, error) {
 
 // readFile reads a file that the manifest describes.
 func readFile(path string, want File) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
+	// Before it is opened: to open a pipe is to wait for whoever writes.
+	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is no file")
 	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
 	if info.Size() != want.Bytes {
 		return nil, fmt.Errorf("%d bytes, and the manifest states %d: it is cut off, or of another dataset", info.Size(), want.Bytes)
 	}

@@ -285,6 +285,10 @@ func Read(files fs.FS, folder string) (*Model, error) {
 }
 
 func readFile(files fs.FS, name string) ([]byte, error) {
+	// Before it is opened: to open a pipe is to wait for whoever writes.
+	if info, err := fs.Stat(files, name); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: it is no file", name)
+	}
 	f, err := files.Open(name)
 	if err != nil {
 		return nil, err

@@ -73,6 +73,8 @@ type refiner struct {
 	before  []float64
 
 	evaluations int64
+	// best is the cost of the cheapest placement of the last run.
+	best float64
 }
 
 // refine runs the refinement on the best placement.
@@ -239,7 +241,7 @@ func (r *refiner) goal() float64 { return r.cost + meanWeight*r.sum/float64(len(
 // it was ended before.
 func (r *refiner) anneal(evaluations int64, ended func() bool) (best []part, early bool) {
 	scale := r.cost
-	bestCost := r.cost
+	r.best = r.cost
 	// unsaved says that the current placement is the best, but not copied yet.
 	unsaved := false
 	save := func() {
@@ -268,12 +270,12 @@ func (r *refiner) anneal(evaluations int64, ended func() bool) (best []part, ear
 				continue
 			}
 		}
-		if unsaved && r.cost > bestCost {
+		if unsaved && r.cost > r.best {
 			save()
 		}
 		r.accept()
-		if r.cost < bestCost {
-			bestCost, unsaved = r.cost, true
+		if r.cost < r.best {
+			r.best, unsaved = r.cost, true
 		}
 	}
 	if unsaved {

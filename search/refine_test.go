@@ -101,11 +101,21 @@ func TestRefinementKeepsItsBooks(t *testing.T) {
 				if want := fresh.Cost(); math.Abs(r.cost-want) > 1e-9*want {
 					t.Fatalf("cost: got %v, want %v as priced from nothing", r.cost, want)
 				}
+				sum := 0.0
+				for d := range r.compute {
+					want := fresh.Compute(d)
+					if sum += want; math.Abs(r.compute[d]-want) > 1e-9*(1+want) {
+						t.Fatalf("compute of device %d: got %v, want %v", d, r.compute[d], want)
+					}
+				}
+				if dearest := slices.Max(r.compute); math.Abs(r.sum-sum) > 1e-9*(1+sum) || r.compute[r.dearest] != dearest {
+					t.Fatalf("got sum %v and device %d as the dearest, want %v and one of %v", r.sum, r.dearest, sum, dearest)
+				}
 				if !slices.Equal(bytes, r.bytes) {
 					t.Fatalf("bytes: got %v, want %v", r.bytes, bytes)
 				}
-			} else if cost := fresh.Cost(); cost > first*(1+1e-9) {
-				t.Fatalf("best: got cost %v, dearer than the first, %v", cost, first)
+			} else if cost := fresh.Cost(); cost > first*(1+1e-9) || math.Abs(cost-r.best) > 1e-9*cost {
+				t.Fatalf("best: got cost %v, want the least that was reached, %v, and no more than the first, %v", cost, r.best, first)
 			}
 		}
 		if best != nil {

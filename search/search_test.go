@@ -521,7 +521,7 @@ func TestBriefAsksNoDevices(t *testing.T) {
 // them, which the search joins.
 func TestOptimumOfTinyProblems(t *testing.T) {
 	const tasks, withRefinement = 100, 30
-	proven, hits, refined := 0, 0, 0
+	proven, hits, refined, limited := 0, 0, 0, 0
 	slowest := time.Duration(0)
 	for seed := range uint64(tasks) {
 		p := pool(seed, 4, 2+int(seed%2), 16)
@@ -541,7 +541,20 @@ func TestOptimumOfTinyProblems(t *testing.T) {
 			t.Errorf("task %d: got cost %v, below the optimum %v", seed, r.Cost, want)
 		}
 		if r.Optimal {
-			proven++
+			if proven++; r.Cost > want*(1+1e-9) {
+				t.Errorf("task %d: cost %v is said to be optimal, %v is", seed, r.Cost, want)
+			}
+		}
+		// Devices that hold little more than half: the search must keep to it.
+		tight := *p
+		tight.Topology.Memory = 0
+		for i := range p.Tables {
+			tight.Topology.Memory += unit.Bytes(p.ShardMemory(p.Whole(i)).Tables())
+		}
+		tight.Topology.Memory = tight.DeviceMemory().Received + tight.Topology.Memory*2/3
+		if r, err := search.Run(context.Background(), &tight, factory(&tight), search.Options{Workers: 1}); err == nil {
+			check(t, &tight, r)
+			limited++
 		}
 		if r.Cost <= want*(1+1e-9) {
 			hits++
@@ -564,6 +577,9 @@ func TestOptimumOfTinyProblems(t *testing.T) {
 		}
 	}
 	t.Logf("optimum on %d of %d tasks, %d proven, the slowest in %v; by refinement on %d of %d", hits, tasks, proven, slowest, refined, withRefinement)
+	if limited < tasks/2 {
+		t.Errorf("%d tasks fit tight devices, want most", limited)
+	}
 	if hits < 95 || proven < 95 || refined < withRefinement-1 {
 		t.Errorf("got the optimum on %d of %d tasks, %d proven, and on %d of %d by refinement alone, want 95, 95 and %d at least", hits, tasks, proven, refined, withRefinement, withRefinement-1)
 	}

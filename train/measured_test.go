@@ -83,13 +83,17 @@ func TestManifestOfMeasuredData(t *testing.T) {
 		e.DimSums, e.Start = append(e.DimSums, e.DimSums...)[:3], pad(e.Start)
 		e.Forward, e.Backward = pad(e.Forward), pad(e.Backward)
 	}
+	for _, p := range []*dataset.Provenance{&data.Compute.Provenance, &data.Comm.Provenance} {
+		p.Passes, p.Fastest = 3, true
+	}
 	m, report := fit(t, data, hw, small())
 	got := m.Manifest
 	if got.Profile != "desk-cpu" || got.Device != hw || got.Source != "measured" || got.CommSource != "" || got.Meter != "synthetic 1" {
 		t.Errorf("got profile %q, device %+v, sources %q and %q", got.Profile, got.Device, got.Source, got.CommSource)
 	}
 	want := modelfile.Measurement{
-		Device: "a desk", Kernel: "law 1", Clocks: "none", Threads: 2, Cache: "cold", Lookups: "a log", Warmup: 1, Repeats: 5, Tool: "test", Design: "d1", Seed: 1,
+		Device: "a desk", Kernel: "law 1", Clocks: "none", Threads: 2, Cache: "cold", Lookups: "a log", Warmup: 1, Repeats: 5,
+		Passes: 3, Fastest: true, Tool: "test", Design: "d1", Seed: 1,
 	}
 	if got.Measured != want || got.CommMeasured != want {
 		t.Errorf("got measured %+v and %+v, want both %+v", got.Measured, got.CommMeasured, want)

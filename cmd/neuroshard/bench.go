@@ -199,8 +199,8 @@ func (a *app) judge(ctx context.Context, f *benchFlags, opt *bench.Options) (col
 	if err := f.meter.check("bench"); err != nil {
 		return nil, err
 	}
-	if f.runs < 1 {
-		return nil, usagef("", "bench: --runs %d is below 1", f.runs)
+	if f.runs < 1 || f.runs > mostRuns {
+		return nil, usagef("", "bench: --runs %d is not between 1 and %d", f.runs, mostRuns)
 	}
 	meter, err := f.meter.start(ctx, false, a.stderr)
 	if err != nil {
@@ -209,7 +209,10 @@ func (a *app) judge(ctx context.Context, f *benchFlags, opt *bench.Options) (col
 	opt.Measure = func(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted cost.Breakdown) (unit.Millis, unit.Millis, error) {
 		result, err := verify.Plan(ctx, p, shards, predicted, meter, verify.Options{Repeats: f.runs, Fastest: f.meter.fastest})
 		if err != nil {
-			return 0, 0, err
+			if ctx.Err() != nil {
+				return 0, 0, err
+			}
+			return 0, 0, bad(err, measuringHint(err)+"; with --json the same command goes on where it ended")
 		}
 		if !result.CommMeasured {
 			return 0, 0, fmt.Errorf("the meter measures no all-to-alls, so plans cannot be compared by it: %s", result.CommMissing)

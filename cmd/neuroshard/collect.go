@@ -236,6 +236,9 @@ func (a *app) collect(ctx context.Context, f *collectFlags) error {
 			return usagef("measure more in several datasets of different seeds", "collect: --%s %d is not between 0 and %d", n.flag, n.value, mostSamples)
 		}
 	}
+	if f.anchors < 0 {
+		return usagef("leave the flag out for the default", "collect: --anchor-every %d is negative", f.anchors)
+	}
 	if f.meter.fastest && f.passes == 1 {
 		return usagef("add --passes 5, say, or leave --fastest out", "collect: --fastest chooses among passes, and there is one")
 	}
@@ -269,6 +272,9 @@ func (a *app) collect(ctx context.Context, f *collectFlags) error {
 	defer bar.clear()
 	bar.phase("drawing")
 	design, err := f.design.Draw(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err != nil {
 		return bad(err, "")
 	}

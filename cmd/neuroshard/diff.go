@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/neuroshard/neuroshard/plan"
@@ -27,6 +29,11 @@ do not, 2 if a plan cannot be read.`,
 			if err != nil {
 				return err
 			}
+			for i, pl := range []*plan.Plan{before, after} {
+				if name, twice := doubled(pl); twice {
+					return bad(fmt.Errorf("%s: table %q is there twice", args[i], name), "neuroshard validate says what else is wrong with the plan")
+				}
+			}
 			changes := plan.Diff(before, after)
 			if asJSON {
 				err = a.printJSON(changes)
@@ -41,4 +48,16 @@ do not, 2 if a plan cannot be read.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// doubled returns the first table that a plan lists twice.
+func doubled(pl *plan.Plan) (name string, twice bool) {
+	seen := make(map[string]bool, len(pl.Tables))
+	for i := range pl.Tables {
+		if name := pl.Tables[i].Name; seen[name] {
+			return name, true
+		}
+		seen[pl.Tables[i].Name] = true
+	}
+	return "", false
 }

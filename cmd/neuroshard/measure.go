@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/collect"
 	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/protocol"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -138,7 +140,29 @@ func (m *meterFlags) start(ctx context.Context, forModel bool, logs io.Writer) (
 		opt.Name = "cpu"
 	}
 	meter, err := collect.StartWorker(ctx, opt)
-	return meter, bad(err, "see what the worker says with -v, and docs/PROTOCOL.md")
+	if err != nil && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return meter, bad(err, "what the worker wrote is above; docs/PROTOCOL.md has what it should say")
+}
+
+// mostRuns bounds --runs.
+const mostRuns = 10_000
+
+// measuringHint says what helps where a plan could not be run.
+func measuringHint(err error) string {
+	refused, _ := errors.AsType[*protocol.Error](err)
+	switch {
+	case refused == nil:
+		return "the worker failed: what it wrote is above"
+	case refused.Code == protocol.CodeMemory:
+		return "the meter has less memory than the plan's devices: plan with --memory"
+	case refused.Code == protocol.CodeDrift:
+		return "the machine is too busy: measure when it is idle"
+	case refused.Code == protocol.CodeUnsupported:
+		return "this meter cannot run such a plan: take another worker"
+	}
+	return "the worker failed: what it wrote is above"
 }
 
 // shardFlag is a flag's value of the form i/n.

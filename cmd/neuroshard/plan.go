@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,12 +110,13 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 			p.cluster.setModel(model)
 		}
 	}
+	if unloadable != nil {
+		// Without it, what lacks may be what the model would say.
+		return unloadable
+	}
 	loaded, err := p.load(source, &p.cluster, nil)
 	if err := input.Join(p.check(), err); err != nil {
 		return err
-	}
-	if unloadable != nil {
-		return unloadable
 	}
 	if err := p.writable(); err != nil {
 		return err
@@ -157,12 +157,15 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	return bad(err, "")
 }
 
+// mostCaution bounds --caution: beyond it a price is all deviation.
+const mostCaution = 100
+
 // cautious refuses a caution that is no number, or that a model of a single net
 // cannot have: nothing tells where it errs.
 func cautious(caution float64, model *cost.Model) error {
 	switch {
-	case !(caution >= 0) || math.IsInf(caution, 1):
-		return usagef("leave the flag out for none", "--caution: %v is not a number of at least 0", caution)
+	case !(caution >= 0 && caution <= mostCaution):
+		return usagef("leave the flag out for none", "--caution: %v is not a number from 0 to %d", caution, mostCaution)
 	case caution > 0 && (model == nil || model.Members() < 2):
 		return usagef("train one with: neuroshard train DATASET --ensemble 4 -o FOLDER, and give it as --model", "--caution: the cost model is no ensemble")
 	}

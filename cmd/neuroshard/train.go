@@ -113,6 +113,9 @@ func (f *trainFlags) check(args []string) error {
 		return usagef("", "train: --samples %d, --comm-samples %d: there must be at least %d samples of each kind",
 			f.opt.Samples, f.opt.CommSamples, pretrain.MinSamples)
 	}
+	if info, err := os.Stat(f.out); f.out != "" && err == nil && !info.IsDir() {
+		return usagef("name a folder", "train: --output: %s is a file", f.out)
+	}
 	if f.scatterPlot != "" {
 		if info, err := os.Stat(filepath.Dir(f.scatterPlot)); err != nil || !info.IsDir() {
 			return usagef("choose a file that can be written", "train: --scatter: there is no folder %s", filepath.Dir(f.scatterPlot))

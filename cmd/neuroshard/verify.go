@@ -39,8 +39,8 @@ device that the plan is for, unless --any-device says otherwise.`,
 		Args:              exactArgs("PLAN", "TABLES"),
 		ValidArgsFunction: completeTables(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if runs < 1 {
-				return usagef("", "verify: --runs %d is below 1", runs)
+			if runs < 1 || runs > mostRuns {
+				return usagef("", "verify: --runs %d is not between 1 and %d", runs, mostRuns)
 			}
 			pl, err := a.readPlan(args[0])
 			if err != nil {
@@ -110,12 +110,15 @@ func (a *app) verify(ctx context.Context, v verification) error {
 	var device *verify.DeviceError
 	switch {
 	case errors.As(err, &device):
-		return bad(err, "the meter has less memory than the plan's devices: plan with --memory")
+		if ctx.Err() != nil {
+			return err
+		}
+		return bad(err, measuringHint(err))
 	case err != nil:
 		if ctx.Err() != nil {
 			return err
 		}
-		return bad(err, "")
+		return bad(err, measuringHint(err))
 	}
 	if v.json {
 		return bad(report.VerifyJSON(a.stdout, result), "")
