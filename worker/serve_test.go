@@ -663,3 +663,98 @@ func TestPage(t *testing.T) {
 		t.Errorf("responses (-page +worker):\n%s", diff)
 	}
 }
+
+// TestColdRuns: the caches are flushed before each warm-up and repeat, and never
+// for warm ones.
+func TestColdRuns(t *testing.T) {
+	serve := func(s *server, request string) protocol.Response {
+		t.Helper()
+		r := s.answer([]byte(request))
+		if r.Op == protocol.OpError {
+			t.Fatalf("%s: %s", request, r.Message)
+		}
+		return r
+	}
+	compute := `{"op":"compute","id":"c","group":[{"t":0,"dim":8}],"opt":"sgd","dtype":"fp32"}`
+	cold := newServer(t.Context(), small())
+	serve(cold, `{"op":"init","batch":64,"warmup":2,"repeats":3,"cache":"cold","flush_bytes":2097216,"seed":7}`)
+	serve(cold, tableLine(0, 1000, 2))
+	if len(cold.flush) != 2097216/8 {
+		t.Fatalf("got %d numbers to flush, want those of 2097216 bytes", len(cold.flush))
+	}
+	for group := range uint64(2) {
+		if r := serve(cold, compute); r.N != 3 {
+			t.Errorf("got the times of %d runs, want 3", r.N)
+		}
+		for i := 0; i < len(cold.flush); i += 8 {
+			if got, want := cold.flush[i], 5*(group+1); got != want {
+				t.Fatalf("group %d: line %d was written %d times, want %d", group, i/8, got, want)
+			}
+		}
+	}
+
+	warm := newServer(t.Context(), small())
+	serve(warm, `{"op":"init","batch":64,"warmup":2,"repeats":3,"cache":"warm","flush_bytes":2097216,"seed":7}`)
+	serve(warm, tableLine(0, 1000, 2))
+	serve(warm, compute)
+	if len(warm.flush) != 0 {
+		t.Errorf("warm caches: got %d numbers to flush, want none", len(warm.flush))
+	}
+}
+
+// watched is a context that notes when it is asked for its error.
+type watched struct {
+	context.Context
+	asked []time.Time
+}
+
+func (w *watched) Err() error {
+	w.asked = append(w.asked, time.Now())
+	return w.Context.Err()
+}
+
+// TestTimedRuns: the times are those of the runs after the warm-ups. Each run
+// begins with a look at the context, so none takes longer than from that look to
+// the next run's; times of other runs are within that only by rare chance.
+func TestTimedRuns(t *testing.T) {
+	s := newServer(t.Context(), small())
+	const warmup, repeats = 20, 30
+	for _, request := range []string{fmt.Sprintf(`{"op":"init","batch":64,"warmup":%d,"repeats":%d,"cache":"warm","seed":7}`, warmup, repeats), tableLine(0, 1000, 20)} {
+		if r := s.answer([]byte(request)); r.Op == protocol.OpError {
+			t.Fatalf("%s: %s", request, r.Message)
+		}
+	}
+	q := &protocol.Request{Group: []protocol.Member{{T: 0, Dim: 64}}, Opt: "sgd", DType: "fp32"}
+	if _, err := s.compute(q); err != nil { // which makes room
+		t.Fatal(err)
+	}
+	optimizer, members, err := s.checkGroup(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	op, err := engine.NewOp(s.shards(q, optimizer, members), engine.Options{Optimizer: optimizer, LearningRate: learningRate, Threads: 1, Arena: engine.NewArena(16 * unit.MiB)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer op.Close()
+	looks := &watched{Context: t.Context()}
+	s.ctx = looks
+	forward, backward, err := s.time(op)
+	end := time.Now()
+	if err != nil || len(forward) != repeats || len(backward) != repeats {
+		t.Fatalf("got %d and %d times, error %v, want %d each", len(forward), len(backward), err, repeats)
+	}
+	each := len(looks.asked) / (warmup + repeats)
+	if each == 0 || len(looks.asked) != each*(warmup+repeats) {
+		t.Fatalf("got %d looks at the context in %d runs, want as many in each", len(looks.asked), warmup+repeats)
+	}
+	for i := range repeats {
+		run, next := warmup+i, end
+		if run+1 < warmup+repeats {
+			next = looks.asked[each*(run+1)]
+		}
+		if took, most := forward[i]+backward[i], next.Sub(looks.asked[each*run]).Seconds()*1e3; took > most {
+			t.Errorf("repeat %d: got %v ms, but run %d took %v", i, took, run, most)
+		}
+	}
+}
