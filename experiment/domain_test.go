@@ -565,3 +565,85 @@ func TestCPULookupsCanBeMade(t *testing.T) {
 		t.Errorf("got %d tables, want many", len(seen))
 	}
 }
+
+// Starts are as far apart as the domain says: as computes of its plans are.
+func TestStartSpread(t *testing.T) {
+	tight := experiment.CPU()
+	tight.StartSpread = 1
+	for _, c := range []struct {
+		name   string
+		domain experiment.Domain
+		most   unit.Millis
+	}{{"default", experiment.Domain{}, 19}, {"cpu", experiment.CPU(), 3}, {"1 ms", tight, 1}} {
+		set, err := c.domain.Comm(3, 300)
+		if err != nil {
+			t.Fatal(err)
+		}
+		widest := unit.Millis(0)
+		for _, e := range set.Samples {
+			widest = max(widest, slices.Max(e.Start))
+		}
+		if widest > c.most || widest < .9*c.most {
+			t.Errorf("%s: got starts up to %v apart, want nearly %v", c.name, widest, c.most)
+		}
+	}
+}
+
+// A twentieth of the samples tell the launch cost: up to three shards of 4 columns
+// of the lightest tables, at the least batch. Single ones aside, which shards of
+// groups measured alone may be, too, two thirds of them are left.
+func TestTinyGroups(t *testing.T) {
+	set, err := experiment.CPU().Compute(7, 400, 4000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tiny := 0
+	for i := range set.Samples {
+		g := &set.Samples[i]
+		wide := slices.ContainsFunc(g.Members, func(m dataset.Member) bool { return m.Dim > problem.ColumnGranule })
+		if n := len(g.Members); (n == 2 || n == 3) && !wide && g.Operation.Batch == 512 {
+			tiny++
+		}
+	}
+	if share := float64(tiny) / float64(len(set.Samples)); share < .02 || share > .05 {
+		t.Errorf("got a share of %.4f of tiny groups of two or three shards, want about .03", share)
+	}
+}
+
+// Given tables are dealt out to the splits by chance: large ones, which a file may
+// list first, are in all of them.
+func TestGivenTablesAreMixed(t *testing.T) {
+	tables := given(40)
+	const seeds = 20
+	var mean [3]float64
+	orders := map[string]bool{}
+	for seed := range uint64(seeds) {
+		set, err := (experiment.Domain{Tables: tables}).Compute(seed, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		order := ""
+		for _, table := range set.Tables {
+			order += table.Name + " "
+		}
+		orders[order] = true
+		for split := range mean {
+			first, end := experiment.TablesOf(dataset.Split(split), len(tables))
+			for _, table := range set.Tables[first:end] {
+				mean[split] += float64(table.Rows) / float64(end-first) / seeds
+			}
+		}
+	}
+	if len(orders) != seeds {
+		t.Errorf("got %d orders of %d seeds, want another one of each", len(orders), seeds)
+	}
+	// All have 20,500 rows in the mean.
+	for split, rows := range mean {
+		if rows < 16000 || rows > 25000 {
+			t.Errorf("split %d: got tables of %.0f rows in the mean of %d seeds, want about 20500", split, rows, seeds)
+		}
+	}
+	if mean[dataset.Train] > 22000 {
+		t.Errorf("got training tables of %.0f rows in the mean, want about 20500", mean[dataset.Train])
+	}
+}
