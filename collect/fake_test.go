@@ -117,8 +117,11 @@ func fakeWorker(mode string) {
 			say(protocol.Response{Op: protocol.OpError, ID: q.ID, Code: code, Message: "the fake " + mode})
 		}
 		text := q.Op
-		if q.Op == protocol.OpTables {
+		switch q.Op {
+		case protocol.OpTables:
 			text += " " + strconv.Itoa(len(q.Tables))
+		case protocol.OpInit:
+			text += fmt.Sprintf(" %s %d", q.Cache, q.FlushBytes)
 		}
 		note(text)
 		switch q.Op {
@@ -145,6 +148,16 @@ func fakeWorker(mode string) {
 				if again {
 					hello.Device = "another fake"
 				}
+			case "other kernel":
+				if again {
+					hello.Kernel = "fake 2"
+				}
+			case "other backend":
+				if again {
+					hello.Backend = "forgery"
+				}
+			case "other source":
+				hello.Measured = !again
 			}
 			say(hello)
 		case protocol.OpInit:
@@ -225,7 +238,7 @@ func fakeWorker(mode string) {
 				say(r)
 			case protocol.CodeMemory, protocol.CodeUnsupported, protocol.CodeInternal, protocol.CodeDrift:
 				refuse(mode)
-			case "recovers", "other":
+			case "recovers", "other", "other kernel", "other backend", "other source":
 				if !again {
 					select {}
 				}

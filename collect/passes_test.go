@@ -185,3 +185,69 @@ func TestPassesKeepWhatIsMeasured(t *testing.T) {
 		t.Error("-1 passes: got no error")
 	}
 }
+
+// Where the joined dataset cannot be written, the passes stay, and the next run
+// writes it without measuring.
+func TestPassesThatCannotBeWritten(t *testing.T) {
+	design := drawn(t, 30, 5)
+	opt := Options{Passes: 2, AnchorEvery: 1000, DriftLimit: 100, RepeatShare: -1, Tool: "v1"}
+	folder := filepath.Join(t.TempDir(), "samples")
+	full := disk()
+	full.write = func(to string, set dataset.Dataset) error {
+		if to == folder {
+			return errFull
+		}
+		return dataset.Write(to, set)
+	}
+	if _, err := full.run(context.Background(), design, newScript(), folder, opt); !errors.Is(err, errFull) || !strings.Contains(err.Error(), "kept in "+folder) {
+		t.Fatalf("got error %v, want that the disk is full and where all is kept", err)
+	}
+	for pass := 1; pass <= 2; pass++ {
+		if _, err := dataset.Read(passFolder(folder, pass)); err != nil {
+			t.Errorf("pass %d: %v", pass, err)
+		}
+	}
+	idle := newScript()
+	got, err := Run(context.Background(), design, idle, folder, opt)
+	if err != nil || idle.calls != 0 {
+		t.Fatalf("again: got error %v after %d measurements, want none", err, idle.calls)
+	}
+	if read, err := dataset.Read(folder); err != nil {
+		t.Error(err)
+	} else {
+		sameSamples(t, read, got)
+	}
+	if left, err := filepath.Glob(filepath.Join(folder, "pass-*")); len(left) > 0 || err != nil {
+		t.Errorf("%v is left over, error %v", left, err)
+	}
+}
+
+// A run of a single pass is not gone on with in passes.
+func TestPassesIntoASinglePass(t *testing.T) {
+	design := drawn(t, 30, 0)
+	opt := Options{AnchorEvery: 1000, DriftLimit: 100, RepeatShare: -1}
+	folder := t.TempDir()
+	lost := newScript()
+	lost.compute = func(call int, g *dataset.Group) (Timing, error) {
+		if call > 15 {
+			return Timing{}, ErrLost
+		}
+		return steadyTiming(g), nil
+	}
+	if _, err := Run(context.Background(), design, lost, folder, opt); !errors.Is(err, ErrLost) {
+		t.Fatalf("got error %v, want ErrLost", err)
+	}
+	before := journalOf(t, folder)
+	passes := opt
+	passes.Passes = 2
+	meter := newScript()
+	if _, err := Run(context.Background(), design, meter, folder, passes); err == nil || !strings.Contains(err.Error(), "single pass") || meter.calls != 0 {
+		t.Errorf("two passes: got error %v after %d measurements, want one that names the single pass", err, meter.calls)
+	}
+	if diff := cmp.Diff(string(before), string(journalOf(t, folder))); diff != "" {
+		t.Errorf("the journal was changed (-want +got):\n%s", diff)
+	}
+	if _, err := Run(context.Background(), design, meter, folder, opt); err != nil || meter.calls > 20 {
+		t.Errorf("going on: got error %v after %d measurements, want those that were left", err, meter.calls)
+	}
+}

@@ -317,15 +317,39 @@ func TestRestarts(t *testing.T) {
 	}
 
 	// It must come back as what it was.
-	opt = fakeOptions("other", envMark+"="+filepath.Join(t.TempDir(), "mark"))
-	opt.Restarts = 1
-	w = startFake(t, opt)
-	w.opt.Deadline = 200 * time.Millisecond
-	if err := compute(); err == nil || errors.Is(err, ErrLost) {
-		t.Fatalf("got error %v", err)
+	for _, c := range []struct{ mode, want string }{
+		{"other", `"another fake"`}, {"other kernel", `"fake 2"`}, {"other backend", "forgery"}, {"other source", "another"},
+	} {
+		opt = fakeOptions(c.mode, envMark+"="+filepath.Join(t.TempDir(), "mark"))
+		opt.Restarts = 1
+		w = startFake(t, opt)
+		w.opt.Deadline = 200 * time.Millisecond
+		if err := compute(); err == nil || errors.Is(err, ErrLost) {
+			t.Fatalf("%s: got error %v", c.mode, err)
+		}
+		if err := compute(); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "came back as another") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want ErrLost and %s", c.mode, err, c.want)
+		}
 	}
-	if err := compute(); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), `"another fake"`) {
-		t.Errorf("another device: got error %v, want ErrLost and its name", err)
+}
+
+// The worker is told to flush, and how much, but for warm caches.
+func TestInitSaysTheCache(t *testing.T) {
+	for _, c := range []struct {
+		warm  bool
+		flush unit.Bytes
+		want  string
+	}{
+		{false, 0, "init cold 0\n"}, {false, 3 * unit.MiB, "init cold 3145728\n"}, {true, 0, "init warm 0\n"}, {true, 3 * unit.MiB, "init warm 0\n"},
+	} {
+		note := filepath.Join(t.TempDir(), "note")
+		opt := fakeOptions("work", envNote+"="+note)
+		opt.Warm, opt.FlushBytes = c.warm, c.flush
+		startFake(t, opt)
+		if count(t, note, c.want) != 1 || count(t, note, "init") != 1 {
+			content, err := os.ReadFile(note)
+			t.Errorf("warm %v, %v: got requests %q, error %v, want one %q", c.warm, c.flush, content, err, c.want)
+		}
 	}
 }
 
