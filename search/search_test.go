@@ -549,7 +549,7 @@ func TestOptimumOfTinyProblems(t *testing.T) {
 		tight := *p
 		tight.Topology.Memory = 0
 		for i := range p.Tables {
-			tight.Topology.Memory += unit.Bytes(p.ShardMemory(p.Whole(i)).Tables())
+			tight.Topology.Memory += p.ShardMemory(p.Whole(i)).Tables()
 		}
 		tight.Topology.Memory = tight.DeviceMemory().Received + tight.Topology.Memory*2/3
 		if r, err := search.Run(context.Background(), &tight, factory(&tight), search.Options{Workers: 1}); err == nil {
