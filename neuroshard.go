@@ -18,6 +18,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/dataset"
 	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/modelfile"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/pretrained"
 	"github.com/neuroshard/neuroshard/problem"
@@ -56,7 +57,7 @@ type Result struct {
 	Shards [][]problem.Shard
 	// Predicted is the model's price of the plan, device by device, and Simulated
 	// the simulated device's: the judge that the search did not ask. Simulated has
-	// no devices where the profile is the model's own (Judged).
+	// no devices where the model was made of measured samples (Judged).
 	Predicted, Simulated cost.Breakdown
 	// Bound, if asked for, is a lower bound on the simulated cost of every plan that
 	// places tables whole or cut by columns; its zero value says that there is none, as
@@ -103,9 +104,10 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 		return nil, err
 	}
 	result := &Result{Shards: found.Shards, Predicted: pool.Price(found.Shards), Optimal: found.Optimal, Status: found.Status, Stats: found.Stats}
-	// The simulated device is one of the known GPUs: it says nothing of others.
+	// The simulated device is one of the known GPUs: it says nothing of others, and
+	// nothing against what was measured.
 	var judge *simulate.Pricer
-	if hardware.Known(p.Topology.Profile.Name) {
+	if hardware.Known(p.Topology.Profile.Name) && model.Manifest().Source == string(dataset.Simulated) {
 		judge = simulate.NewPricer(p)
 		if result.Simulated, err = Simulate(judge, found.Shards); err != nil {
 			return nil, err
@@ -135,8 +137,8 @@ func (r *Result) Gap() (gap float64, ok bool) {
 	return bound.Gap(r.Simulated.Cost, r.Bound.Total), true
 }
 
-// Judged reports whether the simulated device priced the result: it does for
-// the profiles of package hardware, and not for one that a model brings.
+// Judged reports whether the simulated device priced the result: it does where the
+// model is of that device, and not where it was made of measured samples.
 func (r *Result) Judged() bool { return len(r.Simulated.Devices) > 0 }
 
 // CostModel returns the model to ask for a profile: Model, or the pre-trained
@@ -168,17 +170,20 @@ func describe(p *problem.Problem, found search.Result, predicted cost.Breakdown,
 	manifest := model.Manifest()
 	pl.Provenance = plan.Provenance{
 		Tool: "neuroshard", Version: Version, Method: string(method), Seed: opt.Search.Seed, Status: string(found.Status),
-		Model: manifest.ID, ModelSource: manifest.Source, Input: plan.Digest(p), Warnings: warnings(manifest.Source, found.Status, append(model.Doubts(p, found.Shards), opt.Warnings...)),
+		Model: manifest.ID, ModelSource: manifest.Source, Input: plan.Digest(p), Warnings: warnings(manifest, found.Status, append(model.Doubts(p, found.Shards), opt.Warnings...)),
 	}
 	return pl
 }
 
 // warnings joins the input's warnings with those that come from how the plan
 // was made.
-func warnings(source string, status search.Status, input []string) []string {
+func warnings(made modelfile.Manifest, status search.Status, input []string) []string {
 	all := append([]string(nil), input...)
-	if source == string(dataset.Simulated) {
+	switch simulated := string(dataset.Simulated); {
+	case made.Source == simulated:
 		all = append(all, "times are predicted by a model trained on SIMULATED kernels, not on measured ones")
+	case made.CommSource == simulated:
+		all = append(all, "all-to-alls are predicted by a model trained on SIMULATED ones, not on measured ones")
 	}
 	switch status {
 	case search.Interrupted:

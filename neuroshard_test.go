@@ -450,3 +450,31 @@ func TestModels(t *testing.T) {
 		t.Error("an unknown method makes a plan")
 	}
 }
+
+// What was measured is not judged by the simulated device, and what of it was
+// simulated all the same is told.
+func TestMeasuredModels(t *testing.T) {
+	p := workloadNamed(t, "mlperf-dlrm-dcnv2")
+	for _, comm := range []string{"", "simulated"} {
+		file, err := pretrained.File("a100-80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := *file
+		changed.Manifest.Source, changed.Manifest.CommSource = "measured", comm
+		model, err := cost.Load(&changed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Model: model, Baselines: true, Certificate: true, Search: search.Options{Method: search.Dim}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := r.Gap(); r.Judged() || ok || r.Baselines[0].Simulated != 0 {
+			t.Errorf("all-to-alls %q: got a judgement by the simulated device", comm)
+		}
+		if told := strings.Contains(strings.Join(r.Plan.Provenance.Warnings, "\n"), "SIMULATED"); told != (comm != "") {
+			t.Errorf("all-to-alls %q: got warnings %q", comm, r.Plan.Provenance.Warnings)
+		}
+	}
+}

@@ -40,7 +40,7 @@ type (
 //	valid              true
 //	cost_ms            the predicted cost
 //	simulated_cost_ms  the plan's cost on the simulated device, null where the
-//	                   profile is a model's own
+//	                   model was made of measured samples
 //	lower_bound_ms     what no plan costs less than on the simulated device, null
 //	                   where there is no such bound
 //	optimality_gap     the share by which simulated_cost_ms is above it, or null

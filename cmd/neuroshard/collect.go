@@ -19,6 +19,7 @@ import (
 	"github.com/neuroshard/neuroshard/indices"
 	"github.com/neuroshard/neuroshard/pretrain"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/protocol"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/trace"
 	"github.com/neuroshard/neuroshard/unit"
@@ -41,6 +42,7 @@ type collectFlags struct {
 	passes  int
 	json    bool
 	ceiling bool
+	cmd     *cobra.Command
 	// pools are the files with the lookups of a trace's tables, by name.
 	pools map[string]string
 }
@@ -70,6 +72,7 @@ neuroshard dataset merge joins them (docs/LAUNCHERS.md).
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.collect(cmd.Context(), f) },
 	}
+	f.cmd = cmd
 	f.meter.register(cmd)
 	f.domain.register(cmd)
 	flags := cmd.Flags()
@@ -290,6 +293,10 @@ func (a *app) collect(ctx context.Context, f *collectFlags) error {
 		return err
 	}
 	defer meter.Close()
+	if s, tells := meter.(collect.Supporter); tells && design.Comm != nil && design.Compute != nil && !s.Supports(protocol.CapComm) && !f.cmd.Flags().Changed("comm-samples") {
+		fmt.Fprintln(a.stderr, "neuroshard: the meter measures no all-to-alls, as of a single device: they are left out; train with --comm simulated, or with the folder of some")
+		design.Comm = nil
+	}
 	drift := f.drift
 	if drift == 0 && f.meter.meter == meterCPU {
 		drift = .1
@@ -328,7 +335,11 @@ func (a *app) collect(ctx context.Context, f *collectFlags) error {
 	case err == nil:
 		summary.Seconds = a.env.now().Sub(start).Round(time.Second).Seconds()
 	case !errors.Is(err, collect.ErrFinished):
-		return bad(err, "")
+		hint := ""
+		if strings.HasPrefix(err.Error(), "the meter cannot measure") {
+			hint = "leave all-to-alls out with --comm-samples 0, and take the meter's own with --precisions and --optimizers"
+		}
+		return bad(err, hint)
 	}
 	if f.json {
 		return bad(a.printJSON(summary), "")

@@ -143,7 +143,7 @@ func (m *meterFlags) start(ctx context.Context, forModel bool, logs io.Writer) (
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	return meter, bad(err, "what the worker wrote is above; docs/PROTOCOL.md has what it should say")
+	return meter, bad(err, "what the worker wrote is above; ours for GPUs is installed with: pip install ./python; for your own see docs/PROTOCOL.md")
 }
 
 // mostRuns bounds --runs.
