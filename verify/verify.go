@@ -367,12 +367,13 @@ func (r *run) group(ctx context.Context, device int, g *group) (timing collect.T
 // is too busy.
 const mostTries = 5
 
-// again asks the meter until it says something else than that the machine is too busy.
+// again asks the meter until it says something else than that the machine is too
+// busy, or that it took too long.
 func again(ask func() error) error {
 	for try := 1; ; try++ {
 		err := ask()
 		busy := new(protocol.Error)
-		if try == mostTries || !errors.As(err, &busy) || busy.Code != protocol.CodeDrift {
+		if try == mostTries || !errors.As(err, &busy) || busy.Code != protocol.CodeDrift && busy.Code != protocol.CodeTimeout {
 			return err
 		}
 	}
