@@ -445,15 +445,16 @@ func (w *Worker) ask(ctx context.Context, q protocol.Request, deadline time.Dura
 	return r, err
 }
 
-// ready starts the worker again where it has ended.
+// ready starts the worker again where it has ended. Nothing is asked, and a
+// running worker goes on, once ctx has ended.
 func (w *Worker) ready(ctx context.Context) error {
 	if w.closed {
 		return errors.New("worker: it was closed")
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	for w.process == nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
 		if w.restarts >= w.opt.Restarts {
 			return fmt.Errorf("%w: it was started %d times again without one response: %w", ErrLost, w.restarts, w.lost)
 		}
