@@ -31,6 +31,8 @@ const csvHeader = "name,rows,dim,pooling_factor,zipf\n"
 // badTables are files with something wrong in each. Their extension is .csv
 // where the name has it, else .json.
 var badTables = []struct{ name, content string }{
+	{"module empty", inTable(`"module": ""`)},
+	{"module a number", inTable(`"module": 7`)},
 	{"rows zero", inTables(`{"name": "user", "rows": 0, "dim": 64}`)},
 	{"rows negative", inTables(`{"name": "user", "rows": -5, "dim": 64}`)},
 	{"rows NaN", inTables(`{"name": "user", "rows": NaN, "dim": 64}`)},

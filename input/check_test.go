@@ -111,6 +111,7 @@ func names() *rapid.Generator[string] {
 func drawTable(t *rapid.T, i int) problem.Table {
 	table := problem.Table{
 		Name:      fmt.Sprintf("%s%d", names().Draw(t, "name"), i),
+		Module:    rapid.OneOf(rapid.Just(""), names()).Draw(t, "module"),
 		Rows:      rapid.Int64Range(1, 1<<40).Draw(t, "rows"),
 		Dim:       4 * rapid.IntRange(1, 64).Draw(t, "dim"),
 		Weighted:  rapid.Bool().Draw(t, "weighted"),

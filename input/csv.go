@@ -18,7 +18,7 @@ import (
 // csvColumns are the columns that a CSV file may have, without reuse_0 to
 // reuse_16. The first three are required.
 var csvColumns = []string{
-	"name", "rows", "dim", "pooling_factor", "weighted", "precision", "optimizer", "zipf",
+	"name", "rows", "dim", "module", "pooling_factor", "weighted", "precision", "optimizer", "zipf",
 	"devices", "group", "no_split", "min_width", "reuse_batch", "unique_rows",
 }
 
@@ -175,6 +175,7 @@ func (r *csvReader) table() {
 	} else if _, exists := r.columns["name"]; !exists || r.count() > before {
 		bad |= unreadName
 	}
+	t.Module, _ = r.text("module")
 	var ok bool
 	if t.Rows, ok = r.requiredWhole("rows", rowsHint); !ok {
 		bad |= unreadRows

@@ -19,7 +19,7 @@ const (
 var (
 	fileKeys       = []string{"format", "version", "batch", "defaults", "tables"}
 	defaultsKeys   = []string{"pooling_factor", "weighted", "precision", "optimizer", "zipf"}
-	tableKeys      = []string{"name", "rows", "dim", "features", "pooling_factor", "weighted", "precision", "optimizer", "access", "constraints"}
+	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "weighted", "precision", "optimizer", "access", "constraints"}
 	featureKeys    = []string{"name", "pooling_factor"}
 	accessKeys     = []string{"reuse", "batch", "unique_rows", "zipf", "uniform"}
 	constraintKeys = []string{"devices", "device", "group", "no_split", "min_width"}
@@ -140,6 +140,8 @@ func (b *builder) jsonTable(s *scanner, i int) {
 		case "name":
 			t.Name, ok = s.text("name")
 			check(ok, unreadName)
+		case "module":
+			t.Module = s.module()
 		case "rows":
 			t.Rows, ok = s.whole("rows", rowsHint)
 			check(ok, unreadRows)
@@ -191,6 +193,16 @@ func (b *builder) jsonTable(s *scanner, i int) {
 	if o.opened && !s.failed {
 		b.table(t, line, has, bad, name)
 	}
+}
+
+// module reads the path of the module that holds a table. An empty one is
+// reported: it would pass for none stated.
+func (s *scanner) module() string {
+	module, ok := s.text("module")
+	if ok && module == "" {
+		s.add(s.line, "module is empty", "leave it out for a table of the model itself, or of no known module")
+	}
+	return module
 }
 
 // require reports the keys that the object lacks.

@@ -61,7 +61,7 @@ func writable(tables []problem.Table, batch int) error {
 	}
 	for i := range tables {
 		t := &tables[i]
-		words := []string{t.Name, t.Constraint.Group}
+		words := []string{t.Name, t.Module, t.Constraint.Group}
 		for _, f := range t.Features {
 			words = append(words, f.Name)
 		}
@@ -78,6 +78,7 @@ func writable(tables []problem.Table, batch int) error {
 type (
 	jsonTable struct {
 		Name          string           `json:"name"`
+		Module        string           `json:"module,omitempty"`
 		Rows          int64            `json:"rows"`
 		Dim           int              `json:"dim"`
 		Features      []jsonFeature    `json:"features,omitempty"`
@@ -110,7 +111,7 @@ type (
 
 func tableOf(t *problem.Table) jsonTable {
 	out := jsonTable{
-		Name: t.Name, Rows: t.Rows, Dim: t.Dim, Weighted: t.Weighted,
+		Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, Weighted: t.Weighted,
 		Precision: t.Precision.String(), Optimizer: t.Optimizer.String(),
 	}
 	if len(t.Features) == 1 && t.Features[0].Name == t.Name {

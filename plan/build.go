@@ -19,7 +19,7 @@ func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
 	pl := &Plan{Tables: make([]Table, len(p.Tables)), Cluster: clusterOf(p)}
 	for i := range p.Tables {
 		t := &p.Tables[i]
-		pl.Tables[i] = Table{Name: t.Name, Rows: t.Rows, Dim: t.Dim}
+		pl.Tables[i] = Table{Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim}
 	}
 	for device, held := range shards {
 		for _, s := range held {
@@ -35,6 +35,23 @@ func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
 		index[i] = i
 	}
 	pl.Devices = tally(pl, p, index, max(len(shards), p.Topology.Devices))
+	return pl
+}
+
+// Of returns the plan that places tables, in the problem's order, as they are
+// given: with their kinds, replicated shards and tiers, all of which New would
+// make up. It fills Devices and Cluster as New does, and judges no more than New.
+// The tables become the plan's; their shards are put in the plan's order.
+func Of(p *problem.Problem, tables []Table) *Plan {
+	pl := &Plan{Tables: tables, Cluster: clusterOf(p)}
+	index := make([]int, len(tables))
+	for i := range tables {
+		slices.SortStableFunc(tables[i].Shards, compareShards)
+		if index[i] = i; i >= len(p.Tables) {
+			index[i] = -1
+		}
+	}
+	pl.Devices = tally(pl, p, index, p.Topology.Devices)
 	return pl
 }
 
@@ -120,7 +137,8 @@ const enough = 1 << 60
 // tally counts what pl puts on each of n devices: shards, pooled columns and
 // bytes. index says which table of p each table of pl is, -1 for none. Shards
 // of unknown tables, outside their table or on no device are not counted. A
-// replicated shard counts on every device.
+// replicated shard counts on every device. Weights and optimizer state in host
+// memory are none of a device's bytes; its buffers are.
 func tally(pl *Plan, p *problem.Problem, index []int, n int) []Device {
 	devices := make([]Device, n)
 	var every Device // what lies on all of them
@@ -137,7 +155,7 @@ func tally(pl *Plan, p *problem.Problem, index []int, n int) []Device {
 			if s.Device != replicated {
 				d = &devices[s.Device]
 			}
-			d.add(p, problem.Shard{Table: index[i], Rows: s.Rows, Columns: s.Columns})
+			d.add(p, problem.Shard{Table: index[i], Rows: s.Rows, Columns: s.Columns}, s.Tier)
 		}
 	}
 	fixed := p.DeviceMemory().Add(every.Memory)
@@ -150,10 +168,14 @@ func tally(pl *Plan, p *problem.Problem, index []int, n int) []Device {
 	return devices
 }
 
-func (d *Device) add(p *problem.Problem, s problem.Shard) {
+func (d *Device) add(p *problem.Problem, s problem.Shard, tier Tier) {
 	d.Shards++
 	d.DimSum += p.DimSum(s)
 	if d.Memory.Tables() < enough {
-		d.Memory = d.Memory.Add(p.ShardMemory(s))
+		m := p.ShardMemory(s)
+		if tier == Host || tier == HostCached {
+			m.Weights, m.Optimizer = 0, 0
+		}
+		d.Memory = d.Memory.Add(m)
 	}
 }

@@ -58,7 +58,7 @@ type DeviceTotals struct {
 }
 
 // TableChange is what happens to a table that both plans have. Any of its four
-// flags may hold, at least one does.
+// flags may hold, or Module be there; at least one of the five is so.
 type TableChange struct {
 	Name   string     `json:"name"`
 	Before TableState `json:"before"`
@@ -66,6 +66,9 @@ type TableChange struct {
 	// Resized: rows or dim differ. What moves is then not told, for it is
 	// another table.
 	Resized bool `json:"resized"`
+	// Module is nil where both plans have the table in the same module, and where
+	// one of them states none.
+	Module *ModuleChange `json:"module,omitempty"`
 	// Rekinded: the kind differs.
 	Rekinded bool `json:"rekinded"`
 	// Recut: the table is cut into other rectangles.
@@ -75,6 +78,12 @@ type TableChange struct {
 	Moves []Move `json:"moves"`
 	// Elements is the number of weights that Moves bring to another device.
 	Elements int64 `json:"elements"`
+}
+
+// ModuleChange is the module of a table in both plans.
+type ModuleChange struct {
+	Before string `json:"before"`
+	After  string `json:"after"`
 }
 
 // TableState is a table in one plan, in short.
@@ -182,7 +191,10 @@ func compareTables(a, b *Table) (TableChange, bool) {
 	for _, m := range c.Moves {
 		c.Elements = plus(c.Elements, m.Elements)
 	}
-	return c, c.Resized || c.Rekinded || c.Recut || c.Moved
+	if a.Module != b.Module && a.Module != "" && b.Module != "" {
+		c.Module = &ModuleChange{a.Module, b.Module}
+	}
+	return c, c.Resized || c.Rekinded || c.Recut || c.Moved || c.Module != nil
 }
 
 func state(t *Table) TableState {

@@ -110,6 +110,20 @@ func TestDiffTierAndDevices(t *testing.T) {
 	}
 }
 
+func TestDiffModule(t *testing.T) {
+	_, a := sample(t)
+	_, b := sample(t)
+	b.Tables[0].Module = "ebc"
+	if got := Diff(a, b); len(got.Tables) != 0 {
+		t.Errorf("got %+v where one plan states no module, want no change", got.Tables)
+	}
+	a.Tables[0].Module = "model.ebc"
+	got := Diff(a, b)
+	if len(got.Tables) != 1 || got.Tables[0].Module == nil || *got.Tables[0].Module != (ModuleChange{"model.ebc", "ebc"}) || got.Tables[0].Moved {
+		t.Errorf("got %+v, want one table in another module", got.Tables)
+	}
+}
+
 // The JSON of a change uses the plan file's words.
 func TestDiffJSON(t *testing.T) {
 	_, a := sample(t)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math"
+	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
 )
@@ -28,6 +29,7 @@ func Digest(p *problem.Problem) string {
 	d.topology(p)
 	d.int(int64(p.Batch))
 	d.int(int64(p.Accounting))
+	d.modules(p)
 	sum := sha256.Sum256(d.form)
 	return hex.EncodeToString(sum[:])
 }
@@ -79,6 +81,20 @@ func (d *digester) table(t *problem.Table) {
 	d.text(c.Group)
 	d.bool(c.NoSplit)
 	d.int(int64(c.MinWidth))
+}
+
+// modules adds the tables' modules, all of them where one is stated. They stand at
+// the end, so that problems that state none keep the digests they had before there
+// were modules.
+func (d *digester) modules(p *problem.Problem) {
+	stated := func(t problem.Table) bool { return t.Module != "" }
+	if !slices.ContainsFunc(p.Tables, stated) {
+		return
+	}
+	d.text("modules")
+	for i := range p.Tables {
+		d.text(p.Tables[i].Module)
+	}
 }
 
 func (d *digester) topology(p *problem.Problem) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -110,7 +111,11 @@ func (p *printer) plan(pl *Plan) {
 }
 
 func (p *printer) table(t *Table) {
-	p.print(`{"name":`, t.Name, `,"rows":`, t.Rows, `,"dim":`, t.Dim, `,"kind":`, t.Kind)
+	p.print(`{"name":`, t.Name)
+	if t.Module != "" {
+		p.print(`,"module":`, t.Module)
+	}
+	p.print(`,"rows":`, t.Rows, `,"dim":`, t.Dim, `,"kind":`, t.Kind)
 	p.w.WriteString(`,"shards":[`)
 	for k := range t.Shards {
 		p.item(k, "\n      ")
@@ -242,6 +247,7 @@ func checkDevice(d *Device) error {
 func checkTable(t *Table) error {
 	if err := first(
 		checkText("name", t.Name),
+		checkText("module", t.Module),
 		checkInt("rows", t.Rows, problem.MaxRows),
 		checkInt("dim", int64(t.Dim), problem.MaxDim),
 		checkKind(t.Kind)); err != nil {
@@ -287,8 +293,8 @@ func checkKind(k Kind) error {
 }
 
 func checkTier(t Tier) error {
-	if t != HBM && t != Host {
-		return fmt.Errorf("tier %s is unknown: known are %s, %s", brief(string(t)), HBM, Host)
+	if !slices.Contains(tiers, t) {
+		return fmt.Errorf("tier %s is unknown: known are %s", brief(string(t)), joinTiers())
 	}
 	return nil
 }

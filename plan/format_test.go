@@ -116,6 +116,7 @@ func TestSchema(t *testing.T) {
 		{`"neuroshard-plan"`, `"plan"`},
 		{`"tier":"hbm"`, `"tier":"tape"`},
 		{`"kind":"grid"`, `"kind":"square"`},
+		{`"kind":"grid"`, `"kind":"grid","module":""`},
 		{`"columns":[0,64]`, `"columns":[0]`},
 		{`"columns":[0,64]`, `"columns":[0,64,128]`},
 		{`"replicated":true`, `"replicated":true,"device":0`},
@@ -160,7 +161,8 @@ func TestReadRefuses(t *testing.T) {
 		{"key twice", `"kind":"grid"`, `"kind":"grid","kind":"grid"`, `tables[7]: key "kind" is there twice`},
 		{"key missing", `,"tier":"hbm"}`, `}`, `tables[0].shards[0]: key "tier" is missing`},
 		{"unknown kind", `"kind":"grid"`, `"kind":"squares"`, `tables[7].kind: kind "squares" is unknown: known are table_wise, column_wise, row_wise, table_row_wise, grid, data_parallel`},
-		{"unknown tier", `"tier":"hbm"`, `"tier":"uvm"`, `tables[0].shards[0].tier: tier "uvm" is unknown: known are hbm, host`},
+		{"unknown tier", `"tier":"hbm"`, `"tier":"uvm"`, `tables[0].shards[0].tier: tier "uvm" is unknown: known are hbm, host, host_cached`},
+		{"empty module", `"kind":"grid"`, `"kind":"grid","module":""`, `tables[7].module: an empty one is not written: leave the key out`},
 		{"range of one", `"columns":[0,64]`, `"columns":[64]`, `tables[0].shards[0].columns: a range has 2 numbers, not 1`},
 		{"range of three", `"columns":[0,64]`, `"columns":[0,64,128]`, `tables[0].shards[0].columns: there are more than 2 elements`},
 		{"range backwards", `"columns":[0,64]`, `"columns":[64,0]`, `tables[0].shards[0].columns: [64,0] is not a range: it ends where it starts or before`},
@@ -259,7 +261,7 @@ func TestWriteRefuses(t *testing.T) {
 		{"name", func(pl *Plan) { pl.Tables[3].Name = "a\xff" }, `tables[3] "a\xff": name: "a\xff" is not UTF-8`},
 		{"range", func(pl *Plan) { pl.Tables[3].Shards[0].Rows.End = 0 }, `tables[3] "place": shards[0]: rows: [0,0] is not a range of at least one in 0 to 1099511627776`},
 		{"kind", func(pl *Plan) { pl.Tables[3].Kind = "" }, `tables[3] "place": kind "" is unknown: known are table_wise, column_wise, row_wise, table_row_wise, grid, data_parallel`},
-		{"tier", func(pl *Plan) { pl.Tables[3].Shards[0].Tier = "" }, `tables[3] "place": shards[0]: tier "" is unknown: known are hbm, host`},
+		{"tier", func(pl *Plan) { pl.Tables[3].Shards[0].Tier = "" }, `tables[3] "place": shards[0]: tier "" is unknown: known are hbm, host, host_cached`},
 		{"device", func(pl *Plan) { pl.Tables[3].Shards[0].Device = -2 }, `tables[3] "place": shards[0]: device: -2 is not between 0 and 65536`},
 		{"devices", func(pl *Plan) { pl.Devices = make([]Device, hardware.MaxDevices+1) }, "devices: 65537 are more than 65536"},
 		{"tables", func(pl *Plan) { pl.Tables = make([]Table, problem.MaxTables+1) }, "tables: 1048577 are more than 1048576"},
@@ -331,6 +333,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(written(f, &Plan{}))
 	f.Add([]byte(text[:len(text)/2]))
 	f.Add([]byte(`{"version":1,"format":"neuroshard-plan","tables":[{"name":"a","shards":[{"columns":[0,4]}]}]}`))
+	f.Add([]byte(strings.Replace(text, `"name":"user"`, `"name":"user","module":"sparse.ebc"`, 1)))
 	f.Add([]byte(strings.Replace(text, `"cost_ms":12.75`, `"cost_ms":-0`, 1)))
 	f.Add([]byte(strings.Replace(text, `"name":"user"`, `"name":"\ud800\u0000\u2028<&>"`, 1)))
 	f.Add([]byte(strings.Replace(text, `"forward_ms":1,`, `"forward_ms":1e308,`, 1)))

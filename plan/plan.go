@@ -34,12 +34,17 @@ var kinds = []Kind{TableWise, ColumnWise, RowWise, TableRowWise, Grid, DataParal
 // Tier is the memory a shard lies in.
 type Tier string
 
-// The tiers. A plan file may name either; planning places in HBM only, and
-// Validate refuses Host.
+// The tiers. A plan file may name each; planning places in HBM only, and
+// Validate refuses the others.
 const (
 	HBM  Tier = "hbm"
 	Host Tier = "host"
+	// HostCached is host memory of which the device keeps a part in a cache.
+	HostCached Tier = "host_cached"
 )
+
+// tiers lists all of them.
+var tiers = []Tier{HBM, Host, HostCached}
 
 // replicated is the Device of a shard that lies on every device.
 const replicated = -1
@@ -60,7 +65,10 @@ type Plan struct {
 
 // Table is one placed table.
 type Table struct {
-	Name   string
+	Name string
+	// Module is the problem's Table.Module: the module of the model that holds the
+	// table, empty where it is not stated.
+	Module string
 	Rows   int64
 	Dim    int
 	Kind   Kind
@@ -94,6 +102,13 @@ func (d Device) Total() unit.Millis {
 	return d.Forward + d.ForwardComm + d.BackwardComm + d.Backward
 }
 
+// Unpriced is the ModelSource of a plan that no cost model has priced.
+const Unpriced = "none"
+
+// Priced reports whether the plan's times are predictions. Those of a plan that
+// no model priced are 0 and stand for nothing.
+func (pl *Plan) Priced() bool { return pl.Provenance.ModelSource != Unpriced }
+
 // Cluster names the topology and batch of a plan.
 type Cluster struct {
 	Profile string `json:"profile"`
@@ -118,7 +133,8 @@ type Provenance struct {
 	Seed                  uint64
 	Status                string
 	// Model is the id of the cost model and ModelSource where its samples came
-	// from: "simulated" or "measured".
+	// from: "simulated" or "measured". ModelSource is Unpriced where no model was
+	// asked: Model is then empty, and the predicted times are 0 and mean nothing.
 	Model, ModelSource string
 	// Input is the SHA-256 of the problem in canonical form (Digest), in hex.
 	Input string

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/neuroshard/neuroshard/access"
 	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/problem"
@@ -151,6 +153,29 @@ func TestNew(t *testing.T) {
 }
 
 // ByDevice undoes New: the plan of what it returns is the plan again.
+// Of keeps what New would make up.
+func TestOf(t *testing.T) {
+	p, pl := sample(t)
+	pl.Tables[0].Shards[0].Tier = HostCached
+	again := Of(p, pl.Tables)
+	if len(again.Devices) != len(pl.Devices) || again.Cluster != pl.Cluster {
+		t.Fatalf("got %d devices and %+v", len(again.Devices), again.Cluster)
+	}
+	for i, want := range pl.Devices {
+		if i == 0 { // what lies in host memory is none of its weights
+			want.Memory.Weights -= 1000 * 64 * unit.Bytes(p.Tables[0].Precision.Bytes())
+			want.Memory.Optimizer -= unit.Bytes(p.Tables[0].Optimizer.StateBytes(1000, 64))
+		}
+		got := again.Devices[i]
+		if got.Memory != want.Memory || got.Shards != want.Shards || got.DimSum != want.DimSum {
+			t.Errorf("device %d: got %+v, want %+v", i, got, want)
+		}
+	}
+	if d := cmp.Diff(pl.Tables, again.Tables); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestByDevice(t *testing.T) {
 	p, pl := sample(t)
 	held := pl.ByDevice()

@@ -234,13 +234,18 @@ func (p *parser) memory(m *problem.Memory) error {
 	})
 }
 
-var tableKeys = []string{"name", "rows", "dim", "kind", "shards"}
+// The last key of a table is optional.
+var tableKeys = []string{"name", "rows", "dim", "kind", "shards", "module"}
 
 func (p *parser) table() (t Table, err error) {
-	return t, p.object(tableKeys, 0, func(key string) (err error) {
+	return t, p.object(tableKeys, 1, func(key string) (err error) {
 		switch key {
 		case "name":
 			t.Name, err = p.text()
+		case "module":
+			if t.Module, err = p.text(); err == nil && t.Module == "" {
+				err = errors.New("an empty one is not written: leave the key out")
+			}
 		case "rows":
 			err = intInto(p, &t.Rows, problem.MaxRows)
 		case "dim":
@@ -270,7 +275,7 @@ func (p *parser) shard() (s Shard, err error) {
 		case "rows":
 			s.Rows, err = p.interval(problem.MaxRows)
 		case "tier":
-			s.Tier, err = word(p, checkTier, HBM, Host)
+			s.Tier, err = word(p, checkTier, tiers...)
 		case "device":
 			holders++
 			err = intInto(p, &s.Device, hardware.MaxDevices)

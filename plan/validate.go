@@ -167,7 +167,7 @@ func (v *validator) match() {
 		v.place[i] = -1
 	}
 	v.index = make([]int, len(v.pl.Tables))
-	var extra, different, twice, missing []string
+	var extra, different, twice, missing, renamed []string
 	for i := range v.pl.Tables {
 		t := &v.pl.Tables[i]
 		v.index[i] = -1
@@ -184,6 +184,10 @@ func (v *validator) match() {
 				continue
 			}
 			v.index[i] = at
+			// A problem that states no module leaves it open.
+			if want := v.p.Tables[at].Module; want != "" && t.Module != want {
+				renamed = append(renamed, fmt.Sprintf("%q in %q instead of %q", t.Name, t.Module, want))
+			}
 		}
 	}
 	for i, at := range v.place {
@@ -201,6 +205,9 @@ func (v *validator) match() {
 	report(extra, "%d of the plan's tables are not in the problem: %s")
 	report(different, "%d tables have another shape in the plan (rows x dim): %s")
 	report(twice, "%d tables are in the plan more than once: %s")
+	foreign := v.foreign
+	report(renamed, "%d tables are of another module in the plan: %s")
+	v.foreign = foreign // what the shards add up to does not depend on it
 	if v.foreign {
 		return
 	}
@@ -235,10 +242,10 @@ func (v *validator) table(i int) {
 		}
 		switch s.Tier {
 		case HBM:
-		case Host:
+		case Host, HostCached:
 			v.add(RuleTier, t.Name, k, -1, "it lies in host memory, which this problem does not support")
 		default:
-			v.add(RuleTier, t.Name, k, -1, "memory tier %q is unknown: known are %q and %q", s.Tier, HBM, Host)
+			v.add(RuleTier, t.Name, k, -1, "memory tier %q is unknown: known are %s", s.Tier, joinTiers())
 		}
 	}
 	if !outside {
@@ -385,10 +392,13 @@ func (v *validator) oneHost(t *Table, shards []Shard) {
 	}
 }
 
-func joinKinds() string {
-	names := make([]string, len(kinds))
-	for i, k := range kinds {
-		names[i] = string(k)
+func joinKinds() string { return join(kinds) }
+func joinTiers() string { return join(tiers) }
+
+func join[T ~string](words []T) string {
+	names := make([]string, len(words))
+	for i, w := range words {
+		names[i] = string(w)
 	}
 	return strings.Join(names, ", ")
 }

@@ -57,6 +57,17 @@ func TestValidateMutations(t *testing.T) {
 		stated bool // keep what the plan states
 		want   []string
 	}{
+		// Modules.
+		{
+			"another module", func(p *problem.Problem, pl *Plan) {
+				p.Tables[user].Module, p.Tables[item].Module, p.Tables[word].Module = "a.ebc", "b.ebc", "c.ebc"
+				pl.Tables[user].Module, pl.Tables[word].Module = "model.a.ebc", "c.ebc"
+			}, true,
+			[]string{`tables: 2 tables are of another module in the plan: "user" in "model.a.ebc" instead of "a.ebc", "item" in "" instead of "b.ebc"`},
+		},
+		{
+			"module that the problem leaves open", func(_ *problem.Problem, pl *Plan) { pl.Tables[user].Module = "ebc" }, true, nil,
+		},
 		// Cover.
 		{
 			"no shard", func(_ *problem.Problem, pl *Plan) { pl.Tables[user].Shards = nil }, false,
@@ -268,7 +279,7 @@ func TestValidateMutations(t *testing.T) {
 		},
 		{
 			"unknown tier", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[1].Tier = "tape" }, false,
-			[]string{`tier: table "item", shard 1: memory tier "tape" is unknown: known are "hbm" and "host"`},
+			[]string{`tier: table "item", shard 1: memory tier "tape" is unknown: known are hbm, host, host_cached`},
 		},
 
 		// Another problem.
@@ -395,7 +406,7 @@ func placement(t *rapid.T) (*problem.Problem, *Plan) {
 	kinds := make([]Kind, rapid.IntRange(1, 6).Draw(t, "tables"))
 	for i := range kinds {
 		table := problem.Table{
-			Name: fmt.Sprint("t", i), Rows: rapid.Int64Range(2, 1e6).Draw(t, "rows"), Dim: 4 * rapid.IntRange(2, 16).Draw(t, "dim/4"),
+			Name: fmt.Sprint("t", i), Module: rapid.SampledFrom([]string{"", "sparse.ebc"}).Draw(t, "module"), Rows: rapid.Int64Range(2, 1e6).Draw(t, "rows"), Dim: 4 * rapid.IntRange(2, 16).Draw(t, "dim/4"),
 			Features:  slices.Repeat([]problem.Feature{{PoolingFactor: rapid.Float64Range(0, 50).Draw(t, "pooling")}}, rapid.IntRange(1, 3).Draw(t, "features")),
 			Optimizer: problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer")),
 			Precision: problem.Precision(rapid.IntRange(0, 2).Draw(t, "precision")),

@@ -8,6 +8,7 @@ package problem
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/neuroshard/neuroshard/access"
 	"github.com/neuroshard/neuroshard/hardware"
@@ -41,7 +42,12 @@ type Problem struct {
 type Table struct {
 	// Name is unique within the problem.
 	Name string
-	Rows int64
+	// Module is the path, inside the model, of the module that holds the table, as
+	// engines name it ("sparse.ebc"); empty where it is not stated. Two modules may
+	// hold tables of one name: here they are then called by the module, a slash and
+	// that name, and engines get the name alone (LocalName).
+	Module string
+	Rows   int64
 	// Dim is the number of columns, a multiple of ColumnGranule.
 	Dim int
 	// Features lists the features that read the table, at least one. Each yields
@@ -76,6 +82,16 @@ type Constraint struct {
 	// MinWidth is the narrowest column slice allowed, a multiple of
 	// ColumnGranule; 0 means ColumnGranule.
 	MinWidth int
+}
+
+// LocalName returns the name that a module knows its table by: the table's name,
+// less the module and a slash where it begins with them. module may be empty, and
+// the name is then the table's own.
+func LocalName(module, name string) string {
+	if module == "" {
+		return name
+	}
+	return strings.TrimPrefix(name, module+"/")
 }
 
 // PoolingFactor returns the lookups per sample of all features together.

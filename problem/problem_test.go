@@ -330,3 +330,19 @@ func TestPoolingFactorAndDimSum(t *testing.T) {
 		t.Errorf("got %v lookups a batch, want %v", got, want)
 	}
 }
+
+func TestLocalName(t *testing.T) {
+	for _, c := range [][3]string{
+		{"", "user", "user"},
+		{"", "/user", "/user"},
+		{"sparse.ebc", "user", "user"},
+		{"sparse.ebc", "sparse.ebc/user", "user"},
+		{"sparse.ebc", "sparse.ebc/sparse.ebc/user", "sparse.ebc/user"},
+		{"sparse.ebc", "sparse.ebc.user", "sparse.ebc.user"},
+		{"a", "b/user", "b/user"},
+	} {
+		if got := problem.LocalName(c[0], c[1]); got != c[2] {
+			t.Errorf("module %q, table %q: got %q, want %q", c[0], c[1], got, c[2])
+		}
+	}
+}
