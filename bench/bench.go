@@ -1,11 +1,12 @@
 // Package bench compares planning methods: it runs the whole line over a suite
 // of tasks with each method, under cost models of choice, and sums up.
 //
-//	Task        a problem of a suite (suite.go)
+//	Task        a problem of a suite (suite.go, stress.go, workloads.go)
 //	Engine      cost models to plan with: ours, or the published prototype's (engine.go)
 //	Run, Score  one Record for each task and method
 //	Results     records on disk, kept while a run goes on (results.go)
 //	Summarise   the records by setting and method; Plot draws them (plot.go)
+//	Gains       the default method against the others, task by task (gains.go)
 //
 // ranking.go judges the cost models themselves: do they put plans in the right
 // order?
@@ -20,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/neuroshard/neuroshard/bound"
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
@@ -45,6 +47,14 @@ type Options struct {
 	// each plan is searched by one goroutine. Costs do not depend on it, times do.
 	Workers int
 	Seed    uint64
+	// TimeLimit, if above 0, ends a method's search for one plan after that time. The
+	// best plan until then counts, with the status search.OutOfTime; without one the
+	// record is not valid, with the same status. Which plans are cut depends on the
+	// machine. Methods look at the time between their steps, so that they may overrun.
+	TimeLimit time.Duration
+	// Certificate also says, for each plan of the default method that the simulated
+	// device judges, what no plan can cost less than (package bound).
+	Certificate bool
 	// Measure, where not nil, runs a plan on a meter and returns its measured cost
 	// and the spread of that over repeats: the judge, then. Plans are made and
 	// measured one at a time, and an error ends the run.
@@ -63,8 +73,11 @@ type Record struct {
 	Setting string        `json:"setting"`
 	Task    string        `json:"task"`
 	Method  search.Method `json:"method"`
+	// Tables counts the task's tables, and Cluster is what they are placed on.
+	Tables  int     `json:"tables,omitempty"`
+	Cluster Cluster `json:"cluster,omitzero"`
 	// Valid is false where the method found no plan that fits; the costs are null
-	// then.
+	// then, and the status is search.OutOfTime if Options.TimeLimit ended the search.
 	Valid bool `json:"valid"`
 	// CostMS is what the models predict, and SimulatedCostMS what the simulated
 	// device takes for the plan; null where the engine has no such judge.
@@ -76,10 +89,21 @@ type Record struct {
 	MeasuredSpreadMS *float64 `json:"measured_spread_ms,omitempty"`
 	// WallMS is the time of planning, validation and judging included; of a scored
 	// plan, 0.
-	WallMS  float64       `json:"wall_ms"`
-	Status  search.Status `json:"status,omitempty"`
-	Devices []Device      `json:"devices,omitempty"`
-	Plan    []Placed      `json:"plan,omitempty"`
+	WallMS float64 `json:"wall_ms"`
+	// BoundMS is the lower bound on the simulated cost of any plan, and BoundWallMS the
+	// time that it took, which is not in WallMS; null and 0 where there is none.
+	BoundMS     *float64      `json:"lower_bound_ms,omitempty"`
+	BoundWallMS float64       `json:"lower_bound_wall_ms,omitempty"`
+	Status      search.Status `json:"status,omitempty"`
+	Devices     []Device      `json:"devices,omitempty"`
+	Plan        []Placed      `json:"plan,omitempty"`
+}
+
+// Cluster is what a task's tables are placed on, in short.
+type Cluster struct {
+	Profile string `json:"profile"`
+	Devices int    `json:"devices"`
+	Hosts   int    `json:"hosts"`
 }
 
 // Device is one device of a plan: what it holds, and the predicted times.
@@ -140,21 +164,50 @@ func Run(ctx context.Context, tasks []Task, opt Options) ([]Record, error) {
 	}
 	return opt.each(ctx, jobs, func(j *job) (Record, error) {
 		start := time.Now()
-		outcome, err := opt.Engine.Plan(ctx, &j.task.Problem, search.Options{Method: j.method, Seed: opt.Seed, Workers: 1, Brief: true})
-		if err == nil && outcome.Status == search.Interrupted {
-			err = context.Canceled
-		}
-		wall := time.Since(start)
-		return opt.judge(ctx, j, outcome, err, wall)
+		outcome, err := opt.plan(ctx, j)
+		return opt.judge(ctx, j, outcome, err, time.Since(start))
 	})
 }
 
-// judge makes a record of what an engine returned, and has the plan run where
-// plans are measured.
+// errOutOfTime says that Options.TimeLimit ended a search that had no plan yet.
+var errOutOfTime = errors.New("no plan within the time limit")
+
+// plan has the engine search, within the limit of time.
+func (o Options) plan(ctx context.Context, j *job) (*Outcome, error) {
+	limited := ctx
+	if o.TimeLimit > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, o.TimeLimit)
+		defer cancel()
+	}
+	outcome, err := o.Engine.Plan(limited, &j.task.Problem, search.Options{Method: j.method, Seed: o.Seed, Workers: 1, Brief: true})
+	late := limited.Err() != nil && ctx.Err() == nil
+	interrupted := err == nil && outcome.Status == search.Interrupted
+	switch {
+	case late && errors.Is(err, context.DeadlineExceeded):
+		return nil, errOutOfTime
+	case late && interrupted:
+		outcome.Status = search.OutOfTime
+	case interrupted:
+		return nil, context.Canceled
+	}
+	return outcome, err
+}
+
+// judge makes a record of what an engine returned, bounds the cost where that is
+// asked, and has the plan run where plans are measured.
 func (o Options) judge(ctx context.Context, j *job, outcome *Outcome, err error, wall time.Duration) (Record, error) {
 	r, err := record(j.task, j.method, outcome, err, wall)
-	if err != nil || !r.Valid || o.Measure == nil {
+	if err != nil || !r.Valid {
 		return r, err
+	}
+	if o.Certificate && j.method == search.Default && r.SimulatedCostMS != nil {
+		if err := r.bound(&j.task.Problem); err != nil {
+			return r, err
+		}
+	}
+	if o.Measure == nil {
+		return r, nil
 	}
 	took, spread, err := o.Measure(ctx, &j.task.Problem, outcome.Shards, outcome.Priced)
 	if err != nil {
@@ -163,6 +216,18 @@ func (o Options) judge(ctx context.Context, j *job, outcome *Outcome, err error,
 	measured, deviation := float64(took), float64(spread)
 	r.MeasuredCostMS, r.MeasuredSpreadMS = &measured, &deviation
 	return r, nil
+}
+
+// bound adds a lower bound on the simulated cost.
+func (r *Record) bound(p *problem.Problem) error {
+	start := time.Now()
+	b, err := bound.Simulated(p)
+	if err != nil {
+		return err
+	}
+	least := float64(b.Total)
+	r.BoundMS, r.BoundWallMS = &least, float64(time.Since(start))/float64(time.Millisecond)
+	return nil
 }
 
 // index returns the tasks by name.
@@ -258,10 +323,18 @@ func channel(n int, want func(i int) bool) <-chan int {
 	return c
 }
 
-// record turns what an engine returned into a record. That nothing fits is a
-// result, not an error.
+// record turns what an engine returned into a record. That nothing fits, or that
+// nothing was found in time, is a result, not an error.
 func record(task *Task, method search.Method, outcome *Outcome, err error, wall time.Duration) (Record, error) {
-	r := Record{Setting: task.Setting, Task: task.Name, Method: method, WallMS: float64(wall) / float64(time.Millisecond)}
+	t := &task.Problem.Topology
+	r := Record{
+		Setting: task.Setting, Task: task.Name, Method: method, WallMS: float64(wall) / float64(time.Millisecond),
+		Tables: len(task.Problem.Tables), Cluster: Cluster{t.Profile.Name, t.Devices, t.Hosts()},
+	}
+	if errors.Is(err, errOutOfTime) {
+		r.Status = search.OutOfTime
+		return r, nil
+	}
 	var infeasible *search.Infeasible
 	if errors.As(err, &infeasible) {
 		return r, nil

@@ -96,16 +96,6 @@ func TestFileTasks(t *testing.T) {
 	}
 }
 
-func TestWorkloadTasks(t *testing.T) {
-	tasks, err := WorkloadTasks([]string{"criteo-kaggle", "nvidia-synthetic-tiny"})
-	if err != nil || len(tasks) != 2 || tasks[0].Name != "criteo-kaggle" || tasks[1].Setting != "nvidia-synthetic-tiny" {
-		t.Errorf("got %d tasks and error %v, want criteo-kaggle and nvidia-synthetic-tiny", len(tasks), err)
-	}
-	if _, err := WorkloadTasks([]string{"criteo-kaggle", "none"}); err == nil || !strings.Contains(err.Error(), `"none"`) {
-		t.Errorf("an unknown workload: got error %v, want one that names it", err)
-	}
-}
-
 // Both engines: what Plan found is proven, and Score prices it alike.
 func TestEngines(t *testing.T) {
 	model, err := neuroshard.Options{}.CostModel(profile(t, "a100-80"))

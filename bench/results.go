@@ -27,6 +27,9 @@ type Results struct {
 	Seed    uint64    `json:"seed"`
 	Records []Record  `json:"records"`
 	Summary []Summary `json:"summary"`
+	// Gains compares the default method with the others, task by task; nil where it is
+	// not among them, or alone.
+	Gains *Gains `json:"gains,omitempty"`
 	// Verified sums up the measured plans; nil where plans were not measured.
 	Verified *verify.Comparison `json:"verified,omitempty"`
 }
@@ -49,7 +52,7 @@ func NewResults(records []Record, opt Options) *Results {
 	return &Results{
 		Format: ResultsFormat, Version: ResultsVersion, Models: id, Seed: opt.Seed,
 		Records: append([]Record{}, records...), Summary: append([]Summary{}, Summarise(records)...),
-		Verified: Verified(records),
+		Gains: NewGains(records), Verified: Verified(records),
 	}
 }
 
@@ -106,6 +109,10 @@ func (r *Record) check() error {
 		return fmt.Errorf("task %q: valid is %v, but the costs say otherwise", r.Task, r.Valid)
 	case !(r.WallMS >= 0):
 		return fmt.Errorf("task %q: wall time %v ms is negative", r.Task, r.WallMS)
+	case r.BoundMS != nil && (r.SimulatedCostMS == nil || !(*r.BoundMS > 0)):
+		return fmt.Errorf("task %q: a lower bound of %v ms, on what was not simulated or not above 0", r.Task, *r.BoundMS)
+	case !(r.BoundWallMS >= 0):
+		return fmt.Errorf("task %q: time of the lower bound %v ms is negative", r.Task, r.BoundWallMS)
 	}
 	for _, cost := range []*float64{r.CostMS, r.SimulatedCostMS, r.MeasuredCostMS} {
 		if cost != nil && !(*cost > 0) {
@@ -174,6 +181,9 @@ func identity(tasks []Task, opt Options) (string, error) {
 	fmt.Fprintf(hash, "%s %s %d %q\n", neuroshard.Version, opt.Engine.ID(), opt.Seed, opt.Methods)
 	if opt.Measure != nil {
 		fmt.Fprintln(hash, Measured)
+	}
+	if opt.Certificate || opt.TimeLimit > 0 {
+		fmt.Fprintf(hash, "certificate %v, time limit %v\n", opt.Certificate, opt.TimeLimit)
 	}
 	embedded := map[string]string{}
 	for i := range tasks {

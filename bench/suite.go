@@ -177,17 +177,3 @@ func FileTasks(setting string, file *prototype.TaskFile, pool []problem.Table, p
 	}
 	return tasks, nil
 }
-
-// WorkloadTasks returns published or drawn workloads on their default clusters,
-// each a setting of its own.
-func WorkloadTasks(names []string) ([]Task, error) {
-	var tasks []Task
-	for _, name := range names {
-		w, err := workload.ByName(name)
-		if err != nil {
-			return nil, err
-		}
-		tasks = append(tasks, Task{w.Name, w.Name, w.Problem()})
-	}
-	return tasks, nil
-}

@@ -31,6 +31,14 @@ func judgements() []goldenCase {
 			return report.Comparison(b, summaries(bench.Simulated)[:1], report.Options{Colour: true})
 		}},
 		{"comparison_empty", func(b *bytes.Buffer) error { return report.Comparison(b, nil, plain) }},
+		{"gains_simulated", func(b *bytes.Buffer) error { return report.Gains(b, gains(), plain) }},
+		{"gains_hostile", func(b *bytes.Buffer) error {
+			g := gains()
+			g.Tasks = g.Tasks[:1]
+			g.Tasks[0].Setting, g.Tasks[0].Cluster.Profile = "work\x1b[2J\nload", "h2\x1b[31m00"
+			g.Tasks[0].Judge, g.Tasks[0].BoundMS, g.Tasks[0].Gap, g.Gap = bench.Measured, nil, nil, bench.Stat{}
+			return report.Gains(b, g, plain)
+		}},
 		{"rankings", func(b *bytes.Buffer) error { return report.Rankings(b, rankings(), plain) }},
 		{"accuracy", func(b *bytes.Buffer) error { return report.Accuracy(b, manifest("simulated"), accuracy(), plain) }},
 		{"accuracy_measured", func(b *bytes.Buffer) error { return report.Accuracy(b, measuredManifest(), measuredAccuracy(), plain) }},
@@ -90,6 +98,37 @@ func summaries(judge string) []bench.Summary {
 		}
 	}
 	return all
+}
+
+// gains are of a task that all solve, one where one method fails and another is cut,
+// and one that nobody solves.
+func gains() *bench.Gains {
+	value := func(v float64) *float64 { return &v }
+	large, small := bench.Cluster{Profile: "a100-80", Devices: 1024, Hosts: 128}, bench.Cluster{Profile: "h200", Devices: 8, Hosts: 1}
+	return &bench.Gains{
+		Tasks: []bench.Gain{
+			{
+				Setting: "some-workload", Task: "some-workload/1024xa100-80", Tables: 1234, Cluster: large, Judge: bench.Simulated,
+				Default: &bench.Entry{Method: search.NeuroShard, CostMS: value(9), Shards: 2345, WallMS: 1234, Status: search.Complete},
+				Paper:   &bench.Entry{Method: search.Paper, CostMS: value(12), Shards: 10, WallMS: 9, Status: search.Complete},
+				// A baseline that is cheaper.
+				Baseline: &bench.Entry{Method: search.SizeLookup, CostMS: value(8), Status: search.Complete}, Baselines: 5, BaselinesSolved: 4,
+				OverPaper: value(25), OverBaseline: value(-12.5), BoundMS: value(7.5), Gap: value(.2),
+			},
+			{
+				Setting: "other-workload", Task: "other-workload/8xh200", Tables: 7, Cluster: small, Judge: bench.Simulated,
+				Default: &bench.Entry{Method: search.NeuroShard, CostMS: value(3.25), Shards: 8, WallMS: 61_000, Status: search.OutOfTime},
+				Paper:   &bench.Entry{Method: search.Paper, WallMS: 60_400, Status: search.OutOfTime}, Baseline: &bench.Entry{}, Baselines: 5,
+				BoundMS: value(3), Gap: value(.25 / 3),
+			},
+			{
+				Setting: "hopeless", Task: "hopeless/8xh200", Tables: 7, Cluster: small, Judge: bench.Predicted,
+				Default: &bench.Entry{Method: search.NeuroShard, WallMS: 5}, Paper: &bench.Entry{Method: search.Paper},
+			},
+		},
+		OverPaper: bench.Stat{Mean: 25, Median: 25, Tasks: 1}, OverBaseline: bench.Stat{Mean: -12.5, Median: -12.5, Tasks: 1},
+		Gap: bench.Stat{Mean: .14167, Median: .2, Tasks: 2}, WallMS: bench.Stat{Mean: 20746, Median: 1234, Tasks: 3},
+	}
 }
 
 func rankings() []bench.Ranking {
@@ -156,6 +195,7 @@ func TestJudgementsReportFailedWrites(t *testing.T) {
 		"comparison": func(w io.Writer) error {
 			return report.Comparison(w, summaries(bench.Simulated), report.Options{})
 		},
+		"gains":    func(w io.Writer) error { return report.Gains(w, gains(), report.Options{}) },
 		"rankings": func(w io.Writer) error { return report.Rankings(w, rankings(), report.Options{}) },
 		"accuracy": func(w io.Writer) error {
 			return report.Accuracy(w, manifest("simulated"), accuracy(), report.Options{})

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -31,6 +32,9 @@ import (
 	"github.com/neuroshard/neuroshard/workload"
 )
 
+// allWorkloads stands for the names of all published workloads.
+const allWorkloads = "all"
+
 // ownDevices is the number of devices of tasks drawn for a device of one's own.
 const ownDevices = 4
 
@@ -41,6 +45,7 @@ type benchFlags struct {
 	device    string
 	count     int
 	workloads []string
+	clusters  []string
 	tables    string
 	tasks     []string
 	devices   int
@@ -59,6 +64,7 @@ type benchFlags struct {
 	runs  int
 	own   *cost.Model
 
+	timeLimit  time.Duration
 	caution    float64
 	stress     bool
 	json, plot string
@@ -80,6 +86,13 @@ The suite is drawn as the NeuroShard paper draws tasks (--count for each of six
 settings), or read from the published prototype's task files (--tasks, with
 --tables, --devices and --memory), or workloads by name (--workloads).
 
+--workloads takes names, or "all" for the published ones, each on two clusters
+(--clusters), and prints a line for each task instead: the cost of the plan of
+neuroshard, of paper and of the best baseline, what is gained over each, how far
+the plan can be from the best there is, and its time. A method that finds no plan,
+or none within --time-limit, is shown so, and means say over how many tasks they
+are.
+
 Plans are found with the embedded cost models, or your own (--model), and judged
 on the simulated device, or on a meter (--meter, as in collect), which runs each
 plan; or with the prototype's nets (--compute-model,
@@ -93,7 +106,8 @@ puts plans in the right order.
 --json FILE keeps every record: task, method, costs, time, devices and plan. A
 run that is stopped goes on where it was when the same command is given again.`,
 		Example: `  neuroshard bench --count 20 --json out.json --plot out.svg
-  neuroshard bench --workloads hugectr-200,nvidia-synthetic-large --methods neuroshard,paper
+  neuroshard bench --workloads all --json workloads.json
+  neuroshard bench --workloads hugectr-200 --clusters default,8xh100-80 --methods neuroshard,paper
   neuroshard bench --tables table_configs.json --tasks d4_m16.txt --devices 4 --memory 4GiB \
       --compute-model compute.pt --forward-model comm_4_fw.pt --backward-model comm_4_bw.pt
   neuroshard bench --model cpu-model --meter cpu --count 10 --json measured.json
@@ -105,7 +119,9 @@ run that is stopped goes on where it was when the same command is given again.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.device, "device", "a100-80", "hardware `profile` of drawn and read tasks")
 	flags.IntVar(&f.count, "count", 20, "tasks to draw for each of the six settings")
-	flags.StringSliceVar(&f.workloads, "workloads", nil, "plan workloads by `name`, on their default clusters, instead of drawn tasks")
+	flags.StringSliceVar(&f.workloads, "workloads", nil, "plan workloads by `name`, or all published ones, instead of drawn tasks")
+	flags.StringSliceVar(&f.clusters, "clusters", []string{bench.DefaultCluster, bench.OtherCluster}, "`clusters` to plan workloads on: default, other, or devices of a profile such as 16xh100-80")
+	flags.DurationVar(&f.timeLimit, "time-limit", time.Minute, "`time` after which a search for a plan of a workload is ended, such as 90s")
 	flags.StringVar(&f.tables, "tables", "", "the tables that --tasks are drawn on: `file` in the prototype's form")
 	flags.StringSliceVar(&f.tasks, "tasks", nil, "`files` of tasks in the prototype's form; each is a setting")
 	flags.IntVar(&f.devices, "devices", 0, "devices of the tasks read (default: what the task file states, else 4)")
@@ -127,7 +143,8 @@ run that is stopped goes on where it was when the same command is given again.`,
 	flags.BoolVar(&f.ranking, "ranking", false, "judge how well the cost model orders plans")
 	complete(cmd, "device", hardware.Names)
 	complete(cmd, "methods", methods)
-	complete(cmd, "workloads", workload.Names)
+	complete(cmd, "workloads", func() []string { return append(workload.Names(), allWorkloads) })
+	complete(cmd, "clusters", func() []string { return []string{bench.DefaultCluster, bench.OtherCluster} })
 	return cmd
 }
 
@@ -155,9 +172,12 @@ func (a *app) bench(ctx context.Context, f *benchFlags) error {
 		return err
 	}
 	if err := engine.Check(tasks); err != nil {
-		return bad(err, "choose tasks that the models are for: see --device and --devices")
+		return bad(err, "choose tasks that the models are for: see --device, --devices and --clusters")
 	}
 	opt := bench.Options{Engine: engine, Methods: chosen, Workers: f.workers, Seed: f.seed}
+	if len(f.workloads) > 0 {
+		opt.TimeLimit, opt.Certificate = f.timeLimit, true
+	}
 	if f.meter.meter != "" {
 		meter, err := a.judge(ctx, f, &opt)
 		if err != nil {
@@ -225,10 +245,10 @@ func (a *app) judge(ctx context.Context, f *benchFlags, opt *bench.Options) (col
 // conflict reports flags that do not go together.
 func (f *benchFlags) conflict() error {
 	excluded := map[string][]string{
-		"ranking":   {"count", "workloads", "tables", "tasks", "devices", "memory", "compute-model", "forward-model", "backward-model", "methods", "score", "workers", "plot"},
-		"score":     {"methods"},
-		"workloads": {"device", "count", "tables", "tasks", "devices", "memory"},
-		"tasks":     {"count"},
+		"ranking":   {"count", "workloads", "tables", "tasks", "devices", "memory", "compute-model", "forward-model", "backward-model", "methods", "score", "workers", "plot", "stress"},
+		"score":     {"methods", "time-limit"},
+		"workloads": {"device", "count", "tables", "tasks", "devices", "memory", "stress"},
+		"tasks":     {"count", "stress"},
 	}
 	set := f.cmd.Flags()
 	for _, name := range []string{"ranking", "score", "workloads", "tasks"} {
@@ -242,6 +262,14 @@ func (f *benchFlags) conflict() error {
 		if set.Changed(name) && !set.Changed("tasks") {
 			return usagef("give a file of tasks with --tasks", "bench: --%s is of tasks read from a file, and there are none", name)
 		}
+	}
+	for _, name := range []string{"clusters", "time-limit"} {
+		if set.Changed(name) && len(f.workloads) == 0 {
+			return usagef("name workloads with --workloads", "bench: --%s is of workloads, and there are none", name)
+		}
+	}
+	if f.timeLimit <= 0 {
+		return usagef("", "bench: --time-limit %v is not above 0", f.timeLimit)
 	}
 	for _, path := range []string{f.json, f.plot} {
 		if path == "" || path == "-" {
@@ -329,8 +357,7 @@ func (a *app) loadModel(folder string) (*cost.Model, error) {
 func (a *app) suite(f *benchFlags, hw hardware.Profile) ([]bench.Task, error) {
 	switch {
 	case len(f.workloads) > 0:
-		tasks, err := bench.WorkloadTasks(unique(f.workloads))
-		return tasks, bad(err, "list them with: neuroshard workloads")
+		return f.workloadTasks()
 	case len(f.tasks) > 0 || f.tables != "":
 		return a.readTasks(f, hw)
 	}
@@ -346,6 +373,24 @@ func (a *app) suite(f *benchFlags, hw hardware.Profile) ([]bench.Task, error) {
 		return tasks, bad(err, "")
 	}
 	return bench.PaperTasks(hw, f.count, f.seed)
+}
+
+// workloadTasks returns the workloads of --workloads on the clusters of --clusters.
+func (f *benchFlags) workloadTasks() ([]bench.Task, error) {
+	var names []string
+	for _, name := range f.workloads {
+		if name == allWorkloads {
+			names = append(names, workload.Names()...)
+			continue
+		}
+		w, err := workload.ByName(name)
+		if err != nil {
+			return nil, bad(err, "list them with: neuroshard workloads")
+		}
+		names = append(names, w.Name)
+	}
+	tasks, err := bench.WorkloadTasks(unique(names), unique(f.clusters))
+	return tasks, bad(err, "list kinds of devices with: neuroshard devices")
 }
 
 func (a *app) readTasks(f *benchFlags, hw hardware.Profile) ([]bench.Task, error) {
@@ -528,7 +573,12 @@ func (a *app) sumUp(f *benchFlags, opt bench.Options, records []bench.Record) er
 	if f.json == "-" {
 		return bad(a.printJSON(bench.NewResults(records, opt)), "")
 	}
-	if err := report.Comparison(a.stdout, summary, a.reportOptions()); err != nil {
+	gains := bench.NewGains(records)
+	if len(f.workloads) > 0 && gains != nil {
+		if err := report.Gains(a.stdout, gains, a.reportOptions()); err != nil {
+			return bad(err, "")
+		}
+	} else if err := report.Comparison(a.stdout, summary, a.reportOptions()); err != nil {
 		return bad(err, "")
 	}
 	if verified := bench.Verified(records); verified != nil {
