@@ -1,0 +1,32 @@
+"""neuroshard beside TorchRec: tables out of a model, plans into it.
+
+``tables_from_model``   a model's tables, for ``neuroshard plan``
+``load_plan``           what neuroshard planned, as TorchRec's ShardingPlan
+``NeuroShardPlanner``   both in one, in the place of TorchRec's planner
+
+It needs TorchRec of the supported range; importing it raises TorchRecVersionError
+where that is not there. docs/TORCHREC.md has examples.
+"""
+
+from ._torchrec import NEWEST, OLDEST, SUPPORTED, TorchRecVersionError
+from .errors import BinaryError, InputError, NeuroShardError, PlanError, Problem, RankError
+from .planner import NeuroShardPlanner
+from .plans import load_plan
+from .tables import tables_from_model, write_tables
+
+__all__ = [
+    "NEWEST",
+    "OLDEST",
+    "SUPPORTED",
+    "BinaryError",
+    "InputError",
+    "NeuroShardError",
+    "NeuroShardPlanner",
+    "PlanError",
+    "Problem",
+    "RankError",
+    "TorchRecVersionError",
+    "load_plan",
+    "tables_from_model",
+    "write_tables",
+]

@@ -1,0 +1,63 @@
+"""What can go wrong, all of it at once, each with what to do about it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+SHOWN = 50
+"""The most problems that a message lists; the exception holds all of them."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong, and what to do about it ("" where that is plain)."""
+
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
+
+
+class NeuroShardError(Exception):
+    """Everything that was found to be wrong, as ``problems``; at least one."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        lines = [f"- {p}" if len(self.problems) > 1 else str(p) for p in self.problems[:SHOWN]]
+        if len(self.problems) > 1:
+            lines.insert(0, f"{len(self.problems)} problems:")
+        if len(self.problems) > SHOWN:
+            lines.append(f"and {len(self.problems) - SHOWN} more")
+        super().__init__("\n".join(lines))
+
+
+class InputError(NeuroShardError):
+    """A model, a sample batch or an argument that tables cannot be made of."""
+
+
+class PlanError(NeuroShardError):
+    """A plan that cannot be read, or does not belong to this model and these ranks."""
+
+
+class BinaryError(NeuroShardError):
+    """The program ``neuroshard`` is absent, failed, or found that nothing fits."""
+
+
+class RankError(NeuroShardError):
+    """A plan that this rank could use and another could not."""
+
+
+def quoted(names: Iterable[str], most: int = 5) -> str:
+    """Returns the first names in quotes, and how many more there are."""
+    names = list(names)
+    text = ", ".join(f'"{n}"' for n in names[:most])
+    return text if len(names) <= most else f"{text} and {len(names) - most} more"
+
+
+def nearest(name: str, known: Sequence[str]) -> str | None:
+    """Returns the known name that is most like this one, None where none is."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return near[0] if near else None

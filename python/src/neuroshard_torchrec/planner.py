@@ -1,0 +1,240 @@
+"""TorchRec's planner, by the Go program: rank 0 plans, all ranks get the plan.
+
+every rank   collective_plan
+rank 0         model -> tables.json -> neuroshard plan -> plan.json
+all            broadcast: the plan, or what went wrong
+every rank     plan.json -> ShardingPlan for its own model
+all            exchange what went wrong there
+every rank   the same plan, or an error: no rank is left waiting
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+from torch import nn
+
+from . import _torchrec as torchrec
+from . import binary as program
+from .errors import BinaryError, InputError, NeuroShardError, PlanError, Problem, RankError
+from .plans import MAX_BYTES, load_plan
+from .tables import Json, encoded, tables_from_model, write_whole
+
+log = logging.getLogger("neuroshard")
+
+TIMEOUT = 300.0
+"""Seconds that the program may take where nothing else is said: less than the ten
+minutes after which NCCL ends ranks that wait."""
+
+_ERRORS = {e.__name__: e for e in (InputError, PlanError, BinaryError, NeuroShardError)}
+
+
+class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is untyped
+    """Plans with the program ``neuroshard``; takes the place of TorchRec's
+    EmbeddingShardingPlanner::
+
+        planner = NeuroShardPlanner(profile="a100-80", batch_per_rank=8192, sample=batch)
+        model = DistributedModelParallel(model, plan=planner.collective_plan(model, sharders))
+
+    ``profile`` names the kind of device; ``neuroshard devices`` lists them.
+
+    ``batch_per_rank`` is the samples of a step on *one* rank, as TorchRec counts
+    them; neuroshard gets that times the ranks. Left out, it is the sample's.
+
+    ``sample``, ``pooling_factors``, ``optimizer``, ``access``, ``constraints`` and
+    ``ignore`` are those of ``tables_from_model``. Only rank 0 needs them.
+
+    ``world_size`` is needed by ``plan`` outside a process group only.
+    ``devices_per_host`` and ``device_type`` are TorchRec's own where left out.
+
+    ``binary`` is the program; left out, $NEUROSHARD_BINARY, else the one on PATH.
+    ``arguments`` are more arguments of ``neuroshard plan``, such as
+    ``["--memory", "40GiB"]``. ``timeout`` bounds it, in seconds. ``keep`` is a folder
+    in which rank 0 leaves ``tables.json`` and ``plan.json``, for ``neuroshard show``
+    and for ``load_plan`` in later runs.
+
+    After a plan was made, ``report`` has the program's report, on rank 0; elsewhere
+    it is empty. The plan's warnings go to the log ``neuroshard``.
+    """
+
+    def __init__(
+        self,
+        *,
+        profile: str,
+        batch_per_rank: int | None = None,
+        sample: Any = None,
+        pooling_factors: Mapping[str, float] | None = None,
+        optimizer: str | None = None,
+        access: Mapping[str, Json] | None = None,
+        constraints: Mapping[str, Json] | None = None,
+        ignore: Collection[str] = (),
+        world_size: int | None = None,
+        devices_per_host: int | None = None,
+        device_type: str | None = None,
+        binary: str | os.PathLike[str] | None = None,
+        arguments: Sequence[str] = (),
+        timeout: float = TIMEOUT,
+        keep: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.report = ""
+        self._profile = profile
+        self._batch_per_rank = batch_per_rank
+        self._sample = sample
+        self._pooling_factors = pooling_factors
+        self._optimizer = optimizer
+        self._access = access
+        self._constraints = constraints
+        self._ignore = tuple(ignore)
+        self._world_size = world_size
+        self._devices_per_host = devices_per_host
+        self._device_type = device_type
+        self._binary = binary
+        self._arguments = list(arguments)
+        self._timeout = timeout
+        self._keep = None if keep is None else Path(keep)
+
+    def plan(self, module: nn.Module, sharders: Sequence[Any] | None = None) -> Any:
+        """Returns the plan for the module, made by this process alone. NeuroShardError
+        tells what is wrong: InputError, BinaryError or PlanError."""
+        world_size = self._world_size
+        if world_size is None:
+            if not dist.is_initialized():
+                hint = "pass world_size, or call torch.distributed.init_process_group first"
+                raise InputError([Problem("the number of ranks is not known", hint)])
+            world_size = dist.get_world_size()
+        return self._load(self._made(module, sharders, world_size), module, world_size)
+
+    def collective_plan(
+        self,
+        module: nn.Module,
+        sharders: Sequence[Any] | None = None,
+        pg: dist.ProcessGroup | None = None,
+    ) -> Any:
+        """Returns the plan for the module; all ranks of the group call it, the
+        default group where ``pg`` is left out. The first rank makes the plan. What
+        goes wrong there is raised on all ranks, and what goes wrong on another one
+        is raised there, and on the others as RankError."""
+        if pg is None:
+            if not dist.is_initialized():
+                hint = "call torch.distributed.init_process_group first, or use plan"
+                raise InputError([Problem("there is no process group", hint)])
+            pg = dist.group.WORLD
+        assert pg is not None
+        leader = dist.get_rank(pg) == 0
+        told: list[Any] = [None]
+        failure: Exception | None = None
+        if leader:
+            try:
+                told = [{"plan": self._made(module, sharders, pg.size())}]
+            except Exception as e:  # whatever it is, the others wait to be told
+                failure = e
+                told = [_told(e)]
+        dist.broadcast_object_list(told, src=dist.get_global_rank(pg, 0), group=pg)
+        if failure is not None:
+            raise failure
+        if "plan" not in told[0]:
+            raise _raised(told[0])
+        plan = None
+        try:
+            plan = self._load(told[0]["plan"], module, pg.size())
+        except Exception as e:
+            failure = e
+        failures: list[Any] = [None] * pg.size()
+        dist.all_gather_object(failures, None if failure is None else str(failure), group=pg)
+        if failure is not None:
+            raise failure
+        if problems := [Problem(f"rank {r}: {f}") for r, f in enumerate(failures) if f is not None]:
+            raise RankError(problems)
+        return plan
+
+    def _load(self, plan: bytes, module: nn.Module, world_size: int) -> Any:
+        return load_plan(
+            plan,
+            module,
+            torchrec.ShardingEnv.from_local(world_size, 0),
+            local_size=self._per_host(world_size),
+            device_type=self._device_type,
+            ignore=self._ignore,
+        )
+
+    def _per_host(self, world_size: int) -> int:
+        return self._devices_per_host or torchrec.get_local_size(world_size)
+
+    def _made(self, module: nn.Module, sharders: Sequence[Any] | None, world_size: int) -> bytes:
+        """Has the program plan, and returns the plan file."""
+        batch = self._batch(world_size)
+        tables = encoded(
+            tables_from_model(
+                module,
+                batch=batch,
+                sample=self._sample,
+                pooling_factors=self._pooling_factors,
+                optimizer=self._optimizer,
+                sharders=sharders,
+                access=self._access,
+                constraints=self._constraints,
+                ignore=self._ignore,
+            )
+        )
+        binary = program.find(self._binary)
+        with tempfile.TemporaryDirectory(prefix="neuroshard") as folder:
+            source, target = Path(folder, "tables.json"), Path(folder, "plan.json")
+            source.write_bytes(tables)
+            if self._keep is not None:
+                self._keep.mkdir(parents=True, exist_ok=True)
+                write_whole(self._keep / "tables.json", tables)
+            self.report = program.run(
+                binary,
+                [
+                    "plan",
+                    str(source),
+                    *("--devices", str(world_size)),
+                    *("--devices-per-host", str(self._per_host(world_size))),
+                    *("--device", self._profile),
+                    *("-o", str(target)),
+                    *self._arguments,
+                ],
+                self._timeout,
+            )
+            if target.stat().st_size > MAX_BYTES:
+                raise PlanError([Problem(f"the plan is larger than {MAX_BYTES >> 20} MiB")])
+            plan = target.read_bytes()
+        if self._keep is not None:
+            write_whole(self._keep / "plan.json", plan)
+        for warning in json.loads(plan).get("provenance", {}).get("warnings", []):
+            log.warning("%s", warning)
+        return plan
+
+    def _batch(self, world_size: int) -> int:
+        batch = self._batch_per_rank
+        if batch is None:
+            samples = self._sample
+            if isinstance(samples, Mapping):
+                samples = next(iter(samples.values()), None)
+            if not isinstance(samples, torchrec.KeyedJaggedTensor):
+                hint = "pass batch_per_rank, or a sample batch of one rank"
+                raise InputError([Problem("the batch of a rank is not known", hint)])
+            batch = torchrec.lookups(samples)[1]
+        if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:
+            message = f"batch_per_rank {batch!r} is not a whole number of at least 1"
+            raise InputError([Problem(message)])
+        return batch * world_size
+
+
+def _told(e: Exception) -> Json:
+    if isinstance(e, NeuroShardError):
+        name = next((n for n, kind in _ERRORS.items() if isinstance(e, kind)), "")
+        return {"error": name, "problems": [(p.message, p.hint) for p in e.problems]}
+    return {"error": "", "problems": [(f"rank 0: {type(e).__name__}: {e}", "")]}
+
+
+def _raised(told: Json) -> NeuroShardError:
+    kind = _ERRORS.get(told["error"], NeuroShardError)
+    return kind(Problem(message, hint) for message, hint in told["problems"])

@@ -1,0 +1,590 @@
+"""A plan's file in, TorchRec's ShardingPlan out.
+
+Two formats are read: what ``neuroshard export --to torchrec`` writes, and the plan
+file itself (docs/PLAN.md). The steps:
+
+    bytes -> JSON, bounded, no key twice          _parse
+    JSON  -> placements of named tables           _exported, _native
+    names -> modules of the model                 _match
+    shards are what TorchRec's kernels take       _geometry
+    placements -> ShardingPlan                    _torchrec.sharding_plan
+
+Each step collects what is wrong; the next one runs where it still makes sense.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NoReturn, TypeGuard
+
+import torch.distributed as dist
+from torch import nn
+
+from . import _torchrec as torchrec
+from ._torchrec import Placement, Shard
+from .errors import PlanError, Problem, nearest, quoted
+from .tables import Named, named
+
+EXPORTED = "neuroshard-torchrec-plan"
+NATIVE = "neuroshard-plan"
+VERSION = 1
+"""The version of both formats that is read."""
+
+MAX_BYTES = 64 << 20
+MAX_RANKS = 65536
+MAX_TABLES = 1 << 20
+MAX_SHARDS = 65536
+MAX_ELEMENTS = 1 << 40
+"""Files with more are refused, before memory is taken for them."""
+
+GRANULE = 4
+"""Columns of a slice are multiples of this in FBGEMM's kernels."""
+
+_FUSED = ("fused", "fused_uvm", "fused_uvm_caching")
+_DENSE = "dense"
+_PLACEMENT = re.compile(r"rank:(\d{1,9})/(?:(cpu)|([a-z]{1,16}):(\d{1,9}))")
+
+_NATIVE_KINDS = {
+    "table_wise": "table_wise",
+    "column_wise": "column_wise",
+    "row_wise": "row_wise",
+    "table_row_wise": "table_row_wise",
+    "grid": "grid_shard",
+    "data_parallel": "data_parallel",
+}
+_KINDS = (*_NATIVE_KINDS.values(), "table_column_wise")
+_TIERS = {"hbm": "fused", "host": "fused_uvm", "host_cached": "fused_uvm_caching"}
+
+_AGAIN = "plan again with the tables of this model"
+
+Json = dict[str, Any]
+
+
+@dataclass
+class _Entry:
+    """A table as a plan's file has it. Its shape is None where the file does not say."""
+
+    placement: Placement
+    shape: tuple[int, int] | None = None
+
+
+@dataclass
+class _Contents:
+    """What a plan's file says."""
+
+    world_size: int = 0
+    local_size: int = 0
+    device_types: set[str] = field(default_factory=set)  # empty where it names none
+    modules: dict[str, dict[str, _Entry]] = field(default_factory=dict)
+    names: dict[str, _Entry] = field(default_factory=dict)  # a plan file's own names
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(self, message: str, hint: str = "") -> None:
+        self.problems.append(Problem(message, hint))
+
+
+def load_plan(
+    source: str | bytes | os.PathLike[str] | Mapping[str, Any],
+    model: nn.Module,
+    env: Any = None,
+    *,
+    local_size: int | None = None,
+    device_type: str | None = None,
+    modules: Mapping[str, str] | None = None,
+    ignore: Collection[str] = (),
+) -> Any:
+    """Returns the ShardingPlan that a plan's file describes, for this model and
+    these ranks; hand it to ``DistributedModelParallel(model, plan=...)``.
+
+    ``source`` is a path, the JSON itself (text or bytes that begin with a brace), or
+    JSON that is parsed already: of ``neuroshard export --to torchrec``, or a plan
+    file. It is data: nothing in it is run, and files above 64 MiB are refused.
+
+    ``env`` is a ShardingEnv or a process group; left out, the default group. Every
+    rank loads for itself, and no rank waits for another.
+
+    ``local_size``, the ranks of a host, and ``device_type``, ``cuda`` or ``cpu``, are
+    what TorchRec itself would take where they are left out: LOCAL_WORLD_SIZE, and
+    CUDA where there is a GPU.
+
+    ``modules`` renames collections: paths in the plan to paths in the model.
+    ``ignore`` has paths of modules that are not the plan's business.
+
+    Every table of the model's EmbeddingBagCollections must be in the plan, with its
+    rows and columns, and every table of the plan in the model. PlanError tells all
+    that is wrong at once; OSError where the file cannot be read.
+    """
+    contents = _read(source)
+    found, problems = torchrec.collect(model, ignore)
+    world_size = _world_size(env)
+    local_size = torchrec.get_local_size(world_size) if local_size is None else local_size
+    device_type = device_type or torchrec.get_device_type()
+    problems += contents.problems
+    problems += _ranks(contents, world_size, local_size, device_type)
+    tables = named(found)
+    matched, more = _match(contents, tables, found, dict(modules or {}))
+    problems += more
+    # Shards are only looked at where the ranks are right: the rest would follow
+    # from that.
+    if (contents.world_size, contents.local_size) == (world_size, local_size):
+        for t in tables:
+            if entry := matched.get((t.path, t.table.name)):
+                problems += _geometry(t, entry, world_size, local_size)
+    if problems:
+        raise PlanError(problems)
+    plan: dict[str, dict[str, Placement]] = {c.path: {} for c in found}
+    for t in tables:
+        plan[t.path][t.table.name] = matched[t.path, t.table.name].placement
+    return torchrec.sharding_plan(plan, device_type, local_size)
+
+
+def _world_size(env: Any) -> int:
+    if env is None:
+        if not dist.is_initialized():
+            raise PlanError(
+                [
+                    Problem(
+                        "there is no process group, so the number of ranks is not known",
+                        "call torch.distributed.init_process_group first, or pass an env",
+                    )
+                ]
+            )
+        return dist.get_world_size()
+    if isinstance(env, dist.ProcessGroup):
+        return env.size()
+    return int(env.world_size)
+
+
+# Reading.
+
+
+def _read(source: str | bytes | os.PathLike[str] | Mapping[str, Any]) -> _Contents:
+    if isinstance(source, Mapping):
+        return _contents(dict(source))
+    if isinstance(source, str) and source.lstrip().startswith("{"):
+        source = source.encode()
+    if isinstance(source, (str, os.PathLike)):
+        with Path(source).open("rb") as f:
+            source = f.read(MAX_BYTES + 1)
+    if len(source) > MAX_BYTES:
+        raise PlanError([Problem(f"the plan is larger than {MAX_BYTES >> 20} MiB")])
+    return _contents(_parse(source))
+
+
+def _parse(text: bytes) -> Json:
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(f"{constant} is no number of JSON")
+
+    def unique(pairs: list[tuple[str, Any]]) -> Json:
+        whole = dict(pairs)
+        if len(whole) < len(pairs):
+            (twice, _), *_ = Counter(k for k, _ in pairs).most_common(1)
+            raise ValueError(f'key "{twice}" is there twice')
+        return whole
+
+    try:
+        value = json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
+    except (ValueError, RecursionError) as e:
+        raise PlanError(
+            [Problem(f"the plan is not JSON: {e}", "write it again with neuroshard export")]
+        ) from e
+    if not isinstance(value, dict):
+        raise PlanError([Problem(f"the plan is not an object of JSON but {_what(value)}")])
+    return value
+
+
+def _contents(whole: Json) -> _Contents:
+    kind = whole.get("format")
+    if kind not in (EXPORTED, NATIVE):
+        if "format" not in whole and "plan" in whole:
+            message = "the plan states no format, as TorchRec's own output does"
+            hint = "bring it in with neuroshard import, then neuroshard export --to torchrec"
+        elif isinstance(kind, str) and kind.startswith("neuroshard-"):
+            message = f'the file is "{kind[:60]}" and no plan'
+            hint = "give what neuroshard export --to torchrec wrote, or a plan file"
+        else:
+            message = f'the plan\'s format is {_what(kind)}, not "{EXPORTED}" or "{NATIVE}"'
+            hint = "write it with neuroshard export --to torchrec"
+        raise PlanError([Problem(message, hint)])
+    version = whole.get("version")
+    if not _whole(version, 1, VERSION):
+        if _whole(version, VERSION + 1, 1 << 53):
+            message = f"the plan is of version {version}, newer than this package reads: {VERSION}"
+            hint = "upgrade the package neuroshard, or export with an older neuroshard"
+        elif _whole(version, -(1 << 53), 0):
+            message = f"the plan is of version {version}, older than this package reads: {VERSION}"
+            hint = "export the plan again with a neuroshard of today"
+        else:
+            message = f"the plan's version is {_what(version)} and not a whole number"
+            hint = "export the plan again"
+        raise PlanError([Problem(message, hint)])
+    contents = _Contents()
+    (_exported if kind == EXPORTED else _native)(whole, contents)
+    return contents
+
+
+def _exported(whole: Json, c: _Contents) -> None:
+    c.world_size = _size(whole, "world_size", c)
+    c.local_size = _size(whole, "local_size", c)
+    plan = whole.get("plan")
+    if not isinstance(plan, dict):
+        raise PlanError([*c.problems, Problem(f'"plan" is {_what(plan)} and not an object')])
+    count = 0
+    for path, tables in plan.items():
+        if not isinstance(tables, dict):
+            c.add(f'module "{path}" is {_what(tables)} and not an object')
+            continue
+        count += len(tables)
+        if count > MAX_TABLES:
+            raise PlanError([Problem(f"the plan has more than {MAX_TABLES} tables")])
+        c.modules[path] = {}
+        for name, table in tables.items():
+            place = f'table "{name}" of module "{path}"' if path else f'table "{name}"'
+            try:
+                c.modules[path][name] = _exported_table(table, c)
+            except ValueError as e:
+                c.add(f"{place}: {e}")
+                c.modules[path][name] = _Entry(Placement("", "", ()))
+
+
+def _exported_table(table: Any, c: _Contents) -> _Entry:
+    if not isinstance(table, dict):
+        raise ValueError(f"it is {_what(table)} and not an object")
+    kind, kernel = table.get("sharding_type"), table.get("compute_kernel")
+    if kind not in _KINDS:
+        raise ValueError(f"sharding_type is {_what(kind)}, not one of {', '.join(_KINDS)}")
+    if kernel not in (*_FUSED, _DENSE):
+        raise ValueError(
+            f"compute_kernel is {_what(kernel)}, not one of {', '.join(_FUSED)}, dense"
+        )
+    shards, ranks = table.get("shards"), table.get("ranks")
+    if kind == "data_parallel":
+        if shards is not None:
+            raise ValueError(f"shards is {_what(shards)}, but data_parallel has none: null")
+        return _Entry(Placement(kind, kernel, ()))
+    if not isinstance(shards, list) or not 0 < len(shards) <= MAX_SHARDS:
+        raise ValueError(f"shards is {_what(shards)} and not a list of 1 to {MAX_SHARDS}")
+    out = [_exported_shard(i, s, c) for i, s in enumerate(shards)]
+    if ranks != [s.rank for s in out]:
+        raise ValueError("ranks are not those of the shards, in their order")
+    return _Entry(Placement(kind, kernel, tuple(out)))
+
+
+def _exported_shard(i: int, shard: Any, c: _Contents) -> Shard:
+    if not isinstance(shard, dict):
+        raise ValueError(f"shards[{i}] is {_what(shard)} and not an object")
+    pairs = []
+    for key in ("shard_offsets", "shard_sizes"):
+        pair = shard.get(key)
+        if (
+            not isinstance(pair, list)
+            or len(pair) != 2
+            or not all(_whole(v, 0, MAX_ELEMENTS) for v in pair)
+        ):
+            raise ValueError(f"shards[{i}].{key} is not two whole numbers, of rows and columns")
+        pairs.append(pair)
+    placement = shard.get("placement")
+    match = _PLACEMENT.fullmatch(placement) if isinstance(placement, str) else None
+    if match is None:
+        raise ValueError(f'shards[{i}].placement is {_what(placement)}, not like "rank:0/cuda:0"')
+    rank = int(match[1])
+    c.device_types.add(match[2] or match[3])
+    if match[4] is not None and c.local_size and int(match[4]) != rank % c.local_size:
+        raise ValueError(
+            f"shards[{i}].placement {_what(placement)} is not GPU {rank % c.local_size} of its host"
+        )
+    (row, column), (rows, columns) = pairs
+    return Shard(row, column, rows, columns, rank)
+
+
+def _native(whole: Json, c: _Contents) -> None:
+    cluster = whole.get("cluster")
+    cluster = cluster if isinstance(cluster, dict) else {}
+    c.world_size = _size(cluster, "devices", c)
+    c.local_size = _size(cluster, "devices_per_host", c)
+    tables = whole.get("tables")
+    if not isinstance(tables, list) or len(tables) > MAX_TABLES:
+        raise PlanError([*c.problems, Problem(f'"tables" is {_what(tables)} and not a list')])
+    for i, table in enumerate(tables):
+        name = table.get("name") if isinstance(table, dict) else None
+        if not isinstance(name, str):
+            c.add(f"tables[{i}] has no name")
+        elif name in c.names:
+            c.add(f'table "{name}" is there twice')
+        else:
+            try:
+                c.names[name] = _native_table(table, c)
+            except ValueError as e:
+                c.add(f'table "{name}": {e}')
+                c.names[name] = _Entry(Placement("", "", ()))
+
+
+def _native_table(table: Json, c: _Contents) -> _Entry:
+    rows, dim = table.get("rows"), table.get("dim")
+    kind, shards = table.get("kind"), table.get("shards")
+    if not _whole(rows, 1, MAX_ELEMENTS) or not _whole(dim, 1, MAX_ELEMENTS):
+        raise ValueError("rows and dim are not whole numbers above 0")
+    if kind not in _NATIVE_KINDS:
+        raise ValueError(f"kind is {_what(kind)}, not one of {', '.join(_NATIVE_KINDS)}")
+    if not isinstance(shards, list) or not 0 < len(shards) <= MAX_SHARDS:
+        raise ValueError(f"shards is {_what(shards)} and not a list of 1 to {MAX_SHARDS}")
+    if kind == "data_parallel":
+        return _Entry(Placement(kind, _DENSE, ()), (rows, dim))
+    tiers = {s.get("tier") if isinstance(s, dict) else None for s in shards}
+    tier = tiers.pop()
+    if tiers or tier not in _TIERS:
+        raise ValueError(f"its shards do not share one tier of {', '.join(_TIERS)}")
+    out = [_native_shard(i, s) for i, s in enumerate(shards)]
+    if kind in ("row_wise", "table_row_wise"):
+        # TorchRec counts on a shard of every rank: who has no rows has an empty one.
+        ranks = range(c.world_size)
+        if kind == "table_row_wise" and c.local_size:
+            first = out[0].rank // c.local_size * c.local_size
+            ranks = range(first, first + c.local_size)
+        missing = ranks[len(out) :]
+        if [s.rank for s in out] == list(ranks[: len(out)]):
+            out += [Shard(rows, 0, 0, dim, r) for r in missing]
+    return _Entry(Placement(_NATIVE_KINDS[kind], _TIERS[tier], tuple(out)), (rows, dim))
+
+
+def _native_shard(i: int, shard: Json) -> Shard:
+    ranges = []
+    for key in ("rows", "columns"):
+        span = shard.get(key)
+        if (
+            not isinstance(span, list)
+            or len(span) != 2
+            or not all(_whole(v, 0, MAX_ELEMENTS) for v in span)
+            or span[0] > span[1]
+        ):
+            raise ValueError(f"shards[{i}].{key} is not the first and the one after the last")
+        ranges.append(span)
+    device = shard.get("device")
+    if not _whole(device, 0, MAX_RANKS - 1):
+        raise ValueError(f"shards[{i}].device is {_what(device)} and not a rank")
+    (row, last_row), (column, last_column) = ranges
+    return Shard(row, column, last_row - row, last_column - column, device)
+
+
+def _size(whole: Json, key: str, c: _Contents) -> int:
+    value = whole.get(key)
+    if not _whole(value, 1, MAX_RANKS):
+        c.add(f'"{key}" is {_what(value)}, not a whole number from 1 to {MAX_RANKS}')
+        return 0
+    return value
+
+
+def _whole(value: Any, low: int, high: int) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def _what(value: Any) -> str:
+    """Returns a value for a message, cut short."""
+    if value is None:
+        return "missing"
+    if isinstance(value, (dict, list)):
+        return f"a {'list' if isinstance(value, list) else 'object'} of {len(value)}"
+    if isinstance(value, int) and abs(value) > 1 << 63:
+        return "a huge number"
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + '..."'
+
+
+# Matching.
+
+
+def _ranks(c: _Contents, world_size: int, local_size: int, device_type: str) -> list[Problem]:
+    problems = []
+    if c.world_size and c.world_size != world_size:
+        problems.append(
+            Problem(
+                f"the plan is for {c.world_size} ranks, and there are {world_size}",
+                f"plan again with --devices {world_size}, or start {c.world_size} processes",
+            )
+        )
+    elif c.local_size and c.local_size != local_size:
+        problems.append(
+            Problem(
+                f"the plan is for {c.local_size} ranks a host, and there are {local_size}",
+                f"plan again with --devices-per-host {local_size}, or set LOCAL_WORLD_SIZE",
+            )
+        )
+    if foreign := sorted(c.device_types - {device_type}):
+        problems.append(
+            Problem(
+                f"the plan places shards on {quoted(foreign)}, and this process runs "
+                f'on "{device_type}"',
+                f'export it for "{device_type}", or pass device_type="{foreign[0]}"',
+            )
+        )
+    return problems
+
+
+def _match(
+    c: _Contents,
+    tables: Sequence[Named],
+    found: Sequence[torchrec.Collected],
+    renamed: Mapping[str, str],
+) -> tuple[dict[tuple[str, str], _Entry], list[Problem]]:
+    """Returns the plan's entry of each table of the model, by collection and name."""
+    problems: list[Problem] = []
+    matched: dict[tuple[str, str], _Entry] = {}
+    if c.names or not c.modules:  # a plan file
+        known = {t.name: t for t in tables}
+        for name, entry in c.names.items():
+            if name in known:
+                matched[known[name].path, known[name].table.name] = entry
+        _report("", [t.name for t in tables], list(c.names), problems)
+        return matched, problems
+
+    plan: dict[str, dict[str, _Entry]] = {}
+    for path, entries in c.modules.items():
+        plan[renamed.get(path, path)] = entries
+    for path in renamed:
+        if path not in c.modules:
+            problems.append(Problem(f'modules: the plan has no module "{path}"'))
+    model = {m.path: [t.name for t in m.tables] for m in found}
+    lost = [p for p in model if p not in plan and model[p]]
+    extra = [p for p in plan if p not in model]
+    for path in extra:
+        near = _same_tables(plan[path], {p: model[p] for p in lost}) or nearest(path, lost)
+        if near is not None:
+            problems.append(
+                Problem(
+                    f'the plan\'s module "{path}" is not in the model, which has "{near}"',
+                    f'if it was renamed, pass modules={{"{path}": "{near}"}}',
+                )
+            )
+            lost.remove(near)
+        else:
+            problems.append(
+                Problem(
+                    f'the plan\'s module "{path}" is not in the model, '
+                    f"whose modules are {quoted(model)}",
+                    _AGAIN,
+                )
+            )
+    for path in lost:
+        problems.append(Problem(f'the model\'s module "{path}" is not in the plan', _AGAIN))
+    for path, names in model.items():
+        if path in plan:
+            where = f'module "{path}": ' if path else ""
+            _report(where, names, list(plan[path]), problems)
+            matched |= {(path, n): plan[path][n] for n in names if n in plan[path]}
+    return matched, problems
+
+
+def _same_tables(entries: Mapping[str, _Entry], model: Mapping[str, list[str]]) -> str | None:
+    same = [path for path, names in model.items() if set(names) == set(entries)]
+    return same[0] if len(same) == 1 else None
+
+
+def _report(where: str, model: list[str], plan: list[str], problems: list[Problem]) -> None:
+    in_plan, in_model = set(plan), set(model)
+    lost = [n for n in model if n not in in_plan]
+    extra = [n for n in plan if n not in in_model]
+    if lost:
+        near = nearest(lost[0], extra)
+        hint = f'{_AGAIN}; was "{near}" renamed to "{lost[0]}"?' if near else _AGAIN
+        problems.append(Problem(f"{where}tables missing in the plan: {quoted(lost)}", hint))
+    if extra:
+        problems.append(
+            Problem(f"{where}tables of the plan that the model lacks: {quoted(extra)}", _AGAIN)
+        )
+
+
+# Shards. What TorchRec's kernels and exchanges take for granted and do not check:
+# rows that are cut in other places, for one, are looked up wrong, in silence.
+
+
+def _geometry(t: Named, entry: _Entry, world_size: int, local_size: int) -> list[Problem]:
+    """Returns why the shards of a table cannot be run, at most one reason."""
+    p, rows, dim = entry.placement, t.table.rows, t.table.dim
+    if not p.kind:  # told already
+        return []
+    problem: tuple[str, str] | None
+    shape = entry.shape
+    if shape is None and p.shards:
+        shape = (max(s.row + s.rows for s in p.shards), max(s.column + s.columns for s in p.shards))
+    if (p.kernel == _DENSE) != (p.kind == "data_parallel"):
+        problem = (f"compute kernel {p.kernel} does not go with {p.kind}", "export the plan again")
+    elif shape is not None and shape != (rows, dim):
+        problem = (f"the plan has {shape[0]} x {shape[1]}, the model {rows} x {dim}", _AGAIN)
+    elif foreign := [s.rank for s in p.shards if s.rank >= world_size]:
+        problem = (f"rank {foreign[0]} is not below {world_size}", _AGAIN)
+    else:
+        problem = _layout(p, rows, dim, world_size, local_size)
+    return [Problem(f'table "{t.name}": {problem[0]}', problem[1])] if problem else []
+
+
+def _layout(
+    p: Placement, rows: int, dim: int, world_size: int, local_size: int
+) -> tuple[str, str] | None:
+    shards, host = p.shards, p.shards[0].rank // local_size if p.shards else 0
+    on_host = list(range(host * local_size, min((host + 1) * local_size, world_size)))
+    if p.kind == "table_wise" and len(shards) != 1:
+        return f"table_wise has one shard, not {len(shards)}", _AGAIN
+    if p.kind in ("column_wise", "table_column_wise"):
+        if p.kind == "table_column_wise" and any(s.rank not in on_host for s in shards):
+            return "the shards of table_column_wise are not on one host", _AGAIN
+        if any((s.row, s.rows) != (0, rows) for s in shards):
+            return f"the shards of {p.kind} do not have all rows", _AGAIN
+        return _columns([(s.column, s.columns) for s in shards], dim)
+    if p.kind in ("row_wise", "table_row_wise"):
+        ranks = list(range(world_size)) if p.kind == "row_wise" else on_host
+        if any((s.column, s.columns) != (0, dim) for s in shards):
+            return f"the shards of {p.kind} do not have all columns", _AGAIN
+        return _blocks(p.kind, shards, ranks, rows)
+    if p.kind == "grid_shard":
+        groups = [shards[i : i + local_size] for i in range(0, len(shards), local_size)]
+        for group in groups:
+            first = group[0].rank // local_size * local_size
+            ranks = list(range(first, first + local_size))
+            if len({(s.column, s.columns) for s in group}) != 1:
+                return f"the shards of grid_shard are not {local_size} for each slice", _AGAIN
+            if problem := _blocks(p.kind, group, ranks, rows):
+                return problem
+        return _columns([(g[0].column, g[0].columns) for g in groups], dim)
+    if p.kind == "table_wise":
+        if (shards[0].row, shards[0].rows) != (0, rows):
+            return "the shard of table_wise does not have all rows", _AGAIN
+        return _columns([(shards[0].column, shards[0].columns)], dim)
+    return None
+
+
+def _columns(spans: Sequence[tuple[int, int]], dim: int) -> tuple[str, str] | None:
+    """Returns why slices of columns cannot be run."""
+    for start, width in spans:
+        if width < 1 or width % GRANULE or start % GRANULE:
+            hint = f"cut at multiples of {GRANULE}"
+            return f"columns {start} to {start + width} are not multiples of {GRANULE}", hint
+    ends = [(0, 0), *spans, (dim, 0)]
+    for (start, width), (following, _) in pairwise(ends):
+        if start + width != following:
+            what = "a gap" if start + width < following else "an overlap"
+            hint = "list the shards by their first column"
+            return f"its columns have {what} at {min(start + width, following)}", hint
+    return None
+
+
+def _blocks(
+    kind: str, shards: Sequence[Shard], ranks: list[int], rows: int
+) -> tuple[str, str] | None:
+    """Returns why blocks of rows cannot be run: TorchRec finds a row's rank by
+    dividing by the size of a block, the same on all ranks but the last ones."""
+    block = -(-rows // len(ranks))
+    hint = f"blocks of {block} rows, one a rank, the last ones shorter or empty"
+    if [s.rank for s in shards] != ranks:
+        return f"the shards of {kind} are not one for each of ranks {ranks[0]} to {ranks[-1]}", hint
+    for i, s in enumerate(shards):
+        start = min(i * block, rows)
+        if s.row != start or s.rows != min(block, rows - start):
+            return f"{kind} has rows {s.row} to {s.row + s.rows} on rank {s.rank}", hint
+    return None

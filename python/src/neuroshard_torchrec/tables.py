@@ -1,0 +1,281 @@
+"""A TorchRec model in, neuroshard's tables out: the format of docs/FORMATS.md.
+
+model -> its EmbeddingBagCollections -> tables with names of their own
+sample batch, or numbers given       -> pooling factors
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from . import _torchrec as torchrec
+from .errors import InputError, Problem, nearest, quoted
+
+log = logging.getLogger("neuroshard")
+
+PRECISIONS = ("fp32", "fp16", "bf16")
+OPTIMIZERS = ("sgd", "rowwise_adagrad", "adagrad", "adam")
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A table of the model under the name that neuroshard's files know it by."""
+
+    name: str
+    path: str  # of the collection that holds it
+    table: torchrec.Table
+
+
+def named(found: Sequence[torchrec.Collected]) -> list[Named]:
+    """Returns the tables in the model's order, under names that are unique.
+
+    That is a table's own name, or, where two collections have a table of that name,
+    the path of its collection, a slash, and that name.
+    """
+    tables = [(c.path, t) for c in found for t in c.tables]
+    # An own name that begins with the collection's path is taken for a long one by
+    # who reads it, so it is made longer.
+    own = Counter(t.name for _, t in tables)
+    long = {
+        t.name for path, t in tables if own[t.name] > 1 or (path and t.name.startswith(path + "/"))
+    }
+    names = [f"{p}/{t.name}" if p and t.name in long else t.name for p, t in tables]
+    if len(set(names)) < len(names):
+        names = [f"{p}/{t.name}" if p else t.name for p, t in tables]
+    return [Named(n, p, t) for n, (p, t) in zip(names, tables, strict=True)]
+
+
+def tables_from_model(
+    model: nn.Module,
+    *,
+    batch: int | None = None,
+    sample: Any = None,
+    pooling_factors: Mapping[str, float] | None = None,
+    optimizer: str | None = None,
+    sharders: Sequence[Any] | None = None,
+    access: Mapping[str, Json] | None = None,
+    constraints: Mapping[str, Json] | None = None,
+    ignore: Collection[str] = (),
+) -> Json:
+    """Returns the tables of a model's EmbeddingBagCollections as ``tables.json`` has
+    them, ready for ``write_tables``. The model is only looked at; it may be on the
+    meta device.
+
+    ``batch`` is the *global* batch: samples of a training step over all ranks. Where
+    it is left out the file states none, and ``neuroshard plan`` wants ``--batch``.
+
+    A feature's pooling factor, its mean lookups per sample, comes from
+    ``pooling_factors`` by the feature's name, else from ``sample``: a
+    KeyedJaggedTensor, or one for each collection by its path. A feature that
+    neither has is an error where a sample is given; where none is, 1 is assumed with
+    a warning in the log of ``neuroshard``.
+
+    ``optimizer`` is ``sgd``, ``rowwise_adagrad``, ``adagrad`` or ``adam``. Left out,
+    it is what ``apply_optimizer_in_backward`` left at the parameters, else what the
+    ``fused_params`` of the ``sharders`` name, else ``sgd``, which FBGEMM takes too.
+
+    ``access`` and ``constraints`` are those of tables.json, by table name. ``ignore``
+    has paths of modules to leave out.
+
+    InputError tells everything that is wrong at once.
+    """
+    found, problems = torchrec.collect(model, ignore)
+    problems += torchrec.unsharded(sharders, found)
+    tables = named(found)
+    if batch is not None and (not isinstance(batch, int) or batch < 1):
+        problems.append(Problem(f"batch {batch!r} is not a whole number of at least 1"))
+    if optimizer is not None and optimizer not in OPTIMIZERS:
+        problems.append(Problem(f'optimizer "{optimizer}" is unknown', _one_of(OPTIMIZERS)))
+    given = dict(pooling_factors or {})
+    problems += _unknown(given, access or {}, constraints or {}, tables)
+    factors, more = _factors(found, sample, given)
+    problems += more
+
+    weighted = {c.path: c.weighted for c in found}
+    fallback = optimizer or torchrec.optimizer_of(sharders)
+    assumed = 0
+    out: list[Json] = []
+    for t in tables:
+        own = optimizer or t.table.optimizer or fallback
+        assumed += own is None
+        own = own or "sgd"
+        problems += _table_problems(t, own)
+        entry: Json = {"name": t.name}
+        if t.path:
+            entry["module"] = t.path
+        entry |= {
+            "rows": t.table.rows,
+            "dim": t.table.dim,
+            "features": _features(t, factors),
+            "weighted": weighted[t.path],
+            "precision": t.table.precision,
+            "optimizer": own,
+        }
+        if access and t.name in access:
+            entry["access"] = access[t.name]
+        if constraints and t.name in constraints:
+            entry["constraints"] = constraints[t.name]
+        out.append(entry)
+    if problems:
+        raise InputError(problems)
+    if assumed:
+        log.warning(
+            "%d tables state no optimizer: sgd is assumed, which keeps no state (pass optimizer=)",
+            assumed,
+        )
+    if open_ := [f for t in tables for f in t.table.features if (t.path, f) not in factors]:
+        log.warning(
+            "%d features have no pooling factor: 1 is assumed (pass a sample or pooling_factors)",
+            len(open_),
+        )
+    head: Json = {"format": "neuroshard-tables", "version": 1}
+    if batch is not None:
+        head["batch"] = batch
+    return head | {"tables": out}
+
+
+def write_tables(tables: Json, path: str | os.PathLike[str]) -> None:
+    """Writes what ``tables_from_model`` returned. The file is whole or not there."""
+    write_whole(path, encoded(tables))
+
+
+def encoded(tables: Json) -> bytes:
+    """Returns tables as the bytes of their file, one table a line."""
+    head = {k: v for k, v in tables.items() if k != "tables"}
+    lines = ",\n".join("    " + json.dumps(t, allow_nan=False) for t in tables["tables"])
+    text = json.dumps(head, allow_nan=False, indent=2).rstrip("}").rstrip()
+    return f'{text},\n  "tables": [\n{lines}\n  ]\n}}\n'.encode()
+
+
+def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
+    """Writes a file beside its place and renames it, so that there is never half."""
+    target = Path(path)
+    handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as f:
+            f.write(content)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(beside, 0o666 & ~umask)  # as any file that is opened for writing
+        os.replace(beside, target)
+    except BaseException:
+        os.unlink(beside)
+        raise
+
+
+def _one_of(words: Sequence[str]) -> str:
+    return "it is one of " + ", ".join(words)
+
+
+def _unknown(
+    given: Mapping[str, float],
+    access: Mapping[str, Json],
+    constraints: Mapping[str, Json],
+    tables: Sequence[Named],
+) -> list[Problem]:
+    features = sorted({f for t in tables for f in t.table.features})
+    names = [t.name for t in tables]
+    problems = []
+    for argument, keys, known, noun in (
+        ("pooling_factors", given, features, "feature"),
+        ("access", access, names, "table"),
+        ("constraints", constraints, names, "table"),
+    ):
+        for key in keys:
+            if key not in known:
+                near = nearest(key, known)
+                hint = f'did you mean "{near}"?' if near else ""
+                problems.append(Problem(f'{argument}: the model has no {noun} "{key}"', hint))
+    for feature, factor in given.items():
+        number = isinstance(factor, (int, float)) and not isinstance(factor, bool)
+        if not number or not math.isfinite(factor) or not 0 <= factor <= 1 << 20:
+            message = f'pooling_factors: feature "{feature}": {factor!r} is not from 0 to 1048576'
+            problems.append(Problem(message))
+    return problems
+
+
+def _factors(
+    found: Sequence[torchrec.Collected], sample: Any, given: Mapping[str, float]
+) -> tuple[dict[tuple[str, str], float], list[Problem]]:
+    """Returns factors by collection and feature, those given first."""
+    factors: dict[tuple[str, str], float] = {}
+    problems: list[Problem] = []
+    samples = sample if isinstance(sample, Mapping) else {c.path: sample for c in found}
+    paths = [c.path for c in found]
+    for path in samples:
+        if path not in paths:
+            near = nearest(str(path), paths)
+            hint = f'did you mean "{near}"?' if near else f"they are {quoted(paths)}"
+            problems.append(Problem(f'sample: the model has no collection "{path}"', hint))
+    for c in found:
+        counts: dict[str, int] = {}
+        size = 0
+        kjt = samples.get(c.path)
+        if kjt is not None:
+            if not isinstance(kjt, torchrec.KeyedJaggedTensor):
+                problems.append(Problem(f"sample: {type(kjt).__name__} is not a KeyedJaggedTensor"))
+                continue
+            counts, size = torchrec.lookups(kjt)
+            if size < 1:
+                problems.append(Problem("sample: the batch is empty"))
+                continue
+        missing = []
+        for feature in dict.fromkeys(f for t in c.tables for f in t.features):
+            if feature in given:
+                factors[c.path, feature] = float(given[feature])
+            elif feature in counts:
+                factors[c.path, feature] = counts[feature] / size
+            else:
+                missing.append(feature)
+        if missing and sample is not None:
+            where = f'collection "{c.path}": ' if c.path else ""
+            problems.append(
+                Problem(
+                    f"{where}features missing in the sample: {quoted(missing)}",
+                    "add them to the batch, or pass their pooling_factors",
+                )
+            )
+    return factors, problems
+
+
+def _features(t: Named, factors: Mapping[tuple[str, str], float]) -> list[Json]:
+    return [{"name": f, "pooling_factor": factors.get((t.path, f), 1.0)} for f in t.table.features]
+
+
+def _table_problems(t: Named, optimizer: str) -> list[Problem]:
+    problems = []
+    if t.table.dim % 4:
+        problems.append(
+            Problem(
+                f'table "{t.name}": dim {t.table.dim} is not a multiple of 4',
+                f"make it {t.table.dim + 3 & ~3}: FBGEMM's kernels need that, too",
+            )
+        )
+    if t.table.precision not in PRECISIONS:
+        problems.append(
+            Problem(
+                f'table "{t.name}": precision {t.table.precision} is not known to neuroshard',
+                _one_of(PRECISIONS),
+            )
+        )
+    if optimizer not in OPTIMIZERS:
+        problems.append(
+            Problem(
+                f'table "{t.name}": optimizer {optimizer} is not known to neuroshard',
+                'pass the one that keeps as much state, such as optimizer="adam"',
+            )
+        )
+    return problems
