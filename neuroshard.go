@@ -158,11 +158,7 @@ func (o Options) CostModel(profile hardware.Profile) (*cost.Model, error) {
 // and warnings.
 func describe(p *problem.Problem, found search.Result, predicted cost.Breakdown, model *cost.Model, opt Options) *plan.Plan {
 	pl := plan.New(p, found.Shards)
-	pl.Predicted = predicted.Cost
-	for i, d := range predicted.Devices {
-		pl.Devices[i].Forward, pl.Devices[i].ForwardComm = d.Forward, d.ForwardComm
-		pl.Devices[i].BackwardComm, pl.Devices[i].Backward = d.BackwardComm, d.Backward
-	}
+	setPrices(pl, predicted)
 	method := opt.Search.Method
 	if method == "" {
 		method = search.Default

@@ -29,10 +29,11 @@ type Changes struct {
 	Elements int64 `json:"elements"`
 }
 
-// CostChange is the predicted cost of both plans.
+// CostChange is the predicted cost of both plans; nil where no model priced the
+// plan (Plan.Priced).
 type CostChange struct {
-	Before unit.Millis `json:"before"`
-	After  unit.Millis `json:"after"`
+	Before *unit.Millis `json:"before"`
+	After  *unit.Millis `json:"after"`
 }
 
 // ClusterChange is the cluster of both plans.
@@ -51,10 +52,11 @@ type DeviceChange struct {
 
 // DeviceTotals is a device in short.
 type DeviceTotals struct {
-	Shards int         `json:"shards"`
-	DimSum int         `json:"dim_sum"`
-	Memory unit.Bytes  `json:"memory_bytes"`
-	Total  unit.Millis `json:"total_ms"`
+	Shards int        `json:"shards"`
+	DimSum int        `json:"dim_sum"`
+	Memory unit.Bytes `json:"memory_bytes"`
+	// Total is 0 where no model priced the plan.
+	Total unit.Millis `json:"total_ms"`
 }
 
 // TableChange is what happens to a table that both plans have. Any of its four
@@ -118,7 +120,7 @@ type Move struct {
 // placed twice or not at all, Moves need not list all of it.
 func Diff(before, after *Plan) Changes {
 	c := Changes{
-		Cost:       CostChange{before.Predicted, after.Predicted},
+		Cost:       CostChange{cost(before), cost(after)},
 		Devices:    devices(before, after),
 		Tables:     []TableChange{},
 		OnlyBefore: []string{},
@@ -150,6 +152,15 @@ func Diff(before, after *Plan) Changes {
 		}
 	}
 	return c
+}
+
+// cost returns the predicted cost, nil where there is none.
+func cost(pl *Plan) *unit.Millis {
+	if !pl.Priced() {
+		return nil
+	}
+	predicted := pl.Predicted
+	return &predicted
 }
 
 func byName(pl *Plan) map[string]*Table {

@@ -12,7 +12,7 @@ import (
 // beside it, has it reach the disk and renames it. Where that fails, what was
 // at path before is still there, and nothing else. A path that is there but no
 // regular file, such as /dev/stdout, is written to directly.
-func (pl *Plan) Save(path string) error { return save(path, pl.Write) }
+func (pl *Plan) Save(path string) error { return SaveFile(path, pl.Write) }
 
 // Load reads the plan in the file path; see Read.
 func Load(path string) (*Plan, error) {
@@ -28,7 +28,8 @@ func Load(path string) (*Plan, error) {
 	return pl, nil
 }
 
-func save(path string, write func(io.Writer) error) error {
+// SaveFile writes what write writes to the file path, in the way of Plan.Save.
+func SaveFile(path string, write func(io.Writer) error) error {
 	mode := os.FileMode(0o666)
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // keep a link a link

@@ -118,7 +118,7 @@ func TestSaveFails(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if err := save(path, write); err == nil {
+				if err := SaveFile(path, write); err == nil {
 					t.Error("got no error")
 				}
 				if got := names(t, dir); got != want {

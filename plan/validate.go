@@ -118,6 +118,20 @@ func (pl *Plan) Validate(p *problem.Problem) error {
 	return nil
 }
 
+// CheckTables returns what is wrong with the plan's tables whatever their problem:
+// parts that are placed not at all or twice, shards that do not go with the kind or
+// have no valid width, devices that the plan's cluster does not have. It is for plans
+// whose problem is not at hand; a shard in the host's memory is no violation here.
+func (pl *Plan) CheckTables() []Violation {
+	v := &validator{pl: pl, p: &problem.Problem{}, index: make([]int, len(pl.Tables)), hosted: true}
+	v.p.Topology.Devices, v.p.Topology.DevicesPerHost = pl.Cluster.Devices, pl.Cluster.DevicesPerHost
+	for i := range pl.Tables {
+		v.index[i] = -1
+		v.table(i)
+	}
+	return v.found
+}
+
 type validator struct {
 	pl *Plan
 	p  *problem.Problem
@@ -126,7 +140,9 @@ type validator struct {
 	// foreign is true where the plan is for another cluster or other tables, so
 	// that the sums it states cannot agree.
 	foreign bool
-	found   []Violation
+	// hosted is true where the host's memory is a place like others.
+	hosted bool
+	found  []Violation
 }
 
 func (v *validator) add(rule Rule, table string, shard, device int, format string, args ...any) {
@@ -243,7 +259,9 @@ func (v *validator) table(i int) {
 		switch s.Tier {
 		case HBM:
 		case Host, HostCached:
-			v.add(RuleTier, t.Name, k, -1, "it lies in host memory, which this problem does not support")
+			if !v.hosted {
+				v.add(RuleTier, t.Name, k, -1, "it lies in host memory, which this problem does not support")
+			}
 		default:
 			v.add(RuleTier, t.Name, k, -1, "memory tier %q is unknown: known are %s", s.Tier, joinTiers())
 		}

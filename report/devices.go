@@ -98,6 +98,9 @@ func (v *view) devices() {
 		lines = append(lines, t.summary(len(shown) < n)...)
 	}
 	t.draw(lines)
+	if !v.plan.Priced() {
+		return
+	}
 	legend := make([]string, len(blocks))
 	for i, b := range blocks {
 		legend[i] = v.paint(b.colour, b.glyph) + " " + b.meaning
@@ -139,6 +142,9 @@ var blocks = [4]struct{ glyph, colour, meaning string }{
 
 func (t *deviceTable) titles() []string {
 	titles := []string{"device", "shards", "dim sum", "memory", "used"}
+	if !t.plan.Priced() {
+		return titles
+	}
 	if !t.narrow {
 		titles = append(titles, "forward", "fwd comm", "bwd comm", "backward")
 	}
@@ -158,6 +164,9 @@ func (t *deviceTable) line(label string, shards, dimSum int, bytes unit.Bytes, l
 
 // timed adds the columns of times.
 func (t *deviceTable) timed(cells []string, forward, forwardComm, backwardComm, backward, total unit.Millis) []string {
+	if !t.plan.Priced() {
+		return cells
+	}
 	if !t.narrow {
 		cells = append(cells, t.times.ms(forward), t.times.ms(forwardComm), t.times.ms(backwardComm), t.times.ms(backward))
 	}
@@ -224,7 +233,7 @@ func (t *deviceTable) draw(lines []line) {
 	}
 	room := min(max(t.opt.width()-widest-2, 10), 40)
 	for i, text := range texts {
-		if i > 0 && lines[i-1].bar != nil {
+		if i > 0 && lines[i-1].bar != nil && t.plan.Priced() {
 			text = fmt.Sprintf("%-*s  %s", widest, text, t.bar(lines[i-1].bar, room))
 		}
 		t.printf("%s\n", text)

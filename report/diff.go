@@ -21,9 +21,10 @@ func Diff(w io.Writer, c plan.Changes, opt Options) error {
 	if c.Cluster != nil {
 		p.printf("cluster         %s -> %s\n", cluster(c.Cluster.Before), cluster(c.Cluster.After))
 	}
-	p.printf("predicted cost  %v -> %v", c.Cost.Before, c.Cost.After)
-	if c.Cost.Before != c.Cost.After {
-		p.printf(", %s", compare(c.Cost.After, c.Cost.Before))
+	before, after := c.Cost.Before, c.Cost.After
+	p.printf("predicted cost  %s -> %s", price(before), price(after))
+	if before != nil && after != nil && *before != *after {
+		p.printf(", %s", compare(*after, *before))
 	}
 	p.printf("\n")
 	if Same(c) {
@@ -36,6 +37,14 @@ func Diff(w io.Writer, c plan.Changes, opt Options) error {
 	p.tableChanges(c)
 	p.deviceChanges(c)
 	return p.err
+}
+
+// price prints a cost, which may be none.
+func price(cost *unit.Millis) string {
+	if cost == nil {
+		return "not known"
+	}
+	return cost.String()
 }
 
 // Same is whether two plans place all tables alike on the same cluster, whatever
@@ -78,7 +87,11 @@ func (p *printer) tableChanges(c plan.Changes) {
 		if t.Resized {
 			moved = "another table"
 		}
-		rows = append(rows, []string{name(t.Name), state(t.Before, t.Resized), state(t.After, t.Resized), moved})
+		before, after := state(t.Before, t.Resized), state(t.After, t.Resized)
+		if t.Module != nil {
+			before, after = before+" in "+name(t.Module.Before), after+" in "+name(t.Module.After)
+		}
+		rows = append(rows, []string{name(t.Name), before, after, moved})
 	}
 	p.grid([]string{"<table", "<before", "<after", "weights moved"}, rows)
 	if more := len(c.Tables) - len(rows); more > 0 {
@@ -118,7 +131,7 @@ func (p *printer) deviceChanges(c plan.Changes) {
 			arrow(d, func(t *plan.DeviceTotals) string { return count(int64(t.Shards)) }),
 			arrow(d, func(t *plan.DeviceTotals) string { return count(int64(t.DimSum)) }),
 			arrow(d, func(t *plan.DeviceTotals) string { return t.Memory.String() }),
-			arrow(d, func(t *plan.DeviceTotals) string { return unit.Millis(t.Total).String() }),
+			arrowOf(d, c.Cost, func(t *plan.DeviceTotals) string { return unit.Millis(t.Total).String() }),
 		})
 	}
 	if changed == 0 {
@@ -129,6 +142,17 @@ func (p *printer) deviceChanges(c plan.Changes) {
 	if more := changed - len(rows); more > 0 {
 		p.printf("and %d more\n", more)
 	}
+}
+
+// arrowOf prints a time before and after; "-" where it is not known, too.
+func arrowOf(d plan.DeviceChange, known plan.CostChange, value func(*plan.DeviceTotals) string) string {
+	if known.Before == nil {
+		d.Before = nil
+	}
+	if known.After == nil {
+		d.After = nil
+	}
+	return arrow(d, value)
 }
 
 // arrow prints a value before and after; "-" where the device did not exist.

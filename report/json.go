@@ -94,9 +94,16 @@ func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
 
 // PlanJSON writes a plan as an object of the same form, without what only a
 // Result knows.
+//
+// cost_ms is null where no model priced the plan; the devices' times are then 0,
+// and stand for nothing.
 func PlanJSON(w io.Writer, pl *plan.Plan) error {
+	cost := &pl.Predicted
+	if !pl.Priced() {
+		cost = nil
+	}
 	return object(w, pl, func(int) *unit.Millis { return nil }, []field{
-		{"cost_ms", pl.Predicted},
+		{"cost_ms", cost},
 		{"source", pl.Provenance.ModelSource},
 		{"status", pl.Provenance.Status},
 	})

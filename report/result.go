@@ -15,6 +15,9 @@ import (
 // simulated is the source of models, and of times, that were never measured.
 const simulated = "simulated"
 
+// imported is the method of plans that other tools made.
+const imported = "import"
+
 // interrupted is the status of a search that was cut short.
 const interrupted = "interrupted"
 
@@ -98,7 +101,15 @@ func (v *view) head() {
 	case interrupted:
 		status = v.paint(red, "INTERRUPTED")
 	}
-	v.printf("found by   method %s, seed %d, search %s\n", name(p.Method), p.Seed, status)
+	if p.Method == imported {
+		v.printf("found by   another tool, imported\n")
+	} else {
+		v.printf("found by   method %s, seed %d, search %s\n", name(p.Method), p.Seed, status)
+	}
+	if !pl.Priced() {
+		v.printf("priced by  no model: how long it takes is not known\n")
+		return
+	}
 	v.printf("priced by  model %s, trained on %s\n", name(p.Model), kernels(p.ModelSource))
 }
 
@@ -115,6 +126,9 @@ func source(s string) string {
 }
 
 func (v *view) predicted() {
+	if !v.plan.Priced() {
+		return
+	}
 	note := ""
 	if v.plan.Provenance.ModelSource == simulated {
 		note = " (by a model trained on SIMULATED kernels)"

@@ -117,6 +117,8 @@ and placed over devices, so that the slowest device is as fast as it can be.
 		newShowCommand(a),
 		newDiffCommand(a),
 		newValidateCommand(a),
+		newExportCommand(a),
+		newImportCommand(a),
 		newWorkloadsCommand(a),
 		newDevicesCommand(a),
 		newSimulateCommand(a),

@@ -209,7 +209,7 @@ func (p *planCommand) writable() error {
 	if info, statErr := os.Stat(p.output); statErr == nil && info.IsDir() {
 		err = fmt.Errorf("%s is a folder", p.output)
 	}
-	return bad(err, "--output names the plan file to write")
+	return bad(err, "--output names the file to write")
 }
 
 // failureJSON is what --json prints where nothing fits.

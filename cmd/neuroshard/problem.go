@@ -140,7 +140,13 @@ type loaded struct {
 // workload:NAME. fallback is the cluster to start from where there is neither a
 // workload's nor a topology file; nil: flags have to say it.
 func (a *app) load(source string, c *clusterFlags, fallback *cluster) (loaded, error) {
-	tables, base, err1 := a.tables(source, c)
+	tables, base, err := a.tables(source, c)
+	return a.compose(tables, base, err, c, fallback)
+}
+
+// compose does what load does, for tables that are read: base is their workload's
+// cluster, and err1 what was wrong with them.
+func (a *app) compose(tables input.TableFile, base *cluster, err1 error, c *clusterFlags, fallback *cluster) (loaded, error) {
 	topology, err2 := a.topology(c)
 	switch {
 	case c.topology != "":

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/neuroshard/neuroshard/export"
+	"github.com/neuroshard/neuroshard/input"
+	"github.com/neuroshard/neuroshard/plan"
+)
+
+// engines are what export writes for, by name.
+var engines = map[string]func(io.Writer, *plan.Plan, export.Options) error{
+	"torchrec": export.TorchRec,
+	"hugectr":  export.HugeCTR,
+}
+
+func engineNames() []string { return []string{"torchrec", "hugectr"} }
+
+func newExportCommand(a *app) *cobra.Command {
+	var to, output, module, accelerator string
+	var python bool
+	cmd := &cobra.Command{
+		Use:   "export PLAN",
+		Short: "Write a plan in the form of the engine that runs it",
+		Long: `Write a plan in the form of the engine that runs it.
+
+For TorchRec it is the JSON of a ShardingPlan. For HugeCTR it is the shard matrix
+and the shard strategy of an embedding collection, as JSON or as Python. What an
+engine could not run is an error that names the table and the shard; nothing is
+written then. docs/EXPORT.md draws the forms.`,
+		Example: `  neuroshard export plan.json --to torchrec -o torchrec_plan.json
+  neuroshard export plan.json --to torchrec --module sparse.ebc --accelerator cpu
+  neuroshard export plan.json --to hugectr --python -o shards.py`,
+		Args: exactArgs("PLAN"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			flags := cmd.Flags()
+			options := export.Options{Accelerator: accelerator, Python: python}
+			if flags.Changed("module") {
+				options.Module = &module
+			}
+			write, known := engines[to]
+			var errs []error
+			switch {
+			case to == "":
+				errs = append(errs, faulty("--to is missing", "choose an engine: --to "+strings.Join(engineNames(), " or --to ")))
+			case !known:
+				errs = append(errs, faulty(fmt.Sprintf("--to: engine %q is unknown", to), "choose one of "+strings.Join(engineNames(), ", ")))
+			}
+			if accelerator != export.CUDA && accelerator != export.CPU {
+				errs = append(errs, faulty(fmt.Sprintf("--accelerator: %q is unknown", accelerator), "choose cuda or cpu"))
+			}
+			for _, only := range []struct{ flag, engine string }{{"module", "torchrec"}, {"accelerator", "torchrec"}, {"python", "hugectr"}} {
+				if known && flags.Changed(only.flag) && to != only.engine {
+					errs = append(errs, faulty(fmt.Sprintf("--%s is for %s, not for %s", only.flag, only.engine, to), "leave it out"))
+				}
+			}
+			if len(errs) > 0 {
+				return input.Join(errs...)
+			}
+			if err := writableFile(output); err != nil {
+				return err
+			}
+			pl, err := a.readPlan(args[0])
+			if err != nil {
+				return err
+			}
+			var written bytes.Buffer
+			if err := write(&written, pl, options); err != nil {
+				return inFile(err, args[0])
+			}
+			return a.writeOut(output, written.Bytes())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&to, "to", "", "the `engine`: "+strings.Join(engineNames(), " or "))
+	f.StringVarP(&output, "output", "o", "", "write to this `file` instead of standard output")
+	f.StringVar(&module, "module", "", "`path` of the module that holds the tables which state none (torchrec)")
+	f.StringVar(&accelerator, "accelerator", export.CUDA, "where the shards are placed: `cuda` or cpu (torchrec)")
+	f.BoolVar(&python, "python", false, "write Python instead of JSON (hugectr)")
+	complete(cmd, "to", engineNames)
+	complete(cmd, "accelerator", func() []string { return []string{export.CUDA, export.CPU} })
+	return cmd
+}
+
+// inFile puts the file's name on errors that have none.
+func inFile(err error, path string) error {
+	var list *input.Errors
+	if !errors.As(err, &list) {
+		return err
+	}
+	for i := range list.List {
+		list.List[i].File = cmp.Or(list.List[i].File, path)
+	}
+	return list
+}
+
+// writeOut writes a result to a file, whole or not at all, or to standard output.
+func (a *app) writeOut(path string, data []byte) error {
+	if path == "" {
+		_, err := a.stdout.Write(data)
+		return bad(err, "")
+	}
+	return bad(plan.SaveFile(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}), "")
+}
+
+// writableFile refuses an output that cannot be written; "" is standard output.
+func writableFile(path string) error {
+	return (&planCommand{output: path}).writable()
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	neuroshard "github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/export"
+	"github.com/neuroshard/neuroshard/input"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/pretrained"
+	"github.com/neuroshard/neuroshard/report"
+)
+
+func newImportCommand(a *app) *cobra.Command {
+	c := &importCommand{app: a}
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Make a plan of one that an engine has",
+		Long: `Make a plan of one that TorchRec has, to show it, to compare it and to price it.
+
+FILE is what export --to torchrec wrote, or a ShardingPlan as it serializes itself:
+json.dump(plan._serialize(), file).
+
+A ShardingPlan does not say how its tables are read. With --tables, a file or
+workload:NAME, the plan is proven against them and priced; without, shapes and
+places are all that is known, and no model is asked.
+
+The cluster is that of the file, where it states one, and else that of flags, as
+plan takes them.`,
+		Example: `  neuroshard import torchrec_plan.json --tables tables.json -o plan.json
+  neuroshard import serialized.json --tables tables.json --device a100-80 -o theirs.json
+  neuroshard diff theirs.json ours.json`,
+		Args: exactArgs("FILE"),
+		RunE: func(_ *cobra.Command, args []string) error { return c.run(args[0]) },
+	}
+	c.cluster.register(cmd)
+	f := cmd.Flags()
+	f.StringVar(&c.tables, "tables", "", "the `tables` that the plan places: a file or workload:NAME")
+	f.StringVar(&c.model, "model", "", "`folder` of the cost model to price with, as train writes it (default: the one that ships for the profile)")
+	f.StringVarP(&c.output, "output", "o", "", "write the plan to this `file`")
+	f.BoolVar(&c.json, "json", false, "print one JSON object")
+	f.BoolVar(&c.allDevices, "all-devices", false, "list every device, however many there are")
+	return cmd
+}
+
+type importCommand struct {
+	*app
+	cluster          clusterFlags
+	tables, model    string
+	output           string
+	json, allDevices bool
+}
+
+func (c *importCommand) run(path string) error {
+	var model *cost.Model
+	if c.model != "" {
+		if c.tables == "" {
+			return usagef("add --tables: without them nothing is priced", "import: --model needs --tables")
+		}
+		var err error
+		if model, err = c.loadModel(c.model); err != nil {
+			return err
+		}
+		c.cluster.setModel(model)
+	}
+	if err := writableFile(c.output); err != nil {
+		return err
+	}
+	file, err := c.readShardingPlan(path)
+	if err != nil {
+		if c.tables != "" && c.tables != path {
+			_, _, tablesErr := c.app.tables(c.tables, &c.cluster)
+			err = input.Join(err, tablesErr)
+		}
+		return err
+	}
+	l, err := c.problem(file)
+	if err != nil {
+		return err
+	}
+	pl, err := file.Place(l.problem)
+	if err != nil {
+		return err
+	}
+	warnings := append(slices.Clone(l.warnings), file.Notes...)
+	doubts, err := violations(pl.Validate(l.problem))
+	if err != nil {
+		return err
+	}
+	warnings = append(warnings, doubts...)
+	pl.Provenance = plan.Provenance{
+		Tool: "neuroshard", Version: neuroshard.Version, Method: "import", Status: "complete",
+		ModelSource: plan.Unpriced, Input: plan.Digest(l.problem), Warnings: warnings,
+	}
+	if err := c.price(pl, l, model); err != nil {
+		return err
+	}
+	if c.output != "" {
+		if err := pl.Save(c.output); err != nil {
+			return bad(err, "")
+		}
+	}
+	if c.json {
+		return bad(report.PlanJSON(c.stdout, pl), "")
+	}
+	options := c.reportOptions()
+	options.AllDevices, options.Name = c.allDevices, path
+	return bad(report.Plan(c.stdout, pl, options), "")
+}
+
+// readShardingPlan reads the engine's plan.
+func (c *importCommand) readShardingPlan(path string) (*export.File, error) {
+	name, r, err := c.open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return export.ReadTorchRec(name, r)
+}
+
+// problem composes the problem that the plan is for.
+func (c *importCommand) problem(file *export.File) (loaded, error) {
+	var fallback *cluster
+	if file.Cluster != nil {
+		var err error
+		if fallback, err = clusterOf(&plan.Plan{Cluster: *file.Cluster}, &c.cluster); err != nil {
+			return loaded{}, err
+		}
+	}
+	// What the file says of the ranks stands in for a flag that was not given.
+	for _, stated := range []struct {
+		flag  string
+		ranks int
+	}{{"devices", file.World}, {"devices-per-host", file.Local}} {
+		if stated.ranks > 0 && c.cluster.topology == "" && !c.cluster.set.Changed(stated.flag) {
+			if err := c.cluster.set.Set(stated.flag, strconv.Itoa(stated.ranks)); err != nil {
+				return loaded{}, err
+			}
+		}
+	}
+	if c.tables != "" {
+		return c.load(c.tables, &c.cluster, fallback)
+	}
+	shapes, err := file.Shapes()
+	if err != nil {
+		return loaded{}, err
+	}
+	l, err := c.compose(input.TableFile{Tables: shapes}, nil, nil, &c.cluster, fallback)
+	l.warnings = append(l.warnings, "no tables were given: one feature with one lookup a sample, fp32 and sgd are assumed for every table, so its bytes are a guess; no model was asked for times")
+	return l, err
+}
+
+// mostDoubts is the number of violations that become warnings, one by one.
+const mostDoubts = 20
+
+// violations sorts out what Validate found: what a plan that runs elsewhere may
+// well break, memory and constraints, are warnings; the rest is an error.
+func violations(err error) (doubts []string, wrong error) {
+	var invalid *plan.Invalid
+	if !errors.As(err, &invalid) {
+		return nil, err
+	}
+	var errs []error
+	for _, v := range invalid.Violations {
+		switch v.Rule {
+		case plan.RuleMemory, plan.RuleTier, plan.RuleSplit, plan.RuleGroup, plan.RuleDevice, plan.RuleWidth:
+			doubts = append(doubts, fmt.Sprintf("not valid for these tables: %s: %v", v.Rule, v))
+		default:
+			errs = append(errs, faulty(v.String(), ""))
+		}
+	}
+	if more := len(doubts) - mostDoubts; more > 0 {
+		doubts = append(doubts[:mostDoubts], fmt.Sprintf("not valid for these tables: %d more violations, listed by: neuroshard validate", more))
+	}
+	return doubts, input.Join(errs...)
+}
+
+// price prices the plan, or says in it why that cannot be.
+func (c *importCommand) price(pl *plan.Plan, l loaded, model *cost.Model) error {
+	if c.tables == "" {
+		return nil
+	}
+	profile := l.problem.Topology.Profile.Name
+	if model != nil {
+		if err := model.FitsProfile(l.problem.Topology); err != nil {
+			return bad(err, "train one for this profile, or leave --model out")
+		}
+	} else if !slices.Contains(pretrained.Profiles(), profile) {
+		pl.Provenance.Warnings = append(pl.Provenance.Warnings, fmt.Sprintf("not priced: no cost model ships for device profile %q", profile))
+		return nil
+	}
+	err := neuroshard.Price(pl, l.problem, neuroshard.Options{Model: model, Warnings: pl.Provenance.Warnings})
+	var none *neuroshard.Unpriceable
+	if errors.As(err, &none) {
+		pl.Provenance.Warnings = append(pl.Provenance.Warnings, "not priced: "+none.Error())
+		return nil
+	}
+	return err
+}

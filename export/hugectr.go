@@ -1,0 +1,292 @@
+package export
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/plan"
+)
+
+// hugectr.go writes a plan as the two arguments of HugeCTR's ebc_config.shard:
+//
+//	shard_matrix    for each GPU the names of the tables that it holds a part of
+//	shard_strategy  ("mp", [name or (name, k), ...]) and ("dp", [name, ...])
+//
+// A data-parallel table is on every GPU. Of a model-parallel one, k is the number
+// of equal slices of columns, 1 where it is left out. With n GPUs that hold the
+// table, in their order, each n/k of them hold one slice and share out its rows,
+// row by row.
+//
+// So HugeCTR says how much of a table each GPU has, and not which columns or rows.
+// That is enough, for all columns cost the same, and so do all rows of an equal
+// share; only the numbers of columns and rows have to agree with the plan's.
+
+// HugeCTRFormat and HugeCTRVersion mark the file that HugeCTR writes.
+const (
+	HugeCTRFormat  = "neuroshard-hugectr-plan"
+	HugeCTRVersion = 1
+)
+
+// HugeCTR writes the plan as a shard matrix and a shard strategy, under the plan's
+// names of the tables. Its error is an *input.Errors with everything that HugeCTR
+// has no form for, and nothing is written then; or it is w's.
+func HugeCTR(w io.Writer, pl *plan.Plan, opt Options) error {
+	e := &hugectr{plan: pl}
+	e.proven(pl)
+	if len(e.list) == 0 {
+		e.matrix = make([][]string, pl.Cluster.Devices)
+		for i := range pl.Tables {
+			e.table(&pl.Tables[i])
+		}
+	}
+	if err := e.err(); err != nil {
+		return err
+	}
+	if opt.Python {
+		return e.writePython(w)
+	}
+	return e.writeJSON(w)
+}
+
+// hugectr is one export.
+type hugectr struct {
+	faults
+	plan   *plan.Plan
+	matrix [][]string
+	mp     []sliced
+	dp     []string
+}
+
+// sliced is a model-parallel table in a number of equal slices.
+type sliced struct {
+	name   string
+	slices int
+}
+
+func (e *hugectr) table(t *plan.Table) {
+	for k, s := range t.Shards {
+		if s.Tier != plan.HBM {
+			e.add(t.Name, k, "put it into hbm", "it lies in %s memory: HugeCTR keeps these tables in the memory of the GPUs", s.Tier)
+			return
+		}
+	}
+	if t.Kind == plan.DataParallel {
+		e.dp = append(e.dp, t.Name)
+		for gpu := range e.matrix {
+			e.matrix[gpu] = append(e.matrix[gpu], t.Name)
+		}
+		return
+	}
+	count := 1
+	switch t.Kind {
+	case plan.ColumnWise:
+		count = e.columns(t)
+	case plan.RowWise, plan.TableRowWise:
+		e.rows(t, t.Shards)
+	case plan.Grid:
+		count = e.grid(t)
+	}
+	for _, gpu := range holders(t.Shards) {
+		e.matrix[gpu] = append(e.matrix[gpu], t.Name)
+	}
+	e.mp = append(e.mp, sliced{t.Name, count})
+}
+
+// holders returns the devices of shards, ascending and each once.
+func holders(shards []plan.Shard) []int {
+	var all []int
+	for _, s := range shards {
+		all = append(all, s.Device)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// equalHint says what makes the slices of a table equal.
+func equalHint(t *plan.Table) string {
+	half := (t.Dim/2 + 3) / 4 * 4
+	if 2*half != t.Dim {
+		return `plan it with "no_split": true in its constraints`
+	}
+	return fmt.Sprintf(`plan it with "min_width": %d in its constraints, and it is whole or in two halves; or with "no_split": true`, half)
+}
+
+// columns returns the number of equal slices of a column-wise table: what each
+// device has of it counts as one.
+func (e *hugectr) columns(t *plan.Table) int {
+	width := map[int]int64{}
+	for _, s := range t.Shards {
+		width[s.Device] += s.Columns.Len()
+	}
+	gpus := holders(t.Shards)
+	for _, gpu := range gpus {
+		if width[gpu] == width[gpus[0]] {
+			continue
+		}
+		k := slices.IndexFunc(t.Shards, func(s plan.Shard) bool { return s.Device == gpu })
+		e.add(t.Name, k, equalHint(t), "device %d has %d of the %d columns and device %d has %d: HugeCTR cuts a table into equal slices", gpu, width[gpu], t.Dim, gpus[0], width[gpus[0]])
+		break
+	}
+	return len(gpus)
+}
+
+// rows wants shards of the same columns to be equal blocks of rows on devices of
+// their own; the last may be smaller.
+func (e *hugectr) rows(t *plan.Table, shards []plan.Shard) {
+	sorted := slices.SortedFunc(slices.Values(shards), func(a, b plan.Shard) int { return cmp.Compare(a.Rows.Start, b.Rows.Start) })
+	for i, s := range sorted {
+		block, last := sorted[0].Rows.Len(), i == len(sorted)-1
+		if s.Rows.Len() > block || s.Rows.Len() < block && !last {
+			e.add(t.Name, slices.Index(t.Shards, s), "split its rows into equal blocks", "it has %d rows and shard %d has %d: HugeCTR spreads rows evenly over the GPUs", s.Rows.Len(), slices.Index(t.Shards, sorted[0]), block)
+			return
+		}
+	}
+	if len(holders(shards)) < len(shards) {
+		e.add(t.Name, -1, "put them on devices of their own", "two blocks of its rows lie on one device: HugeCTR spreads rows evenly over the GPUs")
+	}
+}
+
+// grid returns the number of equal slices of a grid table, each of which must lie
+// on as many devices as the others, and on devices that follow each other among
+// those that hold the table.
+func (e *hugectr) grid(t *plan.Table) int {
+	var bySlice [][]plan.Shard
+	for _, s := range slices.SortedStableFunc(slices.Values(t.Shards), byOffset) {
+		if n := len(bySlice); n > 0 && bySlice[n-1][0].Columns == s.Columns {
+			bySlice[n-1] = append(bySlice[n-1], s)
+		} else {
+			bySlice = append(bySlice, []plan.Shard{s})
+		}
+	}
+	before := len(e.list)
+	first := bySlice[0]
+	for _, slice := range bySlice {
+		at := slices.Index(t.Shards, slice[0])
+		switch {
+		case slice[0].Columns.Len() != first[0].Columns.Len():
+			e.add(t.Name, at, "cut it into equal slices", "its slice has %d columns and the first %d: HugeCTR cuts a table into equal slices", slice[0].Columns.Len(), first[0].Columns.Len())
+		case len(slice) != len(first):
+			e.add(t.Name, at, "give each slice as many devices", "its slice lies on %d devices and the first on %d: HugeCTR gives each slice as many GPUs", len(slice), len(first))
+		default:
+			e.rows(t, slice)
+		}
+	}
+	if len(e.list) > before {
+		return len(bySlice)
+	}
+	slices.SortFunc(bySlice, func(a, b []plan.Shard) int { return cmp.Compare(holders(a)[0], holders(b)[0]) })
+	var order []int
+	for _, slice := range bySlice {
+		order = append(order, holders(slice)...)
+	}
+	for i := 1; i < len(order); i++ {
+		if order[i] <= order[i-1] {
+			e.add(t.Name, -1, "give each slice devices that follow each other", "its slices lie on devices %v: in HugeCTR the GPUs of a slice follow each other, and no two slices share one", order)
+			break
+		}
+	}
+	return len(bySlice)
+}
+
+// writeJSON writes the file, one device a line.
+func (e *hugectr) writeJSON(w io.Writer) error {
+	out := &jsonWriter{w: bufio.NewWriter(w)}
+	c := e.plan.Cluster
+	fmt.Fprintf(out.w, "{\n  \"format\": %q,\n  \"version\": %d,\n  \"gpus\": %d,\n  \"gpus_per_host\": %d,\n  \"shard_matrix\": [", HugeCTRFormat, HugeCTRVersion, c.Devices, c.DevicesPerHost)
+	for gpu, held := range e.matrix {
+		out.separate(gpu, "\n    ")
+		if held == nil {
+			held = []string{}
+		}
+		out.value(held)
+	}
+	out.text("\n  ],\n  \"shard_strategy\": [")
+	e.strategies(func(i int, name string, tables []any) {
+		out.separate(i, "\n    ")
+		out.value([]any{name, tables})
+	})
+	out.text("\n  ],\n  \"provenance\": ")
+	out.value(provenanceOf(e.plan))
+	out.text("\n}\n")
+	return out.flush()
+}
+
+// strategies yields each strategy that tables have, with its tables: a name, or a
+// list of a name and a number of slices.
+func (e *hugectr) strategies(yield func(i int, name string, tables []any)) {
+	var mp, dp []any
+	for _, t := range e.mp {
+		if t.slices > 1 {
+			mp = append(mp, []any{t.name, t.slices})
+		} else {
+			mp = append(mp, t.name)
+		}
+	}
+	for _, name := range e.dp {
+		dp = append(dp, name)
+	}
+	i := 0
+	if len(mp) > 0 {
+		yield(i, "mp", mp)
+		i++
+	}
+	if len(dp) > 0 {
+		yield(i, "dp", dp)
+	}
+}
+
+// writePython writes two assignments. Text from the plan goes in as JSON strings
+// only, which mean the same in Python: a plan cannot smuggle in code.
+func (e *hugectr) writePython(w io.Writer) error {
+	out := &jsonWriter{w: bufio.NewWriter(w)}
+	p := provenanceOf(e.plan)
+	fmt.Fprintf(out.w, "# The sharding of %d tables over %d GPUs, for ebc_config.shard(shard_matrix=shard_matrix, shard_strategy=shard_strategy).\n", len(e.plan.Tables), e.plan.Cluster.Devices)
+	out.text("# Written by neuroshard export; made by ")
+	out.value(fmt.Sprintf("%s %s, method %s, input %s", p.Tool, p.Version, p.Method, p.Input))
+	switch {
+	case p.Cost == nil:
+		out.text(". No model priced it.\n")
+	case p.Source == simulated:
+		fmt.Fprintf(out.w, ".\n# Predicted cost %v, by a model trained on SIMULATED kernels.\n", *p.Cost)
+	default:
+		fmt.Fprintf(out.w, ".\n# Predicted cost %v.\n", *p.Cost)
+	}
+	out.text("shard_matrix = [\n")
+	for _, held := range e.matrix {
+		out.text("    [")
+		e.python(out, held)
+		out.text("],\n")
+	}
+	out.text("]\nshard_strategy = [\n")
+	e.strategies(func(_ int, name string, tables []any) {
+		fmt.Fprintf(out.w, "    (%q, [", name)
+		for i, t := range tables {
+			if i > 0 {
+				out.text(", ")
+			}
+			if pair, ok := t.([]any); ok {
+				out.text("(")
+				out.value(pair[0])
+				fmt.Fprintf(out.w, ", %d)", pair[1])
+				continue
+			}
+			out.value(t)
+		}
+		out.text("]),\n")
+	})
+	out.text("]\n")
+	return out.flush()
+}
+
+// python writes the elements of a list of names.
+func (e *hugectr) python(out *jsonWriter, list []string) {
+	for i, name := range list {
+		if i > 0 {
+			out.text(", ")
+		}
+		out.value(name)
+	}
+}

@@ -1,0 +1,328 @@
+package export
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// torchrec.go writes a plan as TorchRec's ShardingPlan.
+//
+// A plan and a ShardingPlan say nearly the same. What differs is where rows are
+// split. TorchRec computes from a row the rank that holds it, so it knows one split
+// of R rows over n ranks, blocks of b = ceil(R / n), and every rank has a shard,
+// the last of which may be empty:
+//
+//	rows     0        b        2b       3b = R
+//	         +--------+--------+--------+
+//	         | rank 0 | rank 1 | rank 2 | rank 3: no rows
+//	         +--------+--------+--------+
+//
+// A plan has no empty shards: they are added here and left out by ReadTorchRec.
+
+// TorchRecFormat and TorchRecVersion mark the file that TorchRec writes.
+const (
+	TorchRecFormat  = "neuroshard-torchrec-plan"
+	TorchRecVersion = 1
+)
+
+// The sharding types and compute kernels that plans have.
+var (
+	shardingTypes = map[plan.Kind]string{
+		plan.TableWise: "table_wise", plan.ColumnWise: "column_wise", plan.RowWise: "row_wise",
+		plan.TableRowWise: "table_row_wise", plan.Grid: "grid_shard", plan.DataParallel: "data_parallel",
+	}
+	computeKernels = map[plan.Tier]string{plan.HBM: "fused", plan.Host: "fused_uvm", plan.HostCached: "fused_uvm_caching"}
+)
+
+// denseKernel is the kernel of data-parallel tables.
+const denseKernel = "dense"
+
+// The JSON objects of a ShardingPlan, in the order of their keys.
+type (
+	parameterJSON struct {
+		Type   string      `json:"sharding_type"`
+		Kernel string      `json:"compute_kernel"`
+		Ranks  []int       `json:"ranks"`
+		Shards []shardJSON `json:"shards,omitempty"`
+	}
+	shardJSON struct {
+		Offsets   [2]int64 `json:"shard_offsets"`
+		Sizes     [2]int64 `json:"shard_sizes"`
+		Placement string   `json:"placement"`
+	}
+)
+
+// TorchRec writes the plan as a ShardingPlan for TorchRec. Its error is an
+// *input.Errors with everything that TorchRec could not run, and nothing is
+// written then; or it is w's.
+func TorchRec(w io.Writer, pl *plan.Plan, opt Options) error {
+	e := &torchrec{plan: pl, opt: opt}
+	if opt.Accelerator == "" {
+		e.opt.Accelerator = CUDA
+	}
+	e.world = pl.Cluster.Devices
+	e.local = pl.Cluster.DevicesPerHost
+	if e.local < 1 || e.local > e.world {
+		e.local = e.world
+	}
+	if e.opt.Accelerator != CUDA && e.opt.Accelerator != CPU {
+		e.add("", -1, "", "the accelerator is %s: known are %s and %s", quote(e.opt.Accelerator), CUDA, CPU)
+	}
+	e.proven(pl)
+	if len(e.list) == 0 {
+		e.modules()
+		e.parameters()
+	}
+	if err := e.err(); err != nil {
+		return err
+	}
+	return e.write(w)
+}
+
+// torchrec is one export.
+type torchrec struct {
+	faults
+	plan  *plan.Plan
+	opt   Options
+	world int
+	local int
+
+	// modules holds the tables of each module, by number, in the plan's order.
+	byModule []moduleTables
+	params   []parameterJSON
+}
+
+type moduleTables struct {
+	path   string
+	tables []int
+}
+
+// modules sorts the tables by their modules.
+func (e *torchrec) modules() {
+	at := map[string]int{}
+	type key struct{ module, table string }
+	seen := map[key]string{}
+	var none []string
+	for i := range e.plan.Tables {
+		t := &e.plan.Tables[i]
+		module := t.Module
+		if module == "" {
+			if e.opt.Module == nil {
+				none = append(none, t.Name)
+				continue
+			}
+			module = *e.opt.Module
+		}
+		if _, ok := at[module]; !ok {
+			at[module] = len(e.byModule)
+			e.byModule = append(e.byModule, moduleTables{path: module})
+		}
+		m := &e.byModule[at[module]]
+		m.tables = append(m.tables, i)
+		k := key{module, problem.LocalName(module, t.Name)}
+		if first, ok := seen[k]; ok {
+			e.add(t.Name, -1, "rename one of them, in the model too", "module %s would have two tables named %s: this one and %s", quote(module), quote(k.table), quote(first))
+		}
+		seen[k] = t.Name
+	}
+	if len(none) > 0 {
+		e.add("", -1, `state "module" for tables in the tables file, or give the module's path: --module sparse.ebc`,
+			"%d of %d tables state no module: %s", len(none), len(e.plan.Tables), names(none))
+	}
+}
+
+// localName returns the name of a table in its module.
+func localName(module string, t *plan.Table) string { return problem.LocalName(module, t.Name) }
+
+func (e *torchrec) parameters() {
+	e.params = make([]parameterJSON, len(e.plan.Tables))
+	for i := range e.plan.Tables {
+		e.params[i] = e.parameter(&e.plan.Tables[i])
+	}
+}
+
+// parameter turns a table, whose shards cover it, into a ParameterSharding.
+func (e *torchrec) parameter(t *plan.Table) parameterJSON {
+	out := parameterJSON{Type: shardingTypes[t.Kind], Kernel: e.kernel(t)}
+	shards := slices.Clone(t.Shards)
+	slices.SortStableFunc(shards, byOffset)
+	switch t.Kind {
+	case plan.DataParallel:
+		for rank := range e.world {
+			out.Ranks = append(out.Ranks, rank)
+		}
+		return out
+	case plan.RowWise:
+		shards = e.rowBlocks(t, shards, 0, e.world)
+	case plan.TableRowWise, plan.Grid:
+		shards = e.hostBlocks(t, shards)
+	}
+	for _, s := range shards {
+		out.Ranks = append(out.Ranks, s.Device)
+		out.Shards = append(out.Shards, shardJSON{
+			Offsets:   [2]int64{s.Rows.Start, s.Columns.Start},
+			Sizes:     [2]int64{s.Rows.Len(), s.Columns.Len()},
+			Placement: e.placement(s.Device),
+		})
+	}
+	return out
+}
+
+// byOffset orders shards by first column, then first row.
+func byOffset(a, b plan.Shard) int {
+	if c := int(a.Columns.Start - b.Columns.Start); c != 0 {
+		return c
+	}
+	switch {
+	case a.Rows.Start < b.Rows.Start:
+		return -1
+	case a.Rows.Start > b.Rows.Start:
+		return 1
+	}
+	return 0
+}
+
+func (e *torchrec) placement(rank int) string {
+	if e.opt.Accelerator == CPU {
+		return fmt.Sprintf("rank:%d/cpu", rank)
+	}
+	return fmt.Sprintf("rank:%d/%s:%d", rank, e.opt.Accelerator, rank%e.local)
+}
+
+// kernel returns the compute kernel of a table, and reports where there is none.
+func (e *torchrec) kernel(t *plan.Table) string {
+	tier := t.Shards[0].Tier
+	for k, s := range t.Shards {
+		if s.Tier != tier {
+			e.add(t.Name, k, "put all shards of the table into one memory", "it lies in %s memory and shard 0 in %s: TorchRec has one kernel for all shards of a table", s.Tier, tier)
+			return ""
+		}
+	}
+	switch {
+	case t.Kind == plan.DataParallel && tier != plan.HBM:
+		e.add(t.Name, 0, "put it into hbm, or on one device", "a data_parallel table lies in hbm: TorchRec has no other kernel for it than %s", denseKernel)
+	case t.Kind == plan.DataParallel:
+		return denseKernel
+	case tier != plan.HBM && e.opt.Accelerator == CPU:
+		e.add(t.Name, 0, "export with --accelerator cuda, or put the table into hbm, which on cpu is the host's memory", "kernel %s needs %s", computeKernels[tier], CUDA)
+	}
+	return computeKernels[tier]
+}
+
+// rowBlocks returns the shards, which are of the same columns and sorted by row,
+// as TorchRec splits rows over n ranks from first on, with the empty ones. It
+// reports the first that is not so.
+func (e *torchrec) rowBlocks(t *plan.Table, shards []plan.Shard, first, n int) []plan.Shard {
+	block := (t.Rows + int64(n) - 1) / int64(n)
+	blocks := make([]plan.Shard, n)
+	for i := range blocks {
+		want := plan.Shard{
+			Rows:    problem.Range{Start: min(t.Rows, int64(i)*block), End: min(t.Rows, int64(i+1)*block)},
+			Columns: shards[0].Columns, Device: first + i, Tier: shards[0].Tier,
+		}
+		blocks[i] = want
+		if want.Rows.Len() > 0 && (i >= len(shards) || shards[i] != want) || want.Rows.Len() == 0 && i < len(shards) {
+			has := shards[min(i, len(shards)-1)]
+			e.add(t.Name, slices.Index(t.Shards, has), fmt.Sprintf("split its %d rows over all %d ranks in blocks of %d", t.Rows, n, block),
+				"rows [%d, %d) lie on device %d, but TorchRec looks for rows [%d, %d) on rank %d", has.Rows.Start, has.Rows.End, has.Device, want.Rows.Start, want.Rows.End, want.Device)
+			break
+		}
+	}
+	return blocks
+}
+
+// hostBlocks does what rowBlocks does for each slice of columns, over the ranks of
+// the host that holds it.
+func (e *torchrec) hostBlocks(t *plan.Table, shards []plan.Shard) []plan.Shard {
+	var all []plan.Shard
+	for len(shards) > 0 {
+		n := 1
+		for n < len(shards) && shards[n].Columns == shards[0].Columns {
+			n++
+		}
+		first := shards[0].Device / e.local * e.local
+		if first+e.local > e.world {
+			e.add(t.Name, slices.Index(t.Shards, shards[0]), "put it on a full host", "it is on host %d, which has %d of the %d ranks that a table of kind %s is split over", first/e.local, e.world-first, e.local, t.Kind)
+			return nil
+		}
+		all = append(all, e.rowBlocks(t, shards[:n], first, e.local)...)
+		shards = shards[n:]
+	}
+	return all
+}
+
+// write writes the file, one table a line.
+func (e *torchrec) write(w io.Writer) error {
+	out := &jsonWriter{w: bufio.NewWriterSize(w, 1<<16)}
+	out.text("{\n  \"format\": ")
+	out.value(TorchRecFormat)
+	fmt.Fprintf(out.w, ",\n  \"version\": %d,\n  \"world_size\": %d,\n  \"local_size\": %d,\n  \"accelerator\": %q,\n  \"plan\": {", TorchRecVersion, e.world, e.local, e.opt.Accelerator)
+	e.eachTable(out, func(i int) { out.value(e.params[i]) })
+	out.text("},\n  \"shapes\": {")
+	e.eachTable(out, func(i int) { out.value([2]int64{e.plan.Tables[i].Rows, int64(e.plan.Tables[i].Dim)}) })
+	out.text("},\n  \"cluster\": ")
+	out.value(e.plan.Cluster)
+	out.text(",\n  \"provenance\": ")
+	out.value(provenanceOf(e.plan))
+	out.text("\n}\n")
+	return out.flush()
+}
+
+// eachTable writes an object of modules, each an object of tables.
+func (e *torchrec) eachTable(out *jsonWriter, value func(i int)) {
+	for k, m := range e.byModule {
+		out.separate(k, "\n    ")
+		out.value(m.path)
+		out.text(": {")
+		for j, i := range m.tables {
+			out.separate(j, "\n      ")
+			out.value(localName(m.path, &e.plan.Tables[i]))
+			out.text(": ")
+			value(i)
+		}
+		out.text("}")
+	}
+}
+
+// jsonWriter writes JSON piece by piece. Errors stay in w until it is flushed, or
+// in err.
+type jsonWriter struct {
+	w    *bufio.Writer
+	line bytes.Buffer
+	err  error
+}
+
+func (j *jsonWriter) text(s string) { j.w.WriteString(s) }
+
+// separate starts the i-th element of a list or object.
+func (j *jsonWriter) separate(i int, indent string) {
+	if i > 0 {
+		j.w.WriteByte(',')
+	}
+	j.w.WriteString(indent)
+}
+
+// value writes v on one line.
+func (j *jsonWriter) value(v any) {
+	j.line.Reset()
+	encoder := json.NewEncoder(&j.line)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil && j.err == nil {
+		j.err = err
+	}
+	j.w.Write(bytes.TrimSuffix(j.line.Bytes(), []byte("\n")))
+}
+
+func (j *jsonWriter) flush() error {
+	if j.err != nil {
+		return j.err
+	}
+	return j.w.Flush()
+}

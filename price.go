@@ -1,0 +1,101 @@
+package neuroshard
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// Unpriceable is the error of a plan with tables that no cost model prices: they
+// are split by rows, lie on every device, or lie in the memory of a host.
+type Unpriceable struct {
+	// Tables holds the names of these tables by kind, or by tier where it is their
+	// memory that has no price; Order has the keys in the order of the plan.
+	Tables map[string][]string
+	Order  []string
+}
+
+// Error names each kind with its tables.
+func (e *Unpriceable) Error() string {
+	var parts []string
+	for _, what := range e.Order {
+		list := e.Tables[what]
+		const most = 3
+		text := fmt.Sprintf("%q", list[0])
+		for _, name := range list[1:min(most, len(list))] {
+			text += fmt.Sprintf(", %q", name)
+		}
+		if more := len(list) - most; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		parts = append(parts, fmt.Sprintf("%d %s (%s)", len(list), what, text))
+	}
+	return "only table_wise and column_wise tables in hbm are priced yet, and the plan has " + strings.Join(parts, ", ")
+}
+
+// Priceable returns nil, or an *Unpriceable with the tables that have no price yet.
+func Priceable(pl *plan.Plan) error {
+	e := &Unpriceable{Tables: map[string][]string{}}
+	for i := range pl.Tables {
+		t := &pl.Tables[i]
+		what := ""
+		if t.Kind != plan.TableWise && t.Kind != plan.ColumnWise {
+			what = string(t.Kind)
+		}
+		for _, s := range t.Shards {
+			if s.Tier != plan.HBM {
+				what = "in " + string(s.Tier) + " memory"
+			}
+		}
+		if what == "" {
+			continue
+		}
+		if e.Tables[what] == nil {
+			e.Order = append(e.Order, what)
+		}
+		e.Tables[what] = append(e.Tables[what], t.Name)
+	}
+	if len(e.Order) == 0 {
+		return nil
+	}
+	return e
+}
+
+// Price fills in what a plan for p costs, which some other tool may have made: its
+// predicted times, the model that predicted them, and the doubts about both. Each
+// table must be placed, on devices that exist, and p must be valid; that the plan
+// fits or keeps to constraints is not asked. It fails with *Unpriceable on kinds of
+// tables that have no price yet, and leaves the plan as it was.
+//
+// Of opt it takes Model and Warnings.
+func Price(pl *plan.Plan, p *problem.Problem, opt Options) error {
+	if err := Priceable(pl); err != nil {
+		return err
+	}
+	model, err := opt.CostModel(p.Topology.Profile)
+	if err != nil {
+		return err
+	}
+	pool, err := cost.NewPool(model, p)
+	if err != nil {
+		return err
+	}
+	shards := pl.ByDevice()
+	setPrices(pl, pool.Price(shards))
+	manifest := model.Manifest()
+	pl.Provenance.Model, pl.Provenance.ModelSource = manifest.ID, manifest.Source
+	pl.Provenance.Warnings = warnings(manifest, "", append(model.Doubts(p, shards), opt.Warnings...))
+	return nil
+}
+
+// setPrices writes the predicted times into a plan.
+func setPrices(pl *plan.Plan, predicted cost.Breakdown) {
+	pl.Predicted = predicted.Cost
+	for i, d := range predicted.Devices {
+		pl.Devices[i].Forward, pl.Devices[i].ForwardComm = d.Forward, d.ForwardComm
+		pl.Devices[i].BackwardComm, pl.Devices[i].Backward = d.BackwardComm, d.Backward
+	}
+}
