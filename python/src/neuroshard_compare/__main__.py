@@ -1,0 +1,264 @@
+"""``python -m neuroshard_compare``: both planners on the same scenarios, one table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from . import report, scenario
+from .binary import Binary, BinaryError
+from .placement import Placement, from_json, kinds, unpriced
+from .scenario import Scenario, ScenarioError
+
+# A plan that took longer is not made again to take the median of its times.
+_LONG = 10.0
+
+
+def main(args: list[str] | None = None) -> int:
+    """Runs the comparison; 0 when it is written, 2 where something is wrong."""
+    options = _parser().parse_args(args)
+    # FBGEMM and TorchRec warn of versions and of tables without weights, each time.
+    logging.disable(logging.WARNING)
+    try:
+        _compare(options)
+    except (ScenarioError, BinaryError, OSError) as e:
+        for line in str(e).splitlines():
+            print(f"neuroshard_compare: error: {line}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        logging.disable(logging.NOTSET)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(
+        prog="python -m neuroshard_compare",
+        description="Plans scenarios with TorchRec's planner and with neuroshard, and prices"
+        " all plans alike: with TorchRec's estimator, and on neuroshard's SIMULATED device.",
+    )
+    p.add_argument(
+        "scenarios",
+        nargs="*",
+        metavar="SCENARIO",
+        help=f"a file, or one of {', '.join(scenario.bundled())}; without any, all of these",
+    )
+    p.add_argument("--out", required=True, type=Path, help="folder for engines.json, engines.md")
+    p.add_argument("--binary", default="neuroshard", help="the Go program")
+    p.add_argument("--device", default="a100-80", help="neuroshard's device profile")
+    p.add_argument(
+        "--limits",
+        default="60,200",
+        help="seconds that TorchRec's planner is given; a longer one only where the last was hit",
+    )
+    p.add_argument("--min-partition", type=int, default=32, help="TorchRec's narrowest slice")
+    p.add_argument("--repeats", type=int, default=3, help="plans made, for the median of times")
+    return p
+
+
+def _compare(options: argparse.Namespace) -> None:
+    try:
+        limits = [int(limit) for limit in options.limits.split(",")]
+    except ValueError:
+        limits = []
+    if not limits or min(limits) < 1 or limits != sorted(set(limits)):
+        raise ScenarioError(f"--limits {options.limits} is not a list of rising seconds: 60,200")
+    if options.repeats < 1 or options.min_partition < 4:
+        raise ScenarioError("--repeats is at least 1, and --min-partition at least 4")
+    chosen = [(name, scenario.load(name)) for name in options.scenarios or scenario.bundled()]
+    binary = Binary(options.binary, options.device)
+    results: dict[str, Any] = {
+        "format": "neuroshard-compare",
+        "version": 1,
+        "machine": _machine(),
+        "versions": _versions(binary),
+        "device": options.device,
+        "min_partition": options.min_partition,
+        "scenarios": [],
+    }
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name, s in chosen:
+        results["scenarios"].append(_scenario(name, s, binary, limits, options))
+        # After each, so that a run that is stopped keeps what it has.
+        _write(options.out / "engines.json", json.dumps(results, indent=1) + "\n")
+        _write(options.out / "engines.md", report.markdown(results))
+    print(report.markdown(results))
+
+
+def _scenario(
+    name: str, s: Scenario, binary: Binary, limits: list[int], options: argparse.Namespace
+) -> dict[str, Any]:
+    from .torchrec_planner import OPTIONS, RESERVE_SHARE, Engine  # seconds, once
+
+    engine = Engine(s)
+    # TorchRec keeps room for input batches beside its share: neuroshard gets as much.
+    inputs = s.memory_bytes - int(s.memory_bytes * RESERVE_SHARE) - engine.hbm_budget_bytes
+    plans = []
+    for kind in OPTIONS:
+        for limit in limits:
+            _say(f"{s.name}: TorchRec, {kind}, limit {limit} s")
+            plan = _torchrec(name, kind, limit, options)
+            plans.append(_priced(plan, s, engine, binary))
+            if not plan["hit_limit"]:
+                break
+    _say(f"{s.name}: neuroshard")
+    plans.append(_priced(_neuroshard(s, binary, inputs, options.repeats), s, engine, binary))
+    return {
+        "name": s.name,
+        "tables": len(s.tables),
+        "devices": s.devices,
+        "devices_per_host": s.devices_per_host,
+        "memory_bytes": s.memory_bytes,
+        "hbm_budget_bytes": engine.hbm_budget_bytes,
+        "batch": s.batch,
+        "optimizer": s.optimizer,
+        "plans": plans,
+    }
+
+
+def _torchrec(name: str, kind: str, limit: int, options: argparse.Namespace) -> dict[str, Any]:
+    command = [
+        *(sys.executable, "-m", "neuroshard_compare.torchrec_planner", name),
+        *("--options", kind, "--limit", str(limit)),
+        *("--min-partition", str(options.min_partition)),
+    ]
+    # The planner goes through sets of texts: their order must not differ by the run.
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    plan = _plan(f"TorchRec, {'default' if kind == 'default' else 'table- and column-wise'}")
+    plan["limit_s"] = limit
+    outcome: dict[str, Any] = {}
+    for _ in range(options.repeats):
+        start = time.perf_counter()
+        try:
+            # The planner looks at its limit between proposals only.
+            done = _run(command, env=environment, timeout=2 * limit + 120)
+        except subprocess.TimeoutExpired:
+            return plan | {
+                "plan_s": [time.perf_counter() - start],
+                "hit_limit": True,
+                "error": "no answer within twice the limit and two minutes",
+            }
+        if done.returncode != 0:
+            raise BinaryError(f"TorchRec's planner failed:\n{done.stderr[-2000:]}")
+        outcome = json.loads(done.stdout)
+        plan["plan_s"].append(outcome["plan_s"])
+        plan["cpu_s"].append(outcome["cpu_s"])
+        plan["process_s"].append(time.perf_counter() - start)
+        if outcome["plan_s"] > _LONG:
+            break
+    plan["hit_limit"] = max(plan["plan_s"]) >= limit
+    plan["error"] = outcome["error"]
+    if outcome["placement"] is not None:
+        plan["placement"] = from_json(outcome["placement"])
+    return plan
+
+
+def _run(command: list[str], env: dict[str, str], timeout: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env=env, timeout=timeout
+    )
+
+
+def _neuroshard(s: Scenario, binary: Binary, reserve: int, repeats: int) -> dict[str, Any]:
+    from .torchrec_planner import RESERVE_SHARE
+
+    plan = _plan("neuroshard")
+    for _ in range(repeats):
+        planned = binary.plan(s, RESERVE_SHARE, reserve)
+        if planned is None:
+            return plan | {"error": "nothing fits"}
+        plan["plan_s"].append(planned.wall_s)
+        plan["cpu_s"].append(planned.cpu_s)
+        plan["process_s"].append(planned.wall_s)
+        plan["placement"], plan["own_ms"] = planned.placement, planned.simulated_ms
+        if planned.wall_s > _LONG:
+            break
+    return plan
+
+
+def _plan(planner: str) -> dict[str, Any]:
+    """A plan of which nothing is known yet."""
+    return {
+        "planner": planner,
+        "limit_s": None,
+        "plan_s": [],
+        "cpu_s": [],
+        "process_s": [],
+        "hit_limit": False,
+        "error": "",
+        "placement": None,
+    }
+
+
+def _priced(plan: dict[str, Any], s: Scenario, engine: Any, binary: Binary) -> dict[str, Any]:
+    """The plan with both judges' prices in the place of its placement."""
+    placement: Placement | None = plan.pop("placement")
+    own = plan.pop("own_ms", None)
+    if placement is None:
+        return plan
+    estimate = engine.estimate(placement)
+    plan["estimate"] = {
+        "max_ms": max(estimate.cost_ms),
+        "mean_ms": statistics.fmean(estimate.cost_ms),
+        "cost_ms": list(estimate.cost_ms),
+        "hbm_bytes": list(estimate.hbm_bytes),
+        "fits": estimate.fits,
+    }
+    plan["kinds"] = kinds(placement)
+    cut = [t for t in placement if t.kind in ("column_wise", "table_column_wise")]
+    plan["slices"] = sum(len(t.shards) for t in cut)
+    plan["unpriced"] = unpriced(placement)
+    plan["simulated_ms"] = None if plan["unpriced"] else binary.simulated_ms(s, placement)
+    if own is not None and abs(plan["simulated_ms"] - own) > 1e-9 * own:
+        raise BinaryError(
+            f"{s.name}: the plan costs {plan['simulated_ms']} ms here, {own} ms by 'plan': this"
+            " package and the program are of different versions"
+        )
+    return plan
+
+
+def _machine() -> dict[str, Any]:
+    model = platform.processor()
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    except OSError:
+        pass  # not Linux
+    return {"cpu": model, "cpus": os.cpu_count(), "system": platform.system()}
+
+
+def _versions(binary: Binary) -> dict[str, str]:
+    versions = {"neuroshard": binary.version(), "python": platform.python_version()}
+    for package in ("torchrec", "torch", "fbgemm-gpu-cpu", "fbgemm-gpu"):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue  # one of FBGEMM's builds
+    return versions
+
+
+def _write(path: Path, text: str) -> None:
+    beside = path.with_suffix(path.suffix + ".partial")
+    beside.write_text(text, "utf-8")
+    beside.replace(path)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

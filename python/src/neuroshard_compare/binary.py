@@ -1,0 +1,149 @@
+"""neuroshard itself: the Go program, asked for plans and for SIMULATED prices."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .placement import FUSED, PlacedTable, Placement, Shard, unpriced
+from .scenario import OPTIMIZERS, Scenario
+
+
+class BinaryError(RuntimeError):
+    """The program is not there, or says what is wrong."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan that the program found."""
+
+    placement: Placement
+    simulated_ms: float  # as the program prices its own plan
+    wall_s: float  # from the start of the process to its end
+    cpu_s: float  # of processors, in that time
+
+
+class Binary:
+    """The program, by name or path, on one kind of device."""
+
+    def __init__(self, path: str, device: str) -> None:
+        self.path = path
+        self.device = device
+
+    def version(self) -> str:
+        """The program's version, in one line."""
+        return self._run("version").splitlines()[0]
+
+    def plan(self, scenario: Scenario, reserve_share: float, reserve_fixed: int) -> Planned | None:
+        """The default plan on one thread, or None where nothing fits.
+
+        ``reserve_share`` of each device's memory and ``reserve_fixed`` bytes are kept
+        free of tables.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            tables = Path(folder) / "tables.json"
+            tables.write_text(json.dumps(scenario.neuroshard_tables()))
+            arguments = [
+                *("plan", str(tables), "--json", "--workers", "1", "--device", self.device),
+                *("--devices", str(scenario.devices)),
+                *("--devices-per-host", str(scenario.devices_per_host)),
+                *("--memory", f"{scenario.memory_bytes}B"),
+                *("--reserve-share", str(reserve_share)),
+                *("--reserve-fixed", f"{reserve_fixed}B"),
+            ]
+            start, used = time.perf_counter(), _children_s()
+            answer = json.loads(self._run(*arguments, allowed=(0, 1)))
+            wall, cpu = time.perf_counter() - start, _children_s() - used
+        if not answer["valid"]:
+            return None
+        placement = tuple(
+            PlacedTable(
+                t["name"],
+                t["kind"],
+                FUSED,
+                tuple(
+                    Shard(s["device"], tuple(s["rows"]), tuple(s["columns"])) for s in t["shards"]
+                ),
+            )
+            for t in answer["plan"]["tables"]
+        )
+        return Planned(placement, answer["simulated_cost_ms"], wall, cpu)
+
+    def simulated_ms(self, scenario: Scenario, placement: Placement) -> float:
+        """The cost of one step on the SIMULATED device, in ms.
+
+        Every rank runs its slices as one fused operation, forward and backward, and
+        all meet in both all-to-alls; who is ready early waits in the forward one. The
+        cost is the most that a rank spends. A placement for which ``unpriced`` says
+        something is a ValueError.
+        """
+        if reason := unpriced(placement):
+            raise ValueError(f"not priced on the SIMULATED device: {reason}")
+        held: list[list[dict[str, Any]]] = [[] for _ in range(scenario.devices)]
+        for placed, table in zip(placement, scenario.tables, strict=True):
+            for s in placed.shards:
+                dim = s.columns[1] - s.columns[0]
+                entry = {"rows": table.rows, "dim": dim, "pooling_factor": table.pooling}
+                held[s.rank].append({**entry, "reuse": None})
+        operation = {
+            "profile": self.device,
+            "batch": scenario.batch,
+            "weight_bytes": 4,
+            "optimizer": OPTIMIZERS[scenario.optimizer],
+            "subwarp": True,
+        }
+        exchange: dict[str, Any] = {
+            "id": 0,
+            "profile": self.device,
+            "ranks": scenario.devices,
+            "ranks_per_node": scenario.devices_per_host,
+            "global_batch": scenario.batch,
+            "dim_sums": [sum(t["dim"] for t in tables) for tables in held],
+        }
+        compute = [{"id": r, **operation, "tables": tables} for r, tables in enumerate(held)]
+        answer = self._simulate({"compute": compute, "comm": [exchange]})
+        backward = answer["comm"][0]["backward_ms"]
+        busy = [
+            c["forward_ms"] + c["backward_ms"] + b
+            for c, b in zip(answer["compute"], backward, strict=True)
+        ]
+        exchange["start_ms"] = [b - min(busy) for b in busy]
+        forward = self._simulate({"compute": [], "comm": [exchange]})["comm"][0]["forward_ms"]
+        return float(max(b + f for b, f in zip(busy, forward, strict=True)))
+
+    def _simulate(self, cases: dict[str, Any]) -> Any:
+        return json.loads(self._run("simulate", "-", stdin=json.dumps(cases)))
+
+    def _run(self, *arguments: str, stdin: str = "", allowed: Sequence[int] = (0,)) -> str:
+        try:
+            done = subprocess.run(
+                [self.path, *arguments],
+                input=stdin,
+                capture_output=True,
+                text=True,
+                timeout=600,
+                check=False,
+            )
+        except OSError as e:
+            raise BinaryError(
+                f"{self.path}: {e.strerror}; build it with 'go build -o bin/neuroshard"
+                " ./cmd/neuroshard' and give its path with --binary"
+            ) from e
+        except subprocess.TimeoutExpired as e:
+            raise BinaryError(f"{self.path} {arguments[0]}: no answer in 600 s") from e
+        if done.returncode not in allowed:
+            raise BinaryError(f"{self.path} {arguments[0]}: {done.stderr.strip()}")
+        return done.stdout
+
+
+def _children_s() -> float:
+    """Processor time of all processes that were started from here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
