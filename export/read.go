@@ -419,7 +419,10 @@ func (p *reader) header() (ours, ok bool) {
 	if p.count > 0 {
 		return false, false
 	}
-	want := strconv.Itoa(TorchRecVersion)
+	want, shown := strconv.Itoa(TorchRecVersion), version
+	if _, err := strconv.Atoi(version); err != nil {
+		shown = quote(version)
+	}
 	switch {
 	case !hasFormat:
 		return false, true
@@ -432,7 +435,7 @@ func (p *reader) header() (ours, ok bool) {
 	case !hasVersion:
 		p.addAt(0, "", "", "the key \"version\" is missing: known is version %s", want)
 	case version != want:
-		p.addAt(0, "", "export the plan again, or read it with a program that knows the version", "the file has version %s of its format: this program knows version %s only", quote(version), want)
+		p.addAt(0, "", "export the plan again, or read it with a program that knows the version", "the file has version %s of its format: this program knows version %s only", shown, want)
 	}
 	return true, p.count == 0
 }
