@@ -70,7 +70,7 @@ from torchrec.distributed.types import (  # noqa: E402
     ShardMetadata,
 )
 from torchrec.distributed.utils import get_device_type  # noqa: E402
-from torchrec.modules.embedding_configs import DataType  # noqa: E402
+from torchrec.modules.embedding_configs import DataType, PoolingType  # noqa: E402
 from torchrec.modules.embedding_modules import EmbeddingBagCollection  # noqa: E402
 from torchrec.sparse.jagged_tensor import KeyedJaggedTensor  # noqa: E402
 
@@ -106,8 +106,9 @@ _OPTIMIZERS = {
 class Table:
     """A table of a collection, in the words of neuroshard's tables.
 
-    ``optimizer`` is None where the parameter does not say; ``precision`` and
-    ``optimizer`` keep TorchRec's word where neuroshard has none for it.
+    ``mean`` says that bags are averaged and not summed. ``optimizer`` is None where
+    the parameter does not say; ``precision`` and ``optimizer`` keep TorchRec's word
+    where neuroshard has none for it.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Table:
     features: tuple[str, ...]
     precision: str
     optimizer: str | None
+    mean: bool
 
 
 @dataclass(frozen=True)
@@ -215,6 +217,7 @@ def _collected(path: str, module: Any) -> Collected:
                 features=tuple(config.feature_names or [config.name]),
                 precision=_PRECISIONS.get(config.data_type, str(config.data_type)),
                 optimizer=_optimizer(classes[0].__name__) if classes else None,
+                mean=config.pooling is PoolingType.MEAN,
             )
         )
     return Collected(path, bool(module.is_weighted()), tuple(tables))

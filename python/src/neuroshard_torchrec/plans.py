@@ -6,7 +6,7 @@ file itself (docs/PLAN.md). The steps:
     bytes -> JSON, bounded, no key twice          _parse
     JSON  -> placements of named tables           _exported, _native
     names -> modules of the model                 _match
-    shards are what TorchRec's kernels take       _geometry
+    shards are what TorchRec runs right           _joined, _geometry
     placements -> ShardingPlan                    _torchrec.sharding_plan
 
 Each step collects what is wrong; the next one runs where it still makes sense.
@@ -15,6 +15,7 @@ Each step collects what is wrong; the next one runs where it still makes sense.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from collections import Counter
@@ -31,6 +32,8 @@ from . import _torchrec as torchrec
 from ._torchrec import Placement, Shard
 from .errors import PlanError, Problem, nearest, quoted
 from .tables import Named, named
+
+log = logging.getLogger("neuroshard")
 
 EXPORTED = "neuroshard-torchrec-plan"
 NATIVE = "neuroshard-plan"
@@ -83,7 +86,7 @@ class _Contents:
     local_size: int = 0
     device_types: set[str] = field(default_factory=set)  # empty where it names none
     modules: dict[str, dict[str, _Entry]] = field(default_factory=dict)
-    names: dict[str, _Entry] = field(default_factory=dict)  # a plan file's own names
+    names: dict[str, _Entry] = field(default_factory=dict)  # where modules are not stated
     problems: list[Problem] = field(default_factory=list)
 
     def add(self, message: str, hint: str = "") -> None:
@@ -137,6 +140,8 @@ def load_plan(
         for t in tables:
             if entry := matched.get((t.path, t.table.name)):
                 problems += _geometry(t, entry, world_size, local_size)
+                entry.placement = _joined(t, entry.placement)
+        problems += _means(tables, matched)
     if problems:
         raise PlanError(problems)
     plan: dict[str, dict[str, Placement]] = {c.path: {} for c in found}
@@ -233,6 +238,9 @@ def _contents(whole: Json) -> _Contents:
 def _exported(whole: Json, c: _Contents) -> None:
     c.world_size = _size(whole, "world_size", c)
     c.local_size = _size(whole, "local_size", c)
+    if isinstance(accelerator := whole.get("accelerator"), str):
+        c.device_types.add(accelerator[:16])
+    shapes = whole.get("shapes")
     plan = whole.get("plan")
     if not isinstance(plan, dict):
         raise PlanError([*c.problems, Problem(f'"plan" is {_what(plan)} and not an object')])
@@ -248,10 +256,22 @@ def _exported(whole: Json, c: _Contents) -> None:
         for name, table in tables.items():
             place = f'table "{name}" of module "{path}"' if path else f'table "{name}"'
             try:
-                c.modules[path][name] = _exported_table(table, c)
+                entry = c.modules[path][name] = _exported_table(table, c)
+                entry.shape = _shape(shapes, path, name)
             except ValueError as e:
                 c.add(f"{place}: {e}")
                 c.modules[path][name] = _Entry(Placement("", "", ()))
+
+
+def _shape(shapes: Any, path: str, name: str) -> tuple[int, int] | None:
+    """Returns the rows and columns that the file states for a table, if it does."""
+    for key in (path, name):
+        shapes = shapes.get(key) if isinstance(shapes, dict) else None
+    if isinstance(shapes, list) and len(shapes) == 2:
+        rows, dim = shapes
+        if _whole(rows, 1, MAX_ELEMENTS) and _whole(dim, 1, MAX_ELEMENTS):
+            return rows, dim
+    return None
 
 
 def _exported_table(table: Any, c: _Contents) -> _Entry:
@@ -308,10 +328,11 @@ def _native(whole: Json, c: _Contents) -> None:
     cluster = whole.get("cluster")
     cluster = cluster if isinstance(cluster, dict) else {}
     c.world_size = _size(cluster, "devices", c)
-    c.local_size = _size(cluster, "devices_per_host", c)
+    c.local_size = min(_size(cluster, "devices_per_host", c), c.world_size)
     tables = whole.get("tables")
     if not isinstance(tables, list) or len(tables) > MAX_TABLES:
         raise PlanError([*c.problems, Problem(f'"tables" is {_what(tables)} and not a list')])
+    homes: dict[str, str] = {}
     for i, table in enumerate(tables):
         name = table.get("name") if isinstance(table, dict) else None
         if not isinstance(name, str):
@@ -319,14 +340,20 @@ def _native(whole: Json, c: _Contents) -> None:
         elif name in c.names:
             c.add(f'table "{name}" is there twice')
         else:
+            if isinstance(module := table.get("module"), str) and module:
+                homes[name] = module
             try:
-                c.names[name] = _native_table(table, c)
+                c.names[name] = _native_table(table)
             except ValueError as e:
                 c.add(f'table "{name}": {e}')
                 c.names[name] = _Entry(Placement("", "", ()))
+    if len(homes) == len(c.names):  # else tables are found by their names alone
+        for name, path in homes.items():
+            c.modules.setdefault(path, {})[name.removeprefix(path + "/")] = c.names[name]
+        c.names = {}
 
 
-def _native_table(table: Json, c: _Contents) -> _Entry:
+def _native_table(table: Json) -> _Entry:
     rows, dim = table.get("rows"), table.get("dim")
     kind, shards = table.get("kind"), table.get("shards")
     if not _whole(rows, 1, MAX_ELEMENTS) or not _whole(dim, 1, MAX_ELEMENTS):
@@ -342,15 +369,7 @@ def _native_table(table: Json, c: _Contents) -> _Entry:
     if tiers or tier not in _TIERS:
         raise ValueError(f"its shards do not share one tier of {', '.join(_TIERS)}")
     out = [_native_shard(i, s) for i, s in enumerate(shards)]
-    if kind in ("row_wise", "table_row_wise"):
-        # TorchRec counts on a shard of every rank: who has no rows has an empty one.
-        ranks = range(c.world_size)
-        if kind == "table_row_wise" and c.local_size:
-            first = out[0].rank // c.local_size * c.local_size
-            ranks = range(first, first + c.local_size)
-        missing = ranks[len(out) :]
-        if [s.rank for s in out] == list(ranks[: len(out)]):
-            out += [Shard(rows, 0, 0, dim, r) for r in missing]
+    out.sort(key=lambda s: (s.column, s.row))  # TorchRec's order
     return _Entry(Placement(_NATIVE_KINDS[kind], _TIERS[tier], tuple(out)), (rows, dim))
 
 
@@ -421,7 +440,7 @@ def _ranks(c: _Contents, world_size: int, local_size: int, device_type: str) -> 
             Problem(
                 f"the plan places shards on {quoted(foreign)}, and this process runs "
                 f'on "{device_type}"',
-                f'export it for "{device_type}", or pass device_type="{foreign[0]}"',
+                f'export it with --accelerator {device_type}, or pass device_type="{foreign[0]}"',
             )
         )
     return problems
@@ -436,7 +455,7 @@ def _match(
     """Returns the plan's entry of each table of the model, by collection and name."""
     problems: list[Problem] = []
     matched: dict[tuple[str, str], _Entry] = {}
-    if c.names or not c.modules:  # a plan file
+    if c.names:
         known = {t.name: t for t in tables}
         for name, entry in c.names.items():
             if name in known:
@@ -500,8 +519,38 @@ def _report(where: str, model: list[str], plan: list[str], problems: list[Proble
         )
 
 
-# Shards. What TorchRec's kernels and exchanges take for granted and do not check:
-# rows that are cut in other places, for one, are looked up wrong, in silence.
+# Shards. What TorchRec takes for granted and does not check. The tests show that
+# these do not run, or run wrong in silence:
+#
+#   blocks of rows of other sizes     rows are looked up on the wrong rank
+#   empty blocks of rows              weights become infinite (on a CPU)
+#   grid_shard of a table of means    sums come out
+#   rows of a table of means, beside  the others, too, are divided by the lengths of
+#   tables of the module that are     their bags
+#   not split by rows
+#   slices of different widths of     the weights cannot be loaded
+#   one table on one rank
+
+
+def _joined(t: Named, p: Placement) -> Placement:
+    """Returns the placement with the slices of a table that lie on one rank made one,
+    where they differ in width. Which columns a slice has is nobody's concern, so all
+    are counted off anew."""
+    if p.kind not in ("column_wise", "table_column_wise"):
+        return p
+    widths: dict[int, list[int]] = {}
+    for s in p.shards:
+        widths.setdefault(s.rank, []).append(s.columns)
+    if all(len(set(w)) == 1 for w in widths.values()):
+        return p
+    shards: list[Shard] = []
+    column = 0
+    for rank, own in widths.items():
+        for width in own if len(set(own)) == 1 else [sum(own)]:
+            shards.append(Shard(0, column, t.table.rows, width, rank))
+            column += width
+    log.info('table "%s": slices of different widths on one rank are made one', t.name)
+    return Placement(p.kind, p.kernel, tuple(shards))
 
 
 def _geometry(t: Named, entry: _Entry, world_size: int, local_size: int) -> list[Problem]:
@@ -519,9 +568,34 @@ def _geometry(t: Named, entry: _Entry, world_size: int, local_size: int) -> list
         problem = (f"the plan has {shape[0]} x {shape[1]}, the model {rows} x {dim}", _AGAIN)
     elif foreign := [s.rank for s in p.shards if s.rank >= world_size]:
         problem = (f"rank {foreign[0]} is not below {world_size}", _AGAIN)
+    elif p.kind == "grid_shard" and t.table.mean:
+        hint = "plan it in another way: TorchRec would sum where the table takes means"
+        problem = ("grid_shard does not go with mean pooling", hint)
     else:
         problem = _layout(p, rows, dim, world_size, local_size)
     return [Problem(f'table "{t.name}": {problem[0]}', problem[1])] if problem else []
+
+
+def _means(tables: Sequence[Named], matched: Mapping[tuple[str, str], _Entry]) -> list[Problem]:
+    """Returns a problem for each module whose means TorchRec would get wrong."""
+    rows: dict[str, str] = {}  # by module, a table of means that is split by rows
+    others: dict[str, str] = {}
+    for t in tables:
+        entry = matched.get((t.path, t.table.name))
+        if entry is not None and entry.placement.kind in ("row_wise", "table_row_wise"):
+            if t.table.mean:
+                rows.setdefault(t.path, t.name)
+        elif entry is not None:
+            others.setdefault(t.path, t.name)
+    return [
+        Problem(
+            f'table "{rows[path]}" takes means and is split by rows, and "{others[path]}" of the '
+            "same module is not: TorchRec would divide that one, too",
+            f'place "{rows[path]}" in another way, or split all tables of the module by rows',
+        )
+        for path in rows
+        if path in others
+    ]
 
 
 def _layout(
@@ -551,6 +625,12 @@ def _layout(
                 return f"the shards of grid_shard are not {local_size} for each slice", _AGAIN
             if problem := _blocks(p.kind, group, ranks, rows):
                 return problem
+        hosts: dict[int, set[int]] = {}
+        for g in groups:
+            hosts.setdefault(g[0].rank, set()).add(g[0].columns)
+        if any(len(w) > 1 for w in hosts.values()):
+            hint = "make them alike, or put them on different hosts"
+            return "slices of grid_shard on one host differ in width", hint
         return _columns([(g[0].column, g[0].columns) for g in groups], dim)
     if p.kind == "table_wise":
         if (shards[0].row, shards[0].rows) != (0, rows):
@@ -578,13 +658,15 @@ def _blocks(
     kind: str, shards: Sequence[Shard], ranks: list[int], rows: int
 ) -> tuple[str, str] | None:
     """Returns why blocks of rows cannot be run: TorchRec finds a row's rank by
-    dividing by the size of a block, the same on all ranks but the last ones."""
+    dividing by the size of a block, the same on all ranks but the last."""
     block = -(-rows // len(ranks))
-    hint = f"blocks of {block} rows, one a rank, the last ones shorter or empty"
+    if block * (len(ranks) - 1) >= rows:
+        hint = "place it table_wise or data_parallel"
+        return f"{kind} leaves ranks without any of its {rows} rows", hint
+    hint = f"blocks of {block} rows, one a rank, the last one shorter"
     if [s.rank for s in shards] != ranks:
         return f"the shards of {kind} are not one for each of ranks {ranks[0]} to {ranks[-1]}", hint
     for i, s in enumerate(shards):
-        start = min(i * block, rows)
-        if s.row != start or s.rows != min(block, rows - start):
+        if s.row != i * block or s.rows != min(block, rows - i * block):
             return f"{kind} has rows {s.row} to {s.row + s.rows} on rank {s.rank}", hint
     return None

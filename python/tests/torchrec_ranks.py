@@ -1,0 +1,378 @@
+"""Four processes on this machine that train one model under many plans.
+
+Run as ``python torchrec_ranks.py FOLDER``: ``FOLDER/cases.json`` has the cases, and
+each rank leaves what it saw in ``FOLDER/rank-N.json``. It is no test itself:
+test_torchrec_training.py starts it once, with a time limit, and looks at the files.
+
+The ranks are forked from one process that has imported TorchRec, which takes ten
+seconds, and talk over gloo, as two hosts of two.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import torch
+import torch.distributed as dist
+from fbgemm_gpu.split_embedding_configs import EmbOptimType
+from torch import nn
+from torchrec import (
+    EmbeddingBagCollection,
+    EmbeddingBagConfig,
+    KeyedJaggedTensor,
+    PoolingType,
+)
+from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.distributed.model_parallel import DistributedModelParallel
+from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
+from torchrec.distributed.types import ShardingEnv
+from torchrec.optim.keyed import KeyedOptimizerWrapper
+from torchrec.optim.optimizers import in_backward_optimizer_filter
+
+from neuroshard_torchrec import NeuroShardError, NeuroShardPlanner, load_plan
+from neuroshard_torchrec._torchrec import Placement, Shard, sharding_plan
+
+RANKS = 4
+PER_HOST = 2
+STEPS = 20
+BATCH = 16  # of a rank
+RATE = 0.05
+CPU = torch.device("cpu")
+
+DIMS = (8, 16, 24, 32, 48, 64, 96, 128, 20, 12)
+TABLES = 30
+
+
+def rows_of(i: int) -> int:
+    tiny = os.environ.get("TINY_TABLE")
+    return int(tiny) if tiny and i == 7 else 40 + 37 * i
+
+
+def configs() -> list[EmbeddingBagConfig]:
+    """Thirty tables of mixed dims; some are read by two features, some take means."""
+    return [
+        EmbeddingBagConfig(
+            name=f"t{i}",
+            num_embeddings=rows_of(i),
+            embedding_dim=DIMS[i % len(DIMS)],
+            feature_names=[f"f{i}", f"g{i}"] if i % 9 == 0 else [f"f{i}"],
+            pooling=PoolingType.MEAN if i % 6 == 1 else PoolingType.SUM,
+        )
+        for i in range(TABLES)
+    ]
+
+
+def weighted_configs() -> list[EmbeddingBagConfig]:
+    """Two more, of a collection whose lookups carry weights; one has a name that the
+    first collection has, too."""
+    return [
+        EmbeddingBagConfig(name=name, num_embeddings=60, embedding_dim=dim, feature_names=[feature])
+        for name, dim, feature in (("t3", 32, "w0"), ("v", 16, "w1"))
+    ]
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.sparse = nn.Module()
+        self.sparse.plain = EmbeddingBagCollection(tables=configs(), device=CPU)
+        self.sparse.weighted = EmbeddingBagCollection(
+            tables=weighted_configs(), device=CPU, is_weighted=True
+        )
+        width = sum(c.embedding_dim * len(c.feature_names) for c in configs() + weighted_configs())
+        self.dense = nn.Linear(width, 1)
+
+    def forward(self, plain: KeyedJaggedTensor, weighted: KeyedJaggedTensor) -> torch.Tensor:
+        # By name: the order of values depends on how tables are sharded.
+        outputs = (self.sparse.plain(plain).to_dict(), self.sparse.weighted(weighted).to_dict())
+        return self.dense(torch.cat([o[k] for o in outputs for k in sorted(o)], dim=1)).squeeze(1)
+
+
+def batch(step: int, ranks: list[int]) -> tuple[KeyedJaggedTensor, KeyedJaggedTensor, Any]:
+    """Returns what these ranks train on in a step, one after the other."""
+    parts = [_part(step, r) for r in ranks]
+    targets = torch.cat([p[2] for p in parts])
+    return _joined([p[0] for p in parts]), _joined([p[1] for p in parts]), targets
+
+
+def _part(step: int, rank: int) -> tuple[Any, Any, torch.Tensor]:
+    g = torch.Generator().manual_seed(1000 * step + rank)
+    bags: list[dict[str, Any]] = [{}, {}]
+    for out, tables in zip(bags, (configs(), weighted_configs()), strict=True):
+        for c in tables:
+            for f in c.feature_names:
+                lengths = torch.randint(0, 6, (BATCH,), generator=g)
+                n = int(lengths.sum())
+                values = torch.randint(0, c.num_embeddings, (n,), generator=g)
+                out[f] = (lengths, values, torch.rand(n, generator=g))
+    return bags[0], bags[1], torch.randn(BATCH, generator=g)
+
+
+def _joined(parts: list[Any]) -> KeyedJaggedTensor:
+    def column(i: int) -> torch.Tensor:
+        return torch.cat([p[k][i] for k in parts[0] for p in parts])
+
+    weights = column(2) if "w0" in parts[0] else None
+    return KeyedJaggedTensor(
+        keys=list(parts[0]), values=column(1), lengths=column(0), weights=weights
+    )
+
+
+def optimizer_of(name: str, parameters: Any) -> torch.optim.Optimizer:
+    if name == "adagrad":
+        return torch.optim.Adagrad(parameters, lr=RATE, eps=1e-8)
+    return torch.optim.SGD(parameters, lr=RATE)
+
+
+def reference(name: str) -> tuple[list[float], dict[str, torch.Tensor]]:
+    """Trains the model whole, in this process, on the batches of all ranks."""
+    torch.manual_seed(0)
+    model = Model()
+    optimizer = optimizer_of(name, model.parameters())
+    losses = []
+    for step in range(STEPS):
+        plain, weighted, targets = batch(step, list(range(RANKS)))
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(plain, weighted), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, {k: v.detach().clone() for k, v in model.state_dict().items()}
+
+
+def train(case: dict[str, Any], rank: int) -> dict[str, Any]:
+    name = case.get("optimizer", "sgd")
+    kinds = {
+        "sgd": EmbOptimType.EXACT_SGD,
+        "adagrad": EmbOptimType.EXACT_ADAGRAD,
+        "rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD,
+    }
+    sharders = [
+        EmbeddingBagCollectionSharder(
+            fused_params={"optimizer": kinds[name], "learning_rate": RATE, "eps": 1e-8}
+        )
+    ]
+    torch.manual_seed(0)
+    model = Model()
+    start = {k: v.clone() for k, v in model.state_dict().items()}
+    plan = plan_of(case, model, sharders)
+    torch.manual_seed(17 + rank)  # what is not loaded would differ
+    sharded = DistributedModelParallel(model, device=CPU, plan=plan, sharders=sharders)
+    sharded.load_state_dict(start)
+    dense = KeyedOptimizerWrapper(
+        dict(in_backward_optimizer_filter(sharded.named_parameters())),
+        lambda parameters: optimizer_of(name, parameters),
+    )
+    losses = []
+    for step in range(STEPS):
+        plain, weighted, targets = batch(step, [rank])
+        dense.zero_grad()
+        loss = nn.functional.mse_loss(sharded(plain, weighted), targets)
+        loss.backward()
+        dense.step()
+        total = loss.detach().clone()
+        dist.all_reduce(total)
+        losses.append(total.item() / RANKS)
+    held, gathered = shards_of(sharded)
+    weights, state = bytes_of(sharded)
+    return {
+        "losses": losses,
+        "plan": planned(plan),
+        "held": held,
+        "weights_bytes": weights,
+        "optimizer_bytes": state,
+        "final": gathered,
+    }
+
+
+def plan_of(case: dict[str, Any], model: nn.Module, sharders: list[Any]) -> Any:
+    if case["plan"] == "torchrec":
+        topology = Topology(world_size=RANKS, local_world_size=PER_HOST, compute_device="cpu")
+        return EmbeddingShardingPlanner(topology=topology).collective_plan(model, sharders)
+    if case["plan"] == "neuroshard":
+        if dist.get_rank() == case.get("other_model_on"):
+            model = nn.Sequential(model)
+        planner = NeuroShardPlanner(device_type="cpu", **case["planner"])
+        return planner.collective_plan(model, sharders)
+    if case.get("raw"):
+        return unchecked(json.loads(Path(case["plan"]).read_text()))
+    env = ShardingEnv.from_process_group(dist.group.WORLD)
+    return load_plan(case["plan"], model, env, device_type="cpu")
+
+
+def unchecked(plan: dict[str, Any]) -> Any:
+    """Returns a plan as load_plan would, were it not for its checks."""
+    modules = {
+        path: {
+            name: Placement(
+                t["sharding_type"],
+                t["compute_kernel"],
+                tuple(
+                    Shard(*s["shard_offsets"], *s["shard_sizes"], rank)
+                    for s, rank in zip(t.get("shards") or [], t["ranks"], strict=False)
+                ),
+            )
+            for name, t in tables.items()
+        }
+        for path, tables in plan["plan"].items()
+    }
+    return sharding_plan(modules, "cpu", PER_HOST)
+
+
+def planned(plan: Any) -> dict[str, Any]:
+    """Returns a ShardingPlan as rank by rank rectangles of each table."""
+    out: dict[str, Any] = {}
+    for path, tables in plan.plan.items():
+        for name, p in tables.items():
+            shards = p.sharding_spec.shards if p.sharding_spec else None
+            out[f"{path}.{name}"] = {
+                "kind": p.sharding_type,
+                "shards": shards
+                and [[*s.shard_offsets, *s.shard_sizes, s.placement.rank()] for s in shards],
+            }
+    return out
+
+
+def shards_of(sharded: nn.Module) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    """Returns the rectangles that this rank holds, and all tables put together."""
+    held: dict[str, Any] = {}
+    local: dict[str, Any] = {}
+    state = sharded.state_dict()
+    for key, value in state.items():
+        name = key.replace(".embedding_bags.", ".").removesuffix(".weight")
+        if not hasattr(value, "local_shards"):
+            local[key] = [(None, value.detach().clone())]
+            if ".embedding_bags." in key:
+                held[name] = "whole"
+            continue
+        pieces = [
+            ([*s.metadata.shard_offsets], s.tensor.detach().clone()) for s in value.local_shards()
+        ]
+        held[name] = [[*o, *t.shape] for o, t in pieces]
+        local[key] = pieces
+    everywhere: list[Any] = [None] * RANKS
+    dist.all_gather_object(everywhere, local)
+    whole: dict[str, torch.Tensor] = {}
+    for key, value in state.items():
+        if not hasattr(value, "local_shards"):
+            whole[key] = everywhere[0][key][0][1]
+            for r in everywhere:  # replicas are alike, and NaN in the raw cases
+                assert torch.equal(r[key][0][1].isnan(), whole[key].isnan()), key
+                assert torch.equal(r[key][0][1].nan_to_num(), whole[key].nan_to_num()), key
+            continue
+        whole[key] = torch.full(tuple(value.size()), float("nan"))
+        for r in everywhere:
+            for (row, column), t in r[key]:
+                whole[key][row : row + t.shape[0], column : column + t.shape[1]] = t
+    return held, whole
+
+
+def bytes_of(sharded: nn.Module) -> tuple[int, int]:
+    """Returns the bytes of weights and of optimizer state in FBGEMM's operators."""
+    weights = state = 0
+    for module in operators(sharded):
+        kind = type(module).__name__
+        if kind == "SplitTableBatchedEmbeddingBagsCodegen":
+            weights += sum(size(getattr(module, f"weights_{p}")) for p in ("host", "dev", "uvm"))
+            if "NONE" in str(module.optimizer) or "SGD" in str(module.optimizer):
+                continue  # what is there has no meaning
+            state += sum(size(getattr(module, f"momentum1_{p}")) for p in ("host", "dev", "uvm"))
+        elif kind == "DenseTableBatchedEmbeddingBagsCodegen":
+            weights += size(module.weights)
+    return weights, state
+
+
+def operators(sharded: nn.Module) -> list[nn.Module]:
+    """Returns all modules, also those that TorchRec keeps in plain lists."""
+    found: list[nn.Module] = []
+    for module in sharded.modules():
+        for lookup in getattr(module, "_lookups", []):
+            found += lookup.modules()
+    return list(dict.fromkeys(found))
+
+
+def size(tensor: torch.Tensor | None) -> int:
+    return 0 if tensor is None else tensor.numel() * tensor.element_size()
+
+
+def run(rank: int, folder: Path, cases: list[dict[str, Any]]) -> None:
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank % PER_HOST),
+        "WORLD_SIZE": str(RANKS),
+        "LOCAL_WORLD_SIZE": str(PER_HOST),
+    }
+    torch.set_num_threads(1)
+    random.seed(0)
+    store = dist.FileStore(str(folder / "store"), RANKS)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=RANKS)
+    references: dict[str, Any] = {}
+    results: dict[str, Any] = {}
+    begin = time.monotonic()
+    for case in cases:
+        result: dict[str, Any]
+        try:
+            result = train(case, rank)
+            final = result.pop("final")
+            if rank == 0:
+                name = case.get("optimizer", "sgd")
+                if name != "rowwise_adagrad":
+                    if name not in references:
+                        references[name] = reference(name)
+                    losses, weights = references[name]
+                    assert final.keys() == weights.keys(), final.keys() ^ weights.keys()
+                    result["reference"] = losses
+                    result["off"] = {k: (final[k] - weights[k]).abs().max().item() for k in weights}
+        except NeuroShardError as e:
+            result = {"error": type(e).__name__, "message": str(e)}
+        except RuntimeError as e:
+            if not case.get("fails"):  # on every rank, or the others would wait
+                raise
+            result = {"error": "RuntimeError", "message": str(e)}
+        results[case["name"]] = result
+        (folder / f"rank-{rank}.json").write_text(json.dumps(results))
+        print(f"{rank}: {case['name']}: {time.monotonic() - begin:.1f} s", file=sys.stderr)
+        dist.barrier()
+    dist.destroy_process_group()
+
+
+def main(folder: Path) -> int:
+    cases = json.loads((folder / "cases.json").read_text())
+    children = set()
+    for rank in range(RANKS):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                run(rank, folder, cases)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        children.add(child)
+    worst = 0
+    while children:
+        child, status = os.wait()
+        children.discard(child)
+        if status != 0:  # the others would wait for it
+            worst = 1
+            for other in children:
+                os.kill(other, signal.SIGKILL)
+    return worst
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
