@@ -217,22 +217,22 @@ func (e *torchrec) kernel(t *plan.Table) string {
 }
 
 // rowBlocks returns the shards, which are of the same columns and sorted by row,
-// as TorchRec splits rows over n ranks from first on, with the empty ones. It
-// reports the first that is not so.
+// as TorchRec splits rows over n ranks from first on, with the empty ones; or it
+// reports the first that is not so, and returns none.
 func (e *torchrec) rowBlocks(t *plan.Table, shards []plan.Shard, first, n int) []plan.Shard {
 	block := (t.Rows + int64(n) - 1) / int64(n)
-	blocks := make([]plan.Shard, n)
-	for i := range blocks {
+	blocks := make([]plan.Shard, 0, len(shards))
+	for i := range n {
 		want := plan.Shard{
 			Rows:    problem.Range{Start: min(t.Rows, int64(i)*block), End: min(t.Rows, int64(i+1)*block)},
 			Columns: shards[0].Columns, Device: first + i, Tier: shards[0].Tier,
 		}
-		blocks[i] = want
+		blocks = append(blocks, want)
 		if want.Rows.Len() > 0 && (i >= len(shards) || shards[i] != want) || want.Rows.Len() == 0 && i < len(shards) {
 			has := shards[min(i, len(shards)-1)]
 			e.add(t.Name, slices.Index(t.Shards, has), fmt.Sprintf("split its %d rows over all %d ranks in blocks of %d", t.Rows, n, block),
 				"rows [%d, %d) lie on device %d, but TorchRec looks for rows [%d, %d) on rank %d", has.Rows.Start, has.Rows.End, has.Device, want.Rows.Start, want.Rows.End, want.Device)
-			break
+			return nil
 		}
 	}
 	return blocks

@@ -100,7 +100,8 @@ plan; or with the prototype's nets (--compute-model,
 memory counts fp32 weights alone, as the prototype does.
 
 --score prices given plans instead of searching: results that bench --json
-wrote, or the prototype's results files. --ranking asks whether the cost model
+wrote, the prototype's results files, or plan files, each under its own name. The
+tables of plan files are those of --workloads or of --tables. --ranking asks whether the cost model
 puts plans in the right order.
 
 --json FILE keeps every record: task, method, costs, time, devices and plan. A
@@ -111,6 +112,7 @@ run that is stopped goes on where it was when the same command is given again.`,
   neuroshard bench --tables table_configs.json --tasks d4_m16.txt --devices 4 --memory 4GiB \
       --compute-model compute.pt --forward-model comm_4_fw.pt --backward-model comm_4_bw.pt
   neuroshard bench --model cpu-model --meter cpu --count 10 --json measured.json
+  neuroshard bench --tables tables.json --score ours.json,theirs.json
   neuroshard bench --ranking --device h200`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.bench(cmd.Context(), f) },
@@ -122,7 +124,7 @@ run that is stopped goes on where it was when the same command is given again.`,
 	flags.StringSliceVar(&f.workloads, "workloads", nil, "plan workloads by `name`, or all published ones, instead of drawn tasks")
 	flags.StringSliceVar(&f.clusters, "clusters", []string{bench.DefaultCluster, bench.OtherCluster}, "`clusters` to plan workloads on: default, other, or devices of a profile such as 16xh100-80")
 	flags.DurationVar(&f.timeLimit, "time-limit", time.Minute, "`time` after which a search for a plan of a workload is ended, such as 90s")
-	flags.StringVar(&f.tables, "tables", "", "the tables that --tasks are drawn on: `file` in the prototype's form")
+	flags.StringVar(&f.tables, "tables", "", "the tables that --tasks are drawn on: `file` in the prototype's form; or those of the plans to --score")
 	flags.StringSliceVar(&f.tasks, "tasks", nil, "`files` of tasks in the prototype's form; each is a setting")
 	flags.IntVar(&f.devices, "devices", 0, "devices of the tasks read (default: what the task file states, else 4)")
 	flags.Var(&f.memory, "memory", "memory of a device of the tasks read")
@@ -358,6 +360,8 @@ func (a *app) suite(f *benchFlags, hw hardware.Profile) ([]bench.Task, error) {
 	switch {
 	case len(f.workloads) > 0:
 		return f.workloadTasks()
+	case len(f.score) > 0 && len(f.tasks) == 0 && f.tables != "":
+		return a.planTask(f)
 	case len(f.tasks) > 0 || f.tables != "":
 		return a.readTasks(f, hw)
 	}
@@ -541,6 +545,9 @@ func (a *app) given(path string, tasks []bench.Task) ([]bench.Given, error) {
 	data, err := io.ReadAll(io.LimitReader(r, int64(prototype.MaxFileBytes)+1))
 	if err != nil {
 		return nil, unreadable(path, err)
+	}
+	if isPlan(data) {
+		return givenPlan(name, data, tasks)
 	}
 	if text := strings.TrimLeft(string(data[:min(len(data), 64)]), " \t\r\n"); strings.HasPrefix(text, "{") {
 		results, err := bench.ReadResults(name, strings.NewReader(string(data)))

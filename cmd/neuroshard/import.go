@@ -75,8 +75,8 @@ func (c *importCommand) run(path string) error {
 	file, err := c.readShardingPlan(path)
 	if err != nil {
 		if c.tables != "" && c.tables != path {
-			_, _, tablesErr := c.app.tables(c.tables, &c.cluster)
-			err = input.Join(err, tablesErr)
+			_, other := c.load(c.tables, &c.cluster, &cluster{topology: anyCluster(), batch: 1})
+			err = input.Join(err, other)
 		}
 		return err
 	}

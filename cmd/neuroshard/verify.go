@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	neuroshard "github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/plan"
@@ -45,6 +46,12 @@ device that the plan is for, unless --any-device says otherwise.`,
 			pl, err := a.readPlan(args[0])
 			if err != nil {
 				return err
+			}
+			if err := neuroshard.Priceable(pl); err != nil {
+				return usagef("neuroshard show prints what is known of it", "%s: it cannot be run yet: %w", args[0], err)
+			}
+			if !pl.Priced() {
+				return usagef("import it with --tables, which prices it", "%s: no model priced the plan: there is nothing to compare with", args[0])
 			}
 			if meter.profile == "" && meter.meter != meterCPU {
 				meter.profile = pl.Cluster.Profile
