@@ -524,9 +524,10 @@ func (p *reader) cluster() {
 			case "reserve_bytes":
 				size(&c.Reserve)
 			case "weights_only":
-				token, ok := p.token()
-				if c.WeightsOnly, ok = token.(bool); !ok && !p.broken {
-					p.wrong(token, "true or false")
+				if token, ok := p.token(); ok {
+					if c.WeightsOnly, ok = token.(bool); !ok {
+						p.wrong(token, "true or false")
+					}
 				}
 			default:
 				p.add("", "", "the key is unknown")

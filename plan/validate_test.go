@@ -613,3 +613,32 @@ func BenchmarkValidate(b *testing.B) {
 		}
 	}
 }
+
+// CheckTables finds what Validate finds, but for what only a problem tells.
+func TestCheckTables(t *testing.T) {
+	_, pl := sample(t)
+	if got := pl.CheckTables(); len(got) > 0 {
+		t.Errorf("got %v of a valid plan", got)
+	}
+	pl.Tables[0].Shards[0].Tier = HostCached
+	if got := pl.CheckTables(); len(got) > 0 {
+		t.Errorf("got %v of a shard in host memory", got)
+	}
+	pl.Tables[0].Shards[0].Device = 4
+	pl.Tables[1].Shards = pl.Tables[1].Shards[1:]
+	pl.Tables[2].Shards[0].Tier = "tape"
+	pl.Tables[6].Shards[1].Device = 1
+	var got []string
+	for _, v := range pl.CheckTables() {
+		got = append(got, string(v.Rule)+": "+v.String())
+	}
+	want := []string{
+		`device: table "user", shard 0, device 4: there is no device 4: the cluster has 4`,
+		`cover: table "item": columns [0, 48) are placed nowhere`,
+		`tier: table "word", shard 0: memory tier "tape" is unknown: known are hbm, host, host_cached`,
+		`kind: table "host": a table_row_wise table's rows of columns [0, 16) lie on one host, but device 2 is of host 1 and device 1 of host 0`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}

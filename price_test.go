@@ -1,0 +1,63 @@
+package neuroshard_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	neuroshard "github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/workload"
+)
+
+// A plan that is priced is priced as the search prices it.
+func TestPrice(t *testing.T) {
+	w, err := workload.ByName("criteo-kaggle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn := w.Problem()
+	p := &drawn
+	result, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{Search: search.Options{Method: search.Size}, Warnings: []string{"doubt"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := result.Plan
+	tables := slices.Clone(want.Tables)
+	got := plan.Of(p, tables)
+	got.Provenance.ModelSource = plan.Unpriced
+	if err := neuroshard.Price(got, p, neuroshard.Options{Warnings: []string{"doubt"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got.Predicted != want.Predicted || !slices.Equal(got.Devices, want.Devices) {
+		t.Errorf("got %v, want %v", got.Predicted, want.Predicted)
+	}
+	if !slices.Equal(got.Provenance.Warnings, want.Provenance.Warnings) || got.Provenance.Model != want.Provenance.Model || !got.Priced() {
+		t.Errorf("got %+v, want the model and warnings of %+v", got.Provenance, want.Provenance)
+	}
+	if err := got.Validate(p); err != nil {
+		t.Error(err)
+	}
+
+	got.Tables = slices.Clone(got.Tables)
+	for i, kind := range []plan.Kind{plan.RowWise, plan.DataParallel, plan.RowWise, plan.RowWise, plan.RowWise} {
+		got.Tables[i].Kind = kind
+	}
+	hosted := got.Tables[6]
+	hosted.Shards = slices.Clone(hosted.Shards)
+	hosted.Shards[0].Tier = plan.Host
+	got.Tables[6] = hosted
+	before := got.Predicted
+	got.Provenance.ModelSource = plan.Unpriced
+	err = neuroshard.Price(got, p, neuroshard.Options{})
+	var none *neuroshard.Unpriceable
+	if !errors.As(err, &none) || got.Predicted != before || got.Priced() {
+		t.Fatalf("got %v, want an *Unpriceable and nothing changed", err)
+	}
+	const said = `only table_wise and column_wise tables in hbm are priced yet, and the plan has 4 row_wise ("t000", "t002", "t003" and 1 more), 1 data_parallel ("t001"), 1 in host memory ("t006")`
+	if err.Error() != said {
+		t.Errorf("got %s, want %s", err, said)
+	}
+}
