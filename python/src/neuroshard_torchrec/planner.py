@@ -10,7 +10,6 @@ every rank   the same plan, or an error: no rank is left waiting
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import tempfile
@@ -24,7 +23,7 @@ from torch import nn
 from . import _torchrec as torchrec
 from . import binary as program
 from .errors import BinaryError, InputError, NeuroShardError, PlanError, Problem, RankError
-from .plans import MAX_BYTES, load_plan
+from .plans import MAX_BYTES, load_plan, warnings_of
 from .tables import Json, encoded, tables_from_model, write_whole
 
 log = logging.getLogger("neuroshard")
@@ -203,12 +202,16 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
                 ],
                 self._timeout,
             )
+            if not target.exists():
+                message = f'"{binary}" reported no error and wrote no plan'
+                raise BinaryError([Problem(message, "is it the program neuroshard?")])
             if target.stat().st_size > MAX_BYTES:
                 raise PlanError([Problem(f"the plan is larger than {MAX_BYTES >> 20} MiB")])
             plan = target.read_bytes()
+        warnings = warnings_of(plan)
         if self._keep is not None:
             write_whole(self._keep / "plan.json", plan)
-        for warning in json.loads(plan).get("provenance", {}).get("warnings", []):
+        for warning in warnings:
             log.warning("%s", warning)
         return plan
 

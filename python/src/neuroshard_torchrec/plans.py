@@ -150,6 +150,13 @@ def load_plan(
     return torchrec.sharding_plan(plan, device_type, local_size)
 
 
+def warnings_of(plan: bytes) -> list[str]:
+    """Returns the warnings that a plan file carries; PlanError where it is no JSON."""
+    provenance = _parse(plan).get("provenance")
+    warnings = provenance.get("warnings") if isinstance(provenance, dict) else None
+    return [w for w in warnings if isinstance(w, str)] if isinstance(warnings, list) else []
+
+
 def _world_size(env: Any) -> int:
     if env is None:
         if not dist.is_initialized():
@@ -358,15 +365,15 @@ def _native_table(table: Json) -> _Entry:
     kind, shards = table.get("kind"), table.get("shards")
     if not _whole(rows, 1, MAX_ELEMENTS) or not _whole(dim, 1, MAX_ELEMENTS):
         raise ValueError("rows and dim are not whole numbers above 0")
-    if kind not in _NATIVE_KINDS:
+    if not isinstance(kind, str) or kind not in _NATIVE_KINDS:
         raise ValueError(f"kind is {_what(kind)}, not one of {', '.join(_NATIVE_KINDS)}")
     if not isinstance(shards, list) or not 0 < len(shards) <= MAX_SHARDS:
         raise ValueError(f"shards is {_what(shards)} and not a list of 1 to {MAX_SHARDS}")
     if kind == "data_parallel":
         return _Entry(Placement(kind, _DENSE, ()), (rows, dim))
-    tiers = {s.get("tier") if isinstance(s, dict) else None for s in shards}
-    tier = tiers.pop()
-    if tiers or tier not in _TIERS:
+    tiers = [s.get("tier") if isinstance(s, dict) else None for s in shards]
+    tier = tiers[0]
+    if not isinstance(tier, str) or tier not in _TIERS or any(other != tier for other in tiers):
         raise ValueError(f"its shards do not share one tier of {', '.join(_TIERS)}")
     out = [_native_shard(i, s) for i, s in enumerate(shards)]
     out.sort(key=lambda s: (s.column, s.row))  # TorchRec's order

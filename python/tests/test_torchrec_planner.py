@@ -1,0 +1,210 @@
+"""The planner by itself: the program found, run and failing; TorchRec of other versions.
+
+test_torchrec_training.py has it on four ranks.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
+
+from conftest import python
+from test_torchrec_tables import collection, sample, table
+from torchrec_binary import binary, neuroshard
+
+import neuroshard_torchrec
+from neuroshard_torchrec import (
+    BinaryError,
+    InputError,
+    NeuroShardError,
+    NeuroShardPlanner,
+    PlanError,
+    Problem,
+    TorchRecVersionError,
+    load_plan,
+)
+from neuroshard_torchrec import binary as program
+from neuroshard_torchrec._torchrec import ShardingEnv, check_version
+
+__all__ = ["binary"]
+
+HUGE = {"embedding_dim": 128, "num_embeddings": 1 << 26}
+MODEL = collection(table("a"), table("b", **HUGE), table("c", **HUGE))
+FACTORS = {"a": 3, "b": 50, "c": 20}
+
+
+def planner(**options: Any) -> NeuroShardPlanner:
+    fields: dict[str, Any] = {
+        "profile": "a100-80",
+        "batch_per_rank": 2048,
+        "world_size": 4,
+        "devices_per_host": 2,
+        "device_type": "cuda",
+        "pooling_factors": FACTORS,
+    }
+    return NeuroShardPlanner(**(fields | options))
+
+
+def script(folder: Path, body: str) -> str:
+    path = folder / "neuroshard"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def test_plan(binary: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    p = planner(binary=binary, keep=tmp_path / "kept", optimizer="rowwise_adagrad")
+    plan = p.plan(MODEL)
+    tables = plan.plan[""]
+    assert set(tables) == {"a", "b", "c"}
+    assert max(r for t in tables.values() for r in t.ranks) < 4
+    assert "found by" in p.report
+    assert "SIMULATED" in caplog.text
+    # TorchRec counts the batch of a rank, neuroshard that of all.
+    kept = tmp_path / "kept"
+    assert json.loads((kept / "tables.json").read_text())["batch"] == 4 * 2048
+    cluster = json.loads((kept / "plan.json").read_text())["cluster"]
+    assert (cluster["devices"], cluster["devices_per_host"], cluster["batch"]) == (4, 2, 8192)
+    # What was kept is the same plan, and so is what the program exports of it.
+    env = ShardingEnv.from_local(4, 0)
+    where = {"local_size": 2, "device_type": "cuda"}
+    assert load_plan(kept / "plan.json", MODEL, env, **where) == plan
+    to = ["--to", "torchrec", "--module", "", "-o", "exported.json"]
+    neuroshard(binary, "export", "plan.json", *to, cwd=kept)
+    assert load_plan(kept / "exported.json", MODEL, env, **where) == plan
+
+
+def test_the_batch_of_the_sample(binary: str, tmp_path: Path) -> None:
+    one = sample({"a": [1] * 16, "b": [2] * 16, "c": [3] * 16})
+    options = {"sample": one, "batch_per_rank": None, "pooling_factors": None}
+    planner(binary=binary, keep=tmp_path, **options).plan(MODEL)
+    tables = json.loads((tmp_path / "tables.json").read_text())
+    assert tables["batch"] == 64
+    assert tables["tables"][2]["features"] == [{"name": "c", "pooling_factor": 3.0}]
+
+
+def test_arguments_are_passed_on(binary: str) -> None:
+    with pytest.raises(BinaryError) as e:
+        planner(binary=binary, arguments=["--memory", "1GiB"]).plan(MODEL)
+    (problem,) = e.value.problems
+    assert "missing" in problem.message and problem.hint
+    with pytest.raises(BinaryError, match=r"unknown flag: --no-such"):
+        planner(binary=binary, arguments=["--no-such"]).plan(MODEL)
+    with pytest.raises(BinaryError, match=r"a100-8") as e:
+        planner(binary=binary, profile="a100-8").plan(MODEL)
+    assert any("neuroshard devices" in p.hint for p in e.value.problems)
+
+
+def test_what_is_not_known() -> None:
+    with pytest.raises(InputError, match=r"batch of a rank is not known\n  hint: pass batch"):
+        planner(batch_per_rank=None).plan(MODEL)
+    with pytest.raises(InputError, match=r"number of ranks is not known\n  hint: pass world"):
+        planner(world_size=None).plan(MODEL)
+    with pytest.raises(InputError, match=r"batch_per_rank 0 is not"):
+        planner(batch_per_rank=0).plan(MODEL)
+    with pytest.raises(InputError, match=r"no process group\n  hint: call"):
+        planner().collective_plan(MODEL)
+
+
+def test_the_binary_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NEUROSHARD_BINARY", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BinaryError, match=r'"neuroshard" is not on PATH\n  hint: install it'):
+        program.find()
+    here = script(tmp_path, "exit 0")
+    assert program.find() == here
+    (tmp_path / "other").mkdir()
+    other = script(tmp_path / "other", "exit 0")
+    monkeypatch.setenv("NEUROSHARD_BINARY", other)
+    assert program.find() == other
+    assert program.find(here) == here
+    for missing in (tmp_path / "none", tmp_path):
+        with pytest.raises(BinaryError, match=r"binary: there is no program"):
+            program.find(missing)
+    monkeypatch.setenv("NEUROSHARD_BINARY", str(tmp_path / "none"))
+    with pytest.raises(BinaryError, match=r"\$NEUROSHARD_BINARY: there is no program"):
+        program.find()
+
+
+def test_a_binary_that_fails(tmp_path: Path) -> None:
+    with pytest.raises(BinaryError, match=r"ended with code 4 and no word"):
+        planner(binary=script(tmp_path, "exit 4")).plan(MODEL)
+    body = "echo 'neuroshard: error: one' >&2; echo 'neuroshard: hint: do it' >&2; exit 2"
+    with pytest.raises(BinaryError, match=r"^one\n  hint: do it$"):
+        planner(binary=script(tmp_path, body)).plan(MODEL)
+    with pytest.raises(BinaryError, match=r"wrote no plan"):
+        planner(binary=script(tmp_path, "exit 0")).plan(MODEL)
+    output = 'while [ "$1" != -o ]; do shift; done; echo "%s" > "$2"'
+    with pytest.raises(PlanError, match=r"not JSON"):
+        planner(binary=script(tmp_path, output % "half a pl")).plan(MODEL)
+    with pytest.raises(PlanError, match=r"format is missing"):
+        planner(binary=script(tmp_path, output % "{}")).plan(MODEL)
+    begin = time.monotonic()
+    with pytest.raises(BinaryError, match=r"took longer than 0.2 s"):
+        planner(binary=script(tmp_path, "exec sleep 60"), timeout=0.2).plan(MODEL)
+    assert time.monotonic() - begin < 20
+    (tmp_path / "neuroshard").write_bytes(b"\x7fELF")
+    with pytest.raises(BinaryError, match=r"cannot be run"):
+        planner(binary=tmp_path / "neuroshard").plan(MODEL)
+
+
+def test_errors_with_their_hints() -> None:
+    stderr = (
+        "neuroshard: error: a\nneuroshard: hint: b\nneuroshard: error: c\nd\n\n"
+        "neuroshard: error: e\nneuroshard: hint: f\nneuroshard: hint: g\n"
+    )
+    assert program.problems(stderr) == [Problem("a", "b"), Problem("c\nd"), Problem("e", "f; g")]
+    assert program.problems("panic: no\n") == [Problem("panic: no")]
+    many = NeuroShardError(Problem(str(i)) for i in range(60))
+    assert str(many).startswith("60 problems:\n- 0\n") and str(many).endswith("\nand 10 more")
+    assert len(many.problems) == 60
+
+
+@pytest.mark.parametrize("version", ["1.6.0", "1.6.1", "1.6.1+cpu"])
+def test_versions_that_are_supported(version: str) -> None:
+    check_version(version)
+
+
+@pytest.mark.parametrize(
+    ("version", "part"),
+    [
+        (None, "TorchRec is not installed"),
+        ("1.5.0", "TorchRec 1.5.0 is not supported"),
+        ("1.7.0", "not supported"),
+        ("2.6", "not supported"),
+        ("2026.11.1", "not supported"),
+        ("odd", "not supported"),
+    ],
+)
+def test_versions_that_are_not(version: str | None, part: str) -> None:
+    with pytest.raises(TorchRecVersionError, match=part) as e:
+        check_version(version)
+    assert "hint: install" in str(e.value) and neuroshard_torchrec.SUPPORTED in str(e.value)
+
+
+def test_another_torchrec_is_told_on_import() -> None:
+    code = (
+        "from importlib import metadata\n"
+        "metadata.version = lambda name: '0.9'\n"
+        "import neuroshard_torchrec\n"
+    )
+    done = python("-c", code)
+    assert done.returncode != 0
+    assert b"TorchRecVersionError: TorchRec 0.9 is not supported" in done.stderr
+    assert b"import torchrec" not in done.stderr
+
+
+def test_torchrec_is_imported_in_one_file_only() -> None:
+    source = Path(neuroshard_torchrec.__file__).parent
+    for path in source.glob("*.py"):
+        text = path.read_text()
+        if path.name != "_torchrec.py":
+            assert "from torchrec" not in text and "import torchrec\n" not in text, path
+            assert "fbgemm_gpu" not in text, path
