@@ -200,6 +200,7 @@ def test_the_whole_command(
         "TorchRec, default",
         "TorchRec, table- and column-wise",
         "neuroshard",
+        "neuroshard, slices of 32 or more",
     ]
     for plan in tiny["plans"]:
         assert plan["error"] == "" and not plan["hit_limit"] and plan["estimate"]["fits"]
@@ -209,7 +210,7 @@ def test_the_whole_command(
     assert lines[0] == (
         "**tiny**: 4 tables on 2 devices of 1 GiB, 2 a host, batch 32, optimizer rowwise_adagrad"
     )
-    assert len([line for line in lines if line.startswith("|")]) == 5
+    assert len([line for line in lines if line.startswith("|")]) == 6
 
 
 def test_rows_of_the_table() -> None:
@@ -217,6 +218,7 @@ def test_rows_of_the_table() -> None:
         "planner": "TorchRec, default",
         "limit_s": 60,
         "plan_s": [64.2],
+        "cpu_s": [58.0],
         "hit_limit": True,
         "error": "",
         "estimate": {"max_ms": 1.5, "mean_ms": 1.25, "hbm_bytes": [2**31, 2**30], "fits": False},
@@ -225,15 +227,25 @@ def test_rows_of_the_table() -> None:
         "slices": 4,
     }
     assert report._row(plan) == [
-        *("TorchRec, default, limit 60 s", "64.2 s (limit)", "1.500", "1.250"),
+        *("TorchRec, default, limit 60 s", "64.2 s (limit)", "58.0 s", "1.500", "1.250"),
         *("2.0 / 1.0 (too much)", "not priced", "2 row_wise, 1 column_wise (4 slices)"),
     ]
-    assert report._row(plan | {"error": "no | plan"})[-1] == "no \\| plan"
+    failed = plan | {"error": "no | plan"}
+    assert report._row(failed) == [
+        *("TorchRec, default, limit 60 s", "64.2 s (limit)", "58.0 s", "-", "-", "-", "-"),
+        "no \\| plan",
+    ]
+    assert report._row(failed | {"cpu_s": []})[2:7] == ["-"] * 5
     assert [report.seconds(t) for t in ([0.0789], [3, 1, 2], [212.7])] == [
         "79 ms",
         "2.0 s",
         "213 s",
     ]
+
+
+def test_the_page_shows_the_kept_results() -> None:
+    results = json.loads((REPOSITORY / "docs/perf/engines.json").read_text())
+    assert report.markdown(results) in (REPOSITORY / "docs/ENGINES.md").read_text()
 
 
 def test_bundled_scenarios() -> None:
@@ -284,7 +296,8 @@ def test_bad_scenarios(tmp_path: Path) -> None:
     [
         (["absent.json"], "absent.json: "),
         (["--limits", "200,60"], "--limits 200,60 is not a list of rising seconds"),
-        (["--repeats", "0"], "--repeats is at least 1"),
+        (["--repeats", "0"], "--repeats 0 is not at least 1"),
+        (["--min-partition", "30"], "--min-partition 30 is no multiple of 4"),
         (["--binary", "/absent/neuroshard"], "go build -o bin/neuroshard ./cmd/neuroshard"),
     ],
 )

@@ -55,14 +55,18 @@ def _parser() -> argparse.ArgumentParser:
         help=f"a file, or one of {', '.join(scenario.bundled())}; without any, all of these",
     )
     p.add_argument("--out", required=True, type=Path, help="folder for engines.json, engines.md")
-    p.add_argument("--binary", default="neuroshard", help="the Go program")
+    p.add_argument(
+        "--binary",
+        default=os.environ.get("NEUROSHARD_BINARY", "neuroshard"),
+        help="the Go program; $NEUROSHARD_BINARY, else the one on PATH",
+    )
     p.add_argument("--device", default="a100-80", help="neuroshard's device profile")
     p.add_argument(
         "--limits",
         default="60,200",
         help="seconds that TorchRec's planner is given; a longer one only where the last was hit",
     )
-    p.add_argument("--min-partition", type=int, default=32, help="TorchRec's narrowest slice")
+    p.add_argument("--min-partition", type=int, default=32, help="narrowest slice")
     p.add_argument("--repeats", type=int, default=3, help="plans made, for the median of times")
     return p
 
@@ -74,8 +78,10 @@ def _compare(options: argparse.Namespace) -> None:
         limits = []
     if not limits or min(limits) < 1 or limits != sorted(set(limits)):
         raise ScenarioError(f"--limits {options.limits} is not a list of rising seconds: 60,200")
-    if options.repeats < 1 or options.min_partition < 4:
-        raise ScenarioError("--repeats is at least 1, and --min-partition at least 4")
+    if options.repeats < 1:
+        raise ScenarioError(f"--repeats {options.repeats} is not at least 1")
+    if options.min_partition < 4 or options.min_partition % 4:
+        raise ScenarioError(f"--min-partition {options.min_partition} is no multiple of 4")
     chosen = [(name, scenario.load(name)) for name in options.scenarios or scenario.bundled()]
     binary = Binary(options.binary, options.device)
     results: dict[str, Any] = {
@@ -112,8 +118,10 @@ def _scenario(
             plans.append(_priced(plan, s, engine, binary))
             if not plan["hit_limit"]:
                 break
-    _say(f"{s.name}: neuroshard")
-    plans.append(_priced(_neuroshard(s, binary, inputs, options.repeats), s, engine, binary))
+    for width in (None, options.min_partition):
+        _say(f"{s.name}: neuroshard" + (f", slices of {width} or more" if width else ""))
+        plan = _neuroshard(s, binary, inputs, width, options.repeats)
+        plans.append(_priced(plan, s, engine, binary))
     return {
         "name": s.name,
         "tables": len(s.tables),
@@ -170,12 +178,14 @@ def _run(command: list[str], env: dict[str, str], timeout: int) -> subprocess.Co
     )
 
 
-def _neuroshard(s: Scenario, binary: Binary, reserve: int, repeats: int) -> dict[str, Any]:
+def _neuroshard(
+    s: Scenario, binary: Binary, reserve: int, min_width: int | None, repeats: int
+) -> dict[str, Any]:
     from .torchrec_planner import RESERVE_SHARE
 
-    plan = _plan("neuroshard")
+    plan = _plan("neuroshard" + (f", slices of {min_width} or more" if min_width else ""))
     for _ in range(repeats):
-        planned = binary.plan(s, RESERVE_SHARE, reserve)
+        planned = binary.plan(s, RESERVE_SHARE, reserve, min_width)
         if planned is None:
             return plan | {"error": "nothing fits"}
         plan["plan_s"].append(planned.wall_s)

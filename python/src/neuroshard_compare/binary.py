@@ -41,15 +41,21 @@ class Binary:
         """The program's version, in one line."""
         return self._run("version").splitlines()[0]
 
-    def plan(self, scenario: Scenario, reserve_share: float, reserve_fixed: int) -> Planned | None:
+    def plan(
+        self,
+        scenario: Scenario,
+        reserve_share: float,
+        reserve_fixed: int,
+        min_width: int | None = None,
+    ) -> Planned | None:
         """The default plan on one thread, or None where nothing fits.
 
         ``reserve_share`` of each device's memory and ``reserve_fixed`` bytes are kept
-        free of tables.
+        free of tables. No slice is narrower than ``min_width``, where it is given.
         """
         with tempfile.TemporaryDirectory() as folder:
             tables = Path(folder) / "tables.json"
-            tables.write_text(json.dumps(scenario.neuroshard_tables()))
+            tables.write_text(json.dumps(scenario.neuroshard_tables(min_width)))
             arguments = [
                 *("plan", str(tables), "--json", "--workers", "1", "--device", self.device),
                 *("--devices", str(scenario.devices)),

@@ -7,6 +7,7 @@ from typing import Any
 _HEADER = (
     "planner",
     "time to plan",
+    "CPU",
     "cost max, ms",
     "cost mean, ms",
     "HBM max / min, GiB",
@@ -26,7 +27,7 @@ def markdown(results: dict[str, Any]) -> str:
             f" batch {scenario['batch']:,}, optimizer {scenario['optimizer']}",
             "",
             "| " + " | ".join(_HEADER) + " |",
-            "|---|--:|--:|--:|--:|--:|---|",
+            "|---|--:|--:|--:|--:|--:|--:|---|",
         ]
         for plan in scenario["plans"]:
             lines.append("| " + " | ".join(_row(plan)) + " |")
@@ -40,13 +41,16 @@ def _row(plan: dict[str, Any]) -> list[str]:
         name += f", limit {plan['limit_s']} s"
     if plan["hit_limit"]:
         time += " (limit)"
+    # Of a planner that was ended from outside it is not known what it used.
+    used = seconds(plan["cpu_s"]) if plan["cpu_s"] else "-"
     if plan["error"]:
-        return [name, time, "-", "-", "-", "-", plan["error"].replace("|", "\\|")]
+        return [name, time, used, *"----", plan["error"].replace("|", "\\|")]
     estimate = plan["estimate"]
     hbm = [b / 2**30 for b in (max(estimate["hbm_bytes"]), min(estimate["hbm_bytes"]))]
     return [
         name,
         time,
+        used,
         f"{estimate['max_ms']:.3f}",
         f"{estimate['mean_ms']:.3f}",
         f"{hbm[0]:.1f} / {hbm[1]:.1f}" + ("" if estimate["fits"] else " (too much)"),

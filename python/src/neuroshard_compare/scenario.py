@@ -62,8 +62,8 @@ class Scenario:
         """Samples of a step over all devices."""
         return self.batch_per_rank * self.devices
 
-    def neuroshard_tables(self) -> dict[str, Any]:
-        """The tables as neuroshard reads them.
+    def neuroshard_tables(self, min_width: int | None = None) -> dict[str, Any]:
+        """The tables as neuroshard reads them, cut into no slice below the width given.
 
         Accesses are stated to be uniform: the scenario knows nothing of them, and
         TorchRec's estimator counts each lookup as a read from memory.
@@ -81,6 +81,7 @@ class Scenario:
                     "precision": "fp32",
                     "optimizer": OPTIMIZERS[self.optimizer],
                     "access": {"uniform": True},
+                    "constraints": {"min_width": min(min_width, t.dim)} if min_width else {},
                 }
                 for t in self.tables
             ],
