@@ -24,22 +24,40 @@ import (
 // A part that comes to a device with a slice of its table widens that slice. What
 // does not fit a device's memory, or is not allowed there, is not tried.
 //
-// A run has a fixed number of evaluations, and the next one begins at the best
-// placement so far and is twice as long. By default there is one; a budget of time
-// or of evaluations has as many as it allows. So the result depends on the
-// seed and on where the budget ends, and not on the number of workers.
+// What counts in the end is the longest compute and the most columns on a device.
+// Under these alone, all but a few changes would be neither better nor worse, so a
+// run goes by soft maxima, power means of all devices, and remembers the placement
+// that costs least.
+//
+// The first runs are short and begin at several placements (shapes.go); the best
+// goes on. A run has a fixed number of evaluations, and the next one begins at the
+// best placement so far and is twice as long. By default there is one after the short
+// ones; a budget of time or of evaluations has as many as it allows. So the result
+// depends on the seed and on where the budget ends, and not on the number of workers.
 
 const (
-	// refineEvaluations is the work of the first run.
-	refineEvaluations = 60_000
-	// hot and cold are the temperatures at the begin and the end of a run, relative
-	// to the cost.
-	hot, cold = .005, .0003
+	// The work of the first run: as many evaluations, or so many for a slice.
+	refineEvaluations, evaluationsASlice = 60_000, 30
+	// A run begins at a temperature, at first, of hot times the rise of the goal that few of all
+	// changes stay below, a share of low among warmDraws of those that raise it: what a
+	// change does to the goal depends on the devices there are. It ends at cold times
+	// that.
+	// A run that found nothing is followed by one that is cooler by a factor.
+	hot, cold = .5, .02
+	cooler    = .3
+	low       = .2
+	warmDraws = 200
 	// meanWeight is the weight of the mean compute in what is minimised: it tells
 	// apart placements whose dearest device is the same.
 	meanWeight = .05
 	// lookEvery is how many changes are tried between two looks at the clock.
 	lookEvery = 64
+	// A soft maximum is the mean of the 2^sharpness-th powers, to the power of one over
+	// that.
+	sharpness = 5
+	// near is how far above the best goal so far, as a share, a placement may be that
+	// is priced as a whole.
+	near = .002
 )
 
 // part is a piece in the refinement: a kind on a device. Slots of parts that are
@@ -59,22 +77,38 @@ type refiner struct {
 	tables map[int][]int32 // slots of the slices of a table
 	bytes  []int64
 
+	// By device: the predicted compute, and the pooled columns.
 	compute []float64
-	sum     float64
-	cost    float64
+	dims    []int64
+	softSums
 	// dearest is the device with the longest compute.
 	dearest int32
+	// computeScale and dimScale are the largest compute and columns at the begin, and
+	// column the time of all-to-alls for a column of the device with the most.
+	computeScale, dimScale, column float64
 
 	// gone and come are the change that is being tried.
 	gone []int32
 	come []part
-	// touched are its devices, with what they took before.
+	// touched are its devices, with what they held before.
 	touched []int32
-	before  []float64
+	before  []loaded
 
+	// heat is the temperature at the begin of a run, relative to what few changes
+	// stay below.
+	heat        float64
 	evaluations int64
 	// best is the cost of the cheapest placement of the last run.
 	best float64
+}
+
+// softSums are sums over the devices: of computes, and of the powers of soft maxima.
+type softSums struct{ computeSum, computePower, dimPower float64 }
+
+// loaded is what a device took.
+type loaded struct {
+	compute float64
+	dims    int64
 }
 
 // refine runs the refinement on the best placement.
@@ -82,38 +116,53 @@ func (s *searcher) refine() {
 	if len(s.catalog.all) < 2 {
 		return
 	}
-	limit := int64(refineEvaluations)
-	repeated := false
-	switch {
-	case s.opt.MaxEvaluations > 0:
-		limit, repeated = s.opt.MaxEvaluations-s.stats.Evaluations, true
-	case s.opt.Budget > 0:
-		limit, repeated = math.MaxInt64, true
-	}
 	s.event.Phase = "refine"
-	w := s.workers[0]
-	r := newRefiner(s.catalog, w.scorer, s.best, s.opt.Seed)
-	for run := int64(refineEvaluations); limit > 0 && s.status == Complete; run *= 2 {
-		best, ended := r.anneal(min(run, limit), s.ended)
-		s.stats.Evaluations += r.evaluations
-		limit -= r.evaluations
-		r.evaluations = 0
-		if best != nil {
-			s.offerParts(best)
+	r := newRefiner(s.catalog, s.workers[0].scorer, s.opt.Seed)
+	end := int64(math.MaxInt64)
+	if s.opt.MaxEvaluations > 0 {
+		end = s.opt.MaxEvaluations
+	}
+	s.shapes(r, end)
+	r.heat = hot
+	slices := int64(len(s.best.state.pieces))
+	for run := max(refineEvaluations, evaluationsASlice*slices); s.status == Complete && s.stats.Evaluations < end; run *= 2 {
+		r.reset(s.parts())
+		if s.anneal(r, min(run, end-s.stats.Evaluations)) == nil {
+			r.heat *= cooler
 		}
-		switch {
-		case ended:
-			s.cutShort()
-		case limit <= 0 && s.opt.MaxEvaluations > 0:
-			s.exhausted()
-		}
-		s.tell()
-		if !repeated {
+		if s.opt.MaxEvaluations == 0 && s.opt.Budget == 0 {
 			break
 		}
-		r.reset(s.best)
 	}
-	w.scorer.Reset()
+	if s.stats.Evaluations >= end && s.status == Complete {
+		s.exhausted()
+	}
+	r.scorer.Reset()
+}
+
+// anneal is a run of the refinement, whose best placement competes. It returns that,
+// or nil where the first one was cheaper.
+func (s *searcher) anneal(r *refiner, evaluations int64) []part {
+	best, ended := r.anneal(evaluations, s.ended)
+	if best != nil {
+		s.offerParts(best)
+	}
+	if ended {
+		s.cutShort()
+	}
+	s.stats.Evaluations += r.evaluations
+	r.evaluations = 0
+	s.tell()
+	return best
+}
+
+// parts returns the parts of the best placement.
+func (s *searcher) parts() []part {
+	parts := make([]part, 0, len(s.best.devices))
+	for _, p := range s.best.state.pieces {
+		parts = append(parts, part{p.kind, s.best.devices[p.index]})
+	}
+	return parts
 }
 
 // offerParts makes a placement of the parts and takes it if it is the cheapest.
@@ -137,36 +186,94 @@ func (s *searcher) cutShort() {
 	}
 }
 
-func newRefiner(c *catalog, scorer Scorer, from placement, seed uint64) *refiner {
-	r := &refiner{
-		c: c, scorer: scorer, draw: rand.New(rand.NewPCG(seed, 0x726566696e65)),
-		held: make([][]int32, len(c.all)), bytes: make([]int64, len(c.all)), compute: make([]float64, len(c.all)),
+func newRefiner(c *catalog, scorer Scorer, seed uint64) *refiner {
+	n := len(c.all)
+	return &refiner{
+		c: c, scorer: scorer, draw: rand.New(rand.NewPCG(seed, 0x726566696e65)), heat: hot,
+		held: make([][]int32, n), bytes: make([]int64, n), compute: make([]float64, n), dims: make([]int64, n),
 	}
-	r.reset(from)
-	return r
 }
 
-// reset begins at a placement.
-func (r *refiner) reset(from placement) {
+// clear takes all parts out.
+func (r *refiner) clear() {
 	r.parts, r.free, r.live, r.place = r.parts[:0], r.free[:0], r.live[:0], r.place[:0]
 	r.tables = map[int][]int32{}
 	for d := range r.held {
-		r.held[d], r.bytes[d] = r.held[d][:0], 0
+		r.held[d] = r.held[d][:0]
 	}
+	clear(r.bytes)
+	clear(r.dims)
+	clear(r.compute)
 	r.scorer.Reset()
-	for _, p := range from.state.pieces {
-		part := part{p.kind, from.devices[p.index]}
-		r.c.items(&r.c.kinds[part.kind])
-		r.insert(part)
-		r.score(part, r.scorer.Add)
+}
+
+// reset begins at a placement.
+func (r *refiner) reset(parts []part) {
+	r.clear()
+	for _, p := range parts {
+		r.c.items(&r.c.kinds[p.kind])
+		r.insert(p)
+		r.score(p, r.scorer.Add)
 	}
-	r.sum = 0
+	r.begin()
+}
+
+// all returns a copy of the parts.
+func (r *refiner) all() []part {
+	parts := make([]part, len(r.live))
+	for i, slot := range r.live {
+		parts[i] = r.parts[slot]
+	}
+	return parts
+}
+
+// begin readies a run from the parts that are in.
+func (r *refiner) begin() {
 	for d := range r.compute {
 		r.compute[d] = r.scorer.Compute(d)
-		r.sum += r.compute[d]
 	}
-	r.cost = r.scorer.Cost()
-	r.findDearest()
+	r.computeScale, r.dimScale = slices.Max(r.compute), float64(slices.Max(r.dims))
+	r.best = r.scorer.Cost()
+	r.column = 0
+	if r.dimScale > 0 {
+		r.column = max(0, r.best-r.computeScale) / r.dimScale
+	}
+	r.softSums = softSums{}
+	r.dearest = 0
+	for d := range r.compute {
+		r.count(int32(d), 1)
+		if r.compute[d] > r.compute[r.dearest] {
+			r.dearest = int32(d)
+		}
+	}
+}
+
+// count adds what device d takes to the totals, or takes it out.
+func (r *refiner) count(d int32, sign float64) {
+	r.computeSum += sign * r.compute[d]
+	r.computePower += sign * powered(r.compute[d], r.computeScale)
+	r.dimPower += sign * powered(float64(r.dims[d]), r.dimScale)
+}
+
+// powered returns (x/scale)^(2^sharpness), and 0 where the scale is 0.
+func powered(x, scale float64) float64 {
+	if scale == 0 {
+		return 0
+	}
+	x /= scale
+	for range sharpness {
+		x *= x
+	}
+	return x
+}
+
+// unpowered is the inverse of powered at scale 1.
+func unpowered(x float64) float64 {
+	x = max(0, x) // sums that are taken apart end a little below 0
+	for range sharpness {
+		x = math.Sqrt(x)
+	}
+	return x
 }
 
 // score adds a part to the scorer or takes it out.
@@ -177,8 +284,9 @@ func (r *refiner) score(p part, do func(device, item int)) {
 	}
 }
 
-// insert takes a part into the lists, and remove takes one out.
-func (r *refiner) insert(p part) {
+// insert takes a part into the lists and returns its slot; remove takes one out.
+// Neither tells the scorer.
+func (r *refiner) insert(p part) int32 {
 	slot := int32(len(r.parts))
 	if n := len(r.free); n > 0 {
 		slot, r.free = r.free[n-1], r.free[:n-1]
@@ -190,9 +298,11 @@ func (r *refiner) insert(p part) {
 	r.live = append(r.live, slot)
 	r.held[p.device] = append(r.held[p.device], slot)
 	r.bytes[p.device] += r.c.kinds[p.kind].bytes
+	r.dims[p.device] += r.c.kinds[p.kind].dims
 	if table, ok := r.table(p.kind); ok {
 		r.tables[table] = append(r.tables[table], slot)
 	}
+	return slot
 }
 
 func (r *refiner) remove(slot int32) {
@@ -202,6 +312,7 @@ func (r *refiner) remove(slot int32) {
 	r.live = r.live[:len(r.live)-1]
 	r.held[p.device] = without(r.held[p.device], slot)
 	r.bytes[p.device] -= r.c.kinds[p.kind].bytes
+	r.dims[p.device] -= r.c.kinds[p.kind].dims
 	if table, ok := r.table(p.kind); ok {
 		r.tables[table] = without(r.tables[table], slot)
 	}
@@ -224,24 +335,19 @@ func (r *refiner) table(k int32) (int, bool) {
 
 func (r *refiner) width(slot int32) int { return r.c.kinds[r.parts[slot].kind].members[0].width }
 
-func (r *refiner) findDearest() {
-	r.dearest = 0
-	for d, t := range r.compute {
-		if t > r.compute[r.dearest] {
-			r.dearest = int32(d)
-		}
-	}
-}
-
 // goal is what is minimised.
-func (r *refiner) goal() float64 { return r.cost + meanWeight*r.sum/float64(len(r.compute)) }
+func (r *refiner) goal() float64 {
+	n := float64(len(r.compute))
+	return r.computeScale*unpowered(r.computePower/n) + r.column*r.dimScale*unpowered(r.dimPower/n) + meanWeight*r.computeSum/n
+}
 
 // anneal tries changes for a number of evaluations. It returns the parts of the
 // cheapest placement if that is cheaper than the first one, else nil, and whether
-// it was ended before.
+// it was ended before. best is its cost.
 func (r *refiner) anneal(evaluations int64, ended func() bool) (best []part, early bool) {
-	scale := r.cost
-	r.best = r.cost
+	goal := r.goal()
+	least := goal
+	warmth := r.warmth(goal)
 	// unsaved says that the current placement is the best, but not copied yet.
 	unsaved := false
 	save := func() {
@@ -260,23 +366,31 @@ func (r *refiner) anneal(evaluations int64, ended func() bool) (best []part, ear
 		if !r.propose() {
 			continue
 		}
-		goal, cost, sum := r.goal(), r.cost, r.sum
+		all := r.softSums
 		r.try()
-		rise := r.goal() - goal
-		if rise > 0 {
+		changed := r.goal()
+		if rise := changed - goal; rise > 0 {
 			share := float64(r.evaluations) / float64(evaluations)
-			if r.draw.Float64() >= math.Exp(-rise/(scale*hot*math.Pow(cold/hot, share))) {
-				r.undo(cost, sum)
+			if r.draw.Float64() >= math.Exp(-rise/(warmth*math.Pow(cold, share))) {
+				r.undo()
+				r.softSums = all
 				continue
 			}
 		}
-		if unsaved && r.cost > r.best {
+		goal = changed
+		cheaper := false
+		if goal < least*(1+near) {
+			least = min(least, goal)
+			cost := r.scorer.Cost()
+			if cheaper = cost < r.best; cheaper {
+				r.best = cost
+			}
+		}
+		if unsaved && !cheaper {
 			save()
 		}
 		r.accept()
-		if r.cost < r.best {
-			r.best, unsaved = r.cost, true
-		}
+		unsaved = unsaved || cheaper
 	}
 	if unsaved {
 		save()
@@ -284,35 +398,62 @@ func (r *refiner) anneal(evaluations int64, ended func() bool) (best []part, ear
 	return best, early
 }
 
+// warmth returns the temperature at which a run begins, above 0, from changes that
+// are drawn and not made.
+func (r *refiner) warmth(goal float64) float64 {
+	var rises []float64
+	for tried := 0; tried < 4*warmDraws && len(rises) < warmDraws; tried++ {
+		r.evaluations++
+		if !r.propose() {
+			continue
+		}
+		before := r.softSums
+		r.try()
+		if rise := r.goal() - goal; rise > 0 {
+			rises = append(rises, rise)
+		}
+		r.undo()
+		r.softSums = before
+	}
+	if len(rises) == 0 {
+		return math.SmallestNonzeroFloat64 // nothing dearer is taken
+	}
+	slices.Sort(rises)
+	return r.heat * rises[int(low*float64(len(rises)))]
+}
+
 // try applies the proposed change to the scorer.
 func (r *refiner) try() {
 	r.touched, r.before = r.touched[:0], r.before[:0]
 	for _, slot := range r.gone {
-		r.score(r.parts[slot], r.scorer.Remove)
-		r.touch(r.parts[slot].device)
+		p := r.parts[slot]
+		r.touch(p.device)
+		r.score(p, r.scorer.Remove)
+		r.dims[p.device] -= r.c.kinds[p.kind].dims
 	}
 	for _, p := range r.come {
-		r.score(p, r.scorer.Add)
 		r.touch(p.device)
+		r.score(p, r.scorer.Add)
+		r.dims[p.device] += r.c.kinds[p.kind].dims
 	}
 	for _, d := range r.touched {
-		r.before = append(r.before, r.compute[d])
-		r.sum -= r.compute[d]
 		r.compute[d] = r.scorer.Compute(int(d))
-		r.sum += r.compute[d]
+		r.count(d, 1)
 	}
-	r.cost = r.scorer.Cost()
 	r.evaluations += int64(len(r.touched)) - 1
 }
 
+// touch notes what a device takes and takes it out of the totals.
 func (r *refiner) touch(device int32) {
 	if !slices.Contains(r.touched, device) {
 		r.touched = append(r.touched, device)
+		r.before = append(r.before, loaded{r.compute[device], r.dims[device]})
+		r.count(device, -1)
 	}
 }
 
-// undo takes the tried change back.
-func (r *refiner) undo(cost, sum float64) {
+// undo takes the tried change back, but for the totals.
+func (r *refiner) undo() {
 	for _, p := range r.come {
 		r.score(p, r.scorer.Remove)
 	}
@@ -320,20 +461,35 @@ func (r *refiner) undo(cost, sum float64) {
 		r.score(r.parts[slot], r.scorer.Add)
 	}
 	for i, d := range r.touched {
-		r.compute[d] = r.before[i]
+		r.compute[d], r.dims[d] = r.before[i].compute, r.before[i].dims
 	}
-	r.cost, r.sum = cost, sum
 }
 
 // accept takes the tried change into the lists.
 func (r *refiner) accept() {
+	for i, d := range r.touched {
+		r.dims[d] = r.before[i].dims // insert and remove count them again
+	}
 	for _, slot := range r.gone {
 		r.remove(slot)
 	}
 	for _, p := range r.come {
 		r.insert(p)
 	}
-	r.findDearest()
+	if slices.Contains(r.touched, r.dearest) {
+		r.dearest = 0
+		for d, t := range r.compute {
+			if t > r.compute[r.dearest] {
+				r.dearest = int32(d)
+			}
+		}
+		return
+	}
+	for _, d := range r.touched {
+		if r.compute[d] > r.compute[r.dearest] {
+			r.dearest = d
+		}
+	}
 }
 
 // propose draws a change into gone and come and reports whether it can be made.

@@ -47,83 +47,180 @@ func TestRefinementKeepsItsBooks(t *testing.T) {
 	changed := 0
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawHandMade(t)
-		if p.Validate() != nil {
+		s := firstFitted(t, p)
+		if s == nil {
 			return
 		}
-		s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1, Seed: rapid.Uint64().Draw(t, "seed")})
-		c := s.catalog
-		kinds, failed := c.forced()
-		devices, lacks := c.firstFit(kinds)
-		if failed != none || lacks != none {
-			return
-		}
-		s.offer(c.newState(kinds), devices)
 		first := s.best.cost
-		r := newRefiner(c, s.workers[0].scorer, s.best, s.opt.Seed)
+		r := newRefiner(s.catalog, s.workers[0].scorer, s.opt.Seed)
+		r.reset(s.parts())
 		best, early := r.anneal(int64(rapid.IntRange(1, 3000).Draw(t, "evaluations")), func() bool { return false })
 		if early {
 			t.Fatal("the run was ended, and nobody ended it")
 		}
-		live := make([]part, len(r.live))
-		for i, slot := range r.live {
-			live[i] = r.parts[slot]
+		checkBooks(t, r)
+		if best == nil {
+			return
 		}
-		for name, parts := range map[string][]part{"current": live, "best": best} {
-			if parts == nil {
-				continue
-			}
-			widths := make([]int, len(p.Tables))
-			bytes := make([]int64, len(c.all))
-			fresh := additiveFactory(p)()
-			for _, part := range parts {
-				kind := &c.kinds[part.kind]
-				bytes[part.device] += kind.bytes
-				if kind.devices != nil && !slices.Contains(kind.devices, part.device) {
-					t.Fatalf("%s: kind %d is on device %d, allowed are %v", name, part.kind, part.device, kind.devices)
-				}
-				for _, m := range kind.members {
-					widths[m.table] += m.width
-					if m.width != p.Tables[m.table].Dim && m.width < p.Tables[m.table].MinWidth() {
-						t.Fatalf("%s: a slice of table %d is %d wide, the least is %d", name, m.table, m.width, p.Tables[m.table].MinWidth())
-					}
-					fresh.Add(int(part.device), fresh.Item(m.table, m.width))
-				}
-			}
-			for i, w := range widths {
-				if w != p.Tables[i].Dim {
-					t.Fatalf("%s: table %d has %d columns placed of %d", name, i, w, p.Tables[i].Dim)
-				}
-			}
-			if most := slices.Max(bytes); most > c.budget {
-				t.Fatalf("%s: a device holds %d bytes of %d", name, most, c.budget)
-			}
-			if name == "current" {
-				if want := fresh.Cost(); math.Abs(r.cost-want) > 1e-9*want {
-					t.Fatalf("cost: got %v, want %v as priced from nothing", r.cost, want)
-				}
-				sum := 0.0
-				for d := range r.compute {
-					want := fresh.Compute(d)
-					if sum += want; math.Abs(r.compute[d]-want) > 1e-9*(1+want) {
-						t.Fatalf("compute of device %d: got %v, want %v", d, r.compute[d], want)
-					}
-				}
-				if dearest := slices.Max(r.compute); math.Abs(r.sum-sum) > 1e-9*(1+sum) || r.compute[r.dearest] != dearest {
-					t.Fatalf("got sum %v and device %d as the dearest, want %v and one of %v", r.sum, r.dearest, sum, dearest)
-				}
-				if !slices.Equal(bytes, r.bytes) {
-					t.Fatalf("bytes: got %v, want %v", r.bytes, bytes)
-				}
-			} else if cost := fresh.Cost(); cost > first*(1+1e-9) || math.Abs(cost-r.best) > 1e-9*cost {
-				t.Fatalf("best: got cost %v, want the least that was reached, %v, and no more than the first, %v", cost, r.best, first)
-			}
-		}
-		if best != nil {
-			changed++
+		changed++
+		if cost := checkParts(t, s.catalog, best).Cost(); cost > first*(1+1e-9) || math.Abs(cost-r.best) > 1e-9*cost {
+			t.Fatalf("best: got cost %v, want the least that was reached, %v, and no more than the first, %v", cost, r.best, first)
 		}
 	})
 	if changed == 0 {
 		t.Error("no refinement found anything")
+	}
+}
+
+// A shape's placement keeps the books, too, and what it says of widths and rows
+// wherever the tables leave room for that.
+func TestShapesKeepTheBooks(t *testing.T) {
+	built := 0
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawHandMade(t)
+		s := firstFitted(t, p)
+		if s == nil {
+			return
+		}
+		r := newRefiner(s.catalog, s.workers[0].scorer, s.opt.Seed)
+		r.reset(s.parts())
+		b := newBuilder(r, slices.Max(r.compute))
+		shape := rapid.SampledFrom(shapesTried).Draw(t, "shape")
+		if !b.build(shape) {
+			return
+		}
+		built++
+		checkParts(t, s.catalog, r.all())
+		r.begin()
+		checkBooks(t, r)
+		rows := make([]int64, len(r.held))
+		for k, slots := range b.slots {
+			for _, slot := range slots {
+				rows[r.parts[slot].device] += s.catalog.rows(k)
+			}
+		}
+		if !slices.Equal(rows, b.rows) {
+			t.Fatalf("rows: got %v, want %v", b.rows, rows)
+		}
+	})
+	if built == 0 {
+		t.Error("no shape was built")
+	}
+}
+
+func TestShapesSetWidthsAndRows(t *testing.T) {
+	// Four wide and four narrow tables of few rows, four narrow ones of many.
+	var tables []table
+	for range 4 {
+		tables = append(tables, table{1000, 128, 2}, table{1000, 32, 2}, table{6_000_000, 32, 1})
+	}
+	p := handMade(100*unit.GiB, 4, tables...)
+	s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
+	s.offer(s.catalog.newState(s.catalog.whole()), []int32{0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3})
+	r := newRefiner(s.catalog, s.workers[0].scorer, 0)
+	r.reset(s.parts())
+	b := newBuilder(r, slices.Max(r.compute))
+	if !b.build(shape{quarters: [6]int{1, 2, 1, 0, 0, 0}}) {
+		t.Fatal("the shape was not built")
+	}
+	if want := []lot{{5, true}, {5, false}, {5, false}, {6, true}}; !slices.Equal(b.lots, want) {
+		t.Fatalf("got lots %v, want %v", b.lots, want)
+	}
+	for d, slots := range r.held {
+		widest := 0
+		for _, slot := range slots {
+			widest = max(widest, r.width(slot))
+		}
+		if most := map[uint8]int{5: 32, 6: 64}[b.lots[d].class]; widest > most || widest == 0 {
+			t.Errorf("device %d: got a slice of %d columns, want some, of at most %d", d, widest, most)
+		}
+		if b.lots[d].few && b.rows[d] > fewRows {
+			t.Errorf("device %d: got %d rows, want at most %d", d, b.rows[d], fewRows)
+		}
+	}
+}
+
+// firstFitted returns a searcher for the problem with first fit's placement, nil
+// where there is none.
+func firstFitted(t *rapid.T, p *problem.Problem) *searcher {
+	if p.Validate() != nil {
+		return nil
+	}
+	s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1, Seed: rapid.Uint64().Draw(t, "seed")})
+	kinds, failed := s.catalog.forced()
+	devices, lacks := s.catalog.firstFit(kinds)
+	if failed != none || lacks != none {
+		return nil
+	}
+	s.offer(s.catalog.newState(kinds), devices)
+	return s
+}
+
+// checkParts fails where parts are not a valid placement, and returns a fresh scorer
+// that holds them.
+func checkParts(t *rapid.T, c *catalog, parts []part) Scorer {
+	p := c.problem
+	widths := make([]int, len(p.Tables))
+	bytes := make([]int64, len(c.all))
+	fresh := additiveFactory(p)()
+	for _, part := range parts {
+		kind := &c.kinds[part.kind]
+		bytes[part.device] += kind.bytes
+		if kind.devices != nil && !slices.Contains(kind.devices, part.device) {
+			t.Fatalf("kind %d is on device %d, allowed are %v", part.kind, part.device, kind.devices)
+		}
+		for _, m := range kind.members {
+			widths[m.table] += m.width
+			if m.width != p.Tables[m.table].Dim && m.width < p.Tables[m.table].MinWidth() {
+				t.Fatalf("a slice of table %d is %d wide, the least is %d", m.table, m.width, p.Tables[m.table].MinWidth())
+			}
+			fresh.Add(int(part.device), fresh.Item(m.table, m.width))
+		}
+	}
+	for i, w := range widths {
+		if w != p.Tables[i].Dim {
+			t.Fatalf("table %d has %d columns placed of %d", i, w, p.Tables[i].Dim)
+		}
+	}
+	if most := slices.Max(bytes); most > c.budget {
+		t.Fatalf("a device holds %d bytes of %d", most, c.budget)
+	}
+	return fresh
+}
+
+// checkBooks fails where what the refiner says of its parts is not so.
+func checkBooks(t *rapid.T, r *refiner) {
+	fresh := checkParts(t, r.c, r.all())
+	bytes, dims := make([]int64, len(r.held)), make([]int64, len(r.held))
+	for _, p := range r.all() {
+		bytes[p.device] += r.c.kinds[p.kind].bytes
+		dims[p.device] += r.c.kinds[p.kind].dims
+	}
+	if !slices.Equal(bytes, r.bytes) || !slices.Equal(dims, r.dims) {
+		t.Fatalf("got bytes %v and columns %v, want %v and %v", r.bytes, r.dims, bytes, dims)
+	}
+	if got, want := r.scorer.Cost(), fresh.Cost(); math.Abs(got-want) > 1e-9*want {
+		t.Fatalf("cost: got %v, want %v as priced from nothing", got, want)
+	}
+	var want softSums
+	for d := range r.compute {
+		compute := fresh.Compute(d)
+		if math.Abs(r.compute[d]-compute) > 1e-9*(1+compute) {
+			t.Fatalf("compute of device %d: got %v, want %v", d, r.compute[d], compute)
+		}
+		want.computeSum += compute
+		want.computePower += math.Pow(compute/r.computeScale, 32)
+		want.dimPower += math.Pow(float64(dims[d])/r.dimScale, 32)
+	}
+	for name, pair := range map[string][2]float64{
+		"sum": {r.computeSum, want.computeSum}, "power of computes": {r.computePower, want.computePower}, "power of columns": {r.dimPower, want.dimPower},
+	} {
+		if math.Abs(pair[0]-pair[1]) > 1e-6*(1+pair[1]) {
+			t.Fatalf("%s: got %v, want %v", name, pair[0], pair[1])
+		}
+	}
+	if longest := slices.Max(r.compute); r.compute[r.dearest] != longest {
+		t.Fatalf("got device %d as the dearest, of %v, and %v is the longest", r.dearest, r.compute[r.dearest], longest)
 	}
 }
 

@@ -1,0 +1,392 @@
+package search
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// The starts of the refinement. Two rules of fused kernels (docs/SIMULATED.md) make
+// it hard to go from one good placement to another by small changes: a device runs
+// all its slices as wide as the widest one, and sorts the indices of all in one pass
+// more once its tables have more rows than 2^15, 2^23 or 2^31. So a shape says beforehand
+// how wide slices may be on each device, and which devices are to have few rows:
+//
+//	device       0     1     2     3
+//	width       32    32    64   any
+//	rows       few  many  many   few
+//
+// For each shape all tables are placed greedily, cut as suits the widths, then
+// taken out and placed again one by one. Shapes are guesses: the Scorer says what they
+// are worth, after a short annealing each, and the refinement goes on from the best.
+
+// lot is what a device may take under a shape.
+type lot struct {
+	// class is the width class of the widest slice, and few says that the rows stay
+	// below fewRows.
+	class uint8
+	few   bool
+}
+
+const (
+	narrowClass, middleClass, wideClass = 5, 6, math.MaxUint8
+	// fewRows is how many rows are sorted in three passes.
+	fewRows = 1<<23 - 1
+	// fewFilled is how full of rows the devices with few are meant to be.
+	fewFilled = 0.8
+	// shapeEvaluations bounds the pricings of devices that placing shapes may take.
+	shapeEvaluations = 500_000
+	// dimRoom is how many times the mean of the columns a device may take as if it
+	// was no more than another's.
+	dimRoom = 1.02
+	// shapeTarget is the longest compute that shapes aim at, relative to the best
+	// placement's.
+	shapeTarget = 0.9
+)
+
+// shape is how many quarters of the devices have each lot, and in which order the
+// tables are placed.
+type shape struct {
+	quarters  [6]int // of lots
+	wideFirst bool
+}
+
+// lots are the lots that shapes are made of.
+var lots = [6]lot{{narrowClass, true}, {narrowClass, false}, {middleClass, true}, {middleClass, false}, {wideClass, true}, {wideClass, false}}
+
+// shapesTried are those that found the best placements together on 40 paper-like
+// tasks (of 120 shapes), the most useful first.
+var shapesTried = []shape{
+	{[6]int{1, 0, 1, 1, 0, 1}, false},
+	{[6]int{1, 2, 0, 1, 0, 0}, false},
+	{[6]int{0, 2, 0, 1, 0, 1}, true},
+	{[6]int{1, 1, 0, 0, 0, 2}, false},
+	{[6]int{2, 1, 0, 0, 0, 1}, false},
+	{[6]int{0, 1, 0, 2, 0, 1}, false},
+	{[6]int{1, 0, 0, 2, 0, 1}, true},
+	{[6]int{2, 0, 0, 2, 0, 0}, true},
+}
+
+// The annealing of shapes: how many go into each round, and with how many
+// evaluations each.
+var shapeRounds = []struct {
+	keep        int
+	evaluations int64
+}{{8, 6_000}, {3, 20_000}}
+
+// shapes tries shapes, until so many evaluations were made in all.
+func (s *searcher) shapes(r *refiner, end int64) {
+	type start struct {
+		parts []part
+		cost  float64
+	}
+	starts := []start{{s.parts(), s.best.cost}}
+	r.reset(starts[0].parts)
+	b := newBuilder(r, shapeTarget*slices.Max(r.compute))
+	for _, shape := range shapesTried {
+		if s.ended() || s.stats.Evaluations+b.evaluations >= end || b.evaluations+b.each() > shapeEvaluations {
+			break
+		}
+		if !b.build(shape) {
+			continue
+		}
+		found := start{r.all(), r.scorer.Cost()}
+		if !slices.ContainsFunc(starts, func(known start) bool { return known.cost == found.cost }) {
+			starts = append(starts, found)
+			s.offerParts(found.parts)
+		}
+	}
+	s.stats.Evaluations += b.evaluations
+	if len(starts) == 1 {
+		return
+	}
+	for _, round := range shapeRounds {
+		slices.SortStableFunc(starts, func(a, b start) int { return cmp.Compare(a.cost, b.cost) })
+		starts = starts[:min(len(starts), round.keep)]
+		for i := range starts {
+			left := end - s.stats.Evaluations
+			if s.status != Complete || left <= 0 {
+				return
+			}
+			r.reset(starts[i].parts)
+			if best := s.anneal(r, min(round.evaluations, left)); best != nil {
+				starts[i] = start{best, r.best}
+			}
+		}
+	}
+}
+
+// builder places all tables under a shape.
+type builder struct {
+	*refiner
+	// target is the compute, and dimTarget the columns, that fill a device.
+	target, dimTarget float64
+	// byShare and byWidth are the kinds of the unsplit problem in the two orders, and
+	// byUse those by falling compute for a row.
+	byShare, byWidth, byUse []int32
+	mean                    ahead
+	// By device: its lot and rows.
+	lots []lot
+	rows []int64
+	// slots are those of the slices of a kind; few says that a kind may go to devices
+	// of few rows, by kind.
+	slots map[int32][]int32
+	few   map[int32]bool
+	// rest is what is still to be placed, a device, and sharp the softness of a
+	// device's fill: to what power of two it is raised.
+	rest  ahead
+	sharp int
+
+	times      []float64
+	candidates []candidate
+	tried, cut []part
+}
+
+// ahead is what the tables that are not placed yet will take of a device.
+type ahead struct{ time, dims, bytes float64 }
+
+// candidate is a device for a slice, and by how much that raises the sum of the
+// devices' fills.
+type candidate struct {
+	device int32
+	rise   float64
+}
+
+func newBuilder(r *refiner, target float64) *builder {
+	c := r.c
+	b := &builder{
+		refiner: r, target: target, byShare: c.whole(), lots: make([]lot, len(c.all)), rows: make([]int64, len(c.all)),
+		times: make([]float64, len(c.all)), slots: map[int32][]int32{}, few: map[int32]bool{},
+	}
+	r.scorer.Reset()
+	devices := float64(len(c.all))
+	for _, k := range b.byShare {
+		c.price(k)
+		kind := &c.kinds[k]
+		b.mean.time += kind.cost / devices
+		b.mean.dims += float64(kind.dims) / devices
+		b.mean.bytes += float64(kind.bytes) / devices
+	}
+	b.dimTarget = dimRoom * b.mean.dims
+	share := func(k int32) float64 {
+		kind := &c.kinds[k]
+		return max(kind.cost/b.target, float64(kind.bytes)/float64(c.budget))
+	}
+	slices.SortFunc(b.byShare, func(x, y int32) int { return cmp.Or(cmp.Compare(share(y), share(x)), cmp.Compare(x, y)) })
+	b.byWidth = slices.Clone(b.byShare)
+	slices.SortStableFunc(b.byWidth, func(x, y int32) int { return cmp.Compare(c.kinds[y].class, c.kinds[x].class) })
+	b.byUse = slices.Clone(b.byShare)
+	slices.SortStableFunc(b.byUse, func(x, y int32) int {
+		return cmp.Compare(c.kinds[y].cost*float64(c.rows(x)), c.kinds[x].cost*float64(c.rows(y)))
+	})
+	return b
+}
+
+// rows returns the rows of a kind's tables.
+func (c *catalog) rows(k int32) int64 {
+	n := int64(0)
+	for _, m := range c.kinds[k].members {
+		n += c.problem.Tables[m.table].Rows
+	}
+	return n
+}
+
+// each is about how many pricings a shape takes.
+func (b *builder) each() int64 { return int64(len(b.byShare)) * int64(len(b.lots)) * 6 }
+
+// build places everything, and reports whether it could.
+func (b *builder) build(s shape) bool {
+	b.clear()
+	clear(b.rows)
+	clear(b.slots)
+	b.assign(s)
+	order := b.byShare
+	if s.wideFirst {
+		order = b.byWidth
+	}
+	b.rest, b.sharp = b.mean, 1
+	devices := float64(len(b.lots))
+	for _, k := range order {
+		kind := &b.c.kinds[k]
+		b.rest.time -= kind.cost / devices
+		b.rest.dims -= float64(kind.dims) / devices
+		b.rest.bytes -= float64(kind.bytes) / devices
+		if !b.place(k) {
+			return false
+		}
+	}
+	b.rest, b.sharp = ahead{}, 2
+	for _, k := range order {
+		b.take(k)
+		if !b.place(k) {
+			return false
+		}
+	}
+	return true
+}
+
+// assign gives the devices their lots, and says which kinds go to those of few rows:
+// those with the most compute for a row.
+func (b *builder) assign(s shape) {
+	d, quarters, room := 0, 0, 0.0
+	for i, n := range s.quarters {
+		quarters += n
+		for ; d < quarters*len(b.lots)/4; d++ {
+			b.lots[d] = lots[i]
+			if lots[i].few {
+				room += fewFilled * fewRows
+			}
+		}
+	}
+	clear(b.few)
+	for _, k := range b.byUse {
+		if rows := float64(b.c.rows(k)); rows <= room {
+			room -= rows
+			b.few[k] = true
+		}
+	}
+}
+
+// take takes all slices of a kind out.
+func (b *builder) take(k int32) {
+	rows := b.c.rows(k)
+	for _, slot := range b.slots[k] {
+		p := b.parts[slot]
+		b.score(p, b.scorer.Remove)
+		b.remove(slot)
+		b.compute[p.device] = b.scorer.Compute(int(p.device))
+		b.rows[p.device] -= rows
+	}
+	b.slots[k] = b.slots[k][:0]
+}
+
+// place puts kind k, whole or in equal slices, where the sum of the devices' fills
+// rises least; on other devices than the shape says only where it must.
+func (b *builder) place(k int32) bool {
+	if !b.choose(k, true) && !b.choose(k, false) {
+		return false
+	}
+	rows := b.c.rows(k)
+	for _, p := range b.cut {
+		b.slots[k] = append(b.slots[k], b.insert(p))
+		b.score(p, b.scorer.Add)
+		b.compute[p.device] = b.scorer.Compute(int(p.device))
+		b.rows[p.device] += rows
+	}
+	return true
+}
+
+// choose leaves in cut the parts of kind k.
+func (b *builder) choose(k int32, strict bool) bool {
+	least := math.Inf(1)
+	width, narrowest := 0, 1 // a group is not cut
+	if table, ok := b.table(k); ok {
+		width = b.c.kinds[k].members[0].width / problem.ColumnGranule
+		narrowest = max(2, (b.c.problem.Tables[table].MinWidth()+problem.ColumnGranule-1)/problem.ColumnGranule)
+	}
+	for n := 1; n == 1 || n <= len(b.lots) && width/n >= narrowest; n *= 2 {
+		b.tried = b.tried[:0]
+		var rise float64
+		var ok bool
+		switch wider := width % n; {
+		case n == 1:
+			rise, ok = b.spread(k, k, 1, strict)
+		case wider == 0:
+			rise, ok = b.spread(k, b.c.slice(k, width/n*problem.ColumnGranule), n, strict)
+		default:
+			var more float64
+			if rise, ok = b.spread(k, b.c.slice(k, (width/n+1)*problem.ColumnGranule), wider, strict); ok {
+				more, ok = b.spread(k, b.c.slice(k, width/n*problem.ColumnGranule), n-wider, strict)
+				rise += more
+			}
+		}
+		if ok && rise < least {
+			least = rise
+			b.cut, b.tried = b.tried, b.cut
+		}
+	}
+	return !math.IsInf(least, 1)
+}
+
+// spread chooses the devices of n slices of kind s, of table or group k, and appends
+// them to tried. A device takes one slice, or where they are too few, as many more.
+func (b *builder) spread(k, s int32, n int, strict bool) (rise float64, ok bool) {
+	kind := &b.c.kinds[s]
+	b.c.items(kind)
+	allowed, rows := b.c.allowed(kind), b.c.rows(k)
+	times := b.times[:len(allowed)]
+	b.pricesOn(kind, allowed, times)
+	b.evaluations += int64(len(allowed))
+	b.candidates = b.candidates[:0]
+	for i, d := range allowed {
+		l := &b.lots[d]
+		if b.bytes[d]+kind.bytes > b.c.budget || kind.class > l.class || slices.ContainsFunc(b.tried, func(p part) bool { return p.device == d }) {
+			continue
+		}
+		if strict && l.few && (!b.few[k] || b.rows[d]+rows > fewRows) {
+			continue
+		}
+		b.candidates = append(b.candidates, candidate{d, b.fill(times[i], b.dims[d]+kind.dims, b.bytes[d]+kind.bytes) - b.fill(b.compute[d], b.dims[d], b.bytes[d])})
+	}
+	if len(b.candidates) == 0 {
+		return 0, false
+	}
+	lowest(b.candidates, n)
+	for i := range n {
+		c := b.candidates[i%len(b.candidates)]
+		if again := int64(i / len(b.candidates)); again > 0 {
+			if b.bytes[c.device]+(again+1)*kind.bytes > b.c.budget {
+				return 0, false
+			}
+			c.rise *= 1.5 // the second fills a fuller device
+		}
+		rise += c.rise
+		b.tried = append(b.tried, part{s, c.device})
+	}
+	return rise, true
+}
+
+// lowest brings the n candidates that rise least to the front, in order.
+func lowest(list []candidate, n int) {
+	for i := range min(n, len(list)-1) {
+		least := i
+		for j := i + 1; j < len(list); j++ {
+			if list[j].rise < list[least].rise {
+				least = j
+			}
+		}
+		list[i], list[least] = list[least], list[i]
+	}
+}
+
+// pricesOn fills in the compute of devices with a kind added.
+func (b *builder) pricesOn(kind *kind, devices []int32, times []float64) {
+	if len(kind.members) == 1 {
+		b.scorer.ComputeWith(kind.members[0].item, devices, times)
+		return
+	}
+	for i, d := range devices {
+		for _, m := range kind.members {
+			b.scorer.Add(int(d), m.item)
+		}
+		times[i] = b.scorer.Compute(int(d))
+		for _, m := range kind.members {
+			b.scorer.Remove(int(d), m.item)
+		}
+	}
+}
+
+// fill is how full a device is, as a power: of its compute, columns and bytes, with
+// what is still to come, mostly the one of which it has most.
+func (b *builder) fill(time float64, dims, bytes int64) float64 {
+	eighth := func(x float64) float64 { x *= x; x *= x; return x * x }
+	x := eighth((time + b.rest.time) / b.target)
+	x += eighth((float64(dims) + b.rest.dims) / b.dimTarget)
+	x += eighth((float64(bytes) + b.rest.bytes) / float64(b.c.budget))
+	for range 3 - b.sharp {
+		x = math.Sqrt(x)
+	}
+	return x
+}
