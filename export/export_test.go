@@ -65,7 +65,7 @@ func everyKind(t testing.TB) (*problem.Problem, *plan.Plan) {
 		{Rows: span(0, 2000), Columns: span(0, 48), Device: 2, Tier: plan.HBM},
 		{Rows: span(0, 2000), Columns: span(48, 64), Device: 0, Tier: plan.HBM},
 	}})
-	add(p, &tables, plan.Table{Name: "word", Module: "over.ebc", Rows: 5, Dim: 8, Kind: plan.RowWise, Shards: rows(8, 0, 2, 4, 5)})
+	add(p, &tables, plan.Table{Name: "word", Module: "over.ebc", Rows: 7, Dim: 8, Kind: plan.RowWise, Shards: rows(8, 0, 2, 4, 6, 7)})
 	add(p, &tables, plan.Table{Name: "over.ebc/user", Module: "over.ebc", Rows: 9, Dim: 8, Kind: plan.TableRowWise, Shards: rows(8, 2, 5, 9)})
 	add(p, &tables, plan.Table{Name: "grid", Module: "over.ebc", Rows: 10, Dim: 24, Kind: plan.Grid, Shards: []plan.Shard{
 		{Rows: span(0, 5), Columns: span(0, 16), Device: 2, Tier: plan.HBM},
@@ -251,6 +251,23 @@ func drawTable(t *rapid.T, n, per int) plan.Table {
 		start = end
 	}
 	whole := span(0, int64(dim))
+	// What TorchRec does not run, is placed whole.
+	leaves := func(n int) bool { return (rows+int64(n)-1)/int64(n)*int64(n-1) >= rows }
+	if out.Kind == plan.RowWise && leaves(n) || (out.Kind == plan.TableRowWise || out.Kind == plan.Grid) && leaves(per) {
+		out.Kind = plan.TableWise
+	}
+	width := map[int]int64{}
+	// apart returns the next device on which slices are as wide as c, or -1.
+	apart := func(from, step int, c problem.Range) int {
+		for i := 0; i < n; i += step {
+			d := (from + i) % n
+			if w, used := width[d]; !used || w == c.Len() {
+				width[d] = c.Len()
+				return d
+			}
+		}
+		return -1
+	}
 	switch out.Kind {
 	case plan.DataParallel:
 		out.Shards = []plan.Shard{{Rows: span(0, rows), Columns: whole, Device: everyRank, Tier: plan.HBM}}
@@ -258,7 +275,12 @@ func drawTable(t *rapid.T, n, per int) plan.Table {
 		out.Shards = []plan.Shard{{Rows: span(0, rows), Columns: whole, Device: device(), Tier: tier}}
 	case plan.ColumnWise:
 		for _, c := range cuts {
-			out.Shards = append(out.Shards, plan.Shard{Rows: span(0, rows), Columns: c, Device: device(), Tier: tier})
+			d := apart(device(), 1, c)
+			if d < 0 {
+				out.Shards = []plan.Shard{{Rows: span(0, rows), Columns: whole, Device: 0, Tier: tier}}
+				break
+			}
+			out.Shards = append(out.Shards, plan.Shard{Rows: span(0, rows), Columns: c, Device: d, Tier: tier})
 		}
 	case plan.RowWise:
 		blocks(whole, 0, n)
@@ -266,7 +288,12 @@ func drawTable(t *rapid.T, n, per int) plan.Table {
 		blocks(whole, device()/per*per, per)
 	case plan.Grid:
 		for _, c := range cuts {
-			blocks(c, device()/per*per, per)
+			d := apart(device()/per*per, per, c)
+			if d < 0 {
+				out.Shards = []plan.Shard{{Rows: span(0, rows), Columns: whole, Device: 0, Tier: tier}}
+				break
+			}
+			blocks(c, d, per)
 		}
 	}
 	if len(out.Shards) == 1 && out.Kind != plan.DataParallel {
@@ -390,6 +417,30 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
+// Slices of different widths on one rank become one.
+func TestJoined(t *testing.T) {
+	slice := func(start, end int64, device int) plan.Shard {
+		return plan.Shard{Rows: span(0, 10), Columns: span(start, end), Device: device, Tier: plan.HBM}
+	}
+	for _, c := range []struct{ in, want []plan.Shard }{
+		{[]plan.Shard{slice(0, 48, 0), slice(48, 64, 1)}, []plan.Shard{slice(0, 48, 0), slice(48, 64, 1)}},
+		{[]plan.Shard{slice(0, 16, 3), slice(16, 48, 1), slice(48, 64, 3)}, []plan.Shard{slice(0, 16, 3), slice(16, 48, 1), slice(48, 64, 3)}},
+		{[]plan.Shard{slice(0, 48, 0), slice(48, 96, 1), slice(96, 128, 0)}, []plan.Shard{slice(0, 80, 0), slice(80, 128, 1)}},
+		{[]plan.Shard{slice(0, 4, 2), slice(4, 8, 1), slice(8, 16, 2), slice(16, 20, 1)}, []plan.Shard{slice(0, 12, 2), slice(12, 16, 1), slice(16, 20, 1)}},
+		{[]plan.Shard{slice(0, 4, 2), slice(4, 16, 2)}, []plan.Shard{slice(0, 16, 2)}},
+	} {
+		if d := gocmp.Diff(c.want, joined(c.in)); d != "" {
+			t.Errorf("%v: -want +got\n%s", c.in, d)
+		}
+	}
+	p := cluster(t, 4, 2)
+	var tables []plan.Table
+	add(p, &tables, plan.Table{Name: "t", Module: "ebc", Rows: 10, Dim: 16, Kind: plan.ColumnWise, Shards: []plan.Shard{slice(0, 4, 2), slice(4, 16, 2)}})
+	if got := string(exported(t, plan.Of(p, tables), Options{})); !strings.Contains(got, `"t": {"sharding_type":"table_wise"`) {
+		t.Errorf("got %s, want what is left in one slice table_wise", got)
+	}
+}
+
 // faultsOf returns the errors of an export, one a line with its hint.
 func faultsOf(t *testing.T, err error) string {
 	t.Helper()
@@ -444,7 +495,25 @@ func TestTorchRecRefuses(t *testing.T) {
 				s[0].Rows.End, s[1].Rows.Start = 3, 3
 			},
 			Options{},
-			`table "word": shard 0: rows [0, 3) lie on device 0, but TorchRec looks for rows [0, 2) on rank 0 (split its 5 rows over all 4 ranks in blocks of 2)`,
+			`table "word": shard 0: rows [0, 3) lie on device 0, but TorchRec looks for rows [0, 2) on rank 0 (split its 7 rows over all 4 ranks in blocks of 2)`,
+		},
+		{
+			"rows that leave ranks without any", func(pl *plan.Plan) {
+				t := &pl.Tables[word]
+				t.Rows, t.Shards = 5, t.Shards[:3]
+				t.Shards[2].Rows.End = 5
+			},
+			Options{},
+			`table "word": its 5 rows in blocks of 2 leave ranks without any, and TorchRec does not run that: it is row_wise over 4 ranks (make it table_wise or data_parallel)`,
+		},
+		{
+			"a grid of two widths on one host", func(pl *plan.Plan) {
+				for k := range 2 {
+					pl.Tables[grid].Shards[k].Device -= 2
+				}
+			},
+			Options{},
+			`table "grid": shard 2: its slice has 8 columns and another on host 0 has 16: TorchRec does not load slices of different widths from one rank (make them alike, or put them on hosts of their own)`,
 		},
 		{
 			"rows on other ranks", func(pl *plan.Plan) {
@@ -452,7 +521,7 @@ func TestTorchRecRefuses(t *testing.T) {
 				s[1].Device, s[2].Device = 2, 1
 			},
 			Options{},
-			`table "word": shard 1: rows [2, 4) lie on device 2, but TorchRec looks for rows [2, 4) on rank 1 (split its 5 rows over all 4 ranks in blocks of 2)`,
+			`table "word": shard 1: rows [2, 4) lie on device 2, but TorchRec looks for rows [2, 4) on rank 1 (split its 7 rows over all 4 ranks in blocks of 2)`,
 		},
 		{
 			"rows of a host in other blocks", func(pl *plan.Plan) {

@@ -41,7 +41,8 @@ func (p *reader) interpret() *File {
 	}
 	p.prove(position)
 	f.Notes = notes.list()
-	return f
+	read := *f // the reader, and with it the file's text, can go
+	return &read
 }
 
 // ranks finds out how many ranks there are, and how many of them on a host.

@@ -32,6 +32,8 @@ const (
 	maxName   = 1 << 16 // bytes of a module's path and of a table's name
 	maxDepth  = 100     // of values that are skipped
 	maxErrors = 1000
+	// maxCounted is the number of errors after which the rest is not read.
+	maxCounted = 100_000
 )
 
 // File is a ShardingPlan as read from a file.
@@ -270,23 +272,49 @@ func (p *reader) object(what string, null bool, value func(key string)) bool {
 		p.wrong(token, what)
 		return false
 	}
-	seen := map[string]bool{}
+	var seen keySet
 	for !p.broken && p.dec.More() {
 		token, ok := p.token()
 		if !ok {
 			return false
 		}
 		key, _ := token.(string) // the decoder takes nothing else for a key
-		if seen[key] {
+		if !seen.add(key) {
 			p.add("", "keep one of them", "the key %s is there twice", quote(key))
 			p.ignore()
 			continue
 		}
-		seen[key] = true
 		value(key)
 	}
 	_, ok = p.token()
 	return ok
+}
+
+// keySet is the keys of an object: a few in a list, more in a map, since a file may
+// have a million objects of a few keys.
+type keySet struct {
+	few  []string
+	many map[string]bool
+}
+
+// add adds a key and reports whether it is new.
+func (s *keySet) add(key string) bool {
+	if s.many == nil && len(s.few) == 8 {
+		s.many = make(map[string]bool, 16)
+		for _, k := range s.few {
+			s.many[k] = true
+		}
+	}
+	if s.many != nil {
+		known := s.many[key]
+		s.many[key] = true
+		return !known
+	}
+	if slices.Contains(s.few, key) {
+		return false
+	}
+	s.few = append(s.few, key)
+	return true
 }
 
 // array reads a list of at most limit elements.
@@ -562,6 +590,10 @@ func (p *reader) table(module, table string) {
 		p.stop("there are more than %d tables", problem.MaxTables)
 		return
 	}
+	if p.count >= maxCounted {
+		p.stop("there are more than %d errors: the rest of the file was not read", maxCounted)
+		return
+	}
 	before := p.count
 	e := entry{module: module, table: table, line: p.where(int(p.dec.InputOffset()))}
 	switch {
@@ -623,14 +655,13 @@ func (p *reader) shardingType(e *entry) {
 	if !ok {
 		return
 	}
-	e.typeName = name
 	if name == tableColumnWise {
-		e.kind = plan.ColumnWise
+		e.kind, e.typeName = plan.ColumnWise, tableColumnWise
 		return
 	}
 	for kind, known := range shardingTypes {
 		if known == name {
-			e.kind = kind
+			e.kind, e.typeName = kind, known
 			return
 		}
 	}
@@ -650,16 +681,17 @@ func (p *reader) kernel(e *entry) {
 	if !ok {
 		return
 	}
-	e.kernel = name
 	for tier, known := range computeKernels {
 		if known == name {
-			e.tier = tier
+			e.tier, e.kernel = tier, known
 			return
 		}
 	}
 	switch why, known := refusedKernels[name]; {
-	case name == denseKernel || name == fusedTriton:
-		e.tier = plan.HBM
+	case name == denseKernel:
+		e.tier, e.kernel = plan.HBM, denseKernel
+	case name == fusedTriton:
+		e.tier, e.kernel = plan.HBM, fusedTriton
 	case known:
 		p.add("", "kernels with a place in a plan: fused, fused_uvm, fused_uvm_caching, dense", "kernel %q has no place in a plan: %s", name, why)
 	default:

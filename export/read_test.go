@@ -410,6 +410,11 @@ func FuzzReadTorchRec(f *testing.F) {
 		if err := TorchRec(&b, pl, Options{Module: &module}); err != nil {
 			return // rows may be split otherwise than TorchRec can look them up
 		}
+		for i := range pl.Tables {
+			if t := &pl.Tables[i]; t.Kind == plan.ColumnWise && len(joined(t.Shards)) < len(t.Shards) {
+				return // such slices become one
+			}
+		}
 		again := place(t, b.Bytes(), p)
 		if d := gocmp.Diff(pl.Tables, again.Tables); d != "" {
 			t.Fatalf("-want +got\n%s\n%s", d, data)

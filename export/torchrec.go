@@ -14,17 +14,26 @@ import (
 
 // torchrec.go writes a plan as TorchRec's ShardingPlan.
 //
-// A plan and a ShardingPlan say nearly the same. What differs is where rows are
-// split. TorchRec computes from a row the rank that holds it, so it knows one split
-// of R rows over n ranks, blocks of b = ceil(R / n), and every rank has a shard,
-// the last of which may be empty:
+// A plan and a ShardingPlan say nearly the same. What differs is where a table may
+// be cut.
 //
-//	rows     0        b        2b       3b = R
-//	         +--------+--------+--------+
-//	         | rank 0 | rank 1 | rank 2 | rank 3: no rows
-//	         +--------+--------+--------+
+// TorchRec computes from a row the rank that holds it, so it knows one split of R
+// rows over n ranks: blocks of b = ceil(R / n), the last of which may be smaller. It
+// describes empty blocks, too, but corrupts memory when it trains with them.
 //
-// A plan has no empty shards: they are added here and left out by ReadTorchRec.
+//	rows     0        b        2b       3b    R
+//	         +--------+--------+--------+-----+
+//	         | rank 0 | rank 1 | rank 2 |  3  |
+//	         +--------+--------+--------+-----+
+//
+// Slices of columns may differ in width from rank to rank. On one rank they may not:
+// TorchRec fails to load the weights. They become one there, and as which columns a
+// slice has makes no difference, the columns are counted off anew, rank by rank:
+//
+//	          rank 0   rank 1   rank 0                 rank 0       rank 1
+//	columns  +--------+--------+----+       columns  +-------------+--------+
+//	         |   48   |   48   | 32 |   ->           |     80      |   48   |
+//	         +--------+--------+----+                +-------------+--------+
 
 // TorchRecFormat and TorchRecVersion mark the file that TorchRec writes.
 const (
@@ -159,6 +168,10 @@ func (e *torchrec) parameter(t *plan.Table) parameterJSON {
 			out.Ranks = append(out.Ranks, rank)
 		}
 		return out
+	case plan.ColumnWise:
+		if shards = joined(shards); len(shards) == 1 {
+			out.Type = shardingTypes[plan.TableWise]
+		}
 	case plan.RowWise:
 		shards = e.rowBlocks(t, shards, 0, e.world)
 	case plan.TableRowWise, plan.Grid:
@@ -216,32 +229,71 @@ func (e *torchrec) kernel(t *plan.Table) string {
 	return computeKernels[tier]
 }
 
+// joined returns slices, sorted by column, of which those on one rank are equally
+// wide: the same ones, or where they are not, all counted off anew.
+func joined(slicesOf []plan.Shard) []plan.Shard {
+	var ranks []int
+	widths := map[int][]int64{}
+	differ := func(w []int64) bool { return slices.Min(w) != slices.Max(w) }
+	unequal := false
+	for _, s := range slicesOf {
+		if widths[s.Device] == nil {
+			ranks = append(ranks, s.Device)
+		}
+		widths[s.Device] = append(widths[s.Device], s.Columns.Len())
+		unequal = unequal || differ(widths[s.Device])
+	}
+	if !unequal {
+		return slicesOf
+	}
+	var all []plan.Shard
+	column := int64(0)
+	for _, rank := range ranks {
+		own := widths[rank]
+		if differ(own) {
+			sum := int64(0)
+			for _, w := range own {
+				sum += w
+			}
+			own = []int64{sum}
+		}
+		for _, w := range own {
+			all = append(all, plan.Shard{Rows: slicesOf[0].Rows, Columns: problem.Range{Start: column, End: column + w}, Device: rank, Tier: slicesOf[0].Tier})
+			column += w
+		}
+	}
+	return all
+}
+
 // rowBlocks returns the shards, which are of the same columns and sorted by row,
-// as TorchRec splits rows over n ranks from first on, with the empty ones; or it
-// reports the first that is not so, and returns none.
+// if they are as TorchRec splits rows over n ranks from first on; or it reports the
+// first that is not so, and returns none.
 func (e *torchrec) rowBlocks(t *plan.Table, shards []plan.Shard, first, n int) []plan.Shard {
 	block := (t.Rows + int64(n) - 1) / int64(n)
-	blocks := make([]plan.Shard, 0, len(shards))
+	if block*int64(n-1) >= t.Rows {
+		e.add(t.Name, -1, "make it table_wise or data_parallel", "its %d rows in blocks of %d leave ranks without any, and TorchRec does not run that: it is %s over %d ranks", t.Rows, block, t.Kind, n)
+		return nil
+	}
 	for i := range n {
 		want := plan.Shard{
-			Rows:    problem.Range{Start: min(t.Rows, int64(i)*block), End: min(t.Rows, int64(i+1)*block)},
+			Rows:    problem.Range{Start: int64(i) * block, End: min(t.Rows, int64(i+1)*block)},
 			Columns: shards[0].Columns, Device: first + i, Tier: shards[0].Tier,
 		}
-		blocks = append(blocks, want)
-		if want.Rows.Len() > 0 && (i >= len(shards) || shards[i] != want) || want.Rows.Len() == 0 && i < len(shards) {
+		if i >= len(shards) || shards[i] != want {
 			has := shards[min(i, len(shards)-1)]
 			e.add(t.Name, slices.Index(t.Shards, has), fmt.Sprintf("split its %d rows over all %d ranks in blocks of %d", t.Rows, n, block),
 				"rows [%d, %d) lie on device %d, but TorchRec looks for rows [%d, %d) on rank %d", has.Rows.Start, has.Rows.End, has.Device, want.Rows.Start, want.Rows.End, want.Device)
 			return nil
 		}
 	}
-	return blocks
+	return shards
 }
 
 // hostBlocks does what rowBlocks does for each slice of columns, over the ranks of
 // the host that holds it.
 func (e *torchrec) hostBlocks(t *plan.Table, shards []plan.Shard) []plan.Shard {
 	var all []plan.Shard
+	width := map[int]int64{} // of the slices on the host that begins with a rank
 	for len(shards) > 0 {
 		n := 1
 		for n < len(shards) && shards[n].Columns == shards[0].Columns {
@@ -252,6 +304,11 @@ func (e *torchrec) hostBlocks(t *plan.Table, shards []plan.Shard) []plan.Shard {
 			e.add(t.Name, slices.Index(t.Shards, shards[0]), "put it on a full host", "it is on host %d, which has %d of the %d ranks that a table of kind %s is split over", first/e.local, e.world-first, e.local, t.Kind)
 			return nil
 		}
+		if other, twice := width[first]; twice && other != shards[0].Columns.Len() {
+			e.add(t.Name, slices.Index(t.Shards, shards[0]), "make them alike, or put them on hosts of their own", "its slice has %d columns and another on host %d has %d: TorchRec does not load slices of different widths from one rank", shards[0].Columns.Len(), first/e.local, other)
+			return nil
+		}
+		width[first] = shards[0].Columns.Len()
 		all = append(all, e.rowBlocks(t, shards[:n], first, e.local)...)
 		shards = shards[n:]
 	}
