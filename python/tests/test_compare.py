@@ -6,17 +6,18 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import python
 from torchrec.distributed.planner.perf_models import NoopPerfModel
+from torchrec.distributed.planner.types import PlannerError
 
 from neuroshard_compare import __main__ as command
 from neuroshard_compare import placement, report, scenario, torchrec_planner
-from neuroshard_compare.binary import Binary
+from neuroshard_compare.binary import Binary, placed
 from neuroshard_compare.placement import PlacedTable, Shard
 from neuroshard_compare.scenario import Scenario, ScenarioError, Table
 from neuroshard_compare.torchrec_planner import Engine
@@ -141,16 +142,40 @@ def test_what_does_not_fit_is_told() -> None:
     assert not engine.estimate(slices(96)).fits
 
 
-def test_the_planner_as_a_process(tmp_path: Path) -> None:
+def test_the_planner_as_a_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "tiny.json"
     file.write_text(text(TINY))
-    done = python("-m", "neuroshard_compare.torchrec_planner", str(file), "--limit", "5")
-    assert done.returncode == 0, done.stderr
-    outcome = json.loads(done.stdout)
+    assert torchrec_planner.main([str(file), "--limit", "5"]) == 0
+    outcome = json.loads(capsys.readouterr().out)
     assert outcome["error"] == "" and outcome["plan_s"] > 0 and outcome["cpu_s"] > 0
     found = placement.from_json(outcome["placement"])
     assert [t.name for t in found] == ["a", "b", "c", "d"]
     assert placement.to_json(found) == outcome["placement"]
+
+
+def test_the_planner_finds_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> placement.Placement:
+        raise PlannerError("nothing fits\nand more")
+
+    monkeypatch.setattr(Engine, "plan", fail)
+    file = tmp_path / "tiny.json"
+    file.write_text(text(TINY))
+    assert torchrec_planner.main([str(file)]) == 0
+    outcome = json.loads(capsys.readouterr().out)
+    assert outcome["placement"] is None and outcome["error"] == "nothing fits"
+
+
+def test_no_room_for_the_batch() -> None:
+    with pytest.raises(ScenarioError, match=r"^tiny: TorchRec: The reserved topology .* negative"):
+        Engine(replace(TINY, memory_bytes=1 << 10))
+
+
+def test_programs_are_run_with_their_environment() -> None:
+    code = "import os; print(os.environ['PYTHONHASHSEED']); raise SystemExit(3)"
+    done = command._run([sys.executable, "-c", code], {**os.environ, "PYTHONHASHSEED": "0"}, 60)
+    assert (done.returncode, done.stdout) == (3, "0\n")
 
 
 @pytest.mark.parametrize("devices", [1, 2, 6])
@@ -170,6 +195,24 @@ def test_row_wise_has_no_simulated_price(binary: Binary) -> None:
     assert placement.unpriced(cut) == "row_wise"
     with pytest.raises(ValueError, match="not priced on the SIMULATED device: row_wise"):
         binary.simulated_ms(TINY, cut)
+
+
+def test_every_kind_of_a_plan_file_has_an_estimate() -> None:
+    def shard(device: int, first: int, end: int) -> dict[str, Any]:
+        return {"device": device, "columns": [0, 96], "rows": [first, end], "tier": "hbm"}
+
+    whole = {"replicated": True, "columns": [0, 96], "rows": [0, 1000], "tier": "hbm"}
+    for kind, shards in (
+        ("row_wise", [shard(0, 0, 500), shard(1, 500, 1000)]),
+        ("table_row_wise", [shard(1, 0, 500), shard(0, 500, 1000)]),
+        ("grid", [shard(0, 0, 500), shard(1, 500, 1000)]),
+        ("data_parallel", [whole]),
+    ):
+        a = placed({"name": "a", "kind": kind, "shards": shards}, 2)
+        assert sorted(s.rank for s in a.shards) == [0, 1]
+        assert placement.unpriced((a,))
+        estimate = Engine(TINY).estimate((a, *slices(96)[1:]))
+        assert 0 < estimate.cost_ms[0] < estimate.cost_ms[1]
 
 
 def test_nothing_fits(binary: Binary) -> None:

@@ -230,9 +230,10 @@ def _priced(plan: dict[str, Any], s: Scenario, engine: Any, binary: Binary) -> d
     plan["slices"] = sum(len(t.shards) for t in cut)
     plan["unpriced"] = unpriced(placement)
     plan["simulated_ms"] = None if plan["unpriced"] else binary.simulated_ms(s, placement)
-    if own is not None and abs(plan["simulated_ms"] - own) > 1e-9 * own:
+    here = plan["simulated_ms"]
+    if own is not None and here is not None and abs(here - own) > 1e-9 * own:
         raise BinaryError(
-            f"{s.name}: the plan costs {plan['simulated_ms']} ms here, {own} ms by 'plan': this"
+            f"{s.name}: the plan costs {here} ms here, {own} ms by 'plan': this"
             " package and the program are of different versions"
         )
     return plan

@@ -69,17 +69,7 @@ class Binary:
             wall, cpu = time.perf_counter() - start, _children_s() - used
         if not answer["valid"]:
             return None
-        placement = tuple(
-            PlacedTable(
-                t["name"],
-                t["kind"],
-                FUSED,
-                tuple(
-                    Shard(s["device"], tuple(s["rows"]), tuple(s["columns"])) for s in t["shards"]
-                ),
-            )
-            for t in answer["plan"]["tables"]
-        )
+        placement = tuple(placed(t, scenario.devices) for t in answer["plan"]["tables"])
         return Planned(placement, answer["simulated_cost_ms"], wall, cpu)
 
     def simulated_ms(self, scenario: Scenario, placement: Placement) -> float:
@@ -147,6 +137,19 @@ class Binary:
         if done.returncode not in allowed:
             raise BinaryError(f"{self.path} {arguments[0]}: {done.stderr.strip()}")
         return done.stdout
+
+
+def placed(table: dict[str, Any], devices: int) -> PlacedTable:
+    """A table of a plan file, in TorchRec's words."""
+    shards = [
+        Shard(rank, tuple(s["rows"]), tuple(s["columns"]))
+        for s in table["shards"]
+        for rank in (range(devices) if s.get("replicated") else [s["device"]])
+    ]
+    kind = "grid_shard" if table["kind"] == "grid" else table["kind"]
+    # TorchRec runs copies of a table with the dense kernel, and no other kind.
+    kernel = "dense" if kind == "data_parallel" else FUSED
+    return PlacedTable(table["name"], kind, kernel, tuple(shards))
 
 
 def _children_s() -> float:

@@ -35,7 +35,7 @@ from torchrec.modules.embedding_modules import EmbeddingBagCollection
 
 from . import scenario as scenarios
 from .placement import PlacedTable, Placement, Shard, to_json
-from .scenario import Scenario
+from .scenario import Scenario, ScenarioError
 
 # What the planner may use. "default" is every kind it knows; "column_wise" is whole
 # tables and column slices, which is what neuroshard makes.
@@ -68,7 +68,10 @@ class Estimate:
 
 
 class Engine:
-    """TorchRec for one scenario."""
+    """TorchRec for one scenario.
+
+    ScenarioError where TorchRec's reservation leaves no memory for tables at all.
+    """
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -95,7 +98,10 @@ class Engine:
                 # Where the planner looks for the optimizer, whose state it counts.
                 parameter._optimizer_classes = [_OPTIMIZERS[scenario.optimizer]]
         self.sharder = EmbeddingBagCollectionSharder()
-        self.hbm_budget_bytes = self._hbm_budget_bytes()
+        try:
+            self.hbm_budget_bytes = self._hbm_budget_bytes()
+        except PlannerError as e:
+            raise ScenarioError(f"{scenario.name}: TorchRec: {_first_line(e)}") from e
 
     def constraints(self, options: str, min_partition: int) -> dict[str, ParameterConstraints]:
         """The pooling factors, which TorchRec takes for 1 unless told, and what is allowed."""
@@ -202,6 +208,10 @@ class Engine:
         return Estimate(tuple(cost), tuple(hbm), self.hbm_budget_bytes)
 
 
+def _first_line(error: PlannerError) -> str:
+    return str(error).strip().partition("\n")[0].strip()
+
+
 def main(args: list[str] | None = None) -> int:
     """Plans one scenario and prints the outcome as JSON on the standard output."""
     parser = argparse.ArgumentParser(prog="python -m neuroshard_compare.torchrec_planner")
@@ -217,7 +227,7 @@ def main(args: list[str] | None = None) -> int:
         planner = engine.planner(chosen.options, chosen.min_partition, chosen.limit)
         outcome["placement"] = to_json(engine.plan(planner))
     except PlannerError as e:
-        outcome["error"] = str(e).strip().splitlines()[0]
+        outcome["error"] = _first_line(e)
     outcome["plan_s"] = time.perf_counter() - start
     outcome["cpu_s"] = time.process_time() - used
     json.dump(outcome, sys.stdout)
