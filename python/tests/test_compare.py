@@ -255,6 +255,20 @@ def test_the_whole_command(
     )
     assert len([line for line in lines if line.startswith("|")]) == 6
 
+    monkeypatch.setattr(command, "_run", None)  # TorchRec's plans are not made again
+    kept = out / "engines.json"
+    arguments[2] = str(tmp_path / "again")
+    assert command.main([*arguments, "--torchrec-from", str(kept)]) == 0
+    (again,) = json.loads((tmp_path / "again" / "engines.json").read_text())["scenarios"]
+    assert again["plans"][:2] == tiny["plans"][:2] and len(again["plans"]) == 4
+    for changed, message in (
+        (results | {"min_partition": 4}, "made with another min_partition: plan all again"),
+        ({"format": "neuroshard-compare"}, "not a comparison: KeyError('version')"),
+    ):
+        kept.write_text(json.dumps(changed))
+        assert command.main([*arguments, "--torchrec-from", str(kept)]) == 2
+        assert message in capsys.readouterr().err
+
 
 def test_rows_of_the_table() -> None:
     plan = {

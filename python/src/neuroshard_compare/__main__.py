@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import logging
 import os
@@ -67,6 +68,12 @@ def _parser() -> argparse.ArgumentParser:
         help="seconds that TorchRec's planner is given; a longer one only where the last was hit",
     )
     p.add_argument("--min-partition", type=int, default=32, help="narrowest slice")
+    p.add_argument(
+        "--torchrec-from",
+        type=Path,
+        metavar="FILE",
+        help="an earlier engines.json: TorchRec's plans are taken from it, not made again",
+    )
     p.add_argument("--repeats", type=int, default=3, help="plans made, for the median of times")
     return p
 
@@ -93,25 +100,61 @@ def _compare(options: argparse.Namespace) -> None:
         "min_partition": options.min_partition,
         "scenarios": [],
     }
+    kept = _kept(options.torchrec_from, results) if options.torchrec_from else {}
     options.out.mkdir(parents=True, exist_ok=True)
     for name, s in chosen:
-        results["scenarios"].append(_scenario(name, s, binary, limits, options))
+        earlier = kept.get(s.name)
+        results["scenarios"].append(_scenario(name, s, binary, limits, options, earlier))
         # After each, so that a run that is stopped keeps what it has.
         _write(options.out / "engines.json", json.dumps(results, indent=1) + "\n")
         _write(options.out / "engines.md", report.markdown(results))
     print(report.markdown(results))
 
 
+def _kept(path: Path, now: dict[str, Any]) -> dict[str, Any]:
+    """The scenarios of an earlier comparison by name, if it was made with what there is now."""
+    try:
+        earlier = json.loads(path.read_text("utf-8"))
+        differ = [k for k in ("format", "version", "min_partition") if earlier[k] != now[k]]
+        for package in ("torchrec", "torch"):
+            if earlier["versions"][package] != now["versions"][package]:
+                differ.append(package)
+        scenarios = {s["name"]: s for s in earlier["scenarios"]}
+    except (ValueError, KeyError, TypeError) as e:
+        raise ScenarioError(f"{path}: not a comparison: {e!r}") from e
+    if differ:
+        raise ScenarioError(f"{path}: made with another {', '.join(differ)}: plan all again")
+    return scenarios
+
+
 def _scenario(
-    name: str, s: Scenario, binary: Binary, limits: list[int], options: argparse.Namespace
+    name: str,
+    s: Scenario,
+    binary: Binary,
+    limits: list[int],
+    options: argparse.Namespace,
+    earlier: dict[str, Any] | None,
 ) -> dict[str, Any]:
     from .torchrec_planner import OPTIONS, RESERVE_SHARE, Engine  # seconds, once
 
     engine = Engine(s)
     # TorchRec keeps room for input batches beside its share: neuroshard gets as much.
     inputs = s.memory_bytes - int(s.memory_bytes * RESERVE_SHARE) - engine.hbm_budget_bytes
+    facts = {
+        "name": s.name,
+        "digest": hashlib.sha256(repr(s).encode()).hexdigest()[:16],
+        "tables": len(s.tables),
+        "devices": s.devices,
+        "devices_per_host": s.devices_per_host,
+        "memory_bytes": s.memory_bytes,
+        "hbm_budget_bytes": engine.hbm_budget_bytes,
+        "batch": s.batch,
+        "optimizer": s.optimizer,
+    }
     plans = []
-    for kind in OPTIONS:
+    if earlier is not None and facts.items() <= earlier.items():
+        plans = [p for p in earlier["plans"] if p["planner"].startswith("TorchRec")]
+    for kind in OPTIONS if not plans else ():
         for limit in limits:
             _say(f"{s.name}: TorchRec, {kind}, limit {limit} s")
             plan = _torchrec(name, kind, limit, options)
@@ -122,17 +165,7 @@ def _scenario(
         _say(f"{s.name}: neuroshard" + (f", slices of {width} or more" if width else ""))
         plan = _neuroshard(s, binary, inputs, width, options.repeats)
         plans.append(_priced(plan, s, engine, binary))
-    return {
-        "name": s.name,
-        "tables": len(s.tables),
-        "devices": s.devices,
-        "devices_per_host": s.devices_per_host,
-        "memory_bytes": s.memory_bytes,
-        "hbm_budget_bytes": engine.hbm_budget_bytes,
-        "batch": s.batch,
-        "optimizer": s.optimizer,
-        "plans": plans,
-    }
+    return facts | {"plans": plans}
 
 
 def _torchrec(name: str, kind: str, limit: int, options: argparse.Namespace) -> dict[str, Any]:
