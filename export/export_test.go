@@ -620,6 +620,11 @@ func TestHugeCTRRefuses(t *testing.T) {
 	}{
 		{"equal slices", plan.Table{Dim: 12, Kind: plan.ColumnWise, Shards: shardsOf(10, 4, 8, 12)}, ""},
 		{
+			"idle devices",
+			plan.Table{Dim: 12, Kind: plan.ColumnWise, Shards: shardsOf(10, 4, 8, 12)},
+			"1 of 4 devices hold no table: 3; HugeCTR takes no empty list in a shard matrix (plan for fewer devices)",
+		},
+		{
 			"unequal slices",
 			plan.Table{Dim: 64, Kind: plan.ColumnWise, Shards: shardsOf(10, 32, 48, 64)},
 			`table "t": shard 1: device 1 has 16 of the 64 columns and device 0 has 32: HugeCTR cuts a table into equal slices (plan it with "min_width": 32 in its constraints, and it is whole or in two halves; or with "no_split": true)`,
@@ -672,6 +677,9 @@ func TestHugeCTRRefuses(t *testing.T) {
 			c.table.Name, c.table.Rows = "t", 10
 			var tables []plan.Table
 			add(p, &tables, c.table)
+			if c.name != "idle devices" {
+				add(p, &tables, plan.Table{Name: "all", Rows: 10, Dim: 4, Kind: plan.DataParallel, Shards: []plan.Shard{{Rows: span(0, 10), Columns: span(0, 4), Device: everyRank, Tier: plan.HBM}}})
+			}
 			var b bytes.Buffer
 			got := faultsOf(t, HugeCTR(&b, plan.Of(p, tables), Options{}))
 			if (got == "") != (c.want == "") || !strings.HasPrefix(got, c.want) {
@@ -687,7 +695,7 @@ func TestHugeCTRRefuses(t *testing.T) {
 // Nothing that a plan says becomes code.
 func TestPythonIsOnlyText(t *testing.T) {
 	_, pl := everyKind(t)
-	pl.Tables = pl.Tables[:1]
+	pl.Tables = pl.Tables[5:6] // tiny is on all devices
 	pl.Tables[0].Name = "a\"]\nimport os\r#'''\u2028"
 	pl.Provenance.Method = "x\nimport os"
 	pl.Provenance.Tool = "\r\nimport os"

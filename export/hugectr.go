@@ -41,6 +41,7 @@ func HugeCTR(w io.Writer, pl *plan.Plan, opt Options) error {
 		for i := range pl.Tables {
 			e.table(&pl.Tables[i])
 		}
+		e.empty()
 	}
 	if err := e.err(); err != nil {
 		return err
@@ -93,6 +94,22 @@ func (e *hugectr) table(t *plan.Table) {
 		e.matrix[gpu] = append(e.matrix[gpu], t.Name)
 	}
 	e.mp = append(e.mp, sliced{t.Name, count})
+}
+
+// empty reports devices that hold nothing, unless something else is wrong already.
+func (e *hugectr) empty() {
+	if len(e.list) > 0 {
+		return
+	}
+	var idle []string
+	for gpu, held := range e.matrix {
+		if len(held) == 0 {
+			idle = append(idle, fmt.Sprint(gpu))
+		}
+	}
+	if len(idle) > 0 {
+		e.add("", -1, "plan for fewer devices", "%d of %d devices hold no table: %s; HugeCTR takes no empty list in a shard matrix", len(idle), len(e.matrix), list(idle))
+	}
 }
 
 // holders returns the devices of shards, ascending and each once.
