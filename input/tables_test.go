@@ -116,16 +116,16 @@ func TestTablesCSV(t *testing.T) {
 		reuse += fmt.Sprintf(",reuse_%d", i)
 		shares += map[bool]string{true: ",1", false: ",0"}[i == 2]
 	}
-	content := "\ufeff\r\n" + `rows, name ,dim,pooling_factor,weighted,precision,optimizer,zipf,devices,group,no_split,min_width,reuse_batch,unique_rows` + reuse + "\r\n" +
-		`1e3,"a, ""b""",8,2.5,True,fp16,adagrad,1.1,0;  2,g,true,4,,` + strings.Repeat(",", 17) + "\r\n\r\n" +
-		`5,z,16,,,,,,,,,,4096,3` + shares + "\r\n"
+	content := "\ufeff\r\n" + `rows, name ,dim,pooling_factor,weighted,precision,optimizer,zipf,devices,group,no_split,min_width,reuse_batch,unique_rows` + reuse + ",module\r\n" +
+		`1e3,"a, ""b""",8,2.5,True,fp16,adagrad,1.1,0;  2,g,true,4,,` + strings.Repeat(",", 17) + ",sparse.ebc\r\n\r\n" +
+		`5,z,16,,,,,,,,,,4096,3` + shares + ",\r\n"
 	got, err := readAndCheck(t, "x.csv", content)
 	if err != nil {
 		t.Fatalf("got error %v, want none", err)
 	}
 	want := []problem.Table{
 		{
-			Name: `a, "b"`, Rows: 1000, Dim: 8, Features: []problem.Feature{{Name: `a, "b"`, PoolingFactor: 2.5}}, Weighted: true,
+			Name: `a, "b"`, Module: "sparse.ebc", Rows: 1000, Dim: 8, Features: []problem.Feature{{Name: `a, "b"`, PoolingFactor: 2.5}}, Weighted: true,
 			Access: access.Distribution{Kind: access.Zipf, Exponent: 1.1}, Precision: problem.FP16, Optimizer: problem.Adagrad,
 			Constraint: problem.Constraint{Devices: []int{0, 2}, Group: "g", NoSplit: true, MinWidth: 4},
 		},

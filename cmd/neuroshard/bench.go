@@ -542,7 +542,7 @@ func (a *app) given(path string, tasks []bench.Task) ([]bench.Given, error) {
 		return nil, err
 	}
 	defer r.Close()
-	data, err := io.ReadAll(io.LimitReader(r, int64(prototype.MaxFileBytes)+1))
+	data, err := io.ReadAll(io.LimitReader(r, mostGiven+1))
 	if err != nil {
 		return nil, unreadable(path, err)
 	}

@@ -10,11 +10,16 @@ import (
 	"github.com/neuroshard/neuroshard/bench"
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/prototype"
 	"github.com/neuroshard/neuroshard/search"
 )
 
 // score.go has bench --score price plan files: of workloads, or with --tables of
 // any tables, on the cluster that the plan states.
+
+// mostGiven is the size of the largest file to score: a plan. Readers of the others
+// have their own, smaller limits.
+const mostGiven = max(plan.MaxFile, int64(prototype.MaxFileBytes))
 
 // isPlan reports whether a file is a plan, be it a broken one.
 func isPlan(data []byte) bool {
