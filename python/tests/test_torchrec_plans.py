@@ -218,6 +218,8 @@ def test_renamed_modules() -> None:
     # Its tables tell, however little the names are alike.
     plan["plan"]["x"] = plan["plan"].pop("sparse.item")
     assert 'which has "item"' in told(plan)
+    both = {"user": "item"}
+    assert 'two modules of the plan would be "item"' in told(exported(), modules=both)
     assert 'no module "y"' in told(exported(), modules={"y": "item"})
 
 

@@ -472,7 +472,9 @@ def _match(
 
     plan: dict[str, dict[str, _Entry]] = {}
     for path, entries in c.modules.items():
-        plan[renamed.get(path, path)] = entries
+        if (now := renamed.get(path, path)) in plan:
+            problems.append(Problem(f'modules: two modules of the plan would be "{now}"'))
+        plan[now] = entries
     for path in renamed:
         if path not in c.modules:
             problems.append(Problem(f'modules: the plan has no module "{path}"'))
@@ -530,7 +532,7 @@ def _report(where: str, model: list[str], plan: list[str], problems: list[Proble
 # these do not run, or run wrong in silence:
 #
 #   blocks of rows of other sizes     rows are looked up on the wrong rank
-#   empty blocks of rows              weights become infinite (on a CPU)
+#   empty blocks of rows              losses are wrong, weights infinite (on a CPU)
 #   grid_shard of a table of means    sums come out
 #   rows of a table of means, beside  the others, too, are divided by the lengths of
 #   tables of the module that are     their bags
@@ -589,10 +591,12 @@ def _means(tables: Sequence[Named], matched: Mapping[tuple[str, str], _Entry]) -
     others: dict[str, str] = {}
     for t in tables:
         entry = matched.get((t.path, t.table.name))
-        if entry is not None and entry.placement.kind in ("row_wise", "table_row_wise"):
+        if entry is None or not entry.placement.kind:
+            continue
+        if entry.placement.kind in ("row_wise", "table_row_wise"):
             if t.table.mean:
                 rows.setdefault(t.path, t.name)
-        elif entry is not None:
+        else:
             others.setdefault(t.path, t.name)
     return [
         Problem(
