@@ -128,9 +128,16 @@ func (c *importCommand) readShardingPlan(path string) (*export.File, error) {
 func (c *importCommand) problem(file *export.File) (loaded, error) {
 	var fallback *cluster
 	if file.Cluster != nil {
+		own := c.cluster.own // the device of --model, of which clusterOf knows no more than the name
 		var err error
 		if fallback, err = clusterOf(&plan.Plan{Cluster: *file.Cluster}, &c.cluster); err != nil {
 			return loaded{}, err
+		}
+		if len(own) > 0 {
+			c.cluster.own = own
+			if own[0].Name == fallback.topology.Profile.Name {
+				fallback.topology.Profile = own[0]
+			}
 		}
 	}
 	// What the file says of the ranks stands in for a flag that was not given.
@@ -192,7 +199,7 @@ func (c *importCommand) price(pl *plan.Plan, l loaded, model *cost.Model) error 
 			return bad(err, "train one for this profile, or leave --model out")
 		}
 	} else if !slices.Contains(pretrained.Profiles(), profile) {
-		pl.Provenance.Warnings = append(pl.Provenance.Warnings, fmt.Sprintf("not priced: no cost model ships for device profile %q", profile))
+		pl.Provenance.Warnings = append(pl.Provenance.Warnings, fmt.Sprintf("not priced: no cost model ships for device profile %q; name one with --model", profile))
 		return nil
 	}
 	err := neuroshard.Price(pl, l.problem, neuroshard.Options{Model: model, Warnings: pl.Provenance.Warnings})
