@@ -14,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"strconv"
@@ -32,9 +33,10 @@ import (
 func main() {
 	binary := flag.String("binary", "bin/neuroshard", "the neuroshard binary")
 	svg := flag.String("svg", "growth.svg", "file of the plot")
-	sizes := flag.String("sizes", "100x8,300x32,1000x128,3000x384,10000x1024", "tables x devices, by commas")
+	sizes := flag.String("sizes", "100x8,300x32,1000x128,3000x384,5384x1024,10000x1024,60000x4096", "tables x devices, by commas")
+	runs := flag.Int("runs", 3, "runs of each size, of which the quickest counts")
 	flag.Parse()
-	if err := run(os.Stdout, *binary, *svg, strings.Split(*sizes, ",")); err != nil {
+	if err := run(os.Stdout, *binary, *svg, strings.Split(*sizes, ","), *runs); err != nil {
 		fmt.Fprintln(os.Stderr, "growth:", err)
 		os.Exit(1)
 	}
@@ -42,29 +44,64 @@ func main() {
 
 // point is one planned problem.
 type point struct {
-	tables, devices int
-	seconds         float64
-	peakMiB         float64
-	cost            float64
+	tables, devices, shards int
+	seconds                 float64
+	peakMiB                 float64
+	// cost is simulated, gap that cost over the lower bound, and balance how much
+	// longer the busiest device is at work than the mean, as predicted.
+	cost, gap, balance float64
 }
 
-func run(w io.Writer, binary, svg string, sizes []string) error {
+func run(w io.Writer, binary, svg string, sizes []string, runs int) error {
+	if runs < 1 {
+		return fmt.Errorf("-runs: %d is not at least 1", runs)
+	}
 	var points []point
-	fmt.Fprintln(w, "| tables x devices | wall, s | peak memory, MiB | cost, ms, SIMULATED |\n|---|--:|--:|--:|")
+	fmt.Fprintln(w, "| tables x devices | shards | wall, s | peak memory, MiB | cost, ms, SIMULATED | within % of the best | busiest over mean |\n|---|--:|--:|--:|--:|--:|--:|")
 	for _, size := range sizes {
-		p, err := measure(binary, size)
+		p, err := measure(binary, size, runs)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "| %d x %d | %.2f | %.0f | %.2f |\n", p.tables, p.devices, p.seconds, p.peakMiB, p.cost)
+		fmt.Fprintf(w, "| %d x %d | %d | %.2f | %.0f | %.2f | %.1f | %.3f |\n", p.tables, p.devices, p.shards, p.seconds, p.peakMiB, p.cost, 100*p.gap, p.balance)
 		points = append(points, p)
 	}
 	return draws(svg, points)
 }
 
-// measure plans one size three times and keeps the quickest run. A run without
+// planned is what is read of the planner's answer.
+type planned struct {
+	Valid bool    `json:"valid"`
+	Cost  float64 `json:"simulated_cost_ms"`
+	Gap   float64 `json:"optimality_gap"`
+	Plan  struct {
+		Devices []struct {
+			Shards       int     `json:"shards"`
+			Forward      float64 `json:"forward_ms"`
+			ForwardComm  float64 `json:"forward_comm_ms"`
+			BackwardComm float64 `json:"backward_comm_ms"`
+			Backward     float64 `json:"backward_ms"`
+		} `json:"devices"`
+	} `json:"plan"`
+}
+
+// balance returns the time of the busiest device over the mean. Who waits for the
+// forward all-to-all is not at work: it takes as long as for the one that waits least.
+func (p *planned) balance() float64 {
+	shortest, longest, sum := math.Inf(1), 0.0, 0.0
+	for _, d := range p.Plan.Devices {
+		shortest = min(shortest, d.ForwardComm)
+	}
+	for _, d := range p.Plan.Devices {
+		busy := d.Forward + d.Backward + d.BackwardComm + shortest
+		longest, sum = max(longest, busy), sum+busy
+	}
+	return longest * float64(len(p.Plan.Devices)) / sum
+}
+
+// measure plans one size several times and keeps the quickest run. A run without
 // a valid plan is an error.
-func measure(binary, size string) (point, error) {
+func measure(binary, size string, runs int) (point, error) {
 	tables, devices, ok := strings.Cut(size, "x")
 	var p point
 	var err1, err2 error
@@ -73,7 +110,7 @@ func measure(binary, size string) (point, error) {
 	if !ok || err1 != nil || err2 != nil {
 		return p, fmt.Errorf("size %q is not TABLESxDEVICES", size)
 	}
-	for i := range 3 {
+	for i := range runs {
 		cmd := exec.Command(binary, "plan", "workload:dlrm-datasets-"+size, "--no-baselines", "--json")
 		cmd.Stderr = os.Stderr
 		start := time.Now()
@@ -82,10 +119,7 @@ func measure(binary, size string) (point, error) {
 		if err != nil {
 			return p, fmt.Errorf("%s: %w", size, err)
 		}
-		var result struct {
-			Valid bool    `json:"valid"`
-			Cost  float64 `json:"simulated_cost_ms"`
-		}
+		var result planned
 		if err := json.Unmarshal(out, &result); err != nil {
 			return p, fmt.Errorf("%s: %w", size, err)
 		}
@@ -95,7 +129,10 @@ func measure(binary, size string) (point, error) {
 		if i == 0 || seconds < p.seconds {
 			p.seconds = seconds
 		}
-		p.cost = result.Cost
+		p.cost, p.gap, p.balance, p.shards = result.Cost, result.Gap, result.balance(), 0
+		for _, d := range result.Plan.Devices {
+			p.shards += d.Shards
+		}
 		if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 			p.peakMiB = max(p.peakMiB, float64(usage.Maxrss)/1024) // kilobytes on Linux
 		}
