@@ -20,7 +20,7 @@ import "math"
 const (
 	// visits is how often tables are priced in all, and minRounds the least
 	// rounds. They bound the time.
-	visits    = 36000
+	visits    = 150_000
 	minRounds = 4
 	// A part is worked on in so many rounds at a time. A bout that does not raise
 	// its bound by a share of progress has stalled. Then the part is divided if its

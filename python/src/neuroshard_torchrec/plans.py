@@ -30,7 +30,7 @@ from torch import nn
 
 from . import _torchrec as torchrec
 from ._torchrec import Placement, Shard
-from .errors import PlanError, Problem, nearest, quoted
+from .errors import SHOWN, PlanError, Problem, nearest, quoted
 from .tables import Named, named
 
 log = logging.getLogger("neuroshard")
@@ -481,7 +481,7 @@ def _match(
     model = {m.path: [t.name for t in m.tables] for m in found}
     lost = [p for p in model if p not in plan and model[p]]
     extra = [p for p in plan if p not in model]
-    for path in extra:
+    for path in extra[:SHOWN]:
         near = _same_tables(plan[path], {p: model[p] for p in lost}) or nearest(path, lost)
         if near is not None:
             problems.append(
@@ -499,6 +499,8 @@ def _match(
                     _AGAIN,
                 )
             )
+    if more := extra[SHOWN:]:
+        problems.append(Problem(f"nor are the plan's modules {quoted(more)}", _AGAIN))
     for path in lost:
         problems.append(Problem(f'the model\'s module "{path}" is not in the plan', _AGAIN))
     for path, names in model.items():

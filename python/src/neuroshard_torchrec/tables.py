@@ -20,7 +20,7 @@ from typing import Any
 from torch import nn
 
 from . import _torchrec as torchrec
-from .errors import InputError, Problem, nearest, quoted
+from .errors import SHOWN, InputError, Problem, nearest, quoted
 
 log = logging.getLogger("neuroshard")
 
@@ -188,17 +188,18 @@ def _unknown(
 ) -> list[Problem]:
     features = sorted({f for t in tables for f in t.table.features})
     names = [t.name for t in tables]
+    set_of = {"feature": set(features), "table": set(names)}
     problems = []
     for argument, keys, known, noun in (
         ("pooling_factors", given, features, "feature"),
         ("access", access, names, "table"),
         ("constraints", constraints, names, "table"),
     ):
-        for key in keys:
-            if key not in known:
-                near = nearest(key, known)
-                hint = f'did you mean "{near}"?' if near else ""
-                problems.append(Problem(f'{argument}: the model has no {noun} "{key}"', hint))
+        unknown = [k for k in dict.fromkeys(keys) if k not in set_of[noun]]
+        for i, key in enumerate(unknown):
+            near = nearest(key, known) if i < SHOWN else None
+            hint = f'did you mean "{near}"?' if near else ""
+            problems.append(Problem(f'{argument}: the model has no {noun} "{key}"', hint))
     for feature, factor in given.items():
         number = isinstance(factor, (int, float)) and not isinstance(factor, bool)
         if not number or not math.isfinite(factor) or not 0 <= factor <= 1 << 20:
