@@ -30,6 +30,9 @@ type Options struct {
 	Accelerator string
 	// Python has HugeCTR written as Python instead of JSON.
 	Python bool
+	// OnWarning, if set, is told what was written otherwise than the plan says it. The
+	// file has it, too.
+	OnWarning func(message string)
 }
 
 // The accelerators.

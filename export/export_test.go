@@ -436,7 +436,12 @@ func TestJoined(t *testing.T) {
 	p := cluster(t, 4, 2)
 	var tables []plan.Table
 	add(p, &tables, plan.Table{Name: "t", Module: "ebc", Rows: 10, Dim: 16, Kind: plan.ColumnWise, Shards: []plan.Shard{slice(0, 4, 2), slice(4, 16, 2)}})
-	if got := string(exported(t, plan.Of(p, tables), Options{})); !strings.Contains(got, `"t": {"sharding_type":"table_wise"`) {
+	var told []string
+	got := string(exported(t, plan.Of(p, tables), Options{OnWarning: func(message string) { told = append(told, message) }}))
+	if want := `joined for 1 of 1 tables, "t"`; len(told) != 1 || !strings.Contains(told[0], want) || !strings.Contains(got, `joined for 1 of 1 tables, \"t\"`) {
+		t.Errorf("told %q, want one warning with %s, in the file, too:\n%s", told, want, got)
+	}
+	if !strings.Contains(got, `"t": {"sharding_type":"table_wise"`) {
 		t.Errorf("got %s, want what is left in one slice table_wise", got)
 	}
 }

@@ -106,6 +106,8 @@ type torchrec struct {
 	// modules holds the tables of each module, by number, in the plan's order.
 	byModule []moduleTables
 	params   []parameterJSON
+	// joined is the names of the tables whose slices were joined.
+	joined []string
 }
 
 type moduleTables struct {
@@ -169,7 +171,11 @@ func (e *torchrec) parameter(t *plan.Table) parameterJSON {
 		}
 		return out
 	case plan.ColumnWise:
-		if shards = joined(shards); len(shards) == 1 {
+		before := len(shards)
+		if shards = joined(shards); len(shards) < before {
+			e.joined = append(e.joined, t.Name)
+		}
+		if len(shards) == 1 {
 			out.Type = shardingTypes[plan.TableWise]
 		}
 	case plan.RowWise:
@@ -327,7 +333,15 @@ func (e *torchrec) write(w io.Writer) error {
 	out.text("},\n  \"cluster\": ")
 	out.value(e.plan.Cluster)
 	out.text(",\n  \"provenance\": ")
-	out.value(provenanceOf(e.plan))
+	provenance := provenanceOf(e.plan)
+	if len(e.joined) > 0 {
+		warning := fmt.Sprintf("TorchRec loads no slices of different widths of a table on one rank: they were joined for %d of %d tables, %s; predicted times are of the plan as it was", len(e.joined), len(e.plan.Tables), names(e.joined))
+		provenance.Warnings = append(provenance.Warnings, warning)
+		if e.opt.OnWarning != nil {
+			e.opt.OnWarning(warning)
+		}
+	}
+	out.value(provenance)
 	out.text("\n}\n")
 	return out.flush()
 }

@@ -41,7 +41,7 @@ written then. docs/EXPORT.md draws the forms.`,
 		Args: exactArgs("PLAN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags := cmd.Flags()
-			options := export.Options{Accelerator: accelerator, Python: python}
+			options := export.Options{Accelerator: accelerator, Python: python, OnWarning: func(message string) { fmt.Fprintln(a.stderr, "neuroshard: warning:", message) }}
 			if flags.Changed("module") {
 				options.Module = &module
 			}
