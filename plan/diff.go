@@ -54,6 +54,7 @@ type DeviceChange struct {
 type DeviceTotals struct {
 	Shards int        `json:"shards"`
 	DimSum int        `json:"dim_sum"`
+	// Memory is what tables and their buffers take, without the reserve.
 	Memory unit.Bytes `json:"memory_bytes"`
 	// Total is 0 where no model priced the plan.
 	Total unit.Millis `json:"total_ms"`
@@ -184,7 +185,7 @@ func totals(pl *Plan, i int) *DeviceTotals {
 		return nil
 	}
 	d := pl.Devices[i]
-	return &DeviceTotals{d.Shards, d.DimSum, d.Memory.Total(), d.Total()}
+	return &DeviceTotals{d.Shards, d.DimSum, d.Memory.Tables() + d.Memory.Received, d.Total()}
 }
 
 // compareTables returns the change from a to b, and whether there is one.

@@ -102,7 +102,7 @@ func (v *view) head() {
 		status = v.paint(red, "INTERRUPTED")
 	}
 	if p.Method == imported {
-		v.printf("found by   another tool, imported\n")
+		v.printf("found elsewhere: imported from a ShardingPlan\n")
 	} else {
 		v.printf("found by   method %s, seed %d, search %s\n", name(p.Method), p.Seed, status)
 	}

@@ -21,6 +21,7 @@ from torchrec import (
 )
 from torchrec.distributed.embedding import EmbeddingCollectionSharder
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.distributed.planner.types import ParameterConstraints
 from torchrec.optim import RowWiseAdagrad, apply_optimizer_in_backward
 from torchrec.types import DataType
 from torchrec_binary import binary, neuroshard
@@ -160,6 +161,18 @@ def test_names_that_could_be_taken_for_others() -> None:
 
 def test_no_collection() -> None:
     assert "has no EmbeddingBagCollection" in told(nn.Linear(2, 2))[0]
+
+
+def test_constraints_are_not_torchrecs_own() -> None:
+    messages = told(
+        Two(),
+        constraints={"age": ParameterConstraints(min_partition=32)},
+        access={"age": {"zipf": float("nan")}},
+    )
+    text = "\n".join(messages)
+    assert 'constraints of table "age" is a ParameterConstraints, not JSON' in text
+    assert '{"min_width": 32}' in text
+    assert 'access of table "age"' in text
 
 
 def test_features_missing_in_the_sample_and_more_at_once() -> None:

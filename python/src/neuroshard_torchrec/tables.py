@@ -101,6 +101,8 @@ def tables_from_model(
         problems.append(Problem(f'optimizer "{optimizer}" is unknown', _one_of(OPTIMIZERS)))
     given = dict(pooling_factors or {})
     problems += _unknown(given, access or {}, constraints or {}, tables)
+    problems += _not_json("access", access, '{"zipf": 1.1}')
+    problems += _not_json("constraints", constraints, '{"min_width": 32}')
     factors, more = _factors(found, sample, given)
     problems += more
 
@@ -178,6 +180,22 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
 
 def _one_of(words: Sequence[str]) -> str:
     return "it is one of " + ", ".join(words)
+
+
+def _not_json(name: str, given: Mapping[str, Json] | None, example: str) -> list[Problem]:
+    """What of an option by table is not as tables.json has it."""
+    problems = []
+    for table, value in (given or {}).items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError):
+            problems.append(
+                Problem(
+                    f'{name} of table "{table}" is a {type(value).__name__}, not JSON',
+                    f"state it as tables.json does: {example}",
+                )
+            )
+    return problems
 
 
 def _unknown(
