@@ -88,8 +88,8 @@ func TestDiff(t *testing.T) {
 	if got.Cluster == nil || got.Cluster.Before.Batch != 1024 || got.Cluster.After.Batch != 2048 {
 		t.Errorf("got cluster %+v, want batch 1024 -> 2048", got.Cluster)
 	}
-	before := DeviceTotals{5, 116, a.Devices[0].Memory.Total(), 4.25}
-	after := DeviceTotals{b.Devices[0].Shards, b.Devices[0].DimSum, b.Devices[0].Memory.Total(), 23.25}
+	before := DeviceTotals{5, 116, a.Devices[0].Memory.Total() - a.Devices[0].Memory.Reserve, 4.25}
+	after := DeviceTotals{b.Devices[0].Shards, b.Devices[0].DimSum, b.Devices[0].Memory.Total() - b.Devices[0].Memory.Reserve, 23.25}
 	if d := got.Devices[0]; *d.Before != before || *d.After != after {
 		t.Errorf("device 0: got %+v -> %+v, want %+v -> %+v", *d.Before, *d.After, before, after)
 	}
@@ -136,7 +136,7 @@ func TestDiffJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"cost_ms":{"before":12.75,"after":12.75},` +
-		`"devices":[{"device":0,"before":{"shards":5,"dim_sum":116,"memory_bytes":21477711560,"total_ms":4.25},"after":{"shards":5,"dim_sum":116,"memory_bytes":21477711560,"total_ms":4.25}}],` +
+		`"devices":[{"device":0,"before":{"shards":5,"dim_sum":116,"memory_bytes":2875080,"total_ms":4.25},"after":{"shards":5,"dim_sum":116,"memory_bytes":2875080,"total_ms":4.25}}],` +
 		`"tables":[{"name":"user","before":{"rows":1000,"dim":64,"kind":"table_wise","shards":1,"devices":[0]},"after":{"rows":1000,"dim":64,"kind":"table_wise","shards":1,"devices":[1]},` +
 		`"resized":false,"rekinded":false,"recut":false,"moved":true,"moves":[{"rows":[0,1000],"columns":[0,64],"from":0,"to":1,"from_tier":"hbm","to_tier":"hbm","elements":64000}],"elements":64000}],` +
 		`"unchanged":0,"only_before":[],"only_after":[],"elements":64000}`
