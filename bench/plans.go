@@ -18,6 +18,9 @@ func GivenPlan(tasks []Task, method search.Method, pl *plan.Plan) (Given, error)
 	if err := neuroshard.Priceable(pl); err != nil {
 		return Given{}, err
 	}
+	if len(tasks) == 0 {
+		return Given{}, errors.New("there are no tasks that it could be a plan for")
+	}
 	var why *plan.Violation
 	for i := range tasks {
 		v := stranger(pl, &tasks[i].Problem)

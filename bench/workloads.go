@@ -38,6 +38,9 @@ const (
 // profile, such as "16xh100-80", eight a host, all with the reserve of the default
 // one.
 func WorkloadTasks(names, clusters []string) ([]Task, error) {
+	if len(clusters) == 0 {
+		return nil, fmt.Errorf("no clusters are named: want %q, %q, or devices of a profile such as 16xh100-80", DefaultCluster, OtherCluster)
+	}
 	var tasks []Task
 	for _, name := range names {
 		w, err := workload.ByName(name)

@@ -1,12 +1,17 @@
 package bench
 
 import (
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/workload"
 )
 
@@ -84,6 +89,40 @@ func TestWorkloadClusters(t *testing.T) {
 		if _, err := WorkloadTasks([]string{c.name}, []string{c.cluster}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s on %q: got error %v, want one with %q", c.name, c.cluster, err, c.want)
 		}
+	}
+}
+
+func TestNoClustersAndNoTasks(t *testing.T) {
+	if tasks, err := WorkloadTasks([]string{"criteo-kaggle"}, nil); err == nil || !strings.Contains(err.Error(), "no clusters are named") {
+		t.Errorf("no clusters: got %d tasks and error %v", len(tasks), err)
+	}
+	w, err := workload.ByName("criteo-kaggle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.Problem()
+	if _, err := GivenPlan(nil, "given", plan.New(&p, make([][]problem.Shard, p.Topology.Devices))); err == nil || !strings.Contains(err.Error(), "no tasks") {
+		t.Errorf("no tasks: got error %v", err)
+	}
+}
+
+// Results go where a link leads, and the link stays.
+func TestResultsThroughALink(t *testing.T) {
+	folder := t.TempDir()
+	target, link := filepath.Join(folder, "target"), filepath.Join(folder, "link")
+	if err := os.WriteFile(target, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, link); err != nil {
+		t.Skipf("no links here: %v", err)
+	}
+	if err := replace(link, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(target)
+	info, err2 := os.Lstat(link)
+	if err != nil || err2 != nil || string(text) != "new" || info.Mode().Type() != fs.ModeSymlink {
+		t.Errorf("got %q at the target and a link of type %v (%v, %v), want what was written, and a link", text, info.Mode().Type(), err, err2)
 	}
 }
 

@@ -58,6 +58,14 @@ func (p *reader) ranks() {
 		if e.bad || n == 0 || e.kind != plan.DataParallel && e.kind != plan.RowWise {
 			continue
 		}
+		if e.kind == plan.DataParallel {
+			for k, rank := range slices.Sorted(slices.Values(e.ranks)) {
+				if rank != k {
+					p.addAt(e.line, e.place()+".ranks", "", "it lies on %d ranks, and they are not 0 to %d, once each: a data_parallel table lies on all of them", n, n-1)
+					break
+				}
+			}
+		}
 		switch {
 		case f.World == 0:
 			f.World = n
@@ -196,6 +204,9 @@ func (p *reader) convert(e *entry, t *plan.Table, notes notes) (position []int) 
 			rank = e.ranks[k]
 		case e.hasRanks && rank != e.ranks[k]:
 			p.addAt(e.line, at+".placement", "", "it lies on rank %d, but ranks[%d] is %d", rank, k, e.ranks[k])
+		}
+		if e.kind == plan.RowWise && rank != k {
+			p.addAt(e.line, at, "", "it lies on rank %d: shard %d of a row_wise table lies on rank %d", rank, k, k)
 		}
 		if local := p.out.Local; local > 0 && s.device >= 0 && s.rank%local != s.device {
 			p.addAt(e.line, at+".placement", "", "rank %d is on device %d, but of hosts of %d ranks it is number %d", s.rank, s.device, local, s.rank%local)

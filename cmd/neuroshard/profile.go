@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/neuroshard/neuroshard/input"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/trace"
@@ -83,7 +84,7 @@ func (a *app) profile(f *profileFlags, path string) error {
 	if info, err := os.Stat(filepath.Dir(f.out)); err != nil || !info.IsDir() {
 		return usagef("choose a file that can be written", "profile: there is no folder %s", filepath.Dir(f.out))
 	}
-	err = writeFile(f.out, func(w io.Writer) error {
+	err = plan.SaveFile(f.out, func(w io.Writer) error {
 		_, err := w.Write(text.Bytes())
 		return err
 	})

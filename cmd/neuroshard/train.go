@@ -14,6 +14,7 @@ import (
 	"github.com/neuroshard/neuroshard/dataset"
 	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/modelfile"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/pretrain"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/train"
@@ -250,7 +251,7 @@ func (a *app) printCurve(f *trainFlags, points []train.CurvePoint) error {
 // trained writes a model and prints its errors.
 func (a *app) trained(f *trainFlags, model *modelfile.Model, accuracy *train.Report) error {
 	if f.scatterPlot != "" {
-		err := writeFile(f.scatterPlot, func(w io.Writer) error {
+		err := plan.SaveFile(f.scatterPlot, func(w io.Writer) error {
 			return train.Scatter(w, accuracy, "model "+model.Manifest.ID)
 		})
 		if err != nil {
@@ -279,25 +280,4 @@ func (a *app) trained(f *trainFlags, model *modelfile.Model, accuracy *train.Rep
 func (a *app) readDataset(folder string) (dataset.Dataset, error) {
 	set, err := dataset.Read(folder)
 	return set, bad(err, "datasets are written by: neuroshard collect -o "+folder)
-}
-
-// writeFile writes a file beside its place and renames it there.
-func writeFile(path string, write func(w io.Writer) error) error {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(file.Name()) }() // nothing is left once it is renamed
-	if err := write(file); err != nil {
-		_ = file.Close()
-		return err
-	}
-	if err := file.Chmod(0o644); err != nil {
-		_ = file.Close()
-		return err
-	}
-	if err := file.Close(); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
 }
