@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import os
 import re
+import selectors
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
 
-from .errors import BinaryError, Problem
+from .errors import BinaryError, Problem, escaped, quote
 
 VARIABLE = "NEUROSHARD_BINARY"
 """The environment variable that names the program where no argument does."""
 
 NAME = "neuroshard"
+
+MAX_OUTPUT = 16 << 20
+"""Bytes of standard output, and of standard error, above which the program is ended."""
+
+MAX_TOLD = 8 << 10
+"""Bytes of standard error that an error shows."""
 
 _LINE = re.compile(r"neuroshard: (error|hint): (.*)")
 _INSTALL = f"install it (go install ./cmd/{NAME}), or name it by binary= or ${VARIABLE}"
@@ -25,9 +33,10 @@ def find(binary: str | os.PathLike[str] | None = None) -> str:
     that was given and does not exist is not passed over."""
     for source, name in (("binary", binary), (f"${VARIABLE}", os.environ.get(VARIABLE))):
         if name:
-            path = shutil.which(os.fspath(name))
+            named = os.fsdecode(name)
+            path = shutil.which(named)
             if path is None:
-                message = f'{source}: there is no program "{os.fspath(name)}" that can be run'
+                message = f"{source}: there is no program {quote(named, 200)} that can be run"
                 raise BinaryError([Problem(message, _INSTALL)])
             return path
     path = shutil.which(NAME)
@@ -39,36 +48,83 @@ def find(binary: str | os.PathLike[str] | None = None) -> str:
 def run(binary: str, arguments: Sequence[str], timeout: float) -> str:
     """Runs the program and returns its standard output.
 
-    BinaryError where it fails, with each of its errors and hints, and where it takes
-    longer than the timeout, in seconds; it is then killed.
+    BinaryError where it fails, with each of its errors and hints, of the first 8 KiB;
+    where it takes longer than the timeout, in seconds; and where it prints more than
+    16 MiB. In the last two cases it is killed.
     """
     try:
-        done = subprocess.run(
+        with subprocess.Popen(
             [binary, *arguments],
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout,
-            check=False,
-        )
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            try:
+                stdout, stderr = _outputs(process, time.monotonic() + timeout)
+            except BaseException:
+                process.kill()
+                raise
     except subprocess.TimeoutExpired as e:
         message = f"neuroshard {arguments[0]} took longer than {timeout:g} s and was ended"
-        hint = 'pass a longer timeout, or arguments=["--budget", "60s"] to have it search less'
-        raise BinaryError([Problem(message, hint)]) from e
+        raise BinaryError([Problem(message, _longer(timeout))]) from e
     except OSError as e:
-        raise BinaryError([Problem(f'"{binary}" cannot be run: {e}', _INSTALL)]) from e
-    if done.returncode != 0:
-        stderr = done.stderr.decode(errors="replace")
+        raise BinaryError([Problem(f"{quote(binary, 200)} cannot be run: {e}", _INSTALL)]) from e
+    if process.returncode != 0:
+        text = stderr[:MAX_TOLD].decode(errors="replace")
+        if len(stderr) > MAX_TOLD:
+            text += f"\nand {len(stderr) - MAX_TOLD} more bytes"
         raise BinaryError(
-            problems(stderr)
-            or [Problem(f"neuroshard {arguments[0]} ended with code {done.returncode} and no word")]
+            problems(text)
+            or [
+                Problem(
+                    f"neuroshard {arguments[0]} ended with code {process.returncode} and no word"
+                )
+            ]
         )
-    return done.stdout.decode(errors="replace")
+    return stdout.decode(errors="replace")
+
+
+def _outputs(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes]:
+    """Returns what a process prints until its end, and waits for that. BinaryError
+    above MAX_OUTPUT, TimeoutExpired after the deadline; it is not killed."""
+    assert process.stdout is not None and process.stderr is not None
+    kept = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+    with selectors.DefaultSelector() as selector:
+        for pipe in kept:
+            selector.register(pipe, selectors.EVENT_READ)
+        while selector.get_map():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise subprocess.TimeoutExpired(process.args, 0)
+            ready = selector.select(min(left, 1))
+            if not ready and process.poll() is not None:
+                break  # only children that it left hold the pipes
+            for key, _ in ready:
+                chunk = os.read(key.fd, 1 << 16)
+                if not chunk:
+                    selector.unregister(key.fd)
+                kept[key.fd] += chunk
+                if len(kept[key.fd]) > MAX_OUTPUT:
+                    message = f"the program printed more than {MAX_OUTPUT >> 20} MiB and was ended"
+                    raise BinaryError([Problem(message, "is it the program neuroshard?")])
+    process.wait(max(0, deadline - time.monotonic()))
+    stdout, stderr = kept.values()
+    return bytes(stdout), bytes(stderr)
+
+
+def _longer(timeout: float) -> str:
+    """Returns the hint where the timeout, in seconds, was too short."""
+    budget = f"{timeout / 2:.3f}".rstrip("0").rstrip(".")
+    if budget == "0":
+        return "pass a longer timeout"
+    return f'pass a longer timeout, or arguments=["--budget", "{budget}s"] to have it search less'
 
 
 def problems(stderr: str) -> list[Problem]:
-    """Returns the errors that the program told, each with the hint that follows it."""
+    """Returns the errors that the program told, each with the hint that follows it;
+    what does not print is escaped."""
     found: list[Problem] = []
-    for line in stderr.splitlines():
+    for line in map(escaped, stderr.splitlines()):
         match = _LINE.fullmatch(line)
         if match is None:
             if line.strip() and not found:

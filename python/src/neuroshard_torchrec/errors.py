@@ -50,10 +50,29 @@ class RankError(NeuroShardError):
     """A plan that this rank could use and another could not."""
 
 
+NAME_SHOWN = 60
+"""The most characters of a name that a message shows."""
+
+
+def escaped(text: str) -> str:
+    """Returns a text with all that does not print escaped, but for tabs and ends of lines."""
+    return "".join(
+        c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode() for c in text
+    )
+
+
+def quote(name: str, most: int = NAME_SHOWN) -> str:
+    """Returns a name in quotes for a message: cut short, quotes and backslashes and
+    what does not print escaped."""
+    text = name if len(name) <= most else name[:most] + "..."
+    text = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + escaped(text).replace("\n", "\\n").replace("\t", "\\t") + '"'
+
+
 def quoted(names: Iterable[str], most: int = 5) -> str:
     """Returns the first names in quotes, and how many more there are."""
     names = list(names)
-    text = ", ".join(f'"{n}"' for n in names[:most])
+    text = ", ".join(quote(n) for n in names[:most])
     return text if len(names) <= most else f"{text} and {len(names) - most} more"
 
 

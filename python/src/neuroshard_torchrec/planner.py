@@ -11,6 +11,7 @@ every rank   the same plan, or an error: no rank is left waiting
 from __future__ import annotations
 
 import logging
+import math
 import os
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
@@ -22,7 +23,16 @@ from torch import nn
 
 from . import _torchrec as torchrec
 from . import binary as program
-from .errors import BinaryError, InputError, NeuroShardError, PlanError, Problem, RankError
+from .errors import (
+    BinaryError,
+    InputError,
+    NeuroShardError,
+    PlanError,
+    Problem,
+    RankError,
+    escaped,
+    quote,
+)
 from .plans import MAX_BYTES, load_plan, warnings_of
 from .tables import Json, encoded, tables_from_model, write_whole
 
@@ -31,6 +41,9 @@ log = logging.getLogger("neuroshard")
 TIMEOUT = 300.0
 """Seconds that the program may take where nothing else is said: less than the ten
 minutes after which NCCL ends ranks that wait."""
+
+MAX_TIMEOUT = 366 * 86400.0
+"""The most seconds of a timeout."""
 
 _ERRORS = {e.__name__: e for e in (InputError, PlanError, BinaryError, NeuroShardError)}
 
@@ -55,9 +68,12 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
 
     ``binary`` is the program; left out, $NEUROSHARD_BINARY, else the one on PATH.
     ``arguments`` are more arguments of ``neuroshard plan``, such as
-    ``["--memory", "40GiB"]``. ``timeout`` bounds it, in seconds. ``keep`` is a folder
-    in which rank 0 leaves ``tables.json`` and ``plan.json``, for ``neuroshard show``
-    and for ``load_plan`` in later runs.
+    ``["--memory", "40GiB"]``; not ``-o`` and ``--json``, since the planner reads what
+    the program writes. ``timeout`` bounds it, in seconds. ``keep`` is a folder in which
+    rank 0 leaves ``tables.json`` and ``plan.json``, for ``neuroshard show`` and for
+    ``load_plan`` in later runs.
+
+    InputError tells all options that cannot be used at once.
 
     After a plan was made, ``report`` has the program's report, on rank 0; elsewhere
     it is empty. The plan's warnings go to the log ``neuroshard``.
@@ -82,6 +98,19 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         timeout: float = TIMEOUT,
         keep: str | os.PathLike[str] | None = None,
     ) -> None:
+        problems = [
+            *_not_text("profile", profile),
+            *_not_number("world_size", world_size),
+            *_not_number("devices_per_host", devices_per_host),
+            *([] if device_type is None else _not_text("device_type", device_type)),
+            *_not_path("binary", binary),
+            *_not_path("keep", keep),
+            *_not_texts("ignore", ignore),
+            *_not_arguments(arguments),
+            *_not_seconds(timeout),
+        ]
+        if problems:
+            raise InputError(problems)
         self.report = ""
         self._profile = profile
         self._batch_per_rank = batch_per_rank
@@ -97,7 +126,7 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         self._binary = binary
         self._arguments = list(arguments)
         self._timeout = timeout
-        self._keep = None if keep is None else Path(keep)
+        self._keep = None if keep is None else Path(os.fsdecode(keep))
 
     def plan(self, module: nn.Module, sharders: Sequence[Any] | None = None) -> Any:
         """Returns the plan for the module, made by this process alone. NeuroShardError
@@ -186,9 +215,7 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         with tempfile.TemporaryDirectory(prefix="neuroshard") as folder:
             source, target = Path(folder, "tables.json"), Path(folder, "plan.json")
             source.write_bytes(tables)
-            if self._keep is not None:
-                self._keep.mkdir(parents=True, exist_ok=True)
-                write_whole(self._keep / "tables.json", tables)
+            self._leave("tables.json", tables)
             self.report = program.run(
                 binary,
                 [
@@ -203,17 +230,29 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
                 self._timeout,
             )
             if not target.exists():
-                message = f'"{binary}" reported no error and wrote no plan'
+                message = f"{quote(binary, 200)} reported no error and wrote no plan"
                 raise BinaryError([Problem(message, "is it the program neuroshard?")])
-            if target.stat().st_size > MAX_BYTES:
+            with target.open("rb") as f:
+                plan = f.read(MAX_BYTES + 1)
+            if len(plan) > MAX_BYTES:
                 raise PlanError([Problem(f"the plan is larger than {MAX_BYTES >> 20} MiB")])
-            plan = target.read_bytes()
         warnings = warnings_of(plan)
-        if self._keep is not None:
-            write_whole(self._keep / "plan.json", plan)
+        self._leave("plan.json", plan)
         for warning in warnings:
-            log.warning("%s", warning)
+            log.warning("%s", escaped(warning))
         return plan
+
+    def _leave(self, name: str, content: bytes) -> None:
+        """Writes a file into the folder ``keep``, if there is to be one."""
+        if self._keep is None:
+            return
+        try:
+            self._keep.mkdir(parents=True, exist_ok=True)
+            write_whole(self._keep / name, content)
+        except OSError as e:
+            message = f"keep: {name} cannot be written into {quote(str(self._keep), 200)}: "
+            hint = "give a folder that rank 0 may write to"
+            raise InputError([Problem(message + (e.strerror or str(e)), hint)]) from e
 
     def _batch(self, world_size: int) -> int:
         batch = self._batch_per_rank
@@ -229,6 +268,75 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
             message = f"batch_per_rank {batch!r} is not a whole number of at least 1"
             raise InputError([Problem(message)])
         return batch * world_size
+
+
+# Options that cannot be used. The same on every rank, so nothing is asked of the disk.
+
+
+def _not_text(option: str, value: Any) -> list[Problem]:
+    if not isinstance(value, str):
+        return [Problem(f"{option} is of type {type(value).__name__}, not text")]
+    if not value or not _passes(value):
+        what = "holds what cannot be passed to a program" if value else "is empty"
+        return [Problem(f"{option} {quote(value)} {what}")]
+    return []
+
+
+def _not_texts(option: str, values: Any) -> list[Problem]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Collection):
+        hint = f'pass {option}=["..."]'
+        return [Problem(f"{option} is of type {type(values).__name__}, not a list of text", hint)]
+    return [
+        Problem(f"{option}: entry {i} is of type {type(v).__name__}, not text")
+        for i, v in enumerate(values)
+        if not isinstance(v, str)
+    ]
+
+
+def _not_arguments(values: Any) -> list[Problem]:
+    if problems := _not_texts("arguments", values):
+        return problems
+    for i, value in enumerate(values):
+        where = f"arguments: entry {i}, {quote(value)}, "
+        if not _passes(value):
+            problems.append(Problem(where + "holds what cannot be passed to a program"))
+        elif value.split("=")[0] in ("--output", "--json") or value.startswith("-o"):
+            hint = "leave it out: pass keep= for the plan's file, and see report for the report"
+            problems.append(Problem(where + "is the planner's own", hint))
+    return problems
+
+
+def _not_path(option: str, value: Any) -> list[Problem]:
+    if value is None:
+        return []
+    if not isinstance(value, (str, os.PathLike)):
+        return [Problem(f"{option} is of type {type(value).__name__}, not a path")]
+    path = os.fsdecode(value)
+    if not path or not _passes(path):
+        return [Problem(f"{option} {quote(path)} is not a path")]
+    return []
+
+
+def _not_number(option: str, value: Any) -> list[Problem]:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+        return []
+    return [Problem(f"{option} {quote(repr(value))} is not a whole number of at least 1")]
+
+
+def _not_seconds(value: Any) -> list[Problem]:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if number and math.isfinite(value) and 0 < value <= MAX_TIMEOUT:
+        return []
+    message = f"timeout {quote(repr(value))} is not a number of seconds above 0"
+    return [Problem(message, f"the longest is {MAX_TIMEOUT:.0f}, a year")]
+
+
+def _passes(text: str) -> bool:
+    """Returns whether a program can be given the text."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 def _told(e: Exception) -> Json:
