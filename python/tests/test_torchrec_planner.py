@@ -6,6 +6,7 @@ test_torchrec_training.py has it on four ranks.
 from __future__ import annotations
 
 import json
+import re
 import stat
 import time
 from pathlib import Path
@@ -147,12 +148,101 @@ def test_a_binary_that_fails(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=r"format is missing"):
         planner(binary=script(tmp_path, output % "{}")).plan(MODEL)
     begin = time.monotonic()
-    with pytest.raises(BinaryError, match=r"took longer than 0.2 s"):
+    with pytest.raises(BinaryError, match=r"took longer than 0.2 s [^$]*\"0.1s\""):
         planner(binary=script(tmp_path, "exec sleep 60"), timeout=0.2).plan(MODEL)
     assert time.monotonic() - begin < 20
     (tmp_path / "neuroshard").write_bytes(b"\x7fELF")
     with pytest.raises(BinaryError, match=r"cannot be run"):
         planner(binary=tmp_path / "neuroshard").plan(MODEL)
+
+
+def test_a_binary_that_prints_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "MAX_OUTPUT", 1 << 20)
+    for body in ("exec yes", "exec yes >&2"):
+        begin = time.monotonic()
+        with pytest.raises(BinaryError, match=r"printed more than 1 MiB and was ended\n  hint: is"):
+            planner(binary=script(tmp_path, body)).plan(MODEL)
+        assert time.monotonic() - begin < 20
+    # A process that it leaves behind is not waited for.
+    begin = time.monotonic()
+    assert program.run(script(tmp_path, "sleep 30 & echo done"), ["plan"], 25) == "done\n"
+    assert time.monotonic() - begin < 20
+
+
+def test_what_a_binary_prints_is_cut_and_escaped(tmp_path: Path) -> None:
+    body = r"printf 'neuroshard: error: \033[31m' >&2; yes x | head -c 100000 >&2; exit 2"
+    with pytest.raises(BinaryError) as e:
+        planner(binary=script(tmp_path, body)).plan(MODEL)
+    text = str(e.value)
+    assert text.startswith(r"\x1b[31mx") and "\x1b" not in text
+    assert len(text) < 2 * program.MAX_TOLD
+    assert re.search(r"\nand \d+ more bytes$", text)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "budget"),
+    [(0.2, "0.1s"), (0.001, ""), (30, "15s"), (300, "150s"), (86400, "43200s")],
+)
+def test_the_budget_of_a_hint_is_below_the_timeout(timeout: float, budget: str) -> None:
+    hint = program._longer(timeout)
+    assert f'"--budget", "{budget}"' in hint if budget else hint == "pass a longer timeout"
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"timeout": "x"}, 'timeout "x" is not a number of seconds above 0'),
+        ({"timeout": 0}, "timeout 0 is not"),
+        ({"timeout": -1.5}, "timeout -1.5 is not"),
+        ({"timeout": float("nan")}, "timeout nan is not"),
+        ({"timeout": float("inf")}, "timeout inf is not"),
+        ({"timeout": True}, "timeout True is not"),
+        ({"timeout": None}, "timeout None is not"),
+        ({"timeout": 10**5000}, "timeout a huge number is not"),
+        ({"arguments": [5]}, "arguments: entry 0 is of type int, not text"),
+        ({"arguments": "--memory"}, "arguments is of type str, not a list of text"),
+        ({"arguments": None}, "arguments is of type NoneType"),
+        ({"arguments": ["a\0b"]}, r'entry 0, "a\x00b", holds what cannot be passed'),
+        ({"arguments": ["\ud800"]}, r'entry 0, "\ud800", holds what cannot be passed'),
+        ({"arguments": ["--memory", "1GiB", "-o", "x"]}, 'entry 2, "-o", is the planner\'s own'),
+        ({"arguments": ["-ox"]}, "is the planner's own"),
+        ({"arguments": ["--output=x"]}, "is the planner's own"),
+        ({"arguments": ["--output", "x"]}, "is the planner's own"),
+        ({"arguments": ["--json"]}, "is the planner's own"),
+        ({"arguments": ["--json=true"]}, "is the planner's own"),
+        ({"keep": 5}, "keep is of type int, not a path"),
+        ({"keep": "a\0b"}, r'keep "a\x00b" is not a path'),
+        ({"binary": 5}, "binary is of type int, not a path"),
+        ({"binary": "a\0b"}, r'binary "a\x00b" is not a path'),
+        ({"profile": None}, "profile is of type NoneType, not text"),
+        ({"profile": ""}, 'profile "" is empty'),
+        ({"profile": "a\0b"}, "profile"),
+        ({"world_size": 0}, "world_size 0 is not a whole number from 1"),
+        ({"world_size": 10**5000}, "world_size a huge number is not"),
+        ({"devices_per_host": "2"}, 'devices_per_host "2" is not'),
+        ({"device_type": 1}, "device_type is of type int, not text"),
+        ({"ignore": "user"}, "ignore is of type str, not a list of text"),
+        ({"ignore": [1]}, "ignore: entry 0 is of type int, not text"),
+    ],
+)
+def test_options_that_cannot_be_used(options: dict[str, Any], part: str) -> None:
+    with pytest.raises(InputError) as e:
+        planner(**options)
+    assert part in str(e.value)
+
+
+def test_options_are_told_all_at_once() -> None:
+    with pytest.raises(InputError) as e:
+        planner(timeout="x", arguments=[5, "-o"], keep=1, world_size=0)
+    assert len(e.value.problems) == 4
+
+
+def test_a_folder_that_cannot_be_kept(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for keep in (file, file / "below"):
+        with pytest.raises(InputError, match=r"keep: tables.json cannot be written into "):
+            planner(binary=script(tmp_path, "exit 0"), keep=keep).plan(MODEL)
 
 
 def test_errors_with_their_hints() -> None:

@@ -19,7 +19,8 @@ from test_torchrec_tables import collection, table
 from torchrec.distributed.types import EmbeddingModuleShardingPlan
 
 from neuroshard_torchrec import PlanError, load_plan, plans
-from neuroshard_torchrec._torchrec import ShardingEnv
+from neuroshard_torchrec._torchrec import Placement, Shard, ShardingEnv, Table
+from neuroshard_torchrec.tables import Named
 
 Json = dict[str, Any]
 
@@ -403,6 +404,285 @@ def test_all_at_once() -> None:
         "--accelerator",
     ):
         assert part in text
+
+
+@pytest.mark.parametrize(
+    ("source", "part"),
+    [
+        ('{"a":"\udc80"}', "not JSON: character 6 is half a surrogate pair"),
+        ("a\0b", "null"),
+        ("\ud800", "is no path"),
+        (Path("a\0b"), "is no path"),
+        ("\ufeff{", "not JSON"),
+        ("\ufeff{}", "format is missing"),
+        ({"format": {1, 2}}, "not JSON"),
+        ({"format": float("nan")}, "not JSON"),
+        ({(1, 2): 3}, "not JSON"),
+        ({"version": 1, "format": "neuroshard-\x1b" + "x" * 1000}, "neuroshard-\\x1b"),
+    ],
+)
+def test_odd_sources(source: Any, part: str) -> None:
+    text = told(source)
+    assert part in text and "\x1b" not in text and len(text) < 400
+    text.encode()
+
+
+def test_a_mapping_within_itself() -> None:
+    plan = exported()
+    plan["more"] = plan
+    assert "not JSON" in told(plan)
+
+
+@pytest.mark.parametrize("source", [None, 5, [1], memoryview(b"{}"), 1.5])
+def test_sources_of_another_type(source: Any) -> None:
+    with pytest.raises(TypeError, match="source is not a path, text, bytes or a mapping but"):
+        load(source)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("env", "x"),
+        ("env", 4),
+        ("local_size", "2"),
+        ("local_size", True),
+        ("device_type", 1),
+        ("modules", ["a"]),
+        ("modules", {"a": 1}),
+        ("ignore", "user"),
+        ("ignore", [1]),
+        ("ignore", None),
+        ("model", dict),
+    ],
+)
+def test_arguments_of_another_type(option: str, value: Any) -> None:
+    with pytest.raises(TypeError, match=f"{option} is not a|{option} is not text"):
+        load(exported(), **{option: value})
+
+
+@pytest.mark.parametrize("local_size", [-1, 0, 5, 1 << 70])
+def test_ranks_of_a_host_that_cannot_be(local_size: int) -> None:
+    text = told(exported(), local_size=local_size)
+    assert "is not from 1 to 4, the number of ranks\n  hint: pass the ranks of a host" in text
+
+
+def test_local_world_size_that_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "x")
+    assert "LOCAL_WORLD_SIZE is a whole number" in told(exported(), local_size=None)
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"shapes": None}, '"shapes" is null and not an object'),
+        ({"shapes": [1]}, '"shapes" is a list of 1 and not an object'),
+        ({"shapes": {"user": None}}, 'shapes: module "user" is null'),
+        ({"shapes": {"user": {"id": None}}}, 'table "id" of module "user" is null'),
+        ({"shapes": {"user": {"id": True}}}, 'table "id" of module "user" is true'),
+        ({"shapes": {"user": {"id": "x"}}}, 'table "id" of module "user" is "x"'),
+        ({"shapes": {"user": {"id": [100, -1]}}}, "not its rows and columns"),
+        ({"shapes": {"user": {"id": [True, 64]}}}, "not its rows and columns"),
+        ({"shapes": {"user": {"ix": [100, 64]}}}, 'table "ix" of module "user" is not in the plan'),
+        ({"shapes": {"x": {"id": [100, 64]}}}, 'table "id" of module "x" is not in the plan'),
+        ({"accelerator": []}, '"accelerator" is a list of 0'),
+        ({"accelerator": 1.0}, '"accelerator" is 1.0'),
+        ({"accelerator": None}, '"accelerator" is null'),
+        ({"accelerator": "cuda:0"}, '"accelerator" is "cuda:0"'),
+    ],
+)
+def test_shapes_and_accelerators_that_are_none(change: Json, part: str) -> None:
+    assert part in told(exported() | change)
+
+
+@pytest.mark.parametrize(
+    "of", [None, [], [9, 9, 9], [0, 1, 2], [0, 1, 2, 4], [3, 2, 1, 0], [False, 1, 2, 3], "0123"]
+)
+def test_replicas_are_on_all_ranks(of: Any) -> None:
+    plan = changed(lambda p: p["plan"]["user"]["age"].update(ranks=of))
+    assert 'table "age" of module "user": ranks of data_parallel are not 0 to 3' in told(plan)
+
+
+def test_names_are_cut_and_escaped() -> None:
+    long = "\x1b]0;\r\n\u202e" + "x" * (1 << 20)
+    plans_ = [
+        changed(lambda p: p["plan"]["item"].update({long: 1})),
+        changed(lambda p: p["plan"].update({long: {}})),
+        changed(lambda p: p["plan"].update({long: 3})),
+        changed(lambda p: p["plan"].update({long: p["plan"].pop("item")})),
+        changed(lambda p: p["plan"]["item"]["word"].update(sharding_type=long)),
+        exported() | {"shapes": {long: {long: [1, 1]}}},
+        exported() | {"version": long},
+    ]
+    twice = json.dumps(exported())[:-1] + f', "{json.dumps(long)[1:-1]}": 1' * 2 + "}"
+    other = native()
+    other["tables"][0]["name"] = long
+    for plan in (*plans_, twice, other):
+        text = told(plan)
+        assert len(text) < 2000
+        assert all(c == "\n" or c.isprintable() for c in text)
+        assert "\\x1b]0;" in text
+
+
+def test_problems_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "MAX_PROBLEMS", 3)
+    text = told(exported() | {"shapes": {str(i): 1 for i in range(9)}})
+    assert "4 problems" in text and "more than 3 problems" in text
+
+
+# Shards by themselves: what _layout finds wrong, None where nothing is.
+
+
+def layout(
+    kind: str, *shards: tuple[int, int, int, int, int], rows: int = 8, dim: int = 8
+) -> str | None:
+    """Four ranks on two hosts; a shard is its row, column, rows, columns and rank."""
+    placement = Placement(kind, "fused", tuple(Shard(*s) for s in shards))
+    problem = plans._layout(placement, rows, dim, 4, 2)
+    return problem and problem[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "sizes", "part"),
+    [
+        (8, [2, 2, 2, 2], None),
+        (7, [2, 2, 2, 1], None),
+        (4, [1, 1, 1, 1], None),
+        (8, [3, 1, 2, 2], "row_wise has rows 0 to 3 on rank 0"),
+        (8, [2, 2, 2, 1], "row_wise has rows 6 to 7 on rank 3"),
+        (7, [1, 2, 2, 2], "row_wise has rows 0 to 1 on rank 0"),
+        (3, [1, 1, 1, 0], "row_wise leaves ranks without any of its 3 rows"),
+        (6, [2, 2, 2, 0], "row_wise leaves ranks without any of its 6 rows"),
+        (8, [4, 4], "not one for each of ranks 0 to 3"),
+    ],
+)
+def test_blocks_of_rows(rows: int, sizes: list[int], part: str | None) -> None:
+    shards = [(sum(sizes[:i]), 0, n, 8, i) for i, n in enumerate(sizes)]
+    problem = layout("row_wise", *shards, rows=rows)
+    assert problem is None if part is None else problem is not None and part in problem
+
+
+def test_blocks_are_where_their_rank_is() -> None:
+    def blocks(*starts: int) -> str | None:
+        return layout("row_wise", *((row, 0, 2, 8, i) for i, row in enumerate(starts)))
+
+    assert blocks(0, 2, 4, 6) is None
+    assert blocks(0, 2, 2, 6) == "row_wise has rows 2 to 4 on rank 2"
+    assert blocks(2, 0, 4, 6) == "row_wise has rows 2 to 4 on rank 0"
+    assert blocks(0, 2, 4, 7) == "row_wise has rows 7 to 9 on rank 3"
+    # Their order is that of the ranks, also on one host.
+    ranks = [(2 * i, 0, 2, 8, r) for i, r in enumerate((1, 0, 2, 3))]
+    assert "not one for each of ranks 0 to 3" in (layout("row_wise", *ranks) or "")
+    assert layout("table_row_wise", (0, 0, 4, 8, 2), (4, 0, 4, 8, 3)) is None
+    found = layout("table_row_wise", (0, 0, 4, 8, 3), (4, 0, 4, 8, 2))
+    assert "not one for each of ranks 2 to 3" in (found or "")
+    found = layout("table_row_wise", (0, 0, 4, 8, 1), (4, 0, 4, 8, 2))
+    assert "not one for each of ranks 0 to 1" in (found or "")
+    assert "do not have all columns" in (layout("row_wise", (0, 0, 8, 4, 0)) or "")
+
+
+def test_table_column_wise_is_on_one_host() -> None:
+    for ranks, whole in (((0, 1), True), ((3, 2), True), ((2, 2), True), ((1, 2), False)):
+        shards = [(0, 4 * i, 8, 4, r) for i, r in enumerate(ranks)]
+        want = None if whole else "the shards of table_column_wise are not on one host"
+        assert layout("table_column_wise", *shards) == want
+        assert layout("column_wise", *shards) is None
+
+
+def grid(*slices: tuple[int, int, int]) -> list[tuple[int, int, int, int, int]]:
+    """Slices of a first column, a width and a host, each of two blocks of rows."""
+    return [(4 * i, c, 4, w, 2 * host + i) for c, w, host in slices for i in (0, 1)]
+
+
+def test_grids() -> None:
+    assert layout("grid_shard", *grid((0, 4, 0), (4, 8, 1)), dim=12) is None
+    assert layout("grid_shard", *grid((0, 4, 1), (4, 4, 1)), dim=8) is None
+    found = layout("grid_shard", *grid((0, 4, 1), (4, 8, 1)), dim=12)
+    assert found == "slices of grid_shard on one host differ in width"
+    found = layout("grid_shard", *grid((0, 4, 0), (4, 4, 1), (8, 8, 0)), dim=16)
+    assert found == "slices of grid_shard on one host differ in width"
+    found = layout("grid_shard", *grid((0, 4, 0), (8, 4, 1)), dim=12)
+    assert found == "its columns have a gap at 4"
+    one, other, *_ = grid((0, 4, 0), (4, 4, 1))
+    assert "not 2 for each" in (layout("grid_shard", one, (4, 4, 4, 4, 1)) or "")
+    assert "not one for each" in (layout("grid_shard", other, one) or "")
+    assert "not one for each" in (layout("grid_shard", one, dim=4) or "")
+
+
+def test_table_wise() -> None:
+    assert layout("table_wise", (0, 0, 8, 8, 3)) is None
+    assert layout("table_wise", (0, 0, 7, 8, 3)) is not None
+    assert layout("table_wise", (1, 0, 8, 8, 3)) is not None
+    assert layout("table_wise", (0, 0, 8, 4, 3)) == "its columns have a gap at 4"
+
+
+def named_table(mean: bool = False, name: str = "t", path: str = "m") -> Named:
+    return Named(name, path, Table(name, 8, 16, (name,), "fp32", None, mean))
+
+
+def test_slices_on_one_rank_are_made_one() -> None:
+    def joined(kind: str, *parts: tuple[int, int]) -> list[tuple[int, int, int]]:
+        """Of widths and ranks: first columns, widths and ranks."""
+        starts = [sum(w for w, _ in parts[:i]) for i in range(len(parts))]
+        shards = tuple(Shard(0, c, 8, w, r) for c, (w, r) in zip(starts, parts, strict=True))
+        p = plans._joined(named_table(), Placement(kind, "fused_uvm", shards))
+        assert (p.kind, p.kernel) == (kind, "fused_uvm")
+        assert all((s.row, s.rows) == (0, 8) for s in p.shards)
+        return [(s.column, s.columns, s.rank) for s in p.shards]
+
+    for kind in ("column_wise", "table_column_wise"):
+        assert joined(kind, (4, 1), (12, 0)) == [(0, 4, 1), (4, 12, 0)]
+        assert joined(kind, (4, 1), (8, 0), (4, 1)) == [(0, 4, 1), (4, 8, 0), (12, 4, 1)]
+        assert joined(kind, (4, 1), (4, 0), (8, 1)) == [(0, 12, 1), (12, 4, 0)]
+        # The other rank's equal slices stay two, in the order of the ranks.
+        want = [(0, 4, 0), (4, 4, 0), (8, 8, 1)]
+        assert joined(kind, (4, 0), (2, 1), (4, 0), (6, 1)) == want
+    assert joined("table_wise", (4, 0), (8, 0)) == [(0, 4, 0), (4, 8, 0)]
+
+
+def test_shards_of_a_plan_file_are_put_in_order() -> None:
+    plan = native()
+    for t in plan["tables"]:
+        t["shards"].reverse()
+    assert load(plan) == load(exported())
+    # First by columns, then by rows: a grid's slices one after the other.
+    cut = [([c, c + 32], [r, r + 500], 2 * (c // 32) + r // 500) for r in (500, 0) for c in (32, 0)]
+    t = plan["tables"][3]
+    t["kind"] = "grid"
+    t["shards"] = [{"columns": c, "rows": r, "device": d, "tier": "hbm"} for c, r, d in cut]
+    word = load(plan).plan["item"]["word"]
+    assert word.sharding_type == "grid_shard" and word.ranks == [0, 1, 2, 3]
+    offsets = [s.shard_offsets for s in word.sharding_spec.shards]
+    assert offsets == [[0, 0], [500, 0], [0, 32], [500, 32]]
+
+
+def test_means() -> None:
+    def problems(*placed: tuple[str, str, bool, str]) -> list[str]:
+        """Of tables, each its name, its module, whether it takes means, and its kind."""
+        tables = [named_table(mean, name, path) for name, path, mean, _ in placed]
+        matched = {
+            (path, name): plans._Entry(Placement(kind, "fused", ()))
+            for name, path, _, kind in placed
+        }
+        return [str(p) for p in plans._means(tables, matched)]
+
+    for kind in ("row_wise", "table_row_wise"):
+        (text,) = problems(("a", "m", True, kind), ("b", "m", False, "table_wise"))
+        assert text.startswith('table "a" takes means and is split by rows, and "b" of the same')
+        assert "hint: place" in text
+        (text,) = problems(("b", "m", True, "column_wise"), ("a", "m", True, kind))
+        assert text.startswith('table "a" takes means')
+        assert not problems(("a", "m", False, kind), ("b", "m", True, "table_wise"))
+        assert not problems(("a", "m", True, kind), ("b", "n", True, "table_wise"))
+        assert not problems(("a", "m", True, kind), ("b", "m", True, "row_wise"))
+    assert not problems(("a", "m", True, "column_wise"), ("b", "m", True, "table_wise"))
+
+
+def test_a_grid_takes_no_means() -> None:
+    shards = tuple(Shard(*s) for s in grid((0, 8, 0), (8, 8, 1)))
+    entry_ = plans._Entry(Placement("grid_shard", "fused", shards))
+    assert plans._geometry(named_table(), entry_, 4, 2) == []
+    (problem,) = plans._geometry(named_table(mean=True), entry_, 4, 2)
+    assert "grid_shard does not go with mean pooling" in problem.message
 
 
 def test_hostile_files_are_refused_or_loaded() -> None:

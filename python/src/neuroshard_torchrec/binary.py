@@ -114,7 +114,7 @@ def _outputs(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, 
 
 def _longer(timeout: float) -> str:
     """Returns the hint where the timeout, in seconds, was too short."""
-    budget = f"{timeout / 2:.3f}".rstrip("0").rstrip(".")
+    budget = f"{int(timeout * 500) / 1000:.3f}".rstrip("0").rstrip(".")
     if budget == "0":
         return "pass a longer timeout"
     return f'pass a longer timeout, or arguments=["--budget", "{budget}s"] to have it search less'

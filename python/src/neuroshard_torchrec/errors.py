@@ -69,6 +69,16 @@ def quote(name: str, most: int = NAME_SHOWN) -> str:
     return '"' + escaped(text).replace("\n", "\\n").replace("\t", "\\t") + '"'
 
 
+def shown(value: object) -> str:
+    """Returns a value for a message: cut short, what does not print escaped."""
+    if isinstance(value, int) and abs(value) > 1 << 63:
+        return "a huge number"
+    if isinstance(value, str):
+        return quote(value)
+    text = escaped(repr(value))
+    return text if len(text) <= NAME_SHOWN else text[:NAME_SHOWN] + "..."
+
+
 def quoted(names: Iterable[str], most: int = 5) -> str:
     """Returns the first names in quotes, and how many more there are."""
     names = list(names)

@@ -11,7 +11,6 @@ every rank   the same plan, or an error: no rank is left waiting
 from __future__ import annotations
 
 import logging
-import math
 import os
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
@@ -32,8 +31,9 @@ from .errors import (
     RankError,
     escaped,
     quote,
+    shown,
 )
-from .plans import MAX_BYTES, load_plan, warnings_of
+from .plans import MAX_BYTES, MAX_RANKS, load_plan, warnings_of
 from .tables import Json, encoded, tables_from_model, write_whole
 
 log = logging.getLogger("neuroshard")
@@ -265,7 +265,7 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
                 raise InputError([Problem("the batch of a rank is not known", hint)])
             batch = torchrec.lookups(samples)[1]
         if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:
-            message = f"batch_per_rank {batch!r} is not a whole number of at least 1"
+            message = f"batch_per_rank {shown(batch)} is not a whole number of at least 1"
             raise InputError([Problem(message)])
         return batch * world_size
 
@@ -312,22 +312,24 @@ def _not_path(option: str, value: Any) -> list[Problem]:
     if not isinstance(value, (str, os.PathLike)):
         return [Problem(f"{option} is of type {type(value).__name__}, not a path")]
     path = os.fsdecode(value)
-    if not path or not _passes(path):
+    if not _passes(path):
         return [Problem(f"{option} {quote(path)} is not a path")]
     return []
 
 
 def _not_number(option: str, value: Any) -> list[Problem]:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+    if value is None:
         return []
-    return [Problem(f"{option} {quote(repr(value))} is not a whole number of at least 1")]
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_RANKS:
+        return []
+    return [Problem(f"{option} {shown(value)} is not a whole number from 1 to {MAX_RANKS}")]
 
 
 def _not_seconds(value: Any) -> list[Problem]:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if number and math.isfinite(value) and 0 < value <= MAX_TIMEOUT:
+    if number and 0 < value <= MAX_TIMEOUT:
         return []
-    message = f"timeout {quote(repr(value))} is not a number of seconds above 0"
+    message = f"timeout {shown(value)} is not a number of seconds above 0"
     return [Problem(message, f"the longest is {MAX_TIMEOUT:.0f}, a year")]
 
 
@@ -343,7 +345,7 @@ def _told(e: Exception) -> Json:
     if isinstance(e, NeuroShardError):
         name = next((n for n, kind in _ERRORS.items() if isinstance(e, kind)), "")
         return {"error": name, "problems": [(p.message, p.hint) for p in e.problems]}
-    return {"error": "", "problems": [(f"rank 0: {type(e).__name__}: {e}", "")]}
+    return {"error": "", "problems": [(escaped(f"rank 0: {type(e).__name__}: {e}"), "")]}
 
 
 def _raised(told: Json) -> NeuroShardError:

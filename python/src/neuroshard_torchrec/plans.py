@@ -19,10 +19,9 @@ import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NoReturn, TypeGuard
 
 import torch.distributed as dist
@@ -30,7 +29,7 @@ from torch import nn
 
 from . import _torchrec as torchrec
 from ._torchrec import Placement, Shard
-from .errors import SHOWN, PlanError, Problem, nearest, quoted
+from .errors import SHOWN, PlanError, Problem, nearest, quote, quoted, shown
 from .tables import Named, named
 
 log = logging.getLogger("neuroshard")
@@ -47,11 +46,18 @@ MAX_SHARDS = 65536
 MAX_ELEMENTS = 1 << 40
 """Files with more are refused, before memory is taken for them."""
 
+MAX_PROBLEMS = 10_000
+"""A file with more is read no further."""
+
 GRANULE = 4
 """Columns of a slice are multiples of this in FBGEMM's kernels."""
 
 _FUSED = ("fused", "fused_uvm", "fused_uvm_caching")
 _DENSE = "dense"
+_LONG = 200
+"""Characters of a name that a hint shows, to be copied from it."""
+
+_DEVICE_TYPE = re.compile(r"[a-z]{1,16}")
 _PLACEMENT = re.compile(r"rank:(\d{1,9})/(?:(cpu)|([a-z]{1,16}):(\d{1,9}))")
 
 _NATIVE_KINDS = {
@@ -65,6 +71,7 @@ _NATIVE_KINDS = {
 _KINDS = (*_NATIVE_KINDS.values(), "table_column_wise")
 _TIERS = {"hbm": "fused", "host": "fused_uvm", "host_cached": "fused_uvm_caching"}
 
+_EXPORT = "export the plan again"
 _AGAIN = "plan again with the tables of this model"
 
 Json = dict[str, Any]
@@ -90,11 +97,16 @@ class _Contents:
     problems: list[Problem] = field(default_factory=list)
 
     def add(self, message: str, hint: str = "") -> None:
+        if len(self.problems) >= MAX_PROBLEMS:
+            more = Problem(
+                f"there are more than {MAX_PROBLEMS} problems, and no more are looked for"
+            )
+            raise PlanError([*self.problems, more])
         self.problems.append(Problem(message, hint))
 
 
 def load_plan(
-    source: str | bytes | os.PathLike[str] | Mapping[str, Any],
+    source: str | bytes | bytearray | os.PathLike[str] | Mapping[str, Any],
     model: nn.Module,
     env: Any = None,
     *,
@@ -108,7 +120,8 @@ def load_plan(
 
     ``source`` is a path, the JSON itself (text or bytes that begin with a brace), or
     JSON that is parsed already: of ``neuroshard export --to torchrec``, or a plan
-    file. It is data: nothing in it is run, and files above 64 MiB are refused.
+    file. It is data: nothing in it is run, and files above 64 MiB are refused. One of
+    that size may take 2.4 GB of memory while it is read.
 
     ``env`` is a ShardingEnv or a process group; left out, the default group. Every
     rank loads for itself, and no rank waits for another.
@@ -122,12 +135,14 @@ def load_plan(
 
     Every table of the model's EmbeddingBagCollections must be in the plan, with its
     rows and columns, and every table of the plan in the model. PlanError tells all
-    that is wrong at once; OSError where the file cannot be read.
+    that is wrong at once; OSError where the file cannot be read, and TypeError where
+    an argument is of another type than these.
     """
+    _types(model, env, local_size, device_type, modules, ignore)
     contents = _read(source)
     found, problems = torchrec.collect(model, ignore)
     world_size = _world_size(env)
-    local_size = torchrec.get_local_size(world_size) if local_size is None else local_size
+    local_size = _local_size(world_size, local_size)
     device_type = device_type or torchrec.get_device_type()
     problems += contents.problems
     problems += _ranks(contents, world_size, local_size, device_type)
@@ -148,6 +163,65 @@ def load_plan(
     for t in tables:
         plan[t.path][t.table.name] = matched[t.path, t.table.name].placement
     return torchrec.sharding_plan(plan, device_type, local_size)
+
+
+def _types(
+    model: Any, env: Any, local_size: Any, device_type: Any, modules: Any, ignore: Any
+) -> None:
+    """Raises TypeError where an argument is not of its type."""
+    world_size = getattr(env, "world_size", None)
+    listed = isinstance(ignore, Collection) and not isinstance(ignore, (str, bytes))
+    for name, value, right, wanted in (
+        ("model", model, isinstance(model, nn.Module), "a torch.nn.Module"),
+        (
+            "env",
+            env,
+            env is None or isinstance(env, dist.ProcessGroup) or _whole(world_size, 1, MAX_RANKS),
+            "a ShardingEnv or a process group",
+        ),
+        (
+            "local_size",
+            local_size,
+            local_size is None
+            or (isinstance(local_size, int) and not isinstance(local_size, bool)),
+            "a whole number",
+        ),
+        ("device_type", device_type, isinstance(device_type, (str, type(None))), "text"),
+        (
+            "modules",
+            modules,
+            modules is None or (isinstance(modules, Mapping) and _all_text(modules.items())),
+            "a mapping of paths to paths",
+        ),
+        ("ignore", ignore, listed and _all_text([ignore]), "a collection of paths"),
+    ):
+        if not right:
+            raise TypeError(f"{name} is not {wanted} but {shown(value)}")
+
+
+def _all_text(groups: Iterable[Iterable[Any]]) -> bool:
+    return all(isinstance(v, str) for group in groups for v in group)
+
+
+def _local_size(world_size: int, local_size: int | None) -> int:
+    if local_size is None:
+        try:
+            local_size = torchrec.get_local_size(world_size)
+        except (ValueError, ZeroDivisionError) as e:
+            hint = "LOCAL_WORLD_SIZE is a whole number of at least 1; set it, or pass local_size"
+            message = f"TorchRec cannot tell the ranks of a host: {e}"
+            raise PlanError([Problem(message, hint)]) from e
+    if not 1 <= local_size <= world_size:
+        raise PlanError(
+            [
+                Problem(
+                    f"local_size {shown(local_size)} is not from 1 to {world_size}, "
+                    "the number of ranks",
+                    "pass the ranks of a host, or leave it out: it is then LOCAL_WORLD_SIZE",
+                )
+            ]
+        )
+    return local_size
 
 
 def warnings_of(plan: bytes) -> list[str]:
@@ -177,20 +251,38 @@ def _world_size(env: Any) -> int:
 # Reading.
 
 
-def _read(source: str | bytes | os.PathLike[str] | Mapping[str, Any]) -> _Contents:
+def _read(source: Any) -> _Contents:
     if isinstance(source, Mapping):
-        return _contents(dict(source))
-    if isinstance(source, str) and source.lstrip().startswith("{"):
-        source = source.encode()
-    if isinstance(source, (str, os.PathLike)):
-        with Path(source).open("rb") as f:
-            source = f.read(MAX_BYTES + 1)
+        # As a file would have it; so what JSON has no word for is found here.
+        try:
+            source = json.dumps(dict(source), allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as e:
+            raise _not_json(str(e)) from e
+    elif isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("{"):
+        try:
+            source = source.removeprefix("\ufeff").encode()
+        except UnicodeEncodeError as e:
+            raise _not_json(f"character {e.start} is half a surrogate pair") from e
+    elif isinstance(source, (str, os.PathLike)):
+        try:
+            with open(source, "rb") as f:
+                source = f.read(MAX_BYTES + 1)
+        except ValueError as e:  # as a NUL is
+            hint = "give a path, or JSON that begins with a brace"
+            raise PlanError([Problem(f"{quote(os.fsdecode(source))} is no path: {e}", hint)]) from e
+    elif not isinstance(source, (bytes, bytearray)):
+        message = "source is not a path, text, bytes or a mapping but "
+        raise TypeError(message + shown(source))
     if len(source) > MAX_BYTES:
         raise PlanError([Problem(f"the plan is larger than {MAX_BYTES >> 20} MiB")])
     return _contents(_parse(source))
 
 
-def _parse(text: bytes) -> Json:
+def _not_json(why: str) -> PlanError:
+    return PlanError([Problem(f"the plan is not JSON: {why}", "write it with neuroshard export")])
+
+
+def _parse(text: bytes | bytearray) -> Json:
     def refuse(constant: str) -> NoReturn:
         raise ValueError(f"{constant} is no number of JSON")
 
@@ -198,15 +290,13 @@ def _parse(text: bytes) -> Json:
         whole = dict(pairs)
         if len(whole) < len(pairs):
             (twice, _), *_ = Counter(k for k, _ in pairs).most_common(1)
-            raise ValueError(f'key "{twice}" is there twice')
+            raise ValueError(f"key {quote(twice)} is there twice")
         return whole
 
     try:
         value = json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
     except (ValueError, RecursionError) as e:
-        raise PlanError(
-            [Problem(f"the plan is not JSON: {e}", "write it again with neuroshard export")]
-        ) from e
+        raise _not_json(str(e)) from e
     if not isinstance(value, dict):
         raise PlanError([Problem(f"the plan is not an object of JSON but {_what(value)}")])
     return value
@@ -219,7 +309,7 @@ def _contents(whole: Json) -> _Contents:
             message = "the plan states no format, as TorchRec's own output does"
             hint = "bring it in with neuroshard import, then neuroshard export --to torchrec"
         elif isinstance(kind, str) and kind.startswith("neuroshard-"):
-            message = f'the file is "{kind[:60]}" and no plan'
+            message = f"the file is {quote(kind)} and no plan"
             hint = "give what neuroshard export --to torchrec wrote, or a plan file"
         else:
             message = f'the plan\'s format is {_what(kind)}, not "{EXPORTED}" or "{NATIVE}"'
@@ -245,40 +335,57 @@ def _contents(whole: Json) -> _Contents:
 def _exported(whole: Json, c: _Contents) -> None:
     c.world_size = _size(whole, "world_size", c)
     c.local_size = _size(whole, "local_size", c)
-    if isinstance(accelerator := whole.get("accelerator"), str):
-        c.device_types.add(accelerator[:16])
-    shapes = whole.get("shapes")
+    if "accelerator" in whole:
+        accelerator = whole["accelerator"]
+        if isinstance(accelerator, str) and _DEVICE_TYPE.fullmatch(accelerator):
+            c.device_types.add(accelerator)
+        else:
+            c.add(f'"accelerator" is {_stated(accelerator)}, not "cuda" or "cpu"', _EXPORT)
+    shapes = whole.get("shapes", {})
+    if not isinstance(shapes, dict):
+        c.add(f'"shapes" is {_stated(shapes)} and not an object', _EXPORT)
+        shapes = {}
     plan = whole.get("plan")
     if not isinstance(plan, dict):
         raise PlanError([*c.problems, Problem(f'"plan" is {_what(plan)} and not an object')])
     count = 0
     for path, tables in plan.items():
         if not isinstance(tables, dict):
-            c.add(f'module "{path}" is {_what(tables)} and not an object')
+            c.add(f"module {quote(path)} is {_what(tables)} and not an object")
             continue
         count += len(tables)
         if count > MAX_TABLES:
             raise PlanError([Problem(f"the plan has more than {MAX_TABLES} tables")])
         c.modules[path] = {}
         for name, table in tables.items():
-            place = f'table "{name}" of module "{path}"' if path else f'table "{name}"'
             try:
-                entry = c.modules[path][name] = _exported_table(table, c)
-                entry.shape = _shape(shapes, path, name)
+                c.modules[path][name] = _exported_table(table, c)
             except ValueError as e:
+                place = f"table {quote(name)}" + (f" of module {quote(path)}" if path else "")
                 c.add(f"{place}: {e}")
                 c.modules[path][name] = _Entry(Placement("", "", ()))
+    _shapes(shapes, c)
 
 
-def _shape(shapes: Any, path: str, name: str) -> tuple[int, int] | None:
-    """Returns the rows and columns that the file states for a table, if it does."""
-    for key in (path, name):
-        shapes = shapes.get(key) if isinstance(shapes, dict) else None
-    if isinstance(shapes, list) and len(shapes) == 2:
-        rows, dim = shapes
-        if _whole(rows, 1, MAX_ELEMENTS) and _whole(dim, 1, MAX_ELEMENTS):
-            return rows, dim
-    return None
+def _shapes(shapes: Json, c: _Contents) -> None:
+    """Takes over the rows and columns that the file states, of all tables or of some."""
+    for path, tables in shapes.items():
+        if not isinstance(tables, dict):
+            c.add(f"shapes: module {quote(path)} is {_stated(tables)} and not an object", _EXPORT)
+            continue
+        for name, shape in tables.items():
+            place = f"shapes: table {quote(name)}" + (f" of module {quote(path)}" if path else "")
+            entry = c.modules.get(path, {}).get(name)
+            if (
+                not isinstance(shape, list)
+                or len(shape) != 2
+                or not all(_whole(v, 1, MAX_ELEMENTS) for v in shape)
+            ):
+                c.add(f"{place} is {_stated(shape)}, not its rows and columns", _EXPORT)
+            elif entry is None:
+                c.add(f"{place} is not in the plan", _EXPORT)
+            else:
+                entry.shape = shape[0], shape[1]
 
 
 def _exported_table(table: Any, c: _Contents) -> _Entry:
@@ -295,13 +402,23 @@ def _exported_table(table: Any, c: _Contents) -> _Entry:
     if kind == "data_parallel":
         if shards is not None:
             raise ValueError(f"shards is {_what(shards)}, but data_parallel has none: null")
+        if c.world_size and not _same_ranks(ranks, range(c.world_size)):
+            raise ValueError(f"ranks of data_parallel are not 0 to {c.world_size - 1}, in order")
         return _Entry(Placement(kind, kernel, ()))
     if not isinstance(shards, list) or not 0 < len(shards) <= MAX_SHARDS:
         raise ValueError(f"shards is {_what(shards)} and not a list of 1 to {MAX_SHARDS}")
     out = [_exported_shard(i, s, c) for i, s in enumerate(shards)]
-    if ranks != [s.rank for s in out]:
+    if not _same_ranks(ranks, [s.rank for s in out]):
         raise ValueError("ranks are not those of the shards, in their order")
     return _Entry(Placement(kind, kernel, tuple(out)))
+
+
+def _same_ranks(ranks: Any, wanted: Sequence[int]) -> bool:
+    return (
+        isinstance(ranks, list)
+        and len(ranks) == len(wanted)
+        and all(_whole(r, w, w) for r, w in zip(ranks, wanted, strict=True))
+    )
 
 
 def _exported_shard(i: int, shard: Any, c: _Contents) -> Shard:
@@ -345,14 +462,14 @@ def _native(whole: Json, c: _Contents) -> None:
         if not isinstance(name, str):
             c.add(f"tables[{i}] has no name")
         elif name in c.names:
-            c.add(f'table "{name}" is there twice')
+            c.add(f"table {quote(name)} is there twice")
         else:
             if isinstance(module := table.get("module"), str) and module:
                 homes[name] = module
             try:
                 c.names[name] = _native_table(table)
             except ValueError as e:
-                c.add(f'table "{name}": {e}')
+                c.add(f"table {quote(name)}: {e}")
                 c.names[name] = _Entry(Placement("", "", ()))
     if len(homes) == len(c.names):  # else tables are found by their names alone
         for name, path in homes.items():
@@ -417,10 +534,12 @@ def _what(value: Any) -> str:
         return "missing"
     if isinstance(value, (dict, list)):
         return f"a {'list' if isinstance(value, list) else 'object'} of {len(value)}"
-    if isinstance(value, int) and abs(value) > 1 << 63:
-        return "a huge number"
-    text = json.dumps(value)
-    return text if len(text) <= 60 else text[:57] + '..."'
+    return str(value).lower() if isinstance(value, bool) else shown(value)
+
+
+def _stated(value: Any) -> str:
+    """Returns a value that is there, if only as null, for a message."""
+    return "null" if value is None else _what(value)
 
 
 # Matching.
@@ -473,11 +592,11 @@ def _match(
     plan: dict[str, dict[str, _Entry]] = {}
     for path, entries in c.modules.items():
         if (now := renamed.get(path, path)) in plan:
-            problems.append(Problem(f'modules: two modules of the plan would be "{now}"'))
+            problems.append(Problem(f"modules: two modules of the plan would be {quote(now)}"))
         plan[now] = entries
     for path in renamed:
         if path not in c.modules:
-            problems.append(Problem(f'modules: the plan has no module "{path}"'))
+            problems.append(Problem(f"modules: the plan has no module {quote(path)}"))
     model = {m.path: [t.name for t in m.tables] for m in found}
     lost = [p for p in model if p not in plan and model[p]]
     extra = [p for p in plan if p not in model]
@@ -486,15 +605,16 @@ def _match(
         if near is not None:
             problems.append(
                 Problem(
-                    f'the plan\'s module "{path}" is not in the model, which has "{near}"',
-                    f'if it was renamed, pass modules={{"{path}": "{near}"}}',
+                    f"the plan's module {quote(path)} is not in the model, which has {quote(near)}",
+                    "if it was renamed, pass "
+                    f"modules={{{quote(path, _LONG)}: {quote(near, _LONG)}}}",
                 )
             )
             lost.remove(near)
         else:
             problems.append(
                 Problem(
-                    f'the plan\'s module "{path}" is not in the model, '
+                    f"the plan's module {quote(path)} is not in the model, "
                     f"whose modules are {quoted(model)}",
                     _AGAIN,
                 )
@@ -502,10 +622,10 @@ def _match(
     if more := extra[SHOWN:]:
         problems.append(Problem(f"nor are the plan's modules {quoted(more)}", _AGAIN))
     for path in lost:
-        problems.append(Problem(f'the model\'s module "{path}" is not in the plan', _AGAIN))
+        problems.append(Problem(f"the model's module {quote(path)} is not in the plan", _AGAIN))
     for path, names in model.items():
         if path in plan:
-            where = f'module "{path}": ' if path else ""
+            where = f"module {quote(path)}: " if path else ""
             _report(where, names, list(plan[path]), problems)
             matched |= {(path, n): plan[path][n] for n in names if n in plan[path]}
     return matched, problems
@@ -522,7 +642,7 @@ def _report(where: str, model: list[str], plan: list[str], problems: list[Proble
     extra = [n for n in plan if n not in in_model]
     if lost:
         near = nearest(lost[0], extra)
-        hint = f'{_AGAIN}; was "{near}" renamed to "{lost[0]}"?' if near else _AGAIN
+        hint = f"{_AGAIN}; was {quote(near)} renamed to {quote(lost[0])}?" if near else _AGAIN
         problems.append(Problem(f"{where}tables missing in the plan: {quoted(lost)}", hint))
     if extra:
         problems.append(
@@ -584,7 +704,7 @@ def _geometry(t: Named, entry: _Entry, world_size: int, local_size: int) -> list
         problem = ("grid_shard does not go with mean pooling", hint)
     else:
         problem = _layout(p, rows, dim, world_size, local_size)
-    return [Problem(f'table "{t.name}": {problem[0]}', problem[1])] if problem else []
+    return [Problem(f"table {quote(t.name)}: {problem[0]}", problem[1])] if problem else []
 
 
 def _means(tables: Sequence[Named], matched: Mapping[tuple[str, str], _Entry]) -> list[Problem]:
@@ -602,9 +722,9 @@ def _means(tables: Sequence[Named], matched: Mapping[tuple[str, str], _Entry]) -
             others.setdefault(t.path, t.name)
     return [
         Problem(
-            f'table "{rows[path]}" takes means and is split by rows, and "{others[path]}" of the '
-            "same module is not: TorchRec would divide that one, too",
-            f'place "{rows[path]}" in another way, or split all tables of the module by rows',
+            f"table {quote(rows[path])} takes means and is split by rows, and "
+            f"{quote(others[path])} of the same module is not: TorchRec would divide that one, too",
+            f"place {quote(rows[path])} in another way, or split all tables of the module by rows",
         )
         for path in rows
         if path in others
