@@ -19,8 +19,8 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal asks the search for its best plan so far; a second one
-	// ends the process at once.
+	// The first signal asks the search for its best plan so far, or ends a command
+	// that waits for input; a second one ends the process at once.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Stdin, os.Stdout, os.Stderr, os.Args[1:], system()))
 }
@@ -60,7 +60,7 @@ func run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args []
 	root.SetIn(stdin)
 	root.SetOut(out)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	err := a.execute(ctx, root.ExecuteContext)
 	if err == nil && out.err != nil {
 		err = bad(out.err, "")
 	}
@@ -88,6 +88,7 @@ type app struct {
 	stdout *output
 	stderr io.Writer
 	env    environment
+	reads  reads
 	// running is true once flags and arguments were accepted: what fails before
 	// is wrong usage.
 	running bool

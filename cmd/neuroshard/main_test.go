@@ -388,3 +388,20 @@ func flagNames(c *cobra.Command) []string {
 	})
 	return names
 }
+
+// A command that waits for input ends when it is interrupted.
+func TestInterruptedWaitingForInput(t *testing.T) {
+	for _, args := range [][]string{{"show", "-"}, {"plan", "-", "--devices", "2", "--device", "a100-80"}, {"import", "-", "--devices", "2", "--device", "a100-80"}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		stdin, end := io.Pipe()
+		var stdout, stderr bytes.Buffer
+		time.AfterFunc(100*time.Millisecond, cancel)
+		start := time.Now()
+		code := run(ctx, stdin, &stdout, &stderr, args, quiet())
+		if took := time.Since(start); code != exitNothingFound || took > 10*time.Second || !strings.Contains(stderr.String(), "interrupted before there was a result") {
+			t.Errorf("%v: got exit code %d after %v, and %q; want %d", args, code, took, stderr.String(), exitNothingFound)
+		}
+		cancel()
+		_ = end // an end that is closed would wake the command, which goes on
+	}
+}

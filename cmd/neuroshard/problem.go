@@ -348,9 +348,10 @@ func firstOf(values ...int) int {
 // open opens a file, or stdin for "-".
 func (a *app) open(path string) (name string, r io.ReadCloser, err error) {
 	if path == "-" {
-		return "standard input", io.NopCloser(a.stdin), nil
+		return "standard input", countedReader{io.NopCloser(a.stdin), &a.reads}, nil
 	}
-	f, err := os.Open(path)
+	var f *os.File
+	a.reads.during(func() { f, err = os.Open(path) })
 	if err != nil {
 		return path, nil, unreadable(path, err)
 	}
@@ -358,7 +359,7 @@ func (a *app) open(path string) (name string, r io.ReadCloser, err error) {
 		_ = f.Close()
 		return path, nil, unreadable(path, errors.New("it is a folder"))
 	}
-	return path, f, nil
+	return path, countedFile{f, &a.reads}, nil
 }
 
 func unreadable(path string, err error) error {
