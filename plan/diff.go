@@ -52,8 +52,8 @@ type DeviceChange struct {
 
 // DeviceTotals is a device in short.
 type DeviceTotals struct {
-	Shards int        `json:"shards"`
-	DimSum int        `json:"dim_sum"`
+	Shards int `json:"shards"`
+	DimSum int `json:"dim_sum"`
 	// Memory is what tables and their buffers take, without the reserve.
 	Memory unit.Bytes `json:"memory_bytes"`
 	// Total is 0 where no model priced the plan.
