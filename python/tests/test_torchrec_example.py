@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -18,20 +19,33 @@ __all__ = ["binary"]
 
 PAGE = ROOT / "docs" / "TORCHREC.md"
 
+# What the C++ runtime says where a thread of PyTorch's is still running when it is
+# taken down. It was seen once in some thirty runs, and the cause is not known;
+# nothing of ours has threads there.
+ABORT = "terminate called without an active exception"
 
-def test_the_example_of_the_page(tmp_path: Path, binary: str) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    (example,) = [b for b in blocks if "init_process_group" in b]
-    (tmp_path / "train.py").write_text(example)
-    done = subprocess.run(
+
+def run(folder: Path, binary: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "train.py"],
-        cwd=tmp_path,
+        cwd=folder,
         env=environment(NEUROSHARD_BINARY=binary),
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert done.returncode == 0, done.stderr[-5000:]
+
+
+def test_the_example_of_the_page(tmp_path: Path, binary: str) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (example,) = [b for b in blocks if "init_process_group" in b]
+    (tmp_path / "train.py").write_text(example)
+    done = run(tmp_path, binary)
+    for _ in range(2):
+        if done.returncode != 0 and ABORT in done.stderr:
+            warnings.warn("PyTorch aborted a process; the example is run again", stacklevel=1)
+            done = run(tmp_path, binary)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-5000:]
     assert "found by   method neuroshard" in done.stdout
     losses = [float(x) for x in re.findall(r"step \d: loss ([\d.]+)", done.stdout)]
     assert len(losses) == 5 and losses[-1] < losses[0], done.stdout
