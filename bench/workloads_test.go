@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -113,8 +114,11 @@ func TestResultsThroughALink(t *testing.T) {
 	if err := os.WriteFile(target, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if runtime.GOOS == "windows" {
+		t.Skip("links need a privilege on Windows; CI runs this on Linux")
+	}
 	if err := os.Symlink(target, link); err != nil {
-		t.Skipf("no links here: %v", err)
+		t.Fatal(err)
 	}
 	if err := replace(link, []byte("new")); err != nil {
 		t.Fatal(err)

@@ -49,12 +49,12 @@ const (
 // shape is how many quarters of the devices have each lot, and in which order the
 // tables are placed.
 type shape struct {
-	quarters  [6]int // of lots
+	quarters  [6]int // of shapeLots
 	wideFirst bool
 }
 
-// lots are the lots that shapes are made of.
-var lots = [6]lot{{narrowClass, true}, {narrowClass, false}, {middleClass, true}, {middleClass, false}, {wideClass, true}, {wideClass, false}}
+// shapeLots are the lots that shapes are made of.
+var shapeLots = [6]lot{{narrowClass, true}, {narrowClass, false}, {middleClass, true}, {middleClass, false}, {wideClass, true}, {wideClass, false}}
 
 // shapesTried are those that found the best placements together on 40 paper-like
 // tasks (of 120 shapes), the most useful first.
@@ -234,8 +234,8 @@ func (b *builder) assign(s shape) {
 	for i, n := range s.quarters {
 		quarters += n
 		for ; d < quarters*len(b.lots)/4; d++ {
-			b.lots[d] = lots[i]
-			if lots[i].few {
+			b.lots[d] = shapeLots[i]
+			if shapeLots[i].few {
 				room += fewFilled * fewRows
 			}
 		}
