@@ -112,6 +112,38 @@ func meanUse(reuse *[Classes]float64) float64 {
 	return sum
 }
 
+// Part returns what the batch does to a part of the rows, a share of them that is
+// above 0 and at most 1: to the part that holds the most used row. Which rows are
+// used most is unknown, and indices are hashed, so that each part has its share of
+// every class; but the most used row is whole, and in one part. Parts without it have
+// less.
+func (c Counts) Part(share float64) Counts {
+	if !(share < 1) || !(c.Lookups > 0) {
+		return c
+	}
+	part := Counts{}
+	top := c.Highest()
+	rows := [Classes]float64{}
+	uses := 0.0
+	for j := range rows {
+		all := c.Reuse[j] * c.Unique
+		rows[j] = all * share
+		if j == top && all >= 1 {
+			rows[j] = 1 + (all-1)*share
+		} else if j == top {
+			rows[j] = all
+		}
+		part.Unique += rows[j]
+		uses += rows[j] * classMeans[j]
+	}
+	for j := range rows {
+		part.Reuse[j] = rows[j] / part.Unique
+	}
+	// The classes' means are about right only: so many uses there are of each of theirs.
+	part.Lookups = min(c.Lookups, uses*c.Lookups/(c.Unique*c.MeanUse()))
+	return part
+}
+
 // At returns what a batch of the given size does to a table of rows rows that
 // is read pooling times a sample. Nothing is drawn: the counts are expected
 // values, so they are no integers, and equal inputs give equal results.

@@ -208,6 +208,27 @@ type Topology struct {
 	// the dense parameters.
 	ReserveShare float64
 	ReserveFixed unit.Bytes
+	// HostMemory is the memory of a full host that its devices' tables may use, even
+	// parts each; 0: none.
+	HostMemory unit.Bytes
+}
+
+// HostBudget returns the host memory that the tables of one device may use.
+func (t Topology) HostBudget() unit.Bytes { return t.HostMemory / unit.Bytes(t.PerHost()) }
+
+// HostLinkGBps returns the bandwidth of a device to its host's memory, in GB/s per
+// direction: 80 % of the sixteen lanes of the PCI Express generation that the named
+// device has (15.75, 31.5 and 63 GB/s by the standard; the share is assumed), and
+// of the oldest for devices that are not among Profiles.
+func (p Profile) HostLinkGBps() float64 {
+	const pcie3, pcie4, pcie5 = 12.6, 25.2, 50.4
+	switch p.Name {
+	case "a100-40", "a100-80":
+		return pcie4
+	case "h100-80", "h200", "b200", "mi300x":
+		return pcie5
+	}
+	return pcie3
 }
 
 // PerHost returns the number of devices a full host holds, at most Devices.
@@ -261,6 +282,11 @@ func (t Topology) Problems() []string {
 		add("reserve fixed: %d bytes is negative", int64(t.ReserveFixed))
 	} else if t.ReserveFixed > MaxMemory {
 		add("reserve fixed: %v is above %v a device", t.ReserveFixed, MaxMemory)
+	}
+	if t.HostMemory < 0 {
+		add("host memory: %d bytes is negative", int64(t.HostMemory))
+	} else if t.HostMemory > MaxMemory {
+		add("host memory: %v is above %v a host", t.HostMemory, MaxMemory)
 	}
 	if t.Profile.Name == "" {
 		add("device profile: missing; choose one of %s", strings.Join(Names(), ", "))

@@ -30,6 +30,7 @@ func Digest(p *problem.Problem) string {
 	d.int(int64(p.Batch))
 	d.int(int64(p.Accounting))
 	d.modules(p)
+	d.further(p)
 	sum := sha256.Sum256(d.form)
 	return hex.EncodeToString(sum[:])
 }
@@ -94,6 +95,19 @@ func (d *digester) modules(p *problem.Problem) {
 	d.text("modules")
 	for i := range p.Tables {
 		d.text(p.Tables[i].Module)
+	}
+}
+
+// further adds what problems did not have at first, where it is stated, after its
+// name; those that do not state it keep their digests.
+func (d *digester) further(p *problem.Problem) {
+	if p.Topology.HostMemory != 0 {
+		d.text("host memory")
+		d.int(int64(p.Topology.HostMemory))
+	}
+	if p.CommPrecision != problem.FP32 {
+		d.text("comm precision")
+		d.int(int64(p.CommPrecision))
 	}
 }
 

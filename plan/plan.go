@@ -15,36 +15,33 @@ import (
 const Version = 1
 
 // Kind is how a table is cut and placed, in TorchRec's words.
-type Kind string
+type Kind = problem.Kind
 
-// The kinds. The planner produces TableWise and ColumnWise; the others have
-// their place in the format.
+// The kinds.
 const (
-	TableWise    Kind = "table_wise"
-	ColumnWise   Kind = "column_wise"
-	RowWise      Kind = "row_wise"
-	TableRowWise Kind = "table_row_wise"
-	Grid         Kind = "grid"
-	DataParallel Kind = "data_parallel"
+	TableWise    = problem.TableWise
+	ColumnWise   = problem.ColumnWise
+	RowWise      = problem.RowWise
+	TableRowWise = problem.TableRowWise
+	Grid         = problem.Grid
+	DataParallel = problem.DataParallel
 )
 
 // kinds lists all of them, in the order of the documentation.
-var kinds = []Kind{TableWise, ColumnWise, RowWise, TableRowWise, Grid, DataParallel}
+var kinds = problem.Kinds()
 
 // Tier is the memory a shard lies in.
-type Tier string
+type Tier = problem.Tier
 
-// The tiers. A plan file may name each; planning places in HBM only, and
-// Validate refuses the others.
+// The tiers.
 const (
-	HBM  Tier = "hbm"
-	Host Tier = "host"
-	// HostCached is host memory of which the device keeps a part in a cache.
-	HostCached Tier = "host_cached"
+	HBM        = problem.HBM
+	Host       = problem.Host
+	HostCached = problem.HostCached
 )
 
 // tiers lists all of them.
-var tiers = []Tier{HBM, Host, HostCached}
+var tiers = problem.Tiers()
 
 // replicated is the Device of a shard that lies on every device.
 const replicated = -1

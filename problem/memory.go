@@ -32,6 +32,12 @@ const (
 
 	sortPairBytes = 2 * (8 + 4)
 	weightBytes   = 4
+
+	// unevenBlocks is how many times its even share of the lookups a block of rows
+	// has room for.
+	unevenBlocks = 2
+	// Bookkeeping of a cache, in bytes: of each row, and of each cached one.
+	cacheRowBytes, cacheSlotBytes = 4, 16
 )
 
 // Accounting says which bytes count against a device's budget.
@@ -52,18 +58,22 @@ type Memory struct {
 	Outputs   unit.Bytes `json:"outputs_bytes"`
 	Gradients unit.Bytes `json:"gradients_bytes"`
 	Indices   unit.Bytes `json:"indices_bytes"`
+	// Cache is what rows in host memory take of the device's.
+	Cache unit.Bytes `json:"cache_bytes,omitempty"`
 	// Received and Reserve belong to a device, not to a shard.
 	Received unit.Bytes `json:"received_bytes"`
 	Reserve  unit.Bytes `json:"reserve_bytes"`
+	// Host is what lies in the host's memory. It is none of the device's.
+	Host unit.Bytes `json:"host_bytes,omitempty"`
 }
 
-// Tables returns the bytes that the shards themselves take: everything but
-// Received and Reserve.
+// Tables returns the bytes of the device that the shards themselves take:
+// everything but Received and Reserve, and what lies on the host.
 func (m Memory) Tables() unit.Bytes {
-	return m.Weights + m.Optimizer + m.Outputs + m.Gradients + m.Indices
+	return m.Weights + m.Optimizer + m.Outputs + m.Gradients + m.Indices + m.Cache
 }
 
-// Total returns the sum of all lines.
+// Total returns the sum of all lines of the device.
 func (m Memory) Total() unit.Bytes { return m.Tables() + m.Received + m.Reserve }
 
 // Add returns the line-wise sum of m and o.
@@ -73,6 +83,8 @@ func (m Memory) Add(o Memory) Memory {
 	m.Outputs += o.Outputs
 	m.Gradients += o.Gradients
 	m.Indices += o.Indices
+	m.Cache += o.Cache
+	m.Host += o.Host
 	m.Received += o.Received
 	m.Reserve += o.Reserve
 	return m
@@ -87,19 +99,52 @@ func (p *Problem) ShardMemory(s Shard) Memory {
 		return Memory{Weights: unit.Bytes(rows * dim * FP32.Bytes())}
 	}
 	batch, features := int64(p.Batch), int64(len(t.Features))
-	lookups := int64(math.Ceil(float64(p.Batch) * t.PoolingFactor()))
+	if s.Kind == DataParallel {
+		batch = p.localBatch()
+	}
+	lookups := math.Ceil(float64(batch) * t.PoolingFactor())
+	if p.ByRows(s) {
+		lookups = math.Ceil(lookups * min(1, unevenBlocks*float64(rows)/float64(t.Rows)))
+	}
+	n := int64(lookups)
 	m := Memory{
 		Weights:   unit.Bytes(rows * dim * t.Precision.Bytes()),
 		Optimizer: unit.Bytes(t.Optimizer.StateBytes(rows, int(dim))),
 		Outputs:   unit.Bytes(batch * features * dim * OutputBytes),
 		Gradients: unit.Bytes(batch * features * dim * OutputBytes),
-		Indices:   unit.Bytes(lookups*(IndexBytes+sortPairBytes) + (batch*features+1)*IndexBytes),
+		Indices:   unit.Bytes(n*(IndexBytes+sortPairBytes) + (batch*features+1)*IndexBytes),
 	}
 	if t.Weighted {
-		m.Indices += unit.Bytes(lookups * weightBytes)
+		m.Indices += unit.Bytes(n * weightBytes)
+	}
+	if s.Kind == DataParallel {
+		m.Outputs, m.Gradients = 0, unit.Bytes(rows*dim*OutputBytes)
+	}
+	if s.Tier.OnHost() {
+		m.Host = m.Weights + m.Optimizer
+		m.Weights, m.Optimizer = 0, 0
+		if s.Tier == HostCached {
+			cached := CachedRows(rows, s.Cache)
+			m.Cache = unit.Bytes(cached*(dim*t.Precision.Bytes()+cacheSlotBytes) + t.Optimizer.StateBytes(cached, int(dim)) + cacheRowBytes*rows)
+		}
 	}
 	return m
 }
+
+// CachedRows returns the rows that a cache of a share of them holds.
+func CachedRows(rows int64, share float64) int64 {
+	return int64(math.Ceil(share * float64(rows)))
+}
+
+// localBatch is the most samples that a device trains on.
+func (p *Problem) localBatch() int64 {
+	n := int64(p.Topology.Devices)
+	return (int64(p.Batch) + n - 1) / n
+}
+
+// HostBudget returns the bytes of host memory that the shards of each device may
+// take: an even part of its host's. 0 where the topology states none.
+func (p *Problem) HostBudget() unit.Bytes { return p.Topology.HostBudget() }
 
 // DeviceMemory returns the lines of a device that do not depend on what is
 // placed on it: Received and Reserve.
@@ -113,7 +158,7 @@ func (p *Problem) DeviceMemory() Memory {
 	for i := range p.Tables {
 		dims += int64(p.Tables[i].Dim) * int64(len(p.Tables[i].Features))
 	}
-	samples := int64((p.Batch + n - 1) / n)
+	samples := p.localBatch()
 	m.Received = unit.Bytes(2 * samples * dims * OutputBytes)
 	return m
 }

@@ -36,7 +36,13 @@ type Problem struct {
 	Batch int
 	// Accounting says which bytes count against a device's budget.
 	Accounting Accounting
+	// CommPrecision is the number format in which pooled vectors and their gradients
+	// travel between devices. They are computed with in fp32 whatever it is.
+	CommPrecision Precision
 }
+
+// CommBytes returns the size of an element that travels between devices.
+func (p *Problem) CommBytes() int { return int(p.CommPrecision.Bytes()) }
 
 // Table is one embedding table.
 type Table struct {
@@ -214,6 +220,19 @@ type Shard struct {
 	Table int
 	// Rows and Columns are the part of the table the shard holds.
 	Rows, Columns Range
+	// Kind is how the table is placed. Empty means what the shape says: table- or
+	// column-wise with all rows, row-wise with all columns.
+	Kind Kind
+	// Tier is the memory that holds the rows; empty means HBM.
+	Tier Tier
+	// Cache is, in tier HostCached, the share of the rows that HBM caches, above 0
+	// and below 1.
+	Cache float64
+}
+
+// ByRows reports whether the shard is one of a table that is cut by rows.
+func (p *Problem) ByRows(s Shard) bool {
+	return s.Kind.ByRows() || s.Kind == "" && s.Rows.Len() < p.Tables[s.Table].Rows
 }
 
 // Dim returns the shard's width in columns.

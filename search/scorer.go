@@ -1,5 +1,7 @@
 package search
 
+import "github.com/neuroshard/neuroshard/problem"
+
 // Scorer prices shards on devices under one cost model, step by step: the
 // search adds a shard, asks what a device costs now, and tries the next.
 //
@@ -31,3 +33,32 @@ type Scorer interface {
 
 // Factory makes Scorers that price alike.
 type Factory func() Scorer
+
+// Form is how a slice of a table is held. The zero Form is a slice with all rows in
+// one device's HBM.
+type Form struct {
+	// Kind is RowWise, TableRowWise (which the slices of a Grid are, too),
+	// DataParallel, or empty: on one device.
+	Kind problem.Kind
+	// Tier is HBM, which empty means, or a host's memory, with the share Cache of the
+	// rows cached in tier HostCached. Only a slice on one device lies there.
+	Tier  problem.Tier
+	Cache float64
+}
+
+// Spreader is a Scorer that also prices slices in other forms than the zero one, which
+// Item stands for. Those that are alike on all devices count once, in Shared, so that
+// a change of one costs no more than that of any other.
+type Spreader interface {
+	Scorer
+	// ItemOf registers a slice of the table, width columns wide, in a form. The same
+	// arguments give the same number, and with the zero Form that of Item. Add and
+	// Remove take these numbers with any device: an item by rows of a host goes to all
+	// devices of that device's host; one by rows of all devices, or replicated, to all.
+	// ComputeWith and, for what is not Shared, Compute count all forms.
+	ItemOf(table, width int, form Form) int
+	// Shared returns the predicted time, in ms, that every device spends alike: on
+	// slices that all of them hold, and on all exchanges but those of the all-to-alls
+	// of slices on single devices. Cost contains it.
+	Shared() float64
+}

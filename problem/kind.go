@@ -1,0 +1,87 @@
+package problem
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Kind is how a table is cut and placed, in TorchRec's words.
+type Kind string
+
+// The kinds.
+//
+//	table_wise      whole, on one device
+//	column_wise     slices of columns, each with all rows, on a device each
+//	row_wise        equal blocks of rows, one on every device
+//	table_row_wise  equal blocks of rows, one on every device of one host
+//	grid            slices of columns, each of them table_row_wise on a host
+//	data_parallel   whole, on every device
+//
+// What the devices hold, and what they send each other, follows from it:
+// docs/KINDS.md.
+const (
+	TableWise    Kind = "table_wise"
+	ColumnWise   Kind = "column_wise"
+	RowWise      Kind = "row_wise"
+	TableRowWise Kind = "table_row_wise"
+	Grid         Kind = "grid"
+	DataParallel Kind = "data_parallel"
+)
+
+// Kinds returns all of them, in the order of the documentation. The slice is the
+// caller's.
+func Kinds() []Kind {
+	return []Kind{TableWise, ColumnWise, RowWise, TableRowWise, Grid, DataParallel}
+}
+
+// ParseKind reads a kind's name.
+func ParseKind(s string) (Kind, error) {
+	if k := Kind(s); slices.Contains(Kinds(), k) {
+		return k, nil
+	}
+	return "", fmt.Errorf("kind %q is unknown: choose one of %s", s, joined(Kinds()))
+}
+
+// ByRows reports whether shards of the kind hold a part of the rows.
+func (k Kind) ByRows() bool { return k == RowWise || k == TableRowWise || k == Grid }
+
+// Spread reports whether several devices hold a shard of the kind together: a change
+// of one is a change of all.
+func (k Kind) Spread() bool { return k.ByRows() || k == DataParallel }
+
+// Tier is the memory that a shard's rows lie in.
+type Tier string
+
+// The tiers. A Shard's empty Tier means HBM.
+const (
+	HBM Tier = "hbm"
+	// Host is the memory of the device's host: kernels read it over the host link.
+	Host Tier = "host"
+	// HostCached is host memory of which the device's HBM caches the rows that take
+	// most lookups.
+	HostCached Tier = "host_cached"
+)
+
+// Tiers returns all of them. The slice is the caller's.
+func Tiers() []Tier { return []Tier{HBM, Host, HostCached} }
+
+// OnHost reports whether the rows lie in the host's memory.
+func (t Tier) OnHost() bool { return t == Host || t == HostCached }
+
+func joined[T ~string](words []T) string {
+	names := make([]string, len(words))
+	for i, w := range words {
+		names[i] = string(w)
+	}
+	return strings.Join(names, ", ")
+}
+
+// BlockRows returns the rows of a block of a table that is cut by rows into blocks
+// for that many devices: all are equal but for the last, which may be shorter.
+func (t *Table) BlockRows(devices int) int64 { return (t.Rows + int64(devices) - 1) / int64(devices) }
+
+// CutsByRows reports whether each of that many devices gets a block of at least a row.
+func (t *Table) CutsByRows(devices int) bool {
+	return devices > 1 && t.BlockRows(devices)*int64(devices-1) < t.Rows
+}
