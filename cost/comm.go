@@ -35,7 +35,20 @@ type Cluster struct {
 	Devices, PerHost int
 	// Batch is the global batch, in samples.
 	Batch int
+	// ElementBytes is the size of an element that travels; 0 means 4.
+	ElementBytes int
 }
+
+func (c Cluster) element() float64 {
+	if c.ElementBytes == 0 {
+		return problem.OutputBytes
+	}
+	return float64(c.ElementBytes)
+}
+
+// packing returns the bytes that are read and written to pack an element for the
+// way, or to unpack it: fp32 on the one side, what travels on the other.
+func (c Cluster) packing() float64 { return problem.OutputBytes + c.element() }
 
 func (c Cluster) hosts() int { return (c.Devices + c.PerHost - 1) / c.PerHost }
 
@@ -151,14 +164,21 @@ func transfer(c Cluster, l CommLoad) float64 {
 	n, batch := float64(c.Devices), float64(c.Batch)
 	sends := (n - 1) / n * batch * float64(l.Max)
 	receives := batch / n * float64(l.Sum-l.Min)
-	return problem.OutputBytes * math.Max(sends, receives)
+	return c.element() * math.Max(sends, receives)
 }
 
 // Collective returns the closed form's time of one all-to-all without wait and
 // copies, in ms.
 func Collective(k CommConstants, c Cluster, l CommLoad) float64 {
-	const bytesPerMS = 1e6 // of one GB/s
-	moved := transfer(c, l)
+	return collective(k, c, transfer(c, l))
+}
+
+// bytesPerMS are those of one GB/s.
+const bytesPerMS = 1e6
+
+// collective returns the time of a collective of all devices of which the busiest
+// sends or receives so many bytes.
+func collective(k CommConstants, c Cluster, moved float64) float64 {
 	if c.hosts() == 1 {
 		return k.AlphaMS + moved/(k.IntraGBps*bytesPerMS)
 	}
@@ -190,7 +210,7 @@ func (m *commModel) timesOf(c Cluster, l CommLoad, work *commWork, nets [][]dens
 		}
 	}
 	base := Collective(m.constants, c, l)
-	unpack := 2 * float64(c.Batch) / float64(c.Devices) * float64(l.Sum) * problem.OutputBytes / (m.constants.CopyGBps * 1e6)
+	unpack := c.packing() * float64(c.Batch) / float64(c.Devices) * float64(l.Sum) / (m.constants.CopyGBps * bytesPerMS)
 	return commTimes{
 		forward:  base * math.Exp(clamp(residual[0])),
 		backward: base*math.Exp(clamp(residual[1])) + unpack,
@@ -207,7 +227,7 @@ func (m *commModel) pack(c Cluster, dimSum int) float64 {
 	if c.Devices == 1 {
 		return 0
 	}
-	return 2 * float64(c.Batch) * float64(dimSum) * problem.OutputBytes / (m.constants.CopyGBps * 1e6)
+	return c.packing() * float64(c.Batch) * float64(dimSum) / (m.constants.CopyGBps * bytesPerMS)
 }
 
 // commWork holds the activations of the residual net.
@@ -264,7 +284,7 @@ func (c *commMemo) times(m *commModel, cluster Cluster, l CommLoad) commTimes {
 
 // clusterOf returns the cluster and batch of a problem.
 func clusterOf(p *problem.Problem) Cluster {
-	return Cluster{Devices: p.Topology.Devices, PerHost: p.Topology.PerHost(), Batch: p.Batch}
+	return Cluster{Devices: p.Topology.Devices, PerHost: p.Topology.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes()}
 }
 
 // FitsProfile reports an error where the model's device is not the topology's.

@@ -85,3 +85,30 @@ func (t *Table) BlockRows(devices int) int64 { return (t.Rows + int64(devices) -
 func (t *Table) CutsByRows(devices int) bool {
 	return devices > 1 && t.BlockRows(devices)*int64(devices-1) < t.Rows
 }
+
+// Form is how a slice of a table is held. The zero Form is a slice with all rows in
+// one device's HBM.
+type Form struct {
+	// Kind is RowWise, TableRowWise (which the slices of a Grid are, too),
+	// DataParallel, or empty: on one device.
+	Kind Kind
+	// Tier is HBM, which empty means, or a host's memory, with the share Cache of the
+	// rows cached in tier HostCached. Only a slice on one device lies there.
+	Tier  Tier
+	Cache float64
+}
+
+// Form returns the form of the slice that a shard of p is, or is a block of.
+func (p *Problem) Form(s Shard) Form {
+	switch {
+	case s.Kind == DataParallel:
+		return Form{Kind: DataParallel}
+	case s.Kind == TableRowWise, s.Kind == Grid:
+		return Form{Kind: TableRowWise}
+	case p.ByRows(s):
+		return Form{Kind: RowWise}
+	case s.Tier.OnHost():
+		return Form{Tier: s.Tier, Cache: s.Cache}
+	}
+	return Form{}
+}

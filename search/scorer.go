@@ -34,17 +34,8 @@ type Scorer interface {
 // Factory makes Scorers that price alike.
 type Factory func() Scorer
 
-// Form is how a slice of a table is held. The zero Form is a slice with all rows in
-// one device's HBM.
-type Form struct {
-	// Kind is RowWise, TableRowWise (which the slices of a Grid are, too),
-	// DataParallel, or empty: on one device.
-	Kind problem.Kind
-	// Tier is HBM, which empty means, or a host's memory, with the share Cache of the
-	// rows cached in tier HostCached. Only a slice on one device lies there.
-	Tier  problem.Tier
-	Cache float64
-}
+// Form is how a slice of a table is held: see problem.Form.
+type Form = problem.Form
 
 // Spreader is a Scorer that also prices slices in other forms than the zero one, which
 // Item stands for. Those that are alike on all devices count once, in Shared, so that
