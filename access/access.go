@@ -144,6 +144,36 @@ func (c Counts) Part(share float64) Counts {
 	return part
 }
 
+// Uncached returns the distinct rows of the batch that a cache of cached rows does not
+// hold, of a table of rows rows, if it holds those that are used most: the classes
+// from the highest down, of the first that does not fit a part. Rows used once are
+// others in each batch, so of these a cache hits no more than its room's share of all
+// rows that may be: the table's, less those of the higher classes.
+//
+// It is between 0, for a cache of all rows, and c.Unique, for none.
+func (c Counts) Uncached(rows, cached int64) float64 {
+	if cached >= rows {
+		return 0
+	}
+	room := max(0, float64(cached)) // for this class and the lower ones
+	left := float64(rows)           // rows that may be of them
+	missed := 0.0
+	for j := Classes - 1; j >= 0; j-- {
+		own := c.Reuse[j] * c.Unique
+		if !(own > 0) {
+			continue
+		}
+		among := own
+		if j == 0 {
+			among = max(own, left)
+		}
+		missed += own * (1 - min(1, room/among))
+		room = max(0, room-own)
+		left -= own
+	}
+	return missed
+}
+
 // At returns what a batch of the given size does to a table of rows rows that
 // is read pooling times a sample. Nothing is drawn: the counts are expected
 // values, so they are no integers, and equal inputs give equal results.

@@ -289,6 +289,52 @@ func TestCountsAreSound(t *testing.T) {
 	})
 }
 
+// TestUncachedByHand: of 100 distinct rows, 60 are used once, 30 twice and 10 often, of
+// a table of 1000.
+func TestUncachedByHand(t *testing.T) {
+	c := Counts{Lookups: 200, Unique: 100}
+	c.Reuse[0], c.Reuse[1], c.Reuse[4] = .6, .3, .1
+	for _, test := range []struct {
+		cached int64
+		want   float64
+	}{
+		{0, 100},
+		{5, 90 + 5},
+		{10, 90},
+		{25, 60 + 15},
+		{40, 60},
+		// 960 rows may be those used once, and 480 of them are cached.
+		{520, 30},
+		{999, 60 * (1 - 959.0/960)},
+		{1000, 0},
+		{5000, 0},
+	} {
+		if got := c.Uncached(1000, test.cached); math.Abs(got-test.want) > 1e-12 {
+			t.Errorf("a cache of %d rows misses %v of 100, want %v", test.cached, got, test.want)
+		}
+	}
+	if got := (Counts{}).Uncached(1000, 10); got != 0 {
+		t.Errorf("without lookups: got %v, want 0", got)
+	}
+}
+
+// TestUncachedIsSound: a larger cache never misses more, and none misses everything.
+func TestUncachedIsSound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows := int64(math.Exp(rapid.Float64Range(0, math.Log(1<<40)).Draw(t, "ln rows")))
+		c := draw(t).At(rows, math.Exp(rapid.Float64Range(-7, 7).Draw(t, "ln pooling")), rapid.IntRange(1, 1<<20).Draw(t, "batch"))
+		small := rapid.Int64Range(0, rows).Draw(t, "small")
+		large := rapid.Int64Range(small, rows).Draw(t, "large")
+		most, least := c.Uncached(rows, small), c.Uncached(rows, large)
+		if !(least >= 0 && least <= most && most <= c.Unique*(1+1e-12)) {
+			t.Fatalf("caches of %d and %d of %d rows miss %v and %v of %v", small, large, rows, most, least, c.Unique)
+		}
+		if got := c.Uncached(rows, 0); math.Abs(got-c.Unique) > 1e-3*c.Unique {
+			t.Fatalf("no cache: misses %v of %v", got, c.Unique)
+		}
+	})
+}
+
 func draw(t *rapid.T) Distribution {
 	d := Distribution{
 		Kind:     Kind(rapid.IntRange(0, 3).Draw(t, "kind")),

@@ -1,0 +1,54 @@
+package simulate
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"runtime"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// TestCostsOfColumnSlicesStay pins every bit of what placements of column slices in
+// HBM cost, with fp32 on the way: to change one is to change ModelVersion.
+func TestCostsOfColumnSlicesStay(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("other processors may fuse a multiplication with an addition")
+	}
+	for _, test := range []struct {
+		profile                  string
+		tables, devices, perHost int
+		input                    bool
+		want                     string
+	}{
+		{"a100-80", 60, 1, 0, false, "b01f5296668f2910"},
+		{"a100-80", 60, 8, 0, true, "b18a779a9d7a76fe"},
+		{"v100-32", 200, 16, 4, false, "855cd9887ad6520b"},
+		{"h100-80", 200, 13, 8, true, "4975511881607976"},
+		{"rtx2080ti", 30, 3, 0, false, "d112516a725a4dfc"},
+	} {
+		p := mixed(test.tables, hardware.Topology{Profile: profile(t, test.profile), Devices: test.devices, DevicesPerHost: test.perHost})
+		pricer := NewPricer(p)
+		pricer.InputExchange = test.input
+		cost, err := pricer.Price(dealt(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		digest := fnv.New64a()
+		write := func(times ...unit.Millis) {
+			for _, x := range times {
+				_ = binary.Write(digest, binary.LittleEndian, math.Float64bits(float64(x)))
+			}
+		}
+		write(cost.Total)
+		for _, d := range cost.Devices {
+			write(d.Forward, d.Backward, d.ForwardComm, d.BackwardComm, d.Input)
+		}
+		if got := fmt.Sprintf("%x", digest.Sum64()); got != test.want {
+			t.Errorf("%d tables on %d x %s: got %s, want %s", test.tables, test.devices, test.profile, got, test.want)
+		}
+	}
+}
