@@ -1,0 +1,234 @@
+"""What TorchRec's estimator says of many drawn shards and plans, as JSON.
+
+    python -m neuroshard_compare.estimates > torchrec/testdata/estimator.json
+
+The Go package ``torchrec`` has the same formulas in its own words, and its tests hold
+them against this file. Everything is drawn from one seed, so that the same TorchRec
+writes the same file.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from importlib import metadata
+from typing import Any
+
+import torch
+from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.distributed.fbgemm_qcomm_codec import (
+    CommType,
+    QCommsConfig,
+    get_qcomm_codecs_registry,
+)
+from torchrec.distributed.planner import Topology
+from torchrec.distributed.planner.enumerators import get_partition_by_type
+from torchrec.distributed.planner.perf_models import NoopPerfModel
+from torchrec.distributed.planner.shard_estimators import EmbeddingPerfEstimator
+from torchrec.distributed.planner.types import ShardingOption
+from torchrec.distributed.planner.types import Shard as TorchRecShard
+from torchrec.distributed.planner.utils import sharder_name
+from torchrec.distributed.types import CacheParams
+from torchrec.modules.embedding_configs import DataType, EmbeddingBagConfig
+from torchrec.modules.embedding_modules import EmbeddingBagCollection
+
+_SEED = 20260
+_SHARDS, _PLANS = 400, 6
+# Devices, and those of a host.
+_CLUSTERS = ((1, 1), (2, 2), (4, 1), (8, 8), (16, 8), (12, 4), (32, 8), (128, 8))
+_DIMS = (4, 8, 16, 32, 36, 64, 96, 128, 256)
+_KINDS = ("table_wise", "column_wise", "row_wise", "table_row_wise", "grid", "data_parallel")
+_KERNELS = ("fused", "fused", "fused_uvm", "fused_uvm_caching")
+_PRECISIONS = {"fp32": DataType.FP32, "fp16": DataType.FP16}
+_COMMS = {"fp32": None, "fp16": CommType.FP16, "bf16": CommType.BF16}
+
+
+def estimates() -> dict[str, Any]:
+    """The file's content: drawn shards, drawn plans, and TorchRec's numbers for both."""
+    draw = random.Random(_SEED)
+    return {
+        "source": f"EmbeddingPerfEstimator of TorchRec {metadata.version('torchrec')},"
+        " as python -m neuroshard_compare.estimates called it",
+        "shards": [_shard(draw) for _ in range(_SHARDS)],
+        "plans": [_plan(draw) for _ in range(_PLANS)],
+    }
+
+
+def _shard(draw: random.Random) -> dict[str, Any]:
+    """A shard of a table of its own, with what it takes in ms."""
+    devices, per_host = draw.choice(_CLUSTERS)
+    table = _table(draw) | {
+        "precision": draw.choice(tuple(_PRECISIONS)),
+        "weighted": draw.random() < 0.3,
+    }
+    case = {
+        "devices": devices,
+        "devices_per_host": per_host,
+        "batch_per_rank": draw.choice((1, 16, 512, 8192)),
+        "comm": draw.choice(tuple(_COMMS)),
+        **table,
+    }
+    case |= _placing(draw)
+    rows, columns = case["rows"], case["dim"]
+    if case["kind"] in ("column_wise", "grid"):
+        columns = draw.randrange(4, columns + 1, 4)
+    if case["kind"] == "row_wise":
+        rows = -(-rows // devices)
+    if case["kind"] in ("table_row_wise", "grid"):
+        rows = -(-rows // per_host)
+    option = _option(case | {"shards": [[0, 0, rows, 0, columns]]}, _module([case]), case)
+    _estimate([option], case)
+    perf = option.shards[0].perf
+    assert perf is not None and perf.prefetch_compute == 0
+    ms = [perf.fwd_compute, perf.fwd_comms, perf.bwd_comms, perf.bwd_compute]
+    return case | {"shard": [rows, columns], "ms": ms, "total_ms": perf.total}
+
+
+def _plan(draw: random.Random) -> dict[str, Any]:
+    """A plan of some tables of all kinds, with what each rank takes, and its rating."""
+    devices, per_host = draw.choice([c for c in _CLUSTERS if 1 < c[1] < c[0] <= 32])
+    case: dict[str, Any] = {
+        "devices": devices,
+        "devices_per_host": per_host,
+        "batch_per_rank": draw.choice((64, 512)),
+        "comm": "fp32",
+    }
+    tables = []
+    for i in range(12):
+        table = _table(draw) | _placing(draw) | {"name": f"t{i}"}
+        table["rows"] = max(table["rows"], 1000)  # every device gets rows
+        table["shards"] = _shards(draw, table, devices, per_host)
+        tables.append(table)
+    module = _module(tables)
+    options = [_option(t, module, case) for t in tables]
+    _estimate(options, case)
+    cost = [0.0] * devices
+    for option in options:
+        for shard in option.shards:
+            assert shard.rank is not None and shard.perf is not None
+            cost[shard.rank] += shard.perf.total
+    rating = NoopPerfModel(_topology(case)).rate(options)
+    return case | {"tables": tables, "cost_ms": cost, "rating_ms": rating}
+
+
+def _table(draw: random.Random) -> dict[str, Any]:
+    poolings = [
+        round(draw.lognormvariate(1.0, 1.0), draw.choice((0, 2, 6)))
+        for _ in range(draw.choice((1, 1, 1, 2, 3)))
+    ]
+    return {
+        "rows": int(10 ** draw.uniform(1, 8)),
+        "dim": draw.choice(_DIMS),
+        "poolings": poolings,
+    }
+
+
+def _placing(draw: random.Random) -> dict[str, Any]:
+    kind = draw.choice(_KINDS)
+    kernel = "dense" if kind == "data_parallel" else draw.choice(_KERNELS)
+    placing: dict[str, Any] = {"kind": kind, "kernel": kernel}
+    if kernel == "fused_uvm_caching":
+        placing["cache"] = draw.choice((0.01, 0.2, 0.75))
+    return placing
+
+
+def _shards(
+    draw: random.Random, table: dict[str, Any], devices: int, per_host: int
+) -> list[list[int]]:
+    """Each shard's rank, rows and columns."""
+    rows, dim, kind = table["rows"], table["dim"], table["kind"]
+
+    def blocks(first: int, ranks: int, columns: tuple[int, int]) -> list[list[int]]:
+        size = -(-rows // ranks)
+        return [
+            [first + i, min(rows, i * size), min(rows, (i + 1) * size), *columns]
+            for i in range(ranks)
+        ]
+
+    cut = draw.randrange(4, dim, 4) if dim > 4 else 0
+    columns = [(0, cut), (cut, dim)] if cut and kind in ("column_wise", "grid") else [(0, dim)]
+    if kind == "row_wise":
+        return blocks(0, devices, (0, dim))
+    if kind == "data_parallel":
+        return [[rank, 0, rows, 0, dim] for rank in range(devices)]
+    if kind in ("table_row_wise", "grid"):
+        hosts = draw.sample(range(devices // per_host), len(columns))
+        return [
+            s for h, c in zip(hosts, columns, strict=True) for s in blocks(h * per_host, per_host, c)
+        ]
+    ranks = draw.sample(range(devices), len(columns))
+    return [[rank, 0, rows, *c] for rank, c in zip(ranks, columns, strict=True)]
+
+
+def _module(tables: list[dict[str, Any]]) -> EmbeddingBagCollection:
+    return EmbeddingBagCollection(
+        tables=[
+            EmbeddingBagConfig(
+                name=t.get("name", "t"),
+                embedding_dim=t["dim"],
+                num_embeddings=t["rows"],
+                feature_names=[f"{t.get('name', 't')}_{i}" for i in range(len(t["poolings"]))],
+                data_type=_PRECISIONS[t.get("precision", "fp32")],
+            )
+            for t in tables
+        ],
+        is_weighted=any(t.get("weighted", False) for t in tables),
+        device=torch.device("meta"),
+    )
+
+
+def _option(
+    table: dict[str, Any], module: EmbeddingBagCollection, case: dict[str, Any]
+) -> ShardingOption:
+    kind = "grid_shard" if table["kind"] == "grid" else table["kind"]
+    name = table.get("name", "t")
+    return ShardingOption(
+        name=name,
+        tensor=module.get_parameter(f"embedding_bags.{name}.weight"),
+        module=("", module),
+        input_lengths=table["poolings"],
+        batch_size=case["batch_per_rank"],
+        sharding_type=kind,
+        partition_by=get_partition_by_type(kind),
+        compute_kernel=table["kernel"],
+        cache_params=CacheParams(load_factor=table["cache"]) if "cache" in table else None,
+        shards=[
+            TorchRecShard(size=[r1 - r0, c1 - c0], offset=[r0, c0], rank=rank)
+            for rank, r0, r1, c0, c1 in table["shards"]
+        ],
+        is_pooled=True,
+    )
+
+
+def _topology(case: dict[str, Any]) -> Topology:
+    return Topology(
+        world_size=case["devices"],
+        local_world_size=case["devices_per_host"],
+        compute_device="cuda",
+    )
+
+
+def _estimate(options: list[ShardingOption], case: dict[str, Any]) -> None:
+    """Has TorchRec write what each shard takes into it."""
+    registry = None
+    if comm := _COMMS[case["comm"]]:
+        registry = get_qcomm_codecs_registry(
+            QCommsConfig(forward_precision=comm, backward_precision=comm)
+        )
+    sharder = EmbeddingBagCollectionSharder(qcomm_codecs_registry=registry)
+    estimator = EmbeddingPerfEstimator(_topology(case))
+    estimator.estimate(options, {sharder_name(EmbeddingBagCollection): sharder})
+
+
+def text(content: dict[str, Any]) -> str:
+    """The file, with one shard or plan a line."""
+    lines = [f'{{"source": {json.dumps(content["source"])},']
+    for key, end in (("shards", "],"), ("plans", "]}")):
+        lines.append(f'"{key}": [')
+        lines.append(",\n".join(json.dumps(case) for case in content[key]) + end)
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(text(estimates()))

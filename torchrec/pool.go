@@ -1,0 +1,92 @@
+package torchrec
+
+import (
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Pool is one problem under TorchRec's estimator: the estimates of all slices asked
+// for so far. The Scorers of a pool share it.
+type Pool struct {
+	estimator *estimator
+	items     []item
+	index     map[itemKey]int
+}
+
+// item is a slice in a form.
+type item struct {
+	time  sum
+	scope scope
+}
+
+// scope says which devices an item is on, beside the one it is added to.
+type scope uint8
+
+const (
+	oneDevice scope = iota
+	oneHost
+	allDevices
+)
+
+type itemKey struct {
+	table, width int
+	form         search.Form
+}
+
+// NewPool prepares the problem's tables. The problem must be valid, and must not change
+// while the pool is in use.
+func NewPool(p *problem.Problem) *Pool {
+	return &Pool{estimator: newEstimator(p), index: map[itemKey]int{}}
+}
+
+// Estimate returns what TorchRec says of one shard of the problem, on any device.
+func (p *Pool) Estimate(s problem.Shard) Estimate { return p.estimator.of(s) }
+
+// Price returns what TorchRec says of a whole placement, shards listed by device as a
+// search lists them: one by rows of several devices in the list of each, a replica in
+// the list of all. Its cost is TorchRec's rating of the plan.
+func (p *Pool) Price(shards [][]problem.Shard) cost.Breakdown {
+	devices := make([]cost.Device, p.estimator.problem.Topology.Devices)
+	for d, held := range shards {
+		var forward, forwardComm, backwardComm, backward sum
+		for _, s := range held {
+			e := p.Estimate(s)
+			forward.add(sumOf(e.Forward))
+			forwardComm.add(sumOf(e.ForwardComm))
+			backwardComm.add(sumOf(e.BackwardComm))
+			backward.add(sumOf(e.Backward))
+		}
+		devices[d] = cost.Device{
+			Forward: unit.Millis(forward.millis()), ForwardComm: unit.Millis(forwardComm.millis()),
+			BackwardComm: unit.Millis(backwardComm.millis()), Backward: unit.Millis(backward.millis()),
+		}
+	}
+	return cost.NewBreakdown(devices)
+}
+
+// Item returns the handle of a column slice of the table, of that width, on one device
+// and in HBM. It must not be called while a Scorer of the pool is in use elsewhere.
+func (p *Pool) Item(table, width int) int { return p.ItemOf(table, width, search.Form{}) }
+
+// ItemOf returns the handle of a slice in a form, as Item does.
+func (p *Pool) ItemOf(table, width int, form search.Form) int {
+	if form.Tier == problem.HBM {
+		form.Tier = ""
+	}
+	key := itemKey{table, width, form}
+	if i, ok := p.index[key]; ok {
+		return i
+	}
+	added := item{time: sumOf(p.estimator.shard(table, width, form.Kind, form.Tier, form.Cache).Total())}
+	switch form.Kind {
+	case problem.TableRowWise, problem.Grid:
+		added.scope = oneHost
+	case problem.RowWise, problem.DataParallel:
+		added.scope = allDevices
+	}
+	p.index[key] = len(p.items)
+	p.items = append(p.items, added)
+	return len(p.items) - 1
+}

@@ -1,0 +1,101 @@
+package torchrec
+
+import "github.com/neuroshard/neuroshard/search"
+
+// Scorer keeps TorchRec's price of a placement while shards come and go: a search.Spreader
+// in which every change is an addition. It serves one goroutine; Scorers of one Pool
+// share the pool's items.
+type Scorer struct {
+	pool    *Pool
+	perHost int
+	devices []sum
+	shared  sum
+}
+
+// NewScorer returns an empty placement on the problem's devices.
+func (p *Pool) NewScorer() *Scorer {
+	t := p.estimator.problem.Topology
+	return &Scorer{pool: p, perHost: t.PerHost(), devices: make([]sum, t.Devices)}
+}
+
+// Item registers a column slice: see Pool.Item.
+func (s *Scorer) Item(table, width int) int { return s.pool.Item(table, width) }
+
+// ItemOf registers a slice in a form: see Pool.ItemOf.
+func (s *Scorer) ItemOf(table, width int, form search.Form) int {
+	return s.pool.ItemOf(table, width, form)
+}
+
+// Reset empties all devices.
+func (s *Scorer) Reset() {
+	clear(s.devices)
+	s.shared = sum{}
+}
+
+// Add puts an item on a device, on all of its host, or on all there are, as the item's
+// form says.
+func (s *Scorer) Add(device, slice int) {
+	it := &s.pool.items[slice]
+	switch it.scope {
+	case oneDevice:
+		s.devices[device].add(it.time)
+	case oneHost:
+		held := s.host(device)
+		for d := range held {
+			held[d].add(it.time)
+		}
+	case allDevices:
+		s.shared.add(it.time)
+	}
+}
+
+// Remove undoes Add exactly.
+func (s *Scorer) Remove(device, slice int) {
+	it := &s.pool.items[slice]
+	switch it.scope {
+	case oneDevice:
+		s.devices[device].sub(it.time)
+	case oneHost:
+		held := s.host(device)
+		for d := range held {
+			held[d].sub(it.time)
+		}
+	case allDevices:
+		s.shared.sub(it.time)
+	}
+}
+
+// host returns the devices of a device's host.
+func (s *Scorer) host(device int) []sum {
+	first := device - device%s.perHost
+	return s.devices[first:min(first+s.perHost, len(s.devices))]
+}
+
+// Compute returns the predicted time, in ms, of the device's shards, but for those that
+// all devices hold. The exchanges are in it: TorchRec counts them by shard.
+func (s *Scorer) Compute(device int) float64 { return s.devices[device].millis() }
+
+// ComputeWith returns, for each of the devices, what Compute would return with the item
+// added there. It changes nothing.
+func (s *Scorer) ComputeWith(slice int, devices []int32, out []float64) {
+	it := &s.pool.items[slice]
+	added := it.time
+	if it.scope == allDevices {
+		added = sum{}
+	}
+	for i, d := range devices {
+		out[i] = s.devices[d].with(added)
+	}
+}
+
+// Shared returns the predicted time, in ms, of what all devices hold.
+func (s *Scorer) Shared() float64 { return s.shared.millis() }
+
+// Cost returns TorchRec's rating of the placement, in ms: the longest time of a device.
+func (s *Scorer) Cost() float64 {
+	longest := 0.0
+	for d := range s.devices {
+		longest = max(longest, s.devices[d].with(s.shared))
+	}
+	return longest
+}

@@ -1,0 +1,223 @@
+// Package torchrec prices placements as TorchRec's planner does: by the closed
+// formulas of its EmbeddingPerfEstimator, with its default bandwidths. The search can
+// so minimise what TorchRec's own planner minimises, and any plan can be rated as that
+// planner rates it.
+//
+// The formulas and constants are those of TorchRec 1.6.1, to the rounding of float64
+// (testdata/estimator.json holds what the real package says). They know neither
+// devices nor accesses: a problem's device profile, its rows' use counts and its
+// optimizers do not matter. No fusion, no launches and no waiting are in them either.
+// docs/MODELS.md says how far to trust them.
+//
+// With W devices, L a host, G = max(1, W/L) hosts, B = batch / W samples a device, a
+// table of F features with pooling factors p, of which a shard has d columns of e bytes:
+//
+//	I = sum of p * B        lookups of one device's samples
+//	O = F * B               pooled vectors of one device's samples
+//	c                       bytes of an element that travels: those of the problem's
+//	                        CommPrecision, or e where that is fp32, the default
+//	net(w, l)               intra-host bandwidth if w <= l, else inter-host
+//	BW                      bandwidth of the kernel
+//
+// the forward computes (input + lookup + output) * penalty / BW, the backward twice
+// that, and 1.1 times it besides where lookups are weighted. A weighted input counts
+// twice. An exchange takes its bytes / bandwidth, and copying adds 2.455 * output / BW.
+//
+//	table_wise, column_wise   input 8 I W, lookup I W max(d, 32) e, output O W d c
+//	                          penalty 1 where d >= 128, 1.15 where d >= 64, else 1.75
+//	                          each way: output / net(W, L)
+//	row_wise                  input 8 I, lookup I d e, output O W d c, no penalty
+//	                          forward: output / net(W, L); backward: that and copying
+//	table_row_wise, grid      input 8 I W/L, lookup I W/L d e, output O W d c, no penalty
+//	                          each way: output / intra, and O G d c / inter if G > 1;
+//	                          backward: copying besides
+//	data_parallel             input 8 I, lookup I d e, output O d e, no penalty
+//	                          backward, with T = rows * d * e and n = min(W/L, 2):
+//	                          T (2n - 1) / n / (inter L), twice that if W > 2 L,
+//	                          and 9.22 T / BW
+//
+// A device takes the sum of its shards' times, and a plan the time of its slowest
+// device.
+package torchrec
+
+import (
+	"math"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Version is the release of TorchRec whose estimator this is.
+const Version = "1.6.1"
+
+// TorchRec's default bandwidths, in bytes a millisecond as it keeps them: so many GiB
+// by a second of 1000 milliseconds.
+const (
+	gibPerSecond = float64(1<<30) / 1000
+
+	hbm   = 897 * gibPerSecond
+	host  = 32 * gibPerSecond // between HBM and the host's memory
+	intra = 600 * gibPerSecond
+	inter = 12.5 * gibPerSecond
+)
+
+// TorchRec's other constants.
+const (
+	indexBytes      = 8
+	narrowestLookup = 32 // columns
+	copyFactor      = 2.455
+	backwardFactor  = 2
+	weightedFactor  = 1.1
+	denseFactor     = .5 // of HBM's bandwidth, for the kernel of replicated tables
+	elementwise     = 9.22
+	hostPenalty     = 10 // of kernels that read the host's memory
+)
+
+// Estimate is what TorchRec says that one shard takes in a step.
+type Estimate struct {
+	// Forward and Backward are the lookups and the update, ForwardComm and
+	// BackwardComm the exchanges.
+	Forward, ForwardComm, BackwardComm, Backward unit.Millis
+}
+
+// Total returns the shard's part of its device's time.
+func (e Estimate) Total() unit.Millis { return e.Forward + e.Backward + e.ForwardComm + e.BackwardComm }
+
+// estimator is what the shards of one problem have in common.
+type estimator struct {
+	problem                 *problem.Problem
+	devices, perHost, hosts float64
+	replicaHosts            float64 // n in the formula of replicated tables
+	local                   float64 // B
+	exchange                float64 // net(W, L)
+	commBytes               float64 // 0: as the weights
+	tables                  []usage
+}
+
+// usage is what one device's samples do with a table.
+type usage struct{ inputs, outputs float64 }
+
+func newEstimator(p *problem.Problem) *estimator {
+	n, l := p.Topology.Devices, p.Topology.PerHost()
+	e := &estimator{
+		problem: p, devices: float64(n), perHost: float64(l), hosts: float64(max(1, n/l)),
+		local: float64(p.Batch) / float64(n), exchange: net(n, l),
+		tables: make([]usage, len(p.Tables)),
+	}
+	e.replicaHosts = min(e.devices/e.perHost, 2)
+	if p.CommPrecision != problem.FP32 {
+		e.commBytes = float64(p.CommBytes())
+	}
+	for i := range p.Tables {
+		u := &e.tables[i]
+		for _, f := range p.Tables[i].Features {
+			u.inputs += float64(f.PoolingFactor * e.local) // rounded before it is added
+			u.outputs += e.local
+		}
+	}
+	return e
+}
+
+func net(devices, perHost int) float64 {
+	if devices <= perHost {
+		return intra
+	}
+	return inter
+}
+
+// kernel returns the bandwidth of the kernel that a shard's lookups run in.
+func kernel(kind problem.Kind, tier problem.Tier, cache float64) float64 {
+	switch {
+	case kind == problem.DataParallel:
+		return denseFactor * hbm
+	case tier == problem.Host:
+		return host / hostPenalty
+	case tier == problem.HostCached:
+		return (cache*hbm + (1-cache)*host) / hostPenalty
+	}
+	return hbm
+}
+
+// penalty is for lookups of slices that fill no whole block of threads.
+func penalty(dim int) float64 {
+	switch {
+	case dim >= 128:
+		return 1
+	case dim >= 64:
+		return 1.15
+	}
+	return 1.75
+}
+
+// shard returns the estimate of a shard of the table with dim columns. The rows it
+// holds do not matter to TorchRec, but to replicas, which hold all.
+func (e *estimator) shard(table, dim int, kind problem.Kind, tier problem.Tier, cache float64) Estimate {
+	t, u := &e.problem.Tables[table], e.tables[table]
+	width, weight := float64(dim), float64(t.Precision.Bytes())
+	comm := weight
+	if e.commBytes > 0 {
+		comm = e.commBytes
+	}
+	bandwidth := kernel(kind, tier, cache)
+
+	// served counts devices whose samples the shard answers as if it held all rows.
+	served, wide, penalised := e.devices, width, 1.0
+	inputs := u.inputs
+	output := u.outputs * e.devices * width * comm
+	switch kind {
+	case problem.RowWise:
+		inputs /= e.devices
+	case problem.TableRowWise, problem.Grid:
+		inputs /= e.perHost
+	case problem.DataParallel:
+		served = 1
+		output = u.outputs * width * weight
+	default:
+		wide, penalised = max(width, narrowestLookup), penalty(dim)
+	}
+	input := math.Ceil(inputs * served * indexBytes)
+	if t.Weighted {
+		input *= 2
+	}
+	forward := (input + inputs*served*wide*weight + output) * penalised / bandwidth
+	backward := backwardFactor * forward
+	if t.Weighted {
+		backward += weightedFactor * forward
+	}
+
+	var there, back float64
+	switch kind {
+	case problem.RowWise:
+		there = output / e.exchange
+		back = there + output*copyFactor/bandwidth
+	case problem.TableRowWise, problem.Grid:
+		there = output / intra
+		if e.hosts > 1 {
+			there += u.outputs * e.hosts * width * comm / inter
+		}
+		back = there + output*copyFactor/bandwidth
+	case problem.DataParallel:
+		bytes := float64(t.Rows) * width * weight
+		back = bytes * (2*e.replicaHosts - 1) / e.replicaHosts / (inter * e.perHost)
+		if e.devices > 2*e.perHost {
+			back *= 2
+		}
+		back += bytes * elementwise / bandwidth
+	default:
+		there = output / e.exchange
+		back = there
+	}
+	return Estimate{
+		Forward: unit.Millis(forward), ForwardComm: unit.Millis(there),
+		BackwardComm: unit.Millis(back), Backward: unit.Millis(backward),
+	}
+}
+
+// of returns the estimate of a shard of the problem.
+func (e *estimator) of(s problem.Shard) Estimate {
+	kind := s.Kind
+	if kind == "" && e.problem.ByRows(s) {
+		kind = problem.RowWise
+	}
+	return e.shard(s.Table, s.Dim(), kind, s.Tier, s.Cache)
+}
