@@ -11,10 +11,12 @@ import (
 // Tables, Devices (all but the predicted times) and Cluster; the times,
 // Predicted and Provenance are the caller's to fill.
 //
-// A table in one whole shard becomes table_wise, one cut by columns
-// column_wise, by rows row_wise, by both grid. New does not judge: a shard
-// missing or placed twice is in the plan as given, and Validate finds it. Each
-// shard's Table must be an index into p.Tables, and p must be valid.
+// A table is of the kind that its shards state. Where none of them states one, it
+// is what they look like: a table in one whole shard becomes table_wise, one cut by
+// columns column_wise, by rows row_wise, by both grid. A data_parallel table is in
+// every device's list; in the plan it is one shard, with Device -1. New does not
+// judge: a shard missing or placed twice is in the plan as given, and Validate finds
+// it. Each shard's Table must be an index into p.Tables, and p must be valid.
 func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
 	pl := &Plan{Tables: make([]Table, len(p.Tables)), Cluster: clusterOf(p)}
 	for i := range p.Tables {
@@ -24,18 +26,42 @@ func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
 	for device, held := range shards {
 		for _, s := range held {
 			t := &pl.Tables[s.Table]
-			t.Shards = append(t.Shards, Shard{Rows: s.Rows, Columns: s.Columns, Device: device, Tier: HBM})
+			t.Shards = append(t.Shards, Shard{Rows: s.Rows, Columns: s.Columns, Device: device, Tier: cmp.Or(s.Tier, HBM), Cache: s.Cache})
+			t.Kind = cmp.Or(t.Kind, s.Kind)
 		}
 	}
+	n := max(len(shards), p.Topology.Devices)
 	index := make([]int, len(pl.Tables))
 	for i := range pl.Tables {
 		t := &pl.Tables[i]
 		slices.SortStableFunc(t.Shards, compareShards)
-		t.Kind = kindOf(t)
+		if t.Kind == "" {
+			t.Kind = kindOf(t)
+		}
+		if t.Kind == DataParallel && t.everywhere(n) {
+			t.Shards = t.Shards[:1]
+			t.Shards[0].Device = replicated
+		}
 		index[i] = i
 	}
-	pl.Devices = tally(pl, p, index, max(len(shards), p.Topology.Devices))
+	pl.Devices = tally(pl, p, index, n)
 	return pl
+}
+
+// everywhere returns whether the table's shards, sorted by compareShards, are one
+// and the same on each of n devices.
+func (t *Table) everywhere(n int) bool {
+	if len(t.Shards) != n {
+		return false
+	}
+	for d, s := range t.Shards {
+		want := t.Shards[0]
+		want.Device = d
+		if s != want {
+			return false
+		}
+	}
+	return true
 }
 
 // Of returns the plan that places tables, in the problem's order, as they are
@@ -55,14 +81,21 @@ func Of(p *problem.Problem, tables []Table) *Plan {
 	return pl
 }
 
-// ByDevice returns the plan's shards by device, as New takes them; a replicated
-// one is on every device. Tables are in the plan's order, which is the problem's
-// that it is valid for.
+// ByDevice returns the plan's shards by device, as New takes them, and with them New
+// gives the plan's tables again. A replicated shard is on every device. A shard
+// states its kind where New would not take the table for one of that kind by itself,
+// and its tier where it is not HBM. Tables are in the plan's order, which is the
+// problem's that it is valid for.
 func (pl *Plan) ByDevice() [][]problem.Shard {
 	held := make([][]problem.Shard, len(pl.Devices))
 	for i := range pl.Tables {
-		for _, s := range pl.Tables[i].Shards {
-			shard := problem.Shard{Table: i, Rows: s.Rows, Columns: s.Columns}
+		t := &pl.Tables[i]
+		kind := t.Kind
+		if !kind.Spread() && kind == kindOf(t) {
+			kind = ""
+		}
+		for _, s := range t.Shards {
+			shard := s.of(i, kind)
 			if s.Device != replicated {
 				held[s.Device] = append(held[s.Device], shard)
 				continue
@@ -75,6 +108,15 @@ func (pl *Plan) ByDevice() [][]problem.Shard {
 	return held
 }
 
+// of returns the shard as one of table i of a problem, of the given kind.
+func (s Shard) of(i int, kind Kind) problem.Shard {
+	shard := problem.Shard{Table: i, Rows: s.Rows, Columns: s.Columns, Kind: kind, Tier: s.Tier, Cache: s.Cache}
+	if s.Tier == HBM {
+		shard.Tier = ""
+	}
+	return shard
+}
+
 // clusterOf returns the cluster that plans of p state.
 func clusterOf(p *problem.Problem) Cluster {
 	return Cluster{
@@ -85,6 +127,8 @@ func clusterOf(p *problem.Problem) Cluster {
 		DeviceMemory:   p.Topology.DeviceMemory(),
 		Reserve:        p.Topology.Reserve(),
 		WeightsOnly:    p.Accounting == problem.CountWeights,
+		HostMemory:     p.Topology.HostMemory,
+		CommPrecision:  p.CommPrecision,
 	}
 }
 
@@ -137,8 +181,7 @@ const enough = 1 << 60
 // tally counts what pl puts on each of n devices: shards, pooled columns and
 // bytes. index says which table of p each table of pl is, -1 for none. Shards
 // of unknown tables, outside their table or on no device are not counted. A
-// replicated shard counts on every device. Weights and optimizer state in host
-// memory are none of a device's bytes; its buffers are.
+// replicated shard counts on every device.
 func tally(pl *Plan, p *problem.Problem, index []int, n int) []Device {
 	devices := make([]Device, n)
 	var every Device // what lies on all of them
@@ -155,7 +198,10 @@ func tally(pl *Plan, p *problem.Problem, index []int, n int) []Device {
 			if s.Device != replicated {
 				d = &devices[s.Device]
 			}
-			d.add(p, problem.Shard{Table: index[i], Rows: s.Rows, Columns: s.Columns}, s.Tier)
+			if !(0 < s.Cache && s.Cache < 1) {
+				s.Cache = 0
+			}
+			d.add(p, s.of(index[i], t.Kind))
 		}
 	}
 	fixed := p.DeviceMemory().Add(every.Memory)
@@ -168,14 +214,10 @@ func tally(pl *Plan, p *problem.Problem, index []int, n int) []Device {
 	return devices
 }
 
-func (d *Device) add(p *problem.Problem, s problem.Shard, tier Tier) {
+func (d *Device) add(p *problem.Problem, s problem.Shard) {
 	d.Shards++
 	d.DimSum += p.DimSum(s)
-	if d.Memory.Tables() < enough {
-		m := p.ShardMemory(s)
-		if tier == Host || tier == HostCached {
-			m.Weights, m.Optimizer = 0, 0
-		}
-		d.Memory = d.Memory.Add(m)
+	if d.Memory.Tables() < enough && d.Memory.Host < enough {
+		d.Memory = d.Memory.Add(p.ShardMemory(s))
 	}
 }

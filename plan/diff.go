@@ -76,7 +76,7 @@ type TableChange struct {
 	Rekinded bool `json:"rekinded"`
 	// Recut: the table is cut into other rectangles.
 	Recut bool `json:"recut"`
-	// Moved: parts change their device or memory tier. They are listed in Moves.
+	// Moved: parts change their device, memory tier or cache. They are listed in Moves.
 	Moved bool   `json:"moved"`
 	Moves []Move `json:"moves"`
 	// Elements is the number of weights that Moves bring to another device.
@@ -110,9 +110,13 @@ type Move struct {
 	To       int  `json:"to"`
 	FromTier Tier `json:"from_tier"`
 	ToTier   Tier `json:"to_tier"`
+	// FromCache and ToCache are the shares of the rows that HBM caches, in tier
+	// HostCached.
+	FromCache float64 `json:"from_cache_share,omitempty"`
+	ToCache   float64 `json:"to_cache_share,omitempty"`
 	// Elements is the number of weights that To has to be sent, rows x columns:
 	// 0 where it has them already, because they were on every device or only
-	// change their tier. To all devices it counts one copy.
+	// change their tier or cache. To all devices it counts one copy.
 	Elements int64 `json:"elements"`
 }
 
@@ -269,11 +273,12 @@ func move(from, to Shard) (Move, bool) {
 	m := Move{
 		Rows: [2]int64{rows.Start, rows.End}, Columns: [2]int64{columns.Start, columns.End},
 		From: from.Device, To: to.Device, FromTier: from.Tier, ToTier: to.Tier,
+		FromCache: from.Cache, ToCache: to.Cache,
 	}
 	if from.Device != to.Device && from.Device != replicated {
 		m.Elements = rows.Len() * columns.Len()
 	}
-	elsewhere := from.Device != to.Device || from.Tier != to.Tier
+	elsewhere := from.Device != to.Device || from.Tier != to.Tier || from.Cache != to.Cache
 	return m, elsewhere && rows.Len() > 0 && columns.Len() > 0
 }
 

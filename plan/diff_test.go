@@ -31,20 +31,20 @@ func TestDiff(t *testing.T) {
 	// on its first device; everywhere goes to one device.
 	b.Tables[0].Shards[0].Device = 3
 	b.Tables[1].Shards = append(b.Tables[1].Shards,
-		Shard{span(0, 2000), span(16, 48), 0, HBM})
+		Shard{span(0, 2000), span(16, 48), 0, HBM, 0})
 	b.Tables[1].Shards[0].Columns = span(0, 16)
 	slices.SortFunc(b.Tables[1].Shards, compareShards)
 	b.Tables[2].Kind, b.Tables[2].Shards[0].Device = DataParallel, -1
 	b.Tables[3].Name = "venue"
 	b.Tables[4].Rows, b.Tables[4].Shards[0].Rows = 48, span(0, 48)
-	b.Tables[6].Shards[0].Rows, b.Tables[6].Shards[1].Rows = span(0, 2499), span(2499, 4000)
+	b.Tables[6].Shards[0].Rows, b.Tables[6].Shards[1].Rows = span(0, 1999), span(1999, 4000)
 	b.Tables[8].Kind, b.Tables[8].Shards[0].Device = TableWise, 2
 	restate(p, b)
 	b.Devices[0].Forward, b.Predicted = 20, 23.25
 	b.Cluster.Batch = 2048
 
 	at := func(rows0, rows1, columns0, columns1 int64, from, to int, elements int64) Move {
-		return Move{[2]int64{rows0, rows1}, [2]int64{columns0, columns1}, from, to, HBM, HBM, elements}
+		return Move{[2]int64{rows0, rows1}, [2]int64{columns0, columns1}, from, to, HBM, HBM, 0, 0, elements}
 	}
 	want := []TableChange{
 		{
@@ -65,7 +65,7 @@ func TestDiff(t *testing.T) {
 		},
 		{
 			Name: "host", Before: TableState{4000, 16, TableRowWise, 2, []int{2, 3}}, After: TableState{4000, 16, TableRowWise, 2, []int{2, 3}},
-			Recut: true, Moved: true, Moves: []Move{at(2499, 2500, 0, 16, 2, 3, 16)}, Elements: 16,
+			Recut: true, Moved: true, Moves: []Move{at(1999, 2000, 0, 16, 2, 3, 16)}, Elements: 16,
 		},
 		{
 			Name: "everywhere", Before: TableState{10, 4, DataParallel, 1, []int{-1}}, After: TableState{10, 4, TableWise, 1, []int{2}},
@@ -136,7 +136,7 @@ func TestDiffJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"cost_ms":{"before":12.75,"after":12.75},` +
-		`"devices":[{"device":0,"before":{"shards":5,"dim_sum":116,"memory_bytes":2875080,"total_ms":4.25},"after":{"shards":5,"dim_sum":116,"memory_bytes":2875080,"total_ms":4.25}}],` +
+		`"devices":[{"device":0,"before":{"shards":5,"dim_sum":116,"memory_bytes":2716648,"total_ms":4.25},"after":{"shards":5,"dim_sum":116,"memory_bytes":2716648,"total_ms":4.25}}],` +
 		`"tables":[{"name":"user","before":{"rows":1000,"dim":64,"kind":"table_wise","shards":1,"devices":[0]},"after":{"rows":1000,"dim":64,"kind":"table_wise","shards":1,"devices":[1]},` +
 		`"resized":false,"rekinded":false,"recut":false,"moved":true,"moves":[{"rows":[0,1000],"columns":[0,64],"from":0,"to":1,"from_tier":"hbm","to_tier":"hbm","elements":64000}],"elements":64000}],` +
 		`"unchanged":0,"only_before":[],"only_after":[],"elements":64000}`
@@ -158,7 +158,7 @@ func TestMovesAgainstCounting(t *testing.T) {
 					rowCuts = cuts(t, rows, 1, 1)
 				}
 				for r := range rowCuts[1:] {
-					shards = append(shards, Shard{span(rowCuts[r], rowCuts[r+1]), span(columns[c], columns[c+1]), rapid.IntRange(-1, 2).Draw(t, kind+" device"), HBM})
+					shards = append(shards, Shard{span(rowCuts[r], rowCuts[r+1]), span(columns[c], columns[c+1]), rapid.IntRange(-1, 2).Draw(t, kind+" device"), HBM, 0})
 				}
 			}
 			return shards
@@ -205,7 +205,7 @@ func TestDiffNeverOverflows(t *testing.T) {
 		pl := &Plan{}
 		for _, name := range []string{"a", "b", "c"} {
 			all := problem.Range{End: 1 << 40}
-			pl.Tables = append(pl.Tables, Table{Name: name, Shards: slices.Repeat([]Shard{{all, span(0, 1<<14), device, HBM}}, 400)})
+			pl.Tables = append(pl.Tables, Table{Name: name, Shards: slices.Repeat([]Shard{{all, span(0, 1<<14), device, HBM, 0}}, 400)})
 		}
 		return pl
 	}

@@ -134,8 +134,11 @@ func (p *printer) shard(s *Shard) {
 	}
 	b = appendRange(append(b, `,"columns":[`...), s.Columns)
 	b = appendRange(append(b, `],"rows":[`...), s.Rows)
-	b = append(append(b, `],"tier":"`...), s.Tier...)
-	p.w.Write(append(b, `"}`...))
+	b = append(append(append(b, `],"tier":"`...), s.Tier...), '"')
+	if s.Cache != 0 {
+		b = strconv.AppendFloat(append(b, `,"cache_share":`...), s.Cache, 'g', -1, 64)
+	}
+	p.w.Write(append(b, '}'))
 }
 
 func appendRange(b []byte, r problem.Range) []byte {
@@ -222,7 +225,9 @@ func checkCluster(c *Cluster) error {
 		checkInt("devices_per_host", int64(c.DevicesPerHost), hardware.MaxDevices),
 		checkInt("batch", int64(c.Batch), problem.MaxBatch),
 		checkInt("device_memory_bytes", int64(c.DeviceMemory), maxBytes),
-		checkInt("reserve_bytes", int64(c.Reserve), maxBytes))
+		checkInt("reserve_bytes", int64(c.Reserve), maxBytes),
+		checkInt("host_memory_bytes", int64(c.HostMemory), maxBytes),
+		checkInt("comm_precision", int64(c.CommPrecision), int64(problem.BF16)))
 }
 
 func checkDevice(d *Device) error {
@@ -241,7 +246,9 @@ func checkDevice(d *Device) error {
 		checkInt("gradients_bytes", int64(m.Gradients), maxBytes),
 		checkInt("indices_bytes", int64(m.Indices), maxBytes),
 		checkInt("received_bytes", int64(m.Received), maxBytes),
-		checkInt("reserve_bytes", int64(m.Reserve), maxBytes))
+		checkInt("reserve_bytes", int64(m.Reserve), maxBytes),
+		checkInt("cache_bytes", int64(m.Cache), maxBytes),
+		checkInt("host_bytes", int64(m.Host), maxBytes))
 }
 
 func checkTable(t *Table) error {
@@ -273,7 +280,21 @@ func checkShard(s *Shard) error {
 	return first(
 		checkRange("columns", s.Columns, problem.MaxDim),
 		checkRange("rows", s.Rows, problem.MaxRows),
-		checkTier(s.Tier))
+		checkTier(s.Tier),
+		checkCache(s))
+}
+
+// checkCache checks the share of the rows that is cached; 0 is none, or not stated.
+func checkCache(s *Shard) error {
+	switch {
+	case s.Cache == 0:
+		return nil
+	case !(s.Cache > 0 && s.Cache < 1):
+		return fmt.Errorf("cache_share: %v is not above 0 and below 1", s.Cache)
+	case s.Tier != HostCached:
+		return fmt.Errorf("cache_share: only what lies in %s has one, and this lies in %s", HostCached, brief(string(s.Tier)))
+	}
+	return nil
 }
 
 func checkRange(key string, r problem.Range, limit int64) error {

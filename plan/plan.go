@@ -79,6 +79,10 @@ type Shard struct {
 	// (data-parallel) table lies on every device and has Device -1.
 	Device int
 	Tier   Tier
+	// Cache is, in tier HostCached, the share of the shard's rows that the device's
+	// HBM caches, above 0 and below 1; 0 where it is not stated, as in plans of
+	// other tools. In all other tiers it is 0.
+	Cache float64
 }
 
 // Device is what the plan gives one device, and what that is predicted to cost.
@@ -121,6 +125,11 @@ type Cluster struct {
 	// WeightsOnly is true where only fp32 weights were counted as memory
 	// (problem.CountWeights).
 	WeightsOnly bool `json:"weights_only"`
+	// HostMemory is the memory of a full host that its devices' tables may use; 0:
+	// none.
+	HostMemory unit.Bytes `json:"host_memory_bytes,omitempty"`
+	// CommPrecision is the number format of what travels between devices.
+	CommPrecision problem.Precision `json:"comm_precision,omitempty"`
 }
 
 // Provenance says where a plan comes from, enough to make it again.

@@ -3,11 +3,10 @@ package plan
 import (
 	"fmt"
 	"math/rand/v2"
-	"reflect"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/neuroshard/neuroshard/access"
 	"github.com/neuroshard/neuroshard/hardware"
@@ -51,20 +50,16 @@ func sample(t testing.TB) (*problem.Problem, *Plan) {
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	part := func(table int, rows0, rows1, columns0, columns1 int64) problem.Shard {
-		return problem.Shard{Table: table, Rows: problem.Range{Start: rows0, End: rows1}, Columns: problem.Range{Start: columns0, End: columns1}}
+	part := func(table int, kind Kind, rows0, rows1, columns0, columns1 int64) problem.Shard {
+		return problem.Shard{Table: table, Rows: problem.Range{Start: rows0, End: rows1}, Columns: problem.Range{Start: columns0, End: columns1}, Kind: kind}
 	}
+	everywhere := part(8, DataParallel, 0, 10, 0, 4)
 	pl := New(p, [][]problem.Shard{
-		{p.Whole(0), p.Whole(3), part(5, 0, 1000, 0, 16), part(7, 0, 100, 8, 24)},
-		{part(1, 0, 2000, 64, 128), p.Whole(2), part(5, 1000, 2000, 0, 16), part(7, 100, 300, 8, 24)},
-		{part(1, 0, 2000, 0, 48), p.Whole(4), part(5, 2000, 3500, 0, 16), part(6, 0, 2500, 0, 16), part(7, 150, 300, 0, 8)},
-		{part(1, 0, 2000, 48, 64), part(5, 3500, 4000, 0, 16), part(6, 2500, 4000, 0, 16), part(7, 0, 150, 0, 8)},
+		{p.Whole(0), p.Whole(3), part(5, "", 0, 1000, 0, 16), part(7, "", 0, 150, 8, 24), everywhere},
+		{part(1, "", 0, 2000, 64, 128), p.Whole(2), part(5, "", 1000, 2000, 0, 16), part(7, "", 150, 300, 8, 24), everywhere},
+		{part(1, "", 0, 2000, 0, 48), p.Whole(4), part(5, "", 2000, 3000, 0, 16), part(6, TableRowWise, 0, 2000, 0, 16), part(7, "", 0, 150, 0, 8), everywhere},
+		{part(1, "", 0, 2000, 48, 64), part(5, "", 3000, 4000, 0, 16), part(6, TableRowWise, 2000, 4000, 0, 16), part(7, "", 150, 300, 0, 8), everywhere},
 	})
-	pl.Tables[6].Kind = TableRowWise
-	everywhere := &pl.Tables[8]
-	everywhere.Kind = DataParallel
-	everywhere.Shards = []Shard{{Rows: problem.Range{End: 10}, Columns: problem.Range{End: 4}, Device: -1, Tier: HBM}}
-	restate(p, pl)
 	for i := range pl.Devices {
 		d := &pl.Devices[i]
 		d.Forward, d.ForwardComm, d.BackwardComm, d.Backward = unit.Millis(1+float64(i)/3), 0.25, 0.5, unit.Millis(2.5*float64(i+1))
@@ -124,7 +119,7 @@ func TestNew(t *testing.T) {
 			got = append(got, fmt.Sprintf("%d %d:%d %d:%d", s.Device, s.Columns.Start, s.Columns.End, s.Rows.Start, s.Rows.End))
 		}
 	}
-	want := "[2 0:48 0:2000 3 48:64 0:2000 1 64:128 0:2000 3 0:8 0:150 2 0:8 150:300 0 8:24 0:100 1 8:24 100:300]"
+	want := "[2 0:48 0:2000 3 48:64 0:2000 1 64:128 0:2000 2 0:8 0:150 3 0:8 150:300 0 8:24 0:150 1 8:24 150:300]"
 	if fmt.Sprint(got) != want {
 		t.Errorf("got shards %v, want %s", got, want)
 	}
@@ -134,11 +129,21 @@ func TestNew(t *testing.T) {
 	if d.Shards != 5 || d.DimSum != 2*16+16+16+8+4 {
 		t.Errorf("device 3: got %d shards of dim sum %d, want 5 and 76", d.Shards, d.DimSum)
 	}
-	if want := unit.Bytes(4 * (2000*16 + 500*16 + 1500*16 + 150*8 + 10*4)); d.Memory.Weights != want {
+	if want := unit.Bytes(4 * (2000*16 + 1000*16 + 2000*16 + 150*8 + 10*4)); d.Memory.Weights != want {
 		t.Errorf("device 3: got %d weight bytes, want %d", d.Memory.Weights, want)
 	}
-	if want := unit.Bytes(4*2000 + 8*500*16 + 4*1500*16); d.Memory.Optimizer != want {
+	if want := unit.Bytes(4*2000 + 8*1000*16 + 4*2000*16); d.Memory.Optimizer != want {
 		t.Errorf("device 3: got %d optimizer bytes, want %d", d.Memory.Optimizer, want)
+	}
+	// Of 1024 samples: item's 21.5 lookups and two features; twice the even part of 3
+	// lookups for a quarter of rows, half of host and half of grid; a quarter of the
+	// samples for everywhere.
+	if want := unit.Bytes(32*(22016+1536+3072+3072+768) + 8*(2049+3*1025+257)); d.Memory.Indices != want {
+		t.Errorf("device 3: got %d index bytes, want %d", d.Memory.Indices, want)
+	}
+	// Pooled vectors of all but everywhere, which has the table's gradients instead.
+	if want := unit.Bytes(4 * 1024 * (2*16 + 16 + 16 + 8)); d.Memory.Outputs != want || d.Memory.Gradients != want+4*10*4 {
+		t.Errorf("device 3: got %d bytes of outputs and %d of gradients, want %d and %d", d.Memory.Outputs, d.Memory.Gradients, want, want+4*10*4)
 	}
 	if want := p.Topology.Reserve(); d.Memory.Reserve != want {
 		t.Errorf("device 3: got %d bytes of reserve, want %d", d.Memory.Reserve, want)
@@ -152,19 +157,19 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// ByDevice undoes New: the plan of what it returns is the plan again.
 // Of keeps what New would make up.
 func TestOf(t *testing.T) {
 	p, pl := sample(t)
-	pl.Tables[0].Shards[0].Tier = HostCached
+	pl.Tables[0].Shards[0].Tier, pl.Tables[0].Shards[0].Cache = HostCached, 0.25
 	again := Of(p, pl.Tables)
 	if len(again.Devices) != len(pl.Devices) || again.Cluster != pl.Cluster {
 		t.Fatalf("got %d devices and %+v", len(again.Devices), again.Cluster)
 	}
 	for i, want := range pl.Devices {
 		if i == 0 { // what lies in host memory is none of its weights
-			want.Memory.Weights -= 1000 * 64 * unit.Bytes(p.Tables[0].Precision.Bytes())
-			want.Memory.Optimizer -= unit.Bytes(p.Tables[0].Optimizer.StateBytes(1000, 64))
+			want.Memory.Weights -= 1000 * 64 * 4
+			want.Memory.Host += 1000 * 64 * 4
+			want.Memory.Cache += 250*(64*4+16) + 4*1000
 		}
 		got := again.Devices[i]
 		if got.Memory != want.Memory || got.Shards != want.Shards || got.DimSum != want.DimSum {
@@ -207,13 +212,47 @@ func TestByDevice(t *testing.T) {
 	if total != placed {
 		t.Errorf("got %d shards on all devices, want %d", total, placed)
 	}
-	if again := New(p, held); !reflect.DeepEqual(again.Tables[:8], func() []Table {
-		tables := slices.Clone(pl.Tables[:8])
-		tables[6].Kind = RowWise // New sees no hosts
-		return tables
-	}()) {
-		t.Errorf("got another plan from its own shards:\n%+v\nwant\n%+v", again.Tables[:8], pl.Tables[:8])
+	if d := cmp.Diff(pl.Tables, New(p, held).Tables); d != "" {
+		t.Errorf("another plan of its own shards, -want +got:\n%s", d)
 	}
+}
+
+// A table of a kind that lies on every device becomes one shard only where it does.
+func TestNewReplicas(t *testing.T) {
+	p, _ := sample(t)
+	whole := p.Whole(8)
+	whole.Kind = DataParallel
+	all := [][]problem.Shard{{whole}, {whole}, {whole}, {whole}}
+	if got := New(p, all).Tables[8]; got.Kind != DataParallel || len(got.Shards) != 1 || got.Shards[0].Device != -1 || got.Shards[0].Tier != HBM {
+		t.Errorf("on all devices: got %+v", got)
+	}
+	if got := New(p, all[:3]).Tables[8]; got.Kind != DataParallel || len(got.Shards) != 3 || got.Shards[2].Device != 2 {
+		t.Errorf("on three of four: got %+v", got)
+	}
+	all[2] = []problem.Shard{whole, whole}
+	if got := New(p, all).Tables[8]; len(got.Shards) != 5 {
+		t.Errorf("twice on one: got %+v", got)
+	}
+}
+
+// New gives a plan's tables again from what ByDevice gives, and counts the same.
+func TestNewOfByDevice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, pl := placement(t)
+		again := New(p, pl.ByDevice())
+		if d := cmp.Diff(pl.Tables, again.Tables); d != "" {
+			t.Fatalf("tables, -want +got:\n%s", d)
+		}
+		for i := range pl.Devices {
+			a, b := pl.Devices[i], again.Devices[i]
+			if a.Shards != b.Shards || a.DimSum != b.DimSum || a.Memory != b.Memory {
+				t.Fatalf("device %d: got %+v, want %+v", i, b, a)
+			}
+		}
+		if again.Cluster != pl.Cluster {
+			t.Fatalf("got cluster %+v, want %+v", again.Cluster, pl.Cluster)
+		}
+	})
 }
 
 func TestNewKeepsFaults(t *testing.T) {

@@ -164,10 +164,11 @@ func (p *parser) predicted(pl *Plan) error {
 	})
 }
 
-var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only"}
+// The last two keys of a cluster are optional.
+var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only", "host_memory_bytes", "comm_precision"}
 
 func (p *parser) cluster(c *Cluster) error {
-	return p.object(clusterKeys, 0, func(key string) (err error) {
+	return p.object(clusterKeys, 2, func(key string) (err error) {
 		switch key {
 		case "profile":
 			c.Profile, err = p.text()
@@ -183,6 +184,16 @@ func (p *parser) cluster(c *Cluster) error {
 			err = intInto(p, &c.Reserve, maxBytes)
 		case "weights_only":
 			c.WeightsOnly, err = p.bool()
+		case "host_memory_bytes":
+			err = stated(p, &c.HostMemory)
+		case "comm_precision":
+			var name string
+			if name, err = p.text(); err == nil {
+				c.CommPrecision, err = problem.ParsePrecision(name)
+			}
+			if err == nil && c.CommPrecision == problem.FP32 {
+				err = errors.New("fp32 is not written: leave the key out")
+			}
 		}
 		return within(key, err)
 	})
@@ -225,12 +236,17 @@ func (p *parser) device(i int) (d Device, err error) {
 	return d, first(checkTime("total_ms", d.Total()), sum(&d, total))
 }
 
-var memoryKeys = []string{"weights_bytes", "optimizer_bytes", "outputs_bytes", "gradients_bytes", "indices_bytes", "received_bytes", "reserve_bytes"}
+// The last two keys of a device's memory are optional.
+var memoryKeys = []string{"weights_bytes", "optimizer_bytes", "outputs_bytes", "gradients_bytes", "indices_bytes", "received_bytes", "reserve_bytes", "cache_bytes", "host_bytes"}
 
 func (p *parser) memory(m *problem.Memory) error {
-	lines := []*unit.Bytes{&m.Weights, &m.Optimizer, &m.Outputs, &m.Gradients, &m.Indices, &m.Received, &m.Reserve}
-	return p.object(memoryKeys, 0, func(key string) error {
-		return within(key, intInto(p, lines[slices.Index(memoryKeys, key)], maxBytes))
+	lines := []*unit.Bytes{&m.Weights, &m.Optimizer, &m.Outputs, &m.Gradients, &m.Indices, &m.Received, &m.Reserve, &m.Cache, &m.Host}
+	return p.object(memoryKeys, 2, func(key string) error {
+		line := lines[slices.Index(memoryKeys, key)]
+		if line == &m.Cache || line == &m.Host {
+			return within(key, stated(p, line))
+		}
+		return within(key, intInto(p, line, maxBytes))
 	})
 }
 
@@ -263,12 +279,13 @@ func (p *parser) table() (t Table, err error) {
 	})
 }
 
-// The last two keys of a shard exclude each other.
-var shardKeys = []string{"columns", "rows", "tier", "device", "replicated"}
+// The last three keys of a shard are optional, and device and replicated exclude
+// each other.
+var shardKeys = []string{"columns", "rows", "tier", "device", "replicated", "cache_share"}
 
 func (p *parser) shard() (s Shard, err error) {
 	holders := 0
-	err = p.object(shardKeys, 2, func(key string) (err error) {
+	err = p.object(shardKeys, 3, func(key string) (err error) {
 		switch key {
 		case "columns":
 			s.Columns, err = p.interval(problem.MaxDim)
@@ -287,11 +304,16 @@ func (p *parser) shard() (s Shard, err error) {
 			if err == nil && !yes {
 				err = errors.New("false is not written: leave the key out and name the device")
 			}
+		case "cache_share":
+			s.Cache, err = p.share()
 		}
 		return within(key, err)
 	})
 	if err == nil && holders != 1 {
 		err = errors.New(`it has neither or both of "device" and "replicated": write one`)
+	}
+	if err == nil {
+		err = checkCache(&s)
 	}
 	return s, err
 }
@@ -520,6 +542,28 @@ func intInto[T ~int | ~int64](p *parser, v *T, limit int64) error {
 	n, err := p.int(limit)
 	*v = T(n)
 	return err
+}
+
+// stated reads bytes, at least one, into v: none are not written.
+func stated(p *parser, v *unit.Bytes) error {
+	err := intInto(p, v, maxBytes)
+	if err == nil && *v == 0 {
+		err = errors.New("0 is not written: leave the key out")
+	}
+	return err
+}
+
+// share reads a number above 0 and below 1.
+func (p *parser) share() (float64, error) {
+	text, err := p.number()
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v > 0 && v < 1) {
+		return 0, fmt.Errorf("%s is not a number above 0 and below 1", brief(text))
+	}
+	return v, nil
 }
 
 // seed reads a whole number of 64 bits.

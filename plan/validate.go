@@ -121,9 +121,10 @@ func (pl *Plan) Validate(p *problem.Problem) error {
 // CheckTables returns what is wrong with the plan's tables whatever their problem:
 // parts that are placed not at all or twice, shards that do not go with the kind or
 // have no valid width, devices that the plan's cluster does not have. It is for plans
-// whose problem is not at hand; a shard in the host's memory is no violation here.
+// whose problem is not at hand: a shard in the host's memory is no violation here, nor
+// are rows that are cut into other blocks than engines cut them.
 func (pl *Plan) CheckTables() []Violation {
-	v := &validator{pl: pl, p: &problem.Problem{}, index: make([]int, len(pl.Tables)), hosted: true}
+	v := &validator{pl: pl, p: &problem.Problem{}, index: make([]int, len(pl.Tables)), alone: true}
 	v.p.Topology.Devices, v.p.Topology.DevicesPerHost = pl.Cluster.Devices, pl.Cluster.DevicesPerHost
 	for i := range pl.Tables {
 		v.index[i] = -1
@@ -140,9 +141,10 @@ type validator struct {
 	// foreign is true where the plan is for another cluster or other tables, so
 	// that the sums it states cannot agree.
 	foreign bool
-	// hosted is true where the host's memory is a place like others.
-	hosted bool
-	found  []Violation
+	// alone is true where the problem is not at hand: whether there is host memory,
+	// how rows are to be cut and what is cached is then left open.
+	alone bool
+	found []Violation
 }
 
 func (v *validator) add(rule Rule, table string, shard, device int, format string, args ...any) {
@@ -164,6 +166,8 @@ func (v *validator) cluster() {
 	differ("bytes of memory per device:", int64(has.DeviceMemory), int64(want.DeviceMemory))
 	differ("bytes of reserve per device:", int64(has.Reserve), int64(want.Reserve))
 	differ("weights-only accounting:", has.WeightsOnly, want.WeightsOnly)
+	differ("bytes of memory per host:", int64(has.HostMemory), int64(want.HostMemory))
+	differ("exchanges in", has.CommPrecision, want.CommPrecision)
 	if len(v.pl.Devices) != v.p.Topology.Devices {
 		v.foreign = true
 		v.add(RuleCluster, "", -1, -1, "the plan lists %d devices, the cluster has %d", len(v.pl.Devices), v.p.Topology.Devices)
@@ -250,28 +254,44 @@ func (v *validator) table(i int) {
 		v.add(RuleCover, t.Name, -1, -1, "it has no shard: it is placed nowhere")
 		return
 	}
-	outside := false
+	before, outside := len(v.found), false
 	for k, s := range t.Shards {
 		if !t.inside(s) {
 			outside = true
 			v.add(RuleCover, t.Name, k, -1, "%s is not a part of the table's %d rows and %d columns", shape(s), t.Rows, t.Dim)
 		}
-		switch s.Tier {
-		case HBM:
-		case Host, HostCached:
-			if !v.hosted {
-				v.add(RuleTier, t.Name, k, -1, "it lies in host memory, which this problem does not support")
-			}
-		default:
-			v.add(RuleTier, t.Name, k, -1, "memory tier %q is unknown: known are %s", s.Tier, joinTiers())
-		}
+		v.tier(t, k)
 	}
 	if !outside {
 		v.cover(t)
 	}
 	v.kind(t)
+	if len(v.found) == before && !v.alone && !v.foreign {
+		v.blocks(t)
+	}
 	v.devices(i, t)
 	v.widths(i, t)
+}
+
+// tier checks that shard k lies in a memory that there is.
+func (v *validator) tier(t *Table, k int) {
+	s := t.Shards[k]
+	if !slices.Contains(tiers, s.Tier) {
+		v.add(RuleTier, t.Name, k, -1, "memory tier %q is unknown: known are %s", s.Tier, joinTiers())
+		return
+	}
+	cached := s.Tier == HostCached && 0 < s.Cache && s.Cache < 1
+	open := v.alone && s.Cache == 0
+	switch {
+	case s.Tier.OnHost() && !v.alone && v.p.Topology.HostMemory == 0:
+		v.add(RuleTier, t.Name, k, -1, "it lies in host memory, of which this problem has none")
+	case s.Tier.OnHost() && t.Kind == DataParallel && !v.alone:
+		v.add(RuleTier, t.Name, k, -1, "it lies in host memory: a data_parallel table lies in hbm")
+	case s.Tier == HostCached && !cached && !open:
+		v.add(RuleTier, t.Name, k, -1, "the share of its rows that is cached, %v, is not above 0 and below 1", s.Cache)
+	case s.Tier != HostCached && s.Cache != 0:
+		v.add(RuleTier, t.Name, k, -1, "a share of its rows, %v, is cached, but it lies in %s", s.Cache, s.Tier)
+	}
 }
 
 func shape(s Shard) string {
@@ -410,6 +430,50 @@ func (v *validator) oneHost(t *Table, shards []Shard) {
 	}
 }
 
+// blocks checks that a table that is cut by rows, and covered, is cut as engines cut
+// it, who compute from a row which device holds it: n devices, in order, have blocks
+// of Table.BlockRows(n) rows each. Where these are used up before the last device,
+// the rest of the devices have none.
+func (v *validator) blocks(t *Table) {
+	switch topology := v.p.Topology; t.Kind {
+	case RowWise:
+		v.inBlocks(t, t.Shards, 0, topology.Devices)
+	case TableRowWise, Grid:
+		byColumns := slices.SortedStableFunc(slices.Values(t.Shards), compareShards)
+		for per := topology.PerHost(); len(byColumns) > 0; {
+			n := 1
+			for n < len(byColumns) && byColumns[n].Columns == byColumns[0].Columns {
+				n++
+			}
+			host := byColumns[0].Device / per
+			if full := (host + 1) * per; full > topology.Devices {
+				v.add(RuleKind, t.Name, -1, -1, "a %s table's rows lie on all %d devices of a full host, but host %d has only %d", t.Kind, per, host, topology.Devices-host*per)
+			} else {
+				v.inBlocks(t, byColumns[:n], host*per, per)
+			}
+			byColumns = byColumns[n:]
+		}
+	}
+}
+
+// inBlocks checks shards of the same columns against the blocks of n devices from
+// first on, and reports the first that is another.
+func (v *validator) inBlocks(t *Table, shards []Shard, first, n int) {
+	block := (&problem.Table{Rows: t.Rows}).BlockRows(n)
+	shards = slices.SortedStableFunc(slices.Values(shards), compareShards)
+	for i := range n {
+		rows := problem.Range{Start: int64(i) * block, End: min(t.Rows, int64(i+1)*block)}
+		if rows.Len() <= 0 {
+			return // all rows are placed: the table is covered
+		}
+		if s := shards[min(i, len(shards)-1)]; s.Rows != rows || s.Device != first+i {
+			v.add(RuleKind, t.Name, slices.Index(t.Shards, s), -1, "rows %s of columns %s lie on %s, but the %d rows of a %s table are cut into blocks of %d in the order of %d devices: device %d has rows %s",
+				interval(s.Rows), interval(s.Columns), where(s), t.Rows, t.Kind, block, n, first+i, interval(rows))
+			return
+		}
+	}
+}
+
 func joinKinds() string { return join(kinds) }
 func joinTiers() string { return join(tiers) }
 
@@ -467,6 +531,8 @@ func (v *validator) widths(i int, t *Table) {
 			v.add(RuleSplit, t.Name, -1, -1, "it is of co-location group %q and may not be split, but its %d shards are not the whole table", c.Group, len(t.Shards))
 		case !whole:
 			least = want.MinWidth()
+		case c.Group != "" && t.Shards[0].Device == replicated:
+			v.add(RuleGroup, t.Name, -1, -1, "it lies on every device, but it is of co-location group %q, which lies on one", c.Group)
 		}
 	}
 	for k, s := range t.Shards {
@@ -512,11 +578,15 @@ func (v *validator) groups() {
 // memory counts every device again, compares what the plan states and checks
 // the budget.
 func (v *validator) memory() {
-	budget := v.p.ShardBudget()
+	budget, hostBudget := v.p.ShardBudget(), v.p.HostBudget()
 	for i, want := range tally(v.pl, v.p, v.index, v.p.Topology.Devices) {
 		if used := want.Memory.Tables(); used > budget {
 			v.add(RuleMemory, "", -1, i, "its shards take %d bytes (%v), %d more than the %d that %v of memory less %v of reserve and %v of received vectors leave",
 				int64(used), used, int64(used-budget), int64(budget), v.p.Topology.DeviceMemory(), want.Memory.Reserve, want.Memory.Received)
+		}
+		if used := want.Memory.Host; used > hostBudget && hostBudget > 0 {
+			v.add(RuleMemory, "", -1, i, "its shards take %d bytes (%v) of host memory, %d more than the %d that a device may use, an even part of the %v of a host of %d devices",
+				int64(used), used, int64(used-hostBudget), int64(hostBudget), v.p.Topology.HostMemory, v.p.Topology.PerHost())
 		}
 		if v.foreign || i >= len(v.pl.Devices) {
 			continue
@@ -539,6 +609,8 @@ func (v *validator) memory() {
 			{"outputs", a.Outputs, b.Outputs},
 			{"gradients", a.Gradients, b.Gradients},
 			{"indices", a.Indices, b.Indices},
+			{"cache", a.Cache, b.Cache},
+			{"host", a.Host, b.Host},
 			{"received", a.Received, b.Received},
 			{"reserve", a.Reserve, b.Reserve},
 		} {

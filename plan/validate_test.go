@@ -95,11 +95,11 @@ func TestValidateMutations(t *testing.T) {
 			"middle rows dropped", func(_ *problem.Problem, pl *Plan) {
 				pl.Tables[rows].Shards = slices.Delete(pl.Tables[rows].Shards, 1, 3)
 			}, false,
-			[]string{`cover: table "rows": rows [1000, 3500) of columns [0, 16) are placed nowhere`},
+			[]string{`cover: table "rows": rows [1000, 3000) of columns [0, 16) are placed nowhere`},
 		},
 		{
 			"a grid's last rows dropped", func(_ *problem.Problem, pl *Plan) { pl.Tables[grid].Shards = pl.Tables[grid].Shards[:3] }, false,
-			[]string{`cover: table "grid": rows [100, 300) of columns [8, 24) are placed nowhere`},
+			[]string{`cover: table "grid": rows [150, 300) of columns [8, 24) are placed nowhere`},
 		},
 		{"slice placed twice", func(_ *problem.Problem, pl *Plan) {
 			s := pl.Tables[item].Shards[1]
@@ -128,17 +128,17 @@ func TestValidateMutations(t *testing.T) {
 			},
 		},
 		{
-			"rows shifted", func(_ *problem.Problem, pl *Plan) { pl.Tables[rows].Shards[2].Rows = span(1999, 3499) }, false,
+			"rows shifted", func(_ *problem.Problem, pl *Plan) { pl.Tables[rows].Shards[2].Rows = span(1999, 2999) }, false,
 			[]string{
 				`cover: table "rows", shard 2: rows [1999, 2000) of columns [0, 16) are placed twice: on device 1 and on device 2`,
-				`cover: table "rows": rows [3499, 3500) of columns [0, 16) are placed nowhere`,
+				`cover: table "rows": rows [2999, 3000) of columns [0, 16) are placed nowhere`,
 			},
 		},
 		{
 			"rows inside another's", func(_ *problem.Problem, pl *Plan) { pl.Tables[rows].Shards[2].Rows = span(100, 900) }, false,
 			[]string{
 				`cover: table "rows", shard 2: rows [100, 900) of columns [0, 16) are placed twice: on device 0 and on device 2`,
-				`cover: table "rows": rows [2000, 3500) of columns [0, 16) are placed nowhere`,
+				`cover: table "rows": rows [2000, 3000) of columns [0, 16) are placed nowhere`,
 			},
 		},
 		{
@@ -184,7 +184,7 @@ func TestValidateMutations(t *testing.T) {
 		{"row_wise with columns cut", func(_ *problem.Problem, pl *Plan) {
 			pl.Tables[grid].Kind = RowWise
 			pl.Tables[grid].Shards = []Shard{
-				{span(0, 300), span(0, 12), 0, HBM}, {span(0, 300), span(12, 24), 1, HBM},
+				{span(0, 300), span(0, 12), 0, HBM, 0}, {span(0, 300), span(12, 24), 1, HBM, 0},
 			}
 		}, false, []string{
 			`kind: table "grid", shard 0: rows [0, 300) of columns [0, 12) of 300 x 24 is not the shape of a shard of a row_wise table`,
@@ -198,13 +198,73 @@ func TestValidateMutations(t *testing.T) {
 			"grid over hosts", func(_ *problem.Problem, pl *Plan) { pl.Tables[grid].Shards[3].Device = 2 }, false,
 			[]string{`kind: table "grid": a grid table's rows of columns [8, 24) lie on one host, but device 0 is of host 0 and device 2 of host 1`},
 		},
+		{
+			"row_wise in other blocks", func(_ *problem.Problem, pl *Plan) {
+				pl.Tables[rows].Shards[1].Rows, pl.Tables[rows].Shards[2].Rows = span(1000, 2500), span(2500, 3000)
+			}, false,
+			[]string{`kind: table "rows", shard 1: rows [1000, 2500) of columns [0, 16) lie on device 1, but the 4000 rows of a row_wise table are cut into blocks of 1000 in the order of 4 devices: device 1 has rows [1000, 2000)`},
+		},
+		{
+			"row_wise in another order", func(_ *problem.Problem, pl *Plan) {
+				pl.Tables[rows].Shards[0].Device, pl.Tables[rows].Shards[1].Device = 1, 0
+			}, false,
+			[]string{`kind: table "rows", shard 0: rows [0, 1000) of columns [0, 16) lie on device 1, but the 4000 rows of a row_wise table are cut into blocks of 1000 in the order of 4 devices: device 0 has rows [0, 1000)`},
+		},
+		{
+			"row_wise on two devices of four", func(_ *problem.Problem, pl *Plan) {
+				pl.Tables[rows].Shards = pl.Tables[rows].Shards[:2]
+				pl.Tables[rows].Shards[0].Rows, pl.Tables[rows].Shards[1].Rows = span(0, 2000), span(2000, 4000)
+			}, false,
+			[]string{`kind: table "rows", shard 0: rows [0, 2000) of columns [0, 16) lie on device 0, but the 4000 rows of a row_wise table are cut into blocks of 1000 in the order of 4 devices: device 0 has rows [0, 1000)`},
+		},
+		{
+			"row_wise with rows for three devices", func(p *problem.Problem, pl *Plan) {
+				p.Tables[rows].Rows, pl.Tables[rows].Rows = 9, 9
+				pl.Tables[rows].Shards = pl.Tables[rows].Shards[:3]
+				for i := range pl.Tables[rows].Shards {
+					pl.Tables[rows].Shards[i].Rows = span(3*int64(i), 3*int64(i)+3)
+				}
+			}, false, nil,
+		},
+		{
+			"table_row_wise in another order", func(_ *problem.Problem, pl *Plan) {
+				pl.Tables[host].Shards[0].Device, pl.Tables[host].Shards[1].Device = 3, 2
+			}, false,
+			[]string{`kind: table "host", shard 0: rows [0, 2000) of columns [0, 16) lie on device 3, but the 4000 rows of a table_row_wise table are cut into blocks of 2000 in the order of 2 devices: device 2 has rows [0, 2000)`},
+		},
+		{
+			"a grid's slice in other blocks", func(_ *problem.Problem, pl *Plan) {
+				pl.Tables[grid].Shards[2].Rows, pl.Tables[grid].Shards[3].Rows = span(0, 100), span(100, 300)
+			}, false,
+			[]string{`kind: table "grid", shard 2: rows [0, 100) of columns [8, 24) lie on device 0, but the 300 rows of a grid table are cut into blocks of 150 in the order of 2 devices: device 0 has rows [0, 150)`},
+		},
+		{
+			"a grid on one host", func(_ *problem.Problem, pl *Plan) {
+				pl.Tables[grid].Shards[0].Device, pl.Tables[grid].Shards[1].Device = 0, 1
+			}, false, nil,
+		},
+		{
+			"rows on a host that is not full", func(p *problem.Problem, pl *Plan) {
+				p.Topology.DevicesPerHost = 3
+				pl.Cluster.DevicesPerHost = 3
+				pl.Tables[host].Shards = []Shard{{span(0, 4000), span(0, 8), 3, HBM, 0}, {span(0, 4000), span(8, 16), 3, HBM, 0}}
+				pl.Tables[host].Kind = Grid
+				pl.Tables[grid] = Table{Name: "grid", Rows: 300, Dim: 24, Kind: TableRowWise, Shards: []Shard{
+					{span(0, 100), span(0, 24), 0, HBM, 0}, {span(100, 200), span(0, 24), 1, HBM, 0}, {span(200, 300), span(0, 24), 2, HBM, 0},
+				}}
+			}, false,
+			[]string{
+				`kind: table "host": a grid table's rows lie on all 3 devices of a full host, but host 1 has only 1`,
+				`kind: table "host": a grid table's rows lie on all 3 devices of a full host, but host 1 has only 1`,
+			},
+		},
 		{"pinwheel", func(_ *problem.Problem, pl *Plan) {
 			pl.Tables[grid].Shards = []Shard{
-				{span(0, 200), span(0, 8), 0, HBM},
-				{span(200, 300), span(0, 16), 0, HBM},
-				{span(100, 200), span(8, 16), 0, HBM},
-				{span(0, 100), span(8, 24), 0, HBM},
-				{span(100, 300), span(16, 24), 0, HBM},
+				{span(0, 200), span(0, 8), 0, HBM, 0},
+				{span(200, 300), span(0, 16), 0, HBM, 0},
+				{span(100, 200), span(8, 16), 0, HBM, 0},
+				{span(0, 100), span(8, 24), 0, HBM, 0},
+				{span(100, 300), span(16, 24), 0, HBM, 0},
 			}
 		}, false, []string{
 			`cover: table "grid": rows [200, 300) of columns [0, 8) are placed nowhere`,
@@ -245,11 +305,11 @@ func TestValidateMutations(t *testing.T) {
 		}, false, []string{`width: table "item", shard 1: width 12 is below the minimum of 16`}},
 		{"split against no_split", func(_ *problem.Problem, pl *Plan) {
 			pl.Tables[hour].Kind = ColumnWise
-			pl.Tables[hour].Shards = []Shard{{span(0, 24), span(0, 4), 0, HBM}, {span(0, 24), span(4, 8), 0, HBM}}
+			pl.Tables[hour].Shards = []Shard{{span(0, 24), span(0, 4), 0, HBM, 0}, {span(0, 24), span(4, 8), 0, HBM, 0}}
 		}, false, []string{`split: table "time": it may not be split, but its 2 shards are not the whole table`}},
 		{"split in a group", func(_ *problem.Problem, pl *Plan) {
 			pl.Tables[place].Kind = ColumnWise
-			pl.Tables[place].Shards = []Shard{{span(0, 700), span(0, 8), 0, HBM}, {span(0, 700), span(8, 16), 0, HBM}}
+			pl.Tables[place].Shards = []Shard{{span(0, 700), span(0, 8), 0, HBM, 0}, {span(0, 700), span(8, 16), 0, HBM, 0}}
 		}, false, []string{`split: table "place": it is of co-location group "g" and may not be split, but its 2 shards are not the whole table`}},
 
 		// Devices, groups, tiers.
@@ -275,7 +335,99 @@ func TestValidateMutations(t *testing.T) {
 		},
 		{
 			"host memory", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[1].Tier = Host }, false,
-			[]string{`tier: table "item", shard 1: it lies in host memory, which this problem does not support`},
+			[]string{`tier: table "item", shard 1: it lies in host memory, of which this problem has none`},
+		},
+		{
+			"host memory that there is", func(p *problem.Problem, pl *Plan) {
+				p.Topology.HostMemory = 4 * unit.MiB
+				pl.Cluster = clusterOf(p)
+				for k := range pl.Tables[item].Shards {
+					pl.Tables[item].Shards[k].Tier = Host
+				}
+				pl.Tables[user].Shards[0].Tier, pl.Tables[user].Shards[0].Cache = HostCached, 0.5
+			}, false, nil,
+		},
+		{
+			"too little host memory", func(p *problem.Problem, pl *Plan) {
+				p.Topology.HostMemory = 1000 * unit.KiB
+				pl.Cluster = clusterOf(p)
+				for k := range pl.Tables[item].Shards {
+					pl.Tables[item].Shards[k].Tier = Host
+				}
+			}, false,
+			[]string{`memory: device 1: its shards take 520000 bytes (508 KiB) of host memory, 8000 more than the 512000 that a device may use, an even part of the 1000 KiB of a host of 2 devices`},
+		},
+		{
+			"host memory of another size", func(p *problem.Problem, pl *Plan) {
+				p.Topology.HostMemory, pl.Cluster.HostMemory = 2*unit.GiB, unit.GiB
+				p.CommPrecision = problem.BF16
+			}, true,
+			[]string{
+				`cluster: the plan was made for bytes of memory per host: 1073741824, the problem has 2147483648`,
+				`cluster: the plan was made for exchanges in fp32, the problem has bf16`,
+			},
+		},
+		{
+			"a share of a cache", func(p *problem.Problem, pl *Plan) {
+				p.Topology.HostMemory = unit.GiB
+				pl.Cluster = clusterOf(p)
+				pl.Tables[user].Shards[0].Cache = 0.5
+				pl.Tables[item].Shards[0].Tier = HostCached
+				pl.Tables[item].Shards[1].Tier, pl.Tables[item].Shards[1].Cache = HostCached, 1
+				pl.Tables[item].Shards[2].Tier, pl.Tables[item].Shards[2].Cache = HostCached, math.NaN()
+			}, false,
+			[]string{
+				`tier: table "user", shard 0: a share of its rows, 0.5, is cached, but it lies in hbm`,
+				`tier: table "item", shard 0: the share of its rows that is cached, 0, is not above 0 and below 1`,
+				`tier: table "item", shard 1: the share of its rows that is cached, 1, is not above 0 and below 1`,
+				`tier: table "item", shard 2: the share of its rows that is cached, NaN, is not above 0 and below 1`,
+			},
+		},
+		{
+			"host memory that is not stated", func(p *problem.Problem, pl *Plan) {
+				p.Topology.HostMemory = unit.GiB
+				pl.Cluster = clusterOf(p)
+				s := &pl.Tables[item].Shards[2]
+				s.Tier, s.Cache = HostCached, 0.01
+			}, true,
+			[]string{
+				`stated: device 1: the plan states weights bytes of 617760, its shards give 105760`,
+				`stated: device 1: the plan states optimizer bytes of 136000, its shards give 128000`,
+				`stated: device 1: the plan states cache bytes of 0, its shards give 13520`,
+				`stated: device 1: the plan states host bytes of 0, its shards give 520000`,
+			},
+		},
+		{
+			"replicated in host memory", func(p *problem.Problem, pl *Plan) {
+				p.Topology.HostMemory = unit.GiB
+				pl.Cluster = clusterOf(p)
+				pl.Tables[everywhere].Shards[0].Tier = Host
+			}, false,
+			[]string{`tier: table "everywhere", shard 0: it lies in host memory: a data_parallel table lies in hbm`},
+		},
+		{
+			"a group on every device", func(_ *problem.Problem, pl *Plan) {
+				for _, i := range []int{user, place} {
+					pl.Tables[i].Kind, pl.Tables[i].Shards[0].Device = DataParallel, -1
+				}
+			}, false,
+			[]string{
+				`group: table "user": it lies on every device, but it is of co-location group "g", which lies on one`,
+				`group: table "place": it lies on every device, but it is of co-location group "g", which lies on one`,
+			},
+		},
+		{
+			"not split, but on every device", func(_ *problem.Problem, pl *Plan) {
+				pl.Tables[hour].Kind, pl.Tables[hour].Shards[0].Device = DataParallel, -1
+			}, false, nil,
+		},
+		{
+			"rows on devices that are not allowed", func(p *problem.Problem, _ *Plan) { p.Tables[rows].Constraint.Devices = []int{0, 1, 2} }, true,
+			[]string{`device: table "rows", shard 3, device 3: the table is not allowed on device 3, only on [0 1 2]`},
+		},
+		{
+			"rows cut against no_split", func(p *problem.Problem, _ *Plan) { p.Tables[rows].Constraint.NoSplit = true }, true,
+			[]string{`split: table "rows": it may not be split, but its 4 shards are not the whole table`},
 		},
 		{
 			"unknown tier", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[1].Tier = "tape" }, false,
@@ -335,15 +487,14 @@ func TestValidateMutations(t *testing.T) {
 		}, true, []string{
 			`stated: device 1: the plan states shards of 1, its shards give 5`,
 			`stated: device 1: the plan states a dim sum of 2, its shards give 196`,
-			`stated: device 1: the plan states weights bytes of 620961, its shards give 620960`,
+			`stated: device 1: the plan states weights bytes of 617761, its shards give 617760`,
 			`stated: device 1: the plan states reserve bytes of 21474836479, its shards give 21474836480`,
 		}},
 		{"over memory", func(p *problem.Problem, pl *Plan) {
 			p.Topology.Memory, p.Topology.ReserveShare, p.Topology.ReserveFixed = 5*unit.MiB, 0, 1*unit.MiB
 			pl.Cluster = clusterOf(p)
 		}, false, []string{
-			`memory: device 1: its shards take 3521800 bytes (3.36 MiB), 220424 more than the 3301376 that 5.00 MiB of memory less 1.00 MiB of reserve and 872 KiB of received vectors leave`,
-			`memory: device 2: its shards take 3471568 bytes (3.31 MiB), 170192 more than the 3301376 that 5.00 MiB of memory less 1.00 MiB of reserve and 872 KiB of received vectors leave`,
+			`memory: device 1: its shards take 3356968 bytes (3.20 MiB), 55592 more than the 3301376 that 5.00 MiB of memory less 1.00 MiB of reserve and 872 KiB of received vectors leave`,
 		}},
 
 		// Times.
@@ -401,32 +552,38 @@ func placement(t *rapid.T) (*problem.Problem, *Plan) {
 	n := hosts * per
 	profile, _ := hardware.ByName("h100-80")
 	p := &problem.Problem{Topology: hardware.Topology{Profile: profile, Devices: n, DevicesPerHost: per}, Batch: rapid.IntRange(1, 5000).Draw(t, "batch")}
+	p.Topology.HostMemory = rapid.SampledFrom([]unit.Bytes{0, 1 << 50}).Draw(t, "host memory")
+	p.CommPrecision = problem.Precision(rapid.IntRange(0, 2).Draw(t, "comm precision"))
 	groupDevice := rapid.IntRange(0, n-1).Draw(t, "device of the group")
 	shards := make([][]problem.Shard, n)
 	kinds := make([]Kind, rapid.IntRange(1, 6).Draw(t, "tables"))
 	for i := range kinds {
 		table := problem.Table{
-			Name: fmt.Sprint("t", i), Module: rapid.SampledFrom([]string{"", "sparse.ebc"}).Draw(t, "module"), Rows: rapid.Int64Range(2, 1e6).Draw(t, "rows"), Dim: 4 * rapid.IntRange(2, 16).Draw(t, "dim/4"),
+			Name: fmt.Sprint("t", i), Module: rapid.SampledFrom([]string{"", "sparse.ebc"}).Draw(t, "module"), Rows: rapid.OneOf(rapid.Int64Range(2, 12), rapid.Int64Range(2, 1e6)).Draw(t, "rows"), Dim: 4 * rapid.IntRange(2, 16).Draw(t, "dim/4"),
 			Features:  slices.Repeat([]problem.Feature{{PoolingFactor: rapid.Float64Range(0, 50).Draw(t, "pooling")}}, rapid.IntRange(1, 3).Draw(t, "features")),
 			Optimizer: problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer")),
 			Precision: problem.Precision(rapid.IntRange(0, 2).Draw(t, "precision")),
 			Weighted:  rapid.Bool().Draw(t, "weighted"),
 		}
-		kind := rapid.SampledFrom([]Kind{TableWise, ColumnWise, RowWise, TableRowWise, Grid, DataParallel}).Draw(t, "kind")
-		host := rapid.IntRange(0, hosts-1).Draw(t, "host")
+		kind := rapid.SampledFrom(problem.Kinds()).Draw(t, "kind")
 		least := 4 * rapid.IntRange(1, 3).Draw(t, "least width/4")
 		table.Constraint.MinWidth = min(least, table.Dim)
-		columns, rows := []int64{0, int64(table.Dim)}, []int64{0, table.Rows}
+		columns := []int64{0, int64(table.Dim)}
 		if kind == ColumnWise || kind == Grid {
 			columns = cuts(t, int64(table.Dim), int64(table.Constraint.MinWidth), 4)
 		}
-		if kind == RowWise || kind == TableRowWise || kind == Grid {
-			rows = cuts(t, table.Rows, 1, 1)
+		first, parts := 0, 1 // the devices that hold blocks of rows
+		switch kind {
+		case RowWise:
+			parts = n
+		case TableRowWise, Grid:
+			first, parts = per*rapid.IntRange(0, hosts-1).Draw(t, "host"), per
 		}
-		whole := len(columns) == 2 && len(rows) == 2
-		if kind != DataParallel && whole {
+		block := table.BlockRows(parts)
+		if len(columns) == 2 && block == table.Rows && kind != DataParallel {
 			kind = TableWise
 		}
+		whole := kind == TableWise || kind == DataParallel
 		if whole {
 			table.Constraint.NoSplit = rapid.Bool().Draw(t, "no split")
 		}
@@ -434,22 +591,38 @@ func placement(t *rapid.T) (*problem.Problem, *Plan) {
 		if grouped {
 			table.Constraint.Group = "g"
 		}
+		// Rows that are not cut have a kind by their looks.
+		form := problem.Shard{Table: i}
+		if kind.Spread() {
+			form.Kind = kind
+		}
+		if p.Topology.HostMemory > 0 && kind != DataParallel {
+			form.Tier = rapid.SampledFrom([]Tier{"", Host, HostCached}).Draw(t, "tier")
+			if form.Tier == HostCached {
+				form.Cache = rapid.Float64Range(0.01, 0.99).Draw(t, "cache")
+			}
+		}
 		var used []int
 		for c := range columns[1:] {
-			for r := range rows[1:] {
+			form.Columns = span(columns[c], columns[c+1])
+			for r := range parts {
+				if form.Rows = span(int64(r)*block, min(table.Rows, int64(r+1)*block)); form.Rows.Len() <= 0 {
+					break
+				}
 				d := rapid.IntRange(0, n-1).Draw(t, "device")
 				switch {
+				case kind == DataParallel:
+					for d := range shards {
+						shards[d] = append(shards[d], form)
+					}
+					continue
 				case grouped:
 					d = groupDevice
-				case kind == TableRowWise:
-					d = host*per + d%per
-				case kind == Grid:
-					d = (host+c)%hosts*per + d%per
+				case kind.ByRows():
+					d = (first+c*per)%n + r
 				}
 				used = append(used, d)
-				if kind != DataParallel {
-					shards[d] = append(shards[d], problem.Shard{Table: i, Columns: span(columns[c], columns[c+1]), Rows: span(rows[r], rows[r+1])})
-				}
+				shards[d] = append(shards[d], form)
 			}
 		}
 		if kind != DataParallel && rapid.Bool().Draw(t, "limited") {
@@ -462,12 +635,10 @@ func placement(t *rapid.T) (*problem.Problem, *Plan) {
 	p.Topology.Memory = 1 << 50
 	pl := New(p, shards)
 	for i, kind := range kinds {
-		pl.Tables[i].Kind = kind
-		if kind == DataParallel {
-			pl.Tables[i].Shards = []Shard{{span(0, p.Tables[i].Rows), span(0, int64(p.Tables[i].Dim)), -1, HBM}}
+		if got := pl.Tables[i].Kind; got != kind {
+			t.Fatalf("table %d: got kind %s, want %s", i, got, kind)
 		}
 	}
-	restate(p, pl)
 	for i := range pl.Devices {
 		d := &pl.Devices[i]
 		for _, ms := range []*unit.Millis{&d.Forward, &d.ForwardComm, &d.BackwardComm, &d.Backward} {
@@ -525,7 +696,10 @@ func TestBrokenPlacements(t *testing.T) {
 			"fewer rows":        {RuleCover, func() { s.Rows.End-- }},
 			"odd width":         {RuleWidth, func() { s.Columns.End-- }},
 			"no such device":    {RuleDevice, func() { s.Device = n + 3 }},
-			"host memory":       {RuleTier, func() { s.Tier = Host }},
+			"host memory":       {RuleTier, func() { s.Tier, p.Topology.HostMemory = Host, 0 }},
+			"nothing cached":    {RuleTier, func() { s.Tier, s.Cache = HostCached, 0 }},
+			"all cached":        {RuleTier, func() { s.Tier, s.Cache = HostCached, 1 }},
+			"cached in hbm":     {RuleTier, func() { s.Tier, s.Cache = HBM, 0.5 }},
 			"kind":              {RuleKind, func() { table.Kind = "whole" }},
 			"another name":      {RuleTables, func() { table.Name += "x" }},
 			"another dim":       {RuleTables, func() { table.Dim += 4 }},

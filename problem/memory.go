@@ -96,7 +96,14 @@ func (p *Problem) ShardMemory(s Shard) Memory {
 	t := &p.Tables[s.Table]
 	rows, dim := s.Rows.Len(), int64(s.Dim())
 	if p.Accounting == CountWeights {
-		return Memory{Weights: unit.Bytes(rows * dim * FP32.Bytes())}
+		weights := unit.Bytes(rows * dim * FP32.Bytes())
+		switch s.Tier {
+		case Host:
+			return Memory{Host: weights}
+		case HostCached:
+			return Memory{Host: weights, Cache: unit.Bytes(CachedRows(rows, s.Cache) * dim * FP32.Bytes())}
+		}
+		return Memory{Weights: weights}
 	}
 	batch, features := int64(p.Batch), int64(len(t.Features))
 	if s.Kind == DataParallel {

@@ -140,6 +140,9 @@ var precisionNames = []string{"fp32", "fp16", "bf16"}
 // String returns the precision's name as used in files.
 func (p Precision) String() string { return enumName(precisionNames, uint8(p), "Precision") }
 
+// MarshalText writes the precision's name.
+func (p Precision) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
 // Bytes returns the size of one weight.
 func (p Precision) Bytes() int64 {
 	if p == FP32 {
