@@ -26,8 +26,8 @@ from torchrec.distributed.planner import Topology
 from torchrec.distributed.planner.enumerators import get_partition_by_type
 from torchrec.distributed.planner.perf_models import NoopPerfModel
 from torchrec.distributed.planner.shard_estimators import EmbeddingPerfEstimator
-from torchrec.distributed.planner.types import ShardingOption
 from torchrec.distributed.planner.types import Shard as TorchRecShard
+from torchrec.distributed.planner.types import ShardingOption
 from torchrec.distributed.planner.utils import sharder_name
 from torchrec.distributed.types import CacheParams
 from torchrec.modules.embedding_configs import DataType, EmbeddingBagConfig
@@ -155,7 +155,9 @@ def _shards(
     if kind in ("table_row_wise", "grid"):
         hosts = draw.sample(range(devices // per_host), len(columns))
         return [
-            s for h, c in zip(hosts, columns, strict=True) for s in blocks(h * per_host, per_host, c)
+            s
+            for h, c in zip(hosts, columns, strict=True)
+            for s in blocks(h * per_host, per_host, c)
         ]
     ranks = draw.sample(range(devices), len(columns))
     return [[rank, 0, rows, *c] for rank, c in zip(ranks, columns, strict=True)]

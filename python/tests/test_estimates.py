@@ -1,0 +1,65 @@
+"""The numbers that the Go package torchrec is held against are TorchRec's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from neuroshard_compare import estimates
+
+FILE = Path(__file__).parents[2] / "torchrec" / "testdata" / "estimator.json"
+
+
+def split(value: Any, numbers: list[float]) -> Any:
+    """The value without its floats, which go to the list in their order."""
+    if isinstance(value, dict):
+        return {k: split(v, numbers) for k, v in value.items()}
+    if isinstance(value, list):
+        return [split(v, numbers) for v in value]
+    if isinstance(value, float):
+        numbers.append(value)
+        return None
+    return value
+
+
+def test_the_file_is_what_torchrec_says() -> None:
+    kept: list[float] = []
+    now: list[float] = []
+    text = FILE.read_text("utf-8")
+    content = estimates.estimates()
+    written = estimates.text(content)
+    assert split(json.loads(written), now) == split(json.loads(text), kept), (
+        "draw it again: python -m neuroshard_compare.estimates > torchrec/testdata/estimator.json"
+    )
+    assert now == pytest.approx(kept, rel=1e-12)
+    assert json.loads(written) == json.loads(json.dumps(content))
+
+
+def test_one_shard_by_hand() -> None:
+    """A whole table of 128 columns on one of eight devices, as its formula reads."""
+    case = {
+        "devices": 8,
+        "devices_per_host": 8,
+        "batch_per_rank": 512,
+        "comm": "fp32",
+        "rows": 1000,
+        "dim": 128,
+        "poolings": [3.0],
+        "kind": "table_wise",
+        "kernel": "fused",
+    }
+    option = estimates._option(
+        case | {"shards": [[0, 0, 1000, 0, 128]]}, estimates._module([case]), case
+    )
+    estimates._estimate([option], case)
+    perf = option.shards[0].perf
+    assert perf is not None
+    gib_per_ms = 2**30 / 1000
+    lookups, vectors = 3 * 512 * 8, 512 * 8
+    read = lookups * 8 + lookups * 128 * 4 + vectors * 128 * 4
+    assert perf.fwd_compute == pytest.approx(read / (897 * gib_per_ms))
+    assert perf.bwd_compute == pytest.approx(2 * perf.fwd_compute)
+    assert perf.fwd_comms == perf.bwd_comms == pytest.approx(vectors * 512 / (600 * gib_per_ms))
