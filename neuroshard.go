@@ -98,7 +98,10 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
-	scorers := func() search.Scorer { return pool.NewCautiousScorer(opt.Caution) }
+	scorers, err := factory(pool, p, opt)
+	if err != nil {
+		return nil, err
+	}
 	found, err := search.Run(ctx, p, scorers, opt.Search)
 	if err != nil {
 		return nil, err
@@ -126,6 +129,29 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 		result.Baselines, err = baselines(ctx, p, pool, judge, opt.Search)
 	}
 	return result, err
+}
+
+// factory returns what makes the search's scorers: of other forms than slices in HBM
+// only where they are asked for, as those scorers are slower.
+func factory(pool *cost.Pool, p *problem.Problem, opt Options) (search.Factory, error) {
+	if len(opt.Search.Kinds) == 0 && p.Topology.HostMemory == 0 {
+		return func() search.Scorer { return pool.NewCautiousScorer(opt.Caution) }, nil
+	}
+	// The first one makes the pools of the other forms, and may fail.
+	first, err := pool.NewSpreadScorer(opt.Caution)
+	if err != nil {
+		return nil, err
+	}
+	return func() search.Scorer {
+		s := first
+		if first = nil; s == nil {
+			s, err = pool.NewSpreadScorer(opt.Caution)
+		}
+		if err != nil {
+			panic("neuroshard: " + err.Error()) // the pool's forms are made
+		}
+		return s
+	}, nil
 }
 
 // Gap returns by how much the plan's simulated cost is above the bound, as a share

@@ -36,8 +36,13 @@ func NewBreakdown(devices []Device) Breakdown {
 	return b
 }
 
-// Price predicts a whole placement, shards listed by device, device by device.
+// Price predicts a whole placement, shards listed by device, device by device. A
+// table that is cut by rows must have a block on each device of its seat, and a
+// replicated one lie on all: they are priced by those of the first.
 func (p *Pool) Price(shards [][]problem.Shard) Breakdown {
+	if p.spreadsOver(shards) {
+		return p.priceSpread(shards)
+	}
 	s := p.NewScorer()
 	for d, held := range shards {
 		for _, shard := range held {

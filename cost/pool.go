@@ -29,6 +29,8 @@ type Pool struct {
 	// zeros.
 	rates []feature.Rates
 	none  []int32
+	// spread is what other forms than column slices in HBM need; nil before the first.
+	spread *spreadPools
 }
 
 type poolTable struct {

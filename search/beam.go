@@ -87,8 +87,10 @@ type searcher struct {
 	status Status
 	// optimal says that all placements were tried.
 	optimal bool
-	stats   Stats
-	event   Event
+	// forms are what tables may be besides slices in HBM; nil where that is all.
+	forms *forms
+	stats Stats
+	event Event
 }
 
 func newSearcher(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options) *searcher {
@@ -104,6 +106,9 @@ func newSearcher(ctx context.Context, p *problem.Problem, newScorer Factory, opt
 		event:   Event{Phase: "start", Levels: opt.Steps},
 	}
 	s.catalog.brief = opt.Brief
+	if opt.Method == NeuroShard && (len(opt.Kinds) > 0 || p.Topology.HostMemory > 0) {
+		s.forms = newForms(s.catalog, opt)
+	}
 	s.workers = append(s.workers, newWorker(s.catalog, scorer))
 	if opt.Method == NeuroShard || opt.Method == Paper {
 		for len(s.workers) < opt.Workers {
@@ -152,8 +157,16 @@ func (s *searcher) published(start *state) {
 	})
 }
 
-// neuroshard runs the repaired search.
+// neuroshard runs the repaired search, and then that among all kinds.
 func (s *searcher) neuroshard() error {
+	if s.forms == nil {
+		return s.columns()
+	}
+	return s.kinds()
+}
+
+// columns is the search among placements of slices of columns in HBM.
+func (s *searcher) columns() error {
 	c := s.catalog
 	kinds, err := s.forced()
 	if err != nil {

@@ -35,11 +35,11 @@ func additiveFactory(p *problem.Problem) Factory {
 
 func (a *additive) Item(table, width int) int {
 	for i, s := range *a.items {
-		if s == (slice{table, width}) {
+		if s == (slice{table: table, width: width}) {
 			return i
 		}
 	}
-	*a.items = append(*a.items, slice{table, width})
+	*a.items = append(*a.items, slice{table: table, width: width})
 	return len(*a.items) - 1
 }
 

@@ -98,12 +98,15 @@ type refiner struct {
 	// stay below.
 	heat        float64
 	evaluations int64
+	// f is what the tables may be besides slices in HBM; nil for nothing.
+	f *forms
 	// best is the cost of the cheapest placement of the last run.
 	best float64
 }
 
-// softSums are sums over the devices: of computes, and of the powers of soft maxima.
-type softSums struct{ computeSum, computePower, dimPower float64 }
+// softSums are sums over the devices: of computes, and of the powers of soft maxima;
+// and what all devices spend alike.
+type softSums struct{ computeSum, computePower, dimPower, shared float64 }
 
 // loaded is what a device took.
 type loaded struct {
@@ -123,6 +126,13 @@ func (s *searcher) refine() {
 		end = s.opt.MaxEvaluations
 	}
 	s.shapes(r, end)
+	s.goOn(r, end)
+	r.scorer.Reset()
+}
+
+// goOn refines the best placement in runs, each twice as long as the one before: one,
+// or as many as the budget allows.
+func (s *searcher) goOn(r *refiner, end int64) {
 	r.heat = hot
 	slices := int64(len(s.best.state.pieces))
 	for run := max(refineEvaluations, evaluationsASlice*slices); s.status == Complete && s.stats.Evaluations < end; run *= 2 {
@@ -130,14 +140,13 @@ func (s *searcher) refine() {
 		if s.anneal(r, min(run, end-s.stats.Evaluations)) == nil {
 			r.heat *= cooler
 		}
-		if s.opt.MaxEvaluations == 0 && s.opt.Budget == 0 {
-			break
+		if s.opt.MaxEvaluations == 0 && s.opt.Budget == 0 || s.forms != nil && r.f == nil {
+			break // the rest is for other kinds
 		}
 	}
 	if s.stats.Evaluations >= end && s.status == Complete {
 		s.exhausted()
 	}
-	r.scorer.Reset()
 }
 
 // anneal is a run of the refinement, whose best placement competes. It returns that,
@@ -198,6 +207,9 @@ func newRefiner(c *catalog, scorer Scorer, seed uint64) *refiner {
 func (r *refiner) clear() {
 	r.parts, r.free, r.live, r.place = r.parts[:0], r.free[:0], r.live[:0], r.place[:0]
 	r.tables = map[int][]int32{}
+	if r.f != nil {
+		r.f.clear()
+	}
 	for d := range r.held {
 		r.held[d] = r.held[d][:0]
 	}
@@ -232,19 +244,31 @@ func (r *refiner) begin() {
 	for d := range r.compute {
 		r.compute[d] = r.scorer.Compute(d)
 	}
-	r.computeScale, r.dimScale = slices.Max(r.compute), float64(slices.Max(r.dims))
 	r.best = r.scorer.Cost()
+	r.scale()
 	r.column = 0
-	if r.dimScale > 0 {
-		r.column = max(0, r.best-r.computeScale) / r.dimScale
+	if most := slices.Max(r.dims); most > 0 {
+		r.column = max(0, r.best-slices.Max(r.compute)-r.shared) / float64(most)
 	}
-	r.softSums = softSums{}
 	r.dearest = 0
 	for d := range r.compute {
-		r.count(int32(d), 1)
 		if r.compute[d] > r.compute[r.dearest] {
 			r.dearest = int32(d)
 		}
+	}
+}
+
+// scale sets the totals and what they are relative to.
+func (r *refiner) scale() {
+	r.softSums = softSums{}
+	r.computeScale, r.dimScale = slices.Max(r.compute), float64(slices.Max(r.dims))
+	if r.f != nil {
+		r.shared = r.f.scorer.Shared()
+		// A placement of which little is on single devices may get more there.
+		r.computeScale, r.dimScale = max(r.computeScale, leastScale*r.best), max(r.dimScale, 1)
+	}
+	for d := range r.compute {
+		r.count(int32(d), 1)
 	}
 }
 
@@ -296,9 +320,14 @@ func (r *refiner) insert(p part) int32 {
 	}
 	r.place[slot] = int32(len(r.live))
 	r.live = append(r.live, slot)
-	r.held[p.device] = append(r.held[p.device], slot)
-	r.bytes[p.device] += r.c.kinds[p.kind].bytes
-	r.dims[p.device] += r.c.kinds[p.kind].dims
+	if k := &r.c.kinds[p.kind]; k.seat == oneDevice {
+		r.held[p.device] = append(r.held[p.device], slot)
+		r.bytes[p.device] += k.bytes
+		r.dims[p.device] += k.dims
+	}
+	if r.f != nil {
+		r.f.count(&r.c.kinds[p.kind], p.device, 1)
+	}
 	if table, ok := r.table(p.kind); ok {
 		r.tables[table] = append(r.tables[table], slot)
 	}
@@ -310,9 +339,14 @@ func (r *refiner) remove(slot int32) {
 	last := r.live[len(r.live)-1]
 	r.live[r.place[slot]], r.place[last] = last, r.place[slot]
 	r.live = r.live[:len(r.live)-1]
-	r.held[p.device] = without(r.held[p.device], slot)
-	r.bytes[p.device] -= r.c.kinds[p.kind].bytes
-	r.dims[p.device] -= r.c.kinds[p.kind].dims
+	if k := &r.c.kinds[p.kind]; k.seat == oneDevice {
+		r.held[p.device] = without(r.held[p.device], slot)
+		r.bytes[p.device] -= k.bytes
+		r.dims[p.device] -= k.dims
+	}
+	if r.f != nil {
+		r.f.count(&r.c.kinds[p.kind], p.device, -1)
+	}
 	if table, ok := r.table(p.kind); ok {
 		r.tables[table] = without(r.tables[table], slot)
 	}
@@ -338,7 +372,7 @@ func (r *refiner) width(slot int32) int { return r.c.kinds[r.parts[slot].kind].m
 // goal is what is minimised.
 func (r *refiner) goal() float64 {
 	n := float64(len(r.compute))
-	return r.computeScale*unpowered(r.computePower/n) + r.column*r.dimScale*unpowered(r.dimPower/n) + meanWeight*r.computeSum/n
+	return r.computeScale*unpowered(r.computePower/n) + r.column*r.dimScale*unpowered(r.dimPower/n) + meanWeight*r.computeSum/n + r.shared
 }
 
 // anneal tries changes for a number of evaluations. It returns the parts of the
@@ -361,6 +395,10 @@ func (r *refiner) anneal(evaluations int64, ended func() bool) (best []part, ear
 	for tried := 0; r.evaluations < evaluations && !early; tried++ {
 		if tried%lookEvery == 0 {
 			early = ended()
+		}
+		if r.f != nil && tried%rescaleEvery == 0 {
+			r.scale()
+			goal = r.goal()
 		}
 		r.evaluations++
 		if !r.propose() {
@@ -425,14 +463,15 @@ func (r *refiner) warmth(goal float64) float64 {
 // try applies the proposed change to the scorer.
 func (r *refiner) try() {
 	r.touched, r.before = r.touched[:0], r.before[:0]
+	spread := false
 	for _, slot := range r.gone {
 		p := r.parts[slot]
-		r.touch(p.device)
+		spread = r.touchSeat(p) || spread
 		r.score(p, r.scorer.Remove)
 		r.dims[p.device] -= r.c.kinds[p.kind].dims
 	}
 	for _, p := range r.come {
-		r.touch(p.device)
+		spread = r.touchSeat(p) || spread
 		r.score(p, r.scorer.Add)
 		r.dims[p.device] += r.c.kinds[p.kind].dims
 	}
@@ -440,7 +479,23 @@ func (r *refiner) try() {
 		r.compute[d] = r.scorer.Compute(int(d))
 		r.count(d, 1)
 	}
-	r.evaluations += int64(len(r.touched)) - 1
+	if spread {
+		r.shared = r.f.scorer.Shared()
+	}
+	r.evaluations += max(0, int64(len(r.touched))-1)
+}
+
+// touchSeat touches the devices of a part's seat, unless it is on all, and reports
+// whether it is on several.
+func (r *refiner) touchSeat(p part) bool {
+	switch s := r.c.kinds[p.kind].seat; s {
+	case oneDevice:
+		r.touch(p.device)
+		return false
+	case oneHost:
+		r.c.seat(s, p.device, func(_ int, d int32) { r.touch(d) })
+	}
+	return true
 }
 
 // touch notes what a device takes and takes it out of the totals.
@@ -499,6 +554,9 @@ func (r *refiner) propose() bool {
 	if on := r.held[r.dearest]; r.draw.IntN(2) == 0 && len(on) > 0 {
 		slot = on[r.draw.IntN(len(on))]
 	}
+	if r.f != nil && r.draw.IntN(reformEvery) == 0 {
+		return r.reform(slot)
+	}
 	switch r.draw.IntN(8) {
 	case 0, 1, 2:
 		return r.move(slot)
@@ -524,6 +582,9 @@ func (r *refiner) move(slot int32) bool {
 
 // other draws an allowed device other than a part's own.
 func (r *refiner) other(p part) (int32, bool) {
+	if r.c.kinds[p.kind].seat != oneDevice {
+		return r.otherHost(p)
+	}
 	allowed := r.c.allowed(&r.c.kinds[p.kind])
 	if len(allowed) < 2 {
 		return 0, false
@@ -552,8 +613,11 @@ func (r *refiner) bring(kind, device int32) {
 // fits reports whether the devices have room for the change, and lets the scorer
 // know its kinds.
 func (r *refiner) fits() bool {
+	if r.f != nil && r.spreads() {
+		return r.fitsAll()
+	}
 	for i, p := range r.come {
-		bytes := r.bytes[p.device]
+		bytes := r.bytes[p.device] + r.f.on(p.device)
 		for _, slot := range r.gone {
 			if r.parts[slot].device == p.device {
 				bytes -= r.c.kinds[r.parts[slot].kind].bytes
@@ -577,6 +641,9 @@ func (r *refiner) swap(slot int32) bool {
 	p := r.parts[slot]
 	other := r.live[r.draw.IntN(len(r.live))]
 	q := r.parts[other]
+	if r.c.kinds[p.kind].seat != oneDevice || r.c.kinds[q.kind].seat != oneDevice {
+		return false
+	}
 	if q.device == p.device || q.kind == p.kind || !r.allows(p.kind, q.device) || !r.allows(q.kind, p.device) {
 		return false
 	}
@@ -613,7 +680,7 @@ func (r *refiner) split(slot int32) bool {
 func (r *refiner) cut(slot int32) (left int, ok bool) {
 	const g = problem.ColumnGranule
 	table, single := r.table(r.parts[slot].kind)
-	if !single {
+	if !single || !r.mayCut(slot) {
 		return 0, false
 	}
 	least := (max(g, r.c.problem.Tables[table].MinWidth()) + g - 1) / g

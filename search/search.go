@@ -81,6 +81,11 @@ type Options struct {
 	// method NeuroShard go on until then. Which placement is found then depends on the
 	// machine.
 	Budget time.Duration
+	// Kinds are those that tables may be placed in; table-wise and column-wise alone by
+	// default. Only method NeuroShard tries others, and host memory where the topology
+	// has some; it then needs a Factory of Spreaders. ColumnWise allows TableWise, too,
+	// and Grid TableRowWise.
+	Kinds []problem.Kind
 	// Brief leaves out of *Infeasible how many devices would do, which on a large
 	// cluster takes longer than a simple method.
 	Brief bool
@@ -91,7 +96,8 @@ type Options struct {
 
 // Event tells how far a search is.
 type Event struct {
-	// Phase is "start" while starting points are tried, then "beam", then "refine".
+	// Phase is "start" while starting points are tried, then "beam", then "refine",
+	// and "kinds" where kinds other than slices of columns are allowed.
 	Phase string
 	// Level counts the steps of the beam searches, of at most Levels in all.
 	Level, Levels int
@@ -167,7 +173,7 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 		ctx, cancel = context.WithTimeoutCause(ctx, opt.Budget, errOutOfTime)
 		defer cancel()
 	}
-	s := newSearcher(ctx, p, newScorer, opt)
+	s := newSearcher(ctx, narrowed(p, opt.Kinds), newScorer, opt)
 	switch opt.Method {
 	case NeuroShard:
 		err = s.neuroshard()

@@ -24,6 +24,11 @@ type kind struct {
 	// left and right are the kinds of the two halves; none where it is not
 	// split yet, or cannot be.
 	left, right int32
+	// form is how it is held, and seat which devices that takes. hostBytes are those of
+	// host memory.
+	form      problem.Form
+	seat      seat
+	hostBytes int64
 	// cost is the predicted time of the kind alone on a device, and priced says
 	// that it is known. known says that the scorer knows the members' items.
 	cost          float64
@@ -50,7 +55,10 @@ type catalog struct {
 	index  map[slice]int32
 }
 
-type slice struct{ table, width int }
+type slice struct {
+	table, width int
+	form         problem.Form
+}
 
 func newCatalog(p *problem.Problem, scorer Scorer) *catalog {
 	c := &catalog{
@@ -82,22 +90,30 @@ func (c *catalog) whole() []int32 {
 		for j, t := range g.Tables {
 			members[j] = member{table: t, width: c.problem.Tables[t].Dim}
 		}
-		kinds[i] = c.add(members, devices)
+		kinds[i] = c.add(members, devices, problem.Form{})
 		if len(members) == 1 {
-			c.index[slice{members[0].table, members[0].width}] = kinds[i]
+			c.index[slice{table: members[0].table, width: members[0].width}] = kinds[i]
 		}
 	}
 	return kinds
 }
 
 // add registers a new kind.
-func (c *catalog) add(members []member, devices []int32) int32 {
-	k := kind{members: members, devices: devices, left: none, right: none}
+func (c *catalog) add(members []member, devices []int32, form problem.Form) int32 {
+	k := kind{members: members, devices: devices, left: none, right: none, form: form, seat: seatOf(form)}
 	for _, m := range members {
 		s := c.problem.Whole(m.table)
 		s.Columns.End = int64(m.width)
-		k.bytes += int64(c.problem.ShardMemory(s).Tables())
-		k.dims += int64(c.problem.DimSum(s))
+		s.Kind, s.Tier, s.Cache = form.Kind, form.Tier, form.Cache
+		if form.Kind.ByRows() {
+			s.Rows.End = c.problem.Tables[m.table].BlockRows(c.devicesOf(k.seat))
+		}
+		memory := c.problem.ShardMemory(s)
+		k.bytes += int64(memory.Tables())
+		k.hostBytes += int64(memory.Host)
+		if k.seat == oneDevice {
+			k.dims += int64(c.problem.DimSum(s))
+		}
 		k.class = max(k.class, uint8(bits.Len(uint(m.width-1))))
 	}
 	c.kinds = append(c.kinds, k)
@@ -128,12 +144,15 @@ func (c *catalog) halves(k int32) (left, right int32) {
 	return c.kinds[k].left, c.kinds[k].right
 }
 
-// slice returns the kind of that width of the only table of kind k.
-func (c *catalog) slice(k int32, width int) int32 {
-	key := slice{c.kinds[k].members[0].table, width}
+// slice returns the kind of that width of the only table of kind k, in the same form.
+func (c *catalog) slice(k int32, width int) int32 { return c.inForm(k, width, c.kinds[k].form) }
+
+// inForm returns the kind of that width and form of the only table of kind k.
+func (c *catalog) inForm(k int32, width int, form problem.Form) int32 {
+	key := slice{c.kinds[k].members[0].table, width, form}
 	id, ok := c.index[key]
 	if !ok {
-		id = c.add([]member{{table: key.table, width: width}}, c.kinds[k].devices)
+		id = c.add([]member{{table: key.table, width: width}}, c.kinds[k].devices, form)
 		c.index[key] = id
 	}
 	return id
@@ -166,7 +185,11 @@ func (c *catalog) items(k *kind) {
 	}
 	for i := range k.members {
 		m := &k.members[i]
-		m.item = c.scorer.Item(m.table, m.width)
+		if k.form == (problem.Form{}) {
+			m.item = c.scorer.Item(m.table, m.width)
+		} else {
+			m.item = c.scorer.(Spreader).ItemOf(m.table, m.width, k.form)
+		}
 	}
 	k.known = true
 }
@@ -312,12 +335,17 @@ type placement struct {
 func (c *catalog) shards(p placement) [][]problem.Shard {
 	type placed struct {
 		member
-		device int32
+		kind, device int32
 	}
 	var all []placed
+	byHost := map[int]int{} // of tables in several slices by host
 	for _, piece := range p.state.pieces {
-		for _, m := range c.kinds[piece.kind].members {
-			all = append(all, placed{m, p.devices[piece.index]})
+		k := &c.kinds[piece.kind]
+		for _, m := range k.members {
+			all = append(all, placed{m, piece.kind, p.devices[piece.index]})
+		}
+		if k.seat == oneHost {
+			byHost[k.members[0].table]++
 		}
 	}
 	slices.SortFunc(all, func(a, b placed) int {
@@ -332,7 +360,19 @@ func (c *catalog) shards(p placement) [][]problem.Shard {
 		shard := c.problem.Whole(table)
 		shard.Columns = problem.Range{Start: next, End: next + int64(s.width)}
 		next = shard.Columns.End
-		held[s.device] = append(held[s.device], shard)
+		k := &c.kinds[s.kind]
+		shard.Kind, shard.Tier, shard.Cache = k.form.Kind, k.form.Tier, k.form.Cache
+		if byHost[table] > 1 {
+			shard.Kind = problem.Grid
+		}
+		c.seat(k.seat, s.device, func(i int, d int32) {
+			part := shard
+			if k.form.Kind.ByRows() {
+				block := c.problem.Tables[table].BlockRows(c.devicesOf(k.seat))
+				part.Rows = problem.Range{Start: int64(i) * block, End: min(shard.Rows.End, int64(i+1)*block)}
+			}
+			held[d] = append(held[d], part)
+		})
 	}
 	return held
 }

@@ -1,0 +1,472 @@
+package search
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// The search among all kinds sets out from the best placement of column slices, or,
+// where none fits, from one that is made to fit by cutting the largest tables by rows
+// and putting the coldest ones into host memory. From there tables are switched to
+// other forms where that pays, by lots:
+//
+//	start        slices in HBM
+//	switched     + replicated | + by rows | + by rows of hosts | + host memory | + all
+//	annealed     each shortly, with changes of a table's form among the changes
+//	             the best one goes on
+//
+// One table in a form alone seldom pays, as the first of a lot brings an operator and
+// an exchange of its own, and ten may. So a lot is opened by the table that does it
+// best, then each table is switched for which it pays, and what that was worth as a
+// whole decides.
+//
+// Tables that all devices hold alike add to all that there is, and are counted once;
+// so a change takes the same time whatever the number of devices.
+
+const (
+	// leastScale is the least compute that soft maxima are relative to, as a share of
+	// the cost.
+	leastScale = .02
+	// rescaleEvery is how many changes are tried between two settings of the scale of
+	// soft maxima.
+	rescaleEvery = 1024
+	// Evaluations of the annealing of switched starts.
+	kindEvaluations = 12_000
+	// kindStarts is how many of them go into the second round.
+	kindStarts = 2
+)
+
+// narrowed returns the problem as the kinds allow it to be cut: not at all without
+// ColumnWise.
+func narrowed(p *problem.Problem, kinds []problem.Kind) *problem.Problem {
+	if len(kinds) == 0 || slices.Contains(kinds, problem.ColumnWise) {
+		return p
+	}
+	whole := *p
+	whole.Tables = slices.Clone(p.Tables)
+	for i := range whole.Tables {
+		whole.Tables[i].Constraint.MinWidth = whole.Tables[i].Dim
+	}
+	return &whole
+}
+
+// kinds is the search among all forms.
+func (s *searcher) kinds() error {
+	f := s.forms
+	var failed error
+	if f.columns {
+		all := s.opt.MaxEvaluations
+		s.opt.MaxEvaluations, s.limit = (all+1)/2, (all+1)/2
+		failed = s.columns()
+		s.opt.MaxEvaluations, s.limit = all, all
+		if s.status == OutOfBudget {
+			s.status = Complete // the other half is left
+		}
+		var infeasible *Infeasible
+		if failed != nil && !errors.As(failed, &infeasible) {
+			return failed
+		}
+	} else if failed = f.possible(s.catalog); failed != nil {
+		return failed
+	}
+	s.optimal = false
+	f.scorer = s.workers[0].scorer.(Spreader)
+	s.event.Phase = "kinds"
+	r := newRefiner(s.catalog, s.workers[0].scorer, s.opt.Seed)
+	r.f = f
+	if s.best.state == nil {
+		parts, ok := s.fitForms()
+		if !ok {
+			if failed == nil {
+				failed = s.noRoom()
+			}
+			return failed
+		}
+		s.offerParts(parts)
+	}
+	if s.status == Complete {
+		s.spread(r)
+	}
+	r.scorer.Reset()
+	return nil
+}
+
+// possible returns an error naming the tables that can take no form.
+func (f *forms) possible(c *catalog) error {
+	var names []string
+	for i := range c.problem.Tables {
+		if len(f.choices[i]) == 0 {
+			names = append(names, fmt.Sprintf("%q", c.problem.Tables[i].Name))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	const most = 5
+	more := ""
+	if len(names) > most {
+		more = fmt.Sprintf(" and %d more", len(names)-most)
+		names = names[:most]
+	}
+	return fmt.Errorf("kinds: none of those allowed can place %s%s, by their size or constraints; allow %s as well", strings.Join(names, ", "), more, problem.TableWise)
+}
+
+// noRoom is the error of a search without column slices that found no placement.
+func (s *searcher) noRoom() error {
+	c := s.catalog
+	kinds := c.whole()
+	largest := int32(0)
+	for i, k := range kinds {
+		if c.kinds[k].bytes > c.kinds[kinds[largest]].bytes {
+			largest = int32(i)
+		}
+	}
+	return c.infeasible(s.opt.Method, kinds, nil, largest)
+}
+
+// spread switches tables to other forms, and refines.
+func (s *searcher) spread(r *refiner) {
+	end := int64(math.MaxInt64)
+	if s.opt.MaxEvaluations > 0 {
+		end = s.opt.MaxEvaluations
+	}
+	type start struct {
+		parts []part
+		cost  float64
+	}
+	base := s.parts()
+	starts := []start{{base, s.best.cost}}
+	for _, lots := range r.f.lots() {
+		if s.ended() || s.stats.Evaluations >= end {
+			break
+		}
+		r.reset(base)
+		if !r.switchTo(lots) {
+			continue
+		}
+		s.stats.Evaluations += r.evaluations
+		r.evaluations = 0
+		starts = append(starts, start{r.all(), r.scorer.Cost()})
+		s.offerParts(starts[len(starts)-1].parts)
+	}
+	for round := range 2 {
+		for i := range starts {
+			left := end - s.stats.Evaluations
+			if s.status != Complete || left <= 0 {
+				break
+			}
+			r.heat = hot
+			r.reset(starts[i].parts)
+			if best := s.anneal(r, min(kindEvaluations<<(2*round), left)); best != nil {
+				starts[i] = start{best, r.best}
+			}
+		}
+		slices.SortStableFunc(starts, func(a, b start) int { return cmp.Compare(a.cost, b.cost) })
+		starts = starts[:min(len(starts), kindStarts)]
+	}
+	s.goOn(r, end)
+}
+
+// lots returns the sets of forms to switch tables to, one after the other: each seat
+// or memory alone, and all together.
+func (f *forms) lots() [][]problem.Form {
+	var known, tiers []problem.Form
+	for _, choices := range f.choices {
+		for _, form := range choices {
+			list := &known
+			if form.Tier.OnHost() {
+				list = &tiers
+			}
+			if !slices.Contains(*list, form) {
+				*list = append(*list, form)
+			}
+		}
+	}
+	var sets [][]problem.Form
+	for _, form := range known {
+		sets = append(sets, []problem.Form{form})
+	}
+	if len(tiers) > 0 {
+		sets = append(sets, tiers)
+	}
+	if len(sets) > 1 {
+		sets = append(sets, append(known, tiers...))
+	}
+	return sets
+}
+
+// worth is what is looked at when tables are switched: the goal, and what it would be
+// if all devices took the mean.
+func (r *refiner) worth() float64 {
+	columns := int64(0)
+	for _, d := range r.dims {
+		columns += d
+	}
+	n := float64(len(r.compute))
+	return r.goal() + r.computeSum/n + r.column*float64(columns)/n + r.shared
+}
+
+// switchTo switches tables to the forms for which that pays, and reports whether there
+// are any: for each form first the table for which it pays most or costs least.
+func (r *refiner) switchTo(lots []problem.Form) bool {
+	tables := r.order()
+	switched := false
+	for _, form := range lots {
+		opener, least := none, math.Inf(1)
+		for _, t := range tables {
+			if change, ok := r.worthOf(t, form); ok && change < least {
+				opener, least = t, change
+			}
+		}
+		if opener != none && r.formOf(opener) == (problem.Form{}) && r.become(opener, form, 0) {
+			r.try()
+			r.accept()
+			switched = true
+		}
+	}
+	if !switched {
+		return false
+	}
+	for range 2 {
+		changed := false
+		for _, t := range tables {
+			best, least := problem.Form{}, -1e-9*r.best
+			for _, form := range lots {
+				if change, ok := r.worthOf(t, form); ok && change < least {
+					best, least = form, change
+				}
+			}
+			if best != (problem.Form{}) && r.become(t, best, 0) {
+				r.try()
+				r.accept()
+				changed = true
+			}
+		}
+		if !changed {
+			break
+		}
+	}
+	return true
+}
+
+// order returns the tables that have a choice of forms, the dearest first.
+func (r *refiner) order() []int {
+	var tables []int
+	for t, choices := range r.f.choices {
+		if len(choices) > 0 && len(r.tables[t]) > 0 {
+			tables = append(tables, t)
+		}
+	}
+	cost := func(t int) float64 { return r.c.kinds[r.f.whole[t]].cost }
+	slices.SortStableFunc(tables, func(a, b int) int { return cmp.Compare(cost(b), cost(a)) })
+	return tables
+}
+
+// formOf returns the form that a table has.
+func (r *refiner) formOf(table int) problem.Form {
+	return r.c.kinds[r.parts[r.tables[table][0]].kind].form
+}
+
+// worthOf returns by how much the worth changes if a table takes a form; ok is false
+// where it cannot, or has it.
+func (r *refiner) worthOf(table int, form problem.Form) (change float64, ok bool) {
+	if !slices.Contains(r.f.choices[table], form) || r.formOf(table) == form || !r.become(table, form, 0) {
+		return 0, false
+	}
+	before, all := r.worth(), r.softSums
+	r.evaluations++
+	r.try()
+	change = r.worth() - before
+	r.undo()
+	r.softSums = all
+	return change, true
+}
+
+// fitForms returns a placement that fits, where column slices alone have none: with as
+// few of the largest tables cut by rows as will do, or of the coldest in host memory.
+func (s *searcher) fitForms() (parts []part, ok bool) {
+	c, f := s.catalog, s.forms
+	whole := c.whole()
+	rows := func(k int32) (problem.Form, bool) {
+		return f.choice(c, k, func(form problem.Form) bool { return form.Kind.ByRows() })
+	}
+	largest := slices.Clone(whole)
+	slices.SortStableFunc(largest, func(a, b int32) int { return cmp.Compare(c.kinds[b].bytes, c.kinds[a].bytes) })
+	attempt := func(byRows, hosted map[int32]problem.Form) bool {
+		parts, ok = f.fill(c, whole, byRows, hosted)
+		return ok
+	}
+	// fewest finds the smallest number of tables of a list for which an attempt works.
+	fewest := func(list []int32, form func(k int32) (problem.Form, bool), try func(taken map[int32]problem.Form) bool) bool {
+		taken := func(n int) map[int32]problem.Form {
+			m := map[int32]problem.Form{}
+			for _, k := range list[:n] {
+				if to, ok := form(k); ok {
+					m[k] = to
+				}
+			}
+			return m
+		}
+		low, high := -1, 0
+		for ; !try(taken(high)); high = min(len(list), max(1, 2*high)) {
+			if low = high; high == len(list) {
+				return false
+			}
+		}
+		for high-low > 1 {
+			if middle := low + (high-low)/2; try(taken(middle)) {
+				high = middle
+			} else {
+				low = middle
+			}
+		}
+		return try(taken(high))
+	}
+	if fewest(largest, rows, func(taken map[int32]problem.Form) bool { return attempt(taken, nil) }) {
+		return parts, true
+	}
+	if f.hostBudget == 0 {
+		return nil, false
+	}
+	coldest := slices.Clone(whole)
+	heat := func(k int32) float64 {
+		t := &c.problem.Tables[c.kinds[k].members[0].table]
+		return t.PoolingFactor() / float64(t.Rows)
+	}
+	slices.SortStableFunc(coldest, func(a, b int32) int { return cmp.Compare(heat(a), heat(b)) })
+	for _, share := range cacheShares {
+		hosted := func(k int32) (problem.Form, bool) {
+			return f.choice(c, k, func(form problem.Form) bool { return form.Tier.OnHost() && form.Cache == share })
+		}
+		for _, all := range []bool{false, true} {
+			if fewest(coldest, hosted, func(taken map[int32]problem.Form) bool {
+				others := map[int32]problem.Form{}
+				for _, k := range whole {
+					if to, ok := rows(k); ok && all {
+						if _, is := taken[k]; !is {
+							others[k] = to
+						}
+					}
+				}
+				return attempt(others, taken)
+			}) {
+				return parts, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// choice returns the first form that an unsplit kind may have and that suits.
+func (f *forms) choice(c *catalog, k int32, suits func(problem.Form) bool) (problem.Form, bool) {
+	members := c.kinds[k].members
+	if len(members) != 1 {
+		return problem.Form{}, false
+	}
+	choices := f.choices[members[0].table]
+	if i := slices.IndexFunc(choices, suits); i >= 0 {
+		return choices[i], true
+	}
+	return problem.Form{}, false
+}
+
+// fill places tables by falling bytes: those by rows where they belong, the others in
+// slices, each on the device with the most room. The host memory of devices is
+// filled as well.
+func (f *forms) fill(c *catalog, whole []int32, byRows, hosted map[int32]problem.Form) ([]part, bool) {
+	f.clear()
+	defer f.clear()
+	bytes := make([]int64, len(c.all))
+	var parts []part
+	var rest []int32
+	for _, k := range whole {
+		m := c.kinds[k].members[0]
+		form, ok := byRows[k]
+		if to, is := hosted[k]; is {
+			rest = append(rest, c.inForm(k, m.width, to))
+			continue
+		}
+		if !ok && f.columns {
+			rest = append(rest, k)
+			continue
+		}
+		if !ok {
+			form = f.choices[m.table][0]
+		}
+		p := part{c.inForm(k, m.width, form), 0}
+		if c.kinds[p.kind].seat == oneHost { // the host with the most room
+			least := int32(0)
+			for h := range f.fullHosts(len(c.all)) {
+				if f.onHost[h] < f.onHost[least] {
+					least = h
+				}
+			}
+			p.device = least * f.local
+		}
+		f.count(&c.kinds[p.kind], p.device, 1)
+		parts = append(parts, p)
+	}
+	free := c.budget - f.everywhere
+	if len(f.onHost) > 0 {
+		free -= slices.Max(f.onHost)
+	}
+	fixed := f.everywhere
+	for divisor := int64(1); divisor <= 64; divisor *= 2 {
+		if free <= 0 {
+			break
+		}
+		placed := slices.Clone(parts)
+		clear(bytes)
+		clear(f.hostBytes)
+		f.everywhere = fixed
+		pieces := c.refine(rest, func(k int32) bool {
+			kind := &c.kinds[k]
+			return kind.bytes > free/divisor || kind.hostBytes > f.hostBudget/divisor
+		})
+		slices.SortStableFunc(pieces, func(a, b int32) int {
+			return cmp.Compare(max(c.kinds[b].bytes, c.kinds[b].hostBytes), max(c.kinds[a].bytes, c.kinds[a].hostBytes))
+		})
+		fits := true
+		for _, k := range pieces {
+			kind := &c.kinds[k]
+			best, room := int32(none), 0.0
+			for _, d := range c.allowed(kind) {
+				left := c.budget - bytes[d] - f.on(d) - kind.bytes
+				leftHost := f.hostBudget - f.hostBytes[d] - kind.hostBytes
+				if left < 0 || leftHost < 0 && kind.hostBytes > 0 {
+					continue
+				}
+				score := float64(left) / float64(c.budget)
+				if kind.hostBytes > 0 {
+					score = float64(leftHost) / float64(f.hostBudget)
+				}
+				if best == none || score > room {
+					best, room = d, score
+				}
+			}
+			if best == none {
+				fits = false
+				break
+			}
+			bytes[best] += kind.bytes
+			f.hostBytes[best] += kind.hostBytes
+			placed = append(placed, part{k, best})
+		}
+		if fits && f.lack(bytes, c.budget) == 0 {
+			return placed, true
+		}
+		if !slices.ContainsFunc(pieces, func(k int32) bool { _, _, ok := c.cut(k); return ok }) {
+			break
+		}
+	}
+	if len(rest) == 0 && f.lack(bytes, c.budget) == 0 {
+		return parts, true
+	}
+	return nil, false
+}

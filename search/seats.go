@@ -1,0 +1,334 @@
+package search
+
+import (
+	"math"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// A piece lies on a seat: one device, all devices of one host, or all there are. What
+// is on all devices is alike on each, so it is kept once.
+
+// seat says which devices a piece takes.
+type seat uint8
+
+const (
+	oneDevice seat = iota
+	oneHost
+	everywhere
+)
+
+func seatOf(f problem.Form) seat {
+	switch f.Kind {
+	case problem.RowWise, problem.DataParallel:
+		return everywhere
+	case problem.TableRowWise:
+		return oneHost
+	}
+	return oneDevice
+}
+
+// devicesOf returns the number of devices of a seat.
+func (c *catalog) devicesOf(s seat) int {
+	switch s {
+	case oneHost:
+		return c.problem.Topology.PerHost()
+	case everywhere:
+		return len(c.all)
+	}
+	return 1
+}
+
+// seat calls visit for each device of the seat that device d is of, with its number
+// within the seat.
+func (c *catalog) seat(s seat, d int32, visit func(i int, device int32)) {
+	first, n := d, int32(c.devicesOf(s))
+	if s == everywhere {
+		first = 0
+	} else if s == oneHost {
+		first = d / n * n
+	}
+	for i := range n {
+		visit(int(i), first+i)
+	}
+}
+
+// cacheShares are the shares of a table's rows in host memory that are tried as its
+// cache; 0 stands for no cache.
+var cacheShares = []float64{.05, .1, .2, .4, 0}
+
+// forms is what the tables may be besides slices in HBM, and what such take: the part
+// of a refiner that knows of other forms than columns.
+type forms struct {
+	scorer Spreader
+	// columns says that slices in HBM are allowed at all.
+	columns bool
+	// choices are the forms of a table, by the table; nil where it has the zero one
+	// only. The zero form is not among them.
+	choices [][]problem.Form
+	// whole is the kind of the unsplit table.
+	whole []int32
+	// sliced says whether a table by rows may be cut by columns as well (grid).
+	sliced bool
+	// local is the devices of a host.
+	local int32
+
+	// everywhere is the bytes on every device of what lies on all, and onHost those on
+	// every device of a host; hostBytes those of host memory by device, of which each
+	// may take hostBudget.
+	everywhere int64
+	onHost     []int64
+	hostBytes  []int64
+	hostBudget int64
+}
+
+// newForms returns the forms that the options allow for the catalog's tables, nil if
+// there are none but slices in HBM. The scorer must be a Spreader if there are.
+func newForms(c *catalog, opt Options) *forms {
+	t := c.problem.Topology
+	n, local := len(c.all), t.PerHost()
+	allowed := func(k problem.Kind) bool { return slices.Contains(opt.Kinds, k) }
+	f := &forms{
+		columns: len(opt.Kinds) == 0 || allowed(problem.TableWise) || allowed(problem.ColumnWise),
+		choices: make([][]problem.Form, len(c.problem.Tables)), whole: make([]int32, len(c.problem.Tables)),
+		sliced: allowed(problem.Grid), local: int32(local),
+		onHost: make([]int64, t.Hosts()), hostBytes: make([]int64, n), hostBudget: int64(t.HostBudget()),
+	}
+	any := false
+	for _, k := range c.whole() {
+		members := c.kinds[k].members
+		if len(members) != 1 {
+			continue
+		}
+		i := members[0].table
+		table := &c.problem.Tables[i]
+		f.whole[i] = k
+		free := len(table.Constraint.Devices) == 0 && n > 1 && c.problem.Accounting == problem.CountAll
+		rows := free && !table.Constraint.NoSplit
+		if rows && allowed(problem.RowWise) && table.CutsByRows(n) {
+			f.choices[i] = append(f.choices[i], problem.Form{Kind: problem.RowWise})
+		}
+		if rows && t.Hosts() > 1 && (allowed(problem.TableRowWise) || allowed(problem.Grid)) && table.CutsByRows(local) {
+			f.choices[i] = append(f.choices[i], problem.Form{Kind: problem.TableRowWise})
+		}
+		if free && allowed(problem.DataParallel) {
+			f.choices[i] = append(f.choices[i], problem.Form{Kind: problem.DataParallel})
+		}
+		if f.columns && f.hostBudget > 0 && c.problem.Accounting == problem.CountAll {
+			for _, share := range cacheShares {
+				form := problem.Form{Tier: problem.HostCached, Cache: share}
+				if share == 0 {
+					form = problem.Form{Tier: problem.Host}
+				}
+				f.choices[i] = append(f.choices[i], form)
+			}
+		}
+		any = any || len(f.choices[i]) > 0
+	}
+	if !any {
+		return nil
+	}
+	return f
+}
+
+// clear takes all out.
+func (f *forms) clear() {
+	f.everywhere = 0
+	clear(f.onHost)
+	clear(f.hostBytes)
+}
+
+// count adds a piece's bytes to what they are counted by, or takes them out, unless
+// they are those of one device's HBM.
+func (f *forms) count(k *kind, device int32, sign int64) {
+	switch k.seat {
+	case everywhere:
+		f.everywhere += sign * k.bytes
+	case oneHost:
+		f.onHost[device/f.local] += sign * k.bytes
+	case oneDevice:
+		f.hostBytes[device] += sign * k.hostBytes
+	}
+}
+
+// on returns the bytes of HBM that device d gives to what it does not hold alone.
+func (f *forms) on(d int32) int64 {
+	if f == nil {
+		return 0
+	}
+	return f.everywhere + f.onHost[d/f.local]
+}
+
+// fullHosts is the number of hosts that have all their devices.
+func (f *forms) fullHosts(devices int) int32 { return int32(devices) / f.local }
+
+// lack returns by how many bytes the devices are beyond their budgets, in HBM and in
+// host memory, given what each holds alone.
+func (f *forms) lack(bytes []int64, budget int64) int64 {
+	most := int64(math.MinInt64)
+	for d := range bytes {
+		most = max(most, bytes[d]+f.on(int32(d))-budget, f.hostBytes[d]-f.hostBudget)
+	}
+	return max(0, most)
+}
+
+// spreads reports whether the change that is tried is one of other bytes than those
+// of single devices' HBM.
+func (r *refiner) spreads() bool {
+	other := func(kind int32) bool {
+		k := &r.c.kinds[kind]
+		return k.seat != oneDevice || k.hostBytes > 0
+	}
+	for _, slot := range r.gone {
+		if other(r.parts[slot].kind) {
+			return true
+		}
+	}
+	for _, p := range r.come {
+		if other(p.kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// fitsAll is fits for such changes: it looks at all devices. What was beyond a budget
+// before may stay so, if no more than it was.
+func (r *refiner) fitsAll() bool {
+	change := func(p part, sign int64) {
+		k := &r.c.kinds[p.kind]
+		if k.seat == oneDevice {
+			r.bytes[p.device] += sign * k.bytes
+		}
+		r.f.count(k, p.device, sign)
+	}
+	for _, slot := range r.gone {
+		change(r.parts[slot], -1)
+	}
+	for _, p := range r.come {
+		change(p, 1)
+	}
+	fits := r.f.lack(r.bytes, r.c.budget) == 0
+	for _, p := range r.come {
+		change(p, -1)
+	}
+	for _, slot := range r.gone {
+		change(r.parts[slot], 1)
+	}
+	if fits {
+		for _, p := range r.come {
+			r.c.items(&r.c.kinds[p.kind])
+		}
+	}
+	return fits
+}
+
+// otherHost draws a full host other than a part's own, and returns its first device.
+func (r *refiner) otherHost(p part) (int32, bool) {
+	if r.c.kinds[p.kind].seat != oneHost {
+		return 0, false
+	}
+	hosts := r.f.fullHosts(len(r.c.all))
+	if hosts < 2 {
+		return 0, false
+	}
+	h := int32(r.draw.IntN(int(hosts - 1)))
+	if h >= p.device/r.f.local {
+		h++
+	}
+	return h * r.f.local, true
+}
+
+// mayCut reports whether a part may be cut by columns in the form it has.
+func (r *refiner) mayCut(slot int32) bool {
+	switch r.c.kinds[r.parts[slot].kind].seat {
+	case oneHost:
+		return r.f.sliced
+	case everywhere:
+		return false
+	}
+	return true
+}
+
+const (
+	// reformEvery is how many changes there are for one of a table's form.
+	reformEvery = 6
+	// reformLooks is how many devices are looked at for one that takes the least.
+	reformLooks = 3
+)
+
+// reform takes a table, a slice of which is given, into another form.
+func (r *refiner) reform(slot int32) bool {
+	p := r.parts[slot]
+	table, ok := r.table(p.kind)
+	if !ok || len(r.f.choices[table]) == 0 {
+		return false
+	}
+	choices := r.f.choices[table]
+	now := r.c.kinds[p.kind].form
+	n := len(choices)
+	if r.f.columns {
+		n++ // the zero form
+	}
+	to := problem.Form{}
+	if i := r.draw.IntN(n); i < len(choices) {
+		to = choices[i]
+	}
+	if to == now {
+		return false
+	}
+	return r.become(table, to, int64(r.draw.IntN(2)))
+}
+
+// become proposes that a table takes a form: in slices if that is of columns and a
+// slice is larger than a device takes, and in twice as many for each finer.
+func (r *refiner) become(table int, to problem.Form, finer int64) bool {
+	r.gone, r.come = append(r.gone[:0], r.tables[table]...), r.come[:0]
+	whole := r.f.whole[table]
+	width := r.c.kinds[whole].members[0].width
+	switch seatOf(to) {
+	case everywhere:
+		r.come = append(r.come, part{r.c.inForm(whole, width, to), 0})
+	case oneHost:
+		host := int32(r.draw.IntN(int(r.f.fullHosts(len(r.c.all)))))
+		r.come = append(r.come, part{r.c.inForm(whole, width, to), host * r.f.local})
+	case oneDevice:
+		return r.slices(whole, to, finer) && r.fits()
+	}
+	return r.fits()
+}
+
+// slices proposes slices of a whole table, on devices that take little.
+func (r *refiner) slices(whole int32, form problem.Form, finer int64) bool {
+	const g = problem.ColumnGranule
+	k := &r.c.kinds[r.c.inForm(whole, r.c.kinds[whole].members[0].width, form)]
+	m := k.members[0]
+	n := (k.bytes + r.c.budget - 1) / max(1, r.c.budget)
+	if r.f.hostBudget > 0 {
+		n = max(n, (k.hostBytes+r.f.hostBudget-1)/r.f.hostBudget)
+	}
+	n <<= finer
+	granules := int64(m.width / g)
+	n = max(1, min(n, int64(len(r.c.allowed(k))), granules*g/int64(r.c.least(m.table))))
+	if r.c.problem.Tables[m.table].MinWidth() == m.width {
+		n = 1
+	}
+	allowed := r.c.allowed(k)
+	for i := range n {
+		kind := r.c.inForm(whole, int((granules+i)/n)*g, form)
+		best := int32(none)
+		for range reformLooks {
+			d := allowed[r.draw.IntN(len(allowed))]
+			used := slices.ContainsFunc(r.come, func(p part) bool { return p.device == d })
+			if !used && (best == none || r.compute[d] < r.compute[best]) {
+				best = d
+			}
+		}
+		if best == none {
+			return false
+		}
+		r.come = append(r.come, part{kind, best})
+	}
+	return true
+}
