@@ -55,8 +55,10 @@ type Comm struct {
 	PerHost int
 	// Batch is the global batch, at least 1.
 	Batch int
-	// ElementBytes is the size of an element of a pooled vector; 0 means 4.
-	ElementBytes int
+	// ElementBytes is the size of an element of a pooled vector on its way; 0 means
+	// 4. VectorBytes is its size before and after, where that is another: packing
+	// then reads the one size and writes the other. 0 means ElementBytes.
+	ElementBytes, VectorBytes int
 	// DimSums are the pooled columns each rank owns, at least 0: a shard's width
 	// once for each feature that reads it.
 	DimSums []int
@@ -83,6 +85,7 @@ func (d Device) Comm(c Comm) (forward, backward []unit.Millis, err error) {
 		return forward, backward, nil
 	}
 	element := float64(orDefault(c.ElementBytes, 4))
+	packed := element + float64(orDefault(c.VectorBytes, orDefault(c.ElementBytes, 4)))
 	all := 0.0
 	for _, dims := range c.DimSums {
 		all += float64(dims)
@@ -97,9 +100,9 @@ func (d Device) Comm(c Comm) (forward, backward []unit.Millis, err error) {
 	}
 	collective := links.time(most)
 	batch := float64(c.Batch)
-	unpackGradients := unit.Millis(2 * (batch / float64(n)) * all * element / d.stream)
+	unpackGradients := unit.Millis(batch / float64(n) * all * packed / d.stream)
 	for r, dims := range c.DimSums {
-		forward[r] = collective + unit.Millis(2*batch*float64(dims)*element/d.stream)
+		forward[r] = collective + unit.Millis(batch*float64(dims)*packed/d.stream)
 		if c.Start != nil {
 			forward[r] += last - c.Start[r]
 		}

@@ -147,7 +147,7 @@ func (w *work) add(rows, dim, features float64, u *usage) {
 	// first may find it in the cache.
 	cached := min(1, w.device.cache/(bags*pooled))
 	gradients := min(bags, n)*pooled + max(0, n-bags)*pooled*(1-cached)
-	state := w.stateTraffic(dim)
+	state := w.device.stateTraffic(w.optimizer, dim)
 	w.memoryBack += gradients + unique*(2*rowInMemory+state) + n*bagIDBytes
 	w.cacheBack += n*pooled + unique*(2*row+state)
 	w.cyclesBack += stepCycles * warpSteps * (n + 2*unique)
@@ -159,14 +159,14 @@ func (w *work) add(rows, dim, features float64, u *usage) {
 }
 
 // stateTraffic returns the bytes of optimizer state moved for a row update.
-func (w *work) stateTraffic(dim float64) float64 {
-	switch w.optimizer {
+func (d *Device) stateTraffic(o problem.Optimizer, dim float64) float64 {
+	switch o {
 	case problem.RowwiseAdagrad:
 		return rowwiseState
 	case problem.Adagrad:
-		return 2 * roundUp(4*dim, w.device.granule)
+		return 2 * roundUp(4*dim, d.granule)
 	case problem.Adam:
-		return 4 * roundUp(4*dim, w.device.granule)
+		return 4 * roundUp(4*dim, d.granule)
 	}
 	return 0
 }

@@ -1,11 +1,8 @@
 package simulate
 
 import (
-	"fmt"
 	"math"
-	"math/bits"
 	"runtime"
-	"strings"
 	"sync"
 
 	"github.com/neuroshard/neuroshard/access"
@@ -13,9 +10,10 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// price.go prices whole placements. Each device runs one operator for each
-// (optimizer, precision, weighting) among its shards, their times adding up, and
-// all devices meet in the two all-to-alls:
+// price.go prices whole placements. Each device runs its operators (lots.go), one
+// after the other, and all devices meet in the exchanges forward and backward: the
+// all-to-alls of column slices (comm.go), and what tables that devices hold together
+// need beside or instead of them (spread.go):
 //
 //	forward | wait for the last | forward comm | ... | backward comm | backward
 //
@@ -36,6 +34,8 @@ type Pricer struct {
 	device  Device
 	problem *problem.Problem
 	tables  []usage
+	// replicas counts the tables as replicas, once one is priced.
+	replicas func() replicas
 }
 
 // NewPricer returns a pricer on the problem's own device profile. The problem
@@ -49,7 +49,10 @@ func (d Device) Price(p *problem.Problem, shards [][]problem.Shard) (Cost, error
 }
 
 func (d Device) pricer(p *problem.Problem) *Pricer {
-	return &Pricer{device: d, problem: p, tables: countTables(p)}
+	return &Pricer{
+		device: d, problem: p, tables: countTables(p),
+		replicas: sync.OnceValue(func() replicas { return countReplicas(p) }),
+	}
 }
 
 // countTables returns every table's usage. Tables alike in rows, pooling and
@@ -122,39 +125,18 @@ func (c DeviceCost) Total() unit.Millis {
 	return c.Forward + c.Backward + c.ForwardComm + c.BackwardComm + c.Input
 }
 
-// Price prices a placement: shards[r] is what device r holds. It fails, naming
-// every such shard, where a shard is no column slice of one of the problem's
-// tables: other kinds of sharding are not priced yet. It does not check that
-// the placement is complete or fits.
+// Price prices a placement: shards[r] is what device r holds, of all kinds and in all
+// memories. A table that devices hold together is in the list of each of them. It
+// fails, naming every fault, where a shard is no part of one of the problem's tables,
+// and where a table held together is not where its kind says: row_wise blocks on
+// all devices in their order, table_row_wise ones on one full host, the slices of a
+// grid on a full host each, data_parallel tables on every device. It does not check
+// that the placement is complete or fits.
 func (p *Pricer) Price(shards [][]problem.Shard) (Cost, error) {
 	if err := p.check(shards); err != nil {
 		return Cost{}, err
 	}
-	n := len(shards)
-	cost := Cost{Source: Source, Model: ModelVersion, Profile: p.device.profile.Name, Devices: make([]DeviceCost, n)}
-	comm := Comm{PerHost: p.problem.Topology.PerHost(), Batch: p.problem.Batch, ElementBytes: problem.OutputBytes, DimSums: make([]int, n)}
-	for r, held := range shards {
-		device := &cost.Devices[r]
-		device.Forward, device.Backward = p.GroupCost(held)
-		for _, s := range held {
-			comm.DimSums[r] += p.problem.DimSum(s)
-		}
-	}
-	// The backward comm does not depend on the starts, the starts do on it.
-	_, backward, err := p.device.Comm(comm)
-	if err != nil {
-		return Cost{}, err
-	}
-	comm.Start = make([]unit.Millis, n)
-	first := unit.Millis(math.Inf(1))
-	for r, device := range cost.Devices {
-		comm.Start[r] = device.Forward + device.Backward + backward[r]
-		first = min(first, comm.Start[r])
-	}
-	for r := range comm.Start {
-		comm.Start[r] -= first
-	}
-	forward, _, err := p.device.Comm(comm)
+	forward, backward, err := p.exchanges(shards)
 	if err != nil {
 		return Cost{}, err
 	}
@@ -162,12 +144,73 @@ func (p *Pricer) Price(shards [][]problem.Shard) (Cost, error) {
 	if err != nil {
 		return Cost{}, err
 	}
+	cost := Cost{Source: Source, Model: ModelVersion, Profile: p.device.profile.Name, Devices: make([]DeviceCost, len(shards))}
+	p.compute(shards, cost.Devices)
+	start := make([]unit.Millis, len(shards))
+	first := unit.Millis(math.Inf(1))
+	for r, device := range cost.Devices {
+		start[r] = device.Forward + device.Backward + backward[r]
+		first = min(first, start[r])
+	}
+	last := unit.Millis(0)
+	for r := range start {
+		start[r] -= first
+		last = max(last, start[r])
+	}
 	for r := range cost.Devices {
 		device := &cost.Devices[r]
-		device.ForwardComm, device.BackwardComm, device.Input = forward[r], backward[r], input
+		device.ForwardComm, device.BackwardComm, device.Input = forward[r]+(last-start[r]), backward[r], input
 		cost.Total = max(cost.Total, device.Total())
 	}
 	return cost, nil
+}
+
+// exchanges returns the times of each device's exchanges, forward and backward, if
+// all start at once: the all-to-alls of column slices, and those of tables that
+// devices hold together.
+func (p *Pricer) exchanges(shards [][]problem.Shard) (forward, backward []unit.Millis, err error) {
+	n, perHost := len(shards), p.problem.Topology.PerHost()
+	sliced := Comm{PerHost: perHost, Batch: p.problem.Batch, ElementBytes: p.problem.CommBytes(), VectorBytes: problem.OutputBytes, DimSums: make([]int, n)}
+	together := SpreadComm{
+		Ranks: n, PerHost: perHost, Batch: p.problem.Batch, ElementBytes: p.problem.CommBytes(), VectorBytes: problem.OutputBytes,
+		ByHost: make([]int, p.problem.Topology.Hosts()),
+	}
+	columns, shared := false, false
+	for r, held := range shards {
+		for i := range held {
+			s := &held[i]
+			l := p.lotOf(s)
+			columns, shared = columns || !l.spread(), shared || l.spread()
+			// What devices hold together counts on the first of them.
+			switch {
+			case !l.spread():
+				sliced.DimSums[r] += p.problem.DimSum(*s)
+			case l == lotByHost && r%perHost == 0:
+				together.ByHost[r/perHost] += p.problem.DimSum(*s)
+			case l == lotRowWise && r == 0:
+				together.RowWise += p.problem.DimSum(*s)
+			case l == lotReplicated && r == 0:
+				together.Replicated += float64(s.Rows.Len()) * float64(s.Dim())
+			}
+		}
+	}
+	forward, backward = make([]unit.Millis, n), make([]unit.Millis, n)
+	if columns || !shared {
+		if forward, backward, err = p.device.Comm(sliced); err != nil {
+			return nil, nil, err
+		}
+	}
+	if shared {
+		f, b, err := p.device.SpreadComm(together)
+		if err != nil {
+			return nil, nil, err
+		}
+		for r := range forward {
+			forward[r] += f
+			backward[r] += b
+		}
+	}
+	return forward, backward, nil
 }
 
 // input returns the time of the input exchange, where it is asked for.
@@ -179,116 +222,29 @@ func (p *Pricer) input(shards [][]problem.Shard) (unit.Millis, error) {
 		PerHost: p.problem.Topology.PerHost(), Batch: p.problem.Batch, IndexBytes: problem.IndexBytes,
 		Bags: make([]float64, len(shards)), Lookups: make([]float64, len(shards)),
 	}
+	type block struct {
+		table int
+		rows  int64
+	}
+	blocks := map[block]float64{} // lookups of a sample
 	for r, held := range shards {
-		for _, s := range held {
+		for i := range held {
+			s := &held[i]
 			t := &p.problem.Tables[s.Table]
+			lookups := t.PoolingFactor()
+			switch p.lotOf(s) {
+			case lotReplicated:
+				continue // reads its own samples
+			case lotRowWise, lotByHost:
+				key := block{s.Table, s.Rows.Len()}
+				if _, ok := blocks[key]; !ok {
+					blocks[key] = p.block(s).counts.Lookups / float64(p.problem.Batch)
+				}
+				lookups = blocks[key]
+			}
 			c.Bags[r] += float64(len(t.Features))
-			c.Lookups[r] += t.PoolingFactor()
+			c.Lookups[r] += lookups
 		}
 	}
 	return p.device.InputComm(c)
-}
-
-// check returns an error naming all that is wrong with the placement's shape.
-func (p *Pricer) check(shards [][]problem.Shard) error {
-	var found []string
-	if len(shards) != p.problem.Topology.Devices {
-		found = append(found, fmt.Sprintf("the placement has %d devices, the cluster %d", len(shards), p.problem.Topology.Devices))
-	}
-	for r, held := range shards {
-		for _, s := range held {
-			if message := p.fault(s); message != "" {
-				found = append(found, fmt.Sprintf("device %d: %s", r, message))
-			}
-		}
-	}
-	if len(found) > 0 {
-		return fmt.Errorf("the placement cannot be priced:\n%s", strings.Join(found, "\n"))
-	}
-	return nil
-}
-
-// fault says why a shard has no price, or nothing.
-func (p *Pricer) fault(s problem.Shard) string {
-	if s.Table < 0 || s.Table >= len(p.problem.Tables) {
-		return fmt.Sprintf("table #%d does not exist: the problem has %d", s.Table, len(p.problem.Tables))
-	}
-	t := &p.problem.Tables[s.Table]
-	if s.Rows != (problem.Range{Start: 0, End: t.Rows}) {
-		return fmt.Sprintf("table %q: rows %d to %d of %d: row-wise shards are not priced yet, use all rows", t.Name, s.Rows.Start, s.Rows.End, t.Rows)
-	}
-	if s.Columns.Start < 0 || s.Columns.Start >= s.Columns.End || s.Columns.End > int64(t.Dim) {
-		return fmt.Sprintf("table %q: columns %d to %d are not a slice of its %d", t.Name, s.Columns.Start, s.Columns.End, t.Dim)
-	}
-	return ""
-}
-
-// kinds of operators a device may run: one for each combination.
-const (
-	precisions = 3
-	weightings = 2
-)
-
-// operator returns the number of the operator that serves the table.
-func operator(t *problem.Table) int {
-	k := (int(t.Optimizer)*precisions + int(t.Precision)) * weightings
-	if t.Weighted {
-		k++
-	}
-	return k
-}
-
-// GroupCost returns the simulated compute times of shards on one device, which
-// may be none: launched as a graph, with 8-byte indices, fp32 pooled vectors,
-// and sub-warps unless weighted. Each shard must be a column slice of all rows
-// of one of the problem's tables, and GroupCost panics where one is not: use
-// Price for placements that were not checked.
-func (p *Pricer) GroupCost(shards []problem.Shard) (forward, backward unit.Millis) {
-	var present uint64
-	for i := range shards {
-		if message := p.fault(shards[i]); message != "" {
-			panic("simulate: " + message)
-		}
-		if t := shards[i].Table; p.tables[t].counts.Lookups > 0 {
-			present |= 1 << operator(&p.problem.Tables[t])
-		}
-	}
-	for ; present != 0; present &= present - 1 {
-		f, b := p.operatorCost(shards, bits.TrailingZeros64(present))
-		forward += f
-		backward += b
-	}
-	return forward, backward
-}
-
-// operatorCost prices those of the shards that one operator serves.
-func (p *Pricer) operatorCost(shards []problem.Shard, kind int) (forward, backward unit.Millis) {
-	tables, widest := 0, 0
-	var sample *problem.Table
-	for i := range shards {
-		s := &shards[i]
-		if t := &p.problem.Tables[s.Table]; operator(t) == kind && p.tables[s.Table].counts.Lookups > 0 {
-			tables++
-			widest = max(widest, s.Dim())
-			sample = t
-		}
-	}
-	w := work{device: &p.device, settings: settings{
-		batch:       float64(p.problem.Batch),
-		weightBytes: float64(sample.Precision.Bytes()),
-		outputBytes: problem.OutputBytes,
-		indexBytes:  problem.IndexBytes,
-		optimizer:   sample.Optimizer,
-		weighted:    sample.Weighted,
-		subwarp:     !sample.Weighted,
-	}}
-	w.start(tables, widest)
-	for i := range shards {
-		s := &shards[i]
-		t, u := &p.problem.Tables[s.Table], &p.tables[s.Table]
-		if operator(t) == kind && u.counts.Lookups > 0 {
-			w.add(float64(t.Rows), float64(s.Dim()), float64(len(t.Features)), u)
-		}
-	}
-	return w.times()
 }

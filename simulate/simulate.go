@@ -89,7 +89,7 @@ const (
 type Device struct {
 	profile hardware.Profile
 	// Rates in bytes, or cycles, a millisecond.
-	stream, l2, issue float64
+	stream, l2, issue, hostLink float64
 	// cache is the bytes of the last-level cache that hold rows.
 	cache   float64
 	granule float64
@@ -104,6 +104,8 @@ func NewDevice(p hardware.Profile) Device {
 		issue:   float64(p.SMs) * p.ClockGHz * 1e6,
 		cache:   cacheShare * float64(p.L2),
 		granule: float64(p.Granule),
+
+		hostLink: p.HostLinkGBps() * 1e6,
 	}
 }
 
