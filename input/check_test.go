@@ -30,6 +30,8 @@ func TestTopology(t *testing.T) {
 		{"a.yml", "{devices: 16, devices_per_host: 8, device: a100-80, memory: 40GiB, reserve_share: 0.1, reserve_fixed: 2GB}", full, 0},
 		{"a.json", "\ufeff" + ` {"devices": 16, "devices_per_host": 8, "device": "a100-80", "memory": "40GiB", "reserve_share": 1e-1, "reserve_fixed": "2GB", "batch": 1e3}`, full, 1000},
 		{"a.yaml", `{"devices": 16, "device": "a100-80"}`, hardware.Topology{Profile: profile, Devices: 16, ReserveShare: 0.15}, 0},
+		{"b.yaml", "devices: 16\ndevice: a100-80\nhost_memory: 1TiB\ncomm_precision: bf16\n", hardware.Topology{Profile: profile, Devices: 16, ReserveShare: 0.15, HostMemory: unit.TiB}, 0},
+		{"b.json", `{"devices": 16, "device": "a100-80", "host_memory": "1 TiB", "comm_precision": "bf16"}`, hardware.Topology{Profile: profile, Devices: 16, ReserveShare: 0.15, HostMemory: unit.TiB}, 0},
 		{"", "devices: 1", hardware.Topology{Devices: 1, ReserveShare: 0.15}, 0},
 		{"", "reserve_share: 0\n", hardware.Topology{}, 0},
 		{"", "{}", hardware.Topology{ReserveShare: 0.15}, 0},
@@ -41,6 +43,9 @@ func TestTopology(t *testing.T) {
 		}
 		if diff := cmp.Diff(c.want, got.Topology); diff != "" || got.Batch != c.batch {
 			t.Errorf("%q: got batch %d, want %d; topology (-want +got):\n%s", c.content, got.Batch, c.batch, diff)
+		}
+		if precision := got.CommPrecision; got.Has("comm_precision") != (precision == problem.BF16) {
+			t.Errorf("%q: got comm precision %v", c.content, precision)
 		}
 		if has := strings.Contains(c.content, "batch"); got.Has("batch") != has {
 			t.Errorf("%q: Has(batch): got %v, want %v", c.content, !has, has)

@@ -1,6 +1,7 @@
 // Package input reads tables and topologies from files: tables as JSON in the
 // project's own format, as CSV, or as the published prototype's
-// table_configs.json; topologies as YAML or JSON. docs/FORMATS.md draws them.
+// table_configs.json; topologies as YAML or JSON; and scenarios, which are both in
+// one JSON object. docs/FORMATS.md draws them.
 //
 // The steps, in order: Tables and Topology read one file each and report
 // everything in it that cannot be understood; the caller composes a
@@ -18,6 +19,7 @@ package input
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -49,6 +51,8 @@ const (
 	CSV Format = "csv"
 	// Prototype is the published prototype's table_configs.json.
 	Prototype Format = "prototype"
+	// Scenario is tables, batch and cluster in one JSON object, in TorchRec's words.
+	Scenario Format = "scenario"
 )
 
 // Options says how to read tables. The zero value works.
@@ -72,6 +76,9 @@ type TableFile struct {
 	Tables []problem.Table
 	// Batch is the global batch that the file states; 0: none.
 	Batch int
+	// Cluster is the cluster that a scenario states, all but the device profile, and
+	// its batch; nil in other formats. It is a source for Check where it is used.
+	Cluster *TopologyFile
 	// Warnings says what the file left open and what is assumed instead.
 	Warnings []string
 
@@ -91,9 +98,10 @@ func (f TableFile) Line(i int) int {
 	return f.lines[i]
 }
 
-// Tables reads a file of tables in any of the three formats. The content tells
-// the format: an object is the project's JSON, a list the prototype's file,
-// anything else CSV. The name is used in errors, and its extension as a hint.
+// Tables reads a file of tables in any of the formats. The content tells the
+// format: an object is the project's JSON, or a scenario where its first key is one of
+// a scenario only; a list is the prototype's file, anything else CSV. The name is used
+// in errors, and its extension as a hint.
 //
 // The error is nil or an *Errors with all that is wrong. Beside an error,
 // Tables returns what could be read, so that Check can report the rest at the
@@ -179,8 +187,14 @@ func (b *builder) read(in *bufio.Reader, opt Options) {
 	case err != nil:
 		b.readError(0, err)
 	case first.char == '{':
+		s := newScanner(in, b.report, first)
+		if beginsScenario(firstKey(in)) {
+			b.Format = Scenario
+			b.readScenario(s)
+			return
+		}
 		b.Format = JSON
-		b.readJSON(newScanner(in, b.report, first))
+		b.readJSON(s)
 	case first.char == '[':
 		b.Format = Prototype
 		b.readPrototype(newScanner(in, b.report, first), opt)
@@ -188,6 +202,19 @@ func (b *builder) read(in *bufio.Reader, opt Options) {
 		b.Format = CSV
 		b.readCSV(in, first.line)
 	}
+}
+
+// firstKey returns the first key of the JSON object that comes next, taking nothing; ""
+// where it has none within what is looked at.
+func firstKey(in *bufio.Reader) string {
+	ahead, _ := in.Peek(1 << 12)
+	ahead = bytes.TrimLeft(bytes.TrimPrefix(ahead, []byte("{")), " \t\r\n")
+	rest, found := bytes.CutPrefix(ahead, []byte(`"`))
+	key, _, closed := bytes.Cut(rest, []byte(`"`))
+	if !found || !closed {
+		return ""
+	}
+	return string(key)
 }
 
 // unrecognised reports a file that is in none of the formats.

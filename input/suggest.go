@@ -2,6 +2,7 @@ package input
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -42,6 +43,19 @@ var synonyms = map[string]string{
 	"min_partition":    "min_width",
 }
 
+// scenarioWords maps words for what a scenario states to its own.
+var scenarioWords = map[string]string{
+	"pooling_factor":   "pooling",
+	"precision":        "dtype",
+	"batch":            "global_batch",
+	"batch_size":       "batch_size_per_rank",
+	"cluster":          "topology",
+	"devices":          "world_size",
+	"devices_per_host": "local_world_size",
+	"memory":           "hbm_bytes",
+	"hbm_cap":          "hbm_bytes",
+}
+
 // suggest returns the hint for a word that is not among the known ones: the
 // one that was probably meant, or else all of them.
 func suggest(word string, known []string) string {
@@ -58,11 +72,10 @@ func closest(word string, known []string) string {
 		return ""
 	}
 	plain := strings.NewReplacer("-", "_", " ", "_").Replace(word)
-	if meant, ok := synonyms[plain]; ok {
-		for _, k := range known {
-			if k == meant {
-				return k
-			}
+	meant := synonyms[plain]
+	for _, m := range []string{meant, scenarioWords[plain], scenarioWords[meant]} {
+		if m != "" && slices.Contains(known, m) {
+			return m
 		}
 	}
 	best, least := "", max(1, min(3, len(word)/3))+1

@@ -15,13 +15,14 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
 // MaxTopologyBytes is the size above which a topology file is refused.
 const MaxTopologyBytes = unit.MiB
 
-var topologyKeys = []string{"devices", "devices_per_host", "device", "memory", "reserve_share", "reserve_fixed", "batch"}
+var topologyKeys = []string{"devices", "devices_per_host", "device", "memory", "reserve_share", "reserve_fixed", "host_memory", "batch", "comm_precision"}
 
 // TopologyFile is the content of a topology file.
 type TopologyFile struct {
@@ -33,6 +34,9 @@ type TopologyFile struct {
 	Topology hardware.Topology
 	// Batch is the global batch that the file states; 0: none.
 	Batch int
+	// CommPrecision is the number format of what devices send each other; fp32 where
+	// the file states none.
+	CommPrecision problem.Precision
 
 	lines  map[string]int
 	faulty bool
@@ -72,8 +76,8 @@ func (f TopologyFile) forgive(t *hardware.Topology) {
 
 // Topology reads a topology from YAML or JSON: an object with the keys devices,
 // devices_per_host, device (a profile's name), memory, reserve_share,
-// reserve_fixed (sizes with a unit, such as "40GiB") and batch, none of them
-// required here. Content that begins with "{" is JSON unless the name ends in
+// reserve_fixed, host_memory (sizes with a unit, such as "40GiB"), batch and
+// comm_precision (a precision's name), none of them required here. Content that begins with "{" is JSON unless the name ends in
 // .yaml or .yml. YAML aliases and anchors, several documents, and files above
 // MaxTopologyBytes are refused.
 //
@@ -282,9 +286,9 @@ func yamlKind(n *yaml.Node) string {
 // wanted names the type of a key's value.
 func wanted(key string) string {
 	switch key {
-	case "device":
+	case "device", "comm_precision":
 		return "a string"
-	case "memory", "reserve_fixed":
+	case "memory", "reserve_fixed", "host_memory":
 		return "a size with its unit"
 	case "reserve_share":
 		return "a number"
@@ -310,6 +314,13 @@ func (t *topologyReader) set(e entry) {
 		t.Topology.Memory = t.size(e)
 	case "reserve_fixed":
 		t.Topology.ReserveFixed = t.size(e)
+	case "host_memory":
+		t.Topology.HostMemory = t.size(e)
+	case "comm_precision":
+		var err error
+		if t.CommPrecision, err = problem.ParsePrecision(e.value); err != nil || !e.quoted {
+			t.add(e.line, fmt.Sprintf("comm_precision %s is unknown", quote(e.value)), suggest(e.value, problem.Precisions()))
+		}
 	case "reserve_share":
 		const hint = "it is a share of the memory: write 0.15 for 15 %"
 		if e.quoted {

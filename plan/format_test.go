@@ -108,6 +108,12 @@ func TestSchema(t *testing.T) {
 	if err := valid(text); err != nil {
 		t.Errorf("got %v, want the golden plan valid", err)
 	}
+	rapid.Check(t, func(r *rapid.T) {
+		_, pl := placement(r)
+		if err := valid(string(written(r, pl))); err != nil {
+			r.Fatalf("got %v, want a valid plan valid", err)
+		}
+	})
 	if err := valid(string(written(t, &Plan{}))); err != nil {
 		t.Errorf("got %v, want an empty plan valid", err)
 	}
@@ -124,6 +130,14 @@ func TestSchema(t *testing.T) {
 		{`"device":0,"columns"`, `"columns"`},
 		{`"dim_sum":`, `"dimsum":`},
 		{`"cost_ms":12.75`, `"cost_ms":-1`},
+		{`"tier":"hbm"`, `"tier":"hbm","cache_share":0.5`},
+		{`"tier":"hbm"`, `"tier":"host_cached","cache_share":0`},
+		{`"tier":"hbm"`, `"tier":"host_cached","cache_share":1`},
+		{`"weights_only":false`, `"weights_only":false,"host_memory_bytes":0`},
+		{`"weights_only":false`, `"weights_only":false,"comm_precision":"fp32"`},
+		{`"weights_only":false`, `"weights_only":false,"comm_precision":"fp8"`},
+		{`"weights_bytes":`, `"cache_bytes":0,"weights_bytes":`},
+		{`"weights_bytes":`, `"host_bytes":-1,"weights_bytes":`},
 	} {
 		changed := strings.Replace(text, c[0], c[1], 1)
 		if changed == text {
@@ -183,6 +197,12 @@ func TestReadRefuses(t *testing.T) {
 		{"negative bytes", `"memory":{"weights_bytes":`, `"memory":{"weights_bytes":-`, `is not a whole number between 0 and 4611686018427387904`},
 		{"seed beyond 64 bits", `"seed": 18446744073709551615`, `"seed": 18446744073709551616`, `provenance.seed: "18446744073709551616" is not a whole number between 0 and 2^64-1`},
 		{"flag of text", `"weights_only":false`, `"weights_only":"no"`, `cluster.weights_only: "no" is not true or false`},
+		{"cache in hbm", `"tier":"hbm"`, `"tier":"hbm","cache_share":0.5`, `tables[0].shards[0]: cache_share: only what lies in host_cached has one, and this lies in "hbm"`},
+		{"all cached", `"tier":"hbm"`, `"tier":"host_cached","cache_share":1.0`, `tables[0].shards[0].cache_share: "1.0" is not a number above 0 and below 1`},
+		{"no host memory", `"weights_only":false`, `"weights_only":false,"host_memory_bytes":0`, `cluster.host_memory_bytes: 0 is not written: leave the key out`},
+		{"comm precision", `"weights_only":false`, `"weights_only":false,"comm_precision":"fp32"`, `cluster.comm_precision: fp32 is not written: leave the key out`},
+		{"unknown comm precision", `"weights_only":false`, `"weights_only":false,"comm_precision":"fp8"`, `cluster.comm_precision: precision "fp8" is unknown: choose one of [fp32 fp16 bf16]`},
+		{"no cache", `"memory":{`, `"memory":{"cache_bytes":0,`, `devices[0].memory.cache_bytes: 0 is not written: leave the key out`},
 		{"long value", `"dim":64`, `"dim":"` + strings.Repeat("9", 1000) + `"`, `tables[0].dim: "` + strings.Repeat("9", 60) + `"... is not a number`},
 		{"deep nesting", text, `{"a":` + strings.Repeat("[", 100_000), "values are nested more than 100 deep"},
 	}

@@ -38,6 +38,7 @@ const (
 	RuleTables    Rule = "tables"    // the plan places other tables
 	RuleCover     Rule = "cover"     // a part of a table is placed not at all, or twice
 	RuleKind      Rule = "kind"      // the kind of a table does not go with its shards
+	RuleRows      Rule = "rows"      // rows are cut, or their blocks lie, as no engine runs it
 	RuleWidth     Rule = "width"     // a shard is too narrow, or of no valid width
 	RuleSplit     Rule = "split"     // a table that must stay whole is cut
 	RuleDevice    Rule = "device"    // a shard lies where it may not
@@ -447,7 +448,7 @@ func (v *validator) blocks(t *Table) {
 			}
 			host := byColumns[0].Device / per
 			if full := (host + 1) * per; full > topology.Devices {
-				v.add(RuleKind, t.Name, -1, -1, "a %s table's rows lie on all %d devices of a full host, but host %d has only %d", t.Kind, per, host, topology.Devices-host*per)
+				v.add(RuleRows, t.Name, -1, -1, "a %s table's rows lie on all %d devices of a full host, but host %d has only %d", t.Kind, per, host, topology.Devices-host*per)
 			} else {
 				v.inBlocks(t, byColumns[:n], host*per, per)
 			}
@@ -467,7 +468,7 @@ func (v *validator) inBlocks(t *Table, shards []Shard, first, n int) {
 			return // all rows are placed: the table is covered
 		}
 		if s := shards[min(i, len(shards)-1)]; s.Rows != rows || s.Device != first+i {
-			v.add(RuleKind, t.Name, slices.Index(t.Shards, s), -1, "rows %s of columns %s lie on %s, but the %d rows of a %s table are cut into blocks of %d in the order of %d devices: device %d has rows %s",
+			v.add(RuleRows, t.Name, slices.Index(t.Shards, s), -1, "rows %s of columns %s lie on %s, but the %d rows of a %s table are cut into blocks of %d in the order of %d devices: device %d has rows %s",
 				interval(s.Rows), interval(s.Columns), where(s), t.Rows, t.Kind, block, n, first+i, interval(rows))
 			return
 		}

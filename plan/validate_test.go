@@ -202,20 +202,20 @@ func TestValidateMutations(t *testing.T) {
 			"row_wise in other blocks", func(_ *problem.Problem, pl *Plan) {
 				pl.Tables[rows].Shards[1].Rows, pl.Tables[rows].Shards[2].Rows = span(1000, 2500), span(2500, 3000)
 			}, false,
-			[]string{`kind: table "rows", shard 1: rows [1000, 2500) of columns [0, 16) lie on device 1, but the 4000 rows of a row_wise table are cut into blocks of 1000 in the order of 4 devices: device 1 has rows [1000, 2000)`},
+			[]string{`rows: table "rows", shard 1: rows [1000, 2500) of columns [0, 16) lie on device 1, but the 4000 rows of a row_wise table are cut into blocks of 1000 in the order of 4 devices: device 1 has rows [1000, 2000)`},
 		},
 		{
 			"row_wise in another order", func(_ *problem.Problem, pl *Plan) {
 				pl.Tables[rows].Shards[0].Device, pl.Tables[rows].Shards[1].Device = 1, 0
 			}, false,
-			[]string{`kind: table "rows", shard 0: rows [0, 1000) of columns [0, 16) lie on device 1, but the 4000 rows of a row_wise table are cut into blocks of 1000 in the order of 4 devices: device 0 has rows [0, 1000)`},
+			[]string{`rows: table "rows", shard 0: rows [0, 1000) of columns [0, 16) lie on device 1, but the 4000 rows of a row_wise table are cut into blocks of 1000 in the order of 4 devices: device 0 has rows [0, 1000)`},
 		},
 		{
 			"row_wise on two devices of four", func(_ *problem.Problem, pl *Plan) {
 				pl.Tables[rows].Shards = pl.Tables[rows].Shards[:2]
 				pl.Tables[rows].Shards[0].Rows, pl.Tables[rows].Shards[1].Rows = span(0, 2000), span(2000, 4000)
 			}, false,
-			[]string{`kind: table "rows", shard 0: rows [0, 2000) of columns [0, 16) lie on device 0, but the 4000 rows of a row_wise table are cut into blocks of 1000 in the order of 4 devices: device 0 has rows [0, 1000)`},
+			[]string{`rows: table "rows", shard 0: rows [0, 2000) of columns [0, 16) lie on device 0, but the 4000 rows of a row_wise table are cut into blocks of 1000 in the order of 4 devices: device 0 has rows [0, 1000)`},
 		},
 		{
 			"row_wise with rows for three devices", func(p *problem.Problem, pl *Plan) {
@@ -230,13 +230,13 @@ func TestValidateMutations(t *testing.T) {
 			"table_row_wise in another order", func(_ *problem.Problem, pl *Plan) {
 				pl.Tables[host].Shards[0].Device, pl.Tables[host].Shards[1].Device = 3, 2
 			}, false,
-			[]string{`kind: table "host", shard 0: rows [0, 2000) of columns [0, 16) lie on device 3, but the 4000 rows of a table_row_wise table are cut into blocks of 2000 in the order of 2 devices: device 2 has rows [0, 2000)`},
+			[]string{`rows: table "host", shard 0: rows [0, 2000) of columns [0, 16) lie on device 3, but the 4000 rows of a table_row_wise table are cut into blocks of 2000 in the order of 2 devices: device 2 has rows [0, 2000)`},
 		},
 		{
 			"a grid's slice in other blocks", func(_ *problem.Problem, pl *Plan) {
 				pl.Tables[grid].Shards[2].Rows, pl.Tables[grid].Shards[3].Rows = span(0, 100), span(100, 300)
 			}, false,
-			[]string{`kind: table "grid", shard 2: rows [0, 100) of columns [8, 24) lie on device 0, but the 300 rows of a grid table are cut into blocks of 150 in the order of 2 devices: device 0 has rows [0, 150)`},
+			[]string{`rows: table "grid", shard 2: rows [0, 100) of columns [8, 24) lie on device 0, but the 300 rows of a grid table are cut into blocks of 150 in the order of 2 devices: device 0 has rows [0, 150)`},
 		},
 		{
 			"a grid on one host", func(_ *problem.Problem, pl *Plan) {
@@ -254,8 +254,8 @@ func TestValidateMutations(t *testing.T) {
 				}}
 			}, false,
 			[]string{
-				`kind: table "host": a grid table's rows lie on all 3 devices of a full host, but host 1 has only 1`,
-				`kind: table "host": a grid table's rows lie on all 3 devices of a full host, but host 1 has only 1`,
+				`rows: table "host": a grid table's rows lie on all 3 devices of a full host, but host 1 has only 1`,
+				`rows: table "host": a grid table's rows lie on all 3 devices of a full host, but host 1 has only 1`,
 			},
 		},
 		{"pinwheel", func(_ *problem.Problem, pl *Plan) {

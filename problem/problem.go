@@ -8,6 +8,7 @@ package problem
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/neuroshard/neuroshard/access"
@@ -150,6 +151,9 @@ func (p Precision) Bytes() int64 {
 	}
 	return 2
 }
+
+// Precisions returns the names of all precisions. The slice is the caller's.
+func Precisions() []string { return slices.Clone(precisionNames) }
 
 // ParsePrecision reads a precision's name.
 func ParsePrecision(s string) (Precision, error) {

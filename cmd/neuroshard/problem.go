@@ -37,6 +37,8 @@ type clusterFlags struct {
 	devices, perHost, batch, dim int
 	device                       string
 	memory, reserveFixed         size
+	hostMemory                   size
+	commPrecision                string
 	reserveShare                 float64
 
 	// own is the profile of the cost model to plan with, where that is not one of
@@ -76,9 +78,12 @@ func (c *clusterFlags) register(cmd *cobra.Command) {
 	f.Var(&c.memory, "memory", "memory of a device, such as 40GiB (default: the profile's)")
 	f.Float64Var(&c.reserveShare, "reserve-share", hardware.DefaultReserveShare, "`share` of each device's memory to keep free of tables")
 	f.Var(&c.reserveFixed, "reserve-fixed", "memory of each device to keep free on top of the share")
+	f.Var(&c.hostMemory, "host-memory", "memory of a full host that its devices' tables may use, such as 1TiB (default: none)")
+	f.StringVar(&c.commPrecision, "comm-precision", problem.FP32.String(), "number `format` of what devices send each other: fp32, fp16 or bf16")
 	f.IntVar(&c.batch, "batch", 0, fmt.Sprintf("global batch in samples (default: the tables' own, or %d)", defaultBatch))
 	f.IntVar(&c.dim, "dim", 0, "columns of tables in the prototype's format, which states none")
 	complete(cmd, "device", hardware.Names)
+	complete(cmd, "comm-precision", problem.Precisions)
 }
 
 // complete offers a flag's values to the shell.
@@ -150,7 +155,7 @@ func (a *app) compose(tables input.TableFile, base *cluster, err1 error, c *clus
 	topology, err2 := a.topology(c)
 	switch {
 	case c.topology != "":
-		base = &cluster{topology: topology.Topology, batch: firstOf(topology.Batch, tables.Batch)}
+		base = &cluster{topology: topology.Topology, batch: firstOf(topology.Batch, tables.Batch), commPrecision: topology.CommPrecision}
 	case fallback != nil:
 		base = fallback
 	}
@@ -166,7 +171,7 @@ func (a *app) compose(tables input.TableFile, base *cluster, err1 error, c *clus
 	if !whole && err2 == nil {
 		err4 = c.missing(base.topology, topology)
 	}
-	l := loaded{problem: &problem.Problem{Tables: tables.Tables, Topology: base.topology, Batch: base.batch, Accounting: base.accounting}, warnings: tables.Warnings}
+	l := loaded{problem: &problem.Problem{Tables: tables.Tables, Topology: base.topology, Batch: base.batch, Accounting: base.accounting, CommPrecision: base.commPrecision}, warnings: tables.Warnings}
 	if base.batch == 0 && !c.set.Changed("batch") {
 		l.problem.Batch = defaultBatch
 		l.warnings = append(slices.Clip(l.warnings), fmt.Sprintf("no batch is stated: a global batch of %d samples is assumed", defaultBatch))
@@ -214,6 +219,8 @@ type cluster struct {
 	batch    int
 	// accounting is that of a workload; a file's tables count all memory.
 	accounting problem.Accounting
+	// commPrecision is that of what devices send each other.
+	commPrecision problem.Precision
 }
 
 // tables reads the tables, and the default cluster of a workload.
@@ -231,7 +238,7 @@ func (a *app) tables(source string, c *clusterFlags) (input.TableFile, *cluster,
 		if c.dim > 0 {
 			file.Warnings = append(file.Warnings, input.UnusedDim(c.dim))
 		}
-		return file, &cluster{p.Topology, p.Batch, p.Accounting}, nil
+		return file, &cluster{p.Topology, p.Batch, p.Accounting, p.CommPrecision}, nil
 	}
 	name, r, err := a.open(source)
 	if err != nil {
@@ -290,6 +297,13 @@ func (c *clusterFlags) override(base *cluster) error {
 			t.ReserveShare = c.reserveShare
 		case "reserve-fixed":
 			t.ReserveFixed = unit.Bytes(c.reserveFixed)
+		case "host-memory":
+			t.HostMemory = unit.Bytes(c.hostMemory)
+		case "comm-precision":
+			var err error
+			if base.commPrecision, err = problem.ParsePrecision(c.commPrecision); err != nil {
+				errs = append(errs, faulty("--comm-precision: "+err.Error(), ""))
+			}
 		case "batch":
 			base.batch = c.batch
 		case "dim":

@@ -63,7 +63,7 @@ It prints "valid", or every violation and exits with code 1.`,
 // clusterOf returns the cluster that a plan states.
 func clusterOf(pl *plan.Plan, flags *clusterFlags) (*cluster, error) {
 	c := pl.Cluster
-	t := hardware.Topology{Devices: c.Devices, DevicesPerHost: c.DevicesPerHost, Memory: c.DeviceMemory, ReserveFixed: c.Reserve}
+	t := hardware.Topology{Devices: c.Devices, DevicesPerHost: c.DevicesPerHost, Memory: c.DeviceMemory, ReserveFixed: c.Reserve, HostMemory: c.HostMemory}
 	if profile, err := hardware.ByName(c.Profile); err == nil {
 		t.Profile = profile
 	} else {
@@ -82,5 +82,5 @@ func clusterOf(pl *plan.Plan, flags *clusterFlags) (*cluster, error) {
 	if c.WeightsOnly {
 		accounting = problem.CountWeights
 	}
-	return &cluster{t, c.Batch, accounting}, nil
+	return &cluster{t, c.Batch, accounting, c.CommPrecision}, nil
 }
