@@ -192,6 +192,9 @@ func (s *scanner) unknownKey(o *object, key string) {
 	if o.what == prototypeTable && slices.Contains(tableKeys, key) {
 		hint = `a list is read as the prototype's table_configs.json; the project's own format is {"format": "neuroshard-tables", "version": 1, "tables": [...]}`
 	}
+	if o.what == jsonFile && beginsScenario(key) && key != "name" {
+		hint = "it belongs to a scenario, which begins with its name"
+	}
 	s.add(s.line, fmt.Sprintf("unknown key %s in %s", quote(key), o.what), hint)
 }
 

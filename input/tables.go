@@ -38,9 +38,12 @@ const (
 	kindsHint   = `state one of "reuse", "zipf" and "uniform", or leave access out`
 )
 
+// jsonFile names a file of the project's own format in messages.
+const jsonFile = "the file"
+
 // readJSON reads the project's own format.
 func (b *builder) readJSON(s *scanner) {
-	file := s.object("the file", fileKeys)
+	file := s.object(jsonFile, fileKeys)
 	for key := range file.keys() {
 		switch key {
 		case "format":
