@@ -22,8 +22,8 @@ import (
 )
 
 // problem.go composes a problem: tables from a file or a workload, and the
-// cluster from the workload, a topology file and flags, in that order, each
-// overriding single fields of what comes before it.
+// cluster from the workload or scenario, a topology file and flags, in that order,
+// each overriding single fields of what comes before it.
 
 // defaultBatch is the global batch where neither tables, topology nor flags
 // state one: the batch of the paper and of its prototype's data.
@@ -153,13 +153,18 @@ func (a *app) load(source string, c *clusterFlags, fallback *cluster) (loaded, e
 // cluster, and err1 what was wrong with them.
 func (a *app) compose(tables input.TableFile, base *cluster, err1 error, c *clusterFlags, fallback *cluster) (loaded, error) {
 	topology, err2 := a.topology(c)
+	// described: a file says what the cluster is, the topology's or a scenario.
+	described := c.topology != ""
+	if tables.Cluster != nil && !described && fallback == nil {
+		topology, described = *tables.Cluster, true
+	}
 	switch {
-	case c.topology != "":
+	case described:
 		base = &cluster{topology: topology.Topology, batch: firstOf(topology.Batch, tables.Batch), commPrecision: topology.CommPrecision}
 	case fallback != nil:
 		base = fallback
 	}
-	whole := base != nil && c.topology == ""
+	whole := base != nil && !described
 	if base == nil {
 		base = &cluster{topology: hardware.Topology{ReserveShare: hardware.DefaultReserveShare}, batch: tables.Batch}
 	}
@@ -178,7 +183,7 @@ func (a *app) compose(tables input.TableFile, base *cluster, err1 error, c *clus
 	}
 
 	sources := []input.Source{tables}
-	if c.topology != "" {
+	if described {
 		sources = append(sources, topology)
 	}
 	judged := *l.problem
