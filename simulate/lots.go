@@ -20,7 +20,7 @@ import (
 //	in a host's memory   as in HBM, and the way over the host link (tier.go)
 //
 // Which block of rows has the most used row depends on how indices are hashed. Every
-// block is priced as the one that has it, so that none is priced too low [assumed].
+// block is priced as the one that has it, which is as slow as any [assumed].
 
 // lot numbers the lots of a device.
 type lot uint8

@@ -1,0 +1,330 @@
+package simulate
+
+import (
+	"math"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+	"pgregory.net/rapid"
+)
+
+// directions_test.go says what must be dearer than what, whatever the numbers.
+
+// TestMoreDevicesComputeLess: blocks of rows get smaller, and skewed ones less so.
+func TestMoreDevicesComputeLess(t *testing.T) {
+	shrinks := func(skewed bool) (first, last unit.Millis) {
+		before := unit.Millis(math.Inf(1))
+		for _, n := range []int{2, 4, 8, 16, 64} {
+			p := on(t, "a100-80", n, 8, tableOf("t", 1_000_000, 64, 20, skewed))
+			d := place(p).rowWise(0).price(t).Devices[0]
+			if got := d.Forward + d.Backward; got >= before {
+				t.Errorf("skewed %v, %d devices: got %v, want less than the %v of half as many", skewed, n, got, before)
+			} else {
+				before = got
+			}
+			if n == 2 {
+				first = before
+			}
+		}
+		return first, before
+	}
+	even, evenLast := shrinks(false)
+	skewed, skewedLast := shrinks(true)
+	if even/evenLast < 1.5*(skewed/skewedLast) {
+		t.Errorf("from 2 to 64 devices: uniform lookups gain %.1f times, skewed ones %.1f; want skewed blocks uneven", even/evenLast, skewed/skewedLast)
+	}
+}
+
+// TestSkewedBlocksAreUneven: the block of the most used row takes more than its share.
+func TestSkewedBlocksAreUneven(t *testing.T) {
+	p := on(t, "a100-80", 8, 0, tableOf("even", 1_000_000, 64, 20, false), tableOf("skewed", 1_000_000, 64, 20, true))
+	pricer, l := NewPricer(p), place(p).rowWise(0).rowWise(1)
+	for i, least := range []float64{1, 1.3} {
+		share := pricer.block(&l.shards[0][i]).counts.Lookups / pricer.Counts(i).Lookups * 8
+		if share < least || share > least+2 || i == 0 && share > 1.001 {
+			t.Errorf("table %q: a block of an eighth has %.3f times its part of the lookups", p.Tables[i].Name, share)
+		}
+	}
+}
+
+// TestRowWiseMovesMore: a block's sums are of all columns, so that the reduce-scatter
+// moves as many times more than balanced all-to-alls as there are devices.
+func TestRowWiseMovesMore(t *testing.T) {
+	p := on(t, "a100-80", 8, 0)
+	tables, rows := place(p), place(p)
+	for i := range 8 {
+		p.Tables = append(p.Tables, tableOf(string(rune('a'+i)), 1_000_000, 64, 20, false))
+		tables.on(i, i)
+		rows.rowWise(i)
+	}
+	alpha := unit.Micros(45)
+	one, all := tables.price(t).Devices[0], rows.price(t).Devices[0]
+	if ratio := (all.BackwardComm - alpha) / (one.BackwardComm - alpha); ratio < 4 {
+		t.Errorf("row-wise: got %v of backward comm, want several times the %v of the all-to-all", all.BackwardComm, one.BackwardComm)
+	}
+	if all.ForwardComm <= one.ForwardComm {
+		t.Errorf("row-wise: got %v of forward comm, want above the %v of the all-to-all", all.ForwardComm, one.ForwardComm)
+	}
+}
+
+// TestReplicasFollowBytes: what replicas exchange follows the table's bytes, not its
+// lookups, columns or features, and row-wise the columns, not the rows.
+func TestReplicasFollowBytes(t *testing.T) {
+	comm := func(rows int64, dim int, pooling float64, features int) (replicas, byRows unit.Millis) {
+		table := tableOf("t", rows, dim, pooling, false)
+		for range features - 1 {
+			table.Features = append(table.Features, table.Features[0])
+		}
+		p := on(t, "a100-80", 16, 8, table)
+		return place(p).replicate(0).price(t).Devices[0].BackwardComm, place(p).rowWise(0).price(t).Devices[0].BackwardComm
+	}
+	base, baseRows := comm(100_000, 64, 2, 1)
+	if got, _ := comm(1_000_000, 64, 2, 1); got < 2*base {
+		t.Errorf("ten times the rows: got %v, want far above %v", got, base)
+	}
+	if got, gotRows := comm(100_000, 64, 50, 3); got != base || gotRows < 2*baseRows {
+		t.Errorf("three features of many lookups: got %v and %v, want %v and far above %v", got, gotRows, base, baseRows)
+	}
+	if got, gotRows := comm(400_000, 16, 2, 1); math.Abs(float64(got-base)) > 1e-12 || gotRows >= baseRows {
+		t.Errorf("as many elements in a quarter of the columns: got %v and %v, want %v and less than %v", got, gotRows, base, baseRows)
+	}
+	// The update of all rows is compute.
+	update := func(rows int64) unit.Millis {
+		p := on(t, "a100-80", 16, 8, tableOf("t", rows, 64, .01, false))
+		p.Tables[0].Optimizer = problem.Adam
+		return place(p).replicate(0).price(t).Devices[0].Backward
+	}
+	if small, large := update(100_000), update(10_000_000); large < 10*small {
+		t.Errorf("dense updates: got %v of 1e7 rows, want far above %v of 1e5", large, small)
+	}
+}
+
+// TestHostIsDearer: in a host's memory, cached, and in HBM.
+func TestHostIsDearer(t *testing.T) {
+	for _, skewed := range []bool{false, true} {
+		for o := range problem.Adam + 1 {
+			p := on(t, "h100-80", 1, 0, tableOf("t", 1_000_000, 64, 20, skewed))
+			p.Tables[0].Optimizer = o
+			least := place(p).on(0, 0).price(t).Total
+			before := place(p).slice(0, 0, problem.Host, 0).price(t).Total
+			first := before
+			for _, share := range []float64{.001, .01, .1, .5, .9} {
+				got := place(p).slice(0, 0, problem.HostCached, share).price(t).Total
+				if got >= before || got <= least {
+					t.Errorf("%v, skewed %v: a cache of %v: got %v, want below %v and above %v", o, skewed, share, got, before, least)
+				}
+				before = got
+			}
+			if first < 2*least {
+				t.Errorf("%v, skewed %v: got %v in host memory, want far above %v", o, skewed, first, least)
+			}
+		}
+	}
+}
+
+// TestSkewMakesCachesGood: a tenth of the rows takes most of a skewed table's lookups.
+func TestSkewMakesCachesGood(t *testing.T) {
+	saved := func(skewed bool) float64 {
+		p := on(t, "h100-80", 1, 0, tableOf("t", 10_000_000, 64, 20, skewed))
+		host := place(p).slice(0, 0, problem.Host, 0).price(t).Total
+		return float64(place(p).slice(0, 0, problem.HostCached, .1).price(t).Total / host)
+	}
+	if even, skewed := saved(false), saved(true); skewed > even/2 {
+		t.Errorf("a cache of a tenth leaves %.2f of a skewed table's time and %.2f of an even one's", skewed, even)
+	}
+}
+
+// TestHostsAreFar: rows cut inside a host move less over the network than rows cut over
+// all, and hardly more than on that host alone.
+func TestHostsAreFar(t *testing.T) {
+	for _, name := range []string{"v100-32", "a100-80", "h100-80"} {
+		var tables []problem.Table
+		for i := range 4 {
+			tables = append(tables, tableOf(string(rune('a'+i)), 1_000_000, 64, 20, false))
+		}
+		p := on(t, name, 32, 8, tables...)
+		inside, grid, across := place(p), place(p), place(p)
+		for i := range p.Tables {
+			inside.hostWise(i, i)
+			grid.grid(i, i, (i+1)%4)
+			across.rowWise(i)
+		}
+		far := across.price(t).Devices[0].BackwardComm
+		for what, l := range map[string]*placed{"table-row-wise": inside, "grid": grid} {
+			if got := l.price(t).Devices[0].BackwardComm; got*2 > far {
+				t.Errorf("%s, %s: got %v of comm, want far below the %v of row-wise", name, what, got, far)
+			}
+		}
+		// The hosts with equal columns are quickest.
+		uneven := place(p)
+		for i := range p.Tables {
+			uneven.hostWise(i, 0)
+		}
+		if got, even := uneven.price(t).Devices[0].BackwardComm, inside.price(t).Devices[0].BackwardComm; got < 1.5*even {
+			t.Errorf("%s: all on one host: got %v of comm, want far above the %v of one each", name, got, even)
+		}
+		one := on(t, name, 8, 8, tables...)
+		alone, spread := place(one), place(p)
+		for i := range p.Tables {
+			alone.rowWise(i)
+			spread.rowWise(i)
+		}
+		if got, least := spread.price(t).Devices[0].BackwardComm, alone.price(t).Devices[0].BackwardComm; got < 2*least {
+			t.Errorf("%s: row-wise over four hosts: got %v of comm, want far above the %v in one", name, got, least)
+		}
+	}
+}
+
+// drawPlaced draws a cluster, tables, and a kind for each of them.
+func drawPlaced(t *rapid.T) *placed {
+	perHost := rapid.IntRange(1, 4).Draw(t, "per host")
+	hosts := rapid.IntRange(1, 3).Draw(t, "hosts")
+	tail := rapid.IntRange(0, perHost-1).Draw(t, "tail")
+	p := &problem.Problem{
+		Batch:         rapid.SampledFrom([]int{1, 100, 8192, 65536}).Draw(t, "batch"),
+		CommPrecision: problem.Precision(rapid.IntRange(0, 2).Draw(t, "comm precision")),
+		Topology:      hardware.Topology{Profile: rapid.SampledFrom(hardware.Profiles()[1:]).Draw(t, "profile"), Devices: perHost*hosts + tail, DevicesPerHost: perHost},
+	}
+	l := place(p)
+	for i := range rapid.IntRange(0, 8).Draw(t, "tables") {
+		table := tableOf(string(rune('a'+i)), int64(math.Exp(rapid.Float64Range(0, 20).Draw(t, "ln rows"))),
+			8*rapid.IntRange(1, 16).Draw(t, "dim/8"), math.Exp(rapid.Float64Range(-4, 4).Draw(t, "ln pooling")), rapid.Bool().Draw(t, "skewed"))
+		table.Optimizer = problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer"))
+		table.Precision = problem.Precision(rapid.IntRange(0, 2).Draw(t, "precision"))
+		table.Weighted = rapid.Bool().Draw(t, "weighted")
+		p.Tables = append(p.Tables, table)
+		device := rapid.IntRange(0, len(l.shards)-1).Draw(t, "device")
+		host := rapid.IntRange(0, hosts-1).Draw(t, "host")
+		kind := rapid.SampledFrom([]string{"row", "host", "grid", "replica", "host memory", "cached", "slice"}).Draw(t, "kind")
+		switch {
+		case kind == "row" && table.CutsByRows(len(l.shards)):
+			l.rowWise(i)
+		case kind == "host" && table.CutsByRows(perHost):
+			l.hostWise(i, host)
+		case kind == "grid" && table.CutsByRows(perHost) && hosts > 1:
+			l.grid(i, host, (host+1)%hosts)
+		case kind == "replica":
+			l.replicate(i)
+		case kind == "host memory":
+			l.slice(i, device, problem.Host, 0)
+		case kind == "cached":
+			l.slice(i, device, problem.HostCached, rapid.Float64Range(1e-6, .999).Draw(t, "cache"))
+		default:
+			l.on(i, device)
+		}
+	}
+	return l
+}
+
+func priced(t *rapid.T, l *placed) Cost {
+	cost, err := NewPricer(l.p).Price(l.shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cost
+}
+
+// TestPricesAreSound: finite, not negative, the same for each device by itself, and no
+// higher with smaller elements on the way.
+func TestPricesAreSound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawPlaced(t)
+		cost := priced(t, l)
+		pricer := NewPricer(l.p)
+		for r, d := range cost.Devices {
+			for _, x := range []unit.Millis{d.Forward, d.Backward, d.ForwardComm, d.BackwardComm, cost.Total - d.Total()} {
+				if !(x >= 0) || math.IsInf(float64(x), 0) {
+					t.Fatalf("device %d: got %+v of %v", r, d, cost.Total)
+				}
+			}
+			if f, b := pricer.GroupCost(l.shards[r]); f != d.Forward || b != d.Backward {
+				t.Fatalf("device %d computes %v and %v in a placement, %v and %v by itself", r, d.Forward, d.Backward, f, b)
+			}
+		}
+		other := *l.p
+		other.CommPrecision = problem.FP32
+		if wide := priced(t, &placed{&other, l.shards}); cost.Total > wide.Total*(1+1e-12) {
+			t.Fatalf("%v on the way costs %v, fp32 %v", l.p.CommPrecision, cost.Total, wide.Total)
+		} else if l.p.CommPrecision != problem.FP32 && wide.Devices[0].BackwardComm > 0 && cost.Devices[0].BackwardComm > wide.Devices[0].BackwardComm {
+			t.Fatalf("%v on the way takes %v, fp32 %v", l.p.CommPrecision, cost.Devices[0].BackwardComm, wide.Devices[0].BackwardComm)
+		}
+	})
+}
+
+// TestOrderOfDevicesIsNoMatter: of hosts with each other.
+func TestOrderOfHostsIsNoMatter(t *testing.T) {
+	p := mixed(12, hardware.Topology{Profile: a100(t), Devices: 8, DevicesPerHost: 4})
+	one, other := place(p), place(p)
+	for i := range p.Tables {
+		switch {
+		case i%3 == 0:
+			one.on(i, i%8)
+			other.on(i, (i+4)%8)
+		case i%3 == 1 && p.Tables[i].CutsByRows(4):
+			one.hostWise(i, i%2)
+			other.hostWise(i, (i+1)%2)
+		}
+	}
+	near(t, "hosts the other way round", other.price(t).Total, one.price(t).Total)
+}
+
+// TestMonotone: exchanges grow with what is exchanged, blocks shrink with devices, and
+// caches save.
+func TestMonotone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := NewDevice(rapid.SampledFrom(hardware.Profiles()[1:]).Draw(t, "profile"))
+		c := SpreadComm{PerHost: rapid.IntRange(1, 8).Draw(t, "per host"), Batch: rapid.IntRange(1, 1<<17).Draw(t, "batch")}
+		hosts := rapid.IntRange(1, 5).Draw(t, "hosts")
+		c.Ranks = hosts * c.PerHost
+		c.RowWise = rapid.IntRange(0, 5000).Draw(t, "row-wise")
+		c.Replicated = math.Floor(rapid.Float64Range(0, 1e9).Draw(t, "replicated"))
+		for range hosts {
+			c.ByHost = append(c.ByHost, rapid.IntRange(0, 5000).Draw(t, "by host"))
+		}
+		more := c
+		more.ByHost = append([]int(nil), c.ByHost...)
+		more.RowWise += rapid.IntRange(0, 100).Draw(t, "more")
+		more.Replicated += math.Floor(rapid.Float64Range(0, 1e8).Draw(t, "more"))
+		more.ByHost[rapid.IntRange(0, hosts-1).Draw(t, "host")] += rapid.IntRange(0, 100).Draw(t, "more")
+		forward, backward, err := d.SpreadComm(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		moreForward, moreBackward, _ := d.SpreadComm(more)
+		if moreForward < forward || moreBackward < backward || backward < forward || !(forward >= 0) {
+			t.Fatalf("%+v takes %v and %v, %+v %v and %v", c, forward, backward, more, moreForward, moreBackward)
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		table := tableOf("t", int64(math.Exp(rapid.Float64Range(6, 20).Draw(t, "ln rows"))), 4*rapid.IntRange(1, 64).Draw(t, "dim/4"),
+			math.Exp(rapid.Float64Range(-4, 4).Draw(t, "ln pooling")), rapid.Bool().Draw(t, "skewed"))
+		table.Optimizer = problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer"))
+		compute := func(n int) unit.Millis {
+			p := &problem.Problem{Tables: []problem.Table{table}, Batch: 8192, Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: n}}
+			forward, backward := NewPricer(p).GroupCost(place(p).rowWise(0).shards[0])
+			return forward + backward
+		}
+		n := rapid.IntRange(2, 8).Draw(t, "devices")
+		if few, many := compute(n), compute(2*n); many > few*(1+1e-12) {
+			t.Fatalf("a block of %d devices computes %v, one of %d %v", n, few, 2*n, many)
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		p := &problem.Problem{Batch: 8192, Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 1}}
+		p.Tables = []problem.Table{tableOf("t", int64(math.Exp(rapid.Float64Range(0, 20).Draw(t, "ln rows"))), 4*rapid.IntRange(1, 64).Draw(t, "dim/4"),
+			math.Exp(rapid.Float64Range(-4, 4).Draw(t, "ln pooling")), rapid.Bool().Draw(t, "skewed"))}
+		p.Tables[0].Optimizer = problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer"))
+		small := rapid.Float64Range(1e-6, .999).Draw(t, "cache")
+		large := rapid.Float64Range(small, .999).Draw(t, "larger cache")
+		before := priced(t, place(p).slice(0, 0, problem.Host, 0)).Total
+		for _, l := range []*placed{place(p).slice(0, 0, problem.HostCached, small), place(p).slice(0, 0, problem.HostCached, large), place(p).on(0, 0)} {
+			if got := priced(t, l).Total; got > before*(1+1e-12) {
+				t.Fatalf("more in HBM costs %v, less %v", got, before)
+			} else {
+				before = got
+			}
+		}
+	})
+}

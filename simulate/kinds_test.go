@@ -1,0 +1,490 @@
+package simulate
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// placed builds a placement table by table.
+type placed struct {
+	p      *problem.Problem
+	shards [][]problem.Shard
+}
+
+func place(p *problem.Problem) *placed {
+	return &placed{p, make([][]problem.Shard, p.Topology.Devices)}
+}
+
+func (l *placed) slice(table, device int, tier problem.Tier, cache float64) *placed {
+	s := l.p.Whole(table)
+	s.Tier, s.Cache = tier, cache
+	l.shards[device] = append(l.shards[device], s)
+	return l
+}
+
+func (l *placed) on(table, device int) *placed { return l.slice(table, device, "", 0) }
+
+// blocks gives each device of [from, to) a block of the rows of some columns.
+func (l *placed) blocks(table int, kind problem.Kind, columns problem.Range, from, to int) *placed {
+	t := &l.p.Tables[table]
+	block := (t.Rows + int64(to-from) - 1) / int64(to-from)
+	for d := from; d < to; d++ {
+		rows := problem.Range{Start: int64(d-from) * block, End: min(t.Rows, int64(d-from+1)*block)}
+		l.shards[d] = append(l.shards[d], problem.Shard{Table: table, Rows: rows, Columns: columns, Kind: kind})
+	}
+	return l
+}
+
+func (l *placed) rowWise(table int) *placed {
+	return l.blocks(table, problem.RowWise, l.p.Whole(table).Columns, 0, len(l.shards))
+}
+
+func (l *placed) hostWise(table, host int) *placed {
+	n := l.p.Topology.PerHost()
+	return l.blocks(table, problem.TableRowWise, l.p.Whole(table).Columns, host*n, (host+1)*n)
+}
+
+// grid gives each of the hosts an equal slice of the columns.
+func (l *placed) grid(table int, hosts ...int) *placed {
+	n, width := l.p.Topology.PerHost(), int64(l.p.Tables[table].Dim/len(hosts))
+	for i, h := range hosts {
+		l.blocks(table, problem.Grid, problem.Range{Start: int64(i) * width, End: int64(i+1) * width}, h*n, (h+1)*n)
+	}
+	return l
+}
+
+func (l *placed) replicate(table int) *placed {
+	for d := range l.shards {
+		s := l.p.Whole(table)
+		s.Kind = problem.DataParallel
+		l.shards[d] = append(l.shards[d], s)
+	}
+	return l
+}
+
+func (l *placed) price(t testing.TB) Cost {
+	t.Helper()
+	cost, err := NewPricer(l.p).Price(l.shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cost
+}
+
+// tableOf returns a table of one feature; skewed accesses are Zipf's, the others
+// uniform.
+func tableOf(name string, rows int64, dim int, pooling float64, skewed bool) problem.Table {
+	t := problem.Table{
+		Name: name, Rows: rows, Dim: dim, Features: []problem.Feature{{Name: "f_" + name, PoolingFactor: pooling}},
+		Access: access.Distribution{Kind: access.Uniform},
+	}
+	if skewed {
+		t.Access = access.Distribution{Kind: access.Zipf, Exponent: 1.2}
+	}
+	return t
+}
+
+func on(t testing.TB, name string, devices, perHost int, tables ...problem.Table) *problem.Problem {
+	return &problem.Problem{Tables: tables, Batch: 65536, Topology: hardware.Topology{Profile: profile(t, name), Devices: devices, DevicesPerHost: perHost}}
+}
+
+func near(t testing.TB, what string, got, want unit.Millis) {
+	t.Helper()
+	if !(math.Abs(float64(got-want)) <= 1e-12*math.Abs(float64(want))) {
+		t.Errorf("%s: got %v ms, want %v ms", what, float64(got), float64(want))
+	}
+}
+
+// byHand is a problem of one table of 1000 x 16, of which a batch of 100 reads 300
+// rows once and 100 twice, on a100-80.
+func byHand(t testing.TB, devices, perHost int, o problem.Optimizer) *problem.Problem {
+	p := on(t, "a100-80", devices, perHost, tableOf("t", 1000, 16, 5, false))
+	p.Batch = 100
+	p.Tables[0].Optimizer = o
+	p.Tables[0].Access = access.Distribution{Kind: access.Histogram, Batch: 100}
+	p.Tables[0].Access.Reuse[0], p.Tables[0].Access.Reuse[1] = .75, .25
+	return p
+}
+
+const a100Stream = 2039e6 * .894 // bytes a millisecond
+
+func ExamplePricer_Price_kinds() {
+	profile, _ := hardware.ByName("a100-80")
+	p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: profile, Devices: 2}}
+	for _, rows := range []int64{100_000_000, 1000} {
+		p.Tables = append(p.Tables, problem.Table{
+			Name: fmt.Sprint("rows", rows), Rows: rows, Dim: 64,
+			Features: []problem.Feature{{Name: fmt.Sprint("f", rows), PoolingFactor: 10}},
+		})
+	}
+	// The large table by rows, the small one on both.
+	shards := make([][]problem.Shard, 2)
+	block := p.Tables[0].BlockRows(2)
+	for d := range shards {
+		large, small := p.Whole(0), p.Whole(1)
+		large.Kind, large.Rows = problem.RowWise, problem.Range{Start: int64(d) * block, End: int64(d+1) * block}
+		small.Kind = problem.DataParallel
+		shards[d] = []problem.Shard{large, small}
+	}
+	cost, err := NewPricer(p).Price(shards)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(cost.Total, cost.Source)
+	// Output:
+	// 0.606 ms simulated
+}
+
+// TestBlockByHand: a quarter of the rows has a quarter of those used once, and of
+// those used twice the most used one and a quarter of the others.
+func TestBlockByHand(t *testing.T) {
+	p := byHand(t, 4, 2, problem.Adagrad)
+	counts := access.Counts{Lookups: 75 + 2*25.75, Unique: 75 + 25.75}
+	counts.Reuse[0], counts.Reuse[1] = 75/100.75, 25.75/100.75
+	forward, backward := NewDevice(a100(t)).Compute(Op{
+		Batch: 100, Optimizer: problem.Adagrad, Subwarp: true,
+		Tables: []Table{{Rows: 250, Dim: 16, Counts: counts}},
+	})
+	for _, d := range place(p).rowWise(0).price(t).Devices {
+		near(t, "forward", d.Forward, forward)
+		near(t, "backward", d.Backward, backward)
+	}
+	// The same on one host of four is the same, and of half the columns less.
+	wide := *p
+	wide.Topology.DevicesPerHost = 4
+	near(t, "on a host", place(&wide).hostWise(0, 0).price(t).Devices[3].Backward, backward)
+	half, _ := NewPricer(p).GroupCost(place(p).grid(0, 0, 1).shards[0][:1])
+	counts.Lookups, counts.Unique = 150+2*50.5, 150+50.5
+	counts.Reuse[0], counts.Reuse[1] = 150/200.5, 50.5/200.5
+	want, _ := NewDevice(a100(t)).Compute(Op{Batch: 100, Optimizer: problem.Adagrad, Subwarp: true, Tables: []Table{{Rows: 500, Dim: 8, Counts: counts}}})
+	near(t, "a cell of the grid", half, want)
+}
+
+// TestBlocksAreTablesOfBlocks: a problem of blocks has the times of blocks.
+func TestBlocksAreTablesOfBlocks(t *testing.T) {
+	p := mixed(40, hardware.Topology{Profile: a100(t), Devices: 4})
+	blocks := p.OfBlocks(4)
+	var held, whole []problem.Shard
+	for i := range p.Tables {
+		if !p.Tables[i].CutsByRows(4) {
+			continue
+		}
+		held = append(held, place(p).rowWise(i).shards[0]...)
+		whole = append(whole, blocks.Whole(i))
+	}
+	forward, backward := NewPricer(p).GroupCost(held)
+	wantForward, wantBackward := NewPricer(blocks).GroupCost(whole)
+	if math.Abs(float64(forward/wantForward-1)) > 1e-9 || math.Abs(float64(backward/wantBackward-1)) > 1e-9 {
+		t.Errorf("blocks: got %v and %v, as tables of their own %v and %v", forward, backward, wantForward, wantBackward)
+	}
+}
+
+// TestReplicaByHand: each of three devices serves 34 of 100 samples, writes gradients
+// as SGD writes rows, and updates all rows by Adam.
+func TestReplicaByHand(t *testing.T) {
+	p := byHand(t, 3, 0, problem.Adam)
+	forward, backward := NewDevice(a100(t)).Compute(Op{
+		Batch: 34, Subwarp: true,
+		Tables: []Table{{Rows: 1000, Dim: 16, Counts: p.Tables[0].Access.At(1000, 5, 34)}},
+	})
+	const elements = 1000 * 16
+	dense := (2*4*elements + 2*4*elements + 2*8*elements) / a100Stream
+	cost := place(p).replicate(0).price(t)
+	for _, d := range cost.Devices {
+		near(t, "forward", d.Forward, forward)
+		near(t, "backward", d.Backward, backward+unit.Millis(dense))
+		near(t, "forward comm", d.ForwardComm, 0)
+		near(t, "all-reduce", d.BackwardComm, unit.Millis(.045+2*2.0/3*elements*4/230e6))
+	}
+	// Weights of half the size, and a table that nothing reads: its gradients travel, too.
+	p.Tables[0].Precision, p.Tables[0].Features[0].PoolingFactor = problem.FP16, 0
+	idle := place(p).replicate(0).price(t).Devices[1]
+	near(t, "idle forward", idle.Forward, 0)
+	near(t, "idle backward", idle.Backward, (2*4*elements+2*2*elements+2*8*elements)/a100Stream)
+	near(t, "idle all-reduce", idle.BackwardComm, unit.Millis(.045+2*2.0/3*elements*4/230e6))
+}
+
+// TestHostByHand: rows of 64 bytes cross a link of 25.2 GB/s.
+func TestHostByHand(t *testing.T) {
+	const link = 25.2e6 // bytes a millisecond
+	for _, test := range []struct {
+		optimizer    problem.Optimizer
+		traffic, own float64 // bytes of state of a row: moved by the kernel, and cached
+	}{{problem.SGD, 0, 0}, {problem.RowwiseAdagrad, 64, 4}, {problem.Adagrad, 2 * 64, 64}, {problem.Adam, 4 * 64, 128}} {
+		p := byHand(t, 1, 0, test.optimizer)
+		inHBM := place(p).on(0, 0).price(t).Devices[0]
+		host := place(p).slice(0, 0, problem.Host, 0).price(t).Devices[0]
+		near(t, "host forward", host.Forward, inHBM.Forward+unit.Millis(500*64/link))
+		near(t, "host backward", host.Backward, inHBM.Backward+unit.Millis(400*(2*64+test.traffic)/link))
+		// 300 rows are cached: the 100 used twice, and 200 of the 900 others, of which
+		// 300 are used once.
+		missed := 300 * (1 - 200.0/900)
+		cached := place(p).slice(0, 0, problem.HostCached, .3).price(t).Devices[0]
+		near(t, "cached forward", cached.Forward, inHBM.Forward+unit.Millis(missed*(64+test.own)/link))
+		near(t, "cached backward", cached.Backward, inHBM.Backward+unit.Millis(missed*(64+test.own)/link))
+	}
+	// Half the columns in fp16: rows of 16 bytes, read in sectors of 32.
+	p := byHand(t, 1, 0, problem.SGD)
+	p.Tables[0].Precision = problem.FP16
+	l := place(p).slice(0, 0, problem.Host, 0)
+	l.shards[0][0].Columns.End = 8
+	inHBM := place(p).on(0, 0)
+	inHBM.shards[0][0].Columns.End = 8
+	near(t, "a slice", l.price(t).Devices[0].Forward, inHBM.price(t).Devices[0].Forward+500*32/link)
+}
+
+// TestExchangesByHand works every exchange of three hosts of four from the formulas.
+func TestExchangesByHand(t *testing.T) {
+	d := NewDevice(a100(t))
+	fixed, network := .020+.020*math.Log2(12), .95*23.5e6
+	for _, test := range []struct {
+		name              string
+		c                 SpreadComm
+		forward, backward float64
+	}{
+		{"nothing", SpreadComm{}, 0, 0},
+		// Of 11/12 of 1000 x 32 elements, 8/11 leave the host.
+		{"row-wise", SpreadComm{RowWise: 32}, fixed + 11.0/12*1000*32*4*8/11/network + 8*1000*32/a100Stream, -1},
+		// The first host's 24 columns are the most inside a host, and the most sent: by
+		// each of its devices to two thirds of the batch, a quarter of their samples.
+		{"by host", SpreadComm{ByHost: []int{24, 8, 4}}, .045 + .75*1000*24*4/230e6 + 8*1000*24/a100Stream + fixed + 2.0/3*250*24*4/network, -1},
+		{"replicated", SpreadComm{Replicated: 1e6}, 0, .045 + 2*.75*4e6/230e6 + fixed + 2*2.0/3*1e6/network},
+		{"in two bytes", SpreadComm{RowWise: 32, ElementBytes: 2, VectorBytes: 4}, fixed + 11.0/12*1000*32*2*8/11/network + 6*1000*32/a100Stream, -1},
+		{"replicas in two bytes", SpreadComm{Replicated: 1e6, ElementBytes: 2, VectorBytes: 4}, 0, .045 + 2*.75*2e6/230e6 + fixed + 2*2.0/3*.5e6/network},
+	} {
+		c := test.c
+		c.Ranks, c.PerHost, c.Batch = 12, 4, 1000
+		forward, backward, err := d.SpreadComm(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if test.backward < 0 {
+			test.backward = test.forward
+		}
+		near(t, test.name+" forward", forward, unit.Millis(test.forward))
+		near(t, test.name+" backward", backward, unit.Millis(test.backward))
+	}
+	// On one host nothing leaves it.
+	forward, backward, _ := d.SpreadComm(SpreadComm{Ranks: 4, Batch: 1000, RowWise: 32, ByHost: []int{24}, Replicated: 1e6})
+	vectors := 2*.045 + .75*1000*(32+24)*4/230e6 + 8*1000*(32+24)/a100Stream
+	near(t, "one host forward", forward, unit.Millis(vectors))
+	near(t, "one host backward", backward, unit.Millis(vectors+.045+2*.75*4e6/230e6))
+	// Hosts of one device reduce nothing inside.
+	_, backward, _ = d.SpreadComm(SpreadComm{Ranks: 4, PerHost: 1, Batch: 1000, Replicated: 1e6})
+	near(t, "hosts of one", backward, unit.Millis(.020+.020*2+2*.75*4e6/(.95*23.5e6)))
+}
+
+func TestExchangesOfOneRank(t *testing.T) {
+	d := NewDevice(a100(t))
+	forward, backward, err := d.SpreadComm(SpreadComm{Ranks: 1, Batch: 1000, RowWise: 32, ByHost: []int{8}, Replicated: 1e9})
+	if forward != 0 || backward != 0 || err != nil {
+		t.Errorf("got %v, %v, %v, want nothing", forward, backward, err)
+	}
+	for what, c := range map[string]SpreadComm{
+		"no ranks":                {Batch: 1000},
+		"columns of two of three": {Ranks: 3, PerHost: 1, Batch: 1000, ByHost: []int{4, 4}},
+	} {
+		if _, _, err := d.SpreadComm(c); err == nil {
+			t.Errorf("%s: got no error", what)
+		}
+	}
+	if _, _, err := NewDevice(profile(t, "rtx2080ti")).SpreadComm(SpreadComm{Ranks: 4, PerHost: 2, Batch: 1000}); err == nil {
+		t.Error("two hosts without a network: got no error")
+	}
+}
+
+// TestCommInTwoBytes: what travels halves; packing reads one size and writes the other.
+func TestCommInTwoBytes(t *testing.T) {
+	forward, backward, err := NewDevice(a100(t)).Comm(Comm{Batch: 1000, DimSums: []int{10, 30}, ElementBytes: 2, VectorBytes: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	collective := .045 + .5*1000*30*2/230e6
+	near(t, "forward", forward[0], unit.Millis(collective+6*1000*10/a100Stream))
+	near(t, "backward", backward[1], unit.Millis(collective+6*500*40/a100Stream))
+}
+
+// TestPriceOfAllKinds puts the parts of a price together by its definition.
+func TestPriceOfAllKinds(t *testing.T) {
+	p := mixed(40, hardware.Topology{Profile: a100(t), Devices: 9, DevicesPerHost: 4})
+	p.CommPrecision = problem.FP16
+	l := place(p)
+	all := SpreadComm{Ranks: 9, PerHost: 4, Batch: p.Batch, ElementBytes: 2, VectorBytes: 4, ByHost: make([]int, 3)}
+	comm := Comm{PerHost: 4, Batch: p.Batch, ElementBytes: 2, VectorBytes: 4, DimSums: make([]int, 9)}
+	for i := range p.Tables {
+		table := &p.Tables[i]
+		columns := table.Dim * len(table.Features)
+		cuts := table.CutsByRows(9) && table.CutsByRows(4)
+		switch {
+		case i%6 == 0 && cuts:
+			l.rowWise(i)
+			all.RowWise += columns
+		case i%6 == 1 && cuts:
+			l.hostWise(i, i%2)
+			all.ByHost[i%2] += columns
+		case i%6 == 2 && cuts && table.Dim >= 8:
+			l.grid(i, 1, 0)
+			all.ByHost[0] += columns / 2
+			all.ByHost[1] += columns / 2
+		case i%6 == 3:
+			l.replicate(i)
+			all.Replicated += float64(table.Rows) * float64(table.Dim)
+		default:
+			l.slice(i, i%9, []problem.Tier{problem.HBM, problem.Host, problem.HostCached}[i%3], .25)
+			comm.DimSums[i%9] += columns
+		}
+	}
+	cost := l.price(t)
+	forward, backward, err := NewDevice(a100(t)).Comm(comm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	together, back, err := NewDevice(a100(t)).SpreadComm(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pricer, last := NewPricer(p), unit.Millis(0)
+	for r, held := range l.shards {
+		f, b := pricer.GroupCost(held)
+		if d := cost.Devices[r]; d.Forward != f || d.Backward != b {
+			t.Errorf("device %d computes %v and %v in a placement, %v and %v by itself", r, d.Forward, d.Backward, f, b)
+		}
+		near(t, "backward comm", cost.Devices[r].BackwardComm, backward[r]+back)
+		last = max(last, f+b+backward[r]+back)
+	}
+	most := unit.Millis(0)
+	for r, d := range cost.Devices {
+		near(t, "total", d.Total(), last+forward[r]+together)
+		most = max(most, d.Total())
+	}
+	near(t, "cost", cost.Total, most)
+	// Each lot has operators of its own, and their times add up.
+	var f, b unit.Millis
+	for lot := range lots {
+		var own []problem.Shard
+		for _, s := range l.shards[1] {
+			if int(pricer.lotOf(&s)) == lot {
+				own = append(own, s)
+			}
+		}
+		x, y := pricer.GroupCost(own)
+		f += x
+		b += y
+	}
+	near(t, "forward of all lots", cost.Devices[1].Forward, f)
+	near(t, "backward of all lots", cost.Devices[1].Backward, b)
+}
+
+// TestNoAllToAllWithoutSlices: and none but it without tables held together.
+func TestNoAllToAllWithoutSlices(t *testing.T) {
+	p := on(t, "a100-80", 4, 0, tableOf("a", 1000, 16, 5, false), tableOf("b", 1000, 16, 5, false))
+	if d := place(p).replicate(0).price(t).Devices[0]; d.ForwardComm != 0 {
+		t.Errorf("replicas alone: got %v of forward comm, want 0", d.ForwardComm)
+	}
+	rows := place(p).rowWise(0).price(t).Devices[0]
+	forward, backward, _ := NewDevice(a100(t)).SpreadComm(SpreadComm{Ranks: 4, Batch: p.Batch, RowWise: 16})
+	near(t, "row-wise alone", rows.ForwardComm, forward)
+	near(t, "row-wise alone, backward", rows.BackwardComm, backward)
+	if d := place(p).price(t).Devices[0]; d.ForwardComm != unit.Micros(45) {
+		t.Errorf("nothing placed: got %v of forward comm, want an all-to-all of nothing", d.ForwardComm)
+	}
+	one := on(t, "a100-80", 1, 0, tableOf("a", 1000, 16, 5, false))
+	if d := place(one).replicate(0).price(t).Devices[0]; d.ForwardComm != 0 || d.BackwardComm != 0 || d.Forward == 0 {
+		t.Errorf("one device: got %+v, want compute alone", d)
+	}
+}
+
+// TestInputOfKinds: blocks get all bags and their part of the lookups, replicas nothing.
+func TestInputOfKinds(t *testing.T) {
+	p := byHand(t, 4, 0, problem.SGD)
+	input := func(l *placed) unit.Millis {
+		pricer := NewPricer(p)
+		pricer.InputExchange = true
+		cost, err := pricer.Price(l.shards)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cost.Devices[0].Input
+	}
+	want := func(bags, lookups []float64) unit.Millis {
+		t, _ := NewDevice(a100(t)).InputComm(InputComm{Batch: 100, Bags: bags, Lookups: lookups})
+		return t
+	}
+	near(t, "row-wise", input(place(p).rowWise(0)), want([]float64{1, 1, 1, 1}, []float64{1.265, 1.265, 1.265, 1.265}))
+	near(t, "replicas", input(place(p).replicate(0)), want(make([]float64, 4), make([]float64, 4)))
+	near(t, "a slice", input(place(p).on(0, 1)), want([]float64{0, 1, 0, 0}, []float64{0, 5, 0, 0}))
+}
+
+func TestMalformedPlacements(t *testing.T) {
+	p := on(t, "a100-80", 10, 4, tableOf("a", 1003, 16, 5, false), tableOf("b", 11, 16, 5, false), tableOf("c", 64, 8, 5, false))
+	edit := func(l *placed, device int, change func(*problem.Shard)) *placed {
+		change(&l.shards[device][0])
+		return l
+	}
+	drop := func(l *placed, devices ...int) *placed {
+		for _, d := range devices {
+			l.shards[d] = nil
+		}
+		return l
+	}
+	swapped := place(p).rowWise(0)
+	swapped.shards[2], swapped.shards[3] = swapped.shards[3], swapped.shards[2]
+	twice := place(p).replicate(2)
+	twice.shards[7] = append(twice.shards[7], twice.shards[7][0])
+	inTail := place(p)
+	inTail.blocks(0, problem.TableRowWise, p.Whole(0).Columns, 6, 10)
+	for _, test := range []struct {
+		name string
+		l    *placed
+		want []string
+	}{
+		{"other blocks", edit(place(p).rowWise(0), 4, func(s *problem.Shard) { s.Rows.End-- }), []string{`device 4: table "a": rows 404 to 504 of 1003 are no row_wise block: for 10 devices each has 101 rows`}},
+		{"blocks beyond the rows", edit(place(p).rowWise(0), 4, func(s *problem.Shard) { s.Rows = problem.Range{Start: 1010, End: 1111} }), []string{`device 4: table "a": rows 1010 to 1111`}},
+		{"negative rows", edit(place(p).rowWise(0), 4, func(s *problem.Shard) { s.Rows = problem.Range{Start: -101, End: 0} }), []string{`device 4: table "a": rows -101 to 0`}},
+		{"out of order", swapped, []string{`device 2: table "a": row_wise block of rows 303 to 404: as device 2 it has rows 202 to 303`, "device 3: table"}},
+		{"missing blocks", drop(place(p).rowWise(0), 1, 3, 5, 7, 9), []string{`table "a": row_wise on 5 of 10 devices: all have a part, and devices 1, 3, 5 and 2 more none`}},
+		{"by shape", drop(edit(place(p).rowWise(0), 0, func(s *problem.Shard) { s.Kind = "" }), 9), []string{`table "a": row_wise on 9 of 10 devices: all have a part, and device 9 none`}},
+		{"too few rows", place(p).rowWise(1), []string{`table "b": row_wise: its 11 rows cannot be cut into a block for each of 10 devices`}},
+		{"a part of the columns", edit(place(p).rowWise(0), 1, func(s *problem.Shard) { s.Columns.End = 8 }), []string{`device 1: table "a": columns 0 to 8 of 16: row_wise shards have all columns`}},
+		{"half a host", drop(place(p).hostWise(0, 1), 5), []string{`table "a": table_row_wise on 3 devices of host 1: all of a host of 4`}},
+		{"two hosts", place(p).hostWise(0, 0).hostWise(0, 1), []string{`table "a": table_row_wise on 2 hosts: give it one`}},
+		{"across hosts", inTail, []string{`device 6: table "a": table_row_wise block of rows 0 to 251: as device of its host 2`, `on 2 devices of host 1`, `on 2 devices of host 2`, "on 2 hosts"}},
+		{"a grid of one slice", place(p).blocks(0, problem.Grid, p.Whole(0).Columns, 0, 4), []string{`table "a": grid with a single slice`}},
+		{"a grid on one host", place(p).grid(0, 1, 1), []string{`table "a": grid with two slices of columns on host 1`}},
+		{"replicas on some", drop(place(p).replicate(2), 0), []string{`table "c": data_parallel on 9 of 10 devices: all have a part, and device 0 none`}},
+		{"replicas twice", twice, []string{`device 7: table "c": data_parallel, and there twice`}},
+		{"a part of a replica", edit(place(p).replicate(2), 3, func(s *problem.Shard) { s.Rows.End = 3 }), []string{`device 3: table "c": rows 0 to 3 of 64: data_parallel shards have all rows`}},
+		{"a cache of everything", place(p).slice(0, 0, problem.HostCached, 1), []string{`device 0: table "a": a cache of 1 of its rows: give a share above 0 and below 1`}},
+		{"a cache of no number", place(p).slice(0, 0, problem.HostCached, math.NaN()), []string{"a cache of NaN"}},
+		{"a cache of nothing", place(p).slice(0, 0, problem.HostCached, 0), []string{"a cache of 0"}},
+		{"rows on a host by rows", edit(place(p).rowWise(0), 0, func(s *problem.Shard) { s.Tier = problem.Host }), []string{`device 0: table "a": row_wise shards in tier host: only table_wise and column_wise`}},
+		{"unknown words", edit(place(p).on(0, 0).on(2, 1), 0, func(s *problem.Shard) { s.Kind = "diagonal" }), []string{`kind "diagonal" is unknown`}},
+		{"unknown tier", place(p).slice(0, 0, "tape", 0), []string{`tier "tape" is unknown`}},
+		{"rows of a table-wise one", edit(place(p).on(0, 0), 0, func(s *problem.Shard) { s.Kind, s.Rows.End = problem.TableWise, 10 }), []string{"table_wise shards have all rows"}},
+	} {
+		_, err := NewPricer(p).Price(test.l.shards)
+		if err == nil {
+			t.Errorf("%s: got a price", test.name)
+			continue
+		}
+		for _, want := range test.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %q, want %q in it", test.name, err, want)
+			}
+		}
+		if got := strings.Count(err.Error(), "\n"); got < len(test.want) {
+			t.Errorf("%s: got %q, want %d lines at least", test.name, err, len(test.want))
+		}
+	}
+	// What is well formed, with the kinds of slices said.
+	l := place(p).rowWise(0).grid(0, 1, 0).replicate(1).hostWise(2, 1).on(2, 9)
+	l.shards[9][len(l.shards[9])-1].Kind = problem.TableWise
+	l.price(t)
+}
