@@ -75,6 +75,7 @@ func (b *builder) readScenario(s *scanner) {
 	if s.failed {
 		// What stands behind the broken syntax was not read.
 		r.cluster.faulty, r.cluster.veiled = true, true
+		r.unstated(s.line)
 		return
 	}
 	for _, key := range []string{"tables", "optimizer", "topology"} {
@@ -82,9 +83,7 @@ func (b *builder) readScenario(s *scanner) {
 			b.add(1, key+" is missing in the scenario", "docs/FORMATS.md draws a whole one")
 		}
 	}
-	if !file.has("topology") {
-		r.cluster.veiled = true
-	}
+	r.unstated(1)
 	r.batch()
 	r.cluster.faulty = b.count() > 0
 }
@@ -219,9 +218,15 @@ func (r *scenarioReader) topologyKey() {
 		return
 	}
 	s.require(o, line, scenarioClusterKeys...)
-	for key, as := range map[string]string{"world_size": "devices", "hbm_bytes": "memory"} {
-		if !o.has(key) {
-			r.cluster.lines[as], r.cluster.unread[as] = line, true
+	r.unstated(line)
+}
+
+// unstated notes what the scenario should have stated of the cluster as unread, which
+// is reported already.
+func (r *scenarioReader) unstated(line int) {
+	for _, key := range []string{"devices", "devices_per_host", "memory"} {
+		if !r.cluster.Has(key) {
+			r.cluster.lines[key], r.cluster.unread[key] = line, true
 		}
 	}
 }
