@@ -20,6 +20,7 @@ import (
 	"github.com/neuroshard/neuroshard/input"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -79,7 +80,7 @@ func everyKind(t testing.TB) (*problem.Problem, *plan.Plan) {
 	host := on(whole(7, 4), 1)
 	host.Tier = plan.Host
 	add(p, &tables, plan.Table{Name: "far", Module: "over.ebc", Rows: 7, Dim: 4, Kind: plan.TableWise, Shards: []plan.Shard{host}})
-	host.Tier = plan.HostCached
+	host.Tier, host.Cache = plan.HostCached, 0.25
 	add(p, &tables, plan.Table{Name: "near", Module: "over.ebc", Rows: 7, Dim: 4, Kind: plan.TableWise, Shards: []plan.Shard{host}})
 	pl := plan.Of(p, tables)
 	pl.Predicted = 12.75
@@ -177,7 +178,7 @@ func TestRoundTripOfEveryKind(t *testing.T) {
 		}
 	}
 	// "plan" alone is what a ShardingPlan serializes to, and says as much but for
-	// what is data-parallel.
+	// the shape of what is data-parallel.
 	var whole map[string]json.RawMessage
 	if err := json.Unmarshal(data, &whole); err != nil {
 		t.Fatal(err)
@@ -204,6 +205,8 @@ func drawn(t *rapid.T) (*problem.Problem, *plan.Plan) {
 	hosts := rapid.IntRange(1, 3).Draw(t, "hosts")
 	n := hosts * per
 	p := cluster(t, n, per)
+	p.Topology.HostMemory = rapid.SampledFrom([]unit.Bytes{0, unit.TiB}).Draw(t, "host memory")
+	p.CommPrecision = problem.Precision(rapid.IntRange(0, 2).Draw(t, "comm precision"))
 	var tables []plan.Table
 	modules := []string{"a.ebc", "b.ebc", "b"}
 	for i := range rapid.IntRange(1, 8).Draw(t, "tables") {
@@ -234,6 +237,10 @@ func drawTable(t *rapid.T, n, per int) plan.Table {
 	rows, dim := rapid.Int64Range(1, 40).Draw(t, "rows"), 4*rapid.IntRange(1, 8).Draw(t, "dim/4")
 	out := plan.Table{Rows: rows, Dim: dim, Kind: rapid.SampledFrom([]plan.Kind{plan.TableWise, plan.ColumnWise, plan.RowWise, plan.TableRowWise, plan.Grid, plan.DataParallel}).Draw(t, "kind")}
 	tier := rapid.SampledFrom([]plan.Tier{plan.HBM, plan.Host, plan.HostCached}).Draw(t, "tier")
+	cache := 0.0
+	if tier == plan.HostCached {
+		cache = rapid.Float64Range(1e-9, 0.999999).Draw(t, "cache")
+	}
 	device := func() int { return rapid.IntRange(0, n-1).Draw(t, "device") }
 	blocks := func(columns problem.Range, first, n int) {
 		block := (rows + int64(n) - 1) / int64(n)
@@ -299,6 +306,11 @@ func drawTable(t *rapid.T, n, per int) plan.Table {
 	if len(out.Shards) == 1 && out.Kind != plan.DataParallel {
 		out.Kind = plan.TableWise
 	}
+	for k := range out.Shards {
+		if out.Shards[k].Tier == plan.HostCached {
+			out.Shards[k].Cache = cache
+		}
+	}
 	return out
 }
 
@@ -315,6 +327,14 @@ func TestRoundTrip(t *testing.T) {
 		back, err := f.Place(p)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if *f.Cluster != pl.Cluster || len(f.Notes) > 0 {
+			t.Fatalf("got cluster %+v and notes %q, want %+v and none", *f.Cluster, f.Notes, pl.Cluster)
+		}
+		if hosted := p.Topology.HostMemory > 0; hosted {
+			if err := back.Validate(p); err != nil {
+				t.Fatalf("what TorchRec runs is not valid: %v", err)
+			}
 		}
 		if d := gocmp.Diff(pl.Tables, back.Tables); d != "" {
 			t.Fatalf("-want +got\n%s", d)
@@ -351,7 +371,7 @@ func TestInvariants(t *testing.T) {
 		if accelerator == CPU {
 			for i := range pl.Tables {
 				for k := range pl.Tables[i].Shards {
-					pl.Tables[i].Shards[k].Tier = plan.HBM
+					pl.Tables[i].Shards[k].Tier, pl.Tables[i].Shards[k].Cache = plan.HBM, 0
 				}
 			}
 		}
@@ -550,6 +570,21 @@ func TestTorchRecRefuses(t *testing.T) {
 			`table "item": shard 1: it lies in host memory and shard 0 in hbm: TorchRec has one kernel for all shards of a table (put all shards of the table into one memory)`,
 		},
 		{
+			"two caches", func(pl *plan.Plan) {
+				s := pl.Tables[item].Shards
+				s[0].Tier, s[0].Cache, s[1].Tier, s[1].Cache = plan.HostCached, 0.1, plan.HostCached, 0.2
+			},
+			Options{},
+			`table "item": shard 1: of its rows 0.2 are cached, and of shard 0's 0.1: TorchRec has one load factor for all shards of a table (give all shards of the table the same share)`,
+		},
+		{
+			"no share of a cache", func(pl *plan.Plan) {
+				pl.Tables[item].Shards[0].Tier, pl.Tables[item].Shards[1].Tier = plan.HostCached, plan.HostCached
+			},
+			Options{},
+			"",
+		},
+		{
 			"data-parallel in host memory", func(pl *plan.Plan) { pl.Tables[tiny].Shards[0].Tier = plan.HostCached },
 			Options{},
 			`table "tiny": shard 0: a data_parallel table lies in hbm: TorchRec has no other kernel for it than dense (put it into hbm, or on one device)`,
@@ -642,34 +677,34 @@ func TestHugeCTRRefuses(t *testing.T) {
 		{
 			"host memory",
 			plan.Table{Dim: 4, Kind: plan.TableWise, Shards: []plan.Shard{{Rows: span(0, 10), Columns: span(0, 4), Tier: plan.Host}}},
-			`table "t": shard 0: it lies in host memory: HugeCTR keeps these tables in the memory of the GPUs (put it into hbm)`,
+			`table "t": shard 0: it lies in host memory: HugeCTR keeps these tables in the memory of the GPUs (put it into hbm; plan with --kinds table_wise,column_wise,data_parallel, without --host-memory)`,
 		},
 		{"rows", plan.Table{Dim: 4, Kind: plan.RowWise, Shards: blocks(0, span(0, 4), 3, 6, 9, 10)}, ""},
 		{
 			"uneven rows",
 			plan.Table{Dim: 4, Kind: plan.RowWise, Shards: blocks(0, span(0, 4), 1, 6, 9, 10)},
-			`table "t": shard 1: it has 5 rows and shard 0 has 1: HugeCTR spreads rows evenly over the GPUs (split its rows into equal blocks)`,
+			`table "t": shard 1: it has 5 rows and shard 0 has 1: HugeCTR spreads rows evenly over the GPUs (split its rows into equal blocks, or plan with --kinds table_wise,column_wise,data_parallel)`,
 		},
 		{
 			"rows on one device",
 			plan.Table{Dim: 4, Kind: plan.TableRowWise, Shards: append(blocks(1, span(0, 4), 5), plan.Shard{Rows: span(5, 10), Columns: span(0, 4), Device: 1, Tier: plan.HBM})},
-			`table "t": two blocks of its rows lie on one device: HugeCTR spreads rows evenly over the GPUs (put them on devices of their own)`,
+			`table "t": two blocks of its rows lie on one device: HugeCTR spreads rows evenly over the GPUs (put them on devices of their own, or plan with --kinds table_wise,column_wise,data_parallel)`,
 		},
 		{"grid", plan.Table{Dim: 8, Kind: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 8), 5, 10)...)}, ""},
 		{
 			"grid of unequal slices",
 			plan.Table{Dim: 12, Kind: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 12), 5, 10)...)},
-			`table "t": shard 2: its slice has 8 columns and the first 4: HugeCTR cuts a table into equal slices (cut it into equal slices)`,
+			`table "t": shard 2: its slice has 8 columns and the first 4: HugeCTR cuts a table into equal slices (cut it into equal slices, or plan with --kinds table_wise,column_wise,data_parallel)`,
 		},
 		{
 			"grid on one host",
 			plan.Table{Dim: 8, Kind: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(2, span(4, 8), 5, 10)...)},
-			`table "t": its slices lie on devices [2 3 2 3]: in HugeCTR the GPUs of a slice follow each other, and no two slices share one (give each slice devices that follow each other)`,
+			`table "t": its slices lie on devices [2 3 2 3]: in HugeCTR the GPUs of a slice follow each other, and no two slices share one (give each slice devices that follow each other, or plan with --kinds table_wise,column_wise,data_parallel)`,
 		},
 		{
 			"grid of several heights",
 			plan.Table{Dim: 8, Kind: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 8), 10)...)},
-			`table "t": shard 2: its slice lies on 1 devices and the first on 2: HugeCTR gives each slice as many GPUs (give each slice as many devices)`,
+			`table "t": shard 2: its slice lies on 1 devices and the first on 2: HugeCTR gives each slice as many GPUs (give each slice as many devices, or plan with --kinds table_wise,column_wise,data_parallel)`,
 		},
 		{
 			"a hole",

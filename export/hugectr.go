@@ -61,6 +61,9 @@ type hugectr struct {
 	dp     []string
 }
 
+// inHugeCTR is how to plan so that it has a form for the tables.
+const inHugeCTR = "plan with --kinds table_wise,column_wise,data_parallel"
+
 // sliced is a model-parallel table in a number of equal slices.
 type sliced struct {
 	name   string
@@ -70,7 +73,7 @@ type sliced struct {
 func (e *hugectr) table(t *plan.Table) {
 	for k, s := range t.Shards {
 		if s.Tier != plan.HBM {
-			e.add(t.Name, k, "put it into hbm", "it lies in %s memory: HugeCTR keeps these tables in the memory of the GPUs", s.Tier)
+			e.add(t.Name, k, "put it into hbm; "+inHugeCTR+", without --host-memory", "it lies in %s memory: HugeCTR keeps these tables in the memory of the GPUs", s.Tier)
 			return
 		}
 	}
@@ -157,12 +160,12 @@ func (e *hugectr) rows(t *plan.Table, shards []plan.Shard) {
 	for i, s := range sorted {
 		block, last := sorted[0].Rows.Len(), i == len(sorted)-1
 		if s.Rows.Len() > block || s.Rows.Len() < block && !last {
-			e.add(t.Name, slices.Index(t.Shards, s), "split its rows into equal blocks", "it has %d rows and shard %d has %d: HugeCTR spreads rows evenly over the GPUs", s.Rows.Len(), slices.Index(t.Shards, sorted[0]), block)
+			e.add(t.Name, slices.Index(t.Shards, s), "split its rows into equal blocks, or "+inHugeCTR, "it has %d rows and shard %d has %d: HugeCTR spreads rows evenly over the GPUs", s.Rows.Len(), slices.Index(t.Shards, sorted[0]), block)
 			return
 		}
 	}
 	if len(holders(shards)) < len(shards) {
-		e.add(t.Name, -1, "put them on devices of their own", "two blocks of its rows lie on one device: HugeCTR spreads rows evenly over the GPUs")
+		e.add(t.Name, -1, "put them on devices of their own, or "+inHugeCTR, "two blocks of its rows lie on one device: HugeCTR spreads rows evenly over the GPUs")
 	}
 }
 
@@ -184,9 +187,9 @@ func (e *hugectr) grid(t *plan.Table) int {
 		at := slices.Index(t.Shards, slice[0])
 		switch {
 		case slice[0].Columns.Len() != first[0].Columns.Len():
-			e.add(t.Name, at, "cut it into equal slices", "its slice has %d columns and the first %d: HugeCTR cuts a table into equal slices", slice[0].Columns.Len(), first[0].Columns.Len())
+			e.add(t.Name, at, "cut it into equal slices, or "+inHugeCTR, "its slice has %d columns and the first %d: HugeCTR cuts a table into equal slices", slice[0].Columns.Len(), first[0].Columns.Len())
 		case len(slice) != len(first):
-			e.add(t.Name, at, "give each slice as many devices", "its slice lies on %d devices and the first on %d: HugeCTR gives each slice as many GPUs", len(slice), len(first))
+			e.add(t.Name, at, "give each slice as many devices, or "+inHugeCTR, "its slice lies on %d devices and the first on %d: HugeCTR gives each slice as many GPUs", len(slice), len(first))
 		default:
 			e.rows(t, slice)
 		}
@@ -201,7 +204,7 @@ func (e *hugectr) grid(t *plan.Table) int {
 	}
 	for i := 1; i < len(order); i++ {
 		if order[i] <= order[i-1] {
-			e.add(t.Name, -1, "give each slice devices that follow each other", "its slices lie on devices %v: in HugeCTR the GPUs of a slice follow each other, and no two slices share one", order)
+			e.add(t.Name, -1, "give each slice devices that follow each other, or "+inHugeCTR, "its slices lie on devices %v: in HugeCTR the GPUs of a slice follow each other, and no two slices share one", order)
 			break
 		}
 	}

@@ -92,9 +92,10 @@ func (p *reader) ranks() {
 }
 
 // perHost guesses the ranks of a host: a table_row_wise table has a shard for each,
-// and the numbers of the devices begin again with each host. 0: nothing shows it.
+// the numbers of the devices begin again with each host, and so does a slice of a
+// grid. 0: nothing shows it.
 func (p *reader) perHost() int {
-	apart, highest := 0, 0
+	apart, highest, slice := 0, 0, 0
 	for i := range p.entries {
 		e := &p.entries[i]
 		if e.bad {
@@ -102,6 +103,9 @@ func (p *reader) perHost() int {
 		}
 		if e.kind == plan.TableRowWise && len(e.shards) > 0 {
 			return len(e.shards)
+		}
+		if e.kind == plan.Grid && slice == 0 {
+			slice = e.blocks()
 		}
 		for _, s := range e.shards {
 			if s.rank >= 0 && s.device >= 0 {
@@ -112,7 +116,16 @@ func (p *reader) perHost() int {
 	if apart > highest {
 		return apart
 	}
-	return 0
+	return slice
+}
+
+// blocks returns the number of shards of a table's first columns.
+func (e *entry) blocks() int {
+	n := 0
+	for n < len(e.shards) && e.shards[n].offsets[1] == e.shards[0].offsets[1] {
+		n++
+	}
+	return n
 }
 
 // divisor returns the greatest common divisor.
@@ -189,6 +202,7 @@ func (p *reader) convert(e *entry, t *plan.Table, notes notes) (position []int) 
 		p.addAt(e.line, e.place(), "", "it has %d ranks for %d shards", len(e.ranks), len(e.shards))
 		return nil
 	}
+	cache := e.share(notes)
 	for k, s := range e.shards {
 		if !stated {
 			t.Rows = max(t.Rows, s.offsets[0]+s.sizes[0])
@@ -222,7 +236,7 @@ func (p *reader) convert(e *entry, t *plan.Table, notes notes) (position []int) 
 		t.Shards = append(t.Shards, plan.Shard{
 			Rows:    problem.Range{Start: s.offsets[0], End: s.offsets[0] + s.sizes[0]},
 			Columns: problem.Range{Start: s.offsets[1], End: s.offsets[1] + s.sizes[1]},
-			Device:  rank, Tier: e.tier,
+			Device:  rank, Tier: e.tier, Cache: cache,
 		})
 		position = append(position, k)
 	}
@@ -234,6 +248,28 @@ func (p *reader) convert(e *entry, t *plan.Table, notes notes) (position []int) 
 		t.Kind = plan.TableWise
 	}
 	return position
+}
+
+// The load factor of FBGEMM's kernels where none is stated, and what is taken for one
+// that caches everything, as a plan does not say it.
+const (
+	defaultLoadFactor = 0.2
+	fullLoadFactor    = 0.999999
+)
+
+// share returns the share of a table's rows that is cached; 0 where none is.
+func (e *entry) share(notes notes) float64 {
+	switch {
+	case e.tier != plan.HostCached:
+		return 0
+	case e.cache == 0:
+		notes.add(e, fmt.Sprintf("no load factor of the cache is stated: %v is taken, as FBGEMM's kernels do", defaultLoadFactor))
+		return defaultLoadFactor
+	case e.cache >= 1:
+		notes.add(e, fmt.Sprintf("a cache of all rows is taken for one of %v of them", fullLoadFactor))
+		return fullLoadFactor
+	}
+	return e.cache
 }
 
 // replicated fills in a data-parallel table. It may have no shape.

@@ -91,6 +91,7 @@ type entry struct {
 	line               int
 	kind               plan.Kind
 	tier               plan.Tier
+	cache              float64 // the load factor of a cache; 0: not stated
 	typeName, kernel   string
 	ranks              []int
 	hasRanks, hasShard bool
@@ -535,6 +536,7 @@ func (p *reader) cluster() {
 		n, _ := p.whole("a number of bytes", 1<<62)
 		*v = unit.Bytes(n)
 	}
+	further := 0 // of the keys that a cluster may have
 	read := p.object("a cluster", false, func(key string) {
 		p.in("."+key, func() {
 			seen++
@@ -557,13 +559,24 @@ func (p *reader) cluster() {
 						p.wrong(token, "true or false")
 					}
 				}
+			case "host_memory_bytes":
+				further++
+				size(&c.HostMemory)
+			case "comm_precision":
+				further++
+				if name, ok := p.text("a precision's name"); ok {
+					var err error
+					if c.CommPrecision, err = problem.ParsePrecision(name); err != nil {
+						p.add("", "", "%v", err)
+					}
+				}
 			default:
 				p.add("", "", "the key is unknown")
 				p.ignore()
 			}
 		})
 	})
-	if read && seen < 7 {
+	if read && seen-further < 7 {
 		p.add("", "", "a cluster has profile, devices, devices_per_host, batch, device_memory_bytes, reserve_bytes and weights_only")
 	}
 	p.out.Cluster = c
@@ -583,7 +596,7 @@ func (p *reader) plan() {
 }
 
 // otherKeys are those of a ParameterSharding that do not say where a table lies.
-var otherKeys = []string{"cache_params", "enforce_hbm", "stochastic_rounding", "bounds_check_mode", "output_dtype", "key_value_params"}
+var otherKeys = []string{"enforce_hbm", "stochastic_rounding", "bounds_check_mode", "output_dtype", "key_value_params"}
 
 func (p *reader) table(module, table string) {
 	if len(p.entries) == problem.MaxTables {
@@ -619,6 +632,8 @@ func (p *reader) table(module, table string) {
 				})
 			case "shards":
 				p.shards(&e)
+			case "cache_params":
+				p.cache(&e)
 			case "sharding_spec":
 				p.object("a sharding_spec", true, func(key string) {
 					p.in("."+key, func() {
@@ -645,6 +660,38 @@ func (p *reader) table(module, table string) {
 	}
 	e.bad = !read || p.count > before
 	p.entries = append(p.entries, e)
+}
+
+// cache reads how much of a table is cached. What else is said of the cache has no
+// place in a plan, and neither has anything that is no object.
+func (p *reader) cache(e *entry) {
+	if rest := bytes.TrimLeft(p.data[min(int(p.dec.InputOffset()), len(p.data)):], ": \t\r\n"); len(rest) == 0 || rest[0] != '{' {
+		p.ignore()
+		return
+	}
+	p.object("a table's cache_params", false, func(key string) {
+		p.in("."+key, func() {
+			if key != "load_factor" {
+				p.ignore()
+				return
+			}
+			token, ok := p.token()
+			if !ok || token == nil {
+				return
+			}
+			n, ok := token.(json.Number)
+			if !ok {
+				p.wrong(token, "the share of the rows that is cached")
+				return
+			}
+			v, err := strconv.ParseFloat(n.String(), 64)
+			if err != nil || !(v > 0) {
+				p.add("", "it is the share of the rows that is cached, such as 0.2", "%s is not a number above 0", quote(n.String()))
+				return
+			}
+			e.cache = v
+		})
+	})
 }
 
 // Sharding types that plans call by another name.

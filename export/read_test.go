@@ -50,7 +50,10 @@ func TestReadSerialized(t *testing.T) {
 	if d := gocmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if want := []string{`compute kernel dense is taken for fused (5 tables: "user", "item", "word", "host", "grid")`}; !slices.Equal(f.Notes, want) {
+	if want := []string{
+		`compute kernel dense is taken for fused (5 tables: "user", "item", "word", "host", "grid")`,
+		`no load factor of the cache is stated: 0.2 is taken, as FBGEMM's kernels do (1 table: "user")`,
+	}; !slices.Equal(f.Notes, want) {
 		t.Errorf("got notes %q, want %q", f.Notes, want)
 	}
 }
@@ -150,6 +153,10 @@ var badFiles = []struct{ name, content, want string }{
 	{"cluster without batch", ours(`"plan": {}, "cluster": {"profile": "a100-80", "devices": 4}`), "cluster: a cluster has profile, devices"},
 	{"unknown key of ours", ours(`"plan": {}, "wheels": 4`), "wheels: the key is unknown (known: format, version"},
 	{"deep", `{"plan": {}, "x": ` + strings.Repeat("[", 100_000), "values are nested more than 100 deep"},
+	{"load factor of text", inTable(`"cache_params": {"load_factor": "0.2"}`), `plan["ebc"]["t"].cache_params.load_factor: the text "0.2" where the share of the rows that is cached belongs`},
+	{"load factor of 0", inTable(`"cache_params": {"load_factor": 0}`), `plan["ebc"]["t"].cache_params.load_factor: "0" is not a number above 0 (it is the share of the rows that is cached, such as 0.2)`},
+	{"endless load factor", inTable(`"cache_params": {"load_factor": 1e999}`), `plan["ebc"]["t"].cache_params.load_factor: "1e999" is not a number above 0`},
+	{"load factor twice", inTable(`"cache_params": {"load_factor": 0.5, "load_factor": 0.5}`), `plan["ebc"]["t"].cache_params: the key "load_factor" is there twice`},
 	{"deep in a table", inTable(`"cache_params": ` + strings.Repeat(`{"a":`, 200)), "values are nested more than 100 deep"},
 	{"names that meet", `{"plan": {"a": {"t": ` + wholeTable + `, "a/t": ` + wholeTable + `}, "b": {"t": ` + wholeTable + `}, "": {"b/t": ` + wholeTable + `}}}`, `plan[""]["b/t"]: two tables of the model would both be called "b/t" (rename a module or a table)`},
 }
@@ -231,6 +238,45 @@ func TestReadNotes(t *testing.T) {
 		if string(f.Tables[0].Kind) != c.kind || len(f.Notes) != 1 || f.Notes[0] != c.want {
 			t.Errorf("got %s, %q; want %s, %q", f.Tables[0].Kind, f.Notes, c.kind, c.want)
 		}
+	}
+}
+
+// The load factor of a cache is the share of the rows that it holds.
+func TestReadCache(t *testing.T) {
+	for _, c := range []struct {
+		kernel, params string
+		want           float64
+		note           string
+	}{
+		{"fused_uvm_caching", `{"algorithm": "LRU", "load_factor": 0.35, "stats": {"a": [1]}}`, 0.35, ""},
+		{"fused_uvm_caching", `{"load_factor": 1e-9}`, 1e-9, ""},
+		{"fused_uvm_caching", `{"load_factor": null}`, 0.2, `no load factor of the cache is stated: 0.2 is taken, as FBGEMM's kernels do (1 table: "t")`},
+		{"fused_uvm_caching", `null`, 0.2, `no load factor of the cache is stated: 0.2 is taken, as FBGEMM's kernels do (1 table: "t")`},
+		{"fused_uvm_caching", `"CacheParams()"`, 0.2, `no load factor of the cache is stated: 0.2 is taken, as FBGEMM's kernels do (1 table: "t")`},
+		{"fused_uvm_caching", `{"load_factor": 1}`, 0.999999, `a cache of all rows is taken for one of 0.999999 of them (1 table: "t")`},
+		{"fused_uvm", `{"load_factor": 0.35}`, 0, ""},
+		{"fused", `{"load_factor": 0.35}`, 0, ""},
+	} {
+		content := strings.Replace(inTable(`"cache_params": `+c.params+`, "ranks": [0], "shards": [{"shard_offsets": [0, 0], "shard_sizes": [9, 4]}]`), `"fused"`, `"`+c.kernel+`"`, 1)
+		f, err := ReadTorchRec("x.json", strings.NewReader(content))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if got := f.Tables[0].Shards[0].Cache; got != c.want || strings.Join(f.Notes, "; ") != c.note {
+			t.Errorf("%s with %s: got %v, %q; want %v, %q", c.kernel, c.params, got, f.Notes, c.want, c.note)
+		}
+	}
+}
+
+// The slices of a grid tell the ranks of a host, too.
+func TestReadHostsOfGrid(t *testing.T) {
+	f, err := ReadTorchRec("x.json", strings.NewReader(sharded("grid_shard", [5]int{0, 0, 5, 4, 2}, [5]int{5, 0, 5, 4, 3}, [5]int{0, 4, 5, 4, 0}, [5]int{5, 4, 5, 4, 1})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Local != 2 {
+		t.Errorf("got %d ranks a host, want 2", f.Local)
 	}
 }
 

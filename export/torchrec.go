@@ -60,6 +60,11 @@ type (
 		Kernel string      `json:"compute_kernel"`
 		Ranks  []int       `json:"ranks"`
 		Shards []shardJSON `json:"shards,omitempty"`
+		Cache  *cacheJSON  `json:"cache_params,omitempty"`
+	}
+	cacheJSON struct {
+		// LoadFactor is the share of the rows that are cached.
+		LoadFactor float64 `json:"load_factor"`
 	}
 	shardJSON struct {
 		Offsets   [2]int64 `json:"shard_offsets"`
@@ -161,7 +166,7 @@ func (e *torchrec) parameters() {
 
 // parameter turns a table, whose shards cover it, into a ParameterSharding.
 func (e *torchrec) parameter(t *plan.Table) parameterJSON {
-	out := parameterJSON{Type: shardingTypes[t.Kind], Kernel: e.kernel(t)}
+	out := parameterJSON{Type: shardingTypes[t.Kind], Kernel: e.kernel(t), Cache: e.cache(t)}
 	shards := slices.Clone(t.Shards)
 	slices.SortStableFunc(shards, byOffset)
 	switch t.Kind {
@@ -235,6 +240,22 @@ func (e *torchrec) kernel(t *plan.Table) string {
 	return computeKernels[tier]
 }
 
+// cache returns what a table's cache is to be, nil where the plan does not say, and
+// reports shards that differ.
+func (e *torchrec) cache(t *plan.Table) *cacheJSON {
+	share := t.Shards[0].Cache
+	for k, s := range t.Shards {
+		if s.Cache != share && s.Tier == plan.HostCached {
+			e.add(t.Name, k, "give all shards of the table the same share", "of its rows %v are cached, and of shard 0's %v: TorchRec has one load factor for all shards of a table", s.Cache, share)
+			return nil
+		}
+	}
+	if share == 0 {
+		return nil
+	}
+	return &cacheJSON{share}
+}
+
 // joined returns slices, sorted by column, of which those on one rank are equally
 // wide: the same ones, or where they are not, all counted off anew.
 func joined(slicesOf []plan.Shard) []plan.Shard {
@@ -264,7 +285,7 @@ func joined(slicesOf []plan.Shard) []plan.Shard {
 			own = []int64{sum}
 		}
 		for _, w := range own {
-			all = append(all, plan.Shard{Rows: slicesOf[0].Rows, Columns: problem.Range{Start: column, End: column + w}, Device: rank, Tier: slicesOf[0].Tier})
+			all = append(all, plan.Shard{Rows: slicesOf[0].Rows, Columns: problem.Range{Start: column, End: column + w}, Device: rank, Tier: slicesOf[0].Tier, Cache: slicesOf[0].Cache})
 			column += w
 		}
 	}
@@ -283,7 +304,7 @@ func (e *torchrec) rowBlocks(t *plan.Table, shards []plan.Shard, first, n int) [
 	for i := range n {
 		want := plan.Shard{
 			Rows:    problem.Range{Start: int64(i) * block, End: min(t.Rows, int64(i+1)*block)},
-			Columns: shards[0].Columns, Device: first + i, Tier: shards[0].Tier,
+			Columns: shards[0].Columns, Device: first + i, Tier: shards[0].Tier, Cache: shards[0].Cache,
 		}
 		if i >= len(shards) || shards[i] != want {
 			has := shards[min(i, len(shards)-1)]
