@@ -51,11 +51,13 @@ type InvalidCases struct{ Faults []string }
 const maxFaultLines = 50
 
 // Error joins the faults, one a line; of very many the first ones.
-func (e *InvalidCases) Error() string {
-	if more := len(e.Faults) - maxFaultLines; more > 0 {
-		return strings.Join(e.Faults[:maxFaultLines], "\n") + fmt.Sprintf("\nand %d more", more)
+func (e *InvalidCases) Error() string { return joinFaults(e.Faults) }
+
+func joinFaults(faults []string) string {
+	if more := len(faults) - maxFaultLines; more > 0 {
+		return strings.Join(faults[:maxFaultLines], "\n") + fmt.Sprintf("\nand %d more", more)
 	}
-	return strings.Join(e.Faults, "\n")
+	return strings.Join(faults, "\n")
 }
 
 // RunCases reads cases from r, prices them and writes the results to w, one JSON

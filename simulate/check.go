@@ -12,30 +12,40 @@ import (
 // check.go refuses what has no price: shards that are no part of the problem, and
 // tables of which not all devices that should hold a part do.
 
-// check returns an error naming all that is wrong with a placement's shards. It does
-// not ask whether every table is placed, or fits.
+// InvalidPlacement is the error of a placement that cannot be priced: all that is
+// wrong with it, each line naming device and table.
+type InvalidPlacement struct{ Faults []string }
+
+// Error joins the faults, one a line; of very many the first ones.
+func (e *InvalidPlacement) Error() string {
+	return "the placement cannot be priced:\n" + joinFaults(e.Faults)
+}
+
+// check returns an *InvalidPlacement with all that is wrong with a placement's shards.
+// It does not ask whether every table is placed, or fits.
 func (p *Pricer) check(shards [][]problem.Shard) error {
 	c := placement{pricer: p, shards: shards}
 	if n := p.problem.Topology.Devices; len(shards) != n {
 		c.add("the placement has %d devices, the cluster %d", len(shards), n)
 	}
-	c.whole = len(c.found) == 0
+	whole := len(c.found) == 0
 	for r := range shards {
 		for i := range shards[r] {
 			s := &shards[r][i]
 			if message := p.fault(s); message != "" {
-				c.add("device %d: %s", r, message)
-				c.whole = false
+				c.onDevice(r, message)
+				whole = false
 			} else if l := p.lotOf(s); l.spread() {
 				c.holds(r, s, l)
 			}
 		}
 	}
-	if c.whole {
+	c.nameDevices()
+	if whole {
 		c.complete()
 	}
 	if len(c.found) > 0 {
-		return fmt.Errorf("the placement cannot be priced:\n%s", strings.Join(c.found, "\n"))
+		return &InvalidPlacement{Faults: c.found}
 	}
 	return nil
 }
@@ -118,11 +128,18 @@ type placement struct {
 	pricer *Pricer
 	shards [][]problem.Shard
 	found  []string
-	// whole is true while every shard by itself has a price.
-	whole bool
+	// faulty are the faults of single devices, and where.
+	faulty []deviceFault
+	seen   map[string]int // their places in faulty
 	// By table; nil until one is of the kind.
 	rowWise, replicated []holders
 	byHost              map[hostSlice]*holders
+}
+
+// deviceFault is a fault, the first device that has it, and how many more do.
+type deviceFault struct {
+	message     string
+	first, more int
 }
 
 // holders counts devices with their part of something; last is the last of them, plus
@@ -139,6 +156,30 @@ type hostSlice struct {
 
 func (c *placement) add(format string, args ...any) {
 	c.found = append(c.found, fmt.Sprintf(format, args...))
+}
+
+// onDevice records a fault of a device, once for all that have the same.
+func (c *placement) onDevice(r int, message string) {
+	if at, ok := c.seen[message]; ok {
+		c.faulty[at].more++
+		return
+	}
+	if c.seen == nil {
+		c.seen = map[string]int{}
+	}
+	c.seen[message] = len(c.faulty)
+	c.faulty = append(c.faulty, deviceFault{message: message, first: r})
+}
+
+// nameDevices writes down the faults of devices.
+func (c *placement) nameDevices() {
+	for _, f := range c.faulty {
+		if f.more > 0 {
+			c.add("device %d and %d more: %s", f.first, f.more, f.message)
+		} else {
+			c.add("device %d: %s", f.first, f.message)
+		}
+	}
 }
 
 func (c *placement) table(i int) *problem.Table { return &c.pricer.problem.Tables[i] }
@@ -172,7 +213,7 @@ func (c *placement) holds(r int, s *problem.Shard, l lot) {
 		}
 	}
 	if of.last == r+1 {
-		c.add("device %d: table %q: %s, and there twice", r, t.Name, kindOf(s))
+		c.onDevice(r, fmt.Sprintf("table %q: %s, and here twice", t.Name, kindOf(s)))
 		return
 	}
 	of.last = r + 1
@@ -182,7 +223,7 @@ func (c *placement) holds(r int, s *problem.Shard, l lot) {
 	}
 	if block := t.BlockRows(devices); s.Rows.Start != int64(at)*block {
 		want := blockAt(t, block, int64(at))
-		c.add("device %d: table %q: %s block of rows %d to %d: as %s %d it has rows %d to %d", r, t.Name, kindOf(s), s.Rows.Start, s.Rows.End, who, at, want.Start, want.End)
+		c.onDevice(r, fmt.Sprintf("table %q: %s block of rows %d to %d: as %s %d it has rows %d to %d", t.Name, kindOf(s), s.Rows.Start, s.Rows.End, who, at, want.Start, want.End))
 	}
 }
 

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -451,7 +452,7 @@ func TestMalformedPlacements(t *testing.T) {
 		{"out of order", swapped, []string{`device 2: table "a": row_wise block of rows 303 to 404: as device 2 it has rows 202 to 303`, "device 3: table"}},
 		{"missing blocks", drop(place(p).rowWise(0), 1, 3, 5, 7, 9), []string{`table "a": row_wise on 5 of 10 devices: all have a part, and devices 1, 3, 5 and 2 more none`}},
 		{"by shape", drop(edit(place(p).rowWise(0), 0, func(s *problem.Shard) { s.Kind = "" }), 9), []string{`table "a": row_wise on 9 of 10 devices: all have a part, and device 9 none`}},
-		{"too few rows", place(p).rowWise(1), []string{`table "b": row_wise: its 11 rows cannot be cut into a block for each of 10 devices`}},
+		{"too few rows", place(p).rowWise(1), []string{`device 0 and 9 more: table "b": row_wise: its 11 rows cannot be cut into a block for each of 10 devices`}},
 		{"a part of the columns", edit(place(p).rowWise(0), 1, func(s *problem.Shard) { s.Columns.End = 8 }), []string{`device 1: table "a": columns 0 to 8 of 16: row_wise shards have all columns`}},
 		{"half a host", drop(place(p).hostWise(0, 1), 5), []string{`table "a": table_row_wise on 3 devices of host 1: all of a host of 4`}},
 		{"two hosts", place(p).hostWise(0, 0).hostWise(0, 1), []string{`table "a": table_row_wise on 2 hosts: give it one`}},
@@ -459,7 +460,7 @@ func TestMalformedPlacements(t *testing.T) {
 		{"a grid of one slice", place(p).blocks(0, problem.Grid, p.Whole(0).Columns, 0, 4), []string{`table "a": grid with a single slice`}},
 		{"a grid on one host", place(p).grid(0, 1, 1), []string{`table "a": grid with two slices of columns on host 1`}},
 		{"replicas on some", drop(place(p).replicate(2), 0), []string{`table "c": data_parallel on 9 of 10 devices: all have a part, and device 0 none`}},
-		{"replicas twice", twice, []string{`device 7: table "c": data_parallel, and there twice`}},
+		{"replicas twice", twice, []string{`device 7: table "c": data_parallel, and here twice`}},
 		{"a part of a replica", edit(place(p).replicate(2), 3, func(s *problem.Shard) { s.Rows.End = 3 }), []string{`device 3: table "c": rows 0 to 3 of 64: data_parallel shards have all rows`}},
 		{"a cache of everything", place(p).slice(0, 0, problem.HostCached, 1), []string{`device 0: table "a": a cache of 1 of its rows: give a share above 0 and below 1`}},
 		{"a cache of no number", place(p).slice(0, 0, problem.HostCached, math.NaN()), []string{"a cache of NaN"}},
@@ -487,4 +488,66 @@ func TestMalformedPlacements(t *testing.T) {
 	l := place(p).rowWise(0).grid(0, 1, 0).replicate(1).hostWise(2, 1).on(2, 9)
 	l.shards[9][len(l.shards[9])-1].Kind = problem.TableWise
 	l.price(t)
+}
+
+// TestPlacementFaultsAreBounded: all are kept, each once, and the first of them printed.
+func TestPlacementFaultsAreBounded(t *testing.T) {
+	p := on(t, "a100-80", 512, 8, tableOf("a", 1_000_000, 16, 5, false))
+	l := place(p).rowWise(0)
+	for d := range l.shards {
+		l.shards[d][0].Rows.Start++
+	}
+	_, err := NewPricer(p).Price(l.shards)
+	var invalid *InvalidPlacement
+	if !errors.As(err, &invalid) || len(invalid.Faults) < 500 || len(err.Error()) > 10_000 || !strings.Contains(err.Error(), "and 462 more") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestGroupCostOfKindsDoesNotAllocate(t *testing.T) {
+	p := mixed(30, hardware.Topology{Profile: a100(t), Devices: 4})
+	l := place(p)
+	for i := range p.Tables {
+		switch {
+		case i%4 == 0 && p.Tables[i].CutsByRows(4):
+			l.rowWise(i)
+		case i%4 == 1:
+			l.replicate(i)
+		case i%4 == 2:
+			l.slice(i, 0, problem.HostCached, .5)
+		default:
+			l.slice(i, 0, problem.Host, 0)
+		}
+	}
+	pricer := NewPricer(p)
+	pricer.GroupCost(l.shards[0])
+	if got := testing.AllocsPerRun(10, func() { pricer.GroupCost(l.shards[0]) }); got != 0 {
+		t.Errorf("got %v allocations, want 0", got)
+	}
+}
+
+// BenchmarkPriceOfKinds: 10,000 tables on 1,024 devices, of them 2,000 by rows of all,
+// 1,000 by rows of a host, and 500 replicated.
+func BenchmarkPriceOfKinds(b *testing.B) {
+	p := on(b, "a100-80", 1024, 8)
+	l := place(p)
+	for i := range 10_000 {
+		p.Tables = append(p.Tables, tableOf(fmt.Sprint("t", i), int64(2_000_000+100*i), 32, 5, true))
+		switch {
+		case i%5 == 0:
+			l.rowWise(i)
+		case i%10 == 1:
+			l.hostWise(i, i%128)
+		case i%20 == 2:
+			l.replicate(i)
+		default:
+			l.on(i, i%1024)
+		}
+	}
+	pricer := NewPricer(p)
+	for b.Loop() {
+		if _, err := pricer.Price(l.shards); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
