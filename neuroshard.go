@@ -16,9 +16,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/bound"
 	"github.com/neuroshard/neuroshard/cost"
-	"github.com/neuroshard/neuroshard/dataset"
 	"github.com/neuroshard/neuroshard/hardware"
-	"github.com/neuroshard/neuroshard/modelfile"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/pretrained"
 	"github.com/neuroshard/neuroshard/problem"
@@ -37,6 +35,9 @@ type Options struct {
 	Search search.Options
 	// Model is the cost model to ask; nil takes the pre-trained one.
 	Model *cost.Model
+	// TorchRec prices plans as TorchRec's own planner does (package torchrec) in place
+	// of a model; Model and Caution are not asked.
+	TorchRec bool
 	// Caution is how many deviations of an ensemble's members the search prices a plan
 	// above their mean (cost.Pool.NewCautiousScorer). The plan's predictions are the
 	// mean all the same. It needs a Model that is an ensemble.
@@ -90,68 +91,38 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	model, err := opt.CostModel(p.Topology.Profile)
+	prices, err := opt.pricing(p)
 	if err != nil {
 		return nil, err
 	}
-	pool, err := cost.NewPool(model, p)
+	found, err := search.Run(ctx, p, prices.scorers, opt.Search)
 	if err != nil {
 		return nil, err
 	}
-	scorers, err := factory(pool, p, opt)
-	if err != nil {
-		return nil, err
-	}
-	found, err := search.Run(ctx, p, scorers, opt.Search)
-	if err != nil {
-		return nil, err
-	}
-	result := &Result{Shards: found.Shards, Predicted: pool.Price(found.Shards), Optimal: found.Optimal, Status: found.Status, Stats: found.Stats}
+	result := &Result{Shards: found.Shards, Predicted: prices.price(found.Shards), Optimal: found.Optimal, Status: found.Status, Stats: found.Stats}
 	// The simulated device is one of the known GPUs: it says nothing of others, and
 	// nothing against what was measured.
 	var judge *simulate.Pricer
-	if hardware.Known(p.Topology.Profile.Name) && model.Manifest().Source == string(dataset.Simulated) {
+	if hardware.Known(p.Topology.Profile.Name) && !prices.measured {
 		judge = simulate.NewPricer(p)
 		if result.Simulated, err = Simulate(judge, found.Shards); err != nil {
 			return nil, err
 		}
-		if opt.Certificate {
+		// The certificate is of what was minimised.
+		if opt.Certificate && !opt.TorchRec {
 			if result.Bound, err = bound.Simulated(p); err != nil {
 				return nil, err
 			}
 		}
 	}
-	result.Plan = describe(p, found, result.Predicted, model, opt)
+	result.Plan = describe(p, found, result.Predicted, prices, opt)
 	if err := result.Plan.Validate(p); err != nil {
 		return nil, fmt.Errorf("the plan found is not valid, which is a bug of the planner: %w", err)
 	}
 	if opt.Baselines {
-		result.Baselines, err = baselines(ctx, p, pool, judge, opt.Search)
+		result.Baselines, err = baselines(ctx, p, prices, judge, opt.Search)
 	}
 	return result, err
-}
-
-// factory returns what makes the search's scorers: of other forms than slices in HBM
-// only where they are asked for, as those scorers are slower.
-func factory(pool *cost.Pool, p *problem.Problem, opt Options) (search.Factory, error) {
-	if len(opt.Search.Kinds) == 0 && p.Topology.HostMemory == 0 {
-		return func() search.Scorer { return pool.NewCautiousScorer(opt.Caution) }, nil
-	}
-	// The first one makes the pools of the other forms, and may fail.
-	first, err := pool.NewSpreadScorer(opt.Caution)
-	if err != nil {
-		return nil, err
-	}
-	return func() search.Scorer {
-		s := first
-		if first = nil; s == nil {
-			s, err = pool.NewSpreadScorer(opt.Caution)
-		}
-		if err != nil {
-			panic("neuroshard: " + err.Error()) // the pool's forms are made
-		}
-		return s
-	}, nil
 }
 
 // Gap returns by how much the plan's simulated cost is above the bound, as a share
@@ -182,38 +153,18 @@ func (o Options) CostModel(profile hardware.Profile) (*cost.Model, error) {
 
 // describe makes a plan of the placement found: with predictions, provenance
 // and warnings.
-func describe(p *problem.Problem, found search.Result, predicted cost.Breakdown, model *cost.Model, opt Options) *plan.Plan {
+func describe(p *problem.Problem, found search.Result, predicted cost.Breakdown, prices *pricing, opt Options) *plan.Plan {
 	pl := plan.New(p, found.Shards)
 	setPrices(pl, predicted)
 	method := opt.Search.Method
 	if method == "" {
 		method = search.Default
 	}
-	manifest := model.Manifest()
 	pl.Provenance = plan.Provenance{
 		Tool: "neuroshard", Version: Version, Method: string(method), Seed: opt.Search.Seed, Status: string(found.Status),
-		Model: manifest.ID, ModelSource: manifest.Source, Input: plan.Digest(p), Warnings: warnings(manifest, found.Status, append(model.Doubts(p, found.Shards), opt.Warnings...)),
+		Model: prices.model, ModelSource: prices.source, Input: plan.Digest(p), Warnings: prices.warnings(found.Status, found.Shards, opt.Warnings),
 	}
 	return pl
-}
-
-// warnings joins the input's warnings with those that come from how the plan
-// was made.
-func warnings(made modelfile.Manifest, status search.Status, input []string) []string {
-	all := append([]string(nil), input...)
-	switch simulated := string(dataset.Simulated); {
-	case made.Source == simulated:
-		all = append(all, "times are predicted by a model trained on SIMULATED kernels, not on measured ones")
-	case made.CommSource == simulated:
-		all = append(all, "all-to-alls are predicted by a model trained on SIMULATED ones, not on measured ones")
-	}
-	switch status {
-	case search.Interrupted:
-		all = append(all, "the search was interrupted: this is the best plan found until then")
-	case search.OutOfTime:
-		all = append(all, "the search was ended by its budget of time: another run may find another plan")
-	}
-	return all
 }
 
 // Simulate prices a placement, shards listed by device, on the simulated
@@ -232,11 +183,11 @@ func Simulate(judge *simulate.Pricer, shards [][]problem.Shard) (cost.Breakdown,
 
 // baselines plans with each simple method. One that finds no plan is not an
 // error. judge may be nil.
-func baselines(ctx context.Context, p *problem.Problem, pool *cost.Pool, judge *simulate.Pricer, opt search.Options) ([]Baseline, error) {
+func baselines(ctx context.Context, p *problem.Problem, prices *pricing, judge *simulate.Pricer, opt search.Options) ([]Baseline, error) {
 	var all []Baseline
 	for _, method := range search.Baselines() {
 		opt.Method, opt.OnEvent, opt.Brief = method, nil, true
-		found, err := search.Run(ctx, p, func() search.Scorer { return pool.NewScorer() }, opt)
+		found, err := search.Run(ctx, p, prices.plain, opt)
 		var infeasible *search.Infeasible
 		if errors.As(err, &infeasible) || ctx.Err() != nil {
 			all = append(all, Baseline{Method: method})
@@ -245,7 +196,7 @@ func baselines(ctx context.Context, p *problem.Problem, pool *cost.Pool, judge *
 		if err != nil {
 			return nil, err
 		}
-		one := Baseline{Method: method, Valid: true, Predicted: pool.Price(found.Shards).Cost}
+		one := Baseline{Method: method, Valid: true, Predicted: prices.price(found.Shards).Cost}
 		if judge != nil {
 			simulated, err := Simulate(judge, found.Shards)
 			if err != nil {

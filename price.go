@@ -9,17 +9,17 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Unpriceable is the error of a plan with tables that no cost model prices: they
-// are split by rows, lie on every device, or lie in the memory of a host.
-type Unpriceable struct {
+// Unmeasurable is the error of a plan with tables that no meter runs: they are split
+// by rows, lie on every device, or lie in the memory of a host.
+type Unmeasurable struct {
 	// Tables holds the names of these tables by kind, or by tier where it is their
-	// memory that has no price; Order has the keys in the order of the plan.
+	// memory; Order has the keys in the order of the plan.
 	Tables map[string][]string
 	Order  []string
 }
 
 // Error names each kind with its tables.
-func (e *Unpriceable) Error() string {
+func (e *Unmeasurable) Error() string {
 	var parts []string
 	for _, what := range e.Order {
 		list := e.Tables[what]
@@ -33,12 +33,12 @@ func (e *Unpriceable) Error() string {
 		}
 		parts = append(parts, fmt.Sprintf("%d %s (%s)", len(list), what, text))
 	}
-	return "only table_wise and column_wise tables in hbm are priced yet, and the plan has " + strings.Join(parts, ", ")
+	return "only table_wise and column_wise tables in hbm can be measured, and the plan has " + strings.Join(parts, ", ")
 }
 
-// Priceable returns nil, or an *Unpriceable with the tables that have no price yet.
-func Priceable(pl *plan.Plan) error {
-	e := &Unpriceable{Tables: map[string][]string{}}
+// Measurable returns nil, or an *Unmeasurable with the tables that meters do not run.
+func Measurable(pl *plan.Plan) error {
+	e := &Unmeasurable{Tables: map[string][]string{}}
 	for i := range pl.Tables {
 		t := &pl.Tables[i]
 		what := ""
@@ -67,27 +67,15 @@ func Priceable(pl *plan.Plan) error {
 // Price fills in what a plan for p costs, which some other tool may have made: its
 // predicted times, the model that predicted them, and the doubts about both. Each
 // table must be placed, on devices that exist, and p must be valid; that the plan
-// fits or keeps to constraints is not asked. It fails with *Unpriceable on kinds of
-// tables that have no price yet, and leaves the plan as it was.
+// fits or keeps to constraints is not asked.
 //
-// Of opt it takes Model and Warnings.
+// Of opt it takes Model, TorchRec and Warnings.
 func Price(pl *plan.Plan, p *problem.Problem, opt Options) error {
-	if err := Priceable(pl); err != nil {
-		return err
-	}
-	model, err := opt.CostModel(p.Topology.Profile)
+	prices, err := opt.pricing(p)
 	if err != nil {
 		return err
 	}
-	pool, err := cost.NewPool(model, p)
-	if err != nil {
-		return err
-	}
-	shards := pl.ByDevice()
-	setPrices(pl, pool.Price(shards))
-	manifest := model.Manifest()
-	pl.Provenance.Model, pl.Provenance.ModelSource = manifest.ID, manifest.Source
-	pl.Provenance.Warnings = warnings(manifest, "", append(model.Doubts(p, shards), opt.Warnings...))
+	prices.set(pl, pl.ByDevice(), opt.Warnings)
 	return nil
 }
 

@@ -49,14 +49,12 @@ func TestPrice(t *testing.T) {
 	hosted.Shards = slices.Clone(hosted.Shards)
 	hosted.Shards[0].Tier = plan.Host
 	got.Tables[6] = hosted
-	before := got.Predicted
-	got.Provenance.ModelSource = plan.Unpriced
-	err = neuroshard.Price(got, p, neuroshard.Options{})
-	var none *neuroshard.Unpriceable
-	if !errors.As(err, &none) || got.Predicted != before || got.Priced() {
-		t.Fatalf("got %v, want an *Unpriceable and nothing changed", err)
+	err = neuroshard.Measurable(got)
+	var none *neuroshard.Unmeasurable
+	if !errors.As(err, &none) {
+		t.Fatalf("got %v, want an *Unmeasurable", err)
 	}
-	const said = `only table_wise and column_wise tables in hbm are priced yet, and the plan has 4 row_wise ("t000", "t002", "t003" and 1 more), 1 data_parallel ("t001"), 1 in host memory ("t006")`
+	const said = `only table_wise and column_wise tables in hbm can be measured, and the plan has 4 row_wise ("t000", "t002", "t003" and 1 more), 1 data_parallel ("t001"), 1 in host memory ("t006")`
 	if err.Error() != said {
 		t.Errorf("got %s, want %s", err, said)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
@@ -12,12 +11,8 @@ import (
 
 // GivenPlan returns a plan to be priced, under a name for its method. It is for the
 // first of the tasks with the plan's cluster and tables; that there is none is an
-// error, and so is a plan with tables that have no price yet
-// (*neuroshard.Unpriceable).
+// error.
 func GivenPlan(tasks []Task, method search.Method, pl *plan.Plan) (Given, error) {
-	if err := neuroshard.Priceable(pl); err != nil {
-		return Given{}, err
-	}
 	if len(tasks) == 0 {
 		return Given{}, errors.New("there are no tasks that it could be a plan for")
 	}

@@ -173,7 +173,9 @@ func (s *searcher) columns() error {
 		return err
 	}
 	base := c.newState(kinds)
-	if alsoPublished(base) {
+	// The refinement among all kinds is enough where nothing fuses.
+	among := s.forms != nil && additive(s.workers[0].scorer)
+	if alsoPublished(base) && !among {
 		s.event.Levels *= 2
 	}
 	root, err := s.known(base)
@@ -200,12 +202,16 @@ func (s *searcher) columns() error {
 		perState: max(1, s.stats.Evaluations/int64(max(1, s.stats.States))),
 	}
 	s.beam(starts, func(beam []outcome, steps int) []job { return s.children(beam, steps, e) })
-	s.alsoPublished(base)
+	if !among {
+		s.alsoPublished(base)
+	}
 	if err := s.found(kinds); err != nil {
 		return err
 	}
 	s.join()
-	s.refine()
+	if !among {
+		s.refine()
+	}
 	return nil
 }
 

@@ -24,7 +24,8 @@ import (
 // One table in a form alone seldom pays, as the first of a lot brings an operator and
 // an exchange of its own, and ten may. So a lot is opened by the table that does it
 // best, then each table is switched for which it pays, and what that was worth as a
-// whole decides.
+// whole decides. Only all devices together need have room in this: the tables that
+// are left are then placed afresh, where there is.
 //
 // Tables that all devices hold alike add to all that there is, and are counted once;
 // so a change takes the same time whatever the number of devices.
@@ -38,9 +39,14 @@ const (
 	rescaleEvery = 1024
 	// Evaluations of the annealing of switched starts.
 	kindEvaluations = 12_000
-	// kindStarts is how many of them go into the second round.
-	kindStarts = 2
+	// switchedStarts and kindStarts are how many of them go into the first and into the
+	// second round.
+	switchedStarts, kindStarts = 6, 2
 )
+
+// dearShares are the shares of a device's mean compute that a table takes which is cut
+// by rows in some starts.
+var dearShares = []float64{1, .5, .25}
 
 // narrowed returns the problem as the kinds allow it to be cut: not at all without
 // ColumnWise.
@@ -80,6 +86,12 @@ func (s *searcher) kinds() error {
 	s.event.Phase = "kinds"
 	r := newRefiner(s.catalog, s.workers[0].scorer, s.opt.Seed)
 	r.f = f
+	r.scorer.Reset()
+	for t, choices := range f.choices {
+		if len(choices) > 0 {
+			s.catalog.price(f.whole[t])
+		}
+	}
 	if s.best.state == nil {
 		parts, ok := s.fitForms()
 		if !ok {
@@ -142,19 +154,50 @@ func (s *searcher) spread(r *refiner) {
 	}
 	base := s.parts()
 	starts := []start{{base, s.best.cost}}
-	for _, lots := range r.f.lots() {
+	try := func(switched bool) {
+		s.stats.Evaluations += r.evaluations
+		r.evaluations = 0
+		if !switched {
+			return
+		}
+		add := func(parts []part) {
+			found := start{parts, r.scorer.Cost()}
+			if !slices.ContainsFunc(starts, func(known start) bool { return known.cost == found.cost }) {
+				starts = append(starts, found)
+				s.offerParts(parts)
+			}
+		}
+		found := r.all()
+		fits := r.f.lack(r.bytes, s.catalog.budget) == 0
+		if fits {
+			add(found)
+			r.reset(found)
+		}
+		if built, ok := s.rebuild(r, found); ok {
+			add(built)
+		}
+	}
+	lots := r.f.lots()
+	for _, forms := range lots {
 		if s.ended() || s.stats.Evaluations >= end {
 			break
 		}
 		r.reset(base)
-		if !r.switchTo(lots) {
+		try(r.switchTo(forms))
+	}
+	for _, form := range lots[0:min(len(lots), 2)] {
+		if !form[0].Kind.ByRows() {
 			continue
 		}
-		s.stats.Evaluations += r.evaluations
-		r.evaluations = 0
-		starts = append(starts, start{r.all(), r.scorer.Cost()})
-		s.offerParts(starts[len(starts)-1].parts)
+		for last, i := 0, 0; i < len(dearShares) && !s.ended() && s.stats.Evaluations < end; i++ {
+			r.reset(base)
+			n := r.switchDear(form[0], dearShares[i])
+			try(n > last)
+			last = n
+		}
 	}
+	slices.SortStableFunc(starts, func(a, b start) int { return cmp.Compare(a.cost, b.cost) })
+	starts = starts[:min(len(starts), switchedStarts)]
 	for round := range 2 {
 		for i := range starts {
 			left := end - s.stats.Evaluations
@@ -171,6 +214,33 @@ func (s *searcher) spread(r *refiner) {
 		starts = starts[:min(len(starts), kindStarts)]
 	}
 	s.goOn(r, end)
+}
+
+// rebuild places the tables that are in slices in HBM afresh, beside the others, and
+// reports whether they fit and the problem is small enough for that.
+func (s *searcher) rebuild(r *refiner, parts []part) ([]part, bool) {
+	c := s.catalog
+	spread := map[int]bool{}
+	var fixed []part
+	for _, p := range parts {
+		k := &c.kinds[p.kind]
+		if k.form == (problem.Form{}) {
+			continue
+		}
+		fixed = append(fixed, p)
+		spread[k.members[0].table] = true
+	}
+	kinds := slices.DeleteFunc(c.whole(), func(k int32) bool { return spread[c.kinds[k].members[0].table] })
+	total := 0.0
+	for _, t := range r.compute {
+		total += t
+	}
+	b := newBuilder(r, kinds, fixed, total/float64(len(c.all)))
+	if b.each() > shapeEvaluations || !b.build(shape{quarters: [6]int{0, 0, 0, 0, 0, 4}}) {
+		return nil, false
+	}
+	s.stats.Evaluations += b.evaluations
+	return r.all(), true
 }
 
 // lots returns the sets of forms to switch tables to, one after the other: each seat
@@ -215,6 +285,8 @@ func (r *refiner) worth() float64 {
 // switchTo switches tables to the forms for which that pays, and reports whether there
 // are any: for each form first the table for which it pays most or costs least.
 func (r *refiner) switchTo(lots []problem.Form) bool {
+	r.f.loose = true
+	defer func() { r.f.loose = false }()
 	tables := r.order()
 	switched := false
 	for _, form := range lots {
@@ -253,6 +325,25 @@ func (r *refiner) switchTo(lots []problem.Form) bool {
 		}
 	}
 	return true
+}
+
+// switchDear switches all tables to a form by rows that alone take more than a share of
+// a device's mean compute, and returns their number.
+func (r *refiner) switchDear(form problem.Form, share float64) (n int) {
+	r.f.loose = true
+	defer func() { r.f.loose = false }()
+	mean := r.computeSum / float64(len(r.compute))
+	for _, t := range r.order() {
+		if r.c.kinds[r.f.whole[t]].cost <= share*mean {
+			break
+		}
+		if slices.Contains(r.f.choices[t], form) && r.formOf(t) != form && r.become(t, form, 0) {
+			r.try()
+			r.accept()
+			n++
+		}
+	}
+	return n
 }
 
 // order returns the tables that have a choice of forms, the dearest first.

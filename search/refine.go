@@ -125,7 +125,9 @@ func (s *searcher) refine() {
 	if s.opt.MaxEvaluations > 0 {
 		end = s.opt.MaxEvaluations
 	}
-	s.shapes(r, end)
+	if !additive(r.scorer) {
+		s.shapes(r, end)
+	}
 	s.goOn(r, end)
 	r.scorer.Reset()
 }

@@ -53,3 +53,13 @@ type Spreader interface {
 	// of slices on single devices. Cost contains it.
 	Shared() float64
 }
+
+// Additive is what Scorers are besides, or say they are not, in which the price of a
+// device is the sum of its items'. The search then leaves out what serves the fusing of
+// slices only.
+type Additive interface{ Additive() bool }
+
+func additive(s Scorer) bool {
+	a, ok := s.(Additive)
+	return ok && a.Additive()
+}

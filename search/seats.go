@@ -81,6 +81,8 @@ type forms struct {
 	onHost     []int64
 	hostBytes  []int64
 	hostBudget int64
+	// loose says that only all devices together need have room.
+	loose bool
 }
 
 // newForms returns the forms that the options allow for the catalog's tables, nil if
@@ -167,6 +169,14 @@ func (f *forms) fullHosts(devices int) int32 { return int32(devices) / f.local }
 // host memory, given what each holds alone.
 func (f *forms) lack(bytes []int64, budget int64) int64 {
 	most := int64(math.MinInt64)
+	if f.loose {
+		sum := int64(0)
+		for d := range bytes {
+			sum += bytes[d] + f.on(int32(d)) - budget
+			most = max(most, f.hostBytes[d]-f.hostBudget)
+		}
+		return max(0, most, sum)
+	}
 	for d := range bytes {
 		most = max(most, bytes[d]+f.on(int32(d))-budget, f.hostBytes[d]-f.hostBudget)
 	}

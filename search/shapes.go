@@ -84,7 +84,7 @@ func (s *searcher) shapes(r *refiner, end int64) {
 	}
 	starts := []start{{s.parts(), s.best.cost}}
 	r.reset(starts[0].parts)
-	b := newBuilder(r, shapeTarget*slices.Max(r.compute))
+	b := newBuilder(r, s.catalog.whole(), nil, shapeTarget*slices.Max(r.compute))
 	for _, shape := range shapesTried {
 		if s.ended() || s.stats.Evaluations+b.evaluations >= end || b.evaluations+b.each() > shapeEvaluations {
 			break
@@ -127,6 +127,8 @@ type builder struct {
 	// byUse those by falling compute for a row.
 	byShare, byWidth, byUse []int32
 	mean                    ahead
+	// fixed are the parts that are placed beforehand.
+	fixed []part
 	// By device: its lot and rows.
 	lots []lot
 	rows []int64
@@ -154,10 +156,11 @@ type candidate struct {
 	rise   float64
 }
 
-func newBuilder(r *refiner, target float64) *builder {
+// newBuilder returns one that places the given kinds beside the fixed parts.
+func newBuilder(r *refiner, kinds []int32, fixed []part, target float64) *builder {
 	c := r.c
 	b := &builder{
-		refiner: r, target: target, byShare: c.whole(), lots: make([]lot, len(c.all)), rows: make([]int64, len(c.all)),
+		refiner: r, target: target, byShare: kinds, fixed: fixed, lots: make([]lot, len(c.all)), rows: make([]int64, len(c.all)),
 		times: make([]float64, len(c.all)), slots: map[int32][]int32{}, few: map[int32]bool{},
 	}
 	r.scorer.Reset()
@@ -199,6 +202,15 @@ func (b *builder) each() int64 { return int64(len(b.byShare)) * int64(len(b.lots
 // build places everything, and reports whether it could.
 func (b *builder) build(s shape) bool {
 	b.clear()
+	for _, p := range b.fixed {
+		b.insert(p)
+		b.score(p, b.scorer.Add)
+	}
+	if len(b.fixed) > 0 {
+		for d := range b.compute {
+			b.compute[d] = b.scorer.Compute(d)
+		}
+	}
 	clear(b.rows)
 	clear(b.slots)
 	b.assign(s)
@@ -322,7 +334,7 @@ func (b *builder) spread(k, s int32, n int, strict bool) (rise float64, ok bool)
 	b.candidates = b.candidates[:0]
 	for i, d := range allowed {
 		l := &b.lots[d]
-		if b.bytes[d]+kind.bytes > b.c.budget || kind.class > l.class || slices.ContainsFunc(b.tried, func(p part) bool { return p.device == d }) {
+		if b.bytes[d]+b.f.on(d)+kind.bytes > b.c.budget || kind.class > l.class || slices.ContainsFunc(b.tried, func(p part) bool { return p.device == d }) {
 			continue
 		}
 		if strict && l.few && (!b.few[k] || b.rows[d]+rows > fewRows) {
@@ -337,7 +349,7 @@ func (b *builder) spread(k, s int32, n int, strict bool) (rise float64, ok bool)
 	for i := range n {
 		c := b.candidates[i%len(b.candidates)]
 		if again := int64(i / len(b.candidates)); again > 0 {
-			if b.bytes[c.device]+(again+1)*kind.bytes > b.c.budget {
+			if b.bytes[c.device]+b.f.on(c.device)+(again+1)*kind.bytes > b.c.budget {
 				return 0, false
 			}
 			c.rise *= 1.5 // the second fills a fuller device

@@ -18,6 +18,9 @@ func (p *Pool) NewScorer() *Scorer {
 	return &Scorer{pool: p, perHost: t.PerHost(), devices: make([]sum, t.Devices)}
 }
 
+// Additive says that prices add up.
+func (s *Scorer) Additive() bool { return true }
+
 // Item registers a column slice: see Pool.Item.
 func (s *Scorer) Item(table, width int) int { return s.pool.Item(table, width) }
 

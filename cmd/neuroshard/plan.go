@@ -17,13 +17,14 @@ import (
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/input"
 	"github.com/neuroshard/neuroshard/pretrained"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
 func newPlanCommand(a *app) *cobra.Command {
-	p := planCommand{app: a, method: methodFlag(search.Default)}
+	p := planCommand{app: a, method: methodFlag(search.Default), kinds: problem.Kinds()}
 	cmd := &cobra.Command{
 		Use:   "plan TABLES",
 		Short: "Find a plan: how the tables are split and which device holds which part",
@@ -48,6 +49,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f := cmd.Flags()
 	p.cluster.register(cmd)
 	f.Var(&p.method, "method", "search `method`: "+strings.Join(methods(), ", "))
+	f.Var(&p.kinds, "kinds", "`kinds` that tables may be placed in, with commas between: "+strings.Join(kindNames(), ", ")+"; or all (method neuroshard)")
 	f.Uint64Var(&p.search.Seed, "seed", 0, "seed of the refinement, and of method random")
 	f.IntVar(&p.search.Workers, "workers", 0, "threads; they do not change the plan (default: all cores)")
 	f.IntVar(&p.search.Steps, "steps", 10, "steps of the search, each of which splits once more")
@@ -56,13 +58,14 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.IntVar(&p.search.Grid, "grid", 11, "limits on dim sums tried in a placement")
 	f.Int64Var(&p.search.MaxEvaluations, "max-evaluations", 0, "pricings after which the search ends with status budget; 0: as the size of the problem suggests")
 	f.DurationVar(&p.search.Budget, "budget", 0, "`time` to search, such as 1s: the plan is refined until then (default: a fixed amount of work)")
-	f.StringVar(&p.model, "model", "", "`folder` of the cost model to plan with, as train writes it (default: the one that ships for the profile)")
+	f.StringVar(&p.model, "model", "", "`folder` of the cost model to plan with, as train writes it, or torchrec for the formulas of TorchRec's own planner (default: the model that ships for the profile)")
 	f.Float64Var(&p.caution, "caution", 0, "`deviations` by which plans are priced above the mean of an ensemble's nets in the search")
 	f.BoolVar(&p.noBaselines, "no-baselines", false, "do not plan with the simple methods to compare with")
 	f.BoolVar(&p.json, "json", false, "print one JSON object")
 	f.BoolVar(&p.allDevices, "all-devices", false, "list every device, however many there are")
 	f.StringVarP(&p.output, "output", "o", "", "write the plan to this `file`")
 	complete(cmd, "method", methods)
+	complete(cmd, "kinds", func() []string { return append([]string{allKinds}, kindNames()...) })
 	return cmd
 }
 
@@ -80,6 +83,60 @@ func (m *methodFlag) Set(text string) error {
 func (m *methodFlag) String() string { return string(*m) }
 func (m *methodFlag) Type() string   { return "method" }
 
+// allKinds is the value of --kinds that stands for every one.
+const allKinds = "all"
+
+// kindsFlag is a flag's value that lists kinds of placement.
+type kindsFlag []problem.Kind
+
+func (k *kindsFlag) Set(text string) error {
+	if text == allKinds {
+		*k = problem.Kinds()
+		return nil
+	}
+	var list []problem.Kind
+	for _, name := range strings.Split(text, ",") {
+		kind, err := problem.ParseKind(strings.TrimSpace(name))
+		if err != nil {
+			return fmt.Errorf("%w, or %s", err, allKinds)
+		}
+		if !slices.Contains(list, kind) {
+			list = append(list, kind)
+		}
+	}
+	*k = list
+	return nil
+}
+
+func (k *kindsFlag) String() string {
+	if len(*k) == len(problem.Kinds()) {
+		return allKinds
+	}
+	var names []string
+	for _, kind := range *k {
+		names = append(names, string(kind))
+	}
+	return strings.Join(names, ",")
+}
+
+func (k *kindsFlag) Type() string { return "kinds" }
+
+// options returns the kinds as a search takes them: none stands for slices of columns.
+func (k *kindsFlag) options() []problem.Kind {
+	if slices.ContainsFunc(*k, problem.Kind.Spread) || !slices.Contains(*k, problem.ColumnWise) {
+		return *k
+	}
+	return nil
+}
+
+func kindNames() []string {
+	var names []string
+	for _, kind := range problem.Kinds() {
+		names = append(names, string(kind))
+	}
+	return names
+}
+
 func methods() []string {
 	var names []string
 	for _, m := range search.Methods() {
@@ -88,10 +145,14 @@ func methods() []string {
 	return names
 }
 
+// torchRecModel is the value of --model that stands for TorchRec's formulas.
+const torchRecModel = "torchrec"
+
 type planCommand struct {
 	*app
 	cluster     clusterFlags
 	method      methodFlag
+	kinds       kindsFlag
 	search      search.Options
 	noBaselines bool
 	json        bool
@@ -105,7 +166,7 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	start := p.env.now()
 	var model *cost.Model
 	var unloadable error
-	if p.model != "" {
+	if p.model != "" && p.model != torchRecModel {
 		if model, unloadable = p.loadModel(p.model); unloadable == nil {
 			p.cluster.setModel(model)
 		}
@@ -121,11 +182,14 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	if err := p.writable(); err != nil {
 		return err
 	}
+	p.search.Kinds = p.kinds.options()
 	options := neuroshard.Options{Search: p.search, Model: model, Caution: p.caution, Certificate: true, Baselines: !p.noBaselines, Warnings: loaded.warnings}
 	if model != nil {
 		if err := model.FitsProfile(loaded.problem.Topology); err != nil {
 			return bad(err, "train one for this profile, or leave --model out")
 		}
+	} else if options.TorchRec = p.model == torchRecModel; options.TorchRec {
+		// Its formulas are for every profile.
 	} else if profile := loaded.problem.Topology.Profile.Name; !slices.Contains(pretrained.Profiles(), profile) {
 		return usagef("choose one of "+strings.Join(pretrained.Profiles(), ", "), "no cost model ships for device profile %q", profile)
 	}

@@ -47,8 +47,8 @@ device that the plan is for, unless --any-device says otherwise.`,
 			if err != nil {
 				return err
 			}
-			if err := neuroshard.Priceable(pl); err != nil {
-				return usagef("neuroshard show prints what is known of it", "%s: it cannot be run yet: %w", args[0], err)
+			if err := neuroshard.Measurable(pl); err != nil {
+				return usagef("neuroshard show prints what is known of it", "%s: it cannot be run on a meter: %w", args[0], err)
 			}
 			if !pl.Priced() {
 				return usagef("import it with --tables, which prices it", "%s: no model priced the plan: there is nothing to compare with", args[0])

@@ -1,0 +1,106 @@
+package neuroshard
+
+import (
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/dataset"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/torchrec"
+)
+
+// ClosedForm is the ModelSource of plans that TorchRec's formulas priced
+// (Options.TorchRec), and TorchRecModel their Model.
+const (
+	ClosedForm    = "closed_form"
+	TorchRecModel = "torchrec-" + torchrec.Version
+)
+
+// pricing is one problem under what prices its plans: a model, or TorchRec's formulas.
+type pricing struct {
+	// scorers are the search's, and plain those for methods that know column slices in
+	// HBM only.
+	scorers, plain search.Factory
+	price          func(shards [][]problem.Shard) cost.Breakdown
+	// model and source are a plan's Model and ModelSource; measured says that they are
+	// not of the simulated device.
+	model, source string
+	measured      bool
+	// doubts are those about a placement's price, and labels what is said of every one.
+	doubts func(shards [][]problem.Shard) []string
+	labels []string
+}
+
+// pricing returns what the options price the problem by.
+func (o Options) pricing(p *problem.Problem) (*pricing, error) {
+	if o.TorchRec {
+		pool := torchrec.NewPool(p)
+		scorers := func() search.Scorer { return pool.NewScorer() }
+		return &pricing{
+			scorers: scorers, plain: scorers, price: pool.Price, model: TorchRecModel, source: ClosedForm,
+			doubts: func([][]problem.Shard) []string { return nil },
+			labels: []string{"times are those of the closed formulas of TorchRec's own planner, neither predicted by a trained model nor measured"},
+		}, nil
+	}
+	model, err := o.CostModel(p.Topology.Profile)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := cost.NewPool(model, p)
+	if err != nil {
+		return nil, err
+	}
+	manifest := model.Manifest()
+	prices := &pricing{
+		plain: func() search.Scorer { return pool.NewScorer() },
+		price: pool.Price, model: manifest.ID, source: manifest.Source, measured: manifest.Source != string(dataset.Simulated),
+		doubts: func(shards [][]problem.Shard) []string { return model.Doubts(p, shards) },
+	}
+	prices.scorers = func() search.Scorer { return pool.NewCautiousScorer(o.Caution) }
+	switch simulated := string(dataset.Simulated); {
+	case manifest.Source == simulated:
+		prices.labels = []string{"times are predicted by a model trained on SIMULATED kernels, not on measured ones"}
+	case manifest.CommSource == simulated:
+		prices.labels = []string{"all-to-alls are predicted by a model trained on SIMULATED ones, not on measured ones"}
+	}
+	if len(o.Search.Kinds) == 0 && p.Topology.HostMemory == 0 {
+		return prices, nil
+	}
+	// Scorers of all forms are slower. The first one makes what they share, and may fail.
+	first, err := pool.NewSpreadScorer(o.Caution)
+	if err != nil {
+		return nil, err
+	}
+	prices.scorers = func() search.Scorer {
+		s := first
+		if first = nil; s != nil {
+			return s
+		}
+		if s, err = pool.NewSpreadScorer(o.Caution); err != nil {
+			panic("neuroshard: " + err.Error()) // what they share is made
+		}
+		return s
+	}
+	return prices, nil
+}
+
+// warnings joins what is doubtful of a placement's price, the input's warnings and
+// those that come from how the plan was made.
+func (p *pricing) warnings(status search.Status, shards [][]problem.Shard, input []string) []string {
+	all := append([]string(nil), p.doubts(shards)...)
+	all = append(append(all, input...), p.labels...)
+	switch status {
+	case search.Interrupted:
+		all = append(all, "the search was interrupted: this is the best plan found until then")
+	case search.OutOfTime:
+		all = append(all, "the search was ended by its budget of time: another run may find another plan")
+	}
+	return all
+}
+
+// set writes the price of a placement into its plan.
+func (p *pricing) set(pl *plan.Plan, shards [][]problem.Shard, input []string) {
+	setPrices(pl, p.price(shards))
+	pl.Provenance.Model, pl.Provenance.ModelSource = p.model, p.source
+	pl.Provenance.Warnings = p.warnings("", shards, input)
+}
