@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/access"
@@ -501,6 +502,28 @@ func TestPlacementFaultsAreBounded(t *testing.T) {
 	var invalid *InvalidPlacement
 	if !errors.As(err, &invalid) || len(invalid.Faults) < 500 || len(err.Error()) > 10_000 || !strings.Contains(err.Error(), "and 462 more") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestPricerServesManyGoroutines, which all need the replicas' counts first.
+func TestPricerServesManyGoroutines(t *testing.T) {
+	p := on(t, "a100-80", 4, 0, tableOf("a", 10_000, 16, 5, false), tableOf("b", 1000, 16, 5, true))
+	l := place(p).rowWise(0).replicate(1)
+	pricer, want := NewPricer(p), l.price(t).Total
+	got := make([]unit.Millis, 8)
+	var group sync.WaitGroup
+	for i := range got {
+		group.Go(func() {
+			if cost, err := pricer.Price(l.shards); err == nil {
+				got[i] = cost.Total
+			}
+		})
+	}
+	group.Wait()
+	for _, total := range got {
+		if total != want {
+			t.Errorf("got %v, want %v", total, want)
+		}
 	}
 }
 
