@@ -20,6 +20,9 @@ type Changes struct {
 	// in the order of the first plan; Unchanged is the number of the others.
 	Tables    []TableChange `json:"tables"`
 	Unchanged int           `json:"unchanged"`
+	// Kinds counts the tables of each kind that either plan has, in the order of the
+	// documentation; nil where both plans are Plain.
+	Kinds []KindChange `json:"kinds,omitempty"`
 	// OnlyBefore and OnlyAfter name the tables that only one of the plans has,
 	// in its order.
 	OnlyBefore []string `json:"only_before"`
@@ -34,6 +37,13 @@ type Changes struct {
 type CostChange struct {
 	Before *unit.Millis `json:"before"`
 	After  *unit.Millis `json:"after"`
+}
+
+// KindChange is the number of tables of a kind in both plans.
+type KindChange struct {
+	Kind   Kind `json:"kind"`
+	Before int  `json:"before"`
+	After  int  `json:"after"`
 }
 
 // ClusterChange is the cluster of both plans.
@@ -54,8 +64,12 @@ type DeviceChange struct {
 type DeviceTotals struct {
 	Shards int `json:"shards"`
 	DimSum int `json:"dim_sum"`
-	// Memory is what tables and their buffers take, without the reserve.
+	// Memory is what tables and their buffers take of the device, without the
+	// reserve; Cache is the part of it that caches rows in host memory.
 	Memory unit.Bytes `json:"memory_bytes"`
+	Cache  unit.Bytes `json:"cache_bytes,omitempty"`
+	// Host is what tables take of the host's memory.
+	Host unit.Bytes `json:"host_bytes,omitempty"`
 	// Total is 0 where no model priced the plan.
 	Total unit.Millis `json:"total_ms"`
 }
@@ -98,6 +112,11 @@ type TableState struct {
 	// Devices hold the shards, ascending and each once; -1 stands for all of
 	// them.
 	Devices []int `json:"devices"`
+	// Tiers are the memories that the shards lie in, each once; nil where that is HBM
+	// alone. Caches are the cached shares of those that have one, ascending and each
+	// once.
+	Tiers  []Tier    `json:"tiers,omitempty"`
+	Caches []float64 `json:"cache_shares,omitempty"`
 }
 
 // Move is a rectangle of a table that lies elsewhere after the change.
@@ -130,6 +149,14 @@ func Diff(before, after *Plan) Changes {
 		Tables:     []TableChange{},
 		OnlyBefore: []string{},
 		OnlyAfter:  []string{},
+	}
+	if !before.Plain() || !after.Plain() {
+		a, b := before.Kinds(), after.Kinds()
+		for _, kind := range kinds {
+			if a[kind]+b[kind] > 0 {
+				c.Kinds = append(c.Kinds, KindChange{kind, a[kind], b[kind]})
+			}
+		}
 	}
 	if before.Cluster != after.Cluster {
 		c.Cluster = &ClusterChange{before.Cluster, after.Cluster}
@@ -189,7 +216,7 @@ func totals(pl *Plan, i int) *DeviceTotals {
 		return nil
 	}
 	d := pl.Devices[i]
-	return &DeviceTotals{d.Shards, d.DimSum, d.Memory.Tables() + d.Memory.Received, d.Total()}
+	return &DeviceTotals{d.Shards, d.DimSum, d.Memory.Tables() + d.Memory.Received, d.Memory.Cache, d.Memory.Host, d.Total()}
 }
 
 // compareTables returns the change from a to b, and whether there is one.
@@ -220,6 +247,19 @@ func state(t *Table) TableState {
 	}
 	slices.Sort(s.Devices)
 	s.Devices = slices.Compact(s.Devices)
+	hosted := func(s Shard) bool { return s.Tier != HBM }
+	if slices.ContainsFunc(t.Shards, hosted) {
+		for _, shard := range t.Shards {
+			s.Tiers = append(s.Tiers, shard.Tier)
+			if shard.Cache > 0 {
+				s.Caches = append(s.Caches, shard.Cache)
+			}
+		}
+		slices.Sort(s.Tiers)
+		s.Tiers = slices.Compact(s.Tiers)
+		slices.Sort(s.Caches)
+		s.Caches = slices.Compact(s.Caches)
+	}
 	return s
 }
 

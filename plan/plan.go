@@ -110,6 +110,41 @@ const Unpriced = "none"
 // no model priced are 0 and stand for nothing.
 func (pl *Plan) Priced() bool { return pl.Provenance.ModelSource != Unpriced }
 
+// Kinds returns how many tables the plan has of each kind.
+func (pl *Plan) Kinds() map[Kind]int {
+	count := map[Kind]int{}
+	for i := range pl.Tables {
+		count[pl.Tables[i].Kind]++
+	}
+	return count
+}
+
+// Hosted returns how many tables have a shard in host memory, and of how many of
+// these a part is cached.
+func (pl *Plan) Hosted() (tables, cached int) {
+	for i := range pl.Tables {
+		host, cache := false, false
+		for _, s := range pl.Tables[i].Shards {
+			host = host || s.Tier.OnHost()
+			cache = cache || s.Tier == HostCached
+		}
+		if host {
+			tables++
+		}
+		if cache {
+			cached++
+		}
+	}
+	return tables, cached
+}
+
+// Plain reports whether all tables are table_wise or column_wise in HBM.
+func (pl *Plan) Plain() bool {
+	count := pl.Kinds()
+	hosted, _ := pl.Hosted()
+	return hosted == 0 && count[TableWise]+count[ColumnWise] == len(pl.Tables)
+}
+
 // Cluster names the topology and batch of a plan.
 type Cluster struct {
 	Profile string `json:"profile"`

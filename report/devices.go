@@ -73,18 +73,32 @@ func used(d *plan.Device) unit.Bytes { return d.Memory.Tables() + d.Memory.Recei
 // budget is what they may take.
 func budget(pl *plan.Plan) unit.Bytes { return pl.Cluster.DeviceMemory - pl.Cluster.Reserve }
 
+// hostBudget is what the tables of a device may take of its host's memory.
+func hostBudget(pl *plan.Plan) unit.Bytes {
+	return pl.Cluster.HostMemory / unit.Bytes(max(1, pl.Cluster.DevicesPerHost))
+}
+
 func (v *view) devices() {
 	n := len(v.plan.Devices)
 	if n == 0 {
 		return
 	}
 	shown, note := v.choose()
-	v.section("devices: %v of memory each, of which tables may use %v%s", v.plan.Cluster.DeviceMemory, budget(v.plan), note)
+	host := ""
+	if v.plan.Cluster.HostMemory > 0 {
+		host = fmt.Sprintf(", and %v of their host's", hostBudget(v.plan))
+	}
+	v.section("devices: %v of memory each, of which tables may use %v%s%s", v.plan.Cluster.DeviceMemory, budget(v.plan), host, note)
 	longest := unit.Millis(0)
 	for _, l := range v.loads {
 		longest = max(longest, l.total())
 	}
 	t := deviceTable{view: v, times: alignTo(longest), longest: longest, narrow: v.opt.width() < 110}
+	for i := range v.plan.Devices {
+		m := &v.plan.Devices[i].Memory
+		t.caches = t.caches || m.Cache > 0
+		t.hosts = t.hosts || m.Host > 0
+	}
 	var lines []line
 	for _, i := range shown {
 		if i < 0 {
@@ -92,7 +106,7 @@ func (v *view) devices() {
 			continue
 		}
 		d := &v.plan.Devices[i]
-		lines = append(lines, t.line(strconv.Itoa(i), d.Shards, d.DimSum, used(d), v.loads[i]))
+		lines = append(lines, t.line(strconv.Itoa(i), d.Shards, d.DimSum, bytesOf(d), v.loads[i]))
 	}
 	if n > 1 {
 		lines = append(lines, t.summary(len(shown) < n)...)
@@ -103,7 +117,11 @@ func (v *view) devices() {
 	}
 	legend := make([]string, len(blocks))
 	for i, b := range blocks {
-		legend[i] = v.paint(b.colour, b.glyph) + " " + b.meaning
+		meaning := b.meaning
+		if i == exchanges && !v.plan.Plain() {
+			meaning = "exchanges"
+		}
+		legend[i] = v.paint(b.colour, b.glyph) + " " + meaning
 	}
 	v.printf("%s; times in ms, predicted\n", strings.Join(legend, "  "))
 }
@@ -130,7 +148,17 @@ type deviceTable struct {
 	longest unit.Millis
 	// narrow leaves the parts of the total to the bar.
 	narrow bool
+	// caches and hosts are true where some device has such bytes.
+	caches, hosts bool
 }
+
+// deviceBytes is a device's memory in short.
+type deviceBytes struct{ used, cache, host unit.Bytes }
+
+func bytesOf(d *plan.Device) deviceBytes { return deviceBytes{used(d), d.Memory.Cache, d.Memory.Host} }
+
+// exchanges is the block of them.
+const exchanges = 2
 
 // The parts of a bar, in the order in which they are drawn.
 var blocks = [4]struct{ glyph, colour, meaning string }{
@@ -142,6 +170,12 @@ var blocks = [4]struct{ glyph, colour, meaning string }{
 
 func (t *deviceTable) titles() []string {
 	titles := []string{"device", "shards", "dim sum", "memory", "used"}
+	if t.caches {
+		titles = append(titles, "of it cache")
+	}
+	if t.hosts {
+		titles = append(titles, "of host", "used")
+	}
 	if !t.plan.Priced() {
 		return titles
 	}
@@ -157,9 +191,21 @@ type line struct {
 	bar   *load
 }
 
-func (t *deviceTable) line(label string, shards, dimSum int, bytes unit.Bytes, l load) line {
-	cells := []string{label, count(int64(shards)), count(int64(dimSum)), bytes.String(), percent(float64(bytes), float64(budget(t.plan)))}
+func (t *deviceTable) line(label string, shards, dimSum int, bytes deviceBytes, l load) line {
+	cells := t.sizes(label, shards, dimSum, bytes)
 	return line{t.timed(cells, l.forward, l.forwardComm+l.wait, l.backwardComm, l.backward, l.total()), &l}
+}
+
+// sizes returns the columns up to the times.
+func (t *deviceTable) sizes(label string, shards, dimSum int, bytes deviceBytes) []string {
+	cells := []string{label, count(int64(shards)), count(int64(dimSum)), bytes.used.String(), percent(float64(bytes.used), float64(budget(t.plan)))}
+	if t.caches {
+		cells = append(cells, bytes.cache.String())
+	}
+	if t.hosts {
+		cells = append(cells, bytes.host.String(), percent(float64(bytes.host), float64(hostBudget(t.plan))))
+	}
+	return cells
 }
 
 // timed adds the columns of times.
@@ -177,12 +223,15 @@ func (t *deviceTable) timed(cells []string, forward, forwardComm, backwardComm, 
 // column.
 func (t *deviceTable) summary(extremes bool) []line {
 	n := len(t.loads)
-	shards, dims, bytes := 0, 0, unit.Bytes(0)
+	shards, dims, bytes := 0, 0, deviceBytes{}
 	for i := range t.plan.Devices {
 		d := &t.plan.Devices[i]
-		shards, dims, bytes = shards+d.Shards, dims+d.DimSum, bytes+used(d)
+		shards, dims = shards+d.Shards, dims+d.DimSum
+		bytes = deviceBytes{bytes.used + used(d), bytes.cache + d.Memory.Cache, bytes.host + d.Memory.Host}
 	}
-	lines := []line{t.line("mean", round(shards, n), round(dims, n), bytes/unit.Bytes(n), meanLoad(t.loads))}
+	of := unit.Bytes(n)
+	bytes = deviceBytes{bytes.used / of, bytes.cache / of, bytes.host / of}
+	lines := []line{t.line("mean", round(shards, n), round(dims, n), bytes, meanLoad(t.loads))}
 	if extremes {
 		lines = append(lines, t.extreme("min", -1), t.extreme("max", +1))
 	}
@@ -194,8 +243,12 @@ func (t *deviceTable) extreme(label string, sign int) line {
 	devices := t.plan.Devices
 	shards := pick(sign, len(devices), func(i int) int { return devices[i].Shards })
 	dims := pick(sign, len(devices), func(i int) int { return devices[i].DimSum })
-	bytes := pick(sign, len(devices), func(i int) unit.Bytes { return used(&devices[i]) })
-	cells := t.line(label, shards, dims, bytes, load{}).cells[:5]
+	bytes := deviceBytes{
+		pick(sign, len(devices), func(i int) unit.Bytes { return used(&devices[i]) }),
+		pick(sign, len(devices), func(i int) unit.Bytes { return devices[i].Memory.Cache }),
+		pick(sign, len(devices), func(i int) unit.Bytes { return devices[i].Memory.Host }),
+	}
+	cells := t.sizes(label, shards, dims, bytes)
 	of := func(part func(l load) unit.Millis) unit.Millis {
 		return pick(sign, len(t.loads), func(i int) unit.Millis { return part(t.loads[i]) })
 	}

@@ -3,9 +3,11 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -27,6 +29,7 @@ func Diff(w io.Writer, c plan.Changes, opt Options) error {
 		p.printf(", %s", compare(*after, *before))
 	}
 	p.printf("\n")
+	p.kinds(c)
 	if Same(c) {
 		return p.err
 	}
@@ -37,6 +40,19 @@ func Diff(w io.Writer, c plan.Changes, opt Options) error {
 	p.tableChanges(c)
 	p.deviceChanges(c)
 	return p.err
+}
+
+// kinds prints how many tables there are of each kind, where that changes.
+func (p *printer) kinds(c plan.Changes) {
+	var parts []string
+	for _, k := range c.Kinds {
+		if k.Before != k.After {
+			parts = append(parts, fmt.Sprintf("%s %d -> %d", k.Kind, k.Before, k.After))
+		}
+	}
+	if len(parts) > 0 {
+		p.printf("kinds           %s\n", strings.Join(parts, ", "))
+	}
 }
 
 // price prints a cost, which may be none.
@@ -57,6 +73,12 @@ func cluster(c plan.Cluster) string {
 	text := fmt.Sprintf("%d x %s (%d a host, %v each, %v reserved), batch %s", c.Devices, name(c.Profile), c.DevicesPerHost, c.DeviceMemory, c.Reserve, count(int64(c.Batch)))
 	if c.WeightsOnly {
 		text += ", weights alone counted"
+	}
+	if c.HostMemory > 0 {
+		text += fmt.Sprintf(", %v of memory a host", c.HostMemory)
+	}
+	if c.CommPrecision != problem.FP32 {
+		text += fmt.Sprintf(", exchanges in %v", c.CommPrecision)
 	}
 	return text
 }
@@ -109,6 +131,16 @@ func state(s plan.TableState, shape bool) string {
 	if s.Shards > 1 {
 		text = fmt.Sprintf("%s in %d on %s", s.Kind, s.Shards, where)
 	}
+	if len(s.Tiers) > 0 {
+		tiers := make([]string, len(s.Tiers))
+		for i, tier := range s.Tiers {
+			tiers[i] = string(tier)
+		}
+		text += " in " + strings.Join(tiers, " and ")
+	}
+	if n := len(s.Caches); n > 0 {
+		text += ", " + shares(s.Caches[0], s.Caches[n-1]) + " cached"
+	}
 	if shape {
 		text = fmt.Sprintf("%s x %d, %s", count(s.Rows), s.Dim, text)
 	}
@@ -117,7 +149,12 @@ func state(s plan.TableState, shape bool) string {
 
 func (p *printer) deviceChanges(c plan.Changes) {
 	var rows [][]string
-	changed := 0
+	changed, hosts := 0, false
+	for _, d := range c.Devices {
+		for _, t := range []*plan.DeviceTotals{d.Before, d.After} {
+			hosts = hosts || t != nil && t.Host > 0
+		}
+	}
 	for _, d := range c.Devices {
 		if d.Before != nil && d.After != nil && *d.Before == *d.After {
 			continue
@@ -126,19 +163,26 @@ func (p *printer) deviceChanges(c plan.Changes) {
 		if len(rows) == mostChanges {
 			continue
 		}
-		rows = append(rows, []string{
+		row := []string{
 			fmt.Sprint(d.Device),
 			arrow(d, func(t *plan.DeviceTotals) string { return count(int64(t.Shards)) }),
 			arrow(d, func(t *plan.DeviceTotals) string { return count(int64(t.DimSum)) }),
 			arrow(d, func(t *plan.DeviceTotals) string { return t.Memory.String() }),
-			arrowOf(d, c.Cost, func(t *plan.DeviceTotals) string { return unit.Millis(t.Total).String() }),
-		})
+		}
+		if hosts {
+			row = append(row, arrow(d, func(t *plan.DeviceTotals) string { return t.Host.String() }))
+		}
+		rows = append(rows, append(row, arrowOf(d, c.Cost, func(t *plan.DeviceTotals) string { return unit.Millis(t.Total).String() })))
 	}
 	if changed == 0 {
 		return
 	}
 	p.section("devices that changed: %d of %d", changed, len(c.Devices))
-	p.grid([]string{"device", "shards", "dim sum", "memory", "predicted total"}, rows)
+	titles := []string{"device", "shards", "dim sum", "memory", "predicted total"}
+	if hosts {
+		titles = slices.Insert(titles, 4, "of host")
+	}
+	p.grid(titles, rows)
 	if more := changed - len(rows); more > 0 {
 		p.printf("and %d more\n", more)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	neuroshard "github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
@@ -25,6 +26,7 @@ type (
 		Memory       problem.Memory `json:"memory"`
 		Used         unit.Bytes     `json:"used_bytes"`
 		Budget       unit.Bytes     `json:"budget_bytes"`
+		HostBudget   unit.Bytes     `json:"host_budget_bytes,omitempty"`
 		Forward      unit.Millis    `json:"forward_ms"`
 		ForwardComm  unit.Millis    `json:"forward_comm_ms"`
 		BackwardComm unit.Millis    `json:"backward_comm_ms"`
@@ -49,6 +51,8 @@ type (
 //	wall_ms            the time that planning took, as given
 //	status             "complete", "budget", "time" or "interrupted"
 //	baselines          by name: valid, cost_ms, simulated_cost_ms (null unless valid)
+//	kinds              how many tables are of each kind; only where there are others
+//	                   than table_wise and column_wise ones in HBM
 //	devices            shards, bytes and times of each
 //	warnings           the plan's
 //	plan               the plan as in its file
@@ -118,6 +122,9 @@ type field struct {
 func object(w io.Writer, pl *plan.Plan, simulated func(i int) *unit.Millis, fields []field) error {
 	var b bytes.Buffer
 	b.WriteString("{")
+	if !pl.Plain() {
+		fields = append(slices.Clip(fields), field{"kinds", pl.Kinds()})
+	}
 	for _, f := range fields {
 		text, err := marshal(f.value)
 		if err != nil {
@@ -129,7 +136,7 @@ func object(w io.Writer, pl *plan.Plan, simulated func(i int) *unit.Millis, fiel
 	for i := range pl.Devices {
 		d := &pl.Devices[i]
 		text, err := marshal(deviceJSON{
-			i, d.Shards, d.DimSum, d.Memory, used(d), budget(pl),
+			i, d.Shards, d.DimSum, d.Memory, used(d), budget(pl), hostBudget(pl),
 			d.Forward, d.ForwardComm, d.BackwardComm, d.Backward, d.Total(), simulated(i),
 		})
 		if err != nil {

@@ -33,17 +33,30 @@ func Memory(w io.Writer, pl *plan.Plan, device int, opt Options) error {
 	row := func(name string, bytes unit.Bytes, what string) []string {
 		return []string{name, count(int64(bytes)), bytes.String(), percent(float64(bytes), float64(total)), what}
 	}
-	p.grid([]string{"<line", "bytes", "size", "share", "<what"}, [][]string{
+	lines := [][]string{
 		row("weights", m.Weights, "the rows themselves, in their precision"),
 		row("optimizer", m.Optimizer, "the optimizer's state, fp32"),
 		row("outputs", m.Outputs, "pooled vectors of the batch, before the all-to-all"),
 		row("gradients", m.Gradients, "their gradients, coming back"),
 		row("indices", m.Indices, "indices and offsets of the batch, and what sorts them"),
+	}
+	if m.Cache > 0 {
+		lines = append(lines, row("cache", m.Cache, "of rows in host memory, those read most"))
+	}
+	lines = append(lines, [][]string{
 		row("received", m.Received, "this device's share of all pooled vectors and gradients"),
 		row("used", used(d), ""),
 		row("reserve", m.Reserve, "kept free for the dense part and the allocator"),
 		row("free", total-used(d)-m.Reserve, ""),
 		row("device", total, ""),
-	})
+	}...)
+	if m.Host > 0 {
+		host := hostBudget(pl)
+		lines = append(lines, []string{
+			"host", count(int64(m.Host)), m.Host.String(), percent(float64(m.Host), float64(host)),
+			fmt.Sprintf("of the host's memory, of which this device's tables may use %v", host),
+		})
+	}
+	p.grid([]string{"<line", "bytes", "size", "share", "<what"}, lines)
 	return p.err
 }

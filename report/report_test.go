@@ -53,6 +53,9 @@ func TestGolden(t *testing.T) {
 	other, _ := result(3, 12)
 	other.Plan.Tables[2].Rows++
 
+	mixed, mixedProblem := kinds(true)
+	plain, _ := kinds(false)
+
 	cases := []goldenCase{
 		{"result", func(b *bytes.Buffer) error {
 			return report.Result(b, small, report.Options{Name: "tables.json", Problem: p})
@@ -64,6 +67,20 @@ func TestGolden(t *testing.T) {
 		{"result_many", func(b *bytes.Buffer) error { return report.Result(b, large, report.Options{}) }},
 		{"result_all", func(b *bytes.Buffer) error { return report.Result(b, large, report.Options{AllDevices: true}) }},
 		{"plan", func(b *bytes.Buffer) error { return report.Plan(b, small.Plan, report.Options{Name: "plan.json"}) }},
+		{"kinds", func(b *bytes.Buffer) error {
+			return report.Result(b, mixed, report.Options{Name: "tables.json", Problem: mixedProblem})
+		}},
+		{"kinds_narrow", func(b *bytes.Buffer) error { return report.Plan(b, mixed.Plan, report.Options{Width: 80}) }},
+		{"kinds_json", func(b *bytes.Buffer) error { return report.PlanJSON(b, mixed.Plan) }},
+		{"kinds_memory", func(b *bytes.Buffer) error { return report.Memory(b, mixed.Plan, 1, report.Options{}) }},
+		{"diff_kinds", func(b *bytes.Buffer) error {
+			return report.Diff(b, plan.Diff(plain.Plan, mixed.Plan), report.Options{})
+		}},
+		{"diff_kinds_json", func(b *bytes.Buffer) error {
+			text, err := json.MarshalIndent(plan.Diff(plain.Plan, mixed.Plan), "", "  ")
+			b.Write(append(text, '\n'))
+			return err
+		}},
 		{"memory", func(b *bytes.Buffer) error {
 			return report.Memory(b, small.Plan, report.Fullest(small.Plan), report.Options{})
 		}},
@@ -196,6 +213,72 @@ func result(devices, tables int) (*neuroshard.Result, *problem.Problem) {
 		{Method: search.Dim, Valid: true, Predicted: 1.2 * r.Predicted.Cost, Simulated: 1.25 * r.Simulated.Cost},
 		{Method: search.Lookup},
 		{Method: search.Random, Valid: true, Predicted: r.Predicted.Cost, Simulated: 0.8 * r.Simulated.Cost},
+	}
+	return r, p
+}
+
+// kinds makes up a result with a table of every kind and tier, or the same tables all
+// whole and in HBM.
+func kinds(mixed bool) (*neuroshard.Result, *problem.Problem) {
+	profile, err := hardware.ByName("a100-80")
+	if err != nil {
+		panic(err)
+	}
+	p := &problem.Problem{
+		Topology: hardware.Topology{Profile: profile, Devices: 4, DevicesPerHost: 2, ReserveShare: hardware.DefaultReserveShare},
+		Batch:    8192,
+	}
+	for i, name := range []string{"whole", "columns", "rows", "host_rows", "grid", "copies", "far", "near"} {
+		p.Tables = append(p.Tables, problem.Table{
+			Name: name, Rows: int64(100_001 * (i + 1)), Dim: 32, Features: []problem.Feature{{Name: name, PoolingFactor: float64(3 + i)}},
+			Optimizer: problem.RowwiseAdagrad,
+		})
+	}
+	shards := make([][]problem.Shard, 4)
+	put := func(table int, s problem.Shard, column, end int64, first, blocks int) {
+		t := &p.Tables[table]
+		for k := range blocks {
+			s.Table, s.Columns = table, problem.Range{Start: column, End: end}
+			s.Rows = problem.Range{Start: int64(k) * t.BlockRows(blocks), End: min(t.Rows, int64(k+1)*t.BlockRows(blocks))}
+			shards[first+k] = append(shards[first+k], s)
+		}
+	}
+	if mixed {
+		p.Topology.HostMemory, p.CommPrecision = unit.GiB, problem.BF16
+		put(0, problem.Shard{}, 0, 32, 3, 1)
+		put(1, problem.Shard{}, 0, 12, 0, 1)
+		put(1, problem.Shard{}, 12, 32, 1, 1)
+		put(2, problem.Shard{Kind: problem.RowWise}, 0, 32, 0, 4)
+		put(3, problem.Shard{Kind: problem.TableRowWise}, 0, 32, 2, 2)
+		put(4, problem.Shard{Kind: problem.Grid}, 0, 16, 2, 2)
+		put(4, problem.Shard{Kind: problem.Grid}, 16, 32, 0, 2)
+		for d := range shards {
+			put(5, problem.Shard{Kind: problem.DataParallel}, 0, 32, d, 1)
+		}
+		put(6, problem.Shard{Tier: problem.Host}, 0, 32, 0, 1)
+		put(7, problem.Shard{Tier: problem.HostCached, Cache: 0.1}, 0, 16, 1, 1)
+		put(7, problem.Shard{Tier: problem.HostCached, Cache: 0.25}, 16, 32, 3, 1)
+	} else {
+		for i := range p.Tables {
+			put(i, problem.Shard{}, 0, 32, i%4, 1)
+		}
+	}
+	times := make([]cost.Device, 4)
+	for i := range times {
+		times[i] = cost.Device{Forward: unit.Millis(1 + i), ForwardComm: unit.Millis(5 - i), BackwardComm: 1, Backward: unit.Millis(2 + 2*i)}
+	}
+	r := &neuroshard.Result{Plan: plan.New(p, shards), Predicted: cost.NewBreakdown(times), Status: search.Complete}
+	if err := r.Plan.Validate(p); mixed && err != nil && !strings.Contains(err.Error(), "predicted") {
+		panic(err)
+	}
+	for i, d := range times {
+		into := &r.Plan.Devices[i]
+		into.Forward, into.ForwardComm, into.BackwardComm, into.Backward = d.Forward, d.ForwardComm, d.BackwardComm, d.Backward
+	}
+	r.Plan.Predicted, r.Simulated = r.Predicted.Cost, r.Predicted
+	r.Plan.Provenance = plan.Provenance{
+		Tool: "neuroshard", Version: "1.2.3", Method: "neuroshard", Status: "complete", Model: "a100-80-0123456789ab",
+		ModelSource: "simulated", Input: plan.Digest(p),
 	}
 	return r, p
 }

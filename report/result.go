@@ -9,6 +9,7 @@ import (
 	neuroshard "github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -90,7 +91,12 @@ func (v *view) head() {
 	default:
 		title = name(v.opt.Name) + ": " + title
 	}
-	v.printf("%s, batch %s\n", v.paint(bold, title), count(int64(c.Batch)))
+	sent := ""
+	if c.CommPrecision != problem.FP32 {
+		sent = fmt.Sprintf(", exchanges in %v", c.CommPrecision)
+	}
+	v.printf("%s, batch %s%s\n", v.paint(bold, title), count(int64(c.Batch)), sent)
+	v.placed()
 	p := pl.Provenance
 	status := p.Status
 	switch status {
@@ -111,6 +117,29 @@ func (v *view) head() {
 		return
 	}
 	v.printf("priced by  model %s, trained on %s\n", name(p.Model), kernels(p.ModelSource))
+}
+
+// placed says how many tables are of each kind, where there is more to say than that
+// they are whole or cut by columns.
+func (v *view) placed() {
+	if v.plan.Plain() {
+		return
+	}
+	var parts []string
+	count := v.plan.Kinds()
+	for _, kind := range problem.Kinds() {
+		if n := count[kind]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, kind))
+		}
+	}
+	text := strings.Join(parts, ", ")
+	if hosted, cached := v.plan.Hosted(); hosted > 0 {
+		text += fmt.Sprintf("; %s in host memory", plural(hosted, "table"))
+		if cached > 0 {
+			text += fmt.Sprintf(", %d of them cached", cached)
+		}
+	}
+	v.printf("placed     %s\n", text)
 }
 
 // kernels says what a model was trained on.
@@ -228,6 +257,8 @@ func (v *view) body() {
 	v.devices()
 	v.why()
 	v.splits()
+	v.replicas()
+	v.hosted()
 }
 
 func (v *view) baselines(r *neuroshard.Result) {

@@ -24,7 +24,7 @@ func (v *view) splits() {
 		if split <= mostSplits {
 			rows = append(rows, []string{
 				name(t.Name), fmt.Sprintf("%s x %d", count(t.Rows), t.Dim), string(t.Kind),
-				count(int64(len(t.Shards))), widths(t), numbers(holders(t)),
+				count(int64(len(t.Shards))), cut(t), numbers(holders(t)),
 			})
 		}
 	}
@@ -33,23 +33,116 @@ func (v *view) splits() {
 		return
 	}
 	v.section("split tables: %d of %d", split, len(v.plan.Tables))
-	v.grid([]string{"<table", "<rows x dim", "<kind", "slices", "<widths", "<devices"}, rows)
+	parts := "slices"
+	if !v.plan.Plain() {
+		parts = "shards"
+	}
+	v.grid([]string{"<table", "<rows x dim", "<kind", parts, "<widths", "<devices"}, rows)
 	if more := split - mostSplits; more > 0 {
 		v.printf("and %d more\n", more)
 	}
 }
 
+// cut prints the widths of a table's slices, and of one that is cut by rows the rows
+// of the blocks, too.
+func cut(t *plan.Table) string {
+	if !t.Kind.ByRows() {
+		return widths(t.Shards)
+	}
+	var slice []plan.Shard // one shard for each slice of columns
+	most := int64(0)
+	for i, s := range t.Shards {
+		if i == 0 || s.Columns != t.Shards[i-1].Columns {
+			slice = append(slice, s)
+		}
+		most = max(most, s.Rows.Len())
+	}
+	return fmt.Sprintf("%s, in blocks of %s", widths(slice), plural(int(most), "row"))
+}
+
+// replicas lists the tables that every device holds.
+func (v *view) replicas() {
+	var rows [][]string
+	all := 0
+	for i := range v.plan.Tables {
+		t := &v.plan.Tables[i]
+		if t.Kind != plan.DataParallel {
+			continue
+		}
+		if all++; all <= mostSplits {
+			rows = append(rows, []string{name(t.Name), fmt.Sprintf("%s x %d", count(t.Rows), t.Dim)})
+		}
+	}
+	if all == 0 {
+		return
+	}
+	v.section("tables on every device (data_parallel): %d of %d", all, len(v.plan.Tables))
+	v.grid([]string{"<table", "<rows x dim"}, rows)
+	if more := all - mostSplits; more > 0 {
+		v.printf("and %d more\n", more)
+	}
+}
+
+// hosted lists the tables that lie in host memory.
+func (v *view) hosted() {
+	var rows [][]string
+	all := 0
+	for i := range v.plan.Tables {
+		t := &v.plan.Tables[i]
+		held := slices.DeleteFunc(slices.Clone(t.Shards), func(s plan.Shard) bool { return !s.Tier.OnHost() })
+		if len(held) == 0 {
+			continue
+		}
+		if all++; all <= mostSplits {
+			part := *t
+			part.Shards = held
+			rows = append(rows, []string{
+				name(t.Name), fmt.Sprintf("%s x %d", count(t.Rows), t.Dim), string(t.Kind),
+				fmt.Sprintf("%d of %d", len(held), len(t.Shards)), cached(held), numbers(holders(&part)),
+			})
+		}
+	}
+	if all == 0 {
+		return
+	}
+	v.section("tables in host memory: %d of %d", all, len(v.plan.Tables))
+	v.grid([]string{"<table", "<rows x dim", "<kind", "shards", "<rows cached", "<devices"}, rows)
+	if more := all - mostSplits; more > 0 {
+		v.printf("and %d more\n", more)
+	}
+}
+
+// cached prints the shares of rows that are cached.
+func cached(held []plan.Shard) string {
+	low, high := 1.0, 0.0
+	for _, s := range held {
+		low, high = min(low, s.Cache), max(high, s.Cache)
+	}
+	if high == 0 {
+		return "none"
+	}
+	return shares(low, high)
+}
+
+// shares prints the least and the largest of some shares, once where they are one.
+func shares(low, high float64) string {
+	if low == high {
+		return percent(low, 1)
+	}
+	return percent(low, 1) + " to " + percent(high, 1)
+}
+
 // widths prints the widths of a table's slices, equal neighbours together:
 // "2 x 32, 64".
-func widths(t *plan.Table) string {
+func widths(shards []plan.Shard) string {
 	const longest = 6
 	var parts []string
-	for i := 0; i < len(t.Shards); {
+	for i := 0; i < len(shards); {
 		if len(parts) == longest {
 			return strings.Join(parts, ", ") + ", ..."
 		}
-		width, n := t.Shards[i].Columns.Len(), 0
-		for i < len(t.Shards) && t.Shards[i].Columns.Len() == width {
+		width, n := shards[i].Columns.Len(), 0
+		for i < len(shards) && shards[i].Columns.Len() == width {
 			i++
 			n++
 		}

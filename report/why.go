@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -102,13 +103,19 @@ func (v *view) dearest(device int) {
 	sum := 0.0
 	for i := range v.plan.Tables {
 		for k, s := range v.plan.Tables[i].Shards {
-			if s.Device != device {
+			if s.Device != device && s.Device >= 0 {
 				continue
 			}
 			amount := float64(s.Rows.Len()) * float64(s.Columns.Len())
 			if v.known(i) {
 				t := &v.opt.Problem.Tables[i]
 				amount = t.PoolingFactor() * float64(s.Columns.Len()*t.Precision.Bytes())
+				switch { // a block has its share of the lookups, a copy those of its samples
+				case v.plan.Tables[i].Kind.ByRows():
+					amount *= float64(s.Rows.Len()) / float64(t.Rows)
+				case s.Device < 0:
+					amount /= float64(len(v.plan.Devices))
+				}
 			}
 			pieces = append(pieces, piece{i, k, amount})
 			sum += amount
@@ -138,8 +145,14 @@ func (v *view) describe(p piece, sum float64) string {
 	t := &v.plan.Tables[p.table]
 	s := t.Shards[p.shard]
 	text := name(t.Name)
-	if len(t.Shards) > 1 {
+	if t.Kind.ByRows() {
+		text += " rows " + interval(s.Rows)
+	}
+	if len(t.Shards) > 1 && t.Kind != plan.RowWise && t.Kind != plan.TableRowWise {
 		text += " columns " + interval(s.Columns)
+	}
+	if s.Tier.OnHost() {
+		text += " in host memory"
 	}
 	if v.known(p.table) {
 		source := &v.opt.Problem.Tables[p.table]
