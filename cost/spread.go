@@ -125,10 +125,8 @@ func (p *Pool) spreadOut() error {
 	if s.blocks, err = derived(p.problem.OfBlocks(p.cluster.Devices), 1); err != nil {
 		return err
 	}
-	if p.cluster.hosts() > 1 {
-		if s.hosts, err = derived(p.problem.OfBlocks(p.cluster.PerHost), p.cluster.hosts()); err != nil {
-			return err
-		}
+	if s.hosts, err = derived(p.problem.OfBlocks(p.cluster.PerHost), p.cluster.hosts()); err != nil {
+		return err
 	}
 	if s.replicas, err = derived(p.problem.OfReplicas(), 1); err != nil {
 		return err
@@ -155,8 +153,8 @@ func lotOf(f problem.Form) int {
 }
 
 // ItemOf registers a slice of the table in a form: see search.Spreader. It must not
-// be called while a Scorer of the pool is in use elsewhere. A host's blocks need a
-// cluster of several hosts, and host memory a topology with some.
+// be called while a Scorer of the pool is in use elsewhere. Host memory needs a topology
+// that has some.
 func (s *SpreadScorer) ItemOf(table, width int, form problem.Form) int {
 	lot := lotOf(form)
 	if lot == lotColumns {
@@ -265,10 +263,7 @@ func (s *SpreadScorer) Compute(device int) float64 {
 
 // beside returns the time of the device's other operators than those of slices in HBM.
 func (s *SpreadScorer) beside(device int) float64 {
-	t := 0.0
-	if hosts := s.lots[lotHosts]; hosts != nil {
-		t += hosts.Compute(device / s.pool.cluster.PerHost)
-	}
+	t := s.lots[lotHosts].Compute(device / s.pool.cluster.PerHost)
 	if s.lots[lotHost] != nil {
 		t += s.lots[lotHost].Compute(device) + s.lots[lotCached].Compute(device) + (s.link[0][device] + s.link[1][device]).ms()
 	}
@@ -446,9 +441,7 @@ func (s *SpreadScorer) Breakdown() Breakdown {
 		d := &devices[i]
 		*d = shared
 		add(d, s.Scorer, i)
-		if s.lots[lotHosts] != nil {
-			add(d, s.lots[lotHosts], i/s.pool.cluster.PerHost)
-		}
+		add(d, s.lots[lotHosts], i/s.pool.cluster.PerHost)
 		if s.lots[lotHost] != nil {
 			add(d, s.lots[lotHost], i)
 			add(d, s.lots[lotCached], i)

@@ -37,8 +37,9 @@ const (
 	// rescaleEvery is how many changes are tried between two settings of the scale of
 	// soft maxima.
 	rescaleEvery = 1024
-	// Evaluations of the annealing of switched starts.
-	kindEvaluations = 12_000
+	// The evaluations of the annealing of a switched start: as many, or so many for a
+	// slice; and four times as many in the second round.
+	kindEvaluations, kindEvaluationsASlice = 12_000, 3
 	// switchedStarts and kindStarts are how many of them go into the first and into the
 	// second round.
 	switchedStarts, kindStarts = 6, 2
@@ -206,7 +207,7 @@ func (s *searcher) spread(r *refiner) {
 			}
 			r.heat = hot
 			r.reset(starts[i].parts)
-			if best := s.anneal(r, min(kindEvaluations<<(2*round), left)); best != nil {
+			if best := s.anneal(r, min(max(kindEvaluations, kindEvaluationsASlice*int64(len(base)))<<(2*round), left)); best != nil {
 				starts[i] = start{best, r.best}
 			}
 		}
@@ -274,12 +275,8 @@ func (f *forms) lots() [][]problem.Form {
 // worth is what is looked at when tables are switched: the goal, and what it would be
 // if all devices took the mean.
 func (r *refiner) worth() float64 {
-	columns := int64(0)
-	for _, d := range r.dims {
-		columns += d
-	}
 	n := float64(len(r.compute))
-	return r.goal() + r.computeSum/n + r.column*float64(columns)/n + r.shared
+	return r.goal() + r.computeSum/n + r.column*r.dimSum/n + r.shared
 }
 
 // switchTo switches tables to the forms for which that pays, and reports whether there

@@ -104,9 +104,9 @@ type refiner struct {
 	best float64
 }
 
-// softSums are sums over the devices: of computes, and of the powers of soft maxima;
-// and what all devices spend alike.
-type softSums struct{ computeSum, computePower, dimPower, shared float64 }
+// softSums are sums over the devices: of computes and columns, and of the powers of
+// soft maxima; and what all devices spend alike.
+type softSums struct{ computeSum, dimSum, computePower, dimPower, shared float64 }
 
 // loaded is what a device took.
 type loaded struct {
@@ -128,7 +128,10 @@ func (s *searcher) refine() {
 	if !additive(r.scorer) {
 		s.shapes(r, end)
 	}
-	s.goOn(r, end)
+	// Where a run is long, that among all kinds is enough.
+	if s.forms == nil || evaluationsASlice*len(s.best.devices) <= refineEvaluations {
+		s.goOn(r, end)
+	}
 	r.scorer.Reset()
 }
 
@@ -277,6 +280,7 @@ func (r *refiner) scale() {
 // count adds what device d takes to the totals, or takes it out.
 func (r *refiner) count(d int32, sign float64) {
 	r.computeSum += sign * r.compute[d]
+	r.dimSum += sign * float64(r.dims[d])
 	r.computePower += sign * powered(r.compute[d], r.computeScale)
 	r.dimPower += sign * powered(float64(r.dims[d]), r.dimScale)
 }

@@ -86,7 +86,8 @@ type forms struct {
 }
 
 // newForms returns the forms that the options allow for the catalog's tables, nil if
-// there are none but slices in HBM. The scorer must be a Spreader if there are.
+// there are none but slices in HBM. The scorer must be a Spreader if there are. On one
+// host, blocks for a host are those for all devices, and tried only in their place.
 func newForms(c *catalog, opt Options) *forms {
 	t := c.problem.Topology
 	n, local := len(c.all), t.PerHost()
@@ -111,7 +112,7 @@ func newForms(c *catalog, opt Options) *forms {
 		if rows && allowed(problem.RowWise) && table.CutsByRows(n) {
 			f.choices[i] = append(f.choices[i], problem.Form{Kind: problem.RowWise})
 		}
-		if rows && t.Hosts() > 1 && (allowed(problem.TableRowWise) || allowed(problem.Grid)) && table.CutsByRows(local) {
+		if rows && (t.Hosts() > 1 || !allowed(problem.RowWise)) && (allowed(problem.TableRowWise) || allowed(problem.Grid)) && table.CutsByRows(local) {
 			f.choices[i] = append(f.choices[i], problem.Form{Kind: problem.TableRowWise})
 		}
 		if free && allowed(problem.DataParallel) {
@@ -128,7 +129,7 @@ func newForms(c *catalog, opt Options) *forms {
 		}
 		any = any || len(f.choices[i]) > 0
 	}
-	if !any {
+	if !any && f.columns {
 		return nil
 	}
 	return f
