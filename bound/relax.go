@@ -111,7 +111,7 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer) *relaxation {
 			weighted = append(weighted, t.Weighted)
 		}
 		added := newTable(&d, p, i, c)
-		added.operator = operators[k.operator]
+		added.index, added.operator = i, operators[k.operator]
 		r.tables = append(r.tables, added)
 	}
 	r.single = len(operators) == 1

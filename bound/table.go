@@ -55,6 +55,8 @@ func newRates(p hardware.Profile) rates {
 // table is what slices of a table take, of one or more equal tables.
 type table struct {
 	count float64
+	// index is that of the first of them in the problem.
+	index int
 	// operator is the number of the operator that serves it.
 	operator int
 	// granules is its width and least that of its narrowest slice, in granules of
