@@ -178,23 +178,64 @@ def test_programs_are_run_with_their_environment() -> None:
     assert (done.returncode, done.stdout) == (3, "0\n")
 
 
-@pytest.mark.parametrize("devices", [1, 2, 6])
-def test_both_prices_of_our_plan(devices: int, binary: Binary) -> None:
+@pytest.mark.parametrize(
+    ("devices", "kinds"),
+    [(1, "all"), (2, "all"), (6, "all"), (6, "table_wise,column_wise")]
+    + [(2, "row_wise"), (6, "row_wise"), (6, "data_parallel")],
+)
+def test_both_prices_of_our_plan(devices: int, kinds: str, binary: Binary) -> None:
     s = replace(TINY, devices=devices, devices_per_host=devices // 2 or 1)
-    planned = binary.plan(s, 0.15, 1000)
+    planned = binary.plan(s, 0.15, 1000, options=("--kinds", kinds, "--model", "torchrec"))
     assert planned is not None
     assert binary.simulated_ms(s, planned.placement) == pytest.approx(
         planned.simulated_ms, rel=1e-9
     )
-    assert len(Engine(s).estimate(planned.placement).cost_ms) == devices
+    estimate = Engine(s).estimate(planned.placement).cost_ms
+    assert len(estimate) == devices
+    assert max(estimate) == pytest.approx(planned.cost_ms, rel=1e-9)
+    if kinds in ("row_wise", "data_parallel"):
+        assert placement.kinds(planned.placement) == {kinds: 4}
 
 
-def test_row_wise_has_no_simulated_price(binary: Binary) -> None:
-    halves = (Shard(0, (0, 500), (0, 96)), Shard(1, (500, 1000), (0, 96)))
-    cut = (PlacedTable("a", "row_wise", "fused", halves), *slices(96)[1:])
-    assert placement.unpriced(cut) == "row_wise"
-    with pytest.raises(ValueError, match="not priced on the SIMULATED device: row_wise"):
+def test_both_prices_of_each_kind(binary: Binary) -> None:
+    s = replace(TINY, devices=4, devices_per_host=2)
+
+    def blocks(ranks: range, *columns: tuple[int, int]) -> tuple[Shard, ...]:
+        size = 1000 // (len(ranks) // len(columns))
+        firsts = [rank % (1000 // size) * size for rank in ranks]
+        return tuple(
+            Shard(rank, (first, first + size), columns[i * len(columns) // len(ranks)])
+            for i, (rank, first) in enumerate(zip(ranks, firsts, strict=True))
+        )
+
+    prices = set()
+    for kind, kernel, shards in (
+        ("row_wise", "fused", blocks(range(4), (0, 96))),
+        ("table_row_wise", "fused", blocks(range(2, 4), (0, 96))),
+        ("grid_shard", "fused", blocks(range(4), (0, 48), (48, 96))),
+        ("data_parallel", "dense", tuple(Shard(r, (0, 1000), (0, 96)) for r in range(4))),
+    ):
+        placed = (PlacedTable("a", kind, kernel, shards), *slices(96)[1:])
+        assert placement.unpriced(placed) == ""
+        prices.add(binary.simulated_ms(s, placed))
+        assert max(Engine(s).estimate(placed).cost_ms) > 0
+    assert len(prices) == 4
+
+
+def test_host_memory_has_no_simulated_price(binary: Binary) -> None:
+    whole = PlacedTable("a", "table_wise", "fused_uvm", (Shard(0, (0, 1000), (0, 96)),))
+    cut = (whole, *slices(96)[1:])
+    assert placement.unpriced(cut) == "table_wise (fused_uvm)"
+    with pytest.raises(ValueError, match="not priced on the SIMULATED device: table_wise"):
         binary.simulated_ms(TINY, cut)
+
+
+def test_prices_must_agree() -> None:
+    command._same(TINY, 1.0, None, "by this")
+    command._same(TINY, None, 1.0, "by this")
+    command._same(TINY, 1.0, 1.0 + 1e-12, "by this")
+    with pytest.raises(command.BinaryError, match="tiny: by this the plan costs 1.0 ms here, 1.5"):
+        command._same(TINY, 1.0, 1.5, "by this")
 
 
 def test_every_kind_of_a_plan_file_has_an_estimate() -> None:
@@ -210,7 +251,7 @@ def test_every_kind_of_a_plan_file_has_an_estimate() -> None:
     ):
         a = placed({"name": "a", "kind": kind, "shards": shards}, 2)
         assert sorted(s.rank for s in a.shards) == [0, 1]
-        assert placement.unpriced((a,))
+        assert placement.unpriced((a,)) == ""
         estimate = Engine(TINY).estimate((a, *slices(96)[1:]))
         assert 0 < estimate.cost_ms[0] < estimate.cost_ms[1]
 
@@ -242,8 +283,10 @@ def test_the_whole_command(
     assert [p["planner"] for p in tiny["plans"]] == [
         "TorchRec, default",
         "TorchRec, table- and column-wise",
+        "neuroshard, TorchRec's formulas",
         "neuroshard",
-        "neuroshard, slices of 32 or more",
+        "neuroshard, table- and column-wise",
+        "neuroshard, table- and column-wise, slices of 32 or more",
     ]
     for plan in tiny["plans"]:
         assert plan["error"] == "" and not plan["hit_limit"] and plan["estimate"]["fits"]
@@ -253,14 +296,14 @@ def test_the_whole_command(
     assert lines[0] == (
         "**tiny**: 4 tables on 2 devices of 1 GiB, 2 a host, batch 32, optimizer rowwise_adagrad"
     )
-    assert len([line for line in lines if line.startswith("|")]) == 6
+    assert len([line for line in lines if line.startswith("|")]) == 8
 
     monkeypatch.setattr(command, "_run", None)  # TorchRec's plans are not made again
     kept = out / "engines.json"
     arguments[2] = str(tmp_path / "again")
     assert command.main([*arguments, "--torchrec-from", str(kept)]) == 0
     (again,) = json.loads((tmp_path / "again" / "engines.json").read_text())["scenarios"]
-    assert again["plans"][:2] == tiny["plans"][:2] and len(again["plans"]) == 4
+    assert again["plans"][:2] == tiny["plans"][:2] and len(again["plans"]) == 6
     for changed, message in (
         (results | {"min_partition": 4}, "made with another min_partition: plan all again"),
         ({"format": "neuroshard-compare"}, "not a comparison: KeyError('version')"),

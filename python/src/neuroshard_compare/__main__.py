@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,11 @@ from .scenario import Scenario, ScenarioError
 
 # A plan that took longer is not made again to take the median of its times.
 _LONG = 10.0
+
+# Flags of neuroshard plan, and what they make of it. By TorchRec's formulas it searches
+# for what TorchRec's planner searches for.
+_FORMULAS = ("--model", "torchrec")
+_COLUMNS = ("--kinds", "table_wise,column_wise")
 
 
 def main(args: list[str] | None = None) -> int:
@@ -161,9 +167,18 @@ def _scenario(
             plans.append(_priced(plan, s, engine, binary))
             if not plan["hit_limit"]:
                 break
-    for width in (None, options.min_partition):
-        _say(f"{s.name}: neuroshard" + (f", slices of {width} or more" if width else ""))
-        plan = _neuroshard(s, binary, inputs, width, options.repeats)
+    for name_of_plan, flags, width in (
+        ("neuroshard, TorchRec's formulas", _FORMULAS, None),
+        ("neuroshard", (), None),
+        ("neuroshard, table- and column-wise", _COLUMNS, None),
+        (
+            f"neuroshard, table- and column-wise, slices of {options.min_partition} or more",
+            _COLUMNS,
+            options.min_partition,
+        ),
+    ):
+        _say(f"{s.name}: {name_of_plan}")
+        plan = _neuroshard(s, binary, inputs, width, options.repeats, name_of_plan, flags)
         plans.append(_priced(plan, s, engine, binary))
     return facts | {"plans": plans}
 
@@ -212,19 +227,27 @@ def _run(command: list[str], env: dict[str, str], timeout: int) -> subprocess.Co
 
 
 def _neuroshard(
-    s: Scenario, binary: Binary, reserve: int, min_width: int | None, repeats: int
+    s: Scenario,
+    binary: Binary,
+    reserve: int,
+    min_width: int | None,
+    repeats: int,
+    name: str,
+    flags: Sequence[str],
 ) -> dict[str, Any]:
     from .torchrec_planner import RESERVE_SHARE
 
-    plan = _plan("neuroshard" + (f", slices of {min_width} or more" if min_width else ""))
+    plan = _plan(name)
     for _ in range(repeats):
-        planned = binary.plan(s, RESERVE_SHARE, reserve, min_width)
+        planned = binary.plan(s, RESERVE_SHARE, reserve, min_width, flags)
         if planned is None:
             return plan | {"error": "nothing fits"}
         plan["plan_s"].append(planned.wall_s)
         plan["cpu_s"].append(planned.cpu_s)
         plan["process_s"].append(planned.wall_s)
         plan["placement"], plan["own_ms"] = planned.placement, planned.simulated_ms
+        if flags == _FORMULAS:
+            plan["own_estimate_ms"] = planned.cost_ms
         if planned.wall_s > _LONG:
             break
     return plan
@@ -247,10 +270,11 @@ def _plan(planner: str) -> dict[str, Any]:
 def _priced(plan: dict[str, Any], s: Scenario, engine: Any, binary: Binary) -> dict[str, Any]:
     """The plan with both judges' prices in the place of its placement."""
     placement: Placement | None = plan.pop("placement")
-    own = plan.pop("own_ms", None)
+    own, own_estimate = plan.pop("own_ms", None), plan.pop("own_estimate_ms", None)
     if placement is None:
         return plan
     estimate = engine.estimate(placement)
+    _same(s, max(estimate.cost_ms), own_estimate, "by TorchRec's estimator")
     plan["estimate"] = {
         "max_ms": max(estimate.cost_ms),
         "mean_ms": statistics.fmean(estimate.cost_ms),
@@ -263,13 +287,17 @@ def _priced(plan: dict[str, Any], s: Scenario, engine: Any, binary: Binary) -> d
     plan["slices"] = sum(len(t.shards) for t in cut)
     plan["unpriced"] = unpriced(placement)
     plan["simulated_ms"] = None if plan["unpriced"] else binary.simulated_ms(s, placement)
-    here = plan["simulated_ms"]
+    _same(s, plan["simulated_ms"], own, "on the SIMULATED device")
+    return plan
+
+
+def _same(s: Scenario, here: float | None, own: float | None, judge: str) -> None:
+    """BinaryError where the program says another price of its plan than was found here."""
     if own is not None and here is not None and abs(here - own) > 1e-9 * own:
         raise BinaryError(
-            f"{s.name}: the plan costs {here} ms here, {own} ms by 'plan': this"
+            f"{s.name}: {judge} the plan costs {here} ms here, {own} ms by 'plan': this"
             " package and the program are of different versions"
         )
-    return plan
 
 
 def _machine() -> dict[str, Any]:

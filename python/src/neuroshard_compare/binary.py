@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .placement import FUSED, PlacedTable, Placement, Shard, unpriced
+from .placement import (
+    COLUMN_SLICES,
+    DENSE,
+    FUSED,
+    PlacedTable,
+    Placement,
+    Shard,
+    serialized,
+    unpriced,
+)
 from .scenario import OPTIMIZERS, Scenario
 
 
@@ -25,6 +34,7 @@ class Planned:
     """A plan that the program found."""
 
     placement: Placement
+    cost_ms: float  # by the model that the program planned with
     simulated_ms: float  # as the program prices its own plan
     wall_s: float  # from the start of the process to its end
     cpu_s: float  # of processors, in that time
@@ -47,22 +57,23 @@ class Binary:
         reserve_share: float,
         reserve_fixed: int,
         min_width: int | None = None,
+        options: Sequence[str] = (),
     ) -> Planned | None:
         """The default plan on one thread, or None where nothing fits.
 
         ``reserve_share`` of each device's memory and ``reserve_fixed`` bytes are kept
         free of tables. No slice is narrower than ``min_width``, where it is given.
+        ``options`` are further flags of ``neuroshard plan``.
         """
         with tempfile.TemporaryDirectory() as folder:
             tables = Path(folder) / "tables.json"
             tables.write_text(json.dumps(scenario.neuroshard_tables(min_width)))
             arguments = [
-                *("plan", str(tables), "--json", "--workers", "1", "--device", self.device),
-                *("--devices", str(scenario.devices)),
-                *("--devices-per-host", str(scenario.devices_per_host)),
-                *("--memory", f"{scenario.memory_bytes}B"),
+                *("plan", str(tables), "--json", "--workers", "1"),
+                *self._cluster(scenario),
                 *("--reserve-share", str(reserve_share)),
                 *("--reserve-fixed", f"{reserve_fixed}B"),
+                *options,
             ]
             start, used = time.perf_counter(), _children_s()
             answer = json.loads(self._run(*arguments, allowed=(0, 1)))
@@ -70,18 +81,43 @@ class Binary:
         if not answer["valid"]:
             return None
         placement = tuple(placed(t, scenario.devices) for t in answer["plan"]["tables"])
-        return Planned(placement, answer["simulated_cost_ms"], wall, cpu)
+        return Planned(placement, answer["cost_ms"], answer["simulated_cost_ms"], wall, cpu)
+
+    def _cluster(self, scenario: Scenario) -> list[str]:
+        return [
+            *("--device", self.device, "--devices", str(scenario.devices)),
+            *("--devices-per-host", str(scenario.devices_per_host)),
+            *("--memory", f"{scenario.memory_bytes}B"),
+        ]
 
     def simulated_ms(self, scenario: Scenario, placement: Placement) -> float:
-        """The cost of one step on the SIMULATED device, in ms.
+        """The cost of one step on the SIMULATED device, in ms: the most a rank spends.
 
-        Every rank runs its slices as one fused operation, forward and backward, and
-        all meet in both all-to-alls; who is ready early waits in the forward one. The
-        cost is the most that a rank spends. A placement for which ``unpriced`` says
-        something is a ValueError.
+        A placement for which ``unpriced`` says something is a ValueError.
         """
         if reason := unpriced(placement):
             raise ValueError(f"not priced on the SIMULATED device: {reason}")
+        if all(t.kind in COLUMN_SLICES for t in placement):
+            return self._simulated_slices(scenario, placement)
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            tables, theirs, plan, score = (
+                folder / f"{n}.json" for n in ("tables", "theirs", "plan", "score")
+            )
+            tables.write_text(json.dumps(scenario.neuroshard_tables()))
+            theirs.write_text(json.dumps(serialized(placement, scenario.devices_per_host)))
+            cluster = [*self._cluster(scenario), "--reserve-share", "0"]
+            self._run("import", str(theirs), "--tables", str(tables), *cluster, "-o", str(plan))
+            self._run("bench", "--score", str(plan), "--tables", str(tables), "--json", str(score))
+            (record,) = json.loads(score.read_text())["records"]
+        return float(record["simulated_cost_ms"])
+
+    def _simulated_slices(self, scenario: Scenario, placement: Placement) -> float:
+        """The cost of column slices, put together from operators and all-to-alls.
+
+        Every rank runs its slices as one fused operation, forward and backward, and
+        all meet in both all-to-alls; who is ready early waits in the forward one.
+        """
         held: list[list[dict[str, Any]]] = [[] for _ in range(scenario.devices)]
         for placed, table in zip(placement, scenario.tables, strict=True):
             for s in placed.shards:
@@ -148,7 +184,7 @@ def placed(table: dict[str, Any], devices: int) -> PlacedTable:
     ]
     kind = "grid_shard" if table["kind"] == "grid" else table["kind"]
     # TorchRec runs copies of a table with the dense kernel, and no other kind.
-    kernel = "dense" if kind == "data_parallel" else FUSED
+    kernel = DENSE if kind == "data_parallel" else FUSED
     return PlacedTable(table["name"], kind, kernel, tuple(shards))
 
 

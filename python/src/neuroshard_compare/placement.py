@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 FUSED = "fused"  # TorchRec's kernel for weights in HBM
+DENSE = "dense"  # and for copies of a table there
 
-# Kinds whose shards are whole columns of all rows. Only these have a price on the
-# SIMULATED device so far.
+# Kinds whose shards are whole columns of all rows.
 COLUMN_SLICES = ("table_wise", "column_wise", "table_column_wise")
 
 
@@ -54,13 +54,44 @@ def from_json(data: list[Any]) -> Placement:
 def kinds(placement: Placement) -> dict[str, int]:
     """How many tables there are of each kind, the most frequent first.
 
-    A kernel other than the fused one in HBM is named with the kind.
+    A kernel other than the one of the kind in HBM is named with it.
     """
-    counts = Counter(t.kind if t.kernel == FUSED else f"{t.kind} ({t.kernel})" for t in placement)
+    counts = Counter(t.kind if in_hbm(t) else f"{t.kind} ({t.kernel})" for t in placement)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
+def in_hbm(table: PlacedTable) -> bool:
+    """Whether the table lies in HBM, with the kernel that training has there."""
+    return table.kernel == (DENSE if table.kind == "data_parallel" else FUSED)
+
+
 def unpriced(placement: Placement) -> str:
-    """Why the placement has no price on the SIMULATED device; empty where it has one."""
-    others = [t for t in placement if t.kind not in COLUMN_SLICES or t.kernel != FUSED]
-    return ", ".join(kinds(tuple(others)))
+    """Why the placement has no price on the SIMULATED device; empty where it has one.
+
+    A placement says nothing of the memory of hosts or of caches in HBM.
+    """
+    return ", ".join(kinds(tuple(t for t in placement if not in_hbm(t))))
+
+
+def serialized(placement: Placement, devices_per_host: int) -> dict[str, Any]:
+    """The placement as TorchRec serializes a ShardingPlan of one module."""
+    return {"plan": {"ebc": {t.name: _serialized(t, devices_per_host) for t in placement}}}
+
+
+def _serialized(table: PlacedTable, devices_per_host: int) -> dict[str, Any]:
+    shards = sorted(table.shards, key=lambda s: (s.columns[0], s.rows[0], s.rank))
+    entry: dict[str, Any] = {
+        "sharding_type": table.kind,
+        "compute_kernel": table.kernel,
+        "ranks": [s.rank for s in shards],
+    }
+    if table.kind != "data_parallel":
+        entry["shards"] = [
+            {
+                "shard_offsets": [s.rows[0], s.columns[0]],
+                "shard_sizes": [s.rows[1] - s.rows[0], s.columns[1] - s.columns[0]],
+                "placement": f"rank:{s.rank}/cuda:{s.rank % devices_per_host}",
+            }
+            for s in shards
+        ]
+    return entry
