@@ -180,8 +180,10 @@ def test_programs_are_run_with_their_environment() -> None:
 
 @pytest.mark.parametrize(
     ("devices", "kinds"),
-    [(1, "all"), (2, "all"), (6, "all"), (6, "table_wise,column_wise")]
-    + [(2, "row_wise"), (6, "row_wise"), (6, "data_parallel")],
+    [
+        *[(1, "all"), (2, "all"), (6, "all"), (6, "table_wise,column_wise")],
+        *[(2, "row_wise"), (6, "row_wise"), (6, "data_parallel")],
+    ],
 )
 def test_both_prices_of_our_plan(devices: int, kinds: str, binary: Binary) -> None:
     s = replace(TINY, devices=devices, devices_per_host=devices // 2 or 1)
@@ -234,7 +236,9 @@ def test_prices_must_agree() -> None:
     command._same(TINY, 1.0, None, "by this")
     command._same(TINY, None, 1.0, "by this")
     command._same(TINY, 1.0, 1.0 + 1e-12, "by this")
-    with pytest.raises(command.BinaryError, match="tiny: by this the plan costs 1.0 ms here, 1.5"):
+    with pytest.raises(
+        command.BinaryError, match=r"tiny: by this the plan costs 1\.0 ms here, 1\.5"
+    ):
         command._same(TINY, 1.0, 1.5, "by this")
 
 
