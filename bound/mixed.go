@@ -50,6 +50,7 @@ type mixed struct {
 	n, perHost   float64
 	u            float64
 	sharp, steps int
+	leastTime    float64
 	// busy is the longest time of a device's own slices, all-to-alls included, that the
 	// shares need; common what all devices spend besides.
 	busy, common float64
@@ -186,9 +187,12 @@ const (
 	minMixedRounds           = 6
 	enough                   = 0.0005
 	// unused is the share of the devices at which a kind's weights are halfway between
-	// its own and the usual ones, and leastTime the least weight of time.
-	unused, leastTime = 5e-3, 0.3
+	// its own and the usual ones.
+	unused = 5e-3
 )
+
+// leastTimes are the least weights of time, by turns.
+var leastTimes = [...]float64{0.3, 0.7, 0.95}
 
 // raise works on u until it is no longer worth it, or above limit.
 func (m *mixed) raise(limit float64) {
@@ -202,6 +206,7 @@ func (m *mixed) raise(limit float64) {
 		m.longest = m.u * (1 + ahead)
 		m.hosts.longest = m.longest
 		m.sharp = min(10+round/3, 40)
+		m.leastTime = leastTimes[round%len(leastTimes)]
 		if round > 0 {
 			m.sweep(true)
 			m.sweep(true)
@@ -432,9 +437,9 @@ func (m *mixed) settle(w, usual *[3]float64, own float64, limited bool) {
 		w[0] += w[1]
 		w[1] = 0
 	}
-	if rest := w[1] + w[2]; w[0] < leastTime {
-		less := max(rest-(leastTime-w[0]), 0) / rest
-		w[0], w[1], w[2] = leastTime, w[1]*less, w[2]*less
+	if rest := w[1] + w[2]; w[0] < m.leastTime {
+		less := max(rest-(m.leastTime-w[0]), 0) / rest
+		w[0], w[1], w[2] = m.leastTime, w[1]*less, w[2]*less
 	}
 }
 
