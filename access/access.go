@@ -115,33 +115,47 @@ func meanUse(reuse *[Classes]float64) float64 {
 // Part returns what the batch does to a part of the rows, a share of them that is
 // above 0 and at most 1: to the part that holds the most used row. Which rows are
 // used most is unknown, and indices are hashed, so that each part has its share of
-// every class; but the most used row is whole, and in one part. Parts without it have
-// less.
+// every class; but the most used row is whole, and in one part. It is used as often as
+// the mean row of its class. Of the highest class, which is open, it takes the most by
+// Zipf's law (of exponent 1, assumed), from all uses that the means of the other
+// classes leave over. Parts without it have less.
 func (c Counts) Part(share float64) Counts {
 	if !(share < 1) || !(c.Lookups > 0) {
 		return c
 	}
 	part := Counts{}
-	top := c.Highest()
 	rows := [Classes]float64{}
-	uses := 0.0
+	top, uses := c.Highest(), 0.0
+	all := c.Unique * c.MeanUse() // the uses that the classes' means stand for
 	for j := range rows {
-		all := c.Reuse[j] * c.Unique
-		rows[j] = all * share
-		if j == top && all >= 1 {
-			rows[j] = 1 + (all-1)*share
-		} else if j == top {
-			rows[j] = all
+		in := c.Reuse[j] * c.Unique
+		used := in * classMeans[j]
+		whole, most := 0.0, 0.0 // rows of the class that are not shared out, and their uses
+		if j == top {
+			whole = min(1, in) // of a class with a part of a row, on average, that part
+			most = whole * classMeans[j]
+			if j == Classes-1 {
+				used += max(0, c.Lookups-all)
+				all = max(all, c.Lookups)
+				most = used / harmonicNumber(max(1, in))
+			}
 		}
+		rows[j] = whole + (in-whole)*share
+		uses += most + (used-most)*share
 		part.Unique += rows[j]
-		uses += rows[j] * classMeans[j]
 	}
 	for j := range rows {
 		part.Reuse[j] = rows[j] / part.Unique
 	}
-	// The classes' means are about right only: so many uses there are of each of theirs.
-	part.Lookups = min(c.Lookups, uses*c.Lookups/(c.Unique*c.MeanUse()))
+	part.Lookups = min(c.Lookups, uses*c.Lookups/all)
 	return part
+}
+
+// harmonicNumber returns the sum of 1/i for i from 1 to n, at least 1, between whole
+// numbers by its asymptotic form.
+func harmonicNumber(n float64) float64 {
+	const euler = 0.57721566490153286
+	return max(1, math.Log(n)+euler+1/(2*n)-1/(12*n*n))
 }
 
 // Uncached returns the distinct rows of the batch that a cache of cached rows does not

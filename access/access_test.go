@@ -373,3 +373,45 @@ func BenchmarkAt(b *testing.B) {
 		}
 	}
 }
+
+// TestPart: a part has its share of every class, and the most used row whole.
+func TestPart(t *testing.T) {
+	// 8 rows used once and 2 used twice: half of it is 4 rows and 1 + 1/2, of 7 uses.
+	c := Counts{Lookups: 12, Unique: 10, Reuse: [Classes]float64{.8, .2}}
+	got := c.Part(.5)
+	if want := (Counts{Lookups: 7, Unique: 5.5, Reuse: [Classes]float64{4 / 5.5, 1.5 / 5.5}}); math.Abs(got.Lookups-want.Lookups) > 1e-12 || got.Unique != want.Unique || got.Reuse != want.Reuse {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := c.Part(1); got != c {
+		t.Errorf("all of it: got %+v", got)
+	}
+	// The most used row of a Zipf law is in the part: by the law itself, so much of it.
+	const rows, exponent, share = 1_000_000, 1.2, .125
+	sum := 0.0
+	for i := 1; i <= rows; i++ {
+		sum += math.Pow(float64(i), -exponent)
+	}
+	law := Distribution{Kind: Zipf, Exponent: exponent}.At(rows, 20, 65536)
+	want := 1/sum + (1-1/sum)*share
+	if got := law.Part(share).Lookups / law.Lookups; math.Abs(got/want-1) > .1 {
+		t.Errorf("Zipf: the part has %.3f of the lookups, want about %.3f", got, want)
+	}
+}
+
+// TestPartIsBetween: a part has between its share and all of what there is, and more of
+// it the larger it is.
+func TestPartIsBetween(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := Distribution{Kind: rapid.SampledFrom([]Kind{Uniform, Zipf}).Draw(t, "kind"), Exponent: rapid.Float64Range(.3, 2).Draw(t, "exponent")}
+		c := d.At(rapid.Int64Range(1, 1e9).Draw(t, "rows"), rapid.Float64Range(.01, 100).Draw(t, "pooling"), rapid.IntRange(1, 1<<17).Draw(t, "batch"))
+		share := rapid.Float64Range(1e-4, 1).Draw(t, "share")
+		got, more := c.Part(share), c.Part(min(1, share*1.5))
+		const slack = 1e-9
+		if got.Lookups < share*c.Lookups*(1-slack) || got.Lookups > c.Lookups || got.Unique < share*c.Unique*(1-slack) || got.Unique > c.Unique*(1+slack) {
+			t.Fatalf("%v of %+v is %+v", share, c, got)
+		}
+		if more.Lookups < got.Lookups*(1-slack) || more.Unique < got.Unique*(1-slack) {
+			t.Fatalf("more of %+v is less: %+v after %+v", c, more, got)
+		}
+	})
+}

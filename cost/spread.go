@@ -177,7 +177,7 @@ func (p *spreadPools) item(lot int, key spreadKey, pool *Pool) int {
 		it.backward = ticksOf(bytes / p.dense)
 	case lotHost, lotCached:
 		counts := t.Counts(p.pool.problem.Batch)
-		forward, backward := hostTraffic(t, counts, key.width, key.form)
+		forward, backward := hostTraffic(t, counts, key.width, key.form, float64(p.pool.model.hardware.Granule))
 		it.forward, it.backward = ticksOf(forward/p.link), ticksOf(backward/p.link)
 	}
 	number := lot<<lotShift | len(p.items[lot])
@@ -188,18 +188,26 @@ func (p *spreadPools) item(lot int, key spreadKey, pool *Pool) int {
 
 // hostTraffic returns the bytes that a slice in host memory moves over the link in a
 // batch: forward the rows that lookups read, or those that the cache lacks; backward
-// the updates, or the rows that the cache gives up. See docs/SIMULATED.md.
-func hostTraffic(t *problem.Table, c access.Counts, width int, form problem.Form) (forward, backward float64) {
+// the updates, or the rows that the cache gives up. Memory is read in sectors, and
+// state in the device's granules. See docs/SIMULATED.md.
+func hostTraffic(t *problem.Table, c access.Counts, width int, form problem.Form, granule float64) (forward, backward float64) {
 	row := float64(int64(width) * t.Precision.Bytes())
-	state := float64(t.Optimizer.StateBytes(1, width))
 	if form.Tier == problem.HostCached {
+		state := float64(t.Optimizer.StateBytes(1, width))
 		moved := c.Uncached(t.Rows, problem.CachedRows(t.Rows, form.Cache)) * (row + state)
 		return moved, moved
 	}
 	const sector = 32
 	row = math.Ceil(row/sector) * sector
-	state = math.Ceil(state/sector) * sector
-	return c.Lookups * row, c.Unique * 2 * (row + state)
+	state := 0.0 // read and written
+	switch t.Optimizer {
+	case problem.RowwiseAdagrad:
+		state = 2 * sector
+	case problem.Adagrad, problem.Adam:
+		numbers := float64(t.Optimizer.StateBytes(1, 1)) / 4 // of an element
+		state = 2 * numbers * math.Ceil(4*float64(width)/granule) * granule
+	}
+	return c.Lookups * row, c.Unique * (2*row + state)
 }
 
 // Reset empties all devices.
