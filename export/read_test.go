@@ -421,6 +421,8 @@ func FuzzReadTorchRec(f *testing.F) {
 	}
 	f.Add(data)
 	f.Add([]byte(sharded("column_wise", [5]int{0, 0, 10, 4, 0}, [5]int{0, 4, 10, 8, 1})))
+	f.Add([]byte(strings.Replace(inTable(`"cache_params": {"load_factor": 0.5, "stats": null}, "ranks": [0], "shards": [{"shard_offsets": [0, 0], "shard_sizes": [9, 4]}]`), `"fused"`, `"fused_uvm_caching"`, 1)))
+	f.Add([]byte(ours(`"cluster": {"profile":"a100-80","devices":4,"devices_per_host":2,"batch":1,"device_memory_bytes":1,"reserve_bytes":0,"weights_only":false,"host_memory_bytes":9,"comm_precision":"fp16"}, "plan": {"ebc": {"t": ` + wholeTable + `}}, "shapes": {"ebc": {"t": [10, 8]}}`)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := ReadTorchRec("x.json", bytes.NewReader(data))
 		if err != nil {

@@ -389,6 +389,43 @@ def test_tiers_are_kernels() -> None:
     assert load(plan).plan["item"]["word"].compute_kernel == "fused_uvm"
 
 
+def test_shares_of_caches_are_load_factors() -> None:
+    plan = exported()
+    table = plan["plan"]["item"]["word"]
+    table["compute_kernel"] = "fused_uvm_caching"
+    assert load(plan).plan["item"]["word"].cache_params is None
+    table["cache_params"] = {"load_factor": 0.25}
+    assert load(plan).plan["item"]["word"].cache_params.load_factor == 0.25
+    table["compute_kernel"] = "fused_uvm"
+    assert load(plan).plan["item"]["word"].cache_params is None
+    plan = native()
+    for s in plan["tables"][3]["shards"]:
+        s.update(tier="host_cached", cache_share=0.25)
+    assert load(plan).plan["item"]["word"].cache_params.load_factor == 0.25
+
+
+@pytest.mark.parametrize(
+    ("params", "part"),
+    [
+        ([1], "cache_params is a list of 1 and not an object"),
+        ({"load_factor": 1}, "cache_params.load_factor is 1, not a share above 0 and below 1"),
+        ({"load_factor": True}, "cache_params.load_factor is true, not a share"),
+        ({"load_factor": "0.2"}, 'cache_params.load_factor is "0.2", not a share'),
+    ],
+)
+def test_caches_that_are_no_shares(params: Any, part: str) -> None:
+    plan = exported()
+    plan["plan"]["item"]["word"].update(compute_kernel="fused_uvm_caching", cache_params=params)
+    assert part in told(plan)
+
+
+def test_caches_of_several_shares() -> None:
+    plan = native()
+    for k, s in enumerate(plan["tables"][3]["shards"]):
+        s.update(tier="host_cached", cache_share=0.25 * (k + 1))
+    assert "do not share one cache_share" in told(plan)
+
+
 def test_all_at_once() -> None:
     plan = exported()
     plan["plan"]["item"].pop("id")

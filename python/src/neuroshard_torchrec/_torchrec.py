@@ -60,6 +60,7 @@ from torchrec.distributed.comm import get_local_size  # noqa: E402
 from torchrec.distributed.embedding_types import ShardedEmbeddingModule  # noqa: E402
 from torchrec.distributed.sharding_plan import get_default_sharders, placement  # noqa: E402
 from torchrec.distributed.types import (  # noqa: E402
+    CacheParams,
     EmbeddingModuleShardingPlan,
     EnumerableShardingSpec,
     ModuleSharder,
@@ -144,11 +145,13 @@ class Shard:
 @dataclass(frozen=True)
 class Placement:
     """Where a table lies: TorchRec's sharding type, its compute kernel, and the
-    shards in TorchRec's order; none where every rank holds the whole table."""
+    shards in TorchRec's order; none where every rank holds the whole table. Of a
+    table that is cached, the share of its rows, where the plan states it."""
 
     kind: str
     kernel: str
     shards: tuple[Shard, ...]
+    cached: float | None = None
 
 
 def collect(model: nn.Module, ignore: Collection[str]) -> tuple[list[Collected], list[Problem]]:
@@ -263,6 +266,7 @@ def _sharding(p: Placement, device_type: str, local_size: int) -> Any:
     return ParameterSharding(
         sharding_type=p.kind,
         compute_kernel=p.kernel,
+        cache_params=None if p.cached is None else CacheParams(load_factor=p.cached),
         ranks=[s.rank for s in p.shards],
         sharding_spec=EnumerableShardingSpec(
             [

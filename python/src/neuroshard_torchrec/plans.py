@@ -54,6 +54,7 @@ GRANULE = 4
 
 _FUSED = ("fused", "fused_uvm", "fused_uvm_caching")
 _DENSE = "dense"
+_CACHED = "fused_uvm_caching"
 _LONG = 200
 """Characters of a name that a hint shows, to be copied from it."""
 
@@ -410,7 +411,21 @@ def _exported_table(table: Any, c: _Contents) -> _Entry:
     out = [_exported_shard(i, s, c) for i, s in enumerate(shards)]
     if not _same_ranks(ranks, [s.rank for s in out]):
         raise ValueError("ranks are not those of the shards, in their order")
-    return _Entry(Placement(kind, kernel, tuple(out)))
+    cached = None
+    if kernel == _CACHED and (params := table.get("cache_params")) is not None:
+        if not isinstance(params, dict):
+            raise ValueError(f"cache_params is {_what(params)} and not an object")
+        cached = _share(params.get("load_factor"), "cache_params.load_factor")
+    return _Entry(Placement(kind, kernel, tuple(out), cached))
+
+
+def _share(value: Any, key: str) -> float | None:
+    """Returns the share of a table's rows that is cached, None where none is stated."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+        raise ValueError(f"{key} is {_what(value)}, not a share above 0 and below 1")
+    return float(value)
 
 
 def _same_ranks(ranks: Any, wanted: Sequence[int]) -> bool:
@@ -494,7 +509,14 @@ def _native_table(table: Json) -> _Entry:
         raise ValueError(f"its shards do not share one tier of {', '.join(_TIERS)}")
     out = [_native_shard(i, s) for i, s in enumerate(shards)]
     out.sort(key=lambda s: (s.column, s.row))  # TorchRec's order
-    return _Entry(Placement(_NATIVE_KINDS[kind], _TIERS[tier], tuple(out)), (rows, dim))
+    cached = None
+    if _TIERS[tier] == _CACHED:
+        shares = {_share(s.get("cache_share"), "cache_share") for s in shards}
+        if len(shares) > 1:
+            raise ValueError("its shards do not share one cache_share: TorchRec has one for all")
+        (cached,) = shares
+    placement = Placement(_NATIVE_KINDS[kind], _TIERS[tier], tuple(out), cached)
+    return _Entry(placement, (rows, dim))
 
 
 def _native_shard(i: int, shard: Json) -> Shard:
@@ -681,7 +703,7 @@ def _joined(t: Named, p: Placement) -> Placement:
             shards.append(Shard(0, column, t.table.rows, width, rank))
             column += width
     log.info('table "%s": slices of different widths on one rank are made one', t.name)
-    return Placement(p.kind, p.kernel, tuple(shards))
+    return Placement(p.kind, p.kernel, tuple(shards), p.cached)
 
 
 def _geometry(t: Named, entry: _Entry, world_size: int, local_size: int) -> list[Problem]:
