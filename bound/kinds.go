@@ -39,8 +39,7 @@ func SimulatedKinds(p *problem.Problem, allowed Allowed) (Bound, error) {
 // leastOf returns the least bound of all sets of lots among those of in, in ms; +Inf
 // where nothing can be valid.
 func leastOf(p *problem.Problem, counts *simulate.Pricer, in mask, onHosts bool) float64 {
-	wires := newWires(p)
-	r := newMixedRelaxation(p, counts, &wires, onHosts)
+	r := newMixedRelaxation(p, counts, onHosts)
 	if len(r.tables) == 0 {
 		return 0
 	}

@@ -69,16 +69,17 @@ func newWires(p *problem.Problem) wires {
 	pack := (4 + b) * batch / d.stream
 	alpha, intra := t.Profile.AllToAllLatencyUS/1000, t.Profile.IntraGBps*1e6
 	// A byte that every rank sends to all others takes this long, after fixed.
-	fixed, byte_ := alpha, 1/intra
+	fixed, byte_, ring := alpha, 1/intra, 1/intra
 	netFixed, net := 0.0, math.Inf(1)
 	if hosts > 1 {
 		netFixed, net = (networkFixedUS+networkStepUS*math.Log2(n))/1000, networkShare(int(hosts))*t.Profile.NICGBps*1e6
 		away := (n - l) / (n - 1)
 		fixed, byte_ = netFixed, max((1-away)/intra, away/net)
+		ring = max(ring, 1/(l*net))
 	}
 	w.own = 2*byte_*(n-1)/n*batch*b + pack
 	w.shared = pack / n
-	w.block = 2 * (byte_*(n-1)/n*batch*b + pack)
+	w.block = 2 * (ring*(n-1)/n*batch*b + pack)
 	full := math.Floor(n / l) // hosts that may hold tables by host
 	w.host = 2 * ((l-1)/l*batch*b/intra + pack) / full
 	w.weight = 2 * (l - 1) / l * b / intra
@@ -130,8 +131,9 @@ type everywhere struct {
 	// load is the time of its operator: with sorting, and with what is spent besides in
 	// linear.
 	load load
-	// alone is the time with nothing else in the lot, without fixed times, in ms.
-	alone float64
+	// alone is the time of computing with nothing else in the lot, and exchange that of
+	// its exchanges, without fixed times, in ms.
+	alone, exchange float64
 	// bytes is what it takes of each device in the mean.
 	bytes float64
 }
@@ -145,6 +147,12 @@ type spreading struct {
 	wires
 	// spread is by table, for blocks and replicas; nil where it has no such way.
 	blocks, replicas []*everywhere
+	// columns is, by table, the time that its all-to-alls add at least, and hostColumns
+	// that of its exchanges by host, in ms.
+	columns, hostColumns []float64
+	// alone is, by table and slice, the time that a slice on a single device computes
+	// with nothing else in its operator.
+	alone [][][classes]float64
 	// hosts has the blocks of a host as tables, in the order of the relaxation's;
 	// byRows says which may be cut so.
 	hosts  *relaxation
@@ -170,6 +178,12 @@ func newSpreading(p *problem.Problem, r *relaxation, counts *simulate.Pricer) *s
 		at := r.tables[i].index
 		t := &p.Tables[at]
 		columns := float64(t.Dim * len(t.Features))
+		s.columns = append(s.columns, columns*(s.own/float64(n)+s.shared))
+		s.hostColumns = append(s.hostColumns, columns*s.host)
+		s.alone = append(s.alone, nil)
+		for j := range r.tables[i].slices {
+			s.alone[i] = append(s.alone[i], r.tables[i].slices[j].alone)
+		}
 		if t.CutsByRows(n) {
 			shard := p.Whole(at)
 			shard.Kind, shard.Rows.End = problem.RowWise, t.BlockRows(n)
@@ -178,7 +192,7 @@ func newSpreading(p *problem.Problem, r *relaxation, counts *simulate.Pricer) *s
 			if float64(p.ShardMemory(shard).Tables()) <= budget {
 				block := newBlock(&d, p, at, n, counts.Counts(at))
 				e := everywhereOf(&block, t.Weighted)
-				e.spend(columns * s.block)
+				e.spend(0, columns*s.block)
 				e.bytes = float64(p.ShardMemory(shortest).Tables())
 				s.blocks[i] = e
 			}
@@ -188,7 +202,9 @@ func newSpreading(p *problem.Problem, r *relaxation, counts *simulate.Pricer) *s
 		if held := float64(p.ShardMemory(shard).Tables()); held <= budget {
 			replica := newTable(&d, copies, at, ofCopies.Counts(at))
 			e := everywhereOf(&replica, t.Weighted)
-			e.spend(s.replica(t))
+			weights := float64(t.Rows) * float64(t.Dim)
+			update := weights*(2*4+2*float64(t.Precision.Bytes())) + 2*float64(t.Optimizer.StateBytes(t.Rows, t.Dim))
+			e.spend(update/s.stream, weights*s.weight)
 			e.bytes = held
 			s.replicas[i] = e
 		}
@@ -208,15 +224,6 @@ func newSpreading(p *problem.Problem, r *relaxation, counts *simulate.Pricer) *s
 		s.hosts.open[k] = true
 	}
 	return s
-}
-
-// replica returns the time that a replicated table takes besides its operator, in
-// ms: of the all-reduce, and of zeroing and reading the dense gradient, and reading
-// and writing weights and state.
-func (s *spreading) replica(t *problem.Table) float64 {
-	weights := float64(t.Rows) * float64(t.Dim)
-	update := weights*(2*4+2*float64(t.Precision.Bytes())) + 2*float64(t.Optimizer.StateBytes(t.Rows, t.Dim))
-	return weights*s.weight + update/s.stream
 }
 
 // newBlock returns what slices take of a block of the rows of table i, which is cut
@@ -277,10 +284,12 @@ func everywhereOf(t *table, weighted bool) *everywhere {
 	return e
 }
 
-// spend adds time that is spent besides the operator.
-func (e *everywhere) spend(ms float64) {
-	e.load[linear] += ms
-	e.alone += ms
+// spend adds time that is spent besides the operator, computing (of replicas: dense
+// gradients are zeroed and read, weights and state read and written) and in exchanges.
+func (e *everywhere) spend(computing, exchange float64) {
+	e.load[linear] += computing + exchange
+	e.alone += computing
+	e.exchange += exchange
 }
 
 // Allowed says which ways to place tables a bound is for. The zero value is those of

@@ -1,6 +1,7 @@
 package bound
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -68,9 +69,13 @@ type mixed struct {
 	usualTau, usualMemory float64
 	// prices of blocks and of replicas.
 	blockPrices, replicaPrices load
-	need                       []float64
-	weights                    [][3]float64
-	visited                    int
+	// exchange is, by table, the least time of its exchanges, and leastExchange that of
+	// all.
+	exchange      []float64
+	leastExchange float64
+	need          []float64
+	weights       [][3]float64
+	visited       int
 }
 
 func newMixed(r *relaxation, s *spreading, in mask, topology [2]int) *mixed {
@@ -113,6 +118,16 @@ func newMixed(r *relaxation, s *spreading, in mask, topology [2]int) *mixed {
 		}
 	}
 	m.start = slices.Clone(m.mix)
+	m.exchanges()
+	for i := range r.tables {
+		t := &r.tables[i]
+		for j := range t.slices {
+			least := max(m.leastExchange, s.own*t.columns*t.slices[j].granules)
+			for class := range classes {
+				t.slices[j].alone[class] = s.alone[i][j][class] + least
+			}
+		}
+	}
 	return m
 }
 
@@ -150,34 +165,92 @@ func (m *mixed) give(at int, l *load, scale float64, parts []load) {
 	}
 }
 
-// floor returns the least time, in ms, that some table takes.
-func (m *mixed) floor() float64 {
-	longest := 0.0
+// step is a way to place a table, if the longest computing takes as long as alone.
+type step struct {
+	table           int
+	alone, exchange float64
+}
+
+// exchanges sets the least time of the exchanges of each table, and of all.
+func (m *mixed) exchanges() {
+	m.exchange, m.leastExchange = make([]float64, len(m.tables)), 0
 	for i := range m.tables {
 		least := math.Inf(1)
-		alone := func(r *relaxation) {
-			t := &r.tables[i]
-			for _, k := range r.of[t.operator] {
-				class := r.kinds[k].class
-				for g := t.narrowest(); g <= min(len(t.slices), widest(class)); g++ {
-					least = min(least, t.slices[g-1].alone[class])
-				}
-			}
-		}
 		if m.in.has(columnsLot) {
-			alone(m.relaxation)
+			least = m.columns[i]
 		}
 		if m.hostOf(i) {
-			alone(m.hosts)
+			least = min(least, m.hostColumns[i])
 		}
 		for _, e := range []*everywhere{m.blockOf(i), m.replicaOf(i)} {
 			if e != nil {
-				least = min(least, e.alone)
+				least = min(least, e.exchange)
 			}
 		}
-		longest = max(longest, least)
+		m.exchange[i] = least
+		m.leastExchange += m.tables[i].count * least
 	}
-	return longest
+}
+
+// floor returns a bound from what tables compute alone, in ms: if the longest
+// computing takes c, each table adds at least the shortest exchange of its ways that
+// compute no longer; and c is whatever makes the sum the least.
+func (m *mixed) floor() float64 {
+	var steps []step
+	for i := range m.tables {
+		offer := func(alone, exchange float64) {
+			if !math.IsInf(alone, 1) {
+				steps = append(steps, step{i, alone, exchange})
+			}
+		}
+		if m.in.has(columnsLot) {
+			offer(shortest(&m.tables[i], m.relaxation, func(j, class int) float64 { return m.alone[i][j][class] }), m.columns[i])
+		}
+		if m.hostOf(i) {
+			h := &m.hosts.tables[i]
+			offer(shortest(h, m.hosts, func(j, class int) float64 { return h.slices[j].alone[class] }), m.hostColumns[i])
+		}
+		for _, e := range []*everywhere{m.blockOf(i), m.replicaOf(i)} {
+			if e != nil {
+				offer(e.alone, e.exchange)
+			}
+		}
+	}
+	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.alone, b.alone) })
+	exchange, missing := make([]float64, len(m.tables)), len(m.tables)
+	for i := range exchange {
+		exchange[i] = math.Inf(1)
+	}
+	least, sum := math.Inf(1), 0.0
+	for _, s := range steps {
+		was, count := exchange[s.table], m.tables[s.table].count
+		switch {
+		case math.IsInf(was, 1):
+			missing--
+			sum += count * s.exchange
+		case s.exchange < was:
+			sum -= count * (was - s.exchange)
+		default:
+			continue
+		}
+		exchange[s.table] = s.exchange
+		if missing == 0 {
+			least = min(least, s.alone+sum*(1-rounding))
+		}
+	}
+	return least
+}
+
+// shortest returns the least time of a slice of t alone.
+func shortest(t *table, r *relaxation, alone func(slice, class int) float64) float64 {
+	least := math.Inf(1)
+	for _, k := range r.of[t.operator] {
+		class := r.kinds[k].class
+		for g := t.narrowest(); g <= min(len(t.slices), widest(class)); g++ {
+			least = min(least, alone(g-1, class))
+		}
+	}
+	return least
 }
 
 const (
@@ -186,6 +259,7 @@ const (
 	mixedRounds, mixedVisits = 100, 60_000
 	minMixedRounds           = 6
 	enough                   = 0.0005
+	settled                  = 5
 	// unused is the share of the devices at which a kind's weights are halfway between
 	// its own and the usual ones.
 	unused = 5e-3
@@ -196,7 +270,9 @@ var leastTimes = [...]float64{0.3, 0.7, 0.95}
 
 // raise works on u until it is no longer worth it, or above limit.
 func (m *mixed) raise(limit float64) {
-	m.u = m.floor()
+	if m.u = m.floor(); math.IsInf(m.u, 1) {
+		return
+	}
 	rounds := min(mixedRounds, max(minMixedRounds, mixedVisits/(3*len(m.tables))))
 	ahead, idle := 0.2, 0
 	for round := range rounds {
@@ -204,7 +280,7 @@ func (m *mixed) raise(limit float64) {
 			return
 		}
 		m.longest = m.u * (1 + ahead)
-		m.hosts.longest = m.longest
+		m.hosts.longest = m.longest - m.leastExchange
 		m.sharp = min(10+round/3, 40)
 		m.leastTime = leastTimes[round%len(leastTimes)]
 		if round > 0 {
@@ -214,10 +290,6 @@ func (m *mixed) raise(limit float64) {
 		if !m.sweep(false) {
 			// Some table has no way that takes less.
 			m.u = m.longest
-			m.longest, m.hosts.longest = math.Inf(1), math.Inf(1)
-			if m.u = max(m.u, m.floor()); math.IsInf(m.u, 1) {
-				return
-			}
 			continue
 		}
 		reached := m.reached()
@@ -226,7 +298,7 @@ func (m *mixed) raise(limit float64) {
 			continue
 		}
 		m.u = max(m.u, reached)
-		if m.shortage <= 1+enough && m.common+m.busy <= m.u*(1+enough) {
+		if round >= settled && m.shortage <= 1+enough && m.common+m.busy <= m.u*(1+enough) {
 			return
 		}
 		if idle++; idle >= 4 {
@@ -291,7 +363,7 @@ func (m *mixed) move(i int, step float64, parts []load) bool {
 	best, to := base, (*everywhere)(nil)
 	at := 0
 	offer := func(e *everywhere, prices *load, l lot) (time, bytes_ float64) {
-		if e == nil || e.alone > m.longest {
+		if e == nil || e.alone+m.leastExchange+e.exchange-m.exchange[i] > m.longest {
 			return math.Inf(1), 0
 		}
 		for j := range prices {
@@ -475,24 +547,14 @@ func (m *mixed) needed(k int, budget float64) float64 {
 	return most * size
 }
 
-// newMixedRelaxation returns the tables of the problem with what the all-to-alls of
-// their columns take in the time that a slice takes alone. On hosts, nothing is known
-// of rows and bytes.
-func newMixedRelaxation(p *problem.Problem, counts *simulate.Pricer, w *wires, onHosts bool) *relaxation {
+// newMixedRelaxation returns the tables of the problem. On hosts, nothing is known of
+// rows and bytes.
+func newMixedRelaxation(p *problem.Problem, counts *simulate.Pricer, onHosts bool) *relaxation {
 	r := newRelaxation(p, counts)
 	if onHosts {
 		r.single, r.budget = false, math.Inf(1)
 		for k := range r.kinds {
 			r.kinds[k].rows = math.Inf(1)
-		}
-	}
-	for i := range r.tables {
-		t := &r.tables[i]
-		for j := range t.slices {
-			s := &t.slices[j]
-			for class := range s.alone {
-				s.alone[class] += w.own * t.columns * s.granules
-			}
 		}
 	}
 	return r
