@@ -342,7 +342,7 @@ func (s *SpreadScorer) exchanges() (forward, backward float64) {
 	n, batch, copies := float64(c.Devices), float64(c.Batch), k.CopyGBps*bytesPerMS
 	if s.blockColumns > 0 {
 		columns := float64(s.blockColumns)
-		both := collective(k, c, (n-1)/n*batch*columns*c.element()) + c.packing()*batch*columns/copies
+		both := ring(k, c, (n-1)/n*batch*columns*c.element()) + c.packing()*batch*columns/copies
 		forward, backward = forward+both, backward+both
 	}
 	most, all, least := 0, 0, math.MaxInt
@@ -357,6 +357,15 @@ func (s *SpreadScorer) exchanges() (forward, backward float64) {
 		backward += s.allReduce(float64(s.weights) * c.element())
 	}
 	return forward, backward
+}
+
+// ring returns the time of a collective in which each device passes so many bytes on to
+// the next, host by host, in as many rings as a host has devices.
+func ring(k CommConstants, c Cluster, passed float64) float64 {
+	if c.hosts() == 1 {
+		return k.AlphaMS + passed/(k.IntraGBps*bytesPerMS)
+	}
+	return network(k, c) + max(passed/(k.IntraGBps*bytesPerMS), passed/(float64(c.PerHost)*k.NICGBps*bytesPerMS))
 }
 
 // inHosts returns the time of a reduce-scatter of the partial sums of so many columns

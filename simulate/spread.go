@@ -12,8 +12,8 @@ import (
 // whose largest transfer is of M bytes:
 //
 //	row_wise        each rank has a part of every sum: a reduce-scatter of all W
-//	                columns forward, an all-gather of the gradients backward
-//	                T((n-1)/n B W b)
+//	                columns forward, an all-gather of the gradients backward, in rings
+//	                (n-1)/n B W b max(1/B_intra, 1/(l eta B_nic))
 //	table_row_wise  the same inside each host, of the host's D_h columns
 //	and grid        T_host((l-1)/l B max(D_h) b),
 //	                and an all-to-all of the sums between hosts, each rank with its
@@ -24,9 +24,11 @@ import (
 //	                the hosts and then, each rank a part, between them
 //	                2 (l-1)/l E b / B_intra + 2 (G-1)/G E b/l / (eta B_nic)
 //
-// That collectives are chosen so is read in TorchRec's code; that a ring's bytes at
-// the all-to-all's bandwidths and fixed times price them is assumed. All ranks take
-// equally long. Each element is packed once and unpacked once, as in the all-to-alls.
+// That collectives are chosen so is read in TorchRec's code; that their bytes at the
+// all-to-all's bandwidths and fixed times price them is assumed. A ring goes through
+// the ranks host by host, so that each byte enters a host once, and l rings share its
+// network cards: ranks are numbered so that traffic stays inside hosts where it can.
+// All ranks take equally long. Each element is packed once and unpacked once, as in the all-to-alls.
 
 // SpreadComm is what the devices of one placement exchange for tables that they hold
 // together.
@@ -101,7 +103,12 @@ func (s *spread) rowWise(columns float64) unit.Millis {
 	if columns == 0 {
 		return 0
 	}
-	return s.all.time((s.ranks-1)/s.ranks*s.batch*columns*s.element) + s.packing(columns)
+	passed := (s.ranks - 1) / s.ranks * s.batch * columns * s.element // by each rank to the next
+	t := passed / s.all.intra
+	if s.hosts > 1 {
+		t = max(t, passed/(s.perHost*s.all.network))
+	}
+	return s.all.fixed + unit.Millis(t) + s.packing(columns)
 }
 
 // byHost returns the time of the reduce-scatters of each host's columns in it, and of

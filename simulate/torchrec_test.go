@@ -30,16 +30,19 @@ func closedForm(p *problem.Problem, t *problem.Table, kind problem.Kind) float64
 	} else if dim >= 64 {
 		penalty = 1.15
 	}
-	link := intra
+	link, ring := intra, intra
 	if g > 1 {
-		link = inter
+		// TorchRec lets a reduce-scatter over hosts go through one device's network card,
+		// and an all-reduce through those of all devices of a host. A ring is a ring:
+		// docs/SIMULATED.md.
+		link, ring = inter, inter*l
 	}
 	pooled := outputs * w * dim * 4
 	switch kind {
 	case problem.TableWise:
 		return compute(lookups*w, outputs*w, penalty) + 2*pooled/link
 	case problem.RowWise:
-		return compute(lookups, outputs*w, 1) + 2*pooled/link + 2.455*pooled/hbm
+		return compute(lookups, outputs*w, 1) + 2*pooled/ring + 2.455*pooled/hbm
 	case problem.TableRowWise:
 		comm := 2 * pooled / intra
 		if g > 1 {
@@ -62,10 +65,9 @@ func TestDirectionsOfTorchRec(t *testing.T) {
 	// none, and table-row-wise has more exchanges: docs/SIMULATED.md.
 	exceptions := map[string]bool{
 		"h100-80 x 16, 1 table of 1024 x 16: table_wise above table_row_wise": true,
-		"h100-80 x 16, 1 table of 1024 x 16: row_wise above table_row_wise":   true,
 	}
 	kinds := []problem.Kind{problem.TableWise, problem.RowWise, problem.TableRowWise, problem.DataParallel}
-	compared := 0
+	compared, met := 0, 0
 	for _, cluster := range []struct {
 		profile          string
 		devices, perHost int
@@ -119,6 +121,9 @@ func TestDirectionsOfTorchRec(t *testing.T) {
 					}
 					compared++
 					what := fmt.Sprintf("%s x %d, %d table of %d x %d: %s above %s", cluster.profile, cluster.devices, shape.tables, shape.rows, shape.dim, dear, cheap)
+					if exceptions[what] {
+						met++
+					}
 					if agree := ours[dear] > ours[cheap]; agree == exceptions[what] {
 						t.Errorf("%s: TorchRec has %.3f and %.3f ms, the simulated device %.3f and %.3f", what, theirs[dear], theirs[cheap], ours[dear], ours[cheap])
 					}
@@ -126,7 +131,7 @@ func TestDirectionsOfTorchRec(t *testing.T) {
 			}
 		}
 	}
-	if compared != 271 { // which the documentation says
-		t.Errorf("got %d pairs more than a factor 2 apart, want 271", compared)
+	if compared != 255 || met != len(exceptions) { // which the documentation says
+		t.Errorf("got %d pairs more than a factor 2 apart with %d exceptions, want 255 with %d", compared, met, len(exceptions))
 	}
 }
