@@ -54,6 +54,15 @@ func loads(b cost.Breakdown) []load {
 	return all
 }
 
+// apart returns the times of devices that do not wait for each other.
+func apart(b cost.Breakdown) []load {
+	all := make([]load, len(b.Devices))
+	for i, d := range b.Devices {
+		all[i] = load{d.Forward, d.Backward, d.ForwardComm, d.BackwardComm, 0}
+	}
+	return all
+}
+
 func meanLoad(all []load) load {
 	var sum load
 	for _, l := range all {
@@ -115,8 +124,12 @@ func (v *view) devices() {
 	if !v.plan.Priced() {
 		return
 	}
-	legend := make([]string, len(blocks))
-	for i, b := range blocks {
+	parts := blocks[:]
+	if v.formulas() {
+		parts = blocks[:waiting]
+	}
+	legend := make([]string, len(parts))
+	for i, b := range parts {
 		meaning := b.meaning
 		if i == exchanges && !v.plan.Plain() {
 			meaning = "exchanges"
@@ -157,8 +170,8 @@ type deviceBytes struct{ used, cache, host unit.Bytes }
 
 func bytesOf(d *plan.Device) deviceBytes { return deviceBytes{used(d), d.Memory.Cache, d.Memory.Host} }
 
-// exchanges is the block of them.
-const exchanges = 2
+// The blocks of exchanges and of waiting.
+const exchanges, waiting = 2, 3
 
 // The parts of a bar, in the order in which they are drawn.
 var blocks = [4]struct{ glyph, colour, meaning string }{

@@ -47,7 +47,8 @@ type (
 //	                   where there is no such bound
 //	optimality_gap     the share by which simulated_cost_ms is above it, or null
 //	optimal_as_predicted  true where all placements were tried
-//	source             what the model was trained on: "simulated" or "measured"
+//	source             what the model was trained on: "simulated" or "measured";
+//	                   "closed_form" where TorchRec's formulas priced the plan
 //	wall_ms            the time that planning took, as given
 //	status             "complete", "budget", "time" or "interrupted"
 //	baselines          by name: valid, cost_ms, simulated_cost_ms (null unless valid)

@@ -64,7 +64,10 @@ type view struct {
 }
 
 func newView(w io.Writer, pl *plan.Plan, prices cost.Breakdown, opt Options) *view {
-	v := &view{printer: &printer{w: w, opt: opt}, plan: pl, prices: prices, loads: loads(prices)}
+	v := &view{printer: &printer{w: w, opt: opt}, plan: pl, prices: prices}
+	if v.loads = loads(prices); v.formulas() {
+		v.loads = apart(prices)
+	}
 	for i, l := range v.loads {
 		if l.busy() > v.loads[v.critical].busy() {
 			v.critical = i
@@ -72,6 +75,9 @@ func newView(w io.Writer, pl *plan.Plan, prices cost.Breakdown, opt Options) *vi
 	}
 	return v
 }
+
+// formulas reports whether TorchRec's formulas priced the plan, which know no waiting.
+func (v *view) formulas() bool { return v.plan.Provenance.ModelSource == neuroshard.ClosedForm }
 
 func (v *view) head() {
 	pl := v.plan
@@ -114,6 +120,10 @@ func (v *view) head() {
 	}
 	if !pl.Priced() {
 		v.printf("priced by  no model: how long it takes is not known\n")
+		return
+	}
+	if v.formulas() {
+		v.printf("priced by  the formulas of TorchRec's own planner (%s), not by a trained model\n", name(p.Model))
 		return
 	}
 	v.printf("priced by  model %s, trained on %s\n", name(p.Model), kernels(p.ModelSource))
@@ -159,8 +169,11 @@ func (v *view) predicted() {
 		return
 	}
 	note := ""
-	if v.plan.Provenance.ModelSource == simulated {
+	switch {
+	case v.plan.Provenance.ModelSource == simulated:
 		note = " (by a model trained on SIMULATED kernels)"
+	case v.formulas():
+		note = " (by TorchRec's formulas, not measured)"
 	}
 	v.printf("\npredicted cost  %v%s\n", v.plan.Predicted, note)
 }

@@ -26,8 +26,12 @@ func (v *view) why() {
 	if mean.busy() <= 0 {
 		return
 	}
-	v.section("device %d is critical%s: busy for %v, %s above the mean; the others wait for it, %v on average",
-		v.critical, v.alike(), slow.busy(), percent(float64(slow.busy()-mean.busy()), float64(mean.busy())), mean.wait)
+	wait := fmt.Sprintf("; the others wait for it, %v on average", mean.wait)
+	if v.formulas() {
+		wait = ""
+	}
+	v.section("device %d is critical%s: busy for %v, %s above the mean%s",
+		v.critical, v.alike(), slow.busy(), percent(float64(slow.busy()-mean.busy()), float64(mean.busy())), wait)
 	if texts := excesses(slow, mean); len(texts) > 0 {
 		v.printf("against the mean device: %s\n", strings.Join(texts, ", "))
 	}
@@ -45,6 +49,7 @@ func excesses(slow, mean load) []string {
 		{"forward", slow.forward - mean.forward},
 		{"backward", slow.backward - mean.backward},
 		{"backward all-to-all", slow.backwardComm - mean.backwardComm},
+		{"forward all-to-all", slow.forwardComm - mean.forwardComm},
 	}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.excess, a.excess) })
 	var texts []string
