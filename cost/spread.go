@@ -420,15 +420,15 @@ func (s *SpreadScorer) Cost() float64 {
 		longest, all = max(longest, compute), all+compute
 	}
 	load := s.load()
-	backward, forward := 0.0, 0.0
-	if load.Sum > 0 || !s.alike() {
+	cost := longest
+	if load.Sum > 0 || !s.alike() { // summed in Scorer.Cost's order
 		comm := &s.pool.model.comm
 		times := s.comm.times(comm, s.pool.cluster, load)
 		n := len(s.devices)
-		forward = Overlapped(comm.constants, n, times.forward, lead(all, longest, n)) + comm.pack(s.pool.cluster, load.Max)
-		backward = times.backward
+		forward := Overlapped(comm.constants, n, times.forward, lead(all, longest, n))
+		cost = longest + times.backward + forward + comm.pack(s.pool.cluster, load.Max)
 	}
-	return finite(longest + backward + forward + s.Shared())
+	return finite(cost + s.Shared())
 }
 
 // Breakdown returns the price of the current placement, device by device.
