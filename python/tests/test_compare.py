@@ -293,6 +293,7 @@ def test_the_whole_command(
         "neuroshard, table- and column-wise, slices of 32 or more",
     ]
     for plan in tiny["plans"]:
+        assert ("placement" in plan) == plan["planner"].startswith("TorchRec")
         assert plan["error"] == "" and not plan["hit_limit"] and plan["estimate"]["fits"]
         assert sum(plan["kinds"].values()) == 4
         assert (plan["simulated_ms"] is None) == (plan["unpriced"] != "")

@@ -25,6 +25,9 @@ from .scenario import Scenario, ScenarioError
 # A plan that took longer is not made again to take the median of its times.
 _LONG = 10.0
 
+# What is kept of a plan that is priced anew.
+_FACTS = ("limit_s", "plan_s", "cpu_s", "process_s", "hit_limit", "error", "placement")
+
 # Flags of neuroshard plan, and what they make of it. By TorchRec's formulas it searches
 # for what TorchRec's planner searches for.
 _FORMULAS = ("--model", "torchrec")
@@ -78,7 +81,8 @@ def _parser() -> argparse.ArgumentParser:
         "--torchrec-from",
         type=Path,
         metavar="FILE",
-        help="an earlier engines.json: TorchRec's plans are taken from it, not made again",
+        help="an earlier engines.json: TorchRec's plans are taken from it and priced anew,"
+        " not made again",
     )
     p.add_argument("--repeats", type=int, default=3, help="plans made, for the median of times")
     return p
@@ -99,7 +103,7 @@ def _compare(options: argparse.Namespace) -> None:
     binary = Binary(options.binary, options.device)
     results: dict[str, Any] = {
         "format": "neuroshard-compare",
-        "version": 1,
+        "version": 2,
         "machine": _machine(),
         "versions": _versions(binary),
         "device": options.device,
@@ -159,7 +163,11 @@ def _scenario(
     }
     plans = []
     if earlier is not None and facts.items() <= earlier.items():
-        plans = [p for p in earlier["plans"] if p["planner"].startswith("TorchRec")]
+        plans = [
+            _priced(_plan(p["planner"]) | {k: p[k] for k in _FACTS}, s, engine, binary)
+            for p in earlier["plans"]
+            if p["planner"].startswith("TorchRec")
+        ]
     for kind in OPTIONS if not plans else ():
         for limit in limits:
             _say(f"{s.name}: TorchRec, {kind}, limit {limit} s")
@@ -216,7 +224,7 @@ def _torchrec(name: str, kind: str, limit: int, options: argparse.Namespace) -> 
     plan["hit_limit"] = max(plan["plan_s"]) >= limit
     plan["error"] = outcome["error"]
     if outcome["placement"] is not None:
-        plan["placement"] = from_json(outcome["placement"])
+        plan["placement"] = json.dumps(outcome["placement"], separators=(",", ":"))
     return plan
 
 
@@ -268,11 +276,18 @@ def _plan(planner: str) -> dict[str, Any]:
 
 
 def _priced(plan: dict[str, Any], s: Scenario, engine: Any, binary: Binary) -> dict[str, Any]:
-    """The plan with both judges' prices in the place of its placement."""
-    placement: Placement | None = plan.pop("placement")
+    """The plan with both judges' prices, in the place of its placement if it is ours.
+
+    TorchRec's, a text, is kept, to be priced again.
+    """
     own, own_estimate = plan.pop("own_ms", None), plan.pop("own_estimate_ms", None)
-    if placement is None:
+    if plan["placement"] is None:
         return plan
+    placement: Placement
+    if isinstance(plan["placement"], str):
+        placement = from_json(json.loads(plan["placement"]))
+    else:
+        placement = plan.pop("placement")
     estimate = engine.estimate(placement)
     _same(s, max(estimate.cost_ms), own_estimate, "by TorchRec's estimator")
     plan["estimate"] = {
