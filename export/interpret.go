@@ -92,10 +92,10 @@ func (p *reader) ranks() {
 }
 
 // perHost guesses the ranks of a host: a table_row_wise table has a shard for each,
-// the numbers of the devices begin again with each host, and so does a slice of a
-// grid. 0: nothing shows it.
+// so has a slice of a grid, and the numbers of the devices begin again with each host.
+// 0: nothing shows it.
 func (p *reader) perHost() int {
-	apart, highest, slice := 0, 0, 0
+	apart, highest := 0, 0
 	for i := range p.entries {
 		e := &p.entries[i]
 		if e.bad {
@@ -104,8 +104,8 @@ func (p *reader) perHost() int {
 		if e.kind == plan.TableRowWise && len(e.shards) > 0 {
 			return len(e.shards)
 		}
-		if e.kind == plan.Grid && slice == 0 {
-			slice = e.blocks()
+		if n := e.blocks(); e.kind == plan.Grid && n > 0 {
+			return n
 		}
 		for _, s := range e.shards {
 			if s.rank >= 0 && s.device >= 0 {
@@ -114,9 +114,10 @@ func (p *reader) perHost() int {
 		}
 	}
 	if apart > highest {
+		p.out.numbered = highest + 1
 		return apart
 	}
-	return slice
+	return 0
 }
 
 // blocks returns the number of shards of a table's first columns.

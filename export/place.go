@@ -89,7 +89,9 @@ func (m *matcher) cluster() {
 	case highest >= t.Devices:
 		m.add("", "the plan places tables on rank %d, the cluster has %d devices, numbered from 0", highest, t.Devices)
 	}
-	if m.file.Local > 0 && m.file.Local != t.PerHost() {
+	// What is read off the numbers of devices goes with fewer of them on a host, too.
+	fewer := m.file.numbered > 0 && m.file.Local%t.PerHost() == 0 && t.PerHost() >= m.file.numbered
+	if m.file.Local > 0 && m.file.Local != t.PerHost() && !fewer {
 		m.add(fmt.Sprintf("it goes with --devices-per-host %d", m.file.Local), "the plan is for hosts of %d ranks, the cluster has %d devices a host", m.file.Local, t.PerHost())
 	}
 }

@@ -55,6 +55,9 @@ type File struct {
 
 	// local holds the name that each table's module knows it by.
 	local []string
+	// numbered is above 0 where Local is read off the numbers of devices alone, of
+	// which there are at least so many: where hosts hold nothing, it is too large.
+	numbered int
 }
 
 // ReadTorchRec reads a ShardingPlan. The error is nil or an *input.Errors with

@@ -269,6 +269,23 @@ func TestReadCache(t *testing.T) {
 	}
 }
 
+// Where the numbers of devices leave open how many ranks a host has, the cluster says.
+func TestPlaceOnHosts(t *testing.T) {
+	f, err := ReadTorchRec("x.json", strings.NewReader(inPlan(`
+		"t0": {"sharding_type": "table_wise", "compute_kernel": "fused", "shards": [{"shard_offsets": [0, 0], "shard_sizes": [1, 4], "placement": "rank:1/cuda:1"}]},
+		"t1": {"sharding_type": "table_wise", "compute_kernel": "fused", "shards": [{"shard_offsets": [0, 0], "shard_sizes": [1, 4], "placement": "rank:8/cuda:0"}]}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for per, want := range map[int]bool{8: true, 4: true, 2: true, 1: false, 3: false, 12: false} {
+		p := cluster(t, 12, per)
+		p.Tables, _ = f.Shapes()
+		if _, err := f.Place(p); (err == nil) != want {
+			t.Errorf("%d ranks a host: got %v", per, err)
+		}
+	}
+}
+
 // The slices of a grid tell the ranks of a host, too.
 func TestReadHostsOfGrid(t *testing.T) {
 	f, err := ReadTorchRec("x.json", strings.NewReader(sharded("grid_shard", [5]int{0, 0, 5, 4, 2}, [5]int{5, 0, 5, 4, 3}, [5]int{0, 4, 5, 4, 0}, [5]int{5, 4, 5, 4, 1})))
