@@ -4,8 +4,9 @@
 // the best plan there is.
 //
 // It is a bound on what package simulate computes (docs/SIMULATED.md) and says
-// nothing of real devices. Simulated is the entry point; Gap compares a cost
-// with it.
+// nothing of real devices. Simulated is the entry point, and SimulatedKinds that for
+// plans that may also cut tables by rows, replicate them or keep them in host memory;
+// Gap compares a cost with either.
 //
 // # Why it holds
 //
@@ -58,6 +59,36 @@
 // What is left out: constraints, but for a table's least width; the input
 // exchange; and where a problem has several operators, all shares but time's and
 // all fixed times but one. 1e-9 of the bound is taken off for rounding.
+//
+// # Other kinds and memories
+//
+// SimulatedKinds bounds sets of lots one by one (lots.go): slices on single devices,
+// blocks of rows on all of them, blocks on the devices of hosts, replicas. A plan is
+// of one set, that of the lots it uses, so the least bound of the sets is one for all
+// plans. A set has the fixed times of all its lots' exchanges and operators. Beyond
+// these:
+//
+// What all devices hold takes each of them the same time, or more. A block is counted
+// as the last one, which may have fewer rows. Operators of a lot are counted as if
+// they were one, each table in the narrowest lanes and the fewest sort passes that it
+// may have; a norm of sums is at least a tangent of it, a sum over tables.
+//
+// An exchange takes longer the more columns, or weights, it has. Where it is the
+// longest of several hosts' or devices', it takes at least the mean's time, or for the
+// all-to-alls that of any device's own columns.
+//
+// So the cost of a plan, less fixed times, is a sum in which each table has a part,
+// and mixed.go bounds it from below, again by prices: a table takes the cheapest of
+// its ways in all lots of the set. What is known of slices alone is kept: a slice that
+// takes longer than is left beside the shortest exchanges of all tables is in no way.
+//
+// Slices in host memory cost at least what they would in HBM, for the way to the host
+// comes on top; but they leave the HBM, and run in operators of their own. So where
+// they are allowed, memory and the rows of operators count no more.
+//
+// The set of slices alone has Simulated's bound, which is sharper: it divides
+// placements, and mixed.go does not. Of the other sets, host rows, blocks and replicas
+// count in the memory of devices on average, or only where one alone has no room.
 package bound
 
 import (

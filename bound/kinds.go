@@ -48,7 +48,6 @@ func leastOf(p *problem.Problem, counts *simulate.Pricer, in mask, onHosts bool)
 	for i := range p.Tables {
 		allRead = allRead && counts.Counts(i).Lookups > 0
 	}
-	topology := [2]int{p.Topology.Devices, p.Topology.PerHost()}
 	least := math.Inf(1)
 	if in.has(columnsLot) && !onHosts {
 		least = ofColumns(p)
@@ -60,7 +59,7 @@ func leastOf(p *problem.Problem, counts *simulate.Pricer, in mask, onHosts bool)
 			continue
 		}
 		fixed := s.of(m)
-		x := newMixed(r, s, m, topology)
+		x := newMixed(r, s, m, p.Topology)
 		x.raise(least - fixed)
 		least = min(least, fixed+x.u)
 	}

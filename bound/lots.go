@@ -69,15 +69,15 @@ func newWires(p *problem.Problem) wires {
 	pack := (4 + b) * batch / d.stream
 	alpha, intra := t.Profile.AllToAllLatencyUS/1000, t.Profile.IntraGBps*1e6
 	// A byte that every rank sends to all others takes this long, after fixed.
-	fixed, byte_, ring := alpha, 1/intra, 1/intra
+	fixed, perByte, ring := alpha, 1/intra, 1/intra
 	netFixed, net := 0.0, math.Inf(1)
 	if hosts > 1 {
 		netFixed, net = (networkFixedUS+networkStepUS*math.Log2(n))/1000, networkShare(int(hosts))*t.Profile.NICGBps*1e6
 		away := (n - l) / (n - 1)
-		fixed, byte_ = netFixed, max((1-away)/intra, away/net)
+		fixed, perByte = netFixed, max((1-away)/intra, away/net)
 		ring = max(ring, 1/(l*net))
 	}
-	w.own = 2*byte_*(n-1)/n*batch*b + pack
+	w.own = 2*perByte*(n-1)/n*batch*b + pack
 	w.shared = pack / n
 	w.block = 2 * (ring*(n-1)/n*batch*b + pack)
 	full := math.Floor(n / l) // hosts that may hold tables by host

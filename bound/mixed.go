@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/simulate"
 )
@@ -62,9 +63,8 @@ type mixed struct {
 	// at is where the lots are in mix.
 	at [lots]int
 	// tau, memory and rest are, by kind, what they are where all devices are of it, and
-	// reach the sums over the tables. least is the least tau of all.
+	// reach the sums over the tables.
 	tau, memory, rest, reach []float64
-	least                    float64
 	// usual is what they are in the mean over the devices that the shares need.
 	usualTau, usualMemory float64
 	// prices of blocks and of replicas.
@@ -73,15 +73,16 @@ type mixed struct {
 	// all.
 	exchange      []float64
 	leastExchange float64
-	need          []float64
-	weights       [][3]float64
-	visited       int
+	// need and weights are, by kind, the devices needed and how much time, rows and bytes
+	// weigh.
+	need    []float64
+	weights [][3]float64
 }
 
-func newMixed(r *relaxation, s *spreading, in mask, topology [2]int) *mixed {
+func newMixed(r *relaxation, s *spreading, in mask, t hardware.Topology) *mixed {
 	kinds := len(r.kinds)
 	m := &mixed{
-		relaxation: r, spreading: s, in: in, n: float64(topology[0]), perHost: float64(topology[1]),
+		relaxation: r, spreading: s, in: in, n: float64(t.Devices), perHost: float64(t.PerHost()),
 		mix: make([]load, kinds+int(lots)-1),
 		tau: make([]float64, kinds), memory: make([]float64, kinds), rest: make([]float64, kinds), reach: make([]float64, kinds),
 		need: make([]float64, kinds), weights: make([][3]float64, kinds),
@@ -259,7 +260,8 @@ const (
 	mixedRounds, mixedVisits = 100, 60_000
 	minMixedRounds           = 6
 	enough                   = 0.0005
-	settled                  = 5
+	// settled is the rounds after which shares are no longer those of the start.
+	settled = 5
 	// unused is the share of the devices at which a kind's weights are halfway between
 	// its own and the usual ones.
 	unused = 5e-3
@@ -323,7 +325,6 @@ func (m *mixed) sweep(fresh bool) bool {
 	step := 2 / float64(m.steps+3)
 	var parts []load
 	clear(m.reach)
-	m.visited += len(m.tables)
 	for i := range m.tables {
 		if i%size == 0 {
 			if i == 0 || fresh {
@@ -362,18 +363,18 @@ func (m *mixed) move(i int, step float64, parts []load) bool {
 	base := min(own, hosts)
 	best, to := base, (*everywhere)(nil)
 	at := 0
-	offer := func(e *everywhere, prices *load, l lot) (time, bytes_ float64) {
+	offer := func(e *everywhere, prices *load, l lot) (time, held float64) {
 		if e == nil || e.alone+m.leastExchange+e.exchange-m.exchange[i] > m.longest {
 			return math.Inf(1), 0
 		}
 		for j := range prices {
 			time += prices[j] * e.load[j]
 		}
-		bytes_ = e.bytes
-		if v := m.usualTau*time + m.usualMemory*bytes_; v < best {
+		held = e.bytes
+		if v := m.usualTau*time + m.usualMemory*held; v < best {
 			best, to, at = v, e, m.at[l]
 		}
-		return time, bytes_
+		return time, held
 	}
 	block, blockBytes := offer(m.blockOf(i), &m.blockPrices, blocksLot)
 	replica, replicaBytes := offer(m.replicaOf(i), &m.replicaPrices, replicasLot)
@@ -445,7 +446,7 @@ func (m *mixed) differentiate() {
 	} else {
 		usual[0] = 1
 	}
-	m.least, m.usualTau, m.usualMemory = math.Inf(1), 0, 0
+	m.usualTau, m.usualMemory = 0, 0
 	leastTau := math.Inf(1)
 	for k := range m.kinds {
 		kind, w := &m.kinds[k], &m.weights[k]
@@ -473,7 +474,6 @@ func (m *mixed) differentiate() {
 	if devices == 0 {
 		m.usualTau, m.usualMemory = leastTau, 0
 	}
-	m.least = leastTau
 	for k := range m.kinds {
 		kind, g, l := &m.kinds[k], &m.prices[k], &m.mix[k]
 		a := m.tau[k] / m.n

@@ -1,0 +1,54 @@
+package bound
+
+import (
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/simulate"
+	"pgregory.net/rapid"
+)
+
+// A block, a block of a host and a replica alone take what the simulated device says
+// where all blocks are alike, and no more elsewhere.
+func TestLotsAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawOperator(t)
+		p.Topology.Devices = rapid.IntRange(2, 16).Draw(t, "devices")
+		p.Topology.Memory = 1 << 44
+		if p.Topology.Profile.NICGBps > 0 {
+			p.Topology.DevicesPerHost = rapid.IntRange(1, p.Topology.Devices).Draw(t, "devices per host")
+		}
+		counts := simulate.NewPricer(p)
+		r := newRelaxation(p, counts)
+		s := newSpreading(p, r, counts)
+		for i := range r.tables {
+			at := r.tables[i].index
+			table := &p.Tables[at]
+			shard := p.Whole(at)
+			compare := func(what string, got float64, even bool) {
+				forward, backward := counts.GroupCost([]problem.Shard{shard})
+				got += fixedMS
+				want := float64(forward + backward)
+				if got > want*(1+1e-12) || even && table.Dim <= maxGranules*problem.ColumnGranule && got < want*(1-1e-7) {
+					t.Fatalf("table %d of %d rows as %s on %d devices: got %v ms, want %v", at, table.Rows, what, p.Topology.Devices, got, want)
+				}
+			}
+			cut := func(devices int) bool {
+				shard.Rows.End = table.BlockRows(devices)
+				return table.Rows%int64(devices) == 0
+			}
+			shard.Kind = problem.DataParallel
+			compare("replica", s.replicas[i].alone, true)
+			if e := s.blocks[i]; e != nil {
+				shard.Kind = problem.RowWise
+				compare("block", e.alone, cut(p.Topology.Devices))
+			}
+			if s.byRows[i] {
+				host := &s.hosts.tables[i]
+				class := classOf(host.granules, table.Weighted)
+				shard.Kind = problem.TableRowWise
+				compare("block of a host", host.slices[len(host.slices)-1].alone[class], cut(p.Topology.PerHost()))
+			}
+		}
+	})
+}
