@@ -42,7 +42,7 @@ plan takes them.`,
 	c.cluster.register(cmd)
 	f := cmd.Flags()
 	f.StringVar(&c.tables, "tables", "", "the `tables` that the plan places: a file or workload:NAME")
-	f.StringVar(&c.model, "model", "", "`folder` of the cost model to price with, as train writes it (default: the one that ships for the profile)")
+	f.StringVar(&c.model, "model", "", "`folder` of the cost model to price with, as train writes it, or torchrec for the formulas of TorchRec's own planner (default: the one that ships for the profile)")
 	f.StringVarP(&c.output, "output", "o", "", "write the plan to this `file`")
 	f.BoolVar(&c.json, "json", false, "print one JSON object")
 	f.BoolVar(&c.allDevices, "all-devices", false, "list every device, however many there are")
@@ -63,11 +63,13 @@ func (c *importCommand) run(path string) error {
 		if c.tables == "" {
 			return usagef("add --tables: without them nothing is priced", "import: --model needs --tables")
 		}
-		var err error
-		if model, err = c.loadModel(c.model); err != nil {
-			return err
+		if c.model != torchRecModel {
+			var err error
+			if model, err = c.loadModel(c.model); err != nil {
+				return err
+			}
+			c.cluster.setModel(model)
 		}
-		c.cluster.setModel(model)
 	}
 	if err := writableFile(c.output); err != nil {
 		return err
@@ -194,19 +196,16 @@ func (c *importCommand) price(pl *plan.Plan, l loaded, model *cost.Model) error 
 		return nil
 	}
 	profile := l.problem.Topology.Profile.Name
-	if model != nil {
+	formulas := c.model == torchRecModel // for every profile
+	switch {
+	case formulas:
+	case model != nil:
 		if err := model.FitsProfile(l.problem.Topology); err != nil {
 			return bad(err, "train one for this profile, or leave --model out")
 		}
-	} else if !slices.Contains(pretrained.Profiles(), profile) {
+	case !slices.Contains(pretrained.Profiles(), profile):
 		pl.Provenance.Warnings = append(pl.Provenance.Warnings, fmt.Sprintf("not priced: no cost model ships for device profile %q; name one with --model", profile))
 		return nil
 	}
-	err := neuroshard.Price(pl, l.problem, neuroshard.Options{Model: model, Warnings: pl.Provenance.Warnings})
-	var none *neuroshard.Unpriceable
-	if errors.As(err, &none) {
-		pl.Provenance.Warnings = append(pl.Provenance.Warnings, "not priced: "+none.Error())
-		return nil
-	}
-	return err
+	return neuroshard.Price(pl, l.problem, neuroshard.Options{Model: model, TorchRec: formulas, Warnings: pl.Provenance.Warnings})
 }
