@@ -110,6 +110,38 @@ func TestDiffTierAndDevices(t *testing.T) {
 	}
 }
 
+// A change of a cache alone is a change, and kinds are counted where there are others
+// than whole tables and slices of columns.
+func TestDiffCaches(t *testing.T) {
+	_, a := sample(t)
+	_, b := sample(t)
+	a.Tables[0].Shards[0].Tier, a.Tables[0].Shards[0].Cache = HostCached, 0.1
+	b.Tables[0].Shards[0].Tier, b.Tables[0].Shards[0].Cache = HostCached, 0.3
+	b.Devices[0].Memory.Host, b.Devices[0].Memory.Cache = 7, 3
+	got := Diff(a, b)
+	if len(got.Tables) != 1 || !got.Tables[0].Moved || got.Tables[0].Recut || got.Elements != 0 {
+		t.Fatalf("got %+v, want a table whose cache changes", got.Tables)
+	}
+	want := []Move{{Rows: [2]int64{0, 1000}, Columns: [2]int64{0, 64}, FromTier: HostCached, ToTier: HostCached, FromCache: 0.1, ToCache: 0.3}}
+	if d := cmp.Diff(want, got.Tables[0].Moves); d != "" {
+		t.Errorf("moves, -want +got:\n%s", d)
+	}
+	if s := got.Tables[0].After; !slices.Equal(s.Tiers, []Tier{HostCached}) || !slices.Equal(s.Caches, []float64{0.3}) {
+		t.Errorf("got %+v", s)
+	}
+	if d := got.Devices[0].After; d.Host != 7 || d.Cache != 3 {
+		t.Errorf("got %+v, want 7 bytes of host and 3 of cache", d)
+	}
+	kinds := []KindChange{{TableWise, 4, 4}, {ColumnWise, 1, 1}, {RowWise, 1, 1}, {TableRowWise, 1, 1}, {Grid, 1, 1}, {DataParallel, 1, 1}}
+	if d := cmp.Diff(kinds, got.Kinds); d != "" {
+		t.Errorf("kinds, -want +got:\n%s", d)
+	}
+	a.Tables, b.Tables = a.Tables[1:5], b.Tables[1:5]
+	if got := Diff(a, b); got.Kinds != nil || !a.Plain() {
+		t.Errorf("got kinds %v of plans of slices of columns", got.Kinds)
+	}
+}
+
 func TestDiffModule(t *testing.T) {
 	_, a := sample(t)
 	_, b := sample(t)
