@@ -165,6 +165,8 @@ def _scenario(
     if earlier is not None and facts.items() <= earlier.items():
         plans = [
             _priced(_plan(p["planner"]) | {k: p[k] for k in _FACTS}, s, engine, binary)
+            if p["placement"]
+            else p
             for p in earlier["plans"]
             if p["planner"].startswith("TorchRec")
         ]
