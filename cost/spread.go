@@ -90,12 +90,17 @@ type SpreadScorer struct {
 // caution it prices as NewCautiousScorer does. Of all scorers of a pool, the first
 // of this kind must be made while no other is in use.
 func (p *Pool) NewSpreadScorer(caution float64) (*SpreadScorer, error) {
+	return p.spreadScorer(caution, p.problem.Topology.HostMemory > 0)
+}
+
+// spreadScorer returns one that prices slices in host memory only where hosted is true.
+func (p *Pool) spreadScorer(caution float64, hosted bool) (*SpreadScorer, error) {
 	if err := p.spreadOut(); err != nil {
 		return nil, err
 	}
 	s := &SpreadScorer{Scorer: p.NewCautiousScorer(caution), pools: p.spread, hostColumns: make([]int, p.cluster.hosts())}
 	pools := [lots]*Pool{lotBlocks: p.spread.blocks, lotHosts: p.spread.hosts, lotReplicas: p.spread.replicas}
-	if p.problem.Topology.HostMemory > 0 {
+	if hosted {
 		pools[lotHost], pools[lotCached] = p, p
 		s.link[0], s.link[1] = make([]ticks, len(s.devices)), make([]ticks, len(s.devices))
 	}
@@ -496,7 +501,7 @@ func (p *Pool) spreadsOver(shards [][]problem.Shard) bool {
 
 // priceSpread is Price of placements in any form.
 func (p *Pool) priceSpread(shards [][]problem.Shard) Breakdown {
-	s, err := p.NewSpreadScorer(0)
+	s, err := p.spreadScorer(0, true)
 	if err != nil {
 		panic("cost: " + err.Error()) // the pool's own problem was taken
 	}

@@ -174,7 +174,7 @@ func (s *searcher) columns() error {
 	}
 	base := c.newState(kinds)
 	// The refinement among all kinds is enough where nothing fuses.
-	among := s.forms != nil && additive(s.workers[0].scorer)
+	among := s.forms != nil && addsUp(s.workers[0].scorer)
 	if alsoPublished(base) && !among {
 		s.event.Levels *= 2
 	}

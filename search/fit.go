@@ -383,6 +383,6 @@ func (c *catalog) hopeless(whole []int32, fixed problem.Memory) string {
 	t := c.problem.Topology
 	taken := float64(unit.Bytes(k.bytes) + fixed.Received + t.ReserveFixed)
 	memory := math.Ceil(taken/(1-t.ReserveShare)/float64(unit.GiB)) * float64(unit.GiB)
-	return fmt.Sprintf("no number of devices would do: split by columns alone %s of table %q takes %v of the %v available on a device, and row-wise splitting is not available yet; it needs devices of at least %v",
+	return fmt.Sprintf("no number of devices would do: split by columns alone %s of table %q takes %v of the %v available on a device: it needs to be cut by rows (row_wise), or devices of at least %v",
 		what, c.problem.Tables[k.members[0].table].Name, unit.Bytes(k.bytes), unit.Bytes(c.budget), unit.Bytes(memory))
 }

@@ -66,21 +66,20 @@ func narrowed(p *problem.Problem, kinds []problem.Kind) *problem.Problem {
 // kinds is the search among all forms.
 func (s *searcher) kinds() error {
 	f := s.forms
-	var failed error
+	var infeasible *Infeasible
 	if f.columns {
 		all := s.opt.MaxEvaluations
 		s.opt.MaxEvaluations, s.limit = (all+1)/2, (all+1)/2
-		failed = s.columns()
+		failed := s.columns()
 		s.opt.MaxEvaluations, s.limit = all, all
 		if s.status == OutOfBudget {
 			s.status = Complete // the other half is left
 		}
-		var infeasible *Infeasible
 		if failed != nil && !errors.As(failed, &infeasible) {
 			return failed
 		}
-	} else if failed = f.possible(s.catalog); failed != nil {
-		return failed
+	} else if err := f.possible(s.catalog); err != nil {
+		return err
 	}
 	s.optimal = false
 	f.scorer = s.workers[0].scorer.(Spreader)
@@ -96,10 +95,11 @@ func (s *searcher) kinds() error {
 	if s.best.state == nil {
 		parts, ok := s.fitForms()
 		if !ok {
-			if failed == nil {
-				failed = s.noRoom()
+			if infeasible == nil {
+				infeasible = s.noRoom()
 			}
-			return failed
+			infeasible.Reason += "; with " + f.tried() + " they do not fit either"
+			return infeasible
 		}
 		s.offerParts(parts)
 	}
@@ -110,28 +110,60 @@ func (s *searcher) kinds() error {
 	return nil
 }
 
-// possible returns an error naming the tables that can take no form.
-func (f *forms) possible(c *catalog) error {
+// NoKind is the error of a search whose kinds leave some tables none: their rows are
+// fewer than devices, or their constraints forbid it.
+type NoKind struct {
+	// Tables are their names, in the problem's order.
+	Tables []string
+}
+
+// Error names the first of the tables.
+func (e *NoKind) Error() string {
+	const most = 5
 	var names []string
+	for _, name := range e.Tables[:min(most, len(e.Tables))] {
+		names = append(names, fmt.Sprintf("%q", name))
+	}
+	more := ""
+	if n := len(e.Tables) - most; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("none of the kinds allowed can place %s%s: they have fewer rows than there are devices, or constraints against it", strings.Join(names, ", "), more)
+}
+
+// possible returns nil, or a *NoKind with the tables that can take no form.
+func (f *forms) possible(c *catalog) error {
+	e := &NoKind{}
 	for i := range c.problem.Tables {
 		if len(f.choices[i]) == 0 {
-			names = append(names, fmt.Sprintf("%q", c.problem.Tables[i].Name))
+			e.Tables = append(e.Tables, c.problem.Tables[i].Name)
 		}
 	}
-	if len(names) == 0 {
+	if len(e.Tables) == 0 {
 		return nil
 	}
-	const most = 5
-	more := ""
-	if len(names) > most {
-		more = fmt.Sprintf(" and %d more", len(names)-most)
-		names = names[:most]
+	return e
+}
+
+// tried lists the forms of any table.
+func (f *forms) tried() string {
+	var names []string
+	for _, choices := range f.choices {
+		for _, form := range choices {
+			name := string(form.Kind)
+			if form.Tier.OnHost() {
+				name = "host memory"
+			}
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
 	}
-	return fmt.Errorf("kinds: none of those allowed can place %s%s, by their size or constraints; allow %s as well", strings.Join(names, ", "), more, problem.TableWise)
+	return strings.Join(names, ", ")
 }
 
 // noRoom is the error of a search without column slices that found no placement.
-func (s *searcher) noRoom() error {
+func (s *searcher) noRoom() *Infeasible {
 	c := s.catalog
 	kinds := c.whole()
 	largest := int32(0)

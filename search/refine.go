@@ -125,7 +125,7 @@ func (s *searcher) refine() {
 	if s.opt.MaxEvaluations > 0 {
 		end = s.opt.MaxEvaluations
 	}
-	if !additive(r.scorer) {
+	if !addsUp(r.scorer) {
 		s.shapes(r, end)
 	}
 	// Where a run is long, that among all kinds is enough.

@@ -84,7 +84,7 @@ func TestShapesKeepTheBooks(t *testing.T) {
 		}
 		r := newRefiner(s.catalog, s.workers[0].scorer, s.opt.Seed)
 		r.reset(s.parts())
-		b := newBuilder(r, slices.Max(r.compute))
+		b := newBuilder(r, r.c.whole(), nil, slices.Max(r.compute))
 		shape := rapid.SampledFrom(shapesTried).Draw(t, "shape")
 		if !b.build(shape) {
 			return
@@ -119,7 +119,7 @@ func TestShapesSetWidthsAndRows(t *testing.T) {
 	s.offer(s.catalog.newState(s.catalog.whole()), []int32{0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3})
 	r := newRefiner(s.catalog, s.workers[0].scorer, 0)
 	r.reset(s.parts())
-	b := newBuilder(r, slices.Max(r.compute))
+	b := newBuilder(r, r.c.whole(), nil, slices.Max(r.compute))
 	if !b.build(shape{quarters: [6]int{1, 2, 1, 0, 0, 0}}) {
 		t.Fatal("the shape was not built")
 	}

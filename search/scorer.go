@@ -59,7 +59,7 @@ type Spreader interface {
 // slices only.
 type Additive interface{ Additive() bool }
 
-func additive(s Scorer) bool {
+func addsUp(s Scorer) bool {
 	a, ok := s.(Additive)
 	return ok && a.Additive()
 }

@@ -157,7 +157,8 @@ type Result struct {
 var errOutOfTime = errors.New("the budget of time is used up")
 
 // Run searches for the cheapest placement of p, which must be valid and is not
-// modified. It fails with *Infeasible where the method finds no placement, and
+// modified. It fails with *Infeasible where the method finds no placement, with *NoKind where
+// Options.Kinds leave a table none, and
 // with the context's error if that ends before there is one; later, the best
 // placement so far is returned, with status Interrupted.
 func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options) (Result, error) {

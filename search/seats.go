@@ -101,12 +101,12 @@ func newForms(c *catalog, opt Options) *forms {
 	any := false
 	for _, k := range c.whole() {
 		members := c.kinds[k].members
-		if len(members) != 1 {
-			continue
-		}
 		i := members[0].table
 		table := &c.problem.Tables[i]
 		f.whole[i] = k
+		if table.Constraint.Group != "" {
+			continue
+		}
 		free := len(table.Constraint.Devices) == 0 && n > 1 && c.problem.Accounting == problem.CountAll
 		rows := free && !table.Constraint.NoSplit
 		if rows && allowed(problem.RowWise) && table.CutsByRows(n) {

@@ -40,6 +40,11 @@ func TestConformance(t *testing.T) {
 		pool := torchrec.NewPool(p)
 		searchtest.Conform(t, p, func() search.Scorer { return pool.NewScorer() })
 	}
+	for _, p := range []*problem.Problem{mixed(8, 4), mixed(6, 4), mixed(1, 1)} {
+		p.Topology.HostMemory = 1 << 30
+		pool := torchrec.NewPool(p)
+		searchtest.ConformSpread(t, p, func() search.Scorer { return pool.NewScorer() })
+	}
 }
 
 // TestSpread: whatever comes and goes, in any form, a Scorer's cost is that of Price for

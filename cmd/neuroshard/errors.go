@@ -130,6 +130,7 @@ func (a *app) explain(err error) ([]complaint, int) {
 		inputs     *input.Errors
 		invalid    *problem.Invalid
 		infeasible *search.Infeasible
+		noKind     *search.NoKind
 		path       *fs.PathError
 	)
 	switch {
@@ -147,6 +148,8 @@ func (a *app) explain(err error) ([]complaint, int) {
 		return []complaint{{err.Error(), marked.hint}}, marked.code
 	case errors.As(err, &infeasible):
 		return []complaint{{infeasible.Error(), infeasibleHint(infeasible)}}, exitNo
+	case errors.As(err, &noKind):
+		return []complaint{{err.Error(), "allow table_wise as well, with --kinds"}}, exitNo
 	case errors.As(err, &path):
 		return []complaint{{err.Error(), ""}}, exitBad
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -178,6 +181,9 @@ func infeasibleHint(e *search.Infeasible) string {
 	}
 	if e.DevicesNeeded > 0 && e.Method == search.Default {
 		hint += fmt.Sprintf("--devices %d, ", e.DevicesNeeded)
+	}
+	if e.Method == search.Default {
+		hint += "host memory for cold tables (--host-memory), "
 	}
 	return hint + "devices with more memory, or tables with a smaller optimizer state or precision"
 }
