@@ -315,10 +315,16 @@ func TestNoOptimumInAnyKindIsBelow(t *testing.T) {
 		if best < least.Total {
 			t.Fatalf("the best placement %s costs %v, below the bound %v", cheapest, best, least.Total)
 		}
-		sum += bound.Gap(best, least.Total)
-		count++
+		// All ways of all tables were tried, and all of one operator are bounded sharply.
+		if len(p.Tables) < 3 && p.Tables[0].Optimizer == p.Tables[len(p.Tables)-1].Optimizer {
+			sum += bound.Gap(best, least.Total)
+			count++
+		}
 	})
 	t.Logf("mean gap of %v optima: %.1f %%", count, 100*sum/count)
+	if mean := sum / count; count > 10 && mean > 0.25 {
+		t.Errorf("the optima are %.1f %% above the bound in the mean: it says too little", 100*mean)
+	}
 }
 
 // With slices of columns only it is Simulated's bound, and no higher with more.

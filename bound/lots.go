@@ -153,6 +153,9 @@ type spreading struct {
 	// alone is, by table and slice, the time that a slice on a single device computes
 	// with nothing else in its operator.
 	alone [][][classes]float64
+	// shortest is the least of these, and hostShortest that of a slice of a host's
+	// block; +Inf for none.
+	shortest, hostShortest []float64
 	// hosts has the blocks of a host as tables, in the order of the relaxation's;
 	// byRows says which may be cut so.
 	hosts  *relaxation
@@ -222,6 +225,14 @@ func newSpreading(p *problem.Problem, r *relaxation, counts *simulate.Pricer) *s
 	s.hosts.prices, s.hosts.open = make([]load, len(s.hosts.kinds)), make([]bool, len(s.hosts.kinds))
 	for k := range s.hosts.open {
 		s.hosts.open[k] = true
+	}
+	for i := range r.tables {
+		s.shortest = append(s.shortest, r.leastAlone(&r.tables[i]))
+		host := math.Inf(1)
+		if s.byRows[i] {
+			host = s.hosts.leastAlone(&s.hosts.tables[i])
+		}
+		s.hostShortest = append(s.hostShortest, host)
 	}
 	return s
 }

@@ -205,11 +205,10 @@ func (m *mixed) floor() float64 {
 			}
 		}
 		if m.in.has(columnsLot) {
-			offer(shortest(&m.tables[i], m.relaxation, func(j, class int) float64 { return m.alone[i][j][class] }), m.columns[i])
+			offer(m.shortest[i], m.columns[i])
 		}
 		if m.hostOf(i) {
-			h := &m.hosts.tables[i]
-			offer(shortest(h, m.hosts, func(j, class int) float64 { return h.slices[j].alone[class] }), m.hostColumns[i])
+			offer(m.hostShortest[i], m.hostColumns[i])
 		}
 		for _, e := range []*everywhere{m.blockOf(i), m.replicaOf(i)} {
 			if e != nil {
@@ -237,18 +236,6 @@ func (m *mixed) floor() float64 {
 		exchange[s.table] = s.exchange
 		if missing == 0 {
 			least = min(least, s.alone+sum*(1-rounding))
-		}
-	}
-	return least
-}
-
-// shortest returns the least time of a slice of t alone.
-func shortest(t *table, r *relaxation, alone func(slice, class int) float64) float64 {
-	least := math.Inf(1)
-	for _, k := range r.of[t.operator] {
-		class := r.kinds[k].class
-		for g := t.narrowest(); g <= min(len(t.slices), widest(class)); g++ {
-			least = min(least, alone(g-1, class))
 		}
 	}
 	return least

@@ -242,15 +242,19 @@ func (r *relaxation) chosen(t *table, add func(s *slice, kind int, count float64
 func (r *relaxation) floor() float64 {
 	longest := 0.0
 	for i := range r.tables {
-		t := &r.tables[i]
-		least := math.Inf(1)
-		for _, k := range r.of[t.operator] {
-			class := r.kinds[k].class
-			for g := t.narrowest(); g <= min(len(t.slices), widest(class)); g++ {
-				least = min(least, t.slices[g-1].alone[class])
-			}
-		}
-		longest = max(longest, least)
+		longest = max(longest, r.leastAlone(&r.tables[i]))
 	}
 	return longest
+}
+
+// leastAlone returns the least time of a slice of t alone.
+func (r *relaxation) leastAlone(t *table) float64 {
+	least := math.Inf(1)
+	for _, k := range r.of[t.operator] {
+		class := r.kinds[k].class
+		for g := t.narrowest(); g <= min(len(t.slices), widest(class)); g++ {
+			least = min(least, t.slices[g-1].alone[class])
+		}
+	}
+	return least
 }
