@@ -60,9 +60,10 @@ type Result struct {
 	// the simulated device's: the judge that the search did not ask. Simulated has
 	// no devices where the model was made of measured samples (Judged).
 	Predicted, Simulated cost.Breakdown
-	// Bound, if asked for, is a lower bound on the simulated cost of every plan that
-	// places tables whole or cut by columns; its zero value says that there is none, as
-	// where the simulated device is no judge.
+	// Bound, if asked for, is a lower bound on the simulated cost of every plan in the
+	// kinds and memories that the search tries; its zero value says that there is none, as
+	// where the simulated device is no judge. Only its Total is known where those are
+	// others than slices of columns in HBM.
 	Bound bound.Bound
 	// Optimal says that no plan is cheaper as predicted: all were tried.
 	Optimal bool
@@ -110,7 +111,7 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 		}
 		// The certificate is of what was minimised.
 		if opt.Certificate && !opt.TorchRec {
-			if result.Bound, err = bound.Simulated(p); err != nil {
+			if result.Bound, err = bound.SimulatedKinds(p, opt.allowed(p)); err != nil {
 				return nil, err
 			}
 		}
@@ -123,6 +124,14 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 		result.Baselines, err = baselines(ctx, p, prices, judge, opt.Search)
 	}
 	return result, err
+}
+
+// allowed returns the ways to place tables that the search tries.
+func (o Options) allowed(p *problem.Problem) bound.Allowed {
+	if o.Search.Method != "" && o.Search.Method != search.NeuroShard || p.Accounting == problem.CountWeights {
+		return bound.Allowed{}
+	}
+	return bound.Allowed{Kinds: o.Search.Kinds, Host: true}
 }
 
 // Gap returns by how much the plan's simulated cost is above the bound, as a share
