@@ -10,6 +10,7 @@ import (
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/search/searchtest"
 	"github.com/neuroshard/neuroshard/torchrec"
+	"github.com/neuroshard/neuroshard/unit"
 	"github.com/neuroshard/neuroshard/workload"
 	"pgregory.net/rapid"
 )
@@ -36,9 +37,14 @@ func TestConformance(t *testing.T) {
 		t.Fatal(err)
 	}
 	published := w.Problem()
-	for _, p := range []*problem.Problem{mixed(8, 4), mixed(1, 1), &published} {
+	for _, p := range []*problem.Problem{mixed(8, 4), mixed(5, 2), mixed(1, 1), &published} {
 		pool := torchrec.NewPool(p)
 		searchtest.Conform(t, p, func() search.Scorer { return pool.NewScorer() })
+		searchtest.ConformSpread(t, p, func() search.Scorer { return pool.NewScorer() })
+		hosted := *p
+		hosted.Topology.HostMemory = unit.TiB
+		spread := torchrec.NewPool(&hosted)
+		searchtest.ConformSpread(t, &hosted, func() search.Scorer { return spread.NewScorer() })
 	}
 	for _, p := range []*problem.Problem{mixed(8, 4), mixed(6, 4), mixed(1, 1)} {
 		p.Topology.HostMemory = 1 << 30
