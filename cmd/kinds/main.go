@@ -1,0 +1,107 @@
+// Command kinds makes the tables of docs/KINDS.md: what each kind and memory of
+// placement saves, under TorchRec's estimator and on the simulated device. Each
+// argument but scenarios and off is a table of SIMULATED costs, planned in this
+// process; those two run the neuroshard binary.
+//
+//	go build -o bin/neuroshard ./cmd/neuroshard
+//	go run ./cmd/kinds scenarios   the scenarios, beside TorchRec's own planner
+//	go run ./cmd/kinds workloads   gain over table- and column-wise plans
+//	go run ./cmd/kinds short       too little HBM, and memory on the hosts
+//	go run ./cmd/kinds precision   exchanges in 16 bits
+//	go run ./cmd/kinds traffic     how much of the exchanges stays inside hosts
+//	go run ./cmd/kinds off         plans without new kinds, against pinned ones
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/workload"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Stdout, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "kinds: error:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// program is what the tables are made with.
+type program struct {
+	out io.Writer
+	// binary is the neuroshard binary, run so many times for each scenario.
+	binary string
+	runs   int
+	// folder holds the scenarios, and engines what TorchRec's planner took on them
+	// here (docs/ENGINES.md).
+	folder, engines string
+	workloads       []string
+	// pin writes the sums of off instead of comparing them.
+	pin bool
+}
+
+func run(ctx context.Context, out io.Writer, args []string) error {
+	p := program{out: out}
+	tables := map[string]func(context.Context) error{
+		"scenarios": p.scenarios, "workloads": p.kinds, "short": p.short, "precision": p.precision, "traffic": p.traffic, "off": p.off,
+	}
+	const usage = "say which table to make: scenarios, workloads, short, precision, traffic or off"
+	if len(args) == 0 {
+		return fmt.Errorf("%s", usage)
+	}
+	table, ok := tables[args[0]]
+	if !ok {
+		return fmt.Errorf("table %q is unknown: %s", args[0], usage)
+	}
+	flags := flag.NewFlagSet("kinds "+args[0], flag.ContinueOnError)
+	flags.StringVar(&p.binary, "binary", "bin/neuroshard", "the neuroshard `binary`, for scenarios and off")
+	flags.IntVar(&p.runs, "runs", 10, "runs of each scenario, of which the median counts")
+	flags.StringVar(&p.folder, "folder", "input/testdata/scenarios", "`folder` of the scenarios")
+	flags.StringVar(&p.engines, "engines", "docs/perf/engines.json", "`file` of python -m neuroshard_compare, for scenarios")
+	names := flags.String("workloads", strings.Join(workload.Names(), ","), "`names` of workloads, with commas between")
+	flags.BoolVar(&p.pin, "pin", false, "off: write the sums of the binary's plans to stdout instead of comparing")
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("%q is one argument too many: give one table and flags", flags.Arg(0))
+	}
+	if p.runs < 1 {
+		return fmt.Errorf("-runs: %d is not at least 1", p.runs)
+	}
+	for _, name := range strings.Split(*names, ",") {
+		w, err := workload.ByName(name)
+		if err != nil {
+			return err
+		}
+		p.workloads = append(p.workloads, w.Name)
+	}
+	return table(ctx)
+}
+
+// head prints the head of a table: a column each, those of numbers with a leading
+// ">".
+func (p *program) head(columns ...string) {
+	rule := ""
+	for i, c := range columns {
+		right := strings.HasPrefix(c, ">")
+		columns[i] = strings.TrimPrefix(c, ">")
+		if right {
+			rule += "--:|"
+		} else {
+			rule += "---|"
+		}
+	}
+	fmt.Fprintf(p.out, "| %s |\n|%s\n", strings.Join(columns, " | "), rule)
+}
+
+// row prints a row of a table.
+func (p *program) row(cells ...string) { fmt.Fprintf(p.out, "| %s |\n", strings.Join(cells, " | ")) }
