@@ -1,6 +1,8 @@
 package neuroshard
 
 import (
+	"fmt"
+
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/dataset"
 	"github.com/neuroshard/neuroshard/plan"
@@ -63,6 +65,10 @@ func (o Options) pricing(p *problem.Problem) (*pricing, error) {
 	case manifest.CommSource == simulated:
 		prices.labels = []string{"all-to-alls are predicted by a model trained on SIMULATED ones, not on measured ones"}
 	}
+	if prices.measured {
+		doubts := prices.doubts
+		prices.doubts = func(shards [][]problem.Shard) []string { return append(doubts(shards), unmeasured(p, shards)...) }
+	}
 	if len(o.Search.Kinds) == 0 && p.Topology.HostMemory == 0 {
 		return prices, nil
 	}
@@ -82,6 +88,22 @@ func (o Options) pricing(p *problem.Problem) (*pricing, error) {
 		return s
 	}
 	return prices, nil
+}
+
+// unmeasured says which tables of a placement have prices that no samples are behind.
+func unmeasured(p *problem.Problem, shards [][]problem.Shard) []string {
+	tables := map[int]bool{}
+	for _, held := range shards {
+		for _, s := range held {
+			if p.Form(s) != (problem.Form{}) {
+				tables[s.Table] = true
+			}
+		}
+	}
+	if len(tables) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d tables are cut by rows, replicated or in host memory: their exchanges and host links are SIMULATED, not measured", len(tables))}
 }
 
 // warnings joins what is doubtful of a placement's price, the input's warnings and

@@ -15,6 +15,7 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/dataset"
 	"github.com/neuroshard/neuroshard/input"
 	"github.com/neuroshard/neuroshard/pretrained"
 	"github.com/neuroshard/neuroshard/problem"
@@ -46,6 +47,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 		ValidArgsFunction: completeTables(0),
 		RunE:              func(cmd *cobra.Command, args []string) error { return p.run(cmd.Context(), args[0]) },
 	}
+	p.kindsGiven = func() bool { return cmd.Flags().Changed("kinds") }
 	f := cmd.Flags()
 	p.cluster.register(cmd)
 	f.Var(&p.method, "method", "search `method`: "+strings.Join(methods(), ", "))
@@ -153,6 +155,7 @@ type planCommand struct {
 	cluster     clusterFlags
 	method      methodFlag
 	kinds       kindsFlag
+	kindsGiven  func() bool
 	search      search.Options
 	noBaselines bool
 	json        bool
@@ -182,7 +185,9 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	if err := p.writable(); err != nil {
 		return err
 	}
-	p.search.Kinds = p.kinds.options()
+	if p.search.Kinds = p.kinds.options(); model != nil && model.Manifest().Source != string(dataset.Simulated) && !p.kindsGiven() {
+		p.search.Kinds = nil // nothing measures the others
+	}
 	options := neuroshard.Options{Search: p.search, Model: model, Caution: p.caution, Certificate: true, Baselines: !p.noBaselines, Warnings: loaded.warnings}
 	if model != nil {
 		if err := model.FitsProfile(loaded.problem.Topology); err != nil {
