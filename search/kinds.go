@@ -273,7 +273,8 @@ func (s *searcher) rebuild(r *refiner, parts []part) ([]part, bool) {
 		return nil, false
 	}
 	s.stats.Evaluations += b.evaluations
-	return r.all(), true
+	// The fixed parts alone may be too much for a device or host.
+	return r.all(), r.f.lack(r.bytes, c.budget) == 0
 }
 
 // lots returns the sets of forms to switch tables to, one after the other: each seat

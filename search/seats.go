@@ -107,7 +107,7 @@ func newForms(c *catalog, opt Options) *forms {
 		if table.Constraint.Group != "" {
 			continue
 		}
-		free := len(table.Constraint.Devices) == 0 && n > 1 && c.problem.Accounting == problem.CountAll
+		free := table.Constraint.Group == "" && len(table.Constraint.Devices) == 0 && n > 1 && c.problem.Accounting == problem.CountAll
 		rows := free && !table.Constraint.NoSplit
 		if rows && allowed(problem.RowWise) && table.CutsByRows(n) {
 			f.choices[i] = append(f.choices[i], problem.Form{Kind: problem.RowWise})
