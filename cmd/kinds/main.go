@@ -6,6 +6,7 @@
 //	go build -o bin/neuroshard ./cmd/neuroshard
 //	go run ./cmd/kinds scenarios   the scenarios, beside TorchRec's own planner
 //	go run ./cmd/kinds workloads   gain over table- and column-wise plans
+//	go run ./cmd/kinds pays        equal tables in one kind or memory after the other
 //	go run ./cmd/kinds short       too little HBM, and memory on the hosts
 //	go run ./cmd/kinds precision   exchanges in 16 bits
 //	go run ./cmd/kinds traffic     how much of the exchanges stays inside hosts
@@ -51,9 +52,9 @@ type program struct {
 func run(ctx context.Context, out io.Writer, args []string) error {
 	p := program{out: out}
 	tables := map[string]func(context.Context) error{
-		"scenarios": p.scenarios, "workloads": p.kinds, "short": p.short, "precision": p.precision, "traffic": p.traffic, "off": p.off,
+		"scenarios": p.scenarios, "workloads": p.kinds, "pays": p.pays, "short": p.short, "precision": p.precision, "traffic": p.traffic, "off": p.off,
 	}
-	const usage = "say which table to make: scenarios, workloads, short, precision, traffic or off"
+	const usage = "say which table to make: scenarios, workloads, pays, short, precision, traffic or off"
 	if len(args) == 0 {
 		return fmt.Errorf("%s", usage)
 	}
