@@ -13,9 +13,10 @@ import (
 // only. A block of rows is priced as the table that it is to its device
 // (problem.OfBlocks), a replica as a table read by a smaller batch
 // (problem.OfReplicas): the same nets price them. What they exchange is the closed
-// form of a plain collective over the constants that were fitted to all-to-alls, and
-// what goes over the host link the simulated device's (docs/SIMULATED.md): neither
-// has samples of its own to correct it by.
+// form of a plain collective over the constants that were fitted to all-to-alls, with
+// the correction that the net has for an all-to-all of as many bytes; and what goes
+// over the host link is the simulated device's (docs/SIMULATED.md). Neither has samples
+// of its own.
 
 // A lot is what fuses: the number of a lot stands above lotShift in an item's number.
 const (
@@ -347,7 +348,8 @@ func (s *SpreadScorer) exchanges() (forward, backward float64) {
 	n, batch, copies := float64(c.Devices), float64(c.Batch), k.CopyGBps*bytesPerMS
 	if s.blockColumns > 0 {
 		columns := float64(s.blockColumns)
-		both := ring(k, c, (n-1)/n*batch*columns*c.element()) + c.packing()*batch*columns/copies
+		passed := (n - 1) / n * batch * columns * c.element()
+		both := s.corrected(ring(k, c, passed), passed) + c.packing()*batch*columns/copies
 		forward, backward = forward+both, backward+both
 	}
 	most, all, least := 0, 0, math.MaxInt
@@ -394,7 +396,22 @@ func (s *SpreadScorer) betweenHosts(most, all, least float64) float64 {
 	}
 	part := float64(c.Batch) / local * c.element()
 	moved := max((hosts-1)/hosts*part*most, part/hosts*(all-least))
-	return network(k, c) + moved/(k.NICGBps*bytesPerMS)
+	return s.corrected(network(k, c)+moved/(k.NICGBps*bytesPerMS), moved)
+}
+
+// corrected returns the time of a collective between hosts, in ms, times what the net
+// corrects that of an all-to-all by in which every device sends as many bytes. Inside a
+// host the closed form is as good for one collective as for another.
+func (s *SpreadScorer) corrected(time, bytes float64) float64 {
+	c, m := s.pool.cluster, &s.pool.model.comm
+	if c.hosts() == 1 {
+		return time
+	}
+	n := float64(c.Devices)
+	columns := int(max(1, min(1<<24, bytes/((n-1)/n*float64(c.Batch)*c.element()))))
+	load := CommLoad{Max: columns, Min: columns, Sum: columns * c.Devices}
+	unpack := c.packing() * float64(c.Batch) / n * float64(load.Sum) / (m.constants.CopyGBps * bytesPerMS)
+	return time * (s.comm.times(m, c, load).backward - unpack) / Collective(m.constants, c, load)
 }
 
 // allReduce returns the time of an all-reduce of so many bytes: inside hosts, and of
@@ -407,7 +424,8 @@ func (s *SpreadScorer) allReduce(bytes float64) float64 {
 		t += k.AlphaMS + 2*(local-1)/local*bytes/(k.IntraGBps*bytesPerMS)
 	}
 	if hosts > 1 {
-		t += network(k, c) + 2*(hosts-1)/hosts*bytes/local/(k.NICGBps*bytesPerMS)
+		moved := 2 * (hosts - 1) / hosts * bytes / local
+		t += s.corrected(network(k, c)+moved/(k.NICGBps*bytesPerMS), moved)
 	}
 	return t
 }

@@ -49,10 +49,10 @@ const (
 // by rows in some starts.
 var dearShares = []float64{1, .5, .25}
 
-// narrowed returns the problem as the kinds allow it to be cut: not at all without
-// ColumnWise.
+// narrowed returns the problem as the kinds allow it to be cut by columns: not at all
+// where tables on single devices stay whole.
 func narrowed(p *problem.Problem, kinds []problem.Kind) *problem.Problem {
-	if len(kinds) == 0 || slices.Contains(kinds, problem.ColumnWise) {
+	if slices.Contains(kinds, problem.ColumnWise) || !slices.Contains(kinds, problem.TableWise) {
 		return p
 	}
 	whole := *p
@@ -245,6 +245,9 @@ func (s *searcher) spread(r *refiner) {
 		}
 		slices.SortStableFunc(starts, func(a, b start) int { return cmp.Compare(a.cost, b.cost) })
 		starts = starts[:min(len(starts), kindStarts)]
+	}
+	if !slices.ContainsFunc(s.best.state.pieces, func(p piece) bool { return s.catalog.kinds[p.kind].form != (problem.Form{}) }) {
+		r.still = true // no other form pays
 	}
 	s.goOn(r, end)
 }

@@ -98,8 +98,10 @@ type refiner struct {
 	// stay below.
 	heat        float64
 	evaluations int64
-	// f is what the tables may be besides slices in HBM; nil for nothing.
-	f *forms
+	// f is what the tables may be besides slices in HBM, nil for nothing; and still says
+	// that they stay in the form they have.
+	f     *forms
+	still bool
 	// best is the cost of the cheapest placement of the last run.
 	best float64
 }
@@ -560,7 +562,7 @@ func (r *refiner) propose() bool {
 	if on := r.held[r.dearest]; r.draw.IntN(2) == 0 && len(on) > 0 {
 		slot = on[r.draw.IntN(len(on))]
 	}
-	if r.f != nil && r.draw.IntN(reformEvery) == 0 {
+	if r.f != nil && !r.still && r.draw.IntN(reformEvery) == 0 {
 		return r.reform(slot)
 	}
 	switch r.draw.IntN(8) {
