@@ -1,0 +1,748 @@
+package search_test
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/search/searchtest"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// formsModel is a cost model of all forms, in integers of nanoseconds. Slices in HBM
+// are closedForm's, or sums where it is additive. The others take a launch for each
+// lot that a device has anything of, which an additive model leaves out, their lookups'
+// bytes, and in Shared what they send; the update of a replica takes its bytes.
+type formsModel struct {
+	p       *problem.Problem
+	sums    bool
+	items   *formItems
+	columns *closedForm
+	// By device or host, what lots take, and how many slices are in them; and the
+	// columns and the time of slices on single devices.
+	host, byHost, plain []lot
+	dims                []int64
+	rows, replicas      lot
+	shared              int64
+}
+
+type lot struct{ count, time int64 }
+
+func (l *lot) add(sign, time int64) { l.count, l.time = l.count+sign, l.time+sign*time }
+
+// of is the lot's time with its launch.
+func (l lot) of(s *formsModel) int64 {
+	if l.count == 0 || s.sums {
+		return l.time
+	}
+	return l.time + launch
+}
+
+const launch = 40_000
+
+type formed struct {
+	slice
+	form search.Form
+}
+
+type formItems struct {
+	list  []formed
+	index map[formed]int
+	plain []int // the numbers of closedForm for the zero form
+}
+
+// formsFactory returns a Factory of formsModels.
+func formsFactory(p *problem.Problem, sums bool) search.Factory {
+	items, columns := &formItems{index: map[formed]int{}}, factory(p)
+	return func() search.Scorer {
+		n, hosts := p.Topology.Devices, p.Topology.Hosts()
+		return &formsModel{
+			p: p, sums: sums, items: items, columns: columns().(*closedForm),
+			host: make([]lot, n), byHost: make([]lot, hosts), plain: make([]lot, n), dims: make([]int64, n),
+		}
+	}
+}
+
+func (s *formsModel) Additive() bool { return s.sums }
+
+func (s *formsModel) Item(table, width int) int { return s.ItemOf(table, width, search.Form{}) }
+
+func (s *formsModel) ItemOf(table, width int, form search.Form) int {
+	key := formed{slice{table, width}, form}
+	if i, ok := s.items.index[key]; ok {
+		return i
+	}
+	plain := -1
+	if form == (search.Form{}) {
+		plain = s.columns.Item(table, width)
+	}
+	s.items.index[key] = len(s.items.list)
+	s.items.list, s.items.plain = append(s.items.list, key), append(s.items.plain, plain)
+	return len(s.items.list) - 1
+}
+
+func (s *formsModel) Reset() {
+	s.columns.Reset()
+	clear(s.host)
+	clear(s.byHost)
+	clear(s.plain)
+	clear(s.dims)
+	s.rows, s.replicas, s.shared = lot{}, lot{}, 0
+}
+
+func (s *formsModel) Add(device, item int)    { s.change(device, item, 1) }
+func (s *formsModel) Remove(device, item int) { s.change(device, item, -1) }
+
+func (s *formsModel) change(device, item int, sign int64) {
+	it := s.items.list[item]
+	t := &s.p.Tables[it.table]
+	n, local := int64(s.p.Topology.Devices), int64(s.p.Topology.PerHost())
+	columns := int64(it.width * len(t.Features))
+	time := 20 * int64(math.Ceil(t.PoolingFactor()*16)) * int64(it.width+8)
+	sent := 150 * columns
+	switch {
+	case it.form.Kind == problem.RowWise:
+		s.rows.add(sign, time/n)
+		s.shared += sign * sent
+	case it.form.Kind == problem.TableRowWise:
+		s.byHost[device/int(local)].add(sign, time/local)
+		if s.p.Topology.Hosts() > 1 { // on one host, the blocks are those of all devices
+			sent /= 3
+		}
+		s.shared += sign * sent
+	case it.form.Kind == problem.DataParallel:
+		s.replicas.add(sign, time/n+t.Rows*int64(it.width)/4)
+		s.shared += sign * t.Rows * int64(it.width) / 16
+	case it.form.Tier == problem.Host:
+		s.host[device].add(sign, 10*time)
+		s.dims[device] += sign * columns
+	case it.form.Tier == problem.HostCached:
+		s.host[device].add(sign, int64(float64(10*time)*(1-it.form.Cache*.9)))
+		s.dims[device] += sign * columns
+	case s.sums:
+		s.plain[device].add(sign, time)
+	default:
+		s.columns.shift(device, s.items.plain[item], sign)
+	}
+}
+
+func (s *formsModel) Compute(device int) float64 {
+	ns := s.host[device].of(s) + s.byHost[device/s.p.Topology.PerHost()].of(s) + s.plain[device].of(s)
+	return s.columns.Compute(device) + float64(ns)/1e6
+}
+
+func (s *formsModel) ComputeWith(item int, devices []int32, out []float64) {
+	for i, d := range devices {
+		s.Add(int(d), item)
+		out[i] = s.Compute(int(d))
+		s.Remove(int(d), item)
+	}
+}
+
+func (s *formsModel) Shared() float64 {
+	return float64(s.rows.of(s)+s.replicas.of(s)+s.shared) / 1e6
+}
+
+func (s *formsModel) Cost() float64 {
+	slowest, dims := 0., int64(0)
+	for d := range s.dims {
+		slowest, dims = max(slowest, s.Compute(d)), max(dims, s.dims[d]+s.columns.held[d].dims)
+	}
+	if s.sums {
+		dims = 0
+	}
+	return slowest + float64(s.columns.network*dims)/1e6 + s.Shared()
+}
+
+func TestFormsModelConforms(t *testing.T) {
+	for _, sums := range []bool{false, true} {
+		for _, c := range []struct{ devices, perHost int }{{1, 0}, {4, 0}, {6, 2}, {5, 2}} {
+			p := pool(1, 8, c.devices, 128)
+			p.Topology.DevicesPerHost, p.Topology.HostMemory = c.perHost, unit.TiB
+			searchtest.ConformSpread(t, p, formsFactory(p, sums))
+			searchtest.Conform(t, p, formsFactory(p, sums))
+		}
+	}
+}
+
+// checkKinds fails where the result is no valid placement of p in the kinds allowed, or
+// does not cost what it says. It shares no code with the search.
+func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, kinds []problem.Kind, r search.Result) {
+	t.Helper()
+	n, perHost := p.Topology.Devices, p.Topology.PerHost()
+	if len(r.Shards) != n {
+		t.Fatalf("got %d devices, want %d", len(r.Shards), n)
+	}
+	type placed struct {
+		problem.Shard
+		device int
+	}
+	tables := make([][]placed, len(p.Tables))
+	for d, shards := range r.Shards {
+		memory := p.DeviceMemory()
+		for _, s := range shards {
+			memory = memory.Add(p.ShardMemory(s))
+			tables[s.Table] = append(tables[s.Table], placed{s, d})
+		}
+		if memory.Total() > p.Topology.DeviceMemory() {
+			t.Errorf("device %d: got %d bytes, want at most %d", d, memory.Total(), p.Topology.DeviceMemory())
+		}
+		if memory.Host > p.HostBudget() {
+			t.Errorf("device %d: got %d bytes of host memory, want at most %d", d, memory.Host, p.HostBudget())
+		}
+	}
+	allowed := func(kind ...problem.Kind) bool {
+		return slices.ContainsFunc(kind, func(k problem.Kind) bool { return slices.Contains(kinds, k) })
+	}
+	scorer := newScorer().(search.Spreader)
+	scorer.Reset()
+	groups := map[string]int{}
+	for i := range p.Tables {
+		table, held := &p.Tables[i], tables[i]
+		c := table.Constraint
+		fail := func(format string, args ...any) {
+			t.Errorf("table %q (%+v), in %+v: %s", table.Name, *table, held, fmt.Sprintf(format, args...))
+		}
+		if len(held) == 0 {
+			fail("is not placed")
+			continue
+		}
+		slices.SortFunc(held, func(a, b placed) int {
+			return cmp.Or(cmp.Compare(a.Columns.Start, b.Columns.Start), cmp.Compare(a.device, b.device))
+		})
+		first := held[0]
+		pieces := 0 // slices of columns
+		next := int64(0)
+		hosts := map[int]bool{}
+		for from := 0; from < len(held); pieces++ {
+			to := from + 1
+			for to < len(held) && held[to].Columns == held[from].Columns {
+				to++
+			}
+			slice := held[from:to]
+			from = to
+			if slice[0].Columns.Start != next || slice[0].Dim() < table.MinWidth() || slice[0].Columns.Start%4 != 0 || slice[0].Dim()%4 != 0 {
+				fail("got columns %v after %d, want those next, multiples of 4 and %d at least", slice[0].Columns, next, table.MinWidth())
+			}
+			next = slice[0].Columns.End
+			devices, begin := 1, slice[0].device
+			form := search.Form{Tier: first.Tier, Cache: first.Cache}
+			switch first.Kind {
+			case problem.RowWise, problem.DataParallel:
+				devices, begin, form = n, 0, search.Form{Kind: first.Kind}
+			case problem.TableRowWise, problem.Grid:
+				devices, begin, form = perHost, begin/perHost*perHost, search.Form{Kind: problem.TableRowWise}
+				if hosts[begin] {
+					fail("two slices on host of device %d", begin)
+				}
+				hosts[begin] = true
+			}
+			if len(slice) != devices {
+				fail("columns %v: got %d shards, want %d", slice[0].Columns, len(slice), devices)
+			}
+			for k, s := range slice {
+				want := problem.Range{Start: 0, End: table.Rows}
+				if first.Kind.ByRows() {
+					block := (table.Rows + int64(devices) - 1) / int64(devices)
+					want = problem.Range{Start: int64(k) * block, End: min(table.Rows, int64(k+1)*block)}
+				}
+				if s.device != begin+k || s.Rows != want || want.Len() < 1 || s.Kind != first.Kind || s.Tier != first.Tier || s.Cache != first.Cache {
+					fail("got %+v on device %d, want rows %v on device %d in one kind and memory", s.Shard, s.device, want, begin+k)
+				}
+			}
+			scorer.Add(slice[0].device, scorer.ItemOf(i, slice[0].Dim(), form))
+		}
+		if next != int64(table.Dim) {
+			fail("got %d columns, want all", next)
+		}
+		switch first.Kind {
+		case "":
+			if len(kinds) > 0 && (!allowed(problem.TableWise, problem.ColumnWise) || pieces > 1 && !allowed(problem.ColumnWise)) {
+				fail("kinds %v do not allow slices of columns", kinds)
+			}
+		case problem.RowWise, problem.DataParallel:
+			if !allowed(first.Kind) || pieces > 1 {
+				fail("kinds %v do not allow it", kinds)
+			}
+		case problem.TableRowWise:
+			if !allowed(problem.TableRowWise, problem.Grid) || pieces > 1 {
+				fail("kinds %v do not allow it", kinds)
+			}
+		case problem.Grid:
+			if !allowed(problem.Grid) || pieces < 2 {
+				fail("kinds %v do not allow it", kinds)
+			}
+		default:
+			fail("got kind %q", first.Kind)
+		}
+		switch first.Tier {
+		case problem.HostCached:
+			if !(first.Cache > 0 && first.Cache < 1) {
+				fail("got cache %v", first.Cache)
+			}
+			fallthrough
+		case problem.Host:
+			if p.Topology.HostMemory == 0 || first.Kind != "" {
+				fail("lies in host memory")
+			}
+		case problem.HBM, "":
+		default:
+			fail("got tier %q", first.Tier)
+		}
+		if c.NoSplit && (pieces > 1 || first.Kind.ByRows()) {
+			fail("want it whole")
+		}
+		if len(c.Devices) > 0 {
+			for _, s := range held {
+				if s.Kind != "" || !slices.Contains(c.Devices, s.device) {
+					fail("got device %d, want one of %v", s.device, c.Devices)
+				}
+			}
+		}
+		if c.Group != "" {
+			if other, ok := groups[c.Group]; ok && (len(held) > 1 || len(tables[other]) > 1 || tables[other][0].device != first.device) {
+				fail("got it on other devices than %+v of its group", tables[other])
+			}
+			groups[c.Group] = i
+		}
+	}
+	if cost := scorer.Cost(); math.Abs(cost-r.Cost) > 1e-12*cost {
+		t.Errorf("cost: got %v, want %v as priced from nothing", r.Cost, cost)
+	}
+	if err := plan.New(p, r.Shards).Validate(p); err != nil {
+		t.Errorf("the plan is not valid: %v", err)
+	}
+}
+
+// spreadOut draws a problem like tight does, on one to three hosts, with or without host
+// memory, of which there may be too little as well.
+func spreadOut(t *rapid.T) *problem.Problem {
+	p := tight(t)
+	perHost := rapid.SampledFrom([]int{1, 2, 3, 4}).Draw(t, "per host")
+	n := perHost * rapid.IntRange(1, 3).Draw(t, "hosts")
+	if n > 2 && rapid.IntRange(0, 5).Draw(t, "partial") == 0 {
+		n--
+	}
+	total := p.ShardBudget() * unit.Bytes(p.Topology.Devices)
+	for i := range p.Tables {
+		if d := &p.Tables[i].Constraint.Devices; len(*d) > 0 {
+			for k := range *d {
+				(*d)[k] %= n
+			}
+			slices.Sort(*d)
+			*d = slices.Compact(*d)
+		}
+	}
+	p.Topology.Devices, p.Topology.DevicesPerHost, p.Topology.Profile = n, perHost, a100()
+	if rapid.Bool().Draw(t, "host memory") {
+		share := rapid.SampledFrom([]float64{.05, .3, 1, 4}).Draw(t, "share of host memory")
+		p.Topology.HostMemory = unit.Bytes(float64(total) * share / float64(p.Topology.Hosts()))
+	}
+	if rapid.IntRange(0, 2).Draw(t, "count all") > 0 {
+		p.Accounting = problem.CountAll
+	}
+	share := rapid.SampledFrom([]float64{.4, .8, 1, 1.2, 2, 3, 5, 20}).Draw(t, "share of memory")
+	p.Topology.Memory = p.DeviceMemory().Received + unit.Bytes(math.Ceil(float64(total)*share/float64(n))) + 1
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func a100() hardware.Profile {
+	profile, err := hardware.ByName("a100-80")
+	if err != nil {
+		panic(err)
+	}
+	return profile
+}
+
+func someKinds(t *rapid.T) []problem.Kind {
+	if rapid.Bool().Draw(t, "all kinds") {
+		return problem.Kinds()
+	}
+	return rapid.SliceOfNDistinct(rapid.SampledFrom(problem.Kinds()), 0, 6, rapid.ID[problem.Kind]).Draw(t, "kinds")
+}
+
+// TestPropertyPlansOfKindsAreValid: whatever kinds are allowed, on whatever cluster, a
+// plan is a placement in these kinds that keeps to memory and constraints, and the same
+// for any number of workers.
+func TestPropertyPlansOfKindsAreValid(t *testing.T) { plansOfKindsAreValid(t, 6_000) }
+
+func plansOfKindsAreValid(t *testing.T, evaluations int64) {
+	found, spread := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		p, kinds := spreadOut(t), someKinds(t)
+		newScorer := formsFactory(p, rapid.Bool().Draw(t, "additive"))
+		opt := search.Options{Kinds: kinds, Seed: rapid.Uint64().Draw(t, "seed"), Workers: 1, Steps: 2, MaxEvaluations: evaluations}
+		r, err := search.Run(context.Background(), p, newScorer, opt)
+		if !refused(t, err) {
+			return
+		}
+		checkKinds(t, p, newScorer, kinds, r)
+		found++
+		if slices.ContainsFunc(slices.Concat(r.Shards...), func(s problem.Shard) bool { return p.Form(s) != (search.Form{}) }) {
+			spread++
+		}
+		if rapid.IntRange(0, 3).Draw(t, "again") == 0 {
+			opt.Workers = rapid.IntRange(1, 5).Draw(t, "workers")
+			again, err := search.Run(context.Background(), p, formsFactory(p, newScorer().(*formsModel).sums), opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := gocmp.Diff(r, again); diff != "" {
+				t.Errorf("with %d workers (-1 worker +%d):\n%s", opt.Workers, opt.Workers, diff)
+			}
+		}
+	})
+	t.Logf("%d plans, %d of them with other kinds than slices of columns", found, spread)
+	if spread == 0 {
+		t.Error("no plan has other kinds")
+	}
+}
+
+// refused reports whether there is no error, and fails for one that says nothing.
+func refused(t rapid.TB, err error) bool {
+	t.Helper()
+	if err == nil {
+		return true
+	}
+	var infeasible *search.Infeasible
+	var noKind *search.NoKind
+	switch {
+	case errors.As(err, &infeasible):
+		if infeasible.Table == "" || infeasible.Reason == "" || infeasible.Need <= 0 || infeasible.Missing < 0 {
+			t.Errorf("got %+v, want a table, bytes and a reason", infeasible)
+		}
+	case !errors.As(err, &noKind) || len(noKind.Tables) == 0:
+		t.Errorf("got error %v, want that it does not fit, or that no kind does", err)
+	}
+	return false
+}
+
+// large returns a table of many rows, which takes its rows times its columns times 4
+// bytes and some.
+func large(name string, rows int64, dim int) problem.Table {
+	return problem.Table{Name: name, Rows: rows, Dim: dim, Features: []problem.Feature{{Name: name, PoolingFactor: 2}}, Access: access.Distribution{Kind: access.Uniform}}
+}
+
+// TestTablesOfTooManyRows: tables whose narrowest slice of columns is larger than a
+// device are planned by rows or into host memory where that is allowed, and refused by
+// name where nothing takes them.
+func TestTablesOfTooManyRows(t *testing.T) {
+	topology := func(devices, perHost int, host unit.Bytes) hardware.Topology {
+		return hardware.Topology{Profile: a100(), Devices: devices, DevicesPerHost: perHost, HostMemory: host}
+	}
+	columns := []problem.Kind{problem.TableWise, problem.ColumnWise}
+	huge := large("huge", 10_000_000_000, 4) // 149 GiB
+	small := large("small", 1000, 64)
+	for _, c := range []struct {
+		name     string
+		topology hardware.Topology
+		tables   []problem.Table
+		kinds    []problem.Kind
+		want     search.Form // of the first table, in a plan
+		none     string      // in the error
+	}{
+		{"by rows", topology(8, 0, 0), []problem.Table{huge, small}, problem.Kinds(), search.Form{Kind: problem.RowWise}, ""},
+		{"by rows alone", topology(8, 0, 0), []problem.Table{huge, small}, []problem.Kind{problem.RowWise}, search.Form{Kind: problem.RowWise}, ""},
+		{"by rows of hosts alone", topology(8, 4, 0), []problem.Table{huge, small}, []problem.Kind{problem.TableRowWise}, search.Form{Kind: problem.TableRowWise}, ""},
+		{"two by rows of hosts", topology(8, 4, 0), []problem.Table{huge, huge, small}, []problem.Kind{problem.ColumnWise, problem.TableRowWise}, search.Form{Kind: problem.TableRowWise}, ""},
+		{"columns alone", topology(8, 0, 0), []problem.Table{huge, small}, columns, search.Form{}, `"huge"`},
+		{"by default", topology(8, 0, 0), []problem.Table{huge, small}, nil, search.Form{}, `"huge"`},
+		{"host memory", topology(8, 0, 4*unit.TiB), []problem.Table{huge, small}, columns, search.Form{Tier: problem.Host}, ""},
+		{"host memory of one device", topology(1, 0, 4*unit.TiB), []problem.Table{huge, small}, nil, search.Form{Tier: problem.Host}, ""},
+		{"too little host memory", topology(8, 0, 400*unit.GiB), []problem.Table{huge, small}, columns, search.Form{}, `"huge"`},
+		{"replicas alone", topology(8, 0, 0), []problem.Table{small, huge}, []problem.Kind{problem.DataParallel}, search.Form{}, `"huge"`},
+		{"one device by rows", topology(1, 0, 0), []problem.Table{small}, []problem.Kind{problem.RowWise}, search.Form{}, `"small"`},
+		{"rows of a full host", topology(2, 0, 0), []problem.Table{large("vast", 40_000_000_000, 4)}, problem.Kinds(), search.Form{}, `"vast"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &problem.Problem{Batch: 4096, Topology: c.topology}
+			for i, table := range c.tables {
+				table.Name = fmt.Sprint(table.Name, i)
+				p.Tables = append(p.Tables, table)
+			}
+			if err := p.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			for _, sums := range []bool{false, true} {
+				newScorer := formsFactory(p, sums)
+				r, err := search.Run(context.Background(), p, newScorer, search.Options{Kinds: c.kinds, Workers: 1, MaxEvaluations: 20_000})
+				if c.none != "" {
+					if err == nil || !strings.Contains(err.Error(), strings.TrimSuffix(c.none, `"`)) {
+						t.Errorf("got %v, want an error that names %s", err, c.none)
+					}
+					refused(t, err)
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkKinds(t, p, newScorer, c.kinds, r)
+				for _, s := range slices.Concat(r.Shards...) {
+					if got := p.Form(s); s.Table == 0 && (got.Kind != c.want.Kind || got.Tier.OnHost() != c.want.Tier.OnHost()) {
+						t.Errorf("got %+v of the first table, want %+v", s, c.want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// tiny returns a problem of three tables on 2 or 4 devices, in one host or two.
+func tiny(seed uint64) *problem.Problem {
+	draw := rand.New(rand.NewPCG(seed, 5))
+	devices := 2 << (seed % 2)
+	p := pool(seed, 3, devices, 8)
+	p.Accounting = problem.CountAll
+	if seed%4 == 3 {
+		p.Topology.DevicesPerHost = 2
+	}
+	for i := range p.Tables {
+		t := &p.Tables[i]
+		t.Dim = 4 * (1 + draw.IntN(2))
+		t.Rows = int64(math.Exp(draw.Float64()*9)) + 8
+		t.Features[0].PoolingFactor = math.Exp(draw.Float64() * 5)
+	}
+	return p
+}
+
+// TestOptimumOfTinyProblemsInAllKinds tries every form of three tables on every device
+// by brute force, where prices add up.
+func TestOptimumOfTinyProblemsInAllKinds(t *testing.T) { optimumInAllKinds(t, 24) }
+
+func optimumInAllKinds(t *testing.T, tasks int) {
+	hits, sum := 0, 0.
+	for seed := range uint64(tasks) {
+		p := tiny(seed)
+		newScorer := formsFactory(p, true)
+		want := optimumInForms(p, newScorer().(search.Spreader))
+		r, err := search.Run(context.Background(), p, newScorer, search.Options{Kinds: problem.Kinds(), Workers: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkKinds(t, p, newScorer, problem.Kinds(), r)
+		if r.Cost < want*(1-1e-12) {
+			t.Errorf("task %d: got cost %v, below the optimum %v", seed, r.Cost, want)
+		}
+		sum += r.Cost / want
+		if r.Cost <= want*(1+1e-9) {
+			hits++
+		} else {
+			t.Logf("task %d: got %.4f of the optimum, %v", seed, r.Cost/want, r.Shards)
+		}
+	}
+	t.Logf("the optimum on %d of %d tasks, a mean ratio of %.4f", hits, tasks, sum/float64(tasks))
+	if hits < tasks*95/100 {
+		t.Errorf("got the optimum on %d of %d tasks, want 95 %%", hits, tasks)
+	}
+}
+
+// optimumInForms tries all: slices of 4 columns are the narrowest there are.
+func optimumInForms(p *problem.Problem, s search.Spreader) float64 {
+	best := math.Inf(1)
+	n, perHost := p.Topology.Devices, p.Topology.PerHost()
+	var table func(i int)
+	// put places the widths of table i in a form, on the devices from one on.
+	var put func(i int, widths []int, form search.Form, step, from int)
+	put = func(i int, widths []int, form search.Form, step, from int) {
+		if len(widths) == 0 {
+			table(i + 1)
+			return
+		}
+		item := s.ItemOf(i, widths[0], form)
+		for d := from; d < n; d += step {
+			s.Add(d, item)
+			put(i, widths[1:], form, step, d+step)
+			s.Remove(d, item)
+		}
+	}
+	table = func(i int) {
+		if i == len(p.Tables) {
+			best = min(best, s.Cost())
+			return
+		}
+		t := &p.Tables[i]
+		cuts := [][]int{{t.Dim}}
+		if t.Dim == 8 {
+			cuts = append(cuts, []int{4, 4})
+		}
+		for _, widths := range cuts {
+			put(i, widths, search.Form{}, 1, 0)
+			if t.CutsByRows(perHost) {
+				put(i, widths, search.Form{Kind: problem.TableRowWise}, perHost, 0)
+			}
+		}
+		if t.CutsByRows(n) {
+			put(i, cuts[0], search.Form{Kind: problem.RowWise}, n, 0)
+		}
+		put(i, cuts[0], search.Form{Kind: problem.DataParallel}, n, 0)
+	}
+	table(0)
+	return best
+}
+
+// TestKindsAreNeverDearer: with more kinds allowed, small problems get no dearer plan.
+func TestKindsAreNeverDearer(t *testing.T) { neverDearer(t, 3) }
+
+func neverDearer(t *testing.T, tasks int) {
+	gain := 0.
+	for seed := range uint64(tasks) {
+		p := pool(seed, 6+int(seed%8)*2, 4, 64)
+		p.Accounting = problem.CountAll
+		p.Topology.DevicesPerHost, p.Topology.HostMemory = int(seed%2)*2, unit.TiB*unit.Bytes(seed%3)
+		newScorer := formsFactory(p, false)
+		plain := *p
+		plain.Topology.HostMemory = 0
+		off, err := search.Run(context.Background(), &plain, newScorer, search.Options{Workers: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		on, err := search.Run(context.Background(), p, newScorer, search.Options{Workers: 1, Kinds: problem.Kinds()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkKinds(t, p, newScorer, problem.Kinds(), on)
+		if on.Cost > off.Cost {
+			t.Errorf("seed %d: got cost %v in all kinds, %v in slices of columns", seed, on.Cost, off.Cost)
+		}
+		gain += on.Cost / off.Cost / float64(tasks)
+	}
+	t.Logf("all kinds cost %.3f of slices of columns", gain)
+}
+
+// Where no kinds are asked for, or those of slices of columns, and there is no host
+// memory, plans are to the last shard what they were before there were kinds: those of
+// commit 3a0698b.
+func TestPlansOfColumnsAreAsBefore(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("other processors round annealing otherwise")
+	}
+	for seed, want := range []string{
+		"8b6136a9f6888d4a", "90a524e976eb213e", "a1cfe8e34a085e4d", "4fa4c82b9eb7a27f",
+		"3beec9da106d44ed", "559783bacac386e3", "e4d71c198dcbf4d0", "1169c13c9fe4749b",
+		"21e03b25c2e00c20", "2292ffa2de9b3320", "7fb439ba1af6f361", "55d22d127b92c221",
+		"aa74fff8e899341d", "ed0ccbf35aeeb39f", "7724835fd563c80e", "e3637c6e5ca0bd5b",
+		"4fd149f31922d6db", "04cd5bcb2c7cab36", "e9104792372a84e8", "f334384101230bce",
+	} {
+		p := pool(uint64(seed), 5+3*seed, 2+seed%5, 128)
+		for name, c := range map[string]struct {
+			kinds  []problem.Kind
+			scorer search.Factory
+		}{
+			"no kinds":          {nil, factory(p)},
+			"slices of columns": {[]problem.Kind{problem.ColumnWise}, formsFactory(p, false)},
+		} {
+			r, err := search.Run(context.Background(), p, c.scorer, search.Options{Seed: uint64(seed), MaxEvaluations: 40_000 * int64(seed%2), Kinds: c.kinds})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := shardsDigest(r.Shards); got != want {
+				t.Errorf("seed %d, %s: got a plan of digest %s, want %s", seed, name, got, want)
+			}
+		}
+	}
+}
+
+// shardsDigest stands for a placement: device, table, rows and columns of each shard.
+func shardsDigest(shards [][]problem.Shard) string {
+	h := sha256.New()
+	for d, held := range shards {
+		for _, s := range held {
+			fmt.Fprintln(h, d, s.Table, s.Rows.Start, s.Rows.End, s.Columns.Start, s.Columns.End)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// byConstruction draws a problem that is known to have a placement in all kinds, with a
+// little room to spare: its devices have what a random placement takes, the largest
+// part of it first.
+func byConstruction(seed uint64) *problem.Problem {
+	draw := rand.New(rand.NewPCG(seed, 6))
+	perHost := 2 + draw.IntN(3)
+	p := pool(seed, 4+draw.IntN(12), perHost*(1+draw.IntN(3)), 32)
+	p.Accounting, p.Batch = problem.CountAll, 64
+	p.Topology.Profile, p.Topology.DevicesPerHost = a100(), perHost
+	n := p.Topology.Devices
+	used, host := make([]unit.Bytes, n), make([]unit.Bytes, n)
+	for i := range p.Tables {
+		t := &p.Tables[i]
+		s := p.Whole(i)
+		first, devices := draw.IntN(n), 1
+		switch form := draw.IntN(6); {
+		case form < 2 && t.CutsByRows(n):
+			s.Kind, first, devices = problem.RowWise, 0, n
+		case form == 2 && t.CutsByRows(perHost):
+			s.Kind, first, devices = problem.TableRowWise, first/perHost*perHost, perHost
+		case form == 3:
+			s.Tier = problem.Host
+		case form == 4:
+			s.Tier, s.Cache = problem.HostCached, .1
+		}
+		if devices > 1 {
+			s.Rows.End = t.BlockRows(devices)
+		} else { // the emptiest of three
+			for range 2 {
+				if d := draw.IntN(n); used[d]+host[d] < used[first]+host[first] {
+					first = d
+				}
+			}
+		}
+		memory := p.ShardMemory(s)
+		for d := first; d < first+devices; d++ {
+			used[d] += memory.Tables()
+			host[d] += memory.Host
+		}
+	}
+	const spare = 1.05
+	p.Topology.HostMemory = unit.Bytes(spare*float64(slices.Max(host)))*unit.Bytes(perHost) + unit.Bytes(perHost)
+	p.Topology.Memory = p.DeviceMemory().Total() + unit.Bytes(spare*float64(slices.Max(used))) + 1
+	return p
+}
+
+// Most problems that have a placement in rows or host memory by construction, and
+// devices that hold a little more than it takes, get a plan.
+func TestMemoryTightInAllKinds(t *testing.T) { memoryTightInAllKinds(t, 60) }
+
+func memoryTightInAllKinds(t *testing.T, tasks uint64) {
+	solved, columns := uint64(0), 0
+	for seed := range tasks {
+		p := byConstruction(seed)
+		newScorer := formsFactory(p, true)
+		r, err := search.Run(context.Background(), p, newScorer, search.Options{Kinds: problem.Kinds(), Workers: 1, Brief: true, MaxEvaluations: 4_000})
+		if refused(t, err) {
+			checkKinds(t, p, newScorer, problem.Kinds(), r)
+			solved++
+		} else {
+			t.Logf("seed %d: %v", seed, err)
+		}
+		plain := *p
+		plain.Topology.HostMemory = 0
+		if _, err := search.Run(context.Background(), &plain, newScorer, search.Options{Workers: 1, Brief: true, MaxEvaluations: 1}); err == nil {
+			columns++
+		}
+	}
+	t.Logf("of %d tasks that have a plan, %d got one, and %d in slices of columns", tasks, solved, columns)
+	if solved < tasks*9/10 {
+		t.Errorf("got plans for %d of %d tasks, want 90 %%", solved, tasks)
+	}
+}
