@@ -83,9 +83,9 @@ type Options struct {
 	Budget time.Duration
 	// Kinds are those that tables may be placed in; table-wise and column-wise alone by
 	// default. Only method NeuroShard tries others, and host memory where the topology
-	// has some; it then needs a Factory of Spreaders. ColumnWise allows TableWise, too,
-	// and Grid TableRowWise; with TableWise and without ColumnWise, Grid is no more than
-	// that.
+	// has some; it needs a Factory of Spreaders for that, and tries slices of columns in
+	// HBM alone without. ColumnWise allows TableWise, too, and Grid TableRowWise; with
+	// TableWise and without ColumnWise, Grid is no more than that.
 	Kinds []problem.Kind
 	// Brief leaves out of *Infeasible how many devices would do, which on a large
 	// cluster takes longer than a simple method.

@@ -16,23 +16,21 @@ var exchanging = []string{"mlperf-dlrm-dcnv2", "nvidia-synthetic-medium", "hugec
 // precision prints what plans over several hosts cost whose pooled vectors and gradients
 // travel in fp32, fp16 and bf16.
 func (p *program) precision(ctx context.Context) error {
-	p.head("workload", "cluster", ">hosts", "precision", ">cost, ms", ">exchanges, ms", ">saved %", "tables by kind")
+	p.head("workload", "cluster", ">hosts", ">fp32, ms", ">fp16, ms", ">bf16, ms", ">saved by fp16 %", ">compute, ms", ">exchanges, ms", "tables by kind, fp16")
 	return p.eachExchanging(func(name string, q *problem.Problem) error {
-		var first *neuroshard.Result
-		for _, precision := range []problem.Precision{problem.FP32, problem.FP16, problem.BF16} {
+		var of [3]*neuroshard.Result
+		for i, precision := range []problem.Precision{problem.FP32, problem.FP16, problem.BF16} {
 			q.CommPrecision = precision
 			r, err := placed(ctx, q, problem.Kinds())
 			if err != nil {
 				return err
 			}
-			if r == nil {
+			if of[i] = r; r == nil {
 				return fmt.Errorf("workload %s: no plan on %s", name, cluster(q.Topology))
 			}
-			if first == nil {
-				first = r
-			}
-			p.row(name, cluster(q.Topology), fmt.Sprint(q.Topology.Hosts()), precision.String(), cost(r), millis(exchanges(r)), gain(first, r), kindsOf(r.Plan))
 		}
+		p.row(name, cluster(q.Topology), fmt.Sprint(q.Topology.Hosts()), cost(of[0]), cost(of[1]), cost(of[2]), gain(of[0], of[1]),
+			change(of[0], of[1], compute), change(of[0], of[1], exchanges), kindsOf(of[1].Plan))
 		return nil
 	})
 }
@@ -45,7 +43,7 @@ func (p *program) traffic(ctx context.Context) error {
 		for _, kinds := range []struct {
 			name string
 			list []problem.Kind
-		}{{"table- and column-wise", columnsOnly}, {"all", problem.Kinds()}, {"by rows of hosts", []problem.Kind{problem.TableRowWise, problem.Grid, problem.DataParallel}}} {
+		}{{"table- and column-wise", columnsOnly}, {"all", problem.Kinds()}, {"table_row_wise, grid, data_parallel", []problem.Kind{problem.TableRowWise, problem.Grid, problem.DataParallel}}} {
 			r, err := placed(ctx, q, kinds.list)
 			if err != nil {
 				return err

@@ -69,7 +69,7 @@ func cluster(t hardware.Topology) string {
 	return fmt.Sprintf("%d x %s", t.Devices, t.Profile.Name)
 }
 
-// compute returns the longest time at work of a device, and exchanges what a plan
+// compute returns the longest time that a device computes, and exchanges what a plan
 // costs beyond that: exchanges, packing and waiting. Both SIMULATED.
 func compute(r *neuroshard.Result) (longest unit.Millis) {
 	for _, d := range r.Simulated.Devices {
@@ -107,7 +107,11 @@ func gain(before, after *neuroshard.Result) string {
 	if before == nil || after == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f", 100*(1-float64(after.Simulated.Cost/before.Simulated.Cost)))
+	percent := fmt.Sprintf("%.1f", 100*(1-float64(after.Simulated.Cost/before.Simulated.Cost)))
+	if percent == "-0.0" {
+		return "0.0"
+	}
+	return percent
 }
 
 // change returns a quantity of two results, before and after.
