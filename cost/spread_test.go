@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/internal/rank"
+	"github.com/neuroshard/neuroshard/pretrained"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/search/searchtest"
@@ -299,9 +301,19 @@ func TestSpreadForgetsItsPast(t *testing.T) {
 
 // accuracyOf are the errors of predictions, relative to the simulated device.
 type accuracyOf struct {
-	predicted, simulated []float64 // costs
-	errors, computes     []float64 // |error| of cost, and of each device's compute
-	bias                 float64
+	errors, computes []float64 // |error| of cost, and of each device's compute
+	bias             float64
+	// predicted and simulated are the costs of one task, and taus how alike they order
+	// each task's placements.
+	predicted, simulated, taus []float64
+}
+
+// order ends a task.
+func (a *accuracyOf) order() {
+	if len(a.predicted) > 0 {
+		a.taus = append(a.taus, rank.Kendall(a.predicted, a.simulated))
+	}
+	a.predicted, a.simulated = nil, nil
 }
 
 func (a *accuracyOf) add(predicted cost.Breakdown, simulated simulate.Cost) {
@@ -332,15 +344,37 @@ func p95(values []float64) float64 {
 	return sorted[min(len(sorted)-1, len(sorted)*95/100)]
 }
 
-// TestAccuracyOfKinds compares what the shipped model predicts of random placements of
+// TestAccuracyOfKinds compares what each shipped model predicts of random placements of
 // each kind with the simulated device, on tasks of a pool that it was not trained on,
 // and holds the errors to bounds. With -v it prints them: the accuracy that
 // docs/KINDS.md states. In a row of a kind, a third of the tables or one at least is of
-// that kind, the others are in slices of columns.
+// that kind, the others are in slices of columns. In the last row, tables are in any.
+// Tau is Kendall's of a task's placements, the mean over tasks.
 func TestAccuracyOfKinds(t *testing.T) {
-	model, _ := load(t)
-	const tasks, placements = 12, 4
-	pool := workload.Pool(4242)
+	for _, name := range pretrained.Profiles() {
+		t.Run(name, func(t *testing.T) { accuracyOfKinds(t, name) })
+	}
+}
+
+func accuracyOfKinds(t *testing.T, profile string) {
+	file, err := pretrained.File(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := loadFile(t, file)
+	device, err := hardware.ByName(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const tasks, placements = 12, 6
+	// Mean errors: the largest of any kind and model when this was written were 1.8 and
+	// 1.9 %.
+	const mostCost, mostCompute = .02, .03
+	clusters := []hardware.Topology{{Devices: 4}, {Devices: 8, DevicesPerHost: 4}, {Devices: 16, DevicesPerHost: 8}, {Devices: 32, DevicesPerHost: 8}}
+	if device.NICGBps == 0 {
+		clusters = []hardware.Topology{{Devices: 2}, {Devices: 4}, {Devices: 8}}
+	}
+	tables := workload.Pool(4242)
 	settings := workload.PaperSettings()
 	kinds := []string{"column_wise", "row_wise", "table_row_wise", "grid", "data_parallel", "host", "host_cached", "all"}
 	report := map[string]*accuracyOf{}
@@ -348,13 +382,13 @@ func TestAccuracyOfKinds(t *testing.T) {
 		report[kind] = &accuracyOf{}
 	}
 	for i := range tasks {
-		drawn, err := workload.Draw(pool, settings[i%len(settings)], 4242, i)
+		drawn, err := workload.Draw(tables, settings[i%len(settings)], 4242, i)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := drawn.Problem(topology(t, 1, 0).Profile)
-		p.Topology = topology(t, []int{4, 8, 16}[i%3], []int{0, 4, 8}[i%3])
-		p.Topology.HostMemory = unit.TiB
+		p := drawn.Problem(device)
+		p.Topology = clusters[i%len(clusters)]
+		p.Topology.Profile, p.Topology.HostMemory = device, unit.TiB
 		p.Accounting = problem.CountAll
 		priced := newPool(t, model, &p)
 		judge := simulate.NewPricer(&p)
@@ -383,23 +417,21 @@ func TestAccuracyOfKinds(t *testing.T) {
 				}
 				report[kind].add(priced.Price(shards), simulated)
 			}
+			report[kind].order()
 		}
 	}
 	var table strings.Builder
-	fmt.Fprintf(&table, "%s, error against the simulated device (SIMULATED), %%\n%-16s%12s%8s%8s%8s%14s%8s%8s\n", profileName, "kind", "placements", "cost", "p95", "bias", "compute", "p95", "tau")
+	fmt.Fprintf(&table, "%s, error against the simulated device (SIMULATED), %%\n%-16s%12s%8s%8s%8s%10s%8s%8s\n", profile, "kind", "placements", "cost", "p95", "bias", "compute", "p95", "tau")
 	for _, kind := range kinds {
 		a := report[kind]
-		if len(a.errors) == 0 {
+		if n := len(a.errors); n > 0 {
+			fmt.Fprintf(&table, "%-16s%12d%8.2f%8.2f%+8.2f%10.2f%8.2f%8.3f\n", kind, n, 100*mean(a.errors), 100*p95(a.errors), 100*a.bias/float64(n),
+				100*mean(a.computes), 100*p95(a.computes), mean(a.taus))
+		} else if kind != "grid" || device.NICGBps > 0 {
 			t.Errorf("%s: no placements", kind)
-			continue
 		}
-		fmt.Fprintf(&table, "%-16s%12d%8.2f%8.2f%+8.2f%14.2f%8.2f%8.3f\n", kind, len(a.errors), 100*mean(a.errors), 100*p95(a.errors), 100*a.bias/float64(len(a.errors)),
-			100*mean(a.computes), 100*p95(a.computes), rank.Kendall(a.predicted, a.simulated))
-		if got := mean(a.errors); got > .03 {
-			t.Errorf("%s: got a mean error of the cost of %.2f %%, want at most 3 %%", kind, 100*got)
-		}
-		if got := mean(a.computes); got > .03 {
-			t.Errorf("%s: got a mean error of the compute of %.2f %%, want at most 3 %%", kind, 100*got)
+		if mean(a.errors) > mostCost || mean(a.computes) > mostCompute {
+			t.Errorf("%s: got a mean error of the cost of %.2f %% and of the compute of %.2f %%, want at most %.1f %% and %.1f %%", kind, 100*mean(a.errors), 100*mean(a.computes), 100*mostCost, 100*mostCompute)
 		}
 	}
 	t.Log("\n" + table.String())
