@@ -32,11 +32,12 @@ import (
 
 func main() {
 	binary := flag.String("binary", "bin/neuroshard", "the neuroshard binary")
+	kinds := flag.String("kinds", "all", "kinds that tables may be placed in, as plan takes them")
 	svg := flag.String("svg", "growth.svg", "file of the plot")
 	sizes := flag.String("sizes", "100x8,300x32,1000x128,3000x384,5384x1024,10000x1024,60000x4096", "tables x devices, by commas")
 	runs := flag.Int("runs", 3, "runs of each size, of which the quickest counts")
 	flag.Parse()
-	if err := run(os.Stdout, *binary, *svg, strings.Split(*sizes, ","), *runs); err != nil {
+	if err := run(os.Stdout, *binary, *kinds, *svg, strings.Split(*sizes, ","), *runs); err != nil {
 		fmt.Fprintln(os.Stderr, "growth:", err)
 		os.Exit(1)
 	}
@@ -52,14 +53,14 @@ type point struct {
 	cost, gap, balance float64
 }
 
-func run(w io.Writer, binary, svg string, sizes []string, runs int) error {
+func run(w io.Writer, binary, kinds, svg string, sizes []string, runs int) error {
 	if runs < 1 {
 		return fmt.Errorf("-runs: %d is not at least 1", runs)
 	}
 	var points []point
 	fmt.Fprintln(w, "| tables x devices | shards | wall, s | peak memory, MiB | cost, ms, SIMULATED | within % of the best | busiest over mean |\n|---|--:|--:|--:|--:|--:|--:|")
 	for _, size := range sizes {
-		p, err := measure(binary, size, runs)
+		p, err := measure(binary, kinds, size, runs)
 		if err != nil {
 			return err
 		}
@@ -101,7 +102,7 @@ func (p *planned) balance() float64 {
 
 // measure plans one size several times and keeps the quickest run. A run without
 // a valid plan is an error.
-func measure(binary, size string, runs int) (point, error) {
+func measure(binary, kinds, size string, runs int) (point, error) {
 	tables, devices, ok := strings.Cut(size, "x")
 	var p point
 	var err1, err2 error
@@ -111,7 +112,7 @@ func measure(binary, size string, runs int) (point, error) {
 		return p, fmt.Errorf("size %q is not TABLESxDEVICES", size)
 	}
 	for i := range runs {
-		cmd := exec.Command(binary, "plan", "workload:dlrm-datasets-"+size, "--no-baselines", "--json")
+		cmd := exec.Command(binary, "plan", "workload:dlrm-datasets-"+size, "--kinds", kinds, "--no-baselines", "--json")
 		cmd.Stderr = os.Stderr
 		start := time.Now()
 		out, err := cmd.Output()
