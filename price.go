@@ -2,6 +2,7 @@ package neuroshard
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/neuroshard/neuroshard/cost"
@@ -64,13 +65,51 @@ func Measurable(pl *plan.Plan) error {
 	return e
 }
 
+// Unpriceable is the error of a plan with tables that are cut by rows and lie, or whose
+// replicas lie, in host memory: no model prices both at once.
+type Unpriceable struct {
+	// Tables are their names, in the plan's order.
+	Tables []string
+}
+
+// Error names the first of the tables.
+func (e *Unpriceable) Error() string {
+	const most = 3
+	text := fmt.Sprintf("%q", e.Tables[:min(most, len(e.Tables))])
+	if more := len(e.Tables) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return "no model prices tables that are cut by rows or replicated and in host memory, too: " + text
+}
+
+// priceable returns nil, or an *Unpriceable.
+func priceable(pl *plan.Plan) error {
+	e := &Unpriceable{}
+	for i := range pl.Tables {
+		t := &pl.Tables[i]
+		if t.Kind.Spread() && slices.ContainsFunc(t.Shards, func(s plan.Shard) bool { return s.Tier.OnHost() }) {
+			e.Tables = append(e.Tables, t.Name)
+		}
+	}
+	if len(e.Tables) == 0 {
+		return nil
+	}
+	return e
+}
+
 // Price fills in what a plan for p costs, which some other tool may have made: its
 // predicted times, the model that predicted them, and the doubts about both. Each
 // table must be placed, on devices that exist, and p must be valid; that the plan
-// fits or keeps to constraints is not asked.
+// fits or keeps to constraints is not asked. It fails with *Unpriceable on tables that
+// nothing prices, and leaves the plan as it was.
 //
 // Of opt it takes Model, TorchRec and Warnings.
 func Price(pl *plan.Plan, p *problem.Problem, opt Options) error {
+	if !opt.TorchRec {
+		if err := priceable(pl); err != nil {
+			return err
+		}
+	}
 	prices, err := opt.pricing(p)
 	if err != nil {
 		return err

@@ -58,4 +58,19 @@ func TestPrice(t *testing.T) {
 	if err.Error() != said {
 		t.Errorf("got %s, want %s", err, said)
 	}
+
+	// Cut by rows and in host memory, too.
+	both := got.Tables[0]
+	both.Shards = slices.Clone(both.Shards)
+	both.Shards[0].Tier = plan.Host
+	got.Tables[0] = both
+	got.Provenance.ModelSource = plan.Unpriced
+	before := got.Predicted
+	var unpriceable *neuroshard.Unpriceable
+	if err := neuroshard.Price(got, p, neuroshard.Options{}); !errors.As(err, &unpriceable) || got.Predicted != before || got.Priced() {
+		t.Fatalf("got %v, want an *Unpriceable and nothing changed", err)
+	}
+	if want := "no model prices tables that are cut by rows or replicated and in host memory, too: [\"t000\"]"; unpriceable.Error() != want {
+		t.Errorf("got %s, want %s", unpriceable, want)
+	}
 }

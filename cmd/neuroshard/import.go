@@ -207,5 +207,10 @@ func (c *importCommand) price(pl *plan.Plan, l loaded, model *cost.Model) error 
 		pl.Provenance.Warnings = append(pl.Provenance.Warnings, fmt.Sprintf("not priced: no cost model ships for device profile %q; name one with --model", profile))
 		return nil
 	}
-	return neuroshard.Price(pl, l.problem, neuroshard.Options{Model: model, TorchRec: formulas, Warnings: pl.Provenance.Warnings})
+	err := neuroshard.Price(pl, l.problem, neuroshard.Options{Model: model, TorchRec: formulas, Warnings: pl.Provenance.Warnings})
+	if none := (*neuroshard.Unpriceable)(nil); errors.As(err, &none) {
+		pl.Provenance.Warnings = append(pl.Provenance.Warnings, "not priced: "+none.Error())
+		return nil
+	}
+	return err
 }
