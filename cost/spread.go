@@ -349,7 +349,7 @@ func (s *SpreadScorer) exchanges() (forward, backward float64) {
 	if s.blockColumns > 0 {
 		columns := float64(s.blockColumns)
 		passed := (n - 1) / n * batch * columns * c.element()
-		both := s.corrected(ring(k, c, passed), passed) + c.packing()*batch*columns/copies
+		both := s.ring(passed) + c.packing()*batch*columns/copies
 		forward, backward = forward+both, backward+both
 	}
 	most, all, least := 0, 0, math.MaxInt
@@ -368,11 +368,14 @@ func (s *SpreadScorer) exchanges() (forward, backward float64) {
 
 // ring returns the time of a collective in which each device passes so many bytes on to
 // the next, host by host, in as many rings as a host has devices.
-func ring(k CommConstants, c Cluster, passed float64) float64 {
+func (s *SpreadScorer) ring(passed float64) float64 {
+	c, k := s.pool.cluster, s.pool.model.comm.constants
+	inside := passed / (k.IntraGBps * bytesPerMS)
 	if c.hosts() == 1 {
-		return k.AlphaMS + passed/(k.IntraGBps*bytesPerMS)
+		return k.AlphaMS + inside
 	}
-	return network(k, c) + max(passed/(k.IntraGBps*bytesPerMS), passed/(float64(c.PerHost)*k.NICGBps*bytesPerMS))
+	between := passed / float64(c.PerHost)
+	return max(network(k, c)+inside, s.corrected(network(k, c)+between/(k.NICGBps*bytesPerMS), between))
 }
 
 // inHosts returns the time of a reduce-scatter of the partial sums of so many columns
