@@ -180,11 +180,12 @@ func (v *view) predicted() {
 
 func (v *view) costs(r *neuroshard.Result) {
 	v.predicted()
-	label := "SIMULATED"
+	label := "predicted"
+	if bySimulation(r) {
+		label = "SIMULATED"
+	}
 	if r.Judged() {
 		v.printf("simulated cost  %v (on the SIMULATED device, not measured)\n", r.Simulated.Cost)
-	} else {
-		label = "predicted"
 	}
 	if gap, ok := r.Gap(); ok {
 		v.printf("optimality      within %s of the best plan there can be, %v or more (SIMULATED)\n", percent(gap, 1), r.Bound.Total)
@@ -212,17 +213,23 @@ func gain(r *neuroshard.Result, best *neuroshard.Baseline) string {
 	return fmt.Sprintf("%s less time than the best baseline, %s", percent(float64(other-cost), float64(other)), best.Method)
 }
 
-// ownCost returns the plan's cost on the simulated device or, where that was not
-// asked, as predicted; baselineCost returns a baseline's in the same way.
+// bySimulation reports whether plans are compared on the simulated device: where it was
+// asked, and the search did not go by the formulas of another planner.
+func bySimulation(r *neuroshard.Result) bool {
+	return r.Judged() && r.Plan.Provenance.ModelSource != neuroshard.ClosedForm
+}
+
+// ownCost returns the plan's cost on the simulated device or, where plans are not
+// compared there, as predicted; baselineCost returns a baseline's in the same way.
 func ownCost(r *neuroshard.Result) unit.Millis {
-	if r.Judged() {
+	if bySimulation(r) {
 		return r.Simulated.Cost
 	}
 	return r.Predicted.Cost
 }
 
 func baselineCost(r *neuroshard.Result, b *neuroshard.Baseline) unit.Millis {
-	if r.Judged() {
+	if bySimulation(r) {
 		return b.Simulated
 	}
 	return b.Predicted
