@@ -1,0 +1,237 @@
+package neuroshard_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/bench"
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
+	"github.com/neuroshard/neuroshard/workload"
+)
+
+// plansBefore are the digests of the shards of plans made by commit 3a0698b, before there
+// were kinds: of 24 paper-like tasks and of the workloads, and pinnedModels the models
+// that priced them.
+var pinnedModels = []string{"a100-80-73d6b2e1f75e", "h200-78d1d1bb7de8", "v100-16-4b1311374d4e"}
+
+var plansBefore = map[string]string{
+	"d4_m16/0":                "bc3bc7f1cad7748f",
+	"d4_m16/1":                "0b323d146568145a",
+	"d4_m16/2":                "7111a0a957a2da23",
+	"d4_m16/3":                "19d45d717bca7a07",
+	"d4_m64/0":                "0cb2dd649f32f3c0",
+	"d4_m64/1":                "b9c9081a05d75fdb",
+	"d4_m64/2":                "c18f7665daecd934",
+	"d4_m64/3":                "addcdfb3ac5fda5f",
+	"d4_m128/0":               "87b7b894977a753e",
+	"d4_m128/1":               "abb24ec904701521",
+	"d4_m128/2":               "71183ff7fd6ad21b",
+	"d4_m128/3":               "b73dc43366187f92",
+	"d8_m16/0":                "0cb2b4072f0a4f61",
+	"d8_m16/1":                "ac3daf2c04450b94",
+	"d8_m16/2":                "1900205bbf525e78",
+	"d8_m16/3":                "e67cdd4995b76046",
+	"d8_m64/0":                "debfdcf91e4c4ba1",
+	"d8_m64/1":                "b533336edb780e29",
+	"d8_m64/2":                "b0dd0b96cd7fb94f",
+	"d8_m64/3":                "0fc483ab07364b67",
+	"d8_m128/0":               "8b57c7e5bf27e795",
+	"d8_m128/1":               "d75ef048e83455df",
+	"d8_m128/2":               "67f1838fc981bc75",
+	"d8_m128/3":               "53281f1066dfc38b",
+	"mlperf-dlrm-dcnv2":       "9dc3bd6c81e58b47",
+	"criteo-1tb-uncapped":     "41eeaab797f142d4",
+	"criteo-kaggle":           "4409373becd88bc7",
+	"nvidia-synthetic-tiny":   "c3ce621307db09a5",
+	"nvidia-synthetic-small":  "4caab8c9091c381c",
+	"nvidia-synthetic-medium": "ad29241947e452de",
+	"nvidia-synthetic-large":  "588bb30ea08cdc33",
+	"nvidia-synthetic-jumbo":  "11e5244994f2001d",
+	"hugectr-180":             "c1dfb7a6c043a435",
+	"hugectr-7":               "1381c1568dabd997",
+	"hugectr-510":             "f0f3d517dd3af473",
+	"hugectr-200":             "f179411f2eedc008",
+}
+
+// shardsDigest stands for a placement of column slices: device, table, rows and columns
+// of each shard.
+func shardsDigest(shards [][]problem.Shard) string {
+	h := sha256.New()
+	for d, held := range shards {
+		for _, s := range held {
+			fmt.Fprintln(h, d, s.Table, s.Rows.Start, s.Rows.End, s.Columns.Start, s.Columns.End)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// TestPlansWithoutKindsAreAsBefore plans some of the tasks; behind the build tag long,
+// all of them.
+func TestPlansWithoutKindsAreAsBefore(t *testing.T) {
+	plansAreAsBefore(t, func(name string) bool {
+		return strings.HasPrefix(name, "d4") && strings.HasSuffix(name, "/0") || strings.HasPrefix(name, "criteo")
+	}, nil)
+}
+
+func plansAreAsBefore(t *testing.T, wanted func(name string) bool, kinds []problem.Kind) {
+	if runtime.GOARCH != "amd64" || testing.Short() {
+		t.Skip("other processors, and builds without assembly, may break ties otherwise")
+	}
+	tasks, err := bench.PaperTasks(profileNamed(t, "a100-80"), 4, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range workload.All() {
+		tasks = append(tasks, bench.Task{Name: w.Name, Problem: w.Problem()})
+	}
+	seen := 0
+	for i := range tasks {
+		want, ok := plansBefore[tasks[i].Name]
+		if !ok || !wanted(tasks[i].Name) {
+			continue
+		}
+		seen++
+		r := planned(t, &tasks[i].Problem, neuroshard.Options{Search: search.Options{Kinds: kinds}})
+		if !slices.Contains(pinnedModels, r.Plan.Provenance.Model) {
+			t.Fatalf("the plans were pinned under models %v, and %s ships: pin those that commit 3a0698b makes with the new model", pinnedModels, r.Plan.Provenance.Model)
+		}
+		if got := shardsDigest(r.Shards); got != want || !r.Plan.Plain() {
+			t.Errorf("%s: got a plan of digest %s, want %s as before there were kinds", tasks[i].Name, got, want)
+		}
+	}
+	if seen == 0 {
+		t.Error("no task was planned")
+	}
+}
+
+// onHosts returns tasks of the paper's kind on two hosts, all memory counted.
+func onHosts(t *testing.T, tasks int, hostMemory unit.Bytes) []problem.Problem {
+	t.Helper()
+	drawn, err := bench.PaperTasks(profileNamed(t, "a100-80"), 1, 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []problem.Problem
+	for i := range tasks {
+		p := drawn[(2*i+1)%len(drawn)].Problem
+		p.Accounting = problem.CountAll
+		p.Topology.Devices, p.Topology.DevicesPerHost = 8, 4
+		p.Topology.Memory, p.Topology.HostMemory = 0, hostMemory
+		all = append(all, p)
+	}
+	return all
+}
+
+// Plans of all kinds are valid, cost about what the simulated device says, are no dearer
+// than those of column slices alone under the model, nor, but for its errors, as
+// simulated; and they are the same for any number of workers.
+func TestPlansOfKinds(t *testing.T) { plansOfKinds(t, 2) }
+
+func plansOfKinds(t *testing.T, tasks int) {
+	gain := 0.
+	for i, p := range onHosts(t, tasks, unit.TiB) {
+		plain := p
+		plain.Topology.HostMemory = 0
+		off := planned(t, &plain, neuroshard.Options{})
+		options := neuroshard.Options{Search: search.Options{Kinds: problem.Kinds(), Workers: 1}}
+		on := planned(t, &p, options)
+		if err := on.Plan.Validate(&p); err != nil {
+			t.Errorf("task %d: %v", i, err)
+		}
+		if bias := float64(on.Predicted.Cost/on.Simulated.Cost) - 1; math.Abs(bias) > .05 {
+			t.Errorf("task %d: got predicted cost %v, simulated %v: want within 5 %%", i, on.Predicted.Cost, on.Simulated.Cost)
+		}
+		if on.Predicted.Cost > off.Predicted.Cost || on.Simulated.Cost > 1.02*off.Simulated.Cost {
+			t.Errorf("task %d: got predicted cost %v and simulated %v, in column slices alone %v and %v", i, on.Predicted.Cost, on.Simulated.Cost, off.Predicted.Cost, off.Simulated.Cost)
+		}
+		gain += math.Log(float64(off.Simulated.Cost / on.Simulated.Cost))
+		options.Search.Workers = 3
+		if first, again := written(t, on.Plan), written(t, planned(t, &p, options).Plan); first != again {
+			t.Errorf("task %d: got another plan with 3 workers than with one", i)
+		}
+	}
+	t.Logf("column slices alone take %.3f times as long (SIMULATED), in the geometric mean of %d tasks", math.Exp(gain/float64(tasks)), tasks)
+}
+
+// By TorchRec's formulas, too.
+func TestPlansOfKindsByTorchRec(t *testing.T) {
+	for i, p := range onHosts(t, 2, unit.TiB) {
+		on := planned(t, &p, neuroshard.Options{TorchRec: true, Search: search.Options{Kinds: problem.Kinds(), MaxEvaluations: 50_000}})
+		if err := on.Plan.Validate(&p); err != nil {
+			t.Errorf("task %d: %v", i, err)
+		}
+		off := planned(t, &p, neuroshard.Options{TorchRec: true, Search: search.Options{MaxEvaluations: 50_000}})
+		if on.Predicted.Cost > off.Predicted.Cost {
+			t.Errorf("task %d: got cost %v, in column slices alone %v", i, on.Predicted.Cost, off.Predicted.Cost)
+		}
+	}
+}
+
+// A table that no device holds a slice of is planned by rows, or in host memory, and
+// refused without a panic where neither is there.
+func TestTablesLargerThanDevices(t *testing.T) {
+	table := func(name string, rows int64, dim int) problem.Table {
+		return problem.Table{Name: name, Rows: rows, Dim: dim, Features: []problem.Feature{{Name: name, PoolingFactor: 3}}, Access: access.Distribution{Kind: access.Zipf, Exponent: 1.1}}
+	}
+	profile := profileNamed(t, "a100-80")
+	on := func(devices, perHost int, host unit.Bytes) hardware.Topology {
+		return hardware.Topology{Profile: profile, Devices: devices, DevicesPerHost: perHost, HostMemory: host}
+	}
+	tables := []problem.Table{table("huge", 5_500_000_000, 4), table("wide", 200_000, 128), table("small", 900, 16)}
+	for _, c := range []struct {
+		name     string
+		topology hardware.Topology
+		kinds    []problem.Kind
+		huge     plan.Kind // none where there is no plan
+		tier     plan.Tier
+	}{
+		{"all kinds", on(8, 4, 0), problem.Kinds(), plan.RowWise, plan.HBM},
+		{"rows of hosts", on(8, 4, 0), []problem.Kind{problem.ColumnWise, problem.TableRowWise}, plan.TableRowWise, plan.HBM},
+		{"host memory", on(8, 4, unit.TiB), nil, plan.TableWise, plan.Host},
+		{"host memory of one device", on(1, 1, unit.TiB), nil, plan.TableWise, plan.Host},
+		{"columns", on(8, 4, 0), []problem.Kind{problem.TableWise, problem.ColumnWise}, "", ""},
+		{"by default", on(8, 4, 0), nil, "", ""},
+		{"replicas", on(8, 4, 0), []problem.Kind{problem.ColumnWise, problem.DataParallel}, "", ""},
+		{"too little host memory", on(8, 4, 100*unit.GiB), nil, "", ""},
+	} {
+		p := &problem.Problem{Tables: tables, Topology: c.topology, Batch: 8192}
+		r, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{Search: search.Options{Kinds: c.kinds, MaxEvaluations: 20_000}})
+		if c.huge == "" {
+			var infeasible *search.Infeasible
+			if !errors.As(err, &infeasible) || infeasible.Table != "huge" || infeasible.Reason == "" {
+				t.Errorf("%s: got error %v, want that table huge does not fit, and why", c.name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if err := r.Plan.Validate(p); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		got := r.Plan.Tables[0]
+		for _, s := range got.Shards {
+			if got.Kind != c.huge || s.Tier.OnHost() != c.tier.OnHost() {
+				t.Errorf("%s: got %s with shard %+v, want %s in %s", c.name, got.Kind, s, c.huge, c.tier)
+			}
+		}
+		if r.Simulated.Cost <= 0 || math.Abs(float64(r.Predicted.Cost/r.Simulated.Cost)-1) > .05 {
+			t.Errorf("%s: got predicted cost %v, simulated %v: want within 5 %%", c.name, r.Predicted.Cost, r.Simulated.Cost)
+		}
+	}
+}
