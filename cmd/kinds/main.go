@@ -11,6 +11,8 @@
 //	go run ./cmd/kinds precision   exchanges in 16 bits
 //	go run ./cmd/kinds traffic     how much of the exchanges stays inside hosts
 //	go run ./cmd/kinds off         plans without new kinds, against pinned ones
+//
+// With -doc docs/KINDS.md the tables are put in the place of those in the document.
 package main
 
 import (
@@ -22,6 +24,7 @@ import (
 	"os/signal"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/workload"
 )
 
@@ -67,6 +70,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	flags.IntVar(&p.runs, "runs", 10, "runs of each scenario, of which the median counts")
 	flags.StringVar(&p.folder, "folder", "input/testdata/scenarios", "`folder` of the scenarios")
 	flags.StringVar(&p.engines, "engines", "docs/perf/engines.json", "`file` of python -m neuroshard_compare, for scenarios")
+	doc := flags.String("doc", "", "document to put the tables into, in place of those between its marks: `file`")
 	names := flags.String("workloads", strings.Join(workload.Names(), ","), "`names` of workloads, with commas between")
 	flags.BoolVar(&p.pin, "pin", false, "off: write the sums of the binary's plans to stdout instead of comparing")
 	if err := flags.Parse(args[1:]); err != nil {
@@ -85,7 +89,42 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		}
 		p.workloads = append(p.workloads, w.Name)
 	}
-	return table(ctx)
+	if *doc == "" {
+		return table(ctx)
+	}
+	var made strings.Builder
+	p.out = io.MultiWriter(out, &made)
+	if err := table(ctx); err != nil {
+		return err
+	}
+	return replace(*doc, args[0], strings.Split(strings.TrimSpace(made.String()), "\n\n"))
+}
+
+// replace puts tables in the place of those in a document, each between the marks
+//
+//	<!-- kinds NAME -->
+//	<!-- end -->
+func replace(file, name string, tables []string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	mark, end := fmt.Sprintf("<!-- kinds %s -->\n\n", name), "\n\n<!-- end -->"
+	parts := strings.Split(string(text), mark)
+	if len(parts) != 1+len(tables) {
+		return fmt.Errorf("%s: there are %d tables to replace, and the mark %q is there %d times", file, len(tables), strings.TrimSpace(mark), len(parts)-1)
+	}
+	for i, table := range tables {
+		_, after, ok := strings.Cut(parts[i+1], end)
+		if !ok {
+			return fmt.Errorf("%s: the mark %q has no end", file, strings.TrimSpace(mark))
+		}
+		parts[i+1] = table + end + after
+	}
+	return plan.SaveFile(file, func(w io.Writer) error {
+		_, err := io.WriteString(w, strings.Join(parts, mark))
+		return err
+	})
 }
 
 // head prints the head of a table: a column each, those of numbers with a leading
