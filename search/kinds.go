@@ -2,6 +2,7 @@ package search
 
 import (
 	"cmp"
+	"container/heap"
 	"errors"
 	"fmt"
 	"math"
@@ -91,6 +92,9 @@ func (s *searcher) kinds() error {
 		if len(choices) > 0 {
 			s.catalog.price(f.whole[t])
 		}
+	}
+	if parts, ok := s.hottest(r); ok {
+		s.offerParts(parts)
 	}
 	if s.best.state == nil {
 		parts, ok := s.fitForms()
@@ -252,26 +256,40 @@ func (s *searcher) spread(r *refiner) {
 	s.goOn(r, end)
 }
 
-// rebuild places the tables that are in slices in HBM afresh, beside the others, and
-// reports whether they fit and the problem is small enough for that.
+// rebuild places the tables that are in slices on single devices afresh, beside the
+// others, and reports whether they fit and the problem is small enough for that.
 func (s *searcher) rebuild(r *refiner, parts []part) ([]part, bool) {
 	c := s.catalog
-	spread := map[int]bool{}
+	forms := map[int]problem.Form{}
 	var fixed []part
 	for _, p := range parts {
 		k := &c.kinds[p.kind]
-		if k.form == (problem.Form{}) {
-			continue
+		forms[k.members[0].table] = k.form
+		if k.seat != oneDevice {
+			fixed = append(fixed, p)
 		}
-		fixed = append(fixed, p)
-		spread[k.members[0].table] = true
 	}
-	kinds := slices.DeleteFunc(c.whole(), func(k int32) bool { return spread[c.kinds[k].members[0].table] })
+	var kinds []int32
+	for _, k := range c.whole() {
+		m := c.kinds[k].members[0]
+		switch form := forms[m.table]; {
+		case form == (problem.Form{}):
+			kinds = append(kinds, k)
+		case seatOf(form) == oneDevice:
+			kinds = append(kinds, c.inForm(k, m.width, form))
+		}
+	}
 	total := 0.0
 	for _, t := range r.compute {
 		total += t
 	}
-	b := newBuilder(r, kinds, fixed, total/float64(len(c.all)))
+	return s.build(r, kinds, fixed, total/float64(len(c.all)))
+}
+
+// build places kinds beside fixed parts, aiming at a compute of each device.
+func (s *searcher) build(r *refiner, kinds []int32, fixed []part, target float64) ([]part, bool) {
+	c := s.catalog
+	b := newBuilder(r, kinds, fixed, target)
 	if b.each() > shapeEvaluations || !b.build(shape{quarters: [6]int{0, 0, 0, 0, 0, 4}}) {
 		return nil, false
 	}
@@ -487,6 +505,132 @@ func (s *searcher) fitForms() (parts []part, ok bool) {
 	return nil, false
 }
 
+// fillings are the shares of all devices' HBM that are filled by rows worth it.
+var fillings = []float64{.96, .9, .8}
+
+// hottest returns a placement with the rows that take most lookups in HBM, where that
+// does not hold all: each table begins in host memory with the smallest cache, and step
+// by step the table gets a larger one, or all of HBM it needs, that saves most time a
+// byte (RecShard's idea, Sethi et al. 2022, for whole tables' caches).
+func (s *searcher) hottest(r *refiner) ([]part, bool) {
+	c, f := s.catalog, s.forms
+	whole := c.whole()
+	all := int64(0)
+	for _, k := range whole {
+		all += c.kinds[k].bytes
+	}
+	if room := float64(c.budget) * float64(len(c.all)); f.hostBudget == 0 || c.budget <= 0 || float64(all) <= fillings[0]*room {
+		return nil, false
+	}
+	r.scorer.Reset()
+	// Each option of a table is a kind; they rise in bytes of HBM and fall in time.
+	options := make([][]int32, len(whole))
+	for i, k := range whole {
+		kinds := []int32{k}
+		m := c.kinds[k].members[0]
+		if len(c.kinds[k].members) == 1 {
+			for _, form := range f.choices[m.table] {
+				if form.Tier.OnHost() {
+					kinds = append(kinds, c.inForm(k, m.width, form))
+				}
+			}
+		}
+		for _, k := range kinds {
+			c.price(k)
+		}
+		slices.SortStableFunc(kinds, func(a, b int32) int { return cmp.Compare(c.kinds[a].bytes, c.kinds[b].bytes) })
+		for _, k := range kinds {
+			if n := len(options[i]); n == 0 || c.kinds[k].cost < c.kinds[options[i][n-1]].cost {
+				options[i] = append(options[i], k)
+			}
+		}
+	}
+	for _, filling := range fillings {
+		room := int64(filling * float64(c.budget) * float64(len(c.all)))
+		chosen := c.worthiest(options, room)
+		time := 0.0
+		for _, k := range chosen {
+			time += c.kinds[k].cost / float64(len(c.all))
+		}
+		if parts, ok := s.build(r, chosen, nil, time); ok {
+			return parts, true
+		}
+		f.clear()
+		if parts, ok := f.level(c, nil, chosen); ok {
+			return parts, true
+		}
+	}
+	return nil, false
+}
+
+// worthiest chooses one of each table's options, the first of each and then those that
+// save most time a byte more, as long as all take no more than room.
+func (c *catalog) worthiest(options [][]int32, room int64) []int32 {
+	chosen := make([]int32, len(options))
+	at := make([]int, len(options))
+	for i := range options {
+		chosen[i] = options[i][0]
+		room -= c.kinds[chosen[i]].bytes
+	}
+	// step returns the best next option of a table that there is room for, and what it
+	// saves a byte.
+	step := func(i int) (to int, worth float64) {
+		from := &c.kinds[chosen[i]]
+		for j := at[i] + 1; j < len(options[i]); j++ {
+			next := &c.kinds[options[i][j]]
+			more := next.bytes - from.bytes
+			if more > room {
+				break
+			}
+			if w := (from.cost - next.cost) / float64(max(1, more)); w > worth {
+				to, worth = j, w
+			}
+		}
+		return to, worth
+	}
+	var queue upgrades
+	push := func(i int) {
+		if _, worth := step(i); worth > 0 {
+			heap.Push(&queue, upgrade{i, worth})
+		}
+	}
+	for i := range options {
+		push(i)
+	}
+	for len(queue) > 0 {
+		best := heap.Pop(&queue).(upgrade)
+		to, worth := step(best.table)
+		if worth == best.worth && worth > 0 {
+			at[best.table] = to
+			room -= c.kinds[options[best.table][to]].bytes - c.kinds[chosen[best.table]].bytes
+			chosen[best.table] = options[best.table][to]
+		}
+		push(best.table) // with what there is room for now
+	}
+	return chosen
+}
+
+// upgrade is a table's best next option, by what it saves a byte; upgrades is a heap
+// of them, the worthiest first.
+type upgrade struct {
+	table int
+	worth float64
+}
+
+type upgrades []upgrade
+
+func (u upgrades) Len() int { return len(u) }
+func (u upgrades) Less(i, j int) bool {
+	return u[i].worth > u[j].worth || u[i].worth == u[j].worth && u[i].table < u[j].table
+}
+func (u upgrades) Swap(i, j int) { u[i], u[j] = u[j], u[i] }
+func (u *upgrades) Push(x any)   { *u = append(*u, x.(upgrade)) }
+func (u *upgrades) Pop() any {
+	last := (*u)[len(*u)-1]
+	*u = (*u)[:len(*u)-1]
+	return last
+}
+
 // choice returns the first form that an unsplit kind may have and that suits.
 func (f *forms) choice(c *catalog, k int32, suits func(problem.Form) bool) (problem.Form, bool) {
 	members := c.kinds[k].members
@@ -506,7 +650,6 @@ func (f *forms) choice(c *catalog, k int32, suits func(problem.Form) bool) (prob
 func (f *forms) fill(c *catalog, whole []int32, byRows, hosted map[int32]problem.Form) ([]part, bool) {
 	f.clear()
 	defer f.clear()
-	bytes := make([]int64, len(c.all))
 	var parts []part
 	var rest []int32
 	for _, k := range whole {
@@ -536,11 +679,18 @@ func (f *forms) fill(c *catalog, whole []int32, byRows, hosted map[int32]problem
 		f.count(&c.kinds[p.kind], p.device, 1)
 		parts = append(parts, p)
 	}
+	return f.level(c, parts, rest)
+}
+
+// level places kinds that are each on one device beside parts that are counted already,
+// by falling bytes and each where there is most room, cut into halves as finely as that
+// takes.
+func (f *forms) level(c *catalog, parts []part, rest []int32) ([]part, bool) {
+	bytes := make([]int64, len(c.all))
 	free := c.budget - f.everywhere
 	if len(f.onHost) > 0 {
 		free -= slices.Max(f.onHost)
 	}
-	fixed := f.everywhere
 	for divisor := int64(1); divisor <= 64; divisor *= 2 {
 		if free <= 0 {
 			break
@@ -548,7 +698,6 @@ func (f *forms) fill(c *catalog, whole []int32, byRows, hosted map[int32]problem
 		placed := slices.Clone(parts)
 		clear(bytes)
 		clear(f.hostBytes)
-		f.everywhere = fixed
 		pieces := c.refine(rest, func(k int32) bool {
 			kind := &c.kinds[k]
 			return kind.bytes > free/divisor || kind.hostBytes > f.hostBudget/divisor

@@ -56,7 +56,7 @@ func (c *catalog) seat(s seat, d int32, visit func(i int, device int32)) {
 
 // cacheShares are the shares of a table's rows in host memory that are tried as its
 // cache; 0 stands for no cache.
-var cacheShares = []float64{.05, .1, .2, .4, 0}
+var cacheShares = []float64{.02, .05, .1, .2, .4, 0}
 
 // forms is what the tables may be besides slices in HBM, and what such take: the part
 // of a refiner that knows of other forms than columns.
@@ -289,7 +289,20 @@ func (r *refiner) reform(slot int32) bool {
 	if to == now {
 		return false
 	}
+	if seatOf(to) == oneDevice && seatOf(now) == oneDevice && r.draw.IntN(2) == 0 {
+		return r.remain(table, to)
+	}
 	return r.become(table, to, int64(r.draw.IntN(2)))
+}
+
+// remain proposes that the slices of a table take another form where they are.
+func (r *refiner) remain(table int, to problem.Form) bool {
+	r.gone, r.come = append(r.gone[:0], r.tables[table]...), r.come[:0]
+	for _, slot := range r.gone {
+		p := r.parts[slot]
+		r.come = append(r.come, part{r.c.inForm(p.kind, r.width(slot), to), p.device})
+	}
+	return r.fits()
 }
 
 // become proposes that a table takes a form: in slices if that is of columns and a

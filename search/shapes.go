@@ -334,6 +334,9 @@ func (b *builder) spread(k, s int32, n int, strict bool) (rise float64, ok bool)
 	b.candidates = b.candidates[:0]
 	for i, d := range allowed {
 		l := &b.lots[d]
+		if kind.hostBytes > 0 && b.f.hostBytes[d]+kind.hostBytes > b.f.hostBudget {
+			continue
+		}
 		if b.bytes[d]+b.f.on(d)+kind.bytes > b.c.budget || kind.class > l.class || slices.ContainsFunc(b.tried, func(p part) bool { return p.device == d }) {
 			continue
 		}
@@ -349,7 +352,7 @@ func (b *builder) spread(k, s int32, n int, strict bool) (rise float64, ok bool)
 	for i := range n {
 		c := b.candidates[i%len(b.candidates)]
 		if again := int64(i / len(b.candidates)); again > 0 {
-			if b.bytes[c.device]+b.f.on(c.device)+(again+1)*kind.bytes > b.c.budget {
+			if b.bytes[c.device]+b.f.on(c.device)+(again+1)*kind.bytes > b.c.budget || kind.hostBytes > 0 {
 				return 0, false
 			}
 			c.rise *= 1.5 // the second fills a fuller device
