@@ -283,14 +283,15 @@ func (s *searcher) rebuild(r *refiner, parts []part) ([]part, bool) {
 	for _, t := range r.compute {
 		total += t
 	}
-	return s.build(r, kinds, fixed, total/float64(len(c.all)))
+	return s.build(r, kinds, fixed, total/float64(len(c.all)), shapeEvaluations)
 }
 
-// build places kinds beside fixed parts, aiming at a compute of each device.
-func (s *searcher) build(r *refiner, kinds []int32, fixed []part, target float64) ([]part, bool) {
+// build places kinds beside fixed parts, aiming at a compute of each device, unless that
+// takes more than so many pricings.
+func (s *searcher) build(r *refiner, kinds []int32, fixed []part, target float64, most int64) ([]part, bool) {
 	c := s.catalog
 	b := newBuilder(r, kinds, fixed, target)
-	if b.each() > shapeEvaluations || !b.build(shape{quarters: [6]int{0, 0, 0, 0, 0, 4}}) {
+	if b.each() > most || !b.build(shape{quarters: [6]int{0, 0, 0, 0, 0, 4}}) {
 		return nil, false
 	}
 	s.stats.Evaluations += b.evaluations
@@ -508,6 +509,9 @@ func (s *searcher) fitForms() (parts []part, ok bool) {
 // fillings are the shares of all devices' HBM that are filled by rows worth it.
 var fillings = []float64{.96, .9, .8}
 
+// hottestEvaluations bounds the pricings of devices that placing them may take.
+const hottestEvaluations = 4 * shapeEvaluations
+
 // hottest returns a placement with the rows that take most lookups in HBM, where that
 // does not hold all: each table begins in host memory with the smallest cache, and step
 // by step the table gets a larger one, or all of HBM it needs, that saves most time a
@@ -545,19 +549,24 @@ func (s *searcher) hottest(r *refiner) ([]part, bool) {
 			}
 		}
 	}
-	for _, filling := range fillings {
-		room := int64(filling * float64(c.budget) * float64(len(c.all)))
-		chosen := c.worthiest(options, room)
-		time := 0.0
-		for _, k := range chosen {
-			time += c.kinds[k].cost / float64(len(c.all))
-		}
-		if parts, ok := s.build(r, chosen, nil, time); ok {
-			return parts, true
-		}
-		f.clear()
-		if parts, ok := f.level(c, nil, chosen); ok {
-			return parts, true
+	for _, place := range []func(chosen []int32, time float64) ([]part, bool){
+		func(chosen []int32, time float64) ([]part, bool) {
+			return s.build(r, chosen, nil, time, hottestEvaluations)
+		},
+		func(chosen []int32, _ float64) ([]part, bool) {
+			f.clear()
+			return f.level(c, nil, chosen)
+		},
+	} {
+		for _, filling := range fillings {
+			chosen := c.worthiest(options, int64(filling*float64(c.budget)*float64(len(c.all))))
+			time := 0.0
+			for _, k := range chosen {
+				time += c.kinds[k].cost / float64(len(c.all))
+			}
+			if parts, ok := place(chosen, time); ok {
+				return parts, true
+			}
 		}
 	}
 	return nil, false
