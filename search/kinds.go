@@ -39,7 +39,7 @@ const (
 	// soft maxima.
 	rescaleEvery = 1024
 	// The evaluations of the annealing of a switched start: as many, or so many for a
-	// slice; and four times as many in the second round.
+	// slice; and twice as many in the second round.
 	kindEvaluations, kindEvaluationsASlice = 12_000, 3
 	// switchedStarts and kindStarts are how many of them go into the first and into the
 	// second round.
@@ -243,7 +243,7 @@ func (s *searcher) spread(r *refiner) {
 			}
 			r.heat = hot
 			r.reset(starts[i].parts)
-			if best := s.anneal(r, min(max(kindEvaluations, kindEvaluationsASlice*int64(len(base)))<<(2*round), left)); best != nil {
+			if best := s.anneal(r, min(max(kindEvaluations, kindEvaluationsASlice*int64(len(base)))<<round, left)); best != nil {
 				starts[i] = start{best, r.best}
 			}
 		}
@@ -527,6 +527,23 @@ func (s *searcher) hottest(r *refiner) ([]part, bool) {
 		return nil, false
 	}
 	r.scorer.Reset()
+	// Replicas of tables that take less on all devices than whole on one come first.
+	var fixed []part
+	everywhere := int64(0)
+	whole = slices.DeleteFunc(whole, func(k int32) bool {
+		replicated, ok := f.choice(c, k, func(form problem.Form) bool { return form.Kind == problem.DataParallel })
+		if !ok {
+			return false
+		}
+		copied := c.inForm(k, c.kinds[k].members[0].width, replicated)
+		if c.kinds[copied].bytes*int64(len(c.all)) >= c.kinds[k].bytes {
+			return false
+		}
+		c.items(&c.kinds[copied])
+		fixed = append(fixed, part{copied, 0})
+		everywhere += c.kinds[copied].bytes
+		return true
+	})
 	// Each option of a table is a kind; they rise in bytes of HBM and fall in time.
 	options := make([][]int32, len(whole))
 	for i, k := range whole {
@@ -551,15 +568,16 @@ func (s *searcher) hottest(r *refiner) ([]part, bool) {
 	}
 	for _, place := range []func(chosen []int32, time float64) ([]part, bool){
 		func(chosen []int32, time float64) ([]part, bool) {
-			return s.build(r, chosen, nil, time, hottestEvaluations)
+			return s.build(r, chosen, fixed, time, hottestEvaluations)
 		},
 		func(chosen []int32, _ float64) ([]part, bool) {
 			f.clear()
-			return f.level(c, nil, chosen)
+			f.everywhere = everywhere
+			return f.level(c, fixed, chosen)
 		},
 	} {
 		for _, filling := range fillings {
-			chosen := c.worthiest(options, int64(filling*float64(c.budget)*float64(len(c.all))))
+			chosen := c.worthiest(options, int64(filling*float64(c.budget-everywhere)*float64(len(c.all))))
 			time := 0.0
 			for _, k := range chosen {
 				time += c.kinds[k].cost / float64(len(c.all))
@@ -675,18 +693,24 @@ func (f *forms) fill(c *catalog, whole []int32, byRows, hosted map[int32]problem
 		if !ok {
 			form = f.choices[m.table][0]
 		}
-		p := part{c.inForm(k, m.width, form), 0}
-		if c.kinds[p.kind].seat == oneHost { // the host with the most room
-			least := int32(0)
-			for h := range f.fullHosts(len(c.all)) {
-				if f.onHost[h] < f.onHost[least] {
-					least = h
-				}
-			}
-			p.device = least * f.local
+		kinds := []int32{c.inForm(k, m.width, form)}
+		if seatOf(form) == oneHost && f.sliced {
+			kinds = c.refine(kinds, func(k int32) bool { return c.kinds[k].bytes > c.budget })
 		}
-		f.count(&c.kinds[p.kind], p.device, 1)
-		parts = append(parts, p)
+		for _, k := range kinds {
+			p := part{k, 0}
+			if seatOf(form) == oneHost { // the host with the most room
+				least := int32(0)
+				for h := range f.fullHosts(len(c.all)) {
+					if f.onHost[h] < f.onHost[least] {
+						least = h
+					}
+				}
+				p.device = least * f.local
+			}
+			f.count(&c.kinds[k], p.device, 1)
+			parts = append(parts, p)
+		}
 	}
 	return f.level(c, parts, rest)
 }
