@@ -315,8 +315,18 @@ func (r *refiner) become(table int, to problem.Form, finer int64) bool {
 	case everywhere:
 		r.come = append(r.come, part{r.c.inForm(whole, width, to), 0})
 	case oneHost:
-		host := int32(r.draw.IntN(int(r.f.fullHosts(len(r.c.all)))))
-		r.come = append(r.come, part{r.c.inForm(whole, width, to), host * r.f.local})
+		hosts := r.f.fullHosts(len(r.c.all))
+		host := int32(r.draw.IntN(int(hosts)))
+		kinds := []int32{r.c.inForm(whole, width, to)}
+		if r.f.sliced {
+			kinds = r.c.refine(kinds, func(k int32) bool { return r.c.kinds[k].bytes > r.c.budget })
+		}
+		if len(kinds) > int(hosts) {
+			return false
+		}
+		for i, k := range kinds { // on hosts of their own
+			r.come = append(r.come, part{k, (host + int32(i)) % hosts * r.f.local})
+		}
 	case oneDevice:
 		return r.slices(whole, to, finer) && r.fits()
 	}
