@@ -4,7 +4,10 @@ package search_test
 
 import "testing"
 
-func TestManyOptimaInAllKinds(t *testing.T) { optimumInAllKinds(t, 400) }
+func TestManyOptimaInAllKinds(t *testing.T) {
+	optimumInAllKinds(t, 400, true)
+	optimumInAllKinds(t, 400, false)
+}
 
 func TestManyKindsAreNeverDearer(t *testing.T) { neverDearer(t, 60) }
 
