@@ -1,0 +1,161 @@
+package search
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// fillings are the shares of all devices' HBM that are filled by rows worth it.
+var fillings = []float64{.96, .9, .8}
+
+// hottestEvaluations bounds the pricings of devices that placing them may take.
+const hottestEvaluations = 4 * shapeEvaluations
+
+// hottest returns a placement with the rows that take most lookups in HBM, where that
+// does not hold all: each table begins in host memory with the smallest cache, and step
+// by step the table gets a larger one, or all of HBM it needs, that saves most time a
+// byte (RecShard's idea, Sethi et al. 2022, for whole tables' caches).
+func (s *searcher) hottest(r *refiner) ([]part, bool) {
+	c, f := s.catalog, s.forms
+	whole := c.whole()
+	all := int64(0)
+	for _, k := range whole {
+		all += c.kinds[k].bytes
+	}
+	if room := float64(c.budget) * float64(len(c.all)); f.hostBudget == 0 || c.budget <= 0 || float64(all) <= fillings[0]*room {
+		return nil, false
+	}
+	r.scorer.Reset()
+	// Replicas of tables that take less on all devices than whole on one come first.
+	var fixed []part
+	everywhere := int64(0)
+	whole = slices.DeleteFunc(whole, func(k int32) bool {
+		replicated, ok := f.choice(c, k, func(form problem.Form) bool { return form.Kind == problem.DataParallel })
+		if !ok {
+			return false
+		}
+		copied := c.inForm(k, c.kinds[k].members[0].width, replicated)
+		if c.kinds[copied].bytes*int64(len(c.all)) >= c.kinds[k].bytes {
+			return false
+		}
+		c.items(&c.kinds[copied])
+		fixed = append(fixed, part{copied, 0})
+		everywhere += c.kinds[copied].bytes
+		return true
+	})
+	// Each option of a table is a kind; they rise in bytes of HBM and fall in time.
+	options := make([][]int32, len(whole))
+	for i, k := range whole {
+		kinds := []int32{k}
+		m := c.kinds[k].members[0]
+		if len(c.kinds[k].members) == 1 {
+			for _, form := range f.choices[m.table] {
+				if form.Tier.OnHost() {
+					kinds = append(kinds, c.inForm(k, m.width, form))
+				}
+			}
+		}
+		for _, k := range kinds {
+			c.price(k)
+		}
+		slices.SortStableFunc(kinds, func(a, b int32) int { return cmp.Compare(c.kinds[a].bytes, c.kinds[b].bytes) })
+		for _, k := range kinds {
+			if n := len(options[i]); n == 0 || c.kinds[k].cost < c.kinds[options[i][n-1]].cost {
+				options[i] = append(options[i], k)
+			}
+		}
+	}
+	for _, place := range []func(chosen []int32, time float64) ([]part, bool){
+		func(chosen []int32, time float64) ([]part, bool) {
+			return s.build(r, chosen, fixed, time, hottestEvaluations)
+		},
+		func(chosen []int32, _ float64) ([]part, bool) {
+			f.clear()
+			f.everywhere = everywhere
+			return f.level(c, fixed, chosen)
+		},
+	} {
+		for _, filling := range fillings {
+			chosen := c.worthiest(options, int64(filling*float64(c.budget-everywhere)*float64(len(c.all))))
+			time := 0.0
+			for _, k := range chosen {
+				time += c.kinds[k].cost / float64(len(c.all))
+			}
+			if parts, ok := place(chosen, time); ok {
+				return parts, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// worthiest chooses one of each table's options, the first of each and then those that
+// save most time a byte more, as long as all take no more than room.
+func (c *catalog) worthiest(options [][]int32, room int64) []int32 {
+	chosen := make([]int32, len(options))
+	at := make([]int, len(options))
+	for i := range options {
+		chosen[i] = options[i][0]
+		room -= c.kinds[chosen[i]].bytes
+	}
+	// step returns the best next option of a table that there is room for, and what it
+	// saves a byte.
+	step := func(i int) (to int, worth float64) {
+		from := &c.kinds[chosen[i]]
+		for j := at[i] + 1; j < len(options[i]); j++ {
+			next := &c.kinds[options[i][j]]
+			more := next.bytes - from.bytes
+			if more > room {
+				break
+			}
+			if w := (from.cost - next.cost) / float64(max(1, more)); w > worth {
+				to, worth = j, w
+			}
+		}
+		return to, worth
+	}
+	var queue upgrades
+	push := func(i int) {
+		if _, worth := step(i); worth > 0 {
+			heap.Push(&queue, upgrade{i, worth})
+		}
+	}
+	for i := range options {
+		push(i)
+	}
+	for len(queue) > 0 {
+		best := heap.Pop(&queue).(upgrade)
+		to, worth := step(best.table)
+		if worth == best.worth && worth > 0 {
+			at[best.table] = to
+			room -= c.kinds[options[best.table][to]].bytes - c.kinds[chosen[best.table]].bytes
+			chosen[best.table] = options[best.table][to]
+		}
+		push(best.table) // with what there is room for now
+	}
+	return chosen
+}
+
+// upgrade is a table's best next option, by what it saves a byte; upgrades is a heap
+// of them, the worthiest first.
+type upgrade struct {
+	table int
+	worth float64
+}
+
+type upgrades []upgrade
+
+func (u upgrades) Len() int { return len(u) }
+func (u upgrades) Less(i, j int) bool {
+	return u[i].worth > u[j].worth || u[i].worth == u[j].worth && u[i].table < u[j].table
+}
+func (u upgrades) Swap(i, j int) { u[i], u[j] = u[j], u[i] }
+func (u *upgrades) Push(x any)   { *u = append(*u, x.(upgrade)) }
+func (u *upgrades) Pop() any {
+	last := (*u)[len(*u)-1]
+	*u = (*u)[:len(*u)-1]
+	return last
+}
