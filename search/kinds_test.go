@@ -544,8 +544,8 @@ func tiny(seed uint64) *problem.Problem {
 // by brute force, where prices add up and where tables fuse. Every fifth problem has
 // host memory, and little of its own.
 func TestOptimumOfTinyProblemsInAllKinds(t *testing.T) {
-	optimumInAllKinds(t, 24, true)
-	optimumInAllKinds(t, 24, false)
+	optimumInAllKinds(t, 20, true)
+	optimumInAllKinds(t, 20, false)
 }
 
 func optimumInAllKinds(t *testing.T, tasks int, sums bool) {
