@@ -25,7 +25,7 @@ func (s *searcher) hottest(r *refiner) ([]part, bool) {
 	for _, k := range whole {
 		all += c.kinds[k].bytes
 	}
-	if room := float64(c.budget) * float64(len(c.all)); f.hostBudget == 0 || c.budget <= 0 || float64(all) <= fillings[0]*room {
+	if room := float64(c.budget) * float64(len(c.all)); !f.columns || f.hostBudget == 0 || c.budget <= 0 || float64(all) <= fillings[0]*room {
 		return nil, false
 	}
 	r.scorer.Reset()

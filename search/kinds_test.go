@@ -512,6 +512,22 @@ func TestTablesOfTooManyRows(t *testing.T) {
 	}
 }
 
+// Where slices are not allowed, host memory, which is for slices, changes nothing: two
+// tables that fill a device each are not placed on them.
+func TestHostMemoryIsForSlices(t *testing.T) {
+	p := &problem.Problem{Batch: 64, Tables: []problem.Table{large("a", 1_000_000, 4), large("b", 1_000_000, 4)}}
+	p.Topology = hardware.Topology{Profile: a100(), Devices: 2, HostMemory: unit.TiB}
+	p.Topology.Memory = p.DeviceMemory().Total() + p.ShardMemory(p.Whole(0)).Tables()*102/100
+	for _, kind := range []problem.Kind{problem.RowWise, problem.DataParallel} {
+		kinds := []problem.Kind{kind}
+		newScorer := formsFactory(p, true)
+		r, err := search.Run(context.Background(), p, newScorer, search.Options{Kinds: kinds, Workers: 1})
+		if refused(t, err) {
+			checkKinds(t, p, newScorer, kinds, r)
+		}
+	}
+}
+
 // tiny returns a problem of three tables on 2 or 4 devices, in one host or two.
 func tiny(seed uint64) *problem.Problem {
 	draw := rand.New(rand.NewPCG(seed, 5))
