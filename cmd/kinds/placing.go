@@ -81,8 +81,9 @@ func compute(r *neuroshard.Result) (longest unit.Millis) {
 func exchanges(r *neuroshard.Result) unit.Millis { return r.Simulated.Cost - compute(r) }
 
 // kindsOf returns the tables of each kind, in words.
-func kindsOf(pl *plan.Plan) string {
-	count := pl.Kinds()
+func kindsOf(pl *plan.Plan) string { return inWords(pl.Kinds()) }
+
+func inWords(count map[problem.Kind]int) string {
 	var parts []string
 	for _, k := range problem.Kinds() {
 		if count[k] > 0 {

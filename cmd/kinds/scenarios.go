@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -31,9 +30,13 @@ var published = []struct {
 
 // answer is what is read of the planner's answer.
 type answer struct {
-	Valid bool                 `json:"valid"`
-	Cost  float64              `json:"cost_ms"`
-	Kinds map[problem.Kind]int `json:"kinds"`
+	Valid bool    `json:"valid"`
+	Cost  float64 `json:"cost_ms"`
+	Plan  struct {
+		Tables []struct {
+			Kind problem.Kind `json:"kind"`
+		} `json:"tables"`
+	} `json:"plan"`
 }
 
 // scenarios prints, for each scenario, the cost of the plan by TorchRec's estimator and
@@ -54,11 +57,9 @@ func (p *program) scenarios(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		var kinds []string
-		for _, k := range problem.Kinds() {
-			if a.Kinds[k] > 0 {
-				kinds = append(kinds, fmt.Sprintf("%d %s", a.Kinds[k], k))
-			}
+		count := map[problem.Kind]int{}
+		for _, t := range a.Plan.Tables {
+			count[t.Kind]++
 		}
 		ownCost, ownTime, ownShare, least := "-", "-", "-", s.cost
 		if own, ok := here[name]; ok {
@@ -66,7 +67,7 @@ func (p *program) scenarios(ctx context.Context) error {
 			least = min(least, own.cost)
 		}
 		p.row(s.file, fmt.Sprintf("%.3f", s.cost), ownCost, fmt.Sprintf("%.3f", a.Cost), fmt.Sprintf("%.1f", 100*(1-a.Cost/least)),
-			fmt.Sprint(s.seconds), ownTime, fmt.Sprintf("%.3f", took.wall), fmt.Sprintf("%.3f", took.cpu), share(took.wall/s.seconds), ownShare, strings.Join(kinds, ", "))
+			fmt.Sprint(s.seconds), ownTime, fmt.Sprintf("%.3f", took.wall), fmt.Sprintf("%.3f", took.cpu), share(took.wall/s.seconds), ownShare, inWords(count))
 	}
 	return nil
 }
