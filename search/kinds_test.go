@@ -470,6 +470,7 @@ func TestTablesOfTooManyRows(t *testing.T) {
 		{"by rows alone", topology(8, 0, 0), []problem.Table{huge, small}, []problem.Kind{problem.RowWise}, search.Form{Kind: problem.RowWise}, ""},
 		{"by rows of hosts alone", topology(8, 4, 0), []problem.Table{huge, small}, []problem.Kind{problem.TableRowWise}, search.Form{Kind: problem.TableRowWise}, ""},
 		{"two by rows of hosts", topology(8, 4, 0), []problem.Table{huge, huge, small}, []problem.Kind{problem.ColumnWise, problem.TableRowWise}, search.Form{Kind: problem.TableRowWise}, ""},
+		{"a grid, larger than a host", topology(8, 4, 0), []problem.Table{large("vast", 18_000_000_000, 8), small}, []problem.Kind{problem.ColumnWise, problem.Grid}, search.Form{Kind: problem.TableRowWise}, ""},
 		{"columns alone", topology(8, 0, 0), []problem.Table{huge, small}, columns, search.Form{}, `"huge"`},
 		{"by default", topology(8, 0, 0), []problem.Table{huge, small}, nil, search.Form{}, `"huge"`},
 		{"host memory", topology(8, 0, 4*unit.TiB), []problem.Table{huge, small}, columns, search.Form{Tier: problem.Host}, ""},
