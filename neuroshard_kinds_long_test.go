@@ -3,9 +3,16 @@
 package neuroshard_test
 
 import (
+	"context"
+	"errors"
+	"math"
 	"testing"
 
+	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
+	"github.com/neuroshard/neuroshard/workload"
 )
 
 func TestAllPlansWithoutKindsAreAsBefore(t *testing.T) {
@@ -15,3 +22,41 @@ func TestAllPlansWithoutKindsAreAsBefore(t *testing.T) {
 }
 
 func TestManyPlansOfKinds(t *testing.T) { plansOfKinds(t, 6) }
+
+// Every workload gets a valid plan with less HBM than its tables take, down to a third,
+// where the hosts have room for them twice, and its cost is about as predicted; without
+// host memory it gets one or is refused.
+func TestWorkloadsInTightMemory(t *testing.T) {
+	for _, w := range workload.All() {
+		if len(w.Tables()) >= manyTables {
+			continue
+		}
+		p := w.Problem()
+		total := unit.Bytes(0)
+		for i := range p.Tables {
+			total += p.ShardMemory(p.Whole(i)).Tables()
+		}
+		p.Topology.ReserveShare, p.Topology.ReserveFixed = 0, 0
+		for _, share := range []float64{.3, .6, .9, 1.1} {
+			p.Topology.Memory = p.DeviceMemory().Received + unit.Bytes(share*float64(total)/float64(p.Topology.Devices))
+			for _, hostMemory := range []unit.Bytes{0, 2 * total / unit.Bytes(p.Topology.Hosts())} {
+				p.Topology.HostMemory = hostMemory
+				r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{Kinds: problem.Kinds(), Brief: true, MaxEvaluations: 60_000}})
+				var infeasible *search.Infeasible
+				if errors.As(err, &infeasible) && hostMemory == 0 {
+					continue
+				}
+				if err != nil {
+					t.Errorf("%s in %.1f of its bytes, host memory %v: %v", w.Name, share, hostMemory, err)
+					continue
+				}
+				if err := r.Plan.Validate(&p); err != nil {
+					t.Errorf("%s in %.1f of its bytes, host memory %v: %v", w.Name, share, hostMemory, err)
+				}
+				if bias := float64(r.Predicted.Cost/r.Simulated.Cost) - 1; math.Abs(bias) > .03 {
+					t.Errorf("%s in %.1f of its bytes, host memory %v: got predicted cost %v, simulated %v: want within 3 %%", w.Name, share, hostMemory, r.Predicted.Cost, r.Simulated.Cost)
+				}
+			}
+		}
+	}
+}
