@@ -178,17 +178,73 @@ func (s *searcher) noRoom() *Infeasible {
 	return c.infeasible(s.opt.Method, kinds, nil, largest)
 }
 
+// start is a placement to anneal from, and its cost.
+type start struct {
+	parts []part
+	cost  float64
+}
+
+func cheapestFirst(a, b start) int { return cmp.Compare(a.cost, b.cost) }
+
 // spread switches tables to other forms, and refines.
 func (s *searcher) spread(r *refiner) {
 	end := int64(math.MaxInt64)
 	if s.opt.MaxEvaluations > 0 {
 		end = s.opt.MaxEvaluations
 	}
-	type start struct {
-		parts []part
-		cost  float64
-	}
 	base := s.parts()
+	run := max(kindEvaluations, kindEvaluationsASlice*int64(len(base)))
+	anneal := func(from *start, evaluations int64) {
+		left := end - s.stats.Evaluations
+		if s.status != Complete || left <= 0 {
+			return
+		}
+		r.heat = hot
+		r.reset(from.parts)
+		if best := s.anneal(r, min(evaluations, left)); best != nil {
+			*from = start{best, r.best}
+		}
+	}
+	starts := s.switched(r, base, end)
+	for round := range 2 {
+		for i := range starts {
+			anneal(&starts[i], run<<round)
+		}
+		slices.SortStableFunc(starts, cheapestFirst)
+		if round == 0 {
+			starts = s.contest(starts)
+		}
+	}
+	// The base had a long run, and the others have not. One that is worth more may do
+	// better in the end.
+	if i := slices.IndexFunc(starts, s.formed); i >= 0 && !s.formed(start{parts: s.parts()}) {
+		r.reset(starts[i].parts)
+		worth := r.worth()
+		if r.reset(s.parts()); worth < r.worth() {
+			anneal(&starts[i], s.longRun())
+		}
+		r.still = !s.formed(start{parts: s.parts()}) // no other form pays
+	}
+	s.goOn(r, end)
+}
+
+// formed reports whether a placement has parts in other forms than the zero one.
+func (s *searcher) formed(from start) bool {
+	return slices.ContainsFunc(from.parts, func(p part) bool { return s.catalog.kinds[p.kind].form != (problem.Form{}) })
+}
+
+// contest returns the starts of the second round, of all in order: the cheapest, and
+// one with other forms.
+func (s *searcher) contest(starts []start) []start {
+	n := min(len(starts), kindStarts)
+	if i := slices.IndexFunc(starts, s.formed); i >= n {
+		starts[n-1] = starts[i]
+	}
+	return starts[:n]
+}
+
+// switched returns the base and the cheapest placements with tables switched.
+func (s *searcher) switched(r *refiner, base []part, end int64) []start {
 	starts := []start{{base, s.best.cost}}
 	try := func(switched bool) {
 		s.stats.Evaluations += r.evaluations
@@ -221,38 +277,20 @@ func (s *searcher) spread(r *refiner) {
 		r.reset(base)
 		try(r.switchTo(forms))
 	}
-	for _, form := range lots[0:min(len(lots), 2)] {
-		if !form[0].Kind.ByRows() {
+	for _, forms := range lots {
+		form := forms[0]
+		if len(forms) > 1 || !form.Kind.ByRows() {
 			continue
 		}
 		for last, i := 0, 0; i < len(dearShares) && !s.ended() && s.stats.Evaluations < end; i++ {
 			r.reset(base)
-			n := r.switchDear(form[0], dearShares[i])
+			n := r.switchDear(form, dearShares[i])
 			try(n > last)
 			last = n
 		}
 	}
-	slices.SortStableFunc(starts, func(a, b start) int { return cmp.Compare(a.cost, b.cost) })
-	starts = starts[:min(len(starts), switchedStarts)]
-	for round := range 2 {
-		for i := range starts {
-			left := end - s.stats.Evaluations
-			if s.status != Complete || left <= 0 {
-				break
-			}
-			r.heat = hot
-			r.reset(starts[i].parts)
-			if best := s.anneal(r, min(max(kindEvaluations, kindEvaluationsASlice*int64(len(base)))<<round, left)); best != nil {
-				starts[i] = start{best, r.best}
-			}
-		}
-		slices.SortStableFunc(starts, func(a, b start) int { return cmp.Compare(a.cost, b.cost) })
-		starts = starts[:min(len(starts), kindStarts)]
-	}
-	if !slices.ContainsFunc(s.best.state.pieces, func(p piece) bool { return s.catalog.kinds[p.kind].form != (problem.Form{}) }) {
-		r.still = true // no other form pays
-	}
-	s.goOn(r, end)
+	slices.SortStableFunc(starts, cheapestFirst)
+	return starts[:min(len(starts), switchedStarts)]
 }
 
 // rebuild places the tables that are in slices on single devices afresh, beside the

@@ -141,8 +141,7 @@ func (s *searcher) refine() {
 // or as many as the budget allows.
 func (s *searcher) goOn(r *refiner, end int64) {
 	r.heat = hot
-	slices := int64(len(s.best.state.pieces))
-	for run := max(refineEvaluations, evaluationsASlice*slices); s.status == Complete && s.stats.Evaluations < end; run *= 2 {
+	for run := s.longRun(); s.status == Complete && s.stats.Evaluations < end; run *= 2 {
 		r.reset(s.parts())
 		if s.anneal(r, min(run, end-s.stats.Evaluations)) == nil {
 			r.heat *= cooler
@@ -154,6 +153,11 @@ func (s *searcher) goOn(r *refiner, end int64) {
 	if s.stats.Evaluations >= end && s.status == Complete {
 		s.exhausted()
 	}
+}
+
+// longRun is the evaluations of the first long run.
+func (s *searcher) longRun() int64 {
+	return max(refineEvaluations, evaluationsASlice*int64(len(s.best.state.pieces)))
 }
 
 // anneal is a run of the refinement, whose best placement competes. It returns that,
