@@ -9,24 +9,24 @@ import (
 )
 
 // fillings are the shares of all devices' HBM that are filled by rows worth it.
-var fillings = []float64{.96, .9, .8}
+var fillings = []float64{.96, .9, .8, .6}
 
 // hottestEvaluations bounds the pricings of devices that placing them may take.
 const hottestEvaluations = 4 * shapeEvaluations
 
-// hottest returns a placement with the rows that take most lookups in HBM, where that
+// hottest returns placements with the rows that take most lookups in HBM, where that
 // does not hold all: each table begins in host memory with the smallest cache, and step
 // by step the table gets a larger one, or all of HBM it needs, that saves most time a
 // byte (RecShard's idea, Sethi et al. 2022, for whole tables' caches).
-func (s *searcher) hottest(r *refiner) ([]part, bool) {
+func (s *searcher) hottest(r *refiner) (found [][]part) {
 	c, f := s.catalog, s.forms
 	whole := c.whole()
 	all := int64(0)
 	for _, k := range whole {
 		all += c.kinds[k].bytes
 	}
-	if room := float64(c.budget) * float64(len(c.all)); !f.columns || f.hostBudget == 0 || c.budget <= 0 || float64(all) <= fillings[0]*room {
-		return nil, false
+	if room := float64(c.budget) * float64(len(c.all)); !f.columns || f.hostBudget == 0 || c.budget <= 0 || s.best.state != nil && float64(all) <= fillings[0]*room {
+		return nil
 	}
 	r.scorer.Reset()
 	// Replicas of tables that take less on all devices than whole on one come first.
@@ -58,6 +58,17 @@ func (s *searcher) hottest(r *refiner) ([]part, bool) {
 				}
 			}
 		}
+		// What does not fit a device even in its narrowest slices is none.
+		kinds = slices.DeleteFunc(kinds, func(k int32) bool {
+			narrowest := k
+			if len(c.kinds[k].members) == 1 && c.problem.Tables[m.table].MinWidth() < m.width {
+				narrowest = c.slice(k, c.least(m.table))
+			}
+			return c.kinds[narrowest].bytes > c.budget || c.kinds[narrowest].hostBytes > f.hostBudget
+		})
+		if len(kinds) == 0 {
+			return nil
+		}
 		for _, k := range kinds {
 			c.price(k)
 		}
@@ -68,6 +79,7 @@ func (s *searcher) hottest(r *refiner) ([]part, bool) {
 			}
 		}
 	}
+	// Devices placed with care, or else by bytes alone.
 	for _, place := range []func(chosen []int32, time float64) ([]part, bool){
 		func(chosen []int32, time float64) ([]part, bool) {
 			return s.build(r, chosen, fixed, time, hottestEvaluations)
@@ -85,11 +97,14 @@ func (s *searcher) hottest(r *refiner) ([]part, bool) {
 				time += c.kinds[k].cost / float64(len(c.all))
 			}
 			if parts, ok := place(chosen, time); ok {
-				return parts, true
+				found = append(found, parts)
 			}
 		}
+		if len(found) > 0 {
+			break
+		}
 	}
-	return nil, false
+	return found
 }
 
 // worthiest chooses one of each table's options, the first of each and then those that

@@ -92,7 +92,8 @@ func (s *searcher) kinds() error {
 			s.catalog.price(f.whole[t])
 		}
 	}
-	if parts, ok := s.hottest(r); ok {
+	hottest := s.hottest(r)
+	for _, parts := range hottest {
 		s.offerParts(parts)
 	}
 	if s.best.state == nil {
@@ -107,7 +108,7 @@ func (s *searcher) kinds() error {
 		s.offerParts(parts)
 	}
 	if s.status == Complete {
-		s.spread(r)
+		s.spread(r, hottest)
 	}
 	r.scorer.Reset()
 	return nil
@@ -186,8 +187,9 @@ type start struct {
 
 func cheapestFirst(a, b start) int { return cmp.Compare(a.cost, b.cost) }
 
-// spread switches tables to other forms, and refines.
-func (s *searcher) spread(r *refiner) {
+// spread switches tables to other forms, and refines; more are further placements to
+// begin at.
+func (s *searcher) spread(r *refiner, more [][]part) {
 	end := int64(math.MaxInt64)
 	if s.opt.MaxEvaluations > 0 {
 		end = s.opt.MaxEvaluations
@@ -206,6 +208,12 @@ func (s *searcher) spread(r *refiner) {
 		}
 	}
 	starts := s.switched(r, base, end)
+	for _, parts := range more {
+		r.reset(parts)
+		if cost := r.best; !slices.ContainsFunc(starts, func(known start) bool { return known.cost == cost }) {
+			starts = append(starts, start{parts, cost})
+		}
+	}
 	for round := range 2 {
 		for i := range starts {
 			anneal(&starts[i], run<<round)
