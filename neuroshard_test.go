@@ -285,7 +285,7 @@ func TestNoNumberOfDevicesWouldDo(t *testing.T) {
 	if !errors.As(err, &no) {
 		t.Fatalf("got error %v, want *search.Infeasible", err)
 	}
-	if no.DevicesNeeded != 0 || !strings.Contains(err.Error(), "no number of devices would do") || !strings.Contains(err.Error(), "row_wise") {
+	if no.DevicesNeeded != 0 || !strings.Contains(err.Error(), "no number of devices would do") || !strings.Contains(err.Error(), "needs devices of at least") {
 		t.Errorf("got %d devices needed and error %q, want none, and why", no.DevicesNeeded, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/problem"
@@ -46,16 +47,22 @@ type Infeasible struct {
 	DevicesNeeded int
 	// Reason says why, and what would help.
 	Reason string
+	// Tried are the kinds, and host memory, in which the tables do not fit either.
+	Tried []string
 }
 
 // Error says what lacks where, and why.
 func (e *Infeasible) Error() string {
+	reason := e.Reason
+	if len(e.Tried) > 0 {
+		reason += "; with " + strings.Join(e.Tried, ", ") + " they do not fit either"
+	}
 	if e.Missing == 0 {
 		return fmt.Sprintf("table %q: a slice of %d columns finds no device, though it takes %v and device %d has %v free; %s",
-			e.Table, e.Width, e.Need, e.Device, e.Have, e.Reason)
+			e.Table, e.Width, e.Need, e.Device, e.Have, reason)
 	}
 	return fmt.Sprintf("table %q: a slice of %d columns takes %v, and device %d, the emptiest it may use, has %v free: %v missing; %s",
-		e.Table, e.Width, e.Need, e.Device, e.Have, e.Missing, e.Reason)
+		e.Table, e.Width, e.Need, e.Device, e.Have, e.Missing, reason)
 }
 
 // forced returns the pieces after forced splits. Where halves come to no slices that
@@ -383,6 +390,6 @@ func (c *catalog) hopeless(whole []int32, fixed problem.Memory) string {
 	t := c.problem.Topology
 	taken := float64(unit.Bytes(k.bytes) + fixed.Received + t.ReserveFixed)
 	memory := math.Ceil(taken/(1-t.ReserveShare)/float64(unit.GiB)) * float64(unit.GiB)
-	return fmt.Sprintf("no number of devices would do: split by columns alone %s of table %q takes %v of the %v available on a device: it needs to be cut by rows (row_wise), or devices of at least %v",
+	return fmt.Sprintf("no number of devices would do: split by columns alone %s of table %q takes %v of the %v available on a device; it needs devices of at least %v",
 		what, c.problem.Tables[k.members[0].table].Name, unit.Bytes(k.bytes), unit.Bytes(c.budget), unit.Bytes(memory))
 }

@@ -265,7 +265,7 @@ func TestInfeasibleSaysWhy(t *testing.T) {
 		},
 		{
 			"the narrowest slice", handMade(unit.GiB, 2, table{1 << 30, 64, 1}), "A", 4, 15 * unit.GiB, 0,
-			[]string{`its narrowest slice, 4 columns, of table "A" takes 16.0 GiB of the 1.00 GiB available`, "row_wise", "at least 16.0 GiB"},
+			[]string{`its narrowest slice, 4 columns, of table "A" takes 16.0 GiB of the 1.00 GiB available`, "at least 16.0 GiB"},
 		},
 		{
 			"not to be split", whole(handMade(unit.GiB, 2, table{1 << 24, 64, 1})), "A", 64, 3 * unit.GiB, 0,

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // The search among all kinds sets out from the best placement of column slices, or,
@@ -43,6 +44,8 @@ const (
 	// switchedStarts and kindStarts are how many of them go into the first and into the
 	// second round.
 	switchedStarts, kindStarts = 6, 2
+	// Beyond so many slices there is one round, of kindStarts.
+	manySlices = 30_000
 )
 
 // dearShares are the shares of a device's mean compute that a table takes which is cut
@@ -98,11 +101,11 @@ func (s *searcher) kinds() error {
 	}
 	if s.best.state == nil {
 		parts, ok := s.fitForms()
-		if !ok {
-			if infeasible == nil {
-				infeasible = s.noRoom()
-			}
-			infeasible.Reason += "; with " + f.tried() + " they do not fit either"
+		switch {
+		case !ok && infeasible == nil:
+			return f.noRoom(s.catalog)
+		case !ok:
+			infeasible.Tried = f.tried()
 			return infeasible
 		}
 		s.offerParts(parts)
@@ -114,15 +117,26 @@ func (s *searcher) kinds() error {
 	return nil
 }
 
-// NoKind is the error of a search whose kinds leave some tables none: their rows are
-// fewer than devices, or their constraints forbid it.
+// NoKind is the error of a search whose kinds, none of which places tables on single
+// devices, leave some tables none, or do not fit.
 type NoKind struct {
-	// Tables are their names, in the problem's order.
+	// Tables are the names of those that no kind can place, in the problem's order: their
+	// rows are fewer than devices, or their constraints forbid it. Where all have a kind
+	// and do not fit, it is the one that takes most.
 	Tables []string
+	// Kinds are those tried, where tables do not fit. Need is what Tables takes of a
+	// device, Sum what all tables take of each, or of those of a host, in the kind that
+	// takes least, and Have what there is.
+	Kinds           []string
+	Need, Sum, Have unit.Bytes
 }
 
-// Error names the first of the tables.
+// Error names the first of the tables, or the one that takes most.
 func (e *NoKind) Error() string {
+	if len(e.Kinds) > 0 {
+		return fmt.Sprintf("the tables do not fit in %s: each in the kind that takes least, they take %v of a device that has %v for them; %q takes most, %v",
+			strings.Join(e.Kinds, ", "), e.Sum, e.Have, e.Tables[0], e.Need)
+	}
 	const most = 5
 	var names []string
 	for _, name := range e.Tables[:min(most, len(e.Tables))] {
@@ -149,34 +163,42 @@ func (f *forms) possible(c *catalog) error {
 	return e
 }
 
+// InHostMemory is what Infeasible.Tried calls the tiers of host memory.
+const InHostMemory = "host memory"
+
 // tried lists the forms of any table.
-func (f *forms) tried() string {
+func (f *forms) tried() []string {
 	var names []string
 	for _, choices := range f.choices {
 		for _, form := range choices {
 			name := string(form.Kind)
 			if form.Tier.OnHost() {
-				name = "host memory"
+				name = InHostMemory
 			}
 			if !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
-// noRoom is the error of a search without column slices that found no placement.
-func (s *searcher) noRoom() *Infeasible {
-	c := s.catalog
-	kinds := c.whole()
-	largest := int32(0)
-	for i, k := range kinds {
-		if c.kinds[k].bytes > c.kinds[kinds[largest]].bytes {
-			largest = int32(i)
+// noRoom is the error of a search without column slices that found no placement: of the
+// table that takes most of a device in the form that takes least.
+func (f *forms) noRoom(c *catalog) *NoKind {
+	e := &NoKind{Kinds: f.tried(), Have: unit.Bytes(c.budget)}
+	for i, choices := range f.choices {
+		m := c.kinds[f.whole[i]].members[0]
+		least := int64(math.MaxInt64)
+		for _, form := range choices {
+			least = min(least, c.kinds[c.inForm(f.whole[i], m.width, form)].bytes)
+		}
+		e.Sum += unit.Bytes(least)
+		if need := unit.Bytes(least); need > e.Need {
+			e.Need, e.Tables = need, []string{c.problem.Tables[i].Name}
 		}
 	}
-	return c.infeasible(s.opt.Method, kinds, nil, largest)
+	return e
 }
 
 // start is a placement to anneal from, and its cost.
@@ -214,7 +236,11 @@ func (s *searcher) spread(r *refiner, more [][]part) {
 			starts = append(starts, start{parts, cost})
 		}
 	}
-	for round := range 2 {
+	rounds := 2
+	if len(base) > manySlices {
+		starts, rounds = starts[:min(len(starts), kindStarts)], 1
+	}
+	for round := range rounds {
 		for i := range starts {
 			anneal(&starts[i], run<<round)
 		}
@@ -234,6 +260,38 @@ func (s *searcher) spread(r *refiner, more [][]part) {
 		r.still = !s.formed(start{parts: s.parts()}) // no other form pays
 	}
 	s.goOn(r, end)
+	s.recall(r)
+}
+
+// recall takes tables back from host memory, or into HBM whole, where that makes nothing
+// dearer and there is room: small tables that the annealing put there, as it makes no
+// difference to the goal where they are.
+func (s *searcher) recall(r *refiner) {
+	if r.f.hostBudget == 0 || s.status != Complete || !r.f.columns {
+		return
+	}
+	r.reset(s.parts())
+	cost, changed := r.best, false
+	for _, t := range r.order() {
+		if !r.formOf(t).Tier.OnHost() || !r.remain(t, problem.Form{}) {
+			continue
+		}
+		all, sum := r.softSums, r.computeSum
+		r.try()
+		s.stats.Evaluations++
+		if now := r.scorer.Cost(); now <= cost && r.computeSum <= sum {
+			cost, changed = now, true
+			r.accept()
+			continue
+		}
+		r.undo()
+		r.softSums = all
+	}
+	if changed {
+		// As cheap is good enough here.
+		s.best.cost = math.Inf(1)
+		s.offerParts(r.all())
+	}
 }
 
 // formed reports whether a placement has parts in other forms than the zero one.

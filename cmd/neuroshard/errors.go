@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -149,7 +150,7 @@ func (a *app) explain(err error) ([]complaint, int) {
 	case errors.As(err, &infeasible):
 		return []complaint{{infeasible.Error(), infeasibleHint(infeasible)}}, exitNo
 	case errors.As(err, &noKind):
-		return []complaint{{err.Error(), "allow table_wise as well, with --kinds"}}, exitNo
+		return []complaint{{err.Error(), "allow table_wise and column_wise as well, with --kinds"}}, exitNo
 	case errors.As(err, &path):
 		return []complaint{{err.Error(), ""}}, exitBad
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -182,8 +183,11 @@ func infeasibleHint(e *search.Infeasible) string {
 	if e.DevicesNeeded > 0 && e.Method == search.Default {
 		hint += fmt.Sprintf("--devices %d, ", e.DevicesNeeded)
 	}
-	if e.Method == search.Default {
+	if e.Method == search.Default && !slices.Contains(e.Tried, search.InHostMemory) {
 		hint += "host memory for cold tables (--host-memory), "
+	}
+	if e.Method == search.Default && len(e.Tried) == 0 {
+		hint += "other kinds (--kinds all), "
 	}
 	return hint + "devices with more memory, or tables with a smaller optimizer state or precision"
 }
