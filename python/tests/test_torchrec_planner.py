@@ -9,6 +9,7 @@ import json
 import re
 import stat
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from neuroshard_torchrec import (
     NeuroShardPlanner,
     PlanError,
     Problem,
+    ReplicatedTablesWarning,
     TorchRecVersionError,
     load_plan,
 )
@@ -89,6 +91,39 @@ def test_the_batch_of_the_sample(binary: str, tmp_path: Path) -> None:
     tables = json.loads((tmp_path / "tables.json").read_text())
     assert tables["batch"] == 64
     assert tables["tables"][2]["features"] == [{"name": "c", "pooling_factor": 3.0}]
+
+
+def kinds(kept: Path) -> set[str]:
+    return {t["kind"] for t in json.loads((kept / "plan.json").read_text())["tables"]}
+
+
+def test_whole_tables_and_slices_unless_kinds_are_given(binary: str, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ReplicatedTablesWarning)
+        planner(binary=binary, keep=tmp_path).plan(MODEL)
+    assert kinds(tmp_path) <= {"table_wise", "column_wise"}
+    small = collection(table("a"), table("b"))
+    options = {"binary": binary, "keep": tmp_path, "pooling_factors": {"a": 3, "b": 50}}
+    for arguments in (["--kinds", "data_parallel"], ["--kinds=data_parallel"]):
+        with pytest.warns(ReplicatedTablesWarning, match=r'"a", "b"; TorchRec fuses no'):
+            plan = planner(arguments=arguments, **options).plan(small)
+        assert kinds(tmp_path) == {"data_parallel"}
+        assert plan.plan[""]["a"].sharding_type == "data_parallel"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "want"),
+    [
+        ([], "--kinds table_wise,column_wise"),
+        (["--model", "torchrec"], "--kinds table_wise,column_wise --model torchrec"),
+        (["--kinds", "all"], "--kinds all"),
+        (["--seed", "1", "--kinds=row_wise"], "--seed 1 --kinds=row_wise"),
+    ],
+)
+def test_the_kinds_that_are_asked_for(tmp_path: Path, arguments: list[str], want: str) -> None:
+    body = 'while [ "$1" != -o ]; do shift; done; shift 2; echo "<$*>" >&2; exit 2'
+    with pytest.raises(BinaryError, match=re.escape(f"<{want}>")):
+        planner(binary=script(tmp_path, body), arguments=arguments).plan(MODEL)
 
 
 def test_arguments_are_passed_on(binary: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 from test_torchrec_tables import collection, table
 from torchrec.distributed.types import EmbeddingModuleShardingPlan
 
-from neuroshard_torchrec import PlanError, load_plan, plans
+from neuroshard_torchrec import PlanError, ReplicatedTablesWarning, load_plan, plans
 from neuroshard_torchrec._torchrec import Placement, Shard, ShardingEnv, Table
 from neuroshard_torchrec.tables import Named
 
 Json = dict[str, Any]
+
+pytestmark = pytest.mark.filterwarnings("ignore::neuroshard_torchrec.ReplicatedTablesWarning")
 
 
 class Model(nn.Module):
@@ -186,6 +189,24 @@ def test_a_collection_that_is_the_model() -> None:
     plan["tables"] = [plan["tables"][2] | {"name": "a"}]
     del plan["tables"][0]["module"]
     assert list(load(plan, model).plan) == [""]
+
+
+@pytest.mark.parametrize("plan", [exported(), native()], ids=["exported", "native"])
+def test_replicated_tables_are_warned_of(plan: Json) -> None:
+    with pytest.warns(ReplicatedTablesWarning) as caught:
+        load_plan(plan, Model(), ENV, local_size=2, device_type="cuda")
+    (warning,) = caught
+    assert str(warning.message).startswith('replicated on every rank (data_parallel): "age"; ')
+    assert "give them one with the dense parameters" in str(warning.message)
+    assert warning.filename == __file__  # the caller's line
+
+
+def test_without_replicated_tables_nothing_is_warned_of() -> None:
+    plan = exported()
+    plan["plan"]["user"]["age"] = entry("table_wise", shard(0, 0, 1000, 32, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load(plan)
 
 
 def changed(change: Callable[[Json], Any]) -> Json:

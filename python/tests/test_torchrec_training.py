@@ -143,6 +143,8 @@ ALL = [
     "table_column_wise",
 ]
 
+REPLICAS_TOO = ["table_wise", "column_wise", "data_parallel"]
+
 HAND_WRITTEN = {
     "rows and replicas": ["row_wise", "data_parallel"],
     "rows only": ["table_row_wise", "row_wise"],
@@ -205,11 +207,20 @@ def trained(folder: Path, binary: str) -> list[Json]:
             "optimizer": "rowwise_adagrad",
         }
     )
+    cases.append(
+        {
+            "name": "neuroshard, replicas too",
+            "plan": "neuroshard",
+            "planner": PLANNER | {"arguments": ["--kinds", ",".join(REPLICAS_TOO)]},
+        }
+    )
+    cases.append(cases[0] | {"name": "no optimizer for replicas", "dense_layer_only": True})
     factors = PLANNER["pooling_factors"]
     batch = ranks.RANKS * PLANNER["batch_per_rank"]
     tables = tables_from_model(ranks.Model(), batch=batch, pooling_factors=factors, optimizer="sgd")
     write_tables(tables, folder / "tables.json")
     cluster = ["--devices", "4", "--devices-per-host", "2", "--device", "a100-80"]
+    cluster += ["--kinds", "table_wise,column_wise"]
     neuroshard(binary, "plan", "tables.json", *cluster, "-o", "plan.json", cwd=folder)
     to = ["--to", "torchrec", "--accelerator", "cpu", "-o", "exported.json"]
     neuroshard(binary, "export", "plan.json", *to, cwd=folder)
@@ -274,6 +285,7 @@ TRAINED = [
     *HAND_WRITTEN,
     "all kinds, adagrad",
     "neuroshard",
+    "neuroshard, replicas too",
     "exported by the binary",
     "plan by the binary",
     "torchrec",
@@ -290,7 +302,30 @@ def test_the_same_as_whole(trained: list[Json], name: str) -> None:
         assert result["losses"] == pytest.approx(reference, rel=LOSS)
     optimizer = "adagrad" if "adagrad" in name else "sgd"
     assert max(case[0]["off"].values()) < WEIGHT[optimizer], case[0]["off"]
+    assert not case[0]["untrained"]
     held_as_planned(case)
+
+
+def replicated(plan: Json) -> list[str]:
+    return [name for name, t in plan.items() if t["kind"] == "data_parallel"]
+
+
+@pytest.mark.parametrize("name", ["rows and replicas", "neuroshard, replicas too", "neuroshard"])
+def test_the_first_rank_warns_of_replicated_tables(trained: list[Json], name: str) -> None:
+    first, *others = (r[name]["warned"] for r in trained)
+    tables = replicated(trained[0][name]["plan"])
+    assert bool(tables) == (name != "neuroshard")
+    assert len(first) == bool(tables)
+    for text in first:
+        assert f'"{tables[0].removeprefix("sparse.plain.")}"' in text
+    assert not any(others)
+
+
+def test_replicated_tables_without_an_optimizer_are_not_trained(trained: list[Json]) -> None:
+    case = trained[0]["no optimizer for replicas"]
+    paths = [name.rpartition(".") for name in replicated(case["plan"])]
+    want = [f"{path}.embedding_bags.{table}.weight" for path, _, table in paths]
+    assert want and sorted(case["untrained"]) == sorted(want)
 
 
 def widths(plan: Json) -> dict[str, list[int]]:

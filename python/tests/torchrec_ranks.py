@@ -17,6 +17,7 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,12 @@ from torchrec.distributed.types import ShardingEnv
 from torchrec.optim.keyed import KeyedOptimizerWrapper
 from torchrec.optim.optimizers import in_backward_optimizer_filter
 
-from neuroshard_torchrec import NeuroShardError, NeuroShardPlanner, load_plan
+from neuroshard_torchrec import (
+    NeuroShardError,
+    NeuroShardPlanner,
+    ReplicatedTablesWarning,
+    load_plan,
+)
 from neuroshard_torchrec._torchrec import Placement, Shard, sharding_plan
 
 RANKS = 4
@@ -165,12 +171,18 @@ def train(case: dict[str, Any], rank: int) -> dict[str, Any]:
     torch.manual_seed(0)
     model = Model()
     start = {k: v.clone() for k, v in model.state_dict().items()}
-    plan = plan_of(case, model, sharders)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        plan = plan_of(case, model, sharders)
     torch.manual_seed(17 + rank)  # what is not loaded would differ
     sharded = DistributedModelParallel(model, device=CPU, plan=plan, sharders=sharders)
-    sharded.load_state_dict(start)
+    sharded.load_state_dict(dict(start))  # it takes entries out
     dense = KeyedOptimizerWrapper(
-        dict(in_backward_optimizer_filter(sharded.named_parameters())),
+        dict(
+            sharded.module.dense.named_parameters()
+            if case.get("dense_layer_only")
+            else in_backward_optimizer_filter(sharded.named_parameters())
+        ),
         lambda parameters: optimizer_of(name, parameters),
     )
     losses = []
@@ -192,6 +204,8 @@ def train(case: dict[str, Any], rank: int) -> dict[str, Any]:
         "weights_bytes": weights,
         "optimizer_bytes": state,
         "final": gathered,
+        "untrained": [k for k, v in gathered.items() if torch.equal(v, start[k])],
+        "warned": [str(w.message) for w in caught if w.category is ReplicatedTablesWarning],
     }
 
 

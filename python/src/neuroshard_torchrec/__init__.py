@@ -9,7 +9,15 @@ where that is not there. docs/TORCHREC.md has examples.
 """
 
 from ._torchrec import NEWEST, OLDEST, SUPPORTED, TorchRecVersionError
-from .errors import BinaryError, InputError, NeuroShardError, PlanError, Problem, RankError
+from .errors import (
+    BinaryError,
+    InputError,
+    NeuroShardError,
+    PlanError,
+    Problem,
+    RankError,
+    ReplicatedTablesWarning,
+)
 from .planner import NeuroShardPlanner
 from .plans import load_plan
 from .tables import tables_from_model, write_tables
@@ -25,6 +33,7 @@ __all__ = [
     "PlanError",
     "Problem",
     "RankError",
+    "ReplicatedTablesWarning",
     "TorchRecVersionError",
     "load_plan",
     "tables_from_model",

@@ -50,6 +50,10 @@ class RankError(NeuroShardError):
     """A plan that this rank could use and another could not."""
 
 
+class ReplicatedTablesWarning(UserWarning):
+    """Tables that every rank keeps whole, and that only an optimizer of the script trains."""
+
+
 NAME_SHOWN = 60
 """The most characters of a name that a message shows."""
 

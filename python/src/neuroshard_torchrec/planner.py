@@ -45,6 +45,12 @@ minutes after which NCCL ends ranks that wait."""
 MAX_TIMEOUT = 366 * 86400.0
 """The most seconds of a timeout."""
 
+KINDS = ("table_wise", "column_wise")
+"""Kinds that are planned where ``arguments`` name none. Tables of these are trained by
+the optimizer that is fused into the backward, whatever they pool by. Replicated ones
+need an optimizer that the script gives, and tables of means that are cut by rows go
+with some plans only."""
+
 _ERRORS = {e.__name__: e for e in (InputError, PlanError, BinaryError, NeuroShardError)}
 
 
@@ -69,7 +75,9 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
     ``binary`` is the program; left out, $NEUROSHARD_BINARY, else the one on PATH.
     ``arguments`` are more arguments of ``neuroshard plan``, such as
     ``["--memory", "40GiB"]``; not ``-o`` and ``--json``, since the planner reads what
-    the program writes. ``timeout`` bounds it, in seconds. ``keep`` is a folder in which
+    the program writes. Where ``--kinds`` is not among them, tables are placed whole or
+    in slices of columns; with others, see ``load_plan`` on replicated tables.
+    ``timeout`` bounds the program, in seconds. ``keep`` is a folder in which
     rank 0 leaves ``tables.json`` and ``plan.json``, for ``neuroshard show`` and for
     ``load_plan`` in later runs.
 
@@ -137,7 +145,8 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
                 hint = "pass world_size, or call torch.distributed.init_process_group first"
                 raise InputError([Problem("the number of ranks is not known", hint)])
             world_size = dist.get_world_size()
-        return self._load(self._made(module, sharders, world_size), module, world_size)
+        env = torchrec.ShardingEnv.from_local(world_size, 0)
+        return self._load(self._made(module, sharders, world_size), module, env)
 
     def collective_plan(
         self,
@@ -171,7 +180,7 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
             raise _raised(told[0])
         plan = None
         try:
-            plan = self._load(told[0]["plan"], module, pg.size())
+            plan = self._load(told[0]["plan"], module, pg)
         except Exception as e:
             failure = e
         failures: list[Any] = [None] * pg.size()
@@ -182,11 +191,12 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
             raise RankError(problems)
         return plan
 
-    def _load(self, plan: bytes, module: nn.Module, world_size: int) -> Any:
+    def _load(self, plan: bytes, module: nn.Module, env: Any) -> Any:
+        world_size = env.size() if isinstance(env, dist.ProcessGroup) else env.world_size
         return load_plan(
             plan,
             module,
-            torchrec.ShardingEnv.from_local(world_size, 0),
+            env,
             local_size=self._per_host(world_size),
             device_type=self._device_type,
             ignore=self._ignore,
@@ -225,6 +235,7 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
                     *("--devices-per-host", str(self._per_host(world_size))),
                     *("--device", self._profile),
                     *("-o", str(target)),
+                    *_kinds(self._arguments),
                     *self._arguments,
                 ],
                 self._timeout,
@@ -268,6 +279,13 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
             message = f"batch_per_rank {shown(batch)} is not a whole number of at least 1"
             raise InputError([Problem(message)])
         return batch * world_size
+
+
+def _kinds(arguments: Sequence[str]) -> list[str]:
+    """Returns the argument that is added where none says the kinds of placement."""
+    if any(a.split("=")[0] == "--kinds" for a in arguments):
+        return []
+    return ["--kinds", ",".join(KINDS)]
 
 
 # Options that cannot be used. The same on every rank, so nothing is asked of the disk.

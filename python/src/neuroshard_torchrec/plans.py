@@ -18,6 +18,7 @@ import json
 import logging
 import os
 import re
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +30,16 @@ from torch import nn
 
 from . import _torchrec as torchrec
 from ._torchrec import Placement, Shard
-from .errors import SHOWN, PlanError, Problem, nearest, quote, quoted, shown
+from .errors import (
+    SHOWN,
+    PlanError,
+    Problem,
+    ReplicatedTablesWarning,
+    nearest,
+    quote,
+    quoted,
+    shown,
+)
 from .tables import Named, named
 
 log = logging.getLogger("neuroshard")
@@ -138,6 +148,11 @@ def load_plan(
     rows and columns, and every table of the plan in the model. PlanError tells all
     that is wrong at once; OSError where the file cannot be read, and TypeError where
     an argument is of another type than these.
+
+    The first rank warns, by ReplicatedTablesWarning, of tables that the plan keeps
+    whole on every rank (data_parallel): TorchRec trains them with no optimizer that
+    is fused into the backward, only with one that the script makes, as it does for
+    the dense parameters. Without it they stay as they are.
     """
     _types(model, env, local_size, device_type, modules, ignore)
     contents = _read(source)
@@ -163,7 +178,24 @@ def load_plan(
     plan: dict[str, dict[str, Placement]] = {c.path: {} for c in found}
     for t in tables:
         plan[t.path][t.table.name] = matched[t.path, t.table.name].placement
+    replicated = [t.name for t in tables if plan[t.path][t.table.name].kind == "data_parallel"]
+    if replicated and _first(env):
+        warnings.warn(
+            f"replicated on every rank (data_parallel): {quoted(replicated)}; TorchRec fuses no "
+            "optimizer into their backward, so give them one with the dense parameters, or they "
+            "are not trained; docs/TORCHREC.md, Replicated tables, shows how",
+            ReplicatedTablesWarning,
+            stacklevel=2,
+        )
     return torchrec.sharding_plan(plan, device_type, local_size)
+
+
+def _first(env: Any) -> bool:
+    """Returns whether this is the rank that speaks for all."""
+    group = env if isinstance(env, dist.ProcessGroup) else getattr(env, "process_group", None)
+    if group is not None:
+        return bool(group.rank() == 0)
+    return not dist.is_initialized() or dist.get_rank() == 0
 
 
 def _types(
