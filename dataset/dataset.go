@@ -10,6 +10,7 @@ package dataset
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/problem"
@@ -96,7 +97,7 @@ func ParseSplit(name string) (Split, error) {
 	if i := slices.Index(splitNames, name); i >= 0 {
 		return Split(i), nil
 	}
-	return 0, fmt.Errorf("split %q is unknown: choose one of %v", name, splitNames)
+	return 0, fmt.Errorf("split %q is unknown: choose one of %s", name, strings.Join(splitNames, ", "))
 }
 
 // Dataset is the samples of one device. Either part may be nil.

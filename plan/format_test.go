@@ -201,7 +201,7 @@ func TestReadRefuses(t *testing.T) {
 		{"all cached", `"tier":"hbm"`, `"tier":"host_cached","cache_share":1.0`, `tables[0].shards[0].cache_share: "1.0" is not a number above 0 and below 1`},
 		{"no host memory", `"weights_only":false`, `"weights_only":false,"host_memory_bytes":0`, `cluster.host_memory_bytes: 0 is not written: leave the key out`},
 		{"comm precision", `"weights_only":false`, `"weights_only":false,"comm_precision":"fp32"`, `cluster.comm_precision: fp32 is not written: leave the key out`},
-		{"unknown comm precision", `"weights_only":false`, `"weights_only":false,"comm_precision":"fp8"`, `cluster.comm_precision: precision "fp8" is unknown: choose one of [fp32 fp16 bf16]`},
+		{"unknown comm precision", `"weights_only":false`, `"weights_only":false,"comm_precision":"fp8"`, `cluster.comm_precision: precision "fp8" is unknown: choose one of fp32, fp16, bf16`},
 		{"no cache", `"memory":{`, `"memory":{"cache_bytes":0,`, `devices[0].memory.cache_bytes: 0 is not written: leave the key out`},
 		{"long value", `"dim":64`, `"dim":"` + strings.Repeat("9", 1000) + `"`, `tables[0].dim: "` + strings.Repeat("9", 60) + `"... is not a number`},
 		{"deep nesting", text, `{"a":` + strings.Repeat("[", 100_000), "values are nested more than 100 deep"},

@@ -138,6 +138,22 @@ func (pl *Plan) Hosted() (tables, cached int) {
 	return tables, cached
 }
 
+// Tiers returns how many tables have shards in each memory; a table that lies in two
+// counts in both.
+func (pl *Plan) Tiers() map[Tier]int {
+	count := map[Tier]int{}
+	for i := range pl.Tables {
+		in := map[Tier]bool{}
+		for _, s := range pl.Tables[i].Shards {
+			in[s.Tier] = true
+		}
+		for tier := range in {
+			count[tier]++
+		}
+	}
+	return count
+}
+
 // Plain reports whether all tables are table_wise or column_wise in HBM.
 func (pl *Plan) Plain() bool {
 	count := pl.Kinds()
@@ -174,8 +190,9 @@ type Provenance struct {
 	Seed                  uint64
 	Status                string
 	// Model is the id of the cost model and ModelSource where its samples came
-	// from: "simulated" or "measured". ModelSource is Unpriced where no model was
-	// asked: Model is then empty, and the predicted times are 0 and mean nothing.
+	// from: "simulated" or "measured"; "closed_form" where TorchRec's formulas priced
+	// the plan. ModelSource is Unpriced where no model was asked: Model is then empty,
+	// and the predicted times are 0 and mean nothing.
 	Model, ModelSource string
 	// Input is the SHA-256 of the problem in canonical form (Digest), in hex.
 	Input string

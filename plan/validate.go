@@ -152,6 +152,14 @@ func (v *validator) add(rule Rule, table string, shard, device int, format strin
 	v.found = append(v.found, Violation{rule, table, shard, device, fmt.Sprintf(format, args...)})
 }
 
+// exactly prints a size for people, and its bytes.
+func exactly(b unit.Bytes) string {
+	if b == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%v (%d bytes)", b, int64(b))
+}
+
 func (v *validator) cluster() {
 	has, want := v.pl.Cluster, clusterOf(v.p)
 	differ := func(what string, has, want any) {
@@ -164,10 +172,10 @@ func (v *validator) cluster() {
 	differ("devices:", has.Devices, want.Devices)
 	differ("devices per host:", has.DevicesPerHost, want.DevicesPerHost)
 	differ("batch", has.Batch, want.Batch)
-	differ("bytes of memory per device:", int64(has.DeviceMemory), int64(want.DeviceMemory))
-	differ("bytes of reserve per device:", int64(has.Reserve), int64(want.Reserve))
+	differ("memory per device:", exactly(has.DeviceMemory), exactly(want.DeviceMemory))
+	differ("reserve per device:", exactly(has.Reserve), exactly(want.Reserve))
 	differ("weights-only accounting:", has.WeightsOnly, want.WeightsOnly)
-	differ("bytes of memory per host:", int64(has.HostMemory), int64(want.HostMemory))
+	differ("memory per host:", exactly(has.HostMemory), exactly(want.HostMemory))
 	differ("exchanges in", has.CommPrecision, want.CommPrecision)
 	if len(v.pl.Devices) != v.p.Topology.Devices {
 		v.foreign = true

@@ -363,7 +363,7 @@ func TestValidateMutations(t *testing.T) {
 				p.CommPrecision = problem.BF16
 			}, true,
 			[]string{
-				`cluster: the plan was made for bytes of memory per host: 1073741824, the problem has 2147483648`,
+				`cluster: the plan was made for memory per host: 1.00 GiB (1073741824 bytes), the problem has 2.00 GiB (2147483648 bytes)`,
 				`cluster: the plan was made for exchanges in fp32, the problem has bf16`,
 			},
 		},
@@ -444,8 +444,8 @@ func TestValidateMutations(t *testing.T) {
 			`cluster: the plan was made for devices: 4, the problem has 8`,
 			`cluster: the plan was made for devices per host: 2, the problem has 4`,
 			`cluster: the plan was made for batch 1024, the problem has 512`,
-			`cluster: the plan was made for bytes of memory per device: 85899345920, the problem has 150323855360`,
-			`cluster: the plan was made for bytes of reserve per device: 21474836480, the problem has 37580963840`,
+			`cluster: the plan was made for memory per device: 80.0 GiB (85899345920 bytes), the problem has 140 GiB (150323855360 bytes)`,
+			`cluster: the plan was made for reserve per device: 20.0 GiB (21474836480 bytes), the problem has 35.0 GiB (37580963840 bytes)`,
 			`cluster: the plan lists 4 devices, the cluster has 8`,
 		}},
 		{

@@ -212,7 +212,7 @@ func parseEnum(names []string, s, kind string) (uint8, error) {
 			return uint8(i), nil
 		}
 	}
-	return 0, fmt.Errorf("%s %q is unknown: choose one of %v", kind, s, names)
+	return 0, fmt.Errorf("%s %q is unknown: choose one of %s", kind, s, strings.Join(names, ", "))
 }
 
 // Range is the half-open interval [Start, End).

@@ -295,10 +295,10 @@ func TestNames(t *testing.T) {
 			t.Errorf("optimizer %q: got %v, %v, want number %d", name, got, err, i)
 		}
 	}
-	if _, err := problem.ParsePrecision("FP32"); err == nil || err.Error() != `precision "FP32" is unknown: choose one of [fp32 fp16 bf16]` {
+	if _, err := problem.ParsePrecision("FP32"); err == nil || err.Error() != `precision "FP32" is unknown: choose one of fp32, fp16, bf16` {
 		t.Errorf("got %v, want an error with the choices", err)
 	}
-	if _, err := problem.ParseOptimizer("lamb"); err == nil || err.Error() != `optimizer "lamb" is unknown: choose one of [sgd rowwise_adagrad adagrad adam]` {
+	if _, err := problem.ParseOptimizer("lamb"); err == nil || err.Error() != `optimizer "lamb" is unknown: choose one of sgd, rowwise_adagrad, adagrad, adam` {
 		t.Errorf("got %v, want an error with the choices", err)
 	}
 	if got, want := problem.Optimizer(9).String(), "Optimizer(9)"; got != want {

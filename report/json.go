@@ -54,6 +54,8 @@ type (
 //	baselines          by name: valid, cost_ms, simulated_cost_ms (null unless valid)
 //	kinds              how many tables are of each kind; only where there are others
 //	                   than table_wise and column_wise ones in HBM
+//	tiers              how many tables have parts in each memory, hbm, host and
+//	                   host_cached; only where there are others than hbm
 //	devices            shards, bytes and times of each
 //	warnings           the plan's
 //	plan               the plan as in its file
@@ -125,6 +127,9 @@ func object(w io.Writer, pl *plan.Plan, simulated func(i int) *unit.Millis, fiel
 	b.WriteString("{")
 	if !pl.Plain() {
 		fields = append(slices.Clip(fields), field{"kinds", pl.Kinds()})
+	}
+	if hosted, _ := pl.Hosted(); hosted > 0 {
+		fields = append(slices.Clip(fields), field{"tiers", pl.Tiers()})
 	}
 	for _, f := range fields {
 		text, err := marshal(f.value)

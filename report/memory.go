@@ -33,11 +33,21 @@ func Memory(w io.Writer, pl *plan.Plan, device int, opt Options) error {
 	row := func(name string, bytes unit.Bytes, what string) []string {
 		return []string{name, count(int64(bytes)), bytes.String(), percent(float64(bytes), float64(total)), what}
 	}
+	outputs, gradients := "pooled vectors of the batch, before the all-to-all", "their gradients, coming back"
+	if !pl.Plain() {
+		outputs = "pooled vectors of the batch, before the exchanges"
+	}
+	if pl.Kinds()[plan.DataParallel] > 0 {
+		gradients += "; and dense ones of the tables on every device"
+		if m.Outputs == 0 { // it holds no others
+			gradients = "dense ones of the tables on every device"
+		}
+	}
 	lines := [][]string{
 		row("weights", m.Weights, "the rows themselves, in their precision"),
 		row("optimizer", m.Optimizer, "the optimizer's state, fp32"),
-		row("outputs", m.Outputs, "pooled vectors of the batch, before the all-to-all"),
-		row("gradients", m.Gradients, "their gradients, coming back"),
+		row("outputs", m.Outputs, outputs),
+		row("gradients", m.Gradients, gradients),
 		row("indices", m.Indices, "indices and offsets of the batch, and what sorts them"),
 	}
 	if m.Cache > 0 {

@@ -161,9 +161,9 @@ func percent(part, whole float64) string {
 
 // name prints a name from a file so that it cannot disturb the terminal.
 func name(s string) string {
-	const longest = 48
+	const longest = 51
 	if len(s) > longest {
-		s = strings.ToValidUTF8(s[:longest], "") + "..."
+		s = strings.ToValidUTF8(s[:longest-3], "") + "..."
 	}
 	plain := s != ""
 	for _, r := range s {
@@ -173,6 +173,16 @@ func name(s string) string {
 		return s
 	}
 	return strconv.Quote(s)
+}
+
+// path prints the name of a file or workload: of a long one the end, which tells files
+// apart.
+func path(s string) string {
+	const longest = 48
+	if len(s) > longest {
+		s = "..." + strings.ToValidUTF8(s[len(s)-longest:], "")
+	}
+	return name(s)
 }
 
 // plural prints a count with its noun.

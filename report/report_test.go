@@ -423,6 +423,21 @@ func TestNameOfStandardInput(t *testing.T) {
 	}
 }
 
+// A long path ends with the file's name.
+func TestLongPathsAreCutInFront(t *testing.T) {
+	r, _ := result(1, 2)
+	for _, folder := range []string{strings.Repeat("folder/", 20), strings.Repeat("мир/", 30)} {
+		var b bytes.Buffer
+		if err := report.Plan(&b, r.Plan, report.Options{Name: folder + "a100/tables.json"}); err != nil {
+			t.Fatal(err)
+		}
+		title, _, _ := strings.Cut(b.String(), "\n")
+		if !strings.HasPrefix(title, "...") || !strings.Contains(title, "/a100/tables.json: 2 tables in ") {
+			t.Errorf("got %q, want the end of the path after an ellipsis", title)
+		}
+	}
+}
+
 func TestMemoryOfMissingDevice(t *testing.T) {
 	r, _ := result(2, 3)
 	for _, device := range []int{-1, 2} {

@@ -95,7 +95,7 @@ func (v *view) head() {
 	case "-":
 		title = "standard input: " + title
 	default:
-		title = name(v.opt.Name) + ": " + title
+		title = path(v.opt.Name) + ": " + title
 	}
 	sent := ""
 	if c.CommPrecision != problem.FP32 {

@@ -33,11 +33,7 @@ func (v *view) splits() {
 		return
 	}
 	v.section("split tables: %d of %d", split, len(v.plan.Tables))
-	parts := "slices"
-	if !v.plan.Plain() {
-		parts = "shards"
-	}
-	v.grid([]string{"<table", "<rows x dim", "<kind", parts, "<widths", "<devices"}, rows)
+	v.grid([]string{"<table", "<rows x dim", "<kind", "shards", "<widths", "<devices"}, rows)
 	if more := split - mostSplits; more > 0 {
 		v.printf("and %d more\n", more)
 	}

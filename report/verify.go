@@ -17,7 +17,7 @@ func Verify(w io.Writer, r *verify.Result, opt Options) error {
 	measured := source(string(r.Provenance.Source))
 	title := "plan"
 	if opt.Name != "" {
-		title = name(opt.Name)
+		title = path(opt.Name)
 	}
 	p.printf("%s on %s\n", p.paint(bold, title), plural(len(r.Devices), "device"))
 	p.fact("times", measured)

@@ -167,7 +167,7 @@ func (v *view) describe(p piece, sum float64) string {
 	return fmt.Sprintf("%s (%s of its weights, %s rows x %d columns)", text, percent(p.amount, sum), count(s.Rows.Len()), s.Columns.Len())
 }
 
-func interval(r problem.Range) string { return fmt.Sprintf("%d-%d", r.Start, r.End-1) }
+func interval(r problem.Range) string { return count(r.Start) + "-" + count(r.End-1) }
 
 // decimal prints a number with at most one digit behind the point.
 func decimal(v float64) string {

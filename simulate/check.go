@@ -85,7 +85,16 @@ func (p *Pricer) fault(s *problem.Shard) string {
 	case problem.TableRowWise, problem.Grid:
 		return blockFault(t, s, kind, p.problem.Topology.PerHost(), "devices of a host")
 	}
-	return fmt.Sprintf("table %q: kind %q is unknown: choose one of %v", t.Name, kind, problem.Kinds())
+	return fmt.Sprintf("table %q: kind %q is unknown: choose one of %s", t.Name, kind, join(problem.Kinds()))
+}
+
+// join lists words with commas between.
+func join[T ~string](words []T) string {
+	names := make([]string, len(words))
+	for i, w := range words {
+		names[i] = string(w)
+	}
+	return strings.Join(names, ", ")
 }
 
 // tierFault says what is wrong with a shard's memory.
@@ -95,7 +104,7 @@ func (p *Pricer) tierFault(t *problem.Table, s *problem.Shard, kind problem.Kind
 		return ""
 	case problem.Host, problem.HostCached:
 	default:
-		return fmt.Sprintf("table %q: tier %q is unknown: choose one of %v", t.Name, s.Tier, problem.Tiers())
+		return fmt.Sprintf("table %q: tier %q is unknown: choose one of %s", t.Name, s.Tier, join(problem.Tiers()))
 	}
 	if kind.Spread() {
 		return fmt.Sprintf("table %q: %s shards in tier %s: only table_wise and column_wise ones may lie in a host's memory", t.Name, kind, s.Tier)
