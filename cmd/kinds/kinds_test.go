@@ -128,3 +128,18 @@ func TestReplace(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// -h says what there is, and is no error.
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"-h"}, {"--help"}, {"pays", "-h"}} {
+		var out bytes.Buffer
+		if err := run(context.Background(), &out, args); err != nil {
+			t.Errorf("%v: %v", args, err)
+		}
+		for _, want := range []string{"usage: go run ./cmd/kinds TABLE", "scenarios, workloads, pays", "-runs"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%v: got\n%s\nwant %q in it", args, out.String(), want)
+			}
+		}
+	}
+}

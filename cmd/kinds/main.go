@@ -17,11 +17,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 
 	"github.com/neuroshard/neuroshard/plan"
@@ -61,11 +63,17 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("%s", usage)
 	}
+	help := slices.Contains([]string{"-h", "-help", "--help", "help"}, args[0])
 	table, ok := tables[args[0]]
-	if !ok {
+	if !ok && !help {
 		return fmt.Errorf("table %q is unknown: %s", args[0], usage)
 	}
-	flags := flag.NewFlagSet("kinds "+args[0], flag.ContinueOnError)
+	flags := flag.NewFlagSet("kinds", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.Usage = func() {
+		fmt.Fprintln(out, "usage: go run ./cmd/kinds TABLE [flags]\n\nTABLE is scenarios, workloads, pays, short, precision, traffic or off.\n\nflags:")
+		flags.PrintDefaults()
+	}
 	flags.StringVar(&p.binary, "binary", "bin/neuroshard", "the neuroshard `binary`, for scenarios and off")
 	flags.IntVar(&p.runs, "runs", 10, "runs of each scenario, of which the median counts")
 	flags.StringVar(&p.folder, "folder", "input/testdata/scenarios", "`folder` of the scenarios")
@@ -73,7 +81,12 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	doc := flags.String("doc", "", "document to put the tables into, in place of those between its marks: `file`")
 	names := flags.String("workloads", strings.Join(workload.Names(), ","), "`names` of workloads, with commas between")
 	flags.BoolVar(&p.pin, "pin", false, "off: write the sums of the binary's plans to stdout instead of comparing")
-	if err := flags.Parse(args[1:]); err != nil {
+	if help {
+		args = []string{"", "-h"}
+	}
+	if err := flags.Parse(args[1:]); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	if flags.NArg() > 0 {

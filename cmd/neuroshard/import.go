@@ -46,6 +46,7 @@ plan takes them.`,
 	f.StringVarP(&c.output, "output", "o", "", "write the plan to this `file`")
 	f.BoolVar(&c.json, "json", false, "print one JSON object")
 	f.BoolVar(&c.allDevices, "all-devices", false, "list every device, however many there are")
+	completeModel(cmd)
 	return cmd
 }
 
@@ -96,6 +97,9 @@ func (c *importCommand) run(path string) error {
 		return err
 	}
 	warnings = append(warnings, doubts...)
+	if hosted, _ := pl.Hosted(); hosted > 0 && l.problem.Topology.HostMemory == 0 {
+		warnings = append(warnings, "tables lie in host memory, and the cluster has none that is stated: import with --host-memory SIZE, such as 1TiB")
+	}
 	pl.Provenance = plan.Provenance{
 		Tool: "neuroshard", Version: neuroshard.Version, Method: "import", Status: "complete",
 		ModelSource: plan.Unpriced, Input: plan.Digest(l.problem), Warnings: warnings,

@@ -31,11 +31,11 @@ func newPlanCommand(a *app) *cobra.Command {
 		Short: "Find a plan: how the tables are split and which device holds which part",
 		Long: `Find a plan: how the tables are split and which device holds which part.
 
-TABLES is a file of tables (JSON, CSV, or the prototype's table_configs.json),
-"-" for standard input, or workload:NAME for a published or drawn model (see
-neuroshard workloads). A file needs
---devices and --device, or --topology; a workload has a cluster of its own, of
-which flags override single fields.
+TABLES is a file of tables (JSON, CSV, or the prototype's table_configs.json), a
+scenario (JSON in TorchRec's words), "-" for standard input, or workload:NAME for
+a published or drawn model (see neuroshard workloads). A file of tables needs
+--devices and --device, or --topology; a scenario states its cluster, all but
+--device; a workload has one of its own. Flags override single fields of either.
 
 Ctrl-C ends the search: the best plan found until then is written and marked as
 interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
@@ -51,7 +51,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f := cmd.Flags()
 	p.cluster.register(cmd)
 	f.Var(&p.method, "method", "search `method`: "+strings.Join(methods(), ", "))
-	f.Var(&p.kinds, "kinds", "`kinds` that tables may be placed in, with commas between: "+strings.Join(kindNames(), ", ")+"; or all (method neuroshard)")
+	f.Var(&p.kinds, "kinds", "`kinds` that tables may be placed in, with commas between: "+strings.Join(kindNames(), ", ")+"; or all (method neuroshard); with a model of measured samples the default is table_wise,column_wise")
 	f.Uint64Var(&p.search.Seed, "seed", 0, "seed of the refinement, and of method random")
 	f.IntVar(&p.search.Workers, "workers", 0, "threads; they do not change the plan (default: all cores)")
 	f.IntVar(&p.search.Steps, "steps", 10, "steps of the search, each of which splits once more")
@@ -67,7 +67,8 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.BoolVar(&p.allDevices, "all-devices", false, "list every device, however many there are")
 	f.StringVarP(&p.output, "output", "o", "", "write the plan to this `file`")
 	complete(cmd, "method", methods)
-	complete(cmd, "kinds", func() []string { return append([]string{allKinds}, kindNames()...) })
+	completeList(cmd, "kinds", func() []string { return append([]string{allKinds}, kindNames()...) })
+	completeModel(cmd)
 	return cmd
 }
 
@@ -98,6 +99,10 @@ func (k *kindsFlag) Set(text string) error {
 	}
 	var list []problem.Kind
 	for _, name := range strings.Split(text, ",") {
+		if strings.TrimSpace(name) == allKinds {
+			*k = problem.Kinds()
+			return nil
+		}
 		kind, err := problem.ParseKind(strings.TrimSpace(name))
 		if err != nil {
 			return fmt.Errorf("%w, or %s", err, allKinds)

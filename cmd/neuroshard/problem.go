@@ -96,6 +96,38 @@ func complete(cmd *cobra.Command, flag string, values func() []string) {
 	}
 }
 
+// completeList offers a flag's values to the shell, and after a comma those that are
+// not in the list yet.
+func completeList(cmd *cobra.Command, flag string, values func() []string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		list := word[:strings.LastIndexByte(word, ',')+1]
+		known := strings.Split(list, ",")
+		var offers []string
+		for _, value := range values() {
+			if !slices.Contains(known, value) && (list == "" || value != allKinds) {
+				offers = append(offers, list+value)
+			}
+		}
+		return offers, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	})
+	if err != nil {
+		panic("neuroshard: " + err.Error())
+	}
+}
+
+// completeModel offers folders and TorchRec's formulas for --model.
+func completeModel(cmd *cobra.Command) {
+	err := cmd.RegisterFlagCompletionFunc("model", func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		if word != "" && strings.HasPrefix(torchRecModel, word) {
+			return []string{torchRecModel}, cobra.ShellCompDirectiveDefault
+		}
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	})
+	if err != nil {
+		panic("neuroshard: " + err.Error())
+	}
+}
+
 // completeTables offers workloads and files for the argument of that index.
 func completeTables(index int) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {

@@ -33,7 +33,10 @@ are set beside those that the plan predicts.
 
 TABLES is what was planned: a file, "-" or workload:NAME, since a plan holds
 neither lookups nor accesses. The meter is as in collect; it must be of the
-device that the plan is for, unless --any-device says otherwise.`,
+device that the plan is for, unless --any-device says otherwise.
+
+Meters run tables that are whole or cut by columns, in the devices' memory. For a
+plan that can be run, plan with --kinds table_wise,column_wise.`,
 		Example: `  neuroshard verify plan.json tables.json --meter cpu
   neuroshard verify plan.json tables.json --meter worker --worker "torchrun --nproc-per-node 8 -m neuroshard_worker"
   neuroshard verify plan.json tables.json --meter simulated --profile a100-80`,
@@ -48,7 +51,7 @@ device that the plan is for, unless --any-device says otherwise.`,
 				return err
 			}
 			if err := neuroshard.Measurable(pl); err != nil {
-				return usagef("neuroshard show prints what is known of it", "%s: it cannot be run on a meter: %w", args[0], err)
+				return usagef("plan with --kinds table_wise,column_wise and without host memory", "%s: it cannot be run on a meter: %w", args[0], err)
 			}
 			if !pl.Priced() {
 				return usagef("import it with --tables, which prices it", "%s: no model priced the plan: there is nothing to compare with", args[0])
