@@ -28,11 +28,10 @@ func (s *searcher) hottest(r *refiner) (found [][]part) {
 	if room := float64(c.budget) * float64(len(c.all)); !f.columns || f.hostBudget == 0 || c.budget <= 0 || s.best.state != nil && float64(all) <= fillings[0]*room {
 		return nil
 	}
-	r.scorer.Reset()
-	// Replicas of tables that take less on all devices than whole on one come first.
-	var fixed []part
-	everywhere := int64(0)
-	whole = slices.DeleteFunc(whole, func(k int32) bool {
+	found = s.hot(r, whole, nil)
+	// And with replicas of those tables that take less on all devices than whole on one.
+	var copies []part
+	rest := slices.DeleteFunc(slices.Clone(whole), func(k int32) bool {
 		replicated, ok := f.choice(c, k, func(form problem.Form) bool { return form.Kind == problem.DataParallel })
 		if !ok {
 			return false
@@ -42,10 +41,23 @@ func (s *searcher) hottest(r *refiner) (found [][]part) {
 			return false
 		}
 		c.items(&c.kinds[copied])
-		fixed = append(fixed, part{copied, 0})
-		everywhere += c.kinds[copied].bytes
+		copies = append(copies, part{copied, 0})
 		return true
 	})
+	if len(copies) == 0 {
+		return found
+	}
+	return append(found, s.hot(r, rest, copies)...)
+}
+
+// hot is hottest for the given tables beside parts that lie on all devices.
+func (s *searcher) hot(r *refiner, whole []int32, fixed []part) (found [][]part) {
+	c, f := s.catalog, s.forms
+	r.scorer.Reset()
+	everywhere := int64(0)
+	for _, p := range fixed {
+		everywhere += c.kinds[p.kind].bytes
+	}
 	// Each option of a table is a kind; they rise in bytes of HBM and fall in time.
 	options := make([][]int32, len(whole))
 	for i, k := range whole {

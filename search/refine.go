@@ -84,8 +84,9 @@ type refiner struct {
 	// dearest is the device with the longest compute.
 	dearest int32
 	// computeScale and dimScale are the largest compute and columns at the begin, and
-	// column the time of all-to-alls for a column of the device with the most.
-	computeScale, dimScale, column float64
+	// column the time of all-to-alls for a column of the device with the most. opening is
+	// what they take besides, where there are any; it is 0 where there always are.
+	computeScale, dimScale, column, opening float64
 
 	// gone and come are the change that is being tried.
 	gone []int32
@@ -257,8 +258,10 @@ func (r *refiner) begin() {
 	}
 	r.best = r.scorer.Cost()
 	r.scale()
-	r.column = 0
-	if most := slices.Max(r.dims); most > 0 {
+	r.column, r.opening = 0, 0
+	if r.f != nil {
+		r.probe()
+	} else if most := slices.Max(r.dims); most > 0 {
 		r.column = max(0, r.best-slices.Max(r.compute)-r.shared) / float64(most)
 	}
 	r.dearest = 0
@@ -384,7 +387,11 @@ func (r *refiner) width(slot int32) int { return r.c.kinds[r.parts[slot].kind].m
 // goal is what is minimised.
 func (r *refiner) goal() float64 {
 	n := float64(len(r.compute))
-	return r.computeScale*unpowered(r.computePower/n) + r.column*r.dimScale*unpowered(r.dimPower/n) + meanWeight*r.computeSum/n + r.shared
+	goal := r.computeScale*unpowered(r.computePower/n) + r.column*r.dimScale*unpowered(r.dimPower/n) + meanWeight*r.computeSum/n + r.shared
+	if r.dimSum > 0 {
+		goal += r.opening
+	}
+	return goal
 }
 
 // anneal tries changes for a number of evaluations. It returns the parts of the

@@ -235,6 +235,44 @@ func (r *refiner) fitsAll() bool {
 	return fits
 }
 
+// probe finds what a column of the device with the most takes of the all-to-alls, and
+// what they take besides: by two slices that are put there and taken off again.
+func (r *refiner) probe() {
+	probe := int32(none)
+	for _, k := range r.f.whole {
+		if r.c.kinds[k].dims > 0 && len(r.c.kinds[k].members) == 1 {
+			probe = k
+			break
+		}
+	}
+	if probe == none {
+		return
+	}
+	r.c.items(&r.c.kinds[probe])
+	device := 0
+	for d, columns := range r.dims {
+		if columns > r.dims[device] {
+			device = d
+		}
+	}
+	item, columns := r.c.kinds[probe].members[0].item, float64(r.c.kinds[probe].dims)
+	var exchange [2]float64
+	for i := range exchange {
+		r.scorer.Add(device, item)
+		longest := r.scorer.Compute(device)
+		for d, t := range r.compute {
+			if d != device {
+				longest = max(longest, t)
+			}
+		}
+		exchange[i] = r.scorer.Cost() - longest - r.f.scorer.Shared()
+	}
+	r.scorer.Remove(device, item)
+	r.scorer.Remove(device, item)
+	r.column = max(0, (exchange[1]-exchange[0])/columns)
+	r.opening = max(0, exchange[0]-r.column*(float64(r.dims[device])+columns))
+}
+
 // otherHost draws a full host other than a part's own, and returns its first device.
 func (r *refiner) otherHost(p part) (int32, bool) {
 	if r.c.kinds[p.kind].seat != oneHost {

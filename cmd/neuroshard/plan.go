@@ -264,6 +264,9 @@ func (p *planCommand) check() error {
 			errs = append(errs, faulty(fmt.Sprintf("--%s: %d is below %d", f.name, f.value, f.least), "leave the flag out for the default"))
 		}
 	}
+	if p.kindsGiven() && p.kinds.options() != nil && search.Method(p.method) != search.Default {
+		errs = append(errs, faulty(fmt.Sprintf("--kinds: method %s places in slices of columns only", search.Method(p.method)), fmt.Sprintf("leave --kinds out, or plan with --method %s", search.Default)))
+	}
 	if p.search.Budget < 0 {
 		errs = append(errs, faulty(fmt.Sprintf("--budget: %v is negative", p.search.Budget), "leave the flag out for the default"))
 	}
