@@ -100,7 +100,7 @@ type refiner struct {
 	heat        float64
 	evaluations int64
 	// f is what the tables may be besides slices in HBM, nil for nothing; and still says
-	// that they stay in the form they have.
+	// that all are such slices and stay so.
 	f     *forms
 	still bool
 	// best is the cost of the cheapest placement of the last run.
@@ -215,6 +215,9 @@ func newRefiner(c *catalog, scorer Scorer, seed uint64) *refiner {
 	}
 }
 
+// mixed reports whether there are, or may be, other forms than slices in HBM.
+func (r *refiner) mixed() bool { return r.f != nil && !r.still }
+
 // clear takes all parts out.
 func (r *refiner) clear() {
 	r.parts, r.free, r.live, r.place = r.parts[:0], r.free[:0], r.live[:0], r.place[:0]
@@ -259,7 +262,7 @@ func (r *refiner) begin() {
 	r.best = r.scorer.Cost()
 	r.scale()
 	r.column, r.opening = 0, 0
-	if r.f != nil {
+	if r.mixed() {
 		r.probe()
 	} else if most := slices.Max(r.dims); most > 0 {
 		r.column = max(0, r.best-slices.Max(r.compute)-r.shared) / float64(most)
@@ -276,7 +279,7 @@ func (r *refiner) begin() {
 func (r *refiner) scale() {
 	r.softSums = softSums{}
 	r.computeScale, r.dimScale = slices.Max(r.compute), float64(slices.Max(r.dims))
-	if r.f != nil {
+	if r.mixed() {
 		r.shared = r.f.scorer.Shared()
 		// A placement of which little is on single devices may get more there.
 		r.computeScale, r.dimScale = max(r.computeScale, leastScale*r.best), max(r.dimScale, 1)
@@ -415,7 +418,7 @@ func (r *refiner) anneal(evaluations int64, ended func() bool) (best []part, ear
 		if tried%lookEvery == 0 {
 			early = ended()
 		}
-		if r.f != nil && tried%rescaleEvery == 0 {
+		if r.mixed() && tried%rescaleEvery == 0 {
 			r.scale()
 			goal = r.goal()
 		}
@@ -573,7 +576,7 @@ func (r *refiner) propose() bool {
 	if on := r.held[r.dearest]; r.draw.IntN(2) == 0 && len(on) > 0 {
 		slot = on[r.draw.IntN(len(on))]
 	}
-	if r.f != nil && !r.still && r.draw.IntN(reformEvery) == 0 {
+	if r.mixed() && r.draw.IntN(reformEvery) == 0 {
 		return r.reform(slot)
 	}
 	switch r.draw.IntN(8) {
