@@ -1,0 +1,84 @@
+package cost_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/simulate"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// oneTable is a table of so many rows of 16 columns, of which a batch reads 300 rows
+// once and 100 twice.
+func oneTable(t *testing.T, rows int64, devices, perHost int) *problem.Problem {
+	p := &problem.Problem{Batch: 100, Topology: topology(t, devices, perHost)}
+	p.Topology.HostMemory = unit.TiB
+	table := problem.Table{
+		Name: "t", Rows: rows, Dim: 16, Features: []problem.Feature{{Name: "f", PoolingFactor: 5}},
+		Access: access.Distribution{Kind: access.Histogram, Batch: 100},
+	}
+	table.Access.Reuse[0], table.Access.Reuse[1] = .75, .25
+	p.Tables = []problem.Table{table}
+	return p
+}
+
+// TestHostLinkByHand: a table in host memory takes what it takes in HBM, and the way
+// over a link of 25.2 GB/s: as the simulated device says, and by hand. 500 lookups read
+// rows of 64 bytes; 400 rows are read and written, and so is their state: in sectors of
+// 32 bytes that of rowwise_adagrad, else in granules of 64.
+func TestHostLinkByHand(t *testing.T) {
+	model, _ := load(t)
+	const link = 25.2e6 // bytes a millisecond
+	for optimizer, state := range map[problem.Optimizer]float64{
+		problem.SGD: 0, problem.RowwiseAdagrad: 2 * 32, problem.Adagrad: 2 * 64, problem.Adam: 4 * 64,
+	} {
+		p := oneTable(t, 1000, 1, 0)
+		p.Tables[0].Optimizer = optimizer
+		s, pricer := newSpread(t, newPool(t, model, p), 0), simulate.NewPricer(p)
+		inTier := func(form search.Form) (predicted cost.Device, forward, backward unit.Millis) {
+			s.Reset()
+			s.Add(0, s.ItemOf(0, 16, form))
+			shard := p.Whole(0)
+			shard.Tier = form.Tier
+			forward, backward = pricer.GroupCost([]problem.Shard{shard})
+			return s.Breakdown().Devices[0], forward, backward
+		}
+		hbm, hbmForward, hbmBackward := inTier(search.Form{})
+		host, hostForward, hostBackward := inTier(search.Form{Tier: problem.Host})
+		for _, test := range []struct {
+			what                 string
+			got, simulated, want float64
+		}{
+			{"forward", float64(host.Forward - hbm.Forward), float64(hostForward - hbmForward), 500 * 64 / link},
+			{"backward", float64(host.Backward - hbm.Backward), float64(hostBackward - hbmBackward), 400 * (2*64 + state) / link},
+		} {
+			// Times are kept in units of 2^-30 ms.
+			if math.Abs(test.got-test.want) > 2e-9 || math.Abs(test.simulated-test.want) > 2e-9 {
+				t.Errorf("%s of %s: got %v ms, of the simulated device %v, want %v", test.what, optimizer, test.got, test.simulated, test.want)
+			}
+		}
+	}
+}
+
+// TestReplicasTravelInHalf: gradients of twice the rows in bf16 are as many bytes, in
+// hosts and between them.
+func TestReplicasTravelInHalf(t *testing.T) {
+	model, _ := load(t)
+	travel := func(rows int64, devices, perHost int, comm problem.Precision) float64 {
+		p := oneTable(t, rows, devices, perHost)
+		p.CommPrecision = comm
+		s := newSpread(t, newPool(t, model, p), 0)
+		s.Add(0, s.ItemOf(0, 16, search.Form{Kind: problem.DataParallel}))
+		return float64(s.Breakdown().Devices[0].BackwardComm)
+	}
+	for _, perHost := range []int{1, 4, 8} {
+		half, full := travel(2_000_000, 8, perHost, problem.BF16), travel(1_000_000, 8, perHost, problem.FP32)
+		if !(half > 0) || math.Abs(half-full) > 1e-9*full {
+			t.Errorf("%d to a host: got %v ms in bf16, want %v as of half the rows in fp32", perHost, half, full)
+		}
+	}
+}
