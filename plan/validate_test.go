@@ -329,6 +329,11 @@ func TestValidateMutations(t *testing.T) {
 			pl.Tables[word].Kind = DataParallel
 			pl.Tables[word].Shards[0].Device = -1
 		}, false, []string{`device: table "word", shard 0: it lies on every device, but only 2 of 4 are allowed`}},
+		{"replicated to a device that is not allowed", func(p *problem.Problem, pl *Plan) {
+			p.Tables[word].Constraint.Devices = []int{0, 1, 3}
+			pl.Tables[word].Kind = DataParallel
+			pl.Tables[word].Shards[0].Device = -1
+		}, false, []string{`device: table "word", shard 0: it lies on every device, but only 3 of 4 are allowed`}},
 		{
 			"group apart", func(_ *problem.Problem, pl *Plan) { pl.Tables[place].Shards[0].Device = 2 }, false,
 			[]string{`group: co-location group "g" lies on 2 devices instead of one: "user" on device 0, "place" on device 2`},
