@@ -201,8 +201,8 @@ func (s *searcher) columns() error {
 		perRun:   max(1, s.stats.Evaluations/int64(max(1, s.stats.Placements))),
 		perState: max(1, s.stats.Evaluations/int64(max(1, s.stats.States))),
 	}
-	s.beam(starts, func(beam []outcome, steps int) []job { return s.children(beam, steps, e) })
 	if !among {
+		s.beam(starts, func(beam []outcome, steps int) []job { return s.children(beam, steps, e) })
 		s.alsoPublished(base)
 	}
 	if err := s.found(kinds); err != nil {
