@@ -1,0 +1,50 @@
+package search_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+)
+
+// TestKindsHaveHalfOfTheEvaluations: one of six whole tables takes most of the time. On
+// all devices it takes a quarter, and however few the evaluations are, half of them are
+// left to find that.
+func TestKindsHaveHalfOfTheEvaluations(t *testing.T) {
+	p := &problem.Problem{Batch: 64, Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 4}}
+	for i := range 6 {
+		p.Tables = append(p.Tables, problem.Table{
+			Name: string(rune('A' + i)), Rows: 20, Dim: 16, Constraint: problem.Constraint{NoSplit: true},
+			Features: []problem.Feature{{PoolingFactor: float64(10 + i)}},
+		})
+	}
+	p.Tables[0].Features[0].PoolingFactor = 2000
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []int64{200, 400, 2000, 20_000} {
+		var phases []string
+		r, err := search.Run(context.Background(), p, formsFactory(p, false), search.Options{
+			MaxEvaluations: limit, Kinds: []problem.Kind{problem.TableWise, problem.ColumnWise, problem.DataParallel},
+			OnEvent: func(e search.Event) {
+				if !slices.Contains(phases, e.Phase) {
+					phases = append(phases, e.Phase)
+				}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(phases, "kinds") {
+			t.Errorf("%d evaluations: got phases %v, want that of kinds among them", limit, phases)
+		}
+		for d, held := range r.Shards {
+			if !slices.ContainsFunc(held, func(s problem.Shard) bool { return s.Table == 0 && s.Kind == problem.DataParallel }) {
+				t.Errorf("%d evaluations, device %d: got %v, want table A on it, too", limit, d, held)
+			}
+		}
+	}
+}

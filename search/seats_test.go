@@ -1,0 +1,193 @@
+package search
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// onHosts is a problem of tables of 1000 x 16 on two hosts of two devices, all of whose
+// memory counts.
+func onHosts(constraints ...problem.Constraint) *problem.Problem {
+	p := &problem.Problem{Batch: 64, Topology: hardware.Topology{
+		Profile: hardware.Profiles()[4], Devices: 4, DevicesPerHost: 2, HostMemory: unit.GiB,
+	}}
+	for i, constraint := range constraints {
+		p.Tables = append(p.Tables, problem.Table{
+			Name: string(rune('A' + i)), Rows: 1000, Dim: 16,
+			Features: []problem.Feature{{PoolingFactor: 1}}, Constraint: constraint,
+		})
+	}
+	return p
+}
+
+// TestFormsOfConstrainedTables: a table that must stay whole takes no blocks of rows,
+// one with devices of its own lies on those alone, and one of a group stays with it.
+func TestFormsOfConstrainedTables(t *testing.T) {
+	p := onHosts(problem.Constraint{}, problem.Constraint{NoSplit: true}, problem.Constraint{Devices: []int{0, 1, 2}}, problem.Constraint{Group: "g"}, problem.Constraint{MinWidth: 16})
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	f := newForms(newCatalog(p, nil), Options{Kinds: problem.Kinds()})
+	const tiers = "host_cached host"
+	for i, want := range []string{
+		"row_wise table_row_wise data_parallel " + tiers,
+		"data_parallel " + tiers,
+		tiers,
+		"",
+		"row_wise table_row_wise data_parallel " + tiers,
+	} {
+		got, seen := "", map[string]bool{}
+		for _, form := range f.choices[i] {
+			name := string(form.Kind)
+			if name == "" {
+				name = string(form.Tier)
+			}
+			if !seen[name] && got != "" {
+				got += " "
+			}
+			if !seen[name] {
+				got += name
+			}
+			seen[name] = true
+		}
+		if got != want {
+			t.Errorf("table %s, %+v: got forms %q, want %q", p.Tables[i].Name, p.Tables[i].Constraint, got, want)
+		}
+	}
+}
+
+// TestMayCut: a slice on a device may be cut by columns, blocks on a host where grids
+// are allowed, and what lies on all devices never.
+func TestMayCut(t *testing.T) {
+	for _, sliced := range []bool{false, true} {
+		p := onHosts(problem.Constraint{})
+		kinds := []problem.Kind{problem.ColumnWise, problem.RowWise, problem.TableRowWise, problem.DataParallel}
+		if sliced {
+			kinds = append(kinds, problem.Grid)
+		}
+		c := newCatalog(p, nil)
+		r := &refiner{c: c, f: newForms(c, Options{Kinds: kinds})}
+		for kind, want := range map[problem.Kind]bool{"": true, problem.RowWise: false, problem.DataParallel: false, problem.TableRowWise: sliced} {
+			r.parts = []part{{c.inForm(c.whole()[0], 16, problem.Form{Kind: kind}), 0}}
+			if got := r.mayCut(0); got != want {
+				t.Errorf("%q, grids allowed %v: got %v, want %v", kind, sliced, got, want)
+			}
+		}
+	}
+}
+
+// TestTableWiseAloneIsWhole: 16 columns on two devices would take half the time.
+func TestTableWiseAloneIsWhole(t *testing.T) {
+	p := handMade(1<<20, 2, table{10, 16, 3})
+	for _, test := range []struct {
+		kinds []problem.Kind
+		want  []string
+	}{
+		{nil, []string{"A0-8", "A8-16"}},
+		{[]problem.Kind{problem.ColumnWise}, []string{"A0-8", "A8-16"}},
+		{[]problem.Kind{problem.TableWise, problem.ColumnWise}, []string{"A0-8", "A8-16"}},
+		{[]problem.Kind{problem.TableWise}, []string{"A0-16", ""}},
+	} {
+		r, err := Run(context.Background(), p, additiveFactory(p), Options{Kinds: test.kinds})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := layout(p, r)
+		slices.Sort(got)
+		slices.Sort(test.want)
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("kinds %v (-want +got):\n%s", test.kinds, diff)
+		}
+	}
+	if p.Tables[0].Constraint.MinWidth != 0 {
+		t.Error("the problem itself was changed")
+	}
+}
+
+// TestBlocksGoToTheHostWithRoom: a table of 3000 rows goes to the first host, one of 2000
+// to the second, and another of 1000 there, too.
+func TestBlocksGoToTheHostWithRoom(t *testing.T) {
+	p := onHosts(problem.Constraint{}, problem.Constraint{}, problem.Constraint{})
+	p.Tables[0].Rows, p.Tables[1].Rows = 3000, 2000
+	c := newCatalog(p, nil)
+	f := newForms(c, Options{Kinds: problem.Kinds()})
+	byRows := map[int32]problem.Form{}
+	whole := c.whole()
+	for _, k := range whole {
+		byRows[k] = problem.Form{Kind: problem.TableRowWise}
+	}
+	parts, ok := f.fill(c, whole, byRows, nil)
+	if !ok {
+		t.Fatal("got no placement, want one")
+	}
+	got := map[string]int32{}
+	for _, part := range parts {
+		got[p.Tables[c.kinds[part.kind].members[0].table].Name] = part.device
+	}
+	if diff := cmp.Diff(map[string]int32{"A": 0, "B": 2, "C": 2}, got); diff != "" {
+		t.Errorf("first devices (-want +got):\n%s", diff)
+	}
+}
+
+// TestHostMemoryIsFilledEvenly: five tables in host memory, of which a device takes two,
+// go where there is most room of that, whatever lies in HBM: a larger table on device 0.
+func TestHostMemoryIsFilledEvenly(t *testing.T) {
+	p := onHosts(slices.Repeat([]problem.Constraint{{NoSplit: true}}, 6)...)
+	p.Tables[0].Rows = 3000
+	p.Topology.HostMemory = 2 * 140_000 // two of 64,000 bytes for each device
+	c := newCatalog(p, nil)
+	f := newForms(c, Options{Kinds: problem.Kinds()})
+	place := func() ([]part, bool) {
+		hosted := map[int32]problem.Form{}
+		whole := c.whole()
+		for _, k := range whole[1:] {
+			hosted[k] = problem.Form{Tier: problem.Host}
+		}
+		return f.fill(c, whole, nil, hosted)
+	}
+	parts, ok := place()
+	if !ok {
+		t.Fatal("got no placement, want one")
+	}
+	count := make([]int, 4)
+	for _, part := range parts {
+		count[part.device]++
+	}
+	if diff := cmp.Diff([]int{1 + 2, 1, 1, 1}, count); diff != "" {
+		t.Errorf("tables on a device (-want +got):\n%s", diff)
+	}
+	// Where each takes none, there is no placement.
+	f.hostBudget = 63_000
+	if parts, ok := place(); ok {
+		t.Errorf("got %v, want no placement", parts)
+	}
+}
+
+// TestWorthiest: of room for 25 bytes two tables have 5 each at first. One of 10 more
+// saves 9, another 8: there is room for one of them, and then for 4 more that save 1.
+func TestWorthiest(t *testing.T) {
+	c := &catalog{kinds: []kind{
+		{bytes: 5, cost: 10},
+		{bytes: 15, cost: 2},
+		{bytes: 5, cost: 10},
+		{bytes: 9, cost: 9.5},
+		{bytes: 15, cost: 1},
+	}}
+	options := [][]int32{{0, 1}, {2, 3, 4}}
+	for _, test := range []struct {
+		room int64
+		want []int32
+	}{{10, []int32{0, 2}}, {14, []int32{0, 3}}, {19, []int32{0, 3}}, {20, []int32{0, 4}}, {24, []int32{0, 4}}, {29, []int32{0, 4}}, {30, []int32{1, 4}}} {
+		got := c.worthiest(options, test.room)
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("room for %d (-want +got):\n%s", test.room, diff)
+		}
+	}
+}
