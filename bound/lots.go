@@ -262,7 +262,6 @@ func newBlock(d *rates, p *problem.Problem, i, devices int, c access.Counts) tab
 	}
 	lower(&t.issue, other.issue)
 	lower(&t.issueBack, other.issueBack)
-	lower(&t.run, other.run)
 	for j := range t.slices {
 		s, o := &t.slices[j], &other.slices[j]
 		lower(&s.memory, o.memory)
