@@ -2,10 +2,7 @@ package neuroshard_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -19,6 +16,7 @@ import (
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/search/searchtest"
 	"github.com/neuroshard/neuroshard/unit"
 	"github.com/neuroshard/neuroshard/workload"
 )
@@ -67,18 +65,6 @@ var plansBefore = map[string]string{
 	"hugectr-200":             "f179411f2eedc008",
 }
 
-// shardsDigest stands for a placement of column slices: device, table, rows and columns
-// of each shard.
-func shardsDigest(shards [][]problem.Shard) string {
-	h := sha256.New()
-	for d, held := range shards {
-		for _, s := range held {
-			fmt.Fprintln(h, d, s.Table, s.Rows.Start, s.Rows.End, s.Columns.Start, s.Columns.End)
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil)[:8])
-}
-
 // TestPlansWithoutKindsAreAsBefore plans some of the tasks; behind the build tag long,
 // all of them.
 func TestPlansWithoutKindsAreAsBefore(t *testing.T) {
@@ -109,7 +95,7 @@ func plansAreAsBefore(t *testing.T, wanted func(name string) bool, kinds []probl
 		if !slices.Contains(pinnedModels, r.Plan.Provenance.Model) {
 			t.Fatalf("the plans were pinned under models %v, and %s ships: pin those that commit 3a0698b makes with the new model", pinnedModels, r.Plan.Provenance.Model)
 		}
-		if got := shardsDigest(r.Shards); got != want || !r.Plan.Plain() {
+		if got := searchtest.Digest(r.Shards); got != want || !r.Plan.Plain() {
 			t.Errorf("%s: got a plan of digest %s, want %s as before there were kinds", tasks[i].Name, got, want)
 		}
 	}

@@ -3,8 +3,6 @@ package search_test
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -732,22 +730,11 @@ func TestPlansOfColumnsAreAsBefore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := shardsDigest(r.Shards); got != want {
+			if got := searchtest.Digest(r.Shards); got != want {
 				t.Errorf("seed %d, %s: got a plan of digest %s, want %s", seed, name, got, want)
 			}
 		}
 	}
-}
-
-// shardsDigest stands for a placement: device, table, rows and columns of each shard.
-func shardsDigest(shards [][]problem.Shard) string {
-	h := sha256.New()
-	for d, held := range shards {
-		for _, s := range held {
-			fmt.Fprintln(h, d, s.Table, s.Rows.Start, s.Rows.End, s.Columns.Start, s.Columns.End)
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // byConstruction draws a problem that is known to have a placement in all kinds, with a
