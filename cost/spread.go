@@ -3,8 +3,8 @@ package cost
 import (
 	"math"
 
-	"github.com/neuroshard/neuroshard/access"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -15,8 +15,8 @@ import (
 // (problem.OfReplicas): the same nets price them. What they exchange is the closed
 // form of a plain collective over the constants that were fitted to all-to-alls, with
 // the correction that the net has for an all-to-all of as many bytes; and what goes
-// over the host link is the simulated device's (docs/SIMULATED.md). Neither has samples
-// of its own.
+// over the host link, and the dense update of replicas, are the simulated device's
+// (docs/SIMULATED.md). Neither has samples of its own.
 
 // A lot is what fuses: the number of a lot stands above lotShift in an item's number.
 const (
@@ -37,8 +37,8 @@ type spreadPools struct {
 	blocks, hosts, replicas *Pool
 	items                   [lots][]spreadItem
 	index                   map[spreadKey]int
-	// link and dense are in bytes a millisecond: the way to host memory, and the HBM.
-	link, dense float64
+	// device says what host links and dense updates take, which no net learned.
+	device simulate.Device
 }
 
 type spreadKey struct {
@@ -64,7 +64,7 @@ type ticks int64
 
 const tick = 1.0 / (1 << 30)
 
-func ticksOf(ms float64) ticks { return ticks(math.Round(min(ms/tick, 1<<52))) }
+func ticksOf(t unit.Millis) ticks { return ticks(math.Round(min(float64(t)/tick, 1<<52))) }
 
 func (t ticks) ms() float64 { return float64(t) * tick }
 
@@ -120,8 +120,7 @@ func (p *Pool) spreadOut() error {
 	}
 	s := &spreadPools{
 		pool: p, index: map[spreadKey]int{},
-		link:  p.model.hardware.HostLinkGBps() * bytesPerMS,
-		dense: p.model.hardware.HBMGBps * p.model.hardware.HBMEfficiency * bytesPerMS,
+		device: simulate.NewDevice(p.model.hardware),
 	}
 	derived := func(q *problem.Problem, devices int) (*Pool, error) {
 		q.Topology.Devices, q.Topology.DevicesPerHost = devices, 0
@@ -178,42 +177,15 @@ func (p *spreadPools) item(lot int, key spreadKey, pool *Pool) int {
 	switch lot {
 	case lotReplicas:
 		it.gradients = t.Rows * int64(key.width)
-		// Gradients are cleared and read, weights and state read and written.
-		bytes := 2*problem.OutputBytes*float64(it.gradients) + 2*float64(t.Precision.Bytes())*float64(it.gradients) + 2*float64(t.Optimizer.StateBytes(t.Rows, key.width))
-		it.backward = ticksOf(bytes / p.dense)
+		it.backward = ticksOf(p.device.DenseUpdate(t, key.width))
 	case lotHost, lotCached:
-		counts := t.Counts(p.pool.problem.Batch)
-		forward, backward := hostTraffic(t, counts, key.width, key.form, float64(p.pool.model.hardware.Granule))
-		it.forward, it.backward = ticksOf(forward/p.link), ticksOf(backward/p.link)
+		forward, backward := p.device.HostLink(t, t.Counts(p.pool.problem.Batch), key.width, key.form)
+		it.forward, it.backward = ticksOf(forward), ticksOf(backward)
 	}
 	number := lot<<lotShift | len(p.items[lot])
 	p.items[lot] = append(p.items[lot], it)
 	p.index[key] = number
 	return number
-}
-
-// hostTraffic returns the bytes that a slice in host memory moves over the link in a
-// batch: forward the rows that lookups read, or those that the cache lacks; backward
-// the updates, or the rows that the cache gives up. Memory is read in sectors, and
-// state in the device's granules. See docs/SIMULATED.md.
-func hostTraffic(t *problem.Table, c access.Counts, width int, form problem.Form, granule float64) (forward, backward float64) {
-	row := float64(int64(width) * t.Precision.Bytes())
-	if form.Tier == problem.HostCached {
-		state := float64(t.Optimizer.StateBytes(1, width))
-		moved := c.Uncached(t.Rows, problem.CachedRows(t.Rows, form.Cache)) * (row + state)
-		return moved, moved
-	}
-	const sector = 32
-	row = math.Ceil(row/sector) * sector
-	state := 0.0 // read and written
-	switch t.Optimizer {
-	case problem.RowwiseAdagrad:
-		state = 2 * sector
-	case problem.Adagrad, problem.Adam:
-		numbers := float64(t.Optimizer.StateBytes(1, 1)) / 4 // of an element
-		state = 2 * numbers * math.Ceil(4*float64(width)/granule) * granule
-	}
-	return c.Lookups * row, c.Unique * (2*row + state)
 }
 
 // Reset empties all devices.

@@ -180,13 +180,13 @@ func (p *Pricer) lotTimes(shards []problem.Shard, l lot, operators uint64) (t co
 	case lotReplicated:
 		for i := range shards {
 			if s := &shards[i]; p.lotOf(s) == l {
-				t.backward += p.denseUpdate(s)
+				t.backward += p.device.DenseUpdate(&p.problem.Tables[s.Table], s.Dim())
 			}
 		}
 	case lotHost, lotCached:
 		for i := range shards {
 			if s := &shards[i]; p.lotOf(s) == l {
-				forward, backward := p.hostTransfers(s)
+				forward, backward := p.device.HostLink(&p.problem.Tables[s.Table], p.tables[s.Table].counts, s.Dim(), p.problem.Form(*s))
 				t.forward += forward
 				t.backward += backward
 			}
@@ -260,12 +260,11 @@ func countReplicas(p *problem.Problem) replicas {
 	return replicas{batch: own.Batch, tables: countTables(own)}
 }
 
-// denseUpdate returns the time of what a replica does once a step, whatever was
-// looked up: its gradient is zeroed before the backward and read after the
+// DenseUpdate returns the time of what a replica of a table, or of a slice of it that is
+// width columns wide, does once a step, whatever was looked up: its gradient is zeroed before the backward and read after the
 // all-reduce, and all weights and all state are read and written [assumed].
-func (p *Pricer) denseUpdate(s *problem.Shard) unit.Millis {
-	t := &p.problem.Tables[s.Table]
-	elements := float64(s.Rows.Len()) * float64(s.Dim())
-	bytes := elements*(2*problem.OutputBytes+2*float64(t.Precision.Bytes())) + 2*float64(t.Optimizer.StateBytes(s.Rows.Len(), s.Dim()))
-	return unit.Millis(bytes / p.device.stream)
+func (d Device) DenseUpdate(t *problem.Table, width int) unit.Millis {
+	elements := float64(t.Rows) * float64(width)
+	bytes := elements*(2*problem.OutputBytes+2*float64(t.Precision.Bytes())) + 2*float64(t.Optimizer.StateBytes(t.Rows, width))
+	return unit.Millis(bytes / d.stream)
 }

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"github.com/neuroshard/neuroshard/access"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -17,17 +18,18 @@ import (
 // idea; that the cache holds them: assumed]. The distinct rows that it misses are
 // fetched before the forward, and as many go back after the backward [assumed].
 
-// hostTransfers returns the times on the host link of a shard in host memory.
-func (p *Pricer) hostTransfers(s *problem.Shard) (forward, backward unit.Millis) {
-	t, c := &p.problem.Tables[s.Table], &p.tables[s.Table].counts
-	row := float64(int64(s.Dim()) * t.Precision.Bytes())
-	if s.Tier == problem.HostCached {
-		missed := c.Uncached(t.Rows, problem.CachedRows(t.Rows, s.Cache))
-		each := row + float64(t.Optimizer.StateBytes(1, s.Dim()))
-		fetch := unit.Millis(missed * each / p.device.hostLink)
+// HostLink returns the times on the host link, forward and backward, of a table with
+// the given counts, or of a slice of it that is width columns wide, in the tier and
+// with the cache of a form.
+func (d Device) HostLink(t *problem.Table, c access.Counts, width int, form problem.Form) (forward, backward unit.Millis) {
+	row := float64(int64(width) * t.Precision.Bytes())
+	if form.Tier == problem.HostCached {
+		missed := c.Uncached(t.Rows, problem.CachedRows(t.Rows, form.Cache))
+		each := row + float64(t.Optimizer.StateBytes(1, width))
+		fetch := unit.Millis(missed * each / d.hostLink)
 		return fetch, fetch
 	}
 	read := roundUp(row, cacheLine)
-	update := 2*read + p.device.stateTraffic(t.Optimizer, float64(s.Dim()))
-	return unit.Millis(c.Lookups * read / p.device.hostLink), unit.Millis(c.Unique * update / p.device.hostLink)
+	update := 2*read + d.stateTraffic(t.Optimizer, float64(width))
+	return unit.Millis(c.Lookups * read / d.hostLink), unit.Millis(c.Unique * update / d.hostLink)
 }
