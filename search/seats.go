@@ -107,7 +107,7 @@ func newForms(c *catalog, opt Options) *forms {
 		if table.Constraint.Group != "" {
 			continue
 		}
-		free := table.Constraint.Group == "" && len(table.Constraint.Devices) == 0 && n > 1 && c.problem.Accounting == problem.CountAll
+		free := len(table.Constraint.Devices) == 0 && n > 1 && c.problem.Accounting == problem.CountAll
 		rows := free && !table.Constraint.NoSplit
 		if rows && allowed(problem.RowWise) && table.CutsByRows(n) {
 			f.choices[i] = append(f.choices[i], problem.Form{Kind: problem.RowWise})
@@ -204,8 +204,7 @@ func (r *refiner) spreads() bool {
 	return false
 }
 
-// fitsAll is fits for such changes: it looks at all devices. What was beyond a budget
-// before may stay so, if no more than it was.
+// fitsAll is fits for such changes: it looks at all devices.
 func (r *refiner) fitsAll() bool {
 	change := func(p part, sign int64) {
 		k := &r.c.kinds[p.kind]
