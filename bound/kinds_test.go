@@ -322,7 +322,8 @@ func TestNoOptimumInAnyKindIsBelow(t *testing.T) {
 		}
 	})
 	t.Logf("mean gap of %v optima: %.1f %%", count, 100*sum/count)
-	if mean := sum / count; count > 10 && mean > 0.25 {
+	// One problem with a wide gap decides the mean of a few: -short draws 20.
+	if mean := sum / count; count >= 40 && mean > 0.25 {
 		t.Errorf("the optima are %.1f %% above the bound in the mean: it says too little", 100*mean)
 	}
 }
