@@ -336,7 +336,7 @@ func TestNoOptimumIsBelow(t *testing.T) {
 		count++
 	})
 	t.Logf("mean gap of %v optima: %.1f %%", count, 100*sum/count)
-	if mean := sum / count; mean > 0.25 {
+	if mean := sum / count; count >= 40 && mean > 0.25 {
 		t.Errorf("the optima are %.1f %% above the bound in the mean: it says too little", 100*mean)
 	}
 }

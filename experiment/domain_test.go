@@ -158,7 +158,7 @@ func TestDomainBoundsHold(t *testing.T) {
 			t.Errorf("got other draws (error %v), want the first 33 of the same", err)
 		}
 	})
-	if failed == 0 || drawn == 0 {
+	if (failed == 0 || drawn == 0) && !testing.Short() {
 		t.Errorf("got %d domains that allow nothing and %d others, want some of both", failed, drawn)
 	}
 }

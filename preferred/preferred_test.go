@@ -139,7 +139,7 @@ func TestAddedGroupsAreInTheDomain(t *testing.T) {
 			t.Errorf("4 workers (error %v) add other groups than 1", err)
 		}
 	})
-	if large == 0 {
+	if large == 0 && !testing.Short() {
 		t.Error("no group was beyond the limits, want some left out")
 	}
 }

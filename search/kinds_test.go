@@ -416,7 +416,7 @@ func plansOfKindsAreValid(t *testing.T, evaluations int64) {
 		}
 	})
 	t.Logf("%d plans; with each kind and memory: %v", found, with)
-	if len(with) < 3 {
+	if len(with) < 3 && !testing.Short() { // 20 draws may be of few kinds, 100 are not
 		t.Errorf("got plans with %v alone: too few kinds to tell", with)
 	}
 }

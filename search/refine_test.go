@@ -67,7 +67,7 @@ func TestRefinementKeepsItsBooks(t *testing.T) {
 			t.Fatalf("best: got cost %v, want the least that was reached, %v, and no more than the first, %v", cost, r.best, first)
 		}
 	})
-	if changed == 0 {
+	if changed == 0 && !testing.Short() { // of 20 draws, none may be, of 100 one is
 		t.Error("no refinement found anything")
 	}
 }
@@ -103,7 +103,7 @@ func TestShapesKeepTheBooks(t *testing.T) {
 			t.Fatalf("rows: got %v, want %v", b.rows, rows)
 		}
 	})
-	if built == 0 {
+	if built == 0 && !testing.Short() {
 		t.Error("no shape was built")
 	}
 }
