@@ -236,6 +236,11 @@ func (s *searcher) spread(r *refiner, more [][]part) {
 			starts = append(starts, start{parts, cost})
 		}
 	}
+	// Where slices alone do not fit, few changes do, and a run may end at any of them: so
+	// a start is annealed several times rather than once.
+	for i := 0; s.formed(start{parts: base}) && len(starts) < switchedStarts; i++ {
+		starts = append(starts, starts[i])
+	}
 	rounds := 2
 	if len(base) > manySlices {
 		starts, rounds = starts[:min(len(starts), kindStarts)], 1
