@@ -22,13 +22,14 @@ func SimulatedKinds(p *problem.Problem, allowed Allowed) (Bound, error) {
 	if in == 1<<columnsLot && !allowed.onHosts(p.Topology) {
 		return Simulated(p)
 	}
-	if _, err := newExchange(p); err != nil {
+	w, err := newWires(p)
+	if err != nil {
 		return Bound{}, err
 	}
 	counts := simulate.NewPricer(p)
-	least := leastOf(p, counts, in, false)
+	least := leastOf(p, w, counts, in, false)
 	if allowed.onHosts(p.Topology) && in.has(columnsLot) {
-		least = min(least, leastOf(p, counts, in, true))
+		least = min(least, leastOf(p, w, counts, in, true))
 	}
 	if math.IsInf(least, 1) {
 		return Bound{}, errors.New("no plan to bound: the tables fit on no devices in any way that is allowed")
@@ -38,12 +39,12 @@ func SimulatedKinds(p *problem.Problem, allowed Allowed) (Bound, error) {
 
 // leastOf returns the least bound of all sets of lots among those of in, in ms; +Inf
 // where nothing can be valid.
-func leastOf(p *problem.Problem, counts *simulate.Pricer, in mask, onHosts bool) float64 {
+func leastOf(p *problem.Problem, w wires, counts *simulate.Pricer, in mask, onHosts bool) float64 {
 	r := newMixedRelaxation(p, counts, onHosts)
 	if len(r.tables) == 0 {
 		return 0
 	}
-	s := newSpreading(p, r, counts)
+	s := newSpreading(p, w, r, counts)
 	allRead := true // tables without lookups may be elsewhere
 	for i := range p.Tables {
 		allRead = allRead && counts.Counts(i).Lookups > 0

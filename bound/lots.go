@@ -53,9 +53,19 @@ type wires struct {
 	stream float64
 }
 
-// newWires returns what exchanges of the problem take.
-func newWires(p *problem.Problem) wires {
+// newWires returns what exchanges of the problem take. It fails where the devices span
+// hosts and the profile has no network.
+func newWires(p *problem.Problem) (wires, error) {
 	t := p.Topology
+	device := simulate.NewDevice(t.Profile)
+	all, err := device.Links(t.Devices, t.PerHost())
+	if err != nil {
+		return wires{}, err
+	}
+	inHost, err := device.Links(t.PerHost(), t.PerHost())
+	if err != nil {
+		return wires{}, err
+	}
 	d := newRates(t.Profile)
 	w := wires{stream: d.stream}
 	for l := range w.fixed {
@@ -63,52 +73,36 @@ func newWires(p *problem.Problem) wires {
 	}
 	n, l, hosts := float64(t.Devices), float64(t.PerHost()), float64(t.Hosts())
 	if n == 1 {
-		return w
+		return w, nil
 	}
 	batch, b := float64(p.Batch), float64(p.CommBytes())
 	pack := (4 + b) * batch / d.stream
-	alpha, intra := t.Profile.AllToAllLatencyUS/1000, t.Profile.IntraGBps*1e6
-	// A byte that every rank sends to all others takes this long, after fixed.
-	fixed, perByte, ring := alpha, 1/intra, 1/intra
-	netFixed, net := 0.0, math.Inf(1)
+	fixed, fixedInHost := float64(all.Fixed), float64(inHost.Fixed)
+	// A byte that every rank sends to all others takes perByte after fixed, and one that
+	// goes on from rank to rank takes ring.
+	perByte, ring := (1-all.Away)/all.Intra, 1/all.Intra
 	if hosts > 1 {
-		netFixed, net = (networkFixedUS+networkStepUS*math.Log2(n))/1000, networkShare(int(hosts))*t.Profile.NICGBps*1e6
-		away := (n - l) / (n - 1)
-		fixed, perByte = netFixed, max((1-away)/intra, away/net)
-		ring = max(ring, 1/(l*net))
+		perByte, ring = max(perByte, all.Away/all.Network), max(ring, 1/(l*all.Network))
 	}
 	w.own = 2*perByte*(n-1)/n*batch*b + pack
 	w.shared = pack / n
 	w.block = 2 * (ring*(n-1)/n*batch*b + pack)
 	full := math.Floor(n / l) // hosts that may hold tables by host
-	w.host = 2 * ((l-1)/l*batch*b/intra + pack) / full
-	w.weight = 2 * (l - 1) / l * b / intra
+	w.host = 2 * ((l-1)/l*batch*b/inHost.Intra + pack) / full
+	w.weight = 2 * (l - 1) / l * b / inHost.Intra
 	w.fixed[columnsLot] += 2 * fixed
 	w.fixed[blocksLot] += 2 * fixed
-	w.fixed[byHostLot] += 2 * alpha
+	w.fixed[byHostLot] += 2 * fixedInHost
 	if l > 1 {
-		w.fixed[replicasLot] += alpha
+		w.fixed[replicasLot] += fixedInHost
 	}
 	if hosts > 1 {
-		w.host += 2 * (hosts - 1) / hosts * batch / l * b / net / full
-		w.weight += 2 * (hosts - 1) / hosts / l * b / net
-		w.fixed[byHostLot] += 2 * netFixed
-		w.fixed[replicasLot] += netFixed
+		w.host += 2 * (hosts - 1) / hosts * batch / l * b / all.Network / full
+		w.weight += 2 * (hosts - 1) / hosts / l * b / all.Network
+		w.fixed[byHostLot] += 2 * fixed
+		w.fixed[replicasLot] += fixed
 	}
-	return w
-}
-
-// The constants of the simulated network.
-const networkFixedUS, networkStepUS = 20, 20
-
-func networkShare(hosts int) float64 {
-	switch {
-	case hosts <= 2:
-		return 0.80
-	case hosts <= 4:
-		return 0.95
-	}
-	return 0.93
+	return w, nil
 }
 
 // of returns the fixed time of lots that are all in use, in ms.
@@ -162,11 +156,11 @@ type spreading struct {
 	byRows []bool
 }
 
-// newSpreading returns what r's tables take in the lots allowed.
-func newSpreading(p *problem.Problem, r *relaxation, counts *simulate.Pricer) *spreading {
+// newSpreading returns what r's tables take in the lots allowed, with exchanges w.
+func newSpreading(p *problem.Problem, w wires, r *relaxation, counts *simulate.Pricer) *spreading {
 	n, l := p.Topology.Devices, p.Topology.PerHost()
 	s := &spreading{
-		wires: newWires(p), blocks: make([]*everywhere, len(r.tables)), replicas: make([]*everywhere, len(r.tables)),
+		wires: w, blocks: make([]*everywhere, len(r.tables)), replicas: make([]*everywhere, len(r.tables)),
 		byRows: make([]bool, len(r.tables)),
 	}
 	d := newRates(p.Topology.Profile)

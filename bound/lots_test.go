@@ -20,7 +20,11 @@ func TestLotsAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
 		}
 		counts := simulate.NewPricer(p)
 		r := newRelaxation(p, counts)
-		s := newSpreading(p, r, counts)
+		w, err := newWires(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newSpreading(p, w, r, counts)
 		for i := range r.tables {
 			at := r.tables[i].index
 			table := &p.Tables[at]

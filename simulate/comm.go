@@ -76,7 +76,7 @@ func (d Device) Comm(c Comm) (forward, backward []unit.Millis, err error) {
 	if n == 0 || c.Start != nil && len(c.Start) != n {
 		return nil, nil, fmt.Errorf("communication of %d ranks with %d start times: give one dim sum and one start for each rank", n, len(c.Start))
 	}
-	links, err := d.links(n, c.PerHost)
+	links, err := d.Links(n, c.PerHost)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -155,7 +155,7 @@ func (d Device) InputComm(c InputComm) (unit.Millis, error) {
 	if n == 0 || len(c.Lookups) != n {
 		return 0, fmt.Errorf("input exchange of %d ranks with lookups of %d: give bags and lookups for each rank", n, len(c.Lookups))
 	}
-	links, err := d.links(n, c.PerHost)
+	links, err := d.Links(n, c.PerHost)
 	if err != nil || n == 1 {
 		return 0, err
 	}
@@ -173,38 +173,45 @@ func (d Device) InputComm(c InputComm) (unit.Millis, error) {
 	return unit.Micros(inputSyncUS) + links.time(0) + exchange(c.Bags, lengthBytes) + exchange(c.Lookups, index), nil
 }
 
-// links are the ways between n ranks.
-type links struct {
-	fixed unit.Millis
-	// away is the share of a rank's traffic that leaves its host; bandwidths are
-	// in bytes a millisecond.
-	away, intra, network float64
+// Links are the ways between ranks.
+type Links struct {
+	// Fixed is the time of a collective of no bytes, over all the ranks.
+	Fixed unit.Millis
+	// Away is the share of an all-to-all's traffic that leaves a rank's host, 0 to 1.
+	Away float64
+	// Intra and Network are the bandwidths of a rank to others on its host and, in a
+	// collective between hosts, to those on others, in bytes a millisecond. Network
+	// is 0 on one host.
+	Intra, Network float64
 }
 
-func (d *Device) links(n, perHost int) (links, error) {
+// Links returns the ways between n ranks, at least 1, of which perHost are on a host;
+// 0, or more than n, means all. It fails where they span hosts and the profile has no
+// network.
+func (d Device) Links(n, perHost int) (Links, error) {
 	if perHost <= 0 || perHost > n {
 		perHost = n
 	}
 	hosts := (n + perHost - 1) / perHost
-	l := links{fixed: unit.Micros(d.profile.AllToAllLatencyUS), intra: d.profile.IntraGBps * 1e6}
+	l := Links{Fixed: unit.Micros(d.profile.AllToAllLatencyUS), Intra: d.profile.IntraGBps * 1e6}
 	if hosts == 1 {
 		return l, nil
 	}
 	if d.profile.NICGBps == 0 {
 		return l, fmt.Errorf("device profile %q has no network: %d ranks, %d on a host, need one; put all on one host or choose another profile", d.profile.Name, n, perHost)
 	}
-	l.fixed = unit.Micros(networkFixedUS + networkStepUS*math.Log2(float64(n)))
-	l.away = float64(n-perHost) / float64(n-1)
-	l.network = networkShare(hosts) * d.profile.NICGBps * 1e6
+	l.Fixed = unit.Micros(networkFixedUS + networkStepUS*math.Log2(float64(n)))
+	l.Away = float64(n-perHost) / float64(n-1)
+	l.Network = networkShare(hosts) * d.profile.NICGBps * 1e6
 	return l, nil
 }
 
 // time returns the time of a collective whose largest transfer is of that many
 // bytes.
-func (l *links) time(bytes float64) unit.Millis {
-	t := bytes * (1 - l.away) / l.intra
-	if l.away > 0 {
-		t = max(t, bytes*l.away/l.network)
+func (l *Links) time(bytes float64) unit.Millis {
+	t := bytes * (1 - l.Away) / l.Intra
+	if l.Away > 0 {
+		t = max(t, bytes*l.Away/l.Network)
 	}
-	return l.fixed + unit.Millis(t)
+	return l.Fixed + unit.Millis(t)
 }

@@ -58,7 +58,7 @@ func (d Device) SpreadComm(c SpreadComm) (forward, backward unit.Millis, err err
 	if c.Ranks < 1 {
 		return 0, 0, fmt.Errorf("exchanges of %d ranks: give at least one", c.Ranks)
 	}
-	all, err := d.links(c.Ranks, c.PerHost)
+	all, err := d.Links(c.Ranks, c.PerHost)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -73,7 +73,7 @@ func (d Device) SpreadComm(c SpreadComm) (forward, backward unit.Millis, err err
 	if c.Ranks == 1 {
 		return 0, 0, nil
 	}
-	inHost, err := d.links(perHost, perHost)
+	inHost, err := d.Links(perHost, perHost)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -90,7 +90,7 @@ func (d Device) SpreadComm(c SpreadComm) (forward, backward unit.Millis, err err
 
 // spread prices exchanges between several ranks.
 type spread struct {
-	all, inHost links
+	all, inHost Links
 	stream      float64
 	// Numbers of ranks, and of samples.
 	ranks, perHost, hosts, batch float64
@@ -104,11 +104,11 @@ func (s *spread) rowWise(columns float64) unit.Millis {
 		return 0
 	}
 	passed := (s.ranks - 1) / s.ranks * s.batch * columns * s.element // by each rank to the next
-	t := passed / s.all.intra
+	t := passed / s.all.Intra
 	if s.hosts > 1 {
-		t = max(t, passed/(s.perHost*s.all.network))
+		t = max(t, passed/(s.perHost*s.all.Network))
 	}
-	return s.all.fixed + unit.Millis(t) + s.packing(columns)
+	return s.all.Fixed + unit.Millis(t) + s.packing(columns)
 }
 
 // byHost returns the time of the reduce-scatters of each host's columns in it, and of
@@ -136,7 +136,7 @@ func (s *spread) byHost(columns []int) unit.Millis {
 		received := s.batch / (s.hosts * s.perHost) * (sum - own) * s.element
 		transfer = max(transfer, sent, received)
 	}
-	return t + s.all.fixed + unit.Millis(transfer/s.all.network)
+	return t + s.all.Fixed + unit.Millis(transfer/s.all.Network)
 }
 
 // allReduce returns the time of the all-reduce of so many gradients.
@@ -150,7 +150,7 @@ func (s *spread) allReduce(elements float64) unit.Millis {
 		t += s.inHost.time(2 * (s.perHost - 1) / s.perHost * bytes)
 	}
 	if s.hosts > 1 {
-		t += s.all.fixed + unit.Millis(2*(s.hosts-1)/s.hosts*(bytes/s.perHost)/s.all.network)
+		t += s.all.Fixed + unit.Millis(2*(s.hosts-1)/s.hosts*(bytes/s.perHost)/s.all.Network)
 	}
 	return t
 }
