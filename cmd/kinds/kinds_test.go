@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,6 +86,30 @@ func TestMovedBytes(t *testing.T) {
 	} {
 		if inside, between := moved(p, tt.shards); inside != tt.inside || between != tt.between {
 			t.Errorf("%s: got %v bytes inside hosts and %v between, want %v and %v", tt.name, inside, between, tt.inside, tt.between)
+		}
+	}
+}
+
+// A drawn problem is valid, and its devices have as much HBM for its tables as asked for.
+func TestDrawnProblems(t *testing.T) {
+	profile, err := hardware.ByName("a100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(50) {
+		for _, share := range []float64{.4, 1.3} {
+			p := drawnProblem(profile, seed, share)
+			if err := p.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			sum := 0.
+			for i := range p.Tables {
+				sum += float64(p.ShardMemory(p.Whole(i)).Total())
+			}
+			n := p.Topology.Devices
+			if got := float64(p.ShardBudget()) * float64(n) / sum; math.Abs(got-share) > 1e-3 {
+				t.Errorf("seed %d: got HBM for %.4f of the tables on %d devices, want %v", seed, got, n, share)
+			}
 		}
 	}
 }

@@ -8,6 +8,7 @@
 //	go run ./cmd/kinds workloads   gain over table- and column-wise plans
 //	go run ./cmd/kinds pays        equal tables in one kind or memory after the other
 //	go run ./cmd/kinds short       too little HBM, and memory on the hosts
+//	go run ./cmd/kinds drawn       small problems with little HBM, and restricted searches
 //	go run ./cmd/kinds precision   exchanges in 16 bits
 //	go run ./cmd/kinds traffic     how much of the exchanges stays inside hosts
 //	go run ./cmd/kinds off         plans without new kinds, against pinned ones
@@ -57,9 +58,9 @@ type program struct {
 func run(ctx context.Context, out io.Writer, args []string) error {
 	p := program{out: out}
 	tables := map[string]func(context.Context) error{
-		"scenarios": p.scenarios, "workloads": p.kinds, "pays": p.pays, "short": p.short, "precision": p.precision, "traffic": p.traffic, "off": p.off,
+		"scenarios": p.scenarios, "workloads": p.kinds, "pays": p.pays, "short": p.short, "drawn": p.drawn, "precision": p.precision, "traffic": p.traffic, "off": p.off,
 	}
-	const usage = "say which table to make: scenarios, workloads, pays, short, precision, traffic or off"
+	const usage = "say which table to make: scenarios, workloads, pays, short, drawn, precision, traffic or off"
 	if len(args) == 0 {
 		return fmt.Errorf("%s", usage)
 	}
@@ -71,7 +72,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	flags := flag.NewFlagSet("kinds", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.Usage = func() {
-		fmt.Fprintln(out, "usage: go run ./cmd/kinds TABLE [flags]\n\nTABLE is scenarios, workloads, pays, short, precision, traffic or off.\n\nflags:")
+		fmt.Fprintln(out, "usage: go run ./cmd/kinds TABLE [flags]\n\nTABLE is scenarios, workloads, pays, short, drawn, precision, traffic or off.\n\nflags:")
 		flags.PrintDefaults()
 	}
 	flags.StringVar(&p.binary, "binary", "bin/neuroshard", "the neuroshard `binary`, for scenarios and off")
