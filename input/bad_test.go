@@ -254,9 +254,15 @@ func TestBadInputs(t *testing.T) {
 	for _, c := range badTopologies {
 		show("topology", c.name, badTopologyErrors(t, c.name, c.content))
 	}
-	golden := filepath.Join("testdata", "bad.golden")
+	compareGolden(t, "bad.golden", got.String())
+}
+
+// compareGolden compares errors with a file of testdata, or rewrites that.
+func compareGolden(t *testing.T, name, got string) {
+	t.Helper()
+	golden := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -264,7 +270,7 @@ func TestBadInputs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("errors (-want +got), rewrite with -update:\n%s", diff)
 	}
 }

@@ -221,19 +221,7 @@ func TestBadScenarios(t *testing.T) {
 			t.Errorf("%q: the schema takes what the parser refuses: %s", c.name, c.content)
 		}
 	}
-	golden := filepath.Join("testdata", "bad_scenarios.golden")
-	if *update {
-		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("errors (-want +got), rewrite with -update:\n%s", diff)
-	}
+	compareGolden(t, "bad_scenarios.golden", got.String())
 }
 
 // TestScenarioBegins: the first key tells a scenario from the project's own format.
