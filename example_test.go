@@ -6,11 +6,11 @@ import (
 	"fmt"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/access"
-	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
-	"github.com/neuroshard/neuroshard/workload"
 )
 
 // A published workload on its default cluster.

@@ -14,14 +14,14 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/neuroshard/neuroshard/bound"
 	"github.com/neuroshard/neuroshard/cost"
-	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/plan"
-	"github.com/neuroshard/neuroshard/pretrained"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/simulate"
+	"github.com/neuroshard/neuroshard/simulate/bound"
 	"github.com/neuroshard/neuroshard/unit"
 )
 

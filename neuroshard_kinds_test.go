@@ -10,15 +10,15 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/access"
-	"github.com/neuroshard/neuroshard/bench"
-	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/lab/bench"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/search/searchtest"
 	"github.com/neuroshard/neuroshard/unit"
-	"github.com/neuroshard/neuroshard/workload"
 )
 
 // plansBefore are the digests of the shards of plans made by commit 3a0698b, before there

@@ -5,7 +5,7 @@ package neuroshard_test
 import (
 	"testing"
 
-	"github.com/neuroshard/neuroshard/workload"
+	"github.com/neuroshard/neuroshard/problem/workload"
 )
 
 func TestEveryLargeWorkloadHasAPlan(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/bench"
-	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/lab/bench"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
 // The plans of 18 paper-like tasks and of two large problems cost no more in the

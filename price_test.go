@@ -8,8 +8,8 @@ import (
 
 	neuroshard "github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
-	"github.com/neuroshard/neuroshard/workload"
 )
 
 // A plan that is priced is priced as the search prices it.

@@ -4,11 +4,11 @@ import (
 	"fmt"
 
 	"github.com/neuroshard/neuroshard/cost"
-	"github.com/neuroshard/neuroshard/dataset"
+	"github.com/neuroshard/neuroshard/cost/torchrec"
+	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
-	"github.com/neuroshard/neuroshard/torchrec"
 )
 
 // ClosedForm is the ModelSource of plans that TorchRec's formulas priced

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/internal/f32"
-	"github.com/neuroshard/neuroshard/modelfile"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
 // The all-to-alls of one step. The wait for the slowest device is exact, since

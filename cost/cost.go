@@ -19,11 +19,11 @@ import (
 	"math"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/feature"
-	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/internal/f32"
-	"github.com/neuroshard/neuroshard/modelfile"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
 // Model is a trained cost model, ready to predict. It may be used by several

@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/feature"
-	"github.com/neuroshard/neuroshard/hardware"
-	"github.com/neuroshard/neuroshard/modelfile"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/search/searchtest"
 )

@@ -5,10 +5,10 @@ import (
 	"math"
 
 	"github.com/neuroshard/neuroshard/cost"
-	"github.com/neuroshard/neuroshard/pretrained"
+	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/simulate"
-	"github.com/neuroshard/neuroshard/workload"
 )
 
 // Pricing a placement of a published workload with the model that ships for its

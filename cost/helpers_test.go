@@ -6,13 +6,13 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/access"
 	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/feature"
-	"github.com/neuroshard/neuroshard/hardware"
-	"github.com/neuroshard/neuroshard/modelfile"
-	"github.com/neuroshard/neuroshard/pretrained"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
 const profileName = "a100-80"

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/neuroshard/neuroshard/cost"
-	"github.com/neuroshard/neuroshard/pretrained"
+	"github.com/neuroshard/neuroshard/cost/pretrained"
 )
 
 // What is left of an exchange falls with the others' lead, by no more than the lead

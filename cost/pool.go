@@ -3,10 +3,10 @@ package cost
 import (
 	"math"
 
-	"github.com/neuroshard/neuroshard/access"
 	"github.com/neuroshard/neuroshard/feature"
 	"github.com/neuroshard/neuroshard/internal/groups"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
 )
 
 // Pool is one problem under one model: what its tables do per batch, and the

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/access"
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
 	"pgregory.net/rapid"
 )
 

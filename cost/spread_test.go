@@ -9,15 +9,15 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost"
-	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/internal/rank"
-	"github.com/neuroshard/neuroshard/pretrained"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/search/searchtest"
 	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/unit"
-	"github.com/neuroshard/neuroshard/workload"
 )
 
 func newSpread(t testing.TB, pool *cost.Pool, caution float64) *cost.SpreadScorer {

@@ -4,9 +4,9 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/neuroshard/neuroshard/access"
-	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
 // ScalarNames returns the names of a group's scalars, in order. All are times

@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/access"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
 	"pgregory.net/rapid"
 )
 

@@ -5,8 +5,8 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/access"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
 )
 
 // The digest of the sample. It may only change with digestForm, or with the

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 	"pgregory.net/rapid"
 )

@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/access"
-	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 

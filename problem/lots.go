@@ -1,7 +1,7 @@
 package problem
 
 import (
-	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/problem/access"
 )
 
 // A block of a table's rows is, to the device that holds it, a table with fewer rows

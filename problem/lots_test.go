@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/unit"
 )
 

@@ -6,8 +6,8 @@ import (
 	"math/big"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 	"pgregory.net/rapid"
 )

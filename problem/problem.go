@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/access"
-	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
 // The limits of a valid problem. They are far beyond anything published and

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/access"
-	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
 // sample returns a valid problem of four tables on eight devices.

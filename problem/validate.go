@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/access"
-	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
 // Fault is one thing wrong with a problem.

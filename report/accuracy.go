@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/neuroshard/neuroshard/modelfile"
-	"github.com/neuroshard/neuroshard/train"
+	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/lab/train"
 )
 
 // Accuracy writes what a model was made from and how far its predictions lie

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/neuroshard/neuroshard/bench"
+	"github.com/neuroshard/neuroshard/lab/bench"
 )
 
 // Comparison writes the summaries of a comparison, setting by setting.

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/neuroshard/neuroshard/dataset"
+	"github.com/neuroshard/neuroshard/lab/dataset"
 )
 
 // DatasetInfo is what a person wants to know of a dataset.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/neuroshard/neuroshard/bench"
+	"github.com/neuroshard/neuroshard/lab/bench"
 )
 
 // Gains writes the default method against the others, a line for each task, then

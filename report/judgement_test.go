@@ -6,12 +6,12 @@ import (
 	"io"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/bench"
-	"github.com/neuroshard/neuroshard/dataset"
-	"github.com/neuroshard/neuroshard/modelfile"
+	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/lab/bench"
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/train"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
-	"github.com/neuroshard/neuroshard/train"
 )
 
 // judgements are the reports of methods and models, of numbers made up so that

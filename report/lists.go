@@ -5,9 +5,9 @@ import (
 	"io"
 	"math"
 
-	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/unit"
-	"github.com/neuroshard/neuroshard/workload"
 )
 
 // Workloads lists published models, then examples of drawn ones, with what they

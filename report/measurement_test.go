@@ -11,13 +11,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/neuroshard/neuroshard/access"
 	"github.com/neuroshard/neuroshard/cost"
-	"github.com/neuroshard/neuroshard/dataset"
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/unit"
-	"github.com/neuroshard/neuroshard/verify"
 )
 
 // measurements are the reports of what was measured, of numbers made up.

@@ -16,13 +16,13 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
-	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
-	"github.com/neuroshard/neuroshard/workload"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

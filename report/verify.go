@@ -6,9 +6,9 @@ import (
 	"io"
 
 	"github.com/neuroshard/neuroshard/cost"
-	"github.com/neuroshard/neuroshard/dataset"
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/unit"
-	"github.com/neuroshard/neuroshard/verify"
 )
 
 // Verify writes a plan's measured times beside the predicted ones.

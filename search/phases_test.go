@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/hardware"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
 )
 

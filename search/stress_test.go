@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/bench"
-	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/lab/bench"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
 )
 

@@ -3,7 +3,7 @@ package simulate
 import (
 	"math"
 
-	"github.com/neuroshard/neuroshard/access"
+	"github.com/neuroshard/neuroshard/problem/access"
 )
 
 // cache.go estimates how many row reads of a batch miss a least-recently-used

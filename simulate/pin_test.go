@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 

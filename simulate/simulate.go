@@ -15,8 +15,8 @@
 package simulate
 
 import (
-	"github.com/neuroshard/neuroshard/access"
-	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
 const (

@@ -1,8 +1,8 @@
 package simulate
 
 import (
-	"github.com/neuroshard/neuroshard/access"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/unit"
 )
 

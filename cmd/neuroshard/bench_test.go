@@ -12,14 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/neuroshard/neuroshard/bench"
+	"github.com/neuroshard/neuroshard/lab/bench"
 )
 
 // comparison returns the command line of a comparison that takes a moment, with
 // its tasks in a file: 4 tasks with 3 methods.
 func comparison(t *testing.T, more ...string) []string {
 	t.Helper()
-	const reference = "../../prototype/testdata/"
+	const reference = "../../cost/prototype/testdata/"
 	text, err := os.ReadFile(reference + "tasks/d4_m64.txt")
 	if err != nil {
 		t.Fatal(err)

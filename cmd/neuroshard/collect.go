@@ -13,15 +13,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/collect"
-	"github.com/neuroshard/neuroshard/experiment"
-	"github.com/neuroshard/neuroshard/hardware"
-	"github.com/neuroshard/neuroshard/indices"
-	"github.com/neuroshard/neuroshard/pretrain"
+	"github.com/neuroshard/neuroshard/lab"
+	"github.com/neuroshard/neuroshard/lab/collect"
+	"github.com/neuroshard/neuroshard/lab/design"
+	"github.com/neuroshard/neuroshard/lab/lookups"
+	"github.com/neuroshard/neuroshard/lab/protocol"
+	"github.com/neuroshard/neuroshard/lab/trace"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/protocol"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/report"
-	"github.com/neuroshard/neuroshard/trace"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -33,7 +33,7 @@ const mostSamples = 2_000_000
 type collectFlags struct {
 	meter   meterFlags
 	domain  domainFlags
-	design  pretrain.Design
+	design  lab.Design
 	shard   shardFlag
 	out     string
 	model   string
@@ -77,10 +77,10 @@ neuroshard dataset merge joins them (docs/LAUNCHERS.md).
 	f.domain.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVarP(&f.out, "output", "o", "", "`folder` of the dataset")
-	flags.IntVar(&f.design.Samples, "samples", pretrain.DefaultMeasuredSamples, "groups of fused lookups to measure")
-	flags.IntVar(&f.design.CommSamples, "comm-samples", pretrain.DefaultMeasuredCommSamples, "all-to-alls to measure")
-	flags.IntVar(&f.design.PoolTables, "pool", pretrain.DefaultMeasuredTables, "random tables to draw the groups over")
-	flags.IntVar(&f.design.Tasks, "near", pretrain.DefaultNearTasks, "planning `tasks` whose plans' groups are measured too")
+	flags.IntVar(&f.design.Samples, "samples", lab.DefaultMeasuredSamples, "groups of fused lookups to measure")
+	flags.IntVar(&f.design.CommSamples, "comm-samples", lab.DefaultMeasuredCommSamples, "all-to-alls to measure")
+	flags.IntVar(&f.design.PoolTables, "pool", lab.DefaultMeasuredTables, "random tables to draw the groups over")
+	flags.IntVar(&f.design.Tasks, "near", lab.DefaultNearTasks, "planning `tasks` whose plans' groups are measured too")
 	flags.Uint64Var(&f.design.Seed, "seed", 1, "seed of the draws")
 	flags.StringVar(&f.model, "model", "", "`folder` of a cost model to make those plans with (default: greedy methods)")
 	flags.Var(&f.shard, "shard", "measure one part of n, such as 2/8")
@@ -131,13 +131,13 @@ func (d *domainFlags) register(cmd *cobra.Command) {
 }
 
 // domain returns the meter's default domain with what the flags change.
-func (d *domainFlags) domain(a *app, meter string) (experiment.Domain, error) {
-	var domain experiment.Domain
+func (d *domainFlags) domain(a *app, meter string) (design.Domain, error) {
+	var domain design.Domain
 	switch {
 	case d.paper:
-		domain = experiment.Paper()
+		domain = design.Paper()
 	case meter == meterCPU:
-		domain = experiment.CPU()
+		domain = design.CPU()
 	}
 	set := d.cmd.Flags().Changed
 	if set("batch") {
@@ -366,7 +366,7 @@ func (a *app) takeTrace(f *collectFlags) (remove func(), err error) {
 	f.domain.read, _, f.domain.samples, err = a.readTrace(f.domain.trace, trace.Options{}, nil, defaultTraceDim, func(i int, t trace.Table) error {
 		path := filepath.Join(folder, fmt.Sprintf("%d.pool", i))
 		f.pools[t.Name] = path
-		return bad(indices.WritePool(path, t.Bags), "make room in the folder for temporary files, or name another in TMPDIR")
+		return bad(lookups.WritePool(path, t.Bags), "make room in the folder for temporary files, or name another in TMPDIR")
 	})
 	if err != nil {
 		remove()

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/neuroshard/neuroshard/hardware"
-	"github.com/neuroshard/neuroshard/pretrained"
+	"github.com/neuroshard/neuroshard/cost/pretrained"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/unit"
 )

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/neuroshard/neuroshard/export"
-	"github.com/neuroshard/neuroshard/input"
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/plan/export"
+	"github.com/neuroshard/neuroshard/problem/input"
 )
 
 // engines are what export writes for, by name.

@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/neuroshard/neuroshard/plan"
-	"github.com/neuroshard/neuroshard/workload"
+	"github.com/neuroshard/neuroshard/problem/workload"
 )
 
 func TestMain(m *testing.M) {
@@ -37,11 +37,11 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reference, err := filepath.Abs("../../prototype/testdata")
+	reference, err := filepath.Abs("../../cost/prototype/testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
-	models, err := filepath.Abs("../../pretrained/models")
+	models, err := filepath.Abs("../../cost/pretrained/models")
 	if err != nil {
 		t.Fatal(err)
 	}

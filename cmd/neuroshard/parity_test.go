@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/bench"
+	"github.com/neuroshard/neuroshard/lab/bench"
 	"github.com/neuroshard/neuroshard/search"
 )
 

@@ -12,13 +12,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/neuroshard/neuroshard/access"
 	"github.com/neuroshard/neuroshard/cost"
-	"github.com/neuroshard/neuroshard/hardware"
-	"github.com/neuroshard/neuroshard/input"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/input"
+	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/unit"
-	"github.com/neuroshard/neuroshard/workload"
 )
 
 // problem.go composes a problem: tables from a file or a workload, and the

@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/neuroshard/neuroshard/input"
+	"github.com/neuroshard/neuroshard/lab/trace"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/report"
-	"github.com/neuroshard/neuroshard/trace"
 )
 
 // defaultTraceDim is the dim of a trace's tables where none is stated.

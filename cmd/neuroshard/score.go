@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/neuroshard/neuroshard/bench"
 	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/cost/prototype"
+	"github.com/neuroshard/neuroshard/lab/bench"
 	"github.com/neuroshard/neuroshard/plan"
-	"github.com/neuroshard/neuroshard/prototype"
 	"github.com/neuroshard/neuroshard/search"
 )
 

@@ -11,13 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/neuroshard/neuroshard/dataset"
-	"github.com/neuroshard/neuroshard/hardware"
-	"github.com/neuroshard/neuroshard/modelfile"
+	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/lab"
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/train"
 	"github.com/neuroshard/neuroshard/plan"
-	"github.com/neuroshard/neuroshard/pretrain"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/report"
-	"github.com/neuroshard/neuroshard/train"
 )
 
 // simulatedComm stands for all-to-alls that the simulated device times.
@@ -27,7 +27,7 @@ type trainFlags struct {
 	cmd                             *cobra.Command
 	profile, comm, out, scatterPlot string
 	curve, asJSON                   bool
-	opt                             pretrain.Options
+	opt                             lab.Options
 }
 
 func newTrainCommand(a *app) *cobra.Command {
@@ -73,8 +73,8 @@ same bytes.`,
 	flags.StringVar(&f.profile, "simulate", "", "hardware `profile` whose simulated device times the samples")
 	flags.StringVar(&f.comm, "comm", "", `dataset `+"`folder`"+` of the all-to-alls, or "simulated" (default: the DATASET's own)`)
 	flags.StringVarP(&f.out, "output", "o", "", "`folder` to write the model to")
-	flags.IntVar(&f.opt.Samples, "samples", pretrain.DefaultSamples, "groups of fused lookups to draw")
-	flags.IntVar(&f.opt.CommSamples, "comm-samples", pretrain.DefaultCommSamples, "all-to-alls to draw")
+	flags.IntVar(&f.opt.Samples, "samples", lab.DefaultSamples, "groups of fused lookups to draw")
+	flags.IntVar(&f.opt.CommSamples, "comm-samples", lab.DefaultCommSamples, "all-to-alls to draw")
 	flags.Uint64Var(&f.opt.Seed, "seed", 1, "seed of the draws and of the training")
 	flags.IntVar(&f.opt.Train.Epochs, "epochs", 0, fmt.Sprintf("passes over the training groups (default: %d; more where samples are few and measured)", train.DefaultEpochs))
 	flags.IntVar(&f.opt.Train.Ensemble, "ensemble", 1, "nets to train; the model predicts their mean")
@@ -110,9 +110,9 @@ func (f *trainFlags) check(args []string) error {
 			}
 		}
 	}
-	if f.opt.Samples < pretrain.MinSamples || f.opt.CommSamples < pretrain.MinSamples {
+	if f.opt.Samples < lab.MinSamples || f.opt.CommSamples < lab.MinSamples {
 		return usagef("", "train: --samples %d, --comm-samples %d: there must be at least %d samples of each kind",
-			f.opt.Samples, f.opt.CommSamples, pretrain.MinSamples)
+			f.opt.Samples, f.opt.CommSamples, lab.MinSamples)
 	}
 	if info, err := os.Stat(f.out); f.out != "" && err == nil && !info.IsDir() {
 		return usagef("name a folder", "train: --output: %s is a file", f.out)
@@ -139,14 +139,14 @@ func (a *app) trainSimulated(ctx context.Context, f *trainFlags) error {
 	defer bar.clear()
 	f.opt.OnPhase, f.opt.Train.OnProgress = bar.phase, bar.training
 	if f.curve {
-		points, err := pretrain.LearningCurve(ctx, hw, pretrain.CurveSizes(), f.opt)
+		points, err := lab.LearningCurve(ctx, hw, lab.CurveSizes(), f.opt)
 		if err != nil {
 			return err
 		}
 		bar.clear()
 		return a.printCurve(f, points)
 	}
-	model, accuracy, err := pretrain.Simulate(ctx, hw, f.opt)
+	model, accuracy, err := lab.Simulate(ctx, hw, f.opt)
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (a *app) trainDataset(ctx context.Context, f *trainFlags, folder string) er
 		if !hardware.Known(profile.Name) {
 			return usagef("measure some with: neuroshard collect --comm-samples N", "train: --comm simulated: the simulated device does not know the profile %q", profile.Name)
 		}
-		if data.Comm, err = pretrain.SimulateComm(ctx, profile, f.opt); err != nil {
+		if data.Comm, err = lab.SimulateComm(ctx, profile, f.opt); err != nil {
 			return err
 		}
 		opt.MixedSources = true

@@ -9,11 +9,11 @@ import (
 
 	neuroshard "github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
-	"github.com/neuroshard/neuroshard/hardware"
+	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/report"
-	"github.com/neuroshard/neuroshard/verify"
 )
 
 func newVerifyCommand(a *app) *cobra.Command {

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/pretrained"
+	"github.com/neuroshard/neuroshard/cost/pretrained"
 )
 
 func newVersionCommand(a *app) *cobra.Command {

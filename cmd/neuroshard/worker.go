@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/neuroshard/neuroshard/lab/worker"
 	"github.com/neuroshard/neuroshard/unit"
-	"github.com/neuroshard/neuroshard/worker"
 )
 
 // newWorkerCommand is the process that collect and verify start for the CPU

@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/neuroshard/neuroshard/input"
+	"github.com/neuroshard/neuroshard/problem/input"
+	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/unit"
-	"github.com/neuroshard/neuroshard/workload"
 )
 
 func newWorkloadsCommand(a *app) *cobra.Command {

@@ -10,7 +10,7 @@ import pytest
 
 from neuroshard_compare import estimates
 
-FILE = Path(__file__).parents[2] / "torchrec" / "testdata" / "estimator.json"
+FILE = Path(__file__).parents[2] / "cost" / "torchrec" / "testdata" / "estimator.json"
 
 
 def split(value: Any, numbers: list[float]) -> Any:
@@ -32,7 +32,7 @@ def test_the_file_is_what_torchrec_says() -> None:
     content = estimates.estimates()
     written = estimates.text(content)
     assert split(json.loads(written), now) == split(json.loads(text), kept), (
-        "draw it again: python -m neuroshard_compare.estimates > torchrec/testdata/estimator.json"
+        "draw it again: python -m neuroshard_compare.estimates > cost/torchrec/testdata/estimator.json"
     )
     assert now == pytest.approx(kept, rel=1e-12)
     assert json.loads(written) == json.loads(json.dumps(content))

@@ -1,6 +1,6 @@
 """What TorchRec's estimator says of many drawn shards and plans, as JSON.
 
-    python -m neuroshard_compare.estimates > torchrec/testdata/estimator.json
+    python -m neuroshard_compare.estimates > cost/torchrec/testdata/estimator.json
 
 The Go package ``torchrec`` has the same formulas in its own words, and its tests hold
 them against this file. Everything is drawn from one seed, so that the same TorchRec

@@ -1,0 +1,534 @@
+package modelfile
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/problem/hardware"
+)
+
+func sample() *Model {
+	return &Model{
+		Manifest: Manifest{
+			Profile: "a100-80", Source: "simulated", Meter: "a meter", Command: "make it",
+			Compute: ComputeSpec{FeatureVersion: "v", Features: []string{"x", "y"}, Scalars: []string{"s"}, Hidden: 3, Embed: 2, Head: 1, LaunchForwardMS: 0.003, LaunchBackwardMS: 1. / 3},
+			Comm:    CommSpec{AlphaMS: 0.1, IntraGBps: 230, BaseMS: 0.2, HopMS: 0.3, NICGBps: 23.5, CopyGBps: 1000, Hidden: 4},
+			Card:    Card{Seed: 1, ComputeSamples: 2, CommSamples: 3, Epochs: 4, Compute: Errors{5, 0.6, 0.7}, Large: Errors{8, 0.9, 1}, Comm: Errors{11, 1.2, 1.3}},
+		},
+		Tensors: []Tensor{
+			{Name: "w", Shape: []int{2, 3}, Data: []float32{1, -2, 3.5, 0, float32(math.Copysign(0, -1)), math.SmallestNonzeroFloat32}},
+			{Name: "b", Shape: []int{2}, Data: []float32{math.MaxFloat32, -1e-20}},
+		},
+	}
+}
+
+// write writes the model into a new folder and returns the two files.
+func write(t *testing.T, m *Model) (folder string, files fstest.MapFS) {
+	t.Helper()
+	root := t.TempDir()
+	folder = filepath.Join(root, "deep", "m")
+	if err := m.Write(folder); err != nil {
+		t.Fatal(err)
+	}
+	files = fstest.MapFS{}
+	for _, name := range []string{WeightsName, ManifestName} {
+		data, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files["m/"+name] = &fstest.MapFile{Data: data}
+	}
+	return folder, files
+}
+
+// sameModel compares bit by bit: -0 is not 0.
+func sameModel(a, b *Model) bool {
+	if !reflect.DeepEqual(a.Manifest, b.Manifest) || len(a.Tensors) != len(b.Tensors) {
+		return false
+	}
+	for i := range a.Tensors {
+		if !sameTensor(a.Tensors[i], b.Tensors[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameTensor(a, b Tensor) bool {
+	if a.Name != b.Name || len(a.Shape) != len(b.Shape) || len(a.Data) != len(b.Data) {
+		return false
+	}
+	for i := range a.Shape {
+		if a.Shape[i] != b.Shape[i] {
+			return false
+		}
+	}
+	for i := range a.Data {
+		if math.Float32bits(a.Data[i]) != math.Float32bits(b.Data[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestWriteAndRead(t *testing.T) {
+	m := sample()
+	folder, files := write(t, m)
+	got, err := Read(os.DirFS(filepath.Dir(folder)), "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !sameModel(got, m) {
+		t.Errorf("got %+v, want %+v", got, m)
+	}
+	if got.Manifest.Format != Format || got.Manifest.Version != Version || !strings.HasPrefix(got.Manifest.ID, "a100-80-") {
+		t.Errorf("got format %q version %d id %q, want %q, %d and an id of the profile", got.Manifest.Format, got.Manifest.Version, got.Manifest.ID, Format, Version)
+	}
+	if here, err := Read(os.DirFS(folder), "."); err != nil || !sameModel(here, m) {
+		t.Errorf("the folder itself: got %+v and error %v, want %+v", here, err, m)
+	}
+	// The same model gives the same bytes, also after reading.
+	_, again := write(t, got)
+	for name := range files {
+		if !bytes.Equal(files[name].Data, again[name].Data) {
+			t.Errorf("%s: got other bytes the second time", name)
+		}
+	}
+	checkFolder(t, folder)
+}
+
+// checkFolder reports anything in the folder beside the two files.
+func checkFolder(t *testing.T, folder string) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Name() != WeightsName && e.Name() != ManifestName {
+			t.Errorf("%s is left behind", e.Name())
+		}
+	}
+}
+
+func drawTensors(t *rapid.T) []Tensor {
+	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-zA-Z0-9_.é<&"\\ -]{0,12}`), 0, 5, rapid.ID[string]).Draw(t, "names")
+	tensors := make([]Tensor, len(names))
+	for i, name := range names {
+		shape := rapid.SliceOfN(rapid.IntRange(1, 4), 0, 4).Draw(t, "shape")
+		size := 1
+		for _, d := range shape {
+			size *= d
+		}
+		tensors[i] = Tensor{name, shape, rapid.SliceOfN(rapid.Float32(), size, size).Draw(t, "data")}
+	}
+	return tensors
+}
+
+func TestReadsWhatItWrites(t *testing.T) {
+	root := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		m := &Model{Tensors: drawTensors(t)}
+		m.Manifest.Profile = rapid.String().Draw(t, "profile")
+		m.Manifest.Compute.LaunchForwardMS = rapid.Float64().Draw(t, "launch")
+		m.Manifest.Card.Seed = rapid.Uint64().Draw(t, "seed")
+		if err := m.Write(filepath.Join(root, "m")); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Read(os.DirFS(root), "m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !sameModel(got, m) {
+			t.Fatalf("got %+v, want %+v", got, m)
+		}
+	})
+}
+
+// Whatever changes, the id changes.
+func TestSealTellsModelsApart(t *testing.T) {
+	seen := map[string]string{}
+	check := func(what string, m *Model) {
+		t.Helper()
+		if err := m.Seal(); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		// Without the profile, which the id starts with.
+		id := m.Manifest.ID[strings.LastIndexByte(m.Manifest.ID, '-')+1:]
+		if other, ok := seen[id]; ok {
+			t.Errorf("%s: got the id %q of %s, want another", what, id, other)
+		}
+		seen[id] = what
+	}
+	check("the model", sample())
+	for i := range sample().Tensors {
+		for k := range sample().Tensors[i].Data {
+			m := sample()
+			data := m.Tensors[i].Data
+			data[k] = math.Float32frombits(math.Float32bits(data[k]) ^ 1)
+			check("a bit of "+m.Tensors[i].Name, m)
+		}
+	}
+	m := sample()
+	m.Tensors[0].Shape = []int{3, 2}
+	check("a shape", m)
+	m = sample()
+	m.Tensors[1].Name = "c"
+	check("a tensor's name", m)
+	m = sample()
+	m.Tensors[0], m.Tensors[1] = m.Tensors[1], m.Tensors[0]
+	check("the order", m)
+	m = sample()
+	m.Tensors = m.Tensors[:1]
+	check("a tensor less", m)
+	for _, field := range fields(reflect.ValueOf(&sample().Manifest).Elem(), "manifest") {
+		m := sample()
+		if change(fieldAt(reflect.ValueOf(&m.Manifest).Elem(), field.index)) {
+			check(field.name, m)
+		}
+	}
+	if len(seen) < 75 {
+		t.Errorf("got %d models compared, want every field of the manifest among them", len(seen))
+	}
+	// Seal sets these three itself.
+	m = sample()
+	m.Manifest.Format, m.Manifest.Version, m.Manifest.ID = "x", 99, "y"
+	want := sample()
+	if err := errors.Join(m.Seal(), want.Seal()); err != nil {
+		t.Fatal(err)
+	}
+	if m.Manifest.ID != want.Manifest.ID {
+		t.Errorf("got id %q, want %q: format, version and id are not the caller's", m.Manifest.ID, want.Manifest.ID)
+	}
+}
+
+type leaf struct {
+	name  string
+	index [][]int
+}
+
+// fields lists the leaves of a struct, but for what Seal sets.
+func fields(v reflect.Value, name string) []leaf {
+	var out []leaf
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		path := name + "." + f.Name
+		if path == "manifest.Format" || path == "manifest.Version" || path == "manifest.ID" {
+			continue
+		}
+		if f.Type.Kind() == reflect.Struct {
+			for _, l := range fields(v.Field(i), path) {
+				out = append(out, leaf{l.name, append([][]int{{i}}, l.index...)})
+			}
+			continue
+		}
+		out = append(out, leaf{path, [][]int{{i}}})
+	}
+	return out
+}
+
+func fieldAt(v reflect.Value, index [][]int) reflect.Value {
+	for _, i := range index {
+		v = v.FieldByIndex(i)
+	}
+	return v
+}
+
+func change(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(v.String() + "x")
+	case reflect.Int, reflect.Int64:
+		v.SetInt(v.Int() + 1000)
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	case reflect.Uint64:
+		v.SetUint(v.Uint() + 1000)
+	case reflect.Float64:
+		v.SetFloat(math.Nextafter(v.Float(), 2000))
+	case reflect.Slice:
+		v.Set(reflect.Append(v, reflect.ValueOf("more")))
+	default:
+		return false
+	}
+	return true
+}
+
+// A flipped byte is noticed, or changes nothing: spaces between the tokens of
+// JSON, and the case of its keys, carry nothing. In the weights themselves every
+// bit counts.
+func TestReadNoticesAnyFlippedByte(t *testing.T) {
+	m := sample()
+	_, files := write(t, m)
+	weights := files["m/"+WeightsName].Data
+	body := len(weights) - 4*8 // eight values
+	for name, file := range files {
+		good := file.Data
+		unnoticed := 0
+		for i := range good {
+			for _, mask := range []byte{0x01, 0x10, 0x20, 0x80, 0xff} {
+				bad := bytes.Clone(good)
+				bad[i] ^= mask
+				files[name] = &fstest.MapFile{Data: bad}
+				got, err := Read(files, "m")
+				if err != nil {
+					continue
+				}
+				unnoticed++
+				if !sameModel(got, m) || strings.HasSuffix(name, WeightsName) && i >= body {
+					t.Fatalf("%s: byte %d flipped by %#x: got no error", name, i, mask)
+				}
+			}
+		}
+		if unnoticed > len(good)/2 {
+			t.Errorf("%s: %d flips of %d bytes went unnoticed, want few", name, unnoticed, len(good))
+		}
+		files[name] = file
+	}
+}
+
+func TestReadNoticesTruncation(t *testing.T) {
+	_, files := write(t, sample())
+	for name, file := range files {
+		for n := range len(file.Data) - 1 { // the last byte of the manifest is a new line
+			files[name] = &fstest.MapFile{Data: file.Data[:n]}
+			if _, err := Read(files, "m"); err == nil && !bytes.HasPrefix([]byte("\n"), file.Data[n:]) {
+				t.Fatalf("%s: the first %d of %d bytes: got no error", name, n, len(file.Data))
+			}
+		}
+		files[name] = &fstest.MapFile{Data: append(bytes.Clone(file.Data), "{}"...)}
+		if _, err := Read(files, "m"); err == nil {
+			t.Errorf("%s: two bytes more: got no error", name)
+		}
+		files[name] = file
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	edit := func(old, new string) func(fstest.MapFS) {
+		return func(files fstest.MapFS) {
+			data := string(files["m/"+ManifestName].Data)
+			if strings.Count(data, old) != 1 {
+				panic("the manifest does not hold " + old + " once")
+			}
+			files["m/"+ManifestName] = &fstest.MapFile{Data: []byte(strings.Replace(data, old, new, 1))}
+		}
+	}
+	other := sample()
+	other.Tensors[0].Data[0]++
+	_, others := write(t, other)
+	for _, c := range []struct {
+		name   string
+		change func(fstest.MapFS)
+		want   string
+	}{
+		{"another format", edit(`"neuroshard-model"`, `"onnx"`), `format "onnx" version 1: this build reads "neuroshard-model" version 1`},
+		{"a later version", edit(`"version": 1`, `"version": 2`), `version 2: this build reads`},
+		{"an unknown key", edit(`"profile"`, `"colour": "red", "profile"`), `unknown field "colour"`},
+		{"an unknown key inside", edit(`"hop_ms"`, `"hops": 3, "hop_ms"`), `unknown field "hops"`},
+		{"a wrong type", edit(`"epochs": 4`, `"epochs": "four"`), "epochs"},
+		{"an edited card", edit(`"mean_percent": 0.6`, `"mean_percent": 0.1`), "does not match its contents"},
+		{"an edited id", edit(`"id": "a100-80-`, `"id": "a100-80-0`), "does not match its contents"},
+		{"the weights of another model", func(files fstest.MapFS) { files["m/"+WeightsName] = others["m/"+WeightsName] }, "does not match its contents"},
+		{"no JSON", func(files fstest.MapFS) { files["m/"+ManifestName] = &fstest.MapFile{Data: []byte("model")} }, "m/manifest.json: "},
+		{"an empty manifest", func(files fstest.MapFS) { files["m/"+ManifestName] = &fstest.MapFile{} }, "m/manifest.json: EOF"},
+		{"no manifest", func(files fstest.MapFS) { delete(files, "m/"+ManifestName) }, "m/manifest.json: file does not exist"},
+		{"no weights", func(files fstest.MapFS) { delete(files, "m/"+WeightsName) }, "m/model.safetensors: file does not exist"},
+	} {
+		_, files := write(t, sample())
+		c.change(files)
+		m, err := Read(files, "m")
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want %q in it", c.name, err, c.want)
+		}
+		if m != nil {
+			t.Errorf("%s: got a model beside the error", c.name)
+		}
+	}
+}
+
+// A file without end is given up at the limit.
+func TestReadRefusesHugeFiles(t *testing.T) {
+	_, err := Read(endless{}, "m")
+	if err == nil || !strings.Contains(err.Error(), "larger than 67108864 bytes") {
+		t.Errorf("got %v, want it to say that the file is too large", err)
+	}
+}
+
+type endless struct{}
+
+func (endless) Open(string) (fs.File, error) { return endless{}, nil }
+func (endless) Close() error                 { return nil }
+func (endless) Stat() (fs.FileInfo, error)   { return nil, errors.ErrUnsupported }
+func (endless) Read(p []byte) (int, error)   { return len(p), nil }
+
+func TestTensor(t *testing.T) {
+	m := sample()
+	m.Manifest.ID = "id"
+	got, err := m.Tensor("b", 2)
+	if err != nil || len(got) != 2 || got[0] != math.MaxFloat32 {
+		t.Errorf("got %v, %v, want the values of b", got, err)
+	}
+	if _, err := m.Tensor("b", 1, 2); err == nil || err.Error() != `model "id": tensor "b" has shape [2], want [1 2]` {
+		t.Errorf("got %v, want an error with both shapes", err)
+	}
+	if _, err := m.Tensor("c", 2); err == nil || err.Error() != `model "id": tensor "c" is missing` {
+		t.Errorf("got %v, want an error with the name", err)
+	}
+}
+
+// What cannot be written leaves the old model as it was, and nothing beside it.
+func TestWriteRefuses(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
+	for _, c := range []struct {
+		name   string
+		change func(*Model)
+		want   string
+	}{
+		{"a weight that is not a number", func(m *Model) { m.Tensors[0].Data[1] = nan }, `tensor "w": a value is not finite`},
+		{"an infinite weight", func(m *Model) { m.Tensors[1].Data[0] = inf }, `tensor "b": a value is not finite`},
+		{"too few values", func(m *Model) { m.Tensors[0].Data = m.Tensors[0].Data[:5] }, `tensor "w": 5 values do not fill shape [2 3]`},
+		{"a negative shape", func(m *Model) { m.Tensors[0].Shape = []int{-2, -3} }, `tensor "w": 6 values do not fill shape [-2 -3]`},
+		{"a name used twice", func(m *Model) { m.Tensors[1].Name = "w" }, `tensor name "w" is used twice or reserved`},
+		{"a reserved name", func(m *Model) { m.Tensors[1].Name = "__metadata__" }, `tensor name "__metadata__" is used twice or reserved`},
+		{"a constant that is not a number", func(m *Model) { m.Manifest.Comm.AlphaMS = math.NaN() }, "model manifest: "},
+		{"more than a file holds", func(m *Model) {
+			m.Tensors[0] = Tensor{"w", []int{maxFileBytes/4 + 1}, make([]float32, maxFileBytes/4+1)}
+		}, "more than the 67108864 of a model file"},
+	} {
+		folder, _ := write(t, sample())
+		m := sample()
+		c.change(m)
+		if err := m.Write(folder); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want %q in it", c.name, err, c.want)
+		}
+		got, err := Read(os.DirFS(filepath.Dir(folder)), "m")
+		want := sample()
+		if err := want.Seal(); err != nil {
+			t.Fatal(err)
+		}
+		if err != nil || !sameModel(got, want) {
+			t.Errorf("%s: got %+v, %v, want the old model", c.name, got, err)
+		}
+		checkFolder(t, folder)
+	}
+}
+
+// A write that the file system breaks off leaves the old model or one that Read
+// refuses, and no temporary file.
+func TestWriteFails(t *testing.T) {
+	for _, blocked := range []string{WeightsName, ManifestName} {
+		folder, _ := write(t, sample())
+		// A folder in the file's place cannot be replaced, not even by root.
+		if err := os.Remove(filepath.Join(folder, blocked)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Join(folder, blocked, "in the way"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		m := sample()
+		m.Tensors[0].Data[0] = 9
+		if err := m.Write(folder); err == nil {
+			t.Errorf("%s blocked: got no error", blocked)
+		}
+		if _, err := Read(os.DirFS(filepath.Dir(folder)), "m"); err == nil {
+			t.Errorf("%s blocked: Read got no error, want the half-written model refused", blocked)
+		}
+		checkFolder(t, folder)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := sample().Write(file); err == nil {
+		t.Error("a file in the folder's place: got no error")
+	}
+	if data, err := os.ReadFile(file); err != nil || string(data) != "mine" {
+		t.Errorf("got %q, %v, want the file as it was", data, err)
+	}
+}
+
+// New weights with the old manifest, as after a stop between the two renames.
+func TestReadRefusesHalfAWrite(t *testing.T) {
+	folder, _ := write(t, sample())
+	m := sample()
+	m.Tensors[0].Data[0] = 9
+	weights, err := encode(m.Tensors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := replace(filepath.Join(folder, WeightsName), weights); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(os.DirFS(filepath.Dir(folder)), "m"); err == nil || !strings.Contains(err.Error(), "damaged or were edited") {
+		t.Errorf("got %v, want the model refused", err)
+	}
+}
+
+// What a manifest may leave out is not in the file of one that does, so that a
+// model's id is what it was before there was such a field; and it comes back from
+// the file of one that states it.
+func TestOptionalFields(t *testing.T) {
+	m := sample()
+	_, files := write(t, m)
+	text := string(files["m/"+ManifestName].Data)
+	optional := []string{
+		`"device"`, `"comm_source"`, `"comm_meter"`, `"measured"`, `"comm_measured"`, `"members"`, `"domain"`,
+		`"left_out"`, `"kendall_tau"`, `"repeated"`,
+	}
+	for _, key := range optional {
+		if strings.Contains(text, key) {
+			t.Errorf("a manifest without %s: it is in the file", key)
+		}
+	}
+	m.Manifest.Domain = Domain{MaxBatch: 1}
+	_, files = write(t, m)
+	for _, key := range []string{`"min_dim"`, `"min_devices"`, `"optimizers"`, `"precisions"`, `"unweighted"`} {
+		if strings.Contains(string(files["m/"+ManifestName].Data), key) {
+			t.Errorf("a domain without %s: it is in the file", key)
+		}
+	}
+	full := &m.Manifest
+	full.Profile = "desk"
+	full.Device = hardware.Profile{Name: "desk", Memory: 8 << 30, HBMGBps: 20.5, HBMEfficiency: .7, L2: 1 << 20, L2GBps: 3, SMs: 2, ClockGHz: 2.5, Granule: 64, AllToAllLatencyUS: 9, IntraGBps: 2}
+	full.CommSource, full.CommMeter = "simulated", "another"
+	full.Measured = Measurement{Device: "d", Kernel: "k", Clocks: "c", Threads: 2, Cache: "cold", Warmup: 1, Repeats: 5, Tool: "t", Design: "x", Seed: 7}
+	full.CommMeasured = Measurement{Kernel: "loopback"}
+	full.Compute.Members = 4
+	full.Domain = Domain{MinDim: 4, MinDevices: 2, Optimizers: []string{"sgd"}, Precisions: []string{"fp32"}, Unweighted: true}
+	full.Card.LeftOut, full.Card.KendallTau, full.Card.Repeated = 3, .98, Errors{20, 1.5, 4}
+	_, files = write(t, m)
+	for _, key := range optional {
+		if !strings.Contains(string(files["m/"+ManifestName].Data), key) {
+			t.Errorf("a full manifest: %s is not in the file", key)
+		}
+	}
+	read, err := Read(files, "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !sameModel(read, m) {
+		t.Errorf("got %+v, want %+v", read.Manifest, m.Manifest)
+	}
+}
+
+func TestDomainStated(t *testing.T) {
+	if (Domain{}).Stated() {
+		t.Error("no domain: got it stated")
+	}
+	for _, d := range []Domain{{MinBatch: 1}, {Unweighted: true}, {Precisions: []string{"fp32"}}} {
+		if !d.Stated() {
+			t.Errorf("%+v: got it not stated", d)
+		}
+	}
+}

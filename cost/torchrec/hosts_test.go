@@ -1,0 +1,73 @@
+package torchrec_test
+
+import (
+	"testing"
+
+	"github.com/neuroshard/neuroshard/cost/torchrec"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/search"
+)
+
+// partial is a table of 1000 x 64 with one lookup a sample, 512 samples a device.
+func partial(devices, perHost int) *problem.Problem {
+	return &problem.Problem{
+		Tables:   []problem.Table{{Name: "t", Rows: 1000, Dim: 64, Features: []problem.Feature{{PoolingFactor: 1}}}},
+		Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: devices, DevicesPerHost: perHost},
+		Batch:    512 * devices,
+	}
+}
+
+// TestPartialHostsByHand: of seven devices, four to a host, TorchRec counts one full
+// host, so that blocks of a host's rows cross no network; row-wise ones do, as seven
+// are more than a host has; and replicas are on 7/4 hosts.
+func TestPartialHostsByHand(t *testing.T) {
+	const (
+		gib    = float64(1<<30) / 1000 // a millisecond at 1 GiB/s
+		output = 512 * 64 * 4          // bytes of a device's pooled vectors
+	)
+	for _, test := range []struct {
+		devices, perHost int
+		kind             problem.Kind
+		forward, back    float64
+	}{
+		{7, 4, problem.TableRowWise, output * 7 / (600 * gib), output*7/(600*gib) + output*7*2.455/(897*gib)},
+		{8, 4, problem.TableRowWise, output*8/(600*gib) + output*2/(12.5*gib), output*8/(600*gib) + output*2/(12.5*gib) + output*8*2.455/(897*gib)},
+		{3, 4, problem.TableRowWise, output * 3 / (600 * gib), output*3/(600*gib) + output*3*2.455/(897*gib)},
+		{7, 4, problem.RowWise, output * 7 / (12.5 * gib), output*7/(12.5*gib) + output*7*2.455/(897*gib)},
+		// 256,000 bytes of gradients, (2n - 1)/n of them with n = 7/4.
+		{7, 4, problem.DataParallel, 0, 256_000*2.5/1.75/(12.5*4*gib) + 9.22*256_000/(897*gib/2)},
+	} {
+		p := partial(test.devices, test.perHost)
+		s := p.Whole(0)
+		s.Kind = test.kind
+		got := torchrec.NewPool(p).Estimate(s)
+		if !near(got.ForwardComm, test.forward) || !near(got.BackwardComm, test.back) {
+			t.Errorf("%s on %d devices, %d a host: got %v and %v ms, want %v and %v", test.kind, test.devices, test.perHost,
+				float64(got.ForwardComm), float64(got.BackwardComm), test.forward, test.back)
+		}
+	}
+}
+
+// TestGridIsOnAHost: the blocks of a grid's slice are on all devices of the host, and
+// on no other.
+func TestGridIsOnAHost(t *testing.T) {
+	p := partial(8, 4)
+	pool := torchrec.NewPool(p)
+	scorer := pool.NewScorer()
+	scorer.Add(5, scorer.ItemOf(0, 32, search.Form{Kind: problem.Grid}))
+	block := problem.Shard{Rows: problem.Range{End: 250}, Columns: problem.Range{End: 32}, Kind: problem.Grid}
+	want := float64(pool.Estimate(block).Total())
+	for d := range 8 {
+		if d < 4 && scorer.Compute(d) != 0 || d >= 4 && !near(pool.Estimate(block).Total(), scorer.Compute(d)) {
+			t.Errorf("device %d: got %v ms, want %v on the second host's and none on the first's", d, scorer.Compute(d), want)
+		}
+	}
+	if scorer.Shared() != 0 {
+		t.Errorf("got %v ms on all devices, want none", scorer.Shared())
+	}
+	scorer.Remove(5, scorer.ItemOf(0, 32, search.Form{Kind: problem.Grid}))
+	if scorer.Cost() != 0 {
+		t.Errorf("all removed: got %v", scorer.Cost())
+	}
+}

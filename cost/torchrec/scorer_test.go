@@ -1,0 +1,187 @@
+package torchrec_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/cost/torchrec"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/workload"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/search/searchtest"
+	"github.com/neuroshard/neuroshard/unit"
+	"pgregory.net/rapid"
+)
+
+var _ search.Spreader = (*torchrec.Scorer)(nil)
+
+func mixed(devices, perHost int) *problem.Problem {
+	p := &problem.Problem{
+		Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: devices, DevicesPerHost: perHost},
+		Batch:    512 * devices,
+	}
+	for i, dim := range []int{8, 32, 64, 128, 256, 128} {
+		p.Tables = append(p.Tables, problem.Table{
+			Rows: int64(1000 * (i + 1)), Dim: dim, Weighted: i == 2,
+			Features: []problem.Feature{{PoolingFactor: 1.7 * float64(i)}, {PoolingFactor: .3}},
+		})
+	}
+	return p
+}
+
+func TestConformance(t *testing.T) {
+	w, err := workload.ByName("mlperf-dlrm-dcnv2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	published := w.Problem()
+	for _, p := range []*problem.Problem{mixed(8, 4), mixed(5, 2), mixed(1, 1), &published} {
+		pool := torchrec.NewPool(p)
+		searchtest.Conform(t, p, func() search.Scorer { return pool.NewScorer() })
+		searchtest.ConformSpread(t, p, func() search.Scorer { return pool.NewScorer() })
+		hosted := *p
+		hosted.Topology.HostMemory = unit.TiB
+		spread := torchrec.NewPool(&hosted)
+		searchtest.ConformSpread(t, &hosted, func() search.Scorer { return spread.NewScorer() })
+	}
+	for _, p := range []*problem.Problem{mixed(8, 4), mixed(6, 4), mixed(1, 1)} {
+		p.Topology.HostMemory = 1 << 30
+		pool := torchrec.NewPool(p)
+		searchtest.ConformSpread(t, p, func() search.Scorer { return pool.NewScorer() })
+	}
+}
+
+// TestSpread: whatever comes and goes, in any form, a Scorer's cost is that of Price for
+// what is there, and Shared is what all devices spend alike.
+func TestSpread(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		perHost := rapid.SampledFrom([]int{1, 2, 4}).Draw(rt, "per host")
+		p := mixed(perHost*rapid.IntRange(1, 3).Draw(rt, "hosts"), perHost)
+		n := p.Topology.Devices
+		pool := torchrec.NewPool(p)
+		scorer := pool.NewScorer()
+		type placed struct{ device, item int }
+		var there []placed
+		shards := map[placed][][2]any{} // device and shard of each that an item stands for
+		all := make([]int32, n)
+		for d := range all {
+			all[d] = int32(d)
+		}
+		with := make([]float64, n)
+		forms := []search.Form{
+			{},
+			{Tier: problem.HBM},
+			{Tier: problem.Host},
+			{Tier: problem.HostCached, Cache: .25},
+			{Kind: problem.RowWise},
+			{Kind: problem.TableRowWise},
+			{Kind: problem.DataParallel},
+		}
+		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
+			if len(there) > 0 && rapid.IntRange(0, 2).Draw(rt, "remove") == 0 {
+				i := rapid.IntRange(0, len(there)-1).Draw(rt, "which")
+				scorer.Remove(there[i].device, there[i].item)
+				there = append(there[:i], there[i+1:]...)
+			} else {
+				table := rapid.IntRange(0, len(p.Tables)-1).Draw(rt, "table")
+				form := rapid.SampledFrom(forms).Draw(rt, "form")
+				d := rapid.IntRange(0, n-1).Draw(rt, "device")
+				item := scorer.ItemOf(table, p.Tables[table].Dim, form)
+				if form == (search.Form{}) && item != scorer.Item(table, p.Tables[table].Dim) {
+					rt.Fatal("the zero form is not Item's")
+				}
+				s := p.Whole(table)
+				s.Kind, s.Tier, s.Cache = form.Kind, form.Tier, form.Cache
+				var on [][2]any
+				for other := range n {
+					if other == d || form.Kind == problem.RowWise || form.Kind == problem.DataParallel ||
+						form.Kind == problem.TableRowWise && other/perHost == d/perHost {
+						on = append(on, [2]any{other, s})
+					}
+				}
+				shards[placed{d, item}] = on
+				scorer.ComputeWith(item, all, with)
+				scorer.Add(d, item)
+				if got := scorer.Compute(d); got != with[d] {
+					rt.Fatalf("ComputeWith %v, then Compute %v", with[d], got)
+				}
+				there = append(there, placed{d, item})
+			}
+			held := make([][]problem.Shard, n)
+			for _, i := range there {
+				for _, on := range shards[i] {
+					held[on[0].(int)] = append(held[on[0].(int)], on[1].(problem.Shard))
+				}
+			}
+			price := pool.Price(held)
+			if got := scorer.Cost(); math.Abs(got-float64(price.Cost)) > 1e-14+1e-12*got {
+				rt.Fatalf("the scorer says %v, Price %v", got, price.Cost)
+			}
+			for d := range n {
+				if got, want := scorer.Compute(d)+scorer.Shared(), float64(price.Devices[d].Total()); math.Abs(got-want) > 1e-14+1e-12*want {
+					rt.Fatalf("device %d: the scorer says %v, Price %v", d, got, want)
+				}
+			}
+		}
+		for _, i := range there {
+			scorer.Remove(i.device, i.item)
+		}
+		if scorer.Cost() != 0 || scorer.Shared() != 0 {
+			rt.Fatalf("all removed: cost %v, shared %v", scorer.Cost(), scorer.Shared())
+		}
+	})
+}
+
+// TestHugeTables: the largest problems have finite prices that add up and go away.
+func TestHugeTables(t *testing.T) {
+	p := mixed(8, 8)
+	p.Batch = problem.MaxBatch
+	for i := range p.Tables {
+		p.Tables[i].Rows, p.Tables[i].Dim = problem.MaxRows, problem.MaxDim
+		p.Tables[i].Features = make([]problem.Feature, problem.MaxFeatures)
+		for f := range p.Tables[i].Features {
+			p.Tables[i].Features[f].PoolingFactor = problem.MaxPoolingFactor
+		}
+	}
+	s := torchrec.NewPool(p).NewScorer()
+	last := 0.0
+	for i := range p.Tables {
+		for _, form := range []search.Form{{}, {Tier: problem.Host}, {Kind: problem.DataParallel}} {
+			item := s.ItemOf(i, problem.MaxDim, form)
+			s.Add(0, item)
+			if got := s.Cost(); !(got > last) || math.IsInf(got, 0) {
+				t.Fatalf("table %d, %+v: cost %v after %v", i, form, got, last)
+			}
+			last = s.Cost()
+		}
+	}
+	s.Reset()
+	if s.Cost() != 0 {
+		t.Errorf("after Reset: %v", s.Cost())
+	}
+}
+
+// BenchmarkScorer moves a slice between devices as a search does: try all, add, remove.
+func BenchmarkScorer(b *testing.B) {
+	p := mixed(128, 8)
+	s := torchrec.NewPool(p).NewScorer()
+	var items []int
+	for i := range p.Tables {
+		items = append(items, s.Item(i, p.Tables[i].Dim), s.ItemOf(i, p.Tables[i].Dim, search.Form{Kind: problem.TableRowWise}))
+	}
+	all := make([]int32, 128)
+	for d := range all {
+		all[d] = int32(d)
+	}
+	out := make([]float64, len(all))
+	random := rand.New(rand.NewPCG(1, 2))
+	for b.Loop() {
+		item, d := items[random.IntN(len(items))], random.IntN(len(all))
+		s.ComputeWith(item, all, out)
+		s.Add(d, item)
+		s.Cost()
+		s.Remove(d, item)
+	}
+}

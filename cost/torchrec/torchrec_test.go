@@ -1,0 +1,191 @@
+package torchrec_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/cost/torchrec"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// said is what the real package said: python/src/neuroshard_compare/estimates.py
+// writes the file.
+type said struct {
+	Source string
+	Shards []struct {
+		saidCluster
+		saidTable
+		Shard [2]int64  // rows, columns
+		MS    []float64 // forward, its exchange, backward's exchange, backward
+		Total float64   `json:"total_ms"`
+	}
+	Plans []struct {
+		saidCluster
+		Tables []struct {
+			saidTable
+			Shards [][5]int64 // rank, rows, columns
+		}
+		Cost   []float64 `json:"cost_ms"`
+		Rating float64   `json:"rating_ms"`
+	}
+}
+
+type saidCluster struct {
+	Devices int
+	PerHost int `json:"devices_per_host"`
+	Batch   int `json:"batch_per_rank"`
+	Comm    string
+}
+
+type saidTable struct {
+	Rows      int64
+	Dim       int
+	Poolings  []float64
+	Precision string
+	Weighted  bool
+	Kind      problem.Kind
+	Kernel    string
+	Cache     float64
+}
+
+func (c saidCluster) problem(t *testing.T) *problem.Problem {
+	comm, err := problem.ParsePrecision(c.Comm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &problem.Problem{
+		Topology:      hardware.Topology{Profile: hardware.Profiles()[4], Devices: c.Devices, DevicesPerHost: c.PerHost},
+		Batch:         c.Batch * c.Devices,
+		CommPrecision: comm,
+	}
+}
+
+func (s saidTable) table() problem.Table {
+	t := problem.Table{Rows: s.Rows, Dim: s.Dim, Weighted: s.Weighted}
+	if s.Precision == "fp16" {
+		t.Precision = problem.FP16
+	}
+	for _, p := range s.Poolings {
+		t.Features = append(t.Features, problem.Feature{PoolingFactor: p})
+	}
+	return t
+}
+
+func (s saidTable) tier() problem.Tier {
+	switch s.Kernel {
+	case "fused_uvm":
+		return problem.Host
+	case "fused_uvm_caching":
+		return problem.HostCached
+	}
+	return ""
+}
+
+func readSaid(t *testing.T) said {
+	data, err := os.ReadFile("testdata/estimator.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s said
+	if err := json.Unmarshal(data, &s); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(s.Source, "TorchRec "+torchrec.Version+",") {
+		t.Fatalf("the file is of another release than %s: %s", torchrec.Version, s.Source)
+	}
+	return s
+}
+
+const tolerance = 1e-9
+
+func near(got unit.Millis, want float64) bool {
+	return math.Abs(float64(got)-want) <= tolerance*math.Abs(want)
+}
+
+// TestShardsAsTorchRec: each drawn shard costs what TorchRec says, part by part.
+func TestShardsAsTorchRec(t *testing.T) {
+	seen := map[string]int{}
+	for i, c := range readSaid(t).Shards {
+		p := c.problem(t)
+		p.Tables = []problem.Table{c.table()}
+		got := torchrec.NewPool(p).Estimate(problem.Shard{
+			Rows: problem.Range{End: c.Shard[0]}, Columns: problem.Range{End: c.Shard[1]},
+			Kind: c.Kind, Tier: c.tier(), Cache: c.Cache,
+		})
+		for k, part := range []unit.Millis{got.Forward, got.ForwardComm, got.BackwardComm, got.Backward} {
+			if !near(part, c.MS[k]) {
+				t.Errorf("shard %d, part %d: got %v, want %v\n%+v", i, k, float64(part), c.MS[k], c)
+			}
+		}
+		if !near(got.Total(), c.Total) {
+			t.Errorf("shard %d: got %v in all, want %v", i, float64(got.Total()), c.Total)
+		}
+		seen[fmt.Sprint(c.Kind, " ", c.Kernel)]++
+	}
+	for _, kind := range problem.Kinds() {
+		kernels := []string{"fused", "fused_uvm", "fused_uvm_caching"}
+		if kind == problem.DataParallel {
+			kernels = []string{"dense"}
+		}
+		for _, kernel := range kernels {
+			if seen[fmt.Sprint(kind, " ", kernel)] == 0 {
+				t.Errorf("the file has no %s shard with kernel %s", kind, kernel)
+			}
+		}
+	}
+}
+
+// TestPlansAsTorchRec: each device of the drawn plans costs what TorchRec says, and so
+// does the plan.
+func TestPlansAsTorchRec(t *testing.T) {
+	for i, c := range readSaid(t).Plans {
+		p := c.problem(t)
+		held := make([][]problem.Shard, c.Devices)
+		for k, table := range c.Tables {
+			p.Tables = append(p.Tables, table.table())
+			for _, s := range table.Shards {
+				held[s[0]] = append(held[s[0]], problem.Shard{
+					Table: k, Rows: problem.Range{Start: s[1], End: s[2]}, Columns: problem.Range{Start: s[3], End: s[4]},
+					Kind: table.Kind, Tier: table.tier(), Cache: table.Cache,
+				})
+			}
+		}
+		got := torchrec.NewPool(p).Price(held)
+		for d, want := range c.Cost {
+			if !near(got.Devices[d].Total(), want) {
+				t.Errorf("plan %d, device %d: got %v, want %v", i, d, float64(got.Devices[d].Total()), want)
+			}
+		}
+		if !near(got.Cost, c.Rating) || !near(got.Cost, slices.Max(c.Cost)) {
+			t.Errorf("plan %d: got %v, want %v", i, float64(got.Cost), c.Rating)
+		}
+	}
+}
+
+// TestKindByShape: a shard that states no kind is what it looks like.
+func TestKindByShape(t *testing.T) {
+	p := &problem.Problem{
+		Tables:   []problem.Table{{Rows: 100, Dim: 64, Features: []problem.Feature{{PoolingFactor: 3}}}},
+		Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 4, DevicesPerHost: 2},
+		Batch:    64,
+	}
+	pool := torchrec.NewPool(p)
+	block := problem.Shard{Rows: problem.Range{Start: 25, End: 50}, Columns: problem.Range{End: 64}}
+	stated := block
+	stated.Kind = problem.RowWise
+	if got, want := pool.Estimate(block), pool.Estimate(stated); got != want {
+		t.Errorf("a block of rows: got %+v, want %+v", got, want)
+	}
+	whole, stated := p.Whole(0), p.Whole(0)
+	stated.Kind = problem.TableWise
+	if got, want := pool.Estimate(whole), pool.Estimate(stated); got != want {
+		t.Errorf("a whole table: got %+v, want %+v", got, want)
+	}
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/workload"
+)
+
+// Plans in the kinds of before are those of before, byte for byte. The sums are of
+// amd64: elsewhere predictions may differ in their last digits.
+func TestPlansWithoutNewKindsAreAsBefore(t *testing.T) {
+	if testing.Short() || runtime.GOARCH != "amd64" {
+		t.Skip("builds the binary, for amd64")
+	}
+	binary := filepath.Join(t.TempDir(), "neuroshard")
+	if out, err := exec.Command("go", "build", "-o", binary, "../../../cmd/neuroshard").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	var out bytes.Buffer
+	args := []string{"off", "-binary", binary, "-workloads", "mlperf-dlrm-dcnv2,criteo-kaggle,nvidia-synthetic-tiny,nvidia-synthetic-small,hugectr-7"}
+	if err := run(context.Background(), &out, args); err != nil {
+		t.Errorf("%v\n%s", err, out.Bytes())
+	}
+}
+
+// Each workload has a pinned plan.
+func TestPinsAreOfAllWorkloads(t *testing.T) {
+	want := sums(pinned)
+	for _, name := range workload.Names() {
+		if len(want[name]) != 64 {
+			t.Errorf("%s: got sum %q, want 64 digits: see off.go", name, want[name])
+		}
+	}
+	if len(want) != len(workload.Names()) {
+		t.Errorf("got %d sums, want those of %d workloads", len(want), len(workload.Names()))
+	}
+}
+
+// Of an all-to-all (l-1)/(n-1) stays inside hosts, of a ring over all devices (l-1)/l
+// in each host, of blocks by host all but the sums.
+func TestMovedBytes(t *testing.T) {
+	p := &problem.Problem{
+		Batch:    1024,
+		Topology: hardware.Topology{Devices: 4, DevicesPerHost: 2},
+		Tables:   []problem.Table{{Name: "a", Rows: 100, Dim: 8, Features: []problem.Feature{{Name: "f", PoolingFactor: 1}}}},
+	}
+	whole := p.Whole(0)
+	blocks := func(kind problem.Kind, devices ...int) [][]problem.Shard {
+		shards := make([][]problem.Shard, 4)
+		size := int64(100 / len(devices))
+		for i, d := range devices {
+			s := whole
+			s.Kind = kind
+			if kind != problem.DataParallel {
+				s.Rows.Start, s.Rows.End = int64(i)*size, int64(i+1)*size
+			}
+			shards[d] = append(shards[d], s)
+		}
+		return shards
+	}
+	vectors := 1024.0 * 8 * 4
+	for _, tt := range []struct {
+		name            string
+		shards          [][]problem.Shard
+		inside, between float64
+	}{
+		// From one device to three, a quarter of the vectors each; and back.
+		{"table_wise", [][]problem.Shard{{whole}, nil, nil, nil}, vectors / 2, vectors},
+		// Four devices pass on three quarters each, two of them to another host.
+		{"row_wise", blocks(problem.RowWise, 0, 1, 2, 3), 3 * vectors, 3 * vectors},
+		// Two pass on a half each, and half of the sums go to the other host.
+		{"table_row_wise", blocks(problem.TableRowWise, 2, 3), 2 * vectors, vectors},
+		// An all-reduce of 3,200 bytes: each device passes on all of them in its host,
+		// and its half between hosts.
+		{"data_parallel", blocks(problem.DataParallel, 0, 1, 2, 3), 4 * 3200, 2 * 3200},
+	} {
+		if inside, between := moved(p, tt.shards); inside != tt.inside || between != tt.between {
+			t.Errorf("%s: got %v bytes inside hosts and %v between, want %v and %v", tt.name, inside, between, tt.inside, tt.between)
+		}
+	}
+}
+
+// A drawn problem is valid, and its devices have as much HBM for its tables as asked for.
+func TestDrawnProblems(t *testing.T) {
+	profile, err := hardware.ByName("a100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(50) {
+		for _, share := range []float64{.4, 1.3} {
+			p := drawnProblem(profile, seed, share)
+			if err := p.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			sum := 0.
+			for i := range p.Tables {
+				sum += float64(p.ShardMemory(p.Whole(i)).Total())
+			}
+			n := p.Topology.Devices
+			if got := float64(p.ShardBudget()) * float64(n) / sum; math.Abs(got-share) > 1e-3 {
+				t.Errorf("seed %d: got HBM for %.4f of the tables on %d devices, want %v", seed, got, n, share)
+			}
+		}
+	}
+}
+
+// What cannot be run is said, and nothing is printed.
+func TestWrongArguments(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"", "say which table to make"},
+		{"widths", `table "widths" is unknown`},
+		{"off -runs 0", "-runs: 0 is not at least 1"},
+		{"workloads -workloads none", "none"},
+		{"short more", `"more" is one argument too many`},
+	} {
+		var out bytes.Buffer
+		err := run(context.Background(), &out, strings.Fields(tt.args))
+		if err == nil || !strings.Contains(err.Error(), tt.want) || out.Len() > 0 {
+			t.Errorf("kinds %s: got error %v and output %q, want an error with %q", tt.args, err, out.String(), tt.want)
+		}
+	}
+}
+
+// Tables take the place of those between their marks, and nothing else changes.
+func TestReplace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "doc.md")
+	const before = "a\n\n<!-- kinds x -->\n\nold\n\n<!-- end -->\n\nb\n\n<!-- kinds x -->\n\nold\n\n<!-- end -->\n\n<!-- kinds y -->\n\nold\n\n<!-- end -->\n"
+	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := replace(file, "x", []string{"one"}); err == nil || !strings.Contains(err.Error(), "2 times") {
+		t.Errorf("one table for two marks: got %v, want an error", err)
+	}
+	if err := replace(file, "x", []string{"one", "two"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Replace(strings.Replace(before, "old", "one", 1), "old", "two", 1)
+	if string(got) != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// -h says what there is, and is no error.
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"-h"}, {"--help"}, {"pays", "-h"}} {
+		var out bytes.Buffer
+		if err := run(context.Background(), &out, args); err != nil {
+			t.Errorf("%v: %v", args, err)
+		}
+		for _, want := range []string{"usage: go run ./docs/generate/kinds TABLE", "scenarios, workloads, pays", "-runs"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%v: got\n%s\nwant %q in it", args, out.String(), want)
+			}
+		}
+	}
+}

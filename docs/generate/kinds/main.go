@@ -1,0 +1,161 @@
+// Command kinds makes the tables of docs/KINDS.md: what each kind and memory of
+// placement saves, under TorchRec's estimator and on the simulated device. Each
+// argument but scenarios and off is a table of SIMULATED costs, planned in this
+// process; those two run the neuroshard binary.
+//
+//	go build -o bin/neuroshard ./cmd/neuroshard
+//	go run ./docs/generate/kinds scenarios   the scenarios, beside TorchRec's own planner
+//	go run ./docs/generate/kinds workloads   gain over table- and column-wise plans
+//	go run ./docs/generate/kinds pays        equal tables in one kind or memory after the other
+//	go run ./docs/generate/kinds short       too little HBM, and memory on the hosts
+//	go run ./docs/generate/kinds drawn       small problems with little HBM, and restricted searches
+//	go run ./docs/generate/kinds precision   exchanges in 16 bits
+//	go run ./docs/generate/kinds traffic     how much of the exchanges stays inside hosts
+//	go run ./docs/generate/kinds off         plans without new kinds, against pinned ones
+//
+// With -doc docs/KINDS.md the tables are put in the place of those in the document.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem/workload"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Stdout, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "kinds: error:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// program is what the tables are made with.
+type program struct {
+	out io.Writer
+	// binary is the neuroshard binary, run so many times for each scenario.
+	binary string
+	runs   int
+	// folder holds the scenarios, and engines what TorchRec's planner took on them
+	// here (docs/ENGINES.md).
+	folder, engines string
+	workloads       []string
+	// pin writes the sums of off instead of comparing them.
+	pin bool
+}
+
+func run(ctx context.Context, out io.Writer, args []string) error {
+	p := program{out: out}
+	tables := map[string]func(context.Context) error{
+		"scenarios": p.scenarios, "workloads": p.kinds, "pays": p.pays, "short": p.short, "drawn": p.drawn, "precision": p.precision, "traffic": p.traffic, "off": p.off,
+	}
+	const usage = "say which table to make: scenarios, workloads, pays, short, drawn, precision, traffic or off"
+	if len(args) == 0 {
+		return fmt.Errorf("%s", usage)
+	}
+	help := slices.Contains([]string{"-h", "-help", "--help", "help"}, args[0])
+	table, ok := tables[args[0]]
+	if !ok && !help {
+		return fmt.Errorf("table %q is unknown: %s", args[0], usage)
+	}
+	flags := flag.NewFlagSet("kinds", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.Usage = func() {
+		fmt.Fprintln(out, "usage: go run ./docs/generate/kinds TABLE [flags]\n\nTABLE is scenarios, workloads, pays, short, drawn, precision, traffic or off.\n\nflags:")
+		flags.PrintDefaults()
+	}
+	flags.StringVar(&p.binary, "binary", "bin/neuroshard", "the neuroshard `binary`, for scenarios and off")
+	flags.IntVar(&p.runs, "runs", 10, "runs of each scenario, of which the median counts")
+	flags.StringVar(&p.folder, "folder", "input/testdata/scenarios", "`folder` of the scenarios")
+	flags.StringVar(&p.engines, "engines", "docs/perf/engines.json", "`file` of python -m neuroshard_compare, for scenarios")
+	doc := flags.String("doc", "", "document to put the tables into, in place of those between its marks: `file`")
+	names := flags.String("workloads", strings.Join(workload.Names(), ","), "`names` of workloads, with commas between")
+	flags.BoolVar(&p.pin, "pin", false, "off: write the sums of the binary's plans to stdout instead of comparing")
+	if help {
+		args = []string{"", "-h"}
+	}
+	if err := flags.Parse(args[1:]); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("%q is one argument too many: give one table and flags", flags.Arg(0))
+	}
+	if p.runs < 1 {
+		return fmt.Errorf("-runs: %d is not at least 1", p.runs)
+	}
+	for _, name := range strings.Split(*names, ",") {
+		w, err := workload.ByName(name)
+		if err != nil {
+			return err
+		}
+		p.workloads = append(p.workloads, w.Name)
+	}
+	if *doc == "" {
+		return table(ctx)
+	}
+	var made strings.Builder
+	p.out = io.MultiWriter(out, &made)
+	if err := table(ctx); err != nil {
+		return err
+	}
+	return replace(*doc, args[0], strings.Split(strings.TrimSpace(made.String()), "\n\n"))
+}
+
+// replace puts tables in the place of those in a document, each between the marks
+//
+//	<!-- kinds NAME -->
+//	<!-- end -->
+func replace(file, name string, tables []string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	mark, end := fmt.Sprintf("<!-- kinds %s -->\n\n", name), "\n\n<!-- end -->"
+	parts := strings.Split(string(text), mark)
+	if len(parts) != 1+len(tables) {
+		return fmt.Errorf("%s: there are %d tables to replace, and the mark %q is there %d times", file, len(tables), strings.TrimSpace(mark), len(parts)-1)
+	}
+	for i, table := range tables {
+		_, after, ok := strings.Cut(parts[i+1], end)
+		if !ok {
+			return fmt.Errorf("%s: the mark %q has no end", file, strings.TrimSpace(mark))
+		}
+		parts[i+1] = table + end + after
+	}
+	return plan.SaveFile(file, func(w io.Writer) error {
+		_, err := io.WriteString(w, strings.Join(parts, mark))
+		return err
+	})
+}
+
+// head prints the head of a table: a column each, those of numbers with a leading
+// ">".
+func (p *program) head(columns ...string) {
+	rule := ""
+	for i, c := range columns {
+		right := strings.HasPrefix(c, ">")
+		columns[i] = strings.TrimPrefix(c, ">")
+		if right {
+			rule += "--:|"
+		} else {
+			rule += "---|"
+		}
+	}
+	fmt.Fprintf(p.out, "| %s |\n|%s\n", strings.Join(columns, " | "), rule)
+}
+
+// row prints a row of a table.
+func (p *program) row(cells ...string) { fmt.Fprintf(p.out, "| %s |\n", strings.Join(cells, " | ")) }

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// pinned has a line for each workload, its plan file's SHA-256 and its name. The files
+// are those of the last build that knew table- and column-wise placement alone:
+//
+//	git archive 3a0698b | tar x -C OLD && (cd OLD && go build -o old ./cmd/neuroshard)
+//	go run ./docs/generate/kinds off -binary OLD/old -pin > docs/generate/kinds/testdata/plans.sha256
+//
+//go:embed testdata/plans.sha256
+var pinned string
+
+// off plans workloads with the kinds of before alone, and compares the plan files, byte
+// for byte, with those of before.
+func (p *program) off(ctx context.Context) error {
+	want := sums(pinned)
+	if !p.pin {
+		p.head("workload", "SHA-256 of the plan", "the same as before")
+	}
+	changed := 0
+	for _, name := range p.workloads {
+		sum, err := p.sum(ctx, name)
+		if err != nil {
+			return err
+		}
+		if p.pin {
+			fmt.Fprintf(p.out, "%s  %s\n", sum, name)
+			continue
+		}
+		verdict := "yes"
+		if want[name] != sum {
+			verdict = "no"
+			changed++
+		}
+		p.row(name, sum[:16], verdict)
+	}
+	if changed > 0 {
+		return fmt.Errorf("%d of %d plans are not those of before", changed, len(p.workloads))
+	}
+	return nil
+}
+
+// sum returns the SHA-256 of the plan file of a workload. A binary that is to be pinned
+// knows no --kinds.
+func (p *program) sum(ctx context.Context, name string) (string, error) {
+	folder, err := os.MkdirTemp("", "kinds")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	file := filepath.Join(folder, "plan.json")
+	args := []string{"plan", "workload:" + name, "--no-baselines", "-o", file}
+	if !p.pin {
+		args = append(args, "--kinds", "table_wise,column_wise")
+	}
+	cmd := exec.CommandContext(ctx, p.binary, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", name, err, stderr.Bytes())
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(text)), nil
+}
+
+// sums reads lines of sums and names, by name.
+func sums(text string) map[string]string {
+	found := map[string]string{}
+	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
+		if sum, name, ok := strings.Cut(lines.Text(), "  "); ok {
+			found[name] = sum
+		}
+	}
+	return found
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/simulate"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// pays prints what equal tables cost, all of them in one form, by their rows and
+// lookups: which form pays for which tables. Then, the same of a single table.
+func (p *program) pays(context.Context) error {
+	if err := p.inEach(32, []shape{{1e3, 64, 1}, {1e3, 64, 30}, {1e5, 64, 1}, {1e5, 64, 30}, {1e7, 64, 1}, {1e7, 64, 30}}); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.out)
+	return p.inEach(1, []shape{{1e7, 4, 30}, {1e7, 4, 200}, {1e7, 16, 30}, {1e7, 16, 200}, {1e7, 128, 30}, {1e7, 128, 200}})
+}
+
+// shape is a table's rows, columns and lookups a sample.
+type shape struct {
+	rows    int64
+	dim     int
+	lookups float64
+}
+
+// inEach prints a table of so many tables of each shape in each form.
+func (p *program) inEach(tables int, shapes []shape) error {
+	const batch, zipf = 65536, 1.05
+	forms := []struct {
+		name string
+		form problem.Form
+	}{
+		{"table_wise", problem.Form{}},
+		{"column_wise", problem.Form{}},
+		{"row_wise", problem.Form{Kind: problem.RowWise}},
+		{"table_row_wise", problem.Form{Kind: problem.TableRowWise}},
+		{"data_parallel", problem.Form{Kind: problem.DataParallel}},
+		{"host_cached, a tenth", problem.Form{Tier: problem.HostCached, Cache: .1}},
+		{"host", problem.Form{Tier: problem.Host}},
+	}
+	head := []string{">hosts", ">rows", ">columns", ">lookups"}
+	for _, f := range forms {
+		head = append(head, ">"+f.name)
+	}
+	p.head(head...)
+	profile, err := hardware.ByName("a100-80")
+	if err != nil {
+		return err
+	}
+	for _, devices := range []int{hostSize, 2 * hostSize} {
+		for _, s := range shapes {
+			q := &problem.Problem{Batch: batch, Topology: hardware.Topology{Profile: profile, Devices: devices, DevicesPerHost: hostSize, HostMemory: hostMemory}}
+			for i := range tables {
+				name := fmt.Sprintf("t%02d", i)
+				q.Tables = append(q.Tables, problem.Table{
+					Name: name, Rows: s.rows, Dim: s.dim, Optimizer: problem.SGD,
+					Features: []problem.Feature{{Name: name, PoolingFactor: s.lookups}},
+					Access:   access.Distribution{Kind: access.Zipf, Exponent: zipf},
+				})
+			}
+			if err := q.Validate(); err != nil {
+				return err
+			}
+			judge := simulate.NewPricer(q)
+			cells := []string{fmt.Sprint(q.Topology.Hosts()), fmt.Sprint(s.rows), fmt.Sprint(s.dim), fmt.Sprint(s.lookups)}
+			cheapest, at := unit.Millis(math.Inf(1)), 0
+			for _, f := range forms {
+				shards := inTurn(q, f.form)
+				if f.name == "column_wise" {
+					shards = inSlices(q)
+				}
+				if !fits(q, shards) {
+					cells = append(cells, "too large")
+					continue
+				}
+				b, err := neuroshard.Simulate(judge, shards)
+				if err != nil {
+					return err
+				}
+				if b.Cost < cheapest {
+					cheapest, at = b.Cost, len(cells)
+				}
+				cells = append(cells, millis(b.Cost))
+			}
+			cells[at] = "**" + cells[at] + "**"
+			p.row(cells...)
+		}
+	}
+	return nil
+}
+
+// inTurn places all tables in one form: on one device or host after the other.
+func inTurn(p *problem.Problem, form problem.Form) [][]problem.Shard {
+	n, l := p.Topology.Devices, p.Topology.PerHost()
+	shards := make([][]problem.Shard, n)
+	for i := range p.Tables {
+		s := p.Whole(i)
+		s.Kind, s.Tier, s.Cache = form.Kind, form.Tier, form.Cache
+		first, devices := i%n, 1
+		switch form.Kind {
+		case problem.RowWise, problem.DataParallel:
+			first, devices = 0, n
+		case problem.TableRowWise:
+			first, devices = i%p.Topology.Hosts()*l, l
+		}
+		block := p.Tables[i].BlockRows(devices)
+		for d := range devices {
+			if form.Kind.ByRows() {
+				s.Rows.Start, s.Rows.End = int64(d)*block, min(p.Tables[i].Rows, int64(d+1)*block)
+			}
+			shards[first+d] = append(shards[first+d], s)
+		}
+	}
+	return shards
+}
+
+// inSlices cuts every table by columns for all devices, or as many as it has slices for,
+// all of equal width.
+func inSlices(p *problem.Problem) [][]problem.Shard {
+	shards := make([][]problem.Shard, p.Topology.Devices)
+	next := 0
+	for i := range p.Tables {
+		s := p.Whole(i)
+		dim := int64(p.Tables[i].Dim)
+		width := max(problem.ColumnGranule, dim/int64(len(shards)))
+		for at := int64(0); at < dim; at += width {
+			s.Columns.Start, s.Columns.End = at, at+width
+			shards[next] = append(shards[next], s)
+			next = (next + 1) % len(shards)
+		}
+	}
+	return shards
+}
+
+// fits reports whether each device has room for its shards, in HBM and on its host.
+func fits(p *problem.Problem, shards [][]problem.Shard) bool {
+	for _, list := range shards {
+		var m problem.Memory
+		for _, s := range list {
+			m = m.Add(p.ShardMemory(s))
+		}
+		if m.Tables() > p.ShardBudget() || m.Host > p.HostBudget() {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,493 @@
+// Package bench compares planning methods: it runs the whole line over a suite
+// of tasks with each method, under cost models of choice, and sums up.
+//
+//	Task        a problem of a suite (suite.go, stress.go, workloads.go)
+//	Engine      cost models to plan with: ours, or the published prototype's (engine.go)
+//	Run, Score  one Record for each task and method
+//	Results     records on disk, kept while a run goes on (results.go)
+//	Summarise   the records by setting and method; Plot draws them (plot.go)
+//	Gains       the default method against the others, task by task (gains.go)
+//
+// ranking.go judges the cost models themselves: do they put plans in the right
+// order?
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/lab/verify"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/simulate/bound"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Task is one problem of a suite.
+type Task struct {
+	// Setting groups tasks that are summed up together, and Name is unique among
+	// them.
+	Setting, Name string
+	Problem       problem.Problem
+}
+
+// Options steer a comparison. The zero value works.
+type Options struct {
+	// Engine holds the cost models; nil takes the embedded ones.
+	Engine Engine
+	// Methods defaults to all.
+	Methods []search.Method
+	// Workers is the number of tasks planned at a time (default: all processors);
+	// each plan is searched by one goroutine. Costs do not depend on it, times do.
+	Workers int
+	Seed    uint64
+	// TimeLimit, if above 0, ends a method's search for one plan after that time. The
+	// best plan until then counts, with the status search.OutOfTime; without one the
+	// record is not valid, with the same status. Which plans are cut depends on the
+	// machine. Methods look at the time between their steps, so that they may overrun.
+	TimeLimit time.Duration
+	// Certificate also says, for each plan of the default method that the simulated
+	// device judges, what no plan can cost less than (package bound).
+	Certificate bool
+	// Measure, where not nil, runs a plan on a meter and returns its measured cost
+	// and the spread of that over repeats: the judge, then. Plans are made and
+	// measured one at a time, and an error ends the run.
+	Measure func(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted cost.Breakdown) (measured, spread unit.Millis, err error)
+	// Known are records of an earlier run of the same comparison: what they hold
+	// is not planned again.
+	Known []Record
+	// OnRecord, where not nil, is given each new record as it is made, with the
+	// number of records there are by then; one call at a time. An error ends the
+	// run.
+	OnRecord func(r Record, done, of int) error
+}
+
+// Record is what one method made of one task.
+type Record struct {
+	Setting string        `json:"setting"`
+	Task    string        `json:"task"`
+	Method  search.Method `json:"method"`
+	// Tables counts the task's tables, and Cluster is what they are placed on.
+	Tables  int     `json:"tables,omitempty"`
+	Cluster Cluster `json:"cluster,omitzero"`
+	// Valid is false where the method found no plan that fits; the costs are null
+	// then, and the status is search.OutOfTime if Options.TimeLimit ended the search.
+	Valid bool `json:"valid"`
+	// CostMS is what the models predict, and SimulatedCostMS what the simulated
+	// device takes for the plan; null where the engine has no such judge.
+	CostMS          *float64 `json:"cost_ms"`
+	SimulatedCostMS *float64 `json:"simulated_cost_ms"`
+	// MeasuredCostMS is what a meter took for the plan, and MeasuredSpreadMS the
+	// range of that over repeats; null where plans were not measured.
+	MeasuredCostMS   *float64 `json:"measured_cost_ms,omitempty"`
+	MeasuredSpreadMS *float64 `json:"measured_spread_ms,omitempty"`
+	// WallMS is the time of planning, validation and judging included; of a scored
+	// plan, 0.
+	WallMS float64 `json:"wall_ms"`
+	// BoundMS is the lower bound on the simulated cost of any plan, and BoundWallMS the
+	// time that it took, which is not in WallMS; null and 0 where there is none.
+	BoundMS     *float64      `json:"lower_bound_ms,omitempty"`
+	BoundWallMS float64       `json:"lower_bound_wall_ms,omitempty"`
+	Status      search.Status `json:"status,omitempty"`
+	Devices     []Device      `json:"devices,omitempty"`
+	Plan        []Placed      `json:"plan,omitempty"`
+}
+
+// Cluster is what a task's tables are placed on, in short.
+type Cluster struct {
+	Profile string `json:"profile"`
+	Devices int    `json:"devices"`
+	Hosts   int    `json:"hosts"`
+}
+
+// Device is one device of a plan: what it holds, and the predicted times.
+type Device struct {
+	Shards         int     `json:"shards"`
+	DimSum         int     `json:"dim_sum"`
+	Bytes          int64   `json:"bytes"`
+	ComputeMS      float64 `json:"compute_ms"`
+	BackwardCommMS float64 `json:"backward_comm_ms"`
+	ForwardCommMS  float64 `json:"forward_comm_ms"`
+	TotalMS        float64 `json:"total_ms"`
+}
+
+// Placed is a column slice on a device. Columns are those from the first to
+// before the second.
+type Placed struct {
+	Table   string   `json:"table"`
+	Columns [2]int64 `json:"columns"`
+	Device  int      `json:"device"`
+}
+
+// cost returns what a record is compared by: the measured cost where there is
+// one, else the simulated, else the predicted.
+func (r *Record) cost() float64 {
+	if r.MeasuredCostMS != nil {
+		return *r.MeasuredCostMS
+	}
+	if r.SimulatedCostMS != nil {
+		return *r.SimulatedCostMS
+	}
+	return *r.CostMS
+}
+
+// Run plans every task with every method. Records are in the order of the
+// tasks, then of the methods. When ctx ends, the records made until then are
+// returned with its error; a search that it cut short makes none. Two tasks of one
+// name are an error.
+func Run(ctx context.Context, tasks []Task, opt Options) ([]Record, error) {
+	if len(opt.Methods) == 0 {
+		opt.Methods = search.Methods()
+	}
+	if opt.Engine == nil {
+		opt.Engine = Models{}
+	}
+	if _, err := index(tasks); err != nil {
+		return nil, err
+	}
+	known := map[string]Record{}
+	for _, r := range opt.Known {
+		known[key(r.Task, r.Method)] = r
+	}
+	jobs := make([]job, 0, len(tasks)*len(opt.Methods))
+	for i := range tasks {
+		for _, method := range opt.Methods {
+			record, done := known[key(tasks[i].Name, method)]
+			jobs = append(jobs, job{&tasks[i], method, record, done})
+		}
+	}
+	return opt.each(ctx, jobs, func(j *job) (Record, error) {
+		start := time.Now()
+		outcome, err := opt.plan(ctx, j)
+		return opt.judge(ctx, j, outcome, err, time.Since(start))
+	})
+}
+
+// errOutOfTime says that Options.TimeLimit ended a search that had no plan yet.
+var errOutOfTime = errors.New("no plan within the time limit")
+
+// plan has the engine search, within the limit of time.
+func (o Options) plan(ctx context.Context, j *job) (*Outcome, error) {
+	limited := ctx
+	if o.TimeLimit > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, o.TimeLimit)
+		defer cancel()
+	}
+	outcome, err := o.Engine.Plan(limited, &j.task.Problem, search.Options{Method: j.method, Seed: o.Seed, Workers: 1, Brief: true})
+	late := limited.Err() != nil && ctx.Err() == nil
+	interrupted := err == nil && outcome.Status == search.Interrupted
+	switch {
+	case late && errors.Is(err, context.DeadlineExceeded):
+		return nil, errOutOfTime
+	case late && interrupted:
+		outcome.Status = search.OutOfTime
+	case interrupted:
+		return nil, context.Canceled
+	}
+	return outcome, err
+}
+
+// judge makes a record of what an engine returned, bounds the cost where that is
+// asked, and has the plan run where plans are measured.
+func (o Options) judge(ctx context.Context, j *job, outcome *Outcome, err error, wall time.Duration) (Record, error) {
+	r, err := record(j.task, j.method, outcome, err, wall)
+	if err != nil || !r.Valid {
+		return r, err
+	}
+	if o.Certificate && j.method == search.Default && r.SimulatedCostMS != nil {
+		if err := r.bound(&j.task.Problem); err != nil {
+			return r, err
+		}
+	}
+	if o.Measure == nil {
+		return r, nil
+	}
+	took, spread, err := o.Measure(ctx, &j.task.Problem, outcome.Shards, outcome.Priced)
+	if err != nil {
+		return r, err
+	}
+	measured, deviation := float64(took), float64(spread)
+	r.MeasuredCostMS, r.MeasuredSpreadMS = &measured, &deviation
+	return r, nil
+}
+
+// bound adds a lower bound on the simulated cost.
+func (r *Record) bound(p *problem.Problem) error {
+	start := time.Now()
+	b, err := bound.Simulated(p)
+	if err != nil {
+		return err
+	}
+	least := float64(b.Total)
+	r.BoundMS, r.BoundWallMS = &least, float64(time.Since(start))/float64(time.Millisecond)
+	return nil
+}
+
+// index returns the tasks by name.
+func index(tasks []Task) (map[string]*Task, error) {
+	byName := make(map[string]*Task, len(tasks))
+	for i := range tasks {
+		if byName[tasks[i].Name] != nil {
+			return nil, fmt.Errorf("two tasks are named %q", tasks[i].Name)
+		}
+		byName[tasks[i].Name] = &tasks[i]
+	}
+	return byName, nil
+}
+
+func key(task string, method search.Method) string { return task + "\x00" + string(method) }
+
+// job is a record to make, or one that is there already.
+type job struct {
+	task   *Task
+	method search.Method
+	record Record
+	done   bool
+}
+
+// each makes the records that are not done, several at a time, and returns all
+// in the order of the jobs.
+func (o Options) each(ctx context.Context, jobs []job, run func(*job) (Record, error)) ([]Record, error) {
+	workers := o.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	if o.Measure != nil {
+		workers = 1 // a plan in the making would disturb one that is measured
+	}
+	var group sync.WaitGroup
+	var lock sync.Mutex
+	// The error is that of the first job that fails, whichever ends first.
+	var failed error
+	failedAt := len(jobs)
+	done := 0
+	for _, j := range jobs {
+		if j.done {
+			done++
+		}
+	}
+	next := channel(len(jobs), func(i int) bool { return !jobs[i].done })
+	for range workers {
+		group.Go(func() {
+			for i := range next {
+				lock.Lock()
+				stop := failedAt < i || ctx.Err() != nil
+				lock.Unlock()
+				if stop {
+					continue
+				}
+				record, err := run(&jobs[i])
+				lock.Lock()
+				if err == nil {
+					jobs[i].record, jobs[i].done = record, true
+					if done++; o.OnRecord != nil {
+						err = o.OnRecord(record, done, len(jobs))
+					}
+				}
+				if err != nil && i < failedAt {
+					failedAt, failed = i, fmt.Errorf("task %s, method %s: %w", jobs[i].task.Name, jobs[i].method, err)
+				}
+				lock.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	var records []Record
+	for _, j := range jobs {
+		if j.done {
+			records = append(records, j.record)
+		}
+	}
+	if ctx.Err() != nil {
+		failed = ctx.Err()
+	}
+	return records, failed
+}
+
+// channel returns the numbers below n for which want holds.
+func channel(n int, want func(i int) bool) <-chan int {
+	c := make(chan int, n)
+	for i := range n {
+		if want(i) {
+			c <- i
+		}
+	}
+	close(c)
+	return c
+}
+
+// record turns what an engine returned into a record. That nothing fits, or that
+// nothing was found in time, is a result, not an error.
+func record(task *Task, method search.Method, outcome *Outcome, err error, wall time.Duration) (Record, error) {
+	t := &task.Problem.Topology
+	r := Record{
+		Setting: task.Setting, Task: task.Name, Method: method, WallMS: float64(wall) / float64(time.Millisecond),
+		Tables: len(task.Problem.Tables), Cluster: Cluster{t.Profile.Name, t.Devices, t.Hosts()},
+	}
+	if errors.Is(err, errOutOfTime) {
+		r.Status = search.OutOfTime
+		return r, nil
+	}
+	var infeasible *search.Infeasible
+	if errors.As(err, &infeasible) {
+		return r, nil
+	}
+	if err != nil {
+		return r, err
+	}
+	predicted := float64(outcome.Predicted)
+	r.Valid, r.CostMS, r.Status, r.Devices = true, &predicted, outcome.Status, outcome.Devices
+	if outcome.Simulated != nil {
+		simulated := float64(*outcome.Simulated)
+		r.SimulatedCostMS = &simulated
+	}
+	for d, held := range outcome.Shards {
+		for _, s := range held {
+			r.Plan = append(r.Plan, Placed{task.Problem.Tables[s.Table].Name, [2]int64{s.Columns.Start, s.Columns.End}, d})
+		}
+	}
+	return r, nil
+}
+
+// Summary is what one method made of one setting.
+type Summary struct {
+	Setting string        `json:"setting"`
+	Method  search.Method `json:"method"`
+	Tasks   int           `json:"tasks"`
+	Solved  int           `json:"solved"`
+	// Judge says which cost the others are of: "measured", "simulated", or
+	// "predicted" where there was nothing to judge by.
+	Judge string `json:"judge"`
+	// MeanMS and MedianMS are of the costs of the tasks that this method solved;
+	// CommonMS is the mean over the Common tasks that every method solved.
+	MeanMS   float64 `json:"mean_ms"`
+	MedianMS float64 `json:"median_ms"`
+	CommonMS float64 `json:"common_mean_ms"`
+	Common   int     `json:"common_tasks"`
+	// Ratio is the mean, over the tasks that both solved, of this method's
+	// cost to that of search.Paper; 0 without such tasks.
+	Ratio float64 `json:"ratio_to_paper"`
+	// BiasPercent is the mean of predicted over measured or simulated cost, less
+	// one; 0 where only the prediction is known.
+	BiasPercent  float64 `json:"bias_percent"`
+	WallMedianMS float64 `json:"wall_median_ms"`
+	WallP95MS    float64 `json:"wall_p95_ms"`
+}
+
+// What costs are of.
+const (
+	Measured  = "measured"
+	Simulated = "simulated"
+	Predicted = "predicted"
+)
+
+// Verified compares the predicted and the measured costs of the records that
+// have both, and the default method with the others. It is nil where plans were
+// not measured, or by one method alone.
+func Verified(records []Record) *verify.Comparison {
+	var outcomes []verify.Outcome
+	for _, r := range records {
+		if !r.Valid || r.MeasuredCostMS == nil {
+			continue
+		}
+		o := verify.Outcome{Task: r.Task, Method: string(r.Method), Predicted: unit.Millis(*r.CostMS), Measured: unit.Millis(*r.MeasuredCostMS)}
+		if r.MeasuredSpreadMS != nil {
+			o.Spread = unit.Millis(*r.MeasuredSpreadMS)
+		}
+		outcomes = append(outcomes, o)
+	}
+	c, err := verify.Compare(outcomes, string(search.Default))
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
+// Summarise sums up the records by setting and method, in their order.
+func Summarise(records []Record) []Summary {
+	costs := map[string]float64{}
+	var settings []string
+	var methods []search.Method
+	failed := map[string]bool{}
+	for _, r := range records {
+		if !slices.Contains(settings, r.Setting) {
+			settings = append(settings, r.Setting)
+		}
+		if !slices.Contains(methods, r.Method) {
+			methods = append(methods, r.Method)
+		}
+		if r.Valid {
+			costs[key(r.Task, r.Method)] = r.cost()
+		} else {
+			failed[r.Task] = true
+		}
+	}
+	var all []Summary
+	for _, setting := range settings {
+		for _, method := range methods {
+			s := Summary{Setting: setting, Method: method, Judge: Predicted}
+			var own, common, ratios, bias, walls []float64
+			for _, r := range records {
+				if r.Setting != setting || r.Method != method {
+					continue
+				}
+				s.Tasks++
+				walls = append(walls, r.WallMS)
+				if !r.Valid {
+					continue
+				}
+				own = append(own, r.cost())
+				bias = append(bias, *r.CostMS/r.cost()-1)
+				switch {
+				case r.MeasuredCostMS != nil:
+					s.Judge = Measured
+				case r.SimulatedCostMS != nil:
+					s.Judge = Simulated
+				}
+				if !failed[r.Task] {
+					common = append(common, r.cost())
+				}
+				if paper, ok := costs[key(r.Task, search.Paper)]; ok {
+					ratios = append(ratios, r.cost()/paper)
+				}
+			}
+			if s.Tasks == 0 {
+				continue // given plans need not be by the same methods everywhere
+			}
+			s.Solved, s.Common = len(own), len(common)
+			s.MeanMS, s.MedianMS, s.CommonMS = mean(own), quantile(own, .5), mean(common)
+			s.Ratio, s.BiasPercent = mean(ratios), 100*mean(bias)
+			s.WallMedianMS, s.WallP95MS = quantile(walls, .5), quantile(walls, .95)
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func mean(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+// quantile returns the value at the share q of the sorted values; 0 of none.
+func quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Clone(values)
+	slices.Sort(sorted)
+	return sorted[int(q*float64(len(sorted)-1)+.5)]
+}

@@ -1,0 +1,162 @@
+package bench
+
+import (
+	"slices"
+
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/simulate/bound"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Gains compares the default method with the published search and with the best
+// baseline of each task. A gain is the share of the other's cost that the default
+// method's plan saves, in percent: 5 where it costs 0.95 of it. Costs are what
+// records are judged by: measured, else simulated, else predicted.
+type Gains struct {
+	// Tasks are in the order of their first records.
+	Tasks []Gain `json:"tasks"`
+	// OverPaper and OverBaseline sum up the gains in percent over the tasks where both
+	// plans exist, Gap the optimality gaps, and WallMS the default method's times,
+	// which a task without a plan counts in, too.
+	OverPaper    Stat `json:"gain_over_paper_percent"`
+	OverBaseline Stat `json:"gain_over_best_baseline_percent"`
+	Gap          Stat `json:"optimality_gap"`
+	WallMS       Stat `json:"wall_ms"`
+}
+
+// Stat is the mean and the median of a figure over those of the tasks that have it,
+// and how many these are.
+type Stat struct {
+	Mean   float64 `json:"mean"`
+	Median float64 `json:"median"`
+	Tasks  int     `json:"tasks"`
+}
+
+// Gain is one task of Gains.
+type Gain struct {
+	Setting string  `json:"setting"`
+	Task    string  `json:"task"`
+	Tables  int     `json:"tables"`
+	Cluster Cluster `json:"cluster"`
+	// Judge says what the costs are of, as in Summary.
+	Judge string `json:"judge"`
+	// Default, Paper and Baseline are what the default method, the published search and
+	// the baseline with the cheapest plan came to; nil where the method was not tried.
+	// Where no baseline has a plan, Baseline is without method and cost.
+	Default  *Entry `json:"neuroshard"`
+	Paper    *Entry `json:"paper"`
+	Baseline *Entry `json:"best_baseline"`
+	// Baselines counts those tried, and BaselinesSolved those that have a plan.
+	Baselines       int `json:"baselines"`
+	BaselinesSolved int `json:"baselines_solved"`
+	// OverPaper and OverBaseline are the gains in percent; null where there is no plan
+	// on either side.
+	OverPaper    *float64 `json:"gain_over_paper_percent"`
+	OverBaseline *float64 `json:"gain_over_best_baseline_percent"`
+	// BoundMS is a lower bound on the simulated cost of any plan, and Gap the share by
+	// which the default method's simulated cost is above it; null where there is none.
+	BoundMS *float64 `json:"lower_bound_ms"`
+	Gap     *float64 `json:"optimality_gap"`
+}
+
+// Entry is one method's record of a task, in short.
+type Entry struct {
+	Method search.Method `json:"method,omitempty"`
+	// CostMS is null where the method found no plan.
+	CostMS *float64 `json:"cost_ms"`
+	// Shards is the number of shards of the plan.
+	Shards int `json:"shards"`
+	// WallMS and Status are those of the Record.
+	WallMS float64       `json:"wall_ms"`
+	Status search.Status `json:"status,omitempty"`
+}
+
+// TimedOut reports whether Options.TimeLimit ended the search.
+func (e *Entry) TimedOut() bool { return e.Status == search.OutOfTime }
+
+// NewGains compares the default method's records with the others. It is nil where
+// there are no records of the default method, or of no other.
+func NewGains(records []Record) *Gains {
+	at := map[string]int{}
+	var g Gains
+	for i := range records {
+		r := &records[i]
+		n, ok := at[r.Task]
+		if !ok {
+			n = len(g.Tasks)
+			at[r.Task] = n
+			g.Tasks = append(g.Tasks, Gain{Setting: r.Setting, Task: r.Task, Tables: r.Tables, Cluster: r.Cluster, Judge: Predicted})
+		}
+		g.Tasks[n].add(r)
+	}
+	compared := func(t Gain) bool { return t.Default != nil && (t.Paper != nil || t.Baseline != nil) }
+	if !slices.ContainsFunc(g.Tasks, compared) {
+		return nil
+	}
+	var paper, baseline, gaps, walls []float64
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		t.OverPaper, t.OverBaseline = gain(t.Default, t.Paper), gain(t.Default, t.Baseline)
+		paper, baseline, gaps = known(paper, t.OverPaper), known(baseline, t.OverBaseline), known(gaps, t.Gap)
+		if t.Default != nil {
+			walls = append(walls, t.Default.WallMS)
+		}
+	}
+	g.OverPaper, g.OverBaseline, g.Gap, g.WallMS = stat(paper), stat(baseline), stat(gaps), stat(walls)
+	return &g
+}
+
+// add takes a record of the task.
+func (g *Gain) add(r *Record) {
+	e := &Entry{Method: r.Method, Shards: len(r.Plan), WallMS: r.WallMS, Status: r.Status}
+	if r.Valid {
+		cost := r.cost()
+		e.CostMS = &cost
+		switch {
+		case r.MeasuredCostMS != nil:
+			g.Judge = Measured
+		case r.SimulatedCostMS != nil:
+			g.Judge = Simulated
+		}
+	}
+	switch {
+	case r.Method == search.Default:
+		g.Default = e
+		if r.BoundMS != nil {
+			gap := bound.Gap(unit.Millis(*r.SimulatedCostMS), unit.Millis(*r.BoundMS))
+			g.BoundMS, g.Gap = r.BoundMS, &gap
+		}
+	case r.Method == search.Paper:
+		g.Paper = e
+	case slices.Contains(search.Baselines(), r.Method):
+		g.Baselines++
+		if g.Baseline == nil {
+			g.Baseline = &Entry{}
+		}
+		if !r.Valid {
+			return
+		}
+		g.BaselinesSolved++
+		if g.Baseline.CostMS == nil || *e.CostMS < *g.Baseline.CostMS {
+			g.Baseline = e
+		}
+	}
+}
+
+// gain returns by how many percent own is cheaper than other; nil without both.
+func gain(own, other *Entry) *float64 {
+	if own == nil || other == nil || own.CostMS == nil || other.CostMS == nil {
+		return nil
+	}
+	percent := 100 * (1 - *own.CostMS / *other.CostMS)
+	return &percent
+}
+
+func known(values []float64, v *float64) []float64 {
+	if v == nil {
+		return values
+	}
+	return append(values, *v)
+}
+
+func stat(values []float64) Stat { return Stat{mean(values), quantile(values, .5), len(values)} }

@@ -1,0 +1,197 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/internal/rank"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/workload"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/simulate"
+)
+
+// Ranking tells how well a model orders the plans of a task by cost. A planner
+// needs the order more than the costs.
+type Ranking struct {
+	Task string `json:"task"`
+	// The Kendall tau of predicted against simulated cost, over random plans, over
+	// plans near the best one found, and over all plans within a tenth of the best
+	// simulated cost.
+	Random      float64 `json:"tau_random"`
+	NearOptimal float64 `json:"tau_near_optimal"`
+	BestTenth   float64 `json:"tau_within_10_percent"`
+	// BestTenthPlans is the number of plans that BestTenth is over.
+	BestTenthPlans int `json:"plans_within_10_percent"`
+	// RegretPercent is how much dearer, on the simulated device, the plan is that
+	// the model likes best than the best of all.
+	RegretPercent float64 `json:"regret_percent"`
+}
+
+// RankingTasks is the number of tasks a ranking is averaged over by default:
+// one task can mislead.
+const RankingTasks = 10
+
+const (
+	rankingTables  = 40
+	rankingDevices = 8
+	rankingMaxDim  = 128
+	rankingPlans   = 400
+	// mostMoves is how many shards a plan near the optimum has moved at most.
+	mostMoves = 12
+)
+
+// Rank judges a model, the pre-trained one where it is nil, on tasks of 40
+// tables and 8 devices.
+func Rank(ctx context.Context, profile hardware.Profile, model *cost.Model, tasks int, seed uint64) ([]Ranking, error) {
+	pool := workload.Pool(seed)
+	setting := workload.TaskSpec{
+		Name: "ranking", Devices: rankingDevices, Memory: profile.Memory,
+		MinTables: rankingTables, MaxTables: rankingTables + 1, MaxDim: rankingMaxDim,
+	}
+	var all []Ranking
+	for i := range tasks {
+		drawn, err := workload.Draw(pool, setting, seed, i)
+		if err != nil {
+			return nil, err
+		}
+		p := drawn.Problem(profile)
+		r, err := rankTask(ctx, &p, model, rand.New(rand.NewPCG(seed, uint64(i))))
+		if err != nil {
+			return nil, err
+		}
+		r.Task = fmt.Sprint(i)
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+func rankTask(ctx context.Context, p *problem.Problem, model *cost.Model, draw *rand.Rand) (Ranking, error) {
+	model, err := neuroshard.Options{Model: model}.CostModel(p.Topology.Profile)
+	if err != nil {
+		return Ranking{}, err
+	}
+	pool, err := cost.NewPool(model, p)
+	if err != nil {
+		return Ranking{}, err
+	}
+	best, err := search.Run(ctx, p, func() search.Scorer { return pool.NewScorer() }, search.Options{})
+	if err != nil {
+		return Ranking{}, err
+	}
+	random, near := plans{pool: pool, judge: simulate.NewPricer(p)}, plans{pool: pool, judge: simulate.NewPricer(p)}
+	for range rankingPlans {
+		if err := random.add(scatter(draw, best.Shards)); err != nil {
+			return Ranking{}, err
+		}
+	}
+	for i := range rankingPlans {
+		if err := near.add(disturb(draw, best.Shards, i*(mostMoves+1)/rankingPlans)); err != nil {
+			return Ranking{}, err
+		}
+	}
+	all := plans{predicted: append(random.predicted, near.predicted...), simulated: append(random.simulated, near.simulated...)}
+	tenth := all.within(1.1)
+	return Ranking{
+		Random:         rank.Kendall(random.predicted, random.simulated),
+		NearOptimal:    rank.Kendall(near.predicted, near.simulated),
+		BestTenth:      rank.Kendall(tenth.predicted, tenth.simulated),
+		BestTenthPlans: len(tenth.predicted),
+		RegretPercent:  100 * all.regret(),
+	}, nil
+}
+
+// scatter places every shard of a plan on a random device.
+func scatter(draw *rand.Rand, shards [][]problem.Shard) [][]problem.Shard {
+	out := make([][]problem.Shard, len(shards))
+	for _, held := range shards {
+		for _, s := range held {
+			d := draw.IntN(len(out))
+			out[d] = append(out[d], s)
+		}
+	}
+	return out
+}
+
+// disturb moves some random shards of a plan to random devices.
+func disturb(draw *rand.Rand, shards [][]problem.Shard, moves int) [][]problem.Shard {
+	out := make([][]problem.Shard, len(shards))
+	for d, held := range shards {
+		out[d] = append([]problem.Shard(nil), held...)
+	}
+	for range moves {
+		from, to := draw.IntN(len(out)), draw.IntN(len(out))
+		if len(out[from]) == 0 {
+			continue
+		}
+		i := draw.IntN(len(out[from]))
+		s := out[from][i]
+		out[from] = append(out[from][:i], out[from][i+1:]...)
+		out[to] = append(out[to], s)
+	}
+	return out
+}
+
+// plans are the costs of several plans of one problem.
+type plans struct {
+	pool                 *cost.Pool
+	judge                *simulate.Pricer
+	predicted, simulated []float64
+}
+
+func (s *plans) add(shards [][]problem.Shard) error {
+	simulated, err := s.judge.Price(shards)
+	if err != nil {
+		return err
+	}
+	s.predicted = append(s.predicted, float64(s.pool.Price(shards).Cost))
+	s.simulated = append(s.simulated, float64(simulated.Total))
+	return nil
+}
+
+// within returns the plans whose simulated cost is at most factor times the
+// least.
+func (s *plans) within(factor float64) plans {
+	least := s.simulated[s.best()]
+	var out plans
+	for i, v := range s.simulated {
+		if v <= factor*least {
+			out.predicted = append(out.predicted, s.predicted[i])
+			out.simulated = append(out.simulated, v)
+		}
+	}
+	return out
+}
+
+func (s *plans) best() int { return argmin(s.simulated) }
+
+func (s *plans) regret() float64 {
+	return s.simulated[argmin(s.predicted)]/s.simulated[s.best()] - 1
+}
+
+func argmin(values []float64) int {
+	best := 0
+	for i, v := range values {
+		if v < values[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// MeanRanking returns the mean over tasks, as a ranking named "mean".
+func MeanRanking(all []Ranking) Ranking {
+	m := Ranking{Task: "mean"}
+	for _, r := range all {
+		n := float64(len(all))
+		m.Random += r.Random / n
+		m.NearOptimal += r.NearOptimal / n
+		m.BestTenth += r.BestTenth / n
+		m.RegretPercent += r.RegretPercent / n
+	}
+	return m
+}

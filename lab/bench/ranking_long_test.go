@@ -1,0 +1,27 @@
+//go:build long
+
+package bench
+
+import (
+	"context"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/cost/pretrained"
+)
+
+// Every shipped model puts plans in the right order, on average over ten tasks.
+func TestRankOfEveryModel(t *testing.T) {
+	for _, name := range pretrained.Profiles() {
+		t.Run(name, func(t *testing.T) {
+			all, err := Rank(context.Background(), profile(t, name), nil, RankingTasks, 7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mean := MeanRanking(all)
+			t.Logf("%+v", mean)
+			if len(all) != RankingTasks || mean.Random < .97 || mean.NearOptimal < .95 || mean.BestTenth < .85 || mean.RegretPercent > .5 {
+				t.Errorf("got %+v over %d tasks, want taus of at least 0.97, 0.95 and 0.85, and a regret of at most 0.5 %%", mean, len(all))
+			}
+		})
+	}
+}

@@ -1,0 +1,254 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/lab/verify"
+	"github.com/neuroshard/neuroshard/plan"
+)
+
+// Results are the records of a comparison and their summaries, as a file.
+type Results struct {
+	Format  string `json:"format"`
+	Version int    `json:"version"`
+	// Models names the cost models; Seed is that of the searches.
+	Models  string    `json:"models"`
+	Seed    uint64    `json:"seed"`
+	Records []Record  `json:"records"`
+	Summary []Summary `json:"summary"`
+	// Gains compares the default method with the others, task by task; nil where it is
+	// not among them, or alone.
+	Gains *Gains `json:"gains,omitempty"`
+	// Verified sums up the measured plans; nil where plans were not measured.
+	Verified *verify.Comparison `json:"verified,omitempty"`
+}
+
+// ResultsFormat and ResultsVersion identify the file of Results.
+const (
+	ResultsFormat  = "neuroshard-bench"
+	ResultsVersion = 1
+)
+
+// maxResultsBytes bounds a file that is read.
+const maxResultsBytes = 1 << 30
+
+// NewResults returns the results of a comparison.
+func NewResults(records []Record, opt Options) *Results {
+	id := Models{}.ID()
+	if opt.Engine != nil {
+		id = opt.Engine.ID()
+	}
+	return &Results{
+		Format: ResultsFormat, Version: ResultsVersion, Models: id, Seed: opt.Seed,
+		Records: append([]Record{}, records...), Summary: append([]Summary{}, Summarise(records)...),
+		Gains: NewGains(records), Verified: Verified(records),
+	}
+}
+
+// WriteResults writes the results of a comparison to a file, beside its place
+// first, so that it is never half written.
+func WriteResults(path string, records []Record, opt Options) error {
+	text, err := json.MarshalIndent(NewResults(records, opt), "", "  ")
+	if err != nil {
+		return err
+	}
+	return replace(path, append(text, '\n'))
+}
+
+// SavePlot draws the summaries to a file, as WriteResults writes.
+func SavePlot(path string, all []Summary) error {
+	var svg bytes.Buffer
+	if err := Plot(&svg, all); err != nil {
+		return err
+	}
+	return replace(path, svg.Bytes())
+}
+
+// ReadResults reads a file of results. It wants the format and version that
+// this package writes.
+func ReadResults(name string, r io.Reader) (*Results, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxResultsBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(data) > maxResultsBytes {
+		return nil, fmt.Errorf("%s: larger than %d bytes", name, maxResultsBytes)
+	}
+	var results Results
+	if err := json.Unmarshal(data, &results); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if results.Format != ResultsFormat || results.Version != ResultsVersion {
+		return nil, fmt.Errorf("%s: format %q version %d: want %q version %d, as bench writes it", name, results.Format, results.Version, ResultsFormat, ResultsVersion)
+	}
+	for i := range results.Records {
+		if err := results.Records[i].check(); err != nil {
+			return nil, fmt.Errorf("%s: record %d: %w", name, i, err)
+		}
+	}
+	return &results, nil
+}
+
+// check reports what no run writes.
+func (r *Record) check() error {
+	switch {
+	case r.Task == "" || r.Method == "":
+		return errors.New("the task or the method is missing")
+	case r.Valid != (r.CostMS != nil) || !r.Valid && (r.SimulatedCostMS != nil || r.MeasuredCostMS != nil):
+		return fmt.Errorf("task %q: valid is %v, but the costs say otherwise", r.Task, r.Valid)
+	case !(r.WallMS >= 0):
+		return fmt.Errorf("task %q: wall time %v ms is negative", r.Task, r.WallMS)
+	case r.BoundMS != nil && (r.SimulatedCostMS == nil || !(*r.BoundMS > 0)):
+		return fmt.Errorf("task %q: a lower bound of %v ms, on what was not simulated or not above 0", r.Task, *r.BoundMS)
+	case !(r.BoundWallMS >= 0):
+		return fmt.Errorf("task %q: time of the lower bound %v ms is negative", r.Task, r.BoundWallMS)
+	}
+	for _, cost := range []*float64{r.CostMS, r.SimulatedCostMS, r.MeasuredCostMS} {
+		if cost != nil && !(*cost > 0) {
+			return fmt.Errorf("task %q: cost %v is not above 0", r.Task, *cost)
+		}
+	}
+	switch {
+	case r.MeasuredSpreadMS == nil:
+	case r.MeasuredCostMS == nil:
+		return fmt.Errorf("task %q: there is a spread, but no measured cost", r.Task)
+	case !(*r.MeasuredSpreadMS >= 0):
+		return fmt.Errorf("task %q: spread %v ms is negative", r.Task, *r.MeasuredSpreadMS)
+	}
+	return nil
+}
+
+// Journal keeps the records of a run on disk as they are made, one a line, in a
+// file beside the one that the results go to. A run that was stopped goes on
+// from there.
+type Journal struct {
+	path, final string
+	file        *os.File
+	opt         Options
+}
+
+// OpenJournal opens the journal of the comparison that writes its results to
+// path, and returns the records that an earlier run of the same comparison
+// left. A journal of another comparison is started afresh.
+func OpenJournal(path string, tasks []Task, opt Options) (*Journal, []Record, error) {
+	if opt.Engine == nil {
+		opt.Engine = Models{}
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil, nil, &fs.PathError{Op: "write", Path: path, Err: errors.New("it is a folder")}
+	}
+	j := &Journal{path: path + ".partial", final: path, opt: opt}
+	head, err := identity(tasks, opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	known, err := j.read(head)
+	if err != nil {
+		return nil, nil, err
+	}
+	// Start from whole lines only: a kill may have cut the last.
+	var text bytes.Buffer
+	text.WriteString(head + "\n")
+	for _, r := range known {
+		line, err := json.Marshal(r)
+		if err != nil {
+			return nil, nil, err
+		}
+		text.Write(append(line, '\n'))
+	}
+	if err := replace(j.path, text.Bytes()); err != nil {
+		return nil, nil, err
+	}
+	j.file, err = os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0)
+	return j, known, err
+}
+
+// identity is the first line of a journal: it tells comparisons apart, by their
+// models, methods, seed and tasks, and by the version of the planner.
+func identity(tasks []Task, opt Options) (string, error) {
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%s %s %d %q\n", neuroshard.Version, opt.Engine.ID(), opt.Seed, opt.Methods)
+	if opt.Measure != nil {
+		fmt.Fprintln(hash, Measured)
+	}
+	if opt.Certificate || opt.TimeLimit > 0 {
+		fmt.Fprintf(hash, "certificate %v, time limit %v\n", opt.Certificate, opt.TimeLimit)
+	}
+	embedded := map[string]string{}
+	for i := range tasks {
+		p := &tasks[i].Problem
+		if name := p.Topology.Profile.Name; opt.Engine == (Models{}) && embedded[name] == "" {
+			model, err := neuroshard.Options{}.CostModel(p.Topology.Profile)
+			if err != nil {
+				return "", err
+			}
+			embedded[name] = model.Manifest().ID
+		}
+		fmt.Fprintf(hash, "%q %q %s %s\n", tasks[i].Setting, tasks[i].Name, plan.Digest(p), embedded[p.Topology.Profile.Name])
+	}
+	return ResultsFormat + " " + hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+func (j *Journal) read(head string) ([]Record, error) {
+	file, err := os.Open(j.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 256<<20)
+	if !lines.Scan() || lines.Text() != head {
+		return nil, nil
+	}
+	var records []Record
+	for lines.Scan() {
+		var r Record
+		if json.Unmarshal(lines.Bytes(), &r) != nil || r.check() != nil {
+			break
+		}
+		records = append(records, r)
+	}
+	return records, lines.Err()
+}
+
+// Add appends a record.
+func (j *Journal) Add(r Record) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	_, err = j.file.Write(append(line, '\n'))
+	return err
+}
+
+// Finish writes the results of the finished run and removes the journal.
+func (j *Journal) Finish(records []Record) error {
+	if err := WriteResults(j.final, records, j.opt); err != nil {
+		return err
+	}
+	return errors.Join(j.file.Close(), os.Remove(j.path))
+}
+
+// Close leaves the journal for a later run to go on from.
+func (j *Journal) Close() error { return j.file.Close() }
+
+// replace writes a file, all of it or nothing: see plan.SaveFile.
+func replace(path string, data []byte) error {
+	return plan.SaveFile(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}

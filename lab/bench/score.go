@@ -1,0 +1,130 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/neuroshard/neuroshard/cost/prototype"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+)
+
+// Given is a plan to be priced.
+type Given struct {
+	// Task names one of the tasks, and Method what made the plan.
+	Task   string
+	Method search.Method
+	// Place returns the plan as shards by device; nil where there is none.
+	Place func(p *problem.Problem) ([][]problem.Shard, error)
+}
+
+// GivenResults returns the plans of earlier results.
+func GivenResults(results *Results) []Given {
+	var all []Given
+	for i := range results.Records {
+		r := &results.Records[i]
+		all = append(all, Given{Task: r.Task, Method: r.Method, Place: r.place})
+	}
+	return all
+}
+
+// place finds the record's tables in the problem, by name.
+func (r *Record) place(p *problem.Problem) ([][]problem.Shard, error) {
+	if !r.Valid {
+		return nil, nil
+	}
+	index := make(map[string]int, len(p.Tables))
+	for i := range p.Tables {
+		index[p.Tables[i].Name] = i
+	}
+	shards := make([][]problem.Shard, p.Topology.Devices)
+	for _, s := range r.Plan {
+		i, ok := index[s.Table]
+		if !ok {
+			return nil, fmt.Errorf("the plan places table %q, which the task does not have", s.Table)
+		}
+		if s.Device < 0 || s.Device >= len(shards) {
+			return nil, fmt.Errorf("the plan places table %q on device %d of %d", s.Table, s.Device, len(shards))
+		}
+		shard := p.Whole(i)
+		shard.Columns = problem.Range{Start: s.Columns[0], End: s.Columns[1]}
+		if shard.Columns.Start < 0 || shard.Columns.Len() < 1 || shard.Columns.End > int64(p.Tables[i].Dim) {
+			return nil, fmt.Errorf("the plan places columns %d to %d of table %q, which has %d", s.Columns[0], s.Columns[1], s.Table, p.Tables[i].Dim)
+		}
+		shards[s.Device] = append(shards[s.Device], shard)
+	}
+	return shards, nil
+}
+
+// prototypeNames are our names of the prototype's methods. Its "neuroshard" is
+// the search that its paper publishes.
+var prototypeNames = map[string]search.Method{
+	"neuroshard": search.Paper, "size_greedy": search.Size, "dim_greedy": search.Dim,
+	"lookup_greedy": search.Lookup, "size_lookup_greedy": search.SizeLookup,
+}
+
+// GivenPrototype returns the plans of a prototype's results file, under our
+// names of its methods. They are for the tasks of the setting that a record
+// states, or else of the given one. Plans that it marks as not valid stay so.
+func GivenPrototype(setting string, results []prototype.Result) []Given {
+	var all []Given
+	for i := range results {
+		r := &results[i]
+		method, ok := prototypeNames[r.Method]
+		if !ok {
+			method = search.Method(r.Method)
+		}
+		all = append(all, Given{
+			Task: fmt.Sprintf("%s/%d", cmp.Or(r.Setting, setting), r.Task), Method: method,
+			Place: func(p *problem.Problem) ([][]problem.Shard, error) {
+				if !r.Valid {
+					return nil, nil
+				}
+				return r.Placement(p)
+			},
+		})
+	}
+	return all
+}
+
+// Score prices given plans, and measures them where Options.Measure is given. A
+// plan for a task that is not among the tasks is an error, and so is one that is
+// not valid.
+func Score(ctx context.Context, tasks []Task, given []Given, opt Options) ([]Record, error) {
+	if opt.Engine == nil {
+		opt.Engine = Models{}
+	}
+	byName, err := index(tasks)
+	if err != nil {
+		return nil, err
+	}
+	places := map[*Task]map[search.Method]*Given{}
+	jobs := make([]job, 0, len(given))
+	for i := range given {
+		g := &given[i]
+		task, ok := byName[g.Task]
+		if !ok {
+			return nil, fmt.Errorf("a plan is for task %q, which is not among the %d tasks", g.Task, len(tasks))
+		}
+		if places[task] == nil {
+			places[task] = map[search.Method]*Given{}
+		}
+		if places[task][g.Method] != nil {
+			return nil, fmt.Errorf("task %q has two plans by method %q", g.Task, g.Method)
+		}
+		places[task][g.Method] = g
+		jobs = append(jobs, job{task: task, method: g.Method})
+	}
+	return opt.each(ctx, jobs, func(j *job) (Record, error) {
+		shards, err := places[j.task][j.method].Place(&j.task.Problem)
+		if err != nil {
+			return Record{}, err
+		}
+		if shards == nil {
+			return opt.judge(ctx, j, nil, &search.Infeasible{}, 0)
+		}
+		outcome, err := opt.Engine.Score(&j.task.Problem, shards)
+		return opt.judge(ctx, j, outcome, err, 0)
+	})
+}

@@ -1,0 +1,179 @@
+package bench
+
+import (
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/cost/prototype"
+	"github.com/neuroshard/neuroshard/lab/design"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/workload"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// MaxTasks is the largest number of tasks of a setting that a command offers.
+const MaxTasks = 100_000
+
+// PaperTasks draws tasks as the NeuroShard paper does: perSetting for each of
+// six settings of devices and largest dim, from one pool, on devices of the
+// profile.
+func PaperTasks(profile hardware.Profile, perSetting int, seed uint64) ([]Task, error) {
+	pool := workload.Pool(seed)
+	var tasks []Task
+	for _, setting := range workload.PaperSettings() {
+		for i := range perSetting {
+			drawn, err := workload.Draw(pool, setting, seed, i)
+			if err != nil {
+				return nil, err
+			}
+			tasks = append(tasks, Task{setting.Name, fmt.Sprintf("%s/%d", setting.Name, i), drawn.Problem(profile)})
+		}
+	}
+	return tasks, nil
+}
+
+// OwnTasks draws tasks for a device that a model was measured on: perSetting for
+// each of two settings, of 12 to 24 and of 25 to 40 tables, on so many devices of
+// one host. Tables and optimizers are drawn as design.CPU draws its samples,
+// but over other tables, and within what the model has seen; the batch is the
+// largest of these, so that a step is long beside the noise of a meter. Dims are
+// powers of two from 16. A task looks up at most half of what as many of the
+// largest samples do, for which random tables of it are narrowed, and the
+// heaviest left out where that is not enough. A device has the memory of such a
+// sample.
+func OwnTasks(profile hardware.Profile, seen modelfile.Domain, devices, perSetting int, seed uint64) ([]Task, error) {
+	domain := ownDomain(seen)
+	var tasks []Task
+	for setting, tables := range [][2]int{{12, 24}, {25, 40}} {
+		name := fmt.Sprintf("d%d_t%d", devices, tables[1])
+		for i := range perSetting {
+			draw := rand.New(rand.NewPCG(seed, uint64(setting)<<32|uint64(i)))
+			p, err := ownProblem(draw, profile, domain, devices, tables)
+			if err != nil {
+				return nil, fmt.Errorf("drawing task %s/%d: %w", name, i, err)
+			}
+			tasks = append(tasks, Task{name, fmt.Sprintf("%s/%d", name, i), *p})
+		}
+	}
+	return tasks, nil
+}
+
+// ownDomain returns design.CPU within what a model has seen. Where the two
+// have nothing in common, it is what the model has seen.
+func ownDomain(seen modelfile.Domain) design.Domain {
+	domain := design.CPU()
+	if !seen.Stated() {
+		return domain
+	}
+	domain.MaxDim, domain.MaxRows = min(domain.MaxDim, seen.MaxDim), min(domain.MaxRows, seen.MaxRows)
+	domain.MinRows = min(domain.MinRows, domain.MaxRows)
+	domain.MaxPoolingFactor = min(domain.MaxPoolingFactor, seen.MaxPoolingFactor)
+	largest := slices.Max(domain.Batches)
+	domain.Batches = within(domain.Batches, []int{seen.MaxBatch}, func(b int) bool { return b >= seen.MinBatch && b <= seen.MaxBatch })
+	if batch := slices.Max(domain.Batches); batch > largest {
+		// The model's is a larger device.
+		domain.MaxLookupBytes *= float64(batch) / float64(largest)
+	}
+	// Names that this build does not know are of no use to it.
+	optimizers, precisions := named(seen.Optimizers, problem.ParseOptimizer), named(seen.Precisions, problem.ParsePrecision)
+	domain.Optimizers = within(domain.Optimizers, optimizers, func(o problem.Optimizer) bool { return slices.Contains(optimizers, o) })
+	domain.Precisions = within(domain.Precisions, precisions, func(p problem.Precision) bool { return slices.Contains(precisions, p) })
+	return domain
+}
+
+// within returns the values that are allowed, else all those that were seen, and
+// all values where it is not known what was.
+func within[T any](values, seen []T, allowed func(T) bool) []T {
+	if len(seen) == 0 {
+		return values
+	}
+	if common := slices.DeleteFunc(slices.Clone(values), func(v T) bool { return !allowed(v) }); len(common) > 0 {
+		return common
+	}
+	return seen
+}
+
+func named[T any](names []string, parse func(string) (T, error)) []T {
+	var all []T
+	for _, name := range names {
+		if v, err := parse(name); err == nil {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+func ownProblem(draw *rand.Rand, profile hardware.Profile, domain design.Domain, devices int, tables [2]int) (*problem.Problem, error) {
+	const fewest = 10 // fewest tables of a drawn set
+	narrowest := min(16, domain.MaxDim)
+	count := tables[0] + draw.IntN(tables[1]-tables[0]+1)
+	// Lookups are counted at the batch of the task.
+	domain.Batches = []int{slices.Max(domain.Batches)}
+	set, err := domain.Compute(draw.Uint64(), max(count, fewest), fewest)
+	if err != nil {
+		return nil, err
+	}
+	op := set.Samples[draw.IntN(len(set.Samples))].Operation
+	p := &problem.Problem{
+		Tables:   set.Tables[:count],
+		Topology: hardware.Topology{Profile: profile, Devices: devices, Memory: domain.MaxBytes},
+		Batch:    slices.Max(domain.Batches),
+	}
+	excess := -float64(devices) * domain.MaxLookupBytes / 2
+	var wide []int
+	for i := range p.Tables {
+		t := &p.Tables[i]
+		t.Dim, t.Optimizer, t.Precision = narrowest<<draw.IntN(bits.Len(uint(domain.MaxDim/narrowest))), op.Optimizer, op.Precision
+		excess += lookedUp(t, p.Batch)
+		if t.Dim > narrowest {
+			wide = append(wide, i)
+		}
+	}
+	// Random tables, not the heaviest: those would lose what makes them hard to
+	// place.
+	for excess > 0 && len(wide) > 0 {
+		at := draw.IntN(len(wide))
+		t := &p.Tables[wide[at]]
+		excess -= lookedUp(t, p.Batch) / 2
+		if t.Dim /= 2; t.Dim == narrowest {
+			wide = slices.Delete(wide, at, at+1)
+		}
+	}
+	for excess > 0 && len(p.Tables) > 1 {
+		heaviest := 0
+		for i := range p.Tables {
+			if p.Tables[i].PoolingFactor() > p.Tables[heaviest].PoolingFactor() {
+				heaviest = i
+			}
+		}
+		excess -= lookedUp(&p.Tables[heaviest], p.Batch)
+		p.Tables = slices.Delete(p.Tables, heaviest, heaviest+1)
+	}
+	return p, p.Validate()
+}
+
+// lookedUp returns the bytes that a batch looks up of a table.
+func lookedUp(t *problem.Table, batch int) float64 {
+	return t.PoolingFactor() * float64(batch) * float64(t.Dim) * problem.OutputBytes
+}
+
+// FileTasks returns the tasks of a file in the prototype's form, drawn on the
+// tables of a pool: on devices of the profile on one host, of which only fp32
+// weights count as memory, as the prototype has it. Tasks are named setting/0,
+// setting/1, ...
+func FileTasks(setting string, file *prototype.TaskFile, pool []problem.Table, profile hardware.Profile, devices int, memory unit.Bytes) ([]Task, error) {
+	var tasks []Task
+	for i := range file.Tasks {
+		p, err := file.Tasks[i].Problem(pool, devices, memory)
+		if err != nil {
+			return nil, fmt.Errorf("task %d: %w", i, err)
+		}
+		p.Topology.Profile = profile
+		tasks = append(tasks, Task{setting, fmt.Sprintf("%s/%d", setting, i), *p})
+	}
+	return tasks, nil
+}

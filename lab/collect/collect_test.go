@@ -1,0 +1,176 @@
+package collect_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/neuroshard/neuroshard/lab/collect"
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/design"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/simulate"
+)
+
+func profile(t *testing.T, name string) hardware.Profile {
+	t.Helper()
+	p, err := hardware.ByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestWorkersDoNotChangeTimes(t *testing.T) {
+	hw := profile(t, "h100-80")
+	var computes []*dataset.Compute
+	var comms []*dataset.Comm
+	for _, workers := range []int{1, 8} {
+		compute, comm := design.Compute(4, 60, 700, 1, 30), design.Comm(4, 300, hw)
+		if err := collect.SimulateCompute(context.Background(), compute, hw, collect.Options{Workers: workers}); err != nil {
+			t.Fatal(err)
+		}
+		if err := collect.SimulateComm(context.Background(), comm, hw, collect.Options{Workers: workers}); err != nil {
+			t.Fatal(err)
+		}
+		computes, comms = append(computes, compute), append(comms, comm)
+	}
+	if !reflect.DeepEqual(computes[0], computes[1]) {
+		t.Error("8 workers take other times of groups than 1")
+	}
+	if !reflect.DeepEqual(comms[0], comms[1]) {
+		t.Error("8 workers take other times of exchanges than 1")
+	}
+}
+
+func TestProvenanceSaysSimulated(t *testing.T) {
+	hw := profile(t, "a100-40")
+	compute, comm := design.Compute(21, 10, 10, 1, 3), design.Comm(21, 3, hw)
+	if err := collect.SimulateCompute(context.Background(), compute, hw, collect.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := collect.SimulateComm(context.Background(), comm, hw, collect.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	want := dataset.Provenance{Source: dataset.Simulated, Profile: "a100-40", Meter: "simulated device, version " + simulate.ModelVersion, Seed: 21}
+	for what, got := range map[string]dataset.Provenance{"compute": compute.Provenance, "comm": comm.Provenance} {
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+}
+
+// The times are the simulated device's of the same operators, asked one by one.
+func TestComputeTimesAreTheDevices(t *testing.T) {
+	hw := profile(t, "v100-16")
+	set := design.Compute(9, 80, 300, 1, design.MaxShards)
+	if err := collect.SimulateCompute(context.Background(), set, hw, collect.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	device := simulate.NewDevice(hw)
+	for i, g := range set.Samples {
+		op := simulate.Op{
+			Batch: g.Operation.Batch, WeightBytes: int(g.Operation.Precision.Bytes()), OutputBytes: 4, IndexBytes: 8,
+			Optimizer: g.Operation.Optimizer, Weighted: g.Operation.Weighted,
+			// Weighted kernels have no sub-warps.
+			Subwarp: !g.Operation.Weighted,
+		}
+		for _, m := range g.Members {
+			table := set.Tables[m.Table]
+			op.Tables = append(op.Tables, simulate.Table{
+				Rows: table.Rows, Dim: int(m.Dim), Features: len(table.Features),
+				Counts: table.Access.At(table.Rows, table.PoolingFactor(), g.Operation.Batch),
+			})
+		}
+		forward, backward := device.Compute(op)
+		if g.Forward != forward || g.Backward != backward || !(forward > 0) || !(backward > 0) {
+			t.Errorf("sample %d: got %v and %v, want %v and %v", i, g.Forward, g.Backward, forward, backward)
+		}
+	}
+}
+
+func TestCommTimesContainTheWait(t *testing.T) {
+	hw := profile(t, "b200")
+	set := design.Comm(2, 200, hw)
+	if err := collect.SimulateComm(context.Background(), set, hw, collect.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	device := simulate.NewDevice(hw)
+	for i, e := range set.Samples {
+		aligned, backward, err := device.Comm(simulate.Comm{PerHost: e.DevicesPerHost, Batch: e.Batch, DimSums: e.DimSums})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(e.Backward, backward) {
+			t.Errorf("sample %d: backward: got other times than the device's", i)
+		}
+		last := slices.Max(e.Start)
+		for r, got := range e.Forward {
+			want := aligned[r] + last - e.Start[r]
+			if math.Abs(float64(got-want)) > 1e-9 {
+				t.Errorf("sample %d, device %d: got forward %v, want %v: %v and a wait of %v", i, r, got, want, aligned[r], last-e.Start[r])
+			}
+		}
+	}
+}
+
+func TestCancel(t *testing.T) {
+	hw := profile(t, "a100-80")
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := collect.SimulateCompute(ended, design.Compute(1, 20, 300, 1, 3), hw, collect.Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("groups, cancelled before: got error %v, want %v", err, context.Canceled)
+	}
+	if err := collect.SimulateComm(ended, design.Comm(1, 10, hw), hw, collect.Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("exchanges, cancelled before: got error %v, want %v", err, context.Canceled)
+	}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	const samples = 20_000
+	most := 0
+	err := collect.SimulateCompute(ctx, design.Compute(1, 20, samples, 1, 3), hw, collect.Options{
+		Workers: 2,
+		OnProgress: func(p collect.Progress) {
+			most = max(most, p.Done)
+			cancel()
+		},
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled at the first progress: got error %v, want %v", err, context.Canceled)
+	}
+	if most == 0 || most > samples/4 {
+		t.Errorf("cancelled at the first progress: got %d samples done, want few of %d", most, samples)
+	}
+}
+
+func TestProgressEndsAtAll(t *testing.T) {
+	hw := profile(t, "a100-80")
+	var seen []int
+	err := collect.SimulateCompute(context.Background(), design.Compute(1, 20, 600, 1, 3), hw, collect.Options{
+		Workers: 4, OnProgress: func(p collect.Progress) { seen = append(seen, p.Done) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.IsSorted(seen) || len(seen) != 3 || seen[2] != 600 {
+		t.Errorf("got progress %v, want three rising numbers up to 600", seen)
+	}
+}
+
+// An exchange that cannot run fails the collection.
+func TestCommFailure(t *testing.T) {
+	set := design.Comm(1, 1, profile(t, "a100-80"))
+	e := &set.Samples[0]
+	e.Devices, e.DevicesPerHost, e.DimSums, e.Start = 4, 2, []int{4, 4, 4, 4}, nil
+	err := collect.SimulateComm(context.Background(), set, profile(t, "rtx2080ti"), collect.Options{})
+	if err == nil || !strings.Contains(err.Error(), "no network") {
+		t.Errorf("two hosts of a profile without a network: got error %v, want one that says so", err)
+	}
+}

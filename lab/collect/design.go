@@ -1,0 +1,346 @@
+package collect
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Shard is one part of a design: of Count parts the one at Index, from 1 on. It
+// has the samples whose ID leaves Index-1 when divided by Count. The zero value
+// is the whole.
+type Shard struct{ Index, Count int }
+
+// String returns the shard as "2/8".
+func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Count) }
+
+func (s Shard) has(id int) bool { return id%s.Count == s.Index-1 }
+
+// Digest returns the SHA-256, in hex, of all that is drawn in a design: tables,
+// groups and exchanges with their IDs, but no times and no provenance. Parts of
+// one design share it.
+func Digest(design dataset.Dataset) string {
+	d := digester{sha256.New()}
+	d.text("neuroshard design 1")
+	if c := design.Compute; c != nil {
+		d.int(len(c.Tables))
+		for i := range c.Tables {
+			d.table(&c.Tables[i])
+		}
+		d.int(len(c.Samples))
+		for i := range c.Samples {
+			d.group(&c.Samples[i])
+		}
+	} else {
+		d.int(-1)
+	}
+	if c := design.Comm; c != nil {
+		d.int(len(c.Samples))
+		for i := range c.Samples {
+			d.exchange(&c.Samples[i])
+		}
+	} else {
+		d.int(-1)
+	}
+	return hex.EncodeToString(d.Sum(nil))
+}
+
+// digester takes up a canonical form: numbers in 8 bytes, little endian, texts
+// and lists after their length, so that no two designs share a form.
+type digester struct{ hash.Hash }
+
+func (d digester) int(v int) { d.word(uint64(v)) }
+
+func (d digester) float(v float64) { d.word(math.Float64bits(v)) }
+
+// word writes a number. A hash never fails to take it.
+func (d digester) word(v uint64) { _, _ = d.Write(binary.LittleEndian.AppendUint64(nil, v)) }
+
+func (d digester) text(s string) {
+	d.int(len(s))
+	_, _ = d.Write([]byte(s))
+}
+
+func (d digester) bool(b bool) {
+	if b {
+		d.int(1)
+	} else {
+		d.int(0)
+	}
+}
+
+func (d digester) table(t *problem.Table) {
+	d.text(t.Name)
+	d.word(uint64(t.Rows))
+	d.int(t.Dim)
+	d.int(len(t.Features))
+	for _, f := range t.Features {
+		d.text(f.Name)
+		d.float(f.PoolingFactor)
+	}
+	d.bool(t.Weighted)
+	d.int(int(t.Access.Kind))
+	for _, share := range t.Access.Reuse {
+		d.float(share)
+	}
+	d.int(t.Access.Batch)
+	d.float(t.Access.UniqueRows)
+	d.float(t.Access.Exponent)
+	d.int(int(t.Precision))
+	d.int(int(t.Optimizer))
+}
+
+func (d digester) group(g *dataset.Group) {
+	d.int(g.ID)
+	d.int(int(g.Split))
+	d.int(g.Operation.Batch)
+	d.int(int(g.Operation.Optimizer))
+	d.int(int(g.Operation.Precision))
+	d.bool(g.Operation.Weighted)
+	d.int(len(g.Members))
+	for _, m := range g.Members {
+		d.int(int(m.Table))
+		d.int(int(m.Dim))
+	}
+}
+
+func (d digester) exchange(e *dataset.Exchange) {
+	d.int(e.ID)
+	d.int(int(e.Split))
+	d.int(e.Devices)
+	d.int(e.DevicesPerHost)
+	d.int(e.Batch)
+	d.int(len(e.DimSums))
+	for _, sum := range e.DimSums {
+		d.int(sum)
+	}
+	d.int(len(e.Start))
+	for _, start := range e.Start {
+		d.float(float64(start))
+	}
+}
+
+// prepare returns a copy of a design without times and with IDs: their index
+// where none are stated. It fails where the design cannot be measured whatever
+// the meter: nothing in it, IDs that are twice there, members that are no table.
+func prepare(design dataset.Dataset) (dataset.Dataset, error) {
+	var set dataset.Dataset
+	if c := design.Compute; c != nil && len(c.Samples) > 0 {
+		set.Compute = &dataset.Compute{Provenance: c.Provenance, Tables: c.Tables, Samples: slices.Clone(c.Samples)}
+		for i := range set.Compute.Samples {
+			g := &set.Compute.Samples[i]
+			*g = dataset.Group{ID: g.ID, Split: g.Split, Operation: g.Operation, Members: g.Members}
+			if err := checkMembers(c.Tables, g); err != nil {
+				return set, fmt.Errorf("design: group %d: %w", i, err)
+			}
+		}
+		if err := number(len(set.Compute.Samples), func(i int) *int { return &set.Compute.Samples[i].ID }); err != nil {
+			return set, fmt.Errorf("design: groups: %w", err)
+		}
+	}
+	if c := design.Comm; c != nil && len(c.Samples) > 0 {
+		set.Comm = &dataset.Comm{Provenance: c.Provenance, Samples: slices.Clone(c.Samples)}
+		for i := range set.Comm.Samples {
+			e := &set.Comm.Samples[i]
+			e.Forward, e.Backward, e.Spread, e.Quarantined = nil, nil, 0, false
+			if err := checkExchange(e); err != nil {
+				return set, fmt.Errorf("design: exchange %d: %w", i, err)
+			}
+		}
+		if err := number(len(set.Comm.Samples), func(i int) *int { return &set.Comm.Samples[i].ID }); err != nil {
+			return set, fmt.Errorf("design: exchanges: %w", err)
+		}
+	}
+	if set.Compute == nil && set.Comm == nil {
+		return set, fmt.Errorf("design: there is nothing to measure: draw groups or all-to-alls")
+	}
+	return set, nil
+}
+
+// number gives n samples their index as ID where all are 0.
+func number(n int, id func(i int) *int) error {
+	none := true
+	for i := range n {
+		none = none && *id(i) == 0
+	}
+	seen := make(map[int]bool, n)
+	for i := range n {
+		if none {
+			*id(i) = i
+		}
+		switch v := *id(i); {
+		case v < 0:
+			return fmt.Errorf("id %d is negative", v)
+		case seen[v]:
+			return fmt.Errorf("id %d is there twice", v)
+		default:
+			seen[v] = true
+		}
+	}
+	return nil
+}
+
+// checkMembers reports a group that no meter can run.
+func checkMembers(tables []problem.Table, g *dataset.Group) error {
+	if len(g.Members) == 0 {
+		return fmt.Errorf("a group without members takes no time")
+	}
+	if b := g.Operation.Batch; b < 1 || b > problem.MaxBatch {
+		return fmt.Errorf("batch %d is not between 1 and %d", b, problem.MaxBatch)
+	}
+	for _, m := range g.Members {
+		if m.Table < 0 || int(m.Table) >= len(tables) {
+			return fmt.Errorf("table %d is not one of %d", m.Table, len(tables))
+		}
+		if m.Dim < 1 || m.Dim > problem.MaxDim {
+			return fmt.Errorf("dim %d is not between 1 and %d", m.Dim, problem.MaxDim)
+		}
+	}
+	return nil
+}
+
+// checkExchange reports an exchange whose lists are not one entry a device.
+func checkExchange(e *dataset.Exchange) error {
+	if len(e.DimSums) != e.Devices || len(e.Start) != 0 && len(e.Start) != e.Devices {
+		return fmt.Errorf("%d devices have %d dim sums and %d starts", e.Devices, len(e.DimSums), len(e.Start))
+	}
+	for _, s := range e.Start {
+		if !(s >= 0) || math.IsInf(float64(s), 1) {
+			return fmt.Errorf("start %v is not a time", s)
+		}
+	}
+	return nil
+}
+
+// runLength is how many groups of one batch size are measured in a row.
+const runLength = 200
+
+// groupOrder returns the order in which to measure a shard's groups: IDs, drawn
+// with the seed. Groups of one batch size come in runs, because a worker holds
+// the lookups of each (table, batch) and could not hold those of all. Within a
+// run the groups are shuffled, and so are the runs, so that a drift of the device
+// goes with neither size nor batch.
+func groupOrder(samples []dataset.Group, shard Shard, seed uint64) []int {
+	draw := rand.New(rand.NewPCG(seed, 11))
+	byBatch := make(map[int][]int)
+	for i := range samples {
+		if g := &samples[i]; shard.has(g.ID) {
+			byBatch[g.Operation.Batch] = append(byBatch[g.Operation.Batch], g.ID)
+		}
+	}
+	var batches []int
+	for b := range byBatch {
+		batches = append(batches, b)
+	}
+	slices.Sort(batches)
+	var runs [][]int
+	for _, b := range batches {
+		ids := byBatch[b]
+		slices.Sort(ids)
+		draw.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+		runs = slices.AppendSeq(runs, slices.Chunk(ids, runLength))
+	}
+	draw.Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
+	return slices.Concat(runs...)
+}
+
+// exchangeOrder returns the order in which to measure a shard's exchanges:
+// shuffled with the seed.
+func exchangeOrder(samples []dataset.Exchange, shard Shard, seed uint64) []int {
+	draw := rand.New(rand.NewPCG(seed, 12))
+	var ids []int
+	for i := range samples {
+		if shard.has(samples[i].ID) {
+			ids = append(ids, samples[i].ID)
+		}
+	}
+	slices.Sort(ids)
+	draw.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	return ids
+}
+
+// maxAnchors is how many samples are tried as the anchor.
+const maxAnchors = 5
+
+// groupAnchors returns the samples that may be the anchor, the best first: those
+// of middling work, so that their time is long enough to be told from noise and
+// short enough to be taken often. They are the same for every shard.
+func groupAnchors(set *dataset.Compute) []int {
+	work := make(map[int]float64, len(set.Samples))
+	ids := make([]int, len(set.Samples))
+	for i := range set.Samples {
+		g := &set.Samples[i]
+		ids[i] = g.ID
+		for _, m := range g.Members {
+			work[g.ID] += float64(g.Operation.Batch) * set.Tables[m.Table].PoolingFactor() * float64(m.Dim)
+		}
+	}
+	return middling(ids, work)
+}
+
+// exchangeAnchors returns the same of exchanges: of those that start aligned,
+// where there are any, since a wait is no work.
+func exchangeAnchors(set *dataset.Comm) []int {
+	work := make(map[int]float64, len(set.Samples))
+	var aligned, all []int
+	for i := range set.Samples {
+		e := &set.Samples[i]
+		for _, sum := range e.DimSums {
+			work[e.ID] += float64(e.Batch) * float64(sum)
+		}
+		all = append(all, e.ID)
+		if !slices.ContainsFunc(e.Start, func(s unit.Millis) bool { return s != 0 }) {
+			aligned = append(aligned, e.ID)
+		}
+	}
+	if len(aligned) > 0 {
+		all = aligned
+	}
+	return middling(all, work)
+}
+
+// middling returns the ids around the one of median work, it first. Ties are
+// broken by the id.
+func middling(ids []int, work map[int]float64) []int {
+	slices.SortFunc(ids, func(a, b int) int {
+		switch {
+		case work[a] < work[b]:
+			return -1
+		case work[a] > work[b]:
+			return 1
+		}
+		return a - b
+	})
+	middle := len(ids) / 2
+	order := []int{ids[middle]}
+	for step := 1; len(order) < min(maxAnchors, len(ids)); step++ {
+		if middle-step >= 0 {
+			order = append(order, ids[middle-step])
+		}
+		if middle+step < len(ids) && len(order) < maxAnchors {
+			order = append(order, ids[middle+step])
+		}
+	}
+	return order
+}
+
+// repeated returns the groups to measure a second time: a share of those that
+// may be, drawn with the seed, in the order they are drawn.
+func repeated(ids []int, share float64, seed uint64) []int {
+	draw := rand.New(rand.NewPCG(seed, 13))
+	ids = slices.Sorted(slices.Values(ids))
+	draw.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	return ids[:repeats(len(ids), share)]
+}
+
+// repeats is how many a share of n is, rounded up.
+func repeats(n int, share float64) int { return min(n, int(math.Ceil(share*float64(n)))) }

@@ -1,0 +1,331 @@
+package collect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// A device whose speed changes with the number of measurements. Without drift
+// the calls are: 0-2 the anchor, then blocks of 10 samples, each followed by the
+// anchor: 3-12, 13; 14-23, 24; 25-34, 35; ...
+const driftBlock = 10
+
+func drifting(slow func(call int) float64) *script {
+	meter := newScript()
+	meter.compute = func(call int, g *dataset.Group) (Timing, error) {
+		t := steadyTiming(g)
+		f := unit.Millis(slow(call))
+		t.Forward, t.Backward = t.Forward*f, t.Backward*f
+		return t, nil
+	}
+	return meter
+}
+
+func between(first, last int, factor float64) func(int) float64 {
+	return func(call int) float64 {
+		if call >= first && call <= last {
+			return factor
+		}
+		return 1
+	}
+}
+
+func TestDrift(t *testing.T) {
+	const groups = 60 // six blocks
+	for _, c := range []struct {
+		name  string
+		slow  func(call int) float64
+		retry int
+		// calls is all measurements, of them again those that were taken twice.
+		calls, again int
+		// quarantined are the places in the order, by block.
+		quarantined []int
+	}{
+		{"steady", between(0, -1, 1), 0, 69, 0, nil},
+		{"within the limit", func(call int) float64 { return 1 + .01*float64(call%3) }, 0, 69, 0, nil},
+		// The second block is slow at its end: its anchor is taken three times, and so
+		// is the one of the third block, which began with it. Both are measured again
+		// after all others.
+		{"passing", between(20, 26, 1.2), 0, 69 + 2 + 22, 20, nil},
+		{"passing, no retries", between(20, 26, 1.2), -1, 69 + 2, 0, []int{1, 2}},
+		// A hiccup during one measurement of an anchor costs two more of it.
+		{"hiccup", between(24, 24, 1.5), 0, 69 + 2, 0, nil},
+		// All three of an anchor are bad: the blocks on both sides.
+		{"bad anchor", between(24, 26, 1.5), -1, 69 + 2, 0, []int{1, 2}},
+		// The first anchor is bad: its block, and no other, is measured again. The two
+		// anchors after it are in doubt.
+		{"bad start", between(0, 2, 1.5), 0, 69 + 2*2 + 11, 10, nil},
+		// Slow from the fifth block on, for good: the minority is quarantined.
+		{"slower at the end", between(50, 1<<30, 1.2), -1, 69 + 2*2, 0, []int{4, 5}},
+		// Fast for the first two blocks only. They were fine while they were measured,
+		// and their level turns out not to be the device's.
+		{"faster at the start", between(0, 24, .8), -1, 69 + 4*2, 0, []int{0, 1, 2}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			design := drawn(t, groups, 0)
+			order := groupOrder(design.Compute.Samples, Shard{1, 1}, newRun(design, newScript(), Options{Shard: Shard{1, 1}}).seed)
+			meter := drifting(c.slow)
+			var last Progress
+			got, err := newMemory().run(context.Background(), design, meter, t.TempDir(), Options{
+				AnchorEvery: driftBlock, RetryBlocks: c.retry, RepeatShare: -1, OnProgress: func(p Progress) { last = p },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			counts := make(map[int]int)
+			for _, id := range meter.ids {
+				counts[id]++
+			}
+			var quarantined []int
+			for _, g := range got.Compute.Samples {
+				place := slices.Index(order, g.ID)
+				if g.Quarantined {
+					quarantined = append(quarantined, place)
+				}
+				// What is not quarantined has the speed of a device that does not drift.
+				if want := steadyTiming(&g); !g.Quarantined && (g.Forward < want.Forward || g.Forward > 1.03*want.Forward) {
+					t.Errorf("sample %d, place %d: got forward %v, want %v", g.ID, place, g.Forward, want.Forward)
+				}
+			}
+			var want []int
+			for _, b := range c.quarantined {
+				for i := range driftBlock {
+					want = append(want, b*driftBlock+i)
+				}
+			}
+			slices.Sort(quarantined)
+			if !slices.Equal(quarantined, want) {
+				t.Errorf("got places %v quarantined, want %v", quarantined, want)
+			}
+			if meter.calls != c.calls {
+				t.Errorf("got %d measurements, want %d", meter.calls, c.calls)
+			}
+			if last.Done != groups+c.again || last.Total != groups+c.again {
+				t.Errorf("got last progress %+v, want %d done", last, groups+c.again)
+			}
+			if len(got.Compute.Samples) != groups {
+				t.Errorf("got %d samples, want %d", len(got.Compute.Samples), groups)
+			}
+		})
+	}
+}
+
+// Quarantined samples say nothing of the meter's noise and are not repeated.
+func TestQuarantinedAreNotRepeated(t *testing.T) {
+	meter := drifting(between(24, 26, 1.5))
+	got, err := newMemory().run(context.Background(), drawn(t, 60, 0), meter, t.TempDir(), Options{AnchorEvery: driftBlock, RetryBlocks: -1, RepeatShare: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	quarantined := make(map[int]bool)
+	for _, g := range got.Compute.Samples {
+		quarantined[g.ID] = g.Quarantined
+	}
+	for _, r := range got.Compute.Repeats {
+		if quarantined[r.ID] {
+			t.Errorf("sample %d is quarantined and was repeated", r.ID)
+		}
+	}
+	if len(got.Compute.Repeats) != 40 {
+		t.Errorf("got %d repeats, want one of each of the 40 others", len(got.Compute.Repeats))
+	}
+}
+
+// A device that drifts on and on is not measured for ever.
+func TestDriftEnds(t *testing.T) {
+	for _, retries := range []int{1, 3} {
+		meter := drifting(func(call int) float64 { return 1 + .1*float64(call) })
+		got, err := newMemory().run(context.Background(), drawn(t, 40, 0), meter, t.TempDir(), Options{AnchorEvery: 10, RetryBlocks: retries, RepeatShare: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		times := make(map[int]int)
+		for _, id := range meter.ids {
+			times[id]++
+		}
+		anchor := groupAnchors(drawn(t, 40, 0).Compute)[0]
+		for id, n := range times {
+			if id != anchor && n > 1+retries {
+				t.Errorf("%d retries: sample %d was measured %d times", retries, id, n)
+			}
+		}
+		quarantined := 0
+		for _, g := range got.Compute.Samples {
+			if g.Quarantined {
+				quarantined++
+			}
+		}
+		if quarantined < 30 {
+			t.Errorf("%d retries: %d of 40 samples quarantined, want most", retries, quarantined)
+		}
+	}
+}
+
+// A run that was stopped while the device drifted decides as one that was not.
+func TestDriftAcrossRuns(t *testing.T) {
+	design, folder := drawn(t, 60, 0), t.TempDir()
+	opt := Options{AnchorEvery: driftBlock, RetryBlocks: -1, RepeatShare: -1}
+	for call, sessions := 0, 0; ; sessions++ {
+		ctx, cancel := context.WithCancel(context.Background())
+		meter := newScript()
+		n := 0
+		meter.compute = func(_ int, g *dataset.Group) (Timing, error) {
+			if n++; n > 7 {
+				cancel()
+			}
+			timing := steadyTiming(g)
+			// The third session alone is on a slow device.
+			if sessions == 2 {
+				timing.Forward, timing.Backward = 2*timing.Forward, 2*timing.Backward
+			}
+			call++
+			return timing, nil
+		}
+		got, err := newMemory().run(ctx, design, meter, folder, opt)
+		cancel()
+		if err != nil && sessions < 40 {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range got.Compute.Samples {
+			if want := steadyTiming(&g); !g.Quarantined && g.Forward != want.Forward {
+				t.Errorf("sample %d: got forward %v, want %v or quarantine", g.ID, g.Forward, want.Forward)
+			}
+		}
+		if len(got.Compute.Samples) != 60 {
+			t.Errorf("got %d samples", len(got.Compute.Samples))
+		}
+		return
+	}
+}
+
+// Exchanges have an anchor of their own, with three times the limit.
+func TestCommDrift(t *testing.T) {
+	for _, c := range []struct {
+		factor unit.Millis
+		want   int
+	}{{1.08, 0}, {1.12, 20}} {
+		meter := newScript()
+		meter.comm = func(call int, e *dataset.Exchange) (CommTiming, error) {
+			timing := steadyComm(e)
+			if call >= 13 && call <= 15 {
+				for i := range timing.Backward {
+					timing.Backward[i] *= c.factor
+				}
+			}
+			return timing, nil
+		}
+		got, err := newMemory().run(context.Background(), drawn(t, 0, 40), meter, t.TempDir(), Options{AnchorEvery: 10, RetryBlocks: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		quarantined := 0
+		for _, e := range got.Comm.Samples {
+			if e.Quarantined {
+				quarantined++
+			}
+		}
+		if quarantined != c.want {
+			t.Errorf("an anchor %v times as slow: %d quarantined, want %d", c.factor, quarantined, c.want)
+		}
+	}
+}
+
+func TestSteady(t *testing.T) {
+	for _, c := range []struct {
+		opening, closing, reference unit.Millis
+		want                        bool
+	}{
+		{1, 1, 1, true},
+		{1.02, .98, 1, false}, // apart from each other
+		{1.02, 1.01, 1, true},
+		{1.04, 1.04, 1, false}, // apart from all others
+		{.96, .96, 1, false},
+		{1, 1.04, 1, false},
+		{1.04, 1, 1, false},
+		{1.02, 1.04, 1, false}, // the closing alone is apart from all others
+		{1.04, 1.02, 1, false}, // the opening alone
+	} {
+		if got := steady(c.opening, c.closing, c.reference, .03); got != c.want {
+			t.Errorf("anchors %v and %v, median %v: got steady %v", c.opening, c.closing, c.reference, got)
+		}
+	}
+}
+
+// The anchor is of middling work, the same for every shard, and another is taken
+// where it cannot be measured.
+func TestAnchorChoice(t *testing.T) {
+	design := drawn(t, 101, 0)
+	work := func(id int) (w float64) {
+		g := design.Compute.Samples[id]
+		for _, m := range g.Members {
+			w += float64(g.Operation.Batch) * design.Compute.Tables[m.Table].PoolingFactor() * float64(m.Dim)
+		}
+		return w
+	}
+	candidates := groupAnchors(design.Compute)
+	less := 0
+	for id := range 101 {
+		if work(id) < work(candidates[0]) {
+			less++
+		}
+	}
+	if less != 50 || len(candidates) != maxAnchors {
+		t.Errorf("%d of 101 samples have less work than the anchor, want 50; %d candidates", less, len(candidates))
+	}
+	meter := newScript()
+	meter.compute = func(_ int, g *dataset.Group) (Timing, error) {
+		if g.ID == candidates[0] || g.ID == candidates[1] {
+			return Timing{}, fmt.Errorf("it broke")
+		}
+		return steadyTiming(g), nil
+	}
+	got, err := newMemory().run(context.Background(), design, meter, t.TempDir(), Options{Shard: Shard{2, 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := steadyTiming(&design.Compute.Samples[candidates[2]])
+	for _, a := range got.Compute.Anchors {
+		if a.Forward != want.Forward || a.Backward != want.Backward {
+			t.Errorf("got anchor %+v, want the third candidate's times %+v", a, want)
+		}
+	}
+	// Few samples: fewer candidates, none twice.
+	for n := 1; n < 8; n++ {
+		work := map[int]float64{}
+		var ids []int
+		for i := range n {
+			ids, work[i] = append(ids, i), float64(i)
+		}
+		got := middling(ids, work)
+		if slices.Sort(got); len(got) != min(n, maxAnchors) || len(slices.Compact(got)) != len(got) {
+			t.Errorf("%d samples: got candidates %v", n, got)
+		}
+	}
+}
+
+// An exchange with a late device is no anchor where there are others.
+func TestExchangeAnchorIsAligned(t *testing.T) {
+	set := &dataset.Comm{}
+	for i := range 9 {
+		e := dataset.Exchange{ID: i, Devices: 2, Batch: 512, DimSums: []int{i, i}, Start: []unit.Millis{0, 0}}
+		if i != 7 {
+			e.Start[1] = 3
+		}
+		set.Samples = append(set.Samples, e)
+	}
+	if got := exchangeAnchors(set); !slices.Equal(got, []int{7}) {
+		t.Errorf("got candidates %v, want the aligned one, 7", got)
+	}
+	set.Samples[7].Start[0] = 1
+	if got := exchangeAnchors(set); len(got) != maxAnchors || got[0] != 4 {
+		t.Errorf("none aligned: got candidates %v, want those around 4", got)
+	}
+}

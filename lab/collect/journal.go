@@ -1,0 +1,319 @@
+package collect
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// journal.go keeps what was measured until the dataset is written: a file of JSON
+// lines, of which each is checked by itself.
+//
+//	{"sum":"5f1c02aa","header":{"format":"neuroshard journal","version":1,...}}
+//	{"sum":"...","anchor":{"part":"groups","id":17,"after":0,"tries":[{"fwd":[..],"bwd":[..]}]}}
+//	{"sum":"...","sample":{"part":"groups","id":3,"fwd":[0.81],"bwd":[2.02],"fwd_iqr":0.01,"bwd_iqr":0.03}}
+//	{"sum":"...","failure":{"part":"groups","id":9,"code":"oom","msg":"..."}}
+//	{"sum":"...","choice":[3,40]}          the groups to measure a second time
+//	{"sum":"...","repeat":{"id":3,...}}
+//
+// sum is the CRC-32C of the rest. A line is written by one call, after what it
+// tells has happened, so that a process killed at any moment leaves whole lines
+// and at most one torn, the last. Reading drops that one; a torn line with whole
+// ones after it is damage, and nothing is guessed.
+
+const (
+	journalName    = "journal.jsonl"
+	journalFormat  = "neuroshard journal"
+	journalVersion = 1
+)
+
+// The parts of a design, as the journal names them.
+const (
+	partGroups    = "groups"
+	partExchanges = "exchanges"
+)
+
+// record is one line; one of its fields is set.
+type record struct {
+	Header  *header       `json:"header,omitempty"`
+	Anchor  *anchorRecord `json:"anchor,omitempty"`
+	Sample  *sampleRecord `json:"sample,omitempty"`
+	Failure *Failure      `json:"failure,omitempty"`
+	Choice  *[]int        `json:"choice,omitempty"`
+	Repeat  *repeatRecord `json:"repeat,omitempty"`
+}
+
+// header says what the journal is of. Two runs with equal headers go on with one
+// another.
+type header struct {
+	Format  string              `json:"format"`
+	Version int                 `json:"version"`
+	Design  string              `json:"design"`
+	Shard   string              `json:"shard"`
+	Compute *dataset.Provenance `json:"compute,omitempty"`
+	Comm    *dataset.Provenance `json:"comm,omitempty"`
+}
+
+// times is what a meter says of a group or of an exchange: one forward and one
+// backward for each device, a group being one device's.
+type times struct {
+	Forward        []unit.Millis `json:"fwd"`
+	Backward       []unit.Millis `json:"bwd"`
+	ForwardSpread  unit.Millis   `json:"fwd_iqr,omitempty"`
+	BackwardSpread unit.Millis   `json:"bwd_iqr,omitempty"`
+}
+
+type sampleRecord struct {
+	Part string `json:"part"`
+	ID   int    `json:"id"`
+	times
+}
+
+// anchorRecord is a measurement of a part's anchor. Where it was surprising it
+// was taken three times, and the one in the middle counts.
+type anchorRecord struct {
+	Part string `json:"part"`
+	ID   int    `json:"id"`
+	// After is the number of the part's samples that were measured before it, those
+	// that were measured again included.
+	After int     `json:"after"`
+	Tries []times `json:"tries"`
+	// Again is the samples of the block it ends that have to be measured again.
+	Again []int `json:"again,omitempty"`
+}
+
+type repeatRecord struct {
+	ID int `json:"id"`
+	// Failed is true where the second measurement failed; there are no times then.
+	Failed bool `json:"failed,omitempty"`
+	times
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// What a line consists of around its sum. The record's own opening brace is left
+// out.
+const (
+	lineStart = `{"sum":"`
+	lineRest  = `",`
+	sumDigits = 8
+)
+
+// encode returns a record's line, with its end.
+func encode(r record) ([]byte, error) {
+	payload, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	line := lineStart + sumOf(payload) + lineRest
+	return append(append([]byte(line), payload[1:]...), '\n'), nil
+}
+
+// sumOf returns the checksum of a record, as a line has it.
+func sumOf(payload []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(payload, castagnoli)) }
+
+// decode reads a line without its end.
+func decode(line []byte) (record, error) {
+	var r record
+	const least = len(lineStart) + sumDigits + len(lineRest)
+	if len(line) < least || string(line[:len(lineStart)]) != lineStart || string(line[least-len(lineRest):least]) != lineRest {
+		return r, errors.New("it does not start with a checksum")
+	}
+	// The payload's brace takes the place of the last byte before it.
+	payload := append([]byte{'{'}, line[least:]...)
+	want := string(line[len(lineStart) : len(lineStart)+sumDigits])
+	if got := sumOf(payload); got != want {
+		return r, fmt.Errorf("its checksum is %s, want %s", got, want)
+	}
+	if err := json.Unmarshal(payload, &r); err != nil {
+		return r, err
+	}
+	set := 0
+	for _, is := range []bool{r.Header != nil, r.Anchor != nil, r.Sample != nil, r.Failure != nil, r.Choice != nil, r.Repeat != nil} {
+		if is {
+			set++
+		}
+	}
+	if set != 1 {
+		return r, fmt.Errorf("it holds %d records, want 1", set)
+	}
+	return r, nil
+}
+
+// mostTorn is how many damaged lines at the end of a journal are dropped: a torn
+// one, and one that was written on after it.
+const mostTorn = 2
+
+// parseJournal reads the lines of a journal and returns how many bytes they
+// take: less than there are where the last is torn. It fails where a line is
+// damaged that has whole ones after it, where more are damaged than a stop can
+// tear, and where the file is no journal.
+func parseJournal(content []byte) (records []record, size int, err error) {
+	var torn error
+	damaged := 0
+	for number, at := 1, 0; at < len(content); number++ {
+		length := bytes.IndexByte(content[at:], '\n')
+		if length < 0 {
+			break
+		}
+		r, err := decode(content[at : at+length])
+		at += length + 1
+		if err != nil {
+			if torn == nil {
+				torn = fmt.Errorf("line %d is damaged: %w", number, err)
+			}
+			if damaged++; damaged > mostTorn {
+				return nil, 0, torn
+			}
+			continue
+		}
+		if torn != nil {
+			return nil, 0, torn
+		}
+		if (r.Header != nil) != (len(records) == 0) {
+			return nil, 0, fmt.Errorf("line %d: the header is the first line, and there is one", number)
+		}
+		records = append(records, r)
+		size = at
+	}
+	if size == 0 && !tornHeader(content) {
+		return nil, 0, errors.New("it is no journal of neuroshard collect")
+	}
+	return records, size, nil
+}
+
+// tornHeader reports whether the content may be the first part of a journal's first
+// line, or nothing.
+func tornHeader(content []byte) bool {
+	begin := []byte(lineStart)
+	n := min(len(content), len(begin))
+	return bytes.Equal(content[:n], begin[:n]) && bytes.Count(content, []byte("\n")) <= 1
+}
+
+// file is what a journal needs of an *os.File.
+type file interface {
+	Write(p []byte) (int, error)
+	Truncate(size int64) error
+	Sync() error
+	Close() error
+}
+
+// journal is an open journal, to append to.
+type journal struct {
+	path string
+	file file
+	size int64
+	// written and synced are when a line last was written, and reached the disk.
+	written, synced time.Time
+	broken          bool
+}
+
+// openJournal opens the journal at path and returns what is in it. A torn last
+// line is cut off.
+func (s store) openJournal(path string) (*journal, []record, error) {
+	content, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("journal: %w", err)
+	}
+	records, size, err := parseJournal(content)
+	if err != nil {
+		return nil, nil, fmt.Errorf("journal %s: %w: bring back a whole copy, or remove it to measure anew", path, err)
+	}
+	f, err := s.open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("journal: %w", err)
+	}
+	now := time.Now()
+	j := &journal{path: path, file: f, size: int64(size), written: now, synced: now}
+	if size < len(content) {
+		if err := f.Truncate(j.size); err != nil {
+			_ = f.Close()
+			return nil, nil, fmt.Errorf("journal: its torn last line: %w", err)
+		}
+	}
+	s.sync(filepath.Dir(path))
+	return j, records, nil
+}
+
+// openFile opens a file to append to.
+func openFile(path string) (file, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+}
+
+// A line is synced at once where the one before it is at least quickLine old,
+// and else where the last sync is syncEvery old. So slow samples are on the disk
+// before the next is begun, and fast ones do not wait for the disk each time. No
+// timer does it: it would write while a sample is measured.
+const (
+	quickLine = 100 * time.Millisecond
+	syncEvery = time.Second
+)
+
+// append writes a record. It fails where it does not all reach the file, which
+// is then as it was before, as far as the disk lets it.
+func (j *journal) append(r record) error {
+	if j.broken {
+		return errors.New("journal: it failed before")
+	}
+	line, err := encode(r)
+	if err != nil {
+		return err
+	}
+	if _, err := j.file.Write(line); err != nil {
+		j.broken = true
+		_ = j.file.Truncate(j.size) // else reading drops the torn line
+		return j.failure(err)
+	}
+	j.size += int64(len(line))
+	now := time.Now()
+	quick := now.Sub(j.written) < quickLine && now.Sub(j.synced) < syncEvery
+	j.written = now
+	if quick {
+		return nil
+	}
+	return j.sync()
+}
+
+// sync has all lines reach the disk.
+func (j *journal) sync() error {
+	if err := j.file.Sync(); err != nil {
+		j.broken = true
+		return j.failure(err)
+	}
+	j.synced = time.Now()
+	return nil
+}
+
+func (j *journal) failure(err error) error {
+	return fmt.Errorf("journal %s: %w: what was measured before is kept; make room and start the same again to go on", j.path, err)
+}
+
+func (j *journal) close() error {
+	if j.broken {
+		_ = j.file.Close()
+		return nil // the failure was reported
+	}
+	err := j.sync()
+	if closed := j.file.Close(); err == nil && closed != nil {
+		err = j.failure(closed)
+	}
+	return err
+}
+
+// syncFolder has new and removed names reach the disk. Not every system can, and
+// the files are whole either way.
+func syncFolder(folder string) {
+	if d, err := os.Open(folder); err == nil {
+		_ = d.Sync()
+		_ = d.Close()
+	}
+}

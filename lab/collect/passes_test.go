@@ -1,0 +1,253 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// bySpeed is a script whose times are those of a steady one times the factor of
+// the pass: the n-th time that a sample is measured, anchors and repeats aside.
+func bySpeed(factors ...unit.Millis) *script {
+	s := newScript()
+	seen := map[int]int{}
+	s.compute = func(_ int, g *dataset.Group) (Timing, error) {
+		f := factors[min(seen[g.ID], len(factors)-1)]
+		seen[g.ID]++
+		t := steadyTiming(g)
+		return Timing{f * t.Forward, f * t.Backward, t.ForwardSpread, t.BackwardSpread}, nil
+	}
+	s.comm = func(call int, e *dataset.Exchange) (CommTiming, error) {
+		f := factors[min(seen[-1-e.ID], len(factors)-1)]
+		seen[-1-e.ID]++
+		t := steadyComm(e)
+		for r := range t.Forward {
+			t.Forward[r] *= f
+			t.Backward[r] *= f
+		}
+		return t, nil
+	}
+	return s
+}
+
+func TestPasses(t *testing.T) {
+	design := drawn(t, 60, 20)
+	for _, fastest := range []bool{false, true} {
+		// Neither anchors nor repeats, which are measured more often than once a pass.
+		opt := Options{Passes: 3, Fastest: fastest, AnchorEvery: 1000, DriftLimit: 100, RepeatShare: -1, Tool: "v1"}
+		want := unit.Millis(2)
+		if fastest {
+			want = 1
+		}
+		folder := filepath.Join(t.TempDir(), "samples")
+		var last Progress
+		opt.OnProgress = func(p Progress) {
+			if p.Done != last.Done+1 || p.Total != 3*80 || p.Before != 0 || p.Pass != (p.Done-1)/80+1 {
+				t.Fatalf("got progress %+v after %+v", p, last)
+			}
+			last = p
+		}
+		meter := bySpeed(4, 1, 2)
+		got, err := Run(context.Background(), design, meter, folder, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last.Done != 240 {
+			t.Errorf("got last progress %+v, want 240 done", last)
+		}
+		anchors := map[int]bool{}
+		for _, p := range newRun(design, meter, Options{Shard: Shard{1, 1}, DriftLimit: 1}).parts {
+			for _, id := range p.candidates {
+				anchors[id] = anchors[id] || p.name == partGroups
+			}
+		}
+		for i, g := range got.Compute.Samples {
+			steady := steadyTiming(&g)
+			if !anchors[g.ID] && (g.Forward != want*steady.Forward || g.Backward != want*steady.Backward) {
+				t.Fatalf("fastest %v: group %d: got %v and %v, want %v times %+v", fastest, i, g.Forward, g.Backward, want, steady)
+			}
+		}
+		by := got.Compute.Provenance
+		if by.Passes != 3 || by.Fastest != fastest || got.Comm.Provenance.Passes != 3 {
+			t.Errorf("got provenance %+v, want 3 passes, fastest %v", by, fastest)
+		}
+		read, err := dataset.Read(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(got, read, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("written (-returned +read):\n%s", diff)
+		}
+		if left, err := filepath.Glob(filepath.Join(folder, "pass-*")); len(left) > 0 || err != nil {
+			t.Errorf("%v is left over, error %v", left, err)
+		}
+		opt.OnProgress = nil
+		idle := newScript()
+		if again, err := Run(context.Background(), design, idle, folder, opt); !errors.Is(err, ErrFinished) || idle.calls != 0 {
+			t.Errorf("again: got error %v and %d measurements, want ErrFinished and none", err, idle.calls)
+		} else {
+			sameSamples(t, again, got)
+		}
+		opt.Passes = 2
+		if _, err := Run(context.Background(), design, idle, folder, opt); err == nil || errors.Is(err, ErrFinished) || !strings.Contains(err.Error(), "passes") {
+			t.Errorf("fewer passes: got error %v, want one that names the passes", err)
+		}
+	}
+}
+
+// Passes that are stopped go on where they were: no sample is measured more often
+// than once a pass, but for those in work.
+func TestPassesGoOn(t *testing.T) {
+	design := drawn(t, 60, 20)
+	opt := Options{Passes: 3, AnchorEvery: 25, DriftLimit: 100, Tool: "v1"}
+	whole, err := Run(context.Background(), design, newScript(), filepath.Join(t.TempDir(), "whole"), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(t.TempDir(), "stopped")
+	stops, measured := 0, 0
+	for {
+		ctx, stop := context.WithCancel(context.Background())
+		meter := newScript()
+		meter.compute = func(call int, g *dataset.Group) (Timing, error) {
+			if call == 31 {
+				stop()
+				return Timing{}, ctx.Err()
+			}
+			measured++
+			return steadyTiming(g), nil
+		}
+		set, err := Run(ctx, design, meter, folder, opt)
+		stop()
+		if err == nil {
+			sameSamples(t, set, whole)
+			break
+		}
+		if stops++; !errors.Is(err, context.Canceled) || stops > 50 {
+			t.Fatalf("stop %d: %v", stops, err)
+		}
+		other := opt
+		other.Passes = 0
+		if _, err := Run(context.Background(), design, newScript(), folder, other); err == nil || !strings.Contains(err.Error(), "passes") {
+			t.Fatalf("a single pass into passes: got error %v", err)
+		}
+		if _, err := os.Stat(passFolder(folder, 3)); err == nil {
+			other.Passes = 2
+			if _, err := Run(context.Background(), design, newScript(), folder, other); err == nil || !strings.Contains(err.Error(), "passes") {
+				t.Fatalf("fewer passes: got error %v", err)
+			}
+		}
+	}
+	if stops < 5 {
+		t.Errorf("the run was stopped %d times, want more", stops)
+	}
+	// A pass is 60 groups, 2 repeats and some anchors; each start takes an anchor anew,
+	// of three measurements at first.
+	if most := 3*(60+2+10) + 3*stops; measured > most {
+		t.Errorf("got %d measurements of groups, want at most %d", measured, most)
+	}
+}
+
+// A pass that cannot be measured leaves those before it.
+func TestPassesKeepWhatIsMeasured(t *testing.T) {
+	design := drawn(t, 30, 0)
+	opt := Options{Passes: 2, AnchorEvery: 1000, DriftLimit: 100, RepeatShare: -1}
+	folder := t.TempDir()
+	lost := newScript()
+	lost.compute = func(call int, g *dataset.Group) (Timing, error) {
+		if call > 45 {
+			return Timing{}, ErrLost
+		}
+		return steadyTiming(g), nil
+	}
+	_, err := Run(context.Background(), design, lost, folder, opt)
+	if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "pass 2 of 2") {
+		t.Fatalf("got error %v, want ErrLost of the second pass", err)
+	}
+	meter := newScript()
+	if _, err := Run(context.Background(), design, meter, folder, opt); err != nil {
+		t.Fatal(err)
+	}
+	if meter.calls > 30 {
+		t.Errorf("going on took %d measurements, want those that were left", meter.calls)
+	}
+	opt.Passes = -1
+	if _, err := Run(context.Background(), design, meter, t.TempDir(), opt); err == nil {
+		t.Error("-1 passes: got no error")
+	}
+}
+
+// Where the joined dataset cannot be written, the passes stay, and the next run
+// writes it without measuring.
+func TestPassesThatCannotBeWritten(t *testing.T) {
+	design := drawn(t, 30, 5)
+	opt := Options{Passes: 2, AnchorEvery: 1000, DriftLimit: 100, RepeatShare: -1, Tool: "v1"}
+	folder := filepath.Join(t.TempDir(), "samples")
+	full := disk()
+	full.write = func(to string, set dataset.Dataset) error {
+		if to == folder {
+			return errFull
+		}
+		return dataset.Write(to, set)
+	}
+	if _, err := full.run(context.Background(), design, newScript(), folder, opt); !errors.Is(err, errFull) || !strings.Contains(err.Error(), "kept in "+folder) {
+		t.Fatalf("got error %v, want that the disk is full and where all is kept", err)
+	}
+	for pass := 1; pass <= 2; pass++ {
+		if _, err := dataset.Read(passFolder(folder, pass)); err != nil {
+			t.Errorf("pass %d: %v", pass, err)
+		}
+	}
+	idle := newScript()
+	got, err := Run(context.Background(), design, idle, folder, opt)
+	if err != nil || idle.calls != 0 {
+		t.Fatalf("again: got error %v after %d measurements, want none", err, idle.calls)
+	}
+	if read, err := dataset.Read(folder); err != nil {
+		t.Error(err)
+	} else {
+		sameSamples(t, read, got)
+	}
+	if left, err := filepath.Glob(filepath.Join(folder, "pass-*")); len(left) > 0 || err != nil {
+		t.Errorf("%v is left over, error %v", left, err)
+	}
+}
+
+// A run of a single pass is not gone on with in passes.
+func TestPassesIntoASinglePass(t *testing.T) {
+	design := drawn(t, 30, 0)
+	opt := Options{AnchorEvery: 1000, DriftLimit: 100, RepeatShare: -1}
+	folder := t.TempDir()
+	lost := newScript()
+	lost.compute = func(call int, g *dataset.Group) (Timing, error) {
+		if call > 15 {
+			return Timing{}, ErrLost
+		}
+		return steadyTiming(g), nil
+	}
+	if _, err := Run(context.Background(), design, lost, folder, opt); !errors.Is(err, ErrLost) {
+		t.Fatalf("got error %v, want ErrLost", err)
+	}
+	before := journalOf(t, folder)
+	passes := opt
+	passes.Passes = 2
+	meter := newScript()
+	if _, err := Run(context.Background(), design, meter, folder, passes); err == nil || !strings.Contains(err.Error(), "single pass") || meter.calls != 0 {
+		t.Errorf("two passes: got error %v after %d measurements, want one that names the single pass", err, meter.calls)
+	}
+	if diff := cmp.Diff(string(before), string(journalOf(t, folder))); diff != "" {
+		t.Errorf("the journal was changed (-want +got):\n%s", diff)
+	}
+	if _, err := Run(context.Background(), design, meter, folder, opt); err != nil || meter.calls > 20 {
+		t.Errorf("going on: got error %v after %d measurements, want those that were left", err, meter.calls)
+	}
+}

@@ -1,0 +1,258 @@
+package collect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/neuroshard/neuroshard/lab/protocol"
+)
+
+// process.go is one worker process: started, asked one request at a time, ended.
+// Whatever it says that is no response to the request ends it, since where the
+// next response begins is then not known.
+
+// Waits for a worker that is to end: for one that was asked to, before it is
+// killed, and for its pipes after that, which a child of its own may hold.
+const (
+	farewell  = 5 * time.Second
+	pipesWait = 2 * time.Second
+)
+
+// quoteBytes is how much of what a worker says is quoted, and tailBytes how much
+// of its stderr.
+const (
+	quoteBytes = 100
+	tailBytes  = 1000
+)
+
+// process is a running worker.
+type process struct {
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	out   io.ReadCloser
+	lines chan line
+	tail  *tail
+	// over is closed when the process is being ended, and how is its error when it
+	// has.
+	over chan struct{}
+	how  error
+	end  sync.Once
+}
+
+// line is one line of a worker's stdout, or the end of it.
+type line struct {
+	text []byte
+	err  error
+}
+
+// startProcess starts a worker in a process group of its own.
+func startProcess(command, env []string, stderr io.Writer) (*process, error) {
+	p := &process{cmd: exec.Command(command[0], command[1:]...), lines: make(chan line), tail: &tail{to: stderr}, over: make(chan struct{})}
+	p.cmd.Env = env
+	p.cmd.Stderr = p.tail
+	p.cmd.WaitDelay = pipesWait
+	ownGroup(p.cmd)
+	var err error
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if p.out, err = p.cmd.StdoutPipe(); err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go p.read()
+	return p, nil
+}
+
+// read hands on the worker's lines until it says no more or is ended.
+func (p *process) read() {
+	r := protocol.NewReader(p.out)
+	for {
+		text, err := r.Line()
+		l := line{append([]byte(nil), text...), err}
+		select {
+		case p.lines <- l:
+		case <-p.over:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// ask sends a request and returns its response. An error is the worker's own, a
+// *protocol.Error, or ctx's, or a *brokenError; after the last two the process is
+// ended.
+func (p *process) ask(ctx context.Context, q protocol.Request, deadline time.Duration) (protocol.Response, error) {
+	var none protocol.Response
+	timer := time.NewTimer(deadline)
+	defer timer.Stop()
+	written := make(chan error, 1)
+	go func() { written <- protocol.Write(p.in, q) }()
+	for {
+		select {
+		case err := <-written:
+			if errors.Is(err, protocol.ErrLong) {
+				return none, &protocol.Error{Code: protocol.CodeBadRequest, Message: err.Error()}
+			}
+			// A worker that does not read any more has ended, or will not answer: what
+			// it says last tells more than a broken pipe.
+			written = nil
+		case l := <-p.lines:
+			if l.err != nil {
+				return none, p.gone(q, l.err)
+			}
+			r, err := parseResponse(q, l.text)
+			if broken, ok := errors.AsType[*brokenError](err); ok {
+				p.kill()
+				broken.tail = p.tail.String()
+				return none, broken
+			}
+			return r, err
+		case <-timer.C:
+			p.kill()
+			return none, &brokenError{code: protocol.CodeTimeout, what: fmt.Sprintf("no response to %q within %v", q.Op, deadline), tail: p.tail.String()}
+		case <-ctx.Done():
+			p.kill()
+			return none, context.Cause(ctx)
+		}
+	}
+}
+
+// gone ends a worker whose stdout ended, and says how it did.
+func (p *process) gone(q protocol.Request, err error) error {
+	broken := &brokenError{code: CodeCrash}
+	switch {
+	case errors.Is(err, protocol.ErrLong):
+		p.kill()
+		broken.what = fmt.Sprintf("its response to %q: %v", q.Op, err)
+	default:
+		p.finish(pipesWait)
+		broken.what = fmt.Sprintf("it ended before its response to %q (%v)", q.Op, p.how)
+		if p.how == nil {
+			broken.what = fmt.Sprintf("it ended before its response to %q", q.Op)
+		}
+	}
+	broken.tail = p.tail.String()
+	return broken
+}
+
+// finish waits for the process to end by itself, and kills it after a while. Its
+// children are killed in any case.
+func (p *process) finish(patience time.Duration) {
+	p.end.Do(func() {
+		_ = p.in.Close()
+		waited := make(chan error, 1)
+		close(p.over)
+		go func() { waited <- p.cmd.Wait() }()
+		select {
+		case p.how = <-waited:
+			killGroup(p.cmd)
+		case <-time.After(patience):
+			killGroup(p.cmd)
+			p.how = <-waited
+		}
+	})
+}
+
+// kill ends the process and its children at once.
+func (p *process) kill() { p.finish(0) }
+
+// close asks the process to end, by ending its stdin.
+func (p *process) close() { p.finish(farewell) }
+
+// parseResponse reads the response to a request. The error is the worker's
+// *protocol.Error, one of CodeTimes for times that are no numbers, or a
+// *brokenError for what is no response to it.
+func parseResponse(q protocol.Request, text []byte) (protocol.Response, error) {
+	var r protocol.Response
+	err := json.Unmarshal(text, &r)
+	wrongType, isWrong := errors.AsType[*json.UnmarshalTypeError](err)
+	if err != nil && !isWrong {
+		return r, &brokenError{code: CodeCrash, what: fmt.Sprintf("it said what is no response (responses alone go to stdout, all else to stderr): %s", quote(text))}
+	}
+	outOfStep := r.Op != q.Op || r.ID != q.ID
+	if r.Op == protocol.OpError {
+		// A worker that could not read the request does not know its id.
+		outOfStep = r.ID != q.ID && r.ID != ""
+	}
+	if outOfStep {
+		return r, &brokenError{code: CodeCrash, what: fmt.Sprintf("it is out of step: %q with id %q was asked, and it said %s", q.Op, q.ID, quote(text))}
+	}
+	if r.Op == protocol.OpError {
+		return r, &protocol.Error{Code: r.Code, Message: r.Message}
+	}
+	if isWrong {
+		if q.Op == protocol.OpCompute || q.Op == protocol.OpComm {
+			return r, &protocol.Error{Code: CodeTimes, Message: fmt.Sprintf("field %q is %s, which is not a number that can be: %s", wrongType.Field, wrongType.Value, quote(text))}
+		}
+		return r, &brokenError{code: CodeCrash, what: fmt.Sprintf("field %q of its response to %q is %s: %s", wrongType.Field, q.Op, wrongType.Value, quote(text))}
+	}
+	return r, nil
+}
+
+// quote quotes the first of what a worker said.
+func quote(text []byte) string {
+	if len(text) > quoteBytes {
+		return fmt.Sprintf("%q...", text[:quoteBytes])
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// brokenError is the error of a worker process that had to be ended, or did so
+// itself.
+type brokenError struct {
+	code string // as of a Failure
+	what string
+	tail string // the last of its stderr
+}
+
+func (e *brokenError) Error() string {
+	if e.tail == "" {
+		return "worker: " + e.what
+	}
+	return fmt.Sprintf("worker: %s; it last told: %s", e.what, e.tail)
+}
+
+// tail is a writer that keeps the last of what is written, and hands it on.
+type tail struct {
+	lock sync.Mutex
+	to   io.Writer
+	last []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	t.last = append(t.last, p[max(0, len(p)-tailBytes):]...)
+	t.last = t.last[max(0, len(t.last)-tailBytes):]
+	if t.to != nil {
+		// A reader of logs that fails must not stop the worker.
+		_, _ = t.to.Write(p)
+	}
+	return len(p), nil
+}
+
+// String returns the last lines, as one that a terminal can show.
+func (t *tail) String() string {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	lines := strings.FieldsFunc(string(t.last), func(r rune) bool { return r == '\n' || r == '\r' })
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
+			return -1
+		}
+		return r
+	}, strings.Join(lines, " | "))
+}

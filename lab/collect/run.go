@@ -1,0 +1,795 @@
+package collect
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/protocol"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// ErrFinished says that the folder holds the finished dataset of the same design
+// and meter. Run returns it together with that dataset.
+var ErrFinished = errors.New("the dataset is finished")
+
+// ErrLost is what the error of a Meter wraps that will measure nothing any more.
+// Run ends with it.
+var ErrLost = errors.New("the meter is lost")
+
+// Supporter is a Meter that can tell what it cannot do: what Run asks before it
+// measures anything.
+type Supporter interface {
+	// Supports reports whether the meter has a capability of package protocol, or
+	// an optimizer or precision by its name in package problem.
+	Supports(capability string) bool
+}
+
+// The defaults of Options.
+const (
+	DefaultAnchorEvery = 200
+	DefaultDriftLimit  = 0.03
+	DefaultRepeatShare = 0.02
+	// commDrift is how much further an exchange's anchor may move than a group's:
+	// networks, and loopback ones most of all, vary more than kernels.
+	commDrift = 3
+	// minMaxFailures and maxFailureShare are the default of MaxFailures, and
+	// failuresInARow what ends a run however many may fail in all.
+	minMaxFailures  = 20
+	maxFailureShare = 0.05
+	failuresInARow  = 20
+)
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Shard == (Shard{}) {
+		o.Shard = Shard{1, 1}
+	}
+	if o.Shard.Index < 1 || o.Shard.Index > o.Shard.Count {
+		return o, fmt.Errorf("shard %v: it is one of 1/%d to %d/%d", o.Shard, max(1, o.Shard.Count), max(1, o.Shard.Count), max(1, o.Shard.Count))
+	}
+	if o.AnchorEvery <= 0 {
+		o.AnchorEvery = DefaultAnchorEvery
+	}
+	if o.DriftLimit == 0 {
+		o.DriftLimit = DefaultDriftLimit
+	}
+	if !(o.DriftLimit > 0) {
+		return o, fmt.Errorf("drift limit %v is not above 0", o.DriftLimit)
+	}
+	if o.RetryBlocks == 0 {
+		o.RetryBlocks = 1
+	}
+	if o.Passes < 0 {
+		return o, fmt.Errorf("passes: %d is negative", o.Passes)
+	}
+	if o.RepeatShare == 0 {
+		o.RepeatShare = DefaultRepeatShare
+	}
+	if !(o.RepeatShare <= 1) {
+		return o, fmt.Errorf("repeat share %v is above 1", o.RepeatShare)
+	}
+	if o.OnProgress == nil {
+		o.OnProgress = func(Progress) {}
+	}
+	if o.OnFailure == nil {
+		o.OnFailure = func(Failure) {}
+	}
+	return o, nil
+}
+
+// Run measures a design, a dataset without times, on the meter and writes the
+// dataset to the folder, which is made where there is none. IDs that are all 0
+// become the samples' indices; else they must differ.
+//
+// A run that was ended, killed at any moment included, goes on where it was when
+// Run is called again with the same design, shard and kind of meter: at most the
+// measurement in progress is taken again. It refuses to go on with anything else.
+// Where the folder has the finished dataset, Run measures nothing and returns it
+// with ErrFinished. One process at a time can collect into a folder.
+//
+// The groups come first, then the all-to-alls, then RepeatShare of the groups once
+// more. Samples that fail are left out of the dataset and told to OnFailure: those
+// that the meter refuses (oom, unsupported, bad_request) at once and for good;
+// others are tried a second time now, and again by a later run that goes on. A
+// simulated meter has neither anchors nor repeats, since it does not drift.
+//
+// What was measured is kept with every error, ctx's included.
+func Run(ctx context.Context, design dataset.Dataset, meter Meter, folder string, opt Options) (dataset.Dataset, error) {
+	return disk().run(ctx, design, meter, folder, opt)
+}
+
+// disk is the store of the operating system.
+func disk() store { return store{openFile, syncFolder, dataset.Write, dataset.Read} }
+
+// store is where datasets and journals are kept.
+type store struct {
+	open  func(path string) (file, error)
+	sync  func(folder string)
+	write func(folder string, set dataset.Dataset) error
+	read  func(folder string) (dataset.Dataset, error)
+}
+
+func (s store) run(ctx context.Context, design dataset.Dataset, meter Meter, folder string, opt Options) (none dataset.Dataset, err error) {
+	if opt, err = opt.withDefaults(); err != nil {
+		return none, err
+	}
+	if design, err = prepare(design); err != nil {
+		return none, err
+	}
+	if err := supported(design, meter); err != nil {
+		return none, err
+	}
+	r := newRun(design, meter, opt)
+	if err := r.writable(); err != nil {
+		return none, err
+	}
+	if r.total() == 0 {
+		return none, fmt.Errorf("shard %v of the design is empty: there are %d groups and %d all-to-alls; take fewer shards",
+			opt.Shard, len(r.groups), len(r.exchanges))
+	}
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return none, err
+	}
+	lock, err := lockFolder(folder)
+	if err != nil {
+		return none, err
+	}
+	defer lock.release()
+	if opt.Passes > 1 {
+		return s.passes(ctx, r, folder)
+	}
+	if _, err := os.Stat(passFolder(folder, 1)); err == nil {
+		return none, fmt.Errorf("folder %s: it holds passes of another run: give the same number of passes to go on, or name another folder", folder)
+	}
+
+	path := filepath.Join(folder, journalName)
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		switch set, err := s.read(folder); {
+		case err == nil:
+			if err = r.finished(folder, set); !errors.Is(err, ErrFinished) {
+				set = none
+			}
+			return set, err
+		case !errors.Is(err, os.ErrNotExist):
+			return none, fmt.Errorf("folder %s: it holds a dataset that cannot be read: %w: remove it or name another folder", folder, err)
+		}
+	}
+	journal, records, err := s.openJournal(path)
+	if err != nil {
+		return none, err
+	}
+	r.journal = journal
+	if err := r.goOn(folder, records); err != nil {
+		return none, errors.Join(err, journal.close())
+	}
+	err = r.measure(ctx)
+	if err := errors.Join(err, journal.close()); err != nil {
+		return none, err
+	}
+	set := r.dataset()
+	if set.Compute == nil && set.Comm == nil {
+		return none, fmt.Errorf("all %d samples failed: there is no dataset to write; remove %s to measure anew", r.total(), path)
+	}
+	if err := s.write(folder, set); err != nil {
+		return none, fmt.Errorf("%w: all is measured and kept in %s; start the same again to write it", err, path)
+	}
+	if err := os.Remove(path); err != nil {
+		return none, err
+	}
+	s.sync(folder)
+	return set, nil
+}
+
+// supported reports what of a design the meter says it cannot do, before an hour
+// of measuring shows it.
+func supported(design dataset.Dataset, meter Meter) error {
+	s, tells := meter.(Supporter)
+	if !tells {
+		return nil
+	}
+	lacking := make(map[string]int)
+	need := func(capability string) {
+		if !s.Supports(capability) {
+			lacking[capability]++
+		}
+	}
+	samples := 0
+	if c := design.Compute; c != nil {
+		samples += len(c.Samples)
+		for i := range c.Samples {
+			op := &c.Samples[i].Operation
+			need(protocol.CapCompute)
+			need(op.Optimizer.String())
+			need(op.Precision.String())
+			if op.Weighted {
+				need(protocol.CapWeighted)
+			}
+		}
+	}
+	if c := design.Comm; c != nil {
+		samples += len(c.Samples)
+		for range c.Samples {
+			need(protocol.CapComm)
+		}
+	}
+	if len(lacking) == 0 {
+		return nil
+	}
+	var names []string
+	for name, n := range lacking {
+		what := fmt.Sprintf("%q (%d of %d samples)", name, n, samples)
+		if name == protocol.CapComm {
+			what = fmt.Sprintf("all-to-alls (%d of %d samples); a single device has none", n, samples)
+		}
+		names = append(names, what)
+	}
+	slices.Sort(names)
+	return fmt.Errorf("the meter cannot measure %s: leave them out of the design", join(names))
+}
+
+func join(names []string) string {
+	text := names[0]
+	for _, name := range names[1:] {
+		text += ", " + name
+	}
+	return text
+}
+
+// run is one run of a collection.
+type run struct {
+	state
+	opt     Options
+	meter   Meter
+	design  dataset.Dataset
+	header  header
+	journal *journal
+	// groups and exchanges are the design's samples by ID.
+	groups    map[int]*dataset.Group
+	exchanges map[int]*dataset.Exchange
+	// anchoring is false for a simulated meter.
+	anchoring bool
+	seed      uint64
+
+	// before is the measurements of earlier runs; failures and inARow are of this
+	// one.
+	before           int
+	failures, inARow int
+	maxFailures      int
+	quarantine       int
+}
+
+func newRun(design dataset.Dataset, meter Meter, opt Options) *run {
+	r := &run{
+		opt: opt, meter: meter, design: design,
+		groups: make(map[int]*dataset.Group), exchanges: make(map[int]*dataset.Exchange),
+	}
+	r.repeats = make(map[int]repeatRecord)
+	digest := Digest(design)
+	// The order is drawn with the design's digest, so that every run has the same.
+	r.seed, _ = strconv.ParseUint(digest[:16], 16, 64)
+	r.header = header{Format: journalFormat, Version: journalVersion, Design: digest, Shard: opt.Shard.String()}
+	by := meter.Provenance()
+	r.anchoring = by.Source != dataset.Simulated
+	by.Design, by.Tool = digest, opt.Tool
+	if opt.Passes > 1 {
+		by.Passes, by.Fastest = opt.Passes, opt.Fastest
+	}
+	if c := design.Compute; c != nil {
+		for i := range c.Samples {
+			r.groups[c.Samples[i].ID] = &c.Samples[i]
+		}
+		p := by
+		p.Seed = c.Provenance.Seed
+		r.header.Compute = &p
+		r.parts = append(r.parts, newPart(partGroups, PhaseGroups, groupOrder(c.Samples, opt.Shard, r.seed), groupAnchors(c), opt.DriftLimit,
+			func(id int) (int, bool) { return 1, r.groups[id] != nil }))
+	}
+	if c := design.Comm; c != nil {
+		for i := range c.Samples {
+			r.exchanges[c.Samples[i].ID] = &c.Samples[i]
+		}
+		p := by
+		p.Seed = c.Provenance.Seed
+		r.header.Comm = &p
+		r.parts = append(r.parts, newPart(partExchanges, PhaseExchanges, exchangeOrder(c.Samples, opt.Shard, r.seed), exchangeAnchors(c), commDrift*opt.DriftLimit,
+			func(id int) (int, bool) {
+				e := r.exchanges[id]
+				if e == nil {
+					return 0, false
+				}
+				return e.Devices, true
+			}))
+	}
+	r.maxFailures = opt.MaxFailures
+	if r.maxFailures <= 0 {
+		r.maxFailures = max(minMaxFailures, int(maxFailureShare*float64(r.total())))
+	}
+	return r
+}
+
+// writable reports what would keep the dataset from being written when all is
+// measured, before anything is: it validates the design with times made up.
+func (r *run) writable() error {
+	var set dataset.Dataset
+	if c := r.design.Compute; c != nil {
+		set.Compute = &dataset.Compute{Provenance: *r.header.Compute, Tables: c.Tables, Samples: slices.Clone(c.Samples)}
+		for i := range set.Compute.Samples {
+			set.Compute.Samples[i].Forward, set.Compute.Samples[i].Backward = 1, 1
+		}
+	}
+	if c := r.design.Comm; c != nil {
+		set.Comm = &dataset.Comm{Provenance: *r.header.Comm, Samples: slices.Clone(c.Samples)}
+		for i := range set.Comm.Samples {
+			e := &set.Comm.Samples[i]
+			e.Forward = slices.Repeat([]unit.Millis{1}, e.Devices)
+			e.Backward = e.Forward
+		}
+	}
+	if err := set.Validate(); err != nil {
+		return fmt.Errorf("the design cannot be measured: %w", err)
+	}
+	return nil
+}
+
+// total is the number of the shard's samples.
+func (r *run) total() int {
+	n := 0
+	for _, p := range r.parts {
+		n += len(p.ids)
+	}
+	return n
+}
+
+// finished returns the error of a folder that has a dataset and no journal.
+func (r *run) finished(folder string, set dataset.Dataset) error {
+	old := header{Format: journalFormat, Version: journalVersion, Shard: r.header.Shard}
+	if c := set.Compute; c != nil {
+		old.Compute, old.Design = &c.Provenance, c.Provenance.Design
+		for i := range c.Samples {
+			if !r.opt.Shard.has(c.Samples[i].ID) {
+				old.Shard = "another one"
+			}
+		}
+	}
+	if c := set.Comm; c != nil {
+		old.Comm, old.Design = &c.Provenance, c.Provenance.Design
+		for i := range c.Samples {
+			if !r.opt.Shard.has(c.Samples[i].ID) {
+				old.Shard = "another one"
+			}
+		}
+	}
+	if field, was, is := r.header.differs(&old); field != "" {
+		return fmt.Errorf("folder %s: it holds a finished dataset, of %s %s, where this run has %s: name another folder", folder, field, was, is)
+	}
+	return fmt.Errorf("folder %s: %w: name another folder to measure again", folder, ErrFinished)
+}
+
+// goOn takes up what an earlier run measured, or writes the header of a new
+// journal.
+func (r *run) goOn(folder string, records []record) error {
+	if len(records) == 0 {
+		return r.journal.append(record{Header: &r.header})
+	}
+	old := records[0].Header
+	if field, was, is := r.header.differs(old); field != "" {
+		hint := "measure on the same device with the same settings"
+		switch field {
+		case "design", "seed":
+			hint = "draw the same samples, with the same seed"
+		case "shard":
+			hint = "give the same shard"
+		case "tool", "format", "version":
+			hint = "go on with the version that began it"
+		}
+		return fmt.Errorf("folder %s: its samples are of another run, of %s %s, where this run has %s: %s to go on, or name another folder", folder, field, was, is, hint)
+	}
+	r.header = *old // with the hardware that was measured first
+	for i, record := range records {
+		if err := r.apply(record); err != nil {
+			return fmt.Errorf("journal %s, line %d: %w: remove it to measure anew", r.journal.path, i+1, err)
+		}
+	}
+	for _, p := range r.parts {
+		p.retryFailed()
+	}
+	r.count()
+	p := r.progress("")
+	r.before = p.Done
+	return nil
+}
+
+// differs names the first field in which two headers differ, and both values;
+// none where a run of the one can go on with the other. The figures of hardware do
+// not count, only its name: where no profile is known they are measured by each
+// run, never quite alike, and those of the first one stand.
+func (h *header) differs(old *header) (field, was, is string) {
+	if h.Format != old.Format {
+		return "format", strconv.Quote(old.Format), strconv.Quote(h.Format)
+	}
+	if h.Version != old.Version {
+		return "version", strconv.Itoa(old.Version), strconv.Itoa(h.Version)
+	}
+	for _, pair := range []struct{ old, new *dataset.Provenance }{{old.Compute, h.Compute}, {old.Comm, h.Comm}} {
+		if pair.old == nil || pair.new == nil {
+			continue // the designs differ then
+		}
+		if field, was, is := provenanceDiffers(*pair.old, *pair.new); field != "" {
+			return field, was, is
+		}
+	}
+	if h.Design != old.Design {
+		return "design", strconv.Quote(old.Design), strconv.Quote(h.Design)
+	}
+	if h.Shard != old.Shard {
+		return "shard", old.Shard, h.Shard
+	}
+	return "", "", ""
+}
+
+func provenanceDiffers(old, now dataset.Provenance) (field, was, is string) {
+	fields := func(p dataset.Provenance) [][2]string {
+		return [][2]string{
+			{"device", p.Device},
+			{"profile", p.Profile},
+			{"source", string(p.Source)},
+			{"meter", p.Meter},
+			{"kernel", p.Kernel},
+			{"clocks", p.Clocks},
+			{"hardware", p.Hardware.Name},
+			{"threads", strconv.Itoa(p.Threads)},
+			{"cache", p.Cache},
+			{"lookups", p.Lookups},
+			{"warmup", strconv.Itoa(p.Warmup)},
+			{"repeats", strconv.Itoa(p.Repeats)},
+			{"passes", strconv.Itoa(p.Passes)},
+			{"fastest", strconv.FormatBool(p.Fastest)},
+			{"tool", p.Tool},
+			{"seed", strconv.FormatUint(p.Seed, 10)},
+		}
+	}
+	new := fields(now)
+	for i, f := range fields(old) {
+		if f[1] != new[i][1] {
+			return f[0], strconv.Quote(f[1]), strconv.Quote(new[i][1])
+		}
+	}
+	// A field that was added later.
+	old.Hardware, now.Hardware = hardware.Profile{}, hardware.Profile{}
+	old.Design, now.Design = "", ""
+	if old != now {
+		a, _ := json.Marshal(old)
+		b, _ := json.Marshal(now)
+		return "provenance", string(a), string(b)
+	}
+	return "", "", ""
+}
+
+// measure takes all times that are not taken yet.
+func (r *run) measure(ctx context.Context) error {
+	for _, p := range r.parts {
+		if err := r.measurePart(ctx, p); err != nil {
+			return err
+		}
+	}
+	return r.measureRepeats(ctx)
+}
+
+// measurePart takes a part's times. A session begins with an anchor, which ends
+// the block that an earlier one left open. Samples of a block that drifted come
+// after all others: what made the device drift may be over by then.
+func (r *run) measurePart(ctx context.Context, p *part) error {
+	if p.remaining() == 0 && (!r.anchoring || len(p.open) == 0) {
+		return nil
+	}
+	if err := r.anchor(ctx, p); err != nil {
+		return err
+	}
+	for p.remaining() > 0 {
+		for _, id := range p.ids {
+			if p.settled(id) {
+				continue
+			}
+			if err := r.sample(ctx, p, id); err != nil {
+				return err
+			}
+			if len(p.open) >= r.opt.AnchorEvery {
+				if err := r.anchor(ctx, p); err != nil {
+					return err
+				}
+			}
+		}
+		if len(p.open) > 0 {
+			if err := r.anchor(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sample measures one sample.
+func (r *run) sample(ctx context.Context, p *part, id int) error {
+	t, failure, err := r.attempt(ctx, p, id)
+	if err != nil {
+		return err
+	}
+	if failure != nil {
+		if err := r.record(record{Failure: failure}); err != nil {
+			return err
+		}
+		r.opt.OnFailure(*failure)
+		r.opt.OnProgress(r.progress(p.phase))
+		return r.countFailure(*failure)
+	}
+	r.inARow = 0
+	if err := r.record(record{Sample: &sampleRecord{p.name, id, t}}); err != nil {
+		return err
+	}
+	r.opt.OnProgress(r.progress(p.phase))
+	return nil
+}
+
+// countFailure ends the run where too many samples fail.
+func (r *run) countFailure(f Failure) error {
+	r.failures++
+	r.inARow++
+	switch {
+	case r.inARow >= min(failuresInARow, r.maxFailures+1):
+		return fmt.Errorf("%d samples in a row failed, the last one: %v", r.inARow, f)
+	case r.failures > r.maxFailures:
+		return fmt.Errorf("%d of %d samples failed, the last one: %v", r.failures, r.total(), f)
+	}
+	return nil
+}
+
+// attempt has the meter run a sample, twice where the meter failed at it. The
+// failure is the sample's, the error the run's end.
+func (r *run) attempt(ctx context.Context, p *part, id int) (t times, failure *Failure, err error) {
+	for try := range 2 {
+		if err := ctx.Err(); err != nil {
+			return t, nil, context.Cause(ctx)
+		}
+		t, err = r.take(ctx, p, id)
+		if err == nil {
+			n, _ := p.devices(id)
+			if err := t.check(n); err != nil {
+				return t, &Failure{p.name, id, CodeTimes, err.Error()}, nil
+			}
+			return t, nil, nil
+		}
+		if ctx.Err() != nil {
+			return t, nil, context.Cause(ctx)
+		}
+		if errors.Is(err, ErrLost) {
+			return t, nil, fmt.Errorf("sample %d of the %s: %w", id, p.name, err)
+		}
+		failure = &Failure{p.name, id, CodeCrash, err.Error()}
+		if refused, ok := errors.AsType[*protocol.Error](err); ok {
+			failure.Code, failure.Message = refused.Code, refused.Message
+		} else if broken, ok := errors.AsType[*brokenError](err); ok {
+			failure.Code = broken.code
+		}
+		if failure.final() || failure.Code == CodeTimes || try == 1 {
+			break
+		}
+	}
+	return t, failure, nil
+}
+
+// take has the meter run a sample once.
+func (r *run) take(ctx context.Context, p *part, id int) (times, error) {
+	if p.name == partExchanges {
+		e := *r.exchanges[id]
+		e.DimSums, e.Start = slices.Clone(e.DimSums), slices.Clone(e.Start)
+		t, err := r.meter.Comm(ctx, &e)
+		return times{t.Forward, t.Backward, 0, t.Spread}, err
+	}
+	g := *r.groups[id]
+	t, err := r.meter.Compute(ctx, r.design.Compute.Tables, &g)
+	return times{[]unit.Millis{t.Forward}, []unit.Millis{t.Backward}, t.ForwardSpread, t.BackwardSpread}, err
+}
+
+// anchor measures a part's anchor, which ends the open block and begins another.
+func (r *run) anchor(ctx context.Context, p *part) error {
+	if !r.anchoring {
+		return nil
+	}
+	found := &anchorRecord{Part: p.name, ID: p.anchorID, After: p.measured}
+	if len(p.anchors) == 0 {
+		if err := r.chooseAnchor(ctx, p, found); err != nil {
+			return err
+		}
+	} else if err := r.tryAnchor(ctx, p, found); err != nil {
+		return err
+	}
+	if len(p.anchors) == 0 || apart(middle(found.Tries), reference(p.anchors), p.limit) {
+		for len(found.Tries) < anchorTries {
+			if err := r.tryAnchor(ctx, p, found); err != nil {
+				return err
+			}
+		}
+	}
+	if len(p.open) > 0 && len(p.anchors) > 0 {
+		closing := middle(found.Tries)
+		ref := reference(append(slices.Clone(p.anchors), newAnchor(found.After, found.Tries)))
+		if !steady(p.anchors[len(p.anchors)-1].cost, closing, ref, p.limit) {
+			for _, id := range p.open {
+				if p.putBack[id] < r.opt.RetryBlocks {
+					found.Again = append(found.Again, id)
+				}
+			}
+		}
+	}
+	if err := r.record(record{Anchor: found}); err != nil {
+		return err
+	}
+	r.count()
+	return r.journal.sync()
+}
+
+// chooseAnchor takes the first of the candidates that can be measured.
+func (r *run) chooseAnchor(ctx context.Context, p *part, found *anchorRecord) error {
+	var last *Failure
+	for _, id := range p.candidates {
+		t, failure, err := r.attempt(ctx, p, id)
+		if err != nil {
+			return err
+		}
+		if failure == nil {
+			found.ID, found.Tries = id, append(found.Tries, t)
+			return nil
+		}
+		last = failure
+	}
+	return fmt.Errorf("none of %d samples that would serve as the anchor can be measured, the last one: %v", len(p.candidates), last)
+}
+
+func (r *run) tryAnchor(ctx context.Context, p *part, found *anchorRecord) error {
+	t, failure, err := r.attempt(ctx, p, found.ID)
+	if err != nil {
+		return err
+	}
+	if failure != nil {
+		return fmt.Errorf("the anchor, which was measured before, fails: %v", failure)
+	}
+	found.Tries = append(found.Tries, t)
+	return nil
+}
+
+// measureRepeats measures some of the groups a second time, and ends with an
+// anchor.
+func (r *run) measureRepeats(ctx context.Context) error {
+	if !r.anchoring || r.opt.RepeatShare < 0 {
+		return nil
+	}
+	p, err := r.part(partGroups)
+	if err != nil {
+		return nil // a design of exchanges alone
+	}
+	if !r.chosen {
+		quarantined := p.quarantined()
+		var ids []int
+		for id := range p.done {
+			if !quarantined(id) {
+				ids = append(ids, id)
+			}
+		}
+		ids = repeated(ids, r.opt.RepeatShare, r.seed)
+		if err := r.record(record{Choice: &ids}); err != nil {
+			return err
+		}
+	}
+	for _, id := range r.choice {
+		if _, done := r.repeats[id]; done {
+			continue
+		}
+		t, failure, err := r.attempt(ctx, p, id)
+		if err != nil {
+			return err
+		}
+		repeat := repeatRecord{ID: id, Failed: failure != nil}
+		if failure == nil {
+			repeat.times = t
+		}
+		if err := r.record(record{Repeat: &repeat}); err != nil {
+			return err
+		}
+		r.opt.OnProgress(r.progress(PhaseRepeats))
+	}
+	if r.unanchored > 0 {
+		return r.anchor(ctx, p)
+	}
+	return nil
+}
+
+// record writes a record and takes it up.
+func (r *run) record(rec record) error {
+	if err := r.journal.append(rec); err != nil {
+		return err
+	}
+	return r.apply(rec)
+}
+
+// count counts the quarantined samples anew.
+func (r *run) count() {
+	r.quarantine = 0
+	for _, p := range r.parts {
+		quarantined := p.quarantined()
+		for id := range p.done {
+			if quarantined(id) {
+				r.quarantine++
+			}
+		}
+	}
+}
+
+func (r *run) progress(phase string) Progress {
+	p := Progress{Phase: phase, Done: r.discarded + len(r.repeats), Total: r.total() + r.discarded, Before: r.before, Quarantined: r.quarantine}
+	for _, part := range r.parts {
+		p.Done += len(part.done) + len(part.failed)
+		p.Failed += len(part.failed)
+		if part.name == partGroups && r.anchoring && r.opt.RepeatShare > 0 {
+			// As many as there will be, or about as many.
+			p.Total += len(r.choice)
+			if !r.chosen {
+				p.Total += repeats(len(part.ids), r.opt.RepeatShare)
+			}
+		}
+	}
+	return p
+}
+
+// dataset returns what was measured, by ID.
+func (r *run) dataset() dataset.Dataset {
+	var set dataset.Dataset
+	for _, p := range r.parts {
+		quarantined := p.quarantined()
+		ids := make([]int, 0, len(p.done))
+		for id := range p.done {
+			ids = append(ids, id)
+		}
+		slices.Sort(ids)
+		if len(ids) == 0 {
+			continue
+		}
+		if p.name == partExchanges {
+			set.Comm = &dataset.Comm{Provenance: *r.header.Comm}
+			for _, id := range ids {
+				e, t := *r.exchanges[id], p.done[id]
+				e.Forward, e.Backward, e.Spread, e.Quarantined = t.Forward, t.Backward, t.BackwardSpread, quarantined(id)
+				set.Comm.Samples = append(set.Comm.Samples, e)
+			}
+			continue
+		}
+		set.Compute = &dataset.Compute{Provenance: *r.header.Compute, Tables: r.design.Compute.Tables}
+		for _, id := range ids {
+			g, t := *r.groups[id], p.done[id]
+			g.Forward, g.Backward, g.ForwardSpread, g.BackwardSpread = t.Forward[0], t.Backward[0], t.ForwardSpread, t.BackwardSpread
+			g.Quarantined = quarantined(id)
+			set.Compute.Samples = append(set.Compute.Samples, g)
+		}
+		for _, a := range p.anchors {
+			for _, t := range a.tries {
+				set.Compute.Anchors = append(set.Compute.Anchors, dataset.Anchor{After: a.after, Forward: t.Forward[0], Backward: t.Backward[0]})
+			}
+		}
+	}
+	if set.Compute != nil {
+		for id, t := range r.repeats {
+			if !t.Failed {
+				set.Compute.Repeats = append(set.Compute.Repeats, dataset.Repeat{ID: id, Forward: t.Forward[0], Backward: t.Backward[0]})
+			}
+		}
+		slices.SortFunc(set.Compute.Repeats, func(a, b dataset.Repeat) int { return cmp.Compare(a.ID, b.ID) })
+	}
+	return set
+}

@@ -1,0 +1,824 @@
+package collect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/protocol"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// sameSamples compares what two collections of one design measured. Anchors
+// differ by how often they were begun anew.
+func sameSamples(t *testing.T, got, want dataset.Dataset) {
+	t.Helper()
+	a, b := *got.Compute, *want.Compute
+	if a.Anchors, b.Anchors = nil, nil; reflect.DeepEqual(a, b) && reflect.DeepEqual(got.Comm, want.Comm) {
+		return // the fast way
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(dataset.Compute{}, "Anchors"), cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestRunMeasuresAll(t *testing.T) {
+	design := drawn(t, 120, 30)
+	meter := newScript()
+	folder := filepath.Join(t.TempDir(), "a", "samples")
+	var last Progress
+	opt := Options{AnchorEvery: 25, RepeatShare: .1, Tool: "v1", OnProgress: func(p Progress) {
+		if p.Done != last.Done+1 || p.Total != 162 || p.Before != 0 {
+			t.Fatalf("got progress %+v after %+v", p, last)
+		}
+		last = p
+	}}
+	got, err := Run(context.Background(), design, meter, folder, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Progress{Phase: PhaseRepeats, Done: 162, Total: 162}); last != want {
+		t.Errorf("got last progress %+v, want %+v", last, want)
+	}
+	by := meter.provenance
+	by.Seed, by.Tool, by.Design = 3, "v1", Digest(design)
+	if diff := cmp.Diff(by, got.Compute.Provenance); diff != "" {
+		t.Errorf("provenance (-want +got):\n%s", diff)
+	}
+	for i, g := range got.Compute.Samples {
+		want := design.Compute.Samples[i]
+		timing := steadyTiming(&want)
+		want.Forward, want.Backward, want.ForwardSpread, want.BackwardSpread = timing.Forward, timing.Backward, timing.ForwardSpread, timing.BackwardSpread
+		if diff := cmp.Diff(want, g); diff != "" {
+			t.Fatalf("group %d (-want +got):\n%s", i, diff)
+		}
+	}
+	for i, e := range got.Comm.Samples {
+		want := design.Comm.Samples[i]
+		timing := steadyComm(&want)
+		want.Forward, want.Backward, want.Spread = timing.Forward, timing.Backward, timing.Spread
+		if diff := cmp.Diff(want, e); diff != "" {
+			t.Fatalf("exchange %d (-want +got):\n%s", i, diff)
+		}
+	}
+	if len(got.Compute.Samples) != 120 || len(got.Comm.Samples) != 30 || len(got.Compute.Repeats) != 12 {
+		t.Errorf("got %d groups, %d exchanges, %d repeats", len(got.Compute.Samples), len(got.Comm.Samples), len(got.Compute.Repeats))
+	}
+	// 3 to begin with, one after each 25 and the last 20, one at the end.
+	if n := len(got.Compute.Anchors); n != 3+5+1 {
+		t.Errorf("got %d anchors, want 9", n)
+	}
+	if noise := got.Compute.Noise(); noise.Mean != 0 || noise.Repeats != 12 || noise.Drift != 0 {
+		t.Errorf("got noise %+v, want none", noise)
+	}
+	read, err := dataset.Read(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(got, read, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("written (-returned +read):\n%s", diff)
+	}
+	names, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		if n.Name() == journalName || n.Name() == lockName {
+			t.Errorf("%s is left over", n.Name())
+		}
+	}
+
+	// The second Run says that it is finished.
+	idle := newScript()
+	again, err := Run(context.Background(), design, idle, folder, opt)
+	if !errors.Is(err, ErrFinished) || idle.calls != 0 {
+		t.Errorf("again: got error %v and %d measurements, want ErrFinished and none", err, idle.calls)
+	}
+	sameSamples(t, again, got)
+	if _, err := Run(context.Background(), drawn(t, 121, 30), idle, folder, opt); err == nil || errors.Is(err, ErrFinished) || idle.calls != 0 {
+		t.Errorf("another design: got error %v, want one that is not ErrFinished", err)
+	}
+	opt.Shard = Shard{1, 2}
+	if _, err := Run(context.Background(), design, idle, folder, opt); err == nil || errors.Is(err, ErrFinished) || !strings.Contains(err.Error(), "shard") {
+		t.Errorf("another shard: got error %v, want one that names the shard", err)
+	}
+}
+
+func TestSimulatedHasNoAnchors(t *testing.T) {
+	design := drawn(t, 40, 10)
+	h200, err := hardware.ByName("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := newMemory().run(context.Background(), design, NewSimulated(h200), t.TempDir(), Options{AnchorEvery: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Compute.Anchors)+len(got.Compute.Repeats) != 0 || len(got.Compute.Samples) != 40 || len(got.Comm.Samples) != 10 {
+		t.Errorf("got %d anchors, %d repeats", len(got.Compute.Anchors), len(got.Compute.Repeats))
+	}
+	all := *design.Compute
+	all.Samples = slices.Clone(all.Samples)
+	if err := SimulateCompute(context.Background(), &all, h200, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(all.Samples, got.Compute.Samples); diff != "" {
+		t.Errorf("Run and SimulateCompute differ (-want +got):\n%s", diff)
+	}
+}
+
+// Killed at random moments, and gone on with, nothing is lost or doubled.
+func TestKilled(t *testing.T) {
+	folder := t.TempDir()
+	draw := rand.New(rand.NewPCG(1, 2))
+	lines := func() int {
+		content, _ := os.ReadFile(filepath.Join(folder, journalName))
+		return bytes.Count(content, []byte("\n"))
+	}
+	begin := func() *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), envCollector+"="+folder)
+		cmd.Stderr = os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	const kills = 20
+	for range kills {
+		before, more := lines(), 1+draw.IntN(14)
+		cmd := begin()
+		for start := time.Now(); lines() < before+more; time.Sleep(time.Millisecond) {
+			if time.Since(start) > 30*time.Second {
+				t.Fatal("the collector does not get on")
+			}
+		}
+		time.Sleep(time.Duration(draw.IntN(3000)) * time.Microsecond)
+		_ = cmd.Process.Kill()
+		if err := cmd.Wait(); err == nil {
+			t.Fatalf("the collector was finished before it was killed %d times", kills)
+		}
+	}
+	cmd := begin()
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := dataset.Read(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	w := startFake(t, fakeOptions("work"))
+	want, err := newMemory().run(context.Background(), drawn(t, killGroups, killExchanges), w, t.TempDir(), killOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(want.Compute.Samples) != killGroups || len(want.Comm.Samples) != killExchanges || len(want.Compute.Repeats) != 10 {
+		t.Fatalf("without kills: got %d groups, %d exchanges, %d repeats", len(want.Compute.Samples), len(want.Comm.Samples), len(want.Compute.Repeats))
+	}
+	sameSamples(t, got, want)
+}
+
+// A journal that is cut at any byte is gone on with.
+func TestTornAnywhere(t *testing.T) {
+	design := drawn(t, 8, 4)
+	opt := Options{AnchorEvery: 3, RepeatShare: .3}
+	folder := t.TempDir()
+	stubborn := newMemory()
+	stubborn.write = func(string, dataset.Dataset) error { return errFull }
+	if _, err := stubborn.run(context.Background(), design, newScript(), folder, opt); !errors.Is(err, errFull) {
+		t.Fatalf("got error %v, want that of the dataset's disk", err)
+	}
+	whole := journalOf(t, folder)
+	want, err := newMemory().run(context.Background(), design, newScript(), t.TempDir(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if testing.Short() {
+		t.Logf("every seventh byte of %d", len(whole))
+	}
+	for size := 0; size <= len(whole); size++ {
+		if testing.Short() && size%7 != 0 {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(folder, journalName), whole[:size], 0o666); err != nil {
+			t.Fatal(err)
+		}
+		meter := newScript()
+		got, err := newMemory().run(context.Background(), design, meter, folder, opt)
+		if err != nil {
+			t.Fatalf("cut at %d: %v", size, err)
+		}
+		sameSamples(t, got, want)
+		if size == len(whole) && meter.calls != 0 {
+			t.Errorf("the whole journal: %d measurements, want none", meter.calls)
+		}
+		// At most the line in progress is measured again, beside the anchors.
+		if kept, all := bytes.Count(whole[:size], []byte("\n")), bytes.Count(whole, []byte("\n")); meter.calls > all-kept+2+2*anchorTries {
+			t.Errorf("cut at %d: %d measurements with %d of %d lines kept", size, meter.calls, kept, all)
+		}
+	}
+}
+
+// What follows a torn line is read by the run after the next.
+func TestTornTwice(t *testing.T) {
+	design := drawn(t, 12, 4)
+	opt := Options{AnchorEvery: 3, RepeatShare: .3}
+	folder := t.TempDir()
+	want, err := newMemory().run(context.Background(), design, newScript(), t.TempDir(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 30 {
+		ctx, cancel := context.WithCancel(context.Background())
+		meter := newScript()
+		meter.compute = func(call int, g *dataset.Group) (Timing, error) {
+			if call == 5 {
+				cancel()
+			}
+			return steadyTiming(g), nil
+		}
+		got, err := newMemory().run(ctx, design, meter, folder, opt)
+		cancel()
+		if err == nil {
+			sameSamples(t, got, want)
+			return
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		content := journalOf(t, folder)
+		if err := os.WriteFile(filepath.Join(folder, journalName), content[:len(content)-7], 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Error("the runs do not get on")
+}
+
+func TestDamagedInTheMiddle(t *testing.T) {
+	design := drawn(t, 8, 0)
+	folder := t.TempDir()
+	stubborn := newMemory()
+	stubborn.write = func(string, dataset.Dataset) error { return errFull }
+	if _, err := stubborn.run(context.Background(), design, newScript(), folder, Options{}); !errors.Is(err, errFull) {
+		t.Fatal(err)
+	}
+	whole := journalOf(t, folder)
+	last := bytes.LastIndexByte(whole[:len(whole)-1], '\n') + 1
+	for at := range whole {
+		damaged := slices.Clone(whole)
+		damaged[at] ^= 1
+		records, _, err := parseJournal(damaged)
+		switch {
+		case at < last-1 && err == nil: // the end of the line before joins two to a torn one
+			t.Fatalf("byte %d of %d changed: got %d records and no error", at, len(whole), len(records))
+		case at >= last-1 && err != nil:
+			t.Fatalf("byte %d of the last line changed: got error %v, want it dropped", at-last, err)
+		}
+	}
+	damaged := slices.Clone(whole)
+	damaged[last-5] ^= 1
+	if err := os.WriteFile(filepath.Join(folder, journalName), damaged, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	meter := newScript()
+	if _, err := newMemory().run(context.Background(), design, meter, folder, Options{}); err == nil || !strings.Contains(err.Error(), "is damaged") || meter.calls != 0 {
+		t.Errorf("got error %v and %d measurements, want one that says damaged, and none", err, meter.calls)
+	}
+	if !bytes.Equal(journalOf(t, folder), damaged) {
+		t.Error("the damaged journal was changed")
+	}
+}
+
+// Wherever the disk is full, the run ends with an error, and goes on when there is
+// room.
+func TestFullDisk(t *testing.T) {
+	design := drawn(t, 10, 3)
+	opt := Options{AnchorEvery: 4, RepeatShare: .2}
+	want, err := newMemory().run(context.Background(), design, newScript(), t.TempDir(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	for room := 0; room < 3500; room += 37 {
+		for _, stuck := range []bool{false, true} {
+			full := newMemory()
+			full.open = func(path string) (file, error) {
+				f, err := openFile(path)
+				return &small{file: unsynced{f}, room: room, stuck: stuck}, err
+			}
+			_, err := full.run(context.Background(), design, newScript(), folder, opt)
+			if room > 3000 && err == nil {
+				continue // it fits
+			}
+			if !errors.Is(err, errFull) || !strings.Contains(err.Error(), "make room") {
+				t.Fatalf("room for %d bytes: got error %v", room, err)
+			}
+			got, err := newMemory().run(context.Background(), design, newScript(), folder, opt)
+			if err != nil {
+				t.Fatalf("room for %d bytes, and then enough: %v", room, err)
+			}
+			sameSamples(t, got, want)
+		}
+	}
+}
+
+func TestSyncs(t *testing.T) {
+	syncs := 0
+	m := newMemory()
+	m.open = func(path string) (file, error) {
+		f, err := openFile(path)
+		return counting{f, &syncs}, err
+	}
+	slow := newScript()
+	slow.compute = func(_ int, g *dataset.Group) (Timing, error) {
+		time.Sleep(quickLine + 5*time.Millisecond)
+		return steadyTiming(g), nil
+	}
+	if _, err := m.run(context.Background(), drawn(t, 5, 0), slow, t.TempDir(), Options{RepeatShare: -1}); err != nil {
+		t.Fatal(err)
+	}
+	if syncs < 5 {
+		t.Errorf("5 slow samples: synced %d times, want after each", syncs)
+	}
+	syncs = 0
+	if _, err := m.run(context.Background(), drawn(t, 200, 0), newScript(), t.TempDir(), Options{AnchorEvery: 50}); err != nil {
+		t.Fatal(err)
+	}
+	if syncs < 4 || syncs > 50 {
+		t.Errorf("200 fast samples in 4 blocks: synced %d times, want once a block and not for each", syncs)
+	}
+}
+
+type counting struct {
+	file
+	syncs *int
+}
+
+func (c counting) Sync() error { *c.syncs++; return nil }
+
+func TestTwoCollectors(t *testing.T) {
+	folder := t.TempDir()
+	// A lock file that a killed process left is no lock.
+	if err := os.WriteFile(filepath.Join(folder, lockName), []byte("999999\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	meter, second := newScript(), newScript()
+	meter.compute = func(call int, g *dataset.Group) (Timing, error) {
+		if call == 10 {
+			_, err := newMemory().run(context.Background(), drawn(t, 30, 0), second, folder, Options{})
+			if err == nil || !strings.Contains(err.Error(), "another process") || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+				t.Errorf("the second collector: got error %v, want one that names the first", err)
+			}
+		}
+		return steadyTiming(g), nil
+	}
+	if _, err := newMemory().run(context.Background(), drawn(t, 30, 0), meter, folder, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if second.calls != 0 {
+		t.Errorf("the second collector measured %d times", second.calls)
+	}
+}
+
+// A journal of another run is refused, with what differs.
+func TestOtherJournal(t *testing.T) {
+	design := drawn(t, 12, 3)
+	begin := func(t *testing.T) string {
+		folder := t.TempDir()
+		ctx, cancel := context.WithCancel(context.Background())
+		meter := newScript()
+		meter.compute = func(call int, g *dataset.Group) (Timing, error) {
+			if call == 6 {
+				cancel()
+			}
+			return steadyTiming(g), nil
+		}
+		if _, err := newMemory().run(ctx, design, meter, folder, Options{Tool: "v1"}); !errors.Is(err, context.Canceled) {
+			t.Fatalf("got error %v, want %v", err, context.Canceled)
+		}
+		return folder
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*script, *dataset.Dataset, *Options)
+		want   []string
+	}{
+		{"device", func(s *script, _ *dataset.Dataset, _ *Options) { s.provenance.Device = "a machine" }, []string{"device", `"a script"`, `"a machine"`}},
+		{"profile", func(s *script, _ *dataset.Dataset, _ *Options) { s.provenance.Profile = "b200" }, []string{"profile", `"h200"`, `"b200"`}},
+		{"kernel", func(s *script, _ *dataset.Dataset, _ *Options) { s.provenance.Kernel = "script 2" }, []string{"kernel", `"script 2"`}},
+		{"source", func(s *script, _ *dataset.Dataset, _ *Options) { s.provenance.Source = dataset.Simulated }, []string{"source", `"simulated"`}},
+		{"repeats", func(s *script, _ *dataset.Dataset, _ *Options) { s.provenance.Repeats = 7 }, []string{"repeats", `"3"`, `"7"`}},
+		{"cache", func(s *script, _ *dataset.Dataset, _ *Options) { s.provenance.Cache = "cold" }, []string{"cache", `"warm"`, `"cold"`}},
+		{"tool", func(_ *script, _ *dataset.Dataset, o *Options) { o.Tool = "v2" }, []string{"tool", `"v1"`, `"v2"`, "the version that began it"}},
+		{"shard", func(_ *script, _ *dataset.Dataset, o *Options) { o.Shard = Shard{1, 2} }, []string{"shard", "1/1", "1/2"}},
+		{"seed", func(_ *script, d *dataset.Dataset, _ *Options) { d.Compute.Provenance.Seed = 4 }, []string{"seed", `"3"`, `"4"`, "draw the same samples"}},
+		{"design", func(_ *script, d *dataset.Dataset, _ *Options) { d.Compute.Samples = d.Compute.Samples[1:] }, []string{"design"}},
+		{"no all-to-alls", func(_ *script, d *dataset.Dataset, _ *Options) { d.Comm = nil }, []string{"design"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			folder := begin(t)
+			before := journalOf(t, folder)
+			meter, opt, other := newScript(), Options{Tool: "v1"}, drawn(t, 12, 3)
+			c.change(meter, &other, &opt)
+			_, err := newMemory().run(context.Background(), other, meter, folder, opt)
+			if err == nil || meter.calls != 0 {
+				t.Fatalf("got error %v and %d measurements, want a refusal", err, meter.calls)
+			}
+			for _, want := range append(c.want, folder, "another folder") {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("got error %q, want %q in it", err, want)
+				}
+			}
+			if !bytes.Equal(before, journalOf(t, folder)) {
+				t.Error("the journal was changed")
+			}
+		})
+	}
+}
+
+// The figures of hardware that is measured anew by each run are the first run's.
+func TestFirstHardwareStands(t *testing.T) {
+	design, folder := drawn(t, 12, 0), t.TempDir()
+	ctx, cancel := context.WithCancel(context.Background())
+	meter := newScript()
+	meter.provenance.Profile, meter.provenance.Hardware = "cpu", fakeProfile
+	meter.compute = func(call int, g *dataset.Group) (Timing, error) {
+		if call == 6 {
+			cancel()
+		}
+		return steadyTiming(g), nil
+	}
+	if _, err := newMemory().run(ctx, design, meter, folder, Options{}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	meter.compute = nil
+	meter.provenance.Hardware.HBMGBps *= 1.01
+	var seen []Progress
+	got, err := newMemory().run(context.Background(), design, meter, folder, Options{OnProgress: func(p Progress) { seen = append(seen, p) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first := seen[0]; first.Before != 4 || first.Done != 5 || first.Total != 13 {
+		t.Errorf("got first progress %+v, want 5 of 13 done, 4 of them before", first)
+	}
+	if got.Compute.Provenance.Hardware != fakeProfile {
+		t.Errorf("got hardware %+v, want the first run's %+v", got.Compute.Provenance.Hardware, fakeProfile)
+	}
+}
+
+// Every sample is in one shard, in an order that is a permutation.
+func TestShards(t *testing.T) {
+	design := drawn(t, 700, 50)
+	rapid.Check(t, func(t *rapid.T) {
+		count, seed := rapid.IntRange(1, 9).Draw(t, "count"), rapid.Uint64().Draw(t, "seed")
+		var groups, exchanges []int
+		for i := range count {
+			shard := Shard{i + 1, count}
+			ids := groupOrder(design.Compute.Samples, shard, seed)
+			if again := groupOrder(design.Compute.Samples, shard, seed); !slices.Equal(ids, again) {
+				t.Fatal("the order differs from one time to the next")
+			}
+			// Runs of one batch are not cut but where they are long enough.
+			switches := 0
+			batches := make(map[int]int)
+			for j, id := range ids {
+				batch := design.Compute.Samples[id].Operation.Batch
+				batches[batch]++
+				if j > 0 && design.Compute.Samples[ids[j-1]].Operation.Batch != batch {
+					switches++
+				}
+			}
+			runs := 0
+			for _, n := range batches {
+				runs += (n + runLength - 1) / runLength
+			}
+			if switches >= runs {
+				t.Fatalf("%d changes of batch in %d runs", switches, runs)
+			}
+			groups = append(groups, ids...)
+			exchanges = append(exchanges, exchangeOrder(design.Comm.Samples, shard, seed)...)
+		}
+		for what, ids := range map[int][]int{700: groups, 50: exchanges} {
+			slices.Sort(ids)
+			if len(ids) != what || ids[0] != 0 || ids[what-1] != what-1 || len(slices.Compact(ids)) != what {
+				t.Fatalf("got %d samples in the shards, want each of %d once", len(ids), what)
+			}
+		}
+	})
+}
+
+// The order goes neither with size nor with batch, so that drift does not look
+// like either.
+func TestOrderIsShuffled(t *testing.T) {
+	design := drawn(t, 2000, 0)
+	ids := groupOrder(design.Compute.Samples, Shard{1, 1}, 5)
+	var sum, n float64
+	for i, id := range ids {
+		size := float64(len(design.Compute.Samples[id].Members))
+		sum += (float64(i) - 999.5) * size
+		n += math.Abs(float64(i)-999.5) * size
+	}
+	if share := math.Abs(sum) / n; share > .1 {
+		t.Errorf("sizes and places go together: %.2f", share)
+	}
+}
+
+func TestShardsMerge(t *testing.T) {
+	design := drawn(t, 60, 10)
+	whole, err := newMemory().run(context.Background(), design, newScript(), t.TempDir(), Options{RepeatShare: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parts []dataset.Dataset
+	for i := range 3 {
+		part, err := newMemory().run(context.Background(), drawn(t, 60, 10), newScript(), t.TempDir(), Options{Shard: Shard{i + 1, 3}, RepeatShare: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts = append(parts, part)
+	}
+	merged, err := dataset.Merge(parts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameSamples(t, merged, whole)
+}
+
+func TestBadOptionsAndDesigns(t *testing.T) {
+	twice := drawn(t, 12, 0)
+	twice.Compute.Samples[5].ID = 4
+	wide := drawn(t, 12, 0)
+	wide.Compute.Samples[7].Members[0].Dim = 6
+	beyond := drawn(t, 12, 0)
+	beyond.Compute.Samples[7].Members[0].Table = 20
+	short := drawn(t, 0, 5)
+	short.Comm.Samples[2].DimSums = []int{4}
+	for _, c := range []struct {
+		name   string
+		design dataset.Dataset
+		opt    Options
+		want   string
+	}{
+		{"nothing", dataset.Dataset{}, Options{}, "nothing to measure"},
+		{"empty parts", dataset.Dataset{Compute: &dataset.Compute{}}, Options{}, "nothing to measure"},
+		{"shard", drawn(t, 12, 0), Options{Shard: Shard{3, 2}}, "shard 3/2"},
+		{"shard 0", drawn(t, 12, 0), Options{Shard: Shard{0, 2}}, "shard 0/2"},
+		{"empty shard", drawn(t, 12, 0), Options{Shard: Shard{14, 20}}, "is empty"},
+		{"drift", drawn(t, 12, 0), Options{DriftLimit: math.NaN()}, "drift limit"},
+		{"repeats", drawn(t, 12, 0), Options{RepeatShare: 2}, "repeat share"},
+		{"twice", twice, Options{}, "id 4 is there twice"},
+		{"dim", wide, Options{}, "dim 6"},
+		{"table", beyond, Options{}, "table 20 is not one of 20"},
+		{"dim sums", short, Options{}, "dim sums"},
+	} {
+		meter := newScript()
+		folder := filepath.Join(t.TempDir(), "new")
+		_, err := newMemory().run(context.Background(), c.design, meter, folder, c.opt)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want %q in it", c.name, err, c.want)
+		}
+		if _, err := os.Stat(folder); err == nil || meter.calls != 0 {
+			t.Errorf("%s: the folder was made, or %d samples were measured", c.name, meter.calls)
+		}
+	}
+}
+
+func TestIDsAreIndices(t *testing.T) {
+	design := drawn(t, 30, 0)
+	for i := range design.Compute.Samples {
+		design.Compute.Samples[i].ID = 0
+	}
+	got, err := newMemory().run(context.Background(), design, newScript(), t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, g := range got.Compute.Samples {
+		if g.ID != i {
+			t.Fatalf("sample %d has id %d", i, g.ID)
+		}
+	}
+	if design.Compute.Samples[3].ID != 0 || design.Compute.Samples[3].Forward != 0 {
+		t.Error("the design was modified")
+	}
+}
+
+// Failures of a sample are kept, told, and tried again where they may pass.
+func TestFailures(t *testing.T) {
+	design := drawn(t, 60, 10)
+	broken := errors.New("it broke")
+	times := make(map[int]int)
+	meter := newScript()
+	meter.compute = func(_ int, g *dataset.Group) (Timing, error) {
+		times[g.ID]++
+		good := steadyTiming(g)
+		switch g.ID {
+		case 3:
+			return good, &protocol.Error{Code: protocol.CodeMemory, Message: "too large"}
+		case 5:
+			return good, broken
+		case 7:
+			if times[g.ID] == 1 {
+				return good, broken
+			}
+		case 9:
+			good.Backward = unit.Millis(math.NaN())
+		case 11:
+			good.Forward = 0
+		case 13:
+			good.Forward = -1
+		case 15:
+			good.ForwardSpread = unit.Millis(math.Inf(1))
+		case 17:
+			return good, &protocol.Error{Code: protocol.CodeInternal, Message: "sticky"}
+		}
+		return good, nil
+	}
+	meter.comm = func(_ int, e *dataset.Exchange) (CommTiming, error) {
+		t := steadyComm(e)
+		if e.ID == 4 {
+			t.Forward = t.Forward[1:]
+		}
+		return t, nil
+	}
+	told := make(map[string]string)
+	folder := t.TempDir()
+	opt := Options{RepeatShare: -1, OnFailure: func(f Failure) { told[fmt.Sprint(f.Part, f.ID)] = f.Code }}
+	stubborn := newMemory()
+	stubborn.write = func(string, dataset.Dataset) error { return errFull }
+	if _, err := stubborn.run(context.Background(), design, meter, folder, opt); !errors.Is(err, errFull) {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"groups3": "oom", "groups5": "crash", "groups9": "times", "groups11": "times", "groups13": "times", "groups15": "times",
+		"groups17": "internal", "exchanges4": "times",
+	}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("failures (-want +got):\n%s", diff)
+	}
+	for id, n := range map[int]int{3: 1, 5: 2, 7: 2, 9: 1, 17: 2} {
+		if times[id] != n {
+			t.Errorf("sample %d was tried %d times, want %d", id, times[id], n)
+		}
+	}
+
+	// A later run tries again what may have been the meter's fault.
+	clear(times)
+	clear(told)
+	meter.compute = func(_ int, g *dataset.Group) (Timing, error) { times[g.ID]++; return steadyTiming(g), nil }
+	got, err := newMemory().run(context.Background(), design, meter, folder, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if times[3] != 0 || times[5] != 1 || times[17] != 1 || len(told) != 1 || told["exchanges4"] != "times" {
+		t.Errorf("the later run: tried %v, failed %v", times, told)
+	}
+	if len(got.Compute.Samples) != 59 || len(got.Comm.Samples) != 9 {
+		t.Errorf("got %d groups and %d exchanges, want 59 and 9", len(got.Compute.Samples), len(got.Comm.Samples))
+	}
+}
+
+func TestTooManyFailures(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fails func(n int) bool // by the number of the sample that is measured
+		max   int
+		want  string
+	}{
+		{"in a row", func(n int) bool { return n >= 30 }, 100, "20 samples in a row failed"},
+		{"few in a row", func(n int) bool { return n >= 30 }, 4, "5 samples in a row failed"},
+		{"in all", func(n int) bool { return n%3 == 0 }, 0, "21 of 300 samples failed"},
+		{"few in all", func(n int) bool { return n%3 == 0 }, 2, "3 of 300 samples failed"},
+	} {
+		meter := newScript()
+		order := make(map[int]int)
+		anchor := -1
+		meter.compute = func(call int, g *dataset.Group) (Timing, error) {
+			if call == 0 {
+				anchor = g.ID
+			}
+			if _, seen := order[g.ID]; !seen {
+				order[g.ID] = len(order)
+			}
+			if g.ID != anchor && c.fails(order[g.ID]) {
+				return Timing{}, errors.New("it broke")
+			}
+			return steadyTiming(g), nil
+		}
+		folder := t.TempDir()
+		_, err := newMemory().run(context.Background(), drawn(t, 300, 0), meter, folder, Options{MaxFailures: c.max})
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "it broke") {
+			t.Errorf("%s: got error %v, want %q in it", c.name, err, c.want)
+		}
+		// What was measured is kept.
+		meter.compute = nil
+		got, err := newMemory().run(context.Background(), drawn(t, 300, 0), meter, folder, Options{})
+		if err != nil || len(got.Compute.Samples) != 300 {
+			t.Errorf("%s: then: got error %v", c.name, err)
+		}
+	}
+}
+
+func TestAllFail(t *testing.T) {
+	meter := newScript()
+	meter.compute = func(int, *dataset.Group) (Timing, error) { return Timing{}, errors.New("it broke") }
+	if _, err := newMemory().run(context.Background(), drawn(t, 12, 0), meter, t.TempDir(), Options{}); err == nil || !strings.Contains(err.Error(), "anchor") {
+		t.Errorf("got error %v, want one that there is no anchor", err)
+	}
+}
+
+func TestLostMeterEndsTheRun(t *testing.T) {
+	meter := newScript()
+	meter.compute = func(call int, g *dataset.Group) (Timing, error) {
+		if call > 20 {
+			return Timing{}, fmt.Errorf("%w: it is gone", ErrLost)
+		}
+		return steadyTiming(g), nil
+	}
+	_, err := newMemory().run(context.Background(), drawn(t, 60, 0), meter, t.TempDir(), Options{})
+	if !errors.Is(err, ErrLost) || meter.calls != 22 {
+		t.Errorf("got error %v after %d measurements, want ErrLost at once", err, meter.calls)
+	}
+}
+
+// limited is a meter that has a few capabilities.
+type limited struct {
+	*script
+	caps []string
+}
+
+func (l limited) Supports(c string) bool { return slices.Contains(l.caps, c) }
+
+func TestUnsupportedIsToldFirst(t *testing.T) {
+	meter := limited{newScript(), []string{protocol.CapCompute, "sgd", "fp32"}}
+	_, err := newMemory().run(context.Background(), drawn(t, 30, 4), meter, t.TempDir(), Options{})
+	if err == nil || meter.calls != 0 {
+		t.Fatalf("got error %v and %d measurements", err, meter.calls)
+	}
+	for _, want := range []string{"rowwise_adagrad", "all-to-alls (4 of 34 samples)", "leave them out"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got error %q, want %q in it", err, want)
+		}
+	}
+	meter.caps = append(meter.caps, "rowwise_adagrad", protocol.CapComm)
+	if _, err := newMemory().run(context.Background(), drawn(t, 30, 4), meter, t.TempDir(), Options{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDigest(t *testing.T) {
+	design := drawn(t, 12, 3)
+	base := Digest(design)
+	if timed := drawn(t, 12, 3); true {
+		timed.Compute.Samples[1].Forward, timed.Comm.Samples[0].Spread, timed.Compute.Provenance.Device = 5, 5, "x"
+		if Digest(timed) != base {
+			t.Error("times or provenance change the digest")
+		}
+	}
+	for name, change := range map[string]func(*dataset.Dataset){
+		"rows":         func(d *dataset.Dataset) { d.Compute.Tables[4].Rows++ },
+		"name":         func(d *dataset.Dataset) { d.Compute.Tables[4].Name += "x" },
+		"pooling":      func(d *dataset.Dataset) { d.Compute.Tables[4].Features[0].PoolingFactor *= 2 },
+		"access":       func(d *dataset.Dataset) { d.Compute.Tables[4].Access.Exponent += .5 },
+		"reuse":        func(d *dataset.Dataset) { d.Compute.Tables[4].Access.Reuse[3] += .5 },
+		"dim":          func(d *dataset.Dataset) { d.Compute.Samples[7].Members[0].Dim += 4 },
+		"member":       func(d *dataset.Dataset) { d.Compute.Samples[7].Members[0].Table++ },
+		"batch":        func(d *dataset.Dataset) { d.Compute.Samples[7].Operation.Batch++ },
+		"optimizer":    func(d *dataset.Dataset) { d.Compute.Samples[7].Operation.Optimizer = problem.Adam },
+		"precision":    func(d *dataset.Dataset) { d.Compute.Samples[7].Operation.Precision = problem.BF16 },
+		"weighted":     func(d *dataset.Dataset) { d.Compute.Samples[7].Operation.Weighted = true },
+		"id":           func(d *dataset.Dataset) { d.Compute.Samples[7].ID = 100 },
+		"split":        func(d *dataset.Dataset) { d.Compute.Samples[7].Split++ },
+		"fewer":        func(d *dataset.Dataset) { d.Compute.Samples = d.Compute.Samples[:11] },
+		"dim sum":      func(d *dataset.Dataset) { d.Comm.Samples[1].DimSums[0]++ },
+		"start":        func(d *dataset.Dataset) { d.Comm.Samples[1].Start[0]++ },
+		"comm batch":   func(d *dataset.Dataset) { d.Comm.Samples[1].Batch++ },
+		"per host":     func(d *dataset.Dataset) { d.Comm.Samples[1].DevicesPerHost++ },
+		"comm gone":    func(d *dataset.Dataset) { d.Comm = nil },
+		"compute gone": func(d *dataset.Dataset) { d.Compute = nil },
+	} {
+		other := drawn(t, 12, 3)
+		change(&other)
+		if Digest(other) == base {
+			t.Errorf("%s does not change the digest", name)
+		}
+	}
+}

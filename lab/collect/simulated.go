@@ -1,0 +1,178 @@
+package collect
+
+import (
+	"context"
+	"sync"
+
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/protocol"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/simulate"
+)
+
+// simulatedMeter names the simulated device in a dataset's provenance.
+const simulatedMeter = "simulated device, version " + simulate.ModelVersion
+
+// SimulateCompute fills in the times of the groups from the simulated device
+// of the profile, and the provenance.
+func SimulateCompute(ctx context.Context, set *dataset.Compute, profile hardware.Profile, opt Options) error {
+	device := simulate.NewDevice(profile)
+	set.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: profile.Name, Meter: simulatedMeter, Seed: set.Provenance.Seed}
+	var counts counter
+	return opt.each(ctx, PhaseGroups, len(set.Samples), func(i int) error {
+		g := &set.Samples[i]
+		g.Forward, g.Backward = device.Compute(operator(set.Tables, g, &counts))
+		return nil
+	})
+}
+
+// SimulateComm fills in the times of the exchanges, as SimulateCompute does.
+func SimulateComm(ctx context.Context, set *dataset.Comm, profile hardware.Profile, opt Options) error {
+	device := simulate.NewDevice(profile)
+	set.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: profile.Name, Meter: simulatedMeter, Seed: set.Provenance.Seed}
+	return opt.each(ctx, PhaseExchanges, len(set.Samples), func(i int) error {
+		e := &set.Samples[i]
+		var err error
+		e.Forward, e.Backward, err = device.Comm(exchange(e))
+		return err
+	})
+}
+
+// NewSimulated returns the Meter of the simulated device of a profile. It never
+// fails for what fits no memory: the simulated device has no bounds.
+func NewSimulated(profile hardware.Profile) Meter {
+	return &simulated{device: simulate.NewDevice(profile)}
+}
+
+type simulated struct {
+	device simulate.Device
+	counts counter
+}
+
+func (s *simulated) Provenance() dataset.Provenance {
+	profile := s.device.Profile()
+	p := dataset.Provenance{Source: dataset.Simulated, Profile: profile.Name, Meter: simulatedMeter}
+	if !hardware.Known(profile.Name) {
+		p.Hardware = profile
+	}
+	return p
+}
+
+func (s *simulated) Compute(ctx context.Context, tables []problem.Table, g *dataset.Group) (Timing, error) {
+	if err := ctx.Err(); err != nil {
+		return Timing{}, err
+	}
+	if err := checkMembers(tables, g); err != nil {
+		return Timing{}, err
+	}
+	var t Timing
+	t.Forward, t.Backward = s.device.Compute(operator(tables, g, &s.counts))
+	return t, nil
+}
+
+func (s *simulated) Comm(ctx context.Context, e *dataset.Exchange) (CommTiming, error) {
+	if err := ctx.Err(); err != nil {
+		return CommTiming{}, err
+	}
+	if len(e.DimSums) < 2 {
+		return CommTiming{}, oneDevice()
+	}
+	var t CommTiming
+	var err error
+	if t.Forward, t.Backward, err = s.device.Comm(exchange(e)); err != nil {
+		err = &protocol.Error{Code: protocol.CodeUnsupported, Message: err.Error()}
+	}
+	return t, err
+}
+
+func (s *simulated) Close() error { return nil }
+
+// oneDevice is the error of an all-to-all that is none.
+func oneDevice() error {
+	return &protocol.Error{Code: protocol.CodeUnsupported, Message: "one device has no all-to-all"}
+}
+
+// operator is a group as the simulated device runs it.
+func operator(tables []problem.Table, g *dataset.Group, counts *counter) simulate.Op {
+	op := simulate.Op{
+		Batch: g.Operation.Batch, WeightBytes: int(g.Operation.Precision.Bytes()),
+		Optimizer: g.Operation.Optimizer, Weighted: g.Operation.Weighted, Subwarp: !g.Operation.Weighted,
+	}
+	for _, m := range g.Members {
+		t := &tables[m.Table]
+		op.Tables = append(op.Tables, simulate.Table{
+			Rows: t.Rows, Dim: int(m.Dim), Features: len(t.Features), Counts: counts.of(t, g.Operation.Batch),
+		})
+	}
+	return op
+}
+
+func exchange(e *dataset.Exchange) simulate.Comm {
+	return simulate.Comm{PerHost: e.DevicesPerHost, Batch: e.Batch, DimSums: e.DimSums, Start: e.Start}
+}
+
+// counter works out what a batch does to a table, once for each table and batch
+// size. It may be used by several goroutines.
+type counter struct{ known sync.Map } // accesses -> access.Counts
+
+// accesses is all that the counts of a table depend on.
+type accesses struct {
+	rows    int64
+	pooling float64
+	batch   int
+	access  access.Distribution
+}
+
+func accessesOf(t *problem.Table, batch int) accesses {
+	return accesses{t.Rows, t.PoolingFactor(), batch, t.Access}
+}
+
+func (c *counter) of(t *problem.Table, batch int) access.Counts {
+	key := accessesOf(t, batch)
+	if known, ok := c.known.Load(key); ok {
+		return known.(access.Counts)
+	}
+	counts := t.Counts(batch)
+	c.known.Store(key, counts)
+	return counts
+}
+
+// each runs f for 0 to n-1 on the workers, until the context ends or f fails.
+func (o Options) each(ctx context.Context, phase string, n int, f func(i int) error) error {
+	const stride = 256
+	var group sync.WaitGroup
+	var lock sync.Mutex
+	var failed error
+	done := 0
+	next := make(chan int)
+	for range o.workers() {
+		group.Go(func() {
+			for lo := range next {
+				hi := min(n, lo+stride)
+				var err error
+				for i := lo; i < hi && err == nil; i++ {
+					err = f(i)
+				}
+				lock.Lock()
+				if done += hi - lo; o.OnProgress != nil {
+					o.OnProgress(Progress{Phase: phase, Done: done, Total: n})
+				}
+				if failed == nil {
+					failed = err
+				}
+				lock.Unlock()
+			}
+		})
+	}
+	for lo := 0; lo < n && ctx.Err() == nil; lo += stride {
+		next <- lo
+	}
+	close(next)
+	group.Wait()
+	if failed == nil {
+		failed = ctx.Err()
+	}
+	return failed
+}

@@ -1,0 +1,577 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/lookups"
+	"github.com/neuroshard/neuroshard/lab/protocol"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// WorkerOptions say how to start a worker and how it measures. The zero value
+// works but for Command, and Name where the profile is the worker's.
+type WorkerOptions struct {
+	// Command starts the worker, with its arguments; Env is its environment (default:
+	// this process's), and Stderr where its logs go (default: nowhere).
+	Command []string
+	Env     []string
+	Stderr  io.Writer
+
+	// Batch is the batch that init states (default 65,536). Every table and exchange
+	// states its own, so that it hardly matters.
+	Batch int
+	// Warmup runs (0: none) come before Repeats timed ones (default 5).
+	Warmup, Repeats int
+	// Warm leaves the caches as they are; else FlushBytes are written before each
+	// repeat (default: the worker's choice).
+	Warm       bool
+	FlushBytes unit.Bytes
+	// Seed is what the worker makes lookups up with.
+	Seed uint64
+
+	// Deadline is how long the worker may take for a request (default 60 s), and
+	// StartDeadline for its hello, before which an interpreter may have to load
+	// (default 120 s).
+	Deadline, StartDeadline time.Duration
+	// Restarts is how often in a row, without one response to a measurement, the
+	// worker is started again (default 5; negative: never).
+	Restarts int
+	// MaxIndexBytes bounds the lookups that the worker holds, about (default 2 GiB):
+	// beyond it the worker forgets all tables, and is told those of the next group
+	// again.
+	MaxIndexBytes unit.Bytes
+
+	// Pools names, for the tables in their order, files with their real lookups
+	// (lookups.WritePool), which the worker then uses instead of making some up. An
+	// empty name has them made up. It needs a worker with protocol.CapPools. Lookups
+	// says, for the provenance, where they come from.
+	Pools   []string
+	Lookups string
+
+	// Profile is the hardware profile of the device. Where it is the zero value, it
+	// is the known one called Name; else the worker measures it when it starts, and
+	// Name is what it is called (default: the worker's own name for it).
+	Profile hardware.Profile
+	Name    string
+	// NameOnly leaves that out: times are taken that no model is made of, and the
+	// provenance has the device's name alone.
+	NameOnly bool
+
+	// OnLog, where not nil, is told when the worker is started again, and why.
+	OnLog func(message string)
+}
+
+// The defaults of WorkerOptions.
+const (
+	defaultInitBatch     = 65536
+	defaultRepeats       = 5
+	defaultDeadline      = 60 * time.Second
+	defaultStartDeadline = 120 * time.Second
+	defaultRestarts      = 5
+	defaultMaxIndexBytes = 2 * unit.GiB
+	// ceilingsPatience is how many times as long as a request the ceilings may take.
+	ceilingsPatience = 10
+)
+
+func (o WorkerOptions) withDefaults() WorkerOptions {
+	if o.Batch <= 0 {
+		o.Batch = defaultInitBatch
+	}
+	if o.Repeats <= 0 {
+		o.Repeats = defaultRepeats
+	}
+	if o.Deadline <= 0 {
+		o.Deadline = defaultDeadline
+	}
+	if o.StartDeadline <= 0 {
+		o.StartDeadline = defaultStartDeadline
+	}
+	if o.Restarts == 0 {
+		o.Restarts = defaultRestarts
+	}
+	if o.MaxIndexBytes <= 0 {
+		o.MaxIndexBytes = defaultMaxIndexBytes
+	}
+	if o.OnLog == nil {
+		o.OnLog = func(string) {}
+	}
+	return o
+}
+
+// Worker is the Meter of a process that speaks package protocol. A worker that
+// hangs, ends, or says what is no response fails the request, is killed with its
+// own children, and is started again for the next one.
+type Worker struct {
+	opt        WorkerOptions
+	hello      protocol.Response
+	cache      string // what init said of it
+	ceilings   map[string]float64
+	provenance dataset.Provenance
+
+	// process is nil where the worker has to be started (again). lost is why it was
+	// ended last, and restarts counts since the last measurement.
+	process  *process
+	lost     error
+	restarts int
+	closed   bool
+
+	// sent is the tables the process knows, and indexBytes what their lookups take,
+	// about.
+	sent       map[int]accesses
+	indexBytes unit.Bytes
+	requests   int
+	realised   Realisation
+}
+
+// Realisation is how near the lookups that a worker made up come to those asked
+// for, by lookups.Realised.Distance: what lookups.Tolerance bounds.
+type Realisation struct {
+	// Tables is the number of tables, at each batch size, that the worker reported
+	// on.
+	Tables int
+	// Max and Mean are of their distances; Mean counts none above 1 as more.
+	Max, Mean float64
+	sum       float64
+}
+
+func (r *Realisation) add(distance float64) {
+	r.Tables++
+	r.Max = max(r.Max, distance)
+	r.sum += min(1, distance)
+	r.Mean = r.sum / float64(r.Tables)
+}
+
+// StartWorker starts a worker, greets it, and has it tell its hardware profile
+// where none is given. It fails where the worker speaks another version of the
+// protocol, does not answer in time, or answers with what is no response; ctx is
+// for the start only. The Worker must be closed.
+func StartWorker(ctx context.Context, opt WorkerOptions) (*Worker, error) {
+	if len(opt.Command) == 0 {
+		return nil, errors.New("worker: the command is empty")
+	}
+	w := &Worker{opt: opt.withDefaults()}
+	if known, err := hardware.ByName(opt.Name); err == nil && opt.Profile == (hardware.Profile{}) {
+		w.opt.Profile = known
+	}
+	if err := w.start(ctx); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	if err := w.describe(ctx); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// start starts the process, and greets and sets it up.
+func (w *Worker) start(ctx context.Context) (err error) {
+	p, err := startProcess(w.opt.Command, w.opt.Env, w.opt.Stderr)
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			p.kill()
+		}
+	}()
+	hello, err := p.ask(ctx, protocol.Request{Op: protocol.OpHello, V: protocol.Version}, w.opt.StartDeadline)
+	if err != nil {
+		return err
+	}
+	if hello.V != protocol.Version {
+		return fmt.Errorf("worker: it speaks version %d of the protocol, and this program version %d: use one of the same version", hello.V, protocol.Version)
+	}
+	if w.hello.Op != "" && (hello.Device != w.hello.Device || hello.Kernel != w.hello.Kernel || hello.Backend != w.hello.Backend || hello.Measured != w.hello.Measured) {
+		return fmt.Errorf("worker: it came back as another: %s %q on %q, before %s %q on %q",
+			hello.Backend, hello.Kernel, hello.Device, w.hello.Backend, w.hello.Kernel, w.hello.Device)
+	}
+	w.hello = hello
+	w.process = p
+	if err := w.init(ctx); err != nil {
+		w.process = nil
+		return err
+	}
+	return nil
+}
+
+// init sets the worker up, which then knows no tables.
+func (w *Worker) init(ctx context.Context) error {
+	q := protocol.Request{
+		Op: protocol.OpInit, Batch: w.opt.Batch, Warmup: w.opt.Warmup, Repeats: w.opt.Repeats,
+		Cache: "cold", FlushBytes: int64(w.opt.FlushBytes), Seed: w.opt.Seed,
+	}
+	if w.opt.Warm {
+		q.Cache, q.FlushBytes = "warm", 0
+	}
+	r, err := w.ask(ctx, q, w.opt.Deadline)
+	if err != nil {
+		return err
+	}
+	if w.cache == "" {
+		w.cache = r.Cache
+	}
+	w.sent, w.indexBytes = make(map[int]accesses), 0
+	return nil
+}
+
+// describe makes up the provenance.
+func (w *Worker) describe(ctx context.Context) error {
+	profile := w.opt.Profile
+	named := w.opt.NameOnly && profile == (hardware.Profile{})
+	if named {
+		profile.Name = w.opt.Name
+	} else if profile == (hardware.Profile{}) {
+		if !w.Supports(protocol.CapCeilings) {
+			return fmt.Errorf("worker: it cannot tell its hardware profile: name one of the known ones")
+		}
+		r, err := w.askCeilings(ctx)
+		if err != nil {
+			return err
+		}
+		if profile = r.Profile; w.opt.Name != "" {
+			profile.Name = w.opt.Name
+		}
+	}
+	if problems := profile.Problems(); len(problems) > 0 && !named {
+		return fmt.Errorf("worker: the hardware profile %q is not valid: %s", profile.Name, join(problems))
+	}
+	if len(w.opt.Pools) > 0 && !w.Supports(protocol.CapPools) {
+		return errors.New("worker: it cannot take the lookups of a trace: have them made up, or take another worker")
+	}
+	source := dataset.Simulated
+	if w.hello.Measured {
+		source = dataset.Measured
+	}
+	w.provenance = dataset.Provenance{
+		Source: source, Profile: profile.Name, Meter: fmt.Sprintf("worker %s, protocol %d", w.hello.Backend, w.hello.V),
+		Device: w.hello.Device, Kernel: w.hello.Kernel, Clocks: w.hello.Clocks, Threads: w.hello.Threads,
+		Cache: w.cache, Lookups: w.opt.Lookups, Warmup: w.opt.Warmup, Repeats: w.opt.Repeats,
+	}
+	if w.cache == "" {
+		w.provenance.Cache = "cold"
+		if w.opt.Warm {
+			w.provenance.Cache = "warm"
+		}
+	}
+	if !hardware.Known(profile.Name) && !named {
+		w.provenance.Hardware = profile
+	}
+	return nil
+}
+
+// Provenance says what the worker told of itself when it started.
+func (w *Worker) Provenance() dataset.Provenance { return w.provenance }
+
+// Hardware returns the hardware profile: the given one, or the worker's own.
+func (w *Worker) Hardware() hardware.Profile {
+	if w.provenance.Hardware != (hardware.Profile{}) {
+		return w.provenance.Hardware
+	}
+	return w.opt.Profile
+}
+
+// Supports reports whether the worker stated a capability. Of optimizers and
+// precisions, one that states none is taken to have all.
+func (w *Worker) Supports(capability string) bool {
+	if slices.Contains(w.hello.Caps, capability) {
+		return true
+	}
+	if _, err := problem.ParseOptimizer(capability); err == nil {
+		return !slices.ContainsFunc(w.hello.Caps, func(c string) bool { _, err := problem.ParseOptimizer(c); return err == nil })
+	}
+	if _, err := problem.ParsePrecision(capability); err == nil {
+		return !slices.ContainsFunc(w.hello.Caps, func(c string) bool { _, err := problem.ParsePrecision(c); return err == nil })
+	}
+	return false
+}
+
+// Realised returns how near the lookups came to those asked for, so far.
+func (w *Worker) Realised() Realisation { return w.realised }
+
+// Ceilings returns what the device reaches at best, by the names that
+// protocol.Response lists. They are measured once.
+func (w *Worker) Ceilings(ctx context.Context) (map[string]float64, error) {
+	if w.ceilings == nil {
+		if !w.Supports(protocol.CapCeilings) {
+			return nil, &protocol.Error{Code: protocol.CodeUnsupported, Message: "this worker does not measure ceilings"}
+		}
+		if err := w.ready(ctx); err != nil {
+			return nil, err
+		}
+		if _, err := w.askCeilings(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return maps.Clone(w.ceilings), nil
+}
+
+func (w *Worker) askCeilings(ctx context.Context) (protocol.Response, error) {
+	r, err := w.ask(ctx, protocol.Request{Op: protocol.OpCeilings}, ceilingsPatience*w.opt.Deadline)
+	if err != nil {
+		return r, err
+	}
+	for name, value := range r.Ceilings {
+		if !(value > 0) {
+			return r, fmt.Errorf("worker: its ceiling %q is %v, which is not above 0", name, value)
+		}
+	}
+	w.ceilings = r.Ceilings
+	if w.ceilings == nil {
+		w.ceilings = make(map[string]float64)
+	}
+	return r, nil
+}
+
+// Compute has the worker run a group. The error is a *protocol.Error where the
+// worker refuses it or its times are none, wraps ErrLost where it does not come
+// back, and else says what the worker did.
+func (w *Worker) Compute(ctx context.Context, tables []problem.Table, g *dataset.Group) (Timing, error) {
+	if err := checkMembers(tables, g); err != nil {
+		return Timing{}, &protocol.Error{Code: protocol.CodeBadRequest, Message: err.Error()}
+	}
+	if err := w.ready(ctx); err != nil {
+		return Timing{}, err
+	}
+	if err := w.sendTables(ctx, tables, g); err != nil {
+		return Timing{}, err
+	}
+	op := g.Operation
+	q := protocol.Request{Op: protocol.OpCompute, ID: w.nextID("g", g.ID), Opt: op.Optimizer.String(), DType: op.Precision.String(), Weighted: op.Weighted}
+	for _, m := range g.Members {
+		q.Group = append(q.Group, protocol.Member{T: tableID(m.Table, op.Batch), Dim: int(m.Dim)})
+	}
+	r, err := w.measured(ctx, q)
+	if err != nil {
+		return Timing{}, err
+	}
+	return Timing{
+		Forward: unit.Millis(r.ForwardMS), Backward: unit.Millis(r.BackwardMS),
+		ForwardSpread: unit.Millis(r.ForwardSpread), BackwardSpread: unit.Millis(r.BackwardSpread),
+	}, checkTimes(r.ForwardSpread, r.BackwardSpread, []float64{r.ForwardMS}, []float64{r.BackwardMS})
+}
+
+// Comm has the worker run an exchange. Its errors are as Compute's.
+func (w *Worker) Comm(ctx context.Context, e *dataset.Exchange) (CommTiming, error) {
+	if len(e.DimSums) < 2 {
+		return CommTiming{}, oneDevice()
+	}
+	if !w.Supports(protocol.CapComm) {
+		return CommTiming{}, &protocol.Error{Code: protocol.CodeUnsupported, Message: "this worker measures no all-to-alls: it has one device"}
+	}
+	if err := w.ready(ctx); err != nil {
+		return CommTiming{}, err
+	}
+	q := protocol.Request{Op: protocol.OpComm, ID: w.nextID("c", e.ID), Dims: e.DimSums, Batch: e.Batch, PerHost: e.DevicesPerHost, StartMS: floats(e.Start)}
+	r, err := w.measured(ctx, q)
+	if err != nil {
+		return CommTiming{}, err
+	}
+	if n := len(e.DimSums); len(r.Forward) != n || len(r.Backward) != n {
+		return CommTiming{}, &protocol.Error{Code: CodeTimes, Message: fmt.Sprintf("%d forward and %d backward times of %d devices", len(r.Forward), len(r.Backward), n)}
+	}
+	return CommTiming{Forward: millis(r.Forward), Backward: millis(r.Backward), Spread: unit.Millis(r.Spread)},
+		checkTimes(0, r.Spread, r.Forward, r.Backward)
+}
+
+func checkTimes(forwardSpread, backwardSpread float64, forward, backward []float64) error {
+	t := times{millis(forward), millis(backward), unit.Millis(forwardSpread), unit.Millis(backwardSpread)}
+	if err := t.check(len(forward)); err != nil {
+		return &protocol.Error{Code: CodeTimes, Message: err.Error()}
+	}
+	return nil
+}
+
+func millis(values []float64) []unit.Millis {
+	list := make([]unit.Millis, len(values))
+	for i, v := range values {
+		list[i] = unit.Millis(v)
+	}
+	return list
+}
+
+func floats(values []unit.Millis) []float64 {
+	list := make([]float64, len(values))
+	for i, v := range values {
+		list[i] = float64(v)
+	}
+	return list
+}
+
+// nextID makes up the id of a request: the sample's, and a number, since anchors
+// and repeats ask for the same sample again.
+func (w *Worker) nextID(kind string, id int) string {
+	w.requests++
+	return fmt.Sprintf("%s%d.%d", kind, id, w.requests)
+}
+
+// measured asks for a measurement.
+func (w *Worker) measured(ctx context.Context, q protocol.Request) (protocol.Response, error) {
+	r, err := w.ask(ctx, q, w.opt.Deadline)
+	if refused, ok := errors.AsType[*protocol.Error](err); err == nil || ok && refused.Code != protocol.CodeInternal {
+		w.restarts = 0
+	}
+	if err != nil {
+		return r, err
+	}
+	if r.Source != "" && r.Source != string(w.provenance.Source) {
+		return r, &protocol.Error{Code: CodeTimes, Message: fmt.Sprintf("the times are %q, and the worker said that its are %q", r.Source, w.provenance.Source)}
+	}
+	return r, nil
+}
+
+// ask asks the process, and lets go of one that is broken or says that it is.
+func (w *Worker) ask(ctx context.Context, q protocol.Request, deadline time.Duration) (protocol.Response, error) {
+	r, err := w.process.ask(ctx, q, deadline)
+	refused, answered := errors.AsType[*protocol.Error](err)
+	if answered && refused.Code == protocol.CodeInternal {
+		// What is wrong inside, such as a device's sticky error, would fail the next
+		// request, too.
+		w.process.kill()
+		answered = false
+	}
+	if err != nil && !answered {
+		w.process, w.lost = nil, err
+	}
+	return r, err
+}
+
+// ready starts the worker again where it has ended. Nothing is asked, and a
+// running worker goes on, once ctx has ended.
+func (w *Worker) ready(ctx context.Context) error {
+	if w.closed {
+		return errors.New("worker: it was closed")
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	for w.process == nil {
+		if w.restarts >= w.opt.Restarts {
+			return fmt.Errorf("%w: it was started %d times again without one response: %w", ErrLost, w.restarts, w.lost)
+		}
+		w.restarts++
+		w.opt.OnLog(fmt.Sprintf("starting the worker again: %v", w.lost))
+		if err := w.start(ctx); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			w.process, w.lost = nil, err
+		}
+	}
+	return nil
+}
+
+// tableID is the number under which the worker knows a table at a batch size, the
+// same in every run: the lookups are made up with it.
+func tableID(table int32, batch int) int { return int(table)<<batchBits | batch }
+
+// batchBits is enough for problem.MaxBatch.
+const batchBits = 25
+
+// tablesARequest bounds the tables of one request, and with them the length of
+// the line.
+const tablesARequest = 1000
+
+// sendTables sends those of a group's tables that the worker does not know. Where
+// they would be too many beside the others, or the worker says so, it forgets all
+// first.
+func (w *Worker) sendTables(ctx context.Context, tables []problem.Table, g *dataset.Group) error {
+	missing, size := w.missing(tables, g)
+	if len(missing) == 0 {
+		return nil
+	}
+	if w.indexBytes+size <= w.opt.MaxIndexBytes || len(w.sent) == 0 {
+		err := w.send(ctx, missing)
+		if refused, ok := errors.AsType[*protocol.Error](err); !ok || refused.Code != protocol.CodeMemory || len(w.sent) == 0 {
+			return err
+		}
+	}
+	if err := w.init(ctx); err != nil {
+		return err
+	}
+	missing, _ = w.missing(tables, g)
+	return w.send(ctx, missing)
+}
+
+// toSend is a table as the worker is told of it.
+type toSend struct {
+	table  protocol.Table
+	asked  access.Counts
+	known  accesses
+	memory unit.Bytes
+}
+
+// missing returns the tables of a group that the worker does not know, and about
+// what their lookups take.
+func (w *Worker) missing(tables []problem.Table, g *dataset.Group) (list []toSend, size unit.Bytes) {
+	seen := make(map[int32]bool)
+	for _, m := range g.Members {
+		t, batch := &tables[m.Table], g.Operation.Batch
+		id, key := tableID(m.Table, batch), accessesOf(t, batch)
+		if known, ok := w.sent[id]; seen[m.Table] || ok && known == key {
+			continue
+		}
+		seen[m.Table] = true
+		counts := t.Counts(batch)
+		// An index of 8 bytes for each lookup, and an offset for each bag.
+		memory := unit.Bytes(8 * (counts.Lookups + float64(batch)*float64(max(1, len(t.Features)))))
+		pool := ""
+		if int(m.Table) < len(w.opt.Pools) {
+			pool = w.opt.Pools[m.Table]
+		}
+		list = append(list, toSend{protocol.Table{
+			T: id, Rows: t.Rows, PoolingFactor: t.PoolingFactor(), Features: len(t.Features), Batch: batch,
+			UniqueRows: counts.Unique, Reuse: counts.Reuse, Pool: pool,
+		}, counts, key, memory})
+		size += memory
+	}
+	return list, size
+}
+
+// send sends tables and takes note of what was realised.
+func (w *Worker) send(ctx context.Context, list []toSend) error {
+	for part := range slices.Chunk(list, tablesARequest) {
+		q := protocol.Request{Op: protocol.OpTables}
+		for _, t := range part {
+			q.Tables = append(q.Tables, t.table)
+		}
+		r, err := w.ask(ctx, q, w.opt.Deadline)
+		if err != nil {
+			return err
+		}
+		realised := make(map[int]protocol.Table, len(r.Tables))
+		for _, t := range r.Tables {
+			realised[t.T] = t
+		}
+		for _, t := range part {
+			w.sent[t.table.T] = t.known
+			w.indexBytes += t.memory
+			if got, told := realised[t.table.T]; told {
+				w.realised.add(lookups.Realised{
+					// How many lookups there are follows from the table; it is not told.
+					Lookups: int64(math.Round(t.asked.Lookups)), Unique: int64(math.Round(got.UniqueRows)), Reuse: got.Reuse,
+				}.Distance(t.asked))
+			}
+		}
+	}
+	return nil
+}
+
+// Close ends the worker: it is asked to, and killed with its children where it
+// does not within seconds.
+func (w *Worker) Close() error {
+	if w.process != nil {
+		w.process.close()
+	}
+	w.process, w.closed = nil, true
+	return nil
+}

@@ -1,0 +1,533 @@
+package collect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/protocol"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Every Meter passes the same cases.
+func TestMeters(t *testing.T) {
+	h200, err := hardware.ByName("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	meters := map[string]func(t *testing.T) Meter{
+		"simulated": func(*testing.T) Meter { return NewSimulated(h200) },
+		"worker":    func(t *testing.T) Meter { return startFake(t, fakeOptions("work")) },
+	}
+	design := drawn(t, 12, 6)
+	tables := design.Compute.Tables
+	for name, start := range meters {
+		t.Run(name, func(t *testing.T) {
+			meter := start(t)
+			ctx := context.Background()
+			set := dataset.Dataset{Compute: &dataset.Compute{Provenance: meter.Provenance(), Tables: tables}}
+			if err := set.Validate(); err != nil {
+				t.Errorf("its provenance: %v", err)
+			}
+			for i := range design.Compute.Samples {
+				g := &design.Compute.Samples[i]
+				first, err := meter.Compute(ctx, tables, g)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !(first.Forward > 0 && first.Backward > 0 && first.ForwardSpread >= 0 && first.BackwardSpread >= 0) {
+					t.Errorf("group %d: got %+v", i, first)
+				}
+				if second, err := meter.Compute(ctx, tables, g); err != nil || second != first {
+					t.Errorf("group %d again: got %+v, %v, want %+v", i, second, err, first)
+				}
+			}
+			for i := range design.Comm.Samples {
+				e := &design.Comm.Samples[i]
+				got, err := meter.Comm(ctx, e)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := (&times{got.Forward, got.Backward, 0, got.Spread}).check(e.Devices); err != nil {
+					t.Errorf("exchange %d: %v", i, err)
+				}
+			}
+			var refused *protocol.Error
+			if _, err := meter.Comm(ctx, &dataset.Exchange{Devices: 1, DevicesPerHost: 1, Batch: 512, DimSums: []int{64}}); !errors.As(err, &refused) || refused.Code != protocol.CodeUnsupported {
+				t.Errorf("one device: got error %v, want %q", err, protocol.CodeUnsupported)
+			}
+			for name, g := range map[string]dataset.Group{
+				"empty":    {Operation: problem.Operation{Batch: 512}},
+				"no table": {Operation: problem.Operation{Batch: 512}, Members: []dataset.Member{{Table: 20, Dim: 4}}},
+				"no batch": {Members: []dataset.Member{{Table: 0, Dim: 4}}},
+				"no dim":   {Operation: problem.Operation{Batch: 512}, Members: []dataset.Member{{}}},
+			} {
+				if got, err := meter.Compute(ctx, tables, &g); err == nil {
+					t.Errorf("%s: got %+v and no error", name, got)
+				}
+			}
+			ended, cancel := context.WithCancel(ctx)
+			cancel()
+			if _, err := meter.Compute(ended, tables, &design.Compute.Samples[0]); !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled: got error %v", err)
+			}
+			if _, err := meter.Compute(ctx, tables, &design.Compute.Samples[0]); err != nil {
+				t.Errorf("after a cancelled one: got error %v", err)
+			}
+			if err := meter.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestWorkerProvenance(t *testing.T) {
+	opt := fakeOptions("work")
+	w := startFake(t, opt)
+	own := fakeProfile
+	own.Name = "fake"
+	want := dataset.Provenance{
+		Source: dataset.Measured, Profile: "fake", Meter: "worker fake, protocol 1", Hardware: own, Device: "a fake", Kernel: "fake 1",
+		Clocks: "steady", Threads: 2, Cache: "flushed 1MiB", Warmup: 1, Repeats: 3,
+	}
+	if diff := cmp.Diff(want, w.Provenance()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if w.Hardware() != own {
+		t.Errorf("got hardware %+v, want %+v", w.Hardware(), own)
+	}
+	ceilings, err := w.Ceilings(context.Background())
+	if err != nil || ceilings["copy_gbps"] != 10 {
+		t.Errorf("got ceilings %v, %v", ceilings, err)
+	}
+
+	// A known profile is not stated, whether it is given or named, and not measured.
+	h200, err := hardware.ByName("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Profile, want.Hardware = "h200", hardware.Profile{}
+	for _, c := range []WorkerOptions{{Profile: h200}, {Name: "h200"}} {
+		opt := fakeOptions("plain") // it has no ceilings
+		opt.Profile, opt.Name = c.Profile, c.Name
+		w := startFake(t, opt)
+		if diff := cmp.Diff(want, w.Provenance()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if w.Hardware() != h200 {
+			t.Errorf("got hardware %+v, want %+v", w.Hardware(), h200)
+		}
+		var refused *protocol.Error
+		if _, err := w.Ceilings(context.Background()); !errors.As(err, &refused) || refused.Code != protocol.CodeUnsupported {
+			t.Errorf("ceilings: got error %v, want %q", err, protocol.CodeUnsupported)
+		}
+		if !w.Supports("adam") || !w.Supports("fp16") || w.Supports(protocol.CapComm) {
+			t.Error("a worker that names no optimizer is taken to have all, and no all-to-alls")
+		}
+	}
+}
+
+// A worker that cannot be started says why.
+func TestBadStart(t *testing.T) {
+	for _, c := range []struct {
+		mode string
+		want []string
+	}{
+		{"version", []string{"version 99", "version 1"}},
+		{"exit", []string{"ended", "exit status 3", "no such module: torch"}},
+		{"banner", []string{`"Welcome to the fake worker! xxxx`, `xxxx"...`, "stderr"}},
+		{"mute", []string{"no response", "hello"}},
+		{"plain", []string{"cannot tell its hardware profile"}},
+	} {
+		t.Run(c.mode, func(t *testing.T) {
+			opt := fakeOptions(c.mode)
+			if c.mode == "mute" {
+				opt.StartDeadline = 200 * time.Millisecond
+			}
+			w, err := StartWorker(context.Background(), opt)
+			if err == nil {
+				_ = w.Close()
+				t.Fatal("it was started")
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("got error %q, want %q in it", err, want)
+				}
+			}
+			if len(err.Error()) > 400 {
+				t.Errorf("got an error of %d bytes", len(err.Error()))
+			}
+		})
+	}
+	if _, err := StartWorker(context.Background(), WorkerOptions{}); err == nil {
+		t.Error("no command: got no error")
+	}
+	if _, err := StartWorker(context.Background(), WorkerOptions{Command: []string{"./no-such-worker"}}); err == nil || !strings.Contains(err.Error(), "no-such-worker") {
+		t.Errorf("no such command: got error %v", err)
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := StartWorker(ended, fakeOptions("mute")); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: got error %v", err)
+	}
+}
+
+// What a worker does wrong with a measurement is that sample's error; with the
+// next one it is as good as new, or started again.
+func TestBadWorker(t *testing.T) {
+	design := drawn(t, 12, 2)
+	g := &design.Compute.Samples[0]
+	for _, c := range []struct {
+		mode   string
+		code   string // of the failure
+		starts int    // of the worker for two measurements
+		want   string
+	}{
+		{"hang", protocol.CodeTimeout, 2, `no response to "compute" within 1s`},
+		{"die", CodeCrash, 2, "exit status 5"},
+		{"rubbish", CodeCrash, 2, `"Traceback (most recent call last):"`},
+		{"NaN", CodeCrash, 2, "no response"},
+		{"id", CodeCrash, 2, `"s99`},
+		{"op", CodeCrash, 2, "out of step"},
+		{"huge", CodeCrash, 2, "longer than"},
+		{"null", CodeTimes, 1, "0 ms is not a time"},
+		{"1e999", CodeTimes, 1, "1e999"},
+		{"string", CodeTimes, 1, "fwd_ms"},
+		{"negative", CodeTimes, 1, "-1 ms"},
+		{"zero", CodeTimes, 1, "0 ms"},
+		{"source", CodeTimes, 1, `"simulated"`},
+		{protocol.CodeMemory, protocol.CodeMemory, 1, "the fake oom"},
+		{protocol.CodeUnsupported, protocol.CodeUnsupported, 1, "the fake"},
+		{protocol.CodeDrift, protocol.CodeDrift, 1, "the fake"},
+		{protocol.CodeInternal, protocol.CodeInternal, 2, "the fake"},
+	} {
+		t.Run(c.mode, func(t *testing.T) {
+			t.Parallel()
+			note := filepath.Join(t.TempDir(), "note")
+			opt := fakeOptions(c.mode, envNote+"="+note)
+			var logged []string
+			opt.OnLog = func(m string) { logged = append(logged, m) }
+			w := startFake(t, opt)
+			w.opt.Deadline = 10 * time.Second
+			if c.mode == "hang" {
+				w.opt.Deadline = time.Second
+			}
+			for range 2 {
+				_, err := w.Compute(context.Background(), design.Compute.Tables, g)
+				if err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 600 {
+					t.Fatalf("got error %v, want %q in it", err, c.want)
+				}
+				code := CodeCrash
+				if refused, ok := errors.AsType[*protocol.Error](err); ok {
+					code = refused.Code
+				} else if broken, ok := errors.AsType[*brokenError](err); ok {
+					code = broken.code
+				}
+				if code != c.code {
+					t.Errorf("got code %q, want %q", code, c.code)
+				}
+			}
+			if c.mode == "die" && !strings.HasSuffix(w.lost.Error(), "[31mSegmentation fault[0m") {
+				t.Errorf("got error %v, want the worker's last words in it", w.lost)
+			}
+			if got := count(t, note, "hello"); got != c.starts {
+				t.Errorf("it was started %d times, want %d", got, c.starts)
+			}
+			if len(logged) != c.starts-1 {
+				t.Errorf("got logged %q, want %d starts again", logged, c.starts-1)
+			}
+			// All-to-alls are as they were.
+			if _, err := w.Comm(context.Background(), &design.Comm.Samples[0]); err != nil {
+				t.Errorf("then: got error %v", err)
+			}
+		})
+	}
+}
+
+// count returns how often the fake worker noted a text, or one that begins so.
+func count(t *testing.T, note, text string) int {
+	t.Helper()
+	content, err := os.ReadFile(note)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(content)) {
+		if strings.HasPrefix(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestBadCommTimes(t *testing.T) {
+	w := startFake(t, fakeOptions("short"))
+	var refused *protocol.Error
+	if _, err := w.Comm(context.Background(), &drawn(t, 0, 5).Comm.Samples[0]); !errors.As(err, &refused) || refused.Code != CodeTimes {
+		t.Errorf("got error %v, want one of its times", err)
+	}
+}
+
+// A worker that never answers a measurement is given up; one response, and it may
+// fail as often again.
+func TestRestarts(t *testing.T) {
+	design := drawn(t, 12, 2)
+	opt := fakeOptions("die")
+	opt.Restarts = 2
+	w := startFake(t, opt)
+	compute := func() error {
+		_, err := w.Compute(context.Background(), design.Compute.Tables, &design.Compute.Samples[0])
+		return err
+	}
+	for range 3 {
+		if err := compute(); err == nil || errors.Is(err, ErrLost) {
+			t.Fatalf("got error %v, want one that is not ErrLost", err)
+		}
+	}
+	if err := compute(); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "exit status 5") {
+		t.Fatalf("the third start: got error %v, want ErrLost and why", err)
+	}
+	w.restarts = 0
+	for range 5 {
+		if _, err := w.Comm(context.Background(), &design.Comm.Samples[0]); err != nil {
+			t.Fatal(err)
+		}
+		if err := compute(); err == nil || errors.Is(err, ErrLost) {
+			t.Fatalf("between responses: got error %v, want one that is not ErrLost", err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := compute(); err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("after Close: got error %v", err)
+	}
+
+	// It must come back as what it was.
+	for _, c := range []struct{ mode, want string }{
+		{"other", `"another fake"`}, {"other kernel", `"fake 2"`}, {"other backend", "forgery"}, {"other source", "another"},
+	} {
+		opt = fakeOptions(c.mode, envMark+"="+filepath.Join(t.TempDir(), "mark"))
+		opt.Restarts = 1
+		w = startFake(t, opt)
+		w.opt.Deadline = 200 * time.Millisecond
+		if err := compute(); err == nil || errors.Is(err, ErrLost) {
+			t.Fatalf("%s: got error %v", c.mode, err)
+		}
+		if err := compute(); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "came back as another") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want ErrLost and %s", c.mode, err, c.want)
+		}
+	}
+}
+
+// The worker is told to flush, and how much, but for warm caches.
+func TestInitSaysTheCache(t *testing.T) {
+	for _, c := range []struct {
+		warm  bool
+		flush unit.Bytes
+		want  string
+	}{
+		{false, 0, "init cold 0\n"}, {false, 3 * unit.MiB, "init cold 3145728\n"}, {true, 0, "init warm 0\n"}, {true, 3 * unit.MiB, "init warm 0\n"},
+	} {
+		note := filepath.Join(t.TempDir(), "note")
+		opt := fakeOptions("work", envNote+"="+note)
+		opt.Warm, opt.FlushBytes = c.warm, c.flush
+		startFake(t, opt)
+		if count(t, note, c.want) != 1 || count(t, note, "init") != 1 {
+			content, err := os.ReadFile(note)
+			t.Errorf("warm %v, %v: got requests %q, error %v, want one %q", c.warm, c.flush, content, err, c.want)
+		}
+	}
+}
+
+// A run over a worker that hangs once is as one over a worker that does not, but
+// for the time.
+func TestRunOverRestarts(t *testing.T) {
+	design := drawn(t, 20, 4)
+	for _, mode := range []string{"recovers", "internal once", "chatty"} {
+		opt := fakeOptions(mode, envMark+"="+filepath.Join(t.TempDir(), "mark"))
+		w := startFake(t, opt)
+		if mode == "recovers" {
+			w.opt.Deadline = 500 * time.Millisecond
+		}
+		got, err := newMemory().run(context.Background(), design, w, t.TempDir(), Options{OnFailure: func(f Failure) { t.Errorf("%s: %v", mode, f) }})
+		if err != nil {
+			t.Fatalf("%s: %v", mode, err)
+		}
+		want, err := newMemory().run(context.Background(), design, startFake(t, fakeOptions("work")), t.TempDir(), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameSamples(t, got, want)
+	}
+}
+
+// Tables are sent once, again after a start or an init, and forgotten where they
+// are too many.
+func TestTables(t *testing.T) {
+	design := drawn(t, 200, 0)
+	var samples []int
+	for i := range design.Compute.Samples {
+		samples = append(samples, i)
+	}
+	pairs := make(map[[2]int]bool)
+	for i := range design.Compute.Samples {
+		g := &design.Compute.Samples[i]
+		for _, m := range g.Members {
+			pairs[[2]int{int(m.Table), g.Operation.Batch}] = true
+		}
+	}
+	for _, c := range []struct {
+		mode  string
+		limit unit.Bytes
+		inits func(n int) bool
+		sent  func(n int) bool
+	}{
+		{"work", 0, func(n int) bool { return n == 1 }, func(n int) bool { return n == len(pairs) }},
+		{"work", 4 * unit.MiB, func(n int) bool { return n > 2 && n < 150 }, func(n int) bool { return n > len(pairs) }},
+		// Less than any table takes: each group begins anew.
+		{"work", 1, func(n int) bool { return n > 150 }, func(n int) bool { return n > 300 }},
+		// The worker itself has room for 40.
+		{"small", 0, func(n int) bool { return n > 2 && n < 150 }, func(n int) bool { return n > len(pairs) }},
+	} {
+		note := filepath.Join(t.TempDir(), "note")
+		opt := fakeOptions(c.mode, envNote+"="+note)
+		opt.MaxIndexBytes = c.limit
+		w := startFake(t, opt)
+		for _, i := range samples {
+			if _, err := w.Compute(context.Background(), design.Compute.Tables, &design.Compute.Samples[i]); err != nil {
+				t.Fatalf("%s, %v: group %d: %v", c.mode, c.limit, i, err)
+			}
+		}
+		sent := 0
+		content, err := os.ReadFile(note)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(content)) {
+			if n, is := strings.CutPrefix(strings.TrimSpace(line), "tables "); is {
+				v, err := strconv.Atoi(n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sent += v
+			}
+		}
+		if inits := count(t, note, "init"); !c.inits(inits) || !c.sent(sent) {
+			t.Errorf("%s, %v: %d inits, %d tables sent of %d", c.mode, c.limit, inits, sent, len(pairs))
+		}
+		// The fake realises what it is asked for.
+		if got := w.Realised(); got.Max != 0 || got.Tables < len(pairs) {
+			t.Errorf("%s, %v: realised %+v", c.mode, c.limit, got)
+		}
+	}
+}
+
+// A table that is another one under its old number is sent again: one worker
+// serves several problems in turn.
+func TestChangedTables(t *testing.T) {
+	design := drawn(t, 12, 0)
+	note := filepath.Join(t.TempDir(), "note")
+	w := startFake(t, fakeOptions("work", envNote+"="+note))
+	g := &design.Compute.Samples[0]
+	compute := func() {
+		if _, err := w.Compute(context.Background(), design.Compute.Tables, g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compute()
+	compute()
+	if n := count(t, note, "tables"); n != 1 {
+		t.Errorf("the same group twice: tables were sent %d times", n)
+	}
+	design.Compute.Tables = slices.Clone(design.Compute.Tables)
+	design.Compute.Tables[g.Members[0].Table].Rows++
+	compute()
+	if n := count(t, note, "tables 1"); n == 0 {
+		t.Error("a changed table was not sent again")
+	}
+}
+
+func TestRealisation(t *testing.T) {
+	var r Realisation
+	for _, d := range []float64{.02, .04, math.Inf(1)} {
+		r.add(d)
+	}
+	if r.Tables != 3 || !math.IsInf(r.Max, 1) || math.Abs(r.Mean-1.06/3) > 1e-12 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// Closing a worker that hangs does not take for ever, and a second Close nothing.
+func TestClose(t *testing.T) {
+	w := startFake(t, fakeOptions("work"))
+	start := time.Now()
+	for range 2 {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if took := time.Since(start); took > farewell {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestTableIDs(t *testing.T) {
+	seen := make(map[int]bool)
+	for _, table := range []int32{0, 1, 7, problem.MaxTables - 1} {
+		for _, batch := range []int{1, 512, 65536, problem.MaxBatch} {
+			id := tableID(table, batch)
+			// Numbers in JSON are exact up to 2^53.
+			if seen[id] || id < 0 || id >= 1<<53 {
+				t.Errorf("table %d at a batch of %d: got id %d", table, batch, id)
+			}
+			seen[id] = true
+		}
+	}
+}
+
+// FuzzResponse: whatever a worker says is a response to the request, or an error
+// that is not long.
+func FuzzResponse(f *testing.F) {
+	for _, seed := range []string{
+		`{"op":"compute","id":"g1.1","fwd_ms":0.5,"bwd_ms":1}`, `{"op":"error","id":"g1.1","code":"oom","msg":"x"}`, `{"op":"error","code":"oom"}`,
+		`{"op":"compute","id":"g1.1","fwd_ms":1e999}`, `{"op":"compute","id":"g1.1","fwd_ms":null}`, `{"op":"compute","id":"g1.2"}`, `null`, `5`, `[]`, `{`, ``,
+		`{"op":"compute","id":"g1.1","fwd":[1,2,"x"]}`, `{"op":"compute","id":"g1.1","profile":{"name":5}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		q := protocol.Request{Op: protocol.OpCompute, ID: "g1.1"}
+		r, err := parseResponse(q, text)
+		if err == nil {
+			if r.Op != q.Op || r.ID != q.ID || !json.Valid(text) {
+				t.Errorf("%q was taken for the response", text)
+			}
+			return
+		}
+		_, broken := errors.AsType[*brokenError](err)
+		_, refused := errors.AsType[*protocol.Error](err)
+		if broken == refused {
+			t.Errorf("%q: got error %T %v", text, err, err)
+		}
+		if refused && r.ID != q.ID && (r.ID != "" || r.Op != protocol.OpError) {
+			t.Errorf("%q was taken for the response", text)
+		}
+		if broken && len(err.Error()) > 1000 {
+			t.Errorf("%q: got an error of %d bytes", text, len(err.Error()))
+		}
+	})
+}

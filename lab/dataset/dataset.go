@@ -1,0 +1,190 @@
+// Package dataset holds cost samples: what was run, and how long it took. A
+// dataset says where its samples come from, and carries the tables they were
+// drawn over, split into training, validation and test tables so that a model
+// is judged on tables it never saw.
+//
+// On disk a dataset is a folder of Parquet files with a manifest (Write, Read);
+// parts collected on several machines join with Merge.
+package dataset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Source says where a dataset's times come from.
+type Source string
+
+// The sources.
+const (
+	Simulated Source = "simulated"
+	Measured  Source = "measured"
+)
+
+// Provenance says how a dataset came about. Samples of different provenance
+// never share a dataset.
+type Provenance struct {
+	Source Source `json:"source"`
+	// Profile is the hardware profile of the device, and Meter what took the
+	// times, with its version.
+	Profile string `json:"profile"`
+	Meter   string `json:"meter"`
+	// Seed is the seed the samples were drawn with.
+	Seed uint64 `json:"seed"`
+	// Design is a digest of all that was drawn to be measured; parts of one design
+	// share it. Empty for simulated samples that never were on disk.
+	Design string `json:"design,omitempty"`
+	// Tool is the version of this program that drove the measuring.
+	Tool string `json:"tool,omitempty"`
+
+	// What follows is stated by measured samples only.
+
+	// Hardware is what is known of the device: the features of the cost models are
+	// computed from it. Its name is Profile. It is stated where the profile is not
+	// one of package hardware's.
+	Hardware hardware.Profile `json:"hardware,omitzero"`
+	// Device is what the measured device calls itself, Kernel the code that ran,
+	// with its version, and Clocks what is known of the device's clocks.
+	Device string `json:"device,omitempty"`
+	Kernel string `json:"kernel,omitempty"`
+	Clocks string `json:"clocks,omitempty"`
+	// Threads is the number of CPU threads of one device; 0 for a GPU.
+	Threads int `json:"threads,omitempty"`
+	// Cache says what was done to the caches before each repeat, for example
+	// "flushed 256MiB".
+	Cache string `json:"cache,omitempty"`
+	// Lookups names the trace that the lookups come from; empty where they were made
+	// up from the tables' statistics.
+	Lookups string `json:"lookups,omitempty"`
+	// Warmup and Repeats are how often each sample was run before and while it was
+	// timed; its time is the median of the repeats.
+	Warmup  int `json:"warmup,omitempty"`
+	Repeats int `json:"repeats,omitempty"`
+	// Passes is how often the whole design was measured; a sample's time is the
+	// median over them, or where Fastest is true the least (Join). 0 where it was
+	// once.
+	Passes  int  `json:"passes,omitempty"`
+	Fastest bool `json:"fastest,omitempty"`
+}
+
+// Split is the part of a dataset a sample belongs to.
+type Split uint8
+
+// The splits. Their tables are disjoint.
+const (
+	Train Split = iota
+	Validation
+	Test
+)
+
+var splitNames = []string{"train", "validation", "test"}
+
+// String returns the split's name as used in files.
+func (s Split) String() string {
+	if int(s) < len(splitNames) {
+		return splitNames[s]
+	}
+	return fmt.Sprintf("Split(%d)", uint8(s))
+}
+
+// ParseSplit reads a split's name.
+func ParseSplit(name string) (Split, error) {
+	if i := slices.Index(splitNames, name); i >= 0 {
+		return Split(i), nil
+	}
+	return 0, fmt.Errorf("split %q is unknown: choose one of %s", name, strings.Join(splitNames, ", "))
+}
+
+// Dataset is the samples of one device. Either part may be nil.
+type Dataset struct {
+	Compute *Compute
+	Comm    *Comm
+}
+
+// Compute is samples of fused lookups.
+type Compute struct {
+	Provenance Provenance
+	// Tables are the tables that groups draw on. Only what they are matters here;
+	// precision, optimizer and weighting are the sample's.
+	Tables  []problem.Table
+	Samples []Group
+	// Repeats are second measurements of samples, taken after all others: the
+	// meter's own noise. Anchors are one sample's times, taken again and again: its
+	// drift. Both are empty for simulated samples.
+	Repeats []Repeat
+	Anchors []Anchor
+}
+
+// Group is one fused operation over a group of shards, and its times.
+type Group struct {
+	// ID numbers the samples of a design from 0, so that parts of it can be joined
+	// without doubling any.
+	ID        int
+	Split     Split
+	Operation problem.Operation
+	Members   []Member
+	// Forward and Backward are the times of the fused forward and of the fused
+	// backward and update: the median of the repeats.
+	Forward, Backward unit.Millis
+	// ForwardSpread and BackwardSpread are the interquartile ranges of the repeats;
+	// 0 for simulated samples.
+	ForwardSpread, BackwardSpread unit.Millis
+	// Quarantined says that the meter drifted while the sample was measured. It is
+	// kept, but neither trained nor judged on.
+	Quarantined bool
+}
+
+// Member is a column slice of a table in a group.
+type Member struct {
+	// Table is an index into Compute.Tables.
+	Table int32
+	// Dim is the slice's width in columns.
+	Dim int32
+}
+
+// Repeat is a second measurement of a sample.
+type Repeat struct {
+	// ID is the sample's.
+	ID                int
+	Forward, Backward unit.Millis
+}
+
+// Anchor is one measurement of a dataset's anchor sample.
+type Anchor struct {
+	// After is the number of samples that were measured before it.
+	After             int
+	Forward, Backward unit.Millis
+}
+
+// Comm is samples of the all-to-alls of pooled vectors and gradients.
+type Comm struct {
+	Provenance Provenance
+	Samples    []Exchange
+}
+
+// Exchange is one forward and one backward all-to-all.
+type Exchange struct {
+	// ID numbers the exchanges of a design from 0.
+	ID    int
+	Split Split
+	// Devices in all and on each host.
+	Devices, DevicesPerHost int
+	// Batch is the global batch.
+	Batch int
+	// DimSums is each device's pooled columns, and Start when it is ready for the
+	// forward all-to-all; the backward starts aligned.
+	DimSums []int
+	Start   []unit.Millis
+	// Forward contains the wait for the last device to be ready.
+	Forward, Backward []unit.Millis
+	// Spread is the interquartile range over the repeats of the slowest device's
+	// backward all-to-all; 0 for simulated samples.
+	Spread unit.Millis
+	// Quarantined is as in Group.
+	Quarantined bool
+}

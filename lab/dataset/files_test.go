@@ -1,0 +1,649 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// contents returns all files of a folder by name.
+func contents(t testing.TB, folder string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(folder, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[e.Name()] = string(data)
+	}
+	return all
+}
+
+func names(files map[string]string) string {
+	var all []string
+	for _, name := range append(fileNames(), ManifestName) {
+		if _, ok := files[name]; ok {
+			all = append(all, name)
+		}
+	}
+	for name := range files {
+		if name != ManifestName && !strings.Contains(strings.Join(fileNames(), " "), name) {
+			all = append(all, name+"?")
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func TestWriteAndRead(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "new", "samples")
+	if err := Write(folder, sample()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Read(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(sample(), got); diff != "" {
+		t.Errorf("read back (-want +got):\n%s", diff)
+	}
+	first := contents(t, folder)
+	if got, want := names(first), "tables.parquet compute.parquet repeats.parquet anchors.parquet comm.parquet dataset.json"; got != want {
+		t.Errorf("got files %q, want %q", got, want)
+	}
+	mustWrite(t, folder, got)
+	if diff := cmp.Diff(first, contents(t, folder)); diff != "" {
+		t.Error("writing again changed bytes")
+	}
+	m, err := ReadManifest(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Compute.Samples != 3 || m.Compute.Quarantined != 1 || m.Compute.Provenance != measured || m.Comm.Test != 1 {
+		t.Errorf("got manifest %+v", m)
+	}
+}
+
+// The digests in it hold the Parquet files fixed, too, from run to run.
+func TestGoldenManifest(t *testing.T) {
+	folder := t.TempDir()
+	mustWrite(t, folder, sample())
+	got, err := os.ReadFile(filepath.Join(folder, ManifestName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("testdata", "dataset.json")
+	if *update {
+		if err := os.WriteFile(golden, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("manifest (-want +got; -update rewrites it):\n%s", diff)
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	base := t.TempDir()
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		folder := filepath.Join(base, fmt.Sprint(n))
+		defer func() { must(os.RemoveAll(folder)) }()
+		d := drawDataset(t)
+		if err := write(unsynced(), folder, d); err != nil {
+			t.Fatalf("write: %v", err)
+		}
+		got, err := Read(folder)
+		if err != nil {
+			t.Fatalf("read: %v", err)
+		}
+		if diff := cmp.Diff(d, got); diff != "" {
+			t.Fatalf("read back (-want +got):\n%s", diff)
+		}
+		if m, err := ReadManifest(folder); err != nil || d.Compute != nil && m.Compute.Samples != len(d.Compute.Samples) {
+			t.Fatalf("manifest %+v, error %v", m, err)
+		}
+	})
+}
+
+// Many rows take several pages and several dictionaries' indices.
+func TestLargeRoundTrip(t *testing.T) {
+	d := sample()
+	g := d.Compute.Samples[0]
+	d.Compute.Samples, d.Compute.Repeats = nil, nil
+	for i := range 30_000 {
+		g.ID, g.Members = i, nil
+		for k := range i % 9 {
+			g.Members = append(g.Members, Member{Table: 0, Dim: int32(4 + 4*((i+k)%64))})
+		}
+		g.Members = append(g.Members, Member{Table: 3, Dim: 4})
+		g.Operation.Optimizer = problem.Optimizer(i / 7 % 4)
+		g.Forward, g.Quarantined = unit.Millis(1+math.Sin(float64(i))*.5), i%17 == 0
+		d.Compute.Samples = append(d.Compute.Samples, g)
+	}
+	folder := t.TempDir()
+	mustWrite(t, folder, d)
+	got, err := Read(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, d) {
+		t.Error("read back differs")
+	}
+}
+
+// Others read the files with other libraries: the one that writes them stands
+// for those.
+func TestLibraryReadsTheSame(t *testing.T) {
+	folder := t.TempDir()
+	d := sample()
+	mustWrite(t, folder, d)
+	path := filepath.Join(folder, ComputeName)
+	rows, err := parquet.ReadFile[groupRow](path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := each(d.Compute.Samples, toGroupRow); !reflect.DeepEqual(rows, want) {
+		t.Errorf("got %+v, want %+v", rows, want)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, _ := json.Marshal(d.Compute.Provenance)
+	for key, want := range map[string]string{
+		"neuroshard.format": "neuroshard-dataset", "neuroshard.version": "1", "neuroshard.content": "compute", "neuroshard.provenance": string(told),
+	} {
+		if got, ok := f.Lookup(key); !ok || got != want {
+			t.Errorf("metadata %s: got %q, want %q", key, got, want)
+		}
+	}
+}
+
+// What the program reads is what another writer of Parquet may write, too:
+// pages of version 1, without compression, of a few values each.
+func TestOtherPages(t *testing.T) {
+	want := each(sample().Compute.Samples, toGroupRow)
+	for range 5 {
+		want = append(want, want...)
+	}
+	for _, options := range [][]parquet.WriterOption{
+		{parquet.DataPageVersion(1)},
+		{parquet.DataPageVersion(1), parquet.Compression(&parquet.Zstd), parquet.PageBufferSize(64)},
+		{parquet.DataPageVersion(2), parquet.Compression(&parquet.Zstd), parquet.PageBufferSize(64), parquet.MaxRowsPerRowGroup(7)},
+		{parquet.DataPageVersion(2), parquet.PageBufferSize(1)},
+	} {
+		var out bytes.Buffer
+		w := parquet.NewGenericWriter[groupRow](&out, options...)
+		if _, err := w.Write(want); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := decodeRows[groupRow](out.Bytes())
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("got %d rows, error %v", len(got), err)
+		}
+	}
+}
+
+func TestInvalidIsNotWritten(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Dataset)
+		want   string
+	}{
+		{"nothing", func(d *Dataset) { *d = Dataset{} }, "the dataset is empty"},
+		{"source", func(d *Dataset) { d.Compute.Provenance.Source = "guessed" }, `fused lookups: source "guessed" is unknown`},
+		{"profile", func(d *Dataset) { d.Comm.Provenance.Profile = "h200"; d.Comm.Provenance.Hardware = hardware.Profile{} }, `of profile "cpu" and the all-to-alls of "h200"`},
+		{"no profile", func(d *Dataset) { d.Compute.Provenance.Profile = "" }, "fused lookups: profile is missing"},
+		{"hardware", func(d *Dataset) { d.Compute.Provenance.Hardware.SMs = 0 }, "fused lookups: hardware: sms: 0 is not at least 1"},
+		{"hardware NaN", func(d *Dataset) { d.Compute.Provenance.Hardware.ClockGHz = math.NaN() }, "hardware: clock_ghz: NaN"},
+		{"hardware name", func(d *Dataset) { d.Compute.Provenance.Hardware.Name = "gpu" }, `hardware is called "gpu" and the profile "cpu"`},
+		{"text", func(d *Dataset) { d.Compute.Provenance.Device = "\xff" }, `device: "\xff" is not UTF-8`},
+		{"long text", func(d *Dataset) { d.Compute.Provenance.Kernel = strings.Repeat("x", 4097) }, "kernel: 4097 bytes of text"},
+		{"warmup", func(d *Dataset) { d.Comm.Provenance.Warmup = -1 }, "all-to-alls: warmup: -1 is not between"},
+		{"table", func(d *Dataset) { d.Compute.Tables[2].Dim = 6 }, `table "ad": dim 6 is not a multiple of 4`},
+		{"table's name", func(d *Dataset) { d.Compute.Tables[2].Name = "user" }, `table "user": the name is used twice`},
+		{"feature's name", func(d *Dataset) { d.Compute.Tables[2].Features[1].Name = "a\xc0" }, `table 2: name "a\xc0" is not UTF-8`},
+		{"unused number", func(d *Dataset) { d.Compute.Tables[0].Access.UniqueRows = math.Inf(1) }, "table 0: its accesses"},
+		{"id twice", func(d *Dataset) { d.Compute.Samples[1].ID = 0 }, "fused lookups: sample 0: the id is used twice"},
+		{"negative id", func(d *Dataset) { d.Comm.Samples[1].ID = -7 }, "all-to-alls: sample -7: the id is not between"},
+		{"split", func(d *Dataset) { d.Compute.Samples[1].Split = 3 }, "sample 1: unknown split 3"},
+		{"batch", func(d *Dataset) { d.Compute.Samples[1].Operation.Batch = 0 }, "sample 1: batch 0 is not between"},
+		{"optimizer", func(d *Dataset) { d.Compute.Samples[1].Operation.Optimizer = 4 }, `sample 1: optimizer "Optimizer(4)" is unknown`},
+		{"precision", func(d *Dataset) { d.Compute.Samples[1].Operation.Precision = 3 }, `sample 1: precision "Precision(3)" is unknown`},
+		{"members", func(d *Dataset) { d.Compute.Samples[1].Members = nil }, "sample 1: 0 members"},
+		{"dim", func(d *Dataset) { d.Compute.Samples[1].Members[0].Dim = 6 }, "sample 1: dim 6 is not a multiple of 4"},
+		{"wide dim", func(d *Dataset) { d.Compute.Samples[1].Members[0].Dim = 1<<14 + 4 }, "sample 1: dim 16388 is not"},
+		{"member", func(d *Dataset) { d.Compute.Samples[1].Members[0].Table = 4 }, "sample 1: table 4: there are 4"},
+		{"negative member", func(d *Dataset) { d.Compute.Samples[1].Members[0].Table = -1 }, "sample 1: table -1: there are 4"},
+		{"splits", func(d *Dataset) { d.Compute.Samples[2].Members[0].Table = 0 }, `sample 4: table 0 is in samples of the splits "train" and "test"`},
+		{"forward", func(d *Dataset) { d.Compute.Samples[0].Forward = 0 }, "sample 0: forward: 0 ms is not above 0"},
+		{"backward", func(d *Dataset) { d.Compute.Samples[0].Backward = unit.Millis(math.NaN()) }, "sample 0: backward: NaN ms is not above 0"},
+		{"infinite", func(d *Dataset) { d.Compute.Samples[0].Backward = unit.Millis(math.Inf(1)) }, "sample 0: backward: +Inf ms"},
+		{"long", func(d *Dataset) { d.Compute.Samples[0].Backward = 3.7e6 }, "sample 0: backward: 3.7e+06 ms"},
+		{"spread", func(d *Dataset) { d.Compute.Samples[0].ForwardSpread = -1 }, "sample 0: forward spread: -1 ms is not at least 0"},
+		{"repeat", func(d *Dataset) { d.Compute.Repeats[0].ID = 2 }, "repeat of sample 2: there is no such sample"},
+		{"repeat's time", func(d *Dataset) { d.Compute.Repeats[0].Forward = -1 }, "repeat of sample 0: forward: -1 ms"},
+		{"anchor", func(d *Dataset) { d.Compute.Anchors[1].After = -1 }, "anchor 1: after -1 samples"},
+		{"anchor's time", func(d *Dataset) { d.Compute.Anchors[1].Backward = 0 }, "anchor 1: backward: 0 ms is not above 0"},
+		{"devices", func(d *Dataset) { d.Comm.Samples[0].Devices = 3 }, "sample 0: 2 dim sums for 3 devices"},
+		{"no devices", func(d *Dataset) { d.Comm.Samples[0].Devices = 0 }, "sample 0: 0 devices, want"},
+		{"hosts", func(d *Dataset) { d.Comm.Samples[0].DevicesPerHost = 0 }, "sample 0: 0 devices per host"},
+		{"starts", func(d *Dataset) { d.Comm.Samples[0].Start = nil }, "sample 0: 0 starts for 2 devices"},
+		{"forward times", func(d *Dataset) { d.Comm.Samples[0].Forward = d.Comm.Samples[0].Forward[:1] }, "sample 0: 1 forward times for 2 devices"},
+		{"dim sum", func(d *Dataset) { d.Comm.Samples[0].DimSums[1] = -1 }, "sample 0: dim sum -1 is not"},
+		{"comm time", func(d *Dataset) { d.Comm.Samples[0].Backward[1] = 0 }, "sample 0: backward: 0 ms is not above 0"},
+		{"start", func(d *Dataset) { d.Comm.Samples[0].Start[1] = -1 }, "sample 0: start: -1 ms is not at least 0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			folder := filepath.Join(t.TempDir(), "d")
+			d := clone(sample())
+			d.Compute.Tables[2].Features = append([]problem.Feature(nil), d.Compute.Tables[2].Features...)
+			c.change(&d)
+			err := Write(folder, d)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got error %v, want one with %q", err, c.want)
+			}
+			if files := contents(t, folder); files != nil {
+				t.Errorf("files were left: %v", names(files))
+			}
+		})
+	}
+}
+
+func TestManyFaults(t *testing.T) {
+	d := clone(sample())
+	for i := range d.Compute.Samples {
+		for range 10 {
+			d.Compute.Samples[i].Members = append(d.Compute.Samples[i].Members, Member{Table: 99, Dim: 4})
+		}
+	}
+	err := d.Validate()
+	if err == nil || !strings.HasSuffix(err.Error(), "\nand 20 faults more") || strings.Count(err.Error(), "\n") != 10 {
+		t.Errorf("got %v, want ten faults and the number of the others", err)
+	}
+}
+
+// Files are cut off at every length and flipped in every byte.
+func TestDamage(t *testing.T) {
+	folder := t.TempDir()
+	want := sample()
+	mustWrite(t, folder, want)
+	for name, data := range contents(t, folder) {
+		path := filepath.Join(folder, name)
+		check := func(what string, data []byte) {
+			if err := os.WriteFile(path, data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			got, err := Read(folder)
+			// A flip in the manifest may be of a name's case, which JSON forgives.
+			if err == nil && (name != ManifestName || !reflect.DeepEqual(got, want)) {
+				t.Errorf("%s, %s: got no error", name, what)
+			}
+		}
+		step := 1 + len(data)/25
+		for n := 0; n < len(data); n += step {
+			if name != ManifestName || n < len(data)-1 { // without its last newline, all of it is there
+				check(fmt.Sprintf("cut to %d of %d bytes", n, len(data)), []byte(data[:n]))
+			}
+			flipped := []byte(data)
+			flipped[n] ^= 1 << (n % 8)
+			check(fmt.Sprintf("bit flipped in byte %d", n), flipped)
+		}
+		check("a byte more", append([]byte(data), 0))
+		if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Read(folder); err != nil {
+		t.Errorf("all mended: got error %v", err)
+	}
+}
+
+// Damage that the digest was adapted to gives errors, or other values that
+// Validate judges, and never a panic.
+func TestDamageBehindDigest(t *testing.T) {
+	folder := t.TempDir()
+	mustWrite(t, folder, sample())
+	m, err := ReadManifest(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := contents(t, folder)
+	refused, tried := 0, 0
+	for _, file := range m.Files {
+		for at := 0; at < len(files[file.Name]); at += 7 {
+			data := []byte(files[file.Name])
+			data[at] ^= []byte{1, 0x10, 0x80, 0xff}[at%4]
+			d := clone(sample())
+			if tried++; m.decode(&d, file, data) != nil {
+				refused++
+			}
+		}
+	}
+	if refused < tried/4 {
+		t.Errorf("got %d errors of %d, want a quarter at least", refused, tried)
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(folder string)
+		want   string
+	}{
+		{"no manifest", func(f string) { must(os.Remove(filepath.Join(f, ManifestName))) }, "it has no dataset.json, which is written last"},
+		{"lost file", func(f string) { must(os.Remove(filepath.Join(f, CommName))) }, "comm.parquet: "},
+		{"folder for a file", func(f string) {
+			must(os.Remove(filepath.Join(f, CommName)))
+			must(os.Mkdir(filepath.Join(f, CommName), 0o777))
+		}, "comm.parquet: it is no file"},
+		{"other file", func(f string) {
+			data, _ := os.ReadFile(filepath.Join(f, RepeatsName))
+			put(filepath.Join(f, AnchorsName), string(data))
+		}, "anchors.parquet: "},
+		{"future", edit(`"version": 1`, `"version": 2`), `format "neuroshard-dataset" version 2: this program reads "neuroshard-dataset" version 1`},
+		{"format", edit(`neuroshard-dataset`, `neuroshard-plan`), `format "neuroshard-plan" version 1`},
+		{"unknown key", edit(`"version": 1`, `"version": 1, "more": 2`), `unknown field "more"`},
+		{"provenance", edit(`"meter": "worker, protocol 1"`, `"meter": "worker, protocol 2"`), "its neuroshard.provenance is not the manifest's"},
+		{"source", edit(`"source": "measured"`, `"source": ""`), `source "" is unknown`},
+		{"counts", edit(`"train": 1`, `"train": 2`), "not as many"},
+		{"rows", edit(`"rows": 4`, `"rows": 5`), `file "tables.parquet" of 5 rows, want "tables.parquet" of 4`},
+		{"file list", edit(`"repeats": 2,`, `"repeats": 0,`), "it lists 5 files, and its samples need 4"},
+		{"path", edit(`"name": "tables.parquet"`, `"name": "../tables.parquet"`), `file "../tables.parquet"`},
+		{"size", edit(`"bytes": `, `"bytes": 9999999999`), "want at most"},
+		{"samples of none", edit(`"compute"`, `"other"`), "unknown field"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			folder := filepath.Join(t.TempDir(), "d")
+			mustWrite(t, folder, sample())
+			c.change(folder)
+			if _, err := Read(folder); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+	if _, err := Read(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no folder: got %v, want an error that is fs.ErrNotExist", err)
+	}
+}
+
+// edit replaces text of the manifest, once.
+func edit(from, to string) func(string) {
+	return func(folder string) {
+		path := filepath.Join(folder, ManifestName)
+		data, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(data), from) {
+			panic(fmt.Sprintf("%v: %q is not in %s", err, from, data))
+		}
+		if err := os.WriteFile(path, []byte(strings.Replace(string(data), from, to, 1)), 0o644); err != nil {
+			panic(err)
+		}
+	}
+}
+
+func TestWriteLeavesOthersAlone(t *testing.T) {
+	t.Run("journal", func(t *testing.T) {
+		folder := t.TempDir()
+		put(filepath.Join(folder, "journal.jsonl"), "{}\n")
+		put(filepath.Join(folder, "lock"), "")
+		// What a killed Write leaves is cleared away.
+		put(filepath.Join(folder, ".comm.parquet-123.part"), "PAR1")
+		put(filepath.Join(folder, "mine.part"), "")
+		mustWrite(t, folder, sample())
+		if got, want := len(contents(t, folder)), 6+3; got != want {
+			t.Errorf("got %d files, want %d: %v", got, want, names(contents(t, folder)))
+		}
+		if contents(t, folder)["journal.jsonl"] != "{}\n" {
+			t.Error("the journal was changed")
+		}
+	})
+	t.Run("fewer files", func(t *testing.T) {
+		folder := t.TempDir()
+		mustWrite(t, folder, sample())
+		d := sample()
+		d.Comm, d.Compute.Anchors = nil, nil
+		mustWrite(t, folder, d)
+		if got, want := names(contents(t, folder)), "tables.parquet compute.parquet repeats.parquet dataset.json"; got != want {
+			t.Errorf("got files %q, want %q", got, want)
+		}
+	})
+	for name, c := range map[string]struct {
+		make func(folder string)
+		want string
+	}{
+		"a file": {func(f string) { must(os.RemoveAll(f)); put(f, "x") }, "it is a file: name a folder"},
+		"a manifest of others": {
+			func(f string) { put(filepath.Join(f, ManifestName), `{"format": "shop"}`) },
+			`may be another program's, and is not overwritten`,
+		},
+		"a manifest of rubbish": {func(f string) { put(filepath.Join(f, ManifestName), `x`) }, "is not overwritten"},
+		"a file of the name":    {func(f string) { put(filepath.Join(f, TablesName), "PAR1 of mine PAR1") }, `tables.parquet" is not a dataset's`},
+		"a folder of the name":  {func(f string) { must(os.Mkdir(filepath.Join(f, CommName), 0o777)) }, `comm.parquet" is not a dataset's`},
+		"a link of the name":    {func(f string) { must(os.Symlink("/dev/null", filepath.Join(f, CommName))) }, `comm.parquet" is not a dataset's`},
+		"a Parquet of others":   {func(f string) { foreign(filepath.Join(f, CommName)) }, `comm.parquet" is not a dataset's`},
+		"a dataset of tomorrow": {func(f string) { must(Write(f, sample())); edit(`"version": 1`, `"version": 2`)(f) }, "version 2"},
+		"a link through a file": {func(f string) { must(os.RemoveAll(f)); put(filepath.Dir(f)+"/x", ""); must(os.Symlink("x/y", f)) }, "not a directory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := filepath.Join(t.TempDir(), "d")
+			must(os.Mkdir(folder, 0o777))
+			c.make(folder)
+			before := listing(t, filepath.Dir(folder))
+			if err := Write(folder, sample()); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got error %v, want one with %q", err, c.want)
+			}
+			if diff := cmp.Diff(before, listing(t, filepath.Dir(folder))); diff != "" {
+				t.Errorf("files changed: %s", diff)
+			}
+		})
+	}
+}
+
+// must is for what a test needs to begin with.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func put(path, text string) { must(os.WriteFile(path, []byte(text), 0o644)) }
+
+func foreign(path string) {
+	if err := parquet.WriteFile(path, []struct{ A int }{{1}}); err != nil {
+		panic(err)
+	}
+}
+
+// listing returns everything below a folder, with the contents of files.
+func listing(t *testing.T, folder string) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		line := fmt.Sprint(path, " ", e.Type())
+		if e.Type().IsRegular() {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			line += " " + digest(data)
+		}
+		all = append(all, line)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// failing is a disk on which the operation of that number fails, and, where the
+// program is killed there, every later one, too. A write that fails has written
+// half.
+type failing struct {
+	disk
+	at, done int
+	err      error
+	killed   bool
+}
+
+// unsynced is a disk on which nothing fails and nothing is waited for.
+func unsynced() storage { return &failing{at: -1} }
+
+func (f *failing) fails() bool {
+	f.done++
+	return f.done == f.at || f.killed && f.done > f.at
+}
+
+func (f *failing) create(path string) (storedFile, error) {
+	if f.fails() {
+		return nil, f.err
+	}
+	file, err := f.disk.create(path)
+	return &failingFile{file, f}, err
+}
+
+func (f *failing) rename(from, to string) error {
+	if f.fails() {
+		return f.err
+	}
+	return f.disk.rename(from, to)
+}
+
+func (f *failing) remove(path string) error {
+	if f.fails() {
+		return f.err
+	}
+	return f.disk.remove(path)
+}
+
+func (f *failing) sync(folder string) error {
+	if f.fails() {
+		return f.err
+	}
+	return nil // nothing but power failures needs it, and it takes long
+}
+
+type failingFile struct {
+	storedFile
+	f *failing
+}
+
+func (f *failingFile) Write(data []byte) (int, error) {
+	if f.f.fails() {
+		n, _ := f.storedFile.Write(data[:len(data)/2])
+		return n, f.f.err
+	}
+	return f.storedFile.Write(data)
+}
+
+func (f *failingFile) Sync() error {
+	if f.f.fails() {
+		return f.f.err
+	}
+	return nil
+}
+
+// Write is made to fail, and to be killed, at each of its steps.
+func TestInterruptedWrite(t *testing.T) {
+	older := clone(sample())
+	older.Compute.Provenance.Seed, older.Comm.Provenance.Seed = 5, 5
+	for _, before := range []*Dataset{nil, &older} {
+		for _, killed := range []bool{false, true} {
+			steps := 0
+			for at := 1; ; at++ {
+				folder := filepath.Join(t.TempDir(), "d")
+				if before != nil {
+					if err := write(unsynced(), folder, *before); err != nil {
+						t.Fatal(err)
+					}
+				}
+				where := fmt.Sprintf("step %d, killed %v, over another %v", at, killed, before != nil)
+				s := &failing{at: at, err: syscall.ENOSPC, killed: killed}
+				err := write(s, folder, sample())
+				if s.done < at {
+					if err != nil {
+						t.Fatal(err)
+					}
+					steps = at - 1
+					break
+				}
+				got, readErr := Read(folder)
+				switch {
+				case readErr == nil && reflect.DeepEqual(got, sample()):
+				case readErr == nil && before != nil && reflect.DeepEqual(got, *before):
+					if err == nil {
+						t.Errorf("%s: no error, and nothing was written", where)
+					}
+				case readErr == nil:
+					t.Errorf("%s: a dataset that is neither the old nor the new", where)
+				case !errors.Is(readErr, fs.ErrNotExist):
+					t.Errorf("%s: left what is read as %v", where, readErr)
+				case err == nil:
+					t.Errorf("%s: no error, and no dataset", where)
+				}
+				if err != nil && !errors.Is(err, syscall.ENOSPC) {
+					t.Errorf("%s: got error %v, want one that is ENOSPC", where, err)
+				}
+				if err != nil && !killed {
+					if left := strings.Contains(fmt.Sprint(contents(t, folder)), tempSuffix); left {
+						t.Errorf("%s: temporary files are left", where)
+					}
+					if strings.Contains(err.Error(), "what was there is unchanged") && before != nil && !reflect.DeepEqual(got, *before) {
+						t.Errorf("%s: got error %v, but it is changed", where, err)
+					}
+				}
+				if err := write(unsynced(), folder, sample()); err != nil {
+					t.Errorf("%s: written again: %v", where, err)
+				}
+				if got, want := names(contents(t, folder)), "tables.parquet compute.parquet repeats.parquet anchors.parquet comm.parquet dataset.json"; got != want {
+					t.Errorf("%s: written again: got files %q, want %q", where, got, want)
+				}
+			}
+			if steps < 6*3+6 {
+				t.Errorf("only %d steps were tried", steps)
+			}
+		}
+	}
+}

@@ -1,0 +1,303 @@
+package dataset
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+)
+
+// text.go writes the text formats of the published NeuroShard prototype. They
+// say less than a dataset does, and what they cannot say is refused:
+//
+//	compute   "3,9,9 1.25"              indices of tables, forward and backward ms
+//	comm      "8,4 0,1.5 3,2 3,2"       dim sums, starts, forward ms, backward ms
+//
+// Index k stands for table k%n at dim 128>>(k/n), n being the number of tables.
+// Nothing is said of batch, optimizer, precision, splits or origin.
+
+// textDims are the dims that the prototype's indices can say, in their order.
+var textDims = []int{128, 64, 32, 16, 8, 4}
+
+const (
+	// textBatch is the batch that the prototype's histograms belong to.
+	textBatch = 65536
+	// maxTextDevices is the most devices of the prototype's nets.
+	maxTextDevices = 1024
+)
+
+// Only returns the samples of one operation, over the same tables, with their
+// repeats. It shares their members.
+func (c *Compute) Only(op problem.Operation) *Compute {
+	only := &Compute{Provenance: c.Provenance, Tables: c.Tables, Anchors: c.Anchors}
+	kept := map[int]bool{}
+	for _, g := range c.Samples {
+		if g.Operation == op {
+			only.Samples = append(only.Samples, g)
+			kept[g.ID] = true
+		}
+	}
+	for _, r := range c.Repeats {
+		if kept[r.ID] {
+			only.Repeats = append(only.Repeats, r)
+		}
+	}
+	return only
+}
+
+// Only returns the samples of one number of devices, in all and on each host,
+// and of one batch. It shares their lists.
+func (c *Comm) Only(devices, perHost, batch int) *Comm {
+	only := &Comm{Provenance: c.Provenance}
+	for _, e := range c.Samples {
+		if (commKind{e.Devices, e.DevicesPerHost, e.Batch}) == (commKind{devices, perHost, batch}) {
+			only.Samples = append(only.Samples, e)
+		}
+	}
+	return only
+}
+
+// WriteComputeText writes the samples in the prototype's format, quarantined
+// ones left out, in the order they are in. All must be of one operation (Only
+// picks one), every member must have one of the dims 4, 8, 16, 32, 64 and 128,
+// and its table be read by one feature: the error says what there is.
+// WriteTableConfigs writes the tables that the indices number.
+func WriteComputeText(w io.Writer, c *Compute) error {
+	samples := c.Usable()
+	if err := checkComputeText(c, samples); err != nil {
+		return err
+	}
+	out := bufio.NewWriter(w)
+	for _, g := range samples {
+		for i, m := range g.Members {
+			if i > 0 {
+				_ = out.WriteByte(',')
+			}
+			index := slices.Index(textDims, int(m.Dim))*len(c.Tables) + int(m.Table)
+			_, _ = out.WriteString(strconv.Itoa(index))
+		}
+		fmt.Fprintf(out, " %s\n", number(float64(g.Forward+g.Backward)))
+	}
+	return out.Flush()
+}
+
+func checkComputeText(c *Compute, samples []Group) error {
+	if len(samples) == 0 {
+		return errors.New("there are no samples of fused lookups to write")
+	}
+	operations := map[problem.Operation]int{}
+	f := &faults{}
+	told := map[Member]bool{} // of a dim or, with dim 0, of a table
+	for _, g := range samples {
+		operations[g.Operation]++
+		for _, m := range g.Members {
+			if m.Table < 0 || int(m.Table) >= len(c.Tables) {
+				f.add("sample %d: table %d: there are %d", g.ID, m.Table, len(c.Tables))
+				continue
+			}
+			if t := &c.Tables[m.Table]; len(t.Features) != 1 && !told[Member{Table: m.Table}] {
+				told[Member{Table: m.Table}] = true
+				f.add("sample %d: table %q is read by %d features: the prototype knows tables of one", g.ID, t.Name, len(t.Features))
+			}
+			if !slices.Contains(textDims, int(m.Dim)) && !told[Member{Dim: m.Dim}] {
+				told[Member{Dim: m.Dim}] = true
+				f.add("sample %d: dim %d: the prototype knows 4, 8, 16, 32, 64 and 128", g.ID, m.Dim)
+			}
+		}
+	}
+	if len(operations) > 1 {
+		f.add("samples of %d operations, and the prototype's format can say one: choose among %s", len(operations), choices(operations, func(op problem.Operation) string {
+			weighted := ""
+			if op.Weighted {
+				weighted = " weighted"
+			}
+			return fmt.Sprintf("batch %d %v %v%s", op.Batch, op.Optimizer, op.Precision, weighted)
+		}))
+	}
+	return f.err()
+}
+
+// commKind is what all exchanges of one text file have in common.
+type commKind struct{ devices, perHost, batch int }
+
+func (k commKind) String() string {
+	return fmt.Sprintf("%d devices, %d on a host, batch %d", k.devices, k.perHost, k.batch)
+}
+
+// WriteCommText writes the samples in the prototype's format, quarantined ones
+// left out, in the order they are in. All must be of one number of devices,
+// alike on hosts, and of one batch (Only picks them).
+func WriteCommText(w io.Writer, c *Comm) error {
+	samples := c.Usable()
+	if len(samples) == 0 {
+		return errors.New("there are no samples of all-to-alls to write")
+	}
+	kinds := map[commKind]int{}
+	for _, e := range samples {
+		kinds[commKind{e.Devices, e.DevicesPerHost, e.Batch}]++
+		if n := e.Devices; len(e.DimSums) != n || len(e.Start) != n || len(e.Forward) != n || len(e.Backward) != n || n < 1 || n > maxTextDevices {
+			return fmt.Errorf("sample %d: %d devices with lists of %d, %d, %d and %d: the prototype's format has four lists alike, for 1 to %d devices",
+				e.ID, n, len(e.DimSums), len(e.Start), len(e.Forward), len(e.Backward), maxTextDevices)
+		}
+	}
+	if len(kinds) > 1 {
+		return fmt.Errorf("samples of %d kinds, and the prototype's format can say one: choose among %s", len(kinds), choices(kinds, commKind.String))
+	}
+	out := bufio.NewWriter(w)
+	for _, e := range samples {
+		fmt.Fprintf(out, "%s %s %s %s\n", join(e.DimSums, strconv.Itoa), join(e.Start, number), join(e.Forward, number), join(e.Backward, number))
+	}
+	return out.Flush()
+}
+
+// choices lists kinds with their numbers of samples, the most frequent first and
+// ten at most.
+func choices[K comparable](kinds map[K]int, name func(K) string) string {
+	type choice struct {
+		text string
+		n    int
+	}
+	var all []choice
+	for k, n := range kinds {
+		all = append(all, choice{name(k), n})
+	}
+	slices.SortFunc(all, func(a, b choice) int { return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.text, b.text)) })
+	var words []string
+	for i, c := range all {
+		if i == 10 {
+			words = append(words, fmt.Sprintf("%d others", len(all)-i))
+			break
+		}
+		words = append(words, fmt.Sprintf("%q (%d)", c.text, c.n))
+	}
+	return strings.Join(words, ", ")
+}
+
+// number prints v so that it is read back exactly.
+func number[F ~float64](v F) string { return strconv.FormatFloat(float64(v), 'g', -1, 64) }
+
+func join[T any](list []T, text func(T) string) string {
+	return strings.Join(each1(list, text), ",")
+}
+
+// WriteTableConfigs writes the tables in the prototype's format, a JSON list of
+// objects with the keys row, pooling_factor and bin_0 to bin_16. The bins are
+// those of a batch of 65,536, as in the published data.
+//
+// Where augmented is false, the list is the pool, one object a table: what
+// readers want that know how indices are made. Where it is true, each table is
+// there once for each dim, with the key dim, and index k is the list's element
+// k.
+func WriteTableConfigs(w io.Writer, tables []problem.Table, augmented bool) error {
+	dims := []int{0}
+	if augmented {
+		dims = textDims
+	}
+	configs := each1(tables, func(t problem.Table) string {
+		reuse := t.Counts(textBatch).Reuse
+		if t.Access.Kind == access.Histogram && t.Access.Batch == textBatch {
+			reuse = t.Access.Reuse
+		}
+		text := fmt.Sprintf(`{"row": %d, "pooling_factor": %s`, t.Rows, number(t.PoolingFactor()))
+		for i, share := range reuse {
+			text += fmt.Sprintf(`, "bin_%d": %s`, i, number(share))
+		}
+		return text
+	})
+	out := bufio.NewWriter(w)
+	_ = out.WriteByte('[')
+	separator := "\n"
+	for _, dim := range dims {
+		for i, config := range configs {
+			if dim > 0 {
+				config += fmt.Sprintf(`, "dim": %d`, dim)
+			}
+			if !json.Valid([]byte(config + "}")) {
+				return fmt.Errorf("table %d, %q: its numbers are not finite", i, tables[i].Name)
+			}
+			fmt.Fprint(out, separator, config, "}")
+			separator = ",\n"
+		}
+	}
+	_, _ = out.WriteString("\n]\n")
+	return out.Flush()
+}
+
+// ExportPrototype writes a dataset to a folder in the prototype's formats, of
+// which one says less than a dataset does:
+//
+//	compute.txt                   samples of fused lookups (WriteComputeText)
+//	table_configs.json            the tables (WriteTableConfigs)
+//	augmented_table_configs.json  the same for each dim: element k has index k
+//	comm_4.txt                    all-to-alls of 4 devices (WriteCommText), and so on
+//
+// All is refused where a part cannot be said. Files of these names are
+// replaced.
+func ExportPrototype(folder string, d Dataset) error {
+	type output struct {
+		name  string
+		write func(io.Writer) error
+	}
+	var outputs []output
+	if c := d.Compute; c != nil && len(c.Samples) > 0 {
+		outputs = append(outputs,
+			output{"compute.txt", func(w io.Writer) error { return WriteComputeText(w, c) }},
+			output{"table_configs.json", func(w io.Writer) error { return WriteTableConfigs(w, c.Tables, false) }},
+			output{"augmented_table_configs.json", func(w io.Writer) error { return WriteTableConfigs(w, c.Tables, true) }})
+	}
+	if c := d.Comm; c != nil {
+		byDevices := map[int]*Comm{}
+		var order []int
+		for _, e := range c.Usable() {
+			if byDevices[e.Devices] == nil {
+				byDevices[e.Devices] = &Comm{Provenance: c.Provenance}
+				order = append(order, e.Devices)
+			}
+			byDevices[e.Devices].Samples = append(byDevices[e.Devices].Samples, e)
+		}
+		slices.Sort(order)
+		for _, n := range order {
+			outputs = append(outputs, output{fmt.Sprintf("comm_%d.txt", n), func(w io.Writer) error { return WriteCommText(w, byDevices[n]) }})
+		}
+	}
+	if len(outputs) == 0 {
+		return errors.New("the dataset holds no samples to write")
+	}
+	var contents []string
+	for _, o := range outputs {
+		var text strings.Builder
+		if err := o.write(&text); err != nil {
+			return fmt.Errorf("%s: %w", o.name, err)
+		}
+		contents = append(contents, text.String())
+	}
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return err
+	}
+	var files []staged
+	for i, o := range outputs {
+		var err error
+		if files, err = stage(disk{}, files, filepath.Join(folder, o.name), []byte(contents[i])); err != nil {
+			for _, f := range files {
+				_ = os.Remove(f.temp)
+			}
+			return err
+		}
+	}
+	for _, f := range files {
+		if err := os.Rename(f.temp, f.path); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,662 @@
+package design
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// domain.go draws within bounds of choice. What is drawn is to be measured, on a
+// device with a memory and for a time, so groups that take too much of either
+// are drawn again: a few times as a whole, with as many shards, then the
+// heaviest shards are left out until the group is light enough.
+//
+//	a sample is   a tenth of the time a shard of an earlier group, alone
+//	              else 5 % a tiny group of narrow shards: the launch cost
+//	              else a group, its number of shards uniform or log-uniform
+
+// Domain bounds what is drawn; the zero value of a field takes the default.
+type Domain struct {
+	// Batches are the global batches that are drawn, all alike (default: Batches).
+	Batches []int
+	// MinShards and MaxShards bound the shards of a group, and MaxDim their
+	// columns (default: 1, 60 and 256).
+	MinShards, MaxShards int
+	MaxDim               int
+	// Plain draws dims as the NeuroShard paper does, powers of two, of random tables
+	// that a single feature reads each: what its prototype's files can say.
+	Plain bool
+	// MinRows, MaxRows and MaxPoolingFactor bound the random tables (default: 10,
+	// 1e10 and 400).
+	MinRows, MaxRows int64
+	MaxPoolingFactor float64
+	// Optimizers and Precisions are drawn all alike (default: all four, and fp32
+	// and fp16). WeightedShare is the share of weighted groups, in [0, 1].
+	Optimizers    []problem.Optimizer
+	Precisions    []problem.Precision
+	WeightedShare float64
+	// MaxBytes bounds the weights and optimizer state of a group (GroupBytes), as
+	// the NeuroShard paper caps them at a device's memory. 0 means no bound.
+	MaxBytes unit.Bytes
+	// MaxLookupBytes bounds what a group looks up (LookupBytes), and with it the
+	// time that a sample takes. 0 means no bound.
+	MaxLookupBytes float64
+	// Devices are the numbers of devices of an all-to-all, all alike and all on
+	// one host (default: 2, 4 and 8), and MaxDimSum bounds the columns of a
+	// device; 0 means no bound.
+	Devices   []int
+	MaxDimSum int
+	// StartSpread is how far apart, in ms, the devices are ready for an all-to-all,
+	// at most (default: 19). It should be what computes of a plan differ by: where a
+	// device sends before the last is ready, the last one's exchange is shorter.
+	StartSpread float64
+	// Tables, where there are any, are drawn over instead of random ones. Their
+	// dims, precisions and optimizers do not matter, but for what they are drawn
+	// with.
+	Tables []problem.Table
+}
+
+// Paper returns the domain of the NeuroShard paper's samples (section 3 of its
+// method): 1 to 15 tables, dims of powers of two to 128, a batch of 65,536, fp32
+// and SGD.
+func Paper() Domain {
+	return Domain{
+		Plain:     true,
+		Batches:   []int{65536},
+		MinShards: 1, MaxShards: 15, MaxDim: 128,
+		MaxRows:    40e6,
+		Optimizers: []problem.Optimizer{problem.SGD},
+		Precisions: []problem.Precision{problem.FP32},
+		Devices:    []int{4, 8},
+	}
+}
+
+// CPU returns the domain of a machine of a few cores, on which a step of the
+// largest group takes some 40 ms: batches of 512 to 4,096, tables of up to 2
+// million rows and groups of up to 40 shards, fp32, trained with SGD or row-wise
+// Adagrad, on 2 to 8 devices.
+func CPU() Domain {
+	return Domain{
+		Batches:   []int{512, 1024, 2048, 4096},
+		MinShards: 1, MaxShards: 40, MaxDim: 128,
+		MinRows: 1e3, MaxRows: 2e6, MaxPoolingFactor: 40,
+		Optimizers:     []problem.Optimizer{problem.SGD, problem.RowwiseAdagrad},
+		Precisions:     []problem.Precision{problem.FP32},
+		MaxBytes:       2 * unit.GiB,
+		MaxLookupBytes: 80e6,
+		Devices:        []int{2, 3, 4, 8}, MaxDimSum: 2048, StartSpread: 3,
+	}
+}
+
+// maxStartSpread is what workers wait at most, in ms.
+const maxStartSpread = 1000
+
+// WithDefaults returns the domain with the defaults in place of zero values.
+func (d Domain) WithDefaults() Domain {
+	orElse := func(v *int, otherwise int) {
+		if *v == 0 {
+			*v = otherwise
+		}
+	}
+	orElse(&d.MinShards, 1)
+	orElse(&d.MaxShards, max(MaxShards, d.MinShards))
+	orElse(&d.MaxDim, MaxDim)
+	if d.MinRows == 0 {
+		d.MinRows = 10
+	}
+	if d.MaxRows == 0 {
+		d.MaxRows = max(1e10, d.MinRows)
+	}
+	if d.StartSpread == 0 {
+		d.StartSpread = startSpread
+	}
+	if d.MaxPoolingFactor == 0 {
+		d.MaxPoolingFactor = MaxPoolingFactor
+	}
+	if len(d.Batches) == 0 {
+		d.Batches = Batches()
+	}
+	if len(d.Optimizers) == 0 {
+		d.Optimizers = []problem.Optimizer{problem.SGD, problem.RowwiseAdagrad, problem.Adagrad, problem.Adam}
+	}
+	if len(d.Precisions) == 0 {
+		d.Precisions = []problem.Precision{problem.FP32, problem.FP16}
+	}
+	if len(d.Devices) == 0 {
+		d.Devices = []int{2, 4, 8}
+	}
+	return d
+}
+
+// minTables is the least number of tables of which each split has one.
+const minTables = 10
+
+// Problems lists what is wrong with the domain; empty means valid. A valid
+// domain may still have too little memory for its tables, which shows when they
+// are drawn.
+func (d Domain) Problems() []string {
+	d = d.WithDefaults()
+	var all []string
+	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	for _, b := range d.Batches {
+		if b < 1 || b > problem.MaxBatch {
+			add("batches: %d is not between 1 and %d", b, problem.MaxBatch)
+		}
+	}
+	if d.MinShards < 1 || d.MaxShards < d.MinShards {
+		add("shards: %d to %d is not a range of at least 1", d.MinShards, d.MaxShards)
+	}
+	if d.MaxDim < problem.ColumnGranule || d.MaxDim > problem.MaxDim || d.MaxDim%problem.ColumnGranule != 0 {
+		add("max dim: %d is not a multiple of %d from %d to %d", d.MaxDim, problem.ColumnGranule, problem.ColumnGranule, problem.MaxDim)
+	}
+	if d.MinRows < 1 || d.MaxRows < d.MinRows || d.MaxRows > problem.MaxRows {
+		add("rows: %d to %d is not a range within 1 to %d", d.MinRows, d.MaxRows, int64(problem.MaxRows))
+	}
+	if !(d.MaxPoolingFactor >= minPoolingFactor && d.MaxPoolingFactor <= problem.MaxPoolingFactor) {
+		add("max pooling factor: %v is not between %v and %d", d.MaxPoolingFactor, minPoolingFactor, problem.MaxPoolingFactor)
+	}
+	for _, o := range d.Optimizers {
+		if o > problem.Adam {
+			add("optimizers: unknown value %d", o)
+		}
+	}
+	for _, p := range d.Precisions {
+		if p > problem.BF16 {
+			add("precisions: unknown value %d", p)
+		}
+	}
+	if !(d.WeightedShare >= 0 && d.WeightedShare <= 1) {
+		add("weighted share: %v is not between 0 and 1", d.WeightedShare)
+	}
+	if d.MaxBytes < 0 {
+		add("max bytes: %d is negative", int64(d.MaxBytes))
+	}
+	if !(d.MaxLookupBytes >= 0) || math.IsInf(d.MaxLookupBytes, 1) {
+		add("max lookup bytes: %v is not a number of at least 0", d.MaxLookupBytes)
+	}
+	for _, n := range d.Devices {
+		if n < 2 || n > MaxDevices {
+			add("devices: %d is not between 2 and %d", n, MaxDevices)
+		}
+	}
+	if !(d.StartSpread >= 0 && d.StartSpread <= maxStartSpread) {
+		add("start spread: %v ms is not between 0 and %d", d.StartSpread, maxStartSpread)
+	}
+	if d.MaxDimSum != 0 && d.MaxDimSum < problem.ColumnGranule {
+		add("max dim sum: %d is less than %d, the narrowest shard", d.MaxDimSum, problem.ColumnGranule)
+	}
+	return append(all, d.tableProblems()...)
+}
+
+// tableProblems lists what is wrong with the given tables.
+func (d Domain) tableProblems() []string {
+	if len(d.Tables) == 0 {
+		return nil
+	}
+	var all []string
+	if len(d.Tables) < minTables {
+		all = append(all, fewTables(len(d.Tables)))
+	}
+	// Where they may be placed is of no concern here.
+	p := problem.Problem{Tables: slices.Clone(d.Tables), Topology: hardware.Topology{Profile: hardware.Profiles()[0], Devices: 1}, Batch: 1}
+	for i := range p.Tables {
+		p.Tables[i].Constraint = problem.Constraint{}
+	}
+	var invalid *problem.Invalid
+	if errors.As(p.Validate(), &invalid) {
+		for _, f := range invalid.Faults {
+			all = append(all, f.String())
+		}
+	}
+	return all
+}
+
+func fewTables(n int) string {
+	return fmt.Sprintf("tables: %d are too few: training, validation and test need %d for one of their own each", n, minTables)
+}
+
+// GroupBytes returns the weights and optimizer state of a group, whose members
+// index tables.
+func GroupBytes(tables []problem.Table, g *dataset.Group) unit.Bytes {
+	sum := unit.Bytes(0)
+	for _, m := range g.Members {
+		sum += unit.Bytes(bytesOf(&tables[m.Table], g.Operation, int64(m.Dim)))
+	}
+	return sum
+}
+
+func bytesOf(t *problem.Table, op problem.Operation, dim int64) float64 {
+	return float64(t.Rows)*float64(dim*op.Precision.Bytes()) + float64(op.Optimizer.StateBytes(t.Rows, int(dim)))
+}
+
+// cacheLine is the least that a lookup transfers, in bytes.
+const cacheLine = 64
+
+// LookupBytes returns what one step of a group looks up, in bytes: for each
+// lookup a row in fp32, which is what a gradient takes, but no less than 64
+// bytes, a cache line. The time of a step grows with it.
+func LookupBytes(tables []problem.Table, g *dataset.Group) float64 {
+	sum := 0.0
+	for _, m := range g.Members {
+		sum += lookupBytesOf(&tables[m.Table], g.Operation, int(m.Dim))
+	}
+	return sum
+}
+
+func lookupBytesOf(t *problem.Table, op problem.Operation, dim int) float64 {
+	return float64(op.Batch) * t.PoolingFactor() * float64(max(4*dim, cacheLine))
+}
+
+// Allows reports whether a group, whose members index tables, is within
+// MaxBytes and MaxLookupBytes.
+func (d Domain) Allows(tables []problem.Table, g *dataset.Group) bool {
+	return d.excess(float64(GroupBytes(tables, g)), LookupBytes(tables, g)) <= 1
+}
+
+// excess returns by what factor a group exceeds its bounds; at most 1 is
+// allowed.
+func (d *Domain) excess(bytes, lookupBytes float64) float64 {
+	worst := 0.0
+	if d.MaxBytes > 0 {
+		worst = bytes / float64(d.MaxBytes)
+	}
+	if d.MaxLookupBytes > 0 {
+		worst = max(worst, lookupBytes/d.MaxLookupBytes)
+	}
+	return worst
+}
+
+// weight is a shard's excess, were it alone.
+func (d *Domain) weight(t *problem.Table, op problem.Operation, dim int) float64 {
+	return d.excess(bytesOf(t, op, int64(dim)), lookupBytesOf(t, op, dim))
+}
+
+// lightest returns the operation of the domain that weighs least.
+func (d *Domain) lightest() problem.Operation {
+	op := problem.Operation{Batch: slices.Min(d.Batches), Optimizer: slices.Min(d.Optimizers), Precision: d.Precisions[0]}
+	for _, p := range d.Precisions {
+		if p.Bytes() < op.Precision.Bytes() {
+			op.Precision = p
+		}
+	}
+	return op
+}
+
+// Compute returns a dataset of groups without times over tables tables, or over
+// the domain's own, in an order drawn with the seed; their number is not used
+// then. A tenth of the tables each is kept for validation and test, and so are
+// the groups drawn over them; fewer samples are the first of more. It fails
+// where the domain has problems, where there are fewer than 10 tables, and where
+// the bounds allow no group.
+func (d Domain) Compute(seed uint64, tables, samples int) (*dataset.Compute, error) {
+	if len(d.Tables) == 0 && tables < minTables {
+		return nil, errors.New(fewTables(tables))
+	}
+	if samples < 0 {
+		return nil, fmt.Errorf("samples: %d is negative", samples)
+	}
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	d = d.WithDefaults()
+	draw := rand.New(rand.NewPCG(seed, 3))
+	set := &dataset.Compute{Provenance: dataset.Provenance{Seed: seed}}
+	if len(d.Tables) > 0 {
+		// Files list tables by size or by kind; the splits must not.
+		for _, i := range draw.Perm(len(d.Tables)) {
+			set.Tables = append(set.Tables, d.Tables[i])
+		}
+	} else {
+		var err error
+		if set.Tables, err = d.tables(draw, tables); err != nil {
+			return nil, err
+		}
+	}
+	var drawers [3]*drawer
+	for split := range drawers {
+		drawer, err := newDrawer(d, draw, set.Tables, dataset.Split(split))
+		if err != nil {
+			return nil, err
+		}
+		drawers[split] = drawer
+	}
+	set.Samples = make([]dataset.Group, samples)
+	for i := range set.Samples {
+		set.Samples[i] = drawers[SplitOf(i)].sample()
+		set.Samples[i].ID = i
+	}
+	return set, nil
+}
+
+func (d Domain) check() error {
+	if faults := d.Problems(); len(faults) > 0 {
+		return fmt.Errorf("the domain to draw from is wrong:\n%s", strings.Join(faults, "\n"))
+	}
+	return nil
+}
+
+// tables draws random tables. None is so large that its narrowest slice is
+// beyond MaxBytes.
+func (d *Domain) tables(draw *rand.Rand, count int) ([]problem.Table, error) {
+	most := d.MaxRows
+	if d.MaxBytes > 0 {
+		row := bytesOf(&problem.Table{Rows: 1}, d.lightest(), problem.ColumnGranule)
+		most = min(most, int64(float64(d.MaxBytes)/row/float64(d.MinShards)))
+		if most < d.MinRows {
+			return nil, fmt.Errorf("max bytes: %v do not hold %s of %d columns and %d rows: raise it or lower the least rows",
+				d.MaxBytes, shards(d.MinShards), problem.ColumnGranule, d.MinRows)
+		}
+	}
+	low, high := math.Log(float64(d.MinRows)), math.Log(float64(most))
+	all := make([]problem.Table, count)
+	for i := range all {
+		rows := int64(math.Exp(low + draw.Float64()*(high-low)))
+		rows = min(most, max(d.MinRows, rows))
+		pooling := d.pooling(draw)
+		features := featureCount(draw)
+		if d.Plain {
+			features = 1
+		}
+		all[i] = newTable(fmt.Sprintf("t%d", i), rows, d.MaxDim, features, pooling)
+		all[i].Access = distribution(draw, rows, pooling, func() int { return d.Batches[draw.IntN(len(d.Batches))] })
+	}
+	return all, nil
+}
+
+// poolingTries is how often a pooling factor is drawn until it is in bounds.
+const poolingTries = 100
+
+// pooling draws a pooling factor: one for a quarter of the tables, else
+// log-normal, cut off where the domain ends.
+func (d *Domain) pooling(draw *rand.Rand) float64 {
+	if draw.Float64() < .25 {
+		return min(1, d.MaxPoolingFactor)
+	}
+	for range poolingTries {
+		if l := logNormal(draw); l >= minPoolingFactor && l <= d.MaxPoolingFactor {
+			return l
+		}
+	}
+	return d.MaxPoolingFactor
+}
+
+// drawer draws the samples of one split.
+type drawer struct {
+	domain *Domain
+	draw   *rand.Rand
+	tables []problem.Table
+	split  dataset.Split
+	// usable are the tables that can be measured at all, by rising weight at the
+	// lightest operation and the least dim.
+	usable []int32
+	// counted are those of the usable that are Counted at a batch.
+	counted map[int][]int32
+	// alone are shards of groups that were drawn, to be measured alone.
+	alone []dataset.Group
+}
+
+func newDrawer(d Domain, draw *rand.Rand, tables []problem.Table, split dataset.Split) (*drawer, error) {
+	r := &drawer{domain: &d, draw: draw, tables: tables, split: split}
+	op := d.lightest()
+	weights := make([]float64, len(tables))
+	read := false
+	first, end := TablesOf(split, len(tables))
+	for i := first; i < end; i++ {
+		t := &tables[i]
+		// The time of a group without lookups says nothing.
+		if !(t.PoolingFactor()*float64(op.Batch) >= 1) {
+			continue
+		}
+		read = true
+		weights[i] = d.weight(t, op, problem.ColumnGranule)
+		if float64(d.MinShards)*weights[i] <= 1 {
+			r.usable = append(r.usable, int32(i))
+		}
+	}
+	name := [...]string{"training", "validation", "test"}[split]
+	switch {
+	case len(r.usable) > 0:
+		slices.SortStableFunc(r.usable, func(a, b int32) int {
+			return cmp.Or(cmp.Compare(weights[a], weights[b]), cmp.Compare(tables[a].PoolingFactor(), tables[b].PoolingFactor()))
+		})
+		r.countAt()
+		return r, nil
+	case !read:
+		return nil, fmt.Errorf("none of the %d %s tables is looked up once in a batch of %d: draw larger batches or other tables", end-first, name, op.Batch)
+	}
+	return nil, r.impossible(name, first, end)
+}
+
+// Counted reports whether what is known of a table's lookups is of that batch, or
+// of any. At other batches a histogram is scaled by a rule (access.Distribution.At)
+// that few tables keep exactly: rows that are used once seem to be used twice in
+// a batch of twice the size. Such lookups cannot be made.
+func Counted(t *problem.Table, batch int) bool {
+	return t.Access.Kind != access.Histogram || t.Access.Batch == batch
+}
+
+// countAt finds the tables that are counted at each batch. Of given tables all count
+// at every batch, as they do in a plan.
+func (r *drawer) countAt() {
+	r.counted = make(map[int][]int32)
+	for _, batch := range r.domain.Batches {
+		if len(r.domain.Tables) == 0 {
+			for _, i := range r.usable {
+				if Counted(&r.tables[i], batch) {
+					r.counted[batch] = append(r.counted[batch], i)
+				}
+			}
+		}
+		if len(r.counted[batch]) == 0 {
+			r.counted[batch] = r.usable
+		}
+	}
+}
+
+// impossible returns the error of a split whose tables are all too heavy. It
+// names the bound that the lightest of them breaks.
+func (r *drawer) impossible(name string, first, end int) error {
+	d, op, least := r.domain, r.domain.lightest(), first
+	for i := first; i < end; i++ {
+		if d.weight(&r.tables[i], op, problem.ColumnGranule) < d.weight(&r.tables[least], op, problem.ColumnGranule) {
+			least = i
+		}
+	}
+	t := &r.tables[least]
+	n := float64(d.MinShards)
+	bytes, lookups := n*bytesOf(t, op, problem.ColumnGranule), n*lookupBytesOf(t, op, problem.ColumnGranule)
+	what := fmt.Sprintf("no group of the %s tables is within bounds: %s of %d columns of the lightest, %q,", name, shards(d.MinShards), problem.ColumnGranule, t.Name)
+	if d.MaxBytes > 0 && bytes > float64(d.MaxBytes) {
+		return fmt.Errorf("%s take %v, and max bytes is %v: raise it or take smaller tables", what, unit.Bytes(bytes), d.MaxBytes)
+	}
+	return fmt.Errorf("%s look up %v at a batch of %d, and max lookup bytes is %v: raise it or draw smaller batches",
+		what, unit.Bytes(lookups), op.Batch, unit.Bytes(d.MaxLookupBytes))
+}
+
+func shards(n int) string {
+	if n == 1 {
+		return "1 shard"
+	}
+	return fmt.Sprintf("%d shards", n)
+}
+
+// The shares of samples that are not plain groups.
+const (
+	tinyShare = .05
+	// aloneShare is the share of groups of which one or two shards are measured
+	// alone, too.
+	aloneShare = .1
+)
+
+func (r *drawer) sample() dataset.Group {
+	if len(r.alone) > 0 {
+		g := r.alone[0]
+		r.alone = r.alone[1:]
+		return g
+	}
+	if r.draw.Float64() < tinyShare {
+		return r.tiny()
+	}
+	g := r.group()
+	if r.domain.MinShards == 1 && len(g.Members) > 1 && r.draw.Float64() < aloneShare {
+		for _, i := range r.draw.Perm(len(g.Members))[:1+r.draw.IntN(2)] {
+			one := g
+			one.Members = []dataset.Member{g.Members[i]}
+			r.alone = append(r.alone, one)
+		}
+	}
+	return g
+}
+
+// tiny draws a group whose time is mostly that of launching it: few narrow
+// shards of the lightest eighth of the tables, with little to look up.
+func (r *drawer) tiny() dataset.Group {
+	d := r.domain
+	g := dataset.Group{Split: r.split, Operation: r.operation()}
+	g.Operation.Batch = slices.Min(d.Batches)
+	count := d.MinShards + r.draw.IntN(min(3, d.MaxShards-d.MinShards+1))
+	usable := r.counted[g.Operation.Batch]
+	light := (len(usable) + 7) / 8
+	for range count {
+		g.Members = append(g.Members, dataset.Member{Table: usable[r.draw.IntN(light)], Dim: problem.ColumnGranule})
+	}
+	r.shrink(&g)
+	return g
+}
+
+// groupTries is how often a group is drawn until it is within bounds.
+const groupTries = 12
+
+func (r *drawer) group() dataset.Group {
+	count := r.count()
+	var g dataset.Group
+	for range groupTries {
+		g = dataset.Group{Split: r.split, Operation: r.operation(), Members: make([]dataset.Member, count)}
+		dim := dims(r.draw, r.domain.MaxDim)
+		if r.domain.Plain {
+			dim = r.power
+		}
+		usable := r.counted[g.Operation.Batch]
+		for i := range g.Members {
+			g.Members[i] = dataset.Member{Table: usable[r.draw.IntN(len(usable))], Dim: int32(dim())}
+		}
+		if r.domain.Allows(r.tables, &g) {
+			return g
+		}
+	}
+	r.shrink(&g)
+	return g
+}
+
+// power draws a dim as the paper does.
+func (r *drawer) power() int {
+	return problem.ColumnGranule << r.draw.IntN(bits.Len(uint(r.domain.MaxDim/problem.ColumnGranule)))
+}
+
+// count draws the number of shards of a group: half the time uniform, half
+// log-uniform, so that small groups are not rare.
+func (r *drawer) count() int {
+	least, most := r.domain.MinShards, r.domain.MaxShards
+	if r.draw.IntN(2) == 0 {
+		return least + r.draw.IntN(most-least+1)
+	}
+	n := float64(least) * math.Pow(float64(most+1)/float64(least), r.draw.Float64())
+	return min(most, int(n))
+}
+
+func (r *drawer) operation() problem.Operation {
+	d := r.domain
+	return problem.Operation{
+		Batch:     d.Batches[r.draw.IntN(len(d.Batches))],
+		Optimizer: d.Optimizers[r.draw.IntN(len(d.Optimizers))],
+		Precision: d.Precisions[r.draw.IntN(len(d.Precisions))],
+		Weighted:  r.draw.Float64() < d.WeightedShare,
+	}
+}
+
+// shrink makes a group light enough: it leaves out the heaviest shards, then
+// narrows them, then takes lighter tables, and at last the lightest operation
+// with the lightest table alone. That is allowed: newDrawer saw to it.
+func (r *drawer) shrink(g *dataset.Group) {
+	d := r.domain
+	for !d.Allows(r.tables, g) {
+		heaviest, most := 0, math.Inf(-1)
+		for i, m := range g.Members {
+			if w := d.weight(&r.tables[m.Table], g.Operation, int(m.Dim)); w > most {
+				heaviest, most = i, w
+			}
+		}
+		m := &g.Members[heaviest]
+		switch {
+		case len(g.Members) > d.MinShards:
+			g.Members = slices.Delete(g.Members, heaviest, heaviest+1)
+		case m.Dim > problem.ColumnGranule:
+			m.Dim = max(problem.ColumnGranule, m.Dim/2/problem.ColumnGranule*problem.ColumnGranule)
+		case m.Table != r.counted[g.Operation.Batch][0]:
+			m.Table = r.counted[g.Operation.Batch][0]
+		default:
+			weighted := g.Operation.Weighted
+			g.Operation = d.lightest()
+			g.Operation.Weighted = weighted
+			for i := range g.Members {
+				g.Members[i] = dataset.Member{Table: r.usable[0], Dim: problem.ColumnGranule}
+			}
+			return
+		}
+	}
+}
+
+// dimSumTries is how often an all-to-all's dim sums are drawn until they are
+// within bounds.
+const dimSumTries = 12
+
+// Comm returns all-to-alls without times between devices of one host: dim sums
+// from balanced to careless and starts up to 20 ms apart, as package function
+// Comm draws them. Dim sums beyond MaxDimSum are drawn again, and cut off in the
+// end. It fails where the domain has problems.
+func (d Domain) Comm(seed uint64, samples int) (*dataset.Comm, error) {
+	if samples < 0 {
+		return nil, fmt.Errorf("samples: %d is negative", samples)
+	}
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	d = d.WithDefaults()
+	draw := rand.New(rand.NewPCG(seed, 4))
+	set := &dataset.Comm{Provenance: dataset.Provenance{Seed: seed}, Samples: make([]dataset.Exchange, samples)}
+	for i := range set.Samples {
+		n := d.Devices[draw.IntN(len(d.Devices))]
+		set.Samples[i] = dataset.Exchange{
+			ID: i, Split: SplitOf(i), Devices: n, DevicesPerHost: n,
+			Batch:   d.Batches[draw.IntN(len(d.Batches))],
+			DimSums: d.dimSums(draw, n), Start: starts(draw, n, d.StartSpread),
+		}
+	}
+	return set, nil
+}
+
+func (d *Domain) dimSums(draw *rand.Rand, devices int) []int {
+	for try := 1; ; try++ {
+		sums := dimSums(draw, devices, d.MaxDim)
+		if d.MaxDimSum == 0 || slices.Max(sums) <= d.MaxDimSum {
+			return sums
+		}
+		if try == dimSumTries {
+			for r := range sums {
+				sums[r] = min(sums[r], d.MaxDimSum/problem.ColumnGranule*problem.ColumnGranule)
+			}
+			return sums
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package design_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/lab/design"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+)
+
+// The shipped models are made from these draws: another draw is another model.
+// Real numbers are pinned to six digits, since compilers may round the last
+// ones differently.
+func TestDrawsOfShippedModelsStay(t *testing.T) {
+	digest := sha256.New()
+	set := design.Compute(1, 300, 400, 1, design.MaxShards)
+	for _, table := range set.Tables {
+		fmt.Fprintf(digest, "%s %.6g %d %d %.6g %v %.5g %d %.6g\n", table.Name, float64(table.Rows), table.Dim, len(table.Features),
+			table.PoolingFactor(), table.Access.Kind, table.Access.Exponent, table.Access.Batch, table.Access.Reuse)
+	}
+	for _, g := range set.Samples {
+		fmt.Fprintln(digest, uint8(g.Split), g.Operation, g.Members)
+	}
+	if got, want := fmt.Sprintf("%x", digest.Sum(nil)), "510c984b324ec881b7cdff3fe6d421b5564fc87ad6f7b8482e598723d2aa6c81"; got != want {
+		t.Errorf("groups: got digest %s, want %s", got, want)
+	}
+	digest.Reset()
+	for _, name := range []string{"rtx2080ti", "mi300x"} {
+		profile, err := hardware.ByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range design.Comm(1, 300, profile).Samples {
+			fmt.Fprintf(digest, "%d %d %d %d %d %.6f\n", e.Split, e.Devices, e.DevicesPerHost, e.Batch, e.DimSums, e.Start)
+		}
+	}
+	if got, want := fmt.Sprintf("%x", digest.Sum(nil)), "7a1a5c51cd8d137bef0f6a16ad438475a3cb13a3cc9950145caeb01f6a1df0b0"; got != want {
+		t.Errorf("exchanges: got digest %s, want %s", got, want)
+	}
+}

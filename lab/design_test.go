@@ -1,0 +1,315 @@
+package lab_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/cost/pretrained"
+	"github.com/neuroshard/neuroshard/lab"
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/design"
+	"github.com/neuroshard/neuroshard/lab/preferred"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/workload"
+)
+
+func ExampleDesign_Draw() {
+	design := lab.Design{Domain: design.CPU(), Samples: 1000, CommSamples: 100, Tasks: 40, Seed: 1}
+	set, err := design.Draw(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%d groups over %d tables and %d all-to-alls to measure\n", len(set.Compute.Samples), len(set.Compute.Tables), len(set.Comm.Samples))
+	// Output: 1000 groups over 3000 tables and 100 all-to-alls to measure
+}
+
+func draw(t interface{ Fatal(...any) }, d lab.Design) dataset.Dataset {
+	set, err := d.Draw(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func pretrainedModel(t *testing.T, name string) *cost.Model {
+	t.Helper()
+	file, err := pretrained.File(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := cost.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// lookLike tells groups apart by all but their numbers.
+func lookLike(g *dataset.Group) string {
+	return fmt.Sprint(g.Split, g.Operation, g.Members)
+}
+
+// checkDesign finds what is wrong with the groups of a design: their number, ids,
+// splits, tables, times and bounds.
+func checkDesign(t interface{ Errorf(string, ...any) }, d lab.Design, set *dataset.Compute) {
+	if len(set.Samples) != d.Samples {
+		t.Errorf("got %d samples, want %d", len(set.Samples), d.Samples)
+	}
+	for i := range set.Samples {
+		g := &set.Samples[i]
+		if g.ID != i || g.Split != design.SplitOf(i) || g.Forward != 0 || g.Backward != 0 || g.Quarantined {
+			t.Errorf("sample %d: got id %d of split %v, times %v and %v, want split %v and no times", i, g.ID, g.Split, g.Forward, g.Backward, design.SplitOf(i))
+		}
+		first, end := design.TablesOf(g.Split, len(set.Tables))
+		for _, m := range g.Members {
+			if int(m.Table) < first || int(m.Table) >= end {
+				t.Errorf("sample %d: table %d is not one of its split", i, m.Table)
+			}
+		}
+		if !d.Domain.Allows(set.Tables, g) {
+			t.Errorf("sample %d is beyond the domain's bounds", i)
+		}
+	}
+}
+
+// The first nine tenths are as the domain draws them; the others are groups of
+// plans, of all tasks, and of each split as many as it has there.
+func TestDesign(t *testing.T) {
+	d := lab.Design{Domain: design.CPU(), Samples: 300, CommSamples: 20, PoolTables: 100, Tasks: 20, Seed: 5}
+	set := draw(t, d)
+	checkDesign(t, d, set.Compute)
+	if len(set.Compute.Tables) != 100 {
+		t.Errorf("got %d tables, want 100", len(set.Compute.Tables))
+	}
+	plain, err := d.Domain.Compute(d.Seed, 100, 300)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(set.Compute.Samples[:270], plain.Samples[:270]) || !reflect.DeepEqual(set.Compute.Tables, plain.Tables) {
+		t.Error("the first 270 samples or the tables are not as the domain draws them")
+	}
+	hw := hardware.Profiles()[0]
+	if _, err := preferred.Add(context.Background(), plain, hw, nil, preferred.Options{Domain: d.Domain, Tasks: 20, Memory: d.Domain.MaxBytes, Seed: d.Seed}); err != nil {
+		t.Fatal(err)
+	}
+	number := map[string]int{}
+	for i := range plain.Samples[300:] {
+		number[lookLike(&plain.Samples[300+i])] = i
+	}
+	splits := map[dataset.Split]int{}
+	least, most := len(plain.Samples), 0
+	for i := 270; i < 300; i++ {
+		g := &set.Compute.Samples[i]
+		n, ok := number[lookLike(g)]
+		if !ok {
+			t.Errorf("sample %d is not a group of a plan", i)
+		}
+		least, most = min(least, n), max(most, n)
+		splits[g.Split]++
+	}
+	if splits[dataset.Train] != 24 || splits[dataset.Validation] != 3 || splits[dataset.Test] != 3 {
+		t.Errorf("got groups of plans by split %v, want 24, 3 and 3", splits)
+	}
+	if added := len(plain.Samples) - 300; least > added/20 || most < added*9/10 {
+		t.Errorf("got groups %d to %d of %d, want some of the first and of the last tasks", least, most, added)
+	}
+	comm, err := d.Domain.Comm(d.Seed, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(set.Comm, comm) {
+		t.Error("the all-to-alls are not as the domain draws them")
+	}
+
+	if again := draw(t, d); !reflect.DeepEqual(again, set) {
+		t.Error("the same design gave another dataset")
+	}
+	other := d
+	other.Seed++
+	if again := draw(t, other); reflect.DeepEqual(again.Compute.Samples, set.Compute.Samples) || reflect.DeepEqual(again.Comm.Samples, set.Comm.Samples) {
+		t.Error("another seed gave the same samples")
+	}
+	// What the greedy methods plan for does not matter to them.
+	other = d
+	other.Hardware = profile(t, "h100-80")
+	if again := draw(t, other); !reflect.DeepEqual(again.Compute.Tables, set.Compute.Tables) {
+		t.Error("another device gave other tables")
+	}
+}
+
+// Whatever is asked for is there, numbered from 0.
+func TestDesignSizes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := lab.Design{
+			Domain: design.CPU(), Samples: rapid.IntRange(0, 60).Draw(t, "samples"), CommSamples: rapid.IntRange(0, 20).Draw(t, "comm samples"),
+			PoolTables: rapid.IntRange(10, 40).Draw(t, "tables"), Tasks: rapid.IntRange(0, 3).Draw(t, "tasks"), Seed: rapid.Uint64().Draw(t, "seed"),
+		}
+		d.Domain.MaxLookupBytes = rapid.SampledFrom([]float64{2e6, 80e6}).Draw(t, "max lookup bytes")
+		set := draw(t, d)
+		if (set.Compute == nil) != (d.Samples == 0) || (set.Comm == nil) != (d.CommSamples == 0) {
+			t.Fatalf("got groups %v, all-to-alls %v, want them where some are asked for", set.Compute != nil, set.Comm != nil)
+		}
+		if set.Compute != nil {
+			checkDesign(t, d, set.Compute)
+		}
+		if set.Comm != nil {
+			if len(set.Comm.Samples) != d.CommSamples {
+				t.Errorf("got %d all-to-alls, want %d", len(set.Comm.Samples), d.CommSamples)
+			}
+			for i := range set.Comm.Samples {
+				if set.Comm.Samples[i].ID != i {
+					t.Errorf("all-to-all %d: got id %d", i, set.Comm.Samples[i].ID)
+				}
+			}
+		}
+	})
+}
+
+// Without tasks, or with fewer than ten samples, all are drawn; and the number of
+// random tables has a default.
+func TestDesignWithoutPlans(t *testing.T) {
+	for _, d := range []lab.Design{
+		{Domain: design.CPU(), Samples: 50, Seed: 2},
+		{Domain: design.CPU(), Samples: 9, Tasks: 10, Seed: 2},
+	} {
+		plain, err := d.Domain.Compute(d.Seed, lab.DefaultMeasuredTables, d.Samples)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if set := draw(t, d); !reflect.DeepEqual(set.Compute, plain) || set.Comm != nil {
+			t.Errorf("%d samples, %d tasks: got others than the domain draws", d.Samples, d.Tasks)
+		}
+	}
+}
+
+// A model's plans are by the default method, for the model's device.
+func TestDesignWithModel(t *testing.T) {
+	m := pretrainedModel(t, "h100-80")
+	d := lab.Design{Domain: design.CPU(), Samples: 100, PoolTables: 60, Tasks: 10, Seed: 3, Model: m, Hardware: profile(t, "a100-80")}
+	set := draw(t, d)
+	checkDesign(t, d, set.Compute)
+	want, err := d.Domain.Compute(d.Seed, 60, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := preferred.Add(context.Background(), want, m.Hardware(), m, preferred.Options{Domain: d.Domain, Tasks: 10, Memory: d.Domain.MaxBytes, Seed: d.Seed}); err != nil {
+		t.Fatal(err)
+	}
+	planned := map[string]bool{}
+	for i := range want.Samples[100:] {
+		planned[lookLike(&want.Samples[100+i])] = true
+	}
+	splits := map[dataset.Split]bool{}
+	for i := 90; i < 100; i++ {
+		g := &set.Compute.Samples[i]
+		splits[g.Split] = true
+		if !planned[lookLike(g)] {
+			t.Errorf("sample %d is not a group of one of the model's plans", i)
+		}
+	}
+	if len(splits) != 3 {
+		t.Errorf("got groups of plans of splits %v, want of all three", splits)
+	}
+	d.Model = nil
+	if greedy := draw(t, d); reflect.DeepEqual(greedy.Compute.Samples[90:], set.Compute.Samples[90:]) {
+		t.Error("greedy methods made the same plans as the model")
+	}
+}
+
+// The tables of a domain are those that are measured.
+func TestDesignOverGivenTables(t *testing.T) {
+	d := lab.Design{Domain: design.CPU(), Samples: 100, PoolTables: 500, Tasks: 10, Seed: 4}
+	for i, table := range workload.Pool(1)[:40] {
+		table.Name, table.Rows = fmt.Sprint("given ", i), min(table.Rows, 1e5)
+		d.Domain.Tables = append(d.Domain.Tables, table)
+	}
+	set := draw(t, d)
+	checkDesign(t, d, set.Compute)
+	if len(set.Compute.Tables) != 40 {
+		t.Fatalf("got %d tables, want the 40 given", len(set.Compute.Tables))
+	}
+	given := map[string]problem.Table{}
+	for _, table := range d.Domain.Tables {
+		given[table.Name] = table
+	}
+	for _, table := range set.Compute.Tables {
+		if !reflect.DeepEqual(given[table.Name], table) {
+			t.Errorf("got table %+v, want the given %+v", table, given[table.Name])
+		}
+		delete(given, table.Name)
+	}
+	plain, err := d.Domain.Compute(d.Seed, 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(plain.Samples[:90], set.Compute.Samples[:90]) || reflect.DeepEqual(plain.Samples[90:], set.Compute.Samples[90:]) {
+		t.Error("want 90 samples as the domain draws them, and 10 that are not")
+	}
+}
+
+func TestDesignErrors(t *testing.T) {
+	good := lab.Design{Domain: design.CPU(), Samples: 100, CommSamples: 10, PoolTables: 50, Tasks: 10}
+	for _, c := range []struct {
+		name   string
+		change func(*lab.Design)
+		want   string
+	}{
+		{"few tables", func(d *lab.Design) { d.PoolTables = 9 }, "9 are too few"},
+		{"a batch of 0", func(d *lab.Design) { d.Domain.Batches = []int{0} }, "batches: 0 is not between"},
+		{"one device", func(d *lab.Design) { d.Samples, d.Domain.Devices = 0, []int{1} }, "devices: 1 is not between"},
+		{"a wrong device", func(d *lab.Design) { d.Hardware = hardware.Profile{Name: "x"} }, "the tasks to plan are wrong"},
+	} {
+		d := good
+		c.change(&d)
+		if _, err := d.Draw(context.Background()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want %q", c.name, err, c.want)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := good.Draw(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: got error %v, want %v", err, context.Canceled)
+	}
+}
+
+// The all-to-alls are those that a model of the profile is made from.
+func TestSimulateComm(t *testing.T) {
+	hw := profile(t, "rtx2080ti")
+	opt := small()
+	set, err := lab.SimulateComm(context.Background(), hw, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := set.Provenance; p.Source != dataset.Simulated || p.Profile != hw.Name || p.Seed != 4 || len(set.Samples) != 40 {
+		t.Errorf("got %d samples of %+v, want 40 of the simulated profile, seed 4", len(set.Samples), p)
+	}
+	drawn := design.Comm(4, 40, hw)
+	for i := range set.Samples {
+		s := &set.Samples[i]
+		if len(s.Forward) != s.Devices || len(s.Backward) != s.Devices || !(s.Forward[0] > 0) || !(s.Backward[0] > 0) {
+			t.Errorf("sample %d: got times %v and %v of %d devices", i, s.Forward, s.Backward, s.Devices)
+		}
+		if !reflect.DeepEqual(s.DimSums, drawn.Samples[i].DimSums) || !reflect.DeepEqual(s.Start, drawn.Samples[i].Start) {
+			t.Errorf("sample %d is not as experiment draws it", i)
+		}
+	}
+	opt.Train.Workers = 7
+	again, err := lab.SimulateComm(context.Background(), hw, opt)
+	if err != nil || !reflect.DeepEqual(again, set) {
+		t.Errorf("7 workers: got other samples, error %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := lab.SimulateComm(ctx, hw, opt); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: got error %v, want %v", err, context.Canceled)
+	}
+}

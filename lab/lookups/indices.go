@@ -1,0 +1,248 @@
+// Package lookups makes up the lookups of one batch from what is known of a
+// table, and counts what a batch of lookups looks like. Lookups that come from
+// a trace are kept in pool files.
+//
+//	Synthesise   a table's statistics -> Bags, and what was realised
+//	Count        Bags -> Realised, the other way
+//	WritePool    Bags -> a file that another process reads with ReadPool
+package lookups
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/neuroshard/neuroshard/problem/access"
+)
+
+// The limits of one batch in one table: of its lookups, of its bags, and of the
+// table's rows. They are beyond what fits a device's memory and keep a wrong
+// number from taking all of this machine's.
+const (
+	MaxLookups = 1 << 28
+	MaxBags    = 1 << 28
+	MaxRows    = 1 << 40
+)
+
+// Bags is the lookups of one batch in one table, bag by bag: bag b reads the
+// rows Indices[Offsets[b]:Offsets[b+1]]. A table read by F features has F times
+// the batch's samples, all samples of the first feature first.
+type Bags struct {
+	// Indices are row numbers.
+	Indices []int64
+	// Offsets has one entry more than there are bags; it starts with 0 and ends
+	// with len(Indices).
+	Offsets []int64
+}
+
+// Len returns the number of bags.
+func (b Bags) Len() int { return max(0, len(b.Offsets)-1) }
+
+// Check returns an error that names the first bag or lookup that is wrong:
+// offsets that do not start with 0, fall, or do not end with the number of
+// lookups, or a row that a table of the given rows does not have. Rows of 0 or
+// less allow every row that is not negative.
+func (b Bags) Check(rows int64) error {
+	if err := b.checkOffsets(); err != nil {
+		return err
+	}
+	if rows <= 0 {
+		rows = math.MaxInt64
+	}
+	for i, row := range b.Indices {
+		if row < 0 || row >= rows {
+			return fmt.Errorf("lookup %d: row %d, want one from 0 to %d", i, row, rows-1)
+		}
+	}
+	return nil
+}
+
+func (b Bags) checkOffsets() error {
+	if len(b.Offsets) == 0 {
+		return fmt.Errorf("no offsets: a batch of no bags has one, 0")
+	}
+	if b.Offsets[0] != 0 {
+		return fmt.Errorf("the first offset is %d, want 0", b.Offsets[0])
+	}
+	for i := 1; i < len(b.Offsets); i++ {
+		if b.Offsets[i] < b.Offsets[i-1] {
+			return fmt.Errorf("bag %d: it ends at offset %d, before its start at %d", i-1, b.Offsets[i], b.Offsets[i-1])
+		}
+	}
+	if last := b.Offsets[len(b.Offsets)-1]; last != int64(len(b.Indices)) {
+		return fmt.Errorf("the last offset is %d, want %d, the number of lookups", last, len(b.Indices))
+	}
+	return nil
+}
+
+// Cut returns the first batch samples of each of the features that read the
+// table, as a copy. It is an error where the bags do not divide among the
+// features or are of fewer samples.
+func (b Bags) Cut(features, batch int) (Bags, error) {
+	if err := b.checkOffsets(); err != nil {
+		return Bags{}, err
+	}
+	if features < 1 || b.Len()%features != 0 {
+		return Bags{}, fmt.Errorf("%d bags cannot be those of %d features", b.Len(), features)
+	}
+	have := b.Len() / features
+	if batch < 0 || batch > have {
+		return Bags{}, fmt.Errorf("a batch of %d samples is asked for, and the lookups are of %d", batch, have)
+	}
+	out := Bags{Offsets: make([]int64, 1, features*batch+1)}
+	total := int64(0)
+	for f := range features {
+		total += b.Offsets[f*have+batch] - b.Offsets[f*have]
+	}
+	out.Indices = make([]int64, 0, total)
+	for f := range features {
+		start, shift := b.Offsets[f*have], int64(len(out.Indices))
+		out.Indices = append(out.Indices, b.Indices[start:b.Offsets[f*have+batch]]...)
+		for _, end := range b.Offsets[f*have+1 : f*have+batch+1] {
+			out.Offsets = append(out.Offsets, end-start+shift)
+		}
+	}
+	return out, nil
+}
+
+// Realised is what lookups turned out to be.
+type Realised struct {
+	Lookups, Unique int64
+	// Reuse is the share of the distinct rows in each use-count class.
+	Reuse [access.Classes]float64
+}
+
+// Counts returns the same as counts of package access.
+func (r Realised) Counts() access.Counts {
+	return access.Counts{Lookups: float64(r.Lookups), Unique: float64(r.Unique), Reuse: r.Reuse}
+}
+
+// Tolerance is the Distance up to which lookups count as what was asked for.
+const Tolerance = 0.05
+
+// Distance returns how far the lookups are from those asked for, from 0, as
+// asked: the greatest of
+//
+//   - the share of distinct rows that are in another use-count class than asked
+//     (half the sum over the classes of the differences of the shares: the total
+//     variation distance),
+//   - the relative difference of the distinct rows,
+//   - the relative difference of the lookups.
+//
+// There are whole rows only, so that one row in each class and half a row or
+// lookup in the totals are no difference: of three distinct rows none can be in
+// a class of 5 %. Shares that do not quite add up to one are taken relative to
+// their sum. It is infinite where nothing is asked for and there is something,
+// and where a number is NaN.
+func (r Realised) Distance(c access.Counts) float64 {
+	total := 0.0
+	for _, share := range c.Reuse {
+		total += share
+	}
+	apart := 0.0
+	if rows := float64(r.Unique); rows > 0 {
+		for j, share := range r.Reuse {
+			if total != 0 {
+				share -= c.Reuse[j] / total
+			}
+			apart += max(0, math.Abs(share)-(1+1e-9)/rows)
+		}
+	}
+	relative := func(got int64, want float64) float64 {
+		off := max(0, math.Abs(float64(got)-want)-0.5-1e-9)
+		if off == 0 {
+			return 0
+		}
+		return off / want
+	}
+	distance := max(apart/2, relative(r.Unique, c.Unique), relative(r.Lookups, c.Lookups))
+	if math.IsNaN(distance) {
+		return math.Inf(1)
+	}
+	return distance
+}
+
+// Count returns what lookups of the given rows are. It takes time in proportion
+// to their number and as much memory again as they take, half of it for rows
+// below 2^32.
+func Count(rows []int64) Realised {
+	top := uint64(0)
+	for _, row := range rows {
+		top |= uint64(row)
+	}
+	if top <= math.MaxUint32 {
+		return count[uint32](rows, top)
+	}
+	return count[uint64](rows, top)
+}
+
+// count sorts copies of the rows, so that equal ones are neighbours: digit by
+// digit from the lowest, each pass stable, as many as top has digits.
+func count[T uint32 | uint64](rows []int64, top uint64) Realised {
+	const digit = 11
+	from, to := make([]T, len(rows)), make([]T, len(rows))
+	for i, row := range rows {
+		from[i] = T(row)
+	}
+	for shift := 0; shift < bits.Len64(top); shift += digit {
+		var next [1 << digit]int
+		for _, row := range from {
+			next[row>>shift&(1<<digit-1)]++
+		}
+		sum := 0
+		for i, many := range next {
+			next[i] = sum
+			sum += many
+		}
+		for _, row := range from {
+			place := &next[row>>shift&(1<<digit-1)]
+			to[*place] = row
+			*place++
+		}
+		from, to = to, from
+	}
+	r := Realised{Lookups: int64(len(rows))}
+	var in [access.Classes]int64
+	for len(from) > 0 {
+		uses := 1
+		for uses < len(from) && from[uses] == from[0] {
+			uses++
+		}
+		in[classOf(int64(uses))]++
+		r.Unique++
+		from = from[uses:]
+	}
+	r.Reuse = shares(&in, r.Unique)
+	return r
+}
+
+// shares divides the rows of each class by their sum.
+func shares(in *[access.Classes]int64, sum int64) (reuse [access.Classes]float64) {
+	if sum > 0 {
+		for j, many := range in {
+			reuse[j] = float64(many) / float64(sum)
+		}
+	}
+	return reuse
+}
+
+// classOf returns the class of a row that is used the given times, at least 1.
+func classOf(uses int64) int {
+	return min(bits.Len64(uint64(uses-1)), access.Classes-1)
+}
+
+// classLow and classHigh are the fewest and the most uses of a row in class j.
+// The last class has no highest: MaxLookups stands for it.
+func classLow(j int) int64 {
+	if j == 0 {
+		return 1
+	}
+	return 1<<(j-1) + 1
+}
+
+func classHigh(j int) int64 {
+	if j == access.Classes-1 {
+		return MaxLookups
+	}
+	return 1 << j
+}

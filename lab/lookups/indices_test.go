@@ -1,0 +1,133 @@
+package lookups
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/problem/access"
+)
+
+func equal(a, b Bags) bool {
+	return slices.Equal(a.Indices, b.Indices) && slices.Equal(a.Offsets, b.Offsets)
+}
+
+func source(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
+
+func TestCount(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		top := rapid.SampledFrom([]int64{0, 5, 1 << 11, 1 << 22, 1<<32 - 1, 1 << 32, 1 << 40, 1<<63 - 1}).Draw(t, "top")
+		rows := rapid.SliceOf(rapid.Int64Range(max(0, top-5), top)).Draw(t, "rows")
+		rows = append(rows, rapid.SliceOf(rapid.Int64Range(0, top)).Draw(t, "more rows")...)
+		before := slices.Clone(rows)
+		if got, want := Count(rows), counted(rows); got != want {
+			t.Fatalf("got %+v, want %+v", got, want)
+		}
+		if !slices.Equal(rows, before) {
+			t.Fatal("the rows are changed")
+		}
+	})
+}
+
+// TestCountClasses uses rows as often as the classes' bounds.
+func TestCountClasses(t *testing.T) {
+	var rows []int64
+	want := Realised{}
+	for j := range access.Classes {
+		for _, uses := range []int64{classLow(j), min(classHigh(j), 70_000)} {
+			for range uses {
+				rows = append(rows, want.Unique)
+			}
+			want.Lookups += uses
+			want.Unique++
+		}
+		want.Reuse[j] = 1.0 / access.Classes
+	}
+	if got := Count(rows); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	good := Bags{Indices: []int64{5, 6, 7}, Offsets: []int64{0, 2, 2, 3}}
+	if err := good.Check(8); err != nil {
+		t.Error(err)
+	}
+	if err := good.Check(0); err != nil {
+		t.Error(err)
+	}
+	for _, test := range []struct {
+		bags Bags
+		want string
+	}{
+		{Bags{}, "no offsets"},
+		{Bags{Offsets: []int64{1}}, "the first offset is 1"},
+		{Bags{Indices: []int64{1, 2}, Offsets: []int64{0, 2, 1, 2}}, "bag 1: it ends at offset 1, before its start at 2"},
+		{Bags{Indices: []int64{1, 2}, Offsets: []int64{0, 1}}, "the last offset is 1, want 2"},
+		{Bags{Indices: []int64{1}, Offsets: []int64{0, 1 << 60}}, "the last offset is 1152921504606846976, want 1"},
+		{Bags{Indices: []int64{1, -1}, Offsets: []int64{0, 2}}, "lookup 1: row -1"},
+		{Bags{Indices: []int64{8}, Offsets: []int64{0, 1}}, "lookup 0: row 8, want one from 0 to 7"},
+	} {
+		if err := test.bags.Check(8); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v: got %v, want %q", test.bags, err, test.want)
+		}
+	}
+}
+
+func TestCut(t *testing.T) {
+	b := Bags{Indices: []int64{1, 2, 3, 4, 5, 6, 7}, Offsets: []int64{0, 2, 3, 3, 5, 5, 7}} // 2 features, 3 samples
+	for _, test := range []struct {
+		features, batch int
+		want            Bags
+	}{
+		{2, 3, b},
+		{2, 2, Bags{Indices: []int64{1, 2, 3, 4, 5}, Offsets: []int64{0, 2, 3, 5, 5}}},
+		{2, 1, Bags{Indices: []int64{1, 2, 4, 5}, Offsets: []int64{0, 2, 4}}},
+		{2, 0, Bags{Offsets: []int64{0}}},
+		{1, 4, Bags{Indices: []int64{1, 2, 3, 4, 5}, Offsets: []int64{0, 2, 3, 3, 5}}},
+	} {
+		got, err := b.Cut(test.features, test.batch)
+		if err != nil || !equal(got, test.want) {
+			t.Errorf("%d features, %d samples: got %v and %v, want %v", test.features, test.batch, got, err, test.want)
+		}
+	}
+	for _, test := range []struct {
+		bags            Bags
+		features, batch int
+		want            string
+	}{
+		{b, 4, 1, "6 bags cannot be those of 4 features"},
+		{b, 0, 1, "6 bags cannot be those of 0 features"},
+		{b, 2, 4, "a batch of 4 samples is asked for, and the lookups are of 3"},
+		{b, 2, -1, "a batch of -1"},
+		{Bags{Offsets: []int64{0, 9}}, 1, 1, "the last offset is 9"},
+	} {
+		if _, err := test.bags.Cut(test.features, test.batch); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("got %v, want %q", err, test.want)
+		}
+	}
+}
+
+func ExampleCount() {
+	r := Count([]int64{7, 3, 7, 9, 7, 3})
+	fmt.Printf("%d lookups of %d rows\n", r.Lookups, r.Unique)
+	fmt.Printf("used once %.2f, twice %.2f, three or four times %.2f\n", r.Reuse[0], r.Reuse[1], r.Reuse[2])
+	// Output:
+	// 6 lookups of 3 rows
+	// used once 0.33, twice 0.33, three or four times 0.33
+}
+
+func BenchmarkCount(b *testing.B) {
+	rows := make([]int64, 1_000_000)
+	random := source(1)
+	for i := range rows {
+		rows[i] = random.Int64N(10_000_000)
+	}
+	for b.Loop() {
+		Count(rows)
+	}
+}

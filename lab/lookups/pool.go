@@ -1,0 +1,165 @@
+package lookups
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// A pool file holds the lookups of one batch in one table. All numbers are
+// little-endian.
+//
+//	0   "nspool\r\n"
+//	8   version, 4 bytes
+//	12  CRC-32C of everything else in the file, 4 bytes
+//	16  number of bags, 8 bytes
+//	24  number of lookups, 8 bytes
+//	32  offsets: bags+1 numbers of 8 bytes
+//	..  indices: lookups numbers of 8 bytes
+
+const (
+	poolMagic   = "nspool\r\n" // a transfer as text would change it
+	poolVersion = 1
+	poolHeader  = 32
+)
+
+// WritePool writes lookups to a file, which exists whole or not at all, also
+// when the process is killed. Bags that Check refuses, or that are beyond
+// MaxBags or MaxLookups, are not written.
+func WritePool(path string, b Bags) error {
+	if err := b.Check(0); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if b.Len() > MaxBags || len(b.Indices) > MaxLookups {
+		return fmt.Errorf("%s: %d bags of %d lookups are more than a pool's %d of %d", path, b.Len(), len(b.Indices), MaxBags, MaxLookups)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	err = writePool(f, b)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+func writePool(w io.WriteSeeker, b Bags) error {
+	header := make([]byte, poolHeader)
+	copy(header, poolMagic)
+	binary.LittleEndian.PutUint32(header[8:], poolVersion)
+	binary.LittleEndian.PutUint64(header[16:], uint64(b.Len()))
+	binary.LittleEndian.PutUint64(header[24:], uint64(len(b.Indices)))
+	if _, err := w.Write(header); err != nil {
+		return err
+	}
+	sum := poolSum(header)
+	buffer := make([]byte, 0, 1<<16)
+	for _, list := range [][]int64{b.Offsets, b.Indices} {
+		for len(list) > 0 {
+			part := list[:min(len(list), cap(buffer)/8)]
+			list = list[len(part):]
+			buffer = buffer[:0]
+			for _, x := range part {
+				buffer = binary.LittleEndian.AppendUint64(buffer, uint64(x))
+			}
+			sum.Write(buffer)
+			if _, err := w.Write(buffer); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := w.Seek(12, io.SeekStart); err != nil {
+		return err
+	}
+	_, err := w.Write(binary.LittleEndian.AppendUint32(nil, sum.Sum32()))
+	return err
+}
+
+// poolSum starts the check sum with the header, but for the sum itself.
+func poolSum(header []byte) hash.Hash32 {
+	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	sum.Write(header[:12])
+	sum.Write(header[16:])
+	return sum
+}
+
+// ReadPool reads lookups that WritePool wrote. It takes no more memory than the
+// file's size, whatever its header says, and it is an error where the file is
+// shorter or longer than its header says, damaged, or of another version.
+func ReadPool(path string) (Bags, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Bags{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return Bags{}, err
+	}
+	b, err := readPool(f, info.Size())
+	if err != nil {
+		return Bags{}, fmt.Errorf("pool file %s: %w", path, err)
+	}
+	return b, nil
+}
+
+// readPool reads a pool of the given size in bytes.
+func readPool(r io.Reader, size int64) (Bags, error) {
+	in := bufio.NewReaderSize(r, 1<<16)
+	header := make([]byte, poolHeader)
+	if _, err := io.ReadFull(in, header); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return Bags{}, fmt.Errorf("it has less than the %d bytes of a header", poolHeader)
+		}
+		return Bags{}, err
+	}
+	if string(header[:8]) != poolMagic {
+		return Bags{}, fmt.Errorf("it starts with %q: not a pool file, or changed on its way as text", header[:8])
+	}
+	if version := binary.LittleEndian.Uint32(header[8:]); version != poolVersion {
+		return Bags{}, fmt.Errorf("it has the version %d, and this program reads version %d", version, poolVersion)
+	}
+	bags, lookups := binary.LittleEndian.Uint64(header[16:]), binary.LittleEndian.Uint64(header[24:])
+	if bags > MaxBags || lookups > MaxLookups {
+		return Bags{}, fmt.Errorf("its header says %d bags of %d lookups, more than %d of %d", bags, lookups, MaxBags, MaxLookups)
+	}
+	if want := poolHeader + 8*int64(bags+1+lookups); size != want {
+		return Bags{}, fmt.Errorf("it has %d bytes and its header says %d: cut short or damaged", size, want)
+	}
+	b := Bags{Offsets: make([]int64, bags+1), Indices: make([]int64, lookups)}
+	sum := poolSum(header)
+	buffer := make([]byte, 1<<16)
+	for _, list := range [][]int64{b.Offsets, b.Indices} {
+		for len(list) > 0 {
+			part := buffer[:8*min(len(list), len(buffer)/8)]
+			if _, err := io.ReadFull(in, part); err != nil {
+				return Bags{}, fmt.Errorf("cut short: %w", err)
+			}
+			sum.Write(part)
+			for i := range len(part) / 8 {
+				list[i] = int64(binary.LittleEndian.Uint64(part[8*i:]))
+			}
+			list = list[len(part)/8:]
+		}
+	}
+	if got, want := sum.Sum32(), binary.LittleEndian.Uint32(header[12:]); got != want {
+		return Bags{}, fmt.Errorf("its check sum is %#08x, and its header says %#08x: it is damaged", got, want)
+	}
+	if err := b.Check(0); err != nil {
+		return Bags{}, err
+	}
+	return b, nil
+}

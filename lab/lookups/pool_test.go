@@ -1,0 +1,181 @@
+package lookups
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/problem/access"
+)
+
+func drawBags(t *rapid.T) Bags {
+	b := Bags{Offsets: []int64{0}}
+	for _, length := range rapid.SliceOf(rapid.IntRange(0, 20)).Draw(t, "lengths") {
+		for range length {
+			b.Indices = append(b.Indices, rapid.Int64Range(0, math.MaxInt64-1).Draw(t, "row"))
+		}
+		b.Offsets = append(b.Offsets, int64(len(b.Indices)))
+	}
+	return b
+}
+
+func TestPoolsComeBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.pool")
+	rapid.Check(t, func(t *rapid.T) {
+		want := drawBags(t)
+		if err := WritePool(path, want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadPool(path)
+		if err != nil || !equal(got, want) {
+			t.Fatalf("got %v and %v, want %v", got, err, want)
+		}
+	})
+}
+
+// TestPoolLargerThanItsBuffer crosses the boundaries of the parts in which a
+// pool is read and written.
+func TestPoolLargerThanItsBuffer(t *testing.T) {
+	want, _ := mustMake(t, Spec{Rows: 1 << 40, Batch: 10_000, Features: 1, Counts: access.Distribution{}.At(1<<40, 3.3, 10_000)})
+	path := filepath.Join(t.TempDir(), "t.pool")
+	if err := WritePool(path, want); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ReadPool(path); err != nil || !equal(got, want) {
+		t.Errorf("other lookups come back, error %v", err)
+	}
+}
+
+// TestPoolBytes holds the format: a file of today is read by every later
+// version.
+func TestPoolBytes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.pool")
+	if err := WritePool(path, Bags{Indices: []int64{5, 258}, Offsets: []int64{0, 2, 2}}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "6e73706f6f6c0d0a 01000000 SUM 0200000000000000 0200000000000000 " +
+		"0000000000000000 0200000000000000 0200000000000000 0500000000000000 0201000000000000"
+	want = strings.ReplaceAll(strings.Replace(want, "SUM", fmt.Sprintf("%x", got[12:16]), 1), " ", "")
+	if fmt.Sprintf("%x", got) != want {
+		t.Errorf("got %x, want %s", got, want)
+	}
+	if sum := binary.LittleEndian.Uint32(got[12:]); sum != poolBytesSum {
+		t.Errorf("check sum: got %#x, want %#x", sum, uint32(poolBytesSum))
+	}
+}
+
+// poolBytesSum is what an independent CRC-32C gives for the bytes above.
+const poolBytesSum = 0x43e07fb7
+
+func TestDamagedPools(t *testing.T) {
+	var file memory
+	if err := writePool(&file, Bags{Indices: []int64{5, 6, 7}, Offsets: []int64{0, 2, 2, 3}}); err != nil {
+		t.Fatal(err)
+	}
+	good := file.data
+	for i := range good {
+		for _, bit := range []byte{1, 0x80} {
+			bad := bytes.Clone(good)
+			bad[i] ^= bit
+			if b, err := readPool(bytes.NewReader(bad), int64(len(bad))); err == nil {
+				t.Errorf("byte %d with %#x flipped: read as %v", i, bit, b)
+			}
+		}
+		if b, err := readPool(bytes.NewReader(good[:i]), int64(i)); err == nil {
+			t.Errorf("cut to %d bytes: read as %v", i, b)
+		}
+	}
+	longer := append(bytes.Clone(good), 0)
+	if _, err := readPool(bytes.NewReader(longer), int64(len(longer))); err == nil || !strings.Contains(err.Error(), "89 bytes and its header says 88") {
+		t.Errorf("one byte more: got %v", err)
+	}
+	huge := bytes.Clone(good)
+	binary.LittleEndian.PutUint64(huge[24:], MaxLookups)
+	if _, err := readPool(bytes.NewReader(huge), int64(len(huge))); err == nil || !strings.Contains(err.Error(), "its header says") {
+		t.Errorf("a huge header: got %v", err)
+	}
+	if _, err := ReadPool(filepath.Join(t.TempDir(), "none")); !os.IsNotExist(err) {
+		t.Errorf("no file: got %v", err)
+	}
+}
+
+func TestWritePoolRefuses(t *testing.T) {
+	dir := t.TempDir()
+	if err := WritePool(filepath.Join(dir, "p"), Bags{Indices: []int64{-1}, Offsets: []int64{0, 1}}); err == nil || !strings.Contains(err.Error(), "row -1") {
+		t.Errorf("a negative row: got %v", err)
+	}
+	if err := WritePool(filepath.Join(dir, "none", "p"), Bags{Offsets: []int64{0}}); !os.IsNotExist(err) {
+		t.Errorf("no folder: got %v", err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "taken"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := WritePool(filepath.Join(dir, "taken"), Bags{Offsets: []int64{0}}); err == nil {
+		t.Error("a folder of the name: no error")
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func FuzzReadPool(f *testing.F) {
+	for _, b := range []Bags{{Offsets: []int64{0}}, {Indices: []int64{5, 6, 7}, Offsets: []int64{0, 2, 2, 3}}} {
+		var file memory
+		if err := writePool(&file, b); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(file.data)
+		f.Add(file.data[:len(file.data)-1])
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		// Most inputs would end at the sum: half of the work is done with a right one.
+		for _, mend := range []bool{false, true} {
+			data := bytes.Clone(data)
+			if mend && len(data) >= poolHeader {
+				copy(data, poolMagic)
+				sum := poolSum(data[:poolHeader])
+				sum.Write(data[poolHeader:])
+				binary.LittleEndian.PutUint32(data[12:], sum.Sum32())
+			}
+			b, err := readPool(bytes.NewReader(data), int64(len(data)))
+			if err != nil {
+				continue
+			}
+			if err := b.Check(0); err != nil {
+				t.Fatalf("read, and unsound: %v", err)
+			}
+			var again memory
+			if err := writePool(&again, b); err != nil || !bytes.Equal(again.data, data) {
+				t.Fatalf("read, and written as %x, error %v", again.data, err)
+			}
+		}
+	})
+}
+
+// memory is a file in memory.
+type memory struct {
+	data []byte
+	at   int
+}
+
+func (m *memory) Write(p []byte) (int, error) {
+	m.data = append(m.data[:m.at], append(bytes.Clone(p), m.data[min(m.at+len(p), len(m.data)):]...)...)
+	m.at += len(p)
+	return len(p), nil
+}
+
+func (m *memory) Seek(offset int64, _ int) (int64, error) {
+	m.at = int(offset)
+	return offset, nil
+}

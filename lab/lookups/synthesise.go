@@ -1,0 +1,496 @@
+package lookups
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem/access"
+)
+
+// synthesise.go makes lookups whose histogram is the asked one:
+//
+//	Counts --> quotas: whole rows in each class, their sum exactly U
+//	       --> hottest: where they stand for fewer lookups than n, classes of which
+//	           less than a row was left out get it
+//	       --> slide: where no uses inside the classes add up to n, the quotas
+//	           move to higher or lower classes until some do
+//	       --> uses: each row's uses inside its class, their sum exactly n
+//	       --> a row number for each, all different
+//	       --> all uses in random order, cut into bags
+//
+// Inside a class uses are spread evenly on a logarithmic scale, which is what a
+// class's mean in package access is made from. One number moves all of them to
+// hit n: below its neutral value all uses shrink by a factor, down to the
+// lowest of their class; above it they grow, up to the highest, or, where the
+// class without an end (more than 32768 uses) has rows, these alone grow, the
+// hottest most, because the other classes have no room to speak of.
+//
+// Counts of access.Distribution.At may contradict themselves: a table too small
+// for its histogram has fewer distinct rows than the histogram stands for, so
+// each must be used more often than its class allows. Sliding then moves the
+// same share of every class to its neighbour: each row is used more often by
+// about the same factor, as in a real small table. The alternative of fewest
+// rows moved would put all missing lookups on one row, the worst case of the
+// backward's kernels.
+//
+// The cost is O(n) time and 8n bytes besides the result's, whatever the rows.
+
+// Spec says what lookups to make up.
+type Spec struct {
+	// Rows is the table's height, from 1 to MaxRows.
+	Rows int64
+	// Batch is the number of samples, and Features the bags of each, at least 1.
+	Batch, Features int
+	// Counts is the lookups, the distinct rows and their use counts that are asked
+	// for, of all features together. Lookups and distinct rows are rounded to
+	// whole ones. Shares may miss the sum 1 by 2 % and are taken relative to it.
+	Counts access.Counts
+	// Strict makes it an error where what can be realised is further than
+	// Tolerance from Counts. Otherwise the nearest is made: see Synthesise.
+	Strict bool
+	// Seed chooses the rows, their order and the bags' lengths.
+	Seed uint64
+}
+
+// ErrUnrealisable is in the errors of Synthesise where the asked counts
+// contradict each other or the table, rather than being no counts at all.
+var ErrUnrealisable = errors.New("the asked lookups cannot be made")
+
+// Synthesise makes up the lookups of one batch: exactly the asked number, of
+// the asked number of distinct rows, chosen at random from the whole table, and
+// used so often that the share of each use-count class is the asked one. It
+// also returns what was realised, which Distance compares.
+//
+// The lookups are in random order and cut into Features*Batch bags: all of one
+// length where it is a whole number; of length 0 or 1 where there are no more
+// lookups than bags; otherwise each lookup is in a bag of its own choice, so
+// that lengths vary as of a multinomial distribution around the pooling factor.
+//
+// Use counts vary inside their classes so that they add up to the lookups.
+// Where even that cannot be, as of a table too small for its histogram, rows
+// are moved to neighbouring classes, the same share of each class, until it
+// can; Spec.Strict makes that an error where it moves too many.
+//
+// It is an error, with ErrUnrealisable, where there are more distinct rows than
+// lookups or than rows of the table, and an error where a number is not finite,
+// negative or out of its limits. Equal specs give equal lookups.
+func Synthesise(s Spec) (Bags, Realised, error) {
+	n, unique, err := s.totals()
+	if err != nil {
+		return Bags{}, Realised{}, err
+	}
+	random := rand.New(rand.NewPCG(s.Seed, 0x6c6f6f6b757073))
+	b := Bags{Indices: make([]int64, 0, n)}
+	realised := Realised{Lookups: n, Unique: unique}
+	if n > 0 {
+		in := quotas(&s.Counts.Reuse, unique)
+		hottest(&in, &s.Counts.Reuse, unique, n)
+		slide(&in, n)
+		realised.Reuse = shares(&in, unique)
+		if apart := realised.Distance(s.Counts); s.Strict && apart > Tolerance {
+			return Bags{}, Realised{}, s.contradiction(n, unique, apart)
+		}
+		pick := newPermutation(s.Rows, random)
+		next := uint64(0)
+		for _, g := range uses(&in, n) {
+			for range g.rows {
+				row := int64(pick.at(next))
+				next++
+				for range g.uses {
+					b.Indices = append(b.Indices, row)
+				}
+			}
+		}
+		for i := len(b.Indices) - 1; i > 0; i-- {
+			j := random.Uint64N(uint64(i) + 1)
+			b.Indices[i], b.Indices[j] = b.Indices[j], b.Indices[i]
+		}
+	}
+	b.Offsets = offsets(n, s.Features*s.Batch, random)
+	return b, realised, nil
+}
+
+// totals checks the spec and returns the whole lookups and distinct rows.
+func (s *Spec) totals() (n, unique int64, err error) {
+	c := &s.Counts
+	switch {
+	case s.Rows < 1 || s.Rows > MaxRows:
+		return 0, 0, fmt.Errorf("rows: %d, want from 1 to %d", s.Rows, int64(MaxRows))
+	case s.Batch < 1 || s.Batch > MaxBags:
+		return 0, 0, fmt.Errorf("batch: %d, want from 1 to %d", s.Batch, MaxBags)
+	case s.Features < 1 || s.Features > MaxBags/s.Batch:
+		return 0, 0, fmt.Errorf("features: %d, want from 1 to %d at a batch of %d", s.Features, MaxBags/s.Batch, s.Batch)
+	case !(c.Lookups >= 0 && c.Lookups <= MaxLookups):
+		return 0, 0, fmt.Errorf("lookups: %v, want from 0 to %d", c.Lookups, MaxLookups)
+	case !(c.Unique >= 0) || math.IsInf(c.Unique, 1):
+		return 0, 0, fmt.Errorf("distinct rows: %v, want a finite number of at least 0", c.Unique)
+	}
+	n = int64(math.Round(c.Lookups))
+	if n == 0 {
+		return 0, 0, nil
+	}
+	sum := 0.0
+	for j, share := range c.Reuse {
+		if !(share >= 0 && share <= 2) {
+			return 0, 0, fmt.Errorf("share of use-count class %d: %v, want from 0 to 1", j, share)
+		}
+		sum += share
+	}
+	if math.Abs(sum-1) > 0.02 {
+		return 0, 0, fmt.Errorf("the shares of the use-count classes add up to %v, want 1", sum)
+	}
+	// Rounding is forgiven: half a row, and half a lookup.
+	switch most := c.Unique - 0.5; {
+	case most > float64(s.Rows):
+		return 0, 0, fmt.Errorf("%w: %v distinct rows are asked for, and the table has %d", ErrUnrealisable, c.Unique, s.Rows)
+	case most > c.Lookups:
+		return 0, 0, fmt.Errorf("%w: %v distinct rows are asked for, and %v lookups can read at most as many", ErrUnrealisable, c.Unique, c.Lookups)
+	case c.Unique == 0:
+		return 0, 0, fmt.Errorf("%w: %v lookups of no distinct rows are asked for", ErrUnrealisable, c.Lookups)
+	}
+	unique = min(max(1, int64(math.Round(c.Unique))), n, s.Rows)
+	return n, unique, nil
+}
+
+// contradiction says what is asked and what is possible.
+func (s *Spec) contradiction(n, unique int64, apart float64) error {
+	in := quotas(&s.Counts.Reuse, unique)
+	low, high := bracket(&in)
+	possible := fmt.Sprintf("from %d to %d", low, high)
+	if in[access.Classes-1] > 0 {
+		possible = fmt.Sprintf("at least %d", low)
+	}
+	return fmt.Errorf("%w: %d lookups of %d distinct rows are asked for, and their histogram needs %s lookups for as many rows; the nearest that can be made differs by %.0f %%, more than %.0f %%",
+		ErrUnrealisable, n, unique, possible, 100*apart, 100*Tolerance)
+}
+
+// quotas rounds the rows of each class to whole ones with the exact sum, by the
+// largest remainders; of equal ones the lower class wins.
+func quotas(reuse *[access.Classes]float64, unique int64) (in [access.Classes]int64) {
+	sum := 0.0
+	for _, share := range reuse {
+		sum += share
+	}
+	var rest [access.Classes]float64
+	var order [access.Classes]int
+	left := unique
+	for j, share := range reuse {
+		exact := share / sum * float64(unique)
+		in[j] = min(int64(exact), left)
+		rest[j] = exact - float64(in[j])
+		left -= in[j]
+		order[j] = j
+	}
+	slices.SortStableFunc(order[:], func(a, b int) int {
+		switch {
+		case rest[a] > rest[b]:
+			return -1
+		case rest[a] < rest[b]:
+			return 1
+		}
+		return 0
+	})
+	for _, j := range order {
+		if left == 0 {
+			break
+		}
+		in[j]++
+		left--
+	}
+	return in
+}
+
+// hottest gives a row each to high classes of which a part of a row was asked for and
+// left out, while the rows stand for fewer lookups than n: of a few thousand distinct
+// rows, less than one may take a tenth of all lookups. They come from the lowest
+// class.
+func hottest(in *[access.Classes]int64, reuse *[access.Classes]float64, unique, n int64) {
+	sum := 0.0
+	for _, share := range reuse {
+		sum += share
+	}
+	for j := access.Classes - 1; j > 0; j-- {
+		lowest := slices.IndexFunc(in[:], func(rows int64) bool { return rows > 0 })
+		if _, high := bracket(in); high >= n || lowest >= j {
+			return
+		}
+		if float64(in[j]) >= reuse[j]/sum*float64(unique) {
+			continue
+		}
+		more := *in
+		more[lowest]--
+		more[j]++
+		if low, _ := bracket(&more); low <= n {
+			*in = more
+		}
+	}
+}
+
+// bracket returns the fewest and the most lookups that rows in these classes
+// can take. The most of the last class is not finite; MaxLookups a row stands
+// for it.
+func bracket(in *[access.Classes]int64) (low, high int64) {
+	for j, rows := range in {
+		low += rows * classLow(j)
+		if j < access.Classes-1 {
+			high += rows * classHigh(j)
+		} else if rows > 0 {
+			high += MaxLookups
+		}
+	}
+	return low, high
+}
+
+// slide moves rows to neighbouring classes until n lookups can be theirs. It
+// ends, as n is at least the number of rows: with all rows in the first class
+// or all in the last, n is bracketed.
+func slide(in *[access.Classes]int64, n int64) {
+	const last = access.Classes - 1
+	low, high := bracket(in)
+	switch {
+	case n > high:
+		// Rows that come to the last class count as twice their old uses here, as
+		// in the other classes: one row there could take any number.
+		missing := func() int64 {
+			sum := n
+			for j, rows := range in {
+				sum -= rows << j
+			}
+			return sum
+		}
+		move(in, missing, +1, func(j int) int64 {
+			if j == last {
+				return 0
+			}
+			return 1 << j
+		})
+	case n < low:
+		surplus := func() int64 {
+			low, _ := bracket(in)
+			return low - n
+		}
+		move(in, surplus, -1, func(j int) int64 {
+			if j == 0 {
+				return 0
+			}
+			return classLow(j) - classLow(j-1)
+		})
+	}
+}
+
+// move takes rows from each class j to j+step until open is not above 0. A
+// row's move makes open smaller by worth(j); worth 0 stays.
+func move(in *[access.Classes]int64, open func() int64, step int, worth func(j int) int64) {
+	for {
+		left := open()
+		if left <= 0 {
+			return
+		}
+		all := int64(0)
+		for j, rows := range in {
+			all += rows * worth(j)
+		}
+		if all == 0 {
+			return
+		}
+		share := min(1, float64(left)/float64(all))
+		var moved [access.Classes]int64
+		for j, rows := range in {
+			if rows > 0 && worth(j) > 0 {
+				moved[j] = min(rows, int64(share*float64(rows)))
+				left -= moved[j] * worth(j)
+			}
+		}
+		// What whole rows leave open is closed by single ones, the cheapest that
+		// close it at once or else the dearest.
+		for left > 0 {
+			best := -1
+			for j, rows := range in {
+				if rows == moved[j] || worth(j) == 0 {
+					continue
+				}
+				if best < 0 || (worth(best) < left && worth(j) > worth(best)) {
+					best = j
+				}
+			}
+			if best < 0 {
+				break
+			}
+			moved[best]++
+			left -= worth(best)
+		}
+		for j, rows := range moved {
+			in[j] -= rows
+			if rows > 0 {
+				in[j+step] += rows
+			}
+		}
+	}
+}
+
+// group is some rows of equal uses.
+type group struct {
+	rows, uses int64
+	class      int
+	// place is where in its class the group lies, from 0 to 1.
+	place float64
+}
+
+// strata is the groups that the rows of a class are cut into.
+const strata = 64
+
+// uses gives the rows of each class uses inside the class whose sum is exactly
+// n, which the classes must bracket.
+func uses(in *[access.Classes]int64, n int64) []group {
+	var groups []group
+	for j, rows := range in {
+		parts := min(rows, strata)
+		if j < 2 {
+			parts = min(rows, 1)
+		}
+		for k := range parts {
+			groups = append(groups, group{
+				rows:  rows*(k+1)/parts - rows*k/parts,
+				class: j,
+				place: (float64(k) + 0.5) / float64(parts),
+			})
+		}
+	}
+	const last = access.Classes - 1
+	hot := in[last] > 0
+	set := func(level float64) (sum int64) {
+		for i := range groups {
+			groups[i].set(level, hot)
+			sum += groups[i].rows * groups[i].uses
+			if sum > n {
+				return sum
+			}
+		}
+		return sum
+	}
+	// At -1 all are at the lowest of their class. At 1 all are at the highest but
+	// for the last class's, whose hottest rows double 2 k times at 1+k.
+	low, high := -1.0, 2*float64(bits.Len64(uint64(n)))
+	for range 64 {
+		middle := (low + high) / 2
+		if set(middle) <= n {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	left := n - set(low)
+	return fill(groups, left)
+}
+
+// set chooses the group's uses for a level from -1 on, 0 being neutral.
+func (g *group) set(level float64, hot bool) {
+	low, high := classLow(g.class), classHigh(g.class)
+	power := float64(g.class-1) + g.place
+	switch {
+	case level <= 0 || !hot:
+		power += level
+	case g.class == access.Classes-1:
+		power += level * g.place
+	}
+	g.uses = low
+	if power >= float64(g.class-1) {
+		g.uses = min(max(low, int64(math.Round(math.Exp2(min(power, 40))))), high)
+	}
+}
+
+// fill gives one use more to as many rows as are left over from rounding, the
+// hottest first.
+func fill(groups []group, left int64) []group {
+	for left > 0 {
+		before := left
+		for i := len(groups) - 1; i >= 0 && left > 0; i-- {
+			g := groups[i]
+			if g.uses >= classHigh(g.class) {
+				continue
+			}
+			if g.rows > left {
+				groups[i].rows -= left
+				g.rows = left
+				g.uses++
+				groups = append(groups, g)
+				return groups
+			}
+			groups[i].uses++
+			left -= g.rows
+		}
+		if left == before {
+			break
+		}
+	}
+	return groups
+}
+
+// offsets cuts n lookups into bags.
+func offsets(n int64, bags int, random *rand.Rand) []int64 {
+	list := make([]int64, bags+1)
+	lengths := list[1:]
+	switch length := n / int64(bags); {
+	case length*int64(bags) == n:
+		for b := range lengths {
+			lengths[b] = length
+		}
+	case length == 0:
+		// Knuth's selection sampling: bag b is one of those left with the
+		// probability that keeps all choices equally likely.
+		left := n
+		for b := range lengths {
+			if random.Int64N(int64(bags-b)) < left {
+				lengths[b] = 1
+				left--
+			}
+		}
+	default:
+		for range n {
+			lengths[random.Uint64N(uint64(bags))]++
+		}
+	}
+	sum := int64(0)
+	for b, length := range lengths {
+		sum += length
+		lengths[b] = sum
+	}
+	return list
+}
+
+// permutation is a random order of the numbers below rows that needs no memory:
+// a chain of steps that are each one to one on the numbers of some bits, walked
+// on until the result is below rows, which takes less than two walks on average.
+type permutation struct {
+	rows, mask uint64
+	shift      int
+	factors    [4]uint64
+	added      [4]uint64
+}
+
+func newPermutation(rows int64, random *rand.Rand) *permutation {
+	width := bits.Len64(uint64(rows - 1))
+	p := &permutation{rows: uint64(rows), mask: 1<<width - 1, shift: max(1, (width+1)/2)}
+	for i := range p.factors {
+		p.factors[i] = random.Uint64() | 1
+		p.added[i] = random.Uint64()
+	}
+	return p
+}
+
+// at returns the i-th number of the order, for i below rows.
+func (p *permutation) at(i uint64) uint64 {
+	for {
+		for round := range p.factors {
+			i = (i*p.factors[round] + p.added[round]) & p.mask
+			i ^= i >> p.shift
+		}
+		if i < p.rows {
+			return i
+		}
+	}
+}

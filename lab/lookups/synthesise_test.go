@@ -1,0 +1,467 @@
+package lookups
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/problem/access"
+)
+
+// counted counts with a map: the plain meaning of Count.
+func counted(rows []int64) Realised {
+	uses := map[int64]int64{}
+	for _, row := range rows {
+		uses[row]++
+	}
+	var in [access.Classes]int64
+	for _, many := range uses {
+		j := 0
+		for j < access.Classes-1 && many > classHigh(j) {
+			j++
+		}
+		in[j]++
+	}
+	return Realised{Lookups: int64(len(rows)), Unique: int64(len(uses)), Reuse: shares(&in, int64(len(uses)))}
+}
+
+func mustMake(t testing.TB, s Spec) (Bags, Realised) {
+	t.Helper()
+	b, r, err := Synthesise(s)
+	if err != nil {
+		t.Fatalf("%+v: %v", s, err)
+	}
+	if err := b.Check(s.Rows); err != nil {
+		t.Fatalf("%+v: %v", s, err)
+	}
+	if b.Len() != s.Batch*s.Features {
+		t.Fatalf("%+v: got %d bags, want %d", s, b.Len(), s.Batch*s.Features)
+	}
+	return b, r
+}
+
+// distributions are what Counts come from in practice.
+func distributions() map[string]access.Distribution {
+	skewed := access.Distribution{Kind: access.Histogram, Batch: 65536}
+	for j := range skewed.Reuse {
+		skewed.Reuse[j] = math.Exp2(-float64(j) - 1)
+	}
+	skewed.Reuse[0] += math.Exp2(-access.Classes)
+	flat := skewed
+	for j := range flat.Reuse {
+		flat.Reuse[j] = 1.0 / access.Classes
+	}
+	return map[string]access.Distribution{
+		"zipf-1.05": {Kind: access.Zipf, Exponent: 1.05},
+		"zipf-0.6":  {Kind: access.Zipf, Exponent: 0.6},
+		"zipf-2":    {Kind: access.Zipf, Exponent: 2},
+		"uniform":   {Kind: access.Uniform},
+		"histogram": skewed,
+		"flat":      flat,
+	}
+}
+
+func TestSynthesiseIsWhatWasAsked(t *testing.T) {
+	for name, d := range distributions() {
+		for _, rows := range []int64{1_000_000, 1 << 40} {
+			c := d.At(rows, 12.3, 4096)
+			b, r := mustMake(t, Spec{Rows: rows, Batch: 4096, Features: 1, Counts: c, Strict: true, Seed: 7})
+			if want := counted(b.Indices); r != want {
+				t.Errorf("%s: said %+v, counted %+v", name, r, want)
+			}
+			if r.Lookups != int64(math.Round(c.Lookups)) {
+				t.Errorf("%s: got %d lookups, want %v", name, r.Lookups, c.Lookups)
+			}
+			if got := r.Distance(c); got > Tolerance {
+				t.Errorf("%s of %d rows: distance %v, want at most %v", name, rows, got, Tolerance)
+			}
+		}
+	}
+}
+
+// TestSynthesiseAnyCounts draws counts that keep the limits but may contradict
+// themselves.
+func TestSynthesiseAnyCounts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows := int64(math.Exp(rapid.Float64Range(0, math.Log(1<<40)).Draw(t, "ln rows")))
+		n := rapid.Int64Range(1, 20_000).Draw(t, "lookups")
+		c := access.Counts{Lookups: float64(n), Unique: float64(rapid.Int64Range(1, min(n, rows)).Draw(t, "unique"))}
+		sum := 0.0
+		for j := range c.Reuse {
+			if rapid.Bool().Draw(t, "class") {
+				c.Reuse[j] = rapid.Float64Range(0, 1).Draw(t, "share") * math.Exp2(-float64(rapid.IntRange(0, 20).Draw(t, "scale")))
+			}
+			sum += c.Reuse[j]
+		}
+		if sum == 0 {
+			c.Reuse[rapid.IntRange(0, access.Classes-1).Draw(t, "only")], sum = 1, 1
+		}
+		for j := range c.Reuse {
+			c.Reuse[j] /= sum
+		}
+		s := Spec{
+			Rows: rows, Batch: rapid.IntRange(1, 500).Draw(t, "batch"), Features: rapid.IntRange(1, 3).Draw(t, "features"),
+			Counts: c, Seed: rapid.Uint64().Draw(t, "seed"),
+		}
+		b, r, err := Synthesise(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Check(rows); err != nil {
+			t.Fatal(err)
+		}
+		if want := counted(b.Indices); r != want {
+			t.Fatalf("said %+v, counted %+v", r, want)
+		}
+		if r.Lookups != n || r.Unique != int64(c.Unique) {
+			t.Fatalf("got %d lookups of %d rows, want %v of %v", r.Lookups, r.Unique, c.Lookups, c.Unique)
+		}
+		if b.Len() != s.Batch*s.Features {
+			t.Fatalf("got %d bags, want %d of %d", b.Len(), s.Batch, s.Features)
+		}
+		// Where the classes themselves allow n, nothing but rounding is lost.
+		in := quotas(&c.Reuse, r.Unique)
+		if low, high := bracket(&in); low <= n && n <= high && r.Distance(c) != 0 {
+			t.Fatalf("distance %v, want 0 as the classes allow from %d to %d lookups", r.Distance(c), low, high)
+		}
+		s.Strict = true
+		if _, _, err := Synthesise(s); (err != nil) != (r.Distance(c) > Tolerance) {
+			t.Fatalf("strict at a distance of %v: %v", r.Distance(c), err)
+		}
+	})
+}
+
+// TestSmallTable asks for what access.Distribution.At makes of a histogram
+// whose table is too small for it.
+func TestSmallTable(t *testing.T) {
+	for name, d := range distributions() {
+		for _, rows := range []int64{1, 2, 3, 10, 100, 1000} {
+			c := d.At(rows, 20, 4096)
+			b, r := mustMake(t, Spec{Rows: rows, Batch: 4096, Features: 1, Counts: c, Seed: 1})
+			if want := counted(b.Indices); r != want {
+				t.Errorf("%s of %d rows: said %+v, counted %+v", name, rows, r, want)
+			}
+		}
+	}
+}
+
+// TestSlideMovesAllClassesAlike checks the nearest realisation by hand: 1000
+// rows of which half are used once and half twice can take 1500 lookups, and
+// 3000 are twice as many.
+func TestSlideMovesAllClassesAlike(t *testing.T) {
+	c := access.Counts{Lookups: 3000, Unique: 1000}
+	c.Reuse[0], c.Reuse[1] = .5, .5
+	_, r := mustMake(t, Spec{Rows: 1000, Batch: 100, Features: 1, Counts: c})
+	want := Realised{Lookups: 3000, Unique: 1000}
+	want.Reuse[1], want.Reuse[2] = .5, .5 // 500 twice, 500 four times
+	if r != want {
+		t.Errorf("got %+v, want %+v", r, want)
+	}
+	// One row out of class 0 and one out of class 1 is no difference.
+	if got, want := r.Distance(c), (.5-.001+.5-.001)/2; math.Abs(got-want) > 1e-6 {
+		t.Errorf("distance: got %v, want %v", got, want)
+	}
+	// And down: rows used more than 32768 times, with few lookups.
+	c = access.Counts{Lookups: 10, Unique: 4}
+	c.Reuse[16] = 1
+	_, r = mustMake(t, Spec{Rows: 1000, Batch: 100, Features: 1, Counts: c})
+	if r.Lookups != 10 || r.Unique != 4 {
+		t.Errorf("got %+v, want 10 lookups of 4 rows", r)
+	}
+}
+
+// TestUsesKeepTheirLogarithms checks that uses inside a class have the class's
+// mean where nothing pushes them.
+func TestUsesKeepTheirLogarithms(t *testing.T) {
+	for j := 4; j < access.Classes-1; j++ {
+		var in [access.Classes]int64
+		in[j] = 1000
+		n := int64(1000 * access.ClassMean(j))
+		groups := uses(&in, n)
+		sum, lowest, highest := int64(0), int64(math.MaxInt64), int64(0)
+		for _, g := range groups {
+			sum += g.rows * g.uses
+			lowest, highest = min(lowest, g.uses), max(highest, g.uses)
+		}
+		if sum != n {
+			t.Errorf("class %d: got %d uses, want %d", j, sum, n)
+		}
+		if float64(lowest) > 1.1*float64(classLow(j)) || float64(highest) < .9*float64(classHigh(j)) {
+			t.Errorf("class %d: uses from %d to %d, want about from %d to %d", j, lowest, highest, classLow(j), classHigh(j))
+		}
+	}
+}
+
+// TestHotRowsTakeTheExcess checks that a table with rows in the open class
+// keeps the other classes at their means.
+func TestHotRowsTakeTheExcess(t *testing.T) {
+	var in [access.Classes]int64
+	in[5], in[16] = 1000, 3
+	n := int64(1000*access.ClassMean(5)) + 3_000_000
+	groups := uses(&in, n)
+	cool, hot := int64(0), []int64(nil)
+	for _, g := range groups {
+		if g.class == 5 {
+			cool += g.rows * g.uses
+		} else {
+			hot = append(hot, g.uses)
+		}
+	}
+	if want := 1000 * access.ClassMean(5); math.Abs(float64(cool)-want) > .03*want {
+		t.Errorf("uses of the other rows: got %d, want %.0f", cool, want)
+	}
+	if slices.Sort(hot); hot[2] < 2*hot[1] || hot[1] < 2*hot[0] {
+		t.Errorf("uses of the hot rows: got %d, want each at least double", hot)
+	}
+}
+
+func TestSynthesiseRefuses(t *testing.T) {
+	good := func() Spec {
+		s := Spec{Rows: 100, Batch: 10, Features: 1, Counts: access.Counts{Lookups: 50, Unique: 20}}
+		s.Counts.Reuse[0], s.Counts.Reuse[2] = .5, .5
+		return s
+	}
+	for _, test := range []struct {
+		change func(*Spec)
+		want   string
+		kind   error
+	}{
+		{func(s *Spec) { s.Rows = 0 }, "rows: 0", nil},
+		{func(s *Spec) { s.Rows = MaxRows + 1 }, "rows: 1099511627777", nil},
+		{func(s *Spec) { s.Batch = 0 }, "batch: 0", nil},
+		{func(s *Spec) { s.Batch = math.MaxInt }, "batch: 9223372036854775807", nil},
+		{func(s *Spec) { s.Features = 0 }, "features: 0", nil},
+		{func(s *Spec) { s.Features = math.MaxInt }, "features: 9223372036854775807", nil},
+		{func(s *Spec) { s.Counts.Lookups = math.NaN() }, "lookups: NaN", nil},
+		{func(s *Spec) { s.Counts.Lookups = -1 }, "lookups: -1", nil},
+		{func(s *Spec) { s.Counts.Lookups = 1e18 }, "lookups: 1e+18", nil},
+		{func(s *Spec) { s.Counts.Unique = math.NaN() }, "distinct rows: NaN", nil},
+		{func(s *Spec) { s.Counts.Unique = math.Inf(1) }, "distinct rows: +Inf", nil},
+		{func(s *Spec) { s.Counts.Reuse[3] = math.NaN() }, "class 3: NaN", nil},
+		{func(s *Spec) { s.Counts.Reuse[3] = -.1 }, "class 3: -0.1", nil},
+		{func(s *Spec) { s.Counts.Reuse[3] = .1 }, "add up to 1.1", nil},
+		{func(s *Spec) { s.Counts.Reuse = [17]float64{} }, "add up to 0", nil},
+		{func(s *Spec) { s.Counts.Unique = 0 }, "50 lookups of no distinct rows", ErrUnrealisable},
+		{func(s *Spec) { s.Counts.Unique = 51 }, "51 distinct rows are asked for, and 50 lookups", ErrUnrealisable},
+		{func(s *Spec) { s.Rows = 19 }, "20 distinct rows are asked for, and the table has 19", ErrUnrealisable},
+		{func(s *Spec) { s.Counts.Unique, s.Strict = 40, true }, "needs from 80 to 100 lookups for as many rows", ErrUnrealisable},
+		{func(s *Spec) { s.Counts.Lookups, s.Strict = 5000, true }, "needs from 40 to 50 lookups", ErrUnrealisable},
+		{func(s *Spec) {
+			s.Counts.Reuse[0], s.Counts.Reuse[16], s.Strict = 0, .5, true
+		}, "at least 327720 lookups", ErrUnrealisable},
+	} {
+		s := good()
+		test.change(&s)
+		b, _, err := Synthesise(s)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("got %v, want %q", err, test.want)
+		}
+		if test.kind != nil && !errors.Is(err, test.kind) {
+			t.Errorf("%v: not of the kind %q", err, test.kind)
+		}
+		if b.Indices != nil || b.Offsets != nil {
+			t.Errorf("%v: lookups are returned beside it", err)
+		}
+	}
+}
+
+func TestNoLookups(t *testing.T) {
+	for _, c := range []access.Counts{{}, {Lookups: .4, Unique: .4, Reuse: [17]float64{1}}} {
+		b, r := mustMake(t, Spec{Rows: 10, Batch: 3, Features: 2, Counts: c})
+		if want := (Bags{Offsets: make([]int64, 7)}); !equal(b, want) || r != (Realised{}) {
+			t.Errorf("got %v and %+v, want no lookups in 6 bags", b, r)
+		}
+	}
+}
+
+func TestSynthesiseIsDeterministic(t *testing.T) {
+	s := Spec{Rows: 5000, Batch: 100, Features: 2, Counts: access.Distribution{}.At(5000, 7.5, 100), Seed: 3}
+	first, _ := mustMake(t, s)
+	again, _ := mustMake(t, s)
+	if !equal(first, again) {
+		t.Error("two runs of one seed differ")
+	}
+	s.Seed++
+	if other, _ := mustMake(t, s); slices.Equal(first.Indices, other.Indices) || slices.Equal(first.Offsets, other.Offsets) {
+		t.Error("another seed gives the same rows or the same bags")
+	}
+}
+
+func TestBagLengths(t *testing.T) {
+	for _, test := range []struct {
+		pooling                 float64
+		features                int
+		shortest, longest, bags int64
+	}{
+		{1, 1, 1, 1, 1000},
+		{20, 1, 20, 20, 1000},
+		{20, 4, 5, 5, 4000},
+		{.25, 1, 0, 1, 1000},
+	} {
+		b, _ := mustMake(t, Spec{Rows: 1 << 30, Batch: 1000, Features: test.features, Counts: access.Distribution{}.At(1<<30, test.pooling, 1000)})
+		for i := range b.Len() {
+			if length := b.Offsets[i+1] - b.Offsets[i]; length < test.shortest || length > test.longest {
+				t.Errorf("pooling factor %v: bag %d has %d lookups, want from %d to %d", test.pooling, i, length, test.shortest, test.longest)
+			}
+		}
+	}
+	// Otherwise the variance of a length is that of the multinomial, about the mean.
+	b, r := mustMake(t, Spec{Rows: 1 << 30, Batch: 10_000, Features: 1, Counts: access.Distribution{}.At(1<<30, 12.3, 10_000)})
+	mean, variance := float64(r.Lookups)/10_000, 0.0
+	for i := range b.Len() {
+		d := float64(b.Offsets[i+1]-b.Offsets[i]) - mean
+		variance += d * d / 10_000
+	}
+	if variance < .9*mean || variance > 1.1*mean {
+		t.Errorf("variance of the lengths: got %v, want about %v", variance, mean)
+	}
+}
+
+// TestRowsAreSpread checks that rows come from all of the table, and hot ones
+// too, by the chi-square statistic over 16 parts.
+func TestRowsAreSpread(t *testing.T) {
+	for _, rows := range []int64{20_000, 3_000_000, 1 << 40} {
+		c := access.Counts{Lookups: 30_000, Unique: 10_000}
+		c.Reuse[0], c.Reuse[3] = 5.0/7, 2.0/7
+		b, _ := mustMake(t, Spec{Rows: rows, Batch: 100, Features: 1, Counts: c, Seed: 5})
+		for _, least := range []int{1, 5} {
+			uses := map[int64]int{}
+			for _, row := range b.Indices {
+				uses[row]++
+			}
+			var parts [16]float64
+			total := 0.0
+			for row, many := range uses {
+				if many >= least {
+					parts[row*16/rows]++
+					total++
+				}
+			}
+			chi := 0.0
+			for _, part := range parts {
+				chi += (part - total/16) * (part - total/16) / (total / 16)
+			}
+			// 15 degrees of freedom: above 37.7 once in a thousand.
+			if chi > 37.7 {
+				t.Errorf("%d rows, used %d times or more: chi-square %v over %v", rows, least, chi, parts)
+			}
+		}
+	}
+}
+
+// TestOrderIsRandom checks that equal rows do not stay together and that no bag
+// is favoured.
+func TestOrderIsRandom(t *testing.T) {
+	c := access.Counts{Lookups: 40_000, Unique: 10_000}
+	c.Reuse[2] = 1
+	b, _ := mustMake(t, Spec{Rows: 1 << 20, Batch: 100, Features: 1, Counts: c, Seed: 5})
+	pairs := 0
+	for i := 1; i < len(b.Indices); i++ {
+		if b.Indices[i] == b.Indices[i-1] {
+			pairs++
+		}
+	}
+	if pairs > 20 { // 3 are expected
+		t.Errorf("%d neighbours are equal, want few", pairs)
+	}
+	// Groups are laid out hottest last: the first half must have as many of them.
+	c.Reuse[2], c.Reuse[0], c.Reuse[7] = 0, .98, .02
+	c.Lookups = 9800 + 200*90
+	b, _ = mustMake(t, Spec{Rows: 1 << 20, Batch: 100, Features: 1, Counts: c, Seed: 5})
+	half := counted(b.Indices[:len(b.Indices)/2])
+	if want := .5 * 9800; math.Abs(half.Reuse[0]*float64(half.Unique)-want) > 300 {
+		t.Errorf("rows used once in the first half: got %v, want about %v", half.Reuse[0]*float64(half.Unique), want)
+	}
+}
+
+func TestPermutationIsOneToOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows := rapid.Int64Range(1, 3000).Draw(t, "rows")
+		p := newPermutation(rows, source(rapid.Uint64().Draw(t, "seed")))
+		seen := make([]bool, rows)
+		for i := range uint64(rows) {
+			at := p.at(i)
+			if at >= uint64(rows) || seen[at] {
+				t.Fatalf("number %d: %d is out of range or comes twice", i, at)
+			}
+			seen[at] = true
+		}
+	})
+}
+
+func TestDistance(t *testing.T) {
+	asked := access.Counts{Lookups: 1500, Unique: 1000}
+	asked.Reuse[0], asked.Reuse[1] = .5, .5
+	at := func(lookups, unique int64, once float64) Realised {
+		r := Realised{Lookups: lookups, Unique: unique}
+		r.Reuse[0], r.Reuse[1] = once, 1-once
+		return r
+	}
+	for _, test := range []struct {
+		got  Realised
+		want float64
+	}{
+		{at(1500, 1000, .5), 0},
+		{at(1500, 1000, .501), 0},
+		{at(1500, 1000, .6), .099},
+		{at(1500, 900, .5), .0995},
+		{at(1200, 1000, .5), 299.5 / 1500},
+		{Realised{}, 1499.5 / 1500},
+	} {
+		if got := test.got.Distance(asked); math.Abs(got-test.want) > 1e-6 {
+			t.Errorf("%+v: got %v, want %v", test.got, got, test.want)
+		}
+	}
+	nan := asked
+	nan.Reuse[0] = math.NaN()
+	for _, c := range []access.Counts{{}, nan} {
+		if got := at(1500, 1000, .5).Distance(c); !math.IsInf(got, 1) {
+			t.Errorf("from %+v: got %v, want +Inf", c, got)
+		}
+	}
+}
+
+func ExampleSynthesise() {
+	counts := access.Distribution{Kind: access.Zipf, Exponent: 1.05}.At(1_000_000, 12.5, 4096)
+	bags, realised, err := Synthesise(Spec{Rows: 1_000_000, Batch: 4096, Features: 1, Counts: counts, Seed: 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%d bags, %d lookups of %d rows\n", bags.Len(), realised.Lookups, realised.Unique)
+	fmt.Printf("asked: %.1f %% used once, got %.1f %%\n", 100*counts.Reuse[0], 100*realised.Reuse[0])
+	// Output:
+	// 4096 bags, 51200 lookups of 17655 rows
+	// asked: 82.1 % used once, got 82.1 %
+}
+
+func BenchmarkSynthesise(b *testing.B) {
+	c := access.Distribution{}.At(10_000_000, 15.26, 65536)
+	b.ReportMetric(c.Lookups, "lookups")
+	for b.Loop() {
+		if _, _, err := Synthesise(Spec{Rows: 10_000_000, Batch: 65536, Features: 1, Counts: c}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Where few rows are distinct, a part of a row takes a good part of the lookups. One
+// row in its place keeps all other classes as they are.
+func TestHottestRow(t *testing.T) {
+	counts := access.Counts{Lookups: 1000, Unique: 315, Reuse: [access.Classes]float64{.861, .047, .020, .040, .011, .009, .006, .004, .001, .001}}
+	bags, realised, err := Synthesise(Spec{Rows: 63883, Batch: 512, Features: 1, Counts: counts, Seed: 1, Strict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := Count(bags.Indices); got != realised {
+		t.Errorf("got %+v, counted %+v", realised, got)
+	}
+	if realised.Lookups != 1000 || realised.Unique != 315 || realised.Distance(counts) > .01 {
+		t.Errorf("got %+v, %.1f %% from what was asked", realised, 100*realised.Distance(counts))
+	}
+}

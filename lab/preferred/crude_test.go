@@ -1,0 +1,44 @@
+package preferred
+
+import (
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/workload"
+	"github.com/neuroshard/neuroshard/search/searchtest"
+)
+
+func TestCrudeConforms(t *testing.T) {
+	w, err := workload.ByName("mlperf-dlrm-dcnv2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.Problem()
+	searchtest.Conform(t, &p, crudeFactory(&p))
+}
+
+func TestCrudeByHand(t *testing.T) {
+	p := &problem.Problem{
+		Tables: []problem.Table{
+			{Name: "a", Rows: 10, Dim: 64, Features: []problem.Feature{{PoolingFactor: 2}, {PoolingFactor: 3}}},
+			{Name: "b", Rows: 10, Dim: 8, Features: []problem.Feature{{PoolingFactor: 4}}},
+		},
+		Topology: hardware.Topology{Profile: hardware.Profile{Name: "test", HBMGBps: 10, IntraGBps: 2}, Devices: 2}, Batch: 1000,
+	}
+	s := crudeFactory(p)()
+	a, b := s.Item(0, 32), s.Item(1, 8)
+	s.Add(0, a)
+	s.Add(1, b)
+	// 5,000 lookups of 128 bytes and 4,000 of 64, thrice, at 10 GB/s.
+	if got, want := s.Compute(0), 3*5000*128/10e6; got != want {
+		t.Errorf("device 0: got %v ms, want %v", got, want)
+	}
+	if got, want := s.Compute(1), 3*4000*64/10e6; got != want {
+		t.Errorf("device 1: got %v ms, want %v", got, want)
+	}
+	// 1,000 samples of two pooled vectors of 32 columns, twice, at 2 GB/s.
+	if got, want := s.Cost(), 3*5000*128/10e6+2*1000*2*32*4/2e6; got != want {
+		t.Errorf("plan: got %v ms, want %v", got, want)
+	}
+}

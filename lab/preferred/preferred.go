@@ -1,0 +1,451 @@
+// Package preferred adds the groups that a search likes to those that were drawn
+// blindly: it draws planning tasks over a dataset's tables, plans them, and
+// appends what each device of the plans holds, to be measured.
+//
+// A search exploits its model's errors where no sample corrects them, and blind
+// draws rarely resemble what it ends at: slices of some tables, balanced against
+// those of other devices.
+package preferred
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/design"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Options steer the tasks. The zero value works.
+type Options struct {
+	// Domain gives the batches, optimizers, precisions, numbers of devices and the
+	// largest dim of tasks, and the limits on groups: those beyond MaxBytes or
+	// MaxLookupBytes are left out. Its bounds on shards, rows and pooling factors
+	// and its tables are not used.
+	Domain design.Domain
+	// Tasks is the number of tasks (default 40): eight tenths over the training
+	// tables, a tenth each over those for validation and test, so less than 10
+	// leave out the test.
+	Tasks int
+	// MinTables and MaxTables bound the tables of a task (default 10 and 60, as in
+	// the NeuroShard paper).
+	MinTables, MaxTables int
+	// Memory of each device; 0 takes the profile's.
+	Memory unit.Bytes
+	// Methods plan each task: by default search.Default under a model, and without
+	// one the baselines, which know no costs. Others then plan with a crude price,
+	// the bytes that are looked up and exchanged.
+	Methods []search.Method
+	// Neighbours is the number of plans that are made of each plan by moving up to
+	// 12 shards, and added too.
+	Neighbours int
+	Seed       uint64
+	// Workers is the number of tasks planned at a time (default: all processors).
+	// It does not change the result.
+	Workers int
+}
+
+// The defaults of Options.
+const (
+	DefaultTasks     = 40
+	DefaultMinTables = 10
+	DefaultMaxTables = 60
+	// mostMoves is how many shards of a neighbour have moved at most.
+	mostMoves = 12
+)
+
+func (o Options) withDefaults(model *cost.Model) Options {
+	if o.Tasks == 0 {
+		o.Tasks = DefaultTasks
+	}
+	if o.MinTables == 0 {
+		o.MinTables = DefaultMinTables
+	}
+	if o.MaxTables == 0 {
+		o.MaxTables = max(DefaultMaxTables, o.MinTables)
+	}
+	if len(o.Methods) == 0 {
+		o.Methods = search.Baselines()
+		if model != nil {
+			o.Methods = []search.Method{search.Default}
+		}
+	}
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	o.Domain = o.Domain.WithDefaults()
+	return o
+}
+
+// check returns all that is wrong with the options, whose defaults are set, and
+// the profile.
+func (o Options) check(hw hardware.Profile) error {
+	faults := append(hw.Problems(), o.Domain.Problems()...)
+	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	if o.Tasks < 0 {
+		add("tasks: %d is negative", o.Tasks)
+	}
+	if o.MinTables < 1 || o.MaxTables < o.MinTables {
+		add("tables: %d to %d is not a range of at least 1", o.MinTables, o.MaxTables)
+	}
+	if o.Memory < 0 {
+		add("memory: %d bytes are negative", int64(o.Memory))
+	}
+	if o.Neighbours < 0 {
+		add("neighbours: %d is negative", o.Neighbours)
+	}
+	for _, m := range o.Methods {
+		if !slices.Contains(search.Methods(), m) {
+			add("method %q is unknown: choose of %q", m, search.Methods())
+		}
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("the tasks to plan are wrong:\n%s", strings.Join(faults, "\n"))
+	}
+	return nil
+}
+
+// Added counts what was added, and what was not.
+type Added struct {
+	// Groups is the number of samples that were added, of Plans plans of Tasks
+	// tasks.
+	Groups, Plans, Tasks int
+	// TooLarge groups were beyond the domain's limits, and Duplicates were groups
+	// that the same task already had. NoPlan counts the tasks and methods without a
+	// plan that fits.
+	TooLarge, Duplicates, NoPlan int
+}
+
+// add adds up.
+func (a *Added) add(b Added) {
+	a.Groups += b.Groups
+	a.Plans += b.Plans
+	a.Tasks += b.Tasks
+	a.TooLarge += b.TooLarge
+	a.Duplicates += b.Duplicates
+	a.NoPlan += b.NoPlan
+}
+
+// Add appends the device groups of plans to the set's samples, without times
+// and with the ids that follow. The set must be drawn by package experiment: a
+// task's tables all come from one split. Tasks are for devices of the profile; a
+// model, which may be nil, must be of it. An error, which may be the context's,
+// leaves the set as it was.
+func Add(ctx context.Context, set *dataset.Compute, hw hardware.Profile, model *cost.Model, opt Options) (Added, error) {
+	opt = opt.withDefaults(model)
+	if err := opt.check(hw); err != nil {
+		return Added{}, err
+	}
+	if err := checkSplits(set); err != nil {
+		return Added{}, err
+	}
+	if model != nil {
+		if err := model.FitsProfile(hardware.Topology{Profile: hw, Devices: 1}); err != nil {
+			return Added{}, err
+		}
+	}
+	planner := planner{set: set, hw: hw, model: model, opt: opt}
+	results := make([]planned, opt.Tasks)
+	next := make(chan int)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var workers sync.WaitGroup
+	for range min(opt.Workers, opt.Tasks) {
+		workers.Go(func() {
+			for i := range next {
+				if results[i].err = planner.task(ctx, i, &results[i]); results[i].err != nil {
+					cancel()
+				}
+			}
+		})
+	}
+	for i := 0; i < opt.Tasks && ctx.Err() == nil; i++ {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	return gather(ctx, set, results)
+}
+
+// gather appends what was planned, in the order of the tasks.
+func gather(ctx context.Context, set *dataset.Compute, results []planned) (Added, error) {
+	// One task's failure cancels the others: its own error comes first.
+	err := ctx.Err()
+	for i := range results {
+		if e := results[i].err; e != nil && !errors.Is(e, context.Canceled) {
+			return Added{}, fmt.Errorf("task %d: %w", i, e)
+		}
+	}
+	if err != nil {
+		return Added{}, err
+	}
+	var all Added
+	id := 0
+	for i := range set.Samples {
+		id = max(id, set.Samples[i].ID+1)
+	}
+	// Samples may share their array with another set.
+	set.Samples = slices.Clip(set.Samples)
+	for i := range results {
+		all.add(results[i].added)
+		for _, g := range results[i].groups {
+			g.ID = id
+			id++
+			set.Samples = append(set.Samples, g)
+		}
+	}
+	return all, nil
+}
+
+// checkSplits fails where the set's samples are not drawn over the tables that
+// package experiment gives their split.
+func checkSplits(set *dataset.Compute) error {
+	for i := range set.Samples {
+		g := &set.Samples[i]
+		first, end := design.TablesOf(g.Split, len(set.Tables))
+		for _, m := range g.Members {
+			if int(m.Table) < first || int(m.Table) >= end {
+				return fmt.Errorf("sample %d: table %d is not among the %d to %d of its split: the dataset was not drawn by this program", i, m.Table, first, end-1)
+			}
+		}
+	}
+	for _, split := range []dataset.Split{dataset.Train, dataset.Validation, dataset.Test} {
+		if first, end := design.TablesOf(split, len(set.Tables)); first == end {
+			return fmt.Errorf("%d tables are too few: each split needs one of its own", len(set.Tables))
+		}
+	}
+	return nil
+}
+
+// planner plans tasks, each on its own.
+type planner struct {
+	set   *dataset.Compute
+	hw    hardware.Profile
+	model *cost.Model
+	opt   Options
+}
+
+// planned is what one task adds.
+type planned struct {
+	groups []dataset.Group
+	added  Added
+	err    error
+}
+
+// seedStream keeps the draws of tasks apart from those of package experiment.
+const seedStream = 0x70726566 << 32
+
+// task draws task i, plans it and collects the groups of the plans.
+func (l *planner) task(ctx context.Context, i int, out *planned) error {
+	draw := rand.New(rand.NewPCG(l.opt.Seed, seedStream+uint64(i)))
+	split := design.SplitOf(i)
+	p, from := l.draw(draw, split)
+	if p == nil {
+		out.added.NoPlan += len(l.opt.Methods)
+		return nil
+	}
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	factory, err := l.factory(p)
+	if err != nil {
+		return err
+	}
+	c := collector{planner: l, problem: p, from: from, split: split, seen: map[string]bool{}, out: out}
+	out.added.Tasks++
+	for _, method := range l.opt.Methods {
+		found, err := search.Run(ctx, p, factory, search.Options{Method: method, Seed: l.opt.Seed + uint64(i), Workers: 1, Brief: true})
+		var infeasible *search.Infeasible
+		if errors.As(err, &infeasible) {
+			out.added.NoPlan++
+			continue
+		}
+		if err == nil {
+			err = ctx.Err() // a plan that was cut short depends on the time it had
+		}
+		if err != nil {
+			return err
+		}
+		out.added.Plans++
+		c.add(found.Shards)
+		for range l.opt.Neighbours {
+			c.add(neighbour(draw, found.Shards))
+		}
+	}
+	return nil
+}
+
+// weightsShare is the share of the devices' memory that a task's tables take at
+// most: plans need room to choose.
+const weightsShare = .7
+
+// dimTries is how often a task's tables are drawn until they fit.
+const dimTries = 20
+
+// draw draws a task over a split's tables: so many of them, with replacement,
+// each with a dim of a power of two, as the NeuroShard paper's tasks. from tells
+// which of the set's tables each one is. The problem is nil where no table of
+// the split fits.
+func (l *planner) draw(draw *rand.Rand, split dataset.Split) (p *problem.Problem, from []int) {
+	d := &l.opt.Domain
+	op := problem.Operation{
+		Batch:     d.Batches[draw.IntN(len(d.Batches))],
+		Optimizer: d.Optimizers[draw.IntN(len(d.Optimizers))],
+		Precision: d.Precisions[draw.IntN(len(d.Precisions))],
+	}
+	p = &problem.Problem{
+		Batch:    op.Batch,
+		Topology: hardware.Topology{Profile: l.hw, Devices: d.Devices[draw.IntN(len(d.Devices))], Memory: l.opt.Memory},
+	}
+	usable := l.usable(split, op, p.Topology.DeviceMemory())
+	if len(usable) == 0 {
+		return nil, nil
+	}
+	count := l.opt.MinTables + draw.IntN(l.opt.MaxTables-l.opt.MinTables+1)
+	room := weightsShare * float64(p.Topology.DeviceMemory()) * float64(p.Topology.Devices)
+	powers := 1
+	for problem.ColumnGranule<<powers <= d.MaxDim {
+		powers++
+	}
+	for try := 1; ; try++ {
+		p.Tables, from = nil, nil
+		taken := 0.0
+		for len(from) < count {
+			t := usable[draw.IntN(len(usable))]
+			dim := problem.ColumnGranule << draw.IntN(powers)
+			bytes := float64(bytesOf(l.set.Tables, op, t, dim))
+			if taken+bytes > room && try == dimTries && len(from) > 0 {
+				break // fewer tables, then
+			}
+			taken += bytes
+			p.Tables = append(p.Tables, taskTable(&l.set.Tables[t], len(from), dim, op, draw.Float64() < d.WeightedShare))
+			from = append(from, t)
+		}
+		if taken <= room || try == dimTries {
+			return p, from
+		}
+	}
+}
+
+// usable returns the tables of a split of which a slice can be measured: of random
+// tables those that are counted at the operation's batch, if there are any.
+func (l *planner) usable(split dataset.Split, op problem.Operation, memory unit.Bytes) []int {
+	var all, counted []int
+	first, end := design.TablesOf(split, len(l.set.Tables))
+	for i := first; i < end; i++ {
+		one := dataset.Group{Operation: op, Members: []dataset.Member{{Table: int32(i), Dim: problem.ColumnGranule}}}
+		if l.set.Tables[i].PoolingFactor()*float64(op.Batch) >= 1 && l.opt.Domain.Allows(l.set.Tables, &one) && design.GroupBytes(l.set.Tables, &one) < memory {
+			all = append(all, i)
+			if design.Counted(&l.set.Tables[i], op.Batch) {
+				counted = append(counted, i)
+			}
+		}
+	}
+	if len(l.opt.Domain.Tables) == 0 && len(counted) > 0 {
+		return counted
+	}
+	return all
+}
+
+func bytesOf(tables []problem.Table, op problem.Operation, table, dim int) unit.Bytes {
+	return design.GroupBytes(tables, &dataset.Group{Operation: op, Members: []dataset.Member{{Table: int32(table), Dim: int32(dim)}}})
+}
+
+// taskTable returns a set's table as number i of a task.
+func taskTable(t *problem.Table, i, dim int, op problem.Operation, weighted bool) problem.Table {
+	drawn := *t
+	drawn.Name = fmt.Sprintf("%s#%d", t.Name, i)
+	drawn.Dim, drawn.Optimizer, drawn.Precision, drawn.Weighted = dim, op.Optimizer, op.Precision, weighted
+	drawn.Constraint = problem.Constraint{}
+	return drawn
+}
+
+// factory returns the prices that tasks are planned with.
+func (l *planner) factory(p *problem.Problem) (search.Factory, error) {
+	if l.model == nil {
+		return crudeFactory(p), nil
+	}
+	pool, err := cost.NewPool(l.model, p)
+	if err != nil {
+		return nil, err
+	}
+	return func() search.Scorer { return pool.NewScorer() }, nil
+}
+
+// neighbour moves 1 to 12 random shards of a plan to random devices.
+func neighbour(draw *rand.Rand, shards [][]problem.Shard) [][]problem.Shard {
+	out := make([][]problem.Shard, len(shards))
+	for d, held := range shards {
+		out[d] = slices.Clone(held)
+	}
+	for range 1 + draw.IntN(mostMoves) {
+		from, to := draw.IntN(len(out)), draw.IntN(len(out))
+		if len(out[from]) == 0 {
+			continue
+		}
+		i := draw.IntN(len(out[from]))
+		s := out[from][i]
+		out[from] = slices.Delete(out[from], i, i+1)
+		out[to] = append(out[to], s)
+	}
+	return out
+}
+
+// collector turns the plans of one task into groups.
+type collector struct {
+	*planner
+	problem *problem.Problem
+	from    []int
+	split   dataset.Split
+	seen    map[string]bool
+	out     *planned
+}
+
+func (c *collector) add(shards [][]problem.Shard) {
+	for _, held := range shards {
+		// The operations of a task differ in weighting alone.
+		for _, weighted := range []bool{false, true} {
+			g := dataset.Group{Split: c.split}
+			for _, s := range held {
+				if op := c.problem.Operation(s.Table); op.Weighted == weighted {
+					g.Operation = op
+					g.Members = append(g.Members, dataset.Member{Table: int32(c.from[s.Table]), Dim: int32(s.Dim())})
+				}
+			}
+			if len(g.Members) > 0 {
+				c.group(g)
+			}
+		}
+	}
+}
+
+func (c *collector) group(g dataset.Group) {
+	slices.SortFunc(g.Members, func(a, b dataset.Member) int {
+		if a.Table != b.Table {
+			return int(a.Table - b.Table)
+		}
+		return int(a.Dim - b.Dim)
+	})
+	key := fmt.Sprint(g.Operation.Weighted, g.Members)
+	switch {
+	case c.seen[key]:
+		c.out.added.Duplicates++
+		return
+	case !c.opt.Domain.Allows(c.set.Tables, &g):
+		c.out.added.TooLarge++
+	default:
+		c.out.added.Groups++
+		c.out.groups = append(c.out.groups, g)
+	}
+	c.seen[key] = true
+}

@@ -1,0 +1,169 @@
+// Package lab makes a cost model from nothing: it draws samples, has the
+// simulated device time them, and trains on them. The models that ship in the
+// binary come from here, and the same seed makes the same model again.
+package lab
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/lab/collect"
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/design"
+	"github.com/neuroshard/neuroshard/lab/train"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+)
+
+// Options steer pre-training. The zero value makes the shipped models, but for
+// the seed, which is 1 for them.
+type Options struct {
+	// Samples is the number of groups of fused lookups (default 100,000, as in the
+	// NeuroShard paper): eight tenths for training, a tenth each for validation
+	// and test.
+	Samples int
+	// CommSamples is the number of all-to-alls (default 8,000).
+	CommSamples int
+	// LargeSamples is the number of groups of 100 to 200 shards, of which a tenth
+	// is judged on; none is trained on (default 5,000).
+	LargeSamples int
+	// Seed of the draws and of the training.
+	Seed uint64
+	// Train are the options of the training; its seed is overruled by Seed.
+	Train train.Options
+	// OnPhase, where not nil, is told what is going on, in a few words.
+	OnPhase func(phase string)
+}
+
+// The sizes of what is drawn.
+const (
+	DefaultSamples     = 100_000
+	DefaultCommSamples = 8_000
+	// DefaultLargeSamples is the number of groups of 100 to 200 shards.
+	DefaultLargeSamples = 5_000
+	// MinSamples is the least of either kind that leaves every split a sample.
+	MinSamples = 10
+
+	tables      = 4000
+	largeShards = 200
+)
+
+func (o Options) withDefaults() Options {
+	if o.Samples <= 0 {
+		o.Samples = DefaultSamples
+	}
+	if o.CommSamples <= 0 {
+		o.CommSamples = DefaultCommSamples
+	}
+	if o.LargeSamples <= 0 {
+		o.LargeSamples = DefaultLargeSamples
+	}
+	if o.Train.Epochs <= 0 {
+		o.Train.Epochs = train.DefaultEpochs
+	}
+	if o.OnPhase == nil {
+		o.OnPhase = func(string) {}
+	}
+	o.Train.Seed = o.Seed
+	return o
+}
+
+// Simulate makes a model of the profile from samples of the simulated device.
+func Simulate(ctx context.Context, profile hardware.Profile, opt Options) (*modelfile.Model, *train.Report, error) {
+	opt = opt.withDefaults()
+	data, err := draw(ctx, profile, opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	opt.OnPhase("training")
+	m, report, err := train.Fit(ctx, data, profile, opt.Train)
+	if err != nil {
+		return nil, nil, err
+	}
+	m.Manifest.Command = opt.command(profile)
+	return m, report, m.Seal()
+}
+
+// command returns what makes the model again on the command line. Counts that
+// the command line does not have are left out.
+func (o Options) command(profile hardware.Profile) string {
+	command := fmt.Sprintf("neuroshard train --simulate %s --samples %d --seed %d", profile.Name, o.Samples, o.Seed)
+	if o.CommSamples != DefaultCommSamples {
+		command += fmt.Sprintf(" --comm-samples %d", o.CommSamples)
+	}
+	if o.Train.Epochs != train.DefaultEpochs {
+		command += fmt.Sprintf(" --epochs %d", o.Train.Epochs)
+	}
+	return command
+}
+
+// SimulateComm draws all-to-alls of the profile and has the simulated device time
+// them: the part that a single measured device cannot have.
+func SimulateComm(ctx context.Context, profile hardware.Profile, opt Options) (*dataset.Comm, error) {
+	opt = opt.withDefaults()
+	comm := design.Comm(opt.Seed, opt.CommSamples, profile)
+	return comm, collect.SimulateComm(ctx, comm, profile, collect.Options{Workers: opt.Train.Workers})
+}
+
+// CurveSizes returns the sample counts of the learning curve in docs/MODELS.md.
+func CurveSizes() []int { return []int{2_000, 10_000, 30_000, 100_000} }
+
+// LearningCurve trains on the first of the samples, as many as each size says,
+// at least MinSamples. Fewer samples get more epochs, so that every model sees
+// as many groups in all, up to ten times the epochs. The points are in the order
+// of the sizes.
+func LearningCurve(ctx context.Context, profile hardware.Profile, sizes []int, opt Options) ([]train.CurvePoint, error) {
+	opt = opt.withDefaults()
+	if len(sizes) == 0 || slices.Min(sizes) < MinSamples {
+		return nil, fmt.Errorf("learning curve: sizes %v: give one or more, each at least %d", sizes, MinSamples)
+	}
+	opt.Samples = slices.Max(sizes)
+	data, err := draw(ctx, profile, opt)
+	if err != nil {
+		return nil, err
+	}
+	var points []train.CurvePoint
+	for _, size := range sizes {
+		opt.OnPhase(fmt.Sprintf("training on %d samples", size))
+		part := data
+		part.Compute = first(data.Compute, size)
+		fit := opt.Train
+		fit.Epochs *= min(10, opt.Samples/size)
+		m, _, err := train.Fit(ctx, part, profile, fit)
+		if err != nil {
+			return nil, err
+		}
+		report, err := train.Judge(m, data, fit.Workers)
+		if err != nil {
+			return nil, err
+		}
+		points = append(points, train.CurvePoint{Samples: size, Compute: report.Compute.All, Large: report.Large.All})
+	}
+	return points, nil
+}
+
+// first returns a dataset of the first samples of another.
+func first(set *dataset.Compute, samples int) *dataset.Compute {
+	part := *set
+	part.Samples = set.Samples[:min(samples, len(set.Samples))]
+	return &part
+}
+
+// draw draws and times everything a model is trained and judged on.
+func draw(ctx context.Context, profile hardware.Profile, opt Options) (train.Data, error) {
+	opt.OnPhase("drawing and simulating samples")
+	data := train.Data{
+		Compute: design.Compute(opt.Seed, tables, opt.Samples, 1, design.MaxShards),
+		Large:   design.Compute(opt.Seed+1, tables, opt.LargeSamples, 100, largeShards),
+		Comm:    design.Comm(opt.Seed, opt.CommSamples, profile),
+	}
+	workers := collect.Options{Workers: opt.Train.Workers}
+	if err := collect.SimulateCompute(ctx, data.Compute, profile, workers); err != nil {
+		return data, err
+	}
+	if err := collect.SimulateCompute(ctx, data.Large, profile, workers); err != nil {
+		return data, err
+	}
+	return data, collect.SimulateComm(ctx, data.Comm, profile, workers)
+}

@@ -1,0 +1,140 @@
+package lab_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/lab"
+	"github.com/neuroshard/neuroshard/lab/train"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+)
+
+func profile(t *testing.T, name string) hardware.Profile {
+	t.Helper()
+	p, err := hardware.ByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// small makes a model in a second or so.
+func small() lab.Options {
+	return lab.Options{
+		Samples: 200, CommSamples: 40, LargeSamples: 20, Seed: 4,
+		Train: train.Options{Epochs: 2, Batch: 16, Hidden: 16, Embed: 8, Head: 8},
+	}
+}
+
+func simulate(t *testing.T, opt lab.Options) *modelfile.Model {
+	t.Helper()
+	m, report, err := lab.Simulate(context.Background(), profile(t, "rtx2080ti"), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := m.Manifest.Card; c.Compute != report.Compute.All || c.Large != report.Large.All || c.Comm != report.Comm.All {
+		t.Errorf("got card %+v, want the report's errors", c)
+	}
+	return m
+}
+
+func TestSimulate(t *testing.T) {
+	var phases []string
+	opt := small()
+	opt.OnPhase = func(phase string) { phases = append(phases, phase) }
+	opt.Train.Workers = 1
+	m := simulate(t, opt)
+	if want := []string{"drawing and simulating samples", "training"}; !slices.Equal(phases, want) {
+		t.Errorf("got phases %q, want %q", phases, want)
+	}
+	if _, err := cost.Load(m); err != nil {
+		t.Errorf("the model does not load: %v", err)
+	}
+	card := m.Manifest.Card
+	if card.Seed != 4 || card.ComputeSamples != 200 || card.CommSamples != 40 || card.Epochs != 2 {
+		t.Errorf("got card %+v, want seed 4, 200 groups, 40 exchanges, 2 epochs", card)
+	}
+	if card.Compute.Samples != 20 || card.Large.Samples != 2 || card.Comm.Samples != 4 {
+		t.Errorf("got %d, %d and %d samples judged, want a tenth of each: 20, 2 and 4", card.Compute.Samples, card.Large.Samples, card.Comm.Samples)
+	}
+	if m.Manifest.Source != "simulated" || m.Manifest.Profile != "rtx2080ti" {
+		t.Errorf("got source %q, profile %q, want simulated, rtx2080ti", m.Manifest.Source, m.Manifest.Profile)
+	}
+	if got, want := m.Manifest.Command, "neuroshard train --simulate rtx2080ti --samples 200 --seed 4 --comm-samples 40 --epochs 2"; got != want {
+		t.Errorf("got command %q, want %q", got, want)
+	}
+
+	opt.Train.Workers = 8
+	// The training's own seed is overruled.
+	opt.Train.Seed = 77
+	again := simulate(t, opt)
+	if again.Manifest.ID != m.Manifest.ID || !reflect.DeepEqual(again, m) {
+		t.Errorf("same seed, 8 workers: got model %s, want %s", again.Manifest.ID, m.Manifest.ID)
+	}
+	opt.Seed = 5
+	if other := simulate(t, opt); reflect.DeepEqual(other.Tensors[2], m.Tensors[2]) || other.Manifest.ID == m.Manifest.ID {
+		t.Error("another seed makes the same model")
+	}
+
+	folder := t.TempDir()
+	if err := m.Write(folder + "/model"); err != nil {
+		t.Errorf("the model cannot be written: %v", err)
+	}
+}
+
+func TestLearningCurve(t *testing.T) {
+	opt := small()
+	sizes := []int{50, 200, 100}
+	points, err := lab.LearningCurve(context.Background(), profile(t, "rtx2080ti"), sizes, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(points) != len(sizes) {
+		t.Fatalf("got %d points, want %d", len(points), len(sizes))
+	}
+	for i, p := range points {
+		if p.Samples != sizes[i] {
+			t.Errorf("point %d: got %d samples, want %d: the sizes' order", i, p.Samples, sizes[i])
+		}
+		if p.Compute.Samples != 20 || p.Large.Samples != 2 {
+			t.Errorf("point %d: judged on %d and %d groups, want all 20 and 2, whatever the training's", i, p.Compute.Samples, p.Large.Samples)
+		}
+		if !(p.Compute.Mean > 0) || i > 0 && p.Compute == points[i-1].Compute {
+			t.Errorf("point %d: got errors %+v, want some of its own", i, p.Compute)
+		}
+	}
+	// The largest size is the model that Simulate makes.
+	if card := simulate(t, opt).Manifest.Card; points[1].Compute != card.Compute || points[1].Large != card.Large {
+		t.Errorf("all samples: got errors %+v and %+v, want those of Simulate, %+v and %+v", points[1].Compute, points[1].Large, card.Compute, card.Large)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	hw := profile(t, "rtx2080ti")
+	for _, sizes := range [][]int{nil, {200, lab.MinSamples - 1}, {0}, {-5}} {
+		if points, err := lab.LearningCurve(context.Background(), hw, sizes, small()); err == nil || !strings.Contains(err.Error(), "at least 10") {
+			t.Errorf("sizes %v: got %v and error %v, want an error that names the least", sizes, points, err)
+		}
+	}
+	opt := small()
+	opt.Samples = lab.MinSamples - 1
+	if _, _, err := lab.Simulate(context.Background(), hw, opt); err == nil || !strings.Contains(err.Error(), "too few samples") {
+		t.Errorf("%d samples: got error %v, want one that says too few", opt.Samples, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	opt = small()
+	opt.OnPhase = func(phase string) {
+		if phase == "training" {
+			cancel()
+		}
+	}
+	if m, _, err := lab.Simulate(ctx, hw, opt); !errors.Is(err, context.Canceled) || m != nil {
+		t.Errorf("cancelled before training: got model %v and error %v, want %v", m, err, context.Canceled)
+	}
+}

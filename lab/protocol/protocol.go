@@ -1,0 +1,192 @@
+// Package protocol states the messages between the program that measures
+// (package collect) and the process that runs kernels, the worker: one JSON
+// object a line, requests on the worker's stdin, responses on its stdout, logs
+// on its stderr. Fields that a side does not know are ignored.
+//
+//	> {"op":"hello","v":1}
+//	< {"op":"hello","v":1,"backend":"cpu","device":"...","caps":["compute","comm"],"measured":true}
+//	> {"op":"init","batch":65536,"warmup":1,"repeats":5,"cache":"cold","seed":7}
+//	< {"op":"init"}
+//	> {"op":"tables","tables":[{"t":0,"rows":1000000,"pooling_factor":12.3,"unique_rows":41000,"reuse":[..17]}]}
+//	< {"op":"tables","tables":[{"t":0,"unique_rows":40987,"reuse":[..17]}]}
+//	> {"op":"compute","id":"s1","group":[{"t":0,"dim":64}],"opt":"sgd","dtype":"fp32"}
+//	< {"op":"compute","id":"s1","fwd_ms":0.81,"bwd_ms":2.02,"fwd_iqr":0.01,"bwd_iqr":0.03,"n":5,"source":"measured"}
+//	> {"op":"comm","id":"c1","dims":[512,384],"batch":65536,"start_ms":[0,3.1]}
+//	< {"op":"comm","id":"c1","fwd":[3.4,0.3],"bwd":[0.3,0.3],"iqr":0.01,"n":5,"source":"measured"}
+//	< {"op":"error","id":"s9","code":"oom","msg":"..."}
+//
+// Every request gets exactly one response, in order. docs/PROTOCOL.md tells the
+// same to whoever writes a worker.
+package protocol
+
+import (
+	"fmt"
+
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+)
+
+// Version is the protocol's version, which both sides state in hello.
+const Version = 1
+
+// MaxLine is the longest message, in bytes. A longer one ends the conversation.
+const MaxLine = 16 << 20
+
+// The operations.
+const (
+	OpHello    = "hello"
+	OpInit     = "init"
+	OpTables   = "tables"
+	OpCompute  = "compute"
+	OpComm     = "comm"
+	OpCeilings = "ceilings"
+	OpError    = "error"
+)
+
+// The capabilities that a worker may state, beside the names of optimizers and
+// precisions.
+const (
+	CapCompute  = "compute"
+	CapComm     = "comm"
+	CapWeighted = "weighted"
+	CapCeilings = "ceilings"
+	CapPools    = "pools"
+)
+
+// The error codes.
+const (
+	CodeMemory      = "oom"
+	CodeBadRequest  = "bad_request"
+	CodeTimeout     = "timeout"
+	CodeDrift       = "drift"
+	CodeUnsupported = "unsupported"
+	// CodeInternal is a failure of the worker itself.
+	CodeInternal = "internal"
+)
+
+// Request is any request; Op says which fields count.
+type Request struct {
+	Op string `json:"op"`
+	// V is the version (hello).
+	V int `json:"v,omitempty"`
+	// ID names a compute or comm request; its response carries it too.
+	ID string `json:"id,omitempty"`
+
+	// Batch is the global batch in samples (init; comm, where 0 means init's).
+	Batch int `json:"batch,omitempty"`
+	// Warmup runs come before Repeats timed ones (init).
+	Warmup  int `json:"warmup,omitempty"`
+	Repeats int `json:"repeats,omitempty"`
+	// Cache is "cold", where caches are flushed before each repeat, or "warm"
+	// (init). FlushBytes is how much is written to flush them; 0 leaves it to the
+	// worker, four times its last-level cache.
+	Cache      string `json:"cache,omitempty"`
+	FlushBytes int64  `json:"flush_bytes,omitempty"`
+	Seed       uint64 `json:"seed,omitempty"`
+
+	// Tables are added to those that groups may name (tables). init forgets all.
+	Tables []Table `json:"tables,omitempty"`
+
+	// Group is the members of one fused operation (compute), of the optimizer Opt
+	// and the precision DType as package problem names them.
+	Group    []Member `json:"group,omitempty"`
+	Opt      string   `json:"opt,omitempty"`
+	DType    string   `json:"dtype,omitempty"`
+	Weighted bool     `json:"weighted,omitempty"`
+
+	// Dims is each rank's pooled columns and StartMS when it is ready, in ms, the
+	// least being 0 (comm).
+	Dims    []int     `json:"dims,omitempty"`
+	StartMS []float64 `json:"start_ms,omitempty"`
+	// PerHost is the ranks on one host; 0 means all.
+	PerHost int `json:"per_host,omitempty"`
+}
+
+// Table is what a worker must know of a table to make up its indices. In
+// responses, UniqueRows and Reuse are what was realised.
+type Table struct {
+	T    int   `json:"t"`
+	Rows int64 `json:"rows,omitempty"`
+	// PoolingFactor is the lookups per sample over all features.
+	PoolingFactor float64 `json:"pooling_factor,omitempty"`
+	// Features is the number of bags per sample; 0 means 1.
+	Features int `json:"features,omitempty"`
+	// Batch is the batch that UniqueRows and Reuse are of and that the table's
+	// indices are made for; 0 means init's. All members of a group have one.
+	Batch int `json:"batch,omitempty"`
+	// UniqueRows is the distinct rows of one batch, and Reuse the share of them in
+	// each use-count class (package access).
+	UniqueRows float64                 `json:"unique_rows,omitempty"`
+	Reuse      [access.Classes]float64 `json:"reuse"`
+	// Pool, where not empty, names a file with the table's indices (package
+	// indices), which are then used as they are. Needs CapPools.
+	Pool string `json:"pool,omitempty"`
+}
+
+// Member is a column slice of a table.
+type Member struct {
+	T   int `json:"t"`
+	Dim int `json:"dim"`
+}
+
+// Response is any response; Op says which fields count.
+type Response struct {
+	Op string `json:"op"`
+	V  int    `json:"v,omitempty"`
+	ID string `json:"id,omitempty"`
+
+	// Backend is "fbgemm", "triton", "torch", "cpu" or "simulated"; Device what the
+	// device calls itself; Kernel the code that runs, with its version; Measured is
+	// false for a simulation (hello).
+	Backend  string   `json:"backend,omitempty"`
+	Device   string   `json:"device,omitempty"`
+	Kernel   string   `json:"kernel,omitempty"`
+	Clocks   string   `json:"clocks,omitempty"`
+	Caps     []string `json:"caps,omitempty"`
+	Measured bool     `json:"measured,omitempty"`
+	// Threads is the CPU threads of one device; MemoryBytes what a group's weights
+	// and state may take; Ranks the most ranks of a comm request; CacheBytes the
+	// last-level cache.
+	Threads     int   `json:"threads,omitempty"`
+	MemoryBytes int64 `json:"memory_bytes,omitempty"`
+	Ranks       int   `json:"ranks,omitempty"`
+	CacheBytes  int64 `json:"cache_bytes,omitempty"`
+
+	// Cache says what init's flush does, for example "flushed 256MiB" (init).
+	Cache string `json:"cache,omitempty"`
+
+	// Tables are what was realised of those asked for (tables).
+	Tables []Table `json:"tables,omitempty"`
+
+	// Times are medians in ms (compute), with their interquartile ranges over N
+	// repeats. Source is "measured" or "simulated".
+	ForwardMS      float64 `json:"fwd_ms,omitempty"`
+	BackwardMS     float64 `json:"bwd_ms,omitempty"`
+	ForwardSpread  float64 `json:"fwd_iqr,omitempty"`
+	BackwardSpread float64 `json:"bwd_iqr,omitempty"`
+	N              int     `json:"n,omitempty"`
+	Source         string  `json:"source,omitempty"`
+
+	// Forward, which contains the wait, and Backward are each rank's times in ms
+	// (comm); Spread is the interquartile range of the slowest backward.
+	Forward  []float64 `json:"fwd,omitempty"`
+	Backward []float64 `json:"bwd,omitempty"`
+	Spread   float64   `json:"iqr,omitempty"`
+
+	// Ceilings are what the device reaches at best, by name: copy_gbps,
+	// gather_gbps, cached_gather_gbps, sort_mkeys, clock_ghz and, where there is
+	// more than one rank, alltoall_gbps and alltoall_us (ceilings). Profile is the
+	// hardware profile that follows from them, for a device that no profile is
+	// known of.
+	Ceilings map[string]float64 `json:"ceilings,omitempty"`
+	Profile  hardware.Profile   `json:"profile,omitzero"`
+
+	// Code and Message say what went wrong (error).
+	Code    string `json:"code,omitempty"`
+	Message string `json:"msg,omitempty"`
+}
+
+// Error is a worker's error response as a Go error.
+type Error struct{ Code, Message string }
+
+func (e *Error) Error() string { return fmt.Sprintf("worker: %s: %s", e.Code, e.Message) }

@@ -1,0 +1,160 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/neuroshard/neuroshard/lab/lookups"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+)
+
+// twoFeatures is a table read by two features in 4 samples: 6 and 2 lookups, of
+// which row 9 is used 4 times and row 3 twice.
+func twoFeatures() Table {
+	return Table{
+		Name: "user", Samples: 4, Features: []string{"clicked", "shown"},
+		Bags: lookups.Bags{
+			Indices: []int64{9, 3, 9, 9, 1, 3, 2, 9},
+			Offsets: []int64{0, 2, 2, 5, 6, 7, 7, 7, 8},
+		},
+	}
+}
+
+func TestProfile(t *testing.T) {
+	got, warnings, err := Profile(twoFeatures(), Properties{Dim: 64, Precision: problem.FP16, Optimizer: problem.Adam})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := problem.Table{
+		Name: "user", Rows: 10, Dim: 64, Precision: problem.FP16, Optimizer: problem.Adam,
+		Features: []problem.Feature{{Name: "clicked", PoolingFactor: 1.5}, {Name: "shown", PoolingFactor: .5}},
+		Access:   access.Distribution{Kind: access.Histogram, Batch: 4, UniqueRows: 4},
+	}
+	want.Access.Reuse[0], want.Access.Reuse[1], want.Access.Reuse[2] = .5, .25, .25
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if len(warnings) != 1 || !strings.Contains(warnings[0], `table "user": 10 rows is the highest row used, plus one`) {
+		t.Errorf("warnings: got %q", warnings)
+	}
+	// At its own batch the table's counts are the trace's.
+	if counts := got.Counts(4); counts.Lookups != 8 || counts.Unique != 4 || counts.Reuse != want.Access.Reuse {
+		t.Errorf("counts: got %+v", counts)
+	}
+	p := problem.Problem{Tables: []problem.Table{got}, Topology: hardware.Topology{Profile: hardware.Profiles()[0], Devices: 1}, Batch: 4}
+	if err := p.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestProfileOfStatedRows(t *testing.T) {
+	got, warnings, err := Profile(twoFeatures(), Properties{Rows: 1000, Dim: 4})
+	if err != nil || got.Rows != 1000 || len(warnings) != 0 {
+		t.Errorf("got %d rows, %q and %v, want 1000 and no warning", got.Rows, warnings, err)
+	}
+	_, _, err = Profile(twoFeatures(), Properties{Rows: 9, Dim: 4})
+	if err == nil || !strings.Contains(err.Error(), `table "user": lookup 0: row 9, want one from 0 to 8: its height is said to be 9 rows`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestProfileWithoutLookups(t *testing.T) {
+	table := Table{Name: "idle", Samples: 2, Features: []string{"idle"}, Bags: lookups.Bags{Offsets: []int64{0, 0, 0}}}
+	got, warnings, err := Profile(table, Properties{Dim: 4})
+	if err != nil || got.Rows != 1 || got.PoolingFactor() != 0 || got.Access != (access.Distribution{}) {
+		t.Errorf("got %+v and %v", got, err)
+	}
+	if len(warnings) != 2 || !strings.Contains(warnings[1], `table "idle": the trace has no lookups in it`) {
+		t.Errorf("warnings: got %q", warnings)
+	}
+	p := problem.Problem{Tables: []problem.Table{got}, Topology: hardware.Topology{Profile: hardware.Profiles()[0], Devices: 1}, Batch: 2}
+	if err := p.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestProfileRefuses(t *testing.T) {
+	for _, test := range []struct {
+		change func(*Table)
+		rows   int64
+		want   string
+	}{
+		{func(t *Table) { t.Samples = 0 }, 0, "8 bags of 0 samples"},
+		{func(t *Table) { t.Features = nil }, 0, "4 samples and 0 features"},
+		{func(t *Table) { t.Samples = 3 }, 0, "8 bags of 3 samples and 2 features"},
+		{func(t *Table) { t.Bags.Indices[3] = -2 }, 0, `table "user": lookup 3: row -2`},
+		{func(t *Table) { t.Bags.Offsets[8] = 9 }, 0, "the last offset is 9, want 8"},
+		{func(*Table) {}, -5, "-5 rows"},
+	} {
+		table := twoFeatures()
+		test.change(&table)
+		if _, _, err := Profile(table, Properties{Rows: test.rows}); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("got %v, want %q", err, test.want)
+		}
+	}
+}
+
+// TestProfilesAgree profiles lookups that were made up from counts, through a
+// log: the table's counts must be those again.
+func TestProfilesAgree(t *testing.T) {
+	counts := access.Distribution{Kind: access.Zipf, Exponent: 1.1}.At(5000, 6, 512)
+	bags, realised, err := lookups.Synthesise(lookups.Spec{Rows: 5000, Batch: 512, Features: 1, Counts: counts, Seed: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []lookup
+	for b := range bags.Len() {
+		for _, row := range bags.Indices[bags.Offsets[b]:bags.Offsets[b+1]] {
+			rows = append(rows, lookup{Sample: int64(b), Table: "a", Index: row})
+		}
+	}
+	tables, err := readAll(write(t, "log.csv", csvOf(rows)), Options{})
+	if err != nil || len(tables) != 1 || !slices.Equal(tables[0].Bags.Indices, bags.Indices) {
+		t.Fatalf("other lookups come back, error %v", err)
+	}
+	got, _, err := Profile(tables[0], Properties{Rows: 5000, Dim: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := got.Counts(512); got != realised.Counts() {
+		t.Errorf("got %+v, want %+v", got, realised.Counts())
+	}
+}
+
+func Example() {
+	r, err := Open("testdata/zip.pt.gz", Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer r.Close()
+	for {
+		lookups, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		table, warnings, err := Profile(lookups, Properties{Dim: 64})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("%s: %d rows, pooling factor %.2f, %v distinct, %d warnings\n",
+			table.Name, table.Rows, table.PoolingFactor(), table.Access.UniqueRows, len(warnings))
+	}
+	// Output:
+	// t0: 47 rows, pooling factor 1.57, 9 distinct, 1 warnings
+	// t1: 1 rows, pooling factor 0.00, 0 distinct, 2 warnings
+	// t2: 43 rows, pooling factor 1.14, 6 distinct, 1 warnings
+}

@@ -1,0 +1,163 @@
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/lab/lookups"
+)
+
+// Options say how a trace is read. The zero value reads all of it.
+type Options struct {
+	// Batch is the number of samples to read, the first of the trace; 0, or more
+	// than it has, reads all.
+	Batch int
+	// TempDir is the folder for the temporary file: the lengths of a benchmark's
+	// bags, about a byte each, or the lookups of a log, about four bytes each.
+	// Empty means os.TempDir.
+	TempDir string
+	// Progress, where not nil, is told how many bytes of the file are read, of all
+	// the times it is read. It is called from a goroutine, not from two at a time.
+	Progress func(done, total int64)
+}
+
+// Table is the lookups of one table.
+type Table struct {
+	// Name is the table's: as the log says, or t0, t1, ... of a benchmark.
+	Name string
+	// Samples is the number of samples, the same for all tables of a trace.
+	Samples int
+	// Features are the names of the features that read the table, in the order of
+	// their bags. A trace that names none has one of the table's name.
+	Features []string
+	// Bags are the lookups: Samples bags of the first feature, then those of the
+	// next. They are overwritten by the next call of Next.
+	Bags lookups.Bags
+}
+
+// Reader reads a trace table by table. It must be closed.
+type Reader struct {
+	path   string
+	source source
+	tables []string
+	// err is what Next has failed with: it fails with the same again.
+	err error
+}
+
+// source is a trace of one kind.
+type source interface {
+	names() []string
+	// table reads the next table, or returns io.EOF.
+	table(t *Table) error
+	close() error
+}
+
+// Open opens a trace and reads it once, to find its tables. The file's first
+// bytes tell its kind, whatever its name: what torch.save wrote, or CSV, both
+// also packed with gzip, or Parquet.
+//
+// An error names what is wrong with the file, and where. The memory needed is
+// bounded by the lookups of the largest table, here and in Next.
+func Open(path string, o Options) (*Reader, error) {
+	s, err := open(path, o)
+	if err != nil {
+		var at *os.PathError
+		if errors.As(err, &at) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &Reader{path: path, source: s, tables: s.names()}, nil
+}
+
+func open(path string, o Options) (source, error) {
+	if o.Batch < 0 {
+		return nil, fmt.Errorf("a batch of %d samples", o.Batch)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a file that can be read twice: give the path of a file")
+	}
+	f := &file{path: path, size: info.Size(), progress: o.Progress, passes: 2}
+	start, err := f.start()
+	if err != nil {
+		return nil, err
+	}
+	const packed = "\x1f\x8b"
+	if bytes.HasPrefix(start, []byte(packed)) {
+		f.gzip = true
+		if start, err = f.start(); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case bytes.HasPrefix(start, []byte(zipEntry)) || bytes.HasPrefix(start, []byte("\x80")):
+		return openLookups(f, o)
+	case bytes.HasPrefix(start, []byte("PAR1")):
+		if f.gzip {
+			return nil, errors.New("a packed Parquet file: unpack it with gunzip")
+		}
+		return openLog(f, o, parquetRows)
+	case bytes.HasPrefix(start, []byte(packed)):
+		return nil, errors.New("packed twice: unpack it with gunzip")
+	case len(start) == 0:
+		return nil, errors.New("it is empty")
+	case bytes.IndexByte(start, 0) >= 0:
+		return nil, errors.New("neither a file of torch.save, CSV nor Parquet")
+	}
+	return openLog(f, o, csvRows)
+}
+
+// start returns the file's first bytes.
+func (f *file) start() ([]byte, error) {
+	quiet := *f
+	quiet.progress = nil
+	s, err := quiet.open()
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	start, err := s.Peek(512)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, cut(err)
+	}
+	return bytes.Clone(start), nil
+}
+
+// Tables returns the names of the tables in the order in which Next returns
+// them: of a benchmark its own, of a log by name, numbers in them by value.
+func (r *Reader) Tables() []string { return slices.Clone(r.tables) }
+
+// Next returns the next table, and io.EOF after the last. After an error there
+// is nothing more to read.
+func (r *Reader) Next() (Table, error) {
+	if r.err != nil {
+		return Table{}, r.err
+	}
+	var t Table
+	if err := r.source.table(&t); err != nil {
+		if !errors.Is(err, io.EOF) {
+			err = fmt.Errorf("%s: %w", r.path, err)
+		}
+		r.err = err
+		return Table{}, err
+	}
+	return t, nil
+}
+
+// Close ends reading and removes the temporary file. A second call does nothing.
+func (r *Reader) Close() error {
+	if r.source == nil {
+		return nil
+	}
+	err := r.source.close()
+	r.source, r.err = nil, fmt.Errorf("%s: the reader is closed", r.path)
+	return err
+}

@@ -1,0 +1,27 @@
+//go:build amd64 && !noasm
+
+package train_test
+
+import (
+	"testing"
+
+	"golang.org/x/sys/cpu"
+
+	"github.com/neuroshard/neuroshard/lab/train"
+)
+
+// With the zero Options, simulated data gives the bytes that it gave when the
+// shipped models were made: their commands are to make them again. A change here
+// is a change of all nine. Other builds round otherwise.
+func TestZeroOptionsKeepTheirBytes(t *testing.T) {
+	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
+		t.Skip("this processor lacks the instructions that the shipped models were made with")
+	}
+	hw := profile(t, "a100-80")
+	if m, _ := fit(t, few(t, hw, 400), hw, train.Options{}); m.Manifest.ID != "a100-80-4e02376db7f8" {
+		t.Errorf("exchanges in one host: got model %s, want a100-80-4e02376db7f8", m.Manifest.ID)
+	}
+	if m, _ := fit(t, simulated(t, hw, 60, 200), hw, train.Options{}); m.Manifest.ID != "a100-80-3e21cbf80293" {
+		t.Errorf("exchanges of all kinds: got model %s, want a100-80-3e21cbf80293", m.Manifest.ID)
+	}
+}

@@ -1,0 +1,87 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+)
+
+// CurvePoint is one point of a learning curve: the errors of a model of that many
+// samples, all judged on the same test groups.
+type CurvePoint struct {
+	Samples int              `json:"samples"`
+	Compute modelfile.Errors `json:"compute"`
+	Large   modelfile.Errors `json:"large_groups"`
+}
+
+// MinCurveSamples is the least size of a learning curve's point.
+const MinCurveSamples = 10
+
+// LearningCurve trains compute nets on growing parts of the dataset and judges
+// each on all test groups. A size counts samples of all splits that are not
+// quarantined, and one beyond the dataset's means all; of each split the first
+// are taken. Fewer simulated samples
+// get more epochs, so that every net sees as many groups in all, up to ten times
+// the epochs; for measured ones Fit's own choice grows likewise. The points are in
+// the order of the sizes.
+func LearningCurve(ctx context.Context, data Data, profile hardware.Profile, sizes []int, opt Options) ([]CurvePoint, error) {
+	opt = opt.withDefaults()
+	if err := data.check(profile, opt.MixedSources); err != nil {
+		return nil, err
+	}
+	all := len(data.Compute.Usable())
+	if len(sizes) == 0 || slices.Min(sizes) < MinCurveSamples || all < MinCurveSamples {
+		return nil, fmt.Errorf("learning curve: sizes %v of %d samples: give one or more, each at least %d", sizes, all, MinCurveSamples)
+	}
+	comm, err := fitComm(ctx, data.Comm, profile, opt)
+	if err != nil {
+		return nil, err
+	}
+	var points []CurvePoint
+	for _, size := range sizes {
+		size = min(size, all)
+		part := data
+		part.Compute = share(data.Compute, size, all)
+		fit := opt
+		if !measured(data.Compute.Provenance) {
+			if fit.Epochs <= 0 {
+				fit.Epochs = DefaultEpochs
+			}
+			fit.Epochs *= min(10, min(all, slices.Max(sizes))/size)
+		}
+		compute, err := fitCompute(ctx, part.Compute, profile, fit)
+		if err != nil {
+			return nil, err
+		}
+		report, err := Judge(assemble(part, profile, compute, comm, fit), data, opt.Workers)
+		if err != nil {
+			return nil, err
+		}
+		points = append(points, CurvePoint{size, report.Compute.All, report.Large.All})
+	}
+	return points, nil
+}
+
+// share returns a dataset of the first samples of each split, so many in all of
+// the given number that are not quarantined.
+func share(set *dataset.Compute, samples, all int) *dataset.Compute {
+	of, taken := map[dataset.Split]int{}, map[dataset.Split]int{}
+	usable := set.Usable()
+	for i := range usable {
+		of[usable[i].Split]++
+	}
+	part := *set
+	part.Samples = nil
+	for i := range usable {
+		g := &usable[i]
+		if taken[g.Split]*all < of[g.Split]*samples {
+			taken[g.Split]++
+			part.Samples = append(part.Samples, *g)
+		}
+	}
+	return &part
+}

@@ -1,0 +1,496 @@
+package train_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/feature"
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/design"
+	"github.com/neuroshard/neuroshard/lab/train"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+func fit(t testing.TB, data train.Data, hw hardware.Profile, opt train.Options) (*modelfile.Model, *train.Report) {
+	t.Helper()
+	m, report, err := train.Fit(context.Background(), data, hw, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, report
+}
+
+// Data of a device that follows no formula of ours, with noise of 3 %, gives a
+// model that is nearer to the noiseless law than the data is.
+func TestMeasuredData(t *testing.T) {
+	hw := desk()
+	data, truth := synthetic(hw, warpedLaw(hw), 600, 1500, 400, .03, 1)
+	m, report := fit(t, data, hw, train.Options{Seed: 1, Epochs: 50})
+	exact, err := train.Judge(m, truth, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("against the data %+v, against the law %+v; exchanges %+v and %+v", report.Compute.All, exact.Compute.All, report.Comm.All, exact.Comm.All)
+	if got := exact.Compute.All; !(got.Mean < 4.2) || !(got.P95 < 12) {
+		t.Errorf("groups against the law: got %+v, want a mean below 4.2 %% and a p95 below 12 %%", got)
+	}
+	if got := exact.Comm.All; !(got.Mean < 1.5) {
+		t.Errorf("exchanges against the law: got %+v, want a mean below 1.5 %%", got)
+	}
+	if got := report.Compute.All; !(got.Mean > exact.Compute.All.Mean) {
+		t.Errorf("got errors %+v against noisy times, want more than %+v against the law", got, exact.Compute.All)
+	}
+	if !(exact.Compute.KendallTau > .97) {
+		t.Errorf("got tau %v, want above .97", exact.Compute.KendallTau)
+	}
+	// The sum of the two times varies by less than either; a difference of two
+	// measurements by more than one.
+	noise := report.Compute.Noise
+	if noise.Repeats != 30 || noise.Mean < 1 || noise.Mean > 5 {
+		t.Errorf("got noise %+v, want 30 repeats that differ by some percent", noise)
+	}
+	card := m.Manifest.Card
+	if card.KendallTau != report.Compute.KendallTau || card.Repeated != (modelfile.Errors{Samples: noise.Repeats, Mean: noise.Mean, P95: noise.P95}) {
+		t.Errorf("got card %+v, want the report's tau and noise", card)
+	}
+	if l := m.Manifest.Compute; !(l.LaunchForwardMS > .002 && l.LaunchForwardMS < .008) || !(l.LaunchBackwardMS > .05 && l.LaunchBackwardMS < .15) {
+		t.Errorf("got fixed costs of %v and %v ms, want about .005 and .1", l.LaunchForwardMS, l.LaunchBackwardMS)
+	}
+	if report.Compute.Spread != nil {
+		t.Errorf("got a spread %+v of a single net", report.Compute.Spread)
+	}
+}
+
+// A model tells what device it is of, and how that was measured.
+func TestManifestOfMeasuredData(t *testing.T) {
+	hw := desk()
+	data, _ := synthetic(hw, cpuLaw(hw), 100, 200, 60, .03, 1)
+	for i := range data.Comm.Samples {
+		e := &data.Comm.Samples[i]
+		e.Devices, e.DevicesPerHost = 3, 3
+		pad := func(v []unit.Millis) []unit.Millis { return append(v, v...)[:3] }
+		e.DimSums, e.Start = append(e.DimSums, e.DimSums...)[:3], pad(e.Start)
+		e.Forward, e.Backward = pad(e.Forward), pad(e.Backward)
+	}
+	for _, p := range []*dataset.Provenance{&data.Compute.Provenance, &data.Comm.Provenance} {
+		p.Passes, p.Fastest = 3, true
+	}
+	m, report := fit(t, data, hw, small())
+	got := m.Manifest
+	if got.Profile != "desk-cpu" || got.Device != hw || got.Source != "measured" || got.CommSource != "" || got.Meter != "synthetic 1" {
+		t.Errorf("got profile %q, device %+v, sources %q and %q", got.Profile, got.Device, got.Source, got.CommSource)
+	}
+	want := modelfile.Measurement{
+		Device: "a desk", Kernel: "law 1", Clocks: "none", Threads: 2, Cache: "cold", Lookups: "a log", Warmup: 1, Repeats: 5,
+		Passes: 3, Fastest: true, Tool: "test", Design: "d1", Seed: 1,
+	}
+	if got.Measured != want || got.CommMeasured != want {
+		t.Errorf("got measured %+v and %+v, want both %+v", got.Measured, got.CommMeasured, want)
+	}
+	d := got.Domain
+	if !slices.Equal(d.Optimizers, []string{"sgd", "rowwise_adagrad"}) || !slices.Equal(d.Precisions, []string{"fp32"}) || !d.Unweighted ||
+		d.MinDim != 4 || d.MinDevices != 3 || d.MaxDevices != 3 || d.MinBatch != 256 || d.MaxBatch != 8192 {
+		t.Errorf("got domain %+v, want that of the samples", d)
+	}
+	if got.Comm.NICGBps != 0 || got.Comm.BaseMS != 0 {
+		t.Errorf("got %+v, want no network between hosts", got.Comm)
+	}
+	if report.Source != "measured" || report.CommSource != "" {
+		t.Errorf("got sources %q and %q, want measured", report.Source, report.CommSource)
+	}
+	model, err := cost.Load(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if model.Hardware() != hw {
+		t.Errorf("got hardware %+v, want %+v", model.Hardware(), hw)
+	}
+	text, err := json.Marshal(report)
+	if err != nil || strings.Contains(string(text), "Points") || !strings.Contains(string(text), `"kendall_tau"`) {
+		t.Errorf("got report %s, error %v, want JSON without points", text, err)
+	}
+}
+
+// The samples of one host say nothing of a network, whatever the device has.
+func TestMeasuredOnOneHost(t *testing.T) {
+	hw := profile(t, "h200")
+	data, _ := synthetic(hw, cpuLaw(hw), 100, 100, 60, .03, 1)
+	if m, _ := fit(t, data, hw, small()); m.Manifest.Comm.NICGBps != 0 || m.Manifest.Device != (hardware.Profile{}) {
+		t.Errorf("got %+v and device %+v, want no network and a known device", m.Manifest.Comm, m.Manifest.Device)
+	}
+}
+
+// A kind of operation that no sample has, nothing is known of: the model takes it
+// for what it knows, and does not predict something wild.
+func TestUnseenKinds(t *testing.T) {
+	hw := desk()
+	data, _ := synthetic(hw, cpuLaw(hw), 100, 300, 60, .03, 1)
+	m, _ := fit(t, data, hw, small())
+	model, err := cost.Load(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := &data.Compute.Tables[0]
+	op := problem.Operation{Batch: 1024}
+	described := feature.Describe(table.Rows, len(table.Features), table.Counts(op.Batch))
+	slices := []cost.Slice{{Table: &described, Dim: 64}}
+	f, b := model.Group(op, slices)
+	for name, unseen := range map[string]problem.Operation{
+		"adam": {Batch: 1024, Optimizer: problem.Adam}, "fp16": {Batch: 1024, Precision: problem.FP16}, "weighted": {Batch: 1024, Weighted: true},
+	} {
+		uf, ub := model.Group(unseen, slices)
+		if ratio := float64((uf + ub) / (f + b)); !(ratio > .2 && ratio < 5) {
+			t.Errorf("%s: got %v, want something near the %v of what was measured", name, uf+ub, f+b)
+		}
+	}
+}
+
+// What is quarantined changes nothing, however wrong it is.
+func TestQuarantine(t *testing.T) {
+	hw := desk()
+	data, _ := synthetic(hw, cpuLaw(hw), 100, 200, 60, .03, 1)
+	want, wantReport := fit(t, data, hw, small())
+	nan := unit.Millis(math.NaN())
+	for i := 0; i < 300; i += 2 { // between the others, of all splits
+		bad := data.Compute.Samples[i]
+		bad.ID, bad.Quarantined, bad.Forward, bad.Backward = 1000+i, true, nan, -1
+		bad.Operation.Batch, bad.Operation.Optimizer = 1<<20, problem.Adam
+		data.Compute.Samples = slices.Insert(data.Compute.Samples, i, bad)
+		data.Compute.Repeats = append(data.Compute.Repeats, dataset.Repeat{ID: bad.ID, Forward: 1e6, Backward: 1e6})
+	}
+	for i := 0; i < 40; i += 2 {
+		bad := data.Comm.Samples[i]
+		bad.Quarantined, bad.Backward = true, []unit.Millis{nan}
+		data.Comm.Samples = slices.Insert(data.Comm.Samples, i, bad)
+	}
+	got, gotReport := fit(t, data, hw, small())
+	if got.Manifest.Card.LeftOut != 170 {
+		t.Errorf("got %d samples left out, want 170", got.Manifest.Card.LeftOut)
+	}
+	got.Manifest.Card.LeftOut = 0
+	if err := got.Seal(); err != nil || got.Manifest.ID != want.Manifest.ID {
+		t.Errorf("got model %+v, error %v, want %+v", got.Manifest, err, want.Manifest)
+	}
+	if !reflect.DeepEqual(gotReport, wantReport) {
+		t.Errorf("got report %+v, want %+v", gotReport, wantReport)
+	}
+	curve := func(data train.Data) []train.CurvePoint {
+		points, err := train.LearningCurve(context.Background(), data, hw, []int{100}, small())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return points
+	}
+	dirty := curve(data)
+	data.Compute.Samples = data.Compute.Usable()
+	if clean := curve(data); !reflect.DeepEqual(clean, dirty) {
+		t.Errorf("learning curve: got %+v, want %+v", dirty, clean)
+	}
+}
+
+// A few exchanges that are over before their last device was ready are left out;
+// many are an error, and so is one that is simulated.
+func TestShortExchanges(t *testing.T) {
+	hw := desk()
+	shorten := func(data train.Data, n int) {
+		for i := range n {
+			e := &data.Comm.Samples[i]
+			e.Forward[0] = unit.Millis(1e-9)
+			e.Start[0], e.Start[1] = 0, 5
+		}
+	}
+	data, _ := synthetic(hw, cpuLaw(hw), 100, 100, 200, .03, 1)
+	shorten(data, 5)
+	if m, _ := fit(t, data, hw, small()); m.Manifest.Card.LeftOut != 5 || m.Manifest.Card.CommSamples != 195 {
+		t.Errorf("got card %+v, want 5 left out and 195 kept", m.Manifest.Card)
+	}
+	shorten(data, 30)
+	_, _, err := train.Fit(context.Background(), data, hw, small())
+	if err == nil || !strings.Contains(err.Error(), "of 160 comm samples: the forward exchange is shorter than the wait") {
+		t.Errorf("30 of 200: got error %v", err)
+	}
+}
+
+// The members of an ensemble do not depend on how they are trained abreast, the
+// first is the net that would be trained alone, and their mean is better than
+// they are in the mean.
+func TestEnsemble(t *testing.T) {
+	hw := desk()
+	data, truth := synthetic(hw, warpedLaw(hw), 300, 400, 60, .03, 1)
+	opt := train.Options{Epochs: 12, Hidden: 32, Embed: 16, Head: 16, Seed: 1, Workers: 1}
+	alone, _ := fit(t, data, hw, opt)
+	opt.Ensemble = 4
+	var progress []train.Progress
+	opt.OnProgress = func(p train.Progress) { progress = append(progress, p) }
+	m, _ := fit(t, data, hw, opt)
+	opt.Workers, opt.OnProgress = 8, nil
+	again, _ := fit(t, data, hw, opt)
+	if m.Manifest.ID != again.Manifest.ID || m.Manifest.Compute.Members != 4 {
+		t.Errorf("8 workers: got model %s of %d members, want that of 1 worker, %s", again.Manifest.ID, m.Manifest.Compute.Members, m.Manifest.ID)
+	}
+	if n := len(alone.Tensors); len(m.Tensors) != 4*n {
+		t.Errorf("got %d tensors, want four times the %d of one net", len(m.Tensors), n)
+	}
+	seen := map[string]bool{}
+	for _, one := range alone.Tensors {
+		for _, x := range m.Tensors {
+			if x.Name == "member.0."+one.Name {
+				seen[one.Name] = reflect.DeepEqual(x.Data, one.Data)
+			}
+		}
+		if !seen[one.Name] {
+			t.Errorf("tensor %q of the first member is not that of the net alone", one.Name)
+		}
+	}
+	if p := progress[47]; p.Phase != "compute" || p.Epoch != 48 || p.Epochs != 48 || progress[48].Phase != "comm" || progress[len(progress)-1].Epoch != progress[len(progress)-1].Epochs {
+		t.Errorf("got progress %+v after four nets, want epoch 48 of 48, then comm", p)
+	}
+	exact, err := train.Judge(m, truth, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mean := 0.
+	for k := range 4 {
+		one := &modelfile.Model{Manifest: m.Manifest}
+		one.Manifest.Compute.Members = 0
+		for _, x := range m.Tensors {
+			if name, ok := strings.CutPrefix(x.Name, cost.MemberPrefix(k, 4)); ok {
+				one.Tensors = append(one.Tensors, modelfile.Tensor{Name: name, Shape: x.Shape, Data: x.Data})
+			}
+		}
+		r, err := train.Judge(one, truth, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mean += r.Compute.All.Mean / 4
+	}
+	if got := exact.Compute.All.Mean; !(got < mean) {
+		t.Errorf("got an error of %.2f %%, want below the members' mean of %.2f %%", got, mean)
+	}
+	s := exact.Compute.Spread
+	if s == nil || s.Members != 4 || !(s.MeanPercent > .1) || !(s.Within1 > .05 && s.Within1 < s.Within2 && s.Within2 <= 1) ||
+		!(s.WithNoise1 >= s.Within1 && s.WithNoise2 >= s.Within2) || !(math.Abs(s.KendallTau) < 1) || s.NoisePercent < 1 || s.NoisePercent > 5 {
+		t.Errorf("got spread %+v", s)
+	}
+	opt.Ensemble = cost.MaxMembers + 1
+	if _, _, err := train.Fit(context.Background(), data, hw, opt); err == nil || !strings.Contains(err.Error(), "an ensemble of 65 nets") {
+		t.Errorf("65 members: got error %v", err)
+	}
+}
+
+func TestCancelEnsemble(t *testing.T) {
+	hw := desk()
+	data, _ := synthetic(hw, cpuLaw(hw), 100, 100, 60, .03, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	opt := small()
+	opt.Ensemble, opt.Workers = 3, 2
+	opt.OnProgress = func(train.Progress) { cancel() }
+	if m, _, err := train.Fit(ctx, data, hw, opt); !errors.Is(err, context.Canceled) || m != nil {
+		t.Errorf("got model %v and error %v, want %v", m != nil, err, context.Canceled)
+	}
+}
+
+// Measured groups beside simulated exchanges: only where that is asked for, and
+// the model says so.
+func TestMixedSources(t *testing.T) {
+	hw := profile(t, "h200")
+	data, _ := synthetic(hw, cpuLaw(hw), 100, 100, 60, .03, 1)
+	data.Comm = simulated(t, hw, 0, 60).Comm
+	opt := small()
+	if _, _, err := train.Fit(context.Background(), data, hw, opt); err == nil || !strings.Contains(err.Error(), `"measured" and "simulated" times cannot train one model`) {
+		t.Errorf("not asked for: got error %v", err)
+	}
+	opt.MixedSources = true
+	m, report := fit(t, data, hw, opt)
+	got := m.Manifest
+	if got.Source != "measured" || got.CommSource != "simulated" || got.Meter != "synthetic 1" || got.CommMeter != data.Comm.Provenance.Meter {
+		t.Errorf("got sources %q and %q, meters %q and %q", got.Source, got.CommSource, got.Meter, got.CommMeter)
+	}
+	if got.Measured.Kernel != "law 1" || got.CommMeasured != (modelfile.Measurement{}) {
+		t.Errorf("got measured %+v and %+v, want the exchanges not measured", got.Measured, got.CommMeasured)
+	}
+	if report.Source != "measured" || report.CommSource != "simulated" {
+		t.Errorf("got a report of sources %q and %q", report.Source, report.CommSource)
+	}
+	if got.Comm.NICGBps == 0 || got.Domain.MinDevices != 0 {
+		t.Errorf("got %+v and domain %+v, want a network and no least number of devices", got.Comm, got.Domain)
+	}
+	data.Large = design.Compute(6, 300, 20, 100, 120)
+	data.Large.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: hw.Name}
+	if _, _, err := train.Fit(context.Background(), data, hw, opt); err == nil || !strings.Contains(err.Error(), "cannot train one model") {
+		t.Errorf("large groups of another source: got error %v", err)
+	}
+}
+
+func TestMeasuredDataRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(d *train.Data, hw *hardware.Profile)
+		want   string
+	}{
+		{"no groups", func(d *train.Data, _ *hardware.Profile) { d.Compute = nil }, "there are no groups of fused lookups"},
+		{"no exchanges", func(d *train.Data, _ *hardware.Profile) { d.Comm = nil }, "there are no all-to-alls, and a model predicts them too: measure some"},
+		{"facts that differ", func(_ *train.Data, hw *hardware.Profile) { hw.SMs = 4 }, `another device than the model's, though both are called "desk-cpu"`},
+		{"facts of the exchanges that differ", func(d *train.Data, _ *hardware.Profile) { d.Comm.Provenance.Hardware.SMs = 4 }, "another device than the model's"},
+		{"another name", func(_ *train.Data, hw *hardware.Profile) { hw.Name = "desk-2" }, `times of profile "desk-cpu" cannot train a model of "desk-2"`},
+		{"a known name", func(_ *train.Data, hw *hardware.Profile) { hw.Name = "h200" }, `"h200" is a known device`},
+		{"impossible facts", func(d *train.Data, hw *hardware.Profile) { hw.HBMEfficiency = 2 }, `device "desk-cpu": hbm_efficiency: 2 is above 1`},
+		{"several hosts without a network", func(d *train.Data, _ *hardware.Profile) {
+			d.Comm.Samples[3].Devices, d.Comm.Samples[3].DevicesPerHost = 2, 1
+			e := &d.Comm.Samples[3]
+			e.DimSums, e.Start, e.Forward, e.Backward = e.DimSums[:2], e.Start[:2], e.Forward[:2], e.Backward[:2]
+		}, `profile "desk-cpu" has no network between hosts, but there are all-to-alls over several`},
+		{"a test sample without a time", func(d *train.Data, _ *hardware.Profile) {
+			i := slices.IndexFunc(d.Compute.Samples, func(g dataset.Group) bool { return g.Split == dataset.Test })
+			d.Compute.Samples[i].Forward = 0
+		}, "sample 9: times 0"},
+	} {
+		hw := desk()
+		data, _ := synthetic(hw, cpuLaw(hw), 100, 50, 60, .03, 1)
+		c.change(&data, &hw)
+		if m, _, err := train.Fit(context.Background(), data, hw, small()); err == nil || !strings.Contains(err.Error(), c.want) || m != nil {
+			t.Errorf("%s: got error %v, want %q in it and no model", c.name, err, c.want)
+		}
+	}
+	// Judge refuses what is of another device than the model.
+	hw := desk()
+	data, _ := synthetic(hw, cpuLaw(hw), 100, 50, 60, .03, 1)
+	m, _ := fit(t, data, hw, small())
+	data.Compute.Provenance.Hardware.SMs = 4
+	if _, err := train.Judge(m, data, 1); err == nil || !strings.Contains(err.Error(), "another device") {
+		t.Errorf("judging on another device: got error %v", err)
+	}
+}
+
+func TestProfileOf(t *testing.T) {
+	if got, err := train.ProfileOf(dataset.Provenance{Profile: "desk-cpu", Hardware: desk()}); err != nil || got != desk() {
+		t.Errorf("stated: got %+v, %v", got, err)
+	}
+	if got, err := train.ProfileOf(dataset.Provenance{Profile: "h200"}); err != nil || got != profile(t, "h200") {
+		t.Errorf("known: got %+v, %v", got, err)
+	}
+	if _, err := train.ProfileOf(dataset.Provenance{Profile: "desk-cpu"}); err == nil || !strings.Contains(err.Error(), `states no facts of its device`) {
+		t.Errorf("neither: got error %v", err)
+	}
+}
+
+func TestMeasuredEpochs(t *testing.T) {
+	for groups, want := range map[int]int{0: 250, 1: 250, 1000: 250, 4000: 125, 10_000: 50, 1_000_000: train.DefaultEpochs} {
+		if got := train.MeasuredEpochs(groups); got != want {
+			t.Errorf("%d groups: got %d epochs, want %d", groups, got, want)
+		}
+	}
+}
+
+func TestLearningCurve(t *testing.T) {
+	hw := desk()
+	data, _ := synthetic(hw, warpedLaw(hw), 300, 600, 60, .03, 1)
+	opt := train.Options{Epochs: 10, Hidden: 32, Embed: 16, Head: 16, Seed: 1}
+	curve := func(sizes ...int) []train.CurvePoint {
+		t.Helper()
+		points, err := train.LearningCurve(context.Background(), data, hw, sizes, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return points
+	}
+	points := curve(40, 600, 5000)
+	if len(points) != 3 || points[0].Samples != 40 || points[1].Samples != 600 || points[2].Samples != 600 {
+		t.Fatalf("got %+v, want sizes 40, 600 and all 600", points)
+	}
+	if !(points[1].Compute.Mean < points[0].Compute.Mean/1.5) {
+		t.Errorf("got errors %+v of 40 samples and %+v of 600, want far less of 600", points[0].Compute, points[1].Compute)
+	}
+	if points[1] != points[2] {
+		t.Errorf("got %+v beyond the dataset, want as of all, %+v", points[2], points[1])
+	}
+	for _, p := range points {
+		if p.Compute.Samples != 60 || p.Large.Samples != 0 {
+			t.Errorf("got %+v, want all 60 test groups", p)
+		}
+	}
+	// All samples make the model that Fit makes.
+	if _, report := fit(t, data, hw, opt); report.Compute.All != points[1].Compute {
+		t.Errorf("got %+v, want Fit's %+v", points[1].Compute, report.Compute.All)
+	}
+	for _, sizes := range [][]int{nil, {9, 100}} {
+		if _, err := train.LearningCurve(context.Background(), data, hw, sizes, opt); err == nil || !strings.Contains(err.Error(), "give one or more, each at least 10") {
+			t.Errorf("sizes %v: got error %v", sizes, err)
+		}
+	}
+}
+
+func TestScatter(t *testing.T) {
+	points := []train.Point{{Predicted: 1, Actual: 1.1}, {Predicted: 20, Actual: 18}, {Predicted: 300, Actual: 310}}
+	for _, source := range []string{"measured", "simulated"} {
+		var out bytes.Buffer
+		if err := train.Scatter(&out, &train.Report{Source: source, Points: points}, "a title"); err != nil {
+			t.Fatal(err)
+		}
+		svg := out.String()
+		if !strings.Contains(svg, "<svg") || !strings.Contains(svg, "a title") || !strings.Contains(svg, strings.ToUpper(source)+" ms") || !strings.Contains(svg, "predicted ms") {
+			t.Errorf("%s: got %.300s..., want an SVG that names its axes", source, svg)
+		}
+		var again bytes.Buffer
+		if err := train.Scatter(&again, &train.Report{Source: source, Points: points}, "a title"); err != nil || again.String() != svg {
+			t.Errorf("%s: got another picture of the same points, error %v", source, err)
+		}
+	}
+	one := &train.Report{Source: "measured", Points: points[:1]}
+	if err := train.Scatter(&bytes.Buffer{}, one, ""); err != nil {
+		t.Errorf("one point: got %v", err)
+	}
+	if err := train.Scatter(failing{}, one, ""); err == nil {
+		t.Error("a writer that fails: got no error")
+	}
+	if err := train.Scatter(&bytes.Buffer{}, &train.Report{}, ""); err == nil || !strings.Contains(err.Error(), "no points") {
+		t.Errorf("no points: got %v", err)
+	}
+	for _, p := range []train.Point{{0, 1}, {1, -1}, {unit.Millis(math.NaN()), 1}, {1, unit.Millis(math.Inf(1))}} {
+		if err := train.Scatter(&bytes.Buffer{}, &train.Report{Points: []train.Point{p}}, ""); err == nil || !strings.Contains(err.Error(), "no place on logarithmic axes") {
+			t.Errorf("%v: got %v", p, err)
+		}
+	}
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("full") }
+
+// The points are the test groups, and the mean squared error is theirs.
+func TestPoints(t *testing.T) {
+	hw := desk()
+	data, _ := synthetic(hw, cpuLaw(hw), 100, 200, 60, .03, 1)
+	_, report := fit(t, data, hw, small())
+	var actual []unit.Millis
+	for _, g := range data.Compute.Samples {
+		if g.Split == dataset.Test {
+			actual = append(actual, g.Forward+g.Backward)
+		}
+	}
+	if len(report.Points) != len(actual) {
+		t.Fatalf("got %d points, want %d", len(report.Points), len(actual))
+	}
+	mse, mean := 0., 0.
+	for i, p := range report.Points {
+		if p.Actual != actual[i] {
+			t.Errorf("point %d: got %v, want %v", i, p.Actual, actual[i])
+		}
+		mse += math.Pow(float64(p.Predicted-p.Actual), 2) / float64(len(actual))
+		mean += 100 * math.Abs(float64(p.Predicted/p.Actual-1)) / float64(len(actual))
+	}
+	if math.Abs(report.Compute.MSE/mse-1) > 1e-9 || math.Abs(report.Compute.All.Mean/mean-1) > 1e-9 {
+		t.Errorf("got MSE %v and mean %v, want the points' %v and %v", report.Compute.MSE, report.Compute.All.Mean, mse, mean)
+	}
+}

@@ -1,0 +1,303 @@
+// Package train fits a cost model to a dataset: the pooled-set net of the fused
+// lookups, and the closed form and residual net of the all-to-alls. It judges
+// the result on tables it did not see, and returns a modelfile.
+//
+// Training is deterministic: the same dataset, options and build give the same
+// weights, whatever the number of workers.
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/feature"
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+)
+
+// Options steer a training run. The zero value is what the shipped models are
+// made with, and fits measured data too: what suits those best is then chosen
+// from their number and their noise.
+type Options struct {
+	// Epochs over the training groups (default DefaultEpochs; with measured data
+	// MeasuredEpochs), Batch groups a step (default 256; 16 with measured data) and
+	// the peak LearningRate of Adam (default 0.002).
+	Epochs, Batch int
+	LearningRate  float64
+	// Hidden, Embed and Head are the widths of the compute net (defaults 128, 32
+	// and 64, as in the NeuroShard paper).
+	Hidden, Embed, Head int
+	// Ensemble is the number of nets to train, of each kind, which differ in their
+	// seeds; the model predicts their mean (default 1, at most cost.MaxMembers).
+	Ensemble int
+	// MixedSources allows groups that were measured beside all-to-alls that were
+	// simulated, or the other way round. The manifest then states both sources.
+	MixedSources bool
+	// Seed of the weights and of the order of the samples.
+	Seed uint64
+	// Workers is the number of goroutines (default: all processors). It does not
+	// change the result.
+	Workers int
+	// OnProgress, where not nil, is called after each epoch, by one goroutine at a
+	// time.
+	OnProgress func(Progress)
+}
+
+// DefaultEpochs is the number of passes over the training groups.
+const DefaultEpochs = 30
+
+// Progress tells how far a run is.
+type Progress struct {
+	// Phase is "compute" or "comm".
+	Phase string
+	// Epoch counts the passes done, of Epochs, over all nets of an ensemble.
+	Epoch, Epochs int
+	// Error is the mean relative error on the validation groups.
+	Error float64
+}
+
+func (o Options) withDefaults() Options {
+	set := func(v *int, value int) {
+		if *v <= 0 {
+			*v = value
+		}
+	}
+	set(&o.Hidden, 128)
+	set(&o.Embed, 32)
+	set(&o.Head, 64)
+	set(&o.Ensemble, 1)
+	set(&o.Workers, runtime.GOMAXPROCS(0))
+	if o.LearningRate <= 0 {
+		o.LearningRate = .002
+	}
+	return o
+}
+
+// memberSeed is the seed of a member of an ensemble. The first has the run's, so
+// that an ensemble of one is a single net.
+func (o Options) memberSeed(member int) uint64 {
+	if member == 0 {
+		return o.Seed
+	}
+	return rand.New(rand.NewPCG(o.Seed, uint64(member))).Uint64()
+}
+
+func (o Options) progress(p Progress) {
+	if o.OnProgress != nil {
+		o.OnProgress(p)
+	}
+}
+
+// Data is what a model is trained and judged on.
+type Data struct {
+	Compute *dataset.Compute
+	// Large holds groups larger than any of Compute's, for judging only. It may be
+	// nil.
+	Large *dataset.Compute
+	Comm  *dataset.Comm
+}
+
+// check returns an error where the data is not of the profile, or of several
+// sources though mixed does not allow it: a model's card states both.
+func (d Data) check(profile hardware.Profile, mixed bool) error {
+	switch {
+	case d.Compute == nil:
+		return errors.New("training data: there are no groups of fused lookups, which a model is made of")
+	case d.Comm == nil:
+		return errors.New("training data: there are no all-to-alls, and a model predicts them too: measure some, or have the simulated device time some and allow mixed sources")
+	}
+	if known, err := hardware.ByName(profile.Name); err == nil && known != profile {
+		return fmt.Errorf("training data: %q is a known device, and other facts are stated of it: give the device a name of its own", profile.Name)
+	}
+	if problems := profile.Problems(); len(problems) > 0 {
+		return fmt.Errorf("training data: device %q: %s", profile.Name, strings.Join(problems, "; "))
+	}
+	all := []dataset.Provenance{d.Compute.Provenance, d.Comm.Provenance}
+	if d.Large != nil {
+		all = append(all, d.Large.Provenance)
+	}
+	for i, p := range all {
+		if p.Profile != profile.Name {
+			return fmt.Errorf("training data: times of profile %q cannot train a model of %q", p.Profile, profile.Name)
+		}
+		if p.Hardware != (hardware.Profile{}) && p.Hardware != profile {
+			return fmt.Errorf("training data: the times are of another device than the model's, though both are called %q: their facts differ", profile.Name)
+		}
+		if p.Source != all[0].Source && !(mixed && i == 1) {
+			return fmt.Errorf("training data: %q and %q times cannot train one model: take all from one source, or allow mixed sources", all[0].Source, p.Source)
+		}
+	}
+	if err := checkTimes(d.Compute); err != nil {
+		return err
+	}
+	if d.Large != nil {
+		if err := checkTimes(d.Large); err != nil {
+			return fmt.Errorf("large groups: %w", err)
+		}
+	}
+	return nil
+}
+
+func checkTimes(set *dataset.Compute) error {
+	for i := range set.Samples {
+		g := &set.Samples[i]
+		if !g.Quarantined && (!(g.Forward > 0 && g.Backward > 0) || math.IsInf(float64(g.Forward+g.Backward), 1)) {
+			return fmt.Errorf("sample %d: times %v and %v are not positive and finite", i, g.Forward, g.Backward)
+		}
+	}
+	return nil
+}
+
+// ProfileOf returns the hardware profile that times of that provenance are of:
+// the facts that it states, or those that are known by the profile's name.
+func ProfileOf(p dataset.Provenance) (hardware.Profile, error) {
+	if p.Hardware != (hardware.Profile{}) {
+		return p.Hardware, nil
+	}
+	profile, err := hardware.ByName(p.Profile)
+	if err != nil {
+		return profile, fmt.Errorf("the dataset states no facts of its device: %w", err)
+	}
+	return profile, nil
+}
+
+// Fit trains a model for the profile and returns it, its card filled in, with a
+// report of its accuracy. All data must be of the profile and, unless
+// MixedSources allows two, of one source. A profile that is not one of package
+// hardware's is stated in the model. Quarantined samples are left out.
+func Fit(ctx context.Context, data Data, profile hardware.Profile, opt Options) (*modelfile.Model, *Report, error) {
+	opt = opt.withDefaults()
+	if err := data.check(profile, opt.MixedSources); err != nil {
+		return nil, nil, err
+	}
+	if opt.Ensemble > cost.MaxMembers {
+		return nil, nil, fmt.Errorf("an ensemble of %d nets: a model holds at most %d", opt.Ensemble, cost.MaxMembers)
+	}
+	compute, err := fitCompute(ctx, data.Compute, profile, opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	comm, err := fitComm(ctx, data.Comm, profile, opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := assemble(data, profile, compute, comm, opt)
+	report, err := Judge(m, data, opt.Workers)
+	if err != nil {
+		return nil, nil, err
+	}
+	card := &m.Manifest.Card
+	card.Compute, card.Large, card.Comm = report.Compute.All, report.Large.All, report.Comm.All
+	if measured(data.Compute.Provenance) {
+		noise := report.Compute.Noise
+		card.KendallTau = report.Compute.KendallTau
+		card.Repeated = modelfile.Errors{Samples: noise.Repeats, Mean: noise.Mean, P95: noise.P95}
+	}
+	return m, report, m.Seal()
+}
+
+// assemble makes a model of trained parts, but for the errors of its card.
+func assemble(data Data, profile hardware.Profile, compute *computeTraining, comm *commTraining, opt Options) *modelfile.Model {
+	groups := len(data.Compute.Usable())
+	exchanges := len(data.Comm.Usable()) - comm.short
+	all := len(data.Compute.Samples) + len(data.Comm.Samples)
+	m := &modelfile.Model{
+		Manifest: modelfile.Manifest{
+			Profile: profile.Name,
+			Source:  string(data.Compute.Provenance.Source),
+			Meter:   data.Compute.Provenance.Meter,
+			Compute: modelfile.ComputeSpec{
+				FeatureVersion: feature.Version, Features: feature.Names(), Scalars: feature.ScalarNames(),
+				Hidden: opt.Hidden, Embed: opt.Embed, Head: opt.Head,
+				LaunchForwardMS: compute.launch[0], LaunchBackwardMS: compute.launch[1],
+			},
+			Comm:   comm.constants,
+			Domain: domain(data),
+			Card: modelfile.Card{
+				Seed: opt.Seed, Epochs: compute.epochs,
+				ComputeSamples: groups, CommSamples: exchanges, LeftOut: all - groups - exchanges,
+			},
+			Measured: measurement(data.Compute.Provenance), CommMeasured: measurement(data.Comm.Provenance),
+		},
+		Tensors: append(compute.tensors(), comm.tensors()...),
+	}
+	if opt.Ensemble > 1 {
+		m.Manifest.Compute.Members = opt.Ensemble
+	}
+	if !hardware.Known(profile.Name) {
+		m.Manifest.Device = profile
+	}
+	if p := data.Comm.Provenance; p.Source != data.Compute.Provenance.Source {
+		m.Manifest.CommSource, m.Manifest.CommMeter = string(p.Source), p.Meter
+	}
+	return m
+}
+
+// domain returns the ranges that the samples cover.
+func domain(data Data) modelfile.Domain {
+	d := modelfile.Domain{MinBatch: math.MaxInt}
+	narrowest, fewest := math.MaxInt, math.MaxInt
+	for i := range data.Compute.Samples {
+		g := &data.Compute.Samples[i]
+		if g.Quarantined {
+			continue
+		}
+		d.MinBatch, d.MaxBatch = min(d.MinBatch, g.Operation.Batch), max(d.MaxBatch, g.Operation.Batch)
+		d.MaxShards = max(d.MaxShards, len(g.Members))
+		for _, m := range g.Members {
+			d.MaxDim, narrowest = max(d.MaxDim, int(m.Dim)), min(narrowest, int(m.Dim))
+		}
+	}
+	for i := range data.Compute.Tables {
+		t := &data.Compute.Tables[i]
+		d.MaxRows, d.MaxPoolingFactor = max(d.MaxRows, t.Rows), max(d.MaxPoolingFactor, t.PoolingFactor())
+	}
+	d.JudgedShards = d.MaxShards
+	if data.Large != nil {
+		for i := range data.Large.Samples {
+			d.JudgedShards = max(d.JudgedShards, len(data.Large.Samples[i].Members))
+		}
+	}
+	for i := range data.Comm.Samples {
+		if e := &data.Comm.Samples[i]; !e.Quarantined {
+			d.MaxDevices, fewest = max(d.MaxDevices, e.Devices), min(fewest, e.Devices)
+		}
+	}
+	// The draws of simulated samples cover all kinds of operations.
+	if measured(data.Compute.Provenance) {
+		d.MinDim = narrowest
+		kinds(&d, data.Compute.Samples)
+	}
+	if measured(data.Comm.Provenance) {
+		d.MinDevices = fewest
+	}
+	return d
+}
+
+// kinds notes which kinds of operations the samples have.
+func kinds(d *modelfile.Domain, samples []dataset.Group) {
+	optimizers, precisions := map[problem.Optimizer]bool{}, map[problem.Precision]bool{}
+	d.Unweighted = true
+	for i := range samples {
+		if g := &samples[i]; !g.Quarantined {
+			optimizers[g.Operation.Optimizer], precisions[g.Operation.Precision] = true, true
+			d.Unweighted = d.Unweighted && !g.Operation.Weighted
+		}
+	}
+	for _, o := range slices.Sorted(maps.Keys(optimizers)) {
+		d.Optimizers = append(d.Optimizers, o.String())
+	}
+	for _, p := range slices.Sorted(maps.Keys(precisions)) {
+		d.Precisions = append(d.Precisions, p.String())
+	}
+}

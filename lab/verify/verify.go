@@ -1,0 +1,477 @@
+package verify
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/lab/collect"
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/protocol"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// A step of the plan on device r, of which all meet in the two all-to-alls:
+//
+//	forward | wait for the last | forward comm | ... | backward comm | backward
+//
+// compute_r is forward and backward of the device's operations, one after the
+// other. Device r is ready for the forward comm at s_r = compute_r + backward
+// comm_r, less the least of them, and its forward comm contains the wait. The
+// cost is the most of compute_r + backward comm_r + forward comm_r. It is the
+// judge of the NeuroShard paper and of package simulate.
+//
+// A meter runs one device's group at a time, then the all-to-alls: once aligned,
+// for the backward comm, and once with the starts that follow.
+
+// Options steer the running of a plan. The zero value works.
+type Options struct {
+	// Repeats is how often the whole plan is run; its times are the medians
+	// (default 1), or where Fastest is true the least of each device's.
+	Repeats int
+	Fastest bool
+	// OnProgress, where not nil, is told after each request to the meter how many
+	// of all are done.
+	OnProgress func(done, of int)
+}
+
+// Result is a plan's times, measured and predicted.
+type Result struct {
+	Devices []Device
+	// Predicted and Measured are the cost of the plan. Where CommMeasured is
+	// false, both are without the all-to-alls: the longest compute. Measured is
+	// the median of Costs, or with Options.Fastest the cost of the devices' times.
+	Predicted, Measured unit.Millis
+	// Costs are the measured costs of the repeats, in the order they were run, and
+	// Spread their range: the noise of the measurement, 0 for a single run.
+	Costs  []unit.Millis
+	Spread unit.Millis
+	// CommMeasured says that the all-to-alls were run, or that there are none
+	// because there is one device. CommMissing says why not, where they were not.
+	CommMeasured bool
+	CommMissing  string
+	// Provenance is the meter's.
+	Provenance dataset.Provenance
+}
+
+// Device is one device's times in a step.
+type Device struct {
+	// Shards is the number of shards, and DimSum their pooled columns.
+	Shards, DimSum int
+	// Measured is the median over the repeats, or the least. Measured all-to-all
+	// times are 0 where they were not measured.
+	Predicted, Measured cost.Device
+	// Spread is the sum of the interquartile ranges that the meter states for the
+	// device's forward and backward; 0 for a simulated device.
+	Spread unit.Millis
+}
+
+// DeviceError is the error of a device whose shards the meter could not run,
+// for example because they do not fit its memory (protocol.CodeMemory).
+type DeviceError struct {
+	Device int
+	// Operation and Shards are what the meter was to run.
+	Operation problem.Operation
+	Shards    []problem.Shard
+	// Bytes are the shards' weights and optimizer state.
+	Bytes unit.Bytes
+	// Err is the meter's error.
+	Err error
+
+	names []string
+}
+
+// Error names the device and its shards.
+func (e *DeviceError) Error() string {
+	what := "could not be run"
+	var refused *protocol.Error
+	if errors.As(e.Err, &refused) && refused.Code == protocol.CodeMemory {
+		what = "do not fit the meter's memory"
+	}
+	return fmt.Sprintf("device %d: its %s (%s; %v of weights and state) %s: %v",
+		e.Device, plural(len(e.Shards), "shard"), strings.Join(e.names, ", "), e.Bytes, what, e.Err)
+}
+
+// Unwrap returns the meter's error.
+func (e *DeviceError) Unwrap() error { return e.Err }
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Plan runs a plan of p, its shards listed by device, on the meter and sets the
+// times beside the predicted ones. p must be valid. A prediction without devices
+// counts as none. A meter without all-to-alls gives a result that says so; any
+// other failure is an error, of type *DeviceError where it was a device's shards
+// that could not be run.
+func Plan(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted cost.Breakdown, meter collect.Meter, opt Options) (*Result, error) {
+	if err := check(p, shards, predicted); err != nil {
+		return nil, err
+	}
+	repeats := max(1, opt.Repeats)
+	r := newRun(p, shards, meter, opt, repeats)
+	steps := make([]step, repeats)
+	if err := r.all(ctx, steps, opt.Fastest); err != nil {
+		return nil, err
+	}
+	result := &Result{CommMeasured: r.missing == "", CommMissing: r.missing, Provenance: meter.Provenance()}
+	for d := range shards {
+		device := Device{Shards: len(shards[d]), DimSum: r.exchange.DimSums[d]}
+		if len(predicted.Devices) > 0 {
+			device.Predicted = predicted.Devices[d]
+		}
+		of := func(time func(*step) unit.Millis) unit.Millis { return typical(steps, opt.Fastest, time) }
+		device.Measured = cost.Device{
+			Forward:      of(func(s *step) unit.Millis { return s.devices[d].Forward }),
+			ForwardComm:  of(func(s *step) unit.Millis { return s.devices[d].ForwardComm }),
+			BackwardComm: of(func(s *step) unit.Millis { return s.devices[d].BackwardComm }),
+			Backward:     of(func(s *step) unit.Millis { return s.devices[d].Backward }),
+		}
+		device.Spread = typical(steps, false, func(s *step) unit.Millis { return s.spreads[d] })
+		result.Devices = append(result.Devices, device)
+
+		comparable := device.Predicted
+		if !result.CommMeasured {
+			comparable.ForwardComm, comparable.BackwardComm = 0, 0
+		}
+		result.Predicted = max(result.Predicted, comparable.Total())
+	}
+	for i := range steps {
+		result.Costs = append(result.Costs, cost.NewBreakdown(steps[i].devices).Cost)
+	}
+	result.Measured = typical(result.Costs, false, func(c *unit.Millis) unit.Millis { return *c })
+	if opt.Fastest {
+		measured := make([]cost.Device, len(result.Devices))
+		for d := range measured {
+			measured[d] = result.Devices[d].Measured
+		}
+		result.Measured = cost.NewBreakdown(measured).Cost
+	}
+	result.Spread = slices.Max(result.Costs) - slices.Min(result.Costs)
+	return result, nil
+}
+
+// check returns an error naming all that keeps the plan from being run.
+func check(p *problem.Problem, shards [][]problem.Shard, predicted cost.Breakdown) error {
+	var found []string
+	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	if len(shards) != p.Topology.Devices {
+		add("the plan has %s, the cluster %d", plural(len(shards), "device"), p.Topology.Devices)
+	}
+	if n := len(predicted.Devices); n > 0 && n != len(shards) {
+		add("the prediction has %s, the plan %d", plural(n, "device"), len(shards))
+	}
+	for d, held := range shards {
+		for _, s := range held {
+			if s.Table < 0 || s.Table >= len(p.Tables) {
+				add("device %d: table #%d does not exist: the problem has %d", d, s.Table, len(p.Tables))
+				continue
+			}
+			t := &p.Tables[s.Table]
+			if s.Rows != (problem.Range{Start: 0, End: t.Rows}) {
+				add("device %d: table %q: rows %d to %d of %d: meters run column slices of all rows only", d, t.Name, s.Rows.Start, s.Rows.End, t.Rows)
+			}
+			if s.Columns.Start < 0 || s.Columns.Start >= s.Columns.End || s.Columns.End > int64(t.Dim) {
+				add("device %d: table %q: columns %d to %d are not a slice of its %d", d, t.Name, s.Columns.Start, s.Columns.End, t.Dim)
+			}
+		}
+	}
+	if len(found) > 0 {
+		return fmt.Errorf("the plan cannot be run:\n%s", strings.Join(found, "\n"))
+	}
+	return nil
+}
+
+// step is one run of the whole plan.
+type step struct {
+	devices []cost.Device
+	spreads []unit.Millis
+}
+
+// run holds what is asked of the meter.
+type run struct {
+	problem *problem.Problem
+	meter   collect.Meter
+	// groups are each device's operations, with the shards of each.
+	groups   [][]group
+	exchange dataset.Exchange
+	// missing says why all-to-alls are not measured; empty where they are.
+	missing string
+	// computes is the number of groups, each run repeats times.
+	computes, repeats int
+	onProgress        func(done, of int)
+	done, of          int
+}
+
+type group struct {
+	dataset.Group
+	shards []problem.Shard
+}
+
+func newRun(p *problem.Problem, shards [][]problem.Shard, meter collect.Meter, opt Options, repeats int) *run {
+	r := &run{problem: p, repeats: repeats, meter: meter, onProgress: opt.OnProgress}
+	n := len(shards)
+	r.exchange = dataset.Exchange{Devices: n, DevicesPerHost: p.Topology.PerHost(), Batch: p.Batch, DimSums: make([]int, n)}
+	for d, held := range shards {
+		for _, s := range held {
+			r.exchange.DimSums[d] += p.DimSum(s)
+		}
+		r.groups = append(r.groups, operations(p, held))
+		r.computes += len(r.groups[d])
+	}
+	r.of = r.computes * repeats
+	if n > 1 {
+		r.of += 2 * repeats
+	}
+	return r
+}
+
+// operations groups a device's shards by operation, in an order that depends on
+// the operations alone. An operation without a lookup is left out: nothing runs.
+func operations(p *problem.Problem, held []problem.Shard) []group {
+	var all []group
+	for _, s := range held {
+		op := p.Operation(s.Table)
+		i := slices.IndexFunc(all, func(g group) bool { return g.Operation == op })
+		if i < 0 {
+			i = len(all)
+			all = append(all, group{Group: dataset.Group{Operation: op}})
+		}
+		all[i].shards = append(all[i].shards, s)
+		all[i].Members = append(all[i].Members, dataset.Member{Table: int32(s.Table), Dim: int32(s.Dim())})
+	}
+	all = slices.DeleteFunc(all, func(g group) bool {
+		return !slices.ContainsFunc(g.shards, func(s problem.Shard) bool { return p.Tables[s.Table].PoolingFactor() > 0 })
+	})
+	slices.SortFunc(all, func(a, b group) int {
+		x, y := a.Operation, b.Operation
+		weighted := 0
+		if x.Weighted != y.Weighted {
+			weighted = -1
+			if x.Weighted {
+				weighted = 1
+			}
+		}
+		return cmp.Or(cmp.Compare(x.Optimizer, y.Optimizer), cmp.Compare(x.Precision, y.Precision), weighted)
+	})
+	return all
+}
+
+func (r *run) progress(requests int) {
+	r.done += requests
+	if r.onProgress != nil {
+		r.onProgress(r.done, r.of)
+	}
+}
+
+// all runs the plan once for each step: whole steps one after the other, or where
+// the fastest counts first what needs no starts, since these are then those of the
+// fastest computes. With starts of slower ones, and other waits, an all-to-all is
+// another one.
+func (r *run) all(ctx context.Context, steps []step, fastest bool) error {
+	for i := range steps {
+		s := &steps[i]
+		if err := r.compute(ctx, s); err != nil {
+			return err
+		}
+		if err := r.aligned(ctx, s); err != nil {
+			return err
+		}
+		if fastest {
+			continue
+		}
+		if err := r.skewed(ctx, s, s.devices); err != nil {
+			return err
+		}
+	}
+	if !fastest {
+		return nil
+	}
+	ready := make([]cost.Device, len(r.groups))
+	for d := range ready {
+		least := func(time func(*cost.Device) unit.Millis) unit.Millis {
+			return typical(steps, true, func(s *step) unit.Millis { return time(&s.devices[d]) })
+		}
+		ready[d] = cost.Device{
+			Forward:      least(func(d *cost.Device) unit.Millis { return d.Forward }),
+			Backward:     least(func(d *cost.Device) unit.Millis { return d.Backward }),
+			BackwardComm: least(func(d *cost.Device) unit.Millis { return d.BackwardComm }),
+		}
+	}
+	for i := range steps {
+		if err := r.skewed(ctx, &steps[i], ready); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compute runs the devices' groups.
+func (r *run) compute(ctx context.Context, out *step) error {
+	n := len(r.groups)
+	out.devices, out.spreads = make([]cost.Device, n), make([]unit.Millis, n)
+	for d, groups := range r.groups {
+		device := &out.devices[d]
+		for i := range groups {
+			timing, err := r.group(ctx, d, &groups[i])
+			if err != nil {
+				return err
+			}
+			device.Forward += timing.Forward
+			device.Backward += timing.Backward
+			out.spreads[d] += timing.ForwardSpread + timing.BackwardSpread
+			r.progress(1)
+		}
+	}
+	return nil
+}
+
+func (r *run) group(ctx context.Context, device int, g *group) (timing collect.Timing, err error) {
+	err = again(func() (err error) {
+		timing, err = r.meter.Compute(ctx, r.problem.Tables, &g.Group)
+		return err
+	})
+	if err == nil && !(time(timing.Forward) && time(timing.Backward) && time(timing.ForwardSpread) && time(timing.BackwardSpread)) {
+		err = fmt.Errorf("the meter's times are no times: %+v", timing)
+	}
+	if err == nil {
+		return timing, nil
+	}
+	if ended := ctx.Err(); ended != nil {
+		return timing, ended
+	}
+	e := &DeviceError{Device: device, Operation: g.Operation, Shards: g.shards, Err: err}
+	for _, s := range g.shards {
+		m := r.problem.ShardMemory(s)
+		e.Bytes += m.Weights + m.Optimizer
+		t := &r.problem.Tables[s.Table]
+		name := fmt.Sprintf("%q", t.Name)
+		if s.Dim() != t.Dim {
+			name += fmt.Sprintf(" columns %d-%d", s.Columns.Start, s.Columns.End)
+		}
+		e.names = append(e.names, name)
+	}
+	return timing, e
+}
+
+// mostTries is how often the meter is asked for a time where it says that the machine
+// is too busy.
+const mostTries = 5
+
+// again asks the meter until it says something else than that the machine is too
+// busy, or that it took too long.
+func again(ask func() error) error {
+	for try := 1; ; try++ {
+		err := ask()
+		busy := new(protocol.Error)
+		if try == mostTries || !errors.As(err, &busy) || busy.Code != protocol.CodeDrift && busy.Code != protocol.CodeTimeout {
+			return err
+		}
+	}
+}
+
+// aligned runs the backward all-to-all. A meter that has none is remembered as such.
+func (r *run) aligned(ctx context.Context, s *step) error {
+	if len(s.devices) == 1 || r.missing != "" {
+		return nil
+	}
+	e := r.exchange
+	e.Start = make([]unit.Millis, len(s.devices))
+	aligned, err := r.swap(ctx, &e)
+	var refused *protocol.Error
+	if errors.As(err, &refused) && refused.Code == protocol.CodeUnsupported {
+		r.missing = refused.Message
+		if r.missing == "" {
+			r.missing = refused.Error()
+		}
+		r.of = r.computes * r.repeats
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.progress(1)
+	for d := range s.devices {
+		s.devices[d].BackwardComm = aligned.Backward[d]
+	}
+	return nil
+}
+
+// skewed runs the forward all-to-all of devices that are ready when the given ones
+// are.
+func (r *run) skewed(ctx context.Context, s *step, ready []cost.Device) error {
+	if len(s.devices) == 1 || r.missing != "" {
+		return nil
+	}
+	e := r.exchange
+	e.Start = make([]unit.Millis, len(s.devices))
+	first := unit.Millis(math.Inf(1))
+	for d := range ready {
+		e.Start[d] = ready[d].Forward + ready[d].Backward + ready[d].BackwardComm
+		first = min(first, e.Start[d])
+	}
+	for d := range e.Start {
+		e.Start[d] -= first
+	}
+	skewed, err := r.swap(ctx, &e)
+	if err != nil {
+		return err
+	}
+	r.progress(1)
+	for d := range s.devices {
+		s.devices[d].ForwardComm = skewed.Forward[d]
+	}
+	return nil
+}
+
+func (r *run) swap(ctx context.Context, e *dataset.Exchange) (timing collect.CommTiming, err error) {
+	err = again(func() (err error) {
+		timing, err = r.meter.Comm(ctx, e)
+		return err
+	})
+	if err != nil {
+		if ended := ctx.Err(); ended != nil {
+			return timing, ended
+		}
+		return timing, fmt.Errorf("the all-to-all of %d devices, dim sums %d: %w", e.Devices, e.DimSums, err)
+	}
+	if len(timing.Forward) != e.Devices || len(timing.Backward) != e.Devices {
+		return timing, fmt.Errorf("the all-to-all of %d devices: the meter returned %d forward and %d backward times", e.Devices, len(timing.Forward), len(timing.Backward))
+	}
+	for _, t := range slices.Concat(timing.Forward, timing.Backward) {
+		if !time(t) {
+			return timing, fmt.Errorf("the all-to-all of %d devices: the meter's times are no times: %+v", e.Devices, timing)
+		}
+	}
+	return timing, nil
+}
+
+// time reports whether a number can be a time.
+func time(t unit.Millis) bool { return t >= 0 && !math.IsInf(float64(t), 1) }
+
+// typical returns the median of a value of each item, the mean of the two in the
+// middle for an even number, or the least value.
+func typical[T any](items []T, fastest bool, value func(*T) unit.Millis) unit.Millis {
+	values := make([]unit.Millis, len(items))
+	for i := range items {
+		values[i] = value(&items[i])
+	}
+	slices.Sort(values)
+	if fastest {
+		return values[0]
+	}
+	n := len(values)
+	if n%2 == 1 {
+		return values[n/2]
+	}
+	return (values[n/2-1] + values[n/2]) / 2
+}

@@ -1,0 +1,45 @@
+package worker
+
+import (
+	"os"
+	"runtime/debug"
+
+	"github.com/neuroshard/neuroshard/lab/protocol"
+	"github.com/neuroshard/neuroshard/lab/worker/engine"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// cacheOfThread bounds a thread's share of the last-level cache. A virtual
+// machine sees all of its host's, which hundreds of cores share; no server
+// processor has more than 16 MiB of it for each core.
+const cacheOfThread = 16 * unit.MiB
+
+// ceilings measures what the machine reaches at best, and states it as a
+// hardware profile, too.
+func (s *server) ceilings() (protocol.Response, error) {
+	none := protocol.Response{}
+	c, err := engine.MeasureCeilings(engine.CeilingOptions{
+		Threads: s.opt.Threads, Bytes: max(engine.MinCeilingBytes, min(unit.GiB, s.opt.Memory/4)), Cache: os.DirFS("/" + cacheFolder),
+	})
+	if err != nil {
+		return none, err
+	}
+	debug.FreeOSMemory()
+	r := protocol.Response{Ceilings: map[string]float64{
+		"copy_gbps": c.CopyGBps, "gather_gbps": c.GatherGBps, "cached_gather_gbps": c.CachedGatherGBps,
+		"sort_mkeys": c.SortMkeys, "clock_ghz": c.ClockGHz,
+	}}
+	// A thread of a CPU is to the cost models what a multiprocessor of a GPU is,
+	// and memory what HBM is. Its bandwidth was measured, not looked up, so a
+	// streaming kernel reaches all of it.
+	r.Profile = hardware.Profile{
+		Name: "cpu", Memory: min(s.opt.Memory, hardware.MaxMemory), HBMGBps: c.CopyGBps, HBMEfficiency: 1,
+		L2:     min(s.machine.cache, cacheOfThread*unit.Bytes(s.opt.Threads)),
+		L2GBps: c.CachedGatherGBps, SMs: s.opt.Threads, ClockGHz: c.ClockGHz, Granule: 64,
+	}
+	if err := s.exchangeCeilings(r.Ceilings, &r.Profile); err != nil {
+		return none, err
+	}
+	return r, nil
+}

@@ -1,0 +1,156 @@
+package worker
+
+import (
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/neuroshard/neuroshard/lab/protocol"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// comm times the all-to-alls of one exchange.
+func (s *server) comm(q *protocol.Request) (protocol.Response, error) {
+	none := protocol.Response{}
+	if s.batch == 0 {
+		return none, bad("comm before init")
+	}
+	batch := q.Batch
+	if batch == 0 {
+		batch = s.batch
+	}
+	start, err := s.checkComm(q, batch)
+	if err != nil {
+		return none, err
+	}
+	if need := exchangeBytes(batch, q.Dims); need > int64(s.opt.Memory) {
+		return none, outOfMemory("the ranks' buffers need %d bytes, %d are available", need, int64(s.opt.Memory))
+	} else if unit.Bytes(need)+unit.Bytes(4*len(s.weights)) > s.opt.Memory {
+		s.weights = nil
+		debug.FreeOSMemory()
+	}
+	times, err := s.ranks.allToAll(batch, q.Dims, start, s.warmup, s.repeats)
+	if err != nil {
+		return none, err
+	}
+	r := protocol.Response{N: s.repeats, Source: "measured"}
+	_, r.Spread = middle(slowest(times.backward))
+	for i := range times.forward {
+		forward, _ := middle(times.forward[i])
+		backward, _ := middle(times.backward[i])
+		r.Forward = append(r.Forward, forward)
+		r.Backward = append(r.Backward, backward)
+	}
+	return r, nil
+}
+
+// checkComm returns when each rank is ready.
+func (s *server) checkComm(q *protocol.Request, batch int) ([]time.Duration, error) {
+	n := len(q.Dims)
+	if s.opt.Rank == nil {
+		return nil, unsupported("this worker measures no all-to-alls")
+	}
+	if n == 1 {
+		return nil, unsupported("one rank has no all-to-all")
+	}
+	if n > s.opt.MaxRanks {
+		return nil, unsupported("%d ranks: this worker has %d at most", n, s.opt.MaxRanks)
+	}
+	if q.PerHost != 0 && q.PerHost < n {
+		if q.PerHost < 0 {
+			return nil, bad("per_host: %d is negative", q.PerHost)
+		}
+		return nil, unsupported("per_host: %d of %d ranks: this worker is one host", q.PerHost, n)
+	}
+	if fault := badExchange(batch, q.Dims); fault != "" {
+		return nil, bad("%s", fault)
+	}
+	if len(q.StartMS) != 0 && len(q.StartMS) != n {
+		return nil, bad("start_ms: %d starts of %d ranks", len(q.StartMS), n)
+	}
+	start := make([]time.Duration, n)
+	for r, ms := range q.StartMS {
+		if !(ms >= 0 && ms <= maxStartMS) {
+			return nil, bad("start_ms: %v is not between 0 and %d", ms, maxStartMS)
+		}
+		start[r] = time.Duration(ms * float64(time.Millisecond))
+	}
+	return start, nil
+}
+
+// badExchange says what is wrong with the sizes of an exchange, or "".
+func badExchange(batch int, dims []int) string {
+	if batch < 1 || batch > problem.MaxBatch {
+		return fmt.Sprintf("batch: %d is not between 1 and %d", batch, problem.MaxBatch)
+	}
+	if len(dims) == 0 {
+		return "dims: there are none"
+	}
+	for _, d := range dims {
+		if d < 0 || d > maxDimSum {
+			return fmt.Sprintf("dims: %d is not between 0 and %d", d, maxDimSum)
+		}
+	}
+	return ""
+}
+
+// slowest is the longest time of each repeat, over all ranks.
+func slowest(times [][]float64) []float64 {
+	most := make([]float64, len(times[0]))
+	for _, rank := range times {
+		for i, t := range rank {
+			most[i] = max(most[i], t)
+		}
+	}
+	return most
+}
+
+// The all-to-alls of the ceilings: of as many ranks as a small plan has, with
+// almost nothing to send and with far more than the latency costs.
+const (
+	ceilingRanks   = 4
+	ceilingRepeats = 15
+	ceilingBatch   = 1 << 14
+	ceilingDim     = 64
+)
+
+// What stands in a profile for what was not measured, as there are no ranks: a
+// collective of one process with itself, which costs a copy.
+const assumedLatencyUS = 1
+
+// exchangeCeilings adds what all-to-alls reach to the ceilings and the profile.
+func (s *server) exchangeCeilings(ceilings map[string]float64, p *hardware.Profile) error {
+	n := min(ceilingRanks, s.opt.MaxRanks)
+	if s.opt.Rank == nil || n < 2 {
+		p.AllToAllLatencyUS, p.IntraGBps = assumedLatencyUS, p.HBMGBps/2
+		return nil
+	}
+	run := func(batch, dim int) (ms float64, err error) {
+		dims := make([]int, n)
+		for r := range dims {
+			dims[r] = dim
+		}
+		times, err := s.ranks.allToAll(batch, dims, make([]time.Duration, n), 3, ceilingRepeats)
+		if err != nil {
+			return 0, err
+		}
+		ms, _ = middle(slowest(times.backward))
+		return ms, nil
+	}
+	latency, err := run(n, 0)
+	if err != nil {
+		return err
+	}
+	full, err := run(ceilingBatch, ceilingDim)
+	if err != nil {
+		return err
+	}
+	// What each rank sends to the others, in GB, over the time beyond the latency.
+	sent := float64(n-1) / float64(n) * ceilingBatch * ceilingDim * element / 1e9
+	p.AllToAllLatencyUS = max(latency*1e3, 1e-3)
+	p.IntraGBps = sent / max((full-latency)/1e3, 1e-6)
+	ceilings["alltoall_us"], ceilings["alltoall_gbps"], ceilings["alltoall_ranks"] = p.AllToAllLatencyUS, p.IntraGBps, float64(n)
+	return nil
+}

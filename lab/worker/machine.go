@@ -1,0 +1,93 @@
+package worker
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/lab/worker/engine"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// machine is what a Linux system tells of its hardware; other systems tell
+// nothing, and get what stands in for it.
+type machine struct {
+	model string
+	// clocks is what is known of the processor's clock: limits and policy, which
+	// stay the same from run to run, not the clock of this moment.
+	clocks        string
+	memory, cache unit.Bytes
+}
+
+// defaultMemory stands for the memory of a machine that does not tell.
+const defaultMemory = 8 * unit.GiB
+
+// cacheFolder is where Linux describes the caches of the first processor.
+const cacheFolder = "sys/devices/system/cpu/cpu0/cache"
+
+// describe reads a machine's description from the root of its file system.
+func describe(root fs.FS) machine {
+	m := machine{model: runtime.GOARCH, clocks: "not told by the system", memory: defaultMemory, cache: engine.DefaultCache}
+	if model := field(root, "proc/cpuinfo", "model name"); model != "" {
+		m.model = model
+	}
+	const policy = "sys/devices/system/cpu/cpu0/cpufreq/"
+	if most, err := strconv.ParseFloat(text(root, policy+"cpuinfo_max_freq"), 64); err == nil {
+		m.clocks = fmt.Sprintf("at most %.2f GHz", most/1e6)
+		if governor := text(root, policy+"scaling_governor"); governor != "" {
+			m.clocks += ", governor " + governor
+		}
+	}
+	if kb, _, _ := strings.Cut(field(root, "proc/meminfo", "MemTotal"), " "); kb != "" {
+		if n, err := strconv.ParseInt(kb, 10, 64); err == nil && n > 0 && n < 1<<40 {
+			m.memory = unit.Bytes(n) * unit.KiB
+		}
+	}
+	// A container's limit counts where it is lower.
+	for _, limit := range []string{"sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		if n, err := strconv.ParseInt(text(root, limit), 10, 64); err == nil && n > 0 {
+			m.memory = min(m.memory, unit.Bytes(n))
+		}
+	}
+	if caches, err := fs.Sub(root, cacheFolder); err == nil {
+		m.cache = engine.LastLevelCache(caches)
+	}
+	return m
+}
+
+func (m machine) device(threads int) string {
+	if threads == 1 {
+		return m.model + ", 1 thread"
+	}
+	return fmt.Sprintf("%s, %d threads", m.model, threads)
+}
+
+// text is the first line of a small file, and "" where there is none.
+func text(root fs.FS, name string) string {
+	content, err := fs.ReadFile(root, name)
+	if err != nil {
+		return ""
+	}
+	line, _, _ := bytes.Cut(content, []byte("\n"))
+	return string(bytes.TrimSpace(line))
+}
+
+// field is the value of the first line "key : value" of a file, or "".
+func field(root fs.FS, name, key string) string {
+	content, err := fs.ReadFile(root, name)
+	if err != nil {
+		return ""
+	}
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	for lines.Scan() {
+		k, v, _ := strings.Cut(lines.Text(), ":")
+		if strings.TrimSpace(k) == key {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,346 @@
+package worker
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/neuroshard/neuroshard/lab/protocol"
+)
+
+// ranks is the rank processes of all-to-alls, each joined to each. They are
+// started when first needed, kept for the next exchange, and all replaced when
+// one of them fails.
+type ranks struct {
+	start func(context.Context) *exec.Cmd
+	log   io.Writer
+	// lifetime is the worker's: when it ends, so do the ranks.
+	lifetime context.Context
+	// held is the bytes of their buffers.
+	held int64
+
+	processes []*process
+	addrs     []string
+	token     []byte
+	replies   chan reply
+	run       uint64
+	// margin is how far ahead a start is set, so that the order reaches every rank
+	// before.
+	margin time.Duration
+}
+
+// process is one rank process.
+type process struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	// ended is closed when it says no more.
+	ended chan struct{}
+}
+
+type reply struct {
+	rank int
+	answer
+	err error
+}
+
+const (
+	firstMargin   = time.Millisecond
+	largestMargin = 500 * time.Millisecond
+	// patience is how long a rank may take to answer, beyond what it was told to
+	// wait: an exchange of several GiB takes seconds.
+	patience = 30 * time.Second
+	// farewell is how long a rank may take to end by itself.
+	farewell = time.Second
+)
+
+// exchangeTimes is the times of every repeat, in ms: forward[rank][repeat].
+type exchangeTimes struct{ forward, backward [][]float64 }
+
+// allToAll measures the exchange: at least one run that is checked but not timed,
+// then the repeats. Ranks that have died since the last exchange are replaced.
+// start is when each rank is ready for its forward.
+func (g *ranks) allToAll(batch int, dims []int, start []time.Duration, warmup, repeats int) (exchangeTimes, error) {
+	times, err := g.attempt(batch, dims, start, warmup, repeats)
+	if _, answered := errors.AsType[*protocol.Error](err); err == nil || answered || g.lifetime.Err() != nil {
+		return times, err
+	}
+	fmt.Fprintf(g.log, "worker: %v; starting the ranks again\n", err)
+	return g.attempt(batch, dims, start, warmup, repeats)
+}
+
+// attempt is allToAll without the second try. After an error no rank is left.
+func (g *ranks) attempt(batch int, dims []int, start []time.Duration, warmup, repeats int) (times exchangeTimes, err error) {
+	defer func() {
+		if err != nil {
+			g.kill()
+		}
+	}()
+	n := len(dims)
+	if err := g.grow(n); err != nil {
+		return times, err
+	}
+	prepare := func(int) order { return order{Do: doPrepare, Batch: batch, Dims: dims} }
+	if _, err := g.each(0, n, 0, prepare); err != nil {
+		return times, err
+	}
+	g.held = max(g.held, exchangeBytes(batch, dims))
+
+	longest := time.Duration(0)
+	for _, s := range start {
+		longest = max(longest, s)
+	}
+	times.forward, times.backward = make([][]float64, n), make([][]float64, n)
+	for i := range max(1, warmup) + repeats {
+		for _, backward := range []bool{false, true} {
+			if i == 0 {
+				if _, err := g.each(0, n, 0, func(int) order { return order{Do: doFill, Backward: backward} }); err != nil {
+					return times, err
+				}
+			}
+			offsets, into := start, times.forward
+			if backward {
+				offsets, into = make([]time.Duration, n), times.backward
+			}
+			took, err := g.punctual(offsets, longest, backward)
+			if err != nil {
+				return times, err
+			}
+			if i == 0 {
+				if _, err := g.each(0, n, 0, func(int) order { return order{Do: doVerify, Backward: backward} }); err != nil {
+					return times, err
+				}
+			}
+			if i >= max(1, warmup) {
+				for r, a := range took {
+					into[r] = append(into[r], float64(a.NS)/1e6)
+				}
+			}
+		}
+	}
+	return times, nil
+}
+
+// punctual runs one direction, again where a rank got its order too late, with
+// starts that lie further ahead.
+func (g *ranks) punctual(offsets []time.Duration, longest time.Duration, backward bool) ([]answer, error) {
+	for {
+		g.run++
+		base := now() + g.margin.Nanoseconds()
+		took, err := g.each(0, len(offsets), longest, func(r int) order {
+			return order{Do: doRun, Run: g.run, At: base + offsets[r].Nanoseconds(), Backward: backward}
+		})
+		if err != nil {
+			return nil, err
+		}
+		late := false
+		for _, a := range took {
+			late = late || a.Late
+		}
+		if !late {
+			return took, nil
+		}
+		if g.margin *= 2; g.margin > largestMargin {
+			g.margin = firstMargin
+			return nil, &protocol.Error{Code: protocol.CodeDrift, Message: fmt.Sprintf(
+				"ranks do not start within %v: the machine is too busy to measure an all-to-all of %d ranks", largestMargin, len(offsets))}
+		}
+	}
+}
+
+// grow starts ranks until there are n, and joins the new ones to all others.
+func (g *ranks) grow(n int) error {
+	if g.token == nil {
+		g.token = make([]byte, tokenBytes)
+		_, _ = rand.Read(g.token) // never fails
+		g.replies = make(chan reply)
+		g.margin = firstMargin
+	}
+	from := len(g.processes)
+	if from >= n {
+		return nil
+	}
+	for r := from; r < n; r++ {
+		if err := g.add(r); err != nil {
+			return fmt.Errorf("rank %d does not start: %w", r, err)
+		}
+	}
+	doors, err := g.each(from, n, 0, func(r int) order { return order{Do: doListen, Rank: r, Token: g.token} })
+	if err != nil {
+		return err
+	}
+	for _, door := range doors {
+		g.addrs = append(g.addrs, door.Addr)
+	}
+	_, err = g.each(from, n, 0, func(r int) order { return order{Do: doDial, Addrs: g.addrs[:r]} })
+	return err
+}
+
+// add starts the process of rank r.
+func (g *ranks) add(r int) error {
+	cmd := g.start(g.lifetime)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if cmd.Stderr == nil {
+		cmd.Stderr = g.log
+	}
+	if cmd.WaitDelay == 0 {
+		cmd.WaitDelay = farewell
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	p := &process{cmd: cmd, in: in, ended: make(chan struct{})}
+	g.processes = append(g.processes, p)
+	go p.listen(r, out, g.replies)
+	return nil
+}
+
+// listen passes on what the process of rank r says, and that it has ended, while
+// somebody listens.
+func (p *process) listen(r int, out io.Reader, replies chan<- reply) {
+	defer close(p.ended)
+	lines := protocol.NewReader(out)
+	for {
+		line, err := lines.Line()
+		said := reply{rank: r}
+		if err == nil {
+			err = json.Unmarshal(line, &said.answer)
+		}
+		if err != nil {
+			said.err = fmt.Errorf("rank %d ended: %w", r, err)
+		} else if said.Error != "" {
+			said.err = fmt.Errorf("rank %d: %s", r, said.Error)
+		}
+		replies <- said
+		if err != nil {
+			return
+		}
+	}
+}
+
+// each gives every rank of [from, to) its order and gathers the answers, in rank
+// order. It gives up at the first failure, after which ranks may still be at
+// work: they must be killed.
+func (g *ranks) each(from, to int, wait time.Duration, what func(rank int) order) ([]answer, error) {
+	for r := from; r < to; r++ {
+		if err := protocol.Write(g.processes[r].in, what(r)); err != nil {
+			return nil, fmt.Errorf("rank %d: %w", r, err)
+		}
+	}
+	deadline := time.NewTimer(patience + wait)
+	defer deadline.Stop()
+	answers := make([]answer, to-from)
+	for range answers {
+		select {
+		case said := <-g.replies:
+			if said.err != nil {
+				return nil, said.err
+			}
+			if said.rank < from || said.rank >= to {
+				return nil, fmt.Errorf("rank %d answers without an order", said.rank)
+			}
+			answers[said.rank-from] = said.answer
+		case <-deadline.C:
+			return nil, &protocol.Error{Code: protocol.CodeTimeout, Message: fmt.Sprintf("ranks of an all-to-all took longer than %v", patience+wait)}
+		case <-g.lifetime.Done():
+			return nil, context.Cause(g.lifetime)
+		}
+	}
+	return answers, nil
+}
+
+// release has the ranks give their buffers back.
+func (g *ranks) release() {
+	if g.held == 0 {
+		return
+	}
+	g.held = 0
+	if _, err := g.each(0, len(g.processes), 0, func(int) order { return order{Do: doPrepare} }); err != nil {
+		fmt.Fprintf(g.log, "worker: %v; the ranks are ended\n", err)
+		g.kill()
+	}
+}
+
+// close lets the ranks end by themselves, and kills those that do not.
+func (g *ranks) close() { g.end(farewell) }
+
+// kill ends the ranks at once.
+func (g *ranks) kill() { g.end(0) }
+
+// end closes the ranks' input, which they understand as their end, gives them
+// patience to go, kills those that stay, and reaps all.
+func (g *ranks) end(patience time.Duration) {
+	gone := make(chan struct{})
+	over := make(chan struct{})
+	go func() { // unblocks those that still have something to say
+		defer close(over)
+		for {
+			select {
+			case <-g.replies:
+			case <-gone:
+				return
+			}
+		}
+	}()
+	for _, p := range g.processes {
+		shut(p.in)
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for _, p := range g.processes {
+		if patience > 0 {
+			select {
+			case <-p.ended:
+				continue
+			case <-timer.C:
+				patience = 0
+			}
+		}
+		// It fails where the process has gone just now.
+		_ = p.cmd.Process.Kill()
+	}
+	for _, p := range g.processes {
+		<-p.ended
+		// How a rank ended says nothing any more: its failure was told before.
+		_ = p.cmd.Wait()
+	}
+	close(gone)
+	<-over
+	g.processes, g.addrs, g.held = nil, nil, 0
+}
+
+// shared is a writer of several processes, one at a time.
+type shared struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
+}
+
+// logTo is w for the use by several processes: a file is handed to them as it is.
+func logTo(w io.Writer) io.Writer {
+	if w == nil {
+		return io.Discard
+	}
+	if f, ok := w.(*os.File); ok {
+		return f
+	}
+	return &shared{w: w}
+}

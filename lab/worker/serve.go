@@ -1,0 +1,262 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/lab/protocol"
+	"github.com/neuroshard/neuroshard/lab/worker/engine"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Options say what a worker may use. The zero value works, but for all-to-alls.
+type Options struct {
+	// Threads is the CPU threads of one device, engine.MaxThreads at most; 0 means
+	// GOMAXPROCS.
+	Threads int
+	// Memory is what the weights and the state of one group may take, and so may
+	// the buffers of one all-to-all over all ranks; 0 means half of the machine's
+	// memory. An operation's own buffers may take half as much again.
+	Memory unit.Bytes
+	// IndexMemory is what the lookups of all tables since the last init may take;
+	// 0 means an eighth of the machine's memory.
+	IndexMemory unit.Bytes
+	// Rank makes the command that starts one rank process, whose main is ServeRank
+	// on its stdin and stdout; its context ends with Serve. Nil means that the
+	// worker measures no all-to-alls.
+	Rank func(ctx context.Context) *exec.Cmd
+	// MaxRanks is the most ranks of an all-to-all; 0 means 16.
+	MaxRanks int
+	// Log is where the worker tells what is no answer, and where the ranks' stderr
+	// goes; nil means nowhere.
+	Log io.Writer
+}
+
+const defaultMaxRanks = 16
+
+// Bounds of requests, beyond those of package problem: what is above them is a
+// mistake, and must not become an allocation.
+const (
+	maxRepeats = 10_000
+	maxGroup   = 1 << 14
+	maxDimSum  = 1 << 20
+	maxStartMS = 60_000
+	maxFlush   = 16 * unit.GiB
+)
+
+// Serve answers the requests on in, one line each on out, until in ends or ctx
+// does; it then ends the ranks it started. A request that is wrong gets an error
+// response. Serve's own error is that of reading or writing, protocol.ErrLong, or
+// ctx's.
+//
+// While it measures it turns the process's garbage collector off, so a process
+// should do nothing else.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, opt Options) error {
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := newServer(inner, opt)
+	defer s.ranks.close()
+
+	lines := make(chan []byte)
+	ended := make(chan error, 1)
+	go func() { ended <- readLines(inner, in, lines) }()
+	for {
+		select {
+		case line := <-lines:
+			response := s.answer(line)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			err := protocol.Write(out, response)
+			if _, unsaid := errors.AsType[*json.UnsupportedValueError](err); unsaid {
+				err = protocol.Write(out, failure(response.ID, &protocol.Error{Code: protocol.CodeInternal, Message: err.Error()}))
+			}
+			if err != nil {
+				return err
+			}
+		case err := <-ended:
+			if errors.Is(err, protocol.ErrLong) {
+				// Best effort: the conversation is over in any case.
+				_ = protocol.Write(out, failure("", bad("%v", err)))
+			}
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// server is a worker between two requests.
+type server struct {
+	ctx     context.Context
+	opt     Options
+	machine machine
+	ranks   ranks
+
+	// What init says; batch is 0 before it.
+	batch, warmup, repeats int
+	seed                   uint64
+	flush                  []uint64 // empty for warm caches
+
+	tables     map[int]*table
+	indexBytes unit.Bytes
+
+	// weights is the block of memory that windows of weights and state are cut
+	// from. Every number in it is above zero at any time.
+	weights   []float32
+	buffers   *engine.Arena
+	perSample []float32
+	// values is what numbers are filled with (scatter).
+	values []float32
+}
+
+func newServer(ctx context.Context, opt Options) *server {
+	s := &server{ctx: ctx, opt: opt, machine: describe(os.DirFS("/")), buffers: new(engine.Arena), values: values()}
+	if s.opt.Threads <= 0 {
+		s.opt.Threads = runtime.GOMAXPROCS(0)
+	}
+	s.opt.Threads = min(s.opt.Threads, engine.MaxThreads)
+	if s.opt.Memory <= 0 {
+		s.opt.Memory = s.machine.memory / 2
+	}
+	if s.opt.IndexMemory <= 0 {
+		s.opt.IndexMemory = s.machine.memory / 8
+	}
+	if s.opt.MaxRanks <= 0 {
+		s.opt.MaxRanks = defaultMaxRanks
+	}
+	s.opt.Log = logTo(s.opt.Log)
+	s.ranks = ranks{start: s.opt.Rank, log: s.opt.Log, lifetime: ctx}
+	return s
+}
+
+// answer is the response to one line.
+func (s *server) answer(line []byte) protocol.Response {
+	var q protocol.Request
+	if err := json.Unmarshal(line, &q); err != nil {
+		// The id is known all the same where only another field is of a wrong type.
+		return failure(q.ID, bad("%v", err))
+	}
+	response, err := s.serve(&q)
+	if err != nil {
+		return failure(q.ID, err)
+	}
+	response.Op, response.ID = q.Op, q.ID
+	return response
+}
+
+func (s *server) serve(q *protocol.Request) (protocol.Response, error) {
+	switch q.Op {
+	case protocol.OpHello:
+		return s.hello(q)
+	case protocol.OpInit:
+		return s.init(q)
+	case protocol.OpTables:
+		return s.addTables(q)
+	case protocol.OpCompute:
+		return s.compute(q)
+	case protocol.OpComm:
+		return s.comm(q)
+	case protocol.OpCeilings:
+		return s.ceilings()
+	}
+	return protocol.Response{}, bad("op %q is unknown", q.Op)
+}
+
+// failure is the error response; an error that is not the protocol's own is the
+// worker's fault.
+func failure(id string, err error) protocol.Response {
+	said, ok := errors.AsType[*protocol.Error](err)
+	if !ok {
+		said = &protocol.Error{Code: protocol.CodeInternal, Message: err.Error()}
+	}
+	return protocol.Response{Op: protocol.OpError, ID: id, Code: said.Code, Message: said.Message}
+}
+
+func bad(format string, args ...any) error {
+	return &protocol.Error{Code: protocol.CodeBadRequest, Message: fmt.Sprintf(format, args...)}
+}
+
+func unsupported(format string, args ...any) error {
+	return &protocol.Error{Code: protocol.CodeUnsupported, Message: fmt.Sprintf(format, args...)}
+}
+
+func outOfMemory(format string, args ...any) error {
+	return &protocol.Error{Code: protocol.CodeMemory, Message: fmt.Sprintf(format, args...)}
+}
+
+func (s *server) hello(q *protocol.Request) (protocol.Response, error) {
+	if q.V != protocol.Version {
+		return protocol.Response{}, unsupported("version %d of the protocol: this worker speaks version %d", q.V, protocol.Version)
+	}
+	r := protocol.Response{
+		V: protocol.Version, Backend: "cpu", Device: s.machine.device(s.opt.Threads), Kernel: kernelName(), Clocks: s.machine.clocks,
+		Measured: true, Threads: s.opt.Threads, MemoryBytes: int64(s.opt.Memory), CacheBytes: int64(s.machine.cache),
+	}
+	r.Caps = []string{protocol.CapCompute, protocol.CapCeilings, protocol.CapWeighted, protocol.CapPools, problem.FP32.String()}
+	for _, o := range []problem.Optimizer{problem.SGD, problem.RowwiseAdagrad, problem.Adagrad, problem.Adam} {
+		r.Caps = append(r.Caps, o.String())
+	}
+	if s.opt.Rank != nil {
+		r.Caps = slices.Insert(r.Caps, 1, protocol.CapComm)
+		r.Ranks = s.opt.MaxRanks
+	}
+	return r, nil
+}
+
+func (s *server) init(q *protocol.Request) (protocol.Response, error) {
+	if q.Batch < 1 || q.Batch > problem.MaxBatch {
+		return protocol.Response{}, bad("batch: %d is not between 1 and %d", q.Batch, problem.MaxBatch)
+	}
+	if q.Warmup < 0 || q.Warmup > maxRepeats {
+		return protocol.Response{}, bad("warmup: %d is not between 0 and %d", q.Warmup, maxRepeats)
+	}
+	if q.Repeats < 1 || q.Repeats > maxRepeats {
+		return protocol.Response{}, bad("repeats: %d is not between 1 and %d", q.Repeats, maxRepeats)
+	}
+	if q.Cache != "cold" && q.Cache != "warm" {
+		return protocol.Response{}, bad(`cache: %q is neither "cold" nor "warm"`, q.Cache)
+	}
+	flush := unit.Bytes(q.FlushBytes)
+	if flush < 0 || flush > maxFlush {
+		return protocol.Response{}, bad("flush_bytes: %d is not between 0 and %d", int64(flush), int64(maxFlush))
+	}
+	if flush > s.opt.Memory {
+		return protocol.Response{}, outOfMemory("flush_bytes: %d is above this worker's %d", int64(flush), int64(s.opt.Memory))
+	}
+	if flush == 0 {
+		flush = min(4*s.machine.cache, defaultFlush)
+	}
+	state := "warm"
+	s.flush = nil
+	if q.Cache == "cold" {
+		s.flush = make([]uint64, flush/8)
+		state = "flushed " + round(flush)
+		if flush < 4*s.machine.cache {
+			state += " of a " + round(s.machine.cache) + " cache"
+		}
+	}
+	s.batch, s.warmup, s.repeats, s.seed = q.Batch, q.Warmup, q.Repeats, q.Seed
+	s.tables, s.indexBytes = make(map[int]*table), 0
+	runtime.GC() // of the tables before
+	return protocol.Response{Cache: state}, nil
+}
+
+// round prints a size in the largest unit that it is a whole number of.
+func round(b unit.Bytes) string {
+	switch {
+	case b%unit.MiB == 0:
+		return fmt.Sprintf("%dMiB", b/unit.MiB)
+	case b%unit.KiB == 0:
+		return fmt.Sprintf("%dKiB", b/unit.KiB)
+	}
+	return fmt.Sprintf("%dB", int64(b))
+}

@@ -1,0 +1,205 @@
+package worker
+
+import (
+	"context"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/neuroshard/neuroshard/lab/lookups"
+	"github.com/neuroshard/neuroshard/lab/protocol"
+	"github.com/neuroshard/neuroshard/lab/worker/engine"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// table is a table that groups may name, with the lookups of one batch.
+type table struct {
+	rows     int64
+	batch    int
+	features int
+	bags     lookups.Bags
+}
+
+// addTables makes up the lookups of the tables, or reads them. Either all of the
+// request's tables are added or none.
+func (s *server) addTables(q *protocol.Request) (protocol.Response, error) {
+	none := protocol.Response{}
+	if s.batch == 0 {
+		return none, bad("tables before init")
+	}
+	asked := make([]protocol.Table, len(q.Tables))
+	need := make([]unit.Bytes, len(q.Tables))
+	seen := make(map[int]bool)
+	held := s.indexBytes
+	for i, t := range q.Tables {
+		if seen[t.T] {
+			return none, bad("table %d: twice in one request", t.T)
+		}
+		seen[t.T] = true
+		if t.Features == 0 {
+			t.Features = 1
+		}
+		if t.Batch == 0 {
+			t.Batch = s.batch
+		}
+		if err := checkTable(&t); err != nil {
+			return none, err
+		}
+		asked[i] = t
+		if old := s.tables[t.T]; old != nil {
+			held -= bagBytes(old.bags)
+		}
+		if t.Pool == "" {
+			bags := float64(t.Batch) * float64(t.Features)
+			need[i] = unit.Bytes(8 * (bags*t.PoolingFactor + bags + 2))
+			// Summed only while it fits, so that no sum is out of range.
+			if held += need[i]; held > s.opt.IndexMemory {
+				return none, s.indicesFull(t.T, need[i])
+			}
+		}
+	}
+
+	made := make([]*table, len(asked))
+	answers := make([]protocol.Table, len(asked))
+	err := s.each(len(asked), func(i int) error {
+		if asked[i].Pool != "" {
+			return nil // one at a time, below: how large they are shows only then
+		}
+		var err error
+		made[i], answers[i], err = makeUp(&asked[i], s.seed)
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	for i, t := range asked {
+		if t.Pool == "" {
+			continue
+		}
+		if made[i], answers[i], err = readPool(&t, s.opt.IndexMemory-held); err != nil {
+			return none, err
+		}
+		if held += bagBytes(made[i].bags); held > s.opt.IndexMemory {
+			return none, s.indicesFull(t.T, bagBytes(made[i].bags))
+		}
+	}
+	for i, t := range asked {
+		if old := s.tables[t.T]; old != nil {
+			s.indexBytes -= bagBytes(old.bags)
+		}
+		s.tables[t.T] = made[i]
+		s.indexBytes += bagBytes(made[i].bags)
+	}
+	return protocol.Response{Tables: answers}, nil
+}
+
+func (s *server) indicesFull(t int, need unit.Bytes) error {
+	return outOfMemory("table %d: its lookups need %d bytes, the others hold %d of %d: send init, which forgets all tables, and fewer of them",
+		t, int64(need), int64(s.indexBytes), int64(s.opt.IndexMemory))
+}
+
+func bagBytes(b lookups.Bags) unit.Bytes { return unit.Bytes(8 * (len(b.Indices) + len(b.Offsets))) }
+
+func checkTable(t *protocol.Table) error {
+	if t.T < 0 {
+		return bad("table %d: its number is negative", t.T)
+	}
+	if t.Rows < 1 || t.Rows > engine.MaxRows {
+		return bad("table %d: rows: %d is not between 1 and %d", t.T, t.Rows, int64(engine.MaxRows))
+	}
+	if t.Features < 1 || t.Features > problem.MaxFeatures {
+		return bad("table %d: features: %d is not between 1 and %d", t.T, t.Features, problem.MaxFeatures)
+	}
+	if t.Batch < 1 || t.Batch > problem.MaxBatch {
+		return bad("table %d: batch: %d is not between 1 and %d", t.T, t.Batch, problem.MaxBatch)
+	}
+	if t.Pool != "" {
+		return nil
+	}
+	if !(t.PoolingFactor >= 0 && t.PoolingFactor <= problem.MaxPoolingFactor) {
+		return bad("table %d: pooling_factor: %v is not between 0 and %d", t.T, t.PoolingFactor, problem.MaxPoolingFactor)
+	}
+	return nil
+}
+
+// makeUp synthesises a table's lookups. They depend on the table, its number and
+// the seed only.
+func makeUp(t *protocol.Table, seed uint64) (*table, protocol.Table, error) {
+	made := &table{rows: t.Rows, batch: t.Batch, features: t.Features}
+	counts := access.Counts{Lookups: t.PoolingFactor * float64(t.Batch), Unique: t.UniqueRows, Reuse: t.Reuse}
+	if t.UniqueRows == 0 {
+		counts = access.Distribution{Kind: access.Histogram, Reuse: t.Reuse, Batch: t.Batch}.At(t.Rows, t.PoolingFactor, t.Batch)
+	}
+	bags, realised, err := lookups.Synthesise(lookups.Spec{
+		Rows: t.Rows, Batch: t.Batch, Features: t.Features, Counts: counts, Seed: mix(seed ^ mix(uint64(t.T))),
+	})
+	if err != nil {
+		return nil, protocol.Table{}, bad("table %d: %v", t.T, err)
+	}
+	made.bags = bags
+	return made, answerOf(t, realised), nil
+}
+
+func answerOf(t *protocol.Table, r lookups.Realised) protocol.Table {
+	return protocol.Table{T: t.T, UniqueRows: float64(r.Unique), Reuse: r.Reuse}
+}
+
+// readPool reads a table's lookups, of its batch and features, from a pool file.
+func readPool(t *protocol.Table, most unit.Bytes) (*table, protocol.Table, error) {
+	none := protocol.Table{}
+	// A pool takes as much memory as it does on disk, once more where it is cut.
+	if info, err := os.Stat(t.Pool); err == nil && unit.Bytes(info.Size()) > most {
+		return nil, none, outOfMemory("table %d: its pool of %d bytes is above the %d that are left: send init, which forgets all tables, and fewer of them",
+			t.T, info.Size(), int64(most))
+	}
+	bags, err := lookups.ReadPool(t.Pool)
+	if err == nil && bags.Len() != t.Batch*t.Features {
+		bags, err = bags.Cut(t.Features, t.Batch)
+	}
+	if err == nil {
+		err = bags.Check(t.Rows)
+	}
+	if err != nil {
+		return nil, none, bad("table %d: %v", t.T, err)
+	}
+	return &table{rows: t.Rows, batch: t.Batch, features: t.Features, bags: bags}, answerOf(t, lookups.Count(bags.Indices)), nil
+}
+
+// mix is the finaliser of SplitMix64: neighbouring numbers become unrelated ones.
+func mix(v uint64) uint64 {
+	v += 0x9e3779b97f4a7c15
+	v = (v ^ v>>30) * 0xbf58476d1ce4e5b9
+	v = (v ^ v>>27) * 0x94d049bb133111eb
+	return v ^ v>>31
+}
+
+// each runs do for every i below n on the worker's threads, and returns the first
+// error by i, or the context's.
+func (s *server) each(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(s.opt.Threads, n) {
+		wait.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n || s.ctx.Err() != nil {
+					return
+				}
+				errs[i] = do(i)
+			}
+		})
+	}
+	wait.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
+	}
+	return nil
+}

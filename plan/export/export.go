@@ -1,0 +1,168 @@
+// Package export puts a plan into the form of an engine that runs it, and takes
+// plans from there. docs/EXPORT.md draws the forms.
+//
+//	TorchRec      writes the JSON of a ShardingPlan, with what checks it (torchrec.go)
+//	HugeCTR       writes a shard matrix and strategy, as JSON or Python (hugectr.go)
+//	ReadTorchRec  reads what TorchRec wrote, or what a ShardingPlan serializes to
+//	              (read.go); File.Place makes a plan of it (place.go)
+//
+// An engine's rules are checked before anything is written: what it could not run
+// is an error for each table and shard at fault, all in one *input.Errors.
+package export
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem/input"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Options say how to export. The zero value works for plans whose tables all state
+// their module.
+type Options struct {
+	// Module is the path of the module that holds the tables which state none; nil:
+	// such tables are an error. An empty path is the model itself.
+	Module *string
+	// Accelerator is what TorchRec's placements name: CUDA, the default, or CPU.
+	Accelerator string
+	// Python has HugeCTR written as Python instead of JSON.
+	Python bool
+	// OnWarning, if set, is told what was written otherwise than the plan says it. The
+	// file has it, too.
+	OnWarning func(message string)
+}
+
+// The accelerators.
+const (
+	CUDA = "cuda"
+	CPU  = "cpu"
+)
+
+// simulated is the source of models that were never measured on a device.
+const simulated = "simulated"
+
+// faults gathers what is wrong with a plan, table by table.
+type faults struct{ list []input.Error }
+
+// add adds a fault of a table; shard is its position, or -1.
+func (f *faults) add(table string, shard int, hint, format string, args ...any) {
+	message := fmt.Sprintf(format, args...)
+	if shard >= 0 {
+		message = fmt.Sprintf("shard %d: %s", shard, message)
+	}
+	f.list = append(f.list, input.Error{Table: table, Message: message, Hint: hint})
+}
+
+func (f *faults) err() error {
+	if len(f.list) == 0 {
+		return nil
+	}
+	return &input.Errors{List: f.list}
+}
+
+// proven adds what is wrong with the plan whatever the engine: parts that are
+// missing or there twice, ranks that do not exist.
+func (f *faults) proven(pl *plan.Plan) {
+	if pl.Cluster.Devices < 1 {
+		f.add("", -1, "", "the plan is for %d devices", pl.Cluster.Devices)
+		return
+	}
+	for _, v := range pl.CheckTables() {
+		f.add(v.Table, v.Shard, "neuroshard validate says what else is wrong with the plan", "%s", v.Message)
+	}
+	seen := map[string]bool{}
+	total := 0
+	for i := range pl.Tables {
+		total += entries(&pl.Tables[i], pl.Cluster)
+		name := pl.Tables[i].Name
+		if seen[name] {
+			f.add(name, -1, "neuroshard validate says what else is wrong with the plan", "it is there twice")
+		}
+		seen[name] = true
+	}
+	if total > mostEntries {
+		f.add("", -1, "", "the tables would be listed %d times in all, for they lie on many devices: more than %d are not written", total, mostEntries)
+	}
+}
+
+// mostEntries is the number of shards that an export lists at most, those that
+// stand for empty or replicated ones among them. A plan has fewer than half of it
+// without them.
+const mostEntries = 1 << 22
+
+// entries returns how many shards of a table an engine's form lists, at most.
+func entries(t *plan.Table, c plan.Cluster) int {
+	switch t.Kind {
+	case plan.DataParallel, plan.RowWise:
+		return c.Devices
+	case plan.TableRowWise, plan.Grid:
+		slices := 0
+		for _, s := range t.Shards {
+			if s.Rows.Start == 0 {
+				slices++
+			}
+		}
+		return slices * min(c.Devices, max(1, c.DevicesPerHost))
+	}
+	return len(t.Shards)
+}
+
+// names lists a few of the names, quoted.
+func names(all []string) string {
+	const most = 5
+	quoted := make([]string, 0, most)
+	for _, name := range all[:min(most, len(all))] {
+		quoted = append(quoted, quote(name))
+	}
+	text := strings.Join(quoted, ", ")
+	if more := len(all) - len(quoted); more > 0 {
+		text = fmt.Sprintf("%s and %d more", text, more)
+	}
+	return text
+}
+
+// quote quotes a name from a file, cut to what fits a message.
+func quote(s string) string {
+	const most = 60
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// provenance is where an exported plan comes from, in the order of its keys.
+type provenance struct {
+	Tool    string `json:"tool"`
+	Version string `json:"version"`
+	Method  string `json:"method"`
+	Seed    uint64 `json:"seed"`
+	Status  string `json:"status"`
+	Model   string `json:"model"`
+	Source  string `json:"source"`
+	// Cost is nil where no model priced the plan.
+	Cost     *unit.Millis `json:"cost_ms,omitempty"`
+	Input    string       `json:"input"`
+	Warnings []string     `json:"warnings"`
+}
+
+func provenanceOf(pl *plan.Plan) provenance {
+	v := pl.Provenance
+	out := provenance{
+		Tool: v.Tool, Version: v.Version, Method: v.Method, Seed: v.Seed, Status: v.Status,
+		Model: v.Model, Source: v.ModelSource, Input: v.Input, Warnings: slices.Clone(v.Warnings),
+	}
+	if pl.Priced() {
+		out.Cost = &pl.Predicted
+	}
+	marked := slices.ContainsFunc(out.Warnings, func(w string) bool { return strings.Contains(w, "SIMULATED") })
+	if v.ModelSource == simulated && !marked {
+		out.Warnings = append(out.Warnings, "times are predicted by a model trained on SIMULATED kernels, not on measured ones")
+	}
+	if out.Warnings == nil {
+		out.Warnings = []string{}
+	}
+	return out
+}

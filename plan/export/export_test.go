@@ -1,0 +1,765 @@
+package export
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/input"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func span(start, end int64) problem.Range { return problem.Range{Start: start, End: end} }
+
+// cluster returns a problem of no tables on n devices, perHost on a host.
+func cluster(t interface{ Fatal(...any) }, n, perHost int) *problem.Problem {
+	profile, err := hardware.ByName("a100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &problem.Problem{Topology: hardware.Topology{Profile: profile, Devices: n, DevicesPerHost: perHost}, Batch: 1024}
+}
+
+// add adds a table to a problem, and its place to tables.
+func add(p *problem.Problem, tables *[]plan.Table, t plan.Table) {
+	p.Tables = append(p.Tables, problem.Table{
+		Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, Features: []problem.Feature{{Name: t.Name, PoolingFactor: 1}},
+	})
+	*tables = append(*tables, t)
+}
+
+// everyKind returns a plan with a table of each kind and tier on 2 hosts of 2
+// devices, in two modules.
+func everyKind(t testing.TB) (*problem.Problem, *plan.Plan) {
+	p := cluster(t, 4, 2)
+	var tables []plan.Table
+	whole := func(rows int64, dim int) plan.Shard {
+		return plan.Shard{Rows: span(0, rows), Columns: span(0, int64(dim)), Tier: plan.HBM}
+	}
+	on := func(s plan.Shard, device int) plan.Shard { s.Device = device; return s }
+	rows := func(dim int64, first int, ends ...int64) (all []plan.Shard) {
+		start := int64(0)
+		for i, end := range ends {
+			all = append(all, plan.Shard{Rows: span(start, end), Columns: span(0, dim), Device: first + i, Tier: plan.HBM})
+			start = end
+		}
+		return all
+	}
+	add(p, &tables, plan.Table{Name: "user", Module: "sparse.ebc", Rows: 1000, Dim: 64, Kind: plan.TableWise, Shards: []plan.Shard{on(whole(1000, 64), 3)}})
+	add(p, &tables, plan.Table{Name: "item", Module: "sparse.ebc", Rows: 2000, Dim: 64, Kind: plan.ColumnWise, Shards: []plan.Shard{
+		{Rows: span(0, 2000), Columns: span(0, 48), Device: 2, Tier: plan.HBM},
+		{Rows: span(0, 2000), Columns: span(48, 64), Device: 0, Tier: plan.HBM},
+	}})
+	add(p, &tables, plan.Table{Name: "word", Module: "over.ebc", Rows: 7, Dim: 8, Kind: plan.RowWise, Shards: rows(8, 0, 2, 4, 6, 7)})
+	add(p, &tables, plan.Table{Name: "over.ebc/user", Module: "over.ebc", Rows: 9, Dim: 8, Kind: plan.TableRowWise, Shards: rows(8, 2, 5, 9)})
+	add(p, &tables, plan.Table{Name: "grid", Module: "over.ebc", Rows: 10, Dim: 24, Kind: plan.Grid, Shards: []plan.Shard{
+		{Rows: span(0, 5), Columns: span(0, 16), Device: 2, Tier: plan.HBM},
+		{Rows: span(5, 10), Columns: span(0, 16), Device: 3, Tier: plan.HBM},
+		{Rows: span(0, 5), Columns: span(16, 24), Device: 0, Tier: plan.HBM},
+		{Rows: span(5, 10), Columns: span(16, 24), Device: 1, Tier: plan.HBM},
+	}})
+	everywhere := whole(10, 4)
+	everywhere.Device = everyRank
+	add(p, &tables, plan.Table{Name: "tiny", Module: "over.ebc", Rows: 10, Dim: 4, Kind: plan.DataParallel, Shards: []plan.Shard{everywhere}})
+	host := on(whole(7, 4), 1)
+	host.Tier = plan.Host
+	add(p, &tables, plan.Table{Name: "far", Module: "over.ebc", Rows: 7, Dim: 4, Kind: plan.TableWise, Shards: []plan.Shard{host}})
+	host.Tier, host.Cache = plan.HostCached, 0.25
+	add(p, &tables, plan.Table{Name: "near", Module: "over.ebc", Rows: 7, Dim: 4, Kind: plan.TableWise, Shards: []plan.Shard{host}})
+	pl := plan.Of(p, tables)
+	pl.Predicted = 12.75
+	pl.Provenance = plan.Provenance{
+		Tool: "neuroshard", Version: "0.1.0", Method: "hand", Seed: 7, Status: "complete",
+		Model: "a100-80 1", ModelSource: "simulated", Input: plan.Digest(p),
+	}
+	return p, pl
+}
+
+// golden compares an output with its file.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := gocmp.Diff(string(want), string(got)); d != "" {
+		t.Errorf("%s (run with -update to accept): -want +got\n%s", name, d)
+	}
+}
+
+func exported(t interface{ Fatal(...any) }, pl *plan.Plan, opt Options) []byte {
+	var b bytes.Buffer
+	if err := TorchRec(&b, pl, opt); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestGolden(t *testing.T) {
+	_, pl := everyKind(t)
+	golden(t, "torchrec.json", exported(t, pl, Options{}))
+	var b bytes.Buffer
+	pl.Tables = slices.DeleteFunc(pl.Tables, func(t plan.Table) bool {
+		return t.Name == "item" || t.Name == "far" || t.Name == "near" || t.Name == "grid"
+	})
+	pl.Tables = append(pl.Tables, plan.Table{Name: "cut", Rows: 10, Dim: 16, Kind: plan.ColumnWise, Shards: []plan.Shard{
+		{Rows: span(0, 10), Columns: span(0, 4), Device: 3, Tier: plan.HBM},
+		{Rows: span(0, 10), Columns: span(4, 12), Device: 1, Tier: plan.HBM},
+		{Rows: span(0, 10), Columns: span(12, 16), Device: 3, Tier: plan.HBM},
+	}})
+	if err := HugeCTR(&b, pl, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "hugectr.json", b.Bytes())
+	b.Reset()
+	if err := HugeCTR(&b, pl, Options{Python: true}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "hugectr.py", b.Bytes())
+	entries, err := os.ReadDir("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !slices.Contains([]string{"torchrec.json", "hugectr.json", "hugectr.py", "serialized.json", "serialize.py", "fuzz", "rapid"}, e.Name()) {
+			t.Errorf("testdata/%s belongs to no test", e.Name())
+		}
+	}
+}
+
+// place reads an export and places the problem's tables.
+func place(t interface{ Fatal(...any) }, data []byte, p *problem.Problem) *plan.Plan {
+	f, err := ReadTorchRec("plan.json", bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pl, err := f.Place(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pl
+}
+
+func TestRoundTripOfEveryKind(t *testing.T) {
+	p, pl := everyKind(t)
+	data := exported(t, pl, Options{})
+	back := place(t, data, p)
+	if d := gocmp.Diff(pl.Tables, back.Tables); d != "" {
+		t.Errorf("-want +got\n%s", d)
+	}
+	if back.Cluster != pl.Cluster {
+		t.Errorf("got cluster %+v, want %+v", back.Cluster, pl.Cluster)
+	}
+	for i := range pl.Devices {
+		if back.Devices[i] != pl.Devices[i] {
+			t.Errorf("device %d: got %+v, want %+v", i, back.Devices[i], pl.Devices[i])
+		}
+	}
+	// "plan" alone is what a ShardingPlan serializes to, and says as much but for
+	// the shape of what is data-parallel.
+	var whole map[string]json.RawMessage
+	if err := json.Unmarshal(data, &whole); err != nil {
+		t.Fatal(err)
+	}
+	bare := fmt.Sprintf(`{"plan": %s}`, whole["plan"])
+	if d := gocmp.Diff(pl.Tables, place(t, []byte(bare), p).Tables); d != "" {
+		t.Errorf("bare: -want +got\n%s", d)
+	}
+	f, err := ReadTorchRec("bare.json", strings.NewReader(bare))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.World != 4 || f.Local != 2 || f.Cluster != nil {
+		t.Errorf("got %d ranks, %d a host, cluster %v", f.World, f.Local, f.Cluster)
+	}
+	if _, err := f.Shapes(); err == nil || !strings.Contains(err.Error(), `1 data_parallel table has: "tiny"`) {
+		t.Errorf("got %v, want the table without a shape named", err)
+	}
+}
+
+// drawn draws a plan of any kinds that TorchRec runs.
+func drawn(t *rapid.T) (*problem.Problem, *plan.Plan) {
+	per := rapid.IntRange(1, 4).Draw(t, "per host")
+	hosts := rapid.IntRange(1, 3).Draw(t, "hosts")
+	n := hosts * per
+	p := cluster(t, n, per)
+	p.Topology.HostMemory = rapid.SampledFrom([]unit.Bytes{0, unit.TiB}).Draw(t, "host memory")
+	p.CommPrecision = problem.Precision(rapid.IntRange(0, 2).Draw(t, "comm precision"))
+	var tables []plan.Table
+	modules := []string{"a.ebc", "b.ebc", "b"}
+	for i := range rapid.IntRange(1, 8).Draw(t, "tables") {
+		module := rapid.SampledFrom(modules).Draw(t, "module")
+		// Names that are in other modules, too, and such that look as if they were.
+		local := rapid.SampledFrom([]string{"user", "item", "b/user", fmt.Sprint("t", i), "漢\"\n<&>"}).Draw(t, "name")
+		if slices.ContainsFunc(tables, func(o plan.Table) bool { return o.Module == module && problem.LocalName(module, o.Name) == local }) {
+			continue
+		}
+		t := drawTable(t, n, per)
+		t.Module, t.Name = module, module+"/"+local
+		add(p, &tables, t)
+	}
+	if rapid.Bool().Draw(t, "plain names") {
+		for i := range p.Tables {
+			local := problem.LocalName(tables[i].Module, tables[i].Name)
+			plain := problem.LocalName(tables[i].Module, local) == local && !slices.ContainsFunc(tables, func(o plan.Table) bool { return o.Name == local })
+			if plain {
+				p.Tables[i].Name, tables[i].Name = local, local
+			}
+		}
+	}
+	return p, plan.Of(p, tables)
+}
+
+// drawTable draws a table without a name.
+func drawTable(t *rapid.T, n, per int) plan.Table {
+	rows, dim := rapid.Int64Range(1, 40).Draw(t, "rows"), 4*rapid.IntRange(1, 8).Draw(t, "dim/4")
+	out := plan.Table{Rows: rows, Dim: dim, Kind: rapid.SampledFrom([]plan.Kind{plan.TableWise, plan.ColumnWise, plan.RowWise, plan.TableRowWise, plan.Grid, plan.DataParallel}).Draw(t, "kind")}
+	tier := rapid.SampledFrom([]plan.Tier{plan.HBM, plan.Host, plan.HostCached}).Draw(t, "tier")
+	cache := 0.0
+	if tier == plan.HostCached {
+		cache = rapid.Float64Range(1e-9, 0.999999).Draw(t, "cache")
+	}
+	device := func() int { return rapid.IntRange(0, n-1).Draw(t, "device") }
+	blocks := func(columns problem.Range, first, n int) {
+		block := (rows + int64(n) - 1) / int64(n)
+		for i := range n {
+			r := span(min(rows, int64(i)*block), min(rows, int64(i+1)*block))
+			if r.Len() > 0 {
+				out.Shards = append(out.Shards, plan.Shard{Rows: r, Columns: columns, Device: first + i, Tier: tier})
+			}
+		}
+	}
+	var cuts []problem.Range
+	for start := 0; start < dim; {
+		end := min(dim, start+4*rapid.IntRange(1, 4).Draw(t, "width/4"))
+		cuts = append(cuts, span(int64(start), int64(end)))
+		start = end
+	}
+	whole := span(0, int64(dim))
+	// What TorchRec does not run, is placed whole.
+	leaves := func(n int) bool { return (rows+int64(n)-1)/int64(n)*int64(n-1) >= rows }
+	if out.Kind == plan.RowWise && leaves(n) || (out.Kind == plan.TableRowWise || out.Kind == plan.Grid) && leaves(per) {
+		out.Kind = plan.TableWise
+	}
+	width := map[int]int64{}
+	// apart returns the next device on which slices are as wide as c, or -1.
+	apart := func(from, step int, c problem.Range) int {
+		for i := 0; i < n; i += step {
+			d := (from + i) % n
+			if w, used := width[d]; !used || w == c.Len() {
+				width[d] = c.Len()
+				return d
+			}
+		}
+		return -1
+	}
+	switch out.Kind {
+	case plan.DataParallel:
+		out.Shards = []plan.Shard{{Rows: span(0, rows), Columns: whole, Device: everyRank, Tier: plan.HBM}}
+	case plan.TableWise:
+		out.Shards = []plan.Shard{{Rows: span(0, rows), Columns: whole, Device: device(), Tier: tier}}
+	case plan.ColumnWise:
+		for _, c := range cuts {
+			d := apart(device(), 1, c)
+			if d < 0 {
+				out.Shards = []plan.Shard{{Rows: span(0, rows), Columns: whole, Device: 0, Tier: tier}}
+				break
+			}
+			out.Shards = append(out.Shards, plan.Shard{Rows: span(0, rows), Columns: c, Device: d, Tier: tier})
+		}
+	case plan.RowWise:
+		blocks(whole, 0, n)
+	case plan.TableRowWise:
+		blocks(whole, device()/per*per, per)
+	case plan.Grid:
+		for _, c := range cuts {
+			d := apart(device()/per*per, per, c)
+			if d < 0 {
+				out.Shards = []plan.Shard{{Rows: span(0, rows), Columns: whole, Device: 0, Tier: tier}}
+				break
+			}
+			blocks(c, d, per)
+		}
+	}
+	if len(out.Shards) == 1 && out.Kind != plan.DataParallel {
+		out.Kind = plan.TableWise
+	}
+	for k := range out.Shards {
+		if out.Shards[k].Tier == plan.HostCached {
+			out.Shards[k].Cache = cache
+		}
+	}
+	return out
+}
+
+// Exported and imported, a plan places all tables alike; exported again, it is the
+// same bytes.
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, pl := drawn(t)
+		data := exported(t, pl, Options{})
+		f, err := ReadTorchRec("plan.json", bytes.NewReader(data))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, data)
+		}
+		back, err := f.Place(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if *f.Cluster != pl.Cluster || len(f.Notes) > 0 {
+			t.Fatalf("got cluster %+v and notes %q, want %+v and none", *f.Cluster, f.Notes, pl.Cluster)
+		}
+		if hosted := p.Topology.HostMemory > 0; hosted {
+			if err := back.Validate(p); err != nil {
+				t.Fatalf("what TorchRec runs is not valid: %v", err)
+			}
+		}
+		if d := gocmp.Diff(pl.Tables, back.Tables); d != "" {
+			t.Fatalf("-want +got\n%s", d)
+		}
+		if again := exported(t, back, Options{}); !bytes.Equal(data[:bytes.Index(data, []byte(`"provenance"`))], again[:bytes.Index(again, []byte(`"provenance"`))]) {
+			t.Fatalf("exported again: %s", gocmp.Diff(string(data), string(again)))
+		}
+		// Without the tables the names are unique, and export to the same places.
+		shapes, err := f.Shapes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone := *p
+		alone.Tables = shapes
+		again, err := f.Place(&alone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := exported(t, again, Options{}); !bytes.Equal(placesOf(data), placesOf(got)) {
+			t.Fatalf("exported without tables: %s", gocmp.Diff(string(placesOf(data)), string(placesOf(got))))
+		}
+	})
+}
+
+// placesOf returns the part of an export that says what lies where.
+func placesOf(data []byte) []byte { return data[:bytes.Index(data, []byte(`"cluster"`))] }
+
+// TorchRec's rules hold of whatever is exported: ranks belong to shards, placements
+// to ranks, and all shards of a table cover it once.
+func TestInvariants(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, pl := drawn(t)
+		accelerator := rapid.SampledFrom([]string{CUDA, CPU}).Draw(t, "accelerator")
+		if accelerator == CPU {
+			for i := range pl.Tables {
+				for k := range pl.Tables[i].Shards {
+					pl.Tables[i].Shards[k].Tier, pl.Tables[i].Shards[k].Cache = plan.HBM, 0
+				}
+			}
+		}
+		var out struct {
+			World int                                 `json:"world_size"`
+			Local int                                 `json:"local_size"`
+			Plan  map[string]map[string]parameterJSON `json:"plan"`
+			Shape map[string]map[string][2]int64      `json:"shapes"`
+		}
+		if err := json.Unmarshal(exported(t, pl, Options{Accelerator: accelerator}), &out); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for module, tables := range out.Plan {
+			for name, got := range tables {
+				n++
+				if got.Type == "data_parallel" {
+					if len(got.Ranks) != p.Topology.Devices || got.Shards != nil {
+						t.Fatalf("%s: got %+v", name, got)
+					}
+					continue
+				}
+				shape, cells := out.Shape[module][name], int64(0)
+				if len(got.Ranks) != len(got.Shards) {
+					t.Fatalf("%s: got %d ranks for %d shards", name, len(got.Ranks), len(got.Shards))
+				}
+				for i, s := range got.Shards {
+					want := fmt.Sprintf("rank:%d/cuda:%d", got.Ranks[i], got.Ranks[i]%out.Local)
+					if accelerator == CPU {
+						want = fmt.Sprintf("rank:%d/cpu", got.Ranks[i])
+					}
+					if s.Placement != want {
+						t.Fatalf("%s: got placement %s, want %s", name, s.Placement, want)
+					}
+					if s.Offsets[0]+s.Sizes[0] > shape[0] || s.Offsets[1]+s.Sizes[1] > shape[1] || s.Sizes[1]%4 != 0 {
+						t.Fatalf("%s: got shard %+v of %v", name, s, shape)
+					}
+					cells += s.Sizes[0] * s.Sizes[1]
+				}
+				if cells != shape[0]*shape[1] {
+					t.Fatalf("%s: got %d elements placed, want %d", name, cells, shape[0]*shape[1])
+				}
+				switch got.Type {
+				case "row_wise":
+					if len(got.Shards) != out.World {
+						t.Fatalf("%s: got %d shards, want one a rank", name, len(got.Shards))
+					}
+				case "table_row_wise":
+					if len(got.Shards) != out.Local || got.Ranks[0]%out.Local != 0 {
+						t.Fatalf("%s: got ranks %v, want those of a host", name, got.Ranks)
+					}
+				}
+				if !slices.IsSortedFunc(got.Shards, func(a, b shardJSON) int {
+					return cmp.Or(cmp.Compare(a.Offsets[1], b.Offsets[1]), cmp.Compare(a.Offsets[0], b.Offsets[0]))
+				}) {
+					t.Fatalf("%s: shards are not in order: %+v", name, got.Shards)
+				}
+			}
+		}
+		if n != len(pl.Tables) {
+			t.Fatalf("got %d tables, want %d", n, len(pl.Tables))
+		}
+	})
+}
+
+// Slices of different widths on one rank become one.
+func TestJoined(t *testing.T) {
+	slice := func(start, end int64, device int) plan.Shard {
+		return plan.Shard{Rows: span(0, 10), Columns: span(start, end), Device: device, Tier: plan.HBM}
+	}
+	for _, c := range []struct{ in, want []plan.Shard }{
+		{[]plan.Shard{slice(0, 48, 0), slice(48, 64, 1)}, []plan.Shard{slice(0, 48, 0), slice(48, 64, 1)}},
+		{[]plan.Shard{slice(0, 16, 3), slice(16, 48, 1), slice(48, 64, 3)}, []plan.Shard{slice(0, 16, 3), slice(16, 48, 1), slice(48, 64, 3)}},
+		{[]plan.Shard{slice(0, 48, 0), slice(48, 96, 1), slice(96, 128, 0)}, []plan.Shard{slice(0, 80, 0), slice(80, 128, 1)}},
+		{[]plan.Shard{slice(0, 4, 2), slice(4, 8, 1), slice(8, 16, 2), slice(16, 20, 1)}, []plan.Shard{slice(0, 12, 2), slice(12, 16, 1), slice(16, 20, 1)}},
+		{[]plan.Shard{slice(0, 4, 2), slice(4, 16, 2)}, []plan.Shard{slice(0, 16, 2)}},
+	} {
+		if d := gocmp.Diff(c.want, joined(c.in)); d != "" {
+			t.Errorf("%v: -want +got\n%s", c.in, d)
+		}
+	}
+	p := cluster(t, 4, 2)
+	var tables []plan.Table
+	add(p, &tables, plan.Table{Name: "t", Module: "ebc", Rows: 10, Dim: 16, Kind: plan.ColumnWise, Shards: []plan.Shard{slice(0, 4, 2), slice(4, 16, 2)}})
+	var told []string
+	got := string(exported(t, plan.Of(p, tables), Options{OnWarning: func(message string) { told = append(told, message) }}))
+	if want := `joined for 1 of 1 tables, "t"`; len(told) != 1 || !strings.Contains(told[0], want) || !strings.Contains(got, `joined for 1 of 1 tables, \"t\"`) {
+		t.Errorf("told %q, want one warning with %s, in the file, too:\n%s", told, want, got)
+	}
+	if !strings.Contains(got, `"t": {"sharding_type":"table_wise"`) {
+		t.Errorf("got %s, want what is left in one slice table_wise", got)
+	}
+}
+
+// faultsOf returns the errors of an export, one a line with its hint.
+func faultsOf(t *testing.T, err error) string {
+	t.Helper()
+	if err == nil {
+		return ""
+	}
+	var list *input.Errors
+	if !errors.As(err, &list) {
+		t.Fatalf("got %T %v, want an *input.Errors", err, err)
+	}
+	return err.Error()
+}
+
+func TestTorchRecRefuses(t *testing.T) {
+	const (
+		user = iota
+		item
+		word
+		over
+		grid
+		tiny
+		far
+	)
+	module := "ebc"
+	for _, c := range []struct {
+		name   string
+		mutate func(pl *plan.Plan)
+		opt    Options
+		want   string
+	}{
+		{
+			"no module", func(pl *plan.Plan) { pl.Tables[user].Module, pl.Tables[item].Module = "", "" },
+			Options{},
+			`2 of 8 tables state no module: "user", "item" (state "module" for tables in the tables file, or give the module's path: --module sparse.ebc)`,
+		},
+		{"module given", func(pl *plan.Plan) { pl.Tables[user].Module = "" }, Options{Module: &module}, ""},
+		{
+			"two tables of one name", func(pl *plan.Plan) { pl.Tables[word].Name = "user" },
+			Options{},
+			"table \"user\": it is there twice (neuroshard validate says what else is wrong with the plan)",
+		},
+		{
+			"two tables of one name in a module", func(pl *plan.Plan) {
+				pl.Tables[user].Module, pl.Tables[over].Module = "over.ebc", "over.ebc"
+			},
+			Options{},
+			`table "over.ebc/user": module "over.ebc" would have two tables named "user": this one and "user" (rename one of them, in the model too)`,
+		},
+		{
+			"rows in other blocks", func(pl *plan.Plan) {
+				s := pl.Tables[word].Shards
+				s[0].Rows.End, s[1].Rows.Start = 3, 3
+			},
+			Options{},
+			`table "word": shard 0: rows [0, 3) lie on device 0, but TorchRec looks for rows [0, 2) on rank 0 (split its 7 rows over all 4 ranks in blocks of 2)`,
+		},
+		{
+			"rows that leave ranks without any", func(pl *plan.Plan) {
+				t := &pl.Tables[word]
+				t.Rows, t.Shards = 5, t.Shards[:3]
+				t.Shards[2].Rows.End = 5
+			},
+			Options{},
+			`table "word": its 5 rows in blocks of 2 leave ranks without any, and TorchRec does not run that: it is row_wise over 4 ranks (make it table_wise or data_parallel)`,
+		},
+		{
+			"a grid of two widths on one host", func(pl *plan.Plan) {
+				for k := range 2 {
+					pl.Tables[grid].Shards[k].Device -= 2
+				}
+			},
+			Options{},
+			`table "grid": shard 2: its slice has 8 columns and another on host 0 has 16: TorchRec does not load slices of different widths from one rank (make them alike, or put them on hosts of their own)`,
+		},
+		{
+			"rows on other ranks", func(pl *plan.Plan) {
+				s := pl.Tables[word].Shards
+				s[1].Device, s[2].Device = 2, 1
+			},
+			Options{},
+			`table "word": shard 1: rows [2, 4) lie on device 2, but TorchRec looks for rows [2, 4) on rank 1 (split its 7 rows over all 4 ranks in blocks of 2)`,
+		},
+		{
+			"rows of a host in other blocks", func(pl *plan.Plan) {
+				s := pl.Tables[over].Shards
+				s[0].Rows.End, s[1].Rows.Start = 4, 4
+			},
+			Options{},
+			`table "over.ebc/user": shard 0: rows [0, 4) lie on device 2, but TorchRec looks for rows [0, 5) on rank 2 (split its 9 rows over all 2 ranks in blocks of 5)`,
+		},
+		{
+			"a host that is not full", func(pl *plan.Plan) {
+				pl.Cluster.Devices, pl.Tables = 3, []plan.Table{pl.Tables[over]}
+				pl.Tables[0].Shards[1].Device = 2
+			},
+			Options{},
+			`table "over.ebc/user": shard 0: it is on host 1, which has 1 of the 2 ranks that a table of kind table_row_wise is split over (put it on a full host)`,
+		},
+		{
+			"two memories", func(pl *plan.Plan) { pl.Tables[item].Shards[1].Tier = plan.Host },
+			Options{},
+			`table "item": shard 1: it lies in host memory and shard 0 in hbm: TorchRec has one kernel for all shards of a table (put all shards of the table into one memory)`,
+		},
+		{
+			"two caches", func(pl *plan.Plan) {
+				s := pl.Tables[item].Shards
+				s[0].Tier, s[0].Cache, s[1].Tier, s[1].Cache = plan.HostCached, 0.1, plan.HostCached, 0.2
+			},
+			Options{},
+			`table "item": shard 1: of its rows 0.2 are cached, and of shard 0's 0.1: TorchRec has one load factor for all shards of a table (give all shards of the table the same share)`,
+		},
+		{
+			"no share of a cache", func(pl *plan.Plan) {
+				pl.Tables[item].Shards[0].Tier, pl.Tables[item].Shards[1].Tier = plan.HostCached, plan.HostCached
+			},
+			Options{},
+			"",
+		},
+		{
+			"data-parallel in host memory", func(pl *plan.Plan) { pl.Tables[tiny].Shards[0].Tier = plan.HostCached },
+			Options{},
+			`table "tiny": shard 0: a data_parallel table lies in hbm: TorchRec has no other kernel for it than dense (put it into hbm, or on one device)`,
+		},
+		{
+			"host memory without CUDA", func(pl *plan.Plan) { pl.Tables = pl.Tables[:far+1] },
+			Options{Accelerator: CPU},
+			`table "far": shard 0: kernel fused_uvm needs cuda (export with --accelerator cuda, or put the table into hbm, which on cpu is the host's memory)`,
+		},
+		{"another accelerator", func(*plan.Plan) {}, Options{Accelerator: "abacus"}, `the accelerator is "abacus": known are cuda and cpu`},
+		{
+			"all at once", func(pl *plan.Plan) {
+				pl.Tables[user].Shards[0].Device = 7
+				pl.Tables[item].Shards[0].Columns.End = 44
+				pl.Tables[word].Shards = nil
+			},
+			Options{},
+			`table "user": shard 0: there is no device 7: the cluster has 4 (neuroshard validate says what else is wrong with the plan)
+table "item": columns [44, 48) are placed nowhere (neuroshard validate says what else is wrong with the plan)
+table "word": it has no shard: it is placed nowhere (neuroshard validate says what else is wrong with the plan)`,
+		},
+		{"no devices", func(pl *plan.Plan) { pl.Cluster.Devices = 0 }, Options{}, "the plan is for 0 devices"},
+		{
+			"too large", func(pl *plan.Plan) {
+				pl.Cluster.Devices = hardware.MaxDevices
+				wide := pl.Tables[tiny]
+				pl.Tables = nil
+				for i := range 100 {
+					wide.Name = fmt.Sprint(i)
+					pl.Tables = append(pl.Tables, wide)
+				}
+			},
+			Options{},
+			"the tables would be listed 6553600 times in all, for they lie on many devices: more than 4194304 are not written",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, pl := everyKind(t)
+			c.mutate(pl)
+			var b bytes.Buffer
+			got := faultsOf(t, TorchRec(&b, pl, c.opt))
+			if (b.Len() > 0) != (c.want == "") {
+				t.Errorf("got %d bytes written", b.Len())
+			}
+			if got != c.want {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestHugeCTRRefuses(t *testing.T) {
+	shardsOf := func(rows int64, cuts ...int64) (all []plan.Shard) {
+		start := int64(0)
+		for device, end := range cuts {
+			all = append(all, plan.Shard{Rows: span(0, rows), Columns: span(start, end), Device: device, Tier: plan.HBM})
+			start = end
+		}
+		return all
+	}
+	blocks := func(first int, columns problem.Range, ends ...int64) (all []plan.Shard) {
+		start := int64(0)
+		for i, end := range ends {
+			all = append(all, plan.Shard{Rows: span(start, end), Columns: columns, Device: first + i, Tier: plan.HBM})
+			start = end
+		}
+		return all
+	}
+	for _, c := range []struct {
+		name  string
+		table plan.Table
+		want  string
+	}{
+		{"equal slices", plan.Table{Dim: 12, Kind: plan.ColumnWise, Shards: shardsOf(10, 4, 8, 12)}, ""},
+		{
+			"idle devices",
+			plan.Table{Dim: 12, Kind: plan.ColumnWise, Shards: shardsOf(10, 4, 8, 12)},
+			"1 of 4 devices hold no table: 3; HugeCTR takes no empty list in a shard matrix (plan for fewer devices)",
+		},
+		{
+			"unequal slices",
+			plan.Table{Dim: 64, Kind: plan.ColumnWise, Shards: shardsOf(10, 32, 48, 64)},
+			`table "t": shard 1: device 1 has 16 of the 64 columns and device 0 has 32: HugeCTR cuts a table into equal slices (plan it with "min_width": 32 in its constraints, and it is whole or in two halves; or with "no_split": true)`,
+		},
+		{
+			"no halves",
+			plan.Table{Dim: 12, Kind: plan.ColumnWise, Shards: shardsOf(10, 4, 12)},
+			`table "t": shard 1: device 1 has 8 of the 12 columns and device 0 has 4: HugeCTR cuts a table into equal slices (plan it with "no_split": true in its constraints)`,
+		},
+		{
+			"host memory",
+			plan.Table{Dim: 4, Kind: plan.TableWise, Shards: []plan.Shard{{Rows: span(0, 10), Columns: span(0, 4), Tier: plan.Host}}},
+			`table "t": shard 0: it lies in host memory: HugeCTR keeps these tables in the memory of the GPUs (put it into hbm; plan with --kinds table_wise,column_wise,data_parallel, without --host-memory)`,
+		},
+		{"rows", plan.Table{Dim: 4, Kind: plan.RowWise, Shards: blocks(0, span(0, 4), 3, 6, 9, 10)}, ""},
+		{
+			"uneven rows",
+			plan.Table{Dim: 4, Kind: plan.RowWise, Shards: blocks(0, span(0, 4), 1, 6, 9, 10)},
+			`table "t": shard 1: it has 5 rows and shard 0 has 1: HugeCTR spreads rows evenly over the GPUs (split its rows into equal blocks, or plan with --kinds table_wise,column_wise,data_parallel)`,
+		},
+		{
+			"rows on one device",
+			plan.Table{Dim: 4, Kind: plan.TableRowWise, Shards: append(blocks(1, span(0, 4), 5), plan.Shard{Rows: span(5, 10), Columns: span(0, 4), Device: 1, Tier: plan.HBM})},
+			`table "t": two blocks of its rows lie on one device: HugeCTR spreads rows evenly over the GPUs (put them on devices of their own, or plan with --kinds table_wise,column_wise,data_parallel)`,
+		},
+		{"grid", plan.Table{Dim: 8, Kind: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 8), 5, 10)...)}, ""},
+		{
+			"grid of unequal slices",
+			plan.Table{Dim: 12, Kind: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 12), 5, 10)...)},
+			`table "t": shard 2: its slice has 8 columns and the first 4: HugeCTR cuts a table into equal slices (cut it into equal slices, or plan with --kinds table_wise,column_wise,data_parallel)`,
+		},
+		{
+			"grid on one host",
+			plan.Table{Dim: 8, Kind: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(2, span(4, 8), 5, 10)...)},
+			`table "t": its slices lie on devices [2 3 2 3]: in HugeCTR the GPUs of a slice follow each other, and no two slices share one (give each slice devices that follow each other, or plan with --kinds table_wise,column_wise,data_parallel)`,
+		},
+		{
+			"grid of several heights",
+			plan.Table{Dim: 8, Kind: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 8), 10)...)},
+			`table "t": shard 2: its slice lies on 1 devices and the first on 2: HugeCTR gives each slice as many GPUs (give each slice as many devices, or plan with --kinds table_wise,column_wise,data_parallel)`,
+		},
+		{
+			"a hole",
+			plan.Table{Dim: 8, Kind: plan.TableWise, Shards: []plan.Shard{{Rows: span(0, 10), Columns: span(0, 4), Tier: plan.HBM}}},
+			"table \"t\": columns [4, 8) are placed nowhere",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := cluster(t, 4, 2)
+			c.table.Name, c.table.Rows = "t", 10
+			var tables []plan.Table
+			add(p, &tables, c.table)
+			if c.name != "idle devices" {
+				add(p, &tables, plan.Table{Name: "all", Rows: 10, Dim: 4, Kind: plan.DataParallel, Shards: []plan.Shard{{Rows: span(0, 10), Columns: span(0, 4), Device: everyRank, Tier: plan.HBM}}})
+			}
+			var b bytes.Buffer
+			got := faultsOf(t, HugeCTR(&b, plan.Of(p, tables), Options{}))
+			if (got == "") != (c.want == "") || !strings.HasPrefix(got, c.want) {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+			if (b.Len() > 0) != (c.want == "") {
+				t.Errorf("got %d bytes written", b.Len())
+			}
+		})
+	}
+}
+
+// Nothing that a plan says becomes code.
+func TestPythonIsOnlyText(t *testing.T) {
+	_, pl := everyKind(t)
+	pl.Tables = pl.Tables[5:6] // tiny is on all devices
+	pl.Tables[0].Name = "a\"]\nimport os\r#'''\u2028"
+	pl.Provenance.Method = "x\nimport os"
+	pl.Provenance.Tool = "\r\nimport os"
+	var b bytes.Buffer
+	if err := HugeCTR(&b, pl, Options{Python: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.FieldsFunc(b.String(), func(r rune) bool { return r == '\n' || r == '\r' }) {
+		if strings.HasPrefix(strings.TrimSpace(line), "import") {
+			t.Errorf("got the line %q in\n%s", line, b.String())
+		}
+	}
+}
+
+func TestProvenance(t *testing.T) {
+	_, pl := everyKind(t)
+	for _, c := range []struct{ source, want, not string }{
+		{"simulated", "SIMULATED", "unknown"},
+		{"measured", `"cost_ms":12.75`, "SIMULATED"},
+		{plan.Unpriced, `"source":"none"`, "cost_ms"},
+	} {
+		pl.Provenance.ModelSource = c.source
+		if got := string(exported(t, pl, Options{})); !strings.Contains(got, c.want) || strings.Contains(got, c.not) {
+			t.Errorf("%s: got %s, want %q and not %q", c.source, got[strings.Index(got, `"provenance"`):], c.want, c.not)
+		}
+	}
+}

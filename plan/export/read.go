@@ -1,0 +1,823 @@
+package export
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/input"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// read.go reads ShardingPlans: what TorchRec wrote, or {"plan": ...} as a
+// ShardingPlan serializes itself. It takes the text token by token, so that a file
+// needs little more memory than it has bytes, and reports every fault with its
+// place, such as plan["sparse.ebc"]["user"].shards[2].placement. After a value of
+// the wrong type it goes on, after broken syntax it stops.
+
+// MaxFile is the size above which a file is refused.
+const MaxFile = plan.MaxFile
+
+// The limits of a file.
+const (
+	maxName   = 1 << 16 // bytes of a module's path and of a table's name
+	maxDepth  = 100     // of values that are skipped
+	maxErrors = 1000
+	// maxCounted is the number of errors after which the rest is not read.
+	maxCounted = 100_000
+)
+
+// File is a ShardingPlan as read from a file.
+type File struct {
+	// Name is the file's name, as errors call it.
+	Name string
+	// World is the number of ranks and Local that of a full host; 0 where the file
+	// does not tell.
+	World, Local int
+	// Cluster is what a plan of ours was made for; nil where the file does not tell.
+	Cluster *plan.Cluster
+	// Tables are the placed tables, in the file's order, each under a name of its
+	// own: the module's path goes before names that two modules have. Rows and Dim
+	// are 0 where the file does not tell, as of data-parallel tables it may not; the
+	// one shard is then empty.
+	Tables []plan.Table
+	// Notes say what was read as something else that means the same.
+	Notes []string
+
+	// local holds the name that each table's module knows it by.
+	local []string
+	// numbered is above 0 where Local is read off the numbers of devices alone, of
+	// which there are at least so many: where hosts hold nothing, it is too large.
+	numbered int
+}
+
+// ReadTorchRec reads a ShardingPlan. The error is nil or an *input.Errors with
+// everything that is wrong; there is then no File.
+//
+// What it returns covers each table exactly once, in the shapes of its kind, on
+// ranks below World where that is known.
+func ReadTorchRec(name string, r io.Reader) (*File, error) {
+	p := &reader{file: name, line: 1}
+	data, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
+	switch {
+	case err != nil:
+		p.add("", "", "it cannot be read: %v", err)
+	case len(data) > MaxFile:
+		p.add("", "", "the file is larger than %d bytes", MaxFile)
+	case !utf8.Valid(data):
+		p.add("", "is this the right file?", "it is not UTF-8 text")
+	default:
+		p.data = data
+	}
+	var f *File
+	if len(p.errors) == 0 {
+		f = p.read()
+	}
+	if p.count > 0 {
+		return nil, &input.Errors{List: p.errors, More: p.count - len(p.errors)}
+	}
+	return f, nil
+}
+
+// entry is one table as it stands in the file.
+type entry struct {
+	module, table      string
+	line               int
+	kind               plan.Kind
+	tier               plan.Tier
+	cache              float64 // the load factor of a cache; 0: not stated
+	typeName, kernel   string
+	ranks              []int
+	hasRanks, hasShard bool
+	shards             []shard
+	bad                bool // something of it could not be read
+}
+
+type shard struct {
+	offsets, sizes [2]int64
+	// rank and device are those of the placement; rank is -1 where there is none, and
+	// device where the placement names no number.
+	rank, device int
+}
+
+// reader pulls the tokens of a file.
+type reader struct {
+	file string
+	data []byte
+	dec  *json.Decoder
+	path []string
+	// line is the line of offset at, where the last error was.
+	line, at int
+	broken   bool
+	errors   []input.Error
+	count    int
+
+	entries []entry
+	shapes  map[[2]string][2]int64
+	shaped  [][2]string // the keys of shapes, in the file's order
+	out     File
+}
+
+// add reports a fault. place is where it is; empty: where the reader is.
+func (p *reader) add(place, hint, format string, args ...any) {
+	p.count++
+	if len(p.errors) == maxErrors {
+		return
+	}
+	line := 0
+	if p.dec != nil && place == "" {
+		line, place = p.where(int(p.dec.InputOffset())), strings.Join(p.path, "")
+	}
+	p.put(line, place, hint, fmt.Sprintf(format, args...))
+}
+
+// addAt reports a fault that was found only after its place was read.
+func (p *reader) addAt(line int, place, hint, format string, args ...any) {
+	p.count++
+	if len(p.errors) < maxErrors {
+		p.put(line, place, hint, fmt.Sprintf(format, args...))
+	}
+}
+
+func (p *reader) put(line int, place, hint, message string) {
+	if place = strings.TrimPrefix(place, "."); place != "" {
+		message = place + ": " + message
+	}
+	p.errors = append(p.errors, input.Error{File: p.file, Line: line, Message: message, Hint: hint})
+}
+
+// where returns the line of an offset, counted from the last one asked for.
+func (p *reader) where(offset int) int {
+	offset = min(offset, len(p.data))
+	if offset < p.at {
+		p.line, p.at = 1, 0
+	}
+	p.line += bytes.Count(p.data[p.at:offset], []byte("\n"))
+	p.at = offset
+	return p.line
+}
+
+func (p *reader) start() {
+	p.dec = json.NewDecoder(bytes.NewReader(p.data))
+	p.dec.UseNumber()
+	p.path, p.broken = nil, false
+}
+
+// fail reports broken syntax and stops.
+func (p *reader) fail(err error) {
+	if p.broken {
+		return
+	}
+	p.broken = true
+	line, hint := p.where(int(p.dec.InputOffset())), "write or copy the file again"
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		line, hint = p.where(int(syntax.Offset)), `write it with json.dump(plan._serialize(), file)`
+	}
+	message := fmt.Sprintf("this is not valid JSON: %v", err)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		message = "the file ends in the middle of the plan"
+	}
+	p.addAt(line, strings.Join(p.path, ""), hint, "%s", message)
+}
+
+// stop reports what ends the reading, where the reader is.
+func (p *reader) stop(format string, args ...any) {
+	if !p.broken {
+		p.broken = true
+		p.add("", "", format, args...)
+	}
+}
+
+func (p *reader) token() (json.Token, bool) {
+	if p.broken {
+		return nil, false
+	}
+	token, err := p.dec.Token()
+	if err != nil {
+		p.fail(err)
+		return nil, false
+	}
+	return token, true
+}
+
+// skip moves past the rest of the value that begins with token.
+func (p *reader) skip(token json.Token) {
+	for depth := 0; ; {
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth <= 0 {
+			return
+		}
+		if depth > maxDepth {
+			p.stop("values are nested more than %d deep", maxDepth)
+			return
+		}
+		var ok bool
+		if token, ok = p.token(); !ok {
+			return
+		}
+	}
+}
+
+// ignore moves past a value.
+func (p *reader) ignore() {
+	if token, ok := p.token(); ok {
+		p.skip(token)
+	}
+}
+
+// wrong reports a value that is not what is wanted, and skips it.
+func (p *reader) wrong(token json.Token, wanted string) {
+	found := "an object"
+	switch t := token.(type) {
+	case nil:
+		found = "null"
+	case bool:
+		found = "true or false"
+	case json.Number:
+		found = "the number " + quote(t.String())
+	case string:
+		found = "the text " + quote(t)
+	case json.Delim:
+		if t == '[' {
+			found = "a list"
+		}
+	}
+	p.add("", "", "%s where %s belongs", found, wanted)
+	p.skip(token)
+}
+
+// object reads an object, calling value for the value of each key; null is an
+// empty one where that is allowed. A key that is there twice is reported and
+// skipped.
+func (p *reader) object(what string, null bool, value func(key string)) bool {
+	token, ok := p.token()
+	if !ok {
+		return false
+	}
+	if token == nil && null {
+		return true
+	}
+	if token != json.Delim('{') {
+		p.wrong(token, what)
+		return false
+	}
+	var seen keySet
+	for !p.broken && p.dec.More() {
+		token, ok := p.token()
+		if !ok {
+			return false
+		}
+		key, _ := token.(string) // the decoder takes nothing else for a key
+		if !seen.add(key) {
+			p.add("", "keep one of them", "the key %s is there twice", quote(key))
+			p.ignore()
+			continue
+		}
+		value(key)
+	}
+	_, ok = p.token()
+	return ok
+}
+
+// keySet is the keys of an object: a few in a list, more in a map, since a file may
+// have a million objects of a few keys.
+type keySet struct {
+	few  []string
+	many map[string]bool
+}
+
+// add adds a key and reports whether it is new.
+func (s *keySet) add(key string) bool {
+	if s.many == nil && len(s.few) == 8 {
+		s.many = make(map[string]bool, 16)
+		for _, k := range s.few {
+			s.many[k] = true
+		}
+	}
+	if s.many != nil {
+		known := s.many[key]
+		s.many[key] = true
+		return !known
+	}
+	if slices.Contains(s.few, key) {
+		return false
+	}
+	s.few = append(s.few, key)
+	return true
+}
+
+// array reads a list of at most limit elements.
+func (p *reader) array(what string, null bool, limit int, element func(i int)) bool {
+	token, ok := p.token()
+	if !ok {
+		return false
+	}
+	if token == nil && null {
+		return true
+	}
+	if token != json.Delim('[') {
+		p.wrong(token, what)
+		return false
+	}
+	for i := 0; !p.broken && p.dec.More(); i++ {
+		if i == limit {
+			p.stop("there are more than %d elements", limit)
+			return false
+		}
+		p.in("["+strconv.Itoa(i)+"]", func() { element(i) })
+	}
+	_, ok = p.token()
+	return ok
+}
+
+// in runs read with a step more in the path.
+func (p *reader) in(step string, read func()) {
+	p.path = append(p.path, step)
+	read()
+	p.path = p.path[:len(p.path)-1]
+}
+
+// text reads a string.
+func (p *reader) text(what string) (string, bool) {
+	token, ok := p.token()
+	if !ok {
+		return "", false
+	}
+	s, ok := token.(string)
+	if !ok {
+		p.wrong(token, what)
+	}
+	return s, ok
+}
+
+// whole reads a whole number from 0 to limit.
+func (p *reader) whole(what string, limit int64) (int64, bool) {
+	token, ok := p.token()
+	if !ok {
+		return 0, false
+	}
+	n, ok := token.(json.Number)
+	if !ok {
+		p.wrong(token, what)
+		return 0, false
+	}
+	v, err := strconv.ParseInt(n.String(), 10, 64)
+	if err != nil || v < 0 || v > limit {
+		p.add("", "", "%s is not a whole number from 0 to %d", quote(n.String()), limit)
+		return 0, false
+	}
+	return v, true
+}
+
+// The keys of a file of ours; a bare plan has the one of plan alone.
+var fileKeys = []string{"format", "version", "world_size", "local_size", "accelerator", "plan", "shapes", "cluster", "provenance"}
+
+// read reads the file, and what it means.
+func (p *reader) read() *File {
+	ours, ok := p.header()
+	if !ok {
+		return nil
+	}
+	p.start()
+	p.shapes = map[[2]string][2]int64{}
+	planned := false
+	p.object("an object with the key \"plan\"", false, func(key string) {
+		p.in("."+key, func() {
+			switch {
+			case key == "plan":
+				planned = true
+				p.plan()
+			case !ours:
+				p.add("", `a ShardingPlan serializes to {"plan": ...}`, "the key is unknown")
+				p.ignore()
+			default:
+				p.ourKey(key)
+			}
+		})
+	})
+	if !p.broken {
+		if _, err := p.dec.Token(); err != io.EOF {
+			p.path = nil
+			p.stop("there is more after the end of the plan")
+		}
+	}
+	if p.broken {
+		return nil
+	}
+	if !planned {
+		p.path = nil
+		p.add("", `write it with json.dump(plan._serialize(), file)`, "the key \"plan\" is missing")
+		return nil
+	}
+	if p.path = nil; ours && p.count == 0 && (p.out.World == 0 || p.out.Local == 0) {
+		p.addAt(0, "", "export the plan again", "world_size or local_size is missing or 0")
+	}
+	return p.interpret()
+}
+
+// header looks for format and version among the keys of the file, wherever they
+// are. ours is true of a file that TorchRec wrote.
+func (p *reader) header() (ours, ok bool) {
+	p.start()
+	format, version, hasFormat, hasVersion := "", "", false, false
+	p.object("an object with the key \"plan\"", false, func(key string) {
+		token, read := p.token()
+		if !read {
+			return
+		}
+		switch key {
+		case "format":
+			format, hasFormat = fmt.Sprint(token), true
+		case "version":
+			version, hasVersion = fmt.Sprint(token), true
+		}
+		p.skip(token)
+	})
+	if p.count > 0 {
+		return false, false
+	}
+	want, shown := strconv.Itoa(TorchRecVersion), version
+	if _, err := strconv.Atoi(version); err != nil {
+		shown = quote(version)
+	}
+	switch {
+	case !hasFormat:
+		return false, true
+	case format == plan.Format:
+		p.addAt(0, "", "neuroshard show and diff read it as it is", "this is a plan of neuroshard already")
+	case format == HugeCTRFormat:
+		p.addAt(0, "", "import the plan that it was exported from", "this is an export for HugeCTR, which does not say where rows and columns begin")
+	case format != TorchRecFormat:
+		p.addAt(0, "", "give a file of neuroshard export --to torchrec, or a serialized ShardingPlan", "the format is %s, not %q", quote(format), TorchRecFormat)
+	case !hasVersion:
+		p.addAt(0, "", "", "the key \"version\" is missing: known is version %s", want)
+	case version != want:
+		p.addAt(0, "", "export the plan again, or read it with a program that knows the version", "the file has version %s of its format: this program knows version %s only", shown, want)
+	}
+	return true, p.count == 0
+}
+
+// ourKey reads a key beside the plan.
+func (p *reader) ourKey(key string) {
+	switch key {
+	case "format", "version", "accelerator", "provenance":
+		p.ignore() // header has looked at the first two; the others do not place tables
+	case "world_size":
+		n, _ := p.whole("the number of ranks", hardware.MaxDevices)
+		p.out.World = int(n)
+	case "local_size":
+		n, _ := p.whole("the number of ranks of a host", hardware.MaxDevices)
+		p.out.Local = int(n)
+	case "shapes":
+		p.shapesOf()
+	case "cluster":
+		p.cluster()
+	default:
+		p.add("", "known: "+strings.Join(fileKeys, ", "), "the key is unknown")
+		p.ignore()
+	}
+}
+
+// shapesOf reads rows and columns by module and table.
+func (p *reader) shapesOf() {
+	p.object("the shapes by module", false, func(module string) {
+		p.in("["+quote(module)+"]", func() {
+			p.object("the shapes by table", false, func(table string) {
+				p.in("["+quote(table)+"]", func() {
+					if shape, ok := p.pair("rows and columns"); ok {
+						k := [2]string{module, table}
+						p.shapes[k] = shape
+						p.shaped = append(p.shaped, k)
+					}
+				})
+			})
+		})
+	})
+}
+
+// pair reads two whole numbers: rows, then columns.
+func (p *reader) pair(what string) (pair [2]int64, ok bool) {
+	n, before := 0, p.count
+	read := p.array(what, false, 2, func(i int) {
+		limit := int64(problem.MaxRows)
+		if i == 1 {
+			limit = problem.MaxDim
+		}
+		pair[i], _ = p.whole("a whole number", limit)
+		n++
+	})
+	if read && n != 2 {
+		p.add("", "", "it has %d numbers, not 2: rows, then columns", n)
+	}
+	return pair, read && p.count == before
+}
+
+// cluster reads the cluster of a plan of ours.
+func (p *reader) cluster() {
+	c := &plan.Cluster{}
+	seen := 0
+	whole := func(v *int, limit int64) {
+		n, _ := p.whole("a whole number", limit)
+		*v = int(n)
+	}
+	size := func(v *unit.Bytes) {
+		n, _ := p.whole("a number of bytes", 1<<62)
+		*v = unit.Bytes(n)
+	}
+	further := 0 // of the keys that a cluster may have
+	read := p.object("a cluster", false, func(key string) {
+		p.in("."+key, func() {
+			seen++
+			switch key {
+			case "profile":
+				c.Profile, _ = p.text("a profile's name")
+			case "devices":
+				whole(&c.Devices, hardware.MaxDevices)
+			case "devices_per_host":
+				whole(&c.DevicesPerHost, hardware.MaxDevices)
+			case "batch":
+				whole(&c.Batch, problem.MaxBatch)
+			case "device_memory_bytes":
+				size(&c.DeviceMemory)
+			case "reserve_bytes":
+				size(&c.Reserve)
+			case "weights_only":
+				if token, ok := p.token(); ok {
+					if c.WeightsOnly, ok = token.(bool); !ok {
+						p.wrong(token, "true or false")
+					}
+				}
+			case "host_memory_bytes":
+				further++
+				size(&c.HostMemory)
+			case "comm_precision":
+				further++
+				if name, ok := p.text("a precision's name"); ok {
+					var err error
+					if c.CommPrecision, err = problem.ParsePrecision(name); err != nil {
+						p.add("", "", "%v", err)
+					}
+				}
+			default:
+				p.add("", "", "the key is unknown")
+				p.ignore()
+			}
+		})
+	})
+	if read && seen-further < 7 {
+		p.add("", "", "a cluster has profile, devices, devices_per_host, batch, device_memory_bytes, reserve_bytes and weights_only")
+	}
+	p.out.Cluster = c
+}
+
+func (p *reader) plan() {
+	p.object("the tables by module", false, func(module string) {
+		p.in("["+quote(module)+"]", func() {
+			if len(module) > maxName {
+				p.add("", "", "the path of the module has more than %d bytes", maxName)
+			}
+			p.object("the module's tables", false, func(table string) {
+				p.in("["+quote(table)+"]", func() { p.table(module, table) })
+			})
+		})
+	})
+}
+
+// otherKeys are those of a ParameterSharding that do not say where a table lies.
+var otherKeys = []string{"enforce_hbm", "stochastic_rounding", "bounds_check_mode", "output_dtype", "key_value_params"}
+
+func (p *reader) table(module, table string) {
+	if len(p.entries) == problem.MaxTables {
+		p.stop("there are more than %d tables", problem.MaxTables)
+		return
+	}
+	if p.count >= maxCounted {
+		p.stop("there are more than %d errors: the rest of the file was not read", maxCounted)
+		return
+	}
+	before := p.count
+	e := entry{module: module, table: table, line: p.where(int(p.dec.InputOffset()))}
+	switch {
+	case table == "":
+		p.add("", "", "the table has no name")
+	case len(table) > maxName:
+		p.add("", "", "the table's name has more than %d bytes", maxName)
+	}
+	var hasType, hasKernel bool
+	read := p.object("a table's sharding", false, func(key string) {
+		p.in("."+key, func() {
+			switch key {
+			case "sharding_type":
+				hasType = true
+				p.shardingType(&e)
+			case "compute_kernel":
+				hasKernel = true
+				p.kernel(&e)
+			case "ranks":
+				p.array("a list of ranks", true, plan.MaxShards, func(int) {
+					rank, _ := p.whole("a rank", hardware.MaxDevices-1)
+					e.ranks, e.hasRanks = append(e.ranks, int(rank)), true
+				})
+			case "shards":
+				p.shards(&e)
+			case "cache_params":
+				p.cache(&e)
+			case "sharding_spec":
+				p.object("a sharding_spec", true, func(key string) {
+					p.in("."+key, func() {
+						if key == "shards" {
+							p.shards(&e)
+							return
+						}
+						p.ignore()
+					})
+				})
+			default:
+				if !slices.Contains(otherKeys, key) {
+					p.add("", "known: sharding_type, compute_kernel, ranks, shards", "the key is unknown")
+				}
+				p.ignore()
+			}
+		})
+	})
+	if read && !hasType {
+		p.add("", "", "the key \"sharding_type\" is missing")
+	}
+	if read && !hasKernel {
+		p.add("", "", "the key \"compute_kernel\" is missing")
+	}
+	e.bad = !read || p.count > before
+	p.entries = append(p.entries, e)
+}
+
+// cache reads how much of a table is cached. What else is said of the cache has no
+// place in a plan, and neither has anything that is no object.
+func (p *reader) cache(e *entry) {
+	if rest := bytes.TrimLeft(p.data[min(int(p.dec.InputOffset()), len(p.data)):], ": \t\r\n"); len(rest) == 0 || rest[0] != '{' {
+		p.ignore()
+		return
+	}
+	p.object("a table's cache_params", false, func(key string) {
+		p.in("."+key, func() {
+			if key != "load_factor" {
+				p.ignore()
+				return
+			}
+			token, ok := p.token()
+			if !ok || token == nil {
+				return
+			}
+			n, ok := token.(json.Number)
+			if !ok {
+				p.wrong(token, "the share of the rows that is cached")
+				return
+			}
+			v, err := strconv.ParseFloat(n.String(), 64)
+			if err != nil || !(v > 0) {
+				p.add("", "it is the share of the rows that is cached, such as 0.2", "%s is not a number above 0", quote(n.String()))
+				return
+			}
+			e.cache = v
+		})
+	})
+}
+
+// Sharding types that plans call by another name.
+const tableColumnWise = "table_column_wise"
+
+func (p *reader) shardingType(e *entry) {
+	name, ok := p.text("a sharding type")
+	if !ok {
+		return
+	}
+	if name == tableColumnWise {
+		e.kind, e.typeName = plan.ColumnWise, tableColumnWise
+		return
+	}
+	for kind, known := range shardingTypes {
+		if known == name {
+			e.kind, e.typeName = kind, known
+			return
+		}
+	}
+	p.add("", "known: table_wise, column_wise, table_column_wise, row_wise, table_row_wise, grid_shard, data_parallel", "sharding type %s is unknown", quote(name))
+}
+
+// refusedKernels are TorchRec's kernels that a plan has no place for, and why.
+var refusedKernels = map[string]string{
+	"quant": "it is for inference", "quant_uvm": "it is for inference", "quant_uvm_caching": "it is for inference",
+	"key_value": "it keeps tables outside of the memory of devices and hosts", "ssd_virtual_table": "it keeps tables outside of the memory of devices and hosts",
+	"dram_virtual_table": "its tables have no fixed rows", "dram_ssd_virtual_table": "its tables have no fixed rows",
+	"customized_kernel": "nothing is known of it", "unfused_tpu": "it is not for GPUs",
+}
+
+func (p *reader) kernel(e *entry) {
+	name, ok := p.text("a compute kernel")
+	if !ok {
+		return
+	}
+	for tier, known := range computeKernels {
+		if known == name {
+			e.tier, e.kernel = tier, known
+			return
+		}
+	}
+	switch why, known := refusedKernels[name]; {
+	case name == denseKernel:
+		e.tier, e.kernel = plan.HBM, denseKernel
+	case name == fusedTriton:
+		e.tier, e.kernel = plan.HBM, fusedTriton
+	case known:
+		p.add("", "kernels with a place in a plan: fused, fused_uvm, fused_uvm_caching, dense", "kernel %q has no place in a plan: %s", name, why)
+	default:
+		p.add("", "known: fused, fused_uvm, fused_uvm_caching, dense", "compute kernel %s is unknown", quote(name))
+	}
+}
+
+// fusedTriton is a kernel for the same memory as fused.
+const fusedTriton = "fused_triton"
+
+func (p *reader) shards(e *entry) {
+	if e.hasShard {
+		p.add("", "keep one of shards and sharding_spec", "the shards are there twice")
+	}
+	p.array("a list of shards", true, plan.MaxShards, func(int) {
+		e.hasShard = true
+		s := shard{rank: -1, device: -1}
+		var hasOffsets, hasSizes bool
+		read := p.object("a shard", false, func(key string) {
+			p.in("."+key, func() {
+				switch key {
+				case "shard_offsets":
+					s.offsets, _ = p.pair("rows and columns")
+					hasOffsets = true
+				case "shard_sizes":
+					s.sizes, _ = p.pair("rows and columns")
+					hasSizes = true
+				case "placement":
+					p.placement(&s)
+				default:
+					p.add("", "known: shard_offsets, shard_sizes, placement", "the key is unknown")
+					p.ignore()
+				}
+			})
+		})
+		if read && !(hasOffsets && hasSizes) {
+			p.add("", "", "a shard has shard_offsets and shard_sizes")
+		}
+		e.shards = append(e.shards, s)
+	})
+}
+
+// placement reads rank:3/cuda:1, rank:3/cpu, or nothing: null, or None as TorchRec
+// writes it.
+func (p *reader) placement(s *shard) {
+	token, ok := p.token()
+	if !ok || token == nil || token == "None" {
+		return
+	}
+	text, ok := token.(string)
+	if !ok {
+		p.wrong(token, "a placement")
+		return
+	}
+	worker, device, _ := strings.Cut(text, "/")
+	number, ok := strings.CutPrefix(worker, "rank:")
+	rank, err := strconv.Atoi(number)
+	if !ok || err != nil || rank < 0 || rank >= hardware.MaxDevices {
+		p.add("", "", `%s is not a placement such as "rank:3/cuda:1"`, quote(text))
+		return
+	}
+	s.rank = rank
+	kind, index, numbered := strings.Cut(device, ":")
+	if !slices.Contains([]string{CUDA, CPU, "mtia", "tpu"}, kind) {
+		p.add("", "", `%s is not a placement such as "rank:3/cuda:1" or "rank:3/cpu"`, quote(text))
+		return
+	}
+	if numbered && kind != CPU {
+		at, err := strconv.Atoi(index)
+		if err != nil || at < 0 || at >= hardware.MaxDevices {
+			p.add("", "", `%s is not a placement such as "rank:3/cuda:1"`, quote(text))
+			return
+		}
+		s.device = at
+	}
+}
+
+// place returns where an entry stands.
+func (e *entry) place() string { return fmt.Sprintf("plan[%s][%s]", quote(e.module), quote(e.table)) }

@@ -1,0 +1,372 @@
+package input
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+)
+
+// csvColumns are the columns that a CSV file may have, without reuse_0 to
+// reuse_16. The first three are required.
+var csvColumns = []string{
+	"name", "rows", "dim", "module", "pooling_factor", "weighted", "precision", "optimizer", "zipf",
+	"devices", "group", "no_split", "min_width", "reuse_batch", "unique_rows",
+}
+
+// maxCSVLine bounds a line, so that one line of commas cannot fill memory.
+const maxCSVLine = 1 << 20
+
+var errLongLine = fmt.Errorf("a line is longer than %d bytes", maxCSVLine)
+
+// csvReader reads the lines of a CSV file of tables.
+type csvReader struct {
+	*builder
+	in *csv.Reader
+	// skipped is how many lines come before the header.
+	skipped int
+	// columns maps a column's name to its position; width counts the columns.
+	columns map[string]int
+	width   int
+	reuse   []string
+	// rows counts the lines of tables.
+	rows int
+	// The line being read.
+	cells []string
+	line  int
+}
+
+func (b *builder) readCSV(in *bufio.Reader, line int) {
+	r := &csvReader{builder: b, in: csv.NewReader(&lineLimited{r: in}), skipped: line - 1}
+	r.in.FieldsPerRecord = -1
+	r.in.ReuseRecord = true
+	r.in.TrimLeadingSpace = true
+	for i := range access.Classes {
+		r.reuse = append(r.reuse, fmt.Sprintf("reuse_%d", i))
+	}
+	if !r.next() || !r.header() {
+		return
+	}
+	for r.next() {
+		if b.full(r.line) {
+			return
+		}
+		r.table()
+	}
+}
+
+// next reads a line; false at the end and after broken syntax.
+func (r *csvReader) next() bool {
+	cells, err := r.in.Read()
+	if err == io.EOF {
+		return false
+	}
+	var syntax *csv.ParseError
+	switch {
+	case err == nil:
+	case errors.As(err, &syntax):
+		message, hint := syntax.Err.Error(), ""
+		switch syntax.Err {
+		case csv.ErrQuote:
+			message, hint = "a quoted cell goes on behind its quote, or is never closed", `write a quote inside a quoted cell as ""`
+		case csv.ErrBareQuote:
+			message, hint = `a " stands inside a cell that is not quoted`, `quote the cell and write the quote as ""`
+		}
+		if r.columns == nil {
+			r.unrecognised(r.skipped+syntax.StartLine, message)
+		} else {
+			r.fatal(r.skipped+syntax.StartLine, message, hint)
+		}
+		return false
+	case errors.Is(err, errLongLine):
+		r.fatal(0, err.Error(), "a table takes one line")
+		return false
+	default:
+		r.readError(0, err)
+		return false
+	}
+	line, _ := r.in.FieldPos(0)
+	r.line, r.cells = r.skipped+line, cells
+	for i := range cells {
+		cells[i] = strings.TrimSpace(cells[i])
+	}
+	return true
+}
+
+// header reads the names of the columns.
+func (r *csvReader) header() bool {
+	known := append(slices.Clone(csvColumns), r.reuse...)
+	if !slices.ContainsFunc(r.cells, func(c string) bool { return slices.Contains(known, c) }) {
+		text := strings.Join(r.cells, ",")
+		if !utf8.ValidString(text) {
+			r.unrecognised(r.line, "it is not text in UTF-8")
+		} else {
+			r.unrecognised(r.line, fmt.Sprintf("it begins with %s", quote(text)))
+		}
+		return false
+	}
+	r.columns, r.width = map[string]int{}, len(r.cells)
+	reuse := 0
+	for i, name := range r.cells {
+		switch _, twice := r.columns[name]; {
+		case twice:
+			r.add(r.line, fmt.Sprintf("column %s is there twice", quote(name)), "keep one of them")
+		case name == "":
+			r.add(r.line, fmt.Sprintf("column %d has no name", i+1), "pandas writes its index so: use to_csv(..., index=False)")
+		case !slices.Contains(known, name):
+			hint := closest(name, known)
+			if hint != "" {
+				hint = fmt.Sprintf("did you mean %q?", hint)
+			} else {
+				hint = fmt.Sprintf("known: %s, reuse_0 to reuse_%d", strings.Join(csvColumns, ", "), access.Classes-1)
+			}
+			r.add(r.line, fmt.Sprintf("unknown column %s", quote(name)), hint)
+		default:
+			r.columns[strings.Clone(name)] = i
+			if strings.HasPrefix(name, "reuse_") && name != "reuse_batch" {
+				reuse++
+			}
+		}
+	}
+	for _, name := range csvColumns[:3] {
+		if _, ok := r.columns[name]; !ok {
+			r.add(r.line, fmt.Sprintf("column %q is missing", name), "name, rows and dim are required")
+		}
+	}
+	if reuse != 0 && reuse != access.Classes {
+		r.add(r.line, fmt.Sprintf("%d of the columns reuse_0 to reuse_%d are there", reuse, access.Classes-1), "a histogram takes all of them")
+	} else if _, ok := r.columns["reuse_batch"]; reuse > 0 && !ok {
+		r.add(r.line, `column "reuse_batch" is missing`, "state the number of samples that the histogram was counted on")
+	}
+	return true
+}
+
+// cell returns the cell of that column, and whether it says anything.
+func (r *csvReader) cell(column string) (string, bool) {
+	i, ok := r.columns[column]
+	if !ok || r.cells[i] == "" {
+		return "", false
+	}
+	return r.cells[i], true
+}
+
+func (r *csvReader) table() {
+	named := len(r.list)
+	name := fmt.Sprintf("#%d", r.rows)
+	r.rows++
+	if len(r.cells) != r.width {
+		r.add(r.line, fmt.Sprintf("the line has %d cells, the header %d", len(r.cells), r.width), "separate cells by commas; quote a cell that holds one")
+		return
+	}
+	var t problem.Table
+	var has stated
+	var bad unread
+	before := r.count()
+	if text, ok := r.text("name"); ok {
+		t.Name, name = text, text
+	} else if _, exists := r.columns["name"]; !exists || r.count() > before {
+		bad |= unreadName
+	}
+	t.Module, _ = r.text("module")
+	var ok bool
+	if t.Rows, ok = r.requiredWhole("rows", rowsHint); !ok {
+		bad |= unreadRows
+	}
+	dim, ok := r.requiredWhole("dim", dimHint)
+	if t.Dim = int(dim); !ok {
+		bad |= unreadDim
+	}
+	if _, ok := r.cell("pooling_factor"); ok {
+		pooling, _ := r.real("pooling_factor", poolingHint)
+		t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: pooling}}
+		has |= statedPooling
+	}
+	if weighted, ok := r.boolean("weighted"); ok {
+		t.Weighted = weighted
+		has |= statedWeighted
+	}
+	if text, ok := r.cell("precision"); ok {
+		var err error
+		t.Precision, err = problem.ParsePrecision(text)
+		if r.enum(r.line, err, text, "precision", precisions()); err != nil {
+			bad |= unreadPrecision
+		}
+		has |= statedPrecision
+	}
+	if text, ok := r.cell("optimizer"); ok {
+		var err error
+		t.Optimizer, err = problem.ParseOptimizer(text)
+		r.enum(r.line, err, text, "optimizer", optimizers())
+		has |= statedOptimizer
+	}
+	if r.access(&t.Access) {
+		has |= statedAccess
+	}
+	if t.Constraint, ok = r.constraint(); !ok {
+		bad |= unreadDevices
+	}
+	r.name(named, name)
+	r.builder.table(t, r.line, has, bad, name)
+}
+
+// text returns a cell of free text, as a string of its own.
+func (r *csvReader) text(column string) (string, bool) {
+	cell, ok := r.cell(column)
+	if !ok {
+		return "", false
+	}
+	if !utf8.ValidString(cell) {
+		r.add(r.line, column+" is not valid UTF-8", "save the file as UTF-8")
+		return "", false
+	}
+	return strings.Clone(cell), true
+}
+
+func (r *csvReader) requiredWhole(column, hint string) (int64, bool) {
+	value, ok := r.whole(column, hint)
+	if _, stated := r.cell(column); !ok && !stated {
+		if _, exists := r.columns[column]; exists {
+			r.add(r.line, column+" is empty", hint)
+		}
+	}
+	return value, ok
+}
+
+func (r *csvReader) whole(column, hint string) (int64, bool) {
+	cell, ok := r.cell(column)
+	if !ok {
+		return 0, false
+	}
+	value, complaint := number(cell).whole()
+	if complaint != "" {
+		r.add(r.line, column+": "+complaint, hint)
+	}
+	return value, complaint == ""
+}
+
+func (r *csvReader) real(column, hint string) (float64, bool) {
+	cell, ok := r.cell(column)
+	if !ok {
+		return 0, false
+	}
+	value, complaint := number(cell).real()
+	if complaint != "" {
+		r.add(r.line, column+": "+complaint, hint)
+	}
+	return value, complaint == ""
+}
+
+func (r *csvReader) boolean(column string) (value, ok bool) {
+	cell, ok := r.cell(column)
+	if !ok {
+		return false, false
+	}
+	switch strings.ToLower(cell) {
+	case "true", "1":
+		return true, true
+	case "false", "0":
+		return false, true
+	}
+	r.add(r.line, fmt.Sprintf("%s: %s is not true or false", column, quote(cell)), "")
+	return false, false
+}
+
+// access reads the distribution; false where the line states none.
+func (r *csvReader) access(d *access.Distribution) bool {
+	empty := ""
+	stated, before := 0, r.count()
+	for i, column := range r.reuse {
+		if _, ok := r.cell(column); !ok {
+			empty = column
+			continue
+		}
+		stated++
+		d.Reuse[i], _ = r.real(column, "the reuse columns hold the share of distinct rows in each use-count class")
+	}
+	broken := r.count() > before || stated < len(r.reuse)
+	_, zipf := r.cell("zipf")
+	exponent, ok := r.real("zipf", zipfHint)
+	if !ok {
+		exponent = access.DefaultExponent
+	}
+	_, hasBatch := r.cell("reuse_batch")
+	batch, ok := r.whole("reuse_batch", "state the number of samples that the histogram was counted on")
+	if !ok {
+		batch = 1
+	}
+	_, hasUnique := r.cell("unique_rows")
+	unique, _ := r.real("unique_rows", uniqueHint)
+	switch {
+	case stated > 0 && stated < len(r.reuse):
+		if _, exists := r.columns[empty]; exists {
+			r.add(r.line, empty+" is empty", "a histogram takes all of reuse_0 to reuse_16")
+		}
+	case stated > 0 && zipf:
+		r.add(r.line, "both zipf and reuse are stated", "state one of them")
+	case stated > 0:
+		if _, exists := r.columns["reuse_batch"]; !hasBatch && exists {
+			r.add(r.line, "reuse_batch is empty", "state the number of samples that the histogram was counted on")
+		}
+	case hasBatch || hasUnique:
+		r.add(r.line, "reuse_batch or unique_rows is stated without reuse_0 to reuse_16", "they belong to a histogram of reuse")
+	}
+	switch {
+	case stated > 0:
+		d.Kind, d.Batch, d.UniqueRows = access.Histogram, int(batch), unique
+		if broken {
+			d.Reuse = mendedReuse(d.Reuse)
+		}
+	case zipf:
+		d.Kind, d.Exponent = access.Zipf, exponent
+	}
+	return stated > 0 || zipf
+}
+
+// constraint reads the constraints; ok is false where an allowed device could
+// not be read.
+func (r *csvReader) constraint() (c problem.Constraint, ok bool) {
+	ok = true
+	if cell, stated := r.cell("devices"); stated {
+		for _, text := range strings.Split(cell, ";") {
+			device, complaint := number(strings.TrimSpace(text)).whole()
+			if complaint != "" {
+				r.add(r.line, "devices: "+complaint, "separate devices by semicolons, for example "+strconv.Quote("0;1;2"))
+				ok = false
+				continue
+			}
+			c.Devices = append(c.Devices, int(device))
+		}
+	}
+	c.Group, _ = r.text("group")
+	c.NoSplit, _ = r.boolean("no_split")
+	width, _ := r.whole("min_width", widthHint)
+	c.MinWidth = int(width)
+	return c, ok
+}
+
+// lineLimited passes r on until a line is longer than maxCSVLine.
+type lineLimited struct {
+	r      io.Reader
+	length int
+}
+
+func (l *lineLimited) Read(p []byte) (int, error) {
+	n, err := l.r.Read(p)
+	for _, c := range p[:n] {
+		l.length++
+		if c == '\n' {
+			l.length = 0
+		} else if l.length > maxCSVLine {
+			return 0, errLongLine
+		}
+	}
+	return n, err
+}

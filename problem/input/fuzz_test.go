@@ -1,0 +1,101 @@
+package input
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// fuzzTables wants of any content: no panic; errors are *Errors, with text; and
+// what reads and checks without error is a valid problem that Write can write
+// and Tables reads back.
+func fuzzTables(t *testing.T, name, content string) {
+	f, err := Tables(name, strings.NewReader(content), Options{DefaultDim: 64})
+	p := &problem.Problem{Tables: f.Tables, Topology: cluster(t), Batch: f.Batch}
+	if p.Batch == 0 {
+		p.Batch = 65536
+	}
+	all := Join(err, Check(p, f))
+	var list *Errors
+	if all != nil && (!errors.As(all, &list) || len(list.List) == 0 || all.Error() == "") {
+		t.Fatalf("got %T %v, want a filled *Errors", all, all)
+	}
+	if err == nil && all == nil != (p.Validate() == nil) {
+		t.Fatalf("Check: got %v, but Validate says %v", all, p.Validate())
+	}
+	if all != nil {
+		return
+	}
+	var out strings.Builder
+	if err := Write(&out, f.Tables, f.Batch); err != nil {
+		t.Fatalf("got error %v, want the tables written", err)
+	}
+	if again, err := Tables("", strings.NewReader(out.String()), Options{}); err != nil || len(again.Tables) != len(f.Tables) {
+		t.Fatalf("reading back: got %d tables and error %v, want %d and none", len(again.Tables), err, len(f.Tables))
+	}
+}
+
+func seed(f *testing.F, csv bool, files ...string) {
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(data))
+	}
+	for _, c := range badTables {
+		if strings.HasSuffix(c.name, ".csv") == csv {
+			f.Add(c.content)
+		}
+	}
+}
+
+func FuzzTablesJSON(f *testing.F) {
+	seed(f, false, "../../examples/tables.json")
+	f.Fuzz(func(t *testing.T, content string) { fuzzTables(t, "x.json", content) })
+}
+
+func FuzzTablesCSV(f *testing.F) {
+	seed(f, true, "../../examples/tables.csv")
+	f.Fuzz(func(t *testing.T, content string) { fuzzTables(t, "x.csv", content) })
+}
+
+func FuzzPrototype(f *testing.F) {
+	f.Add(prototypeTableOf(3, `5, "dim": 8`) + "]")
+	f.Add(prototypeTruncated()[1:])
+	f.Add(prototypeTableOf(0, "1e6") + ", {}, 7]")
+	f.Fuzz(func(t *testing.T, content string) { fuzzTables(t, "table_configs.json", "["+content) })
+}
+
+func FuzzTopology(f *testing.F) {
+	data, err := os.ReadFile("../../examples/cluster.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(data), true)
+	for _, c := range badTopologies {
+		f.Add(c.content, strings.HasSuffix(c.name, ".yaml"))
+	}
+	f.Fuzz(func(t *testing.T, content string, isYAML bool) {
+		name := "x.json"
+		if isYAML {
+			name = "x.yaml"
+		}
+		file, err := Topology(name, strings.NewReader(content))
+		p := &problem.Problem{
+			Tables:   []problem.Table{{Name: "a", Rows: 1, Dim: 4, Features: make([]problem.Feature, 1)}},
+			Topology: file.Topology, Batch: max(1, file.Batch),
+		}
+		all := Join(err, Check(p, file))
+		var list *Errors
+		if all != nil && (!errors.As(all, &list) || len(list.List) == 0 || all.Error() == "") {
+			t.Fatalf("got %T %v, want a filled *Errors", all, all)
+		}
+		if err == nil && all == nil != (p.Validate() == nil) {
+			t.Fatalf("Check: got %v, but Validate says %v", all, p.Validate())
+		}
+	})
+}

@@ -1,0 +1,399 @@
+// Package input reads tables and topologies from files: tables as JSON in the
+// project's own format, as CSV, or as the published prototype's
+// table_configs.json; topologies as YAML or JSON; and scenarios, which are both in
+// one JSON object. docs/FORMATS.md draws them.
+//
+// The steps, in order: Tables and Topology read one file each and report
+// everything in it that cannot be understood; the caller composes a
+// problem.Problem; Check reports what is understood but wrong, with file and
+// line. All three return *Errors, and Join puts those of several files
+// together, so that a user sees every mistake at once:
+//
+//	tables, err1 := input.Tables("tables.json", f, input.Options{})
+//	cluster, err2 := input.Topology("cluster.yaml", g)
+//	p := &problem.Problem{Tables: tables.Tables, Topology: cluster.Topology, Batch: tables.Batch}
+//	if err := input.Join(err1, err2, input.Check(p, tables, cluster)); err != nil { ... }
+//
+// Write is the inverse of Tables for the project's own format.
+package input
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// MaxFileBytes is the size above which a tables file is refused.
+const MaxFileBytes = 100 * unit.MiB
+
+// DefaultPoolingFactor is the lookups per sample assumed for a table that
+// states none: a categorical feature with one value.
+const DefaultPoolingFactor = 1
+
+// Format names a format of tables.
+type Format string
+
+// The formats of tables.
+const (
+	// JSON is the project's own format, {"format": "neuroshard-tables", ...}.
+	JSON Format = "json"
+	// CSV is a header and one line a table.
+	CSV Format = "csv"
+	// Prototype is the published prototype's table_configs.json.
+	Prototype Format = "prototype"
+	// Scenario is tables, batch and cluster in one JSON object, in TorchRec's words.
+	Scenario Format = "scenario"
+)
+
+// Options says how to read tables. The zero value works.
+type Options struct {
+	// DefaultDim is the dim of tables in the prototype's format that state none.
+	// 0: such tables are an error. Below 0: it is the caller's to report.
+	DefaultDim int
+
+	// maxBytes and maxTables replace MaxFileBytes and problem.MaxTables in tests.
+	maxBytes  int64
+	maxTables int
+}
+
+// TableFile is the content of one file of tables.
+type TableFile struct {
+	// Name is the file's name, as it appears in errors.
+	Name string
+	// Format is the format that was found in the file.
+	Format Format
+	// Tables are the tables that could be read, in the file's order.
+	Tables []problem.Table
+	// Batch is the global batch that the file states; 0: none.
+	Batch int
+	// Cluster is the cluster that a scenario states, all but the device profile, and
+	// its batch; nil in other formats. It is a source for Check where it is used.
+	Cluster *TopologyFile
+	// Warnings says what the file left open and what is assumed instead.
+	Warnings []string
+
+	lines     []int
+	batchLine int
+	faulty    bool
+	// unnamed holds what errors call the tables whose names could not be read.
+	unnamed map[int]string
+}
+
+// Line returns the line, from 1, on which Tables[i] begins; 0 where i is not
+// an index of Tables.
+func (f TableFile) Line(i int) int {
+	if i < 0 || i >= len(f.lines) {
+		return 0
+	}
+	return f.lines[i]
+}
+
+// Tables reads a file of tables in any of the formats. The content tells the
+// format: an object is the project's JSON, or a scenario where its first key is one of
+// a scenario only; a list is the prototype's file, anything else CSV. The name is used
+// in errors, and its extension as a hint.
+//
+// The error is nil or an *Errors with all that is wrong. Beside an error,
+// Tables returns what could be read, so that Check can report the rest at the
+// same time; nothing else should be done with it: what could not be read of a
+// table is made up. Tables does not judge values:
+// zero rows, odd dims or duplicate names are Check's to report.
+//
+// Memory grows with the number of tables, not with the file, and files above
+// MaxFileBytes or problem.MaxTables are refused.
+func Tables(name string, r io.Reader, opt Options) (TableFile, error) {
+	limit := int64(MaxFileBytes)
+	if opt.maxBytes > 0 {
+		limit = opt.maxBytes
+	}
+	maxTables := problem.MaxTables
+	if opt.maxTables > 0 {
+		maxTables = opt.maxTables
+	}
+	b := &builder{maxTables: maxTables, report: &report{file: name}, TableFile: TableFile{Name: name}}
+	if size, ok := sizeOf(r); ok && size > limit {
+		b.tooBig(limit)
+	} else {
+		b.read(bufio.NewReaderSize(&limited{r: r, left: limit, limit: limit}, 1<<16), opt)
+	}
+	b.finish()
+	if opt.DefaultDim > 0 && !b.dimUsed && len(b.Tables) > 0 {
+		b.Warnings = append(b.Warnings, UnusedDim(opt.DefaultDim))
+	}
+	return b.TableFile, b.err()
+}
+
+// UnusedDim returns the warning that a dim for tables without one was stated but
+// no table needs it.
+func UnusedDim(dim int) string {
+	return fmt.Sprintf("--dim %d is not used: every table states its dim", dim)
+}
+
+// builder gathers the tables of a file and the errors in it.
+type builder struct {
+	*report
+	TableFile
+	// chunks hold the tables until the end of the file, because growing one
+	// slice to a million tables would copy each of them many times; n counts
+	// them.
+	chunks    [][]problem.Table
+	n         int
+	maxTables int
+	stated    []stated
+	defaults  defaults
+	// dimUsed is set where a table needed Options.DefaultDim.
+	dimUsed bool
+}
+
+const chunkTables = 4096
+
+// stated is the set of those properties of a table that have defaults and were
+// stated by the table itself.
+type stated uint8
+
+const (
+	statedPooling stated = 1 << iota
+	statedAccess
+	statedWeighted
+	statedPrecision
+	statedOptimizer
+)
+
+// defaults are the values for tables that do not state them.
+type defaults struct {
+	stated    stated
+	pooling   float64
+	zipf      float64
+	weighted  bool
+	precision problem.Precision
+	optimizer problem.Optimizer
+}
+
+func (b *builder) read(in *bufio.Reader, opt Options) {
+	first, err := skipSpace(in)
+	switch {
+	case err == io.EOF:
+		b.add(0, "the file is empty", "see docs/FORMATS.md for the formats of tables")
+	case err != nil:
+		b.readError(0, err)
+	case first.char == '{':
+		s := newScanner(in, b.report, first)
+		if beginsScenario(firstKey(in)) {
+			b.Format = Scenario
+			b.readScenario(s)
+			return
+		}
+		b.Format = JSON
+		b.readJSON(s)
+	case first.char == '[':
+		b.Format = Prototype
+		b.readPrototype(newScanner(in, b.report, first), opt)
+	default:
+		b.Format = CSV
+		b.readCSV(in, first.line)
+	}
+}
+
+// firstKey returns the first key of the JSON object that comes next, taking nothing; ""
+// where it has none within what is looked at.
+func firstKey(in *bufio.Reader) string {
+	ahead, _ := in.Peek(1 << 12)
+	ahead = bytes.TrimLeft(bytes.TrimPrefix(ahead, []byte("{")), " \t\r\n")
+	rest, found := bytes.CutPrefix(ahead, []byte(`"`))
+	key, _, closed := bytes.Cut(rest, []byte(`"`))
+	if !found || !closed {
+		return ""
+	}
+	return string(key)
+}
+
+// unrecognised reports a file that is in none of the formats.
+func (b *builder) unrecognised(line int, why string) {
+	hint := `tried: JSON of the project's own format (an object that begins with "{"), the prototype's table_configs.json (a list that begins with "["), CSV (a header with name, rows, dim)`
+	if ext := strings.ToLower(filepath.Ext(b.Name)); ext == ".json" {
+		hint = "the name ends in .json, but the content begins with neither { nor [; " + hint
+	}
+	b.add(line, "the format is not recognised: "+why, hint)
+}
+
+// full reports whether reading must end before the next table, for there are as
+// many tables as a problem may have or more errors than anyone counts, and if so
+// adds the error.
+func (b *builder) full(line int) bool {
+	switch {
+	case b.n >= b.maxTables:
+		b.fatal(line, fmt.Sprintf("the file has more than %d tables", b.maxTables), "plan the model in parts")
+	case b.count() >= maxCounted:
+		b.fatal(line, fmt.Sprintf("the file has more than %d errors: the rest of it was not read", maxCounted), "is this the right file?")
+	default:
+		return false
+	}
+	return true
+}
+
+// table adds a table, made whole where parts of it are unread. name is what
+// errors call it.
+func (b *builder) table(t problem.Table, line int, s stated, bad unread, name string) {
+	bad.mend(&t)
+	if bad&unreadName != 0 {
+		if b.unnamed == nil {
+			b.unnamed = map[int]string{}
+		}
+		b.unnamed[b.n] = name
+	}
+	if b.n%chunkTables == 0 {
+		b.chunks = append(b.chunks, nil)
+	}
+	last := &b.chunks[len(b.chunks)-1]
+	*last = append(*last, t)
+	b.n++
+	b.lines = append(b.lines, line)
+	b.stated = append(b.stated, s)
+}
+
+// finish fills in defaults and gathers the warnings.
+func (b *builder) finish() {
+	b.faulty = len(b.list) > 0
+	b.Tables = slices.Concat(b.chunks...)
+	b.chunks = nil
+	d := b.defaults
+	var noAccess, noPooling []string
+	unstatedAccess, unstatedPooling := 0, 0
+	for i := range b.Tables {
+		t, s := &b.Tables[i], b.stated[i]
+		if s&statedPooling == 0 {
+			pooling := float64(DefaultPoolingFactor)
+			if d.stated&statedPooling != 0 {
+				pooling = d.pooling
+			} else {
+				noPooling, unstatedPooling = some(noPooling, t.Name), unstatedPooling+1
+			}
+			t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: pooling}}
+		}
+		if s&statedAccess == 0 {
+			if d.stated&statedAccess != 0 {
+				t.Access = access.Distribution{Kind: access.Zipf, Exponent: d.zipf}
+			} else {
+				noAccess, unstatedAccess = some(noAccess, t.Name), unstatedAccess+1
+			}
+		}
+		if s&statedWeighted == 0 {
+			t.Weighted = d.weighted
+		}
+		if s&statedPrecision == 0 {
+			t.Precision = d.precision
+		}
+		if s&statedOptimizer == 0 {
+			t.Optimizer = d.optimizer
+		}
+	}
+	if unstatedAccess > 0 {
+		b.warn(noAccess, unstatedAccess, fmt.Sprintf("no access distribution: Zipf %v is assumed", access.DefaultExponent))
+	}
+	if unstatedPooling > 0 {
+		b.warn(noPooling, unstatedPooling, fmt.Sprintf("no pooling factor: %d lookup per sample is assumed", DefaultPoolingFactor))
+	}
+}
+
+// namesInWarning is how many tables a warning names.
+const namesInWarning = 3
+
+func some(names []string, name string) []string {
+	if len(names) < namesInWarning {
+		// A name that a terminal could not show as it is, is quoted.
+		if quoted := quote(name); quoted == `"`+name+`"` {
+			names = append(names, name)
+		} else {
+			names = append(names, quoted)
+		}
+	}
+	return names
+}
+
+func (b *builder) warn(names []string, n int, what string) {
+	verb := "state"
+	if n == 1 {
+		verb = "states"
+	}
+	list := strings.Join(names, ", ")
+	if n > len(names) {
+		list = fmt.Sprintf("%s and %d more", list, n-len(names))
+	}
+	b.Warnings = append(b.Warnings, fmt.Sprintf("%d of %d tables %s %s (%s)", n, len(b.Tables), verb, what, list))
+}
+
+// errTooBig is what limited returns past its limit.
+var errTooBig = errors.New("too big")
+
+// limited reads at most limit bytes and then fails with errTooBig.
+type limited struct {
+	r           io.Reader
+	left, limit int64
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if int64(len(p)) > l.left+1 {
+		p = p[:l.left+1]
+	}
+	n, err := l.r.Read(p)
+	if int64(n) > l.left {
+		n, err = int(l.left), fmt.Errorf("%w: over %v", errTooBig, unit.Bytes(l.limit))
+	}
+	l.left -= int64(n)
+	return n, err
+}
+
+// sizeOf returns the size of a regular file.
+func sizeOf(r io.Reader) (int64, bool) {
+	f, ok := r.(interface{ Stat() (fs.FileInfo, error) })
+	if !ok {
+		return 0, false
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return 0, false
+	}
+	return info.Size(), true
+}
+
+// start is the first byte of a file that is not space, and where it stands.
+type start struct {
+	char   byte
+	line   int
+	offset int64
+}
+
+// skipSpace moves to the first byte that is not space, past a UTF-8 byte order
+// mark if there is one.
+func skipSpace(in *bufio.Reader) (start, error) {
+	at := start{line: 1}
+	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
+		_, _ = in.Discard(3)
+		at.offset = 3
+	}
+	for {
+		c, err := in.ReadByte()
+		if err != nil {
+			return at, err
+		}
+		switch c {
+		case '\n':
+			at.line++
+		case ' ', '\t', '\r':
+		default:
+			at.char = c
+			return at, in.UnreadByte()
+		}
+		at.offset++
+	}
+}

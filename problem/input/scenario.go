@@ -1,0 +1,262 @@
+package input
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// The keys of a scenario's objects.
+var (
+	scenarioKeys        = []string{"name", "tables", "optimizer", "global_batch", "batch_size_per_rank", "topology"}
+	scenarioTableKeys   = []string{"name", "rows", "dim", "pooling", "dtype"}
+	scenarioClusterKeys = []string{"world_size", "local_world_size", "hbm_bytes"}
+)
+
+// scenarioTable names a table of a scenario in messages.
+const scenarioTable = "a table of a scenario"
+
+// noOptimizer is what a scenario calls training without optimizer state.
+const noOptimizer = "none"
+
+// beginsScenario reports whether an object is a scenario: its first key is one of a
+// scenario that the project's own format does not have.
+func beginsScenario(first string) bool {
+	return slices.Contains(scenarioKeys, first) && !slices.Contains(fileKeys, first)
+}
+
+// scenarioReader is a scenario being read: the tables in its builder, and its cluster.
+type scenarioReader struct {
+	*builder
+	s         *scanner
+	cluster   TopologyFile
+	optimizer problem.Optimizer
+	// perRank is the batch of one device, and perRankLine where it stands; 0: none.
+	perRank               int64
+	perRankLine           int
+	hasGlobal, hasPerRank bool
+}
+
+// readScenario reads a scenario: tables, batch and cluster in one object.
+func (b *builder) readScenario(s *scanner) {
+	r := &scenarioReader{builder: b, s: s, cluster: TopologyFile{
+		Name: b.Name, lines: map[string]int{}, unread: map[string]bool{},
+		Topology: hardware.Topology{ReserveShare: hardware.DefaultReserveShare},
+	}}
+	file := s.object("the scenario", scenarioKeys)
+	for key := range file.keys() {
+		switch key {
+		case "name":
+			s.text("name")
+		case "tables":
+			for i := range s.list("tables") {
+				if s.peek(); b.full(s.line) {
+					s.failed = true
+					break
+				}
+				r.table(i)
+			}
+		case "optimizer":
+			r.optimizerKey()
+		case "global_batch":
+			r.globalBatchKey()
+		case "batch_size_per_rank":
+			r.perRankKey()
+		case "topology":
+			r.topologyKey()
+		}
+	}
+	s.end()
+	b.Cluster = &r.cluster
+	b.defaults.optimizer = r.optimizer
+	if s.failed {
+		// What stands behind the broken syntax was not read.
+		r.cluster.faulty, r.cluster.veiled = true, true
+		r.unstated(s.line)
+		return
+	}
+	for _, key := range []string{"tables", "optimizer", "topology"} {
+		if !file.has(key) {
+			b.add(1, key+" is missing in the scenario", "docs/FORMATS.md draws a whole one")
+		}
+	}
+	r.unstated(1)
+	r.batch()
+	r.cluster.faulty = b.count() > 0
+}
+
+// table reads the table at position i, as jsonTable does.
+func (r *scenarioReader) table(i int) {
+	s := r.s
+	line, named := s.line, len(s.report.list)
+	var t problem.Table
+	var bad unread
+	pooling := 0.0
+	o := s.object(scenarioTable, scenarioTableKeys)
+	for key := range o.keys() {
+		ok, part := false, unread(0)
+		switch key {
+		case "name":
+			t.Name, ok = s.text("name")
+			part = unreadName
+		case "rows":
+			t.Rows, ok = s.whole("rows", rowsHint)
+			part = unreadRows
+		case "dim":
+			var dim int64
+			dim, ok = s.whole("dim", dimHint)
+			t.Dim = int(dim)
+			part = unreadDim
+		case "pooling":
+			pooling, ok = s.real("pooling", poolingHint)
+		case "dtype":
+			t.Precision, ok = s.dtype()
+			part = unreadPrecision
+		}
+		if !ok {
+			bad |= part
+		}
+	}
+	if o.opened && !s.failed {
+		s.require(o, line, "name", "rows", "dim", "pooling")
+		for _, needed := range []struct {
+			key  string
+			part unread
+		}{{"name", unreadName}, {"rows", unreadRows}, {"dim", unreadDim}} {
+			if !o.has(needed.key) {
+				bad |= needed.part
+			}
+		}
+	}
+	name := t.Name
+	if name == "" {
+		name = fmt.Sprintf("#%d", i)
+	}
+	s.name(named, name)
+	if o.opened && !s.failed {
+		t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: pooling}}
+		r.builder.table(t, line, statedPooling|statedPrecision, bad, name)
+	}
+}
+
+func (s *scanner) dtype() (p problem.Precision, ok bool) {
+	line := s.line
+	text, ok := s.text("dtype")
+	if !ok {
+		return 0, false
+	}
+	p, err := problem.ParsePrecision(text)
+	s.enum(line, err, text, "dtype", precisions())
+	return p, err == nil
+}
+
+func (r *scenarioReader) optimizerKey() {
+	line := r.s.line
+	text, ok := r.s.text("optimizer")
+	if !ok || text == noOptimizer {
+		return // SGD keeps no state
+	}
+	o, err := problem.ParseOptimizer(text)
+	r.enum(line, err, text, "optimizer", append([]string{noOptimizer}, optimizers()...))
+	r.optimizer = o
+}
+
+func (r *scenarioReader) globalBatchKey() {
+	r.hasGlobal = true
+	r.batchLine = r.s.line
+	if batch, ok := r.s.whole("global_batch", batchHint); ok {
+		r.Batch = r.globalBatch(r.s.line, batch)
+	}
+}
+
+func (r *scenarioReader) perRankKey() {
+	const hint = "it is the number of samples of a step on one device"
+	r.hasPerRank = true
+	r.perRankLine = r.s.line
+	batch, ok := r.s.whole("batch_size_per_rank", hint)
+	switch {
+	case !ok:
+	case batch < 1 || batch > problem.MaxBatch:
+		r.add(r.perRankLine, fmt.Sprintf("batch_size_per_rank: %d is not between 1 and %d", batch, problem.MaxBatch), hint)
+	default:
+		r.perRank = batch
+	}
+}
+
+// topologyKey reads the cluster. It notes values under the keys of a topology file.
+func (r *scenarioReader) topologyKey() {
+	s, t := r.s, &r.cluster.Topology
+	s.peek()
+	line := s.line
+	o := s.object("the topology of a scenario", scenarioClusterKeys)
+	value := func(key, as, hint string) (n int64) {
+		s.peek()
+		r.cluster.lines[as] = s.line
+		n, ok := s.whole(key, hint)
+		if ok && n < 1 {
+			r.add(s.line, fmt.Sprintf("%s: %d is not above 0", key, n), hint)
+			n, ok = 0, false
+		}
+		r.cluster.unread[as] = !ok
+		return n
+	}
+	for key := range o.keys() {
+		switch key {
+		case "world_size":
+			t.Devices = int(value(key, "devices", "it is the number of devices of the cluster"))
+		case "local_world_size":
+			t.DevicesPerHost = int(value(key, "devices_per_host", "it is how many devices share a host's fast links"))
+		case "hbm_bytes":
+			t.Memory = unit.Bytes(value(key, "memory", "it is the memory of one device, in bytes"))
+		}
+	}
+	if !o.opened || s.failed {
+		r.cluster.veiled = true
+		return
+	}
+	s.require(o, line, scenarioClusterKeys...)
+	r.unstated(line)
+}
+
+// unstated notes what the scenario should have stated of the cluster as unread, which
+// is reported already.
+func (r *scenarioReader) unstated(line int) {
+	for _, key := range []string{"devices", "devices_per_host", "memory"} {
+		if !r.cluster.Has(key) {
+			r.cluster.lines[key], r.cluster.unread[key] = line, true
+		}
+	}
+}
+
+// batch compares what the scenario says of the batch, and completes it.
+func (r *scenarioReader) batch() {
+	devices := int64(r.cluster.Topology.Devices)
+	switch {
+	case !r.hasGlobal && !r.hasPerRank:
+		r.add(1, "the scenario states no batch", "state global_batch, the samples of a step over all devices, or batch_size_per_rank")
+	case r.perRank == 0 || devices == 0:
+		// Reported, or not there.
+	case devices > problem.MaxBatch || r.perRank*devices > problem.MaxBatch:
+		// The devices are too many, too.
+		if !r.hasGlobal && devices <= hardware.MaxDevices {
+			r.add(r.perRankLine, fmt.Sprintf("batch_size_per_rank: %d on each of %d devices is above %d", r.perRank, devices, problem.MaxBatch), batchHint)
+		} else if r.Batch > 0 {
+			r.disagree()
+		}
+	case !r.hasGlobal:
+		r.Batch, r.batchLine = int(r.perRank*devices), r.perRankLine
+	case r.Batch > 0 && r.perRank*devices != int64(r.Batch):
+		r.disagree()
+	}
+	r.cluster.Batch = r.Batch
+	if r.Batch > 0 {
+		r.cluster.lines["batch"] = r.batchLine
+	}
+}
+
+func (r *scenarioReader) disagree() {
+	r.add(r.batchLine, fmt.Sprintf("global_batch: %d is not %d samples on each of %d devices", r.Batch, r.perRank, r.cluster.Topology.Devices), "global_batch is batch_size_per_rank x world_size: mend one of them, or leave one batch out")
+}

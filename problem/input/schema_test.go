@@ -1,0 +1,184 @@
+package input
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/neuroshard/neuroshard/problem/hardware"
+)
+
+func schema(t *testing.T, name string) *jsonschema.Schema {
+	t.Helper()
+	s, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "schema", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// beyondSchema are the cases that a JSON Schema cannot tell from good ones, or
+// that its reader lets pass: they are the parser's and Check's alone.
+var beyondSchema = []string{
+	"duplicate names", "duplicate key", "reuse sum", "group apart", "min_width above dim",
+	"pin to a missing device", "pooling beyond float64", "rows huge", "rows huge exponent",
+	"twice", "two objects", "not UTF-8",
+}
+
+// TestSchemaAgrees wants the schema to refuse what the parser and Check refuse.
+func TestSchemaAgrees(t *testing.T) {
+	tables := schema(t, "tables.schema.json")
+	judged := 0
+	for _, c := range badTables {
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(c.content))
+		_, object := value.(map[string]any)
+		if err != nil || !object || slices.Contains(beyondSchema, c.name) {
+			continue
+		}
+		judged++
+		if tables.Validate(value) == nil {
+			t.Errorf("tables %q: the schema takes what the parser refuses: %s", c.name, c.content)
+		}
+	}
+	if judged < 45 {
+		t.Errorf("got %d bad files of tables judged, want at least 45", judged)
+	}
+	topology := schema(t, "topology.schema.json")
+	judged = 0
+	for _, c := range badTopologies {
+		var value any
+		if err := yaml.Unmarshal([]byte(c.content), &value); err != nil || value == nil || slices.Contains(beyondSchema, c.name) {
+			continue
+		}
+		switch c.name {
+		case "devices missing.yaml", "reserve everything.yaml", "no network.yaml", "two documents.yaml", "host memory huge.yaml":
+			// Flags may add what is missing; the others no schema can tell.
+			continue
+		case "reserve NaN.yaml", "alias.yaml":
+			// JSON has neither NaN nor aliases.
+			continue
+		case "merge.yaml":
+			// YAML resolves the merge before a schema sees it.
+			continue
+		}
+		data, err := json.Marshal(value)
+		if err != nil {
+			t.Fatalf("%q: %v", c.name, err)
+		}
+		again, err := jsonschema.UnmarshalJSON(strings.NewReader(string(data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		judged++
+		if topology.Validate(again) == nil {
+			t.Errorf("topology %q: the schema takes what the parser refuses: %s", c.name, c.content)
+		}
+	}
+	if judged < 18 {
+		t.Errorf("got %d bad topologies judged, want at least 18", judged)
+	}
+}
+
+// TestSchemaTakesGood wants the schema and the parser to take the same files.
+func TestSchemaTakesGood(t *testing.T) {
+	tables := schema(t, "tables.schema.json")
+	example, err := os.ReadFile("../../examples/tables.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, content := range []string{
+		string(example),
+		inTable(`"pooling_factor": 0`),
+		inTable(`"weighted": false, "precision": "bf16", "optimizer": "adam"`),
+		inTable(`"features": [{"pooling_factor": 1.5}, {"name": "", "pooling_factor": 0}]`),
+		inTable(`"access": {"zipf": 10}`),
+		inTable(`"access": {"uniform": true}`),
+		inTable(`"access": {"reuse": [1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0], "batch": 1e3, "unique_rows": 1.5}`),
+		inTable(`"constraints": {}`),
+		inTable(`"constraints": {"devices": [7, 0], "no_split": false, "min_width": 0}`),
+		inTables(`{"name": "a", "rows": 1e6, "dim": 4.0}`),
+		inTables(`{"name": "a", "rows": 1099511627776, "dim": 4}`),
+		`{"tables": [{"dim": 16384, "rows": 1, "name": "a"}], "batch": 16777216, "version": 1, "format": "neuroshard-tables", "defaults": {}}`,
+		`{"tables": [{"dim": 4, "rows": 1, "name": "a"}], "version": 1, "format": "neuroshard-tables", "defaults": {"pooling_factor": 2, "weighted": true, "precision": "fp16", "optimizer": "sgd", "zipf": 1}}`,
+	} {
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(content))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tables.Validate(value); err != nil {
+			t.Errorf("the schema refuses %s: %v", content, err)
+		}
+		if _, err := readAndCheck(t, "x.json", content); err != nil {
+			t.Errorf("the parser refuses %s: %v", content, err)
+		}
+	}
+	topology := schema(t, "topology.schema.json")
+	for _, content := range []string{
+		`{}`,
+		`{"devices": 8, "devices_per_host": 8, "device": "h200", "memory": "1.5 tib", "reserve_share": 0, "reserve_fixed": "0B", "batch": 1}`,
+		`{"devices": 8, "device": "h200", "host_memory": "1.5TiB", "comm_precision": "fp16"}`,
+		`{"devices": 65536, "device": "a100-80", "devices_per_host": 8, "memory": "40gb", "reserve_share": 0.99}`,
+	} {
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(content))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := topology.Validate(value); err != nil {
+			t.Errorf("the schema refuses %s: %v", content, err)
+		}
+		if _, err := Topology("x.json", strings.NewReader(content)); err != nil {
+			t.Errorf("the parser refuses %s: %v", content, err)
+		}
+	}
+}
+
+// TestSchemaKnowsTheSameWords wants the keys and names of the schemas to be
+// those of the code.
+func TestSchemaKnowsTheSameWords(t *testing.T) {
+	read := func(name string) map[string]any {
+		data, err := os.ReadFile(filepath.Join("..", "..", "schema", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var value map[string]any
+		if err := json.Unmarshal(data, &value); err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+	at := func(value map[string]any, path ...string) map[string]any {
+		for _, key := range path {
+			value = value[key].(map[string]any)
+		}
+		return value
+	}
+	same := func(what string, got map[string]any, want []string) {
+		var keys []string
+		for key := range got {
+			keys = append(keys, key)
+		}
+		want = slices.Sorted(slices.Values(want))
+		slices.Sort(keys)
+		if !slices.Equal(keys, want) {
+			t.Errorf("%s: got keys %q in the schema, want %q", what, keys, want)
+		}
+	}
+	tables, topology := read("tables.schema.json"), read("topology.schema.json")
+	same("file", at(tables, "properties"), fileKeys)
+	same("defaults", at(tables, "properties", "defaults", "properties"), defaultsKeys)
+	same("table", at(tables, "$defs", "table", "properties"), tableKeys)
+	same("feature", at(tables, "$defs", "feature", "properties"), featureKeys)
+	same("constraints", at(tables, "$defs", "constraints", "properties"), constraintKeys)
+	same("topology", at(topology, "properties"), topologyKeys)
+	profiles := map[string]any{}
+	for _, name := range at(topology, "properties", "device")["enum"].([]any) {
+		profiles[name.(string)] = nil
+	}
+	same("profiles", profiles, hardware.Names())
+}

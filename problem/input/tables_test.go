@@ -1,0 +1,415 @@
+package input
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// open opens a file for the time of the test.
+func open(t testing.TB, name string) *os.File {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// cluster returns a valid topology of eight devices.
+func cluster(t testing.TB) hardware.Topology {
+	t.Helper()
+	profile, err := hardware.ByName("a100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hardware.Topology{Profile: profile, Devices: 8}
+}
+
+// readAndCheck reads tables and checks them on eight devices. Tables of the
+// prototype's format have 64 columns where they state none.
+func readAndCheck(t testing.TB, name, content string) (TableFile, error) {
+	t.Helper()
+	opt := Options{}
+	if strings.HasPrefix(content, "[") {
+		opt.DefaultDim = 64
+	}
+	f, err := Tables(name, strings.NewReader(content), opt)
+	p := &problem.Problem{Tables: f.Tables, Topology: cluster(t), Batch: max(f.Batch, 1)}
+	return f, Join(err, Check(p, f))
+}
+
+func TestTablesJSON(t *testing.T) {
+	const content = `{
+  "format": "neuroshard-tables", "version": 1, "batch": 1024,
+  "defaults": {"precision": "bf16", "optimizer": "adam", "weighted": true, "pooling_factor": 3},
+  "tables": [
+    {"name": "a", "rows": 1e6, "dim": 64.0, "access": {"zipf": 1.2}},
+    {"name": "b", "rows": 7, "dim": 4, "features": [{"name": "x", "pooling_factor": 2.5}, {"pooling_factor": 0}],
+     "weighted": false, "precision": "fp32", "optimizer": "sgd", "access": {"uniform": true},
+     "constraints": {"devices": [3, 1], "group": "g", "no_split": true, "min_width": 4}},
+    {"name": "c\u00e9", "rows": 8, "dim": 8, "pooling_factor": 0.5, "constraints": {"device": 2},
+     "access": {"reuse": [0.5,0.25,0.25,0,0,0,0,0,0,0,0,0,0,0,0,0,0], "batch": 65536, "unique_rows": 5}}
+  ]
+}`
+	got, err := readAndCheck(t, "x.json", content)
+	if err != nil {
+		t.Fatalf("got error %v, want none", err)
+	}
+	want := []problem.Table{
+		{
+			Name: "a", Rows: 1000000, Dim: 64, Features: []problem.Feature{{Name: "a", PoolingFactor: 3}}, Weighted: true,
+			Access: access.Distribution{Kind: access.Zipf, Exponent: 1.2}, Precision: problem.BF16, Optimizer: problem.Adam,
+		},
+		{
+			Name: "b", Rows: 7, Dim: 4, Features: []problem.Feature{{Name: "x", PoolingFactor: 2.5}, {}},
+			Access:     access.Distribution{Kind: access.Uniform},
+			Constraint: problem.Constraint{Devices: []int{3, 1}, Group: "g", NoSplit: true, MinWidth: 4},
+		},
+		{
+			Name: "cé", Rows: 8, Dim: 8, Features: []problem.Feature{{Name: "cé", PoolingFactor: 0.5}}, Weighted: true,
+			Access:    access.Distribution{Kind: access.Histogram, Reuse: [17]float64{.5, .25, .25}, Batch: 65536, UniqueRows: 5},
+			Precision: problem.BF16, Optimizer: problem.Adam, Constraint: problem.Constraint{Devices: []int{2}},
+		},
+	}
+	if diff := cmp.Diff(want, got.Tables); diff != "" {
+		t.Errorf("tables (-want +got):\n%s", diff)
+	}
+	if got.Batch != 1024 || got.Format != JSON || len(got.Warnings) != 0 {
+		t.Errorf("got batch %d, format %q, warnings %q, want 1024, json, none", got.Batch, got.Format, got.Warnings)
+	}
+	for i, want := range []int{5, 6, 9, 0} {
+		if line := got.Line(i); line != want {
+			t.Errorf("line of table %d: got %d, want %d", i, line, want)
+		}
+	}
+}
+
+func TestDefaultsAfterTables(t *testing.T) {
+	got, err := readAndCheck(t, "", `{"tables": [{"name": "a", "rows": 1, "dim": 4}], "defaults": {"zipf": 2, "pooling_factor": 9}, "version": 1, "format": "neuroshard-tables"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := got.Tables[0]
+	if table.Access.Exponent != 2 || table.PoolingFactor() != 9 {
+		t.Errorf("got zipf %v and pooling %v, want 2 and 9", table.Access.Exponent, table.PoolingFactor())
+	}
+}
+
+func TestTablesCSV(t *testing.T) {
+	reuse, shares := "", ""
+	for i := range access.Classes {
+		reuse += fmt.Sprintf(",reuse_%d", i)
+		shares += map[bool]string{true: ",1", false: ",0"}[i == 2]
+	}
+	content := "\ufeff\r\n" + `rows, name ,dim,pooling_factor,weighted,precision,optimizer,zipf,devices,group,no_split,min_width,reuse_batch,unique_rows` + reuse + ",module\r\n" +
+		`1e3,"a, ""b""",8,2.5,True,fp16,adagrad,1.1,0;  2,g,true,4,,` + strings.Repeat(",", 17) + ",sparse.ebc\r\n\r\n" +
+		`5,z,16,,,,,,,,,,4096,3` + shares + ",\r\n"
+	got, err := readAndCheck(t, "x.csv", content)
+	if err != nil {
+		t.Fatalf("got error %v, want none", err)
+	}
+	want := []problem.Table{
+		{
+			Name: `a, "b"`, Module: "sparse.ebc", Rows: 1000, Dim: 8, Features: []problem.Feature{{Name: `a, "b"`, PoolingFactor: 2.5}}, Weighted: true,
+			Access: access.Distribution{Kind: access.Zipf, Exponent: 1.1}, Precision: problem.FP16, Optimizer: problem.Adagrad,
+			Constraint: problem.Constraint{Devices: []int{0, 2}, Group: "g", NoSplit: true, MinWidth: 4},
+		},
+		{
+			Name: "z", Rows: 5, Dim: 16, Features: []problem.Feature{{Name: "z", PoolingFactor: 1}},
+			Access: access.Distribution{Kind: access.Histogram, Reuse: [17]float64{2: 1}, Batch: 4096, UniqueRows: 3},
+		},
+	}
+	if diff := cmp.Diff(want, got.Tables); diff != "" {
+		t.Errorf("tables (-want +got):\n%s", diff)
+	}
+	if got.Line(0) != 3 || got.Line(1) != 5 {
+		t.Errorf("lines: got %d and %d, want 3 and 5", got.Line(0), got.Line(1))
+	}
+	if want := []string{"1 of 2 tables states no pooling factor: 1 lookup per sample is assumed (z)"}; !cmp.Equal(got.Warnings, want) {
+		t.Errorf("warnings: got %q, want %q", got.Warnings, want)
+	}
+}
+
+// prototypeTableOf returns a table of the prototype's format whose rows are all
+// of one use-count class.
+func prototypeTableOf(class int, row string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"row": %s, "pooling_factor": 2.5`, row)
+	for i := range access.Classes {
+		fmt.Fprintf(&b, `, "bin_%d": %s`, i, map[bool]string{true: "1.0", false: "0.0"}[i == class])
+	}
+	return b.String() + "}"
+}
+
+func TestTablesPrototype(t *testing.T) {
+	content := `[` + prototypeTableOf(1, "10") + `, ` + prototypeTableOf(1, `20, "dim": 16`) + `]`
+	got, err := readAndCheck(t, "table_configs.json", content)
+	if err != nil {
+		t.Fatalf("got error %v, want none", err)
+	}
+	histogram := access.Distribution{Kind: access.Histogram, Reuse: [17]float64{1: 1}, Batch: 65536}
+	want := []problem.Table{
+		{Name: "t0", Rows: 10, Dim: 64, Features: []problem.Feature{{Name: "t0", PoolingFactor: 2.5}}, Access: histogram},
+		{Name: "t1", Rows: 20, Dim: 16, Features: []problem.Feature{{Name: "t1", PoolingFactor: 2.5}}, Access: histogram},
+	}
+	if diff := cmp.Diff(want, got.Tables); diff != "" {
+		t.Errorf("tables (-want +got):\n%s", diff)
+	}
+	if got.Format != Prototype || len(got.Warnings) != 0 {
+		t.Errorf("got format %q and warnings %q, want prototype and none", got.Format, got.Warnings)
+	}
+
+	_, err = Tables("table_configs.json", strings.NewReader(content), Options{})
+	if want := "table_configs.json:1: 1 of 2 tables state no dim (give the dim of such tables with --dim, for example --dim 64)"; err == nil || err.Error() != want {
+		t.Errorf("without a default dim: got %v, want %s", err, want)
+	}
+}
+
+// TestPrototypeFile reads 40 tables as Python wrote them for the prototype.
+func TestPrototypeFile(t *testing.T) {
+	name := filepath.Join("testdata", "table_configs_head.json")
+	got, err := Tables(name, open(t, name), Options{DefaultDim: 128})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(&problem.Problem{Tables: got.Tables, Topology: cluster(t), Batch: 65536}, got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Tables) != 40 || got.Tables[0].Rows != 230997 || got.Tables[0].PoolingFactor() != 8.959915161132812 || got.Tables[39].Name != "t39" {
+		t.Errorf("got %d tables, the first %+v, want 40, the first with 230997 rows and pooling 8.959915161132812", len(got.Tables), got.Tables[0])
+	}
+}
+
+func TestExamples(t *testing.T) {
+	y := "../../examples/cluster.yaml"
+	topology, err := Topology(y, open(t, y))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if topology.Topology.Devices != 8 || topology.Topology.Profile.Name != "a100-80" || topology.Topology.ReserveFixed != 2*unit.GiB {
+		t.Errorf("got %+v, want 8 x a100-80 with 2 GiB reserved", topology.Topology)
+	}
+	for name, n := range map[string]int{"../../examples/tables.json": 12, "../../examples/tables.csv": 8} {
+		f, err := Tables(name, open(t, name), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &problem.Problem{Tables: f.Tables, Topology: topology.Topology, Batch: 65536}
+		if err := Check(p, f, topology); err != nil {
+			t.Errorf("%s: got error %v, want none", name, err)
+		}
+		if len(f.Tables) != n {
+			t.Errorf("%s: got %d tables, want %d", name, len(f.Tables), n)
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("name,rows,dim,pooling_factor,zipf\n")
+	for i := range 30 {
+		zipf := ""
+		if i%5 < 3 {
+			zipf = "1.1"
+		}
+		fmt.Fprintf(&b, "t%d,10,4,2,%s\n", i, zipf)
+	}
+	got, err := readAndCheck(t, "", b.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"12 of 30 tables state no access distribution: Zipf 1.05 is assumed (t3, t4, t8 and 9 more)"}
+	if !cmp.Equal(got.Warnings, want) {
+		t.Errorf("got %q, want %q", got.Warnings, want)
+	}
+	if got.Tables[3].Access.Kind != access.Unstated {
+		t.Errorf("got access %v, want unstated", got.Tables[3].Access.Kind)
+	}
+}
+
+func TestWarningQuotesNames(t *testing.T) {
+	got, err := readAndCheck(t, "", inTables(`{"name": "a\u001b[2J", "rows": 1, "dim": 4, "pooling_factor": 1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `1 of 1 tables states no access distribution: Zipf 1.05 is assumed ("a\x1b[2J")`; got.Warnings[0] != want {
+		t.Errorf("got %q, want %q", got.Warnings[0], want)
+	}
+}
+
+func TestErrorsAreCapped(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("name,rows,dim\n")
+	for i := range 3000 {
+		fmt.Fprintf(&b, "t%d,x,4\n", i)
+	}
+	_, err := Tables("big.csv", strings.NewReader(b.String()), Options{})
+	var list *Errors
+	if !errors.As(err, &list) {
+		t.Fatalf("got %T, want *Errors", err)
+	}
+	if len(list.List) != 1000 || list.More != 2000 {
+		t.Errorf("got %d errors and %d more, want 1000 and 2000", len(list.List), list.More)
+	}
+	lines := strings.Split(err.Error(), "\n")
+	if last := lines[len(lines)-1]; len(lines) != 51 || last != "and 2950 more" {
+		t.Errorf("got %d lines, the last %q, want 51, the last \"and 2950 more\"", len(lines), last)
+	}
+	if doubled := Join(err, err).(*Errors); len(doubled.List)+doubled.More != 6000 {
+		t.Errorf("joined: got %d errors, want 6000", len(doubled.List)+doubled.More)
+	}
+}
+
+func TestJoin(t *testing.T) {
+	if err := Join(nil, nil); err != nil {
+		t.Errorf("got %v, want nil", err)
+	}
+	err := Join(&Errors{List: []Error{{File: "a", Message: "one", Hint: "do"}}}, nil, io.ErrUnexpectedEOF)
+	if got, want := err.Error(), "a: one (do)\nunexpected EOF"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// endless yields a prefix and then the same line without end, and counts what
+// was read of it.
+type endless struct {
+	prefix, line string
+	read         int64
+	rest         []byte
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	for len(e.rest) < len(p) {
+		if e.prefix != "" {
+			e.rest, e.prefix = append(e.rest, e.prefix...), ""
+		}
+		e.rest = append(e.rest, e.line...)
+	}
+	n := copy(p, e.rest)
+	e.rest = append(e.rest[:0], e.rest[n:]...)
+	e.read += int64(n)
+	return n, nil
+}
+
+func TestTooBig(t *testing.T) {
+	for _, c := range []struct{ name, prefix, line string }{
+		{"json", `{"format": "neuroshard-tables", "version": 1, "tables": [`, ` {"name": "a", "rows": 1, "dim": 4},`},
+		{"space", "", "\n"},
+		{"blank json", "{", "\n"},
+		{"prototype", "[", `{"row": 1},`},
+		{"csv", "name,rows,dim\n", "a,1,4\n"},
+		{"csv quote", "name,rows,dim\n\"", "a\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := &endless{prefix: c.prefix, line: c.line}
+			_, err := Tables("x", in, Options{maxBytes: 1 << 20})
+			if err == nil || !strings.Contains(err.Error(), "the file is over 1.00 MiB") {
+				t.Errorf("got error %v, want one that says the file is over 1.00 MiB", err)
+			}
+			if most := int64(1<<20 + 1<<17); in.read > most {
+				t.Errorf("got %d bytes read, want at most %d", in.read, most)
+			}
+		})
+	}
+}
+
+func TestTooBigFileIsNotRead(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "big.json")
+	if err := os.WriteFile(name, bytes.Repeat([]byte(" "), 2000), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, name)
+	if _, err := Tables("big.json", f, Options{maxBytes: 1000}); err == nil || !strings.HasPrefix(err.Error(), "big.json: the file is over 1000 B") {
+		t.Errorf("got %v, want an error that says the file is too big", err)
+	}
+	if at, _ := f.Seek(0, io.SeekCurrent); at != 0 {
+		t.Errorf("got %d bytes read, want 0", at)
+	}
+}
+
+func TestLongLiterals(t *testing.T) {
+	for name, in := range map[string]*endless{
+		"string": {prefix: `{"format": "`, line: "aaaaaaaa"},
+		"number": {prefix: `{"version": 1`, line: "00000000"},
+		"depth":  {prefix: `{"x": `, line: "[[[[[[[["},
+		"keys":   {prefix: `{"x": 1`, line: `,"x": 1`},
+		"csv":    {prefix: "name,rows,dim", line: ",,,,,,,,"},
+	} {
+		_, err := Tables("x", in, Options{})
+		if err == nil || in.read > 2<<20 {
+			t.Errorf("%s: got %v after %d bytes, want an error within 2 MiB", name, err, in.read)
+		}
+	}
+}
+
+func TestTooManyTables(t *testing.T) {
+	for name, in := range map[string]*endless{
+		"json":      {prefix: `{"format": "neuroshard-tables", "version": 1, "tables": [`, line: `{"name":"a","rows":1,"dim":4},`},
+		"prototype": {prefix: "[", line: prototypeTableOf(0, "1") + ","},
+		"csv":       {prefix: "name,rows,dim\n", line: "a,1,4\n"},
+	} {
+		f, err := Tables("x", in, Options{DefaultDim: 4, maxTables: 10000})
+		if err == nil || !strings.Contains(err.Error(), "the file has more than 10000 tables") || len(f.Tables) != 10000 {
+			t.Errorf("%s: got %d tables and error %v, want 10000 and one that says there are more", name, len(f.Tables), err)
+		}
+	}
+}
+
+func TestTooManyErrors(t *testing.T) {
+	in := &endless{prefix: `{"format": "neuroshard-tables", "version": 1, "tables": [`, line: `{},`}
+	_, err := Tables("x", in, Options{})
+	if err == nil || !strings.HasPrefix(err.Error(), "x:1: the file has more than 100000 errors") {
+		t.Errorf("got %.200v, want an error that says there are too many", err)
+	}
+}
+
+// TestMemory reads a large file and wants memory to grow with the tables only:
+// the file is 16 MiB, of which 99 % is space. The race detector adds to what is
+// allocated.
+func TestMemory(t *testing.T) {
+	var before, after runtime.MemStats
+	padding := strings.Repeat(" ", 4000)
+	table := `{"name": "a",` + padding + `"rows": 1, "dim": 4},`
+	in := io.MultiReader(strings.NewReader(`{"format": "neuroshard-tables", "version": 1, "tables": [`),
+		io.LimitReader(&endless{line: table}, int64(len(table))*4000), strings.NewReader(strings.TrimSuffix(table, ",")+"]}"))
+	runtime.ReadMemStats(&before)
+	f, err := Tables("x", in, Options{})
+	runtime.ReadMemStats(&after)
+	if err != nil || len(f.Tables) != 4001 {
+		t.Fatalf("got %d tables and error %v, want 4001 and none", len(f.Tables), err)
+	}
+	if got, most := after.TotalAlloc-before.TotalAlloc, uint64(12<<20); got > most {
+		t.Errorf("got %d bytes allocated, want at most %d", got, most)
+	}
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errors.New("disk on fire") }
+
+func TestReadErrors(t *testing.T) {
+	in := func(s string) io.Reader { return io.MultiReader(strings.NewReader(s), failing{}) }
+	for _, content := range []string{"", `{"format":`, `[{"row"`, "name,rows,dim\n"} {
+		if _, err := Tables("x", in(content), Options{}); err == nil || !strings.Contains(err.Error(), "disk on fire") {
+			t.Errorf("tables %q: got %v, want the reader's error", content, err)
+		}
+	}
+	if _, err := Topology("x", in("devices: 8")); err == nil || !strings.Contains(err.Error(), "disk on fire") {
+		t.Errorf("topology: got %v, want the reader's error", err)
+	}
+}

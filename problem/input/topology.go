@@ -1,0 +1,384 @@
+package input
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// MaxTopologyBytes is the size above which a topology file is refused.
+const MaxTopologyBytes = unit.MiB
+
+var topologyKeys = []string{"devices", "devices_per_host", "device", "memory", "reserve_share", "reserve_fixed", "host_memory", "batch", "comm_precision"}
+
+// TopologyFile is the content of a topology file.
+type TopologyFile struct {
+	// Name is the file's name, as it appears in errors.
+	Name string
+	// Topology is what the file states. Where it states no reserve_share, that
+	// is hardware.DefaultReserveShare; all else that it leaves out is zero, for
+	// flags to fill in.
+	Topology hardware.Topology
+	// Batch is the global batch that the file states; 0: none.
+	Batch int
+	// CommPrecision is the number format of what devices send each other; fp32 where
+	// the file states none.
+	CommPrecision problem.Precision
+
+	lines  map[string]int
+	faulty bool
+	// unread holds the keys whose values could not be read; veiled is set where
+	// the file may state others that were not found, too.
+	unread map[string]bool
+	veiled bool
+}
+
+// Has reports whether the file states the key, such as "reserve_share".
+func (f TopologyFile) Has(key string) bool { return f.lines[key] > 0 }
+
+// open reports whether the file may state the key, but not what.
+func (f TopologyFile) open(key string) bool {
+	return f.unread[key] || f.veiled && !f.Has(key)
+}
+
+// forgive puts something harmless in the place of what is open and no flag
+// stated either: what then is wrong with t is wrong whatever the file meant.
+func (f TopologyFile) forgive(t *hardware.Topology) {
+	if t.Devices == 0 && f.open("devices") {
+		t.Devices = hardware.MaxDevices
+		t.DevicesPerHost = min(t.DevicesPerHost, 0) // perhaps they are all on one host
+	}
+	if t.Profile.Name == "" && f.open("device") {
+		profiles := hardware.Profiles()
+		t.Profile = profiles[len(profiles)-1] // it has a network between hosts
+		t.Memory = cmp.Or(t.Memory, hardware.MaxMemory)
+	}
+	if f.open("memory") {
+		t.Memory = cmp.Or(t.Memory, hardware.MaxMemory)
+	}
+	if f.open("reserve_share") && t.ReserveShare == hardware.DefaultReserveShare {
+		t.ReserveShare = 0
+	}
+}
+
+// Topology reads a topology from YAML or JSON: an object with the keys devices,
+// devices_per_host, device (a profile's name), memory, reserve_share,
+// reserve_fixed, host_memory (sizes with a unit, such as "40GiB"), batch and
+// comm_precision (a precision's name), none of them required here. Content that begins with "{" is JSON unless the name ends in
+// .yaml or .yml. YAML aliases and anchors, several documents, and files above
+// MaxTopologyBytes are refused.
+//
+// own are profiles that device may name beside those of package hardware: the
+// device of a cost model that was measured on it.
+//
+// The error is nil or an *Errors with all that is wrong; beside it comes what
+// could be read, for Check.
+func Topology(name string, r io.Reader, own ...hardware.Profile) (TopologyFile, error) {
+	t := &topologyReader{report: &report{file: name}, own: own}
+	t.Name, t.lines, t.unread = name, map[string]int{}, map[string]bool{}
+	t.Topology.ReserveShare = hardware.DefaultReserveShare
+	t.read(r)
+	t.faulty = t.count() > 0
+	t.veiled = t.count() > t.explained
+	return t.TopologyFile, t.err()
+}
+
+type topologyReader struct {
+	*report
+	TopologyFile
+	// explained counts the errors that are about the value of a known key.
+	explained int
+	own       []hardware.Profile
+}
+
+// value runs read, which reads and stores the value of a known key, and notes
+// whether it could.
+func (t *topologyReader) value(key string, line int, read func()) {
+	before := t.count()
+	read()
+	if n := t.count() - before; n > 0 {
+		t.unread[key] = true
+		t.explained += n
+	}
+	t.lines[key] = line
+}
+
+func (t *topologyReader) read(r io.Reader) {
+	data, err := io.ReadAll(io.LimitReader(r, int64(MaxTopologyBytes)+1))
+	switch {
+	case err != nil:
+		t.readError(0, err)
+		return
+	case len(data) > int(MaxTopologyBytes):
+		t.add(0, fmt.Sprintf("the file is over %v", MaxTopologyBytes), "a topology takes a few lines: is this the right file?")
+		return
+	}
+	in := bufio.NewReader(bytes.NewReader(data))
+	first, err := skipSpace(in)
+	if err != nil {
+		t.add(0, "the file is empty", "state devices and device")
+		return
+	}
+	ext := strings.ToLower(filepath.Ext(t.Name))
+	if first.char == '{' && ext != ".yaml" && ext != ".yml" {
+		t.readJSON(newScanner(in, t.report, first))
+		return
+	}
+	t.readYAML(data)
+}
+
+// entry is one key of the file and its value as written.
+type entry struct {
+	key   string
+	line  int
+	value string
+	// quoted is true for a string, false for a number.
+	quoted bool
+}
+
+func (t *topologyReader) readJSON(s *scanner) {
+	for key := range s.object("a topology", topologyKeys).keys() {
+		c := s.peek()
+		e := entry{key: key, line: s.line, quoted: c == '"'}
+		t.value(key, e.line, func() {
+			var ok bool
+			if e.quoted {
+				e.value, ok = s.text(key)
+			} else {
+				var n number
+				n, ok = s.number(key, wanted(key))
+				e.value = string(n)
+			}
+			if ok {
+				t.set(e)
+			}
+		})
+	}
+	if s.end(); s.failed {
+		t.explained = -1 // what stands behind the broken syntax was not read
+	}
+}
+
+var yamlLine = regexp.MustCompile(`^line (\d+): `)
+
+func (t *topologyReader) readYAML(data []byte) {
+	in := yaml.NewDecoder(bytes.NewReader(data))
+	var document, second yaml.Node
+	err := in.Decode(&document)
+	if err == nil {
+		if more := in.Decode(&second); more == nil {
+			t.add(second.Line, "the file holds a second YAML document", "keep one")
+			return
+		} else if !errors.Is(more, io.EOF) {
+			err = more
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		t.add(0, "the file is empty", "state devices and device")
+		return
+	}
+	if err != nil {
+		message, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
+		if m := yamlLine.FindStringSubmatch(message); m != nil {
+			line, _ = strconv.Atoi(m[1])
+			message = message[len(m[0]):]
+		}
+		t.add(line, "this is not valid YAML: "+message, "write one \"key: value\" a line")
+		return
+	}
+	root := document.Content[0]
+	if root.Kind != yaml.MappingNode {
+		t.add(root.Line, fmt.Sprintf("%s where a topology belongs", yamlKind(root)), "write one \"key: value\" a line; known: "+strings.Join(topologyKeys, ", "))
+		return
+	}
+	if !t.plain(root) {
+		return
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		known := false
+		for _, k := range topologyKeys {
+			known = known || k == key.Value
+		}
+		switch {
+		case seen[key.Value]:
+			t.add(key.Line, fmt.Sprintf("the key %s is there twice", quote(key.Value)), "keep one of them")
+			continue
+		case !known:
+			t.add(key.Line, fmt.Sprintf("unknown key %s in a topology", quote(key.Value)), suggest(key.Value, topologyKeys))
+		default:
+			t.value(key.Value, value.Line, func() {
+				if e, ok := t.entry(key, value); ok {
+					t.set(e)
+				}
+			})
+		}
+		seen[key.Value] = true
+	}
+}
+
+// plain refuses anchors and aliases, with which a short file can grow without
+// bound.
+func (t *topologyReader) plain(n *yaml.Node) bool {
+	if n.Kind == yaml.AliasNode || n.Anchor != "" {
+		t.add(n.Line, "YAML anchors and aliases are not allowed", "write the value itself")
+		return false
+	}
+	for _, child := range n.Content {
+		if !t.plain(child) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *topologyReader) entry(key, value *yaml.Node) (entry, bool) {
+	e := entry{key: key.Value, line: value.Line, value: value.Value}
+	if value.Kind == yaml.ScalarNode {
+		switch value.ShortTag() {
+		case "!!str":
+			e.quoted = true
+			return e, true
+		case "!!int":
+			return e, true
+		case "!!float":
+			// YAML has more ways to write a number than JSON: .15, 1., .nan.
+			var v float64
+			if err := value.Decode(&v); err == nil {
+				e.value = strconv.FormatFloat(v, 'g', -1, 64)
+				return e, true
+			}
+		}
+	}
+	t.add(value.Line, fmt.Sprintf("%s: %s where %s belongs", key.Value, yamlKind(value), wanted(key.Value)), "")
+	return e, false
+}
+
+func yamlKind(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.ScalarNode:
+		if n.ShortTag() == "!!null" {
+			return "nothing"
+		}
+		return quote(n.Value)
+	}
+	return "an alias"
+}
+
+// wanted names the type of a key's value.
+func wanted(key string) string {
+	switch key {
+	case "device", "comm_precision":
+		return "a string"
+	case "memory", "reserve_fixed", "host_memory":
+		return "a size with its unit"
+	case "reserve_share":
+		return "a number"
+	}
+	return "a whole number"
+}
+
+// set stores an entry.
+func (t *topologyReader) set(e entry) {
+	switch e.key {
+	case "devices":
+		t.Topology.Devices = t.whole(e, "devices is the number of devices of the cluster")
+	case "devices_per_host":
+		t.Topology.DevicesPerHost = t.whole(e, "devices_per_host is how many devices share a host's fast links")
+	case "batch":
+		before := t.count()
+		if batch := t.whole(e, batchHint); t.count() == before {
+			t.Batch = t.globalBatch(e.line, int64(batch))
+		}
+	case "device":
+		t.profile(e)
+	case "memory":
+		t.Topology.Memory = t.size(e)
+	case "reserve_fixed":
+		t.Topology.ReserveFixed = t.size(e)
+	case "host_memory":
+		t.Topology.HostMemory = t.size(e)
+	case "comm_precision":
+		var err error
+		if t.CommPrecision, err = problem.ParsePrecision(e.value); err != nil || !e.quoted {
+			t.add(e.line, fmt.Sprintf("comm_precision %s is unknown", quote(e.value)), suggest(e.value, problem.Precisions()))
+		}
+	case "reserve_share":
+		const hint = "it is a share of the memory: write 0.15 for 15 %"
+		if e.quoted {
+			t.add(e.line, fmt.Sprintf("reserve_share: %s where a number belongs", quote(e.value)), hint)
+			return
+		}
+		share, complaint := number(e.value).real()
+		if complaint != "" {
+			t.add(e.line, "reserve_share: "+complaint, hint)
+			return
+		}
+		t.Topology.ReserveShare = share
+	}
+}
+
+func (t *topologyReader) whole(e entry, hint string) int {
+	if e.quoted {
+		t.add(e.line, fmt.Sprintf("%s: %s where a whole number belongs", e.key, quote(e.value)), hint)
+		return 0
+	}
+	value, complaint := number(e.value).whole()
+	if complaint != "" {
+		t.add(e.line, e.key+": "+complaint, hint)
+	}
+	return int(value)
+}
+
+func (t *topologyReader) profile(e entry) {
+	if !e.quoted {
+		t.add(e.line, fmt.Sprintf("device: the number %s where a profile's name belongs", clip(e.value)), suggest(e.value, hardware.Names()))
+		return
+	}
+	for _, p := range t.own {
+		if p.Name == e.value {
+			t.Topology.Profile = p
+			return
+		}
+	}
+	profile, err := hardware.ByName(e.value)
+	if err != nil {
+		t.add(e.line, fmt.Sprintf("device profile %s is unknown", quote(e.value)), suggest(e.value, hardware.Names()))
+	}
+	t.Topology.Profile = profile
+}
+
+var unitless = regexp.MustCompile(`^[-+]?[0-9.]+$`)
+
+// size reads a size. Its unit is required: a bare 40 is hardly meant as bytes.
+func (t *topologyReader) size(e entry) unit.Bytes {
+	const hint = "write a number and its unit, such as 40GiB or 2GB"
+	if !e.quoted || unitless.MatchString(e.value) {
+		t.add(e.line, fmt.Sprintf("%s: %s has no unit", e.key, clip(e.value)), hint)
+		return 0
+	}
+	size, err := unit.ParseBytes(e.value)
+	if err != nil {
+		message, _, _ := strings.Cut(err.Error(), ": ")
+		t.add(e.line, e.key+": "+clip(message), hint)
+	}
+	return size
+}

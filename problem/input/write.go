@@ -1,0 +1,140 @@
+package input
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+)
+
+// Write writes tables in the project's own JSON format, one a line, so that
+// Tables reads the same tables and batch back. A batch of 0 states none.
+//
+// The tables must be valid: Write refuses what Tables and Check would not take
+// back on any cluster, with an *Errors, and writes nothing then.
+func Write(w io.Writer, tables []problem.Table, batch int) error {
+	if err := writable(tables, batch); err != nil {
+		return err
+	}
+	out := bufio.NewWriter(w)
+	fmt.Fprintf(out, "{\n  \"format\": %q,\n  \"version\": %d,\n", TablesFormat, TablesVersion)
+	if batch > 0 {
+		fmt.Fprintf(out, "  \"batch\": %d,\n", batch)
+	}
+	fmt.Fprint(out, "  \"tables\": [")
+	var line bytes.Buffer
+	encode := json.NewEncoder(&line)
+	encode.SetEscapeHTML(false)
+	for i := range tables {
+		line.Reset()
+		if err := encode.Encode(tableOf(&tables[i])); err != nil {
+			return fmt.Errorf("table %q: %w", tables[i].Name, err)
+		}
+		separator := ",\n    "
+		if i == 0 {
+			separator = "\n    "
+		}
+		out.WriteString(separator)
+		out.Write(bytes.TrimSpace(line.Bytes()))
+	}
+	fmt.Fprint(out, "\n  ]\n}\n")
+	return out.Flush()
+}
+
+// writable returns nil or an *Errors that says why the tables cannot be
+// written.
+func writable(tables []problem.Table, batch int) error {
+	r := &report{}
+	if batch < 0 {
+		r.add(0, fmt.Sprintf("batch: %d is negative", batch), batchHint)
+	}
+	p := &problem.Problem{
+		Tables:   tables,
+		Topology: hardware.Topology{Profile: hardware.Profiles()[0], Devices: hardware.MaxDevices},
+		Batch:    max(1, batch),
+	}
+	for i := range tables {
+		t := &tables[i]
+		words := []string{t.Name, t.Module, t.Constraint.Group}
+		for _, f := range t.Features {
+			words = append(words, f.Name)
+		}
+		for _, word := range words {
+			if !utf8.ValidString(word) || len(word) > maxLiteral/6 {
+				r.put(Error{Table: t.Name, Message: fmt.Sprintf("%s is not valid UTF-8 of at most %d bytes", quote(word), maxLiteral/6), Hint: "rename it"})
+			}
+		}
+	}
+	return Join(r.err(), Check(p))
+}
+
+// The JSON objects of the format, in the order of their keys.
+type (
+	jsonTable struct {
+		Name          string           `json:"name"`
+		Module        string           `json:"module,omitempty"`
+		Rows          int64            `json:"rows"`
+		Dim           int              `json:"dim"`
+		Features      []jsonFeature    `json:"features,omitempty"`
+		PoolingFactor *float64         `json:"pooling_factor,omitempty"`
+		Weighted      bool             `json:"weighted,omitempty"`
+		Precision     string           `json:"precision"`
+		Optimizer     string           `json:"optimizer"`
+		Access        *jsonAccess      `json:"access,omitempty"`
+		Constraints   *jsonConstraints `json:"constraints,omitempty"`
+	}
+	jsonFeature struct {
+		Name          string  `json:"name,omitempty"`
+		PoolingFactor float64 `json:"pooling_factor"`
+	}
+	jsonAccess struct {
+		Reuse      []float64 `json:"reuse,omitempty"`
+		Batch      int       `json:"batch,omitempty"`
+		UniqueRows float64   `json:"unique_rows,omitempty"`
+		Zipf       float64   `json:"zipf,omitempty"`
+		Uniform    bool      `json:"uniform,omitempty"`
+	}
+	jsonConstraints struct {
+		Devices  []int  `json:"devices,omitempty"`
+		Device   *int   `json:"device,omitempty"`
+		Group    string `json:"group,omitempty"`
+		NoSplit  bool   `json:"no_split,omitempty"`
+		MinWidth int    `json:"min_width,omitempty"`
+	}
+)
+
+func tableOf(t *problem.Table) jsonTable {
+	out := jsonTable{
+		Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, Weighted: t.Weighted,
+		Precision: t.Precision.String(), Optimizer: t.Optimizer.String(),
+	}
+	if len(t.Features) == 1 && t.Features[0].Name == t.Name {
+		out.PoolingFactor = &t.Features[0].PoolingFactor
+	} else {
+		for _, f := range t.Features {
+			out.Features = append(out.Features, jsonFeature(f))
+		}
+	}
+	switch t.Access.Kind {
+	case access.Histogram:
+		out.Access = &jsonAccess{Reuse: t.Access.Reuse[:], Batch: t.Access.Batch, UniqueRows: t.Access.UniqueRows}
+	case access.Zipf:
+		out.Access = &jsonAccess{Zipf: t.Access.Exponent}
+	case access.Uniform:
+		out.Access = &jsonAccess{Uniform: true}
+	}
+	c := t.Constraint
+	if len(c.Devices) > 0 || c.Group != "" || c.NoSplit || c.MinWidth > 0 {
+		out.Constraints = &jsonConstraints{Devices: c.Devices, Group: c.Group, NoSplit: c.NoSplit, MinWidth: c.MinWidth}
+		if len(c.Devices) == 1 {
+			out.Constraints.Devices, out.Constraints.Device = nil, &c.Devices[0]
+		}
+	}
+	return out
+}

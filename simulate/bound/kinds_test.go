@@ -1,0 +1,425 @@
+package bound_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/simulate"
+	"github.com/neuroshard/neuroshard/simulate/bound"
+	"github.com/neuroshard/neuroshard/unit"
+	"pgregory.net/rapid"
+)
+
+var everyKind = bound.Allowed{Kinds: problem.Kinds(), Host: true}
+
+func ExampleSimulatedKinds() {
+	a100, err := hardware.ByName("a100-80")
+	if err != nil {
+		panic(err)
+	}
+	p := problem.Problem{
+		Tables:   []problem.Table{once("user", 40_000_000, 64, 60, 65536), once("country", 300, 64, 1, 65536)},
+		Topology: hardware.Topology{Profile: a100, Devices: 4},
+		Batch:    65536,
+	}
+	columns, err := bound.SimulatedKinds(&p, bound.Allowed{})
+	if err != nil {
+		panic(err)
+	}
+	least, err := bound.SimulatedKinds(&p, bound.Allowed{Kinds: problem.Kinds()})
+	if err != nil {
+		panic(err)
+	}
+	// A quarter of the rows on each device, and the small table on all.
+	shards := make([][]problem.Shard, 4)
+	for d := range shards {
+		block, copied := p.Whole(0), p.Whole(1)
+		block.Kind, copied.Kind = problem.RowWise, problem.DataParallel
+		block.Rows = problem.Range{Start: int64(d) * 10_000_000, End: int64(d+1) * 10_000_000}
+		shards[d] = []problem.Shard{block, copied}
+	}
+	plan, err := simulate.NewPricer(&p).Price(shards)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("no plan by columns is below ", columns.Total)
+	fmt.Println("no plan at all is below     ", least.Total)
+	fmt.Printf("rows of one, copies of one   %v, within %.0f %% of the best\n", plan.Total, 100*bound.Gap(plan.Total, least.Total))
+	// Output:
+	// no plan by columns is below  1.53 ms
+	// no plan at all is below      1.16 ms
+	// rows of one, copies of one   1.16 ms, within 0 % of the best
+}
+
+// way is how one table is placed: its kind, and the devices of its slices, or their
+// hosts, with the slices' widths in granules.
+type way struct {
+	kind   problem.Kind
+	at     []int
+	widths []int
+	tiers  []problem.Tier
+}
+
+// shardsOf returns the placement as shards, by device.
+func shardsOf(p *problem.Problem, ways []way) [][]problem.Shard {
+	n, l := p.Topology.Devices, p.Topology.PerHost()
+	shards := make([][]problem.Shard, n)
+	byRows := func(s problem.Shard, first, devices int) {
+		t := &p.Tables[s.Table]
+		block := t.BlockRows(devices)
+		for d := range devices {
+			s.Rows = problem.Range{Start: int64(d) * block, End: min(t.Rows, int64(d+1)*block)}
+			shards[first+d] = append(shards[first+d], s)
+		}
+	}
+	for i, w := range ways {
+		s := p.Whole(i)
+		s.Kind = w.kind
+		switch w.kind {
+		case problem.RowWise:
+			byRows(s, 0, n)
+		case problem.DataParallel:
+			for d := range shards {
+				shards[d] = append(shards[d], s)
+			}
+		default:
+			column := int64(0)
+			for j, g := range w.widths {
+				s.Columns = problem.Range{Start: column, End: column + int64(g*problem.ColumnGranule)}
+				column = s.Columns.End
+				if w.kind == problem.TableRowWise || w.kind == problem.Grid {
+					byRows(s, w.at[j]*l, l)
+					continue
+				}
+				s.Tier, s.Cache = w.tiers[j], 0
+				if s.Tier == problem.HostCached {
+					s.Cache = 0.25
+				}
+				shards[w.at[j]] = append(shards[w.at[j]], s)
+			}
+		}
+	}
+	return shards
+}
+
+// randomWay draws a way of table i.
+func randomWay(p *problem.Problem, i int, kinds []problem.Kind, host bool, r *rand.Rand) way {
+	t := &p.Tables[i]
+	n, l := p.Topology.Devices, p.Topology.PerHost()
+	full := n / l
+	granules, least := t.Dim/problem.ColumnGranule, t.MinWidth()/problem.ColumnGranule
+	for {
+		w := way{kind: kinds[r.IntN(len(kinds))]}
+		places, parts := n, 1
+		switch w.kind {
+		case problem.RowWise:
+			if !t.CutsByRows(n) {
+				continue
+			}
+			return w
+		case problem.DataParallel:
+			return w
+		case problem.TableRowWise, problem.Grid:
+			if !t.CutsByRows(l) {
+				continue
+			}
+			places = full
+		}
+		if w.kind == problem.ColumnWise || w.kind == problem.Grid {
+			parts = 2 + r.IntN(3)
+		}
+		if parts > 1 && (granules < parts*least || parts > places) {
+			continue
+		}
+		w.at = r.Perm(places)[:parts]
+		left := granules
+		for j := range parts {
+			g := left
+			if rest := (parts - j - 1) * least; j < parts-1 {
+				g = least + r.IntN(left-rest-least+1)
+			}
+			left -= g
+			w.widths = append(w.widths, g)
+			tier := problem.HBM
+			if host && w.kind != problem.Grid && w.kind != problem.TableRowWise && r.IntN(3) == 0 {
+				tier = problem.Tiers()[1+r.IntN(2)]
+			}
+			w.tiers = append(w.tiers, tier)
+		}
+		return w
+	}
+}
+
+func usedKinds(ways []way) bound.Allowed {
+	a := bound.Allowed{}
+	for _, w := range ways {
+		if !slices.Contains(a.Kinds, w.kind) {
+			a.Kinds = append(a.Kinds, w.kind)
+		}
+		for _, tier := range w.tiers {
+			a.Host = a.Host || tier.OnHost()
+		}
+	}
+	return a
+}
+
+// tightest sets the devices' memory to what the placement just needs.
+func tightest(p *problem.Problem, shards [][]problem.Shard) {
+	most := unit.Bytes(0)
+	for _, held := range shards {
+		used := unit.Bytes(0)
+		for _, s := range held {
+			used += p.ShardMemory(s).Tables()
+		}
+		most = max(most, used)
+	}
+	p.Topology.Memory = most + p.DeviceMemory().Total()
+}
+
+func drawKinds(t *rapid.T, tables, devices, granules int) *problem.Problem {
+	p := draw(t, tables, devices, granules)
+	p.CommPrecision = problem.Precision(rapid.IntRange(0, 2).Draw(t, "travels"))
+	if rapid.Bool().Draw(t, "host memory") {
+		p.Topology.HostMemory = 1 << 44
+	}
+	return p
+}
+
+// No placement in any kinds and tiers is below the bound: random ones, those that a
+// descent finds from them, and in a memory that just holds these.
+func TestNoPlacementInAnyKindIsBelow(t *testing.T) {
+	sum, count := 0.0, 0.0
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawKinds(t, 8, 6, rapid.SampledFrom([]int{4, 16, 40, 150}).Draw(t, "widest"))
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		kinds := slices.Clone(problem.Kinds())
+		random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+		kinds = append(kinds[:1+random.IntN(len(kinds))], problem.TableWise)
+		judge := simulate.NewPricer(p)
+		ways := make([]way, len(p.Tables))
+		for i := range ways {
+			ways[i] = randomWay(p, i, kinds, p.Topology.HostMemory > 0, random)
+		}
+		compare := func(allowed bound.Allowed) {
+			shards := shardsOf(p, ways)
+			least, err := bound.SimulatedKinds(p, allowed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cost := price(t, judge, shards)
+			if cost < least.Total || !(least.Total >= 0) {
+				t.Fatalf("%d devices, %d a host, %v: placement %v costs %v, below the bound %v of %v", p.Topology.Devices, p.Topology.PerHost(), p.Topology.DeviceMemory(), ways, cost, least.Total, allowed)
+			}
+			sum += bound.Gap(cost, least.Total)
+			count++
+		}
+		compare(usedKinds(ways))
+		cost := price(t, judge, shardsOf(p, ways))
+		for range 100 {
+			i := random.IntN(len(ways))
+			before := ways[i]
+			ways[i] = randomWay(p, i, kinds, p.Topology.HostMemory > 0, random)
+			if now := price(t, judge, shardsOf(p, ways)); now <= cost {
+				cost = now
+			} else {
+				ways[i] = before
+			}
+		}
+		compare(everyKind)
+		compare(usedKinds(ways))
+		tightest(p, shardsOf(p, ways))
+		compare(everyKind)
+		compare(usedKinds(ways))
+	})
+	t.Logf("mean gap of %v placements: %.1f %%", count, 100*sum/count)
+}
+
+// everyWay returns all ways to place table i with at most two slices.
+func everyWay(p *problem.Problem, i int) []way {
+	t := &p.Tables[i]
+	n, l := p.Topology.Devices, p.Topology.PerHost()
+	granules, least := t.Dim/problem.ColumnGranule, t.MinWidth()/problem.ColumnGranule
+	ways := []way{{kind: problem.DataParallel}}
+	if t.CutsByRows(n) {
+		ways = append(ways, way{kind: problem.RowWise})
+	}
+	slices := func(one, more problem.Kind, places int, tiers ...problem.Tier) {
+		for _, tier := range tiers {
+			for a := range places {
+				ways = append(ways, way{one, []int{a}, []int{granules}, []problem.Tier{tier}})
+				for b := range places {
+					for g := least; g <= granules-least && a != b; g++ {
+						ways = append(ways, way{more, []int{a, b}, []int{g, granules - g}, []problem.Tier{tier, problem.HBM}})
+					}
+				}
+			}
+		}
+	}
+	if p.Topology.HostMemory > 0 {
+		slices(problem.TableWise, problem.ColumnWise, n, problem.Tiers()...)
+	} else {
+		slices(problem.TableWise, problem.ColumnWise, n, problem.HBM)
+	}
+	if t.CutsByRows(l) {
+		slices(problem.TableRowWise, problem.Grid, n/l, problem.HBM)
+	}
+	return ways
+}
+
+// All placements of tiny problems: the best of them is not below the bound.
+func TestNoOptimumInAnyKindIsBelow(t *testing.T) {
+	var known gaps
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawKinds(t, 2, 4, 3)
+		p.Tables = p.Tables[:min(len(p.Tables), 3)]
+		judge := simulate.NewPricer(p)
+		all := make([][]way, len(p.Tables))
+		for i := range all {
+			all[i] = everyWay(p, i)
+		}
+		// All of two tables; of the third, every so many.
+		if len(all) == 3 {
+			step := 1 + len(all[0])*len(all[1])*len(all[2])/5000
+			some := all[2][:0]
+			for j := 0; j < len(all[2]); j += step {
+				some = append(some, all[2][j])
+			}
+			all[2] = some
+		}
+		ways := make([]way, len(all))
+		best := unit.Millis(math.Inf(1))
+		var cheapest string
+		var rec func(i int)
+		rec = func(i int) {
+			if i == len(all) {
+				if cost := price(t, judge, shardsOf(p, ways)); cost < best {
+					best, cheapest = cost, fmt.Sprint(ways)
+				}
+				return
+			}
+			for _, w := range all[i] {
+				ways[i] = w
+				rec(i + 1)
+			}
+		}
+		rec(0)
+		least, err := bound.SimulatedKinds(p, everyKind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if best < least.Total {
+			t.Fatalf("the best placement %s costs %v, below the bound %v", cheapest, best, least.Total)
+		}
+		// All ways of all tables were tried, and all of one operator are bounded sharply.
+		if len(p.Tables) < 3 && p.Tables[0].Optimizer == p.Tables[len(p.Tables)-1].Optimizer {
+			known.add(best, least.Total)
+		}
+	})
+	known.judge(t)
+}
+
+// With slices of columns only it is Simulated's bound, and no higher with more.
+func TestMoreKindsCostNoMore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawKinds(t, 8, 6, 32)
+		columns, err := bound.Simulated(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range []bound.Allowed{{}, {Kinds: []problem.Kind{problem.ColumnWise}}, {Kinds: []problem.Kind{problem.TableWise, problem.ColumnWise}, Host: p.Topology.HostMemory == 0}} {
+			if got, err := bound.SimulatedKinds(p, a); err != nil || got != columns {
+				t.Fatalf("%v: got %+v, %v, want %+v", a, got, err, columns)
+			}
+		}
+		kinds := problem.Kinds()
+		for i := len(kinds) - 1; i > 1; i-- {
+			j := rapid.IntRange(1, i).Draw(t, "at")
+			kinds[i], kinds[j] = kinds[j], kinds[i]
+		}
+		last := columns.Total
+		allowed := bound.Allowed{}
+		host := rapid.IntRange(1, 2*len(kinds)).Draw(t, "host at")
+		for i, k := range kinds {
+			allowed.Kinds = append(allowed.Kinds, k)
+			allowed.Host = i >= host
+			got, err := bound.SimulatedKinds(p, allowed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Total > last {
+				t.Fatalf("%v: got %v, and %v with less", allowed, got.Total, last)
+			}
+			last = got.Total
+		}
+		if again, err := bound.SimulatedKinds(p, allowed); err != nil || again.Total != last {
+			t.Fatalf("again: got %v, %v, want %v", again.Total, err, last)
+		}
+	})
+}
+
+// The exchanges are those of the simulated device.
+func TestWires(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawKinds(t, 4, 16, 8)
+		p.Topology.Devices = rapid.IntRange(1, 40).Draw(t, "many devices")
+		if p.Topology.Profile.NICGBps > 0 {
+			p.Topology.DevicesPerHost = rapid.IntRange(1, p.Topology.Devices).Draw(t, "per host")
+		}
+		n, hosts := p.Topology.Devices, p.Topology.Hosts()
+		columns := 4 * rapid.IntRange(1, 100).Draw(t, "columns")
+		weights := rapid.Float64Range(1, 1e9).Draw(t, "weights")
+		d := simulate.NewDevice(p.Topology.Profile)
+		of := func(row int, host []int, weights float64) float64 {
+			f, b, err := d.SpreadComm(simulate.SpreadComm{Ranks: n, PerHost: p.Topology.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes(), VectorBytes: problem.OutputBytes, RowWise: row, ByHost: host, Replicated: weights})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return float64(f + b)
+		}
+		near := func(what string, got, want float64) {
+			if math.Abs(got-want) > 1e-9*want {
+				t.Fatalf("%s of %d devices, %d a host: got %v ms, want %v", what, n, p.Topology.PerHost(), got, want)
+			}
+		}
+		got := bound.Exchanges(p, columns, weights)
+		near("columns", got[0], func() float64 {
+			sums := make([]int, n)
+			for r := range sums {
+				sums[r] = columns
+			}
+			f, b, err := d.Comm(simulate.Comm{PerHost: p.Topology.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes(), VectorBytes: problem.OutputBytes, DimSums: sums})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return float64(f[0] + b[0])
+		}())
+		near("blocks", got[1], of(columns, nil, 0))
+		near("replicas", got[3], of(0, nil, weights))
+		if n%hosts == 0 && p.Topology.PerHost() > 1 && n%p.Topology.PerHost() == 0 {
+			even := make([]int, hosts)
+			for h := range even {
+				even[h] = columns
+			}
+			near("by host", got[2], of(0, even, 0))
+		}
+	})
+}
+
+func BenchmarkSimulatedKinds(b *testing.B) {
+	for _, size := range [][2]int{{40, 8}, {1000, 128}, {10_000, 1024}} {
+		p := drawn(b, size[0], size[1])
+		p.Topology.HostMemory = hardware.MaxMemory
+		b.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := bound.SimulatedKinds(p, bound.Allowed{Kinds: problem.Kinds()}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

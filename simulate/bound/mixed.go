@@ -1,0 +1,548 @@
+package bound
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/simulate"
+)
+
+// mixed.go bounds the placements in which tables are in given lots: those of all
+// devices, of hosts and of single devices at a time. See lots.go for what is counted.
+//
+// A plan costs U, less fixed times. Every device spends S on what all of them hold,
+// and on exchanges but for those of its own columns. The device with the most columns
+// makes the all-to-alls e X long. So for device r, with its slices' time t_r and
+// columns d_r,
+//
+//	t_r + e d_r <= U - S
+//
+// and memory and rows have their limits. Choose, for a device of kind k, the price a_k
+// of its time, r_k of its rows and m_k of its bytes. Then all prices together are at
+// most
+//
+//	sum over r of a (U - S) + rest,  rest = r times its rows + m times its budget
+//
+// and S is a sum over the tables in other lots (a tangent of each lot's norms), so it
+// moves to the tables' side. With tau = sum of a over the devices, each table adds the
+// least of
+//
+//	columns   the cheapest cut at the prices     and tau times its share of S
+//	blocks    tau c + m's sum times its bytes
+//	replicas  tau c + m's sum times its bytes
+//	by host   tau x + the least a, for each device of the host, times its time there
+//
+// to the left side, and U >= (sum over tables - rest)/tau. How many devices are of
+// which kind is unknown. The least over tables is concave in tau and the sums, which
+// are linear in these numbers: so it is lowest where all devices are of one kind, and
+// the least over the kinds holds for all numbers. An empty device may pass for any
+// kind, and one with several operators for that with the highest a.
+//
+// Prices come from shares of tables in all lots, which follow the cheapest ways as in
+// node.go. They cannot be wrong, only more or less sharp.
+
+// mixed is placements with tables in some lots, and the shares of tables in them.
+type mixed struct {
+	*relaxation
+	*spreading
+	in           mask
+	n, perHost   float64
+	u            float64
+	sharp, steps int
+	leastTime    float64
+	// busy is the longest time of a device's own slices, all-to-alls included, that the
+	// shares need; common what all devices spend besides.
+	busy, common float64
+	// shortage is how many times the devices the shares need.
+	shortage float64
+	// mix is the load of each kind, and then of the lots; parts of blocks of tables.
+	mix, parts, start []load
+	// at is where the lots are in mix.
+	at [lots]int
+	// tau, memory and rest are, by kind, what they are where all devices are of it, and
+	// reach the sums over the tables.
+	tau, memory, rest, reach []float64
+	// usual is what they are in the mean over the devices that the shares need.
+	usualTau, usualMemory float64
+	// prices of blocks and of replicas.
+	blockPrices, replicaPrices load
+	// exchange is, by table, the least time of its exchanges, and leastExchange that of
+	// all.
+	exchange      []float64
+	leastExchange float64
+	// need and weights are, by kind, the devices needed and how much time, rows and bytes
+	// weigh.
+	need    []float64
+	weights [][3]float64
+}
+
+func newMixed(r *relaxation, s *spreading, in mask, t hardware.Topology) *mixed {
+	kinds := len(r.kinds)
+	m := &mixed{
+		relaxation: r, spreading: s, in: in, n: float64(t.Devices), perHost: float64(t.PerHost()),
+		mix: make([]load, kinds+int(lots)-1),
+		tau: make([]float64, kinds), memory: make([]float64, kinds), rest: make([]float64, kinds), reach: make([]float64, kinds),
+		need: make([]float64, kinds), weights: make([][3]float64, kinds),
+	}
+	m.parts = make([]load, blocks*len(m.mix))
+	m.at = [lots]int{blocksLot: kinds, byHostLot: kinds + 1, replicasLot: kinds + 2}
+	for k := range r.open {
+		r.open[k] = true
+	}
+	for i := range r.tables {
+		t := &r.tables[i]
+		if in.has(columnsLot) {
+			for _, k := range r.of[t.operator] {
+				if kind := &r.kinds[k]; t.passes <= kind.passes {
+					l := t.load(&t.slices[min(len(t.slices), widest(kind.class))-1], kind)
+					accumulate(&m.mix[k], &l, 0.01*t.count)
+				}
+			}
+		}
+		if e := m.blockOf(i); e != nil {
+			accumulate(&m.mix[m.at[blocksLot]], &e.load, 0.01*t.count)
+		}
+		if e := m.replicaOf(i); e != nil {
+			accumulate(&m.mix[m.at[replicasLot]], &e.load, 0.01*t.count)
+		}
+		if m.hostOf(i) {
+			h := &s.hosts.tables[i]
+			for _, k := range s.hosts.of[h.operator] {
+				if kind := &s.hosts.kinds[k]; len(h.slices) <= widest(kind.class) && h.passes <= kind.passes {
+					m.host(&h.slices[len(h.slices)-1], h, k, 0.01*t.count, nil)
+					break
+				}
+			}
+		}
+	}
+	m.start = slices.Clone(m.mix)
+	m.exchanges()
+	for i := range r.tables {
+		t := &r.tables[i]
+		for j := range t.slices {
+			least := max(m.leastExchange, s.own*t.columns*t.slices[j].granules)
+			for class := range classes {
+				t.slices[j].alone[class] = s.alone[i][j][class] + least
+			}
+		}
+	}
+	return m
+}
+
+func (m *mixed) blockOf(i int) *everywhere {
+	if !m.in.has(blocksLot) {
+		return nil
+	}
+	return m.spreading.blocks[i]
+}
+
+func (m *mixed) replicaOf(i int) *everywhere {
+	if !m.in.has(replicasLot) {
+		return nil
+	}
+	return m.replicas[i]
+}
+
+func (m *mixed) hostOf(i int) bool { return m.in.has(byHostLot) && m.byRows[i] }
+
+// host adds a slice of a host's blocks to the mix, and to parts.
+func (m *mixed) host(s *slice, t *table, k int, scale float64, parts []load) {
+	l := t.load(s, &m.hosts.kinds[k])
+	for j := forward; j < backward; j++ {
+		l[j] *= m.hosts.kinds[k].forwards
+	}
+	l[linear], l[columns], l[bytes] = l[columns]*m.spreading.host, 0, 0
+	m.give(m.at[byHostLot], &l, scale, parts)
+}
+
+// give adds a load to the mix, and to parts.
+func (m *mixed) give(at int, l *load, scale float64, parts []load) {
+	accumulate(&m.mix[at], l, scale)
+	if parts != nil {
+		accumulate(&parts[at], l, scale)
+	}
+}
+
+// step is a way to place a table, if the longest computing takes as long as alone.
+type step struct {
+	table           int
+	alone, exchange float64
+}
+
+// exchanges sets the least time of the exchanges of each table, and of all.
+func (m *mixed) exchanges() {
+	m.exchange, m.leastExchange = make([]float64, len(m.tables)), 0
+	for i := range m.tables {
+		least := math.Inf(1)
+		if m.in.has(columnsLot) {
+			least = m.columns[i]
+		}
+		if m.hostOf(i) {
+			least = min(least, m.hostColumns[i])
+		}
+		for _, e := range []*everywhere{m.blockOf(i), m.replicaOf(i)} {
+			if e != nil {
+				least = min(least, e.exchange)
+			}
+		}
+		m.exchange[i] = least
+		m.leastExchange += m.tables[i].count * least
+	}
+}
+
+// floor returns a bound from what tables compute alone, in ms: if the longest
+// computing takes c, each table adds at least the shortest exchange of its ways that
+// compute no longer; and c is whatever makes the sum the least.
+func (m *mixed) floor() float64 {
+	var steps []step
+	for i := range m.tables {
+		offer := func(alone, exchange float64) {
+			if !math.IsInf(alone, 1) {
+				steps = append(steps, step{i, alone, exchange})
+			}
+		}
+		if m.in.has(columnsLot) {
+			offer(m.shortest[i], m.columns[i])
+		}
+		if m.hostOf(i) {
+			offer(m.hostShortest[i], m.hostColumns[i])
+		}
+		for _, e := range []*everywhere{m.blockOf(i), m.replicaOf(i)} {
+			if e != nil {
+				offer(e.alone, e.exchange)
+			}
+		}
+	}
+	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.alone, b.alone) })
+	exchange, missing := make([]float64, len(m.tables)), len(m.tables)
+	for i := range exchange {
+		exchange[i] = math.Inf(1)
+	}
+	least, sum := math.Inf(1), 0.0
+	for _, s := range steps {
+		was, count := exchange[s.table], m.tables[s.table].count
+		switch {
+		case math.IsInf(was, 1):
+			missing--
+			sum += count * s.exchange
+		case s.exchange < was:
+			sum -= count * (was - s.exchange)
+		default:
+			continue
+		}
+		exchange[s.table] = s.exchange
+		if missing == 0 {
+			least = min(least, s.alone+sum*(1-rounding))
+		}
+	}
+	return least
+}
+
+const (
+	// mixedRounds and mixedVisits end the work on a mask, and enough the share by which
+	// the cheapest shares may be above the bound then.
+	mixedRounds, mixedVisits = 100, 60_000
+	minMixedRounds           = 6
+	enough                   = 0.0005
+	// settled is the rounds after which shares are no longer those of the start.
+	settled = 5
+	// unused is the share of the devices at which a kind's weights are halfway between
+	// its own and the usual ones.
+	unused = 5e-3
+)
+
+// leastTimes are the least weights of time, by turns.
+var leastTimes = [...]float64{0.3, 0.7, 0.95}
+
+// raise works on u until it is no longer worth it, or above limit.
+func (m *mixed) raise(limit float64) {
+	if m.u = m.floor(); math.IsInf(m.u, 1) {
+		return
+	}
+	rounds := min(mixedRounds, max(minMixedRounds, mixedVisits/(3*len(m.tables))))
+	ahead, idle := 0.2, 0
+	for round := range rounds {
+		if m.u >= limit {
+			return
+		}
+		m.longest = m.u * (1 + ahead)
+		m.hosts.longest = m.longest - m.leastExchange
+		m.sharp = min(10+round/3, 40)
+		m.leastTime = leastTimes[round%len(leastTimes)]
+		if round > 0 {
+			m.sweep(true)
+			m.sweep(true)
+		}
+		if !m.sweep(false) {
+			// Some table has no way that takes less.
+			m.u = m.longest
+			continue
+		}
+		reached := m.reached()
+		if reached >= m.longest {
+			m.u, idle = m.longest, 0
+			continue
+		}
+		m.u = max(m.u, reached)
+		if round >= settled && m.shortage <= 1+enough && m.common+m.busy <= m.u*(1+enough) {
+			return
+		}
+		if idle++; idle >= 4 {
+			ahead, idle = max(ahead/2, 0.001), 0
+		}
+	}
+}
+
+// reached returns what u is at least, by the last sweep.
+func (m *mixed) reached() float64 {
+	least := math.Inf(1)
+	for k := range m.reach {
+		least = min(least, (m.reach[k]*(1-rounding)-m.rest[k])/m.tau[k])
+	}
+	return least
+}
+
+// sweep moves each table's shares a step towards its cheapest way, as prover.sweep
+// does. It reports whether all tables have a way.
+func (m *mixed) sweep(fresh bool) bool {
+	size := (len(m.tables) + blocks - 1) / blocks
+	step := 2 / float64(m.steps+3)
+	var parts []load
+	clear(m.reach)
+	for i := range m.tables {
+		if i%size == 0 {
+			if i == 0 || fresh {
+				m.differentiate()
+			}
+			at := i / size * len(m.mix)
+			parts = m.parts[at : at+len(m.mix)]
+			m.shrink(parts, step)
+		}
+		if !m.move(i, step, parts) {
+			return false
+		}
+	}
+	m.shrink(m.start, step)
+	m.steps++
+	return true
+}
+
+func (m *mixed) shrink(parts []load, share float64) {
+	for k := range parts {
+		accumulate(&m.mix[k], &parts[k], -share)
+		accumulate(&parts[k], &parts[k], -share)
+	}
+}
+
+// move prices table i, adds it to reach, and moves its shares.
+func (m *mixed) move(i int, step float64, parts []load) bool {
+	t := &m.tables[i]
+	own, hosts := math.Inf(1), math.Inf(1)
+	if m.in.has(columnsLot) {
+		own = m.choose(t)
+	}
+	if m.hostOf(i) {
+		hosts = m.hosts.choose(&m.hosts.tables[i])
+	}
+	base := min(own, hosts)
+	best, to := base, (*everywhere)(nil)
+	at := 0
+	offer := func(e *everywhere, prices *load, l lot) (time, held float64) {
+		if e == nil || e.alone+m.leastExchange+e.exchange-m.exchange[i] > m.longest {
+			return math.Inf(1), 0
+		}
+		for j := range prices {
+			time += prices[j] * e.load[j]
+		}
+		held = e.bytes
+		if v := m.usualTau*time + m.usualMemory*held; v < best {
+			best, to, at = v, e, m.at[l]
+		}
+		return time, held
+	}
+	block, blockBytes := offer(m.blockOf(i), &m.blockPrices, blocksLot)
+	replica, replicaBytes := offer(m.replicaOf(i), &m.replicaPrices, replicasLot)
+	if math.IsInf(best, 1) {
+		return false
+	}
+	for k := range m.reach {
+		m.reach[k] += t.count * min(base, m.tau[k]*block+m.memory[k]*blockBytes, m.tau[k]*replica+m.memory[k]*replicaBytes)
+	}
+	switch {
+	case to != nil:
+		l := to.load
+		l[bytes] = to.bytes
+		m.give(at, &l, step*t.count, parts)
+	case hosts < own:
+		h := &m.hosts.tables[i]
+		m.hosts.chosen(h, func(s *slice, k int, count float64) { m.host(s, h, k, step*count, parts) })
+	default:
+		m.chosen(t, func(s *slice, k int, count float64) {
+			l := t.load(s, &m.kinds[k])
+			m.give(k, &l, step*count, parts)
+		})
+	}
+	return true
+}
+
+// plain is a kind whose forward counts once.
+var plain = kind{forwards: 1}
+
+// differentiate sets all prices by the shares.
+func (m *mixed) differentiate() {
+	for k := range m.mix {
+		for j := range m.mix[k] {
+			// Adding and taking away leaves a rest, which may be below 0.
+			m.mix[k][j] = max(m.mix[k][j], 0)
+		}
+	}
+	blocks, hosts, replicas := &m.mix[m.at[blocksLot]], &m.mix[m.at[byHostLot]], &m.mix[m.at[replicasLot]]
+	dims := 0.0
+	for k := range m.kinds {
+		dims += m.mix[k][columns]
+	}
+	m.common = plain.time(blocks) + blocks[linear] + plain.time(replicas) + replicas[linear] +
+		m.perHost/m.n*plain.time(hosts) + hosts[linear] + m.shared*dims
+	left := m.budget
+	if !math.IsInf(left, 1) {
+		left = max(left-blocks[bytes]-replicas[bytes], 0.1*left)
+	}
+	devices := 0.0
+	time := 0.0
+	for k := range m.kinds {
+		time += m.kinds[k].time(&m.mix[k]) + m.own*m.mix[k][columns]
+	}
+	time /= m.n
+	// So much of u is left for the devices' own slices, if both parts shrink alike.
+	m.busy = m.u * max(time/(time+m.common), 0.05)
+	for k := range m.kinds {
+		m.need[k] = m.needed(k, left)
+		devices += m.need[k]
+	}
+	m.shortage = devices / m.n
+	var usual [3]float64
+	if devices > 0 {
+		for k := range m.kinds {
+			for j := range usual {
+				usual[j] += m.weights[k][j] * m.need[k] / devices
+			}
+		}
+	} else {
+		usual[0] = 1
+	}
+	m.usualTau, m.usualMemory = 0, 0
+	leastTau := math.Inf(1)
+	for k := range m.kinds {
+		kind, w := &m.kinds[k], &m.weights[k]
+		m.settle(w, &usual, m.need[k]/(m.need[k]+unused*m.n), !math.IsInf(kind.rows, 1))
+		m.tau[k], m.memory[k], m.rest[k] = w[0], 0, 0
+		if w[1] > 0 {
+			m.rest[k] += w[1] * m.busy
+		}
+		if w[2] > 0 {
+			m.memory[k] = w[2] * m.busy / left
+			m.rest[k] += m.memory[k] * m.budget
+		}
+		leastTau = min(leastTau, w[0])
+		if devices > 0 {
+			m.usualTau += m.tau[k] * m.need[k] / devices
+			m.usualMemory += m.memory[k] * m.need[k] / devices
+		}
+	}
+	if !m.in.has(columnsLot) {
+		for k := range m.kinds {
+			m.tau[k], m.memory[k], m.rest[k] = 1, 0, 0
+		}
+		leastTau = 1
+	}
+	if devices == 0 {
+		m.usualTau, m.usualMemory = leastTau, 0
+	}
+	for k := range m.kinds {
+		kind, g, l := &m.kinds[k], &m.prices[k], &m.mix[k]
+		a := m.tau[k] / m.n
+		tangent(g, l, forward, a*kind.forwards)
+		tangent(g, l, backward, a)
+		g[sorting] = a
+		g[rows] = 0
+		if w := m.weights[k][1]; w > 0 {
+			g[rows] = w * m.busy / (m.n * kind.rows)
+		}
+		g[columns] = a*m.own + leastTau*m.shared
+		g[bytes] = m.memory[k] / m.n
+	}
+	everywherePrices(&m.blockPrices, blocks)
+	everywherePrices(&m.replicaPrices, replicas)
+	a := m.perHost * leastTau / m.n
+	for k := range m.hosts.kinds {
+		g := &m.hosts.prices[k]
+		tangent(g, hosts, forward, a*m.hosts.kinds[k].forwards)
+		tangent(g, hosts, backward, a)
+		g[sorting] = a
+		g[columns] = leastTau * m.spreading.host
+	}
+}
+
+// settle takes weights of a kind that is hardly used towards the usual ones, and that
+// of time to leastTime at least, of all that they weigh together.
+func (m *mixed) settle(w, usual *[3]float64, own float64, limited bool) {
+	for j := range w {
+		w[j] = own*w[j] + (1-own)*usual[j]
+	}
+	if !limited {
+		w[0] += w[1]
+		w[1] = 0
+	}
+	if rest := w[1] + w[2]; w[0] < m.leastTime {
+		less := max(rest-(m.leastTime-w[0]), 0) / rest
+		w[0], w[1], w[2] = m.leastTime, w[1]*less, w[2]*less
+	}
+}
+
+// everywherePrices sets the prices of a lot by a tangent at its load.
+func everywherePrices(g, l *load) {
+	tangent(g, l, forward, 1)
+	tangent(g, l, backward, 1)
+	g[sorting], g[linear] = 1, 1
+}
+
+// needed returns the devices that kind k needs, smoothed, and keeps how much time,
+// rows and bytes weigh.
+func (m *mixed) needed(k int, budget float64) float64 {
+	l, kind, w := &m.mix[k], &m.kinds[k], &m.weights[k]
+	*w = [3]float64{(kind.time(l) + m.own*l[columns]) / m.busy, l[rows] / kind.rows, l[bytes] / budget}
+	if !m.single {
+		w[1], w[2] = 0, 0
+	}
+	most := max(w[0], w[1], w[2])
+	if most == 0 {
+		*w = [3]float64{1}
+		return 0
+	}
+	sum := 0.0
+	for i := range w {
+		w[i] /= most
+		sum += power(w[i], m.sharp)
+	}
+	size := root(sum, m.sharp)
+	for i := range w {
+		w[i] = power(w[i]/size, m.sharp-1)
+	}
+	return most * size
+}
+
+// newMixedRelaxation returns the tables of the problem. On hosts, nothing is known of
+// rows and bytes.
+func newMixedRelaxation(p *problem.Problem, counts *simulate.Pricer, onHosts bool) *relaxation {
+	r := newRelaxation(p, counts)
+	if onHosts {
+		r.single, r.budget = false, math.Inf(1)
+		for k := range r.kinds {
+			r.kinds[k].rows = math.Inf(1)
+		}
+	}
+	return r
+}

@@ -1,0 +1,126 @@
+package bound_test
+
+import (
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/simulate"
+	"github.com/neuroshard/neuroshard/simulate/bound"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Placements that the bound may not be above, each in a problem in which little else is
+// possible: so the bound is near, and what it counts too often is seen. Narrow tables
+// of few rows have one way only: 4 columns are not cut, and no rows for each device.
+
+// narrow returns a table whose rows are all looked up alike.
+func narrow(name string, rows int64, dim int, pooling float64) problem.Table {
+	return problem.Table{
+		Name: name, Rows: rows, Dim: dim, Features: []problem.Feature{{Name: name, PoolingFactor: pooling}},
+		Access: access.Distribution{Kind: access.Uniform},
+	}
+}
+
+// copies returns equal tables of other names.
+func copies(count int, like problem.Table) []problem.Table {
+	tables := make([]problem.Table, count)
+	for i := range tables {
+		tables[i] = like
+		tables[i].Name += string(rune('a' + i))
+	}
+	return tables
+}
+
+// inTurn places so many whole tables on devices, or hosts, in turn.
+func inTurn(kind problem.Kind, tables, granules, places int) []way {
+	ways := make([]way, tables)
+	for i := range ways {
+		ways[i] = way{kind, []int{i % places}, []int{granules}, []problem.Tier{problem.HBM}}
+	}
+	return ways
+}
+
+// above fails where the bound is above the price of a placement, in a memory that the
+// placement just needs, times slack; and where it is not within a share gap of it.
+func above(t *testing.T, p *problem.Problem, ways []way, slack, gap float64) {
+	t.Helper()
+	shards := shardsOf(p, ways)
+	tightest(p, shards)
+	p.Topology.Memory = unit.Bytes(float64(p.Topology.Memory) * slack)
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	least, err := bound.SimulatedKinds(p, usedKinds(ways))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cost := price(t, simulate.NewPricer(p), shards)
+	if cost < least.Total {
+		t.Errorf("the placement costs %v ms, below the bound %v ms", float64(cost), float64(least.Total))
+	}
+	if got := bound.Gap(cost, least.Total); got > gap {
+		t.Errorf("the placement costs %v, %.2f %% above the bound: at most %v are expected", cost, 100*got, 100*gap)
+	}
+}
+
+func onA100(t *testing.T, batch, devices, perHost int) *problem.Problem {
+	return &problem.Problem{Batch: batch, Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: devices, DevicesPerHost: perHost}}
+}
+
+// Eight tables fill the memory that blocks of a large one leave: memory has a price.
+func TestNotAboveInTightMemory(t *testing.T) {
+	p := onA100(t, 65536, 4, 4)
+	p.Tables = append(copies(8, narrow("small", 3, 64, 20)), narrow("giant", 1<<30, 4, 1))
+	above(t, p, append(inTurn(problem.TableWise, 8, 16, 4), way{kind: problem.RowWise}), 1, 0.002)
+}
+
+// The two tables of each device have just the rows that sort in three passes: rows have
+// a price.
+func TestNotAboveWithLimitedRows(t *testing.T) {
+	p := onA100(t, 4096, 4, 4)
+	many := narrow("many", 1<<22, 4, 200)
+	many.Access = access.Distribution{Kind: access.Zipf, Exponent: 1.5}
+	p.Tables = append(copies(8, many), narrow("long", 1000, 4, 20000))
+	above(t, p, append(inTurn(problem.TableWise, 8, 1, 4), way{kind: problem.DataParallel}), 1.01, 0.001)
+}
+
+// Each host of two computes half of the tables.
+func TestNotAboveByHost(t *testing.T) {
+	p := onA100(t, 65536, 4, 2)
+	p.Tables = copies(4, narrow("many", 1<<23, 16, 200))
+	above(t, p, inTurn(problem.TableRowWise, 4, 4, 2), 1.5, 1e-6)
+}
+
+// Packing takes nearly all of the time of the exchanges.
+func TestNotAboveWhenPacking(t *testing.T) {
+	p := onA100(t, 65536, 4, 4)
+	p.Topology.Profile.IntraGBps = 1e5
+	p.Tables = append(copies(8, narrow("small", 3, 256, 1)), narrow("giant", 1<<33, 4, 1))
+	above(t, p, append(inTurn(problem.TableWise, 8, 64, 4), way{kind: problem.RowWise}), 1.01, 0.2)
+}
+
+// Slices are on one host and blocks on the other: no device has two operators.
+func TestNotAboveWithLotsApart(t *testing.T) {
+	p := onA100(t, 1024, 4, 2)
+	p.Tables = append(copies(2, narrow("small", 1, 4, 100)), narrow("long", 1<<28, 4, 2000))
+	above(t, p, append(inTurn(problem.TableWise, 2, 1, 2), way{problem.TableRowWise, []int{1}, []int{1}, []problem.Tier{problem.HBM}}), 2, 0.002)
+}
+
+// The last block, of 1 row where others have n-1, leaves its device room for another
+// table.
+func TestNotAboveWithAShortLastBlock(t *testing.T) {
+	for n := 3; n <= 6; n++ {
+		p := onA100(t, 1024, n, n)
+		p.Tables = []problem.Table{narrow("long", int64((n-1)*(n-1)+1), 4, 10000)}
+		block := p.Whole(0)
+		block.Kind, block.Rows.End = problem.RowWise, int64(n-1)
+		last := block
+		last.Rows.End = 1
+		// 32 bytes a lookup fill the room nearly.
+		room := float64(p.ShardMemory(block).Tables() - p.ShardMemory(last).Tables())
+		p.Tables = append(p.Tables, narrow("other", 1, 4, 0.95*room/1024/32))
+		above(t, p, []way{{kind: problem.RowWise}, {problem.TableWise, []int{n - 1}, []int{1}, []problem.Tier{problem.HBM}}}, 1, 0.5)
+	}
+}

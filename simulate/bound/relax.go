@@ -1,0 +1,260 @@
+package bound
+
+import (
+	"math"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/simulate"
+)
+
+// relax.go finds the cheapest way to cut and place a table, given prices.
+//
+//	            kind 0        kind 1        kind 2
+//	            8 lanes       16 lanes      32 lanes      ...
+//	 4 columns  price         price         price
+//	 8 columns  price         price         price
+//	 ...
+//	64 columns  -             price         price
+//
+// A slice's price is linear in what it takes, so it is one inner product for
+// each width and kind. The least price over the kinds is the width's, and the
+// cheapest cut of g granules follows from those of fewer:
+//
+//	best(g) = least over w of best(g-w) + price(w)
+//
+// With k kinds that takes O(k g + g^2) for a table of g granules.
+
+// kind is a way in which a device runs an operator: with the lanes of a class,
+// and with so many sort passes.
+type kind struct {
+	operator, class, passes int
+	// rows is the most rows on a device of the kind, +Inf for any number.
+	rows float64
+	// forwards is how often the norm of the forward is spent: once, and again in
+	// the backward of weighted operators.
+	forwards float64
+}
+
+// load is what slices take of the devices of one kind: the three times of each
+// norm, in ms, the time of sorting, in ms, and what else a device has only so
+// much of.
+type load [10]float64
+
+const (
+	forward  = 0 // and 1 and 2: memory, cache, issue
+	backward = 3 // and 4 and 5
+	sorting  = 6
+	rows     = 7
+	columns  = 8
+	bytes    = 9
+)
+
+// time returns the operator's time without the fixed part, in ms.
+func (k *kind) time(l *load) float64 {
+	return k.forwards*norm(l[forward], l[forward+1], l[forward+2]) + norm(l[backward], l[backward+1], l[backward+2]) + l[sorting]
+}
+
+// relaxation is a problem as tables that are shared out over kinds.
+type relaxation struct {
+	devices int
+	tables  []table
+	kinds   []kind
+	// of lists the kinds of each operator.
+	of [][]int
+	// budget is the bytes of a device, +Inf where they do not count.
+	budget float64
+	// single is true where there is one operator.
+	single bool
+
+	// What choose works on: prices by kind, which kinds there are, and the longest
+	// time of a slice alone.
+	prices  []load
+	open    []bool
+	longest float64
+	// What it leaves: by width, in granules, the cheapest price and kind of one
+	// slice; the best price of all and its first slice.
+	price, best [maxGranules + 2]float64
+	which       [maxGranules + 2]int
+	first       [maxGranules + 2]int
+}
+
+// newRelaxation returns the tables of the problem that have lookups, equal ones
+// joined, and the kinds that they may be run in.
+func newRelaxation(p *problem.Problem, counts *simulate.Pricer) *relaxation {
+	type key struct {
+		operator             problem.Operation
+		rows                 int64
+		dim, least, features int
+		pooling              float64
+		access               access.Distribution
+	}
+	r := &relaxation{devices: p.Topology.Devices, budget: math.Inf(1)}
+	d := newRates(p.Topology.Profile)
+	operators := map[problem.Operation]int{}
+	var weighted []bool // by operator
+	known := map[key]int{}
+	for i := range p.Tables {
+		c := counts.Counts(i)
+		if !(c.Lookups > 0) {
+			continue
+		}
+		t := &p.Tables[i]
+		k := key{operator: p.Operation(i), rows: t.Rows, dim: t.Dim, least: t.MinWidth(), features: len(t.Features), pooling: t.PoolingFactor(), access: t.Access}
+		if at, ok := known[k]; ok {
+			r.tables[at].count++
+			continue
+		}
+		known[k] = len(r.tables)
+		if _, ok := operators[k.operator]; !ok {
+			operators[k.operator] = len(operators)
+			weighted = append(weighted, t.Weighted)
+		}
+		added := newTable(&d, p, i, c)
+		added.index, added.operator = i, operators[k.operator]
+		r.tables = append(r.tables, added)
+	}
+	r.single = len(operators) == 1
+	if budget := float64(p.ShardBudget()); r.single && budget > 0 {
+		r.budget = budget
+	}
+	r.of = make([][]int, len(operators))
+	for o := range weighted {
+		r.addKinds(o, weighted[o])
+	}
+	r.prices, r.open = make([]load, len(r.kinds)), make([]bool, len(r.kinds))
+	return r
+}
+
+// addKinds adds the kinds of an operator.
+func (r *relaxation) addKinds(operator int, weighted bool) {
+	first, forwards := 0, 1.0
+	if weighted {
+		// Weighted operators have no small groups.
+		first, forwards = classes-1, 1+weightedShare
+	}
+	total, least := 0.0, maxPasses
+	for i := range r.tables {
+		if t := &r.tables[i]; t.operator == operator {
+			total += t.rows * t.count
+			least = min(least, t.passes)
+		}
+	}
+	most := sortPasses(total)
+	for class := first; class < classes; class++ {
+		for passes := least; passes <= most; passes++ {
+			k := kind{operator: operator, class: class, passes: passes, rows: maxRows(passes), forwards: forwards}
+			if passes == most || !r.single {
+				// A device that repeats rows, with two slices of a table, may sort in more
+				// passes than this. Then it takes longer.
+				k.rows = math.Inf(1)
+			}
+			r.of[operator] = append(r.of[operator], len(r.kinds))
+			r.kinds = append(r.kinds, k)
+		}
+	}
+}
+
+// load returns what one slice takes of a device of a kind.
+func (t *table) load(s *slice, k *kind) load {
+	n := s.steps[k.class]
+	return load{
+		s.memory, s.cache, t.issue * n,
+		s.memoryBack, s.cacheBack, t.issueBack * n,
+		t.sorted[k.passes], t.rows, t.columns * s.granules, t.bytesOnce + t.bytes*s.granules,
+	}
+}
+
+// choose returns the least price of cutting and placing one table, at r.prices,
+// over the open kinds, with no slice that alone takes longer than r.longest. It
+// is +Inf where there is no way. chosen says how.
+func (r *relaxation) choose(t *table) float64 {
+	for g := range t.slices {
+		r.price[g+1] = math.Inf(1)
+	}
+	for _, k := range r.of[t.operator] {
+		if r.open[k] && t.passes <= r.kinds[k].passes {
+			r.offer(t, k)
+		}
+	}
+	if t.granules > maxGranules {
+		return r.fraction(t)
+	}
+	for g := 1; g <= t.granules; g++ {
+		best, first := r.price[g], g
+		// The narrower part of a first cut is at most half.
+		for w := t.least; w <= g/2; w++ {
+			if v := r.best[g-w] + r.price[w]; v < best {
+				best, first = v, w
+			}
+		}
+		r.best[g], r.first[g] = best, first
+	}
+	return r.best[t.granules]
+}
+
+// narrowest returns the place, from 1, of the narrowest slice.
+func (t *table) narrowest() int { return min(t.least, len(t.slices)) }
+
+// offer lowers the price of each width to that in kind k.
+func (r *relaxation) offer(t *table, k int) {
+	kind, p := &r.kinds[k], &r.prices[k]
+	fixed := p[sorting]*t.sorted[kind.passes] + p[rows]*t.rows + p[bytes]*t.bytesOnce
+	step := p[forward+2]*t.issue + p[backward+2]*t.issueBack
+	granule := p[columns]*t.columns + p[bytes]*t.bytes
+	for g := t.narrowest(); g <= min(len(t.slices), widest(kind.class)); g++ {
+		s := &t.slices[g-1]
+		v := fixed + step*s.steps[kind.class] + granule*s.granules +
+			p[forward]*s.memory + p[forward+1]*s.cache + p[backward]*s.memoryBack + p[backward+1]*s.cacheBack
+		if v < r.price[g] && s.alone[kind.class] <= r.longest {
+			r.price[g], r.which[g] = v, k
+		}
+	}
+}
+
+// fraction prices a table too wide for choose: as if any number of slices of the
+// width with the least price for a granule could be had.
+func (r *relaxation) fraction(t *table) float64 {
+	least := math.Inf(1)
+	for g := t.narrowest(); g <= len(t.slices); g++ {
+		if v := r.price[g] / t.slices[g-1].granules; v < least {
+			least, r.first[0] = v, g
+		}
+	}
+	return least * float64(t.granules)
+}
+
+// chosen calls add with each slice that choose chose, its kind and how many of
+// them there are.
+func (r *relaxation) chosen(t *table, add func(s *slice, kind int, count float64)) {
+	if t.granules > maxGranules {
+		s := &t.slices[r.first[0]-1]
+		add(s, r.which[r.first[0]], t.count*float64(t.granules)/s.granules)
+		return
+	}
+	for g := t.granules; g > 0; g -= r.first[g] {
+		add(&t.slices[r.first[g]-1], r.which[r.first[g]], t.count)
+	}
+}
+
+// floor returns the least time, in ms, of the slices that some table must have
+// somewhere: the longest, over the tables, of its shortest slice alone.
+func (r *relaxation) floor() float64 {
+	longest := 0.0
+	for i := range r.tables {
+		longest = max(longest, r.leastAlone(&r.tables[i]))
+	}
+	return longest
+}
+
+// leastAlone returns the least time of a slice of t alone.
+func (r *relaxation) leastAlone(t *table) float64 {
+	least := math.Inf(1)
+	for _, k := range r.of[t.operator] {
+		class := r.kinds[k].class
+		for g := t.narrowest(); g <= min(len(t.slices), widest(class)); g++ {
+			least = min(least, t.slices[g-1].alone[class])
+		}
+	}
+	return least
+}

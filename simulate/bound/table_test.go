@@ -1,0 +1,187 @@
+package bound
+
+import (
+	"math"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/simulate"
+	"pgregory.net/rapid"
+)
+
+// drawOperator draws tables of one operator on one device of any profile.
+func drawOperator(t *rapid.T) *problem.Problem {
+	p := &problem.Problem{
+		Topology: hardware.Topology{Profile: rapid.SampledFrom(hardware.Profiles()).Draw(t, "profile"), Devices: 1},
+		Batch:    rapid.SampledFrom([]int{1, 512, 8192, 65536, 1 << 18}).Draw(t, "batch"),
+	}
+	like := problem.Table{
+		Optimizer: problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer")),
+		Precision: problem.Precision(rapid.IntRange(0, 2).Draw(t, "precision")),
+		Weighted:  rapid.Bool().Draw(t, "weighted"),
+	}
+	for range rapid.IntRange(1, 6).Draw(t, "tables") {
+		table := like
+		table.Rows = int64(math.Exp(rapid.Float64Range(0, 20).Draw(t, "ln rows")))
+		table.Dim = 4 * rapid.IntRange(1, 80).Draw(t, "granules")
+		for range rapid.IntRange(1, 3).Draw(t, "features") {
+			table.Features = append(table.Features, problem.Feature{PoolingFactor: math.Exp(rapid.Float64Range(-4, 5).Draw(t, "ln pooling"))})
+		}
+		table.Access = access.Distribution{Kind: access.Zipf, Exponent: rapid.Float64Range(0.1, 2).Draw(t, "exponent")}
+		p.Tables = append(p.Tables, table)
+	}
+	return p
+}
+
+// columnsOf returns the shard that is so many granules of table i.
+func columnsOf(p *problem.Problem, i, granules int) problem.Shard {
+	s := p.Whole(i)
+	s.Columns.End = int64(granules * problem.ColumnGranule)
+	return s
+}
+
+// A slice alone takes what the simulated device says, in the narrowest class
+// that it may run in, and no more than that in any.
+func TestSlicesAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawOperator(t)
+		pricer, d := simulate.NewPricer(p), newRates(p.Topology.Profile)
+		for i := range p.Tables {
+			table := newTable(&d, p, i, pricer.Counts(i))
+			for g := 1; g <= p.Tables[i].Dim/problem.ColumnGranule; g++ {
+				forward, backward := pricer.GroupCost([]problem.Shard{columnsOf(p, i, g)})
+				want := float64(forward + backward)
+				got := fixedMS + table.slices[min(g, len(table.slices))-1].alone[classOf(g, p.Tables[i].Weighted)]
+				if got > want*(1+1e-12) || g <= maxGranules && got < want*(1-1e-7) {
+					t.Fatalf("table %d, %d granules: got %v ms, want %v", i, g, got, want)
+				}
+			}
+		}
+	})
+}
+
+// A group takes what its slices' loads say where the cache serves a table at a
+// time, and no less elsewhere.
+func TestLoadsAddUpToTheSimulatedDevice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawOperator(t)
+		pricer, d := simulate.NewPricer(p), newRates(p.Topology.Profile)
+		weighted := p.Tables[0].Weighted
+		var group []problem.Shard
+		var tables []table
+		var slices []int
+		most, total := 0, 0.0
+		for i := range p.Tables {
+			g := rapid.IntRange(1, min(maxGranules, p.Tables[i].Dim/problem.ColumnGranule)).Draw(t, "slice")
+			group = append(group, columnsOf(p, i, g))
+			tables, slices = append(tables, newTable(&d, p, i, pricer.Counts(i))), append(slices, g)
+			most = max(most, g)
+			total += float64(p.Tables[i].Rows)
+		}
+		k := kind{class: classOf(most, weighted), passes: sortPasses(total), forwards: 1}
+		if weighted {
+			k.forwards += weightedShare
+		}
+		var sum load
+		run := 0.0
+		for i := range tables {
+			l := tables[i].load(&tables[i].slices[slices[i]-1], &k)
+			accumulate(&sum, &l, 1)
+			run = max(run, tables[i].run)
+		}
+		if got, want := sum[bytes], memoryOf(p, group); math.Abs(got-want) > 1e-9*want {
+			t.Fatalf("bytes: got %v, want %v", got, want)
+		}
+		forward, backward := pricer.GroupCost(group)
+		got, want := fixedMS+k.time(&sum), float64(forward+backward)
+		if got > want*(1+1e-12) {
+			t.Fatalf("got %v ms, want at most %v", got, want)
+		}
+		bags := float64(p.Topology.Profile.SMs) * 45 * 32 / float64(int(8)<<k.class)
+		if bags <= float64(p.Batch) && norm(sum[3], sum[4], sum[5]) > run && got < want*(1-1e-7) {
+			t.Fatalf("one table in flight: got %v ms, want %v", got, want)
+		}
+	})
+}
+
+func classOf(granules int, weighted bool) int {
+	class := 0
+	for weighted && class < classes-1 || granules > widest(class) {
+		class++
+	}
+	return class
+}
+
+func memoryOf(p *problem.Problem, shards []problem.Shard) float64 {
+	sum := 0.0
+	for _, s := range shards {
+		sum += float64(p.ShardMemory(s).Tables())
+	}
+	return sum
+}
+
+func TestSortPasses(t *testing.T) {
+	for _, test := range []struct {
+		rows float64
+		want int
+	}{{1, 1}, {128, 1}, {129, 2}, {1 << 15, 2}, {1<<15 + 1, 3}, {1 << 23, 3}, {1<<23 + 1, 4}, {1 << 31, 4}, {1 << 40, 6}} {
+		if got := sortPasses(test.rows); got != test.want {
+			t.Errorf("%v rows: got %d passes, want %d", test.rows, got, test.want)
+		}
+		bits := max(1, math.Ceil(math.Log2(max(2, test.rows)))+1)
+		if want := math.Ceil(bits / 8); float64(test.want) != want {
+			t.Errorf("%v rows: the simulated device has %v passes, the test %d", test.rows, want, test.want)
+		}
+	}
+}
+
+// The cheapest cut is no dearer than any, at any prices.
+func TestChooseIsTheCheapestCut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawOperator(t)
+		p.Tables = p.Tables[:1]
+		p.Tables[0].Dim = 4 * rapid.IntRange(1, 90).Draw(t, "dim")
+		p.Tables[0].Constraint.MinWidth = 4 * rapid.IntRange(0, 20).Draw(t, "least width")
+		r := newRelaxation(p, simulate.NewPricer(p))
+		for k := range r.kinds {
+			r.open[k] = true
+			for j := range r.prices[k] {
+				r.prices[k][j] = rapid.Float64Range(0, 1).Draw(t, "price")
+			}
+			// Of a size with milliseconds.
+			r.prices[k][rows] /= float64(p.Tables[0].Rows)
+			r.prices[k][bytes] /= memoryOf(p, []problem.Shard{p.Whole(0)})
+		}
+		r.longest = math.Inf(1)
+		table := &r.tables[0]
+		got := r.choose(table)
+		// A random cut, each slice of its cheapest kind.
+		cost, left := 0.0, table.granules
+		d, pricer := newRates(p.Topology.Profile), simulate.NewPricer(p)
+		w := newWidths(&d, p.Batch, &p.Tables[0], pricer.Counts(0))
+		for left > 0 {
+			g := left
+			if left >= 2*table.least {
+				g = rapid.IntRange(table.least, left-table.least).Draw(t, "slice")
+			}
+			left -= g
+			s, least := w.slice(g), math.Inf(1)
+			for k := range r.kinds {
+				if g > widest(r.kinds[k].class) {
+					continue
+				}
+				price, l := 0.0, table.load(&s, &r.kinds[k])
+				for j := range l {
+					price += l[j] * r.prices[k][j]
+				}
+				least = min(least, price)
+			}
+			cost += least
+		}
+		if got > cost*(1+1e-9) {
+			t.Fatalf("got %v, want at most %v", got, cost)
+		}
+	})
+}
