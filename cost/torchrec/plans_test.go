@@ -28,7 +28,7 @@ func TestBeatsTorchRecsPlanner(t *testing.T) {
 		"syn_100t_128g":     4.859,
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join("..", "input", "testdata", "scenarios", name+".json")
+			file := filepath.Join("..", "..", "problem", "input", "testdata", "scenarios", name+".json")
 			f, err := os.Open(file)
 			if err != nil {
 				t.Fatal(err)
