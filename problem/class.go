@@ -1,0 +1,55 @@
+package problem
+
+// OperatorClass is what fuses into one operator. A device looks up the shards of each
+// class in operators of their own, one operator for each Operation in the class.
+// TorchRec's counterpart is a module for each sharding type, with a group for each
+// compute kernel. The same classes share exchanges: see docs/KINDS.md.
+type OperatorClass uint8
+
+// The operator classes. The order is the order in which the times of a device add up.
+// The first four are in the memory of devices and differ in their exchanges; the last
+// two have the exchanges of ClassColumns.
+const (
+	// ClassColumns holds slices of columns with all rows, each in one device's HBM:
+	// table-wise and column-wise.
+	ClassColumns OperatorClass = iota
+	// ClassBlocks holds blocks of rows, one on each device: row-wise.
+	ClassBlocks
+	// ClassHostBlocks holds blocks of rows, one on each device of a host: table-row-wise
+	// and grid.
+	ClassHostBlocks
+	// ClassReplicas holds whole tables, on each device: data-parallel.
+	ClassReplicas
+	// ClassHostMemory holds slices of columns in a host's memory.
+	ClassHostMemory
+	// ClassCached holds slices of columns in a host's memory with some rows cached in HBM.
+	ClassCached
+	// OperatorClasses is the number of classes, for arrays indexed by class.
+	OperatorClasses = 6
+)
+
+// ClassOf returns the operator class of a slice in the form.
+func ClassOf(f Form) OperatorClass {
+	switch {
+	case f.Kind == RowWise:
+		return ClassBlocks
+	case f.Kind == TableRowWise, f.Kind == Grid:
+		return ClassHostBlocks
+	case f.Kind == DataParallel:
+		return ClassReplicas
+	case f.Tier == Host:
+		return ClassHostMemory
+	case f.Tier == HostCached:
+		return ClassCached
+	}
+	return ClassColumns
+}
+
+// Joint reports whether several devices hold the shards of the class together, so that
+// a change on one of the devices is a change on all of them.
+func (c OperatorClass) Joint() bool {
+	return c == ClassBlocks || c == ClassHostBlocks || c == ClassReplicas
+}
+
+// OnHost reports whether the rows of the class are in a host's memory.
+func (c OperatorClass) OnHost() bool { return c == ClassHostMemory || c == ClassCached }
