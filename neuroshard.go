@@ -59,7 +59,7 @@ type Result struct {
 	// Predicted is the model's price of the plan, device by device, and Simulated
 	// the simulated device's: the judge that the search did not ask. Simulated has
 	// no devices where the model was made of measured samples (Judged).
-	Predicted, Simulated cost.Breakdown
+	Predicted, Simulated plan.Breakdown
 	// Bound, if asked for, is a lower bound on the simulated cost of every plan in the
 	// kinds and memories that the search tries; its zero value says that there is none, as
 	// where the simulated device is no judge. Only its Total is known where those are
@@ -162,9 +162,9 @@ func (o Options) CostModel(profile hardware.Profile) (*cost.Model, error) {
 
 // describe makes a plan of the placement found: with predictions, provenance
 // and warnings.
-func describe(p *problem.Problem, found search.Result, predicted cost.Breakdown, prices *pricing, opt Options) *plan.Plan {
+func describe(p *problem.Problem, found search.Result, predicted plan.Breakdown, prices *pricing, opt Options) *plan.Plan {
 	pl := plan.New(p, found.Shards)
-	setPrices(pl, predicted)
+	pl.SetBreakdown(predicted)
 	method := opt.Search.Method
 	if method == "" {
 		method = search.Default
@@ -178,16 +178,16 @@ func describe(p *problem.Problem, found search.Result, predicted cost.Breakdown,
 
 // Simulate prices a placement, shards listed by device, on the simulated
 // device.
-func Simulate(judge *simulate.Pricer, shards [][]problem.Shard) (cost.Breakdown, error) {
+func Simulate(judge *simulate.Pricer, shards [][]problem.Shard) (plan.Breakdown, error) {
 	priced, err := judge.Price(shards)
 	if err != nil {
-		return cost.Breakdown{}, err
+		return plan.Breakdown{}, err
 	}
-	devices := make([]cost.Device, len(priced.Devices))
+	devices := make([]plan.StepTimes, len(priced.Devices))
 	for i, d := range priced.Devices {
-		devices[i] = cost.Device{Forward: d.Forward, ForwardComm: d.ForwardComm, BackwardComm: d.BackwardComm, Backward: d.Backward}
+		devices[i] = plan.StepTimes{Forward: d.Forward, ForwardComm: d.ForwardComm, BackwardComm: d.BackwardComm, Backward: d.Backward}
 	}
-	return cost.NewBreakdown(devices), nil
+	return plan.NewBreakdown(devices), nil
 }
 
 // baselines plans with each simple method. One that finds no plan is not an

@@ -177,9 +177,8 @@ func TestPlanSaysWhatItIs(t *testing.T) {
 		t.Errorf("got predicted cost %v of %d devices, want %v of 8", pl.Predicted, len(pl.Devices), r.Predicted.Cost)
 	}
 	for i, d := range pl.Devices {
-		got := cost.Device{Forward: d.Forward, ForwardComm: d.ForwardComm, BackwardComm: d.BackwardComm, Backward: d.Backward}
-		if got != r.Predicted.Devices[i] {
-			t.Errorf("device %d: got times %+v, want those predicted, %+v", i, got, r.Predicted.Devices[i])
+		if d.StepTimes != r.Predicted.Devices[i] {
+			t.Errorf("device %d: got times %+v, want those predicted, %+v", i, d.StepTimes, r.Predicted.Devices[i])
 		}
 	}
 	if r.Baselines != nil {

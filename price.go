@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 )
@@ -116,13 +115,4 @@ func Price(pl *plan.Plan, p *problem.Problem, opt Options) error {
 	}
 	prices.set(pl, pl.ByDevice(), opt.Warnings)
 	return nil
-}
-
-// setPrices writes the predicted times into a plan.
-func setPrices(pl *plan.Plan, predicted cost.Breakdown) {
-	pl.Predicted = predicted.Cost
-	for i, d := range predicted.Devices {
-		pl.Devices[i].Forward, pl.Devices[i].ForwardComm = d.Forward, d.ForwardComm
-		pl.Devices[i].BackwardComm, pl.Devices[i].Backward = d.BackwardComm, d.Backward
-	}
 }

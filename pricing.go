@@ -23,7 +23,7 @@ type pricing struct {
 	// scorers are the search's, and plain those for methods that know column slices in
 	// HBM only.
 	scorers, plain search.Factory
-	price          func(shards [][]problem.Shard) cost.Breakdown
+	price          func(shards [][]problem.Shard) plan.Breakdown
 	// model and source are a plan's Model and ModelSource; measured says that they are
 	// not of the simulated device.
 	model, source string
@@ -122,7 +122,7 @@ func (p *pricing) warnings(status search.Status, shards [][]problem.Shard, input
 
 // set writes the price of a placement into its plan.
 func (p *pricing) set(pl *plan.Plan, shards [][]problem.Shard, input []string) {
-	setPrices(pl, p.price(shards))
+	pl.SetBreakdown(p.price(shards))
 	pl.Provenance.Model, pl.Provenance.ModelSource = p.model, p.source
 	pl.Provenance.Warnings = p.warnings("", shards, input)
 }

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/search"
@@ -39,7 +39,7 @@ func TestHostLinkByHand(t *testing.T) {
 		p := oneTable(t, 1000, 1, 0)
 		p.Tables[0].Optimizer = optimizer
 		s, pricer := newSpread(t, newPool(t, model, p), 0), simulate.NewPricer(p)
-		inTier := func(form search.Form) (predicted cost.Device, forward, backward unit.Millis) {
+		inTier := func(form search.Form) (predicted plan.StepTimes, forward, backward unit.Millis) {
 			s.Reset()
 			s.Add(0, s.ItemOf(0, 16, form))
 			shard := p.Whole(0)

@@ -189,20 +189,6 @@ func TestBreakdownAgreesWithCost(t *testing.T) {
 	}
 }
 
-func TestNewBreakdown(t *testing.T) {
-	b := cost.NewBreakdown([]cost.Device{
-		{Forward: 1, ForwardComm: 20, BackwardComm: 300, Backward: 4000},
-		{Forward: 4000, ForwardComm: 300, BackwardComm: 20, Backward: 2},
-		{Forward: 4322},
-	})
-	if b.Cost != 4322 || b.Critical != 1 {
-		t.Errorf("got cost %v of device %d, want 4322 of the first that reaches it, 1", b.Cost, b.Critical)
-	}
-	if got := b.Devices[0].Total(); got != 4321 {
-		t.Errorf("got total %v, want 4321", got)
-	}
-}
-
 // The integers of the Scorer cost no more than 1e-4 of precision, whatever the
 // mix of operations on a device: their times add up.
 func TestPriceAgreesWithGroup(t *testing.T) {

@@ -3,6 +3,7 @@ package cost
 import (
 	"math"
 
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/unit"
@@ -430,16 +431,16 @@ func (s *SpreadScorer) Cost() float64 {
 }
 
 // Breakdown returns the price of the current placement, device by device.
-func (s *SpreadScorer) Breakdown() Breakdown {
-	devices := make([]Device, len(s.devices))
-	add := func(d *Device, lot *Scorer, device int) {
+func (s *SpreadScorer) Breakdown() plan.Breakdown {
+	devices := make([]plan.StepTimes, len(s.devices))
+	add := func(d *plan.StepTimes, lot *Scorer, device int) {
 		for op := range lot.operations {
 			forward, backward := lot.parts(op, &lot.groups[device*lot.operations+op])
 			d.Forward += unit.Millis(forward)
 			d.Backward += unit.Millis(backward)
 		}
 	}
-	var shared Device
+	var shared plan.StepTimes
 	add(&shared, s.lots[lotBlocks], 0)
 	add(&shared, s.lots[lotReplicas], 0)
 	shared.Backward += unit.Millis(s.update.ms())
@@ -477,7 +478,7 @@ func (s *SpreadScorer) Breakdown() Breakdown {
 		}
 		d.ForwardComm = wait + unit.Millis(own)
 	}
-	return NewBreakdown(devices)
+	return plan.NewBreakdown(devices)
 }
 
 // spreadsOver reports whether a placement has slices in other forms than the zero one.
@@ -493,7 +494,7 @@ func (p *Pool) spreadsOver(shards [][]problem.Shard) bool {
 }
 
 // priceSpread is Price of placements in any form.
-func (p *Pool) priceSpread(shards [][]problem.Shard) Breakdown {
+func (p *Pool) priceSpread(shards [][]problem.Shard) plan.Breakdown {
 	s, err := p.spreadScorer(0, true)
 	if err != nil {
 		panic("cost: " + err.Error()) // the pool's own problem was taken

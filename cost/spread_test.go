@@ -11,6 +11,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/internal/rank"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
@@ -316,7 +317,7 @@ func (a *accuracyOf) order() {
 	a.predicted, a.simulated = nil, nil
 }
 
-func (a *accuracyOf) add(predicted cost.Breakdown, simulated simulate.Cost) {
+func (a *accuracyOf) add(predicted plan.Breakdown, simulated simulate.Cost) {
 	got, want := float64(predicted.Cost), float64(simulated.Total)
 	a.predicted, a.simulated = append(a.predicted, got), append(a.simulated, want)
 	a.errors = append(a.errors, math.Abs(got/want-1))

@@ -99,7 +99,7 @@ func TestDiffTierAndDevices(t *testing.T) {
 	_, a := sample(t)
 	_, b := sample(t)
 	b.Tables[0].Shards[0].Tier = Host
-	b.Devices = append(b.Devices, Device{Shards: 1, Forward: 7})
+	b.Devices = append(b.Devices, Device{Shards: 1, StepTimes: StepTimes{Forward: 7}})
 	got := Diff(a, b)
 	if len(got.Tables) != 1 || len(got.Tables[0].Moves) != 1 || got.Tables[0].Moves[0].ToTier != Host || got.Elements != 0 {
 		t.Errorf("got %+v, want one table that goes to host memory without being sent", got.Tables)

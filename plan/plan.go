@@ -94,13 +94,8 @@ type Device struct {
 	// Memory is the sum of Problem.ShardMemory over the shards, and
 	// Problem.DeviceMemory.
 	Memory problem.Memory
-	// The predicted times of a step, in the order they happen.
-	Forward, ForwardComm, BackwardComm, Backward unit.Millis
-}
-
-// Total returns the device's predicted time in a step.
-func (d Device) Total() unit.Millis {
-	return d.Forward + d.ForwardComm + d.BackwardComm + d.Backward
+	// StepTimes are the predicted times of a step.
+	StepTimes
 }
 
 // Unpriced is the ModelSource of a plan that no cost model has priced.

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -42,7 +41,7 @@ func (l load) busy() unit.Millis { return l.forward + l.backward + l.forwardComm
 func (l load) total() unit.Millis { return l.busy() + l.wait }
 
 // loads tells the wait from the rest of the forward all-to-all.
-func loads(b cost.Breakdown) []load {
+func loads(b plan.Breakdown) []load {
 	shortest := unit.Millis(math.Inf(1))
 	for _, d := range b.Devices {
 		shortest = min(shortest, d.ForwardComm)
@@ -55,7 +54,7 @@ func loads(b cost.Breakdown) []load {
 }
 
 // apart returns the times of devices that do not wait for each other.
-func apart(b cost.Breakdown) []load {
+func apart(b plan.Breakdown) []load {
 	all := make([]load, len(b.Devices))
 	for i, d := range b.Devices {
 		all[i] = load{d.Forward, d.Backward, d.ForwardComm, d.BackwardComm, 0}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/verify"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/report"
@@ -108,7 +108,7 @@ func measurements() []goldenCase {
 			r := verifiedPlan()
 			r.Predicted = 0
 			for i := range r.Devices {
-				r.Devices[i].Predicted = cost.Device{}
+				r.Devices[i].Predicted = plan.StepTimes{}
 			}
 			r.Devices[1] = verify.Device{}
 			return report.Verify(b, r, plain)
@@ -175,13 +175,13 @@ func verifiedPlan() *verify.Result {
 		Devices: []verify.Device{
 			{
 				Shards: 12, DimSum: 1536, Spread: .125,
-				Predicted: cost.Device{Forward: 1, ForwardComm: 2, BackwardComm: .5, Backward: 3},
-				Measured:  cost.Device{Forward: 1.25, ForwardComm: 2, BackwardComm: .5, Backward: 3.5},
+				Predicted: plan.StepTimes{Forward: 1, ForwardComm: 2, BackwardComm: .5, Backward: 3},
+				Measured:  plan.StepTimes{Forward: 1.25, ForwardComm: 2, BackwardComm: .5, Backward: 3.5},
 			},
 			{
 				Shards: 1, DimSum: 64, Spread: .25,
-				Predicted: cost.Device{Forward: .5, ForwardComm: 4.25, BackwardComm: .5, Backward: 1},
-				Measured:  cost.Device{Forward: .5, ForwardComm: 3.75, BackwardComm: .5, Backward: 1.25},
+				Predicted: plan.StepTimes{Forward: .5, ForwardComm: 4.25, BackwardComm: .5, Backward: 1},
+				Measured:  plan.StepTimes{Forward: .5, ForwardComm: 3.75, BackwardComm: .5, Backward: 1.25},
 			},
 		},
 		Predicted: 6.5, Measured: 7.25, Costs: []unit.Millis{7.25, 7, 7.5}, Spread: .5, CommMeasured: true,

@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -159,7 +158,7 @@ func result(devices, tables int) (*neuroshard.Result, *problem.Problem) {
 		Batch:    65536,
 	}
 	shards := make([][]problem.Shard, devices)
-	times := make([]cost.Device, devices)
+	times := make([]plan.StepTimes, devices)
 	next := 0
 	place := func(s problem.Shard) {
 		d := next % devices
@@ -194,7 +193,7 @@ func result(devices, tables int) (*neuroshard.Result, *problem.Problem) {
 		times[i].ForwardComm = last - times[i].Forward - times[i].Backward + 0.25
 		times[i].BackwardComm = 0.25
 	}
-	r := &neuroshard.Result{Plan: plan.New(p, shards), Predicted: cost.NewBreakdown(slices.Clone(times)), Status: search.Complete}
+	r := &neuroshard.Result{Plan: plan.New(p, shards), Predicted: plan.NewBreakdown(slices.Clone(times)), Status: search.Complete}
 	for i := range times {
 		r.Plan.Devices[i].Forward, r.Plan.Devices[i].ForwardComm = times[i].Forward, times[i].ForwardComm
 		r.Plan.Devices[i].BackwardComm, r.Plan.Devices[i].Backward = times[i].BackwardComm, times[i].Backward
@@ -207,7 +206,7 @@ func result(devices, tables int) (*neuroshard.Result, *problem.Problem) {
 	for i := range times {
 		times[i].Backward *= 1.01
 	}
-	r.Simulated = cost.NewBreakdown(slices.Clone(times))
+	r.Simulated = plan.NewBreakdown(slices.Clone(times))
 	r.Baselines = []neuroshard.Baseline{
 		{Method: search.Size, Valid: true, Predicted: 2 * r.Predicted.Cost, Simulated: 2.5 * r.Simulated.Cost},
 		{Method: search.Dim, Valid: true, Predicted: 1.2 * r.Predicted.Cost, Simulated: 1.25 * r.Simulated.Cost},
@@ -263,11 +262,11 @@ func kinds(mixed bool) (*neuroshard.Result, *problem.Problem) {
 			put(i, problem.Shard{}, 0, 32, i%4, 1)
 		}
 	}
-	times := make([]cost.Device, 4)
+	times := make([]plan.StepTimes, 4)
 	for i := range times {
-		times[i] = cost.Device{Forward: unit.Millis(1 + i), ForwardComm: unit.Millis(5 - i), BackwardComm: 1, Backward: unit.Millis(2 + 2*i)}
+		times[i] = plan.StepTimes{Forward: unit.Millis(1 + i), ForwardComm: unit.Millis(5 - i), BackwardComm: 1, Backward: unit.Millis(2 + 2*i)}
 	}
-	r := &neuroshard.Result{Plan: plan.New(p, shards), Predicted: cost.NewBreakdown(times), Status: search.Complete}
+	r := &neuroshard.Result{Plan: plan.New(p, shards), Predicted: plan.NewBreakdown(times), Status: search.Complete}
 	if err := r.Plan.Validate(p); mixed && err != nil && !strings.Contains(err.Error(), "predicted") {
 		panic(err)
 	}
@@ -302,7 +301,7 @@ func TestBarsAreAsLongAsTotals(t *testing.T) {
 	r, _ := result(4, 7)
 	for i := range r.Predicted.Devices {
 		quarter := unit.Millis(i+1) / 4
-		r.Predicted.Devices[i] = cost.Device{Forward: quarter, ForwardComm: quarter, BackwardComm: quarter, Backward: quarter}
+		r.Predicted.Devices[i] = plan.StepTimes{Forward: quarter, ForwardComm: quarter, BackwardComm: quarter, Backward: quarter}
 	}
 	var b bytes.Buffer
 	if err := report.Result(&b, r, report.Options{}); err != nil {
@@ -393,18 +392,18 @@ func written(t *testing.T, r *neuroshard.Result) string {
 // is not the largest says why.
 func TestWhy(t *testing.T) {
 	r, _ := result(2, 4)
-	set := func(first, second cost.Device) string {
-		r.Predicted = cost.NewBreakdown([]cost.Device{first, second})
+	set := func(first, second plan.StepTimes) string {
+		r.Predicted = plan.NewBreakdown([]plan.StepTimes{first, second})
 		return written(t, r)
 	}
 	const reason = " below the cost: others have more columns to pack for the all-to-all, after the wait\n"
-	got := set(cost.Device{Forward: 1, Backward: 2, ForwardComm: 0.2, BackwardComm: 0.5}, cost.Device{Forward: 1, Backward: 1, ForwardComm: 1.3, BackwardComm: 0.5})
+	got := set(plan.StepTimes{Forward: 1, Backward: 2, ForwardComm: 0.2, BackwardComm: 0.5}, plan.StepTimes{Forward: 1, Backward: 1, ForwardComm: 1.3, BackwardComm: 0.5})
 	for _, want := range []string{"device 0 is critical: ", "\nagainst the mean device: backward +0.500 ms\n", "\nits own total is 0.100 ms" + reason} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got\n%s\nwant %q in it", got, want)
 		}
 	}
-	got = set(cost.Device{Forward: 1, Backward: 2, ForwardComm: 0.2, BackwardComm: 0.5}, cost.Device{Forward: 1, Backward: 2, ForwardComm: 0.2, BackwardComm: 0.5})
+	got = set(plan.StepTimes{Forward: 1, Backward: 2, ForwardComm: 0.2, BackwardComm: 0.5}, plan.StepTimes{Forward: 1, Backward: 2, ForwardComm: 0.2, BackwardComm: 0.5})
 	for _, no := range []string{"against the mean", reason, "+0 ms"} {
 		if strings.Contains(got, no) {
 			t.Errorf("of equal devices: got\n%s\nwant no %q in it", got, no)

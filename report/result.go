@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	neuroshard "github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
@@ -35,7 +34,7 @@ func Result(w io.Writer, r *neuroshard.Result, opt Options) error {
 
 // Plan writes a plan, as read from a file.
 func Plan(w io.Writer, pl *plan.Plan, opt Options) error {
-	v := newView(w, pl, breakdown(pl), opt)
+	v := newView(w, pl, pl.Breakdown(), opt)
 	v.head()
 	v.predicted()
 	v.balance()
@@ -44,26 +43,17 @@ func Plan(w io.Writer, pl *plan.Plan, opt Options) error {
 	return v.err
 }
 
-// breakdown returns the prices that a plan carries.
-func breakdown(pl *plan.Plan) cost.Breakdown {
-	devices := make([]cost.Device, len(pl.Devices))
-	for i, d := range pl.Devices {
-		devices[i] = cost.Device{Forward: d.Forward, ForwardComm: d.ForwardComm, BackwardComm: d.BackwardComm, Backward: d.Backward}
-	}
-	return cost.NewBreakdown(devices)
-}
-
 // view is a plan with its predicted prices.
 type view struct {
 	*printer
 	plan   *plan.Plan
-	prices cost.Breakdown
+	prices plan.Breakdown
 	loads  []load
 	// critical is the busiest device: the one that the others wait for.
 	critical int
 }
 
-func newView(w io.Writer, pl *plan.Plan, prices cost.Breakdown, opt Options) *view {
+func newView(w io.Writer, pl *plan.Plan, prices plan.Breakdown, opt Options) *view {
 	v := &view{printer: &printer{w: w, opt: opt}, plan: pl, prices: prices}
 	if v.loads = loads(prices); v.formulas() {
 		v.loads = apart(prices)

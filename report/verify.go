@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/verify"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -105,7 +105,7 @@ func VerifyJSON(w io.Writer, r *verify.Result) error {
 		Measured  times       `json:"measured"`
 		Spread    unit.Millis `json:"spread_ms"`
 	}
-	of := func(d cost.Device) times {
+	of := func(d plan.StepTimes) times {
 		return times{d.Forward, d.ForwardComm, d.BackwardComm, d.Backward, d.Total()}
 	}
 	out := struct {

@@ -23,6 +23,7 @@ import (
 	"github.com/neuroshard/neuroshard/lab/bench"
 	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/verify"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
@@ -228,7 +229,7 @@ func (a *app) judge(ctx context.Context, f *benchFlags, opt *bench.Options) (col
 	if err != nil {
 		return nil, err
 	}
-	opt.Measure = func(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted cost.Breakdown) (unit.Millis, unit.Millis, error) {
+	opt.Measure = func(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdown) (unit.Millis, unit.Millis, error) {
 		result, err := verify.Plan(ctx, p, shards, predicted, meter, verify.Options{Repeats: f.runs, Fastest: f.meter.fastest})
 		if err != nil {
 			if ctx.Err() != nil {

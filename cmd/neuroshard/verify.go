@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	neuroshard "github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
@@ -113,7 +112,7 @@ func (a *app) verify(ctx context.Context, v verification) error {
 	if of := meter.Provenance().Profile; of != v.plan.Cluster.Profile && !v.anyDevice {
 		return usagef("plan for the device that is measured, or add --any-device", "verify: the plan is for %q, and the meter's device is %q", v.plan.Cluster.Profile, of)
 	}
-	result, err := verify.Plan(ctx, v.problem, v.plan.ByDevice(), predictedBy(v.plan), meter, verify.Options{
+	result, err := verify.Plan(ctx, v.problem, v.plan.ByDevice(), v.plan.Breakdown(), meter, verify.Options{
 		Repeats: v.runs, Fastest: v.meter.fastest, OnProgress: func(done, of int) { bar.at(done, of, "running the plan") },
 	})
 	bar.clear()
@@ -136,13 +135,4 @@ func (a *app) verify(ctx context.Context, v verification) error {
 	o := a.reportOptions()
 	o.Name = v.name
 	return bad(report.Verify(a.stdout, result, o), "")
-}
-
-// predictedBy returns the prices that a plan carries.
-func predictedBy(pl *plan.Plan) cost.Breakdown {
-	devices := make([]cost.Device, len(pl.Devices))
-	for i, d := range pl.Devices {
-		devices[i] = cost.Device{Forward: d.Forward, ForwardComm: d.ForwardComm, BackwardComm: d.BackwardComm, Backward: d.Backward}
-	}
-	return cost.NewBreakdown(devices)
 }

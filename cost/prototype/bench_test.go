@@ -80,7 +80,7 @@ func BenchmarkSearch(b *testing.B) {
 					for b.Loop() {
 						for _, p := range tasks {
 							start := time.Now()
-							plan(b, m, p, method, workers)
+							planned(b, m, p, method, workers)
 							times = append(times, time.Since(start))
 						}
 					}
@@ -93,7 +93,7 @@ func BenchmarkSearch(b *testing.B) {
 	}
 }
 
-func plan(b *testing.B, m *prototype.Models, p *problem.Problem, method search.Method, workers int) {
+func planned(b *testing.B, m *prototype.Models, p *problem.Problem, method search.Method, workers int) {
 	pool, err := m.NewPool(p)
 	if err != nil {
 		b.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost/prototype"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/search"
@@ -186,8 +187,8 @@ func TestCostsOfSavedPlans(t *testing.T) {
 					t.Fatal(err)
 				}
 				plans++
-				worstPlain = max(worstPlain, compareParts(t, &record, m.PredictShards(p, shards)))
-				worstFast = max(worstFast, compareParts(t, &record, pool.Price(shards)))
+				worstPlain = max(worstPlain, compareParts(t, &record, shards, m.PredictShards(p, shards)))
+				worstFast = max(worstFast, compareParts(t, &record, shards, pool.Price(shards)))
 			}
 		}
 	}
@@ -196,7 +197,7 @@ func TestCostsOfSavedPlans(t *testing.T) {
 
 // compareParts checks a price against a record, and returns the largest
 // relative difference found: of a part to its device's total.
-func compareParts(t *testing.T, record *prototype.Result, got prototype.Breakdown) float64 {
+func compareParts(t *testing.T, record *prototype.Result, shards [][]problem.Shard, got plan.Breakdown) float64 {
 	t.Helper()
 	worst := 0.0
 	check := func(what string, d int, got unit.Millis, want, size float64) {
@@ -210,12 +211,16 @@ func compareParts(t *testing.T, record *prototype.Result, got prototype.Breakdow
 	for d, device := range got.Devices {
 		total := record.Parts.Total[d]
 		cost = max(cost, total)
-		check("compute", d, device.Compute, record.Parts.Compute[d], total)
+		check("compute", d, device.Forward, record.Parts.Compute[d], total)
 		check("backward comm", d, device.BackwardComm, record.Parts.BackwardComm[d], total)
 		check("forward comm", d, device.ForwardComm, record.Parts.ForwardComm[d], total)
 		check("total", d, device.Total(), total, total)
-		if device.DimSum != record.Parts.Dims[d] {
-			t.Errorf("%s %s task %d: dim sum of device %d: got %d, want %d", record.Setting, record.Method, record.Task, d, device.DimSum, record.Parts.Dims[d])
+		dims := 0
+		for _, s := range shards[d] {
+			dims += s.Dim()
+		}
+		if dims != record.Parts.Dims[d] {
+			t.Errorf("%s %s task %d: dim sum of device %d: got %d, want %d", record.Setting, record.Method, record.Task, d, dims, record.Parts.Dims[d])
 		}
 	}
 	check("cost", got.Critical, got.Cost, cost, cost)

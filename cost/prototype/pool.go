@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/neuroshard/neuroshard/internal/f32"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
@@ -148,7 +149,7 @@ func (p *Pool) quantise(u []float32) []int32 {
 // Price predicts a whole placement, shards listed by device. It registers new
 // slices, and so must not be called while a Scorer of the pool is in use
 // elsewhere.
-func (p *Pool) Price(shards [][]problem.Shard) Breakdown {
+func (p *Pool) Price(shards [][]problem.Shard) plan.Breakdown {
 	s := p.NewScorer()
 	for d, held := range shards {
 		for _, shard := range held {

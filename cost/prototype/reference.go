@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/unit"
@@ -19,35 +20,6 @@ import (
 //	s    = C + BW, less its minimum: a device that ends early sleeps less
 //	FW   = forward net of d and s
 //	cost = the maximum over r of C[r] + BW[r] + FW[r]
-
-// Device is the price of one device in a step.
-type Device struct {
-	// DimSum is the sum of the dims it holds.
-	DimSum int
-	// Compute is the fused forward and backward of its tables.
-	Compute, BackwardComm, ForwardComm unit.Millis
-}
-
-// Total returns the device's time in a step.
-func (d Device) Total() unit.Millis { return d.Compute + d.BackwardComm + d.ForwardComm }
-
-// Breakdown is the price of a whole plan.
-type Breakdown struct {
-	Devices []Device
-	// Cost is the largest Total, of the device Critical (the first, if several).
-	Cost     unit.Millis
-	Critical int
-}
-
-func newBreakdown(devices []Device) Breakdown {
-	b := Breakdown{Devices: devices, Cost: unit.Millis(math.Inf(-1))}
-	for i, d := range devices {
-		if d.Total() > b.Cost {
-			b.Cost, b.Critical = d.Total(), i
-		}
-	}
-	return b
-}
 
 // Vector holds a table's features as FeatureNames orders them.
 type Vector [Features]float64
@@ -107,20 +79,21 @@ func (n *CommNet) Predict(dims, starts []float64) []float64 {
 	return x
 }
 
-// Predict prices a plan, given the tables of each device.
-func (m *Models) Predict(devices [][]Vector) Breakdown {
-	out := make([]Device, len(devices))
+// Predict estimates the cost of a placement, given the tables of each device. The nets know
+// one time for a device's fused forward and backward: it stands in Forward, and Backward is 0.
+func (m *Models) Predict(devices [][]Vector) plan.Breakdown {
+	out := make([]plan.StepTimes, len(devices))
 	dims, starts := make([]float64, len(devices)), make([]float64, len(devices))
 	for d, held := range devices {
 		for i := range held {
 			dims[d] += held[i][17]
 		}
-		out[d] = Device{DimSum: int(dims[d]), Compute: unit.Millis(m.Compute.Predict(held))}
+		out[d] = plan.StepTimes{Forward: unit.Millis(m.Compute.Predict(held))}
 	}
 	first := math.Inf(1)
 	for d, t := range m.Backward.Predict(dims, nil) {
 		out[d].BackwardComm = unit.Millis(t)
-		starts[d] = float64(out[d].Compute) + t
+		starts[d] = float64(out[d].Forward) + t
 		first = math.Min(first, starts[d])
 	}
 	for d := range starts {
@@ -129,11 +102,11 @@ func (m *Models) Predict(devices [][]Vector) Breakdown {
 	for d, t := range m.Forward.Predict(dims, starts) {
 		out[d].ForwardComm = unit.Millis(t)
 	}
-	return newBreakdown(out)
+	return plan.NewBreakdown(out)
 }
 
 // PredictShards prices a plan of p, shards listed by device.
-func (m *Models) PredictShards(p *problem.Problem, shards [][]problem.Shard) Breakdown {
+func (m *Models) PredictShards(p *problem.Problem, shards [][]problem.Shard) plan.Breakdown {
 	devices := make([][]Vector, len(shards))
 	for d, held := range shards {
 		for _, s := range held {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/neuroshard/neuroshard/internal/f32"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -117,17 +118,17 @@ func (s *Scorer) Cost() float64 {
 	return cost
 }
 
-// Breakdown returns the price of the current placement, device by device.
-func (s *Scorer) Breakdown() Breakdown {
+// Breakdown returns the estimate of the current placement, device by device. Forward holds the
+// time of the fused forward and backward, and Backward is 0.
+func (s *Scorer) Breakdown() plan.Breakdown {
 	backward, forward := s.comm()
-	devices := make([]Device, len(s.devices))
+	devices := make([]plan.StepTimes, len(s.devices))
 	for d := range devices {
-		devices[d] = Device{
-			DimSum: int(s.devices[d].dimSum), Compute: unit.Millis(s.final(d)),
-			BackwardComm: unit.Millis(backward[d]), ForwardComm: unit.Millis(forward[d]),
+		devices[d] = plan.StepTimes{
+			Forward: unit.Millis(s.final(d)), ForwardComm: unit.Millis(forward[d]), BackwardComm: unit.Millis(backward[d]),
 		}
 	}
-	return newBreakdown(devices)
+	return plan.NewBreakdown(devices)
 }
 
 // final returns a device's compute as the final cost counts it.

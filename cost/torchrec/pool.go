@@ -1,7 +1,7 @@
 package torchrec
 
 import (
-	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
@@ -47,8 +47,8 @@ func (p *Pool) Estimate(s problem.Shard) Estimate { return p.estimator.of(s) }
 // Price returns what TorchRec says of a whole placement, shards listed by device as a
 // search lists them: one by rows of several devices in the list of each, a replica in
 // the list of all. Its cost is TorchRec's rating of the plan.
-func (p *Pool) Price(shards [][]problem.Shard) cost.Breakdown {
-	devices := make([]cost.Device, p.estimator.problem.Topology.Devices)
+func (p *Pool) Price(shards [][]problem.Shard) plan.Breakdown {
+	devices := make([]plan.StepTimes, p.estimator.problem.Topology.Devices)
 	for d, held := range shards {
 		var forward, forwardComm, backwardComm, backward sum
 		for _, s := range held {
@@ -58,12 +58,12 @@ func (p *Pool) Price(shards [][]problem.Shard) cost.Breakdown {
 			backwardComm.add(sumOf(e.BackwardComm))
 			backward.add(sumOf(e.Backward))
 		}
-		devices[d] = cost.Device{
+		devices[d] = plan.StepTimes{
 			Forward: unit.Millis(forward.millis()), ForwardComm: unit.Millis(forwardComm.millis()),
 			BackwardComm: unit.Millis(backwardComm.millis()), Backward: unit.Millis(backward.millis()),
 		}
 	}
-	return cost.NewBreakdown(devices)
+	return plan.NewBreakdown(devices)
 }
 
 // Item returns the handle of a column slice of the table, of that width, on one device

@@ -21,8 +21,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/lab/verify"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/simulate/bound"
@@ -58,7 +58,7 @@ type Options struct {
 	// Measure, where not nil, runs a plan on a meter and returns its measured cost
 	// and the spread of that over repeats: the judge, then. Plans are made and
 	// measured one at a time, and an error ends the run.
-	Measure func(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted cost.Breakdown) (measured, spread unit.Millis, err error)
+	Measure func(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdown) (measured, spread unit.Millis, err error)
 	// Known are records of an earlier run of the same comparison: what they hold
 	// is not planned again.
 	Known []Record

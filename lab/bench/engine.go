@@ -40,7 +40,7 @@ type Outcome struct {
 	Simulated *unit.Millis
 	// Priced is the predicted price, device by device, and Devices the same with
 	// what each device holds.
-	Priced  cost.Breakdown
+	Priced  plan.Breakdown
 	Devices []Device
 }
 
@@ -169,13 +169,8 @@ func (e Prototype) price(p *problem.Problem, pool *prototype.Pool, shards [][]pr
 	if err := prove(p, shards); err != nil {
 		return nil, err
 	}
-	priced := pool.Price(shards)
-	devices := make([]cost.Device, len(priced.Devices))
-	for i, d := range priced.Devices {
-		devices[i] = cost.Device{Forward: d.Compute, BackwardComm: d.BackwardComm, ForwardComm: d.ForwardComm}
-	}
-	breakdown := cost.NewBreakdown(devices)
-	return &Outcome{Shards: shards, Predicted: breakdown.Cost, Priced: breakdown, Devices: describe(p, shards, breakdown)}, nil
+	predicted := pool.Price(shards)
+	return &Outcome{Shards: shards, Predicted: predicted.Cost, Priced: predicted, Devices: describe(p, shards, predicted)}, nil
 }
 
 // prove reports what is wrong with a placement: tables not covered, too many
@@ -184,7 +179,7 @@ func prove(p *problem.Problem, shards [][]problem.Shard) error {
 	return plan.New(p, shards).Validate(p)
 }
 
-func describe(p *problem.Problem, shards [][]problem.Shard, b cost.Breakdown) []Device {
+func describe(p *problem.Problem, shards [][]problem.Shard, b plan.Breakdown) []Device {
 	devices := make([]Device, len(b.Devices))
 	for i, d := range b.Devices {
 		out := &devices[i]

@@ -17,9 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/internal/rank"
 	"github.com/neuroshard/neuroshard/lab/verify"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
@@ -54,7 +54,7 @@ func (q *quiet) Score(p *problem.Problem, shards [][]problem.Shard) (*Outcome, e
 }
 
 // measure takes a quarter more than was predicted, and half a ms of spread.
-func (q *quiet) measure(_ context.Context, p *problem.Problem, shards [][]problem.Shard, predicted cost.Breakdown) (measured, spread unit.Millis, err error) {
+func (q *quiet) measure(_ context.Context, p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdown) (measured, spread unit.Millis, err error) {
 	defer q.work()()
 	if n := q.measured.Add(1); q.fail != nil && n == q.failAt {
 		return 0, 0, q.fail

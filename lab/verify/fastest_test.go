@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/lab/verify"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -36,11 +36,11 @@ func TestFastest(t *testing.T) {
 		}
 		return nil
 	}
-	want, err := verify.Plan(context.Background(), p, shards, cost.Breakdown{}, quiet, verify.Options{})
+	want, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, quiet, verify.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := verify.Plan(context.Background(), p, shards, cost.Breakdown{}, noisy, verify.Options{Repeats: 5, Fastest: true})
+	got, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, noisy, verify.Options{Repeats: 5, Fastest: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestFastest(t *testing.T) {
 			t.Errorf("exchange %d: got start %v, want 5 aligned ones, then those of the fastest computes, %v", i, e.Start, quiet.comms[1].Start)
 		}
 	}
-	slow, err := verify.Plan(context.Background(), p, shards, cost.Breakdown{}, noisy, verify.Options{Repeats: 5})
+	slow, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, noisy, verify.Options{Repeats: 5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestBusyMachine(t *testing.T) {
 			}
 			return nil
 		}
-		_, err := verify.Plan(context.Background(), p, shards, cost.Breakdown{}, m, verify.Options{})
+		_, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, m, verify.Options{})
 		if (err != nil) != c.fails || err != nil && !strings.Contains(err.Error(), "too busy") {
 			t.Errorf("busy %d times: got error %v", c.times, err)
 		}
@@ -91,7 +91,7 @@ func TestBusyMachine(t *testing.T) {
 	m.onComm = func(*dataset.Exchange, *collect.CommTiming) error {
 		return &protocol.Error{Code: protocol.CodeInternal, Message: "broken"}
 	}
-	if _, err := verify.Plan(context.Background(), p, shards, cost.Breakdown{}, m, verify.Options{}); err == nil || len(m.comms) != 1 {
+	if _, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, m, verify.Options{}); err == nil || len(m.comms) != 1 {
 		t.Errorf("broken: got error %v after %d exchanges, want one after the first", err, len(m.comms))
 	}
 }
@@ -107,7 +107,7 @@ func TestSpreadOfRepeats(t *testing.T) {
 			timing.ForwardSpread, timing.BackwardSpread = f, 8*f
 			return nil
 		}
-		got, err := verify.Plan(context.Background(), p, shards, cost.Breakdown{}, m, verify.Options{Repeats: 3, Fastest: fastest})
+		got, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, m, verify.Options{Repeats: 3, Fastest: fastest})
 		if err != nil {
 			t.Fatal(err)
 		}

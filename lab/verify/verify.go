@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/protocol"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -66,7 +66,7 @@ type Device struct {
 	Shards, DimSum int
 	// Measured is the median over the repeats, or the least. Measured all-to-all
 	// times are 0 where they were not measured.
-	Predicted, Measured cost.Device
+	Predicted, Measured plan.StepTimes
 	// Spread is the sum of the interquartile ranges that the meter states for the
 	// device's forward and backward; 0 for a simulated device.
 	Spread unit.Millis
@@ -113,7 +113,7 @@ func plural(n int, noun string) string {
 // counts as none. A meter without all-to-alls gives a result that says so; any
 // other failure is an error, of type *DeviceError where it was a device's shards
 // that could not be run.
-func Plan(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted cost.Breakdown, meter collect.Meter, opt Options) (*Result, error) {
+func Plan(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdown, meter collect.Meter, opt Options) (*Result, error) {
 	if err := check(p, shards, predicted); err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func Plan(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, pre
 			device.Predicted = predicted.Devices[d]
 		}
 		of := func(time func(*step) unit.Millis) unit.Millis { return typical(steps, opt.Fastest, time) }
-		device.Measured = cost.Device{
+		device.Measured = plan.StepTimes{
 			Forward:      of(func(s *step) unit.Millis { return s.devices[d].Forward }),
 			ForwardComm:  of(func(s *step) unit.Millis { return s.devices[d].ForwardComm }),
 			BackwardComm: of(func(s *step) unit.Millis { return s.devices[d].BackwardComm }),
@@ -146,22 +146,22 @@ func Plan(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, pre
 		result.Predicted = max(result.Predicted, comparable.Total())
 	}
 	for i := range steps {
-		result.Costs = append(result.Costs, cost.NewBreakdown(steps[i].devices).Cost)
+		result.Costs = append(result.Costs, plan.NewBreakdown(steps[i].devices).Cost)
 	}
 	result.Measured = typical(result.Costs, false, func(c *unit.Millis) unit.Millis { return *c })
 	if opt.Fastest {
-		measured := make([]cost.Device, len(result.Devices))
+		measured := make([]plan.StepTimes, len(result.Devices))
 		for d := range measured {
 			measured[d] = result.Devices[d].Measured
 		}
-		result.Measured = cost.NewBreakdown(measured).Cost
+		result.Measured = plan.NewBreakdown(measured).Cost
 	}
 	result.Spread = slices.Max(result.Costs) - slices.Min(result.Costs)
 	return result, nil
 }
 
 // check returns an error naming all that keeps the plan from being run.
-func check(p *problem.Problem, shards [][]problem.Shard, predicted cost.Breakdown) error {
+func check(p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdown) error {
 	var found []string
 	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
 	if len(shards) != p.Topology.Devices {
@@ -193,7 +193,7 @@ func check(p *problem.Problem, shards [][]problem.Shard, predicted cost.Breakdow
 
 // step is one run of the whole plan.
 type step struct {
-	devices []cost.Device
+	devices []plan.StepTimes
 	spreads []unit.Millis
 }
 
@@ -296,15 +296,15 @@ func (r *run) all(ctx context.Context, steps []step, fastest bool) error {
 	if !fastest {
 		return nil
 	}
-	ready := make([]cost.Device, len(r.groups))
+	ready := make([]plan.StepTimes, len(r.groups))
 	for d := range ready {
-		least := func(time func(*cost.Device) unit.Millis) unit.Millis {
+		least := func(time func(*plan.StepTimes) unit.Millis) unit.Millis {
 			return typical(steps, true, func(s *step) unit.Millis { return time(&s.devices[d]) })
 		}
-		ready[d] = cost.Device{
-			Forward:      least(func(d *cost.Device) unit.Millis { return d.Forward }),
-			Backward:     least(func(d *cost.Device) unit.Millis { return d.Backward }),
-			BackwardComm: least(func(d *cost.Device) unit.Millis { return d.BackwardComm }),
+		ready[d] = plan.StepTimes{
+			Forward:      least(func(d *plan.StepTimes) unit.Millis { return d.Forward }),
+			Backward:     least(func(d *plan.StepTimes) unit.Millis { return d.Backward }),
+			BackwardComm: least(func(d *plan.StepTimes) unit.Millis { return d.BackwardComm }),
 		}
 	}
 	for i := range steps {
@@ -318,7 +318,7 @@ func (r *run) all(ctx context.Context, steps []step, fastest bool) error {
 // compute runs the devices' groups.
 func (r *run) compute(ctx context.Context, out *step) error {
 	n := len(r.groups)
-	out.devices, out.spreads = make([]cost.Device, n), make([]unit.Millis, n)
+	out.devices, out.spreads = make([]plan.StepTimes, n), make([]unit.Millis, n)
 	for d, groups := range r.groups {
 		device := &out.devices[d]
 		for i := range groups {
@@ -408,7 +408,7 @@ func (r *run) aligned(ctx context.Context, s *step) error {
 
 // skewed runs the forward all-to-all of devices that are ready when the given ones
 // are.
-func (r *run) skewed(ctx context.Context, s *step, ready []cost.Device) error {
+func (r *run) skewed(ctx context.Context, s *step, ready []plan.StepTimes) error {
 	if len(s.devices) == 1 || r.missing != "" {
 		return nil
 	}

@@ -13,11 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/lab/verify"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -108,12 +108,12 @@ func ExamplePlan() {
 		},
 		Topology: hardware.Topology{Profile: hw, Devices: 2}, Batch: 65536,
 	}
-	plan := [][]problem.Shard{{p.Whole(0)}, {p.Whole(1)}}
-	predicted := cost.NewBreakdown([]cost.Device{
+	placement := [][]problem.Shard{{p.Whole(0)}, {p.Whole(1)}}
+	predicted := plan.NewBreakdown([]plan.StepTimes{
 		{Forward: .02, ForwardComm: 1.5, BackwardComm: .1, Backward: .08},
 		{Forward: .5, ForwardComm: .1, BackwardComm: .1, Backward: 1},
 	})
-	result, err := verify.Plan(context.Background(), p, plan, predicted, &meter{device: simulate.NewDevice(hw)}, verify.Options{})
+	result, err := verify.Plan(context.Background(), p, placement, predicted, &meter{device: simulate.NewDevice(hw)}, verify.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -176,16 +176,16 @@ func TestSimulatedPlansMeasureTheirPrice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := verify.Plan(context.Background(), p, shards, cost.Breakdown{}, &meter{device: simulate.NewDevice(hw)}, verify.Options{Repeats: rapid.IntRange(0, 3).Draw(t, "repeats")})
+		got, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, &meter{device: simulate.NewDevice(hw)}, verify.Options{Repeats: rapid.IntRange(0, 3).Draw(t, "repeats")})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for d, w := range want.Devices {
 			g := got.Devices[d]
-			if g.Measured != (cost.Device{Forward: w.Forward, ForwardComm: w.ForwardComm, BackwardComm: w.BackwardComm, Backward: w.Backward}) {
+			if g.Measured != (plan.StepTimes{Forward: w.Forward, ForwardComm: w.ForwardComm, BackwardComm: w.BackwardComm, Backward: w.Backward}) {
 				t.Errorf("device %d: got %+v, want %+v", d, g.Measured, w)
 			}
-			if g.Shards != len(shards[d]) || g.Predicted != (cost.Device{}) || g.Spread != 0 {
+			if g.Shards != len(shards[d]) || g.Predicted != (plan.StepTimes{}) || g.Spread != 0 {
 				t.Errorf("device %d: got %d shards, predicted %+v, spread %v, want %d, none, none", d, g.Shards, g.Predicted, g.Spread, len(shards[d]))
 			}
 		}
@@ -231,7 +231,7 @@ func TestPlanByHand(t *testing.T) {
 		}
 		return nil
 	}
-	predicted := cost.NewBreakdown([]cost.Device{{Forward: 1, Backward: 2, ForwardComm: 3, BackwardComm: 4}, {Forward: 20}, {Backward: 7}})
+	predicted := plan.NewBreakdown([]plan.StepTimes{{Forward: 1, Backward: 2, ForwardComm: 3, BackwardComm: 4}, {Forward: 20}, {Backward: 7}})
 	var seen []int
 	got, err := verify.Plan(context.Background(), p, shards, predicted, m, verify.Options{OnProgress: func(done, of int) {
 		if of != 5 {
@@ -257,7 +257,7 @@ func TestPlanByHand(t *testing.T) {
 	if diff := cmp.Diff([]dataset.Exchange{exchange, skewed}, m.comms); diff != "" {
 		t.Errorf("exchanges (-want +got):\n%s", diff)
 	}
-	want := []cost.Device{
+	want := []plan.StepTimes{
 		{Forward: 3, Backward: 30, BackwardComm: 2, ForwardComm: 5},
 		{Forward: 1, Backward: 10, BackwardComm: 3, ForwardComm: 27},
 		{BackwardComm: 4, ForwardComm: 38},
@@ -301,7 +301,7 @@ func TestRepeatsTakeMedians(t *testing.T) {
 			n++
 			return nil
 		}
-		got, err := verify.Plan(context.Background(), p, shards, cost.Breakdown{}, m, verify.Options{Repeats: len(c.forwards)})
+		got, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, m, verify.Options{Repeats: len(c.forwards)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +328,7 @@ func TestMeterWithoutComm(t *testing.T) {
 		asked++
 		return fmt.Errorf("asked in vain: %w", &protocol.Error{Code: protocol.CodeUnsupported, Message: "one GPU has nobody to exchange with"})
 	}
-	predicted := cost.NewBreakdown([]cost.Device{{Forward: 1, Backward: 2, ForwardComm: 30, BackwardComm: 4}, {Forward: 4, ForwardComm: 1}, {}})
+	predicted := plan.NewBreakdown([]plan.StepTimes{{Forward: 1, Backward: 2, ForwardComm: 30, BackwardComm: 4}, {Forward: 4, ForwardComm: 1}, {}})
 	var last [2]int
 	got, err := verify.Plan(context.Background(), p, shards, predicted, m, verify.Options{Repeats: 2, OnProgress: func(done, of int) { last = [2]int{done, of} }})
 	if err != nil {
@@ -390,7 +390,7 @@ func TestDeviceErrors(t *testing.T) {
 	} {
 		m := newMeter(t)
 		c.hook(m)
-		_, err := verify.Plan(context.Background(), p, shards, cost.Breakdown{}, m, verify.Options{})
+		_, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, m, verify.Options{})
 		var device *verify.DeviceError
 		if !errors.As(err, &device) || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: got error %v, want %q", c.name, err, c.want)
@@ -415,7 +415,7 @@ func TestCommErrors(t *testing.T) {
 	} {
 		m := newMeter(t)
 		m.onComm = func(_ *dataset.Exchange, timing *collect.CommTiming) error { return c.hook(timing) }
-		if _, err := verify.Plan(context.Background(), p, shards, cost.Breakdown{}, m, verify.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, m, verify.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got error %v, want %q", c.name, err, c.want)
 		}
 	}
@@ -428,7 +428,7 @@ func TestCancel(t *testing.T) {
 		if after == 0 {
 			cancel()
 		}
-		_, err := verify.Plan(ctx, p, shards, cost.Breakdown{}, newMeter(t), verify.Options{OnProgress: func(done, _ int) {
+		_, err := verify.Plan(ctx, p, shards, plan.Breakdown{}, newMeter(t), verify.Options{OnProgress: func(done, _ int) {
 			if done == after {
 				cancel()
 			}
@@ -453,12 +453,12 @@ func TestWrongPlans(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		shards    [][]problem.Shard
-		predicted cost.Breakdown
+		predicted plan.Breakdown
 		want      []string
 	}{
-		{"devices", shards[:2], cost.Breakdown{}, []string{"the plan has 2 devices, the cluster 3"}},
-		{"prediction", shards, cost.NewBreakdown(make([]cost.Device, 1)), []string{"the prediction has 1 device, the plan 3"}},
-		{"shards", [][]problem.Shard{{rows}, {columns, {Table: 4}}, {{Table: -1}}}, cost.Breakdown{}, []string{
+		{"devices", shards[:2], plan.Breakdown{}, []string{"the plan has 2 devices, the cluster 3"}},
+		{"prediction", shards, plan.NewBreakdown(make([]plan.StepTimes, 1)), []string{"the prediction has 1 device, the plan 3"}},
+		{"shards", [][]problem.Shard{{rows}, {columns, {Table: 4}}, {{Table: -1}}}, plan.Breakdown{}, []string{
 			`device 0: table "a": rows 0 to 10 of 1000: meters run column slices of all rows only`,
 			`device 1: table "b": columns 0 to 33 are not a slice of its 32`,
 			"device 1: table #4 does not exist: the problem has 4",
