@@ -22,7 +22,7 @@ type Changes struct {
 	Unchanged int           `json:"unchanged"`
 	// Kinds counts the tables of each kind that either plan has, in the order of the
 	// documentation; nil where both plans are Plain.
-	Kinds []KindChange `json:"kinds,omitempty"`
+	Kinds []KindChange `json:"sharding_types,omitempty"`
 	// OnlyBefore and OnlyAfter name the tables that only one of the plans has,
 	// in its order.
 	OnlyBefore []string `json:"only_before"`
@@ -41,7 +41,7 @@ type CostChange struct {
 
 // KindChange is the number of tables of a kind in both plans.
 type KindChange struct {
-	Kind   Kind `json:"kind"`
+	Kind   Kind `json:"sharding_type"`
 	Before int  `json:"before"`
 	After  int  `json:"after"`
 }
@@ -87,7 +87,7 @@ type TableChange struct {
 	// one of them states none.
 	Module *ModuleChange `json:"module,omitempty"`
 	// Rekinded: the kind differs.
-	Rekinded bool `json:"rekinded"`
+	Rekinded bool `json:"sharding_type_changed"`
 	// Recut: the table is cut into other rectangles.
 	Recut bool `json:"recut"`
 	// Moved: parts change their device, memory tier or cache. They are listed in Moves.
@@ -107,7 +107,7 @@ type ModuleChange struct {
 type TableState struct {
 	Rows   int64 `json:"rows"`
 	Dim    int   `json:"dim"`
-	Kind   Kind  `json:"kind"`
+	Kind   Kind  `json:"sharding_type"`
 	Shards int   `json:"shards"`
 	// Devices hold the shards, ascending and each once; -1 stands for all of
 	// them.

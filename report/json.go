@@ -52,7 +52,7 @@ type (
 //	wall_ms            the time that planning took, as given
 //	status             "complete", "budget", "time" or "interrupted"
 //	baselines          by name: valid, cost_ms, simulated_cost_ms (null unless valid)
-//	kinds              how many tables are of each kind; only where there are others
+//	sharding_types     the number of tables of each sharding type; only where there are others
 //	                   than table_wise and column_wise ones in HBM
 //	tiers              how many tables have parts in each memory, hbm, host and
 //	                   host_cached; only where there are others than hbm
@@ -126,7 +126,7 @@ func object(w io.Writer, pl *plan.Plan, simulated func(i int) *unit.Millis, fiel
 	var b bytes.Buffer
 	b.WriteString("{")
 	if !pl.Plain() {
-		fields = append(slices.Clip(fields), field{"kinds", pl.Kinds()})
+		fields = append(slices.Clip(fields), field{"sharding_types", pl.Kinds()})
 	}
 	if hosted, _ := pl.Hosted(); hosted > 0 {
 		fields = append(slices.Clip(fields), field{"tiers", pl.Tiers()})

@@ -61,15 +61,15 @@ type benchFlags struct {
 
 	// meter judges plans by running them, each so many times. own is the model where
 	// its device is no built-in one: tasks are then drawn for it.
-	meter meterFlags
+	meter backendFlags
 	runs  int
 	own   *cost.Model
 
-	timeLimit  time.Duration
-	caution    float64
-	stress     bool
-	json, plot string
-	ranking    bool
+	timeLimit   time.Duration
+	riskPenalty float64
+	stress      bool
+	json, plot  string
+	ranking     bool
 }
 
 func newBenchCommand(a *app) *cobra.Command {
@@ -95,7 +95,7 @@ or none within --time-limit, is shown so, and means say over how many tasks they
 are.
 
 Plans are found with the embedded cost models, or your own (--model), and judged
-on the simulated device, or on a meter (--meter, as in collect), which runs each
+on the simulated device, or on a meter (--backend, as in collect), which runs each
 plan; or with the prototype's nets (--compute-model,
 --forward-model, --backward-model), which are then the judge, too. With its tasks
 memory counts fp32 weights alone, as the prototype does.
@@ -112,7 +112,7 @@ run that is stopped goes on where it was when the same command is given again.`,
   neuroshard bench --workloads hugectr-200 --clusters default,8xh100-80 --methods neuroshard,paper
   neuroshard bench --tables table_configs.json --tasks d4_m16.txt --devices 4 --memory 4GiB \
       --compute-model compute.pt --forward-model comm_4_fw.pt --backward-model comm_4_bw.pt
-  neuroshard bench --model cpu-model --meter cpu --count 10 --json measured.json
+  neuroshard bench --model cpu-model --backend cpu --count 10 --json measured.json
   neuroshard bench --tables tables.json --score ours.json,theirs.json
   neuroshard bench --ranking --device h200`,
 		Args: exactArgs(),
@@ -130,7 +130,7 @@ run that is stopped goes on where it was when the same command is given again.`,
 	flags.IntVar(&f.devices, "devices", 0, "devices of the tasks read (default: what the task file states, else 4)")
 	flags.Var(&f.memory, "memory", "memory of a device of the tasks read")
 	flags.StringVar(&f.model, "model", "", "`folder` of a cost model to plan with, as train writes it (default: embedded)")
-	flags.Float64Var(&f.caution, "caution", 0, "`deviations` by which plans are priced above the mean of an ensemble's nets in the search")
+	flags.Float64Var(&f.riskPenalty, "risk-penalty", 0, "`deviations` by which plans are priced above the mean of an ensemble's nets in the search")
 	flags.StringVar(&f.compute, "compute-model", "", "the prototype's compute net: `file`, .pt or .json")
 	flags.StringVar(&f.forward, "forward-model", "", "the prototype's forward comm net: `file`, .pt or .json")
 	flags.StringVar(&f.backward, "backward-model", "", "the prototype's backward comm net: `file`, .pt or .json")
@@ -319,9 +319,9 @@ func (a *app) engine(f *benchFlags) (bench.Engine, error) {
 		if err != nil {
 			return nil, err
 		}
-		return bench.Models{Model: model, Caution: f.caution}, cautious(f.caution, model)
+		return bench.Models{Model: model, Caution: f.riskPenalty}, checkRiskPenalty(f.riskPenalty, model)
 	}
-	if err := cautious(f.caution, nil); err != nil {
+	if err := checkRiskPenalty(f.riskPenalty, nil); err != nil {
 		return nil, err
 	}
 	return bench.Models{}, nil
@@ -476,7 +476,7 @@ func settingOf(path string) string {
 
 // compare runs the comparison, kept in a journal if there is a file for it.
 func (a *app) compare(ctx context.Context, f *benchFlags, tasks []bench.Task, opt bench.Options) error {
-	bar := a.newMeter()
+	bar := a.newProgressBar()
 	defer bar.clear()
 	var journal *bench.Journal
 	if f.json != "" && f.json != "-" {
@@ -607,7 +607,7 @@ func (a *app) rank(ctx context.Context, f *benchFlags, hw hardware.Profile) erro
 			return usagef("add --device "+made, "bench: model %s predicts for %s, not for %s", f.model, made, hw.Name)
 		}
 	}
-	bar := a.newMeter()
+	bar := a.newProgressBar()
 	defer bar.clear()
 	bar.phase("ranking plans")
 	all, err := bench.Rank(ctx, hw, model, bench.RankingTasks, f.seed)

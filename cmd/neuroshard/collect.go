@@ -31,7 +31,7 @@ const mostSamples = 2_000_000
 
 // collectFlags say what is measured, by what, and where it is kept.
 type collectFlags struct {
-	meter   meterFlags
+	meter   backendFlags
 	domain  domainFlags
 	design  lab.Design
 	shard   shardFlag
@@ -50,25 +50,25 @@ type collectFlags struct {
 func newCollectCommand(a *app) *cobra.Command {
 	f := &collectFlags{}
 	cmd := &cobra.Command{
-		Use:   "collect --meter cpu|worker|simulated -o DATASET",
+		Use:   "collect --backend cpu|worker|simulated -o DATASET",
 		Short: "Measure what fused lookups and all-to-alls take",
 		Long: `collect draws groups of table slices and all-to-alls, has a meter run them and
 writes their times to a dataset, a folder of Parquet files: what neuroshard
 train DATASET makes a cost model of.
 
-The meter is this machine's CPU (--meter cpu), a worker process of your own, such
-as the one for GPUs (--meter worker --worker "python3 -m neuroshard_worker"), or
-the simulated device (--meter simulated --profile a100-80).
+The meter is this machine's CPU (--backend cpu), a worker process of your own, such
+as the one for GPUs (--backend worker --worker "python3 -m neuroshard_worker"), or
+the simulated device (--backend simulated --profile a100-80).
 
 A run that is stopped, or killed, goes on where it was when the same command is
 given again. --shard 2/8 measures the second of eight parts, on as many machines;
 neuroshard dataset merge joins them (docs/LAUNCHERS.md).
 
 --ceilings measures instead what the device reaches at best.`,
-		Example: `  neuroshard collect --meter cpu --samples 5000 -o samples
-  neuroshard collect --meter worker --worker "python3 -m neuroshard_worker" --profile h200 -o samples
-  neuroshard collect --meter cpu --tables tables.json --shard 1/4 -o part-1
-  neuroshard collect --meter cpu --ceilings`,
+		Example: `  neuroshard collect --backend cpu --samples 5000 -o samples
+  neuroshard collect --backend worker --worker "python3 -m neuroshard_worker" --profile h200 -o samples
+  neuroshard collect --backend cpu --tables tables.json --shard 1/4 -o part-1
+  neuroshard collect --backend cpu --ceilings`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.collect(cmd.Context(), f) },
 	}
@@ -136,7 +136,7 @@ func (d *domainFlags) domain(a *app, meter string) (design.Domain, error) {
 	switch {
 	case d.paper:
 		domain = design.Paper()
-	case meter == meterCPU:
+	case meter == backendCPU:
 		domain = design.CPU()
 	}
 	set := d.cmd.Flags().Changed
@@ -271,7 +271,7 @@ func (a *app) collect(ctx context.Context, f *collectFlags) error {
 			f.design.Domain.MaxBytes = unit.Bytes(.8 * float64(hw.Memory))
 		}
 	}
-	bar := a.newMeter()
+	bar := a.newProgressBar()
 	defer bar.clear()
 	bar.phase("drawing")
 	design, err := f.design.Draw(ctx)
@@ -298,7 +298,7 @@ func (a *app) collect(ctx context.Context, f *collectFlags) error {
 		design.Comm = nil
 	}
 	drift := f.drift
-	if drift == 0 && f.meter.meter == meterCPU {
+	if drift == 0 && f.meter.meter == backendCPU {
 		drift = .1
 	}
 	start := a.env.now()
@@ -354,7 +354,7 @@ func (a *app) takeTrace(f *collectFlags) (remove func(), err error) {
 	if f.domain.tables != "" {
 		return nil, usagef("leave one of them out", "collect: --tables and --trace do not go together")
 	}
-	if f.meter.meter == meterSimulated {
+	if f.meter.meter == backendSimulated {
 		return nil, usagef("make tables of it with neuroshard profile, for --tables", "collect: the simulated device runs no lookups of a --trace")
 	}
 	folder, err := os.MkdirTemp("", "neuroshard-lookups-")
@@ -378,10 +378,10 @@ func (a *app) takeTrace(f *collectFlags) (remove func(), err error) {
 
 // ceilings prints what the device reaches at best.
 func (a *app) ceilings(ctx context.Context, f *collectFlags) error {
-	if f.meter.meter == meterSimulated {
+	if f.meter.meter == backendSimulated {
 		return usagef("the profile's figures are in: neuroshard devices", "collect: the simulated device has no ceilings to measure")
 	}
-	bar := a.newMeter()
+	bar := a.newProgressBar()
 	defer bar.clear()
 	bar.phase("measuring ceilings")
 	meter, err := f.meter.start(ctx, false, a.stderr)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
@@ -92,8 +93,20 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// newNames holds the new name of each flag that was renamed.
+var newNames = map[string]string{
+	"caution": "risk-penalty",
+	"kinds":   "sharding-types",
+	"meter":   "backend",
+}
+
 // flagError is the error of a flag that cobra does not accept.
 func flagError(cmd *cobra.Command, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		if now, renamed := newNames[unknown.GetSpecifiedName()]; renamed && cmd.Flags().Lookup(now) != nil {
+			return usagef("write --"+now+" instead", "--%s is now called --%s", unknown.GetSpecifiedName(), now)
+		}
+	}
 	message := numberError.ReplaceAllString(err.Error(), "it is not a number")
 	return usagef("see the flags with: "+cmd.CommandPath()+" --help", "%s", message)
 }
@@ -150,7 +163,7 @@ func (a *app) explain(err error) ([]complaint, int) {
 	case errors.As(err, &infeasible):
 		return []complaint{{infeasible.Error(), infeasibleHint(infeasible)}}, exitNo
 	case errors.As(err, &noKind):
-		return []complaint{{err.Error(), "allow table_wise and column_wise as well, with --kinds"}}, exitNo
+		return []complaint{{err.Error(), "allow table_wise and column_wise as well, with --sharding-types"}}, exitNo
 	case errors.As(err, &path):
 		return []complaint{{err.Error(), ""}}, exitBad
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -187,7 +200,7 @@ func infeasibleHint(e *search.Infeasible) string {
 		hint += "host memory for cold tables (--host-memory), "
 	}
 	if e.Method == search.Default && len(e.Tried) == 0 {
-		hint += "other kinds (--kinds all), "
+		hint += "other kinds (--sharding-types all), "
 	}
 	return hint + "devices with more memory, or tables with a smaller optimizer state or precision"
 }

@@ -357,7 +357,7 @@ func TestCommandsAreDocumented(t *testing.T) {
 		}
 		section, _, _ = strings.Cut(section, "\n## ")
 		for _, name := range flagNames(c) {
-			shared := strings.Contains(section, "cluster flags") && clusterFlag(name) || strings.Contains(section, "flags of a meter") && meterFlag(name)
+			shared := strings.Contains(section, "cluster flags") && clusterFlag(name) || strings.Contains(section, "flags of a meter") && backendFlag(name)
 			if !strings.Contains(section, "`--"+name) && !shared {
 				t.Errorf("docs/COMMANDS.md: section %q does not have --%s", c.Name(), name)
 			}
@@ -365,10 +365,10 @@ func TestCommandsAreDocumented(t *testing.T) {
 	}
 }
 
-// meterFlag is whether the commands that take times share the flag.
-func meterFlag(name string) bool {
+// backendFlag is whether the commands that take times share the flag.
+func backendFlag(name string) bool {
 	c := &cobra.Command{}
-	new(meterFlags).register(c)
+	new(backendFlags).register(c)
 	return c.Flags().Lookup(name) != nil
 }
 

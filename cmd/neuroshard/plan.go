@@ -25,7 +25,7 @@ import (
 )
 
 func newPlanCommand(a *app) *cobra.Command {
-	p := planCommand{app: a, method: methodFlag(search.Default), kinds: problem.Kinds()}
+	p := planCommand{app: a, method: methodFlag(search.Default), types: problem.Kinds()}
 	cmd := &cobra.Command{
 		Use:   "plan TABLES",
 		Short: "Find a plan: how the tables are split and which device holds which part",
@@ -47,11 +47,11 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 		ValidArgsFunction: completeTables(0),
 		RunE:              func(cmd *cobra.Command, args []string) error { return p.run(cmd.Context(), args[0]) },
 	}
-	p.kindsGiven = func() bool { return cmd.Flags().Changed("kinds") }
+	p.typesGiven = func() bool { return cmd.Flags().Changed("sharding-types") }
 	f := cmd.Flags()
 	p.cluster.register(cmd)
 	f.Var(&p.method, "method", "search `method`: "+strings.Join(methods(), ", "))
-	f.Var(&p.kinds, "kinds", "`kinds` that tables may be placed in, with commas between: "+strings.Join(kindNames(), ", ")+"; or all (method neuroshard); with a model of measured samples the default is table_wise,column_wise")
+	f.Var(&p.types, "sharding-types", "`kinds` that tables may be placed in, with commas between: "+strings.Join(shardingTypeNames(), ", ")+"; or all (method neuroshard); with a model of measured samples the default is table_wise,column_wise")
 	f.Uint64Var(&p.search.Seed, "seed", 0, "seed of the refinement, and of method random")
 	f.IntVar(&p.search.Workers, "workers", 0, "threads; they do not change the plan (default: all cores)")
 	f.IntVar(&p.search.Steps, "steps", 10, "steps of the search, each of which splits once more")
@@ -61,13 +61,13 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.Int64Var(&p.search.MaxEvaluations, "max-evaluations", 0, "pricings after which the search ends with status budget; 0: as the size of the problem suggests")
 	f.DurationVar(&p.search.Budget, "budget", 0, "`time` to search, such as 1s: the plan is refined until then (default: a fixed amount of work)")
 	f.StringVar(&p.model, "model", "", "`folder` of the cost model to plan with, as train writes it, or torchrec for the formulas of TorchRec's own planner (default: the model that ships for the profile)")
-	f.Float64Var(&p.caution, "caution", 0, "`deviations` by which plans are priced above the mean of an ensemble's nets in the search")
+	f.Float64Var(&p.riskPenalty, "risk-penalty", 0, "`deviations` by which plans are priced above the mean of an ensemble's nets in the search")
 	f.BoolVar(&p.noBaselines, "no-baselines", false, "do not plan with the simple methods to compare with")
 	f.BoolVar(&p.json, "json", false, "print one JSON object")
 	f.BoolVar(&p.allDevices, "all-devices", false, "list every device, however many there are")
 	f.StringVarP(&p.output, "output", "o", "", "write the plan to this `file`")
 	complete(cmd, "method", methods)
-	completeList(cmd, "kinds", func() []string { return append([]string{allKinds}, kindNames()...) })
+	completeList(cmd, "sharding-types", func() []string { return append([]string{allShardingTypes}, shardingTypeNames()...) })
 	completeModel(cmd)
 	return cmd
 }
@@ -86,26 +86,26 @@ func (m *methodFlag) Set(text string) error {
 func (m *methodFlag) String() string { return string(*m) }
 func (m *methodFlag) Type() string   { return "method" }
 
-// allKinds is the value of --kinds that stands for every one.
-const allKinds = "all"
+// allShardingTypes is the value of --sharding-types that stands for every one.
+const allShardingTypes = "all"
 
-// kindsFlag is a flag's value that lists kinds of placement.
-type kindsFlag []problem.Kind
+// shardingTypesFlag is a flag's value that lists kinds of placement.
+type shardingTypesFlag []problem.Kind
 
-func (k *kindsFlag) Set(text string) error {
-	if text == allKinds {
+func (k *shardingTypesFlag) Set(text string) error {
+	if text == allShardingTypes {
 		*k = problem.Kinds()
 		return nil
 	}
 	var list []problem.Kind
 	for _, name := range strings.Split(text, ",") {
-		if strings.TrimSpace(name) == allKinds {
+		if strings.TrimSpace(name) == allShardingTypes {
 			*k = problem.Kinds()
 			return nil
 		}
 		kind, err := problem.ParseKind(strings.TrimSpace(name))
 		if err != nil {
-			return fmt.Errorf("%w, or %s", err, allKinds)
+			return fmt.Errorf("%w, or %s", err, allShardingTypes)
 		}
 		if !slices.Contains(list, kind) {
 			list = append(list, kind)
@@ -115,9 +115,9 @@ func (k *kindsFlag) Set(text string) error {
 	return nil
 }
 
-func (k *kindsFlag) String() string {
+func (k *shardingTypesFlag) String() string {
 	if len(*k) == len(problem.Kinds()) {
-		return allKinds
+		return allShardingTypes
 	}
 	var names []string
 	for _, kind := range *k {
@@ -126,17 +126,17 @@ func (k *kindsFlag) String() string {
 	return strings.Join(names, ",")
 }
 
-func (k *kindsFlag) Type() string { return "kinds" }
+func (k *shardingTypesFlag) Type() string { return "sharding-types" }
 
 // options returns the kinds as a search takes them: none stands for slices of columns.
-func (k *kindsFlag) options() []problem.Kind {
+func (k *shardingTypesFlag) options() []problem.Kind {
 	if slices.ContainsFunc(*k, problem.Kind.Spread) || !slices.Contains(*k, problem.ColumnWise) {
 		return *k
 	}
 	return nil
 }
 
-func kindNames() []string {
+func shardingTypeNames() []string {
 	var names []string
 	for _, kind := range problem.Kinds() {
 		names = append(names, string(kind))
@@ -159,15 +159,15 @@ type planCommand struct {
 	*app
 	cluster     clusterFlags
 	method      methodFlag
-	kinds       kindsFlag
-	kindsGiven  func() bool
+	types       shardingTypesFlag
+	typesGiven  func() bool
 	search      search.Options
 	noBaselines bool
 	json        bool
 	allDevices  bool
 	output      string
 	model       string
-	caution     float64
+	riskPenalty float64
 }
 
 func (p *planCommand) run(ctx context.Context, source string) error {
@@ -190,10 +190,10 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	if err := p.writable(); err != nil {
 		return err
 	}
-	if p.search.Kinds = p.kinds.options(); model != nil && model.Manifest().Source != string(dataset.Simulated) && !p.kindsGiven() {
+	if p.search.Kinds = p.types.options(); model != nil && model.Manifest().Source != string(dataset.Simulated) && !p.typesGiven() {
 		p.search.Kinds = nil // nothing measures the others
 	}
-	options := neuroshard.Options{Search: p.search, Model: model, Caution: p.caution, Certificate: true, Baselines: !p.noBaselines, Warnings: loaded.warnings}
+	options := neuroshard.Options{Search: p.search, Model: model, Caution: p.riskPenalty, Certificate: true, Baselines: !p.noBaselines, Warnings: loaded.warnings}
 	if model != nil {
 		if err := model.FitsProfile(loaded.problem.Topology); err != nil {
 			return bad(err, "train one for this profile, or leave --model out")
@@ -203,13 +203,14 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	} else if profile := loaded.problem.Topology.Profile.Name; !slices.Contains(pretrained.Profiles(), profile) {
 		return usagef("choose one of "+strings.Join(pretrained.Profiles(), ", "), "no cost model ships for device profile %q", profile)
 	}
-	if err := cautious(p.caution, model); err != nil {
+	if err := checkRiskPenalty(p.riskPenalty, model); err != nil {
 		return err
 	}
-	progress := p.newProgress()
-	options.Search.Method, options.Search.OnEvent = search.Method(p.method), progress.show
+	bar := p.newProgressBar()
+	defer bar.clear()
+	options.Search.Method, options.Search.OnEvent = search.Method(p.method), p.searchProgress(bar)
 	result, err := neuroshard.Plan(ctx, loaded.problem, options)
-	progress.clear()
+	bar.clear()
 	if err != nil {
 		return p.failed(err)
 	}
@@ -231,17 +232,17 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	return bad(err, "")
 }
 
-// mostCaution bounds --caution: beyond it a price is all deviation.
-const mostCaution = 100
+// mostRiskPenalty bounds --risk-penalty: above it the deviation outweighs the estimate.
+const mostRiskPenalty = 100
 
-// cautious refuses a caution that is no number, or that a model of a single net
-// cannot have: nothing tells where it errs.
-func cautious(caution float64, model *cost.Model) error {
+// checkRiskPenalty refuses a penalty that is out of range, or above 0 with a model that
+// is no ensemble: only the nets of an ensemble tell how unsure the model is.
+func checkRiskPenalty(penalty float64, model *cost.Model) error {
 	switch {
-	case !(caution >= 0 && caution <= mostCaution):
-		return usagef("leave the flag out for none", "--caution: %v is not a number from 0 to %d", caution, mostCaution)
-	case caution > 0 && (model == nil || model.Members() < 2):
-		return usagef("train one with: neuroshard train DATASET --ensemble 4 -o FOLDER, and give it as --model", "--caution: the cost model is no ensemble")
+	case !(penalty >= 0 && penalty <= mostRiskPenalty):
+		return usagef("leave the flag out for none", "--risk-penalty: %v is not a number from 0 to %d", penalty, mostRiskPenalty)
+	case penalty > 0 && (model == nil || model.Members() < 2):
+		return usagef("train one with: neuroshard train DATASET --ensemble 4 -o FOLDER, and give it as --model", "--risk-penalty: the cost model is no ensemble")
 	}
 	return nil
 }
@@ -264,8 +265,8 @@ func (p *planCommand) check() error {
 			errs = append(errs, faulty(fmt.Sprintf("--%s: %d is below %d", f.name, f.value, f.least), "leave the flag out for the default"))
 		}
 	}
-	if p.kindsGiven() && p.kinds.options() != nil && search.Method(p.method) != search.Default {
-		errs = append(errs, faulty(fmt.Sprintf("--kinds: method %s places in slices of columns only", search.Method(p.method)), fmt.Sprintf("leave --kinds out, or plan with --method %s", search.Default)))
+	if p.typesGiven() && p.types.options() != nil && search.Method(p.method) != search.Default {
+		errs = append(errs, faulty(fmt.Sprintf("--sharding-types: method %s places in slices of columns only", search.Method(p.method)), fmt.Sprintf("leave --sharding-types out, or plan with --method %s", search.Default)))
 	}
 	if p.search.Budget < 0 {
 		errs = append(errs, faulty(fmt.Sprintf("--budget: %v is negative", p.search.Budget), "leave the flag out for the default"))

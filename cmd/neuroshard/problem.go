@@ -104,7 +104,7 @@ func completeList(cmd *cobra.Command, flag string, values func() []string) {
 		known := strings.Split(list, ",")
 		var offers []string
 		for _, value := range values() {
-			if !slices.Contains(known, value) && (list == "" || value != allKinds) {
+			if !slices.Contains(known, value) && (list == "" || value != allShardingTypes) {
 				offers = append(offers, list+value)
 			}
 		}

@@ -100,7 +100,7 @@ func (a *app) profile(f *profileFlags, path string) error {
 // readTrace returns the tables of a trace. keep, where not nil, is given each
 // table's lookups with its number.
 func (a *app) readTrace(path string, opt trace.Options, rows map[string]int64, dim int, keep func(i int, t trace.Table) error) (tables []problem.Table, warnings []string, batch int, err error) {
-	bar := a.newMeter()
+	bar := a.newProgressBar()
 	defer bar.clear()
 	const unit = 1 << 20
 	opt.Progress = func(done, total int64) {

@@ -125,9 +125,11 @@ func (f *trainFlags) check(args []string) error {
 	return nil
 }
 
-// training draws the progress of a training run.
-func (m *meter) training(p train.Progress) {
-	m.at(p.Epoch, p.Epochs, fmt.Sprintf("%s net, validation error %.2f %%", p.Phase, 100*p.Error))
+// trainingProgress returns a function that shows the progress of a training on the bar.
+func trainingProgress(bar *progressBar) func(train.Progress) {
+	return func(p train.Progress) {
+		bar.at(p.Epoch, p.Epochs, fmt.Sprintf("%s net, validation error %.2f %%", p.Phase, 100*p.Error))
+	}
 }
 
 func (a *app) trainSimulated(ctx context.Context, f *trainFlags) error {
@@ -135,9 +137,9 @@ func (a *app) trainSimulated(ctx context.Context, f *trainFlags) error {
 	if err != nil {
 		return bad(err, "list the profiles with: neuroshard devices")
 	}
-	bar := a.newMeter()
+	bar := a.newProgressBar()
 	defer bar.clear()
-	f.opt.OnPhase, f.opt.Train.OnProgress = bar.phase, bar.training
+	f.opt.OnPhase, f.opt.Train.OnProgress = bar.phase, trainingProgress(bar)
 	if f.curve {
 		points, err := lab.LearningCurve(ctx, hw, lab.CurveSizes(), f.opt)
 		if err != nil {
@@ -155,7 +157,7 @@ func (a *app) trainSimulated(ctx context.Context, f *trainFlags) error {
 }
 
 func (a *app) trainDataset(ctx context.Context, f *trainFlags, folder string) error {
-	bar := a.newMeter()
+	bar := a.newProgressBar()
 	defer bar.clear()
 	bar.phase("reading " + folder)
 	set, err := a.readDataset(folder)
@@ -171,7 +173,7 @@ func (a *app) trainDataset(ctx context.Context, f *trainFlags, folder string) er
 		return bad(fmt.Errorf("%s: %w", folder, err), "collect it again")
 	}
 	opt := f.opt.Train
-	opt.Seed, opt.OnProgress = f.opt.Seed, bar.training
+	opt.Seed, opt.OnProgress = f.opt.Seed, trainingProgress(bar)
 	switch f.comm {
 	case "":
 	case simulatedComm:

@@ -17,14 +17,14 @@ import (
 
 func newVerifyCommand(a *app) *cobra.Command {
 	var (
-		meter     meterFlags
+		meter     backendFlags
 		flags     clusterFlags
 		runs      int
 		asJSON    bool
 		anyDevice bool
 	)
 	cmd := &cobra.Command{
-		Use:   "verify PLAN TABLES --meter cpu|worker|simulated",
+		Use:   "verify PLAN TABLES --backend cpu|worker|simulated",
 		Short: "Run a plan's device groups and all-to-alls, and compare with what was predicted",
 		Long: `Run a plan: each device's shards as the fused lookups that they are, one device
 after the other, and then the all-to-alls with the starts that follow. The times
@@ -35,10 +35,10 @@ neither lookups nor accesses. The meter is as in collect; it must be of the
 device that the plan is for, unless --any-device says otherwise.
 
 Meters run tables that are whole or cut by columns, in the devices' memory. For a
-plan that can be run, plan with --kinds table_wise,column_wise.`,
-		Example: `  neuroshard verify plan.json tables.json --meter cpu
-  neuroshard verify plan.json tables.json --meter worker --worker "torchrun --nproc-per-node 8 -m neuroshard_worker"
-  neuroshard verify plan.json tables.json --meter simulated --profile a100-80`,
+plan that can be run, plan with --sharding-types table_wise,column_wise.`,
+		Example: `  neuroshard verify plan.json tables.json --backend cpu
+  neuroshard verify plan.json tables.json --backend worker --worker "torchrun --nproc-per-node 8 -m neuroshard_worker"
+  neuroshard verify plan.json tables.json --backend simulated --profile a100-80`,
 		Args:              exactArgs("PLAN", "TABLES"),
 		ValidArgsFunction: completeTables(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,12 +50,12 @@ plan that can be run, plan with --kinds table_wise,column_wise.`,
 				return err
 			}
 			if err := neuroshard.Measurable(pl); err != nil {
-				return usagef("plan with --kinds table_wise,column_wise and without host memory", "%s: it cannot be run on a meter: %w", args[0], err)
+				return usagef("plan with --sharding-types table_wise,column_wise and without host memory", "%s: it cannot be run on a meter: %w", args[0], err)
 			}
 			if !pl.Priced() {
 				return usagef("import it with --tables, which prices it", "%s: no model priced the plan: there is nothing to compare with", args[0])
 			}
-			if meter.profile == "" && meter.meter != meterCPU {
+			if meter.profile == "" && meter.meter != backendCPU {
 				meter.profile = pl.Cluster.Profile
 			}
 			if err := meter.check("verify"); err != nil {
@@ -91,14 +91,14 @@ type verification struct {
 	name      string
 	plan      *plan.Plan
 	problem   *problem.Problem
-	meter     *meterFlags
+	meter     *backendFlags
 	runs      int
 	anyDevice bool
 	json      bool
 }
 
 func (a *app) verify(ctx context.Context, v verification) error {
-	bar := a.newMeter()
+	bar := a.newProgressBar()
 	defer bar.clear()
 	bar.phase("starting the meter")
 	if !hardware.Known(v.plan.Cluster.Profile) && v.meter.profile == "" {

@@ -677,34 +677,34 @@ func TestHugeCTRRefuses(t *testing.T) {
 		{
 			"host memory",
 			plan.Table{Dim: 4, Kind: plan.TableWise, Shards: []plan.Shard{{Rows: span(0, 10), Columns: span(0, 4), Tier: plan.Host}}},
-			`table "t": shard 0: it lies in host memory: HugeCTR keeps these tables in the memory of the GPUs (put it into hbm; plan with --kinds table_wise,column_wise,data_parallel, without --host-memory)`,
+			`table "t": shard 0: it lies in host memory: HugeCTR keeps these tables in the memory of the GPUs (put it into hbm; plan with --sharding-types table_wise,column_wise,data_parallel, without --host-memory)`,
 		},
 		{"rows", plan.Table{Dim: 4, Kind: plan.RowWise, Shards: blocks(0, span(0, 4), 3, 6, 9, 10)}, ""},
 		{
 			"uneven rows",
 			plan.Table{Dim: 4, Kind: plan.RowWise, Shards: blocks(0, span(0, 4), 1, 6, 9, 10)},
-			`table "t": shard 1: it has 5 rows and shard 0 has 1: HugeCTR spreads rows evenly over the GPUs (split its rows into equal blocks, or plan with --kinds table_wise,column_wise,data_parallel)`,
+			`table "t": shard 1: it has 5 rows and shard 0 has 1: HugeCTR spreads rows evenly over the GPUs (split its rows into equal blocks, or plan with --sharding-types table_wise,column_wise,data_parallel)`,
 		},
 		{
 			"rows on one device",
 			plan.Table{Dim: 4, Kind: plan.TableRowWise, Shards: append(blocks(1, span(0, 4), 5), plan.Shard{Rows: span(5, 10), Columns: span(0, 4), Device: 1, Tier: plan.HBM})},
-			`table "t": two blocks of its rows lie on one device: HugeCTR spreads rows evenly over the GPUs (put them on devices of their own, or plan with --kinds table_wise,column_wise,data_parallel)`,
+			`table "t": two blocks of its rows lie on one device: HugeCTR spreads rows evenly over the GPUs (put them on devices of their own, or plan with --sharding-types table_wise,column_wise,data_parallel)`,
 		},
 		{"grid", plan.Table{Dim: 8, Kind: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 8), 5, 10)...)}, ""},
 		{
 			"grid of unequal slices",
 			plan.Table{Dim: 12, Kind: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 12), 5, 10)...)},
-			`table "t": shard 2: its slice has 8 columns and the first 4: HugeCTR cuts a table into equal slices (cut it into equal slices, or plan with --kinds table_wise,column_wise,data_parallel)`,
+			`table "t": shard 2: its slice has 8 columns and the first 4: HugeCTR cuts a table into equal slices (cut it into equal slices, or plan with --sharding-types table_wise,column_wise,data_parallel)`,
 		},
 		{
 			"grid on one host",
 			plan.Table{Dim: 8, Kind: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(2, span(4, 8), 5, 10)...)},
-			`table "t": its slices lie on devices [2 3 2 3]: in HugeCTR the GPUs of a slice follow each other, and no two slices share one (give each slice devices that follow each other, or plan with --kinds table_wise,column_wise,data_parallel)`,
+			`table "t": its slices lie on devices [2 3 2 3]: in HugeCTR the GPUs of a slice follow each other, and no two slices share one (give each slice devices that follow each other, or plan with --sharding-types table_wise,column_wise,data_parallel)`,
 		},
 		{
 			"grid of several heights",
 			plan.Table{Dim: 8, Kind: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 8), 10)...)},
-			`table "t": shard 2: its slice lies on 1 devices and the first on 2: HugeCTR gives each slice as many GPUs (give each slice as many devices, or plan with --kinds table_wise,column_wise,data_parallel)`,
+			`table "t": shard 2: its slice lies on 1 devices and the first on 2: HugeCTR gives each slice as many GPUs (give each slice as many devices, or plan with --sharding-types table_wise,column_wise,data_parallel)`,
 		},
 		{
 			"a hole",

@@ -62,7 +62,7 @@ type hugectr struct {
 }
 
 // inHugeCTR is how to plan so that it has a form for the tables.
-const inHugeCTR = "plan with --kinds table_wise,column_wise,data_parallel"
+const inHugeCTR = "plan with --sharding-types table_wise,column_wise,data_parallel"
 
 // sliced is a model-parallel table in a number of equal slices.
 type sliced struct {

@@ -187,7 +187,7 @@ def test_programs_are_run_with_their_environment() -> None:
 )
 def test_both_prices_of_our_plan(devices: int, kinds: str, binary: Binary) -> None:
     s = replace(TINY, devices=devices, devices_per_host=devices // 2 or 1)
-    planned = binary.plan(s, 0.15, 1000, options=("--kinds", kinds, "--model", "torchrec"))
+    planned = binary.plan(s, 0.15, 1000, options=("--sharding-types", kinds, "--model", "torchrec"))
     assert planned is not None
     assert binary.simulated_ms(s, planned.placement) == pytest.approx(
         planned.simulated_ms, rel=1e-9

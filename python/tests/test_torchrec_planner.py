@@ -104,7 +104,7 @@ def test_whole_tables_and_slices_unless_kinds_are_given(binary: str, tmp_path: P
     assert kinds(tmp_path) <= {"table_wise", "column_wise"}
     small = collection(table("a"), table("b"))
     options = {"binary": binary, "keep": tmp_path, "pooling_factors": {"a": 3, "b": 50}}
-    for arguments in (["--kinds", "data_parallel"], ["--kinds=data_parallel"]):
+    for arguments in (["--sharding-types", "data_parallel"], ["--sharding-types=data_parallel"]):
         with pytest.warns(ReplicatedTablesWarning, match=r'"a", "b"; TorchRec fuses no'):
             plan = planner(arguments=arguments, **options).plan(small)
         assert kinds(tmp_path) == {"data_parallel"}
@@ -114,10 +114,10 @@ def test_whole_tables_and_slices_unless_kinds_are_given(binary: str, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "want"),
     [
-        ([], "--kinds table_wise,column_wise"),
-        (["--model", "torchrec"], "--kinds table_wise,column_wise --model torchrec"),
-        (["--kinds", "all"], "--kinds all"),
-        (["--seed", "1", "--kinds=row_wise"], "--seed 1 --kinds=row_wise"),
+        ([], "--sharding-types table_wise,column_wise"),
+        (["--model", "torchrec"], "--sharding-types table_wise,column_wise --model torchrec"),
+        (["--sharding-types", "all"], "--sharding-types all"),
+        (["--seed", "1", "--sharding-types=row_wise"], "--seed 1 --sharding-types=row_wise"),
     ],
 )
 def test_the_kinds_that_are_asked_for(tmp_path: Path, arguments: list[str], want: str) -> None:

@@ -211,7 +211,7 @@ def trained(folder: Path, binary: str) -> list[Json]:
         {
             "name": "neuroshard, replicas too",
             "plan": "neuroshard",
-            "planner": PLANNER | {"arguments": ["--kinds", ",".join(REPLICAS_TOO)]},
+            "planner": PLANNER | {"arguments": ["--sharding-types", ",".join(REPLICAS_TOO)]},
         }
     )
     cases.append(cases[0] | {"name": "no optimizer for replicas", "dense_layer_only": True})
@@ -220,7 +220,7 @@ def trained(folder: Path, binary: str) -> list[Json]:
     tables = tables_from_model(ranks.Model(), batch=batch, pooling_factors=factors, optimizer="sgd")
     write_tables(tables, folder / "tables.json")
     cluster = ["--devices", "4", "--devices-per-host", "2", "--device", "a100-80"]
-    cluster += ["--kinds", "table_wise,column_wise"]
+    cluster += ["--sharding-types", "table_wise,column_wise"]
     neuroshard(binary, "plan", "tables.json", *cluster, "-o", "plan.json", cwd=folder)
     to = ["--to", "torchrec", "--accelerator", "cpu", "-o", "exported.json"]
     neuroshard(binary, "export", "plan.json", *to, cwd=folder)

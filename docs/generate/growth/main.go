@@ -112,7 +112,7 @@ func measure(binary, kinds, size string, runs int) (point, error) {
 		return p, fmt.Errorf("size %q is not TABLESxDEVICES", size)
 	}
 	for i := range runs {
-		cmd := exec.Command(binary, "plan", "workload:dlrm-datasets-"+size, "--kinds", kinds, "--no-baselines", "--json")
+		cmd := exec.Command(binary, "plan", "workload:dlrm-datasets-"+size, "--sharding-types", kinds, "--no-baselines", "--json")
 		cmd.Stderr = os.Stderr
 		start := time.Now()
 		out, err := cmd.Output()

@@ -53,7 +53,7 @@ func (p *program) off(ctx context.Context) error {
 }
 
 // sum returns the SHA-256 of the plan file of a workload. A binary that is to be pinned
-// knows no --kinds.
+// knows no --sharding-types.
 func (p *program) sum(ctx context.Context, name string) (string, error) {
 	folder, err := os.MkdirTemp("", "kinds")
 	if err != nil {
@@ -63,7 +63,7 @@ func (p *program) sum(ctx context.Context, name string) (string, error) {
 	file := filepath.Join(folder, "plan.json")
 	args := []string{"plan", "workload:" + name, "--no-baselines", "-o", file}
 	if !p.pin {
-		args = append(args, "--kinds", "table_wise,column_wise")
+		args = append(args, "--sharding-types", "table_wise,column_wise")
 	}
 	cmd := exec.CommandContext(ctx, p.binary, args...)
 	var stderr bytes.Buffer

@@ -31,7 +31,7 @@ _FACTS = ("limit_s", "plan_s", "cpu_s", "process_s", "hit_limit", "error", "plac
 # Flags of neuroshard plan, and what they make of it. By TorchRec's formulas it searches
 # for what TorchRec's planner searches for.
 _FORMULAS = ("--model", "torchrec")
-_COLUMNS = ("--kinds", "table_wise,column_wise")
+_COLUMNS = ("--sharding-types", "table_wise,column_wise")
 
 
 def main(args: list[str] | None = None) -> int:

@@ -75,7 +75,7 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
     ``binary`` is the program; left out, $NEUROSHARD_BINARY, else the one on PATH.
     ``arguments`` are more arguments of ``neuroshard plan``, such as
     ``["--memory", "40GiB"]``; not ``-o`` and ``--json``, since the planner reads what
-    the program writes. Where ``--kinds`` is not among them, tables are placed whole or
+    the program writes. Where ``--sharding-types`` is not among them, tables are placed whole or
     in slices of columns; with others, see ``load_plan`` on replicated tables.
     ``timeout`` bounds the program, in seconds. ``keep`` is a folder in which
     rank 0 leaves ``tables.json`` and ``plan.json``, for ``neuroshard show`` and for
@@ -283,9 +283,9 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
 
 def _kinds(arguments: Sequence[str]) -> list[str]:
     """Returns the argument that is added where none says the kinds of placement."""
-    if any(a.split("=")[0] == "--kinds" for a in arguments):
+    if any(a.split("=")[0] == "--sharding-types" for a in arguments):
         return []
-    return ["--kinds", ",".join(KINDS)]
+    return ["--sharding-types", ",".join(KINDS)]
 
 
 # Options that cannot be used. The same on every rank, so nothing is asked of the disk.

@@ -22,15 +22,15 @@ import (
 
 // measure.go has what the commands share that take times: which meter, and how.
 
-// The meters that --meter names.
+// The meters that --backend names.
 const (
-	meterCPU       = "cpu"
-	meterWorker    = "worker"
-	meterSimulated = "simulated"
+	backendCPU       = "cpu"
+	backendWorker    = "worker"
+	backendSimulated = "simulated"
 )
 
-// meterFlags choose a meter.
-type meterFlags struct {
+// backendFlags choose a meter.
+type backendFlags struct {
 	set *pflag.FlagSet
 
 	meter, worker, profile  string
@@ -45,10 +45,10 @@ type meterFlags struct {
 	trace string
 }
 
-func (m *meterFlags) register(cmd *cobra.Command) {
+func (m *backendFlags) register(cmd *cobra.Command) {
 	m.set = cmd.Flags()
 	f := cmd.Flags()
-	f.StringVar(&m.meter, "meter", "", "what takes the times: cpu, worker or simulated")
+	f.StringVar(&m.meter, "backend", "", "what takes the times: cpu, worker or simulated")
 	f.StringVar(&m.worker, "worker", "", "`command` of the worker, with its arguments (docs/PROTOCOL.md)")
 	f.StringVar(&m.profile, "profile", "", "`name` of the device: a hardware profile, or a new one for a device that has none (default: cpu)")
 	f.IntVar(&m.threads, "threads", 0, "threads of one device of the CPU meter (default: all cores)")
@@ -58,29 +58,29 @@ func (m *meterFlags) register(cmd *cobra.Command) {
 	f.BoolVar(&m.warm, "warm", false, "do not flush the caches")
 	f.BoolVar(&m.fastest, "fastest", false, "take the fastest of several passes or runs instead of their median: for machines that do other work, too")
 	f.DurationVar(&m.deadline, "deadline", time.Minute, "time after which a sample's worker is taken for hung")
-	complete(cmd, "meter", func() []string { return []string{meterCPU, meterWorker, meterSimulated} })
+	complete(cmd, "backend", func() []string { return []string{backendCPU, backendWorker, backendSimulated} })
 	complete(cmd, "profile", hardware.Names)
 }
 
 // check reports flags that do not go together.
-func (m *meterFlags) check(command string) error {
+func (m *backendFlags) check(command string) error {
 	usage := func(hint, format string, args ...any) error {
 		return usagef(hint, command+": "+format, args...)
 	}
 	switch m.meter {
 	case "":
-		return usage("take this machine's CPU with --meter cpu, a GPU with --meter worker", "--meter is missing")
-	case meterCPU, meterWorker, meterSimulated:
+		return usage("take this machine's CPU with --backend cpu, a GPU with --backend worker", "--backend is missing")
+	case backendCPU, backendWorker, backendSimulated:
 	default:
-		return usage("choose cpu, worker or simulated", "--meter: %q is unknown", m.meter)
+		return usage("choose cpu, worker or simulated", "--backend: %q is unknown", m.meter)
 	}
-	if (m.meter == meterWorker) != (m.worker != "") {
-		return usage(`for example: --meter worker --worker "python3 -m neuroshard_worker"`, "--meter worker and --worker go together")
+	if (m.meter == backendWorker) != (m.worker != "") {
+		return usage(`for example: --backend worker --worker "python3 -m neuroshard_worker"`, "--backend worker and --worker go together")
 	}
-	if m.meter == meterSimulated && !hardware.Known(m.profile) {
+	if m.meter == backendSimulated && !hardware.Known(m.profile) {
 		return usage("choose one of "+strings.Join(hardware.Names(), ", "), "--profile: the simulated device needs a known profile, and %q is none", m.profile)
 	}
-	if m.meter == meterCPU && hardware.Known(m.profile) {
+	if m.meter == backendCPU && hardware.Known(m.profile) {
 		return usage("choose another name, or leave it out", "--profile: %q is a GPU's, and the times would be this CPU's", m.profile)
 	}
 	if m.warm && m.set.Changed("flush") {
@@ -93,8 +93,8 @@ func (m *meterFlags) check(command string) error {
 }
 
 // command returns what starts the worker.
-func (m *meterFlags) command() ([]string, error) {
-	if m.meter == meterWorker {
+func (m *backendFlags) command() ([]string, error) {
+	if m.meter == backendWorker {
 		words := strings.Fields(m.worker)
 		if len(words) == 0 {
 			return nil, usagef("", "--worker: the command is empty")
@@ -114,8 +114,8 @@ func (m *meterFlags) command() ([]string, error) {
 
 // start starts the meter. Where a model is to be made of the times, the worker
 // has to tell the hardware profile of a device that has no built-in one.
-func (m *meterFlags) start(ctx context.Context, forModel bool, logs io.Writer) (collect.Meter, error) {
-	if m.meter == meterSimulated {
+func (m *backendFlags) start(ctx context.Context, forModel bool, logs io.Writer) (collect.Meter, error) {
+	if m.meter == backendSimulated {
 		profile, err := hardware.ByName(m.profile)
 		if err != nil {
 			return nil, err
