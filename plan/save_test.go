@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -118,7 +119,7 @@ func TestSaveFails(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if err := SaveFile(path, write); err == nil {
+				if err := atomicfile.Write(path, write); err == nil {
 					t.Error("got no error")
 				}
 				if got := names(t, dir); got != want {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/plan/export"
 	"github.com/neuroshard/neuroshard/problem/input"
@@ -107,7 +108,7 @@ func (a *app) writeOut(path string, data []byte) error {
 		_, err := a.stdout.Write(data)
 		return bad(err, "")
 	}
-	return bad(plan.SaveFile(path, func(w io.Writer) error {
+	return bad(atomicfile.Write(path, func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
 	}), "")

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/lab/trace"
-	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/report"
@@ -84,7 +84,7 @@ func (a *app) profile(f *profileFlags, path string) error {
 	if info, err := os.Stat(filepath.Dir(f.out)); err != nil || !info.IsDir() {
 		return usagef("choose a file that can be written", "profile: there is no folder %s", filepath.Dir(f.out))
 	}
-	err = plan.SaveFile(f.out, func(w io.Writer) error {
+	err = atomicfile.Write(f.out, func(w io.Writer) error {
 		_, err := w.Write(text.Bytes())
 		return err
 	})

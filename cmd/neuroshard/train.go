@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/lab"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/train"
-	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/report"
 )
@@ -253,7 +253,7 @@ func (a *app) printCurve(f *trainFlags, points []train.CurvePoint) error {
 // trained writes a model and prints its errors.
 func (a *app) trained(f *trainFlags, model *modelfile.Model, accuracy *train.Report) error {
 	if f.scatterPlot != "" {
-		err := plan.SaveFile(f.scatterPlot, func(w io.Writer) error {
+		err := atomicfile.Write(f.scatterPlot, func(w io.Writer) error {
 			return train.Scatter(w, accuracy, "model "+model.Manifest.ID)
 		})
 		if err != nil {

@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 	"reflect"
 
+	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
@@ -328,28 +329,11 @@ func (m *Model) Write(folder string) error {
 	return replace(filepath.Join(folder, ManifestName), append(manifest, '\n'))
 }
 
-func replace(path string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
+func replace(path string, data []byte) error {
+	return atomicfile.Write(path, func(w io.Writer) error {
+		_, err := w.Write(data)
 		return err
-	}
-	defer func() {
-		if err != nil {
-			// The first error is the one to report; the file may be closed already.
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(data); err != nil {
-		return err
-	}
-	if err = f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	})
 }
 
 // finite reports whether all values are finite.

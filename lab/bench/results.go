@@ -13,6 +13,7 @@ import (
 	"os"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/plan"
 )
@@ -245,9 +246,9 @@ func (j *Journal) Finish(records []Record) error {
 // Close leaves the journal for a later run to go on from.
 func (j *Journal) Close() error { return j.file.Close() }
 
-// replace writes a file, all of it or nothing: see plan.SaveFile.
+// replace writes a file, whole or not at all: see atomicfile.Write.
 func replace(path string, data []byte) error {
-	return plan.SaveFile(path, func(w io.Writer) error {
+	return atomicfile.Write(path, func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
 	})

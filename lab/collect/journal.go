@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -311,9 +312,4 @@ func (j *journal) close() error {
 
 // syncFolder has new and removed names reach the disk. Not every system can, and
 // the files are whole either way.
-func syncFolder(folder string) {
-	if d, err := os.Open(folder); err == nil {
-		_ = d.Sync()
-		_ = d.Close()
-	}
-}
+func syncFolder(folder string) { _ = atomicfile.SyncFolder(folder) }

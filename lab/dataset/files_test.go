@@ -19,6 +19,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -627,7 +628,7 @@ func TestInterruptedWrite(t *testing.T) {
 					t.Errorf("%s: got error %v, want one that is ENOSPC", where, err)
 				}
 				if err != nil && !killed {
-					if left := strings.Contains(fmt.Sprint(contents(t, folder)), tempSuffix); left {
+					if left := strings.Contains(fmt.Sprint(contents(t, folder)), atomicfile.Suffix); left {
 						t.Errorf("%s: temporary files are left", where)
 					}
 					if strings.Contains(err.Error(), "what was there is unchanged") && before != nil && !reflect.DeepEqual(got, *before) {

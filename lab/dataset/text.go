@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 )
@@ -273,31 +274,44 @@ func ExportPrototype(folder string, d Dataset) error {
 	if len(outputs) == 0 {
 		return errors.New("the dataset holds no samples to write")
 	}
-	var contents []string
+	var names, contents []string
 	for _, o := range outputs {
 		var text strings.Builder
 		if err := o.write(&text); err != nil {
 			return fmt.Errorf("%s: %w", o.name, err)
 		}
-		contents = append(contents, text.String())
+		names, contents = append(names, o.name), append(contents, text.String())
 	}
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return err
 	}
-	var files []staged
-	for i, o := range outputs {
-		var err error
-		if files, err = stage(disk{}, files, filepath.Join(folder, o.name), []byte(contents[i])); err != nil {
-			for _, f := range files {
-				_ = os.Remove(f.temp)
-			}
-			return err
+	return placeTogether(folder, names, contents)
+}
+
+// placeTogether writes files to a folder: none takes its place before all are
+// written.
+func placeTogether(folder string, names, contents []string) error {
+	var files []*atomicfile.File
+	var err error
+	for i, name := range names {
+		var f *atomicfile.File
+		if f, err = atomicfile.Create(filepath.Join(folder, name)); err != nil {
+			break
+		}
+		files = append(files, f)
+		if _, err = io.WriteString(f, contents[i]); err == nil {
+			err = f.Finish()
+		}
+		if err != nil {
+			break
 		}
 	}
 	for _, f := range files {
-		if err := os.Rename(f.temp, f.path); err != nil {
-			return err
+		if err != nil {
+			f.Discard()
+		} else {
+			err = f.Place()
 		}
 	}
-	return nil
+	return err
 }

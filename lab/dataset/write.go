@@ -8,10 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"syscall"
+
+	"github.com/neuroshard/neuroshard/internal/atomicfile"
 )
 
 // Write writes a valid dataset to a folder, which it makes, in place of a dataset
@@ -42,9 +42,6 @@ type storedFile interface {
 	Sync() error
 	Name() string
 }
-
-// tempSuffix ends the names of files that are being written.
-const tempSuffix = ".part"
 
 // staged is a file that is written beside its place.
 type staged struct{ temp, path string }
@@ -210,7 +207,7 @@ func removeLeftovers(s storage, folder string) {
 		return
 	}
 	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), tempSuffix)
+		name, ok := strings.CutSuffix(e.Name(), atomicfile.Suffix)
 		if !ok || !e.Type().IsRegular() {
 			continue
 		}
@@ -225,32 +222,7 @@ func removeLeftovers(s storage, folder string) {
 // disk is the storage of the operating system.
 type disk struct{}
 
-func (disk) create(path string) (storedFile, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*"+tempSuffix)
-	if err != nil {
-		return nil, err
-	}
-	if err := f.Chmod(0o644); err != nil {
-		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
-	}
-	return f, nil
-}
-
-func (disk) rename(from, to string) error { return os.Rename(from, to) }
-func (disk) remove(path string) error     { return os.Remove(path) }
-
-func (disk) sync(folder string) error {
-	if runtime.GOOS == "windows" { // folders cannot be synced there
-		return nil
-	}
-	f, err := os.Open(folder)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	// Some file systems know no sync of folders.
-	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
-		return err
-	}
-	return nil
-}
+func (disk) create(path string) (storedFile, error) { return atomicfile.Create(path) }
+func (disk) rename(from, to string) error           { return os.Rename(from, to) }
+func (disk) remove(path string) error               { return os.Remove(path) }
+func (disk) sync(folder string) error               { return atomicfile.SyncFolder(folder) }

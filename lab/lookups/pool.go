@@ -9,7 +9,8 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
-	"path/filepath"
+
+	"github.com/neuroshard/neuroshard/internal/atomicfile"
 )
 
 // A pool file holds the lookups of one batch in one table. All numbers are
@@ -39,21 +40,15 @@ func WritePool(path string, b Bags) error {
 	if b.Len() > MaxBags || len(b.Indices) > MaxLookups {
 		return fmt.Errorf("%s: %d bags of %d lookups are more than a pool's %d of %d", path, b.Len(), len(b.Indices), MaxBags, MaxLookups)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	f, err := atomicfile.Create(path)
 	if err != nil {
 		return err
 	}
-	err = writePool(f, b)
-	if err == nil {
-		err = f.Chmod(0o644)
+	if err := errors.Join(writePool(f, b), f.Finish()); err != nil {
+		f.Discard()
+		return err
 	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return f.Place()
 }
 
 func writePool(w io.WriteSeeker, b Bags) error {

@@ -27,7 +27,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/problem/workload"
 )
 
@@ -135,7 +135,7 @@ func replace(file, name string, tables []string) error {
 		}
 		parts[i+1] = table + end + after
 	}
-	return plan.SaveFile(file, func(w io.Writer) error {
+	return atomicfile.Write(file, func(w io.Writer) error {
 		_, err := io.WriteString(w, strings.Join(parts, mark))
 		return err
 	})

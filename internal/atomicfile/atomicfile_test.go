@@ -1,0 +1,143 @@
+package atomicfile
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// names lists what is in a folder.
+func names(t testing.TB, folder string) string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return strings.Join(list, " ")
+}
+
+func text(s string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.WriteString(w, s)
+		return err
+	}
+}
+
+func TestWrite(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "a")
+	for _, want := range []string{"new", "newer"} {
+		if err := Write(path, text(want)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+	if got := names(t, folder); got != "a" {
+		t.Errorf("got files %q, want a alone", got)
+	}
+}
+
+// TestWriteFails has each step fail: the old file stays and no other is left.
+func TestWriteFails(t *testing.T) {
+	broken := errors.New("disk full")
+	for name, write := range map[string]func(io.Writer) error{
+		"at once": func(io.Writer) error { return broken },
+		"half-way": func(w io.Writer) error {
+			_, err := w.Write(bytes.Repeat([]byte("x"), 1<<16))
+			return errors.Join(err, broken)
+		},
+		"in the sync": func(w io.Writer) error { return w.(*File).Close() },
+		"with a file that is gone": func(w io.Writer) error {
+			return os.Remove(w.(*File).Name())
+		},
+	} {
+		folder := t.TempDir()
+		path := filepath.Join(folder, "a")
+		if err := os.WriteFile(path, []byte("old"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := Write(path, write); err == nil {
+			t.Errorf("%s: got no error", name)
+		}
+		if got, _ := os.ReadFile(path); string(got) != "old" {
+			t.Errorf("%s: got %q in the file, want old", name, got)
+		}
+		if got := names(t, folder); got != "a" {
+			t.Errorf("%s: got files %q, want a alone", name, got)
+		}
+	}
+}
+
+// TestPlaceTogether places two files after both are finished.
+func TestPlaceTogether(t *testing.T) {
+	folder := t.TempDir()
+	var files []*File
+	for _, name := range []string{"a", "b"} {
+		f, err := Create(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(text(name)(f), f.Finish()); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	for _, name := range strings.Fields(names(t, folder)) {
+		if !strings.HasPrefix(name, ".") || !strings.HasSuffix(name, Suffix) {
+			t.Errorf("got %s before a file is placed, want hidden names that end in %s", name, Suffix)
+		}
+	}
+	for _, f := range files {
+		if err := f.Place(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := SyncFolder(folder); err != nil {
+		t.Error(err)
+	}
+	if got := names(t, folder); got != "a b" {
+		t.Errorf("got files %q, want a and b", got)
+	}
+	if err := SyncFolder(filepath.Join(folder, "missing")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing folder: got %v, want %v", err, os.ErrNotExist)
+	}
+}
+
+// FuzzWrite writes any content in two parts, and fails after the first where
+// told to.
+func FuzzWrite(f *testing.F) {
+	f.Add([]byte("new"), []byte("old"), false)
+	f.Add([]byte(""), []byte("old"), true)
+	f.Fuzz(func(t *testing.T, content, old []byte, fail bool) {
+		folder := t.TempDir()
+		path := filepath.Join(folder, "a")
+		if err := os.WriteFile(path, old, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		broken := errors.New("broken")
+		err := Write(path, func(w io.Writer) error {
+			if _, err := w.Write(content[:len(content)/2]); err != nil || fail {
+				return errors.Join(err, broken)
+			}
+			_, err := w.Write(content[len(content)/2:])
+			return err
+		})
+		want := content
+		if fail {
+			want = old
+		}
+		if got, _ := os.ReadFile(path); !bytes.Equal(got, want) || (err != nil) != fail || names(t, folder) != "a" {
+			t.Errorf("got %q, error %v, files %s; want %q and a alone", got, err, names(t, folder), want)
+		}
+	})
+}
