@@ -7,6 +7,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/feature"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -36,7 +37,7 @@ func TestCautiousScorer(t *testing.T) {
 			var slices []cost.Slice
 			sum := 0
 			for _, shard := range held {
-				item := mean.Item(shard.Table, shard.Dim())
+				item := mean.Item(shard.Table, shard.Dim(), problem.Form{})
 				mean.Add(d, item)
 				careful.Add(d, item)
 				sum += p.DimSum(shard)
@@ -75,7 +76,7 @@ func TestCautiousScorer(t *testing.T) {
 	pool := newPool(t, single, p)
 	a, b := pool.NewScorer(), pool.NewCautiousScorer(3)
 	for i := range p.Tables {
-		item := a.Item(i, p.Tables[i].Dim)
+		item := a.Item(i, p.Tables[i].Dim, problem.Form{})
 		a.Add(i%3, item)
 		b.Add(i%3, item)
 	}

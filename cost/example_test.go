@@ -72,7 +72,7 @@ func ExampleScorer() {
 	}
 	s := pool.NewScorer()
 	fmt.Println("empty:", s.Compute(0))
-	half := s.Item(0, p.Tables[0].Dim/2)
+	half := s.Item(0, p.Tables[0].Dim/2, problem.Form{})
 	s.Add(0, half)
 	before := s.Compute(0)
 	s.Add(0, half)

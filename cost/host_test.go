@@ -7,7 +7,6 @@ import (
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
-	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -39,16 +38,16 @@ func TestHostLinkByHand(t *testing.T) {
 		p := oneTable(t, 1000, 1, 0)
 		p.Tables[0].Optimizer = optimizer
 		s, pricer := newSpread(t, newPool(t, model, p), 0), simulate.NewPricer(p)
-		inTier := func(form search.Form) (predicted plan.StepTimes, forward, backward unit.Millis) {
+		inTier := func(form problem.Form) (predicted plan.StepTimes, forward, backward unit.Millis) {
 			s.Reset()
-			s.Add(0, s.ItemOf(0, 16, form))
+			s.Add(0, s.Item(0, 16, form))
 			shard := p.Whole(0)
 			shard.Tier = form.Tier
 			forward, backward = pricer.GroupCost([]problem.Shard{shard})
 			return s.Breakdown().Devices[0], forward, backward
 		}
-		hbm, hbmForward, hbmBackward := inTier(search.Form{})
-		host, hostForward, hostBackward := inTier(search.Form{Tier: problem.Host})
+		hbm, hbmForward, hbmBackward := inTier(problem.Form{})
+		host, hostForward, hostBackward := inTier(problem.Form{Tier: problem.Host})
 		for _, test := range []struct {
 			what                 string
 			got, simulated, want float64
@@ -72,7 +71,7 @@ func TestReplicasTravelInHalf(t *testing.T) {
 		p := oneTable(t, rows, devices, perHost)
 		p.CommPrecision = comm
 		s := newSpread(t, newPool(t, model, p), 0)
-		s.Add(0, s.ItemOf(0, 16, search.Form{Kind: problem.DataParallel}))
+		s.Add(0, s.Item(0, 16, problem.Form{Kind: problem.DataParallel}))
 		return float64(s.Breakdown().Devices[0].BackwardComm)
 	}
 	for _, perHost := range []int{1, 4, 8} {

@@ -250,7 +250,7 @@ func TestOneDeviceDoesNotCommunicate(t *testing.T) {
 	shards := [][]problem.Shard{nil}
 	for i := range p.Tables {
 		shards[0] = append(shards[0], p.Whole(i))
-		s.Add(0, s.Item(i, p.Tables[i].Dim))
+		s.Add(0, s.Item(i, p.Tables[i].Dim, problem.Form{}))
 	}
 	d := pool.Price(shards).Devices[0]
 	if d.ForwardComm != 0 || d.BackwardComm != 0 {
@@ -272,12 +272,12 @@ func TestCostRisesWithDimImbalance(t *testing.T) {
 		}
 		s := newPool(t, model, p).NewScorer()
 		for i := range p.Tables {
-			s.Add(i%8, s.Item(i, 64))
+			s.Add(i%8, s.Item(i, 64, problem.Form{}))
 		}
 		last := s.Cost()
 		for i := range 7 { // one table of each other device to the first
-			s.Remove(i+1, s.Item(i+1, 64))
-			s.Add(0, s.Item(i+1, 64))
+			s.Remove(i+1, s.Item(i+1, 64, problem.Form{}))
+			s.Add(0, s.Item(i+1, 64, problem.Form{}))
 			if got := s.Cost(); !(got > last) {
 				t.Errorf("%d a host, %d tables moved to one device: got cost %v, want above %v", perHost, i+1, got, last)
 			}

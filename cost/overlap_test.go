@@ -9,6 +9,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
+	"github.com/neuroshard/neuroshard/problem"
 )
 
 // What is left of an exchange falls with the others' lead, by no more than the lead
@@ -64,7 +65,7 @@ func TestOverlapInPlans(t *testing.T) {
 		s := pool.NewScorer()
 		for d, held := range shards {
 			for _, shard := range held {
-				s.Add(d, s.Item(shard.Table, shard.Dim()))
+				s.Add(d, s.Item(shard.Table, shard.Dim(), problem.Form{}))
 			}
 		}
 		if !near(s.Cost(), float64(got.Cost), 1e-9) {

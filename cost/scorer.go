@@ -6,6 +6,7 @@ import (
 	"github.com/neuroshard/neuroshard/feature"
 	"github.com/neuroshard/neuroshard/internal/f32"
 	"github.com/neuroshard/neuroshard/internal/groups"
+	"github.com/neuroshard/neuroshard/problem"
 )
 
 // Scorer keeps the predicted price of a placement while shards come and go. It
@@ -74,8 +75,16 @@ func (p *Pool) NewScorer() *Scorer {
 	return s
 }
 
-// Item registers a column slice: see Pool.Item.
-func (s *Scorer) Item(table, width int) int { return s.pool.Item(table, width) }
+// Item registers a slice of columns in HBM: see Pool.Item. It panics on other forms.
+func (s *Scorer) Item(table, width int, form problem.Form) int {
+	if form != (problem.Form{}) {
+		panic("cost: a Scorer estimates slices of columns in HBM only")
+	}
+	return s.pool.Item(table, width)
+}
+
+// Shared returns 0: see search.Scorer.
+func (s *Scorer) Shared() float64 { return 0 }
 
 // Reset empties all devices.
 func (s *Scorer) Reset() {

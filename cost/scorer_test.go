@@ -123,7 +123,7 @@ func TestTablesWithoutLookups(t *testing.T) {
 	}}
 	pool := newPool(t, model, p)
 	s := pool.NewScorer()
-	narrow, unread, wide := s.Item(0, 16), s.Item(1, 128), s.Item(2, 128)
+	narrow, unread, wide := s.Item(0, 16, problem.Form{}), s.Item(1, 128, problem.Form{}), s.Item(2, 128, problem.Form{})
 	s.Add(1, unread)
 	if got := s.Compute(1); got != 0 {
 		t.Errorf("a table without lookups alone: got %v ms, want 0", got)
@@ -166,7 +166,7 @@ func TestBreakdownAgreesWithCost(t *testing.T) {
 		s := pool.NewScorer()
 		for d, on := range shards {
 			for _, shard := range on {
-				s.Add(d, s.Item(shard.Table, shard.Dim()))
+				s.Add(d, s.Item(shard.Table, shard.Dim(), problem.Form{}))
 			}
 		}
 		if !near(s.Cost(), float64(b.Cost), 1e-12) {
@@ -216,7 +216,7 @@ func TestOperationsAddUp(t *testing.T) {
 		{Name: "wide, fused", Rows: 1e6, Dim: 128, Features: one, Optimizer: problem.SGD},
 	}}
 	s := newPool(t, model, p).NewScorer()
-	narrow, wide, fused := s.Item(0, 16), s.Item(1, 128), s.Item(2, 128)
+	narrow, wide, fused := s.Item(0, 16, problem.Form{}), s.Item(1, 128, problem.Form{}), s.Item(2, 128, problem.Form{})
 	alone := func(slice int) float64 {
 		s.Reset()
 		s.Add(0, slice)
@@ -284,8 +284,8 @@ func TestAlikeTables(t *testing.T) {
 		c.change(&second)
 		p := &problem.Problem{Topology: topology(t, 2, 0), Batch: 65536, Tables: []problem.Table{first, second}}
 		s := newPool(t, model, p).NewScorer()
-		s.Add(0, s.Item(0, 64))
-		s.Add(1, s.Item(1, 64))
+		s.Add(0, s.Item(0, 64, problem.Form{}))
+		s.Add(1, s.Item(1, 64, problem.Form{}))
 		if got := s.Compute(0) == s.Compute(1); got != c.alike {
 			t.Errorf("another %s: got %v and %v, want equal: %v", c.name, s.Compute(0), s.Compute(1), c.alike)
 		}
@@ -304,8 +304,8 @@ func TestNarrowerSlicesAreFaster(t *testing.T) {
 			continue
 		}
 		s.Reset()
-		s.Add(0, s.Item(i, p.Tables[i].Dim))
-		s.Add(1, s.Item(i, p.Tables[i].Dim/4))
+		s.Add(0, s.Item(i, p.Tables[i].Dim, problem.Form{}))
+		s.Add(1, s.Item(i, p.Tables[i].Dim/4, problem.Form{}))
 		if whole, quarter := s.Compute(0), s.Compute(1); !(quarter < whole*1.03) {
 			t.Errorf("table %+v: got %v ms for a quarter of the columns, want at most the whole's %v", p.Tables[i], quarter, whole)
 		}

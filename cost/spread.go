@@ -69,8 +69,7 @@ func ticksOf(t unit.Millis) ticks { return ticks(math.Round(min(float64(t)/tick,
 
 func (t ticks) ms() float64 { return float64(t) * tick }
 
-// SpreadScorer is a Scorer that also prices slices in other forms: it has search's
-// Spreader. It serves one goroutine; those of one Pool share the pool's items.
+// SpreadScorer is a Scorer that also estimates slices in other forms. It serves one goroutine; those of one Pool share the pool's items.
 type SpreadScorer struct {
 	// Scorer holds the slices in HBM.
 	*Scorer
@@ -158,13 +157,13 @@ func lotOf(f problem.Form) int {
 	return lotColumns
 }
 
-// ItemOf registers a slice of the table in a form: see search.Spreader. It must not
+// Item registers a slice of the table in a form: see search.Scorer. It must not
 // be called while a Scorer of the pool is in use elsewhere. Host memory needs a topology
 // that has some.
-func (s *SpreadScorer) ItemOf(table, width int, form problem.Form) int {
+func (s *SpreadScorer) Item(table, width int, form problem.Form) int {
 	lot := lotOf(form)
 	if lot == lotColumns {
-		return s.Item(table, width)
+		return s.pool.Item(table, width)
 	}
 	return s.pools.item(lot, spreadKey{table, width, form}, s.lots[lot].pool)
 }
@@ -306,7 +305,7 @@ func (s *SpreadScorer) alike() bool {
 	return false
 }
 
-// Shared returns the time that every device spends alike: see search.Spreader.
+// Shared returns the time that every device spends alike: see search.Scorer.
 func (s *SpreadScorer) Shared() float64 {
 	forward, backward := s.exchanges()
 	return s.lots[lotBlocks].Compute(0) + s.lots[lotReplicas].Compute(0) + s.update.ms() + forward + backward
@@ -514,7 +513,7 @@ func (p *Pool) priceSpread(shards [][]problem.Shard) plan.Breakdown {
 				}
 				seen[key] = true
 			}
-			s.Add(d, s.ItemOf(shard.Table, shard.Dim(), form))
+			s.Add(d, s.Item(shard.Table, shard.Dim(), form))
 		}
 	}
 	return s.Breakdown()

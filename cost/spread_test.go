@@ -74,7 +74,7 @@ func TestSpreadConformance(t *testing.T) {
 // A form that a table of a random placement has; grid is a form by rows of a host, on
 // several.
 type drawnForm struct {
-	search.Form
+	problem.Form
 	slices int
 }
 
@@ -86,20 +86,20 @@ func formsFor(p *problem.Problem, table int) map[string]drawnForm {
 		delete(forms, "column_wise")
 	}
 	if t.CutsByRows(topology.Devices) {
-		forms["row_wise"] = drawnForm{search.Form{Kind: problem.RowWise}, 1}
+		forms["row_wise"] = drawnForm{problem.Form{Kind: problem.RowWise}, 1}
 	}
 	if t.CutsByRows(topology.PerHost()) {
-		forms["table_row_wise"] = drawnForm{search.Form{Kind: problem.TableRowWise}, 1}
+		forms["table_row_wise"] = drawnForm{problem.Form{Kind: problem.TableRowWise}, 1}
 		if hosts := topology.Devices / topology.PerHost(); hosts > 1 && t.Dim >= 8 {
-			forms["grid"] = drawnForm{search.Form{Kind: problem.TableRowWise}, 2}
+			forms["grid"] = drawnForm{problem.Form{Kind: problem.TableRowWise}, 2}
 		}
 	}
 	if topology.Devices > 1 {
-		forms["data_parallel"] = drawnForm{search.Form{Kind: problem.DataParallel}, 1}
+		forms["data_parallel"] = drawnForm{problem.Form{Kind: problem.DataParallel}, 1}
 	}
 	if topology.HostMemory > 0 {
-		forms["host"] = drawnForm{search.Form{Tier: problem.Host}, 1}
-		forms["host_cached"] = drawnForm{search.Form{Tier: problem.HostCached, Cache: .2}, 1}
+		forms["host"] = drawnForm{problem.Form{Tier: problem.Host}, 1}
+		forms["host_cached"] = drawnForm{problem.Form{Tier: problem.HostCached, Cache: .2}, 1}
 	}
 	return forms
 }
@@ -182,7 +182,7 @@ func TestSpreadAgreesWithPrice(t *testing.T) {
 					} else { //nolint:revive // the key's scope
 						seen[key] = true
 					}
-					s.Add(d, s.ItemOf(shard.Table, shard.Dim(), form))
+					s.Add(d, s.Item(shard.Table, shard.Dim(), form))
 				}
 			}
 			b := pool.Price(shards)
@@ -229,7 +229,7 @@ func TestSpreadOfColumnsIsAScorer(t *testing.T) {
 				s.Reset()
 				for d, held := range shards {
 					for _, shard := range held {
-						item := s.ItemOf(shard.Table, shard.Dim(), search.Form{})
+						item := s.Item(shard.Table, shard.Dim(), problem.Form{})
 						plain.ComputeWith(item, devices, want)
 						if s.ComputeWith(item, devices, got); !slices.Equal(got, want) {
 							t.Fatalf("%s: ComputeWith: got %v, want %v", name, got, want)
@@ -269,7 +269,7 @@ func TestSpreadForgetsItsPast(t *testing.T) {
 	var items []int
 	for i := range p.Tables {
 		for _, f := range formsFor(p, i) {
-			items = append(items, walked.ItemOf(i, p.Tables[i].Dim, f.Form))
+			items = append(items, walked.Item(i, p.Tables[i].Dim, f.Form))
 		}
 	}
 	slices.Sort(items)

@@ -106,7 +106,7 @@ func newSearcher(ctx context.Context, p *problem.Problem, newScorer Factory, opt
 		event:   Event{Phase: "start", Levels: opt.Steps},
 	}
 	s.catalog.brief = opt.Brief
-	if _, spreads := scorer.(Spreader); spreads && opt.Method == NeuroShard && (len(opt.Kinds) > 0 || p.Topology.HostMemory > 0) {
+	if !opt.ColumnsOnly && opt.Method == NeuroShard && (len(opt.Kinds) > 0 || p.Topology.HostMemory > 0) {
 		s.forms = newForms(s.catalog, opt)
 	}
 	s.workers = append(s.workers, newWorker(s.catalog, scorer))

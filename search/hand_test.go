@@ -33,7 +33,10 @@ func additiveFactory(p *problem.Problem) Factory {
 	}
 }
 
-func (a *additive) Item(table, width int) int {
+func (a *additive) Item(table, width int, form problem.Form) int {
+	if form != (problem.Form{}) {
+		panic("search: additive estimates slices of columns in HBM only")
+	}
 	for i, s := range *a.items {
 		if s == (slice{table: table, width: width}) {
 			return i
@@ -42,6 +45,8 @@ func (a *additive) Item(table, width int) int {
 	*a.items = append(*a.items, slice{table: table, width: width})
 	return len(*a.items) - 1
 }
+
+func (a *additive) Shared() float64 { return 0 }
 
 func (a *additive) Reset() { clear(a.time); clear(a.dims); clear(a.held) }
 

@@ -3,6 +3,8 @@ package search
 import (
 	"cmp"
 	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
 )
 
 // join makes one slice of the slices of a table that met on one device, where
@@ -43,7 +45,7 @@ func (s *searcher) join() {
 			width += c.kinds[kinds[i]].members[0].width
 		}
 		whole := c.slice(kinds[met[0]], width)
-		item := c.scorer.Item(c.kinds[whole].members[0].table, width)
+		item := c.scorer.Item(c.kinds[whole].members[0].table, width, problem.Form{})
 		device := int(devices[met[0]])
 		before := w.scorer.Compute(device)
 		for _, i := range met {

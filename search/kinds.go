@@ -85,7 +85,7 @@ func (s *searcher) kinds() error {
 		return err
 	}
 	s.optimal = false
-	f.scorer = s.workers[0].scorer.(Spreader)
+	f.scorer = s.workers[0].scorer
 	s.event.Phase = "kinds"
 	r := newRefiner(s.catalog, s.workers[0].scorer, s.opt.Seed)
 	r.f = f

@@ -57,7 +57,7 @@ const launch = 40_000
 
 type formed struct {
 	slice
-	form search.Form
+	form problem.Form
 }
 
 type formItems struct {
@@ -80,16 +80,14 @@ func formsFactory(p *problem.Problem, sums bool) search.Factory {
 
 func (s *formsModel) Additive() bool { return s.sums }
 
-func (s *formsModel) Item(table, width int) int { return s.ItemOf(table, width, search.Form{}) }
-
-func (s *formsModel) ItemOf(table, width int, form search.Form) int {
+func (s *formsModel) Item(table, width int, form problem.Form) int {
 	key := formed{slice{table, width}, form}
 	if i, ok := s.items.index[key]; ok {
 		return i
 	}
 	plain := -1
-	if form == (search.Form{}) {
-		plain = s.columns.Item(table, width)
+	if form == (problem.Form{}) {
+		plain = s.columns.Item(table, width, problem.Form{})
 	}
 	s.items.index[key] = len(s.items.list)
 	s.items.list, s.items.plain = append(s.items.list, key), append(s.items.plain, plain)
@@ -209,7 +207,7 @@ func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, kinds 
 	allowed := func(kind ...problem.Kind) bool {
 		return slices.ContainsFunc(kind, func(k problem.Kind) bool { return slices.Contains(kinds, k) })
 	}
-	scorer := newScorer().(search.Spreader)
+	scorer := newScorer()
 	scorer.Reset()
 	groups := map[string]int{}
 	for i := range p.Tables {
@@ -241,12 +239,12 @@ func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, kinds 
 			}
 			next = slice[0].Columns.End
 			devices, begin := 1, slice[0].device
-			form := search.Form{Tier: first.Tier, Cache: first.Cache}
+			form := problem.Form{Tier: first.Tier, Cache: first.Cache}
 			switch first.Kind {
 			case problem.RowWise, problem.DataParallel:
-				devices, begin, form = n, 0, search.Form{Kind: first.Kind}
+				devices, begin, form = n, 0, problem.Form{Kind: first.Kind}
 			case problem.TableRowWise, problem.Grid:
-				devices, begin, form = perHost, begin/perHost*perHost, search.Form{Kind: problem.TableRowWise}
+				devices, begin, form = perHost, begin/perHost*perHost, problem.Form{Kind: problem.TableRowWise}
 				if hosts[begin] {
 					fail("two slices on host of device %d", begin)
 				}
@@ -265,7 +263,7 @@ func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, kinds 
 					fail("got %+v on device %d, want rows %v on device %d in one kind and memory", s.Shard, s.device, want, begin+k)
 				}
 			}
-			scorer.Add(slice[0].device, scorer.ItemOf(i, slice[0].Dim(), form))
+			scorer.Add(slice[0].device, scorer.Item(i, slice[0].Dim(), form))
 		}
 		if next != int64(table.Dim) {
 			fail("got %d columns, want all", next)
@@ -461,22 +459,22 @@ func TestTablesOfTooManyRows(t *testing.T) {
 		topology hardware.Topology
 		tables   []problem.Table
 		kinds    []problem.Kind
-		want     search.Form // of the first table, in a plan
-		none     string      // in the error
+		want     problem.Form // of the first table, in a plan
+		none     string       // in the error
 	}{
-		{"by rows", topology(8, 0, 0), []problem.Table{huge, small}, problem.Kinds(), search.Form{Kind: problem.RowWise}, ""},
-		{"by rows alone", topology(8, 0, 0), []problem.Table{huge, small}, []problem.Kind{problem.RowWise}, search.Form{Kind: problem.RowWise}, ""},
-		{"by rows of hosts alone", topology(8, 4, 0), []problem.Table{huge, small}, []problem.Kind{problem.TableRowWise}, search.Form{Kind: problem.TableRowWise}, ""},
-		{"two by rows of hosts", topology(8, 4, 0), []problem.Table{huge, huge, small}, []problem.Kind{problem.ColumnWise, problem.TableRowWise}, search.Form{Kind: problem.TableRowWise}, ""},
-		{"a grid, larger than a host", topology(8, 4, 0), []problem.Table{large("vast", 18_000_000_000, 8), small}, []problem.Kind{problem.ColumnWise, problem.Grid}, search.Form{Kind: problem.TableRowWise}, ""},
-		{"columns alone", topology(8, 0, 0), []problem.Table{huge, small}, columns, search.Form{}, `"huge"`},
-		{"by default", topology(8, 0, 0), []problem.Table{huge, small}, nil, search.Form{}, `"huge"`},
-		{"host memory", topology(8, 0, 4*unit.TiB), []problem.Table{huge, small}, columns, search.Form{Tier: problem.Host}, ""},
-		{"host memory of one device", topology(1, 0, 4*unit.TiB), []problem.Table{huge, small}, nil, search.Form{Tier: problem.Host}, ""},
-		{"too little host memory", topology(8, 0, 400*unit.GiB), []problem.Table{huge, small}, columns, search.Form{}, `"huge"`},
-		{"replicas alone", topology(8, 0, 0), []problem.Table{small, huge}, []problem.Kind{problem.DataParallel}, search.Form{}, `"huge"`},
-		{"one device by rows", topology(1, 0, 0), []problem.Table{small}, []problem.Kind{problem.RowWise}, search.Form{}, `"small"`},
-		{"rows of a full host", topology(2, 0, 0), []problem.Table{large("vast", 40_000_000_000, 4)}, problem.Kinds(), search.Form{}, `"vast"`},
+		{"by rows", topology(8, 0, 0), []problem.Table{huge, small}, problem.Kinds(), problem.Form{Kind: problem.RowWise}, ""},
+		{"by rows alone", topology(8, 0, 0), []problem.Table{huge, small}, []problem.Kind{problem.RowWise}, problem.Form{Kind: problem.RowWise}, ""},
+		{"by rows of hosts alone", topology(8, 4, 0), []problem.Table{huge, small}, []problem.Kind{problem.TableRowWise}, problem.Form{Kind: problem.TableRowWise}, ""},
+		{"two by rows of hosts", topology(8, 4, 0), []problem.Table{huge, huge, small}, []problem.Kind{problem.ColumnWise, problem.TableRowWise}, problem.Form{Kind: problem.TableRowWise}, ""},
+		{"a grid, larger than a host", topology(8, 4, 0), []problem.Table{large("vast", 18_000_000_000, 8), small}, []problem.Kind{problem.ColumnWise, problem.Grid}, problem.Form{Kind: problem.TableRowWise}, ""},
+		{"columns alone", topology(8, 0, 0), []problem.Table{huge, small}, columns, problem.Form{}, `"huge"`},
+		{"by default", topology(8, 0, 0), []problem.Table{huge, small}, nil, problem.Form{}, `"huge"`},
+		{"host memory", topology(8, 0, 4*unit.TiB), []problem.Table{huge, small}, columns, problem.Form{Tier: problem.Host}, ""},
+		{"host memory of one device", topology(1, 0, 4*unit.TiB), []problem.Table{huge, small}, nil, problem.Form{Tier: problem.Host}, ""},
+		{"too little host memory", topology(8, 0, 400*unit.GiB), []problem.Table{huge, small}, columns, problem.Form{}, `"huge"`},
+		{"replicas alone", topology(8, 0, 0), []problem.Table{small, huge}, []problem.Kind{problem.DataParallel}, problem.Form{}, `"huge"`},
+		{"one device by rows", topology(1, 0, 0), []problem.Table{small}, []problem.Kind{problem.RowWise}, problem.Form{}, `"small"`},
+		{"rows of a full host", topology(2, 0, 0), []problem.Table{large("vast", 40_000_000_000, 4)}, problem.Kinds(), problem.Form{}, `"vast"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := &problem.Problem{Batch: 4096, Topology: c.topology}
@@ -568,7 +566,7 @@ func optimumInAllKinds(t *testing.T, tasks int, sums bool) {
 	for seed := range uint64(tasks) {
 		p := tiny(seed)
 		newScorer := formsFactory(p, sums)
-		want := optimumInForms(p, newScorer().(search.Spreader))
+		want := optimumInForms(p, newScorer())
 		r, err := search.Run(context.Background(), p, newScorer, search.Options{Kinds: problem.Kinds(), Workers: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -594,13 +592,13 @@ func optimumInAllKinds(t *testing.T, tasks int, sums bool) {
 }
 
 // optimumInForms tries all: slices of 4 columns are the narrowest there are.
-func optimumInForms(p *problem.Problem, s search.Spreader) float64 {
+func optimumInForms(p *problem.Problem, s search.Scorer) float64 {
 	best := math.Inf(1)
 	n, perHost := p.Topology.Devices, p.Topology.PerHost()
 	used, host := make([]unit.Bytes, n), make([]unit.Bytes, n)
 	// hold counts the bytes of a slice in a form with its first shard on device d, and
 	// reports whether its devices have them.
-	hold := func(i, width int, form search.Form, d int, sign unit.Bytes) (fits bool) {
+	hold := func(i, width int, form problem.Form, d int, sign unit.Bytes) (fits bool) {
 		shard := p.Whole(i)
 		shard.Columns.End = int64(width)
 		shard.Kind, shard.Tier, shard.Cache = form.Kind, form.Tier, form.Cache
@@ -625,13 +623,13 @@ func optimumInForms(p *problem.Problem, s search.Spreader) float64 {
 	}
 	var table func(i int)
 	// put places the widths of table i in a form, on the devices from one on.
-	var put func(i int, widths []int, form search.Form, step, from int)
-	put = func(i int, widths []int, form search.Form, step, from int) {
+	var put func(i int, widths []int, form problem.Form, step, from int)
+	put = func(i int, widths []int, form problem.Form, step, from int) {
 		if len(widths) == 0 {
 			table(i + 1)
 			return
 		}
-		item := s.ItemOf(i, widths[0], form)
+		item := s.Item(i, widths[0], form)
 		for d := from; d < n; d += step {
 			if hold(i, widths[0], form, d, 1) {
 				s.Add(d, item)
@@ -651,11 +649,11 @@ func optimumInForms(p *problem.Problem, s search.Spreader) float64 {
 		if t.Dim == 8 {
 			cuts = append(cuts, []int{4, 4})
 		}
-		forms := []search.Form{{}}
+		forms := []problem.Form{{}}
 		if p.Topology.HostMemory > 0 {
-			forms = append(forms, search.Form{Tier: problem.Host})
+			forms = append(forms, problem.Form{Tier: problem.Host})
 			for _, share := range []float64{.02, .05, .1, .2, .4} { // those that the search tries
-				forms = append(forms, search.Form{Tier: problem.HostCached, Cache: share})
+				forms = append(forms, problem.Form{Tier: problem.HostCached, Cache: share})
 			}
 		}
 		for _, widths := range cuts {
@@ -663,13 +661,13 @@ func optimumInForms(p *problem.Problem, s search.Spreader) float64 {
 				put(i, widths, form, 1, 0)
 			}
 			if t.CutsByRows(perHost) {
-				put(i, widths, search.Form{Kind: problem.TableRowWise}, perHost, 0)
+				put(i, widths, problem.Form{Kind: problem.TableRowWise}, perHost, 0)
 			}
 		}
 		if t.CutsByRows(n) {
-			put(i, cuts[0], search.Form{Kind: problem.RowWise}, n, 0)
+			put(i, cuts[0], problem.Form{Kind: problem.RowWise}, n, 0)
 		}
-		put(i, cuts[0], search.Form{Kind: problem.DataParallel}, n, 0)
+		put(i, cuts[0], problem.Form{Kind: problem.DataParallel}, n, 0)
 	}
 	table(0)
 	return best

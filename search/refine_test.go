@@ -174,7 +174,7 @@ func checkParts(t *rapid.T, c *catalog, parts []part) Scorer {
 			if m.width != p.Tables[m.table].Dim && m.width < p.Tables[m.table].MinWidth() {
 				t.Fatalf("a slice of table %d is %d wide, the least is %d", m.table, m.width, p.Tables[m.table].MinWidth())
 			}
-			fresh.Add(int(part.device), fresh.Item(m.table, m.width))
+			fresh.Add(int(part.device), fresh.Item(m.table, m.width, problem.Form{}))
 		}
 	}
 	for i, w := range widths {

@@ -83,10 +83,13 @@ type Options struct {
 	Budget time.Duration
 	// Kinds are those that tables may be placed in; table-wise and column-wise alone by
 	// default. Only method NeuroShard tries others, and host memory where the topology
-	// has some; it needs a Factory of Spreaders for that, and tries slices of columns in
-	// HBM alone without. ColumnWise allows TableWise, too, and Grid TableRowWise; with
+	// has some; with ColumnsOnly it tries neither. ColumnWise allows TableWise, too, and Grid TableRowWise; with
 	// TableWise and without ColumnWise, Grid is no more than that.
 	Kinds []problem.Kind
+	// ColumnsOnly says that the Scorers estimate the zero form only, slices of columns in
+	// HBM. The search then tries no other form, whatever Kinds and the topology's host
+	// memory allow. By default the Scorers must estimate every form.
+	ColumnsOnly bool
 	// Brief leaves out of *Infeasible how many devices would do, which on a large
 	// cluster takes longer than a simple method.
 	Brief bool

@@ -38,7 +38,7 @@ func check(t rapid.TB, p *problem.Problem, r search.Result) {
 		for _, s := range shards {
 			table := &p.Tables[s.Table]
 			memory = memory.Add(p.ShardMemory(s))
-			scorer.Add(d, scorer.Item(s.Table, s.Dim()))
+			scorer.Add(d, scorer.Item(s.Table, s.Dim(), problem.Form{}))
 			if s.Rows != (problem.Range{Start: 0, End: table.Rows}) {
 				t.Errorf("table %q: got rows %v, want all", table.Name, s.Rows)
 			}
@@ -150,7 +150,7 @@ func price(p *problem.Problem, placed [][]problem.Shard) float64 {
 	s := factory(p)()
 	for d, shards := range placed {
 		for _, shard := range shards {
-			s.Add(d, s.Item(shard.Table, shard.Dim()))
+			s.Add(d, s.Item(shard.Table, shard.Dim(), problem.Form{}))
 		}
 	}
 	return s.Cost()
@@ -310,7 +310,7 @@ func optimum(p *problem.Problem) float64 {
 			table(i + 1)
 			return
 		}
-		item := s.Item(i, widths[0])
+		item := s.Item(i, widths[0], problem.Form{})
 		for d := range p.Topology.Devices {
 			s.Add(d, item)
 			put(i, widths[1:])

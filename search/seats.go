@@ -61,7 +61,7 @@ var cacheShares = []float64{.02, .05, .1, .2, .4, 0}
 // forms is what the tables may be besides slices in HBM, and what such take: the part
 // of a refiner that knows of other forms than columns.
 type forms struct {
-	scorer Spreader
+	scorer Scorer
 	// columns says that slices in HBM are allowed at all.
 	columns bool
 	// choices are the forms of a table, by the table; nil where it has the zero one
@@ -86,7 +86,7 @@ type forms struct {
 }
 
 // newForms returns the forms that the options allow for the catalog's tables, nil if
-// there are none but slices in HBM. The scorer must be a Spreader if there are. On one
+// there are none but slices in HBM. On one
 // host, blocks for a host are those for all devices, and tried only in their place.
 func newForms(c *catalog, opt Options) *forms {
 	t := c.problem.Topology

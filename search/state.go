@@ -185,11 +185,7 @@ func (c *catalog) items(k *kind) {
 	}
 	for i := range k.members {
 		m := &k.members[i]
-		if k.form == (problem.Form{}) {
-			m.item = c.scorer.Item(m.table, m.width)
-		} else {
-			m.item = c.scorer.(Spreader).ItemOf(m.table, m.width, k.form)
-		}
+		m.item = c.scorer.Item(m.table, m.width, k.form)
 	}
 	k.known = true
 }

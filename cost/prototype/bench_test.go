@@ -26,7 +26,7 @@ func placements(b *testing.B, m *prototype.Models) (scorers []*prototype.Scorer,
 		s := pool.NewScorer()
 		var list []int
 		for t := range p.Tables {
-			item := s.Item(t, p.Tables[t].Dim)
+			item := s.Item(t, p.Tables[t].Dim, problem.Form{})
 			list = append(list, item)
 			s.Add(random.IntN(4), item)
 		}
@@ -98,7 +98,7 @@ func planned(b *testing.B, m *prototype.Models, p *problem.Problem, method searc
 	if err != nil {
 		b.Fatal(err)
 	}
-	result, err := search.Run(context.Background(), p, func() search.Scorer { return pool.NewScorer() }, search.Options{Method: method, Workers: workers})
+	result, err := search.Run(context.Background(), p, func() search.Scorer { return pool.NewScorer() }, search.Options{Method: method, Workers: workers, ColumnsOnly: true})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func example() error {
 	if err != nil {
 		return err
 	}
-	found, err := search.Run(context.Background(), p, func() search.Scorer { return pool.NewScorer() }, search.Options{Method: search.Paper})
+	found, err := search.Run(context.Background(), p, func() search.Scorer { return pool.NewScorer() }, search.Options{Method: search.Paper, ColumnsOnly: true})
 	if err != nil {
 		return err
 	}

@@ -250,7 +250,7 @@ func find(t testing.TB, m *prototype.Models, p *problem.Problem, method search.M
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err = search.Run(context.Background(), p, func() search.Scorer { return pool.NewScorer() }, search.Options{Method: method, Workers: workers})
+	result, err = search.Run(context.Background(), p, func() search.Scorer { return pool.NewScorer() }, search.Options{Method: method, Workers: workers, ColumnsOnly: true})
 	var none *search.Infeasible
 	if errors.As(err, &none) {
 		return result, false

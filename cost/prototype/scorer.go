@@ -5,6 +5,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/internal/f32"
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -44,8 +45,17 @@ func (p *Pool) NewScorer() *Scorer {
 	return s
 }
 
-// Item registers a column slice: see Pool.Item.
-func (s *Scorer) Item(table, width int) int { return s.pool.Item(table, width) }
+// Item registers a slice of columns in HBM: see Pool.Item. The nets know no other
+// form: Item panics on one.
+func (s *Scorer) Item(table, width int, form problem.Form) int {
+	if form != (problem.Form{}) {
+		panic("prototype: the nets know slices of columns in HBM only")
+	}
+	return s.pool.Item(table, width)
+}
+
+// Shared returns 0: devices share nothing that the nets know.
+func (s *Scorer) Shared() float64 { return 0 }
 
 // Reset empties all devices.
 func (s *Scorer) Reset() {

@@ -6,7 +6,6 @@ import (
 	"github.com/neuroshard/neuroshard/cost/torchrec"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/search"
 )
 
 // partial is a table of 1000 x 64 with one lookup a sample, 512 samples a device.
@@ -55,7 +54,7 @@ func TestGridIsOnAHost(t *testing.T) {
 	p := partial(8, 4)
 	pool := torchrec.NewPool(p)
 	scorer := pool.NewScorer()
-	scorer.Add(5, scorer.ItemOf(0, 32, search.Form{Kind: problem.Grid}))
+	scorer.Add(5, scorer.Item(0, 32, problem.Form{Kind: problem.Grid}))
 	block := problem.Shard{Rows: problem.Range{End: 250}, Columns: problem.Range{End: 32}, Kind: problem.Grid}
 	want := float64(pool.Estimate(block).Total())
 	for d := range 8 {
@@ -66,7 +65,7 @@ func TestGridIsOnAHost(t *testing.T) {
 	if scorer.Shared() != 0 {
 		t.Errorf("got %v ms on all devices, want none", scorer.Shared())
 	}
-	scorer.Remove(5, scorer.ItemOf(0, 32, search.Form{Kind: problem.Grid}))
+	scorer.Remove(5, scorer.Item(0, 32, problem.Form{Kind: problem.Grid}))
 	if scorer.Cost() != 0 {
 		t.Errorf("all removed: got %v", scorer.Cost())
 	}

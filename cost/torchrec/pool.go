@@ -3,7 +3,6 @@ package torchrec
 import (
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -32,7 +31,7 @@ const (
 
 type itemKey struct {
 	table, width int
-	form         search.Form
+	form         problem.Form
 }
 
 // NewPool prepares the problem's tables. The problem must be valid, and must not change
@@ -66,12 +65,10 @@ func (p *Pool) Price(shards [][]problem.Shard) plan.Breakdown {
 	return plan.NewBreakdown(devices)
 }
 
-// Item returns the handle of a column slice of the table, of that width, on one device
-// and in HBM. It must not be called while a Scorer of the pool is in use elsewhere.
-func (p *Pool) Item(table, width int) int { return p.ItemOf(table, width, search.Form{}) }
-
-// ItemOf returns the handle of a slice in a form, as Item does.
-func (p *Pool) ItemOf(table, width int, form search.Form) int {
+// Item returns the number that stands for a slice of the table, width columns wide, in
+// the form. All forms are estimated. Item must not be called while a Scorer of the pool
+// is in use elsewhere.
+func (p *Pool) Item(table, width int, form problem.Form) int {
 	if form.Tier == problem.HBM {
 		form.Tier = ""
 	}

@@ -1,10 +1,10 @@
 package torchrec
 
-import "github.com/neuroshard/neuroshard/search"
+import "github.com/neuroshard/neuroshard/problem"
 
-// Scorer keeps TorchRec's price of a placement while shards come and go: a search.Spreader
-// in which every change is an addition. It serves one goroutine; Scorers of one Pool
-// share the pool's items.
+// Scorer keeps TorchRec's estimate of a placement while shards come and go: a
+// search.Scorer of all forms in which every change is an addition. It serves one
+// goroutine; Scorers of one Pool share the pool's items.
 type Scorer struct {
 	pool    *Pool
 	perHost int
@@ -21,12 +21,9 @@ func (p *Pool) NewScorer() *Scorer {
 // Additive says that prices add up.
 func (s *Scorer) Additive() bool { return true }
 
-// Item registers a column slice: see Pool.Item.
-func (s *Scorer) Item(table, width int) int { return s.pool.Item(table, width) }
-
-// ItemOf registers a slice in a form: see Pool.ItemOf.
-func (s *Scorer) ItemOf(table, width int, form search.Form) int {
-	return s.pool.ItemOf(table, width, form)
+// Item registers a slice in a form: see Pool.Item.
+func (s *Scorer) Item(table, width int, form problem.Form) int {
+	return s.pool.Item(table, width, form)
 }
 
 // Reset empties all devices.

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var _ search.Spreader = (*torchrec.Scorer)(nil)
+var _ search.Scorer = (*torchrec.Scorer)(nil)
 
 func mixed(devices, perHost int) *problem.Problem {
 	p := &problem.Problem{
@@ -70,7 +70,7 @@ func TestSpread(t *testing.T) {
 			all[d] = int32(d)
 		}
 		with := make([]float64, n)
-		forms := []search.Form{
+		forms := []problem.Form{
 			{},
 			{Tier: problem.HBM},
 			{Tier: problem.Host},
@@ -88,9 +88,9 @@ func TestSpread(t *testing.T) {
 				table := rapid.IntRange(0, len(p.Tables)-1).Draw(rt, "table")
 				form := rapid.SampledFrom(forms).Draw(rt, "form")
 				d := rapid.IntRange(0, n-1).Draw(rt, "device")
-				item := scorer.ItemOf(table, p.Tables[table].Dim, form)
-				if form == (search.Form{}) && item != scorer.Item(table, p.Tables[table].Dim) {
-					rt.Fatal("the zero form is not Item's")
+				item := scorer.Item(table, p.Tables[table].Dim, form)
+				if again := scorer.Item(table, p.Tables[table].Dim, form); again != item {
+					rt.Fatalf("Item(%d, %+v): got %d, then %d", table, form, item, again)
 				}
 				s := p.Whole(table)
 				s.Kind, s.Tier, s.Cache = form.Kind, form.Tier, form.Cache
@@ -148,8 +148,8 @@ func TestHugeTables(t *testing.T) {
 	s := torchrec.NewPool(p).NewScorer()
 	last := 0.0
 	for i := range p.Tables {
-		for _, form := range []search.Form{{}, {Tier: problem.Host}, {Kind: problem.DataParallel}} {
-			item := s.ItemOf(i, problem.MaxDim, form)
+		for _, form := range []problem.Form{{}, {Tier: problem.Host}, {Kind: problem.DataParallel}} {
+			item := s.Item(i, problem.MaxDim, form)
 			s.Add(0, item)
 			if got := s.Cost(); !(got > last) || math.IsInf(got, 0) {
 				t.Fatalf("table %d, %+v: cost %v after %v", i, form, got, last)
@@ -169,7 +169,7 @@ func BenchmarkScorer(b *testing.B) {
 	s := torchrec.NewPool(p).NewScorer()
 	var items []int
 	for i := range p.Tables {
-		items = append(items, s.Item(i, p.Tables[i].Dim), s.ItemOf(i, p.Tables[i].Dim, search.Form{Kind: problem.TableRowWise}))
+		items = append(items, s.Item(i, p.Tables[i].Dim, problem.Form{}), s.Item(i, p.Tables[i].Dim, problem.Form{Kind: problem.TableRowWise}))
 	}
 	all := make([]int32, 128)
 	for d := range all {

@@ -145,6 +145,7 @@ func (e Prototype) Plan(ctx context.Context, p *problem.Problem, opt search.Opti
 	if err != nil {
 		return nil, err
 	}
+	opt.ColumnsOnly = true // the nets know nothing else
 	found, err := search.Run(ctx, p, func() search.Scorer { return pool.NewScorer() }, opt)
 	if err != nil {
 		return nil, err

@@ -37,7 +37,11 @@ func crudeFactory(p *problem.Problem) search.Factory {
 	}
 }
 
-func (c *crude) Item(table, width int) int {
+// Item registers a slice of columns in HBM. It panics on other forms.
+func (c *crude) Item(table, width int, form problem.Form) int {
+	if form != (problem.Form{}) {
+		panic("preferred: only slices of columns in HBM are estimated")
+	}
 	s := c.items
 	key := [2]int{table, width}
 	if i, ok := s.index[key]; ok {
@@ -53,6 +57,8 @@ func (c *crude) Item(table, width int) int {
 	s.dims = append(s.dims, 2*int64(s.problem.Batch)*int64(width*len(t.Features))*problem.OutputBytes)
 	return i
 }
+
+func (c *crude) Shared() float64 { return 0 }
 
 func (c *crude) Reset() {
 	clear(c.lookups)

@@ -27,7 +27,7 @@ func TestCrudeByHand(t *testing.T) {
 		Topology: hardware.Topology{Profile: hardware.Profile{Name: "test", HBMGBps: 10, IntraGBps: 2}, Devices: 2}, Batch: 1000,
 	}
 	s := crudeFactory(p)()
-	a, b := s.Item(0, 32), s.Item(1, 8)
+	a, b := s.Item(0, 32, problem.Form{}), s.Item(1, 8, problem.Form{})
 	s.Add(0, a)
 	s.Add(1, b)
 	// 5,000 lookups of 128 bytes and 4,000 of 64, thrice, at 10 GB/s.

@@ -264,7 +264,7 @@ func (l *planner) task(ctx context.Context, i int, out *planned) error {
 	c := collector{planner: l, problem: p, from: from, split: split, seen: map[string]bool{}, out: out}
 	out.added.Tasks++
 	for _, method := range l.opt.Methods {
-		found, err := search.Run(ctx, p, factory, search.Options{Method: method, Seed: l.opt.Seed + uint64(i), Workers: 1, Brief: true})
+		found, err := search.Run(ctx, p, factory, search.Options{Method: method, Seed: l.opt.Seed + uint64(i), Workers: 1, Brief: true, ColumnsOnly: true})
 		var infeasible *search.Infeasible
 		if errors.As(err, &infeasible) {
 			out.added.NoPlan++

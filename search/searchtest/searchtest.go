@@ -26,8 +26,8 @@ func Conform(t *testing.T, p *problem.Problem, factory search.Factory) {
 	for i := range p.Tables {
 		dim := p.Tables[i].Dim
 		for _, width := range []int{dim, max(problem.ColumnGranule, dim/8*4)} {
-			item := walked.Item(i, width)
-			if again := fresh.Item(i, width); again != item {
+			item := walked.Item(i, width, problem.Form{})
+			if again := fresh.Item(i, width, problem.Form{}); again != item {
 				t.Fatalf("Item(%d, %d): got %d from one Scorer, %d from another, want the same", i, width, item, again)
 			}
 			items = append(items, item)

@@ -13,14 +13,14 @@ import (
 // spreadSteps is how many changes ConformSpread makes.
 const spreadSteps = 250
 
-// ConformSpread fails the test where the factory's Scorers are no search.Spreaders, or
-// break that contract on problem p. It walks randomly through placements of slices in
+// ConformSpread fails the test where the factory's Scorers break the contract of
+// search.Scorer on problem p. It walks randomly through placements of slices in
 // all forms that the problem's topology allows, those of host memory where it has some,
 // and compares with placements built from nothing. The problem's accounting and
 // constraints are left out of account.
 func ConformSpread(t *testing.T, p *problem.Problem, factory search.Factory) {
 	t.Helper()
-	w := spreadWalk{t: t, p: p, walked: spreader(t, factory), fresh: spreader(t, factory), draw: rand.New(rand.NewPCG(3, 4))}
+	w := spreadWalk{t: t, p: p, walked: factory(), fresh: factory(), draw: rand.New(rand.NewPCG(3, 4))}
 	w.register()
 	w.walked.Reset()
 	w.fresh.Reset()
@@ -45,20 +45,11 @@ func ConformSpread(t *testing.T, p *problem.Problem, factory search.Factory) {
 	w.empty("after Reset")
 }
 
-func spreader(t *testing.T, factory search.Factory) search.Spreader {
-	t.Helper()
-	s, ok := factory().(search.Spreader)
-	if !ok {
-		t.Fatal("the factory's Scorers are no Spreaders")
-	}
-	return s
-}
-
 // spreadItem is a slice in a form, and placedItem one on a device.
 type (
 	spreadItem struct {
 		table, width, number int
-		form                 search.Form
+		form                 problem.Form
 	}
 	placedItem struct {
 		spreadItem
@@ -69,7 +60,7 @@ type (
 type spreadWalk struct {
 	t             *testing.T
 	p             *problem.Problem
-	walked, fresh search.Spreader
+	walked, fresh search.Scorer
 	draw          *rand.Rand
 	items         []spreadItem
 	placed        []placedItem
@@ -77,43 +68,38 @@ type spreadWalk struct {
 }
 
 // formsOf returns the forms that a table may have in the problem's topology.
-func formsOf(p *problem.Problem, table int) []search.Form {
+func formsOf(p *problem.Problem, table int) []problem.Form {
 	t, devices := &p.Tables[table], p.Topology.Devices
-	forms := []search.Form{{}}
+	forms := []problem.Form{{}}
 	if t.CutsByRows(devices) {
-		forms = append(forms, search.Form{Kind: problem.RowWise})
+		forms = append(forms, problem.Form{Kind: problem.RowWise})
 	}
 	if t.CutsByRows(p.Topology.PerHost()) {
-		forms = append(forms, search.Form{Kind: problem.TableRowWise})
+		forms = append(forms, problem.Form{Kind: problem.TableRowWise})
 	}
 	if devices > 1 {
-		forms = append(forms, search.Form{Kind: problem.DataParallel})
+		forms = append(forms, problem.Form{Kind: problem.DataParallel})
 	}
 	if p.Topology.HostMemory > 0 {
-		forms = append(forms, search.Form{Tier: problem.Host}, search.Form{Tier: problem.HostCached, Cache: .05}, search.Form{Tier: problem.HostCached, Cache: .4})
+		forms = append(forms, problem.Form{Tier: problem.Host}, problem.Form{Tier: problem.HostCached, Cache: .05}, problem.Form{Tier: problem.HostCached, Cache: .4})
 	}
 	return forms
 }
 
 // register asks for the items: the numbers are the same whoever asks and however
-// often, differ by table, width and form, and are Item's in the zero form.
+// often and differ by table, width and form.
 func (w *spreadWalk) register() {
 	seen := map[int]spreadItem{}
 	for i := range w.p.Tables {
 		dim := w.p.Tables[i].Dim
 		for _, width := range slices.Compact([]int{dim, max(problem.ColumnGranule, dim/8*4)}) {
 			for _, form := range formsOf(w.p, i) {
-				it := spreadItem{table: i, width: width, form: form, number: w.walked.ItemOf(i, width, form)}
-				if again := w.fresh.ItemOf(i, width, form); again != it.number {
-					w.t.Fatalf("ItemOf(%d, %d, %+v): got %d from one Scorer, %d from another, want the same", i, width, form, it.number, again)
+				it := spreadItem{table: i, width: width, form: form, number: w.walked.Item(i, width, form)}
+				if again := w.fresh.Item(i, width, form); again != it.number {
+					w.t.Fatalf("Item(%d, %d, %+v): got %d from one Scorer, %d from another, want the same", i, width, form, it.number, again)
 				}
 				if other, ok := seen[it.number]; ok {
-					w.t.Fatalf("ItemOf: got number %d for %+v and for %+v", it.number, it, other)
-				}
-				if form == (search.Form{}) {
-					if plain := w.walked.Item(i, width); plain != it.number {
-						w.t.Fatalf("ItemOf(%d, %d) in the zero form: got %d, want Item's %d", i, width, it.number, plain)
-					}
+					w.t.Fatalf("Item: got number %d for %+v and for %+v", it.number, it, other)
 				}
 				seen[it.number] = it
 				w.items = append(w.items, it)
@@ -208,11 +194,11 @@ func (w *spreadWalk) compare() {
 	}
 	slowest, want := 0.0, w.computes(w.fresh)
 	for d, got := range w.computes(w.walked) {
-		near(w.t, w.step, "Compute against a fresh Spreader", got, want[d])
+		near(w.t, w.step, "Compute against a fresh Scorer", got, want[d])
 		slowest = max(slowest, got)
 	}
-	near(w.t, w.step, "Shared against a fresh Spreader", w.walked.Shared(), w.fresh.Shared())
-	near(w.t, w.step, "Cost against a fresh Spreader", w.walked.Cost(), w.fresh.Cost())
+	near(w.t, w.step, "Shared against a fresh Scorer", w.walked.Shared(), w.fresh.Shared())
+	near(w.t, w.step, "Cost against a fresh Scorer", w.walked.Cost(), w.fresh.Cost())
 	if shared := w.walked.Shared(); !(shared >= 0) {
 		w.t.Errorf("step %d: got Shared %v, want a number from 0", w.step, shared)
 	}
@@ -235,7 +221,7 @@ func (w *spreadWalk) empty(when string) {
 	}
 }
 
-func (w *spreadWalk) computes(s search.Spreader) []float64 {
+func (w *spreadWalk) computes(s search.Scorer) []float64 {
 	all := make([]float64, w.p.Topology.Devices)
 	for d := range all {
 		all[d] = s.Compute(d)
