@@ -546,6 +546,7 @@ func (c *check) comm(raw json.RawMessage) (Comm, Device) {
 		Batch:        int(c.within("global_batch", in.Batch, 1, problem.MaxBatch, -1)),
 		ElementBytes: int(c.size("element_bytes", in.ElementBytes, 4, 2, 4)),
 	}
+	comm.VectorBytes = comm.ElementBytes
 	if len(in.DimSums) != ranks {
 		c.add("dim_sums: %d values for %d ranks", len(in.DimSums), ranks)
 	}

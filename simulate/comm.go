@@ -7,24 +7,29 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// comm.go prices the two all-to-alls of a step. The forward one takes the
-// pooled vectors from the device that holds a table to the devices that train
-// on the samples; the backward one takes their gradients back.
+// comm.go estimates the exchanges of a step on the simulated device, by the formulas of
+// exchange.go and the device's links.
 //
-// With n ranks, a global batch B, element size b and rank r owning d_r pooled
-// columns, the forward sends (n-1)/n B d_r b bytes and receives
-// B/n (sum of d - d_r) b; the backward swaps them. The collective ends when its
-// largest transfer does [the best of three rules on published uneven V100 runs:
-// measured], so it is shortest at equal dim sums. Inside a host
+// The forward all-to-all takes the pooled vectors from the device that holds a table to
+// the devices that train on the samples; the backward one takes their gradients back. A
+// collective ends when its largest transfer does [the best of three rules on published
+// uneven V100 runs: measured], so it is shortest at equal dim sums. A collective over
+// several hosts takes 20 us + 20 us log2(n) and the time of its bytes. All constants
+// are fitted to published all-to-alls. Vectors are packed before and unpacked after: one
+// read and one write at streaming bandwidth [assumed].
 //
-//	T = alpha + M/B_intra
+// Tables that devices hold together need other collectives:
 //
-// and over several, with f = (n-l)/(n-1) of the traffic leaving hosts of l,
+//	row_wise        a reduce-scatter of all columns forward, since each device has a
+//	                part of every sum, and an all-gather of the gradients backward
+//	table_row_wise  the same inside each host, and an all-to-all of the sums between
+//	and grid        hosts, each device with its counterparts on the others
+//	data_parallel   an all-reduce of dense gradients, backward
 //
-//	T = 20 us + 20 us log2(n) + max(M (1-f)/B_intra, M f/(eta B_nic))
-//
-// All constants are fitted to published all-to-alls. Vectors are packed before
-// and unpacked after: one read and one write at streaming bandwidth [assumed].
+// Which collectives are used is read in TorchRec's code. That the bytes of a collective
+// at the all-to-all's bandwidths and fixed times give its time is assumed. Devices are
+// numbered so that traffic stays inside hosts where it can. All devices take equally
+// long in these collectives.
 
 // The constants of the communication model [fitted].
 const (
@@ -37,8 +42,8 @@ const (
 	lengthBytes = 4
 )
 
-// networkShare returns the share of the network cards' bandwidth reached
-// between that many hosts [fitted].
+// networkShare returns the share of the network cards' bandwidth that a collective
+// between the given number of hosts reaches [fitted].
 func networkShare(hosts int) float64 {
 	switch {
 	case hosts <= 2:
@@ -49,88 +54,164 @@ func networkShare(hosts int) float64 {
 	return 0.93
 }
 
-// Comm is the communication of one step.
+// Network returns the network of devices of this kind in a cluster. A PerHost of 0, or
+// above the number of devices, means that all devices are on one host. It fails where
+// the cluster has several hosts and the profile has no network.
+func (d Device) Network(c Cluster) (Network, error) {
+	if c.PerHost <= 0 || c.PerHost > c.Devices {
+		c.PerHost = c.Devices
+	}
+	fixed := unit.Micros(d.profile.AllToAllLatencyUS)
+	n := Network{c, Links{Fixed: fixed, FixedInHost: fixed, Intra: d.profile.IntraGBps * 1e6, Copy: d.stream}}
+	hosts := c.Hosts()
+	if hosts == 1 {
+		return n, nil
+	}
+	if d.profile.NICGBps == 0 {
+		return n, fmt.Errorf("device profile %q has no network: %d ranks, %d on a host, need one; put all on one host or choose another profile", d.profile.Name, c.Devices, c.PerHost)
+	}
+	n.Fixed = unit.Micros(networkFixedUS + networkStepUS*math.Log2(float64(c.Devices)))
+	n.NIC = networkShare(hosts) * d.profile.NICGBps * 1e6
+	return n, nil
+}
+
+// Comm is what the devices of one placement exchange in a step.
 type Comm struct {
 	// PerHost is the ranks on a host; 0, or more than there are, means all.
 	PerHost int
 	// Batch is the global batch, at least 1.
 	Batch int
-	// ElementBytes is the size of an element of a pooled vector on its way; 0 means
-	// 4. VectorBytes is its size before and after, where that is another: packing
-	// then reads the one size and writes the other. 0 means ElementBytes.
+	// ElementBytes and VectorBytes are as in Cluster.
 	ElementBytes, VectorBytes int
-	// DimSums are the pooled columns each rank owns, at least 0: a shard's width
-	// once for each feature that reads it.
+	// DimSums has, for each rank, the pooled columns of the slices that the rank holds
+	// alone, at least 0: a slice's width once for each feature that reads it.
 	DimSums []int
-	// Start is when each rank is ready for the forward all-to-all; nil means all
-	// at once.
+	// RowWise is the pooled columns of the tables that are cut by rows over all ranks.
+	RowWise int
+	// ByHost has, for each host, the pooled columns of the tables that are cut by rows
+	// over its ranks; nil means none on any host.
+	ByHost []int
+	// Replicated is the elements, rows times columns, of the tables that each rank
+	// holds whole.
+	Replicated float64
+	// Start is when each rank is ready for the forward exchanges; nil means that all
+	// are ready at once.
 	Start []unit.Millis
 }
 
-// Comm returns the simulated times that each rank spends in the forward
-// all-to-all, waiting for the last rank included, and in the backward one. A
-// single rank spends none. It fails where the ranks span hosts and the profile
-// has no network, and where DimSums is empty or Start of another length.
+// joint reports whether ranks hold any table together.
+func (c *Comm) joint() bool {
+	for _, columns := range c.ByHost {
+		if columns > 0 {
+			return true
+		}
+	}
+	return c.RowWise > 0 || c.Replicated > 0
+}
+
+// Comm returns the simulated times that each rank spends in the exchanges of a step,
+// forward with the wait for the last rank, and backward. A placement without any slice
+// has an all-to-all of nothing; there is no all-to-all where ranks hold all tables
+// together. A single rank spends no time. It fails where the ranks span hosts and the
+// profile has no network, where DimSums is empty, and where Start or ByHost have another
+// length than there are ranks or hosts.
 func (d Device) Comm(c Comm) (forward, backward []unit.Millis, err error) {
 	n := len(c.DimSums)
 	if n == 0 || c.Start != nil && len(c.Start) != n {
 		return nil, nil, fmt.Errorf("communication of %d ranks with %d start times: give one dim sum and one start for each rank", n, len(c.Start))
 	}
-	links, err := d.Links(n, c.PerHost)
+	net, err := d.Network(Cluster{Devices: n, PerHost: c.PerHost, Batch: c.Batch, ElementBytes: c.ElementBytes, VectorBytes: c.VectorBytes})
 	if err != nil {
 		return nil, nil, err
+	}
+	if hosts := net.Hosts(); c.ByHost != nil && len(c.ByHost) != hosts {
+		return nil, nil, fmt.Errorf("communication of %d ranks, %d on a host, with the columns of %d hosts: give one number for each of the %d hosts", n, net.PerHost, len(c.ByHost), hosts)
 	}
 	forward, backward = make([]unit.Millis, n), make([]unit.Millis, n)
 	if n == 1 {
 		return forward, backward, nil
 	}
-	element := float64(orDefault(c.ElementBytes, 4))
-	packed := element + float64(orDefault(c.VectorBytes, orDefault(c.ElementBytes, 4)))
-	all := 0.0
-	for _, dims := range c.DimSums {
-		all += float64(dims)
+	net.addAllToAll(&c, forward, backward)
+	// The way of the gradients is the way of the sums in the other direction.
+	vectors := net.rowWise(c.RowWise) + net.byHost(c.ByHost)
+	gradients := vectors + net.replicated(c.Replicated)
+	for r := range forward {
+		forward[r] += vectors
+		backward[r] += gradients
 	}
-	most := 0.0
-	for _, dims := range c.DimSums {
-		most = max(most, largest(pooledTraffic(n, c.Batch, float64(dims), all, element)))
-	}
-	last := unit.Millis(math.Inf(-1))
-	for _, start := range c.Start {
-		last = max(last, start)
-	}
-	collective := links.time(most)
-	batch := float64(c.Batch)
-	unpackGradients := unit.Millis(batch / float64(n) * all * packed / d.stream)
-	for r, dims := range c.DimSums {
-		forward[r] = collective + unit.Millis(batch*float64(dims)*packed/d.stream)
-		if c.Start != nil {
-			forward[r] += last - c.Start[r]
-		}
-		backward[r] = collective + unpackGradients
-	}
+	addWait(c.Start, forward)
 	return forward, backward, nil
 }
 
-// traffic is the bytes a rank sends and receives in one collective.
-type traffic struct{ sent, received float64 }
-
-func largest(t traffic) float64 { return max(t.sent, t.received) }
-
-// pooledTraffic returns the forward traffic of a rank that owns dims of all
-// pooled columns: its columns go out for everybody else's samples, everybody
-// else's columns come in for its own.
-func pooledTraffic(ranks, batch int, dims, all, element float64) traffic {
-	n, b := float64(ranks), float64(batch)
-	return traffic{sent: (n - 1) / n * b * dims * element, received: b / n * (all - dims) * element}
+// addAllToAll adds the times of the all-to-alls of column slices.
+func (n *Network) addAllToAll(c *Comm, forward, backward []unit.Millis) {
+	most, least, all := extremes(c.DimSums)
+	if all == 0 && c.joint() {
+		return
+	}
+	collective := n.AllToAll(n.Transfer(most, least, all)).Time()
+	unpackGradients := n.PackOwn(all)
+	for r, dims := range c.DimSums {
+		forward[r] += collective + n.Pack(float64(dims))
+		backward[r] += collective + unpackGradients
+	}
 }
 
-// inputTraffic returns the traffic of a rank in an exchange of the input, of
-// which each sample has own for the rank's tables and all in total. It runs the
-// other way: a rank sends its own samples' part to everybody else's tables and
-// receives everybody else's samples' part for its own.
-func inputTraffic(ranks, batch int, own, all, size float64) traffic {
-	t := pooledTraffic(ranks, batch, own, all, size)
-	return traffic{sent: t.received, received: t.sent}
+// addWait adds the wait of each rank for the last one, if they are ready at the start
+// times.
+func addWait(start, times []unit.Millis) {
+	last := unit.Millis(math.Inf(-1))
+	for _, s := range start {
+		last = max(last, s)
+	}
+	for r, s := range start {
+		times[r] += last - s
+	}
+}
+
+// rowWise returns the time of the exchange of tables that are cut by rows over all
+// ranks, in one direction.
+func (n *Network) rowWise(columns int) unit.Millis {
+	if columns == 0 {
+		return 0
+	}
+	return n.Ring(float64(columns)).Time() + n.Pack(float64(columns))
+}
+
+// byHost returns the time of the exchanges of tables that are cut by rows over the ranks
+// of a host, in one direction.
+func (n *Network) byHost(columns []int) unit.Millis {
+	most, least, all := extremes(columns)
+	if all == 0 {
+		return 0
+	}
+	between := n.BetweenHosts(most, least, all)
+	return n.Pack(most) + n.InHosts(most).Time() + between.Fixed + between.Moving()
+}
+
+// replicated returns the time of the all-reduce of the gradients of tables that each
+// rank holds whole.
+func (n *Network) replicated(elements float64) unit.Millis {
+	if elements == 0 {
+		return 0
+	}
+	inHosts, between := n.AllReduce(elements)
+	return inHosts.Time() + between.Time()
+}
+
+// number is any number of columns, bags or lookups.
+type number interface{ int | float64 }
+
+// extremes returns the most and the least of some loads, and their sum; 0 of none.
+func extremes[T number](loads []T) (most, least, all float64) {
+	for i, v := range loads {
+		x := float64(v)
+		if i == 0 {
+			least = x
+		}
+		most, least, all = max(most, x), min(least, x), all+x
+	}
+	return most, least, all
 }
 
 // InputComm is the exchange of indices before the forward: every rank loads a
@@ -155,63 +236,14 @@ func (d Device) InputComm(c InputComm) (unit.Millis, error) {
 	if n == 0 || len(c.Lookups) != n {
 		return 0, fmt.Errorf("input exchange of %d ranks with lookups of %d: give bags and lookups for each rank", n, len(c.Lookups))
 	}
-	links, err := d.Links(n, c.PerHost)
+	net, err := d.Network(Cluster{Devices: n, PerHost: c.PerHost, Batch: c.Batch})
 	if err != nil || n == 1 {
 		return 0, err
 	}
-	exchange := func(own []float64, size float64) unit.Millis {
-		all, most := 0.0, 0.0
-		for _, part := range own {
-			all += part
-		}
-		for _, part := range own {
-			most = max(most, largest(inputTraffic(n, c.Batch, part, all, size)))
-		}
-		return links.time(most)
+	exchange := func(loads []float64, size int) unit.Millis {
+		net.ElementBytes = size
+		return net.AllToAll(net.Transfer(extremes(loads))).Time()
 	}
-	index := float64(orDefault(c.IndexBytes, 8))
-	return unit.Micros(inputSyncUS) + links.time(0) + exchange(c.Bags, lengthBytes) + exchange(c.Lookups, index), nil
-}
-
-// Links are the ways between ranks.
-type Links struct {
-	// Fixed is the time of a collective of no bytes, over all the ranks.
-	Fixed unit.Millis
-	// Away is the share of an all-to-all's traffic that leaves a rank's host, 0 to 1.
-	Away float64
-	// Intra and Network are the bandwidths of a rank to others on its host and, in a
-	// collective between hosts, to those on others, in bytes a millisecond. Network
-	// is 0 on one host.
-	Intra, Network float64
-}
-
-// Links returns the ways between n ranks, at least 1, of which perHost are on a host;
-// 0, or more than n, means all. It fails where they span hosts and the profile has no
-// network.
-func (d Device) Links(n, perHost int) (Links, error) {
-	if perHost <= 0 || perHost > n {
-		perHost = n
-	}
-	hosts := (n + perHost - 1) / perHost
-	l := Links{Fixed: unit.Micros(d.profile.AllToAllLatencyUS), Intra: d.profile.IntraGBps * 1e6}
-	if hosts == 1 {
-		return l, nil
-	}
-	if d.profile.NICGBps == 0 {
-		return l, fmt.Errorf("device profile %q has no network: %d ranks, %d on a host, need one; put all on one host or choose another profile", d.profile.Name, n, perHost)
-	}
-	l.Fixed = unit.Micros(networkFixedUS + networkStepUS*math.Log2(float64(n)))
-	l.Away = float64(n-perHost) / float64(n-1)
-	l.Network = networkShare(hosts) * d.profile.NICGBps * 1e6
-	return l, nil
-}
-
-// time returns the time of a collective whose largest transfer is of that many
-// bytes.
-func (l *Links) time(bytes float64) unit.Millis {
-	t := bytes * (1 - l.Away) / l.Intra
-	if l.Away > 0 {
-		t = max(t, bytes*l.Away/l.Network)
-	}
-	return l.Fixed + unit.Millis(t)
+	sizes := net.AllToAll(0).Time()
+	return unit.Micros(inputSyncUS) + sizes + exchange(c.Bags, lengthBytes) + exchange(c.Lookups, orDefault(c.IndexBytes, 8)), nil
 }

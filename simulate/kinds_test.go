@@ -242,31 +242,46 @@ func TestHostByHand(t *testing.T) {
 	near(t, "a slice", l.price(t).Devices[0].Forward, inHBM.price(t).Devices[0].Forward+500*32/link)
 }
 
+// together returns the times that each of the ranks spends in exchanges, which must be
+// the same for all of them.
+func together(t testing.TB, d Device, ranks int, c Comm) (forward, backward unit.Millis) {
+	t.Helper()
+	c.DimSums = make([]int, ranks)
+	f, b, err := d.Comm(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := range f {
+		if f[r] != f[0] || b[r] != b[0] {
+			t.Fatalf("rank %d: got %v and %v, want %v and %v as on rank 0", r, f[r], b[r], f[0], b[0])
+		}
+	}
+	return f[0], b[0]
+}
+
 // TestExchangesByHand works every exchange of three hosts of four from the formulas.
 func TestExchangesByHand(t *testing.T) {
 	d := NewDevice(a100(t))
 	fixed, network := .020+.020*math.Log2(12), .95*23.5e6
 	for _, test := range []struct {
 		name              string
-		c                 SpreadComm
+		c                 Comm
 		forward, backward float64
 	}{
-		{"nothing", SpreadComm{}, 0, 0},
+		// An all-to-all of nothing takes its fixed time.
+		{"nothing", Comm{}, fixed, -1},
 		// 11/12 of 1000 x 32 elements go round, four rings entering a host.
-		{"row-wise", SpreadComm{RowWise: 32}, fixed + 11.0/12*1000*32*4/(4*network) + 8*1000*32/a100Stream, -1},
+		{"row-wise", Comm{RowWise: 32}, fixed + 11.0/12*1000*32*4/(4*network) + 8*1000*32/a100Stream, -1},
 		// The first host's 24 columns are the most inside a host, and the most sent: by
 		// each of its devices to two thirds of the batch, a quarter of their samples.
-		{"by host", SpreadComm{ByHost: []int{24, 8, 4}}, .045 + .75*1000*24*4/230e6 + 8*1000*24/a100Stream + fixed + 2.0/3*250*24*4/network, -1},
-		{"replicated", SpreadComm{Replicated: 1e6}, 0, .045 + 2*.75*4e6/230e6 + fixed + 2*2.0/3*1e6/network},
-		{"in two bytes", SpreadComm{RowWise: 32, ElementBytes: 2, VectorBytes: 4}, fixed + 11.0/12*1000*32*2/(4*network) + 6*1000*32/a100Stream, -1},
-		{"replicas in two bytes", SpreadComm{Replicated: 1e6, ElementBytes: 2, VectorBytes: 4}, 0, .045 + 2*.75*2e6/230e6 + fixed + 2*2.0/3*.5e6/network},
+		{"by host", Comm{ByHost: []int{24, 8, 4}}, .045 + .75*1000*24*4/230e6 + 8*1000*24/a100Stream + fixed + 2.0/3*250*24*4/network, -1},
+		{"replicated", Comm{Replicated: 1e6}, 0, .045 + 2*.75*4e6/230e6 + fixed + 2*2.0/3*1e6/network},
+		{"in two bytes", Comm{RowWise: 32, ElementBytes: 2, VectorBytes: 4}, fixed + 11.0/12*1000*32*2/(4*network) + 6*1000*32/a100Stream, -1},
+		{"replicas in two bytes", Comm{Replicated: 1e6, ElementBytes: 2, VectorBytes: 4}, 0, .045 + 2*.75*2e6/230e6 + fixed + 2*2.0/3*.5e6/network},
 	} {
 		c := test.c
-		c.Ranks, c.PerHost, c.Batch = 12, 4, 1000
-		forward, backward, err := d.SpreadComm(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c.PerHost, c.Batch = 4, 1000
+		forward, backward := together(t, d, 12, c)
 		if test.backward < 0 {
 			test.backward = test.forward
 		}
@@ -274,30 +289,29 @@ func TestExchangesByHand(t *testing.T) {
 		near(t, test.name+" backward", backward, unit.Millis(test.backward))
 	}
 	// On one host nothing leaves it.
-	forward, backward, _ := d.SpreadComm(SpreadComm{Ranks: 4, Batch: 1000, RowWise: 32, ByHost: []int{24}, Replicated: 1e6})
+	forward, backward := together(t, d, 4, Comm{Batch: 1000, RowWise: 32, ByHost: []int{24}, Replicated: 1e6})
 	vectors := 2*.045 + .75*1000*(32+24)*4/230e6 + 8*1000*(32+24)/a100Stream
 	near(t, "one host forward", forward, unit.Millis(vectors))
 	near(t, "one host backward", backward, unit.Millis(vectors+.045+2*.75*4e6/230e6))
 	// Hosts of one device reduce nothing inside.
-	_, backward, _ = d.SpreadComm(SpreadComm{Ranks: 4, PerHost: 1, Batch: 1000, Replicated: 1e6})
+	_, backward = together(t, d, 4, Comm{PerHost: 1, Batch: 1000, Replicated: 1e6})
 	near(t, "hosts of one", backward, unit.Millis(.020+.020*2+2*.75*4e6/(.95*23.5e6)))
 }
 
 func TestExchangesOfOneRank(t *testing.T) {
 	d := NewDevice(a100(t))
-	forward, backward, err := d.SpreadComm(SpreadComm{Ranks: 1, Batch: 1000, RowWise: 32, ByHost: []int{8}, Replicated: 1e9})
-	if forward != 0 || backward != 0 || err != nil {
-		t.Errorf("got %v, %v, %v, want nothing", forward, backward, err)
+	if forward, backward := together(t, d, 1, Comm{Batch: 1000, RowWise: 32, ByHost: []int{8}, Replicated: 1e9}); forward != 0 || backward != 0 {
+		t.Errorf("got %v, %v, want nothing", forward, backward)
 	}
-	for what, c := range map[string]SpreadComm{
-		"no ranks":                {Batch: 1000},
-		"columns of two of three": {Ranks: 3, PerHost: 1, Batch: 1000, ByHost: []int{4, 4}},
+	for what, c := range map[string]Comm{
+		"no ranks":                {Batch: 1000, RowWise: 32},
+		"columns of two of three": {DimSums: make([]int, 3), PerHost: 1, Batch: 1000, ByHost: []int{4, 4}},
 	} {
-		if _, _, err := d.SpreadComm(c); err == nil {
+		if _, _, err := d.Comm(c); err == nil {
 			t.Errorf("%s: got no error", what)
 		}
 	}
-	if _, _, err := NewDevice(profile(t, "rtx2080ti")).SpreadComm(SpreadComm{Ranks: 4, PerHost: 2, Batch: 1000}); err == nil {
+	if _, _, err := NewDevice(profile(t, "rtx2080ti")).Comm(Comm{DimSums: make([]int, 4), PerHost: 2, Batch: 1000, RowWise: 32}); err == nil {
 		t.Error("two hosts without a network: got no error")
 	}
 }
@@ -318,7 +332,7 @@ func TestPriceOfAllKinds(t *testing.T) {
 	p := mixed(40, hardware.Topology{Profile: a100(t), Devices: 9, DevicesPerHost: 4})
 	p.CommPrecision = problem.FP16
 	l := place(p)
-	all := SpreadComm{Ranks: 9, PerHost: 4, Batch: p.Batch, ElementBytes: 2, VectorBytes: 4, ByHost: make([]int, 3)}
+	all := Comm{PerHost: 4, Batch: p.Batch, ElementBytes: 2, VectorBytes: 4, ByHost: make([]int, 3)}
 	comm := Comm{PerHost: 4, Batch: p.Batch, ElementBytes: 2, VectorBytes: 4, DimSums: make([]int, 9)}
 	for i := range p.Tables {
 		table := &p.Tables[i]
@@ -348,10 +362,7 @@ func TestPriceOfAllKinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	together, back, err := NewDevice(a100(t)).SpreadComm(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	joint, back := together(t, NewDevice(a100(t)), 9, all)
 	pricer, last := NewPricer(p), unit.Millis(0)
 	for r, held := range l.shards {
 		f, b := pricer.GroupCost(held)
@@ -363,7 +374,7 @@ func TestPriceOfAllKinds(t *testing.T) {
 	}
 	most := unit.Millis(0)
 	for r, d := range cost.Devices {
-		near(t, "total", d.Total(), last+forward[r]+together)
+		near(t, "total", d.Total(), last+forward[r]+joint)
 		most = max(most, d.Total())
 	}
 	near(t, "cost", cost.Total, most)
@@ -391,7 +402,7 @@ func TestNoAllToAllWithoutSlices(t *testing.T) {
 		t.Errorf("replicas alone: got %v of forward comm, want 0", d.ForwardComm)
 	}
 	rows := place(p).rowWise(0).price(t).Devices[0]
-	forward, backward, _ := NewDevice(a100(t)).SpreadComm(SpreadComm{Ranks: 4, Batch: p.Batch, RowWise: 16})
+	forward, backward := together(t, NewDevice(a100(t)), 4, Comm{Batch: p.Batch, RowWise: 16})
 	near(t, "row-wise alone", rows.ForwardComm, forward)
 	near(t, "row-wise alone, backward", rows.BackwardComm, backward)
 	if d := place(p).price(t).Devices[0]; d.ForwardComm != unit.Micros(45) {

@@ -43,17 +43,13 @@ func TestGridOfUnequalSlices(t *testing.T) {
 
 // TestMoreToAHostThanThereAre: eight to a host of four devices are the four.
 func TestMoreToAHostThanThereAre(t *testing.T) {
-	c := SpreadComm{Ranks: 4, PerHost: 4, Batch: 1000, RowWise: 32, ByHost: []int{24}, Replicated: 1e6}
+	c := Comm{PerHost: 4, Batch: 1000, RowWise: 32, ByHost: []int{24}, Replicated: 1e6}
 	d := NewDevice(a100(t))
-	forward, backward, err := d.SpreadComm(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	forward, backward := together(t, d, 4, c)
 	for _, perHost := range []int{0, 5, 8} {
 		c.PerHost = perHost
-		f, b, err := d.SpreadComm(c)
-		if err != nil || f != forward || b != backward {
-			t.Errorf("%d to a host: got %v, %v, %v, want %v, %v", perHost, f, b, err, forward, backward)
+		if f, b := together(t, d, 4, c); f != forward || b != backward {
+			t.Errorf("%d to a host: got %v, %v, want %v, %v", perHost, f, b, forward, backward)
 		}
 	}
 }

@@ -166,51 +166,28 @@ func (p *Pricer) Price(shards [][]problem.Shard) (Cost, error) {
 }
 
 // exchanges returns the times of each device's exchanges, forward and backward, if
-// all start at once: the all-to-alls of column slices, and those of tables that
-// devices hold together.
+// all devices start at once.
 func (p *Pricer) exchanges(shards [][]problem.Shard) (forward, backward []unit.Millis, err error) {
-	n, perHost := len(shards), p.problem.Topology.PerHost()
-	sliced := Comm{PerHost: perHost, Batch: p.problem.Batch, ElementBytes: p.problem.CommBytes(), VectorBytes: problem.OutputBytes, DimSums: make([]int, n)}
-	together := SpreadComm{
-		Ranks: n, PerHost: perHost, Batch: p.problem.Batch, ElementBytes: p.problem.CommBytes(), VectorBytes: problem.OutputBytes,
-		ByHost: make([]int, p.problem.Topology.Hosts()),
-	}
-	columns, shared := false, false
+	topology := &p.problem.Topology
+	perHost := topology.PerHost()
+	c := Comm{PerHost: perHost, Batch: p.problem.Batch, ElementBytes: p.problem.CommBytes(), DimSums: make([]int, len(shards)), ByHost: make([]int, topology.Hosts())}
 	for r, held := range shards {
 		for i := range held {
 			s := &held[i]
-			l := p.lotOf(s)
-			columns, shared = columns || !l.spread(), shared || l.spread()
 			// What devices hold together counts on the first of them.
-			switch {
+			switch l := p.lotOf(s); {
 			case !l.spread():
-				sliced.DimSums[r] += p.problem.DimSum(*s)
+				c.DimSums[r] += p.problem.DimSum(*s)
 			case l == lotByHost && r%perHost == 0:
-				together.ByHost[r/perHost] += p.problem.DimSum(*s)
+				c.ByHost[r/perHost] += p.problem.DimSum(*s)
 			case l == lotRowWise && r == 0:
-				together.RowWise += p.problem.DimSum(*s)
+				c.RowWise += p.problem.DimSum(*s)
 			case l == lotReplicated && r == 0:
-				together.Replicated += float64(s.Rows.Len()) * float64(s.Dim())
+				c.Replicated += float64(s.Rows.Len()) * float64(s.Dim())
 			}
 		}
 	}
-	forward, backward = make([]unit.Millis, n), make([]unit.Millis, n)
-	if columns || !shared {
-		if forward, backward, err = p.device.Comm(sliced); err != nil {
-			return nil, nil, err
-		}
-	}
-	if shared {
-		f, b, err := p.device.SpreadComm(together)
-		if err != nil {
-			return nil, nil, err
-		}
-		for r := range forward {
-			forward[r] += f
-			backward[r] += b
-		}
-	}
-	return forward, backward, nil
+	return p.device.Comm(c)
 }
 
 // input returns the time of the input exchange, where it is asked for.

@@ -287,19 +287,24 @@ func TestEqualDimSumsAreQuickest(t *testing.T) {
 	})
 }
 
-// TestInputExchangeRunsTheOtherWay: with pooled vectors the holder of a table
-// sends, with the input it receives.
+// TestInputExchangeRunsTheOtherWay: with pooled vectors the holder of a table sends,
+// with the input it receives. The bytes are the same.
 func TestInputExchangeRunsTheOtherWay(t *testing.T) {
-	pooled := pooledTraffic(4, 100, 8, 8, 4) // one rank of four owns everything
-	if pooled.sent != .75*100*8*4 || pooled.received != 0 {
-		t.Errorf("pooled vectors of the only owner: got %+v, want 2400 bytes sent", pooled)
+	n, err := NewDevice(a100(t)).Network(Cluster{Devices: 4, Batch: 100})
+	if err != nil {
+		t.Fatal(err)
 	}
-	input := inputTraffic(4, 100, 8, 8, 4)
-	if input.received != .75*100*8*4 || input.sent != 0 {
-		t.Errorf("input of the only owner: got %+v, want 2400 bytes received", input)
+	// One rank of four owns everything.
+	if got := n.Transfer(8, 0, 8); got != .75*100*8*4 {
+		t.Errorf("pooled vectors of the only owner: got %v bytes, want 2400", got)
 	}
-	if other := inputTraffic(4, 100, 0, 8, 4); other.sent != 25*8*4 || other.received != 0 {
-		t.Errorf("input of a rank without tables: got %+v, want its 25 samples sent, 800 bytes", other)
+	// One rank of four owns nothing, and receives more than the others send.
+	if got := n.Transfer(8, 0, 24); got != 25*24*4 {
+		t.Errorf("pooled vectors of the only rank without tables: got %v bytes, want 2400", got)
+	}
+	input, err := NewDevice(a100(t)).InputComm(InputComm{Batch: 100, Bags: make([]float64, 4), Lookups: []float64{8, 0, 0, 0}, IndexBytes: 4})
+	if want := .060 + 3*.045 + 2400/230e6; err != nil || math.Abs(float64(input)-want) > 1e-12 {
+		t.Errorf("input of the only owner: got %v ms, %v, want %v ms", float64(input), err, want)
 	}
 }
 

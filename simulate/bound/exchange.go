@@ -31,7 +31,7 @@ func newExchange(p *problem.Problem) (*exchange, error) {
 	n := p.Topology.Devices
 	e := &exchange{
 		device: simulate.NewDevice(p.Topology.Profile),
-		comm:   simulate.Comm{PerHost: p.Topology.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes(), VectorBytes: problem.OutputBytes, DimSums: make([]int, n)},
+		comm:   simulate.Comm{PerHost: p.Topology.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes(), DimSums: make([]int, n)},
 		known:  map[int][2]unit.Millis{},
 	}
 	for i := range p.Tables {

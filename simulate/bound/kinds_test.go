@@ -375,11 +375,11 @@ func TestWires(t *testing.T) {
 		weights := rapid.Float64Range(1, 1e9).Draw(t, "weights")
 		d := simulate.NewDevice(p.Topology.Profile)
 		of := func(row int, host []int, weights float64) float64 {
-			f, b, err := d.SpreadComm(simulate.SpreadComm{Ranks: n, PerHost: p.Topology.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes(), VectorBytes: problem.OutputBytes, RowWise: row, ByHost: host, Replicated: weights})
+			f, b, err := d.Comm(simulate.Comm{PerHost: p.Topology.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes(), DimSums: make([]int, n), RowWise: row, ByHost: host, Replicated: weights})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return float64(f + b)
+			return float64(f[0] + b[0])
 		}
 		near := func(what string, got, want float64) {
 			if math.Abs(got-want) > 1e-9*want {
@@ -392,7 +392,7 @@ func TestWires(t *testing.T) {
 			for r := range sums {
 				sums[r] = columns
 			}
-			f, b, err := d.Comm(simulate.Comm{PerHost: p.Topology.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes(), VectorBytes: problem.OutputBytes, DimSums: sums})
+			f, b, err := d.Comm(simulate.Comm{PerHost: p.Topology.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes(), DimSums: sums})
 			if err != nil {
 				t.Fatal(err)
 			}

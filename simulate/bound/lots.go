@@ -57,51 +57,34 @@ type wires struct {
 // hosts and the profile has no network.
 func newWires(p *problem.Problem) (wires, error) {
 	t := p.Topology
-	device := simulate.NewDevice(t.Profile)
-	all, err := device.Links(t.Devices, t.PerHost())
+	net, err := simulate.NewDevice(t.Profile).Network(simulate.Cluster{Devices: t.Devices, PerHost: t.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes()})
 	if err != nil {
 		return wires{}, err
 	}
-	inHost, err := device.Links(t.PerHost(), t.PerHost())
-	if err != nil {
-		return wires{}, err
-	}
-	d := newRates(t.Profile)
-	w := wires{stream: d.stream}
+	w := wires{stream: net.Copy}
 	for l := range w.fixed {
 		w.fixed[l] = fixedMS
 	}
-	n, l, hosts := float64(t.Devices), float64(t.PerHost()), float64(t.Hosts())
-	if n == 1 {
+	if t.Devices == 1 {
 		return w, nil
 	}
-	batch, b := float64(p.Batch), float64(p.CommBytes())
-	pack := (4 + b) * batch / d.stream
-	fixed, fixedInHost := float64(all.Fixed), float64(inHost.Fixed)
-	// A byte that every rank sends to all others takes perByte after fixed, and one that
-	// goes on from rank to rank takes ring.
-	perByte, ring := (1-all.Away)/all.Intra, 1/all.Intra
-	if hosts > 1 {
-		perByte, ring = max(perByte, all.Away/all.Network), max(ring, 1/(l*all.Network))
-	}
-	w.own = 2*perByte*(n-1)/n*batch*b + pack
-	w.shared = pack / n
-	w.block = 2 * (ring*(n-1)/n*batch*b + pack)
-	full := math.Floor(n / l) // hosts that may hold tables by host
-	w.host = 2 * ((l-1)/l*batch*b/inHost.Intra + pack) / full
-	w.weight = 2 * (l - 1) / l * b / inHost.Intra
-	w.fixed[columnsLot] += 2 * fixed
-	w.fixed[blocksLot] += 2 * fixed
-	w.fixed[byHostLot] += 2 * fixedInHost
-	if l > 1 {
-		w.fixed[replicasLot] += fixedInHost
-	}
-	if hosts > 1 {
-		w.host += 2 * (hosts - 1) / hosts * batch / l * b / all.Network / full
-		w.weight += 2 * (hosts - 1) / hosts / l * b / all.Network
-		w.fixed[byHostLot] += 2 * fixed
-		w.fixed[replicasLot] += fixed
-	}
+	// All times are linear in the columns, or weights: so each is that of one. The device
+	// with the most columns sends no fewer bytes than its own columns have.
+	const one = 1
+	pack := float64(net.Pack(one))
+	own, block, inHosts, between := net.AllToAll(net.Transfer(one, one, one)), net.Ring(one), net.InHosts(one), net.BetweenHosts(one, one, one)
+	reduceInHosts, reduceBetween := net.AllReduce(one)
+	full := float64(t.Devices / t.PerHost()) // hosts that may hold tables by host
+	twice := func(c simulate.Collective) float64 { return 2 * float64(c.Moving()) }
+	w.own = twice(own) + pack
+	w.shared = pack / float64(t.Devices)
+	w.block = twice(block) + 2*pack
+	w.host = (twice(inHosts) + twice(between) + 2*pack) / full
+	w.weight = float64(reduceInHosts.Moving() + reduceBetween.Moving())
+	w.fixed[columnsLot] += 2 * float64(own.Fixed)
+	w.fixed[blocksLot] += 2 * float64(block.Fixed)
+	w.fixed[byHostLot] += 2 * float64(inHosts.Fixed+between.Fixed)
+	w.fixed[replicasLot] += float64(reduceInHosts.Fixed + reduceBetween.Fixed)
 	return w, nil
 }
 

@@ -1,0 +1,223 @@
+package simulate
+
+import (
+	"math"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// exchange.go holds the one set of formulas for what devices exchange in a step. The
+// formulas know no device: they take the links as numbers. Three packages call them:
+//
+//	simulate        with the constants of a simulated device (Device.Network)
+//	cost            with constants that were fitted to samples
+//	simulate/bound  with the device's constants and the least load of any plan
+//
+// With n devices, l of them on a host, G hosts, a global batch B and b bytes an element:
+//
+//	all-to-all      device r holds d_r of the D pooled columns
+//	                M = max over r of (n-1)/n B d_r b and B/n (D - d_r) b
+//	                max(M (1-f) / intra, M f / nic)         f = (n-l)/(n-1)
+//	reduce-scatter  of W columns over all devices, in rings
+//	all-gather      (n-1)/n B W b max(1/intra, 1/(l nic))
+//	inside hosts    reduce-scatter of D_h columns on host h
+//	                (l-1)/l B max(D_h) b / intra
+//	between hosts   all-to-all of the sums of the D_h columns
+//	                max over h of (G-1)/G B/l D_h b and B/(G l) (D - D_h) b, / nic
+//	all-reduce      of E elements, first inside hosts, then each device a part between
+//	                2 (l-1)/l E b / intra, and 2 (G-1)/G E b/l / nic
+//	packing         one read and one write: B W (b + the bytes of an element in a vector) / copy
+//
+// Each collective has a fixed time on top. f is the share of an all-to-all's bytes that
+// leaves a host. A ring goes through the devices host by host, so each byte enters a
+// host once, and the l rings share the network cards of the host.
+
+// Cluster is the devices of an exchange, and the sizes of the vectors.
+type Cluster struct {
+	// Devices is the number of devices, at least 1. PerHost is the number on each full
+	// host, from 1 to Devices; the last host may have fewer.
+	Devices, PerHost int
+	// Batch is the global batch, in samples, at least 1.
+	Batch int
+	// ElementBytes is the size of an element of a pooled vector that travels.
+	// VectorBytes is its size before packing and after unpacking. 0 means 4 for both.
+	ElementBytes, VectorBytes int
+}
+
+// Hosts returns the number of hosts.
+func (c *Cluster) Hosts() int { return (c.Devices + c.PerHost - 1) / c.PerHost }
+
+// Element returns the bytes of an element that travels.
+func (c *Cluster) Element() float64 { return float64(orDefault(c.ElementBytes, problem.OutputBytes)) }
+
+// Packed returns the bytes that are read and written to pack one element, or to unpack
+// it.
+func (c *Cluster) Packed() float64 {
+	return float64(orDefault(c.VectorBytes, problem.OutputBytes)) + c.Element()
+}
+
+// Away returns the share of an all-to-all's bytes that leaves a device's host, 0 to 1.
+func (c *Cluster) Away() float64 {
+	if c.Hosts() == 1 {
+		return 0
+	}
+	return float64(c.Devices-c.PerHost) / float64(c.Devices-1)
+}
+
+// Links are the fixed times and the bandwidths between devices.
+type Links struct {
+	// Fixed is the time of a collective of no bytes over all devices. FixedInHost is
+	// that of a collective inside a host. Both are equal on one host.
+	Fixed, FixedInHost unit.Millis
+	// Intra is the bandwidth of a device to others on its host, NIC that to other
+	// hosts in a collective between hosts, and Copy that of packing, each in bytes a
+	// millisecond. NIC is not read on one host.
+	Intra, NIC, Copy float64
+}
+
+// Network is a cluster with its links. Its methods are the formulas of this file. They
+// do not change it, so several goroutines may use it.
+type Network struct {
+	Cluster
+	Links
+}
+
+// Collective is the time of one collective operation in its parts. The zero value is
+// that of a collective that does not take place.
+type Collective struct {
+	// Fixed is the time of the collective without bytes.
+	Fixed unit.Millis
+	// Inside and Between are the times of moving the bytes on the links inside hosts and
+	// between hosts. Both kinds of links are busy at the same time.
+	Inside, Between unit.Millis
+	// Bytes is what the busiest device sends to other hosts or receives from them.
+	Bytes float64
+}
+
+// Moving returns the time of the collective beyond the fixed time.
+func (c Collective) Moving() unit.Millis { return max(c.Inside, c.Between) }
+
+// Time returns the time of the collective.
+func (c Collective) Time() unit.Millis { return c.Fixed + c.Moving() }
+
+// Transfer returns the bytes that the busiest device sends or receives in an all-to-all
+// of pooled vectors, where most and least are the pooled columns of the devices with the
+// most and with the fewest, and all the columns of all devices. A device sends its
+// columns for the samples of all others and receives the columns of all others for its
+// own samples. The gradients and the input go the other way, with the same bytes.
+func (n *Network) Transfer(most, least, all float64) float64 {
+	devices, batch, element := float64(n.Devices), float64(n.Batch), n.Element()
+	sent := (devices - 1) / devices * batch * most * element
+	received := batch / devices * (all - least) * element
+	return max(sent, received)
+}
+
+// AllToAll returns the all-to-all of all devices in which the busiest device sends or
+// receives the given bytes.
+func (n *Network) AllToAll(bytes float64) Collective {
+	c := Collective{Fixed: n.Fixed}
+	away := n.Away()
+	c.Inside = unit.Millis(bytes * (1 - away) / n.Intra)
+	if away > 0 {
+		c.Bytes = bytes * away
+		c.Between = unit.Millis(c.Bytes / n.NIC)
+	}
+	return c
+}
+
+// Ring returns the reduce-scatter over all devices of partial sums of the given pooled
+// columns, which is also the all-gather of their gradients.
+func (n *Network) Ring(columns float64) Collective {
+	devices, perHost := float64(n.Devices), float64(n.PerHost)
+	passed := (devices - 1) / devices * float64(n.Batch) * columns * n.Element() // by each device to the next
+	c := Collective{Fixed: n.Fixed, Inside: unit.Millis(passed / n.Intra)}
+	if n.Hosts() > 1 {
+		c.Bytes = passed / perHost
+		c.Between = unit.Millis(passed / (perHost * n.NIC))
+	}
+	return c
+}
+
+// InHosts returns the reduce-scatter of partial sums inside each host, or the all-gather
+// of their gradients, where columns are the pooled columns of the host with the most.
+// Hosts of one device have none.
+func (n *Network) InHosts(columns float64) Collective {
+	perHost := float64(n.PerHost)
+	if n.PerHost == 1 {
+		return Collective{}
+	}
+	return Collective{Fixed: n.FixedInHost, Inside: unit.Millis((perHost - 1) / perHost * float64(n.Batch) * columns * n.Element() / n.Intra)}
+}
+
+// BetweenHosts returns the all-to-all of what the devices of each host have summed,
+// where most and least are the pooled columns of the hosts with the most and with the
+// fewest, and all the columns of all hosts. One host has none.
+func (n *Network) BetweenHosts(most, least, all float64) Collective {
+	if n.Hosts() == 1 {
+		return Collective{}
+	}
+	hosts, perHost, batch, element := float64(n.Hosts()), float64(n.PerHost), float64(n.Batch), n.Element()
+	sent := (hosts - 1) / hosts * batch / perHost * most * element
+	received := batch / (hosts * perHost) * (all - least) * element
+	c := Collective{Fixed: n.Fixed, Bytes: max(sent, received)}
+	c.Between = unit.Millis(c.Bytes / n.NIC)
+	return c
+}
+
+// AllReduce returns the two parts of an all-reduce of the given elements: inside hosts,
+// and between hosts with each device's part. The second follows the first.
+func (n *Network) AllReduce(elements float64) (inHosts, between Collective) {
+	bytes, perHost, hosts := elements*n.Element(), float64(n.PerHost), float64(n.Hosts())
+	if n.PerHost > 1 {
+		inHosts = Collective{Fixed: n.FixedInHost, Inside: unit.Millis(2 * (perHost - 1) / perHost * bytes / n.Intra)}
+	}
+	if n.Hosts() > 1 {
+		between = Collective{Fixed: n.Fixed, Bytes: 2 * (hosts - 1) / hosts * (bytes / perHost)}
+		between.Between = unit.Millis(between.Bytes / n.NIC)
+	}
+	return inHosts, between
+}
+
+// Pack returns the time of packing and unpacking the whole batch's vectors of the given
+// pooled columns on one device.
+func (n *Network) Pack(columns float64) unit.Millis {
+	return unit.Millis(float64(n.Batch) * columns * n.Packed() / n.Copy)
+}
+
+// PackOwn returns the time of packing and unpacking a device's own samples' vectors of
+// the given pooled columns, which are those of all devices.
+func (n *Network) PackOwn(columns float64) unit.Millis {
+	return unit.Millis(float64(n.Batch) / float64(n.Devices) * columns * n.Packed() / n.Copy)
+}
+
+// Overlap says how much of a forward collective is over when the last device is ready,
+// where each device packs and sends as soon as it is ready itself, as processes on a
+// CPU do. The zero value has no overlap: the collective begins when all devices are
+// ready, as NCCL's do and as the simulated device's do.
+type Overlap struct {
+	// Rest is the number of devices whose share of the collective is left if all others
+	// were ready long before the last, at least 1.
+	Rest float64
+	// Rate is how much of the collective is done in a unit of the others' lead, at first,
+	// above 0 and at most 1. 0 means no overlap.
+	Rate float64
+}
+
+// Left returns what a forward collective of the given time takes from when the last of
+// the devices is ready, if the others were ready the given lead before it, on average.
+// With the share s = 1 - Rest/devices of the others, it is
+//
+//	time (1 - s + s exp(-Rate lead / (s time)))
+//
+// whose slope is -Rate at first: no more is done than there was time for, and a plan
+// does not get cheaper by a slower device.
+//
+// Measured on a CPU of two cores, between processes over loopback: docs/MEASURING.md.
+func (o Overlap) Left(devices int, time, lead unit.Millis) unit.Millis {
+	s := unit.Millis(1 - o.Rest/float64(devices))
+	if o.Rate == 0 || s <= 0 || lead <= 0 || time <= 0 {
+		return time
+	}
+	return time * (1 - s + s*unit.Millis(math.Exp(-o.Rate*float64(lead)/float64(s*time))))
+}
