@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 )
@@ -23,15 +24,7 @@ func (e *Unmeasurable) Error() string {
 	var parts []string
 	for _, what := range e.Order {
 		list := e.Tables[what]
-		const most = 3
-		text := fmt.Sprintf("%q", list[0])
-		for _, name := range list[1:min(most, len(list))] {
-			text += fmt.Sprintf(", %q", name)
-		}
-		if more := len(list) - most; more > 0 {
-			text += fmt.Sprintf(" and %d more", more)
-		}
-		parts = append(parts, fmt.Sprintf("%d %s (%s)", len(list), what, text))
+		parts = append(parts, fmt.Sprintf("%d %s (%s)", len(list), what, words.Quoted(list, 3)))
 	}
 	return "only table_wise and column_wise tables in hbm can be measured, and the plan has " + strings.Join(parts, ", ")
 }
@@ -73,12 +66,7 @@ type Unpriceable struct {
 
 // Error names the first of the tables.
 func (e *Unpriceable) Error() string {
-	const most = 3
-	text := fmt.Sprintf("%q", e.Tables[:min(most, len(e.Tables))])
-	if more := len(e.Tables) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return "no model prices tables that are cut by rows or replicated and in host memory, too: " + text
+	return "no model prices tables that are cut by rows or replicated and in host memory, too: " + words.Quoted(e.Tables, 3)
 }
 
 // priceable returns nil, or an *Unpriceable.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -227,7 +228,7 @@ func (v *validator) match() {
 	report := func(names []string, format string) {
 		if len(names) > 0 {
 			v.foreign = true
-			v.add(RuleTables, "", -1, -1, format, len(names), list(names))
+			v.add(RuleTables, "", -1, -1, format, len(names), words.List(names, mostNames))
 		}
 	}
 	report(missing, "%d of the problem's tables are not in the plan: %s")
@@ -248,14 +249,8 @@ func (v *validator) match() {
 	}
 }
 
-// list prints the first few names.
-func list(names []string) string {
-	const most = 5
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names, ", ")
-}
+// mostNames is how many names a violation lists.
+const mostNames = 5
 
 func (v *validator) table(i int) {
 	t := &v.pl.Tables[i]
@@ -520,10 +515,7 @@ func (v *validator) devices(i int, t *Table) {
 
 func numbers(list []int) string {
 	const most = 8
-	if len(list) > most {
-		return fmt.Sprintf("%v and %d more", list[:most], len(list)-most)
-	}
-	return fmt.Sprint(list)
+	return fmt.Sprint(list[:min(most, len(list))]) + words.More(" ", len(list)-most)
 }
 
 // widths checks what may be cut, and how narrow.
@@ -579,7 +571,7 @@ func (v *validator) groups() {
 		}
 		if len(apart) > 1 {
 			v.add(RuleGroup, "", -1, -1, "co-location group %q lies on %d devices instead of one: %s",
-				v.p.Tables[g.Tables[0]].Constraint.Group, len(apart), list(apart))
+				v.p.Tables[g.Tables[0]].Constraint.Group, len(apart), words.List(apart, mostNames))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
@@ -158,7 +159,7 @@ func (v *validator) constraint(name string, t *Table) {
 	c := t.Constraint
 	// Where the number of devices is itself at fault, any cluster is meant.
 	devices := v.problem.Topology.Devices
-	has := "the cluster has " + plural(devices, "device")
+	has := "the cluster has " + words.Plural(devices, "device")
 	if devices < 1 || devices >= hardware.MaxDevices {
 		devices = hardware.MaxDevices
 		has = fmt.Sprintf("a cluster has at most %d devices", devices)
@@ -179,14 +180,6 @@ func (v *validator) constraint(name string, t *Table) {
 	} else if c.MinWidth > t.Dim && t.Dim > 0 {
 		v.add(name, "", "minimum slice width %d is above the table's dim %d", c.MinWidth, t.Dim)
 	}
-}
-
-// plural prints a count with its noun.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // total refuses a problem whose bytes could overflow a sum, however its tables

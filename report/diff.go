@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
@@ -91,11 +92,7 @@ func (p *printer) names(what string, names []string) {
 	for _, n := range names[:min(len(names), mostChanges)] {
 		shown = append(shown, name(n))
 	}
-	more := ""
-	if n := len(names) - len(shown); n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
-	}
-	p.printf("%-14s  %s%s\n", what, strings.Join(shown, ", "), more)
+	p.printf("%-14s  %s%s\n", what, strings.Join(shown, ", "), words.More(" ", len(names)-len(shown)))
 }
 
 func (p *printer) tableChanges(c plan.Changes) {
@@ -116,9 +113,7 @@ func (p *printer) tableChanges(c plan.Changes) {
 		rows = append(rows, []string{name(t.Name), before, after, moved})
 	}
 	p.grid([]string{"<table", "<before", "<after", "weights moved"}, rows)
-	if more := len(c.Tables) - len(rows); more > 0 {
-		p.printf("and %d more\n", more)
-	}
+	p.more(len(c.Tables) - len(rows))
 }
 
 // state prints how a table is cut and where it lies.
@@ -183,9 +178,7 @@ func (p *printer) deviceChanges(c plan.Changes) {
 		titles = slices.Insert(titles, 4, "of host")
 	}
 	p.grid(titles, rows)
-	if more := changed - len(rows); more > 0 {
-		p.printf("and %d more\n", more)
-	}
+	p.more(changed - len(rows))
 }
 
 // arrowOf prints a time before and after; "-" where it is not known, too.

@@ -29,6 +29,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -63,6 +64,13 @@ type printer struct {
 	w   io.Writer
 	opt Options
 	err error
+}
+
+// more says that n lines of a table were left out, if n is above 0.
+func (p *printer) more(n int) {
+	if n > 0 {
+		p.printf("%s\n", words.More("", n))
+	}
 }
 
 func (p *printer) printf(format string, args ...any) {
@@ -185,15 +193,10 @@ func path(s string) string {
 	return name(s)
 }
 
-// plural prints a count with its noun.
+// plural prints a count, with separators between thousands, and its noun.
 func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	if strings.HasSuffix(noun, "s") {
-		return count(int64(n)) + " " + noun
-	}
-	return count(int64(n)) + " " + noun + "s"
+	_, nouns, _ := strings.Cut(words.Plural(n, noun), " ")
+	return count(int64(n)) + " " + nouns
 }
 
 // count prints a whole number with separators between thousands.
@@ -215,7 +218,7 @@ func numbers(list []int) string {
 	var parts []string
 	for i := 0; i < len(list); {
 		if len(parts) == longest {
-			return fmt.Sprintf("%s and %d more", strings.Join(parts, ", "), len(list)-i)
+			return strings.Join(parts, ", ") + words.More(" ", len(list)-i)
 		}
 		end := i + 1
 		for end < len(list) && list[end] == list[end-1]+1 {

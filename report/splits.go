@@ -34,9 +34,7 @@ func (v *view) splits() {
 	}
 	v.section("split tables: %d of %d", split, len(v.plan.Tables))
 	v.grid([]string{"<table", "<rows x dim", "<kind", "shards", "<widths", "<devices"}, rows)
-	if more := split - mostSplits; more > 0 {
-		v.printf("and %d more\n", more)
-	}
+	v.more(split - mostSplits)
 }
 
 // cut prints the widths of a table's slices, and of one that is cut by rows the rows
@@ -74,9 +72,7 @@ func (v *view) replicas() {
 	}
 	v.section("tables on every device (data_parallel): %d of %d", all, len(v.plan.Tables))
 	v.grid([]string{"<table", "<rows x dim"}, rows)
-	if more := all - mostSplits; more > 0 {
-		v.printf("and %d more\n", more)
-	}
+	v.more(all - mostSplits)
 }
 
 // hosted lists the tables that lie in host memory.
@@ -103,9 +99,7 @@ func (v *view) hosted() {
 	}
 	v.section("tables in host memory: %d of %d", all, len(v.plan.Tables))
 	v.grid([]string{"<table", "<rows x dim", "<kind", "shards", "<rows cached", "<devices"}, rows)
-	if more := all - mostSplits; more > 0 {
-		v.printf("and %d more\n", more)
-	}
+	v.more(all - mostSplits)
 }
 
 // cached prints the shares of rows that are cached.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
@@ -74,7 +75,7 @@ func Trace(w io.Writer, t TraceInfo, opt Options) error {
 			p.printf("%s %s\n", p.paint(yellow, "-"), oneLine(warning))
 		}
 		if more := len(t.Warnings) - most; more > 0 {
-			p.printf("- and %d more\n", more)
+			p.printf("- %s\n", words.More("", more))
 		}
 	}
 	p.printf("\nwrote %s\n", name(t.Output))

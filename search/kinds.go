@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -137,16 +138,7 @@ func (e *NoKind) Error() string {
 		return fmt.Sprintf("the tables do not fit in %s: each in the kind that takes least, they take %v of a device that has %v for them; %q takes most, %v",
 			strings.Join(e.Kinds, ", "), e.Sum, e.Have, e.Tables[0], e.Need)
 	}
-	const most = 5
-	var names []string
-	for _, name := range e.Tables[:min(most, len(e.Tables))] {
-		names = append(names, fmt.Sprintf("%q", name))
-	}
-	more := ""
-	if n := len(e.Tables) - most; n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
-	}
-	return fmt.Sprintf("none of the kinds allowed can place %s%s: they have fewer rows than there are devices, or constraints against it", strings.Join(names, ", "), more)
+	return fmt.Sprintf("none of the kinds allowed can place %s: they have fewer rows than there are devices, or constraints against it", words.Quoted(e.Tables, 5))
 }
 
 // possible returns nil, or a *NoKind with the tables that can take no form.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -54,10 +55,7 @@ const maxFaultLines = 50
 func (e *InvalidCases) Error() string { return joinFaults(e.Faults) }
 
 func joinFaults(faults []string) string {
-	if more := len(faults) - maxFaultLines; more > 0 {
-		return strings.Join(faults[:maxFaultLines], "\n") + fmt.Sprintf("\nand %d more", more)
-	}
-	return strings.Join(faults, "\n")
+	return words.Lines(faults, maxFaultLines)
 }
 
 // RunCases reads cases from r, prices them and writes the results to w, one JSON

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
@@ -183,11 +184,7 @@ func (c *placement) onDevice(r int, message string) {
 // nameDevices writes down the faults of devices.
 func (c *placement) nameDevices() {
 	for _, f := range c.faulty {
-		if f.more > 0 {
-			c.add("device %d and %d more: %s", f.first, f.more, f.message)
-		} else {
-			c.add("device %d: %s", f.first, f.message)
-		}
+		c.add("device %d%s: %s", f.first, words.More(" ", f.more), f.message)
 	}
 }
 
@@ -264,24 +261,18 @@ func (c *placement) complete() {
 func (c *placement) without(table int) string {
 	const most = 3
 	var names []string
-	more := 0
 	for r := range c.shards {
-		if slices.ContainsFunc(c.shards[r], func(s problem.Shard) bool { return s.Table == table }) {
-			continue
-		}
-		if len(names) < most {
+		if !slices.ContainsFunc(c.shards[r], func(s problem.Shard) bool { return s.Table == table }) {
 			names = append(names, fmt.Sprint(r))
-		} else {
-			more++
 		}
 	}
 	switch {
 	case len(names) == 0:
 		return "some of that kind"
-	case more > 0:
-		return fmt.Sprintf("devices %s and %d more", strings.Join(names, ", "), more)
+	case len(names) > most:
+		return "devices " + words.List(names, most)
 	}
-	return "device " + strings.Join(names, ", ")
+	return "device " + words.List(names, most)
 }
 
 // hosts finds tables cut by rows of hosts that are not as their kind says.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/search"
@@ -180,7 +181,7 @@ func explainInputs(e *input.Errors) []complaint {
 		all = append(all, complaint{one.String(), one.Hint})
 	}
 	if more := len(e.List) - len(all) + e.More; more > 0 {
-		all = append(all, complaint{fmt.Sprintf("and %d more errors", more), ""})
+		all = append(all, complaint{words.More("", more) + " errors", ""})
 	}
 	return all
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/protocol"
@@ -95,18 +96,11 @@ func (e *DeviceError) Error() string {
 		what = "do not fit the meter's memory"
 	}
 	return fmt.Sprintf("device %d: its %s (%s; %v of weights and state) %s: %v",
-		e.Device, plural(len(e.Shards), "shard"), strings.Join(e.names, ", "), e.Bytes, what, e.Err)
+		e.Device, words.Plural(len(e.Shards), "shard"), strings.Join(e.names, ", "), e.Bytes, what, e.Err)
 }
 
 // Unwrap returns the meter's error.
 func (e *DeviceError) Unwrap() error { return e.Err }
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
 
 // Plan runs a plan of p, its shards listed by device, on the meter and sets the
 // times beside the predicted ones. p must be valid. A prediction without devices
@@ -165,10 +159,10 @@ func check(p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdow
 	var found []string
 	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
 	if len(shards) != p.Topology.Devices {
-		add("the plan has %s, the cluster %d", plural(len(shards), "device"), p.Topology.Devices)
+		add("the plan has %s, the cluster %d", words.Plural(len(shards), "device"), p.Topology.Devices)
 	}
 	if n := len(predicted.Devices); n > 0 && n != len(shards) {
-		add("the prediction has %s, the plan %d", plural(n, "device"), len(shards))
+		add("the prediction has %s, the plan %d", words.Plural(n, "device"), len(shards))
 	}
 	for d, held := range shards {
 		for _, s := range held {

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/unit"
@@ -110,18 +111,16 @@ func entries(t *plan.Table, c plan.Cluster) int {
 	return len(t.Shards)
 }
 
+// mostNames is how many names a message lists.
+const mostNames = 5
+
 // names lists a few of the names, quoted.
 func names(all []string) string {
-	const most = 5
-	quoted := make([]string, 0, most)
-	for _, name := range all[:min(most, len(all))] {
+	quoted := make([]string, 0, mostNames)
+	for _, name := range all[:min(mostNames, len(all))] {
 		quoted = append(quoted, quote(name))
 	}
-	text := strings.Join(quoted, ", ")
-	if more := len(all) - len(quoted); more > 0 {
-		text = fmt.Sprintf("%s and %d more", text, more)
-	}
-	return text
+	return words.List(quoted, mostNames) + words.More(" ", len(all)-len(quoted))
 }
 
 // quote quotes a name from a file, cut to what fits a message.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/plan"
 )
 
@@ -111,7 +112,7 @@ func (e *hugectr) empty() {
 		}
 	}
 	if len(idle) > 0 {
-		e.add("", -1, "plan for fewer devices", "%d of %d devices hold no table: %s; HugeCTR takes no empty list in a shard matrix", len(idle), len(e.matrix), list(idle))
+		e.add("", -1, "plan for fewer devices", "%d of %d devices hold no table: %s; HugeCTR takes no empty list in a shard matrix", len(idle), len(e.matrix), words.List(idle, mostNames))
 	}
 }
 

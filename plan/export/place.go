@@ -3,8 +3,8 @@ package export
 import (
 	"fmt"
 	"slices"
-	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
@@ -169,16 +169,7 @@ func (m *matcher) match() []plan.Table {
 		m.add("give the tables of the model that was planned", "%d of the plan's %d tables are not among the tables: %s", len(extra), len(m.file.Tables), names(extra))
 	}
 	if len(shapes) > 0 {
-		m.add("give the tables of the model that was planned", "%d tables have another shape in the plan (rows x columns): %s", len(shapes), list(shapes))
+		m.add("give the tables of the model that was planned", "%d tables have another shape in the plan (rows x columns): %s", len(shapes), words.List(shapes, mostNames))
 	}
 	return tables
-}
-
-// list lists the first few of texts.
-func list(all []string) string {
-	const most = 5
-	if len(all) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
-	}
-	return strings.Join(all, ", ")
 }

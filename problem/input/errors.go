@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -76,9 +77,7 @@ func (e *Errors) Error() string {
 			fmt.Fprintf(&b, " (%s)", one.Hint)
 		}
 	}
-	if more := len(e.List) - maxPrinted; more > 0 || e.More > 0 {
-		fmt.Fprintf(&b, "\nand %d more", max(0, more)+e.More)
-	}
+	b.WriteString(words.More("\n", max(0, len(e.List)-maxPrinted)+e.More))
 	return b.String()
 }
 

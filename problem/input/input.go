@@ -28,6 +28,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/unit"
@@ -325,10 +326,7 @@ func (b *builder) warn(names []string, n int, what string) {
 	if n == 1 {
 		verb = "states"
 	}
-	list := strings.Join(names, ", ")
-	if n > len(names) {
-		list = fmt.Sprintf("%s and %d more", list, n-len(names))
-	}
+	list := words.List(names, n) + words.More(" ", n-len(names))
 	b.Warnings = append(b.Warnings, fmt.Sprintf("%d of %d tables %s %s (%s)", n, len(b.Tables), verb, what, list))
 }
 

@@ -1,0 +1,46 @@
+// Package words writes counts and short lists into sentences: Plural a count with its
+// noun, List and Quoted the first few of many names, Lines the first few of many lines.
+package words
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Plural returns a count with its noun: "1 table", "3 tables". A noun that ends in s is
+// its own plural.
+func Plural(n int, noun string) string {
+	if n == 1 || strings.HasSuffix(noun, "s") {
+		return fmt.Sprintf("%d %s", n, noun)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// List joins the first most items with commas and counts the others: "a, b and 3 more".
+func List(items []string, most int) string {
+	shown := items[:min(most, len(items))]
+	return strings.Join(shown, ", ") + More(" ", len(items)-len(shown))
+}
+
+// Quoted is List of the items in quotes, as %q writes them.
+func Quoted(items []string, most int) string {
+	quoted := make([]string, min(most, len(items)))
+	for i := range quoted {
+		quoted[i] = fmt.Sprintf("%q", items[i])
+	}
+	return List(quoted, most) + More(" ", len(items)-len(quoted))
+}
+
+// Lines joins the first most lines, one a line, and counts the others in a last line.
+func Lines(lines []string, most int) string {
+	shown := lines[:min(most, len(lines))]
+	return strings.Join(shown, "\n") + More("\n", len(lines)-len(shown))
+}
+
+// More returns "and n more" behind the separator, and nothing if n is not above 0.
+func More(separator string, n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%sand %d more", separator, n)
+}
