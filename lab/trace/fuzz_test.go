@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/torchfile"
 	"github.com/parquet-go/parquet-go"
 )
 
@@ -85,15 +86,15 @@ func FuzzPickle(f *testing.F) {
 	}
 	f.Add(data[64:])
 	f.Fuzz(func(t *testing.T, data []byte) {
-		u := &unpickler{in: bufio.NewReader(bytes.NewReader(data)), storages: map[string]*storage{}}
-		value, err := u.load()
+		u := newUnpickler(bufio.NewReader(bytes.NewReader(data)), nil)
+		value, err := u.Load()
 		if err != nil {
 			return
 		}
-		if items, ok := value.(tuple); ok {
+		if items, ok := value.(torchfile.Tuple); ok {
 			for _, item := range items {
-				if x, ok := item.(*tensor); ok && (x.first < 0 || x.count < 0 || x.first+x.count > x.storage.count) {
-					t.Errorf("a tensor outside its storage: %+v of %+v", x, x.storage)
+				if x, ok := item.(*torchfile.Tensor); ok && (x.First < 0 || x.Count < 0 || x.First+x.Count > x.Storage.Count) {
+					t.Errorf("a tensor outside its storage: %+v of %+v", x, x.Storage)
 				}
 			}
 		}

@@ -85,6 +85,14 @@ func cut(err error) error {
 	return err
 }
 
+// quotable cuts a text of the file to a length that an error can quote.
+func quotable(s string) string {
+	if len(s) > 100 {
+		return s[:100] + "..."
+	}
+	return s
+}
+
 // counter tells how much of a file is read.
 type counter struct {
 	in                  io.Reader

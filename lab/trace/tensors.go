@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/neuroshard/neuroshard/internal/torchfile"
 	"github.com/neuroshard/neuroshard/lab/lookups"
 	"github.com/neuroshard/neuroshard/problem"
 )
@@ -33,7 +34,7 @@ type tensorLog struct {
 	batch   int
 	tables  int
 	samples int
-	indices *tensor
+	indices *torchfile.Tensor
 	// totals are the lookups of each table.
 	totals []int64
 	// lengths is the temporary file, and reader reads it.
@@ -82,40 +83,40 @@ func openLookups(f *file, o Options) (_ *tensorLog, err error) {
 }
 
 // tensors finds the three tensors in what was saved and checks their shapes.
-func (l *tensorLog) tensors(value any) (in, offsets, lengths *tensor, err error) {
+func (l *tensorLog) tensors(value any) (in, offsets, lengths *torchfile.Tensor, err error) {
 	var items []any
 	switch v := value.(type) {
-	case tuple:
+	case torchfile.Tuple:
 		items = v
-	case *list:
-		items = v.items
+	case *torchfile.List:
+		items = v.Items
 	}
 	if len(items) != 3 {
 		return nil, nil, nil, errors.New("it is not a tuple of three tensors: indices, offsets, lengths")
 	}
-	var t [3]*tensor
+	var t [3]*torchfile.Tensor
 	for i := range t {
 		var ok bool
-		if t[i], ok = items[i].(*tensor); !ok {
+		if t[i], ok = items[i].(*torchfile.Tensor); !ok {
 			return nil, nil, nil, errors.New("it is not a tuple of three tensors: indices, offsets, lengths")
 		}
 		for j := range i {
-			if t[i].storage == t[j].storage {
+			if t[i].Storage == t[j].Storage {
 				return nil, nil, nil, errors.New("two of the tensors are views of one storage: save clones of them")
 			}
 		}
 	}
 	in, offsets, lengths = t[0], t[1], t[2]
-	if len(in.shape) != 1 || len(offsets.shape) != 1 || len(lengths.shape) != 2 {
+	if len(in.Shape) != 1 || len(offsets.Shape) != 1 || len(lengths.Shape) != 2 {
 		return nil, nil, nil, fmt.Errorf("tensors of the shapes %v, %v and %v: want indices and offsets of one dimension, and lengths of [tables, batch]",
-			in.shape, offsets.shape, lengths.shape)
+			in.Shape, offsets.Shape, lengths.Shape)
 	}
-	tables, batch := lengths.shape[0], lengths.shape[1]
+	tables, batch := lengths.Shape[0], lengths.Shape[1]
 	if tables < 1 || tables > problem.MaxTables || batch < 1 || batch > problem.MaxBatch {
-		return nil, nil, nil, fmt.Errorf("lengths of the shape %v: want from 1 to %d tables and a batch from 1 to %d", lengths.shape, problem.MaxTables, problem.MaxBatch)
+		return nil, nil, nil, fmt.Errorf("lengths of the shape %v: want from 1 to %d tables and a batch from 1 to %d", lengths.Shape, problem.MaxTables, problem.MaxBatch)
 	}
-	if offsets.count != lengths.count+1 {
-		return nil, nil, nil, fmt.Errorf("%d offsets, want %d: one for each of %d tables and %d samples, and the end", offsets.count, lengths.count+1, tables, batch)
+	if offsets.Count != lengths.Count+1 {
+		return nil, nil, nil, fmt.Errorf("%d offsets, want %d: one for each of %d tables and %d samples, and the end", offsets.Count, lengths.Count+1, tables, batch)
 	}
 	l.tables, l.samples, l.indices = int(tables), int(batch), in
 	return in, offsets, lengths, nil
@@ -123,7 +124,7 @@ func (l *tensorLog) tensors(value any) (in, offsets, lengths *tensor, err error)
 
 // compare reads offsets and lengths, keeps the lengths of the one that comes
 // first and compares those of the other.
-func (l *tensorLog) compare(t *torchFile, offsets, lengths *tensor) error {
+func (l *tensorLog) compare(t *torchFile, offsets, lengths *torchfile.Tensor) error {
 	first := ""
 	for {
 		s, r, err := t.next()
@@ -136,10 +137,10 @@ func (l *tensorLog) compare(t *torchFile, offsets, lengths *tensor) error {
 		var name string
 		var next func() (int64, error)
 		switch s {
-		case offsets.storage:
+		case offsets.Storage:
 			name = "offsets"
 			next, err = l.differences(offsets, r)
-		case lengths.storage:
+		case lengths.Storage:
 			name = "lengths"
 			next, err = l.plain(lengths, r)
 		default:
@@ -157,18 +158,18 @@ func (l *tensorLog) compare(t *torchFile, offsets, lengths *tensor) error {
 }
 
 // numbersOf starts to read a tensor in the bytes of its storage.
-func numbersOf(t *tensor, r io.Reader) (*numbers, error) {
-	n := &numbers{in: r, size: t.storage.size}
-	return n, n.skip(t.first)
+func numbersOf(t *torchfile.Tensor, r io.Reader) (*numbers, error) {
+	n := &numbers{in: r, size: t.Storage.Size}
+	return n, n.skip(t.First)
 }
 
 // plain returns a function that reads the next length.
-func (l *tensorLog) plain(lengths *tensor, r io.Reader) (func() (int64, error), error) {
+func (l *tensorLog) plain(lengths *torchfile.Tensor, r io.Reader) (func() (int64, error), error) {
 	n, err := numbersOf(lengths, r)
 	return func() (int64, error) {
 		x, err := n.next()
-		if err == nil && (x < 0 || x > l.indices.count) {
-			err = fmt.Errorf("length %d, want from 0 to %d, the number of indices", x, l.indices.count)
+		if err == nil && (x < 0 || x > l.indices.Count) {
+			err = fmt.Errorf("length %d, want from 0 to %d, the number of indices", x, l.indices.Count)
 		}
 		return x, err
 	}, err
@@ -176,7 +177,7 @@ func (l *tensorLog) plain(lengths *tensor, r io.Reader) (func() (int64, error), 
 
 // differences returns a function that reads the next offset and returns how far
 // it is from the one before.
-func (l *tensorLog) differences(offsets *tensor, r io.Reader) (func() (int64, error), error) {
+func (l *tensorLog) differences(offsets *torchfile.Tensor, r io.Reader) (func() (int64, error), error) {
 	n, err := numbersOf(offsets, r)
 	if err != nil {
 		return nil, err
@@ -187,8 +188,8 @@ func (l *tensorLog) differences(offsets *tensor, r io.Reader) (func() (int64, er
 	}
 	return func() (int64, error) {
 		x, err := n.next()
-		if err == nil && (x < last || x > l.indices.count) {
-			err = fmt.Errorf("offset %d after %d, want none lower and none above %d, the number of indices", x, last, l.indices.count)
+		if err == nil && (x < last || x > l.indices.Count) {
+			err = fmt.Errorf("offset %d after %d, want none lower and none above %d, the number of indices", x, last, l.indices.Count)
 		}
 		last, x = x, x-last
 		return x, err
@@ -207,8 +208,8 @@ func (l *tensorLog) keep(next func() (int64, error)) error {
 				return fmt.Errorf("table %s, sample %d: %w", tableName(i), j, err)
 			}
 			// No more than all indices at any time, so that no sum overflows.
-			if total += length; sum+total > l.indices.count {
-				return fmt.Errorf("table %s, sample %d: the lengths up to here add up to %d, and there are %d indices", tableName(i), j, sum+total, l.indices.count)
+			if total += length; sum+total > l.indices.Count {
+				return fmt.Errorf("table %s, sample %d: the lengths up to here add up to %d, and there are %d indices", tableName(i), j, sum+total, l.indices.Count)
 			}
 			if _, err := out.Write(binary.AppendUvarint(out.AvailableBuffer(), uint64(length))); err != nil {
 				return err
@@ -217,8 +218,8 @@ func (l *tensorLog) keep(next func() (int64, error)) error {
 		sum += total
 		l.totals = append(l.totals, total)
 	}
-	if sum != l.indices.count {
-		return fmt.Errorf("they stand for %d lookups, and there are %d indices", sum, l.indices.count)
+	if sum != l.indices.Count {
+		return fmt.Errorf("they stand for %d lookups, and there are %d indices", sum, l.indices.Count)
 	}
 	return out.Flush()
 }
@@ -273,7 +274,7 @@ func (l *tensorLog) seek() error {
 	if _, _, _, err := l.tensors(t.value); err != nil {
 		return err
 	}
-	if l.indices.count != before.count || l.indices.first != before.first || *l.indices.storage != *before.storage {
+	if l.indices.Count != before.Count || l.indices.First != before.First || *l.indices.Storage != *before.Storage {
 		return errors.New("the file changed while it was read")
 	}
 	l.rewind()
@@ -282,7 +283,7 @@ func (l *tensorLog) seek() error {
 		if err != nil {
 			return cut(err)
 		}
-		if s == l.indices.storage {
+		if s == l.indices.Storage {
 			if l.source, err = numbersOf(l.indices, r); err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/neuroshard/neuroshard/internal/torchfile"
 )
 
 // torch.go reads what torch.save wrote as a stream, from start to end, because
@@ -36,17 +39,30 @@ type torchFile struct {
 	in *stream
 	// value is what was saved.
 	value    any
-	storages map[string]*storage
+	storages map[string]*torchfile.Storage
 	// folder is NAME/ of a zip file.
 	folder string
 	// keys is the storages still to come in a file of the old form.
 	keys []string
 	zip  bool
 	// at is the storage that is being read, up to rest, of a zip file in entry.
-	at    *storage
+	at    *torchfile.Storage
 	rest  *io.LimitedReader
 	entry *entry
 	sum   *summed
+}
+
+// unpickler returns a reader of the stream's pickles.
+func (t *torchFile) unpickler() *torchfile.Unpickler { return newUnpickler(t.in.Reader, t.storages) }
+
+func newUnpickler(in *bufio.Reader, storages map[string]*torchfile.Storage) *torchfile.Unpickler {
+	return &torchfile.Unpickler{
+		In:       in,
+		Content:  "file of three tensors",
+		Types:    map[torchfile.Global]int64{"torch IntStorage": 4, "torch LongStorage": 8},
+		TypeHint: "indices, offsets and lengths are int32 or int64 tensors",
+		Storages: storages,
+	}
 }
 
 // openTorch reads the stream up to the first storage.
@@ -55,7 +71,7 @@ func openTorch(in *stream) (*torchFile, error) {
 	if err != nil {
 		return nil, cut(err)
 	}
-	t := &torchFile{in: in, storages: map[string]*storage{}, zip: string(start) == zipEntry}
+	t := &torchFile{in: in, storages: map[string]*torchfile.Storage{}, zip: string(start) == zipEntry}
 	if t.zip {
 		err = t.openZip()
 	} else {
@@ -70,7 +86,7 @@ func openTorch(in *stream) (*torchFile, error) {
 // next returns the next storage, in the file's order, and a reader of its bytes,
 // which need not be read to their end. It returns io.EOF after the last storage
 // that the tensors refer to.
-func (t *torchFile) next() (*storage, io.Reader, error) {
+func (t *torchFile) next() (*torchfile.Storage, io.Reader, error) {
 	if err := t.end(); err != nil {
 		return nil, nil, err
 	}
@@ -88,7 +104,7 @@ func (t *torchFile) next() (*storage, io.Reader, error) {
 	t.at = t.storages[key]
 	delete(t.storages, key)
 	t.sum = &summed{in: t.in, zip: t.zip}
-	t.rest = &io.LimitedReader{R: t.sum, N: t.at.size * t.at.count}
+	t.rest = &io.LimitedReader{R: t.sum, N: t.at.Size * t.at.Count}
 	return t.at, t.rest, nil
 }
 
@@ -101,13 +117,13 @@ func (t *torchFile) end() error {
 	s := t.at
 	t.at = nil
 	if _, err := io.Copy(io.Discard, t.rest); err != nil {
-		return fmt.Errorf("storage %q: %w", quotable(s.key), cut(err))
+		return fmt.Errorf("storage %q: %w", quotable(s.Key), cut(err))
 	}
 	if t.rest.N > 0 {
-		return fmt.Errorf("storage %q: %w: %d bytes of %d are missing", quotable(s.key), errCut, t.rest.N, s.size*s.count)
+		return fmt.Errorf("storage %q: %w: %d bytes of %d are missing", quotable(s.Key), errCut, t.rest.N, s.Size*s.Count)
 	}
 	if t.zip {
-		return t.finish(t.entry, s.size*s.count, &t.sum.sum)
+		return t.finish(t.entry, s.Size*s.Count, &t.sum.sum)
 	}
 	return nil
 }
@@ -132,8 +148,8 @@ func (t *torchFile) nextLegacy() (string, error) {
 	if _, err := io.ReadFull(t.in, count[:]); err != nil {
 		return "", cut(err)
 	}
-	if got := binary.LittleEndian.Uint64(count[:]); got != uint64(s.count) {
-		return "", fmt.Errorf("storage %q: %d numbers, and its tensor says %d", quotable(key), got, s.count)
+	if got := binary.LittleEndian.Uint64(count[:]); got != uint64(s.Count) {
+		return "", fmt.Errorf("storage %q: %d numbers, and its tensor says %d", quotable(key), got, s.Count)
 	}
 	return key, nil
 }
@@ -141,14 +157,14 @@ func (t *torchFile) nextLegacy() (string, error) {
 // openLegacy reads the pickles before the storages of the old form.
 func (t *torchFile) openLegacy() error {
 	const (
-		magic   = long("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19")
+		magic   = torchfile.Long("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19")
 		version = int64(1001)
 	)
-	u := &unpickler{in: t.in.Reader, storages: t.storages}
+	u := t.unpickler()
 	var values [5]any
 	for i := range values {
 		var err error
-		if values[i], err = u.load(); err != nil {
+		if values[i], err = u.Load(); err != nil {
 			return err
 		}
 		if i == 0 && values[0] != any(magic) {
@@ -158,12 +174,12 @@ func (t *torchFile) openLegacy() error {
 	if values[1] != any(version) {
 		return fmt.Errorf("version %v of the format before PyTorch 1.6, want %d", values[1], version)
 	}
-	facts, _ := values[2].(*dict)
+	facts, _ := values[2].(*torchfile.Dict)
 	little := false
 	if facts != nil {
-		for i := 0; i+1 < len(facts.items); i += 2 {
-			if facts.items[i] == any("little_endian") {
-				little = facts.items[i+1] == any(true)
+		for i := 0; i+1 < len(facts.Items); i += 2 {
+			if facts.Items[i] == any("little_endian") {
+				little = facts.Items[i+1] == any(true)
 			}
 		}
 	}
@@ -171,11 +187,11 @@ func (t *torchFile) openLegacy() error {
 		return errBigEndian
 	}
 	t.value = values[3]
-	keys, ok := values[4].(*list)
+	keys, ok := values[4].(*torchfile.List)
 	if !ok {
 		return errors.New("it has no list of storages")
 	}
-	for _, key := range keys.items {
+	for _, key := range keys.Items {
 		name, ok := key.(string)
 		if !ok {
 			return errors.New("a storage whose key is no text")
@@ -227,11 +243,11 @@ func (t *torchFile) openZip() error {
 			}
 			continue
 		}
-		u := &unpickler{in: t.in.Reader, storages: t.storages}
-		if t.value, err = u.load(); err != nil {
+		u := t.unpickler()
+		if t.value, err = u.Load(); err != nil {
 			return fmt.Errorf("%s: %w", quotable(e.name), err)
 		}
-		return t.finish(e, int64(u.read), nil)
+		return t.finish(e, int64(u.Length()), nil)
 	}
 	return errors.New("a zip file that does not start with NAME/data.pkl: is it a file that torch.save wrote?")
 }
@@ -298,7 +314,7 @@ func zip64Size(extra []byte) (int64, bool) {
 		}
 		if id == zip64Extra && length >= 8 {
 			size := binary.LittleEndian.Uint64(extra)
-			return int64(size), size <= maxBytes
+			return int64(size), size <= torchfile.MaxStorage
 		}
 		extra = extra[length:]
 	}

@@ -1,14 +1,21 @@
-package trace
+package torchfile
 
 import (
 	"bufio"
+	"bytes"
+	"io"
+	"reflect"
 	"strings"
 	"testing"
 )
 
 func unpickle(data string) (any, error) {
-	u := &unpickler{in: bufio.NewReader(strings.NewReader(data)), storages: map[string]*storage{}}
-	return u.load()
+	u := &Unpickler{
+		In:      bufio.NewReader(strings.NewReader(data)),
+		Content: "file of three tensors",
+		Types:   map[Global]int64{"torch LongStorage": 8}, TypeHint: "want int64",
+	}
+	return u.Load()
 }
 
 func TestBadPickles(t *testing.T) {
@@ -27,7 +34,7 @@ func TestBadPickles(t *testing.T) {
 		{"X\xff\xff\xff\x7f.", "a text of 2147483647 bytes"},
 		{"c" + strings.Repeat("a", 5000) + "\n", "a name of more than 4096 bytes"},
 		{"c\n", "ends early"},
-		{strings.Repeat("N", 5000), "more values than three tensors need"},
+		{strings.Repeat("N", 5000), "more values than tensors need"},
 		{strings.Repeat("N0", 70000), "more than 65536 opcodes"},
 		{strings.Repeat("\x8a\xff"+strings.Repeat("\x01", 255)+"0", 5000), "more than 1048576 bytes"},
 		{"h\x05.", "it fetches value 5, which it has not stored"},
@@ -39,6 +46,10 @@ func TestBadPickles(t *testing.T) {
 		{"}(K\x01u.", "items for what is no list or dict"},
 		{"K\x01Q.", "a persistent id that is no storage"},
 		{"K\x01)R.", "it calls what is no function"},
+		{"NNb.", "attributes for what is no dict"},
+		{"b.", "more values than there are"},
+		{"}b.", "more values than there are"},
+		{"G1234567", "ends early"},
 		{"ctorch\nLongStorage\n)R.", "it calls what is no function"},
 		{"ctorch._utils\n_rebuild_tensor_v2\nNR.", "a call without arguments"},
 		{rebuild + "tR.", "a tensor of 0 arguments"},
@@ -60,6 +71,49 @@ func TestBadPickles(t *testing.T) {
 	}
 }
 
+func TestValues(t *testing.T) {
+	tensor := "ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nLongStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x0atQK\x04K\x02K\x03\x86K\x03K\x01\x86\x89NtR."
+	for _, test := range []struct {
+		pickle string
+		want   any
+	}{
+		{"N.", nil},
+		{"\x88.", true},
+		{"G?\xf8\x00\x00\x00\x00\x00\x00.", 1.5},
+		{"K\x01\x88\x86.", Tuple{int64(1), true}},
+		{"](K\x01NeK\x02a.", &List{[]any{int64(1), nil, int64(2)}}},
+		{"}K\x01Ns.", &Dict{[]any{int64(1), nil}}},
+		{"ccollections\nOrderedDict\n)R(K\x01Nu}b.", &Dict{[]any{int64(1), nil}}},
+		{tensor, &Tensor{&Storage{"0", 8, 10}, 4, 6, []int64{2, 3}}},
+	} {
+		if got, err := unpickle(test.pickle); err != nil || !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%q: got %#v and %v, want %#v", test.pickle, got, err, test.want)
+		}
+	}
+}
+
+// FuzzLoad reads any bytes: a value or an error, in bounded memory, and no byte
+// behind the pickle.
+func FuzzLoad(f *testing.F) {
+	f.Add([]byte("\x80\x02](K\x01Ne.rest"))
+	f.Add([]byte("ccollections\nOrderedDict\n)R(K\x01Nu}b."))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		u := &Unpickler{In: bufio.NewReader(bytes.NewReader(data)), Types: map[Global]int64{"torch LongStorage": 8}}
+		value, err := u.Load()
+		if err != nil {
+			return
+		}
+		rest, _ := io.ReadAll(u.In)
+		end := len(data) - len(rest)
+		if end == 0 || data[end-1] != '.' {
+			t.Fatalf("%q: ended at byte %d, which is not behind a stop", data, end)
+		}
+		if view, ok := value.(*Tensor); ok && (view.First < 0 || view.Count < 0 || view.First+view.Count > view.Storage.Count) {
+			t.Fatalf("%q: a tensor outside its storage: %+v", data, view)
+		}
+	})
+}
+
 func TestIntegers(t *testing.T) {
 	for _, test := range []struct {
 		pickle string
@@ -74,7 +128,7 @@ func TestIntegers(t *testing.T) {
 		{"\x8a\x02\xff\x00.", int64(255)},
 		{"\x8a\x05\x00\x00\x00\x00\x01.", int64(1 << 32)},
 		{"\x8a\x08\x00\x00\x00\x00\x00\x00\x00\x80.", int64(-1 << 63)},
-		{"\x8a\x09123456789.", long("123456789")},
+		{"\x8a\x09123456789.", Long("123456789")},
 	} {
 		if got, err := unpickle(test.pickle); err != nil || got != test.want {
 			t.Errorf("%q: got %v and %v, want %v", test.pickle, got, err, test.want)
