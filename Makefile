@@ -33,7 +33,7 @@ golden: ## rewrite golden files; read the diff
 	.ci/run golden
 
 lint: ## format, vet, import direction, linter
-	.ci/run layers vet fmt-check lint
+	.ci/run vet fmt-check lint
 
 fmt: ## gofumpt
 	.ci/run fmt
