@@ -32,31 +32,12 @@ func gather(g *Gather, offsets []int64, dst []float32) {
 	}
 }
 
-// gatherColumns is the columns from at on, as many as one kernel has.
+// gatherColumns sums a number of columns, from column at on, with the kernel of
+// that many columns.
 func gatherColumns(g *Gather, offsets []int64, ahead, last, at, columns int, dst []float32) {
 	lists, first, picks, src, sum := len(offsets)-1, &offsets[0], &g.Picks[0], &g.Table[at], &dst[at]
 	if g.Weights != nil {
-		weights := &g.Weights[0]
-		switch columns {
-		case 4:
-			gatherWeighted4(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim, weights)
-		case 8:
-			gatherWeighted8(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim, weights)
-		case 16:
-			gatherWeighted16(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim, weights)
-		case 24:
-			gatherWeighted24(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim, weights)
-		case 32:
-			gatherWeighted32(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim, weights)
-		case 40:
-			gatherWeighted40(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim, weights)
-		case 48:
-			gatherWeighted48(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim, weights)
-		case 56:
-			gatherWeighted56(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim, weights)
-		default:
-			gatherWeighted64(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim, weights)
-		}
+		gatherColumnsWeighted(g, offsets, ahead, last, at, columns, dst)
 		return
 	}
 	switch columns {
@@ -78,6 +59,32 @@ func gatherColumns(g *Gather, offsets []int64, ahead, last, at, columns int, dst
 		gather56(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim)
 	default:
 		gather64(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim)
+	}
+}
+
+// gatherColumnsWeighted is gatherColumns for lookups with weights.
+func gatherColumnsWeighted(g *Gather, offsets []int64, ahead, last, at, columns int, dst []float32) {
+	lists, first, picks, src, sum := len(offsets)-1, &offsets[0], &g.Picks[0], &g.Table[at], &dst[at]
+	weights := &g.Weights[0]
+	switch columns {
+	case 4:
+		gatherWeighted4(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim, weights)
+	case 8:
+		gatherWeighted8(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim, weights)
+	case 16:
+		gatherWeighted16(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim, weights)
+	case 24:
+		gatherWeighted24(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim, weights)
+	case 32:
+		gatherWeighted32(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim, weights)
+	case 40:
+		gatherWeighted40(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim, weights)
+	case 48:
+		gatherWeighted48(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim, weights)
+	case 56:
+		gatherWeighted56(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim, weights)
+	default:
+		gatherWeighted64(lists, first, picks, g.Mask, ahead, last, src, g.Dim, sum, g.Dim, weights)
 	}
 }
 

@@ -118,22 +118,9 @@ type store struct {
 }
 
 func (s store) run(ctx context.Context, design dataset.Dataset, meter Meter, folder string, opt Options) (none dataset.Dataset, err error) {
-	if opt, err = opt.withDefaults(); err != nil {
+	r, err := checkedRun(design, meter, opt)
+	if err != nil {
 		return none, err
-	}
-	if design, err = prepare(design); err != nil {
-		return none, err
-	}
-	if err := supported(design, meter); err != nil {
-		return none, err
-	}
-	r := newRun(design, meter, opt)
-	if err := r.writable(); err != nil {
-		return none, err
-	}
-	if r.total() == 0 {
-		return none, fmt.Errorf("shard %v of the design is empty: there are %d groups and %d all-to-alls; take fewer shards",
-			opt.Shard, len(r.groups), len(r.exchanges))
 	}
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return none, err
@@ -143,25 +130,66 @@ func (s store) run(ctx context.Context, design dataset.Dataset, meter Meter, fol
 		return none, err
 	}
 	defer lock.release()
-	if opt.Passes > 1 {
+	if r.opt.Passes > 1 {
 		return s.passes(ctx, r, folder)
 	}
 	if _, err := os.Stat(passFolder(folder, 1)); err == nil {
 		return none, fmt.Errorf("folder %s: it holds passes of another run: give the same number of passes to go on, or name another folder", folder)
 	}
-
 	path := filepath.Join(folder, journalName)
 	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
-		switch set, err := s.read(folder); {
-		case err == nil:
-			if err = r.finished(folder, set); !errors.Is(err, ErrFinished) {
-				set = none
-			}
+		if set, err := s.finished(r, folder); err != nil {
 			return set, err
-		case !errors.Is(err, os.ErrNotExist):
-			return none, fmt.Errorf("folder %s: it holds a dataset that cannot be read: %w: remove it or name another folder", folder, err)
 		}
 	}
+	return s.measure(ctx, r, folder, path)
+}
+
+// checkedRun returns a run of the design with its options filled in, and an
+// error if the design or the options are not valid, the meter cannot measure
+// the design, the results could not be written, or the shard is empty.
+func checkedRun(design dataset.Dataset, meter Meter, opt Options) (*run, error) {
+	opt, err := opt.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if design, err = prepare(design); err != nil {
+		return nil, err
+	}
+	if err := supported(design, meter); err != nil {
+		return nil, err
+	}
+	r := newRun(design, meter, opt)
+	if err := r.writable(); err != nil {
+		return nil, err
+	}
+	if r.total() == 0 {
+		return nil, fmt.Errorf("shard %v of the design is empty: there are %d groups and %d all-to-alls; take fewer shards",
+			opt.Shard, len(r.groups), len(r.exchanges))
+	}
+	return r, nil
+}
+
+// finished looks for a dataset in a folder without a journal. A dataset of the
+// same run is returned with ErrFinished; any other one is an error, and no
+// dataset is none.
+func (s store) finished(r *run, folder string) (none dataset.Dataset, err error) {
+	set, err := s.read(folder)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return none, nil
+	case err != nil:
+		return none, fmt.Errorf("folder %s: it holds a dataset that cannot be read: %w: remove it or name another folder", folder, err)
+	}
+	if err = r.finished(folder, set); !errors.Is(err, ErrFinished) {
+		set = none
+	}
+	return set, err
+}
+
+// measure measures what the journal at path lacks, and writes the dataset in
+// the journal's place.
+func (s store) measure(ctx context.Context, r *run, folder, path string) (none dataset.Dataset, err error) {
 	journal, records, err := s.openJournal(path)
 	if err != nil {
 		return none, err

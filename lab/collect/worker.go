@@ -226,21 +226,10 @@ func (w *Worker) init(ctx context.Context) error {
 
 // describe makes up the provenance.
 func (w *Worker) describe(ctx context.Context) error {
-	profile := w.opt.Profile
-	named := w.opt.NameOnly && profile == (hardware.Profile{})
-	if named {
-		profile.Name = w.opt.Name
-	} else if profile == (hardware.Profile{}) {
-		if !w.Supports(protocol.CapCeilings) {
-			return fmt.Errorf("worker: it cannot tell its hardware profile: name one of the known ones")
-		}
-		r, err := w.askCeilings(ctx)
-		if err != nil {
-			return err
-		}
-		if profile = r.Profile; w.opt.Name != "" {
-			profile.Name = w.opt.Name
-		}
+	named := w.opt.NameOnly && w.opt.Profile == (hardware.Profile{})
+	profile, err := w.profile(ctx, named)
+	if err != nil {
+		return err
 	}
 	if problems := profile.Problems(); len(problems) > 0 && !named {
 		return fmt.Errorf("worker: the hardware profile %q is not valid: %s", profile.Name, join(problems))
@@ -267,6 +256,30 @@ func (w *Worker) describe(ctx context.Context) error {
 		w.provenance.Hardware = profile
 	}
 	return nil
+}
+
+// profile returns the device's hardware profile: the one of the options, or else
+// nothing but a name if the device is only named, or else the one that the
+// worker measures.
+func (w *Worker) profile(ctx context.Context, named bool) (hardware.Profile, error) {
+	profile := w.opt.Profile
+	if named {
+		profile.Name = w.opt.Name
+	}
+	if profile != (hardware.Profile{}) || named {
+		return profile, nil
+	}
+	if !w.Supports(protocol.CapCeilings) {
+		return profile, fmt.Errorf("worker: it cannot tell its hardware profile: name one of the known ones")
+	}
+	r, err := w.askCeilings(ctx)
+	if err != nil {
+		return profile, err
+	}
+	if profile = r.Profile; w.opt.Name != "" {
+		profile.Name = w.opt.Name
+	}
+	return profile, nil
 }
 
 // Provenance says what the worker told of itself when it started.

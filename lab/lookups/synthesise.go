@@ -133,15 +133,8 @@ func (s *Spec) totals() (n, unique int64, err error) {
 	if n == 0 {
 		return 0, 0, nil
 	}
-	sum := 0.0
-	for j, share := range c.Reuse {
-		if !(share >= 0 && share <= 2) {
-			return 0, 0, fmt.Errorf("share of use-count class %d: %v, want from 0 to 1", j, share)
-		}
-		sum += share
-	}
-	if math.Abs(sum-1) > 0.02 {
-		return 0, 0, fmt.Errorf("the shares of the use-count classes add up to %v, want 1", sum)
+	if err := checkShares(&c.Reuse); err != nil {
+		return 0, 0, err
 	}
 	// Rounding is forgiven: half a row, and half a lookup.
 	switch most := c.Unique - 0.5; {
@@ -154,6 +147,21 @@ func (s *Spec) totals() (n, unique int64, err error) {
 	}
 	unique = min(max(1, int64(math.Round(c.Unique))), n, s.Rows)
 	return n, unique, nil
+}
+
+// checkShares wants the shares of the use-count classes to add up to 1.
+func checkShares(reuse *[access.Classes]float64) error {
+	sum := 0.0
+	for j, share := range reuse {
+		if !(share >= 0 && share <= 2) {
+			return fmt.Errorf("share of use-count class %d: %v, want from 0 to 1", j, share)
+		}
+		sum += share
+	}
+	if math.Abs(sum-1) > 0.02 {
+		return fmt.Errorf("the shares of the use-count classes add up to %v, want 1", sum)
+	}
+	return nil
 }
 
 // contradiction says what is asked and what is possible.
@@ -305,30 +313,35 @@ func move(in *[access.Classes]int64, open func() int64, step int, worth func(j i
 				left -= moved[j] * worth(j)
 			}
 		}
-		// What whole rows leave open is closed by single ones, the cheapest that
-		// close it at once or else the dearest.
-		for left > 0 {
-			best := -1
-			for j, rows := range in {
-				if rows == moved[j] || worth(j) == 0 {
-					continue
-				}
-				if best < 0 || (worth(best) < left && worth(j) > worth(best)) {
-					best = j
-				}
-			}
-			if best < 0 {
-				break
-			}
-			moved[best]++
-			left -= worth(best)
-		}
+		moveSingly(in, &moved, left, worth)
 		for j, rows := range moved {
 			in[j] -= rows
 			if rows > 0 {
 				in[j+step] += rows
 			}
 		}
+	}
+}
+
+// moveSingly adds single rows to the rows that are moved until nothing is left:
+// each time a row that closes the rest at once and is worth least, or if there
+// is none the row that is worth most.
+func moveSingly(in, moved *[access.Classes]int64, left int64, worth func(j int) int64) {
+	for left > 0 {
+		best := -1
+		for j, rows := range in {
+			if rows == moved[j] || worth(j) == 0 {
+				continue
+			}
+			if best < 0 || (worth(best) < left && worth(j) > worth(best)) {
+				best = j
+			}
+		}
+		if best < 0 {
+			return
+		}
+		moved[best]++
+		left -= worth(best)
 	}
 }
 

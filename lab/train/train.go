@@ -127,11 +127,8 @@ func (d Data) check(profile hardware.Profile, mixed bool) error {
 		all = append(all, d.Large.Provenance)
 	}
 	for i, p := range all {
-		if p.Profile != profile.Name {
-			return fmt.Errorf("training data: times of profile %q cannot train a model of %q", p.Profile, profile.Name)
-		}
-		if p.Hardware != (hardware.Profile{}) && p.Hardware != profile {
-			return fmt.Errorf("training data: the times are of another device than the model's, though both are called %q: their facts differ", profile.Name)
+		if err := checkDevice(p, profile); err != nil {
+			return err
 		}
 		if p.Source != all[0].Source && !(mixed && i == 1) {
 			return fmt.Errorf("training data: %q and %q times cannot train one model: take all from one source, or allow mixed sources", all[0].Source, p.Source)
@@ -144,6 +141,17 @@ func (d Data) check(profile hardware.Profile, mixed bool) error {
 		if err := checkTimes(d.Large); err != nil {
 			return fmt.Errorf("large groups: %w", err)
 		}
+	}
+	return nil
+}
+
+// checkDevice wants times to be of the device that the model is of.
+func checkDevice(p dataset.Provenance, profile hardware.Profile) error {
+	if p.Profile != profile.Name {
+		return fmt.Errorf("training data: times of profile %q cannot train a model of %q", p.Profile, profile.Name)
+	}
+	if p.Hardware != (hardware.Profile{}) && p.Hardware != profile {
+		return fmt.Errorf("training data: the times are of another device than the model's, though both are called %q: their facts differ", profile.Name)
 	}
 	return nil
 }

@@ -26,44 +26,13 @@ type table struct {
 // request's tables are added or none.
 func (s *server) addTables(q *protocol.Request) (protocol.Response, error) {
 	none := protocol.Response{}
-	if s.batch == 0 {
-		return none, bad("tables before init")
+	asked, held, err := s.askedTables(q)
+	if err != nil {
+		return none, err
 	}
-	asked := make([]protocol.Table, len(q.Tables))
-	need := make([]unit.Bytes, len(q.Tables))
-	seen := make(map[int]bool)
-	held := s.indexBytes
-	for i, t := range q.Tables {
-		if seen[t.T] {
-			return none, bad("table %d: twice in one request", t.T)
-		}
-		seen[t.T] = true
-		if t.Features == 0 {
-			t.Features = 1
-		}
-		if t.Batch == 0 {
-			t.Batch = s.batch
-		}
-		if err := checkTable(&t); err != nil {
-			return none, err
-		}
-		asked[i] = t
-		if old := s.tables[t.T]; old != nil {
-			held -= bagBytes(old.bags)
-		}
-		if t.Pool == "" {
-			bags := float64(t.Batch) * float64(t.Features)
-			need[i] = unit.Bytes(8 * (bags*t.PoolingFactor + bags + 2))
-			// Summed only while it fits, so that no sum is out of range.
-			if held += need[i]; held > s.opt.IndexMemory {
-				return none, s.indicesFull(t.T, need[i])
-			}
-		}
-	}
-
 	made := make([]*table, len(asked))
 	answers := make([]protocol.Table, len(asked))
-	err := s.each(len(asked), func(i int) error {
+	err = s.each(len(asked), func(i int) error {
 		if asked[i].Pool != "" {
 			return nil // one at a time, below: how large they are shows only then
 		}
@@ -93,6 +62,45 @@ func (s *server) addTables(q *protocol.Request) (protocol.Response, error) {
 		s.indexBytes += bagBytes(made[i].bags)
 	}
 	return protocol.Response{Tables: answers}, nil
+}
+
+// askedTables returns the tables of a request with their defaults, and the bytes
+// of all lookups with those of the request that are made up from statistics. The
+// request replaces tables of the same numbers.
+func (s *server) askedTables(q *protocol.Request) (asked []protocol.Table, held unit.Bytes, err error) {
+	if s.batch == 0 {
+		return nil, 0, bad("tables before init")
+	}
+	seen := make(map[int]bool)
+	held = s.indexBytes
+	for _, t := range q.Tables {
+		if seen[t.T] {
+			return nil, 0, bad("table %d: twice in one request", t.T)
+		}
+		seen[t.T] = true
+		if t.Features == 0 {
+			t.Features = 1
+		}
+		if t.Batch == 0 {
+			t.Batch = s.batch
+		}
+		if err := checkTable(&t); err != nil {
+			return nil, 0, err
+		}
+		asked = append(asked, t)
+		if old := s.tables[t.T]; old != nil {
+			held -= bagBytes(old.bags)
+		}
+		if t.Pool == "" {
+			bags := float64(t.Batch) * float64(t.Features)
+			need := unit.Bytes(8 * (bags*t.PoolingFactor + bags + 2))
+			// Summed only while it fits, so that no sum is out of range.
+			if held += need; held > s.opt.IndexMemory {
+				return nil, 0, s.indicesFull(t.T, need)
+			}
+		}
+	}
+	return asked, held, nil
 }
 
 func (s *server) indicesFull(t int, need unit.Bytes) error {

@@ -175,6 +175,13 @@ func (s *Shard) problems(o problem.Optimizer) (found []string) {
 	if len(s.Bags.Indices) > MaxLookups || len(s.Bags.Offsets) > MaxLookups {
 		add("%d lookups, %d offsets: want at most %d of each", len(s.Bags.Indices), len(s.Bags.Offsets), int64(MaxLookups))
 	}
+	return append(found, s.bagProblems()...)
+}
+
+// bagProblems lists what is wrong with the lookups of a shard whose rows are
+// valid.
+func (s *Shard) bagProblems() (found []string) {
+	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
 	if len(s.Bags.Offsets) == 0 {
 		add("no offsets: want one more than there are bags")
 		return found
