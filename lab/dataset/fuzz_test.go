@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/parquetfile"
 	"github.com/parquet-go/parquet-go"
 )
 
@@ -60,13 +61,13 @@ func FuzzPages(f *testing.F) {
 				t.Fatalf("got %d numbers, want %d", len(numbers), n)
 			}
 		}
-		if checkZstd(data, n) == nil {
+		if parquetfile.CheckZstd(data, n) == nil {
 			// Whatever it is, it takes no more than was promised.
 			if out, _ := parquet.Zstd.Decode(nil, data); len(out) > n+128<<10 {
 				t.Fatalf("%d bytes, want at most %d", len(out), n)
 			}
 		}
-		_, _, _ = readThrift(data)
+		_, _, _ = parquetfile.Parse(data, len(data))
 	})
 }
 

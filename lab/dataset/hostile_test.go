@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/parquetfile"
 	"github.com/parquet-go/parquet-go"
 )
 
@@ -28,9 +29,9 @@ func wantError(t *testing.T, what string, err error, part string) {
 
 // asParquet puts a footer into a file.
 func asParquet(footer []byte) []byte {
-	data := append([]byte(parquetMagic), footer...)
+	data := append([]byte(parquetfile.Magic), footer...)
 	data = binary.LittleEndian.AppendUint32(data, uint32(len(footer)))
-	return append(data, parquetMagic...)
+	return append(data, parquetfile.Magic...)
 }
 
 // A few bytes do not make the reader ask for much memory, nor nest without end.
@@ -48,7 +49,7 @@ func TestHostileMetadata(t *testing.T) {
 		"a map":               {[]byte{0x1b, 1, 0x55}, "unknown type 11"},
 		"nothing":             {nil, "ends too early"},
 		"an empty struct":     {[]byte{0}, "there is no schema"},
-		"a long footer":       {make([]byte, maxFooter+1), "more than the file"},
+		"a long footer":       {make([]byte, maxFooter+1), "a footer of 262145 bytes, more than 262144"},
 	} {
 		got := allocated(func() {
 			_, _, err := decodeRows[repeatRow](asParquet(c.footer))
@@ -79,63 +80,6 @@ func TestHostileRows(t *testing.T) {
 	})
 	if limit := 64 * uint64(budgetOf(out.Len()).values); got > limit {
 		t.Errorf("%d bytes in the file: %d bytes were asked for, want at most %d", out.Len(), got, limit)
-	}
-}
-
-// frame makes a Zstandard frame: its head's flags and fields, then blocks.
-func frame(flags byte, fields ...byte) []byte {
-	return append([]byte{0x28, 0xb5, 0x2f, 0xfd, flags}, fields...)
-}
-
-// block appends a block of a kind to a frame.
-func block(frame []byte, kind, size int, last bool, data ...byte) []byte {
-	head := size<<3 | kind<<1
-	if last {
-		head |= 1
-	}
-	return append(append(frame, byte(head), byte(head>>8), byte(head>>16)), data...)
-}
-
-func TestHostileCompression(t *testing.T) {
-	bomb := frame(0, 0x38) // a window of 128 KiB, no stated size
-	for range 1000 {
-		bomb = block(bomb, 1, 128<<10, false, 'x')
-	}
-	bomb = block(bomb, 0, 0, true)
-	for name, c := range map[string]struct {
-		data []byte
-		size int
-		want string
-	}{
-		"no Zstandard":   {[]byte("PAR1PAR1"), 8, "not Zstandard"},
-		"nothing":        {nil, 0, "not Zstandard"},
-		"a bomb":         {bomb, 1000, "makes more than the page states"},
-		"a window":       {block(frame(0, 0x90), 0, 1, true, 'x'), 1, "window is too large"},
-		"a size":         {block(frame(0xe0, 0, 0, 0, 0, 1, 0, 0, 0), 0, 1, true, 'x'), 1, "holds 4294967296 bytes, and the page states 1"},
-		"half a head":    {frame(0xe0, 1, 0, 0), 1, "head ends too early"},
-		"no block":       {frame(0x20, 1), 1, "ends too early"},
-		"half a block":   {block(frame(0x20, 2), 0, 2, true, 'x'), 2, "ends too early"},
-		"a strange one":  {block(frame(0x20, 2), 3, 2, true, 'x', 'x'), 2, "unknown kind"},
-		"no checksum":    {block(frame(0x24, 1), 0, 1, true, 'x'), 1, "ends too early"},
-		"another behind": {append(block(frame(0x20, 1), 0, 1, true, 'x'), block(frame(0x20, 1), 0, 1, true, 'x')...), 1, "10 bytes follow"},
-	} {
-		wantError(t, name, checkZstd(c.data, c.size), c.want)
-	}
-	for name, c := range map[string]struct {
-		data []byte
-		want string
-	}{
-		"one block":    {block(frame(0x20, 1), 0, 1, true, 'x'), "x"},
-		"a run":        {block(block(frame(0, 0x38), 1, 3, false, 'x'), 0, 1, true, 'y'), "xxxy"},
-		"a long size":  {block(frame(0xe0, 2, 0, 0, 0, 0, 0, 0, 0), 1, 2, true, 'x'), "xx"},
-		"a short size": {block(frame(0x60, 44, 1), 1, 556, true, 'x'), strings.Repeat("x", 556)},
-	} {
-		if err := checkZstd(c.data, len(c.want)); err != nil {
-			t.Errorf("%s: got error %v", name, err)
-		}
-		if got, err := parquet.Zstd.Decode(nil, c.data); err != nil || string(got) != c.want {
-			t.Errorf("%s: got %q, error %v, want %q", name, got, err, c.want)
-		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"unicode/utf8"
 
+	"github.com/neuroshard/neuroshard/internal/parquetfile"
 	"github.com/parquet-go/parquet-go"
 )
 
@@ -29,32 +30,26 @@ const (
 	codecNone = 0
 	codecZstd = 6
 
-	pageData       = 0
-	pageDictionary = 2
-	pageDataV2     = 3
-
 	encodingPlain           = 0
 	encodingPlainDictionary = 2
 	encodingRLE             = 3
 	encodingRLEDictionary   = 8
 
-	headType, headPlain, headCompressed, headData, headDictionary, headDataV2 = 1, 2, 3, 5, 7, 8
+	dataEncoding, dataDefinitions, dataRepetitions = 2, 3, 4
 
-	dataValues, dataEncoding, dataDefinitions, dataRepetitions = 1, 2, 3, 4
-
-	v2Encoding, v2Definitions, v2Repetitions, v2Compressed = 4, 5, 6, 7
+	v2Encoding, v2Definitions, v2Repetitions = 4, 5, 6
 )
 
 var errPageEnd = errors.New("a page ends too early")
 
 // read reads column number index of the file, which is to have that many rows.
-func (c *column) read(data []byte, foot thriftValue, index, rows int, left *budget) error {
-	for _, group := range foot.items(footGroups) {
-		chunks := group.items(groupColumns)
+func (c *column) read(data []byte, foot parquetfile.Value, index, rows int, left *budget) error {
+	for _, group := range foot.Items(footGroups) {
+		chunks := group.Items(groupColumns)
 		if index >= len(chunks) {
 			return errors.New("a row group lacks it")
 		}
-		if err := c.chunk(data, chunks[index].field(chunkMeta), group.integer(groupRows, -1), left); err != nil {
+		if err := c.chunk(data, chunks[index].Field(chunkMeta), group.Integer(groupRows, -1), left); err != nil {
 			return err
 		}
 	}
@@ -75,15 +70,15 @@ func (c *column) rows() int {
 }
 
 // chunk reads the column's part of a row group of that many rows.
-func (c *column) chunk(data []byte, meta thriftValue, rows int64, left *budget) error {
-	size, start := meta.integer(metaCompressed, -1), meta.integer(metaData, -1)
-	if dictionary := meta.integer(metaDictionary, 0); dictionary > 0 {
+func (c *column) chunk(data []byte, meta parquetfile.Value, rows int64, left *budget) error {
+	size, start := meta.Integer(metaCompressed, -1), meta.Integer(metaData, -1)
+	if dictionary := meta.Integer(metaDictionary, 0); dictionary > 0 {
 		start = min(start, dictionary)
 	}
 	if start < 0 || size < 0 || start > int64(len(data)) || size > int64(len(data))-start {
 		return fmt.Errorf("its %d bytes from %d are not all in the file", size, start)
 	}
-	r := chunkReader{column: c, data: data[start : start+size], codec: meta.integer(metaCodec, -1), left: left}
+	r := chunkReader{column: c, data: data[start : start+size], codec: meta.Integer(metaCodec, -1), left: left}
 	if r.codec != codecNone && r.codec != codecZstd {
 		return fmt.Errorf("compression %d is unknown: want Zstandard (%d) or none (%d)", r.codec, codecZstd, codecNone)
 	}
@@ -96,7 +91,7 @@ func (c *column) chunk(data []byte, meta thriftValue, rows int64, left *budget) 
 	if n := c.rows() - before; int64(n) != rows {
 		return fmt.Errorf("%d rows, and their group states %d", n, rows)
 	}
-	if want := meta.integer(metaValues, -1); int64(r.entries) != want {
+	if want := meta.Integer(metaValues, -1); int64(r.entries) != want {
 		return fmt.Errorf("%d values, and %d are stated", r.entries, want)
 	}
 	return nil
@@ -116,26 +111,25 @@ type chunkReader struct {
 
 // page reads the next page.
 func (r *chunkReader) page() error {
-	head, n, err := readThrift(r.data[:min(len(r.data), 64<<10)])
+	page, n, err := parquetfile.ReadPage(r.data[:min(len(r.data), 64<<10)])
 	if err != nil {
 		return err
 	}
 	r.data = r.data[n:]
-	plain, packed := head.integer(headPlain, -1), head.integer(headCompressed, -1)
-	if packed < 0 || packed > int64(len(r.data)) || plain < 0 || plain > math.MaxInt32 {
-		return fmt.Errorf("a page of %d bytes, %d decompressed, where %d are left", packed, plain, len(r.data))
+	if page.Packed < 0 || page.Packed > int64(len(r.data)) || page.Unpacked < 0 || page.Unpacked > math.MaxInt32 {
+		return fmt.Errorf("a page of %d bytes, %d decompressed, where %d are left", page.Packed, page.Unpacked, len(r.data))
 	}
-	body := r.data[:packed]
-	r.data = r.data[packed:]
-	switch kind := head.integer(headType, -1); {
-	case kind == pageData && head.has(headData):
-		return r.dataPage(head.field(headData), body, int(plain))
-	case kind == pageDataV2 && head.has(headDataV2):
-		return r.dataPageV2(head.field(headDataV2), body, int(plain))
-	case kind == pageDictionary && head.has(headDictionary):
-		return r.dictionaryPage(head.field(headDictionary), body, int(plain))
+	body := r.data[:page.Packed]
+	r.data = r.data[page.Packed:]
+	switch page.Kind {
+	case parquetfile.DataPage:
+		return r.dataPage(page, body)
+	case parquetfile.DataPageV2:
+		return r.dataPageV2(page, body)
+	case parquetfile.DictionaryPage:
+		return r.dictionaryPage(page, body)
 	default:
-		return fmt.Errorf("a page of the unknown kind %d", kind)
+		return fmt.Errorf("a page of the unknown kind %d", page.Kind)
 	}
 }
 
@@ -145,7 +139,7 @@ func (r *chunkReader) unpack(data []byte, size int, compressed bool) ([]byte, er
 		return nil, err
 	}
 	if compressed && r.codec == codecZstd {
-		if err := checkZstd(data, size); err != nil {
+		if err := parquetfile.CheckZstd(data, size); err != nil {
 			return nil, err
 		}
 		var err error
@@ -161,23 +155,24 @@ func (r *chunkReader) unpack(data []byte, size int, compressed bool) ([]byte, er
 
 // count returns the number of values that a page's header states, taken off the
 // budget.
-func (r *chunkReader) count(head thriftValue) (int, error) {
-	n := head.integer(dataValues, -1)
+func (r *chunkReader) count(page parquetfile.Page) (int, error) {
+	n := page.Values
 	if n < 0 || n > maxValues {
 		return 0, fmt.Errorf("a page of %d values: want 0 to %d", n, maxValues)
 	}
 	return int(n), r.left.take(int(n), 0)
 }
 
-func (r *chunkReader) dictionaryPage(head thriftValue, body []byte, size int) error {
-	n, err := r.count(head)
+func (r *chunkReader) dictionaryPage(page parquetfile.Page, body []byte) error {
+	head, size := page.Head, int(page.Unpacked)
+	n, err := r.count(page)
 	if err != nil {
 		return err
 	}
 	if r.dictionary != nil || r.entries > 0 {
 		return errors.New("a dictionary that does not come first")
 	}
-	if e := head.integer(dataEncoding, -1); e != encodingPlain && e != encodingPlainDictionary {
+	if e := head.Integer(dataEncoding, -1); e != encodingPlain && e != encodingPlainDictionary {
 		return fmt.Errorf("a dictionary of the unknown encoding %d", e)
 	}
 	if body, err = r.unpack(body, size, true); err != nil {
@@ -187,8 +182,9 @@ func (r *chunkReader) dictionaryPage(head thriftValue, body []byte, size int) er
 	return r.dictionary.plain(body, n)
 }
 
-func (r *chunkReader) dataPage(head thriftValue, body []byte, size int) error {
-	n, err := r.count(head)
+func (r *chunkReader) dataPage(page parquetfile.Page, body []byte) error {
+	head, size := page.Head, int(page.Unpacked)
+	n, err := r.count(page)
 	if err != nil {
 		return err
 	}
@@ -198,7 +194,7 @@ func (r *chunkReader) dataPage(head thriftValue, body []byte, size int) error {
 	var levels [2][]byte
 	if r.column.list {
 		for i, encoding := range []int16{dataRepetitions, dataDefinitions} {
-			if e := head.integer(encoding, -1); e != encodingRLE {
+			if e := head.Integer(encoding, -1); e != encodingRLE {
 				return fmt.Errorf("levels of the unknown encoding %d", e)
 			}
 			if len(body) < 4 {
@@ -211,28 +207,29 @@ func (r *chunkReader) dataPage(head thriftValue, body []byte, size int) error {
 			levels[i], body = body[:length], body[length:]
 		}
 	}
-	return r.values(n, levels, head.integer(dataEncoding, -1), body)
+	return r.values(n, levels, head.Integer(dataEncoding, -1), body)
 }
 
-func (r *chunkReader) dataPageV2(head thriftValue, body []byte, size int) error {
-	n, err := r.count(head)
+func (r *chunkReader) dataPageV2(page parquetfile.Page, body []byte) error {
+	head, size := page.Head, int(page.Unpacked)
+	n, err := r.count(page)
 	if err != nil {
 		return err
 	}
 	// The levels come first and are never compressed; size counts them.
 	var levels [2][]byte
 	for i, length := range []int16{v2Repetitions, v2Definitions} {
-		bytes := head.integer(length, 0)
+		bytes := head.Integer(length, 0)
 		if bytes < 0 || bytes > int64(len(body)) || bytes > int64(size) {
 			return errPageEnd
 		}
 		levels[i], body = body[:bytes], body[bytes:]
 		size -= int(bytes)
 	}
-	if body, err = r.unpack(body, size, head.integer(v2Compressed, 1) != 0); err != nil {
+	if body, err = r.unpack(body, size, page.Compressed); err != nil {
 		return err
 	}
-	return r.values(n, levels, head.integer(v2Encoding, -1), body)
+	return r.values(n, levels, head.Integer(v2Encoding, -1), body)
 }
 
 // values reads the n entries of a data page: where lists begin, then values.
@@ -402,87 +399,4 @@ func hybrid(data []byte, width uint, n int) ([]uint32, error) {
 		}
 	}
 	return list, nil
-}
-
-// checkZstd refuses Zstandard data that could be more than size bytes when it
-// is decompressed, or that asks for a large window: it looks at the heads of the
-// one frame and of its blocks (RFC 8878, section 3.1.1).
-func checkZstd(data []byte, size int) error {
-	const (
-		magic = 0xFD2FB528
-		// maxBlock is the most that a compressed block makes.
-		maxBlock = 128 << 10
-		// maxWindow is the largest window that decoders have to support.
-		maxWindow = 8 << 20
-	)
-	bad := func(what string) error { return fmt.Errorf("compressed data: %s", what) }
-	if len(data) < 6 || binary.LittleEndian.Uint32(data) != magic {
-		return bad("this is not Zstandard")
-	}
-	flags := data[4]
-	data = data[5:]
-	single, checksum := flags>>5&1 == 1, flags>>2&1 == 1
-	if !single {
-		exponent, mantissa := uint64(data[0]>>3), uint64(data[0]&7)
-		window := uint64(1) << (10 + exponent)
-		if window += window / 8 * mantissa; window > maxWindow {
-			return bad("its window is too large")
-		}
-		data = data[1:]
-	}
-	fields := []int{0, 1, 2, 4}[flags&3] // the number of a dictionary
-	stated := []int{0, 2, 4, 8}[flags>>6]
-	if single && stated == 0 {
-		stated = 1
-	}
-	if len(data) < fields+stated {
-		return bad("its head ends too early")
-	}
-	if stated > 0 {
-		content := [8]byte{}
-		copy(content[:], data[fields:fields+stated])
-		n := binary.LittleEndian.Uint64(content[:])
-		if stated == 2 {
-			n += 256
-		}
-		if n != uint64(size) {
-			return bad(fmt.Sprintf("it holds %d bytes, and the page states %d", n, size))
-		}
-	}
-	data = data[fields+stated:]
-	for most, last := 0, false; !last; {
-		if len(data) < 3 {
-			return bad("it ends too early")
-		}
-		head := int(data[0]) | int(data[1])<<8 | int(data[2])<<16
-		data = data[3:]
-		last = head&1 == 1
-		stored, makes := head>>3, head>>3
-		switch head >> 1 & 3 {
-		case 1: // one byte again and again
-			stored = 1
-		case 2:
-			makes = maxBlock
-		case 3:
-			return bad("a block is of an unknown kind")
-		}
-		if stored > len(data) {
-			return bad("it ends too early")
-		}
-		data = data[stored:]
-		// The last block may make less than it could.
-		if most += makes; most-maxBlock > size {
-			return bad("it makes more than the page states")
-		}
-	}
-	if checksum {
-		if len(data) < 4 {
-			return bad("it ends too early")
-		}
-		data = data[4:]
-	}
-	if len(data) > 0 {
-		return bad(fmt.Sprintf("%d bytes follow it", len(data)))
-	}
-	return nil
 }

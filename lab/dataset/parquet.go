@@ -2,13 +2,13 @@ package dataset
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"reflect"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/parquetfile"
 	"github.com/parquet-go/parquet-go"
 )
 
@@ -35,8 +35,6 @@ const (
 	// maxFooter bounds the metadata: the provenance is most of it.
 	maxFooter = 256 << 10
 )
-
-const parquetMagic = "PAR1"
 
 // budgetOf returns what a file of that many bytes may hold. Times do not
 // compress, so a value takes a byte or more; a small file that would fill the
@@ -106,7 +104,7 @@ func decodeRows[T any](data []byte) ([]T, map[string]string, error) {
 	if err := checkSchema(foot, columns); err != nil {
 		return nil, nil, err
 	}
-	rows := foot.integer(footRows, -1)
+	rows := foot.Integer(footRows, -1)
 	if rows < 0 || rows > maxRows {
 		return nil, nil, fmt.Errorf("%d rows: a file has 0 to %d", rows, maxRows)
 	}
@@ -141,39 +139,20 @@ const (
 )
 
 // readFooter returns the metadata of a Parquet file.
-func readFooter(r io.ReaderAt, size int64) (thriftValue, error) {
-	const frame = 2*len(parquetMagic) + 4
-	if size < int64(frame) {
-		return thriftValue{}, fmt.Errorf("%d bytes are no Parquet file", size)
+func readFooter(r io.ReaderAt, size int64) (parquetfile.Value, error) {
+	data, err := parquetfile.Footer(r, size, maxFooter)
+	if err != nil {
+		return parquetfile.Value{}, err
 	}
-	var head [4]byte
-	var tail [8]byte
-	if _, err := r.ReadAt(head[:], 0); err != nil {
-		return thriftValue{}, err
-	}
-	if _, err := r.ReadAt(tail[:], size-8); err != nil {
-		return thriftValue{}, err
-	}
-	if string(head[:]) != parquetMagic || string(tail[4:]) != parquetMagic {
-		return thriftValue{}, errors.New("it does not begin and end as a Parquet file: is it cut off?")
-	}
-	length := int64(binary.LittleEndian.Uint32(tail[:]))
-	if length > maxFooter || length > size-int64(frame) {
-		return thriftValue{}, fmt.Errorf("metadata of %d bytes: more than the file or the %d allowed", length, maxFooter)
-	}
-	data := make([]byte, length)
-	if _, err := r.ReadAt(data, size-8-length); err != nil {
-		return thriftValue{}, err
-	}
-	foot, _, err := readThrift(data)
+	foot, _, err := parquetfile.Parse(data, maxFooter)
 	return foot, err
 }
 
 // metadataOf returns the key-value metadata of a file's footer.
-func metadataOf(foot thriftValue) map[string]string {
+func metadataOf(foot parquetfile.Value) map[string]string {
 	metadata := map[string]string{}
-	for _, pair := range foot.items(footMetadata) {
-		metadata[pair.text(1)] = pair.text(2)
+	for _, pair := range foot.Items(footMetadata) {
+		metadata[pair.Text(1)] = pair.Text(2)
 	}
 	return metadata
 }
@@ -235,12 +214,12 @@ func columnsOf[T any]() ([]column, error) {
 }
 
 // checkSchema holds the schema of a file against the columns.
-func checkSchema(foot thriftValue, columns []column) error {
-	elements := foot.items(footSchema)
+func checkSchema(foot parquetfile.Value, columns []column) error {
+	elements := foot.Items(footSchema)
 	if len(elements) == 0 {
 		return errors.New("there is no schema")
 	}
-	if n := elements[0].integer(elementChildren, 0); n != int64(len(columns)) {
+	if n := elements[0].Integer(elementChildren, 0); n != int64(len(columns)) {
 		return fmt.Errorf("%d columns, want %d", n, len(columns))
 	}
 	elements = elements[1:]
@@ -251,8 +230,8 @@ func checkSchema(foot thriftValue, columns []column) error {
 		}
 		e := elements[0]
 		elements = elements[1:]
-		return e.text(elementName) == name && e.integer(elementType, -1) == physical &&
-			e.integer(elementRepetition, -1) == repetition && e.integer(elementChildren, 0) == children
+		return e.Text(elementName) == name && e.Integer(elementType, -1) == physical &&
+			e.Integer(elementRepetition, -1) == repetition && e.Integer(elementChildren, 0) == children
 	}
 	for i, c := range columns {
 		ok := false

@@ -3,7 +3,6 @@ package trace
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -122,25 +121,6 @@ func FuzzParquet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if bytes.HasPrefix(data, []byte("PAR1")) {
 			sound(t, data, 1<<30)
-		}
-	})
-}
-
-// FuzzSkim holds the skimmer to what a struct's own bytes allow.
-func FuzzSkim(f *testing.F) {
-	f.Add([]byte{0x15, 0x02, 0x19, 0x2c, 0x15, 0x04, 0x00, 0x00, 0x00})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		length, err := skim(data, 1000, func([]int16, int64) {})
-		if err != nil {
-			return
-		}
-		if length < 1 || length > len(data) {
-			t.Fatalf("length %d of %d", length, len(data))
-		}
-		if length > 1 {
-			if _, err := skim(data[:length-1], 1000, nil); !errors.Is(err, errThrift) {
-				t.Errorf("a byte less: got %v", err)
-			}
 		}
 	})
 }

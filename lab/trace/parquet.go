@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/parquetfile"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 )
@@ -30,7 +30,8 @@ const (
 	maxPageBytes   = 64 << 20
 	maxPageValues  = 1 << 24
 	maxHeaderBytes = 1 << 18
-	maxHeaderField = 1 << 8
+	// indexPage is the kind of pages that have no values; no writer makes them.
+	indexPage = 1
 )
 
 // parquetRows reads a log as Parquet.
@@ -222,30 +223,13 @@ func (c *parquetColumn) text(v parquet.Value) []byte {
 	return c.scratch
 }
 
-// checkFooter looks through a file's footer.
+// checkFooter checks a file's metadata before a library reads it.
 func checkFooter(in io.ReaderAt, size int64) error {
-	var end [8]byte
-	if size < 12 {
-		return errCut
-	}
-	if _, err := in.ReadAt(end[:], size-8); err != nil {
+	footer, err := parquetfile.Footer(in, size, maxFooterBytes)
+	if err != nil {
 		return cut(err)
 	}
-	if string(end[4:]) != "PAR1" {
-		return errors.New("a Parquet file that does not end as one: it is cut short")
-	}
-	length := int64(binary.LittleEndian.Uint32(end[:]))
-	if length > size-12 {
-		return fmt.Errorf("a footer of %d bytes in a file of %d: it is damaged", length, size)
-	}
-	if length > maxFooterBytes {
-		return fmt.Errorf("a footer of %d bytes, more than %d: write it with larger row groups", length, maxFooterBytes)
-	}
-	footer := make([]byte, length)
-	if _, err := in.ReadAt(footer, size-8-length); err != nil {
-		return cut(err)
-	}
-	if _, err := skim(footer, maxFields, nil); err != nil {
+	if _, err := parquetfile.Skip(footer, maxFields); err != nil {
 		return fmt.Errorf("footer: %w", err)
 	}
 	return nil
@@ -282,93 +266,58 @@ func checkPages(in io.ReaderAt, size int64, meta *format.ColumnMetaData) error {
 	return nil
 }
 
-// checkPage looks at the header of the page that a column's rest starts with,
+// checkPage checks the header of the page at the start of what is left of a column,
 // and returns the bytes of header and page.
 func checkPage(in io.ReaderAt, rest int64, codec format.CompressionCodec) (int64, error) {
-	var unpacked, packed, values, levels int64
-	compressed := true
-	number := func(path []int16, x int64) {
-		switch {
-		case len(path) == 1 && path[0] == 2:
-			unpacked = x
-		case len(path) == 1 && path[0] == 3:
-			packed = x
-		case len(path) != 2:
-		case path[1] == 1 && slices.Contains([]int16{5, 7, 8}, path[0]): // pages of version 1, dictionaries, version 2
-			values = x
-		case path[0] == 8 && (path[1] == 5 || path[1] == 6): // lengths of levels, which are not packed
-			levels += x
-		case path[0] == 8 && path[1] == 7:
-			compressed = x != 0
-		}
-	}
-	var header []byte
-	length, err := 0, errThrift
-	// Statistics may make a header long.
-	for want := int64(1 << 8); errors.Is(err, errThrift) && want <= maxHeaderBytes; want *= 8 {
-		header = make([]byte, min(want, rest))
-		if _, err := in.ReadAt(header, 0); err != nil {
-			return 0, cut(err)
-		}
-		levels = 0
-		if length, err = skim(header, maxHeaderField, number); want >= rest {
-			break
-		}
-	}
+	page, length, err := pageHeader(in, rest)
 	switch {
 	case err != nil:
 		return 0, err
-	case packed < 0 || packed > rest-int64(length):
-		return 0, fmt.Errorf("%d bytes, more than its column has", packed)
-	case unpacked < 0 || unpacked > maxPageBytes:
-		return 0, fmt.Errorf("%d bytes unpacked, more than %d: write it with smaller pages", unpacked, maxPageBytes)
-	case values < 0 || values > maxPageValues:
-		return 0, fmt.Errorf("%d values, more than %d: write it with smaller row groups", values, maxPageValues)
-	case levels < 0 || levels > min(packed, unpacked):
-		return 0, errThrift
+	case page.Packed < 0 || page.Packed > rest-int64(length):
+		return 0, fmt.Errorf("%d bytes, more than its column has", page.Packed)
+	case page.Unpacked < 0 || page.Unpacked > maxPageBytes:
+		return 0, fmt.Errorf("%d bytes unpacked, more than %d: write it with smaller pages", page.Unpacked, maxPageBytes)
+	case page.Values > maxPageValues || page.Values < 0 && page.Kind != indexPage:
+		return 0, fmt.Errorf("%d values, more than %d: write it with smaller row groups", page.Values, maxPageValues)
+	case page.Levels > min(page.Packed, page.Unpacked):
+		return 0, fmt.Errorf("levels of %d bytes in a page of %d: it is damaged", page.Levels, page.Packed)
 	}
-	if compressed {
-		start := make([]byte, min(16, packed-levels))
-		if _, err := in.ReadAt(start, int64(length)+levels); err != nil {
+	if page.Compressed {
+		start := make([]byte, min(18, page.Packed-page.Levels))
+		if _, err := in.ReadAt(start, int64(length)+page.Levels); err != nil {
 			return 0, cut(err)
 		}
-		if stated, ok := statedSize(codec, start); ok && stated != uint64(unpacked-levels) {
-			return 0, fmt.Errorf("%d bytes unpacked by its header, and %d by itself: it is damaged", unpacked-levels, stated)
+		if stated, ok := statedSize(codec, start); ok && stated != uint64(page.Unpacked-page.Levels) {
+			return 0, fmt.Errorf("%d bytes unpacked by its header, and %d by itself: it is damaged", page.Unpacked-page.Levels, stated)
 		}
 	}
-	return int64(length) + packed, nil
+	return int64(length) + page.Packed, nil
 }
 
-// statedSize returns the unpacked size that a page's first bytes state, before
-// which a library would trust them and take as much memory.
+// pageHeader reads a page's header. Statistics may make it long, so it looks at
+// more and more bytes of the rest.
+func pageHeader(in io.ReaderAt, rest int64) (page parquetfile.Page, length int, err error) {
+	for want := int64(1 << 8); ; want *= 8 {
+		header := make([]byte, min(want, rest))
+		if _, err := in.ReadAt(header, 0); err != nil {
+			return page, 0, cut(err)
+		}
+		page, length, err = parquetfile.ReadPage(header)
+		if !errors.Is(err, parquetfile.ErrEnd) || want >= min(rest, maxHeaderBytes) {
+			return page, length, err
+		}
+	}
+}
+
+// statedSize returns the unpacked size that a page's first bytes state. A library
+// would trust it and take that much memory.
 func statedSize(codec format.CompressionCodec, start []byte) (uint64, bool) {
 	switch codec {
 	case format.Snappy:
 		size, n := binary.Uvarint(start)
 		return size, n > 0
 	case format.Zstd:
-		// RFC 8878, 3.1.1.1: magic number, descriptor, window, dictionary, size.
-		if len(start) < 5 || binary.LittleEndian.Uint32(start) != 0xfd2fb528 {
-			return 0, false
-		}
-		descriptor := start[4]
-		at := 5 + []int{0, 1, 2, 4}[descriptor&3]
-		width := []int{0, 2, 4, 8}[descriptor>>6]
-		if descriptor&32 == 0 {
-			at++
-		} else if width == 0 {
-			width = 1
-		}
-		if width == 0 || len(start) < at+width {
-			return 0, false
-		}
-		var all [8]byte
-		copy(all[:], start[at:at+width])
-		size := binary.LittleEndian.Uint64(all[:])
-		if width == 2 {
-			size += 256
-		}
-		return size, true
+		return parquetfile.ZstdSize(start)
 	}
 	return 0, false
 }

@@ -131,26 +131,3 @@ func TestEveryFlipOfParquet(t *testing.T) {
 		}
 	}
 }
-
-func TestSkim(t *testing.T) {
-	deep := bytes.Repeat([]byte{0x1c}, 100)
-	lists := bytes.Repeat([]byte{0x19}, 100) // a list of one list of one list ...
-	for _, test := range []struct {
-		data []byte
-		want string
-	}{
-		{nil, "end early"},
-		{[]byte{0x15}, "end early"},
-		{[]byte{0x18, 0xff, 0xff, 0xff, 0xff, 0x0f}, "end early"},                         // a text of 4 GB
-		{[]byte{0x19, 0xf5, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x00}, "end early"},             // a list of 4 billion
-		{[]byte{0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, "end"}, // of truths
-		{[]byte{0x1e, 0x00}, "unknown type 14"},
-		{deep, "nested deeper than 16"},
-		{lists, "nested deeper than 16"},
-		{bytes.Repeat([]byte{0x11}, 2000), "more fields than a log needs"},
-	} {
-		if _, err := skim(test.data, 1000, nil); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("% x: got %v, want %q", test.data, err, test.want)
-		}
-	}
-}
