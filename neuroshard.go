@@ -106,7 +106,7 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	var judge *simulate.Pricer
 	if hardware.Known(p.Topology.Profile.Name) && !prices.measured {
 		judge = simulate.NewPricer(p)
-		if result.Simulated, err = Simulate(judge, found.Shards); err != nil {
+		if result.Simulated, err = judge.Price(found.Shards); err != nil {
 			return nil, err
 		}
 		// The certificate is of what was minimised.
@@ -176,20 +176,6 @@ func describe(p *problem.Problem, found search.Result, predicted plan.Breakdown,
 	return pl
 }
 
-// Simulate prices a placement, shards listed by device, on the simulated
-// device.
-func Simulate(judge *simulate.Pricer, shards [][]problem.Shard) (plan.Breakdown, error) {
-	priced, err := judge.Price(shards)
-	if err != nil {
-		return plan.Breakdown{}, err
-	}
-	devices := make([]plan.StepTimes, len(priced.Devices))
-	for i, d := range priced.Devices {
-		devices[i] = plan.StepTimes{Forward: d.Forward, ForwardComm: d.ForwardComm, BackwardComm: d.BackwardComm, Backward: d.Backward}
-	}
-	return plan.NewBreakdown(devices), nil
-}
-
 // baselines plans with each simple method. One that finds no plan is not an
 // error. judge may be nil.
 func baselines(ctx context.Context, p *problem.Problem, prices *pricing, judge *simulate.Pricer, opt search.Options) ([]Baseline, error) {
@@ -207,7 +193,7 @@ func baselines(ctx context.Context, p *problem.Problem, prices *pricing, judge *
 		}
 		one := Baseline{Method: method, Valid: true, Predicted: prices.price(found.Shards).Cost}
 		if judge != nil {
-			simulated, err := Simulate(judge, found.Shards)
+			simulated, err := judge.Price(found.Shards)
 			if err != nil {
 				return nil, err
 			}

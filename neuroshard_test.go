@@ -203,13 +203,13 @@ func TestSimulatedCostIsThePlans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if math.Abs(float64(priced.Total/r.Simulated.Cost)-1) > 1e-9 {
-		t.Errorf("got simulated cost %v, want %v", r.Simulated.Cost, priced.Total)
+	if math.Abs(float64(priced.Cost/r.Simulated.Cost)-1) > 1e-9 {
+		t.Errorf("got simulated cost %v, want %v", r.Simulated.Cost, priced.Cost)
 	}
 	if r.Simulated.Devices[r.Simulated.Critical].Total() != r.Simulated.Cost {
 		t.Errorf("got cost %v, want that of the critical device, %v", r.Simulated.Cost, r.Simulated.Devices[r.Simulated.Critical].Total())
 	}
-	if _, err := neuroshard.Simulate(simulate.NewPricer(&p), shards[1:]); err == nil {
+	if _, err := simulate.NewPricer(&p).Price(shards[1:]); err == nil {
 		t.Error("a placement without a device is priced")
 	}
 }

@@ -43,7 +43,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	off := math.Abs(float64(predicted.Cost/simulated.Total) - 1)
+	off := math.Abs(float64(predicted.Cost/simulated.Cost) - 1)
 	fmt.Println("devices:", len(predicted.Devices))
 	fmt.Println("within 3 % of the simulated cost:", off < 0.03)
 	// Output:

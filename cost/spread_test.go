@@ -317,8 +317,8 @@ func (a *accuracyOf) order() {
 	a.predicted, a.simulated = nil, nil
 }
 
-func (a *accuracyOf) add(predicted plan.Breakdown, simulated simulate.Cost) {
-	got, want := float64(predicted.Cost), float64(simulated.Total)
+func (a *accuracyOf) add(predicted plan.Breakdown, simulated plan.Breakdown) {
+	got, want := float64(predicted.Cost), float64(simulated.Cost)
 	a.predicted, a.simulated = append(a.predicted, got), append(a.simulated, want)
 	a.errors = append(a.errors, math.Abs(got/want-1))
 	a.bias += got/want - 1

@@ -57,10 +57,6 @@ func newUsage(c access.Counts) usage {
 	return u
 }
 
-// tauLimit bounds tau, in units of the batch's lookups: beyond it everything
-// that was touched is still cached.
-const tauLimit = 1000
-
 // misses returns the row reads of the batch that go to memory, with room for
 // the given number of rows in the cache.
 func (u *usage) misses(room float64) float64 {
@@ -81,7 +77,7 @@ func (u *usage) misses(room float64) float64 {
 
 // solve returns the y with phi(y) = target, above 0.
 func (u *usage) solve(target float64) float64 {
-	limit := tauLimit * u.scale
+	limit := TauLimit * u.scale
 	if target >= u.sum {
 		return limit
 	}

@@ -3,41 +3,41 @@ package simulate
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// check.go refuses what has no price: shards that are no part of the problem, and
-// tables of which not all devices that should hold a part do.
+// check.go refuses placements that have no cost: with shards that are no part of the
+// problem, or with tables that are not on all devices that must hold them together.
 
-// InvalidPlacement is the error of a placement that cannot be priced: all that is
-// wrong with it, each line naming device and table.
+// InvalidPlacement is the error of a placement whose cost cannot be estimated. Each of
+// Faults is a line that names the device and the table.
 type InvalidPlacement struct{ Faults []string }
 
-// Error joins the faults, one a line; of very many the first ones.
+// Error joins the faults, one a line, up to a limit.
 func (e *InvalidPlacement) Error() string {
-	return "the placement cannot be priced:\n" + joinFaults(e.Faults)
+	return "the cost of the placement cannot be estimated:\n" + joinFaults(e.Faults)
 }
 
-// check returns an *InvalidPlacement with all that is wrong with a placement's shards.
-// It does not ask whether every table is placed, or fits.
-func (p *Pricer) check(shards [][]problem.Shard) error {
-	c := placement{pricer: p, shards: shards}
-	if n := p.problem.Topology.Devices; len(shards) != n {
+// checkPlacement returns an *InvalidPlacement with all faults of a placement's shards.
+// It does not check whether every table is placed, or fits.
+func checkPlacement(p *problem.Problem, shards [][]problem.Shard) error {
+	c := placement{problem: p, shards: shards}
+	if n := p.Topology.Devices; len(shards) != n {
 		c.add("the placement has %d devices, the cluster %d", len(shards), n)
 	}
 	whole := len(c.found) == 0
 	for r := range shards {
 		for i := range shards[r] {
 			s := &shards[r][i]
-			if message := p.fault(s); message != "" {
+			if message := fault(p, s); message != "" {
 				c.onDevice(r, message)
 				whole = false
-			} else if l := p.lotOf(s); l.spread() {
-				c.holds(r, s, l)
+			} else if class := classOf(p, s); class.Joint() {
+				c.holds(r, s, class)
 			}
 		}
 	}
@@ -51,45 +51,49 @@ func (p *Pricer) check(shards [][]problem.Shard) error {
 	return nil
 }
 
-// fault says why a shard by itself has no price, or nothing.
-func (p *Pricer) fault(s *problem.Shard) string {
-	if s.Table < 0 || s.Table >= len(p.problem.Tables) {
-		return fmt.Sprintf("table #%d does not exist: the problem has %d", s.Table, len(p.problem.Tables))
+// fault returns the fault of a shard by itself, or nothing.
+func fault(p *problem.Problem, s *problem.Shard) string {
+	if s.Table < 0 || s.Table >= len(p.Tables) {
+		return fmt.Sprintf("table #%d does not exist: the problem has %d", s.Table, len(p.Tables))
 	}
-	t := &p.problem.Tables[s.Table]
+	t := &p.Tables[s.Table]
 	if s.Columns.Start < 0 || s.Columns.Start >= s.Columns.End || s.Columns.End > int64(t.Dim) {
-		return fmt.Sprintf("table %q: columns %d to %d are not a slice of its %d", t.Name, s.Columns.Start, s.Columns.End, t.Dim)
+		return fmt.Sprintf("table %q: columns %d to %d are no slice of its %d columns", t.Name, s.Columns.Start, s.Columns.End, t.Dim)
 	}
 	allRows := s.Rows == problem.Range{Start: 0, End: t.Rows}
 	if s.Kind == "" && s.Tier == "" && allRows {
-		return "" // nearly all
+		return "" // most shards
 	}
 	kind := s.Kind
 	if kind == "" && !allRows {
 		kind = problem.RowWise
 	}
-	if message := p.tierFault(t, s, kind); message != "" {
+	if message := tierFault(t, s, kind); message != "" {
 		return message
 	}
-	allColumns := s.Columns == problem.Range{Start: 0, End: int64(t.Dim)}
-	if !allColumns && (kind == problem.RowWise || kind == problem.TableRowWise || kind == problem.DataParallel) {
+	return kindFault(p, t, s, kind)
+}
+
+// kindFault returns the fault of a shard's rows and columns for its sharding type.
+func kindFault(p *problem.Problem, t *problem.Table, s *problem.Shard, kind problem.Kind) string {
+	if kind.Spread() && kind != problem.Grid && s.Columns != (problem.Range{Start: 0, End: int64(t.Dim)}) {
 		return fmt.Sprintf("table %q: columns %d to %d of %d: %s shards have all columns", t.Name, s.Columns.Start, s.Columns.End, t.Dim, kind)
 	}
 	switch kind {
 	case "", problem.TableWise, problem.ColumnWise, problem.DataParallel:
-		if allRows {
+		if s.Rows == (problem.Range{Start: 0, End: t.Rows}) {
 			return ""
 		}
 		return fmt.Sprintf("table %q: rows %d to %d of %d: %s shards have all rows", t.Name, s.Rows.Start, s.Rows.End, t.Rows, kind)
 	case problem.RowWise:
-		return blockFault(t, s, kind, p.problem.Topology.Devices, "devices")
+		return blockFault(t, s, kind, p.Topology.Devices, "devices")
 	case problem.TableRowWise, problem.Grid:
-		return blockFault(t, s, kind, p.problem.Topology.PerHost(), "devices of a host")
+		return blockFault(t, s, kind, p.Topology.PerHost(), "devices of a host")
 	}
-	return fmt.Sprintf("table %q: kind %q is unknown: choose one of %s", t.Name, kind, join(problem.Kinds()))
+	return fmt.Sprintf("table %q: sharding type %q is unknown: choose one of %s", t.Name, kind, join(problem.Kinds()))
 }
 
-// join lists words with commas between.
+// join lists words with commas between them.
 func join[T ~string](words []T) string {
 	names := make([]string, len(words))
 	for i, w := range words {
@@ -98,8 +102,8 @@ func join[T ~string](words []T) string {
 	return strings.Join(names, ", ")
 }
 
-// tierFault says what is wrong with a shard's memory.
-func (p *Pricer) tierFault(t *problem.Table, s *problem.Shard, kind problem.Kind) string {
+// tierFault returns the fault of a shard's memory.
+func tierFault(t *problem.Table, s *problem.Shard, kind problem.Kind) string {
 	switch s.Tier {
 	case "", problem.HBM:
 		return ""
@@ -108,7 +112,7 @@ func (p *Pricer) tierFault(t *problem.Table, s *problem.Shard, kind problem.Kind
 		return fmt.Sprintf("table %q: tier %q is unknown: choose one of %s", t.Name, s.Tier, join(problem.Tiers()))
 	}
 	if kind.Spread() {
-		return fmt.Sprintf("table %q: %s shards in tier %s: only table_wise and column_wise ones may lie in a host's memory", t.Name, kind, s.Tier)
+		return fmt.Sprintf("table %q: %s shards in tier %s: only table_wise and column_wise shards may be in a host's memory", t.Name, kind, s.Tier)
 	}
 	if s.Tier == problem.HostCached && !(s.Cache > 0 && s.Cache < 1) {
 		return fmt.Sprintf("table %q: a cache of %v of its rows: give a share above 0 and below 1, or tier host or hbm", t.Name, s.Cache)
@@ -116,14 +120,15 @@ func (p *Pricer) tierFault(t *problem.Table, s *problem.Shard, kind problem.Kind
 	return ""
 }
 
-// blockFault says why a shard is none of the blocks of rows that so many devices hold.
+// blockFault returns the fault of a shard that must be one of the blocks of rows of the
+// given number of devices.
 func blockFault(t *problem.Table, s *problem.Shard, kind problem.Kind, devices int, what string) string {
 	if !t.CutsByRows(devices) {
 		return fmt.Sprintf("table %q: %s: its %d rows cannot be cut into a block for each of %d %s", t.Name, kind, t.Rows, devices, what)
 	}
 	block := t.BlockRows(devices)
 	if s.Rows.Start < 0 || s.Rows.Start >= t.Rows || s.Rows != blockAt(t, block, s.Rows.Start/block) {
-		return fmt.Sprintf("table %q: rows %d to %d of %d are no %s block: for %d %s each has %d rows, and the last the rest", t.Name, s.Rows.Start, s.Rows.End, t.Rows, kind, devices, what, block)
+		return fmt.Sprintf("table %q: rows %d to %d of %d are no %s block: for %d %s, each block has %d rows, and the last one the rest", t.Name, s.Rows.Start, s.Rows.End, t.Rows, kind, devices, what, block)
 	}
 	return ""
 }
@@ -133,27 +138,29 @@ func blockAt(t *problem.Table, block, i int64) problem.Range {
 	return problem.Range{Start: i * block, End: min(t.Rows, (i+1)*block)}
 }
 
-// placement checks that the devices which hold a table together are those of its kind.
+// placement checks that a table which devices hold together is on the devices that its
+// sharding type needs.
 type placement struct {
-	pricer *Pricer
-	shards [][]problem.Shard
-	found  []string
-	// faulty are the faults of single devices, and where.
+	problem *problem.Problem
+	shards  [][]problem.Shard
+	found   []string
+	// faulty lists the faults of single devices, and seen their places in faulty.
 	faulty []deviceFault
-	seen   map[string]int // their places in faulty
-	// By table; nil until one is of the kind.
+	seen   map[string]int
+	// rowWise and replicated are indexed by table, and nil until a table is of that
+	// sharding type.
 	rowWise, replicated []holders
 	byHost              map[hostSlice]*holders
 }
 
-// deviceFault is a fault, the first device that has it, and how many more do.
+// deviceFault is a fault, the first device that has it, and how many more have it.
 type deviceFault struct {
 	message     string
 	first, more int
 }
 
-// holders counts devices with their part of something; last is the last of them, plus
-// 1.
+// holders counts the devices that hold their part of a table; last is the last of these
+// devices, plus 1.
 type holders struct{ count, last int }
 
 // hostSlice is a slice of columns whose rows are cut over the devices of a host.
@@ -164,11 +171,17 @@ type hostSlice struct {
 	host    int
 }
 
+// compareSlices orders by table, sharding type, columns and host.
+func compareSlices(a, b hostSlice) int {
+	return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.kind, b.kind), cmp.Compare(a.columns.Start, b.columns.Start),
+		cmp.Compare(a.columns.End, b.columns.End), cmp.Compare(a.host, b.host))
+}
+
 func (c *placement) add(format string, args ...any) {
 	c.found = append(c.found, fmt.Sprintf(format, args...))
 }
 
-// onDevice records a fault of a device, once for all that have the same.
+// onDevice records a fault of a device, once for all devices with the same fault.
 func (c *placement) onDevice(r int, message string) {
 	if at, ok := c.seen[message]; ok {
 		c.faulty[at].more++
@@ -181,51 +194,60 @@ func (c *placement) onDevice(r int, message string) {
 	c.faulty = append(c.faulty, deviceFault{message: message, first: r})
 }
 
-// nameDevices writes down the faults of devices.
+// nameDevices adds the faults of single devices to those found.
 func (c *placement) nameDevices() {
 	for _, f := range c.faulty {
-		c.add("device %d%s: %s", f.first, words.More(" ", f.more), f.message)
+		if f.more > 0 {
+			c.add("device %d and %d more: %s", f.first, f.more, f.message)
+		} else {
+			c.add("device %d: %s", f.first, f.message)
+		}
 	}
 }
 
-func (c *placement) table(i int) *problem.Table { return &c.pricer.problem.Tables[i] }
+func (c *placement) table(i int) *problem.Table { return &c.problem.Tables[i] }
 
-// holds records a shard of a spread lot on device r.
-func (c *placement) holds(r int, s *problem.Shard, l lot) {
-	t, topology := c.table(s.Table), &c.pricer.problem.Topology
-	var of *holders
-	at, devices, who := r, topology.Devices, "device"
-	switch l {
-	case lotRowWise:
-		if c.rowWise == nil {
-			c.rowWise = make([]holders, len(c.pricer.problem.Tables))
+// holdersOf returns the count for a shard on device r of a class that devices hold
+// together.
+func (c *placement) holdersOf(r int, s *problem.Shard, class problem.OperatorClass) *holders {
+	ofTables := func(list *[]holders) *holders {
+		if *list == nil {
+			*list = make([]holders, len(c.problem.Tables))
 		}
-		of = &c.rowWise[s.Table]
-	case lotReplicated:
-		if c.replicated == nil {
-			c.replicated = make([]holders, len(c.pricer.problem.Tables))
+		return &(*list)[s.Table]
+	}
+	switch class {
+	case problem.ClassBlocks:
+		return ofTables(&c.rowWise)
+	case problem.ClassReplicas:
+		return ofTables(&c.replicated)
+	}
+	key := hostSlice{s.Table, s.Kind, s.Columns, r / c.problem.Topology.PerHost()}
+	if c.byHost[key] == nil {
+		if c.byHost == nil {
+			c.byHost = map[hostSlice]*holders{}
 		}
-		of = &c.replicated[s.Table]
-	default:
-		devices, who = topology.PerHost(), "device of its host"
-		key := hostSlice{s.Table, s.Kind, s.Columns, r / devices}
+		c.byHost[key] = &holders{}
+	}
+	return c.byHost[key]
+}
+
+// holds records a shard on device r of a class that devices hold together.
+func (c *placement) holds(r int, s *problem.Shard, class problem.OperatorClass) {
+	t, held := c.table(s.Table), c.holdersOf(r, s, class)
+	if held.last == r+1 {
+		c.onDevice(r, fmt.Sprintf("table %q: %s, and twice on this device", t.Name, kindOf(s)))
+		return
+	}
+	held.last = r + 1
+	held.count++
+	if class == problem.ClassReplicas {
+		return
+	}
+	at, devices, who := r, c.problem.Topology.Devices, "device"
+	if class == problem.ClassHostBlocks {
+		devices, who = c.problem.Topology.PerHost(), "device of its host"
 		at = r % devices
-		if of = c.byHost[key]; of == nil {
-			if c.byHost == nil {
-				c.byHost = map[hostSlice]*holders{}
-			}
-			of = &holders{}
-			c.byHost[key] = of
-		}
-	}
-	if of.last == r+1 {
-		c.onDevice(r, fmt.Sprintf("table %q: %s, and here twice", t.Name, kindOf(s)))
-		return
-	}
-	of.last = r + 1
-	of.count++
-	if l == lotReplicated {
-		return
 	}
 	if block := t.BlockRows(devices); s.Rows.Start != int64(at)*block {
 		want := blockAt(t, block, int64(at))
@@ -233,7 +255,8 @@ func (c *placement) holds(r int, s *problem.Shard, l lot) {
 	}
 }
 
-// kindOf returns a spread shard's kind, which may be said by its shape alone.
+// kindOf returns the sharding type of a shard that devices hold together. A shard
+// without one is row_wise by its rows.
 func kindOf(s *problem.Shard) problem.Kind {
 	if s.Kind == "" {
 		return problem.RowWise
@@ -241,71 +264,78 @@ func kindOf(s *problem.Shard) problem.Kind {
 	return s.Kind
 }
 
-// complete finds spread tables with devices missing.
+// complete finds tables that are missing on devices which must hold them together.
 func (c *placement) complete() {
-	devices := c.pricer.problem.Topology.Devices
+	devices := c.problem.Topology.Devices
 	for _, kind := range []struct {
 		held []holders
 		kind problem.Kind
 	}{{c.rowWise, problem.RowWise}, {c.replicated, problem.DataParallel}} {
 		for i, h := range kind.held {
 			if h.count > 0 && h.count < devices {
-				c.add("table %q: %s on %d of %d devices: all have a part, and %s none", c.table(i).Name, kind.kind, h.count, devices, c.without(i))
+				c.add("table %q: %s on %d of %d devices: all must have a part, and %s", c.table(i).Name, kind.kind, h.count, devices, c.without(i))
 			}
 		}
 	}
 	c.hosts()
 }
 
-// without names devices that hold nothing of a table.
+// without names the devices that hold nothing of a table.
 func (c *placement) without(table int) string {
 	const most = 3
 	var names []string
+	more := 0
 	for r := range c.shards {
-		if !slices.ContainsFunc(c.shards[r], func(s problem.Shard) bool { return s.Table == table }) {
+		if slices.ContainsFunc(c.shards[r], func(s problem.Shard) bool { return s.Table == table }) {
+			continue
+		}
+		if len(names) < most {
 			names = append(names, fmt.Sprint(r))
+		} else {
+			more++
 		}
 	}
 	switch {
 	case len(names) == 0:
-		return "some of that kind"
-	case len(names) > most:
-		return "devices " + words.List(names, most)
+		return "some hold it in another sharding type"
+	case more > 0:
+		return fmt.Sprintf("devices %s and %d more have none", strings.Join(names, ", "), more)
+	case len(names) > 1:
+		return fmt.Sprintf("devices %s have none", strings.Join(names, ", "))
 	}
-	return "device " + words.List(names, most)
+	return "device " + names[0] + " has none"
 }
 
-// hosts finds tables cut by rows of hosts that are not as their kind says.
+// hosts checks the tables that are cut by rows over the devices of hosts.
 func (c *placement) hosts() {
-	topology := &c.pricer.problem.Topology
-	perHost := topology.PerHost()
-	keys := make([]hostSlice, 0, len(c.byHost))
-	for key := range c.byHost {
-		keys = append(keys, key)
+	keys := slices.SortedFunc(maps.Keys(c.byHost), compareSlices)
+	for len(keys) > 0 {
+		n := 1
+		for n < len(keys) && keys[n].table == keys[0].table && keys[n].kind == keys[0].kind {
+			n++
+		}
+		c.tableOnHosts(keys[:n])
+		keys = keys[n:]
 	}
-	slices.SortFunc(keys, func(a, b hostSlice) int {
-		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.kind, b.kind), cmp.Compare(a.columns.Start, b.columns.Start),
-			cmp.Compare(a.columns.End, b.columns.End), cmp.Compare(a.host, b.host))
-	})
-	for from := 0; from < len(keys); {
-		first, to := keys[from], from
-		taken := map[int]bool{}
-		for ; to < len(keys) && keys[to].table == first.table && keys[to].kind == first.kind; to++ {
-			key, name := keys[to], c.table(first.table).Name
-			if count := c.byHost[key].count; count < perHost {
-				c.add("table %q: %s on %d devices of host %d: all of a host of %d have a part", name, key.kind, count, key.host, perHost)
-			}
-			if taken[key.host] && key.kind == problem.Grid {
-				c.add("table %q: grid with two slices of columns on host %d: give each a host of its own", name, key.host)
-			}
-			taken[key.host] = true
+}
+
+// tableOnHosts checks one table with the given slices, of one sharding type.
+func (c *placement) tableOnHosts(held []hostSlice) {
+	name, kind, perHost := c.table(held[0].table).Name, held[0].kind, c.problem.Topology.PerHost()
+	taken := map[int]bool{}
+	for _, s := range held {
+		if count := c.byHost[s].count; count < perHost {
+			c.add("table %q: %s on %d devices of host %d: all %d of the host must have a part", name, kind, count, s.host, perHost)
 		}
-		switch count := to - from; {
-		case first.kind == problem.TableRowWise && count > 1:
-			c.add("table %q: table_row_wise on %d hosts: give it one", c.table(first.table).Name, count)
-		case first.kind == problem.Grid && count < 2:
-			c.add("table %q: grid with a single slice of columns: cut it into two or more, or make it table_row_wise", c.table(first.table).Name)
+		if taken[s.host] && kind == problem.Grid {
+			c.add("table %q: grid with two slices of columns on host %d: give each a host of its own", name, s.host)
 		}
-		from = to
+		taken[s.host] = true
+	}
+	switch {
+	case kind == problem.TableRowWise && len(held) > 1:
+		c.add("table %q: table_row_wise on %d hosts: give it one", name, len(held))
+	case kind == problem.Grid && len(held) < 2:
+		c.add("table %q: grid with a single slice of columns: cut it into two or more, or make it table_row_wise", name)
 	}
 }

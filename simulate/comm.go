@@ -62,7 +62,7 @@ func (d Device) Network(c Cluster) (Network, error) {
 		c.PerHost = c.Devices
 	}
 	fixed := unit.Micros(d.profile.AllToAllLatencyUS)
-	n := Network{c, Links{Fixed: fixed, FixedInHost: fixed, Intra: d.profile.IntraGBps * 1e6, Copy: d.stream}}
+	n := Network{c, Links{Fixed: fixed, FixedInHost: fixed, Intra: d.profile.IntraGBps * 1e6, Copy: d.Stream}}
 	hosts := c.Hosts()
 	if hosts == 1 {
 		return n, nil

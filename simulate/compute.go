@@ -4,10 +4,12 @@ import (
 	"math"
 
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// compute.go prices one fused operator: the pooled forward over a group of
+// compute.go estimates one fused operator: the pooled forward over a group of
 // tables, and the exact backward with the optimizer in it.
 //
 // Forward. One group of G lanes serves each bag (a sample of a feature): it
@@ -24,7 +26,77 @@ import (
 // numbers in 8-bit passes, and run-length encoded; then each distinct row
 // gathers the gradients of its bags and is updated once, with its optimizer
 // state. So lookups cost sorting and gradient reads, distinct rows cost row
-// traffic, and the most used row sets a least time by its long walk.
+// traffic, and the walk through the most used row sets a least time.
+//
+// Rows in the memory of a host cost what their operator takes in HBM, and the bytes that
+// cross the link between device and host. Other devices of the host use links of their
+// own [assumed]. In tier Host the kernels read and write the rows where they are, in
+// sectors and without a cache between: every lookup crosses in the forward, and each
+// distinct row crosses both ways in the backward, with its optimizer state [assumed]. In
+// tier HostCached, HBM caches the most used rows with their state [RecShard's idea; that
+// the cache holds them: assumed]. The distinct rows that the cache misses are fetched
+// before the forward, and the same number go back after the backward [assumed].
+
+// Device is a simulated device. It is made by NewDevice, does not change, and
+// may be used by several goroutines.
+type Device struct {
+	profile hardware.Profile
+	Rates
+	// hostLink is the bandwidth of the link to the host, in bytes a millisecond.
+	hostLink float64
+}
+
+// Rates are what the compute units of a device do.
+type Rates struct {
+	// Stream and L2 are the bandwidths of streaming through the memory and of the cache,
+	// in bytes a millisecond; Issue is in cycles a millisecond, over all multiprocessors.
+	Stream, L2, Issue float64
+	// Cache is the bytes of the last-level cache that hold rows, and Granule the bytes
+	// of a memory transfer.
+	Cache, Granule float64
+}
+
+// NewDevice returns the simulated device of a profile.
+func NewDevice(p hardware.Profile) Device {
+	return Device{
+		profile: p,
+		Rates: Rates{
+			Stream:  p.HBMGBps * p.HBMEfficiency * 1e6,
+			L2:      p.L2GBps * 1e6,
+			Issue:   float64(p.SMs) * p.ClockGHz * 1e6,
+			Cache:   CacheShare * float64(p.L2),
+			Granule: float64(p.Granule),
+		},
+		hostLink: p.HostLinkGBps() * 1e6,
+	}
+}
+
+// Profile returns the profile that the device was made of.
+func (d Device) Profile() hardware.Profile { return d.profile }
+
+// LaunchMode says how an operator's kernels reach the device.
+type LaunchMode uint8
+
+// The launch modes.
+const (
+	// Graph replays a captured graph: kernels follow each other closely.
+	Graph LaunchMode = iota
+	// Eager launches each kernel from the host, which sets a least time.
+	Eager
+)
+
+// Table is one table, or column shard of one, in a fused operator.
+type Table struct {
+	// Rows is the table's rows and Dim the columns held here, both above 0.
+	Rows int64
+	Dim  int
+	// Features is the number of features that read the table: each makes a bag
+	// of its own of every sample. 0 means 1.
+	Features int
+	// Counts is what the batch does to the table; its Lookups are the batch times
+	// the pooling factors of all features. A table without lookups costs nothing.
+	Counts access.Counts
+}
 
 // Op is one fused operator: tables of equal optimizer, precision and weighting
 // that one pair of kernels serves on one device.
@@ -79,6 +151,32 @@ func (d Device) Compute(op Op) (forward, backward unit.Millis) {
 	return w.times()
 }
 
+// HostLink returns the times on the host link, forward and backward, of a table with
+// the given counts, or of a slice of it that is width columns wide, in the tier and
+// with the cache share of a form.
+func (d Device) HostLink(t *problem.Table, c access.Counts, width int, form problem.Form) (forward, backward unit.Millis) {
+	row := float64(int64(width) * t.Precision.Bytes())
+	if form.Tier == problem.HostCached {
+		missed := c.Uncached(t.Rows, problem.CachedRows(t.Rows, form.Cache))
+		each := row + float64(t.Optimizer.StateBytes(1, width))
+		fetch := unit.Millis(missed * each / d.hostLink)
+		return fetch, fetch
+	}
+	read := roundUp(row, CacheLine)
+	update := 2*read + d.StateTraffic(t.Optimizer, float64(width))
+	return unit.Millis(c.Lookups * read / d.hostLink), unit.Millis(c.Unique * update / d.hostLink)
+}
+
+// DenseUpdate returns the time of the dense work on a replica of a table, or of a slice
+// of it that is width columns wide, in each step and whatever was looked up: the gradient
+// is zeroed before the backward and read after the all-reduce, and all weights and all
+// state are read and written [assumed].
+func (d Device) DenseUpdate(t *problem.Table, width int) unit.Millis {
+	elements := float64(t.Rows) * float64(width)
+	bytes := elements*(2*problem.OutputBytes+2*float64(t.Precision.Bytes())) + 2*float64(t.Optimizer.StateBytes(t.Rows, width))
+	return unit.Millis(bytes / d.Stream)
+}
+
 func orDefault(v, standard int) int {
 	if v == 0 {
 		return standard
@@ -98,8 +196,8 @@ type settings struct {
 type work struct {
 	device *Device
 	settings
-	// lanes is G, and room the cache's bytes for the rows of one table: all
-	// tables whose bags are in flight at a time share it.
+	// lanes is G. room is the bytes of the cache for the rows of one table: all tables
+	// whose bags are in flight at the same time share the cache.
 	lanes, room float64
 	// Bytes of memory and cache, and cycles, of the forward and the backward.
 	memory, cache, cycles             float64
@@ -108,10 +206,10 @@ type work struct {
 	highest                           int
 }
 
-// start readies w for an operator of that many tables with lookups, the widest
-// of widest columns.
+// start prepares w for an operator with the given number of tables with lookups, where
+// the widest table has widest columns.
 func (w *work) start(tables, widest int) {
-	w.lanes = lanesPerWarp
+	w.lanes = LanesPerWarp
 	if w.subwarp {
 		switch {
 		case widest <= 32:
@@ -120,9 +218,9 @@ func (w *work) start(tables, widest int) {
 			w.lanes = 16
 		}
 	}
-	bags := float64(w.device.profile.SMs) * warpsPerSM * (lanesPerWarp / w.lanes)
+	bags := float64(w.device.profile.SMs) * warpsPerSM * (LanesPerWarp / w.lanes)
 	inFlight := max(1, math.Ceil(bags/w.batch))
-	w.room = w.device.cache / min(inFlight, float64(tables))
+	w.room = w.device.Cache / min(inFlight, float64(tables))
 	w.highest = -1
 }
 
@@ -130,27 +228,27 @@ func (w *work) start(tables, widest int) {
 func (w *work) add(rows, dim, features float64, u *usage) {
 	n, unique := u.counts.Lookups, u.counts.Unique
 	bags := w.batch * features
-	row := roundUp(dim*w.weightBytes, cacheLine)
-	rowInMemory := roundUp(dim*w.weightBytes, w.device.granule)
-	pooled := roundUp(dim*w.outputBytes, cacheLine)
-	warpSteps := math.Ceil(dim/(floatsPerLane*w.lanes)) * (w.lanes / lanesPerWarp)
+	row := roundUp(dim*w.weightBytes, CacheLine)
+	rowInMemory := roundUp(dim*w.weightBytes, w.device.Granule)
+	pooled := roundUp(dim*w.outputBytes, CacheLine)
+	warpSteps := math.Ceil(dim/(FloatsPerLane*w.lanes)) * (w.lanes / LanesPerWarp)
 
 	rest := n*w.indexBytes + bags*w.indexBytes + bags*pooled
 	if w.weighted {
-		rest += n * weightLookupSize
+		rest += n * LookupWeightBytes
 	}
 	w.memory += u.misses(w.room/row)*rowInMemory + rest
 	w.cache += n*row + rest
-	w.cycles += n * warpSteps * stepCycles
+	w.cycles += n * warpSteps * StepCycles
 
-	// A gradient vector is read once for each lookup of its bag; those after the
-	// first may find it in the cache.
-	cached := min(1, w.device.cache/(bags*pooled))
+	// A gradient vector is read once for each lookup of its bag. Reads after the first
+	// may find the vector in the cache.
+	cached := min(1, w.device.Cache/(bags*pooled))
 	gradients := min(bags, n)*pooled + max(0, n-bags)*pooled*(1-cached)
-	state := w.device.stateTraffic(w.optimizer, dim)
-	w.memoryBack += gradients + unique*(2*rowInMemory+state) + n*bagIDBytes
+	state := w.device.StateTraffic(w.optimizer, dim)
+	w.memoryBack += gradients + unique*(2*rowInMemory+state) + n*BagIDBytes
 	w.cacheBack += n*pooled + unique*(2*row+state)
-	w.cyclesBack += stepCycles * warpSteps * (n + 2*unique)
+	w.cyclesBack += StepCycles * warpSteps * (n + 2*unique)
 
 	w.lookups += n
 	w.unique += unique
@@ -158,15 +256,16 @@ func (w *work) add(rows, dim, features float64, u *usage) {
 	w.highest = max(w.highest, u.highest)
 }
 
-// stateTraffic returns the bytes of optimizer state moved for a row update.
-func (d *Device) stateTraffic(o problem.Optimizer, dim float64) float64 {
+// StateTraffic returns the bytes of optimizer state that the update of one row of dim
+// columns moves.
+func (r *Rates) StateTraffic(o problem.Optimizer, dim float64) float64 {
 	switch o {
 	case problem.RowwiseAdagrad:
-		return rowwiseState
+		return RowwiseState
 	case problem.Adagrad:
-		return 2 * roundUp(4*dim, d.granule)
+		return 2 * roundUp(4*dim, r.Granule)
 	case problem.Adam:
-		return 4 * roundUp(4*dim, d.granule)
+		return 4 * roundUp(4*dim, r.Granule)
 	}
 	return 0
 }
@@ -174,28 +273,28 @@ func (d *Device) stateTraffic(o problem.Optimizer, dim float64) float64 {
 // times returns the operator's times once all tables are added.
 func (w *work) times() (forward, backward unit.Millis) {
 	d, key := w.device, w.indexBytes
-	fixed, fixedBack := forwardFixedUS, backwardFixedUS
+	fixed, fixedBack := ForwardFixedUS, BackwardFixedUS
 	if w.launch == Eager {
 		fixed, fixedBack = max(fixed, eagerForwardUS), max(fixedBack, eagerBackwardUS)
 	}
-	busy := norm(w.memory/(d.stream*gatherShare), w.cache/d.l2, w.cycles/d.issue)
+	busy := norm(w.memory/(d.Stream*GatherShare), w.cache/d.L2, w.cycles/d.Issue)
 
-	prepare := (w.lookups*(w.indexBytes+key+bagIDBytes) + w.lookups*key + w.unique*(key+runBytes)) / d.stream
-	sort := w.lookups * (key + 2*sortPasses(w.rows)*(key+bagIDBytes)) / (d.stream * sortShare)
-	update := norm(w.memoryBack/(d.stream*updateShare), w.cacheBack/d.l2, w.cyclesBack/d.issue)
+	prepare := (w.lookups*(w.indexBytes+key+BagIDBytes) + w.lookups*key + w.unique*(key+RunBytes)) / d.Stream
+	sort := w.lookups * (key + 2*sortPasses(w.rows)*(key+BagIDBytes)) / (d.Stream * SortShare)
+	update := norm(w.memoryBack/(d.Stream*UpdateShare), w.cacheBack/d.L2, w.cyclesBack/d.Issue)
 	busyBack := prepare + sort + max(update, w.longestRun())
 	if w.weighted {
-		busyBack += weightedShare * busy
+		busyBack += WeightedShare * busy
 	}
 	return unit.Micros(fixed) + unit.Millis(busy), unit.Micros(fixedBack) + unit.Millis(busyBack)
 }
 
-// longestRun returns the least time, in ms, of updating the most used row.
+// longestRun returns the least time, in ms, of the update of the most used row.
 func (w *work) longestRun() float64 {
 	if w.highest < 0 {
 		return 0
 	}
-	return float64(unit.Micros(min(means[w.highest], maxRun) / runWarps * gatherStepUS))
+	return float64(unit.Micros(min(means[w.highest], MaxRun) / RunWarps * GatherStepUS))
 }
 
 // sortPasses returns the 8-bit passes of the radix sort over row numbers that
@@ -205,7 +304,7 @@ func sortPasses(rows float64) float64 {
 	return math.Ceil(bits / 8)
 }
 
-// norm returns the p-norm of three times that overlap all but wholly.
+// norm returns the p-norm of three times that overlap almost completely.
 func norm(a, b, c float64) float64 {
 	most := max(a, b, c)
 	if most == 0 {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -107,11 +108,11 @@ func TestHostIsDearer(t *testing.T) {
 		for o := range problem.Adam + 1 {
 			p := on(t, "h100-80", 1, 0, tableOf("t", 1_000_000, 64, 20, skewed))
 			p.Tables[0].Optimizer = o
-			least := place(p).on(0, 0).price(t).Total
-			before := place(p).slice(0, 0, problem.Host, 0).price(t).Total
+			least := place(p).on(0, 0).price(t).Cost
+			before := place(p).slice(0, 0, problem.Host, 0).price(t).Cost
 			first := before
 			for _, share := range []float64{.001, .01, .1, .5, .9} {
-				got := place(p).slice(0, 0, problem.HostCached, share).price(t).Total
+				got := place(p).slice(0, 0, problem.HostCached, share).price(t).Cost
 				if got >= before || got <= least {
 					t.Errorf("%v, skewed %v: a cache of %v: got %v, want below %v and above %v", o, skewed, share, got, before, least)
 				}
@@ -128,8 +129,8 @@ func TestHostIsDearer(t *testing.T) {
 func TestSkewMakesCachesGood(t *testing.T) {
 	saved := func(skewed bool) float64 {
 		p := on(t, "h100-80", 1, 0, tableOf("t", 10_000_000, 64, 20, skewed))
-		host := place(p).slice(0, 0, problem.Host, 0).price(t).Total
-		return float64(place(p).slice(0, 0, problem.HostCached, .1).price(t).Total / host)
+		host := place(p).slice(0, 0, problem.Host, 0).price(t).Cost
+		return float64(place(p).slice(0, 0, problem.HostCached, .1).price(t).Cost / host)
 	}
 	if even, skewed := saved(false), saved(true); skewed > even/2 {
 		t.Errorf("a cache of a tenth leaves %.2f of a skewed table's time and %.2f of an even one's", skewed, even)
@@ -218,7 +219,7 @@ func drawPlaced(t *rapid.T) *placed {
 	return l
 }
 
-func priced(t *rapid.T, l *placed) Cost {
+func priced(t *rapid.T, l *placed) plan.Breakdown {
 	cost, err := NewPricer(l.p).Price(l.shards)
 	if err != nil {
 		t.Fatal(err)
@@ -234,9 +235,9 @@ func TestPricesAreSound(t *testing.T) {
 		cost := priced(t, l)
 		pricer := NewPricer(l.p)
 		for r, d := range cost.Devices {
-			for _, x := range []unit.Millis{d.Forward, d.Backward, d.ForwardComm, d.BackwardComm, cost.Total - d.Total()} {
+			for _, x := range []unit.Millis{d.Forward, d.Backward, d.ForwardComm, d.BackwardComm, cost.Cost - d.Total()} {
 				if !(x >= 0) || math.IsInf(float64(x), 0) {
-					t.Fatalf("device %d: got %+v of %v", r, d, cost.Total)
+					t.Fatalf("device %d: got %+v of %v", r, d, cost.Cost)
 				}
 			}
 			if f, b := pricer.GroupCost(l.shards[r]); f != d.Forward || b != d.Backward {
@@ -245,8 +246,8 @@ func TestPricesAreSound(t *testing.T) {
 		}
 		other := *l.p
 		other.CommPrecision = problem.FP32
-		if wide := priced(t, &placed{&other, l.shards}); cost.Total > wide.Total*(1+1e-12) {
-			t.Fatalf("%v on the way costs %v, fp32 %v", l.p.CommPrecision, cost.Total, wide.Total)
+		if wide := priced(t, &placed{&other, l.shards}); cost.Cost > wide.Cost*(1+1e-12) {
+			t.Fatalf("%v on the way costs %v, fp32 %v", l.p.CommPrecision, cost.Cost, wide.Cost)
 		} else if l.p.CommPrecision != problem.FP32 && wide.Devices[0].BackwardComm > 0 && cost.Devices[0].BackwardComm > wide.Devices[0].BackwardComm {
 			t.Fatalf("%v on the way takes %v, fp32 %v", l.p.CommPrecision, cost.Devices[0].BackwardComm, wide.Devices[0].BackwardComm)
 		}
@@ -267,7 +268,7 @@ func TestOrderOfHostsIsNoMatter(t *testing.T) {
 			other.hostWise(i, (i+1)%2)
 		}
 	}
-	near(t, "hosts the other way round", other.price(t).Total, one.price(t).Total)
+	near(t, "hosts the other way round", other.price(t).Cost, one.price(t).Cost)
 }
 
 // TestMonotone: exchanges grow with what is exchanged, blocks shrink with devices, and
@@ -319,9 +320,9 @@ func TestMonotone(t *testing.T) {
 		p.Tables[0].Optimizer = problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer"))
 		small := rapid.Float64Range(1e-6, .999).Draw(t, "cache")
 		large := rapid.Float64Range(small, .999).Draw(t, "larger cache")
-		before := priced(t, place(p).slice(0, 0, problem.Host, 0)).Total
+		before := priced(t, place(p).slice(0, 0, problem.Host, 0)).Cost
 		for _, l := range []*placed{place(p).slice(0, 0, problem.HostCached, small), place(p).slice(0, 0, problem.HostCached, large), place(p).on(0, 0)} {
-			if got := priced(t, l).Total; got > before*(1+1e-12) {
+			if got := priced(t, l).Cost; got > before*(1+1e-12) {
 				t.Fatalf("more in HBM costs %v, less %v", got, before)
 			} else {
 				before = got

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -71,7 +72,7 @@ func (l *placed) replicate(table int) *placed {
 	return l
 }
 
-func (l *placed) price(t testing.TB) Cost {
+func (l *placed) price(t testing.TB) plan.Breakdown {
 	t.Helper()
 	cost, err := NewPricer(l.p).Price(l.shards)
 	if err != nil {
@@ -139,7 +140,7 @@ func ExamplePricer_Price_kinds() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(cost.Total, cost.Source)
+	fmt.Println(cost.Cost, Source)
 	// Output:
 	// 0.606 ms simulated
 }
@@ -377,13 +378,13 @@ func TestPriceOfAllKinds(t *testing.T) {
 		near(t, "total", d.Total(), last+forward[r]+joint)
 		most = max(most, d.Total())
 	}
-	near(t, "cost", cost.Total, most)
-	// Each lot has operators of its own, and their times add up.
+	near(t, "cost", cost.Cost, most)
+	// Each class has operators of its own, and their times add up.
 	var f, b unit.Millis
-	for lot := range lots {
+	for class := range problem.OperatorClass(problem.OperatorClasses) {
 		var own []problem.Shard
 		for _, s := range l.shards[1] {
-			if int(pricer.lotOf(&s)) == lot {
+			if classOf(p, &s) == class {
 				own = append(own, s)
 			}
 		}
@@ -391,8 +392,8 @@ func TestPriceOfAllKinds(t *testing.T) {
 		f += x
 		b += y
 	}
-	near(t, "forward of all lots", cost.Devices[1].Forward, f)
-	near(t, "backward of all lots", cost.Devices[1].Backward, b)
+	near(t, "forward of all classes", cost.Devices[1].Forward, f)
+	near(t, "backward of all classes", cost.Devices[1].Backward, b)
 }
 
 // TestNoAllToAllWithoutSlices: and none but it without tables held together.
@@ -418,13 +419,11 @@ func TestNoAllToAllWithoutSlices(t *testing.T) {
 func TestInputOfKinds(t *testing.T) {
 	p := byHand(t, 4, 0, problem.SGD)
 	input := func(l *placed) unit.Millis {
-		pricer := NewPricer(p)
-		pricer.InputExchange = true
-		cost, err := pricer.Price(l.shards)
+		got, err := NewPricer(p).Input(l.shards)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return cost.Devices[0].Input
+		return got
 	}
 	want := func(bags, lookups []float64) unit.Millis {
 		t, _ := NewDevice(a100(t)).InputComm(InputComm{Batch: 100, Bags: bags, Lookups: lookups})
@@ -458,27 +457,27 @@ func TestMalformedPlacements(t *testing.T) {
 		l    *placed
 		want []string
 	}{
-		{"other blocks", edit(place(p).rowWise(0), 4, func(s *problem.Shard) { s.Rows.End-- }), []string{`device 4: table "a": rows 404 to 504 of 1003 are no row_wise block: for 10 devices each has 101 rows`}},
+		{"other blocks", edit(place(p).rowWise(0), 4, func(s *problem.Shard) { s.Rows.End-- }), []string{`device 4: table "a": rows 404 to 504 of 1003 are no row_wise block: for 10 devices, each block has 101 rows`}},
 		{"blocks beyond the rows", edit(place(p).rowWise(0), 4, func(s *problem.Shard) { s.Rows = problem.Range{Start: 1010, End: 1111} }), []string{`device 4: table "a": rows 1010 to 1111`}},
 		{"negative rows", edit(place(p).rowWise(0), 4, func(s *problem.Shard) { s.Rows = problem.Range{Start: -101, End: 0} }), []string{`device 4: table "a": rows -101 to 0`}},
 		{"out of order", swapped, []string{`device 2: table "a": row_wise block of rows 303 to 404: as device 2 it has rows 202 to 303`, "device 3: table"}},
-		{"missing blocks", drop(place(p).rowWise(0), 1, 3, 5, 7, 9), []string{`table "a": row_wise on 5 of 10 devices: all have a part, and devices 1, 3, 5 and 2 more none`}},
-		{"by shape", drop(edit(place(p).rowWise(0), 0, func(s *problem.Shard) { s.Kind = "" }), 9), []string{`table "a": row_wise on 9 of 10 devices: all have a part, and device 9 none`}},
+		{"missing blocks", drop(place(p).rowWise(0), 1, 3, 5, 7, 9), []string{`table "a": row_wise on 5 of 10 devices: all must have a part, and devices 1, 3, 5 and 2 more have none`}},
+		{"by shape", drop(edit(place(p).rowWise(0), 0, func(s *problem.Shard) { s.Kind = "" }), 9), []string{`table "a": row_wise on 9 of 10 devices: all must have a part, and device 9 has none`}},
 		{"too few rows", place(p).rowWise(1), []string{`device 0 and 9 more: table "b": row_wise: its 11 rows cannot be cut into a block for each of 10 devices`}},
 		{"a part of the columns", edit(place(p).rowWise(0), 1, func(s *problem.Shard) { s.Columns.End = 8 }), []string{`device 1: table "a": columns 0 to 8 of 16: row_wise shards have all columns`}},
-		{"half a host", drop(place(p).hostWise(0, 1), 5), []string{`table "a": table_row_wise on 3 devices of host 1: all of a host of 4`}},
+		{"half a host", drop(place(p).hostWise(0, 1), 5), []string{`table "a": table_row_wise on 3 devices of host 1: all 4 of the host must have a part`}},
 		{"two hosts", place(p).hostWise(0, 0).hostWise(0, 1), []string{`table "a": table_row_wise on 2 hosts: give it one`}},
 		{"across hosts", inTail, []string{`device 6: table "a": table_row_wise block of rows 0 to 251: as device of its host 2`, `on 2 devices of host 1`, `on 2 devices of host 2`, "on 2 hosts"}},
 		{"a grid of one slice", place(p).blocks(0, problem.Grid, p.Whole(0).Columns, 0, 4), []string{`table "a": grid with a single slice`}},
 		{"a grid on one host", place(p).grid(0, 1, 1), []string{`table "a": grid with two slices of columns on host 1`}},
-		{"replicas on some", drop(place(p).replicate(2), 0), []string{`table "c": data_parallel on 9 of 10 devices: all have a part, and device 0 none`}},
-		{"replicas twice", twice, []string{`device 7: table "c": data_parallel, and here twice`}},
+		{"replicas on some", drop(place(p).replicate(2), 0), []string{`table "c": data_parallel on 9 of 10 devices: all must have a part, and device 0 has none`}},
+		{"replicas twice", twice, []string{`device 7: table "c": data_parallel, and twice on this device`}},
 		{"a part of a replica", edit(place(p).replicate(2), 3, func(s *problem.Shard) { s.Rows.End = 3 }), []string{`device 3: table "c": rows 0 to 3 of 64: data_parallel shards have all rows`}},
 		{"a cache of everything", place(p).slice(0, 0, problem.HostCached, 1), []string{`device 0: table "a": a cache of 1 of its rows: give a share above 0 and below 1`}},
 		{"a cache of no number", place(p).slice(0, 0, problem.HostCached, math.NaN()), []string{"a cache of NaN"}},
 		{"a cache of nothing", place(p).slice(0, 0, problem.HostCached, 0), []string{"a cache of 0"}},
 		{"rows on a host by rows", edit(place(p).rowWise(0), 0, func(s *problem.Shard) { s.Tier = problem.Host }), []string{`device 0: table "a": row_wise shards in tier host: only table_wise and column_wise`}},
-		{"unknown words", edit(place(p).on(0, 0).on(2, 1), 0, func(s *problem.Shard) { s.Kind = "diagonal" }), []string{`kind "diagonal" is unknown`}},
+		{"unknown words", edit(place(p).on(0, 0).on(2, 1), 0, func(s *problem.Shard) { s.Kind = "diagonal" }), []string{`sharding type "diagonal" is unknown`}},
 		{"unknown tier", place(p).slice(0, 0, "tape", 0), []string{`tier "tape" is unknown`}},
 		{"rows of a table-wise one", edit(place(p).on(0, 0), 0, func(s *problem.Shard) { s.Kind, s.Rows.End = problem.TableWise, 10 }), []string{"table_wise shards have all rows"}},
 	} {
@@ -520,13 +519,13 @@ func TestPlacementFaultsAreBounded(t *testing.T) {
 func TestPricerServesManyGoroutines(t *testing.T) {
 	p := on(t, "a100-80", 4, 0, tableOf("a", 10_000, 16, 5, false), tableOf("b", 1000, 16, 5, true))
 	l := place(p).rowWise(0).replicate(1)
-	pricer, want := NewPricer(p), l.price(t).Total
+	pricer, want := NewPricer(p), l.price(t).Cost
 	got := make([]unit.Millis, 8)
 	var group sync.WaitGroup
 	for i := range got {
 		group.Go(func() {
 			if cost, err := pricer.Price(l.shards); err == nil {
-				got[i] = cost.Total
+				got[i] = cost.Cost
 			}
 		})
 	}

@@ -49,9 +49,9 @@ func ExamplePricer_Price() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(cost.Total, cost.Source, cost.Profile)
+	fmt.Println(cost.Cost, Source, "on", profile.Name)
 	// Output:
-	// 0.870 ms simulated a100-80
+	// 0.870 ms simulated on a100-80
 }
 
 // bisected is misses by the definition: bisection on tau and an exponential for

@@ -112,7 +112,7 @@ func TestDirectionsOfTorchRec(t *testing.T) {
 			}
 			ours := map[problem.Kind]float64{}
 			for _, k := range kinds {
-				ours[k] = float64(forms[k].price(t).Total)
+				ours[k] = float64(forms[k].price(t).Cost)
 			}
 			for _, dear := range kinds {
 				for _, cheap := range kinds {

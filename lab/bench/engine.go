@@ -107,7 +107,7 @@ func (m Models) Score(p *problem.Problem, shards [][]problem.Shard) (*Outcome, e
 	predicted := pool.Price(shards)
 	outcome := &Outcome{Shards: shards, Predicted: predicted.Cost, Priced: predicted, Devices: describe(p, shards, predicted)}
 	if hardware.Known(p.Topology.Profile.Name) {
-		simulated, err := neuroshard.Simulate(simulate.NewPricer(p), shards)
+		simulated, err := simulate.NewPricer(p).Price(shards)
 		if err != nil {
 			return nil, err
 		}

@@ -149,7 +149,7 @@ func (s *plans) add(shards [][]problem.Shard) error {
 		return err
 	}
 	s.predicted = append(s.predicted, float64(s.pool.Price(shards).Cost))
-	s.simulated = append(s.simulated, float64(simulated.Total))
+	s.simulated = append(s.simulated, float64(simulated.Cost))
 	return nil
 }
 

@@ -182,15 +182,15 @@ func TestSimulatedPlansMeasureTheirPrice(t *testing.T) {
 		}
 		for d, w := range want.Devices {
 			g := got.Devices[d]
-			if g.Measured != (plan.StepTimes{Forward: w.Forward, ForwardComm: w.ForwardComm, BackwardComm: w.BackwardComm, Backward: w.Backward}) {
+			if g.Measured != w {
 				t.Errorf("device %d: got %+v, want %+v", d, g.Measured, w)
 			}
 			if g.Shards != len(shards[d]) || g.Predicted != (plan.StepTimes{}) || g.Spread != 0 {
 				t.Errorf("device %d: got %d shards, predicted %+v, spread %v, want %d, none, none", d, g.Shards, g.Predicted, g.Spread, len(shards[d]))
 			}
 		}
-		if math.Abs(float64(got.Measured-want.Total)) > 1e-12*float64(want.Total) || got.Spread != 0 || !got.CommMeasured {
-			t.Errorf("got cost %v, spread %v, comm measured %v, want %v, 0, true", got.Measured, got.Spread, got.CommMeasured, want.Total)
+		if math.Abs(float64(got.Measured-want.Cost)) > 1e-12*float64(want.Cost) || got.Spread != 0 || !got.CommMeasured {
+			t.Errorf("got cost %v, spread %v, comm measured %v, want %v, 0, true", got.Measured, got.Spread, got.CommMeasured, want.Cost)
 		}
 	})
 }

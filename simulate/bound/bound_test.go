@@ -67,8 +67,8 @@ func ExampleSimulated() {
 		panic(err)
 	}
 	fmt.Println("no plan is below ", least.Total)
-	fmt.Printf("a table each      %v, within %.0f %% of the best\n", plan.Total, 100*bound.Gap(plan.Total, least.Total))
-	fmt.Printf("halves of each    %v, within %.0f %% of the best\n", halves.Total, 100*bound.Gap(halves.Total, least.Total))
+	fmt.Printf("a table each      %v, within %.0f %% of the best\n", plan.Cost, 100*bound.Gap(plan.Cost, least.Total))
+	fmt.Printf("halves of each    %v, within %.0f %% of the best\n", halves.Cost, 100*bound.Gap(halves.Cost, least.Total))
 	// Output:
 	// no plan is below  1.02 ms
 	// a table each      1.11 ms, within 9 % of the best
@@ -118,7 +118,7 @@ func TestByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if gap := bound.Gap(cost.Total, got.Total); gap < 0 || gap > 1e-6 {
+	if gap := bound.Gap(cost.Cost, got.Total); gap < 0 || gap > 1e-6 {
 		t.Errorf("the only sensible plan: got a gap of %v, want 0", gap)
 	}
 }
@@ -228,7 +228,7 @@ func price(t interface{ Fatal(...any) }, judge *simulate.Pricer, shards [][]prob
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cost.Total
+	return cost.Cost
 }
 
 // No placement is below the bound: random ones, those that a descent finds from

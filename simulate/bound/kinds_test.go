@@ -49,7 +49,7 @@ func ExampleSimulatedKinds() {
 	}
 	fmt.Println("no plan by columns is below ", columns.Total)
 	fmt.Println("no plan at all is below     ", least.Total)
-	fmt.Printf("rows of one, copies of one   %v, within %.0f %% of the best\n", plan.Total, 100*bound.Gap(plan.Total, least.Total))
+	fmt.Printf("rows of one, copies of one   %v, within %.0f %% of the best\n", plan.Cost, 100*bound.Gap(plan.Cost, least.Total))
 	// Output:
 	// no plan by columns is below  1.53 ms
 	// no plan at all is below      1.16 ms

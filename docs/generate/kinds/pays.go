@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -80,7 +79,7 @@ func (p *program) inEach(tables int, shapes []shape) error {
 					cells = append(cells, "too large")
 					continue
 				}
-				b, err := neuroshard.Simulate(judge, shards)
+				b, err := judge.Price(shards)
 				if err != nil {
 					return err
 				}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -12,7 +13,7 @@ import (
 // written as SGD writes rows. Adam's 8 bytes of state for each of 1,000,000 x 16
 // weights are read and written once besides.
 func TestReplicasDifferByTheirUpdate(t *testing.T) {
-	of := func(o problem.Optimizer) DeviceCost {
+	of := func(o problem.Optimizer) plan.StepTimes {
 		p := on(t, "a100-80", 4, 0, tableOf("t", 1_000_000, 16, 20, false))
 		p.Tables[0].Optimizer = o
 		return place(p).replicate(0).price(t).Devices[0]
@@ -62,7 +63,7 @@ func TestRowWiseOnOneOfAll(t *testing.T) {
 			alone := place(p)
 			alone.shards[kept] = l.shards[kept]
 			_, err := NewPricer(p).Price(alone.shards)
-			if want := `table "t": ` + what + ` on 1 of 4 devices: all have a part`; err == nil || !strings.Contains(err.Error(), want) {
+			if want := `table "t": ` + what + ` on 1 of 4 devices: all must have a part`; err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("device %d alone: got %v, want %q", kept, err, want)
 			}
 		}

@@ -1,0 +1,210 @@
+package simulate
+
+import (
+	"math/bits"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// operators.go divides the shards of one device into fused operators. The shards fall
+// into operator classes by sharding type and memory (problem.OperatorClass): an engine
+// looks up each class separately [read: TorchRec makes a module for each sharding type
+// and a group for each compute kernel]. In a class there is one operator for each
+// (optimizer, precision, weighting), and the times of all operators add up.
+//
+//	a slice of columns   the table with fewer columns
+//	a block of rows      a table with fewer rows and lookups, and the bags of the whole
+//	                     table: each pooled vector is the sum of the block's rows alone
+//	a replica            the table with the device's own samples; gradients are written,
+//	                     not applied, and a dense update of all rows follows
+//	in a host's memory   the operator in HBM, and the bytes over the host link
+//
+// Which block of rows has the most used row depends on how indices are hashed. Every
+// block is estimated as the one that has it, which is the slowest [assumed].
+
+// classOf returns the operator class of a shard without faults.
+func classOf(p *problem.Problem, s *problem.Shard) problem.OperatorClass {
+	if s.Tier == "" && !s.Kind.Spread() && s.Rows.Len() == p.Tables[s.Table].Rows {
+		return problem.ClassColumns // most shards
+	}
+	return problem.ClassOf(p.Form(*s))
+}
+
+// The numbers of operators in a class: one for each combination with an optimizer.
+const (
+	precisions = 3
+	weightings = 2
+)
+
+// operator returns the number of the operator that serves the table in a class.
+func operator(t *problem.Table, class problem.OperatorClass) int {
+	k := (int(optimizer(t, class))*precisions + int(t.Precision)) * weightings
+	if t.Weighted {
+		k++
+	}
+	return k
+}
+
+// optimizer returns what the fused backward of a class applies to the table's rows.
+// Gradients of replicas are written as SGD writes rows.
+func optimizer(t *problem.Table, class problem.OperatorClass) problem.Optimizer {
+	if class == problem.ClassReplicas {
+		return problem.SGD
+	}
+	return t.Optimizer
+}
+
+// contents are the shards of a device, by class.
+type contents [problem.OperatorClasses]struct {
+	shards int
+	// operators has a bit for each operator with lookups.
+	operators uint64
+}
+
+func (p *Pricer) contents(shards []problem.Shard) (c contents) {
+	for i := range shards {
+		s := &shards[i]
+		class := classOf(p.problem, s)
+		c[class].shards++
+		if p.tables[s.Table].counts.Lookups > 0 {
+			c[class].operators |= 1 << operator(&p.problem.Tables[s.Table], class)
+		}
+	}
+	return c
+}
+
+// computeTimes are the times of one class on a device.
+type computeTimes struct{ forward, backward unit.Millis }
+
+func (t *computeTimes) add(forward, backward unit.Millis) {
+	t.forward += forward
+	t.backward += backward
+}
+
+// compute returns the compute times of all devices. Most classes that devices hold
+// together are alike on one device and the next, and are estimated once.
+func (p *Pricer) compute(shards [][]problem.Shard) []computeTimes {
+	devices := make([]computeTimes, len(shards))
+	var last [problem.OperatorClasses]computeTimes
+	for r, group := range shards {
+		held := p.contents(group)
+		for i := range held {
+			class := problem.OperatorClass(i)
+			if held[i].shards == 0 {
+				continue
+			}
+			if r == 0 || !class.Joint() || !p.alike(shards[r-1], group, class) {
+				last[i] = p.classTimes(group, class, held[i].operators)
+			}
+			devices[r].add(last[i].forward, last[i].backward)
+		}
+	}
+	return devices
+}
+
+// alike reports whether the shards of a class on two devices take equally long: the
+// blocks may hold other rows, and nothing else differs.
+func (p *Pricer) alike(a, b []problem.Shard, class problem.OperatorClass) bool {
+	next := func(list []problem.Shard, from int) int {
+		for from < len(list) && classOf(p.problem, &list[from]) != class {
+			from++
+		}
+		return from
+	}
+	for i, j := next(a, 0), next(b, 0); ; i, j = next(a, i+1), next(b, j+1) {
+		if i == len(a) || j == len(b) {
+			return i == len(a) && j == len(b)
+		}
+		if x, y := &a[i], &b[j]; x.Table != y.Table || x.Columns != y.Columns || x.Rows.Len() != y.Rows.Len() {
+			return false
+		}
+	}
+}
+
+// classTimes returns the times of the shards of a class, which has the given operators.
+func (p *Pricer) classTimes(shards []problem.Shard, class problem.OperatorClass, operators uint64) (t computeTimes) {
+	for ; operators != 0; operators &= operators - 1 {
+		t.add(p.operatorTimes(shards, class, bits.TrailingZeros64(operators)))
+	}
+	if class != problem.ClassReplicas && !class.OnHost() {
+		return t
+	}
+	for i := range shards {
+		s := &shards[i]
+		if classOf(p.problem, s) != class {
+			continue
+		}
+		if table := &p.problem.Tables[s.Table]; class == problem.ClassReplicas {
+			t.backward += p.device.DenseUpdate(table, s.Dim())
+		} else {
+			t.add(p.device.HostLink(table, p.tables[s.Table].counts, s.Dim(), p.problem.Form(*s)))
+		}
+	}
+	return t
+}
+
+// operatorTimes returns the times of the shards that one operator of a class serves.
+func (p *Pricer) operatorTimes(shards []problem.Shard, class problem.OperatorClass, number int) (forward, backward unit.Millis) {
+	serves := func(s *problem.Shard) bool {
+		return p.tables[s.Table].counts.Lookups > 0 && classOf(p.problem, s) == class && operator(&p.problem.Tables[s.Table], class) == number
+	}
+	tables, widest := 0, 0
+	var sample *problem.Table
+	for i := range shards {
+		if s := &shards[i]; serves(s) {
+			tables++
+			widest = max(widest, s.Dim())
+			sample = &p.problem.Tables[s.Table]
+		}
+	}
+	w := work{device: &p.device, settings: settings{
+		batch:       float64(p.problem.Batch),
+		weightBytes: float64(sample.Precision.Bytes()),
+		outputBytes: problem.OutputBytes,
+		indexBytes:  problem.IndexBytes,
+		optimizer:   optimizer(sample, class),
+		weighted:    sample.Weighted,
+		subwarp:     !sample.Weighted,
+	}}
+	counted := p.tables
+	if class == problem.ClassReplicas {
+		replicas := p.replicas()
+		w.batch, counted = float64(replicas.batch), replicas.tables
+	}
+	w.start(tables, widest)
+	for i := range shards {
+		s := &shards[i]
+		if !serves(s) {
+			continue
+		}
+		rows, features := float64(s.Rows.Len()), float64(len(p.problem.Tables[s.Table].Features))
+		if class == problem.ClassBlocks || class == problem.ClassHostBlocks {
+			u := p.block(s)
+			w.add(rows, float64(s.Dim()), features, &u)
+		} else {
+			w.add(rows, float64(s.Dim()), features, &counted[s.Table])
+		}
+	}
+	return w.times()
+}
+
+// block returns the usage of a block of rows, if the most used row is in it.
+func (p *Pricer) block(s *problem.Shard) usage {
+	rows := float64(s.Rows.Len())
+	c := p.tables[s.Table].counts.Part(rows / float64(p.problem.Tables[s.Table].Rows))
+	c.Unique = min(c.Unique, rows, c.Lookups)
+	return newUsage(c)
+}
+
+// replicas are the tables of a problem as a device serves them whose samples are its own.
+type replicas struct {
+	batch  int
+	tables []usage
+}
+
+// countReplicas counts what the samples of one device do to each table.
+func countReplicas(p *problem.Problem) replicas {
+	own := p.OfReplicas()
+	return replicas{batch: own.Batch, tables: countTables(own)}
+}
