@@ -39,7 +39,7 @@ type Options struct {
 	// of a model; Model and Caution are not asked.
 	TorchRec bool
 	// Caution is how many deviations of an ensemble's members the search prices a plan
-	// above their mean (cost.Pool.NewCautiousScorer). The plan's predictions are the
+	// above their mean (cost.Pool.NewScorer). The plan's predictions are the
 	// mean all the same. It needs a Model that is an ensemble.
 	Caution float64
 	// Baselines also plans with each baseline method, to compare with.

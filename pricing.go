@@ -54,11 +54,11 @@ func (o Options) pricing(p *problem.Problem) (*pricing, error) {
 	}
 	manifest := model.Manifest()
 	prices := &pricing{
-		plain: func() search.Scorer { return pool.NewScorer() },
+		plain: func() search.Scorer { return pool.NewScorer(0) },
 		price: pool.Price, model: manifest.ID, source: manifest.Source, measured: manifest.Source != string(dataset.Simulated),
 		doubts: func(shards [][]problem.Shard) []string { return model.Doubts(p, shards) },
 	}
-	prices.scorers = func() search.Scorer { return pool.NewCautiousScorer(o.Caution) }
+	prices.scorers = func() search.Scorer { return pool.NewScorer(o.Caution) }
 	switch simulated := string(dataset.Simulated); {
 	case manifest.Source == simulated:
 		prices.labels = []string{"times are predicted by a model trained on SIMULATED kernels, not on measured ones"}
@@ -68,24 +68,6 @@ func (o Options) pricing(p *problem.Problem) (*pricing, error) {
 	if prices.measured {
 		doubts := prices.doubts
 		prices.doubts = func(shards [][]problem.Shard) []string { return append(doubts(shards), unmeasured(p, shards)...) }
-	}
-	if len(o.Search.Kinds) == 0 && p.Topology.HostMemory == 0 {
-		return prices, nil
-	}
-	// Scorers of all forms are slower. The first one makes what they share, and may fail.
-	first, err := pool.NewSpreadScorer(o.Caution)
-	if err != nil {
-		return nil, err
-	}
-	prices.scorers = func() search.Scorer {
-		s := first
-		if first = nil; s != nil {
-			return s
-		}
-		if s, err = pool.NewSpreadScorer(o.Caution); err != nil {
-			panic("neuroshard: " + err.Error()) // what they share is made
-		}
-		return s
 	}
 	return prices, nil
 }

@@ -261,8 +261,8 @@ func (w *commWork) run(layers []denseLayer) [commOutputs]float32 {
 // those of states that differ in one table, end with the same few.
 type commMemo struct {
 	work commWork
-	// caution is as in Scorer.
-	caution float64
+	// penalty is as in operators.
+	penalty float64
 	loads   [256]struct {
 		load  CommLoad
 		known bool
@@ -275,8 +275,8 @@ func (c *commMemo) times(m *commModel, cluster Cluster, l CommLoad) commTimes {
 	kept := &c.loads[spread>>56]
 	if !kept.known || kept.load != l {
 		kept.load, kept.known, kept.times = l, true, m.times(cluster, l, &c.work)
-		if c.caution > 0 {
-			kept.times = c.cautious(m, cluster, l, kept.times)
+		if c.penalty > 0 {
+			kept.times = c.penalised(m, cluster, l, kept.times)
 		}
 	}
 	return kept.times

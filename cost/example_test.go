@@ -70,7 +70,7 @@ func ExampleScorer() {
 	if err != nil {
 		panic(err)
 	}
-	s := pool.NewScorer()
+	s := pool.NewScorer(0)
 	fmt.Println("empty:", s.Compute(0))
 	half := s.Item(0, p.Tables[0].Dim/2, problem.Form{})
 	s.Add(0, half)

@@ -246,7 +246,7 @@ func TestOneDeviceDoesNotCommunicate(t *testing.T) {
 	model, _ := load(t)
 	p := mixed(t, 3, 10, 1, 0, false)
 	pool := newPool(t, model, p)
-	s := pool.NewScorer()
+	s := pool.NewScorer(0)
 	shards := [][]problem.Shard{nil}
 	for i := range p.Tables {
 		shards[0] = append(shards[0], p.Whole(i))
@@ -270,7 +270,7 @@ func TestCostRisesWithDimImbalance(t *testing.T) {
 		for i := range 64 {
 			p.Tables = append(p.Tables, problem.Table{Name: fmt.Sprint("t", i), Rows: 100, Dim: 64, Features: []problem.Feature{{}}})
 		}
-		s := newPool(t, model, p).NewScorer()
+		s := newPool(t, model, p).NewScorer(0)
 		for i := range p.Tables {
 			s.Add(i%8, s.Item(i, 64, problem.Form{}))
 		}

@@ -62,7 +62,7 @@ func TestOverlapInPlans(t *testing.T) {
 		pool := newPool(t, model, p)
 		shards := placement(p, draw)
 		got := pool.Price(shards)
-		s := pool.NewScorer()
+		s := pool.NewScorer(0)
 		for d, held := range shards {
 			for _, shard := range held {
 				s.Add(d, s.Item(shard.Table, shard.Dim(), problem.Form{}))

@@ -1,182 +1,147 @@
 package cost
 
 import (
-	"math"
-
-	"github.com/neuroshard/neuroshard/feature"
-	"github.com/neuroshard/neuroshard/internal/groups"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/simulate"
 )
 
-// Pool is one problem under one model: what its tables do per batch, and the
-// embedding of every column slice asked for so far. The Scorers of a pool share
-// it.
+// Pool is one problem under one model: what its tables do per batch, and every slice
+// asked for so far, in any form. The Scorers of a pool share it.
+//
+// No net was trained for tables that are cut by rows, replicated or in host memory. The
+// same nets estimate their operators: a block of rows is the table that the block is to
+// its device (problem.OfBlocks), a replica is a table read by a smaller batch
+// (problem.OfReplicas). The times of host links and of the dense updates of replicas
+// are those of the simulated device (docs/SIMULATED.md).
 type Pool struct {
-	model      *Model
-	problem    *problem.Problem
-	operations []problem.Operation
-	tables     []poolTable
-	cluster    Cluster
-	// quantum is the size, in ms, of one unit of the integers that embeddings
-	// are rounded to.
-	quantum float64
-	items   []item // what Scorers read
-	index   map[sliceKey]int
-	shared  map[contentKey]int // items of equal content share their vectors
-	work    workspace
-	// rates holds each operation's part of the scalars. none is an embedding of
-	// zeros.
-	rates []feature.Rates
-	none  []int32
-	// spread is what other forms than column slices in HBM need; nil before the first.
-	spread *spreadPools
+	model   *Model
+	problem *problem.Problem
+	cluster Cluster
+	// classes holds, by operator class, the embeddings that the class's operators
+	// read; nil where none was asked for. Slices in host memory have those of slices
+	// in HBM.
+	classes [problem.OperatorClasses]*embeddings
+	// others holds the slices in other forms than the zero one, by class, and index
+	// their numbers.
+	others [problem.OperatorClasses][]otherItem
+	index  map[otherKey]int
+	// device has the times of host links and dense updates.
+	device simulate.Device
 }
 
-type poolTable struct {
-	described feature.Table
-	// content is equal for tables that differ in name and constraints only.
-	content   int
-	operation int
-	features  int
+// The number of an item holds its operator class above classShift. The numbers of
+// ClassColumns, which is 0, are those of its embeddings.
+const classShift = 28
+
+type otherKey struct {
+	table, width int
+	form         problem.Form
 }
 
-// item is a column slice of a table: what a Scorer adds to a device.
-type item struct {
-	// key is equal for items of equal content.
-	key groups.Key
-	// heads holds the folded embedding for each lane class from lanes on. There
-	// are none below, because an operation is never narrower than its widest
-	// slice.
-	heads     []int32
-	dimSum    int
-	operation int32
-	lanes     feature.Lanes
-	// unread says that nothing is looked up: the slice adds its columns only.
-	unread bool
-	// part is what the slice adds to its group's scalars.
-	part feature.Part
+// otherItem is a slice in another form than the zero one.
+type otherItem struct {
+	// item is its number in the embeddings of its class.
+	item int
+	// columns are its pooled columns.
+	columns int
+	// forward and backward are what the slice adds beyond its operator: the host link, or
+	// the dense update of a replica.
+	forward, backward ticks
+	// weights is the number of a replica's weights.
+	weights int64
 }
 
-// head returns the folded embedding for a lane class, not below the item's own.
-func (it *item) head(lanes feature.Lanes, units int) []int32 {
-	from := int(lanes-it.lanes) * units
-	return it.heads[from : from+units : from+units]
-}
-
-type sliceKey struct{ table, width int }
-
-type contentKey struct{ content, width int }
-
-// tableContent is what the price of a table depends on.
-type tableContent struct {
-	rows      int64
-	features  int
-	pooling   float64
-	access    access.Distribution
-	operation problem.Operation
-}
-
-// NewPool describes the problem's tables to the model. The problem must be
-// valid, and of the model's profile.
+// NewPool describes the problem's tables to the model. The problem must be valid, and
+// must not change while the pool is in use. NewPool fails where the model is of another
+// profile, or knows no network between hosts that the problem has.
 func NewPool(m *Model, p *problem.Problem) (*Pool, error) {
 	if err := m.FitsProfile(p.Topology); err != nil {
 		return nil, err
 	}
 	pool := &Pool{
 		model: m, problem: p, cluster: clusterOf(p),
-		index: map[sliceKey]int{}, shared: map[contentKey]int{},
-		none: make([]int32, m.compute.head),
+		index: map[otherKey]int{}, device: simulate.NewDevice(m.hardware),
 	}
-	contents := map[tableContent]int{}
-	var described []feature.Table
-	operations := map[problem.Operation]int{}
-	for i := range p.Tables {
-		t := &p.Tables[i]
-		op := p.Operation(i)
-		at, ok := operations[op]
-		if !ok {
-			at = len(pool.operations)
-			operations[op] = at
-			pool.operations = append(pool.operations, op)
-			pool.rates = append(pool.rates, feature.NewRates(&m.hardware, op))
-		}
-		content := tableContent{t.Rows, len(t.Features), t.PoolingFactor(), t.Access, op}
-		c, ok := contents[content]
-		if !ok {
-			c = len(described)
-			contents[content] = c
-			described = append(described, feature.Describe(t.Rows, len(t.Features), t.Counts(p.Batch)))
-		}
-		pool.tables = append(pool.tables, poolTable{described[c], c, at, len(t.Features)})
-	}
-	pool.quantum = pool.chooseQuantum()
+	pool.classes[problem.ClassColumns] = newEmbeddings(m, p)
 	return pool, nil
 }
 
-// headroom is how many times the whole problem's summed embedding a single
-// device's sum may reach without overflow: slices repeat a table's lookups, 64
-// times at the very worst (256 columns in slices of four).
-const headroom = 64
-
-// chooseQuantum returns the power of two at which the integers of all tables on
-// one device still fit 31 bits.
-func (p *Pool) chooseQuantum() float64 {
-	largest := map[int]float64{}
-	total := 0.0
-	for i := range p.tables {
-		t := &p.tables[i]
-		size, ok := largest[t.content]
-		if !ok {
-			e := p.model.embed(p.operations[t.operation], t.described, p.problem.Tables[i].Dim, feature.Lanes32, &p.work)
-			for _, v := range e.head {
-				size = math.Max(size, math.Abs(v))
-			}
-			largest[t.content] = size
-		}
-		total += size
+// Item returns the number that stands for a slice of the table, width columns wide, in
+// the form. All forms are estimated. It must not be called while a Scorer of the pool is
+// in use elsewhere.
+func (p *Pool) Item(table, width int, form problem.Form) int {
+	class := problem.ClassOf(form)
+	if class == problem.ClassColumns {
+		return p.embeddings(class).item(table, width)
 	}
-	if total == 0 {
-		return 1
-	}
-	return math.Exp2(math.Ceil(math.Log2(total * headroom / (1 << 31))))
-}
-
-// Item returns the handle of a column slice of the table, of that width. It
-// must not be called while a Scorer of the pool is in use elsewhere.
-func (p *Pool) Item(table, width int) int {
-	key := sliceKey{table, width}
+	key := otherKey{table, width, form}
 	if i, ok := p.index[key]; ok {
 		return i
 	}
-	t := &p.tables[table]
-	op := p.operations[t.operation]
-	added := item{operation: int32(t.operation), lanes: feature.LanesOf(width, op.Weighted), dimSum: width * t.features}
-	content := contentKey{t.content, width}
-	if twin, ok := p.shared[content]; ok {
-		alike := &p.items[twin]
-		added.key, added.heads, added.part, added.unread = alike.key, alike.heads, alike.part, alike.unread
-	} else {
-		var scales [feature.LaneClasses]float64
-		for l := added.lanes; l < feature.LaneClasses; l++ {
-			e := p.model.embed(op, t.described, width, l, &p.work)
-			scales[l] = e.scale
-			added.heads = p.quantise(added.heads, e.head)
-		}
-		added.part = t.described.Part(scales)
-		added.unread = added.part.Empty()
-		added.key = groups.KeyOf(len(p.items))
-		p.shared[content] = len(p.items)
+	t := &p.problem.Tables[table]
+	it := otherItem{item: p.embeddings(class).item(table, width), columns: width * len(t.Features)}
+	switch class {
+	case problem.ClassReplicas:
+		it.weights = t.Rows * int64(width)
+		it.backward = ticksOf(p.device.DenseUpdate(t, width))
+	case problem.ClassHostMemory, problem.ClassCached:
+		forward, backward := p.device.HostLink(t, t.Counts(p.problem.Batch), width, form)
+		it.forward, it.backward = ticksOf(forward), ticksOf(backward)
 	}
-	p.index[key] = len(p.items)
-	p.items = append(p.items, added)
-	return len(p.items) - 1
+	number := int(class)<<classShift | len(p.others[class])
+	p.others[class] = append(p.others[class], it)
+	p.index[key] = number
+	return number
 }
 
-// quantise appends the integers of an embedding to heads.
-func (p *Pool) quantise(heads []int32, head []float64) []int32 {
-	for _, v := range head {
-		heads = append(heads, int32(math.Round(math.Max(-1<<30, math.Min(1<<30, v/p.quantum)))))
+// other returns what stands behind the number of an item in another form.
+func (p *Pool) other(item int) *otherItem {
+	return &p.others[item>>classShift][item&(1<<classShift-1)]
+}
+
+// embeddings returns the embeddings of a class, and makes them when they are first
+// asked for.
+func (p *Pool) embeddings(class problem.OperatorClass) *embeddings {
+	if p.classes[class] == nil {
+		switch class {
+		case problem.ClassBlocks:
+			p.classes[class] = newEmbeddings(p.model, p.problem.OfBlocks(p.cluster.Devices))
+		case problem.ClassHostBlocks:
+			p.classes[class] = newEmbeddings(p.model, p.problem.OfBlocks(p.cluster.PerHost))
+		case problem.ClassReplicas:
+			p.classes[class] = newEmbeddings(p.model, p.problem.OfReplicas())
+		default:
+			p.classes[class] = p.classes[problem.ClassColumns]
+		}
 	}
-	return heads
+	return p.classes[class]
+}
+
+// Price predicts the cost of a whole placement, shards listed by device, device by
+// device. A table that is cut by rows must have a block on each device of its hosts, and
+// a replicated table must be on all devices: their cost is that of the shards on the
+// first device. Like Item, it must not be called while a Scorer of the pool is in use
+// elsewhere.
+func (p *Pool) Price(shards [][]problem.Shard) plan.Breakdown {
+	s := p.NewScorer(0)
+	type slice struct {
+		table int
+		first int64
+	}
+	seen := map[slice]bool{}
+	for d, held := range shards {
+		for _, shard := range held {
+			form := p.problem.Form(shard)
+			if problem.ClassOf(form).Joint() {
+				key := slice{shard.Table, shard.Columns.Start}
+				if seen[key] {
+					continue
+				}
+				seen[key] = true
+			}
+			s.Add(d, p.Item(shard.Table, shard.Dim(), form))
+		}
+	}
+	return s.Breakdown()
 }

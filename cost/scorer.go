@@ -3,215 +3,107 @@ package cost
 import (
 	"math"
 
-	"github.com/neuroshard/neuroshard/feature"
-	"github.com/neuroshard/neuroshard/internal/f32"
-	"github.com/neuroshard/neuroshard/internal/groups"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Scorer keeps the predicted price of a placement while shards come and go. It
-// serves one goroutine; Scorers of one Pool share the pool's items.
-//
-// It puts off work. Adding a slice only notes it; the group's price is looked up
-// by its content, and only where no such group was priced before are the vectors
-// of the slices summed that were noted since the last time.
+// Scorer keeps the predicted cost of a placement while slices come and go: a
+// search.Scorer of all forms. It serves one goroutine; Scorers of one Pool share the
+// pool's items. What slices in other forms than columns in HBM need is made when the
+// first of them is added.
 type Scorer struct {
-	pool *Pool
-	// operations and units are the numbers of operations and of units of the
-	// head.
-	operations, units int
-	devices           []deviceState
-	groups            []groupState // of device d and operation o: d*operations + o
-	memo              groups.Memo
-	comm              commMemo
-	// caution is how many deviations of an ensemble's members a price is above their
-	// mean.
-	caution float64
-}
-
-// deviceState is what a device holds, in all its groups.
-type deviceState struct {
-	dimSum int
-	shards int
-	// compute is the predicted time, where known is true.
-	compute float64
-	known   bool
-}
-
-// groupState is the shards of one device that fuse into one operation.
-type groupState struct {
-	key groups.Key
-	// items are the shards with lookups; wide counts them by the lane class of
-	// their own width, of which the widest present decides.
-	items []int32
-	wide  [feature.LaneClasses]int32
-	sums  [feature.LaneClasses]laneSums
-}
-
-// laneSums sum up a list of items for one lane class. They are brought up to date
-// when they are needed: what was taken off and put back costs nothing.
-type laneSums struct {
-	items []int32
-	// same is how many of the first items are known to be the group's.
-	same int
-	// head is the sum of the items' vectors, and scalars that of their parts.
-	head    []int32
-	scalars feature.Sums
+	pool    *Pool
+	penalty float64
+	// columns are the operators of slices in HBM, others those of all other forms; nil
+	// before the first.
+	columns *operators
+	others  *otherForms
+	comm    commMemo
 }
 
 // NewScorer returns an empty placement on the problem's devices.
-func (p *Pool) NewScorer() *Scorer {
-	n := p.cluster.Devices
-	s := &Scorer{
-		pool: p, operations: len(p.operations), units: p.model.compute.head,
-		devices: make([]deviceState, n), groups: make([]groupState, n*len(p.operations)),
+//
+// The times of a Scorer with a risk penalty are that number of standard deviations of an
+// ensemble's members above their mean: of each fused operation and of both all-to-alls.
+// A search ends where the model errs in its favour, and there the members agree least.
+// A model of one net has no deviations.
+func (p *Pool) NewScorer(riskPenalty float64) *Scorer {
+	if p.model.Members() == 1 {
+		riskPenalty = 0
 	}
-	numbers := make([]int32, len(s.groups)*feature.LaneClasses*s.units)
-	for g := range s.groups {
-		for l := range feature.LaneClasses {
-			s.groups[g].sums[l].head, numbers = numbers[:s.units:s.units], numbers[s.units:]
-		}
+	return &Scorer{
+		pool: p, penalty: riskPenalty, comm: commMemo{penalty: riskPenalty},
+		columns: newOperators(p.classes[problem.ClassColumns], p.cluster.Devices, riskPenalty),
 	}
-	return s
 }
 
-// Item registers a slice of columns in HBM: see Pool.Item. It panics on other forms.
+// Item registers a slice in a form: see Pool.Item.
 func (s *Scorer) Item(table, width int, form problem.Form) int {
-	if form != (problem.Form{}) {
-		panic("cost: a Scorer estimates slices of columns in HBM only")
-	}
-	return s.pool.Item(table, width)
+	return s.pool.Item(table, width, form)
 }
-
-// Shared returns 0: see search.Scorer.
-func (s *Scorer) Shared() float64 { return 0 }
 
 // Reset empties all devices.
 func (s *Scorer) Reset() {
-	for d := range s.devices {
-		if s.devices[d].shards == 0 {
-			continue
-		}
-		s.devices[d] = deviceState{}
-		for o := range s.operations {
-			g := &s.groups[d*s.operations+o]
-			g.key, g.items, g.wide = groups.Key{}, g.items[:0], [feature.LaneClasses]int32{}
-			g.changed(0)
-		}
+	s.columns.reset()
+	if s.others != nil {
+		s.others.reset()
 	}
 }
 
-// changed notes that the group's items differ from the given position on.
-func (g *groupState) changed(at int) {
-	for l := range g.sums {
-		g.sums[l].same = min(g.sums[l].same, at)
-	}
-}
-
-// Add puts a slice on a device.
-func (s *Scorer) Add(device, slice int) {
-	it := &s.pool.items[slice]
-	state := &s.devices[device]
-	state.known = false
-	state.shards++
-	state.dimSum += it.dimSum
-	if it.unread {
+// Add puts an item on a device, or on all devices that hold it, as the item's form says.
+func (s *Scorer) Add(device, item int) {
+	if item < 1<<classShift {
+		s.columns.add(device, item)
 		return
 	}
-	g := &s.groups[device*s.operations+int(it.operation)]
-	g.key = g.key.Plus(it.key)
-	g.items = append(g.items, int32(slice))
-	g.wide[it.lanes]++
+	if s.others == nil {
+		s.others = newOtherForms(s.pool, &s.comm, s.penalty)
+	}
+	s.others.add(device, item)
 }
 
-// Remove takes a slice off a device that holds it. It undoes Add exactly.
-func (s *Scorer) Remove(device, slice int) {
-	it := &s.pool.items[slice]
-	state := &s.devices[device]
-	state.known = false
-	state.shards--
-	state.dimSum -= it.dimSum
-	if it.unread {
+// Remove takes an item off a device, or off all devices that hold it. It undoes Add
+// exactly.
+func (s *Scorer) Remove(device, item int) {
+	if item < 1<<classShift {
+		s.columns.remove(device, item)
 		return
 	}
-	g := &s.groups[device*s.operations+int(it.operation)]
-	g.key = g.key.Minus(it.key)
-	g.wide[it.lanes]--
-	last := len(g.items) - 1
-	at := last
-	for g.items[at] != int32(slice) {
-		at--
-	}
-	g.items[at] = g.items[last]
-	g.items = g.items[:last]
-	g.changed(at)
+	s.others.remove(device, item)
 }
 
-// sum returns the sums of the group for a lane class that is not below its own.
-func (s *Scorer) sum(g *groupState, lanes feature.Lanes) *laneSums {
-	l := &g.sums[lanes]
-	n := l.same
-	for n < len(g.items) && n < len(l.items) && g.items[n] == l.items[n] {
-		n++
-	}
-	gone := l.items[n:]
-	if len(gone) > n { // less to add afresh than to take out
-		clear(l.head)
-		l.scalars = feature.Sums{}
-		n = 0
-	} else {
-		for _, i := range gone {
-			it := &s.pool.items[i]
-			f32.SubInts(l.head, it.head(lanes, s.units))
-			l.scalars.Remove(&it.part)
-		}
-	}
-	for _, i := range g.items[n:] {
-		it := &s.pool.items[i]
-		f32.AddInts(l.head, it.head(lanes, s.units))
-		l.scalars.Add(&it.part)
-	}
-	l.items = append(l.items[:n], g.items[n:]...)
-	l.same = len(g.items)
-	return l
-}
-
-// Compute returns the predicted time, in ms, of the fused forwards and
-// backwards of what the device holds; 0 where that is nothing.
+// Compute returns the predicted time, in ms, of a device's operators and host link,
+// without those that all devices run alike (Shared); 0 where the device holds nothing.
 func (s *Scorer) Compute(device int) float64 {
-	state := &s.devices[device]
-	if !state.known {
-		state.compute = s.with(device, nil)
-		state.known = true
+	t := s.columns.compute(device)
+	if s.others != nil {
+		t += s.others.compute(device)
 	}
-	return state.compute
+	return t
 }
 
-// ComputeWith returns, for each of the devices, what Compute would return with
-// the slice added there. It changes nothing.
-func (s *Scorer) ComputeWith(slice int, devices []int32, out []float64) {
-	it := &s.pool.items[slice]
-	for i, d := range devices {
-		out[i] = s.with(int(d), it)
-	}
-}
-
-// with returns the predicted time of a device, with an item added where added is
-// not nil.
-func (s *Scorer) with(device int, added *item) float64 {
-	total := 0.0
-	for o := range s.operations {
-		joins := added
-		if added != nil && int(added.operation) != o {
-			joins = nil
+// ComputeWith sets out[i] to what Compute(devices[i]) would return with the item added
+// there. It changes nothing.
+func (s *Scorer) ComputeWith(item int, devices []int32, out []float64) {
+	if item < 1<<classShift {
+		s.columns.computeWith(item, devices, out)
+		if s.others != nil {
+			for i, d := range devices {
+				out[i] += s.others.compute(int(d))
+			}
 		}
-		total += s.group(o, &s.groups[device*s.operations+o], joins)
+		return
 	}
-	return total
+	for i, d := range devices {
+		s.Add(int(d), item)
+		out[i] = s.Compute(int(d))
+		s.Remove(int(d), item)
+	}
 }
 
-// Cost returns the predicted cost of the placement, in ms: the longest compute
-// and both all-to-alls.
+// Cost returns the predicted cost of the placement, in ms: the longest compute, both
+// all-to-alls and Shared.
 //
 // A device that is ready early waits for the last, so every device ends its
 // forward exchange with the slowest and the maximum over devices of compute,
@@ -219,91 +111,80 @@ func (s *Scorer) with(device int, added *item) float64 {
 // plus the longest packing.
 func (s *Scorer) Cost() float64 {
 	longest, all := 0.0, 0.0
-	for d := range s.devices {
+	for d := range s.columns.devices {
 		compute := s.Compute(d)
 		longest, all = max(longest, compute), all+compute
 	}
-	load := s.load()
-	comm := &s.pool.model.comm
-	times := s.comm.times(comm, s.pool.cluster, load)
-	n := len(s.devices)
-	forward := Overlapped(comm.constants, n, times.forward, lead(all, longest, n))
-	return finite(longest + times.backward + forward + comm.pack(s.pool.cluster, load.Max))
+	load, times := s.allToAlls()
+	cost := longest + times.backward + s.afterLast(times.forward, all, longest) + s.pool.model.comm.pack(s.pool.cluster, load.Max)
+	return finite(cost + s.Shared())
 }
 
-func (s *Scorer) load() CommLoad {
-	load := CommLoad{Min: math.MaxInt}
-	for d := range s.devices {
-		sum := s.devices[d].dimSum
-		load.Max, load.Min, load.Sum = max(load.Max, sum), min(load.Min, sum), load.Sum+sum
-	}
-	return load
-}
-
-// group returns the predicted time of one group, with an item added where added
-// is not nil: from memory where a group of equal content was priced before.
-func (s *Scorer) group(operation int, g *groupState, added *item) float64 {
-	key := g.key
-	if added != nil {
-		if added.unread {
-			added = nil
-		} else {
-			key = key.Plus(added.key)
-		}
-	}
-	if added == nil && len(g.items) == 0 {
+// Shared returns the time that every device spends alike, in ms: on slices that all of
+// them hold, and on all exchanges but the all-to-alls of slices on single devices.
+func (s *Scorer) Shared() float64 {
+	if s.others == nil {
 		return 0
 	}
-	net := &s.pool.model.compute
-	both, known := s.memo.At(key)
-	if !known {
-		in := s.input(operation, g, added)
-		*both = f32.FoldedHead(in.sums, in.extra, float32(s.pool.quantum), &in.scalars, &net.scalars, net.both)
-		if s.caution > 0 {
-			*both += float32(s.caution * s.deviation(&in))
+	return s.others.shared()
+}
+
+// Breakdown returns the cost of the current placement, device by device.
+func (s *Scorer) Breakdown() plan.Breakdown {
+	_, times := s.allToAlls()
+	var shared plan.StepTimes
+	if s.others != nil {
+		shared = s.others.sharedTimes()
+	}
+	devices := make([]plan.StepTimes, len(s.columns.devices))
+	latest, all := unit.Millis(0), unit.Millis(0)
+	for i := range devices {
+		d := &devices[i]
+		d.Forward, d.Backward = shared.Forward, shared.Backward
+		s.columns.addTo(d, i)
+		if s.others != nil {
+			s.others.addTo(d, i)
 		}
+		d.BackwardComm = unit.Millis(times.backward) + shared.BackwardComm
+		ready := d.Forward + d.Backward + d.BackwardComm
+		latest, all = max(latest, ready), all+ready
 	}
-	return net.launchForward + net.launchBackward + max(0, float64(*both))
+	forward := unit.Millis(s.afterLast(times.forward, float64(all), float64(latest))) + shared.ForwardComm
+	for i := range devices {
+		d := &devices[i]
+		wait := latest - (d.Forward + d.Backward + d.BackwardComm)
+		d.ForwardComm = wait + (forward + unit.Millis(s.pool.model.comm.pack(s.pool.cluster, s.columnsOf(i))))
+	}
+	return plan.NewBreakdown(devices)
 }
 
-// parts predicts the forward and the backward of one group apart. Their sum is
-// exactly what group returns, which rounds once.
-func (s *Scorer) parts(operation int, g *groupState) (forward, backward float64) {
-	if len(g.items) == 0 {
-		return 0, 0
+// allToAlls returns what the slices on single devices make of the all-to-alls, and the
+// times of both. There are none where several devices hold each slice together.
+func (s *Scorer) allToAlls() (CommLoad, commTimes) {
+	load := CommLoad{Min: math.MaxInt}
+	for d := range s.columns.devices {
+		sum := s.columnsOf(d)
+		load.Max, load.Min, load.Sum = max(load.Max, sum), min(load.Min, sum), load.Sum+sum
 	}
-	both := s.group(operation, g, nil)
-	in := s.input(operation, g, nil)
-	net := &s.pool.model.compute
-	forward = float64(f32.FoldedHead(in.sums, in.extra, float32(s.pool.quantum), &in.scalars, &net.scalars, net.forward))
-	forward = math.Min(net.launchForward+math.Max(0, forward), both)
-	return forward, both - forward
+	if load.Sum == 0 && s.others != nil && s.others.joint() {
+		return load, commTimes{}
+	}
+	return load, s.comm.times(&s.pool.model.comm, s.pool.cluster, load)
 }
 
-// noPart adds nothing; it is only read.
-var noPart feature.Part
-
-// headInput is what the head reads of a group.
-type headInput struct {
-	sums, extra []int32
-	scalars     [feature.ScalarCount]float32
+// afterLast returns what a forward all-to-all of the given time takes from when the last
+// device is ready, in ms, if the devices are ready after the longest of some times, and
+// all those times add up to sum.
+func (s *Scorer) afterLast(time, sum, longest float64) float64 {
+	n := len(s.columns.devices)
+	return Overlapped(s.pool.model.comm.constants, n, time, lead(sum, longest, n))
 }
 
-// input returns the input of the head for a group and an item more, or nil. The
-// widest slice decides the lane class of all.
-func (s *Scorer) input(operation int, g *groupState, added *item) (in headInput) {
-	lanes := feature.Lanes(feature.LaneClasses - 1)
-	for lanes > 0 && g.wide[lanes] == 0 {
-		lanes--
+// columnsOf returns the pooled columns of the slices that the device alone holds.
+func (s *Scorer) columnsOf(device int) int {
+	sum := s.columns.devices[device].dimSum
+	if s.others != nil {
+		sum += s.others.columns(device)
 	}
-	in.extra = s.pool.none
-	part := &noPart
-	if added != nil {
-		lanes = max(lanes, added.lanes)
-		in.extra, part = added.head(lanes, s.units), &added.part
-	}
-	sums := s.sum(g, lanes)
-	in.sums = sums.head
-	sums.scalars.Scalars(&in.scalars, &s.pool.rates[operation], lanes, part)
-	return in
+	return sum
 }

@@ -29,7 +29,7 @@ func TestScorerForgetsItsPast(t *testing.T) {
 		var all []int
 		for i := range p.Tables {
 			for width := p.Tables[i].Dim; width >= 4 && width >= p.Tables[i].Dim/4; width /= 2 {
-				all = append(all, pool.Item(i, width))
+				all = append(all, pool.Item(i, width, problem.Form{}))
 			}
 		}
 		pools, items = append(pools, pool), append(items, all)
@@ -37,10 +37,10 @@ func TestScorerForgetsItsPast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := rapid.IntRange(0, len(pools)-1).Draw(t, "pool")
 		pool, known := pools[k], items[k]
-		s := pool.NewScorer()
+		s := pool.NewScorer(0)
 		var placed []held
 		fresh := func(t *rapid.T) *cost.Scorer {
-			f := pool.NewScorer()
+			f := pool.NewScorer(0)
 			for _, h := range rapid.Permutation(placed).Draw(t, "order") {
 				f.Add(h.device, h.slice)
 			}
@@ -99,7 +99,7 @@ func TestScorerForgetsItsPast(t *testing.T) {
 func TestEmptyScorer(t *testing.T) {
 	model, _ := load(t)
 	p := mixed(t, 1, 5, 3, 0, false)
-	s := newPool(t, model, p).NewScorer()
+	s := newPool(t, model, p).NewScorer(0)
 	for d := range 3 {
 		if got := s.Compute(d); got != 0 {
 			t.Errorf("device %d holds nothing: got %v ms, want 0", d, got)
@@ -122,7 +122,7 @@ func TestTablesWithoutLookups(t *testing.T) {
 		{Name: "wide", Rows: 1e5, Dim: 128, Features: one},
 	}}
 	pool := newPool(t, model, p)
-	s := pool.NewScorer()
+	s := pool.NewScorer(0)
 	narrow, unread, wide := s.Item(0, 16, problem.Form{}), s.Item(1, 128, problem.Form{}), s.Item(2, 128, problem.Form{})
 	s.Add(1, unread)
 	if got := s.Compute(1); got != 0 {
@@ -163,7 +163,7 @@ func TestBreakdownAgreesWithCost(t *testing.T) {
 		pool := newPool(t, model, p)
 		shards := placement(p, rand.New(rand.NewPCG(seed, 2)))
 		b := pool.Price(shards)
-		s := pool.NewScorer()
+		s := pool.NewScorer(0)
 		for d, on := range shards {
 			for _, shard := range on {
 				s.Add(d, s.Item(shard.Table, shard.Dim(), problem.Form{}))
@@ -215,7 +215,7 @@ func TestOperationsAddUp(t *testing.T) {
 		{Name: "wide", Rows: 1e6, Dim: 128, Features: one, Optimizer: problem.Adam},
 		{Name: "wide, fused", Rows: 1e6, Dim: 128, Features: one, Optimizer: problem.SGD},
 	}}
-	s := newPool(t, model, p).NewScorer()
+	s := newPool(t, model, p).NewScorer(0)
 	narrow, wide, fused := s.Item(0, 16, problem.Form{}), s.Item(1, 128, problem.Form{}), s.Item(2, 128, problem.Form{})
 	alone := func(slice int) float64 {
 		s.Reset()
@@ -283,7 +283,7 @@ func TestAlikeTables(t *testing.T) {
 		first.Name, second.Name = "first", "second"
 		c.change(&second)
 		p := &problem.Problem{Topology: topology(t, 2, 0), Batch: 65536, Tables: []problem.Table{first, second}}
-		s := newPool(t, model, p).NewScorer()
+		s := newPool(t, model, p).NewScorer(0)
 		s.Add(0, s.Item(0, 64, problem.Form{}))
 		s.Add(1, s.Item(1, 64, problem.Form{}))
 		if got := s.Compute(0) == s.Compute(1); got != c.alike {
@@ -298,7 +298,7 @@ func TestAlikeTables(t *testing.T) {
 func TestNarrowerSlicesAreFaster(t *testing.T) {
 	model, _ := load(t)
 	p := mixed(t, 7, 30, 2, 0, false)
-	s := newPool(t, model, p).NewScorer()
+	s := newPool(t, model, p).NewScorer(0)
 	for i := range p.Tables {
 		if p.Tables[i].PoolingFactor() == 0 || p.Tables[i].Dim < 32 {
 			continue

@@ -79,7 +79,7 @@ func rankTask(ctx context.Context, p *problem.Problem, model *cost.Model, draw *
 	if err != nil {
 		return Ranking{}, err
 	}
-	best, err := search.Run(ctx, p, func() search.Scorer { return pool.NewScorer() }, search.Options{ColumnsOnly: true})
+	best, err := search.Run(ctx, p, func() search.Scorer { return pool.NewScorer(0) }, search.Options{ColumnsOnly: true})
 	if err != nil {
 		return Ranking{}, err
 	}

@@ -111,7 +111,7 @@ func speed(b *testing.B, method search.Method, workers int, problems ...*problem
 			if err != nil {
 				b.Fatal(err)
 			}
-			r, err := search.Run(context.Background(), p, func() search.Scorer { return pool.NewScorer() }, search.Options{Method: method, Workers: workers, ColumnsOnly: true})
+			r, err := search.Run(context.Background(), p, func() search.Scorer { return pool.NewScorer(0) }, search.Options{Method: method, Workers: workers, ColumnsOnly: true})
 			if err != nil {
 				b.Fatal(err)
 			}

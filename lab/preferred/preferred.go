@@ -379,7 +379,7 @@ func (l *planner) factory(p *problem.Problem) (search.Factory, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func() search.Scorer { return pool.NewScorer() }, nil
+	return func() search.Scorer { return pool.NewScorer(0) }, nil
 }
 
 // neighbour moves 1 to 12 random shards of a plan to random devices.

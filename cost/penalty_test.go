@@ -23,15 +23,15 @@ func deviationOf(values []unit.Millis) float64 {
 	return math.Sqrt(sum / float64(len(values)-1))
 }
 
-// A cautious price is the mean and so many deviations of what the members say, of
-// the groups and of the exchanges.
-func TestCautiousScorer(t *testing.T) {
+// A time with a risk penalty is the mean of the members and that number of their
+// deviations, of the groups and of the exchanges.
+func TestRiskPenalty(t *testing.T) {
 	model := loadFile(t, ensemble(disturbed(t, 1), disturbed(t, 2), disturbed(t, 3)))
 	draw := rand.New(rand.NewPCG(8, 8))
 	for seed := range uint64(10) {
 		p := mixed(t, seed, 12, 3, 3, true)
 		pool := newPool(t, model, p)
-		mean, careful := pool.NewScorer(), pool.NewCautiousScorer(2)
+		mean, careful := pool.NewScorer(0), pool.NewScorer(2)
 		load := cost.CommLoad{Min: math.MaxInt}
 		for d, held := range placement(p, draw) {
 			var slices []cost.Slice
@@ -67,20 +67,20 @@ func TestCautiousScorer(t *testing.T) {
 		if got, want := careful.Cost()-carefully, mean.Cost()-compute+2*deviationOf(f)+2*deviationOf(b); !near(got, want, 1e-6) {
 			t.Errorf("seed %d: got exchanges of %v, want %v", seed, got, want)
 		}
-		if none := pool.NewCautiousScorer(0); none.Cost() != pool.NewScorer().Cost() {
-			t.Errorf("seed %d: without caution: got another price", seed)
+		if none := pool.NewScorer(0); none.Cost() != pool.NewScorer(0).Cost() {
+			t.Errorf("seed %d: without a penalty: got another cost", seed)
 		}
 	}
 	single, _ := load(t)
 	p := mixed(t, 1, 12, 3, 3, true)
 	pool := newPool(t, single, p)
-	a, b := pool.NewScorer(), pool.NewCautiousScorer(3)
+	a, b := pool.NewScorer(0), pool.NewScorer(3)
 	for i := range p.Tables {
 		item := a.Item(i, p.Tables[i].Dim, problem.Form{})
 		a.Add(i%3, item)
 		b.Add(i%3, item)
 	}
 	if a.Cost() != b.Cost() {
-		t.Errorf("one net: got %v with caution, want %v", b.Cost(), a.Cost())
+		t.Errorf("one net: got %v with a penalty, want %v", b.Cost(), a.Cost())
 	}
 }

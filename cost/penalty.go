@@ -6,27 +6,15 @@ import (
 	"github.com/neuroshard/neuroshard/internal/f32"
 )
 
-// NewCautiousScorer returns a Scorer whose prices lie caution deviations of an
-// ensemble's members above their mean: of each fused operation, and of both
-// all-to-alls. A search ends where the model errs in its favour, and there the
-// members agree least. With a model of one net, or a caution of 0, it is NewScorer.
-func (p *Pool) NewCautiousScorer(caution float64) *Scorer {
-	s := p.NewScorer()
-	if p.model.Members() > 1 {
-		s.caution, s.comm.caution = caution, caution
-	}
-	return s
-}
-
 // deviation returns the standard deviation of what the members predict for a group,
 // forward and backward together.
-func (s *Scorer) deviation(in *headInput) float64 {
-	net := &s.pool.model.compute
+func (s *operators) deviation(in *headInput) float64 {
+	net := &s.slices.model.compute
 	members := float64(len(net.members))
 	sum, squares := 0.0, 0.0
 	for k := range net.members {
 		from, to := k*net.units, (k+1)*net.units
-		v := members * float64(f32.FoldedHead(in.sums[from:to], in.extra[from:to], float32(s.pool.quantum), &in.scalars, &net.memberScalars[k], net.both[from:to]))
+		v := members * float64(f32.FoldedHead(in.sums[from:to], in.extra[from:to], float32(s.slices.quantum), &in.scalars, &net.memberScalars[k], net.both[from:to]))
 		sum, squares = sum+v, squares+v*v
 	}
 	return deviation(sum, squares, members)
@@ -39,8 +27,8 @@ func deviation(sum, squares, n float64) float64 {
 	return math.Sqrt(max(0, squares/n-mean*mean) * n / (n - 1))
 }
 
-// cautious adds the members' deviations to the times of an exchange.
-func (c *commMemo) cautious(m *commModel, cluster Cluster, l CommLoad, t commTimes) commTimes {
+// penalised returns the times of an exchange with the risk penalty.
+func (c *commMemo) penalised(m *commModel, cluster Cluster, l CommLoad, t commTimes) commTimes {
 	var forward, backward [2]float64 // sums and sums of squares
 	for k := range m.residual {
 		one := m.timesOf(cluster, l, &c.work, m.residual[k:k+1])
@@ -48,7 +36,7 @@ func (c *commMemo) cautious(m *commModel, cluster Cluster, l CommLoad, t commTim
 		backward[0], backward[1] = backward[0]+one.backward, backward[1]+one.backward*one.backward
 	}
 	n := float64(len(m.residual))
-	t.forward += c.caution * deviation(forward[0], forward[1], n)
-	t.backward += c.caution * deviation(backward[0], backward[1], n)
+	t.forward += c.penalty * deviation(forward[0], forward[1], n)
+	t.backward += c.penalty * deviation(backward[0], backward[1], n)
 	return t
 }

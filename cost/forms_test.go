@@ -21,18 +21,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-func newSpread(t testing.TB, pool *cost.Pool, caution float64) *cost.SpreadScorer {
-	t.Helper()
-	s, err := pool.NewSpreadScorer(caution)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// spreadProblems are mixed tables on clusters of all shapes, with host memory and
+// formProblems are mixed tables on clusters of all shapes, with host memory and
 // without.
-func spreadProblems(t testing.TB) map[string]*problem.Problem {
+func formProblems(t testing.TB) map[string]*problem.Problem {
 	all := map[string]*problem.Problem{}
 	for name, c := range map[string]struct {
 		devices, perHost int
@@ -55,20 +46,20 @@ func spreadProblems(t testing.TB) map[string]*problem.Problem {
 	return all
 }
 
-func TestSpreadConformance(t *testing.T) {
+func TestFormsConform(t *testing.T) {
 	model, _ := load(t)
-	for name, p := range spreadProblems(t) {
+	for name, p := range formProblems(t) {
 		t.Run(name, func(t *testing.T) {
 			pool := newPool(t, model, p)
-			factory := func() search.Scorer { return newSpread(t, pool, 0) }
+			factory := func() search.Scorer { return pool.NewScorer(0) }
 			searchtest.ConformSpread(t, p, factory)
 			searchtest.Conform(t, p, factory)
 		})
 	}
 	all, _ := three(t)
-	p := spreadProblems(t)["two hosts, host memory"]
+	p := formProblems(t)["two hosts, host memory"]
 	pool := newPool(t, all, p)
-	searchtest.ConformSpread(t, p, func() search.Scorer { return newSpread(t, pool, .5) })
+	searchtest.ConformSpread(t, p, func() search.Scorer { return pool.NewScorer(.5) })
 }
 
 // A form that a table of a random placement has; grid is a form by rows of a host, on
@@ -153,11 +144,11 @@ func placeIn(p *problem.Problem, shards [][]problem.Shard, table int, f drawnFor
 
 // Whatever comes and goes before, a placement costs what Price says, and its devices
 // take in Price what Compute and Shared say.
-func TestSpreadAgreesWithPrice(t *testing.T) {
+func TestFormsAgreeWithPrice(t *testing.T) {
 	model, _ := load(t)
-	for name, p := range spreadProblems(t) {
+	for name, p := range formProblems(t) {
 		pool := newPool(t, model, p)
-		s := newSpread(t, pool, 0)
+		s := pool.NewScorer(0)
 		draw := rand.New(rand.NewPCG(11, 12))
 		for round := range 20 {
 			s.Reset()
@@ -209,15 +200,22 @@ func TestSpreadAgreesWithPrice(t *testing.T) {
 	}
 }
 
-// Where all slices are in single devices' HBM, a SpreadScorer is a Scorer to the last
-// bit, and so is the price.
-func TestSpreadOfColumnsIsAScorer(t *testing.T) {
+// A Scorer that held slices in all forms and lost them is, to the last bit, one that
+// never held other slices than columns in HBM, and so is the price.
+func TestFormsLeaveNothingBehind(t *testing.T) {
 	all, _ := three(t)
 	model, _ := load(t)
-	for name, p := range spreadProblems(t) {
-		for caution, m := range map[float64]*cost.Model{0: model, .7: all} {
+	for name, p := range formProblems(t) {
+		for penalty, m := range map[float64]*cost.Model{0: model, .7: all} {
 			pool := newPool(t, m, p)
-			plain, s := pool.NewCautiousScorer(caution), newSpread(t, pool, caution)
+			plain, s := pool.NewScorer(penalty), pool.NewScorer(penalty)
+			hold := func(do func(device, item int)) {
+				for i := range p.Tables {
+					for _, f := range formsFor(p, i) {
+						do(0, s.Item(i, p.Tables[i].Dim, f.Form))
+					}
+				}
+			}
 			devices := make([]int32, p.Topology.Devices)
 			for d := range devices {
 				devices[d] = int32(d)
@@ -227,6 +225,8 @@ func TestSpreadOfColumnsIsAScorer(t *testing.T) {
 				shards := placement(p, rand.New(rand.NewPCG(seed, 21)))
 				plain.Reset()
 				s.Reset()
+				hold(s.Add)
+				hold(s.Remove)
 				for d, held := range shards {
 					for _, shard := range held {
 						item := s.Item(shard.Table, shard.Dim(), problem.Form{})
@@ -246,7 +246,7 @@ func TestSpreadOfColumnsIsAScorer(t *testing.T) {
 				if got, want := s.Cost(), plain.Cost(); got != want || s.Shared() != 0 {
 					t.Errorf("%s: got cost %v and %v shared, want %v and 0", name, got, s.Shared(), want)
 				}
-				if caution > 0 {
+				if penalty > 0 {
 					continue
 				}
 				want, got := plain.Breakdown(), s.Breakdown()
@@ -260,11 +260,11 @@ func TestSpreadOfColumnsIsAScorer(t *testing.T) {
 
 // A scorer of all forms is to the last bit what a new one is that was given the same
 // slices in another order, however much came and went.
-func TestSpreadForgetsItsPast(t *testing.T) {
+func TestFormsForgetTheirPast(t *testing.T) {
 	model, _ := load(t)
-	p := spreadProblems(t)["two hosts, host memory"]
+	p := formProblems(t)["two hosts, host memory"]
 	pool := newPool(t, model, p)
-	walked, fresh := newSpread(t, pool, 0), newSpread(t, pool, 0)
+	walked, fresh := pool.NewScorer(0), pool.NewScorer(0)
 	draw := rand.New(rand.NewPCG(31, 32))
 	var items []int
 	for i := range p.Tables {

@@ -1,0 +1,173 @@
+package cost
+
+import (
+	"math"
+
+	"github.com/neuroshard/neuroshard/feature"
+	"github.com/neuroshard/neuroshard/internal/groups"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+)
+
+// embeddings are the tables of a problem, described to a model, and the embedding of
+// every slice asked for so far. Operators of one class read the embeddings of one
+// problem: that of the whole tables, of blocks of their rows, or of their replicas.
+type embeddings struct {
+	model      *Model
+	problem    *problem.Problem
+	operations []problem.Operation
+	tables     []describedTable
+	// quantum is the size, in ms, of one unit of the integers that embeddings
+	// are rounded to.
+	quantum float64
+	items   []item // what operators read
+	index   map[sliceKey]int
+	shared  map[contentKey]int // items of equal content share their vectors
+	work    workspace
+	// rates holds each operation's part of the scalars. none is an embedding of
+	// zeros.
+	rates []feature.Rates
+	none  []int32
+}
+
+type describedTable struct {
+	described feature.Table
+	// content is equal for tables that differ in name and constraints only.
+	content   int
+	operation int
+	features  int
+}
+
+// item is a slice of a table: what operators add to a device.
+type item struct {
+	// key is equal for items of equal content.
+	key groups.Key
+	// heads holds the folded embedding for each lane class from lanes on. There
+	// are none below, because an operation is never narrower than its widest
+	// slice.
+	heads     []int32
+	dimSum    int
+	operation int32
+	lanes     feature.Lanes
+	// unread says that nothing is looked up: the slice adds its columns only.
+	unread bool
+	// part is what the slice adds to its group's scalars.
+	part feature.Part
+}
+
+// head returns the folded embedding for a lane class, not below the item's own.
+func (it *item) head(lanes feature.Lanes, units int) []int32 {
+	from := int(lanes-it.lanes) * units
+	return it.heads[from : from+units : from+units]
+}
+
+type sliceKey struct{ table, width int }
+
+type contentKey struct{ content, width int }
+
+// tableContent is what the price of a table depends on.
+type tableContent struct {
+	rows      int64
+	features  int
+	pooling   float64
+	access    access.Distribution
+	operation problem.Operation
+}
+
+// newEmbeddings describes the problem's tables to the model.
+func newEmbeddings(m *Model, p *problem.Problem) *embeddings {
+	e := &embeddings{
+		model: m, problem: p, index: map[sliceKey]int{}, shared: map[contentKey]int{},
+		none: make([]int32, m.compute.head),
+	}
+	contents := map[tableContent]int{}
+	var described []feature.Table
+	operations := map[problem.Operation]int{}
+	for i := range p.Tables {
+		t := &p.Tables[i]
+		op := p.Operation(i)
+		at, ok := operations[op]
+		if !ok {
+			at = len(e.operations)
+			operations[op] = at
+			e.operations = append(e.operations, op)
+			e.rates = append(e.rates, feature.NewRates(&m.hardware, op))
+		}
+		content := tableContent{t.Rows, len(t.Features), t.PoolingFactor(), t.Access, op}
+		c, ok := contents[content]
+		if !ok {
+			c = len(described)
+			contents[content] = c
+			described = append(described, feature.Describe(t.Rows, len(t.Features), t.Counts(p.Batch)))
+		}
+		e.tables = append(e.tables, describedTable{described[c], c, at, len(t.Features)})
+	}
+	e.quantum = e.chooseQuantum()
+	return e
+}
+
+// headroom is how many times the whole problem's summed embedding a single
+// device's sum may reach without overflow: slices repeat a table's lookups, 64
+// times at the very worst (256 columns in slices of four).
+const headroom = 64
+
+// chooseQuantum returns the power of two at which the integers of all tables on
+// one device still fit 31 bits.
+func (e *embeddings) chooseQuantum() float64 {
+	largest := map[int]float64{}
+	total := 0.0
+	for i := range e.tables {
+		t := &e.tables[i]
+		size, ok := largest[t.content]
+		if !ok {
+			embedded := e.model.embed(e.operations[t.operation], t.described, e.problem.Tables[i].Dim, feature.Lanes32, &e.work)
+			for _, v := range embedded.head {
+				size = math.Max(size, math.Abs(v))
+			}
+			largest[t.content] = size
+		}
+		total += size
+	}
+	if total == 0 {
+		return 1
+	}
+	return math.Exp2(math.Ceil(math.Log2(total * headroom / (1 << 31))))
+}
+
+// item returns the number that stands for a slice of the table, width columns wide.
+func (e *embeddings) item(table, width int) int {
+	key := sliceKey{table, width}
+	if i, ok := e.index[key]; ok {
+		return i
+	}
+	t := &e.tables[table]
+	op := e.operations[t.operation]
+	added := item{operation: int32(t.operation), lanes: feature.LanesOf(width, op.Weighted), dimSum: width * t.features}
+	content := contentKey{t.content, width}
+	if twin, ok := e.shared[content]; ok {
+		alike := &e.items[twin]
+		added.key, added.heads, added.part, added.unread = alike.key, alike.heads, alike.part, alike.unread
+	} else {
+		var scales [feature.LaneClasses]float64
+		for l := added.lanes; l < feature.LaneClasses; l++ {
+			embedded := e.model.embed(op, t.described, width, l, &e.work)
+			scales[l] = embedded.scale
+			added.heads = e.quantise(added.heads, embedded.head)
+		}
+		added.part = t.described.Part(scales)
+		added.unread = added.part.Empty()
+		added.key = groups.KeyOf(len(e.items))
+		e.shared[content] = len(e.items)
+	}
+	e.index[key] = len(e.items)
+	e.items = append(e.items, added)
+	return len(e.items) - 1
+}
+
+// quantise appends the integers of an embedding to heads.
+func (e *embeddings) quantise(heads []int32, head []float64) []int32 {
+	for _, v := range head {
+		heads = append(heads, int32(math.Round(math.Max(-1<<30, math.Min(1<<30, v/e.quantum)))))
+	}
+	return heads
+}

@@ -1,0 +1,278 @@
+package cost
+
+import (
+	"math"
+
+	"github.com/neuroshard/neuroshard/feature"
+	"github.com/neuroshard/neuroshard/internal/f32"
+	"github.com/neuroshard/neuroshard/internal/groups"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// operators keep the predicted times of the operators of one class while slices come
+// and go. They are on a number of devices: on all of them, on one for each host, or on a
+// single one where all devices hold the same.
+//
+// Work is put off. Adding a slice only notes it; the time of a group is looked up
+// by its content, and only where no such group was predicted before are the vectors
+// of the slices summed that were noted since the last time.
+type operators struct {
+	slices *embeddings
+	// operations and units are the numbers of operations and of units of the
+	// head.
+	operations, units int
+	devices           []deviceState
+	groups            []groupState // of device d and operation o: d*operations + o
+	memo              groups.Memo
+	// penalty is how many deviations of an ensemble's members a time is above their
+	// mean.
+	penalty float64
+}
+
+// deviceState is what a device holds, in all its groups.
+type deviceState struct {
+	dimSum int
+	shards int
+	// compute is the predicted time, where known is true.
+	compute float64
+	known   bool
+}
+
+// groupState is the shards of one device that fuse into one operation.
+type groupState struct {
+	key groups.Key
+	// items are the shards with lookups; wide counts them by the lane class of
+	// their own width, of which the widest present decides.
+	items []int32
+	wide  [feature.LaneClasses]int32
+	sums  [feature.LaneClasses]laneSums
+}
+
+// laneSums sum up a list of items for one lane class. They are brought up to date
+// when they are needed: what was taken off and put back costs nothing.
+type laneSums struct {
+	items []int32
+	// same is how many of the first items are known to be the group's.
+	same int
+	// head is the sum of the items' vectors, and scalars that of their parts.
+	head    []int32
+	scalars feature.Sums
+}
+
+// newOperators returns the operators of a class on a number of devices that hold
+// nothing.
+func newOperators(slices *embeddings, devices int, penalty float64) *operators {
+	s := &operators{
+		slices: slices, operations: len(slices.operations), units: slices.model.compute.head, penalty: penalty,
+		devices: make([]deviceState, devices), groups: make([]groupState, devices*len(slices.operations)),
+	}
+	numbers := make([]int32, len(s.groups)*feature.LaneClasses*s.units)
+	for g := range s.groups {
+		for l := range feature.LaneClasses {
+			s.groups[g].sums[l].head, numbers = numbers[:s.units:s.units], numbers[s.units:]
+		}
+	}
+	return s
+}
+
+// reset empties all devices.
+func (s *operators) reset() {
+	for d := range s.devices {
+		if s.devices[d].shards == 0 {
+			continue
+		}
+		s.devices[d] = deviceState{}
+		for o := range s.operations {
+			g := &s.groups[d*s.operations+o]
+			g.key, g.items, g.wide = groups.Key{}, g.items[:0], [feature.LaneClasses]int32{}
+			g.changed(0)
+		}
+	}
+}
+
+// changed notes that the group's items differ from the given position on.
+func (g *groupState) changed(at int) {
+	for l := range g.sums {
+		g.sums[l].same = min(g.sums[l].same, at)
+	}
+}
+
+// add puts a slice on a device.
+func (s *operators) add(device, slice int) {
+	it := &s.slices.items[slice]
+	state := &s.devices[device]
+	state.known = false
+	state.shards++
+	state.dimSum += it.dimSum
+	if it.unread {
+		return
+	}
+	g := &s.groups[device*s.operations+int(it.operation)]
+	g.key = g.key.Plus(it.key)
+	g.items = append(g.items, int32(slice))
+	g.wide[it.lanes]++
+}
+
+// remove takes a slice off a device that holds it. It undoes add exactly.
+func (s *operators) remove(device, slice int) {
+	it := &s.slices.items[slice]
+	state := &s.devices[device]
+	state.known = false
+	state.shards--
+	state.dimSum -= it.dimSum
+	if it.unread {
+		return
+	}
+	g := &s.groups[device*s.operations+int(it.operation)]
+	g.key = g.key.Minus(it.key)
+	g.wide[it.lanes]--
+	last := len(g.items) - 1
+	at := last
+	for g.items[at] != int32(slice) {
+		at--
+	}
+	g.items[at] = g.items[last]
+	g.items = g.items[:last]
+	g.changed(at)
+}
+
+// sum returns the sums of the group for a lane class that is not below its own.
+func (s *operators) sum(g *groupState, lanes feature.Lanes) *laneSums {
+	l := &g.sums[lanes]
+	n := l.same
+	for n < len(g.items) && n < len(l.items) && g.items[n] == l.items[n] {
+		n++
+	}
+	gone := l.items[n:]
+	if len(gone) > n { // less to add afresh than to take out
+		clear(l.head)
+		l.scalars = feature.Sums{}
+		n = 0
+	} else {
+		for _, i := range gone {
+			it := &s.slices.items[i]
+			f32.SubInts(l.head, it.head(lanes, s.units))
+			l.scalars.Remove(&it.part)
+		}
+	}
+	for _, i := range g.items[n:] {
+		it := &s.slices.items[i]
+		f32.AddInts(l.head, it.head(lanes, s.units))
+		l.scalars.Add(&it.part)
+	}
+	l.items = append(l.items[:n], g.items[n:]...)
+	l.same = len(g.items)
+	return l
+}
+
+// compute returns the predicted time, in ms, of the fused forwards and backwards of
+// what the device holds; 0 where the device holds nothing.
+func (s *operators) compute(device int) float64 {
+	state := &s.devices[device]
+	if !state.known {
+		state.compute = s.with(device, nil)
+		state.known = true
+	}
+	return state.compute
+}
+
+// computeWith sets out[i] to what compute(devices[i]) would return with the slice added
+// there. It changes nothing.
+func (s *operators) computeWith(slice int, devices []int32, out []float64) {
+	it := &s.slices.items[slice]
+	for i, d := range devices {
+		out[i] = s.with(int(d), it)
+	}
+}
+
+// with returns the predicted time of a device, with an item added where added is
+// not nil.
+func (s *operators) with(device int, added *item) float64 {
+	total := 0.0
+	for o := range s.operations {
+		joins := added
+		if added != nil && int(added.operation) != o {
+			joins = nil
+		}
+		total += s.group(o, &s.groups[device*s.operations+o], joins)
+	}
+	return total
+}
+
+// group returns the predicted time of one group, with an item added where added
+// is not nil: from memory where a group of equal content was priced before.
+func (s *operators) group(operation int, g *groupState, added *item) float64 {
+	key := g.key
+	if added != nil {
+		if added.unread {
+			added = nil
+		} else {
+			key = key.Plus(added.key)
+		}
+	}
+	if added == nil && len(g.items) == 0 {
+		return 0
+	}
+	net := &s.slices.model.compute
+	both, known := s.memo.At(key)
+	if !known {
+		in := s.input(operation, g, added)
+		*both = f32.FoldedHead(in.sums, in.extra, float32(s.slices.quantum), &in.scalars, &net.scalars, net.both)
+		if s.penalty > 0 {
+			*both += float32(s.penalty * s.deviation(&in))
+		}
+	}
+	return net.launchForward + net.launchBackward + max(0, float64(*both))
+}
+
+// addTo adds the predicted times of a device's forwards and backwards to d.
+func (s *operators) addTo(d *plan.StepTimes, device int) {
+	for o := range s.operations {
+		forward, backward := s.parts(o, &s.groups[device*s.operations+o])
+		d.Forward += unit.Millis(forward)
+		d.Backward += unit.Millis(backward)
+	}
+}
+
+// parts predicts the forward and the backward of one group apart. Their sum is
+// exactly what group returns, which rounds once.
+func (s *operators) parts(operation int, g *groupState) (forward, backward float64) {
+	if len(g.items) == 0 {
+		return 0, 0
+	}
+	both := s.group(operation, g, nil)
+	in := s.input(operation, g, nil)
+	net := &s.slices.model.compute
+	forward = float64(f32.FoldedHead(in.sums, in.extra, float32(s.slices.quantum), &in.scalars, &net.scalars, net.forward))
+	forward = math.Min(net.launchForward+math.Max(0, forward), both)
+	return forward, both - forward
+}
+
+// noPart adds nothing; it is only read.
+var noPart feature.Part
+
+// headInput is what the head reads of a group.
+type headInput struct {
+	sums, extra []int32
+	scalars     [feature.ScalarCount]float32
+}
+
+// input returns the input of the head for a group and an item more, or nil. The
+// widest slice decides the lane class of all.
+func (s *operators) input(operation int, g *groupState, added *item) (in headInput) {
+	lanes := feature.Lanes(feature.LaneClasses - 1)
+	for lanes > 0 && g.wide[lanes] == 0 {
+		lanes--
+	}
+	in.extra = s.slices.none
+	part := &noPart
+	if added != nil {
+		lanes = max(lanes, added.lanes)
+		in.extra, part = added.head(lanes, s.units), &added.part
+	}
+	sums := s.sum(g, lanes)
+	in.sums = sums.head
+	sums.scalars.Scalars(&in.scalars, &s.slices.rates[operation], lanes, part)
+	return in
+}
