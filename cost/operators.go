@@ -167,14 +167,22 @@ func (s *operators) sum(g *groupState, lanes feature.Lanes) *laneSums {
 }
 
 // compute returns the predicted time, in ms, of the fused forwards and backwards of
-// what the device holds; 0 where the device holds nothing.
+// what the device holds; 0 where the device holds nothing. It is small, so that the
+// compiler puts it into the loops that ask every device.
 func (s *operators) compute(device int) float64 {
-	state := &s.devices[device]
-	if !state.known {
-		state.compute = s.with(device, nil)
-		state.known = true
+	if !s.devices[device].known {
+		s.predict(device)
 	}
-	return state.compute
+	return s.devices[device].compute
+}
+
+// predict predicts the time of a device that changed since the last time. It is a call,
+// so that compute is none.
+//
+//go:noinline
+func (s *operators) predict(device int) {
+	state := &s.devices[device]
+	state.compute, state.known = s.with(device, nil), true
 }
 
 // computeWith sets out[i] to what compute(devices[i]) would return with the slice added

@@ -23,8 +23,10 @@ type otherForms struct {
 	// which stands for all; those of blocks on a host's devices on one for each host; nil
 	// where there was none yet.
 	classes [problem.OperatorClasses]*operators
-	// forward and backward are, by device, the times of the host link.
+	// forward and backward are, by device, the times of the host link, and columns the
+	// pooled columns of slices in host memory.
 	forward, backward []ticks
+	columns           []int
 	// blockColumns are the pooled columns of blocks of rows on all devices, hostColumns
 	// those on the devices of each host. weights is the number of all replicas' weights,
 	// and update the time of their dense updates.
@@ -47,7 +49,7 @@ func newOtherForms(p *Pool, comm *commMemo, penalty float64) *otherForms {
 	n := p.cluster.Devices
 	return &otherForms{
 		pool: p, penalty: penalty, comm: comm,
-		forward: make([]ticks, n), backward: make([]ticks, n), hostColumns: make([]int, p.cluster.hosts()),
+		forward: make([]ticks, n), backward: make([]ticks, n), columns: make([]int, n), hostColumns: make([]int, p.cluster.hosts()),
 	}
 }
 
@@ -60,6 +62,7 @@ func (o *otherForms) reset() {
 	}
 	clear(o.forward)
 	clear(o.backward)
+	clear(o.columns)
 	clear(o.hostColumns)
 	o.blockColumns, o.weights, o.update = 0, 0, 0
 }
@@ -96,6 +99,7 @@ func (o *otherForms) change(class problem.OperatorClass, it *otherItem, device, 
 	default:
 		o.forward[device] += ticks(sign) * it.forward
 		o.backward[device] += ticks(sign) * it.backward
+		o.columns[device] += sign * it.columns
 	}
 	if o.classes[class] == nil {
 		o.classes[class] = newOperators(o.pool.classes[class], devices, o.penalty)
@@ -132,17 +136,6 @@ func (o *otherForms) addClass(d *plan.StepTimes, class problem.OperatorClass, de
 	if o.classes[class] != nil {
 		o.classes[class].addTo(d, device)
 	}
-}
-
-// columns returns the pooled columns of a device's slices in host memory.
-func (o *otherForms) columns(device int) int {
-	sum := 0
-	for _, class := range []problem.OperatorClass{problem.ClassHostMemory, problem.ClassCached} {
-		if o.classes[class] != nil {
-			sum += o.classes[class].devices[device].dimSum
-		}
-	}
-	return sum
 }
 
 // joint reports whether several devices hold any slice together.

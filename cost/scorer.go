@@ -17,7 +17,7 @@ type Scorer struct {
 	penalty float64
 	// columns are the operators of slices in HBM, others those of all other forms; nil
 	// before the first.
-	columns *operators
+	columns operators
 	others  *otherForms
 	comm    commMemo
 }
@@ -34,7 +34,7 @@ func (p *Pool) NewScorer(riskPenalty float64) *Scorer {
 	}
 	return &Scorer{
 		pool: p, penalty: riskPenalty, comm: commMemo{penalty: riskPenalty},
-		columns: newOperators(p.classes[problem.ClassColumns], p.cluster.Devices, riskPenalty),
+		columns: *newOperators(p.classes[problem.ClassColumns], p.cluster.Devices, riskPenalty),
 	}
 }
 
@@ -112,7 +112,10 @@ func (s *Scorer) ComputeWith(item int, devices []int32, out []float64) {
 func (s *Scorer) Cost() float64 {
 	longest, all := 0.0, 0.0
 	for d := range s.columns.devices {
-		compute := s.Compute(d)
+		compute := s.columns.compute(d) // as Compute, without a call for each device
+		if s.others != nil {
+			compute += s.others.compute(d)
+		}
 		longest, all = max(longest, compute), all+compute
 	}
 	load, times := s.allToAlls()
@@ -184,7 +187,7 @@ func (s *Scorer) afterLast(time, sum, longest float64) float64 {
 func (s *Scorer) columnsOf(device int) int {
 	sum := s.columns.devices[device].dimSum
 	if s.others != nil {
-		sum += s.others.columns(device)
+		sum += s.others.columns[device]
 	}
 	return sum
 }
