@@ -7,6 +7,9 @@
 // cost model that ships with this package.
 //
 //	problem -> feature -> cost -> search -> plan
+//
+// Prices is the choice of the cost model. Evaluate takes a placement that somebody
+// else made through the end of the line, and Price estimates the times of a plan.
 package neuroshard
 
 import (
@@ -14,8 +17,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/neuroshard/neuroshard/cost"
-	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -31,20 +32,15 @@ var Version = "0.1.0-dev"
 // Options steer Plan. The zero value plans with the default method and the
 // pre-trained model of the topology's profile.
 type Options struct {
-	// Search steers the search: its method, seed, budget and events.
+	// Search steers the search: its method, seed, budget and events. ColumnsOnly is set
+	// where Prices estimates slices of columns in HBM only.
 	Search search.Options
-	// Model is the cost model to ask; nil takes the pre-trained one.
-	Model *cost.Model
-	// TorchRec prices plans as TorchRec's own planner does (package torchrec) in place
-	// of a model; Model and Caution are not asked.
-	TorchRec bool
-	// Caution is how many deviations of an ensemble's members the search prices a plan
-	// above their mean (cost.Pool.NewScorer). The plan's predictions are the
-	// mean all the same. It needs a Model that is an ensemble.
-	Caution float64
+	// Prices is what estimates the costs of placements; nil takes Pretrained.
+	Prices Prices
 	// Baselines also plans with each baseline method, to compare with.
 	Baselines bool
-	// Certificate also says what no plan can cost less than (package bound).
+	// Certificate also bounds what every plan costs on the simulated device (package
+	// bound).
 	Certificate bool
 	// Warnings are doubts about the input, such as a table whose accesses are
 	// assumed. They become part of the plan.
@@ -56,86 +52,30 @@ type Result struct {
 	Plan *plan.Plan
 	// Shards are the plan's shards by device.
 	Shards [][]problem.Shard
-	// Predicted is the model's price of the plan, device by device, and Simulated
-	// the simulated device's: the judge that the search did not ask. Simulated has
-	// no devices where the model was made of measured samples (Judged).
+	// Predicted is the estimate of the plan, device by device. Simulated is its cost on
+	// the simulated device, the judge that the search did not ask; it has no devices
+	// where the estimates come from measured samples (Judged).
 	Predicted, Simulated plan.Breakdown
 	// Bound, if asked for, is a lower bound on the simulated cost of every plan in the
-	// kinds and memories that the search tries; its zero value says that there is none, as
-	// where the simulated device is no judge. Only its Total is known where those are
-	// others than slices of columns in HBM.
+	// sharding types and memories that the search tries. It is the zero value where
+	// there is none, because the simulated device is no judge. Only its Total is known
+	// where the search tries more than slices of columns in HBM.
 	Bound bound.Bound
-	// Optimal says that no plan is cheaper as predicted: all were tried.
+	// Optimal says that no plan has a lower predicted cost: all were tried.
 	Optimal bool
-	Status  search.Status
-	Stats   search.Stats
+	// Status and Stats are the search's; both are zero values if there was no search.
+	Status search.Status
+	Stats  search.Stats
 	// Baselines, if asked for, are in the order of search.Baselines.
 	Baselines []Baseline
 }
 
-// Baseline is what a simple method makes of the same problem.
-type Baseline struct {
-	Method search.Method
-	// Valid is false where the method found no plan that fits; the costs are 0
-	// then.
-	Valid bool
-	// Predicted and Simulated are the plan's costs under the model and on the
-	// simulated device, 0 where that was not asked.
-	Predicted, Simulated unit.Millis
-}
-
-// Plan finds a plan for the problem and proves it valid. It fails with
-// *problem.Invalid on a broken problem and with *search.Infeasible where
-// nothing fits. When ctx ends early, the best plan so far is returned with
-// status search.Interrupted, or ctx's error if there is none yet.
-func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	prices, err := opt.pricing(p)
-	if err != nil {
-		return nil, err
-	}
-	found, err := search.Run(ctx, p, prices.scorers, opt.Search)
-	if err != nil {
-		return nil, err
-	}
-	result := &Result{Shards: found.Shards, Predicted: prices.price(found.Shards), Optimal: found.Optimal, Status: found.Status, Stats: found.Stats}
-	// The simulated device is one of the known GPUs: it says nothing of others, and
-	// nothing against what was measured.
-	var judge *simulate.Pricer
-	if hardware.Known(p.Topology.Profile.Name) && !prices.measured {
-		judge = simulate.NewPricer(p)
-		if result.Simulated, err = judge.Price(found.Shards); err != nil {
-			return nil, err
-		}
-		// The certificate is of what was minimised.
-		if opt.Certificate && !opt.TorchRec {
-			if result.Bound, err = bound.SimulatedKinds(p, opt.allowed(p)); err != nil {
-				return nil, err
-			}
-		}
-	}
-	result.Plan = describe(p, found, result.Predicted, prices, opt)
-	if err := result.Plan.Validate(p); err != nil {
-		return nil, fmt.Errorf("the plan found is not valid, which is a bug of the planner: %w", err)
-	}
-	if opt.Baselines {
-		result.Baselines, err = baselines(ctx, p, prices, judge, opt.Search)
-	}
-	return result, err
-}
-
-// allowed returns the ways to place tables that the search tries.
-func (o Options) allowed(p *problem.Problem) bound.Allowed {
-	if o.Search.Method != "" && o.Search.Method != search.NeuroShard || p.Accounting == problem.CountWeights {
-		return bound.Allowed{}
-	}
-	return bound.Allowed{Kinds: o.Search.Kinds, Host: true}
-}
+// Judged reports whether the simulated device judged the plan. It does where it is a
+// device of the cluster's profile and the estimates do not come from measured samples.
+func (r *Result) Judged() bool { return len(r.Simulated.Devices) > 0 }
 
 // Gap returns by how much the plan's simulated cost is above the bound, as a share
-// of it, and whether there is one.
+// of the bound, and whether there is one.
 func (r *Result) Gap() (gap float64, ok bool) {
 	if !r.Judged() || !(r.Bound.Total > 0) {
 		return 0, false
@@ -143,46 +83,135 @@ func (r *Result) Gap() (gap float64, ok bool) {
 	return bound.Gap(r.Simulated.Cost, r.Bound.Total), true
 }
 
-// Judged reports whether the simulated device priced the result: it does where the
-// model is of that device, and not where it was made of measured samples.
-func (r *Result) Judged() bool { return len(r.Simulated.Devices) > 0 }
+// Baseline is the plan of a simple method for the same problem, in short.
+type Baseline struct {
+	Method search.Method
+	// Valid is false where the method found no plan that fits; the costs are 0
+	// then.
+	Valid bool
+	// Predicted is the plan's estimated cost, and Simulated its cost on the simulated
+	// device, 0 where the simulated device is no judge.
+	Predicted, Simulated unit.Millis
+}
 
-// CostModel returns the model to ask for a profile: Model, or the pre-trained
-// one.
-func (o Options) CostModel(profile hardware.Profile) (*cost.Model, error) {
-	if o.Model != nil {
-		return o.Model, nil
+// Plan finds a plan for the problem and validates it. It fails with
+// *problem.Invalid on a broken problem and with *search.Infeasible where
+// nothing fits. When ctx ends early, the best plan so far is returned with
+// status search.Interrupted, or ctx's error if there is none yet.
+func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
 	}
-	file, err := pretrained.File(profile.Name)
+	l, err := newLine(p, opt)
 	if err != nil {
 		return nil, err
 	}
-	return cost.Load(file)
+	found, err := l.search(ctx, opt.Search)
+	if err != nil {
+		return nil, err
+	}
+	result, err := l.result(found)
+	if invalid := (*plan.Invalid)(nil); errors.As(err, &invalid) {
+		return nil, fmt.Errorf("the plan found is not valid, which is a bug of the planner: %w", err)
+	}
+	if err == nil && opt.Baselines {
+		result.Baselines, err = l.baselines(ctx)
+	}
+	return result, err
 }
 
-// describe makes a plan of the placement found: with predictions, provenance
-// and warnings.
-func describe(p *problem.Problem, found search.Result, predicted plan.Breakdown, prices *pricing, opt Options) *plan.Plan {
-	pl := plan.New(p, found.Shards)
-	pl.SetBreakdown(predicted)
-	method := opt.Search.Method
-	if method == "" {
-		method = search.Default
+// Evaluate makes the result of a given placement, shards by device, as Plan does of the
+// placement that its search found: a validated plan with its estimate, and the judgement
+// of the simulated device. The problem must be valid. It fails with *plan.Invalid on a
+// placement that is not valid, and with *Unpriceable on one that opt.Prices does not
+// estimate. Of opt.Search it takes Method, Seed and Kinds.
+func Evaluate(p *problem.Problem, shards [][]problem.Shard, opt Options) (*Result, error) {
+	l, err := newLine(p, opt)
+	if err != nil {
+		return nil, err
 	}
+	return l.result(search.Result{Shards: shards})
+}
+
+// line is one problem on its way through the line.
+type line struct {
+	problem *problem.Problem
+	opt     Options
+	prices  PriceList
+	// judge is nil where the simulated device is no judge: it is one of the known GPUs,
+	// so it says nothing of others, and nothing against measurements.
+	judge *simulate.Pricer
+}
+
+func newLine(p *problem.Problem, opt Options) (*line, error) {
+	prices, err := opt.prices().List(p)
+	if err != nil {
+		return nil, err
+	}
+	if opt.Search.Method == "" {
+		opt.Search.Method = search.Default
+	}
+	l := &line{problem: p, opt: opt, prices: prices}
+	if hardware.Known(p.Topology.Profile.Name) && prices.Estimator().ModelSource != plan.Measured {
+		l.judge = simulate.NewPricer(p)
+	}
+	return l, nil
+}
+
+// search finds a placement with the Scorers of the price list.
+func (l *line) search(ctx context.Context, opt search.Options) (search.Result, error) {
+	opt.ColumnsOnly = opt.ColumnsOnly || !beyondColumns(l.prices)
+	return search.Run(ctx, l.problem, l.prices.NewScorer, opt)
+}
+
+// result writes a placement as a validated plan, with its estimate, provenance and
+// warnings, and has the simulated device judge it.
+func (l *line) result(found search.Result) (*Result, error) {
+	pl := plan.New(l.problem, found.Shards)
 	pl.Provenance = plan.Provenance{
-		Tool: "neuroshard", Version: Version, Method: string(method), Seed: opt.Search.Seed, Status: string(found.Status),
-		Model: prices.model, ModelSource: prices.source, Input: plan.Digest(p), Warnings: prices.warnings(found.Status, found.Shards, opt.Warnings),
+		Tool: "neuroshard", Version: Version, Method: string(l.opt.Search.Method), Seed: l.opt.Search.Seed,
+		Status: string(found.Status), Input: plan.Digest(l.problem),
 	}
-	return pl
+	if err := estimate(pl, l.prices, found.Shards, found.Status, l.opt.Warnings); err != nil {
+		return nil, err
+	}
+	if err := pl.Validate(l.problem); err != nil {
+		return nil, err
+	}
+	result := &Result{
+		Plan: pl, Shards: found.Shards, Predicted: pl.Breakdown(),
+		Optimal: found.Optimal, Status: found.Status, Stats: found.Stats,
+	}
+	if l.judge == nil {
+		return result, nil
+	}
+	var err error
+	if result.Simulated, err = l.judge.Price(found.Shards); err != nil {
+		return nil, err
+	}
+	// The certificate bounds the cost that the search minimised.
+	if l.opt.Certificate && l.prices.Estimator().ModelSource == plan.Simulated {
+		result.Bound, err = bound.SimulatedKinds(l.problem, l.allowed())
+	}
+	return result, err
+}
+
+// allowed returns the ways to place tables that the search tries.
+func (l *line) allowed() bound.Allowed {
+	if l.opt.Search.Method != search.NeuroShard || l.problem.Accounting == problem.CountWeights {
+		return bound.Allowed{}
+	}
+	return bound.Allowed{Kinds: l.opt.Search.Kinds, Host: true}
 }
 
 // baselines plans with each simple method. One that finds no plan is not an
-// error. judge may be nil.
-func baselines(ctx context.Context, p *problem.Problem, prices *pricing, judge *simulate.Pricer, opt search.Options) ([]Baseline, error) {
+// error.
+func (l *line) baselines(ctx context.Context) ([]Baseline, error) {
 	var all []Baseline
 	for _, method := range search.Baselines() {
+		opt := l.opt.Search
 		opt.Method, opt.OnEvent, opt.Brief = method, nil, true
-		found, err := search.Run(ctx, p, prices.plain, opt)
+		found, err := l.search(ctx, opt)
 		var infeasible *search.Infeasible
 		if errors.As(err, &infeasible) || ctx.Err() != nil {
 			all = append(all, Baseline{Method: method})
@@ -191,9 +220,9 @@ func baselines(ctx context.Context, p *problem.Problem, prices *pricing, judge *
 		if err != nil {
 			return nil, err
 		}
-		one := Baseline{Method: method, Valid: true, Predicted: prices.price(found.Shards).Cost}
-		if judge != nil {
-			simulated, err := judge.Price(found.Shards)
+		one := Baseline{Method: method, Valid: true, Predicted: l.prices.Price(found.Shards).Cost}
+		if l.judge != nil {
+			simulated, err := l.judge.Price(found.Shards)
 			if err != nil {
 				return nil, err
 			}

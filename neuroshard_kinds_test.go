@@ -175,11 +175,11 @@ func TestPlansInTightMemoryAreAlike(t *testing.T) {
 // By TorchRec's formulas, too.
 func TestPlansOfKindsByTorchRec(t *testing.T) {
 	for i, p := range onHosts(t, 2, unit.TiB) {
-		on := planned(t, &p, neuroshard.Options{TorchRec: true, Search: search.Options{Kinds: problem.Kinds(), MaxEvaluations: 50_000}})
+		on := planned(t, &p, neuroshard.Options{Prices: neuroshard.TorchRec(), Search: search.Options{Kinds: problem.Kinds(), MaxEvaluations: 50_000}})
 		if err := on.Plan.Validate(&p); err != nil {
 			t.Errorf("task %d: %v", i, err)
 		}
-		off := planned(t, &p, neuroshard.Options{TorchRec: true, Search: search.Options{MaxEvaluations: 50_000}})
+		off := planned(t, &p, neuroshard.Options{Prices: neuroshard.TorchRec(), Search: search.Options{MaxEvaluations: 50_000}})
 		if on.Predicted.Cost > off.Predicted.Cost {
 			t.Errorf("task %d: got cost %v, in column slices alone %v", i, on.Predicted.Cost, off.Predicted.Cost)
 		}

@@ -432,7 +432,7 @@ func TestModels(t *testing.T) {
 		return m
 	}
 	for _, name := range pretrained.Profiles() {
-		r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Model: load(name), Search: search.Options{Method: search.Dim}})
+		r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Prices: neuroshard.Trained(load(name), 0), Search: search.Options{Method: search.Dim}})
 		if name == p.Topology.Profile.Name {
 			if err != nil || r.Plan.Provenance.Model != load(name).Manifest().ID {
 				t.Errorf("the model of the profile itself: got error %v", err)
@@ -465,7 +465,7 @@ func TestMeasuredModels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Model: model, Baselines: true, Certificate: true, Search: search.Options{Method: search.Dim}})
+		r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Prices: neuroshard.Trained(model, 0), Baselines: true, Certificate: true, Search: search.Options{Method: search.Dim}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,13 +6,53 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 )
+
+// Estimator names the model as the source of a plan's times.
+func (m *Model) Estimator() plan.Estimator {
+	by := plan.Estimator{Model: m.manifest.ID, ModelSource: m.manifest.Source}
+	switch {
+	case m.manifest.Source == plan.Simulated:
+		by.Note = "times are predicted by a model trained on SIMULATED kernels, not on measured ones"
+	case m.manifest.CommSource == plan.Simulated:
+		by.Note = "all-to-alls are predicted by a model trained on SIMULATED ones, not on measured ones"
+	}
+	return by
+}
 
 // Doubts says in which ways a plan, its shards listed by device, lies outside
 // the samples that the model was trained on or judged by: there it
 // extrapolates. The list is empty inside, and where the model states no domain.
+// A model of measured samples also doubts tables in forms that nothing measures.
 func (m *Model) Doubts(p *problem.Problem, shards [][]problem.Shard) []string {
+	doubts := m.outside(p, shards)
+	if m.manifest.Source != plan.Simulated {
+		doubts = append(doubts, unmeasured(p, shards)...)
+	}
+	return doubts
+}
+
+// unmeasured says how many tables of a placement have estimates without measured
+// samples behind them.
+func unmeasured(p *problem.Problem, shards [][]problem.Shard) []string {
+	tables := map[int]bool{}
+	for _, held := range shards {
+		for _, s := range held {
+			if p.Form(s) != (problem.Form{}) {
+				tables[s.Table] = true
+			}
+		}
+	}
+	if len(tables) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d tables are cut by rows, replicated or in host memory: their exchanges and host links are SIMULATED, not measured", len(tables))}
+}
+
+// outside says in which ways a plan lies outside the model's domain.
+func (m *Model) outside(p *problem.Problem, shards [][]problem.Shard) []string {
 	d := m.manifest.Domain
 	if !d.Stated() {
 		return nil

@@ -98,8 +98,25 @@ type Device struct {
 	StepTimes
 }
 
-// Unpriced is the ModelSource of a plan that no cost model has priced.
-const Unpriced = "none"
+// The values of a plan's ModelSource: where the predicted times come from.
+const (
+	// Simulated and Measured are the sources of a trained model's samples.
+	Simulated = "simulated"
+	Measured  = "measured"
+	// ClosedForm stands for TorchRec's formulas.
+	ClosedForm = "closed_form"
+	// Unpriced says that no cost model has priced the plan.
+	Unpriced = "none"
+)
+
+// Estimator names what predicted a plan's times.
+type Estimator struct {
+	// Model and ModelSource are those of Provenance.
+	Model, ModelSource string
+	// Note is what must be known of every plan with these times, a sentence for
+	// Provenance.Warnings; it may be empty.
+	Note string
+}
 
 // Priced reports whether the plan's times are predictions. Those of a plan that
 // no model priced are 0 and stand for nothing.
@@ -185,7 +202,7 @@ type Provenance struct {
 	Seed                  uint64
 	Status                string
 	// Model is the id of the cost model and ModelSource where its samples came
-	// from: "simulated" or "measured"; "closed_form" where TorchRec's formulas priced
+	// from: Simulated or Measured; ClosedForm where TorchRec's formulas priced
 	// the plan. ModelSource is Unpriced where no model was asked: Model is then empty,
 	// and the predicted times are 0 and mean nothing.
 	Model, ModelSource string

@@ -67,7 +67,7 @@ func newView(w io.Writer, pl *plan.Plan, prices plan.Breakdown, opt Options) *vi
 }
 
 // formulas reports whether TorchRec's formulas priced the plan, which know no waiting.
-func (v *view) formulas() bool { return v.plan.Provenance.ModelSource == neuroshard.ClosedForm }
+func (v *view) formulas() bool { return v.plan.Provenance.ModelSource == plan.ClosedForm }
 
 func (v *view) head() {
 	pl := v.plan
@@ -206,7 +206,7 @@ func gain(r *neuroshard.Result, best *neuroshard.Baseline) string {
 // bySimulation reports whether plans are compared on the simulated device: where it was
 // asked, and the search did not go by the formulas of another planner.
 func bySimulation(r *neuroshard.Result) bool {
-	return r.Judged() && r.Plan.Provenance.ModelSource != neuroshard.ClosedForm
+	return r.Judged() && r.Plan.Provenance.ModelSource != plan.ClosedForm
 }
 
 // ownCost returns the plan's cost on the simulated device or, where plans are not

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/cost/prototype"
@@ -166,7 +167,7 @@ func (a *app) bench(ctx context.Context, f *benchFlags) error {
 	if f.ranking {
 		return a.rank(ctx, f, hw)
 	}
-	engine, err := a.engine(f)
+	prices, err := a.prices(f)
 	if err != nil {
 		return err
 	}
@@ -174,10 +175,10 @@ func (a *app) bench(ctx context.Context, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := engine.Check(tasks); err != nil {
+	if err := bench.Check(tasks, prices); err != nil {
 		return bad(err, "choose tasks that the models are for: see --device, --devices and --clusters")
 	}
-	opt := bench.Options{Engine: engine, Methods: chosen, Workers: f.workers, Seed: f.seed}
+	opt := bench.Options{Prices: prices, Methods: chosen, Workers: f.workers, Seed: f.seed}
 	if len(f.workloads) > 0 {
 		opt.TimeLimit, opt.Certificate = f.timeLimit, true
 	}
@@ -303,8 +304,8 @@ func (f *benchFlags) chosen() ([]search.Method, error) {
 	return chosen, nil
 }
 
-// engine loads the cost models that the flags name.
-func (a *app) engine(f *benchFlags) (bench.Engine, error) {
+// prices loads the cost models that the flags name.
+func (a *app) prices(f *benchFlags) (neuroshard.Prices, error) {
 	own, nets := f.model != "", []string{f.compute, f.forward, f.backward}
 	named := len(nets) - len(slices.DeleteFunc(slices.Clone(nets), func(s string) bool { return s != "" }))
 	switch {
@@ -313,21 +314,21 @@ func (a *app) engine(f *benchFlags) (bench.Engine, error) {
 	case named > 0 && named < len(nets):
 		return nil, usagef("", "bench: the prototype's nets come in threes: --compute-model, --forward-model and --backward-model")
 	case named > 0:
-		return a.prototypeEngine(f)
+		return a.prototypePrices(f)
 	case own:
 		model, err := a.loadModel(f.model)
 		if err != nil {
 			return nil, err
 		}
-		return bench.Models{Model: model, Caution: f.riskPenalty}, checkRiskPenalty(f.riskPenalty, model)
+		return neuroshard.Trained(model, f.riskPenalty), checkRiskPenalty(f.riskPenalty, model)
 	}
 	if err := checkRiskPenalty(f.riskPenalty, nil); err != nil {
 		return nil, err
 	}
-	return bench.Models{}, nil
+	return neuroshard.Pretrained(), nil
 }
 
-func (a *app) prototypeEngine(f *benchFlags) (bench.Engine, error) {
+func (a *app) prototypePrices(f *benchFlags) (neuroshard.Prices, error) {
 	var files [3]prototype.File
 	var errs []error
 	for i, path := range []string{f.compute, f.forward, f.backward} {
@@ -343,7 +344,7 @@ func (a *app) prototypeEngine(f *benchFlags) (bench.Engine, error) {
 		return nil, input.Join(errs...)
 	}
 	models, err := prototype.Load(files[0], files[1], files[2])
-	return bench.Prototype{Models: models}, bad(err, "the files are the prototype's checkpoints, or their JSON form")
+	return neuroshard.Prototype(models), bad(err, "the files are the prototype's checkpoints, or their JSON form")
 }
 
 // loadModel loads a cost model from a folder.
@@ -597,12 +598,13 @@ func (a *app) sumUp(f *benchFlags, opt bench.Options, records []bench.Record) er
 
 // rank judges how the cost model orders plans.
 func (a *app) rank(ctx context.Context, f *benchFlags, hw hardware.Profile) error {
-	var model *cost.Model
+	prices := neuroshard.Pretrained()
 	if f.model != "" {
-		var err error
-		if model, err = a.loadModel(f.model); err != nil {
+		model, err := a.loadModel(f.model)
+		if err != nil {
 			return err
 		}
+		prices = neuroshard.Trained(model, 0)
 		if made := model.Manifest().Profile; made != hw.Name {
 			return usagef("add --device "+made, "bench: model %s predicts for %s, not for %s", f.model, made, hw.Name)
 		}
@@ -610,7 +612,7 @@ func (a *app) rank(ctx context.Context, f *benchFlags, hw hardware.Profile) erro
 	bar := a.newProgressBar()
 	defer bar.clear()
 	bar.phase("ranking plans")
-	all, err := bench.Rank(ctx, hw, model, bench.RankingTasks, f.seed)
+	all, err := bench.Rank(ctx, hw, prices, bench.RankingTasks, f.seed)
 	if err != nil {
 		return err
 	}

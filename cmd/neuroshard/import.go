@@ -200,10 +200,12 @@ func (c *importCommand) price(pl *plan.Plan, l loaded, model *cost.Model) error 
 		return nil
 	}
 	profile := l.problem.Topology.Profile.Name
-	formulas := c.model == torchRecModel // for every profile
+	prices := neuroshard.Pretrained()
 	switch {
-	case formulas:
+	case c.model == torchRecModel:
+		prices = neuroshard.TorchRec() // for every profile
 	case model != nil:
+		prices = neuroshard.Trained(model, 0)
 		if err := model.FitsProfile(l.problem.Topology); err != nil {
 			return bad(err, "train one for this profile, or leave --model out")
 		}
@@ -211,7 +213,7 @@ func (c *importCommand) price(pl *plan.Plan, l loaded, model *cost.Model) error 
 		pl.Provenance.Warnings = append(pl.Provenance.Warnings, fmt.Sprintf("not priced: no cost model ships for device profile %q; name one with --model", profile))
 		return nil
 	}
-	err := neuroshard.Price(pl, l.problem, neuroshard.Options{Model: model, TorchRec: formulas, Warnings: pl.Provenance.Warnings})
+	err := neuroshard.Price(pl, l.problem, neuroshard.Options{Prices: prices, Warnings: pl.Provenance.Warnings})
 	if none := (*neuroshard.Unpriceable)(nil); errors.As(err, &none) {
 		pl.Provenance.Warnings = append(pl.Provenance.Warnings, "not priced: "+none.Error())
 		return nil

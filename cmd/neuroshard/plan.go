@@ -193,13 +193,14 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	if p.search.Kinds = p.types.options(); model != nil && model.Manifest().Source != string(dataset.Simulated) && !p.typesGiven() {
 		p.search.Kinds = nil // nothing measures the others
 	}
-	options := neuroshard.Options{Search: p.search, Model: model, Caution: p.riskPenalty, Certificate: true, Baselines: !p.noBaselines, Warnings: loaded.warnings}
+	options := neuroshard.Options{Search: p.search, Certificate: true, Baselines: !p.noBaselines, Warnings: loaded.warnings}
 	if model != nil {
+		options.Prices = neuroshard.Trained(model, p.riskPenalty)
 		if err := model.FitsProfile(loaded.problem.Topology); err != nil {
 			return bad(err, "train one for this profile, or leave --model out")
 		}
-	} else if options.TorchRec = p.model == torchRecModel; options.TorchRec {
-		// Its formulas are for every profile.
+	} else if p.model == torchRecModel {
+		options.Prices = neuroshard.TorchRec() // for every profile
 	} else if profile := loaded.problem.Topology.Profile.Name; !slices.Contains(pretrained.Profiles(), profile) {
 		return usagef("choose one of "+strings.Join(pretrained.Profiles(), ", "), "no cost model ships for device profile %q", profile)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	neuroshard "github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
@@ -49,7 +48,7 @@ plan that can be run, plan with --sharding-types table_wise,column_wise.`,
 			if err != nil {
 				return err
 			}
-			if err := neuroshard.Measurable(pl); err != nil {
+			if err := verify.Measurable(pl); err != nil {
 				return usagef("plan with --sharding-types table_wise,column_wise and without host memory", "%s: it cannot be run on a meter: %w", args[0], err)
 			}
 			if !pl.Priced() {

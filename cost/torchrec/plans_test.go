@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
@@ -43,7 +44,7 @@ func TestBeatsTorchRecsPlanner(t *testing.T) {
 			if err := input.Check(p, tables, *tables.Cluster); err != nil {
 				t.Fatal(err)
 			}
-			options := neuroshard.Options{TorchRec: true, Search: search.Options{Kinds: problem.Kinds()}}
+			options := neuroshard.Options{Prices: neuroshard.TorchRec(), Search: search.Options{Kinds: problem.Kinds()}}
 			found, err := neuroshard.Plan(context.Background(), p, options)
 			if err != nil {
 				t.Fatal(err)
@@ -55,7 +56,7 @@ func TestBeatsTorchRecsPlanner(t *testing.T) {
 			if float64(found.Plan.Predicted) > theirs {
 				t.Errorf("costs %.3f ms, TorchRec's planner found one of %.3f ms", float64(found.Plan.Predicted), theirs)
 			}
-			if found.Plan.Provenance.ModelSource != neuroshard.ClosedForm {
+			if found.Plan.Provenance.ModelSource != plan.ClosedForm {
 				t.Errorf("the plan says its prices come from %q", found.Plan.Provenance.ModelSource)
 			}
 			again := *found.Plan

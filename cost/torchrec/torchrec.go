@@ -50,6 +50,9 @@ import (
 // Version is the release of TorchRec whose estimator this is.
 const Version = "1.6.1"
 
+// Model is the id that plans with these estimates carry as their model.
+const Model = "torchrec-" + Version
+
 // TorchRec's default bandwidths, in bytes a millisecond as it keeps them: so many GiB
 // by a second of 1000 milliseconds.
 const (

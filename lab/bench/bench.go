@@ -2,7 +2,6 @@
 // of tasks with each method, under cost models of choice, and sums up.
 //
 //	Task        a problem of a suite (suite.go, stress.go, workloads.go)
-//	Engine      cost models to plan with: ours, or the published prototype's (engine.go)
 //	Run, Score  one Record for each task and method
 //	Results     records on disk, kept while a run goes on (results.go)
 //	Summarise   the records by setting and method; Plot draws them (plot.go)
@@ -21,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
@@ -39,8 +39,8 @@ type Task struct {
 
 // Options steer a comparison. The zero value works.
 type Options struct {
-	// Engine holds the cost models; nil takes the embedded ones.
-	Engine Engine
+	// Prices estimates the costs of plans; nil takes neuroshard.Pretrained.
+	Prices neuroshard.Prices
 	// Methods defaults to all.
 	Methods []search.Method
 	// Workers is the number of tasks planned at a time (default: all processors);
@@ -66,6 +66,27 @@ type Options struct {
 	// number of records there are by then; one call at a time. An error ends the
 	// run.
 	OnRecord func(r Record, done, of int) error
+
+	// planner and evaluator take the place of neuroshard.Plan and neuroshard.Evaluate in
+	// tests.
+	planner   func(ctx context.Context, p *problem.Problem, opt neuroshard.Options) (*neuroshard.Result, error)
+	evaluator func(p *problem.Problem, shards [][]problem.Shard, opt neuroshard.Options) (*neuroshard.Result, error)
+}
+
+func (o Options) withDefaults() Options {
+	if len(o.Methods) == 0 {
+		o.Methods = search.Methods()
+	}
+	if o.Prices == nil {
+		o.Prices = neuroshard.Pretrained()
+	}
+	if o.planner == nil {
+		o.planner = neuroshard.Plan
+	}
+	if o.evaluator == nil {
+		o.evaluator = neuroshard.Evaluate
+	}
+	return o
 }
 
 // Record is what one method made of one task.
@@ -80,7 +101,7 @@ type Record struct {
 	// then, and the status is search.OutOfTime if Options.TimeLimit ended the search.
 	Valid bool `json:"valid"`
 	// CostMS is what the models predict, and SimulatedCostMS what the simulated
-	// device takes for the plan; null where the engine has no such judge.
+	// device takes for the plan; null where it is no judge.
 	CostMS          *float64 `json:"cost_ms"`
 	SimulatedCostMS *float64 `json:"simulated_cost_ms"`
 	// MeasuredCostMS is what a meter took for the plan, and MeasuredSpreadMS the
@@ -137,17 +158,22 @@ func (r *Record) cost() float64 {
 	return *r.CostMS
 }
 
+// Check fails where the prices are not for the cluster of a task.
+func Check(tasks []Task, prices neuroshard.Prices) error {
+	for i := range tasks {
+		if _, err := prices.Model(tasks[i].Problem.Topology); err != nil {
+			return fmt.Errorf("task %s: %w", tasks[i].Name, err)
+		}
+	}
+	return nil
+}
+
 // Run plans every task with every method. Records are in the order of the
 // tasks, then of the methods. When ctx ends, the records made until then are
 // returned with its error; a search that it cut short makes none. Two tasks of one
 // name are an error.
 func Run(ctx context.Context, tasks []Task, opt Options) ([]Record, error) {
-	if len(opt.Methods) == 0 {
-		opt.Methods = search.Methods()
-	}
-	if opt.Engine == nil {
-		opt.Engine = Models{}
-	}
+	opt = opt.withDefaults()
 	if _, err := index(tasks); err != nil {
 		return nil, err
 	}
@@ -164,40 +190,43 @@ func Run(ctx context.Context, tasks []Task, opt Options) ([]Record, error) {
 	}
 	return opt.each(ctx, jobs, func(j *job) (Record, error) {
 		start := time.Now()
-		outcome, err := opt.plan(ctx, j)
-		return opt.judge(ctx, j, outcome, err, time.Since(start))
+		result, err := opt.plan(ctx, j)
+		return opt.judge(ctx, j, result, err, time.Since(start))
 	})
 }
 
 // errOutOfTime says that Options.TimeLimit ended a search that had no plan yet.
 var errOutOfTime = errors.New("no plan within the time limit")
 
-// plan has the engine search, within the limit of time.
-func (o Options) plan(ctx context.Context, j *job) (*Outcome, error) {
+// plan plans a task, within the limit of time.
+func (o Options) plan(ctx context.Context, j *job) (*neuroshard.Result, error) {
 	limited := ctx
 	if o.TimeLimit > 0 {
 		var cancel context.CancelFunc
 		limited, cancel = context.WithTimeout(ctx, o.TimeLimit)
 		defer cancel()
 	}
-	outcome, err := o.Engine.Plan(limited, &j.task.Problem, search.Options{Method: j.method, Seed: o.Seed, Workers: 1, Brief: true})
+	result, err := o.planner(limited, &j.task.Problem, neuroshard.Options{
+		Prices: o.Prices,
+		Search: search.Options{Method: j.method, Seed: o.Seed, Workers: 1, Brief: true},
+	})
 	late := limited.Err() != nil && ctx.Err() == nil
-	interrupted := err == nil && outcome.Status == search.Interrupted
+	interrupted := err == nil && result.Status == search.Interrupted
 	switch {
 	case late && errors.Is(err, context.DeadlineExceeded):
 		return nil, errOutOfTime
 	case late && interrupted:
-		outcome.Status = search.OutOfTime
+		result.Status = search.OutOfTime
 	case interrupted:
 		return nil, context.Canceled
 	}
-	return outcome, err
+	return result, err
 }
 
-// judge makes a record of what an engine returned, bounds the cost where that is
+// judge makes a record of a result, bounds the cost where that is
 // asked, and has the plan run where plans are measured.
-func (o Options) judge(ctx context.Context, j *job, outcome *Outcome, err error, wall time.Duration) (Record, error) {
-	r, err := record(j.task, j.method, outcome, err, wall)
+func (o Options) judge(ctx context.Context, j *job, result *neuroshard.Result, err error, wall time.Duration) (Record, error) {
+	r, err := record(j.task, j.method, result, err, wall)
 	if err != nil || !r.Valid {
 		return r, err
 	}
@@ -209,7 +238,7 @@ func (o Options) judge(ctx context.Context, j *job, outcome *Outcome, err error,
 	if o.Measure == nil {
 		return r, nil
 	}
-	took, spread, err := o.Measure(ctx, &j.task.Problem, outcome.Shards, outcome.Priced)
+	took, spread, err := o.Measure(ctx, &j.task.Problem, result.Shards, result.Predicted)
 	if err != nil {
 		return r, err
 	}
@@ -323,9 +352,9 @@ func channel(n int, want func(i int) bool) <-chan int {
 	return c
 }
 
-// record turns what an engine returned into a record. That nothing fits, or that
+// record turns a result into a record. That nothing fits, or that
 // nothing was found in time, is a result, not an error.
-func record(task *Task, method search.Method, outcome *Outcome, err error, wall time.Duration) (Record, error) {
+func record(task *Task, method search.Method, result *neuroshard.Result, err error, wall time.Duration) (Record, error) {
 	t := &task.Problem.Topology
 	r := Record{
 		Setting: task.Setting, Task: task.Name, Method: method, WallMS: float64(wall) / float64(time.Millisecond),
@@ -342,18 +371,35 @@ func record(task *Task, method search.Method, outcome *Outcome, err error, wall 
 	if err != nil {
 		return r, err
 	}
-	predicted := float64(outcome.Predicted)
-	r.Valid, r.CostMS, r.Status, r.Devices = true, &predicted, outcome.Status, outcome.Devices
-	if outcome.Simulated != nil {
-		simulated := float64(*outcome.Simulated)
+	predicted := float64(result.Predicted.Cost)
+	r.Valid, r.CostMS, r.Status = true, &predicted, result.Status
+	r.Devices = devicesOf(&task.Problem, result.Shards, result.Predicted)
+	if result.Judged() {
+		simulated := float64(result.Simulated.Cost)
 		r.SimulatedCostMS = &simulated
 	}
-	for d, held := range outcome.Shards {
+	for d, held := range result.Shards {
 		for _, s := range held {
 			r.Plan = append(r.Plan, Placed{task.Problem.Tables[s.Table].Name, [2]int64{s.Columns.Start, s.Columns.End}, d})
 		}
 	}
 	return r, nil
+}
+
+// devicesOf returns what the devices of a placement hold, and their predicted times.
+func devicesOf(p *problem.Problem, shards [][]problem.Shard, b plan.Breakdown) []Device {
+	devices := make([]Device, len(b.Devices))
+	for i, d := range b.Devices {
+		out := &devices[i]
+		for _, s := range shards[i] {
+			out.Shards++
+			out.DimSum += p.DimSum(s)
+			out.Bytes += int64(p.ShardMemory(s).Tables())
+		}
+		out.ComputeMS = float64(d.Forward + d.Backward)
+		out.BackwardCommMS, out.ForwardCommMS, out.TotalMS = float64(d.BackwardComm), float64(d.ForwardComm), float64(d.Total())
+	}
+	return devices
 }
 
 // Summary is what one method made of one setting.

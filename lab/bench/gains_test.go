@@ -11,9 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 // A task that all solve, one where the published search fails, one where all but it
@@ -162,7 +163,7 @@ func TestCertificates(t *testing.T) {
 			t.Errorf("task %s by %s: %v", r.Task, r.Method, r.check())
 		}
 	}
-	opt.Engine = nets(t, ".pt")
+	opt.Prices = nets(t, ".pt")
 	if records, err = Run(context.Background(), tasks, opt); err != nil {
 		t.Fatal(err)
 	}
@@ -173,23 +174,20 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// slow is an engine whose searches end with their context: with a plan, or by method
-// Dim without.
-type slow struct{ Models }
-
-func (s slow) Plan(ctx context.Context, p *problem.Problem, opt search.Options) (*Outcome, error) {
+// slow plans until the context ends: with a plan, or by method Dim without.
+func slow(ctx context.Context, _ *problem.Problem, opt neuroshard.Options) (*neuroshard.Result, error) {
 	<-ctx.Done()
-	if opt.Method == search.Dim {
+	if opt.Search.Method == search.Dim {
 		return nil, ctx.Err()
 	}
-	cost := unit.Millis(2)
-	return &Outcome{Status: search.Interrupted, Predicted: cost, Simulated: &cost}, nil
+	times := plan.Breakdown{Cost: 2}
+	return &neuroshard.Result{Status: search.Interrupted, Predicted: times, Simulated: times}, nil
 }
 
 // What the limit of time ends is told apart from what the caller interrupts.
 func TestTimeLimit(t *testing.T) {
 	tasks := suite(t, "d4_m16", 4, 1)
-	opt := Options{Engine: slow{}, Methods: []search.Method{search.Paper, search.Dim}, TimeLimit: time.Millisecond}
+	opt := Options{planner: slow, Methods: []search.Method{search.Paper, search.Dim}, TimeLimit: time.Millisecond}
 	records, err := Run(context.Background(), tasks, opt)
 	if err != nil || len(records) != 2 {
 		t.Fatalf("got %d records and error %v, want 2", len(records), err)
@@ -208,10 +206,9 @@ func TestTimeLimit(t *testing.T) {
 		}
 	}
 	// Another limit is another comparison.
-	opt.Engine = Models{}
 	heads := map[string]bool{}
 	for _, o := range []Options{{}, {TimeLimit: time.Second}, {TimeLimit: time.Minute}, {Certificate: true}} {
-		o.Engine, o.Methods = opt.Engine, opt.Methods
+		o.Methods = opt.Methods
 		head, err := identity(tasks, o)
 		if err != nil {
 			t.Fatal(err)

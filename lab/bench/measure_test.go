@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/internal/rank"
 	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/plan"
@@ -25,9 +26,8 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// quiet is an engine and a meter that notice when two of them are at work.
+// quiet is a planner and a backend that notice when two of them are at work.
 type quiet struct {
-	Prototype
 	busy atomic.Int32
 	disturbed,
 	measured atomic.Int32
@@ -43,14 +43,14 @@ func (q *quiet) work() func() {
 	return func() { q.busy.Add(-1) }
 }
 
-func (q *quiet) Plan(ctx context.Context, p *problem.Problem, opt search.Options) (*Outcome, error) {
+func (q *quiet) plan(ctx context.Context, p *problem.Problem, opt neuroshard.Options) (*neuroshard.Result, error) {
 	defer q.work()()
-	return q.Prototype.Plan(ctx, p, opt)
+	return neuroshard.Plan(ctx, p, opt)
 }
 
-func (q *quiet) Score(p *problem.Problem, shards [][]problem.Shard) (*Outcome, error) {
+func (q *quiet) evaluate(p *problem.Problem, shards [][]problem.Shard, opt neuroshard.Options) (*neuroshard.Result, error) {
 	defer q.work()()
-	return q.Prototype.Score(p, shards)
+	return neuroshard.Evaluate(p, shards, opt)
 }
 
 // measure takes a quarter more than was predicted, and half a ms of spread.
@@ -59,7 +59,7 @@ func (q *quiet) measure(_ context.Context, p *problem.Problem, shards [][]proble
 	if n := q.measured.Add(1); q.fail != nil && n == q.failAt {
 		return 0, 0, q.fail
 	}
-	if err := prove(p, shards); err != nil {
+	if err := plan.New(p, shards).Validate(p); err != nil {
 		return 0, 0, err
 	}
 	if len(predicted.Devices) != len(shards) {
@@ -72,8 +72,8 @@ func (q *quiet) measure(_ context.Context, p *problem.Problem, shards [][]proble
 // none finds a plan for the second task.
 func measuredComparison(t testing.TB) ([]Task, Options, *quiet) {
 	tasks, opt := comparison(t)
-	q := &quiet{Prototype: nets(t, ".pt")}
-	opt.Engine, opt.Measure, opt.Workers = q, q.measure, 8
+	q := &quiet{}
+	opt.planner, opt.evaluator, opt.Measure, opt.Workers = q.plan, q.evaluate, q.measure, 8
 	opt.Methods = []search.Method{search.Size, search.Paper, search.Default}
 	return tasks, opt, q
 }

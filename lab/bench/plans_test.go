@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/search"
 )
@@ -15,11 +16,11 @@ func TestGivenPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outcome, err := Models{}.Plan(context.Background(), &tasks[1].Problem, search.Options{Method: search.Size, Brief: true})
+	made, err := neuroshard.Plan(context.Background(), &tasks[1].Problem, neuroshard.Options{Search: search.Options{Method: search.Size, Brief: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pl := plan.New(&tasks[1].Problem, outcome.Shards)
+	pl := made.Plan
 	given, err := GivenPlan(tasks, "theirs", pl)
 	if err != nil {
 		t.Fatal(err)
@@ -28,8 +29,8 @@ func TestGivenPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := records[0]; r.Task != tasks[1].Name || r.Method != "theirs" || *r.CostMS != float64(outcome.Predicted) {
-		t.Errorf("got %s by %s of %v ms, want %v", r.Task, r.Method, *r.CostMS, outcome.Predicted)
+	if r := records[0]; r.Task != tasks[1].Name || r.Method != "theirs" || *r.CostMS != float64(made.Predicted.Cost) {
+		t.Errorf("got %s by %s of %v ms, want %v", r.Task, r.Method, *r.CostMS, made.Predicted.Cost)
 	}
 	for _, c := range []struct {
 		name   string

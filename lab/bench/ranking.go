@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/internal/rank"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -45,9 +44,12 @@ const (
 	mostMoves = 12
 )
 
-// Rank judges a model, the pre-trained one where it is nil, on tasks of 40
-// tables and 8 devices.
-func Rank(ctx context.Context, profile hardware.Profile, model *cost.Model, tasks int, seed uint64) ([]Ranking, error) {
+// Rank judges the estimates of prices, of neuroshard.Pretrained where it is nil, on
+// tasks of 40 tables and 8 devices of a known profile.
+func Rank(ctx context.Context, profile hardware.Profile, prices neuroshard.Prices, tasks int, seed uint64) ([]Ranking, error) {
+	if prices == nil {
+		prices = neuroshard.Pretrained()
+	}
 	pool := workload.Pool(seed)
 	setting := workload.TaskSpec{
 		Name: "ranking", Devices: rankingDevices, Memory: profile.Memory,
@@ -60,7 +62,7 @@ func Rank(ctx context.Context, profile hardware.Profile, model *cost.Model, task
 			return nil, err
 		}
 		p := drawn.Problem(profile)
-		r, err := rankTask(ctx, &p, model, rand.New(rand.NewPCG(seed, uint64(i))))
+		r, err := rankTask(ctx, &p, prices, rand.New(rand.NewPCG(seed, uint64(i))))
 		if err != nil {
 			return nil, err
 		}
@@ -70,20 +72,17 @@ func Rank(ctx context.Context, profile hardware.Profile, model *cost.Model, task
 	return all, nil
 }
 
-func rankTask(ctx context.Context, p *problem.Problem, model *cost.Model, draw *rand.Rand) (Ranking, error) {
-	model, err := neuroshard.Options{Model: model}.CostModel(p.Topology.Profile)
+func rankTask(ctx context.Context, p *problem.Problem, prices neuroshard.Prices, draw *rand.Rand) (Ranking, error) {
+	list, err := prices.List(p)
 	if err != nil {
 		return Ranking{}, err
 	}
-	pool, err := cost.NewPool(model, p)
+	best, err := neuroshard.Plan(ctx, p, neuroshard.Options{Prices: prices, Search: search.Options{ColumnsOnly: true}})
 	if err != nil {
 		return Ranking{}, err
 	}
-	best, err := search.Run(ctx, p, func() search.Scorer { return pool.NewScorer(0) }, search.Options{ColumnsOnly: true})
-	if err != nil {
-		return Ranking{}, err
-	}
-	random, near := plans{pool: pool, judge: simulate.NewPricer(p)}, plans{pool: pool, judge: simulate.NewPricer(p)}
+	judge := simulate.NewPricer(p)
+	random, near := plans{list: list, judge: judge}, plans{list: list, judge: judge}
 	for range rankingPlans {
 		if err := random.add(scatter(draw, best.Shards)); err != nil {
 			return Ranking{}, err
@@ -138,7 +137,7 @@ func disturb(draw *rand.Rand, shards [][]problem.Shard, moves int) [][]problem.S
 
 // plans are the costs of several plans of one problem.
 type plans struct {
-	pool                 *cost.Pool
+	list                 neuroshard.PriceList
 	judge                *simulate.Pricer
 	predicted, simulated []float64
 }
@@ -148,7 +147,7 @@ func (s *plans) add(shards [][]problem.Shard) error {
 	if err != nil {
 		return err
 	}
-	s.predicted = append(s.predicted, float64(s.pool.Price(shards).Cost))
+	s.predicted = append(s.predicted, float64(s.list.Price(shards).Cost))
 	s.simulated = append(s.simulated, float64(simulated.Cost))
 	return nil
 }

@@ -45,9 +45,9 @@ const maxResultsBytes = 1 << 30
 
 // NewResults returns the results of a comparison.
 func NewResults(records []Record, opt Options) *Results {
-	id := Models{}.ID()
-	if opt.Engine != nil {
-		id = opt.Engine.ID()
+	id := neuroshard.Pretrained().String()
+	if opt.Prices != nil {
+		id = opt.Prices.String()
 	}
 	return &Results{
 		Format: ResultsFormat, Version: ResultsVersion, Models: id, Seed: opt.Seed,
@@ -142,9 +142,6 @@ type Journal struct {
 // path, and returns the records that an earlier run of the same comparison
 // left. A journal of another comparison is started afresh.
 func OpenJournal(path string, tasks []Task, opt Options) (*Journal, []Record, error) {
-	if opt.Engine == nil {
-		opt.Engine = Models{}
-	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil, nil, &fs.PathError{Op: "write", Path: path, Err: errors.New("it is a folder")}
 	}
@@ -177,25 +174,22 @@ func OpenJournal(path string, tasks []Task, opt Options) (*Journal, []Record, er
 // identity is the first line of a journal: it tells comparisons apart, by their
 // models, methods, seed and tasks, and by the version of the planner.
 func identity(tasks []Task, opt Options) (string, error) {
+	opt = opt.withDefaults()
 	hash := sha256.New()
-	fmt.Fprintf(hash, "%s %s %d %q\n", neuroshard.Version, opt.Engine.ID(), opt.Seed, opt.Methods)
+	fmt.Fprintf(hash, "%s %s %d %q\n", neuroshard.Version, opt.Prices, opt.Seed, opt.Methods)
 	if opt.Measure != nil {
 		fmt.Fprintln(hash, Measured)
 	}
 	if opt.Certificate || opt.TimeLimit > 0 {
 		fmt.Fprintf(hash, "certificate %v, time limit %v\n", opt.Certificate, opt.TimeLimit)
 	}
-	embedded := map[string]string{}
 	for i := range tasks {
 		p := &tasks[i].Problem
-		if name := p.Topology.Profile.Name; opt.Engine == (Models{}) && embedded[name] == "" {
-			model, err := neuroshard.Options{}.CostModel(p.Topology.Profile)
-			if err != nil {
-				return "", err
-			}
-			embedded[name] = model.Manifest().ID
+		model, err := opt.Prices.Model(p.Topology)
+		if err != nil {
+			return "", err
 		}
-		fmt.Fprintf(hash, "%q %q %s %s\n", tasks[i].Setting, tasks[i].Name, plan.Digest(p), embedded[p.Topology.Profile.Name])
+		fmt.Fprintf(hash, "%q %q %s %s\n", tasks[i].Setting, tasks[i].Name, plan.Digest(p), model)
 	}
 	return ResultsFormat + " " + hex.EncodeToString(hash.Sum(nil)), nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
 )
@@ -26,7 +27,7 @@ var exceptTimes = cmpopts.IgnoreFields(Record{}, "WallMS")
 func comparison(t testing.TB) ([]Task, Options) {
 	tasks := suite(t, "d4_m64", 4, 3)
 	tasks[1].Problem.Topology.Memory = 1 << 20
-	return tasks, Options{Engine: nets(t, ".pt"), Methods: []search.Method{search.Random, search.Size, search.Dim, search.Paper}, Seed: 5, Workers: 1}
+	return tasks, Options{Prices: nets(t, ".pt"), Methods: []search.Method{search.Random, search.Size, search.Dim, search.Paper}, Seed: 5, Workers: 1}
 }
 
 // Whatever is known is not planned again, and the rest is as if nothing had
@@ -100,19 +101,16 @@ func TestRunCancelled(t *testing.T) {
 	}
 }
 
-// cutShort is an engine whose searches end before they are done.
-type cutShort struct {
-	Prototype
-	cancel func()
-}
-
-func (e cutShort) Plan(ctx context.Context, p *problem.Problem, opt search.Options) (*Outcome, error) {
-	outcome, err := e.Prototype.Plan(ctx, p, opt)
-	if opt.Method == search.Paper {
-		e.cancel()
-		outcome.Status = search.Interrupted
+// cutShort returns a planner whose searches by method Paper end before they are done.
+func cutShort(cancel func()) func(context.Context, *problem.Problem, neuroshard.Options) (*neuroshard.Result, error) {
+	return func(ctx context.Context, p *problem.Problem, opt neuroshard.Options) (*neuroshard.Result, error) {
+		result, err := neuroshard.Plan(ctx, p, opt)
+		if opt.Search.Method == search.Paper {
+			cancel()
+			result.Status = search.Interrupted
+		}
+		return result, err
 	}
-	return outcome, err
 }
 
 // A plan of a search that was cut short is no record: a run that goes on would
@@ -120,7 +118,7 @@ func (e cutShort) Plan(ctx context.Context, p *problem.Problem, opt search.Optio
 func TestRunDropsInterruptedPlans(t *testing.T) {
 	tasks, opt := comparison(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	opt.Engine = cutShort{nets(t, ".pt"), cancel}
+	opt.planner = cutShort(cancel)
 	opt.Methods = []search.Method{search.Dim, search.Paper}
 	got, err := Run(ctx, tasks[:1], opt)
 	if !errors.Is(err, context.Canceled) || len(got) != 1 || got[0].Method != search.Dim {
@@ -273,8 +271,8 @@ func TestJournalOfAnotherComparison(t *testing.T) {
 		{"more workers", func(_ []Task, o *Options) { o.Workers = 7 }, true},
 		{"another seed", func(_ []Task, o *Options) { o.Seed++ }, false},
 		{"fewer methods", func(_ []Task, o *Options) { o.Methods = o.Methods[1:] }, false},
-		{"other nets", func(_ []Task, o *Options) { o.Engine = changed(o.Engine.(Prototype)) }, false},
-		{"our models", func(_ []Task, o *Options) { o.Engine = nil }, false},
+		{"other nets", func(_ []Task, o *Options) { o.Prices = neuroshard.Prototype(changed(models(t, ".pt"))) }, false},
+		{"our models", func(_ []Task, o *Options) { o.Prices = nil }, false},
 		{"another memory", func(tasks []Task, _ *Options) { tasks[0].Problem.Topology.Memory *= 2 }, false},
 		{"another dim", func(tasks []Task, _ *Options) { tasks[0].Problem.Tables[0].Dim *= 2 }, false},
 		{"another setting", func(tasks []Task, _ *Options) { tasks[0].Setting = "x" }, false},
@@ -299,11 +297,11 @@ func TestJournalOfAnotherComparison(t *testing.T) {
 		}
 	}
 	// Embedded models are known by their ids, profile by profile.
-	here, err := identity(suite(t, "d4_m16", 4, 1), Options{Engine: Models{}})
+	here, err := identity(suite(t, "d4_m16", 4, 1), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	model, err := identity(suite(t, "d4_m16", 4, 1), Options{Engine: nets(t, ".pt")})
+	model, err := identity(suite(t, "d4_m16", 4, 1), Options{Prices: nets(t, ".pt")})
 	if err != nil || here == model || !strings.HasPrefix(here, ResultsFormat+" ") {
 		t.Errorf("got identities %q and %q, error %v: want two that differ", here, model, err)
 	}
@@ -371,8 +369,8 @@ func TestResultsRoundTrip(t *testing.T) {
 		if diff := cmp.Diff(NewResults(records, opt), got); diff != "" {
 			t.Errorf("%s (-written +read):\n%s", name, diff)
 		}
-		if got.Models != opt.Engine.ID() || got.Seed != 5 {
-			t.Errorf("%s: got models %q and seed %d, want %q and 5", name, got.Models, got.Seed, opt.Engine.ID())
+		if got.Models != opt.Prices.String() || got.Seed != 5 {
+			t.Errorf("%s: got models %q and seed %d, want %q and 5", name, got.Models, got.Seed, opt.Prices.String())
 		}
 		if !bytes.Contains(text, []byte(`"records": [`)) || !bytes.Contains(text, []byte(`"summary": [`)) {
 			t.Errorf("%s: got no lists in %.200s", name, text)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost/prototype"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
@@ -92,9 +93,7 @@ func GivenPrototype(setting string, results []prototype.Result) []Given {
 // plan for a task that is not among the tasks is an error, and so is one that is
 // not valid.
 func Score(ctx context.Context, tasks []Task, given []Given, opt Options) ([]Record, error) {
-	if opt.Engine == nil {
-		opt.Engine = Models{}
-	}
+	opt = opt.withDefaults()
 	byName, err := index(tasks)
 	if err != nil {
 		return nil, err
@@ -124,7 +123,7 @@ func Score(ctx context.Context, tasks []Task, given []Given, opt Options) ([]Rec
 		if shards == nil {
 			return opt.judge(ctx, j, nil, &search.Infeasible{}, 0)
 		}
-		outcome, err := opt.Engine.Score(&j.task.Problem, shards)
-		return opt.judge(ctx, j, outcome, err, 0)
+		result, err := opt.evaluator(&j.task.Problem, shards, neuroshard.Options{Prices: opt.Prices})
+		return opt.judge(ctx, j, result, err, 0)
 	})
 }

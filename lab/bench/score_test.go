@@ -10,27 +10,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost/prototype"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// What Run found, Score prices alike, under either engine.
+// What Run found, Score prices alike, under all prices.
 func TestScoreOurResults(t *testing.T) {
 	tasks, opt := comparison(t)
-	for _, engine := range []Engine{opt.Engine, Models{}, nil} {
-		opt.Engine = engine
+	for _, prices := range []neuroshard.Prices{opt.Prices, neuroshard.Pretrained(), nil} {
+		opt.Prices = prices
 		records, err := Run(context.Background(), tasks, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		scored, err := Score(context.Background(), tasks, GivenResults(NewResults(records, opt)), Options{Engine: engine})
+		scored, err := Score(context.Background(), tasks, GivenResults(NewResults(records, opt)), Options{Prices: prices})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(records, scored, cmpopts.IgnoreFields(Record{}, "WallMS", "Status")); diff != "" {
-			t.Errorf("%T (-planned +scored):\n%s", engine, diff)
+			t.Errorf("%T (-planned +scored):\n%s", prices, diff)
 		}
 		for _, r := range scored {
 			if r.WallMS != 0 || r.Status != "" {
@@ -43,7 +44,7 @@ func TestScoreOurResults(t *testing.T) {
 // The prototype's plans cost what it says, under our names of its methods; what
 // it marks as not valid stays so.
 func TestScorePrototypeResults(t *testing.T) {
-	engine := nets(t, ".pt")
+	prices := nets(t, ".pt")
 	names := map[string]search.Method{
 		"neuroshard": search.Paper, "size_greedy": search.Size, "dim_greedy": search.Dim, "lookup_greedy": search.Lookup,
 		"size_lookup_greedy": search.SizeLookup, "random": search.Random,
@@ -60,7 +61,7 @@ func TestScorePrototypeResults(t *testing.T) {
 			}
 			given, saved = append(given, GivenPrototype("elsewhere", results)...), append(saved, results...)
 		}
-		records, err := Score(context.Background(), tasks, given, Options{Engine: engine})
+		records, err := Score(context.Background(), tasks, given, Options{Prices: prices})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/cost/prototype"
 	"github.com/neuroshard/neuroshard/problem"
@@ -33,8 +34,14 @@ func open(t testing.TB, path ...string) *os.File {
 	return f
 }
 
-// nets reads the prototype's nets, .pt or .json.gz.
-func nets(t testing.TB, ending string) Prototype {
+// nets returns the prices of the prototype's nets, .pt or .json.gz.
+func nets(t testing.TB, ending string) neuroshard.Prices {
+	t.Helper()
+	return neuroshard.Prototype(models(t, ending))
+}
+
+// models reads the prototype's nets.
+func models(t testing.TB, ending string) *prototype.Models {
 	t.Helper()
 	file := func(name string) prototype.File {
 		return prototype.File{Name: name, Reader: open(t, "models", name+ending)}
@@ -43,7 +50,7 @@ func nets(t testing.TB, ending string) Prototype {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Prototype{m}
+	return m
 }
 
 // pool reads the reference's tables.
@@ -96,74 +103,88 @@ func TestFileTasks(t *testing.T) {
 	}
 }
 
-// Both engines: what Plan found is proven, and Score prices it alike.
-func TestEngines(t *testing.T) {
-	model, err := neuroshard.Options{}.CostModel(profile(t, "a100-80"))
+// embedded returns a profile's model.
+func embedded(t testing.TB, name string) *cost.Model {
+	t.Helper()
+	file, err := pretrained.File(name)
 	if err != nil {
 		t.Fatal(err)
 	}
+	model, err := cost.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return model
+}
+
+// All prices: what Run found is valid, and Score estimates it alike.
+func TestPrices(t *testing.T) {
+	model := embedded(t, "a100-80")
 	tasks := suite(t, "d4_m64", 4, 2)
 	for _, c := range []struct {
-		name    string
-		engine  Engine
-		id      string
-		judged  bool
-		devices int
+		name   string
+		prices neuroshard.Prices
+		id     string
+		judged bool
 	}{
-		{"embedded", Models{}, "embedded", true, 4},
-		{"given", Models{Model: model}, model.Manifest().ID, true, 4},
-		{"prototype", nets(t, ".pt"), nets(t, ".json.gz").ID(), false, 4},
+		{"embedded", neuroshard.Pretrained(), "embedded", true},
+		{"given", neuroshard.Trained(model, 0), model.Manifest().ID, true},
+		{"formulas", neuroshard.TorchRec(), "torchrec-1.6.1", true},
+		{"prototype", nets(t, ".pt"), nets(t, ".json.gz").String(), false},
 	} {
-		if got := c.engine.ID(); got != c.id {
+		if got := c.prices.String(); got != c.id {
 			t.Errorf("%s: got id %q, want %q", c.name, got, c.id)
 		}
-		if err := c.engine.Check(tasks); err != nil {
+		if err := Check(tasks, c.prices); err != nil {
 			t.Errorf("%s: got error %v, want none", c.name, err)
 		}
 		for _, method := range []search.Method{search.Default, search.Paper, search.Size} {
 			p := &tasks[1].Problem
-			got, err := c.engine.Plan(context.Background(), p, search.Options{Method: method, Workers: 1})
+			got, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{Prices: c.prices, Search: search.Options{Method: method, Workers: 1}})
 			if err != nil {
 				t.Fatalf("%s: %s: %v", c.name, method, err)
 			}
-			if (got.Simulated != nil) != c.judged || got.Status == "" || got.Status == search.Interrupted {
+			if got.Judged() != c.judged || got.Status == "" || got.Status == search.Interrupted {
 				t.Errorf("%s: %s: got simulated cost %v and status %q, want one: %v", c.name, method, got.Simulated, got.Status, c.judged)
 			}
 			checkDevices(t, p, got)
-			again, err := c.engine.Score(p, got.Shards)
+			again, err := neuroshard.Evaluate(p, got.Shards, neuroshard.Options{Prices: c.prices, Search: search.Options{Method: method}})
 			if err != nil {
 				t.Fatalf("%s: %s: %v", c.name, method, err)
 			}
-			again.Status = got.Status
+			again.Status, again.Stats, again.Optimal, again.Plan.Provenance.Status = got.Status, got.Stats, got.Optimal, got.Plan.Provenance.Status
 			if !reflect.DeepEqual(again, got) {
-				t.Errorf("%s: %s: scored: got %+v, want %+v", c.name, method, again, got)
+				t.Errorf("%s: %s: evaluated: got %+v, want %+v", c.name, method, again, got)
 			}
 		}
 	}
-	if other := nets(t, ".pt"); other.ID() == changed(other).ID() {
-		t.Errorf("other nets: got the same id %q", other.ID())
+	if got := neuroshard.Trained(model, 1.5).String(); got != model.Manifest().ID+", risk penalty 1.5" {
+		t.Errorf("risk penalty: got id %q", got)
+	}
+	if other := models(t, ".pt"); neuroshard.Prototype(other).String() == neuroshard.Prototype(changed(other)).String() {
+		t.Errorf("other nets: got the same id %v", neuroshard.Prototype(other))
 	}
 }
 
 // changed returns the nets with one bias changed.
-func changed(e Prototype) Prototype {
-	m, compute := *e.Models, *e.Models.Compute
+func changed(models *prototype.Models) *prototype.Models {
+	m, compute := *models, *models.Compute
 	compute.Head[1].Bias = []float32{compute.Head[1].Bias[0] + 1e-6}
 	m.Compute = &compute
-	return Prototype{&m}
+	return &m
 }
 
-// checkDevices holds an outcome's devices against its shards.
-func checkDevices(t *testing.T, p *problem.Problem, got *Outcome) {
+// checkDevices holds a record's devices against the shards.
+func checkDevices(t *testing.T, p *problem.Problem, got *neuroshard.Result) {
 	t.Helper()
-	slowest := 0.0
+	slowest, devices := 0.0, devicesOf(p, got.Shards, got.Predicted)
 	for d, held := range got.Shards {
 		want := Device{Shards: len(held)}
 		for _, s := range held {
 			want.DimSum += s.Dim()
 			want.Bytes += int64(p.ShardMemory(s).Tables())
 		}
-		device := got.Devices[d]
+		device := devices[d]
 		if device.Shards != want.Shards || device.DimSum != want.DimSum || device.Bytes != want.Bytes || device.Bytes > int64(p.ShardBudget()) {
 			t.Errorf("device %d: got %+v, want %+v, within %v", d, device, want, p.ShardBudget())
 		}
@@ -172,50 +193,43 @@ func checkDevices(t *testing.T, p *problem.Problem, got *Outcome) {
 		}
 		slowest = max(slowest, device.TotalMS)
 	}
-	if math.Abs(slowest-float64(got.Predicted)) > 1e-9*slowest {
-		t.Errorf("got cost %v, want that of the slowest device, %v", got.Predicted, slowest)
+	if math.Abs(slowest-float64(got.Predicted.Cost)) > 1e-9*slowest {
+		t.Errorf("got cost %v, want that of the slowest device, %v", got.Predicted.Cost, slowest)
 	}
 }
 
-func TestEnginesRefuse(t *testing.T) {
+func TestPricesRefuse(t *testing.T) {
 	prototype := nets(t, ".pt")
 	eight := suite(t, "d4_m16", 8, 2)
-	if err := prototype.Check(eight); err == nil || !strings.Contains(err.Error(), "d4_m16/0: 8 devices, but the comm nets are for 4") {
+	if err := Check(eight, prototype); err == nil || !strings.Contains(err.Error(), "d4_m16/0: 8 devices, but the comm nets are for 4") {
 		t.Errorf("8 devices: got error %v, want one of the number of devices", err)
 	}
-	if _, err := prototype.Plan(context.Background(), &eight[0].Problem, search.Options{}); err == nil {
+	if _, err := neuroshard.Plan(context.Background(), &eight[0].Problem, neuroshard.Options{Prices: prototype}); err == nil {
 		t.Error("8 devices: got a plan, want an error")
 	}
-	if _, err := prototype.Score(&eight[0].Problem, nil); err == nil {
+	if _, err := neuroshard.Evaluate(&eight[0].Problem, nil, neuroshard.Options{Prices: prototype}); err == nil {
 		t.Error("8 devices: got a price, want an error")
 	}
-	file, err := pretrained.File("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if (Models{}).Check(eight) != nil {
+	if Check(eight, neuroshard.Pretrained()) != nil {
 		t.Error("embedded models: got an error, want none")
 	}
-	model, err := neuroshard.Options{}.CostModel(profile(t, "h200"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := (Models{Model: model}).Check(eight); err == nil || !strings.Contains(err.Error(), file.Manifest.ID) {
+	model := embedded(t, "h200")
+	if err := Check(eight, neuroshard.Trained(model, 0)); err == nil || !strings.Contains(err.Error(), model.Manifest().ID) {
 		t.Errorf("a model of h200: got error %v, want one that names it", err)
 	}
-	// A placement that leaves tables out, or is too large, has no price.
-	for name, engine := range map[string]Engine{"models": Models{}, "prototype": prototype} {
+	// A placement that leaves tables out, or is too large, has no estimate.
+	for _, prices := range []neuroshard.Prices{nil, prototype} {
 		task := suite(t, "d4_m16", 4, 1)[0]
 		all := make([][]problem.Shard, 4)
-		if _, err := engine.Score(&task.Problem, all); err == nil {
-			t.Errorf("%s: an empty plan: got a price, want an error", name)
+		if _, err := neuroshard.Evaluate(&task.Problem, all, neuroshard.Options{Prices: prices}); err == nil {
+			t.Errorf("%v: an empty plan: got a price, want an error", prices)
 		}
 		for i := range task.Problem.Tables {
 			all[0] = append(all[0], task.Problem.Whole(i))
 		}
 		task.Problem.Topology.Memory = 1 << 20
-		if _, err := engine.Score(&task.Problem, all); err == nil {
-			t.Errorf("%s: all tables on a device of 1 MiB: got a price, want an error", name)
+		if _, err := neuroshard.Evaluate(&task.Problem, all, neuroshard.Options{Prices: prices}); err == nil {
+			t.Errorf("%v: all tables on a device of 1 MiB: got a price, want an error", prices)
 		}
 	}
 }

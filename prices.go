@@ -1,0 +1,296 @@
+package neuroshard
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/cost/pretrained"
+	"github.com/neuroshard/neuroshard/cost/prototype"
+	"github.com/neuroshard/neuroshard/cost/torchrec"
+	"github.com/neuroshard/neuroshard/internal/words"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/search"
+)
+
+// PriceList estimates the costs of one problem's placements. Trained models, TorchRec's
+// formulas and the published prototype's nets implement it. It serves one search at a time.
+type PriceList interface {
+	// NewScorer returns an empty placement for the search. It is a search.Factory.
+	NewScorer() search.Scorer
+	// Price returns the estimate of a whole placement, shards listed by device. It must
+	// not be called while a search uses Scorers of the list.
+	Price(shards [][]problem.Shard) plan.Breakdown
+	// Doubts returns what is doubtful of that estimate, a sentence each: the placement
+	// lies outside the samples of a model, say.
+	Doubts(shards [][]problem.Shard) []string
+	// Estimator says what the estimates come from.
+	Estimator() plan.Estimator
+	// Supports reports whether slices in the form are estimated. The zero form always is.
+	Supports(form problem.Form) bool
+}
+
+// Prices chooses what estimates the costs of placements. Pretrained, Trained, TorchRec
+// and Prototype make one.
+type Prices interface {
+	// String names the choice: a model's id, for instance.
+	String() string
+	// Model returns the id of the model for a cluster. It fails where nothing estimates
+	// costs on that cluster.
+	Model(t hardware.Topology) (string, error)
+	// List returns the price list of a valid problem, which must not change while the
+	// list is in use. It fails where Model fails for the problem's cluster, and on tables
+	// that are not estimated.
+	List(p *problem.Problem) (PriceList, error)
+}
+
+// prices returns the choice made, or the default.
+func (o Options) prices() Prices {
+	if o.Prices == nil {
+		return Pretrained()
+	}
+	return o.Prices
+}
+
+// Pretrained returns the models that ship with this package: each cluster takes the model of
+// its profile.
+func Pretrained() Prices { return pretrainedModels{} }
+
+type pretrainedModels struct{}
+
+func (pretrainedModels) String() string { return "embedded" }
+
+func (pretrainedModels) Model(t hardware.Topology) (string, error) {
+	file, err := pretrained.File(t.Profile.Name)
+	if err != nil {
+		return "", err
+	}
+	return file.Manifest.ID, nil
+}
+
+func (pretrainedModels) List(p *problem.Problem) (PriceList, error) {
+	file, err := pretrained.File(p.Topology.Profile.Name)
+	if err != nil {
+		return nil, err
+	}
+	model, err := cost.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	return Trained(model, 0).List(p)
+}
+
+// Trained returns the prices of a model. riskPenalty, of at least 0, is the number of
+// standard deviations of an ensemble's members by which the search estimates a plan above
+// their mean (cost.Pool.NewScorer); the plan's predicted times are the mean all the
+// same. It has no effect on a model that is no ensemble.
+func Trained(model *cost.Model, riskPenalty float64) Prices { return trained{model, riskPenalty} }
+
+type trained struct {
+	model       *cost.Model
+	riskPenalty float64
+}
+
+func (t trained) String() string {
+	if t.riskPenalty > 0 {
+		return fmt.Sprintf("%s, risk penalty %v", t.model.Manifest().ID, t.riskPenalty)
+	}
+	return t.model.Manifest().ID
+}
+
+func (t trained) Model(on hardware.Topology) (string, error) {
+	return t.model.Manifest().ID, t.model.FitsProfile(on)
+}
+
+func (t trained) List(p *problem.Problem) (PriceList, error) {
+	pool, err := cost.NewPool(t.model, p)
+	if err != nil {
+		return nil, err
+	}
+	return trainedList{t, p, pool}, nil
+}
+
+type trainedList struct {
+	trained
+	problem *problem.Problem
+	*cost.Pool
+}
+
+func (l trainedList) NewScorer() search.Scorer { return l.Pool.NewScorer(l.riskPenalty) }
+
+func (l trainedList) Doubts(shards [][]problem.Shard) []string {
+	return l.model.Doubts(l.problem, shards)
+}
+
+func (l trainedList) Estimator() plan.Estimator { return l.model.Estimator() }
+
+// Supports is false for tables that are cut by rows or replicated and in host memory, too.
+func (l trainedList) Supports(form problem.Form) bool {
+	return !form.Kind.Spread() || !form.Tier.OnHost()
+}
+
+// TorchRec returns the closed formulas of TorchRec's own planner (package torchrec).
+func TorchRec() Prices { return formulas{} }
+
+type formulas struct{}
+
+func (formulas) String() string { return torchrec.Model }
+
+func (formulas) Model(hardware.Topology) (string, error) { return torchrec.Model, nil }
+
+func (formulas) List(p *problem.Problem) (PriceList, error) {
+	return formulaList{torchrec.NewPool(p)}, nil
+}
+
+type formulaList struct{ *torchrec.Pool }
+
+func (l formulaList) NewScorer() search.Scorer { return l.Pool.NewScorer() }
+
+func (formulaList) Doubts([][]problem.Shard) []string { return nil }
+
+func (formulaList) Estimator() plan.Estimator {
+	return plan.Estimator{
+		Model: torchrec.Model, ModelSource: plan.ClosedForm,
+		Note: "times are those of the closed formulas of TorchRec's own planner, neither predicted by a trained model nor measured",
+	}
+}
+
+func (formulaList) Supports(problem.Form) bool { return true }
+
+// Prototype returns the prices of the published prototype's nets. They were trained on
+// measured samples, so the simulated device does not judge their plans.
+// The nets must not change while the prices are in use.
+func Prototype(models *prototype.Models) Prices {
+	hash := sha256.New()
+	// Numbers that are finite always encode, and a hash takes all that is written.
+	_ = json.NewEncoder(hash).Encode(models)
+	return nets{models, "prototype-" + hex.EncodeToString(hash.Sum(nil))[:12]}
+}
+
+type nets struct {
+	models *prototype.Models
+	// id holds a digest of the nets' numbers.
+	id string
+}
+
+func (n nets) String() string { return n.id }
+
+func (n nets) Model(t hardware.Topology) (string, error) {
+	if got, want := t.Devices, n.models.Devices(); got != want {
+		return "", fmt.Errorf("%d devices, but the comm nets are for %d", got, want)
+	}
+	return n.id, nil
+}
+
+func (n nets) List(p *problem.Problem) (PriceList, error) {
+	pool, err := n.models.NewPool(p)
+	if err != nil {
+		return nil, err
+	}
+	return netList{n, pool}, nil
+}
+
+type netList struct {
+	nets
+	*prototype.Pool
+}
+
+func (l netList) NewScorer() search.Scorer { return l.Pool.NewScorer() }
+
+func (netList) Doubts([][]problem.Shard) []string { return nil }
+
+func (l netList) Estimator() plan.Estimator {
+	return plan.Estimator{Model: l.id, ModelSource: plan.Measured}
+}
+
+func (netList) Supports(form problem.Form) bool { return !form.Kind.Spread() && !form.Tier.OnHost() }
+
+// beyondColumns reports whether the price list supports sharding types or memories other than
+// slices of columns in HBM.
+func beyondColumns(prices PriceList) bool {
+	return prices.Supports(problem.Form{Kind: problem.RowWise}) || prices.Supports(problem.Form{Tier: problem.Host})
+}
+
+// Unpriceable is the error of a plan with tables in forms that the price list does not
+// estimate.
+type Unpriceable struct {
+	// Tables are their names, in the plan's order.
+	Tables []string
+	// ColumnsOnly says that nothing but slices of columns in HBM is estimated. Otherwise
+	// the tables are cut by rows or replicated and in host memory, too.
+	ColumnsOnly bool
+}
+
+// Error names the first of the tables.
+func (e *Unpriceable) Error() string {
+	if e.ColumnsOnly {
+		return "only slices of columns in HBM are priced, and the plan has tables in other forms: " + words.Quoted(e.Tables, 3)
+	}
+	return "no model prices tables that are cut by rows or replicated and in host memory, too: " + words.Quoted(e.Tables, 3)
+}
+
+// priceable returns nil, or an *Unpriceable.
+func priceable(pl *plan.Plan, prices PriceList) error {
+	var tables []string
+	for i := range pl.Tables {
+		t := &pl.Tables[i]
+		if slices.ContainsFunc(t.Shards, func(s plan.Shard) bool {
+			return !prices.Supports(problem.Form{Kind: t.Kind, Tier: s.Tier, Cache: s.Cache})
+		}) {
+			tables = append(tables, t.Name)
+		}
+	}
+	if len(tables) == 0 {
+		return nil
+	}
+	return &Unpriceable{Tables: tables, ColumnsOnly: !beyondColumns(prices)}
+}
+
+// Price fills in the estimated cost of a plan for p, which some other tool may have made:
+// its predicted times, the model that predicted them, and the doubts about both. Each
+// table must be placed, on devices that exist, and p must be valid; Price does not ask
+// whether the plan fits or keeps to constraints. It fails with *Unpriceable on tables that
+// nothing estimates, and leaves the plan as it was.
+//
+// Of opt it takes Prices and Warnings.
+func Price(pl *plan.Plan, p *problem.Problem, opt Options) error {
+	prices, err := opt.prices().List(p)
+	if err != nil {
+		return err
+	}
+	return estimate(pl, prices, pl.ByDevice(), "", opt.Warnings)
+}
+
+// estimate writes the estimate of a placement into its plan: the times, the model that
+// predicted them, and the warnings.
+func estimate(pl *plan.Plan, prices PriceList, shards [][]problem.Shard, status search.Status, input []string) error {
+	if err := priceable(pl, prices); err != nil {
+		return err
+	}
+	pl.SetBreakdown(prices.Price(shards))
+	by := prices.Estimator()
+	pl.Provenance.Model, pl.Provenance.ModelSource = by.Model, by.ModelSource
+	pl.Provenance.Warnings = warnings(prices, shards, status, input)
+	return nil
+}
+
+// warnings joins the doubts about a placement's estimate, the input's warnings and
+// those that come from how the plan was made.
+func warnings(prices PriceList, shards [][]problem.Shard, status search.Status, input []string) []string {
+	all := append(slices.Clone(prices.Doubts(shards)), input...)
+	if note := prices.Estimator().Note; note != "" {
+		all = append(all, note)
+	}
+	switch status {
+	case search.Interrupted:
+		all = append(all, "the search was interrupted: this is the best plan found until then")
+	case search.OutOfTime:
+		all = append(all, "the search was ended by its budget of time: another run may find another plan")
+	}
+	return all
+}
