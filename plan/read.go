@@ -1,17 +1,17 @@
 package plan
 
 import (
+	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/neuroshard/neuroshard/internal/strictjson"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -52,18 +52,20 @@ func Read(r io.Reader) (*Plan, error) {
 // are, and refuses what this package cannot read.
 func header(data []byte) error {
 	p := newParser(data)
+	p.anyKeys = true
 	var format string
 	var version int64
 	seen := map[string]bool{}
 	errFound := errors.New("found")
-	err := p.eachKey(func(key string) (err error) {
+	err := p.eachKey(nil, func(key string) (err error) {
 		switch key {
 		case "format":
 			format, err = p.text()
 		case "version":
 			version, err = p.int(maxCount)
 		default:
-			return p.skip()
+			p.json.Skip()
+			return p.err
 		}
 		seen[key] = true
 		if err == nil && len(seen) == 2 {
@@ -89,26 +91,61 @@ func header(data []byte) error {
 	return nil
 }
 
-// parser pulls the tokens of a JSON text.
+// parser reads a plan's JSON and stops at the first fault, which it keeps in err.
 type parser struct {
-	data []byte
-	dec  *json.Decoder
+	json *strictjson.Reader
+	err  error
+	// line is the line of err; 0 is where the reader is.
+	line int
+	// anyKeys is whether keys may occur twice, as far as this parser is concerned.
+	anyKeys bool
 }
 
 func newParser(data []byte) *parser {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	return &parser{data, dec}
+	p := &parser{}
+	p.json = strictjson.New(bufio.NewReader(bytes.NewReader(data)), p, strictjson.Options{})
+	return p
 }
 
-// locate adds the line at which parsing stopped to err.
-func (p *parser) locate(err error) error {
-	at := min(int(p.dec.InputOffset()), len(p.data))
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		at = min(max(at, int(syntax.Offset)), len(p.data))
+// stop keeps err and ends the reading.
+func (p *parser) stop(line int, err error) {
+	p.err, p.line = err, line
+	p.json.Stop()
+}
+
+// Broken keeps an error of the syntax.
+func (p *parser) Broken(e strictjson.SyntaxError) {
+	err := errors.New(e.Message)
+	if e.Ended {
+		err = fmt.Errorf("the file ends in the middle of the plan: %w", io.ErrUnexpectedEOF)
 	}
-	return fmt.Errorf("plan file, line %d: %w", 1+bytes.Count(p.data[:at], []byte("\n")), err)
+	p.stop(e.Line, err)
+}
+
+// Mistyped keeps an error of a value's type.
+func (p *parser) Mistyped(_, wanted string, found strictjson.Found) {
+	p.stop(found.Line, fmt.Errorf("%s is not %s", describe(found), wanted))
+}
+
+// Unknown keeps an error of an unknown key.
+func (p *parser) Unknown(o *strictjson.ObjectReader, key string) {
+	p.stop(0, fmt.Errorf("key %s is unknown: known are %s", brief(key), strings.Join(o.Known, ", ")))
+}
+
+// Twice keeps an error of a key that occurs twice.
+func (p *parser) Twice(_ *strictjson.ObjectReader, key string) {
+	if !p.anyKeys {
+		p.stop(0, fmt.Errorf("key %q is there twice", key))
+	}
+}
+
+// locate adds the line of err to it.
+func (p *parser) locate(err error) error {
+	line := p.line
+	if line == 0 {
+		line = p.json.Line()
+	}
+	return fmt.Errorf("plan file, line %d: %w", line, err)
 }
 
 var planKeys = []string{"format", "version", "predicted", "cluster", "devices", "tables", "provenance"}
@@ -144,7 +181,7 @@ func (p *parser) plan(pl *Plan) error {
 	if err != nil {
 		return err
 	}
-	if _, err := p.dec.Token(); err != io.EOF {
+	if p.json.End(); p.err != nil {
 		return errors.New("there is more after the end of the plan")
 	}
 	return nil
@@ -369,56 +406,39 @@ func (p *parser) provenance(v *Provenance) error {
 	})
 }
 
-// object reads an object whose keys are all of keys, each once, but for the
-// last few, which are optional. It calls value to read each key's value.
+// object reads an object whose keys are all of keys, each once; the last few are
+// optional. It calls value to read each key's value.
 func (p *parser) object(keys []string, optional int, value func(key string) error) error {
-	seen := uint(0)
-	err := p.eachKey(func(key string) error {
-		i := slices.Index(keys, key)
-		switch {
-		case i < 0:
-			return fmt.Errorf("key %s is unknown: known are %s", brief(key), strings.Join(keys, ", "))
-		case seen&(1<<i) != 0:
-			return fmt.Errorf("key %q is there twice", key)
-		}
-		seen |= 1 << i
-		return value(keys[i])
-	})
-	if err != nil {
+	o := p.json.Object("", keys)
+	if err := p.each(o, value); err != nil {
 		return err
 	}
-	required := uint(1)<<(len(keys)-optional) - 1
-	if missing := required &^ seen; missing != 0 {
-		return fmt.Errorf("key %q is missing", keys[bits.TrailingZeros(missing)])
+	for _, key := range keys[:len(keys)-optional] {
+		if !o.Has(key) {
+			return fmt.Errorf("key %q is missing", key)
+		}
 	}
 	return nil
 }
 
-// eachKey reads an object, whatever its keys, and calls value to read the value
-// of each.
-func (p *parser) eachKey(value func(key string) error) error {
-	if err := p.open('{', "an object"); err != nil {
-		return err
-	}
-	for p.dec.More() {
-		key, err := p.text()
-		if err != nil {
-			return err
-		}
+// eachKey reads an object of the known keys, or of any if known is nil, and calls
+// value to read the value of each.
+func (p *parser) eachKey(known []string, value func(key string) error) error {
+	return p.each(p.json.Object("", known), value)
+}
+
+func (p *parser) each(o *strictjson.ObjectReader, value func(key string) error) error {
+	for key := range o.Keys() {
 		if err := value(key); err != nil {
 			return err
 		}
 	}
-	_, err := p.token() // the closing brace, or what is there instead
-	return err
+	return p.err
 }
 
 // array reads an array of at most limit elements, and calls element to read each.
 func (p *parser) array(limit int, element func(i int) error) error {
-	if err := p.open('[', "an array"); err != nil {
-		return err
-	}
-	for i := 0; p.dec.More(); i++ {
+	for i := range p.json.List("") {
 		if i == limit {
 			return fmt.Errorf("there are more than %d elements", limit)
 		}
@@ -426,65 +446,12 @@ func (p *parser) array(limit int, element func(i int) error) error {
 			return within("["+strconv.Itoa(i)+"]", err)
 		}
 	}
-	_, err := p.token()
-	return err
-}
-
-func (p *parser) open(want json.Delim, what string) error {
-	token, err := p.token()
-	if err == nil && token != want {
-		err = fmt.Errorf("%s is not %s", describe(token), what)
-	}
-	return err
-}
-
-// maxDepth bounds the nesting of values that are skipped.
-const maxDepth = 100
-
-// skip reads past a value.
-func (p *parser) skip() error {
-	for depth := 0; ; {
-		token, err := p.token()
-		if err != nil {
-			return err
-		}
-		switch token {
-		case json.Delim('{'), json.Delim('['):
-			depth++
-		case json.Delim('}'), json.Delim(']'):
-			depth--
-		}
-		if depth == 0 {
-			return nil
-		}
-		if depth > maxDepth {
-			return fmt.Errorf("values are nested more than %d deep", maxDepth)
-		}
-	}
-}
-
-// token returns the next token. The end of the text is an error.
-func (p *parser) token() (json.Token, error) {
-	token, err := p.dec.Token()
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = fmt.Errorf("the file ends in the middle of the plan: %w", io.ErrUnexpectedEOF)
-	}
-	return token, err
+	return p.err
 }
 
 func (p *parser) text() (string, error) {
-	token, err := p.token()
-	if err != nil {
-		return "", err
-	}
-	s, ok := token.(string)
-	if !ok {
-		return "", fmt.Errorf("%s is not a string", describe(token))
-	}
-	return s, nil
+	s, _ := p.json.Text("")
+	return s, p.err
 }
 
 // word reads one of the known words, and returns it rather than a copy: a plan
@@ -501,27 +468,13 @@ func word[T ~string](p *parser, check func(T) error, known ...T) (T, error) {
 }
 
 func (p *parser) bool() (bool, error) {
-	token, err := p.token()
-	if err != nil {
-		return false, err
-	}
-	b, ok := token.(bool)
-	if !ok {
-		return false, fmt.Errorf("%s is not true or false", describe(token))
-	}
-	return b, nil
+	b, _ := p.json.Bool("")
+	return b, p.err
 }
 
 func (p *parser) number() (string, error) {
-	token, err := p.token()
-	if err != nil {
-		return "", err
-	}
-	n, ok := token.(json.Number)
-	if !ok {
-		return "", fmt.Errorf("%s is not a number", describe(token))
-	}
-	return n.String(), nil
+	n, _ := p.json.Number("", "a number")
+	return n, p.err
 }
 
 // int reads a whole number between 0 and limit.
@@ -592,17 +545,15 @@ func (p *parser) time() (unit.Millis, error) {
 	return unit.Millis(v + 0), nil // -0 becomes 0
 }
 
-// describe names a token in an error.
-func describe(token json.Token) string {
-	switch t := token.(type) {
-	case nil:
+// describe names a value in an error.
+func describe(found strictjson.Found) string {
+	switch found.Kind {
+	case strictjson.Null:
 		return "null"
-	case string:
-		return brief(t)
-	case json.Number:
-		return brief(t.String())
+	case strictjson.Object, strictjson.List:
+		return strconv.Quote(string(found.Kind))
 	}
-	return fmt.Sprintf("%q", fmt.Sprint(token))
+	return brief(found.Text)
 }
 
 // placeError is an error with the place it belongs to, such as tables[3].rows.

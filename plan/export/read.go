@@ -1,9 +1,8 @@
 package export
 
 import (
+	"bufio"
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/neuroshard/neuroshard/internal/strictjson"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -66,15 +66,15 @@ type File struct {
 // What it returns covers each table exactly once, in the shapes of its kind, on
 // ranks below World where that is known.
 func ReadTorchRec(name string, r io.Reader) (*File, error) {
-	p := &reader{file: name, line: 1}
+	p := &reader{file: name}
 	data, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
 	switch {
 	case err != nil:
-		p.add("", "", "it cannot be read: %v", err)
+		p.addAt(0, "", "", "it cannot be read: %v", err)
 	case len(data) > MaxFile:
-		p.add("", "", "the file is larger than %d bytes", MaxFile)
+		p.addAt(0, "", "", "the file is larger than %d bytes", MaxFile)
 	case !utf8.Valid(data):
-		p.add("", "is this the right file?", "it is not UTF-8 text")
+		p.addAt(0, "", "is this the right file?", "it is not UTF-8 text")
 	default:
 		p.data = data
 	}
@@ -109,17 +109,14 @@ type shard struct {
 	rank, device int
 }
 
-// reader pulls the tokens of a file.
+// reader reads a file and collects its faults.
 type reader struct {
-	file string
-	data []byte
-	dec  *json.Decoder
-	path []string
-	// line is the line of offset at, where the last error was.
-	line, at int
-	broken   bool
-	errors   []input.Error
-	count    int
+	file   string
+	data   []byte
+	json   *strictjson.Reader
+	path   []string
+	errors []input.Error
+	count  int
 
 	entries []entry
 	shapes  map[[2]string][2]int64
@@ -127,222 +124,112 @@ type reader struct {
 	out     File
 }
 
-// add reports a fault. place is where it is; empty: where the reader is.
-func (p *reader) add(place, hint, format string, args ...any) {
-	p.count++
-	if len(p.errors) == maxErrors {
+// add reports a fault where the reader is.
+func (p *reader) add(hint, format string, args ...any) {
+	p.addAt(p.json.Line(), strings.Join(p.path, ""), hint, format, args...)
+}
+
+// addAt reports a fault at a place.
+func (p *reader) addAt(line int, place, hint, format string, args ...any) {
+	if p.count++; len(p.errors) == maxErrors {
 		return
 	}
-	line := 0
-	if p.dec != nil && place == "" {
-		line, place = p.where(int(p.dec.InputOffset())), strings.Join(p.path, "")
-	}
-	p.put(line, place, hint, fmt.Sprintf(format, args...))
-}
-
-// addAt reports a fault that was found only after its place was read.
-func (p *reader) addAt(line int, place, hint, format string, args ...any) {
-	p.count++
-	if len(p.errors) < maxErrors {
-		p.put(line, place, hint, fmt.Sprintf(format, args...))
-	}
-}
-
-func (p *reader) put(line int, place, hint, message string) {
+	message := fmt.Sprintf(format, args...)
 	if place = strings.TrimPrefix(place, "."); place != "" {
 		message = place + ": " + message
 	}
 	p.errors = append(p.errors, input.Error{File: p.file, Line: line, Message: message, Hint: hint})
 }
 
-// where returns the line of an offset, counted from the last one asked for.
-func (p *reader) where(offset int) int {
-	offset = min(offset, len(p.data))
-	if offset < p.at {
-		p.line, p.at = 1, 0
-	}
-	p.line += bytes.Count(p.data[p.at:offset], []byte("\n"))
-	p.at = offset
-	return p.line
-}
-
+// start begins the reading of the file.
 func (p *reader) start() {
-	p.dec = json.NewDecoder(bytes.NewReader(p.data))
-	p.dec.UseNumber()
-	p.path, p.broken = nil, false
+	p.json = strictjson.New(bufio.NewReader(bytes.NewReader(p.data)), p, strictjson.Options{Depth: maxDepth})
+	p.path = nil
 }
 
-// fail reports broken syntax and stops.
-func (p *reader) fail(err error) {
-	if p.broken {
+// Broken reports broken syntax.
+func (p *reader) Broken(e strictjson.SyntaxError) {
+	place := strings.Join(p.path, "")
+	if e.Ended {
+		p.addAt(e.Line, place, "write or copy the file again", "the file ends in the middle of the plan")
 		return
 	}
-	p.broken = true
-	line, hint := p.where(int(p.dec.InputOffset())), "write or copy the file again"
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		line, hint = p.where(int(syntax.Offset)), `write it with json.dump(plan._serialize(), file)`
-	}
-	message := fmt.Sprintf("this is not valid JSON: %v", err)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		message = "the file ends in the middle of the plan"
-	}
-	p.addAt(line, strings.Join(p.path, ""), hint, "%s", message)
+	p.addAt(e.Line, place, "write it with json.dump(plan._serialize(), file)", "this is not valid JSON: %s", e.Message)
 }
+
+// Mistyped reports a value that is not what is wanted.
+func (p *reader) Mistyped(what, _ string, found strictjson.Found) {
+	shown := "an object"
+	switch found.Kind {
+	case strictjson.Null:
+		shown = "null"
+	case strictjson.Bool:
+		shown = "true or false"
+	case strictjson.Number:
+		shown = "the number " + quote(found.Text)
+	case strictjson.String:
+		shown = "the text " + quote(found.Text)
+	case strictjson.List:
+		shown = "a list"
+	}
+	p.addAt(found.Line, strings.Join(p.path, ""), "", "%s where %s belongs", shown, what)
+}
+
+// Twice reports a key that occurs twice.
+func (p *reader) Twice(_ *strictjson.ObjectReader, key string) {
+	p.add("keep one of them", "the key %s is there twice", quote(key))
+}
+
+// Unknown is not called: the objects here allow any keys and judge them.
+func (p *reader) Unknown(*strictjson.ObjectReader, string) {}
 
 // stop reports what ends the reading, where the reader is.
 func (p *reader) stop(format string, args ...any) {
-	if !p.broken {
-		p.broken = true
-		p.add("", "", format, args...)
+	if !p.json.Failed() {
+		p.json.Stop()
+		p.add("", format, args...)
 	}
 }
 
-func (p *reader) token() (json.Token, bool) {
-	if p.broken {
-		return nil, false
+// null takes a null if it comes next.
+func (p *reader) null() bool {
+	if p.json.Next() != strictjson.Null {
+		return false
 	}
-	token, err := p.dec.Token()
-	if err != nil {
-		p.fail(err)
-		return nil, false
-	}
-	return token, true
-}
-
-// skip moves past the rest of the value that begins with token.
-func (p *reader) skip(token json.Token) {
-	for depth := 0; ; {
-		switch token {
-		case json.Delim('{'), json.Delim('['):
-			depth++
-		case json.Delim('}'), json.Delim(']'):
-			depth--
-		}
-		if depth <= 0 {
-			return
-		}
-		if depth > maxDepth {
-			p.stop("values are nested more than %d deep", maxDepth)
-			return
-		}
-		var ok bool
-		if token, ok = p.token(); !ok {
-			return
-		}
-	}
-}
-
-// ignore moves past a value.
-func (p *reader) ignore() {
-	if token, ok := p.token(); ok {
-		p.skip(token)
-	}
-}
-
-// wrong reports a value that is not what is wanted, and skips it.
-func (p *reader) wrong(token json.Token, wanted string) {
-	found := "an object"
-	switch t := token.(type) {
-	case nil:
-		found = "null"
-	case bool:
-		found = "true or false"
-	case json.Number:
-		found = "the number " + quote(t.String())
-	case string:
-		found = "the text " + quote(t)
-	case json.Delim:
-		if t == '[' {
-			found = "a list"
-		}
-	}
-	p.add("", "", "%s where %s belongs", found, wanted)
-	p.skip(token)
+	p.json.Skip()
+	return !p.json.Failed()
 }
 
 // object reads an object, calling value for the value of each key; null is an
 // empty one where that is allowed. A key that is there twice is reported and
 // skipped.
 func (p *reader) object(what string, null bool, value func(key string)) bool {
-	token, ok := p.token()
-	if !ok {
-		return false
-	}
-	if token == nil && null {
+	if null && p.null() {
 		return true
 	}
-	if token != json.Delim('{') {
-		p.wrong(token, what)
-		return false
-	}
-	var seen keySet
-	for !p.broken && p.dec.More() {
-		token, ok := p.token()
-		if !ok {
-			return false
-		}
-		key, _ := token.(string) // the decoder takes nothing else for a key
-		if !seen.add(key) {
-			p.add("", "keep one of them", "the key %s is there twice", quote(key))
-			p.ignore()
-			continue
-		}
+	o := p.json.Object(what, nil)
+	for key := range o.Keys() {
 		value(key)
 	}
-	_, ok = p.token()
-	return ok
-}
-
-// keySet is the keys of an object: a few in a list, more in a map, since a file may
-// have a million objects of a few keys.
-type keySet struct {
-	few  []string
-	many map[string]bool
-}
-
-// add adds a key and reports whether it is new.
-func (s *keySet) add(key string) bool {
-	if s.many == nil && len(s.few) == 8 {
-		s.many = make(map[string]bool, 16)
-		for _, k := range s.few {
-			s.many[k] = true
-		}
-	}
-	if s.many != nil {
-		known := s.many[key]
-		s.many[key] = true
-		return !known
-	}
-	if slices.Contains(s.few, key) {
-		return false
-	}
-	s.few = append(s.few, key)
-	return true
+	return o.Opened() && !p.json.Failed()
 }
 
 // array reads a list of at most limit elements.
 func (p *reader) array(what string, null bool, limit int, element func(i int)) bool {
-	token, ok := p.token()
-	if !ok {
-		return false
-	}
-	if token == nil && null {
+	if null && p.null() {
 		return true
 	}
-	if token != json.Delim('[') {
-		p.wrong(token, what)
+	if !p.json.Want(strictjson.List, what, "a list") {
 		return false
 	}
-	for i := 0; !p.broken && p.dec.More(); i++ {
+	for i := range p.json.List(what) {
 		if i == limit {
 			p.stop("there are more than %d elements", limit)
 			return false
 		}
 		p.in("["+strconv.Itoa(i)+"]", func() { element(i) })
 	}
-	_, ok = p.token()
-	return ok
+	return !p.json.Failed()
 }
 
 // in runs read with a step more in the path.
@@ -353,32 +240,17 @@ func (p *reader) in(step string, read func()) {
 }
 
 // text reads a string.
-func (p *reader) text(what string) (string, bool) {
-	token, ok := p.token()
-	if !ok {
-		return "", false
-	}
-	s, ok := token.(string)
-	if !ok {
-		p.wrong(token, what)
-	}
-	return s, ok
-}
+func (p *reader) text(what string) (string, bool) { return p.json.Text(what) }
 
 // whole reads a whole number from 0 to limit.
 func (p *reader) whole(what string, limit int64) (int64, bool) {
-	token, ok := p.token()
+	n, ok := p.json.Number(what, what)
 	if !ok {
 		return 0, false
 	}
-	n, ok := token.(json.Number)
-	if !ok {
-		p.wrong(token, what)
-		return 0, false
-	}
-	v, err := strconv.ParseInt(n.String(), 10, 64)
+	v, err := strconv.ParseInt(n, 10, 64)
 	if err != nil || v < 0 || v > limit {
-		p.add("", "", "%s is not a whole number from 0 to %d", quote(n.String()), limit)
+		p.add("", "%s is not a whole number from 0 to %d", quote(n), limit)
 		return 0, false
 	}
 	return v, true
@@ -403,25 +275,22 @@ func (p *reader) read() *File {
 				planned = true
 				p.plan()
 			case !ours:
-				p.add("", `a ShardingPlan serializes to {"plan": ...}`, "the key is unknown")
-				p.ignore()
+				p.add(`a ShardingPlan serializes to {"plan": ...}`, "the key is unknown")
+				p.json.Skip()
 			default:
 				p.ourKey(key)
 			}
 		})
 	})
-	if !p.broken {
-		if _, err := p.dec.Token(); err != io.EOF {
-			p.path = nil
-			p.stop("there is more after the end of the plan")
-		}
+	if p.path = nil; !p.json.Failed() {
+		p.end()
 	}
-	if p.broken {
+	if p.json.Failed() {
 		return nil
 	}
 	if !planned {
 		p.path = nil
-		p.add("", `write it with json.dump(plan._serialize(), file)`, "the key \"plan\" is missing")
+		p.add(`write it with json.dump(plan._serialize(), file)`, "the key \"plan\" is missing")
 		return nil
 	}
 	if p.path = nil; ours && p.count == 0 && (p.out.World == 0 || p.out.Local == 0) {
@@ -430,23 +299,29 @@ func (p *reader) read() *File {
 	return p.interpret()
 }
 
+// end wants nothing after the end of the plan.
+func (p *reader) end() {
+	if p.json.Next() != strictjson.None {
+		p.stop("there is more after the end of the plan")
+		return
+	}
+	p.json.End()
+}
+
 // header looks for format and version among the keys of the file, wherever they
 // are. ours is true of a file that TorchRec wrote.
 func (p *reader) header() (ours, ok bool) {
 	p.start()
 	format, version, hasFormat, hasVersion := "", "", false, false
 	p.object("an object with the key \"plan\"", false, func(key string) {
-		token, read := p.token()
-		if !read {
-			return
-		}
 		switch key {
 		case "format":
-			format, hasFormat = fmt.Sprint(token), true
+			format, hasFormat = p.shown(), true
 		case "version":
-			version, hasVersion = fmt.Sprint(token), true
+			version, hasVersion = p.shown(), true
+		default:
+			p.json.Skip()
 		}
-		p.skip(token)
 	})
 	if p.count > 0 {
 		return false, false
@@ -472,11 +347,26 @@ func (p *reader) header() (ours, ok bool) {
 	return true, p.count == 0
 }
 
+// shown reads any value as what an error shows of it.
+func (p *reader) shown() string {
+	switch kind := p.json.Next(); kind {
+	case strictjson.String:
+		text, _ := p.json.Text("")
+		return text
+	case strictjson.Number:
+		text, _ := p.json.Number("", "")
+		return text
+	default:
+		p.json.Skip()
+		return string(kind)
+	}
+}
+
 // ourKey reads a key beside the plan.
 func (p *reader) ourKey(key string) {
 	switch key {
 	case "format", "version", "accelerator", "provenance":
-		p.ignore() // header has looked at the first two; the others do not place tables
+		p.json.Skip() // header has looked at the first two; the others do not place tables
 	case "world_size":
 		n, _ := p.whole("the number of ranks", hardware.MaxDevices)
 		p.out.World = int(n)
@@ -488,8 +378,8 @@ func (p *reader) ourKey(key string) {
 	case "cluster":
 		p.cluster()
 	default:
-		p.add("", "known: "+strings.Join(fileKeys, ", "), "the key is unknown")
-		p.ignore()
+		p.add("known: "+strings.Join(fileKeys, ", "), "the key is unknown")
+		p.json.Skip()
 	}
 }
 
@@ -522,7 +412,7 @@ func (p *reader) pair(what string) (pair [2]int64, ok bool) {
 		n++
 	})
 	if read && n != 2 {
-		p.add("", "", "it has %d numbers, not 2: rows, then columns", n)
+		p.add("", "it has %d numbers, not 2: rows, then columns", n)
 	}
 	return pair, read && p.count == before
 }
@@ -557,11 +447,7 @@ func (p *reader) cluster() {
 			case "reserve_bytes":
 				size(&c.Reserve)
 			case "weights_only":
-				if token, ok := p.token(); ok {
-					if c.WeightsOnly, ok = token.(bool); !ok {
-						p.wrong(token, "true or false")
-					}
-				}
+				c.WeightsOnly, _ = p.json.Bool("true or false")
 			case "host_memory_bytes":
 				further++
 				size(&c.HostMemory)
@@ -570,17 +456,17 @@ func (p *reader) cluster() {
 				if name, ok := p.text("a precision's name"); ok {
 					var err error
 					if c.CommPrecision, err = problem.ParsePrecision(name); err != nil {
-						p.add("", "", "%v", err)
+						p.add("", "%v", err)
 					}
 				}
 			default:
-				p.add("", "", "the key is unknown")
-				p.ignore()
+				p.add("", "the key is unknown")
+				p.json.Skip()
 			}
 		})
 	})
 	if read && seen-further < 7 {
-		p.add("", "", "a cluster has profile, devices, devices_per_host, batch, device_memory_bytes, reserve_bytes and weights_only")
+		p.add("", "a cluster has profile, devices, devices_per_host, batch, device_memory_bytes, reserve_bytes and weights_only")
 	}
 	p.out.Cluster = c
 }
@@ -589,7 +475,7 @@ func (p *reader) plan() {
 	p.object("the tables by module", false, func(module string) {
 		p.in("["+quote(module)+"]", func() {
 			if len(module) > maxName {
-				p.add("", "", "the path of the module has more than %d bytes", maxName)
+				p.add("", "the path of the module has more than %d bytes", maxName)
 			}
 			p.object("the module's tables", false, func(table string) {
 				p.in("["+quote(table)+"]", func() { p.table(module, table) })
@@ -611,12 +497,12 @@ func (p *reader) table(module, table string) {
 		return
 	}
 	before := p.count
-	e := entry{module: module, table: table, line: p.where(int(p.dec.InputOffset()))}
+	e := entry{module: module, table: table, line: p.json.Line()}
 	switch {
 	case table == "":
-		p.add("", "", "the table has no name")
+		p.add("", "the table has no name")
 	case len(table) > maxName:
-		p.add("", "", "the table's name has more than %d bytes", maxName)
+		p.add("", "the table's name has more than %d bytes", maxName)
 	}
 	var hasType, hasKernel bool
 	read := p.object("a table's sharding", false, func(key string) {
@@ -644,22 +530,22 @@ func (p *reader) table(module, table string) {
 							p.shards(&e)
 							return
 						}
-						p.ignore()
+						p.json.Skip()
 					})
 				})
 			default:
 				if !slices.Contains(otherKeys, key) {
-					p.add("", "known: sharding_type, compute_kernel, ranks, shards", "the key is unknown")
+					p.add("known: sharding_type, compute_kernel, ranks, shards", "the key is unknown")
 				}
-				p.ignore()
+				p.json.Skip()
 			}
 		})
 	})
 	if read && !hasType {
-		p.add("", "", "the key \"sharding_type\" is missing")
+		p.add("", "the key \"sharding_type\" is missing")
 	}
 	if read && !hasKernel {
-		p.add("", "", "the key \"compute_kernel\" is missing")
+		p.add("", "the key \"compute_kernel\" is missing")
 	}
 	e.bad = !read || p.count > before
 	p.entries = append(p.entries, e)
@@ -668,28 +554,26 @@ func (p *reader) table(module, table string) {
 // cache reads how much of a table is cached. What else is said of the cache has no
 // place in a plan, and neither has anything that is no object.
 func (p *reader) cache(e *entry) {
-	if rest := bytes.TrimLeft(p.data[min(int(p.dec.InputOffset()), len(p.data)):], ": \t\r\n"); len(rest) == 0 || rest[0] != '{' {
-		p.ignore()
+	if p.json.Next() != strictjson.Object {
+		p.json.Skip()
 		return
 	}
 	p.object("a table's cache_params", false, func(key string) {
 		p.in("."+key, func() {
 			if key != "load_factor" {
-				p.ignore()
+				p.json.Skip()
 				return
 			}
-			token, ok := p.token()
-			if !ok || token == nil {
+			if p.null() {
 				return
 			}
-			n, ok := token.(json.Number)
+			n, ok := p.json.Number("the share of the rows that is cached", "")
 			if !ok {
-				p.wrong(token, "the share of the rows that is cached")
 				return
 			}
-			v, err := strconv.ParseFloat(n.String(), 64)
+			v, err := strconv.ParseFloat(n, 64)
 			if err != nil || !(v > 0) {
-				p.add("", "it is the share of the rows that is cached, such as 0.2", "%s is not a number above 0", quote(n.String()))
+				p.add("it is the share of the rows that is cached, such as 0.2", "%s is not a number above 0", quote(n))
 				return
 			}
 			e.cache = v
@@ -715,7 +599,7 @@ func (p *reader) shardingType(e *entry) {
 			return
 		}
 	}
-	p.add("", "known: table_wise, column_wise, table_column_wise, row_wise, table_row_wise, grid_shard, data_parallel", "sharding type %s is unknown", quote(name))
+	p.add("known: table_wise, column_wise, table_column_wise, row_wise, table_row_wise, grid_shard, data_parallel", "sharding type %s is unknown", quote(name))
 }
 
 // refusedKernels are TorchRec's kernels that a plan has no place for, and why.
@@ -743,9 +627,9 @@ func (p *reader) kernel(e *entry) {
 	case name == fusedTriton:
 		e.tier, e.kernel = plan.HBM, fusedTriton
 	case known:
-		p.add("", "kernels with a place in a plan: fused, fused_uvm, fused_uvm_caching, dense", "kernel %q has no place in a plan: %s", name, why)
+		p.add("kernels with a place in a plan: fused, fused_uvm, fused_uvm_caching, dense", "kernel %q has no place in a plan: %s", name, why)
 	default:
-		p.add("", "known: fused, fused_uvm, fused_uvm_caching, dense", "compute kernel %s is unknown", quote(name))
+		p.add("known: fused, fused_uvm, fused_uvm_caching, dense", "compute kernel %s is unknown", quote(name))
 	}
 }
 
@@ -754,7 +638,7 @@ const fusedTriton = "fused_triton"
 
 func (p *reader) shards(e *entry) {
 	if e.hasShard {
-		p.add("", "keep one of shards and sharding_spec", "the shards are there twice")
+		p.add("keep one of shards and sharding_spec", "the shards are there twice")
 	}
 	p.array("a list of shards", true, plan.MaxShards, func(int) {
 		e.hasShard = true
@@ -772,13 +656,13 @@ func (p *reader) shards(e *entry) {
 				case "placement":
 					p.placement(&s)
 				default:
-					p.add("", "known: shard_offsets, shard_sizes, placement", "the key is unknown")
-					p.ignore()
+					p.add("known: shard_offsets, shard_sizes, placement", "the key is unknown")
+					p.json.Skip()
 				}
 			})
 		})
 		if read && !(hasOffsets && hasSizes) {
-			p.add("", "", "a shard has shard_offsets and shard_sizes")
+			p.add("", "a shard has shard_offsets and shard_sizes")
 		}
 		e.shards = append(e.shards, s)
 	})
@@ -787,32 +671,30 @@ func (p *reader) shards(e *entry) {
 // placement reads rank:3/cuda:1, rank:3/cpu, or nothing: null, or None as TorchRec
 // writes it.
 func (p *reader) placement(s *shard) {
-	token, ok := p.token()
-	if !ok || token == nil || token == "None" {
+	if p.null() {
 		return
 	}
-	text, ok := token.(string)
-	if !ok {
-		p.wrong(token, "a placement")
+	text, ok := p.json.Text("a placement")
+	if !ok || text == "None" {
 		return
 	}
 	worker, device, _ := strings.Cut(text, "/")
 	number, ok := strings.CutPrefix(worker, "rank:")
 	rank, err := strconv.Atoi(number)
 	if !ok || err != nil || rank < 0 || rank >= hardware.MaxDevices {
-		p.add("", "", `%s is not a placement such as "rank:3/cuda:1"`, quote(text))
+		p.add("", `%s is not a placement such as "rank:3/cuda:1"`, quote(text))
 		return
 	}
 	s.rank = rank
 	kind, index, numbered := strings.Cut(device, ":")
 	if !slices.Contains([]string{CUDA, CPU, "mtia", "tpu"}, kind) {
-		p.add("", "", `%s is not a placement such as "rank:3/cuda:1" or "rank:3/cpu"`, quote(text))
+		p.add("", `%s is not a placement such as "rank:3/cuda:1" or "rank:3/cpu"`, quote(text))
 		return
 	}
 	if numbered && kind != CPU {
 		at, err := strconv.Atoi(index)
 		if err != nil || at < 0 || at >= hardware.MaxDevices {
-			p.add("", "", `%s is not a placement such as "rank:3/cuda:1"`, quote(text))
+			p.add("", `%s is not a placement such as "rank:3/cuda:1"`, quote(text))
 			return
 		}
 		s.device = at

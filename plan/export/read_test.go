@@ -87,7 +87,7 @@ const wholeTable = `{"sharding_type": "table_wise", "compute_kernel": "fused", "
 var badFiles = []struct{ name, content, want string }{
 	{"empty", "", "x.json:1: the file ends in the middle of the plan (write or copy the file again)"},
 	{"list", "[]", `x.json:1: a list where an object with the key "plan" belongs`},
-	{"not JSON", "ShardingPlan(", `x.json:1: this is not valid JSON: invalid character 'S' looking for beginning of value`},
+	{"not JSON", "ShardingPlan(", `x.json:1: this is not valid JSON: 'S' at byte 0 where an object belongs`},
 	{"binary", "\xff\xfe", "x.json: it is not UTF-8 text (is this the right file?)"},
 	{"no plan", `{}`, `x.json:1: the key "plan" is missing (write it with json.dump(plan._serialize(), file))`},
 	{"another key", `{"plan": {}, "ranks": 4}`, `ranks: the key is unknown (a ShardingPlan serializes to {"plan": ...})`},

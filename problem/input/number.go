@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/neuroshard/neuroshard/internal/strictjson"
 )
 
 // number is a number as written in a file, or what stands in its place.
@@ -63,29 +65,7 @@ func (n number) real() (value float64, complaint string) {
 
 // malformed returns a complaint unless n is written as JSON writes numbers.
 func (n number) malformed() string {
-	rest := strings.TrimPrefix(string(n), "-")
-	digits := func() bool {
-		end := 0
-		for end < len(rest) && rest[end] >= '0' && rest[end] <= '9' {
-			end++
-		}
-		rest = rest[end:]
-		return end > 0
-	}
-	leadingZero := len(rest) > 1 && rest[0] == '0' && rest[1] >= '0' && rest[1] <= '9'
-	ok := digits() && !leadingZero
-	if ok && strings.HasPrefix(rest, ".") {
-		rest = rest[1:]
-		ok = digits()
-	}
-	if ok && rest != "" && (rest[0] == 'e' || rest[0] == 'E') {
-		rest = rest[1:]
-		if rest != "" && (rest[0] == '+' || rest[0] == '-') {
-			rest = rest[1:]
-		}
-		ok = digits()
-	}
-	if ok && rest == "" {
+	if strictjson.ValidNumber(string(n)) {
 		return ""
 	}
 	switch strings.ToLower(strings.TrimLeft(string(n), "+-")) {

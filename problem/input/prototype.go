@@ -31,13 +31,13 @@ func (b *builder) readPrototype(s *scanner, opt Options) {
 	}
 	required := append([]string{"row", "pooling_factor"}, keys[3:]...)
 	dimless, firstDimless, n := 0, 0, 0
-	for i := range s.list("the file") {
-		if s.peek(); b.full(s.line) {
-			s.failed = true
+	for i := range s.List("the file") {
+		if s.Next(); b.full(s.Line()) {
+			s.Stop()
 			break
 		}
 		n++
-		line, before, named := s.line, s.count(), len(s.report.list)
+		line, before, named := s.Line(), s.count(), len(s.report.list)
 		var bad unread
 		check := func(ok bool, part unread) {
 			if !ok {
@@ -50,8 +50,8 @@ func (b *builder) readPrototype(s *scanner, opt Options) {
 			Access: access.Distribution{Kind: access.Histogram, Batch: PrototypeBatch},
 		}
 		pooling, ok := 0.0, false
-		o := s.object(prototypeTable, keys)
-		for key := range o.keys() {
+		o := s.Object(prototypeTable, keys)
+		for key := range o.Keys() {
 			switch key {
 			case "row":
 				t.Rows, ok = s.whole("row", rowsHint)
@@ -67,16 +67,16 @@ func (b *builder) readPrototype(s *scanner, opt Options) {
 				t.Access.Reuse[bins[key]], _ = s.real(key, "bin_0 to bin_16 hold the share of distinct rows in each use-count class")
 			}
 		}
-		if o.opened && !s.failed {
+		if o.Opened() && !s.Failed() {
 			s.require(o, line, required...)
 		}
 		s.name(named, t.Name)
-		if !o.opened || s.failed {
+		if !o.Opened() || s.Failed() {
 			continue
 		}
-		check(o.has("row"), unreadRows)
-		check(o.has("dim") || opt.DefaultDim > 0, unreadDim)
-		if !o.has("dim") {
+		check(o.Has("row"), unreadRows)
+		check(o.Has("dim") || opt.DefaultDim > 0, unreadDim)
+		if !o.Has("dim") {
 			if dimless == 0 {
 				firstDimless = line
 			}
@@ -88,7 +88,7 @@ func (b *builder) readPrototype(s *scanner, opt Options) {
 		t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: pooling}}
 		b.table(t, line, statedPooling|statedAccess, bad, t.Name)
 	}
-	s.end()
+	s.End()
 	b.dimUsed = dimless > 0
 	if dimless > 0 && opt.DefaultDim == 0 {
 		b.add(firstDimless, fmt.Sprintf("%d of %d tables state no dim", dimless, n), "give the dim of such tables with --dim, for example --dim 64")

@@ -46,15 +46,15 @@ func (b *builder) readScenario(s *scanner) {
 		Name: b.Name, lines: map[string]int{}, unread: map[string]bool{},
 		Topology: hardware.Topology{ReserveShare: hardware.DefaultReserveShare},
 	}}
-	file := s.object("the scenario", scenarioKeys)
-	for key := range file.keys() {
+	file := s.Object("the scenario", scenarioKeys)
+	for key := range file.Keys() {
 		switch key {
 		case "name":
-			s.text("name")
+			s.Text("name")
 		case "tables":
-			for i := range s.list("tables") {
-				if s.peek(); b.full(s.line) {
-					s.failed = true
+			for i := range s.List("tables") {
+				if s.Next(); b.full(s.Line()) {
+					s.Stop()
 					break
 				}
 				r.table(i)
@@ -69,17 +69,17 @@ func (b *builder) readScenario(s *scanner) {
 			r.topologyKey()
 		}
 	}
-	s.end()
+	s.End()
 	b.Cluster = &r.cluster
 	b.defaults.optimizer = r.optimizer
-	if s.failed {
+	if s.Failed() {
 		// What stands behind the broken syntax was not read.
 		r.cluster.faulty, r.cluster.veiled = true, true
-		r.unstated(s.line)
+		r.unstated(s.Line())
 		return
 	}
 	for _, key := range []string{"tables", "optimizer", "topology"} {
-		if !file.has(key) {
+		if !file.Has(key) {
 			b.add(1, key+" is missing in the scenario", "docs/FORMATS.md draws a whole one")
 		}
 	}
@@ -91,16 +91,16 @@ func (b *builder) readScenario(s *scanner) {
 // table reads the table at position i, as jsonTable does.
 func (r *scenarioReader) table(i int) {
 	s := r.s
-	line, named := s.line, len(s.report.list)
+	line, named := s.Line(), len(s.report.list)
 	var t problem.Table
 	var bad unread
 	pooling := 0.0
-	o := s.object(scenarioTable, scenarioTableKeys)
-	for key := range o.keys() {
+	o := s.Object(scenarioTable, scenarioTableKeys)
+	for key := range o.Keys() {
 		ok, part := false, unread(0)
 		switch key {
 		case "name":
-			t.Name, ok = s.text("name")
+			t.Name, ok = s.Text("name")
 			part = unreadName
 		case "rows":
 			t.Rows, ok = s.whole("rows", rowsHint)
@@ -120,13 +120,13 @@ func (r *scenarioReader) table(i int) {
 			bad |= part
 		}
 	}
-	if o.opened && !s.failed {
+	if o.Opened() && !s.Failed() {
 		s.require(o, line, "name", "rows", "dim", "pooling")
 		for _, needed := range []struct {
 			key  string
 			part unread
 		}{{"name", unreadName}, {"rows", unreadRows}, {"dim", unreadDim}} {
-			if !o.has(needed.key) {
+			if !o.Has(needed.key) {
 				bad |= needed.part
 			}
 		}
@@ -136,15 +136,15 @@ func (r *scenarioReader) table(i int) {
 		name = fmt.Sprintf("#%d", i)
 	}
 	s.name(named, name)
-	if o.opened && !s.failed {
+	if o.Opened() && !s.Failed() {
 		t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: pooling}}
 		r.builder.table(t, line, statedPooling|statedPrecision, bad, name)
 	}
 }
 
 func (s *scanner) dtype() (p problem.Precision, ok bool) {
-	line := s.line
-	text, ok := s.text("dtype")
+	line := s.Line()
+	text, ok := s.Text("dtype")
 	if !ok {
 		return 0, false
 	}
@@ -154,8 +154,8 @@ func (s *scanner) dtype() (p problem.Precision, ok bool) {
 }
 
 func (r *scenarioReader) optimizerKey() {
-	line := r.s.line
-	text, ok := r.s.text("optimizer")
+	line := r.s.Line()
+	text, ok := r.s.Text("optimizer")
 	if !ok || text == noOptimizer {
 		return // SGD keeps no state
 	}
@@ -166,16 +166,16 @@ func (r *scenarioReader) optimizerKey() {
 
 func (r *scenarioReader) globalBatchKey() {
 	r.hasGlobal = true
-	r.batchLine = r.s.line
+	r.batchLine = r.s.Line()
 	if batch, ok := r.s.whole("global_batch", batchHint); ok {
-		r.Batch = r.globalBatch(r.s.line, batch)
+		r.Batch = r.globalBatch(r.s.Line(), batch)
 	}
 }
 
 func (r *scenarioReader) perRankKey() {
 	const hint = "it is the number of samples of a step on one device"
 	r.hasPerRank = true
-	r.perRankLine = r.s.line
+	r.perRankLine = r.s.Line()
 	batch, ok := r.s.whole("batch_size_per_rank", hint)
 	switch {
 	case !ok:
@@ -189,21 +189,21 @@ func (r *scenarioReader) perRankKey() {
 // topologyKey reads the cluster. It notes values under the keys of a topology file.
 func (r *scenarioReader) topologyKey() {
 	s, t := r.s, &r.cluster.Topology
-	s.peek()
-	line := s.line
-	o := s.object("the topology of a scenario", scenarioClusterKeys)
+	s.Next()
+	line := s.Line()
+	o := s.Object("the topology of a scenario", scenarioClusterKeys)
 	value := func(key, as, hint string) (n int64) {
-		s.peek()
-		r.cluster.lines[as] = s.line
+		s.Next()
+		r.cluster.lines[as] = s.Line()
 		n, ok := s.whole(key, hint)
 		if ok && n < 1 {
-			r.add(s.line, fmt.Sprintf("%s: %d is not above 0", key, n), hint)
+			r.add(s.Line(), fmt.Sprintf("%s: %d is not above 0", key, n), hint)
 			n, ok = 0, false
 		}
 		r.cluster.unread[as] = !ok
 		return n
 	}
-	for key := range o.keys() {
+	for key := range o.Keys() {
 		switch key {
 		case "world_size":
 			t.Devices = int(value(key, "devices", "it is the number of devices of the cluster"))
@@ -213,7 +213,7 @@ func (r *scenarioReader) topologyKey() {
 			t.Memory = unit.Bytes(value(key, "memory", "it is the memory of one device, in bytes"))
 		}
 	}
-	if !o.opened || s.failed {
+	if !o.Opened() || s.Failed() {
 		r.cluster.veiled = true
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/strictjson"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 )
@@ -43,43 +44,43 @@ const jsonFile = "the file"
 
 // readJSON reads the project's own format.
 func (b *builder) readJSON(s *scanner) {
-	file := s.object(jsonFile, fileKeys)
-	for key := range file.keys() {
+	file := s.Object(jsonFile, fileKeys)
+	for key := range file.Keys() {
 		switch key {
 		case "format":
 			b.formatKey(s)
 		case "version":
 			b.versionKey(s)
 		case "batch":
-			b.batchLine = s.line
+			b.batchLine = s.Line()
 			if batch, ok := s.whole("batch", batchHint); ok {
-				b.Batch = b.globalBatch(s.line, batch)
+				b.Batch = b.globalBatch(s.Line(), batch)
 			}
 		case "defaults":
 			b.defaultsKey(s)
 		case "tables":
-			for i := range s.list("tables") {
-				if s.peek(); b.full(s.line) {
-					s.failed = true
+			for i := range s.List("tables") {
+				if s.Next(); b.full(s.Line()) {
+					s.Stop()
 					break
 				}
 				b.jsonTable(s, i)
 			}
 		}
 	}
-	s.end()
-	if s.failed {
+	s.End()
+	if s.Failed() {
 		return
 	}
 	for _, key := range []string{"format", "version", "tables"} {
-		if !file.has(key) {
+		if !file.Has(key) {
 			b.add(1, key+" is missing", fmt.Sprintf(`begin the file with {"format": %q, "version": %d, "tables": [...`, TablesFormat, TablesVersion))
 		}
 	}
 }
 
 func (b *builder) formatKey(s *scanner) {
-	if format, ok := s.text("format"); ok && format != TablesFormat {
+	if format, ok := s.Text("format"); ok && format != TablesFormat {
 		s.fail(fmt.Sprintf("the format is %s, not %q", quote(format), TablesFormat), "give a file of tables here")
 	}
 }
@@ -102,13 +103,13 @@ func (r *report) globalBatch(line int, batch int64) int {
 
 func (b *builder) defaultsKey(s *scanner) {
 	d := &b.defaults
-	for key := range s.object("defaults", defaultsKeys).keys() {
+	for key := range s.Object("defaults", defaultsKeys).Keys() {
 		switch key {
 		case "pooling_factor":
 			d.pooling, _ = s.real("pooling_factor", poolingHint) // 0 does no harm
 			d.stated |= statedPooling
 		case "weighted":
-			d.weighted, _ = s.boolean("weighted")
+			d.weighted, _ = s.Bool("weighted")
 		case "precision":
 			d.precision, _ = s.precision()
 		case "optimizer":
@@ -126,8 +127,8 @@ func (b *builder) defaultsKey(s *scanner) {
 // jsonTable reads the table at position i. One that is no object, or in which the
 // syntax breaks off, is left out.
 func (b *builder) jsonTable(s *scanner, i int) {
-	s.peek()
-	line, named := s.line, len(s.report.list)
+	s.Next()
+	line, named := s.Line(), len(s.report.list)
 	var t problem.Table
 	var has stated
 	var bad unread
@@ -137,11 +138,11 @@ func (b *builder) jsonTable(s *scanner, i int) {
 		}
 	}
 	pooling, ok := 0.0, false
-	o := s.object("a table", tableKeys)
-	for key := range o.keys() {
+	o := s.Object("a table", tableKeys)
+	for key := range o.Keys() {
 		switch key {
 		case "name":
-			t.Name, ok = s.text("name")
+			t.Name, ok = s.Text("name")
 			check(ok, unreadName)
 		case "module":
 			t.Module = s.module()
@@ -160,7 +161,7 @@ func (b *builder) jsonTable(s *scanner, i int) {
 			pooling, _ = s.real("pooling_factor", poolingHint)
 			has |= statedPooling
 		case "weighted":
-			t.Weighted, _ = s.boolean("weighted")
+			t.Weighted, _ = s.Bool("weighted")
 			has |= statedWeighted
 		case "precision":
 			t.Precision, ok = s.precision()
@@ -177,14 +178,14 @@ func (b *builder) jsonTable(s *scanner, i int) {
 			check(ok, unreadDevices)
 		}
 	}
-	if o.opened && !s.failed {
+	if o.Opened() && !s.Failed() {
 		s.require(o, line, "name", "rows", "dim")
-		check(o.has("name"), unreadName)
-		check(o.has("rows"), unreadRows)
-		check(o.has("dim"), unreadDim)
-		if o.has("features") && o.has("pooling_factor") {
+		check(o.Has("name"), unreadName)
+		check(o.Has("rows"), unreadRows)
+		check(o.Has("dim"), unreadDim)
+		if o.Has("features") && o.Has("pooling_factor") {
 			s.add(line, "both features and pooling_factor are stated", "state pooling_factor for a table that one feature reads, else features")
-		} else if o.has("pooling_factor") {
+		} else if o.Has("pooling_factor") {
 			t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: pooling}}
 		}
 	}
@@ -193,7 +194,7 @@ func (b *builder) jsonTable(s *scanner, i int) {
 		name = fmt.Sprintf("#%d", i)
 	}
 	s.name(named, name)
-	if o.opened && !s.failed {
+	if o.Opened() && !s.Failed() {
 		b.table(t, line, has, bad, name)
 	}
 }
@@ -201,26 +202,26 @@ func (b *builder) jsonTable(s *scanner, i int) {
 // module reads the path of the module that holds a table. An empty one is
 // reported: it would pass for none stated.
 func (s *scanner) module() string {
-	module, ok := s.text("module")
+	module, ok := s.Text("module")
 	if ok && module == "" {
-		s.add(s.line, "module is empty", "leave it out for a table of the model itself, or of no known module")
+		s.add(s.Line(), "module is empty", "leave it out for a table of the model itself, or of no known module")
 	}
 	return module
 }
 
 // require reports the keys that the object lacks.
-func (s *scanner) require(o *object, line int, keys ...string) {
+func (s *scanner) require(o *strictjson.ObjectReader, line int, keys ...string) {
 	var missing []string
 	for _, key := range keys {
-		if !o.has(key) {
+		if !o.Has(key) {
 			missing = append(missing, key)
 		}
 	}
 	switch {
 	case len(missing) == 1:
-		s.add(line, fmt.Sprintf("%s is missing in %s", missing[0], o.what), "")
+		s.add(line, fmt.Sprintf("%s is missing in %s", missing[0], o.What), "")
 	case len(missing) > 1:
-		s.add(line, fmt.Sprintf("%s are missing in %s", strings.Join(missing, ", "), o.what), "")
+		s.add(line, fmt.Sprintf("%s are missing in %s", strings.Join(missing, ", "), o.What), "")
 	}
 }
 
@@ -229,19 +230,19 @@ func (s *scanner) require(o *object, line int, keys ...string) {
 func (s *scanner) features() []problem.Feature {
 	var features []problem.Feature
 	before := s.count()
-	for range s.list("features") {
+	for range s.List("features") {
 		var f problem.Feature
-		s.peek()
-		line, o := s.line, s.object("a feature", featureKeys)
-		for key := range o.keys() {
+		s.Next()
+		line, o := s.Line(), s.Object("a feature", featureKeys)
+		for key := range o.Keys() {
 			switch key {
 			case "name":
-				f.Name, _ = s.text("name")
+				f.Name, _ = s.Text("name")
 			case "pooling_factor":
 				f.PoolingFactor, _ = s.real("pooling_factor", poolingHint)
 			}
 		}
-		if o.opened && !s.failed {
+		if o.Opened() && !s.Failed() {
 			s.require(o, line, "pooling_factor")
 		}
 		features = append(features, f)
@@ -253,8 +254,8 @@ func (s *scanner) features() []problem.Feature {
 }
 
 func (s *scanner) precision() (p problem.Precision, ok bool) {
-	line := s.line
-	text, ok := s.text("precision")
+	line := s.Line()
+	text, ok := s.Text("precision")
 	if !ok {
 		return 0, false
 	}
@@ -264,8 +265,8 @@ func (s *scanner) precision() (p problem.Precision, ok bool) {
 }
 
 func (s *scanner) optimizer() problem.Optimizer {
-	line := s.line
-	text, ok := s.text("optimizer")
+	line := s.Line()
+	text, ok := s.Text("optimizer")
 	if !ok {
 		return 0
 	}
@@ -291,10 +292,10 @@ func optimizers() []string {
 
 func (s *scanner) access() access.Distribution {
 	var d access.Distribution
-	s.peek()
-	line, before := s.line, s.count()
-	o := s.object("access", accessKeys)
-	for key := range o.keys() {
+	s.Next()
+	line, before := s.Line(), s.count()
+	o := s.Object("access", accessKeys)
+	for key := range o.Keys() {
 		switch key {
 		case "reuse":
 			d.Kind = access.Histogram
@@ -314,17 +315,17 @@ func (s *scanner) access() access.Distribution {
 			}
 		case "uniform":
 			d.Kind = access.Uniform
-			if uniform, ok := s.boolean("uniform"); ok && !uniform {
-				s.add(s.line, "uniform: false says nothing", kindsHint)
+			if uniform, ok := s.Bool("uniform"); ok && !uniform {
+				s.add(s.Line(), "uniform: false says nothing", kindsHint)
 			}
 		}
 	}
-	if !o.opened || s.failed {
+	if !o.Opened() || s.Failed() {
 		return d
 	}
 	var kinds []string
 	for _, key := range []string{"reuse", "zipf", "uniform"} {
-		if o.has(key) {
+		if o.Has(key) {
 			kinds = append(kinds, key)
 		}
 	}
@@ -335,11 +336,11 @@ func (s *scanner) access() access.Distribution {
 		s.add(line, "access states no distribution", kindsHint)
 	case len(kinds) > 1:
 		s.add(line, "access states both "+strings.Join(kinds, " and "), kindsHint)
-	case o.has("reuse"):
-		if s.require(o, line, "batch"); !o.has("batch") {
+	case o.Has("reuse"):
+		if s.require(o, line, "batch"); !o.Has("batch") {
 			d.Batch = 1
 		}
-	case o.has("batch") || o.has("unique_rows"):
+	case o.Has("batch") || o.Has("unique_rows"):
 		s.add(line, "access states batch or unique_rows without reuse", "they belong to a histogram of reuse")
 	}
 	return d
@@ -347,15 +348,15 @@ func (s *scanner) access() access.Distribution {
 
 func (s *scanner) reuse(d *access.Distribution) {
 	before, n := s.count(), 0
-	for i := range s.list("reuse") {
+	for i := range s.List("reuse") {
 		share, _ := s.real("reuse", "reuse holds the share of distinct rows in each use-count class")
 		if i < len(d.Reuse) {
 			d.Reuse[i] = share
 		}
 		n++
 	}
-	if n != access.Classes && !s.failed && (n > 0 || s.count() == before) {
-		s.add(s.line, fmt.Sprintf("reuse has %d shares, not %d", n, access.Classes), "the classes are rows used 1, 2, 3-4, 5-8, ..., 16385-32768 and more than 32768 times in a batch")
+	if n != access.Classes && !s.Failed() && (n > 0 || s.count() == before) {
+		s.add(s.Line(), fmt.Sprintf("reuse has %d shares, not %d", n, access.Classes), "the classes are rows used 1, 2, 3-4, 5-8, ..., 16385-32768 and more than 32768 times in a batch")
 	}
 	if s.count() > before {
 		d.Reuse = mendedReuse(d.Reuse)
@@ -366,19 +367,19 @@ func (s *scanner) reuse(d *access.Distribution) {
 // devices are allowed.
 func (s *scanner) constraints() (c problem.Constraint, ok bool) {
 	ok = true
-	s.peek()
-	line, o := s.line, s.object("constraints", constraintKeys)
-	for key := range o.keys() {
+	s.Next()
+	line, o := s.Line(), s.Object("constraints", constraintKeys)
+	for key := range o.Keys() {
 		switch key {
 		case "devices":
 			before := s.count()
-			for range s.list("devices") {
+			for range s.List("devices") {
 				if d, ok := s.whole("devices", deviceHint); ok {
 					c.Devices = append(c.Devices, int(d))
 				}
 			}
-			if len(c.Devices) == 0 && !s.failed && s.count() == before {
-				s.add(s.line, "devices is an empty list: the table could go nowhere", "leave it out to allow all devices")
+			if len(c.Devices) == 0 && !s.Failed() && s.count() == before {
+				s.add(s.Line(), "devices is an empty list: the table could go nowhere", "leave it out to allow all devices")
 			}
 			ok = ok && s.count() == before
 		case "device":
@@ -387,19 +388,19 @@ func (s *scanner) constraints() (c problem.Constraint, ok bool) {
 				c.Devices = append(c.Devices, int(d))
 			}
 		case "group":
-			if group, ok := s.text("group"); ok && group == "" {
-				s.add(s.line, "group is empty", "leave it out for a table in no group")
+			if group, ok := s.Text("group"); ok && group == "" {
+				s.add(s.Line(), "group is empty", "leave it out for a table in no group")
 			} else {
 				c.Group = group
 			}
 		case "no_split":
-			c.NoSplit, _ = s.boolean("no_split")
+			c.NoSplit, _ = s.Bool("no_split")
 		case "min_width":
 			width, _ := s.whole("min_width", widthHint)
 			c.MinWidth = int(width)
 		}
 	}
-	if o.has("device") && o.has("devices") && !s.failed {
+	if o.Has("device") && o.Has("devices") && !s.Failed() {
 		s.add(line, "both device and devices are stated", "state device to pin the table to one, devices to allow several")
 		slices.Sort(c.Devices)
 		c.Devices, ok = slices.Compact(c.Devices), false

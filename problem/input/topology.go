@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/neuroshard/neuroshard/internal/strictjson"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -150,24 +151,22 @@ type entry struct {
 }
 
 func (t *topologyReader) readJSON(s *scanner) {
-	for key := range s.object("a topology", topologyKeys).keys() {
-		c := s.peek()
-		e := entry{key: key, line: s.line, quoted: c == '"'}
+	for key := range s.Object("a topology", topologyKeys).Keys() {
+		kind := s.Next()
+		e := entry{key: key, line: s.Line(), quoted: kind == strictjson.String}
 		t.value(key, e.line, func() {
 			var ok bool
 			if e.quoted {
-				e.value, ok = s.text(key)
+				e.value, ok = s.Text(key)
 			} else {
-				var n number
-				n, ok = s.number(key, wanted(key))
-				e.value = string(n)
+				e.value, ok = s.Number(key, wanted(key))
 			}
 			if ok {
 				t.set(e)
 			}
 		})
 	}
-	if s.end(); s.failed {
+	if s.End(); s.Failed() {
 		t.explained = -1 // what stands behind the broken syntax was not read
 	}
 }
