@@ -191,7 +191,7 @@ func (l *line) result(found search.Result) (*Result, error) {
 	}
 	// The certificate bounds the cost that the search minimised.
 	if l.opt.Certificate && l.prices.Estimator().ModelSource == plan.Simulated {
-		result.Bound, err = bound.SimulatedKinds(l.problem, l.allowed())
+		result.Bound, err = bound.Simulated(l.problem, l.allowed())
 	}
 	return result, err
 }

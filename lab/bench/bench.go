@@ -250,7 +250,7 @@ func (o Options) judge(ctx context.Context, j *job, result *neuroshard.Result, e
 // bound adds a lower bound on the simulated cost.
 func (r *Record) bound(p *problem.Problem) error {
 	start := time.Now()
-	b, err := bound.Simulated(p)
+	b, err := bound.Simulated(p, bound.Allowed{})
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func ExampleSimulated() {
 		Topology: hardware.Topology{Profile: a100, Devices: 2},
 		Batch:    65536,
 	}
-	least, err := bound.Simulated(&p)
+	least, err := bound.Simulated(&p, bound.Allowed{})
 	if err != nil {
 		panic(err)
 	}
@@ -96,7 +96,7 @@ func TestByHand(t *testing.T) {
 	collective := .045 + 500*4*4/230e6
 	wantForward := collective + 2*1000*4*4/stream
 	wantBackward := collective + 2*500*8*4/stream
-	got, err := bound.Simulated(p)
+	got, err := bound.Simulated(p, bound.Allowed{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,12 +137,12 @@ func TestWithoutLookups(t *testing.T) {
 		Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: 2},
 		Batch:    64,
 	}
-	got, err := bound.Simulated(p)
+	got, err := bound.Simulated(p, bound.Allowed{})
 	if err != nil || got.Compute != 0 || !(got.Total > 0) {
 		t.Errorf("got %+v, %v, want communication only", got, err)
 	}
 	p.Topology.Profile, p.Topology.DevicesPerHost = profile(t, "rtx2080ti"), 1
-	if _, err := bound.Simulated(p); err == nil {
+	if _, err := bound.Simulated(p, bound.Allowed{}); err == nil {
 		t.Error("several hosts without a network: got no error")
 	}
 }
@@ -275,7 +275,7 @@ func TestNoPlacementIsBelow(t *testing.T) {
 }
 
 func check(t *rapid.T, p *problem.Problem, judge *simulate.Pricer, pl placement) {
-	least, err := bound.Simulated(p)
+	least, err := bound.Simulated(p, bound.Allowed{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +325,7 @@ func TestNoOptimumIsBelow(t *testing.T) {
 			spread(0, p.Tables[i].Dim/4)
 		}
 		rec(0)
-		least, err := bound.Simulated(p)
+		least, err := bound.Simulated(p, bound.Allowed{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -364,13 +364,13 @@ func TestMoreTablesCostMore(t *testing.T) {
 			// Several operators are bounded less sharply than one.
 			p.Tables[i].Optimizer, p.Tables[i].Precision, p.Tables[i].Weighted = p.Tables[0].Optimizer, p.Tables[0].Precision, p.Tables[0].Weighted
 		}
-		all, err := bound.Simulated(p)
+		all, err := bound.Simulated(p, bound.Allowed{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		fewer := *p
 		fewer.Tables = p.Tables[:rapid.IntRange(1, len(p.Tables)).Draw(t, "kept")]
-		some, err := bound.Simulated(&fewer)
+		some, err := bound.Simulated(&fewer, bound.Allowed{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -382,11 +382,11 @@ func TestMoreTablesCostMore(t *testing.T) {
 
 func TestSameBoundAgain(t *testing.T) {
 	p := drawn(t, 40, 8)
-	first, err := bound.Simulated(p)
+	first, err := bound.Simulated(p, bound.Allowed{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := bound.Simulated(p); err != nil || again != first {
+	if again, err := bound.Simulated(p, bound.Allowed{}); err != nil || again != first {
 		t.Errorf("got %+v, %v, want %+v", again, err, first)
 	}
 }
@@ -410,7 +410,7 @@ func TestGapsOfPlans(t *testing.T) {
 				t.Fatal(err)
 			}
 			start := time.Now()
-			least, err := bound.Simulated(&task.Problem)
+			least, err := bound.Simulated(&task.Problem, bound.Allowed{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -451,7 +451,7 @@ func BenchmarkSimulated(b *testing.B) {
 		p := drawn(b, size[0], size[1])
 		b.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := bound.Simulated(p); err != nil {
+				if _, err := bound.Simulated(p, bound.Allowed{}); err != nil {
 					b.Fatal(err)
 				}
 			}

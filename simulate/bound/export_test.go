@@ -4,13 +4,13 @@ import "github.com/neuroshard/neuroshard/problem"
 
 // Exchanges returns the times, in ms, of the exchanges of each lot alone: of so many
 // columns on every device, on all devices, on every host, and of so many weights.
-func Exchanges(p *problem.Problem, columns int, weights float64) [lots]float64 {
+func Exchanges(p *problem.Problem, columns int, weights float64) [exchanging]float64 {
 	w, err := newWires(p)
 	if err != nil {
 		panic(err)
 	}
 	c, n, hosts := float64(columns), float64(p.Topology.Devices), float64(p.Topology.Hosts())
-	times := [lots]float64{c*w.own + n*c*w.shared, c * w.block, hosts * c * w.host, weights * w.weight}
+	times := [exchanging]float64{c*w.own + n*c*w.shared, c * w.block, hosts * c * w.host, weights * w.weight}
 	for l := range times {
 		times[l] += w.fixed[l] - fixedMS
 	}

@@ -17,7 +17,7 @@ import (
 
 var everyKind = bound.Allowed{Kinds: problem.Kinds(), Host: true}
 
-func ExampleSimulatedKinds() {
+func ExampleSimulated_shardingTypes() {
 	a100, err := hardware.ByName("a100-80")
 	if err != nil {
 		panic(err)
@@ -27,11 +27,11 @@ func ExampleSimulatedKinds() {
 		Topology: hardware.Topology{Profile: a100, Devices: 4},
 		Batch:    65536,
 	}
-	columns, err := bound.SimulatedKinds(&p, bound.Allowed{})
+	columns, err := bound.Simulated(&p, bound.Allowed{})
 	if err != nil {
 		panic(err)
 	}
-	least, err := bound.SimulatedKinds(&p, bound.Allowed{Kinds: problem.Kinds()})
+	least, err := bound.Simulated(&p, bound.Allowed{Kinds: problem.Kinds()})
 	if err != nil {
 		panic(err)
 	}
@@ -207,7 +207,7 @@ func TestNoPlacementInAnyKindIsBelow(t *testing.T) {
 		}
 		compare := func(allowed bound.Allowed) {
 			shards := shardsOf(p, ways)
-			least, err := bound.SimulatedKinds(p, allowed)
+			least, err := bound.Simulated(p, allowed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -308,7 +308,7 @@ func TestNoOptimumInAnyKindIsBelow(t *testing.T) {
 			}
 		}
 		rec(0)
-		least, err := bound.SimulatedKinds(p, everyKind)
+		least, err := bound.Simulated(p, everyKind)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -327,12 +327,12 @@ func TestNoOptimumInAnyKindIsBelow(t *testing.T) {
 func TestMoreKindsCostNoMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawKinds(t, 8, 6, 32)
-		columns, err := bound.Simulated(p)
+		columns, err := bound.Simulated(p, bound.Allowed{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, a := range []bound.Allowed{{}, {Kinds: []problem.Kind{problem.ColumnWise}}, {Kinds: []problem.Kind{problem.TableWise, problem.ColumnWise}, Host: p.Topology.HostMemory == 0}} {
-			if got, err := bound.SimulatedKinds(p, a); err != nil || got != columns {
+			if got, err := bound.Simulated(p, a); err != nil || got != columns {
 				t.Fatalf("%v: got %+v, %v, want %+v", a, got, err, columns)
 			}
 		}
@@ -347,7 +347,7 @@ func TestMoreKindsCostNoMore(t *testing.T) {
 		for i, k := range kinds {
 			allowed.Kinds = append(allowed.Kinds, k)
 			allowed.Host = i >= host
-			got, err := bound.SimulatedKinds(p, allowed)
+			got, err := bound.Simulated(p, allowed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -356,7 +356,7 @@ func TestMoreKindsCostNoMore(t *testing.T) {
 			}
 			last = got.Total
 		}
-		if again, err := bound.SimulatedKinds(p, allowed); err != nil || again.Total != last {
+		if again, err := bound.Simulated(p, allowed); err != nil || again.Total != last {
 			t.Fatalf("again: got %v, %v, want %v", again.Total, err, last)
 		}
 	})
@@ -416,7 +416,7 @@ func BenchmarkSimulatedKinds(b *testing.B) {
 		p.Topology.HostMemory = hardware.MaxMemory
 		b.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := bound.SimulatedKinds(p, bound.Allowed{Kinds: problem.Kinds()}); err != nil {
+				if _, err := bound.Simulated(p, bound.Allowed{Kinds: problem.Kinds()}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -47,8 +47,8 @@ import (
 // mixed is placements with tables in some lots, and the shares of tables in them.
 type mixed struct {
 	*relaxation
-	*spreading
-	in           mask
+	*otherClasses
+	in           set
 	n, perHost   float64
 	u            float64
 	sharp, steps int
@@ -61,7 +61,7 @@ type mixed struct {
 	// mix is the load of each kind, and then of the lots; parts of blocks of tables.
 	mix, parts, start []load
 	// at is where the lots are in mix.
-	at [lots]int
+	at [exchanging]int
 	// tau, memory and rest are, by kind, what they are where all devices are of it, and
 	// reach the sums over the tables.
 	tau, memory, rest, reach []float64
@@ -79,39 +79,39 @@ type mixed struct {
 	weights [][3]float64
 }
 
-func newMixed(r *relaxation, s *spreading, in mask, t hardware.Topology) *mixed {
-	kinds := len(r.kinds)
+func newMixed(r *relaxation, s *otherClasses, in set, t hardware.Topology) *mixed {
+	modes := len(r.modes)
 	m := &mixed{
-		relaxation: r, spreading: s, in: in, n: float64(t.Devices), perHost: float64(t.PerHost()),
-		mix: make([]load, kinds+int(lots)-1),
-		tau: make([]float64, kinds), memory: make([]float64, kinds), rest: make([]float64, kinds), reach: make([]float64, kinds),
-		need: make([]float64, kinds), weights: make([][3]float64, kinds),
+		relaxation: r, otherClasses: s, in: in, n: float64(t.Devices), perHost: float64(t.PerHost()),
+		mix: make([]load, modes+exchanging-1),
+		tau: make([]float64, modes), memory: make([]float64, modes), rest: make([]float64, modes), reach: make([]float64, modes),
+		need: make([]float64, modes), weights: make([][3]float64, modes),
 	}
 	m.parts = make([]load, blocks*len(m.mix))
-	m.at = [lots]int{blocksLot: kinds, byHostLot: kinds + 1, replicasLot: kinds + 2}
+	m.at = [exchanging]int{problem.ClassBlocks: modes, problem.ClassHostBlocks: modes + 1, problem.ClassReplicas: modes + 2}
 	for k := range r.open {
 		r.open[k] = true
 	}
 	for i := range r.tables {
 		t := &r.tables[i]
-		if in.has(columnsLot) {
+		if in.has(problem.ClassColumns) {
 			for _, k := range r.of[t.operator] {
-				if kind := &r.kinds[k]; t.passes <= kind.passes {
-					l := t.load(&t.slices[min(len(t.slices), widest(kind.class))-1], kind)
+				if mode := &r.modes[k]; t.passes <= mode.passes {
+					l := t.load(&t.slices[min(len(t.slices), widest(mode.lanes))-1], mode)
 					accumulate(&m.mix[k], &l, 0.01*t.count)
 				}
 			}
 		}
 		if e := m.blockOf(i); e != nil {
-			accumulate(&m.mix[m.at[blocksLot]], &e.load, 0.01*t.count)
+			accumulate(&m.mix[m.at[problem.ClassBlocks]], &e.load, 0.01*t.count)
 		}
 		if e := m.replicaOf(i); e != nil {
-			accumulate(&m.mix[m.at[replicasLot]], &e.load, 0.01*t.count)
+			accumulate(&m.mix[m.at[problem.ClassReplicas]], &e.load, 0.01*t.count)
 		}
 		if m.hostOf(i) {
 			h := &s.hosts.tables[i]
 			for _, k := range s.hosts.of[h.operator] {
-				if kind := &s.hosts.kinds[k]; len(h.slices) <= widest(kind.class) && h.passes <= kind.passes {
+				if mode := &s.hosts.modes[k]; len(h.slices) <= widest(mode.lanes) && h.passes <= mode.passes {
 					m.host(&h.slices[len(h.slices)-1], h, k, 0.01*t.count, nil)
 					break
 				}
@@ -124,8 +124,8 @@ func newMixed(r *relaxation, s *spreading, in mask, t hardware.Topology) *mixed 
 		t := &r.tables[i]
 		for j := range t.slices {
 			least := max(m.leastExchange, s.own*t.columns*t.slices[j].granules)
-			for class := range classes {
-				t.slices[j].alone[class] = s.alone[i][j][class] + least
+			for lanes := range laneClasses {
+				t.slices[j].alone[lanes] = s.alone[i][j][lanes] + least
 			}
 		}
 	}
@@ -133,29 +133,29 @@ func newMixed(r *relaxation, s *spreading, in mask, t hardware.Topology) *mixed 
 }
 
 func (m *mixed) blockOf(i int) *everywhere {
-	if !m.in.has(blocksLot) {
+	if !m.in.has(problem.ClassBlocks) {
 		return nil
 	}
-	return m.spreading.blocks[i]
+	return m.otherClasses.blocks[i]
 }
 
 func (m *mixed) replicaOf(i int) *everywhere {
-	if !m.in.has(replicasLot) {
+	if !m.in.has(problem.ClassReplicas) {
 		return nil
 	}
 	return m.replicas[i]
 }
 
-func (m *mixed) hostOf(i int) bool { return m.in.has(byHostLot) && m.byRows[i] }
+func (m *mixed) hostOf(i int) bool { return m.in.has(problem.ClassHostBlocks) && m.byRows[i] }
 
 // host adds a slice of a host's blocks to the mix, and to parts.
 func (m *mixed) host(s *slice, t *table, k int, scale float64, parts []load) {
-	l := t.load(s, &m.hosts.kinds[k])
+	l := t.load(s, &m.hosts.modes[k])
 	for j := forward; j < backward; j++ {
-		l[j] *= m.hosts.kinds[k].forwards
+		l[j] *= m.hosts.modes[k].forwards
 	}
-	l[linear], l[columns], l[bytes] = l[columns]*m.spreading.host, 0, 0
-	m.give(m.at[byHostLot], &l, scale, parts)
+	l[linear], l[columns], l[bytes] = l[columns]*m.otherClasses.host, 0, 0
+	m.give(m.at[problem.ClassHostBlocks], &l, scale, parts)
 }
 
 // give adds a load to the mix, and to parts.
@@ -177,7 +177,7 @@ func (m *mixed) exchanges() {
 	m.exchange, m.leastExchange = make([]float64, len(m.tables)), 0
 	for i := range m.tables {
 		least := math.Inf(1)
-		if m.in.has(columnsLot) {
+		if m.in.has(problem.ClassColumns) {
 			least = m.columns[i]
 		}
 		if m.hostOf(i) {
@@ -204,7 +204,7 @@ func (m *mixed) floor() float64 {
 				steps = append(steps, step{i, alone, exchange})
 			}
 		}
-		if m.in.has(columnsLot) {
+		if m.in.has(problem.ClassColumns) {
 			offer(m.shortest[i], m.columns[i])
 		}
 		if m.hostOf(i) {
@@ -341,7 +341,7 @@ func (m *mixed) shrink(parts []load, share float64) {
 func (m *mixed) move(i int, step float64, parts []load) bool {
 	t := &m.tables[i]
 	own, hosts := math.Inf(1), math.Inf(1)
-	if m.in.has(columnsLot) {
+	if m.in.has(problem.ClassColumns) {
 		own = m.choose(t)
 	}
 	if m.hostOf(i) {
@@ -350,7 +350,7 @@ func (m *mixed) move(i int, step float64, parts []load) bool {
 	base := min(own, hosts)
 	best, to := base, (*everywhere)(nil)
 	at := 0
-	offer := func(e *everywhere, prices *load, l lot) (time, held float64) {
+	offer := func(e *everywhere, prices *load, class problem.OperatorClass) (time, held float64) {
 		if e == nil || e.alone+m.leastExchange+e.exchange-m.exchange[i] > m.longest {
 			return math.Inf(1), 0
 		}
@@ -359,12 +359,12 @@ func (m *mixed) move(i int, step float64, parts []load) bool {
 		}
 		held = e.bytes
 		if v := m.usualTau*time + m.usualMemory*held; v < best {
-			best, to, at = v, e, m.at[l]
+			best, to, at = v, e, m.at[class]
 		}
 		return time, held
 	}
-	block, blockBytes := offer(m.blockOf(i), &m.blockPrices, blocksLot)
-	replica, replicaBytes := offer(m.replicaOf(i), &m.replicaPrices, replicasLot)
+	block, blockBytes := offer(m.blockOf(i), &m.blockPrices, problem.ClassBlocks)
+	replica, replicaBytes := offer(m.replicaOf(i), &m.replicaPrices, problem.ClassReplicas)
 	if math.IsInf(best, 1) {
 		return false
 	}
@@ -381,7 +381,7 @@ func (m *mixed) move(i int, step float64, parts []load) bool {
 		m.hosts.chosen(h, func(s *slice, k int, count float64) { m.host(s, h, k, step*count, parts) })
 	default:
 		m.chosen(t, func(s *slice, k int, count float64) {
-			l := t.load(s, &m.kinds[k])
+			l := t.load(s, &m.modes[k])
 			m.give(k, &l, step*count, parts)
 		})
 	}
@@ -389,7 +389,7 @@ func (m *mixed) move(i int, step float64, parts []load) bool {
 }
 
 // plain is a kind whose forward counts once.
-var plain = kind{forwards: 1}
+var plain = mode{forwards: 1}
 
 // differentiate sets all prices by the shares.
 func (m *mixed) differentiate() {
@@ -399,9 +399,9 @@ func (m *mixed) differentiate() {
 			m.mix[k][j] = max(m.mix[k][j], 0)
 		}
 	}
-	blocks, hosts, replicas := &m.mix[m.at[blocksLot]], &m.mix[m.at[byHostLot]], &m.mix[m.at[replicasLot]]
+	blocks, hosts, replicas := &m.mix[m.at[problem.ClassBlocks]], &m.mix[m.at[problem.ClassHostBlocks]], &m.mix[m.at[problem.ClassReplicas]]
 	dims := 0.0
-	for k := range m.kinds {
+	for k := range m.modes {
 		dims += m.mix[k][columns]
 	}
 	m.common = plain.time(blocks) + blocks[linear] + plain.time(replicas) + replicas[linear] +
@@ -412,20 +412,20 @@ func (m *mixed) differentiate() {
 	}
 	devices := 0.0
 	time := 0.0
-	for k := range m.kinds {
-		time += m.kinds[k].time(&m.mix[k]) + m.own*m.mix[k][columns]
+	for k := range m.modes {
+		time += m.modes[k].time(&m.mix[k]) + m.own*m.mix[k][columns]
 	}
 	time /= m.n
 	// So much of u is left for the devices' own slices, if both parts shrink alike.
 	m.busy = m.u * max(time/(time+m.common), 0.05)
-	for k := range m.kinds {
+	for k := range m.modes {
 		m.need[k] = m.needed(k, left)
 		devices += m.need[k]
 	}
 	m.shortage = devices / m.n
 	var usual [3]float64
 	if devices > 0 {
-		for k := range m.kinds {
+		for k := range m.modes {
 			for j := range usual {
 				usual[j] += m.weights[k][j] * m.need[k] / devices
 			}
@@ -435,9 +435,9 @@ func (m *mixed) differentiate() {
 	}
 	m.usualTau, m.usualMemory = 0, 0
 	leastTau := math.Inf(1)
-	for k := range m.kinds {
-		kind, w := &m.kinds[k], &m.weights[k]
-		m.settle(w, &usual, m.need[k]/(m.need[k]+unused*m.n), !math.IsInf(kind.rows, 1))
+	for k := range m.modes {
+		mode, w := &m.modes[k], &m.weights[k]
+		m.settle(w, &usual, m.need[k]/(m.need[k]+unused*m.n), !math.IsInf(mode.rows, 1))
 		m.tau[k], m.memory[k], m.rest[k] = w[0], 0, 0
 		if w[1] > 0 {
 			m.rest[k] += w[1] * m.busy
@@ -452,8 +452,8 @@ func (m *mixed) differentiate() {
 			m.usualMemory += m.memory[k] * m.need[k] / devices
 		}
 	}
-	if !m.in.has(columnsLot) {
-		for k := range m.kinds {
+	if !m.in.has(problem.ClassColumns) {
+		for k := range m.modes {
 			m.tau[k], m.memory[k], m.rest[k] = 1, 0, 0
 		}
 		leastTau = 1
@@ -461,15 +461,15 @@ func (m *mixed) differentiate() {
 	if devices == 0 {
 		m.usualTau, m.usualMemory = leastTau, 0
 	}
-	for k := range m.kinds {
-		kind, g, l := &m.kinds[k], &m.prices[k], &m.mix[k]
+	for k := range m.modes {
+		mode, g, l := &m.modes[k], &m.prices[k], &m.mix[k]
 		a := m.tau[k] / m.n
-		tangent(g, l, forward, a*kind.forwards)
+		tangent(g, l, forward, a*mode.forwards)
 		tangent(g, l, backward, a)
 		g[sorting] = a
 		g[rows] = 0
 		if w := m.weights[k][1]; w > 0 {
-			g[rows] = w * m.busy / (m.n * kind.rows)
+			g[rows] = w * m.busy / (m.n * mode.rows)
 		}
 		g[columns] = a*m.own + leastTau*m.shared
 		g[bytes] = m.memory[k] / m.n
@@ -477,12 +477,12 @@ func (m *mixed) differentiate() {
 	everywherePrices(&m.blockPrices, blocks)
 	everywherePrices(&m.replicaPrices, replicas)
 	a := m.perHost * leastTau / m.n
-	for k := range m.hosts.kinds {
+	for k := range m.hosts.modes {
 		g := &m.hosts.prices[k]
-		tangent(g, hosts, forward, a*m.hosts.kinds[k].forwards)
+		tangent(g, hosts, forward, a*m.hosts.modes[k].forwards)
 		tangent(g, hosts, backward, a)
 		g[sorting] = a
-		g[columns] = leastTau * m.spreading.host
+		g[columns] = leastTau * m.otherClasses.host
 	}
 }
 
@@ -512,8 +512,8 @@ func everywherePrices(g, l *load) {
 // needed returns the devices that kind k needs, smoothed, and keeps how much time,
 // rows and bytes weigh.
 func (m *mixed) needed(k int, budget float64) float64 {
-	l, kind, w := &m.mix[k], &m.kinds[k], &m.weights[k]
-	*w = [3]float64{(kind.time(l) + m.own*l[columns]) / m.busy, l[rows] / kind.rows, l[bytes] / budget}
+	l, mode, w := &m.mix[k], &m.modes[k], &m.weights[k]
+	*w = [3]float64{(mode.time(l) + m.own*l[columns]) / m.busy, l[rows] / mode.rows, l[bytes] / budget}
 	if !m.single {
 		w[1], w[2] = 0, 0
 	}
@@ -540,8 +540,8 @@ func newMixedRelaxation(p *problem.Problem, counts *simulate.Pricer, onHosts boo
 	r := newRelaxation(p, counts)
 	if onHosts {
 		r.single, r.budget = false, math.Inf(1)
-		for k := range r.kinds {
-			r.kinds[k].rows = math.Inf(1)
+		for k := range r.modes {
+			r.modes[k].rows = math.Inf(1)
 		}
 	}
 	return r

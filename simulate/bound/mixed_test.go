@@ -52,7 +52,7 @@ func above(t *testing.T, p *problem.Problem, ways []way, slack, gap float64) {
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	least, err := bound.SimulatedKinds(p, usedKinds(ways))
+	least, err := bound.Simulated(p, usedKinds(ways))
 	if err != nil {
 		t.Fatal(err)
 	}

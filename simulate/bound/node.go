@@ -69,15 +69,15 @@ type prover struct {
 }
 
 func newProver(r *relaxation) *prover {
-	n := len(r.kinds)
+	n := len(r.modes)
 	return &prover{relaxation: r, need: make([]float64, n), weights: make([][4]float64, n), worth: make([]float64, n)}
 }
 
 // root returns the node of all placements.
 func (s *prover) root(columns int) *node {
 	n := &node{
-		lo: make([]int, len(s.kinds)), hi: make([]int, len(s.kinds)), from: columns, to: math.MaxInt, u: s.floor(), ahead: 0.2,
-		mix: make([]load, len(s.kinds)), parts: make([]load, blocks*len(s.kinds)),
+		lo: make([]int, len(s.modes)), hi: make([]int, len(s.modes)), from: columns, to: math.MaxInt, u: s.floor(), ahead: 0.2,
+		mix: make([]load, len(s.modes)), parts: make([]load, blocks*len(s.modes)),
 	}
 	for k := range n.hi {
 		n.hi[k] = s.devices
@@ -87,8 +87,8 @@ func (s *prover) root(columns int) *node {
 	for i := range s.tables {
 		t := &s.tables[i]
 		for _, k := range s.of[t.operator] {
-			if kind := &s.kinds[k]; t.passes <= kind.passes {
-				l := t.load(&t.slices[min(len(t.slices), widest(kind.class))-1], kind)
+			if mode := &s.modes[k]; t.passes <= mode.passes {
+				l := t.load(&t.slices[min(len(t.slices), widest(mode.lanes))-1], mode)
 				accumulate(&n.mix[k], &l, 0.01*t.count)
 			}
 		}
@@ -172,13 +172,13 @@ func (s *prover) placeable() bool {
 // sweep moves each table's fractions a step towards its cheapest way, with new
 // prices for each block where fresh, and returns the price of all.
 func (s *prover) sweep(n *node, fresh bool) float64 {
-	total, kinds := 0.0, len(s.kinds)
+	total, modes := 0.0, len(s.modes)
 	step := 2 / float64(n.steps+3)
 	size := (len(s.tables) + blocks - 1) / blocks
 	var parts []load
 	var t *table
 	add := func(c *slice, k int, count float64) {
-		l := t.load(c, &s.kinds[k])
+		l := t.load(c, &s.modes[k])
 		accumulate(&n.mix[k], &l, step*count)
 		accumulate(&parts[k], &l, step*count)
 	}
@@ -187,8 +187,8 @@ func (s *prover) sweep(n *node, fresh bool) float64 {
 			if i == 0 || fresh {
 				s.differentiate(n)
 			}
-			at := i / size * kinds
-			parts = n.parts[at : at+kinds]
+			at := i / size * modes
+			parts = n.parts[at : at+modes]
 			n.shrink(parts, step)
 		}
 		t = &s.tables[i]
@@ -218,7 +218,7 @@ func (n *node) shrink(parts []load, share float64) {
 func (s *prover) differentiate(n *node) {
 	p := s.sharp
 	devices := 0.0
-	for k := range s.kinds {
+	for k := range s.modes {
 		if n.hi[k] == 0 {
 			continue
 		}
@@ -258,13 +258,13 @@ func (s *prover) differentiate(n *node) {
 // needed returns the devices that kind k needs, smoothed, and keeps how much each
 // of the four shares weighs.
 func (s *prover) needed(n *node, k int) float64 {
-	p, l, kind := s.sharp, &n.mix[k], &s.kinds[k]
+	p, l, mode := s.sharp, &n.mix[k], &s.modes[k]
 	for j := range l {
 		// Adding and taking away leaves a rest, which may be below 0.
 		l[j] = max(l[j], 0)
 	}
 	w := &s.weights[k]
-	*w = [4]float64{kind.time(l) / n.u, l[rows] / kind.rows, l[columns] / float64(n.to), l[bytes] / s.budget}
+	*w = [4]float64{mode.time(l) / n.u, l[rows] / mode.rows, l[columns] / float64(n.to), l[bytes] / s.budget}
 	if !s.single {
 		// The shares are those of one operator among several, but for time.
 		w[1], w[2], w[3] = 0, 0, 0
@@ -291,10 +291,10 @@ func (s *prover) needed(n *node, k int) float64 {
 func (s *prover) setPrices(n *node, k int, m float64) {
 	l, w, g := &n.mix[k], &s.weights[k], &s.prices[k]
 	time := m * w[0] / n.u
-	tangent(g, l, forward, time*s.kinds[k].forwards)
+	tangent(g, l, forward, time*s.modes[k].forwards)
 	tangent(g, l, backward, time)
 	g[sorting] = time
-	g[rows] = m * w[1] / s.kinds[k].rows
+	g[rows] = m * w[1] / s.modes[k].rows
 	g[columns] = m * w[2] / float64(n.to)
 	g[bytes] = m * w[3] / s.budget
 	s.worth[k] = m * (w[0] + w[1] + w[2] + w[3])
@@ -316,7 +316,7 @@ func tangent(g, l *load, at int, scale float64) {
 // available returns the most that the node's devices can be worth together.
 func (s *prover) available(n *node) float64 {
 	left, worth := s.devices, 0.0
-	order := make([]int, 0, len(s.kinds))
+	order := make([]int, 0, len(s.modes))
 	for k, lo := range n.lo {
 		left -= lo
 		worth += float64(lo) * s.worth[k]

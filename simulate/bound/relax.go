@@ -27,8 +27,8 @@ import (
 
 // kind is a way in which a device runs an operator: with the lanes of a class,
 // and with so many sort passes.
-type kind struct {
-	operator, class, passes int
+type mode struct {
+	operator, lanes, passes int
 	// rows is the most rows on a device of the kind, +Inf for any number.
 	rows float64
 	// forwards is how often the norm of the forward is spent: once, and again in
@@ -51,7 +51,7 @@ const (
 )
 
 // time returns the operator's time without the fixed part, in ms.
-func (k *kind) time(l *load) float64 {
+func (k *mode) time(l *load) float64 {
 	return k.forwards*norm(l[forward], l[forward+1], l[forward+2]) + norm(l[backward], l[backward+1], l[backward+2]) + l[sorting]
 }
 
@@ -59,7 +59,7 @@ func (k *kind) time(l *load) float64 {
 type relaxation struct {
 	devices int
 	tables  []table
-	kinds   []kind
+	modes   []mode
 	// of lists the kinds of each operator.
 	of [][]int
 	// budget is the bytes of a device, +Inf where they do not count.
@@ -90,7 +90,7 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer) *relaxation {
 		access               access.Distribution
 	}
 	r := &relaxation{devices: p.Topology.Devices, budget: math.Inf(1)}
-	d := newRates(p.Topology.Profile)
+	d := simulate.NewDevice(p.Topology.Profile).Rates
 	operators := map[problem.Operation]int{}
 	var weighted []bool // by operator
 	known := map[key]int{}
@@ -120,18 +120,18 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer) *relaxation {
 	}
 	r.of = make([][]int, len(operators))
 	for o := range weighted {
-		r.addKinds(o, weighted[o])
+		r.addModes(o, weighted[o])
 	}
-	r.prices, r.open = make([]load, len(r.kinds)), make([]bool, len(r.kinds))
+	r.prices, r.open = make([]load, len(r.modes)), make([]bool, len(r.modes))
 	return r
 }
 
 // addKinds adds the kinds of an operator.
-func (r *relaxation) addKinds(operator int, weighted bool) {
+func (r *relaxation) addModes(operator int, weighted bool) {
 	first, forwards := 0, 1.0
 	if weighted {
 		// Weighted operators have no small groups.
-		first, forwards = classes-1, 1+weightedShare
+		first, forwards = laneClasses-1, 1+simulate.WeightedShare
 	}
 	total, least := 0.0, maxPasses
 	for i := range r.tables {
@@ -141,23 +141,23 @@ func (r *relaxation) addKinds(operator int, weighted bool) {
 		}
 	}
 	most := sortPasses(total)
-	for class := first; class < classes; class++ {
+	for lanes := first; lanes < laneClasses; lanes++ {
 		for passes := least; passes <= most; passes++ {
-			k := kind{operator: operator, class: class, passes: passes, rows: maxRows(passes), forwards: forwards}
+			k := mode{operator: operator, lanes: lanes, passes: passes, rows: maxRows(passes), forwards: forwards}
 			if passes == most || !r.single {
 				// A device that repeats rows, with two slices of a table, may sort in more
 				// passes than this. Then it takes longer.
 				k.rows = math.Inf(1)
 			}
-			r.of[operator] = append(r.of[operator], len(r.kinds))
-			r.kinds = append(r.kinds, k)
+			r.of[operator] = append(r.of[operator], len(r.modes))
+			r.modes = append(r.modes, k)
 		}
 	}
 }
 
 // load returns what one slice takes of a device of a kind.
-func (t *table) load(s *slice, k *kind) load {
-	n := s.steps[k.class]
+func (t *table) load(s *slice, k *mode) load {
+	n := s.steps[k.lanes]
 	return load{
 		s.memory, s.cache, t.issue * n,
 		s.memoryBack, s.cacheBack, t.issueBack * n,
@@ -173,7 +173,7 @@ func (r *relaxation) choose(t *table) float64 {
 		r.price[g+1] = math.Inf(1)
 	}
 	for _, k := range r.of[t.operator] {
-		if r.open[k] && t.passes <= r.kinds[k].passes {
+		if r.open[k] && t.passes <= r.modes[k].passes {
 			r.offer(t, k)
 		}
 	}
@@ -198,15 +198,15 @@ func (t *table) narrowest() int { return min(t.least, len(t.slices)) }
 
 // offer lowers the price of each width to that in kind k.
 func (r *relaxation) offer(t *table, k int) {
-	kind, p := &r.kinds[k], &r.prices[k]
-	fixed := p[sorting]*t.sorted[kind.passes] + p[rows]*t.rows + p[bytes]*t.bytesOnce
+	mode, p := &r.modes[k], &r.prices[k]
+	fixed := p[sorting]*t.sorted[mode.passes] + p[rows]*t.rows + p[bytes]*t.bytesOnce
 	step := p[forward+2]*t.issue + p[backward+2]*t.issueBack
 	granule := p[columns]*t.columns + p[bytes]*t.bytes
-	for g := t.narrowest(); g <= min(len(t.slices), widest(kind.class)); g++ {
+	for g := t.narrowest(); g <= min(len(t.slices), widest(mode.lanes)); g++ {
 		s := &t.slices[g-1]
-		v := fixed + step*s.steps[kind.class] + granule*s.granules +
+		v := fixed + step*s.steps[mode.lanes] + granule*s.granules +
 			p[forward]*s.memory + p[forward+1]*s.cache + p[backward]*s.memoryBack + p[backward+1]*s.cacheBack
-		if v < r.price[g] && s.alone[kind.class] <= r.longest {
+		if v < r.price[g] && s.alone[mode.lanes] <= r.longest {
 			r.price[g], r.which[g] = v, k
 		}
 	}
@@ -226,7 +226,7 @@ func (r *relaxation) fraction(t *table) float64 {
 
 // chosen calls add with each slice that choose chose, its kind and how many of
 // them there are.
-func (r *relaxation) chosen(t *table, add func(s *slice, kind int, count float64)) {
+func (r *relaxation) chosen(t *table, add func(s *slice, mode int, count float64)) {
 	if t.granules > maxGranules {
 		s := &t.slices[r.first[0]-1]
 		add(s, r.which[r.first[0]], t.count*float64(t.granules)/s.granules)
@@ -251,9 +251,9 @@ func (r *relaxation) floor() float64 {
 func (r *relaxation) leastAlone(t *table) float64 {
 	least := math.Inf(1)
 	for _, k := range r.of[t.operator] {
-		class := r.kinds[k].class
-		for g := t.narrowest(); g <= min(len(t.slices), widest(class)); g++ {
-			least = min(least, t.slices[g-1].alone[class])
+		lanes := r.modes[k].lanes
+		for g := t.narrowest(); g <= min(len(t.slices), widest(lanes)); g++ {
+			least = min(least, t.slices[g-1].alone[lanes])
 		}
 	}
 	return least

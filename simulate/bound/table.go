@@ -5,67 +5,44 @@ import (
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
-	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/simulate"
 )
 
-// table.go counts what slices of a table take, by the formulas of
-// docs/SIMULATED.md. table_test.go holds them against the simulated device.
+// table.go counts what slices of a table take, by the formulas of docs/SIMULATED.md.
+// table_test.go compares the counts with the simulated device.
 
-// The constants of the simulated device.
+// The times of the simulated device, in ms: fixedMS is the fixed time of an operator,
+// forward and backward, and runStepMS the time of one use of the most used row.
 const (
-	gatherShare   = 0.86
-	updateShare   = 0.60
-	sortShare     = 0.68
-	stepCycles    = 33
-	cacheShare    = 0.9
-	weightedShare = 1.1
-	fixedMS       = 45e-3 // of an operator, forward and backward
-	cacheLine     = 32
-	bagIDBytes    = 4
-	runBytes      = 12
-	rowwiseState  = 64
-	weightBytes   = 4
-	maxRun        = 1024
-	runStepMS     = 0.5e-3 / 16 // of one use of the most used row
+	fixedMS   = (simulate.ForwardFixedUS + simulate.BackwardFixedUS) / 1000
+	runStepMS = simulate.GatherStepUS / 1000 / simulate.RunWarps
 )
 
 const (
-	// classes is the number of lane classes: groups of 8, 16 and 32 lanes, each
-	// of a granule of columns.
-	classes = 3
-	// maxPasses is more passes than a valid problem's rows are sorted in.
+	// laneClasses is the number of lane classes: groups of 8, 16 and 32 lanes, each lane
+	// with a granule of columns.
+	laneClasses = 3
+	// maxPasses is more than the sort passes of any valid problem.
 	maxPasses = 8
-	// maxGranules is the widest slice that is priced by itself, in granules.
+	// maxGranules is the widest slice with a price of its own, in granules.
 	maxGranules = 64
 )
 
-// rates are what a device does in a millisecond, in bytes or cycles.
-type rates struct{ stream, l2, issue, cache, granule float64 }
-
-func newRates(p hardware.Profile) rates {
-	return rates{
-		stream:  p.HBMGBps * p.HBMEfficiency * 1e6,
-		l2:      p.L2GBps * 1e6,
-		issue:   float64(p.SMs) * p.ClockGHz * 1e6,
-		cache:   cacheShare * float64(p.L2),
-		granule: float64(p.Granule),
-	}
-}
-
-// table is what slices of a table take, of one or more equal tables.
+// table is what slices of one table take, or of several equal tables.
 type table struct {
+	// count is the number of equal tables, and index the place of the first one in the
+	// problem.
 	count float64
-	// index is that of the first of them in the problem.
 	index int
-	// operator is the number of the operator that serves it.
+	// operator is the number of the operator that serves the table.
 	operator int
-	// granules is its width and least that of its narrowest slice, in granules of
-	// columns.
+	// granules is the width of the table and least that of its narrowest slice, in
+	// granules of columns.
 	granules, least int
 	rows            float64
-	// passes is the least that a device with a slice of it sorts in.
+	// passes is the least number of sort passes of a device with a slice of the table.
 	passes int
-	// sorted is the time of sorting and preparing, in ms, by the passes.
+	// sorted is the time of sorting and preparing, in ms, by the number of passes.
 	sorted [maxPasses + 1]float64
 	// issue and issueBack are the time, in ms, of one row step of a full warp for
 	// every lookup.
@@ -73,27 +50,27 @@ type table struct {
 	// run is the time of the walk through the most used row, in ms.
 	run float64
 	// columns is the pooled columns of a granule. A slice takes bytes for each
-	// granule and bytesOnce besides.
+	// granule, and bytesOnce in addition.
 	columns, bytes, bytesOnce float64
-	// slices are those of 1, 2, ... granules. A table of more than maxGranules has
-	// one more: see wide.
+	// slices lists the slices of 1, 2, ... granules. A table of more than maxGranules has
+	// one more entry: see wide.
 	slices []slice
 }
 
-// slice is what a slice takes in any kind of operator.
+// slice is what a slice takes of an operator in any mode.
 type slice struct {
 	granules float64
 	// Times, in ms, in which memory and cache are busy, forward and backward.
 	memory, cache, memoryBack, cacheBack float64
-	// steps is the row steps of a full warp, by the lane class.
-	steps [classes]float64
-	// alone is the time of an operator of nothing else, by its lane class and
-	// without the fixed time.
-	alone [classes]float64
+	// steps is the number of row steps of a full warp, by lane class.
+	steps [laneClasses]float64
+	// alone is the time of an operator with no other slice, by lane class and without
+	// the fixed time.
+	alone [laneClasses]float64
 }
 
-// newTable returns what slices of table i take, with the accesses of a batch.
-func newTable(d *rates, p *problem.Problem, i int, c access.Counts) table {
+// newTable returns what slices of table i take, where c counts the accesses of a batch.
+func newTable(d *simulate.Rates, p *problem.Problem, i int, c access.Counts) table {
 	const index = problem.IndexBytes
 	t := &p.Tables[i]
 	n, unique := c.Lookups, c.Unique
@@ -106,18 +83,18 @@ func newTable(d *rates, p *problem.Problem, i int, c access.Counts) table {
 		least:     (t.MinWidth() + problem.ColumnGranule - 1) / problem.ColumnGranule,
 		rows:      float64(t.Rows),
 		passes:    sortPasses(float64(t.Rows)),
-		issue:     n * stepCycles / d.issue,
-		issueBack: stepCycles * (n + 2*unique) / d.issue,
+		issue:     n * simulate.StepCycles / d.Issue,
+		issueBack: simulate.StepCycles * (n + 2*unique) / d.Issue,
 		columns:   float64(problem.ColumnGranule * len(t.Features)),
 		bytes:     second - first,
 		bytesOnce: 2*first - second,
 	}
-	prepare := (n*(3*index+bagIDBytes) + unique*(index+runBytes)) / d.stream
+	prepare := (n*(3*index+simulate.BagIDBytes) + unique*(index+simulate.RunBytes)) / d.Stream
 	for k := range s.sorted {
-		s.sorted[k] = prepare + n*(index+2*float64(k)*(index+bagIDBytes))/(d.stream*sortShare)
+		s.sorted[k] = prepare + n*(index+2*float64(k)*(index+simulate.BagIDBytes))/(d.Stream*simulate.SortShare)
 	}
 	if h := c.Highest(); h >= 0 {
-		s.run = min(access.ClassMean(h), maxRun) * runStepMS
+		s.run = min(access.ClassMean(h), simulate.MaxRun) * runStepMS
 	}
 	w := newWidths(d, p.Batch, t, c)
 	for g := 1; g <= min(s.granules, maxGranules); g++ {
@@ -127,79 +104,69 @@ func newTable(d *rates, p *problem.Problem, i int, c access.Counts) table {
 		s.slices = append(s.slices, w.wide(s.granules))
 	}
 	for j := range s.slices {
-		for class := range classes {
-			s.slices[j].alone[class] = s.alone(j, class, t.Weighted)
+		for lanes := range laneClasses {
+			s.slices[j].alone[lanes] = s.alone(j, lanes, t.Weighted)
 		}
 	}
 	return s
 }
 
 // alone returns the time of slice j with nothing else in its operator, in ms.
-func (t *table) alone(j, class int, weighted bool) float64 {
+func (t *table) alone(j, lanes int, weighted bool) float64 {
 	if j == maxGranules {
-		// A wider slice takes no less than the widest that is priced by itself.
+		// A wider slice takes at least the time of the widest one with a price of its own.
 		j--
 	}
 	s := &t.slices[j]
-	forward := norm(s.memory, s.cache, t.issue*s.steps[class])
+	forward := norm(s.memory, s.cache, t.issue*s.steps[lanes])
 	if weighted {
-		forward *= 1 + weightedShare
+		forward *= 1 + simulate.WeightedShare
 	}
-	return forward + t.sorted[t.passes] + max(t.run, norm(s.memoryBack, s.cacheBack, t.issueBack*s.steps[class]))
+	return forward + t.sorted[t.passes] + max(t.run, norm(s.memoryBack, s.cacheBack, t.issueBack*s.steps[lanes]))
 }
 
 // widths counts a table's traffic by the width of a slice.
 type widths struct {
-	*rates
+	*simulate.Rates
 	n, unique, bags, element float64
-	// once is the bytes that every slice reads whatever its width: indices,
-	// offsets and weights.
+	// once is the bytes that a slice of any width reads: indices, offsets and weights.
 	once      float64
 	optimizer problem.Optimizer
 	cached    *cache
-	// row and missed are the last row's bytes in the cache and its misses.
+	// row is the bytes in the cache of the last row, and missed its misses.
 	row, missed float64
 }
 
-func newWidths(d *rates, batch int, t *problem.Table, c access.Counts) *widths {
-	w := &widths{rates: d, n: c.Lookups, unique: c.Unique, bags: float64(batch) * float64(len(t.Features)), element: float64(t.Precision.Bytes()), optimizer: t.Optimizer, cached: newCache(c)}
+func newWidths(d *simulate.Rates, batch int, t *problem.Table, c access.Counts) *widths {
+	w := &widths{Rates: d, n: c.Lookups, unique: c.Unique, bags: float64(batch) * float64(len(t.Features)), element: float64(t.Precision.Bytes()), optimizer: t.Optimizer, cached: newCache(c)}
 	w.once = (w.n + w.bags) * problem.IndexBytes
 	if t.Weighted {
-		w.once += w.n * weightBytes
+		w.once += w.n * simulate.LookupWeightBytes
 	}
 	return w
 }
 
-// slice returns what a slice of so many granules takes.
+// slice returns what a slice of the given granules takes.
 func (w *widths) slice(granules int) slice {
 	dim := float64(granules * problem.ColumnGranule)
-	row, rowInMemory := roundUp(dim*w.element, cacheLine), roundUp(dim*w.element, w.granule)
-	pooled := roundUp(dim*problem.OutputBytes, cacheLine)
+	row, rowInMemory := roundUp(dim*w.element, simulate.CacheLine), roundUp(dim*w.element, w.Granule)
+	pooled := roundUp(dim*problem.OutputBytes, simulate.CacheLine)
 	if row != w.row {
-		w.row, w.missed = row, w.cached.misses(w.cache/row)
+		w.row, w.missed = row, w.cached.misses(w.Cache/row)
 	}
-	state := 0.0
-	switch w.optimizer {
-	case problem.RowwiseAdagrad:
-		state = rowwiseState
-	case problem.Adagrad:
-		state = 2 * roundUp(4*dim, w.granule)
-	case problem.Adam:
-		state = 4 * roundUp(4*dim, w.granule)
-	}
-	s := w.times(w.once, row, rowInMemory, pooled, state, w.bags*pooled)
+	s := w.times(w.once, row, rowInMemory, pooled, w.StateTraffic(w.optimizer, dim), w.bags*pooled)
 	s.granules = float64(granules)
-	for class := range classes {
-		s.steps[class] = steps(class, granules)
+	for lanes := range laneClasses {
+		s.steps[lanes] = steps(lanes, granules)
 	}
 	return s
 }
 
-// wide returns what stands for every slice of more than maxGranules, in a table
-// of so many: what the whole table takes at least, so that each granule of any
-// such slice takes a granule's part of it or more. Widths are not rounded up,
-// misses and uncached gradients are those of maxGranules, of which a granule of
-// a wider slice has no fewer.
+// wide returns the entry for all slices of more than maxGranules, in a table of the
+// given granules. It is a lower bound on what the whole table takes, such that each
+// granule of a wide slice takes at least a granule's part of it: widths are not rounded
+// up, and misses and uncached gradients are those at maxGranules, since a granule of a
+// wider slice has no fewer.
 func (w *widths) wide(granules int) slice {
 	w.slice(maxGranules)
 	dim := float64(granules * problem.ColumnGranule)
@@ -207,7 +174,7 @@ func (w *widths) wide(granules int) slice {
 	state := 0.0
 	switch w.optimizer {
 	case problem.RowwiseAdagrad:
-		state = rowwiseState
+		state = simulate.RowwiseState
 	case problem.Adagrad:
 		state = 2 * 4 * dim
 	case problem.Adam:
@@ -215,45 +182,42 @@ func (w *widths) wide(granules int) slice {
 	}
 	s := w.times(w.once, dim*w.element, dim*w.element, pooled, state, w.bags*maxGranules*problem.ColumnGranule*problem.OutputBytes)
 	s.granules = float64(granules)
-	for class := range classes {
-		s.steps[class] = float64(granules) / lanesPerWarp
+	for lanes := range laneClasses {
+		s.steps[lanes] = float64(granules) / simulate.LanesPerWarp
 	}
 	return s
 }
 
-// times returns the times of memory and cache. vectors is the bytes of all
-// gradient vectors, of which the cache holds a part.
+// times returns the times of memory and cache. vectors is the bytes of all gradient
+// vectors; the cache holds a part of them.
 func (w *widths) times(once, row, rowInMemory, pooled, state, vectors float64) slice {
 	rest := once + w.bags*pooled
-	cached := min(1, w.cache/vectors)
+	cached := min(1, w.Cache/vectors)
 	gradients := min(w.bags, w.n)*pooled + max(0, w.n-w.bags)*pooled*(1-cached)
 	return slice{
-		memory:     (w.missed*rowInMemory + rest) / (w.stream * gatherShare),
-		cache:      (w.n*row + rest) / w.l2,
-		memoryBack: (gradients + w.unique*(2*rowInMemory+state) + w.n*bagIDBytes) / (w.stream * updateShare),
-		cacheBack:  (w.n*pooled + w.unique*(2*row+state)) / w.l2,
+		memory:     (w.missed*rowInMemory + rest) / (w.Stream * simulate.GatherShare),
+		cache:      (w.n*row + rest) / w.L2,
+		memoryBack: (gradients + w.unique*(2*rowInMemory+state) + w.n*simulate.BagIDBytes) / (w.Stream * simulate.UpdateShare),
+		cacheBack:  (w.n*pooled + w.unique*(2*row+state)) / w.L2,
 	}
 }
 
-const lanesPerWarp = 32
-
-// steps returns the row steps, of a full warp, that a row of so many granules
+// steps returns the number of row steps of a full warp that a row of the given granules
 // takes in a lane class.
-func steps(class, granules int) float64 {
-	lanes := 8 << class
-	return float64((granules+lanes-1)/lanes) * float64(lanes) / lanesPerWarp
+func steps(lanes, granules int) float64 {
+	n := 8 << lanes
+	return float64((granules+n-1)/n) * float64(n) / simulate.LanesPerWarp
 }
 
 // widest returns the widest slice that runs in a lane class, in granules.
-func widest(class int) int {
-	if class == classes-1 {
+func widest(lanes int) int {
+	if lanes == laneClasses-1 {
 		return math.MaxInt
 	}
-	return 8 << class
+	return 8 << lanes
 }
 
-// sortPasses returns the passes in which so many rows are sorted, at most
-// maxPasses.
+// sortPasses returns the number of passes that sort the given rows, at most maxPasses.
 func sortPasses(rows float64) int {
 	k := 1
 	for k < maxPasses && rows > maxRows(k) {
@@ -262,11 +226,12 @@ func sortPasses(rows float64) int {
 	return k
 }
 
-// maxRows returns the most rows that are sorted in so many passes of 8 bits, with
-// a bit to spare.
+// maxRows returns the most rows that the given number of passes sort, with 8 bits a pass
+// and a bit to spare.
 func maxRows(passes int) float64 { return math.Ldexp(1, 8*passes-1) }
 
-// norm is the simulated device's.
+// norm returns the p-norm of the simulated device, by two roots, which are faster than a
+// power.
 func norm(a, b, c float64) float64 {
 	most := max(a, b, c)
 	if most == 0 {

@@ -47,13 +47,13 @@ func columnsOf(p *problem.Problem, i, granules int) problem.Shard {
 func TestSlicesAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawOperator(t)
-		pricer, d := simulate.NewPricer(p), newRates(p.Topology.Profile)
+		pricer, d := simulate.NewPricer(p), ratesOf(p)
 		for i := range p.Tables {
 			table := newTable(&d, p, i, pricer.Counts(i))
 			for g := 1; g <= p.Tables[i].Dim/problem.ColumnGranule; g++ {
 				forward, backward := pricer.GroupCost([]problem.Shard{columnsOf(p, i, g)})
 				want := float64(forward + backward)
-				got := fixedMS + table.slices[min(g, len(table.slices))-1].alone[classOf(g, p.Tables[i].Weighted)]
+				got := fixedMS + table.slices[min(g, len(table.slices))-1].alone[lanesOf(g, p.Tables[i].Weighted)]
 				if got > want*(1+1e-12) || g <= maxGranules && got < want*(1-1e-7) {
 					t.Fatalf("table %d, %d granules: got %v ms, want %v", i, g, got, want)
 				}
@@ -67,7 +67,7 @@ func TestSlicesAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
 func TestLoadsAddUpToTheSimulatedDevice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawOperator(t)
-		pricer, d := simulate.NewPricer(p), newRates(p.Topology.Profile)
+		pricer, d := simulate.NewPricer(p), ratesOf(p)
 		weighted := p.Tables[0].Weighted
 		var group []problem.Shard
 		var tables []table
@@ -80,9 +80,9 @@ func TestLoadsAddUpToTheSimulatedDevice(t *testing.T) {
 			most = max(most, g)
 			total += float64(p.Tables[i].Rows)
 		}
-		k := kind{class: classOf(most, weighted), passes: sortPasses(total), forwards: 1}
+		k := mode{lanes: lanesOf(most, weighted), passes: sortPasses(total), forwards: 1}
 		if weighted {
-			k.forwards += weightedShare
+			k.forwards += simulate.WeightedShare
 		}
 		var sum load
 		run := 0.0
@@ -99,19 +99,19 @@ func TestLoadsAddUpToTheSimulatedDevice(t *testing.T) {
 		if got > want*(1+1e-12) {
 			t.Fatalf("got %v ms, want at most %v", got, want)
 		}
-		bags := float64(p.Topology.Profile.SMs) * 45 * 32 / float64(int(8)<<k.class)
+		bags := float64(p.Topology.Profile.SMs) * 45 * 32 / float64(int(8)<<k.lanes)
 		if bags <= float64(p.Batch) && norm(sum[3], sum[4], sum[5]) > run && got < want*(1-1e-7) {
 			t.Fatalf("one table in flight: got %v ms, want %v", got, want)
 		}
 	})
 }
 
-func classOf(granules int, weighted bool) int {
-	class := 0
-	for weighted && class < classes-1 || granules > widest(class) {
-		class++
+func lanesOf(granules int, weighted bool) int {
+	lanes := 0
+	for weighted && lanes < laneClasses-1 || granules > widest(lanes) {
+		lanes++
 	}
-	return class
+	return lanes
 }
 
 func memoryOf(p *problem.Problem, shards []problem.Shard) float64 {
@@ -145,7 +145,7 @@ func TestChooseIsTheCheapestCut(t *testing.T) {
 		p.Tables[0].Dim = 4 * rapid.IntRange(1, 90).Draw(t, "dim")
 		p.Tables[0].Constraint.MinWidth = 4 * rapid.IntRange(0, 20).Draw(t, "least width")
 		r := newRelaxation(p, simulate.NewPricer(p))
-		for k := range r.kinds {
+		for k := range r.modes {
 			r.open[k] = true
 			for j := range r.prices[k] {
 				r.prices[k][j] = rapid.Float64Range(0, 1).Draw(t, "price")
@@ -159,7 +159,7 @@ func TestChooseIsTheCheapestCut(t *testing.T) {
 		got := r.choose(table)
 		// A random cut, each slice of its cheapest kind.
 		cost, left := 0.0, table.granules
-		d, pricer := newRates(p.Topology.Profile), simulate.NewPricer(p)
+		d, pricer := ratesOf(p), simulate.NewPricer(p)
 		w := newWidths(&d, p.Batch, &p.Tables[0], pricer.Counts(0))
 		for left > 0 {
 			g := left
@@ -168,11 +168,11 @@ func TestChooseIsTheCheapestCut(t *testing.T) {
 			}
 			left -= g
 			s, least := w.slice(g), math.Inf(1)
-			for k := range r.kinds {
-				if g > widest(r.kinds[k].class) {
+			for k := range r.modes {
+				if g > widest(r.modes[k].lanes) {
 					continue
 				}
-				price, l := 0.0, table.load(&s, &r.kinds[k])
+				price, l := 0.0, table.load(&s, &r.modes[k])
 				for j := range l {
 					price += l[j] * r.prices[k][j]
 				}
@@ -184,4 +184,9 @@ func TestChooseIsTheCheapestCut(t *testing.T) {
 			t.Fatalf("got %v, want at most %v", got, cost)
 		}
 	})
+}
+
+// ratesOf returns what the simulated device of a problem does.
+func ratesOf(p *problem.Problem) simulate.Rates {
+	return simulate.NewDevice(p.Topology.Profile).Rates
 }

@@ -101,7 +101,7 @@ func (t *tree) least() *node {
 // shortage returns how many times the node's devices its mix needs.
 func (t *tree) shortage(n *node) float64 {
 	devices, most := 0.0, 0.0
-	for k := range t.kinds {
+	for k := range t.modes {
 		need := t.devicesOf(n, k)
 		devices += max(need, float64(n.lo[k]))
 		if n.hi[k] > 0 {
@@ -122,7 +122,7 @@ func (t *tree) divide(n *node) []*node {
 		return []*node{a, b}
 	}
 	at, far := -1, broken
-	for k := range t.kinds {
+	for k := range t.modes {
 		need := t.devicesOf(n, k)
 		if need <= float64(n.lo[k]) || need >= float64(n.hi[k]) {
 			continue
@@ -153,7 +153,7 @@ func (t *tree) divide(n *node) []*node {
 // divideColumns returns the columns at which to divide n.
 func (t *tree) divideColumns(n *node) (mid int, ok bool) {
 	widest := 0.0
-	for k := range t.kinds {
+	for k := range t.modes {
 		if need := max(t.devicesOf(n, k), float64(n.lo[k])); need > 0.01 {
 			widest = max(widest, n.mix[k][columns]/need)
 		}
@@ -169,7 +169,7 @@ func (t *tree) divideColumns(n *node) (mid int, ok bool) {
 // devicesOf returns the devices of kind k that the node's mix needs.
 func (t *tree) devicesOf(n *node, k int) float64 {
 	l := &n.mix[k]
-	return max(t.kinds[k].time(l)/n.u, l[rows]/t.kinds[k].rows, l[columns]/float64(n.to), l[bytes]/t.budget)
+	return max(t.modes[k].time(l)/n.u, l[rows]/t.modes[k].rows, l[columns]/float64(n.to), l[bytes]/t.budget)
 }
 
 // part returns a copy of the node to be narrowed.

@@ -80,7 +80,7 @@ func (p *program) kinds(ctx context.Context) error {
 
 // certified returns how many percent a plan can be above the best one of all kinds.
 func certified(p *problem.Problem, r *neuroshard.Result) (string, error) {
-	b, err := bound.SimulatedKinds(p, bound.Allowed{Kinds: problem.Kinds(), Host: p.Topology.HostMemory > 0})
+	b, err := bound.Simulated(p, bound.Allowed{Kinds: problem.Kinds(), Host: p.Topology.HostMemory > 0})
 	if err != nil {
 		return "", err
 	}

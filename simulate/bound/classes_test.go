@@ -24,7 +24,7 @@ func TestLotsAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := newSpreading(p, w, r, counts)
+		s := newOtherClasses(p, w, r, counts)
 		for i := range r.tables {
 			at := r.tables[i].index
 			table := &p.Tables[at]
@@ -49,9 +49,9 @@ func TestLotsAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
 			}
 			if s.byRows[i] {
 				host := &s.hosts.tables[i]
-				class := classOf(host.granules, table.Weighted)
+				lanes := lanesOf(host.granules, table.Weighted)
 				shard.Kind = problem.TableRowWise
-				compare("block of a host", host.slices[len(host.slices)-1].alone[class], cut(p.Topology.PerHost()))
+				compare("block of a host", host.slices[len(host.slices)-1].alone[lanes], cut(p.Topology.PerHost()))
 			}
 		}
 	})

@@ -1,0 +1,303 @@
+package bound
+
+import (
+	"math"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/simulate"
+)
+
+// classes.go counts what a table takes in each operator class of problem: of the
+// operators that tables of the class run in, and of the exchanges of the class.
+//
+//	ClassColumns     slices on single devices: table-wise and column-wise, in HBM or on hosts
+//	ClassBlocks      blocks of rows on all devices: row-wise
+//	ClassHostBlocks  blocks of rows on the devices of a host: table-row-wise and grid
+//	ClassReplicas    on all devices: data-parallel
+//
+// An exchange takes a fixed time, if the class is in use, and a time for each pooled
+// column, or weight, of the class.
+
+// exchanging is the number of the classes above: they have exchanges of their own, and
+// the classes in host memory have those of ClassColumns.
+const exchanging = 4
+
+// set is a set of operator classes: bit c says that class c is in it.
+type set uint8
+
+// only returns the set of one class.
+func only(c problem.OperatorClass) set { return 1 << c }
+
+func (s set) has(c problem.OperatorClass) bool { return s>>c&1 == 1 }
+
+// wires are the times of the exchanges of a problem.
+type wires struct {
+	// fixed is, by class, the fixed time of an operator and of the exchanges, in ms, of
+	// a class that is in use. An operator on single devices and one by host may be on
+	// different devices, so the time of an operator is in both entries, and counted
+	// once for both.
+	fixed [exchanging]float64
+	// own is the time, in ms, of a pooled column on the device with the most columns;
+	// shared is that of a column of the mean over the devices.
+	own, shared float64
+	// block is the time, in ms, of a column of blocks, host that of a column by host in
+	// the mean over hosts, and weight that of a replicated weight.
+	block, host, weight float64
+	// stream is the bandwidth of memory, in bytes a millisecond.
+	stream float64
+}
+
+// newWires returns the times of the exchanges of the problem. It fails if the devices
+// span hosts and the profile has no network.
+func newWires(p *problem.Problem) (wires, error) {
+	t := p.Topology
+	net, err := simulate.NewDevice(t.Profile).Network(simulate.Cluster{Devices: t.Devices, PerHost: t.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes()})
+	if err != nil {
+		return wires{}, err
+	}
+	w := wires{stream: net.Copy}
+	for c := range w.fixed {
+		w.fixed[c] = fixedMS
+	}
+	if t.Devices == 1 {
+		return w, nil
+	}
+	// All times are linear in the columns, or weights, so one of them is enough. The
+	// device with the most columns sends at least its own columns.
+	const one = 1
+	pack := float64(net.Pack(one))
+	own, block, inHosts, between := net.AllToAll(net.Transfer(one, one, one)), net.Ring(one), net.InHosts(one), net.BetweenHosts(one, one, one)
+	reduceInHosts, reduceBetween := net.AllReduce(one)
+	full := float64(t.Devices / t.PerHost()) // hosts that may hold tables by host
+	twice := func(c simulate.Collective) float64 { return 2 * float64(c.Moving()) }
+	w.own = twice(own) + pack
+	w.shared = pack / float64(t.Devices)
+	w.block = twice(block) + 2*pack
+	w.host = (twice(inHosts) + twice(between) + 2*pack) / full
+	w.weight = float64(reduceInHosts.Moving() + reduceBetween.Moving())
+	w.fixed[problem.ClassColumns] += 2 * float64(own.Fixed)
+	w.fixed[problem.ClassBlocks] += 2 * float64(block.Fixed)
+	w.fixed[problem.ClassHostBlocks] += 2 * float64(inHosts.Fixed+between.Fixed)
+	w.fixed[problem.ClassReplicas] += float64(reduceInHosts.Fixed + reduceBetween.Fixed)
+	return w, nil
+}
+
+// of returns the fixed time of a set of classes that are all in use, in ms.
+func (w *wires) of(s set) float64 {
+	sum := 0.0
+	for c := range w.fixed {
+		if s.has(problem.OperatorClass(c)) {
+			sum += w.fixed[c]
+		}
+	}
+	if s.has(problem.ClassColumns) && s.has(problem.ClassHostBlocks) {
+		sum -= fixedMS
+	}
+	return sum
+}
+
+// everywhere is what a table takes of every device in the class of blocks or of
+// replicas.
+type everywhere struct {
+	// load is the load of its operator: with sorting, and in linear with the time of
+	// exchanges and dense updates.
+	load load
+	// alone is the time of computing with nothing else in the class. exchange is the time
+	// of the exchanges without fixed times. Both are in ms.
+	alone, exchange float64
+	// bytes is the memory that the table takes on each device in the mean.
+	bytes float64
+}
+
+// linear is the place, in loads of classes, of the time of exchanges and of dense
+// updates, in ms.
+const linear = rows
+
+// otherClasses is what the tables of a relaxation take in the classes beyond slices on
+// single devices.
+type otherClasses struct {
+	wires
+	// blocks and replicas are by table; nil if the table has no such way.
+	blocks, replicas []*everywhere
+	// columns is, by table, the least time that its all-to-alls add, and hostColumns
+	// that of its exchanges by host, in ms.
+	columns, hostColumns []float64
+	// alone is, by table and slice, the time that a slice on a single device computes
+	// with nothing else in its operator.
+	alone [][][laneClasses]float64
+	// shortest is, by table, the least of these times, and hostShortest that of a slice
+	// of a host's block; +Inf for none.
+	shortest, hostShortest []float64
+	// hosts has the blocks of a host as tables, in the order of the relaxation's tables;
+	// byRows says which tables may be cut that way.
+	hosts  *relaxation
+	byRows []bool
+}
+
+// newOtherClasses returns what the tables of r take in the other classes, with the
+// exchanges w.
+func newOtherClasses(p *problem.Problem, w wires, r *relaxation, counts *simulate.Pricer) *otherClasses {
+	c := counter{problem: p, pricer: counts, rates: simulate.NewDevice(p.Topology.Profile).Rates, budget: float64(p.ShardBudget()), wires: w, copies: p.OfReplicas()}
+	if c.budget <= 0 {
+		c.budget = math.Inf(1)
+	}
+	c.ofCopies = simulate.NewPricer(c.copies)
+	s := &otherClasses{wires: w, byRows: make([]bool, len(r.tables)), hosts: &relaxation{devices: p.Topology.Devices, budget: math.Inf(1)}}
+	for i := range r.tables {
+		at := r.tables[i].index
+		t := &p.Tables[at]
+		columns := float64(t.Dim * len(t.Features))
+		s.columns = append(s.columns, columns*(s.own/float64(p.Topology.Devices)+s.shared))
+		s.hostColumns = append(s.hostColumns, columns*s.host)
+		var alone [][laneClasses]float64
+		for j := range r.tables[i].slices {
+			alone = append(alone, r.tables[i].slices[j].alone)
+		}
+		s.alone = append(s.alone, alone)
+		s.blocks = append(s.blocks, c.block(at))
+		s.replicas = append(s.replicas, c.replica(at))
+		perHost := p.Topology.PerHost()
+		host := table{granules: 1, least: 1, passes: 1}
+		if s.byRows[i] = t.CutsByRows(perHost); s.byRows[i] {
+			host = newBlock(&c.rates, p, at, perHost, counts.Counts(at))
+		}
+		host.count, host.operator = r.tables[i].count, r.tables[i].operator
+		s.hosts.tables = append(s.hosts.tables, host)
+	}
+	s.hosts.of = make([][]int, len(r.of))
+	for o := range r.of {
+		s.hosts.addModes(o, r.modes[r.of[o][0]].forwards > 1)
+	}
+	s.hosts.prices, s.hosts.open = make([]load, len(s.hosts.modes)), make([]bool, len(s.hosts.modes))
+	for k := range s.hosts.open {
+		s.hosts.open[k] = true
+	}
+	for i := range r.tables {
+		s.shortest = append(s.shortest, r.leastAlone(&r.tables[i]))
+		host := math.Inf(1)
+		if s.byRows[i] {
+			host = s.hosts.leastAlone(&s.hosts.tables[i])
+		}
+		s.hostShortest = append(s.hostShortest, host)
+	}
+	return s
+}
+
+// counter counts what tables of a problem take as blocks and as replicas.
+type counter struct {
+	problem *problem.Problem
+	pricer  *simulate.Pricer
+	rates   simulate.Rates
+	// budget is the memory of a device, in bytes, +Inf for any.
+	budget float64
+	wires  wires
+	// copies has the tables as replicas, and ofCopies their counts.
+	copies   *problem.Problem
+	ofCopies *simulate.Pricer
+}
+
+// block returns what table i of the problem takes as blocks of rows on all devices; nil
+// if that cannot be.
+func (c *counter) block(i int) *everywhere {
+	p, t, n := c.problem, &c.problem.Tables[i], c.problem.Topology.Devices
+	if !t.CutsByRows(n) {
+		return nil
+	}
+	shard := p.Whole(i)
+	shard.Kind, shard.Rows.End = problem.RowWise, t.BlockRows(n)
+	if float64(p.ShardMemory(shard).Tables()) > c.budget {
+		return nil
+	}
+	shortest := shard
+	shortest.Rows.Start, shortest.Rows.End = t.BlockRows(n)*int64(n-1), t.Rows
+	block := newBlock(&c.rates, p, i, n, c.pricer.Counts(i))
+	e := everywhereOf(&block, t.Weighted)
+	e.spend(0, float64(t.Dim*len(t.Features))*c.wires.block)
+	e.bytes = float64(p.ShardMemory(shortest).Tables())
+	return e
+}
+
+// replica returns what table i of the problem takes as a replica on all devices; nil if
+// it does not fit.
+func (c *counter) replica(i int) *everywhere {
+	t, shard := &c.problem.Tables[i], c.problem.Whole(i)
+	shard.Kind = problem.DataParallel
+	held := float64(c.problem.ShardMemory(shard).Tables())
+	if held > c.budget {
+		return nil
+	}
+	replica := newTable(&c.rates, c.copies, i, c.ofCopies.Counts(i))
+	e := everywhereOf(&replica, t.Weighted)
+	weights := float64(t.Rows) * float64(t.Dim)
+	update := weights*(2*problem.OutputBytes+2*float64(t.Precision.Bytes())) + 2*float64(t.Optimizer.StateBytes(t.Rows, t.Dim))
+	e.spend(update/c.wires.stream, weights*c.wires.weight)
+	e.bytes = held
+	return e
+}
+
+// newBlock returns what slices take of a block of the rows of table i, which is cut into
+// blocks for the given number of devices, where c counts a batch's accesses to the whole
+// table. It is the least of the last block and of the block that all other devices have.
+func newBlock(d *simulate.Rates, p *problem.Problem, i, devices int, c access.Counts) table {
+	q := *p
+	q.Tables = slices.Clone(p.Tables[i : i+1])
+	of := func(rows int64) table {
+		part := c.Part(float64(rows) / float64(p.Tables[i].Rows))
+		part.Unique = min(part.Unique, float64(rows), part.Lookups)
+		q.Tables[0].Rows = rows
+		return newTable(d, &q, 0, part)
+	}
+	block := p.Tables[i].BlockRows(devices)
+	last := p.Tables[i].Rows - block*int64(devices-1)
+	t := of(last)
+	if last == block {
+		return t
+	}
+	other := of(block)
+	lower := func(x *float64, y float64) { *x = min(*x, y) }
+	for k := range t.sorted {
+		lower(&t.sorted[k], other.sorted[k])
+	}
+	lower(&t.issue, other.issue)
+	lower(&t.issueBack, other.issueBack)
+	for j := range t.slices {
+		s, o := &t.slices[j], &other.slices[j]
+		lower(&s.memory, o.memory)
+		lower(&s.cache, o.cache)
+		lower(&s.memoryBack, o.memoryBack)
+		lower(&s.cacheBack, o.cacheBack)
+		for lanes := range s.alone {
+			lower(&s.alone[lanes], o.alone[lanes])
+		}
+	}
+	return t
+}
+
+// everywhereOf returns what a whole table takes of a device, with the fewest lanes and
+// the fewest sort passes.
+func everywhereOf(t *table, weighted bool) *everywhere {
+	k := mode{passes: t.passes, forwards: 1}
+	if weighted {
+		k.lanes, k.forwards = laneClasses-1, 1+simulate.WeightedShare
+	}
+	for t.granules > widest(k.lanes) {
+		k.lanes++
+	}
+	last := &t.slices[len(t.slices)-1]
+	e := &everywhere{load: t.load(last, &k), alone: last.alone[k.lanes]}
+	for j := forward; j < backward; j++ {
+		e.load[j] *= k.forwards
+	}
+	e.load[rows], e.load[columns], e.load[bytes] = 0, 0, 0
+	return e
+}
+
+// spend adds time beyond the operator: of computing (the dense updates of replicas:
+// gradients are zeroed and read, weights and state read and written), and of exchanges.
+func (e *everywhere) spend(computing, exchange float64) {
+	e.load[linear] += computing + exchange
+	e.alone += computing
+	e.exchange += exchange
+}
