@@ -23,15 +23,15 @@ var keys = map[Method]func(rows, dims, pooling float64) float64{
 
 // baseline returns the device of each piece by index, none where there was no
 // room, and the first such piece or none.
-func (c *catalog) baseline(m Method, kinds []int32, seed uint64) (devices []int32, failed int32) {
+func (c *catalog) baseline(m Method, pieces []int32, seed uint64) (devices []int32, failed int32) {
 	if m == Random {
-		return c.random(kinds, seed)
+		return c.random(pieces, seed)
 	}
-	key := make([]float64, len(kinds))
-	order := make([]int32, len(kinds))
-	for i, k := range kinds {
+	key := make([]float64, len(pieces))
+	order := make([]int32, len(pieces))
+	for i, k := range pieces {
 		order[i] = int32(i)
-		for _, member := range c.kinds[k].members {
+		for _, member := range c.pieces[k].members {
 			t := &c.problem.Tables[member.table]
 			key[i] += keys[m](float64(t.Rows), float64(member.width), t.PoolingFactor())
 		}
@@ -39,30 +39,30 @@ func (c *catalog) baseline(m Method, kinds []int32, seed uint64) (devices []int3
 	// Among equals the larger, then the later goes first, as in the prototype,
 	// which sorts upwards and takes from the end.
 	slices.SortFunc(order, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(key[b], key[a]), cmp.Compare(c.kinds[kinds[b]].bytes, c.kinds[kinds[a]].bytes), cmp.Compare(b, a))
+		return cmp.Or(cmp.Compare(key[b], key[a]), cmp.Compare(c.pieces[pieces[b]].bytes, c.pieces[pieces[a]].bytes), cmp.Compare(b, a))
 	})
-	if len(c.all) > shortlist && !slices.ContainsFunc(kinds, func(k int32) bool { return c.kinds[k].devices != nil }) {
-		return c.leastSum(kinds, order, key)
+	if len(c.all) > shortlist && !slices.ContainsFunc(pieces, func(k int32) bool { return c.pieces[k].devices != nil }) {
+		return c.leastSum(pieces, order, key)
 	}
 	sum := make([]float64, len(c.all))
-	return c.fill(kinds, order, func(piece int32, used []int64, room []int32) int32 {
+	return c.fill(pieces, order, func(entry int32, used []int64, room []int32) int32 {
 		best := slices.MinFunc(room, func(a, b int32) int {
 			return cmp.Or(cmp.Compare(sum[a], sum[b]), cmp.Compare(used[a], used[b]))
 		})
-		sum[best] += key[piece]
+		sum[best] += key[entry]
 		return best
 	})
 }
 
 // leastSum is fill for many devices, each piece on the one with the least sum of
 // keys. It keeps the devices ranked, O(P log D).
-func (c *catalog) leastSum(kinds, order []int32, key []float64) (devices []int32, failed int32) {
-	devices, failed = make([]int32, len(kinds)), none
+func (c *catalog) leastSum(pieces, order []int32, key []float64) (devices []int32, failed int32) {
+	devices, failed = make([]int32, len(pieces)), none
 	held := make([]holding, len(c.all)) // the load is the sum of keys
 	var r ranks
 	r.fill(held)
 	for _, i := range order {
-		bytes := c.kinds[kinds[i]].bytes
+		bytes := c.pieces[pieces[i]].bytes
 		d, _ := r.first(0, c.budget-bytes, noLimit)
 		devices[i] = d
 		if d == none {
@@ -80,25 +80,25 @@ func (c *catalog) leastSum(kinds, order []int32, key []float64) (devices []int32
 }
 
 // random places the pieces in order, each on any device with room, all alike.
-func (c *catalog) random(kinds []int32, seed uint64) (devices []int32, failed int32) {
+func (c *catalog) random(pieces []int32, seed uint64) (devices []int32, failed int32) {
 	random := rand.New(rand.NewPCG(seed, 0x72616e646f6d))
-	order := make([]int32, len(kinds))
+	order := make([]int32, len(pieces))
 	for i := range order {
 		order[i] = int32(i)
 	}
-	return c.fill(kinds, order, func(_ int32, _ []int64, room []int32) int32 {
+	return c.fill(pieces, order, func(_ int32, _ []int64, room []int32) int32 {
 		return room[random.IntN(len(room))]
 	})
 }
 
 // fill places the pieces in the given order on what choose picks from the
 // devices with room.
-func (c *catalog) fill(kinds, order []int32, choose func(piece int32, used []int64, room []int32) int32) (devices []int32, failed int32) {
-	devices, failed = make([]int32, len(kinds)), none
+func (c *catalog) fill(pieces, order []int32, choose func(entry int32, used []int64, room []int32) int32) (devices []int32, failed int32) {
+	devices, failed = make([]int32, len(pieces)), none
 	used := make([]int64, len(c.all))
 	room := make([]int32, 0, len(c.all))
 	for _, i := range order {
-		k := &c.kinds[kinds[i]]
+		k := &c.pieces[pieces[i]]
 		room = room[:0]
 		for _, d := range c.allowed(k) {
 			if used[d]+k.bytes <= c.budget {

@@ -79,7 +79,7 @@ type searcher struct {
 	// seen holds the hashes of the states tried.
 	seen map[uint64]bool
 	// permuted says that the published search is on, which tries permutations;
-	// first holds its outcomes by the order of their kinds.
+	// first holds its outcomes by the order of their pieces.
 	permuted bool
 	first    map[uint64]*outcome
 	// limit is the budget of evaluations, 0 for none.
@@ -121,26 +121,26 @@ func newSearcher(ctx context.Context, p *problem.Problem, newScorer Factory, opt
 // baseline runs one of the baselines.
 func (s *searcher) baseline() error {
 	c := s.catalog
-	kinds, err := s.forced()
+	pieces, err := s.forced()
 	if err != nil {
 		return err
 	}
-	devices, failed := c.baseline(s.opt.Method, kinds, s.opt.Seed)
+	devices, failed := c.baseline(s.opt.Method, pieces, s.opt.Seed)
 	if failed != none {
-		return c.infeasible(s.opt.Method, kinds, devices, failed)
+		return c.infeasible(s.opt.Method, pieces, devices, failed)
 	}
-	s.offer(c.newState(kinds), devices)
+	s.offer(c.newState(pieces), devices)
 	return nil
 }
 
 // paper runs the published search.
 func (s *searcher) paper() error {
-	kinds, err := s.forced()
+	pieces, err := s.forced()
 	if err != nil {
 		return err
 	}
-	s.published(s.catalog.newState(kinds))
-	return s.found(kinds)
+	s.published(s.catalog.newState(pieces))
+	return s.found(pieces)
 }
 
 // published runs the published beam search from a state.
@@ -157,23 +157,23 @@ func (s *searcher) published(start *state) {
 	})
 }
 
-// neuroshard runs the repaired search, and then that among all kinds.
+// neuroshard runs the repaired search, and then that among all pieces.
 func (s *searcher) neuroshard() error {
 	if s.forms == nil {
 		return s.columns()
 	}
-	return s.kinds()
+	return s.pieces()
 }
 
 // columns is the search among placements of slices of columns in HBM.
 func (s *searcher) columns() error {
 	c := s.catalog
-	kinds, err := s.forced()
+	pieces, err := s.forced()
 	if err != nil {
 		return err
 	}
-	base := c.newState(kinds)
-	// The refinement among all kinds is enough where nothing fuses.
+	base := c.newState(pieces)
+	// The refinement among all pieces is enough where nothing fuses.
 	among := s.forms != nil && addsUp(s.workers[0].scorer)
 	if alsoPublished(base) && !among {
 		s.event.Levels *= 2
@@ -184,10 +184,10 @@ func (s *searcher) columns() error {
 	}
 	if s.opt.MaxEvaluations == 0 && s.exact() {
 		s.optimal = s.best.state != nil
-		return s.found(kinds)
+		return s.found(pieces)
 	}
 	// The first limit is a guess at the work of an inner search.
-	perRun := int64(len(root.pieces)) * int64(2+min(len(c.all), shortlist)/2)
+	perRun := int64(len(root.entries)) * int64(2+min(len(c.all), shortlist)/2)
 	if s.limit == 0 {
 		s.limit = baseBudget + searchesFor*perRun
 	}
@@ -205,7 +205,7 @@ func (s *searcher) columns() error {
 		s.beam(starts, func(beam []outcome, steps int) []job { return s.children(beam, steps, e) })
 		s.alsoPublished(base)
 	}
-	if err := s.found(kinds); err != nil {
+	if err := s.found(pieces); err != nil {
 		return err
 	}
 	s.join()
@@ -230,24 +230,24 @@ func (s *searcher) alsoPublished(base *state) {
 }
 
 // alsoPublished reports whether the published search is run besides.
-func alsoPublished(base *state) bool { return len(base.pieces) <= publishedPieces }
+func alsoPublished(base *state) bool { return len(base.entries) <= publishedPieces }
 
 // known offers the placements of first fit and of the baselines, or of the packing
 // where first fit has none. It returns the coarsest state that first fit or else the
 // packing places, or the finest if they place none; the error says that all devices
 // together lack room.
 func (s *searcher) known(base *state) (root *state, err error) {
-	c, kinds := s.catalog, base.kinds()
-	devices, failed := c.firstFit(kinds)
+	c, pieces := s.catalog, base.pieces()
+	devices, failed := c.firstFit(pieces)
 	var loads []load
 	if failed != none {
-		loads = c.loads(kinds)
+		loads = c.loads(pieces)
 		if bytes, _ := c.fewest(loads); bytes > c.room() {
-			return nil, c.infeasible(s.opt.Method, kinds, devices, failed)
+			return nil, c.infeasible(s.opt.Method, pieces, devices, failed)
 		}
 	}
-	finest := kinds
-	fits := c.ladder(kinds, func(finer []int32) bool {
+	finest := pieces
+	fits := c.ladder(pieces, func(finer []int32) bool {
 		finest = finer
 		devices, failed = c.firstFit(finer)
 		return failed == none
@@ -262,7 +262,7 @@ func (s *searcher) known(base *state) (root *state, err error) {
 		s.offer(root, devices)
 	}
 	for _, m := range Baselines() {
-		if devices, failed := c.baseline(m, kinds, s.opt.Seed); failed == none {
+		if devices, failed := c.baseline(m, pieces, s.opt.Seed); failed == none {
 			s.offer(base, devices)
 		}
 	}
@@ -295,15 +295,15 @@ func (s *searcher) exhausted() {
 // needs, everything split to some width, and, where memory is tight, to small
 // shares of a device.
 func (s *searcher) starts(base, root *state, g grid) (jobs []job) {
-	c, kinds := s.catalog, root.kinds()
+	c, pieces := s.catalog, root.pieces()
 	jobs = s.fresh(jobs, base, g)
 	jobs = s.fresh(jobs, root, g)
-	for class := c.widest(kinds) - 1; class >= narrowest; class-- {
-		jobs = s.fresh(jobs, c.newState(c.refine(kinds, func(k int32) bool { return c.kinds[k].class > class })), g)
+	for class := c.widest(pieces) - 1; class >= narrowest; class-- {
+		jobs = s.fresh(jobs, c.newState(c.refine(pieces, func(k int32) bool { return c.pieces[k].class > class })), g)
 	}
-	if c.total(kinds) > c.room()/4*3 {
+	if c.total(pieces) > c.room()/4*3 {
 		for parts := int64(2); parts <= 8; parts *= 2 {
-			jobs = s.fresh(jobs, c.newState(c.above(kinds, c.budget/parts)), g)
+			jobs = s.fresh(jobs, c.newState(c.above(pieces, c.budget/parts)), g)
 		}
 	}
 	return jobs
@@ -312,13 +312,13 @@ func (s *searcher) starts(base, root *state, g grid) (jobs []job) {
 // presplit returns states in which all is split that costs more than tau times
 // the mean load of a device.
 func (s *searcher) presplit(from *state, g grid) (jobs []job) {
-	c, kinds := s.catalog, from.kinds()
+	c, pieces := s.catalog, from.pieces()
 	mean := 0.0
-	for _, k := range kinds {
-		mean += c.kinds[k].cost / float64(len(c.all))
+	for _, k := range pieces {
+		mean += c.pieces[k].cost / float64(len(c.all))
 	}
 	for _, tau := range taus {
-		jobs = s.fresh(jobs, c.newState(c.refine(kinds, func(k int32) bool { return c.price(k) > tau*mean })), g)
+		jobs = s.fresh(jobs, c.newState(c.refine(pieces, func(k int32) bool { return c.price(k) > tau*mean })), g)
 	}
 	return jobs
 }
@@ -408,11 +408,11 @@ func (s *searcher) beam(outcomes []outcome, expand func(beam []outcome, steps in
 	}
 }
 
-// widest returns the highest width class of the kinds.
-func (c *catalog) widest(kinds []int32) uint8 {
+// widest returns the highest width class of the pieces.
+func (c *catalog) widest(pieces []int32) uint8 {
 	widest := uint8(narrowest)
-	for _, k := range kinds {
-		widest = max(widest, c.kinds[k].class)
+	for _, k := range pieces {
+		widest = max(widest, c.pieces[k].class)
 	}
 	return widest
 }
@@ -468,7 +468,7 @@ func (s *searcher) evaluate(jobs []job) []outcome {
 }
 
 // twins returns, for each of the published search's jobs, an outcome to copy: that
-// of an earlier state with the same kinds in the same order, which is placed in
+// of an earlier state with the same pieces in the same order, which is placed in
 // the same way; nil where there is none. The published search tries such
 // permutations; they take places in its beam and count as work, but need not be
 // searched again. outcomes are where those of the jobs will be.
@@ -490,17 +490,17 @@ func (s *searcher) twins(jobs []job, outcomes []outcome) []*outcome {
 	return twins
 }
 
-// order returns a hash of the kinds in their order.
+// order returns a hash of the pieces in their order.
 func (s *state) order() (hash uint64) {
-	for _, p := range s.pieces {
-		hash = hash*0x9e3779b97f4a7c15 + mix(p.kind)
+	for _, p := range s.entries {
+		hash = hash*0x9e3779b97f4a7c15 + mix(p.piece)
 	}
 	return hash
 }
 
-// alike reports whether the states have the same kinds in the same order.
+// alike reports whether the states have the same pieces in the same order.
 func (s *state) alike(t *state) bool {
-	return slices.EqualFunc(s.pieces, t.pieces, func(a, b piece) bool { return a.kind == b.kind })
+	return slices.EqualFunc(s.entries, t.entries, func(a, b entry) bool { return a.piece == b.piece })
 }
 
 // as returns the outcome of a state that is alike.
@@ -508,8 +508,8 @@ func (o *outcome) as(s *state) outcome {
 	twin := *o
 	twin.state, twin.devices = s, make([]int32, len(o.devices))
 	if len(o.devices) > 0 {
-		for at, p := range s.pieces {
-			twin.devices[p.index] = o.devices[o.state.pieces[at].index]
+		for at, p := range s.entries {
+			twin.devices[p.index] = o.devices[o.state.entries[at].index]
 		}
 	}
 	return twin
@@ -542,60 +542,60 @@ func (s *searcher) tell() {
 
 // forced returns the pieces after forced splits, or why they do not fit.
 func (s *searcher) forced() ([]int32, error) {
-	kinds, failed := s.catalog.forced()
+	pieces, failed := s.catalog.forced()
 	if failed == none {
-		return kinds, nil
+		return pieces, nil
 	}
-	i := int32(slices.Index(kinds, failed))
-	return nil, s.catalog.infeasible(s.opt.Method, kinds, nil, i)
+	i := int32(slices.Index(pieces, failed))
+	return nil, s.catalog.infeasible(s.opt.Method, pieces, nil, i)
 }
 
 // found returns nil if the search has a placement. Else the error describes
 // the piece, of those given, that first fit finds no room for; or, where bytes
 // are not the obstacle, the one with the most columns, which caps exclude first.
-func (s *searcher) found(kinds []int32) error {
+func (s *searcher) found(pieces []int32) error {
 	if s.best.state != nil {
 		return nil
 	}
 	if err := s.ctx.Err(); err != nil {
 		return err
 	}
-	devices, failed := s.catalog.firstFit(kinds)
+	devices, failed := s.catalog.firstFit(pieces)
 	if failed == none {
 		devices, failed = nil, 0
-		for i, k := range kinds {
-			if s.catalog.kinds[k].dims > s.catalog.kinds[kinds[failed]].dims {
+		for i, k := range pieces {
+			if s.catalog.pieces[k].dims > s.catalog.pieces[pieces[failed]].dims {
 				failed = int32(i)
 			}
 		}
 	}
-	return s.catalog.infeasible(s.opt.Method, kinds, devices, failed)
+	return s.catalog.infeasible(s.opt.Method, pieces, devices, failed)
 }
 
 // published returns the positions in s of the pieces that the published search
 // splits, in the order of their index: the n largest and the n dearest, as far
 // as they have exact halves.
 func (c *catalog) published(s *state, n int) []int {
-	positions := make([]int, len(s.pieces))
+	positions := make([]int, len(s.entries))
 	for i := range positions {
 		positions[i] = i
 	}
 	positions = slices.DeleteFunc(c.union(s, positions, n), func(at int) bool {
-		left, right, ok := c.cut(s.pieces[at].kind)
+		left, right, ok := c.cut(s.entries[at].piece)
 		return !ok || left != right
 	})
-	slices.SortFunc(positions, func(a, b int) int { return cmp.Compare(s.pieces[a].index, s.pieces[b].index) })
+	slices.SortFunc(positions, func(a, b int) int { return cmp.Compare(s.entries[a].index, s.entries[b].index) })
 	return positions
 }
 
-// candidates returns the positions of the n dearest and the n largest kinds in
+// candidates returns the positions of the n dearest and the n largest pieces in
 // s that can be split, by turns.
 func (c *catalog) candidates(s *state, n int) []int {
 	var positions []int
-	taken := make(map[int32]bool, len(s.pieces))
-	for i, p := range s.pieces {
-		if _, _, ok := c.cut(p.kind); ok && !taken[p.kind] {
-			taken[p.kind] = true
+	taken := make(map[int32]bool, len(s.entries))
+	for i, p := range s.entries {
+		if _, _, ok := c.cut(p.piece); ok && !taken[p.piece] {
+			taken[p.piece] = true
 			positions = append(positions, i)
 		}
 	}
@@ -607,7 +607,7 @@ func (c *catalog) candidates(s *state, n int) []int {
 func (c *catalog) union(s *state, positions []int, n int) []int {
 	n = min(n, len(positions))
 	largest := slices.Clone(positions)
-	slices.SortFunc(largest, func(a, b int) int { return c.largestFirst(s.pieces[a], s.pieces[b]) })
+	slices.SortFunc(largest, func(a, b int) int { return c.largestFirst(s.entries[a], s.entries[b]) })
 	var both []int
 	for i := range n {
 		for _, at := range []int{positions[i], largest[i]} {

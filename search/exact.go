@@ -23,13 +23,13 @@ const exactPlacements = 40_000
 func (s *searcher) exact() bool {
 	c := s.catalog
 	whole := c.whole()
-	if slices.ContainsFunc(whole, func(k int32) bool { return c.kinds[k].devices != nil || len(c.kinds[k].members) != 1 }) {
+	if slices.ContainsFunc(whole, func(k int32) bool { return c.pieces[k].devices != nil || len(c.pieces[k].members) != 1 }) {
 		return false
 	}
 	n := len(c.all)
 	ways := 0.0 // the logarithm: of thousands of tables it is beyond all numbers
 	for _, k := range whole {
-		m := c.kinds[k].members[0]
+		m := c.pieces[k].members[0]
 		ways += math.Log(spreads(m.width/problem.ColumnGranule, c.least(m.table)/problem.ColumnGranule, n))
 	}
 	// Placements that differ by the order of the devices only are tried once, nearly.
@@ -92,9 +92,9 @@ type exact struct {
 	scorer Scorer
 	whole  []int32
 	room   []int64
-	placed []part
+	placed []placed
 	// best is the cheapest placement found, if it is cheaper than cost was at first.
-	best        []part
+	best        []placed
 	cost        float64
 	evaluations int64
 }
@@ -109,7 +109,7 @@ func (e *exact) table(i, used int) bool {
 		}
 		return !(len(e.placed) > 0 && e.evaluations%(lookEvery*int64(len(e.room))) == 0 && e.s.ended())
 	}
-	return e.slice(i, e.c.kinds[e.whole[i]].members[0].width, 0, used)
+	return e.slice(i, e.c.pieces[e.whole[i]].members[0].width, 0, used)
 }
 
 // slice places the remaining columns of table i on the devices from one on.
@@ -118,7 +118,7 @@ func (e *exact) slice(i, columns, from, used int) bool {
 		return e.table(i+1, used)
 	}
 	whole := e.whole[i]
-	m := e.c.kinds[whole].members[0]
+	m := e.c.pieces[whole].members[0]
 	least := e.c.least(m.table)
 	// Of the devices that are empty, the next one stands for all.
 	for d := from; d < min(used+1, len(e.room)); d++ {
@@ -127,15 +127,15 @@ func (e *exact) slice(i, columns, from, used int) bool {
 			if width != m.width && (width < least || rest > 0 && rest < least) {
 				continue
 			}
-			kind := e.c.slice(whole, width)
-			if e.c.kinds[kind].bytes > e.room[d] {
+			piece := e.c.slice(whole, width)
+			if e.c.pieces[piece].bytes > e.room[d] {
 				continue
 			}
-			e.c.items(&e.c.kinds[kind])
-			item, bytes := e.c.kinds[kind].members[0].item, e.c.kinds[kind].bytes
+			e.c.items(&e.c.pieces[piece])
+			item, bytes := e.c.pieces[piece].members[0].item, e.c.pieces[piece].bytes
 			e.room[d] -= bytes
 			e.scorer.Add(d, item)
-			e.placed = append(e.placed, part{kind, int32(d)})
+			e.placed = append(e.placed, placed{piece, int32(d)})
 			going := e.slice(i, rest, d+1, max(used, d+1))
 			e.placed = e.placed[:len(e.placed)-1]
 			e.scorer.Remove(d, item)

@@ -12,14 +12,14 @@ import (
 
 // fitForms returns a placement that fits, where column slices alone have none: with as
 // few of the largest tables cut by rows as will do, or of the coldest in host memory.
-func (s *searcher) fitForms() (parts []part, ok bool) {
+func (s *searcher) fitForms() (parts []placed, ok bool) {
 	c, f := s.catalog, s.forms
 	whole := c.whole()
 	rows := func(k int32) (problem.Form, bool) {
 		return f.choice(c, k, func(form problem.Form) bool { return form.Kind.ByRows() })
 	}
 	largest := slices.Clone(whole)
-	slices.SortStableFunc(largest, func(a, b int32) int { return cmp.Compare(c.kinds[b].bytes, c.kinds[a].bytes) })
+	slices.SortStableFunc(largest, func(a, b int32) int { return cmp.Compare(c.pieces[b].bytes, c.pieces[a].bytes) })
 	attempt := func(byRows, hosted map[int32]problem.Form) bool {
 		parts, ok = f.fill(c, whole, byRows, hosted)
 		return ok
@@ -58,7 +58,7 @@ func (s *searcher) fitForms() (parts []part, ok bool) {
 	}
 	coldest := slices.Clone(whole)
 	heat := func(k int32) float64 {
-		t := &c.problem.Tables[c.kinds[k].members[0].table]
+		t := &c.problem.Tables[c.pieces[k].members[0].table]
 		return t.PoolingFactor() / float64(t.Rows)
 	}
 	slices.SortStableFunc(coldest, func(a, b int32) int { return cmp.Compare(heat(a), heat(b)) })
@@ -85,9 +85,9 @@ func (s *searcher) fitForms() (parts []part, ok bool) {
 	return nil, false
 }
 
-// choice returns the first form that an unsplit kind may have and that suits.
+// choice returns the first form that an unsplit piece may have and that suits.
 func (f *forms) choice(c *catalog, k int32, suits func(problem.Form) bool) (problem.Form, bool) {
-	members := c.kinds[k].members
+	members := c.pieces[k].members
 	if len(members) != 1 {
 		return problem.Form{}, false
 	}
@@ -101,13 +101,13 @@ func (f *forms) choice(c *catalog, k int32, suits func(problem.Form) bool) (prob
 // fill places tables by falling bytes: those by rows where they belong, the others in
 // slices, each on the device with the most room. The host memory of devices is
 // filled as well.
-func (f *forms) fill(c *catalog, whole []int32, byRows, hosted map[int32]problem.Form) ([]part, bool) {
+func (f *forms) fill(c *catalog, whole []int32, byRows, hosted map[int32]problem.Form) ([]placed, bool) {
 	f.clear()
 	defer f.clear()
-	var parts []part
+	var parts []placed
 	var rest []int32
 	for _, k := range whole {
-		m := c.kinds[k].members[0]
+		m := c.pieces[k].members[0]
 		form, ok := byRows[k]
 		if to, is := hosted[k]; is {
 			rest = append(rest, c.inForm(k, m.width, to))
@@ -120,12 +120,12 @@ func (f *forms) fill(c *catalog, whole []int32, byRows, hosted map[int32]problem
 		if !ok {
 			form = f.choices[m.table][0]
 		}
-		kinds := []int32{c.inForm(k, m.width, form)}
+		pieces := []int32{c.inForm(k, m.width, form)}
 		if seatOf(form) == oneHost && f.sliced {
-			kinds = c.refine(kinds, func(k int32) bool { return c.kinds[k].bytes > c.budget })
+			pieces = c.refine(pieces, func(k int32) bool { return c.pieces[k].bytes > c.budget })
 		}
-		for _, k := range kinds {
-			p := part{k, 0}
+		for _, k := range pieces {
+			p := placed{k, 0}
 			if seatOf(form) == oneHost { // the host with the most room
 				least := int32(0)
 				for h := range f.fullHosts(len(c.all)) {
@@ -135,17 +135,17 @@ func (f *forms) fill(c *catalog, whole []int32, byRows, hosted map[int32]problem
 				}
 				p.device = least * f.local
 			}
-			f.count(&c.kinds[k], p.device, 1)
+			f.count(&c.pieces[k], p.device, 1)
 			parts = append(parts, p)
 		}
 	}
 	return f.level(c, parts, rest)
 }
 
-// level places kinds that are each on one device beside parts that are counted already,
+// level places pieces that are each on one device beside parts that are counted already,
 // by falling bytes and each where there is most room, cut into halves as finely as that
 // takes.
-func (f *forms) level(c *catalog, parts []part, rest []int32) ([]part, bool) {
+func (f *forms) level(c *catalog, parts []placed, rest []int32) ([]placed, bool) {
 	bytes := make([]int64, len(c.all))
 	free := c.budget - f.everywhere
 	if len(f.onHost) > 0 {
@@ -155,28 +155,28 @@ func (f *forms) level(c *catalog, parts []part, rest []int32) ([]part, bool) {
 		if free <= 0 {
 			break
 		}
-		placed := slices.Clone(parts)
+		all := slices.Clone(parts)
 		clear(bytes)
 		clear(f.hostBytes)
-		pieces := c.refine(rest, func(k int32) bool {
-			kind := &c.kinds[k]
-			return kind.bytes > free/divisor || kind.hostBytes > f.hostBudget/divisor
+		entries := c.refine(rest, func(k int32) bool {
+			piece := &c.pieces[k]
+			return piece.bytes > free/divisor || piece.hostBytes > f.hostBudget/divisor
 		})
-		slices.SortStableFunc(pieces, func(a, b int32) int {
-			return cmp.Compare(max(c.kinds[b].bytes, c.kinds[b].hostBytes), max(c.kinds[a].bytes, c.kinds[a].hostBytes))
+		slices.SortStableFunc(entries, func(a, b int32) int {
+			return cmp.Compare(max(c.pieces[b].bytes, c.pieces[b].hostBytes), max(c.pieces[a].bytes, c.pieces[a].hostBytes))
 		})
 		fits := true
-		for _, k := range pieces {
-			kind := &c.kinds[k]
+		for _, k := range entries {
+			piece := &c.pieces[k]
 			best, room := int32(none), 0.0
-			for _, d := range c.allowed(kind) {
-				left := c.budget - bytes[d] - f.on(d) - kind.bytes
-				leftHost := f.hostBudget - f.hostBytes[d] - kind.hostBytes
-				if left < 0 || leftHost < 0 && kind.hostBytes > 0 {
+			for _, d := range c.allowed(piece) {
+				left := c.budget - bytes[d] - f.on(d) - piece.bytes
+				leftHost := f.hostBudget - f.hostBytes[d] - piece.hostBytes
+				if left < 0 || leftHost < 0 && piece.hostBytes > 0 {
 					continue
 				}
 				score := float64(left) / float64(c.budget)
-				if kind.hostBytes > 0 {
+				if piece.hostBytes > 0 {
 					score = float64(leftHost) / float64(f.hostBudget)
 				}
 				if best == none || score > room {
@@ -187,14 +187,14 @@ func (f *forms) level(c *catalog, parts []part, rest []int32) ([]part, bool) {
 				fits = false
 				break
 			}
-			bytes[best] += kind.bytes
-			f.hostBytes[best] += kind.hostBytes
-			placed = append(placed, part{k, best})
+			bytes[best] += piece.bytes
+			f.hostBytes[best] += piece.hostBytes
+			all = append(all, placed{k, best})
 		}
 		if fits && f.lack(bytes, c.budget) == 0 {
-			return placed, true
+			return all, true
 		}
-		if !slices.ContainsFunc(pieces, func(k int32) bool { _, _, ok := c.cut(k); return ok }) {
+		if !slices.ContainsFunc(entries, func(k int32) bool { _, _, ok := c.cut(k); return ok }) {
 			break
 		}
 	}

@@ -47,7 +47,7 @@ type Infeasible struct {
 	DevicesNeeded int
 	// Reason says why, and what would help.
 	Reason string
-	// Tried are the kinds, and host memory, in which the tables do not fit either.
+	// Tried are the pieces, and host memory, in which the tables do not fit either.
 	Tried []string
 }
 
@@ -68,59 +68,59 @@ func (e *Infeasible) Error() string {
 // forced returns the pieces after forced splits. Where halves come to no slices that
 // are narrow enough, MinWidth being too wide for them, the slices are even. failed is
 // the piece that lacks most at its narrowest, none if all fit a device.
-func (c *catalog) forced() (kinds []int32, failed int32) {
-	large := func(k int32) bool { return c.kinds[k].bytes > c.budget }
+func (c *catalog) forced() (pieces []int32, failed int32) {
+	large := func(k int32) bool { return c.pieces[k].bytes > c.budget }
 	whole := c.whole()
-	kinds = c.above(whole, c.budget)
-	if slices.ContainsFunc(kinds, large) {
-		kinds = kinds[:0]
+	pieces = c.above(whole, c.budget)
+	if slices.ContainsFunc(pieces, large) {
+		pieces = pieces[:0]
 		for _, l := range c.loads(whole) {
-			halves := c.above([]int32{l.kind}, c.budget)
+			halves := c.above([]int32{l.piece}, c.budget)
 			if n := c.cuts(&l); n > 0 && slices.ContainsFunc(halves, large) {
 				halves = c.even(&l, n)
 			}
-			kinds = append(kinds, halves...)
+			pieces = append(pieces, halves...)
 		}
 	}
 	failed = none
-	for _, k := range kinds {
-		if large(k) && (failed == none || c.kinds[k].bytes > c.kinds[failed].bytes) {
+	for _, k := range pieces {
+		if large(k) && (failed == none || c.pieces[k].bytes > c.pieces[failed].bytes) {
 			failed = k
 		}
 	}
-	return kinds, failed
+	return pieces, failed
 }
 
 // even returns n slices of a load that are as wide as each other, but for a granule.
 func (c *catalog) even(l *load, n int32) []int32 {
-	kinds := make([]int32, n)
-	for i := range kinds {
+	pieces := make([]int32, n)
+	for i := range pieces {
 		granules := (l.width + int32(i)) / n
-		kinds[i] = c.slice(l.kind, int(granules)*problem.ColumnGranule)
+		pieces[i] = c.slice(l.piece, int(granules)*problem.ColumnGranule)
 	}
-	return kinds
+	return pieces
 }
 
 // above cuts what takes more than limit bytes.
-func (c *catalog) above(kinds []int32, limit int64) []int32 {
-	return c.refine(kinds, func(k int32) bool { return c.kinds[k].bytes > limit })
+func (c *catalog) above(pieces []int32, limit int64) []int32 {
+	return c.refine(pieces, func(k int32) bool { return c.pieces[k].bytes > limit })
 }
 
-// ladder calls try for finer and finer splits of kinds, the first being kinds
+// ladder calls try for finer and finer splits of pieces, the first being pieces
 // itself, until it returns true or nothing can be cut any more.
-func (c *catalog) ladder(kinds []int32, try func(kinds []int32) bool) bool {
-	if try(kinds) {
+func (c *catalog) ladder(pieces []int32, try func(pieces []int32) bool) bool {
+	if try(pieces) {
 		return true
 	}
 	for parts := int64(2); c.budget/parts > 0; parts = nextRung(parts) {
-		finer := c.above(kinds, c.budget/parts)
-		if len(finer) > len(kinds) {
-			kinds = finer
-			if try(kinds) {
+		finer := c.above(pieces, c.budget/parts)
+		if len(finer) > len(pieces) {
+			pieces = finer
+			if try(pieces) {
 				return true
 			}
 		}
-		if !slices.ContainsFunc(kinds, func(k int32) bool { _, _, ok := c.cut(k); return ok }) {
+		if !slices.ContainsFunc(pieces, func(k int32) bool { _, _, ok := c.cut(k); return ok }) {
 			break
 		}
 	}
@@ -139,18 +139,18 @@ func nextRung(parts int64) int64 {
 // with room, and where that fails once more with the most constrained pieces
 // first. It returns the device of each piece and none, or the first piece that
 // fitted nowhere in the first attempt.
-func (c *catalog) firstFit(kinds []int32) (devices []int32, failed int32) {
-	order := make([]piece, len(kinds))
+func (c *catalog) firstFit(pieces []int32) (devices []int32, failed int32) {
+	order := make([]entry, len(pieces))
 	constrained := false
-	for i, k := range kinds {
-		order[i] = c.piece(k, int32(i))
-		constrained = constrained || c.kinds[k].devices != nil
+	for i, k := range pieces {
+		order[i] = c.entry(k, int32(i))
+		constrained = constrained || c.pieces[k].devices != nil
 	}
 	slices.SortFunc(order, c.largestFirst)
 	devices, failed = c.fit(order)
 	if failed != none && constrained {
-		slices.SortStableFunc(order, func(a, b piece) int {
-			return cmp.Compare(len(c.allowed(&c.kinds[a.kind])), len(c.allowed(&c.kinds[b.kind])))
+		slices.SortStableFunc(order, func(a, b entry) int {
+			return cmp.Compare(len(c.allowed(&c.pieces[a.piece])), len(c.allowed(&c.pieces[b.piece])))
 		})
 		if second, f := c.fit(order); f == none {
 			return second, none
@@ -161,7 +161,7 @@ func (c *catalog) firstFit(kinds []int32) (devices []int32, failed int32) {
 
 // fit is first fit over the pieces in the given order. It stops at the first
 // piece without a device and returns its index.
-func (c *catalog) fit(order []piece) (devices []int32, failed int32) {
+func (c *catalog) fit(order []entry) (devices []int32, failed int32) {
 	devices = make([]int32, len(order))
 	for i := range devices {
 		devices[i] = none
@@ -169,13 +169,13 @@ func (c *catalog) fit(order []piece) (devices []int32, failed int32) {
 	// Without constraints, no more devices are used than there are pieces.
 	usable := len(order)
 	for _, p := range order {
-		if d := c.kinds[p.kind].devices; d != nil {
+		if d := c.pieces[p.piece].devices; d != nil {
 			usable = max(usable, len(order)+int(d[len(d)-1])+1)
 		}
 	}
 	free := newRoom(min(usable, len(c.all)), c.budget)
 	for _, p := range order {
-		k := &c.kinds[p.kind]
+		k := &c.pieces[p.piece]
 		d := none
 		if k.devices == nil {
 			d = free.first(k.bytes)
@@ -240,16 +240,16 @@ func (r *room) take(device int, bytes int64) {
 	}
 }
 
-// infeasible describes piece p of the state whose pieces are kinds, which found
+// infeasible describes piece p of the state whose pieces are pieces, which found
 // no room when the others were on the given devices.
-func (c *catalog) infeasible(method Method, kinds, devices []int32, p int32) *Infeasible {
+func (c *catalog) infeasible(method Method, pieces, devices []int32, p int32) *Infeasible {
 	used := make([]int64, len(c.all))
 	for i, d := range devices {
 		if d != none {
-			used[d] += c.kinds[kinds[i]].bytes
+			used[d] += c.pieces[pieces[i]].bytes
 		}
 	}
-	k := &c.kinds[kinds[p]]
+	k := &c.pieces[pieces[p]]
 	freest := c.allowed(k)[0]
 	for _, d := range c.allowed(k) {
 		if used[d] < used[freest] {
@@ -275,7 +275,7 @@ func (c *catalog) infeasible(method Method, kinds, devices []int32, p int32) *In
 		e.Reason = fmt.Sprintf("method %q places it nowhere, method %q does", method, Default)
 	default:
 		e.Reason = fmt.Sprintf("all tables take %v of the %v that %s for them; %d devices would do",
-			c.total(kinds), c.room(), devicesHave(n), e.DevicesNeeded)
+			c.total(pieces), c.room(), devicesHave(n), e.DevicesNeeded)
 	}
 	return e
 }
@@ -291,9 +291,9 @@ func devicesHave(n int) string {
 func (c *catalog) room() unit.Bytes { return unit.Bytes(c.budget) * unit.Bytes(len(c.all)) }
 
 // total returns the bytes of all pieces together.
-func (c *catalog) total(kinds []int32) (sum unit.Bytes) {
-	for _, k := range kinds {
-		sum += unit.Bytes(c.kinds[k].bytes)
+func (c *catalog) total(pieces []int32) (sum unit.Bytes) {
+	for _, k := range pieces {
+		sum += unit.Bytes(c.pieces[k].bytes)
 	}
 	return sum
 }
@@ -331,8 +331,8 @@ func devicesNeeded(p *problem.Problem) (n int, reason string) {
 		if p := newPacker(c, loads); len(p.pour(p.order())) == 0 {
 			return true
 		}
-		return c.ladder(c.above(whole, c.budget), func(kinds []int32) bool {
-			_, failed := c.firstFit(kinds)
+		return c.ladder(c.above(whole, c.budget), func(pieces []int32) bool {
+			_, failed := c.firstFit(pieces)
 			return failed == none
 		})
 	}
@@ -375,8 +375,8 @@ func (c *catalog) hopeless(whole []int32, fixed problem.Memory) string {
 	for _, l := range c.loads(whole) {
 		narrowest = append(narrowest, c.even(&l, l.width/l.narrowest)...)
 	}
-	worst := slices.MaxFunc(narrowest, func(a, b int32) int { return cmp.Compare(c.kinds[a].bytes, c.kinds[b].bytes) })
-	k := &c.kinds[worst]
+	worst := slices.MaxFunc(narrowest, func(a, b int32) int { return cmp.Compare(c.pieces[a].bytes, c.pieces[b].bytes) })
+	k := &c.pieces[worst]
 	if k.bytes <= c.budget {
 		if len(c.all) < hardware.MaxDevices {
 			return fmt.Sprintf("profile %q has no network between hosts, and the %d devices of one host do not hold the tables", c.problem.Topology.Profile.Name, len(c.all))

@@ -132,7 +132,7 @@ func (w *worker) evaluate(ctx context.Context, s *state, g grid) outcome {
 		// A run whose dim sums peak at some value goes the same way under any cap
 		// from there up: its choices stay allowed, and no others appear.
 		peak, ran := int64(0), false
-		w.clear(len(s.pieces))
+		w.clear(len(s.entries))
 		for _, threshold := range g.thresholds {
 			limit := columns(w.catalog.dimCap(s, threshold))
 			if ran && limit >= peak {
@@ -141,22 +141,22 @@ func (w *worker) evaluate(ctx context.Context, s *state, g grid) outcome {
 			if ctx.Err() != nil {
 				break
 			}
-			w.rewind(s.pieces, limit)
-			lack := w.place(s.pieces, r, limit)
+			w.rewind(s.entries, limit)
+			lack := w.place(s.entries, r, limit)
 			peak, ran = w.run.totals().peak, true
 			w.keep(&best, lack, r, threshold)
 		}
 	}
 	if g.rescue && best.lack > 0 {
-		for _, pieces := range [][]piece{w.catalog.bulkyFirst(s, bulkyShare), w.catalog.bulkyFirst(s, math.MaxInt64)} {
+		for _, entries := range [][]entry{w.catalog.bulkyFirst(s, bulkyShare), w.catalog.bulkyFirst(s, math.MaxInt64)} {
 			if best.lack == 0 || ctx.Err() != nil {
 				break
 			}
-			w.clear(len(pieces))
-			lack := w.place(pieces, leastAfter, noLimit)
+			w.clear(len(entries))
+			lack := w.place(entries, leastAfter, noLimit)
 			w.keep(&best, lack, leastAfter, uncapped)
 		}
-		if devices, failed := w.catalog.firstFit(s.kinds()); best.lack > 0 && failed == none && ctx.Err() == nil {
+		if devices, failed := w.catalog.firstFit(s.pieces()); best.lack > 0 && failed == none && ctx.Err() == nil {
 			w.assign(s, devices)
 			w.keep(&best, 0, leastAfter, uncapped)
 		}
@@ -171,10 +171,10 @@ const bulkyShare = 8
 // bulkyFirst returns the pieces of s in an order that packs better: those of
 // more than 1/share of a device's budget by falling bytes, then the others,
 // dearest first.
-func (c *catalog) bulkyFirst(s *state, share int64) []piece {
-	pieces := slices.Clone(s.pieces)
-	bulky := func(p piece) bool { return c.kinds[p.kind].bytes > c.budget/share }
-	slices.SortStableFunc(pieces, func(a, b piece) int {
+func (c *catalog) bulkyFirst(s *state, share int64) []entry {
+	entries := slices.Clone(s.entries)
+	bulky := func(p entry) bool { return c.pieces[p.piece].bytes > c.budget/share }
+	slices.SortStableFunc(entries, func(a, b entry) int {
 		switch x, y := bulky(a), bulky(b); {
 		case x && y:
 			return c.largestFirst(a, b)
@@ -185,7 +185,7 @@ func (c *catalog) bulkyFirst(s *state, share int64) []piece {
 		}
 		return 0
 	})
-	return pieces
+	return entries
 }
 
 // keep makes the worker's placement the best if it is complete and not dearer.
@@ -218,9 +218,9 @@ func columns(dimCap float64) int64 {
 // columns a device. It returns the bytes it could not place: 0 if it placed all,
 // and math.MaxInt64 for a capped search, which gives up at the first piece
 // without a device.
-func (w *worker) place(pieces []piece, r rule, limit int64) (lack int64) {
-	for i := len(w.run.steps); i < len(pieces); i++ {
-		p := &pieces[i]
+func (w *worker) place(entries []entry, r rule, limit int64) (lack int64) {
+	for i := len(w.run.steps); i < len(entries); i++ {
+		p := &entries[i]
 		var c choice
 		if r == leastSoFar {
 			c = w.leastSoFar(p, limit)
@@ -280,7 +280,7 @@ func (w *worker) lighter(a, b int32) bool {
 
 // leastSoFar chooses the device with room that costs least now; among equals
 // that with fewer bytes, then the lowest number.
-func (w *worker) leastSoFar(p *piece, limit int64) choice {
+func (w *worker) leastSoFar(p *entry, limit int64) choice {
 	if w.ranks != nil && !p.bound {
 		c := w.lightest(p, limit)
 		for _, d := range w.room {
@@ -312,7 +312,7 @@ func (w *worker) leastSoFar(p *piece, limit int64) choice {
 
 // leastAfter chooses the device with room that costs least with the piece
 // added; ties as in leastSoFar.
-func (w *worker) leastAfter(p *piece, limit int64) choice {
+func (w *worker) leastAfter(p *entry, limit int64) choice {
 	var c choice
 	ranked := w.ranks != nil && !p.bound
 	if ranked {
@@ -357,7 +357,7 @@ func (w *worker) leastAfter(p *piece, limit int64) choice {
 // lightest sets room to the lightest device with room of each width class.
 // Within a class, a piece adds about as much anywhere. The choice returned is
 // still open, but it stands as long as these devices have room.
-func (w *worker) lightest(p *piece, limit int64) choice {
+func (w *worker) lightest(p *entry, limit int64) choice {
 	used, dims := w.catalog.budget-p.bytes, limit-p.dims
 	c := choice{device: none}
 	w.room = w.room[:0]
@@ -372,15 +372,15 @@ func (w *worker) lightest(p *piece, limit int64) choice {
 }
 
 // allowed returns the devices that a piece may be placed on.
-func (w *worker) allowed(p *piece) []int32 {
+func (w *worker) allowed(p *entry) []int32 {
 	if p.bound {
-		return w.catalog.kinds[p.kind].devices
+		return w.catalog.pieces[p.piece].devices
 	}
 	return w.catalog.all
 }
 
 // price sets after[i] to the cost of devices[i] with the piece added.
-func (w *worker) price(p *piece, devices []int32, after []float64) {
+func (w *worker) price(p *entry, devices []int32, after []float64) {
 	if p.item != none {
 		w.scorer.ComputeWith(int(p.item), devices, after)
 		return
@@ -393,44 +393,44 @@ func (w *worker) price(p *piece, devices []int32, after []float64) {
 }
 
 // load puts the items of a piece on device d, and unload takes them off.
-func (w *worker) load(d int32, p *piece) {
+func (w *worker) load(d int32, p *entry) {
 	if p.item != none {
 		w.scorer.Add(int(d), int(p.item))
 		return
 	}
-	for _, m := range w.catalog.kinds[p.kind].members {
+	for _, m := range w.catalog.pieces[p.piece].members {
 		w.scorer.Add(int(d), m.item)
 	}
 }
 
-func (w *worker) unload(d int32, p *piece) {
+func (w *worker) unload(d int32, p *entry) {
 	if p.item != none {
 		w.scorer.Remove(int(d), int(p.item))
 		return
 	}
-	for _, m := range slices.Backward(w.catalog.kinds[p.kind].members) {
+	for _, m := range slices.Backward(w.catalog.pieces[p.piece].members) {
 		w.scorer.Remove(int(d), m.item)
 	}
 }
 
 // assign makes the worker's devices hold a known assignment of s.
 func (w *worker) assign(s *state, devices []int32) {
-	w.clear(len(s.pieces))
-	for i := range s.pieces {
-		p := &s.pieces[i]
+	w.clear(len(s.entries))
+	for i := range s.entries {
+		p := &s.entries[i]
 		w.add(devices[p.index], p)
 		w.evaluations++
 	}
 }
 
-func (w *worker) clear(pieces int) {
+func (w *worker) clear(entries int) {
 	w.scorer.Reset()
 	clear(w.devices)
 	w.run.reset()
 	if w.ranks != nil {
 		w.ranks.fill(w.devices)
 	}
-	w.assigned = slices.Grow(w.assigned[:0], pieces)[:pieces]
+	w.assigned = slices.Grow(w.assigned[:0], entries)[:entries]
 	for i := range w.assigned {
 		w.assigned[i] = none
 	}
@@ -438,7 +438,7 @@ func (w *worker) clear(pieces int) {
 
 // add puts a piece on device d. The device's predicted compute is the caller's
 // to set.
-func (w *worker) add(d int32, p *piece) {
+func (w *worker) add(d int32, p *entry) {
 	w.load(d, p)
 	h := &w.devices[d]
 	h.used += p.bytes

@@ -310,7 +310,7 @@ func TestJoin(t *testing.T) {
 	p := handMade(unit.GiB, 2, table{10, 32, 1}, table{10, 8, 1})
 	s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
 	c := s.catalog
-	halves := c.refine(c.whole(), func(k int32) bool { return c.kinds[k].class > 3 })
+	halves := c.refine(c.whole(), func(k int32) bool { return c.pieces[k].class > 3 })
 	state := c.newState(halves) // A in four slices, B whole
 	s.offer(state, []int32{0, 0, 1, 0, 1})
 	before := s.best.cost
@@ -408,9 +408,9 @@ func TestRanksFindTheSame(t *testing.T) {
 	s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: Paper, Workers: 1})
 	w, state := s.workers[0], s.catalog.newState(s.catalog.whole())
 	for _, limit := range []int64{noLimit, columns(s.catalog.dimCap(state, 1.2)), columns(s.catalog.dimCap(state, 1.05))} {
-		w.clear(len(state.pieces))
-		for i := range state.pieces {
-			p := &state.pieces[i]
+		w.clear(len(state.entries))
+		for i := range state.entries {
+			p := &state.entries[i]
 			got := w.leastSoFar(p, limit).device
 			want := int32(none)
 			for _, d := range w.catalog.all {

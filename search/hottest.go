@@ -18,30 +18,30 @@ const hottestEvaluations = 4 * shapeEvaluations
 // does not hold all: each table begins in host memory with the smallest cache, and step
 // by step the table gets a larger one, or all of HBM it needs, that saves most time a
 // byte (RecShard's idea, Sethi et al. 2022, for whole tables' caches).
-func (s *searcher) hottest(r *refiner) (found [][]part) {
+func (s *searcher) hottest(r *refiner) (found [][]placed) {
 	c, f := s.catalog, s.forms
 	whole := c.whole()
 	all := int64(0)
 	for _, k := range whole {
-		all += c.kinds[k].bytes
+		all += c.pieces[k].bytes
 	}
 	if room := float64(c.budget) * float64(len(c.all)); !f.columns || f.hostBudget == 0 || c.budget <= 0 || s.best.state != nil && float64(all) <= fillings[0]*room {
 		return nil
 	}
 	found = s.hot(r, whole, nil)
 	// And with replicas of those tables that take less on all devices than whole on one.
-	var copies []part
+	var copies []placed
 	rest := slices.DeleteFunc(slices.Clone(whole), func(k int32) bool {
 		replicated, ok := f.choice(c, k, func(form problem.Form) bool { return form.Kind == problem.DataParallel })
 		if !ok {
 			return false
 		}
-		copied := c.inForm(k, c.kinds[k].members[0].width, replicated)
-		if c.kinds[copied].bytes*int64(len(c.all)) >= c.kinds[k].bytes {
+		copied := c.inForm(k, c.pieces[k].members[0].width, replicated)
+		if c.pieces[copied].bytes*int64(len(c.all)) >= c.pieces[k].bytes {
 			return false
 		}
-		c.items(&c.kinds[copied])
-		copies = append(copies, part{copied, 0})
+		c.items(&c.pieces[copied])
+		copies = append(copies, placed{copied, 0})
 		return true
 	})
 	if len(copies) == 0 {
@@ -51,52 +51,52 @@ func (s *searcher) hottest(r *refiner) (found [][]part) {
 }
 
 // hot is hottest for the given tables beside parts that lie on all devices.
-func (s *searcher) hot(r *refiner, whole []int32, fixed []part) (found [][]part) {
+func (s *searcher) hot(r *refiner, whole []int32, fixed []placed) (found [][]placed) {
 	c, f := s.catalog, s.forms
 	r.scorer.Reset()
 	everywhere := int64(0)
 	for _, p := range fixed {
-		everywhere += c.kinds[p.kind].bytes
+		everywhere += c.pieces[p.piece].bytes
 	}
-	// Each option of a table is a kind; they rise in bytes of HBM and fall in time.
+	// Each option of a table is a piece; they rise in bytes of HBM and fall in time.
 	options := make([][]int32, len(whole))
 	for i, k := range whole {
-		kinds := []int32{k}
-		m := c.kinds[k].members[0]
-		if len(c.kinds[k].members) == 1 {
+		pieces := []int32{k}
+		m := c.pieces[k].members[0]
+		if len(c.pieces[k].members) == 1 {
 			for _, form := range f.choices[m.table] {
 				if form.Tier.OnHost() {
-					kinds = append(kinds, c.inForm(k, m.width, form))
+					pieces = append(pieces, c.inForm(k, m.width, form))
 				}
 			}
 		}
 		// What does not fit a device even in its narrowest slices is none.
-		kinds = slices.DeleteFunc(kinds, func(k int32) bool {
+		pieces = slices.DeleteFunc(pieces, func(k int32) bool {
 			narrowest := k
-			if len(c.kinds[k].members) == 1 && c.problem.Tables[m.table].MinWidth() < m.width {
+			if len(c.pieces[k].members) == 1 && c.problem.Tables[m.table].MinWidth() < m.width {
 				narrowest = c.slice(k, c.least(m.table))
 			}
-			return c.kinds[narrowest].bytes > c.budget || c.kinds[narrowest].hostBytes > f.hostBudget
+			return c.pieces[narrowest].bytes > c.budget || c.pieces[narrowest].hostBytes > f.hostBudget
 		})
-		if len(kinds) == 0 {
+		if len(pieces) == 0 {
 			return nil
 		}
-		for _, k := range kinds {
+		for _, k := range pieces {
 			c.price(k)
 		}
-		slices.SortStableFunc(kinds, func(a, b int32) int { return cmp.Compare(c.kinds[a].bytes, c.kinds[b].bytes) })
-		for _, k := range kinds {
-			if n := len(options[i]); n == 0 || c.kinds[k].cost < c.kinds[options[i][n-1]].cost {
+		slices.SortStableFunc(pieces, func(a, b int32) int { return cmp.Compare(c.pieces[a].bytes, c.pieces[b].bytes) })
+		for _, k := range pieces {
+			if n := len(options[i]); n == 0 || c.pieces[k].cost < c.pieces[options[i][n-1]].cost {
 				options[i] = append(options[i], k)
 			}
 		}
 	}
 	// Devices placed with care, or else by bytes alone.
-	for _, place := range []func(chosen []int32, time float64) ([]part, bool){
-		func(chosen []int32, time float64) ([]part, bool) {
+	for _, place := range []func(chosen []int32, time float64) ([]placed, bool){
+		func(chosen []int32, time float64) ([]placed, bool) {
 			return s.build(r, chosen, fixed, time, hottestEvaluations)
 		},
-		func(chosen []int32, _ float64) ([]part, bool) {
+		func(chosen []int32, _ float64) ([]placed, bool) {
 			f.clear()
 			f.everywhere = everywhere
 			return f.level(c, fixed, chosen)
@@ -106,7 +106,7 @@ func (s *searcher) hot(r *refiner, whole []int32, fixed []part) (found [][]part)
 			chosen := c.worthiest(options, int64(filling*float64(c.budget-everywhere)*float64(len(c.all))))
 			time := 0.0
 			for _, k := range chosen {
-				time += c.kinds[k].cost / float64(len(c.all))
+				time += c.pieces[k].cost / float64(len(c.all))
 			}
 			if parts, ok := place(chosen, time); ok {
 				found = append(found, parts)
@@ -126,14 +126,14 @@ func (c *catalog) worthiest(options [][]int32, room int64) []int32 {
 	at := make([]int, len(options))
 	for i := range options {
 		chosen[i] = options[i][0]
-		room -= c.kinds[chosen[i]].bytes
+		room -= c.pieces[chosen[i]].bytes
 	}
 	// step returns the best next option of a table that there is room for, and what it
 	// saves a byte.
 	step := func(i int) (to int, worth float64) {
-		from := &c.kinds[chosen[i]]
+		from := &c.pieces[chosen[i]]
 		for j := at[i] + 1; j < len(options[i]); j++ {
-			next := &c.kinds[options[i][j]]
+			next := &c.pieces[options[i][j]]
 			more := next.bytes - from.bytes
 			if more > room {
 				break
@@ -158,7 +158,7 @@ func (c *catalog) worthiest(options [][]int32, room int64) []int32 {
 		to, worth := step(best.table)
 		if worth == best.worth && worth > 0 {
 			at[best.table] = to
-			room -= c.kinds[options[best.table][to]].bytes - c.kinds[chosen[best.table]].bytes
+			room -= c.pieces[options[best.table][to]].bytes - c.pieces[chosen[best.table]].bytes
 			chosen[best.table] = options[best.table][to]
 		}
 		push(best.table) // with what there is room for now

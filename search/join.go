@@ -14,12 +14,12 @@ import (
 // are few, and each costs a few pricings.
 func (s *searcher) join() {
 	c, w := s.catalog, s.workers[0]
-	kinds, devices := s.best.state.kinds(), slices.Clone(s.best.devices)
-	order := make([]int32, len(kinds))
+	pieces, devices := s.best.state.pieces(), slices.Clone(s.best.devices)
+	order := make([]int32, len(pieces))
 	for i := range order {
 		order[i] = int32(i)
 	}
-	table := func(i int32) int { return c.kinds[kinds[i]].members[0].table }
+	table := func(i int32) int { return c.pieces[pieces[i]].members[0].table }
 	compare := func(a, b int32) int {
 		return cmp.Or(cmp.Compare(devices[a], devices[b]), cmp.Compare(table(a), table(b)), cmp.Compare(a, b))
 	}
@@ -42,29 +42,29 @@ func (s *searcher) join() {
 		}
 		width := 0
 		for _, i := range met {
-			width += c.kinds[kinds[i]].members[0].width
+			width += c.pieces[pieces[i]].members[0].width
 		}
-		whole := c.slice(kinds[met[0]], width)
-		item := c.scorer.Item(c.kinds[whole].members[0].table, width, problem.Form{})
+		whole := c.slice(pieces[met[0]], width)
+		item := c.scorer.Item(c.pieces[whole].members[0].table, width, problem.Form{})
 		device := int(devices[met[0]])
 		before := w.scorer.Compute(device)
 		for _, i := range met {
-			w.scorer.Remove(device, c.kinds[kinds[i]].members[0].item)
+			w.scorer.Remove(device, c.pieces[pieces[i]].members[0].item)
 		}
 		w.scorer.Add(device, item)
 		after := w.scorer.Cost()
 		s.stats.Evaluations += 2
 		if after <= cost && w.scorer.Compute(device) <= before {
 			cost, joined = after, true
-			kinds[met[0]] = whole
+			pieces[met[0]] = whole
 			for _, i := range met[1:] {
-				kinds[i] = none
+				pieces[i] = none
 			}
 			continue
 		}
 		w.scorer.Remove(device, item)
 		for _, i := range met {
-			w.scorer.Add(device, c.kinds[kinds[i]].members[0].item)
+			w.scorer.Add(device, c.pieces[pieces[i]].members[0].item)
 		}
 	}
 	w.scorer.Reset()
@@ -72,7 +72,7 @@ func (s *searcher) join() {
 		return
 	}
 	var left, at []int32
-	for i, k := range kinds {
+	for i, k := range pieces {
 		if k != none {
 			left, at = append(left, k), append(at, devices[i])
 		}

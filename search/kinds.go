@@ -13,7 +13,7 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// The search among all kinds sets out from the best placement of column slices, or,
+// The search among all pieces sets out from the best placement of column slices, or,
 // where none fits, from one that is made to fit by cutting the largest tables by rows
 // and putting the coldest ones into host memory. From there tables are switched to
 // other forms where that pays, by lots:
@@ -53,10 +53,10 @@ const (
 // by rows in some starts.
 var dearShares = []float64{1, .5, .25}
 
-// narrowed returns the problem as the kinds allow it to be cut by columns: not at all
+// narrowed returns the problem as the pieces allow it to be cut by columns: not at all
 // where tables on single devices stay whole.
-func narrowed(p *problem.Problem, kinds []problem.Kind) *problem.Problem {
-	if slices.Contains(kinds, problem.ColumnWise) || !slices.Contains(kinds, problem.TableWise) {
+func narrowed(p *problem.Problem, pieces []problem.Kind) *problem.Problem {
+	if slices.Contains(pieces, problem.ColumnWise) || !slices.Contains(pieces, problem.TableWise) {
 		return p
 	}
 	whole := *p
@@ -67,8 +67,8 @@ func narrowed(p *problem.Problem, kinds []problem.Kind) *problem.Problem {
 	return &whole
 }
 
-// kinds is the search among all forms.
-func (s *searcher) kinds() error {
+// pieces is the search among all forms.
+func (s *searcher) pieces() error {
 	f := s.forms
 	var infeasible *Infeasible
 	if f.columns {
@@ -118,15 +118,15 @@ func (s *searcher) kinds() error {
 	return nil
 }
 
-// NoKind is the error of a search whose kinds, none of which places tables on single
+// NoKind is the error of a search whose pieces, none of which places tables on single
 // devices, leave some tables none, or do not fit.
 type NoKind struct {
-	// Tables are the names of those that no kind can place, in the problem's order: their
-	// rows are fewer than devices, or their constraints forbid it. Where all have a kind
+	// Tables are the names of those that no piece can place, in the problem's order: their
+	// rows are fewer than devices, or their constraints forbid it. Where all have a piece
 	// and do not fit, it is the one that takes most.
 	Tables []string
 	// Kinds are those tried, where tables do not fit. Need is what Tables takes of a
-	// device, Sum what all tables take of each, or of those of a host, in the kind that
+	// device, Sum what all tables take of each, or of those of a host, in the piece that
 	// takes least, and Have what there is.
 	Kinds           []string
 	Need, Sum, Have unit.Bytes
@@ -180,10 +180,10 @@ func (f *forms) tried() []string {
 func (f *forms) noRoom(c *catalog) *NoKind {
 	e := &NoKind{Kinds: f.tried(), Have: unit.Bytes(c.budget)}
 	for i, choices := range f.choices {
-		m := c.kinds[f.whole[i]].members[0]
+		m := c.pieces[f.whole[i]].members[0]
 		least := int64(math.MaxInt64)
 		for _, form := range choices {
-			least = min(least, c.kinds[c.inForm(f.whole[i], m.width, form)].bytes)
+			least = min(least, c.pieces[c.inForm(f.whole[i], m.width, form)].bytes)
 		}
 		e.Sum += unit.Bytes(least)
 		if need := unit.Bytes(least); need > e.Need {
@@ -195,7 +195,7 @@ func (f *forms) noRoom(c *catalog) *NoKind {
 
 // start is a placement to anneal from, and its cost.
 type start struct {
-	parts []part
+	parts []placed
 	cost  float64
 }
 
@@ -203,7 +203,7 @@ func cheapestFirst(a, b start) int { return cmp.Compare(a.cost, b.cost) }
 
 // spread switches tables to other forms, and refines; more are further placements to
 // begin at.
-func (s *searcher) spread(r *refiner, more [][]part) {
+func (s *searcher) spread(r *refiner, more [][]placed) {
 	end := int64(math.MaxInt64)
 	if s.opt.MaxEvaluations > 0 {
 		end = s.opt.MaxEvaluations
@@ -293,7 +293,7 @@ func (s *searcher) recall(r *refiner) {
 
 // formed reports whether a placement has parts in other forms than the zero one.
 func (s *searcher) formed(from start) bool {
-	return slices.ContainsFunc(from.parts, func(p part) bool { return s.catalog.kinds[p.kind].form != (problem.Form{}) })
+	return slices.ContainsFunc(from.parts, func(p placed) bool { return s.catalog.pieces[p.piece].form != (problem.Form{}) })
 }
 
 // contest returns the starts of the second round, of all in order: the cheapest, and
@@ -307,7 +307,7 @@ func (s *searcher) contest(starts []start) []start {
 }
 
 // switched returns the base and the cheapest placements with tables switched.
-func (s *searcher) switched(r *refiner, base []part, end int64) []start {
+func (s *searcher) switched(r *refiner, base []placed, end int64) []start {
 	starts := []start{{base, s.best.cost}}
 	try := func(switched bool) {
 		s.stats.Evaluations += r.evaluations
@@ -315,7 +315,7 @@ func (s *searcher) switched(r *refiner, base []part, end int64) []start {
 		if !switched {
 			return
 		}
-		add := func(parts []part) {
+		add := func(parts []placed) {
 			found := start{parts, r.scorer.Cost()}
 			if !slices.ContainsFunc(starts, func(known start) bool { return known.cost == found.cost }) {
 				starts = append(starts, found)
@@ -358,39 +358,39 @@ func (s *searcher) switched(r *refiner, base []part, end int64) []start {
 
 // rebuild places the tables that are in slices on single devices afresh, beside the
 // others, and reports whether they fit and the problem is small enough for that.
-func (s *searcher) rebuild(r *refiner, parts []part) ([]part, bool) {
+func (s *searcher) rebuild(r *refiner, parts []placed) ([]placed, bool) {
 	c := s.catalog
 	forms := map[int]problem.Form{}
-	var fixed []part
+	var fixed []placed
 	for _, p := range parts {
-		k := &c.kinds[p.kind]
+		k := &c.pieces[p.piece]
 		forms[k.members[0].table] = k.form
 		if k.seat != oneDevice {
 			fixed = append(fixed, p)
 		}
 	}
-	var kinds []int32
+	var pieces []int32
 	for _, k := range c.whole() {
-		m := c.kinds[k].members[0]
+		m := c.pieces[k].members[0]
 		switch form := forms[m.table]; {
 		case form == (problem.Form{}):
-			kinds = append(kinds, k)
+			pieces = append(pieces, k)
 		case seatOf(form) == oneDevice:
-			kinds = append(kinds, c.inForm(k, m.width, form))
+			pieces = append(pieces, c.inForm(k, m.width, form))
 		}
 	}
 	total := 0.0
 	for _, t := range r.compute {
 		total += t
 	}
-	return s.build(r, kinds, fixed, total/float64(len(c.all)), shapeEvaluations)
+	return s.build(r, pieces, fixed, total/float64(len(c.all)), shapeEvaluations)
 }
 
-// build places kinds beside fixed parts, aiming at a compute of each device, unless that
+// build places pieces beside fixed parts, aiming at a compute of each device, unless that
 // takes more than so many pricings.
-func (s *searcher) build(r *refiner, kinds []int32, fixed []part, target float64, most int64) ([]part, bool) {
+func (s *searcher) build(r *refiner, pieces []int32, fixed []placed, target float64, most int64) ([]placed, bool) {
 	c := s.catalog
-	b := newBuilder(r, kinds, fixed, target)
+	b := newBuilder(r, pieces, fixed, target)
 	if b.each() > most || !b.build(shape{quarters: [6]int{0, 0, 0, 0, 0, 4}}) {
 		return nil, false
 	}
@@ -486,7 +486,7 @@ func (r *refiner) switchDear(form problem.Form, share float64) (n int) {
 	defer func() { r.f.loose = false }()
 	mean := r.computeSum / float64(len(r.compute))
 	for _, t := range r.order() {
-		if r.c.kinds[r.f.whole[t]].cost <= share*mean {
+		if r.c.pieces[r.f.whole[t]].cost <= share*mean {
 			break
 		}
 		if slices.Contains(r.f.choices[t], form) && r.formOf(t) != form && r.become(t, form, 0) {
@@ -506,14 +506,14 @@ func (r *refiner) order() []int {
 			tables = append(tables, t)
 		}
 	}
-	cost := func(t int) float64 { return r.c.kinds[r.f.whole[t]].cost }
+	cost := func(t int) float64 { return r.c.pieces[r.f.whole[t]].cost }
 	slices.SortStableFunc(tables, func(a, b int) int { return cmp.Compare(cost(b), cost(a)) })
 	return tables
 }
 
 // formOf returns the form that a table has.
 func (r *refiner) formOf(table int) problem.Form {
-	return r.c.kinds[r.parts[r.tables[table][0]].kind].form
+	return r.c.pieces[r.parts[r.tables[table][0]].piece].form
 }
 
 // worthOf returns by how much the worth changes if a table takes a form; ok is false

@@ -178,9 +178,9 @@ func TestFormsModelConforms(t *testing.T) {
 	}
 }
 
-// checkKinds fails where the result is no valid placement of p in the kinds allowed, or
+// checkKinds fails where the result is no valid placement of p in the pieces allowed, or
 // does not cost what it says. It shares no code with the search.
-func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, kinds []problem.Kind, r search.Result) {
+func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, pieces []problem.Kind, r search.Result) {
 	t.Helper()
 	n, perHost := p.Topology.Devices, p.Topology.PerHost()
 	if len(r.Shards) != n {
@@ -204,8 +204,8 @@ func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, kinds 
 			t.Errorf("device %d: got %d bytes of host memory, want at most %d", d, memory.Host, p.HostBudget())
 		}
 	}
-	allowed := func(kind ...problem.Kind) bool {
-		return slices.ContainsFunc(kind, func(k problem.Kind) bool { return slices.Contains(kinds, k) })
+	allowed := func(piece ...problem.Kind) bool {
+		return slices.ContainsFunc(piece, func(k problem.Kind) bool { return slices.Contains(pieces, k) })
 	}
 	scorer := newScorer()
 	scorer.Reset()
@@ -224,10 +224,10 @@ func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, kinds 
 			return cmp.Or(cmp.Compare(a.Columns.Start, b.Columns.Start), cmp.Compare(a.device, b.device))
 		})
 		first := held[0]
-		pieces := 0 // slices of columns
+		entries := 0 // slices of columns
 		next := int64(0)
 		hosts := map[int]bool{}
-		for from := 0; from < len(held); pieces++ {
+		for from := 0; from < len(held); entries++ {
 			to := from + 1
 			for to < len(held) && held[to].Columns == held[from].Columns {
 				to++
@@ -270,20 +270,20 @@ func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, kinds 
 		}
 		switch first.Kind {
 		case "":
-			if len(kinds) > 0 && (!allowed(problem.TableWise, problem.ColumnWise) || pieces > 1 && !allowed(problem.ColumnWise)) {
-				fail("kinds %v do not allow slices of columns", kinds)
+			if len(pieces) > 0 && (!allowed(problem.TableWise, problem.ColumnWise) || entries > 1 && !allowed(problem.ColumnWise)) {
+				fail("kinds %v do not allow slices of columns", pieces)
 			}
 		case problem.RowWise, problem.DataParallel:
-			if !allowed(first.Kind) || pieces > 1 {
-				fail("kinds %v do not allow it", kinds)
+			if !allowed(first.Kind) || entries > 1 {
+				fail("kinds %v do not allow it", pieces)
 			}
 		case problem.TableRowWise:
-			if !allowed(problem.TableRowWise, problem.Grid) || pieces > 1 {
-				fail("kinds %v do not allow it", kinds)
+			if !allowed(problem.TableRowWise, problem.Grid) || entries > 1 {
+				fail("kinds %v do not allow it", pieces)
 			}
 		case problem.Grid:
-			if !allowed(problem.Grid) || pieces < 2 {
-				fail("kinds %v do not allow it", kinds)
+			if !allowed(problem.Grid) || entries < 2 {
+				fail("kinds %v do not allow it", pieces)
 			}
 		default:
 			fail("got kind %q", first.Kind)
@@ -302,7 +302,7 @@ func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, kinds 
 		default:
 			fail("got tier %q", first.Tier)
 		}
-		if c.NoSplit && (pieces > 1 || first.Kind.ByRows()) {
+		if c.NoSplit && (entries > 1 || first.Kind.ByRows()) {
 			fail("want it whole")
 		}
 		if len(c.Devices) > 0 {
@@ -377,8 +377,8 @@ func someKinds(t *rapid.T) []problem.Kind {
 	return rapid.SliceOfNDistinct(rapid.SampledFrom(problem.Kinds()), 0, 6, rapid.ID[problem.Kind]).Draw(t, "kinds")
 }
 
-// TestPropertyPlansOfKindsAreValid: whatever kinds are allowed, on whatever cluster, a
-// plan is a placement in these kinds that keeps to memory and constraints, and the same
+// TestPropertyPlansOfKindsAreValid: whatever pieces are allowed, on whatever cluster, a
+// plan is a placement in these pieces that keeps to memory and constraints, and the same
 // for any number of workers.
 func TestPropertyPlansOfKindsAreValid(t *testing.T) { plansOfKindsAreValid(t, 6_000) }
 
@@ -386,14 +386,14 @@ func plansOfKindsAreValid(t *testing.T, evaluations int64) {
 	found := 0
 	with := map[string]int{} // plans
 	rapid.Check(t, func(t *rapid.T) {
-		p, kinds := spreadOut(t), someKinds(t)
+		p, pieces := spreadOut(t), someKinds(t)
 		newScorer := formsFactory(p, rapid.Bool().Draw(t, "additive"))
-		opt := search.Options{Kinds: kinds, Seed: rapid.Uint64().Draw(t, "seed"), Workers: 1, Steps: 2, MaxEvaluations: evaluations}
+		opt := search.Options{Kinds: pieces, Seed: rapid.Uint64().Draw(t, "seed"), Workers: 1, Steps: 2, MaxEvaluations: evaluations}
 		r, err := search.Run(context.Background(), p, newScorer, opt)
 		if !refused(t, err) {
 			return
 		}
-		checkKinds(t, p, newScorer, kinds, r)
+		checkKinds(t, p, newScorer, pieces, r)
 		found++
 		in := map[string]bool{}
 		for _, s := range slices.Concat(r.Shards...) {
@@ -414,7 +414,7 @@ func plansOfKindsAreValid(t *testing.T, evaluations int64) {
 		}
 	})
 	t.Logf("%d plans; with each kind and memory: %v", found, with)
-	if len(with) < 3 && !testing.Short() { // 20 draws may be of few kinds, 100 are not
+	if len(with) < 3 && !testing.Short() { // 20 draws may be of few pieces, 100 are not
 		t.Errorf("got plans with %v alone: too few kinds to tell", with)
 	}
 }
@@ -458,7 +458,7 @@ func TestTablesOfTooManyRows(t *testing.T) {
 		name     string
 		topology hardware.Topology
 		tables   []problem.Table
-		kinds    []problem.Kind
+		pieces   []problem.Kind
 		want     problem.Form // of the first table, in a plan
 		none     string       // in the error
 	}{
@@ -487,7 +487,7 @@ func TestTablesOfTooManyRows(t *testing.T) {
 			}
 			for _, sums := range []bool{false, true} {
 				newScorer := formsFactory(p, sums)
-				r, err := search.Run(context.Background(), p, newScorer, search.Options{Kinds: c.kinds, Workers: 1, MaxEvaluations: 20_000})
+				r, err := search.Run(context.Background(), p, newScorer, search.Options{Kinds: c.pieces, Workers: 1, MaxEvaluations: 20_000})
 				if c.none != "" {
 					if err == nil || !strings.Contains(err.Error(), strings.TrimSuffix(c.none, `"`)) {
 						t.Errorf("got %v, want an error that names %s", err, c.none)
@@ -498,7 +498,7 @@ func TestTablesOfTooManyRows(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				checkKinds(t, p, newScorer, c.kinds, r)
+				checkKinds(t, p, newScorer, c.pieces, r)
 				for _, s := range slices.Concat(r.Shards...) {
 					if got := p.Form(s); s.Table == 0 && (got.Kind != c.want.Kind || got.Tier.OnHost() != c.want.Tier.OnHost()) {
 						t.Errorf("got %+v of the first table, want %+v", s, c.want)
@@ -515,12 +515,12 @@ func TestHostMemoryIsForSlices(t *testing.T) {
 	p := &problem.Problem{Batch: 64, Tables: []problem.Table{large("a", 1_000_000, 4), large("b", 1_000_000, 4)}}
 	p.Topology = hardware.Topology{Profile: a100(), Devices: 2, HostMemory: unit.TiB}
 	p.Topology.Memory = p.DeviceMemory().Total() + p.ShardMemory(p.Whole(0)).Tables()*102/100
-	for _, kind := range []problem.Kind{problem.RowWise, problem.DataParallel} {
-		kinds := []problem.Kind{kind}
+	for _, piece := range []problem.Kind{problem.RowWise, problem.DataParallel} {
+		pieces := []problem.Kind{piece}
 		newScorer := formsFactory(p, true)
-		r, err := search.Run(context.Background(), p, newScorer, search.Options{Kinds: kinds, Workers: 1})
+		r, err := search.Run(context.Background(), p, newScorer, search.Options{Kinds: pieces, Workers: 1})
 		if refused(t, err) {
-			checkKinds(t, p, newScorer, kinds, r)
+			checkKinds(t, p, newScorer, pieces, r)
 		}
 	}
 }
@@ -673,7 +673,7 @@ func optimumInForms(p *problem.Problem, s search.Scorer) float64 {
 	return best
 }
 
-// TestKindsAreNeverDearer: with more kinds allowed, small problems get no dearer plan.
+// TestKindsAreNeverDearer: with more pieces allowed, small problems get no dearer plan.
 func TestKindsAreNeverDearer(t *testing.T) { neverDearer(t, 3) }
 
 func neverDearer(t *testing.T, tasks int) {
@@ -702,8 +702,8 @@ func neverDearer(t *testing.T, tasks int) {
 	t.Logf("all kinds cost %.3f of slices of columns", gain)
 }
 
-// Where no kinds are asked for, or those of slices of columns, and there is no host
-// memory, plans are to the last shard what they were before there were kinds: those of
+// Where no pieces are asked for, or those of slices of columns, and there is no host
+// memory, plans are to the last shard what they were before there were pieces: those of
 // commit 3a0698b.
 func TestPlansOfColumnsAreAsBefore(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
@@ -718,13 +718,13 @@ func TestPlansOfColumnsAreAsBefore(t *testing.T) {
 	} {
 		p := pool(uint64(seed), 5+3*seed, 2+seed%5, 128)
 		for name, c := range map[string]struct {
-			kinds  []problem.Kind
+			pieces []problem.Kind
 			scorer search.Factory
 		}{
 			"no kinds":          {nil, factory(p)},
 			"slices of columns": {[]problem.Kind{problem.ColumnWise}, formsFactory(p, false)},
 		} {
-			r, err := search.Run(context.Background(), p, c.scorer, search.Options{Seed: uint64(seed), MaxEvaluations: 40_000 * int64(seed%2), Kinds: c.kinds})
+			r, err := search.Run(context.Background(), p, c.scorer, search.Options{Seed: uint64(seed), MaxEvaluations: 40_000 * int64(seed%2), Kinds: c.pieces})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -735,7 +735,7 @@ func TestPlansOfColumnsAreAsBefore(t *testing.T) {
 	}
 }
 
-// byConstruction draws a problem that is known to have a placement in all kinds, with a
+// byConstruction draws a problem that is known to have a placement in all pieces, with a
 // little room to spare: its devices have what a random placement takes, the largest
 // part of it first.
 func byConstruction(seed uint64) *problem.Problem {

@@ -70,8 +70,8 @@ import (
 // load is a thing to pack: a table, or a co-location group, which is one granule
 // wide. Widths are in granules of columns.
 type load struct {
-	// kind is that of the unsplit load.
-	kind int32
+	// piece is that of the unsplit load.
+	piece int32
 	// A slice of w granules takes fixed + each * w bytes.
 	fixed, each int64
 	// width is of all, and narrowest of the narrowest slice allowed.
@@ -85,17 +85,17 @@ func (l *load) bytes(width int32) int64 { return l.fixed + l.each*int64(width) }
 // least returns the width of the widest slice that cannot be cut.
 func (l *load) least() int32 { return min(l.width, 2*l.narrowest-1) }
 
-// loads returns the loads that the kinds are slices of, each once, in their order.
-func (c *catalog) loads(kinds []int32) []load {
-	loads := make([]load, 0, len(kinds))
+// loads returns the loads that the pieces are slices of, each once, in their order.
+func (c *catalog) loads(pieces []int32) []load {
+	loads := make([]load, 0, len(pieces))
 	seen := make([]bool, len(c.problem.Tables))
-	for _, k := range kinds {
-		t := c.kinds[k].members[0].table
+	for _, k := range pieces {
+		t := c.pieces[k].members[0].table
 		if seen[t] {
 			continue
 		}
 		seen[t] = true
-		if len(c.kinds[k].members) == 1 {
+		if len(c.pieces[k].members) == 1 {
 			k = c.slice(k, c.problem.Tables[t].Dim)
 		}
 		loads = append(loads, c.load(k))
@@ -103,20 +103,20 @@ func (c *catalog) loads(kinds []int32) []load {
 	return loads
 }
 
-// load returns the load of an unsplit kind.
+// load returns the load of an unsplit piece.
 func (c *catalog) load(k int32) load {
 	const g = problem.ColumnGranule
-	kind := &c.kinds[k]
-	l := load{kind: k, each: kind.bytes, width: 1, narrowest: 1, devices: kind.devices}
-	m := kind.members[0]
-	if len(kind.members) > 1 || m.width == g {
+	piece := &c.pieces[k]
+	l := load{piece: k, each: piece.bytes, width: 1, narrowest: 1, devices: piece.devices}
+	m := piece.members[0]
+	if len(piece.members) > 1 || m.width == g {
 		return l
 	}
 	first := c.problem.Whole(m.table)
 	first.Columns.End = g
 	bytes := int64(c.problem.ShardMemory(first).Tables())
 	l.width = int32(m.width / g)
-	l.each = (kind.bytes - bytes) / int64(l.width-1)
+	l.each = (piece.bytes - bytes) / int64(l.width-1)
 	l.fixed = bytes - l.each
 	l.narrowest = int32(c.least(m.table) / g)
 	return l
@@ -152,7 +152,7 @@ func (c *catalog) fewest(loads []load) (bytes unit.Bytes, ok bool) {
 
 // pack returns slices of the loads and their devices; ok is false where it finds none
 // that fit. It may be ended.
-func (c *catalog) pack(loads []load, ended func() bool) (kinds, devices []int32, ok bool) {
+func (c *catalog) pack(loads []load, ended func() bool) (pieces, devices []int32, ok bool) {
 	p := newPacker(c, loads)
 	order := p.order()
 	left := p.pour(order)
@@ -161,14 +161,14 @@ func (c *catalog) pack(loads []load, ended func() bool) (kinds, devices []int32,
 			return nil, nil, false
 		}
 		p.crowd(left)
-		tries := int64(settleTries+settlePerSlice*len(p.placed)) << round
+		tries := int64(settleTries+settlePerSlice*len(p.share)) << round
 		if p.settle(tries, ended) {
 			break
 		}
 		left = p.pour(order)
 	}
-	kinds, devices = p.pieces()
-	return kinds, devices, true
+	pieces, devices = p.entries()
+	return pieces, devices, true
 }
 
 const (
@@ -186,10 +186,10 @@ const (
 // packer is a packing on its way: slices on devices, of each load at most one on a
 // device.
 type packer struct {
-	c      *catalog
-	loads  []load
-	draw   *rand.Rand
-	placed []placed
+	c     *catalog
+	loads []load
+	draw  *rand.Rand
+	share []share
 	// held are the slots in placed of what a device holds, of those of a load.
 	held, of [][]int32
 	// free is below 0 for a device that overflows, and over lists those; where says
@@ -206,7 +206,7 @@ func newPacker(c *catalog, loads []load) *packer {
 
 // placed is a slice of a load on a device. at is its place among what the device
 // holds.
-type placed struct {
+type share struct {
 	load, device, width, at int32
 	bytes                   int64
 }
@@ -239,10 +239,10 @@ func (p *packer) choices(l *load) int {
 	return len(l.devices)
 }
 
-func (p *packer) allowed(l *load) []int32 { return p.c.allowed(&p.c.kinds[l.kind]) }
+func (p *packer) allowed(l *load) []int32 { return p.c.allowed(&p.c.pieces[l.piece]) }
 
 // pour places the loads in the given order, and returns what found no room.
-func (p *packer) pour(order []int32) (left []placed) {
+func (p *packer) pour(order []int32) (left []share) {
 	p.empty()
 	room := newRoom(len(p.c.all), p.c.budget)
 	for _, i := range order {
@@ -265,7 +265,7 @@ func (p *packer) pour(order []int32) (left []placed) {
 				}
 			}
 			if d == none {
-				left = append(left, placed{load: i, width: rest})
+				left = append(left, share{load: i, width: rest})
 				break
 			}
 			p.widen(i, d, width)
@@ -277,7 +277,7 @@ func (p *packer) pour(order []int32) (left []placed) {
 }
 
 // crowd puts each slice on the emptiest device it may use.
-func (p *packer) crowd(left []placed) {
+func (p *packer) crowd(left []share) {
 	for _, s := range left {
 		l := &p.loads[s.load]
 		d := slices.MaxFunc(p.allowed(l), func(a, b int32) int { return cmp.Compare(p.free[a], p.free[b]) })
@@ -285,22 +285,22 @@ func (p *packer) crowd(left []placed) {
 	}
 }
 
-// pieces returns the kinds of the slices, and their devices.
-func (p *packer) pieces() (kinds, devices []int32) {
-	for _, s := range p.placed {
+// pieces returns the pieces of the slices, and their devices.
+func (p *packer) entries() (pieces, devices []int32) {
+	for _, s := range p.share {
 		l := &p.loads[s.load]
-		kind := l.kind
+		piece := l.piece
 		if s.width != l.width {
-			kind = p.c.slice(kind, int(s.width)*problem.ColumnGranule)
+			piece = p.c.slice(piece, int(s.width)*problem.ColumnGranule)
 		}
-		kinds, devices = append(kinds, kind), append(devices, s.device)
+		pieces, devices = append(pieces, piece), append(devices, s.device)
 	}
-	return kinds, devices
+	return pieces, devices
 }
 
 func (p *packer) empty() {
 	n := len(p.c.all)
-	p.placed, p.over, p.overflow = p.placed[:0], p.over[:0], 0
+	p.share, p.over, p.overflow = p.share[:0], p.over[:0], 0
 	p.held, p.of = make([][]int32, n), make([][]int32, len(p.loads))
 	p.free, p.where = slices.Repeat([]int64{p.c.budget}, n), slices.Repeat([]int32{none}, n)
 }
@@ -308,7 +308,7 @@ func (p *packer) empty() {
 // slot returns the slot of a load's slice on a device, or none.
 func (p *packer) slot(load, device int32) int32 {
 	for _, s := range p.of[load] {
-		if p.placed[s].device == device {
+		if p.share[s].device == device {
 			return s
 		}
 	}
@@ -319,21 +319,21 @@ func (p *packer) slot(load, device int32) int32 {
 func (p *packer) widen(load, device, by int32) {
 	l, s := &p.loads[load], p.slot(load, device)
 	if s == none {
-		s = int32(len(p.placed))
-		p.placed = append(p.placed, placed{load: load, device: device, at: int32(len(p.held[device])), bytes: l.fixed})
+		s = int32(len(p.share))
+		p.share = append(p.share, share{load: load, device: device, at: int32(len(p.held[device])), bytes: l.fixed})
 		p.held[device] = append(p.held[device], s)
 		p.of[load] = append(p.of[load], s)
 		p.give(device, -l.fixed)
 	}
-	p.placed[s].width += by
-	p.placed[s].bytes += l.each * int64(by)
+	p.share[s].width += by
+	p.share[s].bytes += l.each * int64(by)
 	p.give(device, -l.each*int64(by))
 }
 
 // narrow takes granules off a slice: all of them take it away, and the last slot
 // gets its number.
 func (p *packer) narrow(s, by int32) {
-	slice := &p.placed[s]
+	slice := &p.share[s]
 	l := &p.loads[slice.load]
 	if by < slice.width {
 		slice.width -= by
@@ -344,18 +344,18 @@ func (p *packer) narrow(s, by int32) {
 	p.give(slice.device, slice.bytes)
 	held := p.held[slice.device]
 	last := held[len(held)-1]
-	held[slice.at], p.placed[last].at = last, slice.at
+	held[slice.at], p.share[last].at = last, slice.at
 	p.held[slice.device] = held[:len(held)-1]
 	p.of[slice.load] = without(p.of[slice.load], s)
 
-	end := int32(len(p.placed) - 1)
-	if moved := p.placed[end]; s != end {
-		p.placed[s] = moved
+	end := int32(len(p.share) - 1)
+	if moved := p.share[end]; s != end {
+		p.share[s] = moved
 		p.held[moved.device][moved.at] = s
 		of := p.of[moved.load]
 		of[slices.Index(of, end)] = s
 	}
-	p.placed = p.placed[:end]
+	p.share = p.share[:end]
 }
 
 // give changes the free bytes of a device.
@@ -389,7 +389,7 @@ func (p *packer) settle(tries int64, ended func() bool) bool {
 			temperature = float64(p.c.budget) * hotOverflow * math.Pow(coldOverflow/hotOverflow, float64(t)/float64(tries))
 		}
 		// Half of the tries begin where there is too much.
-		s := int32(p.draw.IntN(len(p.placed)))
+		s := int32(p.draw.IntN(len(p.share)))
 		if p.draw.IntN(2) == 0 {
 			held := p.held[p.over[p.draw.IntN(len(p.over))]]
 			s = held[p.draw.IntN(len(held))]
@@ -413,8 +413,8 @@ func (p *packer) accepts(a int32, free int64, b int32, freeB int64, temperature 
 
 // swap tries to exchange a slice with one of another device.
 func (p *packer) swap(s int32, temperature float64) {
-	other := int32(p.draw.IntN(len(p.placed)))
-	x, y := p.placed[s], p.placed[other]
+	other := int32(p.draw.IntN(len(p.share)))
+	x, y := p.share[s], p.share[other]
 	if x.device == y.device || p.slot(x.load, y.device) != none || p.slot(y.load, x.device) != none ||
 		!p.allows(x.load, y.device) || !p.allows(y.load, x.device) ||
 		!p.accepts(x.device, x.bytes-y.bytes, y.device, y.bytes-x.bytes, temperature) {
@@ -422,8 +422,8 @@ func (p *packer) swap(s int32, temperature float64) {
 	}
 	p.give(x.device, x.bytes-y.bytes)
 	p.give(y.device, y.bytes-x.bytes)
-	p.placed[s].device, p.placed[s].at = y.device, y.at
-	p.placed[other].device, p.placed[other].at = x.device, x.at
+	p.share[s].device, p.share[s].at = y.device, y.at
+	p.share[other].device, p.share[other].at = x.device, x.at
 	p.held[x.device][x.at], p.held[y.device][y.at] = other, s
 }
 
@@ -435,7 +435,7 @@ func (p *packer) allows(load, device int32) bool {
 // move tries to bring a slice, or columns of it, to another device, where they
 // widen a slice of the same table.
 func (p *packer) move(s int32, temperature float64) {
-	x := p.placed[s]
+	x := p.share[s]
 	l := &p.loads[x.load]
 	allowed := p.allowed(l)
 	to := allowed[p.draw.IntN(len(allowed))]
@@ -444,7 +444,7 @@ func (p *packer) move(s int32, temperature float64) {
 	}
 	fixed, has := l.fixed, int32(0)
 	if there := p.slot(x.load, to); there != none {
-		fixed, has = 0, p.placed[there].width
+		fixed, has = 0, p.share[there].width
 	}
 	width := x.width
 	if width+has >= 2*l.narrowest && p.draw.IntN(3) > 0 {
@@ -470,7 +470,7 @@ func (p *packer) move(s int32, temperature float64) {
 
 // portion draws how much of a slice to bring to a device: what fills it, what
 // relieves the slice's own, or anything.
-func (p *packer) portion(l *load, x placed, to int32, fixed int64) int32 {
+func (p *packer) portion(l *load, x share, to int32, fixed int64) int32 {
 	width := int64(x.width)
 	switch p.draw.IntN(4) {
 	case 0, 1:

@@ -17,7 +17,7 @@ import (
 
 func never() bool { return false }
 
-// drawn returns a problem of small tables with all kinds of overheads and limits to
+// drawn returns a problem of small tables with all pieces of overheads and limits to
 // splitting, on devices with room for whatever they take.
 func drawn(intN func(n int) int, devices, tables int) *problem.Problem {
 	p := &problem.Problem{
@@ -74,8 +74,8 @@ func TestPackFindsWhatThereIs(t *testing.T) {
 			continue
 		}
 		feasible++
-		if kinds, devices, ok := c.pack(loads, never); ok {
-			valid(t, c, loads, kinds, devices)
+		if pieces, devices, ok := c.pack(loads, never); ok {
+			valid(t, c, loads, pieces, devices)
 		} else {
 			t.Errorf("seed %d: got no placement, want one", seed)
 		}
@@ -121,13 +121,13 @@ func placeable(loads []load, room []int64, from int, rest int32) bool {
 }
 
 // valid fails where the slices are not all of the loads, or do not fit.
-func valid(t *testing.T, c *catalog, loads []load, kinds, devices []int32) {
+func valid(t *testing.T, c *catalog, loads []load, pieces, devices []int32) {
 	t.Helper()
 	used := make([]int64, len(c.all))
 	columns := map[int]int{}
-	for i, k := range kinds {
-		used[devices[i]] += c.kinds[k].bytes
-		for _, m := range c.kinds[k].members {
+	for i, k := range pieces {
+		used[devices[i]] += c.pieces[k].bytes
+		for _, m := range c.pieces[k].members {
 			columns[m.table] += m.width
 			if m.width < c.problem.Tables[m.table].MinWidth() || m.width%problem.ColumnGranule != 0 {
 				t.Errorf("table %d: got a slice of %d columns, want at least %d", m.table, m.width, c.problem.Tables[m.table].MinWidth())
@@ -140,7 +140,7 @@ func valid(t *testing.T, c *catalog, loads []load, kinds, devices []int32) {
 		}
 	}
 	for _, l := range loads {
-		for _, m := range c.kinds[l.kind].members {
+		for _, m := range c.pieces[l.piece].members {
 			if want := c.problem.Tables[m.table].Dim; columns[m.table] != want {
 				t.Errorf("table %d: got %d columns, want %d", m.table, columns[m.table], want)
 			}
@@ -268,14 +268,14 @@ func TestPackByHand(t *testing.T) {
 			}
 			catalog := newCatalog(c.p, additiveFactory(c.p)())
 			loads := catalog.loads(catalog.whole())
-			kinds, devices, ok := catalog.pack(loads, never)
+			pieces, devices, ok := catalog.pack(loads, never)
 			if !ok {
 				t.Fatal("got no placement, want one")
 			}
-			valid(t, catalog, loads, kinds, devices)
+			valid(t, catalog, loads, pieces, devices)
 			again, on, _ := catalog.pack(loads, never)
-			if !cmp.Equal(kinds, again) || !cmp.Equal(devices, on) {
-				t.Errorf("got %v on %v, then %v on %v, want the same", kinds, devices, again, on)
+			if !cmp.Equal(pieces, again) || !cmp.Equal(devices, on) {
+				t.Errorf("got %v on %v, then %v on %v, want the same", pieces, devices, again, on)
 			}
 			_, _, ok = catalog.pack(loads, func() bool { return true })
 			if poured := c.want != nil; ok != poured {
@@ -284,7 +284,7 @@ func TestPackByHand(t *testing.T) {
 			if c.want == nil {
 				return
 			}
-			got := layout(c.p, Result{Shards: catalog.shards(placement{state: catalog.newState(kinds), devices: devices})})
+			got := layout(c.p, Result{Shards: catalog.shards(placement{state: catalog.newState(pieces), devices: devices})})
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
@@ -310,10 +310,10 @@ func TestUnevenForcedSplits(t *testing.T) {
 	// the halves of 20 too narrow.
 	p := minWidth(handMade(16*4*10, 3, table{10, 44, 1}), 12)
 	c := newCatalog(p, nil)
-	kinds, failed := c.forced()
+	pieces, failed := c.forced()
 	var widths []int
-	for _, k := range kinds {
-		widths = append(widths, c.kinds[k].members[0].width)
+	for _, k := range pieces {
+		widths = append(widths, c.pieces[k].members[0].width)
 	}
 	if diff := cmp.Diff([]int{12, 16, 16}, widths); diff != "" || failed != none {
 		t.Errorf("widths, failed piece %d (-want +got):\n%s", failed, diff)
@@ -340,9 +340,9 @@ func TestHalvesTakeMoreThanThereIs(t *testing.T) {
 	third := c.loads(c.whole())[0]
 	leave(p, third.bytes(4))
 	c = newCatalog(p, nil)
-	kinds, failed := c.forced()
-	if failed != none || c.total(kinds) <= c.room() {
-		t.Fatalf("got halves that take %v of %v, want more than there is", c.total(kinds), c.room())
+	pieces, failed := c.forced()
+	if failed != none || c.total(pieces) <= c.room() {
+		t.Fatalf("got halves that take %v of %v, want more than there is", c.total(pieces), c.room())
 	}
 	r, err := Run(context.Background(), p, additiveFactory(p), Options{})
 	if err != nil {

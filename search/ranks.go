@@ -72,9 +72,9 @@ func (r *ranks) fill(devices []holding) {
 			}
 			return 1
 		})
-		for part := range slices.Chunk(members, blockSize/2) {
+		for placed := range slices.Chunk(members, blockSize/2) {
 			b := r.block()
-			b.n = copy(b.devices[:], part)
+			b.n = copy(b.devices[:], placed)
 			b.tighten()
 			r.classes[c] = append(r.classes[c], b)
 		}

@@ -60,16 +60,16 @@ const (
 	near = .002
 )
 
-// part is a piece in the refinement: a kind on a device. Slots of parts that are
+// part is a piece in the refinement: a piece on a device. Slots of parts that are
 // no more are used again.
-type part struct{ kind, device int32 }
+type placed struct{ piece, device int32 }
 
 // refiner is the state of a refinement.
 type refiner struct {
 	c      *catalog
 	scorer Scorer
 	draw   *rand.Rand
-	parts  []part
+	parts  []placed
 	free   []int32 // slots of parts that are no more
 	live   []int32 // slots in use
 	place  []int32 // of a slot in live
@@ -82,7 +82,7 @@ type refiner struct {
 	dims    []int64
 	softSums
 	// dearest is the device with the longest compute.
-	dearest int32
+	slowest int32
 	// computeScale and dimScale are the largest compute and columns at the begin, and
 	// column the time of all-to-alls for a column of the device with the most. opening is
 	// what they take besides, where there are any; it is 0 where there always are.
@@ -90,7 +90,7 @@ type refiner struct {
 
 	// gone and come are the change that is being tried.
 	gone []int32
-	come []part
+	come []placed
 	// touched are its devices, with what they held before.
 	touched []int32
 	before  []loaded
@@ -131,7 +131,7 @@ func (s *searcher) refine() {
 	if !addsUp(r.scorer) {
 		s.shapes(r, end)
 	}
-	// Where a run is long, that among all kinds is enough.
+	// Where a run is long, that among all pieces is enough.
 	if s.forms == nil || evaluationsASlice*len(s.best.devices) <= refineEvaluations {
 		s.goOn(r, end)
 	}
@@ -148,7 +148,7 @@ func (s *searcher) goOn(r *refiner, end int64) {
 			r.heat *= cooler
 		}
 		if s.opt.MaxEvaluations == 0 && s.opt.Budget == 0 || s.forms != nil && r.f == nil {
-			break // the rest is for other kinds
+			break // the rest is for other pieces
 		}
 	}
 	if s.stats.Evaluations >= end && s.status == Complete {
@@ -158,12 +158,12 @@ func (s *searcher) goOn(r *refiner, end int64) {
 
 // longRun is the evaluations of the first long run.
 func (s *searcher) longRun() int64 {
-	return max(refineEvaluations, evaluationsASlice*int64(len(s.best.state.pieces)))
+	return max(refineEvaluations, evaluationsASlice*int64(len(s.best.state.entries)))
 }
 
 // anneal is a run of the refinement, whose best placement competes. It returns that,
 // or nil where the first one was cheaper.
-func (s *searcher) anneal(r *refiner, evaluations int64) []part {
+func (s *searcher) anneal(r *refiner, evaluations int64) []placed {
 	best, ended := r.anneal(evaluations, s.ended)
 	if best != nil {
 		s.offerParts(best)
@@ -178,22 +178,22 @@ func (s *searcher) anneal(r *refiner, evaluations int64) []part {
 }
 
 // parts returns the parts of the best placement.
-func (s *searcher) parts() []part {
-	parts := make([]part, 0, len(s.best.devices))
-	for _, p := range s.best.state.pieces {
-		parts = append(parts, part{p.kind, s.best.devices[p.index]})
+func (s *searcher) parts() []placed {
+	parts := make([]placed, 0, len(s.best.devices))
+	for _, p := range s.best.state.entries {
+		parts = append(parts, placed{p.piece, s.best.devices[p.index]})
 	}
 	return parts
 }
 
 // offerParts makes a placement of the parts and takes it if it is the cheapest.
-func (s *searcher) offerParts(parts []part) {
-	kinds, devices := make([]int32, len(parts)), make([]int32, len(parts))
+func (s *searcher) offerParts(parts []placed) {
+	pieces, devices := make([]int32, len(parts)), make([]int32, len(parts))
 	for i, p := range parts {
-		kinds[i], devices[i] = p.kind, p.device
+		pieces[i], devices[i] = p.piece, p.device
 	}
 	s.workers[0].scorer.Reset()
-	s.offer(s.catalog.newState(kinds), devices)
+	s.offer(s.catalog.newState(pieces), devices)
 }
 
 // ended reports whether the context ended, by which a budget of time ends, too.
@@ -235,10 +235,10 @@ func (r *refiner) clear() {
 }
 
 // reset begins at a placement.
-func (r *refiner) reset(parts []part) {
+func (r *refiner) reset(parts []placed) {
 	r.clear()
 	for _, p := range parts {
-		r.c.items(&r.c.kinds[p.kind])
+		r.c.items(&r.c.pieces[p.piece])
 		r.insert(p)
 		r.score(p, r.scorer.Add)
 	}
@@ -246,8 +246,8 @@ func (r *refiner) reset(parts []part) {
 }
 
 // all returns a copy of the parts.
-func (r *refiner) all() []part {
-	parts := make([]part, len(r.live))
+func (r *refiner) all() []placed {
+	parts := make([]placed, len(r.live))
 	for i, slot := range r.live {
 		parts[i] = r.parts[slot]
 	}
@@ -267,10 +267,10 @@ func (r *refiner) begin() {
 	} else if most := slices.Max(r.dims); most > 0 {
 		r.column = max(0, r.best-slices.Max(r.compute)-r.shared) / float64(most)
 	}
-	r.dearest = 0
+	r.slowest = 0
 	for d := range r.compute {
-		if r.compute[d] > r.compute[r.dearest] {
-			r.dearest = int32(d)
+		if r.compute[d] > r.compute[r.slowest] {
+			r.slowest = int32(d)
 		}
 	}
 }
@@ -319,8 +319,8 @@ func unpowered(x float64) float64 {
 }
 
 // score adds a part to the scorer or takes it out.
-func (r *refiner) score(p part, do func(device, item int)) {
-	members := r.c.kinds[p.kind].members
+func (r *refiner) score(p placed, do func(device, item int)) {
+	members := r.c.pieces[p.piece].members
 	for i := range members {
 		do(int(p.device), members[i].item)
 	}
@@ -328,7 +328,7 @@ func (r *refiner) score(p part, do func(device, item int)) {
 
 // insert takes a part into the lists and returns its slot; remove takes one out.
 // Neither tells the scorer.
-func (r *refiner) insert(p part) int32 {
+func (r *refiner) insert(p placed) int32 {
 	slot := int32(len(r.parts))
 	if n := len(r.free); n > 0 {
 		slot, r.free = r.free[n-1], r.free[:n-1]
@@ -338,15 +338,15 @@ func (r *refiner) insert(p part) int32 {
 	}
 	r.place[slot] = int32(len(r.live))
 	r.live = append(r.live, slot)
-	if k := &r.c.kinds[p.kind]; k.seat == oneDevice {
+	if k := &r.c.pieces[p.piece]; k.seat == oneDevice {
 		r.held[p.device] = append(r.held[p.device], slot)
 		r.bytes[p.device] += k.bytes
 		r.dims[p.device] += k.dims
 	}
 	if r.f != nil {
-		r.f.count(&r.c.kinds[p.kind], p.device, 1)
+		r.f.count(&r.c.pieces[p.piece], p.device, 1)
 	}
-	if table, ok := r.table(p.kind); ok {
+	if table, ok := r.table(p.piece); ok {
 		r.tables[table] = append(r.tables[table], slot)
 	}
 	return slot
@@ -357,15 +357,15 @@ func (r *refiner) remove(slot int32) {
 	last := r.live[len(r.live)-1]
 	r.live[r.place[slot]], r.place[last] = last, r.place[slot]
 	r.live = r.live[:len(r.live)-1]
-	if k := &r.c.kinds[p.kind]; k.seat == oneDevice {
+	if k := &r.c.pieces[p.piece]; k.seat == oneDevice {
 		r.held[p.device] = without(r.held[p.device], slot)
 		r.bytes[p.device] -= k.bytes
 		r.dims[p.device] -= k.dims
 	}
 	if r.f != nil {
-		r.f.count(&r.c.kinds[p.kind], p.device, -1)
+		r.f.count(&r.c.pieces[p.piece], p.device, -1)
 	}
-	if table, ok := r.table(p.kind); ok {
+	if table, ok := r.table(p.piece); ok {
 		r.tables[table] = without(r.tables[table], slot)
 	}
 	r.free = append(r.free, slot)
@@ -378,14 +378,14 @@ func without(list []int32, slot int32) []int32 {
 	return list[:len(list)-1]
 }
 
-// table returns the only table of a kind; a co-location group has none, and is
+// table returns the only table of a piece; a co-location group has none, and is
 // never split.
 func (r *refiner) table(k int32) (int, bool) {
-	members := r.c.kinds[k].members
+	members := r.c.pieces[k].members
 	return members[0].table, len(members) == 1
 }
 
-func (r *refiner) width(slot int32) int { return r.c.kinds[r.parts[slot].kind].members[0].width }
+func (r *refiner) width(slot int32) int { return r.c.pieces[r.parts[slot].piece].members[0].width }
 
 // goal is what is minimised.
 func (r *refiner) goal() float64 {
@@ -400,7 +400,7 @@ func (r *refiner) goal() float64 {
 // anneal tries changes for a number of evaluations. It returns the parts of the
 // cheapest placement if that is cheaper than the first one, else nil, and whether
 // it was ended before. best is its cost.
-func (r *refiner) anneal(evaluations int64, ended func() bool) (best []part, early bool) {
+func (r *refiner) anneal(evaluations int64, ended func() bool) (best []placed, early bool) {
 	goal := r.goal()
 	least := goal
 	warmth := r.warmth(goal)
@@ -490,12 +490,12 @@ func (r *refiner) try() {
 		p := r.parts[slot]
 		spread = r.touchSeat(p) || spread
 		r.score(p, r.scorer.Remove)
-		r.dims[p.device] -= r.c.kinds[p.kind].dims
+		r.dims[p.device] -= r.c.pieces[p.piece].dims
 	}
 	for _, p := range r.come {
 		spread = r.touchSeat(p) || spread
 		r.score(p, r.scorer.Add)
-		r.dims[p.device] += r.c.kinds[p.kind].dims
+		r.dims[p.device] += r.c.pieces[p.piece].dims
 	}
 	for _, d := range r.touched {
 		r.compute[d] = r.scorer.Compute(int(d))
@@ -509,8 +509,8 @@ func (r *refiner) try() {
 
 // touchSeat touches the devices of a part's seat, unless it is on all, and reports
 // whether it is on several.
-func (r *refiner) touchSeat(p part) bool {
-	switch s := r.c.kinds[p.kind].seat; s {
+func (r *refiner) touchSeat(p placed) bool {
+	switch s := r.c.pieces[p.piece].seat; s {
 	case oneDevice:
 		r.touch(p.device)
 		return false
@@ -553,18 +553,18 @@ func (r *refiner) accept() {
 	for _, p := range r.come {
 		r.insert(p)
 	}
-	if slices.Contains(r.touched, r.dearest) {
-		r.dearest = 0
+	if slices.Contains(r.touched, r.slowest) {
+		r.slowest = 0
 		for d, t := range r.compute {
-			if t > r.compute[r.dearest] {
-				r.dearest = int32(d)
+			if t > r.compute[r.slowest] {
+				r.slowest = int32(d)
 			}
 		}
 		return
 	}
 	for _, d := range r.touched {
-		if r.compute[d] > r.compute[r.dearest] {
-			r.dearest = d
+		if r.compute[d] > r.compute[r.slowest] {
+			r.slowest = d
 		}
 	}
 }
@@ -573,7 +573,7 @@ func (r *refiner) accept() {
 func (r *refiner) propose() bool {
 	r.gone, r.come = r.gone[:0], r.come[:0]
 	slot := r.live[r.draw.IntN(len(r.live))]
-	if on := r.held[r.dearest]; r.draw.IntN(2) == 0 && len(on) > 0 {
+	if on := r.held[r.slowest]; r.draw.IntN(2) == 0 && len(on) > 0 {
 		slot = on[r.draw.IntN(len(on))]
 	}
 	if r.mixed() && r.draw.IntN(reformEvery) == 0 {
@@ -598,16 +598,16 @@ func (r *refiner) move(slot int32) bool {
 		return false
 	}
 	r.gone = append(r.gone, slot)
-	r.bring(p.kind, to)
+	r.bring(p.piece, to)
 	return r.fits()
 }
 
 // other draws an allowed device other than a part's own.
-func (r *refiner) other(p part) (int32, bool) {
-	if r.c.kinds[p.kind].seat != oneDevice {
+func (r *refiner) other(p placed) (int32, bool) {
+	if r.c.pieces[p.piece].seat != oneDevice {
 		return r.otherHost(p)
 	}
-	allowed := r.c.allowed(&r.c.kinds[p.kind])
+	allowed := r.c.allowed(&r.c.pieces[p.piece])
 	if len(allowed) < 2 {
 		return 0, false
 	}
@@ -618,22 +618,22 @@ func (r *refiner) other(p part) (int32, bool) {
 	return allowed[i], allowed[i] != p.device
 }
 
-// bring lets a kind come to a device, where it widens the slices of its table that
+// bring lets a piece come to a device, where it widens the slices of its table that
 // stay there.
-func (r *refiner) bring(kind, device int32) {
-	if table, ok := r.table(kind); ok {
+func (r *refiner) bring(piece, device int32) {
+	if table, ok := r.table(piece); ok {
 		for _, slot := range r.tables[table] {
 			if r.parts[slot].device == device && !slices.Contains(r.gone, slot) {
 				r.gone = append(r.gone, slot)
-				kind = r.c.slice(kind, r.c.kinds[kind].members[0].width+r.width(slot))
+				piece = r.c.slice(piece, r.c.pieces[piece].members[0].width+r.width(slot))
 			}
 		}
 	}
-	r.come = append(r.come, part{kind, device})
+	r.come = append(r.come, placed{piece, device})
 }
 
 // fits reports whether the devices have room for the change, and lets the scorer
-// know its kinds.
+// know its pieces.
 func (r *refiner) fits() bool {
 	if r.f != nil && r.spreads() {
 		return r.fitsAll()
@@ -642,18 +642,18 @@ func (r *refiner) fits() bool {
 		bytes := r.bytes[p.device] + r.f.on(p.device)
 		for _, slot := range r.gone {
 			if r.parts[slot].device == p.device {
-				bytes -= r.c.kinds[r.parts[slot].kind].bytes
+				bytes -= r.c.pieces[r.parts[slot].piece].bytes
 			}
 		}
 		for _, q := range r.come {
 			if q.device == p.device {
-				bytes += r.c.kinds[q.kind].bytes
+				bytes += r.c.pieces[q.piece].bytes
 			}
 		}
 		if bytes > r.c.budget {
 			return false
 		}
-		r.c.items(&r.c.kinds[r.come[i].kind])
+		r.c.items(&r.c.pieces[r.come[i].piece])
 	}
 	return true
 }
@@ -663,20 +663,20 @@ func (r *refiner) swap(slot int32) bool {
 	p := r.parts[slot]
 	other := r.live[r.draw.IntN(len(r.live))]
 	q := r.parts[other]
-	if r.c.kinds[p.kind].seat != oneDevice || r.c.kinds[q.kind].seat != oneDevice {
+	if r.c.pieces[p.piece].seat != oneDevice || r.c.pieces[q.piece].seat != oneDevice {
 		return false
 	}
-	if q.device == p.device || q.kind == p.kind || !r.allows(p.kind, q.device) || !r.allows(q.kind, p.device) {
+	if q.device == p.device || q.piece == p.piece || !r.allows(p.piece, q.device) || !r.allows(q.piece, p.device) {
 		return false
 	}
 	r.gone = append(r.gone, slot, other)
-	r.bring(p.kind, q.device)
-	r.bring(q.kind, p.device)
+	r.bring(p.piece, q.device)
+	r.bring(q.piece, p.device)
 	return r.fits()
 }
 
-func (r *refiner) allows(kind, device int32) bool {
-	devices := r.c.kinds[kind].devices
+func (r *refiner) allows(piece, device int32) bool {
+	devices := r.c.pieces[piece].devices
 	return devices == nil || slices.Contains(devices, device)
 }
 
@@ -692,8 +692,8 @@ func (r *refiner) split(slot int32) bool {
 		return false
 	}
 	r.gone = append(r.gone, slot)
-	r.come = append(r.come, part{r.c.slice(p.kind, left), p.device})
-	r.bring(r.c.slice(p.kind, r.c.kinds[p.kind].members[0].width-left), to)
+	r.come = append(r.come, placed{r.c.slice(p.piece, left), p.device})
+	r.bring(r.c.slice(p.piece, r.c.pieces[p.piece].members[0].width-left), to)
 	return r.fits()
 }
 
@@ -701,7 +701,7 @@ func (r *refiner) split(slot int32) bool {
 // it, as often as any.
 func (r *refiner) cut(slot int32) (left int, ok bool) {
 	const g = problem.ColumnGranule
-	table, single := r.table(r.parts[slot].kind)
+	table, single := r.table(r.parts[slot].piece)
 	if !single || !r.mayCut(slot) {
 		return 0, false
 	}
@@ -720,7 +720,7 @@ func (r *refiner) cut(slot int32) (left int, ok bool) {
 // some.
 func (r *refiner) regroup(slot int32) bool {
 	p := r.parts[slot]
-	table, ok := r.table(p.kind)
+	table, ok := r.table(p.piece)
 	if !ok {
 		return false
 	}
@@ -735,14 +735,14 @@ func (r *refiner) regroup(slot int32) bool {
 	}
 	r.gone = append(r.gone, slot)
 	if to == p.device || r.draw.IntN(2) == 0 {
-		r.bring(p.kind, to)
+		r.bring(p.piece, to)
 		return r.fits()
 	}
 	left, ok := r.cut(slot)
 	if !ok {
 		return false
 	}
-	r.come = append(r.come, part{r.c.slice(p.kind, left), p.device})
-	r.bring(r.c.slice(p.kind, r.width(slot)-left), to)
+	r.come = append(r.come, placed{r.c.slice(p.piece, left), p.device})
+	r.bring(r.c.slice(p.piece, r.width(slot)-left), to)
 	return r.fits()
 }

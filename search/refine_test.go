@@ -147,34 +147,34 @@ func firstFitted(t *rapid.T, p *problem.Problem) *searcher {
 		return nil
 	}
 	s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1, Seed: rapid.Uint64().Draw(t, "seed")})
-	kinds, failed := s.catalog.forced()
-	devices, lacks := s.catalog.firstFit(kinds)
+	pieces, failed := s.catalog.forced()
+	devices, lacks := s.catalog.firstFit(pieces)
 	if failed != none || lacks != none {
 		return nil
 	}
-	s.offer(s.catalog.newState(kinds), devices)
+	s.offer(s.catalog.newState(pieces), devices)
 	return s
 }
 
 // checkParts fails where parts are not a valid placement, and returns a fresh scorer
 // that holds them.
-func checkParts(t *rapid.T, c *catalog, parts []part) Scorer {
+func checkParts(t *rapid.T, c *catalog, parts []placed) Scorer {
 	p := c.problem
 	widths := make([]int, len(p.Tables))
 	bytes := make([]int64, len(c.all))
 	fresh := additiveFactory(p)()
-	for _, part := range parts {
-		kind := &c.kinds[part.kind]
-		bytes[part.device] += kind.bytes
-		if kind.devices != nil && !slices.Contains(kind.devices, part.device) {
-			t.Fatalf("kind %d is on device %d, allowed are %v", part.kind, part.device, kind.devices)
+	for _, placed := range parts {
+		piece := &c.pieces[placed.piece]
+		bytes[placed.device] += piece.bytes
+		if piece.devices != nil && !slices.Contains(piece.devices, placed.device) {
+			t.Fatalf("kind %d is on device %d, allowed are %v", placed.piece, placed.device, piece.devices)
 		}
-		for _, m := range kind.members {
+		for _, m := range piece.members {
 			widths[m.table] += m.width
 			if m.width != p.Tables[m.table].Dim && m.width < p.Tables[m.table].MinWidth() {
 				t.Fatalf("a slice of table %d is %d wide, the least is %d", m.table, m.width, p.Tables[m.table].MinWidth())
 			}
-			fresh.Add(int(part.device), fresh.Item(m.table, m.width, problem.Form{}))
+			fresh.Add(int(placed.device), fresh.Item(m.table, m.width, problem.Form{}))
 		}
 	}
 	for i, w := range widths {
@@ -193,8 +193,8 @@ func checkBooks(t *rapid.T, r *refiner) {
 	fresh := checkParts(t, r.c, r.all())
 	bytes, dims := make([]int64, len(r.held)), make([]int64, len(r.held))
 	for _, p := range r.all() {
-		bytes[p.device] += r.c.kinds[p.kind].bytes
-		dims[p.device] += r.c.kinds[p.kind].dims
+		bytes[p.device] += r.c.pieces[p.piece].bytes
+		dims[p.device] += r.c.pieces[p.piece].dims
 	}
 	if !slices.Equal(bytes, r.bytes) || !slices.Equal(dims, r.dims) {
 		t.Fatalf("got bytes %v and columns %v, want %v and %v", r.bytes, r.dims, bytes, dims)
@@ -219,8 +219,8 @@ func checkBooks(t *rapid.T, r *refiner) {
 			t.Fatalf("%s: got %v, want %v", name, pair[0], pair[1])
 		}
 	}
-	if longest := slices.Max(r.compute); r.compute[r.dearest] != longest {
-		t.Fatalf("got device %d as the dearest, of %v, and %v is the longest", r.dearest, r.compute[r.dearest], longest)
+	if longest := slices.Max(r.compute); r.compute[r.slowest] != longest {
+		t.Fatalf("got device %d as the dearest, of %v, and %v is the longest", r.slowest, r.compute[r.slowest], longest)
 	}
 }
 
@@ -244,14 +244,14 @@ func TestRefinementMerges(t *testing.T) {
 	factory := func() Scorer { return &launches{additiveFactory(p)().(*additive)} }
 	s := newSearcher(context.Background(), p, factory, Options{Method: NeuroShard, Workers: 1})
 	c := s.catalog
-	pieces := c.refine(c.whole(), func(k int32) bool { return c.kinds[k].class > 4 })
-	devices := make([]int32, len(pieces))
+	entries := c.refine(c.whole(), func(k int32) bool { return c.pieces[k].class > 4 })
+	devices := make([]int32, len(entries))
 	for i := range devices {
 		devices[i] = int32(i % 2)
 	}
-	s.offer(c.newState(pieces), devices)
+	s.offer(c.newState(entries), devices)
 	s.refine()
-	if got := len(s.best.state.pieces); got != 2 {
+	if got := len(s.best.state.entries); got != 2 {
 		t.Errorf("got %d slices, want the two tables", got)
 	}
 }

@@ -59,7 +59,7 @@ func (r *run) totals() totals {
 }
 
 // record appends a choice for piece p to the run, before it is carried out.
-func (w *worker) record(p *piece, c *choice) {
+func (w *worker) record(p *entry, c *choice) {
 	r := &w.run
 	n := len(r.steps)
 	if n == cap(r.steps) {
@@ -89,11 +89,11 @@ func (w *worker) record(p *piece, c *choice) {
 
 // rewind takes back the steps of the run over pieces, from the first that an
 // inner search with a lower limit would not take on.
-func (w *worker) rewind(pieces []piece, limit int64) {
+func (w *worker) rewind(entries []entry, limit int64) {
 	r := &w.run
 	kept := len(r.steps)
 	for ; kept > 0 && r.steps[kept-1].stands > limit; kept-- {
-		s, p := &r.steps[kept-1], &pieces[kept-1]
+		s, p := &r.steps[kept-1], &entries[kept-1]
 		if s.device != none {
 			w.unload(s.device, p)
 			w.devices[s.device] = s.before

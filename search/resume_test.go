@@ -36,17 +36,17 @@ func TestPropertyResumedRunsAreWhole(t *testing.T) {
 		state := s.catalog.newState(s.catalog.whole())
 		resumed, whole := s.workers[0], newWorker(s.catalog, scorers())
 		for _, r := range []rule{leastAfter, leastSoFar} {
-			resumed.clear(len(state.pieces))
+			resumed.clear(len(state.entries))
 			for _, threshold := range append([]float64{uncapped}, thresholds(9)...) {
 				limit := columns(s.catalog.dimCap(state, threshold))
-				resumed.rewind(state.pieces, limit)
+				resumed.rewind(state.entries, limit)
 				evaluations := resumed.evaluations
-				lack := resumed.place(state.pieces, r, limit)
+				lack := resumed.place(state.entries, r, limit)
 				evaluations = resumed.evaluations - evaluations
 
 				whole.evaluations = 0
-				whole.clear(len(state.pieces))
-				wholeLack := whole.place(state.pieces, r, limit)
+				whole.clear(len(state.entries))
+				wholeLack := whole.place(state.entries, r, limit)
 				if diff := cmp.Diff(whole.assigned, resumed.assigned); diff != "" {
 					t.Fatalf("rule %d, threshold %v: devices (-whole +resumed):\n%s", r, threshold, diff)
 				}
@@ -140,15 +140,15 @@ func TestLeastSumIsFill(t *testing.T) {
 		}
 		p := handMade(unit.Bytes(rapid.IntRange(2_000, 20_000).Draw(t, "memory")), shortlist+3, tables...)
 		c := newCatalog(p, nil)
-		kinds := c.whole()
-		key, order := make([]float64, len(kinds)), make([]int32, len(kinds))
-		for i, k := range kinds {
+		pieces := c.whole()
+		key, order := make([]float64, len(pieces)), make([]int32, len(pieces))
+		for i, k := range pieces {
 			order[i] = int32(i)
-			key[i] = tables[i].pooling * float64(c.kinds[k].dims)
+			key[i] = tables[i].pooling * float64(c.pieces[k].dims)
 		}
-		got, gotFailed := c.leastSum(kinds, order, key)
+		got, gotFailed := c.leastSum(pieces, order, key)
 		sum := make([]float64, len(c.all))
-		want, wantFailed := c.fill(kinds, order, func(i int32, used []int64, room []int32) int32 {
+		want, wantFailed := c.fill(pieces, order, func(i int32, used []int64, room []int32) int32 {
 			best := room[0]
 			for _, d := range room {
 				if sum[d] < sum[best] || sum[d] == sum[best] && used[d] < used[best] {

@@ -21,8 +21,8 @@ type Scorer interface {
 	Item(table, width int, form problem.Form) int
 	// Reset empties all devices.
 	Reset()
-	// Add puts an item on a device; the same item may be added again. An item of kind
-	// table_row_wise goes to all devices of that device's host; one of kind row_wise or
+	// Add puts an item on a device; the same item may be added again. An item of piece
+	// table_row_wise goes to all devices of that device's host; one of piece row_wise or
 	// data_parallel goes to all devices, and any device may be named.
 	Add(device, item int)
 	// Remove takes an item off a device, the exact inverse of Add.

@@ -101,7 +101,7 @@ type Options struct {
 // Event tells how far a search is.
 type Event struct {
 	// Phase is "start" while starting points are tried, then "beam", then "refine",
-	// and "kinds" where kinds other than slices of columns are allowed.
+	// and "pieces" where pieces other than slices of columns are allowed.
 	Phase string
 	// Level counts the steps of the beam searches, of at most Levels in all.
 	Level, Levels int

@@ -28,7 +28,7 @@ func check(t rapid.TB, p *problem.Problem, r search.Result) {
 	scorer := factory(p)()
 	scorer.Reset()
 	columns := make([][]bool, len(p.Tables))
-	pieces := make([]int, len(p.Tables))
+	entries := make([]int, len(p.Tables))
 	home := make([]int, len(p.Tables))
 	for i := range p.Tables {
 		columns[i] = make([]bool, p.Tables[i].Dim)
@@ -54,7 +54,7 @@ func check(t rapid.TB, p *problem.Problem, r search.Result) {
 			if allowed := table.Constraint.Devices; len(allowed) > 0 && !slices.Contains(allowed, d) {
 				t.Errorf("table %q: got device %d, want one of %v", table.Name, d, allowed)
 			}
-			pieces[s.Table]++
+			entries[s.Table]++
 			home[s.Table] = d
 		}
 		if memory.Total() > p.Topology.DeviceMemory() {
@@ -67,8 +67,8 @@ func check(t rapid.TB, p *problem.Problem, r search.Result) {
 		if slices.Contains(columns[i], false) {
 			t.Errorf("table %q: columns are missing", table.Name)
 		}
-		if table.Constraint.NoSplit && pieces[i] > 1 {
-			t.Errorf("table %q: got %d slices, want it whole", table.Name, pieces[i])
+		if table.Constraint.NoSplit && entries[i] > 1 {
+			t.Errorf("table %q: got %d slices, want it whole", table.Name, entries[i])
 		}
 		if g := table.Constraint.Group; g != "" {
 			if first, ok := groups[g]; ok && home[first] != home[i] {
@@ -157,7 +157,7 @@ func price(p *problem.Problem, placed [][]problem.Shard) float64 {
 }
 
 // tight draws a problem whose devices are just large enough, or not quite, with
-// all kinds of constraints.
+// all pieces of constraints.
 func tight(t *rapid.T) *problem.Problem {
 	devices := rapid.SampledFrom([]int{1, 2, 3, 5, 20}).Draw(t, "devices")
 	p := &problem.Problem{

@@ -67,7 +67,7 @@ type forms struct {
 	// choices are the forms of a table, by the table; nil where it has the zero one
 	// only. The zero form is not among them.
 	choices [][]problem.Form
-	// whole is the kind of the unsplit table.
+	// whole is the piece of the unsplit table.
 	whole []int32
 	// sliced says whether a table by rows may be cut by columns as well (grid).
 	sliced bool
@@ -100,7 +100,7 @@ func newForms(c *catalog, opt Options) *forms {
 	}
 	any := false
 	for _, k := range c.whole() {
-		members := c.kinds[k].members
+		members := c.pieces[k].members
 		i := members[0].table
 		table := &c.problem.Tables[i]
 		f.whole[i] = k
@@ -144,7 +144,7 @@ func (f *forms) clear() {
 
 // count adds a piece's bytes to what they are counted by, or takes them out, unless
 // they are those of one device's HBM.
-func (f *forms) count(k *kind, device int32, sign int64) {
+func (f *forms) count(k *piece, device int32, sign int64) {
 	switch k.seat {
 	case everywhere:
 		f.everywhere += sign * k.bytes
@@ -187,17 +187,17 @@ func (f *forms) lack(bytes []int64, budget int64) int64 {
 // spreads reports whether the change that is tried is one of other bytes than those
 // of single devices' HBM.
 func (r *refiner) spreads() bool {
-	other := func(kind int32) bool {
-		k := &r.c.kinds[kind]
+	other := func(piece int32) bool {
+		k := &r.c.pieces[piece]
 		return k.seat != oneDevice || k.hostBytes > 0
 	}
 	for _, slot := range r.gone {
-		if other(r.parts[slot].kind) {
+		if other(r.parts[slot].piece) {
 			return true
 		}
 	}
 	for _, p := range r.come {
-		if other(p.kind) {
+		if other(p.piece) {
 			return true
 		}
 	}
@@ -206,8 +206,8 @@ func (r *refiner) spreads() bool {
 
 // fitsAll is fits for such changes: it looks at all devices.
 func (r *refiner) fitsAll() bool {
-	change := func(p part, sign int64) {
-		k := &r.c.kinds[p.kind]
+	change := func(p placed, sign int64) {
+		k := &r.c.pieces[p.piece]
 		if k.seat == oneDevice {
 			r.bytes[p.device] += sign * k.bytes
 		}
@@ -228,7 +228,7 @@ func (r *refiner) fitsAll() bool {
 	}
 	if fits {
 		for _, p := range r.come {
-			r.c.items(&r.c.kinds[p.kind])
+			r.c.items(&r.c.pieces[p.piece])
 		}
 	}
 	return fits
@@ -239,7 +239,7 @@ func (r *refiner) fitsAll() bool {
 func (r *refiner) probe() {
 	probe := int32(none)
 	for _, k := range r.f.whole {
-		if r.c.kinds[k].dims > 0 && len(r.c.kinds[k].members) == 1 {
+		if r.c.pieces[k].dims > 0 && len(r.c.pieces[k].members) == 1 {
 			probe = k
 			break
 		}
@@ -247,14 +247,14 @@ func (r *refiner) probe() {
 	if probe == none {
 		return
 	}
-	r.c.items(&r.c.kinds[probe])
+	r.c.items(&r.c.pieces[probe])
 	device := 0
 	for d, columns := range r.dims {
 		if columns > r.dims[device] {
 			device = d
 		}
 	}
-	item, columns := r.c.kinds[probe].members[0].item, float64(r.c.kinds[probe].dims)
+	item, columns := r.c.pieces[probe].members[0].item, float64(r.c.pieces[probe].dims)
 	var exchange [2]float64
 	for i := range exchange {
 		r.scorer.Add(device, item)
@@ -273,8 +273,8 @@ func (r *refiner) probe() {
 }
 
 // otherHost draws a full host other than a part's own, and returns its first device.
-func (r *refiner) otherHost(p part) (int32, bool) {
-	if r.c.kinds[p.kind].seat != oneHost {
+func (r *refiner) otherHost(p placed) (int32, bool) {
+	if r.c.pieces[p.piece].seat != oneHost {
 		return 0, false
 	}
 	hosts := r.f.fullHosts(len(r.c.all))
@@ -290,7 +290,7 @@ func (r *refiner) otherHost(p part) (int32, bool) {
 
 // mayCut reports whether a part may be cut by columns in the form it has.
 func (r *refiner) mayCut(slot int32) bool {
-	switch r.c.kinds[r.parts[slot].kind].seat {
+	switch r.c.pieces[r.parts[slot].piece].seat {
 	case oneHost:
 		return r.f.sliced
 	case everywhere:
@@ -309,12 +309,12 @@ const (
 // reform takes a table, a slice of which is given, into another form.
 func (r *refiner) reform(slot int32) bool {
 	p := r.parts[slot]
-	table, ok := r.table(p.kind)
+	table, ok := r.table(p.piece)
 	if !ok || len(r.f.choices[table]) == 0 {
 		return false
 	}
 	choices := r.f.choices[table]
-	now := r.c.kinds[p.kind].form
+	now := r.c.pieces[p.piece].form
 	n := len(choices)
 	if r.f.columns {
 		n++ // the zero form
@@ -337,7 +337,7 @@ func (r *refiner) remain(table int, to problem.Form) bool {
 	r.gone, r.come = append(r.gone[:0], r.tables[table]...), r.come[:0]
 	for _, slot := range r.gone {
 		p := r.parts[slot]
-		r.come = append(r.come, part{r.c.inForm(p.kind, r.width(slot), to), p.device})
+		r.come = append(r.come, placed{r.c.inForm(p.piece, r.width(slot), to), p.device})
 	}
 	return r.fits()
 }
@@ -347,22 +347,22 @@ func (r *refiner) remain(table int, to problem.Form) bool {
 func (r *refiner) become(table int, to problem.Form, finer int64) bool {
 	r.gone, r.come = append(r.gone[:0], r.tables[table]...), r.come[:0]
 	whole := r.f.whole[table]
-	width := r.c.kinds[whole].members[0].width
+	width := r.c.pieces[whole].members[0].width
 	switch seatOf(to) {
 	case everywhere:
-		r.come = append(r.come, part{r.c.inForm(whole, width, to), 0})
+		r.come = append(r.come, placed{r.c.inForm(whole, width, to), 0})
 	case oneHost:
 		hosts := r.f.fullHosts(len(r.c.all))
 		host := int32(r.draw.IntN(int(hosts)))
-		kinds := []int32{r.c.inForm(whole, width, to)}
+		pieces := []int32{r.c.inForm(whole, width, to)}
 		if r.f.sliced {
-			kinds = r.c.refine(kinds, func(k int32) bool { return r.c.kinds[k].bytes > r.c.budget })
+			pieces = r.c.refine(pieces, func(k int32) bool { return r.c.pieces[k].bytes > r.c.budget })
 		}
-		if len(kinds) > int(hosts) {
+		if len(pieces) > int(hosts) {
 			return false
 		}
-		for i, k := range kinds { // on hosts of their own
-			r.come = append(r.come, part{k, (host + int32(i)) % hosts * r.f.local})
+		for i, k := range pieces { // on hosts of their own
+			r.come = append(r.come, placed{k, (host + int32(i)) % hosts * r.f.local})
 		}
 	case oneDevice:
 		return r.slices(whole, to, finer) && r.fits()
@@ -373,7 +373,7 @@ func (r *refiner) become(table int, to problem.Form, finer int64) bool {
 // slices proposes slices of a whole table, on devices that take little.
 func (r *refiner) slices(whole int32, form problem.Form, finer int64) bool {
 	const g = problem.ColumnGranule
-	k := &r.c.kinds[r.c.inForm(whole, r.c.kinds[whole].members[0].width, form)]
+	k := &r.c.pieces[r.c.inForm(whole, r.c.pieces[whole].members[0].width, form)]
 	m := k.members[0]
 	n := (k.bytes + r.c.budget - 1) / max(1, r.c.budget)
 	if r.f.hostBudget > 0 {
@@ -387,11 +387,11 @@ func (r *refiner) slices(whole int32, form problem.Form, finer int64) bool {
 	}
 	allowed := r.c.allowed(k)
 	for i := range n {
-		kind := r.c.inForm(whole, int((granules+i)/n)*g, form)
+		piece := r.c.inForm(whole, int((granules+i)/n)*g, form)
 		best := int32(none)
 		for range reformLooks {
 			d := allowed[r.draw.IntN(len(allowed))]
-			used := slices.ContainsFunc(r.come, func(p part) bool { return p.device == d })
+			used := slices.ContainsFunc(r.come, func(p placed) bool { return p.device == d })
 			if !used && (best == none || r.compute[d] < r.compute[best]) {
 				best = d
 			}
@@ -399,7 +399,7 @@ func (r *refiner) slices(whole int32, form problem.Form, finer int64) bool {
 		if best == none {
 			return false
 		}
-		r.come = append(r.come, part{kind, best})
+		r.come = append(r.come, placed{piece, best})
 	}
 	return true
 }

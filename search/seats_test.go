@@ -68,16 +68,16 @@ func TestFormsOfConstrainedTables(t *testing.T) {
 func TestMayCut(t *testing.T) {
 	for _, sliced := range []bool{false, true} {
 		p := onHosts(problem.Constraint{})
-		kinds := []problem.Kind{problem.ColumnWise, problem.RowWise, problem.TableRowWise, problem.DataParallel}
+		pieces := []problem.Kind{problem.ColumnWise, problem.RowWise, problem.TableRowWise, problem.DataParallel}
 		if sliced {
-			kinds = append(kinds, problem.Grid)
+			pieces = append(pieces, problem.Grid)
 		}
 		c := newCatalog(p, nil)
-		r := &refiner{c: c, f: newForms(c, Options{Kinds: kinds})}
-		for kind, want := range map[problem.Kind]bool{"": true, problem.RowWise: false, problem.DataParallel: false, problem.TableRowWise: sliced} {
-			r.parts = []part{{c.inForm(c.whole()[0], 16, problem.Form{Kind: kind}), 0}}
+		r := &refiner{c: c, f: newForms(c, Options{Kinds: pieces})}
+		for piece, want := range map[problem.Kind]bool{"": true, problem.RowWise: false, problem.DataParallel: false, problem.TableRowWise: sliced} {
+			r.parts = []placed{{c.inForm(c.whole()[0], 16, problem.Form{Kind: piece}), 0}}
 			if got := r.mayCut(0); got != want {
-				t.Errorf("%q, grids allowed %v: got %v, want %v", kind, sliced, got, want)
+				t.Errorf("%q, grids allowed %v: got %v, want %v", piece, sliced, got, want)
 			}
 		}
 	}
@@ -87,15 +87,15 @@ func TestMayCut(t *testing.T) {
 func TestTableWiseAloneIsWhole(t *testing.T) {
 	p := handMade(1<<20, 2, table{10, 16, 3})
 	for _, test := range []struct {
-		kinds []problem.Kind
-		want  []string
+		pieces []problem.Kind
+		want   []string
 	}{
 		{nil, []string{"A0-8", "A8-16"}},
 		{[]problem.Kind{problem.ColumnWise}, []string{"A0-8", "A8-16"}},
 		{[]problem.Kind{problem.TableWise, problem.ColumnWise}, []string{"A0-8", "A8-16"}},
 		{[]problem.Kind{problem.TableWise}, []string{"A0-16", ""}},
 	} {
-		r, err := Run(context.Background(), p, additiveFactory(p), Options{Kinds: test.kinds})
+		r, err := Run(context.Background(), p, additiveFactory(p), Options{Kinds: test.pieces})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestTableWiseAloneIsWhole(t *testing.T) {
 		slices.Sort(got)
 		slices.Sort(test.want)
 		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("kinds %v (-want +got):\n%s", test.kinds, diff)
+			t.Errorf("kinds %v (-want +got):\n%s", test.pieces, diff)
 		}
 	}
 	if p.Tables[0].Constraint.MinWidth != 0 {
@@ -128,8 +128,8 @@ func TestBlocksGoToTheHostWithRoom(t *testing.T) {
 		t.Fatal("got no placement, want one")
 	}
 	got := map[string]int32{}
-	for _, part := range parts {
-		got[p.Tables[c.kinds[part.kind].members[0].table].Name] = part.device
+	for _, placed := range parts {
+		got[p.Tables[c.pieces[placed.piece].members[0].table].Name] = placed.device
 	}
 	if diff := cmp.Diff(map[string]int32{"A": 0, "B": 2, "C": 2}, got); diff != "" {
 		t.Errorf("first devices (-want +got):\n%s", diff)
@@ -144,7 +144,7 @@ func TestHostMemoryIsFilledEvenly(t *testing.T) {
 	p.Topology.HostMemory = 2 * 140_000 // two of 64,000 bytes for each device
 	c := newCatalog(p, nil)
 	f := newForms(c, Options{Kinds: problem.Kinds()})
-	place := func() ([]part, bool) {
+	place := func() ([]placed, bool) {
 		hosted := map[int32]problem.Form{}
 		whole := c.whole()
 		for _, k := range whole[1:] {
@@ -157,8 +157,8 @@ func TestHostMemoryIsFilledEvenly(t *testing.T) {
 		t.Fatal("got no placement, want one")
 	}
 	count := make([]int, 4)
-	for _, part := range parts {
-		count[part.device]++
+	for _, placed := range parts {
+		count[placed.device]++
 	}
 	if diff := cmp.Diff([]int{1 + 2, 1, 1, 1}, count); diff != "" {
 		t.Errorf("tables on a device (-want +got):\n%s", diff)
@@ -173,7 +173,7 @@ func TestHostMemoryIsFilledEvenly(t *testing.T) {
 // TestWorthiest: of room for 25 bytes two tables have 5 each at first. One of 10 more
 // saves 9, another 8: there is room for one of them, and then for 4 more that save 1.
 func TestWorthiest(t *testing.T) {
-	c := &catalog{kinds: []kind{
+	c := &catalog{pieces: []piece{
 		{bytes: 5, cost: 10},
 		{bytes: 15, cost: 2},
 		{bytes: 5, cost: 10},

@@ -79,7 +79,7 @@ var shapeRounds = []struct {
 // shapes tries shapes, until so many evaluations were made in all.
 func (s *searcher) shapes(r *refiner, end int64) {
 	type start struct {
-		parts []part
+		parts []placed
 		cost  float64
 	}
 	starts := []start{{s.parts(), s.best.cost}}
@@ -123,17 +123,17 @@ type builder struct {
 	*refiner
 	// target is the compute, and dimTarget the columns, that fill a device.
 	target, dimTarget float64
-	// byShare and byWidth are the kinds of the unsplit problem in the two orders, and
+	// byShare and byWidth are the pieces of the unsplit problem in the two orders, and
 	// byUse those by falling compute for a row.
 	byShare, byWidth, byUse []int32
 	mean                    ahead
 	// fixed are the parts that are placed beforehand.
-	fixed []part
+	fixed []placed
 	// By device: its lot and rows.
 	lots []lot
 	rows []int64
-	// slots are those of the slices of a kind; few says that a kind may go to devices
-	// of few rows, by kind.
+	// slots are those of the slices of a piece; few says that a piece may go to devices
+	// of few rows, by piece.
 	slots map[int32][]int32
 	few   map[int32]bool
 	// rest is what is still to be placed, a device, and sharp the softness of a
@@ -143,7 +143,7 @@ type builder struct {
 
 	times      []float64
 	candidates []candidate
-	tried, cut []part
+	tried, cut []placed
 }
 
 // ahead is what the tables that are not placed yet will take of a device.
@@ -156,41 +156,41 @@ type candidate struct {
 	rise   float64
 }
 
-// newBuilder returns one that places the given kinds beside the fixed parts.
-func newBuilder(r *refiner, kinds []int32, fixed []part, target float64) *builder {
+// newBuilder returns one that places the given pieces beside the fixed parts.
+func newBuilder(r *refiner, pieces []int32, fixed []placed, target float64) *builder {
 	c := r.c
 	b := &builder{
-		refiner: r, target: target, byShare: kinds, fixed: fixed, lots: make([]lot, len(c.all)), rows: make([]int64, len(c.all)),
+		refiner: r, target: target, byShare: pieces, fixed: fixed, lots: make([]lot, len(c.all)), rows: make([]int64, len(c.all)),
 		times: make([]float64, len(c.all)), slots: map[int32][]int32{}, few: map[int32]bool{},
 	}
 	r.scorer.Reset()
 	devices := float64(len(c.all))
 	for _, k := range b.byShare {
 		c.price(k)
-		kind := &c.kinds[k]
-		b.mean.time += kind.cost / devices
-		b.mean.dims += float64(kind.dims) / devices
-		b.mean.bytes += float64(kind.bytes) / devices
+		piece := &c.pieces[k]
+		b.mean.time += piece.cost / devices
+		b.mean.dims += float64(piece.dims) / devices
+		b.mean.bytes += float64(piece.bytes) / devices
 	}
 	b.dimTarget = dimRoom * b.mean.dims
 	share := func(k int32) float64 {
-		kind := &c.kinds[k]
-		return max(kind.cost/b.target, float64(kind.bytes)/float64(c.budget))
+		piece := &c.pieces[k]
+		return max(piece.cost/b.target, float64(piece.bytes)/float64(c.budget))
 	}
 	slices.SortFunc(b.byShare, func(x, y int32) int { return cmp.Or(cmp.Compare(share(y), share(x)), cmp.Compare(x, y)) })
 	b.byWidth = slices.Clone(b.byShare)
-	slices.SortStableFunc(b.byWidth, func(x, y int32) int { return cmp.Compare(c.kinds[y].class, c.kinds[x].class) })
+	slices.SortStableFunc(b.byWidth, func(x, y int32) int { return cmp.Compare(c.pieces[y].class, c.pieces[x].class) })
 	b.byUse = slices.Clone(b.byShare)
 	slices.SortStableFunc(b.byUse, func(x, y int32) int {
-		return cmp.Compare(c.kinds[y].cost*float64(c.rows(x)), c.kinds[x].cost*float64(c.rows(y)))
+		return cmp.Compare(c.pieces[y].cost*float64(c.rows(x)), c.pieces[x].cost*float64(c.rows(y)))
 	})
 	return b
 }
 
-// rows returns the rows of a kind's tables.
+// rows returns the rows of a piece's tables.
 func (c *catalog) rows(k int32) int64 {
 	n := int64(0)
-	for _, m := range c.kinds[k].members {
+	for _, m := range c.pieces[k].members {
 		n += c.problem.Tables[m.table].Rows
 	}
 	return n
@@ -221,10 +221,10 @@ func (b *builder) build(s shape) bool {
 	b.rest, b.sharp = b.mean, 1
 	devices := float64(len(b.lots))
 	for _, k := range order {
-		kind := &b.c.kinds[k]
-		b.rest.time -= kind.cost / devices
-		b.rest.dims -= float64(kind.dims) / devices
-		b.rest.bytes -= float64(kind.bytes) / devices
+		piece := &b.c.pieces[k]
+		b.rest.time -= piece.cost / devices
+		b.rest.dims -= float64(piece.dims) / devices
+		b.rest.bytes -= float64(piece.bytes) / devices
 		if !b.place(k) {
 			return false
 		}
@@ -239,7 +239,7 @@ func (b *builder) build(s shape) bool {
 	return true
 }
 
-// assign gives the devices their lots, and says which kinds go to those of few rows:
+// assign gives the devices their lots, and says which pieces go to those of few rows:
 // those with the most compute for a row.
 func (b *builder) assign(s shape) {
 	d, quarters, room := 0, 0, 0.0
@@ -261,7 +261,7 @@ func (b *builder) assign(s shape) {
 	}
 }
 
-// take takes all slices of a kind out.
+// take takes all slices of a piece out.
 func (b *builder) take(k int32) {
 	rows := b.c.rows(k)
 	for _, slot := range b.slots[k] {
@@ -274,7 +274,7 @@ func (b *builder) take(k int32) {
 	b.slots[k] = b.slots[k][:0]
 }
 
-// place puts kind k, whole or in equal slices, where the sum of the devices' fills
+// place puts piece k, whole or in equal slices, where the sum of the devices' fills
 // rises least; on other devices than the shape says only where it must.
 func (b *builder) place(k int32) bool {
 	if !b.choose(k, true) && !b.choose(k, false) {
@@ -290,12 +290,12 @@ func (b *builder) place(k int32) bool {
 	return true
 }
 
-// choose leaves in cut the parts of kind k.
+// choose leaves in cut the parts of piece k.
 func (b *builder) choose(k int32, strict bool) bool {
 	least := math.Inf(1)
 	width, narrowest := 0, 1 // a group is not cut
 	if table, ok := b.table(k); ok {
-		width = b.c.kinds[k].members[0].width / problem.ColumnGranule
+		width = b.c.pieces[k].members[0].width / problem.ColumnGranule
 		narrowest = max(2, (b.c.problem.Tables[table].MinWidth()+problem.ColumnGranule-1)/problem.ColumnGranule)
 	}
 	for n := 1; n == 1 || n <= len(b.lots) && width/n >= narrowest; n *= 2 {
@@ -322,28 +322,28 @@ func (b *builder) choose(k int32, strict bool) bool {
 	return !math.IsInf(least, 1)
 }
 
-// spread chooses the devices of n slices of kind s, of table or group k, and appends
+// spread chooses the devices of n slices of piece s, of table or group k, and appends
 // them to tried. A device takes one slice, or where they are too few, as many more.
 func (b *builder) spread(k, s int32, n int, strict bool) (rise float64, ok bool) {
-	kind := &b.c.kinds[s]
-	b.c.items(kind)
-	allowed, rows := b.c.allowed(kind), b.c.rows(k)
+	piece := &b.c.pieces[s]
+	b.c.items(piece)
+	allowed, rows := b.c.allowed(piece), b.c.rows(k)
 	times := b.times[:len(allowed)]
-	b.pricesOn(kind, allowed, times)
+	b.pricesOn(piece, allowed, times)
 	b.evaluations += int64(len(allowed))
 	b.candidates = b.candidates[:0]
 	for i, d := range allowed {
 		l := &b.lots[d]
-		if kind.hostBytes > 0 && b.f.hostBytes[d]+kind.hostBytes > b.f.hostBudget {
+		if piece.hostBytes > 0 && b.f.hostBytes[d]+piece.hostBytes > b.f.hostBudget {
 			continue
 		}
-		if b.bytes[d]+b.f.on(d)+kind.bytes > b.c.budget || kind.class > l.class || slices.ContainsFunc(b.tried, func(p part) bool { return p.device == d }) {
+		if b.bytes[d]+b.f.on(d)+piece.bytes > b.c.budget || piece.class > l.class || slices.ContainsFunc(b.tried, func(p placed) bool { return p.device == d }) {
 			continue
 		}
 		if strict && l.few && (!b.few[k] || b.rows[d]+rows > fewRows) {
 			continue
 		}
-		b.candidates = append(b.candidates, candidate{d, b.fill(times[i], b.dims[d]+kind.dims, b.bytes[d]+kind.bytes) - b.fill(b.compute[d], b.dims[d], b.bytes[d])})
+		b.candidates = append(b.candidates, candidate{d, b.fill(times[i], b.dims[d]+piece.dims, b.bytes[d]+piece.bytes) - b.fill(b.compute[d], b.dims[d], b.bytes[d])})
 	}
 	if len(b.candidates) == 0 {
 		return 0, false
@@ -352,13 +352,13 @@ func (b *builder) spread(k, s int32, n int, strict bool) (rise float64, ok bool)
 	for i := range n {
 		c := b.candidates[i%len(b.candidates)]
 		if again := int64(i / len(b.candidates)); again > 0 {
-			if b.bytes[c.device]+b.f.on(c.device)+(again+1)*kind.bytes > b.c.budget || kind.hostBytes > 0 {
+			if b.bytes[c.device]+b.f.on(c.device)+(again+1)*piece.bytes > b.c.budget || piece.hostBytes > 0 {
 				return 0, false
 			}
 			c.rise *= 1.5 // the second fills a fuller device
 		}
 		rise += c.rise
-		b.tried = append(b.tried, part{s, c.device})
+		b.tried = append(b.tried, placed{s, c.device})
 	}
 	return rise, true
 }
@@ -376,18 +376,18 @@ func lowest(list []candidate, n int) {
 	}
 }
 
-// pricesOn fills in the compute of devices with a kind added.
-func (b *builder) pricesOn(kind *kind, devices []int32, times []float64) {
-	if len(kind.members) == 1 {
-		b.scorer.ComputeWith(kind.members[0].item, devices, times)
+// pricesOn fills in the compute of devices with a piece added.
+func (b *builder) pricesOn(piece *piece, devices []int32, times []float64) {
+	if len(piece.members) == 1 {
+		b.scorer.ComputeWith(piece.members[0].item, devices, times)
 		return
 	}
 	for i, d := range devices {
-		for _, m := range kind.members {
+		for _, m := range piece.members {
 			b.scorer.Add(int(d), m.item)
 		}
 		times[i] = b.scorer.Compute(int(d))
-		for _, m := range kind.members {
+		for _, m := range piece.members {
 			b.scorer.Remove(int(d), m.item)
 		}
 	}

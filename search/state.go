@@ -9,10 +9,10 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// kind is something that is placed whole: a column slice of one table, or all
+// piece is something that is placed whole: a column slice of one table, or all
 // the tables of a co-location group. Two slices of a table that are equally
-// wide are of the same kind.
-type kind struct {
+// wide are of the same piece.
+type piece struct {
 	members []member
 	bytes   int64
 	// dims is the pooled columns: width times features, over the members.
@@ -21,7 +21,7 @@ type kind struct {
 	class uint8
 	// devices are the allowed devices, ascending; nil allows all.
 	devices []int32
-	// left and right are the kinds of the two halves; none where it is not
+	// left and right are the pieces of the two halves; none where it is not
 	// split yet, or cannot be.
 	left, right int32
 	// form is how it is held, and seat which devices that takes. hostBytes are those of
@@ -29,7 +29,7 @@ type kind struct {
 	form      problem.Form
 	seat      seat
 	hostBytes int64
-	// cost is the predicted time of the kind alone on a device, and priced says
+	// cost is the predicted time of the piece alone on a device, and priced says
 	// that it is known. known says that the scorer knows the members' items.
 	cost          float64
 	priced, known bool
@@ -39,19 +39,19 @@ type member struct{ table, width, item int }
 
 const none = -1
 
-// catalog holds the kinds of one problem. It grows only between parallel
+// catalog holds the pieces of one problem. It grows only between parallel
 // phases; workers read it.
 type catalog struct {
 	problem *problem.Problem
 	// brief leaves out of an Infeasible how many devices would do.
 	brief bool
-	// scorer prices kinds; nil where only bytes matter.
+	// scorer prices pieces; nil where only bytes matter.
 	scorer Scorer
 	// all lists every device.
 	all []int32
 	// budget is the bytes of a device that shards may take.
 	budget int64
-	kinds  []kind
+	pieces []piece
 	index  map[slice]int32
 }
 
@@ -77,10 +77,10 @@ func newCatalog(p *problem.Problem, scorer Scorer) *catalog {
 	return c
 }
 
-// whole returns the kinds of the unsplit problem, in the order of its groups.
+// whole returns the pieces of the unsplit problem, in the order of its groups.
 func (c *catalog) whole() []int32 {
 	groups := c.problem.Groups()
-	kinds := make([]int32, len(groups))
+	pieces := make([]int32, len(groups))
 	for i, g := range groups {
 		var devices []int32
 		for _, d := range g.Devices {
@@ -90,17 +90,17 @@ func (c *catalog) whole() []int32 {
 		for j, t := range g.Tables {
 			members[j] = member{table: t, width: c.problem.Tables[t].Dim}
 		}
-		kinds[i] = c.add(members, devices, problem.Form{})
+		pieces[i] = c.add(members, devices, problem.Form{})
 		if len(members) == 1 {
-			c.index[slice{table: members[0].table, width: members[0].width}] = kinds[i]
+			c.index[slice{table: members[0].table, width: members[0].width}] = pieces[i]
 		}
 	}
-	return kinds
+	return pieces
 }
 
-// add registers a new kind.
+// add registers a new piece.
 func (c *catalog) add(members []member, devices []int32, form problem.Form) int32 {
-	k := kind{members: members, devices: devices, left: none, right: none, form: form, seat: seatOf(form)}
+	k := piece{members: members, devices: devices, left: none, right: none, form: form, seat: seatOf(form)}
 	for _, m := range members {
 		s := c.problem.Whole(m.table)
 		s.Columns.End = int64(m.width)
@@ -116,14 +116,14 @@ func (c *catalog) add(members []member, devices []int32, form problem.Form) int3
 		}
 		k.class = max(k.class, uint8(bits.Len(uint(m.width-1))))
 	}
-	c.kinds = append(c.kinds, k)
-	return int32(len(c.kinds) - 1)
+	c.pieces = append(c.pieces, k)
+	return int32(len(c.pieces) - 1)
 }
 
-// cut returns the widths of the two halves of kind k, granule-aligned and the
+// cut returns the widths of the two halves of piece k, granule-aligned and the
 // left one never narrower; ok is false where a half would be too narrow.
 func (c *catalog) cut(k int32) (left, right int, ok bool) {
-	members := c.kinds[k].members
+	members := c.pieces[k].members
 	if len(members) != 1 {
 		return 0, 0, false
 	}
@@ -134,34 +134,34 @@ func (c *catalog) cut(k int32) (left, right int, ok bool) {
 	return left, right, right > 0 && right >= c.problem.Tables[members[0].table].MinWidth()
 }
 
-// halves returns the kinds of the two halves of kind k, which can be cut.
+// halves returns the pieces of the two halves of piece k, which can be cut.
 func (c *catalog) halves(k int32) (left, right int32) {
-	if c.kinds[k].left == none {
+	if c.pieces[k].left == none {
 		l, r, _ := c.cut(k)
-		c.kinds[k].left = c.slice(k, l)
-		c.kinds[k].right = c.slice(k, r)
+		c.pieces[k].left = c.slice(k, l)
+		c.pieces[k].right = c.slice(k, r)
 	}
-	return c.kinds[k].left, c.kinds[k].right
+	return c.pieces[k].left, c.pieces[k].right
 }
 
-// slice returns the kind of that width of the only table of kind k, in the same form.
-func (c *catalog) slice(k int32, width int) int32 { return c.inForm(k, width, c.kinds[k].form) }
+// slice returns the piece of that width of the only table of piece k, in the same form.
+func (c *catalog) slice(k int32, width int) int32 { return c.inForm(k, width, c.pieces[k].form) }
 
-// inForm returns the kind of that width and form of the only table of kind k.
+// inForm returns the piece of that width and form of the only table of piece k.
 func (c *catalog) inForm(k int32, width int, form problem.Form) int32 {
-	key := slice{c.kinds[k].members[0].table, width, form}
+	key := slice{c.pieces[k].members[0].table, width, form}
 	id, ok := c.index[key]
 	if !ok {
-		id = c.add([]member{{table: key.table, width: width}}, c.kinds[k].devices, form)
+		id = c.add([]member{{table: key.table, width: width}}, c.pieces[k].devices, form)
 		c.index[key] = id
 	}
 	return id
 }
 
-// refine cuts every kind for which large holds into halves, and those again,
+// refine cuts every piece for which large holds into halves, and those again,
 // as far as they can be cut.
-func (c *catalog) refine(kinds []int32, large func(k int32) bool) []int32 {
-	refined := make([]int32, 0, len(kinds))
+func (c *catalog) refine(pieces []int32, large func(k int32) bool) []int32 {
+	refined := make([]int32, 0, len(pieces))
 	var visit func(k int32)
 	visit = func(k int32) {
 		if _, _, ok := c.cut(k); ok && large(k) {
@@ -172,14 +172,14 @@ func (c *catalog) refine(kinds []int32, large func(k int32) bool) []int32 {
 		}
 		refined = append(refined, k)
 	}
-	for _, k := range kinds {
+	for _, k := range pieces {
 		visit(k)
 	}
 	return refined
 }
 
-// items makes the scorer know a kind.
-func (c *catalog) items(k *kind) {
+// items makes the scorer know a piece.
+func (c *catalog) items(k *piece) {
 	if k.known {
 		return
 	}
@@ -190,10 +190,10 @@ func (c *catalog) items(k *kind) {
 	k.known = true
 }
 
-// price returns the predicted time of kind k alone on a device. The catalog's
+// price returns the predicted time of piece k alone on a device. The catalog's
 // scorer must hold nothing.
 func (c *catalog) price(k int32) float64 {
-	known := &c.kinds[k]
+	known := &c.pieces[k]
 	if !known.priced {
 		c.items(known)
 		for _, m := range known.members {
@@ -207,8 +207,8 @@ func (c *catalog) price(k int32) float64 {
 	return known.cost
 }
 
-// allowed returns the devices that kind k may be placed on.
-func (c *catalog) allowed(k *kind) []int32 {
+// allowed returns the devices that piece k may be placed on.
+func (c *catalog) allowed(k *piece) []int32 {
 	if k.devices != nil {
 		return k.devices
 	}
@@ -219,11 +219,11 @@ func (c *catalog) allowed(k *kind) []int32 {
 // assignment; it also breaks ties as the prototype does: a split leaves the
 // left half at its index, the right half comes last.
 //
-// What an inner search reads of the kind is copied here, since pieces are read
-// in order and the kinds, of thousands of tables, from all over the memory.
-type piece struct {
-	kind, index int32
-	bytes, dims int64
+// What an inner search reads of the piece is copied here, since pieces are read
+// in order and the pieces, of thousands of tables, from all over the memory.
+type entry struct {
+	piece, index int32
+	bytes, dims  int64
 	// item is what the Scorer knows it by; none for several tables.
 	item  int32
 	class uint8
@@ -231,12 +231,12 @@ type piece struct {
 	bound bool
 }
 
-// piece returns a piece of kind k, which has been priced.
-func (c *catalog) piece(k, index int32) piece {
-	kind := &c.kinds[k]
-	p := piece{kind: k, index: index, bytes: kind.bytes, dims: kind.dims, item: none, class: kind.class, bound: kind.devices != nil}
-	if len(kind.members) == 1 {
-		p.item = int32(kind.members[0].item)
+// piece returns a piece of piece k, which has been priced.
+func (c *catalog) entry(k, index int32) entry {
+	piece := &c.pieces[k]
+	p := entry{piece: k, index: index, bytes: piece.bytes, dims: piece.dims, item: none, class: piece.class, bound: piece.devices != nil}
+	if len(piece.members) == 1 {
+		p.item = int32(piece.members[0].item)
 	}
 	return p
 }
@@ -246,70 +246,70 @@ func (c *catalog) piece(k, index int32) piece {
 type state struct {
 	// pieces are in placement order: dearest first, among equals the highest
 	// index first.
-	pieces []piece
+	entries []entry
 	// dims is the sum of the pieces' pooled columns.
 	dims int64
-	// hash is the sum of the kinds' hashes: equal for the same pieces in any
+	// hash is the sum of the pieces' hashes: equal for the same pieces in any
 	// order. Two states in 2^64 share one by chance, and then one is not tried.
 	hash uint64
 }
 
-// newState prices the kinds and orders them.
-func (c *catalog) newState(kinds []int32) *state {
-	s := &state{pieces: make([]piece, len(kinds))}
-	for i, k := range kinds {
+// newState prices the pieces and orders them.
+func (c *catalog) newState(pieces []int32) *state {
+	s := &state{entries: make([]entry, len(pieces))}
+	for i, k := range pieces {
 		c.price(k)
-		s.pieces[i] = c.piece(k, int32(i))
-		s.dims += c.kinds[k].dims
+		s.entries[i] = c.entry(k, int32(i))
+		s.dims += c.pieces[k].dims
 		s.hash += mix(k)
 	}
-	slices.SortFunc(s.pieces, c.dearestFirst)
+	slices.SortFunc(s.entries, c.dearestFirst)
 	return s
 }
 
-// kinds returns the kinds of the pieces, by index.
-func (s *state) kinds() []int32 {
-	kinds := make([]int32, len(s.pieces))
-	for _, p := range s.pieces {
-		kinds[p.index] = p.kind
+// pieces returns the pieces of the pieces, by index.
+func (s *state) pieces() []int32 {
+	pieces := make([]int32, len(s.entries))
+	for _, p := range s.entries {
+		pieces[p.index] = p.piece
 	}
-	return kinds
+	return pieces
 }
 
 // split returns s with the piece at position at, which can be cut, in halves.
 func (c *catalog) split(s *state, at int) *state {
-	old := s.pieces[at]
-	left, right := c.halves(old.kind)
+	old := s.entries[at]
+	left, right := c.halves(old.piece)
 	c.price(left)
 	c.price(right)
 	child := &state{
-		pieces: make([]piece, 0, len(s.pieces)+1),
-		dims:   s.dims,
-		hash:   s.hash - mix(old.kind) + mix(left) + mix(right),
+		entries: make([]entry, 0, len(s.entries)+1),
+		dims:    s.dims,
+		hash:    s.hash - mix(old.piece) + mix(left) + mix(right),
 	}
-	child.pieces = append(append(child.pieces, s.pieces[:at]...), s.pieces[at+1:]...)
-	for _, p := range []piece{c.piece(left, old.index), c.piece(right, int32(len(s.pieces)))} {
-		i, _ := slices.BinarySearchFunc(child.pieces, p, c.dearestFirst)
-		child.pieces = slices.Insert(child.pieces, i, p)
+	child.entries = append(append(child.entries, s.entries[:at]...), s.entries[at+1:]...)
+	for _, p := range []entry{c.entry(left, old.index), c.entry(right, int32(len(s.entries)))} {
+		i, _ := slices.BinarySearchFunc(child.entries, p, c.dearestFirst)
+		child.entries = slices.Insert(child.entries, i, p)
 	}
 	return child
 }
 
-func (c *catalog) dearestFirst(a, b piece) int {
+func (c *catalog) dearestFirst(a, b entry) int {
 	return cmp.Or(
-		cmp.Compare(c.kinds[b.kind].cost, c.kinds[a.kind].cost),
+		cmp.Compare(c.pieces[b.piece].cost, c.pieces[a.piece].cost),
 		cmp.Compare(b.index, a.index),
 	)
 }
 
-func (c *catalog) largestFirst(a, b piece) int {
+func (c *catalog) largestFirst(a, b entry) int {
 	return cmp.Or(
-		cmp.Compare(c.kinds[b.kind].bytes, c.kinds[a.kind].bytes),
+		cmp.Compare(c.pieces[b.piece].bytes, c.pieces[a.piece].bytes),
 		cmp.Compare(a.index, b.index),
 	)
 }
 
-// mix spreads a kind's number over 64 bits (the finaliser of SplitMix64, Steele
+// mix spreads a piece's number over 64 bits (the finaliser of SplitMix64, Steele
 // et al. 2014), so that sums of them tell multisets apart.
 func mix(k int32) uint64 {
 	z := (uint64(k) + 1) * 0x9e3779b97f4a7c15
@@ -331,14 +331,14 @@ type placement struct {
 func (c *catalog) shards(p placement) [][]problem.Shard {
 	type placed struct {
 		member
-		kind, device int32
+		piece, device int32
 	}
 	var all []placed
 	byHost := map[int]int{} // of tables in several slices by host
-	for _, piece := range p.state.pieces {
-		k := &c.kinds[piece.kind]
+	for _, entry := range p.state.entries {
+		k := &c.pieces[entry.piece]
 		for _, m := range k.members {
-			all = append(all, placed{m, piece.kind, p.devices[piece.index]})
+			all = append(all, placed{m, entry.piece, p.devices[entry.index]})
 		}
 		if k.seat == oneHost {
 			byHost[k.members[0].table]++
@@ -356,18 +356,18 @@ func (c *catalog) shards(p placement) [][]problem.Shard {
 		shard := c.problem.Whole(table)
 		shard.Columns = problem.Range{Start: next, End: next + int64(s.width)}
 		next = shard.Columns.End
-		k := &c.kinds[s.kind]
+		k := &c.pieces[s.piece]
 		shard.Kind, shard.Tier, shard.Cache = k.form.Kind, k.form.Tier, k.form.Cache
 		if byHost[table] > 1 {
 			shard.Kind = problem.Grid
 		}
 		c.seat(k.seat, s.device, func(i int, d int32) {
-			part := shard
+			placed := shard
 			if k.form.Kind.ByRows() {
 				block := c.problem.Tables[table].BlockRows(c.devicesOf(k.seat))
-				part.Rows = problem.Range{Start: int64(i) * block, End: min(shard.Rows.End, int64(i+1)*block)}
+				placed.Rows = problem.Range{Start: int64(i) * block, End: min(shard.Rows.End, int64(i+1)*block)}
 			}
-			held[d] = append(held[d], part)
+			held[d] = append(held[d], placed)
 		})
 	}
 	return held
