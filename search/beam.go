@@ -69,7 +69,7 @@ const (
 const publishedPieces = 900
 
 // searcher is one run of a method.
-type searcher struct {
+type run struct {
 	ctx     context.Context
 	opt     Options
 	catalog *catalog
@@ -93,9 +93,9 @@ type searcher struct {
 	event Event
 }
 
-func newSearcher(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options) *searcher {
+func newRun(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options) *run {
 	scorer := newScorer()
-	s := &searcher{
+	s := &run{
 		ctx: ctx, opt: opt,
 		catalog: newCatalog(p, scorer),
 		best:    placement{cost: math.Inf(1)},
@@ -119,7 +119,7 @@ func newSearcher(ctx context.Context, p *problem.Problem, newScorer Factory, opt
 }
 
 // baseline runs one of the baselines.
-func (s *searcher) baseline() error {
+func (s *run) baseline() error {
 	c := s.catalog
 	pieces, err := s.forced()
 	if err != nil {
@@ -129,28 +129,28 @@ func (s *searcher) baseline() error {
 	if failed != none {
 		return c.infeasible(s.opt.Method, pieces, devices, failed)
 	}
-	s.offer(c.newState(pieces), devices)
+	s.offer(c.newDivision(pieces), devices)
 	return nil
 }
 
 // paper runs the published search.
-func (s *searcher) paper() error {
+func (s *run) paper() error {
 	pieces, err := s.forced()
 	if err != nil {
 		return err
 	}
-	s.published(s.catalog.newState(pieces))
+	s.published(s.catalog.newDivision(pieces))
 	return s.found(pieces)
 }
 
 // published runs the published beam search from a state.
-func (s *searcher) published(start *state) {
+func (s *run) published(start *division) {
 	s.permuted = true
 	g := grid{rules: []rule{leastSoFar}, thresholds: thresholds(s.opt.Grid)}
 	s.beam(s.evaluate([]job{{start, g}}), func(beam []outcome, _ int) (jobs []job) {
 		for _, parent := range beam {
-			for _, at := range s.catalog.published(parent.state, s.opt.Candidates) {
-				jobs = append(jobs, job{s.catalog.split(parent.state, at), g})
+			for _, at := range s.catalog.published(parent.division, s.opt.Candidates) {
+				jobs = append(jobs, job{s.catalog.split(parent.division, at), g})
 			}
 		}
 		return jobs
@@ -158,7 +158,7 @@ func (s *searcher) published(start *state) {
 }
 
 // neuroshard runs the repaired search, and then that among all pieces.
-func (s *searcher) neuroshard() error {
+func (s *run) neuroshard() error {
 	if s.forms == nil {
 		return s.columns()
 	}
@@ -166,13 +166,13 @@ func (s *searcher) neuroshard() error {
 }
 
 // columns is the search among placements of slices of columns in HBM.
-func (s *searcher) columns() error {
+func (s *run) columns() error {
 	c := s.catalog
 	pieces, err := s.forced()
 	if err != nil {
 		return err
 	}
-	base := c.newState(pieces)
+	base := c.newDivision(pieces)
 	// The refinement among all pieces is enough where nothing fuses.
 	among := s.forms != nil && addsUp(s.workers[0].scorer)
 	if alsoPublished(base) && !among {
@@ -183,7 +183,7 @@ func (s *searcher) columns() error {
 		return err
 	}
 	if s.opt.MaxEvaluations == 0 && s.exact() {
-		s.optimal = s.best.state != nil
+		s.optimal = s.best.division != nil
 		return s.found(pieces)
 	}
 	// The first limit is a guess at the work of an inner search.
@@ -195,7 +195,7 @@ func (s *searcher) columns() error {
 	perGrid := perRun * int64(len(g.rules)*len(g.thresholds))
 	starts := s.evaluate(s.afford(s.starts(base, root, g), perGrid))
 	slices.SortStableFunc(starts, compareOutcomes)
-	starts = append(starts, s.evaluate(s.afford(s.presplit(starts[0].state, g), perGrid))...)
+	starts = append(starts, s.evaluate(s.afford(s.presplit(starts[0].division, g), perGrid))...)
 	e := expansion{
 		grid:     g,
 		perRun:   max(1, s.stats.Evaluations/int64(max(1, s.stats.Placements))),
@@ -219,7 +219,7 @@ func (s *searcher) columns() error {
 // that its work, some six hundred states, is no matter. Now and then a slow path
 // of single splits from the whole tables ends lower than all wider starts, and
 // nobody should lose by the repairs.
-func (s *searcher) alsoPublished(base *state) {
+func (s *run) alsoPublished(base *division) {
 	if !alsoPublished(base) || s.status != Complete {
 		return
 	}
@@ -230,13 +230,13 @@ func (s *searcher) alsoPublished(base *state) {
 }
 
 // alsoPublished reports whether the published search is run besides.
-func alsoPublished(base *state) bool { return len(base.entries) <= publishedPieces }
+func alsoPublished(base *division) bool { return len(base.entries) <= publishedPieces }
 
 // known offers the placements of first fit and of the baselines, or of the packing
 // where first fit has none. It returns the coarsest state that first fit or else the
 // packing places, or the finest if they place none; the error says that all devices
 // together lack room.
-func (s *searcher) known(base *state) (root *state, err error) {
+func (s *run) known(base *division) (root *division, err error) {
 	c, pieces := s.catalog, base.pieces()
 	devices, failed := c.firstFit(pieces)
 	var loads []load
@@ -257,7 +257,7 @@ func (s *searcher) known(base *state) (root *state, err error) {
 			finest, devices, fits = packed, on, true
 		}
 	}
-	root = c.newState(finest)
+	root = c.newDivision(finest)
 	if fits {
 		s.offer(root, devices)
 	}
@@ -271,9 +271,9 @@ func (s *searcher) known(base *state) (root *state, err error) {
 
 // afford returns the first of the jobs, as far as the budget allows them at so
 // many evaluations each; but one if there is no placement yet.
-func (s *searcher) afford(jobs []job, each int64) []job {
+func (s *run) afford(jobs []job, each int64) []job {
 	n := int(max(0, s.limit-s.stats.Evaluations) / each)
-	if s.best.state == nil || s.stats.States == 0 {
+	if s.best.division == nil || s.stats.States == 0 {
 		n = max(1, n)
 	}
 	if n >= len(jobs) {
@@ -285,7 +285,7 @@ func (s *searcher) afford(jobs []job, each int64) []job {
 
 // exhausted notes that the caller's budget limits the search. The default one
 // is part of the method, and says nothing.
-func (s *searcher) exhausted() {
+func (s *run) exhausted() {
 	if s.opt.MaxEvaluations > 0 {
 		s.status = OutOfBudget
 	}
@@ -294,16 +294,16 @@ func (s *searcher) exhausted() {
 // starts returns the starting states: the pieces as they are, what first fit
 // needs, everything split to some width, and, where memory is tight, to small
 // shares of a device.
-func (s *searcher) starts(base, root *state, g grid) (jobs []job) {
+func (s *run) starts(base, root *division, g grid) (jobs []job) {
 	c, pieces := s.catalog, root.pieces()
 	jobs = s.fresh(jobs, base, g)
 	jobs = s.fresh(jobs, root, g)
 	for class := c.widest(pieces) - 1; class >= narrowest; class-- {
-		jobs = s.fresh(jobs, c.newState(c.refine(pieces, func(k int32) bool { return c.pieces[k].class > class })), g)
+		jobs = s.fresh(jobs, c.newDivision(c.refine(pieces, func(k int32) bool { return c.pieces[k].class > class })), g)
 	}
 	if c.total(pieces) > c.room()/4*3 {
 		for parts := int64(2); parts <= 8; parts *= 2 {
-			jobs = s.fresh(jobs, c.newState(c.above(pieces, c.budget/parts)), g)
+			jobs = s.fresh(jobs, c.newDivision(c.above(pieces, c.budget/parts)), g)
 		}
 	}
 	return jobs
@@ -311,14 +311,14 @@ func (s *searcher) starts(base, root *state, g grid) (jobs []job) {
 
 // presplit returns states in which all is split that costs more than tau times
 // the mean load of a device.
-func (s *searcher) presplit(from *state, g grid) (jobs []job) {
+func (s *run) presplit(from *division, g grid) (jobs []job) {
 	c, pieces := s.catalog, from.pieces()
 	mean := 0.0
 	for _, k := range pieces {
 		mean += c.pieces[k].cost / float64(len(c.all))
 	}
 	for _, tau := range taus {
-		jobs = s.fresh(jobs, c.newState(c.refine(pieces, func(k int32) bool { return c.price(k) > tau*mean })), g)
+		jobs = s.fresh(jobs, c.newDivision(c.refine(pieces, func(k int32) bool { return c.price(k) > tau*mean })), g)
 	}
 	return jobs
 }
@@ -334,7 +334,7 @@ type expansion struct {
 // children returns the states to try next, each once, as many as the budget
 // allows with so many steps to go, the likeliest first. Where it does not allow
 // whole grids, a child gets the inner search alone that suited its parent.
-func (s *searcher) children(beam []outcome, steps int, e expansion) (jobs []job) {
+func (s *run) children(beam []outcome, steps int, e expansion) (jobs []job) {
 	allowance, each := (s.limit-s.stats.Evaluations)/int64(steps), e.perState
 	thin := allowance < each*int64(s.opt.Beam*s.opt.Candidates)
 	if thin {
@@ -344,7 +344,7 @@ func (s *searcher) children(beam []outcome, steps int, e expansion) (jobs []job)
 	candidates := make([][]int, len(beam))
 	longest := 0
 	for i, parent := range beam {
-		candidates[i] = s.catalog.candidates(parent.state, s.opt.Candidates)
+		candidates[i] = s.catalog.candidates(parent.division, s.opt.Candidates)
 		longest = max(longest, len(candidates[i]))
 	}
 	for rank := range longest {
@@ -356,7 +356,7 @@ func (s *searcher) children(beam []outcome, steps int, e expansion) (jobs []job)
 			if thin {
 				g = parent.again()
 			}
-			jobs = s.fresh(jobs, s.catalog.split(parent.state, candidates[i][rank]), g)
+			jobs = s.fresh(jobs, s.catalog.split(parent.division, candidates[i][rank]), g)
 		}
 	}
 	return jobs
@@ -372,18 +372,18 @@ func (o *outcome) again() grid {
 
 // fresh appends the job of the state and grid, unless a permutation of the state
 // was tried before.
-func (s *searcher) fresh(jobs []job, state *state, g grid) []job {
-	if s.seen[state.hash] {
+func (s *run) fresh(jobs []job, division *division, g grid) []job {
+	if s.seen[division.hash] {
 		s.stats.Duplicates++
 		return jobs
 	}
-	s.seen[state.hash] = true
-	return append(jobs, job{state, g})
+	s.seen[division.hash] = true
+	return append(jobs, job{division, g})
 }
 
 // beam runs the outer search from the outcomes of the starting states. expand
 // returns the children of the surviving states, given how many steps remain.
-func (s *searcher) beam(outcomes []outcome, expand func(beam []outcome, steps int) []job) {
+func (s *run) beam(outcomes []outcome, expand func(beam []outcome, steps int) []job) {
 	s.event.Phase = "beam"
 	before := s.event.Level
 	for level := 1; level <= s.opt.Steps; level++ {
@@ -419,14 +419,14 @@ func (c *catalog) widest(pieces []int32) uint8 {
 
 // job is a state to evaluate and the inner searches to run on it.
 type job struct {
-	state *state
-	grid  grid
+	division *division
+	grid     grid
 }
 
 // evaluate runs the jobs on all workers and takes in their outcomes in order.
 // The caller's goroutine is the first worker. It takes in what has been done
 // between its own jobs.
-func (s *searcher) evaluate(jobs []job) []outcome {
+func (s *run) evaluate(jobs []job) []outcome {
 	outcomes := make([]outcome, len(jobs))
 	twins := s.twins(jobs, outcomes)
 	done := make([]atomic.Bool, len(jobs))
@@ -434,7 +434,7 @@ func (s *searcher) evaluate(jobs []job) []outcome {
 	work := func(w *worker, after func()) {
 		for i := next.Add(1) - 1; i < int64(len(jobs)); i = next.Add(1) - 1 {
 			if twins[i] == nil {
-				outcomes[i] = w.evaluate(s.ctx, jobs[i].state, jobs[i].grid)
+				outcomes[i] = w.evaluate(s.ctx, jobs[i].division, jobs[i].grid)
 			}
 			done[i].Store(true)
 			after()
@@ -445,7 +445,7 @@ func (s *searcher) evaluate(jobs []job) []outcome {
 		for ; taken < len(jobs) && done[taken].Load(); taken++ {
 			o := &outcomes[taken]
 			if twin := twins[taken]; twin != nil {
-				*o = twin.as(jobs[taken].state)
+				*o = twin.as(jobs[taken].division)
 			}
 			s.stats.States++
 			s.stats.Placements += o.runs
@@ -472,18 +472,18 @@ func (s *searcher) evaluate(jobs []job) []outcome {
 // the same way; nil where there is none. The published search tries such
 // permutations; they take places in its beam and count as work, but need not be
 // searched again. outcomes are where those of the jobs will be.
-func (s *searcher) twins(jobs []job, outcomes []outcome) []*outcome {
+func (s *run) twins(jobs []job, outcomes []outcome) []*outcome {
 	twins := make([]*outcome, len(jobs))
 	if !s.permuted {
 		return twins
 	}
 	for i, j := range jobs {
-		order := j.state.order()
+		order := j.division.order()
 		first, ok := s.first[order]
 		if !ok {
 			s.first[order] = &outcomes[i]
-			outcomes[i].state = j.state
-		} else if first.state.alike(j.state) {
+			outcomes[i].division = j.division
+		} else if first.division.alike(j.division) {
 			twins[i] = first
 		}
 	}
@@ -491,7 +491,7 @@ func (s *searcher) twins(jobs []job, outcomes []outcome) []*outcome {
 }
 
 // order returns a hash of the pieces in their order.
-func (s *state) order() (hash uint64) {
+func (s *division) order() (hash uint64) {
 	for _, p := range s.entries {
 		hash = hash*0x9e3779b97f4a7c15 + mix(p.piece)
 	}
@@ -499,27 +499,27 @@ func (s *state) order() (hash uint64) {
 }
 
 // alike reports whether the states have the same pieces in the same order.
-func (s *state) alike(t *state) bool {
+func (s *division) alike(t *division) bool {
 	return slices.EqualFunc(s.entries, t.entries, func(a, b entry) bool { return a.piece == b.piece })
 }
 
 // as returns the outcome of a state that is alike.
-func (o *outcome) as(s *state) outcome {
+func (o *outcome) as(s *division) outcome {
 	twin := *o
-	twin.state, twin.devices = s, make([]int32, len(o.devices))
+	twin.division, twin.devices = s, make([]int32, len(o.devices))
 	if len(o.devices) > 0 {
 		for at, p := range s.entries {
-			twin.devices[p.index] = o.devices[o.state.entries[at].index]
+			twin.devices[p.index] = o.devices[o.division.entries[at].index]
 		}
 	}
 	return twin
 }
 
 // offer prices a placement found otherwise.
-func (s *searcher) offer(state *state, devices []int32) {
+func (s *run) offer(division *division, devices []int32) {
 	w := s.workers[0]
-	w.assign(state, devices)
-	s.take(placement{state, devices, w.scorer.Cost()})
+	w.assign(division, devices)
+	s.take(placement{division, devices, w.scorer.Cost()})
 	s.stats.Placements++
 	s.stats.Evaluations += int64(len(devices))
 	w.scorer.Reset()
@@ -527,13 +527,13 @@ func (s *searcher) offer(state *state, devices []int32) {
 }
 
 // take keeps the placement if it is the cheapest so far.
-func (s *searcher) take(p placement) {
-	if s.best.state == nil || p.cost < s.best.cost {
+func (s *run) take(p placement) {
+	if s.best.division == nil || p.cost < s.best.cost {
 		s.best = p
 	}
 }
 
-func (s *searcher) tell() {
+func (s *run) tell() {
 	if s.opt.OnEvent != nil {
 		s.event.Evaluations, s.event.Limit, s.event.Best = s.stats.Evaluations, s.limit, s.best.cost
 		s.opt.OnEvent(s.event)
@@ -541,7 +541,7 @@ func (s *searcher) tell() {
 }
 
 // forced returns the pieces after forced splits, or why they do not fit.
-func (s *searcher) forced() ([]int32, error) {
+func (s *run) forced() ([]int32, error) {
 	pieces, failed := s.catalog.forced()
 	if failed == none {
 		return pieces, nil
@@ -553,8 +553,8 @@ func (s *searcher) forced() ([]int32, error) {
 // found returns nil if the search has a placement. Else the error describes
 // the piece, of those given, that first fit finds no room for; or, where bytes
 // are not the obstacle, the one with the most columns, which caps exclude first.
-func (s *searcher) found(pieces []int32) error {
-	if s.best.state != nil {
+func (s *run) found(pieces []int32) error {
+	if s.best.division != nil {
 		return nil
 	}
 	if err := s.ctx.Err(); err != nil {
@@ -575,7 +575,7 @@ func (s *searcher) found(pieces []int32) error {
 // published returns the positions in s of the pieces that the published search
 // splits, in the order of their index: the n largest and the n dearest, as far
 // as they have exact halves.
-func (c *catalog) published(s *state, n int) []int {
+func (c *catalog) published(s *division, n int) []int {
 	positions := make([]int, len(s.entries))
 	for i := range positions {
 		positions[i] = i
@@ -590,7 +590,7 @@ func (c *catalog) published(s *state, n int) []int {
 
 // candidates returns the positions of the n dearest and the n largest pieces in
 // s that can be split, by turns.
-func (c *catalog) candidates(s *state, n int) []int {
+func (c *catalog) candidates(s *division, n int) []int {
 	var positions []int
 	taken := make(map[int32]bool, len(s.entries))
 	for i, p := range s.entries {
@@ -604,7 +604,7 @@ func (c *catalog) candidates(s *state, n int) []int {
 
 // union returns the first n of the positions and the n of most bytes, by
 // turns, each once.
-func (c *catalog) union(s *state, positions []int, n int) []int {
+func (c *catalog) union(s *division, positions []int, n int) []int {
 	n = min(n, len(positions))
 	largest := slices.Clone(positions)
 	slices.SortFunc(largest, func(a, b int) int { return c.largestFirst(s.entries[a], s.entries[b]) })

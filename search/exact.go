@@ -20,7 +20,7 @@ const exactPlacements = 40_000
 
 // exact tries all placements if they are few enough, and reports whether it did:
 // the best placement is then optimal under the scorer.
-func (s *searcher) exact() bool {
+func (s *run) exact() bool {
 	c := s.catalog
 	whole := c.whole()
 	if slices.ContainsFunc(whole, func(k int32) bool { return c.pieces[k].devices != nil || len(c.pieces[k].members) != 1 }) {
@@ -87,7 +87,7 @@ func binomial(n, k int) float64 {
 
 // exact is a run through all placements.
 type exact struct {
-	s      *searcher
+	s      *run
 	c      *catalog
 	scorer Scorer
 	whole  []int32

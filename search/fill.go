@@ -12,7 +12,7 @@ import (
 
 // fitForms returns a placement that fits, where column slices alone have none: with as
 // few of the largest tables cut by rows as will do, or of the coldest in host memory.
-func (s *searcher) fitForms() (parts []placed, ok bool) {
+func (s *run) fitForms() (parts []placed, ok bool) {
 	c, f := s.catalog, s.forms
 	whole := c.whole()
 	rows := func(k int32) (problem.Form, bool) {
@@ -121,12 +121,12 @@ func (f *forms) fill(c *catalog, whole []int32, byRows, hosted map[int32]problem
 			form = f.choices[m.table][0]
 		}
 		pieces := []int32{c.inForm(k, m.width, form)}
-		if seatOf(form) == oneHost && f.sliced {
+		if spanOf(form) == oneHost && f.sliced {
 			pieces = c.refine(pieces, func(k int32) bool { return c.pieces[k].bytes > c.budget })
 		}
 		for _, k := range pieces {
 			p := placed{k, 0}
-			if seatOf(form) == oneHost { // the host with the most room
+			if spanOf(form) == oneHost { // the host with the most room
 				least := int32(0)
 				for h := range f.fullHosts(len(c.all)) {
 					if f.onHost[h] < f.onHost[least] {

@@ -100,7 +100,7 @@ type worker struct {
 	ranks *ranks
 	// assigned is the device of each piece by its index, none where it has none.
 	assigned []int32
-	run      run
+	trail    trail
 	// evaluations counts pricings of a device, and scans in their measure.
 	evaluations int64
 	room        []int32   // scratch: the devices with room
@@ -125,8 +125,8 @@ func newWorker(c *catalog, scorer Scorer) *worker {
 }
 
 // evaluate runs the grid on a state. When ctx ends it returns what it has.
-func (w *worker) evaluate(ctx context.Context, s *state, g grid) outcome {
-	best := outcome{placement: placement{state: s, cost: math.Inf(1)}, lack: math.MaxInt64}
+func (w *worker) evaluate(ctx context.Context, s *division, g grid) outcome {
+	best := outcome{placement: placement{division: s, cost: math.Inf(1)}, lack: math.MaxInt64}
 	start := w.evaluations
 	for _, r := range g.rules {
 		// A run whose dim sums peak at some value goes the same way under any cap
@@ -143,7 +143,7 @@ func (w *worker) evaluate(ctx context.Context, s *state, g grid) outcome {
 			}
 			w.rewind(s.entries, limit)
 			lack := w.place(s.entries, r, limit)
-			peak, ran = w.run.totals().peak, true
+			peak, ran = w.trail.totals().peak, true
 			w.keep(&best, lack, r, threshold)
 		}
 	}
@@ -171,7 +171,7 @@ const bulkyShare = 8
 // bulkyFirst returns the pieces of s in an order that packs better: those of
 // more than 1/share of a device's budget by falling bytes, then the others,
 // dearest first.
-func (c *catalog) bulkyFirst(s *state, share int64) []entry {
+func (c *catalog) bulkyFirst(s *division, share int64) []entry {
 	entries := slices.Clone(s.entries)
 	bulky := func(p entry) bool { return c.pieces[p.piece].bytes > c.budget/share }
 	slices.SortStableFunc(entries, func(a, b entry) int {
@@ -219,7 +219,7 @@ func columns(dimCap float64) int64 {
 // and math.MaxInt64 for a capped search, which gives up at the first piece
 // without a device.
 func (w *worker) place(entries []entry, r rule, limit int64) (lack int64) {
-	for i := len(w.run.steps); i < len(entries); i++ {
+	for i := len(w.trail.steps); i < len(entries); i++ {
 		p := &entries[i]
 		var c choice
 		if r == leastSoFar {
@@ -229,7 +229,7 @@ func (w *worker) place(entries []entry, r rule, limit int64) (lack int64) {
 		}
 		if c.device == none {
 			if limit < noLimit {
-				w.evaluations += w.run.totals().evaluations
+				w.evaluations += w.trail.totals().evaluations
 				return math.MaxInt64
 			}
 			lack += p.bytes
@@ -249,7 +249,7 @@ func (w *worker) place(entries []entry, r rule, limit int64) (lack int64) {
 			w.ranks.insert(c.device, *h)
 		}
 	}
-	t := w.run.totals()
+	t := w.trail.totals()
 	w.evaluations += t.evaluations + t.scanned/scansPerEvaluation
 	return lack
 }
@@ -346,7 +346,7 @@ func (w *worker) leastAfter(p *entry, limit int64) choice {
 	}
 	c.device, c.after = w.room[best], after[best]
 	for _, d := range w.room {
-		w.run.reached = append(w.run.reached, w.devices[d].dims+p.dims)
+		w.trail.reached = append(w.trail.reached, w.devices[d].dims+p.dims)
 	}
 	if !ranked {
 		c.stands = w.devices[c.device].dims + p.dims
@@ -414,7 +414,7 @@ func (w *worker) unload(d int32, p *entry) {
 }
 
 // assign makes the worker's devices hold a known assignment of s.
-func (w *worker) assign(s *state, devices []int32) {
+func (w *worker) assign(s *division, devices []int32) {
 	w.clear(len(s.entries))
 	for i := range s.entries {
 		p := &s.entries[i]
@@ -426,7 +426,7 @@ func (w *worker) assign(s *state, devices []int32) {
 func (w *worker) clear(entries int) {
 	w.scorer.Reset()
 	clear(w.devices)
-	w.run.reset()
+	w.trail.reset()
 	if w.ranks != nil {
 		w.ranks.fill(w.devices)
 	}

@@ -308,11 +308,11 @@ func TestInfeasibleSaysWhy(t *testing.T) {
 
 func TestJoin(t *testing.T) {
 	p := handMade(unit.GiB, 2, table{10, 32, 1}, table{10, 8, 1})
-	s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
+	s := newRun(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
 	c := s.catalog
 	halves := c.refine(c.whole(), func(k int32) bool { return c.pieces[k].class > 3 })
-	state := c.newState(halves) // A in four slices, B whole
-	s.offer(state, []int32{0, 0, 1, 0, 1})
+	division := c.newDivision(halves) // A in four slices, B whole
+	s.offer(division, []int32{0, 0, 1, 0, 1})
 	before := s.best.cost
 	s.join()
 	got := layout(p, Result{Shards: c.shards(s.best)})
@@ -379,16 +379,16 @@ func TestSkippedThresholds(t *testing.T) {
 			tables = append(tables, table{int64(10 + (seed*31+i*17)%90), 4 << ((seed + i*i) % 4), float64(1 + (seed*7+i*13)%11)})
 		}
 		p := handMade(40_000, 3, tables...)
-		s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: Paper, Workers: 1})
-		w, state := s.workers[0], s.catalog.newState(s.catalog.whole())
+		s := newRun(context.Background(), p, additiveFactory(p), Options{Method: Paper, Workers: 1})
+		w, division := s.workers[0], s.catalog.newDivision(s.catalog.whole())
 		want := math.Inf(1)
 		runs := 0
 		for _, threshold := range thresholds(11) {
-			o := w.evaluate(context.Background(), state, grid{rules: []rule{leastSoFar}, thresholds: []float64{threshold}})
+			o := w.evaluate(context.Background(), division, grid{rules: []rule{leastSoFar}, thresholds: []float64{threshold}})
 			want = min(want, o.cost)
 			runs += o.runs
 		}
-		o := w.evaluate(context.Background(), state, grid{rules: []rule{leastSoFar}, thresholds: thresholds(11)})
+		o := w.evaluate(context.Background(), division, grid{rules: []rule{leastSoFar}, thresholds: thresholds(11)})
 		if o.cost != want {
 			t.Errorf("seed %d: got %v with thresholds skipped, want %v", seed, o.cost, want)
 		}
@@ -405,12 +405,12 @@ func TestRanksFindTheSame(t *testing.T) {
 		tables = append(tables, table{int64(50 + i*37%100), 4 << (i % 5), float64(1 + i*29%23)})
 	}
 	p := handMade(60_000, 3*shortlist, tables...)
-	s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: Paper, Workers: 1})
-	w, state := s.workers[0], s.catalog.newState(s.catalog.whole())
-	for _, limit := range []int64{noLimit, columns(s.catalog.dimCap(state, 1.2)), columns(s.catalog.dimCap(state, 1.05))} {
-		w.clear(len(state.entries))
-		for i := range state.entries {
-			p := &state.entries[i]
+	s := newRun(context.Background(), p, additiveFactory(p), Options{Method: Paper, Workers: 1})
+	w, division := s.workers[0], s.catalog.newDivision(s.catalog.whole())
+	for _, limit := range []int64{noLimit, columns(s.catalog.dimCap(division, 1.2)), columns(s.catalog.dimCap(division, 1.05))} {
+		w.clear(len(division.entries))
+		for i := range division.entries {
+			p := &division.entries[i]
 			got := w.leastSoFar(p, limit).device
 			want := int32(none)
 			for _, d := range w.catalog.all {

@@ -18,14 +18,14 @@ const hottestEvaluations = 4 * shapeEvaluations
 // does not hold all: each table begins in host memory with the smallest cache, and step
 // by step the table gets a larger one, or all of HBM it needs, that saves most time a
 // byte (RecShard's idea, Sethi et al. 2022, for whole tables' caches).
-func (s *searcher) hottest(r *refiner) (found [][]placed) {
+func (s *run) hottest(r *refiner) (found [][]placed) {
 	c, f := s.catalog, s.forms
 	whole := c.whole()
 	all := int64(0)
 	for _, k := range whole {
 		all += c.pieces[k].bytes
 	}
-	if room := float64(c.budget) * float64(len(c.all)); !f.columns || f.hostBudget == 0 || c.budget <= 0 || s.best.state != nil && float64(all) <= fillings[0]*room {
+	if room := float64(c.budget) * float64(len(c.all)); !f.columns || f.hostBudget == 0 || c.budget <= 0 || s.best.division != nil && float64(all) <= fillings[0]*room {
 		return nil
 	}
 	found = s.hot(r, whole, nil)
@@ -51,7 +51,7 @@ func (s *searcher) hottest(r *refiner) (found [][]placed) {
 }
 
 // hot is hottest for the given tables beside parts that lie on all devices.
-func (s *searcher) hot(r *refiner, whole []int32, fixed []placed) (found [][]placed) {
+func (s *run) hot(r *refiner, whole []int32, fixed []placed) (found [][]placed) {
 	c, f := s.catalog, s.forms
 	r.scorer.Reset()
 	everywhere := int64(0)

@@ -12,9 +12,9 @@ import (
 // of index buffers instead of several, so bytes only fall. The candidates are
 // the slices that were split apart and placed together again after all; there
 // are few, and each costs a few pricings.
-func (s *searcher) join() {
+func (s *run) join() {
 	c, w := s.catalog, s.workers[0]
-	pieces, devices := s.best.state.pieces(), slices.Clone(s.best.devices)
+	pieces, devices := s.best.division.pieces(), slices.Clone(s.best.devices)
 	order := make([]int32, len(pieces))
 	for i := range order {
 		order[i] = int32(i)
@@ -27,7 +27,7 @@ func (s *searcher) join() {
 	// Slices can only meet whose table was split, so no co-location group does.
 	together := func(a, b int32) bool { return devices[a] == devices[b] && table(a) == table(b) }
 
-	w.assign(s.best.state, devices)
+	w.assign(s.best.division, devices)
 	cost := w.scorer.Cost()
 	joined := false
 	for from := 0; from < len(order); {
@@ -77,5 +77,5 @@ func (s *searcher) join() {
 			left, at = append(left, k), append(at, devices[i])
 		}
 	}
-	s.best = placement{c.newState(left), at, cost}
+	s.best = placement{c.newDivision(left), at, cost}
 }

@@ -68,7 +68,7 @@ func narrowed(p *problem.Problem, pieces []problem.Kind) *problem.Problem {
 }
 
 // pieces is the search among all forms.
-func (s *searcher) pieces() error {
+func (s *run) pieces() error {
 	f := s.forms
 	var infeasible *Infeasible
 	if f.columns {
@@ -100,7 +100,7 @@ func (s *searcher) pieces() error {
 	for _, parts := range hottest {
 		s.offerParts(parts)
 	}
-	if s.best.state == nil {
+	if s.best.division == nil {
 		parts, ok := s.fitForms()
 		switch {
 		case !ok && infeasible == nil:
@@ -203,7 +203,7 @@ func cheapestFirst(a, b start) int { return cmp.Compare(a.cost, b.cost) }
 
 // spread switches tables to other forms, and refines; more are further placements to
 // begin at.
-func (s *searcher) spread(r *refiner, more [][]placed) {
+func (s *run) spread(r *refiner, more [][]placed) {
 	end := int64(math.MaxInt64)
 	if s.opt.MaxEvaluations > 0 {
 		end = s.opt.MaxEvaluations
@@ -263,7 +263,7 @@ func (s *searcher) spread(r *refiner, more [][]placed) {
 // recall takes tables back from host memory, or into HBM whole, where that makes nothing
 // dearer and there is room: small tables that the annealing put there, as it makes no
 // difference to the goal where they are.
-func (s *searcher) recall(r *refiner) {
+func (s *run) recall(r *refiner) {
 	if r.f.hostBudget == 0 || s.status != Complete || !r.f.columns {
 		return
 	}
@@ -292,13 +292,13 @@ func (s *searcher) recall(r *refiner) {
 }
 
 // formed reports whether a placement has parts in other forms than the zero one.
-func (s *searcher) formed(from start) bool {
+func (s *run) formed(from start) bool {
 	return slices.ContainsFunc(from.parts, func(p placed) bool { return s.catalog.pieces[p.piece].form != (problem.Form{}) })
 }
 
 // contest returns the starts of the second round, of all in order: the cheapest, and
 // one with other forms.
-func (s *searcher) contest(starts []start) []start {
+func (s *run) contest(starts []start) []start {
 	n := min(len(starts), kindStarts)
 	if i := slices.IndexFunc(starts, s.formed); i >= n {
 		starts[n-1] = starts[i]
@@ -307,7 +307,7 @@ func (s *searcher) contest(starts []start) []start {
 }
 
 // switched returns the base and the cheapest placements with tables switched.
-func (s *searcher) switched(r *refiner, base []placed, end int64) []start {
+func (s *run) switched(r *refiner, base []placed, end int64) []start {
 	starts := []start{{base, s.best.cost}}
 	try := func(switched bool) {
 		s.stats.Evaluations += r.evaluations
@@ -358,14 +358,14 @@ func (s *searcher) switched(r *refiner, base []placed, end int64) []start {
 
 // rebuild places the tables that are in slices on single devices afresh, beside the
 // others, and reports whether they fit and the problem is small enough for that.
-func (s *searcher) rebuild(r *refiner, parts []placed) ([]placed, bool) {
+func (s *run) rebuild(r *refiner, parts []placed) ([]placed, bool) {
 	c := s.catalog
 	forms := map[int]problem.Form{}
 	var fixed []placed
 	for _, p := range parts {
 		k := &c.pieces[p.piece]
 		forms[k.members[0].table] = k.form
-		if k.seat != oneDevice {
+		if k.span != oneDevice {
 			fixed = append(fixed, p)
 		}
 	}
@@ -375,7 +375,7 @@ func (s *searcher) rebuild(r *refiner, parts []placed) ([]placed, bool) {
 		switch form := forms[m.table]; {
 		case form == (problem.Form{}):
 			pieces = append(pieces, k)
-		case seatOf(form) == oneDevice:
+		case spanOf(form) == oneDevice:
 			pieces = append(pieces, c.inForm(k, m.width, form))
 		}
 	}
@@ -388,7 +388,7 @@ func (s *searcher) rebuild(r *refiner, parts []placed) ([]placed, bool) {
 
 // build places pieces beside fixed parts, aiming at a compute of each device, unless that
 // takes more than so many pricings.
-func (s *searcher) build(r *refiner, pieces []int32, fixed []placed, target float64, most int64) ([]placed, bool) {
+func (s *run) build(r *refiner, pieces []int32, fixed []placed, target float64, most int64) ([]placed, bool) {
 	c := s.catalog
 	b := newBuilder(r, pieces, fixed, target)
 	if b.each() > most || !b.build(shape{quarters: [6]int{0, 0, 0, 0, 0, 4}}) {

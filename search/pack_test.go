@@ -284,7 +284,7 @@ func TestPackByHand(t *testing.T) {
 			if c.want == nil {
 				return
 			}
-			got := layout(c.p, Result{Shards: catalog.shards(placement{state: catalog.newState(pieces), devices: devices})})
+			got := layout(c.p, Result{Shards: catalog.shards(placement{division: catalog.newDivision(pieces), devices: devices})})
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}

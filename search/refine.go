@@ -118,7 +118,7 @@ type loaded struct {
 }
 
 // refine runs the refinement on the best placement.
-func (s *searcher) refine() {
+func (s *run) refine() {
 	if len(s.catalog.all) < 2 {
 		return
 	}
@@ -140,7 +140,7 @@ func (s *searcher) refine() {
 
 // goOn refines the best placement in runs, each twice as long as the one before: one,
 // or as many as the budget allows.
-func (s *searcher) goOn(r *refiner, end int64) {
+func (s *run) goOn(r *refiner, end int64) {
 	r.heat = hot
 	for run := s.longRun(); s.status == Complete && s.stats.Evaluations < end; run *= 2 {
 		r.reset(s.parts())
@@ -157,13 +157,13 @@ func (s *searcher) goOn(r *refiner, end int64) {
 }
 
 // longRun is the evaluations of the first long run.
-func (s *searcher) longRun() int64 {
-	return max(refineEvaluations, evaluationsASlice*int64(len(s.best.state.entries)))
+func (s *run) longRun() int64 {
+	return max(refineEvaluations, evaluationsASlice*int64(len(s.best.division.entries)))
 }
 
 // anneal is a run of the refinement, whose best placement competes. It returns that,
 // or nil where the first one was cheaper.
-func (s *searcher) anneal(r *refiner, evaluations int64) []placed {
+func (s *run) anneal(r *refiner, evaluations int64) []placed {
 	best, ended := r.anneal(evaluations, s.ended)
 	if best != nil {
 		s.offerParts(best)
@@ -178,29 +178,29 @@ func (s *searcher) anneal(r *refiner, evaluations int64) []placed {
 }
 
 // parts returns the parts of the best placement.
-func (s *searcher) parts() []placed {
+func (s *run) parts() []placed {
 	parts := make([]placed, 0, len(s.best.devices))
-	for _, p := range s.best.state.entries {
+	for _, p := range s.best.division.entries {
 		parts = append(parts, placed{p.piece, s.best.devices[p.index]})
 	}
 	return parts
 }
 
 // offerParts makes a placement of the parts and takes it if it is the cheapest.
-func (s *searcher) offerParts(parts []placed) {
+func (s *run) offerParts(parts []placed) {
 	pieces, devices := make([]int32, len(parts)), make([]int32, len(parts))
 	for i, p := range parts {
 		pieces[i], devices[i] = p.piece, p.device
 	}
 	s.workers[0].scorer.Reset()
-	s.offer(s.catalog.newState(pieces), devices)
+	s.offer(s.catalog.newDivision(pieces), devices)
 }
 
 // ended reports whether the context ended, by which a budget of time ends, too.
-func (s *searcher) ended() bool { return s.ctx.Err() != nil }
+func (s *run) ended() bool { return s.ctx.Err() != nil }
 
 // cutShort notes why the context ended.
-func (s *searcher) cutShort() {
+func (s *run) cutShort() {
 	s.status = Interrupted
 	if errors.Is(context.Cause(s.ctx), errOutOfTime) {
 		s.status = OutOfTime
@@ -338,7 +338,7 @@ func (r *refiner) insert(p placed) int32 {
 	}
 	r.place[slot] = int32(len(r.live))
 	r.live = append(r.live, slot)
-	if k := &r.c.pieces[p.piece]; k.seat == oneDevice {
+	if k := &r.c.pieces[p.piece]; k.span == oneDevice {
 		r.held[p.device] = append(r.held[p.device], slot)
 		r.bytes[p.device] += k.bytes
 		r.dims[p.device] += k.dims
@@ -357,7 +357,7 @@ func (r *refiner) remove(slot int32) {
 	last := r.live[len(r.live)-1]
 	r.live[r.place[slot]], r.place[last] = last, r.place[slot]
 	r.live = r.live[:len(r.live)-1]
-	if k := &r.c.pieces[p.piece]; k.seat == oneDevice {
+	if k := &r.c.pieces[p.piece]; k.span == oneDevice {
 		r.held[p.device] = without(r.held[p.device], slot)
 		r.bytes[p.device] -= k.bytes
 		r.dims[p.device] -= k.dims
@@ -488,12 +488,12 @@ func (r *refiner) try() {
 	spread := false
 	for _, slot := range r.gone {
 		p := r.parts[slot]
-		spread = r.touchSeat(p) || spread
+		spread = r.touchSpan(p) || spread
 		r.score(p, r.scorer.Remove)
 		r.dims[p.device] -= r.c.pieces[p.piece].dims
 	}
 	for _, p := range r.come {
-		spread = r.touchSeat(p) || spread
+		spread = r.touchSpan(p) || spread
 		r.score(p, r.scorer.Add)
 		r.dims[p.device] += r.c.pieces[p.piece].dims
 	}
@@ -509,13 +509,13 @@ func (r *refiner) try() {
 
 // touchSeat touches the devices of a part's seat, unless it is on all, and reports
 // whether it is on several.
-func (r *refiner) touchSeat(p placed) bool {
-	switch s := r.c.pieces[p.piece].seat; s {
+func (r *refiner) touchSpan(p placed) bool {
+	switch s := r.c.pieces[p.piece].span; s {
 	case oneDevice:
 		r.touch(p.device)
 		return false
 	case oneHost:
-		r.c.seat(s, p.device, func(_ int, d int32) { r.touch(d) })
+		r.c.eachOf(s, p.device, func(_ int, d int32) { r.touch(d) })
 	}
 	return true
 }
@@ -604,7 +604,7 @@ func (r *refiner) move(slot int32) bool {
 
 // other draws an allowed device other than a part's own.
 func (r *refiner) other(p placed) (int32, bool) {
-	if r.c.pieces[p.piece].seat != oneDevice {
+	if r.c.pieces[p.piece].span != oneDevice {
 		return r.otherHost(p)
 	}
 	allowed := r.c.allowed(&r.c.pieces[p.piece])
@@ -663,7 +663,7 @@ func (r *refiner) swap(slot int32) bool {
 	p := r.parts[slot]
 	other := r.live[r.draw.IntN(len(r.live))]
 	q := r.parts[other]
-	if r.c.pieces[p.piece].seat != oneDevice || r.c.pieces[q.piece].seat != oneDevice {
+	if r.c.pieces[p.piece].span != oneDevice || r.c.pieces[q.piece].span != oneDevice {
 		return false
 	}
 	if q.device == p.device || q.piece == p.piece || !r.allows(p.piece, q.device) || !r.allows(q.piece, p.device) {

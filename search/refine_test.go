@@ -115,8 +115,8 @@ func TestShapesSetWidthsAndRows(t *testing.T) {
 		tables = append(tables, table{1000, 128, 2}, table{1000, 32, 2}, table{6_000_000, 32, 1})
 	}
 	p := handMade(100*unit.GiB, 4, tables...)
-	s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
-	s.offer(s.catalog.newState(s.catalog.whole()), []int32{0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3})
+	s := newRun(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
+	s.offer(s.catalog.newDivision(s.catalog.whole()), []int32{0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3})
 	r := newRefiner(s.catalog, s.workers[0].scorer, 0)
 	r.reset(s.parts())
 	b := newBuilder(r, r.c.whole(), nil, slices.Max(r.compute))
@@ -142,17 +142,17 @@ func TestShapesSetWidthsAndRows(t *testing.T) {
 
 // firstFitted returns a searcher for the problem with first fit's placement, nil
 // where there is none.
-func firstFitted(t *rapid.T, p *problem.Problem) *searcher {
+func firstFitted(t *rapid.T, p *problem.Problem) *run {
 	if p.Validate() != nil {
 		return nil
 	}
-	s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1, Seed: rapid.Uint64().Draw(t, "seed")})
+	s := newRun(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1, Seed: rapid.Uint64().Draw(t, "seed")})
 	pieces, failed := s.catalog.forced()
 	devices, lacks := s.catalog.firstFit(pieces)
 	if failed != none || lacks != none {
 		return nil
 	}
-	s.offer(s.catalog.newState(pieces), devices)
+	s.offer(s.catalog.newDivision(pieces), devices)
 	return s
 }
 
@@ -228,9 +228,9 @@ func checkBooks(t *rapid.T, r *refiner) {
 // halving cannot make.
 func TestRefinementSplitsUnequally(t *testing.T) {
 	p := handMade(unit.GiB, 3, table{10, 36, 1}, table{10, 36, 1})
-	s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1, Candidates: 10, Beam: 3, Steps: 1, Grid: 11})
+	s := newRun(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1, Candidates: 10, Beam: 3, Steps: 1, Grid: 11})
 	c := s.catalog
-	s.offer(c.newState(c.whole()), []int32{0, 1})
+	s.offer(c.newDivision(c.whole()), []int32{0, 1})
 	s.refine()
 	if want := 24 * 1.1; s.best.cost > want*(1+1e-9) {
 		t.Errorf("got cost %v, want %v: 24 columns on each device", s.best.cost, want)
@@ -242,16 +242,16 @@ func TestRefinementMerges(t *testing.T) {
 	// in pieces everywhere. Slices cost a launch each here.
 	p := handMade(unit.GiB, 2, table{10, 64, 1}, table{10, 64, 1})
 	factory := func() Scorer { return &launches{additiveFactory(p)().(*additive)} }
-	s := newSearcher(context.Background(), p, factory, Options{Method: NeuroShard, Workers: 1})
+	s := newRun(context.Background(), p, factory, Options{Method: NeuroShard, Workers: 1})
 	c := s.catalog
 	entries := c.refine(c.whole(), func(k int32) bool { return c.pieces[k].class > 4 })
 	devices := make([]int32, len(entries))
 	for i := range devices {
 		devices[i] = int32(i % 2)
 	}
-	s.offer(c.newState(entries), devices)
+	s.offer(c.newDivision(entries), devices)
 	s.refine()
-	if got := len(s.best.state.entries); got != 2 {
+	if got := len(s.best.division.entries); got != 2 {
 		t.Errorf("got %d slices, want the two tables", got)
 	}
 }
@@ -340,7 +340,7 @@ func TestExactLeavesLargeProblems(t *testing.T) {
 			tables = append(tables, table{100, 256, 1 + float64(i%17)})
 		}
 		p := handMade(unit.GiB, devices, tables...)
-		s := newSearcher(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
+		s := newRun(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
 		done := s.exact()
 		if want := devices == 1; done != want {
 			t.Errorf("%d devices: got exhaustive %v, want %v", devices, done, want)

@@ -19,7 +19,7 @@ import (
 
 // run is the inner search that a worker is in the middle of, or that it has
 // ended: one step for each piece so far.
-type run struct {
+type trail struct {
 	steps []step
 	// reached lists, of the devices that were priced for a piece, what their dim
 	// sums would have been with it; each step knows where its list ends.
@@ -46,12 +46,12 @@ type totals struct {
 	evaluations, scanned int64
 }
 
-func (r *run) reset() {
-	*r = run{steps: r.steps[:0], reached: r.reached[:0]}
+func (r *trail) reset() {
+	*r = trail{steps: r.steps[:0], reached: r.reached[:0]}
 }
 
 // totals returns those of the run so far.
-func (r *run) totals() totals {
+func (r *trail) totals() totals {
 	if n := len(r.steps); n > 0 {
 		return r.steps[n-1].totals
 	}
@@ -60,7 +60,7 @@ func (r *run) totals() totals {
 
 // record appends a choice for piece p to the run, before it is carried out.
 func (w *worker) record(p *entry, c *choice) {
-	r := &w.run
+	r := &w.trail
 	n := len(r.steps)
 	if n == cap(r.steps) {
 		r.steps = slices.Grow(r.steps, n+1)
@@ -90,7 +90,7 @@ func (w *worker) record(p *entry, c *choice) {
 // rewind takes back the steps of the run over pieces, from the first that an
 // inner search with a lower limit would not take on.
 func (w *worker) rewind(entries []entry, limit int64) {
-	r := &w.run
+	r := &w.trail
 	kept := len(r.steps)
 	for ; kept > 0 && r.steps[kept-1].stands > limit; kept-- {
 		s, p := &r.steps[kept-1], &entries[kept-1]
@@ -109,7 +109,7 @@ func (w *worker) rewind(entries []entry, limit int64) {
 
 // recount sets the evaluations to those that the steps take under a lower
 // limit: it leaves fewer devices to price.
-func (r *run) recount(limit int64) {
+func (r *trail) recount(limit int64) {
 	same := len(r.steps)
 	for same > 0 && r.steps[same-1].widely > limit {
 		same--

@@ -32,27 +32,27 @@ func TestPropertyResumedRunsAreWhole(t *testing.T) {
 		p := handMade(unit.Bytes(float64(bytes)*slack/float64(devices)), devices, tables...)
 		p.Tables[0].Constraint.Devices = []int{devices - 1}
 		scorers := additiveFactory(p)
-		s := newSearcher(context.Background(), p, scorers, Options{Workers: 1})
-		state := s.catalog.newState(s.catalog.whole())
+		s := newRun(context.Background(), p, scorers, Options{Workers: 1})
+		division := s.catalog.newDivision(s.catalog.whole())
 		resumed, whole := s.workers[0], newWorker(s.catalog, scorers())
 		for _, r := range []rule{leastAfter, leastSoFar} {
-			resumed.clear(len(state.entries))
+			resumed.clear(len(division.entries))
 			for _, threshold := range append([]float64{uncapped}, thresholds(9)...) {
-				limit := columns(s.catalog.dimCap(state, threshold))
-				resumed.rewind(state.entries, limit)
+				limit := columns(s.catalog.dimCap(division, threshold))
+				resumed.rewind(division.entries, limit)
 				evaluations := resumed.evaluations
-				lack := resumed.place(state.entries, r, limit)
+				lack := resumed.place(division.entries, r, limit)
 				evaluations = resumed.evaluations - evaluations
 
 				whole.evaluations = 0
-				whole.clear(len(state.entries))
-				wholeLack := whole.place(state.entries, r, limit)
+				whole.clear(len(division.entries))
+				wholeLack := whole.place(division.entries, r, limit)
 				if diff := cmp.Diff(whole.assigned, resumed.assigned); diff != "" {
 					t.Fatalf("rule %d, threshold %v: devices (-whole +resumed):\n%s", r, threshold, diff)
 				}
-				if lack != wholeLack || evaluations != whole.evaluations || resumed.run.totals().peak != whole.run.totals().peak {
+				if lack != wholeLack || evaluations != whole.evaluations || resumed.trail.totals().peak != whole.trail.totals().peak {
 					t.Errorf("rule %d, threshold %v: resumed, got lack %d, %d evaluations, peak %d; want %d, %d, %d",
-						r, threshold, lack, evaluations, resumed.run.totals().peak, wholeLack, whole.evaluations, whole.run.totals().peak)
+						r, threshold, lack, evaluations, resumed.trail.totals().peak, wholeLack, whole.evaluations, whole.trail.totals().peak)
 				}
 				if got, want := resumed.scorer.Cost(), whole.scorer.Cost(); got != want {
 					t.Errorf("rule %d, threshold %v: got cost %v, want %v", r, threshold, got, want)
@@ -66,10 +66,10 @@ func TestPropertyResumedRunsAreWhole(t *testing.T) {
 // no cap of the grid allows.
 func TestUncappedRuns(t *testing.T) {
 	p := handMade(unit.GiB, 2, table{100, 64, 1}, table{100, 4, 1})
-	s := newSearcher(context.Background(), p, additiveFactory(p), Options{Workers: 1})
-	w, state := s.workers[0], s.catalog.newState(s.catalog.whole())
+	s := newRun(context.Background(), p, additiveFactory(p), Options{Workers: 1})
+	w, division := s.workers[0], s.catalog.newDivision(s.catalog.whole())
 	for _, r := range []rule{leastSoFar, leastAfter} {
-		o := w.evaluate(context.Background(), state, grid{rules: []rule{r}, thresholds: append([]float64{uncapped}, thresholds(11)...)})
+		o := w.evaluate(context.Background(), division, grid{rules: []rule{r}, thresholds: append([]float64{uncapped}, thresholds(11)...)})
 		if o.lack != 0 || o.threshold != uncapped {
 			t.Errorf("rule %d: got threshold %v, %d bytes lacking, want a placement without a cap", r, o.threshold, o.lack)
 		}

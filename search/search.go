@@ -178,7 +178,7 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 		ctx, cancel = context.WithTimeoutCause(ctx, opt.Budget, errOutOfTime)
 		defer cancel()
 	}
-	s := newSearcher(ctx, narrowed(p, opt.Kinds), newScorer, opt)
+	s := newRun(ctx, narrowed(p, opt.Kinds), newScorer, opt)
 	switch opt.Method {
 	case NeuroShard:
 		err = s.neuroshard()

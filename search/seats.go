@@ -11,15 +11,15 @@ import (
 // is on all devices is alike on each, so it is kept once.
 
 // seat says which devices a piece takes.
-type seat uint8
+type span uint8
 
 const (
-	oneDevice seat = iota
+	oneDevice span = iota
 	oneHost
 	everywhere
 )
 
-func seatOf(f problem.Form) seat {
+func spanOf(f problem.Form) span {
 	switch f.Kind {
 	case problem.RowWise, problem.DataParallel:
 		return everywhere
@@ -30,7 +30,7 @@ func seatOf(f problem.Form) seat {
 }
 
 // devicesOf returns the number of devices of a seat.
-func (c *catalog) devicesOf(s seat) int {
+func (c *catalog) devicesOf(s span) int {
 	switch s {
 	case oneHost:
 		return c.problem.Topology.PerHost()
@@ -42,7 +42,7 @@ func (c *catalog) devicesOf(s seat) int {
 
 // seat calls visit for each device of the seat that device d is of, with its number
 // within the seat.
-func (c *catalog) seat(s seat, d int32, visit func(i int, device int32)) {
+func (c *catalog) eachOf(s span, d int32, visit func(i int, device int32)) {
 	first, n := d, int32(c.devicesOf(s))
 	if s == everywhere {
 		first = 0
@@ -145,7 +145,7 @@ func (f *forms) clear() {
 // count adds a piece's bytes to what they are counted by, or takes them out, unless
 // they are those of one device's HBM.
 func (f *forms) count(k *piece, device int32, sign int64) {
-	switch k.seat {
+	switch k.span {
 	case everywhere:
 		f.everywhere += sign * k.bytes
 	case oneHost:
@@ -189,7 +189,7 @@ func (f *forms) lack(bytes []int64, budget int64) int64 {
 func (r *refiner) spreads() bool {
 	other := func(piece int32) bool {
 		k := &r.c.pieces[piece]
-		return k.seat != oneDevice || k.hostBytes > 0
+		return k.span != oneDevice || k.hostBytes > 0
 	}
 	for _, slot := range r.gone {
 		if other(r.parts[slot].piece) {
@@ -208,7 +208,7 @@ func (r *refiner) spreads() bool {
 func (r *refiner) fitsAll() bool {
 	change := func(p placed, sign int64) {
 		k := &r.c.pieces[p.piece]
-		if k.seat == oneDevice {
+		if k.span == oneDevice {
 			r.bytes[p.device] += sign * k.bytes
 		}
 		r.f.count(k, p.device, sign)
@@ -274,7 +274,7 @@ func (r *refiner) probe() {
 
 // otherHost draws a full host other than a part's own, and returns its first device.
 func (r *refiner) otherHost(p placed) (int32, bool) {
-	if r.c.pieces[p.piece].seat != oneHost {
+	if r.c.pieces[p.piece].span != oneHost {
 		return 0, false
 	}
 	hosts := r.f.fullHosts(len(r.c.all))
@@ -290,7 +290,7 @@ func (r *refiner) otherHost(p placed) (int32, bool) {
 
 // mayCut reports whether a part may be cut by columns in the form it has.
 func (r *refiner) mayCut(slot int32) bool {
-	switch r.c.pieces[r.parts[slot].piece].seat {
+	switch r.c.pieces[r.parts[slot].piece].span {
 	case oneHost:
 		return r.f.sliced
 	case everywhere:
@@ -326,7 +326,7 @@ func (r *refiner) reform(slot int32) bool {
 	if to == now {
 		return false
 	}
-	if seatOf(to) == oneDevice && seatOf(now) == oneDevice && r.draw.IntN(2) == 0 {
+	if spanOf(to) == oneDevice && spanOf(now) == oneDevice && r.draw.IntN(2) == 0 {
 		return r.remain(table, to)
 	}
 	return r.become(table, to, int64(r.draw.IntN(2)))
@@ -348,7 +348,7 @@ func (r *refiner) become(table int, to problem.Form, finer int64) bool {
 	r.gone, r.come = append(r.gone[:0], r.tables[table]...), r.come[:0]
 	whole := r.f.whole[table]
 	width := r.c.pieces[whole].members[0].width
-	switch seatOf(to) {
+	switch spanOf(to) {
 	case everywhere:
 		r.come = append(r.come, placed{r.c.inForm(whole, width, to), 0})
 	case oneHost:

@@ -77,7 +77,7 @@ var shapeRounds = []struct {
 }{{8, 6_000}, {3, 20_000}}
 
 // shapes tries shapes, until so many evaluations were made in all.
-func (s *searcher) shapes(r *refiner, end int64) {
+func (s *run) shapes(r *refiner, end int64) {
 	type start struct {
 		parts []placed
 		cost  float64

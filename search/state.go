@@ -27,7 +27,7 @@ type piece struct {
 	// form is how it is held, and seat which devices that takes. hostBytes are those of
 	// host memory.
 	form      problem.Form
-	seat      seat
+	span      span
 	hostBytes int64
 	// cost is the predicted time of the piece alone on a device, and priced says
 	// that it is known. known says that the scorer knows the members' items.
@@ -100,18 +100,18 @@ func (c *catalog) whole() []int32 {
 
 // add registers a new piece.
 func (c *catalog) add(members []member, devices []int32, form problem.Form) int32 {
-	k := piece{members: members, devices: devices, left: none, right: none, form: form, seat: seatOf(form)}
+	k := piece{members: members, devices: devices, left: none, right: none, form: form, span: spanOf(form)}
 	for _, m := range members {
 		s := c.problem.Whole(m.table)
 		s.Columns.End = int64(m.width)
 		s.Kind, s.Tier, s.Cache = form.Kind, form.Tier, form.Cache
 		if form.Kind.ByRows() {
-			s.Rows.End = c.problem.Tables[m.table].BlockRows(c.devicesOf(k.seat))
+			s.Rows.End = c.problem.Tables[m.table].BlockRows(c.devicesOf(k.span))
 		}
 		memory := c.problem.ShardMemory(s)
 		k.bytes += int64(memory.Tables())
 		k.hostBytes += int64(memory.Host)
-		if k.seat == oneDevice {
+		if k.span == oneDevice {
 			k.dims += int64(c.problem.DimSum(s))
 		}
 		k.class = max(k.class, uint8(bits.Len(uint(m.width-1))))
@@ -243,7 +243,7 @@ func (c *catalog) entry(k, index int32) entry {
 
 // state is a set of column splits: the pieces that every table is in. It is
 // not modified once made.
-type state struct {
+type division struct {
 	// pieces are in placement order: dearest first, among equals the highest
 	// index first.
 	entries []entry
@@ -255,8 +255,8 @@ type state struct {
 }
 
 // newState prices the pieces and orders them.
-func (c *catalog) newState(pieces []int32) *state {
-	s := &state{entries: make([]entry, len(pieces))}
+func (c *catalog) newDivision(pieces []int32) *division {
+	s := &division{entries: make([]entry, len(pieces))}
 	for i, k := range pieces {
 		c.price(k)
 		s.entries[i] = c.entry(k, int32(i))
@@ -268,7 +268,7 @@ func (c *catalog) newState(pieces []int32) *state {
 }
 
 // pieces returns the pieces of the pieces, by index.
-func (s *state) pieces() []int32 {
+func (s *division) pieces() []int32 {
 	pieces := make([]int32, len(s.entries))
 	for _, p := range s.entries {
 		pieces[p.index] = p.piece
@@ -277,12 +277,12 @@ func (s *state) pieces() []int32 {
 }
 
 // split returns s with the piece at position at, which can be cut, in halves.
-func (c *catalog) split(s *state, at int) *state {
+func (c *catalog) split(s *division, at int) *division {
 	old := s.entries[at]
 	left, right := c.halves(old.piece)
 	c.price(left)
 	c.price(right)
-	child := &state{
+	child := &division{
 		entries: make([]entry, 0, len(s.entries)+1),
 		dims:    s.dims,
 		hash:    s.hash - mix(old.piece) + mix(left) + mix(right),
@@ -321,9 +321,9 @@ func mix(k int32) uint64 {
 // placement is a state with a device for each piece, by the piece's index, and
 // what that is predicted to cost.
 type placement struct {
-	state   *state
-	devices []int32
-	cost    float64
+	division *division
+	devices  []int32
+	cost     float64
 }
 
 // shards returns what each device holds. The slices of a table take its
@@ -335,12 +335,12 @@ func (c *catalog) shards(p placement) [][]problem.Shard {
 	}
 	var all []placed
 	byHost := map[int]int{} // of tables in several slices by host
-	for _, entry := range p.state.entries {
+	for _, entry := range p.division.entries {
 		k := &c.pieces[entry.piece]
 		for _, m := range k.members {
 			all = append(all, placed{m, entry.piece, p.devices[entry.index]})
 		}
-		if k.seat == oneHost {
+		if k.span == oneHost {
 			byHost[k.members[0].table]++
 		}
 	}
@@ -361,10 +361,10 @@ func (c *catalog) shards(p placement) [][]problem.Shard {
 		if byHost[table] > 1 {
 			shard.Kind = problem.Grid
 		}
-		c.seat(k.seat, s.device, func(i int, d int32) {
+		c.eachOf(k.span, s.device, func(i int, d int32) {
 			placed := shard
 			if k.form.Kind.ByRows() {
-				block := c.problem.Tables[table].BlockRows(c.devicesOf(k.seat))
+				block := c.problem.Tables[table].BlockRows(c.devicesOf(k.span))
 				placed.Rows = problem.Range{Start: int64(i) * block, End: min(shard.Rows.End, int64(i+1)*block)}
 			}
 			held[d] = append(held[d], placed)
@@ -375,7 +375,7 @@ func (c *catalog) shards(p placement) [][]problem.Shard {
 
 // dimCap returns the pooled columns a device may hold under a threshold: that
 // many times the mean over the devices.
-func (c *catalog) dimCap(s *state, threshold float64) float64 {
+func (c *catalog) dimCap(s *division, threshold float64) float64 {
 	if math.IsInf(threshold, 1) {
 		return threshold
 	}
