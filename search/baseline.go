@@ -13,6 +13,23 @@ import (
 // and split nothing but what must be. One costs O(P D) for P pieces on D devices;
 // where those are many, O(P log D).
 
+// baseline is the stage of a baseline.
+type baseline struct{ method Method }
+
+func (b baseline) apply(r *run, s state) (state, error) {
+	pieces, err := r.forced()
+	if err != nil {
+		return s, err
+	}
+	devices, failed := placeByKey(r.catalog, b.method, pieces, r.opt.Seed)
+	if failed != none {
+		return s, infeasible(r.catalog, b.method, pieces, devices, failed)
+	}
+	s.forced = r.catalog.divide(pieces)
+	s.best = r.offer(s.best, s.forced, devices)
+	return s, nil
+}
+
 // keys computes a baseline's key of one table slice.
 var keys = map[Method]func(rows, dims, pooling float64) float64{
 	Size:       func(rows, dims, _ float64) float64 { return rows * dims },
@@ -23,9 +40,9 @@ var keys = map[Method]func(rows, dims, pooling float64) float64{
 
 // baseline returns the device of each piece by index, none where there was no
 // room, and the first such piece or none.
-func (c *catalog) baseline(m Method, pieces []int32, seed uint64) (devices []int32, failed int32) {
+func placeByKey(c *catalog, m Method, pieces []int32, seed uint64) (devices []int32, failed int32) {
 	if m == Random {
-		return c.random(pieces, seed)
+		return placeRandomly(c, pieces, seed)
 	}
 	key := make([]float64, len(pieces))
 	order := make([]int32, len(pieces))
@@ -42,10 +59,10 @@ func (c *catalog) baseline(m Method, pieces []int32, seed uint64) (devices []int
 		return cmp.Or(cmp.Compare(key[b], key[a]), cmp.Compare(c.pieces[pieces[b]].bytes, c.pieces[pieces[a]].bytes), cmp.Compare(b, a))
 	})
 	if len(c.all) > shortlist && !slices.ContainsFunc(pieces, func(k int32) bool { return c.pieces[k].devices != nil }) {
-		return c.leastSum(pieces, order, key)
+		return leastSum(c, pieces, order, key)
 	}
 	sum := make([]float64, len(c.all))
-	return c.fill(pieces, order, func(entry int32, used []int64, room []int32) int32 {
+	return placeInOrder(c, pieces, order, func(entry int32, used []int64, room []int32) int32 {
 		best := slices.MinFunc(room, func(a, b int32) int {
 			return cmp.Or(cmp.Compare(sum[a], sum[b]), cmp.Compare(used[a], used[b]))
 		})
@@ -56,7 +73,7 @@ func (c *catalog) baseline(m Method, pieces []int32, seed uint64) (devices []int
 
 // leastSum is fill for many devices, each piece on the one with the least sum of
 // keys. It keeps the devices ranked, O(P log D).
-func (c *catalog) leastSum(pieces, order []int32, key []float64) (devices []int32, failed int32) {
+func leastSum(c *catalog, pieces, order []int32, key []float64) (devices []int32, failed int32) {
 	devices, failed = make([]int32, len(pieces)), none
 	held := make([]holding, len(c.all)) // the load is the sum of keys
 	var r ranks
@@ -80,20 +97,20 @@ func (c *catalog) leastSum(pieces, order []int32, key []float64) (devices []int3
 }
 
 // random places the pieces in order, each on any device with room, all alike.
-func (c *catalog) random(pieces []int32, seed uint64) (devices []int32, failed int32) {
+func placeRandomly(c *catalog, pieces []int32, seed uint64) (devices []int32, failed int32) {
 	random := rand.New(rand.NewPCG(seed, 0x72616e646f6d))
 	order := make([]int32, len(pieces))
 	for i := range order {
 		order[i] = int32(i)
 	}
-	return c.fill(pieces, order, func(_ int32, _ []int64, room []int32) int32 {
+	return placeInOrder(c, pieces, order, func(_ int32, _ []int64, room []int32) int32 {
 		return room[random.IntN(len(room))]
 	})
 }
 
 // fill places the pieces in the given order on what choose picks from the
 // devices with room.
-func (c *catalog) fill(pieces, order []int32, choose func(entry int32, used []int64, room []int32) int32) (devices []int32, failed int32) {
+func placeInOrder(c *catalog, pieces, order []int32, choose func(entry int32, used []int64, room []int32) int32) (devices []int32, failed int32) {
 	devices, failed = make([]int32, len(pieces)), none
 	used := make([]int64, len(c.all))
 	room := make([]int32, 0, len(c.all))

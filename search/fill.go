@@ -7,67 +7,60 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Where slices of columns do not fit in HBM, other forms are taken for as few tables as
-// will do, by bytes alone; times come later.
+// Stage fill finds a placement where slices of columns do not fit in HBM: the fewest
+// tables take other forms, by bytes alone. Times come later.
+//
+//	1. the largest tables by rows             the fewest that do
+//	2. the coldest tables in host memory      the fewest that do, for each share of a cache;
+//	                                          first with no other table by rows, then with all
 
-// fitForms returns a placement that fits, where column slices alone have none: with as
-// few of the largest tables cut by rows as will do, or of the coldest in host memory.
-func (s *run) fitForms() (parts []placed, ok bool) {
-	c, f := s.catalog, s.forms
+// fill is the stage that makes tables fit in other forms. It fails with *Infeasible or
+// *NoKind where it finds no placement.
+type fill struct{}
+
+func (fill) apply(r *run, s state) (state, error) {
+	if s.best.division != nil {
+		return s, nil
+	}
+	parts, ok := fitForms(r.catalog, &r.forms)
+	switch {
+	case !ok && s.infeasible == nil:
+		return s, r.forms.noRoom(r.catalog)
+	case !ok:
+		s.infeasible.Tried = r.forms.tried()
+		return s, s.infeasible
+	}
+	s.best = r.offerPlaced(s.best, parts)
+	return s, nil
+}
+
+// fitForms returns a placement that fits: with the fewest of the largest tables cut by
+// rows, or of the coldest in host memory.
+func fitForms(c *catalog, f *forms) (parts []placed, ok bool) {
 	whole := c.whole()
+	attempt := func(byRows, hosted map[int32]problem.Form) bool {
+		room := newLedger(c)
+		parts, ok = fillForms(c, f, &room, whole, byRows, hosted)
+		return ok
+	}
 	rows := func(k int32) (problem.Form, bool) {
 		return f.choice(c, k, func(form problem.Form) bool { return form.Kind.ByRows() })
 	}
 	largest := slices.Clone(whole)
 	slices.SortStableFunc(largest, func(a, b int32) int { return cmp.Compare(c.pieces[b].bytes, c.pieces[a].bytes) })
-	attempt := func(byRows, hosted map[int32]problem.Form) bool {
-		parts, ok = f.fill(c, whole, byRows, hosted)
-		return ok
-	}
-	// fewest finds the smallest number of tables of a list for which an attempt works.
-	fewest := func(list []int32, form func(k int32) (problem.Form, bool), try func(taken map[int32]problem.Form) bool) bool {
-		taken := func(n int) map[int32]problem.Form {
-			m := map[int32]problem.Form{}
-			for _, k := range list[:n] {
-				if to, ok := form(k); ok {
-					m[k] = to
-				}
-			}
-			return m
-		}
-		low, high := -1, 0
-		for ; !try(taken(high)); high = min(len(list), max(1, 2*high)) {
-			if low = high; high == len(list) {
-				return false
-			}
-		}
-		for high-low > 1 {
-			if middle := low + (high-low)/2; try(taken(middle)) {
-				high = middle
-			} else {
-				low = middle
-			}
-		}
-		return try(taken(high))
-	}
-	if fewest(largest, rows, func(taken map[int32]problem.Form) bool { return attempt(taken, nil) }) {
+	if fewestThat(largest, rows, func(taken map[int32]problem.Form) bool { return attempt(taken, nil) }) {
 		return parts, true
 	}
-	if f.hostBudget == 0 {
+	if c.problem.Topology.HostBudget() == 0 {
 		return nil, false
 	}
-	coldest := slices.Clone(whole)
-	heat := func(k int32) float64 {
-		t := &c.problem.Tables[c.pieces[k].members[0].table]
-		return t.PoolingFactor() / float64(t.Rows)
-	}
-	slices.SortStableFunc(coldest, func(a, b int32) int { return cmp.Compare(heat(a), heat(b)) })
+	coldest := coldestFirst(c, whole)
 	for _, share := range cacheShares {
 		hosted := func(k int32) (problem.Form, bool) {
 			return f.choice(c, k, func(form problem.Form) bool { return form.Tier.OnHost() && form.Cache == share })
 		}
 		for _, all := range []bool{false, true} {
-			if fewest(coldest, hosted, func(taken map[int32]problem.Form) bool {
+			if fewestThat(coldest, hosted, func(taken map[int32]problem.Form) bool {
 				others := map[int32]problem.Form{}
 				for _, k := range whole {
 					if to, ok := rows(k); ok && all {
@@ -85,25 +78,49 @@ func (s *run) fitForms() (parts []placed, ok bool) {
 	return nil, false
 }
 
-// choice returns the first form that an unsplit piece may have and that suits.
-func (f *forms) choice(c *catalog, k int32, suits func(problem.Form) bool) (problem.Form, bool) {
-	members := c.pieces[k].members
-	if len(members) != 1 {
-		return problem.Form{}, false
+// coldestFirst returns the pieces by rising lookups for each row.
+func coldestFirst(c *catalog, whole []int32) []int32 {
+	coldest := slices.Clone(whole)
+	heat := func(k int32) float64 {
+		t := &c.problem.Tables[c.pieces[k].members[0].table]
+		return t.PoolingFactor() / float64(t.Rows)
 	}
-	choices := f.choices[members[0].table]
-	if i := slices.IndexFunc(choices, suits); i >= 0 {
-		return choices[i], true
-	}
-	return problem.Form{}, false
+	slices.SortStableFunc(coldest, func(a, b int32) int { return cmp.Compare(heat(a), heat(b)) })
+	return coldest
 }
 
-// fill places tables by falling bytes: those by rows where they belong, the others in
-// slices, each on the device with the most room. The host memory of devices is
-// filled as well.
-func (f *forms) fill(c *catalog, whole []int32, byRows, hosted map[int32]problem.Form) ([]placed, bool) {
-	f.clear()
-	defer f.clear()
+// fewestThat finds the smallest number of tables of a list, taken from its start, for
+// which try succeeds when they take a form. try is last called with that number.
+func fewestThat(list []int32, form func(k int32) (problem.Form, bool), try func(taken map[int32]problem.Form) bool) bool {
+	taken := func(n int) map[int32]problem.Form {
+		m := map[int32]problem.Form{}
+		for _, k := range list[:n] {
+			if to, ok := form(k); ok {
+				m[k] = to
+			}
+		}
+		return m
+	}
+	low, high := -1, 0
+	for ; !try(taken(high)); high = min(len(list), max(1, 2*high)) {
+		if low = high; high == len(list) {
+			return false
+		}
+	}
+	for high-low > 1 {
+		if middle := low + (high-low)/2; try(taken(middle)) {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return try(taken(high))
+}
+
+// fillForms places tables by falling bytes: those by rows where they belong, the others
+// in slices, each on the device with the most room. The host memory of devices is
+// filled as well. room must be empty.
+func fillForms(c *catalog, f *forms, room *ledger, whole []int32, byRows, hosted map[int32]problem.Form) ([]placed, bool) {
 	var parts []placed
 	var rest []int32
 	for _, k := range whole {
@@ -122,84 +139,94 @@ func (f *forms) fill(c *catalog, whole []int32, byRows, hosted map[int32]problem
 		}
 		pieces := []int32{c.inForm(k, m.width, form)}
 		if spanOf(form) == oneHost && f.sliced {
-			pieces = c.refine(pieces, func(k int32) bool { return c.pieces[k].bytes > c.budget })
+			pieces = c.above(pieces, c.budget)
 		}
 		for _, k := range pieces {
 			p := placed{k, 0}
-			if spanOf(form) == oneHost { // the host with the most room
-				least := int32(0)
-				for h := range f.fullHosts(len(c.all)) {
-					if f.onHost[h] < f.onHost[least] {
-						least = h
-					}
-				}
-				p.device = least * f.local
+			if spanOf(form) == oneHost {
+				p.device = emptiestHost(room)
 			}
-			f.count(&c.pieces[k], p.device, 1)
+			room.count(&c.pieces[k], p.device, 1)
 			parts = append(parts, p)
 		}
 	}
-	return f.level(c, parts, rest)
+	return level(c, room, parts, rest)
 }
 
-// level places pieces that are each on one device beside parts that are counted already,
+// emptiestHost returns the first device of the full host with the most room.
+func emptiestHost(room *ledger) int32 {
+	least := int32(0)
+	for h := range room.fullHosts() {
+		if room.onHost[h] < room.onHost[least] {
+			least = h
+		}
+	}
+	return least * room.local
+}
+
+// level places pieces that are each on one device beside parts that room counts already,
 // by falling bytes and each where there is most room, cut into halves as finely as that
 // takes.
-func (f *forms) level(c *catalog, parts []placed, rest []int32) ([]placed, bool) {
-	bytes := make([]int64, len(c.all))
-	free := c.budget - f.everywhere
-	if len(f.onHost) > 0 {
-		free -= slices.Max(f.onHost)
+func level(c *catalog, room *ledger, parts []placed, rest []int32) ([]placed, bool) {
+	free := c.budget - room.everywhere
+	if len(room.onHost) > 0 {
+		free -= slices.Max(room.onHost)
 	}
-	for divisor := int64(1); divisor <= 64; divisor *= 2 {
-		if free <= 0 {
-			break
-		}
-		all := slices.Clone(parts)
-		clear(bytes)
-		clear(f.hostBytes)
-		entries := c.refine(rest, func(k int32) bool {
+	for divisor := int64(1); divisor <= 64 && free > 0; divisor *= 2 {
+		clear(room.own)
+		clear(room.host)
+		pieces := c.halved(rest, func(k int32) bool {
 			piece := &c.pieces[k]
-			return piece.bytes > free/divisor || piece.hostBytes > f.hostBudget/divisor
+			return piece.bytes > free/divisor || piece.hostBytes > room.hostBudget/divisor
 		})
-		slices.SortStableFunc(entries, func(a, b int32) int {
+		slices.SortStableFunc(pieces, func(a, b int32) int {
 			return cmp.Compare(max(c.pieces[b].bytes, c.pieces[b].hostBytes), max(c.pieces[a].bytes, c.pieces[a].hostBytes))
 		})
-		fits := true
-		for _, k := range entries {
-			piece := &c.pieces[k]
-			best, room := int32(none), 0.0
-			for _, d := range c.allowed(piece) {
-				left := c.budget - bytes[d] - f.on(d) - piece.bytes
-				leftHost := f.hostBudget - f.hostBytes[d] - piece.hostBytes
-				if left < 0 || leftHost < 0 && piece.hostBytes > 0 {
-					continue
-				}
-				score := float64(left) / float64(c.budget)
-				if piece.hostBytes > 0 {
-					score = float64(leftHost) / float64(f.hostBudget)
-				}
-				if best == none || score > room {
-					best, room = d, score
-				}
-			}
-			if best == none {
-				fits = false
-				break
-			}
-			bytes[best] += piece.bytes
-			f.hostBytes[best] += piece.hostBytes
-			all = append(all, placed{k, best})
-		}
-		if fits && f.lack(bytes, c.budget) == 0 {
+		if all, ok := levelPieces(c, room, parts, pieces); ok && room.lack(false) == 0 {
 			return all, true
 		}
-		if !slices.ContainsFunc(entries, func(k int32) bool { _, _, ok := c.cut(k); return ok }) {
+		if !slices.ContainsFunc(pieces, func(k int32) bool { _, _, ok := c.cut(k); return ok }) {
 			break
 		}
 	}
-	if len(rest) == 0 && f.lack(bytes, c.budget) == 0 {
+	if len(rest) == 0 && room.lack(false) == 0 {
 		return parts, true
 	}
 	return nil, false
+}
+
+// levelPieces places each piece where there is most room, in the given order. It returns
+// parts and the pieces with their devices; ok is false where a piece finds no room.
+func levelPieces(c *catalog, room *ledger, parts []placed, pieces []int32) (all []placed, ok bool) {
+	all = slices.Clone(parts)
+	for _, k := range pieces {
+		d := roomiest(c, room, &c.pieces[k])
+		if d == none {
+			return nil, false
+		}
+		room.count(&c.pieces[k], d, 1)
+		all = append(all, placed{k, d})
+	}
+	return all, true
+}
+
+// roomiest returns the allowed device with the most room left once it has the piece:
+// room in host memory, if the piece's rows lie there; none where no device has room.
+func roomiest(c *catalog, room *ledger, piece *piece) int32 {
+	best, most := int32(none), 0.0
+	for _, d := range c.allowed(piece) {
+		left := c.budget - room.own[d] - room.shared(d) - piece.bytes
+		leftHost := room.hostBudget - room.host[d] - piece.hostBytes
+		if left < 0 || leftHost < 0 && piece.hostBytes > 0 {
+			continue
+		}
+		score := float64(left) / float64(c.budget)
+		if piece.hostBytes > 0 {
+			score = float64(leftHost) / float64(room.hostBudget)
+		}
+		if best == none || score > most {
+			best, most = d, score
+		}
+	}
+	return best
 }

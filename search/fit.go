@@ -2,17 +2,14 @@ package search
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
-// What fits is decided without costs, by bytes alone.
+// Stage fit decides by bytes alone what fits, and offers the placements of simple
+// methods.
 //
 //	forced splits   a slice larger than a device's budget is cut in halves,
 //	                and those again, until each fits
@@ -21,63 +18,76 @@ import (
 //	the ladder      where first fit fails, everything larger than 1/2, 1/3, 1/4,
 //	                1/6, 1/8, ... of a budget is cut too, down to the narrowest
 //	                slices: small pieces leave small gaps
-//	the packing     where that fails as well, slices of any width that fill the
-//	                gaps (pack.go)
+//	the packing     where the ladder fails as well, slices of any width that fill
+//	                the gaps (pack.go)
 //
-// Each rung costs O(P log D) for P pieces on D devices (firstFit keeps a tree
-// of the most room left).
+// Each rung costs O(P log D) for P pieces on D devices: firstFit keeps a tree of the
+// most room left.
 
-// Infeasible is the error of a search that found no placement: no devices of
-// this memory hold the tables under the constraints, as far as the method can
-// tell.
-type Infeasible struct {
-	// Method is the one that failed.
-	Method Method
-	// Table names the table that found no device (the first one of a co-location
-	// group) and Width its slice's columns.
-	Table string
-	Width int
-	// Device is the allowed device with the most bytes free when the slice was to
-	// be placed; Have is what it had free, Need what the slice (or its group)
-	// takes, Missing the difference, 0 where it was not bytes that were missing.
-	Device              int
-	Need, Have, Missing unit.Bytes
-	// DevicesNeeded is the least number of such devices that would do; 0 if no
-	// number would.
-	DevicesNeeded int
-	// Reason says why, and what would help.
-	Reason string
-	// Tried are the pieces, and host memory, in which the tables do not fit either.
-	Tried []string
+// fit is the stage of what fits. It fails with *Infeasible where all devices together
+// lack room.
+type fit struct{}
+
+func (fit) apply(r *run, s state) (state, error) {
+	pieces, err := r.forced()
+	if err != nil {
+		return s, err
+	}
+	s.forced = r.catalog.divide(pieces)
+	if alsoPublished(s.forced) && !r.annealsOnce() {
+		r.event.Levels *= 2
+	}
+	return knownPlacements(r, s)
 }
 
-// Error says what lacks where, and why.
-func (e *Infeasible) Error() string {
-	reason := e.Reason
-	if len(e.Tried) > 0 {
-		reason += "; with " + strings.Join(e.Tried, ", ") + " they do not fit either"
+// knownPlacements offers the placements of first fit and of the baselines, or of the
+// packing where first fit has none, and sets the fitting division.
+func knownPlacements(r *run, s state) (state, error) {
+	c, pieces := r.catalog, s.forced.pieces()
+	devices, failed := firstFit(c, pieces)
+	var packables []packable
+	if failed != none {
+		packables = packablesOf(c, pieces)
+		if bytes, _ := fewest(c, packables); bytes > c.room() {
+			return s, infeasible(c, r.opt.Method, pieces, devices, failed)
+		}
 	}
-	if e.Missing == 0 {
-		return fmt.Sprintf("table %q: a slice of %d columns finds no device, though it takes %v and device %d has %v free; %s",
-			e.Table, e.Width, e.Need, e.Device, e.Have, reason)
+	finest := pieces
+	fits := ladder(c, pieces, func(finer []int32) bool {
+		finest = finer
+		devices, failed = firstFit(c, finer)
+		return failed == none
+	})
+	if !fits {
+		if packed, on, ok := pack(c, packables, r.ended); ok {
+			finest, devices, fits = packed, on, true
+		}
 	}
-	return fmt.Sprintf("table %q: a slice of %d columns takes %v, and device %d, the emptiest it may use, has %v free: %v missing; %s",
-		e.Table, e.Width, e.Need, e.Device, e.Have, e.Missing, reason)
+	s.fitting = c.divide(finest)
+	if fits {
+		s.best = r.offer(s.best, s.fitting, devices)
+	}
+	for _, m := range Baselines() {
+		if devices, failed := placeByKey(c, m, pieces, r.opt.Seed); failed == none {
+			s.best = r.offer(s.best, s.forced, devices)
+		}
+	}
+	return s, nil
 }
 
 // forced returns the pieces after forced splits. Where halves come to no slices that
-// are narrow enough, MinWidth being too wide for them, the slices are even. failed is
-// the piece that lacks most at its narrowest, none if all fit a device.
-func (c *catalog) forced() (pieces []int32, failed int32) {
+// are narrow enough, because MinWidth is too wide for them, the slices are even.
+// failed is the piece that lacks most at its narrowest, none if all fit a device.
+func forced(c *catalog) (pieces []int32, failed int32) {
 	large := func(k int32) bool { return c.pieces[k].bytes > c.budget }
 	whole := c.whole()
 	pieces = c.above(whole, c.budget)
 	if slices.ContainsFunc(pieces, large) {
 		pieces = pieces[:0]
-		for _, l := range c.loads(whole) {
+		for _, l := range packablesOf(c, whole) {
 			halves := c.above([]int32{l.piece}, c.budget)
-			if n := c.cuts(&l); n > 0 && slices.ContainsFunc(halves, large) {
-				halves = c.even(&l, n)
+			if n := cuts(c, &l); n > 0 && slices.ContainsFunc(halves, large) {
+				halves = even(c, &l, n)
 			}
 			pieces = append(pieces, halves...)
 		}
@@ -91,8 +101,9 @@ func (c *catalog) forced() (pieces []int32, failed int32) {
 	return pieces, failed
 }
 
-// even returns n slices of a load that are as wide as each other, but for a granule.
-func (c *catalog) even(l *load, n int32) []int32 {
+// even returns n slices of a packable that are as wide as each other, but for a
+// granule.
+func even(c *catalog, l *packable, n int32) []int32 {
 	pieces := make([]int32, n)
 	for i := range pieces {
 		granules := (l.width + int32(i)) / n
@@ -101,14 +112,9 @@ func (c *catalog) even(l *load, n int32) []int32 {
 	return pieces
 }
 
-// above cuts what takes more than limit bytes.
-func (c *catalog) above(pieces []int32, limit int64) []int32 {
-	return c.refine(pieces, func(k int32) bool { return c.pieces[k].bytes > limit })
-}
-
 // ladder calls try for finer and finer splits of pieces, the first being pieces
-// itself, until it returns true or nothing can be cut any more.
-func (c *catalog) ladder(pieces []int32, try func(pieces []int32) bool) bool {
+// itself, until try returns true or nothing can be cut any more.
+func ladder(c *catalog, pieces []int32, try func(pieces []int32) bool) bool {
 	if try(pieces) {
 		return true
 	}
@@ -139,7 +145,7 @@ func nextRung(parts int64) int64 {
 // with room, and where that fails once more with the most constrained pieces
 // first. It returns the device of each piece and none, or the first piece that
 // fitted nowhere in the first attempt.
-func (c *catalog) firstFit(pieces []int32) (devices []int32, failed int32) {
+func firstFit(c *catalog, pieces []int32) (devices []int32, failed int32) {
 	order := make([]entry, len(pieces))
 	constrained := false
 	for i, k := range pieces {
@@ -147,21 +153,21 @@ func (c *catalog) firstFit(pieces []int32) (devices []int32, failed int32) {
 		constrained = constrained || c.pieces[k].devices != nil
 	}
 	slices.SortFunc(order, c.largestFirst)
-	devices, failed = c.fit(order)
+	devices, failed = fitInOrder(c, order)
 	if failed != none && constrained {
 		slices.SortStableFunc(order, func(a, b entry) int {
 			return cmp.Compare(len(c.allowed(&c.pieces[a.piece])), len(c.allowed(&c.pieces[b.piece])))
 		})
-		if second, f := c.fit(order); f == none {
+		if second, f := fitInOrder(c, order); f == none {
 			return second, none
 		}
 	}
 	return devices, failed
 }
 
-// fit is first fit over the pieces in the given order. It stops at the first
-// piece without a device and returns its index.
-func (c *catalog) fit(order []entry) (devices []int32, failed int32) {
+// fitInOrder is first fit over the pieces in the given order. It stops at the first
+// piece without a device and returns the index of that piece.
+func fitInOrder(c *catalog, order []entry) (devices []int32, failed int32) {
 	devices = make([]int32, len(order))
 	for i := range devices {
 		devices[i] = none
@@ -238,158 +244,4 @@ func (r *room) take(device int, bytes int64) {
 	for i /= 2; i > 0; i /= 2 {
 		r.tree[i] = max(r.tree[2*i], r.tree[2*i+1])
 	}
-}
-
-// infeasible describes piece p of the state whose pieces are pieces, which found
-// no room when the others were on the given devices.
-func (c *catalog) infeasible(method Method, pieces, devices []int32, p int32) *Infeasible {
-	used := make([]int64, len(c.all))
-	for i, d := range devices {
-		if d != none {
-			used[d] += c.pieces[pieces[i]].bytes
-		}
-	}
-	k := &c.pieces[pieces[p]]
-	freest := c.allowed(k)[0]
-	for _, d := range c.allowed(k) {
-		if used[d] < used[freest] {
-			freest = d
-		}
-	}
-	have := c.budget - used[freest]
-	e := &Infeasible{
-		Method: method,
-		Table:  c.problem.Tables[k.members[0].table].Name,
-		Width:  k.members[0].width,
-		Device: int(freest),
-		Need:   unit.Bytes(k.bytes), Have: unit.Bytes(have), Missing: unit.Bytes(max(0, k.bytes-have)),
-	}
-	if c.brief {
-		e.Reason = "how many devices would do was not asked"
-		return e
-	}
-	e.DevicesNeeded, e.Reason = devicesNeeded(c.problem)
-	switch n := len(c.all); {
-	case e.DevicesNeeded == 0:
-	case e.DevicesNeeded <= n && method != Default:
-		e.Reason = fmt.Sprintf("method %q places it nowhere, method %q does", method, Default)
-	default:
-		e.Reason = fmt.Sprintf("all tables take %v of the %v that %s for them; %d devices would do",
-			c.total(pieces), c.room(), devicesHave(n), e.DevicesNeeded)
-	}
-	return e
-}
-
-func devicesHave(n int) string {
-	if n == 1 {
-		return "1 device has"
-	}
-	return fmt.Sprintf("%d devices have", n)
-}
-
-// room returns the bytes of all devices together that shards may take.
-func (c *catalog) room() unit.Bytes { return unit.Bytes(c.budget) * unit.Bytes(len(c.all)) }
-
-// total returns the bytes of all pieces together.
-func (c *catalog) total(pieces []int32) (sum unit.Bytes) {
-	for _, k := range pieces {
-		sum += unit.Bytes(c.pieces[k].bytes)
-	}
-	return sum
-}
-
-// DevicesNeeded returns the least number of devices, otherwise like those of p,
-// on which first fit with column splits places all tables: 0 if no number does.
-// Method NeuroShard may do with fewer.
-// Allowed devices and pins keep their numbers. The problem must be valid.
-func DevicesNeeded(p *problem.Problem) int {
-	n, _ := devicesNeeded(p)
-	return n
-}
-
-// devicesNeeded also says why, where no number does. More devices never have
-// less room each, but for the step from one to two, which brings the first
-// received buffers; so from two on it gallops and bisects.
-func devicesNeeded(p *problem.Problem) (n int, reason string) {
-	c := newCatalog(p, nil)
-	whole := c.whole()
-	loads := c.loads(whole)
-	least, most := 1, hardware.MaxDevices
-	for i := range p.Tables {
-		for _, d := range p.Tables[i].Constraint.Devices {
-			least = max(least, d+1)
-		}
-	}
-	if t := p.Topology; t.Profile.NICGBps == 0 && t.DevicesPerHost > 0 {
-		most = t.DevicesPerHost
-	}
-	fits := func(n int) bool {
-		c.resize(n)
-		if bytes, ok := c.fewest(loads); !ok || bytes > c.room() {
-			return false
-		}
-		if p := newPacker(c, loads); len(p.pour(p.order())) == 0 {
-			return true
-		}
-		return c.ladder(c.above(whole, c.budget), func(pieces []int32) bool {
-			_, failed := c.firstFit(pieces)
-			return failed == none
-		})
-	}
-	if least == 1 && fits(1) {
-		return 1, ""
-	}
-	if !fits(most) {
-		return 0, c.hopeless(whole, p.DeviceMemory())
-	}
-	low, high := max(1, least-1), min(max(2, least), most) // low does not fit
-	for !fits(high) {
-		low, high = high, min(2*high, most)
-	}
-	for high-low > 1 {
-		if middle := low + (high-low)/2; fits(middle) {
-			high = middle
-		} else {
-			low = middle
-		}
-	}
-	return high, ""
-}
-
-// resize makes the catalog one of the same tables on n devices.
-func (c *catalog) resize(n int) {
-	resized := *c.problem
-	resized.Topology.Devices = n
-	c.problem = &resized
-	c.budget = int64(resized.ShardBudget())
-	for d := len(c.all); d < n; d++ {
-		c.all = append(c.all, int32(d))
-	}
-	c.all = c.all[:n]
-}
-
-// hopeless says why the largest cluster does not hold the tables either. The
-// catalog has its size; fixed is what a device of the actual cluster keeps free.
-func (c *catalog) hopeless(whole []int32, fixed problem.Memory) string {
-	var narrowest []int32
-	for _, l := range c.loads(whole) {
-		narrowest = append(narrowest, c.even(&l, l.width/l.narrowest)...)
-	}
-	worst := slices.MaxFunc(narrowest, func(a, b int32) int { return cmp.Compare(c.pieces[a].bytes, c.pieces[b].bytes) })
-	k := &c.pieces[worst]
-	if k.bytes <= c.budget {
-		if len(c.all) < hardware.MaxDevices {
-			return fmt.Sprintf("profile %q has no network between hosts, and the %d devices of one host do not hold the tables", c.problem.Topology.Profile.Name, len(c.all))
-		}
-		return "no number of devices would do: the devices that its constraints allow do not hold what is bound to them; allow more"
-	}
-	what := fmt.Sprintf("its narrowest slice, %d columns,", k.members[0].width)
-	if len(k.members) > 1 {
-		what = fmt.Sprintf("its co-location group of %d tables", len(k.members))
-	}
-	t := c.problem.Topology
-	taken := float64(unit.Bytes(k.bytes) + fixed.Received + t.ReserveFixed)
-	memory := math.Ceil(taken/(1-t.ReserveShare)/float64(unit.GiB)) * float64(unit.GiB)
-	return fmt.Sprintf("no number of devices would do: split by columns alone %s of table %q takes %v of the %v available on a device; it needs devices of at least %v",
-		what, c.problem.Tables[k.members[0].table].Name, unit.Bytes(k.bytes), unit.Bytes(c.budget), unit.Bytes(memory))
 }

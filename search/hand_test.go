@@ -102,8 +102,8 @@ func handMade(memory unit.Bytes, devices int, tables ...table) *problem.Problem 
 	return p
 }
 
-// layout writes a result as a line a device: "A0-16 C0-8".
-func layout(p *problem.Problem, r Result) []string {
+// listing writes a result as a line a device: "A0-16 C0-8".
+func listing(p *problem.Problem, r Result) []string {
 	lines := make([]string, len(r.Shards))
 	for d, shards := range r.Shards {
 		var words []string
@@ -159,7 +159,7 @@ func TestPaperByHand(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, layout(c.p, r)); diff != "" {
+			if diff := cmp.Diff(c.want, listing(c.p, r)); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
 			if math.Abs(r.Cost-c.cost) > 1e-9 {
@@ -190,7 +190,7 @@ func TestBaselinesByHand(t *testing.T) {
 			t.Errorf("%s: %v", m, err)
 			continue
 		}
-		if diff := cmp.Diff(want, layout(p, r)); diff != "" {
+		if diff := cmp.Diff(want, listing(p, r)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", m, diff)
 		}
 	}
@@ -217,7 +217,7 @@ func TestBaselineDoesNotRepair(t *testing.T) {
 		t.Fatalf("method %q: %v", Default, err)
 	}
 	if len(r.Shards[0])+len(r.Shards[1]) < 3 {
-		t.Errorf("got %v, want all three tables placed", layout(p, r))
+		t.Errorf("got %v, want all three tables placed", listing(p, r))
 	}
 }
 
@@ -235,7 +235,7 @@ func TestPaperFailsByItsCap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"B0-64", "A0-4 C0-4 D0-4"}, layout(p, r)); diff != "" {
+	if diff := cmp.Diff([]string{"B0-64", "A0-4 C0-4 D0-4"}, listing(p, r)); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
 }
@@ -308,19 +308,20 @@ func TestInfeasibleSaysWhy(t *testing.T) {
 
 func TestJoin(t *testing.T) {
 	p := handMade(unit.GiB, 2, table{10, 32, 1}, table{10, 8, 1})
-	s := newRun(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
-	c := s.catalog
-	halves := c.refine(c.whole(), func(k int32) bool { return c.pieces[k].class > 3 })
-	division := c.newDivision(halves) // A in four slices, B whole
-	s.offer(division, []int32{0, 0, 1, 0, 1})
-	before := s.best.cost
-	s.join()
-	got := layout(p, Result{Shards: c.shards(s.best)})
+	r := newRun(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
+	c := r.catalog
+	halves := c.halved(c.whole(), func(k int32) bool { return c.pieces[k].class > 3 })
+	best := r.offer(placement{}, c.divide(halves), []int32{0, 0, 1, 0, 1}) // A in four slices, B whole
+	s, err := join{}.apply(r, state{best: best})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := listing(p, Result{Shards: c.shards(s.best)})
 	if diff := cmp.Diff([]string{"A0-24", "A24-32 B0-8"}, got); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
-	if s.best.cost != before {
-		t.Errorf("cost: got %v, want %v as before", s.best.cost, before)
+	if s.best.cost != best.cost {
+		t.Errorf("cost: got %v, want %v as before", s.best.cost, best.cost)
 	}
 }
 
@@ -380,7 +381,7 @@ func TestSkippedThresholds(t *testing.T) {
 		}
 		p := handMade(40_000, 3, tables...)
 		s := newRun(context.Background(), p, additiveFactory(p), Options{Method: Paper, Workers: 1})
-		w, division := s.workers[0], s.catalog.newDivision(s.catalog.whole())
+		w, division := s.workers[0], s.catalog.divide(s.catalog.whole())
 		want := math.Inf(1)
 		runs := 0
 		for _, threshold := range thresholds(11) {
@@ -406,7 +407,7 @@ func TestRanksFindTheSame(t *testing.T) {
 	}
 	p := handMade(60_000, 3*shortlist, tables...)
 	s := newRun(context.Background(), p, additiveFactory(p), Options{Method: Paper, Workers: 1})
-	w, division := s.workers[0], s.catalog.newDivision(s.catalog.whole())
+	w, division := s.workers[0], s.catalog.divide(s.catalog.whole())
 	for _, limit := range []int64{noLimit, columns(s.catalog.dimCap(division, 1.2)), columns(s.catalog.dimCap(division, 1.05))} {
 		w.clear(len(division.entries))
 		for i := range division.entries {

@@ -14,24 +14,39 @@ var fillings = []float64{.96, .9, .8, .6}
 // hottestEvaluations bounds the pricings of devices that placing them may take.
 const hottestEvaluations = 4 * shapeEvaluations
 
-// hottest returns placements with the rows that take most lookups in HBM, where that
-// does not hold all: each table begins in host memory with the smallest cache, and step
-// by step the table gets a larger one, or all of HBM it needs, that saves most time a
-// byte (RecShard's idea, Sethi et al. 2022, for whole tables' caches).
-func (s *run) hottest(r *refiner) (found [][]placed) {
-	c, f := s.catalog, s.forms
+// hottest is the stage that places the rows that take most lookups in HBM, where HBM
+// does not hold all rows: each table begins in host memory with the smallest cache, and
+// step by step the table gets a larger cache, or all of the HBM it needs, that saves
+// most time for each byte (RecShard's idea, Sethi et al. 2022, for whole tables'
+// caches).
+type hottest struct{}
+
+func (hottest) apply(r *run, s state) (state, error) {
+	c, f := r.catalog, &r.forms
 	whole := c.whole()
 	all := int64(0)
 	for _, k := range whole {
 		all += c.pieces[k].bytes
 	}
-	if room := float64(c.budget) * float64(len(c.all)); !f.columns || f.hostBudget == 0 || c.budget <= 0 || s.best.division != nil && float64(all) <= fillings[0]*room {
-		return nil
+	room := float64(c.budget) * float64(len(c.all))
+	l := newLayout(c, r.scorer(), r.forms)
+	if !f.columns || l.hostBudget == 0 || c.budget <= 0 || s.best.division != nil && float64(all) <= fillings[0]*room {
+		return s, nil
 	}
-	found = s.hot(r, whole, nil)
-	// And with replicas of those tables that take less on all devices than whole on one.
-	var copies []placed
-	rest := slices.DeleteFunc(slices.Clone(whole), func(k int32) bool {
+	s.further = hotPlacements(r, l, whole, nil)
+	if copies, rest := replicas(c, f, whole); len(copies) > 0 {
+		s.further = append(s.further, hotPlacements(r, l, rest, copies)...)
+	}
+	for _, parts := range s.further {
+		s.best = r.offerPlaced(s.best, parts)
+	}
+	return s, nil
+}
+
+// replicas returns replicas of the tables that take less on all devices than whole on
+// one, and the pieces of the others.
+func replicas(c *catalog, f *forms, whole []int32) (copies []placed, rest []int32) {
+	rest = slices.DeleteFunc(slices.Clone(whole), func(k int32) bool {
 		replicated, ok := f.choice(c, k, func(form problem.Form) bool { return form.Kind == problem.DataParallel })
 		if !ok {
 			return false
@@ -40,73 +55,43 @@ func (s *run) hottest(r *refiner) (found [][]placed) {
 		if c.pieces[copied].bytes*int64(len(c.all)) >= c.pieces[k].bytes {
 			return false
 		}
-		c.items(&c.pieces[copied])
+		c.register(&c.pieces[copied])
 		copies = append(copies, placed{copied, 0})
 		return true
 	})
-	if len(copies) == 0 {
-		return found
-	}
-	return append(found, s.hot(r, rest, copies)...)
+	return copies, rest
 }
 
-// hot is hottest for the given tables beside parts that lie on all devices.
-func (s *run) hot(r *refiner, whole []int32, fixed []placed) (found [][]placed) {
-	c, f := s.catalog, s.forms
-	r.scorer.Reset()
-	everywhere := int64(0)
+// hotPlacements returns placements of the given tables beside parts that lie on all devices.
+func hotPlacements(r *run, l *layout, whole []int32, fixed []placed) (found [][]placed) {
+	c := r.catalog
+	l.scorer.Reset()
+	shared := int64(0)
 	for _, p := range fixed {
-		everywhere += c.pieces[p.piece].bytes
+		shared += c.pieces[p.piece].bytes
 	}
-	// Each option of a table is a piece; they rise in bytes of HBM and fall in time.
 	options := make([][]int32, len(whole))
 	for i, k := range whole {
-		pieces := []int32{k}
-		m := c.pieces[k].members[0]
-		if len(c.pieces[k].members) == 1 {
-			for _, form := range f.choices[m.table] {
-				if form.Tier.OnHost() {
-					pieces = append(pieces, c.inForm(k, m.width, form))
-				}
-			}
-		}
-		// What does not fit a device even in its narrowest slices is none.
-		pieces = slices.DeleteFunc(pieces, func(k int32) bool {
-			narrowest := k
-			if len(c.pieces[k].members) == 1 && c.problem.Tables[m.table].MinWidth() < m.width {
-				narrowest = c.slice(k, c.least(m.table))
-			}
-			return c.pieces[narrowest].bytes > c.budget || c.pieces[narrowest].hostBytes > f.hostBudget
-		})
-		if len(pieces) == 0 {
+		if options[i] = residences(c, l, k); len(options[i]) == 0 {
 			return nil
-		}
-		for _, k := range pieces {
-			c.price(k)
-		}
-		slices.SortStableFunc(pieces, func(a, b int32) int { return cmp.Compare(c.pieces[a].bytes, c.pieces[b].bytes) })
-		for _, k := range pieces {
-			if n := len(options[i]); n == 0 || c.pieces[k].cost < c.pieces[options[i][n-1]].cost {
-				options[i] = append(options[i], k)
-			}
 		}
 	}
 	// Devices placed with care, or else by bytes alone.
 	for _, place := range []func(chosen []int32, time float64) ([]placed, bool){
 		func(chosen []int32, time float64) ([]placed, bool) {
-			return s.build(r, chosen, fixed, time, hottestEvaluations)
+			return buildBeside(r, l, chosen, fixed, time, hottestEvaluations)
 		},
 		func(chosen []int32, _ float64) ([]placed, bool) {
-			f.clear()
-			f.everywhere = everywhere
-			return f.level(c, fixed, chosen)
+			room := newLedger(c)
+			room.everywhere = shared
+			return level(c, &room, fixed, chosen)
 		},
 	} {
 		for _, filling := range fillings {
-			chosen := c.worthiest(options, int64(filling*float64(c.budget-everywhere)*float64(len(c.all))))
+			chosen := worthiest(c, options, int64(filling*float64(c.budget-shared)*float64(len(c.all))))
 			time := 0.0
 			for _, k := range chosen {
-				time += c.pieces[k].cost / float64(len(c.all))
+				time += c.pieces[k].alone / float64(len(c.all))
 			}
 			if parts, ok := place(chosen, time); ok {
 				found = append(found, parts)
@@ -119,9 +104,41 @@ func (s *run) hot(r *refiner, whole []int32, fixed []placed) (found [][]placed) 
 	return found
 }
 
+// residences returns the pieces that an unsplit table may be, in HBM or in host memory
+// with a cache: they rise in bytes of HBM and fall in time. A piece that does not fit a
+// device even in its narrowest slices is none.
+func residences(c *catalog, l *layout, k int32) (options []int32) {
+	pieces := []int32{k}
+	m, single := c.pieces[k].members[0], len(c.pieces[k].members) == 1
+	if single {
+		for _, form := range l.forms.choices[m.table] {
+			if form.Tier.OnHost() {
+				pieces = append(pieces, c.inForm(k, m.width, form))
+			}
+		}
+	}
+	pieces = slices.DeleteFunc(pieces, func(k int32) bool {
+		narrowest := k
+		if single && c.problem.Tables[m.table].MinWidth() < m.width {
+			narrowest = c.slice(k, c.least(m.table))
+		}
+		return c.pieces[narrowest].bytes > c.budget || c.pieces[narrowest].hostBytes > l.hostBudget
+	})
+	for _, k := range pieces {
+		c.time(k)
+	}
+	slices.SortStableFunc(pieces, func(a, b int32) int { return cmp.Compare(c.pieces[a].bytes, c.pieces[b].bytes) })
+	for _, k := range pieces {
+		if n := len(options); n == 0 || c.pieces[k].alone < c.pieces[options[n-1]].alone {
+			options = append(options, k)
+		}
+	}
+	return options
+}
+
 // worthiest chooses one of each table's options, the first of each and then those that
 // save most time a byte more, as long as all take no more than room.
-func (c *catalog) worthiest(options [][]int32, room int64) []int32 {
+func worthiest(c *catalog, options [][]int32, room int64) []int32 {
 	chosen := make([]int32, len(options))
 	at := make([]int, len(options))
 	for i := range options {
@@ -138,7 +155,7 @@ func (c *catalog) worthiest(options [][]int32, room int64) []int32 {
 			if more > room {
 				break
 			}
-			if w := (from.cost - next.cost) / float64(max(1, more)); w > worth {
+			if w := (from.alone - next.alone) / float64(max(1, more)); w > worth {
 				to, worth = j, w
 			}
 		}

@@ -67,10 +67,10 @@ import (
 // Tables that are limited to some devices come first of all, those with the fewest
 // first. If they find room whole, 2 and 3 do for the others.
 
-// load is a thing to pack: a table, or a co-location group, which is one granule
+// packable is a thing to pack: a table, or a co-location group, which is one granule
 // wide. Widths are in granules of columns.
-type load struct {
-	// piece is that of the unsplit load.
+type packable struct {
+	// piece is that of the unsplit packable.
 	piece int32
 	// A slice of w granules takes fixed + each * w bytes.
 	fixed, each int64
@@ -80,14 +80,14 @@ type load struct {
 	devices []int32
 }
 
-func (l *load) bytes(width int32) int64 { return l.fixed + l.each*int64(width) }
+func (l *packable) bytes(width int32) int64 { return l.fixed + l.each*int64(width) }
 
 // least returns the width of the widest slice that cannot be cut.
-func (l *load) least() int32 { return min(l.width, 2*l.narrowest-1) }
+func (l *packable) least() int32 { return min(l.width, 2*l.narrowest-1) }
 
-// loads returns the loads that the pieces are slices of, each once, in their order.
-func (c *catalog) loads(pieces []int32) []load {
-	loads := make([]load, 0, len(pieces))
+// packables returns the packables that the pieces are slices of, each once, in their order.
+func packablesOf(c *catalog, pieces []int32) []packable {
+	packables := make([]packable, 0, len(pieces))
 	seen := make([]bool, len(c.problem.Tables))
 	for _, k := range pieces {
 		t := c.pieces[k].members[0].table
@@ -98,16 +98,16 @@ func (c *catalog) loads(pieces []int32) []load {
 		if len(c.pieces[k].members) == 1 {
 			k = c.slice(k, c.problem.Tables[t].Dim)
 		}
-		loads = append(loads, c.load(k))
+		packables = append(packables, packableOf(c, k))
 	}
-	return loads
+	return packables
 }
 
-// load returns the load of an unsplit piece.
-func (c *catalog) load(k int32) load {
+// packable returns the packable of an unsplit piece.
+func packableOf(c *catalog, k int32) packable {
 	const g = problem.ColumnGranule
 	piece := &c.pieces[k]
-	l := load{piece: k, each: piece.bytes, width: 1, narrowest: 1, devices: piece.devices}
+	l := packable{piece: k, each: piece.bytes, width: 1, narrowest: 1, devices: piece.devices}
 	m := piece.members[0]
 	if len(piece.members) > 1 || m.width == g {
 		return l
@@ -122,9 +122,9 @@ func (c *catalog) load(k int32) load {
 	return l
 }
 
-// cuts returns the fewest slices of a load that each fit a device, 0 if there are
+// cuts returns the fewest slices of a packable that each fit a device, 0 if there are
 // none.
-func (c *catalog) cuts(l *load) int32 {
+func cuts(c *catalog, l *packable) int32 {
 	widest := min((c.budget-l.fixed)/l.each, int64(l.width))
 	if widest < 1 {
 		return 0
@@ -136,12 +136,12 @@ func (c *catalog) cuts(l *load) int32 {
 	return n
 }
 
-// fewest returns the bytes that the loads take in the fewest slices each: no
-// placement takes less. ok is false where a load has none that fit a device.
-func (c *catalog) fewest(loads []load) (bytes unit.Bytes, ok bool) {
-	for i := range loads {
-		l := &loads[i]
-		n := c.cuts(l)
+// fewest returns the bytes that the packables take in the fewest slices each: no
+// placement takes less. ok is false where a packable has none that fit a device.
+func fewest(c *catalog, packables []packable) (bytes unit.Bytes, ok bool) {
+	for i := range packables {
+		l := &packables[i]
+		n := cuts(c, l)
 		if n == 0 {
 			return 0, false
 		}
@@ -150,10 +150,10 @@ func (c *catalog) fewest(loads []load) (bytes unit.Bytes, ok bool) {
 	return bytes, true
 }
 
-// pack returns slices of the loads and their devices; ok is false where it finds none
+// pack returns slices of the packables and their devices; ok is false where it finds none
 // that fit. It may be ended.
-func (c *catalog) pack(loads []load, ended func() bool) (pieces, devices []int32, ok bool) {
-	p := newPacker(c, loads)
+func pack(c *catalog, packables []packable, ended func() bool) (pieces, devices []int32, ok bool) {
+	p := newPacker(c, packables)
 	order := p.order()
 	left := p.pour(order)
 	for round := 0; len(left) > 0; round++ {
@@ -161,7 +161,7 @@ func (c *catalog) pack(loads []load, ended func() bool) (pieces, devices []int32
 			return nil, nil, false
 		}
 		p.crowd(left)
-		tries := int64(settleTries+settlePerSlice*len(p.share)) << round
+		tries := int64(settleTries+settlePerSlice*len(p.shares)) << round
 		if p.settle(tries, ended) {
 			break
 		}
@@ -183,14 +183,14 @@ const (
 	hotOverflow, coldOverflow = .1, .0005
 )
 
-// packer is a packing on its way: slices on devices, of each load at most one on a
+// packer is a packing on its way: slices on devices, of each packable at most one on a
 // device.
 type packer struct {
-	c     *catalog
-	loads []load
-	draw  *rand.Rand
-	share []share
-	// held are the slots in placed of what a device holds, of those of a load.
+	c         *catalog
+	packables []packable
+	draw      *rand.Rand
+	shares    []share
+	// held are the slots in placed of what a device holds, of those of a packable.
 	held, of [][]int32
 	// free is below 0 for a device that overflows, and over lists those; where says
 	// at which place, or none.
@@ -200,26 +200,26 @@ type packer struct {
 	overflow int64
 }
 
-func newPacker(c *catalog, loads []load) *packer {
-	return &packer{c: c, loads: loads, draw: rand.New(rand.NewPCG(0, 0x7061636b))}
+func newPacker(c *catalog, packables []packable) *packer {
+	return &packer{c: c, packables: packables, draw: rand.New(rand.NewPCG(0, 0x7061636b))}
 }
 
-// placed is a slice of a load on a device. at is its place among what the device
+// placed is a slice of a packable on a device. at is its place among what the device
 // holds.
 type share struct {
-	load, device, width, at int32
-	bytes                   int64
+	packable, device, width, at int32
+	bytes                       int64
 }
 
-// order returns the loads as the pour takes them: first those with the fewest
+// order returns the packables as the pour takes them: first those with the fewest
 // devices allowed, then by falling bytes of the least slice.
 func (p *packer) order() []int32 {
-	order := make([]int32, len(p.loads))
+	order := make([]int32, len(p.packables))
 	for i := range order {
 		order[i] = int32(i)
 	}
 	slices.SortFunc(order, func(a, b int32) int {
-		x, y := &p.loads[a], &p.loads[b]
+		x, y := &p.packables[a], &p.packables[b]
 		return cmp.Or(
 			cmp.Compare(p.choices(x), p.choices(y)),
 			cmp.Compare(y.bytes(y.least()), x.bytes(x.least())),
@@ -230,23 +230,23 @@ func (p *packer) order() []int32 {
 	return order
 }
 
-// choices is how many devices a load is limited to; one that is not limited has more
+// choices is how many devices a packable is limited to; one that is not limited has more
 // than any other.
-func (p *packer) choices(l *load) int {
+func (p *packer) choices(l *packable) int {
 	if l.devices == nil {
 		return len(p.c.all) + 1
 	}
 	return len(l.devices)
 }
 
-func (p *packer) allowed(l *load) []int32 { return p.c.allowed(&p.c.pieces[l.piece]) }
+func (p *packer) allowed(l *packable) []int32 { return p.c.allowed(&p.c.pieces[l.piece]) }
 
-// pour places the loads in the given order, and returns what found no room.
+// pour places the packables in the given order, and returns what found no room.
 func (p *packer) pour(order []int32) (left []share) {
 	p.empty()
 	room := newRoom(len(p.c.all), p.c.budget)
 	for _, i := range order {
-		l := &p.loads[i]
+		l := &p.packables[i]
 		first := func(bytes int64) int32 {
 			if l.devices == nil {
 				return int32(room.first(bytes))
@@ -265,7 +265,7 @@ func (p *packer) pour(order []int32) (left []share) {
 				}
 			}
 			if d == none {
-				left = append(left, share{load: i, width: rest})
+				left = append(left, share{packable: i, width: rest})
 				break
 			}
 			p.widen(i, d, width)
@@ -279,16 +279,16 @@ func (p *packer) pour(order []int32) (left []share) {
 // crowd puts each slice on the emptiest device it may use.
 func (p *packer) crowd(left []share) {
 	for _, s := range left {
-		l := &p.loads[s.load]
+		l := &p.packables[s.packable]
 		d := slices.MaxFunc(p.allowed(l), func(a, b int32) int { return cmp.Compare(p.free[a], p.free[b]) })
-		p.widen(s.load, d, s.width)
+		p.widen(s.packable, d, s.width)
 	}
 }
 
 // pieces returns the pieces of the slices, and their devices.
 func (p *packer) entries() (pieces, devices []int32) {
-	for _, s := range p.share {
-		l := &p.loads[s.load]
+	for _, s := range p.shares {
+		l := &p.packables[s.packable]
 		piece := l.piece
 		if s.width != l.width {
 			piece = p.c.slice(piece, int(s.width)*problem.ColumnGranule)
@@ -300,41 +300,41 @@ func (p *packer) entries() (pieces, devices []int32) {
 
 func (p *packer) empty() {
 	n := len(p.c.all)
-	p.share, p.over, p.overflow = p.share[:0], p.over[:0], 0
-	p.held, p.of = make([][]int32, n), make([][]int32, len(p.loads))
+	p.shares, p.over, p.overflow = p.shares[:0], p.over[:0], 0
+	p.held, p.of = make([][]int32, n), make([][]int32, len(p.packables))
 	p.free, p.where = slices.Repeat([]int64{p.c.budget}, n), slices.Repeat([]int32{none}, n)
 }
 
-// slot returns the slot of a load's slice on a device, or none.
-func (p *packer) slot(load, device int32) int32 {
-	for _, s := range p.of[load] {
-		if p.share[s].device == device {
+// slot returns the slot of a packable's slice on a device, or none.
+func (p *packer) slot(packable, device int32) int32 {
+	for _, s := range p.of[packable] {
+		if p.shares[s].device == device {
 			return s
 		}
 	}
 	return none
 }
 
-// widen adds granules of a load to what a device holds of it.
-func (p *packer) widen(load, device, by int32) {
-	l, s := &p.loads[load], p.slot(load, device)
+// widen adds granules of a packable to what a device holds of it.
+func (p *packer) widen(packable, device, by int32) {
+	l, s := &p.packables[packable], p.slot(packable, device)
 	if s == none {
-		s = int32(len(p.share))
-		p.share = append(p.share, share{load: load, device: device, at: int32(len(p.held[device])), bytes: l.fixed})
+		s = int32(len(p.shares))
+		p.shares = append(p.shares, share{packable: packable, device: device, at: int32(len(p.held[device])), bytes: l.fixed})
 		p.held[device] = append(p.held[device], s)
-		p.of[load] = append(p.of[load], s)
+		p.of[packable] = append(p.of[packable], s)
 		p.give(device, -l.fixed)
 	}
-	p.share[s].width += by
-	p.share[s].bytes += l.each * int64(by)
+	p.shares[s].width += by
+	p.shares[s].bytes += l.each * int64(by)
 	p.give(device, -l.each*int64(by))
 }
 
 // narrow takes granules off a slice: all of them take it away, and the last slot
 // gets its number.
 func (p *packer) narrow(s, by int32) {
-	slice := &p.share[s]
-	l := &p.loads[slice.load]
+	slice := &p.shares[s]
+	l := &p.packables[slice.packable]
 	if by < slice.width {
 		slice.width -= by
 		slice.bytes -= l.each * int64(by)
@@ -344,18 +344,18 @@ func (p *packer) narrow(s, by int32) {
 	p.give(slice.device, slice.bytes)
 	held := p.held[slice.device]
 	last := held[len(held)-1]
-	held[slice.at], p.share[last].at = last, slice.at
+	held[slice.at], p.shares[last].at = last, slice.at
 	p.held[slice.device] = held[:len(held)-1]
-	p.of[slice.load] = without(p.of[slice.load], s)
+	p.of[slice.packable] = without(p.of[slice.packable], s)
 
-	end := int32(len(p.share) - 1)
-	if moved := p.share[end]; s != end {
-		p.share[s] = moved
+	end := int32(len(p.shares) - 1)
+	if moved := p.shares[end]; s != end {
+		p.shares[s] = moved
 		p.held[moved.device][moved.at] = s
-		of := p.of[moved.load]
+		of := p.of[moved.packable]
 		of[slices.Index(of, end)] = s
 	}
-	p.share = p.share[:end]
+	p.shares = p.shares[:end]
 }
 
 // give changes the free bytes of a device.
@@ -389,7 +389,7 @@ func (p *packer) settle(tries int64, ended func() bool) bool {
 			temperature = float64(p.c.budget) * hotOverflow * math.Pow(coldOverflow/hotOverflow, float64(t)/float64(tries))
 		}
 		// Half of the tries begin where there is too much.
-		s := int32(p.draw.IntN(len(p.share)))
+		s := int32(p.draw.IntN(len(p.shares)))
 		if p.draw.IntN(2) == 0 {
 			held := p.held[p.over[p.draw.IntN(len(p.over))]]
 			s = held[p.draw.IntN(len(held))]
@@ -413,38 +413,38 @@ func (p *packer) accepts(a int32, free int64, b int32, freeB int64, temperature 
 
 // swap tries to exchange a slice with one of another device.
 func (p *packer) swap(s int32, temperature float64) {
-	other := int32(p.draw.IntN(len(p.share)))
-	x, y := p.share[s], p.share[other]
-	if x.device == y.device || p.slot(x.load, y.device) != none || p.slot(y.load, x.device) != none ||
-		!p.allows(x.load, y.device) || !p.allows(y.load, x.device) ||
+	other := int32(p.draw.IntN(len(p.shares)))
+	x, y := p.shares[s], p.shares[other]
+	if x.device == y.device || p.slot(x.packable, y.device) != none || p.slot(y.packable, x.device) != none ||
+		!p.allows(x.packable, y.device) || !p.allows(y.packable, x.device) ||
 		!p.accepts(x.device, x.bytes-y.bytes, y.device, y.bytes-x.bytes, temperature) {
 		return
 	}
 	p.give(x.device, x.bytes-y.bytes)
 	p.give(y.device, y.bytes-x.bytes)
-	p.share[s].device, p.share[s].at = y.device, y.at
-	p.share[other].device, p.share[other].at = x.device, x.at
+	p.shares[s].device, p.shares[s].at = y.device, y.at
+	p.shares[other].device, p.shares[other].at = x.device, x.at
 	p.held[x.device][x.at], p.held[y.device][y.at] = other, s
 }
 
-func (p *packer) allows(load, device int32) bool {
-	devices := p.loads[load].devices
+func (p *packer) allows(packable, device int32) bool {
+	devices := p.packables[packable].devices
 	return devices == nil || slices.Contains(devices, device)
 }
 
 // move tries to bring a slice, or columns of it, to another device, where they
 // widen a slice of the same table.
 func (p *packer) move(s int32, temperature float64) {
-	x := p.share[s]
-	l := &p.loads[x.load]
+	x := p.shares[s]
+	l := &p.packables[x.packable]
 	allowed := p.allowed(l)
 	to := allowed[p.draw.IntN(len(allowed))]
 	if to == x.device {
 		return
 	}
 	fixed, has := l.fixed, int32(0)
-	if there := p.slot(x.load, to); there != none {
-		fixed, has = 0, p.share[there].width
+	if there := p.slot(x.packable, to); there != none {
+		fixed, has = 0, p.shares[there].width
 	}
 	width := x.width
 	if width+has >= 2*l.narrowest && p.draw.IntN(3) > 0 {
@@ -463,14 +463,14 @@ func (p *packer) move(s int32, temperature float64) {
 		lost = x.bytes
 	}
 	if p.accepts(x.device, lost, to, -won, temperature) {
-		p.widen(x.load, to, width)
+		p.widen(x.packable, to, width)
 		p.narrow(s, width)
 	}
 }
 
 // portion draws how much of a slice to bring to a device: what fills it, what
 // relieves the slice's own, or anything.
-func (p *packer) portion(l *load, x share, to int32, fixed int64) int32 {
+func (p *packer) portion(l *packable, x share, to int32, fixed int64) int32 {
 	width := int64(x.width)
 	switch p.draw.IntN(4) {
 	case 0, 1:

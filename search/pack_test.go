@@ -47,7 +47,7 @@ func leave(p *problem.Problem, budget int64) {
 }
 
 // total returns the bytes of the loads, unsplit.
-func total(loads []load) (sum int64) {
+func total(loads []packable) (sum int64) {
 	for i := range loads {
 		sum += loads[i].bytes(loads[i].width)
 	}
@@ -63,9 +63,9 @@ func TestPackFindsWhatThereIs(t *testing.T) {
 		n := 2 + random.IntN(3)
 		p := drawn(random.IntN, n, 1+random.IntN(5))
 		c := newCatalog(p, nil)
-		leave(p, int64(float64(total(c.loads(c.whole())))/float64(n)/(.8+.2*random.Float64())))
+		leave(p, int64(float64(total(packablesOf(c, c.whole())))/float64(n)/(.8+.2*random.Float64())))
 		c = newCatalog(p, nil)
-		loads := c.loads(c.whole())
+		loads := packablesOf(c, c.whole())
 		room := make([]int64, n)
 		for d := range room {
 			room[d] = c.budget
@@ -74,12 +74,12 @@ func TestPackFindsWhatThereIs(t *testing.T) {
 			continue
 		}
 		feasible++
-		if pieces, devices, ok := c.pack(loads, never); ok {
+		if pieces, devices, ok := pack(c, loads, never); ok {
 			valid(t, c, loads, pieces, devices)
 		} else {
 			t.Errorf("seed %d: got no placement, want one", seed)
 		}
-		if bytes, ok := c.fewest(loads); !ok || bytes > c.room() {
+		if bytes, ok := fewest(c, loads); !ok || bytes > c.room() {
 			t.Errorf("seed %d: got %d bytes, %t, as the fewest of a problem with a placement", seed, bytes, ok)
 		}
 		if pk := newPacker(c, loads); len(pk.pour(pk.order())) == 0 {
@@ -94,7 +94,7 @@ func TestPackFindsWhatThereIs(t *testing.T) {
 
 // placeable reports whether all loads find room, rest granules of the first one on
 // the devices from that one on.
-func placeable(loads []load, room []int64, from int, rest int32) bool {
+func placeable(loads []packable, room []int64, from int, rest int32) bool {
 	if rest == 0 {
 		return len(loads) == 1 || placeable(loads[1:], room, 0, loads[1].width)
 	}
@@ -121,7 +121,7 @@ func placeable(loads []load, room []int64, from int, rest int32) bool {
 }
 
 // valid fails where the slices are not all of the loads, or do not fit.
-func valid(t *testing.T, c *catalog, loads []load, pieces, devices []int32) {
+func valid(t *testing.T, c *catalog, loads []packable, pieces, devices []int32) {
 	t.Helper()
 	used := make([]int64, len(c.all))
 	columns := map[int]int{}
@@ -161,7 +161,7 @@ func TestPropertyPourPlacesWhatIsCertain(t *testing.T) {
 			}
 		}
 		c := newCatalog(p, nil)
-		loads := c.loads(c.whole())
+		loads := packablesOf(c, c.whole())
 		// Any table's least slice may be what L is.
 		at := &loads[intN(len(loads))]
 		least := at.bytes(at.least())
@@ -182,9 +182,9 @@ func TestPropertyPourPlacesWhatIsCertain(t *testing.T) {
 		if c.budget != budget {
 			t.Fatalf("got a budget of %d, want %d", c.budget, budget)
 		}
-		pk := newPacker(c, c.loads(c.whole()))
+		pk := newPacker(c, packablesOf(c, c.whole()))
 		if left := pk.pour(pk.order()); len(left) > 0 {
-			t.Errorf("got %d slices left of %+v on %d devices of %d bytes, with L = %d", len(left), pk.loads, devices, budget, least)
+			t.Errorf("got %d slices left of %+v on %d devices of %d bytes, with L = %d", len(left), pk.packables, devices, budget, least)
 		}
 		r, err := Run(context.Background(), p, additiveFactory(p), Options{Workers: 1, Steps: 1, MaxEvaluations: 1})
 		if err != nil {
@@ -205,7 +205,7 @@ func TestPropertyBytesOfSlices(t *testing.T) {
 			p.Accounting = problem.CountWeights
 		}
 		c := newCatalog(p, nil)
-		l := c.loads(c.whole())[0]
+		l := packablesOf(c, c.whole())[0]
 		bytes := func(width int32) int64 {
 			s := p.Whole(0)
 			s.Columns.End = int64(width) * problem.ColumnGranule
@@ -267,24 +267,24 @@ func TestPackByHand(t *testing.T) {
 				t.Fatal(err)
 			}
 			catalog := newCatalog(c.p, additiveFactory(c.p)())
-			loads := catalog.loads(catalog.whole())
-			pieces, devices, ok := catalog.pack(loads, never)
+			loads := packablesOf(catalog, catalog.whole())
+			pieces, devices, ok := pack(catalog, loads, never)
 			if !ok {
 				t.Fatal("got no placement, want one")
 			}
 			valid(t, catalog, loads, pieces, devices)
-			again, on, _ := catalog.pack(loads, never)
+			again, on, _ := pack(catalog, loads, never)
 			if !cmp.Equal(pieces, again) || !cmp.Equal(devices, on) {
 				t.Errorf("got %v on %v, then %v on %v, want the same", pieces, devices, again, on)
 			}
-			_, _, ok = catalog.pack(loads, func() bool { return true })
+			_, _, ok = pack(catalog, loads, func() bool { return true })
 			if poured := c.want != nil; ok != poured {
 				t.Errorf("got a placement when ended: %t, want %t", ok, poured)
 			}
 			if c.want == nil {
 				return
 			}
-			got := layout(c.p, Result{Shards: catalog.shards(placement{division: catalog.newDivision(pieces), devices: devices})})
+			got := listing(c.p, Result{Shards: catalog.shards(placement{division: catalog.divide(pieces), devices: devices})})
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
@@ -310,7 +310,7 @@ func TestUnevenForcedSplits(t *testing.T) {
 	// the halves of 20 too narrow.
 	p := minWidth(handMade(16*4*10, 3, table{10, 44, 1}), 12)
 	c := newCatalog(p, nil)
-	pieces, failed := c.forced()
+	pieces, failed := forced(c)
 	var widths []int
 	for _, k := range pieces {
 		widths = append(widths, c.pieces[k].members[0].width)
@@ -337,10 +337,10 @@ func TestHalvesTakeMoreThanThereIs(t *testing.T) {
 	p := handMade(unit.GiB, 3, table{100, 48, 10})
 	p.Accounting, p.Batch = problem.CountAll, 100
 	c := newCatalog(p, nil)
-	third := c.loads(c.whole())[0]
+	third := packablesOf(c, c.whole())[0]
 	leave(p, third.bytes(4))
 	c = newCatalog(p, nil)
-	pieces, failed := c.forced()
+	pieces, failed := forced(c)
 	if failed != none || c.total(pieces) <= c.room() {
 		t.Fatalf("got halves that take %v of %v, want more than there is", c.total(pieces), c.room())
 	}
@@ -348,7 +348,7 @@ func TestHalvesTakeMoreThanThereIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"A0-16", "A16-32", "A32-48"}, layout(p, r)); diff != "" {
+	if diff := cmp.Diff([]string{"A0-16", "A16-32", "A32-48"}, listing(p, r)); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
 	if n := DevicesNeeded(p); n != 3 {

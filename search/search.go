@@ -1,20 +1,32 @@
-// Package search finds the cheapest placement of a problem's tables that fits:
-// how tables are cut into column slices, and which device holds which slice.
+// Package search finds the cheapest placement of a problem's tables that fits: how
+// tables are cut, in which form each slice is held, and which devices hold it. Times
+// come from a Scorer (scorer.go), implemented by package cost; bytes from package
+// problem, exactly. The entry point is Run, which applies the stages of a method one
+// after the other (run.go, compose.go). The stages, in order:
 //
-// The steps, in order: what is too large for any device is cut (fit.go); an
-// inner search places the pieces of one set of column splits greedily, under a
-// grid of limits (greedy.go); an outer beam search chooses the splits
-// (beam.go). Costs come from a Scorer, implemented by package cost; bytes from
-// package problem, exactly. The entry point is Run.
+//	fit         what fits, by bytes alone: forced splits, first fit, the ladder (fit.go),
+//	            the packing (pack.go), baselines (baseline.go); else why not (infeasible.go)
+//	exhaustive  all placements of a tiny problem (exhaustive.go)
+//	greedy      an inner search (inner.go, ranks.go, trail.go) places the pieces of some
+//	            starting divisions under a grid of limits (greedy.go)
+//	beam        chooses which tables are split (beam.go); the published search (published.go)
+//	join        one slice for the slices of a table that met on a device (join.go)
+//	anneal      small changes (moves.go) of a layout (layout.go) under soft maxima (goal.go),
+//	            from several shapes of placement (shapes.go), by annealing (anneal.go)
+//	hottest     the hottest rows in HBM, the others in host memory (hottest.go)
+//	fill        other forms where slices of columns do not fit (fill.go)
+//	switch      other forms where they pay (switch.go)
+//	recall      tables back from host memory where nothing is lost (recall.go)
 //
-// The method is NeuroShard's (Zha et al., MLSys 2023), with repairs; Method
-// Paper runs it as published. The baselines of its evaluation are here too
-// (baseline.go).
+// What they place is pieces (catalog.go), in divisions and placements (division.go), in
+// the forms that are allowed (forms.go), with bytes counted in a ledger (ledger.go).
+//
+// The method is NeuroShard's (Zha et al., MLSys 2023), with repairs; method Paper runs
+// it as published. The baselines of its evaluation are here too.
 package search
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -46,11 +58,52 @@ const (
 	Default = NeuroShard
 )
 
+// methods are the stages of each method, the default method first.
+var methods = []struct {
+	name   Method
+	stages []stage
+}{
+	{NeuroShard, []stage{
+		columnSlices{[]stage{fit{}, exhaustive{}, greedy{}, beam{}, published{repaired: true}, join{}, anneal{}}},
+		otherForms{[]stage{hottest{}, fill{}, switchForms{}, recall{}}},
+	}},
+	{Paper, []stage{published{}}},
+	{Size, []stage{baseline{Size}}},
+	{Dim, []stage{baseline{Dim}}},
+	{Lookup, []stage{baseline{Lookup}}},
+	{SizeLookup, []stage{baseline{SizeLookup}}},
+	{Random, []stage{baseline{Random}}},
+}
+
 // Methods returns all methods, the default first.
-func Methods() []Method { return append([]Method{NeuroShard, Paper}, Baselines()...) }
+func Methods() []Method {
+	var all []Method
+	for _, m := range methods {
+		all = append(all, m.name)
+	}
+	return all
+}
 
 // Baselines returns the methods that know no costs.
-func Baselines() []Method { return []Method{Size, Dim, Lookup, SizeLookup, Random} }
+func Baselines() []Method {
+	var all []Method
+	for _, m := range methods {
+		if _, ok := m.stages[0].(baseline); ok {
+			all = append(all, m.name)
+		}
+	}
+	return all
+}
+
+// stagesOf returns the stages of a method.
+func stagesOf(name Method) []stage {
+	for _, m := range methods {
+		if m.name == name {
+			return m.stages
+		}
+	}
+	return nil
+}
 
 // Options steer a search; the zero value works. Numbers must not be negative.
 type Options struct {
@@ -100,8 +153,8 @@ type Options struct {
 
 // Event tells how far a search is.
 type Event struct {
-	// Phase is "start" while starting points are tried, then "beam", then "refine",
-	// and "pieces" where pieces other than slices of columns are allowed.
+	// Phase is "start" while starting points are tried, then "beam", then "anneal",
+	// and "forms" while tables are placed in other forms than slices of columns.
 	Phase string
 	// Level counts the steps of the beam searches, of at most Levels in all.
 	Level, Levels int
@@ -157,9 +210,6 @@ type Result struct {
 	Stats   Stats
 }
 
-// errOutOfTime is the cause of a context that Options.Budget ended.
-var errOutOfTime = errors.New("the budget of time is used up")
-
 // Run searches for the cheapest placement of p, which must be valid and is not
 // modified. It fails with *Infeasible where the method finds no placement, with *NoKind where
 // Options.Kinds leave a table none, and
@@ -178,19 +228,15 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 		ctx, cancel = context.WithTimeoutCause(ctx, opt.Budget, errOutOfTime)
 		defer cancel()
 	}
-	s := newRun(ctx, narrowed(p, opt.Kinds), newScorer, opt)
-	switch opt.Method {
-	case NeuroShard:
-		err = s.neuroshard()
-	case Paper:
-		err = s.paper()
-	default:
-		err = s.baseline()
-	}
-	if err != nil {
+	r := newRun(ctx, narrowed(p, opt.Kinds), newScorer, opt)
+	s, err := r.apply(stagesOf(opt.Method), state{})
+	if err = r.placed(s, err); err != nil {
 		return Result{}, err
 	}
-	return Result{Shards: s.catalog.shards(s.best), Cost: s.best.cost, Status: s.status, Optimal: s.optimal, Stats: s.stats}, nil
+	return Result{
+		Shards: r.catalog.shards(s.best), Cost: s.best.cost, Status: r.status,
+		Optimal: s.complete, Stats: r.stats,
+	}, nil
 }
 
 func (o Options) withDefaults() (Options, error) {

@@ -22,8 +22,8 @@ import (
 // taken out and placed again one by one. Shapes are guesses: the Scorer says what they
 // are worth, after a short annealing each, and the refinement goes on from the best.
 
-// lot is what a device may take under a shape.
-type lot struct {
+// limit is what a device may take under a shape.
+type limit struct {
 	// class is the width class of the widest slice, and few says that the rows stay
 	// below fewRows.
 	class uint8
@@ -46,15 +46,15 @@ const (
 	shapeTarget = 0.9
 )
 
-// shape is how many quarters of the devices have each lot, and in which order the
+// shape is how many quarters of the devices have each limit, and in which order the
 // tables are placed.
 type shape struct {
-	quarters  [6]int // of shapeLots
+	quarters  [6]int // of shapeLimits
 	wideFirst bool
 }
 
-// shapeLots are the lots that shapes are made of.
-var shapeLots = [6]lot{{narrowClass, true}, {narrowClass, false}, {middleClass, true}, {middleClass, false}, {wideClass, true}, {wideClass, false}}
+// shapeLimits are the limits that shapes are made of.
+var shapeLimits = [6]limit{{narrowClass, true}, {narrowClass, false}, {middleClass, true}, {middleClass, false}, {wideClass, true}, {wideClass, false}}
 
 // shapesTried are those that found the best placements together on 40 paper-like
 // tasks (of 120 shapes), the most useful first.
@@ -76,51 +76,65 @@ var shapeRounds = []struct {
 	evaluations int64
 }{{8, 6_000}, {3, 20_000}}
 
-// shapes tries shapes, until so many evaluations were made in all.
-func (s *run) shapes(r *refiner, end int64) {
-	type start struct {
-		parts []placed
-		cost  float64
-	}
-	starts := []start{{s.parts(), s.best.cost}}
-	r.reset(starts[0].parts)
-	b := newBuilder(r, s.catalog.whole(), nil, shapeTarget*slices.Max(r.compute))
-	for _, shape := range shapesTried {
-		if s.ended() || s.stats.Evaluations+b.evaluations >= end || b.evaluations+b.each() > shapeEvaluations {
-			break
-		}
-		if !b.build(shape) {
-			continue
-		}
-		found := start{r.all(), r.scorer.Cost()}
-		if !slices.ContainsFunc(starts, func(known start) bool { return known.cost == found.cost }) {
-			starts = append(starts, found)
-			s.offerParts(found.parts)
-		}
-	}
-	s.stats.Evaluations += b.evaluations
+// start is a placement to anneal from, and its cost.
+type start struct {
+	parts []placed
+	cost  float64
+}
+
+func cheapestFirst(a, b start) int { return cmp.Compare(a.cost, b.cost) }
+
+// known reports whether a start of that cost is among the starts.
+func known(starts []start, cost float64) bool {
+	return slices.ContainsFunc(starts, func(s start) bool { return s.cost == cost })
+}
+
+// annealShapes anneals from the best placement and from those of shapes, shortly.
+func annealShapes(a *annealing) {
+	starts := shapeStarts(a)
 	if len(starts) == 1 {
 		return
 	}
 	for _, round := range shapeRounds {
-		slices.SortStableFunc(starts, func(a, b start) int { return cmp.Compare(a.cost, b.cost) })
+		slices.SortStableFunc(starts, cheapestFirst)
 		starts = starts[:min(len(starts), round.keep)]
 		for i := range starts {
-			left := end - s.stats.Evaluations
-			if s.status != Complete || left <= 0 {
+			if a.left() == 0 {
 				return
 			}
-			r.reset(starts[i].parts)
-			if best := s.anneal(r, min(round.evaluations, left)); best != nil {
-				starts[i] = start{best, r.best}
+			if best := a.from(starts[i].parts, min(round.evaluations, a.left())); best != nil {
+				starts[i] = start{best, a.best}
 			}
 		}
 	}
 }
 
+// shapeStarts returns the best placement, and those of the shapes that could be built,
+// as far as the budget allows.
+func shapeStarts(a *annealing) []start {
+	starts := []start{{a.placement.placed(), a.placement.cost}}
+	a.reset(starts[0].parts)
+	b := newBuilder(a.layout, a.c.whole(), nil, shapeTarget*slices.Max(a.compute))
+	for _, shape := range shapesTried {
+		if a.r.ended() || a.r.stats.Evaluations+b.evaluations >= a.r.end() || b.evaluations+b.each() > shapeEvaluations {
+			break
+		}
+		if !b.build(shape) {
+			continue
+		}
+		found := start{a.all(), a.scorer.Cost()}
+		if !known(starts, found.cost) {
+			starts = append(starts, found)
+			a.placement = a.r.offerPlaced(a.placement, found.parts)
+		}
+	}
+	a.r.stats.Evaluations += b.evaluations
+	return starts
+}
+
 // builder places all tables under a shape.
 type builder struct {
-	*refiner
+	*layout
 	// target is the compute, and dimTarget the columns, that fill a device.
 	target, dimTarget float64
 	// byShare and byWidth are the pieces of the unsplit problem in the two orders, and
@@ -129,9 +143,9 @@ type builder struct {
 	mean                    ahead
 	// fixed are the parts that are placed beforehand.
 	fixed []placed
-	// By device: its lot and rows.
-	lots []lot
-	rows []int64
+	// By device: its limit and rows.
+	limits []limit
+	rows   []int64
 	// slots are those of the slices of a piece; few says that a piece may go to devices
 	// of few rows, by piece.
 	slots map[int32][]int32
@@ -157,47 +171,38 @@ type candidate struct {
 }
 
 // newBuilder returns one that places the given pieces beside the fixed parts.
-func newBuilder(r *refiner, pieces []int32, fixed []placed, target float64) *builder {
-	c := r.c
+func newBuilder(l *layout, pieces []int32, fixed []placed, target float64) *builder {
+	c := l.c
 	b := &builder{
-		refiner: r, target: target, byShare: pieces, fixed: fixed, lots: make([]lot, len(c.all)), rows: make([]int64, len(c.all)),
+		layout: l, target: target, byShare: pieces, fixed: fixed, limits: make([]limit, len(c.all)), rows: make([]int64, len(c.all)),
 		times: make([]float64, len(c.all)), slots: map[int32][]int32{}, few: map[int32]bool{},
 	}
-	r.scorer.Reset()
+	l.scorer.Reset()
 	devices := float64(len(c.all))
 	for _, k := range b.byShare {
-		c.price(k)
+		c.time(k)
 		piece := &c.pieces[k]
-		b.mean.time += piece.cost / devices
+		b.mean.time += piece.alone / devices
 		b.mean.dims += float64(piece.dims) / devices
 		b.mean.bytes += float64(piece.bytes) / devices
 	}
 	b.dimTarget = dimRoom * b.mean.dims
 	share := func(k int32) float64 {
 		piece := &c.pieces[k]
-		return max(piece.cost/b.target, float64(piece.bytes)/float64(c.budget))
+		return max(piece.alone/b.target, float64(piece.bytes)/float64(c.budget))
 	}
 	slices.SortFunc(b.byShare, func(x, y int32) int { return cmp.Or(cmp.Compare(share(y), share(x)), cmp.Compare(x, y)) })
 	b.byWidth = slices.Clone(b.byShare)
 	slices.SortStableFunc(b.byWidth, func(x, y int32) int { return cmp.Compare(c.pieces[y].class, c.pieces[x].class) })
 	b.byUse = slices.Clone(b.byShare)
 	slices.SortStableFunc(b.byUse, func(x, y int32) int {
-		return cmp.Compare(c.pieces[y].cost*float64(c.rows(x)), c.pieces[x].cost*float64(c.rows(y)))
+		return cmp.Compare(c.pieces[y].alone*float64(c.rows(x)), c.pieces[x].alone*float64(c.rows(y)))
 	})
 	return b
 }
 
-// rows returns the rows of a piece's tables.
-func (c *catalog) rows(k int32) int64 {
-	n := int64(0)
-	for _, m := range c.pieces[k].members {
-		n += c.problem.Tables[m.table].Rows
-	}
-	return n
-}
-
 // each is about how many pricings a shape takes.
-func (b *builder) each() int64 { return int64(len(b.byShare)) * int64(len(b.lots)) * 6 }
+func (b *builder) each() int64 { return int64(len(b.byShare)) * int64(len(b.limits)) * 6 }
 
 // build places everything, and reports whether it could.
 func (b *builder) build(s shape) bool {
@@ -219,10 +224,10 @@ func (b *builder) build(s shape) bool {
 		order = b.byWidth
 	}
 	b.rest, b.sharp = b.mean, 1
-	devices := float64(len(b.lots))
+	devices := float64(len(b.limits))
 	for _, k := range order {
 		piece := &b.c.pieces[k]
-		b.rest.time -= piece.cost / devices
+		b.rest.time -= piece.alone / devices
 		b.rest.dims -= float64(piece.dims) / devices
 		b.rest.bytes -= float64(piece.bytes) / devices
 		if !b.place(k) {
@@ -239,15 +244,15 @@ func (b *builder) build(s shape) bool {
 	return true
 }
 
-// assign gives the devices their lots, and says which pieces go to those of few rows:
+// assign gives the devices their limits, and says which pieces go to those of few rows:
 // those with the most compute for a row.
 func (b *builder) assign(s shape) {
 	d, quarters, room := 0, 0, 0.0
 	for i, n := range s.quarters {
 		quarters += n
-		for ; d < quarters*len(b.lots)/4; d++ {
-			b.lots[d] = shapeLots[i]
-			if shapeLots[i].few {
+		for ; d < quarters*len(b.limits)/4; d++ {
+			b.limits[d] = shapeLimits[i]
+			if shapeLimits[i].few {
 				room += fewFilled * fewRows
 			}
 		}
@@ -296,25 +301,11 @@ func (b *builder) choose(k int32, strict bool) bool {
 	width, narrowest := 0, 1 // a group is not cut
 	if table, ok := b.table(k); ok {
 		width = b.c.pieces[k].members[0].width / problem.ColumnGranule
-		narrowest = max(2, (b.c.problem.Tables[table].MinWidth()+problem.ColumnGranule-1)/problem.ColumnGranule)
+		narrowest = max(2, b.c.least(table)/problem.ColumnGranule)
 	}
-	for n := 1; n == 1 || n <= len(b.lots) && width/n >= narrowest; n *= 2 {
+	for n := 1; n == 1 || n <= len(b.limits) && width/n >= narrowest; n *= 2 {
 		b.tried = b.tried[:0]
-		var rise float64
-		var ok bool
-		switch wider := width % n; {
-		case n == 1:
-			rise, ok = b.spread(k, k, 1, strict)
-		case wider == 0:
-			rise, ok = b.spread(k, b.c.slice(k, width/n*problem.ColumnGranule), n, strict)
-		default:
-			var more float64
-			if rise, ok = b.spread(k, b.c.slice(k, (width/n+1)*problem.ColumnGranule), wider, strict); ok {
-				more, ok = b.spread(k, b.c.slice(k, width/n*problem.ColumnGranule), n-wider, strict)
-				rise += more
-			}
-		}
-		if ok && rise < least {
+		if rise, ok := b.inSlices(k, width, n, strict); ok && rise < least {
 			least = rise
 			b.cut, b.tried = b.tried, b.cut
 		}
@@ -322,37 +313,38 @@ func (b *builder) choose(k int32, strict bool) bool {
 	return !math.IsInf(least, 1)
 }
 
-// spread chooses the devices of n slices of piece s, of table or group k, and appends
-// them to tried. A device takes one slice, or where they are too few, as many more.
-func (b *builder) spread(k, s int32, n int, strict bool) (rise float64, ok bool) {
-	piece := &b.c.pieces[s]
-	b.c.items(piece)
-	allowed, rows := b.c.allowed(piece), b.c.rows(k)
-	times := b.times[:len(allowed)]
-	b.pricesOn(piece, allowed, times)
-	b.evaluations += int64(len(allowed))
-	b.candidates = b.candidates[:0]
-	for i, d := range allowed {
-		l := &b.lots[d]
-		if piece.hostBytes > 0 && b.f.hostBytes[d]+piece.hostBytes > b.f.hostBudget {
-			continue
-		}
-		if b.bytes[d]+b.f.on(d)+piece.bytes > b.c.budget || piece.class > l.class || slices.ContainsFunc(b.tried, func(p placed) bool { return p.device == d }) {
-			continue
-		}
-		if strict && l.few && (!b.few[k] || b.rows[d]+rows > fewRows) {
-			continue
-		}
-		b.candidates = append(b.candidates, candidate{d, b.fill(times[i], b.dims[d]+piece.dims, b.bytes[d]+piece.bytes) - b.fill(b.compute[d], b.dims[d], b.bytes[d])})
+// inSlices chooses the devices of piece k, which is width granules wide, in n slices
+// that are as wide as each other but for a granule.
+func (b *builder) inSlices(k int32, width, n int, strict bool) (rise float64, ok bool) {
+	if n == 1 {
+		return b.chooseDevices(k, k, 1, strict)
 	}
+	wider := width % n
+	if wider == 0 {
+		return b.chooseDevices(k, b.c.slice(k, width/n*problem.ColumnGranule), n, strict)
+	}
+	rise, ok = b.chooseDevices(k, b.c.slice(k, (width/n+1)*problem.ColumnGranule), wider, strict)
+	if !ok {
+		return 0, false
+	}
+	more, ok := b.chooseDevices(k, b.c.slice(k, width/n*problem.ColumnGranule), n-wider, strict)
+	return rise + more, ok
+}
+
+// chooseDevices chooses the devices of n slices of piece s, of table or group k, and
+// appends them to tried. A device takes one slice, or several where the devices are too
+// few.
+func (b *builder) chooseDevices(k, s int32, n int, strict bool) (rise float64, ok bool) {
+	b.findCandidates(k, s, strict)
 	if len(b.candidates) == 0 {
 		return 0, false
 	}
+	piece := &b.c.pieces[s]
 	lowest(b.candidates, n)
 	for i := range n {
 		c := b.candidates[i%len(b.candidates)]
 		if again := int64(i / len(b.candidates)); again > 0 {
-			if b.bytes[c.device]+b.f.on(c.device)+(again+1)*piece.bytes > b.c.budget || piece.hostBytes > 0 {
+			if b.own[c.device]+b.shared(c.device)+(again+1)*piece.bytes > b.c.budget || piece.hostBytes > 0 {
 				return 0, false
 			}
 			c.rise *= 1.5 // the second fills a fuller device
@@ -361,6 +353,31 @@ func (b *builder) spread(k, s int32, n int, strict bool) (rise float64, ok bool)
 		b.tried = append(b.tried, placed{s, c.device})
 	}
 	return rise, true
+}
+
+// findCandidates leaves in candidates the devices that may take a slice, piece s of
+// table or group k: only devices that the shape means for it, if strict is true.
+func (b *builder) findCandidates(k, s int32, strict bool) {
+	piece := &b.c.pieces[s]
+	b.c.register(piece)
+	allowed, rows := b.c.allowed(piece), b.c.rows(k)
+	times := b.times[:len(allowed)]
+	b.timesOn(piece, allowed, times)
+	b.evaluations += int64(len(allowed))
+	b.candidates = b.candidates[:0]
+	for i, d := range allowed {
+		l := &b.limits[d]
+		if piece.hostBytes > 0 && b.host[d]+piece.hostBytes > b.hostBudget {
+			continue
+		}
+		if b.own[d]+b.shared(d)+piece.bytes > b.c.budget || piece.class > l.class || slices.ContainsFunc(b.tried, func(p placed) bool { return p.device == d }) {
+			continue
+		}
+		if strict && l.few && (!b.few[k] || b.rows[d]+rows > fewRows) {
+			continue
+		}
+		b.candidates = append(b.candidates, candidate{d, b.fill(times[i], b.dims[d]+piece.dims, b.own[d]+piece.bytes) - b.fill(b.compute[d], b.dims[d], b.own[d])})
+	}
 }
 
 // lowest brings the n candidates that rise least to the front, in order.
@@ -376,8 +393,8 @@ func lowest(list []candidate, n int) {
 	}
 }
 
-// pricesOn fills in the compute of devices with a piece added.
-func (b *builder) pricesOn(piece *piece, devices []int32, times []float64) {
+// timesOn fills in the compute of devices with a piece added.
+func (b *builder) timesOn(piece *piece, devices []int32, times []float64) {
 	if len(piece.members) == 1 {
 		b.scorer.ComputeWith(piece.members[0].item, devices, times)
 		return

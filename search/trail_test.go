@@ -33,7 +33,7 @@ func TestPropertyResumedRunsAreWhole(t *testing.T) {
 		p.Tables[0].Constraint.Devices = []int{devices - 1}
 		scorers := additiveFactory(p)
 		s := newRun(context.Background(), p, scorers, Options{Workers: 1})
-		division := s.catalog.newDivision(s.catalog.whole())
+		division := s.catalog.divide(s.catalog.whole())
 		resumed, whole := s.workers[0], newWorker(s.catalog, scorers())
 		for _, r := range []rule{leastAfter, leastSoFar} {
 			resumed.clear(len(division.entries))
@@ -67,7 +67,7 @@ func TestPropertyResumedRunsAreWhole(t *testing.T) {
 func TestUncappedRuns(t *testing.T) {
 	p := handMade(unit.GiB, 2, table{100, 64, 1}, table{100, 4, 1})
 	s := newRun(context.Background(), p, additiveFactory(p), Options{Workers: 1})
-	w, division := s.workers[0], s.catalog.newDivision(s.catalog.whole())
+	w, division := s.workers[0], s.catalog.divide(s.catalog.whole())
 	for _, r := range []rule{leastSoFar, leastAfter} {
 		o := w.evaluate(context.Background(), division, grid{rules: []rule{r}, thresholds: append([]float64{uncapped}, thresholds(11)...)})
 		if o.lack != 0 || o.threshold != uncapped {
@@ -146,9 +146,9 @@ func TestLeastSumIsFill(t *testing.T) {
 			order[i] = int32(i)
 			key[i] = tables[i].pooling * float64(c.pieces[k].dims)
 		}
-		got, gotFailed := c.leastSum(pieces, order, key)
+		got, gotFailed := leastSum(c, pieces, order, key)
 		sum := make([]float64, len(c.all))
-		want, wantFailed := c.fill(pieces, order, func(i int32, used []int64, room []int32) int32 {
+		want, wantFailed := placeInOrder(c, pieces, order, func(i int32, used []int64, room []int32) int32 {
 			best := room[0]
 			for _, d := range room {
 				if sum[d] < sum[best] || sum[d] == sum[best] && used[d] < used[best] {

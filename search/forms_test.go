@@ -73,7 +73,7 @@ func TestMayCut(t *testing.T) {
 			pieces = append(pieces, problem.Grid)
 		}
 		c := newCatalog(p, nil)
-		r := &refiner{c: c, f: newForms(c, Options{Kinds: pieces})}
+		r := &annealer{layout: newLayout(c, nil, newForms(c, Options{Kinds: pieces}))}
 		for piece, want := range map[problem.Kind]bool{"": true, problem.RowWise: false, problem.DataParallel: false, problem.TableRowWise: sliced} {
 			r.parts = []placed{{c.inForm(c.whole()[0], 16, problem.Form{Kind: piece}), 0}}
 			if got := r.mayCut(0); got != want {
@@ -99,7 +99,7 @@ func TestTableWiseAloneIsWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := layout(p, r)
+		got := listing(p, r)
 		slices.Sort(got)
 		slices.Sort(test.want)
 		if diff := cmp.Diff(test.want, got); diff != "" {
@@ -123,7 +123,8 @@ func TestBlocksGoToTheHostWithRoom(t *testing.T) {
 	for _, k := range whole {
 		byRows[k] = problem.Form{Kind: problem.TableRowWise}
 	}
-	parts, ok := f.fill(c, whole, byRows, nil)
+	room := newLedger(c)
+	parts, ok := fillForms(c, &f, &room, whole, byRows, nil)
 	if !ok {
 		t.Fatal("got no placement, want one")
 	}
@@ -144,15 +145,17 @@ func TestHostMemoryIsFilledEvenly(t *testing.T) {
 	p.Topology.HostMemory = 2 * 140_000 // two of 64,000 bytes for each device
 	c := newCatalog(p, nil)
 	f := newForms(c, Options{Kinds: problem.Kinds()})
-	place := func() ([]placed, bool) {
+	place := func(hostBudget int64) ([]placed, bool) {
 		hosted := map[int32]problem.Form{}
 		whole := c.whole()
 		for _, k := range whole[1:] {
 			hosted[k] = problem.Form{Tier: problem.Host}
 		}
-		return f.fill(c, whole, nil, hosted)
+		room := newLedger(c)
+		room.hostBudget = min(room.hostBudget, hostBudget)
+		return fillForms(c, &f, &room, whole, nil, hosted)
 	}
-	parts, ok := place()
+	parts, ok := place(140_000)
 	if !ok {
 		t.Fatal("got no placement, want one")
 	}
@@ -164,8 +167,7 @@ func TestHostMemoryIsFilledEvenly(t *testing.T) {
 		t.Errorf("tables on a device (-want +got):\n%s", diff)
 	}
 	// Where each takes none, there is no placement.
-	f.hostBudget = 63_000
-	if parts, ok := place(); ok {
+	if parts, ok := place(63_000); ok {
 		t.Errorf("got %v, want no placement", parts)
 	}
 }
@@ -174,18 +176,18 @@ func TestHostMemoryIsFilledEvenly(t *testing.T) {
 // saves 9, another 8: there is room for one of them, and then for 4 more that save 1.
 func TestWorthiest(t *testing.T) {
 	c := &catalog{pieces: []piece{
-		{bytes: 5, cost: 10},
-		{bytes: 15, cost: 2},
-		{bytes: 5, cost: 10},
-		{bytes: 9, cost: 9.5},
-		{bytes: 15, cost: 1},
+		{bytes: 5, alone: 10},
+		{bytes: 15, alone: 2},
+		{bytes: 5, alone: 10},
+		{bytes: 9, alone: 9.5},
+		{bytes: 15, alone: 1},
 	}}
 	options := [][]int32{{0, 1}, {2, 3, 4}}
 	for _, test := range []struct {
 		room int64
 		want []int32
 	}{{10, []int32{0, 2}}, {14, []int32{0, 3}}, {19, []int32{0, 3}}, {20, []int32{0, 4}}, {24, []int32{0, 4}}, {29, []int32{0, 4}}, {30, []int32{1, 4}}} {
-		got := c.worthiest(options, test.room)
+		got := worthiest(c, options, test.room)
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("room for %d (-want +got):\n%s", test.room, diff)
 		}

@@ -15,54 +15,67 @@ import (
 // That is worth it while there are few ways: the count is bounded before anything
 // is priced.
 
-// exactPlacements is the most placements that are tried.
-const exactPlacements = 40_000
+// exhaustivePlacements is the most placements that are tried.
+const exhaustivePlacements = 40_000
 
-// exact tries all placements if they are few enough, and reports whether it did:
-// the best placement is then optimal under the scorer.
-func (s *run) exact() bool {
-	c := s.catalog
+// exhaustive is the stage that tries all placements where they are few.
+type exhaustive struct{}
+
+func (exhaustive) apply(r *run, s state) (state, error) {
+	if r.most == 0 {
+		tryAll(r, &s)
+	}
+	return s, nil
+}
+
+// tryAll tries all placements if they are few enough, and notes in the state whether it
+// did: the best placement is then optimal under the scorer.
+func tryAll(r *run, s *state) {
+	c := r.catalog
 	whole := c.whole()
 	if slices.ContainsFunc(whole, func(k int32) bool { return c.pieces[k].devices != nil || len(c.pieces[k].members) != 1 }) {
-		return false
+		return
 	}
 	n := len(c.all)
-	ways := 0.0 // the logarithm: of thousands of tables it is beyond all numbers
-	for _, k := range whole {
-		m := c.pieces[k].members[0]
-		ways += math.Log(spreads(m.width/problem.ColumnGranule, c.least(m.table)/problem.ColumnGranule, n))
+	if !(logWays(c, whole) <= math.Log(exhaustivePlacements)) {
+		return
 	}
-	// Placements that differ by the order of the devices only are tried once, nearly.
-	for i := 2; i <= n && i <= len(whole); i++ {
-		ways -= math.Log(float64(i))
+	e := enumeration{r: r, c: c, scorer: r.scorer(), whole: whole, room: slices.Repeat([]int64{c.budget}, n), cost: math.Inf(1)}
+	if s.best.division != nil {
+		e.cost = s.best.cost
 	}
-	if !(ways <= math.Log(exactPlacements)) {
-		return false
-	}
-	e := exact{s: s, c: c, scorer: s.workers[0].scorer, whole: whole, room: slices.Repeat([]int64{c.budget}, n), cost: s.best.cost}
 	e.scorer.Reset()
 	ended := !e.table(0, 0)
-	s.stats.Evaluations += e.evaluations
+	r.stats.Evaluations += e.evaluations
 	if e.best != nil {
-		s.offerParts(e.best)
+		s.best = r.offerPlaced(s.best, e.best)
 	}
 	e.scorer.Reset()
 	if ended {
-		s.cutShort()
+		r.cutShort()
 	}
-	return !ended
+	s.complete = !ended
 }
 
-// least is the narrowest slice of a table, in columns: a multiple of the granule.
-func (c *catalog) least(table int) int {
-	const g = problem.ColumnGranule
-	return (max(g, c.problem.Tables[table].MinWidth()) + g - 1) / g * g
+// logWays is the logarithm of the number of placements: the number itself is beyond all
+// floating-point numbers for thousands of tables. Placements that differ by the order
+// of the devices only are counted once, nearly.
+func logWays(c *catalog, whole []int32) float64 {
+	n, sum := len(c.all), 0.0
+	for _, k := range whole {
+		m := c.pieces[k].members[0]
+		sum += math.Log(ways(m.width/problem.ColumnGranule, c.least(m.table)/problem.ColumnGranule, n))
+	}
+	for i := 2; i <= n && i <= len(whole); i++ {
+		sum -= math.Log(float64(i))
+	}
+	return sum
 }
 
-// spreads is the number of ways to spread units over n devices, none or at least
+// ways is the number of ways to spread units over n devices, none or at least
 // least on each; the unsplit table counts even where it is narrower than that.
-func spreads(units, least, n int) float64 {
-	ways, choose := 0.0, 1.0
+func ways(units, least, n int) float64 {
+	sum, choose := 0.0, 1.0
 	for used := 1; used <= n; used++ {
 		choose *= float64(n-used+1) / float64(used)
 		left := units - used*least
@@ -72,9 +85,9 @@ func spreads(units, least, n int) float64 {
 		if left < 0 {
 			break
 		}
-		ways += choose * binomial(left+used-1, used-1)
+		sum += choose * binomial(left+used-1, used-1)
 	}
-	return ways
+	return sum
 }
 
 func binomial(n, k int) float64 {
@@ -85,9 +98,9 @@ func binomial(n, k int) float64 {
 	return v
 }
 
-// exact is a run through all placements.
-type exact struct {
-	s      *run
+// enumeration is a walk through all placements.
+type enumeration struct {
+	r      *run
 	c      *catalog
 	scorer Scorer
 	whole  []int32
@@ -101,19 +114,19 @@ type exact struct {
 
 // table places the tables from i on, when that many devices are in use. It returns
 // false where the search was ended.
-func (e *exact) table(i, used int) bool {
+func (e *enumeration) table(i, used int) bool {
 	if i == len(e.whole) {
 		e.evaluations += int64(len(e.room))
 		if cost := e.scorer.Cost(); cost < e.cost {
 			e.cost, e.best = cost, append(e.best[:0], e.placed...)
 		}
-		return !(len(e.placed) > 0 && e.evaluations%(lookEvery*int64(len(e.room))) == 0 && e.s.ended())
+		return !(len(e.placed) > 0 && e.evaluations%(lookEvery*int64(len(e.room))) == 0 && e.r.ended())
 	}
 	return e.slice(i, e.c.pieces[e.whole[i]].members[0].width, 0, used)
 }
 
 // slice places the remaining columns of table i on the devices from one on.
-func (e *exact) slice(i, columns, from, used int) bool {
+func (e *enumeration) slice(i, columns, from, used int) bool {
 	if columns == 0 {
 		return e.table(i+1, used)
 	}
@@ -131,7 +144,7 @@ func (e *exact) slice(i, columns, from, used int) bool {
 			if e.c.pieces[piece].bytes > e.room[d] {
 				continue
 			}
-			e.c.items(&e.c.pieces[piece])
+			e.c.register(&e.c.pieces[piece])
 			item, bytes := e.c.pieces[piece].members[0].item, e.c.pieces[piece].bytes
 			e.room[d] -= bytes
 			e.scorer.Add(d, item)

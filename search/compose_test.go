@@ -38,8 +38,8 @@ func TestKindsHaveHalfOfTheEvaluations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Contains(phases, "kinds") {
-			t.Errorf("%d evaluations: got phases %v, want that of kinds among them", limit, phases)
+		if !slices.Contains(phases, "forms") {
+			t.Errorf("%d evaluations: got phases %v, want that of other forms among them", limit, phases)
 		}
 		for d, held := range r.Shards {
 			if !slices.ContainsFunc(held, func(s problem.Shard) bool { return s.Table == 0 && s.Kind == problem.DataParallel }) {

@@ -47,24 +47,23 @@ func TestRefinementKeepsItsBooks(t *testing.T) {
 	changed := 0
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawHandMade(t)
-		s := firstFitted(t, p)
+		s, first := firstFitted(t, p)
 		if s == nil {
 			return
 		}
-		first := s.best.cost
-		r := newRefiner(s.catalog, s.workers[0].scorer, s.opt.Seed)
-		r.reset(s.parts())
+		r := newAnnealer(s.catalog, s.scorer(), s.opt.Seed, s.forms)
+		r.reset(first.placed())
 		best, early := r.anneal(int64(rapid.IntRange(1, 3000).Draw(t, "evaluations")), func() bool { return false })
 		if early {
 			t.Fatal("the run was ended, and nobody ended it")
 		}
-		checkBooks(t, r)
+		checkBooks(t, r.layout)
 		if best == nil {
 			return
 		}
 		changed++
-		if cost := checkParts(t, s.catalog, best).Cost(); cost > first*(1+1e-9) || math.Abs(cost-r.best) > 1e-9*cost {
-			t.Fatalf("best: got cost %v, want the least that was reached, %v, and no more than the first, %v", cost, r.best, first)
+		if cost := checkParts(t, s.catalog, best).Cost(); cost > first.cost*(1+1e-9) || math.Abs(cost-r.best) > 1e-9*cost {
+			t.Fatalf("best: got cost %v, want the least that was reached, %v, and no more than the first, %v", cost, r.best, first.cost)
 		}
 	})
 	if changed == 0 && !testing.Short() { // of 20 draws, none may be, of 100 one is
@@ -78,12 +77,12 @@ func TestShapesKeepTheBooks(t *testing.T) {
 	built := 0
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawHandMade(t)
-		s := firstFitted(t, p)
+		s, first := firstFitted(t, p)
 		if s == nil {
 			return
 		}
-		r := newRefiner(s.catalog, s.workers[0].scorer, s.opt.Seed)
-		r.reset(s.parts())
+		r := newLayout(s.catalog, s.scorer(), s.forms)
+		r.reset(first.placed())
 		b := newBuilder(r, r.c.whole(), nil, slices.Max(r.compute))
 		shape := rapid.SampledFrom(shapesTried).Draw(t, "shape")
 		if !b.build(shape) {
@@ -116,44 +115,43 @@ func TestShapesSetWidthsAndRows(t *testing.T) {
 	}
 	p := handMade(100*unit.GiB, 4, tables...)
 	s := newRun(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
-	s.offer(s.catalog.newDivision(s.catalog.whole()), []int32{0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3})
-	r := newRefiner(s.catalog, s.workers[0].scorer, 0)
-	r.reset(s.parts())
+	first := s.offer(placement{}, s.catalog.divide(s.catalog.whole()), []int32{0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3})
+	r := newLayout(s.catalog, s.scorer(), s.forms)
+	r.reset(first.placed())
 	b := newBuilder(r, r.c.whole(), nil, slices.Max(r.compute))
 	if !b.build(shape{quarters: [6]int{1, 2, 1, 0, 0, 0}}) {
 		t.Fatal("the shape was not built")
 	}
-	if want := []lot{{5, true}, {5, false}, {5, false}, {6, true}}; !slices.Equal(b.lots, want) {
-		t.Fatalf("got lots %v, want %v", b.lots, want)
+	if want := []limit{{5, true}, {5, false}, {5, false}, {6, true}}; !slices.Equal(b.limits, want) {
+		t.Fatalf("got limits %v, want %v", b.limits, want)
 	}
 	for d, slots := range r.held {
 		widest := 0
 		for _, slot := range slots {
 			widest = max(widest, r.width(slot))
 		}
-		if most := map[uint8]int{5: 32, 6: 64}[b.lots[d].class]; widest > most || widest == 0 {
+		if most := map[uint8]int{5: 32, 6: 64}[b.limits[d].class]; widest > most || widest == 0 {
 			t.Errorf("device %d: got a slice of %d columns, want some, of at most %d", d, widest, most)
 		}
-		if b.lots[d].few && b.rows[d] > fewRows {
+		if b.limits[d].few && b.rows[d] > fewRows {
 			t.Errorf("device %d: got %d rows, want at most %d", d, b.rows[d], fewRows)
 		}
 	}
 }
 
-// firstFitted returns a searcher for the problem with first fit's placement, nil
-// where there is none.
-func firstFitted(t *rapid.T, p *problem.Problem) *run {
+// firstFitted returns a run for the problem and first fit's placement, nil where there
+// is none.
+func firstFitted(t *rapid.T, p *problem.Problem) (*run, placement) {
 	if p.Validate() != nil {
-		return nil
+		return nil, placement{}
 	}
 	s := newRun(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1, Seed: rapid.Uint64().Draw(t, "seed")})
-	pieces, failed := s.catalog.forced()
-	devices, lacks := s.catalog.firstFit(pieces)
+	pieces, failed := forced(s.catalog)
+	devices, lacks := firstFit(s.catalog, pieces)
 	if failed != none || lacks != none {
-		return nil
+		return nil, placement{}
 	}
-	s.offer(s.catalog.newDivision(pieces), devices)
-	return s
+	return s, s.offer(placement{}, s.catalog.divide(pieces), devices)
 }
 
 // checkParts fails where parts are not a valid placement, and returns a fresh scorer
@@ -189,15 +187,15 @@ func checkParts(t *rapid.T, c *catalog, parts []placed) Scorer {
 }
 
 // checkBooks fails where what the refiner says of its parts is not so.
-func checkBooks(t *rapid.T, r *refiner) {
+func checkBooks(t *rapid.T, r *layout) {
 	fresh := checkParts(t, r.c, r.all())
 	bytes, dims := make([]int64, len(r.held)), make([]int64, len(r.held))
 	for _, p := range r.all() {
 		bytes[p.device] += r.c.pieces[p.piece].bytes
 		dims[p.device] += r.c.pieces[p.piece].dims
 	}
-	if !slices.Equal(bytes, r.bytes) || !slices.Equal(dims, r.dims) {
-		t.Fatalf("got bytes %v and columns %v, want %v and %v", r.bytes, r.dims, bytes, dims)
+	if !slices.Equal(bytes, r.own) || !slices.Equal(dims, r.dims) {
+		t.Fatalf("got bytes %v and columns %v, want %v and %v", r.own, r.dims, bytes, dims)
 	}
 	if got, want := r.scorer.Cost(), fresh.Cost(); math.Abs(got-want) > 1e-9*want {
 		t.Fatalf("cost: got %v, want %v as priced from nothing", got, want)
@@ -230,10 +228,9 @@ func TestRefinementSplitsUnequally(t *testing.T) {
 	p := handMade(unit.GiB, 3, table{10, 36, 1}, table{10, 36, 1})
 	s := newRun(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1, Candidates: 10, Beam: 3, Steps: 1, Grid: 11})
 	c := s.catalog
-	s.offer(c.newDivision(c.whole()), []int32{0, 1})
-	s.refine()
-	if want := 24 * 1.1; s.best.cost > want*(1+1e-9) {
-		t.Errorf("got cost %v, want %v: 24 columns on each device", s.best.cost, want)
+	best := annealed(t, s, s.offer(placement{}, c.divide(c.whole()), []int32{0, 1}))
+	if want := 24 * 1.1; best.cost > want*(1+1e-9) {
+		t.Errorf("got cost %v, want %v: 24 columns on each device", best.cost, want)
 	}
 }
 
@@ -244,16 +241,25 @@ func TestRefinementMerges(t *testing.T) {
 	factory := func() Scorer { return &launches{additiveFactory(p)().(*additive)} }
 	s := newRun(context.Background(), p, factory, Options{Method: NeuroShard, Workers: 1})
 	c := s.catalog
-	entries := c.refine(c.whole(), func(k int32) bool { return c.pieces[k].class > 4 })
+	entries := c.halved(c.whole(), func(k int32) bool { return c.pieces[k].class > 4 })
 	devices := make([]int32, len(entries))
 	for i := range devices {
 		devices[i] = int32(i % 2)
 	}
-	s.offer(c.newDivision(entries), devices)
-	s.refine()
-	if got := len(s.best.division.entries); got != 2 {
+	best := annealed(t, s, s.offer(placement{}, c.divide(entries), devices))
+	if got := len(best.division.entries); got != 2 {
 		t.Errorf("got %d slices, want the two tables", got)
 	}
+}
+
+// annealed returns the best placement after stage anneal.
+func annealed(t *testing.T, r *run, best placement) placement {
+	t.Helper()
+	s, err := anneal{}.apply(r, state{best: best})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.best
 }
 
 // launches is additive with 5 ms for each slice.
@@ -289,7 +295,7 @@ func TestBudgetOfTime(t *testing.T) {
 	// A context that ends is another thing than the budget.
 	ctx, cancel := context.WithCancel(context.Background())
 	interrupted, err := Run(ctx, p, additiveFactory(p), Options{Budget: time.Hour, OnEvent: func(e Event) {
-		if e.Phase == "refine" {
+		if e.Phase == "anneal" {
 			cancel()
 		}
 	}})
@@ -320,13 +326,13 @@ func TestBudgetOfRefinement(t *testing.T) {
 	}
 }
 
-func TestSpreads(t *testing.T) {
+func TestWays(t *testing.T) {
 	// By hand: 3 units over 2 devices are 30 21 12 03, with at least 2 each only 30 03.
 	for _, c := range []struct {
 		units, least, n int
 		want            float64
 	}{{3, 1, 2, 4}, {3, 2, 2, 2}, {4, 2, 2, 3}, {4, 1, 3, 15}, {1, 1, 5, 5}, {1, 4, 3, 3}} {
-		if got := spreads(c.units, c.least, c.n); math.Abs(got-c.want) > 1e-9 {
+		if got := ways(c.units, c.least, c.n); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%+v: got %v", c, got)
 		}
 	}
@@ -341,9 +347,10 @@ func TestExactLeavesLargeProblems(t *testing.T) {
 		}
 		p := handMade(unit.GiB, devices, tables...)
 		s := newRun(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
-		done := s.exact()
-		if want := devices == 1; done != want {
-			t.Errorf("%d devices: got exhaustive %v, want %v", devices, done, want)
+		var after state
+		tryAll(s, &after)
+		if want := devices == 1; after.complete != want {
+			t.Errorf("%d devices: got exhaustive %v, want %v", devices, after.complete, want)
 		}
 	}
 }

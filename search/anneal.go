@@ -1,0 +1,226 @@
+package search
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Stage anneal improves the best placement by small changes (moves.go), under simulated
+// annealing: a change that raises the goal (goal.go) is accepted with a chance that
+// falls as a run goes on. The cheapest placement met on the way is kept.
+//
+// The first runs are short and begin at several placements (shapes.go); the best goes
+// on. A run has a fixed number of evaluations, and the next one begins at the best
+// placement so far and is twice as long. By default there is one after the short ones;
+// a budget of time or of evaluations has all that it allows. So the result depends on
+// the seed and on where the budget ends, and not on the number of workers.
+
+const (
+	// The first long run makes annealEvaluations evaluations, or evaluationsASlice for
+	// each slice, whichever is more.
+	annealEvaluations, evaluationsASlice = 60_000, 30
+	// hot sets the temperature at the start of a run. Of warmDraws changes that raise the
+	// goal, the share low raises it by less than some amount; the run starts at hot times
+	// that amount, since the effect of a change depends on the number of devices. The run
+	// ends at cold times its first temperature. A run that found nothing is followed by
+	// one that is cooler by a factor.
+	hot, cold = .5, .02
+	cooler    = .3
+	low       = .2
+	warmDraws = 200
+	// lookEvery is how many changes are tried between two looks at the clock, and
+	// rescaleEvery between two settings of the scales of the soft maxima.
+	lookEvery    = 64
+	rescaleEvery = 1024
+	// near is how far above the best goal so far, as a share, a placement may be whose
+	// cost is asked.
+	near = .002
+)
+
+// annealer anneals a layout.
+type annealer struct {
+	*layout
+	draw *rand.Rand
+	// heat is the temperature at the start of a run, relative to the rise that few
+	// changes stay below.
+	heat float64
+}
+
+func newAnnealer(c *catalog, scorer Scorer, seed uint64, f forms) *annealer {
+	return &annealer{layout: newLayout(c, scorer, f), draw: rand.New(rand.NewPCG(seed, 0x726566696e65)), heat: hot}
+}
+
+// anneal tries changes for a number of evaluations. It returns the parts of the
+// cheapest placement if that is cheaper than the first one, else nil, and whether it
+// was ended before. Field best is the cost of that placement.
+func (a *annealer) anneal(evaluations int64, ended func() bool) (best []placed, early bool) {
+	goal := a.goal()
+	least := goal
+	warmth := a.warmth(goal)
+	// unsaved says that the current placement is the best, but not copied yet.
+	unsaved := false
+	save := func() {
+		best = best[:0]
+		for _, slot := range a.live {
+			best = append(best, a.parts[slot])
+		}
+		unsaved = false
+	}
+	// Changes that cannot be made count, too, so that a run ends where none can.
+	for tried := 0; a.evaluations < evaluations && !early; tried++ {
+		if tried%lookEvery == 0 {
+			early = ended()
+		}
+		if a.mixed && tried%rescaleEvery == 0 {
+			a.scale()
+			goal = a.goal()
+		}
+		a.evaluations++
+		if !a.propose() {
+			continue
+		}
+		before := a.softSums
+		a.try()
+		changed := a.goal()
+		if rise := changed - goal; rise > 0 && !a.accepts(rise, warmth, float64(a.evaluations)/float64(evaluations)) {
+			a.undo(before)
+			continue
+		}
+		goal = changed
+		cheaper := a.cheaper(goal, &least)
+		if unsaved && !cheaper {
+			save()
+		}
+		a.accept()
+		unsaved = unsaved || cheaper
+	}
+	if unsaved {
+		save()
+	}
+	return best, early
+}
+
+// accepts draws whether a rise of the goal is accepted when a share of the run is over.
+func (a *annealer) accepts(rise, warmth, share float64) bool {
+	return a.draw.Float64() < math.Exp(-rise/(warmth*math.Pow(cold, share)))
+}
+
+// cheaper reports whether the placement is the cheapest of the run. Only a placement
+// whose goal is near the least so far is asked for its cost.
+func (a *annealer) cheaper(goal float64, least *float64) bool {
+	if goal >= *least*(1+near) {
+		return false
+	}
+	*least = min(*least, goal)
+	cost := a.scorer.Cost()
+	if cost >= a.best {
+		return false
+	}
+	a.best = cost
+	return true
+}
+
+// warmth returns the temperature at which a run begins, above 0, from changes that
+// are drawn and not made.
+func (a *annealer) warmth(goal float64) float64 {
+	var rises []float64
+	for tried := 0; tried < 4*warmDraws && len(rises) < warmDraws; tried++ {
+		a.evaluations++
+		if !a.propose() {
+			continue
+		}
+		before := a.softSums
+		a.try()
+		if rise := a.goal() - goal; rise > 0 {
+			rises = append(rises, rise)
+		}
+		a.undo(before)
+	}
+	if len(rises) == 0 {
+		return math.SmallestNonzeroFloat64 // no rise is accepted
+	}
+	slices.Sort(rises)
+	return a.heat * rises[int(low*float64(len(rises)))]
+}
+
+// annealing is a sequence of an annealer's runs within the budget of a run of a method.
+type annealing struct {
+	*annealer
+	r *run
+	// placement is the cheapest so far.
+	placement placement
+}
+
+func newAnnealing(r *run, best placement, f forms) *annealing {
+	return &annealing{annealer: newAnnealer(r.catalog, r.scorer(), r.opt.Seed, f), r: r, placement: best}
+}
+
+// from anneals from a placement for a number of evaluations. The best placement met
+// competes, and is returned, or nil where the first one was cheaper.
+func (a *annealing) from(parts []placed, evaluations int64) []placed {
+	a.reset(parts)
+	best, ended := a.anneal(evaluations, a.r.ended)
+	if best != nil {
+		a.placement = a.r.offerPlaced(a.placement, best)
+	}
+	if ended {
+		a.r.cutShort()
+	}
+	a.r.stats.Evaluations += a.evaluations
+	a.evaluations = 0
+	a.r.tell(a.placement)
+	return best
+}
+
+// left returns the evaluations that the caller's budget leaves, 0 where the search has
+// ended.
+func (a *annealing) left() int64 {
+	if a.r.status != Complete {
+		return 0
+	}
+	return max(0, a.r.end()-a.r.stats.Evaluations)
+}
+
+// long anneals from the best placement in runs, each twice as long as the one before:
+// one run, or all that the budget allows if it may be used up.
+func (a *annealing) long(useUp bool) {
+	a.heat = hot
+	for evaluations := a.longRun(); a.left() > 0; evaluations *= 2 {
+		if a.from(a.placement.placed(), min(evaluations, a.left())) == nil {
+			a.heat *= cooler
+		}
+		if !useUp || a.r.most == 0 && a.r.opt.Budget == 0 {
+			break
+		}
+	}
+	if a.r.stats.Evaluations >= a.r.end() && a.r.status == Complete {
+		a.r.exhausted()
+	}
+}
+
+// longRun is the evaluations of the first long run.
+func (a *annealing) longRun() int64 {
+	return max(annealEvaluations, evaluationsASlice*int64(len(a.placement.division.entries)))
+}
+
+// anneal is the stage that anneals slices of columns.
+type anneal struct{}
+
+func (anneal) apply(r *run, s state) (state, error) {
+	if s.best.division == nil || len(r.catalog.all) < 2 || r.annealsOnce() {
+		return s, nil
+	}
+	r.event.Phase = "anneal"
+	a := newAnnealing(r, s.best, r.forms.none())
+	if !addsUp(a.scorer) {
+		annealShapes(a)
+	}
+	// Where a run is long, the annealing among all forms is enough.
+	if !r.forms.any() || evaluationsASlice*len(s.best.devices) <= annealEvaluations {
+		a.long(!r.forms.any())
+	}
+	a.scorer.Reset()
+	s.best = a.placement
+	return s, nil
+}

@@ -1,0 +1,305 @@
+package search
+
+import (
+	"math/bits"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// piece is what is placed whole: a column slice of one table in one form, or all
+// the tables of a co-location group. Two slices of a table that have the same width
+// and form are the same piece.
+type piece struct {
+	members []member
+	// bytes are those of HBM on each device that holds the piece, and hostBytes those
+	// of host memory.
+	bytes, hostBytes int64
+	// dims is the pooled columns that travel in all-to-alls: width times features,
+	// over the members. It is 0 for a piece that several devices hold.
+	dims int64
+	// class is the width class of the widest member: i for up to 2^i columns.
+	class uint8
+	// devices are the allowed devices, ascending; nil allows all.
+	devices []int32
+	// left and right are the pieces of the two halves; none where the piece is not
+	// cut yet, or cannot be.
+	left, right int32
+	form        problem.Form
+	span        span
+	// alone is the predicted time of the piece alone on a device, and timed says that
+	// it is known. known says that the scorer knows the members' items.
+	alone        float64
+	timed, known bool
+}
+
+type member struct{ table, width, item int }
+
+// none stands for no piece, no device and no slot.
+const none = -1
+
+// span says which devices hold a piece.
+type span uint8
+
+// The spans. What lies everywhere is alike on each device, so it is counted once.
+const (
+	oneDevice span = iota
+	oneHost
+	everywhere
+)
+
+func spanOf(f problem.Form) span {
+	switch f.Kind {
+	case problem.RowWise, problem.DataParallel:
+		return everywhere
+	case problem.TableRowWise:
+		return oneHost
+	}
+	return oneDevice
+}
+
+// catalog holds the pieces of one problem, each under a number. It grows only between
+// parallel phases; workers read it.
+type catalog struct {
+	problem *problem.Problem
+	// brief leaves out of an Infeasible how many devices would do.
+	brief bool
+	// scorer times pieces; nil where only bytes matter.
+	scorer Scorer
+	// all lists every device.
+	all []int32
+	// budget is the bytes of a device that shards may take.
+	budget int64
+	pieces []piece
+	index  map[slice]int32
+}
+
+type slice struct {
+	table, width int
+	form         problem.Form
+}
+
+func newCatalog(p *problem.Problem, scorer Scorer) *catalog {
+	c := &catalog{problem: p, scorer: scorer, index: make(map[slice]int32, len(p.Tables))}
+	c.resize(p.Topology.Devices)
+	if scorer != nil {
+		scorer.Reset()
+	}
+	return c
+}
+
+// resize makes the catalog one of the same tables on n devices.
+func (c *catalog) resize(n int) {
+	resized := *c.problem
+	resized.Topology.Devices = n
+	c.problem = &resized
+	c.budget = int64(resized.ShardBudget())
+	for d := len(c.all); d < n; d++ {
+		c.all = append(c.all, int32(d))
+	}
+	c.all = c.all[:n]
+}
+
+// whole returns the pieces of the unsplit problem, in the order of its groups.
+func (c *catalog) whole() []int32 {
+	groups := c.problem.Groups()
+	pieces := make([]int32, len(groups))
+	for i, g := range groups {
+		var devices []int32
+		for _, d := range g.Devices {
+			devices = append(devices, int32(d))
+		}
+		members := make([]member, len(g.Tables))
+		for j, t := range g.Tables {
+			members[j] = member{table: t, width: c.problem.Tables[t].Dim}
+		}
+		pieces[i] = c.add(members, devices, problem.Form{})
+		if len(members) == 1 {
+			c.index[slice{table: members[0].table, width: members[0].width}] = pieces[i]
+		}
+	}
+	return pieces
+}
+
+// add registers a new piece.
+func (c *catalog) add(members []member, devices []int32, form problem.Form) int32 {
+	k := piece{members: members, devices: devices, left: none, right: none, form: form, span: spanOf(form)}
+	for _, m := range members {
+		s := c.problem.Whole(m.table)
+		s.Columns.End = int64(m.width)
+		s.Kind, s.Tier, s.Cache = form.Kind, form.Tier, form.Cache
+		if form.Kind.ByRows() {
+			s.Rows.End = c.problem.Tables[m.table].BlockRows(c.devicesOf(k.span))
+		}
+		memory := c.problem.ShardMemory(s)
+		k.bytes += int64(memory.Tables())
+		k.hostBytes += int64(memory.Host)
+		if k.span == oneDevice {
+			k.dims += int64(c.problem.DimSum(s))
+		}
+		k.class = max(k.class, uint8(bits.Len(uint(m.width-1))))
+	}
+	c.pieces = append(c.pieces, k)
+	return int32(len(c.pieces) - 1)
+}
+
+// cut returns the widths of the two halves of piece k, multiples of the granule, the
+// left one never narrower; ok is false where a half would be too narrow.
+func (c *catalog) cut(k int32) (left, right int, ok bool) {
+	members := c.pieces[k].members
+	if len(members) != 1 {
+		return 0, 0, false
+	}
+	const g = problem.ColumnGranule
+	width := members[0].width
+	left = (width/2 + g - 1) / g * g
+	right = width - left
+	return left, right, right > 0 && right >= c.problem.Tables[members[0].table].MinWidth()
+}
+
+// halves returns the two halves of piece k, which can be cut.
+func (c *catalog) halves(k int32) (left, right int32) {
+	if c.pieces[k].left == none {
+		l, r, _ := c.cut(k)
+		c.pieces[k].left = c.slice(k, l)
+		c.pieces[k].right = c.slice(k, r)
+	}
+	return c.pieces[k].left, c.pieces[k].right
+}
+
+// slice returns the piece of that width of the only table of piece k, in the same form.
+func (c *catalog) slice(k int32, width int) int32 { return c.inForm(k, width, c.pieces[k].form) }
+
+// inForm returns the piece of that width and form of the only table of piece k.
+func (c *catalog) inForm(k int32, width int, form problem.Form) int32 {
+	key := slice{c.pieces[k].members[0].table, width, form}
+	id, ok := c.index[key]
+	if !ok {
+		id = c.add([]member{{table: key.table, width: width}}, c.pieces[k].devices, form)
+		c.index[key] = id
+	}
+	return id
+}
+
+// halved cuts every piece for which large holds into halves, and those again, as far
+// as they can be cut.
+func (c *catalog) halved(pieces []int32, large func(k int32) bool) []int32 {
+	finer := make([]int32, 0, len(pieces))
+	var visit func(k int32)
+	visit = func(k int32) {
+		if _, _, ok := c.cut(k); ok && large(k) {
+			left, right := c.halves(k)
+			visit(left)
+			visit(right)
+			return
+		}
+		finer = append(finer, k)
+	}
+	for _, k := range pieces {
+		visit(k)
+	}
+	return finer
+}
+
+// above cuts every piece that takes more than limit bytes into halves.
+func (c *catalog) above(pieces []int32, limit int64) []int32 {
+	return c.halved(pieces, func(k int32) bool { return c.pieces[k].bytes > limit })
+}
+
+// register makes the scorer know a piece.
+func (c *catalog) register(k *piece) {
+	if k.known {
+		return
+	}
+	for i := range k.members {
+		m := &k.members[i]
+		m.item = c.scorer.Item(m.table, m.width, k.form)
+	}
+	k.known = true
+}
+
+// time returns the predicted time of piece k alone on a device. The catalog's scorer
+// must hold nothing.
+func (c *catalog) time(k int32) float64 {
+	p := &c.pieces[k]
+	if !p.timed {
+		c.register(p)
+		for _, m := range p.members {
+			c.scorer.Add(0, m.item)
+		}
+		p.alone, p.timed = c.scorer.Compute(0), true
+		for _, m := range p.members {
+			c.scorer.Remove(0, m.item)
+		}
+	}
+	return p.alone
+}
+
+// allowed returns the devices that piece k may be placed on.
+func (c *catalog) allowed(k *piece) []int32 {
+	if k.devices != nil {
+		return k.devices
+	}
+	return c.all
+}
+
+// devicesOf returns the number of devices of a span.
+func (c *catalog) devicesOf(s span) int {
+	switch s {
+	case oneHost:
+		return c.problem.Topology.PerHost()
+	case everywhere:
+		return len(c.all)
+	}
+	return 1
+}
+
+// eachOf calls visit for each device of the span that holds device d, with the
+// device's number within the span.
+func (c *catalog) eachOf(s span, d int32, visit func(i int, device int32)) {
+	first, n := d, int32(c.devicesOf(s))
+	if s == everywhere {
+		first = 0
+	} else if s == oneHost {
+		first = d / n * n
+	}
+	for i := range n {
+		visit(int(i), first+i)
+	}
+}
+
+// least returns the width of the narrowest slice of a table, in columns: a multiple of
+// the granule.
+func (c *catalog) least(table int) int {
+	const g = problem.ColumnGranule
+	return (max(g, c.problem.Tables[table].MinWidth()) + g - 1) / g * g
+}
+
+// rows returns the rows of a piece's tables.
+func (c *catalog) rows(k int32) int64 {
+	n := int64(0)
+	for _, m := range c.pieces[k].members {
+		n += c.problem.Tables[m.table].Rows
+	}
+	return n
+}
+
+// room returns the bytes that shards may take of all devices together.
+func (c *catalog) room() unit.Bytes { return unit.Bytes(c.budget) * unit.Bytes(len(c.all)) }
+
+// total returns the bytes of all pieces together.
+func (c *catalog) total(pieces []int32) (sum unit.Bytes) {
+	for _, k := range pieces {
+		sum += unit.Bytes(c.pieces[k].bytes)
+	}
+	return sum
+}
+
+// widest returns the highest width class of the pieces, at least class narrowest.
+func (c *catalog) widest(pieces []int32) uint8 {
+	widest := uint8(narrowest)
+	for _, k := range pieces {
+		widest = max(widest, c.pieces[k].class)
+	}
+	return widest
+}

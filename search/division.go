@@ -1,0 +1,212 @@
+package search
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// entry is a piece of a division. Its index, unique in the division, names the entry
+// in an assignment; it also breaks ties as the prototype does: a split leaves the
+// left half at its index, the right half comes last.
+//
+// What an inner search reads of the piece is copied here, since entries are read in
+// order and the pieces, of thousands of tables, from all over the memory.
+type entry struct {
+	piece, index int32
+	bytes, dims  int64
+	// item is the piece's number in the Scorer; none for several tables.
+	item  int32
+	class uint8
+	// bound says that not all devices are allowed.
+	bound bool
+}
+
+// division is a set of column splits: the pieces that the tables are cut into. It is
+// not modified once made.
+type division struct {
+	// entries are in placement order: the most expensive piece first, among equals the
+	// highest index first.
+	entries []entry
+	// dims is the sum of the pieces' pooled columns.
+	dims int64
+	// hash is the sum of the pieces' hashes: equal for the same pieces in any order.
+	// Two divisions in 2^64 share a hash by chance, and then one is not tried.
+	hash uint64
+}
+
+// placement is a division with a device for each entry, by the entry's index, and
+// the predicted cost of that in ms. The zero placement stands for none: its division
+// is nil.
+type placement struct {
+	division *division
+	devices  []int32
+	cost     float64
+}
+
+// entry returns an entry of piece k, which has been timed.
+func (c *catalog) entry(k, index int32) entry {
+	piece := &c.pieces[k]
+	e := entry{piece: k, index: index, bytes: piece.bytes, dims: piece.dims, item: none, class: piece.class, bound: piece.devices != nil}
+	if len(piece.members) == 1 {
+		e.item = int32(piece.members[0].item)
+	}
+	return e
+}
+
+// divide times the pieces and orders them.
+func (c *catalog) divide(pieces []int32) *division {
+	s := &division{entries: make([]entry, len(pieces))}
+	for i, k := range pieces {
+		c.time(k)
+		s.entries[i] = c.entry(k, int32(i))
+		s.dims += c.pieces[k].dims
+		s.hash += mix(k)
+	}
+	slices.SortFunc(s.entries, c.mostExpensiveFirst)
+	return s
+}
+
+// pieces returns the pieces of the entries, by index.
+func (s *division) pieces() []int32 {
+	pieces := make([]int32, len(s.entries))
+	for _, p := range s.entries {
+		pieces[p.index] = p.piece
+	}
+	return pieces
+}
+
+// split returns s with the entry at position at, which can be cut, in halves.
+func (c *catalog) split(s *division, at int) *division {
+	old := s.entries[at]
+	left, right := c.halves(old.piece)
+	c.time(left)
+	c.time(right)
+	child := &division{
+		entries: make([]entry, 0, len(s.entries)+1),
+		dims:    s.dims,
+		hash:    s.hash - mix(old.piece) + mix(left) + mix(right),
+	}
+	child.entries = append(append(child.entries, s.entries[:at]...), s.entries[at+1:]...)
+	for _, p := range []entry{c.entry(left, old.index), c.entry(right, int32(len(s.entries)))} {
+		i, _ := slices.BinarySearchFunc(child.entries, p, c.mostExpensiveFirst)
+		child.entries = slices.Insert(child.entries, i, p)
+	}
+	return child
+}
+
+func (c *catalog) mostExpensiveFirst(a, b entry) int {
+	return cmp.Or(
+		cmp.Compare(c.pieces[b.piece].alone, c.pieces[a.piece].alone),
+		cmp.Compare(b.index, a.index),
+	)
+}
+
+func (c *catalog) largestFirst(a, b entry) int {
+	return cmp.Or(
+		cmp.Compare(c.pieces[b.piece].bytes, c.pieces[a.piece].bytes),
+		cmp.Compare(a.index, b.index),
+	)
+}
+
+// mix spreads a piece's number over 64 bits (the finaliser of SplitMix64, Steele
+// et al. 2014), so that sums of them tell multisets apart.
+func mix(k int32) uint64 {
+	z := (uint64(k) + 1) * 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// order returns a hash of the pieces in their order.
+func (s *division) order() (hash uint64) {
+	for _, p := range s.entries {
+		hash = hash*0x9e3779b97f4a7c15 + mix(p.piece)
+	}
+	return hash
+}
+
+// alike reports whether two divisions have the same pieces in the same order.
+func (s *division) alike(t *division) bool {
+	return slices.EqualFunc(s.entries, t.entries, func(a, b entry) bool { return a.piece == b.piece })
+}
+
+// dimCap returns the pooled columns a device may hold under a threshold: that
+// many times the mean over the devices.
+func (c *catalog) dimCap(s *division, threshold float64) float64 {
+	if math.IsInf(threshold, 1) {
+		return threshold
+	}
+	return threshold * float64(s.dims) / float64(len(c.all))
+}
+
+// placed is a piece on a device: on the device's span, where several hold the piece.
+type placed struct{ piece, device int32 }
+
+// placed returns the pieces of a placement with their devices, the most expensive
+// first.
+func (p placement) placed() []placed {
+	all := make([]placed, 0, len(p.devices))
+	for _, e := range p.division.entries {
+		all = append(all, placed{e.piece, p.devices[e.index]})
+	}
+	return all
+}
+
+// apart returns the pieces and the devices of placed pieces apart.
+func apart(all []placed) (pieces, devices []int32) {
+	pieces, devices = make([]int32, len(all)), make([]int32, len(all))
+	for i, p := range all {
+		pieces[i], devices[i] = p.piece, p.device
+	}
+	return pieces, devices
+}
+
+// shards returns what each device holds. The slices of a table take its columns in
+// the order of their devices, wider first.
+func (c *catalog) shards(p placement) [][]problem.Shard {
+	type slice struct {
+		member
+		piece, device int32
+	}
+	var all []slice
+	byHost := map[int]int{} // slices by host, of each table
+	for _, e := range p.division.entries {
+		k := &c.pieces[e.piece]
+		for _, m := range k.members {
+			all = append(all, slice{m, e.piece, p.devices[e.index]})
+		}
+		if k.span == oneHost {
+			byHost[k.members[0].table]++
+		}
+	}
+	slices.SortFunc(all, func(a, b slice) int {
+		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.device, b.device), cmp.Compare(b.width, a.width))
+	})
+	held := make([][]problem.Shard, len(c.all))
+	table, next := none, int64(0)
+	for _, s := range all {
+		if s.table != table {
+			table, next = s.table, 0
+		}
+		shard := c.problem.Whole(table)
+		shard.Columns = problem.Range{Start: next, End: next + int64(s.width)}
+		next = shard.Columns.End
+		k := &c.pieces[s.piece]
+		shard.Kind, shard.Tier, shard.Cache = k.form.Kind, k.form.Tier, k.form.Cache
+		if byHost[table] > 1 {
+			shard.Kind = problem.Grid
+		}
+		c.eachOf(k.span, s.device, func(i int, d int32) {
+			part := shard
+			if k.form.Kind.ByRows() {
+				block := c.problem.Tables[table].BlockRows(c.devicesOf(k.span))
+				part.Rows = problem.Range{Start: int64(i) * block, End: min(shard.Rows.End, int64(i+1)*block)}
+			}
+			held[d] = append(held[d], part)
+		})
+	}
+	return held
+}

@@ -1,0 +1,448 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+)
+
+// The inner search places the pieces of one state, dearest first, each on the
+// best device that has room for it.
+//
+//	pieces     9  7  4  4  3  1
+//	           |  |  |  |  |  |
+//	           v  v  v  v  v  v
+//	device 0   9  .  .  .  .  1
+//	device 1   .  7  .  .  3  .      for each piece: the devices with enough
+//	device 2   .  .  4  4  .  .      bytes and columns left, the best by rule
+//
+// Communication does not appear in the choice. Balance of the dim sums, which
+// it depends on, is forced instead by a cap: a threshold times their mean.
+// Which threshold is best is unknown, so a grid of them is tried and the
+// cheapest whole placement wins (NeuroShard, section 4).
+//
+// Two rules choose among the devices with room:
+//
+//	leastSoFar   the least predicted compute before the piece joins: the paper's
+//	leastAfter   the least predicted compute after it has joined. A fused kernel
+//	             runs as wide as its widest shard, so a narrow shard read often
+//	             is dear beside a wide one, and only this rule sees it
+//
+// One run places P pieces on D devices with P pricings for leastSoFar, and up to
+// P * shortlist for leastAfter. Up to shortlist devices are simply scanned. Of
+// more, each width class is kept in order of load, and its first with room is
+// met after few steps (ranks.go). The runs of a grid share their beginnings
+// (resume.go).
+
+// rule is how the inner search chooses among the devices with room.
+type rule uint8
+
+const (
+	leastSoFar rule = iota
+	leastAfter
+)
+
+// uncapped is the threshold that allows any dim sum.
+var uncapped = math.Inf(1)
+
+// shortlist is the largest number of devices that are all compared for a piece;
+// of a larger cluster, only the lightest of each width class are.
+const shortlist = 16
+
+// scansPerEvaluation is about how many devices are scanned in the time that
+// one is priced: 1 ns each against 100 to 200 ns.
+const scansPerEvaluation = 128
+
+// thresholds returns n thresholds from 1.5 down to 1, evenly.
+func thresholds(n int) []float64 {
+	list := make([]float64, n)
+	for i := range list {
+		list[n-1-i] = 1 + 0.5*float64(i)/float64(max(1, n-1))
+	}
+	return list
+}
+
+// grid is the set of inner searches to run on a state.
+type grid struct {
+	rules []rule
+	// thresholds are descending.
+	thresholds []float64
+	// rescue adds memory-driven orders where everything else fails.
+	rescue bool
+}
+
+// outcome is what a grid of inner searches found for a state.
+type outcome struct {
+	placement
+	// lack is 0 where a placement was found, else the least bytes that an
+	// uncapped inner search left unplaced.
+	lack int64
+	// rule and threshold are those of the cheapest placement.
+	rule      rule
+	threshold float64
+	// evaluations and runs count the work.
+	evaluations int64
+	runs        int
+}
+
+// compareOutcomes orders placements by cost, before failures by what they lack.
+func compareOutcomes(a, b outcome) int {
+	return cmp.Or(cmp.Compare(a.lack, b.lack), cmp.Compare(a.cost, b.cost))
+}
+
+// worker runs inner searches with a Scorer of its own.
+type worker struct {
+	catalog *catalog
+	scorer  Scorer
+	devices []holding
+	// ranks keeps the devices in order; nil where they are few.
+	ranks *ranks
+	// assigned is the device of each piece by its index, none where it has none.
+	assigned []int32
+	trail    trail
+	// evaluations counts pricings of a device, and scans in their measure.
+	evaluations int64
+	room        []int32   // scratch: the devices with room
+	after       []float64 // scratch: their costs with the piece
+}
+
+// holding is what a device of a worker holds: predicted compute, bytes, dim
+// sum, width class.
+type holding struct {
+	load       float64
+	used, dims int64
+	class      uint8
+}
+
+func newWorker(c *catalog, scorer Scorer) *worker {
+	n := len(c.all)
+	w := &worker{catalog: c, scorer: scorer, devices: make([]holding, n), room: make([]int32, 0, n), after: make([]float64, n)}
+	if n > shortlist {
+		w.ranks = &ranks{}
+	}
+	return w
+}
+
+// evaluate runs the grid on a state. When ctx ends it returns what it has.
+func (w *worker) evaluate(ctx context.Context, s *division, g grid) outcome {
+	best := outcome{placement: placement{division: s, cost: math.Inf(1)}, lack: math.MaxInt64}
+	start := w.evaluations
+	for _, r := range g.rules {
+		// A run whose dim sums peak at some value goes the same way under any cap
+		// from there up: its choices stay allowed, and no others appear.
+		peak, ran := int64(0), false
+		w.clear(len(s.entries))
+		for _, threshold := range g.thresholds {
+			limit := columns(w.catalog.dimCap(s, threshold))
+			if ran && limit >= peak {
+				continue
+			}
+			if ctx.Err() != nil {
+				break
+			}
+			w.rewind(s.entries, limit)
+			lack := w.place(s.entries, r, limit)
+			peak, ran = w.trail.totals().peak, true
+			w.keep(&best, lack, r, threshold)
+		}
+	}
+	if g.rescue && best.lack > 0 {
+		for _, entries := range [][]entry{bulkyFirst(w.catalog, s, bulkyShare), bulkyFirst(w.catalog, s, math.MaxInt64)} {
+			if best.lack == 0 || ctx.Err() != nil {
+				break
+			}
+			w.clear(len(entries))
+			lack := w.place(entries, leastAfter, noLimit)
+			w.keep(&best, lack, leastAfter, uncapped)
+		}
+		if devices, failed := firstFit(w.catalog, s.pieces()); best.lack > 0 && failed == none && ctx.Err() == nil {
+			w.assign(s, devices)
+			w.keep(&best, 0, leastAfter, uncapped)
+		}
+	}
+	best.evaluations = w.evaluations - start
+	return best
+}
+
+// bulkyShare: pieces above this fraction of a device's budget are bulky.
+const bulkyShare = 8
+
+// bulkyFirst returns the pieces of s in an order that packs better: those of
+// more than 1/share of a device's budget by falling bytes, then the others,
+// dearest first.
+func bulkyFirst(c *catalog, s *division, share int64) []entry {
+	entries := slices.Clone(s.entries)
+	bulky := func(p entry) bool { return c.pieces[p.piece].bytes > c.budget/share }
+	slices.SortStableFunc(entries, func(a, b entry) int {
+		switch x, y := bulky(a), bulky(b); {
+		case x && y:
+			return c.largestFirst(a, b)
+		case x:
+			return -1
+		case y:
+			return 1
+		}
+		return 0
+	})
+	return entries
+}
+
+// keep makes the worker's placement the best if it is complete and not dearer.
+// Among equals the later wins, which has the lower threshold, as in the
+// prototype: that one climbs and replaces only by what is cheaper.
+func (w *worker) keep(best *outcome, lack int64, r rule, threshold float64) {
+	best.runs++
+	if lack > 0 {
+		best.lack = min(best.lack, lack)
+		return
+	}
+	if cost := w.scorer.Cost(); best.lack > 0 || cost <= best.cost {
+		best.lack, best.cost, best.rule, best.threshold = 0, cost, r, threshold
+		best.devices = append(best.devices[:0], w.assigned...)
+	}
+}
+
+// noLimit is the dim sum that no device reaches; columns returns the largest
+// that a cap allows.
+const noLimit = math.MaxInt64
+
+func columns(dimCap float64) int64 {
+	if dimCap >= 1<<53 {
+		return noLimit
+	}
+	return int64(dimCap)
+}
+
+// place goes on with the run over the pieces in the given order, at most limit
+// columns a device. It returns the bytes it could not place: 0 if it placed all,
+// and math.MaxInt64 for a capped search, which gives up at the first piece
+// without a device.
+func (w *worker) place(entries []entry, r rule, limit int64) (lack int64) {
+	for i := len(w.trail.steps); i < len(entries); i++ {
+		p := &entries[i]
+		var c choice
+		if r == leastSoFar {
+			c = w.leastSoFar(p, limit)
+		} else {
+			c = w.leastAfter(p, limit)
+		}
+		if c.device == none {
+			if limit < noLimit {
+				w.evaluations += w.trail.totals().evaluations
+				return math.MaxInt64
+			}
+			lack += p.bytes
+			w.record(p, &c)
+			continue
+		}
+		w.record(p, &c)
+		h := &w.devices[c.device]
+		if w.ranks != nil {
+			w.ranks.remove(c.device, *h)
+		}
+		w.add(c.device, p)
+		if h.load = c.after; r == leastSoFar {
+			h.load = w.scorer.Compute(int(c.device))
+		}
+		if w.ranks != nil {
+			w.ranks.insert(c.device, *h)
+		}
+	}
+	t := w.trail.totals()
+	w.evaluations += t.evaluations + t.scanned/scansPerEvaluation
+	return lack
+}
+
+// choice is where a piece goes.
+type choice struct {
+	// device is none where no device has room.
+	device int32
+	// scanned counts the devices looked at.
+	scanned int32
+	// after is the device's predicted compute with the piece, where the rule asks
+	// for it.
+	after float64
+	// stands is the lowest limit under which the choice would be made in the same
+	// way.
+	stands int64
+}
+
+// lighter reports whether device a comes before b: it costs less so far, or as
+// much with fewer bytes, or its number is lower.
+func (w *worker) lighter(a, b int32) bool {
+	x, y := &w.devices[a], &w.devices[b]
+	if x.load != y.load {
+		return x.load < y.load
+	}
+	return x.used < y.used || x.used == y.used && a < b
+}
+
+// leastSoFar chooses the device with room that costs least now; among equals
+// that with fewer bytes, then the lowest number.
+func (w *worker) leastSoFar(p *entry, limit int64) choice {
+	if w.ranks != nil && !p.bound {
+		c := w.lightest(p, limit)
+		for _, d := range w.room {
+			if c.device == none || w.lighter(d, c.device) {
+				c.device = d
+			}
+		}
+		return c
+	}
+	used, dims := w.catalog.budget-p.bytes, limit-p.dims
+	allowed := w.allowed(p)
+	c := choice{device: none, scanned: int32(len(allowed))}
+	load, bytes := math.Inf(1), int64(0)
+	devices := w.devices
+	for _, d := range allowed {
+		h := &devices[d]
+		if h.load > load || h.used > used || h.dims > dims {
+			continue
+		}
+		if h.load < load || h.used < bytes {
+			c.device, load, bytes = d, h.load, h.used
+		}
+	}
+	if c.device != none {
+		c.stands = devices[c.device].dims + p.dims
+	}
+	return c
+}
+
+// leastAfter chooses the device with room that costs least with the piece
+// added; ties as in leastSoFar.
+func (w *worker) leastAfter(p *entry, limit int64) choice {
+	var c choice
+	ranked := w.ranks != nil && !p.bound
+	if ranked {
+		c = w.lightest(p, limit)
+	} else {
+		used, dims := w.catalog.budget-p.bytes, limit-p.dims
+		allowed := w.allowed(p)
+		c = choice{device: none, scanned: int32(len(allowed))}
+		w.room = w.room[:0]
+		for _, d := range allowed {
+			if h := &w.devices[d]; h.used <= used && h.dims <= dims {
+				w.room = append(w.room, d)
+			}
+		}
+	}
+	if len(w.room) == 0 {
+		return c
+	}
+	after := w.after[:len(w.room)]
+	w.price(p, w.room, after)
+	best := 0
+	for i := 1; i < len(after); i++ {
+		if after[i] > after[best] {
+			continue
+		}
+		a, b := w.room[i], w.room[best]
+		x, y := w.devices[a].used, w.devices[b].used
+		if after[i] < after[best] || x < y || x == y && a < b {
+			best = i
+		}
+	}
+	c.device, c.after = w.room[best], after[best]
+	for _, d := range w.room {
+		w.trail.reached = append(w.trail.reached, w.devices[d].dims+p.dims)
+	}
+	if !ranked {
+		c.stands = w.devices[c.device].dims + p.dims
+	}
+	return c
+}
+
+// lightest sets room to the lightest device with room of each width class.
+// Within a class, a piece adds about as much anywhere. The choice returned is
+// still open, but it stands as long as these devices have room.
+func (w *worker) lightest(p *entry, limit int64) choice {
+	used, dims := w.catalog.budget-p.bytes, limit-p.dims
+	c := choice{device: none}
+	w.room = w.room[:0]
+	for class := range w.ranks.classes {
+		if d, passed := w.ranks.first(class, used, dims); d != none {
+			c.scanned += int32(passed)
+			c.stands = max(c.stands, w.devices[d].dims+p.dims)
+			w.room = append(w.room, d)
+		}
+	}
+	return c
+}
+
+// allowed returns the devices that a piece may be placed on.
+func (w *worker) allowed(p *entry) []int32 {
+	if p.bound {
+		return w.catalog.pieces[p.piece].devices
+	}
+	return w.catalog.all
+}
+
+// price sets after[i] to the cost of devices[i] with the piece added.
+func (w *worker) price(p *entry, devices []int32, after []float64) {
+	if p.item != none {
+		w.scorer.ComputeWith(int(p.item), devices, after)
+		return
+	}
+	for i, d := range devices {
+		w.load(d, p)
+		after[i] = w.scorer.Compute(int(d))
+		w.unload(d, p)
+	}
+}
+
+// load puts the items of a piece on device d, and unload takes them off.
+func (w *worker) load(d int32, p *entry) {
+	if p.item != none {
+		w.scorer.Add(int(d), int(p.item))
+		return
+	}
+	for _, m := range w.catalog.pieces[p.piece].members {
+		w.scorer.Add(int(d), m.item)
+	}
+}
+
+func (w *worker) unload(d int32, p *entry) {
+	if p.item != none {
+		w.scorer.Remove(int(d), int(p.item))
+		return
+	}
+	for _, m := range slices.Backward(w.catalog.pieces[p.piece].members) {
+		w.scorer.Remove(int(d), m.item)
+	}
+}
+
+// assign makes the worker's devices hold a known assignment of s.
+func (w *worker) assign(s *division, devices []int32) {
+	w.clear(len(s.entries))
+	for i := range s.entries {
+		p := &s.entries[i]
+		w.add(devices[p.index], p)
+		w.evaluations++
+	}
+}
+
+func (w *worker) clear(entries int) {
+	w.scorer.Reset()
+	clear(w.devices)
+	w.trail.reset()
+	if w.ranks != nil {
+		w.ranks.fill(w.devices)
+	}
+	w.assigned = slices.Grow(w.assigned[:0], entries)[:entries]
+	for i := range w.assigned {
+		w.assigned[i] = none
+	}
+}
+
+// add puts a piece on device d. The device's predicted compute is the caller's
+// to set.
+func (w *worker) add(d int32, p *entry) {
+	w.load(d, p)
+	h := &w.devices[d]
+	h.used += p.bytes
+	h.dims += p.dims
+	h.class = max(h.class, p.class)
+	w.assigned[p.index] = d
+}

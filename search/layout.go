@@ -1,0 +1,348 @@
+package search
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// layout is a placement that changes piece by piece, with its estimates: placed pieces
+// in slots, the bytes and times of the devices, and the goal (goal.go). A change takes
+// some slots out (gone) and brings some placed pieces in (come). It is proposed, tried
+// in the scorer, and then accepted or undone:
+//
+//	propose -> fits -> try -> accept
+//	                       -> undo
+//
+// A change touches two devices, as a rule, so it is estimated anew in about a
+// microsecond, whatever the size of the problem.
+type layout struct {
+	c      *catalog
+	scorer Scorer
+	ledger
+	// forms are those that tables may take, and mixed says that pieces may be in other
+	// forms than the zero one.
+	forms forms
+	mixed bool
+	// parts are by slot. Slots of parts that are no more are free and used again.
+	parts  []placed
+	free   []int32
+	live   []int32 // slots in use
+	place  []int32 // of a slot in live
+	held   [][]int32
+	tables map[int][]int32 // slots of the slices of a table
+
+	// By device: the predicted compute, and the pooled columns.
+	compute []float64
+	dims    []int64
+	softSums
+	scales
+	// slowest is the device with the longest compute.
+	slowest int32
+
+	// gone and come are the change that is being tried.
+	gone []int32
+	come []placed
+	// touched are its devices, with what they held before.
+	touched []int32
+	before  []loaded
+
+	// evaluations counts the work since the caller last set it to 0.
+	evaluations int64
+	// best is the cost of the cheapest placement since the layout began at one.
+	best float64
+}
+
+// loaded is what a device took.
+type loaded struct {
+	compute float64
+	dims    int64
+}
+
+func newLayout(c *catalog, scorer Scorer, f forms) *layout {
+	n := len(c.all)
+	return &layout{
+		c: c, scorer: scorer, ledger: newLedger(c), forms: f, mixed: f.any(),
+		held: make([][]int32, n), compute: make([]float64, n), dims: make([]int64, n),
+	}
+}
+
+// clear takes all parts out.
+func (l *layout) clear() {
+	l.parts, l.free, l.live, l.place = l.parts[:0], l.free[:0], l.live[:0], l.place[:0]
+	l.tables = map[int][]int32{}
+	l.ledger.clear()
+	for d := range l.held {
+		l.held[d] = l.held[d][:0]
+	}
+	clear(l.dims)
+	clear(l.compute)
+	l.scorer.Reset()
+}
+
+// reset begins at a placement.
+func (l *layout) reset(parts []placed) {
+	l.clear()
+	for _, p := range parts {
+		l.c.register(&l.c.pieces[p.piece])
+		l.insert(p)
+		l.score(p, l.scorer.Add)
+	}
+	l.begin()
+}
+
+// all returns a copy of the parts.
+func (l *layout) all() []placed {
+	parts := make([]placed, len(l.live))
+	for i, slot := range l.live {
+		parts[i] = l.parts[slot]
+	}
+	return parts
+}
+
+// score adds a part to the scorer or takes it out.
+func (l *layout) score(p placed, do func(device, item int)) {
+	members := l.c.pieces[p.piece].members
+	for i := range members {
+		do(int(p.device), members[i].item)
+	}
+}
+
+// insert takes a part into the lists and returns its slot; remove takes one out.
+// Neither tells the scorer.
+func (l *layout) insert(p placed) int32 {
+	slot := int32(len(l.parts))
+	if n := len(l.free); n > 0 {
+		slot, l.free = l.free[n-1], l.free[:n-1]
+		l.parts[slot] = p
+	} else {
+		l.parts, l.place = append(l.parts, p), append(l.place, 0)
+	}
+	l.place[slot] = int32(len(l.live))
+	l.live = append(l.live, slot)
+	k := &l.c.pieces[p.piece]
+	if k.span == oneDevice {
+		l.held[p.device] = append(l.held[p.device], slot)
+		l.dims[p.device] += k.dims
+	}
+	l.count(k, p.device, 1)
+	if table, ok := l.table(p.piece); ok {
+		l.tables[table] = append(l.tables[table], slot)
+	}
+	return slot
+}
+
+func (l *layout) remove(slot int32) {
+	p := l.parts[slot]
+	last := l.live[len(l.live)-1]
+	l.live[l.place[slot]], l.place[last] = last, l.place[slot]
+	l.live = l.live[:len(l.live)-1]
+	k := &l.c.pieces[p.piece]
+	if k.span == oneDevice {
+		l.held[p.device] = without(l.held[p.device], slot)
+		l.dims[p.device] -= k.dims
+	}
+	l.count(k, p.device, -1)
+	if table, ok := l.table(p.piece); ok {
+		l.tables[table] = without(l.tables[table], slot)
+	}
+	l.free = append(l.free, slot)
+}
+
+// without takes a slot out of a list; the last slot comes to its place.
+func without(list []int32, slot int32) []int32 {
+	i := slices.Index(list, slot)
+	list[i] = list[len(list)-1]
+	return list[:len(list)-1]
+}
+
+// table returns the only table of a piece; a co-location group has none, and is never
+// split.
+func (l *layout) table(k int32) (int, bool) {
+	members := l.c.pieces[k].members
+	return members[0].table, len(members) == 1
+}
+
+func (l *layout) width(slot int32) int { return l.c.pieces[l.parts[slot].piece].members[0].width }
+
+// order returns the tables that have a choice of forms, the most expensive first.
+func (l *layout) order() []int {
+	var tables []int
+	for t, choices := range l.forms.choices {
+		if len(choices) > 0 && len(l.tables[t]) > 0 {
+			tables = append(tables, t)
+		}
+	}
+	alone := func(t int) float64 { return l.c.pieces[l.forms.whole[t]].alone }
+	slices.SortStableFunc(tables, func(a, b int) int { return cmp.Compare(alone(b), alone(a)) })
+	return tables
+}
+
+// formOf returns the form that a table has.
+func (l *layout) formOf(table int) problem.Form {
+	return l.c.pieces[l.parts[l.tables[table][0]].piece].form
+}
+
+// fits reports whether there is room for the change, and lets the scorer know its
+// pieces. If together is true, only all devices together need have room in HBM.
+func (l *layout) fits(together bool) bool {
+	if l.widely() {
+		if !l.fitsAll(together) {
+			return false
+		}
+	} else {
+		for _, p := range l.come {
+			if l.after(p.device)+l.shared(p.device) > l.budget {
+				return false
+			}
+		}
+	}
+	for _, p := range l.come {
+		l.c.register(&l.c.pieces[p.piece])
+	}
+	return true
+}
+
+// after returns the bytes of HBM that a device holds alone after the change.
+func (l *layout) after(device int32) int64 {
+	bytes := l.own[device]
+	for _, slot := range l.gone {
+		if l.parts[slot].device == device {
+			bytes -= l.c.pieces[l.parts[slot].piece].bytes
+		}
+	}
+	for _, q := range l.come {
+		if q.device == device {
+			bytes += l.c.pieces[q.piece].bytes
+		}
+	}
+	return bytes
+}
+
+// widely reports whether the change is one of other bytes than those of single devices'
+// HBM.
+func (l *layout) widely() bool {
+	if !l.mixed {
+		return false
+	}
+	other := func(k int32) bool {
+		p := &l.c.pieces[k]
+		return p.span != oneDevice || p.hostBytes > 0
+	}
+	for _, slot := range l.gone {
+		if other(l.parts[slot].piece) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(l.come, func(p placed) bool { return other(p.piece) })
+}
+
+// fitsAll looks at all devices.
+func (l *layout) fitsAll(together bool) bool {
+	change := func(sign int64) {
+		for _, slot := range l.gone {
+			p := l.parts[slot]
+			l.count(&l.c.pieces[p.piece], p.device, -sign)
+		}
+		for _, p := range l.come {
+			l.count(&l.c.pieces[p.piece], p.device, sign)
+		}
+	}
+	change(1)
+	fits := l.lack(together) == 0
+	change(-1)
+	return fits
+}
+
+// try applies the proposed change to the scorer.
+func (l *layout) try() {
+	l.touched, l.before = l.touched[:0], l.before[:0]
+	widely := false
+	for _, slot := range l.gone {
+		p := l.parts[slot]
+		widely = l.touchSpan(p) || widely
+		l.score(p, l.scorer.Remove)
+		l.dims[p.device] -= l.c.pieces[p.piece].dims
+	}
+	for _, p := range l.come {
+		widely = l.touchSpan(p) || widely
+		l.score(p, l.scorer.Add)
+		l.dims[p.device] += l.c.pieces[p.piece].dims
+	}
+	for _, d := range l.touched {
+		l.compute[d] = l.scorer.Compute(int(d))
+		l.sum(d, 1)
+	}
+	if widely {
+		l.alike = l.scorer.Shared()
+	}
+	l.evaluations += max(0, int64(len(l.touched))-1)
+}
+
+// touchSpan touches the devices of a part's span, unless these are all, and reports
+// whether several devices hold the part.
+func (l *layout) touchSpan(p placed) bool {
+	switch s := l.c.pieces[p.piece].span; s {
+	case oneDevice:
+		l.touch(p.device)
+		return false
+	case oneHost:
+		l.c.eachOf(s, p.device, func(_ int, d int32) { l.touch(d) })
+	}
+	return true
+}
+
+// touch notes what a device takes and takes it out of the sums.
+func (l *layout) touch(device int32) {
+	if !slices.Contains(l.touched, device) {
+		l.touched = append(l.touched, device)
+		l.before = append(l.before, loaded{l.compute[device], l.dims[device]})
+		l.sum(device, -1)
+	}
+}
+
+// undo takes the tried change back, and the sums to those of before.
+func (l *layout) undo(before softSums) {
+	for _, p := range l.come {
+		l.score(p, l.scorer.Remove)
+	}
+	for _, slot := range l.gone {
+		l.score(l.parts[slot], l.scorer.Add)
+	}
+	for i, d := range l.touched {
+		l.compute[d], l.dims[d] = l.before[i].compute, l.before[i].dims
+	}
+	l.softSums = before
+}
+
+// accept takes the tried change into the lists.
+func (l *layout) accept() {
+	for i, d := range l.touched {
+		l.dims[d] = l.before[i].dims // insert and remove count them again
+	}
+	for _, slot := range l.gone {
+		l.remove(slot)
+	}
+	for _, p := range l.come {
+		l.insert(p)
+	}
+	if slices.Contains(l.touched, l.slowest) {
+		l.findSlowest()
+		return
+	}
+	for _, d := range l.touched {
+		if l.compute[d] > l.compute[l.slowest] {
+			l.slowest = d
+		}
+	}
+}
+
+func (l *layout) findSlowest() {
+	l.slowest = 0
+	for d, t := range l.compute {
+		if t > l.compute[l.slowest] {
+			l.slowest = int32(d)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package search
+
+import "math"
+
+// ledger counts the bytes that pieces take, by where they lie:
+//
+//	own         HBM of one device            pieces on one device
+//	onHost      HBM of each device of a host pieces that a host's devices hold together
+//	everywhere  HBM of each device           pieces that all devices hold
+//	host        host memory of one device    pieces whose rows lie there
+//
+// What several devices hold is kept once, so that counting it takes the same time for
+// any number of devices.
+type ledger struct {
+	// budget is the bytes of HBM that a device has for pieces, and hostBudget those of
+	// host memory.
+	budget, hostBudget int64
+	// own and host are by device, onHost by host.
+	own, host, onHost []int64
+	everywhere        int64
+	// local is the number of devices of a host, and hostOf a device's host.
+	local  int32
+	hostOf []int32
+}
+
+func newLedger(c *catalog) ledger {
+	t, n := c.problem.Topology, len(c.all)
+	l := ledger{
+		budget: c.budget, hostBudget: int64(t.HostBudget()),
+		own: make([]int64, n), host: make([]int64, n), onHost: make([]int64, t.Hosts()),
+		local: int32(t.PerHost()), hostOf: make([]int32, n),
+	}
+	for d := range l.hostOf {
+		l.hostOf[d] = int32(d) / l.local
+	}
+	return l
+}
+
+// clear takes everything out.
+func (l *ledger) clear() {
+	clear(l.own)
+	clear(l.host)
+	clear(l.onHost)
+	l.everywhere = 0
+}
+
+// count adds sign times a piece's bytes on the span of a device.
+func (l *ledger) count(k *piece, device int32, sign int64) {
+	switch k.span {
+	case everywhere:
+		l.everywhere += sign * k.bytes
+	case oneHost:
+		l.onHost[l.hostOf[device]] += sign * k.bytes
+	case oneDevice:
+		l.own[device] += sign * k.bytes
+		l.host[device] += sign * k.hostBytes
+	}
+}
+
+// shared returns the bytes of HBM that device d gives to what it does not hold alone.
+func (l *ledger) shared(d int32) int64 { return l.everywhere + l.onHost[l.hostOf[d]] }
+
+// fullHosts is the number of hosts that have all their devices.
+func (l *ledger) fullHosts() int32 { return int32(len(l.own)) / l.local }
+
+// lack returns by how many bytes the devices are beyond their budgets, in HBM and in
+// host memory: the fullest of them or, if together is true, all devices' HBM summed up.
+func (l *ledger) lack(together bool) int64 {
+	most, sum := int64(math.MinInt64), int64(0)
+	for d := range l.own {
+		beyond := l.own[d] + l.shared(int32(d)) - l.budget
+		sum += beyond
+		if !together {
+			most = max(most, beyond)
+		}
+		most = max(most, l.host[d]-l.hostBudget)
+	}
+	if together {
+		most = max(most, sum)
+	}
+	return max(0, most)
+}

@@ -1,0 +1,70 @@
+package search
+
+import (
+	"cmp"
+	"slices"
+)
+
+// The published search: the beam search as the paper has it, which tries permutations
+// of a division as divisions of their own, caps every inner search and knows one rule.
+//
+// Method NeuroShard runs it too, where the problem is small. Now and then a slow path
+// of single splits from the whole tables ends lower than all wider starts, and nobody
+// should lose by the repairs.
+
+// publishedPieces is the largest number of pieces for which method NeuroShard runs the
+// published search as well: that is some six hundred divisions.
+const publishedPieces = 900
+
+// published is the stage of the published search.
+type published struct {
+	// repaired says that the stage follows the repaired search, and leaves out what that
+	// makes needless.
+	repaired bool
+}
+
+func (p published) apply(r *run, s state) (state, error) {
+	if p.repaired {
+		if !alsoPublished(s.forced) || r.annealsOnce() || r.status != Complete {
+			return s, nil
+		}
+		r.limit = r.most // the number of pieces is limit enough
+	} else {
+		pieces, err := r.forced()
+		if err != nil {
+			return s, err
+		}
+		s.forced = r.catalog.divide(pieces)
+	}
+	g := grid{rules: []rule{leastSoFar}, thresholds: thresholds(r.opt.Grid)}
+	known := permutations{}
+	s.starts, s.best = r.evaluate([]job{{s.forced, g}}, s.best, known)
+	s.best = beamSearch(r, s, known, func(beam []outcome, _ int) (jobs []job) {
+		for _, parent := range beam {
+			for _, at := range halvable(r.catalog, parent.division, r.opt.Candidates) {
+				jobs = append(jobs, job{r.catalog.split(parent.division, at), g})
+			}
+		}
+		return jobs
+	})
+	return s, nil
+}
+
+// alsoPublished reports whether method NeuroShard runs the published search.
+func alsoPublished(forced *division) bool { return len(forced.entries) <= publishedPieces }
+
+// halvable returns the positions in s of the pieces that the published search splits,
+// in the order of their index: the n largest and the n most expensive, as far as they
+// have exact halves.
+func halvable(c *catalog, s *division, n int) []int {
+	positions := make([]int, len(s.entries))
+	for i := range positions {
+		positions[i] = i
+	}
+	positions = slices.DeleteFunc(byTurns(c, s, positions, n), func(at int) bool {
+		left, right, ok := c.cut(s.entries[at].piece)
+		return !ok || left != right
+	})
+	slices.SortFunc(positions, func(a, b int) int { return cmp.Compare(s.entries[a].index, s.entries[b].index) })
+	return positions
+}

@@ -1,0 +1,37 @@
+package search
+
+import "github.com/neuroshard/neuroshard/problem"
+
+// recall is the stage that takes tables back from host memory into HBM, where there is
+// room and nothing becomes more expensive: small tables that the annealing put into host
+// memory, since the goal does not depend on where they are.
+type recall struct{}
+
+func (recall) apply(r *run, s state) (state, error) {
+	l := newLayout(r.catalog, r.scorer(), r.forms)
+	if l.hostBudget == 0 || r.status != Complete || !r.forms.columns {
+		return s, nil
+	}
+	a := &annealer{layout: l}
+	a.reset(s.best.placed())
+	cost, changed := a.best, false
+	for _, t := range a.order() {
+		if !a.formOf(t).Tier.OnHost() || !a.remain(t, problem.Form{}) {
+			continue
+		}
+		before := a.softSums
+		a.try()
+		r.stats.Evaluations++
+		if now := a.scorer.Cost(); now <= cost && a.computeSum <= before.computeSum {
+			cost, changed = now, true
+			a.accept()
+			continue
+		}
+		a.undo(before)
+	}
+	if changed {
+		// A placement of the same cost is good enough here.
+		s.best = r.offerPlaced(placement{}, a.all())
+	}
+	return s, nil
+}

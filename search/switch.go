@@ -1,0 +1,292 @@
+package search
+
+import (
+	"math"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// Stage switch takes tables into other forms where that pays, set by set of forms:
+//
+//	start        slices in HBM
+//	switched     + replicated | + by rows | + by rows of hosts | + host memory | + all
+//	annealed     each shortly, with changes of a table's form among the changes
+//	             the best one goes on
+//
+// Switching one table to a form seldom pays, because the first table of an operator
+// class adds a kernel launch and an exchange; switching ten together may. So the table
+// that does it best opens the class, then each table is switched for which that pays,
+// and what all of it was worth decides. Only all devices together need have room
+// meanwhile: the tables that are left are then placed afresh, where there is room.
+//
+// Pieces that all devices hold add to what all devices spend alike, and are counted
+// once; so a change takes the same time for any number of devices.
+
+const (
+	// A switched start is annealed for formEvaluations evaluations, or for
+	// formEvaluationsASlice for each slice, whichever is more; and twice that in the
+	// second round.
+	formEvaluations, formEvaluationsASlice = 12_000, 3
+	// switchedStarts and secondStarts are how many starts go into the first and into
+	// the second round.
+	switchedStarts, secondStarts = 6, 2
+	// Beyond manySlices slices there is one round, of secondStarts.
+	manySlices = 30_000
+)
+
+// expensiveShares are the shares of a device's mean compute above which a table is cut
+// by rows in some starts.
+var expensiveShares = []float64{1, .5, .25}
+
+// switchForms is the stage that switches tables to other forms and anneals among all.
+type switchForms struct{}
+
+func (switchForms) apply(r *run, s state) (state, error) {
+	if r.status != Complete {
+		return s, nil
+	}
+	w := switcher{newAnnealing(r, s.best, r.forms)}
+	base := s.best.placed()
+	starts := w.starts(base)
+	for _, parts := range s.further {
+		if w.reset(parts); !known(starts, w.best) {
+			starts = append(starts, start{parts, w.best})
+		}
+	}
+	w.annealStarts(base, starts)
+	w.long(true)
+	s.best = w.placement
+	return s, nil
+}
+
+// switcher switches tables of a layout to other forms.
+type switcher struct{ *annealing }
+
+// annealStarts anneals from the starts in rounds, and once more from the best start in
+// other forms if that is worth more than the best placement.
+func (w switcher) annealStarts(base []placed, starts []start) {
+	evaluations := max(formEvaluations, formEvaluationsASlice*int64(len(base)))
+	// Where slices alone do not fit, few changes do, and a run may end at any of them: so
+	// a start is annealed several times rather than once.
+	for i := 0; w.r.formed(base) && len(starts) < switchedStarts; i++ {
+		starts = append(starts, starts[i])
+	}
+	rounds := 2
+	if len(base) > manySlices {
+		starts, rounds = starts[:min(len(starts), secondStarts)], 1
+	}
+	for round := range rounds {
+		for i := range starts {
+			w.annealStart(&starts[i], evaluations<<round)
+		}
+		slices.SortStableFunc(starts, cheapestFirst)
+		if round == 0 {
+			starts = w.contest(starts)
+		}
+	}
+	// The base had a long run, and the others have not. One that is worth more may become
+	// cheaper in the end.
+	i := slices.IndexFunc(starts, func(s start) bool { return w.r.formed(s.parts) })
+	if i < 0 || w.r.formed(w.placement.placed()) {
+		return
+	}
+	w.reset(starts[i].parts)
+	worth := w.worth()
+	if w.reset(w.placement.placed()); worth < w.worth() {
+		w.annealStart(&starts[i], w.longRun())
+	}
+	w.mixed = w.r.formed(w.placement.placed()) // else no other form pays
+}
+
+// annealStart anneals from a start, which becomes the best placement found from there.
+func (w switcher) annealStart(from *start, evaluations int64) {
+	if w.left() == 0 {
+		return
+	}
+	w.heat = hot
+	if best := w.from(from.parts, min(evaluations, w.left())); best != nil {
+		*from = start{best, w.best}
+	}
+}
+
+// contest returns the starts of the second round, of all in order: the cheapest, and
+// one with other forms.
+func (w switcher) contest(starts []start) []start {
+	n := min(len(starts), secondStarts)
+	if i := slices.IndexFunc(starts, func(s start) bool { return w.r.formed(s.parts) }); i >= n {
+		starts[n-1] = starts[i]
+	}
+	return starts[:n]
+}
+
+// starts returns the base and the cheapest placements with tables switched.
+func (w switcher) starts(base []placed) []start {
+	starts := []start{{base, w.placement.cost}}
+	going := func() bool { return !w.r.ended() && w.r.stats.Evaluations < w.r.end() }
+	sets := w.forms.sets()
+	for _, forms := range sets {
+		if !going() {
+			break
+		}
+		w.reset(base)
+		starts = w.take(starts, w.switchTo(forms))
+	}
+	for _, forms := range sets {
+		form := forms[0]
+		if len(forms) > 1 || !form.Kind.ByRows() {
+			continue
+		}
+		for last, i := 0, 0; i < len(expensiveShares) && going(); i++ {
+			w.reset(base)
+			n := w.switchExpensive(form, expensiveShares[i])
+			starts = w.take(starts, n > last)
+			last = n
+		}
+	}
+	slices.SortStableFunc(starts, cheapestFirst)
+	return starts[:min(len(starts), switchedStarts)]
+}
+
+// take appends the layout's placement to the starts, if tables were switched and all
+// fits, and the one with the other tables placed afresh.
+func (w switcher) take(starts []start, switched bool) []start {
+	w.r.stats.Evaluations += w.evaluations
+	w.evaluations = 0
+	if !switched {
+		return starts
+	}
+	add := func(parts []placed) {
+		if cost := w.scorer.Cost(); !known(starts, cost) {
+			starts = append(starts, start{parts, cost})
+			w.placement = w.r.offerPlaced(w.placement, parts)
+		}
+	}
+	found := w.all()
+	if w.lack(false) == 0 {
+		add(found)
+		w.reset(found)
+	}
+	if built, ok := w.rebuild(found); ok {
+		add(built)
+	}
+	return starts
+}
+
+// rebuild places the tables that are in slices on single devices afresh, beside the
+// others, and reports whether they fit and the problem is small enough for that.
+func (w switcher) rebuild(parts []placed) ([]placed, bool) {
+	c := w.c
+	forms := map[int]problem.Form{}
+	var fixed []placed
+	for _, p := range parts {
+		k := &c.pieces[p.piece]
+		forms[k.members[0].table] = k.form
+		if k.span != oneDevice {
+			fixed = append(fixed, p)
+		}
+	}
+	var pieces []int32
+	for _, k := range c.whole() {
+		m := c.pieces[k].members[0]
+		switch form := forms[m.table]; {
+		case form == (problem.Form{}):
+			pieces = append(pieces, k)
+		case spanOf(form) == oneDevice:
+			pieces = append(pieces, c.inForm(k, m.width, form))
+		}
+	}
+	total := 0.0
+	for _, t := range w.compute {
+		total += t
+	}
+	return buildBeside(w.r, w.layout, pieces, fixed, total/float64(len(c.all)), shapeEvaluations)
+}
+
+// buildBeside places pieces beside fixed parts, aiming at a compute of each device,
+// unless that takes more than most evaluations.
+func buildBeside(r *run, l *layout, pieces []int32, fixed []placed, target float64, most int64) ([]placed, bool) {
+	b := newBuilder(l, pieces, fixed, target)
+	if b.each() > most || !b.build(shape{quarters: [6]int{0, 0, 0, 0, 0, 4}}) {
+		return nil, false
+	}
+	r.stats.Evaluations += b.evaluations
+	// The fixed parts alone may be too much for a device or host.
+	return l.all(), l.lack(false) == 0
+}
+
+// switchTo switches tables to the forms for which that pays, and reports whether there
+// are any: for each form first the table for which it pays most or costs least.
+func (w switcher) switchTo(forms []problem.Form) bool {
+	tables := w.order()
+	switched := false
+	for _, form := range forms {
+		opener, least := none, math.Inf(1)
+		for _, t := range tables {
+			if change, ok := w.worthOf(t, form); ok && change < least {
+				opener, least = t, change
+			}
+		}
+		if opener != none && w.formOf(opener) == (problem.Form{}) && w.become(opener, form, 0, true) {
+			w.try()
+			w.accept()
+			switched = true
+		}
+	}
+	for range 2 {
+		if !switched || !w.switchWhatPays(tables, forms) {
+			break
+		}
+	}
+	return switched
+}
+
+// switchWhatPays switches each table to the form of a set that it pays most for, and
+// reports whether there are any.
+func (w switcher) switchWhatPays(tables []int, forms []problem.Form) (changed bool) {
+	for _, t := range tables {
+		best, least := problem.Form{}, -1e-9*w.best
+		for _, form := range forms {
+			if change, ok := w.worthOf(t, form); ok && change < least {
+				best, least = form, change
+			}
+		}
+		if best != (problem.Form{}) && w.become(t, best, 0, true) {
+			w.try()
+			w.accept()
+			changed = true
+		}
+	}
+	return changed
+}
+
+// switchExpensive switches all tables to a form by rows that alone take more than a
+// share of a device's mean compute, and returns their number.
+func (w switcher) switchExpensive(form problem.Form, share float64) (n int) {
+	mean := w.computeSum / float64(len(w.compute))
+	for _, t := range w.order() {
+		if w.c.pieces[w.forms.whole[t]].alone <= share*mean {
+			break
+		}
+		if slices.Contains(w.forms.choices[t], form) && w.formOf(t) != form && w.become(t, form, 0, true) {
+			w.try()
+			w.accept()
+			n++
+		}
+	}
+	return n
+}
+
+// worthOf returns by how much the worth changes if a table takes a form; ok is false
+// where it cannot, or has it.
+func (w switcher) worthOf(table int, form problem.Form) (change float64, ok bool) {
+	if !slices.Contains(w.forms.choices[table], form) || w.formOf(table) == form || !w.become(table, form, 0, true) {
+		return 0, false
+	}
+	worth, before := w.worth(), w.softSums
+	w.evaluations++
+	w.try()
+	change = w.worth() - worth
+	w.undo(before)
+	return change, true
+}
