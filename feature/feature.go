@@ -226,8 +226,8 @@ func (t *Table) misses(room float64) float64 {
 	return math.Min(missed, counts.Lookups)
 }
 
-// waves returns how many tables the device works on at once: as many as fill
-// its resident warps (45 a multiprocessor, of the DLRM performance model).
+// waves returns how many tables the device works on at once: the number that
+// fills its resident warps (45 a multiprocessor, of the DLRM performance model).
 func waves(hw *hardware.Profile, batch int, lanes Lanes) float64 {
 	const warpsPerSM = 45
 	return math.Max(1, math.Ceil(float64(hw.SMs)*warpsPerSM*32/float64(lanes.Count())/float64(batch)))

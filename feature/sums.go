@@ -138,9 +138,10 @@ func sortBytes(rows int64) int64 {
 	return key + 2*pair*((needed+bitsPerPass-1)/bitsPerPass)
 }
 
-// hotMillis is, for each use-count class, the time of a run of as many
-// gradients of one row: 16 at a time, half a microsecond each step, runs above
-// 1,024 being shared by several blocks (assumed; docs/SIMULATED.md).
+// hotMillis holds, for each use-count class, the time of a run of gradients of
+// one row whose length is the class's mean: 16 gradients at a time, half a
+// microsecond each step. Several blocks share a run above 1,024 (assumed;
+// docs/SIMULATED.md).
 var hotMillis = func() (ms [access.Classes]float32) {
 	for j := range ms {
 		ms[j] = float32(math.Min(access.ClassMean(j), 1024) / 16 * 0.5e-3)

@@ -71,7 +71,8 @@ func TestScalarsByHand(t *testing.T) {
 	}
 }
 
-// The tables that share the cache are as many as fill the device's warps.
+// The number of tables that share the cache is the number that fills the
+// device's warps.
 func TestSharedCache(t *testing.T) {
 	hw := profile(t, "a100-80") // 108 * 45 = 4860 warps
 	for _, c := range []struct {

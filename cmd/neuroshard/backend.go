@@ -114,7 +114,7 @@ func (m *backendFlags) command() ([]string, error) {
 
 // start starts the meter. Where a model is to be made of the times, the worker
 // has to tell the hardware profile of a device that has no built-in one.
-func (m *backendFlags) start(ctx context.Context, forModel bool, logs io.Writer) (collect.Meter, error) {
+func (m *backendFlags) start(ctx context.Context, forModel bool, logs io.Writer) (collect.Backend, error) {
 	if m.meter == backendSimulated {
 		profile, err := hardware.ByName(m.profile)
 		if err != nil {

@@ -213,7 +213,7 @@ func (a *app) benchDevice(f *benchFlags) (hardware.Profile, error) {
 }
 
 // judge starts the meter that plans are measured with.
-func (a *app) judge(ctx context.Context, f *benchFlags, opt *bench.Options) (collect.Meter, error) {
+func (a *app) judge(ctx context.Context, f *benchFlags, opt *bench.Options) (collect.Backend, error) {
 	if f.meter.profile == "" {
 		f.meter.profile = f.device
 		if f.own != nil {

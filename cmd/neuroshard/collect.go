@@ -336,8 +336,8 @@ func (a *app) collect(ctx context.Context, f *collectFlags) error {
 		summary.Seconds = a.env.now().Sub(start).Round(time.Second).Seconds()
 	case !errors.Is(err, collect.ErrFinished):
 		hint := ""
-		if strings.HasPrefix(err.Error(), "the meter cannot measure") {
-			hint = "leave all-to-alls out with --comm-samples 0, and take the meter's own with --precisions and --optimizers"
+		if errors.Is(err, collect.ErrUnsupported) {
+			hint = "leave all-to-alls out with --comm-samples 0, and take the backend's own with --precisions and --optimizers"
 		}
 		return bad(err, hint)
 	}

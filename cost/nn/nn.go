@@ -1,10 +1,11 @@
 // Package nn provides the two nets that cost models are made of: SetNet, which
-// maps a set of vectors to a few numbers, and MLP, a plain stack of layers.
+// maps a set of vectors to a few numbers (set.go), and MLP, a plain stack of
+// layers (mlp.go).
 //
-// The usual way through: NewSetNet and Init make a net; NewSetTrainer makes a
-// trainer; its Step, called once per minibatch with a loss of the caller's,
-// computes the gradient on several goroutines and lets Adam move the weights;
-// Params names the weights for a file; Forward predicts.
+// The usual way through: NewSetNet and Init make a net. NewSetTrainer makes a
+// trainer; call its Step once per minibatch with a loss function. Step computes
+// the gradient on several goroutines and lets Adam move the weights (train.go).
+// Params names the weights for a file. Forward predicts.
 //
 //	net, err := nn.NewSetNet(nn.SetConfig{In: 50, Hidden: 128, Embed: 32, Head: 64, Out: 2, Biases: true})
 //	net.Init(1)
@@ -18,7 +19,7 @@
 // of the same layout. Each layer's weight is [out][in], as PyTorch has it, and
 // its bias follows; Params and Named cut such a slice into named tensors.
 //
-// Where the sets of a batch share elements, Sets.Rows says so, and each is
+// If the sets of a batch share elements, Sets.Rows says so, and each element is
 // evaluated once, forward and back.
 //
 // Same weights and input give the same bytes: the gradient of a minibatch is

@@ -531,7 +531,7 @@ func (net *SetNet) rowsBackward(ws *SetWorkspace, packs *setPacks, t *setTile, i
 	}
 }
 
-// unpool sets dEmbed for the rows lo up to, not including, hi, of which the
+// unpool sets dEmbed for the rows lo up to, not including, hi. For these the
 // first is in set g or a later one; it returns the last one's set.
 func (net *SetNet) unpool(ws *SetWorkspace, in Sets, g, lo, hi int, dEmbed []float32) int {
 	c := net.config

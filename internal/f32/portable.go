@@ -5,7 +5,7 @@ import (
 	"gonum.org/v1/gonum/blas/gonum"
 )
 
-// gemmPortable is the product where there is no assembly twin: gonum's Sgemm,
+// gemmPortable is the product on processors without an assembly twin: gonum's Sgemm,
 // which measured faster than the plain loop (see README.md).
 func gemmPortable(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
 	if m == 0 || n == 0 || k == 0 {

@@ -95,8 +95,8 @@ type stackStep struct {
 	n       int32
 }
 
-// NewStack joins layers, at least one. It panics where a layer's outputs are
-// not as many as the next one's inputs.
+// NewStack joins layers, at least one. It panics if the number of a layer's
+// outputs is not the number of the next layer's inputs.
 func NewStack(layers ...*Columns) *Stack {
 	s := &Stack{layers: layers, vectors: []*vector{newVector(layers[0].in, false)}}
 	for i, l := range layers {

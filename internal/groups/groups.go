@@ -14,9 +14,10 @@ package groups
 
 import "slices"
 
-// Key stands for a multiset of items, 128 bits, 96 of which a Memo compares. Two
-// of n groups share those by chance with a probability below n^2 / 2^97: MSet-Add-Hash of Clarke et al.,
-// "Incremental Multiset Hash Functions" (2003). The zero Key is the empty group.
+// Key stands for a multiset of items. It has 128 bits, and a Memo compares 96 of
+// them. Two of n groups share these 96 bits by chance with a probability below
+// n^2 / 2^97: MSet-Add-Hash of Clarke et al., "Incremental Multiset Hash
+// Functions" (2003). The zero Key is the empty group.
 type Key struct{ a, b uint64 }
 
 // KeyOf returns the key of the group of one item; the number tells the item

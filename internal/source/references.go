@@ -11,7 +11,7 @@ import (
 // References are the uses of one file's declarations by other files of the
 // same package.
 type References struct {
-	// Pairs is the number of ordered pairs of files of which the first uses the
+	// Pairs is the number of ordered pairs of files whose first file uses the
 	// second.
 	Pairs int
 	// Circular is the number of these pairs that lie on a circle: the second file

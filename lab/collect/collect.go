@@ -1,23 +1,31 @@
-// Package collect takes the times of what package experiment drew. What to
-// measure is handed in; the result is a dataset that says where its times come
-// from.
+// Package collect takes the times of a design: it hands samples to a
+// measurement backend and returns a dataset that says where its times come from.
+// The caller states what to measure.
 //
-//	Run           a design, measured on a Meter into a folder; stopped, it goes on
-//	NewSimulated  the Meter of the simulated device
-//	StartWorker   the Meter of a process that runs kernels (package protocol)
+//	Run           measures a design on a Backend, into a folder; a run that was
+//	              stopped continues (run.go)
+//	NewSimulated  the Backend of the simulated device (simulated.go)
+//	StartWorker   the Backend of a process that runs kernels (worker.go), which
+//	              speaks package protocol on its pipes (process.go)
 //
-// Run writes each time to a journal as it is taken (journal.go), watches a sample
-// that is measured again and again for drift (drift.go), and writes the dataset
-// when all is done. SimulateCompute and SimulateComm are for samples that only
-// train a model: all at once, on all processors, without files.
+// Run checks the design and orders its samples (design.go), locks the folder
+// (lock.go), and writes each time to a journal when the time is taken
+// (journal.go). What is known of the run follows from the journal alone
+// (state.go). A sample that Run measures again and again shows whether the
+// device drifts (drift.go). When all samples have times, Run writes the dataset;
+// with several passes it joins their datasets first (passes.go). The interface
+// that Run measures through is in backend.go.
+//
+// SimulateCompute and SimulateComm are for samples that only train a model: all
+// at once, on all processors, without files.
 package collect
 
 import "runtime"
 
 // Options steer the collection. The zero value works.
 type Options struct {
-	// OnProgress, where not nil, is called by one goroutine at a time: by Run after
-	// each measurement, by the others now and then.
+	// OnProgress, if not nil, is called by one goroutine at a time: by Run after
+	// each measurement, by SimulateCompute and SimulateComm now and then.
 	OnProgress func(Progress)
 
 	// Workers is the number of goroutines of SimulateCompute and SimulateComm
@@ -25,16 +33,16 @@ type Options struct {
 	// sample at a time.
 	Workers int
 
-	// What follows is Run's.
+	// Only Run reads the fields below.
 
 	// Shard is the part of the design to measure (default: all of it).
 	Shard Shard
 	// Tool is the version of the program, for the provenance.
 	Tool string
 	// AnchorEvery is the number of samples between two measurements of the anchor
-	// (default 200), and DriftLimit the share by which it may move before they are
-	// measured again (default 0.03; shared machines need more). All-to-alls may
-	// move three times as much.
+	// (default 200). DriftLimit is the share by which the anchor may move before
+	// these samples are measured again (default 0.03; shared machines need more).
+	// An all-to-all may move three times as far.
 	AnchorEvery int
 	DriftLimit  float64
 	// RetryBlocks is how often a sample is measured again because of drift before
@@ -44,29 +52,30 @@ type Options struct {
 	// all else (default 0.02; negative: none).
 	RepeatShare float64
 	// Passes is how often the whole design is measured, one pass after the other
-	// (default: once). A sample's time is then the median over the passes, or where
-	// Fastest is true the least: what slows a machine for a minute slows one of them.
+	// (default: once). The time of a sample is the median over the passes, or the
+	// least if Fastest is true: other work that slows a machine for a minute slows
+	// one pass only.
 	Passes  int
 	Fastest bool
 	// MaxFailures is how many samples may fail in one run before it ends with an
-	// error (default: 5 % of the samples and at least 20). As many in a row as that,
-	// or 20, end it too.
+	// error (default: 5 % of the samples and at least 20). The run also ends after
+	// MaxFailures failures in a row, or 20 if MaxFailures is more.
 	MaxFailures int
-	// OnFailure, where not nil, is told of each sample that failed.
+	// OnFailure, if not nil, is called with each sample that failed.
 	OnFailure func(Failure)
 }
 
 // Progress is how far a collection is.
 type Progress struct {
-	// Phase is what is being measured: "groups", "all-to-alls" or "repeats". Pass
-	// is the pass, from 1, where there are several.
+	// Phase says what is being measured: "groups", "all-to-alls" or "repeats". Pass
+	// is the number of the pass, from 1, if there are several passes.
 	Phase string
 	Pass  int
-	// Done is the measurements made of Total. A block that is measured again makes
-	// Total larger. Before of Done were made by earlier runs.
+	// Done is the number of measurements made, out of Total. A block that is
+	// measured again makes Total larger. Earlier runs made the first Before of Done.
 	Done, Total, Before int
-	// Quarantined is the samples that are quarantined as it looks now, and Failed
-	// those that failed.
+	// Quarantined is the number of samples that are quarantined by what is known
+	// now, and Failed the number of samples that failed.
 	Quarantined, Failed int
 }
 

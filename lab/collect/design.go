@@ -15,9 +15,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Shard is one part of a design: of Count parts the one at Index, from 1 on. It
+// Shard is one part of a design: part Index of Count parts, from 1 on. The part
 // has the samples whose ID leaves Index-1 when divided by Count. The zero value
-// is the whole.
+// is the whole design.
 type Shard struct{ Index, Count int }
 
 // String returns the shard as "2/8".
@@ -129,9 +129,9 @@ func (d digester) exchange(e *dataset.Exchange) {
 	}
 }
 
-// prepare returns a copy of a design without times and with IDs: their index
-// where none are stated. It fails where the design cannot be measured whatever
-// the meter: nothing in it, IDs that are twice there, members that are no table.
+// prepare returns a copy of a design without times. Samples without IDs get their
+// index as ID. A design that no backend can measure is an error: an empty one, an
+// ID that is there twice, a member that is no table.
 func prepare(design dataset.Dataset) (dataset.Dataset, error) {
 	var set dataset.Dataset
 	if c := design.Compute; c != nil && len(c.Samples) > 0 {
@@ -166,7 +166,7 @@ func prepare(design dataset.Dataset) (dataset.Dataset, error) {
 	return set, nil
 }
 
-// number gives n samples their index as ID where all are 0.
+// number gives n samples their index as ID if all IDs are 0.
 func number(n int, id func(i int) *int) error {
 	none := true
 	for i := range n {
@@ -189,7 +189,7 @@ func number(n int, id func(i int) *int) error {
 	return nil
 }
 
-// checkMembers reports a group that no meter can run.
+// checkMembers reports a group that no backend can run.
 func checkMembers(tables []problem.Table, g *dataset.Group) error {
 	if len(g.Members) == 0 {
 		return fmt.Errorf("a group without members takes no time")
@@ -271,9 +271,9 @@ func exchangeOrder(samples []dataset.Exchange, shard Shard, seed uint64) []int {
 // maxAnchors is how many samples are tried as the anchor.
 const maxAnchors = 5
 
-// groupAnchors returns the samples that may be the anchor, the best first: those
-// of middling work, so that their time is long enough to be told from noise and
-// short enough to be taken often. They are the same for every shard.
+// groupAnchors returns the groups that may be the anchor, the best first: groups
+// of middling work, whose time stands out from noise and is short enough to be
+// taken often. They are the same for every shard.
 func groupAnchors(set *dataset.Compute) []int {
 	work := make(map[int]float64, len(set.Samples))
 	ids := make([]int, len(set.Samples))
@@ -287,8 +287,9 @@ func groupAnchors(set *dataset.Compute) []int {
 	return middling(ids, work)
 }
 
-// exchangeAnchors returns the same of exchanges: of those that start aligned,
-// where there are any, since a wait is no work.
+// exchangeAnchors returns the exchanges that may be the anchor, the best first.
+// If any exchange starts aligned, only such exchanges are candidates, since a
+// wait is no work.
 func exchangeAnchors(set *dataset.Comm) []int {
 	work := make(map[int]float64, len(set.Samples))
 	var aligned, all []int
@@ -333,8 +334,8 @@ func middling(ids []int, work map[int]float64) []int {
 	return order
 }
 
-// repeated returns the groups to measure a second time: a share of those that
-// may be, drawn with the seed, in the order they are drawn.
+// repeated returns the groups to measure a second time: a share of the
+// candidates, drawn with the seed, in the order in which they are drawn.
 func repeated(ids []int, share float64, seed uint64) []int {
 	draw := rand.New(rand.NewPCG(seed, 13))
 	ids = slices.Sorted(slices.Values(ids))

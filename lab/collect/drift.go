@@ -13,17 +13,17 @@ import (
 //	anchor  s s s ... s  anchor  s s s ... s  anchor
 //	   '---- a block ------'  '---- a block -----'
 //
-// A block is steady where the two anchors around it differ by no more than the
-// limit, and neither is further than the limit from the median of all anchors. The
-// median makes one bad anchor cost the blocks beside it and no more. While
-// measuring, the median is that of the anchors so far and decides what is
-// measured again; when all is done it is that of all anchors, and decides what is
-// quarantined. So a device that settles on another speed gets those blocks
-// quarantined that are in the minority, whichever came first.
+// A block is steady if the two anchors around it differ by no more than the
+// limit, and neither is further than the limit from the median of all anchors.
+// Because of the median, one bad anchor spoils only the blocks beside it. While a
+// run measures, the median of the anchors so far decides which blocks are
+// measured again. When all samples are measured, the median of all anchors
+// decides which blocks are quarantined. So if a device settles on another speed,
+// the blocks at the speed of the minority are quarantined, whichever came first.
 
-// anchorTries is how often an anchor is measured where one measurement is not
-// enough: the first of all, and one that is off. That of middling time counts, so
-// that a hiccup during the anchor itself is not taken for drift.
+// anchorTries is how often an anchor is measured if one measurement is not
+// enough: for the first anchor, and for an anchor beyond the limit. The median
+// time counts, so that a hiccup during the anchor itself is not taken for drift.
 const anchorTries = 3
 
 // anchor is one settled anchor.
@@ -46,8 +46,8 @@ func middle(tries []times) unit.Millis {
 	return median(costs)
 }
 
-// cost is the one number that drift is told by: of a group its forward and
-// backward, of an exchange the slowest backward, which unlike the forward has no
+// cost is the one number that shows drift: for a group its forward and backward
+// together; for an exchange the slowest backward, which unlike the forward has no
 // wait in it.
 func (t *times) cost() unit.Millis {
 	if len(t.Backward) > 1 {
@@ -80,7 +80,7 @@ func reference(anchors []anchor) unit.Millis {
 }
 
 // median returns the median, the mean of the two in the middle of an even number.
-// It sorts the values, of which there is at least one.
+// It sorts the values; there must be at least one.
 func median(values []unit.Millis) unit.Millis {
 	slices.Sort(values)
 	n := len(values)

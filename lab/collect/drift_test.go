@@ -16,14 +16,14 @@ import (
 const driftBlock = 10
 
 func drifting(slow func(call int) float64) *script {
-	meter := newScript()
-	meter.compute = func(call int, g *dataset.Group) (Timing, error) {
+	backend := newScript()
+	backend.compute = func(call int, g *dataset.Group) (Timing, error) {
 		t := steadyTiming(g)
 		f := unit.Millis(slow(call))
 		t.Forward, t.Backward = t.Forward*f, t.Backward*f
 		return t, nil
 	}
-	return meter
+	return backend
 }
 
 func between(first, last int, factor float64) func(int) float64 {
@@ -69,16 +69,16 @@ func TestDrift(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			design := drawn(t, groups, 0)
 			order := groupOrder(design.Compute.Samples, Shard{1, 1}, newRun(design, newScript(), Options{Shard: Shard{1, 1}}).seed)
-			meter := drifting(c.slow)
+			backend := drifting(c.slow)
 			var last Progress
-			got, err := newMemory().run(context.Background(), design, meter, t.TempDir(), Options{
+			got, err := newMemory().run(context.Background(), design, backend, t.TempDir(), Options{
 				AnchorEvery: driftBlock, RetryBlocks: c.retry, RepeatShare: -1, OnProgress: func(p Progress) { last = p },
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			counts := make(map[int]int)
-			for _, id := range meter.ids {
+			for _, id := range backend.ids {
 				counts[id]++
 			}
 			var quarantined []int
@@ -102,8 +102,8 @@ func TestDrift(t *testing.T) {
 			if !slices.Equal(quarantined, want) {
 				t.Errorf("got places %v quarantined, want %v", quarantined, want)
 			}
-			if meter.calls != c.calls {
-				t.Errorf("got %d measurements, want %d", meter.calls, c.calls)
+			if backend.calls != c.calls {
+				t.Errorf("got %d measurements, want %d", backend.calls, c.calls)
 			}
 			if last.Done != groups+c.again || last.Total != groups+c.again {
 				t.Errorf("got last progress %+v, want %d done", last, groups+c.again)
@@ -115,10 +115,10 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// Quarantined samples say nothing of the meter's noise and are not repeated.
+// Quarantined samples say nothing of the backend's noise and are not repeated.
 func TestQuarantinedAreNotRepeated(t *testing.T) {
-	meter := drifting(between(24, 26, 1.5))
-	got, err := newMemory().run(context.Background(), drawn(t, 60, 0), meter, t.TempDir(), Options{AnchorEvery: driftBlock, RetryBlocks: -1, RepeatShare: 1})
+	backend := drifting(between(24, 26, 1.5))
+	got, err := newMemory().run(context.Background(), drawn(t, 60, 0), backend, t.TempDir(), Options{AnchorEvery: driftBlock, RetryBlocks: -1, RepeatShare: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,13 +139,13 @@ func TestQuarantinedAreNotRepeated(t *testing.T) {
 // A device that drifts on and on is not measured for ever.
 func TestDriftEnds(t *testing.T) {
 	for _, retries := range []int{1, 3} {
-		meter := drifting(func(call int) float64 { return 1 + .1*float64(call) })
-		got, err := newMemory().run(context.Background(), drawn(t, 40, 0), meter, t.TempDir(), Options{AnchorEvery: 10, RetryBlocks: retries, RepeatShare: -1})
+		backend := drifting(func(call int) float64 { return 1 + .1*float64(call) })
+		got, err := newMemory().run(context.Background(), drawn(t, 40, 0), backend, t.TempDir(), Options{AnchorEvery: 10, RetryBlocks: retries, RepeatShare: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		times := make(map[int]int)
-		for _, id := range meter.ids {
+		for _, id := range backend.ids {
 			times[id]++
 		}
 		anchor := groupAnchors(drawn(t, 40, 0).Compute)[0]
@@ -172,9 +172,9 @@ func TestDriftAcrossRuns(t *testing.T) {
 	opt := Options{AnchorEvery: driftBlock, RetryBlocks: -1, RepeatShare: -1}
 	for call, sessions := 0, 0; ; sessions++ {
 		ctx, cancel := context.WithCancel(context.Background())
-		meter := newScript()
+		backend := newScript()
 		n := 0
-		meter.compute = func(_ int, g *dataset.Group) (Timing, error) {
+		backend.compute = func(_ int, g *dataset.Group) (Timing, error) {
 			if n++; n > 7 {
 				cancel()
 			}
@@ -186,7 +186,7 @@ func TestDriftAcrossRuns(t *testing.T) {
 			call++
 			return timing, nil
 		}
-		got, err := newMemory().run(ctx, design, meter, folder, opt)
+		got, err := newMemory().run(ctx, design, backend, folder, opt)
 		cancel()
 		if err != nil && sessions < 40 {
 			continue
@@ -212,8 +212,8 @@ func TestCommDrift(t *testing.T) {
 		factor unit.Millis
 		want   int
 	}{{1.08, 0}, {1.12, 20}} {
-		meter := newScript()
-		meter.comm = func(call int, e *dataset.Exchange) (CommTiming, error) {
+		backend := newScript()
+		backend.comm = func(call int, e *dataset.Exchange) (CommTiming, error) {
 			timing := steadyComm(e)
 			if call >= 13 && call <= 15 {
 				for i := range timing.Backward {
@@ -222,7 +222,7 @@ func TestCommDrift(t *testing.T) {
 			}
 			return timing, nil
 		}
-		got, err := newMemory().run(context.Background(), drawn(t, 0, 40), meter, t.TempDir(), Options{AnchorEvery: 10, RetryBlocks: -1})
+		got, err := newMemory().run(context.Background(), drawn(t, 0, 40), backend, t.TempDir(), Options{AnchorEvery: 10, RetryBlocks: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,14 +280,14 @@ func TestAnchorChoice(t *testing.T) {
 	if less != 50 || len(candidates) != maxAnchors {
 		t.Errorf("%d of 101 samples have less work than the anchor, want 50; %d candidates", less, len(candidates))
 	}
-	meter := newScript()
-	meter.compute = func(_ int, g *dataset.Group) (Timing, error) {
+	backend := newScript()
+	backend.compute = func(_ int, g *dataset.Group) (Timing, error) {
 		if g.ID == candidates[0] || g.ID == candidates[1] {
 			return Timing{}, fmt.Errorf("it broke")
 		}
 		return steadyTiming(g), nil
 	}
-	got, err := newMemory().run(context.Background(), design, meter, t.TempDir(), Options{Shard: Shard{2, 3}})
+	got, err := newMemory().run(context.Background(), design, backend, t.TempDir(), Options{Shard: Shard{2, 3}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,19 +30,19 @@ func ExampleRun() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	meter := collect.NewSimulated(profile)
-	defer meter.Close()
+	backend := collect.NewSimulated(profile)
+	defer backend.Close()
 	design := dataset.Dataset{Compute: groups}
 
 	// A kill at any moment would lose the sample in progress at most: the same call
 	// goes on.
-	set, err := collect.Run(context.Background(), design, meter, folder, collect.Options{Tool: "example"})
+	set, err := collect.Run(context.Background(), design, backend, folder, collect.Options{Tool: "example"})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(len(set.Compute.Samples), "samples,", set.Compute.Provenance.Source)
 
-	_, err = collect.Run(context.Background(), design, meter, folder, collect.Options{Tool: "example"})
+	_, err = collect.Run(context.Background(), design, backend, folder, collect.Options{Tool: "example"})
 	fmt.Println("again:", errors.Is(err, collect.ErrFinished))
 	// Output:
 	// 50 samples, simulated

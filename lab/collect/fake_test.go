@@ -270,7 +270,7 @@ func fakeWorker(mode string) {
 	}
 }
 
-// script is a Meter in this process whose times a function says, by the number
+// script is a Backend in this process whose times a function says, by the number
 // of the call from 0.
 type script struct {
 	provenance dataset.Provenance

@@ -16,8 +16,8 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// journal.go keeps what was measured until the dataset is written: a file of JSON
-// lines, of which each is checked by itself.
+// journal.go keeps the measurements until the dataset is written: in a file of
+// JSON lines, each with a checksum of its own.
 //
 //	{"sum":"5f1c02aa","header":{"format":"neuroshard journal","version":1,...}}
 //	{"sum":"...","anchor":{"part":"groups","id":17,"after":0,"tries":[{"fwd":[..],"bwd":[..]}]}}
@@ -26,10 +26,10 @@ import (
 //	{"sum":"...","choice":[3,40]}          the groups to measure a second time
 //	{"sum":"...","repeat":{"id":3,...}}
 //
-// sum is the CRC-32C of the rest. A line is written by one call, after what it
-// tells has happened, so that a process killed at any moment leaves whole lines
-// and at most one torn, the last. Reading drops that one; a torn line with whole
-// ones after it is damage, and nothing is guessed.
+// sum is the CRC-32C of the rest. One call writes a line, after the measurement
+// that the line records. So a process killed at any moment leaves whole lines and
+// at most one torn line, the last. Reading drops the torn line. A torn line with
+// whole lines after it is damage, and an error.
 
 const (
 	journalName    = "journal.jsonl"
@@ -53,8 +53,8 @@ type record struct {
 	Repeat  *repeatRecord `json:"repeat,omitempty"`
 }
 
-// header says what the journal is of. Two runs with equal headers go on with one
-// another.
+// header says what the journal belongs to. A run can continue the journal of
+// another run with an equal header.
 type header struct {
 	Format  string              `json:"format"`
 	Version int                 `json:"version"`
@@ -64,7 +64,7 @@ type header struct {
 	Comm    *dataset.Provenance `json:"comm,omitempty"`
 }
 
-// times is what a meter says of a group or of an exchange: one forward and one
+// times is what a backend says of a group or of an exchange: one forward and one
 // backward for each device, a group being one device's.
 type times struct {
 	Forward        []unit.Millis `json:"fwd"`
@@ -154,10 +154,9 @@ func decode(line []byte) (record, error) {
 // one, and one that was written on after it.
 const mostTorn = 2
 
-// parseJournal reads the lines of a journal and returns how many bytes they
-// take: less than there are where the last is torn. It fails where a line is
-// damaged that has whole ones after it, where more are damaged than a stop can
-// tear, and where the file is no journal.
+// parseJournal reads the lines of a journal and returns how many bytes they take,
+// without a torn last line. It fails if a damaged line has whole lines after it,
+// if more lines are damaged than a stop can tear, and if the file is no journal.
 func parseJournal(content []byte) (records []record, size int, err error) {
 	var torn error
 	damaged := 0

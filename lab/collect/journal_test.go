@@ -93,9 +93,9 @@ func TestImpossibleJournals(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(folder, journalName), append(bytes.Clone(whole), line...), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		meter := newScript()
-		_, err = newMemory().run(context.Background(), design, meter, folder, Options{RepeatShare: .2})
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "line ") || meter.calls != 0 {
+		backend := newScript()
+		_, err = newMemory().run(context.Background(), design, backend, folder, Options{RepeatShare: .2})
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "line ") || backend.calls != 0 {
 			t.Errorf("%s: got error %v, want %q in it", name, err, c.want)
 		}
 	}
@@ -206,9 +206,9 @@ func TestForeignJournals(t *testing.T) {
 		if err := os.WriteFile(path, content, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		meter := newScript()
-		if _, err := newMemory().run(context.Background(), design, meter, folder, Options{}); err == nil || meter.calls != 0 || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: got error %v and %d measurements, want one that names the file, and none", name, err, meter.calls)
+		backend := newScript()
+		if _, err := newMemory().run(context.Background(), design, backend, folder, Options{}); err == nil || backend.calls != 0 || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: got error %v and %d measurements, want one that names the file, and none", name, err, backend.calls)
 		}
 		if !bytes.Equal(journalOf(t, folder), content) {
 			t.Errorf("%s: the file was changed", name)

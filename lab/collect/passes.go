@@ -15,9 +15,10 @@ func passFolder(folder string, pass int) string {
 	return filepath.Join(folder, fmt.Sprintf("pass-%d", pass))
 }
 
-// passes measures the design of r in as many passes as its options say, each a
-// run into a folder of its own, and joins them. Whoever ends it loses no more than
-// of one run; r itself measures nothing.
+// passes measures the design of r once for each pass of r's options, each pass
+// with a run of its own into a folder of its own, and joins the datasets. An
+// interruption loses no more than it does in a single run. The run r itself
+// measures nothing.
 func (s store) passes(ctx context.Context, r *run, folder string) (none dataset.Dataset, err error) {
 	path := filepath.Join(folder, journalName)
 	if _, err := os.Stat(path); err == nil {
@@ -42,7 +43,7 @@ func (s store) passes(ctx context.Context, r *run, folder string) (none dataset.
 	for pass := 1; pass <= r.opt.Passes; pass++ {
 		opt := r.opt
 		opt.Passes = 0
-		// What is left of the passes is as many measurements each as this one has.
+		// Each pass that is left takes the same number of measurements as this one.
 		last := Progress{Done: r.total(), Before: r.total()}
 		opt.OnProgress = func(p Progress) {
 			last = p
@@ -51,7 +52,7 @@ func (s store) passes(ctx context.Context, r *run, folder string) (none dataset.
 			p.Total = done + (r.opt.Passes-pass+1)*p.Total
 			r.opt.OnProgress(p)
 		}
-		set, err := s.run(ctx, r.design, r.meter, passFolder(folder, pass), opt)
+		set, err := s.run(ctx, r.design, r.backend, passFolder(folder, pass), opt)
 		if err != nil && !errors.Is(err, ErrFinished) {
 			return none, fmt.Errorf("pass %d of %d: %w", pass, r.opt.Passes, err)
 		}

@@ -56,8 +56,8 @@ func TestPasses(t *testing.T) {
 			}
 			last = p
 		}
-		meter := bySpeed(4, 1, 2)
-		got, err := Run(context.Background(), design, meter, folder, opt)
+		backend := bySpeed(4, 1, 2)
+		got, err := Run(context.Background(), design, backend, folder, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestPasses(t *testing.T) {
 			t.Errorf("got last progress %+v, want 240 done", last)
 		}
 		anchors := map[int]bool{}
-		for _, p := range newRun(design, meter, Options{Shard: Shard{1, 1}, DriftLimit: 1}).parts {
+		for _, p := range newRun(design, backend, Options{Shard: Shard{1, 1}, DriftLimit: 1}).parts {
 			for _, id := range p.candidates {
 				anchors[id] = anchors[id] || p.name == partGroups
 			}
@@ -117,8 +117,8 @@ func TestPassesGoOn(t *testing.T) {
 	stops, measured := 0, 0
 	for {
 		ctx, stop := context.WithCancel(context.Background())
-		meter := newScript()
-		meter.compute = func(call int, g *dataset.Group) (Timing, error) {
+		backend := newScript()
+		backend.compute = func(call int, g *dataset.Group) (Timing, error) {
 			if call == 31 {
 				stop()
 				return Timing{}, ctx.Err()
@@ -126,7 +126,7 @@ func TestPassesGoOn(t *testing.T) {
 			measured++
 			return steadyTiming(g), nil
 		}
-		set, err := Run(ctx, design, meter, folder, opt)
+		set, err := Run(ctx, design, backend, folder, opt)
 		stop()
 		if err == nil {
 			sameSamples(t, set, whole)
@@ -173,15 +173,15 @@ func TestPassesKeepWhatIsMeasured(t *testing.T) {
 	if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "pass 2 of 2") {
 		t.Fatalf("got error %v, want ErrLost of the second pass", err)
 	}
-	meter := newScript()
-	if _, err := Run(context.Background(), design, meter, folder, opt); err != nil {
+	backend := newScript()
+	if _, err := Run(context.Background(), design, backend, folder, opt); err != nil {
 		t.Fatal(err)
 	}
-	if meter.calls > 30 {
-		t.Errorf("going on took %d measurements, want those that were left", meter.calls)
+	if backend.calls > 30 {
+		t.Errorf("going on took %d measurements, want those that were left", backend.calls)
 	}
 	opt.Passes = -1
-	if _, err := Run(context.Background(), design, meter, t.TempDir(), opt); err == nil {
+	if _, err := Run(context.Background(), design, backend, t.TempDir(), opt); err == nil {
 		t.Error("-1 passes: got no error")
 	}
 }
@@ -240,14 +240,14 @@ func TestPassesIntoASinglePass(t *testing.T) {
 	before := journalOf(t, folder)
 	passes := opt
 	passes.Passes = 2
-	meter := newScript()
-	if _, err := Run(context.Background(), design, meter, folder, passes); err == nil || !strings.Contains(err.Error(), "single pass") || meter.calls != 0 {
-		t.Errorf("two passes: got error %v after %d measurements, want one that names the single pass", err, meter.calls)
+	backend := newScript()
+	if _, err := Run(context.Background(), design, backend, folder, passes); err == nil || !strings.Contains(err.Error(), "single pass") || backend.calls != 0 {
+		t.Errorf("two passes: got error %v after %d measurements, want one that names the single pass", err, backend.calls)
 	}
 	if diff := cmp.Diff(string(before), string(journalOf(t, folder))); diff != "" {
 		t.Errorf("the journal was changed (-want +got):\n%s", diff)
 	}
-	if _, err := Run(context.Background(), design, meter, folder, opt); err != nil || meter.calls > 20 {
-		t.Errorf("going on: got error %v after %d measurements, want those that were left", err, meter.calls)
+	if _, err := Run(context.Background(), design, backend, folder, opt); err != nil || backend.calls > 20 {
+		t.Errorf("going on: got error %v after %d measurements, want those that were left", err, backend.calls)
 	}
 }

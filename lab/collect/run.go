@@ -18,17 +18,21 @@ import (
 )
 
 // ErrFinished says that the folder holds the finished dataset of the same design
-// and meter. Run returns it together with that dataset.
+// and backend. Run returns it together with that dataset.
 var ErrFinished = errors.New("the dataset is finished")
 
-// ErrLost is what the error of a Meter wraps that will measure nothing any more.
-// Run ends with it.
-var ErrLost = errors.New("the meter is lost")
+// ErrLost is what a Backend's error wraps if the Backend cannot measure anything
+// any more. Run ends with that error.
+var ErrLost = errors.New("the backend is lost")
 
-// Supporter is a Meter that can tell what it cannot do: what Run asks before it
+// ErrUnsupported is what Run's error wraps if the backend says that it cannot
+// measure a part of the design.
+var ErrUnsupported = errors.New("the backend cannot measure")
+
+// Supporter is a Backend that can tell what it cannot do: what Run asks before it
 // measures anything.
 type Supporter interface {
-	// Supports reports whether the meter has a capability of package protocol, or
+	// Supports reports whether the backend has a capability of package protocol, or
 	// an optimizer or precision by its name in package problem.
 	Supports(capability string) bool
 }
@@ -85,25 +89,27 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Run measures a design, a dataset without times, on the meter and writes the
-// dataset to the folder, which is made where there is none. IDs that are all 0
-// become the samples' indices; else they must differ.
+// Run measures a design, a dataset without times, on the backend and writes the
+// dataset to the folder. Run makes the folder if it does not exist. If all IDs are
+// 0, samples get their indices as IDs; else IDs must differ.
 //
-// A run that was ended, killed at any moment included, goes on where it was when
-// Run is called again with the same design, shard and kind of meter: at most the
-// measurement in progress is taken again. It refuses to go on with anything else.
-// Where the folder has the finished dataset, Run measures nothing and returns it
-// with ErrFinished. One process at a time can collect into a folder.
+// A run that was stopped or killed at any moment continues when Run is called
+// again with the same design, shard and backend: at most the measurement in
+// progress is taken again. Run refuses to continue with another design, shard or
+// backend. If the folder holds the finished dataset, Run measures nothing and
+// returns the dataset with ErrFinished. One process at a time can collect into a
+// folder.
 //
-// The groups come first, then the all-to-alls, then RepeatShare of the groups once
-// more. Samples that fail are left out of the dataset and told to OnFailure: those
-// that the meter refuses (oom, unsupported, bad_request) at once and for good;
-// others are tried a second time now, and again by a later run that goes on. A
-// simulated meter has neither anchors nor repeats, since it does not drift.
+// The groups come first, then the all-to-alls, then RepeatShare of the groups
+// again. Samples that fail are not part of the dataset; Run calls OnFailure with
+// each of them. A sample that the backend refuses (oom, unsupported, bad_request)
+// fails at once and for good. Other samples are tried a second time now, and again
+// when a later run continues. A simulated backend does not drift, so it has
+// neither anchors nor repeats.
 //
-// What was measured is kept with every error, ctx's included.
-func Run(ctx context.Context, design dataset.Dataset, meter Meter, folder string, opt Options) (dataset.Dataset, error) {
-	return disk().run(ctx, design, meter, folder, opt)
+// Measurements stay in the folder with every error, that of ctx included.
+func Run(ctx context.Context, design dataset.Dataset, backend Backend, folder string, opt Options) (dataset.Dataset, error) {
+	return disk().run(ctx, design, backend, folder, opt)
 }
 
 // disk is the store of the operating system.
@@ -117,8 +123,8 @@ type store struct {
 	read  func(folder string) (dataset.Dataset, error)
 }
 
-func (s store) run(ctx context.Context, design dataset.Dataset, meter Meter, folder string, opt Options) (none dataset.Dataset, err error) {
-	r, err := checkedRun(design, meter, opt)
+func (s store) run(ctx context.Context, design dataset.Dataset, backend Backend, folder string, opt Options) (none dataset.Dataset, err error) {
+	r, err := checkedRun(design, backend, opt)
 	if err != nil {
 		return none, err
 	}
@@ -146,9 +152,9 @@ func (s store) run(ctx context.Context, design dataset.Dataset, meter Meter, fol
 }
 
 // checkedRun returns a run of the design with its options filled in, and an
-// error if the design or the options are not valid, the meter cannot measure
+// error if the design or the options are not valid, the backend cannot measure
 // the design, the results could not be written, or the shard is empty.
-func checkedRun(design dataset.Dataset, meter Meter, opt Options) (*run, error) {
+func checkedRun(design dataset.Dataset, backend Backend, opt Options) (*run, error) {
 	opt, err := opt.withDefaults()
 	if err != nil {
 		return nil, err
@@ -156,10 +162,10 @@ func checkedRun(design dataset.Dataset, meter Meter, opt Options) (*run, error) 
 	if design, err = prepare(design); err != nil {
 		return nil, err
 	}
-	if err := supported(design, meter); err != nil {
+	if err := supported(design, backend); err != nil {
 		return nil, err
 	}
-	r := newRun(design, meter, opt)
+	r := newRun(design, backend, opt)
 	if err := r.writable(); err != nil {
 		return nil, err
 	}
@@ -216,10 +222,10 @@ func (s store) measure(ctx context.Context, r *run, folder, path string) (none d
 	return set, nil
 }
 
-// supported reports what of a design the meter says it cannot do, before an hour
+// supported reports what of a design the backend says it cannot do, before an hour
 // of measuring shows it.
-func supported(design dataset.Dataset, meter Meter) error {
-	s, tells := meter.(Supporter)
+func supported(design dataset.Dataset, backend Backend) error {
+	s, tells := backend.(Supporter)
 	if !tells {
 		return nil
 	}
@@ -260,7 +266,7 @@ func supported(design dataset.Dataset, meter Meter) error {
 		names = append(names, what)
 	}
 	slices.Sort(names)
-	return fmt.Errorf("the meter cannot measure %s: leave them out of the design", join(names))
+	return fmt.Errorf("%w %s: leave them out of the design", ErrUnsupported, join(names))
 }
 
 func join(names []string) string {
@@ -275,14 +281,14 @@ func join(names []string) string {
 type run struct {
 	state
 	opt     Options
-	meter   Meter
+	backend Backend
 	design  dataset.Dataset
 	header  header
 	journal *journal
 	// groups and exchanges are the design's samples by ID.
 	groups    map[int]*dataset.Group
 	exchanges map[int]*dataset.Exchange
-	// anchoring is false for a simulated meter.
+	// anchoring is false for a simulated backend.
 	anchoring bool
 	seed      uint64
 
@@ -294,9 +300,9 @@ type run struct {
 	quarantine       int
 }
 
-func newRun(design dataset.Dataset, meter Meter, opt Options) *run {
+func newRun(design dataset.Dataset, backend Backend, opt Options) *run {
 	r := &run{
-		opt: opt, meter: meter, design: design,
+		opt: opt, backend: backend, design: design,
 		groups: make(map[int]*dataset.Group), exchanges: make(map[int]*dataset.Exchange),
 	}
 	r.repeats = make(map[int]repeatRecord)
@@ -304,7 +310,7 @@ func newRun(design dataset.Dataset, meter Meter, opt Options) *run {
 	// The order is drawn with the design's digest, so that every run has the same.
 	r.seed, _ = strconv.ParseUint(digest[:16], 16, 64)
 	r.header = header{Format: journalFormat, Version: journalVersion, Design: digest, Shard: opt.Shard.String()}
-	by := meter.Provenance()
+	by := backend.Provenance()
 	r.anchoring = by.Source != dataset.Simulated
 	by.Design, by.Tool = digest, opt.Tool
 	if opt.Passes > 1 {
@@ -579,7 +585,7 @@ func (r *run) countFailure(f Failure) error {
 	return nil
 }
 
-// attempt has the meter run a sample, twice where the meter failed at it. The
+// attempt has the backend run a sample, twice where the backend failed at it. The
 // failure is the sample's, the error the run's end.
 func (r *run) attempt(ctx context.Context, p *part, id int) (t times, failure *Failure, err error) {
 	for try := range 2 {
@@ -613,16 +619,16 @@ func (r *run) attempt(ctx context.Context, p *part, id int) (t times, failure *F
 	return t, failure, nil
 }
 
-// take has the meter run a sample once.
+// take has the backend run a sample once.
 func (r *run) take(ctx context.Context, p *part, id int) (times, error) {
 	if p.name == partExchanges {
 		e := *r.exchanges[id]
 		e.DimSums, e.Start = slices.Clone(e.DimSums), slices.Clone(e.Start)
-		t, err := r.meter.Comm(ctx, &e)
+		t, err := r.backend.Comm(ctx, &e)
 		return times{t.Forward, t.Backward, 0, t.Spread}, err
 	}
 	g := *r.groups[id]
-	t, err := r.meter.Compute(ctx, r.design.Compute.Tables, &g)
+	t, err := r.backend.Compute(ctx, r.design.Compute.Tables, &g)
 	return times{[]unit.Millis{t.Forward}, []unit.Millis{t.Backward}, t.ForwardSpread, t.BackwardSpread}, err
 }
 

@@ -42,7 +42,7 @@ func sameSamples(t *testing.T, got, want dataset.Dataset) {
 
 func TestRunMeasuresAll(t *testing.T) {
 	design := drawn(t, 120, 30)
-	meter := newScript()
+	backend := newScript()
 	folder := filepath.Join(t.TempDir(), "a", "samples")
 	var last Progress
 	opt := Options{AnchorEvery: 25, RepeatShare: .1, Tool: "v1", OnProgress: func(p Progress) {
@@ -51,14 +51,14 @@ func TestRunMeasuresAll(t *testing.T) {
 		}
 		last = p
 	}}
-	got, err := Run(context.Background(), design, meter, folder, opt)
+	got, err := Run(context.Background(), design, backend, folder, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := (Progress{Phase: PhaseRepeats, Done: 162, Total: 162}); last != want {
 		t.Errorf("got last progress %+v, want %+v", last, want)
 	}
-	by := meter.provenance
+	by := backend.provenance
 	by.Seed, by.Tool, by.Design = 3, "v1", Digest(design)
 	if diff := cmp.Diff(by, got.Compute.Provenance); diff != "" {
 		t.Errorf("provenance (-want +got):\n%s", diff)
@@ -222,18 +222,18 @@ func TestTornAnywhere(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(folder, journalName), whole[:size], 0o666); err != nil {
 			t.Fatal(err)
 		}
-		meter := newScript()
-		got, err := newMemory().run(context.Background(), design, meter, folder, opt)
+		backend := newScript()
+		got, err := newMemory().run(context.Background(), design, backend, folder, opt)
 		if err != nil {
 			t.Fatalf("cut at %d: %v", size, err)
 		}
 		sameSamples(t, got, want)
-		if size == len(whole) && meter.calls != 0 {
-			t.Errorf("the whole journal: %d measurements, want none", meter.calls)
+		if size == len(whole) && backend.calls != 0 {
+			t.Errorf("the whole journal: %d measurements, want none", backend.calls)
 		}
 		// At most the line in progress is measured again, beside the anchors.
-		if kept, all := bytes.Count(whole[:size], []byte("\n")), bytes.Count(whole, []byte("\n")); meter.calls > all-kept+2+2*anchorTries {
-			t.Errorf("cut at %d: %d measurements with %d of %d lines kept", size, meter.calls, kept, all)
+		if kept, all := bytes.Count(whole[:size], []byte("\n")), bytes.Count(whole, []byte("\n")); backend.calls > all-kept+2+2*anchorTries {
+			t.Errorf("cut at %d: %d measurements with %d of %d lines kept", size, backend.calls, kept, all)
 		}
 	}
 }
@@ -249,14 +249,14 @@ func TestTornTwice(t *testing.T) {
 	}
 	for range 30 {
 		ctx, cancel := context.WithCancel(context.Background())
-		meter := newScript()
-		meter.compute = func(call int, g *dataset.Group) (Timing, error) {
+		backend := newScript()
+		backend.compute = func(call int, g *dataset.Group) (Timing, error) {
 			if call == 5 {
 				cancel()
 			}
 			return steadyTiming(g), nil
 		}
-		got, err := newMemory().run(ctx, design, meter, folder, opt)
+		got, err := newMemory().run(ctx, design, backend, folder, opt)
 		cancel()
 		if err == nil {
 			sameSamples(t, got, want)
@@ -299,9 +299,9 @@ func TestDamagedInTheMiddle(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, journalName), damaged, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	meter := newScript()
-	if _, err := newMemory().run(context.Background(), design, meter, folder, Options{}); err == nil || !strings.Contains(err.Error(), "is damaged") || meter.calls != 0 {
-		t.Errorf("got error %v and %d measurements, want one that says damaged, and none", err, meter.calls)
+	backend := newScript()
+	if _, err := newMemory().run(context.Background(), design, backend, folder, Options{}); err == nil || !strings.Contains(err.Error(), "is damaged") || backend.calls != 0 {
+		t.Errorf("got error %v and %d measurements, want one that says damaged, and none", err, backend.calls)
 	}
 	if !bytes.Equal(journalOf(t, folder), damaged) {
 		t.Error("the damaged journal was changed")
@@ -381,8 +381,8 @@ func TestTwoCollectors(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, lockName), []byte("999999\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	meter, second := newScript(), newScript()
-	meter.compute = func(call int, g *dataset.Group) (Timing, error) {
+	backend, second := newScript(), newScript()
+	backend.compute = func(call int, g *dataset.Group) (Timing, error) {
 		if call == 10 {
 			_, err := newMemory().run(context.Background(), drawn(t, 30, 0), second, folder, Options{})
 			if err == nil || !strings.Contains(err.Error(), "another process") || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
@@ -391,7 +391,7 @@ func TestTwoCollectors(t *testing.T) {
 		}
 		return steadyTiming(g), nil
 	}
-	if _, err := newMemory().run(context.Background(), drawn(t, 30, 0), meter, folder, Options{}); err != nil {
+	if _, err := newMemory().run(context.Background(), drawn(t, 30, 0), backend, folder, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if second.calls != 0 {
@@ -405,14 +405,14 @@ func TestOtherJournal(t *testing.T) {
 	begin := func(t *testing.T) string {
 		folder := t.TempDir()
 		ctx, cancel := context.WithCancel(context.Background())
-		meter := newScript()
-		meter.compute = func(call int, g *dataset.Group) (Timing, error) {
+		backend := newScript()
+		backend.compute = func(call int, g *dataset.Group) (Timing, error) {
 			if call == 6 {
 				cancel()
 			}
 			return steadyTiming(g), nil
 		}
-		if _, err := newMemory().run(ctx, design, meter, folder, Options{Tool: "v1"}); !errors.Is(err, context.Canceled) {
+		if _, err := newMemory().run(ctx, design, backend, folder, Options{Tool: "v1"}); !errors.Is(err, context.Canceled) {
 			t.Fatalf("got error %v, want %v", err, context.Canceled)
 		}
 		return folder
@@ -437,11 +437,11 @@ func TestOtherJournal(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			folder := begin(t)
 			before := journalOf(t, folder)
-			meter, opt, other := newScript(), Options{Tool: "v1"}, drawn(t, 12, 3)
-			c.change(meter, &other, &opt)
-			_, err := newMemory().run(context.Background(), other, meter, folder, opt)
-			if err == nil || meter.calls != 0 {
-				t.Fatalf("got error %v and %d measurements, want a refusal", err, meter.calls)
+			backend, opt, other := newScript(), Options{Tool: "v1"}, drawn(t, 12, 3)
+			c.change(backend, &other, &opt)
+			_, err := newMemory().run(context.Background(), other, backend, folder, opt)
+			if err == nil || backend.calls != 0 {
+				t.Fatalf("got error %v and %d measurements, want a refusal", err, backend.calls)
 			}
 			for _, want := range append(c.want, folder, "another folder") {
 				if !strings.Contains(err.Error(), want) {
@@ -459,21 +459,21 @@ func TestOtherJournal(t *testing.T) {
 func TestFirstHardwareStands(t *testing.T) {
 	design, folder := drawn(t, 12, 0), t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
-	meter := newScript()
-	meter.provenance.Profile, meter.provenance.Hardware = "cpu", fakeProfile
-	meter.compute = func(call int, g *dataset.Group) (Timing, error) {
+	backend := newScript()
+	backend.provenance.Profile, backend.provenance.Hardware = "cpu", fakeProfile
+	backend.compute = func(call int, g *dataset.Group) (Timing, error) {
 		if call == 6 {
 			cancel()
 		}
 		return steadyTiming(g), nil
 	}
-	if _, err := newMemory().run(ctx, design, meter, folder, Options{}); !errors.Is(err, context.Canceled) {
+	if _, err := newMemory().run(ctx, design, backend, folder, Options{}); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	meter.compute = nil
-	meter.provenance.Hardware.HBMGBps *= 1.01
+	backend.compute = nil
+	backend.provenance.Hardware.HBMGBps *= 1.01
 	var seen []Progress
-	got, err := newMemory().run(context.Background(), design, meter, folder, Options{OnProgress: func(p Progress) { seen = append(seen, p) }})
+	got, err := newMemory().run(context.Background(), design, backend, folder, Options{OnProgress: func(p Progress) { seen = append(seen, p) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -590,14 +590,14 @@ func TestBadOptionsAndDesigns(t *testing.T) {
 		{"table", beyond, Options{}, "table 20 is not one of 20"},
 		{"dim sums", short, Options{}, "dim sums"},
 	} {
-		meter := newScript()
+		backend := newScript()
 		folder := filepath.Join(t.TempDir(), "new")
-		_, err := newMemory().run(context.Background(), c.design, meter, folder, c.opt)
+		_, err := newMemory().run(context.Background(), c.design, backend, folder, c.opt)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got error %v, want %q in it", c.name, err, c.want)
 		}
-		if _, err := os.Stat(folder); err == nil || meter.calls != 0 {
-			t.Errorf("%s: the folder was made, or %d samples were measured", c.name, meter.calls)
+		if _, err := os.Stat(folder); err == nil || backend.calls != 0 {
+			t.Errorf("%s: the folder was made, or %d samples were measured", c.name, backend.calls)
 		}
 	}
 }
@@ -626,8 +626,8 @@ func TestFailures(t *testing.T) {
 	design := drawn(t, 60, 10)
 	broken := errors.New("it broke")
 	times := make(map[int]int)
-	meter := newScript()
-	meter.compute = func(_ int, g *dataset.Group) (Timing, error) {
+	backend := newScript()
+	backend.compute = func(_ int, g *dataset.Group) (Timing, error) {
 		times[g.ID]++
 		good := steadyTiming(g)
 		switch g.ID {
@@ -652,7 +652,7 @@ func TestFailures(t *testing.T) {
 		}
 		return good, nil
 	}
-	meter.comm = func(_ int, e *dataset.Exchange) (CommTiming, error) {
+	backend.comm = func(_ int, e *dataset.Exchange) (CommTiming, error) {
 		t := steadyComm(e)
 		if e.ID == 4 {
 			t.Forward = t.Forward[1:]
@@ -664,7 +664,7 @@ func TestFailures(t *testing.T) {
 	opt := Options{RepeatShare: -1, OnFailure: func(f Failure) { told[fmt.Sprint(f.Part, f.ID)] = f.Code }}
 	stubborn := newMemory()
 	stubborn.write = func(string, dataset.Dataset) error { return errFull }
-	if _, err := stubborn.run(context.Background(), design, meter, folder, opt); !errors.Is(err, errFull) {
+	if _, err := stubborn.run(context.Background(), design, backend, folder, opt); !errors.Is(err, errFull) {
 		t.Fatal(err)
 	}
 	want := map[string]string{
@@ -680,11 +680,11 @@ func TestFailures(t *testing.T) {
 		}
 	}
 
-	// A later run tries again what may have been the meter's fault.
+	// A later run tries again what may have been the backend's fault.
 	clear(times)
 	clear(told)
-	meter.compute = func(_ int, g *dataset.Group) (Timing, error) { times[g.ID]++; return steadyTiming(g), nil }
-	got, err := newMemory().run(context.Background(), design, meter, folder, opt)
+	backend.compute = func(_ int, g *dataset.Group) (Timing, error) { times[g.ID]++; return steadyTiming(g), nil }
+	got, err := newMemory().run(context.Background(), design, backend, folder, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -708,10 +708,10 @@ func TestTooManyFailures(t *testing.T) {
 		{"in all", func(n int) bool { return n%3 == 0 }, 0, "21 of 300 samples failed"},
 		{"few in all", func(n int) bool { return n%3 == 0 }, 2, "3 of 300 samples failed"},
 	} {
-		meter := newScript()
+		backend := newScript()
 		order := make(map[int]int)
 		anchor := -1
-		meter.compute = func(call int, g *dataset.Group) (Timing, error) {
+		backend.compute = func(call int, g *dataset.Group) (Timing, error) {
 			if call == 0 {
 				anchor = g.ID
 			}
@@ -724,13 +724,13 @@ func TestTooManyFailures(t *testing.T) {
 			return steadyTiming(g), nil
 		}
 		folder := t.TempDir()
-		_, err := newMemory().run(context.Background(), drawn(t, 300, 0), meter, folder, Options{MaxFailures: c.max})
+		_, err := newMemory().run(context.Background(), drawn(t, 300, 0), backend, folder, Options{MaxFailures: c.max})
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "it broke") {
 			t.Errorf("%s: got error %v, want %q in it", c.name, err, c.want)
 		}
 		// What was measured is kept.
-		meter.compute = nil
-		got, err := newMemory().run(context.Background(), drawn(t, 300, 0), meter, folder, Options{})
+		backend.compute = nil
+		got, err := newMemory().run(context.Background(), drawn(t, 300, 0), backend, folder, Options{})
 		if err != nil || len(got.Compute.Samples) != 300 {
 			t.Errorf("%s: then: got error %v", c.name, err)
 		}
@@ -738,28 +738,28 @@ func TestTooManyFailures(t *testing.T) {
 }
 
 func TestAllFail(t *testing.T) {
-	meter := newScript()
-	meter.compute = func(int, *dataset.Group) (Timing, error) { return Timing{}, errors.New("it broke") }
-	if _, err := newMemory().run(context.Background(), drawn(t, 12, 0), meter, t.TempDir(), Options{}); err == nil || !strings.Contains(err.Error(), "anchor") {
+	backend := newScript()
+	backend.compute = func(int, *dataset.Group) (Timing, error) { return Timing{}, errors.New("it broke") }
+	if _, err := newMemory().run(context.Background(), drawn(t, 12, 0), backend, t.TempDir(), Options{}); err == nil || !strings.Contains(err.Error(), "anchor") {
 		t.Errorf("got error %v, want one that there is no anchor", err)
 	}
 }
 
 func TestLostMeterEndsTheRun(t *testing.T) {
-	meter := newScript()
-	meter.compute = func(call int, g *dataset.Group) (Timing, error) {
+	backend := newScript()
+	backend.compute = func(call int, g *dataset.Group) (Timing, error) {
 		if call > 20 {
 			return Timing{}, fmt.Errorf("%w: it is gone", ErrLost)
 		}
 		return steadyTiming(g), nil
 	}
-	_, err := newMemory().run(context.Background(), drawn(t, 60, 0), meter, t.TempDir(), Options{})
-	if !errors.Is(err, ErrLost) || meter.calls != 22 {
-		t.Errorf("got error %v after %d measurements, want ErrLost at once", err, meter.calls)
+	_, err := newMemory().run(context.Background(), drawn(t, 60, 0), backend, t.TempDir(), Options{})
+	if !errors.Is(err, ErrLost) || backend.calls != 22 {
+		t.Errorf("got error %v after %d measurements, want ErrLost at once", err, backend.calls)
 	}
 }
 
-// limited is a meter that has a few capabilities.
+// limited is a backend that has a few capabilities.
 type limited struct {
 	*script
 	caps []string
@@ -768,18 +768,18 @@ type limited struct {
 func (l limited) Supports(c string) bool { return slices.Contains(l.caps, c) }
 
 func TestUnsupportedIsToldFirst(t *testing.T) {
-	meter := limited{newScript(), []string{protocol.CapCompute, "sgd", "fp32"}}
-	_, err := newMemory().run(context.Background(), drawn(t, 30, 4), meter, t.TempDir(), Options{})
-	if err == nil || meter.calls != 0 {
-		t.Fatalf("got error %v and %d measurements", err, meter.calls)
+	backend := limited{newScript(), []string{protocol.CapCompute, "sgd", "fp32"}}
+	_, err := newMemory().run(context.Background(), drawn(t, 30, 4), backend, t.TempDir(), Options{})
+	if err == nil || backend.calls != 0 {
+		t.Fatalf("got error %v and %d measurements", err, backend.calls)
 	}
 	for _, want := range []string{"rowwise_adagrad", "all-to-alls (4 of 34 samples)", "leave them out"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got error %q, want %q in it", err, want)
 		}
 	}
-	meter.caps = append(meter.caps, "rowwise_adagrad", protocol.CapComm)
-	if _, err := newMemory().run(context.Background(), drawn(t, 30, 4), meter, t.TempDir(), Options{}); err != nil {
+	backend.caps = append(backend.caps, "rowwise_adagrad", protocol.CapComm)
+	if _, err := newMemory().run(context.Background(), drawn(t, 30, 4), backend, t.TempDir(), Options{}); err != nil {
 		t.Error(err)
 	}
 }

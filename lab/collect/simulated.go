@@ -12,14 +12,14 @@ import (
 	"github.com/neuroshard/neuroshard/simulate"
 )
 
-// simulatedMeter names the simulated device in a dataset's provenance.
-const simulatedMeter = "simulated device, version " + simulate.ModelVersion
+// simulatedName names the simulated device in a dataset's provenance.
+const simulatedName = "simulated device, version " + simulate.ModelVersion
 
 // SimulateCompute fills in the times of the groups from the simulated device
 // of the profile, and the provenance.
 func SimulateCompute(ctx context.Context, set *dataset.Compute, profile hardware.Profile, opt Options) error {
 	device := simulate.NewDevice(profile)
-	set.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: profile.Name, Meter: simulatedMeter, Seed: set.Provenance.Seed}
+	set.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: profile.Name, Meter: simulatedName, Seed: set.Provenance.Seed}
 	var counts counter
 	return opt.each(ctx, PhaseGroups, len(set.Samples), func(i int) error {
 		g := &set.Samples[i]
@@ -31,7 +31,7 @@ func SimulateCompute(ctx context.Context, set *dataset.Compute, profile hardware
 // SimulateComm fills in the times of the exchanges, as SimulateCompute does.
 func SimulateComm(ctx context.Context, set *dataset.Comm, profile hardware.Profile, opt Options) error {
 	device := simulate.NewDevice(profile)
-	set.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: profile.Name, Meter: simulatedMeter, Seed: set.Provenance.Seed}
+	set.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: profile.Name, Meter: simulatedName, Seed: set.Provenance.Seed}
 	return opt.each(ctx, PhaseExchanges, len(set.Samples), func(i int) error {
 		e := &set.Samples[i]
 		var err error
@@ -40,9 +40,9 @@ func SimulateComm(ctx context.Context, set *dataset.Comm, profile hardware.Profi
 	})
 }
 
-// NewSimulated returns the Meter of the simulated device of a profile. It never
+// NewSimulated returns the Backend of the simulated device of a profile. It never
 // fails for what fits no memory: the simulated device has no bounds.
-func NewSimulated(profile hardware.Profile) Meter {
+func NewSimulated(profile hardware.Profile) Backend {
 	return &simulated{device: simulate.NewDevice(profile)}
 }
 
@@ -53,7 +53,7 @@ type simulated struct {
 
 func (s *simulated) Provenance() dataset.Provenance {
 	profile := s.device.Profile()
-	p := dataset.Provenance{Source: dataset.Simulated, Profile: profile.Name, Meter: simulatedMeter}
+	p := dataset.Provenance{Source: dataset.Simulated, Profile: profile.Name, Meter: simulatedName}
 	if !hardware.Known(profile.Name) {
 		p.Hardware = profile
 	}

@@ -235,7 +235,7 @@ func (s *state) applyRepeat(r *repeatRecord) error {
 	return nil
 }
 
-// retryFailed forgets the failures that may have been the meter's: those of an
+// retryFailed forgets the failures that may have been the backend's: those of an
 // earlier run are tried again.
 func (p *part) retryFailed() {
 	maps.DeleteFunc(p.failed, func(_ int, f Failure) bool { return !f.final() })
@@ -314,7 +314,7 @@ func (f Failure) String() string {
 	return fmt.Sprintf("sample %d of the %s: %s: %s", f.ID, f.Part, f.Code, f.Message)
 }
 
-// final reports whether the sample would fail each time: it, and not the meter, is
+// final reports whether the sample would fail each time: it, and not the backend, is
 // the cause.
 func (f Failure) final() bool { return final(f.Code) }
 

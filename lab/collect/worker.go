@@ -19,8 +19,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// WorkerOptions say how to start a worker and how it measures. The zero value
-// works but for Command, and Name where the profile is the worker's.
+// WorkerOptions say how to start a worker and how it measures. Command is
+// required, and Name if the profile is the worker's; zero values of the other
+// fields work.
 type WorkerOptions struct {
 	// Command starts the worker, with its arguments; Env is its environment (default:
 	// this process's), and Stderr where its logs go (default: nowhere).
@@ -48,8 +49,8 @@ type WorkerOptions struct {
 	// worker is started again (default 5; negative: never).
 	Restarts int
 	// MaxIndexBytes bounds the lookups that the worker holds, about (default 2 GiB):
-	// beyond it the worker forgets all tables, and is told those of the next group
-	// again.
+	// beyond it the worker forgets all tables, and Compute sends the tables of the
+	// next group again.
 	MaxIndexBytes unit.Bytes
 
 	// Pools names, for the tables in their order, files with their real lookups
@@ -59,16 +60,17 @@ type WorkerOptions struct {
 	Pools   []string
 	Lookups string
 
-	// Profile is the hardware profile of the device. Where it is the zero value, it
-	// is the known one called Name; else the worker measures it when it starts, and
-	// Name is what it is called (default: the worker's own name for it).
+	// Profile is the hardware profile of the device. The zero value stands for the
+	// known profile called Name; if there is none, the worker measures its profile
+	// when it starts, and the profile is called Name (default: the worker's own name
+	// for it).
 	Profile hardware.Profile
 	Name    string
-	// NameOnly leaves that out: times are taken that no model is made of, and the
+	// NameOnly does without a profile: no model can be made of the times, and the
 	// provenance has the device's name alone.
 	NameOnly bool
 
-	// OnLog, where not nil, is told when the worker is started again, and why.
+	// OnLog, if not nil, is called with the reason when the worker is started again.
 	OnLog func(message string)
 }
 
@@ -109,7 +111,7 @@ func (o WorkerOptions) withDefaults() WorkerOptions {
 	return o
 }
 
-// Worker is the Meter of a process that speaks package protocol. A worker that
+// Worker is the Backend of a process that speaks package protocol. A worker that
 // hangs, ends, or says what is no response fails the request, is killed with its
 // own children, and is started again for the next one.
 type Worker struct {
@@ -152,10 +154,11 @@ func (r *Realisation) add(distance float64) {
 	r.Mean = r.sum / float64(r.Tables)
 }
 
-// StartWorker starts a worker, greets it, and has it tell its hardware profile
-// where none is given. It fails where the worker speaks another version of the
-// protocol, does not answer in time, or answers with what is no response; ctx is
-// for the start only. The Worker must be closed.
+// StartWorker starts a worker, exchanges hello messages, and asks for the
+// worker's hardware profile if the options have none. It fails if the worker
+// speaks another version of the protocol, does not answer in time, or sends
+// anything but a response. ctx is for the start only. The caller must close the
+// Worker.
 func StartWorker(ctx context.Context, opt WorkerOptions) (*Worker, error) {
 	if len(opt.Command) == 0 {
 		return nil, errors.New("worker: the command is empty")
@@ -345,9 +348,9 @@ func (w *Worker) askCeilings(ctx context.Context) (protocol.Response, error) {
 	return r, nil
 }
 
-// Compute has the worker run a group. The error is a *protocol.Error where the
-// worker refuses it or its times are none, wraps ErrLost where it does not come
-// back, and else says what the worker did.
+// Compute has the worker run a group. The error is a *protocol.Error if the worker
+// refuses the group or its times are no numbers. The error wraps ErrLost if the
+// worker cannot be started again. Any other error says what the worker did.
 func (w *Worker) Compute(ctx context.Context, tables []problem.Table, g *dataset.Group) (Timing, error) {
 	if err := checkMembers(tables, g); err != nil {
 		return Timing{}, &protocol.Error{Code: protocol.CodeBadRequest, Message: err.Error()}
@@ -515,7 +518,7 @@ func (w *Worker) sendTables(ctx context.Context, tables []problem.Table, g *data
 	return w.send(ctx, missing)
 }
 
-// toSend is a table as the worker is told of it.
+// toSend is a table in the form in which it is sent to the worker.
 type toSend struct {
 	table  protocol.Table
 	asked  access.Counts
@@ -570,7 +573,7 @@ func (w *Worker) send(ctx context.Context, list []toSend) error {
 			w.indexBytes += t.memory
 			if got, told := realised[t.table.T]; told {
 				w.realised.add(lookups.Realised{
-					// How many lookups there are follows from the table; it is not told.
+					// The number of lookups follows from the table; the worker does not report it.
 					Lookups: int64(math.Round(t.asked.Lookups)), Unique: int64(math.Round(got.UniqueRows)), Reuse: got.Reuse,
 				}.Distance(t.asked))
 			}
@@ -579,8 +582,8 @@ func (w *Worker) send(ctx context.Context, list []toSend) error {
 	return nil
 }
 
-// Close ends the worker: it is asked to, and killed with its children where it
-// does not within seconds.
+// Close asks the worker to end, and kills the worker and its children if it does
+// not end within seconds.
 func (w *Worker) Close() error {
 	if w.process != nil {
 		w.process.close()

@@ -22,42 +22,42 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Every Meter passes the same cases.
+// Every Backend passes the same cases.
 func TestMeters(t *testing.T) {
 	h200, err := hardware.ByName("h200")
 	if err != nil {
 		t.Fatal(err)
 	}
-	meters := map[string]func(t *testing.T) Meter{
-		"simulated": func(*testing.T) Meter { return NewSimulated(h200) },
-		"worker":    func(t *testing.T) Meter { return startFake(t, fakeOptions("work")) },
+	backends := map[string]func(t *testing.T) Backend{
+		"simulated": func(*testing.T) Backend { return NewSimulated(h200) },
+		"worker":    func(t *testing.T) Backend { return startFake(t, fakeOptions("work")) },
 	}
 	design := drawn(t, 12, 6)
 	tables := design.Compute.Tables
-	for name, start := range meters {
+	for name, start := range backends {
 		t.Run(name, func(t *testing.T) {
-			meter := start(t)
+			backend := start(t)
 			ctx := context.Background()
-			set := dataset.Dataset{Compute: &dataset.Compute{Provenance: meter.Provenance(), Tables: tables}}
+			set := dataset.Dataset{Compute: &dataset.Compute{Provenance: backend.Provenance(), Tables: tables}}
 			if err := set.Validate(); err != nil {
 				t.Errorf("its provenance: %v", err)
 			}
 			for i := range design.Compute.Samples {
 				g := &design.Compute.Samples[i]
-				first, err := meter.Compute(ctx, tables, g)
+				first, err := backend.Compute(ctx, tables, g)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if !(first.Forward > 0 && first.Backward > 0 && first.ForwardSpread >= 0 && first.BackwardSpread >= 0) {
 					t.Errorf("group %d: got %+v", i, first)
 				}
-				if second, err := meter.Compute(ctx, tables, g); err != nil || second != first {
+				if second, err := backend.Compute(ctx, tables, g); err != nil || second != first {
 					t.Errorf("group %d again: got %+v, %v, want %+v", i, second, err, first)
 				}
 			}
 			for i := range design.Comm.Samples {
 				e := &design.Comm.Samples[i]
-				got, err := meter.Comm(ctx, e)
+				got, err := backend.Comm(ctx, e)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -66,7 +66,7 @@ func TestMeters(t *testing.T) {
 				}
 			}
 			var refused *protocol.Error
-			if _, err := meter.Comm(ctx, &dataset.Exchange{Devices: 1, DevicesPerHost: 1, Batch: 512, DimSums: []int{64}}); !errors.As(err, &refused) || refused.Code != protocol.CodeUnsupported {
+			if _, err := backend.Comm(ctx, &dataset.Exchange{Devices: 1, DevicesPerHost: 1, Batch: 512, DimSums: []int{64}}); !errors.As(err, &refused) || refused.Code != protocol.CodeUnsupported {
 				t.Errorf("one device: got error %v, want %q", err, protocol.CodeUnsupported)
 			}
 			for name, g := range map[string]dataset.Group{
@@ -75,19 +75,19 @@ func TestMeters(t *testing.T) {
 				"no batch": {Members: []dataset.Member{{Table: 0, Dim: 4}}},
 				"no dim":   {Operation: problem.Operation{Batch: 512}, Members: []dataset.Member{{}}},
 			} {
-				if got, err := meter.Compute(ctx, tables, &g); err == nil {
+				if got, err := backend.Compute(ctx, tables, &g); err == nil {
 					t.Errorf("%s: got %+v and no error", name, got)
 				}
 			}
 			ended, cancel := context.WithCancel(ctx)
 			cancel()
-			if _, err := meter.Compute(ended, tables, &design.Compute.Samples[0]); !errors.Is(err, context.Canceled) {
+			if _, err := backend.Compute(ended, tables, &design.Compute.Samples[0]); !errors.Is(err, context.Canceled) {
 				t.Errorf("cancelled: got error %v", err)
 			}
-			if _, err := meter.Compute(ctx, tables, &design.Compute.Samples[0]); err != nil {
+			if _, err := backend.Compute(ctx, tables, &design.Compute.Samples[0]); err != nil {
 				t.Errorf("after a cancelled one: got error %v", err)
 			}
-			if err := meter.Close(); err != nil {
+			if err := backend.Close(); err != nil {
 				t.Error(err)
 			}
 		})

@@ -177,7 +177,7 @@ func Count(rows []int64) Realised {
 }
 
 // count sorts copies of the rows, so that equal ones are neighbours: digit by
-// digit from the lowest, each pass stable, as many as top has digits.
+// digit from the lowest, each pass stable, one pass for each digit of top.
 func count[T uint32 | uint64](rows []int64, top uint64) Realised {
 	const digit = 11
 	from, to := make([]T, len(rows)), make([]T, len(rows))

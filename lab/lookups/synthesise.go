@@ -14,9 +14,9 @@ import (
 // synthesise.go makes lookups whose histogram is the asked one:
 //
 //	Counts --> quotas: whole rows in each class, their sum exactly U
-//	       --> hottest: where they stand for fewer lookups than n, classes of which
-//	           less than a row was left out get it
-//	       --> slide: where no uses inside the classes add up to n, the quotas
+//	       --> hottest: if they stand for fewer lookups than n, the classes that
+//	           lost less than a row to rounding get one row
+//	       --> slide: if no uses inside the classes add up to n, the quotas
 //	           move to higher or lower classes until some do
 //	       --> uses: each row's uses inside its class, their sum exactly n
 //	       --> a row number for each, all different
@@ -37,7 +37,7 @@ import (
 // rows moved would put all missing lookups on one row, the worst case of the
 // backward's kernels.
 //
-// The cost is O(n) time and 8n bytes besides the result's, whatever the rows.
+// It takes O(n) time, and 8n bytes on top of the result, for any number of rows.
 
 // Spec says what lookups to make up.
 type Spec struct {
@@ -49,35 +49,36 @@ type Spec struct {
 	// for, of all features together. Lookups and distinct rows are rounded to
 	// whole ones. Shares may miss the sum 1 by 2 % and are taken relative to it.
 	Counts access.Counts
-	// Strict makes it an error where what can be realised is further than
-	// Tolerance from Counts. Otherwise the nearest is made: see Synthesise.
+	// Strict makes it an error if the nearest lookups that can be made are further
+	// than Tolerance from Counts. Without Strict the nearest lookups are made: see
+	// Synthesise.
 	Strict bool
 	// Seed chooses the rows, their order and the bags' lengths.
 	Seed uint64
 }
 
-// ErrUnrealisable is in the errors of Synthesise where the asked counts
-// contradict each other or the table, rather than being no counts at all.
+// ErrUnrealisable is in the errors of Synthesise if the asked counts contradict
+// each other or the table, rather than being no counts at all.
 var ErrUnrealisable = errors.New("the asked lookups cannot be made")
 
 // Synthesise makes up the lookups of one batch: exactly the asked number, of
-// the asked number of distinct rows, chosen at random from the whole table, and
-// used so often that the share of each use-count class is the asked one. It
-// also returns what was realised, which Distance compares.
+// the asked number of distinct rows, chosen at random from the whole table. The
+// share of each use-count class is the asked one. Synthesise also returns what
+// was realised; Realised.Distance compares it with what was asked for.
 //
-// The lookups are in random order and cut into Features*Batch bags: all of one
-// length where it is a whole number; of length 0 or 1 where there are no more
-// lookups than bags; otherwise each lookup is in a bag of its own choice, so
-// that lengths vary as of a multinomial distribution around the pooling factor.
+// The lookups are in random order and cut into Features*Batch bags. All bags
+// have the same length if that length is a whole number. Bags have length 0 or 1
+// if the bags outnumber the lookups. Otherwise each lookup is in a random bag, so
+// that lengths follow a multinomial distribution around the pooling factor.
 //
-// Use counts vary inside their classes so that they add up to the lookups.
-// Where even that cannot be, as of a table too small for its histogram, rows
-// are moved to neighbouring classes, the same share of each class, until it
-// can; Spec.Strict makes that an error where it moves too many.
+// Use counts vary inside their classes so that they add up to the lookups. If
+// they cannot, as for a table too small for its histogram, rows move to
+// neighbouring classes, the same share of each class, until the use counts add
+// up. With Spec.Strict it is an error if too many rows move.
 //
-// It is an error, with ErrUnrealisable, where there are more distinct rows than
-// lookups or than rows of the table, and an error where a number is not finite,
-// negative or out of its limits. Equal specs give equal lookups.
+// The error wraps ErrUnrealisable if more distinct rows are asked for than there
+// are lookups, or than the table has rows. It is an error if a number is not
+// finite, negative or out of its limits. Equal specs give equal lookups.
 func Synthesise(s Spec) (Bags, Realised, error) {
 	n, unique, err := s.totals()
 	if err != nil {
@@ -212,8 +213,8 @@ func quotas(reuse *[access.Classes]float64, unique int64) (in [access.Classes]in
 	return in
 }
 
-// hottest gives a row each to high classes of which a part of a row was asked for and
-// left out, while the rows stand for fewer lookups than n: of a few thousand distinct
+// hottest gives one row to each high class that lost a part of a row to rounding,
+// while the rows stand for fewer lookups than n: of a few thousand distinct
 // rows, less than one may take a tenth of all lookups. They come from the lowest
 // class.
 func hottest(in *[access.Classes]int64, reuse *[access.Classes]float64, unique, n int64) {
@@ -416,8 +417,8 @@ func (g *group) set(level float64, hot bool) {
 	}
 }
 
-// fill gives one use more to as many rows as are left over from rounding, the
-// hottest first.
+// fill gives one use more to a row for each use that is left over from rounding,
+// the most used rows first.
 func fill(groups []group, left int64) []group {
 	for left > 0 {
 		before := left

@@ -173,11 +173,10 @@ type Response struct {
 	Backward []float64 `json:"bwd,omitempty"`
 	Spread   float64   `json:"iqr,omitempty"`
 
-	// Ceilings are what the device reaches at best, by name: copy_gbps,
-	// gather_gbps, cached_gather_gbps, sort_mkeys, clock_ghz and, where there is
-	// more than one rank, alltoall_gbps and alltoall_us (ceilings). Profile is the
-	// hardware profile that follows from them, for a device that no profile is
-	// known of.
+	// Ceilings are the rates that the device reaches at best, by name: copy_gbps,
+	// gather_gbps, cached_gather_gbps, sort_mkeys, clock_ghz and, with more than
+	// one rank, alltoall_gbps and alltoall_us (ceilings). Profile is the hardware
+	// profile that follows from the ceilings, for a device without a known profile.
 	Ceilings map[string]float64 `json:"ceilings,omitempty"`
 	Profile  hardware.Profile   `json:"profile,omitzero"`
 

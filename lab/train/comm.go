@@ -343,8 +343,9 @@ func (e *exchange) left(k cost.CommConstants) (forward, backward float64) {
 	return math.Log(e.whole(k, max(own, floor)) / base), math.Log(max(e.backward-e.shared*copyMS, floor) / base)
 }
 
-// whole returns the time of a forward collective of which own is left when the last
-// device is ready: the inverse of cost.Overlapped, which rises with the time.
+// whole returns the time of a forward collective that has the time own left when
+// the last device is ready: the inverse of cost.Overlapped, which rises with the
+// time.
 func (e *exchange) whole(k cost.CommConstants, own float64) float64 {
 	n := e.cluster.Devices
 	low, high := own, own

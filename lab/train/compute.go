@@ -69,8 +69,8 @@ func fitCompute(ctx context.Context, set *dataset.Compute, hw hardware.Profile, 
 	return t, t.fit(ctx, fitting, checking, how, opt)
 }
 
-// fit trains the nets, as many at a time as there are workers: a net on one
-// worker takes less of the machine than on several.
+// fit trains the nets, one net for each worker at a time: a net takes less of
+// the machine on one worker than on several.
 func (t *computeTraining) fit(ctx context.Context, fitting, checking *prepared, how recipe, opt Options) error {
 	var lock sync.Mutex
 	done := 0
@@ -144,8 +144,8 @@ type keeper struct {
 	steps          int
 }
 
-// newKeeper returns a keeper for a run of so many steps. A running mean reaches
-// back a tenth of a run at most.
+// newKeeper returns a keeper for a run of the given number of steps. A running
+// mean reaches back a tenth of a run at most.
 func newKeeper(weights []float32, how recipe, steps int) *keeper {
 	k := &keeper{weights: weights, best: slices.Clone(weights), least: math.Inf(1), decay: how.decay}
 	if how.average < 1 {

@@ -22,12 +22,12 @@ type CurvePoint struct {
 const MinCurveSamples = 10
 
 // LearningCurve trains compute nets on growing parts of the dataset and judges
-// each on all test groups. A size counts samples of all splits that are not
-// quarantined, and one beyond the dataset's means all; of each split the first
-// are taken. Fewer simulated samples
-// get more epochs, so that every net sees as many groups in all, up to ten times
-// the epochs; for measured ones Fit's own choice grows likewise. The points are in
-// the order of the sizes.
+// each net on all test groups. A size is a number of samples of all splits that
+// are not quarantined; a size beyond the dataset's means all samples. Each split
+// gives its first samples. Fewer simulated samples get more epochs, up to ten
+// times the epochs, so that every net sees the same number of groups in all. For
+// measured samples Fit chooses the epochs in the same way. The points are in the
+// order of the sizes.
 func LearningCurve(ctx context.Context, data Data, profile hardware.Profile, sizes []int, opt Options) ([]CurvePoint, error) {
 	opt = opt.withDefaults()
 	if err := data.check(profile, opt.MixedSources); err != nil {
@@ -66,8 +66,8 @@ func LearningCurve(ctx context.Context, data Data, profile hardware.Profile, siz
 	return points, nil
 }
 
-// share returns a dataset of the first samples of each split, so many in all of
-// the given number that are not quarantined.
+// share returns a dataset of the first samples of each split: in all, the given
+// number of samples out of all that are not quarantined.
 func share(set *dataset.Compute, samples, all int) *dataset.Compute {
 	of, taken := map[dataset.Split]int{}, map[dataset.Split]int{}
 	usable := set.Usable()

@@ -54,7 +54,7 @@ type ComputeReport struct {
 	// KendallTau tells how far predicted and actual times order the groups alike: 1
 	// is the same order, 0 none.
 	KendallTau float64 `json:"kendall_tau"`
-	// Noise is the meter's own, over the samples of all splits: a perfect model's
+	// Noise is the backend's own, over the samples of all splits: a perfect model's
 	// mean error is about 0.7 of how far second measurements lie from the first.
 	// Zero for simulated data.
 	Noise dataset.Noise `json:"noise,omitzero"`
@@ -74,10 +74,10 @@ type Calibration struct {
 	MeanPercent float64 `json:"mean_sigma_percent"`
 	// Within1 and Within2 are the shares of groups whose time lies within one and
 	// within two sigma of the prediction: .68 and .95 for an honest spread. They
-	// count what the meter errs by as the model's error.
+	// count what the backend errs by as the model's error.
 	Within1 float64 `json:"within_1_sigma"`
 	Within2 float64 `json:"within_2_sigma"`
-	// NoisePercent is the meter's noise, a relative standard deviation, and the
+	// NoisePercent is the backend's noise, a relative standard deviation, and the
 	// shares after it are those within the root of sigma's and its squares. They are
 	// for measured data only.
 	NoisePercent float64 `json:"noise_percent,omitempty"`

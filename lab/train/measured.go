@@ -31,10 +31,10 @@ type recipe struct {
 	even, robust bool
 }
 
-// MeasuredEpochs returns the number of passes over so many measured training
-// groups: half a million groups in all, but at least DefaultEpochs and at most 250
-// passes. A net of 15 shards a group then takes some ten seconds of one core; twice
-// the passes took a twentieth off the error.
+// MeasuredEpochs returns the number of passes over the given number of measured
+// training groups: half a million groups in all, but at least DefaultEpochs and at
+// most 250 passes. A net of 15 shards a group then takes some ten seconds of one
+// core. Twice the passes took a twentieth off the error.
 func MeasuredEpochs(groups int) int {
 	const passes, most = 500_000, 250
 	return max(DefaultEpochs, min(most, passes/max(1, groups)))
@@ -108,12 +108,12 @@ func evenOut(deviation []float32) {
 	}
 }
 
-// assumedNoise is the relative noise of measured times that carry nothing to
-// tell it by.
+// assumedNoise is the relative noise of measured times that carry no estimate of
+// their noise.
 const assumedNoise = .03
 
 // noiseOf estimates the relative standard deviation of the groups' times: from
-// second measurements where there are enough, else from the spread of a
+// second measurements if there are enough of them, else from the spread of a
 // sample's own repeats, which misses what changes slowly.
 func noiseOf(set *dataset.Compute) float64 {
 	noise := set.Noise()

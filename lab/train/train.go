@@ -1,6 +1,12 @@
-// Package train fits a cost model to a dataset: the pooled-set net of the fused
-// lookups, and the closed form and residual net of the all-to-alls. It judges
-// the result on tables it did not see, and returns a modelfile.
+// Package train fits a cost model to a dataset and judges the model on tables
+// that the training did not see. It returns a modelfile.
+//
+// Fit takes these steps. It checks that the times belong together (train.go)
+// and chooses how to train from how noisy they are (measured.go). It fits the
+// nets of the fused lookups (compute.go), and the closed form and the residual
+// net of the all-to-alls (comm.go). Then it compares predicted with actual times
+// (judge.go). Scatter draws that comparison (scatter.go), and LearningCurve
+// repeats the training on parts of a dataset (curve.go).
 //
 // Training is deterministic: the same dataset, options and build give the same
 // weights, whatever the number of workers.

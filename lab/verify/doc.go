@@ -1,4 +1,4 @@
-// Package verify runs the device groups and all-to-alls of a plan on a meter
+// Package verify runs the device groups and all-to-alls of a plan on a backend
 // and sets the times beside the predicted ones.
 //
 //	Plan      one plan, run (verify.go)

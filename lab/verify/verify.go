@@ -28,7 +28,7 @@ import (
 // cost is the most of compute_r + backward comm_r + forward comm_r. It is the
 // judge of the NeuroShard paper and of package simulate.
 //
-// A meter runs one device's group at a time, then the all-to-alls: once aligned,
+// A backend runs one device's group at a time, then the all-to-alls: once aligned,
 // for the backward comm, and once with the starts that follow.
 
 // Options steer the running of a plan. The zero value works.
@@ -37,7 +37,7 @@ type Options struct {
 	// (default 1), or where Fastest is true the least of each device's.
 	Repeats int
 	Fastest bool
-	// OnProgress, where not nil, is told after each request to the meter how many
+	// OnProgress, where not nil, is told after each request to the backend how many
 	// of all are done.
 	OnProgress func(done, of int)
 }
@@ -57,7 +57,7 @@ type Result struct {
 	// because there is one device. CommMissing says why not, where they were not.
 	CommMeasured bool
 	CommMissing  string
-	// Provenance is the meter's.
+	// Provenance is the backend's.
 	Provenance dataset.Provenance
 }
 
@@ -68,21 +68,21 @@ type Device struct {
 	// Measured is the median over the repeats, or the least. Measured all-to-all
 	// times are 0 where they were not measured.
 	Predicted, Measured plan.StepTimes
-	// Spread is the sum of the interquartile ranges that the meter states for the
+	// Spread is the sum of the interquartile ranges that the backend states for the
 	// device's forward and backward; 0 for a simulated device.
 	Spread unit.Millis
 }
 
-// DeviceError is the error of a device whose shards the meter could not run,
+// DeviceError is the error of a device whose shards the backend could not run,
 // for example because they do not fit its memory (protocol.CodeMemory).
 type DeviceError struct {
 	Device int
-	// Operation and Shards are what the meter was to run.
+	// Operation and Shards are what the backend was to run.
 	Operation problem.Operation
 	Shards    []problem.Shard
 	// Bytes are the shards' weights and optimizer state.
 	Bytes unit.Bytes
-	// Err is the meter's error.
+	// Err is the backend's error.
 	Err error
 
 	names []string
@@ -93,31 +93,31 @@ func (e *DeviceError) Error() string {
 	what := "could not be run"
 	var refused *protocol.Error
 	if errors.As(e.Err, &refused) && refused.Code == protocol.CodeMemory {
-		what = "do not fit the meter's memory"
+		what = "do not fit the backend's memory"
 	}
 	return fmt.Sprintf("device %d: its %s (%s; %v of weights and state) %s: %v",
 		e.Device, words.Plural(len(e.Shards), "shard"), strings.Join(e.names, ", "), e.Bytes, what, e.Err)
 }
 
-// Unwrap returns the meter's error.
+// Unwrap returns the backend's error.
 func (e *DeviceError) Unwrap() error { return e.Err }
 
-// Plan runs a plan of p, its shards listed by device, on the meter and sets the
+// Plan runs a plan of p, its shards listed by device, on the backend and sets the
 // times beside the predicted ones. p must be valid. A prediction without devices
-// counts as none. A meter without all-to-alls gives a result that says so; any
+// counts as none. A backend without all-to-alls gives a result that says so; any
 // other failure is an error, of type *DeviceError where it was a device's shards
 // that could not be run.
-func Plan(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdown, meter collect.Meter, opt Options) (*Result, error) {
+func Plan(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdown, backend collect.Backend, opt Options) (*Result, error) {
 	if err := check(p, shards, predicted); err != nil {
 		return nil, err
 	}
 	repeats := max(1, opt.Repeats)
-	r := newRun(p, shards, meter, opt, repeats)
+	r := newRun(p, shards, backend, opt, repeats)
 	steps := make([]step, repeats)
 	if err := r.all(ctx, steps, opt.Fastest); err != nil {
 		return nil, err
 	}
-	result := &Result{CommMeasured: r.missing == "", CommMissing: r.missing, Provenance: meter.Provenance()}
+	result := &Result{CommMeasured: r.missing == "", CommMissing: r.missing, Provenance: backend.Provenance()}
 	for d := range shards {
 		device := Device{Shards: len(shards[d]), DimSum: r.exchange.DimSums[d]}
 		if len(predicted.Devices) > 0 {
@@ -172,7 +172,7 @@ func check(p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdow
 			}
 			t := &p.Tables[s.Table]
 			if s.Rows != (problem.Range{Start: 0, End: t.Rows}) {
-				add("device %d: table %q: rows %d to %d of %d: meters run column slices of all rows only", d, t.Name, s.Rows.Start, s.Rows.End, t.Rows)
+				add("device %d: table %q: rows %d to %d of %d: backends run column slices of all rows only", d, t.Name, s.Rows.Start, s.Rows.End, t.Rows)
 			}
 			if s.Columns.Start < 0 || s.Columns.Start >= s.Columns.End || s.Columns.End > int64(t.Dim) {
 				add("device %d: table %q: columns %d to %d are not a slice of its %d", d, t.Name, s.Columns.Start, s.Columns.End, t.Dim)
@@ -191,10 +191,10 @@ type step struct {
 	spreads []unit.Millis
 }
 
-// run holds what is asked of the meter.
+// run holds what is asked of the backend.
 type run struct {
 	problem *problem.Problem
-	meter   collect.Meter
+	backend collect.Backend
 	// groups are each device's operations, with the shards of each.
 	groups   [][]group
 	exchange dataset.Exchange
@@ -211,8 +211,8 @@ type group struct {
 	shards []problem.Shard
 }
 
-func newRun(p *problem.Problem, shards [][]problem.Shard, meter collect.Meter, opt Options, repeats int) *run {
-	r := &run{problem: p, repeats: repeats, meter: meter, onProgress: opt.OnProgress}
+func newRun(p *problem.Problem, shards [][]problem.Shard, backend collect.Backend, opt Options, repeats int) *run {
+	r := &run{problem: p, repeats: repeats, backend: backend, onProgress: opt.OnProgress}
 	n := len(shards)
 	r.exchange = dataset.Exchange{Devices: n, DevicesPerHost: p.Topology.PerHost(), Batch: p.Batch, DimSums: make([]int, n)}
 	for d, held := range shards {
@@ -331,11 +331,11 @@ func (r *run) compute(ctx context.Context, out *step) error {
 
 func (r *run) group(ctx context.Context, device int, g *group) (timing collect.Timing, err error) {
 	err = again(func() (err error) {
-		timing, err = r.meter.Compute(ctx, r.problem.Tables, &g.Group)
+		timing, err = r.backend.Compute(ctx, r.problem.Tables, &g.Group)
 		return err
 	})
 	if err == nil && !(time(timing.Forward) && time(timing.Backward) && time(timing.ForwardSpread) && time(timing.BackwardSpread)) {
-		err = fmt.Errorf("the meter's times are no times: %+v", timing)
+		err = fmt.Errorf("the backend's times are no times: %+v", timing)
 	}
 	if err == nil {
 		return timing, nil
@@ -357,11 +357,11 @@ func (r *run) group(ctx context.Context, device int, g *group) (timing collect.T
 	return timing, e
 }
 
-// mostTries is how often the meter is asked for a time where it says that the machine
+// mostTries is how often the backend is asked for a time where it says that the machine
 // is too busy.
 const mostTries = 5
 
-// again asks the meter until it says something else than that the machine is too
+// again asks the backend until it says something else than that the machine is too
 // busy, or that it took too long.
 func again(ask func() error) error {
 	for try := 1; ; try++ {
@@ -373,7 +373,7 @@ func again(ask func() error) error {
 	}
 }
 
-// aligned runs the backward all-to-all. A meter that has none is remembered as such.
+// aligned runs the backward all-to-all. A backend that has none is remembered as such.
 func (r *run) aligned(ctx context.Context, s *step) error {
 	if len(s.devices) == 1 || r.missing != "" {
 		return nil
@@ -429,7 +429,7 @@ func (r *run) skewed(ctx context.Context, s *step, ready []plan.StepTimes) error
 
 func (r *run) swap(ctx context.Context, e *dataset.Exchange) (timing collect.CommTiming, err error) {
 	err = again(func() (err error) {
-		timing, err = r.meter.Comm(ctx, e)
+		timing, err = r.backend.Comm(ctx, e)
 		return err
 	})
 	if err != nil {
@@ -439,11 +439,11 @@ func (r *run) swap(ctx context.Context, e *dataset.Exchange) (timing collect.Com
 		return timing, fmt.Errorf("the all-to-all of %d devices, dim sums %d: %w", e.Devices, e.DimSums, err)
 	}
 	if len(timing.Forward) != e.Devices || len(timing.Backward) != e.Devices {
-		return timing, fmt.Errorf("the all-to-all of %d devices: the meter returned %d forward and %d backward times", e.Devices, len(timing.Forward), len(timing.Backward))
+		return timing, fmt.Errorf("the all-to-all of %d devices: the backend returned %d forward and %d backward times", e.Devices, len(timing.Forward), len(timing.Backward))
 	}
 	for _, t := range slices.Concat(timing.Forward, timing.Backward) {
 		if !time(t) {
-			return timing, fmt.Errorf("the all-to-all of %d devices: the meter's times are no times: %+v", e.Devices, timing)
+			return timing, fmt.Errorf("the all-to-all of %d devices: the backend's times are no times: %+v", e.Devices, timing)
 		}
 	}
 	return timing, nil

@@ -365,7 +365,7 @@ func TestDeviceErrors(t *testing.T) {
 				}
 			},
 			// Adam keeps two numbers for each weight.
-			`device 0: its 2 shards ("a" columns 0-24, "c"; 469 KiB of weights and state) do not fit the meter's memory: worker: oom: 1.2 GiB free`,
+			`device 0: its 2 shards ("a" columns 0-24, "c"; 469 KiB of weights and state) do not fit the backend's memory: worker: oom: 1.2 GiB free`,
 		},
 		{
 			"failure", func(m *meter) {
@@ -385,7 +385,7 @@ func TestDeviceErrors(t *testing.T) {
 					return nil
 				}
 			},
-			`device 0: its 1 shard ("b"; 125 KiB of weights and state) could not be run: the meter's times are no times`,
+			`device 0: its 1 shard ("b"; 125 KiB of weights and state) could not be run: the backend's times are no times`,
 		},
 	} {
 		m := newMeter(t)
@@ -410,8 +410,8 @@ func TestCommErrors(t *testing.T) {
 		want string
 	}{
 		{"failure", func(*collect.CommTiming) error { return errors.New("rank 2 died") }, "the all-to-all of 3 devices, dim sums [104 48 0]: rank 2 died"},
-		{"length", func(timing *collect.CommTiming) error { timing.Backward = nil; return nil }, "the meter returned 3 forward and 0 backward times"},
-		{"negative", func(timing *collect.CommTiming) error { timing.Forward[1] = -1; return nil }, "the meter's times are no times"},
+		{"length", func(timing *collect.CommTiming) error { timing.Backward = nil; return nil }, "the backend returned 3 forward and 0 backward times"},
+		{"negative", func(timing *collect.CommTiming) error { timing.Forward[1] = -1; return nil }, "the backend's times are no times"},
 	} {
 		m := newMeter(t)
 		m.onComm = func(_ *dataset.Exchange, timing *collect.CommTiming) error { return c.hook(timing) }
@@ -459,7 +459,7 @@ func TestWrongPlans(t *testing.T) {
 		{"devices", shards[:2], plan.Breakdown{}, []string{"the plan has 2 devices, the cluster 3"}},
 		{"prediction", shards, plan.NewBreakdown(make([]plan.StepTimes, 1)), []string{"the prediction has 1 device, the plan 3"}},
 		{"shards", [][]problem.Shard{{rows}, {columns, {Table: 4}}, {{Table: -1}}}, plan.Breakdown{}, []string{
-			`device 0: table "a": rows 0 to 10 of 1000: meters run column slices of all rows only`,
+			`device 0: table "a": rows 0 to 10 of 1000: backends run column slices of all rows only`,
 			`device 1: table "b": columns 0 to 33 are not a slice of its 32`,
 			"device 1: table #4 does not exist: the problem has 4",
 			"device 2: table #-1 does not exist: the problem has 4",

@@ -107,8 +107,8 @@ func slowest(times [][]float64) []float64 {
 	return most
 }
 
-// The all-to-alls of the ceilings: of as many ranks as a small plan has, with
-// almost nothing to send and with far more than the latency costs.
+// The all-to-alls of the ceilings run between the ranks of a small plan, once
+// with almost no data, and once with so much data that the latency hardly counts.
 const (
 	ceilingRanks   = 4
 	ceilingRepeats = 15

@@ -1,16 +1,21 @@
-// Package worker is the CPU meter: a process that speaks package protocol on
-// its stdin and stdout and runs package engine, and all-to-alls between
-// processes over loopback.
+// Package worker is the CPU's measurement backend: a process that speaks package
+// protocol on its stdin and stdout, runs package engine, and runs all-to-alls
+// between processes over loopback.
 //
-//	Serve      answers requests: the worker's main
-//	ServeRank  is one rank of an all-to-all: the main of a process that Serve starts
+//	Serve      answers requests: the worker's main (serve.go)
+//	ServeRank  is one rank of an all-to-all: the main of a process that Serve
+//	           starts (rank.go)
 //
-// A request for times is served in these steps. The lookups were made up when
-// its tables came. The group's weights and optimizer state are windows of one
-// large block of memory, which is filled once and used again by every group.
-// The engine prepares an operation; then, for each repeat, the caches are
-// flushed, and forward and backward are timed. Nothing is allocated and no
-// garbage collected meanwhile.
+// Serve describes the machine (machine.go, kernel.go) and measures what it
+// reaches at best (ceilings.go). It makes up the lookups of a table when the
+// table comes (tables.go). Requests for the times of a group take these steps
+// (compute.go). The group's weights and optimizer state are windows of one large
+// block of memory, which is filled once and used again by every group. The
+// engine prepares an operation. Then, for each repeat, the caches are flushed,
+// and forward and backward are timed (clock.go, statistics.go). Meanwhile
+// nothing is allocated and no garbage is collected. Requests for the times of an
+// all-to-all (comm.go) go to the ranks (ranks.go), which exchange blocks of
+// memory (exchange.go).
 //
 // docs/PROTOCOL.md describes the messages for whoever writes another worker.
 package worker

@@ -51,8 +51,9 @@ type exchange struct {
 	own, all [][]byte
 }
 
-// header is the bytes before a chunk: the number of the run, by which a peer's
-// chunk of another run is told, then zeroes. It keeps chunks on cache lines.
+// header is the number of bytes before a chunk: the number of the run, which
+// shows whether a peer's chunk belongs to another run, then zeroes. It keeps
+// chunks on cache lines.
 const header = 64
 
 // newExchange lays out an all-to-all in memory that grow gives it.

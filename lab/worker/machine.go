@@ -66,7 +66,7 @@ func (m machine) device(threads int) string {
 	return fmt.Sprintf("%s, %d threads", m.model, threads)
 }
 
-// text is the first line of a small file, and "" where there is none.
+// text returns the first line of a small file; it is "" if there is no such file.
 func text(root fs.FS, name string) string {
 	content, err := fs.ReadFile(root, name)
 	if err != nil {

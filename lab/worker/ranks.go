@@ -53,8 +53,8 @@ type reply struct {
 const (
 	firstMargin   = time.Millisecond
 	largestMargin = 500 * time.Millisecond
-	// patience is how long a rank may take to answer, beyond what it was told to
-	// wait: an exchange of several GiB takes seconds.
+	// patience is how long a rank may take to answer, on top of the wait that its
+	// order asks for: an exchange of several GiB takes seconds.
 	patience = 30 * time.Second
 	// farewell is how long a rank may take to end by itself.
 	farewell = time.Second
@@ -314,7 +314,7 @@ func (g *ranks) end(patience time.Duration) {
 	}
 	for _, p := range g.processes {
 		<-p.ended
-		// How a rank ended says nothing any more: its failure was told before.
+		// How a rank ended does not matter any more: its failure was reported before.
 		_ = p.cmd.Wait()
 	}
 	close(gone)

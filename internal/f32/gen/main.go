@@ -782,8 +782,8 @@ func columns(steps Register, kind, width int, listed bool) {
 }
 
 // rectify lists the values above zero: it writes eight numbers in every turn
-// and keeps as many as there are lanes above zero; a table turns their mask into
-// their numbers. Then it writes eight fillers.
+// and keeps one for each lane above zero; a table turns the mask of these lanes
+// into their numbers. Then it writes eight fillers.
 func rectify(steps Register) {
 	values, table, list := field(steps, stepX), field(steps, stepWeights), field(steps, stepList)
 	n := GP64()

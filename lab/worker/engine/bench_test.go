@@ -76,8 +76,8 @@ func probeAndOp(tb testing.TB, a *Arena, shards []Shard) (*probe, *Op) {
 	return p, op
 }
 
-// turn is the time of a gather of as many random rows as the group looks up, and
-// that of the forward. Neither reads the rows of a turn before.
+// turn returns the time of a gather of random rows, one for each lookup of the
+// group, and the time of the forward. Neither reads the rows of an earlier turn.
 func turn(p *probe, op *Op, shards []Shard) (gather, forward time.Duration) {
 	phase := p.gather()
 	gather = timed(func() { p.team.run(phase) })

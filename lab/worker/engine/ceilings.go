@@ -211,8 +211,9 @@ func (p *probe) sort() func(int) {
 	return func(thread int) { p.lanes[thread].sorter.sort() }
 }
 
-// The clock is found from multiplications, each of which waits for the one before:
-// three cycles on every amd64 processor of the last decade and on most of arm64.
+// The clock rate follows from a chain of multiplications, each waiting for the
+// one before: a multiplication takes three cycles on every amd64 processor of the
+// last decade and on most arm64 processors.
 const (
 	cyclesPerMultiply = 3
 	multiplies        = 8 << 20

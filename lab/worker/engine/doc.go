@@ -1,17 +1,19 @@
 // Package engine runs fused embedding lookups on this machine's CPU: the pooled
-// forward, and the exact backward that sums each distinct row's gradients and
-// updates it once. It is what the CPU meter times, and it computes real
-// numbers, checked against a float64 reference.
+// forward, and the exact backward, which sums the gradients of each distinct row
+// and updates the row once. The CPU's measurement backend times the engine. The
+// engine computes real numbers, checked against a float64 reference.
 //
-//	NewOp        prepares a group of shards: buffers for everything, once
-//	Op.Forward   sums the rows of each bag into its output
-//	Op.Backward  sorts the lookups by row, sums gradients, updates rows and state
+//	NewOp        prepares a group of shards: all buffers, once (op.go)
+//	Op.Forward   sums the rows of each bag into the bag's output (forward.go)
+//	Op.Backward  sorts the lookups by row (sort.go), sums gradients, and updates
+//	             rows and optimizer state (backward.go)
 //
-// An Arena lends its memory to one op after the other, so that thousands of groups
-// are timed on the same pages. MeasureCeilings says what the machine could reach
-// at best.
+// A team of threads shares the work (team.go). An Arena lends its memory to one
+// op after the other, so that thousands of groups are timed on the same pages
+// (memory.go). MeasureCeilings measures what the machine reaches at best
+// (ceilings.go).
 //
-// The same shards give the same bytes for any number of threads: a sum's order
-// depends on nothing but the lookups. Builds with and without assembly differ by
+// The same shards give the same bytes for any number of threads: the order of a
+// sum depends on the lookups only. Builds with and without assembly differ by
 // rounding in rowwise Adagrad only.
 package engine

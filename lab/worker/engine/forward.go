@@ -2,8 +2,7 @@ package engine
 
 import "github.com/neuroshard/neuroshard/internal/f32"
 
-// forward is what Forward runs: ranges of bags, none of which is much more work
-// than the others.
+// forward is what Forward runs: ranges of bags, all of about the same work.
 type forward struct {
 	ranges []bagRange
 	phase  func(thread int)

@@ -15,7 +15,7 @@ const (
 	lanes = 8
 	float = 4 // bytes
 	line  = 64
-	// widest is the columns of the widest kernel: eight sums, and as many
+	// widest is the number of columns of the widest kernel: eight sums, and eight
 	// registers left for products with weights.
 	widest = 64
 )

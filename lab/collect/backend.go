@@ -8,9 +8,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Meter takes the times of fused operations and of all-to-alls. It is used by
+// Backend takes the times of fused operations and of all-to-alls. It is used by
 // one goroutine at a time.
-type Meter interface {
+type Backend interface {
 	// Provenance says what takes the times: all of a dataset's provenance but what
 	// is the design's (seed, design, tool).
 	Provenance() dataset.Provenance
@@ -21,7 +21,7 @@ type Meter interface {
 	// available on a single device: the error is a *protocol.Error with
 	// CodeUnsupported.
 	Comm(ctx context.Context, e *dataset.Exchange) (CommTiming, error)
-	// Close ends the meter. It must be called once.
+	// Close ends the backend. It must be called once.
 	Close() error
 }
 
