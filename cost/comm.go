@@ -7,50 +7,28 @@ import (
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/internal/f32"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/simulate"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
-// The all-to-alls of one step. The wait for the slowest device is exact, since
-// it follows from the predicted compute; the collective itself is a closed
-// form with fitted constants, times exp of a small net of the cluster and the
-// load. With n devices, B samples, device r's pooled columns d_r and b bytes an
-// element:
+// comm.go predicts the all-to-alls of one step. The wait for the slowest device is exact,
+// since it follows from the predicted compute. The collective itself is the closed form
+// of package simulate (exchange.go) with fitted constants, times exp of a small net of
+// the cluster and the load. Device r has d_r of the D pooled columns:
 //
-//	sends     S_r = (n-1)/n B d_r b        receives  R_r = B/n (sum d - d_r) b
-//	M         max over r of max(S_r, R_r)
+//	M         max over r of what the device sends and what it receives
 //	one host  T = alpha + M / intra
 //	more      T = base + hop log2 n + max(M (1-f) / intra, M f / nic)
-//	forward   wait_r + overlapped(T exp(residual)) + 2 B d_r b / copy
-//	backward  T exp(residual) + 2 B/n sum d b / copy
+//	forward   wait_r + overlapped(T exp(residual)) + packing of d_r
+//	backward  T exp(residual) + packing of D / n
 //
-// where f is the share of a device's peers that are on other hosts. Where devices
-// pack and send as soon as they are ready, as processes on a CPU do, part of the
-// forward collective is over when the last is ready (Overlapped); such a plan is
-// dearer for being balanced. Collectives that begin when all are ready, as NCCL's,
-// have no overlap.
+// f is the share of a device's peers that are on other hosts. Where devices pack and send
+// as soon as they are ready, as processes on a CPU do, part of the forward collective is
+// over when the last is ready (Overlapped); such a plan costs more for being balanced.
+// Collectives that begin when all are ready, as NCCL's, have no overlap.
 
 // Cluster is what the all-to-alls of a plan are run on.
-type Cluster struct {
-	// Devices in all and on each full host.
-	Devices, PerHost int
-	// Batch is the global batch, in samples.
-	Batch int
-	// ElementBytes is the size of an element that travels; 0 means 4.
-	ElementBytes int
-}
-
-func (c Cluster) element() float64 {
-	if c.ElementBytes == 0 {
-		return problem.OutputBytes
-	}
-	return float64(c.ElementBytes)
-}
-
-// packing returns the bytes that are read and written to pack an element for the
-// way, or to unpack it: fp32 on the one side, what travels on the other.
-func (c Cluster) packing() float64 { return problem.OutputBytes + c.element() }
-
-func (c Cluster) hosts() int { return (c.Devices + c.PerHost - 1) / c.PerHost }
+type Cluster = simulate.Cluster
 
 // CommConstants are the closed form's six constants, fitted to samples.
 type CommConstants = modelfile.CommSpec
@@ -119,21 +97,10 @@ func loadComm(file *modelfile.Model) (commModel, error) {
 
 // Overlapped returns what a forward collective of the given time, in ms, takes from
 // when the last of n devices is ready, if the others were ready lead ms before it,
-// on average. If they were ready long before, the last one's share is left: rest/n,
-// at most all. With rate r and share s = 1 - rest/n of others,
-//
-//	time (1 - s + s exp(-r lead / (s time)))
-//
-// whose slope is -r at first: no more is done than there was time for, and a plan
-// does not get cheaper by a slower device.
-//
-// Measured on a CPU of two cores, between processes over loopback: docs/MEASURING.md.
+// on average: simulate.Overlap with the fitted constants.
 func Overlapped(k CommConstants, n int, time, lead float64) float64 {
-	s := 1 - k.OverlapRest/float64(n)
-	if k.OverlapRate == 0 || s <= 0 || lead <= 0 || time <= 0 {
-		return time
-	}
-	return time * (1 - s + s*math.Exp(-k.OverlapRate*lead/(s*time)))
+	overlap := simulate.Overlap{Rest: k.OverlapRest, Rate: k.OverlapRate}
+	return float64(overlap.Left(n, unit.Millis(time), unit.Millis(lead)))
 }
 
 // lead returns how long the other devices are ready before the last, on average, in
@@ -151,41 +118,43 @@ type CommLoad struct{ Max, Min, Sum int }
 func CommFeatures(dst []float32, c Cluster, l CommLoad) {
 	n := float64(c.Devices)
 	dst[0] = float32(math.Log2(n) / 10)
-	dst[1] = float32(math.Log2(float64(c.hosts())) / 7)
+	dst[1] = float32(math.Log2(float64(c.Hosts())) / 7)
 	dst[2] = float32(math.Log2(float64(c.PerHost)) / 4)
-	dst[3] = float32(math.Log2(1+transfer(c, l)) / 30)
+	dst[3] = float32(math.Log2(1+transfer(&simulate.Network{Cluster: c}, l)) / 30)
 	dst[4] = float32(math.Log2(float64(c.Batch)) / 17)
 	dst[5] = float32(float64(l.Max) * n / math.Max(1, float64(l.Sum)) / 4)
-	dst[6] = float32(1 / float64(c.hosts()))
+	dst[6] = float32(1 / float64(c.Hosts()))
 }
 
 // transfer returns M: the bytes that the busiest device sends or receives.
-func transfer(c Cluster, l CommLoad) float64 {
-	n, batch := float64(c.Devices), float64(c.Batch)
-	sends := (n - 1) / n * batch * float64(l.Max)
-	receives := batch / n * float64(l.Sum-l.Min)
-	return c.element() * math.Max(sends, receives)
+func transfer(n *simulate.Network, l CommLoad) float64 {
+	return n.Transfer(float64(l.Max), float64(l.Min), float64(l.Sum))
 }
 
 // Collective returns the closed form's time of one all-to-all without wait and
 // copies, in ms.
 func Collective(k CommConstants, c Cluster, l CommLoad) float64 {
-	return collective(k, c, transfer(c, l))
+	n := networkOf(k, c)
+	return collective(&n, l)
+}
+
+func collective(n *simulate.Network, l CommLoad) float64 {
+	return float64(n.AllToAll(transfer(n, l)).Time())
 }
 
 // bytesPerMS are those of one GB/s.
 const bytesPerMS = 1e6
 
-// collective returns the time of a collective of all devices of which the busiest
-// sends or receives so many bytes.
-func collective(k CommConstants, c Cluster, moved float64) float64 {
-	if c.hosts() == 1 {
-		return k.AlphaMS + moved/(k.IntraGBps*bytesPerMS)
+// networkOf returns the cluster with the links that the constants state.
+func networkOf(k CommConstants, c Cluster) simulate.Network {
+	n := simulate.Network{Cluster: c, Links: simulate.Links{
+		Fixed: unit.Millis(k.AlphaMS), FixedInHost: unit.Millis(k.AlphaMS),
+		Intra: k.IntraGBps * bytesPerMS, NIC: k.NICGBps * bytesPerMS, Copy: k.CopyGBps * bytesPerMS,
+	}}
+	if c.Hosts() > 1 {
+		n.Fixed = unit.Millis(k.BaseMS + k.HopMS*math.Log2(float64(c.Devices)))
 	}
-	n := float64(c.Devices)
-	f := (n - float64(c.PerHost)) / (n - 1)
-	return k.BaseMS + k.HopMS*math.Log2(n) +
-		math.Max(moved*(1-f)/(k.IntraGBps*bytesPerMS), moved*f/(k.NICGBps*bytesPerMS))
+	return n
 }
 
 // commTimes are the collectives of one step with the copies that all devices
@@ -193,24 +162,23 @@ func collective(k CommConstants, c Cluster, moved float64) float64 {
 // without its wait and its own packing (commPack).
 type commTimes struct{ forward, backward float64 }
 
-func (m *commModel) times(c Cluster, l CommLoad, work *commWork) commTimes {
-	return m.timesOf(c, l, work, m.residual)
+func (m *commModel) times(n *simulate.Network, l CommLoad, work *commWork) commTimes {
+	return m.timesOf(n, l, work, m.residual)
 }
 
 // timesOf is times with the mean correction of the given nets.
-func (m *commModel) timesOf(c Cluster, l CommLoad, work *commWork, nets [][]denseLayer) commTimes {
-	if c.Devices == 1 {
+func (m *commModel) timesOf(n *simulate.Network, l CommLoad, work *commWork, nets [][]denseLayer) commTimes {
+	if n.Devices == 1 {
 		return commTimes{}
 	}
-	CommFeatures(work.in[:], c, l)
+	CommFeatures(work.in[:], n.Cluster, l)
 	var residual [commOutputs]float32
 	for _, layers := range nets {
 		for i, v := range work.run(layers) {
 			residual[i] += v / float32(len(nets))
 		}
 	}
-	base := Collective(m.constants, c, l)
-	unpack := c.packing() * float64(c.Batch) / float64(c.Devices) * float64(l.Sum) / (m.constants.CopyGBps * bytesPerMS)
+	base, unpack := collective(n, l), float64(n.PackOwn(float64(l.Sum)))
 	return commTimes{
 		forward:  base * math.Exp(clamp(residual[0])),
 		backward: base*math.Exp(clamp(residual[1])) + unpack,
@@ -221,13 +189,13 @@ func (m *commModel) timesOf(c Cluster, l CommLoad, work *commWork, nets [][]dens
 // is the better guess.
 func clamp(v float32) float64 { return math.Max(-1, math.Min(1, float64(v))) }
 
-// pack returns the time a device needs to pack and unpack its own pooled
+// pack returns the time, in ms, that a device needs to pack and unpack its own pooled
 // columns in the forward exchange.
-func (m *commModel) pack(c Cluster, dimSum int) float64 {
-	if c.Devices == 1 {
+func pack(n *simulate.Network, columns int) float64 {
+	if n.Devices == 1 {
 		return 0
 	}
-	return c.packing() * float64(c.Batch) * float64(dimSum) / (m.constants.CopyGBps * bytesPerMS)
+	return float64(n.Pack(float64(columns)))
 }
 
 // commWork holds the activations of the residual net.
@@ -270,13 +238,13 @@ type commMemo struct {
 	}
 }
 
-func (c *commMemo) times(m *commModel, cluster Cluster, l CommLoad) commTimes {
+func (c *commMemo) times(m *commModel, n *simulate.Network, l CommLoad) commTimes {
 	spread := uint64(l.Max)*0x9e3779b97f4a7c15 + uint64(l.Min)*0xbf58476d1ce4e5b9 + uint64(l.Sum)*0x94d049bb133111eb
 	kept := &c.loads[spread>>56]
 	if !kept.known || kept.load != l {
-		kept.load, kept.known, kept.times = l, true, m.times(cluster, l, &c.work)
+		kept.load, kept.known, kept.times = l, true, m.times(n, l, &c.work)
 		if c.penalty > 0 {
-			kept.times = c.penalised(m, cluster, l, kept.times)
+			kept.times = c.penalised(m, n, l, kept.times)
 		}
 	}
 	return kept.times
@@ -285,15 +253,4 @@ func (c *commMemo) times(m *commModel, cluster Cluster, l CommLoad) commTimes {
 // clusterOf returns the cluster and batch of a problem.
 func clusterOf(p *problem.Problem) Cluster {
 	return Cluster{Devices: p.Topology.Devices, PerHost: p.Topology.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes()}
-}
-
-// FitsProfile reports an error where the model's device is not the topology's.
-func (m *Model) FitsProfile(t hardware.Topology) error {
-	if t.Profile.Name != m.hardware.Name {
-		return fmt.Errorf("model %q predicts for %q, not for %q", m.manifest.ID, m.hardware.Name, t.Profile.Name)
-	}
-	if t.Hosts() > 1 && !(m.comm.constants.NICGBps > 0) {
-		return fmt.Errorf("model %q knows no network between hosts", m.manifest.ID)
-	}
-	return nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/feature"
 	"github.com/neuroshard/neuroshard/internal/f32"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
@@ -83,6 +84,41 @@ func (m *Model) Hardware() hardware.Profile { return m.hardware }
 // Members returns the number of nets whose mean the model predicts: 1 but for
 // an ensemble.
 func (m *Model) Members() int { return len(m.compute.members) }
+
+// FitsProfile reports an error where the model's device is not the topology's.
+func (m *Model) FitsProfile(t hardware.Topology) error {
+	if t.Profile.Name != m.hardware.Name {
+		return fmt.Errorf("model %q predicts for %q, not for %q", m.manifest.ID, m.hardware.Name, t.Profile.Name)
+	}
+	if t.Hosts() > 1 && !(m.comm.constants.NICGBps > 0) {
+		return fmt.Errorf("model %q knows no network between hosts", m.manifest.ID)
+	}
+	return nil
+}
+
+// Estimator names the model as the source of a plan's times.
+func (m *Model) Estimator() plan.Estimator {
+	by := plan.Estimator{Model: m.manifest.ID, ModelSource: m.manifest.Source}
+	switch {
+	case m.manifest.Source == plan.Simulated:
+		by.Note = "times are predicted by a model trained on SIMULATED kernels, not on measured ones"
+	case m.manifest.CommSource == plan.Simulated:
+		by.Note = "all-to-alls are predicted by a model trained on SIMULATED ones, not on measured ones"
+	}
+	return by
+}
+
+// Doubts returns in which ways a plan, its shards listed by device, lies outside the
+// samples that the model was trained on or judged by: there the model extrapolates. The
+// list is empty inside, and where the model states no domain. A model of measured samples
+// also doubts tables in forms that nothing measures.
+func (m *Model) Doubts(p *problem.Problem, shards [][]problem.Shard) []string {
+	doubts := outside(m.manifest.Domain, p, shards)
+	if m.manifest.Source != plan.Simulated {
+		doubts = append(doubts, unmeasured(p, shards)...)
+	}
+	return doubts
+}
 
 // computeNet is the pooled-set net of the fused lookups, or the mean of several.
 // Nets of one shape, all without biases in their heads, are together a net

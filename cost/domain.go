@@ -6,33 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/problem"
 )
-
-// Estimator names the model as the source of a plan's times.
-func (m *Model) Estimator() plan.Estimator {
-	by := plan.Estimator{Model: m.manifest.ID, ModelSource: m.manifest.Source}
-	switch {
-	case m.manifest.Source == plan.Simulated:
-		by.Note = "times are predicted by a model trained on SIMULATED kernels, not on measured ones"
-	case m.manifest.CommSource == plan.Simulated:
-		by.Note = "all-to-alls are predicted by a model trained on SIMULATED ones, not on measured ones"
-	}
-	return by
-}
-
-// Doubts says in which ways a plan, its shards listed by device, lies outside
-// the samples that the model was trained on or judged by: there it
-// extrapolates. The list is empty inside, and where the model states no domain.
-// A model of measured samples also doubts tables in forms that nothing measures.
-func (m *Model) Doubts(p *problem.Problem, shards [][]problem.Shard) []string {
-	doubts := m.outside(p, shards)
-	if m.manifest.Source != plan.Simulated {
-		doubts = append(doubts, unmeasured(p, shards)...)
-	}
-	return doubts
-}
 
 // unmeasured says how many tables of a placement have estimates without measured
 // samples behind them.
@@ -51,15 +27,14 @@ func unmeasured(p *problem.Problem, shards [][]problem.Shard) []string {
 	return []string{fmt.Sprintf("%d tables are cut by rows, replicated or in host memory: their exchanges and host links are SIMULATED, not measured", len(tables))}
 }
 
-// outside says in which ways a plan lies outside the model's domain.
-func (m *Model) outside(p *problem.Problem, shards [][]problem.Shard) []string {
-	d := m.manifest.Domain
+// outside returns in which ways a plan lies outside the domain.
+func outside(d modelfile.Domain, p *problem.Problem, shards [][]problem.Shard) []string {
 	if !d.Stated() {
 		return nil
 	}
-	var doubts []string
+	var all []string
 	add := func(format string, args ...any) {
-		doubts = append(doubts, "the cost model has not seen "+fmt.Sprintf(format, args...)+": take its times with care")
+		all = append(all, "the cost model has not seen "+fmt.Sprintf(format, args...)+": take its times with care")
 	}
 	if p.Batch < d.MinBatch || p.Batch > d.MaxBatch {
 		add("a batch of %d, only %d to %d", p.Batch, d.MinBatch, d.MaxBatch)
@@ -113,7 +88,7 @@ func (m *Model) outside(p *problem.Problem, shards [][]problem.Shard) []string {
 	if d.Unweighted && slices.ContainsFunc(p.Tables, func(t problem.Table) bool { return t.Weighted }) {
 		add("weighted lookups, only unweighted ones")
 	}
-	return doubts
+	return all
 }
 
 // unseen returns, each once and in the order of the tables, what tables ask for

@@ -96,7 +96,8 @@ func (n *computeNet) output(units []float64, from int) (forward, backward float6
 // wait for the slowest device and without a device's own Pack, the backward
 // one whole. The other devices are ready early before the slowest, on average.
 func (m *Model) Exchange(c Cluster, l CommLoad, early unit.Millis) (forward, backward unit.Millis) {
-	t := m.comm.times(c, l, &commWork{})
+	n := networkOf(m.comm.constants, c)
+	t := m.comm.times(&n, l, &commWork{})
 	return unit.Millis(Overlapped(m.comm.constants, c.Devices, t.forward, float64(early))), unit.Millis(t.backward)
 }
 
@@ -104,9 +105,9 @@ func (m *Model) Exchange(c Cluster, l CommLoad, early unit.Millis) (forward, bac
 // The members share the closed form and differ in its corrections, whose mean is
 // Exchange's. The slices are the caller's.
 func (m *Model) ExchangeMembers(c Cluster, l CommLoad, early unit.Millis) (forward, backward []unit.Millis) {
-	work := &commWork{}
+	n, work := networkOf(m.comm.constants, c), &commWork{}
 	for k := range m.comm.residual {
-		t := m.comm.timesOf(c, l, work, m.comm.residual[k:k+1])
+		t := m.comm.timesOf(&n, l, work, m.comm.residual[k:k+1])
 		forward, backward = append(forward, unit.Millis(Overlapped(m.comm.constants, c.Devices, t.forward, float64(early)))), append(backward, unit.Millis(t.backward))
 	}
 	return forward, backward
@@ -114,4 +115,7 @@ func (m *Model) ExchangeMembers(c Cluster, l CommLoad, early unit.Millis) (forwa
 
 // Pack predicts the time a device takes to pack and unpack its own pooled
 // columns around the forward all-to-all.
-func (m *Model) Pack(c Cluster, dimSum int) unit.Millis { return unit.Millis(m.comm.pack(c, dimSum)) }
+func (m *Model) Pack(c Cluster, dimSum int) unit.Millis {
+	n := networkOf(m.comm.constants, c)
+	return unit.Millis(pack(&n, dimSum))
+}

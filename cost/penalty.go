@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/neuroshard/neuroshard/internal/f32"
+	"github.com/neuroshard/neuroshard/simulate"
 )
 
 // deviation returns the standard deviation of what the members predict for a group,
@@ -28,15 +29,15 @@ func deviation(sum, squares, n float64) float64 {
 }
 
 // penalised returns the times of an exchange with the risk penalty.
-func (c *commMemo) penalised(m *commModel, cluster Cluster, l CommLoad, t commTimes) commTimes {
+func (c *commMemo) penalised(m *commModel, n *simulate.Network, l CommLoad, t commTimes) commTimes {
 	var forward, backward [2]float64 // sums and sums of squares
 	for k := range m.residual {
-		one := m.timesOf(cluster, l, &c.work, m.residual[k:k+1])
+		one := m.timesOf(n, l, &c.work, m.residual[k:k+1])
 		forward[0], forward[1] = forward[0]+one.forward, forward[1]+one.forward*one.forward
 		backward[0], backward[1] = backward[0]+one.backward, backward[1]+one.backward*one.backward
 	}
-	n := float64(len(m.residual))
-	t.forward += c.penalty * deviation(forward[0], forward[1], n)
-	t.backward += c.penalty * deviation(backward[0], backward[1], n)
+	members := float64(len(m.residual))
+	t.forward += c.penalty * deviation(forward[0], forward[1], members)
+	t.backward += c.penalty * deviation(backward[0], backward[1], members)
 	return t
 }

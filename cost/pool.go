@@ -17,7 +17,8 @@ import (
 type Pool struct {
 	model   *Model
 	problem *problem.Problem
-	cluster Cluster
+	// network is the problem's cluster with the model's links.
+	network simulate.Network
 	// classes holds, by operator class, the embeddings that the class's operators
 	// read; nil where none was asked for. Slices in host memory have those of slices
 	// in HBM.
@@ -60,7 +61,7 @@ func NewPool(m *Model, p *problem.Problem) (*Pool, error) {
 		return nil, err
 	}
 	pool := &Pool{
-		model: m, problem: p, cluster: clusterOf(p),
+		model: m, problem: p, network: networkOf(m.comm.constants, clusterOf(p)),
 		index: map[otherKey]int{}, device: simulate.NewDevice(m.hardware),
 	}
 	pool.classes[problem.ClassColumns] = newEmbeddings(m, p)
@@ -106,9 +107,9 @@ func (p *Pool) embeddings(class problem.OperatorClass) *embeddings {
 	if p.classes[class] == nil {
 		switch class {
 		case problem.ClassBlocks:
-			p.classes[class] = newEmbeddings(p.model, p.problem.OfBlocks(p.cluster.Devices))
+			p.classes[class] = newEmbeddings(p.model, p.problem.OfBlocks(p.network.Devices))
 		case problem.ClassHostBlocks:
-			p.classes[class] = newEmbeddings(p.model, p.problem.OfBlocks(p.cluster.PerHost))
+			p.classes[class] = newEmbeddings(p.model, p.problem.OfBlocks(p.network.PerHost))
 		case problem.ClassReplicas:
 			p.classes[class] = newEmbeddings(p.model, p.problem.OfReplicas())
 		default:

@@ -34,7 +34,7 @@ func (p *Pool) NewScorer(riskPenalty float64) *Scorer {
 	}
 	return &Scorer{
 		pool: p, penalty: riskPenalty, comm: commMemo{penalty: riskPenalty},
-		columns: *newOperators(p.classes[problem.ClassColumns], p.cluster.Devices, riskPenalty),
+		columns: *newOperators(p.classes[problem.ClassColumns], p.network.Devices, riskPenalty),
 	}
 }
 
@@ -119,7 +119,7 @@ func (s *Scorer) Cost() float64 {
 		longest, all = max(longest, compute), all+compute
 	}
 	load, times := s.allToAlls()
-	cost := longest + times.backward + s.afterLast(times.forward, all, longest) + s.pool.model.comm.pack(s.pool.cluster, load.Max)
+	cost := longest + times.backward + s.afterLast(times.forward, all, longest) + pack(&s.pool.network, load.Max)
 	return finite(cost + s.Shared())
 }
 
@@ -156,7 +156,7 @@ func (s *Scorer) Breakdown() plan.Breakdown {
 	for i := range devices {
 		d := &devices[i]
 		wait := latest - (d.Forward + d.Backward + d.BackwardComm)
-		d.ForwardComm = wait + (forward + unit.Millis(s.pool.model.comm.pack(s.pool.cluster, s.columnsOf(i))))
+		d.ForwardComm = wait + (forward + unit.Millis(pack(&s.pool.network, s.columnsOf(i))))
 	}
 	return plan.NewBreakdown(devices)
 }
@@ -172,7 +172,7 @@ func (s *Scorer) allToAlls() (CommLoad, commTimes) {
 	if load.Sum == 0 && s.others != nil && s.others.joint() {
 		return load, commTimes{}
 	}
-	return load, s.comm.times(&s.pool.model.comm, s.pool.cluster, load)
+	return load, s.comm.times(&s.pool.model.comm, &s.pool.network, load)
 }
 
 // afterLast returns what a forward all-to-all of the given time takes from when the last

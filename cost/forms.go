@@ -5,6 +5,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -46,10 +47,10 @@ func ticksOf(t unit.Millis) ticks { return ticks(math.Round(min(float64(t)/tick,
 func (t ticks) ms() float64 { return float64(t) * tick }
 
 func newOtherForms(p *Pool, comm *commMemo, penalty float64) *otherForms {
-	n := p.cluster.Devices
+	n := p.network.Devices
 	return &otherForms{
 		pool: p, penalty: penalty, comm: comm,
-		forward: make([]ticks, n), backward: make([]ticks, n), columns: make([]int, n), hostColumns: make([]int, p.cluster.hosts()),
+		forward: make([]ticks, n), backward: make([]ticks, n), columns: make([]int, n), hostColumns: make([]int, p.network.Hosts()),
 	}
 }
 
@@ -84,13 +85,13 @@ func (o *otherForms) remove(device, item int) {
 // change counts an item in (sign 1) or out (-1), except for its operator: change returns
 // the operators of its class and the device of these operators.
 func (o *otherForms) change(class problem.OperatorClass, it *otherItem, device, sign int) (*operators, int) {
-	devices := o.pool.cluster.Devices
+	devices := o.pool.network.Devices
 	switch class {
 	case problem.ClassBlocks:
 		o.blockColumns += sign * it.columns
 		device, devices = 0, 1
 	case problem.ClassHostBlocks:
-		device, devices = device/o.pool.cluster.PerHost, o.pool.cluster.hosts()
+		device, devices = device/o.pool.network.PerHost, o.pool.network.Hosts()
 		o.hostColumns[device] += sign * it.columns
 	case problem.ClassReplicas:
 		o.weights += int64(sign) * it.weights
@@ -110,7 +111,7 @@ func (o *otherForms) change(class problem.OperatorClass, it *otherItem, device, 
 // compute returns the time, in ms, of a device's operators and host link, without what
 // all devices hold.
 func (o *otherForms) compute(device int) float64 {
-	return o.of(problem.ClassHostBlocks, device/o.pool.cluster.PerHost) +
+	return o.of(problem.ClassHostBlocks, device/o.pool.network.PerHost) +
 		(o.of(problem.ClassHostMemory, device) + o.of(problem.ClassCached, device) + (o.forward[device] + o.backward[device]).ms())
 }
 
@@ -125,7 +126,7 @@ func (o *otherForms) of(class problem.OperatorClass, device int) float64 {
 // addTo adds the times of a device's operators and host link to d, without what all
 // devices hold.
 func (o *otherForms) addTo(d *plan.StepTimes, device int) {
-	o.addClass(d, problem.ClassHostBlocks, device/o.pool.cluster.PerHost)
+	o.addClass(d, problem.ClassHostBlocks, device/o.pool.network.PerHost)
 	o.addClass(d, problem.ClassHostMemory, device)
 	o.addClass(d, problem.ClassCached, device)
 	d.Forward += unit.Millis(o.forward[device].ms())
@@ -169,17 +170,15 @@ func (o *otherForms) sharedTimes() (d plan.StepTimes) {
 	return d
 }
 
-// exchanges returns the times of all exchanges but the all-to-alls.
+// exchanges returns the times of all exchanges but the all-to-alls, in ms.
 func (o *otherForms) exchanges() (forward, backward float64) {
-	c, k := o.pool.cluster, o.pool.model.comm.constants
-	if c.Devices == 1 {
+	n := &o.pool.network
+	if n.Devices == 1 {
 		return 0, 0
 	}
-	n, batch, copies := float64(c.Devices), float64(c.Batch), k.CopyGBps*bytesPerMS
 	if o.blockColumns > 0 {
 		columns := float64(o.blockColumns)
-		passed := (n - 1) / n * batch * columns * c.element()
-		both := o.ring(passed) + c.packing()*batch*columns/copies
+		both := o.ring(columns) + float64(n.Pack(columns))
 		forward, backward = forward+both, backward+both
 	}
 	most, all, least := 0, 0, math.MaxInt
@@ -187,83 +186,39 @@ func (o *otherForms) exchanges() (forward, backward float64) {
 		most, all, least = max(most, columns), all+columns, min(least, columns)
 	}
 	if most > 0 {
-		both := o.inHosts(float64(most)) + o.betweenHosts(float64(most), float64(all), float64(least))
+		both := 0.0
+		if n.PerHost > 1 {
+			both = float64(n.InHosts(float64(most)).Time() + n.Pack(float64(most)))
+		}
+		both += o.corrected(n.BetweenHosts(float64(most), float64(least), float64(all)))
 		forward, backward = forward+both, backward+both
 	}
 	if o.weights > 0 {
-		backward += o.allReduce(float64(o.weights) * c.element())
+		inHosts, between := n.AllReduce(float64(o.weights))
+		backward += float64(inHosts.Time()) + o.corrected(between)
 	}
 	return forward, backward
 }
 
-// ring returns the time of a collective in which each device passes so many bytes on to
-// the next, host by host, in as many rings as a host has devices.
-func (o *otherForms) ring(passed float64) float64 {
-	c, k := o.pool.cluster, o.pool.model.comm.constants
-	inside := passed / (k.IntraGBps * bytesPerMS)
-	if c.hosts() == 1 {
-		return k.AlphaMS + inside
-	}
-	between := passed / float64(c.PerHost)
-	return max(network(k, c)+inside, o.corrected(network(k, c)+between/(k.NICGBps*bytesPerMS), between))
+// ring returns the time, in ms, of a reduce-scatter over all devices of partial sums of
+// the given pooled columns, or of the all-gather of their gradients.
+func (o *otherForms) ring(columns float64) float64 {
+	c := o.pool.network.Ring(columns)
+	return max(float64(c.Fixed+c.Inside), o.corrected(c))
 }
 
-// inHosts returns the time of a reduce-scatter of the partial sums of so many columns
-// inside a host, or of its gradients' all-gather.
-func (o *otherForms) inHosts(columns float64) float64 {
-	c, k := o.pool.cluster, o.pool.model.comm.constants
-	local := float64(c.PerHost)
-	if local == 1 {
+// corrected returns the time, in ms, of a collective on the links between hosts, times
+// what the net corrects that of an all-to-all by in which every device sends as many
+// bytes; 0 on one host. Inside a host the closed form is as good for one collective as
+// for another.
+func (o *otherForms) corrected(c simulate.Collective) float64 {
+	n := &o.pool.network
+	if n.Hosts() == 1 {
 		return 0
 	}
-	return k.AlphaMS + (local-1)/local*float64(c.Batch)*columns*c.element()/(k.IntraGBps*bytesPerMS) +
-		c.packing()*float64(c.Batch)*columns/(k.CopyGBps*bytesPerMS)
-}
-
-// betweenHosts returns the time of the all-to-all of what a host's devices have summed.
-func (o *otherForms) betweenHosts(most, all, least float64) float64 {
-	c, k := o.pool.cluster, o.pool.model.comm.constants
-	hosts, local := float64(c.hosts()), float64(c.PerHost)
-	if hosts == 1 {
-		return 0
-	}
-	part := float64(c.Batch) / local * c.element()
-	moved := max((hosts-1)/hosts*part*most, part/hosts*(all-least))
-	return o.corrected(network(k, c)+moved/(k.NICGBps*bytesPerMS), moved)
-}
-
-// corrected returns the time of a collective between hosts, in ms, times what the net
-// corrects that of an all-to-all by in which every device sends as many bytes. Inside a
-// host the closed form is as good for one collective as for another.
-func (o *otherForms) corrected(time, bytes float64) float64 {
-	c, m := o.pool.cluster, &o.pool.model.comm
-	if c.hosts() == 1 {
-		return time
-	}
-	n := float64(c.Devices)
-	columns := int(max(1, min(1<<24, bytes/((n-1)/n*float64(c.Batch)*c.element()))))
-	load := CommLoad{Max: columns, Min: columns, Sum: columns * c.Devices}
-	unpack := c.packing() * float64(c.Batch) / n * float64(load.Sum) / (m.constants.CopyGBps * bytesPerMS)
-	return time * (o.comm.times(m, c, load).backward - unpack) / Collective(m.constants, c, load)
-}
-
-// allReduce returns the time of an all-reduce of so many bytes: inside hosts, and of
-// each device's part between them.
-func (o *otherForms) allReduce(bytes float64) float64 {
-	c, k := o.pool.cluster, o.pool.model.comm.constants
-	hosts, local := float64(c.hosts()), float64(c.PerHost)
-	t := 0.0
-	if local > 1 {
-		t += k.AlphaMS + 2*(local-1)/local*bytes/(k.IntraGBps*bytesPerMS)
-	}
-	if hosts > 1 {
-		moved := 2 * (hosts - 1) / hosts * bytes / local
-		t += o.corrected(network(k, c)+moved/(k.NICGBps*bytesPerMS), moved)
-	}
-	return t
-}
-
-// network returns the fixed time of a collective between hosts.
-func network(k CommConstants, c Cluster) float64 {
-	return k.BaseMS + k.HopMS*math.Log2(float64(c.Devices))
+	time, devices := float64(c.Fixed)+c.Bytes/n.NIC, float64(n.Devices)
+	columns := int(max(1, min(1<<24, c.Bytes/((devices-1)/devices*float64(n.Batch)*n.Element()))))
+	load := CommLoad{Max: columns, Min: columns, Sum: columns * n.Devices}
+	unpack := float64(n.PackOwn(float64(load.Sum)))
+	return time * (o.comm.times(&o.pool.model.comm, n, load).backward - unpack) / collective(n, load)
 }
