@@ -138,8 +138,7 @@ type line struct {
 	problem *problem.Problem
 	opt     Options
 	prices  PriceList
-	// judge is nil where the simulated device is no judge: it is one of the known GPUs,
-	// so it says nothing of others, and nothing against measurements.
+	// judge is nil where the simulated device is no judge (simulated).
 	judge *simulate.Pricer
 }
 
@@ -152,10 +151,17 @@ func newLine(p *problem.Problem, opt Options) (*line, error) {
 		opt.Search.Method = search.Default
 	}
 	l := &line{problem: p, opt: opt, prices: prices}
-	if hardware.Known(p.Topology.Profile.Name) && prices.Estimator().ModelSource != plan.Measured {
+	if simulated(p.Topology.Profile, prices.Estimator().ModelSource) {
 		l.judge = simulate.NewPricer(p)
 	}
 	return l, nil
+}
+
+// simulated reports whether the simulated device may judge plans for the profile. It is one
+// of the known GPUs, so it says nothing of others; and it says nothing against estimates
+// that come from measured samples or are of another project.
+func simulated(profile hardware.Profile, modelSource string) bool {
+	return hardware.Known(profile.Name) && (modelSource == plan.Simulated || modelSource == plan.ClosedForm)
 }
 
 // search finds a placement with the Scorers of the price list.

@@ -162,8 +162,8 @@ func (formulaList) Estimator() plan.Estimator {
 
 func (formulaList) Supports(problem.Form) bool { return true }
 
-// Prototype returns the prices of the published prototype's nets. They were trained on
-// measured samples, so the simulated device does not judge their plans.
+// Prototype returns the prices of the published prototype's nets. They were not trained on
+// the simulated device, so it does not judge their plans.
 // The nets must not change while the prices are in use.
 func Prototype(models *prototype.Models) Prices {
 	hash := sha256.New()
@@ -205,7 +205,7 @@ func (l netList) NewScorer() search.Scorer { return l.Pool.NewScorer() }
 func (netList) Doubts([][]problem.Shard) []string { return nil }
 
 func (l netList) Estimator() plan.Estimator {
-	return plan.Estimator{Model: l.id, ModelSource: plan.Measured}
+	return plan.Estimator{Model: l.id, ModelSource: plan.Published}
 }
 
 func (netList) Supports(form problem.Form) bool { return !form.Kind.Spread() && !form.Tier.OnHost() }

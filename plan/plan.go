@@ -103,6 +103,9 @@ const (
 	// Simulated and Measured are the sources of a trained model's samples.
 	Simulated = "simulated"
 	Measured  = "measured"
+	// Published says that the nets are another project's, made of samples that are
+	// not known here.
+	Published = "published"
 	// ClosedForm stands for TorchRec's formulas.
 	ClosedForm = "closed_form"
 	// Unpriced says that no cost model has priced the plan.

@@ -8,12 +8,12 @@
 //	ReadTasks, Task.Problem tables drawn from a pool, as a problem.Problem
 //	Models.NewPool          that problem under the nets: slices embedded once
 //	Pool.NewScorer          the running price of a placement, for a search to ask
-//	Pool.Price              the price of a plan, device by device
+//	Pool.Price              the estimate of a placement, device by device
 //	ReadResults             saved plans and their costs, to compare with
 //
-// reference.go evaluates the nets plainly in float64 and is the meaning of the
-// fast path in scorer.go. The pool of tables itself, table_configs.json, is read
-// by package input.
+// reference_test.go evaluates the nets plainly in float64: it is the meaning of the
+// fast path in scorer.go. trainer_test.go trains nets as the prototype does. The pool
+// of tables itself, table_configs.json, is read by package input.
 //
 // The nets know what the prototype measured: tables of fp32 weights read by one
 // feature, on a batch of 65,536, and one number of devices. Their costs are

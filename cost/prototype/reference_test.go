@@ -6,12 +6,11 @@ import (
 
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
 // The nets, plainly and in float64: what a plan costs, to compare with the
-// prototype's float32 and with the fast path of scorer.go.
+// prototype's float32 and with the fast path in scorer.go.
 //
 // With the tables of device r, its sum of dims d[r] and D devices:
 //
@@ -20,28 +19,6 @@ import (
 //	s    = C + BW, less its minimum: a device that ends early sleeps less
 //	FW   = forward net of d and s
 //	cost = the maximum over r of C[r] + BW[r] + FW[r]
-
-// Vector holds a table's features as FeatureNames orders them.
-type Vector [Features]float64
-
-// binOrder is the place in a Vector of each use-count class: as strings,
-// bin_10 to bin_16 lie between bin_1 and bin_2.
-var binOrder = [access.Classes]int{0, 1, 9, 10, 11, 12, 13, 14, 15, 16, 2, 3, 4, 5, 6, 7, 8}
-
-// VectorOf returns the features of a slice of t that is dim columns wide. The
-// bins are the table's histogram, on a batch of Batch.
-func VectorOf(t *problem.Table, dim int) Vector {
-	bins := t.Access.Reuse
-	if t.Access.Kind != access.Histogram || t.Access.Batch != Batch {
-		bins = t.Counts(Batch).Reuse
-	}
-	var v Vector
-	for class, share := range bins {
-		v[binOrder[class]] = share
-	}
-	v[17], v[18], v[19] = float64(dim), t.PoolingFactor(), float64(t.Rows)
-	return v
-}
 
 // Predict returns the time, in ms, of the fused forward and backward of the
 // tables; of none, what the head makes of a sum of zeros.

@@ -1,0 +1,28 @@
+package prototype
+
+import (
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+)
+
+// Vector holds a table's features as FeatureNames orders them.
+type Vector [Features]float64
+
+// binOrder is the place in a Vector of each use-count class: as strings,
+// bin_10 to bin_16 lie between bin_1 and bin_2.
+var binOrder = [access.Classes]int{0, 1, 9, 10, 11, 12, 13, 14, 15, 16, 2, 3, 4, 5, 6, 7, 8}
+
+// VectorOf returns the features of a slice of t that is dim columns wide. The
+// bins are the table's histogram, on a batch of Batch.
+func VectorOf(t *problem.Table, dim int) Vector {
+	bins := t.Access.Reuse
+	if t.Access.Kind != access.Histogram || t.Access.Batch != Batch {
+		bins = t.Counts(Batch).Reuse
+	}
+	var v Vector
+	for class, share := range bins {
+		v[binOrder[class]] = share
+	}
+	v[17], v[18], v[19] = float64(dim), t.PoolingFactor(), float64(t.Rows)
+	return v
+}
