@@ -7,13 +7,13 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Tiny problems are searched exhaustively: every way to spread the columns of each
-// table over the devices, with at most one slice of a table on a device, as two
-// would only read the same indices twice. Devices without constraints are alike, so
-// a table may come to at most one device that is still empty, the first of them.
+// Stage exhaustive tries all placements of a tiny problem: every way to distribute the
+// columns of each table over the devices, with at most one slice of a table on a device,
+// because two slices would only read the same indices twice. Devices without constraints
+// are alike, so a table comes to at most one device that is still empty, the first one.
 //
-// That is worth it while there are few ways: the count is bounded before anything
-// is priced.
+// That is feasible for few ways only: their number is bounded before anything is
+// estimated.
 
 // exhaustivePlacements is the most placements that are tried.
 const exhaustivePlacements = 40_000

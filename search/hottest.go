@@ -11,7 +11,7 @@ import (
 // fillings are the shares of all devices' HBM that are filled by rows worth it.
 var fillings = []float64{.96, .9, .8, .6}
 
-// hottestEvaluations bounds the pricings of devices that placing them may take.
+// hottestEvaluations is the most evaluations that placing these rows may take.
 const hottestEvaluations = 4 * shapeEvaluations
 
 // hottest is the stage that places the rows that take most lookups in HBM, where HBM

@@ -12,27 +12,27 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Infeasible is the error of a search that found no placement: no devices of
-// this memory hold the tables under the constraints, as far as the method can
-// tell.
+// Infeasible is the error of a search that found no placement under the constraints on
+// devices of this memory. Another method may find one: see Reason.
 type Infeasible struct {
-	// Method is the one that failed.
+	// Method is the method that failed.
 	Method Method
 	// Table names the table that found no device (the first one of a co-location
 	// group) and Width its slice's columns.
 	Table string
 	Width int
 	// Device is the allowed device with the most bytes free when the slice was to
-	// be placed; Have is what it had free, Need what the slice (or its group)
-	// takes, Missing the difference, 0 where it was not bytes that were missing.
+	// be placed. Have is the bytes it had free, Need the bytes that the slice (or its
+	// group) takes, and Missing the difference; 0 if bytes were not the obstacle.
 	Device              int
 	Need, Have, Missing unit.Bytes
-	// DevicesNeeded is the least number of such devices that would do; 0 if no
-	// number would.
+	// DevicesNeeded is the least number of such devices that holds the tables; 0 if no
+	// number does.
 	DevicesNeeded int
 	// Reason says why, and what would help.
 	Reason string
-	// Tried are the pieces, and host memory, in which the tables do not fit either.
+	// Tried are the sharding types, and host memory, in which the tables do not fit
+	// either.
 	Tried []string
 }
 
@@ -50,8 +50,8 @@ func (e *Infeasible) Error() string {
 		e.Table, e.Width, e.Need, e.Device, e.Have, e.Missing, reason)
 }
 
-// infeasible describes piece p of the state whose pieces are pieces, which found
-// no room when the others were on the given devices.
+// infeasible describes the piece with index p, which found no room when the other pieces
+// were on the given devices.
 func infeasible(c *catalog, method Method, pieces, devices []int32, p int32) *Infeasible {
 	used := make([]int64, len(c.all))
 	for i, d := range devices {

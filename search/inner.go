@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// The inner search places the pieces of one state, dearest first, each on the
-// best device that has room for it.
+// The inner search places the pieces of one division, the most expensive first, each
+// on the best device that has room for it.
 //
 //	pieces     9  7  4  4  3  1
 //	           |  |  |  |  |  |
@@ -17,23 +17,23 @@ import (
 //	device 1   .  7  .  .  3  .      for each piece: the devices with enough
 //	device 2   .  .  4  4  .  .      bytes and columns left, the best by rule
 //
-// Communication does not appear in the choice. Balance of the dim sums, which
-// it depends on, is forced instead by a cap: a threshold times their mean.
-// Which threshold is best is unknown, so a grid of them is tried and the
-// cheapest whole placement wins (NeuroShard, section 4).
+// The choice does not look at communication. Communication depends on the balance of
+// the dim sums, so a cap forces that balance: a threshold times the mean dim sum. Which
+// threshold is best is unknown, so a grid of thresholds is tried and the cheapest whole
+// placement wins (NeuroShard, section 4).
 //
 // Two rules choose among the devices with room:
 //
 //	leastSoFar   the least predicted compute before the piece joins: the paper's
-//	leastAfter   the least predicted compute after it has joined. A fused kernel
-//	             runs as wide as its widest shard, so a narrow shard read often
-//	             is dear beside a wide one, and only this rule sees it
+//	leastAfter   the least predicted compute after the piece has joined. A fused
+//	             kernel runs as wide as its widest shard, so a narrow shard that is
+//	             read often is expensive beside a wide one: only this rule sees that
 //
-// One run places P pieces on D devices with P pricings for leastSoFar, and up to
-// P * shortlist for leastAfter. Up to shortlist devices are simply scanned. Of
-// more, each width class is kept in order of load, and its first with room is
-// met after few steps (ranks.go). The runs of a grid share their beginnings
-// (resume.go).
+// One run places P pieces on D devices with P evaluations for leastSoFar, and up to
+// P * shortlist for leastAfter. Up to shortlist devices are scanned one by one. If
+// there are more, each width class is kept in order of load, and the search for its
+// first device with room takes few steps (ranks.go). The runs of a grid share their
+// first choices (trail.go).
 
 // rule is how the inner search chooses among the devices with room.
 type rule uint8
@@ -46,12 +46,12 @@ const (
 // uncapped is the threshold that allows any dim sum.
 var uncapped = math.Inf(1)
 
-// shortlist is the largest number of devices that are all compared for a piece;
-// of a larger cluster, only the lightest of each width class are.
+// shortlist is the largest number of devices that are all compared for a piece; in a
+// larger cluster only the lightest device of each width class is compared.
 const shortlist = 16
 
-// scansPerEvaluation is about how many devices are scanned in the time that
-// one is priced: 1 ns each against 100 to 200 ns.
+// scansPerEvaluation is about how many devices are scanned in the time of one
+// evaluation: 1 ns each against 100 to 200 ns.
 const scansPerEvaluation = 128
 
 // thresholds returns n thresholds from 1.5 down to 1, evenly.
@@ -63,16 +63,16 @@ func thresholds(n int) []float64 {
 	return list
 }
 
-// grid is the set of inner searches to run on a state.
+// grid is the set of inner searches to run on a division.
 type grid struct {
 	rules []rule
 	// thresholds are descending.
 	thresholds []float64
-	// rescue adds memory-driven orders where everything else fails.
+	// rescue adds orders by memory where everything else fails.
 	rescue bool
 }
 
-// outcome is what a grid of inner searches found for a state.
+// outcome is what a grid of inner searches found for a division.
 type outcome struct {
 	placement
 	// lack is 0 where a placement was found, else the least bytes that an
@@ -86,7 +86,8 @@ type outcome struct {
 	runs        int
 }
 
-// compareOutcomes orders placements by cost, before failures by what they lack.
+// compareOutcomes orders placements by cost, and failures, which come later, by the
+// bytes they lack.
 func compareOutcomes(a, b outcome) int {
 	return cmp.Or(cmp.Compare(a.lack, b.lack), cmp.Compare(a.cost, b.cost))
 }
@@ -101,7 +102,7 @@ type worker struct {
 	// assigned is the device of each piece by its index, none where it has none.
 	assigned []int32
 	trail    trail
-	// evaluations counts pricings of a device, and scans in their measure.
+	// evaluations counts the estimates of a device, and scans of devices, converted.
 	evaluations int64
 	room        []int32   // scratch: the devices with room
 	after       []float64 // scratch: their costs with the piece
@@ -124,13 +125,14 @@ func newWorker(c *catalog, scorer Scorer) *worker {
 	return w
 }
 
-// evaluate runs the grid on a state. When ctx ends it returns what it has.
+// evaluate runs the grid on a division. When ctx ends it returns the best outcome so
+// far.
 func (w *worker) evaluate(ctx context.Context, s *division, g grid) outcome {
 	best := outcome{placement: placement{division: s, cost: math.Inf(1)}, lack: math.MaxInt64}
 	start := w.evaluations
 	for _, r := range g.rules {
-		// A run whose dim sums peak at some value goes the same way under any cap
-		// from there up: its choices stay allowed, and no others appear.
+		// A run whose dim sums peak at some value makes the same choices under any cap
+		// from that value up: its choices stay allowed, and no others appear.
 		peak, ran := int64(0), false
 		w.clear(len(s.entries))
 		for _, threshold := range g.thresholds {
@@ -169,8 +171,8 @@ func (w *worker) evaluate(ctx context.Context, s *division, g grid) outcome {
 const bulkyShare = 8
 
 // bulkyFirst returns the pieces of s in an order that packs better: those of
-// more than 1/share of a device's budget by falling bytes, then the others,
-// dearest first.
+// more than 1/share of a device's budget by falling bytes, then the others, the
+// most expensive first.
 func bulkyFirst(c *catalog, s *division, share int64) []entry {
 	entries := slices.Clone(s.entries)
 	bulky := func(p entry) bool { return c.pieces[p.piece].bytes > c.budget/share }
@@ -188,9 +190,9 @@ func bulkyFirst(c *catalog, s *division, share int64) []entry {
 	return entries
 }
 
-// keep makes the worker's placement the best if it is complete and not dearer.
-// Among equals the later wins, which has the lower threshold, as in the
-// prototype: that one climbs and replaces only by what is cheaper.
+// keep makes the worker's placement the best if it is complete and not more expensive.
+// Among equals the later one wins, which has the lower threshold, as in the prototype:
+// the prototype's thresholds rise, and it replaces only by a cheaper placement.
 func (w *worker) keep(best *outcome, lack int64, r rule, threshold float64) {
 	best.runs++
 	if lack > 0 {
@@ -332,7 +334,7 @@ func (w *worker) leastAfter(p *entry, limit int64) choice {
 		return c
 	}
 	after := w.after[:len(w.room)]
-	w.price(p, w.room, after)
+	w.estimate(p, w.room, after)
 	best := 0
 	for i := 1; i < len(after); i++ {
 		if after[i] > after[best] {
@@ -379,8 +381,8 @@ func (w *worker) allowed(p *entry) []int32 {
 	return w.catalog.all
 }
 
-// price sets after[i] to the cost of devices[i] with the piece added.
-func (w *worker) price(p *entry, devices []int32, after []float64) {
+// estimate sets after[i] to the compute of devices[i] with the piece added.
+func (w *worker) estimate(p *entry, devices []int32, after []float64) {
 	if p.item != none {
 		w.scorer.ComputeWith(int(p.item), devices, after)
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Where halves do not fit, columns are cut to the room that there is. A slice of w
+// Where halves do not fit, columns are cut to the room that is left. A slice of w
 // granules (4 columns each) takes fixed + each * w bytes, by package problem: so what
 // still fits a device is a division, and two slices of a table on one device had
 // better be one.
@@ -18,18 +18,18 @@ import (
 //	the pour        each table whole on the first device with room; where there is
 //	                none, the widest slices that the devices with room can take, one
 //	                device after the other
-//	settling        what the pour leaves over comes to the emptiest devices all the
-//	                same; then moves, swaps and transfers of columns, drawn at
-//	                random, take the overflow away under simulated annealing
+//	settling        the slices that the pour leaves over are put on the emptiest
+//	                devices beyond their memory; then moves, swaps and transfers of
+//	                columns, drawn at random, remove the overflow by simulated annealing
 //
 //	device 0  |AAAAAAAA|BB|      A whole, B cut where device 0 is full,
 //	device 1  |BBBBBBBBBBB|      and again where device 1 is
 //	device 2  |BBB|CCCCCC|D
 //
-// The pour costs O((T + S) log D) for T tables cut into S slices on D devices, and a
-// try of the settling a few table look-ups.
+// The pour costs O((T + S) log D) for T tables cut into S slices on D devices, and one
+// change of the settling a few table look-ups.
 //
-// What is solved for certain. Let B be the bytes of a device that shards may take. A
+// For which problems the packing certainly succeeds. Let B be the bytes of a device that shards may take. A
 // table's least slice is the widest one that cannot be cut any more: 4 columns, or
 // 4 less than twice its MinWidth, or all of a table that must stay whole. A
 // co-location group counts as one such table. Then all tables are placed if, for some
@@ -56,7 +56,8 @@ import (
 //   - A cut leaves fewer bytes than one granule more would take, each; or, where the
 //     rest would have been too narrow, fewer than the rest would take, MinWidth / 4 *
 //     each. With the fixed bytes, this is less than the table's least slice takes.
-//   - What comes later takes free bytes, of which a cut makes some fixed ones.
+//   - A piece that comes later takes free bytes; a cut turns some of these into fixed
+//     ones.
 //
 // Where the pour fails, no device has room for what is left of some table, or, if that
 // can be cut, for MinWidth columns of it. Neither is wider than the table's least
@@ -70,7 +71,7 @@ import (
 // packable is a thing to pack: a table, or a co-location group, which is one granule
 // wide. Widths are in granules of columns.
 type packable struct {
-	// piece is that of the unsplit packable.
+	// piece is the unsplit piece.
 	piece int32
 	// A slice of w granules takes fixed + each * w bytes.
 	fixed, each int64
@@ -178,25 +179,25 @@ const (
 	// for each slice.
 	settleTries    = 30_000
 	settlePerSlice = 30
-	// hotOverflow and coldOverflow are the temperatures at the begin and the end of a
+	// hotOverflow and coldOverflow are the temperatures at the start and the end of a
 	// settling, as shares of a device's budget.
 	hotOverflow, coldOverflow = .1, .0005
 )
 
-// packer is a packing on its way: slices on devices, of each packable at most one on a
-// device.
+// packer is an unfinished packing: slices on devices, at most one slice of each packable
+// on a device.
 type packer struct {
 	c         *catalog
 	packables []packable
 	draw      *rand.Rand
 	shares    []share
-	// held are the slots in placed of what a device holds, of those of a packable.
+	// held are the slots in shares by device, and of those by packable.
 	held, of [][]int32
-	// free is below 0 for a device that overflows, and over lists those; where says
-	// at which place, or none.
+	// free is the free bytes by device, below 0 for a device that overflows. over lists
+	// the devices that overflow, and where is a device's place in over, or none.
 	free        []int64
 	over, where []int32
-	// overflow is the bytes that the devices hold too much.
+	// overflow is the bytes beyond the devices' budgets, summed up.
 	overflow int64
 }
 
@@ -204,8 +205,8 @@ func newPacker(c *catalog, packables []packable) *packer {
 	return &packer{c: c, packables: packables, draw: rand.New(rand.NewPCG(0, 0x7061636b))}
 }
 
-// placed is a slice of a packable on a device. at is its place among what the device
-// holds.
+// share is a slice of a packable on a device. at is its place among the device's
+// slices.
 type share struct {
 	packable, device, width, at int32
 	bytes                       int64
@@ -230,8 +231,8 @@ func (p *packer) order() []int32 {
 	return order
 }
 
-// choices is how many devices a packable is limited to; one that is not limited has more
-// than any other.
+// choices is the number of devices that a packable is limited to; it is larger than any
+// other for a packable that is not limited.
 func (p *packer) choices(l *packable) int {
 	if l.devices == nil {
 		return len(p.c.all) + 1
@@ -241,7 +242,8 @@ func (p *packer) choices(l *packable) int {
 
 func (p *packer) allowed(l *packable) []int32 { return p.c.allowed(&p.c.pieces[l.piece]) }
 
-// pour places the packables in the given order, and returns what found no room.
+// pour places the packables in the given order, and returns the shares that found no
+// room.
 func (p *packer) pour(order []int32) (left []share) {
 	p.empty()
 	room := newRoom(len(p.c.all), p.c.budget)

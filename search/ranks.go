@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Ranks find, among hundreds of devices, the lightest of each width class that
+// Ranks find, among hundreds of devices, the lightest device of each width class that
 // has room for a piece. A class is a list in order of load, cut into blocks:
 //
 //	class 5   [ d3 d17 d8 .. ] [ d4 d9 .. ] [ .. ]
@@ -92,8 +92,8 @@ func (r *ranks) block() *block {
 	return new(block)
 }
 
-// first returns the lightest device of the class that holds at most so many
-// bytes and columns, or none, and how many lighter ones do not.
+// first returns the lightest device of the class that holds at most the given bytes and
+// columns, or none, and the number of lighter devices that hold more.
 func (r *ranks) first(class int, used, dims int64) (device int32, passed int) {
 	for _, b := range r.classes[class] {
 		if b.used <= used && b.dims <= dims {

@@ -40,10 +40,10 @@ type Method string
 
 // The methods. Default is NeuroShard.
 const (
-	// NeuroShard is the paper's search with repairs: see beam.go. Its plan is
-	// never dearer, under the Scorer, than that of any baseline or of first fit,
-	// and it finds one whenever first fit by falling bytes does, and for certain where
-	// pack.go says so.
+	// NeuroShard is the paper's search with repairs: see beam.go. Its plan is never more
+	// expensive, under the Scorer, than that of any baseline or of first fit. It finds a
+	// plan whenever first fit by falling bytes does, and where pack.go proves that the
+	// packing succeeds.
 	NeuroShard Method = "neuroshard"
 	// Paper is the search as published.
 	Paper Method = "paper"
@@ -109,56 +109,55 @@ func stagesOf(name Method) []stage {
 type Options struct {
 	// Method defaults to NeuroShard.
 	Method Method
-	// Candidates is N, how many of the largest and how many of the dearest
-	// shards are tried for splitting in each step; 10 by default.
+	// Candidates is N: in each step the N largest and the N most expensive pieces are
+	// tried for splitting; 10 by default.
 	Candidates int
 	// Beam is K, how many sets of splits survive a step; 3 by default.
 	Beam int
-	// Steps is L, the number of steps, each of which splits once more; 10 by
-	// default.
+	// Steps is L, the number of steps of the beam search; each step splits one more
+	// piece; 10 by default.
 	Steps int
 	// Grid is M, the number of limits on dim sums, from 1 to 1.5 times their
 	// mean; 11 by default.
 	Grid int
-	// Seed is what the refinement of method NeuroShard and method Random draw from.
+	// Seed seeds the random draws of the annealing and of method Random.
 	Seed uint64
 	// Workers is the number of goroutines; GOMAXPROCS by default. It does not
 	// change the result.
 	Workers int
-	// MaxEvaluations limits the work, counted as in Stats.Evaluations. It is an
-	// aim: a first placement is always tried, and a step that has begun is ended.
-	// By default method NeuroShard derives one from the size of the problem, and
-	// method Paper has none; the baselines need none.
+	// MaxEvaluations limits the work, counted as in Stats.Evaluations. The work may
+	// exceed it: a first placement is always tried, and a step that has begun is
+	// completed. By default method NeuroShard derives a limit from the size of the
+	// problem, and method Paper has none; the baselines need none.
 	MaxEvaluations int64
-	// Budget, if above 0, ends the search after that time, and lets the refinement of
-	// method NeuroShard go on until then. Which placement is found then depends on the
-	// machine.
+	// Budget, if above 0, ends the search after that time; method NeuroShard anneals
+	// until then. Which placement is found then depends on the machine.
 	Budget time.Duration
-	// Kinds are those that tables may be placed in; table-wise and column-wise alone by
-	// default. Only method NeuroShard tries others, and host memory where the topology
-	// has some; with ColumnsOnly it tries neither. ColumnWise allows TableWise, too, and Grid TableRowWise; with
-	// TableWise and without ColumnWise, Grid is no more than that.
+	// Kinds are the sharding types allowed; by default table-wise and column-wise. Only
+	// method NeuroShard tries others, and host memory where the topology has some; with
+	// ColumnsOnly it tries neither. ColumnWise allows TableWise, too, and Grid allows
+	// TableRowWise; with TableWise and without ColumnWise, Grid allows TableRowWise only.
 	Kinds []problem.Kind
 	// ColumnsOnly says that the Scorers estimate the zero form only, slices of columns in
 	// HBM. The search then tries no other form, whatever Kinds and the topology's host
 	// memory allow. By default the Scorers must estimate every form.
 	ColumnsOnly bool
-	// Brief leaves out of *Infeasible how many devices would do, which on a large
-	// cluster takes longer than a simple method.
+	// Brief leaves the number of devices that would do out of *Infeasible: on a large
+	// cluster, finding it takes longer than a simple method.
 	Brief bool
 	// OnEvent, if set, is called from the goroutine of Run as the search
 	// proceeds; the events are the same for any number of workers.
 	OnEvent func(Event)
 }
 
-// Event tells how far a search is.
+// Event reports the progress of a search.
 type Event struct {
 	// Phase is "start" while starting points are tried, then "beam", then "anneal",
 	// and "forms" while tables are placed in other forms than slices of columns.
 	Phase string
 	// Level counts the steps of the beam searches, of at most Levels in all.
 	Level, Levels int
-	// Evaluations is the work so far, and Limit what it is limited to; 0: none.
+	// Evaluations is the work so far, and Limit the most it may be; 0: no limit.
 	Evaluations, Limit int64
 	// Best is the predicted cost of the best placement so far, in ms; +Inf while
 	// there is none.
@@ -182,15 +181,15 @@ const (
 
 // Stats counts the work of a search.
 type Stats struct {
-	// Evaluations counts pricings of one device's shards; scans of devices are
-	// counted too, many for one. What is resumed, copied or remembered counts as if
-	// it were done anew, so that the count depends on the problem only.
+	// Evaluations counts the estimates of one device's time; a number of scans of devices
+	// counts as one. Work that is resumed, copied or remembered counts as though it were
+	// done again, so that the count depends on the problem only.
 	Evaluations int64
-	// Placements is the number of inner searches run, and of other placements
-	// priced.
+	// Placements is the number of placements whose cost was asked: those of inner
+	// searches and others.
 	Placements int
-	// States is the number of sets of splits tried; Duplicates those left out
-	// because they are permutations of others.
+	// States is the number of divisions tried, each a set of column splits; Duplicates
+	// the number left out because they are permutations of others.
 	States, Duplicates int
 	// Levels is the number of steps the beam search took.
 	Levels int

@@ -8,19 +8,20 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// The starts of the refinement. Two rules of fused kernels (docs/SIMULATED.md) make
-// it hard to go from one good placement to another by small changes: a device runs
-// all its slices as wide as the widest one, and sorts the indices of all in one pass
-// more once its tables have more rows than 2^15, 2^23 or 2^31. So a shape says beforehand
-// how wide slices may be on each device, and which devices are to have few rows:
+// Shapes are further starts of the annealing. Two rules of fused kernels
+// (docs/SIMULATED.md) make it hard to go from one good placement to another by small
+// changes: a device runs all its slices as wide as the widest one, and it sorts their
+// indices in one more pass once its tables have more rows than 2^15, 2^23 or 2^31. So a
+// shape says beforehand how wide slices may be on each device, and which devices have
+// few rows:
 //
 //	device       0     1     2     3
 //	width       32    32    64   any
 //	rows       few  many  many   few
 //
-// For each shape all tables are placed greedily, cut as suits the widths, then
-// taken out and placed again one by one. Shapes are guesses: the Scorer says what they
-// are worth, after a short annealing each, and the refinement goes on from the best.
+// For each shape all tables are placed greedily, cut to the widths, then taken out and
+// placed again one by one. Shapes are guesses: after a short annealing of each, the
+// Scorer says what it costs, and the annealing goes on from the best.
 
 // limit is what a device may take under a shape.
 type limit struct {
@@ -34,12 +35,11 @@ const (
 	narrowClass, middleClass, wideClass = 5, 6, math.MaxUint8
 	// fewRows is how many rows are sorted in three passes.
 	fewRows = 1<<23 - 1
-	// fewFilled is how full of rows the devices with few are meant to be.
+	// fewFilled is the share of fewRows that the devices with few rows are filled to.
 	fewFilled = 0.8
-	// shapeEvaluations bounds the pricings of devices that placing shapes may take.
+	// shapeEvaluations is the most evaluations that placing shapes may take.
 	shapeEvaluations = 500_000
-	// dimRoom is how many times the mean of the columns a device may take as if it
-	// was no more than another's.
+	// dimRoom times the mean of the columns is the columns that fill a device.
 	dimRoom = 1.02
 	// shapeTarget is the longest compute that shapes aim at, relative to the best
 	// placement's.
@@ -201,7 +201,7 @@ func newBuilder(l *layout, pieces []int32, fixed []placed, target float64) *buil
 	return b
 }
 
-// each is about how many pricings a shape takes.
+// each is about the number of evaluations that a shape takes.
 func (b *builder) each() int64 { return int64(len(b.byShare)) * int64(len(b.limits)) * 6 }
 
 // build places everything, and reports whether it could.
@@ -410,8 +410,8 @@ func (b *builder) timesOn(piece *piece, devices []int32, times []float64) {
 	}
 }
 
-// fill is how full a device is, as a power: of its compute, columns and bytes, with
-// what is still to come, mostly the one of which it has most.
+// fill says how full a device is, with what is still to be placed: a power mean of its
+// compute, columns and bytes, each relative to what fills a device.
 func (b *builder) fill(time float64, dims, bytes int64) float64 {
 	eighth := func(x float64) float64 { x *= x; x *= x; return x * x }
 	x := eighth((time + b.rest.time) / b.target)

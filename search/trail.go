@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// The inner searches of a grid differ only in their limit on dim sums. A lower
-// limit forbids devices and allows no others; so it makes the choices that the
-// higher one made, until one of those passes it:
+// The inner searches of a grid differ only in their limit on dim sums. A lower limit
+// forbids devices and allows no others. So the search with the lower limit makes the
+// choices of the one with the higher limit, up to the first choice beyond its limit:
 //
 //	limit 1.5   1 0 2 2 0 1 1 2 0 2
 //	limit 1.3   = = = = = = = 0 1 2     resumed at the eighth piece
 //	limit 1.2   = = = = = 2 0 1 0 1     resumed at the sixth
 //
-// Caps bind late, so most of a run need not be run again: on the paper's tasks, a
-// third to half of the steps is left. The work is counted as if it were, because
-// budgets are counted in it and must not depend on what a worker did before.
+// Caps bind late, so most choices need not be made again: on the paper's tasks, a third
+// to half of the steps remain. The work is counted as though all steps were made,
+// because budgets are counted in work and must not depend on what a worker did before.
 
 // run is the inner search that a worker is in the middle of, or that it has
 // ended: one step for each piece so far.
 type trail struct {
 	steps []step
-	// reached lists, of the devices that were priced for a piece, what their dim
-	// sums would have been with it; each step knows where its list ends.
+	// reached lists, for each device whose time with a piece was estimated, the dim sum
+	// with that piece; each step knows where its list ends.
 	reached []int64
 }
 
@@ -37,8 +37,8 @@ type step struct {
 
 // totals sum up a run.
 type totals struct {
-	// stands is the lowest limit under which the same choices would be made, and
-	// widely under which as many devices would be priced for them.
+	// stands is the lowest limit under which the same choices would be made, and widely
+	// the lowest under which the same number of devices would be estimated for them.
 	stands, widely int64
 	// peak is the highest dim sum of a device.
 	peak int64
@@ -107,8 +107,8 @@ func (w *worker) rewind(entries []entry, limit int64) {
 	r.recount(limit)
 }
 
-// recount sets the evaluations to those that the steps take under a lower
-// limit: it leaves fewer devices to price.
+// recount sets the evaluations to those that the steps take under a lower limit, which
+// leaves fewer devices to estimate.
 func (r *trail) recount(limit int64) {
 	same := len(r.steps)
 	for same > 0 && r.steps[same-1].widely > limit {
