@@ -4,26 +4,24 @@ import (
 	"math"
 
 	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/simulate"
 )
-
-// tauLimit is the simulated device's end of time, in batches: what was touched
-// since is still cached.
-const tauLimit = 1000
 
 // cache finds the misses of one table as simulate/cache.go does. The time y in
 // which the room fills with distinct rows solves
 //
 //	phi(y) = sum over j of p_j (1 - exp(-c_j y)) = room/U
 //
-// and later uses miss with probability exp(-c_j y). A y that is a little too
-// large gives a little too few misses, so that is the side to err on.
+// and later uses miss with probability exp(-c_j y). A y that is slightly too large gives
+// slightly too few misses, so any error of y must be on that side.
 type cache struct {
 	counts     access.Counts
 	scale, sum float64
-	// y solves phi(y) = target: the last answer, to start the next search from.
+	// y solves phi(y) = target: the last answer, from which the next search starts.
 	y, target float64
 }
 
+// newCache returns the cache model of a table with the given counts.
 func newCache(c access.Counts) *cache {
 	u := &cache{counts: c}
 	for _, share := range c.Reuse {
@@ -35,8 +33,8 @@ func newCache(c access.Counts) *cache {
 	return u
 }
 
-// misses returns the row reads that go to memory, or slightly fewer, with room
-// for so many rows. It is quickest for falling room.
+// misses returns the row reads that go to memory, or slightly fewer, with room for the
+// given number of rows. Calls with less and less room are the quickest.
 func (u *cache) misses(room float64) float64 {
 	unique := u.counts.Unique
 	if room >= unique {
@@ -55,7 +53,7 @@ func (u *cache) misses(room float64) float64 {
 // solve returns a y, too large by less than 2e-9 of it, with phi(y) = target.
 func (u *cache) solve(target float64) float64 {
 	const slack = 1e-9
-	limit := tauLimit * u.scale
+	limit := simulate.TauLimit * u.scale
 	if target >= u.sum {
 		return limit
 	}
@@ -89,8 +87,8 @@ func (u *cache) solve(target float64) float64 {
 	return y
 }
 
-// phi returns phi(y) and its derivative. Each class from the third on is used
-// twice as often as the one before, which saves exponentials.
+// phi returns phi(y) and its derivative. From the third class on, rows are used twice as
+// often as in the class before, which saves exponentials.
 func (u *cache) phi(y float64) (value, slope float64) {
 	p := &u.counts.Reuse
 	q := -math.Expm1(-y)

@@ -6,27 +6,31 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// exchange.go bounds the all-to-alls. With n ranks, d_r pooled columns on rank r
-// and X the most of them, the largest transfer is at least what the rank with X
-// sends, (n-1)/n B X b bytes. No more is sent by ranks that hold X columns each,
-// as long as there are any left:
+// exchange.go bounds the all-to-alls. With n ranks and d_r pooled columns on rank r, of
+// which X is the most, the largest transfer is at least what the rank with X columns
+// sends, (n-1)/n B X b bytes. It is not larger if ranks hold X columns each until no
+// columns are left:
 //
 //	X  X  X  rest  0  0
 //
-// for the others receive at most B/n (n-1) X b: so the simulated device, asked
-// for this placement, names the least time. Its packing is the least, too: that
-// of the forward grows with X, that of the backward is the same for all.
+// since any rank receives at most B/n (n-1) X b. So the time of the simulated device for
+// this placement is the least one. Its packing is the least as well: the packing of the
+// forward grows with X, and that of the backward is the same for all placements.
 
 // exchange holds the least all-to-alls of a problem.
 type exchange struct {
 	device simulate.Device
 	comm   simulate.Comm
-	// all is the pooled columns of all tables, granule what every slice's are a
-	// multiple of, and least the fewest that the device with the most may have.
+	// all is the pooled columns of all tables. The pooled columns of every slice are a
+	// multiple of granule. least is the fewest columns that the device with the most
+	// columns may have.
 	all, granule, least int
-	known               map[int][2]unit.Millis
+	// known holds results of times, by columns.
+	known map[int][2]unit.Millis
 }
 
+// newExchange returns the all-to-alls of the problem. It fails if the devices span hosts
+// and the profile has no network.
 func newExchange(p *problem.Problem) (*exchange, error) {
 	n := p.Topology.Devices
 	e := &exchange{
@@ -45,8 +49,8 @@ func newExchange(p *problem.Problem) (*exchange, error) {
 	return e, err
 }
 
-// times returns the least times of the forward and the backward all-to-all where
-// some device has at least so many columns, from least on.
+// times returns the least times of the forward and the backward all-to-all of placements
+// with the given columns or more, at least e.least, on some device.
 func (e *exchange) times(columns int) (forward, backward unit.Millis) {
 	if t, ok := e.known[columns]; ok {
 		return t[0], t[1]
@@ -58,7 +62,7 @@ func (e *exchange) times(columns int) (forward, backward unit.Millis) {
 	}
 	f, b, err := e.device.Comm(e.comm)
 	if err != nil {
-		panic("bound: " + err.Error()) // newExchange has tried
+		panic("bound: " + err.Error()) // newExchange checked the same network
 	}
 	e.known[columns] = [2]unit.Millis{f[0], b[0]}
 	return f[0], b[0]

@@ -10,75 +10,82 @@ import (
 	"github.com/neuroshard/neuroshard/simulate"
 )
 
-// mixed.go bounds the placements in which tables are in given lots: those of all
-// devices, of hosts and of single devices at a time. See lots.go for what is counted.
+// mixed.go bounds the placements that use a given set of operator classes: those of all
+// devices, of hosts and of single devices together. classes.go says what is counted.
 //
-// A plan costs U, less fixed times. Every device spends S on what all of them hold,
-// and on exchanges but for those of its own columns. The device with the most columns
-// makes the all-to-alls e X long. So for device r, with its slices' time t_r and
-// columns d_r,
+// A plan costs U, less fixed times. Every device spends S on what all devices hold, and
+// on exchanges except those of its own columns. The device with the most columns, X,
+// makes the all-to-alls e X long. So for device r, whose slices take the time t_r and
+// have d_r columns,
 //
 //	t_r + e d_r <= U - S
 //
-// and memory and rows have their limits. Choose, for a device of kind k, the price a_k
+// and memory and rows have their limits. Choose, for a device in mode k, the price a_k
 // of its time, r_k of its rows and m_k of its bytes. Then all prices together are at
 // most
 //
 //	sum over r of a (U - S) + rest,  rest = r times its rows + m times its budget
 //
-// and S is a sum over the tables in other lots (a tangent of each lot's norms), so it
-// moves to the tables' side. With tau = sum of a over the devices, each table adds the
-// least of
+// and S is a sum over the tables in the other classes (a tangent of the norms of each
+// class), so S moves to the side of the tables. With tau = sum of a over the devices,
+// each table adds the least of
 //
 //	columns   the cheapest cut at the prices     and tau times its share of S
-//	blocks    tau c + m's sum times its bytes
-//	replicas  tau c + m's sum times its bytes
+//	blocks    tau c + the sum of m times its bytes
+//	replicas  tau c + the sum of m times its bytes
 //	by host   tau x + the least a, for each device of the host, times its time there
 //
-// to the left side, and U >= (sum over tables - rest)/tau. How many devices are of
-// which kind is unknown. The least over tables is concave in tau and the sums, which
-// are linear in these numbers: so it is lowest where all devices are of one kind, and
-// the least over the kinds holds for all numbers. An empty device may pass for any
-// kind, and one with several operators for that with the highest a.
+// to the left side, and U >= (sum over tables - rest)/tau. How many devices are in which
+// mode is unknown. The least over the ways of a table is concave in tau and the sums,
+// which are linear in the numbers of devices. So the bound is lowest where all devices
+// are in one mode, and the least over the modes holds for all numbers. An empty device
+// counts in any mode, and a device with several operators in the mode with the highest a.
 //
-// Prices come from shares of tables in all lots, which follow the cheapest ways as in
+// Prices come from shares of tables in all classes, which follow the cheapest ways as in
 // node.go. They cannot be wrong, only more or less sharp.
 
-// mixed is placements with tables in some lots, and the shares of tables in them.
+// mixed is placements that use a set of classes, and the shares of tables in the classes.
 type mixed struct {
 	*relaxation
 	*otherClasses
-	in           set
-	n, perHost   float64
-	u            float64
+	in         set
+	n, perHost float64
+	// u is a lower bound on the cost without fixed times, in ms.
+	u float64
+	// sharp is the power of the norms that stand for maxima, and steps the moves made.
 	sharp, steps int
-	leastTime    float64
-	// busy is the longest time of a device's own slices, all-to-alls included, that the
-	// shares need; common what all devices spend besides.
+	// leastTime is the least weight of time.
+	leastTime float64
+	// busy is the longest time of a device's own slices, with the all-to-alls, that the
+	// shares need. common is the time that all devices spend in addition. Both in ms.
 	busy, common float64
-	// shortage is how many times the devices the shares need.
+	// shortage is the number of devices that the shares need, over the number there are.
 	shortage float64
-	// mix is the load of each kind, and then of the lots; parts of blocks of tables.
+	// mix is the load of each mode, and then of each other class. parts is the same for
+	// each portion of the tables.
 	mix, parts, start []load
-	// at is where the lots are in mix.
+	// at is the place in mix of each class but ClassColumns.
 	at [exchanging]int
-	// tau, memory and rest are, by kind, what they are where all devices are of it, and
-	// reach the sums over the tables.
+	// tau[k], memory[k] and rest[k] hold the values for a cluster whose devices are all
+	// in mode k, and reach[k] the sum over the tables at these values.
 	tau, memory, rest, reach []float64
-	// usual is what they are in the mean over the devices that the shares need.
+	// usualTau and usualMemory are the means of tau and memory over the devices that the
+	// shares need.
 	usualTau, usualMemory float64
-	// prices of blocks and of replicas.
+	// blockPrices and replicaPrices are the prices of the classes of blocks and replicas.
 	blockPrices, replicaPrices load
-	// exchange is, by table, the least time of its exchanges, and leastExchange that of
-	// all.
+	// exchange is, by table, the least time of its exchanges, and leastExchange the sum
+	// over all tables.
 	exchange      []float64
 	leastExchange float64
-	// need and weights are, by kind, the devices needed and how much time, rows and bytes
-	// weigh.
+	// need is, by mode, the number of devices that the shares need, and weights how much
+	// time, rows and bytes weigh.
 	need    []float64
 	weights [][3]float64
 }
 
+// newMixed returns the placements of r's tables that use the classes in, before any work
+// on their bound.
 func newMixed(r *relaxation, s *otherClasses, in set, t hardware.Topology) *mixed {
 	modes := len(r.modes)
 	m := &mixed{
@@ -87,36 +94,13 @@ func newMixed(r *relaxation, s *otherClasses, in set, t hardware.Topology) *mixe
 		tau: make([]float64, modes), memory: make([]float64, modes), rest: make([]float64, modes), reach: make([]float64, modes),
 		need: make([]float64, modes), weights: make([][3]float64, modes),
 	}
-	m.parts = make([]load, blocks*len(m.mix))
+	m.parts = make([]load, portions*len(m.mix))
 	m.at = [exchanging]int{problem.ClassBlocks: modes, problem.ClassHostBlocks: modes + 1, problem.ClassReplicas: modes + 2}
 	for k := range r.open {
 		r.open[k] = true
 	}
 	for i := range r.tables {
-		t := &r.tables[i]
-		if in.has(problem.ClassColumns) {
-			for _, k := range r.of[t.operator] {
-				if mode := &r.modes[k]; t.passes <= mode.passes {
-					l := t.load(&t.slices[min(len(t.slices), widest(mode.lanes))-1], mode)
-					accumulate(&m.mix[k], &l, 0.01*t.count)
-				}
-			}
-		}
-		if e := m.blockOf(i); e != nil {
-			accumulate(&m.mix[m.at[problem.ClassBlocks]], &e.load, 0.01*t.count)
-		}
-		if e := m.replicaOf(i); e != nil {
-			accumulate(&m.mix[m.at[problem.ClassReplicas]], &e.load, 0.01*t.count)
-		}
-		if m.hostOf(i) {
-			h := &s.hosts.tables[i]
-			for _, k := range s.hosts.of[h.operator] {
-				if mode := &s.hosts.modes[k]; len(h.slices) <= widest(mode.lanes) && h.passes <= mode.passes {
-					m.host(&h.slices[len(h.slices)-1], h, k, 0.01*t.count, nil)
-					break
-				}
-			}
-		}
+		m.begin(i)
 	}
 	m.start = slices.Clone(m.mix)
 	m.exchanges()
@@ -132,6 +116,37 @@ func newMixed(r *relaxation, s *otherClasses, in set, t hardware.Topology) *mixe
 	return m
 }
 
+// begin adds a little of table i to the mix, in each of its ways.
+func (m *mixed) begin(i int) {
+	t := &m.tables[i]
+	if m.in.has(problem.ClassColumns) {
+		for _, k := range m.relaxation.of[t.operator] {
+			if mode := &m.modes[k]; t.passes <= mode.passes {
+				l := t.load(&t.slices[min(len(t.slices), widest(mode.lanes))-1], mode)
+				accumulate(&m.mix[k], &l, 0.01*t.count)
+			}
+		}
+	}
+	if e := m.blockOf(i); e != nil {
+		accumulate(&m.mix[m.at[problem.ClassBlocks]], &e.load, 0.01*t.count)
+	}
+	if e := m.replicaOf(i); e != nil {
+		accumulate(&m.mix[m.at[problem.ClassReplicas]], &e.load, 0.01*t.count)
+	}
+	if !m.hostOf(i) {
+		return
+	}
+	h := &m.hosts.tables[i]
+	for _, k := range m.hosts.of[h.operator] {
+		if mode := &m.hosts.modes[k]; len(h.slices) <= widest(mode.lanes) && h.passes <= mode.passes {
+			m.host(&h.slices[len(h.slices)-1], h, k, 0.01*t.count, nil)
+			return
+		}
+	}
+}
+
+// blockOf and replicaOf return what table i takes as blocks on all devices and as
+// replicas; nil if it has no such way in these placements.
 func (m *mixed) blockOf(i int) *everywhere {
 	if !m.in.has(problem.ClassBlocks) {
 		return nil
@@ -146,9 +161,10 @@ func (m *mixed) replicaOf(i int) *everywhere {
 	return m.replicas[i]
 }
 
+// hostOf reports whether the rows of table i may be cut over the devices of a host.
 func (m *mixed) hostOf(i int) bool { return m.in.has(problem.ClassHostBlocks) && m.byRows[i] }
 
-// host adds a slice of a host's blocks to the mix, and to parts.
+// host adds a slice of a host's blocks to the mix, and to parts if they are given.
 func (m *mixed) host(s *slice, t *table, k int, scale float64, parts []load) {
 	l := t.load(s, &m.hosts.modes[k])
 	for j := forward; j < backward; j++ {
@@ -158,7 +174,7 @@ func (m *mixed) host(s *slice, t *table, k int, scale float64, parts []load) {
 	m.give(m.at[problem.ClassHostBlocks], &l, scale, parts)
 }
 
-// give adds a load to the mix, and to parts.
+// give adds a load to the mix, and to parts if they are given.
 func (m *mixed) give(at int, l *load, scale float64, parts []load) {
 	accumulate(&m.mix[at], l, scale)
 	if parts != nil {
@@ -166,13 +182,14 @@ func (m *mixed) give(at int, l *load, scale float64, parts []load) {
 	}
 }
 
-// step is a way to place a table, if the longest computing takes as long as alone.
+// step is a way to place a table. It is possible if the longest compute of a device
+// takes at least the time alone, and it takes the time exchange. Both are in ms.
 type step struct {
 	table           int
 	alone, exchange float64
 }
 
-// exchanges sets the least time of the exchanges of each table, and of all.
+// exchanges sets the least time of the exchanges of each table, and their sum.
 func (m *mixed) exchanges() {
 	m.exchange, m.leastExchange = make([]float64, len(m.tables)), 0
 	for i := range m.tables {
@@ -193,9 +210,9 @@ func (m *mixed) exchanges() {
 	}
 }
 
-// floor returns a bound from what tables compute alone, in ms: if the longest
-// computing takes c, each table adds at least the shortest exchange of its ways that
-// compute no longer; and c is whatever makes the sum the least.
+// floor returns a bound from what tables compute alone, in ms. If the longest compute
+// of a device takes c, each table adds at least the shortest exchange of its ways with a
+// compute of at most c. The bound is the least sum of both over all c.
 func (m *mixed) floor() float64 {
 	var steps []step
 	for i := range m.tables {
@@ -242,22 +259,22 @@ func (m *mixed) floor() float64 {
 }
 
 const (
-	// mixedRounds and mixedVisits end the work on a mask, and enough the share by which
-	// the cheapest shares may be above the bound then.
+	// mixedRounds and mixedVisits end the work on a set of classes. So does a bound that
+	// the cheapest shares are above by no more than the share enough.
 	mixedRounds, mixedVisits = 100, 60_000
 	minMixedRounds           = 6
 	enough                   = 0.0005
-	// settled is the rounds after which shares are no longer those of the start.
+	// settled is the number of rounds after which the start no longer shows in the shares.
 	settled = 5
-	// unused is the share of the devices at which a kind's weights are halfway between
-	// its own and the usual ones.
+	// unused is the share of the devices at which the weights of a mode are halfway
+	// between its own and the usual ones.
 	unused = 5e-3
 )
 
-// leastTimes are the least weights of time, by turns.
+// leastTimes are the least weights of time, which the rounds take in turn.
 var leastTimes = [...]float64{0.3, 0.7, 0.95}
 
-// raise works on u until it is no longer worth it, or above limit.
+// raise raises u until more work is not worth its time, or until u is above the limit.
 func (m *mixed) raise(limit float64) {
 	if m.u = m.floor(); math.IsInf(m.u, 1) {
 		return
@@ -277,7 +294,7 @@ func (m *mixed) raise(limit float64) {
 			m.sweep(true)
 		}
 		if !m.sweep(false) {
-			// Some table has no way that takes less.
+			// Some table has no way that takes less than m.longest.
 			m.u = m.longest
 			continue
 		}
@@ -296,7 +313,7 @@ func (m *mixed) raise(limit float64) {
 	}
 }
 
-// reached returns what u is at least, by the last sweep.
+// reached returns the lower bound on u of the last sweep.
 func (m *mixed) reached() float64 {
 	least := math.Inf(1)
 	for k := range m.reach {
@@ -306,9 +323,10 @@ func (m *mixed) reached() float64 {
 }
 
 // sweep moves each table's shares a step towards its cheapest way, as prover.sweep
-// does. It reports whether all tables have a way.
+// does, with new prices for each portion of the tables if fresh is true. It reports
+// whether all tables have a way.
 func (m *mixed) sweep(fresh bool) bool {
-	size := (len(m.tables) + blocks - 1) / blocks
+	size := (len(m.tables) + portions - 1) / portions
 	step := 2 / float64(m.steps+3)
 	var parts []load
 	clear(m.reach)
@@ -330,6 +348,7 @@ func (m *mixed) sweep(fresh bool) bool {
 	return true
 }
 
+// shrink takes a share of the parts out of them and out of the mix.
 func (m *mixed) shrink(parts []load, share float64) {
 	for k := range parts {
 		accumulate(&m.mix[k], &parts[k], -share)
@@ -337,7 +356,8 @@ func (m *mixed) shrink(parts []load, share float64) {
 	}
 }
 
-// move prices table i, adds it to reach, and moves its shares.
+// move finds the cheapest way of table i, adds its price to reach, and moves the shares
+// of the table a step towards that way. It reports whether the table has a way.
 func (m *mixed) move(i int, step float64, parts []load) bool {
 	t := &m.tables[i]
 	own, hosts := math.Inf(1), math.Inf(1)
@@ -388,17 +408,30 @@ func (m *mixed) move(i int, step float64, parts []load) bool {
 	return true
 }
 
-// plain is a kind whose forward counts once.
+// plain is a mode whose forward counts once.
 var plain = mode{forwards: 1}
 
 // differentiate sets all prices by the shares.
 func (m *mixed) differentiate() {
 	for k := range m.mix {
 		for j := range m.mix[k] {
-			// Adding and taking away leaves a rest, which may be below 0.
+			// Sums that were added and taken away may leave a rest below 0.
 			m.mix[k][j] = max(m.mix[k][j], 0)
 		}
 	}
+	left := m.divideTime()
+	devices := 0.0
+	for k := range m.modes {
+		m.need[k] = m.needed(k, left)
+		devices += m.need[k]
+	}
+	m.shortage = devices / m.n
+	m.setPrices(m.weigh(devices, left))
+}
+
+// divideTime sets common and busy, and returns the bytes of a device that blocks and
+// replicas leave.
+func (m *mixed) divideTime() (left float64) {
 	blocks, hosts, replicas := &m.mix[m.at[problem.ClassBlocks]], &m.mix[m.at[problem.ClassHostBlocks]], &m.mix[m.at[problem.ClassReplicas]]
 	dims := 0.0
 	for k := range m.modes {
@@ -406,23 +439,24 @@ func (m *mixed) differentiate() {
 	}
 	m.common = plain.time(blocks) + blocks[linear] + plain.time(replicas) + replicas[linear] +
 		m.perHost/m.n*plain.time(hosts) + hosts[linear] + m.shared*dims
-	left := m.budget
-	if !math.IsInf(left, 1) {
-		left = max(left-blocks[bytes]-replicas[bytes], 0.1*left)
-	}
-	devices := 0.0
 	time := 0.0
 	for k := range m.modes {
 		time += m.modes[k].time(&m.mix[k]) + m.own*m.mix[k][columns]
 	}
 	time /= m.n
-	// So much of u is left for the devices' own slices, if both parts shrink alike.
+	// This part of u is left for the devices' own slices, if both parts shrink alike.
 	m.busy = m.u * max(time/(time+m.common), 0.05)
-	for k := range m.modes {
-		m.need[k] = m.needed(k, left)
-		devices += m.need[k]
+	left = m.budget
+	if !math.IsInf(left, 1) {
+		left = max(left-blocks[bytes]-replicas[bytes], 0.1*left)
 	}
-	m.shortage = devices / m.n
+	return left
+}
+
+// weigh sets tau, memory and rest of each mode, and their means over the devices that
+// the shares need, where left is the bytes of a device for its own slices. It returns the
+// least tau.
+func (m *mixed) weigh(devices, left float64) (leastTau float64) {
 	var usual [3]float64
 	if devices > 0 {
 		for k := range m.modes {
@@ -434,10 +468,10 @@ func (m *mixed) differentiate() {
 		usual[0] = 1
 	}
 	m.usualTau, m.usualMemory = 0, 0
-	leastTau := math.Inf(1)
+	leastTau = math.Inf(1)
 	for k := range m.modes {
-		mode, w := &m.modes[k], &m.weights[k]
-		m.settle(w, &usual, m.need[k]/(m.need[k]+unused*m.n), !math.IsInf(mode.rows, 1))
+		w := &m.weights[k]
+		m.settle(w, &usual, m.need[k]/(m.need[k]+unused*m.n), !math.IsInf(m.modes[k].rows, 1))
 		m.tau[k], m.memory[k], m.rest[k] = w[0], 0, 0
 		if w[1] > 0 {
 			m.rest[k] += w[1] * m.busy
@@ -461,6 +495,12 @@ func (m *mixed) differentiate() {
 	if devices == 0 {
 		m.usualTau, m.usualMemory = leastTau, 0
 	}
+	return leastTau
+}
+
+// setPrices sets the prices of slices in all modes, of blocks, of replicas, and of blocks
+// of hosts.
+func (m *mixed) setPrices(leastTau float64) {
 	for k := range m.modes {
 		mode, g, l := &m.modes[k], &m.prices[k], &m.mix[k]
 		a := m.tau[k] / m.n
@@ -474,8 +514,9 @@ func (m *mixed) differentiate() {
 		g[columns] = a*m.own + leastTau*m.shared
 		g[bytes] = m.memory[k] / m.n
 	}
-	everywherePrices(&m.blockPrices, blocks)
-	everywherePrices(&m.replicaPrices, replicas)
+	everywherePrices(&m.blockPrices, &m.mix[m.at[problem.ClassBlocks]])
+	everywherePrices(&m.replicaPrices, &m.mix[m.at[problem.ClassReplicas]])
+	hosts := &m.mix[m.at[problem.ClassHostBlocks]]
 	a := m.perHost * leastTau / m.n
 	for k := range m.hosts.modes {
 		g := &m.hosts.prices[k]
@@ -486,8 +527,9 @@ func (m *mixed) differentiate() {
 	}
 }
 
-// settle takes weights of a kind that is hardly used towards the usual ones, and that
-// of time to leastTime at least, of all that they weigh together.
+// settle moves the weights of a mode towards the usual ones, the more the less the mode
+// is used (own is 0 to 1), and raises the weight of time to leastTime at least, at the
+// expense of the others. Rows have no weight unless limited is true.
 func (m *mixed) settle(w, usual *[3]float64, own float64, limited bool) {
 	for j := range w {
 		w[j] = own*w[j] + (1-own)*usual[j]
@@ -502,15 +544,15 @@ func (m *mixed) settle(w, usual *[3]float64, own float64, limited bool) {
 	}
 }
 
-// everywherePrices sets the prices of a lot by a tangent at its load.
+// everywherePrices sets the prices g of blocks or replicas by a tangent at their load l.
 func everywherePrices(g, l *load) {
 	tangent(g, l, forward, 1)
 	tangent(g, l, backward, 1)
 	g[sorting], g[linear] = 1, 1
 }
 
-// needed returns the devices that kind k needs, smoothed, and keeps how much time,
-// rows and bytes weigh.
+// needed returns the smoothed number of devices that mode k needs, and keeps how much
+// time, rows and bytes weigh.
 func (m *mixed) needed(k int, budget float64) float64 {
 	l, mode, w := &m.mix[k], &m.modes[k], &m.weights[k]
 	*w = [3]float64{(mode.time(l) + m.own*l[columns]) / m.busy, l[rows] / mode.rows, l[bytes] / budget}
@@ -534,8 +576,8 @@ func (m *mixed) needed(k int, budget float64) float64 {
 	return most * size
 }
 
-// newMixedRelaxation returns the tables of the problem. On hosts, nothing is known of
-// rows and bytes.
+// newMixedRelaxation returns the tables of the problem. If slices may be in host memory,
+// rows and bytes of devices do not count.
 func newMixedRelaxation(p *problem.Problem, counts *simulate.Pricer, onHosts bool) *relaxation {
 	r := newRelaxation(p, counts)
 	if onHosts {

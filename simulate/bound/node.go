@@ -7,28 +7,28 @@ import (
 
 // node.go bounds one part of the placements, by convex optimisation.
 //
-// Share every table out over ways to cut and place it, in any fractions. Kind k
-// then has a load x_k, and needs
+// Divide every table over ways to cut and place it, in any fractions. Mode k then has a
+// load x_k, and needs
 //
-//	n_k = the most of time(x_k)/u, rows/its rows, columns/X, bytes/budget
+//	n_k = the maximum of time(x_k)/u, rows/its rows, columns/X, bytes/budget
 //
-// devices. Together they need psi times the devices there are. The gradient of a
-// smoothed psi is what the package comment calls weights and worths, and the
-// cheapest ways at that gradient are both the proof that u is too low and the
-// direction in which to move the fractions (Frank and Wolfe's method):
+// devices. All modes together need psi times the devices of the cluster. The gradient of
+// a smoothed psi gives the weights and worths of the package comment. The cheapest ways
+// at that gradient are both the proof that u is too low and the direction in which to
+// move the fractions (Frank and Wolfe's method):
 //
 //	fractions -> loads -> psi and gradient = prices -> cheapest ways
 //	    ^                                                    |
 //	    +----------------- a step towards them --------------+
 //
-// Moving the tables in a few blocks, with new prices after each, takes many
-// fewer rounds than moving all of them at once; but only prices that were the
-// same for all tables prove anything. So a round is two of the one and one of the
-// other. The method starts from u = the longest slice alone, and ends nowhere:
-// every round raises u, or not.
+// Moving the tables in a few portions, with new prices after each, takes many fewer
+// rounds than moving all tables at once. But only prices that were the same for all
+// tables prove anything. So a round is two sweeps of the first sort and one of the
+// second. The method starts from u = the longest slice alone. It has no end of its own: a
+// round may raise u or leave it.
 
-// node is a part of the placements: those with lo to hi devices of each kind,
-// and with from to to columns on the device with the most.
+// node is a part of the placements: those with lo to hi devices in each mode,
+// and with from to to columns on the device with the most columns.
 type node struct {
 	lo, hi   []int
 	from, to int
@@ -38,52 +38,54 @@ type node struct {
 	// ended is true where the part can neither be divided nor improved.
 	ended bool
 
-	// mix is the load of each kind. It is the sum of parts, by block and kind, and
+	// mix is the load of each mode. It is the sum of parts, by portion and mode, and
 	// of what is left of the start.
 	mix, parts, start []load
-	// steps is the moves made, rounds the rounds.
+	// steps is the number of moves made, rounds that of the rounds.
 	steps, rounds int
-	// ahead is how far above u slices are still left out, as a share; idle the
-	// rounds for which that was too far.
+	// ahead is how far above u the limit is beyond which slices are left out, as a share
+	// of u; idle is the number of rounds for which the limit was too far.
 	ahead float64
 	idle  int
-	// stalled is the bouts that did not raise u by much.
+	// stalled is the number of bouts that did not raise u by much.
 	stalled int
 }
 
-// blocks is the number of blocks that tables are moved in.
-const blocks = 8
+// portions is the number of portions of the tables that get new prices in turn.
+const portions = 8
 
 // prover raises the bounds of nodes.
 type prover struct {
 	*relaxation
-	// visited is the tables that were priced so far.
+	// visited is the number of tables that were priced so far.
 	visited int
 	// sharp is the power of the norms that stand for maxima.
 	sharp int
-	// By kind: the devices needed, the weights of their four shares, and what one
-	// is worth.
+	// By mode: the devices needed, the weights of their four shares, and the worth of a
+	// device.
 	need    []float64
 	weights [][4]float64
 	worth   []float64
 }
 
+// newProver returns a prover for the tables of r.
 func newProver(r *relaxation) *prover {
 	n := len(r.modes)
 	return &prover{relaxation: r, need: make([]float64, n), weights: make([][4]float64, n), worth: make([]float64, n)}
 }
 
-// root returns the node of all placements.
+// root returns the node of all placements, with at least the given columns on the device
+// with the most columns.
 func (s *prover) root(columns int) *node {
 	n := &node{
 		lo: make([]int, len(s.modes)), hi: make([]int, len(s.modes)), from: columns, to: math.MaxInt, u: s.floor(), ahead: 0.2,
-		mix: make([]load, len(s.modes)), parts: make([]load, blocks*len(s.modes)),
+		mix: make([]load, len(s.modes)), parts: make([]load, portions*len(s.modes)),
 	}
 	for k := range n.hi {
 		n.hi[k] = s.devices
 	}
-	// The start is a little of everything everywhere: where a kind is not in use,
-	// it says which of the times weighs most there.
+	// The start is a little of every table in every mode: in a mode that is not in use,
+	// it says which of the times weighs most.
 	for i := range s.tables {
 		t := &s.tables[i]
 		for _, k := range s.of[t.operator] {
@@ -97,6 +99,7 @@ func (s *prover) root(columns int) *node {
 	return n
 }
 
+// clone returns a copy that shares nothing with n.
 func (n *node) clone() *node {
 	c := *n
 	c.lo, c.hi = slices.Clone(n.lo), slices.Clone(n.hi)
@@ -111,7 +114,7 @@ func accumulate(sum, l *load, scale float64) {
 	}
 }
 
-// improve spends so many rounds on raising the node's bound.
+// improve spends the given number of rounds on raising the bound of the node.
 func (s *prover) improve(n *node, rounds int) {
 	for k := range s.open {
 		s.open[k] = n.hi[k] > 0
@@ -131,7 +134,8 @@ func (s *prover) improve(n *node, rounds int) {
 	}
 }
 
-// raise draws the conclusion from all tables' price at the same prices.
+// raise raises the bound of the node by the price of all tables together, at prices that
+// were the same for all of them. The price is +Inf if some table has no way.
 func (s *prover) raise(n *node, price float64) {
 	if math.IsInf(price, 1) {
 		if !s.placeable() {
@@ -142,8 +146,8 @@ func (s *prover) raise(n *node, price float64) {
 		}
 		return
 	}
-	// With a longer u prices fall by less than u rises, so all up to this are
-	// refuted: but for the slices that were left out.
+	// With a longer u, prices fall by less than u rises. So every u up to reached is
+	// refuted, except that slices longer than s.longest were left out.
 	reached := n.u * price / (s.available(n) * (1 + rounding))
 	if reached >= s.longest {
 		n.u, n.idle = s.longest, 0
@@ -157,8 +161,8 @@ func (s *prover) raise(n *node, price float64) {
 	}
 }
 
-// placeable reports whether every table can be placed in the open kinds, in slices
-// that alone take no longer than s.longest.
+// placeable reports whether every table can be placed in the open modes, in slices
+// that by themselves take at most s.longest.
 func (s *prover) placeable() bool {
 	clear(s.prices)
 	for i := range s.tables {
@@ -169,12 +173,12 @@ func (s *prover) placeable() bool {
 	return true
 }
 
-// sweep moves each table's fractions a step towards its cheapest way, with new
-// prices for each block where fresh, and returns the price of all.
+// sweep moves each table's fractions a step towards its cheapest way, with new prices
+// for each portion of the tables if fresh is true. It returns the price of all tables.
 func (s *prover) sweep(n *node, fresh bool) float64 {
 	total, modes := 0.0, len(s.modes)
 	step := 2 / float64(n.steps+3)
-	size := (len(s.tables) + blocks - 1) / blocks
+	size := (len(s.tables) + portions - 1) / portions
 	var parts []load
 	var t *table
 	add := func(c *slice, k int, count float64) {
@@ -213,8 +217,8 @@ func (n *node) shrink(parts []load, share float64) {
 	}
 }
 
-// differentiate sets s.prices to the gradient of psi at the node's mix, and
-// s.worth to what a device of each kind is worth at it.
+// differentiate sets s.prices to the gradient of psi at the node's mix, and s.worth to
+// the worth of a device in each mode at that gradient.
 func (s *prover) differentiate(n *node) {
 	p := s.sharp
 	devices := 0.0
@@ -255,18 +259,18 @@ func (s *prover) differentiate(n *node) {
 	}
 }
 
-// needed returns the devices that kind k needs, smoothed, and keeps how much each
-// of the four shares weighs.
+// needed returns the smoothed number of devices that mode k needs, and keeps how much
+// each of the four shares weighs.
 func (s *prover) needed(n *node, k int) float64 {
 	p, l, mode := s.sharp, &n.mix[k], &s.modes[k]
 	for j := range l {
-		// Adding and taking away leaves a rest, which may be below 0.
+		// Sums that were added and taken away may leave a rest below 0.
 		l[j] = max(l[j], 0)
 	}
 	w := &s.weights[k]
 	*w = [4]float64{mode.time(l) / n.u, l[rows] / mode.rows, l[columns] / float64(n.to), l[bytes] / s.budget}
 	if !s.single {
-		// The shares are those of one operator among several, but for time.
+		// Shares other than time's are those of one operator among several.
 		w[1], w[2], w[3] = 0, 0, 0
 	}
 	most := max(w[0], w[1], w[2], w[3])
@@ -286,8 +290,8 @@ func (s *prover) needed(n *node, k int) float64 {
 	return most * size
 }
 
-// setPrices sets the prices in kind k, of which a need of one device more adds m to
-// psi.
+// setPrices sets the prices in mode k, where the need of one more device in the mode
+// adds m to psi.
 func (s *prover) setPrices(n *node, k int, m float64) {
 	l, w, g := &n.mix[k], &s.weights[k], &s.prices[k]
 	time := m * w[0] / n.u
@@ -300,8 +304,8 @@ func (s *prover) setPrices(n *node, k int, m float64) {
 	s.worth[k] = m * (w[0] + w[1] + w[2] + w[3])
 }
 
-// tangent sets the three terms of g from at on to scale times the gradient of the
-// norm of those of l.
+// tangent sets the three terms of g from place at on to scale times the gradient of the
+// norm of the same three terms of l.
 func tangent(g, l *load, at int, scale float64) {
 	size := norm(l[at], l[at+1], l[at+2])
 	for j := at; j < at+3; j++ {
@@ -313,7 +317,7 @@ func tangent(g, l *load, at int, scale float64) {
 	}
 }
 
-// available returns the most that the node's devices can be worth together.
+// available returns the maximum of what the node's devices are worth together.
 func (s *prover) available(n *node) float64 {
 	left, worth := s.devices, 0.0
 	order := make([]int, 0, len(s.modes))

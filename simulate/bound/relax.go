@@ -10,35 +10,34 @@ import (
 
 // relax.go finds the cheapest way to cut and place a table, given prices.
 //
-//	            kind 0        kind 1        kind 2
+//	            mode 0        mode 1        mode 2
 //	            8 lanes       16 lanes      32 lanes      ...
 //	 4 columns  price         price         price
 //	 8 columns  price         price         price
 //	 ...
 //	64 columns  -             price         price
 //
-// A slice's price is linear in what it takes, so it is one inner product for
-// each width and kind. The least price over the kinds is the width's, and the
-// cheapest cut of g granules follows from those of fewer:
+// A slice's price is linear in what the slice takes, so it is one inner product for
+// each width and mode. The price of a width is the least over the modes, and the
+// cheapest cut of g granules follows from the cheapest cuts of fewer granules:
 //
 //	best(g) = least over w of best(g-w) + price(w)
 //
-// With k kinds that takes O(k g + g^2) for a table of g granules.
+// With k modes, that takes O(k g + g^2) for a table of g granules.
 
-// kind is a way in which a device runs an operator: with the lanes of a class,
-// and with so many sort passes.
+// mode is how a device runs an operator: with the lanes of a lane class, and with a
+// number of sort passes.
 type mode struct {
 	operator, lanes, passes int
-	// rows is the most rows on a device of the kind, +Inf for any number.
+	// rows is the most rows on a device in the mode, +Inf for any number.
 	rows float64
-	// forwards is how often the norm of the forward is spent: once, and again in
-	// the backward of weighted operators.
+	// forwards is how often the norm of the forward counts: once, and again in the
+	// backward of weighted operators.
 	forwards float64
 }
 
-// load is what slices take of the devices of one kind: the three times of each
-// norm, in ms, the time of sorting, in ms, and what else a device has only so
-// much of.
+// load is what slices take of the devices in one mode: the three times of each norm and
+// the time of sorting, in ms, and the other limited resources of a device.
 type load [10]float64
 
 const (
@@ -55,32 +54,32 @@ func (k *mode) time(l *load) float64 {
 	return k.forwards*norm(l[forward], l[forward+1], l[forward+2]) + norm(l[backward], l[backward+1], l[backward+2]) + l[sorting]
 }
 
-// relaxation is a problem as tables that are shared out over kinds.
+// relaxation is a problem as tables that are divided over modes.
 type relaxation struct {
 	devices int
 	tables  []table
 	modes   []mode
-	// of lists the kinds of each operator.
+	// of lists the modes of each operator.
 	of [][]int
-	// budget is the bytes of a device, +Inf where they do not count.
+	// budget is the bytes of a device, +Inf if bytes do not count.
 	budget float64
-	// single is true where there is one operator.
+	// single is true if the problem has one operator.
 	single bool
 
-	// What choose works on: prices by kind, which kinds there are, and the longest
-	// time of a slice alone.
+	// The input of choose: the prices by mode, which modes are open, and the longest
+	// time that a slice may take alone.
 	prices  []load
 	open    []bool
 	longest float64
-	// What it leaves: by width, in granules, the cheapest price and kind of one
-	// slice; the best price of all and its first slice.
+	// The results of choose, by width in granules: the cheapest price and mode of one
+	// slice, and the best price of a cut of the width with the first slice of that cut.
 	price, best [maxGranules + 2]float64
 	which       [maxGranules + 2]int
 	first       [maxGranules + 2]int
 }
 
-// newRelaxation returns the tables of the problem that have lookups, equal ones
-// joined, and the kinds that they may be run in.
+// newRelaxation returns the tables of the problem that have lookups, with equal tables
+// joined, and the modes of their operators.
 func newRelaxation(p *problem.Problem, counts *simulate.Pricer) *relaxation {
 	type key struct {
 		operator             problem.Operation
@@ -126,7 +125,7 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer) *relaxation {
 	return r
 }
 
-// addKinds adds the kinds of an operator.
+// addModes adds the modes of an operator.
 func (r *relaxation) addModes(operator int, weighted bool) {
 	first, forwards := 0, 1.0
 	if weighted {
@@ -145,8 +144,8 @@ func (r *relaxation) addModes(operator int, weighted bool) {
 		for passes := least; passes <= most; passes++ {
 			k := mode{operator: operator, lanes: lanes, passes: passes, rows: maxRows(passes), forwards: forwards}
 			if passes == most || !r.single {
-				// A device that repeats rows, with two slices of a table, may sort in more
-				// passes than this. Then it takes longer.
+				// A device that repeats rows, with two slices of a table, may need more sort
+				// passes. Then it takes longer.
 				k.rows = math.Inf(1)
 			}
 			r.of[operator] = append(r.of[operator], len(r.modes))
@@ -155,7 +154,7 @@ func (r *relaxation) addModes(operator int, weighted bool) {
 	}
 }
 
-// load returns what one slice takes of a device of a kind.
+// load returns what one slice takes of a device in a mode.
 func (t *table) load(s *slice, k *mode) load {
 	n := s.steps[k.lanes]
 	return load{
@@ -166,8 +165,8 @@ func (t *table) load(s *slice, k *mode) load {
 }
 
 // choose returns the least price of cutting and placing one table, at r.prices,
-// over the open kinds, with no slice that alone takes longer than r.longest. It
-// is +Inf where there is no way. chosen says how.
+// over the open modes, with no slice that alone takes longer than r.longest. It
+// is +Inf if the table has no way. chosen gives the slices of that way.
 func (r *relaxation) choose(t *table) float64 {
 	for g := range t.slices {
 		r.price[g+1] = math.Inf(1)
@@ -196,7 +195,7 @@ func (r *relaxation) choose(t *table) float64 {
 // narrowest returns the place, from 1, of the narrowest slice.
 func (t *table) narrowest() int { return min(t.least, len(t.slices)) }
 
-// offer lowers the price of each width to that in kind k.
+// offer lowers the price of each width to the price in mode k.
 func (r *relaxation) offer(t *table, k int) {
 	mode, p := &r.modes[k], &r.prices[k]
 	fixed := p[sorting]*t.sorted[mode.passes] + p[rows]*t.rows + p[bytes]*t.bytesOnce
@@ -212,8 +211,8 @@ func (r *relaxation) offer(t *table, k int) {
 	}
 }
 
-// fraction prices a table too wide for choose: as if any number of slices of the
-// width with the least price for a granule could be had.
+// fraction returns the price of a table too wide for choose: as if it could be cut into
+// any number of slices, whole or not, of the width with the least price for a granule.
 func (r *relaxation) fraction(t *table) float64 {
 	least := math.Inf(1)
 	for g := t.narrowest(); g <= len(t.slices); g++ {
@@ -224,8 +223,8 @@ func (r *relaxation) fraction(t *table) float64 {
 	return least * float64(t.granules)
 }
 
-// chosen calls add with each slice that choose chose, its kind and how many of
-// them there are.
+// chosen calls add with each slice that choose chose, the mode and the number of such
+// slices.
 func (r *relaxation) chosen(t *table, add func(s *slice, mode int, count float64)) {
 	if t.granules > maxGranules {
 		s := &t.slices[r.first[0]-1]
@@ -237,8 +236,8 @@ func (r *relaxation) chosen(t *table, add func(s *slice, mode int, count float64
 	}
 }
 
-// floor returns the least time, in ms, of the slices that some table must have
-// somewhere: the longest, over the tables, of its shortest slice alone.
+// floor returns a lower bound on the longest time of a device, in ms: the longest, over
+// the tables, of the time that the table's shortest slice takes alone.
 func (r *relaxation) floor() float64 {
 	longest := 0.0
 	for i := range r.tables {
@@ -247,7 +246,7 @@ func (r *relaxation) floor() float64 {
 	return longest
 }
 
-// leastAlone returns the least time of a slice of t alone.
+// leastAlone returns the least time that any slice of t takes alone.
 func (r *relaxation) leastAlone(t *table) float64 {
 	least := math.Inf(1)
 	for _, k := range r.of[t.operator] {

@@ -7,25 +7,26 @@ import "math"
 //
 //	all placements
 //	  |- at most 2400 columns on any device
-//	  |     |- at most one device of kind 3
-//	  |     `- two devices of kind 3, or more
+//	  |     |- at most one device in mode 3
+//	  |     `- two devices in mode 3, or more
 //	  `- 2404 columns on some device, or more
 //
-// The bound of a part counts the all-to-alls at its fewest columns, and the
-// compute at its most: so a part is divided by columns where its relaxed solution
-// has many more on some device than it pays for. Otherwise it is divided by the
-// kind of which it needs a broken number of devices.
+// The bound of a part counts the all-to-alls at its fewest columns, and the compute at
+// its most. So a part is divided by columns if its relaxed solution has many more columns
+// on some device than its all-to-alls count. Otherwise it is divided by the mode that
+// needs a number of devices far from a whole one.
 
 // The rules of the division.
 const (
-	// visits is how often tables are priced in all, and minRounds the least
-	// rounds. They bound the time.
+	// visits is how often tables are priced in all, and minRounds the least number of
+	// rounds. Both bound the time.
 	visits    = 150_000
 	minRounds = 4
-	// A part is worked on in so many rounds at a time. A bout that does not raise
-	// its bound by a share of progress has stalled. Then the part is divided if its
-	// mix needs no more than fits times the devices, or after stalls bouts; and
-	// where it cannot be divided, it ends at ends times, or after 3 stalls.
+	// A bout is the number of rounds of work on a part at a time. A bout that does not
+	// raise the bound by the share progress has stalled. Then the part is divided if its
+	// mix needs at most fits times the devices, or after stalls bouts. A part that cannot
+	// be divided ends if its mix needs less than ends times the devices, or after
+	// 3 stalls bouts.
 	bout     = 8
 	progress = 0.0005
 	fits     = 1.05
@@ -35,8 +36,8 @@ const (
 	// worth, and broken how far a number of devices must be from a whole one.
 	columnShare = 0.004
 	broken      = 0.05
-	// A new part counts as one of at most so many steps and rounds, so that its mix
-	// still moves.
+	// A new part counts as one with at most freshSteps steps and freshRounds rounds, so
+	// that its mix still moves.
 	freshSteps  = 60
 	freshRounds = 30
 )
@@ -48,12 +49,13 @@ type tree struct {
 	parts []*node
 }
 
+// newTree returns the tree with all placements of r's tables as its one part.
 func newTree(r *relaxation, comm *exchange) *tree {
 	s := newProver(r)
 	return &tree{prover: s, comm: comm, parts: []*node{s.root(comm.least)}}
 }
 
-// total returns the bound of a part, but for an operator's fixed time, in ms.
+// total returns the bound of a part without the fixed time of an operator, in ms.
 func (t *tree) total(n *node) float64 { return n.u + t.comm.total(n.from) }
 
 // lowest returns the place of the part with the least bound.
@@ -98,7 +100,8 @@ func (t *tree) least() *node {
 	}
 }
 
-// shortage returns how many times the node's devices its mix needs.
+// shortage returns the number of devices that the node's mix needs, over the number that
+// it has.
 func (t *tree) shortage(n *node) float64 {
 	devices, most := 0.0, 0.0
 	for k := range t.modes {
@@ -111,7 +114,7 @@ func (t *tree) shortage(n *node) float64 {
 	return max(most, devices/float64(t.devices))
 }
 
-// divide returns parts that make up n; none where that is of no use.
+// divide returns parts that together make up n; none if dividing is of no use.
 func (t *tree) divide(n *node) []*node {
 	if !t.single {
 		return nil
@@ -166,13 +169,13 @@ func (t *tree) divideColumns(n *node) (mid int, ok bool) {
 	return mid, mid < n.to
 }
 
-// devicesOf returns the devices of kind k that the node's mix needs.
+// devicesOf returns the number of devices in mode k that the node's mix needs.
 func (t *tree) devicesOf(n *node, k int) float64 {
 	l := &n.mix[k]
 	return max(t.modes[k].time(l)/n.u, l[rows]/t.modes[k].rows, l[columns]/float64(n.to), l[bytes]/t.budget)
 }
 
-// part returns a copy of the node to be narrowed.
+// part returns a copy of the node that the caller narrows.
 func (n *node) part() *node {
 	c := n.clone()
 	c.ahead, c.idle = 0.02, 0
