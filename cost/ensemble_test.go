@@ -155,7 +155,7 @@ func TestEnsembleScorer(t *testing.T) {
 	for seed := range uint64(4) {
 		p := mixed(t, seed, 12, 4, 2, seed%2 == 0)
 		pool := newPool(t, model, p)
-		searchtest.Conform(t, p, func() search.Scorer { return pool.NewScorer(0) })
+		searchtest.Conform(t, p, func() search.Scorer { return pool.NewScorer(0) }, nil)
 		shards := placement(p, rand.New(rand.NewPCG(seed, 3)))
 		for d, device := range pool.Price(shards).Devices {
 			forward, backward := group(model, p, shards[d])
@@ -164,13 +164,6 @@ func TestEnsembleScorer(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestScorerConforms(t *testing.T) {
-	model, _ := load(t)
-	p := mixed(t, 5, 12, 4, 2, false)
-	pool := newPool(t, model, p)
-	searchtest.Conform(t, p, func() search.Scorer { return pool.NewScorer(0) })
 }
 
 func TestLoadRefusesEnsembles(t *testing.T) {

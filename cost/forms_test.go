@@ -21,49 +21,40 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// formProblems are mixed tables on clusters of all shapes, with host memory and
-// without.
+// formProblems returns the problems of searchtest.Cases by name.
 func formProblems(t testing.TB) map[string]*problem.Problem {
 	all := map[string]*problem.Problem{}
-	for name, c := range map[string]struct {
-		devices, perHost int
-		host             unit.Bytes
-		comm             problem.Precision
-	}{
-		"one device":               {1, 0, 0, problem.FP32},
-		"one device, host memory":  {1, 0, unit.TiB, problem.FP32},
-		"one host":                 {4, 0, 0, problem.FP32},
-		"one host, host memory":    {4, 0, unit.TiB, problem.FP32},
-		"two hosts, host memory":   {8, 4, unit.TiB, problem.FP32},
-		"two hosts, fp16":          {8, 4, unit.TiB, problem.FP16},
-		"three hosts, one partial": {5, 2, unit.TiB, problem.FP32},
-		"hosts of one device":      {3, 1, 0, problem.FP32},
-	} {
-		p := mixed(t, 5, 9, c.devices, c.perHost, false)
-		p.Topology.HostMemory, p.CommPrecision = c.host, c.comm
-		all[name] = p
+	for _, c := range searchtest.Cases(topology(t, 1, 0).Profile) {
+		all[c.Name] = c.Problem
 	}
 	return all
 }
 
-func TestFormsConform(t *testing.T) {
+func TestScorerConforms(t *testing.T) {
 	model, _ := load(t)
 	for name, p := range formProblems(t) {
 		t.Run(name, func(t *testing.T) {
 			pool := newPool(t, model, p)
-			factory := func() search.Scorer { return pool.NewScorer(0) }
-			searchtest.ConformSpread(t, p, factory)
-			searchtest.Conform(t, p, factory)
+			searchtest.Conform(t, p, func() search.Scorer { return pool.NewScorer(0) }, nil)
 		})
 	}
-	all, _ := three(t)
-	p := formProblems(t)["two hosts, host memory"]
-	pool := newPool(t, all, p)
-	searchtest.ConformSpread(t, p, func() search.Scorer { return pool.NewScorer(.5) })
 }
 
-// A form that a table of a random placement has; grid is a form by rows of a host, on
-// several.
+func TestFormsConform(t *testing.T) {
+	single, _ := load(t)
+	all, _ := three(t)
+	for name, p := range formProblems(t) {
+		t.Run(name, func(t *testing.T) {
+			for penalty, model := range map[float64]*cost.Model{0: single, .5: all} {
+				pool := newPool(t, model, p)
+				searchtest.Conform(t, p, func() search.Scorer { return pool.NewScorer(penalty) }, searchtest.Forms(p.Topology))
+			}
+		})
+	}
+}
+
+// drawnForm is the form of a table of a random placement, and its number of slices: a
+// grid is several slices by rows of a host.
 type drawnForm struct {
 	problem.Form
 	slices int

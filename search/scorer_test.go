@@ -1,6 +1,7 @@
 package search_test
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -143,7 +144,29 @@ func (s *closedForm) Shared() float64 { return 0 }
 
 func TestClosedFormConforms(t *testing.T) {
 	p := pool(1, 12, 5, 128)
-	searchtest.Conform(t, p, factory(p))
+	searchtest.Conform(t, p, factory(p), nil)
+	for _, c := range searchtest.Cases(p.Topology.Profile) {
+		t.Run(c.Name, func(t *testing.T) { searchtest.Conform(t, c.Problem, factory(c.Problem), nil) })
+	}
+}
+
+// TestColumnsOnly: whatever sharding types and host memory allow, a search with
+// Options.ColumnsOnly asks for the zero form only. closedForm panics on others.
+func TestColumnsOnly(t *testing.T) {
+	p := pool(1, 12, 4, 128)
+	p.Topology.HostMemory = unit.TiB
+	opt := search.Options{Kinds: problem.Kinds(), ColumnsOnly: true, Workers: 1, Steps: 2, MaxEvaluations: 5000}
+	r, err := search.Run(context.Background(), p, factory(p), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d, held := range r.Shards {
+		for _, s := range held {
+			if form := p.Form(s); form != (problem.Form{}) {
+				t.Errorf("device %d: got table %d in form %+v, want columns in HBM", d, s.Table, form)
+			}
+		}
+	}
 }
 
 // pool returns a problem of n tables like those of dlrm_datasets: log-normal

@@ -172,8 +172,13 @@ func TestFormsModelConforms(t *testing.T) {
 		for _, c := range []struct{ devices, perHost int }{{1, 0}, {4, 0}, {6, 2}, {5, 2}} {
 			p := pool(1, 8, c.devices, 128)
 			p.Topology.DevicesPerHost, p.Topology.HostMemory = c.perHost, unit.TiB
-			searchtest.ConformSpread(t, p, formsFactory(p, sums))
-			searchtest.Conform(t, p, formsFactory(p, sums))
+			searchtest.Conform(t, p, formsFactory(p, sums), searchtest.Forms(p.Topology))
+			searchtest.Conform(t, p, formsFactory(p, sums), nil)
+		}
+		for _, c := range searchtest.Cases(a100()) {
+			t.Run(c.Name, func(t *testing.T) {
+				searchtest.Conform(t, c.Problem, formsFactory(c.Problem, sums), searchtest.Forms(c.Problem.Topology))
+			})
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost/prototype"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/search/searchtest"
@@ -232,15 +234,51 @@ func compareParts(t *testing.T, record *prototype.Result, shards [][]problem.Sha
 
 func TestScorerConforms(t *testing.T) {
 	m, tables := models(t, ".pt"), pool(t)
+	tasks := map[string]*problem.Problem{}
 	for _, setting := range settings {
 		for i, p := range problems(t, tables, setting)[:4] {
-			pool, err := m.NewPool(p)
-			if err != nil {
-				t.Fatalf("%s task %d: %v", setting, i, err)
-			}
-			searchtest.Conform(t, p, func() search.Scorer { return pool.NewScorer() })
+			tasks[fmt.Sprintf("%s task %d", setting, i)] = p
 		}
 	}
+	shapes := 0
+	for _, c := range searchtest.Cases(hardware.Profiles()[0]) {
+		if c.Problem.Topology.Devices != m.Devices() {
+			continue // the nets are for one number of devices
+		}
+		for i := range c.Problem.Tables { // and for tables that one feature reads
+			c.Problem.Tables[i].Features = c.Problem.Tables[i].Features[:1]
+		}
+		tasks[c.Name] = c.Problem
+		shapes++
+	}
+	if shapes == 0 {
+		t.Errorf("no case has %d devices", m.Devices())
+	}
+	for name, p := range tasks {
+		t.Run(name, func(t *testing.T) {
+			pool, err := m.NewPool(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			searchtest.Conform(t, p, func() search.Scorer { return pool.NewScorer() }, nil)
+		})
+	}
+}
+
+// TestItemOfOtherForms: the nets know slices of columns in HBM only, and a caller who asks
+// for others has a bug.
+func TestItemOfOtherForms(t *testing.T) {
+	m, tables := models(t, ".pt"), pool(t)
+	known, err := m.NewPool(problems(t, tables, settings[0])[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if got, want := recover(), "prototype: the nets know slices of columns in HBM only"; got != want {
+			t.Errorf("got panic %v, want %q", got, want)
+		}
+	}()
+	known.NewScorer().Item(0, 64, problem.Form{Kind: problem.RowWise})
 }
 
 // find runs a search; ok is false where it finds no plan that fits.

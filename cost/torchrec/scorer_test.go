@@ -37,19 +37,21 @@ func TestConformance(t *testing.T) {
 		t.Fatal(err)
 	}
 	published := w.Problem()
-	for _, p := range []*problem.Problem{mixed(8, 4), mixed(5, 2), mixed(1, 1), &published} {
-		pool := torchrec.NewPool(p)
-		searchtest.Conform(t, p, func() search.Scorer { return pool.NewScorer() })
-		searchtest.ConformSpread(t, p, func() search.Scorer { return pool.NewScorer() })
+	all := searchtest.Cases(published.Topology.Profile)
+	for name, p := range map[string]*problem.Problem{
+		"8 devices, 4 to a host": mixed(8, 4), "6 devices, 4 to a host": mixed(6, 4), "5 devices, 2 to a host": mixed(5, 2), "1 device": mixed(1, 1), w.Name: &published,
+	} {
 		hosted := *p
 		hosted.Topology.HostMemory = unit.TiB
-		spread := torchrec.NewPool(&hosted)
-		searchtest.ConformSpread(t, &hosted, func() search.Scorer { return spread.NewScorer() })
+		all = append(all, searchtest.Case{Name: name, Problem: p}, searchtest.Case{Name: name + ", host memory", Problem: &hosted})
 	}
-	for _, p := range []*problem.Problem{mixed(8, 4), mixed(6, 4), mixed(1, 1)} {
-		p.Topology.HostMemory = 1 << 30
-		pool := torchrec.NewPool(p)
-		searchtest.ConformSpread(t, p, func() search.Scorer { return pool.NewScorer() })
+	for _, c := range all {
+		t.Run(c.Name, func(t *testing.T) {
+			pool := torchrec.NewPool(c.Problem)
+			factory := func() search.Scorer { return pool.NewScorer() }
+			searchtest.Conform(t, c.Problem, factory, nil)
+			searchtest.Conform(t, c.Problem, factory, searchtest.Forms(c.Problem.Topology))
+		})
 	}
 }
 

@@ -15,7 +15,10 @@ func TestCrudeConforms(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := w.Problem()
-	searchtest.Conform(t, &p, crudeFactory(&p))
+	searchtest.Conform(t, &p, crudeFactory(&p), nil)
+	for _, c := range searchtest.Cases(p.Topology.Profile) {
+		t.Run(c.Name, func(t *testing.T) { searchtest.Conform(t, c.Problem, crudeFactory(c.Problem), nil) })
+	}
 }
 
 func TestCrudeByHand(t *testing.T) {

@@ -1,93 +1,263 @@
 // Package searchtest checks that a Scorer keeps the promises that package
 // search relies on.
+//
+//	Cases    problems on clusters of all shapes, for every implementation
+//	Forms    the forms that a cluster allows
+//	Conform  walks through placements of a problem and fails where a promise is broken
+//	Digest   stands for a placement, for tests that a placement stays what it was
 package searchtest
 
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
 )
 
-// Tolerance is the relative difference allowed between two prices of the same
-// shards, for the rounding of sums in another order.
+// Tolerance is the relative difference allowed between two times of the same
+// slices, for the rounding of sums in another order.
 const Tolerance = 1e-9
 
-// Conform fails the test where the factory's Scorers break the contract of
-// search.Scorer on problem p: it walks randomly through placements and compares
-// with placements built from nothing.
-func Conform(t *testing.T, p *problem.Problem, factory search.Factory) {
+// steps is how many changes Conform makes.
+const steps = 300
+
+// Forms returns the forms that slices may have on a cluster, the zero form first: those
+// of host memory where the cluster has some, with a small and a large cache. The slice
+// is the caller's.
+func Forms(t hardware.Topology) []problem.Form {
+	forms := []problem.Form{{}}
+	if t.Devices > 1 {
+		forms = append(forms, problem.Form{Kind: problem.RowWise}, problem.Form{Kind: problem.DataParallel})
+	}
+	if t.PerHost() > 1 {
+		forms = append(forms, problem.Form{Kind: problem.TableRowWise})
+	}
+	if t.HostMemory > 0 {
+		forms = append(forms, problem.Form{Tier: problem.Host}, problem.Form{Tier: problem.HostCached, Cache: .05}, problem.Form{Tier: problem.HostCached, Cache: .4})
+	}
+	return forms
+}
+
+// Conform fails the test where the factory's Scorers break the contract of search.Scorer
+// on problem p. It walks randomly through placements of slices in the given forms, which
+// must be forms that the Scorers estimate, and compares with placements built from
+// nothing. No forms means the zero form only. A table with fewer rows than blocks is not
+// cut by rows. The problem's accounting and constraints are ignored.
+func Conform(t *testing.T, p *problem.Problem, factory search.Factory, forms []problem.Form) {
 	t.Helper()
-	walked, fresh := factory(), factory()
-	random := rand.New(rand.NewPCG(1, 2))
-	var items []int
-	for i := range p.Tables {
-		dim := p.Tables[i].Dim
-		for _, width := range []int{dim, max(problem.ColumnGranule, dim/8*4)} {
-			item := walked.Item(i, width, problem.Form{})
-			if again := fresh.Item(i, width, problem.Form{}); again != item {
-				t.Fatalf("Item(%d, %d): got %d from one Scorer, %d from another, want the same", i, width, item, again)
-			}
-			items = append(items, item)
-		}
+	w := walk{t: t, p: p, walked: factory(), fresh: factory(), draw: rand.New(rand.NewPCG(3, 4))}
+	if len(forms) == 0 {
+		forms = []problem.Form{{}}
 	}
-	devices := p.Topology.Devices
-	held := make([][]int, devices)
-	all := make([]int32, devices)
-	for d := range all {
-		all[d] = int32(d)
-	}
-	with := make([]float64, devices)
-	walked.Reset()
-	for d := range devices {
-		if got := walked.Compute(d); got != 0 {
-			t.Errorf("Compute(%d) of an empty device: got %v, want 0", d, got)
-		}
-	}
-	for step := range 300 {
-		d := random.IntN(devices)
-		if n := len(held[d]); n > 0 && random.IntN(3) == 0 {
-			i := random.IntN(n)
-			walked.Remove(d, held[d][i])
-			held[d] = append(held[d][:i], held[d][i+1:]...)
+	w.register(forms)
+	w.walked.Reset()
+	w.fresh.Reset()
+	w.empty("at first")
+	for w.step = range steps {
+		if n := len(w.placed); n > 0 && w.draw.IntN(5) < 2 {
+			w.remove(w.draw.IntN(n))
 		} else {
-			item := items[random.IntN(len(items))]
-			walked.ComputeWith(item, all, with)
-			walked.Add(d, item)
-			held[d] = append(held[d], item)
-			near(t, step, "ComputeWith against Add and Compute", with[d], walked.Compute(d))
+			w.add(w.items[w.draw.IntN(len(w.items))])
 		}
-		fresh.Reset()
-		slowest := 0.0
-		for d := range devices {
-			for _, i := range random.Perm(len(held[d])) {
-				fresh.Add(d, held[d][i])
-			}
-			near(t, step, "Compute against a fresh Scorer", walked.Compute(d), fresh.Compute(d))
-			slowest = max(slowest, walked.Compute(d))
-			if len(held[d]) == 0 && walked.Compute(d) != 0 {
-				t.Errorf("step %d: Compute(%d) of an emptied device: got %v, want 0", step, d, walked.Compute(d))
-			}
-		}
-		near(t, step, "Cost against a fresh Scorer", walked.Cost(), fresh.Cost())
-		if cost := walked.Cost(); !(cost >= slowest*(1-Tolerance)) || math.IsInf(cost, 1) {
-			t.Errorf("step %d: Cost: got %v, want a finite number not below the slowest device's %v", step, cost, slowest)
-		}
+		w.compare()
 		if t.Failed() {
 			return
 		}
 	}
-	walked.Reset()
-	if got := walked.Compute(0); got != 0 {
-		t.Errorf("Compute after Reset: got %v, want 0", got)
+	for len(w.placed) > 0 {
+		w.remove(w.draw.IntN(len(w.placed)))
+	}
+	w.empty("when all is removed")
+	w.add(w.items[len(w.items)-1])
+	w.walked.Reset()
+	w.empty("after Reset")
+}
+
+// item is a slice in a form, and placed one on a device.
+type (
+	item struct {
+		table, width, number int
+		form                 problem.Form
+	}
+	placed struct {
+		item
+		device int
+	}
+)
+
+// walk is a placement that changes step by step, and a Scorer that is given every
+// placement anew.
+type walk struct {
+	t             *testing.T
+	p             *problem.Problem
+	walked, fresh search.Scorer
+	draw          *rand.Rand
+	items         []item
+	placed        []placed
+	step          int
+}
+
+// register asks for the items. Whoever asks and however often, the numbers are the same,
+// and they differ by table, width and form.
+func (w *walk) register(forms []problem.Form) {
+	seen := map[int]item{}
+	for i := range w.p.Tables {
+		table := &w.p.Tables[i]
+		for _, width := range slices.Compact([]int{table.Dim, max(problem.ColumnGranule, table.Dim/8*4)}) {
+			for _, form := range forms {
+				if form.Kind == problem.RowWise && !table.CutsByRows(w.p.Topology.Devices) || form.Kind == problem.TableRowWise && !table.CutsByRows(w.p.Topology.PerHost()) {
+					continue
+				}
+				it := item{table: i, width: width, form: form, number: w.walked.Item(i, width, form)}
+				if again := w.fresh.Item(i, width, form); again != it.number {
+					w.t.Fatalf("Item(%d, %d, %+v): got %d from one Scorer, %d from another, want the same", i, width, form, it.number, again)
+				}
+				if other, ok := seen[it.number]; ok {
+					w.t.Fatalf("Item: got number %d for %+v and for %+v", it.number, it, other)
+				}
+				seen[it.number] = it
+				w.items = append(w.items, it)
+			}
+		}
 	}
 }
 
-func near(t *testing.T, step int, what string, got, want float64) {
-	t.Helper()
+// device draws a device that the item may be given with: any, or one of a full host.
+func (w *walk) device(it item) int {
+	n := w.p.Topology.Devices
+	if it.form.Kind == problem.TableRowWise {
+		n -= n % w.p.Topology.PerHost()
+	}
+	return w.draw.IntN(n)
+}
+
+// counts reports whether Compute of a device counts an item on device d.
+func (w *walk) counts(it item, d, device int) bool {
+	switch it.form.Kind {
+	case problem.RowWise, problem.DataParallel:
+		return false
+	case problem.TableRowWise:
+		perHost := w.p.Topology.PerHost()
+		return device/perHost == d/perHost
+	}
+	return device == d
+}
+
+func (w *walk) add(it item) {
+	d := w.device(it)
+	asked := make([]int32, w.p.Topology.Devices)
+	for i := range asked {
+		asked[i] = int32(i)
+	}
+	if it.form.Kind == problem.TableRowWise {
+		asked = asked[:len(asked)-len(asked)%w.p.Topology.PerHost()]
+	}
+	before, shared, cost := w.computes(w.walked), w.walked.Shared(), w.walked.Cost()
+	with := make([]float64, len(asked))
+	w.walked.ComputeWith(it.number, asked, with)
+	if now := w.computes(w.walked); !slices.Equal(now, before) || w.walked.Shared() != shared || w.walked.Cost() != cost {
+		w.t.Errorf("step %d: ComputeWith(%+v) changed the placement: Compute was %v and is %v", w.step, it, before, now)
+	}
+	w.walked.Add(d, it.number)
+	w.placed = append(w.placed, placed{it, d})
+	w.near("ComputeWith against Add and Compute", with[d], w.walked.Compute(d))
+	w.touched(it, d, before, shared)
+}
+
+func (w *walk) remove(i int) {
+	p := w.placed[i]
+	d := p.device
+	// Any device that holds the item stands for the others.
+	switch p.form.Kind {
+	case problem.RowWise, problem.DataParallel:
+		d = w.device(p.item)
+	case problem.TableRowWise:
+		perHost := w.p.Topology.PerHost()
+		d = d/perHost*perHost + w.draw.IntN(perHost)
+	}
+	before, shared := w.computes(w.walked), w.walked.Shared()
+	w.walked.Remove(d, p.number)
+	w.placed = slices.Delete(w.placed, i, i+1)
+	w.touched(p.item, d, before, shared)
+}
+
+// touched checks that a change of an item on device d changed the Compute of its
+// devices only, and Shared only where several devices hold it together.
+func (w *walk) touched(it item, d int, before []float64, shared float64) {
+	read := w.p.Tables[it.table].PoolingFactor() > 0
+	for device, was := range before {
+		now, counts := w.walked.Compute(device), w.counts(it, d, device)
+		if !counts && now != was {
+			w.t.Errorf("step %d: %+v on device %d: Compute(%d) was %v and is %v, want no change", w.step, it, d, device, was, now)
+		} else if counts && read && now == was {
+			w.t.Errorf("step %d: %+v on device %d: Compute(%d) stayed %v, want a change", w.step, it, d, device, was)
+		}
+	}
+	switch it.form.Kind {
+	case "":
+		if now := w.walked.Shared(); now != shared {
+			w.t.Errorf("step %d: %+v on one device: Shared was %v and is %v, want no change", w.step, it, shared, now)
+		}
+	case problem.RowWise, problem.DataParallel:
+		if now := w.walked.Shared(); read && now == shared {
+			w.t.Errorf("step %d: %+v on all devices: Shared stayed %v, want a change", w.step, it, shared)
+		}
+	}
+}
+
+// compare compares the walked placement with one built anew in another order.
+func (w *walk) compare() {
+	w.fresh.Reset()
+	for _, i := range w.draw.Perm(len(w.placed)) {
+		w.fresh.Add(w.placed[i].device, w.placed[i].number)
+	}
+	slowest, want := 0.0, w.computes(w.fresh)
+	for d, got := range w.computes(w.walked) {
+		w.near("Compute against a fresh Scorer", got, want[d])
+		slowest = max(slowest, got)
+		if got != 0 && !slices.ContainsFunc(w.placed, func(p placed) bool { return w.counts(p.item, p.device, d) }) {
+			w.t.Errorf("step %d: Compute(%d) of an emptied device: got %v, want 0", w.step, d, got)
+		}
+	}
+	w.near("Shared against a fresh Scorer", w.walked.Shared(), w.fresh.Shared())
+	w.near("Cost against a fresh Scorer", w.walked.Cost(), w.fresh.Cost())
+	if shared := w.walked.Shared(); !(shared >= 0) {
+		w.t.Errorf("step %d: got Shared %v, want a number from 0", w.step, shared)
+	}
+	least := slowest + w.walked.Shared()
+	if cost := w.walked.Cost(); !(cost >= least*(1-Tolerance)) || math.IsInf(cost, 1) {
+		w.t.Errorf("step %d: Cost: got %v, want a finite number not below the slowest device's and Shared, %v", w.step, cost, least)
+	}
+}
+
+// empty checks that nothing is left.
+func (w *walk) empty(when string) {
+	w.t.Helper()
+	for d, got := range w.computes(w.walked) {
+		if got != 0 {
+			w.t.Errorf("Compute(%d) %s: got %v, want 0", d, when, got)
+		}
+	}
+	if got := w.walked.Shared(); got != 0 {
+		w.t.Errorf("Shared %s: got %v, want 0", when, got)
+	}
+}
+
+func (w *walk) computes(s search.Scorer) []float64 {
+	all := make([]float64, w.p.Topology.Devices)
+	for d := range all {
+		all[d] = s.Compute(d)
+	}
+	return all
+}
+
+func (w *walk) near(what string, got, want float64) {
+	w.t.Helper()
 	if !(math.Abs(got-want) <= Tolerance*math.Max(1, math.Abs(want))) {
-		t.Errorf("step %d: %s: got %v, want %v", step, what, got, want)
+		w.t.Errorf("step %d: %s: got %v, want %v", w.step, what, got, want)
 	}
 }

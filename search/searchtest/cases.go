@@ -1,0 +1,70 @@
+package searchtest
+
+import (
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Case is a problem that every implementation of search.Scorer is run on.
+type Case struct {
+	// Name tells the shape of the cluster.
+	Name string
+	// Problem is valid. It is the caller's.
+	Problem *problem.Problem
+}
+
+// Cases returns the problems that Conform is run on: tables of all optimizers and
+// precisions, narrow and wide, read by one feature and by several, weighted, without
+// lookups and with fewer rows than devices, on clusters of all shapes of devices of the
+// profile, with host memory and without. All are new, so a caller may change them.
+func Cases(profile hardware.Profile) []Case {
+	var all []Case
+	for _, c := range []struct {
+		name             string
+		devices, perHost int
+		host             unit.Bytes
+		comm             problem.Precision
+	}{
+		{"one device", 1, 0, 0, problem.FP32},
+		{"one device, host memory", 1, 0, unit.TiB, problem.FP32},
+		{"one host", 4, 0, 0, problem.FP32},
+		{"one host, host memory", 4, 0, unit.TiB, problem.FP32},
+		{"two hosts, host memory", 8, 4, unit.TiB, problem.FP32},
+		{"two hosts, fp16", 8, 4, unit.TiB, problem.FP16},
+		{"three hosts, one partial", 5, 2, unit.TiB, problem.FP32},
+		{"hosts of one device", 3, 1, 0, problem.FP32},
+	} {
+		all = append(all, Case{c.name, &problem.Problem{
+			Tables:        caseTables(),
+			Topology:      hardware.Topology{Profile: profile, Devices: c.devices, DevicesPerHost: c.perHost, HostMemory: c.host},
+			Batch:         8192,
+			CommPrecision: c.comm,
+		}})
+	}
+	return all
+}
+
+func caseTables() []problem.Table {
+	read := func(pooling ...float64) (features []problem.Feature) {
+		for _, f := range pooling {
+			features = append(features, problem.Feature{PoolingFactor: f})
+		}
+		return features
+	}
+	zipf := func(exponent float64) access.Distribution {
+		return access.Distribution{Kind: access.Zipf, Exponent: exponent}
+	}
+	return []problem.Table{
+		{Name: "narrow", Rows: 50_000, Dim: 4, Features: read(30), Access: zipf(1.1)},
+		{Name: "wide", Rows: 1_000_000, Dim: 256, Features: read(3), Access: zipf(.9), Optimizer: problem.RowwiseAdagrad},
+		{Name: "two features", Rows: 200_000, Dim: 64, Features: read(8, .4), Access: zipf(1.3)},
+		{Name: "three rows", Rows: 3, Dim: 16, Features: read(1), Access: zipf(1)},
+		{Name: "no lookups", Rows: 10_000, Dim: 32, Features: read(0), Access: zipf(1)},
+		{Name: "adam", Rows: 80_000, Dim: 128, Features: read(12), Access: zipf(1.6), Optimizer: problem.Adam},
+		{Name: "weighted", Rows: 30_000, Dim: 48, Features: read(20), Access: zipf(1.05), Optimizer: problem.Adagrad, Weighted: true},
+		{Name: "half", Rows: 400_000, Dim: 32, Features: read(50), Access: zipf(1.2), Precision: problem.FP16},
+		{Name: "unlike reads", Rows: 5_000, Dim: 8, Features: read(2), Access: access.Distribution{Kind: access.Uniform}},
+	}
+}
