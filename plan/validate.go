@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -225,6 +226,12 @@ func (v *validator) match() {
 			missing = append(missing, fmt.Sprintf("%q", v.p.Tables[i].Name))
 		}
 	}
+	v.reportTables(missing, extra, different, twice, renamed)
+}
+
+// reportTables reports the tables that do not match, or the first that is out of
+// order.
+func (v *validator) reportTables(missing, extra, different, twice, renamed []string) {
 	report := func(names []string, format string) {
 		if len(names) > 0 {
 			v.foreign = true
@@ -284,13 +291,19 @@ func (v *validator) tier(t *Table, k int) {
 		v.add(RuleTier, t.Name, k, -1, "memory tier %q is unknown: known are %s", s.Tier, joinTiers())
 		return
 	}
-	cached := s.Tier == HostCached && 0 < s.Cache && s.Cache < 1
+	if s.Tier.OnHost() && !v.alone {
+		switch {
+		case v.p.Topology.HostMemory == 0:
+			v.add(RuleTier, t.Name, k, -1, "it lies in host memory, of which this problem has none")
+			return
+		case t.Kind == DataParallel:
+			v.add(RuleTier, t.Name, k, -1, "it lies in host memory: a data_parallel table lies in hbm")
+			return
+		}
+	}
+	cached := 0 < s.Cache && s.Cache < 1
 	open := v.alone && s.Cache == 0
 	switch {
-	case s.Tier.OnHost() && !v.alone && v.p.Topology.HostMemory == 0:
-		v.add(RuleTier, t.Name, k, -1, "it lies in host memory, of which this problem has none")
-	case s.Tier.OnHost() && t.Kind == DataParallel && !v.alone:
-		v.add(RuleTier, t.Name, k, -1, "it lies in host memory: a data_parallel table lies in hbm")
 	case s.Tier == HostCached && !cached && !open:
 		v.add(RuleTier, t.Name, k, -1, "the share of its rows that is cached, %v, is not above 0 and below 1", s.Cache)
 	case s.Tier != HostCached && s.Cache != 0:
@@ -390,16 +403,7 @@ func (v *validator) kind(t *Table) {
 		if (s.Device == replicated) != (t.Kind == DataParallel) && s.Device >= replicated {
 			v.add(RuleKind, t.Name, k, -1, "a shard of a %s table does not lie on %s", t.Kind, where(s))
 		}
-		needRows, needColumns := false, false
-		switch t.Kind {
-		case TableWise, DataParallel:
-			needRows, needColumns = true, true
-		case ColumnWise:
-			needRows = true
-		case RowWise, TableRowWise:
-			needColumns = true
-		}
-		if needRows && !t.allRows(s) || needColumns && !t.allColumns(s) {
+		if needRows, needColumns := uncut(t.Kind); needRows && !t.allRows(s) || needColumns && !t.allColumns(s) {
 			v.add(RuleKind, t.Name, k, -1, "%s of %d x %d is not the shape of a shard of a %s table", shape(s), t.Rows, t.Dim, t.Kind)
 		}
 	}
@@ -408,17 +412,42 @@ func (v *validator) kind(t *Table) {
 	case TableRowWise:
 		v.oneHost(t, t.Shards)
 	case Grid:
-		byColumns := slices.SortedStableFunc(slices.Values(t.Shards), compareShards)
-		for len(byColumns) > 0 {
-			n := 1
-			for n < len(byColumns) && byColumns[n].Columns == byColumns[0].Columns {
-				n++
-			}
-			v.oneHost(t, byColumns[:n])
-			byColumns = byColumns[n:]
+		for slice := range byColumns(t) {
+			v.oneHost(t, slice)
 		}
 	default:
 		v.add(RuleKind, t.Name, -1, -1, "kind %q is unknown: known are %s", t.Kind, joinKinds())
+	}
+}
+
+// uncut reports whether each shard of a table of the kind has all of its rows, and
+// all of its columns.
+func uncut(k Kind) (rows, columns bool) {
+	switch k {
+	case TableWise, DataParallel:
+		return true, true
+	case ColumnWise:
+		return true, false
+	case RowWise, TableRowWise:
+		return false, true
+	}
+	return false, false
+}
+
+// byColumns yields the shards of each slice of a table's columns.
+func byColumns(t *Table) iter.Seq[[]Shard] {
+	return func(yield func([]Shard) bool) {
+		shards := slices.SortedStableFunc(slices.Values(t.Shards), compareShards)
+		for len(shards) > 0 {
+			n := 1
+			for n < len(shards) && shards[n].Columns == shards[0].Columns {
+				n++
+			}
+			if !yield(shards[:n]) {
+				return
+			}
+			shards = shards[n:]
+		}
 	}
 }
 
@@ -443,19 +472,14 @@ func (v *validator) blocks(t *Table) {
 	case RowWise:
 		v.inBlocks(t, t.Shards, 0, topology.Devices)
 	case TableRowWise, Grid:
-		byColumns := slices.SortedStableFunc(slices.Values(t.Shards), compareShards)
-		for per := topology.PerHost(); len(byColumns) > 0; {
-			n := 1
-			for n < len(byColumns) && byColumns[n].Columns == byColumns[0].Columns {
-				n++
-			}
-			host := byColumns[0].Device / per
+		per := topology.PerHost()
+		for slice := range byColumns(t) {
+			host := slice[0].Device / per
 			if full := (host + 1) * per; full > topology.Devices {
 				v.add(RuleRows, t.Name, -1, -1, "a %s table's rows lie on all %d devices of a full host, but host %d has only %d", t.Kind, per, host, topology.Devices-host*per)
 			} else {
-				v.inBlocks(t, byColumns[:n], host*per, per)
+				v.inBlocks(t, slice, host*per, per)
 			}
-			byColumns = byColumns[n:]
 		}
 	}
 }

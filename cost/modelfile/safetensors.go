@@ -81,24 +81,10 @@ func decode(file []byte) ([]Tensor, error) {
 	}
 	delete(raw, metadataKey)
 	data := file[8+length:]
-	type entry struct {
-		name string
-		header
+	entries, err := readEntries(raw)
+	if err != nil {
+		return nil, err
 	}
-	entries := make([]entry, 0, len(raw))
-	for _, name := range slices.Sorted(maps.Keys(raw)) {
-		text, e := raw[name], entry{name: name}
-		decoder := json.NewDecoder(bytes.NewReader(text))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&e.header); err != nil {
-			return nil, fmt.Errorf("safetensors tensor %q: %w", name, err)
-		}
-		if len(e.Offsets) != 2 {
-			return nil, fmt.Errorf("safetensors tensor %q: %d data offsets, want 2", name, len(e.Offsets))
-		}
-		entries = append(entries, e)
-	}
-	slices.SortStableFunc(entries, func(a, b entry) int { return slices.Compare(a.Offsets, b.Offsets) })
 	tensors := make([]Tensor, 0, len(entries))
 	at := 0
 	for _, e := range entries {
@@ -126,6 +112,31 @@ func decode(file []byte) ([]Tensor, error) {
 		return nil, fmt.Errorf("safetensors: %d bytes follow the last tensor", len(data)-at)
 	}
 	return tensors, nil
+}
+
+// entry is the header of one tensor, and its name.
+type entry struct {
+	name string
+	header
+}
+
+// readEntries returns the tensors' headers in the order of their data.
+func readEntries(raw map[string]json.RawMessage) ([]entry, error) {
+	entries := make([]entry, 0, len(raw))
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		text, e := raw[name], entry{name: name}
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&e.header); err != nil {
+			return nil, fmt.Errorf("safetensors tensor %q: %w", name, err)
+		}
+		if len(e.Offsets) != 2 {
+			return nil, fmt.Errorf("safetensors tensor %q: %d data offsets, want 2", name, len(e.Offsets))
+		}
+		entries = append(entries, e)
+	}
+	slices.SortStableFunc(entries, func(a, b entry) int { return slices.Compare(a.Offsets, b.Offsets) })
+	return entries, nil
 }
 
 // elements returns the number of elements of a shape.

@@ -214,36 +214,58 @@ func (u *Unpickler) run(op byte) error {
 	case 0x95: // FRAME
 		_, err := u.take(8)
 		return err
+	case '(', ')', ']', '}', 'N', 0x88, 0x89: // ..., NEWTRUE, NEWFALSE
+		u.push(constant(op))
+		return nil
+	case 'G', 'K', 'M', 'J', 0x8a, 'X', 0x8c:
+		return u.scalar(op)
+	case 't', 0x85, 0x86, 0x87, 'a', 's', 'e', 'u', '0':
+		return u.collect(op)
+	case 'q', 'r', 0x94, 'h', 'j':
+		return u.remember(op)
+	case 'c', 0x93, 'Q', 'R', 'b':
+		return u.describe(op)
+	}
+	return fmt.Errorf("opcode %#02x, which no %s needs: refused, nothing was run", op, u.Content)
+}
+
+// constant returns the value of an opcode that always has the same.
+func constant(op byte) any {
+	switch op {
 	case '(':
-		u.push(mark{})
+		return mark{}
 	case ')':
-		u.push(Tuple{})
+		return Tuple{}
 	case ']':
-		u.push(&List{})
+		return &List{}
 	case '}':
-		u.push(&Dict{})
+		return &Dict{}
 	case 'N':
-		u.push(nil)
-	case 0x88, 0x89: // NEWTRUE, NEWFALSE
-		u.push(op == 0x88)
+		return nil
+	}
+	return op == 0x88
+}
+
+// scalar reads a number or a text.
+func (u *Unpickler) scalar(op byte) error {
+	switch op {
 	case 'G': // BINFLOAT, the highest byte first
 		data, err := u.take(8)
 		if err == nil {
 			u.push(math.Float64frombits(binary.BigEndian.Uint64(data)))
 		}
 		return err
-	case 'K', 'M', 'J', 0x8a:
-		return u.integer(op)
 	case 'X': // BINUNICODE
 		return u.text(4)
 	case 0x8c: // SHORT_BINUNICODE
 		return u.text(1)
-	case 't', 0x85, 0x86, 0x87, 'a', 's', 'e', 'u', '0':
-		return u.collect(op)
-	case 'q', 'r', 0x94, 'h', 'j':
-		return u.remember(op)
-	case 'c', 0x93:
-		return u.name(op)
+	}
+	return u.integer(op)
+}
+
+// describe does an opcode that names, finds or makes a tensor.
+func (u *Unpickler) describe(op byte) error {
+	switch op {
 	case 'Q': // BINPERSID
 		id, err := u.pop()
 		if err != nil {
@@ -254,10 +276,8 @@ func (u *Unpickler) run(op byte) error {
 		return u.reduce()
 	case 'b': // BUILD
 		return u.build()
-	default:
-		return fmt.Errorf("opcode %#02x, which no %s needs: refused, nothing was run", op, u.Content)
 	}
-	return nil
+	return u.name(op)
 }
 
 // integer reads BININT1, BININT2, BININT and LONG1.
@@ -316,6 +336,11 @@ func (u *Unpickler) collect(op byte) error {
 		u.push(values)
 		return nil
 	}
+	return u.fill(op, values)
+}
+
+// fill adds items to the list or dict on the stack.
+func (u *Unpickler) fill(op byte, values Tuple) error {
 	if len(u.stack) == 0 {
 		return errEmpty
 	}

@@ -118,22 +118,32 @@ func tensorOf(args Tuple) (*Tensor, error) {
 	if !ok1 || !ok2 || !ok3 || !ok4 || len(shape) != len(strides) {
 		return nil, errors.New("a tensor without storage, shape or strides")
 	}
-	count := int64(1)
-	for i := len(shape) - 1; i >= 0; i-- {
-		n := shape[i]
-		// A dimension of one may have any stride.
-		if n > 1 && strides[i] != count && count != 0 {
-			return nil, fmt.Errorf("a tensor of shape %v with strides %v, which is not stored row by row: save it after .contiguous()", shape, strides)
-		}
-		if n < 0 || n > MaxStorage || (count > 0 && n > MaxStorage/count) {
-			return nil, fmt.Errorf("a tensor of shape %v", shape)
-		}
-		count *= n
+	count, err := rowByRow(shape, strides)
+	if err != nil {
+		return nil, err
 	}
 	if first < 0 || first > s.Count || count > s.Count-first {
 		return nil, fmt.Errorf("a tensor of %d numbers from %d on in a storage of %d", count, first, s.Count)
 	}
 	return &Tensor{s, first, count, shape}, nil
+}
+
+// rowByRow returns how many numbers a tensor of that shape has. The strides must be
+// those of a tensor that is stored row after row.
+func rowByRow(shape, strides []int64) (int64, error) {
+	count := int64(1)
+	for i := len(shape) - 1; i >= 0; i-- {
+		n := shape[i]
+		// A dimension of one may have any stride.
+		if n > 1 && strides[i] != count && count != 0 {
+			return 0, fmt.Errorf("a tensor of shape %v with strides %v, which is not stored row by row: save it after .contiguous()", shape, strides)
+		}
+		if n < 0 || n > MaxStorage || (count > 0 && n > MaxStorage/count) {
+			return 0, fmt.Errorf("a tensor of shape %v", shape)
+		}
+		count *= n
+	}
+	return count, nil
 }
 
 // integers returns the values of a tuple of at most four integers.

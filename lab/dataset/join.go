@@ -85,6 +85,12 @@ func joinCompute(f *faults, passes []part, fastest bool) *Compute {
 	}
 	all.Provenance = origin.provenance()
 	all.Provenance.Passes, all.Provenance.Fastest = len(passes), fastest
+	joinGroups(all, samples, repeats, len(passes), fastest)
+	return all
+}
+
+// joinGroups adds the joined samples, and the repeats that all passes have.
+func joinGroups(all *Compute, samples map[int][]*Group, repeats map[int][]*Repeat, passes int, fastest bool) {
 	for _, same := range samples {
 		g := *same[0]
 		same, g.Quarantined = counted(same, func(g *Group) bool { return g.Quarantined })
@@ -95,7 +101,7 @@ func joinCompute(f *faults, passes []part, fastest bool) *Compute {
 		all.Samples = append(all.Samples, g)
 	}
 	for id, same := range repeats {
-		if len(same) < len(passes) {
+		if len(same) < passes {
 			continue
 		}
 		all.Repeats = append(all.Repeats, Repeat{
@@ -106,7 +112,6 @@ func joinCompute(f *faults, passes []part, fastest bool) *Compute {
 	}
 	slices.SortFunc(all.Samples, func(a, b Group) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(all.Repeats, func(a, b Repeat) int { return cmp.Compare(a.ID, b.ID) })
-	return all
 }
 
 func joinComm(f *faults, passes []part, fastest bool) *Comm {

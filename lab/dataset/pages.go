@@ -237,25 +237,9 @@ func (r *chunkReader) values(n int, levels [2][]byte, encoding int64, body []byt
 	r.entries += n
 	c := r.column
 	if c.list {
-		repetitions, err := hybrid(levels[0], 1, n)
-		if err != nil {
+		var err error
+		if n, err = c.lists(n, levels); err != nil {
 			return err
-		}
-		definitions, err := hybrid(levels[1], 1, n)
-		if err != nil {
-			return err
-		}
-		end := c.length()
-		n = 0
-		for i, defined := range definitions {
-			switch {
-			case repetitions[i] == 0:
-				c.ends = append(c.ends, end+n)
-			case defined == 0 || len(c.ends) == 0 || i > 0 && definitions[i-1] == 0:
-				return errors.New("a list goes on that has no beginning")
-			}
-			n += int(defined)
-			c.ends[len(c.ends)-1] = end + n
 		}
 	}
 	switch encoding {
@@ -276,6 +260,32 @@ func (r *chunkReader) values(n int, levels [2][]byte, encoding int64, body []byt
 		}
 	}
 	return fmt.Errorf("values of the unknown encoding %d", encoding)
+}
+
+// lists reads where the lists of n entries end, and returns how many values they
+// hold.
+func (c *column) lists(n int, levels [2][]byte) (int, error) {
+	repetitions, err := hybrid(levels[0], 1, n)
+	if err != nil {
+		return 0, err
+	}
+	definitions, err := hybrid(levels[1], 1, n)
+	if err != nil {
+		return 0, err
+	}
+	end := c.length()
+	values := 0
+	for i, defined := range definitions {
+		switch {
+		case repetitions[i] == 0:
+			c.ends = append(c.ends, end+values)
+		case defined == 0 || len(c.ends) == 0 || i > 0 && definitions[i-1] == 0:
+			return 0, errors.New("a list goes on that has no beginning")
+		}
+		values += int(defined)
+		c.ends[len(c.ends)-1] = end + values
+	}
+	return values, nil
 }
 
 // plain reads n values that fill the data.

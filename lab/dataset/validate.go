@@ -129,42 +129,12 @@ func (c *Compute) validate(f *faults) {
 		return
 	}
 	seen := make(map[int]bool, len(c.Samples))
-	// splits holds the split of each table's samples, from 1.
-	splits := make([]Split, len(c.Tables))
-	crossed := map[int32]bool{}
+	splits := &splits{of: make([]Split, len(c.Tables)), crossed: map[int32]bool{}}
 	for i := range c.Samples {
 		g := &c.Samples[i]
 		where := fmt.Sprintf("%s: sample %d", part, g.ID)
 		checkHead(f, where, g.ID, g.Split, g.Operation.Batch, seen)
-		op := g.Operation
-		if _, err := problem.ParseOptimizer(op.Optimizer.String()); err != nil {
-			f.add("%s: %w", where, err)
-		}
-		if _, err := problem.ParsePrecision(op.Precision.String()); err != nil {
-			f.add("%s: %w", where, err)
-		}
-		if n := len(g.Members); n < 1 || n > MaxMembers {
-			f.add("%s: %d members, want 1 to %d", where, n, MaxMembers)
-		}
-		for _, m := range g.Members {
-			if m.Dim < problem.ColumnGranule || m.Dim > problem.MaxDim || m.Dim%problem.ColumnGranule != 0 {
-				f.add("%s: dim %d is not a multiple of %d up to %d", where, m.Dim, problem.ColumnGranule, problem.MaxDim)
-			}
-			if m.Table < 0 || int(m.Table) >= len(c.Tables) {
-				f.add("%s: table %d: there are %d", where, m.Table, len(c.Tables))
-				continue
-			}
-			if s := &splits[m.Table]; *s == 0 {
-				*s = g.Split + 1
-			} else if *s != g.Split+1 && !crossed[m.Table] {
-				crossed[m.Table] = true
-				f.add("%s: table %d is in samples of the splits %q and %q, and may be in one only", where, m.Table, *s-1, g.Split)
-			}
-		}
-		checkMillis(f, where, "forward", g.Forward, true)
-		checkMillis(f, where, "backward", g.Backward, true)
-		checkMillis(f, where, "forward spread", g.ForwardSpread, false)
-		checkMillis(f, where, "backward spread", g.BackwardSpread, false)
+		g.validate(f, where, splits)
 	}
 	if n := len(c.Repeats); n > maxRows {
 		f.add("%s: %d repeats, want at most %d", part, n, maxRows)
@@ -187,6 +157,52 @@ func (c *Compute) validate(f *faults) {
 		}
 		checkMillis(f, where, "forward", a.Forward, true)
 		checkMillis(f, where, "backward", a.Backward, true)
+	}
+}
+
+// validate checks a group, all but what it shares with other samples.
+func (g *Group) validate(f *faults, where string, splits *splits) {
+	op := g.Operation
+	if _, err := problem.ParseOptimizer(op.Optimizer.String()); err != nil {
+		f.add("%s: %w", where, err)
+	}
+	if _, err := problem.ParsePrecision(op.Precision.String()); err != nil {
+		f.add("%s: %w", where, err)
+	}
+	if n := len(g.Members); n < 1 || n > MaxMembers {
+		f.add("%s: %d members, want 1 to %d", where, n, MaxMembers)
+	}
+	for _, m := range g.Members {
+		if m.Dim < problem.ColumnGranule || m.Dim > problem.MaxDim || m.Dim%problem.ColumnGranule != 0 {
+			f.add("%s: dim %d is not a multiple of %d up to %d", where, m.Dim, problem.ColumnGranule, problem.MaxDim)
+		}
+		splits.add(f, where, m.Table, g.Split)
+	}
+	checkMillis(f, where, "forward", g.Forward, true)
+	checkMillis(f, where, "backward", g.Backward, true)
+	checkMillis(f, where, "forward spread", g.ForwardSpread, false)
+	checkMillis(f, where, "backward spread", g.BackwardSpread, false)
+}
+
+// splits records the split of each table's samples: a table is in one split only.
+type splits struct {
+	// of holds the split of each table plus 1; 0 is not known yet.
+	of []Split
+	// crossed holds the tables that are reported.
+	crossed map[int32]bool
+}
+
+// add records that a sample of the given split has a table.
+func (s *splits) add(f *faults, where string, table int32, split Split) {
+	if table < 0 || int(table) >= len(s.of) {
+		f.add("%s: table %d: there are %d", where, table, len(s.of))
+		return
+	}
+	if known := &s.of[table]; *known == 0 {
+		*known = split + 1
+	} else if *known != split+1 && !s.crossed[table] {
+		s.crossed[table] = true
+		f.add("%s: table %d is in samples of the splits %q and %q, and may be in one only", where, table, *known-1, split)
 	}
 }
 

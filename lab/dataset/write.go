@@ -50,20 +50,9 @@ func write(s storage, folder string, d Dataset) (err error) {
 	if err := d.Validate(); err != nil {
 		return fmt.Errorf("dataset %q is not written: %w", folder, err)
 	}
-	m := manifestOf(d)
-	var contents [][]byte
-	for _, file := range m.names() {
-		data, err := m.encode(d, file.Name)
-		if err != nil {
-			return fmt.Errorf("dataset %q is not written: %s: %w", folder, file.Name, err)
-		}
-		file.Bytes, file.SHA256 = int64(len(data)), digest(data)
-		m.Files = append(m.Files, file)
-		contents = append(contents, data)
-	}
-	text, err := json.MarshalIndent(m, "", "  ")
+	m, contents, err := encodeFiles(d)
 	if err != nil {
-		return fmt.Errorf("dataset %q is not written: manifest: %w", folder, err)
+		return fmt.Errorf("dataset %q is not written: %w", folder, err)
 	}
 	manifested, err := inspect(folder)
 	if err != nil {
@@ -87,14 +76,14 @@ func write(s storage, folder string, d Dataset) (err error) {
 		}
 	}()
 	removeLeftovers(s, folder)
-	for i, file := range m.Files {
-		if files, err = stage(s, files, filepath.Join(folder, file.Name), contents[i]); err != nil {
+	for i, content := range contents {
+		name := ManifestName
+		if i < len(m.Files) {
+			name = m.Files[i].Name
+		}
+		if files, err = stage(s, files, filepath.Join(folder, name), content); err != nil {
 			return fmt.Errorf("dataset %q is not written, and what was there is unchanged: %w", folder, err)
 		}
-	}
-	manifest := filepath.Join(folder, ManifestName)
-	if files, err = stage(s, files, manifest, append(text, '\n')); err != nil {
-		return fmt.Errorf("dataset %q is not written, and what was there is unchanged: %w", folder, err)
 	}
 	if err := replace(s, folder, files, manifested); err != nil {
 		return fmt.Errorf("dataset %q is not written whole: %w: write it again", folder, err)
@@ -106,6 +95,26 @@ func write(s storage, folder string, d Dataset) (err error) {
 		}
 	}
 	return nil
+}
+
+// encodeFiles returns the manifest, and the contents of its files and then its own.
+func encodeFiles(d Dataset) (Manifest, [][]byte, error) {
+	m := manifestOf(d)
+	var contents [][]byte
+	for _, file := range m.names() {
+		data, err := m.encode(d, file.Name)
+		if err != nil {
+			return m, nil, fmt.Errorf("%s: %w", file.Name, err)
+		}
+		file.Bytes, file.SHA256 = int64(len(data)), digest(data)
+		m.Files = append(m.Files, file)
+		contents = append(contents, data)
+	}
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return m, nil, fmt.Errorf("manifest: %w", err)
+	}
+	return m, append(contents, append(text, '\n')), nil
 }
 
 // replace puts the staged files in their places, of which the last is the

@@ -145,27 +145,34 @@ func parquetColumns(f *parquet.File) ([]*parquetColumn, error) {
 		if at < 0 {
 			continue
 		}
-		leaf, ok := f.Schema().Lookup(names[at])
-		if !ok || leaf.MaxRepetitionLevel > 0 || !leaf.Node.Leaf() {
-			return nil, fmt.Errorf("column %q is a list or a group: want one value in each row", names[at])
+		if columns[i], err = columnOf(f, names[at], i%2 == 0); err != nil {
+			return nil, err
 		}
-		kind := leaf.Node.Type().Kind()
-		whole := kind == parquet.Int32 || kind == parquet.Int64
-		switch {
-		case i%2 == 0 && !whole:
-			return nil, fmt.Errorf("column %q is of the type %v: want whole numbers, INT32 or INT64 (a column with missing values may have become DOUBLE)", names[at], leaf.Node.Type())
-		case !whole && kind != parquet.ByteArray:
-			return nil, fmt.Errorf("column %q is of the type %v: want texts or whole numbers", names[at], leaf.Node.Type())
-		}
-		c := &parquetColumn{name: names[at], index: leaf.ColumnIndex, kind: kind}
-		if logical := leaf.Node.Type().LogicalType(); logical != nil {
-			if integer, ok := logical.Value.(*format.IntType); ok {
-				c.unsigned = !integer.IsSigned
-			}
-		}
-		columns[i] = c
 	}
 	return columns, nil
+}
+
+// columnOf returns a column of whole numbers, or, unless they are wanted, of texts.
+func columnOf(f *parquet.File, name string, numbers bool) (*parquetColumn, error) {
+	leaf, ok := f.Schema().Lookup(name)
+	if !ok || leaf.MaxRepetitionLevel > 0 || !leaf.Node.Leaf() {
+		return nil, fmt.Errorf("column %q is a list or a group: want one value in each row", name)
+	}
+	kind := leaf.Node.Type().Kind()
+	whole := kind == parquet.Int32 || kind == parquet.Int64
+	switch {
+	case numbers && !whole:
+		return nil, fmt.Errorf("column %q is of the type %v: want whole numbers, INT32 or INT64 (a column with missing values may have become DOUBLE)", name, leaf.Node.Type())
+	case !whole && kind != parquet.ByteArray:
+		return nil, fmt.Errorf("column %q is of the type %v: want texts or whole numbers", name, leaf.Node.Type())
+	}
+	c := &parquetColumn{name: name, index: leaf.ColumnIndex, kind: kind}
+	if logical := leaf.Node.Type().LogicalType(); logical != nil {
+		if integer, ok := logical.Value.(*format.IntType); ok {
+			c.unsigned = !integer.IsSigned
+		}
+	}
+	return c, nil
 }
 
 // next returns the next value, to be used before the next call.

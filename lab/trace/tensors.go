@@ -84,27 +84,9 @@ func openLookups(f *file, o Options) (_ *tensorLog, err error) {
 
 // tensors finds the three tensors in what was saved and checks their shapes.
 func (l *tensorLog) tensors(value any) (in, offsets, lengths *torchfile.Tensor, err error) {
-	var items []any
-	switch v := value.(type) {
-	case torchfile.Tuple:
-		items = v
-	case *torchfile.List:
-		items = v.Items
-	}
-	if len(items) != 3 {
-		return nil, nil, nil, errors.New("it is not a tuple of three tensors: indices, offsets, lengths")
-	}
-	var t [3]*torchfile.Tensor
-	for i := range t {
-		var ok bool
-		if t[i], ok = items[i].(*torchfile.Tensor); !ok {
-			return nil, nil, nil, errors.New("it is not a tuple of three tensors: indices, offsets, lengths")
-		}
-		for j := range i {
-			if t[i].Storage == t[j].Storage {
-				return nil, nil, nil, errors.New("two of the tensors are views of one storage: save clones of them")
-			}
-		}
+	t, err := threeTensors(value)
+	if err != nil {
+		return nil, nil, nil, err
 	}
 	in, offsets, lengths = t[0], t[1], t[2]
 	if len(in.Shape) != 1 || len(offsets.Shape) != 1 || len(lengths.Shape) != 2 {
@@ -120,6 +102,33 @@ func (l *tensorLog) tensors(value any) (in, offsets, lengths *torchfile.Tensor, 
 	}
 	l.tables, l.samples, l.indices = int(tables), int(batch), in
 	return in, offsets, lengths, nil
+}
+
+// threeTensors returns the tensors of a tuple or list of three. Each must have a
+// storage of its own, because storages are read one after the other.
+func threeTensors(value any) (t [3]*torchfile.Tensor, err error) {
+	var items []any
+	switch v := value.(type) {
+	case torchfile.Tuple:
+		items = v
+	case *torchfile.List:
+		items = v.Items
+	}
+	if len(items) != 3 {
+		return t, errors.New("it is not a tuple of three tensors: indices, offsets, lengths")
+	}
+	for i := range t {
+		var ok bool
+		if t[i], ok = items[i].(*torchfile.Tensor); !ok {
+			return t, errors.New("it is not a tuple of three tensors: indices, offsets, lengths")
+		}
+		for j := range i {
+			if t[i].Storage == t[j].Storage {
+				return t, errors.New("two of the tensors are views of one storage: save clones of them")
+			}
+		}
+	}
+	return t, nil
 }
 
 // compare reads offsets and lengths, keeps the lengths of the one that comes

@@ -69,11 +69,13 @@ func (p Profile) Problems() []string {
 	if p.Name == "" {
 		add("name: missing")
 	}
-	if p.Memory <= 0 || p.Memory > MaxMemory {
-		add("memory_bytes: %d is not between 1 and %d", int64(p.Memory), int64(MaxMemory))
-	}
-	if p.L2 <= 0 || p.L2 > MaxMemory {
-		add("l2_bytes: %d is not between 1 and %d", int64(p.L2), int64(MaxMemory))
+	for _, v := range []struct {
+		name  string
+		value unit.Bytes
+	}{{"memory_bytes", p.Memory}, {"l2_bytes", p.L2}} {
+		if v.value <= 0 || v.value > MaxMemory {
+			add("%s: %d is not between 1 and %d", v.name, int64(v.value), int64(MaxMemory))
+		}
 	}
 	for _, v := range []struct {
 		name  string
@@ -93,11 +95,13 @@ func (p Profile) Problems() []string {
 	if p.HBMEfficiency > 1 {
 		add("hbm_efficiency: %v is above 1", p.HBMEfficiency)
 	}
-	if p.SMs < 1 || p.SMs > 1<<20 {
-		add("sms: %d is not at least 1", p.SMs)
-	}
-	if p.Granule < 1 || p.Granule > 1<<20 {
-		add("granule_bytes: %d is not at least 1", p.Granule)
+	for _, v := range []struct {
+		name  string
+		value int
+	}{{"sms", p.SMs}, {"granule_bytes", p.Granule}} {
+		if v.value < 1 || v.value > 1<<20 {
+			add("%s: %d is not at least 1", v.name, v.value)
+		}
 	}
 	if !(p.NICGBps >= 0 && p.NICGBps <= 1e9) {
 		add("nic_gbps: %v is negative or not a number", p.NICGBps)
@@ -270,24 +274,19 @@ func (t Topology) Problems() []string {
 	if t.DevicesPerHost < 0 {
 		add("devices per host: %d is negative", t.DevicesPerHost)
 	}
-	if t.Memory < 0 {
-		add("memory: %d bytes is negative", int64(t.Memory))
-	} else if t.Memory > MaxMemory {
-		add("memory: %v is above %v a device", t.Memory, MaxMemory)
+	size := func(name string, bytes unit.Bytes, of string) {
+		if bytes < 0 {
+			add("%s: %d bytes is negative", name, int64(bytes))
+		} else if bytes > MaxMemory {
+			add("%s: %v is above %v a %s", name, bytes, MaxMemory, of)
+		}
 	}
+	size("memory", t.Memory, "device")
 	if !(t.ReserveShare >= 0 && t.ReserveShare < 1) {
 		add("reserve share: %v is not at least 0 and below 1", t.ReserveShare)
 	}
-	if t.ReserveFixed < 0 {
-		add("reserve fixed: %d bytes is negative", int64(t.ReserveFixed))
-	} else if t.ReserveFixed > MaxMemory {
-		add("reserve fixed: %v is above %v a device", t.ReserveFixed, MaxMemory)
-	}
-	if t.HostMemory < 0 {
-		add("host memory: %d bytes is negative", int64(t.HostMemory))
-	} else if t.HostMemory > MaxMemory {
-		add("host memory: %v is above %v a host", t.HostMemory, MaxMemory)
-	}
+	size("reserve fixed", t.ReserveFixed, "device")
+	size("host memory", t.HostMemory, "host")
 	if t.Profile.Name == "" {
 		add("device profile: missing; choose one of %s", strings.Join(Names(), ", "))
 	}
