@@ -114,6 +114,23 @@ func (r *csvReader) header() bool {
 		return false
 	}
 	r.columns, r.width = map[string]int{}, len(r.cells)
+	reuse := r.readColumns(known)
+	for _, name := range csvColumns[:3] {
+		if _, ok := r.columns[name]; !ok {
+			r.add(r.line, fmt.Sprintf("column %q is missing", name), "name, rows and dim are required")
+		}
+	}
+	if reuse != 0 && reuse != access.Classes {
+		r.add(r.line, fmt.Sprintf("%d of the columns reuse_0 to reuse_%d are there", reuse, access.Classes-1), "a histogram takes all of them")
+	} else if _, ok := r.columns["reuse_batch"]; reuse > 0 && !ok {
+		r.add(r.line, `column "reuse_batch" is missing`, "state the number of samples that the histogram was counted on")
+	}
+	return true
+}
+
+// readColumns records the position of each known column, reports the others, and
+// returns how many of reuse_0 to reuse_16 there are.
+func (r *csvReader) readColumns(known []string) int {
 	reuse := 0
 	for i, name := range r.cells {
 		switch _, twice := r.columns[name]; {
@@ -136,17 +153,7 @@ func (r *csvReader) header() bool {
 			}
 		}
 	}
-	for _, name := range csvColumns[:3] {
-		if _, ok := r.columns[name]; !ok {
-			r.add(r.line, fmt.Sprintf("column %q is missing", name), "name, rows and dim are required")
-		}
-	}
-	if reuse != 0 && reuse != access.Classes {
-		r.add(r.line, fmt.Sprintf("%d of the columns reuse_0 to reuse_%d are there", reuse, access.Classes-1), "a histogram takes all of them")
-	} else if _, ok := r.columns["reuse_batch"]; reuse > 0 && !ok {
-		r.add(r.line, `column "reuse_batch" is missing`, "state the number of samples that the histogram was counted on")
-	}
-	return true
+	return reuse
 }
 
 // cell returns the cell of that column, and whether it says anything.
@@ -279,55 +286,70 @@ func (r *csvReader) boolean(column string) (value, ok bool) {
 	return false, false
 }
 
+// accessCells is what a line states of a table's accesses.
+type accessCells struct {
+	// stated counts the cells of reuse_0 to reuse_16 that are not empty; empty names
+	// the last that is.
+	stated int
+	empty  string
+	// Whether the other columns are stated.
+	zipf, batch, unique bool
+}
+
 // access reads the distribution; false where the line states none.
 func (r *csvReader) access(d *access.Distribution) bool {
-	empty := ""
-	stated, before := 0, r.count()
+	var is accessCells
+	before := r.count()
 	for i, column := range r.reuse {
 		if _, ok := r.cell(column); !ok {
-			empty = column
+			is.empty = column
 			continue
 		}
-		stated++
+		is.stated++
 		d.Reuse[i], _ = r.real(column, "the reuse columns hold the share of distinct rows in each use-count class")
 	}
-	broken := r.count() > before || stated < len(r.reuse)
-	_, zipf := r.cell("zipf")
+	broken := r.count() > before || is.stated < len(r.reuse)
+	_, is.zipf = r.cell("zipf")
 	exponent, ok := r.real("zipf", zipfHint)
 	if !ok {
 		exponent = access.DefaultExponent
 	}
-	_, hasBatch := r.cell("reuse_batch")
+	_, is.batch = r.cell("reuse_batch")
 	batch, ok := r.whole("reuse_batch", "state the number of samples that the histogram was counted on")
 	if !ok {
 		batch = 1
 	}
-	_, hasUnique := r.cell("unique_rows")
+	_, is.unique = r.cell("unique_rows")
 	unique, _ := r.real("unique_rows", uniqueHint)
+	r.checkAccess(is)
 	switch {
-	case stated > 0 && stated < len(r.reuse):
-		if _, exists := r.columns[empty]; exists {
-			r.add(r.line, empty+" is empty", "a histogram takes all of reuse_0 to reuse_16")
-		}
-	case stated > 0 && zipf:
-		r.add(r.line, "both zipf and reuse are stated", "state one of them")
-	case stated > 0:
-		if _, exists := r.columns["reuse_batch"]; !hasBatch && exists {
-			r.add(r.line, "reuse_batch is empty", "state the number of samples that the histogram was counted on")
-		}
-	case hasBatch || hasUnique:
-		r.add(r.line, "reuse_batch or unique_rows is stated without reuse_0 to reuse_16", "they belong to a histogram of reuse")
-	}
-	switch {
-	case stated > 0:
+	case is.stated > 0:
 		d.Kind, d.Batch, d.UniqueRows = access.Histogram, int(batch), unique
 		if broken {
 			d.Reuse = mendedReuse(d.Reuse)
 		}
-	case zipf:
+	case is.zipf:
 		d.Kind, d.Exponent = access.Zipf, exponent
 	}
-	return stated > 0 || zipf
+	return is.stated > 0 || is.zipf
+}
+
+// checkAccess reports columns of accesses that do not go together.
+func (r *csvReader) checkAccess(is accessCells) {
+	switch {
+	case is.stated > 0 && is.stated < len(r.reuse):
+		if _, exists := r.columns[is.empty]; exists {
+			r.add(r.line, is.empty+" is empty", "a histogram takes all of reuse_0 to reuse_16")
+		}
+	case is.stated > 0 && is.zipf:
+		r.add(r.line, "both zipf and reuse are stated", "state one of them")
+	case is.stated > 0:
+		if _, exists := r.columns["reuse_batch"]; !is.batch && exists {
+			r.add(r.line, "reuse_batch is empty", "state the number of samples that the histogram was counted on")
+		}
+	case is.batch || is.unique:
+		r.add(r.line, "reuse_batch or unique_rows is stated without reuse_0 to reuse_16", "they belong to a histogram of reuse")
+	}
 }
 
 // constraint reads the constraints; ok is false where an allowed device could

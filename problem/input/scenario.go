@@ -106,9 +106,7 @@ func (r *scenarioReader) table(i int) {
 			t.Rows, ok = s.whole("rows", rowsHint)
 			part = unreadRows
 		case "dim":
-			var dim int64
-			dim, ok = s.whole("dim", dimHint)
-			t.Dim = int(dim)
+			t.Dim, ok = s.dim()
 			part = unreadDim
 		case "pooling":
 			pooling, ok = s.real("pooling", poolingHint)
@@ -122,14 +120,7 @@ func (r *scenarioReader) table(i int) {
 	}
 	if o.Opened() && !s.Failed() {
 		s.require(o, line, "name", "rows", "dim", "pooling")
-		for _, needed := range []struct {
-			key  string
-			part unread
-		}{{"name", unreadName}, {"rows", unreadRows}, {"dim", unreadDim}} {
-			if !o.Has(needed.key) {
-				bad |= needed.part
-			}
-		}
+		bad |= missing(o)
 	}
 	name := t.Name
 	if name == "" {

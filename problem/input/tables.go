@@ -124,79 +124,111 @@ func (b *builder) defaultsKey(s *scanner) {
 	}
 }
 
-// jsonTable reads the table at position i. One that is no object, or in which the
-// syntax breaks off, is left out.
+// tableReader is one table of the project's own format being read.
+type tableReader struct {
+	*scanner
+	problem.Table
+	pooling float64
+	stated  stated
+	bad     unread
+}
+
+// jsonTable reads the table at position i. A table that is no object, or in which
+// the syntax breaks off, is left out.
 func (b *builder) jsonTable(s *scanner, i int) {
 	s.Next()
 	line, named := s.Line(), len(s.report.list)
-	var t problem.Table
-	var has stated
-	var bad unread
-	check := func(ok bool, part unread) {
-		if !ok {
-			bad |= part
-		}
-	}
-	pooling, ok := 0.0, false
+	t := &tableReader{scanner: s}
 	o := s.Object("a table", tableKeys)
 	for key := range o.Keys() {
-		switch key {
-		case "name":
-			t.Name, ok = s.Text("name")
-			check(ok, unreadName)
-		case "module":
-			t.Module = s.module()
-		case "rows":
-			t.Rows, ok = s.whole("rows", rowsHint)
-			check(ok, unreadRows)
-		case "dim":
-			var dim int64
-			dim, ok = s.whole("dim", dimHint)
-			t.Dim = int(dim)
-			check(ok, unreadDim)
-		case "features":
-			t.Features = s.features()
-			has |= statedPooling
-		case "pooling_factor":
-			pooling, _ = s.real("pooling_factor", poolingHint)
-			has |= statedPooling
-		case "weighted":
-			t.Weighted, _ = s.Bool("weighted")
-			has |= statedWeighted
-		case "precision":
-			t.Precision, ok = s.precision()
-			check(ok, unreadPrecision)
-			has |= statedPrecision
-		case "optimizer":
-			t.Optimizer = s.optimizer()
-			has |= statedOptimizer
-		case "access":
-			t.Access = s.access()
-			has |= statedAccess
-		case "constraints":
-			t.Constraint, ok = s.constraints()
-			check(ok, unreadDevices)
+		if part, ok := t.key(key); !ok {
+			t.bad |= part
 		}
 	}
-	if o.Opened() && !s.Failed() {
-		s.require(o, line, "name", "rows", "dim")
-		check(o.Has("name"), unreadName)
-		check(o.Has("rows"), unreadRows)
-		check(o.Has("dim"), unreadDim)
-		if o.Has("features") && o.Has("pooling_factor") {
-			s.add(line, "both features and pooling_factor are stated", "state pooling_factor for a table that one feature reads, else features")
-		} else if o.Has("pooling_factor") {
-			t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: pooling}}
-		}
+	whole := o.Opened() && !s.Failed()
+	if whole {
+		t.complete(o, line)
 	}
 	name := t.Name
 	if name == "" {
 		name = fmt.Sprintf("#%d", i)
 	}
 	s.name(named, name)
-	if o.Opened() && !s.Failed() {
-		b.table(t, line, has, bad, name)
+	if whole {
+		b.table(t.Table, line, t.stated, t.bad, name)
 	}
+}
+
+// key reads the value of a key. ok is false where the value could not be read, and
+// part is what is then unread of the table.
+func (t *tableReader) key(key string) (part unread, ok bool) {
+	switch key {
+	case "name":
+		t.Name, ok = t.scanner.Text("name")
+		return unreadName, ok
+	case "rows":
+		t.Rows, ok = t.whole("rows", rowsHint)
+		return unreadRows, ok
+	case "dim":
+		t.Dim, ok = t.dim()
+		return unreadDim, ok
+	case "constraints":
+		t.Constraint, ok = t.constraints()
+		return unreadDevices, ok
+	case "precision":
+		t.stated |= statedPrecision
+		t.Precision, ok = t.precision()
+		return unreadPrecision, ok
+	case "module":
+		t.Module = t.module()
+	case "features":
+		t.stated |= statedPooling
+		t.Features = t.features()
+	case "pooling_factor":
+		t.stated |= statedPooling
+		t.pooling, _ = t.real("pooling_factor", poolingHint)
+	case "weighted":
+		t.stated |= statedWeighted
+		t.Weighted, _ = t.Bool("weighted")
+	case "optimizer":
+		t.stated |= statedOptimizer
+		t.Optimizer = t.optimizer()
+	case "access":
+		t.stated |= statedAccess
+		t.Access = t.access()
+	}
+	return 0, true
+}
+
+// complete reports the keys that are missing or exclude each other, and makes the
+// one feature of a table with a pooling factor.
+func (t *tableReader) complete(o *strictjson.ObjectReader, line int) {
+	t.require(o, line, "name", "rows", "dim")
+	t.bad |= missing(o)
+	if o.Has("features") && o.Has("pooling_factor") {
+		t.add(line, "both features and pooling_factor are stated", "state pooling_factor for a table that one feature reads, else features")
+	} else if o.Has("pooling_factor") {
+		t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: t.pooling}}
+	}
+}
+
+// missing returns what is unread because the table's object does not have it.
+func missing(o *strictjson.ObjectReader) (bad unread) {
+	for _, needed := range []struct {
+		key  string
+		part unread
+	}{{"name", unreadName}, {"rows", unreadRows}, {"dim", unreadDim}} {
+		if !o.Has(needed.key) {
+			bad |= needed.part
+		}
+	}
+	return bad
+}
+
+// dim reads a number of columns.
+func (s *scanner) dim() (int, bool) {
+	dim, ok := s.whole("dim", dimHint)
+	return int(dim), ok
 }
 
 // module reads the path of the module that holds a table. An empty one is
@@ -290,39 +322,53 @@ func optimizers() []string {
 	return []string{problem.SGD.String(), problem.RowwiseAdagrad.String(), problem.Adagrad.String(), problem.Adam.String()}
 }
 
+// access reads the distribution of a table's accesses.
 func (s *scanner) access() access.Distribution {
 	var d access.Distribution
 	s.Next()
 	line, before := s.Line(), s.count()
 	o := s.Object("access", accessKeys)
 	for key := range o.Keys() {
-		switch key {
-		case "reuse":
-			d.Kind = access.Histogram
-			s.reuse(&d)
-		case "batch":
-			batch, ok := s.whole("batch", "state the number of samples that the histogram was counted on")
-			if d.Batch = int(batch); !ok {
-				d.Batch = 1
-			}
-		case "unique_rows":
-			d.UniqueRows, _ = s.real("unique_rows", uniqueHint)
-		case "zipf":
-			d.Kind = access.Zipf
-			var ok bool
-			if d.Exponent, ok = s.real("zipf", zipfHint); !ok {
-				d.Exponent = access.DefaultExponent
-			}
-		case "uniform":
-			d.Kind = access.Uniform
-			if uniform, ok := s.Bool("uniform"); ok && !uniform {
-				s.add(s.Line(), "uniform: false says nothing", kindsHint)
-			}
+		s.accessKey(key, &d)
+	}
+	if o.Opened() && !s.Failed() {
+		// A key that was not understood may have been one of a distribution.
+		s.checkAccess(o, line, s.count() > before)
+		if o.Has("reuse") && !o.Has("batch") {
+			d.Batch = 1
 		}
 	}
-	if !o.Opened() || s.Failed() {
-		return d
+	return d
+}
+
+func (s *scanner) accessKey(key string, d *access.Distribution) {
+	switch key {
+	case "reuse":
+		d.Kind = access.Histogram
+		s.reuse(d)
+	case "batch":
+		batch, ok := s.whole("batch", "state the number of samples that the histogram was counted on")
+		if d.Batch = int(batch); !ok {
+			d.Batch = 1
+		}
+	case "unique_rows":
+		d.UniqueRows, _ = s.real("unique_rows", uniqueHint)
+	case "zipf":
+		d.Kind = access.Zipf
+		var ok bool
+		if d.Exponent, ok = s.real("zipf", zipfHint); !ok {
+			d.Exponent = access.DefaultExponent
+		}
+	case "uniform":
+		d.Kind = access.Uniform
+		if uniform, ok := s.Bool("uniform"); ok && !uniform {
+			s.add(s.Line(), "uniform: false says nothing", kindsHint)
+		}
 	}
+}
+
+// checkAccess reports keys that do not state one distribution.
+func (s *scanner) checkAccess(o *strictjson.ObjectReader, line int, faulty bool) {
 	var kinds []string
 	for _, key := range []string{"reuse", "zipf", "uniform"} {
 		if o.Has(key) {
@@ -330,20 +376,16 @@ func (s *scanner) access() access.Distribution {
 		}
 	}
 	switch {
-	case len(kinds) == 0 && s.count() > before:
-		// The key that was not understood may have been one.
+	case len(kinds) == 0 && faulty:
 	case len(kinds) == 0:
 		s.add(line, "access states no distribution", kindsHint)
 	case len(kinds) > 1:
 		s.add(line, "access states both "+strings.Join(kinds, " and "), kindsHint)
 	case o.Has("reuse"):
-		if s.require(o, line, "batch"); !o.Has("batch") {
-			d.Batch = 1
-		}
+		s.require(o, line, "batch")
 	case o.Has("batch") || o.Has("unique_rows"):
 		s.add(line, "access states batch or unique_rows without reuse", "they belong to a histogram of reuse")
 	}
-	return d
 }
 
 func (s *scanner) reuse(d *access.Distribution) {
@@ -363,6 +405,29 @@ func (s *scanner) reuse(d *access.Distribution) {
 	}
 }
 
+// group reads the name of a co-location group.
+func (s *scanner) group() string {
+	group, ok := s.Text("group")
+	if ok && group == "" {
+		s.add(s.Line(), "group is empty", "leave it out for a table in no group")
+	}
+	return group
+}
+
+// devices reads the devices that a table is allowed on.
+func (s *scanner) devices() (devices []int) {
+	before := s.count()
+	for range s.List("devices") {
+		if d, ok := s.whole("devices", deviceHint); ok {
+			devices = append(devices, int(d))
+		}
+	}
+	if len(devices) == 0 && !s.Failed() && s.count() == before {
+		s.add(s.Line(), "devices is an empty list: the table could go nowhere", "leave it out to allow all devices")
+	}
+	return devices
+}
+
 // constraints reads the constraints; ok is false where it is not clear which
 // devices are allowed.
 func (s *scanner) constraints() (c problem.Constraint, ok bool) {
@@ -373,14 +438,7 @@ func (s *scanner) constraints() (c problem.Constraint, ok bool) {
 		switch key {
 		case "devices":
 			before := s.count()
-			for range s.List("devices") {
-				if d, ok := s.whole("devices", deviceHint); ok {
-					c.Devices = append(c.Devices, int(d))
-				}
-			}
-			if len(c.Devices) == 0 && !s.Failed() && s.count() == before {
-				s.add(s.Line(), "devices is an empty list: the table could go nowhere", "leave it out to allow all devices")
-			}
+			c.Devices = append(c.Devices, s.devices()...)
 			ok = ok && s.count() == before
 		case "device":
 			d, read := s.whole("device", deviceHint)
@@ -388,11 +446,7 @@ func (s *scanner) constraints() (c problem.Constraint, ok bool) {
 				c.Devices = append(c.Devices, int(d))
 			}
 		case "group":
-			if group, ok := s.Text("group"); ok && group == "" {
-				s.add(s.Line(), "group is empty", "leave it out for a table in no group")
-			} else {
-				c.Group = group
-			}
+			c.Group = s.group()
 		case "no_split":
 			c.NoSplit, _ = s.Bool("no_split")
 		case "min_width":

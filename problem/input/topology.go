@@ -174,31 +174,10 @@ func (t *topologyReader) readJSON(s *scanner) {
 var yamlLine = regexp.MustCompile(`^line (\d+): `)
 
 func (t *topologyReader) readYAML(data []byte) {
-	in := yaml.NewDecoder(bytes.NewReader(data))
-	var document, second yaml.Node
-	err := in.Decode(&document)
-	if err == nil {
-		if more := in.Decode(&second); more == nil {
-			t.add(second.Line, "the file holds a second YAML document", "keep one")
-			return
-		} else if !errors.Is(more, io.EOF) {
-			err = more
-		}
-	}
-	if errors.Is(err, io.EOF) {
-		t.add(0, "the file is empty", "state devices and device")
+	root := t.document(data)
+	if root == nil {
 		return
 	}
-	if err != nil {
-		message, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
-		if m := yamlLine.FindStringSubmatch(message); m != nil {
-			line, _ = strconv.Atoi(m[1])
-			message = message[len(m[0]):]
-		}
-		t.add(line, "this is not valid YAML: "+message, "write one \"key: value\" a line")
-		return
-	}
-	root := document.Content[0]
 	if root.Kind != yaml.MappingNode {
 		t.add(root.Line, fmt.Sprintf("%s where a topology belongs", yamlKind(root)), "write one \"key: value\" a line; known: "+strings.Join(topologyKeys, ", "))
 		return
@@ -228,6 +207,35 @@ func (t *topologyReader) readYAML(data []byte) {
 		}
 		seen[key.Value] = true
 	}
+}
+
+// document returns the root of the file's one document; nil where there is none.
+func (t *topologyReader) document(data []byte) *yaml.Node {
+	in := yaml.NewDecoder(bytes.NewReader(data))
+	var document, second yaml.Node
+	err := in.Decode(&document)
+	if err == nil {
+		if more := in.Decode(&second); more == nil {
+			t.add(second.Line, "the file holds a second YAML document", "keep one")
+			return nil
+		} else if !errors.Is(more, io.EOF) {
+			err = more
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		t.add(0, "the file is empty", "state devices and device")
+		return nil
+	}
+	if err != nil {
+		message, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
+		if m := yamlLine.FindStringSubmatch(message); m != nil {
+			line, _ = strconv.Atoi(m[1])
+			message = message[len(m[0]):]
+		}
+		t.add(line, "this is not valid YAML: "+message, "write one \"key: value\" a line")
+		return nil
+	}
+	return document.Content[0]
 }
 
 // plain refuses anchors and aliases, with which a short file can grow without
