@@ -399,14 +399,7 @@ func (v *validator) kind(t *Table) {
 	if n := len(t.Shards); several && n == 1 || !several && n > 1 {
 		v.add(RuleKind, t.Name, -1, -1, "a %s table does not have %d shards", t.Kind, n)
 	}
-	for k, s := range t.Shards {
-		if (s.Device == replicated) != (t.Kind == DataParallel) && s.Device >= replicated {
-			v.add(RuleKind, t.Name, k, -1, "a shard of a %s table does not lie on %s", t.Kind, where(s))
-		}
-		if needRows, needColumns := uncut(t.Kind); needRows && !t.allRows(s) || needColumns && !t.allColumns(s) {
-			v.add(RuleKind, t.Name, k, -1, "%s of %d x %d is not the shape of a shard of a %s table", shape(s), t.Rows, t.Dim, t.Kind)
-		}
-	}
+	v.shapes(t)
 	switch t.Kind {
 	case TableWise, ColumnWise, RowWise, DataParallel:
 	case TableRowWise:
@@ -417,6 +410,19 @@ func (v *validator) kind(t *Table) {
 		}
 	default:
 		v.add(RuleKind, t.Name, -1, -1, "kind %q is unknown: known are %s", t.Kind, joinKinds())
+	}
+}
+
+// shapes checks the shape of each shard of a table, and that of a data_parallel table
+// alone lies on every device.
+func (v *validator) shapes(t *Table) {
+	for k, s := range t.Shards {
+		if (s.Device == replicated) != (t.Kind == DataParallel) && s.Device >= replicated {
+			v.add(RuleKind, t.Name, k, -1, "a shard of a %s table does not lie on %s", t.Kind, where(s))
+		}
+		if needRows, needColumns := uncut(t.Kind); needRows && !t.allRows(s) || needColumns && !t.allColumns(s) {
+			v.add(RuleKind, t.Name, k, -1, "%s of %d x %d is not the shape of a shard of a %s table", shape(s), t.Rows, t.Dim, t.Kind)
+		}
 	}
 }
 

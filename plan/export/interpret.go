@@ -50,29 +50,8 @@ func (p *reader) ranks() {
 	f := &p.out
 	stated := f.World > 0
 	for i := range p.entries {
-		e := &p.entries[i]
-		n := len(e.shards)
-		if e.kind == plan.DataParallel {
-			n = len(e.ranks)
-		}
-		if e.bad || n == 0 || e.kind != plan.DataParallel && e.kind != plan.RowWise {
-			continue
-		}
-		if e.kind == plan.DataParallel {
-			for k, rank := range slices.Sorted(slices.Values(e.ranks)) {
-				if rank != k {
-					p.addAt(e.line, e.place()+".ranks", "", "it lies on %d ranks, and they are not 0 to %d, once each: a data_parallel table lies on all of them", n, n-1)
-					break
-				}
-			}
-		}
-		switch {
-		case f.World == 0:
-			f.World = n
-		case f.World != n && e.kind == plan.DataParallel:
-			p.addAt(e.line, e.place(), "", "it lies on %d ranks of %d: a data_parallel table lies on all of them", n, f.World)
-		case f.World != n && !stated:
-			p.addAt(e.line, e.place(), "", "it has %d shards, where another table shows that there are %d ranks: a row_wise table has one for each", n, f.World)
+		if e := &p.entries[i]; !e.bad {
+			p.ranksOf(e, stated)
 		}
 	}
 	if f.Local == 0 {
@@ -88,6 +67,30 @@ func (p *reader) ranks() {
 		if f.Local > 0 && c.DevicesPerHost != f.Local {
 			p.addAt(0, "cluster.devices_per_host", "", "%d is not the local_size of %d", c.DevicesPerHost, f.Local)
 		}
+	}
+}
+
+// ranksOf compares the number of ranks with a table that lies on all of them.
+// stated is whether the file states the number.
+func (p *reader) ranksOf(e *entry, stated bool) {
+	f, n := &p.out, len(e.shards)
+	if e.kind == plan.DataParallel {
+		n = len(e.ranks)
+		for k, rank := range slices.Sorted(slices.Values(e.ranks)) {
+			if rank != k {
+				p.addAt(e.line, e.place()+".ranks", "", "it lies on %d ranks, and they are not 0 to %d, once each: a data_parallel table lies on all of them", n, n-1)
+				break
+			}
+		}
+	}
+	switch {
+	case n == 0 || e.kind != plan.DataParallel && e.kind != plan.RowWise:
+	case f.World == 0:
+		f.World = n
+	case f.World != n && e.kind == plan.DataParallel:
+		p.addAt(e.line, e.place(), "", "it lies on %d ranks of %d: a data_parallel table lies on all of them", n, f.World)
+	case f.World != n && !stated:
+		p.addAt(e.line, e.place(), "", "it has %d shards, where another table shows that there are %d ranks: a row_wise table has one for each", n, f.World)
 	}
 }
 
@@ -189,18 +192,7 @@ func (p *reader) convert(e *entry, t *plan.Table, notes notes) (position []int) 
 		p.replicated(e, t, stated)
 		return []int{0}
 	}
-	if e.kernel == denseKernel || e.kernel == fusedTriton {
-		notes.add(e, fmt.Sprintf("compute kernel %s is taken for fused", e.kernel))
-	}
-	if e.typeName == tableColumnWise {
-		notes.add(e, "sharding type table_column_wise is taken for column_wise")
-	}
-	if len(e.shards) == 0 {
-		p.addAt(e.line, e.place(), "", "it has no shards: a %s table has", e.typeName)
-		return nil
-	}
-	if e.hasRanks && len(e.ranks) != len(e.shards) {
-		p.addAt(e.line, e.place(), "", "it has %d ranks for %d shards", len(e.ranks), len(e.shards))
+	if !p.hasShards(e, notes) {
 		return nil
 	}
 	cache := e.share(notes)
@@ -209,29 +201,8 @@ func (p *reader) convert(e *entry, t *plan.Table, notes notes) (position []int) 
 			t.Rows = max(t.Rows, s.offsets[0]+s.sizes[0])
 			t.Dim = int(max(int64(t.Dim), s.offsets[1]+s.sizes[1]))
 		}
-		at := fmt.Sprintf("%s.shards[%d]", e.place(), k)
-		rank := s.rank
-		switch {
-		case rank < 0 && !e.hasRanks:
-			p.addAt(e.line, at, "", "nothing says on which rank it lies: it has no placement, and the table no ranks")
-			continue
-		case rank < 0:
-			rank = e.ranks[k]
-		case e.hasRanks && rank != e.ranks[k]:
-			p.addAt(e.line, at+".placement", "", "it lies on rank %d, but ranks[%d] is %d", rank, k, e.ranks[k])
-		}
-		if e.kind == plan.RowWise && rank != k {
-			p.addAt(e.line, at, "", "it lies on rank %d: shard %d of a row_wise table lies on rank %d", rank, k, k)
-		}
-		if local := p.out.Local; local > 0 && s.device >= 0 && s.rank%local != s.device {
-			p.addAt(e.line, at+".placement", "", "rank %d is on device %d, but of hosts of %d ranks it is number %d", s.rank, s.device, local, s.rank%local)
-		}
-		split := e.kind == plan.RowWise || e.kind == plan.TableRowWise || e.kind == plan.Grid
-		if s.sizes[0] == 0 && split && s.sizes[1] > 0 {
-			continue // a rank for which no rows are left
-		}
-		if s.sizes[0] == 0 || s.sizes[1] == 0 {
-			p.addAt(e.line, at+".shard_sizes", "", "it holds nothing")
+		rank, ok := p.rankOf(e, k)
+		if !ok || !p.holds(e, k) {
 			continue
 		}
 		t.Shards = append(t.Shards, plan.Shard{
@@ -249,6 +220,64 @@ func (p *reader) convert(e *entry, t *plan.Table, notes notes) (position []int) 
 		t.Kind = plan.TableWise
 	}
 	return position
+}
+
+// hasShards reports a table without shards, or with another number of ranks, and
+// notes the names that are taken for others.
+func (p *reader) hasShards(e *entry, notes notes) bool {
+	if e.kernel == denseKernel || e.kernel == fusedTriton {
+		notes.add(e, fmt.Sprintf("compute kernel %s is taken for fused", e.kernel))
+	}
+	if e.typeName == tableColumnWise {
+		notes.add(e, "sharding type table_column_wise is taken for column_wise")
+	}
+	if len(e.shards) == 0 {
+		p.addAt(e.line, e.place(), "", "it has no shards: a %s table has", e.typeName)
+		return false
+	}
+	if e.hasRanks && len(e.ranks) != len(e.shards) {
+		p.addAt(e.line, e.place(), "", "it has %d ranks for %d shards", len(e.ranks), len(e.shards))
+		return false
+	}
+	return true
+}
+
+// rankOf returns the rank of shard k, and reports what disagrees with it; false
+// where nothing states it.
+func (p *reader) rankOf(e *entry, k int) (int, bool) {
+	s, at := e.shards[k], fmt.Sprintf("%s.shards[%d]", e.place(), k)
+	rank := s.rank
+	switch {
+	case rank < 0 && !e.hasRanks:
+		p.addAt(e.line, at, "", "nothing says on which rank it lies: it has no placement, and the table no ranks")
+		return 0, false
+	case rank < 0:
+		rank = e.ranks[k]
+	case e.hasRanks && rank != e.ranks[k]:
+		p.addAt(e.line, at+".placement", "", "it lies on rank %d, but ranks[%d] is %d", rank, k, e.ranks[k])
+	}
+	if e.kind == plan.RowWise && rank != k {
+		p.addAt(e.line, at, "", "it lies on rank %d: shard %d of a row_wise table lies on rank %d", rank, k, k)
+	}
+	if local := p.out.Local; local > 0 && s.device >= 0 && s.rank%local != s.device {
+		p.addAt(e.line, at+".placement", "", "rank %d is on device %d, but of hosts of %d ranks it is number %d", s.rank, s.device, local, s.rank%local)
+	}
+	return rank, true
+}
+
+// holds reports whether shard k holds anything. A rank of a table that is split by
+// rows may have none left; another shard that holds nothing is a fault.
+func (p *reader) holds(e *entry, k int) bool {
+	s := e.shards[k]
+	split := e.kind == plan.RowWise || e.kind == plan.TableRowWise || e.kind == plan.Grid
+	if s.sizes[0] == 0 && split && s.sizes[1] > 0 {
+		return false
+	}
+	if s.sizes[0] == 0 || s.sizes[1] == 0 {
+		p.addAt(e.line, fmt.Sprintf("%s.shards[%d].shard_sizes", e.place(), k), "", "it holds nothing")
+		return false
+	}
+	return true
 }
 
 // The load factor of FBGEMM's kernels where none is stated, and what is taken for one

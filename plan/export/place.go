@@ -99,71 +99,61 @@ func (m *matcher) cluster() {
 // match returns the placed tables in the problem's order, and reports what has no
 // counterpart.
 func (m *matcher) match() []plan.Table {
-	type key struct{ module, table string }
-	exact := map[key]int{}
-	byName, byLocal := map[string]int{}, map[string]int{}
-	for i := range m.file.Tables {
-		t := &m.file.Tables[i]
-		exact[key{t.Module, m.file.local[i]}] = i
-		byName[t.Name] = i
-		if _, twice := byLocal[m.file.local[i]]; twice {
-			byLocal[m.file.local[i]] = -1
-		} else {
-			byLocal[m.file.local[i]] = i
-		}
-	}
+	at := m.index()
 	taken := make([]bool, len(m.file.Tables))
-	var missing, shapes []string
-	renamed := map[[2]string][]string{}
-	var renames [][2]string
+	var missing, extra, shapes []string
+	var renamed renames
 	tables := make([]plan.Table, len(m.problem.Tables))
 	for k := range m.problem.Tables {
 		want := &m.problem.Tables[k]
 		local := problem.LocalName(want.Module, want.Name)
-		i, ok := exact[key{want.Module, local}]
-		if want.Module == "" {
-			i, ok = byName[want.Name]
-		}
+		i, ok := at.exactly(want)
 		if !ok {
-			other, found := byLocal[local]
-			if want.Module == "" || !found || other < 0 || taken[other] {
+			if i, ok = at.byLocal[local]; want.Module == "" || !ok || i < 0 || taken[i] {
 				missing = append(missing, want.Name)
 				continue
 			}
-			i = other
-			r := [2]string{m.file.Tables[i].Module, want.Module}
-			if renamed[r] == nil {
-				renames = append(renames, r)
-			}
-			renamed[r] = append(renamed[r], want.Name)
+			renamed.add(m.file.Tables[i].Module, want)
 		}
 		if taken[i] {
 			m.faults.add(want.Name, -1, "rename one of them", "another of the tables is called %s in module %s, too", quote(local), quote(want.Module))
 			continue
 		}
 		taken[i] = true
-		t := m.file.Tables[i]
-		t.Name, t.Shards = want.Name, slices.Clone(t.Shards)
-		if t.Kind == plan.DataParallel && t.Rows == 0 && t.Dim == 0 {
-			t.Rows, t.Dim = want.Rows, want.Dim
-			t.Shards[0].Rows.End, t.Shards[0].Columns.End = want.Rows, int64(want.Dim)
-		}
+		t := placed(m.file.Tables[i], want)
 		if t.Rows != want.Rows || t.Dim != want.Dim {
 			shapes = append(shapes, fmt.Sprintf("%s of %d x %d instead of %d x %d", quote(want.Name), t.Rows, t.Dim, want.Rows, want.Dim))
 		}
 		tables[k] = t
 	}
-	var extra []string
 	for i, t := range m.file.Tables {
 		if !taken[i] {
 			extra = append(extra, t.Name)
 		}
 	}
-	for _, r := range renames {
-		m.add("a model that is wrapped in another has longer paths: write the same in both", "module %s of the plan is %s for the tables: %s", quote(r[0]), quote(r[1]), names(renamed[r]))
+	m.unmatched(&renamed, missing, extra, shapes)
+	return tables
+}
+
+// placed returns a table of the file as the problem's table want. A data-parallel
+// table whose file states no shape has that of the problem.
+func placed(t plan.Table, want *problem.Table) plan.Table {
+	t.Name, t.Shards = want.Name, slices.Clone(t.Shards)
+	if t.Kind == plan.DataParallel && t.Rows == 0 && t.Dim == 0 {
+		t.Rows, t.Dim = want.Rows, want.Dim
+		t.Shards[0].Rows.End, t.Shards[0].Columns.End = want.Rows, int64(want.Dim)
+	}
+	return t
+}
+
+// unmatched reports the tables that have no counterpart, or one of another module
+// or shape.
+func (m *matcher) unmatched(renamed *renames, missing, extra, shapes []string) {
+	for _, r := range renamed.order {
+		m.add("a model that is wrapped in another has longer paths: write the same in both", "module %s of the plan is %s for the tables: %s", quote(r[0]), quote(r[1]), names(renamed.tables[r]))
 	}
 	if len(missing) > 0 {
-		m.add("TorchRec leaves out of a plan what has none; give the tables of the model that was planned", "%d of the %d tables are not in the plan: %s", len(missing), len(tables), names(missing))
+		m.add("TorchRec leaves out of a plan what has none; give the tables of the model that was planned", "%d of the %d tables are not in the plan: %s", len(missing), len(m.problem.Tables), names(missing))
 	}
 	if len(extra) > 0 {
 		m.add("give the tables of the model that was planned", "%d of the plan's %d tables are not among the tables: %s", len(extra), len(m.file.Tables), names(extra))
@@ -171,5 +161,54 @@ func (m *matcher) match() []plan.Table {
 	if len(shapes) > 0 {
 		m.add("give the tables of the model that was planned", "%d tables have another shape in the plan (rows x columns): %s", len(shapes), words.List(shapes, mostNames))
 	}
-	return tables
+}
+
+// tableIndex finds the tables of a file: by module and the name in it, by name over
+// all modules, and by the name in a module alone, -1 where several modules have it.
+type tableIndex struct {
+	exact           map[[2]string]int
+	byName, byLocal map[string]int
+}
+
+func (m *matcher) index() tableIndex {
+	at := tableIndex{map[[2]string]int{}, map[string]int{}, map[string]int{}}
+	for i := range m.file.Tables {
+		t, local := &m.file.Tables[i], m.file.local[i]
+		at.exact[[2]string{t.Module, local}] = i
+		at.byName[t.Name] = i
+		if _, twice := at.byLocal[local]; twice {
+			at.byLocal[local] = -1
+		} else {
+			at.byLocal[local] = i
+		}
+	}
+	return at
+}
+
+// exactly returns the table of the file that is called as want is.
+func (at tableIndex) exactly(want *problem.Table) (int, bool) {
+	if want.Module == "" {
+		i, ok := at.byName[want.Name]
+		return i, ok
+	}
+	i, ok := at.exact[[2]string{want.Module, problem.LocalName(want.Module, want.Name)}]
+	return i, ok
+}
+
+// renames gathers the tables whose module is called otherwise in the plan, by both
+// names of the module.
+type renames struct {
+	tables map[[2]string][]string
+	order  [][2]string
+}
+
+func (r *renames) add(module string, want *problem.Table) {
+	key := [2]string{module, want.Module}
+	if r.tables == nil {
+		r.tables = map[[2]string][]string{}
+	}
+	if r.tables[key] == nil {
+		r.order = append(r.order, key)
+	}
+	r.tables[key] = append(r.tables[key], want.Name)
 }

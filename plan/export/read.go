@@ -420,7 +420,23 @@ func (p *reader) pair(what string) (pair [2]int64, ok bool) {
 // cluster reads the cluster of a plan of ours.
 func (p *reader) cluster() {
 	c := &plan.Cluster{}
-	seen := 0
+	required := 0
+	read := p.object("a cluster", false, func(key string) {
+		p.in("."+key, func() {
+			if p.clusterKey(c, key) {
+				required++
+			}
+		})
+	})
+	if read && required < 7 {
+		p.add("", "a cluster has profile, devices, devices_per_host, batch, device_memory_bytes, reserve_bytes and weights_only")
+	}
+	p.out.Cluster = c
+}
+
+// clusterKey reads the value of a key of a cluster, and reports whether it is one
+// that every cluster has.
+func (p *reader) clusterKey(c *plan.Cluster, key string) (required bool) {
 	whole := func(v *int, limit int64) {
 		n, _ := p.whole("a whole number", limit)
 		*v = int(n)
@@ -429,46 +445,45 @@ func (p *reader) cluster() {
 		n, _ := p.whole("a number of bytes", 1<<62)
 		*v = unit.Bytes(n)
 	}
-	further := 0 // of the keys that a cluster may have
-	read := p.object("a cluster", false, func(key string) {
-		p.in("."+key, func() {
-			seen++
-			switch key {
-			case "profile":
-				c.Profile, _ = p.text("a profile's name")
-			case "devices":
-				whole(&c.Devices, hardware.MaxDevices)
-			case "devices_per_host":
-				whole(&c.DevicesPerHost, hardware.MaxDevices)
-			case "batch":
-				whole(&c.Batch, problem.MaxBatch)
-			case "device_memory_bytes":
-				size(&c.DeviceMemory)
-			case "reserve_bytes":
-				size(&c.Reserve)
-			case "weights_only":
-				c.WeightsOnly, _ = p.json.Bool("true or false")
-			case "host_memory_bytes":
-				further++
-				size(&c.HostMemory)
-			case "comm_precision":
-				further++
-				if name, ok := p.text("a precision's name"); ok {
-					var err error
-					if c.CommPrecision, err = problem.ParsePrecision(name); err != nil {
-						p.add("", "%v", err)
-					}
-				}
-			default:
-				p.add("", "the key is unknown")
-				p.json.Skip()
-			}
-		})
-	})
-	if read && seen-further < 7 {
-		p.add("", "a cluster has profile, devices, devices_per_host, batch, device_memory_bytes, reserve_bytes and weights_only")
+	switch key {
+	case "profile":
+		c.Profile, _ = p.text("a profile's name")
+	case "devices":
+		whole(&c.Devices, hardware.MaxDevices)
+	case "devices_per_host":
+		whole(&c.DevicesPerHost, hardware.MaxDevices)
+	case "batch":
+		whole(&c.Batch, problem.MaxBatch)
+	case "device_memory_bytes":
+		size(&c.DeviceMemory)
+	case "reserve_bytes":
+		size(&c.Reserve)
+	case "weights_only":
+		c.WeightsOnly, _ = p.json.Bool("true or false")
+	case "host_memory_bytes":
+		size(&c.HostMemory)
+		return false
+	case "comm_precision":
+		c.CommPrecision = p.precision()
+		return false
+	default:
+		p.add("", "the key is unknown")
+		p.json.Skip()
 	}
-	p.out.Cluster = c
+	return true
+}
+
+// precision reads a precision's name.
+func (p *reader) precision() problem.Precision {
+	name, ok := p.text("a precision's name")
+	if !ok {
+		return 0
+	}
+	precision, err := problem.ParsePrecision(name)
+	if err != nil {
+		p.add("", "%v", err)
+	}
+	return precision
 }
 
 func (p *reader) plan() {
@@ -506,40 +521,9 @@ func (p *reader) table(module, table string) {
 	}
 	var hasType, hasKernel bool
 	read := p.object("a table's sharding", false, func(key string) {
-		p.in("."+key, func() {
-			switch key {
-			case "sharding_type":
-				hasType = true
-				p.shardingType(&e)
-			case "compute_kernel":
-				hasKernel = true
-				p.kernel(&e)
-			case "ranks":
-				p.array("a list of ranks", true, plan.MaxShards, func(int) {
-					rank, _ := p.whole("a rank", hardware.MaxDevices-1)
-					e.ranks, e.hasRanks = append(e.ranks, int(rank)), true
-				})
-			case "shards":
-				p.shards(&e)
-			case "cache_params":
-				p.cache(&e)
-			case "sharding_spec":
-				p.object("a sharding_spec", true, func(key string) {
-					p.in("."+key, func() {
-						if key == "shards" {
-							p.shards(&e)
-							return
-						}
-						p.json.Skip()
-					})
-				})
-			default:
-				if !slices.Contains(otherKeys, key) {
-					p.add("known: sharding_type, compute_kernel, ranks, shards", "the key is unknown")
-				}
-				p.json.Skip()
-			}
-		})
+		hasType = hasType || key == "sharding_type"
+		hasKernel = hasKernel || key == "compute_kernel"
+		p.in("."+key, func() { p.tableKey(&e, key) })
 	})
 	if read && !hasType {
 		p.add("", "the key \"sharding_type\" is missing")
@@ -549,6 +533,38 @@ func (p *reader) table(module, table string) {
 	}
 	e.bad = !read || p.count > before
 	p.entries = append(p.entries, e)
+}
+
+// tableKey reads the value of a key of a table's sharding.
+func (p *reader) tableKey(e *entry, key string) {
+	switch key {
+	case "sharding_type":
+		p.shardingType(e)
+	case "compute_kernel":
+		p.kernel(e)
+	case "ranks":
+		p.array("a list of ranks", true, plan.MaxShards, func(int) {
+			rank, _ := p.whole("a rank", hardware.MaxDevices-1)
+			e.ranks, e.hasRanks = append(e.ranks, int(rank)), true
+		})
+	case "shards":
+		p.shards(e)
+	case "cache_params":
+		p.cache(e)
+	case "sharding_spec":
+		p.object("a sharding_spec", true, func(key string) {
+			if key != "shards" {
+				p.json.Skip()
+				return
+			}
+			p.in("."+key, func() { p.shards(e) })
+		})
+	default:
+		if !slices.Contains(otherKeys, key) {
+			p.add("known: sharding_type, compute_kernel, ranks, shards", "the key is unknown")
+		}
+		p.json.Skip()
+	}
 }
 
 // cache reads how much of a table is cached. What else is said of the cache has no
