@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -40,15 +41,14 @@ const (
 
 // annealer anneals a layout.
 type annealer struct {
-	*layout
-	draw *rand.Rand
+	mover
 	// heat is the temperature at the start of a run, relative to the rise that few
 	// changes stay below.
 	heat float64
 }
 
 func newAnnealer(c *catalog, scorer Scorer, seed uint64, f forms) *annealer {
-	return &annealer{layout: newLayout(c, scorer, f), draw: rand.New(rand.NewPCG(seed, 0x726566696e65)), heat: hot}
+	return &annealer{mover: mover{newLayout(c, scorer, f), rand.New(rand.NewPCG(seed, 0x726566696e65))}, heat: hot}
 }
 
 // anneal tries changes for a number of evaluations. It returns the parts of the
@@ -202,6 +202,69 @@ func (a *annealing) long(useUp bool) {
 // longRun is the evaluations of the first long run.
 func (a *annealing) longRun() int64 {
 	return max(annealEvaluations, evaluationsASlice*int64(len(a.placement.division.entries)))
+}
+
+// The annealing of shapes: how many go into each round, and with how many
+// evaluations each.
+var shapeRounds = []struct {
+	keep        int
+	evaluations int64
+}{{8, 6_000}, {3, 20_000}}
+
+// start is a placement to anneal from, and its cost.
+type start struct {
+	parts []placed
+	cost  float64
+}
+
+func cheapestFirst(a, b start) int { return cmp.Compare(a.cost, b.cost) }
+
+// known reports whether a start of that cost is among the starts.
+func known(starts []start, cost float64) bool {
+	return slices.ContainsFunc(starts, func(s start) bool { return s.cost == cost })
+}
+
+// annealShapes anneals from the best placement and from those of shapes, shortly.
+func annealShapes(a *annealing) {
+	starts := shapeStarts(a)
+	if len(starts) == 1 {
+		return
+	}
+	for _, round := range shapeRounds {
+		slices.SortStableFunc(starts, cheapestFirst)
+		starts = starts[:min(len(starts), round.keep)]
+		for i := range starts {
+			if a.left() == 0 {
+				return
+			}
+			if best := a.from(starts[i].parts, min(round.evaluations, a.left())); best != nil {
+				starts[i] = start{best, a.best}
+			}
+		}
+	}
+}
+
+// shapeStarts returns the best placement, and those of the shapes that could be built,
+// as far as the budget allows.
+func shapeStarts(a *annealing) []start {
+	starts := []start{{a.placement.placed(), a.placement.cost}}
+	a.reset(starts[0].parts)
+	b := newBuilder(a.layout, a.c.whole(), nil, shapeTarget*slices.Max(a.compute))
+	for _, shape := range shapesTried {
+		if a.r.ended() || a.r.stats.Evaluations+b.evaluations >= a.r.end() || b.evaluations+b.each() > shapeEvaluations {
+			break
+		}
+		if !b.build(shape) {
+			continue
+		}
+		found := start{a.all(), a.scorer.Cost()}
+		if !known(starts, found.cost) {
+			starts = append(starts, found)
+			a.placement = a.r.offerPlaced(a.placement, found.parts)
+		}
+	}
+	a.r.stats.Evaluations += b.evaluations
+	return starts
 }
 
 // anneal is the stage that anneals slices of columns.

@@ -13,6 +13,9 @@ import (
 // and split nothing but what must be. One costs O(P D) for P pieces on D devices;
 // where those are many, O(P log D).
 
+// Baselines returns the methods that know no costs.
+func Baselines() []Method { return []Method{Size, Dim, Lookup, SizeLookup, Random} }
+
 // baseline is the stage of a baseline.
 type baseline struct{ method Method }
 

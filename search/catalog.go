@@ -2,6 +2,7 @@ package search
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
@@ -295,6 +296,9 @@ func (c *catalog) total(pieces []int32) (sum unit.Bytes) {
 	return sum
 }
 
+// narrowest is the least width class, 16 columns, that everything is split to.
+const narrowest = 4
+
 // widest returns the highest width class of the pieces, at least class narrowest.
 func (c *catalog) widest(pieces []int32) uint8 {
 	widest := uint8(narrowest)
@@ -302,4 +306,11 @@ func (c *catalog) widest(pieces []int32) uint8 {
 		widest = max(widest, c.pieces[k].class)
 	}
 	return widest
+}
+
+// without takes a slot out of a list; the last slot comes to its place.
+func without(list []int32, slot int32) []int32 {
+	i := slices.Index(list, slot)
+	list[i] = list[len(list)-1]
+	return list[:len(list)-1]
 }

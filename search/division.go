@@ -210,3 +210,14 @@ func (c *catalog) shards(p placement) [][]problem.Shard {
 	}
 	return held
 }
+
+// noLimit is the dim sum that no device reaches; columns returns the largest
+// that a cap allows.
+const noLimit = math.MaxInt64
+
+func columns(dimCap float64) int64 {
+	if dimCap >= 1<<53 {
+		return noLimit
+	}
+	return int64(dimCap)
+}

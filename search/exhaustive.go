@@ -18,6 +18,9 @@ import (
 // exhaustivePlacements is the most placements that are tried.
 const exhaustivePlacements = 40_000
 
+// lookAgain is how many placements are tried between two looks at the clock.
+const lookAgain = 64
+
 // exhaustive is the stage that tries all placements where they are few.
 type exhaustive struct{}
 
@@ -120,7 +123,7 @@ func (e *enumeration) table(i, used int) bool {
 		if cost := e.scorer.Cost(); cost < e.cost {
 			e.cost, e.best = cost, append(e.best[:0], e.placed...)
 		}
-		return !(len(e.placed) > 0 && e.evaluations%(lookEvery*int64(len(e.room))) == 0 && e.r.ended())
+		return !(len(e.placed) > 0 && e.evaluations%(lookAgain*int64(len(e.room))) == 0 && e.r.ended())
 	}
 	return e.slice(i, e.c.pieces[e.whole[i]].members[0].width, 0, used)
 }

@@ -73,7 +73,7 @@ func TestMayCut(t *testing.T) {
 			pieces = append(pieces, problem.Grid)
 		}
 		c := newCatalog(p, nil)
-		r := &annealer{layout: newLayout(c, nil, newForms(c, Options{Kinds: pieces}))}
+		r := &mover{layout: newLayout(c, nil, newForms(c, Options{Kinds: pieces}))}
 		for piece, want := range map[problem.Kind]bool{"": true, problem.RowWise: false, problem.DataParallel: false, problem.TableRowWise: sliced} {
 			r.parts = []placed{{c.inForm(c.whole()[0], 16, problem.Form{Kind: piece}), 0}}
 			if got := r.mayCut(0); got != want {

@@ -40,42 +40,33 @@ type scales struct {
 	column, opening float64
 }
 
-// begin readies the layout for changes from the parts that are in it.
-func (l *layout) begin() {
-	for d := range l.compute {
-		l.compute[d] = l.scorer.Compute(d)
-	}
-	l.best = l.scorer.Cost()
-	l.scale()
-	l.column, l.opening = 0, 0
-	if l.mixed {
-		l.probe()
-	} else if most := slices.Max(l.dims); most > 0 {
-		l.column = max(0, l.best-slices.Max(l.compute)-l.alike) / float64(most)
-	}
-	l.findSlowest()
+// objective is what a layout minimises, with what it depends on.
+type objective struct {
+	// By device: the predicted compute, and the pooled columns.
+	compute []float64
+	dims    []int64
+	// slowest is the device with the longest compute.
+	slowest int32
+	softSums
+	scales
 }
 
-// scale sets the sums and what they are relative to.
-func (l *layout) scale() {
-	l.softSums = softSums{}
-	l.computeScale, l.dimScale = slices.Max(l.compute), float64(slices.Max(l.dims))
-	if l.mixed {
-		l.alike = l.scorer.Shared()
-		// A placement of which little is on single devices may get more there.
-		l.computeScale, l.dimScale = max(l.computeScale, leastScale*l.best), max(l.dimScale, 1)
-	}
-	for d := range l.compute {
-		l.sum(int32(d), 1)
+// rescale sets the sums and what they are relative to. Neither scale is below the given
+// least one: a placement that has little on single devices may get more there.
+func (o *objective) rescale(alike, leastCompute, leastDims float64) {
+	o.softSums = softSums{alike: alike}
+	o.computeScale, o.dimScale = max(slices.Max(o.compute), leastCompute), max(float64(slices.Max(o.dims)), leastDims)
+	for d := range o.compute {
+		o.sum(int32(d), 1)
 	}
 }
 
 // sum adds what device d takes to the sums, or takes it out.
-func (l *layout) sum(d int32, sign float64) {
-	l.computeSum += sign * l.compute[d]
-	l.dimSum += sign * float64(l.dims[d])
-	l.computePower += sign * powered(l.compute[d], l.computeScale)
-	l.dimPower += sign * powered(float64(l.dims[d]), l.dimScale)
+func (o *objective) sum(d int32, sign float64) {
+	o.computeSum += sign * o.compute[d]
+	o.dimSum += sign * float64(o.dims[d])
+	o.computePower += sign * powered(o.compute[d], o.computeScale)
+	o.dimPower += sign * powered(float64(o.dims[d]), o.dimScale)
 }
 
 // powered returns (x/scale)^(2^sharpness), and 0 where the scale is 0.
@@ -100,51 +91,28 @@ func unpowered(x float64) float64 {
 }
 
 // goal is what is minimised.
-func (l *layout) goal() float64 {
-	n := float64(len(l.compute))
-	goal := l.computeScale*unpowered(l.computePower/n) + l.column*l.dimScale*unpowered(l.dimPower/n) + meanWeight*l.computeSum/n + l.alike
-	if l.dimSum > 0 {
-		goal += l.opening
+func (o *objective) goal() float64 {
+	n := float64(len(o.compute))
+	goal := o.computeScale*unpowered(o.computePower/n) + o.column*o.dimScale*unpowered(o.dimPower/n) + meanWeight*o.computeSum/n + o.alike
+	if o.dimSum > 0 {
+		goal += o.opening
 	}
 	return goal
 }
 
 // worth is what counts when tables are switched to other forms: the goal, and what it
 // would be if all devices took the mean.
-func (l *layout) worth() float64 {
-	n := float64(len(l.compute))
-	return l.goal() + l.computeSum/n + l.column*l.dimSum/n + l.alike
+func (o *objective) worth() float64 {
+	n := float64(len(o.compute))
+	return o.goal() + o.computeSum/n + o.column*o.dimSum/n + o.alike
 }
 
-// probe finds what a column of the device with the most takes of the all-to-alls, and
-// their fixed time: by two slices that are put there and taken off again.
-func (l *layout) probe() {
-	i := slices.IndexFunc(l.forms.whole, func(k int32) bool { return l.c.pieces[k].dims > 0 && len(l.c.pieces[k].members) == 1 })
-	if i < 0 {
-		return
-	}
-	probe := &l.c.pieces[l.forms.whole[i]]
-	l.c.register(probe)
-	device := 0
-	for d, columns := range l.dims {
-		if columns > l.dims[device] {
-			device = d
+// findSlowest finds the device with the longest compute.
+func (o *objective) findSlowest() {
+	o.slowest = 0
+	for d, t := range o.compute {
+		if t > o.compute[o.slowest] {
+			o.slowest = int32(d)
 		}
 	}
-	item, columns := probe.members[0].item, float64(probe.dims)
-	var exchange [2]float64
-	for i := range exchange {
-		l.scorer.Add(device, item)
-		longest := l.scorer.Compute(device)
-		for d, t := range l.compute {
-			if d != device {
-				longest = max(longest, t)
-			}
-		}
-		exchange[i] = l.scorer.Cost() - longest - l.scorer.Shared()
-	}
-	l.scorer.Remove(device, item)
-	l.scorer.Remove(device, item)
-	l.column = max(0, (exchange[1]-exchange[0])/columns)
-	l.opening = max(0, exchange[0]-l.column*(float64(l.dims[device])+columns))
 }

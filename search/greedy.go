@@ -17,9 +17,6 @@ import "slices"
 // taus is the grid of pre-splits: shares of the mean load of a device.
 var taus = []float64{1, 0.7, 0.5, 0.35, 0.25}
 
-// narrowest is the least width class, 16 columns, that everything is split to.
-const narrowest = 4
-
 // The default budget of the beam search: evaluations for any problem, and inner
 // searches' worth of them on top.
 const (

@@ -108,14 +108,6 @@ type worker struct {
 	after       []float64 // scratch: their costs with the piece
 }
 
-// holding is what a device of a worker holds: predicted compute, bytes, dim
-// sum, width class.
-type holding struct {
-	load       float64
-	used, dims int64
-	class      uint8
-}
-
 func newWorker(c *catalog, scorer Scorer) *worker {
 	n := len(c.all)
 	w := &worker{catalog: c, scorer: scorer, devices: make([]holding, n), room: make([]int32, 0, n), after: make([]float64, n)}
@@ -205,17 +197,6 @@ func (w *worker) keep(best *outcome, lack int64, r rule, threshold float64) {
 	}
 }
 
-// noLimit is the dim sum that no device reaches; columns returns the largest
-// that a cap allows.
-const noLimit = math.MaxInt64
-
-func columns(dimCap float64) int64 {
-	if dimCap >= 1<<53 {
-		return noLimit
-	}
-	return int64(dimCap)
-}
-
 // place goes on with the run over the pieces in the given order, at most limit
 // columns a device. It returns the bytes it could not place: 0 if it placed all,
 // and math.MaxInt64 for a capped search, which gives up at the first piece
@@ -235,11 +216,11 @@ func (w *worker) place(entries []entry, r rule, limit int64) (lack int64) {
 				return math.MaxInt64
 			}
 			lack += p.bytes
-			w.record(p, &c)
+			w.trail.record(p, &c, nil)
 			continue
 		}
-		w.record(p, &c)
 		h := &w.devices[c.device]
+		w.trail.record(p, &c, h)
 		if w.ranks != nil {
 			w.ranks.remove(c.device, *h)
 		}
@@ -254,20 +235,6 @@ func (w *worker) place(entries []entry, r rule, limit int64) (lack int64) {
 	t := w.trail.totals()
 	w.evaluations += t.evaluations + t.scanned/scansPerEvaluation
 	return lack
-}
-
-// choice is where a piece goes.
-type choice struct {
-	// device is none where no device has room.
-	device int32
-	// scanned counts the devices looked at.
-	scanned int32
-	// after is the device's predicted compute with the piece, where the rule asks
-	// for it.
-	after float64
-	// stands is the lowest limit under which the choice would be made in the same
-	// way.
-	stands int64
 }
 
 // lighter reports whether device a comes before b: it costs less so far, or as
@@ -447,4 +414,23 @@ func (w *worker) add(d int32, p *entry) {
 	h.dims += p.dims
 	h.class = max(h.class, p.class)
 	w.assigned[p.index] = d
+}
+
+// rewind takes back the steps of the run over the entries, from the first that an inner
+// search with a lower limit would not take.
+func (w *worker) rewind(entries []entry, limit int64) {
+	r := &w.trail
+	kept := r.standing(limit)
+	for i := len(r.steps) - 1; i >= kept; i-- {
+		if s, p := &r.steps[i], &entries[i]; s.device != none {
+			w.unload(s.device, p)
+			w.devices[s.device] = s.before
+			w.assigned[p.index] = none
+		}
+	}
+	if w.ranks != nil && kept < len(r.steps) {
+		w.ranks.fill(w.devices)
+	}
+	r.steps = r.steps[:kept]
+	r.recount(limit)
 }

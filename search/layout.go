@@ -33,13 +33,7 @@ type layout struct {
 	held   [][]int32
 	tables map[int][]int32 // slots of the slices of a table
 
-	// By device: the predicted compute, and the pooled columns.
-	compute []float64
-	dims    []int64
-	softSums
-	scales
-	// slowest is the device with the longest compute.
-	slowest int32
+	objective
 
 	// gone and come are the change that is being tried.
 	gone []int32
@@ -64,7 +58,7 @@ func newLayout(c *catalog, scorer Scorer, f forms) *layout {
 	n := len(c.all)
 	return &layout{
 		c: c, scorer: scorer, ledger: newLedger(c), forms: f, mixed: f.any(),
-		held: make([][]int32, n), compute: make([]float64, n), dims: make([]int64, n),
+		held: make([][]int32, n), objective: objective{compute: make([]float64, n), dims: make([]int64, n)},
 	}
 }
 
@@ -148,13 +142,6 @@ func (l *layout) remove(slot int32) {
 		l.tables[table] = without(l.tables[table], slot)
 	}
 	l.free = append(l.free, slot)
-}
-
-// without takes a slot out of a list; the last slot comes to its place.
-func without(list []int32, slot int32) []int32 {
-	i := slices.Index(list, slot)
-	list[i] = list[len(list)-1]
-	return list[:len(list)-1]
 }
 
 // table returns the only table of a piece; a co-location group has none, and is never
@@ -338,11 +325,60 @@ func (l *layout) accept() {
 	}
 }
 
-func (l *layout) findSlowest() {
-	l.slowest = 0
-	for d, t := range l.compute {
-		if t > l.compute[l.slowest] {
-			l.slowest = int32(d)
+// scale sets the sums of the goal and what they are relative to.
+func (l *layout) scale() {
+	if l.mixed {
+		l.rescale(l.scorer.Shared(), leastScale*l.best, 1)
+		return
+	}
+	l.rescale(0, 0, 0)
+}
+
+// begin readies the layout for changes from the parts that are in it.
+func (l *layout) begin() {
+	for d := range l.compute {
+		l.compute[d] = l.scorer.Compute(d)
+	}
+	l.best = l.scorer.Cost()
+	l.scale()
+	l.column, l.opening = 0, 0
+	if l.mixed {
+		l.probe()
+	} else if most := slices.Max(l.dims); most > 0 {
+		l.column = max(0, l.best-slices.Max(l.compute)-l.alike) / float64(most)
+	}
+	l.findSlowest()
+}
+
+// probe finds what a column of the device with the most takes of the all-to-alls, and
+// their fixed time: by two slices that are put there and taken off again.
+func (l *layout) probe() {
+	i := slices.IndexFunc(l.forms.whole, func(k int32) bool { return l.c.pieces[k].dims > 0 && len(l.c.pieces[k].members) == 1 })
+	if i < 0 {
+		return
+	}
+	probe := &l.c.pieces[l.forms.whole[i]]
+	l.c.register(probe)
+	device := 0
+	for d, columns := range l.dims {
+		if columns > l.dims[device] {
+			device = d
 		}
 	}
+	item, columns := probe.members[0].item, float64(probe.dims)
+	var exchange [2]float64
+	for i := range exchange {
+		l.scorer.Add(device, item)
+		longest := l.scorer.Compute(device)
+		for d, t := range l.compute {
+			if d != device {
+				longest = max(longest, t)
+			}
+		}
+		exchange[i] = l.scorer.Cost() - longest - l.scorer.Shared()
+	}
+	l.scorer.Remove(device, item)
+	l.scorer.Remove(device, item)
+	l.column = max(0, (exchange[1]-exchange[0])/columns)
+	l.opening = max(0, exchange[0]-l.column*(float64(l.dims[device])+columns))
 }

@@ -175,6 +175,8 @@ func pack(c *catalog, packables []packable, ended func() bool) (pieces, devices 
 const (
 	// settleRounds is how often the settling is run, each time twice as long.
 	settleRounds = 5
+	// settleLook is how many tries are made between two looks at the clock.
+	settleLook = 64
 	// settleTries are those of the first round, and settlePerSlice the tries on top
 	// for each slice.
 	settleTries    = 30_000
@@ -384,7 +386,7 @@ func excess(free int64) int64 { return max(0, -free) }
 func (p *packer) settle(tries int64, ended func() bool) bool {
 	temperature := 0.0
 	for t := int64(0); t < tries && p.overflow > 0; t++ {
-		if t%lookEvery == 0 {
+		if t%settleLook == 0 {
 			if ended() {
 				break
 			}
@@ -483,4 +485,41 @@ func (p *packer) portion(l *packable, x share, to int32, fixed int64) int32 {
 		width = 1 + p.draw.Int64N(width)
 	}
 	return int32(max(0, width))
+}
+
+// forced returns the pieces after forced splits. Where halves come to no slices that
+// are narrow enough, because MinWidth is too wide for them, the slices are even.
+// failed is the piece that lacks most at its narrowest, none if all fit a device.
+func forced(c *catalog) (pieces []int32, failed int32) {
+	large := func(k int32) bool { return c.pieces[k].bytes > c.budget }
+	whole := c.whole()
+	pieces = c.above(whole, c.budget)
+	if slices.ContainsFunc(pieces, large) {
+		pieces = pieces[:0]
+		for _, l := range packablesOf(c, whole) {
+			halves := c.above([]int32{l.piece}, c.budget)
+			if n := cuts(c, &l); n > 0 && slices.ContainsFunc(halves, large) {
+				halves = even(c, &l, n)
+			}
+			pieces = append(pieces, halves...)
+		}
+	}
+	failed = none
+	for _, k := range pieces {
+		if large(k) && (failed == none || c.pieces[k].bytes > c.pieces[failed].bytes) {
+			failed = k
+		}
+	}
+	return pieces, failed
+}
+
+// even returns n slices of a packable that are as wide as each other, but for a
+// granule.
+func even(c *catalog, l *packable, n int32) []int32 {
+	pieces := make([]int32, n)
+	for i := range pieces {
+		granules := (l.width + int32(i)) / n
+		pieces[i] = c.slice(l.piece, int(granules)*problem.ColumnGranule)
+	}
+	return pieces
 }

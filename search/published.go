@@ -12,10 +12,6 @@ import (
 // of single splits from the whole tables ends lower than all wider starts, and nobody
 // should lose by the repairs.
 
-// publishedPieces is the largest number of pieces for which method NeuroShard runs the
-// published search as well: that is some six hundred divisions.
-const publishedPieces = 900
-
 // published is the stage of the published search.
 type published struct {
 	// repaired says that the stage follows the repaired search, and leaves out what that
@@ -49,9 +45,6 @@ func (p published) apply(r *run, s state) (state, error) {
 	})
 	return s, nil
 }
-
-// alsoPublished reports whether method NeuroShard runs the published search.
-func alsoPublished(forced *division) bool { return len(forced.entries) <= publishedPieces }
 
 // halvable returns the positions in s of the pieces that the published search splits,
 // in the order of their index: the n largest and the n most expensive, as far as they

@@ -23,6 +23,14 @@ const blockSize = 64
 // classes is the number of width classes: empty, and up to 2^i columns.
 const classes = 16
 
+// holding is what a device of a worker holds: predicted compute, bytes, dim
+// sum, width class.
+type holding struct {
+	load       float64
+	used, dims int64
+	class      uint8
+}
+
 // ranks keeps all devices, each in its width class.
 type ranks struct {
 	classes [classes]ranking

@@ -12,7 +12,7 @@ func (recall) apply(r *run, s state) (state, error) {
 	if l.hostBudget == 0 || r.status != Complete || !r.forms.columns {
 		return s, nil
 	}
-	a := &annealer{layout: l}
+	a := &mover{layout: l}
 	a.reset(s.best.placed())
 	cost, changed := a.best, false
 	for _, t := range a.order() {

@@ -333,3 +333,10 @@ func (r *run) lacking(pieces []int32) error {
 func (r *run) formed(all []placed) bool {
 	return slices.ContainsFunc(all, func(p placed) bool { return r.catalog.pieces[p.piece].form != (problem.Form{}) })
 }
+
+// publishedPieces is the largest number of pieces for which method NeuroShard runs the
+// published search as well: that is some six hundred divisions.
+const publishedPieces = 900
+
+// alsoPublished reports whether method NeuroShard runs the published search.
+func alsoPublished(forced *division) bool { return len(forced.entries) <= publishedPieces }

@@ -69,69 +69,6 @@ var shapesTried = []shape{
 	{[6]int{2, 0, 0, 2, 0, 0}, true},
 }
 
-// The annealing of shapes: how many go into each round, and with how many
-// evaluations each.
-var shapeRounds = []struct {
-	keep        int
-	evaluations int64
-}{{8, 6_000}, {3, 20_000}}
-
-// start is a placement to anneal from, and its cost.
-type start struct {
-	parts []placed
-	cost  float64
-}
-
-func cheapestFirst(a, b start) int { return cmp.Compare(a.cost, b.cost) }
-
-// known reports whether a start of that cost is among the starts.
-func known(starts []start, cost float64) bool {
-	return slices.ContainsFunc(starts, func(s start) bool { return s.cost == cost })
-}
-
-// annealShapes anneals from the best placement and from those of shapes, shortly.
-func annealShapes(a *annealing) {
-	starts := shapeStarts(a)
-	if len(starts) == 1 {
-		return
-	}
-	for _, round := range shapeRounds {
-		slices.SortStableFunc(starts, cheapestFirst)
-		starts = starts[:min(len(starts), round.keep)]
-		for i := range starts {
-			if a.left() == 0 {
-				return
-			}
-			if best := a.from(starts[i].parts, min(round.evaluations, a.left())); best != nil {
-				starts[i] = start{best, a.best}
-			}
-		}
-	}
-}
-
-// shapeStarts returns the best placement, and those of the shapes that could be built,
-// as far as the budget allows.
-func shapeStarts(a *annealing) []start {
-	starts := []start{{a.placement.placed(), a.placement.cost}}
-	a.reset(starts[0].parts)
-	b := newBuilder(a.layout, a.c.whole(), nil, shapeTarget*slices.Max(a.compute))
-	for _, shape := range shapesTried {
-		if a.r.ended() || a.r.stats.Evaluations+b.evaluations >= a.r.end() || b.evaluations+b.each() > shapeEvaluations {
-			break
-		}
-		if !b.build(shape) {
-			continue
-		}
-		found := start{a.all(), a.scorer.Cost()}
-		if !known(starts, found.cost) {
-			starts = append(starts, found)
-			a.placement = a.r.offerPlaced(a.placement, found.parts)
-		}
-	}
-	a.r.stats.Evaluations += b.evaluations
-	return starts
-}
-
 // builder places all tables under a shape.
 type builder struct {
 	*layout
@@ -421,4 +358,16 @@ func (b *builder) fill(time float64, dims, bytes int64) float64 {
 		x = math.Sqrt(x)
 	}
 	return x
+}
+
+// buildBeside places pieces beside fixed parts, aiming at a compute of each device,
+// unless that takes more than most evaluations.
+func buildBeside(r *run, l *layout, pieces []int32, fixed []placed, target float64, most int64) ([]placed, bool) {
+	b := newBuilder(l, pieces, fixed, target)
+	if b.each() > most || !b.build(shape{quarters: [6]int{0, 0, 0, 0, 0, 4}}) {
+		return nil, false
+	}
+	r.stats.Evaluations += b.evaluations
+	// The fixed parts alone may be too much for a device or host.
+	return l.all(), l.lack(false) == 0
 }

@@ -203,18 +203,6 @@ func (w switcher) rebuild(parts []placed) ([]placed, bool) {
 	return buildBeside(w.r, w.layout, pieces, fixed, total/float64(len(c.all)), shapeEvaluations)
 }
 
-// buildBeside places pieces beside fixed parts, aiming at a compute of each device,
-// unless that takes more than most evaluations.
-func buildBeside(r *run, l *layout, pieces []int32, fixed []placed, target float64, most int64) ([]placed, bool) {
-	b := newBuilder(l, pieces, fixed, target)
-	if b.each() > most || !b.build(shape{quarters: [6]int{0, 0, 0, 0, 0, 4}}) {
-		return nil, false
-	}
-	r.stats.Evaluations += b.evaluations
-	// The fixed parts alone may be too much for a device or host.
-	return l.all(), l.lack(false) == 0
-}
-
 // switchTo switches tables to the forms for which that pays, and reports whether there
 // are any: for each form first the table for which it pays most or costs least.
 func (w switcher) switchTo(forms []problem.Form) bool {

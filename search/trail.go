@@ -26,6 +26,20 @@ type trail struct {
 	reached []int64
 }
 
+// choice is where a piece goes.
+type choice struct {
+	// device is none where no device has room.
+	device int32
+	// scanned counts the devices looked at.
+	scanned int32
+	// after is the device's predicted compute with the piece, where the rule asks
+	// for it.
+	after float64
+	// stands is the lowest limit under which the choice would be made in the same
+	// way.
+	stands int64
+}
+
 // step is a choice with what it takes to undo it, and the run's totals up to it.
 type step struct {
 	// before is what the device held; none was chosen if device is none.
@@ -58,9 +72,9 @@ func (r *trail) totals() totals {
 	return totals{}
 }
 
-// record appends a choice for piece p to the run, before it is carried out.
-func (w *worker) record(p *entry, c *choice) {
-	r := &w.trail
+// record appends a choice for piece p to the run, before it is carried out. before is
+// what the chosen device holds.
+func (r *trail) record(p *entry, c *choice, before *holding) {
 	n := len(r.steps)
 	if n == cap(r.steps) {
 		r.steps = slices.Grow(r.steps, n+1)
@@ -78,7 +92,7 @@ func (w *worker) record(p *entry, c *choice) {
 		s.stands = math.MaxInt64
 		return
 	}
-	s.before = w.devices[c.device]
+	s.before = *before
 	s.stands = max(s.stands, c.stands)
 	s.peak = max(s.peak, s.before.dims+p.dims)
 	s.evaluations += int64(s.reached-from) + 1
@@ -87,24 +101,14 @@ func (w *worker) record(p *entry, c *choice) {
 	}
 }
 
-// rewind takes back the steps of the run over pieces, from the first that an
-// inner search with a lower limit would not take on.
-func (w *worker) rewind(entries []entry, limit int64) {
-	r := &w.trail
+// standing returns the number of first steps that an inner search with a lower limit
+// takes, too.
+func (r *trail) standing(limit int64) int {
 	kept := len(r.steps)
-	for ; kept > 0 && r.steps[kept-1].stands > limit; kept-- {
-		s, p := &r.steps[kept-1], &entries[kept-1]
-		if s.device != none {
-			w.unload(s.device, p)
-			w.devices[s.device] = s.before
-			w.assigned[p.index] = none
-		}
+	for kept > 0 && r.steps[kept-1].stands > limit {
+		kept--
 	}
-	if w.ranks != nil && kept < len(r.steps) {
-		w.ranks.fill(w.devices)
-	}
-	r.steps = r.steps[:kept]
-	r.recount(limit)
+	return kept
 }
 
 // recount sets the evaluations to those that the steps take under a lower limit, which

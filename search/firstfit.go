@@ -1,0 +1,149 @@
+package search
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// First fit takes the pieces by falling bytes and puts each on the first device with
+// room, which fills the devices to the brim. Where it fails, the ladder cuts everything
+// larger than 1/2, 1/3, 1/4, 1/6, 1/8, ... of a device's budget, down to the narrowest
+// slices: small pieces leave small gaps.
+//
+// Each rung costs O(P log D) for P pieces on D devices: firstFit keeps a tree of the
+// most room left.
+
+// ladder calls try for finer and finer splits of pieces, the first being pieces
+// itself, until try returns true or nothing can be cut any more.
+func ladder(c *catalog, pieces []int32, try func(pieces []int32) bool) bool {
+	if try(pieces) {
+		return true
+	}
+	for parts := int64(2); c.budget/parts > 0; parts = nextRung(parts) {
+		finer := c.above(pieces, c.budget/parts)
+		if len(finer) > len(pieces) {
+			pieces = finer
+			if try(pieces) {
+				return true
+			}
+		}
+		if !slices.ContainsFunc(pieces, func(k int32) bool { _, _, ok := c.cut(k); return ok }) {
+			break
+		}
+	}
+	return false
+}
+
+// nextRung counts 2, 3, 4, 6, 8, 12, 16, ...
+func nextRung(parts int64) int64 {
+	if parts&(parts-1) == 0 {
+		return parts / 2 * 3
+	}
+	return parts / 3 * 4
+}
+
+// firstFit places the pieces by falling bytes, each on the first allowed device
+// with room, and where that fails once more with the most constrained pieces
+// first. It returns the device of each piece and none, or the first piece that
+// fitted nowhere in the first attempt.
+func firstFit(c *catalog, pieces []int32) (devices []int32, failed int32) {
+	order := make([]entry, len(pieces))
+	constrained := false
+	for i, k := range pieces {
+		order[i] = c.entry(k, int32(i))
+		constrained = constrained || c.pieces[k].devices != nil
+	}
+	slices.SortFunc(order, c.largestFirst)
+	devices, failed = fitInOrder(c, order)
+	if failed != none && constrained {
+		slices.SortStableFunc(order, func(a, b entry) int {
+			return cmp.Compare(len(c.allowed(&c.pieces[a.piece])), len(c.allowed(&c.pieces[b.piece])))
+		})
+		if second, f := fitInOrder(c, order); f == none {
+			return second, none
+		}
+	}
+	return devices, failed
+}
+
+// fitInOrder is first fit over the pieces in the given order. It stops at the first
+// piece without a device and returns the index of that piece.
+func fitInOrder(c *catalog, order []entry) (devices []int32, failed int32) {
+	devices = make([]int32, len(order))
+	for i := range devices {
+		devices[i] = none
+	}
+	// Without constraints, no more devices are used than there are pieces.
+	usable := len(order)
+	for _, p := range order {
+		if d := c.pieces[p.piece].devices; d != nil {
+			usable = max(usable, len(order)+int(d[len(d)-1])+1)
+		}
+	}
+	free := newRoom(min(usable, len(c.all)), c.budget)
+	for _, p := range order {
+		k := &c.pieces[p.piece]
+		d := none
+		if k.devices == nil {
+			d = free.first(k.bytes)
+		} else if i := slices.IndexFunc(k.devices, func(d int32) bool { return free.of(int(d)) >= k.bytes }); i >= 0 {
+			d = int(k.devices[i])
+		}
+		if d == none {
+			return devices, p.index
+		}
+		free.take(d, k.bytes)
+		devices[p.index] = int32(d)
+	}
+	return devices, none
+}
+
+// room is a tournament tree of the bytes free on each device: node i holds the
+// larger of nodes 2i and 2i+1, the leaves are the devices.
+type room struct {
+	tree   []int64
+	leaves int
+}
+
+func newRoom(devices int, budget int64) *room {
+	leaves := 1
+	for leaves < devices {
+		leaves *= 2
+	}
+	r := &room{make([]int64, 2*leaves), leaves}
+	for i := range r.tree {
+		r.tree[i] = math.MinInt64
+	}
+	for d := range devices {
+		for i := leaves + d; i > 0; i /= 2 {
+			r.tree[i] = budget
+		}
+	}
+	return r
+}
+
+func (r *room) of(device int) int64 { return r.tree[r.leaves+device] }
+
+// first returns the first device with that many bytes free, or none.
+func (r *room) first(bytes int64) int {
+	if r.tree[1] < bytes {
+		return none
+	}
+	i := 1
+	for i < r.leaves {
+		i *= 2
+		if r.tree[i] < bytes {
+			i++
+		}
+	}
+	return i - r.leaves
+}
+
+func (r *room) take(device int, bytes int64) {
+	i := r.leaves + device
+	r.tree[i] -= bytes
+	for i /= 2; i > 0; i /= 2 {
+		r.tree[i] = max(r.tree[2*i], r.tree[2*i+1])
+	}
+}

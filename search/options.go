@@ -1,0 +1,168 @@
+package search
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// Method names a way to search.
+type Method string
+
+// The methods. Default is NeuroShard.
+const (
+	// NeuroShard is the paper's search with repairs: see beam.go. Its plan is never more
+	// expensive, under the Scorer, than that of any baseline or of first fit. It finds a
+	// plan whenever first fit by falling bytes does, and where pack.go proves that the
+	// packing succeeds.
+	NeuroShard Method = "neuroshard"
+	// Paper is the search as published.
+	Paper Method = "paper"
+	// The baselines: greedy by rows times dim, dim, dim times pooling factor, and
+	// that times log10 rows; and random.
+	Size       Method = "size"
+	Dim        Method = "dim"
+	Lookup     Method = "lookup"
+	SizeLookup Method = "size-lookup"
+	Random     Method = "random"
+
+	Default = NeuroShard
+)
+
+// Options steer a search; the zero value works. Numbers must not be negative.
+type Options struct {
+	// Method defaults to NeuroShard.
+	Method Method
+	// Candidates is N: in each step the N largest and the N most expensive pieces are
+	// tried for splitting; 10 by default.
+	Candidates int
+	// Beam is K, how many sets of splits survive a step; 3 by default.
+	Beam int
+	// Steps is L, the number of steps of the beam search; each step splits one more
+	// piece; 10 by default.
+	Steps int
+	// Grid is M, the number of limits on dim sums, from 1 to 1.5 times their
+	// mean; 11 by default.
+	Grid int
+	// Seed seeds the random draws of the annealing and of method Random.
+	Seed uint64
+	// Workers is the number of goroutines; GOMAXPROCS by default. It does not
+	// change the result.
+	Workers int
+	// MaxEvaluations limits the work, counted as in Stats.Evaluations. The work may
+	// exceed it: a first placement is always tried, and a step that has begun is
+	// completed. By default method NeuroShard derives a limit from the size of the
+	// problem, and method Paper has none; the baselines need none.
+	MaxEvaluations int64
+	// Budget, if above 0, ends the search after that time; method NeuroShard anneals
+	// until then. Which placement is found then depends on the machine.
+	Budget time.Duration
+	// Kinds are the sharding types allowed; by default table-wise and column-wise. Only
+	// method NeuroShard tries others, and host memory where the topology has some; with
+	// ColumnsOnly it tries neither. ColumnWise allows TableWise, too, and Grid allows
+	// TableRowWise; with TableWise and without ColumnWise, Grid allows TableRowWise only.
+	Kinds []problem.Kind
+	// ColumnsOnly says that the Scorers estimate the zero form only, slices of columns in
+	// HBM. The search then tries no other form, whatever Kinds and the topology's host
+	// memory allow. By default the Scorers must estimate every form.
+	ColumnsOnly bool
+	// Brief leaves the number of devices that would do out of *Infeasible: on a large
+	// cluster, finding it takes longer than a simple method.
+	Brief bool
+	// OnEvent, if set, is called from the goroutine of Run as the search
+	// proceeds; the events are the same for any number of workers.
+	OnEvent func(Event)
+}
+
+// Event reports the progress of a search.
+type Event struct {
+	// Phase is "start" while starting points are tried, then "beam", then "anneal",
+	// and "forms" while tables are placed in other forms than slices of columns.
+	Phase string
+	// Level counts the steps of the beam searches, of at most Levels in all.
+	Level, Levels int
+	// Evaluations is the work so far, and Limit the most it may be; 0: no limit.
+	Evaluations, Limit int64
+	// Best is the predicted cost of the best placement so far, in ms; +Inf while
+	// there is none.
+	Best float64
+}
+
+// Status says why a search ended.
+type Status string
+
+// The statuses. Each comes with a valid placement.
+const (
+	// Complete: all steps were done, or nothing was left to split.
+	Complete Status = "complete"
+	// OutOfBudget: Options.MaxEvaluations ended the search or thinned it out.
+	OutOfBudget Status = "budget"
+	// OutOfTime: Options.Budget ended the search.
+	OutOfTime Status = "time"
+	// Interrupted: the context ended first.
+	Interrupted Status = "interrupted"
+)
+
+// Stats counts the work of a search.
+type Stats struct {
+	// Evaluations counts the estimates of one device's time; a number of scans of devices
+	// counts as one. Work that is resumed, copied or remembered counts as though it were
+	// done again, so that the count depends on the problem only.
+	Evaluations int64
+	// Placements is the number of placements whose cost was asked: those of inner
+	// searches and others.
+	Placements int
+	// States is the number of divisions tried, each a set of column splits; Duplicates
+	// the number left out because they are permutations of others.
+	States, Duplicates int
+	// Levels is the number of steps the beam search took.
+	Levels int
+}
+
+// Result is what a search found.
+type Result struct {
+	// Shards is what each device holds, by table, then first column. The shards
+	// cover every table exactly.
+	Shards [][]problem.Shard
+	// Cost is the predicted cost in ms.
+	Cost   float64
+	Status Status
+	// Optimal says that all placements of the problem were tried, up to the order of
+	// devices and of columns: none is cheaper under the Scorer.
+	Optimal bool
+	Stats   Stats
+}
+
+// withDefaults returns the options with the default of each field that is zero.
+func (o Options) withDefaults() (Options, error) {
+	if o.Method == "" {
+		o.Method = Default
+	}
+	for _, f := range []struct {
+		name     string
+		value    *int
+		fallback int
+	}{
+		{"candidates", &o.Candidates, 10},
+		{"beam", &o.Beam, 3},
+		{"steps", &o.Steps, 10},
+		{"grid", &o.Grid, 11},
+		{"workers", &o.Workers, runtime.GOMAXPROCS(0)},
+	} {
+		if *f.value < 0 {
+			return o, fmt.Errorf("search option %s: %d is negative", f.name, *f.value)
+		}
+		if *f.value == 0 {
+			*f.value = f.fallback
+		}
+	}
+	if o.Budget < 0 {
+		return o, fmt.Errorf("search option budget: %v is negative", o.Budget)
+	}
+	if o.MaxEvaluations < 0 {
+		return o, fmt.Errorf("search option max evaluations: %d is negative", o.MaxEvaluations)
+	}
+	return o, nil
+}
