@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/plan/export"
 	"github.com/neuroshard/neuroshard/problem/input"
@@ -100,21 +99,4 @@ func inFile(err error, path string) error {
 		list.List[i].File = cmp.Or(list.List[i].File, path)
 	}
 	return list
-}
-
-// writeOut writes a result to a file, whole or not at all, or to standard output.
-func (a *app) writeOut(path string, data []byte) error {
-	if path == "" {
-		_, err := a.stdout.Write(data)
-		return bad(err, "")
-	}
-	return bad(atomicfile.Write(path, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	}), "")
-}
-
-// writableFile refuses an output that cannot be written; "" is standard output.
-func writableFile(path string) error {
-	return (&planCommand{output: path}).writable()
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	neuroshard "github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/plan"

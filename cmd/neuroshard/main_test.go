@@ -356,8 +356,15 @@ func TestCommandsAreDocumented(t *testing.T) {
 			continue
 		}
 		section, _, _ = strings.Cut(section, "\n## ")
-		for _, name := range flagNames(c) {
-			shared := strings.Contains(section, "cluster flags") && clusterFlag(name) || strings.Contains(section, "flags of a meter") && backendFlag(name)
+		names := flagNames(c)
+		for _, sub := range c.Commands() {
+			names = append(names, flagNames(sub)...)
+			if !strings.Contains(section, "`"+c.Name()+" "+sub.Name()) {
+				t.Errorf("docs/COMMANDS.md: section %q does not have %s %s", c.Name(), c.Name(), sub.Name())
+			}
+		}
+		for _, name := range names {
+			shared := strings.Contains(section, "cluster flags") && clusterFlag(name) || strings.Contains(section, "flags of a backend") && backendFlag(name)
 			if !strings.Contains(section, "`--"+name) && !shared {
 				t.Errorf("docs/COMMANDS.md: section %q does not have --%s", c.Name(), name)
 			}

@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -61,7 +58,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.Int64Var(&p.search.MaxEvaluations, "max-evaluations", 0, "pricings after which the search ends with status budget; 0: as the size of the problem suggests")
 	f.DurationVar(&p.search.Budget, "budget", 0, "`time` to search, such as 1s: the plan is refined until then (default: a fixed amount of work)")
 	f.StringVar(&p.model, "model", "", "`folder` of the cost model to plan with, as train writes it, or torchrec for the formulas of TorchRec's own planner (default: the model that ships for the profile)")
-	f.Float64Var(&p.riskPenalty, "risk-penalty", 0, "`deviations` by which plans are priced above the mean of an ensemble's nets in the search")
+	f.Float64Var(&p.riskPenalty, "risk-penalty", 0, riskPenaltyUsage)
 	f.BoolVar(&p.noBaselines, "no-baselines", false, "do not plan with the simple methods to compare with")
 	f.BoolVar(&p.json, "json", false, "print one JSON object")
 	f.BoolVar(&p.allDevices, "all-devices", false, "list every device, however many there are")
@@ -71,89 +68,6 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	completeModel(cmd)
 	return cmd
 }
-
-// methodFlag is a flag's value that names a search method.
-type methodFlag search.Method
-
-func (m *methodFlag) Set(text string) error {
-	if !slices.Contains(search.Methods(), search.Method(text)) {
-		return fmt.Errorf("method %q is unknown: choose one of %s", text, strings.Join(methods(), ", "))
-	}
-	*m = methodFlag(text)
-	return nil
-}
-
-func (m *methodFlag) String() string { return string(*m) }
-func (m *methodFlag) Type() string   { return "method" }
-
-// allShardingTypes is the value of --sharding-types that stands for every one.
-const allShardingTypes = "all"
-
-// shardingTypesFlag is a flag's value that lists kinds of placement.
-type shardingTypesFlag []problem.Kind
-
-func (k *shardingTypesFlag) Set(text string) error {
-	if text == allShardingTypes {
-		*k = problem.Kinds()
-		return nil
-	}
-	var list []problem.Kind
-	for _, name := range strings.Split(text, ",") {
-		if strings.TrimSpace(name) == allShardingTypes {
-			*k = problem.Kinds()
-			return nil
-		}
-		kind, err := problem.ParseKind(strings.TrimSpace(name))
-		if err != nil {
-			return fmt.Errorf("%w, or %s", err, allShardingTypes)
-		}
-		if !slices.Contains(list, kind) {
-			list = append(list, kind)
-		}
-	}
-	*k = list
-	return nil
-}
-
-func (k *shardingTypesFlag) String() string {
-	if len(*k) == len(problem.Kinds()) {
-		return allShardingTypes
-	}
-	var names []string
-	for _, kind := range *k {
-		names = append(names, string(kind))
-	}
-	return strings.Join(names, ",")
-}
-
-func (k *shardingTypesFlag) Type() string { return "sharding-types" }
-
-// options returns the kinds as a search takes them: none stands for slices of columns.
-func (k *shardingTypesFlag) options() []problem.Kind {
-	if slices.ContainsFunc(*k, problem.Kind.Spread) || !slices.Contains(*k, problem.ColumnWise) {
-		return *k
-	}
-	return nil
-}
-
-func shardingTypeNames() []string {
-	var names []string
-	for _, kind := range problem.Kinds() {
-		names = append(names, string(kind))
-	}
-	return names
-}
-
-func methods() []string {
-	var names []string
-	for _, m := range search.Methods() {
-		names = append(names, string(m))
-	}
-	return names
-}
-
-// torchRecModel is the value of --model that stands for TorchRec's formulas.
-const torchRecModel = "torchrec"
 
 type planCommand struct {
 	*app
@@ -187,7 +101,7 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	if err := input.Join(p.check(), err); err != nil {
 		return err
 	}
-	if err := p.writable(); err != nil {
+	if err := writableFile(p.output); err != nil {
 		return err
 	}
 	if p.search.Kinds = p.types.options(); model != nil && model.Manifest().Source != string(dataset.Simulated) && !p.typesGiven() {
@@ -233,21 +147,6 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	return bad(err, "")
 }
 
-// mostRiskPenalty bounds --risk-penalty: above it the deviation outweighs the estimate.
-const mostRiskPenalty = 100
-
-// checkRiskPenalty refuses a penalty that is out of range, or above 0 with a model that
-// is no ensemble: only the nets of an ensemble tell how unsure the model is.
-func checkRiskPenalty(penalty float64, model *cost.Model) error {
-	switch {
-	case !(penalty >= 0 && penalty <= mostRiskPenalty):
-		return usagef("leave the flag out for none", "--risk-penalty: %v is not a number from 0 to %d", penalty, mostRiskPenalty)
-	case penalty > 0 && (model == nil || model.Members() < 2):
-		return usagef("train one with: neuroshard train DATASET --ensemble 4 -o FOLDER, and give it as --model", "--risk-penalty: the cost model is no ensemble")
-	}
-	return nil
-}
-
 // check refuses numbers that no search can work with, all at once.
 func (p *planCommand) check() error {
 	var errs []error
@@ -273,22 +172,6 @@ func (p *planCommand) check() error {
 		errs = append(errs, faulty(fmt.Sprintf("--budget: %v is negative", p.search.Budget), "leave the flag out for the default"))
 	}
 	return input.Join(errs...)
-}
-
-// writable refuses, before the search, an output that cannot be written after
-// it.
-func (p *planCommand) writable() error {
-	if p.output == "" {
-		return nil
-	}
-	info, err := os.Stat(filepath.Dir(p.output))
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is not a folder", filepath.Dir(p.output))
-	}
-	if info, statErr := os.Stat(p.output); statErr == nil && info.IsDir() {
-		err = fmt.Errorf("%s is a folder", p.output)
-	}
-	return bad(err, "--output names the file to write")
 }
 
 // failureJSON is what --json prints where nothing fits.
@@ -317,12 +200,4 @@ func (p *planCommand) failed(err error) error {
 		out.Error.DevicesNeeded = &infeasible.DevicesNeeded
 	}
 	return errors.Join(err, p.printJSON(out))
-}
-
-// printJSON prints a value as indented JSON.
-func (a *app) printJSON(v any) error {
-	encoder := json.NewEncoder(a.stdout)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(v)
 }

@@ -86,48 +86,6 @@ func (c *clusterFlags) register(cmd *cobra.Command) {
 	complete(cmd, "comm-precision", problem.Precisions)
 }
 
-// complete offers a flag's values to the shell.
-func complete(cmd *cobra.Command, flag string, values func() []string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return values(), cobra.ShellCompDirectiveNoFileComp
-	})
-	if err != nil {
-		panic("neuroshard: " + err.Error())
-	}
-}
-
-// completeList offers a flag's values to the shell, and after a comma those that are
-// not in the list yet.
-func completeList(cmd *cobra.Command, flag string, values func() []string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-		list := word[:strings.LastIndexByte(word, ',')+1]
-		known := strings.Split(list, ",")
-		var offers []string
-		for _, value := range values() {
-			if !slices.Contains(known, value) && (list == "" || value != allShardingTypes) {
-				offers = append(offers, list+value)
-			}
-		}
-		return offers, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-	})
-	if err != nil {
-		panic("neuroshard: " + err.Error())
-	}
-}
-
-// completeModel offers folders and TorchRec's formulas for --model.
-func completeModel(cmd *cobra.Command) {
-	err := cmd.RegisterFlagCompletionFunc("model", func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-		if word != "" && strings.HasPrefix(torchRecModel, word) {
-			return []string{torchRecModel}, cobra.ShellCompDirectiveDefault
-		}
-		return nil, cobra.ShellCompDirectiveFilterDirs
-	})
-	if err != nil {
-		panic("neuroshard: " + err.Error())
-	}
-}
-
 // completeTables offers workloads and files for the argument of that index.
 func completeTables(index int) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
@@ -141,31 +99,6 @@ func completeTables(index int) cobra.CompletionFunc {
 		return names, cobra.ShellCompDirectiveDefault
 	}
 }
-
-// size is a flag's value in bytes. Its unit is required: a bare 40 is hardly
-// meant as bytes.
-type size unit.Bytes
-
-func (s *size) Set(text string) error {
-	b, err := unit.ParseBytes(text)
-	if err != nil {
-		return err
-	}
-	if last := strings.TrimSpace(text); b != 0 && strings.ContainsAny(last[len(last)-1:], "0123456789.") {
-		return fmt.Errorf("size %q has no unit: write a number and its unit, such as 40GiB or 2GB", text)
-	}
-	*s = size(b)
-	return nil
-}
-
-func (s *size) String() string {
-	if *s == 0 {
-		return ""
-	}
-	return unit.Bytes(*s).String()
-}
-
-func (s *size) Type() string { return "size" }
 
 // loaded is a problem and what was noted on the way to it.
 type loaded struct {

@@ -2,17 +2,13 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/lab/trace"
-	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/report"
 )
@@ -66,17 +62,20 @@ func (a *app) profile(f *profileFlags, path string) error {
 			return bad(err, "a line for each table: its name and its rows")
 		}
 	}
-	tables, warnings, batch, err := a.readTrace(path, trace.Options{Batch: f.batch}, rows, f.dim, nil)
+	bar := a.newProgressBar()
+	defer bar.clear()
+	found, err := trace.ReadTables(path, trace.Options{Batch: f.batch, Progress: readingProgress(bar, path)}, trace.TableOptions{Rows: rows, Dim: f.dim})
+	bar.clear()
 	if err != nil {
-		return err
+		return bad(err, "")
 	}
 	var text bytes.Buffer
-	if err := input.Write(&text, tables, batch); err != nil {
-		return bad(fmt.Errorf("%s: the tables that follow from it are not valid:\n%w", path, err), "")
+	if err := input.Write(&text, found.List, found.Samples); err != nil {
+		return bad(fmt.Errorf("%s: the tables made of it are not valid:\n%w", path, err), "")
 	}
 	if f.out == "" {
 		_, err := a.stdout.Write(text.Bytes())
-		for _, w := range warnings {
+		for _, w := range found.Warnings {
 			fmt.Fprintln(a.stderr, "neuroshard: warning:", w)
 		}
 		return bad(err, "")
@@ -84,55 +83,18 @@ func (a *app) profile(f *profileFlags, path string) error {
 	if info, err := os.Stat(filepath.Dir(f.out)); err != nil || !info.IsDir() {
 		return usagef("choose a file that can be written", "profile: there is no folder %s", filepath.Dir(f.out))
 	}
-	err = atomicfile.Write(f.out, func(w io.Writer) error {
-		_, err := w.Write(text.Bytes())
+	if err := writeFile(f.out, text.Bytes()); err != nil {
 		return err
-	})
-	if err != nil {
-		return bad(err, "choose a file that can be written")
 	}
+	info := report.NewTraceInfo(path, f.out, found.List, found.Samples, found.Warnings)
 	if f.json {
-		return bad(a.printJSON(report.NewTraceInfo(path, f.out, tables, batch, warnings)), "")
+		return bad(a.printJSON(info), "")
 	}
-	return bad(report.Trace(a.stdout, report.NewTraceInfo(path, f.out, tables, batch, warnings), a.reportOptions()), "")
+	return bad(report.Trace(a.stdout, info, a.reportOptions()), "")
 }
 
-// readTrace returns the tables of a trace. keep, where not nil, is given each
-// table's lookups with its number.
-func (a *app) readTrace(path string, opt trace.Options, rows map[string]int64, dim int, keep func(i int, t trace.Table) error) (tables []problem.Table, warnings []string, batch int, err error) {
-	bar := a.newProgressBar()
-	defer bar.clear()
-	const unit = 1 << 20
-	opt.Progress = func(done, total int64) {
-		bar.at(int(done/unit), int(max(1, total/unit)), "reading "+filepath.Base(path))
-	}
-	r, err := trace.Open(path, opt)
-	if err != nil {
-		return nil, nil, 0, bad(err, "")
-	}
-	defer r.Close()
-	for {
-		t, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, nil, 0, bad(err, "")
-		}
-		table, doubts, err := trace.Profile(t, trace.Properties{Rows: rows[t.Name], Dim: dim})
-		if err != nil {
-			return nil, nil, 0, bad(fmt.Errorf("%s: %w", path, err), "")
-		}
-		if keep != nil {
-			if err := keep(len(tables), t); err != nil {
-				return nil, nil, 0, err
-			}
-		}
-		batch = t.Samples
-		tables, warnings = append(tables, table), append(warnings, doubts...)
-	}
-	if len(tables) == 0 {
-		return nil, nil, 0, usagef("", "%s: there are no tables in it", path)
-	}
-	return tables, warnings, batch, nil
+// readingProgress returns a function that shows how far a trace is read, in MiB.
+func readingProgress(bar *progressBar, path string) func(done, all int64) {
+	const mib = 1 << 20
+	return func(done, all int64) { bar.at(int(done/mib), int(max(1, all/mib)), "reading "+filepath.Base(path)) }
 }

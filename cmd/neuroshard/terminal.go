@@ -1,6 +1,8 @@
 package main
 
-import "github.com/neuroshard/neuroshard/report"
+import (
+	"github.com/neuroshard/neuroshard/report"
+)
 
 // plainWidth is the width of reports that do not go to a terminal.
 const plainWidth = 120

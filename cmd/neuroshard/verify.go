@@ -16,7 +16,7 @@ import (
 
 func newVerifyCommand(a *app) *cobra.Command {
 	var (
-		meter     backendFlags
+		backend   backendFlags
 		flags     clusterFlags
 		runs      int
 		asJSON    bool
@@ -30,7 +30,7 @@ after the other, and then the all-to-alls with the starts that follow. The times
 are set beside those that the plan predicts.
 
 TABLES is what was planned: a file, "-" or workload:NAME, since a plan holds
-neither lookups nor accesses. The meter is as in collect; it must be of the
+neither lookups nor accesses. The backend is as in collect; it must be of the
 device that the plan is for, unless --any-device says otherwise.
 
 Meters run tables that are whole or cut by columns, in the devices' memory. For a
@@ -49,15 +49,15 @@ plan that can be run, plan with --sharding-types table_wise,column_wise.`,
 				return err
 			}
 			if err := verify.Measurable(pl); err != nil {
-				return usagef("plan with --sharding-types table_wise,column_wise and without host memory", "%s: it cannot be run on a meter: %w", args[0], err)
+				return usagef("plan with --sharding-types table_wise,column_wise and without host memory", "%s: it cannot be run on a backend: %w", args[0], err)
 			}
 			if !pl.Priced() {
 				return usagef("import it with --tables, which prices it", "%s: no model priced the plan: there is nothing to compare with", args[0])
 			}
-			if meter.profile == "" && meter.meter != backendCPU {
-				meter.profile = pl.Cluster.Profile
+			if backend.profile == "" && backend.name != backendCPU {
+				backend.profile = pl.Cluster.Profile
 			}
-			if err := meter.check("verify"); err != nil {
+			if err := backend.check("verify"); err != nil {
 				return err
 			}
 			own, err := clusterOf(pl, &flags)
@@ -72,14 +72,14 @@ plan that can be run, plan with --sharding-types table_wise,column_wise.`,
 				return bad(fmt.Errorf("%s: %w", args[0], err), "give the tables that were planned; neuroshard validate lists what differs")
 			}
 			return a.verify(cmd.Context(), verification{
-				name: args[0], plan: pl, problem: loaded.problem, meter: &meter, runs: runs, anyDevice: anyDevice, json: asJSON,
+				name: args[0], plan: pl, problem: loaded.problem, backend: &backend, runs: runs, anyDevice: anyDevice, json: asJSON,
 			})
 		},
 	}
-	meter.register(cmd)
+	backend.register(cmd)
 	f := cmd.Flags()
 	f.IntVar(&runs, "runs", 3, "runs of the whole plan; its cost is their median")
-	f.BoolVar(&anyDevice, "any-device", false, "allow a meter of another device than the plan's")
+	f.BoolVar(&anyDevice, "any-device", false, "allow a backend with another device than the plan's")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	flags.set = f
 	return cmd
@@ -90,7 +90,7 @@ type verification struct {
 	name      string
 	plan      *plan.Plan
 	problem   *problem.Problem
-	meter     *backendFlags
+	backend   *backendFlags
 	runs      int
 	anyDevice bool
 	json      bool
@@ -99,20 +99,20 @@ type verification struct {
 func (a *app) verify(ctx context.Context, v verification) error {
 	bar := a.newProgressBar()
 	defer bar.clear()
-	bar.phase("starting the meter")
-	if !hardware.Known(v.plan.Cluster.Profile) && v.meter.profile == "" {
-		v.meter.profile = v.plan.Cluster.Profile
+	bar.phase("starting the backend")
+	if !hardware.Known(v.plan.Cluster.Profile) && v.backend.profile == "" {
+		v.backend.profile = v.plan.Cluster.Profile
 	}
-	meter, err := v.meter.start(ctx, false, a.stderr)
+	backend, err := v.backend.start(ctx, false, a.stderr)
 	if err != nil {
 		return err
 	}
-	defer meter.Close()
-	if of := meter.Provenance().Profile; of != v.plan.Cluster.Profile && !v.anyDevice {
-		return usagef("plan for the device that is measured, or add --any-device", "verify: the plan is for %q, and the meter's device is %q", v.plan.Cluster.Profile, of)
+	defer backend.Close()
+	if of := backend.Provenance().Profile; of != v.plan.Cluster.Profile && !v.anyDevice {
+		return usagef("plan for the device that is measured, or add --any-device", "verify: the plan is for %q, and the backend's device is %q", v.plan.Cluster.Profile, of)
 	}
-	result, err := verify.Plan(ctx, v.problem, v.plan.ByDevice(), v.plan.Breakdown(), meter, verify.Options{
-		Repeats: v.runs, Fastest: v.meter.fastest, OnProgress: func(done, of int) { bar.at(done, of, "running the plan") },
+	result, err := verify.Plan(ctx, v.problem, v.plan.ByDevice(), v.plan.Breakdown(), backend, verify.Options{
+		Repeats: v.runs, Fastest: v.backend.fastest, OnProgress: func(done, of int) { bar.at(done, of, "running the plan") },
 	})
 	bar.clear()
 	var device *verify.DeviceError

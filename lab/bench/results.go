@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -169,6 +170,32 @@ func OpenJournal(path string, tasks []Task, opt Options) (*Journal, []Record, er
 	}
 	j.file, err = os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0)
 	return j, known, err
+}
+
+// Keep runs a comparison as Run does and writes its results to path at the end. Until
+// then it keeps each record in path.partial: Keep with the same arguments continues from
+// there. If the context ends, Keep returns the records so far with the error. Known must
+// be empty.
+func Keep(ctx context.Context, path string, tasks []Task, opt Options) (records []Record, err error) {
+	journal, known, err := OpenJournal(path, tasks, opt)
+	if err != nil {
+		return nil, err
+	}
+	defer journal.Close()
+	onRecord := opt.OnRecord
+	opt.Known = known
+	opt.OnRecord = func(r Record, done, of int) error {
+		if onRecord != nil {
+			if err := onRecord(r, done, of); err != nil {
+				return err
+			}
+		}
+		return journal.Add(r)
+	}
+	if records, err = Run(ctx, tasks, opt); err != nil {
+		return records, err
+	}
+	return records, journal.Finish(records)
 }
 
 // identity is the first line of a journal: it tells comparisons apart, by their

@@ -1,7 +1,11 @@
 package bench
 
 import (
+	"bufio"
+	"cmp"
+	"compress/gzip"
 	"fmt"
+	"io"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +15,7 @@ import (
 	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -159,6 +164,70 @@ func ownProblem(draw *rand.Rand, profile hardware.Profile, domain design.Domain,
 // lookedUp returns the bytes that a batch looks up of a table.
 func lookedUp(t *problem.Table, batch int) float64 {
 	return t.PoolingFactor() * float64(batch) * float64(t.Dim) * problem.OutputBytes
+}
+
+// ReadPool reads the tables that tasks of the published prototype are drawn over: its
+// table_configs.json, gzipped or not. They have workload.PoolDim columns.
+func ReadPool(file prototype.File) ([]problem.Table, error) {
+	r, err := unzipped(file.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file.Name, err)
+	}
+	pool, err := input.Tables(file.Name, r, input.Options{DefaultDim: workload.PoolDim})
+	return pool.Tables, err
+}
+
+// unzipped returns the contents of a file that may be gzipped.
+func unzipped(r io.Reader) (io.Reader, error) {
+	buffered := bufio.NewReader(r)
+	if magic, _ := buffered.Peek(2); string(magic) != "\x1f\x8b" {
+		return buffered, nil
+	}
+	return gzip.NewReader(buffered)
+}
+
+// What a device of the prototype's tasks is where neither options nor file state it.
+const (
+	defaultFileDevices = 4
+	defaultFileMemory  = 4 * unit.GiB
+)
+
+// FileOptions describe the cluster of tasks that are read from files.
+type FileOptions struct {
+	// Profile is the profile of the devices, which are on one host.
+	Profile hardware.Profile
+	// Devices is the number of devices; 0 takes the file's, or else 4.
+	Devices int
+	// Memory is that of a device, for fp32 weights alone, as the prototype counts; 0
+	// takes the file's, or else 4 GiB.
+	Memory unit.Bytes
+}
+
+// ReadTasks reads tasks in the published prototype's form, which are drawn over the
+// tables of the pool. Each file is a setting, named after the file; two files of one
+// name are an error. Tasks are named setting/0, setting/1, ...
+func ReadTasks(files []prototype.File, pool []problem.Table, opt FileOptions) ([]Task, error) {
+	var all []Task
+	for i, f := range files {
+		setting := SettingOf(f.Name)
+		for _, other := range files[:i] {
+			if SettingOf(other.Name) == setting {
+				return nil, fmt.Errorf("%s and %s are both the setting %q: give one of them another name", other.Name, f.Name, setting)
+			}
+		}
+		file, err := prototype.ReadTasks(f.Name, f.Reader)
+		if err != nil {
+			return nil, err
+		}
+		devices := cmp.Or(opt.Devices, file.Devices, defaultFileDevices)
+		memory := cmp.Or(opt.Memory, unit.Bytes(file.MemoryGiB*float64(unit.GiB)), defaultFileMemory)
+		tasks, err := FileTasks(setting, file, pool, opt.Profile, devices, memory)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		all = append(all, tasks...)
+	}
+	return all, nil
 }
 
 // FileTasks returns the tasks of a file in the prototype's form, drawn on the

@@ -108,7 +108,7 @@ class Binary:
             theirs.write_text(json.dumps(serialized(placement, scenario.devices_per_host)))
             cluster = [*self._cluster(scenario), "--reserve-share", "0"]
             self._run("import", str(theirs), "--tables", str(tables), *cluster, "-o", str(plan))
-            self._run("bench", "--score", str(plan), "--tables", str(tables), "--json", str(score))
+            self._run("bench", "plans", str(plan), "--tables", str(tables), "--json", str(score))
             (record,) = json.loads(score.read_text())["records"]
         return float(record["simulated_cost_ms"])
 

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/cost/prototype"
+	"github.com/neuroshard/neuroshard/lab/bench"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/input"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// benchPrototype is what bench prototype reads.
+type benchPrototype struct {
+	*app
+	benchFlags
+	deviceName, tables string
+	tasks              []string
+	devices            int
+	memory             size
+
+	compute, forward, backward string
+}
+
+func newBenchPrototypeCommand(a *app) *cobra.Command {
+	f := benchPrototype{app: a}
+	cmd := &cobra.Command{
+		Use:   "prototype --tables FILE --tasks FILE,...",
+		Short: "Compare methods over the task files of the published prototype",
+		Long: `Compare methods over tasks in the form of the published NeuroShard prototype. The
+memory of a device counts fp32 weights alone, as the prototype counts it.
+
+Plans are found with our cost models, or with the prototype's nets (--compute-model,
+--forward-model and --backward-model), which then judge the plans too.`,
+		Example: `  neuroshard bench prototype --tables table_configs.json --tasks d4_m16.txt --devices 4 --memory 4GiB \
+      --compute-model compute.pt --forward-model comm_4_fw.pt --backward-model comm_4_bw.pt`,
+		Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			hw, _, err := f.device(a, f.deviceName)
+			if err != nil {
+				return err
+			}
+			prices, err := f.prices()
+			if err != nil {
+				return err
+			}
+			tasks, err := f.readTasks(hw)
+			if err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), a, tasks, prices, hw.Name)
+		},
+	}
+	f.register(cmd)
+	f.registerSearch(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.tables, "tables", "", "`file` of the tables that the tasks are drawn over: table_configs.json, gzipped or not")
+	flags.StringSliceVar(&f.tasks, "tasks", nil, "`files` of tasks; each is a setting")
+	flags.StringVar(&f.deviceName, "device", defaultDevice, "device `profile` of the tasks")
+	flags.IntVar(&f.devices, "devices", 0, "number of devices (default: the task file's, else 4)")
+	flags.Var(&f.memory, "memory", "memory of a device (default: the task file's, else 4GiB)")
+	flags.StringVar(&f.compute, "compute-model", "", "the prototype's compute net: `file`, .pt or .json")
+	flags.StringVar(&f.forward, "forward-model", "", "the prototype's net of the forward all-to-all: `file`, .pt or .json")
+	flags.StringVar(&f.backward, "backward-model", "", "the prototype's net of the backward all-to-all: `file`, .pt or .json")
+	complete(cmd, "device", hardware.Names)
+	return cmd
+}
+
+// prices returns those of the prototype's nets if they are given, or else of our models.
+func (f *benchPrototype) prices() (neuroshard.Prices, error) {
+	nets := []string{f.compute, f.forward, f.backward}
+	switch given := slices.ContainsFunc(nets, func(path string) bool { return path != "" }); {
+	case given && f.model != "":
+		return nil, usagef("", "%s: --model is one of our cost models, the other three are the prototype's: give one or the other", f.name)
+	case given && slices.Contains(nets, ""):
+		return nil, usagef("", "%s: the prototype's nets come in threes: --compute-model, --forward-model and --backward-model", f.name)
+	case !given:
+		model, err := f.givenModel(f.model)
+		if err != nil {
+			return nil, err
+		}
+		return f.ours(model)
+	}
+	files, end, err := f.openAll(nets)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	models, err := prototype.Load(files[0], files[1], files[2])
+	return neuroshard.Prototype(models), bad(err, "the files are the prototype's checkpoints, or their JSON form")
+}
+
+func (f *benchPrototype) readTasks(hw hardware.Profile) ([]bench.Task, error) {
+	if f.tables == "" || len(f.tasks) == 0 {
+		return nil, usagef("tasks name tables of a file by number", "%s: --tasks and --tables go together", f.name)
+	}
+	files, end, err := f.openAll(append([]string{f.tables}, f.tasks...))
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	pool, err := bench.ReadPool(files[0])
+	if err != nil {
+		return nil, bad(err, "")
+	}
+	tasks, err := bench.ReadTasks(files[1:], pool, bench.FileOptions{Profile: hw, Devices: f.devices, Memory: unit.Bytes(f.memory)})
+	return tasks, bad(err, "")
+}
+
+// openAll opens files; the caller calls end when they are read. All files that cannot be
+// opened are reported.
+func (a *app) openAll(paths []string) (files []prototype.File, end func(), err error) {
+	var closers []func() error
+	end = func() {
+		for _, c := range closers {
+			_ = c()
+		}
+	}
+	var errs []error
+	for _, path := range paths {
+		name, r, err := a.open(path)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		closers = append(closers, r.Close)
+		files = append(files, prototype.File{Name: name, Reader: r})
+	}
+	if len(errs) > 0 {
+		end()
+		return nil, nil, input.Join(errs...)
+	}
+	return files, end, nil
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/neuroshard/neuroshard/lab/collect"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// flags.go holds the values of flags, and completion of them in a shell.
+
+// complete offers a flag's values to the shell.
+func complete(cmd *cobra.Command, flag string, values func() []string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return values(), cobra.ShellCompDirectiveNoFileComp
+	})
+	if err != nil {
+		panic("neuroshard: " + err.Error())
+	}
+}
+
+// completeList offers a flag's values to the shell, and after a comma those that are
+// not in the list yet.
+func completeList(cmd *cobra.Command, flag string, values func() []string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		list := word[:strings.LastIndexByte(word, ',')+1]
+		known := strings.Split(list, ",")
+		var offers []string
+		for _, value := range values() {
+			if !slices.Contains(known, value) && (list == "" || value != allShardingTypes) {
+				offers = append(offers, list+value)
+			}
+		}
+		return offers, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	})
+	if err != nil {
+		panic("neuroshard: " + err.Error())
+	}
+}
+
+// size is a flag's value in bytes. Its unit is required: a bare 40 is hardly
+// meant as bytes.
+type size unit.Bytes
+
+func (s *size) Set(text string) error {
+	b, err := unit.ParseBytes(text)
+	if err != nil {
+		return err
+	}
+	if last := strings.TrimSpace(text); b != 0 && strings.ContainsAny(last[len(last)-1:], "0123456789.") {
+		return fmt.Errorf("size %q has no unit: write a number and its unit, such as 40GiB or 2GB", text)
+	}
+	*s = size(b)
+	return nil
+}
+
+func (s *size) String() string {
+	if *s == 0 {
+		return ""
+	}
+	return unit.Bytes(*s).String()
+}
+
+func (s *size) Type() string { return "size" }
+
+// shardFlag is a flag's value of the form i/n.
+type shardFlag collect.Shard
+
+func (s *shardFlag) Set(text string) error {
+	first, second, ok := strings.Cut(text, "/")
+	index, err1 := strconv.Atoi(first)
+	count, err2 := strconv.Atoi(second)
+	if !ok || err1 != nil || err2 != nil || index < 1 || index > count {
+		return fmt.Errorf("shard %q is not of the form 2/8, from 1/8 to 8/8", text)
+	}
+	*s = shardFlag{Index: index, Count: count}
+	return nil
+}
+
+func (s *shardFlag) String() string {
+	if s.Count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", s.Index, s.Count)
+}
+
+func (s *shardFlag) Type() string { return "i/n" }
+
+// intList is a flag's value of whole numbers, separated by commas.
+type intList []int
+
+func (l *intList) Set(text string) error {
+	var values []int
+	for word := range strings.SplitSeq(text, ",") {
+		v, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number", word)
+		}
+		values = append(values, v)
+	}
+	slices.Sort(values)
+	*l = slices.Compact(values)
+	return nil
+}
+
+func (l *intList) String() string {
+	words := make([]string, len(*l))
+	for i, v := range *l {
+		words[i] = strconv.Itoa(v)
+	}
+	return strings.Join(words, ",")
+}
+
+func (l *intList) Type() string { return "list" }
+
+// methodFlag is a flag's value that names a search method.
+type methodFlag search.Method
+
+func (m *methodFlag) Set(text string) error {
+	if !slices.Contains(search.Methods(), search.Method(text)) {
+		return fmt.Errorf("method %q is unknown: choose one of %s", text, strings.Join(methods(), ", "))
+	}
+	*m = methodFlag(text)
+	return nil
+}
+
+func (m *methodFlag) String() string { return string(*m) }
+func (m *methodFlag) Type() string   { return "method" }
+
+// allShardingTypes is the value of --sharding-types that stands for every one.
+const allShardingTypes = "all"
+
+// shardingTypesFlag is a flag's value that lists kinds of placement.
+type shardingTypesFlag []problem.Kind
+
+func (k *shardingTypesFlag) Set(text string) error {
+	if text == allShardingTypes {
+		*k = problem.Kinds()
+		return nil
+	}
+	var list []problem.Kind
+	for _, name := range strings.Split(text, ",") {
+		if strings.TrimSpace(name) == allShardingTypes {
+			*k = problem.Kinds()
+			return nil
+		}
+		kind, err := problem.ParseKind(strings.TrimSpace(name))
+		if err != nil {
+			return fmt.Errorf("%w, or %s", err, allShardingTypes)
+		}
+		if !slices.Contains(list, kind) {
+			list = append(list, kind)
+		}
+	}
+	*k = list
+	return nil
+}
+
+func (k *shardingTypesFlag) String() string {
+	if len(*k) == len(problem.Kinds()) {
+		return allShardingTypes
+	}
+	var names []string
+	for _, kind := range *k {
+		names = append(names, string(kind))
+	}
+	return strings.Join(names, ",")
+}
+
+func (k *shardingTypesFlag) Type() string { return "sharding-types" }
+
+// options returns the kinds as a search takes them: none stands for slices of columns.
+func (k *shardingTypesFlag) options() []problem.Kind {
+	if slices.ContainsFunc(*k, problem.Kind.Spread) || !slices.Contains(*k, problem.ColumnWise) {
+		return *k
+	}
+	return nil
+}
+
+func shardingTypeNames() []string {
+	var names []string
+	for _, kind := range problem.Kinds() {
+		names = append(names, string(kind))
+	}
+	return names
+}
+
+func methods() []string {
+	var names []string
+	for _, m := range search.Methods() {
+		names = append(names, string(m))
+	}
+	return names
+}

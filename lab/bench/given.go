@@ -1,0 +1,90 @@
+package bench
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/cost/prototype"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/search"
+)
+
+// MaxGivenBytes is the size above which ReadGiven refuses a file: that of the largest
+// plan. The readers of the other formats have smaller limits of their own.
+const MaxGivenBytes = max(plan.MaxFile, int64(prototype.MaxFileBytes))
+
+// ReadGiven reads plans for the tasks from a file: results that this package wrote, the
+// results of the published prototype, or a plan file, for which the name of the file
+// stands as its method. If results of the prototype state no setting, their setting is
+// the longest one that begins the file's name, or else that of the first task. The
+// tasks must not be empty.
+func ReadGiven(name string, r io.Reader, tasks []Task) ([]Given, error) {
+	data, err := io.ReadAll(io.LimitReader(r, MaxGivenBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if isPlan(data) {
+		pl, err := plan.Read(bytes.NewReader(data))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		given, err := GivenPlan(tasks, search.Method(SettingOf(name)), pl)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		return []Given{given}, nil
+	}
+	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
+		results, err := ReadResults(name, bytes.NewReader(data))
+		if err != nil {
+			return nil, err
+		}
+		return GivenResults(results), nil
+	}
+	results, err := prototype.ReadResults(name, bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	setting := ""
+	for _, t := range tasks {
+		if strings.HasPrefix(filepath.Base(name), t.Setting) && len(t.Setting) > len(setting) {
+			setting = t.Setting
+		}
+	}
+	return GivenPrototype(cmp.Or(setting, tasks[0].Setting), results), nil
+}
+
+// SettingOf returns the setting of the tasks in a file: the file's name without folder
+// and extension.
+func SettingOf(path string) string {
+	base := filepath.Base(path)
+	return strings.TrimSuffix(base, filepath.Ext(base))
+}
+
+// isPlan reports whether a file is a plan file, even a broken one.
+func isPlan(data []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(data))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return false
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return false
+		}
+		if key == "format" {
+			value, err := d.Token()
+			return err == nil && value == plan.Format
+		}
+		var skipped json.RawMessage
+		if d.Decode(&skipped) != nil {
+			return false
+		}
+	}
+	return false
+}
