@@ -2,8 +2,9 @@
 // of tasks with each method, under cost models of choice, and sums up.
 //
 //	Task        a problem of a suite (suite.go, stress.go, workloads.go)
-//	Run, Score  one Record for each task and method
-//	Results     records on disk, kept while a run goes on (results.go)
+//	Run, Score  one Record for each task and method (score.go, plans.go)
+//	ReadGiven   plans to score, from files (given.go)
+//	Keep        Run with Results on disk, kept while it goes on (results.go)
 //	Summarise   the records by setting and method; Plot draws them (plot.go)
 //	Gains       the default method against the others, task by task (gains.go)
 //

@@ -4,6 +4,7 @@
 //	Open           a file -> Reader; what the file is, its first bytes tell
 //	Reader.Next    the next table's lookups, as bags of package indices
 //	Profile        one table's lookups -> problem.Table
+//	ReadTables     all of the above for a whole file (tables.go)
 //
 // Two kinds of file are read. The lookups of a benchmark of FBGEMM, as
 // published in facebookresearch/dlrm_datasets, are what torch.save wrote of

@@ -20,13 +20,13 @@ type Tables struct {
 
 // TableOptions say what a trace does not.
 type TableOptions struct {
-	// Rows are the rows of tables by name; a table that is missing has as many rows as
-	// its highest index needs.
+	// Rows are the rows of tables by name. Without an entry, the rows of a table end
+	// with the highest index that the trace uses.
 	Rows map[string]int64
 	// Dim is the number of columns of all tables.
 	Dim int
 	// Keep, where not nil, is given the lookups of each table with its number, from 0,
-	// and must not keep them. Its error ends the reading.
+	// which it must not retain. Its error ends the reading.
 	Keep func(i int, t Table) error
 }
 
