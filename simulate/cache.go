@@ -24,28 +24,29 @@ import (
 //
 //	phi(y) = sum over j of p_j (1 - exp(-c_j y)) = X/U
 //
-// which depends on nothing but the histogram. phi is solved 10 to 60 times for
-// each device and plan, so it is made cheap:
+// which depends on the histogram alone. phi is solved 10 to 60 times for each device and
+// plan, so the solution is made cheap:
 //
 //   - From class 2 on each mean is twice the one before. So q_j = 1 - exp(-c_j y)
 //     follows by q_(j+1) = q_j (2 - q_j), which loses no precision: two
 //     exponentials give all 17.
 //   - At y = 2^k the q_j are fixed numbers (kernel), so phi there is an inner
-//     product, and five of them find y to a factor of two.
-//   - Newton's method, kept inside that bracket, ends in three or four steps.
+//     product, and five inner products find y to a factor of two.
+//   - Newton's method, kept inside that bracket, ends after three or four steps.
 
-// usage is a table's counts with what the cache model derives of them. It is
-// the same for every shard of the table.
+// usage is a table's counts with what the cache model derives from them. It is
+// the same for every slice of columns of the table.
 type usage struct {
 	counts access.Counts
-	// scale is n/(U s): what takes a class's mean to the count of its rows.
+	// scale is n/(U s): the mean of a class times scale is k_j, the uses of its rows.
 	scale float64
-	// sum is the sum of the shares p_j; 1 but for rounding.
+	// sum is the sum of the shares p_j; 1 up to rounding.
 	sum float64
 	// highest is the highest class with half a row in it, -1 for none.
 	highest int
 }
 
+// newUsage returns the usage of a table with the given counts.
 func newUsage(c access.Counts) usage {
 	u := usage{counts: c, highest: c.Highest()}
 	for _, share := range c.Reuse {
@@ -82,7 +83,7 @@ func (u *usage) solve(target float64) float64 {
 		return limit
 	}
 	p := &u.counts.Reuse
-	// Invariant: phi(low) <= target, and phi(high) > target but at the ends.
+	// Invariant: phi(low) <= target, and phi(high) > target except at the ends.
 	first, last := 0, len(kernel)
 	var below, above float64
 	for first < last {
@@ -125,7 +126,7 @@ func (u *usage) solve(target float64) float64 {
 	return math.Min(y, limit)
 }
 
-// phi returns phi(y) and its derivative: what uncached says, in one pass.
+// phi returns phi(y) and its derivative, with the numbers of uncached in one pass.
 func phi(p *[access.Classes]float64, y float64) (value, slope float64) {
 	q := -math.Expm1(-y)
 	value, slope = p[0]*q, p[0]*(1-q)
@@ -169,8 +170,8 @@ var means = func() (m [access.Classes]float64) {
 	return m
 }()
 
-// kernel holds 1 - exp(-c_j y) at y = kernelAt(k), from where even the most
-// used rows have all but left the cache to where every row stays.
+// kernel holds 1 - exp(-c_j y) at y = kernelAt(k), from a y at which even the most used
+// rows leave the cache to a y at which every row stays.
 var kernel = func() (rows [27][access.Classes]float64) {
 	for k := range rows {
 		rows[k] = uncached(kernelAt(k))

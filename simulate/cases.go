@@ -16,7 +16,7 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// cases.go reads operators and all-to-alls from a file and writes their times.
+// cases.go reads operators and all-to-alls from a file and writes the simulated times.
 //
 //	{"compute": [{"id": 0, "profile": "a100-80", "batch": 65536, "weight_bytes": 4,
 //	    "output_bytes": 4, "index_bytes": 8, "optimizer": "sgd", "weighted": false,
@@ -26,10 +26,10 @@ import (
 //	 "comm": [{"id": 0, "profile": "a100-80", "ranks": 2, "ranks_per_node": 2,
 //	    "global_batch": 65536, "element_bytes": 4, "dim_sums": [512, 384], "start_ms": [0, 3.1]}]}
 //
-// Reuse null means uniform draws, unique_rows null or absent a number derived
+// A reuse of null means uniform draws. A unique_rows that is null or absent is derived
 // from reuse. These may be left out: output_bytes (4), index_bytes (8), weighted
-// (false), launch_mode ("graph"), features (1), ranks_per_node (all),
-// element_bytes (4), start_ms (all at once). Members of other names, such as
+// (false), launch_mode ("graph"), features (1), ranks_per_node (all on one host),
+// element_bytes (4), start_ms (all ready at once). Members of other names, such as
 // expected values, are ignored.
 
 // MaxCasesBytes is the largest input RunCases reads.
@@ -40,33 +40,34 @@ const (
 	maxRanks  = hardware.MaxDevices
 	maxDimSum = 1 << 40
 	maxStart  = 1e12 // ms
-	// maxPooling allows every feature of a table its own most.
+	// maxPooling is the sum over the most features of a table, each with the largest
+	// pooling factor.
 	maxPooling = problem.MaxPoolingFactor * problem.MaxFeatures
 )
 
-// InvalidCases is the error of an input with wrong values: all of them at once,
-// each line naming its case.
+// InvalidCases is the error of an input with wrong values. Faults has all of them; each
+// line names its case.
 type InvalidCases struct{ Faults []string }
 
 // maxFaultLines bounds what Error prints.
 const maxFaultLines = 50
 
-// Error joins the faults, one a line; of very many the first ones.
+// Error joins the faults, one a line, up to a limit.
 func (e *InvalidCases) Error() string { return joinFaults(e.Faults) }
 
 func joinFaults(faults []string) string {
 	return words.Lines(faults, maxFaultLines)
 }
 
-// RunCases reads cases from r, prices them and writes the results to w, one JSON
+// RunCases reads cases from r, simulates them and writes the results to w, as one JSON
 // object in the order of the input:
 //
 //	{"source": "simulated", "model_version": "1",
 //	 "compute": [{"id": ..., "forward_ms": ..., "backward_ms": ...}],
 //	 "comm": [{"id": ..., "forward_ms": [...], "backward_ms": [...]}]}
 //
-// Ids, numbers or strings, are written as they were read, times in full
-// precision. On any error nothing is written: *InvalidCases for wrong values.
+// Ids are numbers or strings, and are written as they were read. Times have full
+// precision. On any error nothing is written. Wrong values give an *InvalidCases.
 func RunCases(r io.Reader, w io.Writer) error {
 	results, err := run(&bounded{r, int64(MaxCasesBytes)})
 	if err != nil {
@@ -90,7 +91,7 @@ type bounded struct {
 
 var errTooLong = fmt.Errorf("the cases are longer than %d bytes: split them into several files", int64(MaxCasesBytes))
 
-// Read reads on, and fails once the input has proved too long.
+// Read reads the next bytes, and fails once more than the limit was read.
 func (b *bounded) Read(p []byte) (int, error) {
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]
@@ -121,7 +122,7 @@ type commResult struct {
 	Backward []unit.Millis   `json:"backward_ms"`
 }
 
-// run prices the cases it reads, one at a time.
+// run simulates the cases that it reads, one at a time.
 func run(r io.Reader) (results, error) {
 	in := json.NewDecoder(r)
 	out := results{Source: Source, Model: ModelVersion, Compute: []computeResult{}, Comm: []commResult{}}
@@ -129,9 +130,9 @@ func run(r io.Reader) (results, error) {
 	err := readLists(in, func(list string, place int, raw json.RawMessage) error {
 		c := newCheck(list, place, raw)
 		if list == "compute" {
-			out.priceCompute(c, raw)
+			out.addCompute(c, raw)
 		} else {
-			out.priceComm(c, raw)
+			out.addComm(c, raw)
 		}
 		if faults = append(faults, c.faults...); len(faults) > maxFaults {
 			return errTooManyFaults
@@ -147,7 +148,8 @@ func run(r io.Reader) (results, error) {
 	return out, nil
 }
 
-func (out *results) priceCompute(c *check, raw json.RawMessage) {
+// addCompute adds the result of a compute case without faults.
+func (out *results) addCompute(c *check, raw json.RawMessage) {
 	op, device := c.compute(raw)
 	if len(c.faults) > 0 {
 		return
@@ -157,7 +159,8 @@ func (out *results) priceCompute(c *check, raw json.RawMessage) {
 	out.Compute = append(out.Compute, computeResult{c.id, forward, backward})
 }
 
-func (out *results) priceComm(c *check, raw json.RawMessage) {
+// addComm adds the result of a communication case without faults.
+func (out *results) addComm(c *check, raw json.RawMessage) {
 	comm, device := c.comm(raw)
 	if len(c.faults) > 0 {
 		return
@@ -171,7 +174,7 @@ func (out *results) priceComm(c *check, raw json.RawMessage) {
 	out.Comm = append(out.Comm, commResult{c.id, forward, backward})
 }
 
-// maxFaults is how many faults are gathered before reading ends.
+// maxFaults is the number of faults after which reading ends.
 const maxFaults = 1000
 
 var (
@@ -181,10 +184,8 @@ var (
 
 // readLists calls each for every element of the two lists of cases.
 func readLists(in *json.Decoder, each func(list string, place int, raw json.RawMessage) error) error {
-	if t, err := in.Token(); err != nil {
+	if err := open(in, '{'); err != nil {
 		return err
-	} else if t != json.Delim('{') {
-		return errNotCases
 	}
 	lists := 0
 	for in.More() {
@@ -200,21 +201,7 @@ func readLists(in *json.Decoder, each func(list string, place int, raw json.RawM
 			continue
 		}
 		lists++
-		if t, err := in.Token(); err != nil {
-			return err
-		} else if t != json.Delim('[') {
-			return errNotCases
-		}
-		for place := 0; in.More(); place++ {
-			var raw json.RawMessage
-			if err := in.Decode(&raw); err != nil {
-				return err
-			}
-			if err := each(name.(string), place, raw); err != nil {
-				return err
-			}
-		}
-		if _, err := in.Token(); err != nil {
+		if err := readList(in, name.(string), each); err != nil {
 			return err
 		}
 	}
@@ -232,7 +219,34 @@ func readLists(in *json.Decoder, each func(list string, place int, raw json.RawM
 	return nil
 }
 
-// readError says what is wrong with an input that could not be read on.
+// readList calls each for every element of one list of cases.
+func readList(in *json.Decoder, list string, each func(list string, place int, raw json.RawMessage) error) error {
+	if err := open(in, '['); err != nil {
+		return err
+	}
+	for place := 0; in.More(); place++ {
+		var raw json.RawMessage
+		if err := in.Decode(&raw); err != nil {
+			return err
+		}
+		if err := each(list, place, raw); err != nil {
+			return err
+		}
+	}
+	_, err := in.Token()
+	return err
+}
+
+// open reads the opening bracket of an object or a list.
+func open(in *json.Decoder, bracket json.Delim) error {
+	t, err := in.Token()
+	if err == nil && t != bracket {
+		return errNotCases
+	}
+	return err
+}
+
+// readError returns the error of an input that could not be read to its end.
 func readError(err error, offset int64) error {
 	var syntax *json.SyntaxError
 	switch {
@@ -250,8 +264,8 @@ func readError(err error, offset int64) error {
 	return fmt.Errorf("reading cases: %w", err)
 }
 
-// whole is an integer of the input. It takes 5, 5.0 and 5e9 alike, as tools
-// differ in how they write large ones. Anything else it keeps in wrong, so that
+// whole is an integer of the input. It accepts 5, 5.0 and 5e9, since tools differ in how
+// they write large integers. For any other value it keeps the fault in wrong, so that
 // reading goes on and the fault can be named.
 type whole struct {
 	value int64
@@ -278,7 +292,7 @@ func (n *whole) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// real is a number of the input, treated in the same way.
+// real is a number of the input, which keeps its fault as whole does.
 type real struct {
 	value float64
 	given bool
@@ -308,7 +322,7 @@ func clip(text []byte) string {
 	return string(text)
 }
 
-// check reads one case and gathers what is wrong with it.
+// check reads one case and gathers its faults.
 type check struct {
 	name   string
 	id     json.RawMessage
@@ -336,13 +350,13 @@ func newCheck(list string, place int, raw json.RawMessage) *check {
 
 func (c *check) add(format string, args ...any) {
 	if len(c.faults) > maxFaults {
-		return // named often enough
+		return // enough faults are named
 	}
 	c.faults = append(c.faults, c.name+": "+fmt.Sprintf(format, args...))
 }
 
-// within checks an integer. One that is not given takes the standard value, or
-// is a fault where that is below 0.
+// within checks that an integer is between low and high. An integer that is not given
+// takes the standard value; if that is below 0, it is a fault.
 func (c *check) within(name string, n whole, low, high, standard int64) int64 {
 	switch {
 	case n.wrong != "":
@@ -357,7 +371,8 @@ func (c *check) within(name string, n whole, low, high, standard int64) int64 {
 	return n.value
 }
 
-// size checks an element size against the two that exist.
+// size checks that an element size is small or large. A size that is not given takes the
+// standard value; if that is below 0, it is a fault.
 func (c *check) size(name string, n whole, standard, small, large int64) int64 {
 	switch {
 	case n.wrong != "":
@@ -372,7 +387,7 @@ func (c *check) size(name string, n whole, standard, small, large int64) int64 {
 	return n.value
 }
 
-// number checks a number that must be given.
+// number checks that a number is given, and between low and high.
 func (c *check) number(name string, n real, low, high float64) float64 {
 	switch {
 	case n.wrong != "":
@@ -385,25 +400,26 @@ func (c *check) number(name string, n real, low, high float64) float64 {
 	return n.value
 }
 
-// decode reads the case's members. Where one is of the wrong type it returns
-// false, and the others are not checked.
+// decode reads the members of the case. If one has the wrong type, decode returns false,
+// and the other members are not checked.
 func (c *check) decode(raw json.RawMessage, into any) bool {
 	if len(c.faults) > 0 {
 		return false
 	}
 	err := json.Unmarshal(raw, into)
-	var kind *json.UnmarshalTypeError
+	var wrong *json.UnmarshalTypeError
 	switch {
 	case err == nil:
 		return true
-	case errors.As(err, &kind):
-		c.add("%s: a %s is of the wrong type", kind.Field, kind.Value)
+	case errors.As(err, &wrong):
+		c.add("%s: a %s has the wrong type", wrong.Field, wrong.Value)
 	default:
 		c.add("%v", err)
 	}
 	return false
 }
 
+// device returns the device of a profile, or adds a fault.
 func (c *check) device(name string) Device {
 	profile, err := hardware.ByName(name)
 	if err != nil {
@@ -412,7 +428,7 @@ func (c *check) device(name string) Device {
 	return NewDevice(profile)
 }
 
-// finite guards against times that JSON cannot hold.
+// finite adds a fault if a time is not finite, which JSON cannot hold.
 func (c *check) finite(times ...unit.Millis) {
 	for _, t := range times {
 		if math.IsNaN(float64(t)) || math.IsInf(float64(t), 0) {
@@ -481,6 +497,7 @@ func (c *check) compute(raw json.RawMessage) (Op, Device) {
 	return op, device
 }
 
+// table reads the table of a compute case; at is its place in error messages.
 func (c *check) table(at string, t tableCase, batch int) Table {
 	rows := c.within(at+"rows", t.Rows, 1, problem.MaxRows, -1)
 	table := Table{
@@ -500,9 +517,10 @@ func (c *check) table(at string, t tableCase, batch int) Table {
 	return table
 }
 
-// maxShareError is how far a histogram's shares may add up to anything but 1.
+// maxShareError is how far the sum of a histogram's shares may be from 1.
 const maxShareError = 0.01
 
+// histogram reads the accesses of a table that has use classes.
 func (c *check) histogram(at string, t tableCase) access.Distribution {
 	d := access.Distribution{Kind: access.Histogram}
 	if t.UniqueRows.given {

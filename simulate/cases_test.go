@@ -88,7 +88,7 @@ func TestWrongCases(t *testing.T) {
 		{compute(`"weight_bytes":4,`, ``), `weight_bytes: missing`},
 		{compute(`"weight_bytes":4`, `"weight_bytes":4,"index_bytes":0`), `index_bytes: 0 is not 4 or 8`},
 		{compute(`"sgd"`, `"lamb"`), `optimizer "lamb" is unknown`},
-		{compute(`"sgd"`, `7`), `optimizer: a number is of the wrong type`},
+		{compute(`"sgd"`, `7`), `optimizer: a number has the wrong type`},
 		{compute(`"subwarp":true,`, ``), `subwarp: missing`},
 		{compute(`"subwarp":true`, `"subwarp":true,"launch_mode":"later"`), `launch_mode "later" is unknown`},
 		{compute(`"rows":1000`, `"rows":-1`), `tables[0].rows: -1 is not between`},

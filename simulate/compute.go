@@ -15,7 +15,7 @@ import (
 // Forward. One group of G lanes serves each bag (a sample of a feature): it
 // reads the bag's offsets and indices, then row after row, and writes one pooled
 // vector. G is 8, 16 or 32, by the widest table of the operator, so that a wide
-// table idles most lanes of every narrow one beside it. Three limits hold, each
+// table idles most lanes of every narrow table in the operator. Three limits hold, each
 // a sum over the tables, and their p-norm is the time:
 //
 //	memory   misses * row bytes in granules of the memory, indices, outputs
@@ -93,7 +93,7 @@ type Table struct {
 	// Features is the number of features that read the table: each makes a bag
 	// of its own of every sample. 0 means 1.
 	Features int
-	// Counts is what the batch does to the table; its Lookups are the batch times
+	// Counts are the accesses of a batch to the table; its Lookups are the batch times
 	// the pooling factors of all features. A table without lookups costs nothing.
 	Counts access.Counts
 }
@@ -108,10 +108,10 @@ type Op struct {
 	// and 8.
 	WeightBytes, OutputBytes, IndexBytes int
 	Optimizer                            problem.Optimizer
-	// Weighted is true where lookups carry per-sample weights.
+	// Weighted is true if lookups carry per-sample weights.
 	Weighted bool
 	// Subwarp lets narrow tables use groups of 8 or 16 lanes. The kernels turn
-	// this off for weighted operators; here the caller does.
+	// this off for weighted operators; here the caller must.
 	Subwarp bool
 	Launch  LaunchMode
 	Tables  []Table

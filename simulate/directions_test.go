@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// directions_test.go says what must be dearer than what, whatever the numbers.
+// directions_test.go tests what must cost more than what, for all numbers.
 
 // TestMoreDevicesComputeLess: blocks of rows get smaller, and skewed ones less so.
 func TestMoreDevicesComputeLess(t *testing.T) {
@@ -21,7 +21,7 @@ func TestMoreDevicesComputeLess(t *testing.T) {
 			p := on(t, "a100-80", n, 8, tableOf("t", 1_000_000, 64, 20, skewed))
 			d := place(p).rowWise(0).price(t).Devices[0]
 			if got := d.Forward + d.Backward; got >= before {
-				t.Errorf("skewed %v, %d devices: got %v, want less than the %v of half as many", skewed, n, got, before)
+				t.Errorf("skewed %v, %d devices: got %v, want less than the %v of half the devices", skewed, n, got, before)
 			} else {
 				before = got
 			}
@@ -51,7 +51,7 @@ func TestSkewedBlocksAreUneven(t *testing.T) {
 }
 
 // TestRowWiseMovesMore: a block's sums are of all columns, so that the reduce-scatter
-// moves as many times more than balanced all-to-alls as there are devices.
+// moves n times the bytes of balanced all-to-alls on n devices.
 func TestRowWiseMovesMore(t *testing.T) {
 	p := on(t, "a100-80", 8, 0)
 	tables, rows := place(p), place(p)
@@ -70,8 +70,8 @@ func TestRowWiseMovesMore(t *testing.T) {
 	}
 }
 
-// TestReplicasFollowBytes: what replicas exchange follows the table's bytes, not its
-// lookups, columns or features, and row-wise the columns, not the rows.
+// TestReplicasFollowBytes: the exchange of replicas grows with the table's bytes, not its
+// lookups, columns or features, and the exchange of blocks with the columns, not the rows.
 func TestReplicasFollowBytes(t *testing.T) {
 	comm := func(rows int64, dim int, pooling float64, features int) (replicas, byRows unit.Millis) {
 		table := tableOf("t", rows, dim, pooling, false)
@@ -89,7 +89,7 @@ func TestReplicasFollowBytes(t *testing.T) {
 		t.Errorf("three features of many lookups: got %v and %v, want %v and far above %v", got, gotRows, base, baseRows)
 	}
 	if got, gotRows := comm(400_000, 16, 2, 1); math.Abs(float64(got-base)) > 1e-12 || gotRows >= baseRows {
-		t.Errorf("as many elements in a quarter of the columns: got %v and %v, want %v and less than %v", got, gotRows, base, baseRows)
+		t.Errorf("the same elements in a quarter of the columns: got %v and %v, want %v and less than %v", got, gotRows, base, baseRows)
 	}
 	// The update of all rows is compute.
 	update := func(rows int64) unit.Millis {
@@ -102,8 +102,9 @@ func TestReplicasFollowBytes(t *testing.T) {
 	}
 }
 
-// TestHostIsDearer: in a host's memory, cached, and in HBM.
-func TestHostIsDearer(t *testing.T) {
+// TestHostCostsMore: a table costs most in a host's memory, less if it is cached, and
+// least in HBM.
+func TestHostCostsMore(t *testing.T) {
 	for _, skewed := range []bool{false, true} {
 		for o := range problem.Adam + 1 {
 			p := on(t, "h100-80", 1, 0, tableOf("t", 1_000_000, 64, 20, skewed))
@@ -137,8 +138,8 @@ func TestSkewMakesCachesGood(t *testing.T) {
 	}
 }
 
-// TestHostsAreFar: rows cut inside a host exchange less than rows cut over all, and
-// those over all more than on one host.
+// TestHostsAreFar: rows cut over the devices of a host exchange less than rows cut over
+// all devices, and rows cut over several hosts more than over one host.
 func TestHostsAreFar(t *testing.T) {
 	for _, name := range []string{"v100-32", "a100-80", "h100-80"} {
 		var tables []problem.Table
@@ -158,7 +159,7 @@ func TestHostsAreFar(t *testing.T) {
 				t.Errorf("%s, %s: got %v of comm, want well below the %v of row-wise", name, what, got, far)
 			}
 		}
-		// The hosts with equal columns are quickest.
+		// Equal columns on all hosts are quickest.
 		uneven := place(p)
 		for i := range p.Tables {
 			uneven.hostWise(i, 0)
@@ -178,7 +179,7 @@ func TestHostsAreFar(t *testing.T) {
 	}
 }
 
-// drawPlaced draws a cluster, tables, and a kind for each of them.
+// drawPlaced draws a cluster, tables, and a way to place each table.
 func drawPlaced(t *rapid.T) *placed {
 	perHost := rapid.IntRange(1, 4).Draw(t, "per host")
 	hosts := rapid.IntRange(1, 3).Draw(t, "hosts")
@@ -227,8 +228,8 @@ func priced(t *rapid.T, l *placed) plan.Breakdown {
 	return cost
 }
 
-// TestPricesAreSound: finite, not negative, the same for each device by itself, and no
-// higher with smaller elements on the way.
+// TestPricesAreSound: times are finite, not negative, the same for each device by itself,
+// and no higher if smaller elements travel.
 func TestPricesAreSound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawPlaced(t)
@@ -247,14 +248,15 @@ func TestPricesAreSound(t *testing.T) {
 		other := *l.p
 		other.CommPrecision = problem.FP32
 		if wide := priced(t, &placed{&other, l.shards}); cost.Cost > wide.Cost*(1+1e-12) {
-			t.Fatalf("%v on the way costs %v, fp32 %v", l.p.CommPrecision, cost.Cost, wide.Cost)
+			t.Fatalf("%v elements that travel cost %v, fp32 %v", l.p.CommPrecision, cost.Cost, wide.Cost)
 		} else if l.p.CommPrecision != problem.FP32 && wide.Devices[0].BackwardComm > 0 && cost.Devices[0].BackwardComm > wide.Devices[0].BackwardComm {
-			t.Fatalf("%v on the way takes %v, fp32 %v", l.p.CommPrecision, cost.Devices[0].BackwardComm, wide.Devices[0].BackwardComm)
+			t.Fatalf("the exchange of %v elements takes %v, of fp32 %v", l.p.CommPrecision, cost.Devices[0].BackwardComm, wide.Devices[0].BackwardComm)
 		}
 	})
 }
 
-// TestOrderOfDevicesIsNoMatter: of hosts with each other.
+// TestOrderOfDevicesIsNoMatter: the order of the devices of a host does not matter, nor
+// the order of hosts.
 func TestOrderOfHostsIsNoMatter(t *testing.T) {
 	p := mixed(12, hardware.Topology{Profile: a100(t), Devices: 8, DevicesPerHost: 4})
 	one, other := place(p), place(p)
@@ -271,8 +273,8 @@ func TestOrderOfHostsIsNoMatter(t *testing.T) {
 	near(t, "hosts the other way round", other.price(t).Cost, one.price(t).Cost)
 }
 
-// TestMonotone: exchanges grow with what is exchanged, blocks shrink with devices, and
-// caches save.
+// TestMonotone: exchanges take longer with more columns and elements, blocks take less
+// time with more devices, and caches save time.
 func TestMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := NewDevice(rapid.SampledFrom(hardware.Profiles()[1:]).Draw(t, "profile"))
@@ -294,7 +296,8 @@ func TestMonotone(t *testing.T) {
 			t.Fatal(err)
 		}
 		moreForward, moreBackward, _ := d.Comm(more)
-		// Nothing to exchange is an all-to-all of nothing, and not less than a little of another collective.
+		// Without tables that ranks hold together, there is an all-to-all of nothing,
+		// whose fixed time may be longer.
 		if c.joint() && (moreForward[0] < forward[0] || moreBackward[0] < backward[0]) || backward[0] < forward[0] || !(forward[0] >= 0) {
 			t.Fatalf("%+v takes %v and %v, %+v %v and %v", c, forward[0], backward[0], more, moreForward[0], moreBackward[0])
 		}

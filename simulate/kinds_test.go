@@ -105,8 +105,8 @@ func near(t testing.TB, what string, got, want unit.Millis) {
 	}
 }
 
-// byHand is a problem of one table of 1000 x 16, of which a batch of 100 reads 300
-// rows once and 100 twice, on a100-80.
+// byHand is a problem of one table of 1000 x 16 on a100-80. A batch of 100 reads 300 of
+// its rows once and 100 rows twice.
 func byHand(t testing.TB, devices, perHost int, o problem.Optimizer) *problem.Problem {
 	p := on(t, "a100-80", devices, perHost, tableOf("t", 1000, 16, 5, false))
 	p.Batch = 100
@@ -145,8 +145,8 @@ func ExamplePricer_Price_kinds() {
 	// 0.606 ms simulated
 }
 
-// TestBlockByHand: a quarter of the rows has a quarter of those used once, and of
-// those used twice the most used one and a quarter of the others.
+// TestBlockByHand: a quarter of the rows has a quarter of the rows used once, and of the
+// rows used twice the most used one and a quarter of the others.
 func TestBlockByHand(t *testing.T) {
 	p := byHand(t, 4, 2, problem.Adagrad)
 	counts := access.Counts{Lookups: 75 + 2*25.75, Unique: 75 + 25.75}
@@ -159,7 +159,7 @@ func TestBlockByHand(t *testing.T) {
 		near(t, "forward", d.Forward, forward)
 		near(t, "backward", d.Backward, backward)
 	}
-	// The same on one host of four is the same, and of half the columns less.
+	// The block of a host of four devices takes the same, and half the columns take less.
 	wide := *p
 	wide.Topology.DevicesPerHost = 4
 	near(t, "on a host", place(&wide).hostWise(0, 0).price(t).Devices[3].Backward, backward)
@@ -206,7 +206,7 @@ func TestReplicaByHand(t *testing.T) {
 		near(t, "forward comm", d.ForwardComm, 0)
 		near(t, "all-reduce", d.BackwardComm, unit.Millis(.045+2*2.0/3*elements*4/230e6))
 	}
-	// Weights of half the size, and a table that nothing reads: its gradients travel, too.
+	// Weights of half the size, and a table without lookups: its gradients travel as well.
 	p.Tables[0].Precision, p.Tables[0].Features[0].PoolingFactor = problem.FP16, 0
 	idle := place(p).replicate(0).price(t).Devices[1]
 	near(t, "idle forward", idle.Forward, 0)
@@ -226,8 +226,8 @@ func TestHostByHand(t *testing.T) {
 		host := place(p).slice(0, 0, problem.Host, 0).price(t).Devices[0]
 		near(t, "host forward", host.Forward, inHBM.Forward+unit.Millis(500*64/link))
 		near(t, "host backward", host.Backward, inHBM.Backward+unit.Millis(400*(2*64+test.traffic)/link))
-		// 300 rows are cached: the 100 used twice, and 200 of the 900 others, of which
-		// 300 are used once.
+		// 300 rows are cached: the 100 rows used twice, and 200 of the 900 others. 300 of
+		// these 900 rows are used once.
 		missed := 300 * (1 - 200.0/900)
 		cached := place(p).slice(0, 0, problem.HostCached, .3).price(t).Devices[0]
 		near(t, "cached forward", cached.Forward, inHBM.Forward+unit.Millis(missed*(64+test.own)/link))
@@ -273,8 +273,9 @@ func TestExchangesByHand(t *testing.T) {
 		{"nothing", Comm{}, fixed, -1},
 		// 11/12 of 1000 x 32 elements go round, four rings entering a host.
 		{"row-wise", Comm{RowWise: 32}, fixed + 11.0/12*1000*32*4/(4*network) + 8*1000*32/a100Stream, -1},
-		// The first host's 24 columns are the most inside a host, and the most sent: by
-		// each of its devices to two thirds of the batch, a quarter of their samples.
+		// The first host has the most columns, 24, and sends the most: each of its devices
+		// sends a quarter of the samples of the other hosts, which train on two thirds of
+		// the batch.
 		{"by host", Comm{ByHost: []int{24, 8, 4}}, .045 + .75*1000*24*4/230e6 + 8*1000*24/a100Stream + fixed + 2.0/3*250*24*4/network, -1},
 		{"replicated", Comm{Replicated: 1e6}, 0, .045 + 2*.75*4e6/230e6 + fixed + 2*2.0/3*1e6/network},
 		{"in two bytes", Comm{RowWise: 32, ElementBytes: 2, VectorBytes: 4}, fixed + 11.0/12*1000*32*2/(4*network) + 6*1000*32/a100Stream, -1},
@@ -317,7 +318,7 @@ func TestExchangesOfOneRank(t *testing.T) {
 	}
 }
 
-// TestCommInTwoBytes: what travels halves; packing reads one size and writes the other.
+// TestCommInTwoBytes: half the bytes travel; packing reads one size and writes the other.
 func TestCommInTwoBytes(t *testing.T) {
 	forward, backward, err := NewDevice(a100(t)).Comm(Comm{Batch: 1000, DimSums: []int{10, 30}, ElementBytes: 2, VectorBytes: 4})
 	if err != nil {
@@ -328,13 +329,12 @@ func TestCommInTwoBytes(t *testing.T) {
 	near(t, "backward", backward[1], unit.Millis(collective+6*500*40/a100Stream))
 }
 
-// TestPriceOfAllKinds puts the parts of a price together by its definition.
-func TestPriceOfAllKinds(t *testing.T) {
-	p := mixed(40, hardware.Topology{Profile: a100(t), Devices: 9, DevicesPerHost: 4})
-	p.CommPrecision = problem.FP16
-	l := place(p)
-	all := Comm{PerHost: 4, Batch: p.Batch, ElementBytes: 2, VectorBytes: 4, ByHost: make([]int, 3)}
-	comm := Comm{PerHost: 4, Batch: p.Batch, ElementBytes: 2, VectorBytes: 4, DimSums: make([]int, 9)}
+// inAllWays places the tables of a problem on 9 devices, 4 on a host, in all ways. It
+// returns what devices exchange for the tables that they hold together, and for slices.
+func inAllWays(p *problem.Problem) (l *placed, joint, slices Comm) {
+	l = place(p)
+	joint = Comm{PerHost: 4, Batch: p.Batch, ElementBytes: 2, VectorBytes: 4, ByHost: make([]int, 3)}
+	slices = Comm{PerHost: 4, Batch: p.Batch, ElementBytes: 2, VectorBytes: 4, DimSums: make([]int, 9)}
 	for i := range p.Tables {
 		table := &p.Tables[i]
 		columns := table.Dim * len(table.Features)
@@ -342,22 +342,30 @@ func TestPriceOfAllKinds(t *testing.T) {
 		switch {
 		case i%6 == 0 && cuts:
 			l.rowWise(i)
-			all.RowWise += columns
+			joint.RowWise += columns
 		case i%6 == 1 && cuts:
 			l.hostWise(i, i%2)
-			all.ByHost[i%2] += columns
+			joint.ByHost[i%2] += columns
 		case i%6 == 2 && cuts && table.Dim >= 8:
 			l.grid(i, 1, 0)
-			all.ByHost[0] += columns / 2
-			all.ByHost[1] += columns / 2
+			joint.ByHost[0] += columns / 2
+			joint.ByHost[1] += columns / 2
 		case i%6 == 3:
 			l.replicate(i)
-			all.Replicated += float64(table.Rows) * float64(table.Dim)
+			joint.Replicated += float64(table.Rows) * float64(table.Dim)
 		default:
 			l.slice(i, i%9, []problem.Tier{problem.HBM, problem.Host, problem.HostCached}[i%3], .25)
-			comm.DimSums[i%9] += columns
+			slices.DimSums[i%9] += columns
 		}
 	}
+	return l, joint, slices
+}
+
+// TestPriceOfAllKinds puts the parts of a cost together by its definition.
+func TestPriceOfAllKinds(t *testing.T) {
+	p := mixed(40, hardware.Topology{Profile: a100(t), Devices: 9, DevicesPerHost: 4})
+	p.CommPrecision = problem.FP16
+	l, all, comm := inAllWays(p)
 	cost := l.price(t)
 	forward, backward, err := NewDevice(a100(t)).Comm(comm)
 	if err != nil {
@@ -368,7 +376,7 @@ func TestPriceOfAllKinds(t *testing.T) {
 	for r, held := range l.shards {
 		f, b := pricer.GroupCost(held)
 		if d := cost.Devices[r]; d.Forward != f || d.Backward != b {
-			t.Errorf("device %d computes %v and %v in a placement, %v and %v by itself", r, d.Forward, d.Backward, f, b)
+			t.Errorf("device %d: got compute times %v and %v in a placement, want %v and %v as by itself", r, d.Forward, d.Backward, f, b)
 		}
 		near(t, "backward comm", cost.Devices[r].BackwardComm, backward[r]+back)
 		last = max(last, f+b+backward[r]+back)
@@ -396,7 +404,8 @@ func TestPriceOfAllKinds(t *testing.T) {
 	near(t, "backward of all classes", cost.Devices[1].Backward, b)
 }
 
-// TestNoAllToAllWithoutSlices: and none but it without tables held together.
+// TestNoAllToAllWithoutSlices: there is no all-to-all if devices hold all tables
+// together, and no other exchange if they hold none together.
 func TestNoAllToAllWithoutSlices(t *testing.T) {
 	p := on(t, "a100-80", 4, 0, tableOf("a", 1000, 16, 5, false), tableOf("b", 1000, 16, 5, false))
 	if d := place(p).replicate(0).price(t).Devices[0]; d.ForwardComm != 0 {
@@ -483,7 +492,7 @@ func TestMalformedPlacements(t *testing.T) {
 	} {
 		_, err := NewPricer(p).Price(test.l.shards)
 		if err == nil {
-			t.Errorf("%s: got a price", test.name)
+			t.Errorf("%s: got no error", test.name)
 			continue
 		}
 		for _, want := range test.want {
@@ -495,13 +504,14 @@ func TestMalformedPlacements(t *testing.T) {
 			t.Errorf("%s: got %q, want %d lines at least", test.name, err, len(test.want))
 		}
 	}
-	// What is well formed, with the kinds of slices said.
+	// A well-formed placement whose slices state their sharding types.
 	l := place(p).rowWise(0).grid(0, 1, 0).replicate(1).hostWise(2, 1).on(2, 9)
 	l.shards[9][len(l.shards[9])-1].Kind = problem.TableWise
 	l.price(t)
 }
 
-// TestPlacementFaultsAreBounded: all are kept, each once, and the first of them printed.
+// TestPlacementFaultsAreBounded: all faults are kept, each once, and the first ones are
+// printed.
 func TestPlacementFaultsAreBounded(t *testing.T) {
 	p := on(t, "a100-80", 512, 8, tableOf("a", 1_000_000, 16, 5, false))
 	l := place(p).rowWise(0)
@@ -515,7 +525,7 @@ func TestPlacementFaultsAreBounded(t *testing.T) {
 	}
 }
 
-// TestPricerServesManyGoroutines, which all need the replicas' counts first.
+// TestPricerServesManyGoroutines: all goroutines need the counts of the replicas at once.
 func TestPricerServesManyGoroutines(t *testing.T) {
 	p := on(t, "a100-80", 4, 0, tableOf("a", 10_000, 16, 5, false), tableOf("b", 1000, 16, 5, true))
 	l := place(p).rowWise(0).replicate(1)
@@ -559,8 +569,8 @@ func TestGroupCostOfKindsDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkPriceOfKinds: 10,000 tables on 1,024 devices, of them 2,000 by rows of all,
-// 1,000 by rows of a host, and 500 replicated.
+// BenchmarkPriceOfKinds: 10,000 tables on 1,024 devices. 2,000 tables are cut by rows over
+// all devices, 1,000 over the devices of a host, and 500 are replicated.
 func BenchmarkPriceOfKinds(b *testing.B) {
 	p := on(b, "a100-80", 1024, 8)
 	l := place(p)

@@ -9,9 +9,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// TestReplicasDifferByTheirUpdate: whatever optimizer a replica has, its gradients are
-// written as SGD writes rows. Adam's 8 bytes of state for each of 1,000,000 x 16
-// weights are read and written once besides.
+// TestReplicasDifferByTheirUpdate: with any optimizer, the gradients of a replica are
+// written as SGD writes rows. In addition, Adam's 8 bytes of state for each of
+// 1,000,000 x 16 weights are read and written once.
 func TestReplicasDifferByTheirUpdate(t *testing.T) {
 	of := func(o problem.Optimizer) plan.StepTimes {
 		p := on(t, "a100-80", 4, 0, tableOf("t", 1_000_000, 16, 20, false))
@@ -24,8 +24,8 @@ func TestReplicasDifferByTheirUpdate(t *testing.T) {
 	near(t, "backward comm", adam.BackwardComm, sgd.BackwardComm)
 }
 
-// TestGridOfUnequalSlices: of 128 columns one host has 32 and the next 96: each device
-// takes as long as it would by itself.
+// TestGridOfUnequalSlices: one host has 32 of 128 columns and the next 96. Each device
+// takes as long as by itself.
 func TestGridOfUnequalSlices(t *testing.T) {
 	p := on(t, "a100-80", 4, 2, tableOf("t", 1_000_000, 128, 20, false))
 	l := place(p).
@@ -38,11 +38,11 @@ func TestGridOfUnequalSlices(t *testing.T) {
 		near(t, "backward", cost.Devices[d].Backward, backward)
 	}
 	if narrow, wide := cost.Devices[1].Forward, cost.Devices[2].Forward; !(narrow < wide) {
-		t.Errorf("32 columns take %v and 96 %v: got no longer for more", narrow, wide)
+		t.Errorf("got %v for 32 columns and %v for 96, want more for 96", narrow, wide)
 	}
 }
 
-// TestMoreToAHostThanThereAre: eight to a host of four devices are the four.
+// TestMoreToAHostThanThereAre: four devices in hosts of eight are one host of four.
 func TestMoreToAHostThanThereAre(t *testing.T) {
 	c := Comm{PerHost: 4, Batch: 1000, RowWise: 32, ByHost: []int{24}, Replicated: 1e6}
 	d := NewDevice(a100(t))
@@ -55,7 +55,7 @@ func TestMoreToAHostThanThereAre(t *testing.T) {
 	}
 }
 
-// TestRowWiseOnOneOfAll: a single block is refused, as half of them are.
+// TestRowWiseOnOneOfAll: a single block is refused, as half of the blocks are.
 func TestRowWiseOnOneOfAll(t *testing.T) {
 	p := on(t, "a100-80", 4, 2, tableOf("t", 1000, 16, 5, false))
 	for what, l := range map[string]*placed{"row_wise": place(p).rowWise(0), "data_parallel": place(p).replicate(0)} {
@@ -70,7 +70,7 @@ func TestRowWiseOnOneOfAll(t *testing.T) {
 	}
 }
 
-// TestSpreadTablesInHostMemory: tables that devices hold together lie in HBM.
+// TestSpreadTablesInHostMemory: tables that devices hold together must lie in HBM.
 func TestSpreadTablesInHostMemory(t *testing.T) {
 	p := on(t, "a100-80", 4, 2, tableOf("t", 1000, 16, 5, false))
 	for kind, l := range map[problem.Kind]*placed{
@@ -94,7 +94,7 @@ func TestSpreadTablesInHostMemory(t *testing.T) {
 	}
 }
 
-// TestSpreadTablesWithAPartOfTheColumns: but for those of a grid they have all.
+// TestSpreadTablesWithAPartOfTheColumns: only a grid may have a part of the columns.
 func TestSpreadTablesWithAPartOfTheColumns(t *testing.T) {
 	p := on(t, "a100-80", 4, 2, tableOf("t", 1000, 16, 5, false))
 	half := problem.Range{Start: 0, End: 8}

@@ -12,8 +12,8 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// TestCostsOfColumnSlicesStay pins every bit of what placements of column slices in
-// HBM cost, with fp32 on the way: to change one is to change ModelVersion.
+// TestCostsOfColumnSlicesStay pins every bit of the costs of placements of column slices
+// in HBM whose exchanges are in fp32. A change of one needs a new ModelVersion.
 func TestCostsOfColumnSlicesStay(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("other processors may fuse a multiplication with an addition")

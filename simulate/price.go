@@ -40,7 +40,7 @@ func NewPricer(p *problem.Problem) *Pricer {
 	}
 }
 
-// Counts returns what a batch does to table i of the problem.
+// Counts returns the accesses of a batch to table i of the problem.
 func (p *Pricer) Counts(i int) access.Counts { return p.tables[i].counts }
 
 // Device returns the simulated device of the pricer.

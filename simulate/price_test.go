@@ -13,7 +13,8 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// mixed returns a problem of n tables of all kinds on the given topology.
+// mixed returns a problem of n tables of all optimizers, precisions and widths on the
+// given topology.
 func mixed(n int, topology hardware.Topology) *problem.Problem {
 	random := rand.New(rand.NewPCG(1, 2))
 	p := &problem.Problem{Topology: topology, Batch: 65536}
@@ -34,8 +35,7 @@ func mixed(n int, topology hardware.Topology) *problem.Problem {
 	return p
 }
 
-// dealt puts table i, in two halves where it is wide enough, on devices i and
-// i+1.
+// dealt puts table i on devices i and i+1, in two halves if it is wide enough.
 func dealt(p *problem.Problem) [][]problem.Shard {
 	shards := make([][]problem.Shard, p.Topology.Devices)
 	for i := range p.Tables {
@@ -52,7 +52,7 @@ func dealt(p *problem.Problem) [][]problem.Shard {
 	return shards
 }
 
-// TestGroupIsOneOpForEachKind prices a mixed group and its operators one by one.
+// TestGroupIsOneOpForEachKind compares a mixed group with its operators one by one.
 func TestGroupIsOneOpForEachKind(t *testing.T) {
 	p := mixed(60, hardware.Topology{Profile: a100(t), Devices: 1})
 	group := dealt(p)[0]
@@ -67,7 +67,7 @@ func TestGroupIsOneOpForEachKind(t *testing.T) {
 		ops[key].Tables = append(ops[key].Tables, Table{Rows: table.Rows, Dim: s.Dim(), Features: len(table.Features), Counts: table.Counts(p.Batch)})
 	}
 	if len(ops) < 12 {
-		t.Fatalf("got %d kinds of operators, want a mixed group", len(ops))
+		t.Fatalf("got %d operators, want at least 12 in a mixed group", len(ops))
 	}
 	var want, wantBack unit.Millis
 	for _, op := range ops {

@@ -87,16 +87,15 @@ func TestMissesEqualBisection(t *testing.T) {
 		room := c.Unique * math.Exp(rapid.Float64Range(-25, 0.1).Draw(t, "ln room"))
 		u := newUsage(c)
 		got, want := u.misses(room), bisected(c, room)
-		// Where nearly all rows fit, what is left of them is rounding, times all
-		// their uses.
+		// If nearly all rows fit, the rest is rounding, times all uses of the rows.
 		if math.Abs(got-want) > 1e-11*want+1e-15*c.Lookups {
 			t.Fatalf("misses with room for %v of %+v: got %v, want %v", room, c, got, want)
 		}
 	})
 }
 
-// drawCounts draws accesses of all kinds, among them histograms with a single
-// class and ones whose shares do not add up to 1.
+// drawCounts draws accesses of all distributions. Some histograms have a single class,
+// and some have shares that do not add up to 1.
 func drawCounts(t *rapid.T, rows int64, batch int) access.Counts {
 	d := access.Distribution{Kind: access.Kind(rapid.IntRange(1, 3).Draw(t, "kind")), Batch: batch}
 	d.Exponent = rapid.Float64Range(.3, 3).Draw(t, "exponent")
@@ -141,15 +140,15 @@ func drawOp(t *rapid.T) (Device, Op) {
 }
 
 // TestAnotherTableNeverCostsLess is no theorem: a wide table lowers the number
-// of tables in flight, and so leaves the others more cache. The lanes it idles
-// cost more than that in every group drawn.
+// of tables in flight, and so leaves more cache to the others. In every group drawn, the
+// lanes that the wide table idles cost more than that saves.
 func TestAnotherTableNeverCostsLess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, op := drawOp(t)
 		forward, backward := d.Compute(op)
 		op.Tables = append(op.Tables, drawTable(t, op.Batch))
 		more, moreBack := d.Compute(op)
-		// A part in 1e12 is the cache model's own rounding.
+		// A part in 1e12 is the rounding of the cache model.
 		if more < forward*(1-1e-12) || moreBack < backward*(1-1e-12) {
 			t.Fatalf("with one more table: got %v and %v, want at least %v and %v", more, moreBack, forward, backward)
 		}

@@ -7,12 +7,12 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// torchrec_test.go holds the direction of prices against the closed forms of
-// TorchRec's planner, with the device's own bandwidths put in: a different model by
-// different people of the same machines.
+// torchrec_test.go compares which sharding type costs more with the closed forms of
+// TorchRec's planner at the device's own bandwidths: a different model of the same
+// machines, by different people.
 
-// closedForm returns what TorchRec's planner says that a shard of a table costs, in
-// ms, for one of the kinds.
+// closedForm returns the cost, in ms, that TorchRec's planner gives to a shard of a table
+// of one sharding type.
 func closedForm(p *problem.Problem, t *problem.Table, kind problem.Kind) float64 {
 	hw := p.Topology.Profile
 	hbm, intra, inter := hw.HBMGBps*hw.HBMEfficiency*1e6, hw.IntraGBps*1e6, hw.NICGBps*1e6
@@ -33,8 +33,8 @@ func closedForm(p *problem.Problem, t *problem.Table, kind problem.Kind) float64
 	link, ring := intra, intra
 	if g > 1 {
 		// TorchRec lets a reduce-scatter over hosts go through one device's network card,
-		// and an all-reduce through those of all devices of a host. A ring is a ring:
-		// docs/SIMULATED.md.
+		// and an all-reduce through the cards of all devices of a host. Here both rings use
+		// all cards: docs/SIMULATED.md.
 		link, ring = inter, inter*l
 	}
 	pooled := outputs * w * dim * 4
@@ -58,11 +58,34 @@ func closedForm(p *problem.Problem, t *problem.Table, kind problem.Kind) float64
 	return compute(lookups, outputs, penalty) + reduce + 9.22*bytes/hbm
 }
 
-// TestDirectionsOfTorchRec: what TorchRec's planner calls more than twice as dear is
-// dearer here.
+// bothModels returns the costs, in ms, of the first device with all tables in one
+// sharding type, by the closed forms, and of the placement on the simulated device.
+func bothModels(t *testing.T, p *problem.Problem, kinds []problem.Kind) (theirs, ours map[problem.Kind]float64) {
+	forms := map[problem.Kind]*placed{}
+	for _, k := range kinds {
+		forms[k] = place(p)
+	}
+	for i := range p.Tables {
+		forms[problem.TableWise].on(i, i%p.Topology.Devices)
+		forms[problem.RowWise].rowWise(i)
+		forms[problem.TableRowWise].hostWise(i, i%(p.Topology.Devices/p.Topology.DevicesPerHost))
+		forms[problem.DataParallel].replicate(i)
+	}
+	theirs, ours = map[problem.Kind]float64{}, map[problem.Kind]float64{}
+	for _, k := range kinds {
+		for _, s := range forms[k].shards[0] {
+			theirs[k] += closedForm(p, &p.Tables[s.Table], k)
+		}
+		ours[k] = float64(forms[k].price(t).Cost)
+	}
+	return theirs, ours
+}
+
+// TestDirectionsOfTorchRec: a sharding type that costs more than twice another one for
+// TorchRec's planner costs more than it on the simulated device.
 func TestDirectionsOfTorchRec(t *testing.T) {
-	// Nearly all of this little table's time is fixed times, of which TorchRec has
-	// none, and table-row-wise has more exchanges: docs/SIMULATED.md.
+	// Nearly all of this small table's time is fixed times, which TorchRec does not count,
+	// and table-row-wise has more exchanges: docs/SIMULATED.md.
 	exceptions := map[string]bool{
 		"h100-80 x 16, 1 table of 1024 x 16: table_wise above table_row_wise": true,
 	}
@@ -91,47 +114,29 @@ func TestDirectionsOfTorchRec(t *testing.T) {
 			{64, 10_000_000, 16, 100},
 		} {
 			p := on(t, cluster.profile, cluster.devices, cluster.perHost)
-			forms := map[problem.Kind]*placed{}
-			for _, k := range kinds {
-				forms[k] = place(p)
-			}
 			for i := range shape.tables {
 				p.Tables = append(p.Tables, tableOf(fmt.Sprint("t", i), shape.rows, shape.dim, shape.pooling, false))
 			}
-			theirs := map[problem.Kind]float64{}
-			for i := range p.Tables {
-				forms[problem.TableWise].on(i, i%cluster.devices)
-				forms[problem.RowWise].rowWise(i)
-				forms[problem.TableRowWise].hostWise(i, i%(cluster.devices/cluster.perHost))
-				forms[problem.DataParallel].replicate(i)
-			}
-			for _, k := range kinds {
-				for _, s := range forms[k].shards[0] {
-					theirs[k] += closedForm(p, &p.Tables[s.Table], k)
-				}
-			}
-			ours := map[problem.Kind]float64{}
-			for _, k := range kinds {
-				ours[k] = float64(forms[k].price(t).Cost)
-			}
-			for _, dear := range kinds {
-				for _, cheap := range kinds {
-					if theirs[dear] <= 2*theirs[cheap] {
+			theirs, ours := bothModels(t, p, kinds)
+			name := fmt.Sprintf("%s x %d, %d table of %d x %d", cluster.profile, cluster.devices, shape.tables, shape.rows, shape.dim)
+			for _, more := range kinds {
+				for _, less := range kinds {
+					if theirs[more] <= 2*theirs[less] {
 						continue
 					}
 					compared++
-					what := fmt.Sprintf("%s x %d, %d table of %d x %d: %s above %s", cluster.profile, cluster.devices, shape.tables, shape.rows, shape.dim, dear, cheap)
+					what := fmt.Sprintf("%s: %s above %s", name, more, less)
 					if exceptions[what] {
 						met++
 					}
-					if agree := ours[dear] > ours[cheap]; agree == exceptions[what] {
-						t.Errorf("%s: TorchRec has %.3f and %.3f ms, the simulated device %.3f and %.3f", what, theirs[dear], theirs[cheap], ours[dear], ours[cheap])
+					if agree := ours[more] > ours[less]; agree == exceptions[what] {
+						t.Errorf("%s: TorchRec has %.3f and %.3f ms, the simulated device %.3f and %.3f", what, theirs[more], theirs[less], ours[more], ours[less])
 					}
 				}
 			}
 		}
 	}
-	if compared != 255 || met != len(exceptions) { // which the documentation says
+	if compared != 255 || met != len(exceptions) { // docs/SIMULATED.md has both numbers
 		t.Errorf("got %d pairs more than a factor 2 apart with %d exceptions, want 255 with %d", compared, met, len(exceptions))
 	}
 }

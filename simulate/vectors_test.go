@@ -42,14 +42,7 @@ func TestVectors(t *testing.T) {
 	}
 	worst := 0.0
 	same := func(what string, id int, got, want float64) {
-		off := math.Abs(got-want) / math.Max(math.Abs(want), 1e-300)
-		if got == want {
-			off = 0
-		}
-		worst = math.Max(worst, off)
-		if !(off <= 1e-9) {
-			t.Errorf("%s of case %d: got %v ms, want %v ms", what, id, got, want)
-		}
+		worst = math.Max(worst, difference(t, what, id, got, want))
 	}
 	for i, w := range want.Compute {
 		g := got.Compute[i]
@@ -70,4 +63,16 @@ func TestVectors(t *testing.T) {
 		}
 	}
 	t.Logf("worst relative difference %.1e", worst)
+}
+
+// difference returns the relative difference of two times, which must be at most 1e-9.
+func difference(t *testing.T, what string, id int, got, want float64) float64 {
+	off := math.Abs(got-want) / math.Max(math.Abs(want), 1e-300)
+	if got == want {
+		off = 0
+	}
+	if !(off <= 1e-9) {
+		t.Errorf("%s of case %d: got %v ms, want %v ms", what, id, got, want)
+	}
+	return off
 }

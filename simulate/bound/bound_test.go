@@ -30,7 +30,7 @@ func profile(t testing.TB, name string) hardware.Profile {
 	return p
 }
 
-// once is a table of which every looked up row is used once.
+// once is a table whose rows are looked up at most once in a batch.
 func once(name string, rows int64, dim int, pooling float64, batch int) problem.Table {
 	t := problem.Table{Name: name, Rows: rows, Dim: dim, Features: []problem.Feature{{Name: name, PoolingFactor: pooling}}}
 	t.Access = access.Distribution{Kind: access.Histogram, Batch: batch}
@@ -57,7 +57,7 @@ func ExampleSimulated() {
 	if err != nil {
 		panic(err)
 	}
-	// Half of each on both.
+	// Half of each table on both devices.
 	left, right := []problem.Shard{p.Whole(0), p.Whole(1)}, []problem.Shard{p.Whole(0), p.Whole(1)}
 	for i := range left {
 		left[i].Columns.End, right[i].Columns.Start = 32, 32
@@ -119,7 +119,7 @@ func TestByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	if gap := bound.Gap(cost.Cost, got.Total); gap < 0 || gap > 1e-6 {
-		t.Errorf("the only sensible plan: got a gap of %v, want 0", gap)
+		t.Errorf("the best plan: got a gap of %v, want 0", gap)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestWithoutLookups(t *testing.T) {
 	}
 }
 
-// draw draws a problem of few tables: in half of the cases of one operator.
+// draw draws a problem of few tables; half of the problems have one operator.
 func draw(t *rapid.T, tables, devices, granules int) *problem.Problem {
 	p := &problem.Problem{Batch: rapid.SampledFrom([]int{64, 2048, 16384, 65536}).Draw(t, "batch")}
 	p.Topology.Profile = rapid.SampledFrom(hardware.Profiles()).Draw(t, "profile")
@@ -187,8 +187,8 @@ func draw(t *rapid.T, tables, devices, granules int) *problem.Problem {
 // placement is the widths of each table's slices on each device, in granules.
 type placement [][]int
 
-// shards returns the placement as shards, with those of a device on neighbouring
-// columns.
+// shards returns the placement as shards. The slices of a table are in the order of the
+// devices.
 func (pl placement) shards(p *problem.Problem) [][]problem.Shard {
 	shards := make([][]problem.Shard, p.Topology.Devices)
 	for i := range pl {
@@ -231,8 +231,8 @@ func price(t interface{ Fatal(...any) }, judge *simulate.Pricer, shards [][]prob
 	return cost.Cost
 }
 
-// No placement is below the bound: random ones, those that a descent finds from
-// them, and in a memory that just holds these.
+// No placement costs less than the bound: not random ones, not those that a descent finds
+// from them, and not in a memory that just holds these.
 func TestNoPlacementIsBelow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		granules := rapid.SampledFrom([]int{4, 16, 40, 150}).Draw(t, "widest")
@@ -287,8 +287,8 @@ func check(t *rapid.T, p *problem.Problem, judge *simulate.Pricer, pl placement)
 	}
 }
 
-// All cuts and placements of tiny problems: the best of them is not below the
-// bound, and not far above it where there is no more than one operator.
+// Of all cuts and placements of tiny problems, the best one is not below the bound, and
+// with one operator not far above it.
 func TestNoOptimumIsBelow(t *testing.T) {
 	var known gaps
 	rapid.Check(t, func(t *rapid.T) {
@@ -330,14 +330,14 @@ func TestNoOptimumIsBelow(t *testing.T) {
 			t.Fatal(err)
 		}
 		if best < least.Total {
-			t.Fatalf("the best placement costs %v, below the bound %v", best, least.Total)
+			t.Fatalf("the best placement: got a cost of %v, want at least the bound %v", best, least.Total)
 		}
 		known.add(best, least.Total)
 	})
 	known.judge(t)
 }
 
-// gaps are those of optima, above their bounds.
+// gaps are the gaps between optima and their bounds.
 type gaps struct{ sum, count float64 }
 
 func (g *gaps) add(cost, least unit.Millis) {
@@ -345,18 +345,18 @@ func (g *gaps) add(cost, least unit.Millis) {
 	g.count++
 }
 
-// judge fails where the mean is wide. One problem decides that of a few: -short draws
-// 20, and 40 are judged.
+// judge fails if the mean gap is wide. A single problem decides the mean of a few, so it
+// judges 40 problems or more, which -short does not draw.
 func (g *gaps) judge(t *testing.T) {
 	t.Helper()
 	mean := g.sum / g.count
 	t.Logf("mean gap of %v optima: %.1f %%", g.count, 100*mean)
 	if g.count >= 40 && mean > 0.25 {
-		t.Errorf("the optima are %.1f %% above the bound in the mean: it says too little", 100*mean)
+		t.Errorf("got optima %.1f %% above the bound in the mean, want a sharper bound", 100*mean)
 	}
 }
 
-// More tables do not lower the bound, but for what the optimisation leaves open.
+// More tables do not lower the bound, up to what the optimisation leaves open.
 func TestMoreTablesCostMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := draw(t, 8, 4, 32)
@@ -375,7 +375,7 @@ func TestMoreTablesCostMore(t *testing.T) {
 			t.Fatal(err)
 		}
 		if all.Total < 0.9*some.Total {
-			t.Fatalf("%d tables: got %v, and %v for %d of them", len(p.Tables), all.Total, some.Total, len(fewer.Tables))
+			t.Fatalf("%d tables: got a bound of %v, and %v for %d of the tables", len(p.Tables), all.Total, some.Total, len(fewer.Tables))
 		}
 	})
 }
@@ -394,8 +394,8 @@ func TestSameBoundAgain(t *testing.T) {
 var tasks = flag.Int("tasks", 2, "tasks of each setting of TestGapsOfPlans")
 
 // TestGapsOfPlans compares plans with the bound on the paper's tasks. With -v it
-// prints the gaps, and how much of them is compute: what a plan's longest compute
-// is above the bound's.
+// prints the gaps and the part of compute: how far the longest compute of a plan is above
+// that of the bound.
 func TestGapsOfPlans(t *testing.T) {
 	all, err := bench.PaperTasks(profile(t, "a100-80"), *tasks, 1)
 	if err != nil {
@@ -421,7 +421,7 @@ func TestGapsOfPlans(t *testing.T) {
 			}
 			gap := bound.Gap(plan.Simulated.Cost, least.Total)
 			if gap < 0 || gap > 0.3 {
-				t.Errorf("%s: a plan of %v with the bound %v", task.Name, plan.Simulated.Cost, least.Total)
+				t.Errorf("%s: got a plan of %v, want at least the bound %v", task.Name, plan.Simulated.Cost, least.Total)
 			}
 			sum, worst, compute = sum+gap, max(worst, gap), compute+float64((longest-least.Compute)/least.Total)
 		}
@@ -431,7 +431,7 @@ func TestGapsOfPlans(t *testing.T) {
 	}
 }
 
-// drawn returns a problem of so many tables of the drawn pool.
+// drawn returns a problem with the given number of tables of the drawn pool.
 func drawn(t testing.TB, tables, devices int) *problem.Problem {
 	t.Helper()
 	pool := workload.Pool(1)

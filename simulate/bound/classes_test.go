@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A block, a block of a host and a replica alone take what the simulated device says
-// where all blocks are alike, and no more elsewhere.
-func TestLotsAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
+// A block, a block of a host and a replica alone take the time of the simulated device if
+// all blocks have the same rows, and at most that time otherwise.
+func TestClassesAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawOperator(t)
 		p.Topology.Devices = rapid.IntRange(2, 16).Draw(t, "devices")

@@ -2,8 +2,8 @@ package bound
 
 import "github.com/neuroshard/neuroshard/problem"
 
-// Exchanges returns the times, in ms, of the exchanges of each lot alone: of so many
-// columns on every device, on all devices, on every host, and of so many weights.
+// Exchanges returns the times, in ms, of the exchanges of each class alone: with the given
+// columns on every device, over all devices, and on every host, and with the given weights.
 func Exchanges(p *problem.Problem, columns int, weights float64) [exchanging]float64 {
 	w, err := newWires(p)
 	if err != nil {

@@ -56,8 +56,8 @@ func ExampleSimulated_shardingTypes() {
 	// rows of one, copies of one   1.16 ms, within 0 % of the best
 }
 
-// way is how one table is placed: its kind, and the devices of its slices, or their
-// hosts, with the slices' widths in granules.
+// way is how one table is placed: its sharding type, and the devices of its slices, or
+// their hosts, with the widths of the slices in granules.
 type way struct {
 	kind   problem.Kind
 	at     []int
@@ -111,11 +111,10 @@ func shardsOf(p *problem.Problem, ways []way) [][]problem.Shard {
 func randomWay(p *problem.Problem, i int, kinds []problem.Kind, host bool, r *rand.Rand) way {
 	t := &p.Tables[i]
 	n, l := p.Topology.Devices, p.Topology.PerHost()
-	full := n / l
 	granules, least := t.Dim/problem.ColumnGranule, t.MinWidth()/problem.ColumnGranule
 	for {
 		w := way{kind: kinds[r.IntN(len(kinds))]}
-		places, parts := n, 1
+		places, parts, tiers := n, 1, host
 		switch w.kind {
 		case problem.RowWise:
 			if !t.CutsByRows(n) {
@@ -128,7 +127,7 @@ func randomWay(p *problem.Problem, i int, kinds []problem.Kind, host bool, r *ra
 			if !t.CutsByRows(l) {
 				continue
 			}
-			places = full
+			places, tiers = n/l, false
 		}
 		if w.kind == problem.ColumnWise || w.kind == problem.Grid {
 			parts = 2 + r.IntN(3)
@@ -137,24 +136,31 @@ func randomWay(p *problem.Problem, i int, kinds []problem.Kind, host bool, r *ra
 			continue
 		}
 		w.at = r.Perm(places)[:parts]
-		left := granules
-		for j := range parts {
-			g := left
-			if rest := (parts - j - 1) * least; j < parts-1 {
-				g = least + r.IntN(left-rest-least+1)
-			}
-			left -= g
-			w.widths = append(w.widths, g)
-			tier := problem.HBM
-			if host && w.kind != problem.Grid && w.kind != problem.TableRowWise && r.IntN(3) == 0 {
-				tier = problem.Tiers()[1+r.IntN(2)]
-			}
-			w.tiers = append(w.tiers, tier)
-		}
+		w.cut(granules, least, tiers, r)
 		return w
 	}
 }
 
+// cut draws the widths and the tiers of the slices of a table of the given granules; host
+// is true if they may be in host memory.
+func (w *way) cut(granules, least int, host bool, r *rand.Rand) {
+	left := granules
+	for j := range w.at {
+		g := left
+		if more := len(w.at) - j - 1; more > 0 {
+			g = least + r.IntN(left-more*least-least+1)
+		}
+		left -= g
+		w.widths = append(w.widths, g)
+		tier := problem.HBM
+		if host && r.IntN(3) == 0 {
+			tier = problem.Tiers()[1+r.IntN(2)]
+		}
+		w.tiers = append(w.tiers, tier)
+	}
+}
+
+// usedKinds returns what the ways need to be allowed.
 func usedKinds(ways []way) bound.Allowed {
 	a := bound.Allowed{}
 	for _, w := range ways {
@@ -168,7 +174,7 @@ func usedKinds(ways []way) bound.Allowed {
 	return a
 }
 
-// tightest sets the devices' memory to what the placement just needs.
+// tightest sets the memory of the devices to what the placement needs.
 func tightest(p *problem.Problem, shards [][]problem.Shard) {
 	most := unit.Bytes(0)
 	for _, held := range shards {
@@ -190,8 +196,8 @@ func drawKinds(t *rapid.T, tables, devices, granules int) *problem.Problem {
 	return p
 }
 
-// No placement in any kinds and tiers is below the bound: random ones, those that a
-// descent finds from them, and in a memory that just holds these.
+// No placement in any sharding types and tiers costs less than the bound: not random ones,
+// not those that a descent finds from them, and not in a memory that just holds these.
 func TestNoPlacementInAnyKindIsBelow(t *testing.T) {
 	sum, count := 0.0, 0.0
 	rapid.Check(t, func(t *rapid.T) {
@@ -271,7 +277,7 @@ func everyWay(p *problem.Problem, i int) []way {
 	return ways
 }
 
-// All placements of tiny problems: the best of them is not below the bound.
+// Of all placements of tiny problems, the best one is not below the bound.
 func TestNoOptimumInAnyKindIsBelow(t *testing.T) {
 	var known gaps
 	rapid.Check(t, func(t *rapid.T) {
@@ -282,7 +288,7 @@ func TestNoOptimumInAnyKindIsBelow(t *testing.T) {
 		for i := range all {
 			all[i] = everyWay(p, i)
 		}
-		// All of two tables; of the third, every so many.
+		// All ways of two tables, and some ways of the third.
 		if len(all) == 3 {
 			step := 1 + len(all[0])*len(all[1])*len(all[2])/5000
 			some := all[2][:0]
@@ -313,9 +319,9 @@ func TestNoOptimumInAnyKindIsBelow(t *testing.T) {
 			t.Fatal(err)
 		}
 		if best < least.Total {
-			t.Fatalf("the best placement %s costs %v, below the bound %v", cheapest, best, least.Total)
+			t.Fatalf("the best placement %s: got a cost of %v, want at least the bound %v", cheapest, best, least.Total)
 		}
-		// All ways of all tables were tried, and all of one operator are bounded sharply.
+		// If all ways of all tables were tried and there is one operator, the bound is sharp.
 		if len(p.Tables) < 3 && p.Tables[0].Optimizer == p.Tables[len(p.Tables)-1].Optimizer {
 			known.add(best, least.Total)
 		}
@@ -323,7 +329,8 @@ func TestNoOptimumInAnyKindIsBelow(t *testing.T) {
 	known.judge(t)
 }
 
-// With slices of columns only it is Simulated's bound, and no higher with more.
+// With slices of columns only, the bound is that of the zero Allowed. With more ways it
+// is no higher.
 func TestMoreKindsCostNoMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawKinds(t, 8, 6, 32)
@@ -352,7 +359,7 @@ func TestMoreKindsCostNoMore(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.Total > last {
-				t.Fatalf("%v: got %v, and %v with less", allowed, got.Total, last)
+				t.Fatalf("%v: got %v, want at most the %v of fewer ways", allowed, got.Total, last)
 			}
 			last = got.Total
 		}
@@ -362,7 +369,7 @@ func TestMoreKindsCostNoMore(t *testing.T) {
 	})
 }
 
-// The exchanges are those of the simulated device.
+// The times of exchanges are those of the simulated device.
 func TestWires(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawKinds(t, 4, 16, 8)

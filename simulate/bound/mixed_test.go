@@ -11,11 +11,12 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Placements that the bound may not be above, each in a problem in which little else is
-// possible: so the bound is near, and what it counts too often is seen. Narrow tables
-// of few rows have one way only: 4 columns are not cut, and no rows for each device.
+// The bound must not be above these placements. Each is in a problem with few other
+// placements, so the bound is near, and the test fails if the bound counts anything twice.
+// Narrow tables of few rows have one way only: 4 columns are not cut, and the rows are
+// fewer than the devices.
 
-// narrow returns a table whose rows are all looked up alike.
+// narrow returns a table with uniform lookups.
 func narrow(name string, rows int64, dim int, pooling float64) problem.Table {
 	return problem.Table{
 		Name: name, Rows: rows, Dim: dim, Features: []problem.Feature{{Name: name, PoolingFactor: pooling}},
@@ -23,7 +24,7 @@ func narrow(name string, rows int64, dim int, pooling float64) problem.Table {
 	}
 }
 
-// copies returns equal tables of other names.
+// copies returns equal tables with different names.
 func copies(count int, like problem.Table) []problem.Table {
 	tables := make([]problem.Table, count)
 	for i := range tables {
@@ -33,7 +34,7 @@ func copies(count int, like problem.Table) []problem.Table {
 	return tables
 }
 
-// inTurn places so many whole tables on devices, or hosts, in turn.
+// inTurn places the given number of whole tables on devices, or hosts, in turn.
 func inTurn(kind problem.Kind, tables, granules, places int) []way {
 	ways := make([]way, tables)
 	for i := range ways {
@@ -42,8 +43,8 @@ func inTurn(kind problem.Kind, tables, granules, places int) []way {
 	return ways
 }
 
-// above fails where the bound is above the price of a placement, in a memory that the
-// placement just needs, times slack; and where it is not within a share gap of it.
+// above fails if the bound is above the cost of a placement, or if the cost is more than
+// the share gap above the bound. The memory is what the placement needs, times slack.
 func above(t *testing.T, p *problem.Problem, ways []way, slack, gap float64) {
 	t.Helper()
 	shards := shardsOf(p, ways)
@@ -58,10 +59,10 @@ func above(t *testing.T, p *problem.Problem, ways []way, slack, gap float64) {
 	}
 	cost := price(t, simulate.NewPricer(p), shards)
 	if cost < least.Total {
-		t.Errorf("the placement costs %v ms, below the bound %v ms", float64(cost), float64(least.Total))
+		t.Errorf("got a cost of %v ms, want at least the bound %v ms", float64(cost), float64(least.Total))
 	}
 	if got := bound.Gap(cost, least.Total); got > gap {
-		t.Errorf("the placement costs %v, %.2f %% above the bound: at most %v are expected", cost, 100*got, 100*gap)
+		t.Errorf("got a cost of %v, %.2f %% above the bound, want at most %v %%", cost, 100*got, 100*gap)
 	}
 }
 
@@ -76,8 +77,8 @@ func TestNotAboveInTightMemory(t *testing.T) {
 	above(t, p, append(inTurn(problem.TableWise, 8, 16, 4), way{kind: problem.RowWise}), 1, 0.002)
 }
 
-// The two tables of each device have just the rows that sort in three passes: rows have
-// a price.
+// The two tables of each device have as many rows as three passes sort: rows have a
+// price.
 func TestNotAboveWithLimitedRows(t *testing.T) {
 	p := onA100(t, 4096, 4, 4)
 	many := narrow("many", 1<<22, 4, 200)
@@ -102,14 +103,13 @@ func TestNotAboveWhenPacking(t *testing.T) {
 }
 
 // Slices are on one host and blocks on the other: no device has two operators.
-func TestNotAboveWithLotsApart(t *testing.T) {
+func TestNotAboveWithClassesApart(t *testing.T) {
 	p := onA100(t, 1024, 4, 2)
 	p.Tables = append(copies(2, narrow("small", 1, 4, 100)), narrow("long", 1<<28, 4, 2000))
 	above(t, p, append(inTurn(problem.TableWise, 2, 1, 2), way{problem.TableRowWise, []int{1}, []int{1}, []problem.Tier{problem.HBM}}), 2, 0.002)
 }
 
-// The last block, of 1 row where others have n-1, leaves its device room for another
-// table.
+// The last block has 1 row and the others n-1, so its device has room for another table.
 func TestNotAboveWithAShortLastBlock(t *testing.T) {
 	for n := 3; n <= 6; n++ {
 		p := onA100(t, 1024, n, n)
@@ -118,7 +118,7 @@ func TestNotAboveWithAShortLastBlock(t *testing.T) {
 		block.Kind, block.Rows.End = problem.RowWise, int64(n-1)
 		last := block
 		last.Rows.End = 1
-		// 32 bytes a lookup fill the room nearly.
+		// 32 bytes a lookup nearly fill the room.
 		room := float64(p.ShardMemory(block).Tables() - p.ShardMemory(last).Tables())
 		p.Tables = append(p.Tables, narrow("other", 1, 4, 0.95*room/1024/32))
 		above(t, p, []way{{kind: problem.RowWise}, {problem.TableWise, []int{n - 1}, []int{1}, []problem.Tier{problem.HBM}}}, 1, 0.5)

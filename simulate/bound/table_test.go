@@ -35,15 +35,15 @@ func drawOperator(t *rapid.T) *problem.Problem {
 	return p
 }
 
-// columnsOf returns the shard that is so many granules of table i.
+// columnsOf returns the shard of the first granules of table i.
 func columnsOf(p *problem.Problem, i, granules int) problem.Shard {
 	s := p.Whole(i)
 	s.Columns.End = int64(granules * problem.ColumnGranule)
 	return s
 }
 
-// A slice alone takes what the simulated device says, in the narrowest class
-// that it may run in, and no more than that in any.
+// A slice alone takes the time of the simulated device, in the narrowest lane class in
+// which it may run.
 func TestSlicesAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawOperator(t)
@@ -62,8 +62,8 @@ func TestSlicesAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
 	})
 }
 
-// A group takes what its slices' loads say where the cache serves a table at a
-// time, and no less elsewhere.
+// The loads of slices give the time of their group if the cache serves one table at a
+// time, and at most that time otherwise.
 func TestLoadsAddUpToTheSimulatedDevice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawOperator(t)
@@ -137,7 +137,7 @@ func TestSortPasses(t *testing.T) {
 	}
 }
 
-// The cheapest cut is no dearer than any, at any prices.
+// No cut is cheaper than the cheapest one, at any prices.
 func TestChooseIsTheCheapestCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawOperator(t)
@@ -150,14 +150,14 @@ func TestChooseIsTheCheapestCut(t *testing.T) {
 			for j := range r.prices[k] {
 				r.prices[k][j] = rapid.Float64Range(0, 1).Draw(t, "price")
 			}
-			// Of a size with milliseconds.
+			// About the size of milliseconds.
 			r.prices[k][rows] /= float64(p.Tables[0].Rows)
 			r.prices[k][bytes] /= memoryOf(p, []problem.Shard{p.Whole(0)})
 		}
 		r.longest = math.Inf(1)
 		table := &r.tables[0]
 		got := r.choose(table)
-		// A random cut, each slice of its cheapest kind.
+		// A random cut, each slice in its cheapest mode.
 		cost, left := 0.0, table.granules
 		d, pricer := ratesOf(p), simulate.NewPricer(p)
 		w := newWidths(&d, p.Batch, &p.Tables[0], pricer.Counts(0))
