@@ -140,7 +140,9 @@ func searchRows(m *source.Module) []row {
 	references := source.NewChecker(m).References(p)
 	rows := []row{
 		{"pairs of files of `search`, one using the other", fmt.Sprint(references.Pairs)},
-		{"of these, on a circle", fmt.Sprint(references.Circular)},
+		{"of these, back up in the best order found", fmt.Sprint(references.Up)},
+		{"declarations of `search` that other files use", fmt.Sprint(references.Uses)},
+		{"of these, back up", fmt.Sprint(references.UpUses)},
 	}
 	numbers := []string{"most", "second most", "third most"}
 	for i, typ := range source.Types(p)[:min(3, len(source.Types(p)))] {
