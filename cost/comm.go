@@ -27,10 +27,10 @@ import (
 // over when the last is ready (Overlapped); such a plan costs more for being balanced.
 // Collectives that begin when all are ready, as NCCL's, have no overlap.
 
-// Cluster is what the all-to-alls of a plan are run on.
+// Cluster is the devices of an exchange, and the sizes of the vectors: see simulate.Cluster.
 type Cluster = simulate.Cluster
 
-// CommConstants are the closed form's six constants, fitted to samples.
+// CommConstants are the constants of the closed form and of its overlap, fitted to samples.
 type CommConstants = modelfile.CommSpec
 
 // commModel predicts the all-to-alls.
@@ -131,14 +131,14 @@ func transfer(n *simulate.Network, l CommLoad) float64 {
 	return n.Transfer(float64(l.Max), float64(l.Min), float64(l.Sum))
 }
 
-// Collective returns the closed form's time of one all-to-all without wait and
-// copies, in ms.
-func Collective(k CommConstants, c Cluster, l CommLoad) float64 {
+// AllToAll returns the closed form's time of one all-to-all without wait and copies, in
+// ms.
+func AllToAll(k CommConstants, c Cluster, l CommLoad) float64 {
 	n := networkOf(k, c)
-	return collective(&n, l)
+	return allToAll(&n, l)
 }
 
-func collective(n *simulate.Network, l CommLoad) float64 {
+func allToAll(n *simulate.Network, l CommLoad) float64 {
 	return float64(n.AllToAll(transfer(n, l)).Time())
 }
 
@@ -159,7 +159,7 @@ func networkOf(k CommConstants, c Cluster) simulate.Network {
 
 // commTimes are the collectives of one step with the copies that all devices
 // share: backward is every device's whole backward exchange, forward a device's
-// without its wait and its own packing (commPack).
+// without its wait and its own packing (pack).
 type commTimes struct{ forward, backward float64 }
 
 func (m *commModel) times(n *simulate.Network, l CommLoad, work *commWork) commTimes {
@@ -178,7 +178,7 @@ func (m *commModel) timesOf(n *simulate.Network, l CommLoad, work *commWork, net
 			residual[i] += v / float32(len(nets))
 		}
 	}
-	base, unpack := collective(n, l), float64(n.PackOwn(float64(l.Sum)))
+	base, unpack := allToAll(n, l), float64(n.PackOwn(float64(l.Sum)))
 	return commTimes{
 		forward:  base * math.Exp(clamp(residual[0])),
 		backward: base*math.Exp(clamp(residual[1])) + unpack,

@@ -3,8 +3,8 @@
 //
 //	Load      a modelfile as a Model
 //	Pool      one problem under one Model: tables described, slices embedded once
-//	Scorer    the running price of a placement, for a search to ask
-//	Breakdown the whole price of a plan, device by device
+//	Scorer    the running cost of a placement in any form, for a search to ask
+//	Price     the cost of a whole placement, device by device
 //
 // The compute model is a pooled-set net (feature, nn): each shard's embedding is
 // folded through the head's first layer once, to 64 numbers, and a device is
@@ -122,7 +122,7 @@ func (m *Model) Doubts(p *problem.Problem, shards [][]problem.Shard) []string {
 
 // computeNet is the pooled-set net of the fused lookups, or the mean of several.
 // Nets of one shape, all without biases in their heads, are together a net
-// whose head is as many times as wide: a shard's embedding is folded through
+// whose head is that number of times as wide: a shard's embedding is folded through
 // every member's first layer, and the last layers' weights are divided by the
 // number of members.
 type computeNet struct {

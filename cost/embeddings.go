@@ -65,7 +65,7 @@ type sliceKey struct{ table, width int }
 
 type contentKey struct{ content, width int }
 
-// tableContent is what the price of a table depends on.
+// tableContent is what the times of a table depend on.
 type tableContent struct {
 	rows      int64
 	features  int

@@ -149,7 +149,7 @@ func TestEnsembleExchange(t *testing.T) {
 }
 
 // The Scorer of an ensemble, whose heads are three times as wide, keeps its
-// contract, and its prices are Group's.
+// contract, and its times are Group's.
 func TestEnsembleScorer(t *testing.T) {
 	model, _ := three(t)
 	for seed := range uint64(4) {

@@ -14,7 +14,7 @@ import (
 //
 // The exchanges of these slices are the closed forms of plain collectives over the
 // constants that were fitted to all-to-alls, with the correction that the net has for an
-// all-to-all of as many bytes. No samples were measured of them.
+// all-to-all of the same number of bytes. No samples were measured of them.
 type otherForms struct {
 	pool    *Pool
 	penalty float64
@@ -208,8 +208,8 @@ func (o *otherForms) ring(columns float64) float64 {
 }
 
 // corrected returns the time, in ms, of a collective on the links between hosts, times
-// what the net corrects that of an all-to-all by in which every device sends as many
-// bytes; 0 on one host. Inside a host the closed form is as good for one collective as
+// what the net corrects that of an all-to-all by in which every device sends the
+// same number of bytes; 0 on one host. Inside a host the closed form is as good for one collective as
 // for another.
 func (o *otherForms) corrected(c simulate.Collective) float64 {
 	n := &o.pool.network
@@ -220,5 +220,5 @@ func (o *otherForms) corrected(c simulate.Collective) float64 {
 	columns := int(max(1, min(1<<24, c.Bytes/((devices-1)/devices*float64(n.Batch)*n.Element()))))
 	load := CommLoad{Max: columns, Min: columns, Sum: columns * n.Devices}
 	unpack := float64(n.PackOwn(float64(load.Sum)))
-	return time * (o.comm.times(&o.pool.model.comm, n, load).backward - unpack) / collective(n, load)
+	return time * (o.comm.times(&o.pool.model.comm, n, load).backward - unpack) / allToAll(n, load)
 }

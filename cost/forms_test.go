@@ -192,7 +192,7 @@ func TestFormsAgreeWithPrice(t *testing.T) {
 }
 
 // A Scorer that held slices in all forms and lost them is, to the last bit, one that
-// never held other slices than columns in HBM, and so is the price.
+// never held other slices than columns in HBM, and so is the breakdown.
 func TestFormsLeaveNothingBehind(t *testing.T) {
 	all, _ := three(t)
 	model, _ := load(t)

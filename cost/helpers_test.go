@@ -100,7 +100,7 @@ func placement(p *problem.Problem, draw *rand.Rand) [][]problem.Shard {
 	return shards
 }
 
-// group prices a device's shards by Model.Group, operation by operation.
+// group predicts a device's shards by Model.Group, operation by operation.
 func group(m *cost.Model, p *problem.Problem, shards []problem.Shard) (forward, backward float64) {
 	slices := map[problem.Operation][]cost.Slice{}
 	for _, s := range shards {

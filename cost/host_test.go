@@ -11,8 +11,8 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// oneTable is a table of so many rows of 16 columns, of which a batch reads 300 rows
-// once and 100 twice.
+// oneTable is a problem of one table of 16 columns. A batch reads 300 rows once and 100
+// rows twice.
 func oneTable(t *testing.T, rows int64, devices, perHost int) *problem.Problem {
 	p := &problem.Problem{Batch: 100, Topology: topology(t, devices, perHost)}
 	p.Topology.HostMemory = unit.TiB
@@ -63,7 +63,7 @@ func TestHostLinkByHand(t *testing.T) {
 	}
 }
 
-// TestReplicasTravelInHalf: gradients of twice the rows in bf16 are as many bytes, in
+// TestReplicasTravelInHalf: gradients of twice the rows in bf16 are the same number of bytes, in
 // hosts and between them.
 func TestReplicasTravelInHalf(t *testing.T) {
 	model, _ := load(t)

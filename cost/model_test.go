@@ -170,7 +170,7 @@ func checkExchange(t *testing.T, file *modelfile.Model) {
 			f := (n - float64(c.cluster.PerHost)) / (n - 1)
 			base = k.BaseMS + k.HopMS*math.Log2(n) + math.Max(moved*(1-f)/(k.IntraGBps*1e6), moved*f/(k.NICGBps*1e6))
 		}
-		if got := cost.Collective(k, c.cluster, c.load); !near(got, base, 1e-12) {
+		if got := cost.AllToAll(k, c.cluster, c.load); !near(got, base, 1e-12) {
 			t.Errorf("%+v %+v: got a collective of %v ms, want %v", c.cluster, c.load, got, base)
 		}
 		x := []float64{

@@ -42,8 +42,8 @@ type deviceState struct {
 // groupState is the shards of one device that fuse into one operation.
 type groupState struct {
 	key groups.Key
-	// items are the shards with lookups; wide counts them by the lane class of
-	// their own width, of which the widest present decides.
+	// items are the slices with lookups; wide counts them by the lane class of their
+	// own width. The widest slice decides the group's class.
 	items []int32
 	wide  [feature.LaneClasses]int32
 	sums  [feature.LaneClasses]laneSums
@@ -209,7 +209,7 @@ func (s *operators) with(device int, added *item) float64 {
 }
 
 // group returns the predicted time of one group, with an item added where added
-// is not nil: from memory where a group of equal content was priced before.
+// is not nil: from memory where a group of equal content was predicted before.
 func (s *operators) group(operation int, g *groupState, added *item) float64 {
 	key := g.key
 	if added != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Scorer keeps the predicted price of a placement while shards come and go. It
+// Scorer keeps the predicted cost of a placement while shards come and go. It
 // serves one goroutine; Scorers of one Pool share the pool's items.
 //
 // The final cost of a device without tables is what the net says, as in the

@@ -18,7 +18,7 @@ func (p *Pool) NewScorer() *Scorer {
 	return &Scorer{pool: p, perHost: t.PerHost(), devices: make([]sum, t.Devices)}
 }
 
-// Additive says that prices add up.
+// Additive says that times add up: see search.Additive.
 func (s *Scorer) Additive() bool { return true }
 
 // Item registers a slice in a form: see Pool.Item.

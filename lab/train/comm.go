@@ -20,7 +20,7 @@ import (
 )
 
 // The comm model is fitted in two steps. First the six constants of the closed
-// form (cost.Collective), by the simplex method of Nelder and Mead on the
+// form (cost.AllToAll), by the simplex method of Nelder and Mead on the
 // logarithms of the constants: the form has corners where a gradient method
 // stalls, and six numbers are few. Then a small net on the logarithm of what
 // the closed form leaves, so that a wrong form is mended, not replaced.
@@ -310,7 +310,7 @@ func copyGBps(fitting []exchange, hw hardware.Profile) float64 {
 
 // error returns the mean absolute error of the logarithm of the sample's times.
 func (e *exchange) error(k cost.CommConstants) float64 {
-	base := cost.Collective(k, e.cluster, e.load)
+	base := cost.AllToAll(k, e.cluster, e.load)
 	forward := cost.Overlapped(k, e.cluster.Devices, base, e.early)
 	copyMS := 1 / (k.CopyGBps * 1e6)
 	sum := math.Abs(math.Log((base + e.shared*copyMS) / e.backward))
@@ -329,7 +329,7 @@ func (e *exchange) error(k cost.CommConstants) float64 {
 // left returns the logarithm of what the closed form leaves of the forward and
 // of the backward collective.
 func (e *exchange) left(k cost.CommConstants) (forward, backward float64) {
-	base := cost.Collective(k, e.cluster, e.load)
+	base := cost.AllToAll(k, e.cluster, e.load)
 	copyMS := 1 / (k.CopyGBps * 1e6)
 	own := 0.0
 	for r, f := range e.forward {

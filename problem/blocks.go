@@ -4,12 +4,13 @@ import (
 	"github.com/neuroshard/neuroshard/problem/access"
 )
 
-// A block of a table's rows is, to the device that holds it, a table with fewer rows
-// and lookups; a replicated table is one that is read by a smaller batch. So what
-// prices whole tables prices these as well, on a problem of such tables.
+// blocks.go makes problems of parts of tables. To the device that holds it, a block of a
+// table's rows is a table with fewer rows and lookups, and a replica is a table that is
+// read by a smaller batch. So what estimates whole tables estimates both, on a problem of
+// such tables.
 
 // OfBlocks returns the problem whose tables are blocks of p's tables, cut by rows for
-// that many devices: for each table the block that holds the most used row
+// the given number of devices: for each table the block that holds the most used row
 // (access.Counts.Part). Everything else is p's. Times of its tables are those of one
 // block.
 func (p *Problem) OfBlocks(devices int) *Problem {
