@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/lab"
 	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/lab/lookups"
 	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/lab/trace"
@@ -34,7 +34,7 @@ type collectCommand struct {
 	flags   *pflag.FlagSet
 	backend backendFlags
 	domain  domainFlags
-	design  lab.Design
+	design  design.Experiment
 	shard   shardFlag
 	out     string
 	model   string
@@ -83,10 +83,10 @@ second of eight parts, for eight machines; neuroshard dataset merge joins them
 	f := cmd.Flags()
 	c.flags = f
 	f.StringVarP(&c.out, "output", "o", "", "`folder` of the dataset")
-	f.IntVar(&c.design.Samples, "samples", lab.DefaultMeasuredSamples, "groups of fused lookups to measure")
-	f.IntVar(&c.design.CommSamples, "comm-samples", lab.DefaultMeasuredCommSamples, "all-to-alls to measure")
-	f.IntVar(&c.design.PoolTables, "pool", lab.DefaultMeasuredTables, "random tables to draw the groups over")
-	f.IntVar(&c.design.Tasks, "near", lab.DefaultNearTasks, "planning `tasks`; the groups of their plans are measured too")
+	f.IntVar(&c.design.Samples, "samples", design.DefaultSamples, "groups of fused lookups to measure")
+	f.IntVar(&c.design.CommSamples, "comm-samples", design.DefaultCommSamples, "all-to-alls to measure")
+	f.IntVar(&c.design.PoolTables, "pool", design.DefaultTables, "random tables to draw the groups over")
+	f.IntVar(&c.design.Tasks, "near", design.DefaultPlannedTasks, "planning `tasks`; the groups of their plans are measured too")
 	f.Uint64Var(&c.design.Seed, "seed", 1, "seed of the draws")
 	f.StringVar(&c.model, "model", "", "`folder` of a cost model to plan those tasks with (default: greedy methods)")
 	f.Var(&c.shard, "shard", "measure one part of n, such as 2/8")

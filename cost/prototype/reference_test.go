@@ -37,7 +37,7 @@ func (n *ComputeNet) Predict(tables []Vector) float64 {
 }
 
 // Predict returns the time, in ms, of an exchange on each device. starts is
-// only read by a net that Sleeps. It panics where there are not n.Devices.
+// only read by a net that Sleeps. It panics on another number of devices than n.Devices.
 func (n *CommNet) Predict(dims, starts []float64) []float64 {
 	in := append([]float64(nil), dims...)
 	if n.Sleeps {

@@ -60,7 +60,7 @@ const (
 	Constant Schedule = iota
 	// OneCycle rises linearly to 5e-3 in the first twentieth of the steps and then
 	// falls along half a cosine to a hundredth of that (after Smith and Topin,
-	// arXiv:1708.07120). In as many epochs it reaches lower errors.
+	// arXiv:1708.07120). It reaches lower errors in the same number of epochs.
 	OneCycle
 )
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
@@ -306,7 +307,7 @@ func TestPlansKeepTheirShards(t *testing.T) {
 	}
 	for moves := range 12 {
 		moved := 0
-		for i, d := range home(disturb(draw, plan, moves)) {
+		for i, d := range home(design.Disturb(draw, plan, moves)) {
 			if d < 0 {
 				t.Errorf("disturb by %d: shard %d is lost", moves, i)
 			}

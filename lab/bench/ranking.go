@@ -7,6 +7,7 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/internal/rank"
+	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
@@ -89,7 +90,7 @@ func rankTask(ctx context.Context, p *problem.Problem, prices neuroshard.Prices,
 		}
 	}
 	for i := range rankingPlans {
-		if err := near.add(disturb(draw, best.Shards, i*(mostMoves+1)/rankingPlans)); err != nil {
+		if err := near.add(design.Disturb(draw, best.Shards, i*(mostMoves+1)/rankingPlans)); err != nil {
 			return Ranking{}, err
 		}
 	}
@@ -112,25 +113,6 @@ func scatter(draw *rand.Rand, shards [][]problem.Shard) [][]problem.Shard {
 			d := draw.IntN(len(out))
 			out[d] = append(out[d], s)
 		}
-	}
-	return out
-}
-
-// disturb moves some random shards of a plan to random devices.
-func disturb(draw *rand.Rand, shards [][]problem.Shard, moves int) [][]problem.Shard {
-	out := make([][]problem.Shard, len(shards))
-	for d, held := range shards {
-		out[d] = append([]problem.Shard(nil), held...)
-	}
-	for range moves {
-		from, to := draw.IntN(len(out)), draw.IntN(len(out))
-		if len(out[from]) == 0 {
-			continue
-		}
-		i := draw.IntN(len(out[from]))
-		s := out[from][i]
-		out[from] = append(out[from][:i], out[from][i+1:]...)
-		out[to] = append(out[to], s)
 	}
 	return out
 }

@@ -1,25 +1,22 @@
 package design
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"strings"
 
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
 // domain.go draws within bounds of choice. What is drawn is to be measured, on a
 // device with a memory and for a time, so groups that take too much of either
-// are drawn again: a few times as a whole, with as many shards, then the
+// are drawn again: a few times as a whole, with the same number of shards, then the
 // heaviest shards are left out until the group is light enough.
 //
 //	a sample is   a tenth of the time a shard of an earlier group, alone
@@ -61,7 +58,7 @@ type Domain struct {
 	// at most (default: 19). It should be what computes of a plan differ by: where a
 	// device sends before the last is ready, the last one's exchange is shorter.
 	StartSpread float64
-	// Tables, where there are any, are drawn over instead of random ones. Their
+	// Tables, if not empty, are drawn over instead of random ones. Their
 	// dims, precisions and optimizers do not matter, but for what they are drawn
 	// with.
 	Tables []problem.Table
@@ -139,7 +136,7 @@ func (d Domain) WithDefaults() Domain {
 	return d
 }
 
-// minTables is the least number of tables of which each split has one.
+// minTables is the least number of tables with which each split has one.
 const minTables = 10
 
 // Problems lists what is wrong with the domain; empty means valid. A valid
@@ -297,8 +294,8 @@ func (d *Domain) lightest() problem.Operation {
 // the domain's own, in an order drawn with the seed; their number is not used
 // then. A tenth of the tables each is kept for validation and test, and so are
 // the groups drawn over them; fewer samples are the first of more. It fails
-// where the domain has problems, where there are fewer than 10 tables, and where
-// the bounds allow no group.
+// if the domain has problems, with fewer than 10 tables, and if the bounds allow no
+// group.
 func (d Domain) Compute(seed uint64, tables, samples int) (*dataset.Compute, error) {
 	if len(d.Tables) == 0 && tables < minTables {
 		return nil, errors.New(fewTables(tables))
@@ -389,274 +386,4 @@ func (d *Domain) pooling(draw *rand.Rand) float64 {
 		}
 	}
 	return d.MaxPoolingFactor
-}
-
-// drawer draws the samples of one split.
-type drawer struct {
-	domain *Domain
-	draw   *rand.Rand
-	tables []problem.Table
-	split  dataset.Split
-	// usable are the tables that can be measured at all, by rising weight at the
-	// lightest operation and the least dim.
-	usable []int32
-	// counted are those of the usable that are Counted at a batch.
-	counted map[int][]int32
-	// alone are shards of groups that were drawn, to be measured alone.
-	alone []dataset.Group
-}
-
-func newDrawer(d Domain, draw *rand.Rand, tables []problem.Table, split dataset.Split) (*drawer, error) {
-	r := &drawer{domain: &d, draw: draw, tables: tables, split: split}
-	op := d.lightest()
-	weights := make([]float64, len(tables))
-	read := false
-	first, end := TablesOf(split, len(tables))
-	for i := first; i < end; i++ {
-		t := &tables[i]
-		// The time of a group without lookups says nothing.
-		if !(t.PoolingFactor()*float64(op.Batch) >= 1) {
-			continue
-		}
-		read = true
-		weights[i] = d.weight(t, op, problem.ColumnGranule)
-		if float64(d.MinShards)*weights[i] <= 1 {
-			r.usable = append(r.usable, int32(i))
-		}
-	}
-	name := [...]string{"training", "validation", "test"}[split]
-	switch {
-	case len(r.usable) > 0:
-		slices.SortStableFunc(r.usable, func(a, b int32) int {
-			return cmp.Or(cmp.Compare(weights[a], weights[b]), cmp.Compare(tables[a].PoolingFactor(), tables[b].PoolingFactor()))
-		})
-		r.countAt()
-		return r, nil
-	case !read:
-		return nil, fmt.Errorf("none of the %d %s tables is looked up once in a batch of %d: draw larger batches or other tables", end-first, name, op.Batch)
-	}
-	return nil, r.impossible(name, first, end)
-}
-
-// Counted reports whether what is known of a table's lookups is of that batch, or
-// of any. At other batches a histogram is scaled by a rule (access.Distribution.At)
-// that few tables keep exactly: rows that are used once seem to be used twice in
-// a batch of twice the size. Such lookups cannot be made.
-func Counted(t *problem.Table, batch int) bool {
-	return t.Access.Kind != access.Histogram || t.Access.Batch == batch
-}
-
-// countAt finds the tables that are counted at each batch. Of given tables all count
-// at every batch, as they do in a plan.
-func (r *drawer) countAt() {
-	r.counted = make(map[int][]int32)
-	for _, batch := range r.domain.Batches {
-		if len(r.domain.Tables) == 0 {
-			for _, i := range r.usable {
-				if Counted(&r.tables[i], batch) {
-					r.counted[batch] = append(r.counted[batch], i)
-				}
-			}
-		}
-		if len(r.counted[batch]) == 0 {
-			r.counted[batch] = r.usable
-		}
-	}
-}
-
-// impossible returns the error of a split whose tables are all too heavy. It
-// names the bound that the lightest of them breaks.
-func (r *drawer) impossible(name string, first, end int) error {
-	d, op, least := r.domain, r.domain.lightest(), first
-	for i := first; i < end; i++ {
-		if d.weight(&r.tables[i], op, problem.ColumnGranule) < d.weight(&r.tables[least], op, problem.ColumnGranule) {
-			least = i
-		}
-	}
-	t := &r.tables[least]
-	n := float64(d.MinShards)
-	bytes, lookups := n*bytesOf(t, op, problem.ColumnGranule), n*lookupBytesOf(t, op, problem.ColumnGranule)
-	what := fmt.Sprintf("no group of the %s tables is within bounds: %s of %d columns of the lightest, %q,", name, shards(d.MinShards), problem.ColumnGranule, t.Name)
-	if d.MaxBytes > 0 && bytes > float64(d.MaxBytes) {
-		return fmt.Errorf("%s take %v, and max bytes is %v: raise it or take smaller tables", what, unit.Bytes(bytes), d.MaxBytes)
-	}
-	return fmt.Errorf("%s look up %v at a batch of %d, and max lookup bytes is %v: raise it or draw smaller batches",
-		what, unit.Bytes(lookups), op.Batch, unit.Bytes(d.MaxLookupBytes))
-}
-
-func shards(n int) string {
-	if n == 1 {
-		return "1 shard"
-	}
-	return fmt.Sprintf("%d shards", n)
-}
-
-// The shares of samples that are not plain groups.
-const (
-	tinyShare = .05
-	// aloneShare is the share of groups of which one or two shards are measured
-	// alone, too.
-	aloneShare = .1
-)
-
-func (r *drawer) sample() dataset.Group {
-	if len(r.alone) > 0 {
-		g := r.alone[0]
-		r.alone = r.alone[1:]
-		return g
-	}
-	if r.draw.Float64() < tinyShare {
-		return r.tiny()
-	}
-	g := r.group()
-	if r.domain.MinShards == 1 && len(g.Members) > 1 && r.draw.Float64() < aloneShare {
-		for _, i := range r.draw.Perm(len(g.Members))[:1+r.draw.IntN(2)] {
-			one := g
-			one.Members = []dataset.Member{g.Members[i]}
-			r.alone = append(r.alone, one)
-		}
-	}
-	return g
-}
-
-// tiny draws a group whose time is mostly that of launching it: few narrow
-// shards of the lightest eighth of the tables, with little to look up.
-func (r *drawer) tiny() dataset.Group {
-	d := r.domain
-	g := dataset.Group{Split: r.split, Operation: r.operation()}
-	g.Operation.Batch = slices.Min(d.Batches)
-	count := d.MinShards + r.draw.IntN(min(3, d.MaxShards-d.MinShards+1))
-	usable := r.counted[g.Operation.Batch]
-	light := (len(usable) + 7) / 8
-	for range count {
-		g.Members = append(g.Members, dataset.Member{Table: usable[r.draw.IntN(light)], Dim: problem.ColumnGranule})
-	}
-	r.shrink(&g)
-	return g
-}
-
-// groupTries is how often a group is drawn until it is within bounds.
-const groupTries = 12
-
-func (r *drawer) group() dataset.Group {
-	count := r.count()
-	var g dataset.Group
-	for range groupTries {
-		g = dataset.Group{Split: r.split, Operation: r.operation(), Members: make([]dataset.Member, count)}
-		dim := dims(r.draw, r.domain.MaxDim)
-		if r.domain.Plain {
-			dim = r.power
-		}
-		usable := r.counted[g.Operation.Batch]
-		for i := range g.Members {
-			g.Members[i] = dataset.Member{Table: usable[r.draw.IntN(len(usable))], Dim: int32(dim())}
-		}
-		if r.domain.Allows(r.tables, &g) {
-			return g
-		}
-	}
-	r.shrink(&g)
-	return g
-}
-
-// power draws a dim as the paper does.
-func (r *drawer) power() int {
-	return problem.ColumnGranule << r.draw.IntN(bits.Len(uint(r.domain.MaxDim/problem.ColumnGranule)))
-}
-
-// count draws the number of shards of a group: half the time uniform, half
-// log-uniform, so that small groups are not rare.
-func (r *drawer) count() int {
-	least, most := r.domain.MinShards, r.domain.MaxShards
-	if r.draw.IntN(2) == 0 {
-		return least + r.draw.IntN(most-least+1)
-	}
-	n := float64(least) * math.Pow(float64(most+1)/float64(least), r.draw.Float64())
-	return min(most, int(n))
-}
-
-func (r *drawer) operation() problem.Operation {
-	d := r.domain
-	return problem.Operation{
-		Batch:     d.Batches[r.draw.IntN(len(d.Batches))],
-		Optimizer: d.Optimizers[r.draw.IntN(len(d.Optimizers))],
-		Precision: d.Precisions[r.draw.IntN(len(d.Precisions))],
-		Weighted:  r.draw.Float64() < d.WeightedShare,
-	}
-}
-
-// shrink makes a group light enough: it leaves out the heaviest shards, then
-// narrows them, then takes lighter tables, and at last the lightest operation
-// with the lightest table alone. That is allowed: newDrawer saw to it.
-func (r *drawer) shrink(g *dataset.Group) {
-	d := r.domain
-	for !d.Allows(r.tables, g) {
-		heaviest, most := 0, math.Inf(-1)
-		for i, m := range g.Members {
-			if w := d.weight(&r.tables[m.Table], g.Operation, int(m.Dim)); w > most {
-				heaviest, most = i, w
-			}
-		}
-		m := &g.Members[heaviest]
-		switch {
-		case len(g.Members) > d.MinShards:
-			g.Members = slices.Delete(g.Members, heaviest, heaviest+1)
-		case m.Dim > problem.ColumnGranule:
-			m.Dim = max(problem.ColumnGranule, m.Dim/2/problem.ColumnGranule*problem.ColumnGranule)
-		case m.Table != r.counted[g.Operation.Batch][0]:
-			m.Table = r.counted[g.Operation.Batch][0]
-		default:
-			weighted := g.Operation.Weighted
-			g.Operation = d.lightest()
-			g.Operation.Weighted = weighted
-			for i := range g.Members {
-				g.Members[i] = dataset.Member{Table: r.usable[0], Dim: problem.ColumnGranule}
-			}
-			return
-		}
-	}
-}
-
-// dimSumTries is how often an all-to-all's dim sums are drawn until they are
-// within bounds.
-const dimSumTries = 12
-
-// Comm returns all-to-alls without times between devices of one host: dim sums
-// from balanced to careless and starts up to 20 ms apart, as package function
-// Comm draws them. Dim sums beyond MaxDimSum are drawn again, and cut off in the
-// end. It fails where the domain has problems.
-func (d Domain) Comm(seed uint64, samples int) (*dataset.Comm, error) {
-	if samples < 0 {
-		return nil, fmt.Errorf("samples: %d is negative", samples)
-	}
-	if err := d.check(); err != nil {
-		return nil, err
-	}
-	d = d.WithDefaults()
-	draw := rand.New(rand.NewPCG(seed, 4))
-	set := &dataset.Comm{Provenance: dataset.Provenance{Seed: seed}, Samples: make([]dataset.Exchange, samples)}
-	for i := range set.Samples {
-		n := d.Devices[draw.IntN(len(d.Devices))]
-		set.Samples[i] = dataset.Exchange{
-			ID: i, Split: SplitOf(i), Devices: n, DevicesPerHost: n,
-			Batch:   d.Batches[draw.IntN(len(d.Batches))],
-			DimSums: d.dimSums(draw, n), Start: starts(draw, n, d.StartSpread),
-		}
-	}
-	return set, nil
-}
-
-func (d *Domain) dimSums(draw *rand.Rand, devices int) []int {
-	for try := 1; ; try++ {
-		sums := dimSums(draw, devices, d.MaxDim)
-		if d.MaxDimSum == 0 || slices.Max(sums) <= d.MaxDimSum {
-			return sums
-		}
-		if try == dimSumTries {
-			for r := range sums {
-				sums[r] = min(sums[r], d.MaxDimSum/problem.ColumnGranule*problem.ColumnGranule)
-			}
-			return sums
-		}
-	}
 }

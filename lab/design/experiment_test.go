@@ -1,322 +1,265 @@
 package design_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"math"
 	"reflect"
-	"slices"
+	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/simulate"
-	"github.com/neuroshard/neuroshard/unit"
+	"github.com/neuroshard/neuroshard/problem/workload"
 )
 
-// Every draw lies in the domain that the package promises.
-func TestComputeStaysInItsDomain(t *testing.T) {
+func ExampleExperiment_Draw() {
+	design := design.Experiment{Domain: design.CPU(), Samples: 1000, CommSamples: 100, Tasks: 40, Seed: 1}
+	set, err := design.Draw(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%d groups over %d tables and %d all-to-alls to measure\n", len(set.Compute.Samples), len(set.Compute.Tables), len(set.Comm.Samples))
+	// Output: 1000 groups over 3000 tables and 100 all-to-alls to measure
+}
+
+func drawExperiment(t interface{ Fatal(...any) }, d design.Experiment) dataset.Dataset {
+	set, err := d.Draw(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// lookLike tells groups apart by all but their numbers.
+func lookLike(g *dataset.Group) string {
+	return fmt.Sprint(g.Split, g.Operation, g.Members)
+}
+
+// checkDesign finds what is wrong with the groups of a design: their number, ids,
+// splits, tables, times and bounds.
+func checkDesign(t interface{ Errorf(string, ...any) }, d design.Experiment, set *dataset.Compute) {
+	if len(set.Samples) != d.Samples {
+		t.Errorf("got %d samples, want %d", len(set.Samples), d.Samples)
+	}
+	for i := range set.Samples {
+		g := &set.Samples[i]
+		if g.ID != i || g.Split != design.SplitOf(i) || g.Forward != 0 || g.Backward != 0 || g.Quarantined {
+			t.Errorf("sample %d: got id %d of split %v, times %v and %v, want split %v and no times", i, g.ID, g.Split, g.Forward, g.Backward, design.SplitOf(i))
+		}
+		first, end := design.TablesOf(g.Split, len(set.Tables))
+		for _, m := range g.Members {
+			if int(m.Table) < first || int(m.Table) >= end {
+				t.Errorf("sample %d: table %d is not one of its split", i, m.Table)
+			}
+		}
+		if !d.Domain.Allows(set.Tables, g) {
+			t.Errorf("sample %d is beyond the domain's bounds", i)
+		}
+	}
+}
+
+// The first nine tenths are as the domain draws them. The others are groups of
+// plans of all tasks, in the splits of the samples whose places they take.
+func TestExperiment(t *testing.T) {
+	d := design.Experiment{Domain: design.CPU(), Samples: 300, CommSamples: 20, PoolTables: 100, Tasks: 20, Seed: 5}
+	set := drawExperiment(t, d)
+	checkDesign(t, d, set.Compute)
+	if len(set.Compute.Tables) != 100 {
+		t.Errorf("got %d tables, want 100", len(set.Compute.Tables))
+	}
+	plain, err := d.Domain.Compute(d.Seed, 100, 300)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(set.Compute.Samples[:270], plain.Samples[:270]) || !reflect.DeepEqual(set.Compute.Tables, plain.Tables) {
+		t.Error("the first 270 samples or the tables are not as the domain draws them")
+	}
+	hw := hardware.Profiles()[0]
+	if _, err := design.AddPlanned(context.Background(), plain, hw, nil, design.TaskOptions{Domain: d.Domain, Tasks: 20, Memory: d.Domain.MaxBytes, Seed: d.Seed}); err != nil {
+		t.Fatal(err)
+	}
+	number := map[string]int{}
+	for i := range plain.Samples[300:] {
+		number[lookLike(&plain.Samples[300+i])] = i
+	}
+	splits := map[dataset.Split]int{}
+	least, most := len(plain.Samples), 0
+	for i := 270; i < 300; i++ {
+		g := &set.Compute.Samples[i]
+		n, ok := number[lookLike(g)]
+		if !ok {
+			t.Errorf("sample %d is not a group of a plan", i)
+		}
+		least, most = min(least, n), max(most, n)
+		splits[g.Split]++
+	}
+	if splits[dataset.Train] != 24 || splits[dataset.Validation] != 3 || splits[dataset.Test] != 3 {
+		t.Errorf("got groups of plans by split %v, want 24, 3 and 3", splits)
+	}
+	if added := len(plain.Samples) - 300; least > added/20 || most < added*9/10 {
+		t.Errorf("got groups %d to %d of %d, want some of the first and of the last tasks", least, most, added)
+	}
+	comm, err := d.Domain.Comm(d.Seed, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(set.Comm, comm) {
+		t.Error("the all-to-alls are not as the domain draws them")
+	}
+
+	if again := drawExperiment(t, d); !reflect.DeepEqual(again, set) {
+		t.Error("the same design gave another dataset")
+	}
+	other := d
+	other.Seed++
+	if again := drawExperiment(t, other); reflect.DeepEqual(again.Compute.Samples, set.Compute.Samples) || reflect.DeepEqual(again.Comm.Samples, set.Comm.Samples) {
+		t.Error("another seed gave the same samples")
+	}
+	// What the greedy methods plan for does not matter to them.
+	other = d
+	other.Hardware = profile(t, "h100-80")
+	if again := drawExperiment(t, other); !reflect.DeepEqual(again.Compute.Tables, set.Compute.Tables) {
+		t.Error("another device gave other tables")
+	}
+}
+
+// Whatever is asked for is there, numbered from 0.
+func TestExperimentSizes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		seed := rapid.Uint64().Draw(t, "seed")
-		tables := rapid.IntRange(10, 200).Draw(t, "tables")
-		samples := rapid.IntRange(0, 60).Draw(t, "samples")
-		fewest := rapid.IntRange(1, design.MaxShards).Draw(t, "fewest shards")
-		most := rapid.IntRange(fewest, design.MaxShards).Draw(t, "most shards")
-		set := design.Compute(seed, tables, samples, fewest, most)
-		if len(set.Tables) != tables || len(set.Samples) != samples || set.Provenance.Seed != seed {
-			t.Fatalf("got %d tables, %d samples, seed %d, want %d, %d, %d", len(set.Tables), len(set.Samples), set.Provenance.Seed, tables, samples, seed)
+		d := design.Experiment{
+			Domain: design.CPU(), Samples: rapid.IntRange(0, 60).Draw(t, "samples"), CommSamples: rapid.IntRange(0, 20).Draw(t, "comm samples"),
+			PoolTables: rapid.IntRange(10, 40).Draw(t, "tables"), Tasks: rapid.IntRange(0, 3).Draw(t, "tasks"), Seed: rapid.Uint64().Draw(t, "seed"),
 		}
-		for i, table := range set.Tables {
-			if table.Rows < 10 || float64(table.Rows) > 1e10 {
-				t.Errorf("table %d: got %d rows, want 10 to 1e10", i, table.Rows)
-			}
-			if l := table.PoolingFactor(); l < .05*(1-1e-12) || l > design.MaxPoolingFactor*(1+1e-12) {
-				t.Errorf("table %d: got pooling factor %v, want 0.05 to %d", i, l, design.MaxPoolingFactor)
-			}
+		d.Domain.MaxLookupBytes = rapid.SampledFrom([]float64{2e6, 80e6}).Draw(t, "max lookup bytes")
+		set := drawExperiment(t, d)
+		if (set.Compute == nil) != (d.Samples == 0) || (set.Comm == nil) != (d.CommSamples == 0) {
+			t.Fatalf("got groups %v, all-to-alls %v, want them where some are asked for", set.Compute != nil, set.Comm != nil)
 		}
-		for i, g := range set.Samples {
-			if n := len(g.Members); n < fewest || n > most {
-				t.Errorf("sample %d: got %d shards, want %d to %d", i, n, fewest, most)
+		if set.Compute != nil {
+			checkDesign(t, d, set.Compute)
+		}
+		if set.Comm != nil {
+			if len(set.Comm.Samples) != d.CommSamples {
+				t.Errorf("got %d all-to-alls, want %d", len(set.Comm.Samples), d.CommSamples)
 			}
-			if b := g.Operation.Batch; b < design.MinBatch || b > design.MaxBatch {
-				t.Errorf("sample %d: got batch %d, want %d to %d", i, b, design.MinBatch, design.MaxBatch)
-			}
-			for _, m := range g.Members {
-				if m.Dim < problem.ColumnGranule || m.Dim > design.MaxDim || m.Dim%problem.ColumnGranule != 0 {
-					t.Errorf("sample %d: got dim %d, want a multiple of %d, at most %d", i, m.Dim, problem.ColumnGranule, design.MaxDim)
+			for i := range set.Comm.Samples {
+				if set.Comm.Samples[i].ID != i {
+					t.Errorf("all-to-all %d: got id %d", i, set.Comm.Samples[i].ID)
 				}
-				if m.Table < 0 || int(m.Table) >= tables {
-					t.Errorf("sample %d: got table %d of %d", i, m.Table, tables)
-				}
-			}
-			if g.Forward != 0 || g.Backward != 0 {
-				t.Errorf("sample %d: got times %v and %v, want none: nothing was run", i, g.Forward, g.Backward)
 			}
 		}
 	})
 }
 
-func TestTablesAreValid(t *testing.T) {
-	profile, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, seed := range []uint64{0, 1, 99} {
-		set := design.Compute(seed, 4000, 0, 1, 1)
-		p := problem.Problem{Tables: set.Tables, Topology: hardware.Topology{Profile: profile, Devices: 8}, Batch: 65536}
-		if err := p.Validate(); err != nil {
-			t.Errorf("seed %d: got %v, want valid tables", seed, err)
+// Without tasks, or with fewer than ten samples, all are drawn; and the number of
+// random tables has a default.
+func TestExperimentWithoutPlans(t *testing.T) {
+	for _, d := range []design.Experiment{
+		{Domain: design.CPU(), Samples: 50, Seed: 2},
+		{Domain: design.CPU(), Samples: 9, Tasks: 10, Seed: 2},
+	} {
+		plain, err := d.Domain.Compute(d.Seed, design.DefaultTables, d.Samples)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if set := drawExperiment(t, d); !reflect.DeepEqual(set.Compute, plain) || set.Comm != nil {
+			t.Errorf("%d samples, %d tasks: got others than the domain draws", d.Samples, d.Tasks)
 		}
 	}
 }
 
-// Tables differ in all that a kernel's time depends on.
-func TestTablesCoverTheDomain(t *testing.T) {
-	set := design.Compute(5, 4000, 0, 1, 1)
-	share := map[string]float64{}
-	for i := range set.Tables {
-		table := &set.Tables[i]
-		count := func(what string, is bool) {
-			if is {
-				share[what] += 1. / float64(len(set.Tables))
-			}
-		}
-		count("uniform", table.Access.Kind == access.Uniform)
-		count("zipf", table.Access.Kind == access.Zipf)
-		count("histogram", table.Access.Kind == access.Histogram)
-		count("pooling 1", table.PoolingFactor() == 1)
-		count("pooling above 50", table.PoolingFactor() > 50)
-		count("several features", len(table.Features) > 1)
-		count("below 1000 rows", table.Rows < 1000)
-		count("above 1e8 rows", table.Rows > 1e8)
+// A model's plans are by the default method, for the model's device.
+func TestExperimentWithModel(t *testing.T) {
+	m := model(t, "h100-80")
+	d := design.Experiment{Domain: design.CPU(), Samples: 100, PoolTables: 60, Tasks: 10, Seed: 3, Model: m, Hardware: profile(t, "a100-80")}
+	set := drawExperiment(t, d)
+	checkDesign(t, d, set.Compute)
+	want, err := d.Domain.Compute(d.Seed, 60, 100)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, want := range []struct {
-		what        string
-		least, most float64
+	if _, err := design.AddPlanned(context.Background(), want, m.Hardware(), m, design.TaskOptions{Domain: d.Domain, Tasks: 10, Memory: d.Domain.MaxBytes, Seed: d.Seed}); err != nil {
+		t.Fatal(err)
+	}
+	planned := map[string]bool{}
+	for i := range want.Samples[100:] {
+		planned[lookLike(&want.Samples[100+i])] = true
+	}
+	splits := map[dataset.Split]bool{}
+	for i := 90; i < 100; i++ {
+		g := &set.Compute.Samples[i]
+		splits[g.Split] = true
+		if !planned[lookLike(g)] {
+			t.Errorf("sample %d is not a group of one of the model's plans", i)
+		}
+	}
+	if len(splits) != 3 {
+		t.Errorf("got groups of plans of splits %v, want of all three", splits)
+	}
+	d.Model = nil
+	if greedy := drawExperiment(t, d); reflect.DeepEqual(greedy.Compute.Samples[90:], set.Compute.Samples[90:]) {
+		t.Error("greedy methods made the same plans as the model")
+	}
+}
+
+// The tables of a domain are those that are measured.
+func TestExperimentOverGivenTables(t *testing.T) {
+	d := design.Experiment{Domain: design.CPU(), Samples: 100, PoolTables: 500, Tasks: 10, Seed: 4}
+	for i, table := range workload.Pool(1)[:40] {
+		table.Name, table.Rows = fmt.Sprint("given ", i), min(table.Rows, 1e5)
+		d.Domain.Tables = append(d.Domain.Tables, table)
+	}
+	set := drawExperiment(t, d)
+	checkDesign(t, d, set.Compute)
+	if len(set.Compute.Tables) != 40 {
+		t.Fatalf("got %d tables, want the 40 given", len(set.Compute.Tables))
+	}
+	given := map[string]problem.Table{}
+	for _, table := range d.Domain.Tables {
+		given[table.Name] = table
+	}
+	for _, table := range set.Compute.Tables {
+		if !reflect.DeepEqual(given[table.Name], table) {
+			t.Errorf("got table %+v, want the given %+v", table, given[table.Name])
+		}
+		delete(given, table.Name)
+	}
+	plain, err := d.Domain.Compute(d.Seed, 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(plain.Samples[:90], set.Compute.Samples[:90]) || reflect.DeepEqual(plain.Samples[90:], set.Compute.Samples[90:]) {
+		t.Error("want 90 samples as the domain draws them, and 10 that are not")
+	}
+}
+
+func TestExperimentErrors(t *testing.T) {
+	good := design.Experiment{Domain: design.CPU(), Samples: 100, CommSamples: 10, PoolTables: 50, Tasks: 10}
+	for _, c := range []struct {
+		name   string
+		change func(*design.Experiment)
+		want   string
 	}{
-		{"uniform", .05, .11},
-		{"zipf", .35, .51},
-		{"histogram", .42, .55},
-		{"pooling 1", .22, .28},
-		{"pooling above 50", .03, .09},
-		{"several features", .17, .23},
-		{"below 1000 rows", .20, .26},
-		{"above 1e8 rows", .17, .23},
+		{"few tables", func(d *design.Experiment) { d.PoolTables = 9 }, "9 are too few"},
+		{"a batch of 0", func(d *design.Experiment) { d.Domain.Batches = []int{0} }, "batches: 0 is not between"},
+		{"one device", func(d *design.Experiment) { d.Samples, d.Domain.Devices = 0, []int{1} }, "devices: 1 is not between"},
+		{"a wrong device", func(d *design.Experiment) { d.Hardware = hardware.Profile{Name: "x"} }, "the tasks to plan are wrong"},
 	} {
-		if got := share[want.what]; got < want.least || got > want.most {
-			t.Errorf("share of tables with %s: got %.3f, want %v to %v", want.what, got, want.least, want.most)
+		d := good
+		c.change(&d)
+		if _, err := d.Draw(context.Background()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want %q", c.name, err, c.want)
 		}
 	}
-}
-
-func TestSplitsShareNoTable(t *testing.T) {
-	for _, tables := range []int{10, 57, 400} {
-		t.Run(fmt.Sprint(tables), func(t *testing.T) {
-			set := design.Compute(3, tables, 2000, 1, 20)
-			held := map[dataset.Split]map[int32]bool{dataset.Train: {}, dataset.Validation: {}, dataset.Test: {}}
-			samples := map[dataset.Split]int{}
-			owner := map[int32]dataset.Split{}
-			for i, g := range set.Samples {
-				samples[g.Split]++
-				for _, m := range g.Members {
-					if first, ok := owner[m.Table]; ok && first != g.Split {
-						t.Fatalf("sample %d of split %d: table %d belongs to split %d", i, g.Split, m.Table, first)
-					}
-					owner[m.Table] = g.Split
-					held[g.Split][m.Table] = true
-				}
-			}
-			want := map[dataset.Split]int{dataset.Train: 1600, dataset.Validation: 200, dataset.Test: 200}
-			if diff := cmp.Diff(want, samples); diff != "" {
-				t.Errorf("samples by split (-want +got):\n%s", diff)
-			}
-			if got := len(held[dataset.Train]) + len(held[dataset.Validation]) + len(held[dataset.Test]); got != tables {
-				t.Errorf("got %d tables in use, want all %d", got, tables)
-			}
-		})
-	}
-}
-
-// mix names the way in which the dims of a group are mixed, as far as many
-// members tell.
-func mix(g dataset.Group) string {
-	narrow := 0
-	least, most := g.Members[0].Dim, g.Members[0].Dim
-	powers := true
-	for _, m := range g.Members {
-		least, most = min(least, m.Dim), max(most, m.Dim)
-		power := m.Dim&(m.Dim-1) == 0
-		powers = powers && power
-		if power && m.Dim <= 32 {
-			narrow++
-		}
-	}
-	switch {
-	case least == most:
-		return "equal"
-	case powers && most <= 32:
-		return "narrow powers of two"
-	case powers:
-		return "powers of two"
-	case most > 32 && narrow*10 > len(g.Members)*6:
-		return "narrow beside wide"
-	}
-	return "multiples of four"
-}
-
-func TestMixesOccur(t *testing.T) {
-	set := design.Compute(11, 500, 6000, 30, 60)
-	share := map[string]float64{}
-	shards := map[int]int{}
-	for _, g := range set.Samples {
-		count := func(what string) { share[what] += 1. / float64(len(set.Samples)) }
-		count(mix(g))
-		count(g.Operation.Optimizer.String())
-		count(g.Operation.Precision.String())
-		count(fmt.Sprintf("weighted %v", g.Operation.Weighted))
-		if g.Operation.Batch == 65536 {
-			count("batch 65536")
-		}
-		if g.Operation.Batch < 4096 {
-			count("batch below 4096")
-		}
-		shards[len(g.Members)]++
-	}
-	for what, want := range map[string]float64{
-		"equal": .20, "multiples of four": .20, "narrow beside wide": .20,
-		// A quarter of the powers of two have the limit 32.
-		"powers of two": .15, "narrow powers of two": .25,
-		"sgd": .25, "rowwise_adagrad": .25, "adagrad": .25, "adam": .25,
-		"fp32": .65, "fp16": .35,
-		"weighted true": .15, "weighted false": .85,
-		"batch 65536": .25 + .75/33, "batch below 4096": .75 * 12 / 33,
-	} {
-		if got := share[what]; math.Abs(got-want) > .03 {
-			t.Errorf("share of %s: got %.3f, want %.3f within 0.03", what, got, want)
-		}
-	}
-	if len(shards) != 31 {
-		t.Errorf("got %d different numbers of shards, want 31", len(shards))
-	}
-}
-
-func TestBatches(t *testing.T) {
-	batches := design.Batches()
-	if got, want := len(batches), 33; got != want {
-		t.Errorf("got %d batches, want %d: four to each of eight octaves, and the last", got, want)
-	}
-	if batches[0] != design.MinBatch || batches[len(batches)-1] != design.MaxBatch {
-		t.Errorf("got %d to %d, want %d to %d", batches[0], batches[len(batches)-1], design.MinBatch, design.MaxBatch)
-	}
-	for i, b := range batches[4:] {
-		if b != 2*batches[i] && math.Abs(float64(b-2*batches[i])) > 1 {
-			t.Errorf("batch %d: got %d, want twice %d", i+4, b, batches[i])
-		}
-	}
-	batches[0] = -1
-	if design.Batches()[0] == -1 {
-		t.Error("a caller's change to the batches is seen by the next")
-	}
-}
-
-func TestSameSeedSameDraws(t *testing.T) {
-	profile, err := hardware.ByName("h100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, b := design.Compute(7, 40, 300, 1, 60), design.Compute(7, 40, 300, 1, 60)
-	if !reflect.DeepEqual(a, b) {
-		t.Error("two draws of groups with one seed differ")
-	}
-	if other := design.Compute(8, 40, 300, 1, 60); reflect.DeepEqual(a.Tables, other.Tables) || reflect.DeepEqual(a.Samples, other.Samples) {
-		t.Error("another seed draws the same tables or samples")
-	}
-	// A learning curve takes the first samples for fewer of them.
-	if fewer := design.Compute(7, 40, 100, 1, 60); !reflect.DeepEqual(a.Samples[:100], fewer.Samples) {
-		t.Error("fewer samples are not the first of more")
-	}
-	c, d := design.Comm(7, 60, profile), design.Comm(7, 60, profile)
-	if !reflect.DeepEqual(c, d) {
-		t.Error("two draws of exchanges with one seed differ")
-	}
-	if other := design.Comm(8, 60, profile); reflect.DeepEqual(c.Samples, other.Samples) {
-		t.Error("another seed draws the same exchanges")
-	}
-}
-
-func TestCommStaysInItsDomain(t *testing.T) {
-	// A profile without a network, and one with it.
-	for _, name := range []string{"rtx2080ti", "mi300x"} {
-		t.Run(name, func(t *testing.T) {
-			profile, err := hardware.ByName(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			set := design.Comm(1, 400, profile)
-			if len(set.Samples) != 400 || set.Provenance.Seed != 1 || set.Provenance.Profile != profile.Name {
-				t.Fatalf("got %d samples of %+v, want 400 of seed 1 and the profile", len(set.Samples), set.Provenance)
-			}
-			device := simulate.NewDevice(profile)
-			hosts := map[int]int{}
-			splits := map[dataset.Split]int{}
-			balanced, skewed := 0, 0
-			for i, e := range set.Samples {
-				splits[e.Split]++
-				if e.Devices < 2 || e.Devices > design.MaxDevices || e.DevicesPerHost < 2 || e.DevicesPerHost > 16 {
-					t.Errorf("sample %d: got %d devices, %d a host, want 2 to %d and 2 to 16", i, e.Devices, e.DevicesPerHost, design.MaxDevices)
-				}
-				hosts[min(6, (e.Devices+e.DevicesPerHost-1)/e.DevicesPerHost)]++
-				if e.Batch < design.MinBatch || e.Batch > design.MaxBatch {
-					t.Errorf("sample %d: got batch %d, want %d to %d", i, e.Batch, design.MinBatch, design.MaxBatch)
-				}
-				if len(e.DimSums) != e.Devices || len(e.Start) != e.Devices {
-					t.Fatalf("sample %d: got %d dim sums and %d starts for %d devices", i, len(e.DimSums), len(e.Start), e.Devices)
-				}
-				if first, last := slices.Min(e.Start), slices.Max(e.Start); first != 0 || last > unit.Millis(20) {
-					t.Errorf("sample %d: got starts from %v to %v, want from 0 to at most 20 ms", i, first, last)
-				}
-				sum := 0
-				for _, d := range e.DimSums {
-					sum += d
-					if d < 0 || d%problem.ColumnGranule != 0 {
-						t.Errorf("sample %d: got dim sum %d, want a multiple of %d", i, d, problem.ColumnGranule)
-					}
-				}
-				switch ratio := float64(slices.Max(e.DimSums)*e.Devices) / float64(sum); {
-				case sum == 0:
-					t.Errorf("sample %d: no dims at all", i)
-				case ratio < 1.1:
-					balanced++
-				case ratio > 1.6:
-					skewed++
-				}
-				if _, _, err := device.Comm(simulate.Comm{PerHost: e.DevicesPerHost, Batch: e.Batch, DimSums: e.DimSums, Start: e.Start}); err != nil {
-					t.Errorf("sample %d: the simulated device refuses it: %v", i, err)
-				}
-			}
-			if diff := cmp.Diff(map[dataset.Split]int{dataset.Train: 320, dataset.Validation: 40, dataset.Test: 40}, splits); diff != "" {
-				t.Errorf("samples by split (-want +got):\n%s", diff)
-			}
-			if balanced < 20 || skewed < 20 {
-				t.Errorf("got %d balanced and %d skewed samples, want at least 20 of each", balanced, skewed)
-			}
-			if profile.NICGBps == 0 {
-				if len(hosts) != 1 || hosts[1] == 0 {
-					t.Errorf("got samples by hosts %v, want one host: the profile has no network", hosts)
-				}
-				return
-			}
-			// One host is a kind of its own, and so is each small network.
-			for h := 1; h <= 6; h++ {
-				if hosts[h] < 15 {
-					t.Errorf("got %d samples on %d hosts, want at least 15 of 400", hosts[h], h)
-				}
-			}
-		})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := good.Draw(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: got error %v, want %v", err, context.Canceled)
 	}
 }

@@ -1,11 +1,4 @@
-// Package preferred adds the groups that a search likes to those that were drawn
-// blindly: it draws planning tasks over a dataset's tables, plans them, and
-// appends what each device of the plans holds, to be measured.
-//
-// A search exploits its model's errors where no sample corrects them, and blind
-// draws rarely resemble what it ends at: slices of some tables, balanced against
-// those of other devices.
-package preferred
+package design
 
 import (
 	"context"
@@ -17,22 +10,30 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/lab/dataset"
-	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Options steer the tasks. The zero value works.
-type Options struct {
+// plans.go adds the groups that a search prefers to those that were drawn blindly: it
+// draws planning tasks over a dataset's tables, plans them, and appends the group of
+// each device of the plans.
+//
+// A search exploits its model's errors where no sample corrects them, and blind draws
+// rarely resemble the groups of a finished plan: slices of some tables, balanced against
+// those of other devices.
+
+// TaskOptions steer the tasks. The zero value works.
+type TaskOptions struct {
 	// Domain gives the batches, optimizers, precisions, numbers of devices and the
 	// largest dim of tasks, and the limits on groups: those beyond MaxBytes or
 	// MaxLookupBytes are left out. Its bounds on shards, rows and pooling factors
 	// and its tables are not used.
-	Domain design.Domain
+	Domain Domain
 	// Tasks is the number of tasks (default 40): eight tenths over the training
 	// tables, a tenth each over those for validation and test, so less than 10
 	// leave out the test.
@@ -55,7 +56,7 @@ type Options struct {
 	Workers int
 }
 
-// The defaults of Options.
+// The defaults of TaskOptions.
 const (
 	DefaultTasks     = 40
 	DefaultMinTables = 10
@@ -64,7 +65,7 @@ const (
 	mostMoves = 12
 )
 
-func (o Options) withDefaults(model *cost.Model) Options {
+func (o TaskOptions) withDefaults(model *cost.Model) TaskOptions {
 	if o.Tasks == 0 {
 		o.Tasks = DefaultTasks
 	}
@@ -89,7 +90,7 @@ func (o Options) withDefaults(model *cost.Model) Options {
 
 // check returns all that is wrong with the options, whose defaults are set, and
 // the profile.
-func (o Options) check(hw hardware.Profile) error {
+func (o TaskOptions) check(hw hardware.Profile) error {
 	faults := append(hw.Problems(), o.Domain.Problems()...)
 	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if o.Tasks < 0 {
@@ -136,12 +137,12 @@ func (a *Added) add(b Added) {
 	a.NoPlan += b.NoPlan
 }
 
-// Add appends the device groups of plans to the set's samples, without times
-// and with the ids that follow. The set must be drawn by package experiment: a
+// AddPlanned appends the device groups of plans to the set's samples, without times
+// and with the ids that follow. The set must be drawn by this package: a
 // task's tables all come from one split. Tasks are for devices of the profile; a
 // model, which may be nil, must be of it. An error, which may be the context's,
 // leaves the set as it was.
-func Add(ctx context.Context, set *dataset.Compute, hw hardware.Profile, model *cost.Model, opt Options) (Added, error) {
+func AddPlanned(ctx context.Context, set *dataset.Compute, hw hardware.Profile, model *cost.Model, opt TaskOptions) (Added, error) {
 	opt = opt.withDefaults(model)
 	if err := opt.check(hw); err != nil {
 		return Added{}, err
@@ -208,11 +209,11 @@ func gather(ctx context.Context, set *dataset.Compute, results []planned) (Added
 }
 
 // checkSplits fails where the set's samples are not drawn over the tables that
-// package experiment gives their split.
+// this package gives their split.
 func checkSplits(set *dataset.Compute) error {
 	for i := range set.Samples {
 		g := &set.Samples[i]
-		first, end := design.TablesOf(g.Split, len(set.Tables))
+		first, end := TablesOf(g.Split, len(set.Tables))
 		for _, m := range g.Members {
 			if int(m.Table) < first || int(m.Table) >= end {
 				return fmt.Errorf("sample %d: table %d is not among the %d to %d of its split: the dataset was not drawn by this program", i, m.Table, first, end-1)
@@ -220,7 +221,7 @@ func checkSplits(set *dataset.Compute) error {
 		}
 	}
 	for _, split := range []dataset.Split{dataset.Train, dataset.Validation, dataset.Test} {
-		if first, end := design.TablesOf(split, len(set.Tables)); first == end {
+		if first, end := TablesOf(split, len(set.Tables)); first == end {
 			return fmt.Errorf("%d tables are too few: each split needs one of its own", len(set.Tables))
 		}
 	}
@@ -232,7 +233,7 @@ type planner struct {
 	set   *dataset.Compute
 	hw    hardware.Profile
 	model *cost.Model
-	opt   Options
+	opt   TaskOptions
 }
 
 // planned is what one task adds.
@@ -242,13 +243,13 @@ type planned struct {
 	err    error
 }
 
-// seedStream keeps the draws of tasks apart from those of package experiment.
+// seedStream keeps the draws of tasks apart from those of this package.
 const seedStream = 0x70726566 << 32
 
 // task draws task i, plans it and collects the groups of the plans.
 func (l *planner) task(ctx context.Context, i int, out *planned) error {
 	draw := rand.New(rand.NewPCG(l.opt.Seed, seedStream+uint64(i)))
-	split := design.SplitOf(i)
+	split := SplitOf(i)
 	p, from := l.draw(draw, split)
 	if p == nil {
 		out.added.NoPlan += len(l.opt.Methods)
@@ -257,14 +258,13 @@ func (l *planner) task(ctx context.Context, i int, out *planned) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	factory, err := l.factory(p)
-	if err != nil {
-		return err
-	}
 	c := collector{planner: l, problem: p, from: from, split: split, seen: map[string]bool{}, out: out}
 	out.added.Tasks++
 	for _, method := range l.opt.Methods {
-		found, err := search.Run(ctx, p, factory, search.Options{Method: method, Seed: l.opt.Seed + uint64(i), Workers: 1, Brief: true, ColumnsOnly: true})
+		found, err := neuroshard.Plan(ctx, p, neuroshard.Options{
+			Prices: l.prices(),
+			Search: search.Options{Method: method, Seed: l.opt.Seed + uint64(i), Workers: 1, Brief: true},
+		})
 		var infeasible *search.Infeasible
 		if errors.As(err, &infeasible) {
 			out.added.NoPlan++
@@ -279,7 +279,7 @@ func (l *planner) task(ctx context.Context, i int, out *planned) error {
 		out.added.Plans++
 		c.add(found.Shards)
 		for range l.opt.Neighbours {
-			c.add(neighbour(draw, found.Shards))
+			c.add(Disturb(draw, found.Shards, 1+draw.IntN(mostMoves)))
 		}
 	}
 	return nil
@@ -292,10 +292,10 @@ const weightsShare = .7
 // dimTries is how often a task's tables are drawn until they fit.
 const dimTries = 20
 
-// draw draws a task over a split's tables: so many of them, with replacement,
-// each with a dim of a power of two, as the NeuroShard paper's tasks. from tells
-// which of the set's tables each one is. The problem is nil where no table of
-// the split fits.
+// draw draws a task over a split's tables: MinTables to MaxTables of them, with
+// replacement, each with a dim of a power of two, as in the NeuroShard paper. from[i]
+// is the number of the task's table i in the set. The problem is nil if no table of the
+// split fits.
 func (l *planner) draw(draw *rand.Rand, split dataset.Split) (p *problem.Problem, from []int) {
 	d := &l.opt.Domain
 	op := problem.Operation{
@@ -323,7 +323,7 @@ func (l *planner) draw(draw *rand.Rand, split dataset.Split) (p *problem.Problem
 		for len(from) < count {
 			t := usable[draw.IntN(len(usable))]
 			dim := problem.ColumnGranule << draw.IntN(powers)
-			bytes := float64(bytesOf(l.set.Tables, op, t, dim))
+			bytes := float64(sliceBytes(l.set.Tables, op, t, dim))
 			if taken+bytes > room && try == dimTries && len(from) > 0 {
 				break // fewer tables, then
 			}
@@ -337,16 +337,16 @@ func (l *planner) draw(draw *rand.Rand, split dataset.Split) (p *problem.Problem
 	}
 }
 
-// usable returns the tables of a split of which a slice can be measured: of random
-// tables those that are counted at the operation's batch, if there are any.
+// usable returns the tables of a split that have a slice which can be measured: of
+// random tables those that are counted at the operation's batch, if there are any.
 func (l *planner) usable(split dataset.Split, op problem.Operation, memory unit.Bytes) []int {
 	var all, counted []int
-	first, end := design.TablesOf(split, len(l.set.Tables))
+	first, end := TablesOf(split, len(l.set.Tables))
 	for i := first; i < end; i++ {
 		one := dataset.Group{Operation: op, Members: []dataset.Member{{Table: int32(i), Dim: problem.ColumnGranule}}}
-		if l.set.Tables[i].PoolingFactor()*float64(op.Batch) >= 1 && l.opt.Domain.Allows(l.set.Tables, &one) && design.GroupBytes(l.set.Tables, &one) < memory {
+		if l.set.Tables[i].PoolingFactor()*float64(op.Batch) >= 1 && l.opt.Domain.Allows(l.set.Tables, &one) && GroupBytes(l.set.Tables, &one) < memory {
 			all = append(all, i)
-			if design.Counted(&l.set.Tables[i], op.Batch) {
+			if Counted(&l.set.Tables[i], op.Batch) {
 				counted = append(counted, i)
 			}
 		}
@@ -357,8 +357,8 @@ func (l *planner) usable(split dataset.Split, op problem.Operation, memory unit.
 	return all
 }
 
-func bytesOf(tables []problem.Table, op problem.Operation, table, dim int) unit.Bytes {
-	return design.GroupBytes(tables, &dataset.Group{Operation: op, Members: []dataset.Member{{Table: int32(table), Dim: int32(dim)}}})
+func sliceBytes(tables []problem.Table, op problem.Operation, table, dim int) unit.Bytes {
+	return GroupBytes(tables, &dataset.Group{Operation: op, Members: []dataset.Member{{Table: int32(table), Dim: int32(dim)}}})
 }
 
 // taskTable returns a set's table as number i of a task.
@@ -370,25 +370,23 @@ func taskTable(t *problem.Table, i, dim int, op problem.Operation, weighted bool
 	return drawn
 }
 
-// factory returns the prices that tasks are planned with.
-func (l *planner) factory(p *problem.Problem) (search.Factory, error) {
+// prices returns what estimates the costs of a task's plans.
+func (l *planner) prices() neuroshard.Prices {
 	if l.model == nil {
-		return crudeFactory(p), nil
+		return crude{}
 	}
-	pool, err := cost.NewPool(l.model, p)
-	if err != nil {
-		return nil, err
-	}
-	return func() search.Scorer { return pool.NewScorer(0) }, nil
+	return neuroshard.Trained(l.model, 0)
 }
 
-// neighbour moves 1 to 12 random shards of a plan to random devices.
-func neighbour(draw *rand.Rand, shards [][]problem.Shard) [][]problem.Shard {
+// Disturb returns a placement, shards by device, after the given number of random moves.
+// A move takes a random shard of a random device to another random device, and does
+// nothing if the first device holds none. The given placement stays as it is.
+func Disturb(draw *rand.Rand, shards [][]problem.Shard, moves int) [][]problem.Shard {
 	out := make([][]problem.Shard, len(shards))
 	for d, held := range shards {
 		out[d] = slices.Clone(held)
 	}
-	for range 1 + draw.IntN(mostMoves) {
+	for range moves {
 		from, to := draw.IntN(len(out)), draw.IntN(len(out))
 		if len(out[from]) == 0 {
 			continue

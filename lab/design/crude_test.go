@@ -1,6 +1,7 @@
-package preferred
+package design
 
 import (
+	"math"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -15,9 +16,9 @@ func TestCrudeConforms(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := w.Problem()
-	searchtest.Conform(t, &p, crudeFactory(&p), nil)
+	searchtest.Conform(t, &p, newCrudeList(&p).NewScorer, nil)
 	for _, c := range searchtest.Cases(p.Topology.Profile) {
-		t.Run(c.Name, func(t *testing.T) { searchtest.Conform(t, c.Problem, crudeFactory(c.Problem), nil) })
+		t.Run(c.Name, func(t *testing.T) { searchtest.Conform(t, c.Problem, newCrudeList(c.Problem).NewScorer, nil) })
 	}
 }
 
@@ -29,7 +30,8 @@ func TestCrudeByHand(t *testing.T) {
 		},
 		Topology: hardware.Topology{Profile: hardware.Profile{Name: "test", HBMGBps: 10, IntraGBps: 2}, Devices: 2}, Batch: 1000,
 	}
-	s := crudeFactory(p)()
+	list := newCrudeList(p)
+	s := list.NewScorer()
 	a, b := s.Item(0, 32, problem.Form{}), s.Item(1, 8, problem.Form{})
 	s.Add(0, a)
 	s.Add(1, b)
@@ -43,5 +45,13 @@ func TestCrudeByHand(t *testing.T) {
 	// 1,000 samples of two pooled vectors of 32 columns, twice, at 2 GB/s.
 	if got, want := s.Cost(), 3*5000*128/10e6+2*1000*2*32*4/2e6; got != want {
 		t.Errorf("plan: got %v ms, want %v", got, want)
+	}
+	first, second := p.Whole(0), p.Whole(1)
+	first.Columns.End = 32
+	priced := list.Price([][]problem.Shard{{first}, {second}})
+	for d := range priced.Devices {
+		if got := float64(priced.Devices[d].Total()); math.Abs(got-s.Cost()) > 1e-12 || float64(priced.Devices[d].Forward) != s.Compute(d) {
+			t.Errorf("device %d: got times %+v, want a forward of %v ms and a total of %v", d, priced.Devices[d], s.Compute(d), s.Cost())
+		}
 	}
 }

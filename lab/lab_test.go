@@ -11,6 +11,8 @@ import (
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/lab"
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/lab/train"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
@@ -136,5 +138,38 @@ func TestFailures(t *testing.T) {
 	}
 	if m, _, err := lab.Simulate(ctx, hw, opt); !errors.Is(err, context.Canceled) || m != nil {
 		t.Errorf("cancelled before training: got model %v and error %v, want %v", m, err, context.Canceled)
+	}
+}
+
+// The all-to-alls are those that a model of the profile is made from.
+func TestSimulateComm(t *testing.T) {
+	hw := profile(t, "rtx2080ti")
+	opt := small()
+	set, err := lab.SimulateComm(context.Background(), hw, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := set.Provenance; p.Source != dataset.Simulated || p.Profile != hw.Name || p.Seed != 4 || len(set.Samples) != 40 {
+		t.Errorf("got %d samples of %+v, want 40 of the simulated profile, seed 4", len(set.Samples), p)
+	}
+	drawn := design.Comm(4, 40, hw)
+	for i := range set.Samples {
+		s := &set.Samples[i]
+		if len(s.Forward) != s.Devices || len(s.Backward) != s.Devices || !(s.Forward[0] > 0) || !(s.Backward[0] > 0) {
+			t.Errorf("sample %d: got times %v and %v of %d devices", i, s.Forward, s.Backward, s.Devices)
+		}
+		if !reflect.DeepEqual(s.DimSums, drawn.Samples[i].DimSums) || !reflect.DeepEqual(s.Start, drawn.Samples[i].Start) {
+			t.Errorf("sample %d is not as experiment draws it", i)
+		}
+	}
+	opt.Train.Workers = 7
+	again, err := lab.SimulateComm(context.Background(), hw, opt)
+	if err != nil || !reflect.DeepEqual(again, set) {
+		t.Errorf("7 workers: got other samples, error %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := lab.SimulateComm(ctx, hw, opt); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: got error %v, want %v", err, context.Canceled)
 	}
 }

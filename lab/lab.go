@@ -1,6 +1,8 @@
-// Package lab makes a cost model from nothing: it draws samples, has the
-// simulated device time them, and trains on them. The models that ship in the
-// binary come from here, and the same seed makes the same model again.
+// Package lab is the second line: from a seed and a profile to a cost model. Simulate
+// draws samples, has the simulated device time them, and trains on them. The models that
+// ship in the binary come from here, and the same seed makes the same model again.
+//
+//	design -> collect -> dataset -> train -> modelfile
 package lab
 
 import (
@@ -25,14 +27,14 @@ type Options struct {
 	Samples int
 	// CommSamples is the number of all-to-alls (default 8,000).
 	CommSamples int
-	// LargeSamples is the number of groups of 100 to 200 shards, of which a tenth
-	// is judged on; none is trained on (default 5,000).
+	// LargeSamples is the number of groups of 100 to 200 shards (default 5,000). A tenth
+	// of them judges the model; none trains it.
 	LargeSamples int
 	// Seed of the draws and of the training.
 	Seed uint64
 	// Train are the options of the training; its seed is overruled by Seed.
 	Train train.Options
-	// OnPhase, where not nil, is told what is going on, in a few words.
+	// OnPhase, where not nil, is called with the name of each phase as it begins.
 	OnPhase func(phase string)
 }
 
@@ -48,6 +50,53 @@ const (
 	tables      = 4000
 	largeShards = 200
 )
+
+// Simulate makes a model of the profile from samples of the simulated device.
+func Simulate(ctx context.Context, profile hardware.Profile, opt Options) (*modelfile.Model, *train.Report, error) {
+	opt = opt.withDefaults()
+	data, err := draw(ctx, profile, opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	opt.OnPhase("training")
+	m, report, err := train.Fit(ctx, data, profile, opt.Train)
+	if err != nil {
+		return nil, nil, err
+	}
+	m.Manifest.Command = opt.command(profile)
+	return m, report, m.Seal()
+}
+
+// draw draws and times everything a model is trained and judged on.
+func draw(ctx context.Context, profile hardware.Profile, opt Options) (train.Data, error) {
+	opt.OnPhase("drawing and simulating samples")
+	data := train.Data{
+		Compute: design.Compute(opt.Seed, tables, opt.Samples, 1, design.MaxShards),
+		Large:   design.Compute(opt.Seed+1, tables, opt.LargeSamples, 100, largeShards),
+		Comm:    design.Comm(opt.Seed, opt.CommSamples, profile),
+	}
+	workers := collect.Options{Workers: opt.Train.Workers}
+	if err := collect.SimulateCompute(ctx, data.Compute, profile, workers); err != nil {
+		return data, err
+	}
+	if err := collect.SimulateCompute(ctx, data.Large, profile, workers); err != nil {
+		return data, err
+	}
+	return data, collect.SimulateComm(ctx, data.Comm, profile, workers)
+}
+
+// command returns what makes the model again on the command line. Counts that
+// the command line does not have are left out.
+func (o Options) command(profile hardware.Profile) string {
+	command := fmt.Sprintf("neuroshard train --simulate %s --samples %d --seed %d", profile.Name, o.Samples, o.Seed)
+	if o.CommSamples != DefaultCommSamples {
+		command += fmt.Sprintf(" --comm-samples %d", o.CommSamples)
+	}
+	if o.Train.Epochs != train.DefaultEpochs {
+		command += fmt.Sprintf(" --epochs %d", o.Train.Epochs)
+	}
+	return command
+}
 
 func (o Options) withDefaults() Options {
 	if o.Samples <= 0 {
@@ -69,35 +118,6 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Simulate makes a model of the profile from samples of the simulated device.
-func Simulate(ctx context.Context, profile hardware.Profile, opt Options) (*modelfile.Model, *train.Report, error) {
-	opt = opt.withDefaults()
-	data, err := draw(ctx, profile, opt)
-	if err != nil {
-		return nil, nil, err
-	}
-	opt.OnPhase("training")
-	m, report, err := train.Fit(ctx, data, profile, opt.Train)
-	if err != nil {
-		return nil, nil, err
-	}
-	m.Manifest.Command = opt.command(profile)
-	return m, report, m.Seal()
-}
-
-// command returns what makes the model again on the command line. Counts that
-// the command line does not have are left out.
-func (o Options) command(profile hardware.Profile) string {
-	command := fmt.Sprintf("neuroshard train --simulate %s --samples %d --seed %d", profile.Name, o.Samples, o.Seed)
-	if o.CommSamples != DefaultCommSamples {
-		command += fmt.Sprintf(" --comm-samples %d", o.CommSamples)
-	}
-	if o.Train.Epochs != train.DefaultEpochs {
-		command += fmt.Sprintf(" --epochs %d", o.Train.Epochs)
-	}
-	return command
-}
-
 // SimulateComm draws all-to-alls of the profile and has the simulated device time
 // them: the part that a single measured device cannot have.
 func SimulateComm(ctx context.Context, profile hardware.Profile, opt Options) (*dataset.Comm, error) {
@@ -109,10 +129,10 @@ func SimulateComm(ctx context.Context, profile hardware.Profile, opt Options) (*
 // CurveSizes returns the sample counts of the learning curve in docs/MODELS.md.
 func CurveSizes() []int { return []int{2_000, 10_000, 30_000, 100_000} }
 
-// LearningCurve trains on the first of the samples, as many as each size says,
-// at least MinSamples. Fewer samples get more epochs, so that every model sees
-// as many groups in all, up to ten times the epochs. The points are in the order
-// of the sizes.
+// LearningCurve trains a model on the first n samples for each size n, at least
+// MinSamples. Fewer samples get more epochs, up to ten times the epochs, so that every
+// model sees the same number of groups in all. The points are in the order of the
+// sizes.
 func LearningCurve(ctx context.Context, profile hardware.Profile, sizes []int, opt Options) ([]train.CurvePoint, error) {
 	opt = opt.withDefaults()
 	if len(sizes) == 0 || slices.Min(sizes) < MinSamples {
@@ -148,22 +168,4 @@ func first(set *dataset.Compute, samples int) *dataset.Compute {
 	part := *set
 	part.Samples = set.Samples[:min(samples, len(set.Samples))]
 	return &part
-}
-
-// draw draws and times everything a model is trained and judged on.
-func draw(ctx context.Context, profile hardware.Profile, opt Options) (train.Data, error) {
-	opt.OnPhase("drawing and simulating samples")
-	data := train.Data{
-		Compute: design.Compute(opt.Seed, tables, opt.Samples, 1, design.MaxShards),
-		Large:   design.Compute(opt.Seed+1, tables, opt.LargeSamples, 100, largeShards),
-		Comm:    design.Comm(opt.Seed, opt.CommSamples, profile),
-	}
-	workers := collect.Options{Workers: opt.Train.Workers}
-	if err := collect.SimulateCompute(ctx, data.Compute, profile, workers); err != nil {
-		return data, err
-	}
-	if err := collect.SimulateCompute(ctx, data.Large, profile, workers); err != nil {
-		return data, err
-	}
-	return data, collect.SimulateComm(ctx, data.Comm, profile, workers)
 }

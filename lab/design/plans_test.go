@@ -1,4 +1,4 @@
-package preferred_test
+package design_test
 
 import (
 	"context"
@@ -15,25 +15,24 @@ import (
 	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/design"
-	"github.com/neuroshard/neuroshard/lab/preferred"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-func profile(t testing.TB) hardware.Profile {
+func profile(t testing.TB, name string) hardware.Profile {
 	t.Helper()
-	hw, err := hardware.ByName("a100-80")
+	hw, err := hardware.ByName(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return hw
 }
 
-func model(t testing.TB) *cost.Model {
+func model(t testing.TB, name string) *cost.Model {
 	t.Helper()
-	file, err := pretrained.File("a100-80")
+	file, err := pretrained.File(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +51,7 @@ func draw(t interface{ Fatal(...any) }, d design.Domain, seed uint64, samples in
 	return set
 }
 
-func ExampleAdd() {
+func ExampleAddPlanned() {
 	domain := design.CPU()
 	set, err := domain.Compute(1, 100, 1000)
 	if err != nil {
@@ -65,7 +64,7 @@ func ExampleAdd() {
 		return
 	}
 	// Before there is a model, the baselines plan.
-	added, err := preferred.Add(context.Background(), set, hw, nil, preferred.Options{Domain: domain, Tasks: 20, Memory: unit.GiB, Seed: 1})
+	added, err := design.AddPlanned(context.Background(), set, hw, nil, design.TaskOptions{Domain: domain, Tasks: 20, Memory: unit.GiB, Seed: 1})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -79,7 +78,7 @@ func ExampleAdd() {
 // domain, over the tables of its split, numbered on, and the same for any number
 // of workers.
 func TestAddedGroupsAreInTheDomain(t *testing.T) {
-	hw := profile(t)
+	hw := profile(t, "a100-80")
 	large := 0
 	rapid.Check(t, func(t *rapid.T) {
 		d := design.CPU()
@@ -89,14 +88,14 @@ func TestAddedGroupsAreInTheDomain(t *testing.T) {
 		set := draw(t, d, seed, 50)
 		before := slices.Clone(set.Samples)
 		tables := slices.Clone(set.Tables)
-		opt := preferred.Options{
+		opt := design.TaskOptions{
 			Domain: d, Seed: seed, Memory: unit.GiB, Workers: 1,
 			Tasks: rapid.IntRange(1, 12).Draw(t, "tasks"), MinTables: rapid.IntRange(1, 30).Draw(t, "min tables"),
 			Neighbours: rapid.IntRange(0, 2).Draw(t, "neighbours"),
 			Methods:    rapid.SliceOfNDistinct(rapid.SampledFrom(search.Baselines()), 0, 3, rapid.ID[search.Method]).Draw(t, "methods"),
 		}
 		opt.MaxTables = opt.MinTables + rapid.IntRange(0, 20).Draw(t, "more tables")
-		added, err := preferred.Add(context.Background(), set, hw, nil, opt)
+		added, err := design.AddPlanned(context.Background(), set, hw, nil, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +134,7 @@ func TestAddedGroupsAreInTheDomain(t *testing.T) {
 		}
 		again := draw(t, d, seed, 50)
 		opt.Workers = 4
-		if _, err := preferred.Add(context.Background(), again, hw, nil, opt); err != nil || !reflect.DeepEqual(again, set) {
+		if _, err := design.AddPlanned(context.Background(), again, hw, nil, opt); err != nil || !reflect.DeepEqual(again, set) {
 			t.Errorf("4 workers (error %v) add other groups than 1", err)
 		}
 	})
@@ -150,12 +149,12 @@ func TestGroupsOfAPlanCoverItsTables(t *testing.T) {
 	set := draw(t, d, 3, 0)
 	for seed := range uint64(20) {
 		set.Samples = nil
-		opt := preferred.Options{Domain: d, Tasks: 1, MinTables: 30, MaxTables: 30, Seed: seed, Methods: []search.Method{search.Dim}}
-		added, err := preferred.Add(context.Background(), set, profile(t), nil, opt)
+		opt := design.TaskOptions{Domain: d, Tasks: 1, MinTables: 30, MaxTables: 30, Seed: seed, Methods: []search.Method{search.Dim}}
+		added, err := design.AddPlanned(context.Background(), set, profile(t, "a100-80"), nil, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := (preferred.Added{Groups: 4, Plans: 1, Tasks: 1}); added != want {
+		if want := (design.Added{Groups: 4, Plans: 1, Tasks: 1}); added != want {
 			t.Fatalf("seed %d: got %+v, want %+v", seed, added, want)
 		}
 		members, most, least := 0, 0, 1<<30
@@ -182,8 +181,8 @@ func TestAddUnderAModel(t *testing.T) {
 	d := design.CPU()
 	d.Devices = []int{4}
 	plain, planned := draw(t, d, 5, 100), draw(t, d, 5, 100)
-	opt := preferred.Options{Domain: d, Tasks: 10, MaxTables: 20, Seed: 2, Memory: 4 * unit.GiB}
-	added, err := preferred.Add(context.Background(), planned, profile(t), model(t), opt)
+	opt := design.TaskOptions{Domain: d, Tasks: 10, MaxTables: 20, Seed: 2, Memory: 4 * unit.GiB}
+	added, err := design.AddPlanned(context.Background(), planned, profile(t, "a100-80"), model(t, "a100-80"), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +196,7 @@ func TestAddUnderAModel(t *testing.T) {
 	if splits[dataset.Validation] == 0 || splits[dataset.Test] == 0 || splits[dataset.Train] < splits[dataset.Validation]+splits[dataset.Test] {
 		t.Errorf("got groups by split %v, want most for training and some for each other", splits)
 	}
-	if _, err := preferred.Add(context.Background(), plain, profile(t), nil, opt); err != nil {
+	if _, err := design.AddPlanned(context.Background(), plain, profile(t, "a100-80"), nil, opt); err != nil {
 		t.Fatal(err)
 	}
 	if reflect.DeepEqual(plain, planned) {
@@ -207,7 +206,7 @@ func TestAddUnderAModel(t *testing.T) {
 	opt.Methods = []search.Method{search.NeuroShard}
 	opt.Neighbours = 3
 	set := draw(t, d, 5, 0)
-	near, err := preferred.Add(context.Background(), set, profile(t), nil, opt)
+	near, err := design.AddPlanned(context.Background(), set, profile(t, "a100-80"), nil, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +217,7 @@ func TestAddUnderAModel(t *testing.T) {
 
 func TestAddErrors(t *testing.T) {
 	d := design.CPU()
-	hw := profile(t)
+	hw := profile(t, "a100-80")
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	other, err := hardware.ByName("h100-80")
@@ -230,24 +229,24 @@ func TestAddErrors(t *testing.T) {
 		ctx   context.Context
 		hw    hardware.Profile
 		model *cost.Model
-		opt   preferred.Options
+		opt   design.TaskOptions
 		spoil func(*dataset.Compute)
 		want  string
 	}{
-		{"cancelled", ended, hw, nil, preferred.Options{Domain: d}, nil, context.Canceled.Error()},
-		{"options", context.Background(), hw, nil, preferred.Options{
+		{"cancelled", ended, hw, nil, design.TaskOptions{Domain: d}, nil, context.Canceled.Error()},
+		{"options", context.Background(), hw, nil, design.TaskOptions{
 			Tasks: -1, MinTables: 5, MaxTables: 4, Memory: -1, Neighbours: -1,
 			Methods: []search.Method{"magic"}, Domain: design.Domain{MaxDim: 6},
 		}, nil, "the tasks to plan are wrong:\nmax dim: 6 is not a multiple of 4 from 4 to 16384\ntasks: -1 is negative\ntables: 5 to 4 is not a range of at least 1\nmemory: -1 bytes are negative\nneighbours: -1 is negative\nmethod \"magic\" is unknown"},
-		{"profile", context.Background(), hardware.Profile{}, nil, preferred.Options{Domain: d}, nil, "the tasks to plan are wrong:\nname"},
-		{"another device's model", context.Background(), other, model(t), preferred.Options{Domain: d}, nil, "h100-80"},
-		{"splits", context.Background(), hw, nil, preferred.Options{Domain: d}, func(set *dataset.Compute) {
+		{"profile", context.Background(), hardware.Profile{}, nil, design.TaskOptions{Domain: d}, nil, "the tasks to plan are wrong:\nname"},
+		{"another device's model", context.Background(), other, model(t, "a100-80"), design.TaskOptions{Domain: d}, nil, "h100-80"},
+		{"splits", context.Background(), hw, nil, design.TaskOptions{Domain: d}, func(set *dataset.Compute) {
 			set.Samples[8].Members[0].Table = 3
 		}, "sample 8: table 3 is not among the 80 to 89 of its split"},
-		{"few tables", context.Background(), hw, nil, preferred.Options{Domain: d}, func(set *dataset.Compute) {
+		{"few tables", context.Background(), hw, nil, design.TaskOptions{Domain: d}, func(set *dataset.Compute) {
 			set.Tables, set.Samples = set.Tables[:5], nil
 		}, "5 tables are too few: each split needs one of its own"},
-		{"wrong tables", context.Background(), hw, nil, preferred.Options{Domain: d}, func(set *dataset.Compute) {
+		{"wrong tables", context.Background(), hw, nil, design.TaskOptions{Domain: d}, func(set *dataset.Compute) {
 			for i := range set.Tables {
 				set.Tables[i].Access.Exponent, set.Tables[i].Access.Kind = -1, 2
 			}
@@ -258,14 +257,14 @@ func TestAddErrors(t *testing.T) {
 			c.spoil(set)
 		}
 		before := slices.Clone(set.Samples)
-		added, err := preferred.Add(c.ctx, set, c.hw, c.model, c.opt)
+		added, err := design.AddPlanned(c.ctx, set, c.hw, c.model, c.opt)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got error %v, want %q", c.name, err, c.want)
 		}
 		if c.name == "cancelled" && !errors.Is(err, context.Canceled) {
 			t.Errorf("got error %v, want %v", err, context.Canceled)
 		}
-		if !reflect.DeepEqual(set.Samples, before) || added != (preferred.Added{}) {
+		if !reflect.DeepEqual(set.Samples, before) || added != (design.Added{}) {
 			t.Errorf("%s: %+v was added though it failed", c.name, added)
 		}
 	}
@@ -275,16 +274,16 @@ func TestAddErrors(t *testing.T) {
 func TestNoPlan(t *testing.T) {
 	d := design.CPU()
 	set := draw(t, d, 1, 0)
-	added, err := preferred.Add(context.Background(), set, profile(t), nil, preferred.Options{Domain: d, Memory: unit.KiB, Tasks: 3})
+	added, err := design.AddPlanned(context.Background(), set, profile(t, "a100-80"), nil, design.TaskOptions{Domain: d, Memory: unit.KiB, Tasks: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (preferred.Added{NoPlan: 3 * len(search.Baselines())}); added != want || len(set.Samples) != 0 {
+	if want := (design.Added{NoPlan: 3 * len(search.Baselines())}); added != want || len(set.Samples) != 0 {
 		t.Errorf("devices of 1 KiB: got %+v, %d samples, want %+v", added, len(set.Samples), want)
 	}
 	// Weights fit, but not beside the vectors and indices of the batch.
 	d.Batches = []int{4096}
-	added, err = preferred.Add(context.Background(), set, profile(t), nil, preferred.Options{Domain: d, Memory: 200 * unit.KiB, Tasks: 3})
+	added, err = design.AddPlanned(context.Background(), set, profile(t, "a100-80"), nil, design.TaskOptions{Domain: d, Memory: 200 * unit.KiB, Tasks: 3})
 	if err != nil {
 		t.Fatal(err)
 	}

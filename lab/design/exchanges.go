@@ -1,0 +1,136 @@
+package design
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sort"
+
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// dimSumTries is how often an all-to-all's dim sums are drawn until they are
+// within bounds.
+const dimSumTries = 12
+
+// Comm returns all-to-alls without times between devices of one host: dim sums
+// from balanced to careless and starts up to 20 ms apart, as package function
+// Comm draws them. Dim sums beyond MaxDimSum are drawn again, and cut off in the
+// end. It fails where the domain has problems.
+func (d Domain) Comm(seed uint64, samples int) (*dataset.Comm, error) {
+	if samples < 0 {
+		return nil, fmt.Errorf("samples: %d is negative", samples)
+	}
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	d = d.WithDefaults()
+	draw := rand.New(rand.NewPCG(seed, 4))
+	set := &dataset.Comm{Provenance: dataset.Provenance{Seed: seed}, Samples: make([]dataset.Exchange, samples)}
+	for i := range set.Samples {
+		n := d.Devices[draw.IntN(len(d.Devices))]
+		set.Samples[i] = dataset.Exchange{
+			ID: i, Split: SplitOf(i), Devices: n, DevicesPerHost: n,
+			Batch:   d.Batches[draw.IntN(len(d.Batches))],
+			DimSums: d.dimSums(draw, n), Start: starts(draw, n, d.StartSpread),
+		}
+	}
+	return set, nil
+}
+
+func (d *Domain) dimSums(draw *rand.Rand, devices int) []int {
+	for try := 1; ; try++ {
+		sums := dimSums(draw, devices, d.MaxDim)
+		if d.MaxDimSum == 0 || slices.Max(sums) <= d.MaxDimSum {
+			return sums
+		}
+		if try == dimSumTries {
+			for r := range sums {
+				sums[r] = min(sums[r], d.MaxDimSum/problem.ColumnGranule*problem.ColumnGranule)
+			}
+			return sums
+		}
+	}
+}
+
+// Comm returns all-to-alls without times on devices of the profile: 2 to 1,024
+// devices, on one host or many, dim sums from balanced to skewed and starts up
+// to 20 ms apart, as the paper draws them.
+func Comm(seed uint64, samples int, profile hardware.Profile) *dataset.Comm {
+	set := &dataset.Comm{Provenance: dataset.Provenance{Seed: seed, Profile: profile.Name}}
+	draw := rand.New(rand.NewPCG(seed, 2))
+	batches := Batches()
+	for i := range samples {
+		e := dataset.Exchange{Split: SplitOf(i), Batch: batches[draw.IntN(len(batches))]}
+		e.Devices, e.DevicesPerHost = cluster(draw, profile)
+		e.DimSums = dimSums(draw, e.Devices, MaxDim)
+		e.Start = starts(draw, e.Devices, startSpread)
+		set.Samples = append(set.Samples, e)
+	}
+	return set
+}
+
+// startSpread is the default of Domain.StartSpread, in ms: a little less than 20.
+const startSpread = 19
+
+// starts draws when each device is ready, up to spread ms apart, the first at 0.
+func starts(draw *rand.Rand, devices int, spread float64) []unit.Millis {
+	start := make([]unit.Millis, devices)
+	earliest := unit.Millis(math.Inf(1))
+	for r := range start {
+		start[r] = unit.Millis(1 + spread*draw.Float64())
+		earliest = min(earliest, start[r])
+	}
+	for r := range start {
+		start[r] -= earliest
+	}
+	return start
+}
+
+func cluster(draw *rand.Rand, profile hardware.Profile) (devices, perHost int) {
+	perHost = []int{2, 4, 8, 8, 8, 16}[draw.IntN(6)]
+	if profile.NICGBps == 0 || draw.Float64() < .3 {
+		return 2 + draw.IntN(15), 16
+	}
+	// Networks of a few hosts differ most from each other: half the draws.
+	hosts := 2 + draw.IntN(4)
+	if draw.IntN(2) == 0 {
+		hosts = int(math.Round(math.Pow(2, 1+9*draw.Float64())))
+	}
+	return min(MaxDevices, perHost*hosts), perHost
+}
+
+// dimSums deals 2.5 to 15 tables a device out, the widest first, each to the
+// device with the least so far or, with a probability drawn per sample, to any.
+// A quarter of the samples have fewer tables, down to a single one: a careless
+// plan of a small model on a large cluster leaves most devices without any.
+func dimSums(draw *rand.Rand, devices, maxDim int) []int {
+	sums := make([]int, devices)
+	tables := int(float64(devices) * (2.5 + 12.5*draw.Float64()))
+	if draw.IntN(4) == 0 {
+		tables = int(math.Pow(2.5*float64(devices), draw.Float64()))
+	}
+	careless := draw.Float64()
+	dim := dims(draw, maxDim)
+	all := make([]int, tables)
+	for i := range all {
+		all[i] = dim()
+	}
+	sort.Sort(sort.Reverse(sort.IntSlice(all)))
+	for _, d := range all {
+		to := draw.IntN(devices)
+		if draw.Float64() >= careless {
+			for r := range sums {
+				if sums[r] < sums[to] {
+					to = r
+				}
+			}
+		}
+		sums[to] += d
+	}
+	return sums
+}

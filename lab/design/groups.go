@@ -1,0 +1,225 @@
+// Package design draws what to measure: pools of tables, groups of their
+// column slices under an operation, and all-to-alls. It measures nothing.
+//
+//	Compute, Comm   the draws that the pre-trained models are made from (groups.go,
+//	                exchanges.go)
+//	Domain          the same within bounds of choice, for a device that is measured
+//	                (domain.go, drawer.go); CPU is the Domain of a machine without a GPU
+//	AddPlanned      the groups of devices in plans, beside those drawn blindly (plans.go,
+//	                crude.go)
+//	Experiment      all of these as one dataset without times (experiment.go)
+//
+// Compute and Comm cover the domain that the cost models promise: 1 to 60 shards
+// a device, dims 4 to 256 in any mix, pooling factors to 400, batches of 512 to
+// 131,072, all optimizers and precisions, and 1 to 1,024 devices. The paper's
+// own draws (method of NeuroShard, section 3: 1 to 15 tables, dims of powers of
+// two, one batch, SGD, fp32) lie inside it.
+package design
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+)
+
+// Domain bounds of the draws.
+const (
+	MaxShards        = 60
+	MaxDim           = 256
+	MaxPoolingFactor = 400
+	MinBatch         = 512
+	MaxBatch         = 131072
+	MaxDevices       = 1024
+	maxRowsLog10     = 10
+)
+
+// Compute returns a dataset of groups without times: tables tables, a tenth of them
+// for validation and a tenth for test, and samples groups of minShards
+// to maxShards members, eight tenths of them for training. There must be at
+// least 10 tables, so that each split has one.
+func Compute(seed uint64, tables, samples, minShards, maxShards int) *dataset.Compute {
+	set := &dataset.Compute{Provenance: dataset.Provenance{Seed: seed}}
+	draw := rand.New(rand.NewPCG(seed, 1))
+	set.Tables = make([]problem.Table, tables)
+	for i := range set.Tables {
+		set.Tables[i] = table(draw, fmt.Sprintf("t%d", i))
+	}
+	set.Samples = make([]dataset.Group, samples)
+	for i := range set.Samples {
+		set.Samples[i] = group(draw, SplitOf(i), tables, minShards, maxShards)
+	}
+	return set
+}
+
+// SplitOf returns the split of sample i: each tenth one is the test's and the one
+// before it the validation's.
+func SplitOf(i int) dataset.Split {
+	switch i % 10 {
+	case 9:
+		return dataset.Test
+	case 8:
+		return dataset.Validation
+	}
+	return dataset.Train
+}
+
+// TablesOf returns the range [first, end) of a set's tables that a split's
+// samples are drawn over: of all of them the first eight tenths for training,
+// then a tenth each for validation and test.
+func TablesOf(split dataset.Split, tables int) (first, end int) {
+	train, validation := tables*8/10, tables*9/10
+	switch split {
+	case dataset.Train:
+		return 0, train
+	case dataset.Validation:
+		return train, validation
+	}
+	return validation, tables
+}
+
+// table draws one table: rows log-uniform over 10 to 1e10, a pooling factor of
+// one or log-normal to 400, mostly one feature.
+func table(draw *rand.Rand, name string) problem.Table {
+	rows := int64(math.Pow(10, 1+draw.Float64()*(maxRowsLog10-1)))
+	features := featureCount(draw)
+	pooling := 1.0
+	if draw.Float64() > .25 {
+		pooling = min(MaxPoolingFactor, logNormal(draw))
+		pooling = max(pooling, minPoolingFactor)
+	}
+	t := newTable(name, rows, MaxDim, features, pooling)
+	t.Access = distribution(draw, rows, pooling, func() int { return 1 << (11 + draw.IntN(7)) })
+	return t
+}
+
+// minPoolingFactor is the least that is drawn.
+const minPoolingFactor = .05
+
+// logNormal draws a pooling factor around 8.
+func logNormal(draw *rand.Rand) float64 { return math.Exp(math.Log(8) + 1.3*draw.NormFloat64()) }
+
+// featureCount draws how many features read a table: mostly one.
+func featureCount(draw *rand.Rand) int {
+	if u := draw.Float64(); u < .05 {
+		return 3 + draw.IntN(4)
+	} else if u < .2 {
+		return 2
+	}
+	return 1
+}
+
+// newTable returns a table whose features share its pooling factor evenly.
+func newTable(name string, rows int64, dim, features int, pooling float64) problem.Table {
+	t := problem.Table{Name: name, Rows: rows, Dim: dim}
+	for f := range features {
+		t.Features = append(t.Features, problem.Feature{Name: fmt.Sprintf("%s_f%d", name, f), PoolingFactor: pooling / float64(features)})
+	}
+	return t
+}
+
+// distribution draws how a table is accessed: Zipf, uniform, or a histogram
+// that is one of those at a batch, drawn by atBatch, with its classes disturbed.
+func distribution(draw *rand.Rand, rows int64, pooling float64, atBatch func() int) access.Distribution {
+	base := access.Distribution{Kind: access.Zipf, Exponent: .2 + 1.4*draw.Float64()}
+	if draw.Float64() < .15 {
+		base = access.Distribution{Kind: access.Uniform}
+	}
+	if draw.Float64() < .5 {
+		return base
+	}
+	batch := atBatch()
+	counts := base.At(rows, pooling, batch)
+	d := access.Distribution{Kind: access.Histogram, Batch: batch}
+	sum := 0.0
+	for j := range d.Reuse {
+		d.Reuse[j] = counts.Reuse[j] * math.Exp(.5*draw.NormFloat64())
+		sum += d.Reuse[j]
+	}
+	if !(sum > 0) {
+		return base
+	}
+	for j := range d.Reuse {
+		d.Reuse[j] /= sum
+	}
+	return d
+}
+
+// Batches returns the batch sizes that are drawn: four to an octave. The slice
+// is the caller's.
+func Batches() []int {
+	var batches []int
+	for i := 0; ; i++ {
+		b := int(math.Round(MinBatch * math.Pow(2, float64(i)/4)))
+		if b > MaxBatch {
+			return batches
+		}
+		batches = append(batches, b)
+	}
+}
+
+// Operation draws an operation of the domain.
+func operation(draw *rand.Rand) problem.Operation {
+	batches := Batches()
+	op := problem.Operation{
+		Batch:     batches[draw.IntN(len(batches))],
+		Optimizer: problem.Optimizer(draw.IntN(4)),
+		Weighted:  draw.Float64() < .15,
+	}
+	// The published data is all at 65,536 samples: a quarter of ours is, too.
+	if draw.Float64() < .25 {
+		op.Batch = 65536
+	}
+	if draw.Float64() < .35 {
+		op.Precision = problem.FP16
+	}
+	return op
+}
+
+// group draws the members of one operation.
+func group(draw *rand.Rand, split dataset.Split, tables, minShards, maxShards int) dataset.Group {
+	g := dataset.Group{Split: split, Operation: operation(draw)}
+	first, end := TablesOf(split, tables)
+	count := minShards + draw.IntN(maxShards-minShards+1)
+	dim := dims(draw, MaxDim)
+	for range count {
+		g.Members = append(g.Members, dataset.Member{Table: int32(first + draw.IntN(end-first)), Dim: int32(dim())})
+	}
+	return g
+}
+
+// dims draws a way to mix dims up to maxDim, which is at least 4, and returns
+// what draws a dim in that way. A fused kernel is as wide as its widest member,
+// so there are five: any multiples of four, powers of two, all equal, all narrow,
+// and mostly narrow beside few wide.
+func dims(draw *rand.Rand, maxDim int) func() int {
+	multiple := func(limit int) int { return problem.ColumnGranule * (1 + draw.IntN(limit/problem.ColumnGranule)) }
+	power := func(limit int) int {
+		return problem.ColumnGranule << draw.IntN(int(math.Log2(float64(limit/problem.ColumnGranule)))+1)
+	}
+	limit := min(maxDim, []int{32, 64, 128, maxDim}[draw.IntN(4)])
+	narrow := min(maxDim, 32)
+	switch draw.IntN(5) {
+	case 0:
+		return func() int { return multiple(limit) }
+	case 1:
+		return func() int { return power(limit) }
+	case 2:
+		equal := power(maxDim)
+		if draw.IntN(2) == 0 {
+			equal = multiple(maxDim)
+		}
+		return func() int { return equal }
+	case 3:
+		return func() int { return power(narrow) }
+	}
+	return func() int {
+		if draw.Float64() < .15 {
+			return multiple(maxDim)
+		}
+		return power(narrow)
+	}
+}

@@ -1,0 +1,322 @@
+package design_test
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/design"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/simulate"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Every draw lies in the domain that the package promises.
+func TestComputeStaysInItsDomain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		seed := rapid.Uint64().Draw(t, "seed")
+		tables := rapid.IntRange(10, 200).Draw(t, "tables")
+		samples := rapid.IntRange(0, 60).Draw(t, "samples")
+		fewest := rapid.IntRange(1, design.MaxShards).Draw(t, "fewest shards")
+		most := rapid.IntRange(fewest, design.MaxShards).Draw(t, "most shards")
+		set := design.Compute(seed, tables, samples, fewest, most)
+		if len(set.Tables) != tables || len(set.Samples) != samples || set.Provenance.Seed != seed {
+			t.Fatalf("got %d tables, %d samples, seed %d, want %d, %d, %d", len(set.Tables), len(set.Samples), set.Provenance.Seed, tables, samples, seed)
+		}
+		for i, table := range set.Tables {
+			if table.Rows < 10 || float64(table.Rows) > 1e10 {
+				t.Errorf("table %d: got %d rows, want 10 to 1e10", i, table.Rows)
+			}
+			if l := table.PoolingFactor(); l < .05*(1-1e-12) || l > design.MaxPoolingFactor*(1+1e-12) {
+				t.Errorf("table %d: got pooling factor %v, want 0.05 to %d", i, l, design.MaxPoolingFactor)
+			}
+		}
+		for i, g := range set.Samples {
+			if n := len(g.Members); n < fewest || n > most {
+				t.Errorf("sample %d: got %d shards, want %d to %d", i, n, fewest, most)
+			}
+			if b := g.Operation.Batch; b < design.MinBatch || b > design.MaxBatch {
+				t.Errorf("sample %d: got batch %d, want %d to %d", i, b, design.MinBatch, design.MaxBatch)
+			}
+			for _, m := range g.Members {
+				if m.Dim < problem.ColumnGranule || m.Dim > design.MaxDim || m.Dim%problem.ColumnGranule != 0 {
+					t.Errorf("sample %d: got dim %d, want a multiple of %d, at most %d", i, m.Dim, problem.ColumnGranule, design.MaxDim)
+				}
+				if m.Table < 0 || int(m.Table) >= tables {
+					t.Errorf("sample %d: got table %d of %d", i, m.Table, tables)
+				}
+			}
+			if g.Forward != 0 || g.Backward != 0 {
+				t.Errorf("sample %d: got times %v and %v, want none: nothing was run", i, g.Forward, g.Backward)
+			}
+		}
+	})
+}
+
+func TestTablesAreValid(t *testing.T) {
+	profile, err := hardware.ByName("a100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, seed := range []uint64{0, 1, 99} {
+		set := design.Compute(seed, 4000, 0, 1, 1)
+		p := problem.Problem{Tables: set.Tables, Topology: hardware.Topology{Profile: profile, Devices: 8}, Batch: 65536}
+		if err := p.Validate(); err != nil {
+			t.Errorf("seed %d: got %v, want valid tables", seed, err)
+		}
+	}
+}
+
+// Tables differ in all that a kernel's time depends on.
+func TestTablesCoverTheDomain(t *testing.T) {
+	set := design.Compute(5, 4000, 0, 1, 1)
+	share := map[string]float64{}
+	for i := range set.Tables {
+		table := &set.Tables[i]
+		count := func(what string, is bool) {
+			if is {
+				share[what] += 1. / float64(len(set.Tables))
+			}
+		}
+		count("uniform", table.Access.Kind == access.Uniform)
+		count("zipf", table.Access.Kind == access.Zipf)
+		count("histogram", table.Access.Kind == access.Histogram)
+		count("pooling 1", table.PoolingFactor() == 1)
+		count("pooling above 50", table.PoolingFactor() > 50)
+		count("several features", len(table.Features) > 1)
+		count("below 1000 rows", table.Rows < 1000)
+		count("above 1e8 rows", table.Rows > 1e8)
+	}
+	for _, want := range []struct {
+		what        string
+		least, most float64
+	}{
+		{"uniform", .05, .11},
+		{"zipf", .35, .51},
+		{"histogram", .42, .55},
+		{"pooling 1", .22, .28},
+		{"pooling above 50", .03, .09},
+		{"several features", .17, .23},
+		{"below 1000 rows", .20, .26},
+		{"above 1e8 rows", .17, .23},
+	} {
+		if got := share[want.what]; got < want.least || got > want.most {
+			t.Errorf("share of tables with %s: got %.3f, want %v to %v", want.what, got, want.least, want.most)
+		}
+	}
+}
+
+func TestSplitsShareNoTable(t *testing.T) {
+	for _, tables := range []int{10, 57, 400} {
+		t.Run(fmt.Sprint(tables), func(t *testing.T) {
+			set := design.Compute(3, tables, 2000, 1, 20)
+			held := map[dataset.Split]map[int32]bool{dataset.Train: {}, dataset.Validation: {}, dataset.Test: {}}
+			samples := map[dataset.Split]int{}
+			owner := map[int32]dataset.Split{}
+			for i, g := range set.Samples {
+				samples[g.Split]++
+				for _, m := range g.Members {
+					if first, ok := owner[m.Table]; ok && first != g.Split {
+						t.Fatalf("sample %d of split %d: table %d belongs to split %d", i, g.Split, m.Table, first)
+					}
+					owner[m.Table] = g.Split
+					held[g.Split][m.Table] = true
+				}
+			}
+			want := map[dataset.Split]int{dataset.Train: 1600, dataset.Validation: 200, dataset.Test: 200}
+			if diff := cmp.Diff(want, samples); diff != "" {
+				t.Errorf("samples by split (-want +got):\n%s", diff)
+			}
+			if got := len(held[dataset.Train]) + len(held[dataset.Validation]) + len(held[dataset.Test]); got != tables {
+				t.Errorf("got %d tables in use, want all %d", got, tables)
+			}
+		})
+	}
+}
+
+// mix names the way in which the dims of a group are mixed, as far as its members
+// show it.
+func mix(g dataset.Group) string {
+	narrow := 0
+	least, most := g.Members[0].Dim, g.Members[0].Dim
+	powers := true
+	for _, m := range g.Members {
+		least, most = min(least, m.Dim), max(most, m.Dim)
+		power := m.Dim&(m.Dim-1) == 0
+		powers = powers && power
+		if power && m.Dim <= 32 {
+			narrow++
+		}
+	}
+	switch {
+	case least == most:
+		return "equal"
+	case powers && most <= 32:
+		return "narrow powers of two"
+	case powers:
+		return "powers of two"
+	case most > 32 && narrow*10 > len(g.Members)*6:
+		return "narrow beside wide"
+	}
+	return "multiples of four"
+}
+
+func TestMixesOccur(t *testing.T) {
+	set := design.Compute(11, 500, 6000, 30, 60)
+	share := map[string]float64{}
+	shards := map[int]int{}
+	for _, g := range set.Samples {
+		count := func(what string) { share[what] += 1. / float64(len(set.Samples)) }
+		count(mix(g))
+		count(g.Operation.Optimizer.String())
+		count(g.Operation.Precision.String())
+		count(fmt.Sprintf("weighted %v", g.Operation.Weighted))
+		if g.Operation.Batch == 65536 {
+			count("batch 65536")
+		}
+		if g.Operation.Batch < 4096 {
+			count("batch below 4096")
+		}
+		shards[len(g.Members)]++
+	}
+	for what, want := range map[string]float64{
+		"equal": .20, "multiples of four": .20, "narrow beside wide": .20,
+		// A quarter of the powers of two have the limit 32.
+		"powers of two": .15, "narrow powers of two": .25,
+		"sgd": .25, "rowwise_adagrad": .25, "adagrad": .25, "adam": .25,
+		"fp32": .65, "fp16": .35,
+		"weighted true": .15, "weighted false": .85,
+		"batch 65536": .25 + .75/33, "batch below 4096": .75 * 12 / 33,
+	} {
+		if got := share[what]; math.Abs(got-want) > .03 {
+			t.Errorf("share of %s: got %.3f, want %.3f within 0.03", what, got, want)
+		}
+	}
+	if len(shards) != 31 {
+		t.Errorf("got %d different numbers of shards, want 31", len(shards))
+	}
+}
+
+func TestBatches(t *testing.T) {
+	batches := design.Batches()
+	if got, want := len(batches), 33; got != want {
+		t.Errorf("got %d batches, want %d: four to each of eight octaves, and the last", got, want)
+	}
+	if batches[0] != design.MinBatch || batches[len(batches)-1] != design.MaxBatch {
+		t.Errorf("got %d to %d, want %d to %d", batches[0], batches[len(batches)-1], design.MinBatch, design.MaxBatch)
+	}
+	for i, b := range batches[4:] {
+		if b != 2*batches[i] && math.Abs(float64(b-2*batches[i])) > 1 {
+			t.Errorf("batch %d: got %d, want twice %d", i+4, b, batches[i])
+		}
+	}
+	batches[0] = -1
+	if design.Batches()[0] == -1 {
+		t.Error("a caller's change to the batches is seen by the next")
+	}
+}
+
+func TestSameSeedSameDraws(t *testing.T) {
+	profile, err := hardware.ByName("h100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := design.Compute(7, 40, 300, 1, 60), design.Compute(7, 40, 300, 1, 60)
+	if !reflect.DeepEqual(a, b) {
+		t.Error("two draws of groups with one seed differ")
+	}
+	if other := design.Compute(8, 40, 300, 1, 60); reflect.DeepEqual(a.Tables, other.Tables) || reflect.DeepEqual(a.Samples, other.Samples) {
+		t.Error("another seed draws the same tables or samples")
+	}
+	// A learning curve takes the first samples for fewer of them.
+	if fewer := design.Compute(7, 40, 100, 1, 60); !reflect.DeepEqual(a.Samples[:100], fewer.Samples) {
+		t.Error("fewer samples are not the first of more")
+	}
+	c, d := design.Comm(7, 60, profile), design.Comm(7, 60, profile)
+	if !reflect.DeepEqual(c, d) {
+		t.Error("two draws of exchanges with one seed differ")
+	}
+	if other := design.Comm(8, 60, profile); reflect.DeepEqual(c.Samples, other.Samples) {
+		t.Error("another seed draws the same exchanges")
+	}
+}
+
+func TestCommStaysInItsDomain(t *testing.T) {
+	// A profile without a network, and one with it.
+	for _, name := range []string{"rtx2080ti", "mi300x"} {
+		t.Run(name, func(t *testing.T) {
+			profile, err := hardware.ByName(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			set := design.Comm(1, 400, profile)
+			if len(set.Samples) != 400 || set.Provenance.Seed != 1 || set.Provenance.Profile != profile.Name {
+				t.Fatalf("got %d samples of %+v, want 400 of seed 1 and the profile", len(set.Samples), set.Provenance)
+			}
+			device := simulate.NewDevice(profile)
+			hosts := map[int]int{}
+			splits := map[dataset.Split]int{}
+			balanced, skewed := 0, 0
+			for i, e := range set.Samples {
+				splits[e.Split]++
+				if e.Devices < 2 || e.Devices > design.MaxDevices || e.DevicesPerHost < 2 || e.DevicesPerHost > 16 {
+					t.Errorf("sample %d: got %d devices, %d a host, want 2 to %d and 2 to 16", i, e.Devices, e.DevicesPerHost, design.MaxDevices)
+				}
+				hosts[min(6, (e.Devices+e.DevicesPerHost-1)/e.DevicesPerHost)]++
+				if e.Batch < design.MinBatch || e.Batch > design.MaxBatch {
+					t.Errorf("sample %d: got batch %d, want %d to %d", i, e.Batch, design.MinBatch, design.MaxBatch)
+				}
+				if len(e.DimSums) != e.Devices || len(e.Start) != e.Devices {
+					t.Fatalf("sample %d: got %d dim sums and %d starts for %d devices", i, len(e.DimSums), len(e.Start), e.Devices)
+				}
+				if first, last := slices.Min(e.Start), slices.Max(e.Start); first != 0 || last > unit.Millis(20) {
+					t.Errorf("sample %d: got starts from %v to %v, want from 0 to at most 20 ms", i, first, last)
+				}
+				sum := 0
+				for _, d := range e.DimSums {
+					sum += d
+					if d < 0 || d%problem.ColumnGranule != 0 {
+						t.Errorf("sample %d: got dim sum %d, want a multiple of %d", i, d, problem.ColumnGranule)
+					}
+				}
+				switch ratio := float64(slices.Max(e.DimSums)*e.Devices) / float64(sum); {
+				case sum == 0:
+					t.Errorf("sample %d: no dims at all", i)
+				case ratio < 1.1:
+					balanced++
+				case ratio > 1.6:
+					skewed++
+				}
+				if _, _, err := device.Comm(simulate.Comm{PerHost: e.DevicesPerHost, Batch: e.Batch, DimSums: e.DimSums, Start: e.Start}); err != nil {
+					t.Errorf("sample %d: the simulated device refuses it: %v", i, err)
+				}
+			}
+			if diff := cmp.Diff(map[dataset.Split]int{dataset.Train: 320, dataset.Validation: 40, dataset.Test: 40}, splits); diff != "" {
+				t.Errorf("samples by split (-want +got):\n%s", diff)
+			}
+			if balanced < 20 || skewed < 20 {
+				t.Errorf("got %d balanced and %d skewed samples, want at least 20 of each", balanced, skewed)
+			}
+			if profile.NICGBps == 0 {
+				if len(hosts) != 1 || hosts[1] == 0 {
+					t.Errorf("got samples by hosts %v, want one host: the profile has no network", hosts)
+				}
+				return
+			}
+			// One host is a kind of its own, and so is each small network.
+			for h := 1; h <= 6; h++ {
+				if hosts[h] < 15 {
+					t.Errorf("got %d samples on %d hosts, want at least 15 of 400", hosts[h], h)
+				}
+			}
+		})
+	}
+}
