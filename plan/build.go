@@ -11,12 +11,12 @@ import (
 // Tables, Devices (all but the predicted times) and Cluster; the times,
 // Predicted and Provenance are the caller's to fill.
 //
-// A table is of the kind that its shards state. Where none of them states one, it
-// is what they look like: a table in one whole shard becomes table_wise, one cut by
+// A table has the sharding type that its shards state. If no shard states one, the
+// shapes decide: a table in one whole shard becomes table_wise, a table cut by
 // columns column_wise, by rows row_wise, by both grid. A data_parallel table is in
 // every device's list; in the plan it is one shard, with Device -1. New does not
-// judge: a shard missing or placed twice is in the plan as given, and Validate finds
-// it. Each shard's Table must be an index into p.Tables, and p must be valid.
+// check the placement: Validate reports a shard that is missing or placed twice.
+// Each shard's Table must be an index into p.Tables, and p must be valid.
 func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
 	pl := &Plan{Tables: make([]Table, len(p.Tables)), Cluster: clusterOf(p)}
 	for i := range p.Tables {
@@ -48,8 +48,8 @@ func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
 	return pl
 }
 
-// everywhere returns whether the table's shards, sorted by compareShards, are one
-// and the same on each of n devices.
+// everywhere reports whether the table's shards, sorted by compareShards, are n copies
+// of one shard, one on each of n devices.
 func (t *Table) everywhere(n int) bool {
 	if len(t.Shards) != n {
 		return false
@@ -64,10 +64,10 @@ func (t *Table) everywhere(n int) bool {
 	return true
 }
 
-// Of returns the plan that places tables, in the problem's order, as they are
-// given: with their kinds, replicated shards and tiers, all of which New would
-// make up. It fills Devices and Cluster as New does, and judges no more than New.
-// The tables become the plan's; their shards are put in the plan's order.
+// Of returns the plan with the given tables, in the problem's order. Sharding types,
+// replicated shards and tiers stay as they are given; New would derive them. Of
+// fills Devices and Cluster as New does, and checks no more than New. The plan owns
+// the tables from then on, and sorts their shards.
 func Of(p *problem.Problem, tables []Table) *Plan {
 	pl := &Plan{Tables: tables, Cluster: clusterOf(p)}
 	index := make([]int, len(tables))
@@ -81,11 +81,10 @@ func Of(p *problem.Problem, tables []Table) *Plan {
 	return pl
 }
 
-// ByDevice returns the plan's shards by device, as New takes them, and with them New
-// gives the plan's tables again. A replicated shard is on every device. A shard
-// states its kind where New would not take the table for one of that kind by itself,
-// and its tier where it is not HBM. Tables are in the plan's order, which is the
-// problem's that it is valid for.
+// ByDevice returns the plan's shards by device, as New takes them: New makes the
+// same tables of them. A replicated shard is on every device. A shard states its
+// sharding type if New would derive another from the shapes, and its tier if that is
+// not HBM. Tables are in the plan's order, which is the problem's in a valid plan.
 func (pl *Plan) ByDevice() [][]problem.Shard {
 	held := make([][]problem.Shard, len(pl.Devices))
 	for i := range pl.Tables {
@@ -133,7 +132,7 @@ func clusterOf(p *problem.Problem) Cluster {
 }
 
 // compareShards orders the shards of a table: by first column, then first row,
-// then whatever else tells them apart.
+// then all other fields, so that the order of unequal shards is always the same.
 func compareShards(a, b Shard) int {
 	return cmp.Or(
 		cmp.Compare(a.Columns.Start, b.Columns.Start),

@@ -9,7 +9,7 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Changes is what is different in one plan after another.
+// Changes is what differs from one plan to another.
 type Changes struct {
 	Cost CostChange `json:"cost_ms"`
 	// Cluster is nil where both plans are for the same cluster and batch.
@@ -60,28 +60,27 @@ type DeviceChange struct {
 	After  *DeviceTotals `json:"after"`
 }
 
-// DeviceTotals is a device in short.
+// DeviceTotals is a summary of a device.
 type DeviceTotals struct {
 	Shards int `json:"shards"`
 	DimSum int `json:"dim_sum"`
-	// Memory is what tables and their buffers take of the device, without the
-	// reserve; Cache is the part of it that caches rows in host memory.
+	// Memory is the bytes of the device that tables and their buffers take, without the
+	// reserve; Cache is the part of Memory that caches rows of host memory.
 	Memory unit.Bytes `json:"memory_bytes"`
 	Cache  unit.Bytes `json:"cache_bytes,omitempty"`
-	// Host is what tables take of the host's memory.
+	// Host is the bytes of host memory that tables take.
 	Host unit.Bytes `json:"host_bytes,omitempty"`
-	// Total is 0 where no model priced the plan.
+	// Total is 0 if no cost model predicted the plan's times.
 	Total unit.Millis `json:"total_ms"`
 }
 
-// TableChange is what happens to a table that both plans have. Any of its four
-// flags may hold, or Module be there; at least one of the five is so.
+// TableChange is what happens to a table that both plans have. At least one of the
+// four flags is set, or Module is not nil.
 type TableChange struct {
 	Name   string     `json:"name"`
 	Before TableState `json:"before"`
 	After  TableState `json:"after"`
-	// Resized: rows or dim differ. What moves is then not told, for it is
-	// another table.
+	// Resized: rows or dim differ. Moves is then empty, because it is another table.
 	Resized bool `json:"resized"`
 	// Module is nil where both plans have the table in the same module, and where
 	// one of them states none.
@@ -103,7 +102,7 @@ type ModuleChange struct {
 	After  string `json:"after"`
 }
 
-// TableState is a table in one plan, in short.
+// TableState is a summary of a table in one plan.
 type TableState struct {
 	Rows   int64 `json:"rows"`
 	Dim    int   `json:"dim"`

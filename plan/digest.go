@@ -17,8 +17,8 @@ const digestForm = "neuroshard problem 1"
 // Digest returns the SHA-256, in hex, of a canonical form of p: every field of
 // its tables, features, access statistics, constraints, topology, batch and
 // accounting, in order. Equal problems have equal digests on every machine, and
-// a change of any field, or of the tables' order, changes the digest. Fields
-// are taken as they are: a default that is written out is a change.
+// a change of any field, or of the tables' order, changes the digest. A zero value
+// and the default that it stands for have different digests.
 func Digest(p *problem.Problem) string {
 	d := digester{}
 	d.text(digestForm)
@@ -84,9 +84,9 @@ func (d *digester) table(t *problem.Table) {
 	d.int(int64(c.MinWidth))
 }
 
-// modules adds the tables' modules, all of them where one is stated. They stand at
-// the end, so that problems that state none keep the digests they had before there
-// were modules.
+// modules adds the modules of all tables if one table states its module. They come at
+// the end, so that a problem without modules keeps the digest that it had before
+// problems could state modules.
 func (d *digester) modules(p *problem.Problem) {
 	stated := func(t problem.Table) bool { return t.Module != "" }
 	if !slices.ContainsFunc(p.Tables, stated) {
@@ -98,8 +98,8 @@ func (d *digester) modules(p *problem.Problem) {
 	}
 }
 
-// further adds what problems did not have at first, where it is stated, after its
-// name; those that do not state it keep their digests.
+// further adds the fields that problems did not have at first. Each that is stated
+// follows its name; a problem that does not state it keeps its digest.
 func (d *digester) further(p *problem.Problem) {
 	if p.Topology.HostMemory != 0 {
 		d.text("host memory")

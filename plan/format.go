@@ -22,8 +22,8 @@ import (
 // Format is the name that a plan file carries in its "format" key.
 const Format = "neuroshard-plan"
 
-// The limits of a plan file. Read refuses what is beyond them before it has
-// taken memory for it, Write what Read would refuse.
+// The limits of a plan file. Read refuses a file beyond them before it allocates
+// memory for it; Write refuses a plan that Read would refuse.
 const (
 	// MaxFile is the size of a file, in bytes: 100 MB.
 	MaxFile = 100 * 1000 * 1000
@@ -58,9 +58,9 @@ type (
 // Write writes the plan as JSON. Equal plans give equal bytes. It refuses what
 // Read would not read back, before it writes anything: times that are not
 // finite numbers of at least 0, ranges that end before they start, unknown
-// kinds and tiers, names that are not UTF-8, and sizes beyond the limits. (That
-// the file as a whole is beyond MaxFile is only found on the way.) It does not
-// prove the plan: see Validate.
+// sharding types and tiers, names that are not UTF-8, and sizes beyond the limits.
+// (It finds only while it writes that the whole file is above MaxFile.) It does not
+// validate the plan: see Validate.
 func (pl *Plan) Write(w io.Writer) error {
 	if err := pl.check(); err != nil {
 		return fmt.Errorf("plan cannot be written: %w", err)
@@ -177,7 +177,7 @@ func (p *printer) print(parts ...any) {
 	}
 }
 
-// value writes v as JSON on one line. It cannot fail on what check lets pass.
+// value writes v as JSON on one line. It cannot fail for a plan that passed check.
 func (p *printer) value(v any) {
 	p.line.Reset()
 	enc := json.NewEncoder(&p.line)
@@ -284,7 +284,8 @@ func checkShard(s *Shard) error {
 		checkCache(s))
 }
 
-// checkCache checks the share of the rows that is cached; 0 is none, or not stated.
+// checkCache checks the share of the rows that is cached. 0 means that none is, or
+// that the plan does not state it.
 func checkCache(s *Shard) error {
 	switch {
 	case s.Cache == 0:

@@ -1,8 +1,12 @@
 // Package plan holds the outcome of planning: which shard lies on which device.
-// New makes a Plan from a search's shards; Validate proves it against its
-// problem; Save, Write and Read keep it as versioned JSON (docs/PLAN.md); Diff
-// compares two. How a plan was found, and what its predicted times mean, it does
-// not know: it carries them along.
+//
+//	New                 a problem, shards by device -> Plan
+//	Plan.Validate       the plan against its problem; the last word on a plan
+//	Save, Write, Read   the plan as versioned JSON (docs/PLAN.md)
+//	Diff                what changes from one plan to another
+//
+// The package does not know how a plan was found or what its predicted times
+// mean; it only keeps them.
 package plan
 
 import (
@@ -85,7 +89,7 @@ type Shard struct {
 	Cache float64
 }
 
-// Device is what the plan gives one device, and what that is predicted to cost.
+// Device is what one device holds, with its predicted times.
 type Device struct {
 	// Shards is the number of shards and DimSum their pooled columns (a shard
 	// counts once for each feature that reads it). A replicated shard counts on
@@ -116,13 +120,13 @@ const (
 type Estimator struct {
 	// Model and ModelSource are those of Provenance.
 	Model, ModelSource string
-	// Note is what must be known of every plan with these times, a sentence for
-	// Provenance.Warnings; it may be empty.
+	// Note is a sentence for Provenance.Warnings about every plan with these times; it
+	// may be empty.
 	Note string
 }
 
-// Priced reports whether the plan's times are predictions. Those of a plan that
-// no model priced are 0 and stand for nothing.
+// Priced reports whether the plan's times are predictions. The times of a plan
+// without a cost model are 0 and mean nothing.
 func (pl *Plan) Priced() bool { return pl.Provenance.ModelSource != Unpriced }
 
 // Kinds returns how many tables the plan has of each kind.
@@ -134,8 +138,8 @@ func (pl *Plan) Kinds() map[Kind]int {
 	return count
 }
 
-// Hosted returns how many tables have a shard in host memory, and of how many of
-// these a part is cached.
+// Hosted returns how many tables have a shard in host memory, and how many of those
+// tables are partly cached.
 func (pl *Plan) Hosted() (tables, cached int) {
 	for i := range pl.Tables {
 		host, cache := false, false
@@ -184,7 +188,7 @@ type Cluster struct {
 	DevicesPerHost int `json:"devices_per_host"`
 	// Batch is the global batch, in samples.
 	Batch int `json:"batch"`
-	// DeviceMemory is the memory of a device and Reserve what of it tables may
+	// DeviceMemory is the memory of a device; Reserve is the part of it that tables may
 	// not use.
 	DeviceMemory unit.Bytes `json:"device_memory_bytes"`
 	Reserve      unit.Bytes `json:"reserve_bytes"`
@@ -194,20 +198,21 @@ type Cluster struct {
 	// HostMemory is the memory of a full host that its devices' tables may use; 0:
 	// none.
 	HostMemory unit.Bytes `json:"host_memory_bytes,omitempty"`
-	// CommPrecision is the number format of what travels between devices.
+	// CommPrecision is the number format of vectors and gradients that travel between
+	// devices.
 	CommPrecision problem.Precision `json:"comm_precision,omitempty"`
 }
 
-// Provenance says where a plan comes from, enough to make it again.
+// Provenance says how a plan was made, in enough detail to make it again.
 type Provenance struct {
 	// Tool and its version; Method and Seed of the search; Status it ended with.
 	Tool, Version, Method string
 	Seed                  uint64
 	Status                string
 	// Model is the id of the cost model and ModelSource where its samples came
-	// from: Simulated or Measured; ClosedForm where TorchRec's formulas priced
-	// the plan. ModelSource is Unpriced where no model was asked: Model is then empty,
-	// and the predicted times are 0 and mean nothing.
+	// from: Simulated or Measured; ClosedForm if TorchRec's formulas predicted the
+	// times. Without a model, ModelSource is Unpriced, Model is empty, and the
+	// predicted times are 0 and mean nothing.
 	Model, ModelSource string
 	// Input is the SHA-256 of the problem in canonical form (Digest), in hex.
 	Input string

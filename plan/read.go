@@ -23,9 +23,9 @@ import (
 // version says so before anything else; other errors name the line and the
 // place. A file above MaxFile bytes, or with more devices, tables or shards
 // than a plan may have, is refused as soon as the limit is passed, so no file
-// can take more than a few times its own size in memory.
+// takes more than a few times its own size in memory.
 //
-// Read does not know the problem: prove the plan with Validate before using it.
+// Read does not know the problem: call Validate before you use the plan.
 func Read(r io.Reader) (*Plan, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
 	if err != nil {

@@ -13,23 +13,23 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// validate.go proves a plan against its problem.
+// validate.go checks a plan against its problem.
 //
-// Cover is proved slice by slice. The shards of a table that have the same
+// Cover is checked slice by slice. The shards of a table that have the same
 // columns form a slice; a table is placed exactly once if its slices follow
 // each other from column 0 to the last without gap or overlap, and inside each
 // slice the shards' rows do the same:
 //
 //	columns  0      32      64     96
 //	         +-------+-------+------+
-//	    rows |       |       |      |    every kind of placement TorchRec has
+//	    rows |       |       |      |    every sharding type of TorchRec
 //	         |   A   +-------+  D   |    is of this form: one slice (table-wise,
 //	         |       |   C   |      |    row-wise), slices of all rows
 //	         +-------+-------+------+    (column-wise), or both (grid)
 //	           slice   slice   slice
 //
 // That is one sort of each table's shards, O(n log n), and refuses only covers
-// that no kind allows, such as shards in a pinwheel.
+// that no sharding type allows, such as shards in a pinwheel.
 
 // Rule names what a Violation breaks.
 type Rule string
@@ -39,8 +39,8 @@ const (
 	RuleCluster   Rule = "cluster"   // the plan was made for another cluster or batch
 	RuleTables    Rule = "tables"    // the plan places other tables
 	RuleCover     Rule = "cover"     // a part of a table is placed not at all, or twice
-	RuleKind      Rule = "kind"      // the kind of a table does not go with its shards
-	RuleRows      Rule = "rows"      // rows are cut, or their blocks lie, as no engine runs it
+	RuleKind      Rule = "kind"      // the shards of a table do not fit its sharding type
+	RuleRows      Rule = "rows"      // rows are cut, or their blocks placed, as no engine runs them
 	RuleWidth     Rule = "width"     // a shard is too narrow, or of no valid width
 	RuleSplit     Rule = "split"     // a table that must stay whole is cut
 	RuleDevice    Rule = "device"    // a shard lies where it may not
@@ -97,14 +97,14 @@ func (e *Invalid) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Validate proves that pl is a placement of p, which must be valid: same
-// cluster and batch; the same tables in the same order; each placed exactly
-// once, in shards that go with its kind, widths and constraints; every device
-// within its memory; and the sums that the plan states equal to those counted
-// again from p. It returns nil or an *Invalid with everything found.
+// Validate checks that pl is a placement of p, which must be valid: the same cluster
+// and batch; the same tables in the same order; each table placed exactly once, in
+// shards that fit its sharding type, widths and constraints; every device within its
+// memory; and the sums that the plan states equal to those counted again from p. It
+// returns nil or an *Invalid with all violations.
 //
-// It does not compare Provenance.Input with Digest(p): a plan stays valid where
-// only access statistics changed, though its predicted times may not.
+// It does not compare Provenance.Input with Digest(p): a plan stays valid when only
+// access statistics change, though its predicted times may then be wrong.
 func (pl *Plan) Validate(p *problem.Problem) error {
 	v := &validator{pl: pl, p: p}
 	v.cluster()
@@ -121,11 +121,11 @@ func (pl *Plan) Validate(p *problem.Problem) error {
 	return nil
 }
 
-// CheckTables returns what is wrong with the plan's tables whatever their problem:
-// parts that are placed not at all or twice, shards that do not go with the kind or
+// CheckTables returns what is wrong with the plan's tables for every problem: parts
+// that are placed twice or not at all, shards that do not fit the sharding type or
 // have no valid width, devices that the plan's cluster does not have. It is for plans
-// whose problem is not at hand: a shard in the host's memory is no violation here, nor
-// are rows that are cut into other blocks than engines cut them.
+// whose problem is not known: it accepts shards in host memory, and rows that are cut
+// into other blocks than engines cut them.
 func (pl *Plan) CheckTables() []Violation {
 	v := &validator{pl: pl, p: &problem.Problem{}, index: make([]int, len(pl.Tables)), alone: true}
 	v.p.Topology.Devices, v.p.Topology.DevicesPerHost = pl.Cluster.Devices, pl.Cluster.DevicesPerHost
@@ -144,8 +144,8 @@ type validator struct {
 	// foreign is true where the plan is for another cluster or other tables, so
 	// that the sums it states cannot agree.
 	foreign bool
-	// alone is true where the problem is not at hand: whether there is host memory,
-	// how rows are to be cut and what is cached is then left open.
+	// alone is true if the problem is not known: host memory, the blocks of rows and
+	// cached shares are then not checked.
 	alone bool
 	found []Violation
 }
@@ -186,8 +186,8 @@ func (v *validator) cluster() {
 }
 
 // match finds each table of the plan in the problem and reports what does not
-// match: lists in a violation each, so that a plan for quite other tables is
-// told in a few lines.
+// match, in one violation for each sort of difference: a plan for entirely different
+// tables takes a few lines.
 func (v *validator) match() {
 	known := make(map[string]int, len(v.p.Tables))
 	for i := range v.p.Tables {
@@ -284,7 +284,7 @@ func (v *validator) table(i int) {
 	v.widths(i, t)
 }
 
-// tier checks that shard k lies in a memory that there is.
+// tier checks that shard k lies in a memory that exists.
 func (v *validator) tier(t *Table, k int) {
 	s := t.Shards[k]
 	if !slices.Contains(tiers, s.Tier) {
@@ -325,7 +325,7 @@ func where(s Shard) string {
 	return fmt.Sprintf("device %d", s.Device)
 }
 
-// cover proves that the shards, all inside the table, cover it exactly once.
+// cover checks that the shards, all inside the table, cover it exactly once.
 func (v *validator) cover(t *Table) {
 	order := make([]int, len(t.Shards))
 	for k := range order {
@@ -359,7 +359,7 @@ func (v *validator) cover(t *Table) {
 	}
 }
 
-// slice proves that the shards of the given numbers, which all have the given
+// slice checks that the shards with the given positions, which all have the given
 // columns, cover the table's rows exactly once.
 func (v *validator) slice(t *Table, columns problem.Range, order []int) {
 	last := -1 // the shard that ends last
@@ -393,7 +393,7 @@ func (v *validator) follows(t *Table, before, next problem.Range) {
 	}
 }
 
-// kind checks that the shards are what the table's kind says.
+// kind checks that the shards fit the table's sharding type.
 func (v *validator) kind(t *Table) {
 	several := t.Kind != TableWise && t.Kind != DataParallel
 	if n := len(t.Shards); several && n == 1 || !several && n > 1 {
@@ -413,8 +413,8 @@ func (v *validator) kind(t *Table) {
 	}
 }
 
-// shapes checks the shape of each shard of a table, and that of a data_parallel table
-// alone lies on every device.
+// shapes checks the shape of each shard of a table, and that only shards of
+// data_parallel tables lie on every device.
 func (v *validator) shapes(t *Table) {
 	for k, s := range t.Shards {
 		if (s.Device == replicated) != (t.Kind == DataParallel) && s.Device >= replicated {
@@ -426,8 +426,8 @@ func (v *validator) shapes(t *Table) {
 	}
 }
 
-// uncut reports whether each shard of a table of the kind has all of its rows, and
-// all of its columns.
+// uncut reports whether each shard of a table with that sharding type has all rows of
+// the table, and whether it has all columns.
 func uncut(k Kind) (rows, columns bool) {
 	switch k {
 	case TableWise, DataParallel:
@@ -457,7 +457,7 @@ func byColumns(t *Table) iter.Seq[[]Shard] {
 	}
 }
 
-// oneHost checks that shards cut by rows within a host are on one.
+// oneHost checks that shards that may be cut within one host only are on one host.
 func (v *validator) oneHost(t *Table, shards []Shard) {
 	per := v.p.Topology.PerHost()
 	for _, s := range shards[1:] {
@@ -470,9 +470,9 @@ func (v *validator) oneHost(t *Table, shards []Shard) {
 }
 
 // blocks checks that a table that is cut by rows, and covered, is cut as engines cut
-// it, who compute from a row which device holds it: n devices, in order, have blocks
-// of Table.BlockRows(n) rows each. Where these are used up before the last device,
-// the rest of the devices have none.
+// it. An engine computes from a row's number which device holds the row: n devices,
+// in order, have blocks of Table.BlockRows(n) rows each. If the rows end before the
+// last device, the remaining devices have none.
 func (v *validator) blocks(t *Table) {
 	switch topology := v.p.Topology; t.Kind {
 	case RowWise:
@@ -490,8 +490,8 @@ func (v *validator) blocks(t *Table) {
 	}
 }
 
-// inBlocks checks shards of the same columns against the blocks of n devices from
-// first on, and reports the first that is another.
+// inBlocks compares shards of the same columns with the blocks of n devices from
+// first on, and reports the first that differs.
 func (v *validator) inBlocks(t *Table, shards []Shard, first, n int) {
 	block := (&problem.Table{Rows: t.Rows}).BlockRows(n)
 	shards = slices.SortedStableFunc(slices.Values(shards), compareShards)

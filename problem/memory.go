@@ -20,8 +20,8 @@ import (
 // indices holds the 64-bit row indices and bag offsets of the batch, and what
 // the exact backward needs to sort them: a (64-bit key, 32-bit bag) pair for
 // each lookup, twice, because a radix sort writes beside its input. received
-// is a device's share of everybody's pooled vectors and their gradients: it
-// does not depend on the placement.
+// is a device's share of the pooled vectors of all devices, with their gradients:
+// it does not depend on the placement.
 
 // Sizes of the buffers' elements, in bytes.
 const (
@@ -33,8 +33,7 @@ const (
 	sortPairBytes = 2 * (8 + 4)
 	weightBytes   = 4
 
-	// unevenBlocks is how many times its even share of the lookups a block of rows
-	// has room for.
+	// A block of rows has room for unevenBlocks times its even share of the lookups.
 	unevenBlocks = 2
 	// Bookkeeping of a cache, in bytes: of each row, and of each cached one.
 	cacheRowBytes, cacheSlotBytes = 4, 16
@@ -58,12 +57,12 @@ type Memory struct {
 	Outputs   unit.Bytes `json:"outputs_bytes"`
 	Gradients unit.Bytes `json:"gradients_bytes"`
 	Indices   unit.Bytes `json:"indices_bytes"`
-	// Cache is what rows in host memory take of the device's.
+	// Cache is the bytes of device memory that cache rows of host memory.
 	Cache unit.Bytes `json:"cache_bytes,omitempty"`
 	// Received and Reserve belong to a device, not to a shard.
 	Received unit.Bytes `json:"received_bytes"`
 	Reserve  unit.Bytes `json:"reserve_bytes"`
-	// Host is what lies in the host's memory. It is none of the device's.
+	// Host is the bytes in host memory. It does not count for the device.
 	Host unit.Bytes `json:"host_bytes,omitempty"`
 }
 

@@ -1,9 +1,13 @@
-// Package problem states what is to be planned: embedding tables, the cluster
-// that holds them, and the constraints on where they may go; and it counts,
-// exactly, the bytes a shard takes on its device (memory.go).
+// Package problem states what is to be planned, in exact bytes: embedding tables, the cluster
+// that holds them, the constraints on where they may go.
 //
-// It says nothing of time: what is fast is package cost's guess, what fits is
-// arithmetic done here.
+//	Problem                tables, topology, batch, constraints
+//	Problem.Validate       the last word on what is allowed
+//	Problem.ShardMemory    the bytes that a shard takes on its device (memory.go)
+//	OfBlocks, OfReplicas   tables as their blocks of rows, or their replicas (blocks.go)
+//
+// The package knows nothing of time: package cost predicts what is fast; what fits is
+// counted here.
 package problem
 
 import (
@@ -38,7 +42,7 @@ type Problem struct {
 	// Accounting says which bytes count against a device's budget.
 	Accounting Accounting
 	// CommPrecision is the number format in which pooled vectors and their gradients
-	// travel between devices. They are computed with in fp32 whatever it is.
+	// travel between devices. Computation is always in fp32.
 	CommPrecision Precision
 }
 

@@ -70,7 +70,7 @@ type Manifest struct {
 	Meter      string `json:"meter"`
 	CommSource string `json:"comm_source,omitempty"`
 	CommMeter  string `json:"comm_meter,omitempty"`
-	// Measured and CommMeasured tell how the fused lookups and the all-to-alls were
+	// Measured and CommMeasured state how the fused lookups and the all-to-alls were
 	// measured. They are zero where nothing was.
 	Measured     Measurement `json:"measured,omitzero"`
 	CommMeasured Measurement `json:"comm_measured,omitzero"`
@@ -178,7 +178,7 @@ type CommSpec struct {
 	Hidden int `json:"hidden"`
 }
 
-// Card tells a reader what the model was made from and how far to trust it.
+// Card states what the model was made from, and its errors.
 // Errors are on held-out tables, in percent.
 type Card struct {
 	Seed           uint64 `json:"seed"`
@@ -286,7 +286,7 @@ func Read(files fs.FS, folder string) (*Model, error) {
 }
 
 func readFile(files fs.FS, name string) ([]byte, error) {
-	// Before it is opened: to open a pipe is to wait for whoever writes.
+	// Check before opening: opening a pipe would wait for a writer.
 	if info, err := fs.Stat(files, name); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: it is no file", name)
 	}

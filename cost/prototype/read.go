@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// maxFaults is how many errors of one file are told one by one.
+// maxFaults is how many errors of one file are listed; the others are counted.
 const maxFaults = 20
 
 // faults collects the errors of one file.

@@ -9,19 +9,20 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Join makes one dataset of passes, each of which measured the same design again:
-// a sample's times are the medians over the passes, of an even number the mean of
-// the two in the middle, or where fastest is true the least, which is nearer to
-// what the kernels take on a machine that does other work, too. Spreads are
-// medians. Passes that quarantined the sample do not count, unless all of them
-// did: then all count, and it stays quarantined. A sample that a pass lacks is that
-// of the others. Second measurements that all passes have are joined alike, and so
-// tell how far two such times differ. Anchors of later passes follow those of
-// earlier ones.
+// Join makes one dataset of passes, which measured the same design several times. The
+// times of a sample are medians over the passes; the median of an even number of
+// times is the mean of the middle two. If fastest is true, they are the shortest
+// times, which are closer to the kernels' own time on a machine that also does other
+// work. Spreads are always medians. A pass that quarantined a sample does not count
+// for that sample; if all passes did, all count and the sample stays quarantined. A
+// pass may lack samples. A second measurement that all passes have is joined in the
+// same way, so it still shows how far two measurements differ. Anchors of later
+// passes follow those of earlier passes.
 //
-// Passes must agree in provenance but for what Merge lets differ, and in their
-// tables and samples; what does not agree is an error that names the pass,
-// numbered from 1. The provenance of the result says what was done.
+// Passes must have the same tables and samples, and the same provenance except for
+// the fields that Merge lets differ. A difference is an error that names the pass,
+// numbered from 1. The provenance of the result says how many passes were joined,
+// and how.
 func Join(fastest bool, passes ...Dataset) (Dataset, error) {
 	if len(passes) == 0 {
 		return Dataset{}, errors.New("there are no passes to join")
@@ -156,13 +157,13 @@ func joinComm(f *faults, passes []part, fastest bool) *Comm {
 	return all
 }
 
-// untimed is an exchange without what was measured of it.
+// untimed returns an exchange without its measured times.
 func untimed(e Exchange) Exchange {
 	e.Forward, e.Backward, e.Spread, e.Quarantined = nil, nil, 0, false
 	return e
 }
 
-// counted returns those that are not quarantined, or all where all are.
+// counted returns the samples that are not quarantined; if all are, it returns all.
 func counted[T any](same []*T, quarantined func(*T) bool) (kept []*T, all bool) {
 	for _, s := range same {
 		if !quarantined(s) {
@@ -175,7 +176,7 @@ func counted[T any](same []*T, quarantined func(*T) bool) (kept []*T, all bool) 
 	return kept, false
 }
 
-// joined is the median of a time over the passes, or the least.
+// joined returns the median of a time over the passes, or the shortest.
 func joined[T any](same []*T, fastest bool, time func(*T) unit.Millis) unit.Millis {
 	times := each1(same, func(s *T) float64 { return float64(time(s)) })
 	if fastest {

@@ -36,18 +36,18 @@ func fileNames() []string {
 	return []string{TablesName, ComputeName, RepeatsName, AnchorsName, CommName}
 }
 
-// Manifest is what a dataset's folder says of itself: all but the samples.
+// Manifest describes a dataset: everything except the samples.
 type Manifest struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
-	// Compute and Comm tell of the two parts; one may be nil.
+	// Compute and Comm describe the two parts; one may be nil.
 	Compute *ComputeInfo `json:"compute,omitempty"`
 	Comm    *CommInfo    `json:"comm,omitempty"`
 	// Files are the folder's Parquet files, in the order they are written.
 	Files []File `json:"files"`
 }
 
-// ComputeInfo tells of the samples of fused lookups.
+// ComputeInfo describes the samples of fused lookups.
 type ComputeInfo struct {
 	Provenance Provenance `json:"provenance"`
 	Tables     int        `json:"tables"`
@@ -57,7 +57,7 @@ type ComputeInfo struct {
 	Anchors int `json:"anchors"`
 }
 
-// CommInfo tells of the samples of all-to-alls.
+// CommInfo describes the samples of all-to-alls.
 type CommInfo struct {
 	Provenance Provenance `json:"provenance"`
 	Counts
@@ -134,7 +134,7 @@ func (m *Manifest) names() []File {
 	return files
 }
 
-// provenance returns what the file of that name states about its origin.
+// provenance returns the provenance of the part that the named file holds.
 func (m *Manifest) provenance(name string) Provenance {
 	if name == CommName {
 		return m.Comm.Provenance
@@ -166,12 +166,12 @@ func (m *Manifest) metadata(name string) (map[string]string, error) {
 // maxManifest bounds the manifest's file.
 const maxManifest = 1 << 20
 
-// ReadManifest reads the manifest of a dataset's folder, and none of its Parquet
-// files, which Read holds against it. Where the folder has no manifest, the
+// ReadManifest reads the manifest of a dataset's folder. It does not read the Parquet
+// files; Read compares those with the manifest. If the folder has no manifest, the
 // error wraps fs.ErrNotExist.
 func ReadManifest(folder string) (Manifest, error) {
 	name := filepath.Join(folder, ManifestName)
-	// Before it is opened: to open a pipe is to wait for whoever writes.
+	// Check before opening: opening a pipe would wait for a writer.
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return Manifest{}, fmt.Errorf("%s: it is no file", name)
 	}
@@ -218,7 +218,7 @@ func parseManifest(data []byte) (Manifest, error) {
 	return m, m.check()
 }
 
-// check reports a manifest that does not fit itself.
+// check reports parts of the manifest that contradict each other.
 func (m *Manifest) check() error {
 	f := &faults{}
 	if m.Compute == nil && m.Comm == nil {

@@ -14,18 +14,18 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// clockSeparator joins what different machines say of their clocks.
+// clockSeparator stands between the texts about the clocks of different machines.
 const clockSeparator = " | "
 
-// Merge joins the parts of one design, measured on machines of one kind, to the
-// whole: samples in the order of their ids, then repeats by id and anchors by
-// the samples before them. The order of the parts does not matter. The result
-// shares the parts' lists, which must not be modified.
+// Merge joins the parts of one design, measured on machines with the same devices.
+// Samples are sorted by id, repeats by id, and anchors by the number of samples
+// before them. The order of the parts does not matter. The result shares the parts'
+// lists, which must not be modified.
 //
-// Parts of different provenance are an error that names each field that differs
-// and the part, numbered from 1 as they are given; so are samples that two parts
-// have, and different tables. Two things may differ. What is known of the
-// clocks is joined, each text once. Of the hardware facts, those that are
+// It is an error if the provenance of parts differs, if two parts have the same
+// sample, or if their tables differ. The error names each field and the part,
+// numbered from 1 as they are given. Two things may differ. The texts about clocks
+// are joined, each text once. Of the hardware facts, those that are
 // measured on each machine (bandwidths, latencies, clock) are taken from the
 // part with the lowest id; name, memory, cache, processors and granule must
 // agree.
@@ -40,8 +40,8 @@ func Merge(parts ...Dataset) (Dataset, error) {
 			f.add("part %d is empty", p.number)
 		}
 	}
-	// The first of this order is what others are said to differ from, too: then the
-	// error is the same but for the numbers.
+	// Errors compare with the first part of this order, so that they do not depend on
+	// the order in which the parts are given, except for the parts' numbers.
 	slices.SortStableFunc(numbered, comparePart)
 	d := Dataset{Compute: mergeCompute(f, numbered), Comm: mergeComm(f, numbered)}
 	if err := f.err(); err != nil {

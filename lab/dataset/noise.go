@@ -19,7 +19,7 @@ func (c *Comm) Usable() []Exchange {
 
 // Noise is how far a meter's times of the same thing lie apart, in percent of
 // them: no model can predict them better. Times are of forward and backward
-// together. All is 0 where nothing tells, as for simulated samples.
+// together. All is 0 if there are no such measurements, as in simulated samples.
 type Noise struct {
 	// Repeats is the number of second measurements that are compared with their
 	// samples, quarantined ones left out; Mean, Median and P95 are of the relative

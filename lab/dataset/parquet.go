@@ -12,11 +12,11 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// parquet.go turns slices of flat structs into Parquet files and back. A file is
-// written by the parquet-go library. It is read here, and not by the library,
-// since files come from elsewhere: of what they may hold only what is written
-// here is accepted, and every length is checked before memory is asked for. The
-// library trusts lengths, and a page of a few bytes makes it ask for gigabytes.
+// parquet.go turns slices of flat structs into Parquet files and back. The parquet-go
+// library writes files. It does not read them, because files come from elsewhere and
+// the library trusts lengths: a page of a few bytes makes it allocate gigabytes. The
+// reader here accepts only files that look as written here, and checks every length
+// before it allocates memory.
 //
 //	PAR1 | column, column, ... | footer | length of the footer | PAR1
 //	column: [dictionary page] page page ...       (pages.go)
@@ -36,9 +36,8 @@ const (
 	maxFooter = 256 << 10
 )
 
-// budgetOf returns what a file of that many bytes may hold. Times do not
-// compress, so a value takes a byte or more; a small file that would fill the
-// memory was made to.
+// budgetOf returns how much a file of that size may hold. Times do not compress, so a
+// value takes a byte or more; a small file that fills the memory is hostile.
 func budgetOf(size int) budget {
 	values := min(maxValues, 1<<20+64*size)
 	return budget{values: values, bytes: 16 * values}

@@ -28,7 +28,7 @@ func Read(folder string) (Dataset, error) {
 
 // readFile reads a file that the manifest describes.
 func readFile(path string, want File) ([]byte, error) {
-	// Before it is opened: to open a pipe is to wait for whoever writes.
+	// Check before opening: opening a pipe would wait for a writer.
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ const (
 	maxText = 4096
 )
 
-// maxFaults is how many faults are told one by one.
+// maxFaults is how many faults are listed; the others are counted.
 const maxFaults = 10
 
 // faults collects what is wrong.
@@ -288,7 +288,7 @@ func (c *Comm) validate(f *faults) {
 	}
 }
 
-// checkHead checks what samples of both kinds have.
+// checkHead checks the fields that groups and exchanges both have.
 func checkHead(f *faults, where string, id int, split Split, batch int, seen map[int]bool) {
 	if id < 0 || id > maxID {
 		f.add("%s: the id is not between 0 and %d", where, maxID)

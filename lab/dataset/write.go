@@ -19,12 +19,11 @@ import (
 // of a dataset's file and is not, is an error and not overwritten. Equal
 // datasets give equal bytes.
 //
-// All files are written beside their places and synced, then the old manifest
-// is removed, the files are renamed, and the manifest comes last. So whenever
-// Write is cut short, the folder holds the old dataset or one without a
-// manifest, which Read refuses; a disk that is full leaves what was there. Two
-// Writes to one folder at a time are not the same dataset twice, but an error of
-// one of them or of Read.
+// Write writes all files beside their places and syncs them, removes the old
+// manifest, renames the files, and writes the manifest last. So if Write is
+// interrupted, the folder holds the old dataset or a dataset without a manifest,
+// which Read refuses. If the disk is full, the old dataset stays. Two concurrent
+// Writes to one folder may both fail, or leave files that Read refuses.
 func Write(folder string, d Dataset) error { return write(disk{}, folder, d) }
 
 // storage is what Write does to a file system.
@@ -33,7 +32,7 @@ type storage interface {
 	create(path string) (storedFile, error)
 	rename(from, to string) error
 	remove(path string) error
-	// sync makes renames and removals in the folder last.
+	// sync has renames and removals in the folder reach the disk.
 	sync(folder string) error
 }
 
@@ -117,8 +116,7 @@ func encodeFiles(d Dataset) (Manifest, [][]byte, error) {
 	return m, append(contents, append(text, '\n')), nil
 }
 
-// replace puts the staged files in their places, of which the last is the
-// manifest's.
+// replace puts the staged files in their places. The last file is the manifest.
 func replace(s storage, folder string, files []staged, manifest bool) error {
 	last := files[len(files)-1]
 	if manifest {
@@ -209,7 +207,7 @@ func ours(path string, size int64) bool {
 	return err == nil && metadataOf(foot)[keyFormat] == Format
 }
 
-// removeLeftovers removes what Writes that were killed left beside their places.
+// removeLeftovers removes the unfinished files of Writes that were killed.
 func removeLeftovers(s storage, folder string) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

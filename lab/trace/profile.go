@@ -8,7 +8,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem/access"
 )
 
-// Properties is what a trace cannot tell of a table.
+// Properties are the facts about a table that a trace does not hold.
 type Properties struct {
 	// Rows is the table's height; 0 takes the highest row used, plus one.
 	Rows int64
@@ -18,7 +18,7 @@ type Properties struct {
 	Optimizer problem.Optimizer
 }
 
-// Profile returns what a trace says of a table: its features with their pooling
+// Profile returns the table that a trace describes: its features with their pooling
 // factors, and its accesses as the reuse histogram and the distinct rows of a
 // batch of t.Samples. The rest is from the properties, which are taken as they
 // are: problem.Problem.Validate judges the table.

@@ -20,8 +20,9 @@ type Options struct {
 	// bags, about a byte each, or the lookups of a log, about four bytes each.
 	// Empty means os.TempDir.
 	TempDir string
-	// Progress, where not nil, is told how many bytes of the file are read, of all
-	// the times it is read. It is called from a goroutine, not from two at a time.
+	// Progress, if not nil, is called with the bytes read so far and the bytes to read;
+	// a file that is read twice counts twice. Calls come from another goroutine, one at
+	// a time.
 	Progress func(done, total int64)
 }
 
@@ -48,7 +49,7 @@ type Reader struct {
 	err error
 }
 
-// source is a trace of one kind.
+// source is a trace in one format.
 type source interface {
 	names() []string
 	// table reads the next table, or returns io.EOF.
@@ -56,9 +57,9 @@ type source interface {
 	close() error
 }
 
-// Open opens a trace and reads it once, to find its tables. The file's first
-// bytes tell its kind, whatever its name: what torch.save wrote, or CSV, both
-// also packed with gzip, or Parquet.
+// Open opens a trace and reads it once, to find its tables. The file's first bytes
+// decide the format, not its name: a file of torch.save or CSV, either of them also
+// compressed with gzip, or Parquet.
 //
 // An error names what is wrong with the file, and where. The memory needed is
 // bounded by the lookups of the largest table, here and in Next.

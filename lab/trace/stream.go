@@ -15,8 +15,7 @@ type file struct {
 	path string
 	size int64
 	gzip bool
-	// progress may be nil; passes is how often the file is read, of which done are
-	// over.
+	// progress may be nil. The file is read passes times; done of them have begun.
 	progress     func(done, total int64)
 	passes, done int64
 }
@@ -25,7 +24,7 @@ type file struct {
 type stream struct {
 	*bufio.Reader
 	raw *os.File
-	// ahead is the goroutine that unpacks, where there is one.
+	// ahead is the goroutine that unpacks a gzip file; nil for other files.
 	ahead *ahead
 }
 
@@ -93,7 +92,7 @@ func quotable(s string) string {
 	return s
 }
 
-// counter tells how much of a file is read.
+// counter reports how much of a file has been read.
 type counter struct {
 	in                  io.Reader
 	before, total, next int64
@@ -138,7 +137,7 @@ func newAhead(in io.Reader) *ahead {
 	return a
 }
 
-// run fills blocks until the end or until it is told to stop. A block is made
+// run fills blocks until the end of the file or until stop is called. A block is made
 // when it is first needed: most files of tests are short.
 func (a *ahead) run(in io.Reader) {
 	defer close(a.done)

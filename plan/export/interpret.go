@@ -39,7 +39,7 @@ func (p *reader) interpret() *File {
 			p.addAt(0, fmt.Sprintf("shapes[%s][%s]", quote(k[0]), quote(k[1])), "", "the plan has no such table")
 		}
 	}
-	p.prove(position)
+	p.validate(position)
 	f.Notes = notes.list()
 	read := *f // the reader, and with it the file's text, can go
 	return &read
@@ -94,9 +94,9 @@ func (p *reader) ranksOf(e *entry, stated bool) {
 	}
 }
 
-// perHost guesses the ranks of a host: a table_row_wise table has a shard for each,
-// so has a slice of a grid, and the numbers of the devices begin again with each host.
-// 0: nothing shows it.
+// perHost derives the number of ranks of a host; 0 if nothing shows it. A
+// table_row_wise table has a shard for each rank of a host, and so has a slice of a
+// grid; and device numbers begin again at 0 on each host.
 func (p *reader) perHost() int {
 	apart, highest := 0, 0
 	for i := range p.entries {
@@ -143,8 +143,8 @@ func divisor(a, b int) int {
 	return a
 }
 
-// names returns what the tables are called over all modules: as in their module
-// where no other table is, else with the module's path before it.
+// names returns the names of the tables over all modules: the name in the module if no
+// other table has it, otherwise the module's path, a slash and that name.
 func (p *reader) names() []string {
 	called := make([]string, len(p.entries))
 	count := map[string]int{}
@@ -178,7 +178,7 @@ func (p *reader) names() []string {
 	return called
 }
 
-// convert fills in t what e says, and returns which of e's shards each of t's is.
+// convert fills t from e, and returns for each shard of t its position in e.
 func (p *reader) convert(e *entry, t *plan.Table, notes notes) (position []int) {
 	before := p.count
 	defer func() {
@@ -280,8 +280,8 @@ func (p *reader) holds(e *entry, k int) bool {
 	return true
 }
 
-// The load factor of FBGEMM's kernels where none is stated, and what is taken for one
-// that caches everything, as a plan does not say it.
+// The load factor that FBGEMM's kernels use if none is stated, and the one that stands
+// for a cache of all rows, which a plan cannot state.
 const (
 	defaultLoadFactor = 0.2
 	fullLoadFactor    = 0.999999
@@ -319,11 +319,11 @@ func (p *reader) replicated(e *entry, t *plan.Table, stated bool) {
 	t.Shards = []plan.Shard{{Rows: problem.Range{End: t.Rows}, Columns: problem.Range{End: int64(t.Dim)}, Device: everyRank, Tier: plan.HBM}}
 }
 
-// prove reports which tables are no placements.
-func (p *reader) prove(position [][]int) {
-	proof := &plan.Plan{Cluster: plan.Cluster{Devices: p.out.World, DevicesPerHost: p.out.Local}}
+// validate reports which tables are no placements.
+func (p *reader) validate(position [][]int) {
+	checked := &plan.Plan{Cluster: plan.Cluster{Devices: p.out.World, DevicesPerHost: p.out.Local}}
 	if p.out.World == 0 {
-		proof.Cluster.Devices = hardware.MaxDevices
+		checked.Cluster.Devices = hardware.MaxDevices
 	}
 	at := map[string]int{}
 	for i, t := range p.out.Tables {
@@ -332,9 +332,9 @@ func (p *reader) prove(position [][]int) {
 			continue
 		}
 		at[t.Name] = i
-		proof.Tables = append(proof.Tables, t)
+		checked.Tables = append(checked.Tables, t)
 	}
-	for _, v := range proof.CheckTables() {
+	for _, v := range checked.CheckTables() {
 		e := &p.entries[at[v.Table]]
 		place := e.place()
 		if v.Shard >= 0 {
@@ -348,7 +348,7 @@ func (p *reader) prove(position [][]int) {
 	}
 }
 
-// notes gathers by what was noted the tables that it is noted of.
+// notes holds the tables that each note is about, by the text of the note.
 type notes map[string][]string
 
 func (n notes) add(e *entry, what string) { n[what] = append(n[what], e.table) }

@@ -40,31 +40,31 @@ const (
 type File struct {
 	// Name is the file's name, as errors call it.
 	Name string
-	// World is the number of ranks and Local that of a full host; 0 where the file
-	// does not tell.
+	// World is the number of ranks and Local the number of ranks of a full host; 0 if
+	// the file does not state it.
 	World, Local int
-	// Cluster is what a plan of ours was made for; nil where the file does not tell.
+	// Cluster is the cluster that a plan of ours was made for; nil in other files.
 	Cluster *plan.Cluster
-	// Tables are the placed tables, in the file's order, each under a name of its
-	// own: the module's path goes before names that two modules have. Rows and Dim
-	// are 0 where the file does not tell, as of data-parallel tables it may not; the
-	// one shard is then empty.
+	// Tables are the placed tables, in the file's order, each with a unique name: the
+	// module's path precedes names that two modules have. Rows and Dim are 0 for a
+	// data-parallel table whose shape the file does not state; its one shard is then
+	// empty.
 	Tables []plan.Table
 	// Notes say what was read as something else that means the same.
 	Notes []string
 
 	// local holds the name that each table's module knows it by.
 	local []string
-	// numbered is above 0 where Local is read off the numbers of devices alone, of
-	// which there are at least so many: where hosts hold nothing, it is too large.
+	// numbered is above 0 if Local was derived from the numbers of devices; a host then
+	// has at least numbered devices. Local is too large if some hosts hold nothing.
 	numbered int
 }
 
 // ReadTorchRec reads a ShardingPlan. The error is nil or an *input.Errors with
 // everything that is wrong; there is then no File.
 //
-// What it returns covers each table exactly once, in the shapes of its kind, on
-// ranks below World where that is known.
+// The shards of the File cover each table exactly once, in shapes that fit its
+// sharding type, on ranks below World if World is known.
 func ReadTorchRec(name string, r io.Reader) (*File, error) {
 	p := &reader{file: name}
 	data, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
@@ -104,8 +104,8 @@ type entry struct {
 
 type shard struct {
 	offsets, sizes [2]int64
-	// rank and device are those of the placement; rank is -1 where there is none, and
-	// device where the placement names no number.
+	// rank and device are those of the placement; rank is -1 if there is no placement,
+	// device is -1 if the placement names no number.
 	rank, device int
 }
 
@@ -499,7 +499,7 @@ func (p *reader) plan() {
 	})
 }
 
-// otherKeys are those of a ParameterSharding that do not say where a table lies.
+// otherKeys are the keys of a ParameterSharding that do not place a table.
 var otherKeys = []string{"enforce_hbm", "stochastic_rounding", "bounds_check_mode", "output_dtype", "key_value_params"}
 
 func (p *reader) table(module, table string) {
@@ -567,8 +567,8 @@ func (p *reader) tableKey(e *entry, key string) {
 	}
 }
 
-// cache reads how much of a table is cached. What else is said of the cache has no
-// place in a plan, and neither has anything that is no object.
+// cache reads how much of a table is cached. It skips the other keys, which a plan
+// does not keep, and a value that is no object.
 func (p *reader) cache(e *entry) {
 	if p.json.Next() != strictjson.Object {
 		p.json.Skip()

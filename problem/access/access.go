@@ -18,8 +18,8 @@ import (
 // the bins of facebookresearch/dlrm_datasets and of the published prototype.
 const Classes = 17
 
-// DefaultExponent is the Zipf exponent assumed for a table of which nothing is
-// known. NVIDIA's synthetic models draw their indices with it.
+// DefaultExponent is the Zipf exponent assumed for a table that states no
+// accesses. NVIDIA's synthetic models draw their indices with it.
 const DefaultExponent = 1.05
 
 // Kind says what is known of a table's accesses.

@@ -18,8 +18,8 @@ func (TopologyFile) source() {}
 
 // Check validates a problem and returns nil or an *Errors that says for each
 // fault which file and line it comes from. p.Tables must be the tables of the
-// TableFiles among the sources, in order; what is in no source gets no
-// position.
+// TableFiles among the sources, in order; a fault of a value that is in no source
+// has no position.
 //
 // Sources may come from reads that failed. What failed is reported by the read
 // and not again by Check: a topology that could not be read, for example, does
@@ -96,7 +96,7 @@ func (c *checker) check(p *problem.Problem) {
 	}
 }
 
-// forgive puts something valid in the place of what a failed read left empty.
+// forgive replaces what a failed read left empty by valid values.
 func (c *checker) forgive(p *problem.Problem) {
 	badTables, badTopology := false, false
 	for _, f := range c.tables {
@@ -116,9 +116,9 @@ func (c *checker) forgive(p *problem.Problem) {
 	}
 }
 
-// rename reports names that are used twice, and gives all but the first a name
-// of its own for Validate, so that its faults say which table is meant. So it
-// does for tables whose names could not be read.
+// rename reports names that are used twice, and gives each table after the first a
+// unique name for Validate, so that a fault says which table it is about. Tables
+// whose names could not be read get a unique name as well.
 func (c *checker) rename(p *problem.Problem) {
 	c.names = make(map[string]int, len(p.Tables))
 	c.renamed = map[string]string{}

@@ -81,8 +81,7 @@ func (e *Errors) Error() string {
 	return b.String()
 }
 
-// Join puts the errors of several inputs into one *Errors; nil where there are
-// none. Those of one file stand together, by line; files stand in the order in
+// Join puts the errors of several inputs into one *Errors; nil if there are none. Those of one file stand together, by line; files stand in the order in
 // which they first appear. (Beyond what Error prints, errors keep their order.)
 // An error of another type becomes an entry without position.
 func Join(errs ...error) error {

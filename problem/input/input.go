@@ -99,9 +99,9 @@ func (f TableFile) Line(i int) int {
 	return f.lines[i]
 }
 
-// Tables reads a file of tables in any of the formats. The content tells the
-// format: an object is the project's JSON, or a scenario where its first key is one of
-// a scenario only; a list is the prototype's file, anything else CSV. The name is used
+// Tables reads a file of tables in any of the formats. The content decides the
+// format: an object is the project's JSON, or a scenario if only scenarios have
+// its first key; a list is the prototype's file, anything else CSV. The name is used
 // in errors, and its extension as a hint.
 //
 // The error is nil or an *Errors with all that is wrong. Beside an error,

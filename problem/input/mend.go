@@ -5,10 +5,10 @@ import (
 	"github.com/neuroshard/neuroshard/problem/access"
 )
 
-// mend.go puts something harmless in the place of what a table states but
-// nobody can read, or does not state but has to, so that Check can judge the
-// rest of the table at the same time. What is put there breaks no rule, whatever
-// the other values are, and takes as few bytes as any value would.
+// mend.go replaces the required values of a table that are missing or cannot be read,
+// so that Check can check the rest of the table at the same time. A replacement
+// breaks no rule, whatever the other values are, and takes the fewest bytes that any
+// value would take.
 
 // unread is the set of those properties of a table that the read reported.
 type unread uint8
@@ -22,7 +22,7 @@ const (
 	unreadDevices
 )
 
-// mend fills in t what is unread but its name, which Check makes up.
+// mend replaces the unread values of t, except for the name, which Check makes up.
 func (u unread) mend(t *problem.Table) {
 	if u&unreadRows != 0 {
 		t.Rows = 1
@@ -35,12 +35,12 @@ func (u unread) mend(t *problem.Table) {
 		t.Precision = problem.FP16
 	}
 	if u&unreadDevices != 0 {
-		t.Constraint.Group = "" // what its tables have in common cannot be said
+		t.Constraint.Group = "" // the devices that its tables share are not known
 	}
 }
 
-// mendedReuse returns shares that add up to 1; or the given ones where one of
-// them is wrong by itself, since then nobody adds them up.
+// mendedReuse returns shares that add up to 1. If a given share is wrong by itself, it
+// returns the given ones, because validation then does not add them up.
 func mendedReuse(reuse [access.Classes]float64) [access.Classes]float64 {
 	for _, share := range reuse {
 		if share < 0 || share > 1 {

@@ -50,13 +50,13 @@ type TopologyFile struct {
 // Has reports whether the file states the key, such as "reserve_share".
 func (f TopologyFile) Has(key string) bool { return f.lines[key] > 0 }
 
-// open reports whether the file may state the key, but not what.
+// open reports whether the file may state the key, with a value that is not known.
 func (f TopologyFile) open(key string) bool {
 	return f.unread[key] || f.veiled && !f.Has(key)
 }
 
-// forgive puts something harmless in the place of what is open and no flag
-// stated either: what then is wrong with t is wrong whatever the file meant.
+// forgive replaces the open values that no flag stated either by valid ones. What is
+// still wrong with t is then wrong for every value that the file may have meant.
 func (f TopologyFile) forgive(t *hardware.Topology) {
 	if t.Devices == 0 && f.open("devices") {
 		t.Devices = hardware.MaxDevices
@@ -78,8 +78,8 @@ func (f TopologyFile) forgive(t *hardware.Topology) {
 // Topology reads a topology from YAML or JSON: an object with the keys devices,
 // devices_per_host, device (a profile's name), memory, reserve_share,
 // reserve_fixed, host_memory (sizes with a unit, such as "40GiB"), batch and
-// comm_precision (a precision's name), none of them required here. Content that begins with "{" is JSON unless the name ends in
-// .yaml or .yml. YAML aliases and anchors, several documents, and files above
+// comm_precision (a precision's name). None of them is required here. Content that
+// begins with "{" is JSON unless the name ends in .yaml or .yml. YAML aliases and anchors, several documents, and files above
 // MaxTopologyBytes are refused.
 //
 // own are profiles that device may name beside those of package hardware: the
@@ -209,7 +209,8 @@ func (t *topologyReader) readYAML(data []byte) {
 	}
 }
 
-// document returns the root of the file's one document; nil where there is none.
+// document returns the root of the file's only document; nil, and a report, if there
+// is not exactly one.
 func (t *topologyReader) document(data []byte) *yaml.Node {
 	in := yaml.NewDecoder(bytes.NewReader(data))
 	var document, second yaml.Node

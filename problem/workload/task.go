@@ -63,8 +63,8 @@ const Margin = unit.GiB
 const maxDraws = 100_000
 
 // Draw draws task number index of a seed as the paper's prototype does: a
-// number of tables, uniform; so many tables of the pool, with replacement, each
-// with a dim, uniform; tables and dims again until the fp32 weights leave Margin
+// number n of tables, uniform; n tables of the pool, with replacement, each with a
+// dim, uniform. It draws tables and dims again until the fp32 weights leave Margin
 // free. It also asks that the narrowest slice of each table fits a device.
 // Tables are renamed to their name in the pool and their place in the task:
 // "p017#3". The same pool, spec, seed and index give the same task.
