@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
@@ -56,6 +57,42 @@ func TestDoubts(t *testing.T) {
 			t.Errorf("%s: got %q, want no doubts", c.name, got)
 		case c.want != "" && (len(got) != 1 || !strings.Contains(got[0], "has not seen "+c.want)):
 			t.Errorf("%s: got %q, want one doubt, of %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestSources: a model says where its samples come from, in the source of a plan's times,
+// and doubts tables that its samples do not cover: of measured samples, all tables in
+// other forms than columns in HBM. Each table counts once.
+func TestSources(t *testing.T) {
+	for _, c := range []struct {
+		name, source, comm string
+		note               string
+		doubts             int
+	}{
+		{"simulated", plan.Simulated, "", "trained on SIMULATED kernels", 0},
+		{"measured", plan.Measured, "", "", 1},
+		{"measured, but the all-to-alls", plan.Measured, plan.Simulated, "all-to-alls are predicted by a model trained on SIMULATED ones", 1},
+	} {
+		_, file := load(t)
+		file.Manifest.Source, file.Manifest.CommSource, file.Manifest.Domain = c.source, c.comm, modelfile.Domain{}
+		model := loadFile(t, file)
+		got := model.Estimator()
+		if got.Model != file.Manifest.ID || got.ModelSource != c.source || !strings.Contains(got.Note, c.note) || c.note == "" && got.Note != "" {
+			t.Errorf("%s: got %+v, want model %q of source %q with note %q", c.name, got, file.Manifest.ID, c.source, c.note)
+		}
+		p := oneTable(t, 1000, 2, 0)
+		columns, block, replica := p.Whole(0), p.Whole(0), p.Whole(0)
+		block.Kind, block.Rows.End = problem.RowWise, 500
+		replica.Kind = problem.DataParallel
+		if got := model.Doubts(p, [][]problem.Shard{{columns}, nil}); len(got) != 0 {
+			t.Errorf("%s, columns: got %q, want no doubts", c.name, got)
+		}
+		for _, shards := range [][][]problem.Shard{{{block}, {block}}, {{replica}, {replica}}} {
+			got := model.Doubts(p, shards)
+			if len(got) != c.doubts || c.doubts > 0 && !strings.HasPrefix(got[0], "1 tables are cut by rows") {
+				t.Errorf("%s, %s: got %q, want %d doubts", c.name, shards[0][0].Kind, got, c.doubts)
+			}
 		}
 	}
 }
