@@ -146,7 +146,7 @@ func TestRootFolders(t *testing.T) {
 
 // forbidden are the words that Plain English does without.
 var forbidden = regexp.MustCompile(`(?i)\bdear(er|est|ly)?\b|\bdearest|\b(so|as) many\b|\bat the begin\b|\bin no way\b|` +
-	`\b(is|are|was|were|be) told\b|\bof which\b|\bwhat there is\b|\bwhere there (is|are)\b|\bbesides\b|\bmay nothing\b|\bprice(s|d)? indeed\b`)
+	`\b(is|are|was|were|be) told\b|[,;:] (\w+ )?of which\b|\bof which there\b|\bwhat there is\b|\bwhere there (is|are)\b|\bbesides\b|\bmay nothing\b|\bprice(s|d)? indeed\b`)
 
 // TestProse looks for these words in code, documents and scripts.
 func TestProse(t *testing.T) {

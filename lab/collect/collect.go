@@ -20,8 +20,6 @@
 // at once, on all processors, without files.
 package collect
 
-import "runtime"
-
 // Options steer the collection. The zero value works.
 type Options struct {
 	// OnProgress, if not nil, is called by one goroutine at a time: by Run after
@@ -85,10 +83,3 @@ const (
 	PhaseExchanges = "all-to-alls"
 	PhaseRepeats   = "repeats"
 )
-
-func (o Options) workers() int {
-	if o.Workers > 0 {
-		return o.Workers
-	}
-	return runtime.GOMAXPROCS(0)
-}

@@ -311,7 +311,7 @@ func TestAnchorChoice(t *testing.T) {
 	}
 }
 
-// An exchange with a late device is no anchor where there are others.
+// An exchange with a late device is no anchor if there are others.
 func TestExchangeAnchorIsAligned(t *testing.T) {
 	set := &dataset.Comm{}
 	for i := range 9 {

@@ -386,7 +386,7 @@ func (unsynced) Sync() error { return nil }
 
 var errFull = errors.New("no space left on device")
 
-// small is a file that takes so many bytes and no more. A write that does not fit
+// small is a file that takes a given number of bytes and no more. A write that does not fit
 // is written in part.
 type small struct {
 	file

@@ -8,7 +8,6 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/neuroshard/neuroshard/internal/atomicfile"
@@ -219,7 +218,7 @@ type journal struct {
 
 // openJournal opens the journal at path and returns what is in it. A torn last
 // line is cut off.
-func (s store) openJournal(path string) (*journal, []record, error) {
+func openJournal(path string, open func(path string) (file, error)) (*journal, []record, error) {
 	content, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fmt.Errorf("journal: %w", err)
@@ -228,7 +227,7 @@ func (s store) openJournal(path string) (*journal, []record, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("journal %s: %w: bring back a whole copy, or remove it to measure anew", path, err)
 	}
-	f, err := s.open(path)
+	f, err := open(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("journal: %w", err)
 	}
@@ -240,7 +239,6 @@ func (s store) openJournal(path string) (*journal, []record, error) {
 			return nil, nil, fmt.Errorf("journal: its torn last line: %w", err)
 		}
 	}
-	s.sync(filepath.Dir(path))
 	return j, records, nil
 }
 
@@ -249,10 +247,10 @@ func openFile(path string) (file, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 }
 
-// A line is synced at once where the one before it is at least quickLine old,
-// and else where the last sync is syncEvery old. So slow samples are on the disk
-// before the next is begun, and fast ones do not wait for the disk each time. No
-// timer does it: it would write while a sample is measured.
+// A line is synced at once if the line before it is at least quickLine old, or
+// if the last sync is syncEvery old. So slow samples are on the disk before the
+// next sample starts, and fast samples do not wait for the disk each time. There
+// is no timer, because a timer would write while a sample is measured.
 const (
 	quickLine = 100 * time.Millisecond
 	syncEvery = time.Second

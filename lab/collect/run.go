@@ -196,10 +196,11 @@ func (s store) finished(r *run, folder string) (none dataset.Dataset, err error)
 // measure measures what the journal at path lacks, and writes the dataset in
 // the journal's place.
 func (s store) measure(ctx context.Context, r *run, folder, path string) (none dataset.Dataset, err error) {
-	journal, records, err := s.openJournal(path)
+	journal, records, err := openJournal(path, s.open)
 	if err != nil {
 		return none, err
 	}
+	s.sync(folder)
 	r.journal = journal
 	if err := r.goOn(folder, records); err != nil {
 		return none, errors.Join(err, journal.close())
@@ -772,7 +773,7 @@ func (r *run) progress(phase string) Progress {
 		p.Done += len(part.done) + len(part.failed)
 		p.Failed += len(part.failed)
 		if part.name == partGroups && r.anchoring && r.opt.RepeatShare > 0 {
-			// As many as there will be, or about as many.
+			// The final number of samples, or about that.
 			p.Total += len(r.choice)
 			if !r.chosen {
 				p.Total += repeats(len(part.ids), r.opt.RepeatShare)

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"context"
+	"runtime"
 	"sync"
 
 	"github.com/neuroshard/neuroshard/lab/dataset"
@@ -175,4 +176,11 @@ func (o Options) each(ctx context.Context, phase string, n int, f func(i int) er
 		failed = ctx.Err()
 	}
 	return failed
+}
+
+func (o Options) workers() int {
+	if o.Workers > 0 {
+		return o.Workers
+	}
+	return runtime.GOMAXPROCS(0)
 }

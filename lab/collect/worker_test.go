@@ -333,7 +333,7 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// The worker is told to flush, and how much, but for warm caches.
+// The request says how much to flush, unless caches stay warm.
 func TestInitSaysTheCache(t *testing.T) {
 	for _, c := range []struct {
 		warm  bool

@@ -137,17 +137,26 @@ func (s *Spec) totals() (n, unique int64, err error) {
 	if err := checkShares(&c.Reuse); err != nil {
 		return 0, 0, err
 	}
-	// Rounding is forgiven: half a row, and half a lookup.
-	switch most := c.Unique - 0.5; {
-	case most > float64(s.Rows):
-		return 0, 0, fmt.Errorf("%w: %v distinct rows are asked for, and the table has %d", ErrUnrealisable, c.Unique, s.Rows)
-	case most > c.Lookups:
-		return 0, 0, fmt.Errorf("%w: %v distinct rows are asked for, and %v lookups can read at most as many", ErrUnrealisable, c.Unique, c.Lookups)
-	case c.Unique == 0:
-		return 0, 0, fmt.Errorf("%w: %v lookups of no distinct rows are asked for", ErrUnrealisable, c.Lookups)
+	if err := s.checkRows(); err != nil {
+		return 0, 0, err
 	}
 	unique = min(max(1, int64(math.Round(c.Unique))), n, s.Rows)
 	return n, unique, nil
+}
+
+// checkRows wants the distinct rows to be in the table and in reach of the lookups.
+// Rounding is forgiven: half a row, and half a lookup.
+func (s *Spec) checkRows() error {
+	c := &s.Counts
+	switch most := c.Unique - 0.5; {
+	case most > float64(s.Rows):
+		return fmt.Errorf("%w: %v distinct rows are asked for, and the table has %d", ErrUnrealisable, c.Unique, s.Rows)
+	case most > c.Lookups:
+		return fmt.Errorf("%w: %v distinct rows are asked for, and %v lookups can read at most that number", ErrUnrealisable, c.Unique, c.Lookups)
+	case c.Unique == 0:
+		return fmt.Errorf("%w: %v lookups of no distinct rows are asked for", ErrUnrealisable, c.Lookups)
+	}
+	return nil
 }
 
 // checkShares wants the shares of the use-count classes to add up to 1.
@@ -173,7 +182,7 @@ func (s *Spec) contradiction(n, unique int64, apart float64) error {
 	if in[access.Classes-1] > 0 {
 		possible = fmt.Sprintf("at least %d", low)
 	}
-	return fmt.Errorf("%w: %d lookups of %d distinct rows are asked for, and their histogram needs %s lookups for as many rows; the nearest that can be made differs by %.0f %%, more than %.0f %%",
+	return fmt.Errorf("%w: %d lookups of %d distinct rows are asked for, and their histogram needs %s lookups for these rows; the nearest that can be made differs by %.0f %%, more than %.0f %%",
 		ErrUnrealisable, n, unique, possible, 100*apart, 100*Tolerance)
 }
 

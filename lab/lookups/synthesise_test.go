@@ -152,7 +152,7 @@ func TestSmallTable(t *testing.T) {
 
 // TestSlideMovesAllClassesAlike checks the nearest realisation by hand: 1000
 // rows of which half are used once and half twice can take 1500 lookups, and
-// 3000 are twice as many.
+// 3000 are twice that.
 func TestSlideMovesAllClassesAlike(t *testing.T) {
 	c := access.Counts{Lookups: 3000, Unique: 1000}
 	c.Reuse[0], c.Reuse[1] = .5, .5
@@ -249,7 +249,7 @@ func TestSynthesiseRefuses(t *testing.T) {
 		{func(s *Spec) { s.Counts.Unique = 0 }, "50 lookups of no distinct rows", ErrUnrealisable},
 		{func(s *Spec) { s.Counts.Unique = 51 }, "51 distinct rows are asked for, and 50 lookups", ErrUnrealisable},
 		{func(s *Spec) { s.Rows = 19 }, "20 distinct rows are asked for, and the table has 19", ErrUnrealisable},
-		{func(s *Spec) { s.Counts.Unique, s.Strict = 40, true }, "needs from 80 to 100 lookups for as many rows", ErrUnrealisable},
+		{func(s *Spec) { s.Counts.Unique, s.Strict = 40, true }, "needs from 80 to 100 lookups for these rows", ErrUnrealisable},
 		{func(s *Spec) { s.Counts.Lookups, s.Strict = 5000, true }, "needs from 40 to 50 lookups", ErrUnrealisable},
 		{func(s *Spec) {
 			s.Counts.Reuse[0], s.Counts.Reuse[16], s.Strict = 0, .5, true
@@ -369,7 +369,7 @@ func TestOrderIsRandom(t *testing.T) {
 	if pairs > 20 { // 3 are expected
 		t.Errorf("%d neighbours are equal, want few", pairs)
 	}
-	// Groups are laid out hottest last: the first half must have as many of them.
+	// Groups are laid out hottest last: the first half must have half of them.
 	c.Reuse[2], c.Reuse[0], c.Reuse[7] = 0, .98, .02
 	c.Lookups = 9800 + 200*90
 	b, _ = mustMake(t, Spec{Rows: 1 << 20, Batch: 100, Features: 1, Counts: c, Seed: 5})

@@ -62,7 +62,7 @@ func newRanks(t *testing.T) *ranks {
 	return g
 }
 
-// offsets are n starts, of which one is late by the given time.
+// offsets are n starts. One start is late by the given time.
 func offsets(n, one int, late time.Duration) []time.Duration {
 	s := make([]time.Duration, n)
 	s[one] = late

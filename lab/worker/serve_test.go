@@ -746,7 +746,7 @@ func TestTimedRuns(t *testing.T) {
 	}
 	each := len(looks.asked) / (warmup + repeats)
 	if each == 0 || len(looks.asked) != each*(warmup+repeats) {
-		t.Fatalf("got %d looks at the context in %d runs, want as many in each", len(looks.asked), warmup+repeats)
+		t.Fatalf("got %d looks at the context in %d runs, want equal numbers in each", len(looks.asked), warmup+repeats)
 	}
 	for i := range repeats {
 		run, next := warmup+i, end

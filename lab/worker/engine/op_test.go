@@ -15,7 +15,7 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// A table of four rows and two bags, one of which reads row 2 twice.
+// A table of four rows and two bags. One bag reads row 2 twice.
 func Example() {
 	weights := []float32{
 		0, 0, 0, 0,
