@@ -37,9 +37,9 @@ const MaxCasesBytes = 100 * unit.MB
 
 // Bounds of a case beyond those of package problem.
 const (
-	maxRanks  = hardware.MaxDevices
-	maxDimSum = 1 << 40
-	maxStart  = 1e12 // ms
+	maxDevices = hardware.MaxDevices
+	maxDimSum  = 1 << 40
+	maxStart   = 1e12 // ms
 	// maxPooling is the sum over the most features of a table, each with the largest
 	// pooling factor.
 	maxPooling = problem.MaxPoolingFactor * problem.MaxFeatures
@@ -556,9 +556,9 @@ func (c *check) comm(raw json.RawMessage) (Comm, Device) {
 		return Comm{}, Device{}
 	}
 	device := c.device(in.Profile)
-	ranks := int(c.within("ranks", in.Ranks, 1, maxRanks, -1))
+	ranks := int(c.within("ranks", in.Ranks, 1, maxDevices, -1))
 	comm := Comm{
-		PerHost:      int(c.within("ranks_per_node", in.RanksPerNode, 1, maxRanks, 0)),
+		PerHost:      int(c.within("ranks_per_node", in.RanksPerNode, 1, maxDevices, 0)),
 		Batch:        int(c.within("global_batch", in.Batch, 1, problem.MaxBatch, -1)),
 		ElementBytes: int(c.size("element_bytes", in.ElementBytes, 4, 2, 4)),
 	}

@@ -71,11 +71,11 @@ func fault(p *problem.Problem, s *problem.Shard) string {
 	if message := tierFault(t, s, kind); message != "" {
 		return message
 	}
-	return kindFault(p, t, s, kind)
+	return typeFault(p, t, s, kind)
 }
 
-// kindFault returns the fault of a shard's rows and columns for its sharding type.
-func kindFault(p *problem.Problem, t *problem.Table, s *problem.Shard, kind problem.Kind) string {
+// typeFault returns the fault of a shard's rows and columns for its sharding type.
+func typeFault(p *problem.Problem, t *problem.Table, s *problem.Shard, kind problem.Kind) string {
 	if kind.Spread() && kind != problem.Grid && s.Columns != (problem.Range{Start: 0, End: int64(t.Dim)}) {
 		return fmt.Sprintf("table %q: columns %d to %d of %d: %s shards have all columns", t.Name, s.Columns.Start, s.Columns.End, t.Dim, kind)
 	}
@@ -165,15 +165,15 @@ type holders struct{ count, last int }
 
 // hostSlice is a slice of columns whose rows are cut over the devices of a host.
 type hostSlice struct {
-	table   int
-	kind    problem.Kind
-	columns problem.Range
-	host    int
+	table        int
+	shardingType problem.Kind
+	columns      problem.Range
+	host         int
 }
 
 // compareSlices orders by table, sharding type, columns and host.
 func compareSlices(a, b hostSlice) int {
-	return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.kind, b.kind), cmp.Compare(a.columns.Start, b.columns.Start),
+	return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.shardingType, b.shardingType), cmp.Compare(a.columns.Start, b.columns.Start),
 		cmp.Compare(a.columns.End, b.columns.End), cmp.Compare(a.host, b.host))
 }
 
@@ -236,7 +236,7 @@ func (c *placement) holdersOf(r int, s *problem.Shard, class problem.OperatorCla
 func (c *placement) holds(r int, s *problem.Shard, class problem.OperatorClass) {
 	t, held := c.table(s.Table), c.holdersOf(r, s, class)
 	if held.last == r+1 {
-		c.onDevice(r, fmt.Sprintf("table %q: %s, and twice on this device", t.Name, kindOf(s)))
+		c.onDevice(r, fmt.Sprintf("table %q: %s, and twice on this device", t.Name, typeOf(s)))
 		return
 	}
 	held.last = r + 1
@@ -251,13 +251,13 @@ func (c *placement) holds(r int, s *problem.Shard, class problem.OperatorClass) 
 	}
 	if block := t.BlockRows(devices); s.Rows.Start != int64(at)*block {
 		want := blockAt(t, block, int64(at))
-		c.onDevice(r, fmt.Sprintf("table %q: %s block of rows %d to %d: as %s %d it has rows %d to %d", t.Name, kindOf(s), s.Rows.Start, s.Rows.End, who, at, want.Start, want.End))
+		c.onDevice(r, fmt.Sprintf("table %q: %s block of rows %d to %d: as %s %d it has rows %d to %d", t.Name, typeOf(s), s.Rows.Start, s.Rows.End, who, at, want.Start, want.End))
 	}
 }
 
-// kindOf returns the sharding type of a shard that devices hold together. A shard
+// typeOf returns the sharding type of a shard that devices hold together. A shard
 // without one is row_wise by its rows.
-func kindOf(s *problem.Shard) problem.Kind {
+func typeOf(s *problem.Shard) problem.Kind {
 	if s.Kind == "" {
 		return problem.RowWise
 	}
@@ -267,13 +267,13 @@ func kindOf(s *problem.Shard) problem.Kind {
 // complete finds tables that are missing on devices which must hold them together.
 func (c *placement) complete() {
 	devices := c.problem.Topology.Devices
-	for _, kind := range []struct {
-		held []holders
-		kind problem.Kind
+	for _, together := range []struct {
+		held         []holders
+		shardingType problem.Kind
 	}{{c.rowWise, problem.RowWise}, {c.replicated, problem.DataParallel}} {
-		for i, h := range kind.held {
+		for i, h := range together.held {
 			if h.count > 0 && h.count < devices {
-				c.add("table %q: %s on %d of %d devices: all must have a part, and %s", c.table(i).Name, kind.kind, h.count, devices, c.without(i))
+				c.add("table %q: %s on %d of %d devices: all must have a part, and %s", c.table(i).Name, together.shardingType, h.count, devices, c.without(i))
 			}
 		}
 	}
@@ -311,7 +311,7 @@ func (c *placement) hosts() {
 	keys := slices.SortedFunc(maps.Keys(c.byHost), compareSlices)
 	for len(keys) > 0 {
 		n := 1
-		for n < len(keys) && keys[n].table == keys[0].table && keys[n].kind == keys[0].kind {
+		for n < len(keys) && keys[n].table == keys[0].table && keys[n].shardingType == keys[0].shardingType {
 			n++
 		}
 		c.tableOnHosts(keys[:n])
@@ -321,7 +321,7 @@ func (c *placement) hosts() {
 
 // tableOnHosts checks one table with the given slices, of one sharding type.
 func (c *placement) tableOnHosts(held []hostSlice) {
-	name, kind, perHost := c.table(held[0].table).Name, held[0].kind, c.problem.Topology.PerHost()
+	name, kind, perHost := c.table(held[0].table).Name, held[0].shardingType, c.problem.Topology.PerHost()
 	taken := map[int]bool{}
 	for _, s := range held {
 		if count := c.byHost[s].count; count < perHost {

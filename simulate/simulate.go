@@ -12,13 +12,13 @@
 //
 //	check.go      refuse shards that are no part of the problem
 //	operators.go  divide the shards of a device into fused operators
-//	compute.go    estimate each operator
+//	compute.go    estimate each operator, with the cache misses of cache.go
 //	comm.go       estimate the exchanges, by the formulas of exchange.go
 //
 // and price.go puts the step times together. NewPricer is the usual entry point, for
 // the placements and groups of a problem.Problem. Below it, Device.Compute estimates one
-// fused operator and Device.Comm the exchanges of a step. RunCases reads operators and
-// all-to-alls from a file. Package bound derives from the same formulas what no plan
+// fused operator and Device.Comm the exchanges of a step. RunCases (cases.go) reads
+// operators and all-to-alls from a file. Package bound derives from the same formulas what no plan
 // costs less than.
 package simulate
 

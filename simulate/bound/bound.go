@@ -30,8 +30,8 @@
 // over its slices (table.go). All sums are those of the simulated device, with its
 // rounding up, its repeated reading of indices by each slice and its state traffic, but
 // for two. First, the cache holds X rows of a table for min(T_sim, T) tables at a time,
-// which is at least one table; more room never makes more misses, so each table is given
-// the whole cache. Second, the walk through the most used row is left out of the maximum
+// which is at least one table; more room never makes more misses (cache.go), so each table is
+// given the whole cache. Second, the walk through the most used row is left out of the maximum
 // that it is part of. The backward of a weighted operator repeats 1.1 times the norm of
 // the forward.
 //

@@ -77,7 +77,7 @@ func TestNotAboveInTightMemory(t *testing.T) {
 	above(t, p, append(inTurn(problem.TableWise, 8, 16, 4), way{kind: problem.RowWise}), 1, 0.002)
 }
 
-// The two tables of each device have as many rows as three passes sort: rows have a
+// The two tables of each device have the rows that three passes can sort at most: rows have a
 // price.
 func TestNotAboveWithLimitedRows(t *testing.T) {
 	p := onA100(t, 4096, 4, 4)
