@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -108,12 +108,12 @@ func flagError(cmd *cobra.Command, err error) error {
 			return usagef("write --"+now+" instead", "--%s is now called --%s", unknown.GetSpecifiedName(), now)
 		}
 	}
-	message := numberError.ReplaceAllString(err.Error(), "it is not a number")
+	message := err.Error()
+	if number, ok := errors.AsType[*strconv.NumError](err); ok {
+		message = strings.TrimSuffix(message, number.Error()) + "it is not a number"
+	}
 	return usagef("see the flags with: "+cmd.CommandPath()+" --help", "%s", message)
 }
-
-// numberError is how package strconv complains.
-var numberError = regexp.MustCompile(`strconv\.Parse\w+: parsing .*: (invalid syntax|value out of range)$`)
 
 // exit prints the error, if any, with its hints and returns the exit code.
 func (a *app) exit(err error) int {

@@ -297,12 +297,7 @@ func (o Options) each(ctx context.Context, jobs []job, run func(*job) (Record, e
 	// The error is that of the first job that fails, whichever ends first.
 	var failed error
 	failedAt := len(jobs)
-	done := 0
-	for _, j := range jobs {
-		if j.done {
-			done++
-		}
-	}
+	done := len(recordsOf(jobs))
 	next := channel(len(jobs), func(i int) bool { return !jobs[i].done })
 	for range workers {
 		group.Go(func() {
@@ -329,16 +324,21 @@ func (o Options) each(ctx context.Context, jobs []job, run func(*job) (Record, e
 		})
 	}
 	group.Wait()
+	if ctx.Err() != nil {
+		failed = ctx.Err()
+	}
+	return recordsOf(jobs), failed
+}
+
+// recordsOf returns the records of the jobs that are done, in the order of the jobs.
+func recordsOf(jobs []job) []Record {
 	var records []Record
 	for _, j := range jobs {
 		if j.done {
 			records = append(records, j.record)
 		}
 	}
-	if ctx.Err() != nil {
-		failed = ctx.Err()
-	}
-	return records, failed
+	return records
 }
 
 // channel returns the numbers below n for which want holds.
@@ -479,43 +479,46 @@ func Summarise(records []Record) []Summary {
 	var all []Summary
 	for _, setting := range settings {
 		for _, method := range methods {
-			s := Summary{Setting: setting, Method: method, Judge: Predicted}
-			var own, common, ratios, bias, walls []float64
-			for _, r := range records {
-				if r.Setting != setting || r.Method != method {
-					continue
-				}
-				s.Tasks++
-				walls = append(walls, r.WallMS)
-				if !r.Valid {
-					continue
-				}
-				own = append(own, r.cost())
-				bias = append(bias, *r.CostMS/r.cost()-1)
-				switch {
-				case r.MeasuredCostMS != nil:
-					s.Judge = Measured
-				case r.SimulatedCostMS != nil:
-					s.Judge = Simulated
-				}
-				if !failed[r.Task] {
-					common = append(common, r.cost())
-				}
-				if paper, ok := costs[key(r.Task, search.Paper)]; ok {
-					ratios = append(ratios, r.cost()/paper)
-				}
+			own := slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.Setting != setting || r.Method != method })
+			if len(own) > 0 { // given plans need not be by the same methods everywhere
+				all = append(all, summary(own, costs, failed))
 			}
-			if s.Tasks == 0 {
-				continue // given plans need not be by the same methods everywhere
-			}
-			s.Solved, s.Common = len(own), len(common)
-			s.MeanMS, s.MedianMS, s.CommonMS = mean(own), quantile(own, .5), mean(common)
-			s.Ratio, s.BiasPercent = mean(ratios), 100*mean(bias)
-			s.WallMedianMS, s.WallP95MS = quantile(walls, .5), quantile(walls, .95)
-			all = append(all, s)
 		}
 	}
 	return all
+}
+
+// summary sums up the records of one method for one setting, at least one record.
+// costs holds the cost of each task and method with a plan, and failed the tasks that a
+// method has no plan for.
+func summary(records []Record, costs map[string]float64, failed map[string]bool) Summary {
+	s := Summary{Setting: records[0].Setting, Method: records[0].Method, Tasks: len(records), Judge: Predicted}
+	var own, common, ratios, bias, walls []float64
+	for _, r := range records {
+		walls = append(walls, r.WallMS)
+		if !r.Valid {
+			continue
+		}
+		own = append(own, r.cost())
+		bias = append(bias, *r.CostMS/r.cost()-1)
+		switch {
+		case r.MeasuredCostMS != nil:
+			s.Judge = Measured
+		case r.SimulatedCostMS != nil:
+			s.Judge = Simulated
+		}
+		if !failed[r.Task] {
+			common = append(common, r.cost())
+		}
+		if paper, ok := costs[key(r.Task, search.Paper)]; ok {
+			ratios = append(ratios, r.cost()/paper)
+		}
+	}
+	s.Solved, s.Common = len(own), len(common)
+	s.MeanMS, s.MedianMS, s.CommonMS = mean(own), quantile(own, .5), mean(common)
+	s.Ratio, s.BiasPercent = mean(ratios), 100*mean(bias)
+	s.WallMedianMS, s.WallP95MS = quantile(walls, .5), quantile(walls, .95)
+	return s
 }
 
 func mean(values []float64) float64 {

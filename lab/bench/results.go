@@ -115,6 +115,11 @@ func (r *Record) check() error {
 	case !(r.BoundWallMS >= 0):
 		return fmt.Errorf("task %q: time of the lower bound %v ms is negative", r.Task, r.BoundWallMS)
 	}
+	return r.checkCosts()
+}
+
+// checkCosts says what is wrong with the costs, if anything.
+func (r *Record) checkCosts() error {
 	for _, cost := range []*float64{r.CostMS, r.SimulatedCostMS, r.MeasuredCostMS} {
 		if cost != nil && !(*cost > 0) {
 			return fmt.Errorf("task %q: cost %v is not above 0", r.Task, *cost)

@@ -144,56 +144,75 @@ const minTables = 10
 // are drawn.
 func (d Domain) Problems() []string {
 	d = d.WithDefaults()
-	var all []string
-	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	var all problems
+	d.checkGroups(&all)
+	d.checkOperations(&all)
+	d.checkLimits(&all)
+	return append(all, d.tableProblems()...)
+}
+
+// problems is a list of sentences.
+type problems []string
+
+func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
+
+// checkGroups adds what is wrong with the sizes of groups and tables.
+func (d *Domain) checkGroups(p *problems) {
 	for _, b := range d.Batches {
 		if b < 1 || b > problem.MaxBatch {
-			add("batches: %d is not between 1 and %d", b, problem.MaxBatch)
+			p.add("batches: %d is not between 1 and %d", b, problem.MaxBatch)
 		}
 	}
 	if d.MinShards < 1 || d.MaxShards < d.MinShards {
-		add("shards: %d to %d is not a range of at least 1", d.MinShards, d.MaxShards)
+		p.add("shards: %d to %d is not a range of at least 1", d.MinShards, d.MaxShards)
 	}
 	if d.MaxDim < problem.ColumnGranule || d.MaxDim > problem.MaxDim || d.MaxDim%problem.ColumnGranule != 0 {
-		add("max dim: %d is not a multiple of %d from %d to %d", d.MaxDim, problem.ColumnGranule, problem.ColumnGranule, problem.MaxDim)
+		p.add("max dim: %d is not a multiple of %d from %d to %d", d.MaxDim, problem.ColumnGranule, problem.ColumnGranule, problem.MaxDim)
 	}
 	if d.MinRows < 1 || d.MaxRows < d.MinRows || d.MaxRows > problem.MaxRows {
-		add("rows: %d to %d is not a range within 1 to %d", d.MinRows, d.MaxRows, int64(problem.MaxRows))
+		p.add("rows: %d to %d is not a range within 1 to %d", d.MinRows, d.MaxRows, int64(problem.MaxRows))
 	}
 	if !(d.MaxPoolingFactor >= minPoolingFactor && d.MaxPoolingFactor <= problem.MaxPoolingFactor) {
-		add("max pooling factor: %v is not between %v and %d", d.MaxPoolingFactor, minPoolingFactor, problem.MaxPoolingFactor)
+		p.add("max pooling factor: %v is not between %v and %d", d.MaxPoolingFactor, minPoolingFactor, problem.MaxPoolingFactor)
 	}
+}
+
+// checkOperations adds what is wrong with the operations.
+func (d *Domain) checkOperations(all *problems) {
 	for _, o := range d.Optimizers {
 		if o > problem.Adam {
-			add("optimizers: unknown value %d", o)
+			all.add("optimizers: unknown value %d", o)
 		}
 	}
 	for _, p := range d.Precisions {
 		if p > problem.BF16 {
-			add("precisions: unknown value %d", p)
+			all.add("precisions: unknown value %d", p)
 		}
 	}
 	if !(d.WeightedShare >= 0 && d.WeightedShare <= 1) {
-		add("weighted share: %v is not between 0 and 1", d.WeightedShare)
+		all.add("weighted share: %v is not between 0 and 1", d.WeightedShare)
 	}
+}
+
+// checkLimits adds what is wrong with the limits on samples and with the all-to-alls.
+func (d *Domain) checkLimits(p *problems) {
 	if d.MaxBytes < 0 {
-		add("max bytes: %d is negative", int64(d.MaxBytes))
+		p.add("max bytes: %d is negative", int64(d.MaxBytes))
 	}
 	if !(d.MaxLookupBytes >= 0) || math.IsInf(d.MaxLookupBytes, 1) {
-		add("max lookup bytes: %v is not a number of at least 0", d.MaxLookupBytes)
+		p.add("max lookup bytes: %v is not a number of at least 0", d.MaxLookupBytes)
 	}
 	for _, n := range d.Devices {
 		if n < 2 || n > MaxDevices {
-			add("devices: %d is not between 2 and %d", n, MaxDevices)
+			p.add("devices: %d is not between 2 and %d", n, MaxDevices)
 		}
 	}
 	if !(d.StartSpread >= 0 && d.StartSpread <= maxStartSpread) {
-		add("start spread: %v ms is not between 0 and %d", d.StartSpread, maxStartSpread)
+		p.add("start spread: %v ms is not between 0 and %d", d.StartSpread, maxStartSpread)
 	}
 	if d.MaxDimSum != 0 && d.MaxDimSum < problem.ColumnGranule {
-		add("max dim sum: %d is less than %d, the narrowest shard", d.MaxDimSum, problem.ColumnGranule)
+		p.add("max dim sum: %d is less than %d, the narrowest shard", d.MaxDimSum, problem.ColumnGranule)
 	}
-	return append(all, d.tableProblems()...)
 }
 
 // tableProblems lists what is wrong with the given tables.

@@ -2,7 +2,6 @@ package verify
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -65,74 +64,38 @@ type MethodCost struct {
 // the given method with the others. It fails where there is no plan of that
 // method beside another's, where a task has two plans of one method, and where a
 // measured cost is not above 0.
-func Compare(outcomes []Outcome, method string) (*Comparison, error) {
-	type key struct{ task, method string }
-	known := map[key]*Outcome{}
-	var tasks, methods []string
+func Compare(list []Outcome, method string) (*Comparison, error) {
+	known, err := newOutcomes(list)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(known.methods, method) {
+		return nil, fmt.Errorf("there is no plan of method %q to compare with others: there are plans of %q", method, known.methods)
+	}
 	var predicted, measured, errs, noise []float64
-	for i := range outcomes {
-		o := &outcomes[i]
-		if !(o.Measured > 0 && time(o.Measured)) || !time(o.Predicted) || !time(o.Spread) {
-			return nil, fmt.Errorf("task %q, method %q: predicted %v, measured %v, spread %v: not the costs of a plan", o.Task, o.Method, float64(o.Predicted), float64(o.Measured), float64(o.Spread))
-		}
-		if known[key{o.Task, o.Method}] != nil {
-			return nil, fmt.Errorf("task %q has two plans of method %q", o.Task, o.Method)
-		}
-		known[key{o.Task, o.Method}] = o
-		if !slices.Contains(tasks, o.Task) {
-			tasks = append(tasks, o.Task)
-		}
-		if !slices.Contains(methods, o.Method) {
-			methods = append(methods, o.Method)
-		}
+	for _, o := range list {
 		predicted, measured = append(predicted, float64(o.Predicted)), append(measured, float64(o.Measured))
 		errs = append(errs, math.Abs(float64(o.Predicted-o.Measured))/float64(o.Measured))
 		noise = append(noise, float64(o.Spread/o.Measured))
 	}
-	if !slices.Contains(methods, method) {
-		return nil, fmt.Errorf("there is no plan of method %q to compare with others: there are plans of %q", method, methods)
-	}
 	c := &Comparison{
-		Plans: len(outcomes), Tasks: len(tasks), Method: method,
-		Tau:       rank.Kendall(predicted, measured),
+		Plans: len(list), Tasks: len(known.tasks), Method: method,
+		Tau: rank.Kendall(predicted, measured), TaskTau: known.taskTau(),
 		MeanError: mean(errs), P95Error: quantile(errs, .95), Noise: mean(noise),
 	}
-	// Both loops go over lists, not maps: sums of floats depend on their order.
-	taus := 0
-	for _, task := range tasks {
-		predicted, measured = predicted[:0], measured[:0]
-		for _, m := range methods {
-			if o := known[key{task, m}]; o != nil {
-				predicted, measured = append(predicted, float64(o.Predicted)), append(measured, float64(o.Measured))
-			}
-		}
-		if len(predicted) > 1 {
-			c.TaskTau += rank.Kendall(predicted, measured)
-			taus++
-		}
-	}
-	if taus > 0 {
-		c.TaskTau /= float64(taus)
-	}
-	for _, m := range methods {
+	for _, m := range known.methods {
 		one := MethodCost{Method: m}
-		for _, task := range tasks {
-			one.add(known[key{task, method}], known[key{task, m}])
+		for _, task := range known.tasks {
+			one.add(known.of(task, method), known.of(task, m))
 		}
 		c.Methods = append(c.Methods, one.mean())
 	}
-	for _, task := range tasks {
-		var best *Outcome
-		for _, m := range methods {
-			if o := known[key{task, m}]; m != method && o != nil && (best == nil || o.Measured < best.Measured) {
-				best = o
-			}
-		}
-		c.Best.add(known[key{task, method}], best)
+	for _, task := range known.tasks {
+		c.Best.add(known.of(task, method), known.bestOther(task, method))
 	}
 	c.Best = c.Best.mean()
 	if c.Best.Tasks == 0 {
-		return nil, errors.New("no task has a plan of method " + fmt.Sprintf("%q", method) + " and one of another method to compare it with")
+		return nil, fmt.Errorf("no task has a plan of method %q and one of another method to compare it with", method)
 	}
 	slices.SortStableFunc(c.Methods, func(a, b MethodCost) int {
 		if (a.Method == method) != (b.Method == method) {
@@ -144,6 +107,71 @@ func Compare(outcomes []Outcome, method string) (*Comparison, error) {
 		return cmp.Or(cmp.Compare(a.Ratio, b.Ratio), cmp.Compare(a.Method, b.Method))
 	})
 	return c, nil
+}
+
+// outcomes are the outcomes by task and method. tasks and methods list both in the order
+// in which they first appear: sums of floats depend on their order.
+type outcomes struct {
+	known          map[[2]string]*Outcome
+	tasks, methods []string
+}
+
+// newOutcomes fails on costs that no plan has, and on two plans of one method for a task.
+func newOutcomes(list []Outcome) (*outcomes, error) {
+	all := &outcomes{known: map[[2]string]*Outcome{}}
+	for i := range list {
+		o := &list[i]
+		if !(o.Measured > 0 && time(o.Measured)) || !time(o.Predicted) || !time(o.Spread) {
+			return nil, fmt.Errorf("task %q, method %q: predicted %v, measured %v, spread %v: not the costs of a plan", o.Task, o.Method, float64(o.Predicted), float64(o.Measured), float64(o.Spread))
+		}
+		if all.of(o.Task, o.Method) != nil {
+			return nil, fmt.Errorf("task %q has two plans of method %q", o.Task, o.Method)
+		}
+		all.known[[2]string{o.Task, o.Method}] = o
+		if !slices.Contains(all.tasks, o.Task) {
+			all.tasks = append(all.tasks, o.Task)
+		}
+		if !slices.Contains(all.methods, o.Method) {
+			all.methods = append(all.methods, o.Method)
+		}
+	}
+	return all, nil
+}
+
+// of returns the outcome of a method's plan for a task, nil without a plan.
+func (a *outcomes) of(task, method string) *Outcome { return a.known[[2]string{task, method}] }
+
+// taskTau returns the mean Kendall tau over the tasks with more than one plan, 0 without
+// such tasks.
+func (a *outcomes) taskTau() float64 {
+	var taus []float64
+	for _, task := range a.tasks {
+		var predicted, measured []float64
+		for _, m := range a.methods {
+			if o := a.of(task, m); o != nil {
+				predicted, measured = append(predicted, float64(o.Predicted)), append(measured, float64(o.Measured))
+			}
+		}
+		if len(predicted) > 1 {
+			taus = append(taus, rank.Kendall(predicted, measured))
+		}
+	}
+	if len(taus) == 0 {
+		return 0
+	}
+	return mean(taus)
+}
+
+// bestOther returns the outcome for a task with the lowest measured cost of all methods
+// but the given one, nil without one.
+func (a *outcomes) bestOther(task, method string) *Outcome {
+	var best *Outcome
+	for _, m := range a.methods {
+		if o := a.of(task, m); m != method && o != nil && (best == nil || o.Measured < best.Measured) {
+			best = o
+		}
+	}
+	return best
 }
 
 // add counts a task, with the plan of the method that is compared and another's.

@@ -168,8 +168,8 @@ func (r *report) tooBig(limit int64) {
 
 // readError reports an error of the underlying reader.
 func (r *report) readError(line int, err error) {
-	if errors.Is(err, errTooBig) {
-		r.fatal(line, "the file is "+strings.TrimPrefix(err.Error(), errTooBig.Error()+": "), "split it into several files or leave out what is not needed")
+	if tooBig := (*tooBigError)(nil); errors.As(err, &tooBig) {
+		r.fatal(line, "the file is "+tooBig.Error(), "split it into several files or leave out what is not needed")
 		return
 	}
 	r.fatal(line, "it cannot be read: "+err.Error(), "")

@@ -20,7 +20,6 @@ package input
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -330,10 +329,12 @@ func (b *builder) warn(names []string, n int, what string) {
 	b.Warnings = append(b.Warnings, fmt.Sprintf("%d of %d tables %s %s (%s)", n, len(b.Tables), verb, what, list))
 }
 
-// errTooBig is what limited returns past its limit.
-var errTooBig = errors.New("too big")
+// tooBigError is the error of a file that is larger than the limit.
+type tooBigError struct{ limit unit.Bytes }
 
-// limited reads at most limit bytes and then fails with errTooBig.
+func (e *tooBigError) Error() string { return fmt.Sprintf("over %v", e.limit) }
+
+// limited reads at most limit bytes and then fails with a *tooBigError.
 type limited struct {
 	r           io.Reader
 	left, limit int64
@@ -345,7 +346,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	}
 	n, err := l.r.Read(p)
 	if int64(n) > l.left {
-		n, err = int(l.left), fmt.Errorf("%w: over %v", errTooBig, unit.Bytes(l.limit))
+		n, err = int(l.left), &tooBigError{unit.Bytes(l.limit)}
 	}
 	l.left -= int64(n)
 	return n, err
