@@ -22,7 +22,7 @@ func Accuracy(w io.Writer, m modelfile.Manifest, r *train.Report, opt Options) e
 	if s := r.Compute.Spread; s != nil {
 		p.calibration(s)
 	}
-	p.section("By what the groups and clusters are")
+	p.section("Relative errors by properties of the groups and clusters")
 	var rows [][]string
 	for _, part := range append(slices.Clone(r.Compute.Parts), r.Comm.Parts...) {
 		rows = append(rows, errorsRow(part.Kind+"  "+part.Name, part.Errors))
@@ -54,7 +54,7 @@ func (p *printer) origin(m modelfile.Manifest) {
 		p.fact("all-to-alls", text)
 	}
 	if n := m.Card.LeftOut; n > 0 {
-		p.fact("left out", plural(n, "sample")+": the meter drifted, or an exchange was over before its last device was ready")
+		p.fact("left out", plural(n, "sample")+": the backend drifted, or an exchange was over before its last device was ready")
 	}
 }
 
@@ -77,13 +77,13 @@ func (p *printer) errors(r *train.Report) {
 	rows = append(rows, errorsRow(comm, r.Comm.All))
 	noise := r.Compute.Noise
 	if noise.Repeats > 0 {
-		rows = append(rows, errorsRow("the meter: a second time against the first", modelfile.Errors{Samples: noise.Repeats, Mean: noise.Mean, P95: noise.P95}))
+		rows = append(rows, errorsRow("the backend: a second measurement against the first", modelfile.Errors{Samples: noise.Repeats, Mean: noise.Mean, P95: noise.P95}))
 	}
 	p.grid([]string{"<", "samples", "mean %", "p95 %"}, rows)
 	switch {
 	case noise.Repeats > 0:
 		// Both times err, independently: their difference by the root of two more.
-		p.printf("the meter's noise alone puts a perfect model off by about %s %%\n", hundredths(noise.Mean/math.Sqrt2))
+		p.printf("the noise of the backend alone gives a perfect model an error of about %s %%\n", hundredths(noise.Mean/math.Sqrt2))
 	case noise.Spread > 0:
 		p.printf("nothing was measured twice; the runs of a sample lie %s %% apart (median interquartile range)\n", hundredths(noise.Spread))
 	}
@@ -99,14 +99,14 @@ func (p *printer) order(from string, r *train.ComputeReport) {
 
 // calibration writes what the spread of an ensemble says of its errors.
 func (p *printer) calibration(s *train.Calibration) {
-	p.section("Spread of the %d nets, %s %% on average: does it tell the error?", s.Members, hundredths(s.MeanPercent))
+	p.section("Spread of the %d nets, %s %% on average, compared with their error", s.Members, hundredths(s.MeanPercent))
 	share := func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) }
 	rows := [][]string{{"the spread", share(s.Within1), share(s.Within2)}}
 	if s.NoisePercent > 0 {
-		rows = append(rows, []string{fmt.Sprintf("with the meter's noise, %s %%", hundredths(s.NoisePercent)), share(s.WithNoise1), share(s.WithNoise2)})
+		rows = append(rows, []string{fmt.Sprintf("with the noise of the backend, %s %%", hundredths(s.NoisePercent)), share(s.WithNoise1), share(s.WithNoise2)})
 	}
 	// Of a normal distribution.
-	rows = append(rows, []string{"an honest one", "68 %", "95 %"})
+	rows = append(rows, []string{"well calibrated", "68 %", "95 %"})
 	p.grid([]string{"<times within", "1 sigma", "2 sigma"}, rows)
 	p.printf("Kendall tau of spread and error %.3f\n", s.KendallTau)
 }

@@ -77,10 +77,10 @@ func Dataset(w io.Writer, s DatasetInfo, opt Options) error {
 		p.otherProvenance(s.Compute, s.Comm)
 	}
 	if r := s.Realised; r != nil && r.Tables > 0 {
-		p.fact("histograms", fmt.Sprintf("realised to %.2f %% on average, to %.1f %% at worst (%s)", r.Mean, r.Max, plural(r.Tables, "table")))
+		p.fact("histograms", fmt.Sprintf("differ from those asked for by %.2f %% on average, %.1f %% at most (%s)", r.Mean, r.Max, plural(r.Tables, "table")))
 	}
 	if s.Quarantined > 0 {
-		p.fact("quarantine", plural(s.Quarantined, "sample")+" set aside, since the meter drifted")
+		p.fact("quarantine", plural(s.Quarantined, "sample")+" set aside, because the backend drifted")
 	}
 	if n := s.Noise; n.Repeats > 0 {
 		p.fact("noise", fmt.Sprintf("samples measured again differ by %.1f %% on average, %.1f %% in the median (%s)", n.Mean, n.Median, plural(n.Repeats, "repeat")))
@@ -104,7 +104,7 @@ func (p *printer) provenance(by *dataset.Provenance) {
 	p.fact("device", by.Device)
 	p.fact("clocks", by.Clocks)
 	p.fact("kernel", by.Kernel)
-	p.fact("meter", by.Meter)
+	p.fact("backend", by.Meter)
 	p.fact("cache", by.Cache)
 	p.fact("lookups", by.Lookups)
 	p.fact("each sample", runs(by.Passes, by.Fastest, by.Repeats, by.Warmup))
@@ -121,7 +121,7 @@ func (p *printer) otherProvenance(compute, comm *dataset.Provenance) {
 	differ("times", source(string(compute.Source)), source(string(comm.Source)))
 	differ("device", compute.Device, comm.Device)
 	differ("kernel", compute.Kernel, comm.Kernel)
-	differ("meter", compute.Meter, comm.Meter)
+	differ("backend", compute.Meter, comm.Meter)
 }
 
 // fact writes a line of a title and what is known, if anything is.
@@ -139,9 +139,9 @@ func runs(passes int, fastest bool, repeats, warmup int) string {
 	text := fmt.Sprintf("median of %s after %d of warm-up", plural(repeats, "run"), warmup)
 	switch {
 	case passes > 1 && fastest:
-		text = fmt.Sprintf("fastest of %d passes, of each the %s", passes, text)
+		text = fmt.Sprintf("fastest of %d passes, each the %s", passes, text)
 	case passes > 1:
-		text = fmt.Sprintf("median of %d passes, of each the %s", passes, text)
+		text = fmt.Sprintf("median of %d passes, each the %s", passes, text)
 	}
 	return text
 }

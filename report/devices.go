@@ -15,17 +15,16 @@ import (
 // devices.go lists the devices: one line each with its bytes, its times and a
 // bar of them.
 //
-// A device that is ready early waits for the last one in the forward
-// all-to-all, so the totals of all devices are nearly equal and tell little.
-// The bars therefore show the wait apart, and "busy" is the time without it.
-// The wait of a device is what its forward all-to-all takes beyond the shortest
-// one of all devices.
+// A device that is ready early waits for the last one in the forward all-to-all, so
+// the totals of all devices are nearly equal. The bars therefore show the wait
+// separately, and the busy time is the total without it. The wait of a device is the
+// time of its forward all-to-all less the shortest one of all devices.
 
-// The most devices that are all listed; of more, the busiest and the idlest.
+// Up to mostDevices devices are all listed; of more, the busiest and the least busy.
 const (
 	mostDevices = 32
 	busiest     = 8
-	idlest      = 4
+	leastBusy   = 4
 )
 
 // load is a device's time in a step, by what it does.
@@ -40,7 +39,7 @@ func (l load) busy() unit.Millis { return l.forward + l.backward + l.forwardComm
 
 func (l load) total() unit.Millis { return l.busy() + l.wait }
 
-// loads tells the wait from the rest of the forward all-to-all.
+// loads separates the wait from the rest of the forward all-to-all.
 func loads(b plan.Breakdown) []load {
 	shortest := unit.Millis(math.Inf(1))
 	for _, d := range b.Devices {
@@ -75,13 +74,13 @@ func meanLoad(all []load) load {
 	return load{sum.forward / n, sum.backward / n, sum.forwardComm / n, sum.backwardComm / n, sum.wait / n}
 }
 
-// used is what tables and their buffers take of a device.
+// used returns the bytes of a device that tables and their buffers take.
 func used(d *plan.Device) unit.Bytes { return d.Memory.Tables() + d.Memory.Received }
 
-// budget is what they may take.
+// budget returns the bytes of a device that tables and their buffers may take.
 func budget(pl *plan.Plan) unit.Bytes { return pl.Cluster.DeviceMemory - pl.Cluster.Reserve }
 
-// hostBudget is what the tables of a device may take of its host's memory.
+// hostBudget returns the bytes of host memory that the tables of a device may take.
 func hostBudget(pl *plan.Plan) unit.Bytes {
 	return pl.Cluster.HostMemory / unit.Bytes(max(1, pl.Cluster.DevicesPerHost))
 }
@@ -94,9 +93,9 @@ func (v *view) devices() {
 	shown, note := v.choose()
 	host := ""
 	if v.plan.Cluster.HostMemory > 0 {
-		host = fmt.Sprintf(", and %v of their host's", hostBudget(v.plan))
+		host = fmt.Sprintf(", and %v of host memory", hostBudget(v.plan))
 	}
-	v.section("devices: %v of memory each, of which tables may use %v%s%s", v.plan.Cluster.DeviceMemory, budget(v.plan), host, note)
+	v.section("devices: %v of memory each, tables may use %v%s%s", v.plan.Cluster.DeviceMemory, budget(v.plan), host, note)
 	longest := unit.Millis(0)
 	for _, l := range v.loads {
 		longest = max(longest, l.total())
@@ -150,7 +149,7 @@ func (v *view) choose() (shown []int, note string) {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(v.loads[b].busy(), v.loads[a].busy()) })
 	shown = append(slices.Clone(order[:busiest]), -1)
-	return append(shown, order[n-idlest:]...), fmt.Sprintf("; the %d busiest and the %d idlest of %d", busiest, idlest, n)
+	return append(shown, order[n-leastBusy:]...), fmt.Sprintf("; showing the %d busiest and the %d least busy of %d", busiest, leastBusy, n)
 }
 
 // deviceTable lays out the lines of devices.
@@ -177,16 +176,16 @@ var blocks = [4]struct{ glyph, colour, meaning string }{
 	{"█", cyan, "forward"},
 	{"▓", blue, "backward"},
 	{"▒", magenta, "all-to-alls"},
-	{"░", "", "waiting for the busiest"},
+	{"░", "", "waiting for the busiest device"},
 }
 
 func (t *deviceTable) titles() []string {
 	titles := []string{"device", "shards", "dim sum", "memory", "used"}
 	if t.caches {
-		titles = append(titles, "of it cache")
+		titles = append(titles, "cache")
 	}
 	if t.hosts {
-		titles = append(titles, "of host", "used")
+		titles = append(titles, "host memory", "used")
 	}
 	if !t.plan.Priced() {
 		return titles

@@ -43,7 +43,7 @@ func Diff(w io.Writer, c plan.Changes, opt Options) error {
 	return p.err
 }
 
-// kinds prints how many tables there are of each kind, where that changes.
+// kinds prints the number of tables of each sharding type, if the number changes.
 func (p *printer) kinds(c plan.Changes) {
 	var parts []string
 	for _, k := range c.Kinds {
@@ -52,7 +52,7 @@ func (p *printer) kinds(c plan.Changes) {
 		}
 	}
 	if len(parts) > 0 {
-		p.printf("kinds           %s\n", strings.Join(parts, ", "))
+		p.printf("sharding types  %s\n", strings.Join(parts, ", "))
 	}
 }
 
@@ -175,7 +175,7 @@ func (p *printer) deviceChanges(c plan.Changes) {
 	p.section("devices that changed: %d of %d", changed, len(c.Devices))
 	titles := []string{"device", "shards", "dim sum", "memory", "predicted total"}
 	if hosts {
-		titles = slices.Insert(titles, 4, "of host")
+		titles = slices.Insert(titles, 4, "host memory")
 	}
 	p.grid(titles, rows)
 	p.more(changed - len(rows))

@@ -44,9 +44,9 @@ func Gains(w io.Writer, g *bench.Gains, opt Options) error {
 		})
 	}
 	p.grid(titles, rows)
-	p.printf("\ngain: what is saved of the other's cost; within: of the best plan there can be; s: to find the plan, on one thread\n")
+	p.printf("\ngain: how much less the plan of neuroshard costs; within: at most this far above the best possible plan; s: seconds to find the plan, on one thread\n")
 	if cut {
-		p.printf("* ended by the time limit: the best plan until then\n")
+		p.printf("* the time limit ended the search: the best plan until then\n")
 	}
 	return p.err
 }

@@ -16,7 +16,7 @@ import (
 func Workloads(w io.Writer, published, drawn []workload.Workload, opt Options) error {
 	p := &printer{w: w, opt: opt}
 	p.workloads(published)
-	p.section("Drawn to match the statistics of dlrm_datasets; other sizes, settings and task numbers work, too, and @SEED at the end")
+	p.section("Drawn to match the statistics of dlrm_datasets; other sizes, settings, task numbers and @SEED are possible")
 	p.workloads(drawn)
 	return p.err
 }

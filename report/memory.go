@@ -33,14 +33,14 @@ func Memory(w io.Writer, pl *plan.Plan, device int, opt Options) error {
 	row := func(name string, bytes unit.Bytes, what string) []string {
 		return []string{name, count(int64(bytes)), bytes.String(), percent(float64(bytes), float64(total)), what}
 	}
-	outputs, gradients := "pooled vectors of the batch, before the all-to-all", "their gradients, coming back"
+	outputs, gradients := "pooled vectors of the batch, before the all-to-all", "gradients of the pooled vectors"
 	if !pl.Plain() {
 		outputs = "pooled vectors of the batch, before the exchanges"
 	}
 	if pl.Kinds()[plan.DataParallel] > 0 {
-		gradients += "; and dense ones of the tables on every device"
-		if m.Outputs == 0 { // it holds no others
-			gradients = "dense ones of the tables on every device"
+		gradients += ", and dense gradients of the tables on every device"
+		if m.Outputs == 0 { // the device has no pooled vectors of its own
+			gradients = "dense gradients of the tables on every device"
 		}
 	}
 	lines := [][]string{
@@ -48,10 +48,10 @@ func Memory(w io.Writer, pl *plan.Plan, device int, opt Options) error {
 		row("optimizer", m.Optimizer, "the optimizer's state, fp32"),
 		row("outputs", m.Outputs, outputs),
 		row("gradients", m.Gradients, gradients),
-		row("indices", m.Indices, "indices and offsets of the batch, and what sorts them"),
+		row("indices", m.Indices, "indices and offsets of the batch, with the buffers to sort them"),
 	}
 	if m.Cache > 0 {
-		lines = append(lines, row("cache", m.Cache, "of rows in host memory, those read most"))
+		lines = append(lines, row("cache", m.Cache, "copies of the rows in host memory that are read most"))
 	}
 	lines = append(lines, [][]string{
 		row("received", m.Received, "this device's share of all pooled vectors and gradients"),
@@ -64,7 +64,7 @@ func Memory(w io.Writer, pl *plan.Plan, device int, opt Options) error {
 		host := hostBudget(pl)
 		lines = append(lines, []string{
 			"host", count(int64(m.Host)), m.Host.String(), percent(float64(m.Host), float64(host)),
-			fmt.Sprintf("of the host's memory, of which this device's tables may use %v", host),
+			fmt.Sprintf("host memory; the tables of this device may use %v", host),
 		})
 	}
 	p.grid([]string{"<line", "bytes", "size", "share", "<what"}, lines)

@@ -396,15 +396,15 @@ func TestWhy(t *testing.T) {
 		r.Predicted = plan.NewBreakdown([]plan.StepTimes{first, second})
 		return written(t, r)
 	}
-	const reason = " below the cost: others have more columns to pack for the all-to-all, after the wait\n"
+	const reason = " less than the cost, because other devices send more columns in the all-to-all\n"
 	got := set(plan.StepTimes{Forward: 1, Backward: 2, ForwardComm: 0.2, BackwardComm: 0.5}, plan.StepTimes{Forward: 1, Backward: 1, ForwardComm: 1.3, BackwardComm: 0.5})
-	for _, want := range []string{"device 0 is critical: ", "\nagainst the mean device: backward +0.500 ms\n", "\nits own total is 0.100 ms" + reason} {
+	for _, want := range []string{"device 0 is critical: ", "\ncompared with the mean device: backward +0.500 ms\n", "\nits total time is 0.100 ms" + reason} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got\n%s\nwant %q in it", got, want)
 		}
 	}
 	got = set(plan.StepTimes{Forward: 1, Backward: 2, ForwardComm: 0.2, BackwardComm: 0.5}, plan.StepTimes{Forward: 1, Backward: 2, ForwardComm: 0.2, BackwardComm: 0.5})
-	for _, no := range []string{"against the mean", reason, "+0 ms"} {
+	for _, no := range []string{"compared with the mean", reason, "+0 ms", "0.0 %"} {
 		if strings.Contains(got, no) {
 			t.Errorf("of equal devices: got\n%s\nwant no %q in it", got, no)
 		}

@@ -109,18 +109,18 @@ func (v *view) head() {
 		v.printf("found by   method %s, seed %d, search %s\n", name(p.Method), p.Seed, status)
 	}
 	if !pl.Priced() {
-		v.printf("priced by  no model: how long it takes is not known\n")
+		v.printf("cost model none: the time of a step is not known\n")
 		return
 	}
 	if v.formulas() {
-		v.printf("priced by  the formulas of TorchRec's own planner (%s), not by a trained model\n", name(p.Model))
+		v.printf("cost model the formulas of TorchRec's own planner (%s), not by a trained model\n", name(p.Model))
 		return
 	}
-	v.printf("priced by  model %s, trained on %s\n", name(p.Model), kernels(p.ModelSource))
+	v.printf("cost model %s, trained on %s\n", name(p.Model), kernels(p.ModelSource))
 }
 
-// placed says how many tables are of each kind, where there is more to say than that
-// they are whole or cut by columns.
+// placed reports the number of tables of each sharding type, unless all tables are whole
+// or cut by columns.
 func (v *view) placed() {
 	if v.plan.Plain() {
 		return
@@ -139,7 +139,7 @@ func (v *view) placed() {
 			text += fmt.Sprintf(", %d of them cached", cached)
 		}
 	}
-	v.printf("placed     %s\n", text)
+	v.printf("sharding   %s\n", text)
 }
 
 // kernels says what a model was trained on.
@@ -178,10 +178,10 @@ func (v *view) costs(r *neuroshard.Result) {
 		v.printf("simulated cost  %v (on the SIMULATED device, not measured)\n", r.Simulated.Cost)
 	}
 	if gap, ok := r.Gap(); ok {
-		v.printf("optimality      within %s of the best plan there can be, %v or more (SIMULATED)\n", percent(gap, 1), r.Bound.Total)
+		v.printf("optimality      at most %s above the best possible plan, which costs %v or more (SIMULATED)\n", percent(gap, 1), r.Bound.Total)
 	}
 	if r.Optimal {
-		v.printf("                as predicted it is the best: all placements were tried\n")
+		v.printf("                the best plan by predicted cost: all placements were tried\n")
 	}
 	if best := bestBaseline(r); best != nil {
 		v.printf("gain            %s (%s %v)\n", gain(r, best), label, baselineCost(r, best))

@@ -33,12 +33,12 @@ func (v *view) splits() {
 		return
 	}
 	v.section("split tables: %d of %d", split, len(v.plan.Tables))
-	v.grid([]string{"<table", "<rows x dim", "<kind", "shards", "<widths", "<devices"}, rows)
+	v.grid([]string{"<table", "<rows x dim", "<sharding type", "shards", "<widths", "<devices"}, rows)
 	v.more(split - mostSplits)
 }
 
-// cut prints the widths of a table's slices, and of one that is cut by rows the rows
-// of the blocks, too.
+// cut prints the widths of a table's slices, and the rows of its blocks if the table is cut
+// by rows.
 func cut(t *plan.Table) string {
 	if !t.Kind.ByRows() {
 		return widths(t.Shards)
@@ -98,7 +98,7 @@ func (v *view) hosted() {
 		return
 	}
 	v.section("tables in host memory: %d of %d", all, len(v.plan.Tables))
-	v.grid([]string{"<table", "<rows x dim", "<kind", "shards", "<rows cached", "<devices"}, rows)
+	v.grid([]string{"<table", "<rows x dim", "<sharding type", "shards", "<rows cached", "<devices"}, rows)
 	v.more(all - mostSplits)
 }
 

@@ -12,11 +12,11 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// why.go tells which device the others wait for, what makes it slow, and which
-// of its tables to look at.
+// why.go reports the device that the others wait for, what makes it slow, and the
+// tables to look at.
 
-// dearest is the number of tables that are named.
-const dearest = 3
+// mostNamed is the number of tables that are named.
+const mostNamed = 3
 
 func (v *view) why() {
 	if len(v.loads) < 2 {
@@ -26,24 +26,31 @@ func (v *view) why() {
 	if mean.busy() <= 0 {
 		return
 	}
-	wait := fmt.Sprintf("; the others wait for it, %v on average", mean.wait)
+	wait := fmt.Sprintf("; devices wait %v for it on average", mean.wait)
 	if v.formulas() {
 		wait = ""
 	}
-	v.section("device %d is critical%s: busy for %v, %s above the mean%s",
-		v.critical, v.alike(), slow.busy(), percent(float64(slow.busy()-mean.busy()), float64(mean.busy())), wait)
+	v.section("device %d is critical%s: its busy time is %v, %s%s", v.critical, v.alike(), slow.busy(), against(slow.busy(), mean.busy()), wait)
 	if texts := excesses(slow, mean); len(texts) > 0 {
-		v.printf("against the mean device: %s\n", strings.Join(texts, ", "))
+		v.printf("compared with the mean device: %s\n", strings.Join(texts, ", "))
 	}
 	longest := slices.MaxFunc(v.loads, func(a, b load) int { return cmp.Compare(a.total(), b.total()) }).total()
 	if less := longest - slow.total(); noticeable(less, slow) {
-		v.printf("its own total is %v below the cost: others have more columns to pack for the all-to-all, after the wait\n", less)
+		v.printf("its total time is %v less than the cost, because other devices send more columns in the all-to-all\n", less)
 	}
-	v.dearest(v.critical)
+	v.heaviest(v.critical)
 }
 
-// excesses tells by how much the parts of a device's time are above the mean,
-// the largest first.
+// against compares a busy time with the mean.
+func against(busy, mean unit.Millis) string {
+	if asLong(busy, mean) {
+		return "the mean of all devices"
+	}
+	return percent(float64(busy-mean), float64(mean)) + " above the mean"
+}
+
+// excesses returns by how much the parts of a device's time are above the mean, the
+// largest first.
 func excesses(slow, mean load) []string {
 	parts := []part{
 		{"forward", slow.forward - mean.forward},
@@ -73,7 +80,7 @@ type part struct {
 	excess unit.Millis
 }
 
-// alike tells how many other devices are practically as busy.
+// alike returns the number of other devices whose busy time is practically the same.
 func (v *view) alike() string {
 	others := -1
 	for _, l := range v.loads {
@@ -81,10 +88,13 @@ func (v *view) alike() string {
 			others++
 		}
 	}
-	if others == 0 {
+	switch others {
+	case 0:
 		return ""
+	case 1:
+		return " (1 other is equally busy)"
 	}
-	return fmt.Sprintf(" (%s as busy)", plural(others, "other"))
+	return fmt.Sprintf(" (%s are equally busy)", plural(others, "other"))
 }
 
 func signed(m unit.Millis) string {
@@ -94,16 +104,15 @@ func signed(m unit.Millis) string {
 	return "+" + m.String()
 }
 
-// piece is a shard and how much of it there is.
+// piece is a shard, and the bytes or weights of it.
 type piece struct {
 	table, shard int
 	amount       float64
 }
 
-// dearest names the tables that make up most of a device: by the bytes that a
-// batch reads where the problem is known. A plan file does not hold lookups, so
-// of a plan alone they are named by weights.
-func (v *view) dearest(device int) {
+// heaviest names the tables that make up most of a device: by the bytes that a batch
+// reads if the problem is known, else by weights, because a plan file has no lookups.
+func (v *view) heaviest(device int) {
 	var pieces []piece
 	sum := 0.0
 	for i := range v.plan.Tables {
@@ -130,12 +139,12 @@ func (v *view) dearest(device int) {
 		return
 	}
 	slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(b.amount, a.amount) })
-	what := "largest there, by weights"
+	what := "its largest tables, by weights"
 	if v.opt.Problem != nil {
-		what = "most read there"
+		what = "the tables that it reads most, by bytes"
 	}
 	v.printf("%s:\n", what)
-	for _, p := range pieces[:min(dearest, len(pieces))] {
+	for _, p := range pieces[:min(mostNamed, len(pieces))] {
 		v.printf("  %s\n", v.describe(p, sum))
 	}
 }
