@@ -42,7 +42,7 @@ TABLES is what was planned: a file or workload:NAME.`,
 			if err != nil {
 				return err
 			}
-			task, err := a.plannedTask(args[0], tables, model)
+			task, err := plannedTask(a, args[0], tables, model)
 			if err != nil {
 				return err
 			}
@@ -56,7 +56,7 @@ TABLES is what was planned: a file or workload:NAME.`,
 
 // plannedTask returns the task that a plan is for: the tables on the cluster of the
 // plan.
-func (a *app) plannedTask(path, tables string, model *cost.Model) (bench.Task, error) {
+func plannedTask(a *app, path, tables string, model *cost.Model) (bench.Task, error) {
 	pl, err := a.readPlan(path)
 	if err != nil {
 		return bench.Task{}, err
@@ -69,7 +69,7 @@ func (a *app) plannedTask(path, tables string, model *cost.Model) (bench.Task, e
 	if model != nil && model.Hardware().Name == own.topology.Profile.Name {
 		own.topology.Profile = model.Hardware()
 	}
-	l, err := a.load(tables, flags, own)
+	l, err := loadProblem(a, tables, flags, own)
 	if err != nil {
 		return bench.Task{}, err
 	}

@@ -87,7 +87,7 @@ func (f *benchPrototype) prices() (neuroshard.Prices, error) {
 		}
 		return f.ours(model)
 	}
-	files, end, err := f.openAll(nets)
+	files, end, err := prototypeFiles(f.app, nets)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (f *benchPrototype) readTasks(hw hardware.Profile) ([]bench.Task, error) {
 	if f.tables == "" || len(f.tasks) == 0 {
 		return nil, usagef("tasks name tables of a file by number", "%s: --tasks and --tables go together", f.name)
 	}
-	files, end, err := f.openAll(append([]string{f.tables}, f.tasks...))
+	files, end, err := prototypeFiles(f.app, append([]string{f.tables}, f.tasks...))
 	if err != nil {
 		return nil, err
 	}
@@ -113,9 +113,9 @@ func (f *benchPrototype) readTasks(hw hardware.Profile) ([]bench.Task, error) {
 	return tasks, bad(err, "")
 }
 
-// openAll opens files; the caller calls end when they are read. All files that cannot be
+// prototypeFiles opens files; the caller calls end when they are read. All files that cannot be
 // opened are reported.
-func (a *app) openAll(paths []string) (files []prototype.File, end func(), err error) {
+func prototypeFiles(a *app, paths []string) (files []prototype.File, end func(), err error) {
 	var closers []func() error
 	end = func() {
 		for _, c := range closers {

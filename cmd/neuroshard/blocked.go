@@ -49,7 +49,7 @@ const lookAgain = 300 * time.Millisecond
 
 // execute runs a command until it ends, or until the context does while the command
 // waits for input. It goes on in the background then, for the process to end.
-func (a *app) execute(ctx context.Context, command func(context.Context) error) error {
+func (r *reads) execute(ctx context.Context, command func(context.Context) error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- command(ctx) }()
 	select {
@@ -65,7 +65,7 @@ func (a *app) execute(ctx context.Context, command func(context.Context) error) 
 			return err
 		case <-look.C:
 		}
-		now := a.reads.Load()
+		now := r.Load()
 		if now%2 == 1 && now == before {
 			return context.Cause(ctx)
 		}

@@ -31,14 +31,14 @@ func newDatasetShowCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printDataset(set, args[0], asJSON)
+			return printDataset(a, set, args[0], asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
-func (a *app) printDataset(set dataset.Dataset, folder string, asJSON bool) error {
+func printDataset(a *app, set dataset.Dataset, folder string, asJSON bool) error {
 	summary := report.DatasetSummary(set)
 	summary.Folder = folder
 	if asJSON {
@@ -82,7 +82,7 @@ error, too.`,
 			if err := dataset.Write(out, whole); err != nil {
 				return bad(err, "choose a folder that can be written")
 			}
-			return a.printDataset(whole, out, false)
+			return printDataset(a, whole, out, false)
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`folder` of the joined dataset")

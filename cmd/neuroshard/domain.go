@@ -102,7 +102,7 @@ func (d *domainFlags) domain(a *app, backend string, real *tracedTables) (design
 		return domain, err
 	}
 	if d.tables != "" {
-		file, _, err := a.tables(d.tables, &clusterFlags{set: d.flags})
+		file, _, err := readTables(a, d.tables, &clusterFlags{set: d.flags})
 		if err != nil {
 			return domain, err
 		}

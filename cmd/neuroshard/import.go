@@ -78,7 +78,7 @@ func (c *importCommand) run(path string) error {
 	file, err := c.readShardingPlan(path)
 	if err != nil {
 		if c.tables != "" && c.tables != path {
-			_, other := c.load(c.tables, &c.cluster, &cluster{topology: anyCluster(), batch: 1})
+			_, other := loadProblem(c.app, c.tables, &c.cluster, &cluster{topology: anyCluster(), batch: 1})
 			err = input.Join(err, other)
 		}
 		return err
@@ -158,13 +158,13 @@ func (c *importCommand) problem(file *export.File) (loaded, error) {
 		}
 	}
 	if c.tables != "" {
-		return c.load(c.tables, &c.cluster, fallback)
+		return loadProblem(c.app, c.tables, &c.cluster, fallback)
 	}
 	shapes, err := file.Shapes()
 	if err != nil {
 		return loaded{}, err
 	}
-	l, err := c.compose(input.TableFile{Tables: shapes}, nil, nil, &c.cluster, fallback)
+	l, err := composeProblem(c.app, input.TableFile{Tables: shapes}, nil, nil, &c.cluster, fallback)
 	l.warnings = append(l.warnings, "no tables were given: one feature with one lookup a sample, fp32 and sgd are assumed for every table, so its bytes are a guess; no model was asked for times")
 	return l, err
 }

@@ -60,7 +60,7 @@ func run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args []
 	root.SetIn(stdin)
 	root.SetOut(out)
 	root.SetErr(stderr)
-	err := a.execute(ctx, root.ExecuteContext)
+	err := a.reads.execute(ctx, root.ExecuteContext)
 	if err == nil && out.err != nil {
 		err = bad(out.err, "")
 	}
@@ -80,18 +80,6 @@ func (o *output) Write(b []byte) (int, error) {
 		o.err = err
 	}
 	return n, err
-}
-
-// app is what all commands share.
-type app struct {
-	stdin  io.Reader
-	stdout *output
-	stderr io.Writer
-	env    environment
-	reads  reads
-	// running is true once flags and arguments were accepted: what fails before
-	// is wrong usage.
-	running bool
 }
 
 func newRootCommand(a *app) *cobra.Command {

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/neuroshard/neuroshard/cost"
-	"github.com/neuroshard/neuroshard/cost/modelfile"
 )
 
 // model.go holds what commands share that take a cost model.
@@ -33,24 +30,6 @@ func checkRiskPenalty(penalty float64, model *cost.Model) error {
 		return usagef("train one with: neuroshard train DATASET --ensemble 4 -o FOLDER, and give it as --model", "--risk-penalty: the cost model is no ensemble")
 	}
 	return nil
-}
-
-// loadModel loads a cost model from a folder.
-func (a *app) loadModel(folder string) (*cost.Model, error) {
-	file, err := modelfile.Read(os.DirFS(folder), ".")
-	if err != nil {
-		return nil, bad(fmt.Errorf("model %s: %w", folder, err), "make one with: neuroshard train")
-	}
-	model, err := cost.Load(file)
-	return model, bad(err, "make it again with: neuroshard train")
-}
-
-// givenModel loads the cost model that --model names; nil without the flag.
-func (a *app) givenModel(folder string) (*cost.Model, error) {
-	if folder == "" {
-		return nil, nil
-	}
-	return a.loadModel(folder)
 }
 
 // completeModel offers folders and TorchRec's formulas for --model.

@@ -13,9 +13,6 @@ import (
 
 // output.go writes results to standard output or to files.
 
-// printJSON prints a value as indented JSON.
-func (a *app) printJSON(v any) error { return indented(a.stdout, v) }
-
 // writeJSON writes a value as indented JSON to a file.
 func writeJSON(path string, v any) error {
 	var b bytes.Buffer
@@ -30,16 +27,6 @@ func indented(w io.Writer, v any) error {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(v)
-}
-
-// writeOut writes a result to a file, whole or not at all, or to standard output if
-// there is no path.
-func (a *app) writeOut(path string, data []byte) error {
-	if path == "" {
-		_, err := a.stdout.Write(data)
-		return bad(err, "")
-	}
-	return writeFile(path, data)
 }
 
 // writeFile writes a file, whole or not at all.

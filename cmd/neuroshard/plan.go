@@ -15,6 +15,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
@@ -31,8 +32,8 @@ func newPlanCommand(a *app) *cobra.Command {
 TABLES is a file of tables (JSON, CSV, or the prototype's table_configs.json), a
 scenario (JSON in TorchRec's words), "-" for standard input, or workload:NAME for
 a published or drawn model (see neuroshard workloads). A file of tables needs
---devices and --device, or --topology; a scenario states its cluster, all but
---device; a workload has one of its own. Flags override single fields of either.
+--devices and --device, or --topology. A scenario states its cluster, except for
+--device. A workload has a default cluster. Flags override single fields of it.
 
 Ctrl-C ends the search: the best plan found until then is written and marked as
 interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
@@ -48,20 +49,20 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f := cmd.Flags()
 	p.cluster.register(cmd)
 	f.Var(&p.method, "method", "search `method`: "+strings.Join(methods(), ", "))
-	f.Var(&p.types, "sharding-types", "`kinds` that tables may be placed in, with commas between: "+strings.Join(shardingTypeNames(), ", ")+"; or all (method neuroshard); with a model of measured samples the default is table_wise,column_wise")
+	f.Var(&p.types, "sharding-types", "`types` of sharding that tables may have, separated by commas: "+strings.Join(shardingTypeNames(), ", ")+"; or all (needs method neuroshard); with a model of measured samples the default is table_wise,column_wise")
 	f.Uint64Var(&p.search.Seed, "seed", 0, "seed of the refinement, and of method random")
 	f.IntVar(&p.search.Workers, "workers", 0, "threads; they do not change the plan (default: all cores)")
 	f.IntVar(&p.search.Steps, "steps", 10, "steps of the search, each of which splits once more")
 	f.IntVar(&p.search.Beam, "beam", 3, "sets of splits that survive a step")
-	f.IntVar(&p.search.Candidates, "candidates", 10, "shards tried for splitting in a step, of the largest and of the dearest each")
-	f.IntVar(&p.search.Grid, "grid", 11, "limits on dim sums tried in a placement")
-	f.Int64Var(&p.search.MaxEvaluations, "max-evaluations", 0, "pricings after which the search ends with status budget; 0: as the size of the problem suggests")
+	f.IntVar(&p.search.Candidates, "candidates", 10, "shards tried for splitting in a step: this number of the largest and of the most expensive")
+	f.IntVar(&p.search.Grid, "grid", 11, "limits on dim sums that the greedy search tries")
+	f.Int64Var(&p.search.MaxEvaluations, "max-evaluations", 0, "cost estimates after which the search ends with status budget; 0 takes a number that grows with the problem")
 	f.DurationVar(&p.search.Budget, "budget", 0, "`time` to search, such as 1s: the plan is refined until then (default: a fixed amount of work)")
 	f.StringVar(&p.model, "model", "", "`folder` of the cost model to plan with, as train writes it, or torchrec for the formulas of TorchRec's own planner (default: the model that ships for the profile)")
 	f.Float64Var(&p.riskPenalty, "risk-penalty", 0, riskPenaltyUsage)
-	f.BoolVar(&p.noBaselines, "no-baselines", false, "do not plan with the simple methods to compare with")
+	f.BoolVar(&p.noBaselines, "no-baselines", false, "do not compare with plans of the simple methods")
 	f.BoolVar(&p.json, "json", false, "print one JSON object")
-	f.BoolVar(&p.allDevices, "all-devices", false, "list every device, however many there are")
+	f.BoolVar(&p.allDevices, "all-devices", false, "list every device, also of large clusters")
 	f.StringVarP(&p.output, "output", "o", "", "write the plan to this `file`")
 	complete(cmd, "method", methods)
 	completeList(cmd, "sharding-types", func() []string { return append([]string{allShardingTypes}, shardingTypeNames()...) })
@@ -87,58 +88,70 @@ type planCommand struct {
 func (p *planCommand) run(ctx context.Context, source string) error {
 	start := p.env.now()
 	var model *cost.Model
-	var unloadable error
-	if p.model != "" && p.model != torchRecModel {
-		if model, unloadable = p.loadModel(p.model); unloadable == nil {
-			p.cluster.setModel(model)
+	if p.model != torchRecModel {
+		var err error
+		// An error ends here: the model could supply what seems to be missing.
+		if model, err = p.givenModel(p.model); err != nil {
+			return err
 		}
+		p.cluster.setModel(model)
 	}
-	if unloadable != nil {
-		// Without it, what lacks may be what the model would say.
-		return unloadable
-	}
-	loaded, err := p.load(source, &p.cluster, nil)
+	loaded, err := loadProblem(p.app, source, &p.cluster, nil)
 	if err := input.Join(p.check(), err); err != nil {
 		return err
 	}
 	if err := writableFile(p.output); err != nil {
 		return err
 	}
-	if p.search.Kinds = p.types.options(); model != nil && model.Manifest().Source != string(dataset.Simulated) && !p.typesGiven() {
-		p.search.Kinds = nil // nothing measures the others
-	}
-	options := neuroshard.Options{Search: p.search, Certificate: true, Baselines: !p.noBaselines, Warnings: loaded.warnings}
-	if model != nil {
-		options.Prices = neuroshard.Trained(model, p.riskPenalty)
-		if err := model.FitsProfile(loaded.problem.Topology); err != nil {
-			return bad(err, "train one for this profile, or leave --model out")
-		}
-	} else if p.model == torchRecModel {
-		options.Prices = neuroshard.TorchRec() // for every profile
-	} else if profile := loaded.problem.Topology.Profile.Name; !slices.Contains(pretrained.Profiles(), profile) {
-		return usagef("choose one of "+strings.Join(pretrained.Profiles(), ", "), "no cost model ships for device profile %q", profile)
-	}
-	if err := checkRiskPenalty(p.riskPenalty, model); err != nil {
+	prices, err := p.prices(model, loaded.problem.Topology)
+	if err != nil {
 		return err
 	}
 	bar := p.newProgressBar()
 	defer bar.clear()
-	options.Search.Method, options.Search.OnEvent = search.Method(p.method), p.searchProgress(bar)
+	options := neuroshard.Options{Search: p.search, Prices: prices, Certificate: true, Baselines: !p.noBaselines, Warnings: loaded.warnings}
+	options.Search.Method, options.Search.OnEvent = search.Method(p.method), searchProgress(p.app, bar)
+	options.Search.Kinds = p.types.options()
+	if model != nil && model.Manifest().Source != string(dataset.Simulated) && !p.typesGiven() {
+		options.Search.Kinds = nil // no backend measures the others
+	}
 	result, err := neuroshard.Plan(ctx, loaded.problem, options)
 	bar.clear()
 	if err != nil {
 		return p.failed(err)
 	}
+	return p.print(result, source, loaded.problem, start)
+}
+
+// prices returns the prices to search with. model is nil unless --model names a folder.
+func (p *planCommand) prices(model *cost.Model, t hardware.Topology) (neuroshard.Prices, error) {
+	if err := checkRiskPenalty(p.riskPenalty, model); err != nil {
+		return nil, err
+	}
+	switch {
+	case model != nil:
+		return neuroshard.Trained(model, p.riskPenalty), bad(model.FitsProfile(t), "train one for this profile, or leave --model out")
+	case p.model == torchRecModel:
+		return neuroshard.TorchRec(), nil // for every profile
+	case !slices.Contains(pretrained.Profiles(), t.Profile.Name):
+		return nil, usagef("choose one of "+strings.Join(pretrained.Profiles(), ", "), "no cost model ships for device profile %q", t.Profile.Name)
+	}
+	return neuroshard.Pretrained(), nil
+}
+
+// print writes the plan to its file, and the report to standard output.
+func (p *planCommand) print(result *neuroshard.Result, source string, of *problem.Problem, start time.Time) error {
 	if p.output != "" {
 		if err := result.Plan.Save(p.output); err != nil {
 			return bad(err, "")
 		}
 	}
+	var err error
 	if p.json {
 		err = report.JSON(p.stdout, result, unit.Millis(p.env.now().Sub(start))/unit.Millis(time.Millisecond))
 	} else {
 		o := p.reportOptions()
-		o.AllDevices, o.Name, o.Problem = p.allDevices, source, loaded.problem
+		o.AllDevices, o.Name, o.Problem = p.allDevices, source, of
 		err = report.Result(p.stdout, result, o)
 	}
 	if err == nil && result.Status == search.Interrupted {
@@ -147,7 +160,7 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	return bad(err, "")
 }
 
-// check refuses numbers that no search can work with, all at once.
+// check reports all flags with values that no search can work with.
 func (p *planCommand) check() error {
 	var errs []error
 	for _, f := range []struct {
@@ -166,7 +179,7 @@ func (p *planCommand) check() error {
 		}
 	}
 	if p.typesGiven() && p.types.options() != nil && search.Method(p.method) != search.Default {
-		errs = append(errs, faulty(fmt.Sprintf("--sharding-types: method %s places in slices of columns only", search.Method(p.method)), fmt.Sprintf("leave --sharding-types out, or plan with --method %s", search.Default)))
+		errs = append(errs, faulty(fmt.Sprintf("--sharding-types: method %s places tables in slices of columns only", search.Method(p.method)), fmt.Sprintf("leave --sharding-types out, or plan with --method %s", search.Default)))
 	}
 	if p.search.Budget < 0 {
 		errs = append(errs, faulty(fmt.Sprintf("--budget: %v is negative", p.search.Budget), "leave the flag out for the default"))
@@ -174,14 +187,14 @@ func (p *planCommand) check() error {
 	return input.Join(errs...)
 }
 
-// failureJSON is what --json prints where nothing fits.
+// failureJSON is what --json prints if nothing fits.
 type failureJSON struct {
 	Valid bool `json:"valid"`
 	Error struct {
 		Message string     `json:"message"`
 		Table   string     `json:"table"`
 		Missing unit.Bytes `json:"missing_bytes"`
-		// DevicesNeeded is null where no number of devices would do.
+		// DevicesNeeded is null if no number of devices is enough.
 		DevicesNeeded *int   `json:"devices_needed"`
 		Reason        string `json:"reason"`
 	} `json:"error"`

@@ -46,9 +46,12 @@ type clusterFlags struct {
 	own []hardware.Profile
 }
 
-// setModel has the cluster know the device of the model, if it is one that no
-// built-in profile describes.
+// setModel adds the profile of the model's device if no built-in profile has its name. The
+// model may be nil.
 func (c *clusterFlags) setModel(m *cost.Model) {
+	if m == nil {
+		return
+	}
 	if hw := m.Hardware(); !hardware.Known(hw.Name) {
 		c.own = []hardware.Profile{hw}
 	}
@@ -78,10 +81,10 @@ func (c *clusterFlags) register(cmd *cobra.Command) {
 	f.Var(&c.memory, "memory", "memory of a device, such as 40GiB (default: the profile's)")
 	f.Float64Var(&c.reserveShare, "reserve-share", hardware.DefaultReserveShare, "`share` of each device's memory to keep free of tables")
 	f.Var(&c.reserveFixed, "reserve-fixed", "memory of each device to keep free on top of the share")
-	f.Var(&c.hostMemory, "host-memory", "memory of a full host that its devices' tables may use, such as 1TiB (default: none)")
-	f.StringVar(&c.commPrecision, "comm-precision", problem.FP32.String(), "number `format` of what devices send each other: fp32, fp16 or bf16")
+	f.Var(&c.hostMemory, "host-memory", "memory of a full host that the tables of its devices may use, such as 1TiB (default: none)")
+	f.StringVar(&c.commPrecision, "comm-precision", problem.FP32.String(), "number `format` of the vectors that devices send each other: fp32, fp16 or bf16")
 	f.IntVar(&c.batch, "batch", 0, fmt.Sprintf("global batch in samples (default: the tables' own, or %d)", defaultBatch))
-	f.IntVar(&c.dim, "dim", 0, "columns of tables in the prototype's format, which states none")
+	f.IntVar(&c.dim, "dim", 0, "columns of tables in the prototype's format, which does not state them")
 	complete(cmd, "device", hardware.Names)
 	complete(cmd, "comm-precision", problem.Precisions)
 }
@@ -100,24 +103,24 @@ func completeTables(index int) cobra.CompletionFunc {
 	}
 }
 
-// loaded is a problem and what was noted on the way to it.
+// loaded is a problem, with the warnings of its files and flags.
 type loaded struct {
 	problem  *problem.Problem
 	warnings []string
 }
 
-// load composes the problem of planning the tables of source, a file, "-" or
+// loadProblem composes the problem of planning the tables of source, a file, "-" or
 // workload:NAME. fallback is the cluster to start from where there is neither a
 // workload's nor a topology file; nil: flags have to say it.
-func (a *app) load(source string, c *clusterFlags, fallback *cluster) (loaded, error) {
-	tables, base, err := a.tables(source, c)
-	return a.compose(tables, base, err, c, fallback)
+func loadProblem(a *app, source string, c *clusterFlags, fallback *cluster) (loaded, error) {
+	tables, base, err := readTables(a, source, c)
+	return composeProblem(a, tables, base, err, c, fallback)
 }
 
-// compose does what load does, for tables that are read: base is their workload's
+// composeProblem does what loadProblem does, for tables that are read: base is their workload's
 // cluster, and err1 what was wrong with them.
-func (a *app) compose(tables input.TableFile, base *cluster, err1 error, c *clusterFlags, fallback *cluster) (loaded, error) {
-	topology, err2 := a.topology(c)
+func composeProblem(a *app, tables input.TableFile, base *cluster, err1 error, c *clusterFlags, fallback *cluster) (loaded, error) {
+	topology, err2 := readTopology(a, c)
 	// described: a file says what the cluster is, the topology's or a scenario.
 	described := c.topology != ""
 	if tables.Cluster != nil && !described && fallback == nil {
@@ -158,8 +161,8 @@ func (a *app) compose(tables input.TableFile, base *cluster, err1 error, c *clus
 	return l, input.Join(err1, err2, err3, err4, input.Check(&judged, sources...))
 }
 
-// complete puts something harmless in the place of what was already reported as
-// missing or wrong, so that the rest can be checked.
+// complete replaces fields that were reported as missing or wrong with valid values, so
+// that the rest can be checked.
 func (c *clusterFlags) complete(t hardware.Topology, file input.TopologyFile) hardware.Topology {
 	if t.Profile.Name == "" {
 		other := anyCluster()
@@ -177,7 +180,7 @@ func (c *clusterFlags) states(key string, file input.TopologyFile) bool {
 	return file.Has(key) || c.set.Changed(strings.ReplaceAll(key, "_", "-"))
 }
 
-// anyCluster is a cluster that nothing is too large for.
+// anyCluster returns a cluster that is large enough for all tables.
 func anyCluster() hardware.Topology {
 	profiles := hardware.Profiles()
 	return hardware.Topology{Profile: profiles[len(profiles)-1], Memory: hardware.MaxMemory, Devices: hardware.MaxDevices}
@@ -193,8 +196,8 @@ type cluster struct {
 	commPrecision problem.Precision
 }
 
-// tables reads the tables, and the default cluster of a workload.
-func (a *app) tables(source string, c *clusterFlags) (input.TableFile, *cluster, error) {
+// readTables reads the tables, and the default cluster of a workload.
+func readTables(a *app, source string, c *clusterFlags) (input.TableFile, *cluster, error) {
 	if strings.HasPrefix(source, workload.Prefix) {
 		w, err := workload.ByName(source)
 		if err != nil {
@@ -230,7 +233,7 @@ func unread(name string) input.TableFile {
 	return file
 }
 
-func (a *app) topology(c *clusterFlags) (input.TopologyFile, error) {
+func readTopology(a *app, c *clusterFlags) (input.TopologyFile, error) {
 	if c.topology == "" {
 		return input.TopologyFile{}, nil
 	}
@@ -285,7 +288,7 @@ func (c *clusterFlags) override(base *cluster) error {
 	return input.Join(errs...)
 }
 
-// dimFault returns what is wrong with a dim that --dim states, or nil.
+// dimFault returns the error of a wrong --dim, or nil.
 func dimFault(dim int) error {
 	switch {
 	case dim < 1:
@@ -298,7 +301,7 @@ func dimFault(dim int) error {
 	return nil
 }
 
-// missing reports what a cluster cannot do without.
+// missing reports required fields that nothing states.
 func (c *clusterFlags) missing(t hardware.Topology, file input.TopologyFile) error {
 	var errs []error
 	if t.Devices == 0 && !c.states("devices", file) {
@@ -310,7 +313,7 @@ func (c *clusterFlags) missing(t hardware.Topology, file input.TopologyFile) err
 	return input.Join(errs...)
 }
 
-// assumed says what is assumed of a workload's accesses.
+// assumed returns the warning of a workload whose access distribution is assumed.
 func assumed(w workload.Workload) string {
 	return fmt.Sprintf("%s states no index distribution (%s): Zipf %v is assumed for every table", w.Name, w.IndexDistribution, access.DefaultExponent)
 }
@@ -327,23 +330,6 @@ func firstOf(values ...int) int {
 		}
 	}
 	return 0
-}
-
-// open opens a file, or stdin for "-".
-func (a *app) open(path string) (name string, r io.ReadCloser, err error) {
-	if path == "-" {
-		return "standard input", countedReader{io.NopCloser(a.stdin), &a.reads}, nil
-	}
-	var f *os.File
-	a.reads.during(func() { f, err = os.Open(path) })
-	if err != nil {
-		return path, nil, unreadable(path, err)
-	}
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		_ = f.Close()
-		return path, nil, unreadable(path, errors.New("it is a folder"))
-	}
-	return path, countedFile{f, &a.reads}, nil
 }
 
 func unreadable(path string, err error) error {

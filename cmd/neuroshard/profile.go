@@ -37,7 +37,7 @@ It is read table by table.`,
 		Example: `  neuroshard profile fbgemm_t856_bs65536.pt.gz --dim 128 -o tables.json
   neuroshard profile lookups.csv --rows rows.csv -o tables.json`,
 		Args: exactArgs("TRACE"),
-		RunE: func(_ *cobra.Command, args []string) error { return a.profile(f, args[0]) },
+		RunE: func(_ *cobra.Command, args []string) error { return runProfile(a, f, args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&f.dim, "dim", defaultTraceDim, "columns of the tables, which a trace does not state")
@@ -48,7 +48,7 @@ It is read table by table.`,
 	return cmd
 }
 
-func (a *app) profile(f *profileFlags, path string) error {
+func runProfile(a *app, f *profileFlags, path string) error {
 	if err := dimFault(f.dim); err != nil {
 		return err
 	}

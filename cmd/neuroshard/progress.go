@@ -24,11 +24,6 @@ type progressBar struct {
 	bar *progressbar.ProgressBar
 }
 
-func (a *app) newProgressBar() *progressBar {
-	_, on := a.env.terminal(a.stderr)
-	return &progressBar{to: a.stderr, on: on}
-}
-
 // phase names the work in progress where no steps can be counted.
 func (p *progressBar) phase(what string) { p.at(0, -1, what) }
 
@@ -64,7 +59,7 @@ func (p *progressBar) clear() {
 
 // searchProgress returns a function that shows the events of a search on the bar, from
 // patience after now.
-func (a *app) searchProgress(bar *progressBar) func(search.Event) {
+func searchProgress(a *app, bar *progressBar) func(search.Event) {
 	start := a.env.now()
 	return func(e search.Event) {
 		if !bar.on || a.env.now().Sub(start) < patience {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/report"
 )
 
@@ -57,17 +56,3 @@ that are read most.`,
 
 // fullest stands for the device with the most bytes in use.
 const fullest = "fullest"
-
-// readPlan reads a plan from a file, or from stdin for "-".
-func (a *app) readPlan(path string) (*plan.Plan, error) {
-	name, r, err := a.open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	pl, err := plan.Read(r)
-	if err != nil {
-		return nil, usagef("plans are written by: neuroshard plan TABLES -o plan.json", "%s: %w", name, err)
-	}
-	return pl, nil
-}

@@ -14,7 +14,6 @@ import (
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/lab"
-	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/train"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/report"
@@ -63,9 +62,9 @@ same bytes.`,
 				return err
 			}
 			if len(args) == 1 {
-				return a.trainDataset(cmd.Context(), f, args[0])
+				return trainDataset(a, cmd.Context(), f, args[0])
 			}
-			return a.trainSimulated(cmd.Context(), f)
+			return trainSimulated(a, cmd.Context(), f)
 		},
 	}
 	f.cmd = cmd
@@ -91,36 +90,38 @@ func (f *trainFlags) check(args []string) error {
 	set := f.cmd.Flags()
 	switch {
 	case len(args) == 0 && f.profile == "":
-		return usagef("give a dataset, as collect writes it, or have the simulated device time samples: --simulate a100-80", "train: DATASET or --simulate is missing")
+		return usagef("give a dataset that collect wrote, or train on times of the simulated device: --simulate a100-80", "train: DATASET or --simulate is missing")
 	case len(args) == 1 && f.profile != "":
 		return usagef("leave one of them out", "train: a DATASET and --simulate do not go together")
 	case f.out == "" && !f.curve:
 		return usagef("name the folder of the model: -o model", "train: --output is missing")
 	case len(args) == 0 && f.comm != "":
-		return usagef("it is for samples that were measured", "train: --comm and --simulate do not go together")
+		return usagef("--comm is for samples of a dataset", "train: --comm and --simulate do not go together")
 	case f.opt.Train.Ensemble < 1:
 		return usagef("", "train: --ensemble %d is below 1", f.opt.Train.Ensemble)
 	case set.Changed("epochs") && f.opt.Train.Epochs < 1:
 		return usagef("leave it out for the default", "train: --epochs %d is below 1", f.opt.Train.Epochs)
+	case f.opt.Samples < lab.MinSamples || f.opt.CommSamples < lab.MinSamples:
+		return usagef("", "train: --samples %d, --comm-samples %d: at least %d groups and %d all-to-alls are needed",
+			f.opt.Samples, f.opt.CommSamples, lab.MinSamples, lab.MinSamples)
+	case len(args) == 1 && set.Changed("samples"):
+		return usagef("a dataset has a fixed number of samples", "train: --samples goes with --simulate")
+	case len(args) == 1 && set.Changed("comm-samples") && f.comm != simulatedComm:
+		return usagef("a dataset has a fixed number of samples", "train: --comm-samples goes with --simulate")
 	}
-	if len(args) == 1 {
-		for _, name := range []string{"samples", "comm-samples"} {
-			if set.Changed(name) && !(name == "comm-samples" && f.comm == simulatedComm) {
-				return usagef("the dataset has the samples that it has", "train: --%s goes with --simulate", name)
-			}
-		}
-	}
-	if f.opt.Samples < lab.MinSamples || f.opt.CommSamples < lab.MinSamples {
-		return usagef("", "train: --samples %d, --comm-samples %d: there must be at least %d samples of each kind",
-			f.opt.Samples, f.opt.CommSamples, lab.MinSamples)
-	}
+	return f.checkOutputs()
+}
+
+// checkOutputs refuses outputs that could not be written after the training.
+func (f *trainFlags) checkOutputs() error {
 	if info, err := os.Stat(f.out); f.out != "" && err == nil && !info.IsDir() {
 		return usagef("name a folder", "train: --output: %s is a file", f.out)
 	}
-	if f.scatterPlot != "" {
-		if info, err := os.Stat(filepath.Dir(f.scatterPlot)); err != nil || !info.IsDir() {
-			return usagef("choose a file that can be written", "train: --scatter: there is no folder %s", filepath.Dir(f.scatterPlot))
-		}
+	if f.scatterPlot == "" {
+		return nil
+	}
+	if info, err := os.Stat(filepath.Dir(f.scatterPlot)); err != nil || !info.IsDir() {
+		return usagef("choose a file that can be written", "train: --scatter: there is no folder %s", filepath.Dir(f.scatterPlot))
 	}
 	return nil
 }
@@ -132,7 +133,7 @@ func trainingProgress(bar *progressBar) func(train.Progress) {
 	}
 }
 
-func (a *app) trainSimulated(ctx context.Context, f *trainFlags) error {
+func trainSimulated(a *app, ctx context.Context, f *trainFlags) error {
 	hw, err := hardware.ByName(f.profile)
 	if err != nil {
 		return bad(err, "list the profiles with: neuroshard devices")
@@ -146,17 +147,17 @@ func (a *app) trainSimulated(ctx context.Context, f *trainFlags) error {
 			return err
 		}
 		bar.clear()
-		return a.printCurve(f, points)
+		return printCurve(a, f, points)
 	}
 	model, accuracy, err := lab.Simulate(ctx, hw, f.opt)
 	if err != nil {
 		return err
 	}
 	bar.clear()
-	return a.trained(f, model, accuracy)
+	return writeTrained(a, f, model, accuracy)
 }
 
-func (a *app) trainDataset(ctx context.Context, f *trainFlags, folder string) error {
+func trainDataset(a *app, ctx context.Context, f *trainFlags, folder string) error {
 	bar := a.newProgressBar()
 	defer bar.clear()
 	bar.phase("reading " + folder)
@@ -200,7 +201,7 @@ func (a *app) trainDataset(ctx context.Context, f *trainFlags, folder string) er
 			return bad(err, "")
 		}
 		bar.clear()
-		return a.printCurve(f, points)
+		return printCurve(a, f, points)
 	}
 	model, accuracy, err := train.Fit(ctx, data, profile, opt)
 	if err != nil {
@@ -214,7 +215,7 @@ func (a *app) trainDataset(ctx context.Context, f *trainFlags, folder string) er
 		return err
 	}
 	bar.clear()
-	return a.trained(f, model, accuracy)
+	return writeTrained(a, f, model, accuracy)
 }
 
 // command returns what makes the model again.
@@ -243,15 +244,15 @@ func curveSizes(all int) []int {
 	return sizes
 }
 
-func (a *app) printCurve(f *trainFlags, points []train.CurvePoint) error {
+func printCurve(a *app, f *trainFlags, points []train.CurvePoint) error {
 	if f.asJSON {
 		return bad(json.NewEncoder(a.stdout).Encode(points), "")
 	}
 	return bad(report.LearningCurve(a.stdout, points, a.reportOptions()), "")
 }
 
-// trained writes a model and prints its errors.
-func (a *app) trained(f *trainFlags, model *modelfile.Model, accuracy *train.Report) error {
+// writeTrained writes a model and prints its errors.
+func writeTrained(a *app, f *trainFlags, model *modelfile.Model, accuracy *train.Report) error {
 	if f.scatterPlot != "" {
 		err := atomicfile.Write(f.scatterPlot, func(w io.Writer) error {
 			return train.Scatter(w, accuracy, "model "+model.Manifest.ID)
@@ -276,10 +277,4 @@ func (a *app) trained(f *trainFlags, model *modelfile.Model, accuracy *train.Rep
 	}
 	fmt.Fprintf(a.stdout, "\nwrote %s%c\n", filepath.Clean(f.out), os.PathSeparator)
 	return nil
-}
-
-// readDataset reads a dataset's folder.
-func (a *app) readDataset(folder string) (dataset.Dataset, error) {
-	set, err := dataset.Read(folder)
-	return set, bad(err, "datasets are written by: neuroshard collect -o "+folder)
 }

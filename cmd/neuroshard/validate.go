@@ -35,7 +35,7 @@ It prints "valid", or every violation and exits with code 1.`,
 			if err != nil {
 				return err
 			}
-			loaded, err := a.load(args[1], &flags, own)
+			loaded, err := loadProblem(a, args[1], &flags, own)
 			if err != nil {
 				return err
 			}

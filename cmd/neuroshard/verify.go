@@ -64,14 +64,14 @@ plan that can be run, plan with --sharding-types table_wise,column_wise.`,
 			if err != nil {
 				return err
 			}
-			loaded, err := a.load(args[1], &flags, own)
+			loaded, err := loadProblem(a, args[1], &flags, own)
 			if err != nil {
 				return err
 			}
 			if err := pl.Validate(loaded.problem); err != nil {
 				return bad(fmt.Errorf("%s: %w", args[0], err), "give the tables that were planned; neuroshard validate lists what differs")
 			}
-			return a.verify(cmd.Context(), verification{
+			return runVerify(a, cmd.Context(), verification{
 				name: args[0], plan: pl, problem: loaded.problem, backend: &backend, runs: runs, anyDevice: anyDevice, json: asJSON,
 			})
 		},
@@ -96,7 +96,7 @@ type verification struct {
 	json      bool
 }
 
-func (a *app) verify(ctx context.Context, v verification) error {
+func runVerify(a *app, ctx context.Context, v verification) error {
 	bar := a.newProgressBar()
 	defer bar.clear()
 	bar.phase("starting the backend")

@@ -39,7 +39,7 @@ tables of one as a file, to be changed and planned.`,
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				return a.printTables(args[0], output)
+				return printTables(a, args[0], output)
 			}
 			if output != "" {
 				return usagef("usage: neuroshard workloads NAME -o tables.json", "--output needs the name of a workload")
@@ -56,7 +56,7 @@ tables of one as a file, to be changed and planned.`,
 }
 
 // printTables writes the tables of a workload as a file of tables.
-func (a *app) printTables(name, output string) error {
+func printTables(a *app, name, output string) error {
 	w, err := workload.ByName(name)
 	if err != nil {
 		return bad(err, "list them with: neuroshard workloads")

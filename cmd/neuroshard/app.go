@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/report"
+)
+
+// app is what all commands share.
+type app struct {
+	stdin  io.Reader
+	stdout *output
+	stderr io.Writer
+	env    environment
+	reads  reads
+	// running is true once flags and arguments were accepted: what fails before
+	// is wrong usage.
+	running bool
+}
+
+// open opens a file, or stdin for "-".
+func (a *app) open(path string) (name string, r io.ReadCloser, err error) {
+	if path == "-" {
+		return "standard input", countedReader{io.NopCloser(a.stdin), &a.reads}, nil
+	}
+	var f *os.File
+	a.reads.during(func() { f, err = os.Open(path) })
+	if err != nil {
+		return path, nil, unreadable(path, err)
+	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		_ = f.Close()
+		return path, nil, unreadable(path, errors.New("it is a folder"))
+	}
+	return path, countedFile{f, &a.reads}, nil
+}
+
+// readPlan reads a plan from a file, or from stdin for "-".
+func (a *app) readPlan(path string) (*plan.Plan, error) {
+	name, r, err := a.open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	pl, err := plan.Read(r)
+	if err != nil {
+		return nil, usagef("plans are written by: neuroshard plan TABLES -o plan.json", "%s: %w", name, err)
+	}
+	return pl, nil
+}
+
+// readDataset reads a dataset's folder.
+func (a *app) readDataset(folder string) (dataset.Dataset, error) {
+	set, err := dataset.Read(folder)
+	return set, bad(err, "datasets are written by: neuroshard collect -o "+folder)
+}
+
+// loadModel loads a cost model from a folder.
+func (a *app) loadModel(folder string) (*cost.Model, error) {
+	file, err := modelfile.Read(os.DirFS(folder), ".")
+	if err != nil {
+		return nil, bad(fmt.Errorf("model %s: %w", folder, err), "make one with: neuroshard train")
+	}
+	model, err := cost.Load(file)
+	return model, bad(err, "make it again with: neuroshard train")
+}
+
+// givenModel loads the cost model that --model names; nil without the flag.
+func (a *app) givenModel(folder string) (*cost.Model, error) {
+	if folder == "" {
+		return nil, nil
+	}
+	return a.loadModel(folder)
+}
+
+// printJSON prints a value as indented JSON.
+func (a *app) printJSON(v any) error { return indented(a.stdout, v) }
+
+// writeOut writes a result to a file, whole or not at all, or to standard output if
+// there is no path.
+func (a *app) writeOut(path string, data []byte) error {
+	if path == "" {
+		_, err := a.stdout.Write(data)
+		return bad(err, "")
+	}
+	return writeFile(path, data)
+}
+
+// reportOptions returns the width of stdout, and whether it takes colours: where
+// it is a terminal and NO_COLOR (no-color.org) is not set.
+func (a *app) reportOptions() report.Options {
+	width, ok := a.env.terminal(a.stdout.to)
+	if !ok {
+		return report.Options{Width: plainWidth}
+	}
+	return report.Options{Width: width, Colour: a.env.getenv("NO_COLOR") == "" && a.env.getenv("TERM") != "dumb"}
+}
+
+func (a *app) newProgressBar() *progressBar {
+	_, on := a.env.terminal(a.stderr)
+	return &progressBar{to: a.stderr, on: on}
+}
+
+// plainWidth is the width of reports that do not go to a terminal.
+const plainWidth = 120
