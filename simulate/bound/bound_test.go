@@ -131,6 +131,24 @@ func TestGap(t *testing.T) {
 	}
 }
 
+// A table that is larger than the memory of a device has no replicas, and no bound if
+// nothing else is allowed.
+func TestNoBoundOfTablesThatFitNowhere(t *testing.T) {
+	p := &problem.Problem{
+		Tables:   []problem.Table{once("a", 1_000_000, 64, 1, 64)},
+		Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: 2},
+		Batch:    64,
+	}
+	everywhere := bound.Allowed{Kinds: []problem.Kind{problem.DataParallel}}
+	if got, err := bound.Simulated(p, everywhere); err != nil || !(got.Total > 0) {
+		t.Errorf("got %+v, %v, want a bound", got, err)
+	}
+	p.Topology.Memory = p.DeviceMemory().Total() + 64_000_000
+	if got, err := bound.Simulated(p, everywhere); err == nil {
+		t.Errorf("a quarter of the memory: got %+v, want an error", got)
+	}
+}
+
 func TestWithoutLookups(t *testing.T) {
 	p := &problem.Problem{
 		Tables:   []problem.Table{once("a", 1000, 8, 0, 64), once("b", 1000, 8, 0, 64)},
@@ -141,9 +159,15 @@ func TestWithoutLookups(t *testing.T) {
 	if err != nil || got.Compute != 0 || !(got.Total > 0) {
 		t.Errorf("got %+v, %v, want communication only", got, err)
 	}
+	everywhere := bound.Allowed{Kinds: []problem.Kind{problem.DataParallel}}
+	if got, err := bound.Simulated(p, everywhere); err != nil || got != (bound.Bound{}) {
+		t.Errorf("replicas: got %+v, %v, want a bound of 0", got, err)
+	}
 	p.Topology.Profile, p.Topology.DevicesPerHost = profile(t, "rtx2080ti"), 1
-	if _, err := bound.Simulated(p, bound.Allowed{}); err == nil {
-		t.Error("several hosts without a network: got no error")
+	for _, allowed := range []bound.Allowed{{}, everywhere} {
+		if _, err := bound.Simulated(p, allowed); err == nil {
+			t.Errorf("several hosts without a network, %v: got no error", allowed)
+		}
 	}
 }
 
