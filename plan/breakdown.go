@@ -42,25 +42,3 @@ func NewBreakdown(devices []StepTimes) Breakdown {
 	}
 	return b
 }
-
-// Breakdown returns the predicted times that the plan carries. The times of a plan that is
-// not Priced are 0.
-func (pl *Plan) Breakdown() Breakdown {
-	devices := make([]StepTimes, len(pl.Devices))
-	for i := range pl.Devices {
-		devices[i] = pl.Devices[i].StepTimes
-	}
-	return NewBreakdown(devices)
-}
-
-// SetBreakdown writes predicted times into the plan: its cost, and the times of its devices.
-// It panics where b has another number of devices than the plan.
-func (pl *Plan) SetBreakdown(b Breakdown) {
-	if len(b.Devices) != len(pl.Devices) {
-		panic("plan: the breakdown has another number of devices than the plan")
-	}
-	pl.Predicted = b.Cost
-	for i, d := range b.Devices {
-		pl.Devices[i].StepTimes = d
-	}
-}

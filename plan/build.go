@@ -81,32 +81,6 @@ func Of(p *problem.Problem, tables []Table) *Plan {
 	return pl
 }
 
-// ByDevice returns the plan's shards by device, as New takes them: New makes the
-// same tables of them. A replicated shard is on every device. A shard states its
-// sharding type if New would derive another from the shapes, and its tier if that is
-// not HBM. Tables are in the plan's order, which is the problem's in a valid plan.
-func (pl *Plan) ByDevice() [][]problem.Shard {
-	held := make([][]problem.Shard, len(pl.Devices))
-	for i := range pl.Tables {
-		t := &pl.Tables[i]
-		kind := t.Kind
-		if !kind.Spread() && kind == kindOf(t) {
-			kind = ""
-		}
-		for _, s := range t.Shards {
-			shard := s.of(i, kind)
-			if s.Device != replicated {
-				held[s.Device] = append(held[s.Device], shard)
-				continue
-			}
-			for d := range held {
-				held[d] = append(held[d], shard)
-			}
-		}
-	}
-	return held
-}
-
 // of returns the shard as one of table i of a problem, of the given kind.
 func (s Shard) of(i int, kind Kind) problem.Shard {
 	shard := problem.Shard{Table: i, Rows: s.Rows, Columns: s.Columns, Kind: kind, Tier: s.Tier, Cache: s.Cache}

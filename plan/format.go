@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -187,6 +188,11 @@ func (p *printer) value(v any) {
 	}
 	p.w.Write(bytes.TrimSuffix(p.line.Bytes(), []byte("\n")))
 }
+
+// Save writes the plan to the file path, whole or not at all: see
+// atomicfile.Write. A path that exists but is no regular file, such as
+// /dev/stdout, is written directly.
+func (pl *Plan) Save(path string) error { return atomicfile.Write(path, pl.Write) }
 
 // check returns the first thing about pl that a file cannot hold.
 func (pl *Plan) check() error {

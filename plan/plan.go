@@ -1,9 +1,12 @@
 // Package plan holds the outcome of planning: which shard lies on which device.
 //
-//	New                 a problem, shards by device -> Plan
-//	Plan.Validate       the plan against its problem; the last word on a plan
-//	Save, Write, Read   the plan as versioned JSON (docs/PLAN.md)
-//	Diff                what changes from one plan to another
+//	New                  a problem, shards by device -> Plan (build.go)
+//	Plan.Validate        the plan against its problem; the last word on a plan (validate.go)
+//	Breakdown            step times, device by device (breakdown.go)
+//	Save, Write          the plan as versioned JSON, docs/PLAN.md (format.go)
+//	Load, Read           the plan from that JSON (save.go, read.go)
+//	Diff                 what changes from one plan to another (diff.go)
+//	Digest               a problem's identity (digest.go)
 //
 // The package does not know how a plan was found or what its predicted times
 // mean; it only keeps them.
@@ -123,6 +126,93 @@ type Estimator struct {
 	// Note is a sentence for Provenance.Warnings about every plan with these times; it
 	// may be empty.
 	Note string
+}
+
+// Validate checks that pl is a placement of p, which must be valid: the same cluster
+// and batch; the same tables in the same order; each table placed exactly once, in
+// shards that fit its sharding type, widths and constraints; every device within its
+// memory; and the sums that the plan states equal to those counted again from p. It
+// returns nil or an *Invalid with all violations.
+//
+// It does not compare Provenance.Input with Digest(p): a plan stays valid when only
+// access statistics change, though its predicted times may then be wrong.
+func (pl *Plan) Validate(p *problem.Problem) error {
+	v := &validator{pl: pl, p: p}
+	v.cluster()
+	v.match()
+	for i := range pl.Tables {
+		v.table(i)
+	}
+	v.groups()
+	v.memory()
+	v.predicted()
+	if len(v.found) > 0 {
+		return &Invalid{v.found}
+	}
+	return nil
+}
+
+// CheckTables returns what is wrong with the plan's tables for every problem: parts
+// that are placed twice or not at all, shards that do not fit the sharding type or
+// have no valid width, devices that the plan's cluster does not have. It is for plans
+// whose problem is not known: it accepts shards in host memory, and rows that are cut
+// into other blocks than engines cut them.
+func (pl *Plan) CheckTables() []Violation {
+	v := &validator{pl: pl, p: &problem.Problem{}, index: make([]int, len(pl.Tables)), alone: true}
+	v.p.Topology.Devices, v.p.Topology.DevicesPerHost = pl.Cluster.Devices, pl.Cluster.DevicesPerHost
+	for i := range pl.Tables {
+		v.index[i] = -1
+		v.table(i)
+	}
+	return v.found
+}
+
+// ByDevice returns the plan's shards by device, as New takes them: New makes the
+// same tables of them. A replicated shard is on every device. A shard states its
+// sharding type if New would derive another from the shapes, and its tier if that is
+// not HBM. Tables are in the plan's order, which is the problem's in a valid plan.
+func (pl *Plan) ByDevice() [][]problem.Shard {
+	held := make([][]problem.Shard, len(pl.Devices))
+	for i := range pl.Tables {
+		t := &pl.Tables[i]
+		kind := t.Kind
+		if !kind.Spread() && kind == kindOf(t) {
+			kind = ""
+		}
+		for _, s := range t.Shards {
+			shard := s.of(i, kind)
+			if s.Device != replicated {
+				held[s.Device] = append(held[s.Device], shard)
+				continue
+			}
+			for d := range held {
+				held[d] = append(held[d], shard)
+			}
+		}
+	}
+	return held
+}
+
+// Breakdown returns the predicted times that the plan carries. The times of a plan that is
+// not Priced are 0.
+func (pl *Plan) Breakdown() Breakdown {
+	devices := make([]StepTimes, len(pl.Devices))
+	for i := range pl.Devices {
+		devices[i] = pl.Devices[i].StepTimes
+	}
+	return NewBreakdown(devices)
+}
+
+// SetBreakdown writes predicted times into the plan: its cost, and the times of its devices.
+// It panics where b has another number of devices than the plan.
+func (pl *Plan) SetBreakdown(b Breakdown) {
+	if len(b.Devices) != len(pl.Devices) {
+		panic("plan: the breakdown has another number of devices than the plan")
+	}
+	pl.Predicted = b.Cost
+	for i, d := range b.Devices {
+		pl.Devices[i].StepTimes = d
+	}
 }
 
 // Priced reports whether the plan's times are predictions. The times of a plan

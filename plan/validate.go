@@ -97,45 +97,6 @@ func (e *Invalid) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Validate checks that pl is a placement of p, which must be valid: the same cluster
-// and batch; the same tables in the same order; each table placed exactly once, in
-// shards that fit its sharding type, widths and constraints; every device within its
-// memory; and the sums that the plan states equal to those counted again from p. It
-// returns nil or an *Invalid with all violations.
-//
-// It does not compare Provenance.Input with Digest(p): a plan stays valid when only
-// access statistics change, though its predicted times may then be wrong.
-func (pl *Plan) Validate(p *problem.Problem) error {
-	v := &validator{pl: pl, p: p}
-	v.cluster()
-	v.match()
-	for i := range pl.Tables {
-		v.table(i)
-	}
-	v.groups()
-	v.memory()
-	v.predicted()
-	if len(v.found) > 0 {
-		return &Invalid{v.found}
-	}
-	return nil
-}
-
-// CheckTables returns what is wrong with the plan's tables for every problem: parts
-// that are placed twice or not at all, shards that do not fit the sharding type or
-// have no valid width, devices that the plan's cluster does not have. It is for plans
-// whose problem is not known: it accepts shards in host memory, and rows that are cut
-// into other blocks than engines cut them.
-func (pl *Plan) CheckTables() []Violation {
-	v := &validator{pl: pl, p: &problem.Problem{}, index: make([]int, len(pl.Tables)), alone: true}
-	v.p.Topology.Devices, v.p.Topology.DevicesPerHost = pl.Cluster.Devices, pl.Cluster.DevicesPerHost
-	for i := range pl.Tables {
-		v.index[i] = -1
-		v.table(i)
-	}
-	return v.found
-}
-
 type validator struct {
 	pl *Plan
 	p  *problem.Problem

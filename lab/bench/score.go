@@ -25,13 +25,13 @@ func GivenResults(results *Results) []Given {
 	var all []Given
 	for i := range results.Records {
 		r := &results.Records[i]
-		all = append(all, Given{Task: r.Task, Method: r.Method, Place: r.place})
+		all = append(all, Given{Task: r.Task, Method: r.Method, Place: func(p *problem.Problem) ([][]problem.Shard, error) { return placementOf(r, p) }})
 	}
 	return all
 }
 
-// place finds the record's tables in the problem, by name.
-func (r *Record) place(p *problem.Problem) ([][]problem.Shard, error) {
+// placementOf finds the record's tables in the problem, by name.
+func placementOf(r *Record, p *problem.Problem) ([][]problem.Shard, error) {
 	if !r.Valid {
 		return nil, nil
 	}

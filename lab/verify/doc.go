@@ -1,7 +1,8 @@
 // Package verify runs the device groups and all-to-alls of a plan on a backend
 // and sets the times beside the predicted ones.
 //
-//	Plan      one plan, run (verify.go)
-//	Compare   many plans: do predictions order them, and is a method's measured
-//	          cost below the others'? (compare.go)
+//	Measurable   whether a backend can run a plan (measurable.go)
+//	Plan         one plan, run (verify.go)
+//	Compare      many plans: do predictions order them, and is a method's measured
+//	             cost below the others'? (compare.go)
 package verify
