@@ -185,7 +185,7 @@ func Diff(before, after *Plan) Changes {
 	return c
 }
 
-// cost returns the predicted cost, nil where there is none.
+// cost returns the predicted cost; nil if no cost model predicted it.
 func cost(pl *Plan) *unit.Millis {
 	if !pl.Priced() {
 		return nil

@@ -89,7 +89,7 @@ func TestDigestOfAnyChange(t *testing.T) {
 	}
 }
 
-// Texts that run into each other are told apart.
+// Texts that run into each other have different digests.
 func TestDigestKeepsTextsApart(t *testing.T) {
 	of := func(names ...string) string {
 		p := &problem.Problem{}

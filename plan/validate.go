@@ -255,7 +255,7 @@ func (v *validator) tier(t *Table, k int) {
 	if s.Tier.OnHost() && !v.alone {
 		switch {
 		case v.p.Topology.HostMemory == 0:
-			v.add(RuleTier, t.Name, k, -1, "it lies in host memory, of which this problem has none")
+			v.add(RuleTier, t.Name, k, -1, "it lies in host memory, and this problem has none")
 			return
 		case t.Kind == DataParallel:
 			v.add(RuleTier, t.Name, k, -1, "it lies in host memory: a data_parallel table lies in hbm")

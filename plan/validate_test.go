@@ -340,7 +340,7 @@ func TestValidateMutations(t *testing.T) {
 		},
 		{
 			"host memory", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[1].Tier = Host }, false,
-			[]string{`tier: table "item", shard 1: it lies in host memory, of which this problem has none`},
+			[]string{`tier: table "item", shard 1: it lies in host memory, and this problem has none`},
 		},
 		{
 			"host memory that there is", func(p *problem.Problem, pl *Plan) {

@@ -152,7 +152,7 @@ type ComputeSpec struct {
 	LaunchForwardMS  float64 `json:"launch_forward_ms"`
 	LaunchBackwardMS float64 `json:"launch_backward_ms"`
 	// Members is the number of nets of an ensemble, whose mean is the prediction;
-	// the all-to-alls then have as many residual nets. 0 is a single net.
+	// the all-to-alls then have the same number of residual nets. 0 is a single net.
 	Members int `json:"members,omitempty"`
 }
 

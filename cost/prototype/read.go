@@ -32,7 +32,7 @@ func (f *faults) add(line int, format string, args ...any) {
 	f.list = append(f.list, fmt.Errorf("%s: %w", place, fmt.Errorf(format, args...)))
 }
 
-// err returns all errors joined, nil where there is none.
+// err returns all errors joined; nil if there are none.
 func (f *faults) err() error {
 	list := f.list
 	if f.more > 0 {

@@ -27,7 +27,7 @@ type Result struct {
 	Tables int `json:"T"`
 	// Steps lists the column splits, in order: each halves an entry of the list
 	// of slices and appends a copy of it. Shards lists each device's entries; nil
-	// where there is no plan.
+	// if there is no plan.
 	Steps  []int   `json:"steps"`
 	Shards [][]int `json:"shards"`
 	// Valid is true for a plan that fits; Cost, in ms, is nil otherwise.

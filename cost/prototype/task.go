@@ -116,7 +116,7 @@ func (file *TaskFile) add(f *faults, line int, t Task) {
 		return
 	}
 	if len(t.TableIDs) != len(t.Dims) || len(t.Dims) == 0 || len(t.Dims) > maxTaskTables {
-		f.add(line, "%d table ids and %d dims: want as many of one as of the other, 1 to %d", len(t.TableIDs), len(t.Dims), maxTaskTables)
+		f.add(line, "%d table ids and %d dims: want the same number of both, 1 to %d", len(t.TableIDs), len(t.Dims), maxTaskTables)
 		return
 	}
 	for i, id := range t.TableIDs {

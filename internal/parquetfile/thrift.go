@@ -46,7 +46,7 @@ type field struct {
 	value Value
 }
 
-// Field returns the value of the struct's field id; the zero value where there is
+// Field returns the value of the struct's field id; the zero value if it has
 // none.
 func (v Value) Field(id int16) Value {
 	for i := range v.fields {
@@ -58,7 +58,7 @@ func (v Value) Field(id int16) Value {
 }
 
 // Integer returns the whole number in field id, a boolean as 0 or 1, or otherwise
-// where there is none.
+// if it has none.
 func (v Value) Integer(id int16, otherwise int64) int64 {
 	if f := v.Field(id); f.kind >= thriftTrue && f.kind <= thriftI64 {
 		return f.number

@@ -62,7 +62,8 @@ type SyntaxError struct {
 	Err error
 }
 
-// Reporter is told of faults. Line of the Reader is where it is then.
+// Reporter receives faults. Reader.Line is then the line of the fault, if the fault
+// does not state one.
 type Reporter interface {
 	// Broken is called once, when the Reader has stopped.
 	Broken(SyntaxError)

@@ -79,7 +79,7 @@ func (c *Compute) Noise() Noise {
 	return n
 }
 
-// quantile returns the q-quantile of the values, of which there must be one,
+// quantile returns the q-quantile of the values, at least one,
 // between neighbours linearly. It sorts them.
 func quantile(values []float64, q float64) float64 {
 	slices.Sort(values)

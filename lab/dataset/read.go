@@ -87,7 +87,7 @@ func (m *Manifest) load(get func(File) ([]byte, error)) (Dataset, error) {
 	}
 	got := manifestOf(d)
 	if got.Files = m.Files; !reflect.DeepEqual(got, *m) {
-		return Dataset{}, errors.New("the samples are not as many, in each split, as the manifest states")
+		return Dataset{}, errors.New("the numbers of samples in the splits are not those that the manifest states")
 	}
 	return d, nil
 }

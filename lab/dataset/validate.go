@@ -46,7 +46,7 @@ func (f *faults) add(format string, args ...any) {
 	f.list = append(f.list, fmt.Errorf(format, args...))
 }
 
-// err returns all faults joined, nil where there is none.
+// err returns all faults joined; nil if there are none.
 func (f *faults) err() error {
 	list := f.list
 	if f.more > 0 {

@@ -14,7 +14,7 @@ import (
 )
 
 // csvRows reads a log as CSV: a header that names the columns sample, table and
-// index, and feature where there is one, in any order and beside others; then a
+// index, and optionally feature, in any order and beside others; then a
 // row a line. A field may be quoted; a line's end may not.
 func csvRows(f *file, row func(sample int64, table []byte, index int64, feature []byte) error) error {
 	in, err := f.open()

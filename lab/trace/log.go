@@ -25,7 +25,7 @@ import (
 //	table --> its blocks, twice: lengths of bags; then each lookup to its place
 //
 // A lookup takes some four bytes there: the difference to the sample before,
-// and the row, both as numbers of as many bytes as they need.
+// and the row, both as numbers of variable length.
 //
 // Samples are those that occur, in the order of their numbers, whatever these
 // are: a sample without lookups in any table is not in a log.

@@ -704,7 +704,7 @@ func TestHugeCTRRefuses(t *testing.T) {
 		{
 			"grid of several heights",
 			plan.Table{Dim: 8, Kind: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 8), 10)...)},
-			`table "t": shard 2: its slice lies on 1 devices and the first on 2: HugeCTR gives each slice as many GPUs (give each slice as many devices, or plan with --sharding-types table_wise,column_wise,data_parallel)`,
+			`table "t": shard 2: its slice lies on 1 devices and the first on 2: HugeCTR gives each slice the same number of GPUs (give each slice the same number of devices, or plan with --sharding-types table_wise,column_wise,data_parallel)`,
 		},
 		{
 			"a hole",

@@ -190,7 +190,7 @@ func (e *hugectr) grid(t *plan.Table) int {
 		case slice[0].Columns.Len() != first[0].Columns.Len():
 			e.add(t.Name, at, "cut it into equal slices, or "+inHugeCTR, "its slice has %d columns and the first %d: HugeCTR cuts a table into equal slices", slice[0].Columns.Len(), first[0].Columns.Len())
 		case len(slice) != len(first):
-			e.add(t.Name, at, "give each slice as many devices, or "+inHugeCTR, "its slice lies on %d devices and the first on %d: HugeCTR gives each slice as many GPUs", len(slice), len(first))
+			e.add(t.Name, at, "give each slice the same number of devices, or "+inHugeCTR, "its slice lies on %d devices and the first on %d: HugeCTR gives each slice the same number of GPUs", len(slice), len(first))
 		default:
 			e.rows(t, slice)
 		}

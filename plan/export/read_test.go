@@ -178,7 +178,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// All errors are told at once, each with its line.
+// All errors are reported together, each with its line.
 func TestReadTellsAll(t *testing.T) {
 	_, err := ReadTorchRec("x.json", strings.NewReader(`{"plan": {
   "a": {

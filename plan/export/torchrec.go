@@ -220,7 +220,7 @@ func (e *torchrec) placement(rank int) string {
 	return fmt.Sprintf("rank:%d/%s:%d", rank, e.opt.Accelerator, rank%e.local)
 }
 
-// kernel returns the compute kernel of a table, and reports where there is none.
+// kernel returns the compute kernel of a table, and reports a table that has none.
 func (e *torchrec) kernel(t *plan.Table) string {
 	tier := t.Shards[0].Tier
 	for k, s := range t.Shards {
