@@ -25,7 +25,7 @@ func Accuracy(w io.Writer, m modelfile.Manifest, r *train.Report, opt Options) e
 	p.section("Relative errors by properties of the groups and clusters")
 	var rows [][]string
 	for _, part := range append(slices.Clone(r.Compute.Parts), r.Comm.Parts...) {
-		rows = append(rows, errorsRow(part.Kind+"  "+part.Name, part.Errors))
+		rows = append(rows, errorsRow(part.By+"  "+part.Name, part.Errors))
 	}
 	p.grid([]string{"<", "samples", "mean %", "p95 %"}, rows)
 	return p.err
@@ -39,7 +39,7 @@ func (p *printer) origin(m modelfile.Manifest) {
 	}
 	p.printf("%s  %s\n", p.paint(bold, "model "+oneLine(m.ID)), trained)
 	p.printf("profile %s, %s groups, %s all-to-alls, seed %d, by %s\n",
-		oneLine(m.Profile), count(int64(m.Card.ComputeSamples)), count(int64(m.Card.CommSamples)), m.Card.Seed, oneLine(m.Meter))
+		oneLine(m.Profile), count(int64(m.Card.ComputeSamples)), count(int64(m.Card.CommSamples)), m.Card.Seed, oneLine(m.Backend))
 	p.fact("device", m.Measured.Device)
 	p.fact("clocks", m.Measured.Clocks)
 	p.fact("kernel", m.Measured.Kernel)
@@ -47,7 +47,7 @@ func (p *printer) origin(m modelfile.Manifest) {
 	p.fact("lookups", m.Measured.Lookups)
 	p.fact("each sample", runs(m.Measured.Passes, m.Measured.Fastest, m.Measured.Repeats, m.Measured.Warmup))
 	if m.CommSource != "" {
-		text := source(m.CommSource) + ", by " + m.CommMeter
+		text := source(m.CommSource) + ", by " + m.CommBackend
 		if m.CommMeasured.Device != "" {
 			text += ", on " + m.CommMeasured.Device
 		}

@@ -104,7 +104,7 @@ func (p *printer) provenance(by *dataset.Provenance) {
 	p.fact("device", by.Device)
 	p.fact("clocks", by.Clocks)
 	p.fact("kernel", by.Kernel)
-	p.fact("backend", by.Meter)
+	p.fact("backend", by.Backend)
 	p.fact("cache", by.Cache)
 	p.fact("lookups", by.Lookups)
 	p.fact("each sample", runs(by.Passes, by.Fastest, by.Repeats, by.Warmup))
@@ -121,7 +121,7 @@ func (p *printer) otherProvenance(compute, comm *dataset.Provenance) {
 	differ("times", source(string(compute.Source)), source(string(comm.Source)))
 	differ("device", compute.Device, comm.Device)
 	differ("kernel", compute.Kernel, comm.Kernel)
-	differ("backend", compute.Meter, comm.Meter)
+	differ("backend", compute.Backend, comm.Backend)
 }
 
 // fact writes a line of a title and what is known, if anything is.

@@ -44,13 +44,13 @@ func judgements() []goldenCase {
 		{"accuracy_measured", func(b *bytes.Buffer) error { return report.Accuracy(b, measuredManifest(), measuredAccuracy(), plain) }},
 		{"accuracy_mixed", func(b *bytes.Buffer) error {
 			m, r := measuredManifest(), measuredAccuracy()
-			m.CommSource, m.CommMeter, m.CommMeasured = "simulated", "simulated device, version 1", modelfile.Measurement{}
+			m.CommSource, m.CommBackend, m.CommMeasured = "simulated", "simulated device, version 1", modelfile.Measurement{}
 			r.CommSource = "simulated"
 			return report.Accuracy(b, m, r, plain)
 		}},
 		{"accuracy_mixed_other_way", func(b *bytes.Buffer) error {
 			m, r := manifest("simulated"), accuracy()
-			m.CommSource, m.CommMeter, r.CommSource = "measured", "neuroshard cpu meter, version 1", "measured"
+			m.CommSource, m.CommBackend, r.CommSource = "measured", "neuroshard cpu meter, version 1", "measured"
 			m.CommMeasured = modelfile.Measurement{Device: "EPYC 9654, 2 threads"}
 			return report.Accuracy(b, m, r, plain)
 		}},
@@ -63,7 +63,7 @@ func judgements() []goldenCase {
 		}},
 		{"accuracy_colour", func(b *bytes.Buffer) error {
 			m, r := measuredManifest(), measuredAccuracy()
-			m.Profile, m.Meter, m.Measured.Device = "evil\x1b[2J", "meter\x1b[31m\nline", "dev\x07ice"
+			m.Profile, m.Backend, m.Measured.Device = "evil\x1b[2J", "meter\x1b[31m\nline", "dev\x07ice"
 			r.Compute.Noise, r.Compute.Spread.NoisePercent = dataset.Noise{}, 0
 			return report.Accuracy(b, m, r, report.Options{Colour: true})
 		}},
@@ -140,7 +140,7 @@ func rankings() []bench.Ranking {
 
 func manifest(source string) modelfile.Manifest {
 	return modelfile.Manifest{
-		ID: "a100-80-0123456789ab", Profile: "a100-80", Source: source, Meter: "a meter, version 3",
+		ID: "a100-80-0123456789ab", Profile: "a100-80", Source: source, Backend: "a meter, version 3",
 		Card: modelfile.Card{ComputeSamples: 100_000, CommSamples: 20_000, Seed: 7},
 	}
 }
@@ -152,16 +152,16 @@ func accuracy() *train.Report {
 	return &train.Report{
 		Source: "simulated",
 		Compute: train.ComputeReport{All: errs(1), Forward: errs(2), Backward: errs(3), MSE: .012345, KendallTau: .98765, Parts: []train.Part{
-			{Kind: "shards", Name: "1-15", Errors: errs(4)}, {Kind: "optimizer", Name: "sgd", Errors: errs(5)},
+			{By: "shards", Name: "1-15", Errors: errs(4)}, {By: "optimizer", Name: "sgd", Errors: errs(5)},
 		}},
 		Large: train.ComputeReport{All: errs(6)},
-		Comm:  train.CommReport{All: errs(7), Parts: []train.Part{{Kind: "ranks", Name: "2-8", Errors: errs(8)}}},
+		Comm:  train.CommReport{All: errs(7), Parts: []train.Part{{By: "ranks", Name: "2-8", Errors: errs(8)}}},
 	}
 }
 
 func measuredManifest() modelfile.Manifest {
 	m := manifest("measured")
-	m.ID, m.Profile, m.Meter = "my-cpu-0123456789ab", "my-cpu", "neuroshard cpu meter, version 1"
+	m.ID, m.Profile, m.Backend = "my-cpu-0123456789ab", "my-cpu", "neuroshard cpu meter, version 1"
 	m.Card.LeftOut = 12
 	m.Measured = modelfile.Measurement{
 		Device: "EPYC 9654, 2 threads", Kernel: "neuroshard engine 1 avx2", Clocks: "not told by the system", Threads: 2,

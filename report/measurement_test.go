@@ -42,7 +42,7 @@ func measurements() []goldenCase {
 		show("dataset_colour", colour, func(*dataset.Dataset, *report.DatasetInfo) {}),
 		show("dataset_simulated", plain, func(set *dataset.Dataset, i *report.DatasetInfo) {
 			i.Folder = "samples"
-			by := dataset.Provenance{Source: dataset.Simulated, Profile: "a100-80", Meter: "simulated device, version 1", Seed: 3}
+			by := dataset.Provenance{Source: dataset.Simulated, Profile: "a100-80", Backend: "simulated device, version 1", Seed: 3}
 			set.Compute.Provenance, set.Comm.Provenance = by, by
 			set.Compute.Repeats, set.Compute.Anchors = nil, nil
 			for k := range set.Compute.Samples {
@@ -64,7 +64,7 @@ func measurements() []goldenCase {
 		}),
 		show("dataset_nothing", plain, func(set *dataset.Dataset, _ *report.DatasetInfo) { *set = dataset.Dataset{} }),
 		show("dataset_mixed", plain, func(set *dataset.Dataset, _ *report.DatasetInfo) {
-			set.Comm.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: "my-cpu", Meter: "simulated device, version 1", Seed: 3}
+			set.Comm.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: "my-cpu", Backend: "simulated device, version 1", Seed: 3}
 		}),
 		show("dataset_hostile", plain, func(set *dataset.Dataset, i *report.DatasetInfo) {
 			i.Folder = "my \x1b[2J samples"
@@ -91,7 +91,7 @@ func measurements() []goldenCase {
 		{"verify_json", func(b *bytes.Buffer) error { return report.VerifyJSON(b, verifiedPlan()) }},
 		{"verify_simulated", func(b *bytes.Buffer) error {
 			r := verifiedPlan()
-			r.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: "a100-80", Meter: "simulated device, version 1"}
+			r.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: "a100-80", Backend: "simulated device, version 1"}
 			r.Costs, r.Spread = r.Costs[:1], 0
 			return report.Verify(b, r, plain)
 		}},
@@ -149,7 +149,7 @@ func measurements() []goldenCase {
 // set aside.
 func measuredDataset() dataset.Dataset {
 	by := dataset.Provenance{
-		Source: dataset.Measured, Profile: "my-cpu", Meter: "neuroshard cpu meter, version 1", Seed: 7, Design: "0123", Tool: "1.2.3",
+		Source: dataset.Measured, Profile: "my-cpu", Backend: "neuroshard cpu meter, version 1", Seed: 7, Design: "0123", Tool: "1.2.3",
 		Device: "EPYC 9654, 2 threads", Kernel: "neuroshard engine 1 avx2", Clocks: "not told by the system", Threads: 2,
 		Cache: "flushed 256MiB", Warmup: 1, Repeats: 5,
 	}

@@ -24,7 +24,7 @@ func Verify(w io.Writer, r *verify.Result, opt Options) error {
 	p.fact("profile", r.Provenance.Profile)
 	p.fact("device", r.Provenance.Device)
 	p.fact("kernel", r.Provenance.Kernel)
-	p.fact("backend", r.Provenance.Meter)
+	p.fact("backend", r.Provenance.Backend)
 	what := "cost"
 	if !r.CommMeasured {
 		what = "longest compute"

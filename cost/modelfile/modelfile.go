@@ -63,13 +63,13 @@ type Manifest struct {
 	// Device is the facts of the profile where it is not one of package hardware's:
 	// then its name is Profile. The features of the model are computed from it.
 	Device hardware.Profile `json:"device,omitzero"`
-	// Source is "simulated" or "measured"; Meter what took the times. Where the
-	// all-to-alls came about in another way, CommSource and CommMeter say so;
+	// Source is "simulated" or "measured"; Backend what took the times. Where the
+	// all-to-alls came about in another way, CommSource and CommBackend say so;
 	// else they are empty.
-	Source     string `json:"source"`
-	Meter      string `json:"meter"`
-	CommSource string `json:"comm_source,omitempty"`
-	CommMeter  string `json:"comm_meter,omitempty"`
+	Source      string `json:"source"`
+	Backend     string `json:"meter"`
+	CommSource  string `json:"comm_source,omitempty"`
+	CommBackend string `json:"comm_meter,omitempty"`
 	// Measured and CommMeasured state how the fused lookups and the all-to-alls were
 	// measured. They are zero where nothing was.
 	Measured     Measurement `json:"measured,omitzero"`

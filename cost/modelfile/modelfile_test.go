@@ -20,7 +20,7 @@ import (
 func sample() *Model {
 	return &Model{
 		Manifest: Manifest{
-			Profile: "a100-80", Source: "simulated", Meter: "a meter", Command: "make it",
+			Profile: "a100-80", Source: "simulated", Backend: "a meter", Command: "make it",
 			Compute: ComputeSpec{FeatureVersion: "v", Features: []string{"x", "y"}, Scalars: []string{"s"}, Hidden: 3, Embed: 2, Head: 1, LaunchForwardMS: 0.003, LaunchBackwardMS: 1. / 3},
 			Comm:    CommSpec{AlphaMS: 0.1, IntraGBps: 230, BaseMS: 0.2, HopMS: 0.3, NICGBps: 23.5, CopyGBps: 1000, Hidden: 4},
 			Card:    Card{Seed: 1, ComputeSamples: 2, CommSamples: 3, Epochs: 4, Compute: Errors{5, 0.6, 0.7}, Large: Errors{8, 0.9, 1}, Comm: Errors{11, 1.2, 1.3}},
@@ -501,7 +501,7 @@ func TestOptionalFields(t *testing.T) {
 	full := &m.Manifest
 	full.Profile = "desk"
 	full.Device = hardware.Profile{Name: "desk", Memory: 8 << 30, HBMGBps: 20.5, HBMEfficiency: .7, L2: 1 << 20, L2GBps: 3, SMs: 2, ClockGHz: 2.5, Granule: 64, AllToAllLatencyUS: 9, IntraGBps: 2}
-	full.CommSource, full.CommMeter = "simulated", "another"
+	full.CommSource, full.CommBackend = "simulated", "another"
 	full.Measured = Measurement{Device: "d", Kernel: "k", Clocks: "c", Threads: 2, Cache: "cold", Warmup: 1, Repeats: 5, Tool: "t", Design: "x", Seed: 7}
 	full.CommMeasured = Measurement{Kernel: "loopback"}
 	full.Compute.Members = 4

@@ -129,7 +129,7 @@ func TestAccuracyOnFreshSamples(t *testing.T) {
 			// No part of the domain is badly off.
 			for _, p := range append(report.Compute.Parts, report.Comm.Parts...) {
 				if p.Errors.Samples >= 50 && !(p.Errors.Mean <= 2) {
-					t.Errorf("%s %s: got a mean error of %.2f %% over %d samples, want at most 2 %%", p.Kind, strings.TrimSpace(p.Name), p.Errors.Mean, p.Errors.Samples)
+					t.Errorf("%s %s: got a mean error of %.2f %% over %d samples, want at most 2 %%", p.By, strings.TrimSpace(p.Name), p.Errors.Mean, p.Errors.Samples)
 				}
 			}
 		})

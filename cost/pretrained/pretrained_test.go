@@ -44,8 +44,8 @@ func TestEveryModelKeepsItsPromises(t *testing.T) {
 			if m.Profile != name || !strings.HasPrefix(m.ID, name+"-") {
 				t.Errorf("got profile %q and id %q, want those of %q", m.Profile, m.ID, name)
 			}
-			if m.Source != simulate.Source || !strings.Contains(m.Meter, simulate.ModelVersion) {
-				t.Errorf("got source %q, meter %q, want %q and version %q of the simulated device", m.Source, m.Meter, simulate.Source, simulate.ModelVersion)
+			if m.Source != simulate.Source || !strings.Contains(m.Backend, simulate.ModelVersion) {
+				t.Errorf("got source %q, meter %q, want %q and version %q of the simulated device", m.Source, m.Backend, simulate.Source, simulate.ModelVersion)
 			}
 			if m.Compute.FeatureVersion != feature.Version || !slices.Equal(m.Compute.Features, feature.Names()) || !slices.Equal(m.Compute.Scalars, feature.ScalarNames()) {
 				t.Errorf("got features %q, %v and %v, want those of this build, %q, %v and %v",

@@ -84,7 +84,7 @@ type vector struct {
 
 // stackStep is what the twin reads: see gen/main.go.
 type stackStep struct {
-	kind    int
+	kernel  int
 	count   *int
 	list    *int32
 	x       *float32
@@ -121,11 +121,11 @@ func (s *Stack) push(l *Columns, last bool) {
 	for i := range l.panels {
 		p := &l.panels[i]
 		step := stackStep{count: &x.count, x: &x.values[0], weights: &p.weights[0], bias: &p.bias[0], y: &y.values[p.first]}
-		for 8<<step.kind < p.width {
-			step.kind++
+		for 8<<step.kernel < p.width {
+			step.kernel++
 		}
 		if x.list != nil {
-			step.kind += 4
+			step.kernel += 4
 			step.list = &x.list[0]
 		}
 		if last {

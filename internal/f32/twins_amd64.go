@@ -137,7 +137,7 @@ func runStack(s *Stack) {
 // listStep lists the elements of a long vector.
 func listStep(v *vector) stackStep {
 	return stackStep{
-		kind: 8, count: &v.count, list: &v.list[0], x: &v.values[0], n: int32(v.n),
+		kernel: 8, count: &v.count, list: &v.list[0], x: &v.values[0], n: int32(v.n),
 		weights: (*float32)(unsafe.Pointer(&activeLanes[0])),
 	}
 }

@@ -58,7 +58,7 @@ func TestProvenanceSaysSimulated(t *testing.T) {
 	if err := collect.SimulateComm(context.Background(), comm, hw, collect.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	want := dataset.Provenance{Source: dataset.Simulated, Profile: "a100-40", Meter: "simulated device, version " + simulate.ModelVersion, Seed: 21}
+	want := dataset.Provenance{Source: dataset.Simulated, Profile: "a100-40", Backend: "simulated device, version " + simulate.ModelVersion, Seed: 21}
 	for what, got := range map[string]dataset.Provenance{"compute": compute.Provenance, "comm": comm.Provenance} {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)

@@ -283,7 +283,7 @@ type script struct {
 
 func newScript() *script {
 	return &script{provenance: dataset.Provenance{
-		Source: dataset.Measured, Profile: "h200", Meter: "script", Device: "a script", Kernel: "script 1", Clocks: "none", Repeats: 3, Threads: 1, Cache: "warm",
+		Source: dataset.Measured, Profile: "h200", Backend: "script", Device: "a script", Kernel: "script 1", Clocks: "none", Repeats: 3, Threads: 1, Cache: "warm",
 	}}
 }
 

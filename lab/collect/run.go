@@ -476,7 +476,7 @@ func provenanceDiffers(old, now dataset.Provenance) (field, was, is string) {
 			{"device", p.Device},
 			{"profile", p.Profile},
 			{"source", string(p.Source)},
-			{"meter", p.Meter},
+			{"meter", p.Backend},
 			{"kernel", p.Kernel},
 			{"clocks", p.Clocks},
 			{"hardware", p.Hardware.Name},

@@ -20,7 +20,7 @@ const simulatedName = "simulated device, version " + simulate.ModelVersion
 // of the profile, and the provenance.
 func SimulateCompute(ctx context.Context, set *dataset.Compute, profile hardware.Profile, opt Options) error {
 	device := simulate.NewDevice(profile)
-	set.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: profile.Name, Meter: simulatedName, Seed: set.Provenance.Seed}
+	set.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: profile.Name, Backend: simulatedName, Seed: set.Provenance.Seed}
 	var counts counter
 	return opt.each(ctx, PhaseGroups, len(set.Samples), func(i int) error {
 		g := &set.Samples[i]
@@ -32,7 +32,7 @@ func SimulateCompute(ctx context.Context, set *dataset.Compute, profile hardware
 // SimulateComm fills in the times of the exchanges, as SimulateCompute does.
 func SimulateComm(ctx context.Context, set *dataset.Comm, profile hardware.Profile, opt Options) error {
 	device := simulate.NewDevice(profile)
-	set.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: profile.Name, Meter: simulatedName, Seed: set.Provenance.Seed}
+	set.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: profile.Name, Backend: simulatedName, Seed: set.Provenance.Seed}
 	return opt.each(ctx, PhaseExchanges, len(set.Samples), func(i int) error {
 		e := &set.Samples[i]
 		var err error
@@ -54,7 +54,7 @@ type simulated struct {
 
 func (s *simulated) Provenance() dataset.Provenance {
 	profile := s.device.Profile()
-	p := dataset.Provenance{Source: dataset.Simulated, Profile: profile.Name, Meter: simulatedName}
+	p := dataset.Provenance{Source: dataset.Simulated, Profile: profile.Name, Backend: simulatedName}
 	if !hardware.Known(profile.Name) {
 		p.Hardware = profile
 	}

@@ -245,7 +245,7 @@ func (w *Worker) describe(ctx context.Context) error {
 		source = dataset.Measured
 	}
 	w.provenance = dataset.Provenance{
-		Source: source, Profile: profile.Name, Meter: fmt.Sprintf("worker %s, protocol %d", w.hello.Backend, w.hello.V),
+		Source: source, Profile: profile.Name, Backend: fmt.Sprintf("worker %s, protocol %d", w.hello.Backend, w.hello.V),
 		Device: w.hello.Device, Kernel: w.hello.Kernel, Clocks: w.hello.Clocks, Threads: w.hello.Threads,
 		Cache: w.cache, Lookups: w.opt.Lookups, Warmup: w.opt.Warmup, Repeats: w.opt.Repeats,
 	}

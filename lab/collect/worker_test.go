@@ -100,7 +100,7 @@ func TestWorkerProvenance(t *testing.T) {
 	own := fakeProfile
 	own.Name = "fake"
 	want := dataset.Provenance{
-		Source: dataset.Measured, Profile: "fake", Meter: "worker fake, protocol 1", Hardware: own, Device: "a fake", Kernel: "fake 1",
+		Source: dataset.Measured, Profile: "fake", Backend: "worker fake, protocol 1", Hardware: own, Device: "a fake", Kernel: "fake 1",
 		Clocks: "steady", Threads: 2, Cache: "flushed 1MiB", Warmup: 1, Repeats: 3,
 	}
 	if diff := cmp.Diff(want, w.Provenance()); diff != "" {

@@ -30,10 +30,10 @@ const (
 // never share a dataset.
 type Provenance struct {
 	Source Source `json:"source"`
-	// Profile is the hardware profile of the device, and Meter what took the
+	// Profile is the hardware profile of the device, and Backend what took the
 	// times, with its version.
 	Profile string `json:"profile"`
-	Meter   string `json:"meter"`
+	Backend string `json:"meter"`
 	// Seed is the seed the samples were drawn with.
 	Seed uint64 `json:"seed"`
 	// Design is a digest of all that was drawn to be measured; parts of one design

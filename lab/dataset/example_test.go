@@ -17,7 +17,7 @@ func Example() {
 		items := users
 		items.Name, items.Access = "item", access.Distribution{Kind: access.Uniform}
 		return dataset.Dataset{Compute: &dataset.Compute{
-			Provenance: dataset.Provenance{Source: dataset.Measured, Profile: "h200", Meter: "worker", Design: "2f9d", Device: "NVIDIA H200"},
+			Provenance: dataset.Provenance{Source: dataset.Measured, Profile: "h200", Backend: "worker", Design: "2f9d", Device: "NVIDIA H200"},
 			Tables:     []problem.Table{users, items},
 			Samples: []dataset.Group{{
 				ID: id, Split: split, Operation: problem.Operation{Batch: 65536},

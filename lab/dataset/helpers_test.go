@@ -21,7 +21,7 @@ var cpu = hardware.Profile{
 
 // measured is a provenance with every field stated.
 var measured = Provenance{
-	Source: Measured, Profile: "cpu", Meter: "worker, protocol 1", Seed: 1<<63 + 7, Design: "9f1c", Tool: "v0.3.0",
+	Source: Measured, Profile: "cpu", Backend: "worker, protocol 1", Seed: 1<<63 + 7, Design: "9f1c", Tool: "v0.3.0",
 	Hardware: cpu, Device: "Some CPU @ 2.45GHz", Kernel: "cpu engine 1, AVX2", Clocks: "governor performance", Threads: 2,
 	Cache: "flushed 128MiB", Warmup: 1, Repeats: 3,
 }
@@ -87,7 +87,7 @@ func drawProvenance(t *rapid.T) Provenance {
 	text := func(name string) string { return rapid.StringN(0, 12, 40).Draw(t, name) }
 	p := Provenance{
 		Source:  rapid.SampledFrom([]Source{Simulated, Measured}).Draw(t, "source"),
-		Profile: "h200", Meter: text("meter"), Seed: rapid.Uint64().Draw(t, "seed"), Design: text("design"),
+		Profile: "h200", Backend: text("meter"), Seed: rapid.Uint64().Draw(t, "seed"), Design: text("design"),
 	}
 	if p.Source == Measured {
 		p.Tool, p.Device, p.Kernel, p.Cache = text("tool"), text("device"), text("kernel"), text("cache")

@@ -221,7 +221,7 @@ func describe(p Provenance) []fact {
 	return []fact{
 		{"source", text(string(p.Source))},
 		{"profile", text(p.Profile)},
-		{"meter", text(p.Meter)},
+		{"meter", text(p.Backend)},
 		{"seed", number(p.Seed)},
 		{"design", text(p.Design)},
 		{"tool", text(p.Tool)},

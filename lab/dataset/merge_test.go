@@ -137,7 +137,7 @@ func TestMergeErrors(t *testing.T) {
 		{"profile", func(p []Dataset) { p[1].Compute.Provenance.Profile = "gpu" }, []string{`profile is "cpu" in part 1 and "gpu" in part 2`}},
 		{"several", func(p []Dataset) {
 			a, b := &p[1].Compute.Provenance, &p[2].Comm.Provenance
-			a.Meter, a.Seed, a.Design = "other", 8, "x"
+			a.Backend, a.Seed, a.Design = "other", 8, "x"
 			b.Tool, b.Device, b.Kernel = "v9", "Other CPU", "other"
 		}, []string{
 			`fused lookups: mixed provenance: meter is "worker, protocol 1" in part 1 and "other" in part 2`,

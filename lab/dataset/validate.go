@@ -86,7 +86,7 @@ func (p *Provenance) validate(f *faults, part string) {
 	}
 	for _, t := range []struct{ name, text string }{
 		{"profile", p.Profile},
-		{"meter", p.Meter},
+		{"meter", p.Backend},
 		{"design", p.Design},
 		{"tool", p.Tool},
 		{"device", p.Device},

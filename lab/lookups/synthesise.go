@@ -355,28 +355,28 @@ func moveSingly(in, moved *[access.Classes]int64, left int64, worth func(j int) 
 	}
 }
 
-// group is some rows of equal uses.
-type group struct {
+// stratum is some rows of equal uses.
+type stratum struct {
 	rows, uses int64
 	class      int
-	// place is where in its class the group lies, from 0 to 1.
+	// place is where in its class the stratum lies, from 0 to 1.
 	place float64
 }
 
-// strata is the groups that the rows of a class are cut into.
-const strata = 64
+// strataPerClass is the number of strata that the rows of a class are cut into.
+const strataPerClass = 64
 
 // uses gives the rows of each class uses inside the class whose sum is exactly
 // n, which the classes must bracket.
-func uses(in *[access.Classes]int64, n int64) []group {
-	var groups []group
+func uses(in *[access.Classes]int64, n int64) []stratum {
+	var strata []stratum
 	for j, rows := range in {
-		parts := min(rows, strata)
+		parts := min(rows, strataPerClass)
 		if j < 2 {
 			parts = min(rows, 1)
 		}
 		for k := range parts {
-			groups = append(groups, group{
+			strata = append(strata, stratum{
 				rows:  rows*(k+1)/parts - rows*k/parts,
 				class: j,
 				place: (float64(k) + 0.5) / float64(parts),
@@ -386,9 +386,9 @@ func uses(in *[access.Classes]int64, n int64) []group {
 	const last = access.Classes - 1
 	hot := in[last] > 0
 	set := func(level float64) (sum int64) {
-		for i := range groups {
-			groups[i].set(level, hot)
-			sum += groups[i].rows * groups[i].uses
+		for i := range strata {
+			strata[i].set(level, hot)
+			sum += strata[i].rows * strata[i].uses
 			if sum > n {
 				return sum
 			}
@@ -407,11 +407,11 @@ func uses(in *[access.Classes]int64, n int64) []group {
 		}
 	}
 	left := n - set(low)
-	return fill(groups, left)
+	return fill(strata, left)
 }
 
-// set chooses the group's uses for a level from -1 on, 0 being neutral.
-func (g *group) set(level float64, hot bool) {
+// set chooses the stratum's uses for a level from -1 on, 0 being neutral.
+func (g *stratum) set(level float64, hot bool) {
 	low, high := classLow(g.class), classHigh(g.class)
 	power := float64(g.class-1) + g.place
 	switch {
@@ -428,29 +428,29 @@ func (g *group) set(level float64, hot bool) {
 
 // fill gives one use more to a row for each use that is left over from rounding,
 // the most used rows first.
-func fill(groups []group, left int64) []group {
+func fill(strata []stratum, left int64) []stratum {
 	for left > 0 {
 		before := left
-		for i := len(groups) - 1; i >= 0 && left > 0; i-- {
-			g := groups[i]
+		for i := len(strata) - 1; i >= 0 && left > 0; i-- {
+			g := strata[i]
 			if g.uses >= classHigh(g.class) {
 				continue
 			}
 			if g.rows > left {
-				groups[i].rows -= left
+				strata[i].rows -= left
 				g.rows = left
 				g.uses++
-				groups = append(groups, g)
-				return groups
+				strata = append(strata, g)
+				return strata
 			}
-			groups[i].uses++
+			strata[i].uses++
 			left -= g.rows
 		}
 		if left == before {
 			break
 		}
 	}
-	return groups
+	return strata
 }
 
 // offsets cuts n lookups into bags.

@@ -90,8 +90,9 @@ type Calibration struct {
 
 // Part is the errors of the groups that have something in common.
 type Part struct {
-	// Kind is what the part is by, such as "shards", and Name which it is.
-	Kind   string           `json:"kind"`
+	// By is the property that divides samples into parts, such as "shards", and Name
+	// is the part, such as "1-15".
+	By     string           `json:"kind"`
 	Name   string           `json:"name"`
 	Errors modelfile.Errors `json:"errors"`
 }
@@ -322,7 +323,7 @@ func sorted(parts map[[2]string][]float64) []Part {
 		all = append(all, Part{key[0], key[1], summarise(errors)})
 	}
 	sort.Slice(all, func(i, j int) bool {
-		return all[i].Kind < all[j].Kind || all[i].Kind == all[j].Kind && all[i].Name < all[j].Name
+		return all[i].By < all[j].By || all[i].By == all[j].By && all[i].Name < all[j].Name
 	})
 	return all
 }

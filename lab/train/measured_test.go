@@ -88,7 +88,7 @@ func TestManifestOfMeasuredData(t *testing.T) {
 	}
 	m, report := fit(t, data, hw, small())
 	got := m.Manifest
-	if got.Profile != "desk-cpu" || got.Device != hw || got.Source != "measured" || got.CommSource != "" || got.Meter != "synthetic 1" {
+	if got.Profile != "desk-cpu" || got.Device != hw || got.Source != "measured" || got.CommSource != "" || got.Backend != "synthetic 1" {
 		t.Errorf("got profile %q, device %+v, sources %q and %q", got.Profile, got.Device, got.Source, got.CommSource)
 	}
 	want := modelfile.Measurement{
@@ -314,8 +314,8 @@ func TestMixedSources(t *testing.T) {
 	opt.MixedSources = true
 	m, report := fit(t, data, hw, opt)
 	got := m.Manifest
-	if got.Source != "measured" || got.CommSource != "simulated" || got.Meter != "synthetic 1" || got.CommMeter != data.Comm.Provenance.Meter {
-		t.Errorf("got sources %q and %q, meters %q and %q", got.Source, got.CommSource, got.Meter, got.CommMeter)
+	if got.Source != "measured" || got.CommSource != "simulated" || got.Backend != "synthetic 1" || got.CommBackend != data.Comm.Provenance.Backend {
+		t.Errorf("got sources %q and %q, meters %q and %q", got.Source, got.CommSource, got.Backend, got.CommBackend)
 	}
 	if got.Measured.Kernel != "law 1" || got.CommMeasured != (modelfile.Measurement{}) {
 		t.Errorf("got measured %+v and %+v, want the exchanges not measured", got.Measured, got.CommMeasured)

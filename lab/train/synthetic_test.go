@@ -100,7 +100,7 @@ func warpedLaw(hw hardware.Profile) law {
 func synthetic(hw hardware.Profile, law law, tables, groups, exchanges int, noise float64, seed uint64) (noisy, truth train.Data) {
 	draw := rand.New(rand.NewPCG(seed, 1))
 	from := dataset.Provenance{
-		Source: dataset.Measured, Profile: hw.Name, Meter: "synthetic 1", Seed: seed, Design: "d1", Tool: "test",
+		Source: dataset.Measured, Profile: hw.Name, Backend: "synthetic 1", Seed: seed, Design: "d1", Tool: "test",
 		Device: "a desk", Kernel: "law 1", Clocks: "none", Threads: 2, Cache: "cold", Lookups: "a log", Warmup: 1, Repeats: 5,
 	}
 	if !hardware.Known(hw.Name) {

@@ -229,7 +229,7 @@ func assemble(data Data, profile hardware.Profile, compute *computeTraining, com
 		Manifest: modelfile.Manifest{
 			Profile: profile.Name,
 			Source:  string(data.Compute.Provenance.Source),
-			Meter:   data.Compute.Provenance.Meter,
+			Backend: data.Compute.Provenance.Backend,
 			Compute: modelfile.ComputeSpec{
 				FeatureVersion: feature.Version, Features: feature.Names(), Scalars: feature.ScalarNames(),
 				Hidden: opt.Hidden, Embed: opt.Embed, Head: opt.Head,
@@ -252,7 +252,7 @@ func assemble(data Data, profile hardware.Profile, compute *computeTraining, com
 		m.Manifest.Device = profile
 	}
 	if p := data.Comm.Provenance; p.Source != data.Compute.Provenance.Source {
-		m.Manifest.CommSource, m.Manifest.CommMeter = string(p.Source), p.Meter
+		m.Manifest.CommSource, m.Manifest.CommBackend = string(p.Source), p.Backend
 	}
 	return m
 }
@@ -290,7 +290,7 @@ func domain(data Data) modelfile.Domain {
 	// The draws of simulated samples cover all kinds of operations.
 	if measured(data.Compute.Provenance) {
 		d.MinDim = narrowest
-		kinds(&d, data.Compute.Samples)
+		operations(&d, data.Compute.Samples)
 	}
 	if measured(data.Comm.Provenance) {
 		d.MinDevices = fewest
@@ -298,8 +298,8 @@ func domain(data Data) modelfile.Domain {
 	return d
 }
 
-// kinds notes which kinds of operations the samples have.
-func kinds(d *modelfile.Domain, samples []dataset.Group) {
+// operations notes which kinds of operations the samples have.
+func operations(d *modelfile.Domain, samples []dataset.Group) {
 	optimizers, precisions := map[problem.Optimizer]bool{}, map[problem.Precision]bool{}
 	d.Unweighted = true
 	for i := range samples {

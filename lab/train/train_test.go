@@ -97,8 +97,8 @@ func TestFitLearns(t *testing.T) {
 		c.ComputeSamples != 600 || c.CommSamples != len(data.Comm.Samples) {
 		t.Errorf("got card %+v, want the report's errors and the data's counts", c)
 	}
-	if m.Manifest.Profile != "a100-80" || m.Manifest.Source != "simulated" || m.Manifest.Meter != data.Compute.Provenance.Meter {
-		t.Errorf("got profile %q, source %q, meter %q, want those of the data", m.Manifest.Profile, m.Manifest.Source, m.Manifest.Meter)
+	if m.Manifest.Profile != "a100-80" || m.Manifest.Source != "simulated" || m.Manifest.Backend != data.Compute.Provenance.Backend {
+		t.Errorf("got profile %q, source %q, meter %q, want those of the data", m.Manifest.Profile, m.Manifest.Source, m.Manifest.Backend)
 	}
 	if _, err := cost.Load(m); err != nil {
 		t.Errorf("the model does not load: %v", err)
@@ -367,7 +367,7 @@ func TestJudgeKnowsThePerfectModel(t *testing.T) {
 	}
 	samples := map[string]int{}
 	for _, p := range perfect.Compute.Parts {
-		samples[p.Kind] += p.Errors.Samples
+		samples[p.By] += p.Errors.Samples
 	}
 	for _, kind := range []string{"shards", "dims", "batch", "optimizer", "precision", "weighted"} {
 		if samples[kind] != 30 {
@@ -375,7 +375,7 @@ func TestJudgeKnowsThePerfectModel(t *testing.T) {
 		}
 	}
 	if !slices.IsSortedFunc(perfect.Compute.Parts, func(a, b train.Part) int {
-		return strings.Compare(a.Kind+a.Name, b.Kind+b.Name)
+		return strings.Compare(a.By+a.Name, b.By+b.Name)
 	}) {
 		t.Error("the parts are not sorted")
 	}

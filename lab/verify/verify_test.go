@@ -36,7 +36,7 @@ type meter struct {
 }
 
 func (m *meter) Provenance() dataset.Provenance {
-	return dataset.Provenance{Source: dataset.Simulated, Profile: "a100-80", Meter: "a test's"}
+	return dataset.Provenance{Source: dataset.Simulated, Profile: "a100-80", Backend: "a test's"}
 }
 
 func (m *meter) Compute(ctx context.Context, tables []problem.Table, g *dataset.Group) (collect.Timing, error) {
