@@ -48,6 +48,16 @@ var suffixes = []struct {
 // largest is the largest size ParseBytes accepts: sums of two stay in an int64.
 const largest = 1 << 62
 
+// ParseSize reads a size as ParseBytes does, and refuses a number other than 0 without a
+// unit: a bare 40 is hardly meant as bytes.
+func ParseSize(s string) (Bytes, error) {
+	b, err := ParseBytes(s)
+	if last := strings.TrimSpace(s); err == nil && b != 0 && strings.ContainsAny(last[len(last)-1:], "0123456789.") {
+		return 0, fmt.Errorf("size %q has no unit: write a number and its unit, such as 40GiB or 2GB", s)
+	}
+	return b, err
+}
+
 // ParseBytes reads a size such as "80GiB", "1.5 GB", "512 MiB" or "4096"
 // (bytes). Suffixes are exact but for case. Whole numbers are read exactly, others
 // are rounded to the nearest byte. It refuses negative sizes, sizes above 2^62

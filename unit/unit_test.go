@@ -237,3 +237,30 @@ func FuzzParseBytes(f *testing.F) {
 		}
 	})
 }
+
+func TestParseSize(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want unit.Bytes
+		err  string
+	}{
+		{"40GiB", 40 * unit.GiB, ""},
+		{" 1.5 MiB ", 1536 * unit.KiB, ""},
+		{"64B", 64, ""},
+		{"0", 0, ""},
+		{"0GiB", 0, ""},
+		{"40", 0, "has no unit"},
+		{"40. ", 0, "has no unit"},
+		{"40gigs", 0, "is not a size"},
+		{"", 0, "is not a size"},
+		{"-1GiB", 0, "-1GiB"},
+	} {
+		got, err := unit.ParseSize(c.text)
+		if c.err == "" && (err != nil || got != c.want) {
+			t.Errorf("ParseSize(%q): got %d and error %v, want %d", c.text, got, err, c.want)
+		}
+		if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("ParseSize(%q): got error %v, want one with %q", c.text, err, c.err)
+		}
+	}
+}

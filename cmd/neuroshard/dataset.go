@@ -24,7 +24,7 @@ func newDatasetShowCommand(a *app) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show DATASET",
-		Short: "What a dataset holds, where it is from, and how noisy it is",
+		Short: "Show what a dataset holds, what it was measured on, and how noisy it is",
 		Args:  exactArgs("DATASET"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			set, err := a.readDataset(args[0])
@@ -53,9 +53,9 @@ func newDatasetMergeCommand(a *app) *cobra.Command {
 		Use:   "merge PART... -o DATASET",
 		Short: "Join the parts of one design that several machines measured",
 		Long: `Join the parts of one design that several machines measured with collect
---shard. All must be of one design, device, kernel and way of measuring: what
-differs is listed, and nothing is written. A sample that two parts have is an
-error, too.`,
+--shard. All parts must have the same design, device, kernel and way of measuring. If
+not, the differences are listed, and nothing is written. A sample that is in two parts
+is also an error.`,
 		Example: `  neuroshard dataset merge part-1 part-2 part-3 -o samples`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -97,8 +97,9 @@ func newDatasetExportCommand(a *app) *cobra.Command {
 		Long: `Write a dataset in the text formats of the published NeuroShard prototype:
 compute.txt (ids and time of a group on each line), comm_4.txt and so on (dims,
 starts, forward and backward times on 4 devices), table_configs.json, and
-augmented_table_configs.json, which the ids number. The formats state neither
-batch nor optimizer, so the samples must be of one: collect --paper draws such.`,
+augmented_table_configs.json, which has the tables of these ids. The formats state
+neither batch nor optimizer, so all samples must have the same: collect --paper draws
+such samples.`,
 		Example: `  neuroshard dataset export samples -o prototype`,
 		Args:    exactArgs("DATASET"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -109,7 +110,7 @@ batch nor optimizer, so the samples must be of one: collect --paper draws such.`
 			if err != nil {
 				return err
 			}
-			return bad(dataset.ExportPrototype(out, set), "collect what the formats can say, with: neuroshard collect --paper")
+			return bad(dataset.ExportPrototype(out, set), "collect samples that the formats can hold, with: neuroshard collect --paper")
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`folder` to write to")

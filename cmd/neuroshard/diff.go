@@ -14,11 +14,11 @@ func newDiffCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff BEFORE AFTER",
 		Short: "Show what changes from one plan to another",
-		Long: `Show what changes from one plan to another: tables cut in another way, parts
-that move, devices that gain or lose.
+		Long: `Show the differences between two plans: tables with another sharding type or other
+cuts, shards on another device or in another memory, and the totals of devices.
 
-The exit code is 0 if both place all tables alike on the same cluster, 1 if they
-do not, 2 if a plan cannot be read.`,
+The exit code is 0 if both plans place all tables alike on the same cluster, 1 if not,
+2 if a plan cannot be read.`,
 		Args: exactArgs("BEFORE", "AFTER"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			before, err := a.readPlan(args[0])
@@ -31,7 +31,7 @@ do not, 2 if a plan cannot be read.`,
 			}
 			for i, pl := range []*plan.Plan{before, after} {
 				if name, twice := doubled(pl); twice {
-					return bad(fmt.Errorf("%s: table %q is there twice", args[i], name), "neuroshard validate says what else is wrong with the plan")
+					return bad(fmt.Errorf("%s: table %q is listed twice", args[i], name), "neuroshard validate says what else is wrong with the plan")
 				}
 			}
 			changes := plan.Diff(before, after)

@@ -49,7 +49,7 @@ func newExitCodesTopic() *cobra.Command {
 // exitError is an error with the exit code that it leads to.
 type exitError struct {
 	code int
-	// err is what is printed; nil where the command has said it all.
+	// err is printed; nil if the command has printed everything.
 	err  error
 	hint string
 }
@@ -68,8 +68,8 @@ func usagef(hint, format string, args ...any) error {
 	return &exitError{exitBad, fmt.Errorf(format, args...), hint}
 }
 
-// bad marks an error as one of the command line, an input or an output. What is
-// marked already stays as it is.
+// bad marks an error as one of the command line, an input or an output. An error that is
+// marked stays as it is.
 func bad(err error, hint string) error {
 	if err == nil {
 		return nil
@@ -80,7 +80,7 @@ func bad(err error, hint string) error {
 	return &exitError{exitBad, err, hint}
 }
 
-// exactArgs wants these positional arguments.
+// exactArgs requires these positional arguments.
 func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		hint := "usage: " + cmd.UseLine()
@@ -188,7 +188,7 @@ func explainInputs(e *input.Errors) []complaint {
 
 func infeasibleHint(e *search.Infeasible) string {
 	if e.Missing == 0 {
-		return fmt.Sprintf("it is not memory that lacks but columns under the method's cap: try --method %s, which can do without", search.Default)
+		return fmt.Sprintf("memory is not the limit, but the method's cap on columns: try --method %s, which also works without a cap", search.Default)
 	}
 	hint := "try "
 	if e.Method != search.Default {
@@ -201,7 +201,7 @@ func infeasibleHint(e *search.Infeasible) string {
 		hint += "host memory for cold tables (--host-memory), "
 	}
 	if e.Method == search.Default && len(e.Tried) == 0 {
-		hint += "other kinds (--sharding-types all), "
+		hint += "other sharding types (--sharding-types all), "
 	}
 	return hint + "devices with more memory, or tables with a smaller optimizer state or precision"
 }

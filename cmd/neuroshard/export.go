@@ -15,7 +15,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem/input"
 )
 
-// engines are what export writes for, by name.
+// engines are the functions that write a plan for an engine, by its name.
 var engines = map[string]func(io.Writer, *plan.Plan, export.Options) error{
 	"torchrec": export.TorchRec,
 	"hugectr":  export.HugeCTR,
@@ -32,9 +32,9 @@ func newExportCommand(a *app) *cobra.Command {
 		Long: `Write a plan in the form of the engine that runs it.
 
 For TorchRec it is the JSON of a ShardingPlan. For HugeCTR it is the shard matrix
-and the shard strategy of an embedding collection, as JSON or as Python. What an
-engine could not run is an error that names the table and the shard; nothing is
-written then. docs/EXPORT.md draws the forms.`,
+and the shard strategy of an embedding collection, as JSON or as Python. Each shard that
+the engine cannot run is an error that names the table and the shard; then nothing is
+written. docs/EXPORT.md draws the forms.`,
 		Example: `  neuroshard export plan.json --to torchrec -o torchrec_plan.json
   neuroshard export plan.json --to torchrec --module sparse.ebc --accelerator cpu
   neuroshard export plan.json --to hugectr --python -o shards.py`,
@@ -81,7 +81,7 @@ written then. docs/EXPORT.md draws the forms.`,
 	f := cmd.Flags()
 	f.StringVar(&to, "to", "", "the `engine`: "+strings.Join(engineNames(), " or "))
 	f.StringVarP(&output, "output", "o", "", "write to this `file` instead of standard output")
-	f.StringVar(&module, "module", "", "`path` of the module that holds the tables which state none (torchrec)")
+	f.StringVar(&module, "module", "", "`path` of the module of the tables that do not state one (torchrec)")
 	f.StringVar(&accelerator, "accelerator", export.CUDA, "where the shards are placed: `cuda` or cpu (torchrec)")
 	f.BoolVar(&python, "python", false, "write Python instead of JSON (hugectr)")
 	complete(cmd, "to", engineNames)

@@ -45,20 +45,15 @@ func completeList(cmd *cobra.Command, flag string, values func() []string) {
 	}
 }
 
-// size is a flag's value in bytes. Its unit is required: a bare 40 is hardly
-// meant as bytes.
+// size is a flag's value in bytes, with its unit: unit.ParseSize.
 type size unit.Bytes
 
 func (s *size) Set(text string) error {
-	b, err := unit.ParseBytes(text)
-	if err != nil {
-		return err
+	b, err := unit.ParseSize(text)
+	if err == nil {
+		*s = size(b)
 	}
-	if last := strings.TrimSpace(text); b != 0 && strings.ContainsAny(last[len(last)-1:], "0123456789.") {
-		return fmt.Errorf("size %q has no unit: write a number and its unit, such as 40GiB or 2GB", text)
-	}
-	*s = size(b)
-	return nil
+	return err
 }
 
 func (s *size) String() string {
@@ -134,10 +129,10 @@ func (m *methodFlag) Set(text string) error {
 func (m *methodFlag) String() string { return string(*m) }
 func (m *methodFlag) Type() string   { return "method" }
 
-// allShardingTypes is the value of --sharding-types that stands for every one.
+// allShardingTypes is the value of --sharding-types that stands for all of them.
 const allShardingTypes = "all"
 
-// shardingTypesFlag is a flag's value that lists kinds of placement.
+// shardingTypesFlag is a flag's value that lists sharding types.
 type shardingTypesFlag []problem.Kind
 
 func (k *shardingTypesFlag) Set(text string) error {
@@ -174,9 +169,10 @@ func (k *shardingTypesFlag) String() string {
 	return strings.Join(names, ",")
 }
 
-func (k *shardingTypesFlag) Type() string { return "sharding-types" }
+func (k *shardingTypesFlag) Type() string { return "types" }
 
-// options returns the kinds as a search takes them: none stands for slices of columns.
+// options returns the sharding types as a search takes them: nil stands for slices of
+// columns.
 func (k *shardingTypesFlag) options() []problem.Kind {
 	if slices.ContainsFunc(*k, problem.Kind.Spread) || !slices.Contains(*k, problem.ColumnWise) {
 		return *k

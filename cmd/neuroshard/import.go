@@ -21,18 +21,18 @@ func newImportCommand(a *app) *cobra.Command {
 	c := &importCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Make a plan of one that an engine has",
-		Long: `Make a plan of one that TorchRec has, to show it, to compare it and to price it.
+		Short: "Turn a ShardingPlan of TorchRec into a plan",
+		Long: `Turn a ShardingPlan of TorchRec into a plan, to show it, to compare it and to
+estimate its cost.
 
-FILE is what export --to torchrec wrote, or a ShardingPlan as it serializes itself:
+FILE is a file that export --to torchrec wrote, or a serialized ShardingPlan:
 json.dump(plan._serialize(), file).
 
-A ShardingPlan does not say how its tables are read. With --tables, a file or
-workload:NAME, the plan is proven against them and priced; without, shapes and
-places are all that is known, and no model is asked.
+A ShardingPlan does not state the lookups of its tables. With --tables, a file or
+workload:NAME, the plan is validated against the tables and its cost estimated.
+Without --tables only shapes and places are known, and no cost is estimated.
 
-The cluster is that of the file, where it states one, and else that of flags, as
-plan takes them.`,
+If the file states no cluster, flags do, as in plan.`,
 		Example: `  neuroshard import torchrec_plan.json --tables tables.json -o plan.json
   neuroshard import serialized.json --tables tables.json --device a100-80 -o theirs.json
   neuroshard diff theirs.json ours.json`,
@@ -42,10 +42,10 @@ plan takes them.`,
 	c.cluster.register(cmd)
 	f := cmd.Flags()
 	f.StringVar(&c.tables, "tables", "", "the `tables` that the plan places: a file or workload:NAME")
-	f.StringVar(&c.model, "model", "", "`folder` of the cost model to price with, as train writes it, or torchrec for the formulas of TorchRec's own planner (default: the one that ships for the profile)")
+	f.StringVar(&c.model, "model", "", "`folder` of the cost model to estimate with, as train writes it, or torchrec for the formulas of TorchRec's own planner (default: the one that ships for the profile)")
 	f.StringVarP(&c.output, "output", "o", "", "write the plan to this `file`")
 	f.BoolVar(&c.json, "json", false, "print one JSON object")
-	f.BoolVar(&c.allDevices, "all-devices", false, "list every device, however many there are")
+	f.BoolVar(&c.allDevices, "all-devices", false, "list every device, also of large clusters")
 	completeModel(cmd)
 	return cmd
 }
@@ -62,7 +62,7 @@ func (c *importCommand) run(path string) error {
 	var model *cost.Model
 	if c.model != "" {
 		if c.tables == "" {
-			return usagef("add --tables: without them nothing is priced", "import: --model needs --tables")
+			return usagef("add --tables: without tables no cost is estimated", "import: --model needs --tables")
 		}
 		if c.model != torchRecModel {
 			var err error
@@ -172,8 +172,8 @@ func (c *importCommand) problem(file *export.File) (loaded, error) {
 // mostDoubts is the number of violations that become warnings, one by one.
 const mostDoubts = 20
 
-// violations sorts out what Validate found: what a plan that runs elsewhere may
-// well break, memory and constraints, are warnings; the rest is an error.
+// violations splits the violations that Validate found. A plan that runs elsewhere may
+// break the rules of memory and constraints: these are warnings; the others are errors.
 func violations(err error) (doubts []string, wrong error) {
 	var invalid *plan.Invalid
 	if !errors.As(err, &invalid) {
@@ -194,7 +194,7 @@ func violations(err error) (doubts []string, wrong error) {
 	return doubts, input.Join(errs...)
 }
 
-// price prices the plan, or says in it why that cannot be.
+// price estimates the cost of the plan, or adds a warning that says why it cannot.
 func (c *importCommand) price(pl *plan.Plan, l loaded, model *cost.Model) error {
 	if c.tables == "" {
 		return nil

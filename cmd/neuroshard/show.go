@@ -13,12 +13,11 @@ func newShowCommand(a *app) *cobra.Command {
 	var memory string
 	cmd := &cobra.Command{
 		Use:   "show PLAN",
-		Short: "Show a plan: who holds what, where the time goes",
-		Long: `Show a plan: who holds what, where the time goes.
+		Short: "Show a plan: what each device holds, and its times",
+		Long: `Show a plan: what each device holds, and its times.
 
-A plan file holds neither the tables' lookups nor their accesses. So of the
-critical device show names the tables with most weights, where plan names those
-that are read most.`,
+A plan file has neither lookups nor accesses of the tables. So instead of the tables
+that the critical device reads most, show lists its largest tables by weights.`,
 		Example: `  neuroshard show plan.json
   neuroshard show plan.json --memory      # the fullest device, line by line
   neuroshard show plan.json --memory=3    # device 3`,
@@ -47,7 +46,7 @@ that are read most.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
-	f.BoolVar(&allDevices, "all-devices", false, "list every device, however many there are")
+	f.BoolVar(&allDevices, "all-devices", false, "list every device, also of large clusters")
 	f.StringVar(&memory, "memory", "", "show the memory of a `device`, line by line")
 	f.Lookup("memory").NoOptDefVal = fullest
 	cmd.MarkFlagsMutuallyExclusive("json", "memory")

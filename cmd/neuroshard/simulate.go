@@ -9,8 +9,8 @@ import (
 func newSimulateCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "simulate FILE",
-		Short: "Price operators and all-to-alls on the simulated device",
-		Long: `Price operators and all-to-alls on the simulated device. FILE, or "-" for
+		Short: "Compute times of operators and all-to-alls on the simulated device",
+		Long: `Compute the times of operators and all-to-alls on the simulated device. FILE, or "-" for
 standard input, holds {"compute": [...], "comm": [...]}; docs/SIMULATED.md draws
 the form. The times are SIMULATED, not measured.`,
 		Args: exactArgs("FILE"),

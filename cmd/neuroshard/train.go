@@ -19,7 +19,7 @@ import (
 	"github.com/neuroshard/neuroshard/report"
 )
 
-// simulatedComm stands for all-to-alls that the simulated device times.
+// simulatedComm is the value of --comm that stands for times of the simulated device.
 const simulatedComm = "simulated"
 
 type trainFlags struct {
@@ -39,13 +39,12 @@ model's errors on tables that it was not trained on, and writes a folder with th
 model: weights (model.safetensors) and manifest (manifest.json). Plan with it:
 neuroshard plan TABLES --model FOLDER.
 
-Where the dataset has no all-to-alls, --comm names one that has, or says
-"simulated" to have the simulated device of the profile time some.
+If the dataset has no all-to-alls, --comm names another dataset that has some, or
+"simulated" for times of the simulated device of the profile.
 
-train --simulate PROFILE needs no dataset: it draws groups and all-to-alls and
-has the simulated device time them. The models inside this binary were made so,
-with the default samples and seed: the same command on the same build gives the
-same bytes.`,
+train --simulate PROFILE needs no dataset: it draws groups and all-to-alls and times
+them on the simulated device. The models inside this binary were made in this way, with
+the default samples and seed; the same command on the same build gives the same bytes.`,
 		Example: `  neuroshard train samples -o model
   neuroshard train samples --ensemble 4 --scatter errors.svg -o model
   neuroshard train samples --learning-curve
@@ -69,7 +68,7 @@ same bytes.`,
 	}
 	f.cmd = cmd
 	flags := cmd.Flags()
-	flags.StringVar(&f.profile, "simulate", "", "hardware `profile` whose simulated device times the samples")
+	flags.StringVar(&f.profile, "simulate", "", "train on times of the simulated device of this `profile`")
 	flags.StringVar(&f.comm, "comm", "", `dataset `+"`folder`"+` of the all-to-alls, or "simulated" (default: the DATASET's own)`)
 	flags.StringVarP(&f.out, "output", "o", "", "`folder` to write the model to")
 	flags.IntVar(&f.opt.Samples, "samples", lab.DefaultSamples, "groups of fused lookups to draw")
@@ -218,7 +217,7 @@ func trainDataset(a *app, ctx context.Context, f *trainFlags, folder string) err
 	return writeTrained(a, f, model, accuracy)
 }
 
-// command returns what makes the model again.
+// command returns the command line that makes the model again.
 func (f *trainFlags) command(folder string) string {
 	words := []string{"neuroshard train", filepath.Base(folder)}
 	if f.comm != "" {

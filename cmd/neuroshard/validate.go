@@ -15,13 +15,13 @@ func newValidateCommand(a *app) *cobra.Command {
 	var flags clusterFlags
 	cmd := &cobra.Command{
 		Use:   "validate PLAN TABLES",
-		Short: "Prove a plan against its tables, or list every violation",
-		Long: `Prove a plan against its tables: every part of every table is placed exactly
-once, where it may be, as wide as it must be, and no device holds more than its
+		Short: "Check a plan against its tables, and list every violation",
+		Long: `Check a plan against its tables: every part of every table is placed exactly
+once, on an allowed device, with an allowed width, and no device holds more than its
 memory allows.
 
-TABLES is what was planned: a file, "-" or workload:NAME. The cluster is the
-plan's own; flags override single fields of it, --topology all of it.
+TABLES is what was planned: a file, "-" or workload:NAME. The cluster is the one that
+the plan states; flags override single fields of it, and --topology all of it.
 
 It prints "valid", or every violation and exits with code 1.`,
 		Args:              exactArgs("PLAN", "TABLES"),
@@ -67,8 +67,8 @@ func clusterOf(pl *plan.Plan, flags *clusterFlags) (*cluster, error) {
 	if profile, err := hardware.ByName(c.Profile); err == nil {
 		t.Profile = profile
 	} else {
-		// The device of somebody's own cost model. What is validated is bytes and
-		// places, and the plan states all that they depend on.
+		// The device of a user's own cost model. Validation needs only bytes and
+		// places, and the plan states everything that they depend on.
 		t.Profile = hardware.Profile{Name: c.Profile, Memory: c.DeviceMemory, NICGBps: 1}
 		flags.own = []hardware.Profile{t.Profile}
 	}

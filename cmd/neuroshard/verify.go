@@ -24,10 +24,10 @@ func newVerifyCommand(a *app) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "verify PLAN TABLES --backend cpu|worker|simulated",
-		Short: "Run a plan's device groups and all-to-alls, and compare with what was predicted",
-		Long: `Run a plan: each device's shards as the fused lookups that they are, one device
-after the other, and then the all-to-alls with the starts that follow. The times
-are set beside those that the plan predicts.
+		Short: "Run a plan on a backend, and compare measured with predicted times",
+		Long: `Run a plan: the shards of each device as fused lookups, one device after the other,
+and then the all-to-alls with the start times that follow. The measured times are
+printed beside those that the plan predicts.
 
 TABLES is what was planned: a file, "-" or workload:NAME, since a plan holds
 neither lookups nor accesses. The backend is as in collect; it must be of the
