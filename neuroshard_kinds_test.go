@@ -122,9 +122,9 @@ func onHosts(t *testing.T, tasks int, hostMemory unit.Bytes) []problem.Problem {
 	return all
 }
 
-// Plans of all kinds are valid, cost about what the simulated device says, are no dearer
-// than those of column slices alone under the model, nor, but for its errors, as
-// simulated; and they are the same for any number of workers.
+// Plans of all sharding types are valid, and their estimates are near their simulated
+// costs. They cost no more than plans of column slices alone by the estimate, and by the
+// simulated device up to the model's errors. They are the same for any number of workers.
 func TestPlansOfKinds(t *testing.T) { plansOfKinds(t, 2) }
 
 func plansOfKinds(t *testing.T, tasks int) {
@@ -201,7 +201,7 @@ func TestTablesLargerThanDevices(t *testing.T) {
 		name     string
 		topology hardware.Topology
 		kinds    []problem.Kind
-		huge     plan.Kind // none where there is no plan
+		huge     plan.Kind // none if there is no plan
 		tier     plan.Tier
 	}{
 		{"all kinds", on(8, 4, 0), problem.Kinds(), plan.RowWise, plan.HBM},

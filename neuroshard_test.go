@@ -263,7 +263,7 @@ func TestTooSmallClusters(t *testing.T) {
 					t.Errorf("got error %q, want one that contains %q", err, want)
 				}
 			}
-			// So many do, one less does not.
+			// That number of devices is enough, one less is not.
 			p.Topology.Devices = no.DevicesNeeded
 			covers(t, &p, planned(t, &p, neuroshard.Options{}).Plan)
 			p.Topology.Devices--
@@ -450,8 +450,8 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// What was measured is not judged by the simulated device, and what of it was
-// simulated all the same is told.
+// The simulated device does not judge estimates of measured samples. A warning names the
+// part of the samples that was simulated all the same.
 func TestMeasuredModels(t *testing.T) {
 	p := workloadNamed(t, "mlperf-dlrm-dcnv2")
 	for _, comm := range []string{"", "simulated"} {

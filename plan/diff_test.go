@@ -26,7 +26,7 @@ func TestDiffOfEqualPlans(t *testing.T) {
 func TestDiff(t *testing.T) {
 	p, a := sample(t)
 	_, b := sample(t)
-	// user moves; item's first slice is cut in two, one of which moves; word goes
+	// user moves; item's first slice is cut in two and one of both moves; word goes
 	// to every device; place is renamed; time is resized; host gets one row less
 	// on its first device; everywhere goes to one device.
 	b.Tables[0].Shards[0].Device = 3
@@ -110,8 +110,8 @@ func TestDiffTierAndDevices(t *testing.T) {
 	}
 }
 
-// A change of a cache alone is a change, and kinds are counted where there are others
-// than whole tables and slices of columns.
+// A change of a cache alone is a change, and sharding types are counted if some are
+// neither table_wise nor column_wise.
 func TestDiffCaches(t *testing.T) {
 	_, a := sample(t)
 	_, b := sample(t)

@@ -85,8 +85,8 @@ func restate(p *problem.Problem, pl *Plan) {
 	}
 }
 
-// large returns a problem of tables on devices, each table in as many column
-// slices as told, and where they go.
+// large returns a problem of tables on devices, each table in the given number of
+// column slices, and the devices that hold them.
 func large(t testing.TB, tables, slices, devices int) (*problem.Problem, [][]problem.Shard) {
 	t.Helper()
 	p := &problem.Problem{Topology: cluster(t, devices, 8), Batch: 4096}

@@ -324,8 +324,8 @@ func some(list []prototype.Result) []prototype.Result {
 	return few
 }
 
-// Method paper solves what the prototype solved, no dearer in the mean. The
-// default solves what paper solves, and is dearer on no task.
+// Method paper solves the tasks that the prototype solved, at no higher mean cost. The
+// default solves the tasks that paper solves, and costs more on none.
 func TestSearchAgainstPrototype(t *testing.T) {
 	m, tables := models(t, ".pt"), pool(t)
 	for _, setting := range settings {

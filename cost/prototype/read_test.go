@@ -322,7 +322,7 @@ func FuzzReadTasks(f *testing.F) {
 		}
 		for _, task := range file.Tasks {
 			if len(task.Dims) == 0 || len(task.Dims) != len(task.TableIDs) {
-				t.Errorf("got %d ids and %d dims, want as many", len(task.TableIDs), len(task.Dims))
+				t.Errorf("got %d ids and %d dims, want equal numbers", len(task.TableIDs), len(task.Dims))
 			}
 		}
 	})

@@ -82,7 +82,7 @@ func TestTrainScaling(t *testing.T) {
 	}
 }
 
-// A short training learns most of what there is, the net that is returned is
+// A short training reaches most of the accuracy, the net that is returned is
 // the one that was tested, and neither workers nor progress change it.
 func TestTrainCompute(t *testing.T) {
 	tables, samples := pool(t), computeSamples(t)[:4000]

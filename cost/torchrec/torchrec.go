@@ -10,7 +10,7 @@
 // docs/MODELS.md says how far to trust them.
 //
 // With W devices, L a host, G = max(1, W/L) hosts, B = batch / W samples a device, a
-// table of F features with pooling factors p, of which a shard has d columns of e bytes:
+// table of F features with pooling factors p, a shard with d of its columns of e bytes each:
 //
 //	I = sum of p * B        lookups of one device's samples
 //	O = F * B               pooled vectors of one device's samples
@@ -20,7 +20,7 @@
 //	BW                      bandwidth of the kernel
 //
 // the forward computes (input + lookup + output) * penalty / BW, the backward twice
-// that, and 1.1 times it besides where lookups are weighted. A weighted input counts
+// that, and another 1.1 times that with weighted lookups. A weighted input counts
 // twice. An exchange takes its bytes / bandwidth, and copying adds 2.455 * output / BW.
 //
 //	table_wise, column_wise   input 8 I W, lookup I W max(d, 32) e, output O W d c
@@ -30,7 +30,7 @@
 //	                          forward: output / net(W, L); backward: that and copying
 //	table_row_wise, grid      input 8 I W/L, lookup I W/L d e, output O W d c, no penalty
 //	                          each way: output / intra, and O G d c / inter if G > 1;
-//	                          backward: copying besides
+//	                          backward: and copying
 //	data_parallel             input 8 I, lookup I d e, output O d e, no penalty
 //	                          backward, with T = rows * d * e and n = min(W/L, 2):
 //	                          T (2n - 1) / n / (inter L), twice that if W > 2 L,
@@ -53,8 +53,8 @@ const Version = "1.6.1"
 // Model is the id that plans with these estimates carry as their model.
 const Model = "torchrec-" + Version
 
-// TorchRec's default bandwidths, in bytes a millisecond as it keeps them: so many GiB
-// by a second of 1000 milliseconds.
+// TorchRec's default bandwidths, in bytes a millisecond as it keeps them: a number of
+// GiB by a second of 1000 milliseconds.
 const (
 	gibPerSecond = float64(1<<30) / 1000
 

@@ -56,7 +56,7 @@ type Options struct {
 	// Certificate also says, for each plan of the default method that the simulated
 	// device judges, what no plan can cost less than (package bound).
 	Certificate bool
-	// Measure, where not nil, runs a plan on a meter and returns its measured cost
+	// Measure, where not nil, runs a plan on a measurement backend and returns its measured cost
 	// and the spread of that over repeats: the judge, then. Plans are made and
 	// measured one at a time, and an error ends the run.
 	Measure func(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdown) (measured, spread unit.Millis, err error)
@@ -105,7 +105,7 @@ type Record struct {
 	// device takes for the plan; null where it is no judge.
 	CostMS          *float64 `json:"cost_ms"`
 	SimulatedCostMS *float64 `json:"simulated_cost_ms"`
-	// MeasuredCostMS is what a meter took for the plan, and MeasuredSpreadMS the
+	// MeasuredCostMS is what the backend took for the plan, and MeasuredSpreadMS the
 	// range of that over repeats; null where plans were not measured.
 	MeasuredCostMS   *float64 `json:"measured_cost_ms,omitempty"`
 	MeasuredSpreadMS *float64 `json:"measured_spread_ms,omitempty"`
@@ -113,7 +113,7 @@ type Record struct {
 	// plan, 0.
 	WallMS float64 `json:"wall_ms"`
 	// BoundMS is the lower bound on the simulated cost of any plan, and BoundWallMS the
-	// time that it took, which is not in WallMS; null and 0 where there is none.
+	// time that it took, which is not in WallMS; null and 0 if there is none.
 	BoundMS     *float64      `json:"lower_bound_ms,omitempty"`
 	BoundWallMS float64       `json:"lower_bound_wall_ms,omitempty"`
 	Status      search.Status `json:"status,omitempty"`
@@ -147,7 +147,7 @@ type Placed struct {
 	Device  int      `json:"device"`
 }
 
-// cost returns what a record is compared by: the measured cost where there is
+// cost returns what a record is compared by: the measured cost if there is
 // one, else the simulated, else the predicted.
 func (r *Record) cost() float64 {
 	if r.MeasuredCostMS != nil {

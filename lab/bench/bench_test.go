@@ -180,7 +180,7 @@ func TestRunComparesMethods(t *testing.T) {
 			continue
 		}
 		// On problems as small as these, package search promises that the default is
-		// never dearer than any other method.
+		// never more expensive than any other method.
 		const allowed = 1 + 1e-9
 		if !best.Valid {
 			t.Errorf("task %s: the default method fails where %s succeeds", r.Task, r.Method)

@@ -49,12 +49,12 @@ type Gain struct {
 	// Baselines counts those tried, and BaselinesSolved those that have a plan.
 	Baselines       int `json:"baselines"`
 	BaselinesSolved int `json:"baselines_solved"`
-	// OverPaper and OverBaseline are the gains in percent; null where there is no plan
+	// OverPaper and OverBaseline are the gains in percent; null if there is no plan
 	// on either side.
 	OverPaper    *float64 `json:"gain_over_paper_percent"`
 	OverBaseline *float64 `json:"gain_over_best_baseline_percent"`
 	// BoundMS is a lower bound on the simulated cost of any plan, and Gap the share by
-	// which the default method's simulated cost is above it; null where there is none.
+	// which the default method's simulated cost is above it; null if there is none.
 	BoundMS *float64 `json:"lower_bound_ms"`
 	Gap     *float64 `json:"optimality_gap"`
 }

@@ -184,7 +184,7 @@ func slow(ctx context.Context, _ *problem.Problem, opt neuroshard.Options) (*neu
 	return &neuroshard.Result{Status: search.Interrupted, Predicted: times, Simulated: times}, nil
 }
 
-// What the limit of time ends is told apart from what the caller interrupts.
+// A search that the time limit ends has another status than one that the caller interrupts.
 func TestTimeLimit(t *testing.T) {
 	tasks := suite(t, "d4_m16", 4, 1)
 	opt := Options{planner: slow, Methods: []search.Method{search.Paper, search.Dim}, TimeLimit: time.Millisecond}

@@ -68,8 +68,8 @@ func (q *quiet) measure(_ context.Context, p *problem.Problem, shards [][]proble
 	return 1.25 * predicted.Cost, .5, nil
 }
 
-// measuredComparison is comparison with a meter: 3 tasks with 3 methods, of which
-// none finds a plan for the second task.
+// measuredComparison is comparison with a backend: 3 tasks with 3 methods. None of the
+// methods finds a plan for the second task.
 func measuredComparison(t testing.TB) ([]Task, Options, *quiet) {
 	tasks, opt := comparison(t)
 	q := &quiet{}
@@ -146,7 +146,7 @@ func TestCostIsTheBestJudges(t *testing.T) {
 	}
 }
 
-// A meter that fails ends the run; what was measured until then is kept.
+// A backend that fails ends the run; what was measured until then is kept.
 func TestRunEndsAtTheErrorOfAMeter(t *testing.T) {
 	tasks, opt, q := measuredComparison(t)
 	q.fail, q.failAt = errors.New("the worker died"), 3
@@ -154,7 +154,7 @@ func TestRunEndsAtTheErrorOfAMeter(t *testing.T) {
 	opt.OnRecord = func(r Record, _, _ int) error { kept = append(kept, r); return nil }
 	records, err := Run(context.Background(), tasks, opt)
 	if !errors.Is(err, q.fail) || err.Error() != "task d4_m64/0, method neuroshard: the worker died" {
-		t.Errorf("got error %v, want the meter's, with the task and the method", err)
+		t.Errorf("got error %v, want the backend's, with the task and the method", err)
 	}
 	if len(records) != 2 || q.measured.Load() != 3 {
 		t.Errorf("got %d records, %d plans measured, want the 2 before the error, and none after it", len(records), q.measured.Load())

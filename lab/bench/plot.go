@@ -118,7 +118,7 @@ func bars(p *plot.Plot, all []Summary, settings []string, methods []search.Metho
 	return nil
 }
 
-// nominal names the places of the settings, where there are any.
+// nominal names the places of the settings, if there are any.
 func nominal(p *plot.Plot, settings []string) {
 	if len(settings) > 0 {
 		p.NominalX(settings...)

@@ -27,8 +27,8 @@ type Ranking struct {
 	BestTenth   float64 `json:"tau_within_10_percent"`
 	// BestTenthPlans is the number of plans that BestTenth is over.
 	BestTenthPlans int `json:"plans_within_10_percent"`
-	// RegretPercent is how much dearer, on the simulated device, the plan is that
-	// the model likes best than the best of all.
+	// RegretPercent is how much more the plan with the lowest estimate costs on the
+	// simulated device than the cheapest plan there, in percent.
 	RegretPercent float64 `json:"regret_percent"`
 }
 

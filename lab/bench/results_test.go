@@ -22,7 +22,7 @@ import (
 // exceptTimes compares records but for how long they took.
 var exceptTimes = cmpopts.IgnoreFields(Record{}, "WallMS")
 
-// comparison is one to interrupt: 3 tasks with 4 methods, of which one fails on
+// comparison is one to interrupt: 3 tasks with 4 methods; one method fails on
 // some.
 func comparison(t testing.TB) ([]Task, Options) {
 	tasks := suite(t, "d4_m64", 4, 3)
@@ -39,7 +39,7 @@ func TestRunGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(whole) != 12 || !whole[0].Valid || whole[4].Valid {
-		t.Fatalf("got %d records, want 12 of which the first is valid and the fifth is not", len(whole))
+		t.Fatalf("got %d records, want 12, the first valid and the fifth not", len(whole))
 	}
 	draw := rand.New(rand.NewPCG(1, 2))
 	for range 8 {

@@ -16,7 +16,7 @@ type Given struct {
 	// Task names one of the tasks, and Method what made the plan.
 	Task   string
 	Method search.Method
-	// Place returns the plan as shards by device; nil where there is none.
+	// Place returns the plan as shards by device; nil if there is no plan.
 	Place func(p *problem.Problem) ([][]problem.Shard, error)
 }
 

@@ -54,8 +54,8 @@ func BenchmarkLine10000x1024(b *testing.B) {
 	}
 }
 
-// paperTasks draws ten tasks of each of the paper's settings with so many
-// devices.
+// paperTasks draws ten tasks of each of the paper's settings on the given
+// number of devices.
 func paperTasks(b *testing.B, devices int) (tasks []*problem.Problem) {
 	b.Helper()
 	profile, err := hardware.ByName("a100-80")

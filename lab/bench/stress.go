@@ -26,7 +26,7 @@ const packedPrefix = "packed-"
 //	few            one to three tables a device
 //	fewer          fewer tables than devices
 //	dust           huge tables beside tiny ones
-//	equal          equal tables, of which no whole number comes to each device
+//	equal          equal tables; their number is no multiple of the devices'
 //	bound          co-location groups, allowed devices, tables to stay whole
 //	packed-whole   tables to stay whole
 //	packed-cut     tables cut over several devices, in half of the tasks into slices
@@ -35,8 +35,8 @@ const packedPrefix = "packed-"
 //
 // The tables of a drawn task take 80 to 99 % of the memory; whether it has a
 // placement is not known. A task whose family's name begins with "packed-" has one:
-// devices were filled with slices up to 95 to 99 %, of which the tables were put
-// together.
+// devices were filled with slices up to 95 to 99 %, and the tables were put together from
+// the slices.
 func StressTasks(profile hardware.Profile, perFamily int, seed uint64) ([]Task, error) {
 	var tasks []Task
 	for number, f := range stressFamilies {
@@ -91,7 +91,7 @@ func (d *stress) spread(low, high float64) float64 {
 	return low * math.Pow(high/low, d.draw.Float64())
 }
 
-// table appends a table of dim columns that takes about so many bytes, and
+// table appends a table of dim columns that takes about the given bytes, and
 // returns it.
 func (d *stress) table(dim int, bytes float64) *problem.Table {
 	t := problem.Table{
@@ -111,8 +111,8 @@ func (d *stress) table(dim int, bytes float64) *problem.Table {
 	return &d.p.Tables[len(d.p.Tables)-1]
 }
 
-// rows gives a table as many rows as let a slice of so many columns take no more than
-// that many bytes, at least one, and reports whether it does not take more.
+// rows gives a table the most rows, at least one, with which a slice of width columns
+// takes no more than the given bytes, and reports whether the slice takes no more.
 func (d *stress) rows(i, width int, bytes float64) bool {
 	t := &d.p.Tables[i]
 	t.Rows = 1
@@ -123,14 +123,14 @@ func (d *stress) rows(i, width int, bytes float64) bool {
 	return float64(one) <= bytes
 }
 
-// bytes returns what a slice of so many columns of a table takes.
+// bytes returns the bytes of a slice of width columns of a table.
 func (d *stress) bytes(i, width int) int64 {
 	s := d.p.Whole(i)
 	s.Columns.End = int64(width)
 	return int64(d.p.ShardMemory(s).Tables())
 }
 
-// budget sets the devices' memory so that tables may take so many bytes of each.
+// budget sets the devices' memory so that tables may take the given bytes of each.
 func (d *stress) budget(bytes float64) {
 	d.p.Topology.Memory = d.p.DeviceMemory().Received + unit.Bytes(math.Ceil(bytes))
 }
@@ -229,7 +229,7 @@ func (d *stress) bound(fill float64) {
 	d.filled(fill)
 }
 
-// devices draws so many devices, ascending.
+// devices draws count devices, ascending.
 func (d *stress) devices(count int) []int {
 	devices := d.draw.Perm(d.p.Topology.Devices)[:count]
 	slices.Sort(devices)
@@ -283,8 +283,9 @@ func (d *stress) packed(fill float64, whole, bound bool) {
 	d.budget(budget)
 }
 
-// place appends a table with a slice on each of the devices, the widest of which
-// takes that many bytes, and takes them off the room; unless there is not enough.
+// place appends a table with a slice on each of the devices and takes their bytes off
+// the room; the widest slice takes the given bytes. It does nothing if there is not enough
+// room.
 // Slices are narrow where they are less than twice as wide as the table's least.
 func (d *stress) place(devices []int, room []float64, bytes float64, narrow bool) bool {
 	least, more := 1, 64/len(devices)

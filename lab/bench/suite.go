@@ -42,11 +42,11 @@ func PaperTasks(profile hardware.Profile, perSetting int, seed uint64) ([]Task, 
 }
 
 // OwnTasks draws tasks for a device that a model was measured on: perSetting for
-// each of two settings, of 12 to 24 and of 25 to 40 tables, on so many devices of
+// each of two settings, of 12 to 24 and of 25 to 40 tables, on the given number of devices of
 // one host. Tables and optimizers are drawn as design.CPU draws its samples,
 // but over other tables, and within what the model has seen; the batch is the
-// largest of these, so that a step is long beside the noise of a meter. Dims are
-// powers of two from 16. A task looks up at most half of what as many of the
+// largest of these, so that a step is long beside the noise of a backend. Dims are
+// powers of two from 16. A task of n devices looks up at most half of what n of the
 // largest samples do, for which random tables of it are narrowed, and the
 // heaviest left out where that is not enough. A device has the memory of such a
 // sample.
@@ -231,7 +231,7 @@ func ReadTasks(files []prototype.File, pool []problem.Table, opt FileOptions) ([
 }
 
 // FileTasks returns the tasks of a file in the prototype's form, drawn on the
-// tables of a pool: on devices of the profile on one host, of which only fp32
+// tables of a pool: on devices of the profile on one host; only fp32
 // weights count as memory, as the prototype has it. Tasks are named setting/0,
 // setting/1, ...
 func FileTasks(setting string, file *prototype.TaskFile, pool []problem.Table, profile hardware.Profile, devices int, memory unit.Bytes) ([]Task, error) {

@@ -15,9 +15,9 @@ import (
 const (
 	// DefaultCluster is the workload's own.
 	DefaultCluster = "default"
-	// OtherCluster is one of newer devices and about half as many: h200, or b200 where
-	// the default is of h200. There are half as many devices as in the default, and
-	// twice as many again until the tables, unsplit and with their buffers, take at
+	// OtherCluster is a cluster of newer devices, about half their number: h200, or b200 where
+	// the default is of h200. It has half the devices of the default, and
+	// that number is doubled until the tables, unsplit and with their buffers, take at
 	// most 85 % of the memory that shards may take. So the two clusters differ in
 	// kernels, in network, in hosts and in how full they are. Older devices than a
 	// workload's default may not hold it: of hugectr-7, 4 columns of one table take 75
@@ -109,7 +109,7 @@ func other(p *problem.Problem) (hardware.Topology, error) {
 }
 
 // fullness returns the share that the tables, unsplit, take of the memory that shards
-// may take; above 1 where there is none.
+// may take; above 1 if there is no such memory.
 func fullness(p *problem.Problem) float64 {
 	room := float64(p.ShardBudget()) * float64(p.Topology.Devices)
 	if room <= 0 {

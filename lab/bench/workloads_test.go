@@ -50,7 +50,7 @@ func TestWorkloadTasks(t *testing.T) {
 		}
 		if topology.Devices > half {
 			if topology.Devices /= 2; fullness(&other.Problem) <= fullest {
-				t.Errorf("%s: half as many devices would do", other.Name)
+				t.Errorf("%s: half the devices would do", other.Name)
 			}
 		}
 	}

@@ -47,7 +47,7 @@ type Comparison struct {
 type MethodCost struct {
 	// Method is empty for the best of the others.
 	Method string `json:"method,omitempty"`
-	// Tasks is the number of tasks of which both methods have a plan.
+	// Tasks is the number of tasks for which both methods have a plan.
 	Tasks int `json:"tasks"`
 	// Mean is the mean measured cost over these tasks.
 	Mean unit.Millis `json:"mean_ms"`
@@ -55,13 +55,13 @@ type MethodCost struct {
 	// share of this method's: below 1 where Comparison.Method is better.
 	Ratio float64 `json:"ratio"`
 	// Wins and Losses count the tasks on which Comparison.Method was measured
-	// cheaper, and dearer.
+	// cheaper, and more expensive.
 	Wins   int `json:"wins"`
 	Losses int `json:"losses"`
 }
 
 // Compare sums up the plans of several methods on several tasks, and compares
-// the given method with the others. It fails where there is no plan of that
+// the given method with the others. It fails if there is no plan of that
 // method beside another's, where a task has two plans of one method, and where a
 // measured cost is not above 0.
 func Compare(list []Outcome, method string) (*Comparison, error) {

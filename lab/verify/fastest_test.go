@@ -17,7 +17,7 @@ import (
 // those of the fastest computes, not of a run in which one device was slow.
 func TestFastest(t *testing.T) {
 	p, shards := twoByTwo(t)
-	quiet, noisy := newMeter(t), newMeter(t)
+	quiet, noisy := newBackend(t), newBackend(t)
 	calls := 0
 	noisy.onCompute = func(_ *dataset.Group, timing *collect.Timing) error {
 		calls++
@@ -45,7 +45,7 @@ func TestFastest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Measured != want.Measured || len(got.Costs) != 5 || got.Spread == 0 {
-		t.Errorf("got cost %v of %v, want the quiet meter's %v", got.Measured, got.Costs, want.Measured)
+		t.Errorf("got cost %v of %v, want the quiet backend's %v", got.Measured, got.Costs, want.Measured)
 	}
 	for d := range got.Devices {
 		if got.Devices[d].Measured != want.Devices[d].Measured {
@@ -73,7 +73,7 @@ func TestBusyMachine(t *testing.T) {
 		times int
 		fails bool
 	}{{1, false}, {4, false}, {5, true}} {
-		m := newMeter(t)
+		m := newBackend(t)
 		left := c.times
 		m.onComm = func(*dataset.Exchange, *collect.CommTiming) error {
 			if left--; left >= 0 {
@@ -87,7 +87,7 @@ func TestBusyMachine(t *testing.T) {
 		}
 	}
 	// What is no sign of a busy machine is not asked again.
-	m := newMeter(t)
+	m := newBackend(t)
 	m.onComm = func(*dataset.Exchange, *collect.CommTiming) error {
 		return &protocol.Error{Code: protocol.CodeInternal, Message: "broken"}
 	}
@@ -100,7 +100,7 @@ func TestBusyMachine(t *testing.T) {
 func TestSpreadOfRepeats(t *testing.T) {
 	p, shards := twoByTwo(t)
 	for _, fastest := range []bool{false, true} {
-		m := newMeter(t)
+		m := newBackend(t)
 		m.onCompute = func(_ *dataset.Group, timing *collect.Timing) error {
 			// Device 0 has two operations, device 1 one, and device 2 none.
 			f := []unit.Millis{4, 1, 2}[(len(m.computes)-1)/3]

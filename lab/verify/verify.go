@@ -18,7 +18,7 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// A step of the plan on device r, of which all meet in the two all-to-alls:
+// A step of the plan on device r; all devices meet in the two all-to-alls:
 //
 //	forward | wait for the last | forward comm | ... | backward comm | backward
 //
@@ -37,8 +37,8 @@ type Options struct {
 	// (default 1), or where Fastest is true the least of each device's.
 	Repeats int
 	Fastest bool
-	// OnProgress, where not nil, is told after each request to the backend how many
-	// of all are done.
+	// OnProgress, where not nil, is called after each request to the backend with the
+	// number of requests done and the number of all.
 	OnProgress func(done, of int)
 }
 

@@ -25,9 +25,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// meter is the simulated device as a meter. What it is asked for passes through
+// backend is the simulated device as a backend. What it is asked for passes through
 // the hooks that are set.
-type meter struct {
+type backend struct {
 	device    simulate.Device
 	onCompute func(g *dataset.Group, t *collect.Timing) error
 	onComm    func(e *dataset.Exchange, t *collect.CommTiming) error
@@ -35,11 +35,11 @@ type meter struct {
 	comms     []dataset.Exchange
 }
 
-func (m *meter) Provenance() dataset.Provenance {
+func (m *backend) Provenance() dataset.Provenance {
 	return dataset.Provenance{Source: dataset.Simulated, Profile: "a100-80", Backend: "a test's"}
 }
 
-func (m *meter) Compute(ctx context.Context, tables []problem.Table, g *dataset.Group) (collect.Timing, error) {
+func (m *backend) Compute(ctx context.Context, tables []problem.Table, g *dataset.Group) (collect.Timing, error) {
 	if err := ctx.Err(); err != nil {
 		return collect.Timing{}, err
 	}
@@ -60,7 +60,7 @@ func (m *meter) Compute(ctx context.Context, tables []problem.Table, g *dataset.
 	return timing, nil
 }
 
-func (m *meter) Comm(ctx context.Context, e *dataset.Exchange) (collect.CommTiming, error) {
+func (m *backend) Comm(ctx context.Context, e *dataset.Exchange) (collect.CommTiming, error) {
 	if err := ctx.Err(); err != nil {
 		return collect.CommTiming{}, err
 	}
@@ -79,11 +79,11 @@ func (m *meter) Comm(ctx context.Context, e *dataset.Exchange) (collect.CommTimi
 	return timing, nil
 }
 
-func (m *meter) Close() error { return nil }
+func (m *backend) Close() error { return nil }
 
-func newMeter(t testing.TB) *meter {
+func newBackend(t testing.TB) *backend {
 	t.Helper()
-	return &meter{device: simulate.NewDevice(profile(t))}
+	return &backend{device: simulate.NewDevice(profile(t))}
 }
 
 func profile(t testing.TB) hardware.Profile {
@@ -113,7 +113,7 @@ func ExamplePlan() {
 		{Forward: .02, ForwardComm: 1.5, BackwardComm: .1, Backward: .08},
 		{Forward: .5, ForwardComm: .1, BackwardComm: .1, Backward: 1},
 	})
-	result, err := verify.Plan(context.Background(), p, placement, predicted, &meter{device: simulate.NewDevice(hw)}, verify.Options{})
+	result, err := verify.Plan(context.Background(), p, placement, predicted, &backend{device: simulate.NewDevice(hw)}, verify.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -176,7 +176,7 @@ func TestSimulatedPlansMeasureTheirPrice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, &meter{device: simulate.NewDevice(hw)}, verify.Options{Repeats: rapid.IntRange(0, 3).Draw(t, "repeats")})
+		got, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, &backend{device: simulate.NewDevice(hw)}, verify.Options{Repeats: rapid.IntRange(0, 3).Draw(t, "repeats")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,11 +213,11 @@ func twoByTwo(t testing.TB) (*problem.Problem, [][]problem.Shard) {
 	return p, [][]problem.Shard{{left, p.Whole(1), p.Whole(2)}, {right, p.Whole(3)}, nil}
 }
 
-// The meter gets each device's operations, then the all-to-all aligned, then with
+// The backend gets each device's operations, then the all-to-all aligned, then with
 // the starts that follow; costs are the paper's formula, by hand.
 func TestPlanByHand(t *testing.T) {
 	p, shards := twoByTwo(t)
-	m := newMeter(t)
+	m := newBackend(t)
 	m.onCompute = func(g *dataset.Group, timing *collect.Timing) error {
 		n := unit.Millis(len(g.Members))
 		*timing = collect.Timing{Forward: n, Backward: 10 * n, ForwardSpread: .125, BackwardSpread: .25}
@@ -278,7 +278,7 @@ func TestPlanByHand(t *testing.T) {
 		t.Errorf("got progress %v, want 1 to 5", seen)
 	}
 	if got.Provenance != m.Provenance() {
-		t.Errorf("got provenance %+v, want the meter's", got.Provenance)
+		t.Errorf("got provenance %+v, want the backend's", got.Provenance)
 	}
 }
 
@@ -294,7 +294,7 @@ func TestRepeatsTakeMedians(t *testing.T) {
 		{[]unit.Millis{4, 9, 1}, 4, 4.5, 8},
 		{[]unit.Millis{4, 9, 1, 6}, 5, 5.5, 8},
 	} {
-		m := newMeter(t)
+		m := newBackend(t)
 		n := 0
 		m.onCompute = func(_ *dataset.Group, timing *collect.Timing) error {
 			*timing = collect.Timing{Forward: c.forwards[n], Backward: .5}
@@ -308,7 +308,7 @@ func TestRepeatsTakeMedians(t *testing.T) {
 		if got.Devices[0].Measured.Forward != c.median || got.Measured != c.cost || got.Spread != c.spread || len(got.Costs) != n {
 			t.Errorf("forwards %v: got forward %v, cost %v of %v, spread %v, want %v, %v, %v", c.forwards, got.Devices[0].Measured.Forward, got.Measured, got.Costs, got.Spread, c.median, c.cost, c.spread)
 		}
-		// One device has nobody to exchange with, and no meter is asked.
+		// One device has nobody to exchange with, and no backend is asked.
 		if !got.CommMeasured || len(m.comms) != 0 {
 			t.Errorf("one device: got comm measured %v, %d exchanges, want true, 0", got.CommMeasured, len(m.comms))
 		}
@@ -318,7 +318,7 @@ func TestRepeatsTakeMedians(t *testing.T) {
 // Without all-to-alls both costs are of compute alone, and the result says so.
 func TestMeterWithoutComm(t *testing.T) {
 	p, shards := twoByTwo(t)
-	m := newMeter(t)
+	m := newBackend(t)
 	m.onCompute = func(g *dataset.Group, timing *collect.Timing) error {
 		*timing = collect.Timing{Forward: unit.Millis(len(g.Members)), Backward: 1}
 		return nil
@@ -335,7 +335,7 @@ func TestMeterWithoutComm(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.CommMeasured || got.CommMissing != "one GPU has nobody to exchange with" || asked != 1 {
-		t.Errorf("got comm measured %v, missing %q, asked %d times, want false, the meter's reason, once", got.CommMeasured, got.CommMissing, asked)
+		t.Errorf("got comm measured %v, missing %q, asked %d times, want false, the backend's reason, once", got.CommMeasured, got.CommMissing, asked)
 	}
 	if got.Measured != 5 || got.Predicted != 4 {
 		t.Errorf("got cost %v, predicted %v, want the compute alone, 5 and 4", got.Measured, got.Predicted)
@@ -352,11 +352,11 @@ func TestDeviceErrors(t *testing.T) {
 	p, shards := twoByTwo(t)
 	for _, c := range []struct {
 		name string
-		hook func(*meter)
+		hook func(*backend)
 		want string
 	}{
 		{
-			"memory", func(m *meter) {
+			"memory", func(m *backend) {
 				m.onCompute = func(g *dataset.Group, _ *collect.Timing) error {
 					if g.Operation.Optimizer != problem.Adam {
 						return nil
@@ -368,7 +368,7 @@ func TestDeviceErrors(t *testing.T) {
 			`device 0: its 2 shards ("a" columns 0-24, "c"; 469 KiB of weights and state) do not fit the backend's memory: worker: oom: 1.2 GiB free`,
 		},
 		{
-			"failure", func(m *meter) {
+			"failure", func(m *backend) {
 				m.onCompute = func(g *dataset.Group, _ *collect.Timing) error {
 					if g.Members[0].Dim != 40 {
 						return nil
@@ -379,7 +379,7 @@ func TestDeviceErrors(t *testing.T) {
 			`device 1: its 1 shard ("a" columns 24-64; 469 KiB of weights and state) could not be run: the worker died`,
 		},
 		{
-			"no number", func(m *meter) {
+			"no number", func(m *backend) {
 				m.onCompute = func(_ *dataset.Group, timing *collect.Timing) error {
 					timing.Backward = unit.Millis(math.NaN())
 					return nil
@@ -388,7 +388,7 @@ func TestDeviceErrors(t *testing.T) {
 			`device 0: its 1 shard ("b"; 125 KiB of weights and state) could not be run: the backend's times are no times`,
 		},
 	} {
-		m := newMeter(t)
+		m := newBackend(t)
 		c.hook(m)
 		_, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, m, verify.Options{})
 		var device *verify.DeviceError
@@ -413,7 +413,7 @@ func TestCommErrors(t *testing.T) {
 		{"length", func(timing *collect.CommTiming) error { timing.Backward = nil; return nil }, "the backend returned 3 forward and 0 backward times"},
 		{"negative", func(timing *collect.CommTiming) error { timing.Forward[1] = -1; return nil }, "the backend's times are no times"},
 	} {
-		m := newMeter(t)
+		m := newBackend(t)
 		m.onComm = func(_ *dataset.Exchange, timing *collect.CommTiming) error { return c.hook(timing) }
 		if _, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, m, verify.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got error %v, want %q", c.name, err, c.want)
@@ -428,7 +428,7 @@ func TestCancel(t *testing.T) {
 		if after == 0 {
 			cancel()
 		}
-		_, err := verify.Plan(ctx, p, shards, plan.Breakdown{}, newMeter(t), verify.Options{OnProgress: func(done, _ int) {
+		_, err := verify.Plan(ctx, p, shards, plan.Breakdown{}, newBackend(t), verify.Options{OnProgress: func(done, _ int) {
 			if done == after {
 				cancel()
 			}
@@ -465,7 +465,7 @@ func TestWrongPlans(t *testing.T) {
 			"device 2: table #-1 does not exist: the problem has 4",
 		}},
 	} {
-		m := newMeter(t)
+		m := newBackend(t)
 		_, err := verify.Plan(context.Background(), p, c.shards, c.predicted, m, verify.Options{})
 		if want := "the plan cannot be run:\n" + strings.Join(c.want, "\n"); err == nil || err.Error() != want {
 			t.Errorf("%s: got error %v, want %s", c.name, err, want)
