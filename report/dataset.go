@@ -29,8 +29,8 @@ type DatasetInfo struct {
 }
 
 // RealisedInfo says how far the reuse histograms of made-up lookups lie from
-// those asked for, in percent (indices.Realised.Distance), over so many tables,
-// each at each batch size.
+// those asked for, in percent (lookups.Realised.Distance), over Tables tables, each at
+// each batch size.
 type RealisedInfo struct {
 	Tables int     `json:"tables"`
 	Mean   float64 `json:"mean_percent"`

@@ -44,7 +44,7 @@ type (
 //	simulated_cost_ms  the plan's cost on the simulated device, null where the
 //	                   model was made of measured samples
 //	lower_bound_ms     what no plan costs less than on the simulated device, null
-//	                   where there is no such bound
+//	                   if there is no such bound
 //	optimality_gap     the share by which simulated_cost_ms is above it, or null
 //	optimal_as_predicted  true where all placements were tried
 //	source             what the model was trained on: "simulated" or "measured";
@@ -52,10 +52,10 @@ type (
 //	wall_ms            the time that planning took, as given
 //	status             "complete", "budget", "time" or "interrupted"
 //	baselines          by name: valid, cost_ms, simulated_cost_ms (null unless valid)
-//	sharding_types     the number of tables of each sharding type; only where there are others
+//	sharding_types     the number of tables of each sharding type; only if there are others
 //	                   than table_wise and column_wise ones in HBM
 //	tiers              how many tables have parts in each memory, hbm, host and
-//	                   host_cached; only where there are others than hbm
+//	                   host_cached; only if there are others than hbm
 //	devices            shards, bytes and times of each
 //	warnings           the plan's
 //	plan               the plan as in its file

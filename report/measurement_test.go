@@ -242,7 +242,7 @@ func TestTraceInfo(t *testing.T) {
 	}
 	tied := tracedTables(8) // the last has the pooling factor of the first
 	if got := names(report.NewTraceInfo("", "", append(tied[7:8:8], tied[0]), 1, nil)); got[0] != "t7" {
-		t.Errorf("of two tables with as many lookups got %q first, want the given order", got)
+		t.Errorf("of two tables with equally many lookups got %q first, want the given order", got)
 	}
 	// Lists are lists in the JSON, empty ones too.
 	text, err := json.Marshal(report.NewTraceInfo("log.csv", "tables.json", nil, 1, nil))

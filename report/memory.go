@@ -9,7 +9,7 @@ import (
 )
 
 // Fullest returns the device of a plan that has the most bytes in use, the
-// first of several; -1 where there is none.
+// first of several; -1 if the plan has no devices.
 func Fullest(pl *plan.Plan) int {
 	fullest := -1
 	for i := range pl.Devices {

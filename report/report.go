@@ -155,7 +155,7 @@ func (a aligned) ms(m unit.Millis) string {
 	return strconv.FormatFloat(float64(m), 'f', a.decimals, 64)
 }
 
-// percent prints the share part/whole; "-" where there is no whole.
+// percent prints the share part/whole; "-" if whole is 0.
 func percent(part, whole float64) string {
 	if !(whole > 0) {
 		return "-"

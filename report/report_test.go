@@ -357,7 +357,7 @@ func TestJSONIsOneObject(t *testing.T) {
 	}
 }
 
-// What is no gain says so, and of which baseline.
+// A plan without a gain says so, and names the baseline.
 func TestGain(t *testing.T) {
 	for _, c := range []struct {
 		baseline unit.Millis // of the plan's cost
@@ -388,7 +388,7 @@ func written(t *testing.T, r *neuroshard.Result) string {
 	return b.String()
 }
 
-// A difference is told where it can be seen, and a critical device whose total
+// A difference is reported if it can be seen, and a critical device whose total
 // is not the largest says why.
 func TestWhy(t *testing.T) {
 	r, _ := result(2, 4)

@@ -242,7 +242,7 @@ func asLong(a, b unit.Millis) bool {
 }
 
 // bestBaseline returns the valid baseline of the least judged cost, the first
-// of several; nil where there is none.
+// of several; nil if no baseline is valid.
 func bestBaseline(r *neuroshard.Result) *neuroshard.Baseline {
 	var best *neuroshard.Baseline
 	for i := range r.Baselines {

@@ -134,7 +134,7 @@ func (c *importCommand) readShardingPlan(path string) (*export.File, error) {
 func (c *importCommand) problem(file *export.File) (loaded, error) {
 	var fallback *cluster
 	if file.Cluster != nil {
-		own := c.cluster.own // the device of --model, of which clusterOf knows no more than the name
+		own := c.cluster.own // the device of --model: clusterOf knows only its name
 		var err error
 		if fallback, err = clusterOf(&plan.Plan{Cluster: *file.Cluster}, &c.cluster); err != nil {
 			return loaded{}, err

@@ -122,8 +122,7 @@ func joined(t *testing.T, ours, theirs *bench.Results) []string {
 }
 
 // compareFigures holds lines of a document against fresh ones, word by word:
-// numbers may differ a little. The last words of a line, as many as skip says,
-// are left out.
+// numbers may differ a little. The last skip words of a line are left out.
 func compareFigures(t *testing.T, shown, fresh []string, skip int) {
 	t.Helper()
 	if *update {

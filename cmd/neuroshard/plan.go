@@ -52,7 +52,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.Var(&p.types, "sharding-types", "`types` of sharding that tables may have, separated by commas: "+strings.Join(shardingTypeNames(), ", ")+"; or all (needs method neuroshard); with a model of measured samples the default is table_wise,column_wise")
 	f.Uint64Var(&p.search.Seed, "seed", 0, "seed of the refinement, and of method random")
 	f.IntVar(&p.search.Workers, "workers", 0, "threads; they do not change the plan (default: all cores)")
-	f.IntVar(&p.search.Steps, "steps", 10, "steps of the search, each of which splits once more")
+	f.IntVar(&p.search.Steps, "steps", 10, "steps of the search; each step splits one more shard")
 	f.IntVar(&p.search.Beam, "beam", 3, "sets of splits that survive a step")
 	f.IntVar(&p.search.Candidates, "candidates", 10, "shards tried for splitting in a step: this number of the largest and of the most expensive")
 	f.IntVar(&p.search.Grid, "grid", 11, "limits on dim sums that the greedy search tries")

@@ -110,7 +110,7 @@ type loaded struct {
 }
 
 // loadProblem composes the problem of planning the tables of source, a file, "-" or
-// workload:NAME. fallback is the cluster to start from where there is neither a
+// workload:NAME. fallback is the cluster to start from if there is neither a
 // workload's nor a topology file; nil: flags have to say it.
 func loadProblem(a *app, source string, c *clusterFlags, fallback *cluster) (loaded, error) {
 	tables, base, err := readTables(a, source, c)

@@ -142,7 +142,7 @@ func agrees(want, got []string) bool {
 		slices.Equal(head, got[:len(head)]) && slices.Equal(tail, got[len(got)-len(tail):])
 }
 
-// refresh returns as many first and last lines of got as are shown.
+// refresh returns the first and last lines of got, in the numbers that are shown.
 func refresh(want, got []string) []string {
 	head, tail, cut := around(want)
 	switch {
