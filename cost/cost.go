@@ -3,8 +3,16 @@
 //
 //	Load      a modelfile as a Model
 //	Pool      one problem under one Model: tables described, slices embedded once
+//	          (pool.go, embeddings.go)
 //	Scorer    the running cost of a placement in any form, for a search to ask
-//	Price     the cost of a whole placement, device by device
+//	          (scorer.go)
+//	Price     the cost of a whole placement, device by device (pool.go)
+//
+// A Scorer sums the slices of each device by operator (operators.go), adds the times
+// of the all-to-alls (comm.go) and of slices in other forms than columns in HBM
+// (forms.go), and the risk penalty of an ensemble (penalty.go). Model.Group predicts
+// one group outside of a placement (group.go), and Model.Doubts says what lies outside
+// the samples of the training (domain.go).
 //
 // The compute model is a pooled-set net (feature, nn): each shard's embedding is
 // folded through the head's first layer once, to 64 numbers, and a device is

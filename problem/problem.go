@@ -8,6 +8,10 @@
 //
 // The package knows nothing of time: package cost predicts what is fast; what fits is
 // counted here.
+//
+// The rules of Validate are in validate.go. kind.go says how a table can be cut and
+// placed, class.go which shards fuse into one operator, and operation.go what they
+// must have in common for it.
 package problem
 
 import (

@@ -3,8 +3,16 @@
 // drawn over, split into training, validation and test tables so that a model
 // is judged on tables it never saw.
 //
-// On disk a dataset is a folder of Parquet files with a manifest (Write, Read);
-// parts collected on several machines join with Merge.
+// The samples are in memory as Compute and Comm; Noise says how far repeated times
+// lie apart (noise.go), and validate.go holds what a sample may be. Only leaves the
+// samples of one operation, and the text writers give them to other programs
+// (text.go). Join puts together passes over the same design (join.go).
+//
+// On disk a dataset is a folder of Parquet files with a manifest (manifest.go): Write
+// makes the folder (write.go), and Read reads it (read.go). A row is a struct (rows.go),
+// a column of it a column of the file (parquet.go), read page by page within a budget of
+// memory (pages.go). Merge puts together parts that were collected on several machines
+// (merge.go).
 package dataset
 
 import (

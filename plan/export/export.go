@@ -4,7 +4,8 @@
 //	TorchRec      writes the JSON of a ShardingPlan, with what checks it (torchrec.go)
 //	HugeCTR       writes a shard matrix and strategy, as JSON or Python (hugectr.go)
 //	ReadTorchRec  reads what TorchRec wrote, or what a ShardingPlan serializes to
-//	              (read.go); File.Place makes a plan of it (place.go)
+//	              (read.go), and finds its ranks, hosts and tables (interpret.go);
+//	              File.Place makes a plan of it (place.go)
 //
 // An engine's rules are checked before anything is written: what it could not run
 // is an error for each table and shard at fault, all in one *input.Errors.

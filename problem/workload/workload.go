@@ -1,6 +1,7 @@
 // Package workload provides embedding tables to plan for: the published models
-// by name (this file), pools of tables whose accesses match published
-// statistics (pool.go), and the tasks that are drawn from such a pool (task.go).
+// by name (this file), drawn ones by name (generated.go), pools of tables whose
+// accesses match published statistics (pool.go, locality.go), and the tasks that are
+// drawn from such a pool (task.go).
 //
 //	w, err := workload.ByName("mlperf-dlrm-dcnv2")  // its tables, batch and a cluster that holds it
 //	p := w.Problem()
