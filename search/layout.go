@@ -175,7 +175,7 @@ func (l *layout) formOf(table int) problem.Form {
 // pieces. If together is true, only all devices together need have room in HBM.
 func (l *layout) fits(together bool) bool {
 	if l.widely() {
-		if !l.fitsAll(together) {
+		if !l.hasRoom(together) {
 			return false
 		}
 	} else {
@@ -225,8 +225,8 @@ func (l *layout) widely() bool {
 	return slices.ContainsFunc(l.come, func(p placed) bool { return other(p.piece) })
 }
 
-// fitsAll looks at all devices.
-func (l *layout) fitsAll(together bool) bool {
+// hasRoom reports whether all devices have room after the change.
+func (l *layout) hasRoom(together bool) bool {
 	change := func(sign int64) {
 		for _, slot := range l.gone {
 			p := l.parts[slot]
