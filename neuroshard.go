@@ -124,7 +124,7 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 // placement that its search found: a validated plan with its estimate, and the judgement
 // of the simulated device. The problem must be valid. It fails with *plan.Invalid on a
 // placement that is not valid, and with *Unpriceable on one that opt.Prices does not
-// estimate. Of opt.Search it takes Method, Seed and Kinds.
+// estimate. Of opt.Search it takes Method, Seed and ShardingTypes.
 func Evaluate(p *problem.Problem, shards [][]problem.Shard, opt Options) (*Result, error) {
 	l, err := newLine(p, opt)
 	if err != nil {
@@ -207,7 +207,7 @@ func (l *line) allowed() bound.Allowed {
 	if l.opt.Search.Method != search.NeuroShard || l.problem.Accounting == problem.CountWeights {
 		return bound.Allowed{}
 	}
-	return bound.Allowed{Kinds: l.opt.Search.Kinds, Host: true}
+	return bound.Allowed{ShardingTypes: l.opt.Search.ShardingTypes, Host: true}
 }
 
 // baselines plans with each simple method. One that finds no plan is not an

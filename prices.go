@@ -131,7 +131,7 @@ func (l trainedList) Estimator() plan.Estimator { return l.model.Estimator() }
 
 // Supports is false for tables that are cut by rows or replicated and in host memory, too.
 func (l trainedList) Supports(form problem.Form) bool {
-	return !form.Kind.Spread() || !form.Tier.OnHost()
+	return !form.ShardingType.Joint() || !form.Tier.OnHost()
 }
 
 // TorchRec returns the closed formulas of TorchRec's own planner (package torchrec).
@@ -208,12 +208,14 @@ func (l netList) Estimator() plan.Estimator {
 	return plan.Estimator{Model: l.id, ModelSource: plan.Published}
 }
 
-func (netList) Supports(form problem.Form) bool { return !form.Kind.Spread() && !form.Tier.OnHost() }
+func (netList) Supports(form problem.Form) bool {
+	return !form.ShardingType.Joint() && !form.Tier.OnHost()
+}
 
 // beyondColumns reports whether the price list supports sharding types or memories other than
 // slices of columns in HBM.
 func beyondColumns(prices PriceList) bool {
-	return prices.Supports(problem.Form{Kind: problem.RowWise}) || prices.Supports(problem.Form{Tier: problem.Host})
+	return prices.Supports(problem.Form{ShardingType: problem.RowWise}) || prices.Supports(problem.Form{Tier: problem.Host})
 }
 
 // Unpriceable is the error of a plan with tables in forms that the price list does not
@@ -240,7 +242,7 @@ func priceable(pl *plan.Plan, prices PriceList) error {
 	for i := range pl.Tables {
 		t := &pl.Tables[i]
 		if slices.ContainsFunc(t.Shards, func(s plan.Shard) bool {
-			return !prices.Supports(problem.Form{Kind: t.Kind, Tier: s.Tier, Cache: s.Cache})
+			return !prices.Supports(problem.Form{ShardingType: t.ShardingType, Tier: s.Tier, Cache: s.Cache})
 		}) {
 			tables = append(tables, t.Name)
 		}

@@ -44,7 +44,7 @@ func TestPrice(t *testing.T) {
 	// Cut by rows and in host memory, too.
 	got.Tables = slices.Clone(got.Tables)
 	both := got.Tables[0]
-	both.Kind = plan.RowWise
+	both.ShardingType = plan.RowWise
 	both.Shards = slices.Clone(both.Shards)
 	both.Shards[0].Tier = plan.Host
 	got.Tables[0] = both

@@ -83,15 +83,15 @@ func TestSources(t *testing.T) {
 		}
 		p := oneTable(t, 1000, 2, 0)
 		columns, block, replica := p.Whole(0), p.Whole(0), p.Whole(0)
-		block.Kind, block.Rows.End = problem.RowWise, 500
-		replica.Kind = problem.DataParallel
+		block.ShardingType, block.Rows.End = problem.RowWise, 500
+		replica.ShardingType = problem.DataParallel
 		if got := model.Doubts(p, [][]problem.Shard{{columns}, nil}); len(got) != 0 {
 			t.Errorf("%s, columns: got %q, want no doubts", c.name, got)
 		}
 		for _, shards := range [][][]problem.Shard{{{block}, {block}}, {{replica}, {replica}}} {
 			got := model.Doubts(p, shards)
 			if len(got) != c.doubts || c.doubts > 0 && !strings.HasPrefix(got[0], "1 tables are cut by rows") {
-				t.Errorf("%s, %s: got %q, want %d doubts", c.name, shards[0][0].Kind, got, c.doubts)
+				t.Errorf("%s, %s: got %q, want %d doubts", c.name, shards[0][0].ShardingType, got, c.doubts)
 			}
 		}
 	}

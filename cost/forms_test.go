@@ -68,16 +68,16 @@ func formsFor(p *problem.Problem, table int) map[string]drawnForm {
 		delete(forms, "column_wise")
 	}
 	if t.CutsByRows(topology.Devices) {
-		forms["row_wise"] = drawnForm{problem.Form{Kind: problem.RowWise}, 1}
+		forms["row_wise"] = drawnForm{problem.Form{ShardingType: problem.RowWise}, 1}
 	}
 	if t.CutsByRows(topology.PerHost()) {
-		forms["table_row_wise"] = drawnForm{problem.Form{Kind: problem.TableRowWise}, 1}
+		forms["table_row_wise"] = drawnForm{problem.Form{ShardingType: problem.TableRowWise}, 1}
 		if hosts := topology.Devices / topology.PerHost(); hosts > 1 && t.Dim >= 8 {
-			forms["grid"] = drawnForm{problem.Form{Kind: problem.TableRowWise}, 2}
+			forms["grid"] = drawnForm{problem.Form{ShardingType: problem.TableRowWise}, 2}
 		}
 	}
 	if topology.Devices > 1 {
-		forms["data_parallel"] = drawnForm{problem.Form{Kind: problem.DataParallel}, 1}
+		forms["data_parallel"] = drawnForm{problem.Form{ShardingType: problem.DataParallel}, 1}
 	}
 	if topology.HostMemory > 0 {
 		forms["host"] = drawnForm{problem.Form{Tier: problem.Host}, 1}
@@ -111,20 +111,20 @@ func placeIn(p *problem.Problem, shards [][]problem.Shard, table int, f drawnFor
 		granules := int64(t.Dim / problem.ColumnGranule)
 		s.Columns.Start = int64(i) * granules / int64(f.slices) * problem.ColumnGranule
 		s.Columns.End = int64(i+1) * granules / int64(f.slices) * problem.ColumnGranule
-		s.Kind, s.Tier, s.Cache = f.Kind, f.Tier, f.Cache
+		s.ShardingType, s.Tier, s.Cache = f.ShardingType, f.Tier, f.Cache
 		first, count := draw.IntN(n), 1
-		switch f.Kind {
+		switch f.ShardingType {
 		case problem.RowWise, problem.DataParallel:
 			first, count = 0, n
 		case problem.TableRowWise:
 			first, count = hosts[i]*perHost, perHost
 			if f.slices > 1 {
-				s.Kind = problem.Grid
+				s.ShardingType = problem.Grid
 			}
 		}
 		for k := range count {
 			part := s
-			if f.Kind.ByRows() {
+			if f.ShardingType.ByRows() {
 				block := t.BlockRows(count)
 				part.Rows = problem.Range{Start: int64(k) * block, End: min(t.Rows, int64(k+1)*block)}
 			}
@@ -159,7 +159,7 @@ func TestFormsAgreeWithPrice(t *testing.T) {
 			for d, held := range shards {
 				for _, shard := range held {
 					form := p.Form(shard)
-					if key := (slice{shard.Table, shard.Columns.Start}); form.Kind != "" && seen[key] {
+					if key := (slice{shard.Table, shard.Columns.Start}); form.ShardingType != "" && seen[key] {
 						continue
 					} else { //nolint:revive // the key's scope
 						seen[key] = true
@@ -339,7 +339,7 @@ func p95(values []float64) float64 {
 // TestAccuracyOfKinds compares what each shipped model predicts of random placements of
 // each kind with the simulated device, on tasks of a pool that it was not trained on,
 // and holds the errors to bounds. With -v it prints them: the accuracy that
-// docs/KINDS.md states. In a row of a kind, a third of the tables or one at least is of
+// docs/SHARDING.md states. In a row of a kind, a third of the tables or one at least is of
 // that kind, the others are in slices of columns. In the last row, tables are in any.
 // Tau is Kendall's of a task's placements, the mean over tasks.
 func TestAccuracyOfKinds(t *testing.T) {

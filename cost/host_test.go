@@ -71,7 +71,7 @@ func TestReplicasTravelInHalf(t *testing.T) {
 		p := oneTable(t, rows, devices, perHost)
 		p.CommPrecision = comm
 		s := newPool(t, model, p).NewScorer(0)
-		s.Add(0, s.Item(0, 16, problem.Form{Kind: problem.DataParallel}))
+		s.Add(0, s.Item(0, 16, problem.Form{ShardingType: problem.DataParallel}))
 		return float64(s.Breakdown().Devices[0].BackwardComm)
 	}
 	for _, perHost := range []int{1, 4, 8} {

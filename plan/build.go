@@ -27,7 +27,7 @@ func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
 		for _, s := range held {
 			t := &pl.Tables[s.Table]
 			t.Shards = append(t.Shards, Shard{Rows: s.Rows, Columns: s.Columns, Device: device, Tier: cmp.Or(s.Tier, HBM), Cache: s.Cache})
-			t.Kind = cmp.Or(t.Kind, s.Kind)
+			t.ShardingType = cmp.Or(t.ShardingType, s.ShardingType)
 		}
 	}
 	n := max(len(shards), p.Topology.Devices)
@@ -35,10 +35,10 @@ func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
 	for i := range pl.Tables {
 		t := &pl.Tables[i]
 		slices.SortStableFunc(t.Shards, compareShards)
-		if t.Kind == "" {
-			t.Kind = kindOf(t)
+		if t.ShardingType == "" {
+			t.ShardingType = impliedType(t)
 		}
-		if t.Kind == DataParallel && t.everywhere(n) {
+		if t.ShardingType == DataParallel && t.everywhere(n) {
 			t.Shards = t.Shards[:1]
 			t.Shards[0].Device = replicated
 		}
@@ -81,9 +81,9 @@ func Of(p *problem.Problem, tables []Table) *Plan {
 	return pl
 }
 
-// of returns the shard as one of table i of a problem, of the given kind.
-func (s Shard) of(i int, kind Kind) problem.Shard {
-	shard := problem.Shard{Table: i, Rows: s.Rows, Columns: s.Columns, Kind: kind, Tier: s.Tier, Cache: s.Cache}
+// of returns the shard as one of table i of a problem, of the given sharding type.
+func (s Shard) of(i int, shardingType ShardingType) problem.Shard {
+	shard := problem.Shard{Table: i, Rows: s.Rows, Columns: s.Columns, ShardingType: shardingType, Tier: s.Tier, Cache: s.Cache}
 	if s.Tier == HBM {
 		shard.Tier = ""
 	}
@@ -116,8 +116,8 @@ func compareShards(a, b Shard) int {
 		cmp.Compare(a.Device, b.Device))
 }
 
-// kindOf returns the kind that the shapes of a table's shards stand for.
-func kindOf(t *Table) Kind {
+// impliedType returns the sharding type that the shapes of a table's shards stand for.
+func impliedType(t *Table) ShardingType {
 	if len(t.Shards) == 0 || len(t.Shards) == 1 && t.whole(t.Shards[0]) {
 		return TableWise
 	}
@@ -174,7 +174,7 @@ func tally(pl *Plan, p *problem.Problem, index []int, n int) []Device {
 			if !(0 < s.Cache && s.Cache < 1) {
 				s.Cache = 0
 			}
-			d.add(p, s.of(index[i], t.Kind))
+			d.add(p, s.of(index[i], t.ShardingType))
 		}
 	}
 	fixed := p.DeviceMemory().Add(every.Memory)

@@ -20,9 +20,9 @@ type Changes struct {
 	// in the order of the first plan; Unchanged is the number of the others.
 	Tables    []TableChange `json:"tables"`
 	Unchanged int           `json:"unchanged"`
-	// Kinds counts the tables of each kind that either plan has, in the order of the
+	// ShardingTypes counts the tables of each sharding type that either plan has, in the order of the
 	// documentation; nil where both plans are Plain.
-	Kinds []KindChange `json:"sharding_types,omitempty"`
+	ShardingTypes []ShardingTypeChange `json:"sharding_types,omitempty"`
 	// OnlyBefore and OnlyAfter name the tables that only one of the plans has,
 	// in its order.
 	OnlyBefore []string `json:"only_before"`
@@ -39,11 +39,11 @@ type CostChange struct {
 	After  *unit.Millis `json:"after"`
 }
 
-// KindChange is the number of tables of a kind in both plans.
-type KindChange struct {
-	Kind   Kind `json:"sharding_type"`
-	Before int  `json:"before"`
-	After  int  `json:"after"`
+// ShardingTypeChange is the number of tables of a sharding type in both plans.
+type ShardingTypeChange struct {
+	ShardingType ShardingType `json:"sharding_type"`
+	Before       int          `json:"before"`
+	After        int          `json:"after"`
 }
 
 // ClusterChange is the cluster of both plans.
@@ -85,8 +85,8 @@ type TableChange struct {
 	// Module is nil where both plans have the table in the same module, and where
 	// one of them states none.
 	Module *ModuleChange `json:"module,omitempty"`
-	// Rekinded: the kind differs.
-	Rekinded bool `json:"sharding_type_changed"`
+	// Retyped: the sharding type differs.
+	Retyped bool `json:"sharding_type_changed"`
 	// Recut: the table is cut into other rectangles.
 	Recut bool `json:"recut"`
 	// Moved: parts change their device, memory tier or cache. They are listed in Moves.
@@ -104,10 +104,10 @@ type ModuleChange struct {
 
 // TableState is a summary of a table in one plan.
 type TableState struct {
-	Rows   int64 `json:"rows"`
-	Dim    int   `json:"dim"`
-	Kind   Kind  `json:"sharding_type"`
-	Shards int   `json:"shards"`
+	Rows         int64        `json:"rows"`
+	Dim          int          `json:"dim"`
+	ShardingType ShardingType `json:"sharding_type"`
+	Shards       int          `json:"shards"`
 	// Devices hold the shards, ascending and each once; -1 stands for all of
 	// them.
 	Devices []int `json:"devices"`
@@ -150,10 +150,10 @@ func Diff(before, after *Plan) Changes {
 		OnlyAfter:  []string{},
 	}
 	if !before.Plain() || !after.Plain() {
-		a, b := before.Kinds(), after.Kinds()
-		for _, kind := range kinds {
-			if a[kind]+b[kind] > 0 {
-				c.Kinds = append(c.Kinds, KindChange{kind, a[kind], b[kind]})
+		a, b := before.ShardingTypes(), after.ShardingTypes()
+		for _, shardingType := range shardingTypes {
+			if a[shardingType]+b[shardingType] > 0 {
+				c.ShardingTypes = append(c.ShardingTypes, ShardingTypeChange{shardingType, a[shardingType], b[shardingType]})
 			}
 		}
 	}
@@ -222,7 +222,7 @@ func totals(pl *Plan, i int) *DeviceTotals {
 func compareTables(a, b *Table) (TableChange, bool) {
 	c := TableChange{Name: a.Name, Before: state(a), After: state(b), Moves: []Move{}}
 	c.Resized = a.Rows != b.Rows || a.Dim != b.Dim
-	c.Rekinded = a.Kind != b.Kind
+	c.Retyped = a.ShardingType != b.ShardingType
 	x := slices.SortedFunc(slices.Values(a.Shards), compareShards)
 	y := slices.SortedFunc(slices.Values(b.Shards), compareShards)
 	c.Recut = !slices.EqualFunc(x, y, func(s, t Shard) bool { return s.Rows == t.Rows && s.Columns == t.Columns })
@@ -236,11 +236,11 @@ func compareTables(a, b *Table) (TableChange, bool) {
 	if a.Module != b.Module && a.Module != "" && b.Module != "" {
 		c.Module = &ModuleChange{a.Module, b.Module}
 	}
-	return c, c.Resized || c.Rekinded || c.Recut || c.Moved || c.Module != nil
+	return c, c.Resized || c.Retyped || c.Recut || c.Moved || c.Module != nil
 }
 
 func state(t *Table) TableState {
-	s := TableState{Rows: t.Rows, Dim: t.Dim, Kind: t.Kind, Shards: len(t.Shards), Devices: []int{}}
+	s := TableState{Rows: t.Rows, Dim: t.Dim, ShardingType: t.ShardingType, Shards: len(t.Shards), Devices: []int{}}
 	for _, shard := range t.Shards {
 		s.Devices = append(s.Devices, shard.Device)
 	}

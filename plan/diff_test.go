@@ -34,11 +34,11 @@ func TestDiff(t *testing.T) {
 		Shard{span(0, 2000), span(16, 48), 0, HBM, 0})
 	b.Tables[1].Shards[0].Columns = span(0, 16)
 	slices.SortFunc(b.Tables[1].Shards, compareShards)
-	b.Tables[2].Kind, b.Tables[2].Shards[0].Device = DataParallel, -1
+	b.Tables[2].ShardingType, b.Tables[2].Shards[0].Device = DataParallel, -1
 	b.Tables[3].Name = "venue"
 	b.Tables[4].Rows, b.Tables[4].Shards[0].Rows = 48, span(0, 48)
 	b.Tables[6].Shards[0].Rows, b.Tables[6].Shards[1].Rows = span(0, 1999), span(1999, 4000)
-	b.Tables[8].Kind, b.Tables[8].Shards[0].Device = TableWise, 2
+	b.Tables[8].ShardingType, b.Tables[8].Shards[0].Device = TableWise, 2
 	restate(p, b)
 	b.Devices[0].Forward, b.Predicted = 20, 23.25
 	b.Cluster.Batch = 2048
@@ -57,7 +57,7 @@ func TestDiff(t *testing.T) {
 		},
 		{
 			Name: "word", Before: TableState{500, 32, TableWise, 1, []int{1}, nil, nil}, After: TableState{500, 32, DataParallel, 1, []int{-1}, nil, nil},
-			Rekinded: true, Moved: true, Moves: []Move{at(0, 500, 0, 32, 1, -1, 16000)}, Elements: 16000,
+			Retyped: true, Moved: true, Moves: []Move{at(0, 500, 0, 32, 1, -1, 16000)}, Elements: 16000,
 		},
 		{
 			Name: "time", Before: TableState{24, 8, TableWise, 1, []int{2}, nil, nil}, After: TableState{48, 8, TableWise, 1, []int{2}, nil, nil},
@@ -69,7 +69,7 @@ func TestDiff(t *testing.T) {
 		},
 		{
 			Name: "everywhere", Before: TableState{10, 4, DataParallel, 1, []int{-1}, nil, nil}, After: TableState{10, 4, TableWise, 1, []int{2}, nil, nil},
-			Rekinded: true, Moved: true, Moves: []Move{at(0, 10, 0, 4, -1, 2, 0)},
+			Retyped: true, Moved: true, Moves: []Move{at(0, 10, 0, 4, -1, 2, 0)},
 		},
 	}
 	got := Diff(a, b)
@@ -132,13 +132,13 @@ func TestDiffCaches(t *testing.T) {
 	if d := got.Devices[0].After; d.Host != 7 || d.Cache != 3 {
 		t.Errorf("got %+v, want 7 bytes of host and 3 of cache", d)
 	}
-	kinds := []KindChange{{TableWise, 4, 4}, {ColumnWise, 1, 1}, {RowWise, 1, 1}, {TableRowWise, 1, 1}, {Grid, 1, 1}, {DataParallel, 1, 1}}
-	if d := cmp.Diff(kinds, got.Kinds); d != "" {
+	kinds := []ShardingTypeChange{{TableWise, 4, 4}, {ColumnWise, 1, 1}, {RowWise, 1, 1}, {TableRowWise, 1, 1}, {Grid, 1, 1}, {DataParallel, 1, 1}}
+	if d := cmp.Diff(kinds, got.ShardingTypes); d != "" {
 		t.Errorf("kinds, -want +got:\n%s", d)
 	}
 	a.Tables, b.Tables = a.Tables[1:5], b.Tables[1:5]
-	if got := Diff(a, b); got.Kinds != nil || !a.Plain() {
-		t.Errorf("got kinds %v of plans of slices of columns", got.Kinds)
+	if got := Diff(a, b); got.ShardingTypes != nil || !a.Plain() {
+		t.Errorf("got kinds %v of plans of slices of columns", got.ShardingTypes)
 	}
 }
 
@@ -204,8 +204,8 @@ func TestMovesAgainstCounting(t *testing.T) {
 			t.Fatalf("nobody holds row %d, column %d of %v", row, column, shards)
 			return 0
 		}
-		a := Table{Name: "t", Rows: rows, Dim: dim, Kind: Grid, Shards: cut("before")}
-		b := Table{Name: "t", Rows: rows, Dim: dim, Kind: Grid, Shards: cut("after")}
+		a := Table{Name: "t", Rows: rows, Dim: dim, ShardingType: Grid, Shards: cut("before")}
+		b := Table{Name: "t", Rows: rows, Dim: dim, ShardingType: Grid, Shards: cut("after")}
 		type step struct{ from, to int }
 		want, got := map[step]int64{}, map[step]int64{}
 		sent := int64(0)

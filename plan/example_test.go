@@ -51,7 +51,7 @@ func Example() {
 		return
 	}
 	for _, t := range loaded.Tables {
-		fmt.Println(t.Name, t.Kind)
+		fmt.Println(t.Name, t.ShardingType)
 		for _, s := range t.Shards {
 			fmt.Printf("  device %d holds columns %d to %d\n", s.Device, s.Columns.Start, s.Columns.End-1)
 		}

@@ -116,7 +116,7 @@ func (p *printer) table(t *Table) {
 	if t.Module != "" {
 		p.print(`,"module":`, t.Module)
 	}
-	p.print(`,"rows":`, t.Rows, `,"dim":`, t.Dim, `,"kind":`, t.Kind)
+	p.print(`,"rows":`, t.Rows, `,"dim":`, t.Dim, `,"kind":`, t.ShardingType)
 	p.w.WriteString(`,"shards":[`)
 	for k := range t.Shards {
 		p.item(k, "\n      ")
@@ -263,7 +263,7 @@ func checkTable(t *Table) error {
 		checkText("module", t.Module),
 		checkInt("rows", t.Rows, problem.MaxRows),
 		checkInt("dim", int64(t.Dim), problem.MaxDim),
-		checkKind(t.Kind)); err != nil {
+		checkShardingType(t.ShardingType)); err != nil {
 		return err
 	}
 	if len(t.Shards) > MaxShards {
@@ -311,13 +311,13 @@ func checkRange(key string, r problem.Range, limit int64) error {
 	return nil
 }
 
-func checkKind(k Kind) error {
-	for _, known := range kinds {
+func checkShardingType(k ShardingType) error {
+	for _, known := range shardingTypes {
 		if k == known {
 			return nil
 		}
 	}
-	return fmt.Errorf("kind %s is unknown: known are %s", brief(string(k)), joinKinds())
+	return fmt.Errorf("sharding type %s is unknown: known are %s", brief(string(k)), knownTypes())
 }
 
 func checkTier(t Tier) error {

@@ -21,10 +21,10 @@ import (
 // versions it knows.
 const Version = 1
 
-// Kind is how a table is cut and placed, in TorchRec's words.
-type Kind = problem.Kind
+// ShardingType is how a table is cut and placed, in TorchRec's words.
+type ShardingType = problem.ShardingType
 
-// The kinds.
+// The sharding types.
 const (
 	TableWise    = problem.TableWise
 	ColumnWise   = problem.ColumnWise
@@ -34,8 +34,8 @@ const (
 	DataParallel = problem.DataParallel
 )
 
-// kinds lists all of them, in the order of the documentation.
-var kinds = problem.Kinds()
+// shardingTypes lists all of them, in the order of the documentation.
+var shardingTypes = problem.ShardingTypes()
 
 // Tier is the memory a shard lies in.
 type Tier = problem.Tier
@@ -72,11 +72,11 @@ type Table struct {
 	Name string
 	// Module is the problem's Table.Module: the module of the model that holds the
 	// table, empty where it is not stated.
-	Module string
-	Rows   int64
-	Dim    int
-	Kind   Kind
-	Shards []Shard
+	Module       string
+	Rows         int64
+	Dim          int
+	ShardingType ShardingType
+	Shards       []Shard
 }
 
 // Shard is one placed rectangle of a table.
@@ -175,12 +175,12 @@ func (pl *Plan) ByDevice() [][]problem.Shard {
 	held := make([][]problem.Shard, len(pl.Devices))
 	for i := range pl.Tables {
 		t := &pl.Tables[i]
-		kind := t.Kind
-		if !kind.Spread() && kind == kindOf(t) {
-			kind = ""
+		shardingType := t.ShardingType
+		if !shardingType.Joint() && shardingType == impliedType(t) {
+			shardingType = ""
 		}
 		for _, s := range t.Shards {
-			shard := s.of(i, kind)
+			shard := s.of(i, shardingType)
 			if s.Device != replicated {
 				held[s.Device] = append(held[s.Device], shard)
 				continue
@@ -219,11 +219,11 @@ func (pl *Plan) SetBreakdown(b Breakdown) {
 // without a cost model are 0 and mean nothing.
 func (pl *Plan) Priced() bool { return pl.Provenance.ModelSource != Unpriced }
 
-// Kinds returns how many tables the plan has of each kind.
-func (pl *Plan) Kinds() map[Kind]int {
-	count := map[Kind]int{}
+// ShardingTypes returns how many tables the plan has of each sharding type.
+func (pl *Plan) ShardingTypes() map[ShardingType]int {
+	count := map[ShardingType]int{}
 	for i := range pl.Tables {
-		count[pl.Tables[i].Kind]++
+		count[pl.Tables[i].ShardingType]++
 	}
 	return count
 }
@@ -265,7 +265,7 @@ func (pl *Plan) Tiers() map[Tier]int {
 
 // Plain reports whether all tables are table_wise or column_wise in HBM.
 func (pl *Plan) Plain() bool {
-	count := pl.Kinds()
+	count := pl.ShardingTypes()
 	hosted, _ := pl.Hosted()
 	return hosted == 0 && count[TableWise]+count[ColumnWise] == len(pl.Tables)
 }

@@ -50,8 +50,8 @@ func sample(t testing.TB) (*problem.Problem, *Plan) {
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	part := func(table int, kind Kind, rows0, rows1, columns0, columns1 int64) problem.Shard {
-		return problem.Shard{Table: table, Rows: problem.Range{Start: rows0, End: rows1}, Columns: problem.Range{Start: columns0, End: columns1}, Kind: kind}
+	part := func(table int, kind ShardingType, rows0, rows1, columns0, columns1 int64) problem.Shard {
+		return problem.Shard{Table: table, Rows: problem.Range{Start: rows0, End: rows1}, Columns: problem.Range{Start: columns0, End: columns1}, ShardingType: kind}
 	}
 	everywhere := part(8, DataParallel, 0, 10, 0, 4)
 	pl := New(p, [][]problem.Shard{
@@ -106,9 +106,9 @@ func large(t testing.TB, tables, slices, devices int) (*problem.Problem, [][]pro
 
 func TestNew(t *testing.T) {
 	p, pl := sample(t)
-	wantKinds := []Kind{TableWise, ColumnWise, TableWise, TableWise, TableWise, RowWise, TableRowWise, Grid, DataParallel}
+	wantKinds := []ShardingType{TableWise, ColumnWise, TableWise, TableWise, TableWise, RowWise, TableRowWise, Grid, DataParallel}
 	for i, want := range wantKinds {
-		if got := pl.Tables[i].Kind; got != want {
+		if got := pl.Tables[i].ShardingType; got != want {
 			t.Errorf("table %q: got kind %s, want %s", pl.Tables[i].Name, got, want)
 		}
 	}
@@ -221,12 +221,12 @@ func TestByDevice(t *testing.T) {
 func TestNewReplicas(t *testing.T) {
 	p, _ := sample(t)
 	whole := p.Whole(8)
-	whole.Kind = DataParallel
+	whole.ShardingType = DataParallel
 	all := [][]problem.Shard{{whole}, {whole}, {whole}, {whole}}
-	if got := New(p, all).Tables[8]; got.Kind != DataParallel || len(got.Shards) != 1 || got.Shards[0].Device != -1 || got.Shards[0].Tier != HBM {
+	if got := New(p, all).Tables[8]; got.ShardingType != DataParallel || len(got.Shards) != 1 || got.Shards[0].Device != -1 || got.Shards[0].Tier != HBM {
 		t.Errorf("on all devices: got %+v", got)
 	}
-	if got := New(p, all[:3]).Tables[8]; got.Kind != DataParallel || len(got.Shards) != 3 || got.Shards[2].Device != 2 {
+	if got := New(p, all[:3]).Tables[8]; got.ShardingType != DataParallel || len(got.Shards) != 3 || got.Shards[2].Device != 2 {
 		t.Errorf("on three of four: got %+v", got)
 	}
 	all[2] = []problem.Shard{whole, whole}

@@ -304,7 +304,7 @@ func (p *parser) table() (t Table, err error) {
 		case "dim":
 			err = intInto(p, &t.Dim, problem.MaxDim)
 		case "kind":
-			t.Kind, err = word(p, checkKind, kinds...)
+			t.ShardingType, err = word(p, checkShardingType, shardingTypes...)
 		case "shards":
 			err = p.array(MaxShards, func(int) error {
 				s, err := p.shard()

@@ -36,19 +36,19 @@ type Rule string
 
 // The rules.
 const (
-	RuleCluster   Rule = "cluster"   // the plan was made for another cluster or batch
-	RuleTables    Rule = "tables"    // the plan places other tables
-	RuleCover     Rule = "cover"     // a part of a table is placed not at all, or twice
-	RuleKind      Rule = "kind"      // the shards of a table do not fit its sharding type
-	RuleRows      Rule = "rows"      // rows are cut, or their blocks placed, as no engine runs them
-	RuleWidth     Rule = "width"     // a shard is too narrow, or of no valid width
-	RuleSplit     Rule = "split"     // a table that must stay whole is cut
-	RuleDevice    Rule = "device"    // a shard lies where it may not
-	RuleGroup     Rule = "group"     // tables that belong together are apart
-	RuleTier      Rule = "tier"      // a shard lies in a memory that cannot hold it
-	RuleMemory    Rule = "memory"    // a device holds more bytes than it may
-	RuleStated    Rule = "stated"    // a sum stated in the plan is not the sum of its shards
-	RulePredicted Rule = "predicted" // a predicted time is no time, or not the maximum
+	RuleCluster      Rule = "cluster"       // the plan was made for another cluster or batch
+	RuleTables       Rule = "tables"        // the plan places other tables
+	RuleCover        Rule = "cover"         // a part of a table is placed not at all, or twice
+	RuleShardingType Rule = "sharding_type" // the shards of a table do not fit its sharding type
+	RuleRows         Rule = "rows"          // rows are cut, or their blocks placed, as no engine runs them
+	RuleWidth        Rule = "width"         // a shard is too narrow, or of no valid width
+	RuleSplit        Rule = "split"         // a table that must stay whole is cut
+	RuleDevice       Rule = "device"        // a shard lies where it may not
+	RuleGroup        Rule = "group"         // tables that belong together are apart
+	RuleTier         Rule = "tier"          // a shard lies in a memory that cannot hold it
+	RuleMemory       Rule = "memory"        // a device holds more bytes than it may
+	RuleStated       Rule = "stated"        // a sum stated in the plan is not the sum of its shards
+	RulePredicted    Rule = "predicted"     // a predicted time is no time, or not the maximum
 )
 
 // Violation is one way in which a plan breaks a rule.
@@ -237,7 +237,7 @@ func (v *validator) table(i int) {
 	if !outside {
 		v.cover(t)
 	}
-	v.kind(t)
+	v.shardingType(t)
 	if len(v.found) == before && !v.alone && !v.foreign {
 		v.blocks(t)
 	}
@@ -257,7 +257,7 @@ func (v *validator) tier(t *Table, k int) {
 		case v.p.Topology.HostMemory == 0:
 			v.add(RuleTier, t.Name, k, -1, "it lies in host memory, and this problem has none")
 			return
-		case t.Kind == DataParallel:
+		case t.ShardingType == DataParallel:
 			v.add(RuleTier, t.Name, k, -1, "it lies in host memory: a data_parallel table lies in hbm")
 			return
 		}
@@ -354,14 +354,14 @@ func (v *validator) follows(t *Table, before, next problem.Range) {
 	}
 }
 
-// kind checks that the shards fit the table's sharding type.
-func (v *validator) kind(t *Table) {
-	several := t.Kind != TableWise && t.Kind != DataParallel
+// shardingType checks that the shards fit the table's sharding type.
+func (v *validator) shardingType(t *Table) {
+	several := t.ShardingType != TableWise && t.ShardingType != DataParallel
 	if n := len(t.Shards); several && n == 1 || !several && n > 1 {
-		v.add(RuleKind, t.Name, -1, -1, "a %s table does not have %d shards", t.Kind, n)
+		v.add(RuleShardingType, t.Name, -1, -1, "a %s table does not have %d shards", t.ShardingType, n)
 	}
 	v.shapes(t)
-	switch t.Kind {
+	switch t.ShardingType {
 	case TableWise, ColumnWise, RowWise, DataParallel:
 	case TableRowWise:
 		v.oneHost(t, t.Shards)
@@ -370,7 +370,7 @@ func (v *validator) kind(t *Table) {
 			v.oneHost(t, slice)
 		}
 	default:
-		v.add(RuleKind, t.Name, -1, -1, "kind %q is unknown: known are %s", t.Kind, joinKinds())
+		v.add(RuleShardingType, t.Name, -1, -1, "sharding type %q is unknown: known are %s", t.ShardingType, knownTypes())
 	}
 }
 
@@ -378,18 +378,18 @@ func (v *validator) kind(t *Table) {
 // data_parallel tables lie on every device.
 func (v *validator) shapes(t *Table) {
 	for k, s := range t.Shards {
-		if (s.Device == replicated) != (t.Kind == DataParallel) && s.Device >= replicated {
-			v.add(RuleKind, t.Name, k, -1, "a shard of a %s table does not lie on %s", t.Kind, where(s))
+		if (s.Device == replicated) != (t.ShardingType == DataParallel) && s.Device >= replicated {
+			v.add(RuleShardingType, t.Name, k, -1, "a shard of a %s table does not lie on %s", t.ShardingType, where(s))
 		}
-		if needRows, needColumns := uncut(t.Kind); needRows && !t.allRows(s) || needColumns && !t.allColumns(s) {
-			v.add(RuleKind, t.Name, k, -1, "%s of %d x %d is not the shape of a shard of a %s table", shape(s), t.Rows, t.Dim, t.Kind)
+		if needRows, needColumns := uncut(t.ShardingType); needRows && !t.allRows(s) || needColumns && !t.allColumns(s) {
+			v.add(RuleShardingType, t.Name, k, -1, "%s of %d x %d is not the shape of a shard of a %s table", shape(s), t.Rows, t.Dim, t.ShardingType)
 		}
 	}
 }
 
 // uncut reports whether each shard of a table with that sharding type has all rows of
 // the table, and whether it has all columns.
-func uncut(k Kind) (rows, columns bool) {
+func uncut(k ShardingType) (rows, columns bool) {
 	switch k {
 	case TableWise, DataParallel:
 		return true, true
@@ -423,8 +423,8 @@ func (v *validator) oneHost(t *Table, shards []Shard) {
 	per := v.p.Topology.PerHost()
 	for _, s := range shards[1:] {
 		if s.Device/per != shards[0].Device/per {
-			v.add(RuleKind, t.Name, -1, -1, "a %s table's rows of columns %s lie on one host, but %s is of host %d and %s of host %d",
-				t.Kind, interval(s.Columns), where(shards[0]), shards[0].Device/per, where(s), s.Device/per)
+			v.add(RuleShardingType, t.Name, -1, -1, "a %s table's rows of columns %s lie on one host, but %s is of host %d and %s of host %d",
+				t.ShardingType, interval(s.Columns), where(shards[0]), shards[0].Device/per, where(s), s.Device/per)
 			return
 		}
 	}
@@ -435,7 +435,7 @@ func (v *validator) oneHost(t *Table, shards []Shard) {
 // in order, have blocks of Table.BlockRows(n) rows each. If the rows end before the
 // last device, the remaining devices have none.
 func (v *validator) blocks(t *Table) {
-	switch topology := v.p.Topology; t.Kind {
+	switch topology := v.p.Topology; t.ShardingType {
 	case RowWise:
 		v.inBlocks(t, t.Shards, 0, topology.Devices)
 	case TableRowWise, Grid:
@@ -443,7 +443,7 @@ func (v *validator) blocks(t *Table) {
 		for slice := range byColumns(t) {
 			host := slice[0].Device / per
 			if full := (host + 1) * per; full > topology.Devices {
-				v.add(RuleRows, t.Name, -1, -1, "a %s table's rows lie on all %d devices of a full host, but host %d has only %d", t.Kind, per, host, topology.Devices-host*per)
+				v.add(RuleRows, t.Name, -1, -1, "a %s table's rows lie on all %d devices of a full host, but host %d has only %d", t.ShardingType, per, host, topology.Devices-host*per)
 			} else {
 				v.inBlocks(t, slice, host*per, per)
 			}
@@ -463,14 +463,14 @@ func (v *validator) inBlocks(t *Table, shards []Shard, first, n int) {
 		}
 		if s := shards[min(i, len(shards)-1)]; s.Rows != rows || s.Device != first+i {
 			v.add(RuleRows, t.Name, slices.Index(t.Shards, s), -1, "rows %s of columns %s lie on %s, but the %d rows of a %s table are cut into blocks of %d in the order of %d devices: device %d has rows %s",
-				interval(s.Rows), interval(s.Columns), where(s), t.Rows, t.Kind, block, n, first+i, interval(rows))
+				interval(s.Rows), interval(s.Columns), where(s), t.Rows, t.ShardingType, block, n, first+i, interval(rows))
 			return
 		}
 	}
 }
 
-func joinKinds() string { return join(kinds) }
-func joinTiers() string { return join(tiers) }
+func knownTypes() string { return join(shardingTypes) }
+func joinTiers() string  { return join(tiers) }
 
 func join[T ~string](words []T) string {
 	names := make([]string, len(words))

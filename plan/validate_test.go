@@ -110,7 +110,7 @@ func TestValidateMutations(t *testing.T) {
 			pl.Tables[hour].Shards = append(pl.Tables[hour].Shards, pl.Tables[hour].Shards[0])
 		}, false, []string{
 			`cover: table "time", shard 1: rows [0, 24) of columns [0, 8) are placed twice: on device 2 and on device 2`,
-			`kind: table "time": a table_wise table does not have 2 shards`,
+			`sharding_type: table "time": a table_wise table does not have 2 shards`,
 			`split: table "time": it may not be split, but its 2 shards are not the whole table`,
 		}},
 		{
@@ -159,17 +159,17 @@ func TestValidateMutations(t *testing.T) {
 
 		// Kinds.
 		{
-			"table_wise in slices", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Kind = TableWise }, false,
+			"table_wise in slices", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].ShardingType = TableWise }, false,
 			[]string{
-				`kind: table "item": a table_wise table does not have 3 shards`,
-				`kind: table "item", shard 0: rows [0, 2000) of columns [0, 48) of 2000 x 128 is not the shape of a shard of a table_wise table`,
-				`kind: table "item", shard 1: rows [0, 2000) of columns [48, 64) of 2000 x 128 is not the shape of a shard of a table_wise table`,
-				`kind: table "item", shard 2: rows [0, 2000) of columns [64, 128) of 2000 x 128 is not the shape of a shard of a table_wise table`,
+				`sharding_type: table "item": a table_wise table does not have 3 shards`,
+				`sharding_type: table "item", shard 0: rows [0, 2000) of columns [0, 48) of 2000 x 128 is not the shape of a shard of a table_wise table`,
+				`sharding_type: table "item", shard 1: rows [0, 2000) of columns [48, 64) of 2000 x 128 is not the shape of a shard of a table_wise table`,
+				`sharding_type: table "item", shard 2: rows [0, 2000) of columns [64, 128) of 2000 x 128 is not the shape of a shard of a table_wise table`,
 			},
 		},
 		{
-			"column_wise in one", func(_ *problem.Problem, pl *Plan) { pl.Tables[user].Kind = ColumnWise }, false,
-			[]string{`kind: table "user": a column_wise table does not have 1 shards`},
+			"column_wise in one", func(_ *problem.Problem, pl *Plan) { pl.Tables[user].ShardingType = ColumnWise }, false,
+			[]string{`sharding_type: table "user": a column_wise table does not have 1 shards`},
 		},
 		{"column_wise with rows cut", func(_ *problem.Problem, pl *Plan) {
 			s := &pl.Tables[item].Shards[2]
@@ -178,25 +178,25 @@ func TestValidateMutations(t *testing.T) {
 			rest.Rows = span(1500, 2000)
 			pl.Tables[item].Shards = append(pl.Tables[item].Shards, rest)
 		}, false, []string{
-			`kind: table "item", shard 2: rows [0, 1500) of columns [64, 128) of 2000 x 128 is not the shape of a shard of a column_wise table`,
-			`kind: table "item", shard 3: rows [1500, 2000) of columns [64, 128) of 2000 x 128 is not the shape of a shard of a column_wise table`,
+			`sharding_type: table "item", shard 2: rows [0, 1500) of columns [64, 128) of 2000 x 128 is not the shape of a shard of a column_wise table`,
+			`sharding_type: table "item", shard 3: rows [1500, 2000) of columns [64, 128) of 2000 x 128 is not the shape of a shard of a column_wise table`,
 		}},
 		{"row_wise with columns cut", func(_ *problem.Problem, pl *Plan) {
-			pl.Tables[grid].Kind = RowWise
+			pl.Tables[grid].ShardingType = RowWise
 			pl.Tables[grid].Shards = []Shard{
 				{span(0, 300), span(0, 12), 0, HBM, 0}, {span(0, 300), span(12, 24), 1, HBM, 0},
 			}
 		}, false, []string{
-			`kind: table "grid", shard 0: rows [0, 300) of columns [0, 12) of 300 x 24 is not the shape of a shard of a row_wise table`,
-			`kind: table "grid", shard 1: rows [0, 300) of columns [12, 24) of 300 x 24 is not the shape of a shard of a row_wise table`,
+			`sharding_type: table "grid", shard 0: rows [0, 300) of columns [0, 12) of 300 x 24 is not the shape of a shard of a row_wise table`,
+			`sharding_type: table "grid", shard 1: rows [0, 300) of columns [12, 24) of 300 x 24 is not the shape of a shard of a row_wise table`,
 		}},
 		{
 			"table_row_wise over hosts", func(_ *problem.Problem, pl *Plan) { pl.Tables[host].Shards[1].Device = 1 }, false,
-			[]string{`kind: table "host": a table_row_wise table's rows of columns [0, 16) lie on one host, but device 2 is of host 1 and device 1 of host 0`},
+			[]string{`sharding_type: table "host": a table_row_wise table's rows of columns [0, 16) lie on one host, but device 2 is of host 1 and device 1 of host 0`},
 		},
 		{
 			"grid over hosts", func(_ *problem.Problem, pl *Plan) { pl.Tables[grid].Shards[3].Device = 2 }, false,
-			[]string{`kind: table "grid": a grid table's rows of columns [8, 24) lie on one host, but device 0 is of host 0 and device 2 of host 1`},
+			[]string{`sharding_type: table "grid": a grid table's rows of columns [8, 24) lie on one host, but device 0 is of host 0 and device 2 of host 1`},
 		},
 		{
 			"row_wise in other blocks", func(_ *problem.Problem, pl *Plan) {
@@ -248,8 +248,8 @@ func TestValidateMutations(t *testing.T) {
 				p.Topology.DevicesPerHost = 3
 				pl.Cluster.DevicesPerHost = 3
 				pl.Tables[host].Shards = []Shard{{span(0, 4000), span(0, 8), 3, HBM, 0}, {span(0, 4000), span(8, 16), 3, HBM, 0}}
-				pl.Tables[host].Kind = Grid
-				pl.Tables[grid] = Table{Name: "grid", Rows: 300, Dim: 24, Kind: TableRowWise, Shards: []Shard{
+				pl.Tables[host].ShardingType = Grid
+				pl.Tables[grid] = Table{Name: "grid", Rows: 300, Dim: 24, ShardingType: TableRowWise, Shards: []Shard{
 					{span(0, 100), span(0, 24), 0, HBM, 0}, {span(100, 200), span(0, 24), 1, HBM, 0}, {span(200, 300), span(0, 24), 2, HBM, 0},
 				}}
 			}, false,
@@ -280,15 +280,15 @@ func TestValidateMutations(t *testing.T) {
 		}},
 		{
 			"data_parallel on one device", func(_ *problem.Problem, pl *Plan) { pl.Tables[everywhere].Shards[0].Device = 3 }, false,
-			[]string{`kind: table "everywhere", shard 0: a shard of a data_parallel table does not lie on device 3`},
+			[]string{`sharding_type: table "everywhere", shard 0: a shard of a data_parallel table does not lie on device 3`},
 		},
 		{
 			"table_wise on every device", func(_ *problem.Problem, pl *Plan) { pl.Tables[hour].Shards[0].Device = -1 }, false,
-			[]string{`kind: table "time", shard 0: a shard of a table_wise table does not lie on every device`},
+			[]string{`sharding_type: table "time", shard 0: a shard of a table_wise table does not lie on every device`},
 		},
 		{
-			"unknown kind", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Kind = "diagonal" }, false,
-			[]string{`kind: table "item": kind "diagonal" is unknown: known are table_wise, column_wise, row_wise, table_row_wise, grid, data_parallel`},
+			"unknown kind", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].ShardingType = "diagonal" }, false,
+			[]string{`sharding_type: table "item": sharding type "diagonal" is unknown: known are table_wise, column_wise, row_wise, table_row_wise, grid, data_parallel`},
 		},
 
 		// Widths and splits.
@@ -304,11 +304,11 @@ func TestValidateMutations(t *testing.T) {
 			pl.Tables[item].Shards[1].Columns = span(52, 64)
 		}, false, []string{`width: table "item", shard 1: width 12 is below the minimum of 16`}},
 		{"split against no_split", func(_ *problem.Problem, pl *Plan) {
-			pl.Tables[hour].Kind = ColumnWise
+			pl.Tables[hour].ShardingType = ColumnWise
 			pl.Tables[hour].Shards = []Shard{{span(0, 24), span(0, 4), 0, HBM, 0}, {span(0, 24), span(4, 8), 0, HBM, 0}}
 		}, false, []string{`split: table "time": it may not be split, but its 2 shards are not the whole table`}},
 		{"split in a group", func(_ *problem.Problem, pl *Plan) {
-			pl.Tables[place].Kind = ColumnWise
+			pl.Tables[place].ShardingType = ColumnWise
 			pl.Tables[place].Shards = []Shard{{span(0, 700), span(0, 8), 0, HBM, 0}, {span(0, 700), span(8, 16), 0, HBM, 0}}
 		}, false, []string{`split: table "place": it is of co-location group "g" and may not be split, but its 2 shards are not the whole table`}},
 
@@ -326,12 +326,12 @@ func TestValidateMutations(t *testing.T) {
 			[]string{`device: table "word", shard 0, device 3: the table is not allowed on device 3, only on [1 2]`},
 		},
 		{"replicated to devices that are not allowed", func(_ *problem.Problem, pl *Plan) {
-			pl.Tables[word].Kind = DataParallel
+			pl.Tables[word].ShardingType = DataParallel
 			pl.Tables[word].Shards[0].Device = -1
 		}, false, []string{`device: table "word", shard 0: it lies on every device, but only 2 of 4 are allowed`}},
 		{"replicated to a device that is not allowed", func(p *problem.Problem, pl *Plan) {
 			p.Tables[word].Constraint.Devices = []int{0, 1, 3}
-			pl.Tables[word].Kind = DataParallel
+			pl.Tables[word].ShardingType = DataParallel
 			pl.Tables[word].Shards[0].Device = -1
 		}, false, []string{`device: table "word", shard 0: it lies on every device, but only 3 of 4 are allowed`}},
 		{
@@ -413,7 +413,7 @@ func TestValidateMutations(t *testing.T) {
 		{
 			"a group on every device", func(_ *problem.Problem, pl *Plan) {
 				for _, i := range []int{user, place} {
-					pl.Tables[i].Kind, pl.Tables[i].Shards[0].Device = DataParallel, -1
+					pl.Tables[i].ShardingType, pl.Tables[i].Shards[0].Device = DataParallel, -1
 				}
 			}, false,
 			[]string{
@@ -423,7 +423,7 @@ func TestValidateMutations(t *testing.T) {
 		},
 		{
 			"not split, but on every device", func(_ *problem.Problem, pl *Plan) {
-				pl.Tables[hour].Kind, pl.Tables[hour].Shards[0].Device = DataParallel, -1
+				pl.Tables[hour].ShardingType, pl.Tables[hour].Shards[0].Device = DataParallel, -1
 			}, false, nil,
 		},
 		{
@@ -561,7 +561,7 @@ func placement(t *rapid.T) (*problem.Problem, *Plan) {
 	p.CommPrecision = problem.Precision(rapid.IntRange(0, 2).Draw(t, "comm precision"))
 	groupDevice := rapid.IntRange(0, n-1).Draw(t, "device of the group")
 	shards := make([][]problem.Shard, n)
-	kinds := make([]Kind, rapid.IntRange(1, 6).Draw(t, "tables"))
+	kinds := make([]ShardingType, rapid.IntRange(1, 6).Draw(t, "tables"))
 	for i := range kinds {
 		table := problem.Table{
 			Name: fmt.Sprint("t", i), Module: rapid.SampledFrom([]string{"", "sparse.ebc"}).Draw(t, "module"), Rows: rapid.OneOf(rapid.Int64Range(2, 12), rapid.Int64Range(2, 1e6)).Draw(t, "rows"), Dim: 4 * rapid.IntRange(2, 16).Draw(t, "dim/4"),
@@ -570,7 +570,7 @@ func placement(t *rapid.T) (*problem.Problem, *Plan) {
 			Precision: problem.Precision(rapid.IntRange(0, 2).Draw(t, "precision")),
 			Weighted:  rapid.Bool().Draw(t, "weighted"),
 		}
-		kind := rapid.SampledFrom(problem.Kinds()).Draw(t, "kind")
+		kind := rapid.SampledFrom(problem.ShardingTypes()).Draw(t, "kind")
 		least := 4 * rapid.IntRange(1, 3).Draw(t, "least width/4")
 		table.Constraint.MinWidth = min(least, table.Dim)
 		columns := []int64{0, int64(table.Dim)}
@@ -598,8 +598,8 @@ func placement(t *rapid.T) (*problem.Problem, *Plan) {
 		}
 		// Rows that are not cut have a kind by their looks.
 		form := problem.Shard{Table: i}
-		if kind.Spread() {
-			form.Kind = kind
+		if kind.Joint() {
+			form.ShardingType = kind
 		}
 		if p.Topology.HostMemory > 0 && kind != DataParallel {
 			form.Tier = rapid.SampledFrom([]Tier{"", Host, HostCached}).Draw(t, "tier")
@@ -640,7 +640,7 @@ func placement(t *rapid.T) (*problem.Problem, *Plan) {
 	p.Topology.Memory = 1 << 50
 	pl := New(p, shards)
 	for i, kind := range kinds {
-		if got := pl.Tables[i].Kind; got != kind {
+		if got := pl.Tables[i].ShardingType; got != kind {
 			t.Fatalf("table %d: got kind %s, want %s", i, got, kind)
 		}
 	}
@@ -705,7 +705,7 @@ func TestBrokenPlacements(t *testing.T) {
 			"nothing cached":    {RuleTier, func() { s.Tier, s.Cache = HostCached, 0 }},
 			"all cached":        {RuleTier, func() { s.Tier, s.Cache = HostCached, 1 }},
 			"cached in hbm":     {RuleTier, func() { s.Tier, s.Cache = HBM, 0.5 }},
-			"kind":              {RuleKind, func() { table.Kind = "whole" }},
+			"kind":              {RuleShardingType, func() { table.ShardingType = "whole" }},
 			"another name":      {RuleTables, func() { table.Name += "x" }},
 			"another dim":       {RuleTables, func() { table.Dim += 4 }},
 			"a byte more":       {RuleStated, func() { pl.Devices[n-1].Memory.Indices++ }},
@@ -815,7 +815,7 @@ func TestCheckTables(t *testing.T) {
 		`device: table "user", shard 0, device 4: there is no device 4: the cluster has 4`,
 		`cover: table "item": columns [0, 48) are placed nowhere`,
 		`tier: table "word", shard 0: memory tier "tape" is unknown: known are hbm, host, host_cached`,
-		`kind: table "host": a table_row_wise table's rows of columns [0, 16) lie on one host, but device 2 is of host 1 and device 1 of host 0`,
+		`sharding_type: table "host": a table_row_wise table's rows of columns [0, 16) lie on one host, but device 2 is of host 1 and device 1 of host 0`,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))

@@ -32,7 +32,7 @@ func TestMemoryOfReplicaInHalf(t *testing.T) {
 	p := spreadProblem()
 	p.Tables[0].Precision = FP16
 	s := p.Whole(0)
-	s.Kind = DataParallel
+	s.ShardingType = DataParallel
 	if m := p.ShardMemory(s); m.Weights != 16000 || m.Gradients != 32000 {
 		t.Errorf("got weights of %d bytes and gradients of %d, want 16000 and 32000", m.Weights, m.Gradients)
 	}
@@ -64,7 +64,7 @@ func TestBlockOfMostRowsHasRoomForAllLookups(t *testing.T) {
 	p := spreadProblem()
 	for rows, lookups := range map[int64]unit.Bytes{1000: 400, 999: 400, 600: 400, 500: 400, 250: 200, 1: 1} {
 		s := p.Whole(0)
-		s.Kind, s.Rows.End = RowWise, rows
+		s.ShardingType, s.Rows.End = RowWise, rows
 		if got, want := p.ShardMemory(s).Indices, lookups*32+161*8; got != want {
 			t.Errorf("a block of %d of 1000 rows: got %d bytes of indices, want %d", rows, got, want)
 		}

@@ -3,7 +3,7 @@ package problem
 // OperatorClass is what fuses into one operator. A device looks up the shards of each
 // class in operators of their own, one operator for each Operation in the class.
 // TorchRec's counterpart is a module for each sharding type, with a group for each
-// compute kernel. The same classes share exchanges: see docs/KINDS.md.
+// compute kernel. The same classes share exchanges: see docs/SHARDING.md.
 type OperatorClass uint8
 
 // The operator classes. The order is the order in which the times of a device add up.
@@ -31,11 +31,11 @@ const (
 // ClassOf returns the operator class of a slice in the form.
 func ClassOf(f Form) OperatorClass {
 	switch {
-	case f.Kind == RowWise:
+	case f.ShardingType == RowWise:
 		return ClassBlocks
-	case f.Kind == TableRowWise, f.Kind == Grid:
+	case f.ShardingType == TableRowWise, f.ShardingType == Grid:
 		return ClassHostBlocks
-	case f.Kind == DataParallel:
+	case f.ShardingType == DataParallel:
 		return ClassReplicas
 	case f.Tier == Host:
 		return ClassHostMemory

@@ -11,12 +11,12 @@ func TestClassOf(t *testing.T) {
 	}{
 		{Form{}, ClassColumns, false, false},
 		{Form{Tier: HBM}, ClassColumns, false, false},
-		{Form{Kind: TableWise}, ClassColumns, false, false},
-		{Form{Kind: ColumnWise}, ClassColumns, false, false},
-		{Form{Kind: RowWise}, ClassBlocks, true, false},
-		{Form{Kind: TableRowWise}, ClassHostBlocks, true, false},
-		{Form{Kind: Grid}, ClassHostBlocks, true, false},
-		{Form{Kind: DataParallel}, ClassReplicas, true, false},
+		{Form{ShardingType: TableWise}, ClassColumns, false, false},
+		{Form{ShardingType: ColumnWise}, ClassColumns, false, false},
+		{Form{ShardingType: RowWise}, ClassBlocks, true, false},
+		{Form{ShardingType: TableRowWise}, ClassHostBlocks, true, false},
+		{Form{ShardingType: Grid}, ClassHostBlocks, true, false},
+		{Form{ShardingType: DataParallel}, ClassReplicas, true, false},
 		{Form{Tier: Host}, ClassHostMemory, false, true},
 		{Form{Tier: HostCached, Cache: .1}, ClassCached, false, true},
 	} {

@@ -105,7 +105,7 @@ func (p *Problem) ShardMemory(s Shard) Memory {
 		return Memory{Weights: weights}
 	}
 	batch, features := int64(p.Batch), int64(len(t.Features))
-	if s.Kind == DataParallel {
+	if s.ShardingType == DataParallel {
 		batch = p.localBatch()
 	}
 	lookups := math.Ceil(float64(batch) * t.PoolingFactor())
@@ -123,7 +123,7 @@ func (p *Problem) ShardMemory(s Shard) Memory {
 	if t.Weighted {
 		m.Indices += unit.Bytes(n * weightBytes)
 	}
-	if s.Kind == DataParallel {
+	if s.ShardingType == DataParallel {
 		m.Outputs, m.Gradients = 0, unit.Bytes(rows*dim*OutputBytes)
 	}
 	if s.Tier.OnHost() {

@@ -9,7 +9,7 @@
 // The package knows nothing of time: package cost predicts what is fast; what fits is
 // counted here.
 //
-// The rules of Validate are in validate.go. kind.go says how a table can be cut and
+// The rules of Validate are in validate.go. sharding.go says how a table can be cut and
 // placed, class.go which shards fuse into one operator, and operation.go what they
 // must have in common for it.
 package problem
@@ -207,20 +207,20 @@ func ParseOptimizer(s string) (Optimizer, error) {
 	return Optimizer(i), err
 }
 
-func enumName(names []string, i uint8, kind string) string {
+func enumName(names []string, i uint8, shardingType string) string {
 	if int(i) < len(names) {
 		return names[i]
 	}
-	return fmt.Sprintf("%s(%d)", kind, i)
+	return fmt.Sprintf("%s(%d)", shardingType, i)
 }
 
-func parseEnum(names []string, s, kind string) (uint8, error) {
+func parseEnum(names []string, s, shardingType string) (uint8, error) {
 	for i, name := range names {
 		if name == s {
 			return uint8(i), nil
 		}
 	}
-	return 0, fmt.Errorf("%s %q is unknown: choose one of %s", kind, s, strings.Join(names, ", "))
+	return 0, fmt.Errorf("%s %q is unknown: choose one of %s", shardingType, s, strings.Join(names, ", "))
 }
 
 // Range is the half-open interval [Start, End).
@@ -235,9 +235,9 @@ type Shard struct {
 	Table int
 	// Rows and Columns are the part of the table the shard holds.
 	Rows, Columns Range
-	// Kind is how the table is placed. Empty means what the shape says: table- or
+	// ShardingType is how the table is placed. Empty means what the shape says: table- or
 	// column-wise with all rows, row-wise with all columns.
-	Kind Kind
+	ShardingType ShardingType
 	// Tier is the memory that holds the rows; empty means HBM.
 	Tier Tier
 	// Cache is, in tier HostCached, the share of the rows that HBM caches, above 0
@@ -247,7 +247,7 @@ type Shard struct {
 
 // ByRows reports whether the shard is one of a table that is cut by rows.
 func (p *Problem) ByRows(s Shard) bool {
-	return s.Kind.ByRows() || s.Kind == "" && s.Rows.Len() < p.Tables[s.Table].Rows
+	return s.ShardingType.ByRows() || s.ShardingType == "" && s.Rows.Len() < p.Tables[s.Table].Rows
 }
 
 // Dim returns the shard's width in columns.

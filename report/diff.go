@@ -30,7 +30,7 @@ func Diff(w io.Writer, c plan.Changes, opt Options) error {
 		p.printf(", %s", compare(*after, *before))
 	}
 	p.printf("\n")
-	p.kinds(c)
+	p.shardingTypes(c)
 	if Same(c) {
 		return p.err
 	}
@@ -43,12 +43,12 @@ func Diff(w io.Writer, c plan.Changes, opt Options) error {
 	return p.err
 }
 
-// kinds prints the number of tables of each sharding type, if the number changes.
-func (p *printer) kinds(c plan.Changes) {
+// shardingTypes prints the number of tables of each sharding type, if the number changes.
+func (p *printer) shardingTypes(c plan.Changes) {
 	var parts []string
-	for _, k := range c.Kinds {
+	for _, k := range c.ShardingTypes {
 		if k.Before != k.After {
-			parts = append(parts, fmt.Sprintf("%s %d -> %d", k.Kind, k.Before, k.After))
+			parts = append(parts, fmt.Sprintf("%s %d -> %d", k.ShardingType, k.Before, k.After))
 		}
 	}
 	if len(parts) > 0 {
@@ -122,9 +122,9 @@ func state(s plan.TableState, shape bool) string {
 	if len(s.Devices) == 1 && s.Devices[0] < 0 {
 		where = "all"
 	}
-	text := fmt.Sprintf("%s on %s", s.Kind, where)
+	text := fmt.Sprintf("%s on %s", s.ShardingType, where)
 	if s.Shards > 1 {
-		text = fmt.Sprintf("%s in %d on %s", s.Kind, s.Shards, where)
+		text = fmt.Sprintf("%s in %d on %s", s.ShardingType, s.Shards, where)
 	}
 	if len(s.Tiers) > 0 {
 		tiers := make([]string, len(s.Tiers))

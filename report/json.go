@@ -126,7 +126,7 @@ func object(w io.Writer, pl *plan.Plan, simulated func(i int) *unit.Millis, fiel
 	var b bytes.Buffer
 	b.WriteString("{")
 	if !pl.Plain() {
-		fields = append(slices.Clip(fields), field{"sharding_types", pl.Kinds()})
+		fields = append(slices.Clip(fields), field{"sharding_types", pl.ShardingTypes()})
 	}
 	if hosted, _ := pl.Hosted(); hosted > 0 {
 		fields = append(slices.Clip(fields), field{"tiers", pl.Tiers()})

@@ -37,7 +37,7 @@ func Memory(w io.Writer, pl *plan.Plan, device int, opt Options) error {
 	if !pl.Plain() {
 		outputs = "pooled vectors of the batch, before the exchanges"
 	}
-	if pl.Kinds()[plan.DataParallel] > 0 {
+	if pl.ShardingTypes()[plan.DataParallel] > 0 {
 		gradients += ", and dense gradients of the tables on every device"
 		if m.Outputs == 0 { // the device has no pooled vectors of its own
 			gradients = "dense gradients of the tables on every device"

@@ -247,12 +247,12 @@ func kinds(mixed bool) (*neuroshard.Result, *problem.Problem) {
 		put(0, problem.Shard{}, 0, 32, 3, 1)
 		put(1, problem.Shard{}, 0, 12, 0, 1)
 		put(1, problem.Shard{}, 12, 32, 1, 1)
-		put(2, problem.Shard{Kind: problem.RowWise}, 0, 32, 0, 4)
-		put(3, problem.Shard{Kind: problem.TableRowWise}, 0, 32, 2, 2)
-		put(4, problem.Shard{Kind: problem.Grid}, 0, 16, 2, 2)
-		put(4, problem.Shard{Kind: problem.Grid}, 16, 32, 0, 2)
+		put(2, problem.Shard{ShardingType: problem.RowWise}, 0, 32, 0, 4)
+		put(3, problem.Shard{ShardingType: problem.TableRowWise}, 0, 32, 2, 2)
+		put(4, problem.Shard{ShardingType: problem.Grid}, 0, 16, 2, 2)
+		put(4, problem.Shard{ShardingType: problem.Grid}, 16, 32, 0, 2)
 		for d := range shards {
-			put(5, problem.Shard{Kind: problem.DataParallel}, 0, 32, d, 1)
+			put(5, problem.Shard{ShardingType: problem.DataParallel}, 0, 32, d, 1)
 		}
 		put(6, problem.Shard{Tier: problem.Host}, 0, 32, 0, 1)
 		put(7, problem.Shard{Tier: problem.HostCached, Cache: 0.1}, 0, 16, 1, 1)

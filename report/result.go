@@ -126,10 +126,10 @@ func (v *view) placed() {
 		return
 	}
 	var parts []string
-	count := v.plan.Kinds()
-	for _, kind := range problem.Kinds() {
-		if n := count[kind]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, kind))
+	count := v.plan.ShardingTypes()
+	for _, shardingType := range problem.ShardingTypes() {
+		if n := count[shardingType]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, shardingType))
 		}
 	}
 	text := strings.Join(parts, ", ")

@@ -23,7 +23,7 @@ func (v *view) splits() {
 		split++
 		if split <= mostSplits {
 			rows = append(rows, []string{
-				name(t.Name), fmt.Sprintf("%s x %d", count(t.Rows), t.Dim), string(t.Kind),
+				name(t.Name), fmt.Sprintf("%s x %d", count(t.Rows), t.Dim), string(t.ShardingType),
 				count(int64(len(t.Shards))), cut(t), numbers(holders(t)),
 			})
 		}
@@ -40,7 +40,7 @@ func (v *view) splits() {
 // cut prints the widths of a table's slices, and the rows of its blocks if the table is cut
 // by rows.
 func cut(t *plan.Table) string {
-	if !t.Kind.ByRows() {
+	if !t.ShardingType.ByRows() {
 		return widths(t.Shards)
 	}
 	var slice []plan.Shard // one shard for each slice of columns
@@ -60,7 +60,7 @@ func (v *view) replicas() {
 	all := 0
 	for i := range v.plan.Tables {
 		t := &v.plan.Tables[i]
-		if t.Kind != plan.DataParallel {
+		if t.ShardingType != plan.DataParallel {
 			continue
 		}
 		if all++; all <= mostSplits {
@@ -89,7 +89,7 @@ func (v *view) hosted() {
 			part := *t
 			part.Shards = held
 			rows = append(rows, []string{
-				name(t.Name), fmt.Sprintf("%s x %d", count(t.Rows), t.Dim), string(t.Kind),
+				name(t.Name), fmt.Sprintf("%s x %d", count(t.Rows), t.Dim), string(t.ShardingType),
 				fmt.Sprintf("%d of %d", len(held), len(t.Shards)), cached(held), numbers(holders(&part)),
 			})
 		}

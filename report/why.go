@@ -125,7 +125,7 @@ func (v *view) heaviest(device int) {
 				t := &v.opt.Problem.Tables[i]
 				amount = t.PoolingFactor() * float64(s.Columns.Len()*t.Precision.Bytes())
 				switch { // a block has its share of the lookups, a copy those of its samples
-				case v.plan.Tables[i].Kind.ByRows():
+				case v.plan.Tables[i].ShardingType.ByRows():
 					amount *= float64(s.Rows.Len()) / float64(t.Rows)
 				case s.Device < 0:
 					amount /= float64(len(v.plan.Devices))
@@ -159,10 +159,10 @@ func (v *view) describe(p piece, sum float64) string {
 	t := &v.plan.Tables[p.table]
 	s := t.Shards[p.shard]
 	text := name(t.Name)
-	if t.Kind.ByRows() {
+	if t.ShardingType.ByRows() {
 		text += " rows " + interval(s.Rows)
 	}
-	if len(t.Shards) > 1 && t.Kind != plan.RowWise && t.Kind != plan.TableRowWise {
+	if len(t.Shards) > 1 && t.ShardingType != plan.RowWise && t.ShardingType != plan.TableRowWise {
 		text += " columns " + interval(s.Columns)
 	}
 	if s.Tier.OnHost() {

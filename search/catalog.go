@@ -50,7 +50,7 @@ const (
 )
 
 func spanOf(f problem.Form) span {
-	switch f.Kind {
+	switch f.ShardingType {
 	case problem.RowWise, problem.DataParallel:
 		return everywhere
 	case problem.TableRowWise:
@@ -128,8 +128,8 @@ func (c *catalog) add(members []member, devices []int32, form problem.Form) int3
 	for _, m := range members {
 		s := c.problem.Whole(m.table)
 		s.Columns.End = int64(m.width)
-		s.Kind, s.Tier, s.Cache = form.Kind, form.Tier, form.Cache
-		if form.Kind.ByRows() {
+		s.ShardingType, s.Tier, s.Cache = form.ShardingType, form.Tier, form.Cache
+		if form.ShardingType.ByRows() {
 			s.Rows.End = c.problem.Tables[m.table].BlockRows(c.devicesOf(k.span))
 		}
 		memory := c.problem.ShardMemory(s)

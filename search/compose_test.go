@@ -28,7 +28,7 @@ func TestKindsHaveHalfOfTheEvaluations(t *testing.T) {
 	for _, limit := range []int64{200, 400, 2000, 20_000} {
 		var phases []string
 		r, err := search.Run(context.Background(), p, formsFactory(p, false), search.Options{
-			MaxEvaluations: limit, Kinds: []problem.Kind{problem.TableWise, problem.ColumnWise, problem.DataParallel},
+			MaxEvaluations: limit, ShardingTypes: []problem.ShardingType{problem.TableWise, problem.ColumnWise, problem.DataParallel},
 			OnEvent: func(e search.Event) {
 				if !slices.Contains(phases, e.Phase) {
 					phases = append(phases, e.Phase)
@@ -42,7 +42,7 @@ func TestKindsHaveHalfOfTheEvaluations(t *testing.T) {
 			t.Errorf("%d evaluations: got phases %v, want that of other forms among them", limit, phases)
 		}
 		for d, held := range r.Shards {
-			if !slices.ContainsFunc(held, func(s problem.Shard) bool { return s.Table == 0 && s.Kind == problem.DataParallel }) {
+			if !slices.ContainsFunc(held, func(s problem.Shard) bool { return s.Table == 0 && s.ShardingType == problem.DataParallel }) {
 				t.Errorf("%d evaluations, device %d: got %v, want table A on it, too", limit, d, held)
 			}
 		}

@@ -195,13 +195,13 @@ func (c *catalog) shards(p placement) [][]problem.Shard {
 		shard.Columns = problem.Range{Start: next, End: next + int64(s.width)}
 		next = shard.Columns.End
 		k := &c.pieces[s.piece]
-		shard.Kind, shard.Tier, shard.Cache = k.form.Kind, k.form.Tier, k.form.Cache
+		shard.ShardingType, shard.Tier, shard.Cache = k.form.ShardingType, k.form.Tier, k.form.Cache
 		if byHost[table] > 1 {
-			shard.Kind = problem.Grid
+			shard.ShardingType = problem.Grid
 		}
 		c.eachOf(k.span, s.device, func(i int, d int32) {
 			part := shard
-			if k.form.Kind.ByRows() {
+			if k.form.ShardingType.ByRows() {
 				block := c.problem.Tables[table].BlockRows(c.devicesOf(k.span))
 				part.Rows = problem.Range{Start: int64(i) * block, End: min(shard.Rows.End, int64(i+1)*block)}
 			}

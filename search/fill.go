@@ -15,7 +15,7 @@ import (
 //	                                          first with no other table by rows, then with all
 
 // fill is the stage that makes tables fit in other forms. It fails with *Infeasible or
-// *NoKind where it finds no placement.
+// *NoShardingType where it finds no placement.
 type fill struct{}
 
 func (fill) apply(r *run, s state) (state, error) {
@@ -44,7 +44,7 @@ func fitForms(c *catalog, f *forms) (parts []placed, ok bool) {
 		return ok
 	}
 	rows := func(k int32) (problem.Form, bool) {
-		return f.choice(c, k, func(form problem.Form) bool { return form.Kind.ByRows() })
+		return f.choice(c, k, func(form problem.Form) bool { return form.ShardingType.ByRows() })
 	}
 	largest := slices.Clone(whole)
 	slices.SortStableFunc(largest, func(a, b int32) int { return cmp.Compare(c.pieces[b].bytes, c.pieces[a].bytes) })

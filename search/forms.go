@@ -46,11 +46,11 @@ func onlyColumns(c *catalog) forms {
 // host, blocks for a host are those for all devices, and are tried only in their place.
 func newForms(c *catalog, opt Options) forms {
 	f := onlyColumns(c)
-	if opt.ColumnsOnly || len(opt.Kinds) == 0 && c.problem.Topology.HostMemory == 0 {
+	if opt.ColumnsOnly || len(opt.ShardingTypes) == 0 && c.problem.Topology.HostMemory == 0 {
 		return f
 	}
-	allowed := func(k problem.Kind) bool { return slices.Contains(opt.Kinds, k) }
-	f.columns = len(opt.Kinds) == 0 || allowed(problem.TableWise) || allowed(problem.ColumnWise)
+	allowed := func(k problem.ShardingType) bool { return slices.Contains(opt.ShardingTypes, k) }
+	f.columns = len(opt.ShardingTypes) == 0 || allowed(problem.TableWise) || allowed(problem.ColumnWise)
 	f.sliced = allowed(problem.Grid)
 	for i := range c.problem.Tables {
 		f.choices[i] = f.choicesOf(c, i, allowed)
@@ -65,7 +65,7 @@ func (f forms) none() forms {
 }
 
 // choicesOf returns the forms other than the zero one that a table may take.
-func (f *forms) choicesOf(c *catalog, table int, allowed func(problem.Kind) bool) (choices []problem.Form) {
+func (f *forms) choicesOf(c *catalog, table int, allowed func(problem.ShardingType) bool) (choices []problem.Form) {
 	t := &c.problem.Tables[table]
 	if t.Constraint.Group != "" || c.problem.Accounting != problem.CountAll {
 		return nil
@@ -75,7 +75,7 @@ func (f *forms) choicesOf(c *catalog, table int, allowed func(problem.Kind) bool
 			choices = byRows(c, t, allowed)
 		}
 		if allowed(problem.DataParallel) {
-			choices = append(choices, problem.Form{Kind: problem.DataParallel})
+			choices = append(choices, problem.Form{ShardingType: problem.DataParallel})
 		}
 	}
 	if f.columns && c.problem.Topology.HostBudget() > 0 {
@@ -85,14 +85,14 @@ func (f *forms) choicesOf(c *catalog, table int, allowed func(problem.Kind) bool
 }
 
 // byRows returns the forms by rows that a table may take.
-func byRows(c *catalog, t *problem.Table, allowed func(problem.Kind) bool) (choices []problem.Form) {
+func byRows(c *catalog, t *problem.Table, allowed func(problem.ShardingType) bool) (choices []problem.Form) {
 	topology := c.problem.Topology
 	if allowed(problem.RowWise) && t.CutsByRows(len(c.all)) {
-		choices = append(choices, problem.Form{Kind: problem.RowWise})
+		choices = append(choices, problem.Form{ShardingType: problem.RowWise})
 	}
 	hosts := topology.Hosts() > 1 || !allowed(problem.RowWise)
 	if hosts && (allowed(problem.TableRowWise) || allowed(problem.Grid)) && t.CutsByRows(topology.PerHost()) {
-		choices = append(choices, problem.Form{Kind: problem.TableRowWise})
+		choices = append(choices, problem.Form{ShardingType: problem.TableRowWise})
 	}
 	return choices
 }
@@ -157,8 +157,8 @@ func (f *forms) sets() [][]problem.Form {
 
 // narrowed returns the problem with the cuts by columns that the sharding types allow:
 // none where tables on single devices stay whole.
-func narrowed(p *problem.Problem, kinds []problem.Kind) *problem.Problem {
-	if slices.Contains(kinds, problem.ColumnWise) || !slices.Contains(kinds, problem.TableWise) {
+func narrowed(p *problem.Problem, shardingTypes []problem.ShardingType) *problem.Problem {
+	if slices.Contains(shardingTypes, problem.ColumnWise) || !slices.Contains(shardingTypes, problem.TableWise) {
 		return p
 	}
 	whole := *p
@@ -169,32 +169,32 @@ func narrowed(p *problem.Problem, kinds []problem.Kind) *problem.Problem {
 	return &whole
 }
 
-// NoKind is the error of a search whose sharding types, none of which places tables on
+// NoShardingType is the error of a search whose sharding types, none of which places tables on
 // single devices, cannot place some tables, or place them and do not fit.
-type NoKind struct {
+type NoShardingType struct {
 	// Tables are the names of those that no sharding type can place, in the problem's
 	// order: their rows are fewer than devices, or their constraints forbid it. Where all
 	// can be placed and do not fit, it is the one that takes most.
 	Tables []string
-	// Kinds are the sharding types tried, where tables do not fit. Need is what Tables
+	// ShardingTypes are the sharding types tried, where tables do not fit. Need is what Tables
 	// takes of a device, Sum what all tables take of each, or of those of a host, in the
 	// sharding type that takes least, and Have what there is.
-	Kinds           []string
+	ShardingTypes   []string
 	Need, Sum, Have unit.Bytes
 }
 
 // Error names the first of the tables, or the one that takes most.
-func (e *NoKind) Error() string {
-	if len(e.Kinds) > 0 {
+func (e *NoShardingType) Error() string {
+	if len(e.ShardingTypes) > 0 {
 		return fmt.Sprintf("the tables do not fit in %s: each in the sharding type that takes least, they take %v of a device that has %v for them; %q takes most, %v",
-			strings.Join(e.Kinds, ", "), e.Sum, e.Have, e.Tables[0], e.Need)
+			strings.Join(e.ShardingTypes, ", "), e.Sum, e.Have, e.Tables[0], e.Need)
 	}
 	return fmt.Sprintf("none of the sharding types allowed can place %s: they have fewer rows than there are devices, or constraints against it", words.Quoted(e.Tables, 5))
 }
 
-// possible returns nil, or a *NoKind with the tables that can take no form.
+// possible returns nil, or a *NoShardingType with the tables that can take no form.
 func (f *forms) possible(c *catalog) error {
-	e := &NoKind{}
+	e := &NoShardingType{}
 	for i := range c.problem.Tables {
 		if len(f.choices[i]) == 0 {
 			e.Tables = append(e.Tables, c.problem.Tables[i].Name)
@@ -214,7 +214,7 @@ func (f *forms) tried() []string {
 	var names []string
 	for _, choices := range f.choices {
 		for _, form := range choices {
-			name := string(form.Kind)
+			name := string(form.ShardingType)
 			if form.Tier.OnHost() {
 				name = InHostMemory
 			}
@@ -228,8 +228,8 @@ func (f *forms) tried() []string {
 
 // noRoom is the error of a search without column slices that found no placement: of the
 // table that takes most of a device in the form that takes least.
-func (f *forms) noRoom(c *catalog) *NoKind {
-	e := &NoKind{Kinds: f.tried(), Have: unit.Bytes(c.budget)}
+func (f *forms) noRoom(c *catalog) *NoShardingType {
+	e := &NoShardingType{ShardingTypes: f.tried(), Have: unit.Bytes(c.budget)}
 	for i, choices := range f.choices {
 		m := c.pieces[f.whole[i]].members[0]
 		least := int64(math.MaxInt64)

@@ -34,7 +34,7 @@ func TestFormsOfConstrainedTables(t *testing.T) {
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	f := newForms(newCatalog(p, nil), Options{Kinds: problem.Kinds()})
+	f := newForms(newCatalog(p, nil), Options{ShardingTypes: problem.ShardingTypes()})
 	const tiers = "host_cached host"
 	for i, want := range []string{
 		"row_wise table_row_wise data_parallel " + tiers,
@@ -45,7 +45,7 @@ func TestFormsOfConstrainedTables(t *testing.T) {
 	} {
 		got, seen := "", map[string]bool{}
 		for _, form := range f.choices[i] {
-			name := string(form.Kind)
+			name := string(form.ShardingType)
 			if name == "" {
 				name = string(form.Tier)
 			}
@@ -68,14 +68,14 @@ func TestFormsOfConstrainedTables(t *testing.T) {
 func TestMayCut(t *testing.T) {
 	for _, sliced := range []bool{false, true} {
 		p := onHosts(problem.Constraint{})
-		pieces := []problem.Kind{problem.ColumnWise, problem.RowWise, problem.TableRowWise, problem.DataParallel}
+		pieces := []problem.ShardingType{problem.ColumnWise, problem.RowWise, problem.TableRowWise, problem.DataParallel}
 		if sliced {
 			pieces = append(pieces, problem.Grid)
 		}
 		c := newCatalog(p, nil)
-		r := &mover{layout: newLayout(c, nil, newForms(c, Options{Kinds: pieces}))}
-		for piece, want := range map[problem.Kind]bool{"": true, problem.RowWise: false, problem.DataParallel: false, problem.TableRowWise: sliced} {
-			r.parts = []placed{{c.inForm(c.whole()[0], 16, problem.Form{Kind: piece}), 0}}
+		r := &mover{layout: newLayout(c, nil, newForms(c, Options{ShardingTypes: pieces}))}
+		for piece, want := range map[problem.ShardingType]bool{"": true, problem.RowWise: false, problem.DataParallel: false, problem.TableRowWise: sliced} {
+			r.parts = []placed{{c.inForm(c.whole()[0], 16, problem.Form{ShardingType: piece}), 0}}
 			if got := r.mayCut(0); got != want {
 				t.Errorf("%q, grids allowed %v: got %v, want %v", piece, sliced, got, want)
 			}
@@ -87,15 +87,15 @@ func TestMayCut(t *testing.T) {
 func TestTableWiseAloneIsWhole(t *testing.T) {
 	p := handMade(1<<20, 2, table{10, 16, 3})
 	for _, test := range []struct {
-		pieces []problem.Kind
+		pieces []problem.ShardingType
 		want   []string
 	}{
 		{nil, []string{"A0-8", "A8-16"}},
-		{[]problem.Kind{problem.ColumnWise}, []string{"A0-8", "A8-16"}},
-		{[]problem.Kind{problem.TableWise, problem.ColumnWise}, []string{"A0-8", "A8-16"}},
-		{[]problem.Kind{problem.TableWise}, []string{"A0-16", ""}},
+		{[]problem.ShardingType{problem.ColumnWise}, []string{"A0-8", "A8-16"}},
+		{[]problem.ShardingType{problem.TableWise, problem.ColumnWise}, []string{"A0-8", "A8-16"}},
+		{[]problem.ShardingType{problem.TableWise}, []string{"A0-16", ""}},
 	} {
-		r, err := Run(context.Background(), p, additiveFactory(p), Options{Kinds: test.pieces})
+		r, err := Run(context.Background(), p, additiveFactory(p), Options{ShardingTypes: test.pieces})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,11 +117,11 @@ func TestBlocksGoToTheHostWithRoom(t *testing.T) {
 	p := onHosts(problem.Constraint{}, problem.Constraint{}, problem.Constraint{})
 	p.Tables[0].Rows, p.Tables[1].Rows = 3000, 2000
 	c := newCatalog(p, nil)
-	f := newForms(c, Options{Kinds: problem.Kinds()})
+	f := newForms(c, Options{ShardingTypes: problem.ShardingTypes()})
 	byRows := map[int32]problem.Form{}
 	whole := c.whole()
 	for _, k := range whole {
-		byRows[k] = problem.Form{Kind: problem.TableRowWise}
+		byRows[k] = problem.Form{ShardingType: problem.TableRowWise}
 	}
 	room := newLedger(c)
 	parts, ok := fillForms(c, &f, &room, whole, byRows, nil)
@@ -144,7 +144,7 @@ func TestHostMemoryIsFilledEvenly(t *testing.T) {
 	p.Tables[0].Rows = 3000
 	p.Topology.HostMemory = 2 * 140_000 // two of 64,000 bytes for each device
 	c := newCatalog(p, nil)
-	f := newForms(c, Options{Kinds: problem.Kinds()})
+	f := newForms(c, Options{ShardingTypes: problem.ShardingTypes()})
 	place := func(hostBudget int64) ([]placed, bool) {
 		hosted := map[int32]problem.Form{}
 		whole := c.whole()

@@ -47,7 +47,7 @@ func (hottest) apply(r *run, s state) (state, error) {
 // one, and the pieces of the others.
 func replicas(c *catalog, f *forms, whole []int32) (copies []placed, rest []int32) {
 	rest = slices.DeleteFunc(slices.Clone(whole), func(k int32) bool {
-		replicated, ok := f.choice(c, k, func(form problem.Form) bool { return form.Kind == problem.DataParallel })
+		replicated, ok := f.choice(c, k, func(form problem.Form) bool { return form.ShardingType == problem.DataParallel })
 		if !ok {
 			return false
 		}

@@ -59,13 +59,13 @@ type Options struct {
 	// Budget, if above 0, ends the search after that time; method NeuroShard anneals
 	// until then. Which placement is found then depends on the machine.
 	Budget time.Duration
-	// Kinds are the sharding types allowed; by default table-wise and column-wise. Only
+	// ShardingTypes are the sharding types allowed; by default table-wise and column-wise. Only
 	// method NeuroShard tries others, and host memory where the topology has some; with
 	// ColumnsOnly it tries neither. ColumnWise allows TableWise, too, and Grid allows
 	// TableRowWise; with TableWise and without ColumnWise, Grid allows TableRowWise only.
-	Kinds []problem.Kind
+	ShardingTypes []problem.ShardingType
 	// ColumnsOnly says that the Scorers estimate the zero form only, slices of columns in
-	// HBM. The search then tries no other form, whatever Kinds and the topology's host
+	// HBM. The search then tries no other form, whatever ShardingTypes and the topology's host
 	// memory allow. By default the Scorers must estimate every form.
 	ColumnsOnly bool
 	// Brief leaves the number of devices that would do out of *Infeasible: on a large

@@ -77,8 +77,8 @@ func stagesOf(name Method) []stage {
 }
 
 // Run searches for the cheapest placement of p, which must be valid and is not
-// modified. It fails with *Infeasible where the method finds no placement, with *NoKind where
-// Options.Kinds leave a table none, and
+// modified. It fails with *Infeasible where the method finds no placement, with *NoShardingType where
+// Options.ShardingTypes leave a table none, and
 // with the context's error if that ends before there is one; later, the best
 // placement so far is returned, with status Interrupted.
 func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options) (Result, error) {
@@ -97,7 +97,7 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 		ctx, cancel = context.WithTimeoutCause(ctx, opt.Budget, errOutOfTime)
 		defer cancel()
 	}
-	r := newRun(ctx, narrowed(p, opt.Kinds), newScorer, opt)
+	r := newRun(ctx, narrowed(p, opt.ShardingTypes), newScorer, opt)
 	s, err := r.apply(stagesOf(opt.Method), state{})
 	if err = r.placed(s, err); err != nil {
 		return Result{}, err

@@ -114,16 +114,16 @@ func (s *formsModel) change(device, item int, sign int64) {
 	time := 20 * int64(math.Ceil(t.PoolingFactor()*16)) * int64(it.width+8)
 	sent := 150 * columns
 	switch {
-	case it.form.Kind == problem.RowWise:
+	case it.form.ShardingType == problem.RowWise:
 		s.rows.add(sign, time/n)
 		s.shared += sign * sent
-	case it.form.Kind == problem.TableRowWise:
+	case it.form.ShardingType == problem.TableRowWise:
 		s.byHost[device/int(local)].add(sign, time/local)
 		if s.p.Topology.Hosts() > 1 { // on one host, the blocks are those of all devices
 			sent /= 3
 		}
 		s.shared += sign * sent
-	case it.form.Kind == problem.DataParallel:
+	case it.form.ShardingType == problem.DataParallel:
 		s.replicas.add(sign, time/n+t.Rows*int64(it.width)/4)
 		s.shared += sign * t.Rows * int64(it.width) / 16
 	case it.form.Tier == problem.Host:
@@ -185,7 +185,7 @@ func TestFormsModelConforms(t *testing.T) {
 
 // checkKinds fails where the result is no valid placement of p in the pieces allowed, or
 // does not cost what it says. It shares no code with the search.
-func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, pieces []problem.Kind, r search.Result) {
+func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, pieces []problem.ShardingType, r search.Result) {
 	t.Helper()
 	n, perHost := p.Topology.Devices, p.Topology.PerHost()
 	if len(r.Shards) != n {
@@ -209,8 +209,8 @@ func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, pieces
 			t.Errorf("device %d: got %d bytes of host memory, want at most %d", d, memory.Host, p.HostBudget())
 		}
 	}
-	allowed := func(piece ...problem.Kind) bool {
-		return slices.ContainsFunc(piece, func(k problem.Kind) bool { return slices.Contains(pieces, k) })
+	allowed := func(piece ...problem.ShardingType) bool {
+		return slices.ContainsFunc(piece, func(k problem.ShardingType) bool { return slices.Contains(pieces, k) })
 	}
 	scorer := newScorer()
 	scorer.Reset()
@@ -245,11 +245,11 @@ func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, pieces
 			next = slice[0].Columns.End
 			devices, begin := 1, slice[0].device
 			form := problem.Form{Tier: first.Tier, Cache: first.Cache}
-			switch first.Kind {
+			switch first.ShardingType {
 			case problem.RowWise, problem.DataParallel:
-				devices, begin, form = n, 0, problem.Form{Kind: first.Kind}
+				devices, begin, form = n, 0, problem.Form{ShardingType: first.ShardingType}
 			case problem.TableRowWise, problem.Grid:
-				devices, begin, form = perHost, begin/perHost*perHost, problem.Form{Kind: problem.TableRowWise}
+				devices, begin, form = perHost, begin/perHost*perHost, problem.Form{ShardingType: problem.TableRowWise}
 				if hosts[begin] {
 					fail("two slices on host of device %d", begin)
 				}
@@ -260,11 +260,11 @@ func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, pieces
 			}
 			for k, s := range slice {
 				want := problem.Range{Start: 0, End: table.Rows}
-				if first.Kind.ByRows() {
+				if first.ShardingType.ByRows() {
 					block := (table.Rows + int64(devices) - 1) / int64(devices)
 					want = problem.Range{Start: int64(k) * block, End: min(table.Rows, int64(k+1)*block)}
 				}
-				if s.device != begin+k || s.Rows != want || want.Len() < 1 || s.Kind != first.Kind || s.Tier != first.Tier || s.Cache != first.Cache {
+				if s.device != begin+k || s.Rows != want || want.Len() < 1 || s.ShardingType != first.ShardingType || s.Tier != first.Tier || s.Cache != first.Cache {
 					fail("got %+v on device %d, want rows %v on device %d in one kind and memory", s.Shard, s.device, want, begin+k)
 				}
 			}
@@ -273,13 +273,13 @@ func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, pieces
 		if next != int64(table.Dim) {
 			fail("got %d columns, want all", next)
 		}
-		switch first.Kind {
+		switch first.ShardingType {
 		case "":
 			if len(pieces) > 0 && (!allowed(problem.TableWise, problem.ColumnWise) || entries > 1 && !allowed(problem.ColumnWise)) {
 				fail("kinds %v do not allow slices of columns", pieces)
 			}
 		case problem.RowWise, problem.DataParallel:
-			if !allowed(first.Kind) || entries > 1 {
+			if !allowed(first.ShardingType) || entries > 1 {
 				fail("kinds %v do not allow it", pieces)
 			}
 		case problem.TableRowWise:
@@ -291,7 +291,7 @@ func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, pieces
 				fail("kinds %v do not allow it", pieces)
 			}
 		default:
-			fail("got kind %q", first.Kind)
+			fail("got kind %q", first.ShardingType)
 		}
 		switch first.Tier {
 		case problem.HostCached:
@@ -300,19 +300,19 @@ func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, pieces
 			}
 			fallthrough
 		case problem.Host:
-			if p.Topology.HostMemory == 0 || first.Kind != "" {
+			if p.Topology.HostMemory == 0 || first.ShardingType != "" {
 				fail("lies in host memory")
 			}
 		case problem.HBM, "":
 		default:
 			fail("got tier %q", first.Tier)
 		}
-		if c.NoSplit && (entries > 1 || first.Kind.ByRows()) {
+		if c.NoSplit && (entries > 1 || first.ShardingType.ByRows()) {
 			fail("want it whole")
 		}
 		if len(c.Devices) > 0 {
 			for _, s := range held {
-				if s.Kind != "" || !slices.Contains(c.Devices, s.device) {
+				if s.ShardingType != "" || !slices.Contains(c.Devices, s.device) {
 					fail("got device %d, want one of %v", s.device, c.Devices)
 				}
 			}
@@ -375,11 +375,11 @@ func a100() hardware.Profile {
 	return profile
 }
 
-func someKinds(t *rapid.T) []problem.Kind {
+func someKinds(t *rapid.T) []problem.ShardingType {
 	if rapid.Bool().Draw(t, "all kinds") {
-		return problem.Kinds()
+		return problem.ShardingTypes()
 	}
-	return rapid.SliceOfNDistinct(rapid.SampledFrom(problem.Kinds()), 0, 6, rapid.ID[problem.Kind]).Draw(t, "kinds")
+	return rapid.SliceOfNDistinct(rapid.SampledFrom(problem.ShardingTypes()), 0, 6, rapid.ID[problem.ShardingType]).Draw(t, "kinds")
 }
 
 // TestPropertyPlansOfKindsAreValid: whatever pieces are allowed, on whatever cluster, a
@@ -393,7 +393,7 @@ func plansOfKindsAreValid(t *testing.T, evaluations int64) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, pieces := spreadOut(t), someKinds(t)
 		newScorer := formsFactory(p, rapid.Bool().Draw(t, "additive"))
-		opt := search.Options{Kinds: pieces, Seed: rapid.Uint64().Draw(t, "seed"), Workers: 1, Steps: 2, MaxEvaluations: evaluations}
+		opt := search.Options{ShardingTypes: pieces, Seed: rapid.Uint64().Draw(t, "seed"), Workers: 1, Steps: 2, MaxEvaluations: evaluations}
 		r, err := search.Run(context.Background(), p, newScorer, opt)
 		if !refused(t, err) {
 			return
@@ -402,7 +402,7 @@ func plansOfKindsAreValid(t *testing.T, evaluations int64) {
 		found++
 		in := map[string]bool{}
 		for _, s := range slices.Concat(r.Shards...) {
-			in[string(s.Kind)+string(s.Tier)] = true
+			in[string(s.ShardingType)+string(s.Tier)] = true
 		}
 		for what := range in {
 			with[what]++
@@ -431,7 +431,7 @@ func refused(t rapid.TB, err error) bool {
 		return true
 	}
 	var infeasible *search.Infeasible
-	var noKind *search.NoKind
+	var noKind *search.NoShardingType
 	switch {
 	case errors.As(err, &infeasible):
 		if infeasible.Table == "" || infeasible.Reason == "" || infeasible.Need <= 0 || infeasible.Missing < 0 {
@@ -456,30 +456,30 @@ func TestTablesOfTooManyRows(t *testing.T) {
 	topology := func(devices, perHost int, host unit.Bytes) hardware.Topology {
 		return hardware.Topology{Profile: a100(), Devices: devices, DevicesPerHost: perHost, HostMemory: host}
 	}
-	columns := []problem.Kind{problem.TableWise, problem.ColumnWise}
+	columns := []problem.ShardingType{problem.TableWise, problem.ColumnWise}
 	huge := large("huge", 10_000_000_000, 4) // 149 GiB
 	small := large("small", 1000, 64)
 	for _, c := range []struct {
 		name     string
 		topology hardware.Topology
 		tables   []problem.Table
-		pieces   []problem.Kind
+		pieces   []problem.ShardingType
 		want     problem.Form // of the first table, in a plan
 		none     string       // in the error
 	}{
-		{"by rows", topology(8, 0, 0), []problem.Table{huge, small}, problem.Kinds(), problem.Form{Kind: problem.RowWise}, ""},
-		{"by rows alone", topology(8, 0, 0), []problem.Table{huge, small}, []problem.Kind{problem.RowWise}, problem.Form{Kind: problem.RowWise}, ""},
-		{"by rows of hosts alone", topology(8, 4, 0), []problem.Table{huge, small}, []problem.Kind{problem.TableRowWise}, problem.Form{Kind: problem.TableRowWise}, ""},
-		{"two by rows of hosts", topology(8, 4, 0), []problem.Table{huge, huge, small}, []problem.Kind{problem.ColumnWise, problem.TableRowWise}, problem.Form{Kind: problem.TableRowWise}, ""},
-		{"a grid, larger than a host", topology(8, 4, 0), []problem.Table{large("vast", 18_000_000_000, 8), small}, []problem.Kind{problem.ColumnWise, problem.Grid}, problem.Form{Kind: problem.TableRowWise}, ""},
+		{"by rows", topology(8, 0, 0), []problem.Table{huge, small}, problem.ShardingTypes(), problem.Form{ShardingType: problem.RowWise}, ""},
+		{"by rows alone", topology(8, 0, 0), []problem.Table{huge, small}, []problem.ShardingType{problem.RowWise}, problem.Form{ShardingType: problem.RowWise}, ""},
+		{"by rows of hosts alone", topology(8, 4, 0), []problem.Table{huge, small}, []problem.ShardingType{problem.TableRowWise}, problem.Form{ShardingType: problem.TableRowWise}, ""},
+		{"two by rows of hosts", topology(8, 4, 0), []problem.Table{huge, huge, small}, []problem.ShardingType{problem.ColumnWise, problem.TableRowWise}, problem.Form{ShardingType: problem.TableRowWise}, ""},
+		{"a grid, larger than a host", topology(8, 4, 0), []problem.Table{large("vast", 18_000_000_000, 8), small}, []problem.ShardingType{problem.ColumnWise, problem.Grid}, problem.Form{ShardingType: problem.TableRowWise}, ""},
 		{"columns alone", topology(8, 0, 0), []problem.Table{huge, small}, columns, problem.Form{}, `"huge"`},
 		{"by default", topology(8, 0, 0), []problem.Table{huge, small}, nil, problem.Form{}, `"huge"`},
 		{"host memory", topology(8, 0, 4*unit.TiB), []problem.Table{huge, small}, columns, problem.Form{Tier: problem.Host}, ""},
 		{"host memory of one device", topology(1, 0, 4*unit.TiB), []problem.Table{huge, small}, nil, problem.Form{Tier: problem.Host}, ""},
 		{"too little host memory", topology(8, 0, 400*unit.GiB), []problem.Table{huge, small}, columns, problem.Form{}, `"huge"`},
-		{"replicas alone", topology(8, 0, 0), []problem.Table{small, huge}, []problem.Kind{problem.DataParallel}, problem.Form{}, `"huge"`},
-		{"one device by rows", topology(1, 0, 0), []problem.Table{small}, []problem.Kind{problem.RowWise}, problem.Form{}, `"small"`},
-		{"rows of a full host", topology(2, 0, 0), []problem.Table{large("vast", 40_000_000_000, 4)}, problem.Kinds(), problem.Form{}, `"vast"`},
+		{"replicas alone", topology(8, 0, 0), []problem.Table{small, huge}, []problem.ShardingType{problem.DataParallel}, problem.Form{}, `"huge"`},
+		{"one device by rows", topology(1, 0, 0), []problem.Table{small}, []problem.ShardingType{problem.RowWise}, problem.Form{}, `"small"`},
+		{"rows of a full host", topology(2, 0, 0), []problem.Table{large("vast", 40_000_000_000, 4)}, problem.ShardingTypes(), problem.Form{}, `"vast"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := &problem.Problem{Batch: 4096, Topology: c.topology}
@@ -492,7 +492,7 @@ func TestTablesOfTooManyRows(t *testing.T) {
 			}
 			for _, sums := range []bool{false, true} {
 				newScorer := formsFactory(p, sums)
-				r, err := search.Run(context.Background(), p, newScorer, search.Options{Kinds: c.pieces, Workers: 1, MaxEvaluations: 20_000})
+				r, err := search.Run(context.Background(), p, newScorer, search.Options{ShardingTypes: c.pieces, Workers: 1, MaxEvaluations: 20_000})
 				if c.none != "" {
 					if err == nil || !strings.Contains(err.Error(), strings.TrimSuffix(c.none, `"`)) {
 						t.Errorf("got %v, want an error that names %s", err, c.none)
@@ -505,7 +505,7 @@ func TestTablesOfTooManyRows(t *testing.T) {
 				}
 				checkKinds(t, p, newScorer, c.pieces, r)
 				for _, s := range slices.Concat(r.Shards...) {
-					if got := p.Form(s); s.Table == 0 && (got.Kind != c.want.Kind || got.Tier.OnHost() != c.want.Tier.OnHost()) {
+					if got := p.Form(s); s.Table == 0 && (got.ShardingType != c.want.ShardingType || got.Tier.OnHost() != c.want.Tier.OnHost()) {
 						t.Errorf("got %+v of the first table, want %+v", s, c.want)
 					}
 				}
@@ -520,10 +520,10 @@ func TestHostMemoryIsForSlices(t *testing.T) {
 	p := &problem.Problem{Batch: 64, Tables: []problem.Table{large("a", 1_000_000, 4), large("b", 1_000_000, 4)}}
 	p.Topology = hardware.Topology{Profile: a100(), Devices: 2, HostMemory: unit.TiB}
 	p.Topology.Memory = p.DeviceMemory().Total() + p.ShardMemory(p.Whole(0)).Tables()*102/100
-	for _, piece := range []problem.Kind{problem.RowWise, problem.DataParallel} {
-		pieces := []problem.Kind{piece}
+	for _, piece := range []problem.ShardingType{problem.RowWise, problem.DataParallel} {
+		pieces := []problem.ShardingType{piece}
 		newScorer := formsFactory(p, true)
-		r, err := search.Run(context.Background(), p, newScorer, search.Options{Kinds: pieces, Workers: 1})
+		r, err := search.Run(context.Background(), p, newScorer, search.Options{ShardingTypes: pieces, Workers: 1})
 		if refused(t, err) {
 			checkKinds(t, p, newScorer, pieces, r)
 		}
@@ -572,11 +572,11 @@ func optimumInAllKinds(t *testing.T, tasks int, sums bool) {
 		p := tiny(seed)
 		newScorer := formsFactory(p, sums)
 		want := optimumInForms(p, newScorer())
-		r, err := search.Run(context.Background(), p, newScorer, search.Options{Kinds: problem.Kinds(), Workers: 1})
+		r, err := search.Run(context.Background(), p, newScorer, search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkKinds(t, p, newScorer, problem.Kinds(), r)
+		checkKinds(t, p, newScorer, problem.ShardingTypes(), r)
 		if r.Cost < want*(1-1e-12) {
 			t.Errorf("task %d: got cost %v, below the optimum %v", seed, r.Cost, want)
 		}
@@ -606,15 +606,15 @@ func optimumInForms(p *problem.Problem, s search.Scorer) float64 {
 	hold := func(i, width int, form problem.Form, d int, sign unit.Bytes) (fits bool) {
 		shard := p.Whole(i)
 		shard.Columns.End = int64(width)
-		shard.Kind, shard.Tier, shard.Cache = form.Kind, form.Tier, form.Cache
+		shard.ShardingType, shard.Tier, shard.Cache = form.ShardingType, form.Tier, form.Cache
 		devices := 1
-		switch form.Kind {
+		switch form.ShardingType {
 		case problem.RowWise, problem.DataParallel:
 			devices = n
 		case problem.TableRowWise:
 			devices = perHost
 		}
-		if form.Kind.ByRows() {
+		if form.ShardingType.ByRows() {
 			shard.Rows.End = p.Tables[i].BlockRows(devices)
 		}
 		memory := p.ShardMemory(shard)
@@ -666,13 +666,13 @@ func optimumInForms(p *problem.Problem, s search.Scorer) float64 {
 				put(i, widths, form, 1, 0)
 			}
 			if t.CutsByRows(perHost) {
-				put(i, widths, problem.Form{Kind: problem.TableRowWise}, perHost, 0)
+				put(i, widths, problem.Form{ShardingType: problem.TableRowWise}, perHost, 0)
 			}
 		}
 		if t.CutsByRows(n) {
-			put(i, cuts[0], problem.Form{Kind: problem.RowWise}, n, 0)
+			put(i, cuts[0], problem.Form{ShardingType: problem.RowWise}, n, 0)
 		}
-		put(i, cuts[0], problem.Form{Kind: problem.DataParallel}, n, 0)
+		put(i, cuts[0], problem.Form{ShardingType: problem.DataParallel}, n, 0)
 	}
 	table(0)
 	return best
@@ -694,11 +694,11 @@ func neverDearer(t *testing.T, tasks int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		on, err := search.Run(context.Background(), p, newScorer, search.Options{Workers: 1, Kinds: problem.Kinds()})
+		on, err := search.Run(context.Background(), p, newScorer, search.Options{Workers: 1, ShardingTypes: problem.ShardingTypes()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkKinds(t, p, newScorer, problem.Kinds(), on)
+		checkKinds(t, p, newScorer, problem.ShardingTypes(), on)
 		if on.Cost > off.Cost {
 			t.Errorf("seed %d: got cost %v in all kinds, %v in slices of columns", seed, on.Cost, off.Cost)
 		}
@@ -723,13 +723,13 @@ func TestPlansOfColumnsAreAsBefore(t *testing.T) {
 	} {
 		p := pool(uint64(seed), 5+3*seed, 2+seed%5, 128)
 		for name, c := range map[string]struct {
-			pieces []problem.Kind
+			pieces []problem.ShardingType
 			scorer search.Factory
 		}{
 			"no kinds":          {nil, factory(p)},
-			"slices of columns": {[]problem.Kind{problem.ColumnWise}, formsFactory(p, false)},
+			"slices of columns": {[]problem.ShardingType{problem.ColumnWise}, formsFactory(p, false)},
 		} {
-			r, err := search.Run(context.Background(), p, c.scorer, search.Options{Seed: uint64(seed), MaxEvaluations: 40_000 * int64(seed%2), Kinds: c.pieces})
+			r, err := search.Run(context.Background(), p, c.scorer, search.Options{Seed: uint64(seed), MaxEvaluations: 40_000 * int64(seed%2), ShardingTypes: c.pieces})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -757,9 +757,9 @@ func byConstruction(seed uint64) *problem.Problem {
 		first, devices := draw.IntN(n), 1
 		switch form := draw.IntN(6); {
 		case form < 2 && t.CutsByRows(n):
-			s.Kind, first, devices = problem.RowWise, 0, n
+			s.ShardingType, first, devices = problem.RowWise, 0, n
 		case form == 2 && t.CutsByRows(perHost):
-			s.Kind, first, devices = problem.TableRowWise, first/perHost*perHost, perHost
+			s.ShardingType, first, devices = problem.TableRowWise, first/perHost*perHost, perHost
 		case form == 3:
 			s.Tier = problem.Host
 		case form == 4:
@@ -795,9 +795,9 @@ func memoryTightInAllKinds(t *testing.T, tasks uint64) {
 	for seed := range tasks {
 		p := byConstruction(seed)
 		newScorer := formsFactory(p, true)
-		r, err := search.Run(context.Background(), p, newScorer, search.Options{Kinds: problem.Kinds(), Workers: 1, Brief: true, MaxEvaluations: 4_000})
+		r, err := search.Run(context.Background(), p, newScorer, search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 1, Brief: true, MaxEvaluations: 4_000})
 		if refused(t, err) {
-			checkKinds(t, p, newScorer, problem.Kinds(), r)
+			checkKinds(t, p, newScorer, problem.ShardingTypes(), r)
 			solved++
 		} else {
 			t.Logf("seed %d: %v", seed, err)

@@ -134,7 +134,7 @@ func (w switcher) starts(base []placed) []start {
 	}
 	for _, forms := range sets {
 		form := forms[0]
-		if len(forms) > 1 || !form.Kind.ByRows() {
+		if len(forms) > 1 || !form.ShardingType.ByRows() {
 			continue
 		}
 		for last, i := 0, 0; i < len(expensiveShares) && going(); i++ {

@@ -61,36 +61,36 @@ func fault(p *problem.Problem, s *problem.Shard) string {
 		return fmt.Sprintf("table %q: columns %d to %d are no slice of its %d columns", t.Name, s.Columns.Start, s.Columns.End, t.Dim)
 	}
 	allRows := s.Rows == problem.Range{Start: 0, End: t.Rows}
-	if s.Kind == "" && s.Tier == "" && allRows {
+	if s.ShardingType == "" && s.Tier == "" && allRows {
 		return "" // most shards
 	}
-	kind := s.Kind
-	if kind == "" && !allRows {
-		kind = problem.RowWise
+	shardingType := s.ShardingType
+	if shardingType == "" && !allRows {
+		shardingType = problem.RowWise
 	}
-	if message := tierFault(t, s, kind); message != "" {
+	if message := tierFault(t, s, shardingType); message != "" {
 		return message
 	}
-	return typeFault(p, t, s, kind)
+	return typeFault(p, t, s, shardingType)
 }
 
 // typeFault returns the fault of a shard's rows and columns for its sharding type.
-func typeFault(p *problem.Problem, t *problem.Table, s *problem.Shard, kind problem.Kind) string {
-	if kind.Spread() && kind != problem.Grid && s.Columns != (problem.Range{Start: 0, End: int64(t.Dim)}) {
-		return fmt.Sprintf("table %q: columns %d to %d of %d: %s shards have all columns", t.Name, s.Columns.Start, s.Columns.End, t.Dim, kind)
+func typeFault(p *problem.Problem, t *problem.Table, s *problem.Shard, shardingType problem.ShardingType) string {
+	if shardingType.Joint() && shardingType != problem.Grid && s.Columns != (problem.Range{Start: 0, End: int64(t.Dim)}) {
+		return fmt.Sprintf("table %q: columns %d to %d of %d: %s shards have all columns", t.Name, s.Columns.Start, s.Columns.End, t.Dim, shardingType)
 	}
-	switch kind {
+	switch shardingType {
 	case "", problem.TableWise, problem.ColumnWise, problem.DataParallel:
 		if s.Rows == (problem.Range{Start: 0, End: t.Rows}) {
 			return ""
 		}
-		return fmt.Sprintf("table %q: rows %d to %d of %d: %s shards have all rows", t.Name, s.Rows.Start, s.Rows.End, t.Rows, kind)
+		return fmt.Sprintf("table %q: rows %d to %d of %d: %s shards have all rows", t.Name, s.Rows.Start, s.Rows.End, t.Rows, shardingType)
 	case problem.RowWise:
-		return blockFault(t, s, kind, p.Topology.Devices, "devices")
+		return blockFault(t, s, shardingType, p.Topology.Devices, "devices")
 	case problem.TableRowWise, problem.Grid:
-		return blockFault(t, s, kind, p.Topology.PerHost(), "devices of a host")
+		return blockFault(t, s, shardingType, p.Topology.PerHost(), "devices of a host")
 	}
-	return fmt.Sprintf("table %q: sharding type %q is unknown: choose one of %s", t.Name, kind, join(problem.Kinds()))
+	return fmt.Sprintf("table %q: sharding type %q is unknown: choose one of %s", t.Name, shardingType, join(problem.ShardingTypes()))
 }
 
 // join lists words with commas between them.
@@ -103,7 +103,7 @@ func join[T ~string](words []T) string {
 }
 
 // tierFault returns the fault of a shard's memory.
-func tierFault(t *problem.Table, s *problem.Shard, kind problem.Kind) string {
+func tierFault(t *problem.Table, s *problem.Shard, shardingType problem.ShardingType) string {
 	switch s.Tier {
 	case "", problem.HBM:
 		return ""
@@ -111,8 +111,8 @@ func tierFault(t *problem.Table, s *problem.Shard, kind problem.Kind) string {
 	default:
 		return fmt.Sprintf("table %q: tier %q is unknown: choose one of %s", t.Name, s.Tier, join(problem.Tiers()))
 	}
-	if kind.Spread() {
-		return fmt.Sprintf("table %q: %s shards in tier %s: only table_wise and column_wise shards may be in a host's memory", t.Name, kind, s.Tier)
+	if shardingType.Joint() {
+		return fmt.Sprintf("table %q: %s shards in tier %s: only table_wise and column_wise shards may be in a host's memory", t.Name, shardingType, s.Tier)
 	}
 	if s.Tier == problem.HostCached && !(s.Cache > 0 && s.Cache < 1) {
 		return fmt.Sprintf("table %q: a cache of %v of its rows: give a share above 0 and below 1, or tier host or hbm", t.Name, s.Cache)
@@ -122,13 +122,13 @@ func tierFault(t *problem.Table, s *problem.Shard, kind problem.Kind) string {
 
 // blockFault returns the fault of a shard that must be one of the blocks of rows of the
 // given number of devices.
-func blockFault(t *problem.Table, s *problem.Shard, kind problem.Kind, devices int, what string) string {
+func blockFault(t *problem.Table, s *problem.Shard, shardingType problem.ShardingType, devices int, what string) string {
 	if !t.CutsByRows(devices) {
-		return fmt.Sprintf("table %q: %s: its %d rows cannot be cut into a block for each of %d %s", t.Name, kind, t.Rows, devices, what)
+		return fmt.Sprintf("table %q: %s: its %d rows cannot be cut into a block for each of %d %s", t.Name, shardingType, t.Rows, devices, what)
 	}
 	block := t.BlockRows(devices)
 	if s.Rows.Start < 0 || s.Rows.Start >= t.Rows || s.Rows != blockAt(t, block, s.Rows.Start/block) {
-		return fmt.Sprintf("table %q: rows %d to %d of %d are no %s block: for %d %s, each block has %d rows, and the last one the rest", t.Name, s.Rows.Start, s.Rows.End, t.Rows, kind, devices, what, block)
+		return fmt.Sprintf("table %q: rows %d to %d of %d are no %s block: for %d %s, each block has %d rows, and the last one the rest", t.Name, s.Rows.Start, s.Rows.End, t.Rows, shardingType, devices, what, block)
 	}
 	return ""
 }
@@ -166,7 +166,7 @@ type holders struct{ count, last int }
 // hostSlice is a slice of columns whose rows are cut over the devices of a host.
 type hostSlice struct {
 	table        int
-	shardingType problem.Kind
+	shardingType problem.ShardingType
 	columns      problem.Range
 	host         int
 }
@@ -222,7 +222,7 @@ func (c *placement) holdersOf(r int, s *problem.Shard, class problem.OperatorCla
 	case problem.ClassReplicas:
 		return ofTables(&c.replicated)
 	}
-	key := hostSlice{s.Table, s.Kind, s.Columns, r / c.problem.Topology.PerHost()}
+	key := hostSlice{s.Table, s.ShardingType, s.Columns, r / c.problem.Topology.PerHost()}
 	if c.byHost[key] == nil {
 		if c.byHost == nil {
 			c.byHost = map[hostSlice]*holders{}
@@ -257,11 +257,11 @@ func (c *placement) holds(r int, s *problem.Shard, class problem.OperatorClass) 
 
 // typeOf returns the sharding type of a shard that devices hold together. A shard
 // without one is row_wise by its rows.
-func typeOf(s *problem.Shard) problem.Kind {
-	if s.Kind == "" {
+func typeOf(s *problem.Shard) problem.ShardingType {
+	if s.ShardingType == "" {
 		return problem.RowWise
 	}
-	return s.Kind
+	return s.ShardingType
 }
 
 // complete finds tables that are missing on devices which must hold them together.
@@ -269,7 +269,7 @@ func (c *placement) complete() {
 	devices := c.problem.Topology.Devices
 	for _, together := range []struct {
 		held         []holders
-		shardingType problem.Kind
+		shardingType problem.ShardingType
 	}{{c.rowWise, problem.RowWise}, {c.replicated, problem.DataParallel}} {
 		for i, h := range together.held {
 			if h.count > 0 && h.count < devices {
@@ -321,21 +321,21 @@ func (c *placement) hosts() {
 
 // tableOnHosts checks one table with the given slices, of one sharding type.
 func (c *placement) tableOnHosts(held []hostSlice) {
-	name, kind, perHost := c.table(held[0].table).Name, held[0].shardingType, c.problem.Topology.PerHost()
+	name, shardingType, perHost := c.table(held[0].table).Name, held[0].shardingType, c.problem.Topology.PerHost()
 	taken := map[int]bool{}
 	for _, s := range held {
 		if count := c.byHost[s].count; count < perHost {
-			c.add("table %q: %s on %d devices of host %d: all %d of the host must have a part", name, kind, count, s.host, perHost)
+			c.add("table %q: %s on %d devices of host %d: all %d of the host must have a part", name, shardingType, count, s.host, perHost)
 		}
-		if taken[s.host] && kind == problem.Grid {
+		if taken[s.host] && shardingType == problem.Grid {
 			c.add("table %q: grid with two slices of columns on host %d: give each a host of its own", name, s.host)
 		}
 		taken[s.host] = true
 	}
 	switch {
-	case kind == problem.TableRowWise && len(held) > 1:
+	case shardingType == problem.TableRowWise && len(held) > 1:
 		c.add("table %q: table_row_wise on %d hosts: give it one", name, len(held))
-	case kind == problem.Grid && len(held) < 2:
+	case shardingType == problem.Grid && len(held) < 2:
 		c.add("table %q: grid with a single slice of columns: cut it into two or more, or make it table_row_wise", name)
 	}
 }

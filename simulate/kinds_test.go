@@ -35,12 +35,12 @@ func (l *placed) slice(table, device int, tier problem.Tier, cache float64) *pla
 func (l *placed) on(table, device int) *placed { return l.slice(table, device, "", 0) }
 
 // blocks gives each device of [from, to) a block of the rows of some columns.
-func (l *placed) blocks(table int, kind problem.Kind, columns problem.Range, from, to int) *placed {
+func (l *placed) blocks(table int, kind problem.ShardingType, columns problem.Range, from, to int) *placed {
 	t := &l.p.Tables[table]
 	block := (t.Rows + int64(to-from) - 1) / int64(to-from)
 	for d := from; d < to; d++ {
 		rows := problem.Range{Start: int64(d-from) * block, End: min(t.Rows, int64(d-from+1)*block)}
-		l.shards[d] = append(l.shards[d], problem.Shard{Table: table, Rows: rows, Columns: columns, Kind: kind})
+		l.shards[d] = append(l.shards[d], problem.Shard{Table: table, Rows: rows, Columns: columns, ShardingType: kind})
 	}
 	return l
 }
@@ -66,7 +66,7 @@ func (l *placed) grid(table int, hosts ...int) *placed {
 func (l *placed) replicate(table int) *placed {
 	for d := range l.shards {
 		s := l.p.Whole(table)
-		s.Kind = problem.DataParallel
+		s.ShardingType = problem.DataParallel
 		l.shards[d] = append(l.shards[d], s)
 	}
 	return l
@@ -132,8 +132,8 @@ func ExamplePricer_Price_kinds() {
 	block := p.Tables[0].BlockRows(2)
 	for d := range shards {
 		large, small := p.Whole(0), p.Whole(1)
-		large.Kind, large.Rows = problem.RowWise, problem.Range{Start: int64(d) * block, End: int64(d+1) * block}
-		small.Kind = problem.DataParallel
+		large.ShardingType, large.Rows = problem.RowWise, problem.Range{Start: int64(d) * block, End: int64(d+1) * block}
+		small.ShardingType = problem.DataParallel
 		shards[d] = []problem.Shard{large, small}
 	}
 	cost, err := NewPricer(p).Price(shards)
@@ -471,7 +471,7 @@ func TestMalformedPlacements(t *testing.T) {
 		{"negative rows", edit(place(p).rowWise(0), 4, func(s *problem.Shard) { s.Rows = problem.Range{Start: -101, End: 0} }), []string{`device 4: table "a": rows -101 to 0`}},
 		{"out of order", swapped, []string{`device 2: table "a": row_wise block of rows 303 to 404: as device 2 it has rows 202 to 303`, "device 3: table"}},
 		{"missing blocks", drop(place(p).rowWise(0), 1, 3, 5, 7, 9), []string{`table "a": row_wise on 5 of 10 devices: all must have a part, and devices 1, 3, 5 and 2 more have none`}},
-		{"by shape", drop(edit(place(p).rowWise(0), 0, func(s *problem.Shard) { s.Kind = "" }), 9), []string{`table "a": row_wise on 9 of 10 devices: all must have a part, and device 9 has none`}},
+		{"by shape", drop(edit(place(p).rowWise(0), 0, func(s *problem.Shard) { s.ShardingType = "" }), 9), []string{`table "a": row_wise on 9 of 10 devices: all must have a part, and device 9 has none`}},
 		{"too few rows", place(p).rowWise(1), []string{`device 0 and 9 more: table "b": row_wise: its 11 rows cannot be cut into a block for each of 10 devices`}},
 		{"a part of the columns", edit(place(p).rowWise(0), 1, func(s *problem.Shard) { s.Columns.End = 8 }), []string{`device 1: table "a": columns 0 to 8 of 16: row_wise shards have all columns`}},
 		{"half a host", drop(place(p).hostWise(0, 1), 5), []string{`table "a": table_row_wise on 3 devices of host 1: all 4 of the host must have a part`}},
@@ -486,9 +486,9 @@ func TestMalformedPlacements(t *testing.T) {
 		{"a cache of no number", place(p).slice(0, 0, problem.HostCached, math.NaN()), []string{"a cache of NaN"}},
 		{"a cache of nothing", place(p).slice(0, 0, problem.HostCached, 0), []string{"a cache of 0"}},
 		{"rows on a host by rows", edit(place(p).rowWise(0), 0, func(s *problem.Shard) { s.Tier = problem.Host }), []string{`device 0: table "a": row_wise shards in tier host: only table_wise and column_wise`}},
-		{"unknown words", edit(place(p).on(0, 0).on(2, 1), 0, func(s *problem.Shard) { s.Kind = "diagonal" }), []string{`sharding type "diagonal" is unknown`}},
+		{"unknown words", edit(place(p).on(0, 0).on(2, 1), 0, func(s *problem.Shard) { s.ShardingType = "diagonal" }), []string{`sharding type "diagonal" is unknown`}},
 		{"unknown tier", place(p).slice(0, 0, "tape", 0), []string{`tier "tape" is unknown`}},
-		{"rows of a table-wise one", edit(place(p).on(0, 0), 0, func(s *problem.Shard) { s.Kind, s.Rows.End = problem.TableWise, 10 }), []string{"table_wise shards have all rows"}},
+		{"rows of a table-wise one", edit(place(p).on(0, 0), 0, func(s *problem.Shard) { s.ShardingType, s.Rows.End = problem.TableWise, 10 }), []string{"table_wise shards have all rows"}},
 	} {
 		_, err := NewPricer(p).Price(test.l.shards)
 		if err == nil {
@@ -506,7 +506,7 @@ func TestMalformedPlacements(t *testing.T) {
 	}
 	// A well-formed placement whose slices state their sharding types.
 	l := place(p).rowWise(0).grid(0, 1, 0).replicate(1).hostWise(2, 1).on(2, 9)
-	l.shards[9][len(l.shards[9])-1].Kind = problem.TableWise
+	l.shards[9][len(l.shards[9])-1].ShardingType = problem.TableWise
 	l.price(t)
 }
 

@@ -25,7 +25,7 @@ import (
 
 // classOf returns the operator class of a shard without faults.
 func classOf(p *problem.Problem, s *problem.Shard) problem.OperatorClass {
-	if s.Tier == "" && !s.Kind.Spread() && s.Rows.Len() == p.Tables[s.Table].Rows {
+	if s.Tier == "" && !s.ShardingType.Joint() && s.Rows.Len() == p.Tables[s.Table].Rows {
 		return problem.ClassColumns // most shards
 	}
 	return problem.ClassOf(p.Form(*s))

@@ -73,7 +73,7 @@ func TestRowWiseOnOneOfAll(t *testing.T) {
 // TestSpreadTablesInHostMemory: tables that devices hold together must lie in HBM.
 func TestSpreadTablesInHostMemory(t *testing.T) {
 	p := on(t, "a100-80", 4, 2, tableOf("t", 1000, 16, 5, false))
-	for kind, l := range map[problem.Kind]*placed{
+	for kind, l := range map[problem.ShardingType]*placed{
 		problem.RowWise: place(p).rowWise(0), problem.TableRowWise: place(p).hostWise(0, 1),
 		problem.Grid: place(p).grid(0, 0, 1), problem.DataParallel: place(p).replicate(0),
 	} {
@@ -102,7 +102,7 @@ func TestSpreadTablesWithAPartOfTheColumns(t *testing.T) {
 	for d := range replicas.shards {
 		replicas.shards[d][0].Columns = half
 	}
-	for kind, l := range map[problem.Kind]*placed{
+	for kind, l := range map[problem.ShardingType]*placed{
 		problem.RowWise: place(p).blocks(0, problem.RowWise, half, 0, 4), problem.TableRowWise: place(p).blocks(0, problem.TableRowWise, half, 0, 2),
 		problem.DataParallel: replicas,
 	} {

@@ -13,7 +13,7 @@ import (
 
 // closedForm returns the cost, in ms, that TorchRec's planner gives to a shard of a table
 // of one sharding type.
-func closedForm(p *problem.Problem, t *problem.Table, kind problem.Kind) float64 {
+func closedForm(p *problem.Problem, t *problem.Table, kind problem.ShardingType) float64 {
 	hw := p.Topology.Profile
 	hbm, intra, inter := hw.HBMGBps*hw.HBMEfficiency*1e6, hw.IntraGBps*1e6, hw.NICGBps*1e6
 	w, l, g := float64(p.Topology.Devices), float64(p.Topology.PerHost()), float64(p.Topology.Hosts())
@@ -60,8 +60,8 @@ func closedForm(p *problem.Problem, t *problem.Table, kind problem.Kind) float64
 
 // bothModels returns the costs, in ms, of the first device with all tables in one
 // sharding type, by the closed forms, and of the placement on the simulated device.
-func bothModels(t *testing.T, p *problem.Problem, kinds []problem.Kind) (theirs, ours map[problem.Kind]float64) {
-	forms := map[problem.Kind]*placed{}
+func bothModels(t *testing.T, p *problem.Problem, kinds []problem.ShardingType) (theirs, ours map[problem.ShardingType]float64) {
+	forms := map[problem.ShardingType]*placed{}
 	for _, k := range kinds {
 		forms[k] = place(p)
 	}
@@ -71,7 +71,7 @@ func bothModels(t *testing.T, p *problem.Problem, kinds []problem.Kind) (theirs,
 		forms[problem.TableRowWise].hostWise(i, i%(p.Topology.Devices/p.Topology.DevicesPerHost))
 		forms[problem.DataParallel].replicate(i)
 	}
-	theirs, ours = map[problem.Kind]float64{}, map[problem.Kind]float64{}
+	theirs, ours = map[problem.ShardingType]float64{}, map[problem.ShardingType]float64{}
 	for _, k := range kinds {
 		for _, s := range forms[k].shards[0] {
 			theirs[k] += closedForm(p, &p.Tables[s.Table], k)
@@ -89,7 +89,7 @@ func TestDirectionsOfTorchRec(t *testing.T) {
 	exceptions := map[string]bool{
 		"h100-80 x 16, 1 table of 1024 x 16: table_wise above table_row_wise": true,
 	}
-	kinds := []problem.Kind{problem.TableWise, problem.RowWise, problem.TableRowWise, problem.DataParallel}
+	kinds := []problem.ShardingType{problem.TableWise, problem.RowWise, problem.TableRowWise, problem.DataParallel}
 	compared, met := 0, 0
 	for _, cluster := range []struct {
 		profile          string

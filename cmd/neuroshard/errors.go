@@ -145,7 +145,7 @@ func (a *app) explain(err error) ([]complaint, int) {
 		inputs     *input.Errors
 		invalid    *problem.Invalid
 		infeasible *search.Infeasible
-		noKind     *search.NoKind
+		noKind     *search.NoShardingType
 		path       *fs.PathError
 	)
 	switch {

@@ -133,25 +133,25 @@ func (m *methodFlag) Type() string   { return "method" }
 const allShardingTypes = "all"
 
 // shardingTypesFlag is a flag's value that lists sharding types.
-type shardingTypesFlag []problem.Kind
+type shardingTypesFlag []problem.ShardingType
 
 func (k *shardingTypesFlag) Set(text string) error {
 	if text == allShardingTypes {
-		*k = problem.Kinds()
+		*k = problem.ShardingTypes()
 		return nil
 	}
-	var list []problem.Kind
+	var list []problem.ShardingType
 	for _, name := range strings.Split(text, ",") {
 		if strings.TrimSpace(name) == allShardingTypes {
-			*k = problem.Kinds()
+			*k = problem.ShardingTypes()
 			return nil
 		}
-		kind, err := problem.ParseKind(strings.TrimSpace(name))
+		shardingType, err := problem.ParseShardingType(strings.TrimSpace(name))
 		if err != nil {
 			return fmt.Errorf("%w, or %s", err, allShardingTypes)
 		}
-		if !slices.Contains(list, kind) {
-			list = append(list, kind)
+		if !slices.Contains(list, shardingType) {
+			list = append(list, shardingType)
 		}
 	}
 	*k = list
@@ -159,12 +159,12 @@ func (k *shardingTypesFlag) Set(text string) error {
 }
 
 func (k *shardingTypesFlag) String() string {
-	if len(*k) == len(problem.Kinds()) {
+	if len(*k) == len(problem.ShardingTypes()) {
 		return allShardingTypes
 	}
 	var names []string
-	for _, kind := range *k {
-		names = append(names, string(kind))
+	for _, shardingType := range *k {
+		names = append(names, string(shardingType))
 	}
 	return strings.Join(names, ",")
 }
@@ -173,8 +173,8 @@ func (k *shardingTypesFlag) Type() string { return "types" }
 
 // options returns the sharding types as a search takes them: nil stands for slices of
 // columns.
-func (k *shardingTypesFlag) options() []problem.Kind {
-	if slices.ContainsFunc(*k, problem.Kind.Spread) || !slices.Contains(*k, problem.ColumnWise) {
+func (k *shardingTypesFlag) options() []problem.ShardingType {
+	if slices.ContainsFunc(*k, problem.ShardingType.Joint) || !slices.Contains(*k, problem.ColumnWise) {
 		return *k
 	}
 	return nil
@@ -182,8 +182,8 @@ func (k *shardingTypesFlag) options() []problem.Kind {
 
 func shardingTypeNames() []string {
 	var names []string
-	for _, kind := range problem.Kinds() {
-		names = append(names, string(kind))
+	for _, shardingType := range problem.ShardingTypes() {
+		names = append(names, string(shardingType))
 	}
 	return names
 }

@@ -23,7 +23,7 @@ import (
 )
 
 func newPlanCommand(a *app) *cobra.Command {
-	p := planCommand{app: a, method: methodFlag(search.Default), types: problem.Kinds()}
+	p := planCommand{app: a, method: methodFlag(search.Default), types: problem.ShardingTypes()}
 	cmd := &cobra.Command{
 		Use:   "plan TABLES",
 		Short: "Find a plan: how the tables are split and which device holds which part",
@@ -111,9 +111,9 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	defer bar.clear()
 	options := neuroshard.Options{Search: p.search, Prices: prices, Certificate: true, Baselines: !p.noBaselines, Warnings: loaded.warnings}
 	options.Search.Method, options.Search.OnEvent = search.Method(p.method), searchProgress(p.app, bar)
-	options.Search.Kinds = p.types.options()
+	options.Search.ShardingTypes = p.types.options()
 	if model != nil && model.Manifest().Source != string(dataset.Simulated) && !p.typesGiven() {
-		options.Search.Kinds = nil // no backend measures the others
+		options.Search.ShardingTypes = nil // no backend measures the others
 	}
 	result, err := neuroshard.Plan(ctx, loaded.problem, options)
 	bar.clear()

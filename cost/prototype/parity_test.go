@@ -278,7 +278,7 @@ func TestItemOfOtherForms(t *testing.T) {
 			t.Errorf("got panic %v, want %q", got, want)
 		}
 	}()
-	known.NewScorer().Item(0, 64, problem.Form{Kind: problem.RowWise})
+	known.NewScorer().Item(0, 64, problem.Form{ShardingType: problem.RowWise})
 }
 
 // find runs a search; ok is false where it finds no plan that fits.

@@ -27,7 +27,7 @@ func TestPartialHostsByHand(t *testing.T) {
 	)
 	for _, test := range []struct {
 		devices, perHost int
-		kind             problem.Kind
+		kind             problem.ShardingType
 		forward, back    float64
 	}{
 		{7, 4, problem.TableRowWise, output * 7 / (600 * gib), output*7/(600*gib) + output*7*2.455/(897*gib)},
@@ -39,7 +39,7 @@ func TestPartialHostsByHand(t *testing.T) {
 	} {
 		p := partial(test.devices, test.perHost)
 		s := p.Whole(0)
-		s.Kind = test.kind
+		s.ShardingType = test.kind
 		got := torchrec.NewPool(p).Estimate(s)
 		if !near(got.ForwardComm, test.forward) || !near(got.BackwardComm, test.back) {
 			t.Errorf("%s on %d devices, %d a host: got %v and %v ms, want %v and %v", test.kind, test.devices, test.perHost,
@@ -54,8 +54,8 @@ func TestGridIsOnAHost(t *testing.T) {
 	p := partial(8, 4)
 	pool := torchrec.NewPool(p)
 	scorer := pool.NewScorer()
-	scorer.Add(5, scorer.Item(0, 32, problem.Form{Kind: problem.Grid}))
-	block := problem.Shard{Rows: problem.Range{End: 250}, Columns: problem.Range{End: 32}, Kind: problem.Grid}
+	scorer.Add(5, scorer.Item(0, 32, problem.Form{ShardingType: problem.Grid}))
+	block := problem.Shard{Rows: problem.Range{End: 250}, Columns: problem.Range{End: 32}, ShardingType: problem.Grid}
 	want := float64(pool.Estimate(block).Total())
 	for d := range 8 {
 		if d < 4 && scorer.Compute(d) != 0 || d >= 4 && !near(pool.Estimate(block).Total(), scorer.Compute(d)) {
@@ -65,7 +65,7 @@ func TestGridIsOnAHost(t *testing.T) {
 	if scorer.Shared() != 0 {
 		t.Errorf("got %v ms on all devices, want none", scorer.Shared())
 	}
-	scorer.Remove(5, scorer.Item(0, 32, problem.Form{Kind: problem.Grid}))
+	scorer.Remove(5, scorer.Item(0, 32, problem.Form{ShardingType: problem.Grid}))
 	if scorer.Cost() != 0 {
 		t.Errorf("all removed: got %v", scorer.Cost())
 	}

@@ -44,7 +44,7 @@ func TestBeatsTorchRecsPlanner(t *testing.T) {
 			if err := input.Check(p, tables, *tables.Cluster); err != nil {
 				t.Fatal(err)
 			}
-			options := neuroshard.Options{Prices: neuroshard.TorchRec(), Search: search.Options{Kinds: problem.Kinds()}}
+			options := neuroshard.Options{Prices: neuroshard.TorchRec(), Search: search.Options{ShardingTypes: problem.ShardingTypes()}}
 			found, err := neuroshard.Plan(context.Background(), p, options)
 			if err != nil {
 				t.Fatal(err)

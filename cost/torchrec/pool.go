@@ -76,8 +76,8 @@ func (p *Pool) Item(table, width int, form problem.Form) int {
 	if i, ok := p.index[key]; ok {
 		return i
 	}
-	added := item{time: sumOf(p.estimator.shard(table, width, form.Kind, form.Tier, form.Cache).Total())}
-	switch form.Kind {
+	added := item{time: sumOf(p.estimator.shard(table, width, form.ShardingType, form.Tier, form.Cache).Total())}
+	switch form.ShardingType {
 	case problem.TableRowWise, problem.Grid:
 		added.scope = oneHost
 	case problem.RowWise, problem.DataParallel:

@@ -77,9 +77,9 @@ func TestSpread(t *testing.T) {
 			{Tier: problem.HBM},
 			{Tier: problem.Host},
 			{Tier: problem.HostCached, Cache: .25},
-			{Kind: problem.RowWise},
-			{Kind: problem.TableRowWise},
-			{Kind: problem.DataParallel},
+			{ShardingType: problem.RowWise},
+			{ShardingType: problem.TableRowWise},
+			{ShardingType: problem.DataParallel},
 		}
 		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
 			if len(there) > 0 && rapid.IntRange(0, 2).Draw(rt, "remove") == 0 {
@@ -95,11 +95,11 @@ func TestSpread(t *testing.T) {
 					rt.Fatalf("Item(%d, %+v): got %d, then %d", table, form, item, again)
 				}
 				s := p.Whole(table)
-				s.Kind, s.Tier, s.Cache = form.Kind, form.Tier, form.Cache
+				s.ShardingType, s.Tier, s.Cache = form.ShardingType, form.Tier, form.Cache
 				var on [][2]any
 				for other := range n {
-					if other == d || form.Kind == problem.RowWise || form.Kind == problem.DataParallel ||
-						form.Kind == problem.TableRowWise && other/perHost == d/perHost {
+					if other == d || form.ShardingType == problem.RowWise || form.ShardingType == problem.DataParallel ||
+						form.ShardingType == problem.TableRowWise && other/perHost == d/perHost {
 						on = append(on, [2]any{other, s})
 					}
 				}
@@ -150,7 +150,7 @@ func TestHugeTables(t *testing.T) {
 	s := torchrec.NewPool(p).NewScorer()
 	last := 0.0
 	for i := range p.Tables {
-		for _, form := range []problem.Form{{}, {Tier: problem.Host}, {Kind: problem.DataParallel}} {
+		for _, form := range []problem.Form{{}, {Tier: problem.Host}, {ShardingType: problem.DataParallel}} {
 			item := s.Item(i, problem.MaxDim, form)
 			s.Add(0, item)
 			if got := s.Cost(); !(got > last) || math.IsInf(got, 0) {
@@ -171,7 +171,7 @@ func BenchmarkScorer(b *testing.B) {
 	s := torchrec.NewPool(p).NewScorer()
 	var items []int
 	for i := range p.Tables {
-		items = append(items, s.Item(i, p.Tables[i].Dim, problem.Form{}), s.Item(i, p.Tables[i].Dim, problem.Form{Kind: problem.TableRowWise}))
+		items = append(items, s.Item(i, p.Tables[i].Dim, problem.Form{}), s.Item(i, p.Tables[i].Dim, problem.Form{ShardingType: problem.TableRowWise}))
 	}
 	all := make([]int32, 128)
 	for d := range all {

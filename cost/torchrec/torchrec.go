@@ -132,9 +132,9 @@ func net(devices, perHost int) float64 {
 }
 
 // kernel returns the bandwidth of the kernel that a shard's lookups run in.
-func kernel(kind problem.Kind, tier problem.Tier, cache float64) float64 {
+func kernel(shardingType problem.ShardingType, tier problem.Tier, cache float64) float64 {
 	switch {
-	case kind == problem.DataParallel:
+	case shardingType == problem.DataParallel:
 		return denseFactor * hbm
 	case tier == problem.Host:
 		return host / hostPenalty
@@ -157,20 +157,20 @@ func penalty(dim int) float64 {
 
 // shard returns the estimate of a shard of the table with dim columns. The rows it
 // holds do not matter to TorchRec, but to replicas, which hold all.
-func (e *estimator) shard(table, dim int, kind problem.Kind, tier problem.Tier, cache float64) Estimate {
+func (e *estimator) shard(table, dim int, shardingType problem.ShardingType, tier problem.Tier, cache float64) Estimate {
 	t, u := &e.problem.Tables[table], e.tables[table]
 	width, weight := float64(dim), float64(t.Precision.Bytes())
 	comm := weight
 	if e.commBytes > 0 {
 		comm = e.commBytes
 	}
-	bandwidth := kernel(kind, tier, cache)
+	bandwidth := kernel(shardingType, tier, cache)
 
 	// served counts devices whose samples the shard answers as if it held all rows.
 	served, wide, penalised := e.devices, width, 1.0
 	inputs := u.inputs
 	output := u.outputs * e.devices * width * comm
-	switch kind {
+	switch shardingType {
 	case problem.RowWise:
 		inputs /= e.devices
 	case problem.TableRowWise, problem.Grid:
@@ -192,7 +192,7 @@ func (e *estimator) shard(table, dim int, kind problem.Kind, tier problem.Tier, 
 	}
 
 	var there, back float64
-	switch kind {
+	switch shardingType {
 	case problem.RowWise:
 		there = output / e.exchange
 		back = there + output*copyFactor/bandwidth
@@ -221,9 +221,9 @@ func (e *estimator) shard(table, dim int, kind problem.Kind, tier problem.Tier, 
 
 // of returns the estimate of a shard of the problem.
 func (e *estimator) of(s problem.Shard) Estimate {
-	kind := s.Kind
-	if kind == "" && e.problem.ByRows(s) {
-		kind = problem.RowWise
+	shardingType := s.ShardingType
+	if shardingType == "" && e.problem.ByRows(s) {
+		shardingType = problem.RowWise
 	}
-	return e.shard(s.Table, s.Dim(), kind, s.Tier, s.Cache)
+	return e.shard(s.Table, s.Dim(), shardingType, s.Tier, s.Cache)
 }

@@ -50,7 +50,7 @@ type saidTable struct {
 	Poolings  []float64
 	Precision string
 	Weighted  bool
-	Kind      problem.Kind
+	Kind      problem.ShardingType
 	Kernel    string
 	Cache     float64
 }
@@ -117,7 +117,7 @@ func TestShardsAsTorchRec(t *testing.T) {
 		p.Tables = []problem.Table{c.table()}
 		got := torchrec.NewPool(p).Estimate(problem.Shard{
 			Rows: problem.Range{End: c.Shard[0]}, Columns: problem.Range{End: c.Shard[1]},
-			Kind: c.Kind, Tier: c.tier(), Cache: c.Cache,
+			ShardingType: c.Kind, Tier: c.tier(), Cache: c.Cache,
 		})
 		for k, part := range []unit.Millis{got.Forward, got.ForwardComm, got.BackwardComm, got.Backward} {
 			if !near(part, c.MS[k]) {
@@ -129,7 +129,7 @@ func TestShardsAsTorchRec(t *testing.T) {
 		}
 		seen[fmt.Sprint(c.Kind, " ", c.Kernel)]++
 	}
-	for _, kind := range problem.Kinds() {
+	for _, kind := range problem.ShardingTypes() {
 		kernels := []string{"fused", "fused_uvm", "fused_uvm_caching"}
 		if kind == problem.DataParallel {
 			kernels = []string{"dense"}
@@ -153,7 +153,7 @@ func TestPlansAsTorchRec(t *testing.T) {
 			for _, s := range table.Shards {
 				held[s[0]] = append(held[s[0]], problem.Shard{
 					Table: k, Rows: problem.Range{Start: s[1], End: s[2]}, Columns: problem.Range{Start: s[3], End: s[4]},
-					Kind: table.Kind, Tier: table.tier(), Cache: table.Cache,
+					ShardingType: table.Kind, Tier: table.tier(), Cache: table.Cache,
 				})
 			}
 		}
@@ -179,12 +179,12 @@ func TestKindByShape(t *testing.T) {
 	pool := torchrec.NewPool(p)
 	block := problem.Shard{Rows: problem.Range{Start: 25, End: 50}, Columns: problem.Range{End: 64}}
 	stated := block
-	stated.Kind = problem.RowWise
+	stated.ShardingType = problem.RowWise
 	if got, want := pool.Estimate(block), pool.Estimate(stated); got != want {
 		t.Errorf("a block of rows: got %+v, want %+v", got, want)
 	}
 	whole, stated := p.Whole(0), p.Whole(0)
-	stated.Kind = problem.TableWise
+	stated.ShardingType = problem.TableWise
 	if got, want := pool.Estimate(whole), pool.Estimate(stated); got != want {
 		t.Errorf("a whole table: got %+v, want %+v", got, want)
 	}

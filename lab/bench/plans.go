@@ -43,7 +43,7 @@ func stranger(pl *plan.Plan, p *problem.Problem) *plan.Violation {
 	}
 	for i, v := range invalid.Violations {
 		switch v.Rule {
-		case plan.RuleCluster, plan.RuleTables, plan.RuleCover, plan.RuleKind:
+		case plan.RuleCluster, plan.RuleTables, plan.RuleCover, plan.RuleShardingType:
 			return &invalid.Violations[i]
 		case plan.RuleDevice:
 			if v.Device >= p.Topology.Devices {

@@ -41,7 +41,7 @@ func TestGivenPlan(t *testing.T) {
 		{"another task", tasks[:1], func(*plan.Plan) {}, `it is not a plan for task "` + tasks[0].Name + `": `},
 		{"another cluster", tasks, func(pl *plan.Plan) { pl.Cluster.Batch++ }, "it is a plan for none of the 2 tasks; for "},
 		{"a device too many", tasks, func(pl *plan.Plan) { pl.Tables[0].Shards[0].Device = 1000 }, "there is no device 1000"},
-		{"a kind that its shards are not", tasks, func(pl *plan.Plan) { pl.Tables[0].Kind = plan.RowWise }, "row_wise"},
+		{"a kind that its shards are not", tasks, func(pl *plan.Plan) { pl.Tables[0].ShardingType = plan.RowWise }, "row_wise"},
 	} {
 		changed := *pl
 		changed.Tables = slices.Clone(pl.Tables)

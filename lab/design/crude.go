@@ -65,7 +65,7 @@ func (l *crudeList) Estimator() plan.Estimator {
 }
 
 func (l *crudeList) Supports(form problem.Form) bool {
-	return !form.Kind.Spread() && !form.Tier.OnHost()
+	return !form.ShardingType.Joint() && !form.Tier.OnHost()
 }
 
 // crudeScorer keeps sums in whole bytes, so that their order does not matter.

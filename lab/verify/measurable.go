@@ -11,13 +11,13 @@ import (
 // Unmeasurable is the error of a plan with tables that no backend runs: they are split
 // by rows, lie on every device, or lie in the memory of a host.
 type Unmeasurable struct {
-	// Tables holds the names of these tables by kind, or by tier where it is their
+	// Tables holds the names of these tables by sharding type, or by tier where it is their
 	// memory; Order has the keys in the order of the plan.
 	Tables map[string][]string
 	Order  []string
 }
 
-// Error names each kind with its tables.
+// Error names each sharding type with its tables.
 func (e *Unmeasurable) Error() string {
 	var parts []string
 	for _, what := range e.Order {
@@ -33,8 +33,8 @@ func Measurable(pl *plan.Plan) error {
 	for i := range pl.Tables {
 		t := &pl.Tables[i]
 		what := ""
-		if t.Kind != plan.TableWise && t.Kind != plan.ColumnWise {
-			what = string(t.Kind)
+		if t.ShardingType != plan.TableWise && t.ShardingType != plan.ColumnWise {
+			what = string(t.ShardingType)
 		}
 		for _, s := range t.Shards {
 			if s.Tier != plan.HBM {

@@ -10,8 +10,8 @@ import (
 
 func TestMeasurable(t *testing.T) {
 	pl := &plan.Plan{}
-	for i, kind := range []plan.Kind{plan.RowWise, plan.DataParallel, plan.RowWise, plan.RowWise, plan.RowWise, plan.ColumnWise, plan.TableWise} {
-		pl.Tables = append(pl.Tables, plan.Table{Name: string(rune('a' + i)), Kind: kind, Shards: []plan.Shard{{Tier: plan.HBM}}})
+	for i, kind := range []plan.ShardingType{plan.RowWise, plan.DataParallel, plan.RowWise, plan.RowWise, plan.RowWise, plan.ColumnWise, plan.TableWise} {
+		pl.Tables = append(pl.Tables, plan.Table{Name: string(rune('a' + i)), ShardingType: kind, Shards: []plan.Shard{{Tier: plan.HBM}}})
 	}
 	pl.Tables[6].Shards[0].Tier = plan.Host
 	err := verify.Measurable(pl)

@@ -85,7 +85,7 @@ func ExampleReadTorchRec() {
 		log.Fatal(err)
 	}
 	for _, t := range back.Tables {
-		fmt.Println(t.Name, t.Module, t.Kind, len(t.Shards))
+		fmt.Println(t.Name, t.Module, t.ShardingType, len(t.Shards))
 	}
 	// Output:
 	// user sparse.ebc table_wise 1

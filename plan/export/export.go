@@ -97,7 +97,7 @@ const mostEntries = 1 << 22
 
 // entries returns how many shards of a table an engine's form lists, at most.
 func entries(t *plan.Table, c plan.Cluster) int {
-	switch t.Kind {
+	switch t.ShardingType {
 	case plan.DataParallel, plan.RowWise:
 		return c.Devices
 	case plan.TableRowWise, plan.Grid:

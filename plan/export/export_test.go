@@ -61,14 +61,14 @@ func everyKind(t testing.TB) (*problem.Problem, *plan.Plan) {
 		}
 		return all
 	}
-	add(p, &tables, plan.Table{Name: "user", Module: "sparse.ebc", Rows: 1000, Dim: 64, Kind: plan.TableWise, Shards: []plan.Shard{on(whole(1000, 64), 3)}})
-	add(p, &tables, plan.Table{Name: "item", Module: "sparse.ebc", Rows: 2000, Dim: 64, Kind: plan.ColumnWise, Shards: []plan.Shard{
+	add(p, &tables, plan.Table{Name: "user", Module: "sparse.ebc", Rows: 1000, Dim: 64, ShardingType: plan.TableWise, Shards: []plan.Shard{on(whole(1000, 64), 3)}})
+	add(p, &tables, plan.Table{Name: "item", Module: "sparse.ebc", Rows: 2000, Dim: 64, ShardingType: plan.ColumnWise, Shards: []plan.Shard{
 		{Rows: span(0, 2000), Columns: span(0, 48), Device: 2, Tier: plan.HBM},
 		{Rows: span(0, 2000), Columns: span(48, 64), Device: 0, Tier: plan.HBM},
 	}})
-	add(p, &tables, plan.Table{Name: "word", Module: "over.ebc", Rows: 7, Dim: 8, Kind: plan.RowWise, Shards: rows(8, 0, 2, 4, 6, 7)})
-	add(p, &tables, plan.Table{Name: "over.ebc/user", Module: "over.ebc", Rows: 9, Dim: 8, Kind: plan.TableRowWise, Shards: rows(8, 2, 5, 9)})
-	add(p, &tables, plan.Table{Name: "grid", Module: "over.ebc", Rows: 10, Dim: 24, Kind: plan.Grid, Shards: []plan.Shard{
+	add(p, &tables, plan.Table{Name: "word", Module: "over.ebc", Rows: 7, Dim: 8, ShardingType: plan.RowWise, Shards: rows(8, 0, 2, 4, 6, 7)})
+	add(p, &tables, plan.Table{Name: "over.ebc/user", Module: "over.ebc", Rows: 9, Dim: 8, ShardingType: plan.TableRowWise, Shards: rows(8, 2, 5, 9)})
+	add(p, &tables, plan.Table{Name: "grid", Module: "over.ebc", Rows: 10, Dim: 24, ShardingType: plan.Grid, Shards: []plan.Shard{
 		{Rows: span(0, 5), Columns: span(0, 16), Device: 2, Tier: plan.HBM},
 		{Rows: span(5, 10), Columns: span(0, 16), Device: 3, Tier: plan.HBM},
 		{Rows: span(0, 5), Columns: span(16, 24), Device: 0, Tier: plan.HBM},
@@ -76,12 +76,12 @@ func everyKind(t testing.TB) (*problem.Problem, *plan.Plan) {
 	}})
 	everywhere := whole(10, 4)
 	everywhere.Device = everyRank
-	add(p, &tables, plan.Table{Name: "tiny", Module: "over.ebc", Rows: 10, Dim: 4, Kind: plan.DataParallel, Shards: []plan.Shard{everywhere}})
+	add(p, &tables, plan.Table{Name: "tiny", Module: "over.ebc", Rows: 10, Dim: 4, ShardingType: plan.DataParallel, Shards: []plan.Shard{everywhere}})
 	host := on(whole(7, 4), 1)
 	host.Tier = plan.Host
-	add(p, &tables, plan.Table{Name: "far", Module: "over.ebc", Rows: 7, Dim: 4, Kind: plan.TableWise, Shards: []plan.Shard{host}})
+	add(p, &tables, plan.Table{Name: "far", Module: "over.ebc", Rows: 7, Dim: 4, ShardingType: plan.TableWise, Shards: []plan.Shard{host}})
 	host.Tier, host.Cache = plan.HostCached, 0.25
-	add(p, &tables, plan.Table{Name: "near", Module: "over.ebc", Rows: 7, Dim: 4, Kind: plan.TableWise, Shards: []plan.Shard{host}})
+	add(p, &tables, plan.Table{Name: "near", Module: "over.ebc", Rows: 7, Dim: 4, ShardingType: plan.TableWise, Shards: []plan.Shard{host}})
 	pl := plan.Of(p, tables)
 	pl.Predicted = 12.75
 	pl.Provenance = plan.Provenance{
@@ -124,7 +124,7 @@ func TestGolden(t *testing.T) {
 	pl.Tables = slices.DeleteFunc(pl.Tables, func(t plan.Table) bool {
 		return t.Name == "item" || t.Name == "far" || t.Name == "near" || t.Name == "grid"
 	})
-	pl.Tables = append(pl.Tables, plan.Table{Name: "cut", Rows: 10, Dim: 16, Kind: plan.ColumnWise, Shards: []plan.Shard{
+	pl.Tables = append(pl.Tables, plan.Table{Name: "cut", Rows: 10, Dim: 16, ShardingType: plan.ColumnWise, Shards: []plan.Shard{
 		{Rows: span(0, 10), Columns: span(0, 4), Device: 3, Tier: plan.HBM},
 		{Rows: span(0, 10), Columns: span(4, 12), Device: 1, Tier: plan.HBM},
 		{Rows: span(0, 10), Columns: span(12, 16), Device: 3, Tier: plan.HBM},
@@ -235,7 +235,7 @@ func drawn(t *rapid.T) (*problem.Problem, *plan.Plan) {
 // drawTable draws a table without a name.
 func drawTable(t *rapid.T, n, per int) plan.Table {
 	rows, dim := rapid.Int64Range(1, 40).Draw(t, "rows"), 4*rapid.IntRange(1, 8).Draw(t, "dim/4")
-	out := plan.Table{Rows: rows, Dim: dim, Kind: rapid.SampledFrom([]plan.Kind{plan.TableWise, plan.ColumnWise, plan.RowWise, plan.TableRowWise, plan.Grid, plan.DataParallel}).Draw(t, "kind")}
+	out := plan.Table{Rows: rows, Dim: dim, ShardingType: rapid.SampledFrom([]plan.ShardingType{plan.TableWise, plan.ColumnWise, plan.RowWise, plan.TableRowWise, plan.Grid, plan.DataParallel}).Draw(t, "kind")}
 	tier := rapid.SampledFrom([]plan.Tier{plan.HBM, plan.Host, plan.HostCached}).Draw(t, "tier")
 	cache := 0.0
 	if tier == plan.HostCached {
@@ -260,8 +260,8 @@ func drawTable(t *rapid.T, n, per int) plan.Table {
 	whole := span(0, int64(dim))
 	// What TorchRec does not run, is placed whole.
 	leaves := func(n int) bool { return (rows+int64(n)-1)/int64(n)*int64(n-1) >= rows }
-	if out.Kind == plan.RowWise && leaves(n) || (out.Kind == plan.TableRowWise || out.Kind == plan.Grid) && leaves(per) {
-		out.Kind = plan.TableWise
+	if out.ShardingType == plan.RowWise && leaves(n) || (out.ShardingType == plan.TableRowWise || out.ShardingType == plan.Grid) && leaves(per) {
+		out.ShardingType = plan.TableWise
 	}
 	width := map[int]int64{}
 	// apart returns the next device on which slices are as wide as c, or -1.
@@ -275,7 +275,7 @@ func drawTable(t *rapid.T, n, per int) plan.Table {
 		}
 		return -1
 	}
-	switch out.Kind {
+	switch out.ShardingType {
 	case plan.DataParallel:
 		out.Shards = []plan.Shard{{Rows: span(0, rows), Columns: whole, Device: everyRank, Tier: plan.HBM}}
 	case plan.TableWise:
@@ -303,8 +303,8 @@ func drawTable(t *rapid.T, n, per int) plan.Table {
 			blocks(c, d, per)
 		}
 	}
-	if len(out.Shards) == 1 && out.Kind != plan.DataParallel {
-		out.Kind = plan.TableWise
+	if len(out.Shards) == 1 && out.ShardingType != plan.DataParallel {
+		out.ShardingType = plan.TableWise
 	}
 	for k := range out.Shards {
 		if out.Shards[k].Tier == plan.HostCached {
@@ -455,7 +455,7 @@ func TestJoined(t *testing.T) {
 	}
 	p := cluster(t, 4, 2)
 	var tables []plan.Table
-	add(p, &tables, plan.Table{Name: "t", Module: "ebc", Rows: 10, Dim: 16, Kind: plan.ColumnWise, Shards: []plan.Shard{slice(0, 4, 2), slice(4, 16, 2)}})
+	add(p, &tables, plan.Table{Name: "t", Module: "ebc", Rows: 10, Dim: 16, ShardingType: plan.ColumnWise, Shards: []plan.Shard{slice(0, 4, 2), slice(4, 16, 2)}})
 	var told []string
 	got := string(exported(t, plan.Of(p, tables), Options{OnWarning: func(message string) { told = append(told, message) }}))
 	if want := `joined for 1 of 1 tables, "t"`; len(told) != 1 || !strings.Contains(told[0], want) || !strings.Contains(got, `joined for 1 of 1 tables, \"t\"`) {
@@ -658,57 +658,57 @@ func TestHugeCTRRefuses(t *testing.T) {
 		table plan.Table
 		want  string
 	}{
-		{"equal slices", plan.Table{Dim: 12, Kind: plan.ColumnWise, Shards: shardsOf(10, 4, 8, 12)}, ""},
+		{"equal slices", plan.Table{Dim: 12, ShardingType: plan.ColumnWise, Shards: shardsOf(10, 4, 8, 12)}, ""},
 		{
 			"idle devices",
-			plan.Table{Dim: 12, Kind: plan.ColumnWise, Shards: shardsOf(10, 4, 8, 12)},
+			plan.Table{Dim: 12, ShardingType: plan.ColumnWise, Shards: shardsOf(10, 4, 8, 12)},
 			"1 of 4 devices hold no table: 3; HugeCTR takes no empty list in a shard matrix (plan for fewer devices)",
 		},
 		{
 			"unequal slices",
-			plan.Table{Dim: 64, Kind: plan.ColumnWise, Shards: shardsOf(10, 32, 48, 64)},
+			plan.Table{Dim: 64, ShardingType: plan.ColumnWise, Shards: shardsOf(10, 32, 48, 64)},
 			`table "t": shard 1: device 1 has 16 of the 64 columns and device 0 has 32: HugeCTR cuts a table into equal slices (plan it with "min_width": 32 in its constraints, and it is whole or in two halves; or with "no_split": true)`,
 		},
 		{
 			"no halves",
-			plan.Table{Dim: 12, Kind: plan.ColumnWise, Shards: shardsOf(10, 4, 12)},
+			plan.Table{Dim: 12, ShardingType: plan.ColumnWise, Shards: shardsOf(10, 4, 12)},
 			`table "t": shard 1: device 1 has 8 of the 12 columns and device 0 has 4: HugeCTR cuts a table into equal slices (plan it with "no_split": true in its constraints)`,
 		},
 		{
 			"host memory",
-			plan.Table{Dim: 4, Kind: plan.TableWise, Shards: []plan.Shard{{Rows: span(0, 10), Columns: span(0, 4), Tier: plan.Host}}},
+			plan.Table{Dim: 4, ShardingType: plan.TableWise, Shards: []plan.Shard{{Rows: span(0, 10), Columns: span(0, 4), Tier: plan.Host}}},
 			`table "t": shard 0: it lies in host memory: HugeCTR keeps these tables in the memory of the GPUs (put it into hbm; plan with --sharding-types table_wise,column_wise,data_parallel, without --host-memory)`,
 		},
-		{"rows", plan.Table{Dim: 4, Kind: plan.RowWise, Shards: blocks(0, span(0, 4), 3, 6, 9, 10)}, ""},
+		{"rows", plan.Table{Dim: 4, ShardingType: plan.RowWise, Shards: blocks(0, span(0, 4), 3, 6, 9, 10)}, ""},
 		{
 			"uneven rows",
-			plan.Table{Dim: 4, Kind: plan.RowWise, Shards: blocks(0, span(0, 4), 1, 6, 9, 10)},
+			plan.Table{Dim: 4, ShardingType: plan.RowWise, Shards: blocks(0, span(0, 4), 1, 6, 9, 10)},
 			`table "t": shard 1: it has 5 rows and shard 0 has 1: HugeCTR spreads rows evenly over the GPUs (split its rows into equal blocks, or plan with --sharding-types table_wise,column_wise,data_parallel)`,
 		},
 		{
 			"rows on one device",
-			plan.Table{Dim: 4, Kind: plan.TableRowWise, Shards: append(blocks(1, span(0, 4), 5), plan.Shard{Rows: span(5, 10), Columns: span(0, 4), Device: 1, Tier: plan.HBM})},
+			plan.Table{Dim: 4, ShardingType: plan.TableRowWise, Shards: append(blocks(1, span(0, 4), 5), plan.Shard{Rows: span(5, 10), Columns: span(0, 4), Device: 1, Tier: plan.HBM})},
 			`table "t": two blocks of its rows lie on one device: HugeCTR spreads rows evenly over the GPUs (put them on devices of their own, or plan with --sharding-types table_wise,column_wise,data_parallel)`,
 		},
-		{"grid", plan.Table{Dim: 8, Kind: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 8), 5, 10)...)}, ""},
+		{"grid", plan.Table{Dim: 8, ShardingType: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 8), 5, 10)...)}, ""},
 		{
 			"grid of unequal slices",
-			plan.Table{Dim: 12, Kind: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 12), 5, 10)...)},
+			plan.Table{Dim: 12, ShardingType: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 12), 5, 10)...)},
 			`table "t": shard 2: its slice has 8 columns and the first 4: HugeCTR cuts a table into equal slices (cut it into equal slices, or plan with --sharding-types table_wise,column_wise,data_parallel)`,
 		},
 		{
 			"grid on one host",
-			plan.Table{Dim: 8, Kind: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(2, span(4, 8), 5, 10)...)},
+			plan.Table{Dim: 8, ShardingType: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(2, span(4, 8), 5, 10)...)},
 			`table "t": its slices lie on devices [2 3 2 3]: in HugeCTR the GPUs of a slice follow each other, and no two slices share one (give each slice devices that follow each other, or plan with --sharding-types table_wise,column_wise,data_parallel)`,
 		},
 		{
 			"grid of several heights",
-			plan.Table{Dim: 8, Kind: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 8), 10)...)},
+			plan.Table{Dim: 8, ShardingType: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 8), 10)...)},
 			`table "t": shard 2: its slice lies on 1 devices and the first on 2: HugeCTR gives each slice the same number of GPUs (give each slice the same number of devices, or plan with --sharding-types table_wise,column_wise,data_parallel)`,
 		},
 		{
 			"a hole",
-			plan.Table{Dim: 8, Kind: plan.TableWise, Shards: []plan.Shard{{Rows: span(0, 10), Columns: span(0, 4), Tier: plan.HBM}}},
+			plan.Table{Dim: 8, ShardingType: plan.TableWise, Shards: []plan.Shard{{Rows: span(0, 10), Columns: span(0, 4), Tier: plan.HBM}}},
 			"table \"t\": columns [4, 8) are placed nowhere",
 		},
 	} {
@@ -718,7 +718,7 @@ func TestHugeCTRRefuses(t *testing.T) {
 			var tables []plan.Table
 			add(p, &tables, c.table)
 			if c.name != "idle devices" {
-				add(p, &tables, plan.Table{Name: "all", Rows: 10, Dim: 4, Kind: plan.DataParallel, Shards: []plan.Shard{{Rows: span(0, 10), Columns: span(0, 4), Device: everyRank, Tier: plan.HBM}}})
+				add(p, &tables, plan.Table{Name: "all", Rows: 10, Dim: 4, ShardingType: plan.DataParallel, Shards: []plan.Shard{{Rows: span(0, 10), Columns: span(0, 4), Device: everyRank, Tier: plan.HBM}}})
 			}
 			var b bytes.Buffer
 			got := faultsOf(t, HugeCTR(&b, plan.Of(p, tables), Options{}))

@@ -78,7 +78,7 @@ func (e *hugectr) table(t *plan.Table) {
 			return
 		}
 	}
-	if t.Kind == plan.DataParallel {
+	if t.ShardingType == plan.DataParallel {
 		e.dp = append(e.dp, t.Name)
 		for gpu := range e.matrix {
 			e.matrix[gpu] = append(e.matrix[gpu], t.Name)
@@ -86,7 +86,7 @@ func (e *hugectr) table(t *plan.Table) {
 		return
 	}
 	count := 1
-	switch t.Kind {
+	switch t.ShardingType {
 	case plan.ColumnWise:
 		count = e.columns(t)
 	case plan.RowWise, plan.TableRowWise:

@@ -27,7 +27,7 @@ func (p *reader) interpret() *File {
 	planned := make(map[[2]string]bool, len(p.entries))
 	for i := range p.entries {
 		e := &p.entries[i]
-		t := plan.Table{Name: called[i], Module: e.module, Kind: e.kind}
+		t := plan.Table{Name: called[i], Module: e.module, ShardingType: e.shardingType}
 		if !e.bad {
 			position[i] = p.convert(e, &t, notes)
 		}
@@ -74,7 +74,7 @@ func (p *reader) ranks() {
 // stated is whether the file states the number.
 func (p *reader) ranksOf(e *entry, stated bool) {
 	f, n := &p.out, len(e.shards)
-	if e.kind == plan.DataParallel {
+	if e.shardingType == plan.DataParallel {
 		n = len(e.ranks)
 		for k, rank := range slices.Sorted(slices.Values(e.ranks)) {
 			if rank != k {
@@ -84,10 +84,10 @@ func (p *reader) ranksOf(e *entry, stated bool) {
 		}
 	}
 	switch {
-	case n == 0 || e.kind != plan.DataParallel && e.kind != plan.RowWise:
+	case n == 0 || e.shardingType != plan.DataParallel && e.shardingType != plan.RowWise:
 	case f.World == 0:
 		f.World = n
-	case f.World != n && e.kind == plan.DataParallel:
+	case f.World != n && e.shardingType == plan.DataParallel:
 		p.addAt(e.line, e.place(), "", "it lies on %d ranks of %d: a data_parallel table lies on all of them", n, f.World)
 	case f.World != n && !stated:
 		p.addAt(e.line, e.place(), "", "it has %d shards, where another table shows that there are %d ranks: a row_wise table has one for each", n, f.World)
@@ -104,10 +104,10 @@ func (p *reader) perHost() int {
 		if e.bad {
 			continue
 		}
-		if e.kind == plan.TableRowWise && len(e.shards) > 0 {
+		if e.shardingType == plan.TableRowWise && len(e.shards) > 0 {
 			return len(e.shards)
 		}
-		if n := e.blocks(); e.kind == plan.Grid && n > 0 {
+		if n := e.blocks(); e.shardingType == plan.Grid && n > 0 {
 			return n
 		}
 		for _, s := range e.shards {
@@ -188,7 +188,7 @@ func (p *reader) convert(e *entry, t *plan.Table, notes notes) (position []int) 
 	}()
 	shape, stated := p.shapes[[2]string{e.module, e.table}]
 	t.Rows, t.Dim = shape[0], int(shape[1])
-	if e.kind == plan.DataParallel {
+	if e.shardingType == plan.DataParallel {
 		p.replicated(e, t, stated)
 		return []int{0}
 	}
@@ -215,9 +215,9 @@ func (p *reader) convert(e *entry, t *plan.Table, notes notes) (position []int) 
 	if t.Rows > problem.MaxRows || t.Dim > problem.MaxDim {
 		p.addAt(e.line, e.place(), "", "its shards end at row %d and column %d: a table has up to %d rows and %d columns", t.Rows, t.Dim, int64(problem.MaxRows), problem.MaxDim)
 	}
-	if t.Kind != plan.TableWise && len(t.Shards) == 1 {
+	if t.ShardingType != plan.TableWise && len(t.Shards) == 1 {
 		notes.add(e, "what is split but lies whole on one rank is taken for table_wise")
-		t.Kind = plan.TableWise
+		t.ShardingType = plan.TableWise
 	}
 	return position
 }
@@ -256,7 +256,7 @@ func (p *reader) rankOf(e *entry, k int) (int, bool) {
 	case e.hasRanks && rank != e.ranks[k]:
 		p.addAt(e.line, at+".placement", "", "it lies on rank %d, but ranks[%d] is %d", rank, k, e.ranks[k])
 	}
-	if e.kind == plan.RowWise && rank != k {
+	if e.shardingType == plan.RowWise && rank != k {
 		p.addAt(e.line, at, "", "it lies on rank %d: shard %d of a row_wise table lies on rank %d", rank, k, k)
 	}
 	if local := p.out.Local; local > 0 && s.device >= 0 && s.rank%local != s.device {
@@ -269,7 +269,7 @@ func (p *reader) rankOf(e *entry, k int) (int, bool) {
 // rows may have none left; another shard that holds nothing is a fault.
 func (p *reader) holds(e *entry, k int) bool {
 	s := e.shards[k]
-	split := e.kind == plan.RowWise || e.kind == plan.TableRowWise || e.kind == plan.Grid
+	split := e.shardingType == plan.RowWise || e.shardingType == plan.TableRowWise || e.shardingType == plan.Grid
 	if s.sizes[0] == 0 && split && s.sizes[1] > 0 {
 		return false
 	}
@@ -327,7 +327,7 @@ func (p *reader) validate(position [][]int) {
 	}
 	at := map[string]int{}
 	for i, t := range p.out.Tables {
-		unknown := t.Kind == plan.DataParallel && (t.Rows == 0 || t.Dim == 0)
+		unknown := t.ShardingType == plan.DataParallel && (t.Rows == 0 || t.Dim == 0)
 		if p.entries[i].bad || unknown {
 			continue
 		}

@@ -139,7 +139,7 @@ func (m *matcher) match() []plan.Table {
 // table whose file states no shape has that of the problem.
 func placed(t plan.Table, want *problem.Table) plan.Table {
 	t.Name, t.Shards = want.Name, slices.Clone(t.Shards)
-	if t.Kind == plan.DataParallel && t.Rows == 0 && t.Dim == 0 {
+	if t.ShardingType == plan.DataParallel && t.Rows == 0 && t.Dim == 0 {
 		t.Rows, t.Dim = want.Rows, want.Dim
 		t.Shards[0].Rows.End, t.Shards[0].Columns.End = want.Rows, int64(want.Dim)
 	}

@@ -92,7 +92,7 @@ func ReadTorchRec(name string, r io.Reader) (*File, error) {
 type entry struct {
 	module, table      string
 	line               int
-	kind               plan.Kind
+	shardingType       plan.ShardingType
 	tier               plan.Tier
 	cache              float64 // the load factor of a cache; 0: not stated
 	typeName, kernel   string
@@ -606,12 +606,12 @@ func (p *reader) shardingType(e *entry) {
 		return
 	}
 	if name == tableColumnWise {
-		e.kind, e.typeName = plan.ColumnWise, tableColumnWise
+		e.shardingType, e.typeName = plan.ColumnWise, tableColumnWise
 		return
 	}
-	for kind, known := range shardingTypes {
+	for shardingType, known := range shardingTypes {
 		if known == name {
-			e.kind, e.typeName = kind, known
+			e.shardingType, e.typeName = shardingType, known
 			return
 		}
 	}

@@ -32,7 +32,7 @@ func TestReadSerialized(t *testing.T) {
 	}
 	var got []string
 	for _, table := range f.Tables {
-		text := fmt.Sprintf("%s (%s) %dx%d %s:", table.Name, table.Module, table.Rows, table.Dim, table.Kind)
+		text := fmt.Sprintf("%s (%s) %dx%d %s:", table.Name, table.Module, table.Rows, table.Dim, table.ShardingType)
 		for _, s := range table.Shards {
 			text += fmt.Sprintf(" %d:%v%v%s", s.Device, s.Rows, s.Columns, s.Tier)
 		}
@@ -235,8 +235,8 @@ func TestReadNotes(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if string(f.Tables[0].Kind) != c.kind || len(f.Notes) != 1 || f.Notes[0] != c.want {
-			t.Errorf("got %s, %q; want %s, %q", f.Tables[0].Kind, f.Notes, c.kind, c.want)
+		if string(f.Tables[0].ShardingType) != c.kind || len(f.Notes) != 1 || f.Notes[0] != c.want {
+			t.Errorf("got %s, %q; want %s, %q", f.Tables[0].ShardingType, f.Notes, c.kind, c.want)
 		}
 	}
 }
@@ -479,7 +479,7 @@ func FuzzReadTorchRec(f *testing.F) {
 			return // rows may be split otherwise than TorchRec can look them up
 		}
 		for i := range pl.Tables {
-			if t := &pl.Tables[i]; t.Kind == plan.ColumnWise && len(joined(t.Shards)) < len(t.Shards) {
+			if t := &pl.Tables[i]; t.ShardingType == plan.ColumnWise && len(joined(t.Shards)) < len(t.Shards) {
 				return // such slices become one
 			}
 		}

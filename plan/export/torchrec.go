@@ -43,7 +43,7 @@ const (
 
 // The sharding types and compute kernels that plans have.
 var (
-	shardingTypes = map[plan.Kind]string{
+	shardingTypes = map[plan.ShardingType]string{
 		plan.TableWise: "table_wise", plan.ColumnWise: "column_wise", plan.RowWise: "row_wise",
 		plan.TableRowWise: "table_row_wise", plan.Grid: "grid_shard", plan.DataParallel: "data_parallel",
 	}
@@ -166,10 +166,10 @@ func (e *torchrec) parameters() {
 
 // parameter turns a table, whose shards cover it, into a ParameterSharding.
 func (e *torchrec) parameter(t *plan.Table) parameterJSON {
-	out := parameterJSON{Type: shardingTypes[t.Kind], Kernel: e.kernel(t), Cache: e.cache(t)}
+	out := parameterJSON{Type: shardingTypes[t.ShardingType], Kernel: e.kernel(t), Cache: e.cache(t)}
 	shards := slices.Clone(t.Shards)
 	slices.SortStableFunc(shards, byOffset)
-	switch t.Kind {
+	switch t.ShardingType {
 	case plan.DataParallel:
 		for rank := range e.world {
 			out.Ranks = append(out.Ranks, rank)
@@ -230,9 +230,9 @@ func (e *torchrec) kernel(t *plan.Table) string {
 		}
 	}
 	switch {
-	case t.Kind == plan.DataParallel && tier != plan.HBM:
+	case t.ShardingType == plan.DataParallel && tier != plan.HBM:
 		e.add(t.Name, 0, "put it into hbm, or on one device", "a data_parallel table lies in hbm: TorchRec has no other kernel for it than %s", denseKernel)
-	case t.Kind == plan.DataParallel:
+	case t.ShardingType == plan.DataParallel:
 		return denseKernel
 	case tier != plan.HBM && e.opt.Accelerator == CPU:
 		e.add(t.Name, 0, "export with --accelerator cuda, or put the table into hbm, which on cpu is the host's memory", "kernel %s needs %s", computeKernels[tier], CUDA)
@@ -298,7 +298,7 @@ func joined(slicesOf []plan.Shard) []plan.Shard {
 func (e *torchrec) rowBlocks(t *plan.Table, shards []plan.Shard, first, n int) []plan.Shard {
 	block := (t.Rows + int64(n) - 1) / int64(n)
 	if block*int64(n-1) >= t.Rows {
-		e.add(t.Name, -1, "make it table_wise or data_parallel", "its %d rows in blocks of %d leave ranks without any, and TorchRec does not run that: it is %s over %d ranks", t.Rows, block, t.Kind, n)
+		e.add(t.Name, -1, "make it table_wise or data_parallel", "its %d rows in blocks of %d leave ranks without any, and TorchRec does not run that: it is %s over %d ranks", t.Rows, block, t.ShardingType, n)
 		return nil
 	}
 	for i := range n {
@@ -328,7 +328,7 @@ func (e *torchrec) hostBlocks(t *plan.Table, shards []plan.Shard) []plan.Shard {
 		}
 		first := shards[0].Device / e.local * e.local
 		if first+e.local > e.world {
-			e.add(t.Name, slices.Index(t.Shards, shards[0]), "put it on a full host", "it is on host %d, which has %d of the %d ranks that a table of kind %s is split over", first/e.local, e.world-first, e.local, t.Kind)
+			e.add(t.Name, slices.Index(t.Shards, shards[0]), "put it on a full host", "it is on host %d, which has %d of the %d ranks that a table of kind %s is split over", first/e.local, e.world-first, e.local, t.ShardingType)
 			return nil
 		}
 		if other, twice := width[first]; twice && other != shards[0].Columns.Len() {

@@ -31,10 +31,10 @@ const steps = 300
 func Forms(t hardware.Topology) []problem.Form {
 	forms := []problem.Form{{}}
 	if t.Devices > 1 {
-		forms = append(forms, problem.Form{Kind: problem.RowWise}, problem.Form{Kind: problem.DataParallel})
+		forms = append(forms, problem.Form{ShardingType: problem.RowWise}, problem.Form{ShardingType: problem.DataParallel})
 	}
 	if t.PerHost() > 1 {
-		forms = append(forms, problem.Form{Kind: problem.TableRowWise})
+		forms = append(forms, problem.Form{ShardingType: problem.TableRowWise})
 	}
 	if t.HostMemory > 0 {
 		forms = append(forms, problem.Form{Tier: problem.Host}, problem.Form{Tier: problem.HostCached, Cache: .05}, problem.Form{Tier: problem.HostCached, Cache: .4})
@@ -109,7 +109,7 @@ func (w *walk) register(forms []problem.Form) {
 		table := &w.p.Tables[i]
 		for _, width := range slices.Compact([]int{table.Dim, max(problem.ColumnGranule, table.Dim/8*4)}) {
 			for _, form := range forms {
-				if form.Kind == problem.RowWise && !table.CutsByRows(w.p.Topology.Devices) || form.Kind == problem.TableRowWise && !table.CutsByRows(w.p.Topology.PerHost()) {
+				if form.ShardingType == problem.RowWise && !table.CutsByRows(w.p.Topology.Devices) || form.ShardingType == problem.TableRowWise && !table.CutsByRows(w.p.Topology.PerHost()) {
 					continue
 				}
 				it := item{table: i, width: width, form: form, number: w.walked.Item(i, width, form)}
@@ -129,7 +129,7 @@ func (w *walk) register(forms []problem.Form) {
 // device draws a device that the item may be given with: any, or one of a full host.
 func (w *walk) device(it item) int {
 	n := w.p.Topology.Devices
-	if it.form.Kind == problem.TableRowWise {
+	if it.form.ShardingType == problem.TableRowWise {
 		n -= n % w.p.Topology.PerHost()
 	}
 	return w.draw.IntN(n)
@@ -137,7 +137,7 @@ func (w *walk) device(it item) int {
 
 // counts reports whether Compute of a device counts an item on device d.
 func (w *walk) counts(it item, d, device int) bool {
-	switch it.form.Kind {
+	switch it.form.ShardingType {
 	case problem.RowWise, problem.DataParallel:
 		return false
 	case problem.TableRowWise:
@@ -153,7 +153,7 @@ func (w *walk) add(it item) {
 	for i := range asked {
 		asked[i] = int32(i)
 	}
-	if it.form.Kind == problem.TableRowWise {
+	if it.form.ShardingType == problem.TableRowWise {
 		asked = asked[:len(asked)-len(asked)%w.p.Topology.PerHost()]
 	}
 	before, shared, cost := w.computes(w.walked), w.walked.Shared(), w.walked.Cost()
@@ -172,7 +172,7 @@ func (w *walk) remove(i int) {
 	p := w.placed[i]
 	d := p.device
 	// Any device that holds the item stands for the others.
-	switch p.form.Kind {
+	switch p.form.ShardingType {
 	case problem.RowWise, problem.DataParallel:
 		d = w.device(p.item)
 	case problem.TableRowWise:
@@ -197,7 +197,7 @@ func (w *walk) touched(it item, d int, before []float64, shared float64) {
 			w.t.Errorf("step %d: %+v on device %d: Compute(%d) stayed %v, want a change", w.step, it, d, device, was)
 		}
 	}
-	switch it.form.Kind {
+	switch it.form.ShardingType {
 	case "":
 		if now := w.walked.Shared(); now != shared {
 			w.t.Errorf("step %d: %+v on one device: Shared was %v and is %v, want no change", w.step, it, shared, now)

@@ -130,10 +130,10 @@ const rounding = 1e-9
 // Allowed says which ways to place tables a bound is for. The zero value allows tables
 // whole or cut by columns, in HBM.
 type Allowed struct {
-	// Kinds are the sharding types that tables may have; empty means TableWise and
+	// ShardingTypes are the sharding types that tables may have; empty means TableWise and
 	// ColumnWise. Each of these two stands for both, and each of TableRowWise and
 	// Grid for both of them.
-	Kinds []problem.Kind
+	ShardingTypes []problem.ShardingType
 	// Host is true if tables may lie in the memory of hosts. It has no effect if the
 	// topology states no host memory.
 	Host bool
@@ -141,11 +141,11 @@ type Allowed struct {
 
 // classes returns the operator classes that are allowed, in device memory.
 func (a Allowed) classes() set {
-	if len(a.Kinds) == 0 {
+	if len(a.ShardingTypes) == 0 {
 		return only(problem.ClassColumns)
 	}
-	in := func(kinds ...problem.Kind) bool {
-		return slices.ContainsFunc(kinds, func(k problem.Kind) bool { return slices.Contains(a.Kinds, k) })
+	in := func(shardingTypes ...problem.ShardingType) bool {
+		return slices.ContainsFunc(shardingTypes, func(k problem.ShardingType) bool { return slices.Contains(a.ShardingTypes, k) })
 	}
 	var s set
 	for class, allowed := range [exchanging]bool{

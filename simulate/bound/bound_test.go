@@ -139,7 +139,7 @@ func TestNoBoundOfTablesThatFitNowhere(t *testing.T) {
 		Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: 2},
 		Batch:    64,
 	}
-	everywhere := bound.Allowed{Kinds: []problem.Kind{problem.DataParallel}}
+	everywhere := bound.Allowed{ShardingTypes: []problem.ShardingType{problem.DataParallel}}
 	if got, err := bound.Simulated(p, everywhere); err != nil || !(got.Total > 0) {
 		t.Errorf("got %+v, %v, want a bound", got, err)
 	}
@@ -159,7 +159,7 @@ func TestWithoutLookups(t *testing.T) {
 	if err != nil || got.Compute != 0 || !(got.Total > 0) {
 		t.Errorf("got %+v, %v, want communication only", got, err)
 	}
-	everywhere := bound.Allowed{Kinds: []problem.Kind{problem.DataParallel}}
+	everywhere := bound.Allowed{ShardingTypes: []problem.ShardingType{problem.DataParallel}}
 	if got, err := bound.Simulated(p, everywhere); err != nil || got != (bound.Bound{}) {
 		t.Errorf("replicas: got %+v, %v, want a bound of 0", got, err)
 	}

@@ -206,7 +206,7 @@ func (c *counter) block(i int) *everywhere {
 		return nil
 	}
 	shard := p.Whole(i)
-	shard.Kind, shard.Rows.End = problem.RowWise, t.BlockRows(n)
+	shard.ShardingType, shard.Rows.End = problem.RowWise, t.BlockRows(n)
 	if float64(p.ShardMemory(shard).Tables()) > c.budget {
 		return nil
 	}
@@ -223,7 +223,7 @@ func (c *counter) block(i int) *everywhere {
 // it does not fit.
 func (c *counter) replica(i int) *everywhere {
 	t, shard := &c.problem.Tables[i], c.problem.Whole(i)
-	shard.Kind = problem.DataParallel
+	shard.ShardingType = problem.DataParallel
 	held := float64(c.problem.ShardMemory(shard).Tables())
 	if held > c.budget {
 		return nil

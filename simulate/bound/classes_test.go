@@ -41,16 +41,16 @@ func TestClassesAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
 				shard.Rows.End = table.BlockRows(devices)
 				return table.Rows%int64(devices) == 0
 			}
-			shard.Kind = problem.DataParallel
+			shard.ShardingType = problem.DataParallel
 			compare("replica", s.replicas[i].alone, true)
 			if e := s.blocks[i]; e != nil {
-				shard.Kind = problem.RowWise
+				shard.ShardingType = problem.RowWise
 				compare("block", e.alone, cut(p.Topology.Devices))
 			}
 			if s.byRows[i] {
 				host := &s.hosts.tables[i]
 				lanes := lanesOf(host.granules, table.Weighted)
-				shard.Kind = problem.TableRowWise
+				shard.ShardingType = problem.TableRowWise
 				compare("block of a host", host.slices[len(host.slices)-1].alone[lanes], cut(p.Topology.PerHost()))
 			}
 		}

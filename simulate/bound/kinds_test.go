@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var everyKind = bound.Allowed{Kinds: problem.Kinds(), Host: true}
+var everyKind = bound.Allowed{ShardingTypes: problem.ShardingTypes(), Host: true}
 
 func ExampleSimulated_shardingTypes() {
 	a100, err := hardware.ByName("a100-80")
@@ -31,7 +31,7 @@ func ExampleSimulated_shardingTypes() {
 	if err != nil {
 		panic(err)
 	}
-	least, err := bound.Simulated(&p, bound.Allowed{Kinds: problem.Kinds()})
+	least, err := bound.Simulated(&p, bound.Allowed{ShardingTypes: problem.ShardingTypes()})
 	if err != nil {
 		panic(err)
 	}
@@ -39,7 +39,7 @@ func ExampleSimulated_shardingTypes() {
 	shards := make([][]problem.Shard, 4)
 	for d := range shards {
 		block, copied := p.Whole(0), p.Whole(1)
-		block.Kind, copied.Kind = problem.RowWise, problem.DataParallel
+		block.ShardingType, copied.ShardingType = problem.RowWise, problem.DataParallel
 		block.Rows = problem.Range{Start: int64(d) * 10_000_000, End: int64(d+1) * 10_000_000}
 		shards[d] = []problem.Shard{block, copied}
 	}
@@ -59,7 +59,7 @@ func ExampleSimulated_shardingTypes() {
 // way is how one table is placed: its sharding type, and the devices of its slices, or
 // their hosts, with the widths of the slices in granules.
 type way struct {
-	kind   problem.Kind
+	kind   problem.ShardingType
 	at     []int
 	widths []int
 	tiers  []problem.Tier
@@ -79,7 +79,7 @@ func shardsOf(p *problem.Problem, ways []way) [][]problem.Shard {
 	}
 	for i, w := range ways {
 		s := p.Whole(i)
-		s.Kind = w.kind
+		s.ShardingType = w.kind
 		switch w.kind {
 		case problem.RowWise:
 			byRows(s, 0, n)
@@ -108,7 +108,7 @@ func shardsOf(p *problem.Problem, ways []way) [][]problem.Shard {
 }
 
 // randomWay draws a way of table i.
-func randomWay(p *problem.Problem, i int, kinds []problem.Kind, host bool, r *rand.Rand) way {
+func randomWay(p *problem.Problem, i int, kinds []problem.ShardingType, host bool, r *rand.Rand) way {
 	t := &p.Tables[i]
 	n, l := p.Topology.Devices, p.Topology.PerHost()
 	granules, least := t.Dim/problem.ColumnGranule, t.MinWidth()/problem.ColumnGranule
@@ -164,8 +164,8 @@ func (w *way) cut(granules, least int, host bool, r *rand.Rand) {
 func usedKinds(ways []way) bound.Allowed {
 	a := bound.Allowed{}
 	for _, w := range ways {
-		if !slices.Contains(a.Kinds, w.kind) {
-			a.Kinds = append(a.Kinds, w.kind)
+		if !slices.Contains(a.ShardingTypes, w.kind) {
+			a.ShardingTypes = append(a.ShardingTypes, w.kind)
 		}
 		for _, tier := range w.tiers {
 			a.Host = a.Host || tier.OnHost()
@@ -203,7 +203,7 @@ func TestNoPlacementInAnyKindIsBelow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawKinds(t, 8, 6, rapid.SampledFrom([]int{4, 16, 40, 150}).Draw(t, "widest"))
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
-		kinds := slices.Clone(problem.Kinds())
+		kinds := slices.Clone(problem.ShardingTypes())
 		random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 		kinds = append(kinds[:1+random.IntN(len(kinds))], problem.TableWise)
 		judge := simulate.NewPricer(p)
@@ -254,7 +254,7 @@ func everyWay(p *problem.Problem, i int) []way {
 	if t.CutsByRows(n) {
 		ways = append(ways, way{kind: problem.RowWise})
 	}
-	slices := func(one, more problem.Kind, places int, tiers ...problem.Tier) {
+	slices := func(one, more problem.ShardingType, places int, tiers ...problem.Tier) {
 		for _, tier := range tiers {
 			for a := range places {
 				ways = append(ways, way{one, []int{a}, []int{granules}, []problem.Tier{tier}})
@@ -338,12 +338,12 @@ func TestMoreKindsCostNoMore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, a := range []bound.Allowed{{}, {Kinds: []problem.Kind{problem.ColumnWise}}, {Kinds: []problem.Kind{problem.TableWise, problem.ColumnWise}, Host: p.Topology.HostMemory == 0}} {
+		for _, a := range []bound.Allowed{{}, {ShardingTypes: []problem.ShardingType{problem.ColumnWise}}, {ShardingTypes: []problem.ShardingType{problem.TableWise, problem.ColumnWise}, Host: p.Topology.HostMemory == 0}} {
 			if got, err := bound.Simulated(p, a); err != nil || got != columns {
 				t.Fatalf("%v: got %+v, %v, want %+v", a, got, err, columns)
 			}
 		}
-		kinds := problem.Kinds()
+		kinds := problem.ShardingTypes()
 		for i := len(kinds) - 1; i > 1; i-- {
 			j := rapid.IntRange(1, i).Draw(t, "at")
 			kinds[i], kinds[j] = kinds[j], kinds[i]
@@ -352,7 +352,7 @@ func TestMoreKindsCostNoMore(t *testing.T) {
 		allowed := bound.Allowed{}
 		host := rapid.IntRange(1, 2*len(kinds)).Draw(t, "host at")
 		for i, k := range kinds {
-			allowed.Kinds = append(allowed.Kinds, k)
+			allowed.ShardingTypes = append(allowed.ShardingTypes, k)
 			allowed.Host = i >= host
 			got, err := bound.Simulated(p, allowed)
 			if err != nil {
@@ -423,7 +423,7 @@ func BenchmarkSimulatedKinds(b *testing.B) {
 		p.Topology.HostMemory = hardware.MaxMemory
 		b.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := bound.Simulated(p, bound.Allowed{Kinds: problem.Kinds()}); err != nil {
+				if _, err := bound.Simulated(p, bound.Allowed{ShardingTypes: problem.ShardingTypes()}); err != nil {
 					b.Fatal(err)
 				}
 			}

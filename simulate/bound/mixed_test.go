@@ -35,7 +35,7 @@ func copies(count int, like problem.Table) []problem.Table {
 }
 
 // inTurn places the given number of whole tables on devices, or hosts, in turn.
-func inTurn(kind problem.Kind, tables, granules, places int) []way {
+func inTurn(kind problem.ShardingType, tables, granules, places int) []way {
 	ways := make([]way, tables)
 	for i := range ways {
 		ways[i] = way{kind, []int{i % places}, []int{granules}, []problem.Tier{problem.HBM}}
@@ -115,7 +115,7 @@ func TestNotAboveWithAShortLastBlock(t *testing.T) {
 		p := onA100(t, 1024, n, n)
 		p.Tables = []problem.Table{narrow("long", int64((n-1)*(n-1)+1), 4, 10000)}
 		block := p.Whole(0)
-		block.Kind, block.Rows.End = problem.RowWise, int64(n-1)
+		block.ShardingType, block.Rows.End = problem.RowWise, int64(n-1)
 		last := block
 		last.Rows.End = 1
 		// 32 bytes a lookup nearly fill the room.

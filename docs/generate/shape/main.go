@@ -177,7 +177,7 @@ func words(m *source.Module) []row {
 // renamed maps the names of packages before the folders of the line and of the
 // lab to their names since.
 var renamed = map[string]string{
-	"cmd/kinds": "docs/generate/kinds", "experiment": "design", "indices": "lookups", "pretrain": "lab",
+	"cmd/kinds": "docs/generate/sharding", "experiment": "design", "indices": "lookups", "pretrain": "lab",
 }
 
 // testsByPackage counts the tests, benchmarks, examples and fuzz targets by

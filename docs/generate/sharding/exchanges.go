@@ -21,7 +21,7 @@ func (p *program) precision(ctx context.Context) error {
 		var of [3]*neuroshard.Result
 		for i, precision := range []problem.Precision{problem.FP32, problem.FP16, problem.BF16} {
 			q.CommPrecision = precision
-			r, err := placed(ctx, q, problem.Kinds())
+			r, err := placed(ctx, q, problem.ShardingTypes())
 			if err != nil {
 				return err
 			}
@@ -42,8 +42,8 @@ func (p *program) traffic(ctx context.Context) error {
 	return p.eachExchanging(func(name string, q *problem.Problem) error {
 		for _, kinds := range []struct {
 			name string
-			list []problem.Kind
-		}{{"table- and column-wise", columnsOnly}, {"all", problem.Kinds()}, {"table_row_wise, grid, data_parallel", []problem.Kind{problem.TableRowWise, problem.Grid, problem.DataParallel}}} {
+			list []problem.ShardingType
+		}{{"table- and column-wise", columnsOnly}, {"all", problem.ShardingTypes()}, {"table_row_wise, grid, data_parallel", []problem.ShardingType{problem.TableRowWise, problem.Grid, problem.DataParallel}}} {
 			r, err := placed(ctx, q, kinds.list)
 			if err != nil {
 				return err
@@ -91,7 +91,7 @@ func moved(p *problem.Problem, shards [][]problem.Shard) (inside, between float6
 	for d, list := range shards {
 		for _, s := range list {
 			columns := float64(s.Dim()) * float64(len(p.Tables[s.Table].Features))
-			switch p.Form(s).Kind {
+			switch p.Form(s).ShardingType {
 			case problem.RowWise:
 				if d == 0 {
 					byRows += columns

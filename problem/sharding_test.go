@@ -23,10 +23,10 @@ func spreadProblem() *Problem {
 // TestMemoryOfKinds counts the bytes of a table of 1000 x 8 by hand.
 func TestMemoryOfKinds(t *testing.T) {
 	p := spreadProblem()
-	block := Shard{Rows: Range{125, 250}, Columns: Range{0, 8}, Kind: RowWise}
+	block := Shard{Rows: Range{125, 250}, Columns: Range{0, 8}, ShardingType: RowWise}
 	whole := p.Whole(0)
 	replica := whole
-	replica.Kind = DataParallel
+	replica.ShardingType = DataParallel
 	cached, host := whole, whole
 	cached.Tier, cached.Cache = HostCached, .1
 	host.Tier = Host

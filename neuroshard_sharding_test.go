@@ -73,7 +73,7 @@ func TestPlansWithoutKindsAreAsBefore(t *testing.T) {
 	}, nil)
 }
 
-func plansAreAsBefore(t *testing.T, wanted func(name string) bool, kinds []problem.Kind) {
+func plansAreAsBefore(t *testing.T, wanted func(name string) bool, kinds []problem.ShardingType) {
 	if runtime.GOARCH != "amd64" || testing.Short() {
 		t.Skip("other processors, and builds without assembly, may break ties otherwise")
 	}
@@ -91,7 +91,7 @@ func plansAreAsBefore(t *testing.T, wanted func(name string) bool, kinds []probl
 			continue
 		}
 		seen++
-		r := planned(t, &tasks[i].Problem, neuroshard.Options{Search: search.Options{Kinds: kinds}})
+		r := planned(t, &tasks[i].Problem, neuroshard.Options{Search: search.Options{ShardingTypes: kinds}})
 		if !slices.Contains(pinnedModels, r.Plan.Provenance.Model) {
 			t.Fatalf("the plans were pinned under models %v, and %s ships: pin those that commit 3a0698b makes with the new model", pinnedModels, r.Plan.Provenance.Model)
 		}
@@ -133,7 +133,7 @@ func plansOfKinds(t *testing.T, tasks int) {
 		plain := p
 		plain.Topology.HostMemory = 0
 		off := planned(t, &plain, neuroshard.Options{})
-		options := neuroshard.Options{Search: search.Options{Kinds: problem.Kinds(), Workers: 1}}
+		options := neuroshard.Options{Search: search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 1}}
 		on := planned(t, &p, options)
 		if err := on.Plan.Validate(&p); err != nil {
 			t.Errorf("task %d: %v", i, err)
@@ -162,7 +162,7 @@ func TestPlansInTightMemoryAreAlike(t *testing.T) {
 	for _, memory := range []float64{31.15, 31.2, 31.5, 33} {
 		p.Topology.Memory = unit.Bytes(memory * float64(unit.GiB))
 		for seed := range uint64(3) {
-			r := planned(t, &p, neuroshard.Options{Search: search.Options{Kinds: problem.Kinds(), Seed: seed, Brief: true}})
+			r := planned(t, &p, neuroshard.Options{Search: search.Options{ShardingTypes: problem.ShardingTypes(), Seed: seed, Brief: true}})
 			least, most = min(least, float64(r.Simulated.Cost)), max(most, float64(r.Simulated.Cost))
 		}
 	}
@@ -175,7 +175,7 @@ func TestPlansInTightMemoryAreAlike(t *testing.T) {
 // By TorchRec's formulas, too.
 func TestPlansOfKindsByTorchRec(t *testing.T) {
 	for i, p := range onHosts(t, 2, unit.TiB) {
-		on := planned(t, &p, neuroshard.Options{Prices: neuroshard.TorchRec(), Search: search.Options{Kinds: problem.Kinds(), MaxEvaluations: 50_000}})
+		on := planned(t, &p, neuroshard.Options{Prices: neuroshard.TorchRec(), Search: search.Options{ShardingTypes: problem.ShardingTypes(), MaxEvaluations: 50_000}})
 		if err := on.Plan.Validate(&p); err != nil {
 			t.Errorf("task %d: %v", i, err)
 		}
@@ -200,21 +200,21 @@ func TestTablesLargerThanDevices(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		topology hardware.Topology
-		kinds    []problem.Kind
-		huge     plan.Kind // none if there is no plan
+		kinds    []problem.ShardingType
+		huge     plan.ShardingType // none if there is no plan
 		tier     plan.Tier
 	}{
-		{"all kinds", on(8, 4, 0), problem.Kinds(), plan.RowWise, plan.HBM},
-		{"rows of hosts", on(8, 4, 0), []problem.Kind{problem.ColumnWise, problem.TableRowWise}, plan.TableRowWise, plan.HBM},
+		{"all kinds", on(8, 4, 0), problem.ShardingTypes(), plan.RowWise, plan.HBM},
+		{"rows of hosts", on(8, 4, 0), []problem.ShardingType{problem.ColumnWise, problem.TableRowWise}, plan.TableRowWise, plan.HBM},
 		{"host memory", on(8, 4, unit.TiB), nil, plan.TableWise, plan.Host},
 		{"host memory of one device", on(1, 1, unit.TiB), nil, plan.TableWise, plan.Host},
-		{"columns", on(8, 4, 0), []problem.Kind{problem.TableWise, problem.ColumnWise}, "", ""},
+		{"columns", on(8, 4, 0), []problem.ShardingType{problem.TableWise, problem.ColumnWise}, "", ""},
 		{"by default", on(8, 4, 0), nil, "", ""},
-		{"replicas", on(8, 4, 0), []problem.Kind{problem.ColumnWise, problem.DataParallel}, "", ""},
+		{"replicas", on(8, 4, 0), []problem.ShardingType{problem.ColumnWise, problem.DataParallel}, "", ""},
 		{"too little host memory", on(8, 4, 100*unit.GiB), nil, "", ""},
 	} {
 		p := &problem.Problem{Tables: tables, Topology: c.topology, Batch: 8192}
-		r, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{Search: search.Options{Kinds: c.kinds, MaxEvaluations: 20_000}})
+		r, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{Search: search.Options{ShardingTypes: c.kinds, MaxEvaluations: 20_000}})
 		if c.huge == "" {
 			var infeasible *search.Infeasible
 			if !errors.As(err, &infeasible) || infeasible.Table != "huge" || infeasible.Reason == "" {
@@ -231,8 +231,8 @@ func TestTablesLargerThanDevices(t *testing.T) {
 		}
 		got := r.Plan.Tables[0]
 		for _, s := range got.Shards {
-			if got.Kind != c.huge || s.Tier.OnHost() != c.tier.OnHost() {
-				t.Errorf("%s: got %s with shard %+v, want %s in %s", c.name, got.Kind, s, c.huge, c.tier)
+			if got.ShardingType != c.huge || s.Tier.OnHost() != c.tier.OnHost() {
+				t.Errorf("%s: got %s with shard %+v, want %s in %s", c.name, got.ShardingType, s, c.huge, c.tier)
 			}
 		}
 		if r.Simulated.Cost <= 0 || math.Abs(float64(r.Predicted.Cost/r.Simulated.Cost)-1) > .05 {

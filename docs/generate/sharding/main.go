@@ -1,19 +1,19 @@
-// Command kinds makes the tables of docs/KINDS.md: what each kind and memory of
+// Command kinds makes the tables of docs/SHARDING.md: what each kind and memory of
 // placement saves, under TorchRec's estimator and on the simulated device. Each
 // argument but scenarios and off is a table of SIMULATED costs, planned in this
 // process; those two run the neuroshard binary.
 //
 //	go build -o bin/neuroshard ./cmd/neuroshard
-//	go run ./docs/generate/kinds scenarios   the scenarios, beside TorchRec's own planner
-//	go run ./docs/generate/kinds workloads   gain over table- and column-wise plans
-//	go run ./docs/generate/kinds pays        equal tables in one kind or memory after the other
-//	go run ./docs/generate/kinds short       too little HBM, and memory on the hosts
-//	go run ./docs/generate/kinds drawn       small problems with little HBM, and restricted searches
-//	go run ./docs/generate/kinds precision   exchanges in 16 bits
-//	go run ./docs/generate/kinds traffic     how much of the exchanges stays inside hosts
-//	go run ./docs/generate/kinds off         plans without new kinds, against pinned ones
+//	go run ./docs/generate/sharding scenarios   the scenarios, beside TorchRec's own planner
+//	go run ./docs/generate/sharding workloads   gain over table- and column-wise plans
+//	go run ./docs/generate/sharding pays        equal tables in one kind or memory after the other
+//	go run ./docs/generate/sharding short       too little HBM, and memory on the hosts
+//	go run ./docs/generate/sharding drawn       small problems with little HBM, and restricted searches
+//	go run ./docs/generate/sharding precision   exchanges in 16 bits
+//	go run ./docs/generate/sharding traffic     how much of the exchanges stays inside hosts
+//	go run ./docs/generate/sharding off         plans without new kinds, against pinned ones
 //
-// With -doc docs/KINDS.md the tables are put in the place of those in the document.
+// With -doc docs/SHARDING.md the tables are put in the place of those in the document.
 package main
 
 import (
@@ -72,7 +72,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	flags := flag.NewFlagSet("kinds", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.Usage = func() {
-		fmt.Fprintln(out, "usage: go run ./docs/generate/kinds TABLE [flags]\n\nTABLE is scenarios, workloads, pays, short, drawn, precision, traffic or off.\n\nflags:")
+		fmt.Fprintln(out, "usage: go run ./docs/generate/sharding TABLE [flags]\n\nTABLE is scenarios, workloads, pays, short, drawn, precision, traffic or off.\n\nflags:")
 		flags.PrintDefaults()
 	}
 	flags.StringVar(&p.binary, "binary", "bin/neuroshard", "the neuroshard `binary`, for scenarios and off")

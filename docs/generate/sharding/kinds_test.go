@@ -55,12 +55,12 @@ func TestMovedBytes(t *testing.T) {
 		Tables:   []problem.Table{{Name: "a", Rows: 100, Dim: 8, Features: []problem.Feature{{Name: "f", PoolingFactor: 1}}}},
 	}
 	whole := p.Whole(0)
-	blocks := func(kind problem.Kind, devices ...int) [][]problem.Shard {
+	blocks := func(kind problem.ShardingType, devices ...int) [][]problem.Shard {
 		shards := make([][]problem.Shard, 4)
 		size := int64(100 / len(devices))
 		for i, d := range devices {
 			s := whole
-			s.Kind = kind
+			s.ShardingType = kind
 			if kind != problem.DataParallel {
 				s.Rows.Start, s.Rows.End = int64(i)*size, int64(i+1)*size
 			}
@@ -161,7 +161,7 @@ func TestHelp(t *testing.T) {
 		if err := run(context.Background(), &out, args); err != nil {
 			t.Errorf("%v: %v", args, err)
 		}
-		for _, want := range []string{"usage: go run ./docs/generate/kinds TABLE", "scenarios, workloads, pays", "-runs"} {
+		for _, want := range []string{"usage: go run ./docs/generate/sharding TABLE", "scenarios, workloads, pays", "-runs"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%v: got\n%s\nwant %q in it", args, out.String(), want)
 			}

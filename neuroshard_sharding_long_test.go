@@ -18,7 +18,7 @@ import (
 func TestAllPlansWithoutKindsAreAsBefore(t *testing.T) {
 	all := func(string) bool { return true }
 	plansAreAsBefore(t, all, nil)
-	plansAreAsBefore(t, all, []problem.Kind{problem.TableWise, problem.ColumnWise})
+	plansAreAsBefore(t, all, []problem.ShardingType{problem.TableWise, problem.ColumnWise})
 }
 
 func TestManyPlansOfKinds(t *testing.T) { plansOfKinds(t, 6) }
@@ -41,7 +41,7 @@ func TestWorkloadsInTightMemory(t *testing.T) {
 			p.Topology.Memory = p.DeviceMemory().Received + unit.Bytes(share*float64(total)/float64(p.Topology.Devices))
 			for _, hostMemory := range []unit.Bytes{0, 2 * total / unit.Bytes(p.Topology.Hosts())} {
 				p.Topology.HostMemory = hostMemory
-				r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{Kinds: problem.Kinds(), Brief: true, MaxEvaluations: 60_000}})
+				r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{ShardingTypes: problem.ShardingTypes(), Brief: true, MaxEvaluations: 60_000}})
 				var infeasible *search.Infeasible
 				if errors.As(err, &infeasible) && hostMemory == 0 {
 					continue

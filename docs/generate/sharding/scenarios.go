@@ -34,7 +34,7 @@ type answer struct {
 	Cost  float64 `json:"cost_ms"`
 	Plan  struct {
 		Tables []struct {
-			Kind problem.Kind `json:"kind"`
+			Kind problem.ShardingType `json:"kind"`
 		} `json:"tables"`
 	} `json:"plan"`
 }
@@ -57,7 +57,7 @@ func (p *program) scenarios(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		count := map[problem.Kind]int{}
+		count := map[problem.ShardingType]int{}
 		for _, t := range a.Plan.Tables {
 			count[t.Kind]++
 		}

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Kind is how a table is cut and placed, in TorchRec's words.
-type Kind string
+// ShardingType is how a table is cut and placed, in TorchRec's words.
+type ShardingType string
 
-// The kinds.
+// The sharding types.
 //
 //	table_wise      whole, on one device
 //	column_wise     slices of columns, each with all rows, on a device each
@@ -19,36 +19,36 @@ type Kind string
 //	data_parallel   whole, on every device
 //
 // What the devices hold, and what they send each other, follows from it:
-// docs/KINDS.md.
+// docs/SHARDING.md.
 const (
-	TableWise    Kind = "table_wise"
-	ColumnWise   Kind = "column_wise"
-	RowWise      Kind = "row_wise"
-	TableRowWise Kind = "table_row_wise"
-	Grid         Kind = "grid"
-	DataParallel Kind = "data_parallel"
+	TableWise    ShardingType = "table_wise"
+	ColumnWise   ShardingType = "column_wise"
+	RowWise      ShardingType = "row_wise"
+	TableRowWise ShardingType = "table_row_wise"
+	Grid         ShardingType = "grid"
+	DataParallel ShardingType = "data_parallel"
 )
 
-// Kinds returns all of them, in the order of the documentation. The slice is the
+// ShardingTypes returns all of them, in the order of the documentation. The slice is the
 // caller's.
-func Kinds() []Kind {
-	return []Kind{TableWise, ColumnWise, RowWise, TableRowWise, Grid, DataParallel}
+func ShardingTypes() []ShardingType {
+	return []ShardingType{TableWise, ColumnWise, RowWise, TableRowWise, Grid, DataParallel}
 }
 
-// ParseKind reads a kind's name.
-func ParseKind(s string) (Kind, error) {
-	if k := Kind(s); slices.Contains(Kinds(), k) {
+// ParseShardingType reads a sharding type's name.
+func ParseShardingType(s string) (ShardingType, error) {
+	if k := ShardingType(s); slices.Contains(ShardingTypes(), k) {
 		return k, nil
 	}
-	return "", fmt.Errorf("kind %q is unknown: choose one of %s", s, joined(Kinds()))
+	return "", fmt.Errorf("kind %q is unknown: choose one of %s", s, joined(ShardingTypes()))
 }
 
-// ByRows reports whether shards of the kind hold a part of the rows.
-func (k Kind) ByRows() bool { return k == RowWise || k == TableRowWise || k == Grid }
+// ByRows reports whether shards of the sharding type hold a part of the rows.
+func (k ShardingType) ByRows() bool { return k == RowWise || k == TableRowWise || k == Grid }
 
-// Spread reports whether several devices hold a shard of the kind together: a change
+// Joint reports whether several devices hold a shard of the sharding type together: a change
 // of one is a change of all.
-func (k Kind) Spread() bool { return k.ByRows() || k == DataParallel }
+func (k ShardingType) Joint() bool { return k.ByRows() || k == DataParallel }
 
 // Tier is the memory that a shard's rows lie in.
 type Tier string
@@ -89,9 +89,9 @@ func (t *Table) CutsByRows(devices int) bool {
 // Form is how a slice of a table is held. The zero Form is a slice with all rows in
 // one device's HBM.
 type Form struct {
-	// Kind is RowWise, TableRowWise (which the slices of a Grid are, too),
+	// ShardingType is RowWise, TableRowWise (which the slices of a Grid are, too),
 	// DataParallel, or empty: on one device.
-	Kind Kind
+	ShardingType ShardingType
 	// Tier is HBM, which empty means, or a host's memory, with the share Cache of the
 	// rows cached in tier HostCached. Only a slice on one device lies there.
 	Tier  Tier
@@ -101,12 +101,12 @@ type Form struct {
 // Form returns the form of the slice that a shard of p is, or is a block of.
 func (p *Problem) Form(s Shard) Form {
 	switch {
-	case s.Kind == DataParallel:
-		return Form{Kind: DataParallel}
-	case s.Kind == TableRowWise, s.Kind == Grid:
-		return Form{Kind: TableRowWise}
+	case s.ShardingType == DataParallel:
+		return Form{ShardingType: DataParallel}
+	case s.ShardingType == TableRowWise, s.ShardingType == Grid:
+		return Form{ShardingType: TableRowWise}
 	case p.ByRows(s):
-		return Form{Kind: RowWise}
+		return Form{ShardingType: RowWise}
 	case s.Tier.OnHost():
 		return Form{Tier: s.Tier, Cache: s.Cache}
 	}

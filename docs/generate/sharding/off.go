@@ -17,7 +17,7 @@ import (
 // are those of the last build that knew table- and column-wise placement alone:
 //
 //	git archive 3a0698b | tar x -C OLD && (cd OLD && go build -o old ./cmd/neuroshard)
-//	go run ./docs/generate/kinds off -binary OLD/old -pin > docs/generate/kinds/testdata/plans.sha256
+//	go run ./docs/generate/sharding off -binary OLD/old -pin > docs/generate/sharding/testdata/plans.sha256
 //
 //go:embed testdata/plans.sha256
 var pinned string

@@ -46,11 +46,11 @@ func (p *program) short(ctx context.Context) error {
 		q.Topology.HostMemory = hostMemory
 		q.Topology.Memory = unit.Bytes(shortShare * float64(bytes) / float64(q.Topology.Devices))
 		cells := []string{name, cluster(q.Topology), fmt.Sprintf("%.0f", float64(bytes)/float64(unit.GiB)), fmt.Sprintf("%.1f", float64(q.Topology.Memory)/float64(unit.GiB))}
-		hosted, err := placed(ctx, &q, problem.Kinds())
+		hosted, err := placed(ctx, &q, problem.ShardingTypes())
 		if err != nil {
 			return err
 		}
-		full, err := placed(ctx, &enough, problem.Kinds())
+		full, err := placed(ctx, &enough, problem.ShardingTypes())
 		if err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func smallest(ctx context.Context, p problem.Problem) (*neuroshard.Result, hardw
 	for n := first; n <= most; n++ {
 		p.Topology.Devices = n
 		p.Topology.DevicesPerHost = min(n, hostSize)
-		if found, err := placed(ctx, &p, problem.Kinds()); found != nil || err != nil {
+		if found, err := placed(ctx, &p, problem.ShardingTypes()); found != nil || err != nil {
 			return found, p.Topology, err
 		}
 	}

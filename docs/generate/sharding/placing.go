@@ -21,11 +21,11 @@ import (
 const hostSize = 8
 
 // columnsOnly are the kinds of plans without new ones, as the search takes them.
-var columnsOnly []problem.Kind
+var columnsOnly []problem.ShardingType
 
 // placed plans a problem in the kinds allowed; nil where nothing fits.
-func placed(ctx context.Context, p *problem.Problem, kinds []problem.Kind) (*neuroshard.Result, error) {
-	result, err := neuroshard.Plan(ctx, p, neuroshard.Options{Search: search.Options{Kinds: kinds, Brief: true}})
+func placed(ctx context.Context, p *problem.Problem, kinds []problem.ShardingType) (*neuroshard.Result, error) {
+	result, err := neuroshard.Plan(ctx, p, neuroshard.Options{Search: search.Options{ShardingTypes: kinds, Brief: true}})
 	var infeasible *search.Infeasible
 	if errors.As(err, &infeasible) {
 		return nil, nil
@@ -48,7 +48,7 @@ func problemOn(w workload.Workload, devices, perHost int) *problem.Problem {
 func oneHost(ctx context.Context, w workload.Workload) (*problem.Problem, error) {
 	for n := hostSize; n <= hardware.MaxDevices; n *= 2 {
 		p := problemOn(w, n, n)
-		if all, err := placed(ctx, p, problem.Kinds()); all != nil || err != nil {
+		if all, err := placed(ctx, p, problem.ShardingTypes()); all != nil || err != nil {
 			return p, err
 		}
 	}
@@ -81,11 +81,11 @@ func compute(r *neuroshard.Result) (longest unit.Millis) {
 func exchanges(r *neuroshard.Result) unit.Millis { return r.Simulated.Cost - compute(r) }
 
 // kindsOf returns the tables of each kind, in words.
-func kindsOf(pl *plan.Plan) string { return inWords(pl.Kinds()) }
+func kindsOf(pl *plan.Plan) string { return inWords(pl.ShardingTypes()) }
 
-func inWords(count map[problem.Kind]int) string {
+func inWords(count map[problem.ShardingType]int) string {
 	var parts []string
-	for _, k := range problem.Kinds() {
+	for _, k := range problem.ShardingTypes() {
 		if count[k] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", count[k], k))
 		}

@@ -31,7 +31,7 @@ func (p *program) drawn(ctx context.Context) error {
 		none, dearer, most, gains, planned := 0, 0, 0., 0., 0.
 		for i := range uint64(drawnProblems) {
 			q := drawnProblem(profile, i, share)
-			all, err := placed(ctx, q, problem.Kinds())
+			all, err := placed(ctx, q, problem.ShardingTypes())
 			if err != nil {
 				return err
 			}

@@ -38,9 +38,9 @@ func (p *program) inEach(tables int, shapes []shape) error {
 	}{
 		{"table_wise", problem.Form{}},
 		{"column_wise", problem.Form{}},
-		{"row_wise", problem.Form{Kind: problem.RowWise}},
-		{"table_row_wise", problem.Form{Kind: problem.TableRowWise}},
-		{"data_parallel", problem.Form{Kind: problem.DataParallel}},
+		{"row_wise", problem.Form{ShardingType: problem.RowWise}},
+		{"table_row_wise", problem.Form{ShardingType: problem.TableRowWise}},
+		{"data_parallel", problem.Form{ShardingType: problem.DataParallel}},
 		{"host_cached, a tenth", problem.Form{Tier: problem.HostCached, Cache: .1}},
 		{"host", problem.Form{Tier: problem.Host}},
 	}
@@ -101,9 +101,9 @@ func inTurn(p *problem.Problem, form problem.Form) [][]problem.Shard {
 	shards := make([][]problem.Shard, n)
 	for i := range p.Tables {
 		s := p.Whole(i)
-		s.Kind, s.Tier, s.Cache = form.Kind, form.Tier, form.Cache
+		s.ShardingType, s.Tier, s.Cache = form.ShardingType, form.Tier, form.Cache
 		first, devices := i%n, 1
-		switch form.Kind {
+		switch form.ShardingType {
 		case problem.RowWise, problem.DataParallel:
 			first, devices = 0, n
 		case problem.TableRowWise:
@@ -111,7 +111,7 @@ func inTurn(p *problem.Problem, form problem.Form) [][]problem.Shard {
 		}
 		block := p.Tables[i].BlockRows(devices)
 		for d := range devices {
-			if form.Kind.ByRows() {
+			if form.ShardingType.ByRows() {
 				s.Rows.Start, s.Rows.End = int64(d)*block, min(p.Tables[i].Rows, int64(d+1)*block)
 			}
 			shards[first+d] = append(shards[first+d], s)

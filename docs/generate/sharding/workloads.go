@@ -12,7 +12,7 @@ import (
 
 // families are the kinds that are allowed one family at a time, beside slices of
 // columns, to see which of them a gain comes from.
-var families = [][]problem.Kind{{problem.RowWise}, {problem.TableRowWise, problem.Grid}, {problem.DataParallel}}
+var families = [][]problem.ShardingType{{problem.RowWise}, {problem.TableRowWise, problem.Grid}, {problem.DataParallel}}
 
 // kinds prints, for each workload on one host and on several, what all kinds save over
 // table- and column-wise placement; and then, what each family of kinds saves alone.
@@ -37,7 +37,7 @@ func (p *program) kinds(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			all, err := placed(ctx, q, problem.Kinds())
+			all, err := placed(ctx, q, problem.ShardingTypes())
 			if err != nil {
 				return err
 			}
@@ -56,7 +56,7 @@ func (p *program) kinds(ctx context.Context) error {
 					l.gains = append(l.gains, "-")
 					continue
 				}
-				one, err := placed(ctx, q, append([]problem.Kind{problem.TableWise, problem.ColumnWise}, family...))
+				one, err := placed(ctx, q, append([]problem.ShardingType{problem.TableWise, problem.ColumnWise}, family...))
 				if err != nil {
 					return err
 				}
@@ -80,7 +80,7 @@ func (p *program) kinds(ctx context.Context) error {
 
 // certified returns how many percent a plan can be above the best one of all kinds.
 func certified(p *problem.Problem, r *neuroshard.Result) (string, error) {
-	b, err := bound.Simulated(p, bound.Allowed{Kinds: problem.Kinds(), Host: p.Topology.HostMemory > 0})
+	b, err := bound.Simulated(p, bound.Allowed{ShardingTypes: problem.ShardingTypes(), Host: p.Topology.HostMemory > 0})
 	if err != nil {
 		return "", err
 	}
