@@ -104,7 +104,7 @@ def test_known_figures(
 
 
 def slices(*widths: int) -> placement.Placement:
-    """TINY's tables, of which a is cut into slices of the widths, on ranks by turns."""
+    """TINY's tables, with table a cut into slices of the widths, on ranks by turns."""
     shards, start = [], 0
     for i, width in enumerate(widths):
         shards.append(Shard(i % 2, (0, 1000), (start, start + width)))
@@ -137,7 +137,7 @@ def test_unequal_slices_by_hand() -> None:
     assert cut.hbm_bytes[0] == weights + -(-weights // 96) + 8 * 64 + 4 * 32 * 28
 
 
-def test_what_does_not_fit_is_told() -> None:
+def test_what_does_not_fit_is_reported() -> None:
     engine = Engine(replace(TINY, memory_bytes=1 << 20))
     assert not engine.estimate(slices(96)).fits
 
@@ -179,15 +179,16 @@ def test_programs_are_run_with_their_environment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("devices", "kinds"),
+    ("devices", "sharding_types"),
     [
         *[(1, "all"), (2, "all"), (6, "all"), (6, "table_wise,column_wise")],
         *[(2, "row_wise"), (6, "row_wise"), (6, "data_parallel")],
     ],
 )
-def test_both_prices_of_our_plan(devices: int, kinds: str, binary: Binary) -> None:
+def test_both_costs_of_our_plan(devices: int, sharding_types: str, binary: Binary) -> None:
     s = replace(TINY, devices=devices, devices_per_host=devices // 2 or 1)
-    planned = binary.plan(s, 0.15, 1000, options=("--sharding-types", kinds, "--model", "torchrec"))
+    options = ("--sharding-types", sharding_types, "--model", "torchrec")
+    planned = binary.plan(s, 0.15, 1000, options=options)
     assert planned is not None
     assert binary.simulated_ms(s, planned.placement) == pytest.approx(
         planned.simulated_ms, rel=1e-9
@@ -195,11 +196,11 @@ def test_both_prices_of_our_plan(devices: int, kinds: str, binary: Binary) -> No
     estimate = Engine(s).estimate(planned.placement).cost_ms
     assert len(estimate) == devices
     assert max(estimate) == pytest.approx(planned.cost_ms, rel=1e-9)
-    if kinds in ("row_wise", "data_parallel"):
-        assert placement.kinds(planned.placement) == {kinds: 4}
+    if sharding_types in ("row_wise", "data_parallel"):
+        assert placement.sharding_types(planned.placement) == {sharding_types: 4}
 
 
-def test_both_prices_of_each_kind(binary: Binary) -> None:
+def test_both_costs_of_each_sharding_type(binary: Binary) -> None:
     s = replace(TINY, devices=4, devices_per_host=2)
 
     def blocks(ranks: range, *columns: tuple[int, int]) -> tuple[Shard, ...]:
@@ -210,7 +211,7 @@ def test_both_prices_of_each_kind(binary: Binary) -> None:
             for i, (rank, first) in enumerate(zip(ranks, firsts, strict=True))
         )
 
-    prices = set()
+    costs = set()
     for kind, kernel, shards in (
         ("row_wise", "fused", blocks(range(4), (0, 96))),
         ("table_row_wise", "fused", blocks(range(2, 4), (0, 96))),
@@ -218,21 +219,21 @@ def test_both_prices_of_each_kind(binary: Binary) -> None:
         ("data_parallel", "dense", tuple(Shard(r, (0, 1000), (0, 96)) for r in range(4))),
     ):
         placed = (PlacedTable("a", kind, kernel, shards), *slices(96)[1:])
-        assert placement.unpriced(placed) == ""
-        prices.add(binary.simulated_ms(s, placed))
+        assert placement.not_estimated(placed) == ""
+        costs.add(binary.simulated_ms(s, placed))
         assert max(Engine(s).estimate(placed).cost_ms) > 0
-    assert len(prices) == 4
+    assert len(costs) == 4
 
 
-def test_host_memory_has_no_simulated_price(binary: Binary) -> None:
+def test_host_memory_has_no_simulated_cost(binary: Binary) -> None:
     whole = PlacedTable("a", "table_wise", "fused_uvm", (Shard(0, (0, 1000), (0, 96)),))
     cut = (whole, *slices(96)[1:])
-    assert placement.unpriced(cut) == "table_wise (fused_uvm)"
-    with pytest.raises(ValueError, match="not priced on the SIMULATED device: table_wise"):
+    assert placement.not_estimated(cut) == "table_wise (fused_uvm)"
+    with pytest.raises(ValueError, match="no estimate on the SIMULATED device: table_wise"):
         binary.simulated_ms(TINY, cut)
 
 
-def test_prices_must_agree() -> None:
+def test_costs_must_agree() -> None:
     command._same(TINY, 1.0, None, "by this")
     command._same(TINY, None, 1.0, "by this")
     command._same(TINY, 1.0, 1.0 + 1e-12, "by this")
@@ -242,7 +243,7 @@ def test_prices_must_agree() -> None:
         command._same(TINY, 1.0, 1.5, "by this")
 
 
-def test_every_kind_of_a_plan_file_has_an_estimate() -> None:
+def test_every_sharding_type_of_a_plan_file_has_an_estimate() -> None:
     def shard(device: int, first: int, end: int) -> dict[str, Any]:
         return {"device": device, "columns": [0, 96], "rows": [first, end], "tier": "hbm"}
 
@@ -255,7 +256,7 @@ def test_every_kind_of_a_plan_file_has_an_estimate() -> None:
     ):
         a = placed({"name": "a", "kind": kind, "shards": shards}, 2)
         assert sorted(s.rank for s in a.shards) == [0, 1]
-        assert placement.unpriced((a,)) == ""
+        assert placement.not_estimated((a,)) == ""
         estimate = Engine(TINY).estimate((a, *slices(96)[1:]))
         assert 0 < estimate.cost_ms[0] < estimate.cost_ms[1]
 
@@ -295,8 +296,8 @@ def test_the_whole_command(
     for plan in tiny["plans"]:
         assert ("placement" in plan) == plan["planner"].startswith("TorchRec")
         assert plan["error"] == "" and not plan["hit_limit"] and plan["estimate"]["fits"]
-        assert sum(plan["kinds"].values()) == 4
-        assert (plan["simulated_ms"] is None) == (plan["unpriced"] != "")
+        assert sum(plan["sharding_types"].values()) == 4
+        assert (plan["simulated_ms"] is None) == (plan["not_estimated"] != "")
     lines = (out / "engines.md").read_text().splitlines()
     assert lines[0] == (
         "**tiny**: 4 tables on 2 devices of 1 GiB, 2 a host, batch 32, optimizer rowwise_adagrad"
@@ -328,12 +329,12 @@ def test_rows_of_the_table() -> None:
         "error": "",
         "estimate": {"max_ms": 1.5, "mean_ms": 1.25, "hbm_bytes": [2**31, 2**30], "fits": False},
         "simulated_ms": None,
-        "kinds": {"row_wise": 2, "column_wise": 1},
+        "sharding_types": {"row_wise": 2, "column_wise": 1},
         "slices": 4,
     }
     assert report._row(plan) == [
         *("TorchRec, default, limit 60 s", "64.2 s (limit)", "58.0 s", "1.500", "1.250"),
-        *("2.0 / 1.0 (too much)", "not priced", "2 row_wise, 1 column_wise (4 slices)"),
+        *("2.0 / 1.0 (too much)", "no estimate", "2 row_wise, 1 column_wise (4 slices)"),
     ]
     failed = plan | {"error": "no | plan"}
     assert report._row(failed) == [

@@ -235,7 +235,7 @@ def test_too_large_is_oom_and_the_next_request_works() -> None:
 
 
 class Broken(TorchEngine):
-    """Fails when it is told to."""
+    """Fails on request."""
 
     error: BaseException | None = None
 

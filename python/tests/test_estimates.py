@@ -32,7 +32,8 @@ def test_the_file_is_what_torchrec_says() -> None:
     content = estimates.estimates()
     written = estimates.text(content)
     assert split(json.loads(written), now) == split(json.loads(text), kept), (
-        "draw it again: python -m neuroshard_compare.estimates > cost/torchrec/testdata/estimator.json"
+        "draw it again: python -m neuroshard_compare.estimates"
+        " > cost/torchrec/testdata/estimator.json"
     )
     assert now == pytest.approx(kept, rel=1e-12)
     assert json.loads(written) == json.loads(json.dumps(content))

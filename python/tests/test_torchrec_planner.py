@@ -93,21 +93,21 @@ def test_the_batch_of_the_sample(binary: str, tmp_path: Path) -> None:
     assert tables["tables"][2]["features"] == [{"name": "c", "pooling_factor": 3.0}]
 
 
-def kinds(kept: Path) -> set[str]:
+def sharding_types(kept: Path) -> set[str]:
     return {t["kind"] for t in json.loads((kept / "plan.json").read_text())["tables"]}
 
 
-def test_whole_tables_and_slices_unless_kinds_are_given(binary: str, tmp_path: Path) -> None:
+def test_whole_tables_and_slices_unless_types_are_given(binary: str, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", ReplicatedTablesWarning)
         planner(binary=binary, keep=tmp_path).plan(MODEL)
-    assert kinds(tmp_path) <= {"table_wise", "column_wise"}
+    assert sharding_types(tmp_path) <= {"table_wise", "column_wise"}
     small = collection(table("a"), table("b"))
     options = {"binary": binary, "keep": tmp_path, "pooling_factors": {"a": 3, "b": 50}}
     for arguments in (["--sharding-types", "data_parallel"], ["--sharding-types=data_parallel"]):
         with pytest.warns(ReplicatedTablesWarning, match=r'"a", "b"; TorchRec fuses no'):
             plan = planner(arguments=arguments, **options).plan(small)
-        assert kinds(tmp_path) == {"data_parallel"}
+        assert sharding_types(tmp_path) == {"data_parallel"}
         assert plan.plan[""]["a"].sharding_type == "data_parallel"
 
 
@@ -120,7 +120,7 @@ def test_whole_tables_and_slices_unless_kinds_are_given(binary: str, tmp_path: P
         (["--seed", "1", "--sharding-types=row_wise"], "--seed 1 --sharding-types=row_wise"),
     ],
 )
-def test_the_kinds_that_are_asked_for(tmp_path: Path, arguments: list[str], want: str) -> None:
+def test_the_types_that_are_asked_for(tmp_path: Path, arguments: list[str], want: str) -> None:
     body = 'while [ "$1" != -o ]; do shift; done; shift 2; echo "<$*>" >&2; exit 2'
     with pytest.raises(BinaryError, match=re.escape(f"<{want}>")):
         planner(binary=script(tmp_path, body), arguments=arguments).plan(MODEL)
@@ -210,7 +210,7 @@ def test_what_a_binary_prints_is_cut_and_escaped(tmp_path: Path) -> None:
         planner(binary=script(tmp_path, body)).plan(MODEL)
     text = str(e.value)
     assert text.startswith(r"\x1b[31mx") and "\x1b" not in text
-    assert len(text) < 2 * program.MAX_TOLD
+    assert len(text) < 2 * program.MAX_PRINTED
     assert re.search(r"\nand \d+ more bytes$", text)
 
 
@@ -266,7 +266,14 @@ def test_options_that_cannot_be_used(options: dict[str, Any], part: str) -> None
     assert part in str(e.value)
 
 
-def test_options_are_told_all_at_once() -> None:
+def test_old_names_of_arguments() -> None:
+    with pytest.raises(InputError, match="has a new name") as e:
+        planner(arguments=["--kinds=row_wise", "--caution", "1"])
+    hints = [p.hint for p in e.value.problems]
+    assert hints == ["write --sharding-types", "write --risk-penalty"]
+
+
+def test_options_are_reported_all_at_once() -> None:
     with pytest.raises(InputError) as e:
         planner(timeout="x", arguments=[5, "-o"], keep=1, world_size=0)
     assert len(e.value.problems) == 4
@@ -314,7 +321,7 @@ def test_versions_that_are_not(version: str | None, part: str) -> None:
     assert "hint: install" in str(e.value) and neuroshard_torchrec.SUPPORTED in str(e.value)
 
 
-def test_another_torchrec_is_told_on_import() -> None:
+def test_another_torchrec_is_reported_on_import() -> None:
     code = (
         "from importlib import metadata\n"
         "metadata.version = lambda name: '0.9'\n"

@@ -683,7 +683,7 @@ def test_slices_on_one_rank_are_made_one() -> None:
         starts = [sum(w for w, _ in parts[:i]) for i in range(len(parts))]
         shards = tuple(Shard(0, c, 8, w, r) for c, (w, r) in zip(starts, parts, strict=True))
         p = plans._joined(named_table(), Placement(kind, "fused_uvm", shards))
-        assert (p.kind, p.kernel) == (kind, "fused_uvm")
+        assert (p.sharding_type, p.kernel) == (kind, "fused_uvm")
         assert all((s.row, s.rows) == (0, 8) for s in p.shards)
         return [(s.column, s.columns, s.rank) for s in p.shards]
 

@@ -22,7 +22,7 @@ const (
 // search among all kinds ends at a dearer plan, as the model prices it, than one that is
 // restricted: to slices of columns in HBM and host memory, or in HBM alone.
 func (p *program) drawn(ctx context.Context) error {
-	p.head(">HBM for tables, % of their bytes", ">problems", ">without a plan", ">gain over slices, %", fmt.Sprintf(">more than %.1f %% dearer", 100*noticed), ">by at most, %")
+	p.head(">HBM for tables, % of their bytes", ">problems", ">without a plan", ">gain over slices, %", fmt.Sprintf(">more than %.1f %% more expensive", 100*noticed), ">by at most, %")
 	profile, err := hardware.ByName("a100-80")
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ var exchanging = []string{"mlperf-dlrm-dcnv2", "nvidia-synthetic-medium", "hugec
 // precision prints what plans over several hosts cost whose pooled vectors and gradients
 // travel in fp32, fp16 and bf16.
 func (p *program) precision(ctx context.Context) error {
-	p.head("workload", "cluster", ">hosts", ">fp32, ms", ">fp16, ms", ">bf16, ms", ">saved by fp16 %", ">compute, ms", ">exchanges, ms", "tables by kind, fp16")
+	p.head("workload", "cluster", ">hosts", ">fp32, ms", ">fp16, ms", ">bf16, ms", ">saved by fp16 %", ">compute, ms", ">exchanges, ms", "tables by sharding type, fp16")
 	return p.eachExchanging(func(name string, q *problem.Problem) error {
 		var of [3]*neuroshard.Result
 		for i, precision := range []problem.Precision{problem.FP32, problem.FP16, problem.BF16} {
@@ -38,7 +38,7 @@ func (p *program) precision(ctx context.Context) error {
 // traffic prints, for plans over several hosts, how many bytes the exchanges of a step
 // move between devices, and which share of them stays inside hosts.
 func (p *program) traffic(ctx context.Context) error {
-	p.head("workload", "cluster", ">hosts", "kinds", ">between devices, GB", ">inside hosts %", ">between hosts, GB", ">cost, ms", "tables by kind")
+	p.head("workload", "cluster", ">hosts", "sharding types", ">between devices, GB", ">inside hosts %", ">between hosts, GB", ">cost, ms", "tables by sharding type")
 	return p.eachExchanging(func(name string, q *problem.Problem) error {
 		for _, kinds := range []struct {
 			name string

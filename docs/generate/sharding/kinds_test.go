@@ -134,7 +134,7 @@ func TestWrongArguments(t *testing.T) {
 // Tables take the place of those between their marks, and nothing else changes.
 func TestReplace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "doc.md")
-	const before = "a\n\n<!-- kinds x -->\n\nold\n\n<!-- end -->\n\nb\n\n<!-- kinds x -->\n\nold\n\n<!-- end -->\n\n<!-- kinds y -->\n\nold\n\n<!-- end -->\n"
+	const before = "a\n\n<!-- sharding x -->\n\nold\n\n<!-- end -->\n\nb\n\n<!-- sharding x -->\n\nold\n\n<!-- end -->\n\n<!-- sharding y -->\n\nold\n\n<!-- end -->\n"
 	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
 		t.Fatal(err)
 	}

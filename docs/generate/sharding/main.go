@@ -116,14 +116,14 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 
 // replace puts tables in the place of those in a document, each between the marks
 //
-//	<!-- kinds NAME -->
+//	<!-- sharding NAME -->
 //	<!-- end -->
 func replace(file, name string, tables []string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	mark, end := fmt.Sprintf("<!-- kinds %s -->\n\n", name), "\n\n<!-- end -->"
+	mark, end := fmt.Sprintf("<!-- sharding %s -->\n\n", name), "\n\n<!-- end -->"
 	parts := strings.Split(string(text), mark)
 	if len(parts) != 1+len(tables) {
 		return fmt.Errorf("%s: there are %d tables to replace, and the mark %q is there %d times", file, len(tables), strings.TrimSpace(mark), len(parts)-1)

@@ -46,7 +46,7 @@ func (p *program) scenarios(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.head("scenario", ">TorchRec, ms", ">here, ms", ">neuroshard, ms", ">saved %", ">TorchRec, s", ">here, s", ">neuroshard, s", ">CPU, s", ">of TorchRec's time", ">of that here", "tables by kind")
+	p.head("scenario", ">TorchRec, ms", ">here, ms", ">neuroshard, ms", ">saved %", ">TorchRec, s", ">here, s", ">neuroshard, s", ">CPU, s", ">of TorchRec's time", ">of that here", "tables by sharding type")
 	for _, s := range published {
 		path := filepath.Join(p.folder, s.file+".json")
 		name, err := scenarioName(path)

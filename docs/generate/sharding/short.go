@@ -31,7 +31,7 @@ const (
 // uses the hosts' memory, beside the smallest cluster that holds all in HBM, and beside
 // the same cluster with the HBM of its profile.
 func (p *program) short(ctx context.Context) error {
-	p.head("workload", "cluster", ">tables, GiB", ">HBM, GiB each", ">with host memory, ms", ">in HBM, ms", "smallest in HBM", ">ms", "tables by kind", "in host memory")
+	p.head("workload", "cluster", ">tables, GiB", ">HBM, GiB each", ">with host memory, ms", ">in HBM, ms", "smallest in HBM", ">ms", "tables by sharding type", "in host memory")
 	for _, name := range p.workloads {
 		w, err := workload.ByName(name)
 		if err != nil {

@@ -17,7 +17,7 @@ var families = [][]problem.ShardingType{{problem.RowWise}, {problem.TableRowWise
 // kinds prints, for each workload on one host and on several, what all kinds save over
 // table- and column-wise placement; and then, what each family of kinds saves alone.
 func (p *program) kinds(ctx context.Context) error {
-	p.head("workload", "cluster", ">hosts", ">table- and column-wise, ms", ">all kinds, ms", ">gain %", ">compute, ms", ">exchanges, ms", "tables by kind", ">within %")
+	p.head("workload", "cluster", ">hosts", ">table- and column-wise, ms", ">all types, ms", ">gain %", ">compute, ms", ">exchanges, ms", "tables by sharding type", ">within %")
 	type line struct {
 		cells []string
 		gains []string

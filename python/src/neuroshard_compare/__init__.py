@@ -1,10 +1,10 @@
 """TorchRec's planner and neuroshard's side by side, on the same tables and cluster.
 
-``python -m neuroshard_compare --out FOLDER`` plans each scenario with both, prices
-every plan with TorchRec's own estimator and, where it can be priced there, on
+``python -m neuroshard_compare --out FOLDER`` plans each scenario with both, and
+estimates every plan with TorchRec's own estimator and, if that is possible, on
 neuroshard's SIMULATED device, and writes one table. docs/ENGINES.md has its result.
 
 The steps, in order: a ``scenario`` is read; ``torchrec_planner`` and ``binary`` make
-a ``placement`` of it each, in a process of its own; both judges price it; ``report``
+a ``placement`` of it each, in a process of its own; both judges estimate it; ``report``
 writes the table. TorchRec is imported in ``torchrec_planner`` only.
 """

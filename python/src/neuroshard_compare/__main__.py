@@ -19,13 +19,13 @@ from typing import Any
 
 from . import report, scenario
 from .binary import Binary, BinaryError
-from .placement import Placement, from_json, kinds, unpriced
+from .placement import Placement, from_json, not_estimated, sharding_types
 from .scenario import Scenario, ScenarioError
 
 # A plan that took longer is not made again to take the median of its times.
 _LONG = 10.0
 
-# What is kept of a plan that is priced anew.
+# What is kept of a plan whose cost is estimated again.
 _FACTS = ("limit_s", "plan_s", "cpu_s", "process_s", "hit_limit", "error", "placement")
 
 # Flags of neuroshard plan, and what they make of it. By TorchRec's formulas it searches
@@ -55,7 +55,7 @@ def main(args: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
         prog="python -m neuroshard_compare",
-        description="Plans scenarios with TorchRec's planner and with neuroshard, and prices"
+        description="Plans scenarios with TorchRec's planner and with neuroshard, and estimates"
         " all plans alike: with TorchRec's estimator, and on neuroshard's SIMULATED device.",
     )
     p.add_argument(
@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         "--torchrec-from",
         type=Path,
         metavar="FILE",
-        help="an earlier engines.json: TorchRec's plans are taken from it and priced anew,"
+        help="an earlier engines.json: TorchRec's plans are taken from it and estimated again,"
         " not made again",
     )
     p.add_argument("--repeats", type=int, default=3, help="plans made, for the median of times")
@@ -122,7 +122,7 @@ def _compare(options: argparse.Namespace) -> None:
 
 
 def _kept(path: Path, now: dict[str, Any]) -> dict[str, Any]:
-    """The scenarios of an earlier comparison by name, if it was made with what there is now."""
+    """The scenarios of an earlier comparison by name, if the same versions and options made it."""
     try:
         earlier = json.loads(path.read_text("utf-8"))
         differ = [k for k in ("format", "version", "min_partition") if earlier[k] != now[k]]
@@ -164,17 +164,17 @@ def _scenario(
     plans = []
     if earlier is not None and facts.items() <= earlier.items():
         plans = [
-            _priced(_plan(p["planner"]) | {k: p[k] for k in _FACTS}, s, engine, binary)
+            _estimated(_plan(p["planner"]) | {k: p[k] for k in _FACTS}, s, engine, binary)
             if p["placement"]
             else p
             for p in earlier["plans"]
             if p["planner"].startswith("TorchRec")
         ]
-    for kind in OPTIONS if not plans else ():
+    for allowed in OPTIONS if not plans else ():
         for limit in limits:
-            _say(f"{s.name}: TorchRec, {kind}, limit {limit} s")
-            plan = _torchrec(name, kind, limit, options)
-            plans.append(_priced(plan, s, engine, binary))
+            _say(f"{s.name}: TorchRec, {allowed}, limit {limit} s")
+            plan = _torchrec(name, allowed, limit, options)
+            plans.append(_estimated(plan, s, engine, binary))
             if not plan["hit_limit"]:
                 break
     for name_of_plan, flags, width in (
@@ -189,19 +189,20 @@ def _scenario(
     ):
         _say(f"{s.name}: {name_of_plan}")
         plan = _neuroshard(s, binary, inputs, width, options.repeats, name_of_plan, flags)
-        plans.append(_priced(plan, s, engine, binary))
+        plans.append(_estimated(plan, s, engine, binary))
     return facts | {"plans": plans}
 
 
-def _torchrec(name: str, kind: str, limit: int, options: argparse.Namespace) -> dict[str, Any]:
+def _torchrec(name: str, allowed: str, limit: int, options: argparse.Namespace) -> dict[str, Any]:
     command = [
         *(sys.executable, "-m", "neuroshard_compare.torchrec_planner", name),
-        *("--options", kind, "--limit", str(limit)),
+        *("--options", allowed, "--limit", str(limit)),
         *("--min-partition", str(options.min_partition)),
     ]
     # The planner goes through sets of texts: their order must not differ by the run.
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    plan = _plan(f"TorchRec, {'default' if kind == 'default' else 'table- and column-wise'}")
+    words = "default" if allowed == "default" else "table- and column-wise"
+    plan = _plan(f"TorchRec, {words}")
     plan["limit_s"] = limit
     outcome: dict[str, Any] = {}
     for _ in range(options.repeats):
@@ -264,7 +265,7 @@ def _neuroshard(
 
 
 def _plan(planner: str) -> dict[str, Any]:
-    """A plan of which nothing is known yet."""
+    """A plan before anything is known about it."""
     return {
         "planner": planner,
         "limit_s": None,
@@ -277,10 +278,10 @@ def _plan(planner: str) -> dict[str, Any]:
     }
 
 
-def _priced(plan: dict[str, Any], s: Scenario, engine: Any, binary: Binary) -> dict[str, Any]:
-    """The plan with both judges' prices, in the place of its placement if it is ours.
+def _estimated(plan: dict[str, Any], s: Scenario, engine: Any, binary: Binary) -> dict[str, Any]:
+    """The plan with both judges' costs, in the place of its placement if it is ours.
 
-    TorchRec's, a text, is kept, to be priced again.
+    TorchRec's, a text, is kept, so that its cost can be estimated again.
     """
     own, own_estimate = plan.pop("own_ms", None), plan.pop("own_estimate_ms", None)
     if plan["placement"] is None:
@@ -299,17 +300,17 @@ def _priced(plan: dict[str, Any], s: Scenario, engine: Any, binary: Binary) -> d
         "hbm_bytes": list(estimate.hbm_bytes),
         "fits": estimate.fits,
     }
-    plan["kinds"] = kinds(placement)
-    cut = [t for t in placement if t.kind in ("column_wise", "table_column_wise")]
+    plan["sharding_types"] = sharding_types(placement)
+    cut = [t for t in placement if t.sharding_type in ("column_wise", "table_column_wise")]
     plan["slices"] = sum(len(t.shards) for t in cut)
-    plan["unpriced"] = unpriced(placement)
-    plan["simulated_ms"] = None if plan["unpriced"] else binary.simulated_ms(s, placement)
+    plan["not_estimated"] = not_estimated(placement)
+    plan["simulated_ms"] = None if plan["not_estimated"] else binary.simulated_ms(s, placement)
     _same(s, plan["simulated_ms"], own, "on the SIMULATED device")
     return plan
 
 
 def _same(s: Scenario, here: float | None, own: float | None, judge: str) -> None:
-    """BinaryError where the program says another price of its plan than was found here."""
+    """BinaryError if the program states another cost of its plan than was found here."""
     if own is not None and here is not None and abs(here - own) > 1e-9 * own:
         raise BinaryError(
             f"{s.name}: {judge} the plan costs {here} ms here, {own} ms by 'plan': this"

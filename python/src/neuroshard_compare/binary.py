@@ -1,4 +1,4 @@
-"""neuroshard itself: the Go program, asked for plans and for SIMULATED prices."""
+"""neuroshard itself: the Go program, asked for plans and for SIMULATED costs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .placement import (
     PlacedTable,
     Placement,
     Shard,
+    not_estimated,
     serialized,
-    unpriced,
 )
 from .scenario import OPTIMIZERS, Scenario
 
@@ -35,13 +35,13 @@ class Planned:
 
     placement: Placement
     cost_ms: float  # by the model that the program planned with
-    simulated_ms: float  # as the program prices its own plan
+    simulated_ms: float  # as the program estimates its own plan
     wall_s: float  # from the start of the process to its end
     cpu_s: float  # of processors, in that time
 
 
 class Binary:
-    """The program, by name or path, on one kind of device."""
+    """The program, by name or path, on one device profile."""
 
     def __init__(self, path: str, device: str) -> None:
         self.path = path
@@ -93,11 +93,11 @@ class Binary:
     def simulated_ms(self, scenario: Scenario, placement: Placement) -> float:
         """The cost of one step on the SIMULATED device, in ms: the most a rank spends.
 
-        A placement for which ``unpriced`` says something is a ValueError.
+        A placement for which ``not_estimated`` has a reason is a ValueError.
         """
-        if reason := unpriced(placement):
-            raise ValueError(f"not priced on the SIMULATED device: {reason}")
-        if all(t.kind in COLUMN_SLICES for t in placement):
+        if reason := not_estimated(placement):
+            raise ValueError(f"no estimate on the SIMULATED device: {reason}")
+        if all(t.sharding_type in COLUMN_SLICES for t in placement):
             return self._simulated_slices(scenario, placement)
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
@@ -182,10 +182,10 @@ def placed(table: dict[str, Any], devices: int) -> PlacedTable:
         for s in table["shards"]
         for rank in (range(devices) if s.get("replicated") else [s["device"]])
     ]
-    kind = "grid_shard" if table["kind"] == "grid" else table["kind"]
-    # TorchRec runs copies of a table with the dense kernel, and no other kind.
-    kernel = DENSE if kind == "data_parallel" else FUSED
-    return PlacedTable(table["name"], kind, kernel, tuple(shards))
+    sharding_type = "grid_shard" if table["kind"] == "grid" else table["kind"]
+    # TorchRec runs copies of a table, and nothing else, with the dense kernel.
+    kernel = DENSE if sharding_type == "data_parallel" else FUSED
+    return PlacedTable(table["name"], sharding_type, kernel, tuple(shards))
 
 
 def _children_s() -> float:

@@ -38,7 +38,14 @@ _SHARDS, _PLANS = 400, 6
 # Devices, and those of a host.
 _CLUSTERS = ((1, 1), (2, 2), (4, 1), (8, 8), (16, 8), (12, 4), (32, 8), (128, 8))
 _DIMS = (4, 8, 16, 32, 36, 64, 96, 128, 256)
-_KINDS = ("table_wise", "column_wise", "row_wise", "table_row_wise", "grid", "data_parallel")
+_SHARDING_TYPES = (
+    "table_wise",
+    "column_wise",
+    "row_wise",
+    "table_row_wise",
+    "grid",
+    "data_parallel",
+)
 _KERNELS = ("fused", "fused", "fused_uvm", "fused_uvm_caching")
 _PRECISIONS = {"fp32": DataType.FP32, "fp16": DataType.FP16}
 _COMMS = {"fp32": None, "fp16": CommType.FP16, "bf16": CommType.BF16}
@@ -86,7 +93,7 @@ def _shard(draw: random.Random) -> dict[str, Any]:
 
 
 def _plan(draw: random.Random) -> dict[str, Any]:
-    """A plan of some tables of all kinds, with what each rank takes, and its rating."""
+    """A plan of some tables of all sharding types, with what each rank takes, and its rating."""
     devices, per_host = draw.choice([c for c in _CLUSTERS if 1 < c[1] < c[0] <= 32])
     case: dict[str, Any] = {
         "devices": devices,
@@ -125,9 +132,9 @@ def _table(draw: random.Random) -> dict[str, Any]:
 
 
 def _placing(draw: random.Random) -> dict[str, Any]:
-    kind = draw.choice(_KINDS)
-    kernel = "dense" if kind == "data_parallel" else draw.choice(_KERNELS)
-    placing: dict[str, Any] = {"kind": kind, "kernel": kernel}
+    sharding_type = draw.choice(_SHARDING_TYPES)
+    kernel = "dense" if sharding_type == "data_parallel" else draw.choice(_KERNELS)
+    placing: dict[str, Any] = {"kind": sharding_type, "kernel": kernel}
     if kernel == "fused_uvm_caching":
         placing["cache"] = draw.choice((0.01, 0.2, 0.75))
     return placing
@@ -137,7 +144,7 @@ def _shards(
     draw: random.Random, table: dict[str, Any], devices: int, per_host: int
 ) -> list[list[int]]:
     """Each shard's rank, rows and columns."""
-    rows, dim, kind = table["rows"], table["dim"], table["kind"]
+    rows, dim, sharding_type = table["rows"], table["dim"], table["kind"]
 
     def blocks(first: int, ranks: int, columns: tuple[int, int]) -> list[list[int]]:
         size = -(-rows // ranks)
@@ -147,12 +154,13 @@ def _shards(
         ]
 
     cut = draw.randrange(4, dim, 4) if dim > 4 else 0
-    columns = [(0, cut), (cut, dim)] if cut and kind in ("column_wise", "grid") else [(0, dim)]
-    if kind == "row_wise":
+    by_columns = cut and sharding_type in ("column_wise", "grid")
+    columns = [(0, cut), (cut, dim)] if by_columns else [(0, dim)]
+    if sharding_type == "row_wise":
         return blocks(0, devices, (0, dim))
-    if kind == "data_parallel":
+    if sharding_type == "data_parallel":
         return [[rank, 0, rows, 0, dim] for rank in range(devices)]
-    if kind in ("table_row_wise", "grid"):
+    if sharding_type in ("table_row_wise", "grid"):
         hosts = draw.sample(range(devices // per_host), len(columns))
         return [
             s
@@ -183,7 +191,7 @@ def _module(tables: list[dict[str, Any]]) -> EmbeddingBagCollection:
 def _option(
     table: dict[str, Any], module: EmbeddingBagCollection, case: dict[str, Any]
 ) -> ShardingOption:
-    kind = "grid_shard" if table["kind"] == "grid" else table["kind"]
+    sharding_type = "grid_shard" if table["kind"] == "grid" else table["kind"]
     name = table.get("name", "t")
     return ShardingOption(
         name=name,
@@ -191,8 +199,8 @@ def _option(
         module=("", module),
         input_lengths=table["poolings"],
         batch_size=case["batch_per_rank"],
-        sharding_type=kind,
-        partition_by=get_partition_by_type(kind),
+        sharding_type=sharding_type,
+        partition_by=get_partition_by_type(sharding_type),
         compute_kernel=table["kernel"],
         cache_params=CacheParams(load_factor=table["cache"]) if "cache" in table else None,
         shards=[

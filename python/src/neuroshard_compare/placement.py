@@ -9,7 +9,7 @@ from typing import Any
 FUSED = "fused"  # TorchRec's kernel for weights in HBM
 DENSE = "dense"  # and for copies of a table there
 
-# Kinds whose shards are whole columns of all rows.
+# Sharding types whose shards are whole columns of all rows.
 COLUMN_SLICES = ("table_wise", "column_wise", "table_column_wise")
 
 
@@ -24,10 +24,10 @@ class Shard:
 
 @dataclass(frozen=True)
 class PlacedTable:
-    """A table with its kind of sharding and its compute kernel, in TorchRec's words."""
+    """A table with its sharding type and its compute kernel, in TorchRec's words."""
 
     name: str
-    kind: str
+    sharding_type: str
     kernel: str
     shards: tuple[Shard, ...]
 
@@ -38,7 +38,7 @@ Placement = tuple[PlacedTable, ...]
 def to_json(placement: Placement) -> list[Any]:
     """The placement as JSON: ``from_json`` reads it back."""
     return [
-        [t.name, t.kind, t.kernel, [[s.rank, *s.rows, *s.columns] for s in t.shards]]
+        [t.name, t.sharding_type, t.kernel, [[s.rank, *s.rows, *s.columns] for s in t.shards]]
         for t in placement
     ]
 
@@ -46,31 +46,38 @@ def to_json(placement: Placement) -> list[Any]:
 def from_json(data: list[Any]) -> Placement:
     """Reads what ``to_json`` wrote."""
     return tuple(
-        PlacedTable(name, kind, kernel, tuple(Shard(r, (a, b), (c, d)) for r, a, b, c, d in shards))
-        for name, kind, kernel, shards in data
+        PlacedTable(
+            name,
+            sharding_type,
+            kernel,
+            tuple(Shard(r, (a, b), (c, d)) for r, a, b, c, d in shards),
+        )
+        for name, sharding_type, kernel, shards in data
     )
 
 
-def kinds(placement: Placement) -> dict[str, int]:
-    """How many tables there are of each kind, the most frequent first.
+def sharding_types(placement: Placement) -> dict[str, int]:
+    """The number of tables of each sharding type, the most frequent type first.
 
-    A kernel other than the one of the kind in HBM is named with it.
+    A kernel other than the one of the type in HBM is named with it.
     """
-    counts = Counter(t.kind if in_hbm(t) else f"{t.kind} ({t.kernel})" for t in placement)
+    counts = Counter(
+        t.sharding_type if in_hbm(t) else f"{t.sharding_type} ({t.kernel})" for t in placement
+    )
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def in_hbm(table: PlacedTable) -> bool:
     """Whether the table lies in HBM, with the kernel that training has there."""
-    return table.kernel == (DENSE if table.kind == "data_parallel" else FUSED)
+    return table.kernel == (DENSE if table.sharding_type == "data_parallel" else FUSED)
 
 
-def unpriced(placement: Placement) -> str:
-    """Why the placement has no price on the SIMULATED device; empty where it has one.
+def not_estimated(placement: Placement) -> str:
+    """Why the SIMULATED device gives no cost of the placement; empty if it gives one.
 
-    A placement says nothing of the memory of hosts or of caches in HBM.
+    A placement does not state the memory of hosts or the caches in HBM.
     """
-    return ", ".join(kinds(tuple(t for t in placement if not in_hbm(t))))
+    return ", ".join(sharding_types(tuple(t for t in placement if not in_hbm(t))))
 
 
 def serialized(placement: Placement, devices_per_host: int) -> dict[str, Any]:
@@ -81,11 +88,11 @@ def serialized(placement: Placement, devices_per_host: int) -> dict[str, Any]:
 def _serialized(table: PlacedTable, devices_per_host: int) -> dict[str, Any]:
     shards = sorted(table.shards, key=lambda s: (s.columns[0], s.rows[0], s.rank))
     entry: dict[str, Any] = {
-        "sharding_type": table.kind,
+        "sharding_type": table.sharding_type,
         "compute_kernel": table.kernel,
         "ranks": [s.rank for s in shards],
     }
-    if table.kind != "data_parallel":
+    if table.sharding_type != "data_parallel":
         entry["shards"] = [
             {
                 "shard_offsets": [s.rows[0], s.columns[0]],

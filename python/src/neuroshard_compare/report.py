@@ -12,7 +12,7 @@ _HEADER = (
     "cost mean, ms",
     "HBM max / min, GiB",
     "SIMULATED, ms",
-    "kinds",
+    "sharding types",
 )
 
 
@@ -54,13 +54,13 @@ def _row(plan: dict[str, Any]) -> list[str]:
         f"{estimate['max_ms']:.3f}",
         f"{estimate['mean_ms']:.3f}",
         f"{hbm[0]:.1f} / {hbm[1]:.1f}" + ("" if estimate["fits"] else " (too much)"),
-        "not priced" if plan["simulated_ms"] is None else f"{plan['simulated_ms']:.3f}",
-        _kinds(plan),
+        "no estimate" if plan["simulated_ms"] is None else f"{plan['simulated_ms']:.3f}",
+        _sharding_types(plan),
     ]
 
 
-def _kinds(plan: dict[str, Any]) -> str:
-    words = [f"{count} {kind}" for kind, count in plan["kinds"].items()]
+def _sharding_types(plan: dict[str, Any]) -> str:
+    words = [f"{count} {name}" for name, count in plan["sharding_types"].items()]
     split = plan["slices"]
     text = ", ".join(words)
     return f"{text} ({split} slices)" if split else text

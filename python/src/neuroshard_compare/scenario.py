@@ -112,7 +112,7 @@ def load(name: str) -> Scenario:
 
 
 def parse(text: str, source: str) -> Scenario:
-    """Reads a scenario from JSON. Every wrong value is told, each with its place."""
+    """Reads a scenario from JSON. An error lists every wrong value with its place."""
     try:
         data = json.loads(text)
     except json.JSONDecodeError as e:

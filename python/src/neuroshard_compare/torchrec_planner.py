@@ -4,7 +4,7 @@ As a program it plans one scenario and prints the placement as JSON:
 
     python -m neuroshard_compare.torchrec_planner syn_100t_8g --options default --limit 60
 
-No device is needed: tables lie on the meta device, and the planner is told of a
+No device is needed: tables lie on the meta device, and the planner gets a
 topology of GPUs.
 """
 
@@ -37,7 +37,7 @@ from . import scenario as scenarios
 from .placement import PlacedTable, Placement, Shard, to_json
 from .scenario import Scenario, ScenarioError
 
-# What the planner may use. "default" is every kind it knows; "column_wise" is whole
+# What the planner may use. "default" is every sharding type it knows; "column_wise" is whole
 # tables and column slices, which is what neuroshard makes.
 OPTIONS = ("default", "column_wise")
 
@@ -166,9 +166,9 @@ class Engine:
         return int(min(d.storage.hbm for d in reserved.devices))
 
     def estimate(self, placement: Placement) -> Estimate:
-        """Prices a placement, whoever made it, as the planner prices its proposals.
+        """Estimates a placement, whoever made it, as the planner estimates its proposals.
 
-        Each shard is priced by its own size, so that slices may be unequal.
+        Each shard is estimated by its own size, so that slices may be unequal.
         """
         options = []
         for placed, table in zip(placement, self.scenario.tables, strict=True):
@@ -179,8 +179,8 @@ class Engine:
                     module=("", self.module),
                     input_lengths=[table.pooling],
                     batch_size=self.scenario.batch_per_rank,
-                    sharding_type=placed.kind,
-                    partition_by=get_partition_by_type(placed.kind),
+                    sharding_type=placed.sharding_type,
+                    partition_by=get_partition_by_type(placed.sharding_type),
                     compute_kernel=placed.kernel,
                     shards=[
                         TorchRecShard(

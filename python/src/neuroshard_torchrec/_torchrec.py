@@ -45,7 +45,7 @@ def check_version(version: str | None) -> None:
 
 
 def installed_version() -> str | None:
-    """Returns TorchRec's version without importing it, None where there is none."""
+    """Returns TorchRec's version without importing it, None if it is not installed."""
     for name in ("torchrec", "torchrec-nightly"):
         try:
             return metadata.version(name)
@@ -148,7 +148,7 @@ class Placement:
     shards in TorchRec's order; none where every rank holds the whole table. Of a
     table that is cached, the share of its rows, where the plan states it."""
 
-    kind: str
+    sharding_type: str
     kernel: str
     shards: tuple[Shard, ...]
     cached: float | None = None
@@ -262,9 +262,9 @@ def sharding_plan(
 
 def _sharding(p: Placement, device_type: str, local_size: int) -> Any:
     if not p.shards:
-        return ParameterSharding(sharding_type=p.kind, compute_kernel=p.kernel)
+        return ParameterSharding(sharding_type=p.sharding_type, compute_kernel=p.kernel)
     return ParameterSharding(
-        sharding_type=p.kind,
+        sharding_type=p.sharding_type,
         compute_kernel=p.kernel,
         cache_params=None if p.cached is None else CacheParams(load_factor=p.cached),
         ranks=[s.rank for s in p.shards],

@@ -20,7 +20,7 @@ NAME = "neuroshard"
 MAX_OUTPUT = 16 << 20
 """Bytes of standard output, and of standard error, above which the program is ended."""
 
-MAX_TOLD = 8 << 10
+MAX_PRINTED = 8 << 10
 """Bytes of standard error that an error shows."""
 
 _LINE = re.compile(r"neuroshard: (error|hint): (.*)")
@@ -29,7 +29,7 @@ _INSTALL = f"install it (go install ./cmd/{NAME}), or name it by binary= or ${VA
 
 def find(binary: str | os.PathLike[str] | None = None) -> str:
     """Returns the path of the program: the argument's, else $NEUROSHARD_BINARY's,
-    else the one on PATH. BinaryError where there is none that can be run; a name
+    else the one on PATH. BinaryError if none of these can be run; a name
     that was given and does not exist is not passed over."""
     for source, name in (("binary", binary), (f"${VARIABLE}", os.environ.get(VARIABLE))):
         if name:
@@ -70,9 +70,9 @@ def run(binary: str, arguments: Sequence[str], timeout: float) -> str:
     except OSError as e:
         raise BinaryError([Problem(f"{quote(binary, 200)} cannot be run: {e}", _INSTALL)]) from e
     if process.returncode != 0:
-        text = stderr[:MAX_TOLD].decode(errors="replace")
-        if len(stderr) > MAX_TOLD:
-            text += f"\nand {len(stderr) - MAX_TOLD} more bytes"
+        text = stderr[:MAX_PRINTED].decode(errors="replace")
+        if len(stderr) > MAX_PRINTED:
+            text += f"\nand {len(stderr) - MAX_PRINTED} more bytes"
         raise BinaryError(
             problems(text)
             or [
@@ -121,7 +121,7 @@ def _longer(timeout: float) -> str:
 
 
 def problems(stderr: str) -> list[Problem]:
-    """Returns the errors that the program told, each with the hint that follows it;
+    """Returns the errors that the program printed, each with the hint that follows it;
     what does not print is escaped."""
     found: list[Problem] = []
     for line in map(escaped, stderr.splitlines()):

@@ -39,17 +39,17 @@ from .tables import Json, encoded, tables_from_model, write_whole
 log = logging.getLogger("neuroshard")
 
 TIMEOUT = 300.0
-"""Seconds that the program may take where nothing else is said: less than the ten
-minutes after which NCCL ends ranks that wait."""
+"""Seconds that the program may take by default: less than the ten minutes after which
+NCCL ends ranks that wait."""
 
 MAX_TIMEOUT = 366 * 86400.0
 """The most seconds of a timeout."""
 
-KINDS = ("table_wise", "column_wise")
-"""Kinds that are planned where ``arguments`` name none. Tables of these are trained by
-the optimizer that is fused into the backward, whatever they pool by. Replicated ones
-need an optimizer that the script gives, and tables of means that are cut by rows go
-with some plans only."""
+SHARDING_TYPES = ("table_wise", "column_wise")
+"""The sharding types of plans if ``arguments`` name none. The optimizer that is fused
+into the backward trains tables of these types, pooled by sums or by means. Replicated
+tables need an optimizer of the script, and tables of means can be cut by rows in some
+plans only."""
 
 _ERRORS = {e.__name__: e for e in (InputError, PlanError, BinaryError, NeuroShardError)}
 
@@ -61,27 +61,30 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         planner = NeuroShardPlanner(profile="a100-80", batch_per_rank=8192, sample=batch)
         model = DistributedModelParallel(model, plan=planner.collective_plan(model, sharders))
 
-    ``profile`` names the kind of device; ``neuroshard devices`` lists them.
+    ``profile`` is the device profile; ``neuroshard devices`` lists the profiles.
 
     ``batch_per_rank`` is the samples of a step on *one* rank, as TorchRec counts
-    them; neuroshard gets that times the ranks. Left out, it is the sample's.
+    them; neuroshard gets that number times the ranks. The default is the batch of
+    the sample.
 
     ``sample``, ``pooling_factors``, ``optimizer``, ``access``, ``constraints`` and
     ``ignore`` are those of ``tables_from_model``. Only rank 0 needs them.
 
     ``world_size`` is needed by ``plan`` outside a process group only.
-    ``devices_per_host`` and ``device_type`` are TorchRec's own where left out.
+    The defaults of ``devices_per_host`` and ``device_type`` are TorchRec's.
 
-    ``binary`` is the program; left out, $NEUROSHARD_BINARY, else the one on PATH.
+    ``binary`` is the program; the default is $NEUROSHARD_BINARY, else the program on
+    PATH.
     ``arguments`` are more arguments of ``neuroshard plan``, such as
-    ``["--memory", "40GiB"]``; not ``-o`` and ``--json``, since the planner reads what
-    the program writes. Where ``--sharding-types`` is not among them, tables are placed whole or
-    in slices of columns; with others, see ``load_plan`` on replicated tables.
+    ``["--memory", "40GiB"]``; not ``-o`` and ``--json``, because the planner reads the
+    files that the program writes. Without ``--sharding-types`` among them, tables are
+    whole or in slices of columns; with other types, see ``load_plan`` on replicated
+    tables.
     ``timeout`` bounds the program, in seconds. ``keep`` is a folder in which
     rank 0 leaves ``tables.json`` and ``plan.json``, for ``neuroshard show`` and for
     ``load_plan`` in later runs.
 
-    InputError tells all options that cannot be used at once.
+    InputError lists all wrong options at once.
 
     After a plan was made, ``report`` has the program's report, on rank 0; elsewhere
     it is empty. The plan's warnings go to the log ``neuroshard``.
@@ -138,7 +141,7 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
 
     def plan(self, module: nn.Module, sharders: Sequence[Any] | None = None) -> Any:
         """Returns the plan for the module, made by this process alone. NeuroShardError
-        tells what is wrong: InputError, BinaryError or PlanError."""
+        says what is wrong: InputError, BinaryError or PlanError."""
         world_size = self._world_size
         if world_size is None:
             if not dist.is_initialized():
@@ -154,10 +157,10 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         sharders: Sequence[Any] | None = None,
         pg: dist.ProcessGroup | None = None,
     ) -> Any:
-        """Returns the plan for the module; all ranks of the group call it, the
-        default group where ``pg`` is left out. The first rank makes the plan. What
-        goes wrong there is raised on all ranks, and what goes wrong on another one
-        is raised there, and on the others as RankError."""
+        """Returns the plan for the module; all ranks of the group call it.
+        Without ``pg`` it is the default group. The first rank makes the plan, and an
+        error there is raised on all ranks. An error on another rank is raised there,
+        and as RankError on the others."""
         if pg is None:
             if not dist.is_initialized():
                 hint = "call torch.distributed.init_process_group first, or use plan"
@@ -170,7 +173,7 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         if leader:
             try:
                 told = [{"plan": self._made(module, sharders, pg.size())}]
-            except Exception as e:  # whatever it is, the others wait to be told
+            except Exception as e:  # of any type: the other ranks wait for it
                 failure = e
                 told = [_told(e)]
         dist.broadcast_object_list(told, src=dist.get_global_rank(pg, 0), group=pg)
@@ -235,7 +238,7 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
                     *("--devices-per-host", str(self._per_host(world_size))),
                     *("--device", self._profile),
                     *("-o", str(target)),
-                    *_kinds(self._arguments),
+                    *_default_types(self._arguments),
                     *self._arguments,
                 ],
                 self._timeout,
@@ -281,14 +284,17 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         return batch * world_size
 
 
-def _kinds(arguments: Sequence[str]) -> list[str]:
-    """Returns the argument that is added where none says the kinds of placement."""
+def _default_types(arguments: Sequence[str]) -> list[str]:
+    """Returns the arguments for the default sharding types if none names any."""
     if any(a.split("=")[0] == "--sharding-types" for a in arguments):
         return []
-    return ["--sharding-types", ",".join(KINDS)]
+    return ["--sharding-types", ",".join(SHARDING_TYPES)]
 
 
-# Options that cannot be used. The same on every rank, so nothing is asked of the disk.
+# Wrong options. Every rank finds the same ones, so no check reads the disk.
+
+_RENAMED = {"--kinds": "--sharding-types", "--caution": "--risk-penalty"}
+"""Arguments of ``neuroshard plan`` by their old names."""
 
 
 def _not_text(option: str, value: Any) -> list[Problem]:
@@ -321,6 +327,9 @@ def _not_arguments(values: Any) -> list[Problem]:
         elif value.split("=")[0] in ("--output", "--json") or value.startswith("-o"):
             hint = "leave it out: pass keep= for the plan's file, and see report for the report"
             problems.append(Problem(where + "is the planner's own", hint))
+        elif value.split("=")[0] in _RENAMED:
+            hint = f"write {_RENAMED[value.split('=')[0]]}"
+            problems.append(Problem(where + "has a new name", hint))
     return problems
 
 
@@ -361,11 +370,11 @@ def _passes(text: str) -> bool:
 
 def _told(e: Exception) -> Json:
     if isinstance(e, NeuroShardError):
-        name = next((n for n, kind in _ERRORS.items() if isinstance(e, kind)), "")
+        name = next((n for n, error in _ERRORS.items() if isinstance(e, error)), "")
         return {"error": name, "problems": [(p.message, p.hint) for p in e.problems]}
     return {"error": "", "problems": [(escaped(f"rank 0: {type(e).__name__}: {e}"), "")]}
 
 
 def _raised(told: Json) -> NeuroShardError:
-    kind = _ERRORS.get(told["error"], NeuroShardError)
-    return kind(Problem(message, hint) for message, hint in told["problems"])
+    error = _ERRORS.get(told["error"], NeuroShardError)
+    return error(Problem(message, hint) for message, hint in told["problems"])

@@ -71,7 +71,7 @@ _LONG = 200
 _DEVICE_TYPE = re.compile(r"[a-z]{1,16}")
 _PLACEMENT = re.compile(r"rank:(\d{1,9})/(?:(cpu)|([a-z]{1,16}):(\d{1,9}))")
 
-_NATIVE_KINDS = {
+_NATIVE_SHARDING_TYPES = {
     "table_wise": "table_wise",
     "column_wise": "column_wise",
     "row_wise": "row_wise",
@@ -79,7 +79,7 @@ _NATIVE_KINDS = {
     "grid": "grid_shard",
     "data_parallel": "data_parallel",
 }
-_KINDS = (*_NATIVE_KINDS.values(), "table_column_wise")
+_SHARDING_TYPES = (*_NATIVE_SHARDING_TYPES.values(), "table_column_wise")
 _TIERS = {"hbm": "fused", "host": "fused_uvm", "host_cached": "fused_uvm_caching"}
 
 _EXPORT = "export the plan again"
@@ -139,7 +139,7 @@ def load_plan(
 
     ``local_size``, the ranks of a host, and ``device_type``, ``cuda`` or ``cpu``, are
     what TorchRec itself would take where they are left out: LOCAL_WORLD_SIZE, and
-    CUDA where there is a GPU.
+    CUDA if there is a GPU.
 
     ``modules`` renames collections: paths in the plan to paths in the model.
     ``ignore`` has paths of modules that are not the plan's business.
@@ -178,7 +178,9 @@ def load_plan(
     plan: dict[str, dict[str, Placement]] = {c.path: {} for c in found}
     for t in tables:
         plan[t.path][t.table.name] = matched[t.path, t.table.name].placement
-    replicated = [t.name for t in tables if plan[t.path][t.table.name].kind == "data_parallel"]
+    replicated = [
+        t.name for t in tables if plan[t.path][t.table.name].sharding_type == "data_parallel"
+    ]
     if replicated and _first(env):
         warnings.warn(
             f"replicated on every rank (data_parallel): {quoted(replicated)}; TorchRec fuses no "
@@ -424,20 +426,21 @@ def _shapes(shapes: Json, c: _Contents) -> None:
 def _exported_table(table: Any, c: _Contents) -> _Entry:
     if not isinstance(table, dict):
         raise ValueError(f"it is {_what(table)} and not an object")
-    kind, kernel = table.get("sharding_type"), table.get("compute_kernel")
-    if kind not in _KINDS:
-        raise ValueError(f"sharding_type is {_what(kind)}, not one of {', '.join(_KINDS)}")
+    sharding_type, kernel = table.get("sharding_type"), table.get("compute_kernel")
+    if sharding_type not in _SHARDING_TYPES:
+        names = ", ".join(_SHARDING_TYPES)
+        raise ValueError(f"sharding_type is {_what(sharding_type)}, not one of {names}")
     if kernel not in (*_FUSED, _DENSE):
         raise ValueError(
             f"compute_kernel is {_what(kernel)}, not one of {', '.join(_FUSED)}, dense"
         )
     shards, ranks = table.get("shards"), table.get("ranks")
-    if kind == "data_parallel":
+    if sharding_type == "data_parallel":
         if shards is not None:
             raise ValueError(f"shards is {_what(shards)}, but data_parallel has none: null")
         if c.world_size and not _same_ranks(ranks, range(c.world_size)):
             raise ValueError(f"ranks of data_parallel are not 0 to {c.world_size - 1}, in order")
-        return _Entry(Placement(kind, kernel, ()))
+        return _Entry(Placement(sharding_type, kernel, ()))
     if not isinstance(shards, list) or not 0 < len(shards) <= MAX_SHARDS:
         raise ValueError(f"shards is {_what(shards)} and not a list of 1 to {MAX_SHARDS}")
     out = [_exported_shard(i, s, c) for i, s in enumerate(shards)]
@@ -448,7 +451,7 @@ def _exported_table(table: Any, c: _Contents) -> _Entry:
         if not isinstance(params, dict):
             raise ValueError(f"cache_params is {_what(params)} and not an object")
         cached = _share(params.get("load_factor"), "cache_params.load_factor")
-    return _Entry(Placement(kind, kernel, tuple(out), cached))
+    return _Entry(Placement(sharding_type, kernel, tuple(out), cached))
 
 
 def _share(value: Any, key: str) -> float | None:
@@ -529,8 +532,8 @@ def _native_table(table: Json) -> _Entry:
     kind, shards = table.get("kind"), table.get("shards")
     if not _whole(rows, 1, MAX_ELEMENTS) or not _whole(dim, 1, MAX_ELEMENTS):
         raise ValueError("rows and dim are not whole numbers above 0")
-    if not isinstance(kind, str) or kind not in _NATIVE_KINDS:
-        raise ValueError(f"kind is {_what(kind)}, not one of {', '.join(_NATIVE_KINDS)}")
+    if not isinstance(kind, str) or kind not in _NATIVE_SHARDING_TYPES:
+        raise ValueError(f"kind is {_what(kind)}, not one of {', '.join(_NATIVE_SHARDING_TYPES)}")
     if not isinstance(shards, list) or not 0 < len(shards) <= MAX_SHARDS:
         raise ValueError(f"shards is {_what(shards)} and not a list of 1 to {MAX_SHARDS}")
     if kind == "data_parallel":
@@ -547,7 +550,7 @@ def _native_table(table: Json) -> _Entry:
         if len(shares) > 1:
             raise ValueError("its shards do not share one cache_share: TorchRec has one for all")
         (cached,) = shares
-    placement = Placement(_NATIVE_KINDS[kind], _TIERS[tier], tuple(out), cached)
+    placement = Placement(_NATIVE_SHARDING_TYPES[kind], _TIERS[tier], tuple(out), cached)
     return _Entry(placement, (rows, dim))
 
 
@@ -721,7 +724,7 @@ def _joined(t: Named, p: Placement) -> Placement:
     """Returns the placement with the slices of a table that lie on one rank made one,
     where they differ in width. Which columns a slice has is nobody's concern, so all
     are counted off anew."""
-    if p.kind not in ("column_wise", "table_column_wise"):
+    if p.sharding_type not in ("column_wise", "table_column_wise"):
         return p
     widths: dict[int, list[int]] = {}
     for s in p.shards:
@@ -735,25 +738,25 @@ def _joined(t: Named, p: Placement) -> Placement:
             shards.append(Shard(0, column, t.table.rows, width, rank))
             column += width
     log.info('table "%s": slices of different widths on one rank are made one', t.name)
-    return Placement(p.kind, p.kernel, tuple(shards), p.cached)
+    return Placement(p.sharding_type, p.kernel, tuple(shards), p.cached)
 
 
 def _geometry(t: Named, entry: _Entry, world_size: int, local_size: int) -> list[Problem]:
     """Returns why the shards of a table cannot be run, at most one reason."""
     p, rows, dim = entry.placement, t.table.rows, t.table.dim
-    if not p.kind:  # told already
+    if not p.sharding_type:  # reported already
         return []
     problem: tuple[str, str] | None
     shape = entry.shape
     if shape is None and p.shards:
         shape = (max(s.row + s.rows for s in p.shards), max(s.column + s.columns for s in p.shards))
-    if (p.kernel == _DENSE) != (p.kind == "data_parallel"):
-        problem = (f"compute kernel {p.kernel} does not go with {p.kind}", "export the plan again")
+    if (p.kernel == _DENSE) != (p.sharding_type == "data_parallel"):
+        problem = (f"compute kernel {p.kernel} does not go with {p.sharding_type}", _EXPORT)
     elif shape is not None and shape != (rows, dim):
         problem = (f"the plan has {shape[0]} x {shape[1]}, the model {rows} x {dim}", _AGAIN)
     elif foreign := [s.rank for s in p.shards if s.rank >= world_size]:
         problem = (f"rank {foreign[0]} is not below {world_size}", _AGAIN)
-    elif p.kind == "grid_shard" and t.table.mean:
+    elif p.sharding_type == "grid_shard" and t.table.mean:
         hint = "plan it in another way: TorchRec would sum where the table takes means"
         problem = ("grid_shard does not go with mean pooling", hint)
     else:
@@ -767,9 +770,9 @@ def _means(tables: Sequence[Named], matched: Mapping[tuple[str, str], _Entry]) -
     others: dict[str, str] = {}
     for t in tables:
         entry = matched.get((t.path, t.table.name))
-        if entry is None or not entry.placement.kind:
+        if entry is None or not entry.placement.sharding_type:
             continue
-        if entry.placement.kind in ("row_wise", "table_row_wise"):
+        if entry.placement.sharding_type in ("row_wise", "table_row_wise"):
             if t.table.mean:
                 rows.setdefault(t.path, t.name)
         else:
@@ -790,27 +793,27 @@ def _layout(
 ) -> tuple[str, str] | None:
     shards, host = p.shards, p.shards[0].rank // local_size if p.shards else 0
     on_host = list(range(host * local_size, min((host + 1) * local_size, world_size)))
-    if p.kind == "table_wise" and len(shards) != 1:
+    if p.sharding_type == "table_wise" and len(shards) != 1:
         return f"table_wise has one shard, not {len(shards)}", _AGAIN
-    if p.kind in ("column_wise", "table_column_wise"):
-        if p.kind == "table_column_wise" and any(s.rank not in on_host for s in shards):
+    if p.sharding_type in ("column_wise", "table_column_wise"):
+        if p.sharding_type == "table_column_wise" and any(s.rank not in on_host for s in shards):
             return "the shards of table_column_wise are not on one host", _AGAIN
         if any((s.row, s.rows) != (0, rows) for s in shards):
-            return f"the shards of {p.kind} do not have all rows", _AGAIN
+            return f"the shards of {p.sharding_type} do not have all rows", _AGAIN
         return _columns([(s.column, s.columns) for s in shards], dim)
-    if p.kind in ("row_wise", "table_row_wise"):
-        ranks = list(range(world_size)) if p.kind == "row_wise" else on_host
+    if p.sharding_type in ("row_wise", "table_row_wise"):
+        ranks = list(range(world_size)) if p.sharding_type == "row_wise" else on_host
         if any((s.column, s.columns) != (0, dim) for s in shards):
-            return f"the shards of {p.kind} do not have all columns", _AGAIN
-        return _blocks(p.kind, shards, ranks, rows)
-    if p.kind == "grid_shard":
+            return f"the shards of {p.sharding_type} do not have all columns", _AGAIN
+        return _blocks(p.sharding_type, shards, ranks, rows)
+    if p.sharding_type == "grid_shard":
         groups = [shards[i : i + local_size] for i in range(0, len(shards), local_size)]
         for group in groups:
             first = group[0].rank // local_size * local_size
             ranks = list(range(first, first + local_size))
             if len({(s.column, s.columns) for s in group}) != 1:
                 return f"the shards of grid_shard are not {local_size} for each slice", _AGAIN
-            if problem := _blocks(p.kind, group, ranks, rows):
+            if problem := _blocks(p.sharding_type, group, ranks, rows):
                 return problem
         hosts: dict[int, set[int]] = {}
         for g in groups:
@@ -819,7 +822,7 @@ def _layout(
             hint = "make them alike, or put them on different hosts"
             return "slices of grid_shard on one host differ in width", hint
         return _columns([(g[0].column, g[0].columns) for g in groups], dim)
-    if p.kind == "table_wise":
+    if p.sharding_type == "table_wise":
         if (shards[0].row, shards[0].rows) != (0, rows):
             return "the shard of table_wise does not have all rows", _AGAIN
         return _columns([(shards[0].column, shards[0].columns)], dim)
@@ -842,18 +845,19 @@ def _columns(spans: Sequence[tuple[int, int]], dim: int) -> tuple[str, str] | No
 
 
 def _blocks(
-    kind: str, shards: Sequence[Shard], ranks: list[int], rows: int
+    sharding_type: str, shards: Sequence[Shard], ranks: list[int], rows: int
 ) -> tuple[str, str] | None:
     """Returns why blocks of rows cannot be run: TorchRec finds a row's rank by
     dividing by the size of a block, the same on all ranks but the last."""
     block = -(-rows // len(ranks))
     if block * (len(ranks) - 1) >= rows:
         hint = "place it table_wise or data_parallel"
-        return f"{kind} leaves ranks without any of its {rows} rows", hint
+        return f"{sharding_type} leaves ranks without any of its {rows} rows", hint
     hint = f"blocks of {block} rows, one a rank, the last one shorter"
     if [s.rank for s in shards] != ranks:
-        return f"the shards of {kind} are not one for each of ranks {ranks[0]} to {ranks[-1]}", hint
+        which = f"ranks {ranks[0]} to {ranks[-1]}"
+        return f"the shards of {sharding_type} are not one for each of {which}", hint
     for i, s in enumerate(shards):
         if s.row != i * block or s.rows != min(block, rows - i * block):
-            return f"{kind} has rows {s.row} to {s.row + s.rows} on rank {s.rank}", hint
+            return f"{sharding_type} has rows {s.row} to {s.row + s.rows} on rank {s.rank}", hint
     return None

@@ -1,4 +1,4 @@
-"""The external meter's worker: it times embedding kernels of PyTorch.
+"""The worker of the measurement backend `worker`: it times embedding kernels of PyTorch.
 
 It speaks JSON lines on stdin and stdout (protocol/protocol.go states them), logs
 on stderr, and is started as ``python -m neuroshard_worker``. The steps:

@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Times embedding kernels for neuroshard: JSON lines on stdin and stdout.",
     )
     p.add_argument("--backend", choices=("auto", *NAMES), default="auto")
-    p.add_argument("--device", default="", help="cuda:0 or cpu; a GPU where there is one")
+    p.add_argument("--device", default="", help="cuda:0 or cpu; default: a GPU if there is one")
     p.add_argument(
         "--launch",
         choices=(EAGER, QUEUED),

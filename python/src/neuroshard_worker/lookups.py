@@ -135,7 +135,7 @@ def _move(quotas: Ints, worth: Ints, left: int, step: int) -> None:
     movable = quotas * (worth > 0)
     moved = np.floor(movable * min(1.0, left / float(movable @ worth))).astype(np.int64)
     left -= int(moved @ worth)
-    # What whole rows leave open is closed by single ones: the dearest that do not
+    # What whole rows leave open is closed by single ones: the most expensive ones that do not
     # overshoot, then the cheapest.
     for j in np.argsort(-worth, kind="stable"):
         if left > 0 and worth[j] > 0:
@@ -219,7 +219,7 @@ def _distinct_rows(rows: int, distinct: int, random: np.random.Generator) -> Int
 
 def _cut(lookups: int, bags: int, random: np.random.Generator) -> Ints:
     """Cuts lookups into bags: equal ones where that comes out even, of 0 or 1
-    lookups where there are fewer than bags, otherwise of multinomial lengths."""
+    lookups if there are fewer lookups than bags, otherwise of multinomial lengths."""
     offsets = np.zeros(bags + 1, dtype=np.int64)
     length = lookups // bags
     if length * bags == lookups:
@@ -286,7 +286,7 @@ def crc32c(data: npt.NDArray[np.uint8]) -> int:
     """Returns the CRC-32C (Castagnoli). Python has none.
 
     The bytes are cut into streams of equal length that go through the table side
-    by side; a CRC of two parts is the first one's, carried over as many zero
+    by side; a CRC of two parts is the first one's, carried over the same number of zero
     bytes as the second has, xor the second's.
     """
     table = _crc_table()

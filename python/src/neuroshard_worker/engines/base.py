@@ -9,7 +9,7 @@ import torch
 from ..group import Group, Mode
 
 LINE = 256
-"""Windows of weights and state begin at multiples of so many bytes."""
+"""Windows of weights and state start at multiples of this number of bytes."""
 
 
 class Operation(ABC):
