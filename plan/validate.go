@@ -356,7 +356,8 @@ func (v *validator) follows(t *Table, before, next problem.Range) {
 
 // shardingType checks that the shards fit the table's sharding type.
 func (v *validator) shardingType(t *Table) {
-	several := t.ShardingType != TableWise && t.ShardingType != DataParallel
+	allRows, allColumns := uncut(t.ShardingType)
+	several := !allRows || !allColumns
 	if n := len(t.Shards); several && n == 1 || !several && n > 1 {
 		v.add(RuleShardingType, t.Name, -1, -1, "a %s table does not have %d shards", t.ShardingType, n)
 	}
@@ -390,15 +391,7 @@ func (v *validator) shapes(t *Table) {
 // uncut reports whether each shard of a table with that sharding type has all rows of
 // the table, and whether it has all columns.
 func uncut(k ShardingType) (rows, columns bool) {
-	switch k {
-	case TableWise, DataParallel:
-		return true, true
-	case ColumnWise:
-		return true, false
-	case RowWise, TableRowWise:
-		return false, true
-	}
-	return false, false
+	return k.Known() && !k.ByRows(), k.Known() && !k.ByColumns()
 }
 
 // byColumns yields the shards of each slice of a table's columns.
@@ -435,10 +428,11 @@ func (v *validator) oneHost(t *Table, shards []Shard) {
 // in order, have blocks of Table.BlockRows(n) rows each. If the rows end before the
 // last device, the remaining devices have none.
 func (v *validator) blocks(t *Table) {
-	switch topology := v.p.Topology; t.ShardingType {
-	case RowWise:
+	switch topology := v.p.Topology; {
+	case !t.ShardingType.ByRows():
+	case t.ShardingType.Span() == problem.AllDevices:
 		v.inBlocks(t, t.Shards, 0, topology.Devices)
-	case TableRowWise, Grid:
+	default:
 		per := topology.PerHost()
 		for slice := range byColumns(t) {
 			host := slice[0].Device / per

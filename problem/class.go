@@ -30,19 +30,14 @@ const (
 
 // ClassOf returns the operator class of a slice in the form.
 func ClassOf(f Form) OperatorClass {
+	class := f.ShardingType.Class()
 	switch {
-	case f.ShardingType == RowWise:
-		return ClassBlocks
-	case f.ShardingType == TableRowWise, f.ShardingType == Grid:
-		return ClassHostBlocks
-	case f.ShardingType == DataParallel:
-		return ClassReplicas
-	case f.Tier == Host:
+	case class == ClassColumns && f.Tier == Host:
 		return ClassHostMemory
-	case f.Tier == HostCached:
+	case class == ClassColumns && f.Tier == HostCached:
 		return ClassCached
 	}
-	return ClassColumns
+	return class
 }
 
 // Joint reports whether several devices hold the shards of the class together, so that

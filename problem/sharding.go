@@ -29,10 +29,66 @@ const (
 	DataParallel ShardingType = "data_parallel"
 )
 
+// Span says how many devices hold a slice together.
+type Span uint8
+
+// The spans. What lies on AllDevices is alike on each device.
+const (
+	OneDevice Span = iota
+	// OneHost is all devices of one host.
+	OneHost
+	// AllDevices is all devices of the cluster.
+	AllDevices
+)
+
+// shardingTypes describes each sharding type once, in the order of the documentation.
+var shardingTypes = []shardingTypeFacts{
+	{name: TableWise},
+	{name: ColumnWise, byColumns: true},
+	{name: RowWise, held: RowWise, span: AllDevices, byRows: true, class: ClassBlocks},
+	{name: TableRowWise, held: TableRowWise, span: OneHost, byRows: true, class: ClassHostBlocks},
+	{name: Grid, held: TableRowWise, span: OneHost, byRows: true, byColumns: true, class: ClassHostBlocks},
+	{name: DataParallel, held: DataParallel, span: AllDevices, class: ClassReplicas},
+}
+
+// onOneDevice describes an empty or unknown sharding type.
+var onOneDevice shardingTypeFacts
+
+// shardingTypeFacts is what follows from a table's sharding type for each of its slices.
+// The zero value describes a slice with all rows on one device.
+type shardingTypeFacts struct {
+	name ShardingType
+	// held is the sharding type of the slices' Form; empty for a slice on one device.
+	held ShardingType
+	// span says how many devices hold a slice, and byRows that each of them holds a block
+	// of the slice's rows.
+	span   Span
+	byRows bool
+	// byColumns says that the table may have several slices.
+	byColumns bool
+	// class is the operator class of shards in device memory.
+	class OperatorClass
+}
+
+// facts returns the description of the sharding type; the zero value for an empty or
+// unknown one. The description must not be modified.
+func (k ShardingType) facts() *shardingTypeFacts {
+	for i := range shardingTypes {
+		if shardingTypes[i].name == k {
+			return &shardingTypes[i]
+		}
+	}
+	return &onOneDevice
+}
+
 // ShardingTypes returns all of them, in the order of the documentation. The slice is the
 // caller's.
 func ShardingTypes() []ShardingType {
-	return []ShardingType{TableWise, ColumnWise, RowWise, TableRowWise, Grid, DataParallel}
+	names := make([]ShardingType, len(shardingTypes))
+	for i := range shardingTypes {
+		names[i] = shardingTypes[i].name
+	}
+	return names
 }
 
 // ParseShardingType reads a sharding type's name.
@@ -40,15 +96,29 @@ func ParseShardingType(s string) (ShardingType, error) {
 	if k := ShardingType(s); slices.Contains(ShardingTypes(), k) {
 		return k, nil
 	}
-	return "", fmt.Errorf("kind %q is unknown: choose one of %s", s, joined(ShardingTypes()))
+	return "", fmt.Errorf("sharding type %q is unknown: choose one of %s", s, joined(ShardingTypes()))
 }
 
+// Known reports whether the sharding type is one of ShardingTypes.
+func (k ShardingType) Known() bool { return k != "" && k.facts().name == k }
+
 // ByRows reports whether shards of the sharding type hold a part of the rows.
-func (k ShardingType) ByRows() bool { return k == RowWise || k == TableRowWise || k == Grid }
+func (k ShardingType) ByRows() bool { return k.facts().byRows }
+
+// ByColumns reports whether a table of the sharding type is cut into slices of columns.
+func (k ShardingType) ByColumns() bool { return k.facts().byColumns }
+
+// Span returns how many devices hold a slice of a table of the sharding type;
+// OneDevice for the empty sharding type.
+func (k ShardingType) Span() Span { return k.facts().span }
 
 // Joint reports whether several devices hold a shard of the sharding type together: a change
 // of one is a change of all.
-func (k ShardingType) Joint() bool { return k.ByRows() || k == DataParallel }
+func (k ShardingType) Joint() bool { return k.Span() != OneDevice }
+
+// Class returns the operator class of shards of the sharding type in device memory;
+// ClassColumns for the empty sharding type.
+func (k ShardingType) Class() OperatorClass { return k.facts().class }
 
 // Tier is the memory that a shard's rows lie in.
 type Tier string
@@ -100,14 +170,14 @@ type Form struct {
 
 // Form returns the form of the slice that a shard of p is, or is a block of.
 func (p *Problem) Form(s Shard) Form {
-	switch {
-	case s.ShardingType == DataParallel:
-		return Form{ShardingType: DataParallel}
-	case s.ShardingType == TableRowWise, s.ShardingType == Grid:
-		return Form{ShardingType: TableRowWise}
-	case p.ByRows(s):
-		return Form{ShardingType: RowWise}
-	case s.Tier.OnHost():
+	shardingType := s.ShardingType
+	if shardingType == "" && p.ByRows(s) {
+		shardingType = RowWise
+	}
+	if held := shardingType.facts().held; held != "" {
+		return Form{ShardingType: held}
+	}
+	if s.Tier.OnHost() {
 		return Form{Tier: s.Tier, Cache: s.Cache}
 	}
 	return Form{}

@@ -94,3 +94,34 @@ func TestOfBlocks(t *testing.T) {
 		t.Errorf("replicas %+v", r)
 	}
 }
+
+// TestShardingTypeFacts checks that a slice's form says of devices, rows and operators
+// what the sharding type of its table says.
+func TestShardingTypeFacts(t *testing.T) {
+	p := spreadProblem()
+	for _, k := range ShardingTypes() {
+		s := p.Whole(0)
+		s.ShardingType = k
+		held := p.Form(s).ShardingType
+		if got, want := held.Span(), k.Span(); got != want {
+			t.Errorf("%s: a slice is held as %q, with span %d, want %d", k, held, got, want)
+		}
+		if got, want := held.ByRows(), k.ByRows(); got != want {
+			t.Errorf("%s: a slice is held as %q, by rows %v, want %v", k, held, got, want)
+		}
+		if got, want := held.Class(), k.Class(); got != want {
+			t.Errorf("%s: a slice is held as %q, of class %d, want %d", k, held, got, want)
+		}
+		if k.Joint() != k.Class().Joint() {
+			t.Errorf("%s: several devices hold a slice: %v, but its operator class says %v", k, k.Joint(), k.Class().Joint())
+		}
+		if parsed, err := ParseShardingType(string(k)); parsed != k || err != nil || !k.Known() {
+			t.Errorf("%s: got %q, %v, known %v", k, parsed, err, k.Known())
+		}
+	}
+	for _, k := range []ShardingType{"", "diagonal"} {
+		if k.Known() || k.Joint() || k.ByRows() || k.ByColumns() || k.Class() != ClassColumns {
+			t.Errorf("%q: got %+v, want a slice on one device", k, *k.facts())
+		}
+	}
+}

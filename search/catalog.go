@@ -40,24 +40,16 @@ type member struct{ table, width, item int }
 const none = -1
 
 // span says which devices hold a piece.
-type span uint8
+type span = problem.Span
 
 // The spans. What lies everywhere is alike on each device, so it is counted once.
 const (
-	oneDevice span = iota
-	oneHost
-	everywhere
+	oneDevice  = problem.OneDevice
+	oneHost    = problem.OneHost
+	everywhere = problem.AllDevices
 )
 
-func spanOf(f problem.Form) span {
-	switch f.ShardingType {
-	case problem.RowWise, problem.DataParallel:
-		return everywhere
-	case problem.TableRowWise:
-		return oneHost
-	}
-	return oneDevice
-}
+func spanOf(f problem.Form) span { return f.ShardingType.Span() }
 
 // catalog holds the pieces of one problem, each under a number. It grows only between
 // parallel phases; workers read it.

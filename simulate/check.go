@@ -76,21 +76,22 @@ func fault(p *problem.Problem, s *problem.Shard) string {
 
 // typeFault returns the fault of a shard's rows and columns for its sharding type.
 func typeFault(p *problem.Problem, t *problem.Table, s *problem.Shard, shardingType problem.ShardingType) string {
-	if shardingType.Joint() && shardingType != problem.Grid && s.Columns != (problem.Range{Start: 0, End: int64(t.Dim)}) {
+	if shardingType.Joint() && !shardingType.ByColumns() && s.Columns != (problem.Range{Start: 0, End: int64(t.Dim)}) {
 		return fmt.Sprintf("table %q: columns %d to %d of %d: %s shards have all columns", t.Name, s.Columns.Start, s.Columns.End, t.Dim, shardingType)
 	}
-	switch shardingType {
-	case "", problem.TableWise, problem.ColumnWise, problem.DataParallel:
+	switch {
+	case shardingType != "" && !shardingType.Known():
+		return fmt.Sprintf("table %q: sharding type %q is unknown: choose one of %s", t.Name, shardingType, join(problem.ShardingTypes()))
+	case !shardingType.ByRows():
 		if s.Rows == (problem.Range{Start: 0, End: t.Rows}) {
 			return ""
 		}
 		return fmt.Sprintf("table %q: rows %d to %d of %d: %s shards have all rows", t.Name, s.Rows.Start, s.Rows.End, t.Rows, shardingType)
-	case problem.RowWise:
-		return blockFault(t, s, shardingType, p.Topology.Devices, "devices")
-	case problem.TableRowWise, problem.Grid:
+	case shardingType.Span() == problem.OneHost:
 		return blockFault(t, s, shardingType, p.Topology.PerHost(), "devices of a host")
+	default:
+		return blockFault(t, s, shardingType, p.Topology.Devices, "devices")
 	}
-	return fmt.Sprintf("table %q: sharding type %q is unknown: choose one of %s", t.Name, shardingType, join(problem.ShardingTypes()))
 }
 
 // join lists words with commas between them.

@@ -16,18 +16,10 @@ type Pool struct {
 
 // item is a slice in a form.
 type item struct {
-	time  sum
-	scope scope
+	time sum
+	// span says which devices the item is on, beside the one it is added to.
+	span problem.Span
 }
-
-// scope says which devices an item is on, beside the one it is added to.
-type scope uint8
-
-const (
-	oneDevice scope = iota
-	oneHost
-	allDevices
-)
 
 type itemKey struct {
 	table, width int
@@ -76,12 +68,9 @@ func (p *Pool) Item(table, width int, form problem.Form) int {
 	if i, ok := p.index[key]; ok {
 		return i
 	}
-	added := item{time: sumOf(p.estimator.shard(table, width, form.ShardingType, form.Tier, form.Cache).Total())}
-	switch form.ShardingType {
-	case problem.TableRowWise, problem.Grid:
-		added.scope = oneHost
-	case problem.RowWise, problem.DataParallel:
-		added.scope = allDevices
+	added := item{
+		time: sumOf(p.estimator.shard(table, width, form.ShardingType, form.Tier, form.Cache).Total()),
+		span: form.ShardingType.Span(),
 	}
 	p.index[key] = len(p.items)
 	p.items = append(p.items, added)

@@ -36,15 +36,15 @@ func (s *Scorer) Reset() {
 // form says.
 func (s *Scorer) Add(device, slice int) {
 	it := &s.pool.items[slice]
-	switch it.scope {
-	case oneDevice:
+	switch it.span {
+	case problem.OneDevice:
 		s.devices[device].add(it.time)
-	case oneHost:
+	case problem.OneHost:
 		held := s.host(device)
 		for d := range held {
 			held[d].add(it.time)
 		}
-	case allDevices:
+	case problem.AllDevices:
 		s.shared.add(it.time)
 	}
 }
@@ -52,15 +52,15 @@ func (s *Scorer) Add(device, slice int) {
 // Remove undoes Add exactly.
 func (s *Scorer) Remove(device, slice int) {
 	it := &s.pool.items[slice]
-	switch it.scope {
-	case oneDevice:
+	switch it.span {
+	case problem.OneDevice:
 		s.devices[device].sub(it.time)
-	case oneHost:
+	case problem.OneHost:
 		held := s.host(device)
 		for d := range held {
 			held[d].sub(it.time)
 		}
-	case allDevices:
+	case problem.AllDevices:
 		s.shared.sub(it.time)
 	}
 }
@@ -80,7 +80,7 @@ func (s *Scorer) Compute(device int) float64 { return s.devices[device].millis()
 func (s *Scorer) ComputeWith(slice int, devices []int32, out []float64) {
 	it := &s.pool.items[slice]
 	added := it.time
-	if it.scope == allDevices {
+	if it.span == problem.AllDevices {
 		added = sum{}
 	}
 	for i, d := range devices {

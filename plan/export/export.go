@@ -18,6 +18,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -97,10 +98,10 @@ const mostEntries = 1 << 22
 
 // entries returns how many shards of a table an engine's form lists, at most.
 func entries(t *plan.Table, c plan.Cluster) int {
-	switch t.ShardingType {
-	case plan.DataParallel, plan.RowWise:
+	switch t.ShardingType.Span() {
+	case problem.AllDevices:
 		return c.Devices
-	case plan.TableRowWise, plan.Grid:
+	case problem.OneHost:
 		slices := 0
 		for _, s := range t.Shards {
 			if s.Rows.Start == 0 {

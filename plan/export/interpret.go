@@ -269,8 +269,7 @@ func (p *reader) rankOf(e *entry, k int) (int, bool) {
 // rows may have none left; another shard that holds nothing is a fault.
 func (p *reader) holds(e *entry, k int) bool {
 	s := e.shards[k]
-	split := e.shardingType == plan.RowWise || e.shardingType == plan.TableRowWise || e.shardingType == plan.Grid
-	if s.sizes[0] == 0 && split && s.sizes[1] > 0 {
+	if s.sizes[0] == 0 && e.shardingType.ByRows() && s.sizes[1] > 0 {
 		return false
 	}
 	if s.sizes[0] == 0 || s.sizes[1] == 0 {

@@ -92,7 +92,6 @@ package bound
 import (
 	"errors"
 	"math"
-	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -144,19 +143,9 @@ func (a Allowed) classes() set {
 	if len(a.ShardingTypes) == 0 {
 		return only(problem.ClassColumns)
 	}
-	in := func(shardingTypes ...problem.ShardingType) bool {
-		return slices.ContainsFunc(shardingTypes, func(k problem.ShardingType) bool { return slices.Contains(a.ShardingTypes, k) })
-	}
 	var s set
-	for class, allowed := range [exchanging]bool{
-		problem.ClassColumns:    in(problem.TableWise, problem.ColumnWise),
-		problem.ClassBlocks:     in(problem.RowWise),
-		problem.ClassHostBlocks: in(problem.TableRowWise, problem.Grid),
-		problem.ClassReplicas:   in(problem.DataParallel),
-	} {
-		if allowed {
-			s |= only(problem.OperatorClass(class))
-		}
+	for _, k := range a.ShardingTypes {
+		s |= only(k.Class())
 	}
 	return s
 }
