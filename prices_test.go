@@ -4,14 +4,20 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"os"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	neuroshard "github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
+	"github.com/neuroshard/neuroshard/cost/prototype"
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
 )
@@ -111,5 +117,137 @@ func TestRiskPenaltyIsOfTheSearch(t *testing.T) {
 	}
 	if results[20].Predicted.Cost <= results[0].Predicted.Cost {
 		t.Errorf("got a mean of %v with a risk penalty, want more than the %v without", results[20].Predicted.Cost, results[0].Predicted.Cost)
+	}
+}
+
+// published returns the prototype's nets for four devices.
+func published(t *testing.T) *prototype.Models {
+	t.Helper()
+	var files []prototype.File
+	for _, name := range []string{"compute.pt", "comm_4_fw.pt", "comm_4_bw.pt"} {
+		f, err := os.Open("cost/prototype/testdata/models/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = f.Close() }()
+		files = append(files, prototype.File{Name: name, Reader: f})
+	}
+	models, err := prototype.Load(files[0], files[1], files[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return models
+}
+
+// drawnTask returns a task of the paper's on devices of a100-80.
+func drawnTask(t *testing.T, devices int) *problem.Problem {
+	t.Helper()
+	drawn, err := workload.Draw(workload.Pool(7), workload.PaperSettings()[0], 7, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := drawn.Problem(profileNamed(t, "a100-80"))
+	p.Topology.Devices, p.Topology.DevicesPerHost = devices, 0
+	return &p
+}
+
+// Each choice names itself and its model, and Evaluate gives for a placement what Plan
+// gave for it.
+func TestChoicesOfPrices(t *testing.T) {
+	file, err := pretrained.File("a100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := cost.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := file.Manifest.ID
+	p := drawnTask(t, 4)
+	for _, c := range []struct {
+		prices             neuroshard.Prices
+		name, model        string
+		judged, rows, both bool
+	}{
+		{neuroshard.Pretrained(), "embedded", id, true, true, false},
+		{neuroshard.Trained(model, 0), id, id, true, true, false},
+		{neuroshard.Trained(model, 1.5), id + ", risk penalty 1.5", id, true, true, false},
+		{neuroshard.TorchRec(), "torchrec-1.6.1", "torchrec-1.6.1", true, true, true},
+		{neuroshard.Prototype(published(t)), "prototype-", "prototype-", false, false, false},
+	} {
+		if got := c.prices.String(); !strings.HasPrefix(got, c.name) {
+			t.Errorf("got name %q, want %q", got, c.name)
+		}
+		if got, err := c.prices.Model(p.Topology); err != nil || !strings.HasPrefix(got, c.model) {
+			t.Errorf("%v: got model %q, %v, want %q", c.prices, got, err, c.model)
+		}
+		list, err := c.prices.List(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := problem.Form{ShardingType: problem.RowWise}
+		if got := list.Supports(rows); got != c.rows {
+			t.Errorf("%v: supports row_wise: got %v, want %v", c.prices, got, c.rows)
+		}
+		rows.Tier = problem.Host
+		if got := list.Supports(rows); got != c.both {
+			t.Errorf("%v: supports row_wise in host memory: got %v, want %v", c.prices, got, c.both)
+		}
+		for _, method := range []search.Method{search.NeuroShard, search.Size} {
+			opt := neuroshard.Options{Prices: c.prices, Certificate: true, Search: search.Options{Method: method, Workers: 1}}
+			want, err := neuroshard.Plan(context.Background(), p, opt)
+			if err != nil {
+				t.Fatalf("%v, %s: %v", c.prices, method, err)
+			}
+			got, err := neuroshard.Evaluate(p, want.Shards, opt)
+			if err != nil {
+				t.Fatalf("%v, %s: %v", c.prices, method, err)
+			}
+			if want.Judged() != c.judged || want.Status != search.Complete {
+				t.Errorf("%v, %s: got judged %v and status %q, want %v", c.prices, method, want.Judged(), want.Status, c.judged)
+			}
+			if _, bounded := want.Gap(); bounded != (c.model == id) {
+				t.Errorf("%v, %s: got a bound: %v", c.prices, method, bounded)
+			}
+			got.Status, got.Stats, got.Optimal, got.Plan.Provenance.Status = want.Status, want.Stats, want.Optimal, want.Plan.Provenance.Status
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%v, %s: got %+v, want %+v", c.prices, method, got, want)
+			}
+		}
+	}
+}
+
+func TestChoicesOfPricesRefuse(t *testing.T) {
+	p := drawnTask(t, 8)
+	nets := neuroshard.Prototype(published(t))
+	if _, err := nets.Model(p.Topology); err == nil || !strings.Contains(err.Error(), "8 devices, but the comm nets are for 4") {
+		t.Errorf("8 devices: got error %v, want one of the number of devices", err)
+	}
+	if _, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{Prices: nets}); err == nil {
+		t.Error("8 devices: got a plan, want an error")
+	}
+	if _, err := neuroshard.Evaluate(p, nil, neuroshard.Options{Prices: nets}); err == nil {
+		t.Error("8 devices: got an estimate, want an error")
+	}
+	unknown := hardware.Topology{Profile: hardware.Profile{Name: "unheard-of"}, Devices: 4}
+	if _, err := neuroshard.Pretrained().Model(unknown); err == nil || !strings.Contains(err.Error(), "unheard-of") {
+		t.Errorf("got error %v, want one that names the profile", err)
+	}
+	p = drawnTask(t, 4)
+	empty := make([][]problem.Shard, 4)
+	for _, prices := range []neuroshard.Prices{nil, nets} {
+		var invalid *plan.Invalid
+		if _, err := neuroshard.Evaluate(p, empty, neuroshard.Options{Prices: prices}); !errors.As(err, &invalid) {
+			t.Errorf("%v: an empty plan: got %v, want a *plan.Invalid", prices, err)
+		}
+	}
+	pl := plan.New(p, empty)
+	pl.Tables[0].ShardingType, pl.Tables[0].Shards = plan.RowWise, []plan.Shard{{}}
+	var unpriceable *neuroshard.Unpriceable
+	if err := neuroshard.Price(pl, p, neuroshard.Options{Prices: nets}); !errors.As(err, &unpriceable) || !strings.Contains(err.Error(), "only slices of columns in HBM") {
+		t.Errorf("a row_wise table: got %v, want an *Unpriceable", err)
+	}
+	if err := neuroshard.Price(pl, drawnTask(t, 8), neuroshard.Options{Prices: nets}); err == nil {
+		t.Error("8 devices: got an estimate, want an error")
 	}
 }
