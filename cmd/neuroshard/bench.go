@@ -81,7 +81,7 @@ func oldBench(args []string) error {
 		now = "stress"
 	case given("workloads", "clusters", "time-limit"):
 		now = "workloads"
-	case given("tasks", "compute-model", "forward-model", "backward-model"):
+	case given("tasks"):
 		now = "prototype"
 	case given("tables"):
 		now = "plans"
@@ -97,6 +97,7 @@ type benchFlags struct {
 	cmd  *cobra.Command
 
 	model   string
+	nets    prototypeNets
 	penalty float64
 	methods []string
 	score   []string
@@ -193,16 +194,22 @@ func (f *benchFlags) options(prices neuroshard.Prices) (bench.Options, error) {
 	return opt, nil
 }
 
-// ours returns the prices of our cost models: of the given one or, if it is nil, of those
-// inside the binary.
-func (f *benchFlags) ours(model *cost.Model) (neuroshard.Prices, error) {
+// prices returns the prices of the prototype's nets if a flag names them, or else of our
+// cost models: of the given one or, if it is nil, of those inside the binary.
+func (f *benchFlags) prices(a *app, model *cost.Model) (neuroshard.Prices, error) {
+	if f.nets.given() && model != nil {
+		return nil, usagef("", "%s: --model is one of our cost models, the other three are the prototype's: give one or the other", f.name)
+	}
 	if err := checkRiskPenalty(f.penalty, model); err != nil {
 		return nil, err
 	}
-	if model == nil {
-		return neuroshard.Pretrained(), nil
+	switch {
+	case f.nets.given():
+		return f.nets.load(a, f.name)
+	case model != nil:
+		return neuroshard.Trained(model, f.penalty), nil
 	}
-	return neuroshard.Trained(model, f.penalty), nil
+	return neuroshard.Pretrained(), nil
 }
 
 // run compares the methods, or estimates given plans, over the tasks, and prints the

@@ -38,7 +38,7 @@ TABLES is what was planned: a file or workload:NAME.`,
 			if err != nil {
 				return err
 			}
-			prices, err := f.ours(model)
+			prices, err := f.prices(a, model)
 			if err != nil {
 				return err
 			}

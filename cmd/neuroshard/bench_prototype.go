@@ -21,8 +21,6 @@ type benchPrototype struct {
 	tasks              []string
 	devices            int
 	memory             size
-
-	compute, forward, backward string
 }
 
 func newBenchPrototypeCommand(a *app) *cobra.Command {
@@ -42,11 +40,11 @@ Plans are found with our cost models, or with the prototype's nets (--compute-mo
 			if err := f.check(); err != nil {
 				return err
 			}
-			hw, _, err := f.device(a, f.deviceName)
+			hw, model, err := f.device(a, f.deviceName)
 			if err != nil {
 				return err
 			}
-			prices, err := f.prices()
+			prices, err := f.prices(a, model)
 			if err != nil {
 				return err
 			}
@@ -59,41 +57,49 @@ Plans are found with our cost models, or with the prototype's nets (--compute-mo
 	}
 	f.register(cmd)
 	f.registerSearch(cmd)
+	f.nets.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.tables, "tables", "", "`file` of the tables that the tasks are drawn over: table_configs.json, gzipped or not")
 	flags.StringSliceVar(&f.tasks, "tasks", nil, "`files` of tasks; each is a setting")
 	flags.StringVar(&f.deviceName, "device", defaultDevice, "device `profile` of the tasks")
 	flags.IntVar(&f.devices, "devices", 0, "number of devices (default: the task file's, else 4)")
 	flags.Var(&f.memory, "memory", "memory of a device (default: the task file's, else 4GiB)")
-	flags.StringVar(&f.compute, "compute-model", "", "the prototype's compute net: `file`, .pt or .json")
-	flags.StringVar(&f.forward, "forward-model", "", "the prototype's net of the forward all-to-all: `file`, .pt or .json")
-	flags.StringVar(&f.backward, "backward-model", "", "the prototype's net of the backward all-to-all: `file`, .pt or .json")
 	complete(cmd, "device", hardware.Names)
 	return cmd
 }
 
-// prices returns those of the prototype's nets if they are given, or else of our models.
-func (f *benchPrototype) prices() (neuroshard.Prices, error) {
-	nets := []string{f.compute, f.forward, f.backward}
-	switch given := slices.ContainsFunc(nets, func(path string) bool { return path != "" }); {
-	case given && f.model != "":
-		return nil, usagef("", "%s: --model is one of our cost models, the other three are the prototype's: give one or the other", f.name)
-	case given && slices.Contains(nets, ""):
-		return nil, usagef("", "%s: the prototype's nets come in threes: --compute-model, --forward-model and --backward-model", f.name)
-	case !given:
-		model, err := f.givenModel(f.model)
-		if err != nil {
-			return nil, err
-		}
-		return f.ours(model)
+// prototypeNets are the files of the published prototype's nets.
+type prototypeNets struct {
+	compute, forward, backward string
+}
+
+// register adds the flags that name the files.
+func (n *prototypeNets) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&n.compute, "compute-model", "", "the prototype's compute net: `file`, .pt or .json")
+	flags.StringVar(&n.forward, "forward-model", "", "the prototype's net of the forward all-to-all: `file`, .pt or .json")
+	flags.StringVar(&n.backward, "backward-model", "", "the prototype's net of the backward all-to-all: `file`, .pt or .json")
+}
+
+// given reports whether a flag names one of the files.
+func (n *prototypeNets) given() bool { return n.compute != "" || n.forward != "" || n.backward != "" }
+
+// load reads the nets. command stands in errors of flags that do not go together.
+func (n *prototypeNets) load(a *app, command string) (neuroshard.Prices, error) {
+	paths := []string{n.compute, n.forward, n.backward}
+	if slices.Contains(paths, "") {
+		return nil, usagef("", "%s: the prototype's nets come in threes: --compute-model, --forward-model and --backward-model", command)
 	}
-	files, end, err := prototypeFiles(f.app, nets)
+	files, end, err := prototypeFiles(a, paths)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 	models, err := prototype.Load(files[0], files[1], files[2])
-	return neuroshard.Prototype(models), bad(err, "the files are the prototype's checkpoints, or their JSON form")
+	if err != nil {
+		return nil, bad(err, "the files are the prototype's checkpoints, or their JSON form")
+	}
+	return neuroshard.Prototype(models), nil
 }
 
 func (f *benchPrototype) readTasks(hw hardware.Profile) ([]bench.Task, error) {

@@ -30,7 +30,7 @@ func newBenchStressCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			prices, err := f.ours(model)
+			prices, err := f.prices(a, model)
 			if err != nil {
 				return err
 			}

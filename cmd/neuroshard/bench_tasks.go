@@ -24,7 +24,11 @@ func newBenchTasksCommand(a *app) *cobra.Command {
 for each of six settings.
 
 If the device of --model has no built-in profile, tasks are drawn for that device:
---count tasks of 12 to 24 tables and --count of 25 to 40, on four devices.`,
+--count tasks of 12 to 24 tables and --count of 25 to 40, on four devices.
+
+The published prototype's nets (--compute-model, --forward-model and --backward-model)
+are for one number of devices, 4 or 8. With them, tasks are drawn for the three settings
+of that number, and the nets plan and judge.`,
 		Example: `  neuroshard bench tasks --count 20 --json out.json --plot out.svg
   neuroshard bench tasks --model cpu-model --backend cpu --count 10 --json measured.json`,
 		Args: exactArgs(),
@@ -39,7 +43,7 @@ If the device of --model has no built-in profile, tasks are drawn for that devic
 			if err != nil {
 				return err
 			}
-			prices, err := f.ours(model)
+			prices, err := f.prices(a, model)
 			if err != nil {
 				return err
 			}
@@ -53,11 +57,15 @@ If the device of --model has no built-in profile, tasks are drawn for that devic
 			if err != nil {
 				return bad(err, "")
 			}
+			if f.nets.given() {
+				tasks = bench.Estimable(tasks, prices)
+			}
 			return f.run(cmd.Context(), a, tasks, prices, hw.Name)
 		},
 	}
 	f.register(cmd)
 	f.registerSearch(cmd)
+	f.nets.register(cmd)
 	cmd.Flags().StringVar(&device, "device", defaultDevice, "device `profile` of the tasks")
 	cmd.Flags().IntVar(&count, "count", 20, "tasks to draw for each setting")
 	complete(cmd, "device", hardware.Names)

@@ -24,7 +24,11 @@ It prints a line for each task: the cost of the plans of neuroshard, of paper an
 the best baseline, how much less the plan of neuroshard costs than the others, how far
 it can be from the best possible plan, and the time to find it. Of a method that finds
 no plan, or none within --time-limit, the line says so. Below are means and medians,
-each with the number of tasks it is over.`,
+each with the number of tasks it is over.
+
+With the published prototype's nets (--compute-model, --forward-model and
+--backward-model), name clusters of the number of devices that the nets are for. The
+nets then plan and judge.`,
 		Example: `  neuroshard bench workloads --json workloads.json
   neuroshard bench workloads hugectr-200 --clusters default,8xh100-80 --methods neuroshard,paper
   neuroshard bench workloads criteo-kaggle --score plan.json`,
@@ -43,7 +47,7 @@ each with the number of tasks it is over.`,
 			if err != nil {
 				return err
 			}
-			prices, err := f.ours(model)
+			prices, err := f.prices(a, model)
 			if err != nil {
 				return err
 			}
@@ -56,6 +60,7 @@ each with the number of tasks it is over.`,
 	}
 	f.register(cmd)
 	f.registerSearch(cmd)
+	f.nets.register(cmd)
 	cmd.Flags().StringSliceVar(&clusters, "clusters", []string{bench.DefaultCluster, bench.OtherCluster}, "`clusters` to plan on: default, other, or devices of a profile such as 16xh100-80")
 	cmd.Flags().DurationVar(&f.timeLimit, "time-limit", time.Minute, "`time` after which the search for a plan is ended, such as 90s")
 	complete(cmd, "clusters", func() []string { return []string{bench.DefaultCluster, bench.OtherCluster} })

@@ -169,6 +169,22 @@ func Check(tasks []Task, prices neuroshard.Prices) error {
 	return nil
 }
 
+// Estimable returns the tasks on whose clusters prices can be estimated, in their order.
+// Check fails on the others. If there are none, all tasks are returned, so that Check says
+// why.
+func Estimable(tasks []Task, prices neuroshard.Prices) []Task {
+	var some []Task
+	for i := range tasks {
+		if _, err := prices.Model(tasks[i].Problem.Topology); err == nil {
+			some = append(some, tasks[i])
+		}
+	}
+	if len(some) == 0 {
+		return tasks
+	}
+	return some
+}
+
 // Run plans every task with every method. Records are in the order of the
 // tasks, then of the methods. When ctx ends, the records made until then are
 // returned with its error; a search that it cut short makes none. Two tasks of one

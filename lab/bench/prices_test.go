@@ -233,3 +233,29 @@ func TestPricesRefuse(t *testing.T) {
 		}
 	}
 }
+
+// TestEstimable keeps the tasks with the nets' number of devices, or all if there are none.
+func TestEstimable(t *testing.T) {
+	drawn, err := PaperTasks(profile(t, "a100-80"), 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name   string
+		tasks  []Task
+		prices neuroshard.Prices
+		want   string
+	}{
+		{"nets for 4 devices", drawn, nets(t, ".pt"), "d4_m16/0 d4_m64/0 d4_m128/0"},
+		{"no task for the nets", drawn[3:], nets(t, ".pt"), "d8_m16/0 d8_m64/0 d8_m128/0"},
+		{"models for any number", drawn[2:4], neuroshard.Pretrained(), "d4_m128/0 d8_m16/0"},
+	} {
+		var names []string
+		for _, task := range Estimable(tt.tasks, tt.prices) {
+			names = append(names, task.Name)
+		}
+		if got := strings.Join(names, " "); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
