@@ -81,7 +81,7 @@ func oldBench(args []string) error {
 		now = "stress"
 	case given("workloads", "clusters", "time-limit"):
 		now = "workloads"
-	case given("tasks"):
+	case given("tasks", "compute-model", "forward-model", "backward-model"):
 		now = "prototype"
 	case given("tables"):
 		now = "plans"

@@ -66,8 +66,8 @@ func plannedTask(a *app, path, tables string, model *cost.Model) (bench.Task, er
 	if err != nil {
 		return bench.Task{}, err
 	}
-	if model != nil && model.Hardware().Name == own.topology.Profile.Name {
-		own.topology.Profile = model.Hardware()
+	if model != nil && model.Hardware().Name == own.Topology.Profile.Name {
+		own.Topology.Profile = model.Hardware()
 	}
 	l, err := loadProblem(a, tables, flags, own)
 	if err != nil {

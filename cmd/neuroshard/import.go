@@ -78,7 +78,9 @@ func (c *importCommand) run(path string) error {
 	file, err := c.readShardingPlan(path)
 	if err != nil {
 		if c.tables != "" && c.tables != path {
-			_, other := loadProblem(c.app, c.tables, &c.cluster, &cluster{topology: anyCluster(), batch: 1})
+			largest := input.AnyCluster()
+			largest.Batch = 1
+			_, other := loadProblem(c.app, c.tables, &c.cluster, &largest)
 			err = input.Join(err, other)
 		}
 		return err
@@ -132,7 +134,7 @@ func (c *importCommand) readShardingPlan(path string) (*export.File, error) {
 
 // problem composes the problem that the plan is for.
 func (c *importCommand) problem(file *export.File) (loaded, error) {
-	var fallback *cluster
+	var fallback *input.Cluster
 	if file.Cluster != nil {
 		own := c.cluster.own // the device of --model: clusterOf knows only its name
 		var err error
@@ -141,8 +143,8 @@ func (c *importCommand) problem(file *export.File) (loaded, error) {
 		}
 		if len(own) > 0 {
 			c.cluster.own = own
-			if own[0].Name == fallback.topology.Profile.Name {
-				fallback.topology.Profile = own[0]
+			if own[0].Name == fallback.Topology.Profile.Name {
+				fallback.Topology.Profile = own[0]
 			}
 		}
 	}
@@ -164,7 +166,7 @@ func (c *importCommand) problem(file *export.File) (loaded, error) {
 	if err != nil {
 		return loaded{}, err
 	}
-	l, err := composeProblem(c.app, input.TableFile{Tables: shapes}, nil, nil, &c.cluster, fallback)
+	l, err := composeProblem(c.app, input.Parts{Tables: input.TableFile{Tables: shapes}, Fallback: fallback}, &c.cluster)
 	l.warnings = append(l.warnings, "no tables were given: one feature with one lookup a sample, fp32 and sgd are assumed for every table, so its bytes are a guess; no model was asked for times")
 	return l, err
 }

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,13 +19,8 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// problem.go composes a problem: tables from a file or a workload, and the
-// cluster from the workload or scenario, a topology file and flags, in that order,
-// each overriding single fields of what comes before it.
-
-// defaultBatch is the global batch where neither tables, topology nor flags
-// state one: the batch of the paper and of its prototype's data.
-const defaultBatch = 65536
+// problem.go reads the parts of a problem, tables, topology file and flags, and has
+// package input compose them.
 
 // clusterFlags are the flags that describe a cluster and its batch.
 type clusterFlags struct {
@@ -41,8 +34,8 @@ type clusterFlags struct {
 	commPrecision                string
 	reserveShare                 float64
 
-	// own is the profile of the cost model to plan with, where that is not one of
-	// package hardware's. It is the device where none is stated.
+	// own holds the profile of the cost model to plan with if package hardware does not
+	// have it. It is the device if none is stated.
 	own []hardware.Profile
 }
 
@@ -57,20 +50,6 @@ func (c *clusterFlags) setModel(m *cost.Model) {
 	}
 }
 
-// profile returns the profile of that name.
-func (c *clusterFlags) profile(name string) (hardware.Profile, error) {
-	for _, p := range c.own {
-		if p.Name == name {
-			return p, nil
-		}
-	}
-	p, err := hardware.ByName(name)
-	if err != nil && len(c.own) > 0 {
-		err = fmt.Errorf("%w; or %s, the model's own", err, c.own[0].Name)
-	}
-	return p, err
-}
-
 func (c *clusterFlags) register(cmd *cobra.Command) {
 	c.set = cmd.Flags()
 	f := cmd.Flags()
@@ -83,7 +62,7 @@ func (c *clusterFlags) register(cmd *cobra.Command) {
 	f.Var(&c.reserveFixed, "reserve-fixed", "memory of each device to keep free on top of the share")
 	f.Var(&c.hostMemory, "host-memory", "memory of a full host that the tables of its devices may use, such as 1TiB (default: none)")
 	f.StringVar(&c.commPrecision, "comm-precision", problem.FP32.String(), "number `format` of the vectors that devices send each other: fp32, fp16 or bf16")
-	f.IntVar(&c.batch, "batch", 0, fmt.Sprintf("global batch in samples (default: the tables' own, or %d)", defaultBatch))
+	f.IntVar(&c.batch, "batch", 0, fmt.Sprintf("global batch in samples (default: the tables' own, or %d)", input.DefaultBatch))
 	f.IntVar(&c.dim, "dim", 0, "columns of tables in the prototype's format, which does not state them")
 	complete(cmd, "device", hardware.Names)
 	complete(cmd, "comm-precision", problem.Precisions)
@@ -109,99 +88,54 @@ type loaded struct {
 	warnings []string
 }
 
-// loadProblem composes the problem of planning the tables of source, a file, "-" or
-// workload:NAME. fallback is the cluster to start from if there is neither a
-// workload's nor a topology file; nil: flags have to say it.
-func loadProblem(a *app, source string, c *clusterFlags, fallback *cluster) (loaded, error) {
-	tables, base, err := readTables(a, source, c)
-	return composeProblem(a, tables, base, err, c, fallback)
+// loadProblem composes the problem of planning the tables of source: a file, "-" or
+// workload:NAME. fallback is the cluster if there is no topology file; nil: the cluster is
+// that of the tables' workload or scenario, or flags state it.
+func loadProblem(a *app, source string, c *clusterFlags, fallback *input.Cluster) (loaded, error) {
+	parts := input.Parts{Fallback: fallback}
+	parts.Tables, parts.Workload, parts.TablesErr = readTables(a, source, c)
+	return composeProblem(a, parts, c)
 }
 
-// composeProblem does what loadProblem does, for tables that are read: base is their workload's
-// cluster, and err1 what was wrong with them.
-func composeProblem(a *app, tables input.TableFile, base *cluster, err1 error, c *clusterFlags, fallback *cluster) (loaded, error) {
-	topology, err2 := readTopology(a, c)
-	// described: a file says what the cluster is, the topology's or a scenario.
-	described := c.topology != ""
-	if tables.Cluster != nil && !described && fallback == nil {
-		topology, described = *tables.Cluster, true
+// composeProblem adds the topology file and the flags to parts of a problem.
+func composeProblem(a *app, parts input.Parts, c *clusterFlags) (loaded, error) {
+	parts.Overrides, parts.Own = c.overrides(), c.own
+	if c.topology != "" {
+		file, err := readTopology(a, c)
+		parts.Topology, parts.TopologyErr = &file, err
 	}
-	switch {
-	case described:
-		base = &cluster{topology: topology.Topology, batch: firstOf(topology.Batch, tables.Batch), commPrecision: topology.CommPrecision}
-	case fallback != nil:
-		base = fallback
-	}
-	whole := base != nil && !described
-	if base == nil {
-		base = &cluster{topology: hardware.Topology{ReserveShare: hardware.DefaultReserveShare}, batch: tables.Batch}
-	}
-	if base.topology.Profile.Name == "" && len(c.own) > 0 && !c.set.Changed("device") && !topology.Has("device") {
-		base.topology.Profile = c.own[0]
-	}
-	err3 := c.override(base)
-	var err4 error
-	if !whole && err2 == nil {
-		err4 = c.missing(base.topology, topology)
-	}
-	l := loaded{problem: &problem.Problem{Tables: tables.Tables, Topology: base.topology, Batch: base.batch, Accounting: base.accounting, CommPrecision: base.commPrecision}, warnings: tables.Warnings}
-	if base.batch == 0 && !c.set.Changed("batch") {
-		l.problem.Batch = defaultBatch
-		l.warnings = append(slices.Clip(l.warnings), fmt.Sprintf("no batch is stated: a global batch of %d samples is assumed", defaultBatch))
-	}
-
-	sources := []input.Source{tables}
-	if described {
-		sources = append(sources, topology)
-	}
-	judged := *l.problem
-	if err3 != nil || err4 != nil {
-		judged.Topology = c.complete(judged.Topology, topology)
-	}
-	return l, input.Join(err1, err2, err3, err4, input.Check(&judged, sources...))
+	p, warnings, err := parts.Problem()
+	return loaded{p, warnings}, err
 }
 
-// complete replaces fields that were reported as missing or wrong with valid values, so
-// that the rest can be checked.
-func (c *clusterFlags) complete(t hardware.Topology, file input.TopologyFile) hardware.Topology {
-	if t.Profile.Name == "" {
-		other := anyCluster()
-		t.Profile, t.Memory = other.Profile, cmp.Or(t.Memory, other.Memory)
+// overrides returns the fields that flags state.
+func (c *clusterFlags) overrides() input.Overrides {
+	return input.Overrides{
+		Devices: stated(c, "devices", &c.devices), DevicesPerHost: stated(c, "devices-per-host", &c.perHost),
+		Device: stated(c, "device", &c.device),
+		Memory: stated(c, "memory", (*unit.Bytes)(&c.memory)), HostMemory: stated(c, "host-memory", (*unit.Bytes)(&c.hostMemory)),
+		ReserveShare: stated(c, "reserve-share", &c.reserveShare), ReserveFixed: stated(c, "reserve-fixed", (*unit.Bytes)(&c.reserveFixed)),
+		CommPrecision: stated(c, "comm-precision", &c.commPrecision),
+		Batch:         stated(c, "batch", &c.batch), Dim: stated(c, "dim", &c.dim),
 	}
-	if t.Devices == 0 && !c.states("devices", file) {
-		t.Devices, t.DevicesPerHost = hardware.MaxDevices, min(t.DevicesPerHost, 0)
+}
+
+// stated returns the value of a flag, or nil if the flag is not given.
+func stated[T any](c *clusterFlags, flag string, value *T) *T {
+	if !c.set.Changed(flag) {
+		return nil
 	}
-	return t
+	return value
 }
 
-// states reports whether a flag or the topology file states the number of
-// devices, or another key, be it a wrong one.
-func (c *clusterFlags) states(key string, file input.TopologyFile) bool {
-	return file.Has(key) || c.set.Changed(strings.ReplaceAll(key, "_", "-"))
-}
-
-// anyCluster returns a cluster that is large enough for all tables.
-func anyCluster() hardware.Topology {
-	profiles := hardware.Profiles()
-	return hardware.Topology{Profile: profiles[len(profiles)-1], Memory: hardware.MaxMemory, Devices: hardware.MaxDevices}
-}
-
-// cluster is a topology and its batch; 0: none is stated.
-type cluster struct {
-	topology hardware.Topology
-	batch    int
-	// accounting is that of a workload; a file's tables count all memory.
-	accounting problem.Accounting
-	// commPrecision is that of what devices send each other.
-	commPrecision problem.Precision
-}
-
-// readTables reads the tables, and the default cluster of a workload.
-func readTables(a *app, source string, c *clusterFlags) (input.TableFile, *cluster, error) {
+// readTables reads the tables of a file, "-" or workload:NAME. The cluster is that of the
+// workload, or nil.
+func readTables(a *app, source string, c *clusterFlags) (input.TableFile, *input.Cluster, error) {
 	if strings.HasPrefix(source, workload.Prefix) {
 		w, err := workload.ByName(source)
 		if err != nil {
-			return unread(source), &cluster{topology: anyCluster()}, faulty(err.Error(), "list them with: neuroshard workloads")
+			largest := input.AnyCluster()
+			return unread(source), &largest, faulty(err.Error(), "list them with: neuroshard workloads")
 		}
 		p := w.Problem()
 		file := input.TableFile{Tables: p.Tables, Batch: p.Batch}
@@ -211,18 +145,15 @@ func readTables(a *app, source string, c *clusterFlags) (input.TableFile, *clust
 		if c.dim > 0 {
 			file.Warnings = append(file.Warnings, input.UnusedDim(c.dim))
 		}
-		return file, &cluster{p.Topology, p.Batch, p.Accounting, p.CommPrecision}, nil
+		return file, &input.Cluster{Topology: p.Topology, Batch: p.Batch, Accounting: p.Accounting, CommPrecision: p.CommPrecision}, nil
 	}
 	name, r, err := a.open(source)
 	if err != nil {
 		return unread(source), nil, err
 	}
 	defer r.Close()
-	options := input.Options{DefaultDim: c.dim}
-	if c.set.Changed("dim") && dimFault(c.dim) != nil {
-		options.DefaultDim = -1 // override reports it
-	}
-	file, err := input.Tables(name, r, options)
+	overrides := c.overrides()
+	file, err := input.Tables(name, r, overrides.Options())
 	return file, nil, err
 }
 
@@ -233,10 +164,9 @@ func unread(name string) input.TableFile {
 	return file
 }
 
+// readTopology reads the file of --topology. Beside an error it returns what could be
+// read, so that input.Check reports the rest.
 func readTopology(a *app, c *clusterFlags) (input.TopologyFile, error) {
-	if c.topology == "" {
-		return input.TopologyFile{}, nil
-	}
 	name, r, err := a.open(c.topology)
 	if err != nil {
 		file, _ := input.Topology(name, broken{})
@@ -246,92 +176,17 @@ func readTopology(a *app, c *clusterFlags) (input.TopologyFile, error) {
 	return input.Topology(name, r, c.own...)
 }
 
-// override sets what flags state in c.
-func (c *clusterFlags) override(base *cluster) error {
-	t := &base.topology
-	var errs []error
-	c.set.Visit(func(f *pflag.Flag) {
-		switch f.Name {
-		case "devices":
-			t.Devices = c.devices
-		case "device":
-			var err error
-			if t.Profile, err = c.profile(c.device); err != nil {
-				errs = append(errs, faulty("--device: "+err.Error(), "describe them with: neuroshard devices"))
-			}
-		case "devices-per-host":
-			t.DevicesPerHost = c.perHost
-		case "memory":
-			t.Memory = unit.Bytes(c.memory)
-			if c.memory == 0 {
-				errs = append(errs, faulty("--memory: 0 is no memory", "leave the flag out for the profile's own"))
-			}
-		case "reserve-share":
-			t.ReserveShare = c.reserveShare
-		case "reserve-fixed":
-			t.ReserveFixed = unit.Bytes(c.reserveFixed)
-		case "host-memory":
-			t.HostMemory = unit.Bytes(c.hostMemory)
-		case "comm-precision":
-			var err error
-			if base.commPrecision, err = problem.ParsePrecision(c.commPrecision); err != nil {
-				errs = append(errs, faulty("--comm-precision: "+err.Error(), ""))
-			}
-		case "batch":
-			base.batch = c.batch
-		case "dim":
-			if err := dimFault(c.dim); err != nil {
-				errs = append(errs, err)
-			}
-		}
-	})
-	return input.Join(errs...)
-}
-
-// dimFault returns the error of a wrong --dim, or nil.
-func dimFault(dim int) error {
-	switch {
-	case dim < 1:
-		return faulty(fmt.Sprintf("--dim: %d is not above 0", dim), "dim is the number of columns of a table")
-	case dim > problem.MaxDim:
-		return faulty(fmt.Sprintf("--dim: %d is above %d", dim, problem.MaxDim), "dim is the number of columns of a table")
-	case dim%problem.ColumnGranule != 0:
-		return faulty(fmt.Sprintf("--dim: %d is not a multiple of %d", dim, problem.ColumnGranule), "pad the tables")
-	}
-	return nil
-}
-
-// missing reports required fields that nothing states.
-func (c *clusterFlags) missing(t hardware.Topology, file input.TopologyFile) error {
-	var errs []error
-	if t.Devices == 0 && !c.states("devices", file) {
-		errs = append(errs, faulty("the number of devices is missing", "add --devices N, or describe the cluster in a file: --topology cluster.yaml"))
-	}
-	if t.Profile.Name == "" && !c.set.Changed("device") {
-		errs = append(errs, faulty("the device profile is missing", "add --device PROFILE, one of "+strings.Join(hardware.Names(), ", ")))
-	}
-	return input.Join(errs...)
-}
-
 // assumed returns the warning of a workload whose access distribution is assumed.
 func assumed(w workload.Workload) string {
 	return fmt.Sprintf("%s states no index distribution (%s): Zipf %v is assumed for every table", w.Name, w.IndexDistribution, access.DefaultExponent)
 }
 
-// faulty returns an input error that no file states.
+// faulty returns an input error that has no place in a file.
 func faulty(message, hint string) error {
 	return &input.Errors{List: []input.Error{{Message: message, Hint: hint}}}
 }
 
-func firstOf(values ...int) int {
-	for _, v := range values {
-		if v != 0 {
-			return v
-		}
-	}
-	return 0
-}
-
+// unreadable returns the error of a file that cannot be opened.
 func unreadable(path string, err error) error {
 	hint := ""
 	if errors.Is(err, os.ErrNotExist) {

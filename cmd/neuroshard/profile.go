@@ -49,7 +49,7 @@ It is read table by table.`,
 }
 
 func runProfile(a *app, f *profileFlags, path string) error {
-	if err := dimFault(f.dim); err != nil {
+	if err := input.CheckDim(f.dim); err != nil {
 		return err
 	}
 	if f.json && f.out == "" {

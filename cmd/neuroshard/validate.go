@@ -9,6 +9,7 @@ import (
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/input"
 )
 
 func newValidateCommand(a *app) *cobra.Command {
@@ -61,7 +62,7 @@ It prints "valid", or every violation and exits with code 1.`,
 }
 
 // clusterOf returns the cluster that a plan states.
-func clusterOf(pl *plan.Plan, flags *clusterFlags) (*cluster, error) {
+func clusterOf(pl *plan.Plan, flags *clusterFlags) (*input.Cluster, error) {
 	c := pl.Cluster
 	t := hardware.Topology{Devices: c.Devices, DevicesPerHost: c.DevicesPerHost, Memory: c.DeviceMemory, ReserveFixed: c.Reserve, HostMemory: c.HostMemory}
 	if profile, err := hardware.ByName(c.Profile); err == nil {
@@ -82,5 +83,5 @@ func clusterOf(pl *plan.Plan, flags *clusterFlags) (*cluster, error) {
 	if c.WeightsOnly {
 		accounting = problem.CountWeights
 	}
-	return &cluster{t, c.Batch, accounting, c.CommPrecision}, nil
+	return &input.Cluster{Topology: t, Batch: c.Batch, Accounting: accounting, CommPrecision: c.CommPrecision}, nil
 }

@@ -1,0 +1,250 @@
+package input
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// DefaultBatch is the global batch, in samples, of a problem whose batch nobody states:
+// the batch of the NeuroShard paper and of its prototype's data.
+const DefaultBatch = 65536
+
+// Cluster is all of a problem but its tables.
+type Cluster struct {
+	Topology hardware.Topology
+	// Batch is the global batch in samples; 0: none is stated.
+	Batch int
+	// Accounting says which bytes count as memory.
+	Accounting problem.Accounting
+	// CommPrecision is the number format of the vectors that devices send each other.
+	CommPrecision problem.Precision
+}
+
+// AnyCluster returns a cluster that is large enough for all tables: the most devices,
+// with the most memory. Tables can be checked on it before their cluster is known.
+func AnyCluster() Cluster {
+	profiles := hardware.Profiles()
+	return Cluster{Topology: hardware.Topology{Profile: profiles[len(profiles)-1], Memory: hardware.MaxMemory, Devices: hardware.MaxDevices}}
+}
+
+// Overrides are the fields of a problem that a user states beside files, by flags. A
+// field that is nil is not stated.
+type Overrides struct {
+	Devices, DevicesPerHost *int
+	// Device is the name of a device profile.
+	Device                           *string
+	Memory, ReserveFixed, HostMemory *unit.Bytes
+	ReserveShare                     *float64
+	// CommPrecision is the name of a precision.
+	CommPrecision *string
+	// Batch is the global batch in samples.
+	Batch *int
+	// Dim is the number of columns of tables whose file states none.
+	Dim *int
+}
+
+// Options returns the options to read a file of tables with. A Dim that is wrong is left
+// for Parts.Problem to report.
+func (o *Overrides) Options() Options {
+	switch {
+	case o.Dim == nil:
+		return Options{}
+	case CheckDim(*o.Dim) != nil:
+		return Options{DefaultDim: -1}
+	}
+	return Options{DefaultDim: *o.Dim}
+}
+
+// Parts are what a problem is composed of.
+type Parts struct {
+	// Tables are the tables, and TablesErr is the error of reading them, or nil.
+	Tables    TableFile
+	TablesErr error
+	// Workload is the cluster of the workload that the tables come from; nil if they
+	// come from a file.
+	Workload *Cluster
+	// Topology is a topology file, or nil, and TopologyErr is the error of reading it,
+	// or nil.
+	Topology    *TopologyFile
+	TopologyErr error
+	// Fallback is a cluster that takes the place of the workload's and of the
+	// scenario's, such as the cluster of a plan; nil: there is none.
+	Fallback *Cluster
+	// Overrides are the fields that flags state.
+	Overrides Overrides
+	// Own are device profiles to know beside those of package hardware, such as the
+	// device of a cost model. The first is the device if none is stated.
+	Own []hardware.Profile
+}
+
+// Problem composes a problem, and returns it with the warnings of its tables and of what
+// had to be assumed. The cluster is that of the topology file; without such a file it is the
+// fallback; without a fallback it is that of the scenario or workload. The overrides
+// replace single fields of the cluster.
+//
+// The error is nil or an *Errors with all that is wrong with the parts: TablesErr and
+// TopologyErr, wrong overrides, fields that nobody states, and what Check finds. Beside
+// an error the problem is incomplete and must not be used.
+func (p *Parts) Problem() (*problem.Problem, []string, error) {
+	base, described := p.base()
+	// A topology file or scenario can leave out fields, and so can flags alone; a
+	// workload's cluster and the fallback are complete.
+	complete := base != nil && described == nil
+	if base == nil {
+		base = &Cluster{Topology: hardware.Topology{ReserveShare: hardware.DefaultReserveShare}, Batch: p.Tables.Batch}
+	}
+	var file TopologyFile
+	sources := []Source{p.Tables}
+	if described != nil {
+		file = *described
+		sources = append(sources, file)
+	}
+	if base.Topology.Profile.Name == "" && len(p.Own) > 0 && p.Overrides.Device == nil && !file.Has("device") {
+		base.Topology.Profile = p.Own[0]
+	}
+	overrideErr := p.override(base)
+	var missingErr error
+	if !complete && p.TopologyErr == nil {
+		missingErr = p.missing(base.Topology, file)
+	}
+	composed := &problem.Problem{Tables: p.Tables.Tables, Topology: base.Topology, Batch: base.Batch, Accounting: base.Accounting, CommPrecision: base.CommPrecision}
+	warnings := p.Tables.Warnings
+	if base.Batch == 0 && p.Overrides.Batch == nil {
+		composed.Batch = DefaultBatch
+		warnings = append(slices.Clip(warnings), fmt.Sprintf("no batch is stated: a global batch of %d samples is assumed", DefaultBatch))
+	}
+	judged := *composed
+	if overrideErr != nil || missingErr != nil {
+		judged.Topology = p.filled(judged.Topology, file)
+	}
+	return composed, warnings, Join(p.TablesErr, p.TopologyErr, overrideErr, missingErr, Check(&judged, sources...))
+}
+
+// base returns the cluster to start from, which is nil if only flags state it, and the
+// topology file or scenario that describes that cluster, or nil.
+func (p *Parts) base() (*Cluster, *TopologyFile) {
+	described := p.Topology
+	if described == nil && p.Fallback == nil {
+		described = p.Tables.Cluster
+	}
+	switch {
+	case described != nil:
+		return &Cluster{Topology: described.Topology, Batch: cmp.Or(described.Batch, p.Tables.Batch), CommPrecision: described.CommPrecision}, described
+	case p.Fallback != nil:
+		copied := *p.Fallback
+		return &copied, nil
+	case p.Workload != nil:
+		copied := *p.Workload
+		return &copied, nil
+	}
+	return nil, nil
+}
+
+// override replaces the fields of the cluster that flags state. Errors come in the order of the
+// flags' names.
+func (p *Parts) override(c *Cluster) error {
+	o, t := &p.Overrides, &c.Topology
+	var errs []error
+	replace(&t.Devices, o.Devices)
+	replace(&t.DevicesPerHost, o.DevicesPerHost)
+	replace(&t.Memory, o.Memory)
+	replace(&t.ReserveShare, o.ReserveShare)
+	replace(&t.ReserveFixed, o.ReserveFixed)
+	replace(&t.HostMemory, o.HostMemory)
+	replace(&c.Batch, o.Batch)
+	var err error
+	if o.CommPrecision != nil {
+		if c.CommPrecision, err = problem.ParsePrecision(*o.CommPrecision); err != nil {
+			errs = append(errs, flagError("--comm-precision: "+err.Error(), ""))
+		}
+	}
+	if o.Device != nil {
+		if t.Profile, err = p.profile(*o.Device); err != nil {
+			errs = append(errs, flagError("--device: "+err.Error(), "describe them with: neuroshard devices"))
+		}
+	}
+	if o.Dim != nil {
+		errs = append(errs, CheckDim(*o.Dim))
+	}
+	if o.Memory != nil && *o.Memory == 0 {
+		errs = append(errs, flagError("--memory: 0 is no memory", "leave the flag out for the profile's own"))
+	}
+	return Join(errs...)
+}
+
+// replace sets a field to the value that is stated, if one is.
+func replace[T any](field, stated *T) {
+	if stated != nil {
+		*field = *stated
+	}
+}
+
+// profile returns the device profile of that name.
+func (p *Parts) profile(name string) (hardware.Profile, error) {
+	for _, own := range p.Own {
+		if own.Name == name {
+			return own, nil
+		}
+	}
+	known, err := hardware.ByName(name)
+	if err != nil && len(p.Own) > 0 {
+		err = fmt.Errorf("%w; or %s, the model's own", err, p.Own[0].Name)
+	}
+	return known, err
+}
+
+// CheckDim returns nil, or an *Errors that says what is wrong with the value of --dim, a
+// number of columns.
+func CheckDim(dim int) error {
+	switch {
+	case dim < 1:
+		return flagError(fmt.Sprintf("--dim: %d is not above 0", dim), "dim is the number of columns of a table")
+	case dim > problem.MaxDim:
+		return flagError(fmt.Sprintf("--dim: %d is above %d", dim, problem.MaxDim), "dim is the number of columns of a table")
+	case dim%problem.ColumnGranule != 0:
+		return flagError(fmt.Sprintf("--dim: %d is not a multiple of %d", dim, problem.ColumnGranule), "pad the tables")
+	}
+	return nil
+}
+
+// missing reports the required fields that neither the file nor a flag states.
+func (p *Parts) missing(t hardware.Topology, file TopologyFile) error {
+	var errs []error
+	if t.Devices == 0 && !p.statesDevices(file) {
+		errs = append(errs, flagError("the number of devices is missing", "add --devices N, or describe the cluster in a file: --topology cluster.yaml"))
+	}
+	if t.Profile.Name == "" && p.Overrides.Device == nil {
+		errs = append(errs, flagError("the device profile is missing", "add --device PROFILE, one of "+strings.Join(hardware.Names(), ", ")))
+	}
+	return Join(errs...)
+}
+
+// statesDevices reports whether the file or a flag states the number of devices, even if
+// it is a wrong number.
+func (p *Parts) statesDevices(file TopologyFile) bool {
+	return file.Has("devices") || p.Overrides.Devices != nil
+}
+
+// filled replaces fields that were reported as missing or wrong with valid values, so
+// that Check can report the rest.
+func (p *Parts) filled(t hardware.Topology, file TopologyFile) hardware.Topology {
+	if t.Profile.Name == "" {
+		largest := AnyCluster().Topology
+		t.Profile, t.Memory = largest.Profile, cmp.Or(t.Memory, largest.Memory)
+	}
+	if t.Devices == 0 && !p.statesDevices(file) {
+		t.Devices, t.DevicesPerHost = hardware.MaxDevices, min(t.DevicesPerHost, 0)
+	}
+	return t
+}
+
+// flagError returns the error of a flag, which has no place in a file.
+func flagError(message, hint string) error {
+	return &Errors{List: []Error{{Message: message, Hint: hint}}}
+}

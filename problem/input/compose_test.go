@@ -1,0 +1,146 @@
+package input
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+const composedTables = `{"format": "neuroshard-tables", "version": 1, "batch": 2048, "tables": [{"name": "a", "rows": 1000, "dim": 8}]}`
+
+// composed returns parts with one table and, if text is not empty, a topology file.
+func composed(t *testing.T, text string, o Overrides) *Parts {
+	t.Helper()
+	p := &Parts{Overrides: o}
+	p.Tables, p.TablesErr = Tables("tables.json", strings.NewReader(composedTables), o.Options())
+	if text != "" {
+		file, err := Topology("cluster.yaml", strings.NewReader(text))
+		p.Topology, p.TopologyErr = &file, err
+	}
+	return p
+}
+
+func device(t *testing.T, name string) hardware.Profile {
+	t.Helper()
+	profile, err := hardware.ByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return profile
+}
+
+// TestComposed has each source of a cluster stand alone, then before the next one.
+func TestComposed(t *testing.T) {
+	const file = "devices: 4\ndevice: h100-80\nbatch: 512\ncomm_precision: fp16\n"
+	workload := &Cluster{Topology: hardware.Topology{Devices: 8, Profile: device(t, "v100-16")}, Batch: 1024, Accounting: problem.CountWeights}
+	fallback := &Cluster{Topology: hardware.Topology{Devices: 2, Profile: device(t, "b200")}, Batch: 256, CommPrecision: problem.BF16}
+	own := device(t, "h200")
+	own.Name = "mine"
+	for _, tt := range []struct {
+		name   string
+		file   string
+		flags  Overrides
+		change func(*Parts)
+
+		devices    int
+		device     string
+		batch      int
+		precision  problem.Precision
+		accounting problem.Accounting
+	}{
+		{name: "flags alone", flags: Overrides{Devices: new(3), Device: new("a100-80")}, devices: 3, device: "a100-80", batch: 2048},
+		{name: "a topology file", file: file, devices: 4, device: "h100-80", batch: 512, precision: problem.FP16},
+		{name: "flags over a file", file: file, flags: Overrides{Devices: new(3), Device: new("a100-80"), Batch: new(64), CommPrecision: new("fp32")}, devices: 3, device: "a100-80", batch: 64},
+		{name: "a file without a batch", file: "devices: 4\ndevice: h100-80\n", devices: 4, device: "h100-80", batch: 2048},
+		{name: "a workload", change: func(p *Parts) { p.Workload = workload }, devices: 8, device: "v100-16", batch: 1024, accounting: problem.CountWeights},
+		{name: "flags over a workload", flags: Overrides{Devices: new(3)}, change: func(p *Parts) { p.Workload = workload }, devices: 3, device: "v100-16", batch: 1024, accounting: problem.CountWeights},
+		{name: "a fallback over a workload", change: func(p *Parts) { p.Workload, p.Fallback = workload, fallback }, devices: 2, device: "b200", batch: 256, precision: problem.BF16},
+		{name: "a file over both", file: file, change: func(p *Parts) { p.Workload, p.Fallback = workload, fallback }, devices: 4, device: "h100-80", batch: 512, precision: problem.FP16},
+		{name: "the model's own device", flags: Overrides{Devices: new(3)}, change: func(p *Parts) { p.Own = []hardware.Profile{own} }, devices: 3, device: "mine", batch: 2048},
+		{name: "the model's own device by name", flags: Overrides{Devices: new(3), Device: new("mine")}, change: func(p *Parts) { p.Own, p.Workload = []hardware.Profile{own}, workload }, devices: 3, device: "mine", batch: 1024, accounting: problem.CountWeights},
+		{name: "a file's device over the model's", file: file, change: func(p *Parts) { p.Own = []hardware.Profile{own} }, devices: 4, device: "h100-80", batch: 512, precision: problem.FP16},
+	} {
+		parts := composed(t, tt.file, tt.flags)
+		if tt.change != nil {
+			tt.change(parts)
+		}
+		p, warnings, err := parts.Problem()
+		if err != nil || len(warnings) != len(parts.Tables.Warnings) {
+			t.Errorf("%s: got error %v and warnings %q", tt.name, err, warnings)
+			continue
+		}
+		if p.Topology.Devices != tt.devices || p.Topology.Profile.Name != tt.device || p.Batch != tt.batch || p.CommPrecision != tt.precision || p.Accounting != tt.accounting {
+			t.Errorf("%s: got %d x %s, batch %d, %v, accounting %v; want %d x %s, %d, %v, %v", tt.name, p.Topology.Devices, p.Topology.Profile.Name, p.Batch, p.CommPrecision, p.Accounting,
+				tt.devices, tt.device, tt.batch, tt.precision, tt.accounting)
+		}
+	}
+	if workload.Topology.Devices != 8 || fallback.Topology.Devices != 2 {
+		t.Errorf("got a workload of %d devices and a fallback of %d: the caller's values changed", workload.Topology.Devices, fallback.Topology.Devices)
+	}
+}
+
+// TestComposedSizes wants each of the other flags in its own field.
+func TestComposedSizes(t *testing.T) {
+	p, _, err := composed(t, "", Overrides{
+		Devices: new(8), DevicesPerHost: new(4), Device: new("a100-80"), Memory: new(40 * unit.GiB),
+		ReserveShare: new(.25), ReserveFixed: new(unit.GiB), HostMemory: new(64 * unit.GiB),
+	}).Problem()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := p.Topology
+	if got.DevicesPerHost != 4 || got.Memory != 40*unit.GiB || got.ReserveShare != .25 || got.ReserveFixed != unit.GiB || got.HostMemory != 64*unit.GiB {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestComposedWithoutBatch wants the default batch, with a warning.
+func TestComposedWithoutBatch(t *testing.T) {
+	parts := composed(t, "", Overrides{Devices: new(2), Device: new("a100-80")})
+	parts.Tables.Batch = 0
+	p, warnings, err := parts.Problem()
+	if err != nil || p.Batch != DefaultBatch || len(warnings) != 3 || !strings.Contains(warnings[2], "65536 samples is assumed") {
+		t.Errorf("got batch %v, warnings %q, error %v", p.Batch, warnings, err)
+	}
+}
+
+// TestComposedErrors wants all that is wrong at once, and nothing that follows from it.
+func TestComposedErrors(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		file  string
+		flags Overrides
+		want  []string
+	}{
+		{"nothing is stated", "", Overrides{}, []string{"the number of devices is missing", "the device profile is missing"}},
+		{"half of a file", "devices: 4\n", Overrides{}, []string{"the device profile is missing"}},
+		{"a file that cannot be read", "devices: [\n", Overrides{}, []string{"cluster.yaml"}},
+		{"wrong flags", "", Overrides{Devices: new(4), Device: new("a1"), CommPrecision: new("fp1"), Dim: new(6), Memory: new(unit.Bytes(0))},
+			[]string{"--comm-precision: ", "--device: ", "--dim: 6 is not a multiple of 4", "--memory: 0 is no memory"}},
+		{"no device", "", Overrides{Devices: new(0), Device: new("a100-80")}, []string{"devices"}},
+	} {
+		_, _, err := composed(t, tt.file, tt.flags).Problem()
+		list, ok := err.(*Errors)
+		if !ok || len(list.List) != len(tt.want) {
+			t.Errorf("%s: got error %v, want %d errors", tt.name, err, len(tt.want))
+			continue
+		}
+		for i, want := range tt.want {
+			if got := list.List[i].String(); !strings.Contains(got, want) {
+				t.Errorf("%s: error %d: got %q, want %q", tt.name, i, got, want)
+			}
+		}
+	}
+}
+
+// TestCheckDim takes multiples of the granule up to the most columns.
+func TestCheckDim(t *testing.T) {
+	for dim, want := range map[int]string{4: "", problem.MaxDim: "", 0: "not above 0", -4: "not above 0", 6: "not a multiple of 4", problem.MaxDim + 4: "is above"} {
+		if err := CheckDim(dim); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("dim %d: got error %v, want %q", dim, err, want)
+		}
+	}
+}
