@@ -1,4 +1,4 @@
-// Command kinds makes the tables of docs/SHARDING.md: what each kind and memory of
+// Command sharding makes the tables of docs/SHARDING.md: what each kind and memory of
 // placement saves, under TorchRec's estimator and on the simulated device. Each
 // argument but scenarios and off is a table of SIMULATED costs, planned in this
 // process; those two run the neuroshard binary.
@@ -35,7 +35,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Stdout, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "kinds: error:", err)
+		fmt.Fprintln(os.Stderr, "sharding: error:", err)
 		stop()
 		os.Exit(1)
 	}
@@ -69,7 +69,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	if !ok && !help {
 		return fmt.Errorf("table %q is unknown: %s", args[0], usage)
 	}
-	flags := flag.NewFlagSet("kinds", flag.ContinueOnError)
+	flags := flag.NewFlagSet("sharding", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.Usage = func() {
 		fmt.Fprintln(out, "usage: go run ./docs/generate/sharding TABLE [flags]\n\nTABLE is scenarios, workloads, pays, short, drawn, precision, traffic or off.\n\nflags:")
