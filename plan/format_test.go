@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -88,6 +89,21 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("read back, it is not valid: %v", err)
 		}
 	})
+}
+
+// The schema names the sharding types that plans may have.
+func TestSchemaShardingTypes(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "schema", "plan.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := make([]string, len(shardingTypes))
+	for i, k := range shardingTypes {
+		quoted[i] = strconv.Quote(string(k))
+	}
+	if want := `"kind": {"enum": [` + strings.Join(quoted, ", ") + `]}`; !bytes.Contains(text, []byte(want)) {
+		t.Errorf("plan.schema.json does not have %s", want)
+	}
 }
 
 // The format is in the schema, and the schema refuses what Read refuses.
@@ -174,7 +190,7 @@ func TestReadRefuses(t *testing.T) {
 		{"unknown key", `"kind":"grid"`, `"kind":"grid","Rows":3`, `tables[7]: key "Rows" is unknown: known are name, rows, dim, kind, shards`},
 		{"key twice", `"kind":"grid"`, `"kind":"grid","kind":"grid"`, `tables[7]: key "kind" is there twice`},
 		{"key missing", `,"tier":"hbm"}`, `}`, `tables[0].shards[0]: key "tier" is missing`},
-		{"unknown kind", `"kind":"grid"`, `"kind":"squares"`, `tables[7].kind: sharding type "squares" is unknown: known are table_wise, column_wise, row_wise, table_row_wise, grid, data_parallel`},
+		{"unknown kind", `"kind":"grid"`, `"kind":"squares"`, `tables[7].kind: sharding type "squares" is unknown: known are ` + knownTypes()},
 		{"unknown tier", `"tier":"hbm"`, `"tier":"uvm"`, `tables[0].shards[0].tier: tier "uvm" is unknown: known are hbm, host, host_cached`},
 		{"empty module", `"kind":"grid"`, `"kind":"grid","module":""`, `tables[7].module: an empty one is not written: leave the key out`},
 		{"range of one", `"columns":[0,64]`, `"columns":[64]`, `tables[0].shards[0].columns: a range has 2 numbers, not 1`},
@@ -280,7 +296,7 @@ func TestWriteRefuses(t *testing.T) {
 		{"negative", func(pl *Plan) { pl.Devices[1].Memory.Outputs = -4 }, "devices[1]: outputs_bytes: -4 is not between 0 and 4611686018427387904"},
 		{"name", func(pl *Plan) { pl.Tables[3].Name = "a\xff" }, `tables[3] "a\xff": name: "a\xff" is not UTF-8`},
 		{"range", func(pl *Plan) { pl.Tables[3].Shards[0].Rows.End = 0 }, `tables[3] "place": shards[0]: rows: [0,0] is not a range of at least one in 0 to 1099511627776`},
-		{"kind", func(pl *Plan) { pl.Tables[3].ShardingType = "" }, `tables[3] "place": sharding type "" is unknown: known are table_wise, column_wise, row_wise, table_row_wise, grid, data_parallel`},
+		{"kind", func(pl *Plan) { pl.Tables[3].ShardingType = "" }, `tables[3] "place": sharding type "" is unknown: known are ` + knownTypes()},
 		{"tier", func(pl *Plan) { pl.Tables[3].Shards[0].Tier = "" }, `tables[3] "place": shards[0]: tier "" is unknown: known are hbm, host, host_cached`},
 		{"device", func(pl *Plan) { pl.Tables[3].Shards[0].Device = -2 }, `tables[3] "place": shards[0]: device: -2 is not between 0 and 65536`},
 		{"devices", func(pl *Plan) { pl.Devices = make([]Device, hardware.MaxDevices+1) }, "devices: 65537 are more than 65536"},

@@ -288,7 +288,7 @@ func TestValidateMutations(t *testing.T) {
 		},
 		{
 			"unknown kind", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].ShardingType = "diagonal" }, false,
-			[]string{`sharding_type: table "item": sharding type "diagonal" is unknown: known are table_wise, column_wise, row_wise, table_row_wise, grid, data_parallel`},
+			[]string{`sharding_type: table "item": sharding type "diagonal" is unknown: known are ` + knownTypes()},
 		},
 
 		// Widths and splits.

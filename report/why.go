@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -162,7 +161,7 @@ func (v *view) describe(p piece, sum float64) string {
 	if t.ShardingType.ByRows() {
 		text += " rows " + interval(s.Rows)
 	}
-	if len(t.Shards) > 1 && t.ShardingType != plan.RowWise && t.ShardingType != plan.TableRowWise {
+	if len(t.Shards) > 1 && t.ShardingType.ByColumns() {
 		text += " columns " + interval(s.Columns)
 	}
 	if s.Tier.OnHost() {

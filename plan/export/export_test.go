@@ -162,6 +162,18 @@ func place(t interface{ Fatal(...any) }, data []byte, p *problem.Problem) *plan.
 	return pl
 }
 
+// Every sharding type has a name of its own in TorchRec's plans.
+func TestShardingTypeNames(t *testing.T) {
+	of := map[string]plan.ShardingType{}
+	for _, k := range problem.ShardingTypes() {
+		name := shardingTypes[k]
+		if other, taken := of[name]; taken || name == "" {
+			t.Errorf("%s: got name %q (also of %q), want one of its own", k, name, other)
+		}
+		of[name] = k
+	}
+}
+
 func TestRoundTripOfEveryKind(t *testing.T) {
 	p, pl := everyKind(t)
 	data := exported(t, pl, Options{})

@@ -86,13 +86,13 @@ func (e *hugectr) table(t *plan.Table) {
 		return
 	}
 	count := 1
-	switch t.ShardingType {
-	case plan.ColumnWise:
-		count = e.columns(t)
-	case plan.RowWise, plan.TableRowWise:
-		e.rows(t, t.Shards)
-	case plan.Grid:
+	switch byRows, byColumns := t.ShardingType.ByRows(), t.ShardingType.ByColumns(); {
+	case byRows && byColumns:
 		count = e.grid(t)
+	case byRows:
+		e.rows(t, t.Shards)
+	case byColumns:
+		count = e.columns(t)
 	}
 	for _, gpu := range holders(t.Shards) {
 		e.matrix[gpu] = append(e.matrix[gpu], t.Name)

@@ -169,13 +169,17 @@ func (e *torchrec) parameter(t *plan.Table) parameterJSON {
 	out := parameterJSON{Type: shardingTypes[t.ShardingType], Kernel: e.kernel(t), Cache: e.cache(t)}
 	shards := slices.Clone(t.Shards)
 	slices.SortStableFunc(shards, byOffset)
-	switch t.ShardingType {
-	case plan.DataParallel:
+	switch k := t.ShardingType; {
+	case k == plan.DataParallel:
 		for rank := range e.world {
 			out.Ranks = append(out.Ranks, rank)
 		}
 		return out
-	case plan.ColumnWise:
+	case k.ByRows() && k.Span() == problem.AllDevices:
+		shards = e.rowBlocks(t, shards, 0, e.world)
+	case k.ByRows():
+		shards = e.hostBlocks(t, shards)
+	case k.ByColumns():
 		before := len(shards)
 		if shards = joined(shards); len(shards) < before {
 			e.joined = append(e.joined, t.Name)
@@ -183,10 +187,6 @@ func (e *torchrec) parameter(t *plan.Table) parameterJSON {
 		if len(shards) == 1 {
 			out.Type = shardingTypes[plan.TableWise]
 		}
-	case plan.RowWise:
-		shards = e.rowBlocks(t, shards, 0, e.world)
-	case plan.TableRowWise, plan.Grid:
-		shards = e.hostBlocks(t, shards)
 	}
 	for _, s := range shards {
 		out.Ranks = append(out.Ranks, s.Device)
