@@ -66,7 +66,7 @@ func ExamplePlan_infeasible() {
 		fmt.Println("unexpected:", err)
 		return
 	}
-	fmt.Printf("table %q does not fit %d devices; %d would do\n", no.Table, p.Topology.Devices, no.DevicesNeeded)
+	fmt.Printf("table %q does not fit %d devices; %d would be enough\n", no.Table, p.Topology.Devices, no.DevicesNeeded)
 	p.Topology.Devices = no.DevicesNeeded
 	result, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{})
 	if err != nil {
@@ -75,6 +75,6 @@ func ExamplePlan_infeasible() {
 	}
 	fmt.Println("valid:", result.Plan.Validate(&p) == nil)
 	// Output:
-	// table "user_id" does not fit 2 devices; 3 would do
+	// table "user_id" does not fit 2 devices; 3 would be enough
 	// valid: true
 }

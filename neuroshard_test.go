@@ -258,7 +258,7 @@ func TestTooSmallClusters(t *testing.T) {
 			if no.DevicesNeeded <= c.devices {
 				t.Fatalf("got %d devices needed, want more than %d", no.DevicesNeeded, c.devices)
 			}
-			for _, want := range []string{fmt.Sprintf("%q", no.Table), no.Missing.String() + " missing", fmt.Sprintf("%d devices would do", no.DevicesNeeded)} {
+			for _, want := range []string{fmt.Sprintf("%q", no.Table), no.Missing.String() + " missing", fmt.Sprintf("%d devices would be enough", no.DevicesNeeded)} {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("got error %q, want one that contains %q", err, want)
 				}
@@ -284,7 +284,7 @@ func TestNoNumberOfDevicesWouldDo(t *testing.T) {
 	if !errors.As(err, &no) {
 		t.Fatalf("got error %v, want *search.Infeasible", err)
 	}
-	if no.DevicesNeeded != 0 || !strings.Contains(err.Error(), "no number of devices would do") || !strings.Contains(err.Error(), "needs devices of at least") {
+	if no.DevicesNeeded != 0 || !strings.Contains(err.Error(), "no number of devices would be enough") || !strings.Contains(err.Error(), "needs devices of at least") {
 		t.Errorf("got %d devices needed and error %q, want none, and why", no.DevicesNeeded, err)
 	}
 }

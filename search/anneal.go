@@ -11,11 +11,12 @@ import (
 // annealing: a change that raises the goal (goal.go) is accepted with a chance that
 // falls as a run goes on. The cheapest placement met on the way is kept.
 //
-// The first runs are short and begin at several placements (shapes.go); the best goes
-// on. A run has a fixed number of evaluations, and the next one begins at the best
-// placement so far and is twice as long. By default there is one after the short ones;
-// a budget of time or of evaluations has all that it allows. So the result depends on
-// the seed and on where the budget ends, and not on the number of workers.
+// The first runs are short and begin at several placements (shapes.go). The annealing
+// goes on from the best result. A run has a fixed number of evaluations, and the next
+// one begins at the best placement so far and is twice as long. By default one long run
+// follows the short runs; if the caller set a budget, long runs follow until it is used
+// up. So the result depends on the seed and on where the budget ends, and not on the
+// number of workers.
 
 const (
 	// The first long run makes annealEvaluations evaluations, or evaluationsASlice for
@@ -30,20 +31,20 @@ const (
 	cooler    = .3
 	low       = .2
 	warmDraws = 200
-	// lookEvery is how many changes are tried between two looks at the clock, and
-	// rescaleEvery between two settings of the scales of the soft maxima.
+	// lookEvery is the number of changes tried between two looks at the clock, and
+	// rescaleEvery the number between two settings of the scales of the soft maxima.
 	lookEvery    = 64
 	rescaleEvery = 1024
-	// near is how far above the best goal so far, as a share, a placement may be whose
-	// cost is asked.
+	// The scorer is asked for the cost of a placement only if its goal is at most (1 +
+	// near) times the best goal so far.
 	near = .002
 )
 
 // annealer anneals a layout.
 type annealer struct {
 	mover
-	// heat is the temperature at the start of a run, relative to the rise that few
-	// changes stay below.
+	// heat is the temperature at the start of a run, relative to the rise that only the
+	// share low of the drawn changes stays below.
 	heat float64
 }
 
@@ -51,14 +52,15 @@ func newAnnealer(c *catalog, scorer Scorer, seed uint64, f forms) *annealer {
 	return &annealer{mover: mover{newLayout(c, scorer, f), rand.New(rand.NewPCG(seed, 0x726566696e65))}, heat: hot}
 }
 
-// anneal tries changes for a number of evaluations. It returns the parts of the
-// cheapest placement if that is cheaper than the first one, else nil, and whether it
-// was ended before. Field best is the cost of that placement.
+// anneal tries changes until it has used the evaluations or ended reports true. It
+// returns the parts of the cheapest placement, or nil if no placement is cheaper than
+// the first one; early says that ended stopped the run. Field best of the layout is the
+// cost of the cheapest placement.
 func (a *annealer) anneal(evaluations int64, ended func() bool) (best []placed, early bool) {
 	goal := a.goal()
 	least := goal
 	warmth := a.warmth(goal)
-	// unsaved says that the current placement is the best, but not copied yet.
+	// unsaved says that the current placement is the cheapest and not copied yet.
 	unsaved := false
 	save := func() {
 		best = best[:0]
@@ -67,7 +69,8 @@ func (a *annealer) anneal(evaluations int64, ended func() bool) (best []placed, 
 		}
 		unsaved = false
 	}
-	// Changes that cannot be made count, too, so that a run ends where none can.
+	// Changes that cannot be made count too, so that a run ends even if no change can be
+	// made.
 	for tried := 0; a.evaluations < evaluations && !early; tried++ {
 		if tried%lookEvery == 0 {
 			early = ended()
@@ -101,13 +104,14 @@ func (a *annealer) anneal(evaluations int64, ended func() bool) (best []placed, 
 	return best, early
 }
 
-// accepts draws whether a rise of the goal is accepted when a share of the run is over.
+// accepts draws whether to accept a rise of the goal. share is the part of the run that
+// is over, from 0 to 1.
 func (a *annealer) accepts(rise, warmth, share float64) bool {
 	return a.draw.Float64() < math.Exp(-rise/(warmth*math.Pow(cold, share)))
 }
 
-// cheaper reports whether the placement is the cheapest of the run. Only a placement
-// whose goal is near the least so far is asked for its cost.
+// cheaper reports whether the placement is the cheapest of the run. It asks the scorer
+// for the cost only if the goal is near the least goal so far.
 func (a *annealer) cheaper(goal float64, least *float64) bool {
 	if goal >= *least*(1+near) {
 		return false
@@ -121,8 +125,8 @@ func (a *annealer) cheaper(goal float64, least *float64) bool {
 	return true
 }
 
-// warmth returns the temperature at which a run begins, above 0, from changes that
-// are drawn and not made.
+// warmth returns the temperature at which a run begins, above 0. It draws changes,
+// takes their rises of the goal, and undoes the changes.
 func (a *annealer) warmth(goal float64) float64 {
 	var rises []float64
 	for tried := 0; tried < 4*warmDraws && len(rises) < warmDraws; tried++ {
@@ -144,7 +148,8 @@ func (a *annealer) warmth(goal float64) float64 {
 	return a.heat * rises[int(low*float64(len(rises)))]
 }
 
-// annealing is a sequence of an annealer's runs within the budget of a run of a method.
+// annealing is a sequence of an annealer's runs. They share the budget of one run of a
+// method.
 type annealing struct {
 	*annealer
 	r *run
@@ -156,8 +161,9 @@ func newAnnealing(r *run, best placement, f forms) *annealing {
 	return &annealing{annealer: newAnnealer(r.catalog, r.scorer(), r.opt.Seed, f), r: r, placement: best}
 }
 
-// from anneals from a placement for a number of evaluations. The best placement met
-// competes, and is returned, or nil where the first one was cheaper.
+// from anneals from a placement for a number of evaluations and offers the cheapest
+// placement found as the best. It returns that placement, or nil if none is cheaper
+// than the first one.
 func (a *annealing) from(parts []placed, evaluations int64) []placed {
 	a.reset(parts)
 	best, ended := a.anneal(evaluations, a.r.ended)
@@ -173,8 +179,8 @@ func (a *annealing) from(parts []placed, evaluations int64) []placed {
 	return best
 }
 
-// left returns the evaluations that the caller's budget leaves, 0 where the search has
-// ended.
+// left returns the number of evaluations that the caller's budget leaves, 0 if the
+// search has ended.
 func (a *annealing) left() int64 {
 	if a.r.status != Complete {
 		return 0
@@ -182,8 +188,9 @@ func (a *annealing) left() int64 {
 	return max(0, a.r.end()-a.r.stats.Evaluations)
 }
 
-// long anneals from the best placement in runs, each twice as long as the one before:
-// one run, or all that the budget allows if it may be used up.
+// long anneals from the best placement in runs, each twice as long as the one before.
+// It makes one run; or, if useUp is true and the caller set a budget, it makes runs until
+// the budget is used up.
 func (a *annealing) long(useUp bool) {
 	a.heat = hot
 	for evaluations := a.longRun(); a.left() > 0; evaluations *= 2 {
@@ -199,13 +206,13 @@ func (a *annealing) long(useUp bool) {
 	}
 }
 
-// longRun is the evaluations of the first long run.
+// longRun returns the number of evaluations of the first long run.
 func (a *annealing) longRun() int64 {
 	return max(annealEvaluations, evaluationsASlice*int64(len(a.placement.division.entries)))
 }
 
-// The annealing of shapes: how many go into each round, and with how many
-// evaluations each.
+// shapeRounds are the rounds of annealing from the shapes: the number of starts in each
+// round, and the evaluations for each start.
 var shapeRounds = []struct {
 	keep        int
 	evaluations int64
@@ -219,12 +226,13 @@ type start struct {
 
 func cheapestFirst(a, b start) int { return cmp.Compare(a.cost, b.cost) }
 
-// known reports whether a start of that cost is among the starts.
+// known reports whether a start of that cost is in the list.
 func known(starts []start, cost float64) bool {
 	return slices.ContainsFunc(starts, func(s start) bool { return s.cost == cost })
 }
 
-// annealShapes anneals from the best placement and from those of shapes, shortly.
+// annealShapes makes short runs from the best placement and from the placements of the
+// shapes, and goes on with the best in each round.
 func annealShapes(a *annealing) {
 	starts := shapeStarts(a)
 	if len(starts) == 1 {
@@ -244,8 +252,8 @@ func annealShapes(a *annealing) {
 	}
 }
 
-// shapeStarts returns the best placement, and those of the shapes that could be built,
-// as far as the budget allows.
+// shapeStarts returns the best placement and the placements of the shapes that could be
+// built, until the budget is used up.
 func shapeStarts(a *annealing) []start {
 	starts := []start{{a.placement.placed(), a.placement.cost}}
 	a.reset(starts[0].parts)
@@ -279,7 +287,8 @@ func (anneal) apply(r *run, s state) (state, error) {
 	if !addsUp(a.scorer) {
 		annealShapes(a)
 	}
-	// Where a run is long, the annealing among all forms is enough.
+	// If a run among all forms is long anyway, it needs no run among slices of columns
+	// first.
 	if !r.forms.any() || evaluationsASlice*len(s.best.devices) <= annealEvaluations {
 		a.long(!r.forms.any())
 	}

@@ -63,11 +63,11 @@ func TestRefinementKeepsItsBooks(t *testing.T) {
 		}
 		changed++
 		if cost := checkParts(t, s.catalog, best).Cost(); cost > first.cost*(1+1e-9) || math.Abs(cost-r.best) > 1e-9*cost {
-			t.Fatalf("best: got cost %v, want the least that was reached, %v, and no more than the first, %v", cost, r.best, first.cost)
+			t.Fatalf("best: got cost %v, want the least cost of the run, %v, and at most the first cost, %v", cost, r.best, first.cost)
 		}
 	})
-	if changed == 0 && !testing.Short() { // of 20 draws, none may be, of 100 one is
-		t.Error("no refinement found anything")
+	if changed == 0 && !testing.Short() { // 20 draws may contain no such layout, 100 draws contain one
+		t.Error("no annealing found a cheaper placement")
 	}
 }
 
@@ -165,7 +165,7 @@ func checkParts(t *rapid.T, c *catalog, parts []placed) Scorer {
 		piece := &c.pieces[placed.piece]
 		bytes[placed.device] += piece.bytes
 		if piece.devices != nil && !slices.Contains(piece.devices, placed.device) {
-			t.Fatalf("kind %d is on device %d, allowed are %v", placed.piece, placed.device, piece.devices)
+			t.Fatalf("piece %d is on device %d, want one of %v", placed.piece, placed.device, piece.devices)
 		}
 		for _, m := range piece.members {
 			widths[m.table] += m.width
@@ -186,7 +186,7 @@ func checkParts(t *rapid.T, c *catalog, parts []placed) Scorer {
 	return fresh
 }
 
-// checkBooks fails where what the refiner says of its parts is not so.
+// checkBooks fails if the layout's sums, bytes or lists do not match its parts.
 func checkBooks(t *rapid.T, r *layout) {
 	fresh := checkParts(t, r.c, r.all())
 	bytes, dims := make([]int64, len(r.held)), make([]int64, len(r.held))
@@ -198,7 +198,7 @@ func checkBooks(t *rapid.T, r *layout) {
 		t.Fatalf("got bytes %v and columns %v, want %v and %v", r.own, r.dims, bytes, dims)
 	}
 	if got, want := r.scorer.Cost(), fresh.Cost(); math.Abs(got-want) > 1e-9*want {
-		t.Fatalf("cost: got %v, want %v as priced from nothing", got, want)
+		t.Fatalf("cost: got %v, want %v, the cost of the placement built anew", got, want)
 	}
 	var want softSums
 	for d := range r.compute {
@@ -218,7 +218,7 @@ func checkBooks(t *rapid.T, r *layout) {
 		}
 	}
 	if longest := slices.Max(r.compute); r.compute[r.slowest] != longest {
-		t.Fatalf("got device %d as the dearest, of %v, and %v is the longest", r.slowest, r.compute[r.slowest], longest)
+		t.Fatalf("got device %d with compute %v as the slowest, want one with %v", r.slowest, r.compute[r.slowest], longest)
 	}
 }
 

@@ -7,13 +7,14 @@ import (
 	"slices"
 )
 
-// The baselines place the pieces by one number each, the key, as the NeuroShard
-// paper compares with (its section 5): falling keys, each piece on the device
-// with the least sum of keys so far that has room. They see no predicted cost
-// and split nothing but what must be. One costs O(P D) for P pieces on D devices;
-// where those are many, O(P log D).
+// The baselines place the pieces by one number each, the key, as the NeuroShard paper's
+// baselines do (its section 5): in order of falling keys, each piece goes on the device
+// with the least sum of keys among the devices with room. They see no predicted cost
+// and split only pieces that are too large for a device. One baseline costs O(P D) for
+// P pieces on D devices, or O(P log D) if there are many devices.
 
-// Baselines returns the methods that know no costs.
+// Baselines returns the methods that place tables without predicted costs. The slice is
+// the caller's.
 func Baselines() []Method { return []Method{Size, Dim, Lookup, SizeLookup, Random} }
 
 // baseline is the stage of a baseline.
@@ -33,7 +34,8 @@ func (b baseline) apply(r *run, s state) (state, error) {
 	return s, nil
 }
 
-// keys computes a baseline's key of one table slice.
+// keys computes the key of a table slice for each baseline, from the table's rows, the
+// slice's width in columns and the table's pooling factor.
 var keys = map[Method]func(rows, dims, pooling float64) float64{
 	Size:       func(rows, dims, _ float64) float64 { return rows * dims },
 	Dim:        func(_, dims, _ float64) float64 { return dims },
@@ -41,8 +43,8 @@ var keys = map[Method]func(rows, dims, pooling float64) float64{
 	SizeLookup: func(rows, dims, pooling float64) float64 { return dims * pooling * math.Log10(rows) },
 }
 
-// baseline returns the device of each piece by index, none where there was no
-// room, and the first such piece or none.
+// placeByKey returns the device of each piece by index, or none for a piece that finds
+// no room. failed is the index of the first such piece, or none.
 func placeByKey(c *catalog, m Method, pieces []int32, seed uint64) (devices []int32, failed int32) {
 	if m == Random {
 		return placeRandomly(c, pieces, seed)
@@ -56,8 +58,8 @@ func placeByKey(c *catalog, m Method, pieces []int32, seed uint64) (devices []in
 			key[i] += keys[m](float64(t.Rows), float64(member.width), t.PoolingFactor())
 		}
 	}
-	// Among equals the larger, then the later goes first, as in the prototype,
-	// which sorts upwards and takes from the end.
+	// Of pieces with equal keys, the larger goes first, then the later, as in the
+	// prototype, which sorts upwards and takes from the end.
 	slices.SortFunc(order, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(key[b], key[a]), cmp.Compare(c.pieces[pieces[b]].bytes, c.pieces[pieces[a]].bytes), cmp.Compare(b, a))
 	})
@@ -74,8 +76,8 @@ func placeByKey(c *catalog, m Method, pieces []int32, seed uint64) (devices []in
 	})
 }
 
-// leastSum is fill for many devices, each piece on the one with the least sum of
-// keys. It keeps the devices ranked, O(P log D).
+// leastSum is placeInOrder for many devices: each piece goes on the device with the
+// least sum of keys. It keeps the devices in ranks, O(P log D).
 func leastSum(c *catalog, pieces, order []int32, key []float64) (devices []int32, failed int32) {
 	devices, failed = make([]int32, len(pieces)), none
 	held := make([]holding, len(c.all)) // the load is the sum of keys
@@ -99,7 +101,8 @@ func leastSum(c *catalog, pieces, order []int32, key []float64) (devices []int32
 	return devices, failed
 }
 
-// random places the pieces in order, each on any device with room, all alike.
+// placeRandomly places the pieces in order, each on a device drawn from those with
+// room, with equal chances.
 func placeRandomly(c *catalog, pieces []int32, seed uint64) (devices []int32, failed int32) {
 	random := rand.New(rand.NewPCG(seed, 0x72616e646f6d))
 	order := make([]int32, len(pieces))
@@ -111,7 +114,7 @@ func placeRandomly(c *catalog, pieces []int32, seed uint64) (devices []int32, fa
 	})
 }
 
-// fill places the pieces in the given order on what choose picks from the
+// placeInOrder places the pieces in the given order. choose picks the device from the
 // devices with room.
 func placeInOrder(c *catalog, pieces, order []int32, choose func(entry int32, used []int64, room []int32) int32) (devices []int32, failed int32) {
 	devices, failed = make([]int32, len(pieces)), none

@@ -3,9 +3,9 @@ package search
 import "slices"
 
 // Stage beam chooses which tables are split. From each of the K best divisions of a
-// step, it splits one candidate piece in halves in every way that the candidates
-// allow, runs the inner search on each child, and goes on with the K best of those.
-// Candidates are the N largest pieces and the N most expensive.
+// step, it splits each candidate piece in halves, one candidate for each child, runs
+// the inner search on each child, and goes on with the K best of those. Candidates are
+// the N largest pieces and the N most expensive.
 //
 //	step 0            {A B C}
 //	                /    |    \
@@ -19,14 +19,15 @@ import "slices"
 //
 //   - A division that is a permutation of one seen before ({a a b b C} above is
 //     reached twice) is not searched again.
-//   - Divisions that do not fit are ranked by the bytes they lack, not all alike.
-//   - Pieces that cannot be split take no candidate's place.
+//   - Divisions that do not fit are ranked by the bytes they lack; the published
+//     search treats them all alike.
+//   - Pieces that cannot be split are not counted among the candidates.
 //   - The inner search also goes without a cap, tries both rules, and falls back on
 //     orders by memory (inner.go).
 //   - The beam sets out from the starts of stage greedy.
 //
 // The work is limited by a budget of evaluations, not of time, so that the result does
-// not depend on the machine: where one inner search is expensive, fewer children are
+// not depend on the machine: if one inner search is expensive, fewer children are
 // tried, and on fewer thresholds.
 
 // beam is the stage that splits pieces step by step.
@@ -74,17 +75,18 @@ func beamSearch(r *run, s state, known permutations, expand func(beam []outcome,
 	return s.best
 }
 
-// expansion is how stage beam tries children, and the work that takes.
+// expansion says how stage beam chooses children, and how much work they take.
 type expansion struct {
 	grid grid
-	// perRun and perState are the evaluations of one inner search and of a whole
-	// grid of them, about.
+	// perRun is the estimated number of evaluations of one inner search, and perState that
+	// of a whole grid.
 	perRun, perState int64
 }
 
-// children returns the divisions to try next, each once, the likeliest first: as far
-// as the budget allows with that number of steps to go. Where the budget does not
-// allow whole grids, a child gets the one inner search that suited its parent.
+// children returns the divisions to try next, each once, the likeliest first. Their
+// number is what the budget allows if that number of steps is still to come. If the
+// budget does not allow whole grids, a child gets the one inner search that was best
+// for its parent.
 func children(r *run, beam []outcome, steps int, e expansion) (jobs []job) {
 	allowance, each := (r.limit-r.stats.Evaluations)/int64(steps), e.perState
 	thin := allowance < each*int64(r.opt.Beam*r.opt.Candidates)
@@ -113,7 +115,7 @@ func children(r *run, beam []outcome, steps int, e expansion) (jobs []job) {
 	return jobs
 }
 
-// again returns the grid of the one inner search that was best.
+// again returns a grid that holds only the inner search that was best.
 func (o *outcome) again() grid {
 	if o.lack > 0 {
 		return grid{rules: []rule{leastAfter}, thresholds: []float64{uncapped}, rescue: true}

@@ -8,28 +8,28 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// piece is what is placed whole: a column slice of one table in one form, or all
-// the tables of a co-location group. Two slices of a table that have the same width
+// A piece is what the search places whole: a column slice of one table in one form, or
+// all the tables of a co-location group. Two slices of a table that have the same width
 // and form are the same piece.
 type piece struct {
 	members []member
-	// bytes are those of HBM on each device that holds the piece, and hostBytes those
-	// of host memory.
+	// bytes is what the piece takes of HBM on each device that holds it, and hostBytes
+	// what it takes of host memory.
 	bytes, hostBytes int64
-	// dims is the pooled columns that travel in all-to-alls: width times features,
-	// over the members. It is 0 for a piece that several devices hold.
+	// dims is the number of pooled columns that travel in all-to-alls: width times
+	// features, summed over the members. It is 0 for a piece that several devices hold.
 	dims int64
 	// class is the width class of the widest member: i for up to 2^i columns.
 	class uint8
 	// devices are the allowed devices, ascending; nil allows all.
 	devices []int32
-	// left and right are the pieces of the two halves; none where the piece is not
-	// cut yet, or cannot be.
+	// left and right are the pieces of the two halves; none if the piece is not cut yet,
+	// or cannot be cut.
 	left, right int32
 	form        problem.Form
 	span        span
-	// alone is the predicted time of the piece alone on a device, and timed says that
-	// it is known. known says that the scorer knows the members' items.
+	// alone is the predicted time in ms of the piece alone on a device; it is set if timed
+	// is true. known says that the scorer knows the members' items.
 	alone        float64
 	timed, known bool
 }
@@ -42,7 +42,7 @@ const none = -1
 // span says which devices hold a piece.
 type span = problem.Span
 
-// The spans. What lies everywhere is alike on each device, so it is counted once.
+// The spans. What all devices hold is the same on each device, so it is counted once.
 const (
 	oneDevice  = problem.OneDevice
 	oneHost    = problem.OneHost
@@ -55,13 +55,13 @@ func spanOf(f problem.Form) span { return f.ShardingType.Span() }
 // parallel phases; workers read it.
 type catalog struct {
 	problem *problem.Problem
-	// brief leaves out of an Infeasible how many devices would do.
+	// brief says that an Infeasible does not state the number of devices that would be enough.
 	brief bool
-	// scorer times pieces; nil where only bytes matter.
+	// scorer estimates the times of pieces; nil if only bytes matter.
 	scorer Scorer
 	// all lists every device.
 	all []int32
-	// budget is the bytes of a device that shards may take.
+	// budget is the number of bytes of a device that shards may take.
 	budget int64
 	pieces []piece
 	index  map[slice]int32
@@ -81,7 +81,7 @@ func newCatalog(p *problem.Problem, scorer Scorer) *catalog {
 	return c
 }
 
-// resize makes the catalog one of the same tables on n devices.
+// resize changes the catalog to n devices; the tables stay.
 func (c *catalog) resize(n int) {
 	resized := *c.problem
 	resized.Topology.Devices = n
@@ -136,8 +136,8 @@ func (c *catalog) add(members []member, devices []int32, form problem.Form) int3
 	return int32(len(c.pieces) - 1)
 }
 
-// cut returns the widths of the two halves of piece k, multiples of the granule, the
-// left one never narrower; ok is false where a half would be too narrow.
+// cut returns the widths of the two halves of piece k, multiples of the granule; the
+// left one is never the narrower. ok is false if a half would be too narrow.
 func (c *catalog) cut(k int32) (left, right int, ok bool) {
 	members := c.pieces[k].members
 	if len(members) != 1 {
@@ -150,7 +150,7 @@ func (c *catalog) cut(k int32) (left, right int, ok bool) {
 	return left, right, right > 0 && right >= c.problem.Tables[members[0].table].MinWidth()
 }
 
-// halves returns the two halves of piece k, which can be cut.
+// halves returns the two halves of piece k, which must be one that can be cut.
 func (c *catalog) halves(k int32) (left, right int32) {
 	if c.pieces[k].left == none {
 		l, r, _ := c.cut(k)
@@ -160,7 +160,8 @@ func (c *catalog) halves(k int32) (left, right int32) {
 	return c.pieces[k].left, c.pieces[k].right
 }
 
-// slice returns the piece of that width of the only table of piece k, in the same form.
+// slice returns the piece of that width of the only table of piece k, in the form of
+// piece k.
 func (c *catalog) slice(k int32, width int) int32 { return c.inForm(k, width, c.pieces[k].form) }
 
 // inForm returns the piece of that width and form of the only table of piece k.
@@ -174,8 +175,8 @@ func (c *catalog) inForm(k int32, width int, form problem.Form) int32 {
 	return id
 }
 
-// halved cuts every piece for which large holds into halves, and those again, as far
-// as they can be cut.
+// halved cuts every piece for which large returns true into halves, and cuts those
+// halves again, until large returns false or a piece cannot be cut.
 func (c *catalog) halved(pieces []int32, large func(k int32) bool) []int32 {
 	finer := make([]int32, 0, len(pieces))
 	var visit func(k int32)
@@ -199,7 +200,7 @@ func (c *catalog) above(pieces []int32, limit int64) []int32 {
 	return c.halved(pieces, func(k int32) bool { return c.pieces[k].bytes > limit })
 }
 
-// register makes the scorer know a piece.
+// register asks the scorer for the items of a piece.
 func (c *catalog) register(k *piece) {
 	if k.known {
 		return
@@ -288,7 +289,8 @@ func (c *catalog) total(pieces []int32) (sum unit.Bytes) {
 	return sum
 }
 
-// narrowest is the least width class, 16 columns, that everything is split to.
+// narrowest is the lowest width class, 16 columns, that starting divisions are split
+// to.
 const narrowest = 4
 
 // widest returns the highest width class of the pieces, at least class narrowest.
@@ -300,7 +302,7 @@ func (c *catalog) widest(pieces []int32) uint8 {
 	return widest
 }
 
-// without takes a slot out of a list; the last slot comes to its place.
+// without removes a slot from a list; the last slot takes its place.
 func without(list []int32, slot int32) []int32 {
 	i := slices.Index(list, slot)
 	list[i] = list[len(list)-1]

@@ -4,9 +4,9 @@ import "errors"
 
 // Stages that are made of stages.
 
-// columnSlices applies stages that place slices of columns in HBM, where these are allowed.
-// Where tables may take other forms as well, the stages have half of the evaluations,
-// and column slices that do not fit are no error yet.
+// columnSlices applies stages that place slices of columns in HBM, if these are
+// allowed. If tables may take other forms as well, the stages have half of the
+// evaluations, and column slices that do not fit are no error yet.
 type columnSlices struct{ stages []stage }
 
 func (c columnSlices) apply(r *run, s state) (state, error) {
@@ -24,7 +24,7 @@ func (c columnSlices) apply(r *run, s state) (state, error) {
 	err = r.placed(s, err)
 	r.most, r.limit = all, all
 	if r.status == OutOfBudget {
-		r.status = Complete // the other half is left
+		r.status = Complete // the other forms have the other half
 	}
 	s.complete = false
 	if errors.As(err, &s.infeasible) {
@@ -34,7 +34,7 @@ func (c columnSlices) apply(r *run, s state) (state, error) {
 }
 
 // otherForms applies stages that place tables in other forms than slices of columns in
-// HBM, where tables may take such.
+// HBM, if tables may take other forms.
 type otherForms struct{ stages []stage }
 
 func (o otherForms) apply(r *run, s state) (state, error) {

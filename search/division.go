@@ -8,12 +8,12 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// entry is a piece of a division. Its index, unique in the division, names the entry
-// in an assignment; it also breaks ties as the prototype does: a split leaves the
-// left half at its index, the right half comes last.
+// entry is a piece of a division. Its index, unique in the division, names the entry in
+// an assignment; it also breaks ties as the prototype does: a split leaves the left
+// half at its index, the right half comes last.
 //
-// What an inner search reads of the piece is copied here, since entries are read in
-// order and the pieces, of thousands of tables, from all over the memory.
+// The fields that an inner search reads are copies of the piece's: entries lie in
+// memory in the order of reading, and the pieces of thousands of tables do not.
 type entry struct {
 	piece, index int32
 	bytes, dims  int64
@@ -24,29 +24,29 @@ type entry struct {
 	bound bool
 }
 
-// division is a set of column splits: the pieces that the tables are cut into. It is
-// not modified once made.
+// division is a set of column splits: the pieces that the tables are cut into. A
+// division is not modified after it is made.
 type division struct {
-	// entries are in placement order: the most expensive piece first, among equals the
-	// highest index first.
+	// entries are in placement order: the most expensive piece first. Of pieces with equal
+	// times, the one with the highest index comes first.
 	entries []entry
 	// dims is the sum of the pieces' pooled columns.
 	dims int64
-	// hash is the sum of the pieces' hashes: equal for the same pieces in any order.
-	// Two divisions in 2^64 share a hash by chance, and then one is not tried.
+	// hash is the sum of the pieces' hashes: equal for the same pieces in any order. Two
+	// divisions in 2^64 share a hash by chance; then the second one is not tried.
 	hash uint64
 }
 
-// placement is a division with a device for each entry, by the entry's index, and
-// the predicted cost of that in ms. The zero placement stands for none: its division
-// is nil.
+// placement is a division with a device for each entry, by the entry's index, and the
+// predicted cost in ms. The zero placement means that there is no placement: its
+// division is nil.
 type placement struct {
 	division *division
 	devices  []int32
 	cost     float64
 }
 
-// entry returns an entry of piece k, which has been timed.
+// entry returns an entry of piece k, whose time must be known.
 func (c *catalog) entry(k, index int32) entry {
 	piece := &c.pieces[k]
 	e := entry{piece: k, index: index, bytes: piece.bytes, dims: piece.dims, item: none, class: piece.class, bound: piece.devices != nil}
@@ -56,7 +56,7 @@ func (c *catalog) entry(k, index int32) entry {
 	return e
 }
 
-// divide times the pieces and orders them.
+// divide estimates the time of each piece and returns the division of the pieces.
 func (c *catalog) divide(pieces []int32) *division {
 	s := &division{entries: make([]entry, len(pieces))}
 	for i, k := range pieces {
@@ -78,7 +78,8 @@ func (s *division) pieces() []int32 {
 	return pieces
 }
 
-// split returns s with the entry at position at, which can be cut, in halves.
+// split returns s with the entry at position at cut in halves. That entry must be one
+// that can be cut.
 func (c *catalog) split(s *division, at int) *division {
 	old := s.entries[at]
 	left, right := c.halves(old.piece)
@@ -133,8 +134,8 @@ func (s *division) alike(t *division) bool {
 	return slices.EqualFunc(s.entries, t.entries, func(a, b entry) bool { return a.piece == b.piece })
 }
 
-// dimCap returns the pooled columns a device may hold under a threshold: that
-// many times the mean over the devices.
+// dimCap returns the most pooled columns that a device may hold under a threshold: the
+// threshold times the mean over the devices.
 func (c *catalog) dimCap(s *division, threshold float64) float64 {
 	if math.IsInf(threshold, 1) {
 		return threshold
@@ -142,7 +143,8 @@ func (c *catalog) dimCap(s *division, threshold float64) float64 {
 	return threshold * float64(s.dims) / float64(len(c.all))
 }
 
-// placed is a piece on a device: on the device's span, where several hold the piece.
+// placed is a piece on a device. If several devices hold the piece, device is one of
+// them.
 type placed struct{ piece, device int32 }
 
 // placed returns the pieces of a placement with their devices, the most expensive
@@ -155,7 +157,7 @@ func (p placement) placed() []placed {
 	return all
 }
 
-// apart returns the pieces and the devices of placed pieces apart.
+// apart returns the pieces and the devices as two lists.
 func apart(all []placed) (pieces, devices []int32) {
 	pieces, devices = make([]int32, len(all)), make([]int32, len(all))
 	for i, p := range all {
@@ -164,8 +166,8 @@ func apart(all []placed) (pieces, devices []int32) {
 	return pieces, devices
 }
 
-// shards returns what each device holds. The slices of a table take its columns in
-// the order of their devices, wider first.
+// shards returns what each device holds. The slices of a table take its columns in the
+// order of their devices, the wider slices first.
 func (c *catalog) shards(p placement) [][]problem.Shard {
 	type slice struct {
 		member
@@ -211,8 +213,8 @@ func (c *catalog) shards(p placement) [][]problem.Shard {
 	return held
 }
 
-// noLimit is the dim sum that no device reaches; columns returns the largest
-// that a cap allows.
+// noLimit is a limit on dim sums that no device reaches. columns turns a cap into the
+// largest dim sum that it allows.
 const noLimit = math.MaxInt64
 
 func columns(dimCap float64) int64 {

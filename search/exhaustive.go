@@ -8,20 +8,22 @@ import (
 )
 
 // Stage exhaustive tries all placements of a tiny problem: every way to distribute the
-// columns of each table over the devices, with at most one slice of a table on a device,
-// because two slices would only read the same indices twice. Devices without constraints
-// are alike, so a table comes to at most one device that is still empty, the first one.
+// columns of each table over the devices, with at most one slice of a table on a
+// device, because two slices of it would only read the same indices twice. Devices
+// without constraints are interchangeable, so of the empty devices only the first one
+// is tried.
 //
-// That is feasible for few ways only: their number is bounded before anything is
-// estimated.
+// This takes too long for all but tiny problems, so the number of placements is bounded
+// before any cost is estimated.
 
-// exhaustivePlacements is the most placements that are tried.
+// exhaustivePlacements is the largest number of placements for which the stage tries
+// them all.
 const exhaustivePlacements = 40_000
 
-// lookAgain is how many placements are tried between two looks at the clock.
+// lookAgain is the number of placements tried between two looks at the clock.
 const lookAgain = 64
 
-// exhaustive is the stage that tries all placements where they are few.
+// exhaustive is the stage that tries all placements if their number is small.
 type exhaustive struct{}
 
 func (exhaustive) apply(r *run, s state) (state, error) {
@@ -31,8 +33,8 @@ func (exhaustive) apply(r *run, s state) (state, error) {
 	return s, nil
 }
 
-// tryAll tries all placements if they are few enough, and notes in the state whether it
-// did: the best placement is then optimal under the scorer.
+// tryAll tries all placements if their number is small enough, and then sets complete
+// in the state: the best placement is then optimal under the scorer.
 func tryAll(r *run, s *state) {
 	c := r.catalog
 	whole := c.whole()
@@ -60,9 +62,9 @@ func tryAll(r *run, s *state) {
 	s.complete = !ended
 }
 
-// logWays is the logarithm of the number of placements: the number itself is beyond all
-// floating-point numbers for thousands of tables. Placements that differ by the order
-// of the devices only are counted once, nearly.
+// logWays returns the logarithm of the number of placements, because the number itself
+// overflows for thousands of tables. Placements that differ only by the order of the
+// devices are counted about once.
 func logWays(c *catalog, whole []int32) float64 {
 	n, sum := len(c.all), 0.0
 	for _, k := range whole {
@@ -75,8 +77,8 @@ func logWays(c *catalog, whole []int32) float64 {
 	return sum
 }
 
-// ways is the number of ways to spread units over n devices, none or at least
-// least on each; the unsplit table counts even where it is narrower than that.
+// ways returns the number of ways to distribute units over n devices, with none or at
+// least least on each. The unsplit table counts even if it is narrower than least.
 func ways(units, least, n int) float64 {
 	sum, choose := 0.0, 1.0
 	for used := 1; used <= n; used++ {
@@ -109,14 +111,14 @@ type enumeration struct {
 	whole  []int32
 	room   []int64
 	placed []placed
-	// best is the cheapest placement found, if it is cheaper than cost was at first.
+	// best is the cheapest placement found, or nil if none is cheaper than the first cost.
 	best        []placed
 	cost        float64
 	evaluations int64
 }
 
-// table places the tables from i on, when that many devices are in use. It returns
-// false where the search was ended.
+// table places the tables from i on, with that number of devices in use. It returns
+// false if the search was ended.
 func (e *enumeration) table(i, used int) bool {
 	if i == len(e.whole) {
 		e.evaluations += int64(len(e.room))
@@ -128,7 +130,7 @@ func (e *enumeration) table(i, used int) bool {
 	return e.slice(i, e.c.pieces[e.whole[i]].members[0].width, 0, used)
 }
 
-// slice places the remaining columns of table i on the devices from one on.
+// slice places the remaining columns of table i on the devices from number from on.
 func (e *enumeration) slice(i, columns, from, used int) bool {
 	if columns == 0 {
 		return e.table(i+1, used)
@@ -136,7 +138,7 @@ func (e *enumeration) slice(i, columns, from, used int) bool {
 	whole := e.whole[i]
 	m := e.c.pieces[whole].members[0]
 	least := e.c.least(m.table)
-	// Of the devices that are empty, the next one stands for all.
+	// The first empty device stands for all empty devices.
 	for d := from; d < min(used+1, len(e.room)); d++ {
 		for width := columns; width > 0; width -= problem.ColumnGranule {
 			rest := columns - width

@@ -7,15 +7,16 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Stage fill finds a placement where slices of columns do not fit in HBM: the fewest
-// tables take other forms, by bytes alone. Times come later.
+// Stage fill finds a placement if slices of columns do not fit in HBM. It looks at
+// bytes only, and moves as few tables as possible to other forms; later stages look at
+// times.
 //
-//	1. the largest tables by rows             the fewest that do
-//	2. the coldest tables in host memory      the fewest that do, for each share of a cache;
+//	1. the largest tables by rows             the smallest number that fits
+//	2. the coldest tables in host memory      the smallest number that fits, for each cache share;
 //	                                          first with no other table by rows, then with all
 
 // fill is the stage that makes tables fit in other forms. It fails with *Infeasible or
-// *NoShardingType where it finds no placement.
+// *NoShardingType if it finds no placement.
 type fill struct{}
 
 func (fill) apply(r *run, s state) (state, error) {
@@ -34,8 +35,8 @@ func (fill) apply(r *run, s state) (state, error) {
 	return s, nil
 }
 
-// fitForms returns a placement that fits: with the fewest of the largest tables cut by
-// rows, or of the coldest in host memory.
+// fitForms returns a placement that fits, with the smallest number of the largest
+// tables cut by rows, or of the coldest tables in host memory.
 func fitForms(c *catalog, f *forms) (parts []placed, ok bool) {
 	whole := c.whole()
 	attempt := func(byRows, hosted map[int32]problem.Form) bool {
@@ -78,7 +79,7 @@ func fitForms(c *catalog, f *forms) (parts []placed, ok bool) {
 	return nil, false
 }
 
-// coldestFirst returns the pieces by rising lookups for each row.
+// coldestFirst returns the pieces in order of rising lookups for each row.
 func coldestFirst(c *catalog, whole []int32) []int32 {
 	coldest := slices.Clone(whole)
 	heat := func(k int32) float64 {
@@ -89,8 +90,9 @@ func coldestFirst(c *catalog, whole []int32) []int32 {
 	return coldest
 }
 
-// fewestThat finds the smallest number of tables of a list, taken from its start, for
-// which try succeeds when they take a form. try is last called with that number.
+// fewestThat returns true if try succeeds for some number of tables from the start of
+// the list, when those take a form. It finds the smallest such number, and the last
+// call of try is with that number.
 func fewestThat(list []int32, form func(k int32) (problem.Form, bool), try func(taken map[int32]problem.Form) bool) bool {
 	taken := func(n int) map[int32]problem.Form {
 		m := map[int32]problem.Form{}
@@ -117,9 +119,9 @@ func fewestThat(list []int32, form func(k int32) (problem.Form, bool), try func(
 	return try(taken(high))
 }
 
-// fillForms places tables by falling bytes: those by rows where they belong, the others
-// in slices, each on the device with the most room. The host memory of devices is
-// filled as well. room must be empty.
+// fillForms places tables by falling bytes: the tables in byRows and hosted in their
+// form, the others in slices, each on the device with the most room. room must be empty
+// at the start, and counts all that is placed.
 func fillForms(c *catalog, f *forms, room *ledger, whole []int32, byRows, hosted map[int32]problem.Form) ([]placed, bool) {
 	var parts []placed
 	var rest []int32
@@ -164,9 +166,9 @@ func emptiestHost(room *ledger) int32 {
 	return least * room.local
 }
 
-// level places pieces that are each on one device beside parts that room counts already,
-// by falling bytes and each where there is most room, cut into halves as finely as that
-// takes.
+// level places pieces by falling bytes, each on the device with the most room, beside
+// parts that room counts already. Each piece lies on one device. The pieces are cut
+// into halves as often as needed to fit.
 func level(c *catalog, room *ledger, parts []placed, rest []int32) ([]placed, bool) {
 	free := c.budget - room.everywhere
 	if len(room.onHost) > 0 {
@@ -195,8 +197,9 @@ func level(c *catalog, room *ledger, parts []placed, rest []int32) ([]placed, bo
 	return nil, false
 }
 
-// levelPieces places each piece where there is most room, in the given order. It returns
-// parts and the pieces with their devices; ok is false where a piece finds no room.
+// levelPieces places the pieces in the given order, each on the device with the most
+// room. It returns parts and the pieces with their devices; ok is false if a piece
+// finds no room.
 func levelPieces(c *catalog, room *ledger, parts []placed, pieces []int32) (all []placed, ok bool) {
 	all = slices.Clone(parts)
 	for _, k := range pieces {
@@ -210,8 +213,9 @@ func levelPieces(c *catalog, room *ledger, parts []placed, pieces []int32) (all 
 	return all, true
 }
 
-// roomiest returns the allowed device with the most room left once it has the piece:
-// room in host memory, if the piece's rows lie there; none where no device has room.
+// roomiest returns the allowed device that has the most room left after it takes the
+// piece: room in host memory, if the piece's rows lie there. It returns none if no
+// device has room.
 func roomiest(c *catalog, room *ledger, piece *piece) int32 {
 	best, most := int32(none), 0.0
 	for _, d := range c.allowed(piece) {

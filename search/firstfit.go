@@ -7,15 +7,16 @@ import (
 )
 
 // First fit takes the pieces by falling bytes and puts each on the first device with
-// room, which fills the devices to the brim. Where it fails, the ladder cuts everything
-// larger than 1/2, 1/3, 1/4, 1/6, 1/8, ... of a device's budget, down to the narrowest
-// slices: small pieces leave small gaps.
+// room, which leaves few gaps. If it fails, the ladder cuts everything larger than 1/2,
+// 1/3, 1/4, 1/6, 1/8, ... of a device's budget, down to the narrowest slices: small
+// pieces leave small gaps.
 //
 // Each rung costs O(P log D) for P pieces on D devices: firstFit keeps a tree of the
 // most room left.
 
-// ladder calls try for finer and finer splits of pieces, the first being pieces
-// itself, until try returns true or nothing can be cut any more.
+// ladder calls try with finer and finer splits of pieces, first with pieces itself,
+// until try returns true or no piece can be cut any more. It reports whether try
+// returned true.
 func ladder(c *catalog, pieces []int32, try func(pieces []int32) bool) bool {
 	if try(pieces) {
 		return true
@@ -35,7 +36,7 @@ func ladder(c *catalog, pieces []int32, try func(pieces []int32) bool) bool {
 	return false
 }
 
-// nextRung counts 2, 3, 4, 6, 8, 12, 16, ...
+// nextRung returns the number after parts in 2, 3, 4, 6, 8, 12, 16, ...
 func nextRung(parts int64) int64 {
 	if parts&(parts-1) == 0 {
 		return parts / 2 * 3
@@ -43,10 +44,10 @@ func nextRung(parts int64) int64 {
 	return parts / 3 * 4
 }
 
-// firstFit places the pieces by falling bytes, each on the first allowed device
-// with room, and where that fails once more with the most constrained pieces
-// first. It returns the device of each piece and none, or the first piece that
-// fitted nowhere in the first attempt.
+// firstFit places the pieces by falling bytes, each on the first allowed device with
+// room. If that fails, it tries once more with the most constrained pieces first. It
+// returns the device of each piece and none, or the index of the first piece that found
+// no room in the first attempt.
 func firstFit(c *catalog, pieces []int32) (devices []int32, failed int32) {
 	order := make([]entry, len(pieces))
 	constrained := false
@@ -74,7 +75,7 @@ func fitInOrder(c *catalog, order []entry) (devices []int32, failed int32) {
 	for i := range devices {
 		devices[i] = none
 	}
-	// Without constraints, no more devices are used than there are pieces.
+	// Without constraints, first fit uses no more devices than there are pieces.
 	usable := len(order)
 	for _, p := range order {
 		if d := c.pieces[p.piece].devices; d != nil {
@@ -99,8 +100,8 @@ func fitInOrder(c *catalog, order []entry) (devices []int32, failed int32) {
 	return devices, none
 }
 
-// room is a tournament tree of the bytes free on each device: node i holds the
-// larger of nodes 2i and 2i+1, the leaves are the devices.
+// room is a tournament tree of the bytes free on each device. The devices are its
+// leaves; node i holds the larger value of nodes 2i and 2i+1.
 type room struct {
 	tree   []int64
 	leaves int

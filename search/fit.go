@@ -5,13 +5,13 @@ package search
 //
 //	forced splits   a slice larger than a device's budget is cut in halves, and those
 //	                again, until each fits
-//	first fit       where it fails, on finer and finer pieces (firstfit.go)
-//	the packing     where that fails as well, slices of any width that fill the gaps
+//	first fit       if a piece finds no room, again on finer pieces (firstfit.go)
+//	the packing     if first fit fails, slices of any width that fill the gaps
 //	                (pack.go)
 //	baselines       on the pieces after forced splits (baseline.go)
 
-// fit is the stage of what fits. It fails with *Infeasible where all devices together
-// lack room.
+// fit is the stage that decides what fits. It fails with *Infeasible if all devices
+// together lack room.
 type fit struct{}
 
 func (fit) apply(r *run, s state) (state, error) {
@@ -26,8 +26,8 @@ func (fit) apply(r *run, s state) (state, error) {
 	return knownPlacements(r, s)
 }
 
-// knownPlacements offers the placements of first fit and of the baselines, or of the
-// packing where first fit has none, and sets the fitting division.
+// knownPlacements offers the placements of first fit and of the baselines. If first fit
+// finds none, it offers that of the packing instead. It sets the fitting division.
 func knownPlacements(r *run, s state) (state, error) {
 	c, pieces := r.catalog, s.forced.pieces()
 	devices, failed := firstFit(c, pieces)

@@ -11,10 +11,11 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Which forms the tables may take is data: a list for each table. A search among slices
-// of columns in HBM is one whose lists are empty.
+// The forms that tables may take are data: a list for each table. In a search among
+// slices of columns in HBM, all lists are empty.
 
-// forms is what the tables may be in, and what such pieces are made of.
+// forms lists the forms that tables may take, with the pieces that such forms are made
+// from.
 type forms struct {
 	// columns says that slices of columns in HBM, the zero form, are allowed at all.
 	columns bool
@@ -26,8 +27,8 @@ type forms struct {
 	sliced bool
 }
 
-// cacheShares are the shares of a table's rows in host memory that are tried as its
-// cache; 0 stands for no cache.
+// cacheShares are the cache shares that are tried for a table in host memory; 0 stands
+// for no cache.
 var cacheShares = []float64{.02, .05, .1, .2, .4, 0}
 
 // onlyColumns returns the forms of a search among slices of columns in HBM.
@@ -42,8 +43,9 @@ func onlyColumns(c *catalog) forms {
 	return f
 }
 
-// newForms returns the forms that the options allow for the catalog's tables. On one
-// host, blocks for a host are those for all devices, and are tried only in their place.
+// newForms returns the forms that the options allow for the catalog's tables. If there
+// is one host, table_row_wise places the same blocks as row_wise, and is tried only if
+// row_wise is not allowed.
 func newForms(c *catalog, opt Options) forms {
 	f := onlyColumns(c)
 	if opt.ColumnsOnly || len(opt.ShardingTypes) == 0 && c.problem.Topology.HostMemory == 0 {
@@ -58,13 +60,13 @@ func newForms(c *catalog, opt Options) forms {
 	return f
 }
 
-// none returns the forms without choices: slices of columns in HBM are all that is left.
+// none returns forms without choices: only slices of columns in HBM are left.
 func (f forms) none() forms {
 	f.columns, f.choices = true, make([][]problem.Form, len(f.choices))
 	return f
 }
 
-// choicesOf returns the forms other than the zero one that a table may take.
+// choicesOf returns the forms that a table may take, except the zero form.
 func (f *forms) choicesOf(c *catalog, table int, allowed func(problem.ShardingType) bool) (choices []problem.Form) {
 	t := &c.problem.Tables[table]
 	if t.Constraint.Group != "" || c.problem.Accounting != problem.CountAll {
@@ -84,7 +86,7 @@ func (f *forms) choicesOf(c *catalog, table int, allowed func(problem.ShardingTy
 	return choices
 }
 
-// byRows returns the forms by rows that a table may take.
+// byRows returns the forms with blocks of rows that a table may take.
 func byRows(c *catalog, t *problem.Table, allowed func(problem.ShardingType) bool) (choices []problem.Form) {
 	topology := c.problem.Topology
 	if allowed(problem.RowWise) && t.CutsByRows(len(c.all)) {
@@ -109,12 +111,13 @@ func hostForms() (choices []problem.Form) {
 	return choices
 }
 
-// any reports whether a table may take another form than the zero one, or must.
+// any reports whether some table may or must take another form than the zero form.
 func (f *forms) any() bool {
 	return !f.columns || slices.ContainsFunc(f.choices, func(choices []problem.Form) bool { return len(choices) > 0 })
 }
 
-// choice returns the first form that an unsplit piece may have and that suits.
+// choice returns the first form that an unsplit piece may take and for which suits
+// returns true.
 func (f *forms) choice(c *catalog, k int32, suits func(problem.Form) bool) (problem.Form, bool) {
 	members := c.pieces[k].members
 	if len(members) != 1 {
@@ -127,8 +130,9 @@ func (f *forms) choice(c *catalog, k int32, suits func(problem.Form) bool) (prob
 	return problem.Form{}, false
 }
 
-// sets returns the sets of forms that tables are switched to, one set after the other:
-// each form of HBM alone, those of host memory, and all together.
+// sets returns the sets of forms that the tables are switched to, one set after the
+// other: first each form in HBM alone, then the forms in host memory, then all forms
+// together.
 func (f *forms) sets() [][]problem.Form {
 	var hbm, host []problem.Form
 	for _, choices := range f.choices {
@@ -155,8 +159,8 @@ func (f *forms) sets() [][]problem.Form {
 	return sets
 }
 
-// narrowed returns the problem with the cuts by columns that the sharding types allow:
-// none where tables on single devices stay whole.
+// narrowed returns the problem with only those cuts by columns that the sharding types
+// allow: without column_wise, a table on a single device stays whole.
 func narrowed(p *problem.Problem, shardingTypes []problem.ShardingType) *problem.Problem {
 	if slices.Contains(shardingTypes, problem.ColumnWise) || !slices.Contains(shardingTypes, problem.TableWise) {
 		return p
@@ -169,30 +173,36 @@ func narrowed(p *problem.Problem, shardingTypes []problem.ShardingType) *problem
 	return &whole
 }
 
-// NoShardingType is the error of a search whose sharding types, none of which places tables on
-// single devices, cannot place some tables, or place them and do not fit.
+// NoShardingType is the error of a search whose sharding types do not include
+// table_wise or column_wise, if the other types cannot place some tables, or can place
+// all tables but the tables do not fit.
 type NoShardingType struct {
-	// Tables are the names of those that no sharding type can place, in the problem's
-	// order: their rows are fewer than devices, or their constraints forbid it. Where all
-	// can be placed and do not fit, it is the one that takes most.
+	// Tables are the names of the tables that no allowed sharding type can place, in the
+	// problem's order: they have fewer rows than there are devices, or their constraints
+	// forbid it. If every table can be placed but they do not fit, Tables holds the one
+	// table that takes most bytes.
 	Tables []string
-	// ShardingTypes are the sharding types tried, where tables do not fit. Need is what Tables
-	// takes of a device, Sum what all tables take of each, or of those of a host, in the
-	// sharding type that takes least, and Have what there is.
+	// ShardingTypes are the sharding types tried; they are set only if the tables do not
+	// fit. Each table is then counted in the sharding type that takes fewest bytes: Need
+	// is the bytes that the table in Tables takes of one device, Sum the bytes that all
+	// tables take of each device (or of each device of a host), and Have the bytes that a
+	// device has.
 	ShardingTypes   []string
 	Need, Sum, Have unit.Bytes
 }
 
-// Error names the first of the tables, or the one that takes most.
+// Error names the first of the tables that cannot be placed, or the table that takes
+// most bytes.
 func (e *NoShardingType) Error() string {
 	if len(e.ShardingTypes) > 0 {
-		return fmt.Sprintf("the tables do not fit in %s: each in the sharding type that takes least, they take %v of a device that has %v for them; %q takes most, %v",
+		return fmt.Sprintf("the tables do not fit with %s: each in the sharding type that takes the fewest bytes, they take %v of a device that has %v for them; the largest is %q, %v",
 			strings.Join(e.ShardingTypes, ", "), e.Sum, e.Have, e.Tables[0], e.Need)
 	}
-	return fmt.Sprintf("none of the sharding types allowed can place %s: they have fewer rows than there are devices, or constraints against it", words.Quoted(e.Tables, 5))
+	return fmt.Sprintf("none of the allowed sharding types can place %s: the tables have fewer rows than there are devices, or their constraints forbid it", words.Quoted(e.Tables, 5))
 }
 
-// possible returns nil, or a *NoShardingType with the tables that can take no form.
+// possible returns nil, or a *NoShardingType with the tables that can take no allowed
+// form.
 func (f *forms) possible(c *catalog) error {
 	e := &NoShardingType{}
 	for i := range c.problem.Tables {
@@ -206,10 +216,10 @@ func (f *forms) possible(c *catalog) error {
 	return e
 }
 
-// InHostMemory is what Infeasible.Tried calls the tiers of host memory.
+// InHostMemory stands for the tiers host and host_cached in Infeasible.Tried.
 const InHostMemory = "host memory"
 
-// tried lists the sharding types and host memory, as far as any table may take them.
+// tried lists the sharding types, and host memory, that some table may take.
 func (f *forms) tried() []string {
 	var names []string
 	for _, choices := range f.choices {
@@ -226,8 +236,9 @@ func (f *forms) tried() []string {
 	return names
 }
 
-// noRoom is the error of a search without column slices that found no placement: of the
-// table that takes most of a device in the form that takes least.
+// noRoom is the error of a search without slices of columns that found no placement. It
+// names the table that takes most bytes of a device, each table counted in the form
+// that takes fewest.
 func (f *forms) noRoom(c *catalog) *NoShardingType {
 	e := &NoShardingType{ShardingTypes: f.tried(), Have: unit.Bytes(c.budget)}
 	for i, choices := range f.choices {

@@ -103,7 +103,7 @@ func TestTableWiseAloneIsWhole(t *testing.T) {
 		slices.Sort(got)
 		slices.Sort(test.want)
 		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("kinds %v (-want +got):\n%s", test.pieces, diff)
+			t.Errorf("sharding types %v (-want +got):\n%s", test.pieces, diff)
 		}
 	}
 	if p.Tables[0].Constraint.MinWidth != 0 {
@@ -137,8 +137,9 @@ func TestBlocksGoToTheHostWithRoom(t *testing.T) {
 	}
 }
 
-// TestHostMemoryIsFilledEvenly: five tables in host memory, of which a device takes two,
-// go where there is most room of that, whatever lies in HBM: a larger table on device 0.
+// TestHostMemoryIsFilledEvenly places five tables in host memory, two on a device at
+// most. Each goes to the device with the most room in host memory, no matter that a
+// larger table fills the HBM of device 0.
 func TestHostMemoryIsFilledEvenly(t *testing.T) {
 	p := onHosts(slices.Repeat([]problem.Constraint{{NoSplit: true}}, 6)...)
 	p.Tables[0].Rows = 3000

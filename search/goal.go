@@ -5,33 +5,34 @@ import (
 	"slices"
 )
 
-// What counts in the end is the longest compute and the most columns on a device. Under
-// these alone, all but a few changes would be neither better nor worse, so the annealing
-// goes by soft maxima, power means over all devices:
+// The cost of a plan depends on the longest compute and the most columns of any device.
+// Measured by these maxima alone, almost every change would be neither better nor
+// worse, so the annealing uses soft maxima instead, power means over all devices:
 //
 //	goal = C * pm(compute / C) + column * D * pm(columns / D) + a little of the mean + shared
 //
-// pm is the power mean, C and D are the largest compute and columns at the start, column
-// is the time of an all-to-all for each column of the device that has most. The sums of
-// powers are kept, so a change of two devices takes a few multiplications.
+// pm is the power mean, C and D are the largest compute and the largest number of
+// columns at the start, and column is the time that all-to-alls take for each column of
+// the device with the most columns. The sums of powers are kept, so a change of two
+// devices takes a few multiplications.
 
 const (
-	// meanWeight is the weight of the mean compute in the goal: it tells apart
-	// placements whose slowest device is the same.
+	// meanWeight is the weight of the mean compute in the goal: it tells placements apart
+	// whose slowest devices cost the same.
 	meanWeight = .05
-	// sharpness is that of the soft maxima: the mean of the 2^sharpness-th powers, to
-	// the power of one over that.
+	// sharpness sets how close the soft maxima are to maxima: a soft maximum is the power
+	// mean with exponent 2^sharpness.
 	sharpness = 5
-	// leastScale is the least compute that soft maxima are relative to, as a share of
-	// the cost.
+	// leastScale is a lower limit of the scale of computes, as a share of the cost.
 	leastScale = .02
 )
 
-// softSums are sums over the devices: of computes and columns, and of the powers of
-// soft maxima. alike is the time that all devices spend alike.
+// softSums are sums over the devices: of computes and columns, and of their powers for
+// the soft maxima. alike is the time that every device spends on what all devices
+// share.
 type softSums struct{ computeSum, dimSum, computePower, dimPower, alike float64 }
 
-// scales are constants of the goal while an annealing runs.
+// scales are constants of the goal during an annealing.
 type scales struct {
 	// computeScale and dimScale are the largest compute and columns at the start.
 	computeScale, dimScale float64
@@ -40,7 +41,7 @@ type scales struct {
 	column, opening float64
 }
 
-// objective is what a layout minimises, with what it depends on.
+// objective is what a layout minimises, with the values that it depends on.
 type objective struct {
 	// By device: the predicted compute, and the pooled columns.
 	compute []float64
@@ -51,8 +52,8 @@ type objective struct {
 	scales
 }
 
-// rescale sets the sums and what they are relative to. Neither scale is below the given
-// least one: a placement that has little on single devices may get more there.
+// rescale sets the sums and the scales. A scale is at least the given least value,
+// because a placement that has little on single devices may get more there.
 func (o *objective) rescale(alike, leastCompute, leastDims float64) {
 	o.softSums = softSums{alike: alike}
 	o.computeScale, o.dimScale = max(slices.Max(o.compute), leastCompute), max(float64(slices.Max(o.dims)), leastDims)
@@ -61,7 +62,7 @@ func (o *objective) rescale(alike, leastCompute, leastDims float64) {
 	}
 }
 
-// sum adds what device d takes to the sums, or takes it out.
+// sum adds device d's share to the sums if sign is 1, and takes it out if sign is -1.
 func (o *objective) sum(d int32, sign float64) {
 	o.computeSum += sign * o.compute[d]
 	o.dimSum += sign * float64(o.dims[d])
@@ -83,14 +84,14 @@ func powered(x, scale float64) float64 {
 
 // unpowered is the inverse of powered at scale 1.
 func unpowered(x float64) float64 {
-	x = max(0, x) // sums that are taken apart end a little below 0
+	x = max(0, x) // after values are added and taken away, sums of 0 end a little below 0
 	for range sharpness {
 		x = math.Sqrt(x)
 	}
 	return x
 }
 
-// goal is what is minimised.
+// goal returns the value that the annealing minimises.
 func (o *objective) goal() float64 {
 	n := float64(len(o.compute))
 	goal := o.computeScale*unpowered(o.computePower/n) + o.column*o.dimScale*unpowered(o.dimPower/n) + meanWeight*o.computeSum/n + o.alike
@@ -100,8 +101,8 @@ func (o *objective) goal() float64 {
 	return goal
 }
 
-// worth is what counts when tables are switched to other forms: the goal, and what it
-// would be if all devices took the mean.
+// worth is the value that decides which tables are switched to other forms: the goal,
+// and the goal if all devices had the mean compute and columns.
 func (o *objective) worth() float64 {
 	n := float64(len(o.compute))
 	return o.goal() + o.computeSum/n + o.column*o.dimSum/n + o.alike

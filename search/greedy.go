@@ -2,23 +2,23 @@ package search
 
 import "slices"
 
-// Stage greedy runs the inner search on starting divisions. Three things make starts of
-// their own worth it:
+// Stage greedy runs the inner search on starting divisions. Three facts make more than
+// one start useful:
 //
-//   - A fused kernel runs as wide as its widest shard. So some starts have everything
-//     split that is wider than 64, 32 or 16 columns. On paper-like tasks of dims up to
+//   - A fused kernel runs as wide as its widest shard. So in some starts everything
+//     wider than 64, 32 or 16 columns is split. On paper-like tasks of dims up to
 //     128 on 8 devices they lowered the simulated cost by 18 % (a100-80, 12 tasks,
 //     scored by the simulated device itself).
 //   - Where memory is tight, small pieces leave small gaps.
-//   - Ten halvings change nothing among thousands of tables. So from the best of these
-//     starts, everything is split that takes longer than tau times the mean load of a
-//     device, for a grid of tau.
+//   - The beam makes ten splits, and ten splits change little among thousands of
+//     tables. So in further starts, made from the best of these, everything is split
+//     that takes longer than tau times the mean load of a device, for a grid of tau.
 
 // taus is the grid of pre-splits: shares of the mean load of a device.
 var taus = []float64{1, 0.7, 0.5, 0.35, 0.25}
 
-// The default budget of the beam search: evaluations for any problem, and inner
-// searches' worth of them on top.
+// The default budget of the beam search is evaluations for any problem plus a number of
+// inner searches.
 const (
 	baseBudget  = 250_000
 	searchesFor = 200
@@ -28,7 +28,7 @@ const (
 type greedy struct{}
 
 func (greedy) apply(r *run, s state) (state, error) {
-	// The first limit is a guess at the work of an inner search.
+	// The first limit is an estimate of the work of an inner search.
 	perRun := int64(len(s.fitting.entries)) * int64(2+min(len(r.catalog.all), shortlist)/2)
 	if r.limit == 0 {
 		r.limit = baseBudget + searchesFor*perRun
@@ -42,15 +42,15 @@ func (greedy) apply(r *run, s state) (state, error) {
 	return s, nil
 }
 
-// repairedGrid is the grid of method NeuroShard: it also goes without a cap, tries both
-// rules and falls back on orders by memory.
+// repairedGrid returns the grid of method NeuroShard: it also runs without a cap, tries
+// both rules and falls back on orders by memory.
 func repairedGrid(n int) grid {
 	return grid{rules: []rule{leastAfter, leastSoFar}, thresholds: append([]float64{uncapped}, thresholds(n)...), rescue: true}
 }
 
-// starts returns the jobs of the starting divisions: the pieces after forced splits,
-// what first fit needs, everything split to some width, and, where memory is tight, to
-// small shares of a device.
+// starts returns the jobs of the starting divisions: the pieces after forced splits;
+// the pieces that first fit needs; everything split to some width; and, if memory is
+// tight, everything split to small shares of a device.
 func starts(r *run, s state, g grid) (jobs []job) {
 	c, pieces := r.catalog, s.fitting.pieces()
 	jobs = r.fresh(jobs, s.forced, g)

@@ -15,9 +15,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// additive prices a slice at its table's pooling factor times its width, and a
-// plan at its dearest device plus a tenth of its largest dim sum, all in ms:
-// simple enough to follow by hand.
+// additive is a cost model that can be computed by hand. A slice costs its table's
+// pooling factor times its width; a plan costs the sum of its most expensive device plus
+// a tenth of its largest dim sum, all in ms.
 type additive struct {
 	p          *problem.Problem
 	items      *[]slice
@@ -207,7 +207,7 @@ func TestBaselineDoesNotRepair(t *testing.T) {
 	}
 	want := Infeasible{
 		Method: Dim, Table: "C", Width: 4, Device: 0, Need: 4000, Have: 3360, Missing: 640, DevicesNeeded: 2,
-		Reason: `method "dim" places it nowhere, method "neuroshard" does`,
+		Reason: `method "dim" finds no room for it, but method "neuroshard" does`,
 	}
 	if diff := cmp.Diff(want, *infeasible); diff != "" {
 		t.Errorf("error (-want +got):\n%s", diff)
@@ -227,7 +227,7 @@ func TestPaperFailsByItsCap(t *testing.T) {
 	p := handMade(unit.GiB, 2, table{10, 4, 1}, table{10, 64, 1}, table{10, 4, 1}, table{10, 4, 1})
 	p.Tables[1].Constraint.NoSplit = true
 	_, err := Run(context.Background(), p, additiveFactory(p), Options{Method: Paper})
-	want := `table "B": a slice of 64 columns finds no device, though it takes 2.50 KiB and device 0 has 1.00 GiB free; method "paper" places it nowhere, method "neuroshard" does`
+	want := `table "B": no device takes a slice of 64 columns, although it takes only 2.50 KiB and device 0 has 1.00 GiB free; method "paper" finds no room for it, but method "neuroshard" does`
 	if err == nil || err.Error() != want {
 		t.Errorf("got error %v, want %s", err, want)
 	}
@@ -262,19 +262,19 @@ func TestInfeasibleSaysWhy(t *testing.T) {
 	}{
 		{
 			"more devices", handMade(4096, 2, table{256, 4, 1}, table{256, 4, 1}, table{256, 4, 1}), "C", 4, 4096, 3,
-			[]string{`table "C": a slice of 4 columns takes 4.00 KiB`, "0 B free", "3 devices would do"},
+			[]string{`table "C": a slice of 4 columns takes 4.00 KiB`, "0 B free", "3 devices would be enough"},
 		},
 		{
 			"splits spread over more devices", handMade(4096, 2, table{256, 64, 1}), "A", 4, 4096, 16,
-			[]string{"64.0 KiB of the 8.00 KiB that 2 devices have", "16 devices would do"},
+			[]string{"64.0 KiB of the 8.00 KiB that 2 devices have", "16 devices would be enough"},
 		},
 		{
 			"the narrowest slice", handMade(unit.GiB, 2, table{1 << 30, 64, 1}), "A", 4, 15 * unit.GiB, 0,
-			[]string{`its narrowest slice, 4 columns, of table "A" takes 16.0 GiB of the 1.00 GiB available`, "at least 16.0 GiB"},
+			[]string{`the narrowest slice (4 columns) of table "A" takes 16.0 GiB of the 1.00 GiB available`, "at least 16.0 GiB"},
 		},
 		{
 			"not to be split", whole(handMade(unit.GiB, 2, table{1 << 24, 64, 1})), "A", 64, 3 * unit.GiB, 0,
-			[]string{"its narrowest slice, 64 columns,", "at least 4.00 GiB"},
+			[]string{"the narrowest slice (64 columns)", "at least 4.00 GiB"},
 		},
 		{
 			"pins", pinned(handMade(4096, 4, table{256, 4, 1}, table{256, 4, 1}), 2), "B", 4, 4096, 0,

@@ -8,17 +8,18 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// fillings are the shares of all devices' HBM that are filled by rows worth it.
+// fillings are the shares of all devices' HBM that are filled with the hottest rows,
+// one placement for each share.
 var fillings = []float64{.96, .9, .8, .6}
 
-// hottestEvaluations is the most evaluations that placing these rows may take.
+// hottestEvaluations is the most evaluations that the stage may use.
 const hottestEvaluations = 4 * shapeEvaluations
 
-// hottest is the stage that places the rows that take most lookups in HBM, where HBM
-// does not hold all rows: each table begins in host memory with the smallest cache, and
-// step by step the table gets a larger cache, or all of the HBM it needs, that saves
-// most time for each byte (RecShard's idea, Sethi et al. 2022, for whole tables'
-// caches).
+// hottest is the stage that places the rows with the most lookups in HBM if HBM does
+// not hold all rows. Each table begins in host memory with the smallest cache. Step by
+// step, the table whose larger cache, or whose move into HBM, saves most time for each
+// byte gets it. The idea is RecShard's (Sethi et al. 2022), here applied to the caches
+// of whole tables.
 type hottest struct{}
 
 func (hottest) apply(r *run, s state) (state, error) {
@@ -43,8 +44,8 @@ func (hottest) apply(r *run, s state) (state, error) {
 	return s, nil
 }
 
-// replicas returns replicas of the tables that take less on all devices than whole on
-// one, and the pieces of the others.
+// replicas returns replicas of the tables whose replicas on all devices together take
+// fewer bytes than the whole table on one device, and the pieces of the other tables.
 func replicas(c *catalog, f *forms, whole []int32) (copies []placed, rest []int32) {
 	rest = slices.DeleteFunc(slices.Clone(whole), func(k int32) bool {
 		replicated, ok := f.choice(c, k, func(form problem.Form) bool { return form.ShardingType == problem.DataParallel })
@@ -76,7 +77,7 @@ func hotPlacements(r *run, l *layout, whole []int32, fixed []placed) (found [][]
 			return nil
 		}
 	}
-	// Devices placed with care, or else by bytes alone.
+	// Place the pieces by time and bytes; if that fails, by bytes alone.
 	for _, place := range []func(chosen []int32, time float64) ([]placed, bool){
 		func(chosen []int32, time float64) ([]placed, bool) {
 			return buildBeside(r, l, chosen, fixed, time, hottestEvaluations)
@@ -104,9 +105,9 @@ func hotPlacements(r *run, l *layout, whole []int32, fixed []placed) (found [][]
 	return found
 }
 
-// residences returns the pieces that an unsplit table may be, in HBM or in host memory
-// with a cache: they rise in bytes of HBM and fall in time. A piece that does not fit a
-// device even in its narrowest slices is none.
+// residences returns the pieces that an unsplit table may become, in HBM or in host
+// memory with a cache. In the list, bytes of HBM rise and times fall. A piece is left
+// out if it does not fit a device even in its narrowest slices.
 func residences(c *catalog, l *layout, k int32) (options []int32) {
 	pieces := []int32{k}
 	m, single := c.pieces[k].members[0], len(c.pieces[k].members) == 1
@@ -136,8 +137,9 @@ func residences(c *catalog, l *layout, k int32) (options []int32) {
 	return options
 }
 
-// worthiest chooses one of each table's options, the first of each and then those that
-// save most time a byte more, as long as all take no more than room.
+// worthiest chooses one option of each table. It starts with the first option of each
+// and takes the steps that save most time for each additional byte, while all chosen
+// options together take at most room bytes.
 func worthiest(c *catalog, options [][]int32, room int64) []int32 {
 	chosen := make([]int32, len(options))
 	at := make([]int, len(options))
@@ -145,8 +147,8 @@ func worthiest(c *catalog, options [][]int32, room int64) []int32 {
 		chosen[i] = options[i][0]
 		room -= c.pieces[chosen[i]].bytes
 	}
-	// step returns the best next option of a table that there is room for, and what it
-	// saves a byte.
+	// step returns the best next option of a table that fits the room left, and the time
+	// that it saves for each byte.
 	step := func(i int) (to int, worth float64) {
 		from := &c.pieces[chosen[i]]
 		for j := at[i] + 1; j < len(options[i]); j++ {
@@ -178,13 +180,13 @@ func worthiest(c *catalog, options [][]int32, room int64) []int32 {
 			room -= c.pieces[options[best.table][to]].bytes - c.pieces[chosen[best.table]].bytes
 			chosen[best.table] = options[best.table][to]
 		}
-		push(best.table) // with what there is room for now
+		push(best.table) // its next option within the room that is left now
 	}
 	return chosen
 }
 
-// upgrade is a table's best next option, by what it saves a byte; upgrades is a heap
-// of them, the worthiest first.
+// upgrade is the best next option of a table, with the time that it saves for each
+// byte. upgrades is a heap of them, the largest saving first.
 type upgrade struct {
 	table int
 	worth float64

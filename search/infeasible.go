@@ -12,46 +12,48 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Infeasible is the error of a search that found no placement under the constraints on
-// devices of this memory. Another method may find one: see Reason.
+// Infeasible is the error of a search that found no placement. Another method may find
+// one, or the same method on devices with more memory: Reason says so.
 type Infeasible struct {
 	// Method is the method that failed.
 	Method Method
-	// Table names the table that found no device (the first one of a co-location
-	// group) and Width its slice's columns.
+	// Table names the table that found no device (the first table of a co-location group),
+	// and Width is the number of columns of its slice.
 	Table string
 	Width int
-	// Device is the allowed device with the most bytes free when the slice was to
-	// be placed. Have is the bytes it had free, Need the bytes that the slice (or its
-	// group) takes, and Missing the difference; 0 if bytes were not the obstacle.
+	// Device is the allowed device with the most bytes free when the slice was to be
+	// placed. Have is the number of bytes that were free there, Need the number that the
+	// slice (or its co-location group) takes, and Missing the difference. Missing is 0 if
+	// bytes were not the obstacle.
 	Device              int
 	Need, Have, Missing unit.Bytes
-	// DevicesNeeded is the least number of such devices that holds the tables; 0 if no
-	// number does.
+	// DevicesNeeded is the least number of such devices that holds the tables, as by the
+	// function DevicesNeeded; 0 if no number does, or if Options.Brief left it out.
 	DevicesNeeded int
-	// Reason says why, and what would help.
+	// Reason says why the tables do not fit, and what would help.
 	Reason string
-	// Tried are the sharding types, and host memory, in which the tables do not fit
-	// either.
+	// Tried are the sharding types, and InHostMemory, that were tried as well and do not
+	// fit either.
 	Tried []string
 }
 
-// Error says what lacks where, and why.
+// Error names the table, the bytes that are missing and the device, and then gives the
+// reason.
 func (e *Infeasible) Error() string {
 	reason := e.Reason
 	if len(e.Tried) > 0 {
-		reason += "; with " + strings.Join(e.Tried, ", ") + " they do not fit either"
+		reason += "; the tables do not fit with " + strings.Join(e.Tried, ", ") + " either"
 	}
 	if e.Missing == 0 {
-		return fmt.Sprintf("table %q: a slice of %d columns finds no device, though it takes %v and device %d has %v free; %s",
+		return fmt.Sprintf("table %q: no device takes a slice of %d columns, although it takes only %v and device %d has %v free; %s",
 			e.Table, e.Width, e.Need, e.Device, e.Have, reason)
 	}
-	return fmt.Sprintf("table %q: a slice of %d columns takes %v, and device %d, the emptiest it may use, has %v free: %v missing; %s",
+	return fmt.Sprintf("table %q: a slice of %d columns takes %v, and device %d, the allowed device with the most room, has %v free: %v missing; %s",
 		e.Table, e.Width, e.Need, e.Device, e.Have, e.Missing, reason)
 }
 
-// infeasible describes the piece with index p, which found no room when the other pieces
-// were on the given devices.
+// infeasible describes the failure of the piece with index p, which found no room when
+// the other pieces were on the given devices.
 func infeasible(c *catalog, method Method, pieces, devices []int32, p int32) *Infeasible {
 	used := make([]int64, len(c.all))
 	for i, d := range devices {
@@ -75,16 +77,16 @@ func infeasible(c *catalog, method Method, pieces, devices []int32, p int32) *In
 		Need:   unit.Bytes(k.bytes), Have: unit.Bytes(have), Missing: unit.Bytes(max(0, k.bytes-have)),
 	}
 	if c.brief {
-		e.Reason = "how many devices would do was not asked"
+		e.Reason = "the search did not count how many devices would be enough"
 		return e
 	}
 	e.DevicesNeeded, e.Reason = devicesNeeded(c.problem)
 	switch n := len(c.all); {
 	case e.DevicesNeeded == 0:
 	case e.DevicesNeeded <= n && method != Default:
-		e.Reason = fmt.Sprintf("method %q places it nowhere, method %q does", method, Default)
+		e.Reason = fmt.Sprintf("method %q finds no room for it, but method %q does", method, Default)
 	default:
-		e.Reason = fmt.Sprintf("all tables take %v of the %v that %s for them; %d devices would do",
+		e.Reason = fmt.Sprintf("all tables take %v of the %v that %s for them; %d devices would be enough",
 			c.total(pieces), c.room(), devicesHave(n), e.DevicesNeeded)
 	}
 	return e
@@ -97,18 +99,19 @@ func devicesHave(n int) string {
 	return fmt.Sprintf("%d devices have", n)
 }
 
-// DevicesNeeded returns the least number of devices, otherwise like those of p,
-// on which first fit with column splits places all tables: 0 if no number does.
-// Method NeuroShard may do with fewer.
-// Allowed devices and pins keep their numbers. The problem must be valid.
+// DevicesNeeded returns the least number of devices, otherwise like the devices of p,
+// on which first fit with column splits places all tables, or 0 if no number is enough.
+// Method NeuroShard may need fewer devices. Allowed devices and pins keep their
+// numbers. The problem must be valid; it is not modified.
 func DevicesNeeded(p *problem.Problem) int {
 	n, _ := devicesNeeded(p)
 	return n
 }
 
-// devicesNeeded also says why, where no number does. More devices never have
-// less room each, but for the step from one to two, which brings the first
-// received buffers; so from two on it gallops and bisects.
+// devicesNeeded also returns the reason if no number of devices is enough. A device of
+// a larger cluster never has less room, with one exception: two devices need buffers
+// for received data, one does not. So from two devices on, the number is doubled until
+// the tables fit, and then bisected.
 func devicesNeeded(p *problem.Problem) (n int, reason string) {
 	c := newCatalog(p, nil)
 	whole := c.whole()
@@ -141,7 +144,7 @@ func devicesNeeded(p *problem.Problem) (n int, reason string) {
 	if !fits(most) {
 		return 0, hopeless(c, whole, p.DeviceMemory())
 	}
-	low, high := max(1, least-1), min(max(2, least), most) // low does not fit
+	low, high := max(1, least-1), min(max(2, least), most) // the tables do not fit on low devices
 	for !fits(high) {
 		low, high = high, min(2*high, most)
 	}
@@ -155,8 +158,9 @@ func devicesNeeded(p *problem.Problem) (n int, reason string) {
 	return high, ""
 }
 
-// hopeless says why the largest cluster does not hold the tables either. The
-// catalog has its size; fixed is what a device of the actual cluster keeps free.
+// hopeless says why even the largest cluster does not hold the tables. The catalog has
+// that cluster's size; fixed is the memory that a device of the actual cluster keeps
+// free.
 func hopeless(c *catalog, whole []int32, fixed problem.Memory) string {
 	var narrowest []int32
 	for _, l := range packablesOf(c, whole) {
@@ -168,15 +172,15 @@ func hopeless(c *catalog, whole []int32, fixed problem.Memory) string {
 		if len(c.all) < hardware.MaxDevices {
 			return fmt.Sprintf("profile %q has no network between hosts, and the %d devices of one host do not hold the tables", c.problem.Topology.Profile.Name, len(c.all))
 		}
-		return "no number of devices would do: the devices that its constraints allow do not hold what is bound to them; allow more"
+		return "no number of devices would be enough: some tables may only use certain devices, and do not fit there; allow more devices"
 	}
-	what := fmt.Sprintf("its narrowest slice, %d columns,", k.members[0].width)
+	what := fmt.Sprintf("the narrowest slice (%d columns)", k.members[0].width)
 	if len(k.members) > 1 {
-		what = fmt.Sprintf("its co-location group of %d tables", len(k.members))
+		what = fmt.Sprintf("the co-location group (%d tables)", len(k.members))
 	}
 	t := c.problem.Topology
 	taken := float64(unit.Bytes(k.bytes) + fixed.Received + t.ReserveFixed)
 	memory := math.Ceil(taken/(1-t.ReserveShare)/float64(unit.GiB)) * float64(unit.GiB)
-	return fmt.Sprintf("no number of devices would do: split by columns alone %s of table %q takes %v of the %v available on a device; it needs devices of at least %v",
+	return fmt.Sprintf("no number of devices would be enough: with splits by columns only, %s of table %q takes %v of the %v available on a device; the table needs devices of at least %v",
 		what, c.problem.Tables[k.members[0].table].Name, unit.Bytes(k.bytes), unit.Bytes(c.budget), unit.Bytes(memory))
 }

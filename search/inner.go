@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// The inner search places the pieces of one division, the most expensive first, each
-// on the best device that has room for it.
+// The inner search places the pieces of one division, the most expensive first, each on
+// the best device that has room for it.
 //
 //	pieces     9  7  4  4  3  1
 //	           |  |  |  |  |  |
@@ -18,9 +18,9 @@ import (
 //	device 2   .  .  4  4  .  .      bytes and columns left, the best by rule
 //
 // The choice does not look at communication. Communication depends on the balance of
-// the dim sums, so a cap forces that balance: a threshold times the mean dim sum. Which
-// threshold is best is unknown, so a grid of thresholds is tried and the cheapest whole
-// placement wins (NeuroShard, section 4).
+// the dim sums, so a cap forces that balance: a threshold times the mean dim sum. The
+// best threshold is not known beforehand, so a grid of thresholds is tried and the
+// cheapest complete placement wins (NeuroShard, section 4).
 //
 // Two rules choose among the devices with room:
 //
@@ -29,11 +29,11 @@ import (
 //	             kernel runs as wide as its widest shard, so a narrow shard that is
 //	             read often is expensive beside a wide one: only this rule sees that
 //
-// One run places P pieces on D devices with P evaluations for leastSoFar, and up to
-// P * shortlist for leastAfter. Up to shortlist devices are scanned one by one. If
-// there are more, each width class is kept in order of load, and the search for its
-// first device with room takes few steps (ranks.go). The runs of a grid share their
-// first choices (trail.go).
+// One run places P pieces on D devices with P evaluations for leastSoFar, and up to P *
+// shortlist for leastAfter. A cluster of up to shortlist devices is scanned device by
+// device. In a larger cluster, each width class is kept in order of load, and the
+// search for its first device with room takes few steps (ranks.go). The runs of a grid
+// share their first choices (trail.go).
 
 // rule is how the inner search chooses among the devices with room.
 type rule uint8
@@ -43,15 +43,15 @@ const (
 	leastAfter
 )
 
-// uncapped is the threshold that allows any dim sum.
+// uncapped is the threshold that allows every dim sum.
 var uncapped = math.Inf(1)
 
-// shortlist is the largest number of devices that are all compared for a piece; in a
-// larger cluster only the lightest device of each width class is compared.
+// shortlist is the largest number of devices that are all compared for a piece. In a
+// larger cluster, only the lightest device of each width class is compared.
 const shortlist = 16
 
-// scansPerEvaluation is about how many devices are scanned in the time of one
-// evaluation: 1 ns each against 100 to 200 ns.
+// scansPerEvaluation is the number of devices scanned in about the time of one
+// evaluation: 1 ns for a scan, 100 to 200 ns for an evaluation.
 const scansPerEvaluation = 128
 
 // thresholds returns n thresholds from 1.5 down to 1, evenly.
@@ -63,22 +63,22 @@ func thresholds(n int) []float64 {
 	return list
 }
 
-// grid is the set of inner searches to run on a division.
+// grid says which inner searches to run on a division.
 type grid struct {
 	rules []rule
 	// thresholds are descending.
 	thresholds []float64
-	// rescue adds orders by memory where everything else fails.
+	// rescue adds orders by memory if all other inner searches fail.
 	rescue bool
 }
 
-// outcome is what a grid of inner searches found for a division.
+// outcome is the result of a grid of inner searches on a division.
 type outcome struct {
 	placement
-	// lack is 0 where a placement was found, else the least bytes that an
-	// uncapped inner search left unplaced.
+	// lack is 0 if a placement was found, else the least number of bytes that an uncapped
+	// inner search left unplaced.
 	lack int64
-	// rule and threshold are those of the cheapest placement.
+	// rule and threshold are those that found the cheapest placement.
 	rule      rule
 	threshold float64
 	// evaluations and runs count the work.
@@ -86,8 +86,8 @@ type outcome struct {
 	runs        int
 }
 
-// compareOutcomes orders placements by cost, and failures, which come later, by the
-// bytes they lack.
+// compareOutcomes orders outcomes: placements first, by cost, then failures, by the
+// bytes that they lack.
 func compareOutcomes(a, b outcome) int {
 	return cmp.Or(cmp.Compare(a.lack, b.lack), cmp.Compare(a.cost, b.cost))
 }
@@ -97,12 +97,13 @@ type worker struct {
 	catalog *catalog
 	scorer  Scorer
 	devices []holding
-	// ranks keeps the devices in order; nil where they are few.
+	// ranks keeps the devices in order; it is nil in a small cluster.
 	ranks *ranks
-	// assigned is the device of each piece by its index, none where it has none.
+	// assigned is the device of each piece by its index, or none.
 	assigned []int32
 	trail    trail
-	// evaluations counts the estimates of a device, and scans of devices, converted.
+	// evaluations counts the estimates of a device. scansPerEvaluation scans of devices
+	// count as one.
 	evaluations int64
 	room        []int32   // scratch: the devices with room
 	after       []float64 // scratch: their costs with the piece
@@ -117,14 +118,15 @@ func newWorker(c *catalog, scorer Scorer) *worker {
 	return w
 }
 
-// evaluate runs the grid on a division. When ctx ends it returns the best outcome so
+// evaluate runs the grid on a division. If ctx ends, it returns the best outcome so
 // far.
 func (w *worker) evaluate(ctx context.Context, s *division, g grid) outcome {
 	best := outcome{placement: placement{division: s, cost: math.Inf(1)}, lack: math.MaxInt64}
 	start := w.evaluations
 	for _, r := range g.rules {
-		// A run whose dim sums peak at some value makes the same choices under any cap
-		// from that value up: its choices stay allowed, and no others appear.
+		// Let a run's dim sums peak at some value. Every cap from that value up allows all
+		// choices of the run and adds no others, so a run under such a cap would be the
+		// same.
 		peak, ran := int64(0), false
 		w.clear(len(s.entries))
 		for _, threshold := range g.thresholds {
@@ -159,12 +161,13 @@ func (w *worker) evaluate(ctx context.Context, s *division, g grid) outcome {
 	return best
 }
 
-// bulkyShare: pieces above this fraction of a device's budget are bulky.
+// bulkyShare is the inverse of the share of a device's budget above which a piece is
+// bulky.
 const bulkyShare = 8
 
-// bulkyFirst returns the pieces of s in an order that packs better: those of
-// more than 1/share of a device's budget by falling bytes, then the others, the
-// most expensive first.
+// bulkyFirst returns the pieces of s in an order that leaves fewer gaps: first the
+// pieces of more than 1/share of a device's budget by falling bytes, then the others,
+// the most expensive first.
 func bulkyFirst(c *catalog, s *division, share int64) []entry {
 	entries := slices.Clone(s.entries)
 	bulky := func(p entry) bool { return c.pieces[p.piece].bytes > c.budget/share }
@@ -183,8 +186,9 @@ func bulkyFirst(c *catalog, s *division, share int64) []entry {
 }
 
 // keep makes the worker's placement the best if it is complete and not more expensive.
-// Among equals the later one wins, which has the lower threshold, as in the prototype:
-// the prototype's thresholds rise, and it replaces only by a cheaper placement.
+// Of placements with equal costs, the last one wins. It has the lowest threshold, as in
+// the prototype, whose thresholds rise and which replaces the best placement only by a
+// cheaper one.
 func (w *worker) keep(best *outcome, lack int64, r rule, threshold float64) {
 	best.runs++
 	if lack > 0 {
@@ -197,10 +201,10 @@ func (w *worker) keep(best *outcome, lack int64, r rule, threshold float64) {
 	}
 }
 
-// place goes on with the run over the pieces in the given order, at most limit
-// columns a device. It returns the bytes it could not place: 0 if it placed all,
-// and math.MaxInt64 for a capped search, which gives up at the first piece
-// without a device.
+// place continues the run with the pieces in the given order, with at most limit
+// columns on a device. It returns the number of bytes that it could not place: 0 if it
+// placed all pieces, and math.MaxInt64 for a capped search, which gives up at the first
+// piece without a device.
 func (w *worker) place(entries []entry, r rule, limit int64) (lack int64) {
 	for i := len(w.trail.steps); i < len(entries); i++ {
 		p := &entries[i]
@@ -237,8 +241,8 @@ func (w *worker) place(entries []entry, r rule, limit int64) (lack int64) {
 	return lack
 }
 
-// lighter reports whether device a comes before b: it costs less so far, or as
-// much with fewer bytes, or its number is lower.
+// lighter reports whether device a comes before device b: it costs less so far; or it
+// costs the same and holds fewer bytes; or both are equal and its number is lower.
 func (w *worker) lighter(a, b int32) bool {
 	x, y := &w.devices[a], &w.devices[b]
 	if x.load != y.load {
@@ -247,8 +251,8 @@ func (w *worker) lighter(a, b int32) bool {
 	return x.used < y.used || x.used == y.used && a < b
 }
 
-// leastSoFar chooses the device with room that costs least now; among equals
-// that with fewer bytes, then the lowest number.
+// leastSoFar chooses the device with room that costs least so far. Of devices with
+// equal costs, it takes the one with fewer bytes, then the one with the lowest number.
 func (w *worker) leastSoFar(p *entry, limit int64) choice {
 	if w.ranks != nil && !p.bound {
 		c := w.lightest(p, limit)
@@ -279,8 +283,8 @@ func (w *worker) leastSoFar(p *entry, limit int64) choice {
 	return c
 }
 
-// leastAfter chooses the device with room that costs least with the piece
-// added; ties as in leastSoFar.
+// leastAfter chooses the device with room that costs least after the piece is added.
+// Equal costs are decided as in leastSoFar.
 func (w *worker) leastAfter(p *entry, limit int64) choice {
 	var c choice
 	ranked := w.ranks != nil && !p.bound
@@ -323,9 +327,9 @@ func (w *worker) leastAfter(p *entry, limit int64) choice {
 	return c
 }
 
-// lightest sets room to the lightest device with room of each width class.
-// Within a class, a piece adds about as much anywhere. The choice returned is
-// still open, but it stands as long as these devices have room.
+// lightest sets room to the lightest device with room of each width class. Within a
+// class, a piece adds about the same time to every device. The returned choice names no
+// device yet; it holds as long as these devices have room.
 func (w *worker) lightest(p *entry, limit int64) choice {
 	used, dims := w.catalog.budget-p.bytes, limit-p.dims
 	c := choice{device: none}
@@ -382,7 +386,7 @@ func (w *worker) unload(d int32, p *entry) {
 	}
 }
 
-// assign makes the worker's devices hold a known assignment of s.
+// assign gives the worker's devices the pieces of s as a known assignment places them.
 func (w *worker) assign(s *division, devices []int32) {
 	w.clear(len(s.entries))
 	for i := range s.entries {
@@ -405,8 +409,7 @@ func (w *worker) clear(entries int) {
 	}
 }
 
-// add puts a piece on device d. The device's predicted compute is the caller's
-// to set.
+// add puts a piece on device d. The caller sets the device's predicted compute.
 func (w *worker) add(d int32, p *entry) {
 	w.load(d, p)
 	h := &w.devices[d]
@@ -416,8 +419,8 @@ func (w *worker) add(d int32, p *entry) {
 	w.assigned[p.index] = d
 }
 
-// rewind takes back the steps of the run over the entries, from the first that an inner
-// search with a lower limit would not take.
+// rewind undoes steps of the run over the entries: all steps from the first one that an
+// inner search with a lower limit would not take.
 func (w *worker) rewind(entries []entry, limit int64) {
 	r := &w.trail
 	kept := r.standing(limit)

@@ -7,11 +7,11 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Stage join makes one slice of the slices of a table that met on one device, where
-// neither the device nor the plan becomes more expensive. The wider slice needs one
-// set of index buffers instead of several, so bytes only fall. The candidates are the
-// slices that were split apart and placed together again after all; there are few,
-// and each takes a few evaluations.
+// Stage join makes one slice of the slices of a table that lie on one device, if
+// neither the device nor the plan becomes more expensive. The wider slice needs one set
+// of index buffers instead of several, so it takes fewer bytes. Such slices were split
+// apart and then placed together again; there are few of them, and each takes a few
+// evaluations.
 
 // join is the stage that joins slices of a table.
 type join struct{}
@@ -50,8 +50,8 @@ func (join) apply(r *run, s state) (state, error) {
 }
 
 // meetings returns the indices of pieces of one table that lie on one device, for each
-// device and table that have several. Only slices of a table that was split can meet,
-// so no co-location group does.
+// device and table with several such pieces. Only slices of a table that was split can
+// meet, so no co-location group does.
 func meetings(c *catalog, pieces, devices []int32) (all [][]int32) {
 	order := make([]int32, len(pieces))
 	for i := range order {
@@ -74,9 +74,9 @@ func meetings(c *catalog, pieces, devices []int32) (all [][]int32) {
 	return all
 }
 
-// joinSlices puts one slice in the place of those that met on a device, unless the
-// device or the plan, which cost was before, becomes more expensive by that. It
-// returns the joined piece and the cost with it.
+// joinSlices replaces slices that met on a device by one slice, unless the device or
+// the plan becomes more expensive. cost is the plan's cost before. joinSlices returns
+// the joined piece and the plan's cost with it; ok is false if it changed nothing.
 func joinSlices(w *worker, pieces, met []int32, device int, cost float64) (whole int32, after float64, ok bool) {
 	c := w.catalog
 	width := 0

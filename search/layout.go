@@ -15,40 +15,41 @@ import (
 //	propose -> fits -> try -> accept
 //	                       -> undo
 //
-// A change touches two devices, as a rule, so it is estimated anew in about a
-// microsecond, whatever the size of the problem.
+// Most changes touch two devices, so a change is estimated in about a microsecond,
+// whatever the size of the problem.
 type layout struct {
 	c      *catalog
 	scorer Scorer
 	ledger
-	// forms are those that tables may take, and mixed says that pieces may be in other
-	// forms than the zero one.
+	// forms are the forms that tables may take. mixed says that pieces may be in forms
+	// other than the zero form.
 	forms forms
 	mixed bool
-	// parts are by slot. Slots of parts that are no more are free and used again.
+	// parts are by slot. A slot whose part was removed is free and used again.
 	parts  []placed
 	free   []int32
 	live   []int32 // slots in use
-	place  []int32 // of a slot in live
+	place  []int32 // index in live of a slot in use
 	held   [][]int32
-	tables map[int][]int32 // slots of the slices of a table
+	tables map[int][]int32 // slots of the slices of each table
 
 	objective
 
 	// gone and come are the change that is being tried.
 	gone []int32
 	come []placed
-	// touched are its devices, with what they held before.
+	// touched are the devices of that change, and before is what each of them held before
+	// it.
 	touched []int32
 	before  []loaded
 
-	// evaluations counts the work since the caller last set it to 0.
+	// evaluations counts the work since the caller last set evaluations to 0.
 	evaluations int64
-	// best is the cost of the cheapest placement since the layout began at one.
+	// best is the cost of the cheapest placement since the last reset.
 	best float64
 }
 
-// loaded is what a device took.
+// loaded is what a device held before a change.
 type loaded struct {
 	compute float64
 	dims    int64
@@ -62,7 +63,7 @@ func newLayout(c *catalog, scorer Scorer, f forms) *layout {
 	}
 }
 
-// clear takes all parts out.
+// clear removes all parts.
 func (l *layout) clear() {
 	l.parts, l.free, l.live, l.place = l.parts[:0], l.free[:0], l.live[:0], l.place[:0]
 	l.tables = map[int][]int32{}
@@ -75,7 +76,7 @@ func (l *layout) clear() {
 	l.scorer.Reset()
 }
 
-// reset begins at a placement.
+// reset replaces all parts by those of a placement.
 func (l *layout) reset(parts []placed) {
 	l.clear()
 	for _, p := range parts {
@@ -95,7 +96,7 @@ func (l *layout) all() []placed {
 	return parts
 }
 
-// score adds a part to the scorer or takes it out.
+// score calls do, which is the scorer's Add or Remove, for each item of a part.
 func (l *layout) score(p placed, do func(device, item int)) {
 	members := l.c.pieces[p.piece].members
 	for i := range members {
@@ -103,8 +104,8 @@ func (l *layout) score(p placed, do func(device, item int)) {
 	}
 }
 
-// insert takes a part into the lists and returns its slot; remove takes one out.
-// Neither tells the scorer.
+// insert adds a part to the lists and returns its slot; remove removes one. Neither
+// changes the scorer.
 func (l *layout) insert(p placed) int32 {
 	slot := int32(len(l.parts))
 	if n := len(l.free); n > 0 {
@@ -144,8 +145,8 @@ func (l *layout) remove(slot int32) {
 	l.free = append(l.free, slot)
 }
 
-// table returns the only table of a piece; a co-location group has none, and is never
-// split.
+// table returns the only table of a piece. ok is false for a co-location group, which
+// is never split.
 func (l *layout) table(k int32) (int, bool) {
 	members := l.c.pieces[k].members
 	return members[0].table, len(members) == 1
@@ -166,13 +167,13 @@ func (l *layout) order() []int {
 	return tables
 }
 
-// formOf returns the form that a table has.
+// formOf returns the form that a table has now.
 func (l *layout) formOf(table int) problem.Form {
 	return l.c.pieces[l.parts[l.tables[table][0]].piece].form
 }
 
-// fits reports whether there is room for the change, and lets the scorer know its
-// pieces. If together is true, only all devices together need have room in HBM.
+// fits reports whether there is room for the change, and registers its pieces with the
+// scorer. If together is true, only all devices together need to have room in HBM.
 func (l *layout) fits(together bool) bool {
 	if l.widely() {
 		if !l.hasRoom(together) {
@@ -191,7 +192,7 @@ func (l *layout) fits(together bool) bool {
 	return true
 }
 
-// after returns the bytes of HBM that a device holds alone after the change.
+// after returns the bytes that a device's own pieces take of HBM after the change.
 func (l *layout) after(device int32) int64 {
 	bytes := l.own[device]
 	for _, slot := range l.gone {
@@ -207,8 +208,7 @@ func (l *layout) after(device int32) int64 {
 	return bytes
 }
 
-// widely reports whether the change is one of other bytes than those of single devices'
-// HBM.
+// widely reports whether the change affects bytes other than the HBM of single devices.
 func (l *layout) widely() bool {
 	if !l.mixed {
 		return false
@@ -242,7 +242,7 @@ func (l *layout) hasRoom(together bool) bool {
 	return fits
 }
 
-// try applies the proposed change to the scorer.
+// try applies the proposed change to the scorer and the sums.
 func (l *layout) try() {
 	l.touched, l.before = l.touched[:0], l.before[:0]
 	widely := false
@@ -280,7 +280,7 @@ func (l *layout) touchSpan(p placed) bool {
 	return true
 }
 
-// touch notes what a device takes and takes it out of the sums.
+// touch saves what a device holds and takes the device out of the sums.
 func (l *layout) touch(device int32) {
 	if !slices.Contains(l.touched, device) {
 		l.touched = append(l.touched, device)
@@ -289,7 +289,7 @@ func (l *layout) touch(device int32) {
 	}
 }
 
-// undo takes the tried change back, and the sums to those of before.
+// undo reverses the tried change. before are the sums from before the change.
 func (l *layout) undo(before softSums) {
 	for _, p := range l.come {
 		l.score(p, l.scorer.Remove)
@@ -303,7 +303,7 @@ func (l *layout) undo(before softSums) {
 	l.softSums = before
 }
 
-// accept takes the tried change into the lists.
+// accept makes the tried change permanent: it changes the lists.
 func (l *layout) accept() {
 	for i, d := range l.touched {
 		l.dims[d] = l.before[i].dims // insert and remove count them again
@@ -325,7 +325,7 @@ func (l *layout) accept() {
 	}
 }
 
-// scale sets the sums of the goal and what they are relative to.
+// scale sets the sums of the goal and the scales.
 func (l *layout) scale() {
 	if l.mixed {
 		l.rescale(l.scorer.Shared(), leastScale*l.best, 1)
@@ -334,7 +334,7 @@ func (l *layout) scale() {
 	l.rescale(0, 0, 0)
 }
 
-// begin readies the layout for changes from the parts that are in it.
+// begin prepares the layout for changes of the parts that are in it.
 func (l *layout) begin() {
 	for d := range l.compute {
 		l.compute[d] = l.scorer.Compute(d)
@@ -350,8 +350,8 @@ func (l *layout) begin() {
 	l.findSlowest()
 }
 
-// probe finds what a column of the device with the most takes of the all-to-alls, and
-// their fixed time: by two slices that are put there and taken off again.
+// probe measures what the all-to-alls cost: the time for each column of the device with
+// the most columns, and their fixed time. It adds two slices and removes them again.
 func (l *layout) probe() {
 	i := slices.IndexFunc(l.forms.whole, func(k int32) bool { return l.c.pieces[k].dims > 0 && len(l.c.pieces[k].members) == 1 })
 	if i < 0 {

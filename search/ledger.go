@@ -9,16 +9,16 @@ import "math"
 //	everywhere  HBM of each device           pieces that all devices hold
 //	host        host memory of one device    pieces whose rows lie there
 //
-// What several devices hold is kept once, so that counting it takes the same time for
-// any number of devices.
+// Bytes that several devices hold are kept once, so that counting them takes the same
+// time for any number of devices.
 type ledger struct {
-	// budget is the bytes of HBM that a device has for pieces, and hostBudget those of
-	// host memory.
+	// budget is the number of bytes of HBM that a device has for pieces, and hostBudget
+	// the number of bytes of host memory.
 	budget, hostBudget int64
 	// own and host are by device, onHost by host.
 	own, host, onHost []int64
 	everywhere        int64
-	// local is the number of devices of a host, and hostOf a device's host.
+	// local is the number of devices of a host, and hostOf the host of each device.
 	local  int32
 	hostOf []int32
 }
@@ -36,7 +36,7 @@ func newLedger(c *catalog) ledger {
 	return l
 }
 
-// clear takes everything out.
+// clear sets all counts to 0.
 func (l *ledger) clear() {
 	clear(l.own)
 	clear(l.host)
@@ -57,14 +57,16 @@ func (l *ledger) count(k *piece, device int32, sign int64) {
 	}
 }
 
-// shared returns the bytes of HBM that device d gives to what it does not hold alone.
+// shared returns the bytes of device d's HBM that hold pieces which other devices hold,
+// too.
 func (l *ledger) shared(d int32) int64 { return l.everywhere + l.onHost[l.hostOf[d]] }
 
-// fullHosts is the number of hosts that have all their devices.
+// fullHosts returns the number of hosts that have all their devices.
 func (l *ledger) fullHosts() int32 { return int32(len(l.own)) / l.local }
 
-// lack returns by how many bytes the devices are beyond their budgets, in HBM and in
-// host memory: the fullest of them or, if together is true, all devices' HBM summed up.
+// lack returns the largest number of bytes by which a device exceeds its budget, in HBM
+// or in host memory; 0 if none does. If together is true, the HBM of all devices counts
+// as one memory.
 func (l *ledger) lack(together bool) int64 {
 	most, sum := int64(math.MinInt64), int64(0)
 	for d := range l.own {

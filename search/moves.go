@@ -15,8 +15,9 @@ import (
 //	regroup    columns of a slice, or all of them, to another slice of its table
 //	reform     a table into another form
 //
-// A part that comes to a device with a slice of its table widens that slice. What does
-// not fit a device's memory, or is not allowed there, is not tried.
+// A part that comes to a device with a slice of its table widens that slice. A change
+// is not tried if its slices do not fit a device's memory or are not allowed on the
+// device.
 
 // mover draws changes of a layout.
 type mover struct {
@@ -25,13 +26,14 @@ type mover struct {
 }
 
 const (
-	// reformEvery is how many changes there are for each change of a table's form.
+	// One in reformEvery changes is a change of a table's form.
 	reformEvery = 6
-	// reformLooks is how many devices are looked at for one that takes the least.
+	// reformLooks is the number of devices drawn; the one with the least compute among
+	// them gets the slice.
 	reformLooks = 3
 )
 
-// propose draws a change into gone and come and reports whether it can be made.
+// propose draws a change into gone and come and reports whether the change can be made.
 func (m *mover) propose() bool {
 	m.gone, m.come = m.gone[:0], m.come[:0]
 	slot := m.live[m.draw.IntN(len(m.live))]
@@ -64,7 +66,7 @@ func (m *mover) move(slot int32) bool {
 	return m.fits(false)
 }
 
-// other draws an allowed device other than a part's own.
+// other draws an allowed device that does not hold the part.
 func (m *mover) other(p placed) (int32, bool) {
 	if m.c.pieces[p.piece].span != oneDevice {
 		return m.otherHost(p)
@@ -75,12 +77,13 @@ func (m *mover) other(p placed) (int32, bool) {
 	}
 	i := m.draw.IntN(len(allowed) - 1)
 	if allowed[i] == p.device || allowed[i] > p.device {
-		i++ // the devices are ascending
+		i++ // skips the part's own device, as the list is ascending
 	}
 	return allowed[i], allowed[i] != p.device
 }
 
-// otherHost draws a full host other than a part's own, and returns its first device.
+// otherHost draws a full host that does not hold the part, and returns the host's first
+// device.
 func (m *mover) otherHost(p placed) (int32, bool) {
 	if m.c.pieces[p.piece].span != oneHost {
 		return 0, false
@@ -96,8 +99,8 @@ func (m *mover) otherHost(p placed) (int32, bool) {
 	return h * m.local, true
 }
 
-// bring lets a piece come to a device, where it widens the slices of its table that
-// stay there.
+// bring adds a piece to a device in the proposed change. If the device keeps a slice of
+// the same table, that slice becomes wider instead.
 func (m *mover) bring(piece, device int32) {
 	if table, ok := m.table(piece); ok {
 		for _, slot := range m.tables[table] {
@@ -149,8 +152,8 @@ func (m *mover) split(slot int32) bool {
 	return m.fits(false)
 }
 
-// cut draws the width that is left of a slice when another part is cut off: half of
-// the slice in one case of two, else any width.
+// cut draws the width that a slice keeps when a part of it is cut off: half of the
+// slice with probability 1/2, else any width. ok is false if the slice cannot be cut.
 func (m *mover) cut(slot int32) (left int, ok bool) {
 	const g = problem.ColumnGranule
 	table, single := m.table(m.parts[slot].piece)
@@ -168,7 +171,7 @@ func (m *mover) cut(slot int32) (left int, ok bool) {
 	return (least + m.draw.IntN(width-2*least+1)) * g, true
 }
 
-// mayCut reports whether a part may be cut by columns in the form it has.
+// mayCut reports whether a part may be cut by columns in its form.
 func (m *mover) mayCut(slot int32) bool {
 	switch m.c.pieces[m.parts[slot].piece].span {
 	case oneHost:
@@ -179,8 +182,7 @@ func (m *mover) mayCut(slot int32) bool {
 	return true
 }
 
-// regroup brings columns of a slice to another slice of its table: all of them, or
-// some.
+// regroup moves some or all columns of a slice to another slice of its table.
 func (m *mover) regroup(slot int32) bool {
 	p := m.parts[slot]
 	table, ok := m.table(p.piece)
@@ -210,7 +212,7 @@ func (m *mover) regroup(slot int32) bool {
 	return m.fits(false)
 }
 
-// reform takes a table, a slice of which is given, into another form.
+// reform gives another form to the table of the given slice.
 func (m *mover) reform(slot int32) bool {
 	p := m.parts[slot]
 	table, ok := m.table(p.piece)
@@ -236,7 +238,8 @@ func (m *mover) reform(slot int32) bool {
 	return m.become(table, to, int64(m.draw.IntN(2)), false)
 }
 
-// remain proposes that the slices of a table take another form where they are.
+// remain proposes that each slice of a table takes another form and stays on its
+// device.
 func (m *mover) remain(table int, to problem.Form) bool {
 	m.gone, m.come = append(m.gone[:0], m.tables[table]...), m.come[:0]
 	for _, slot := range m.gone {
@@ -246,9 +249,9 @@ func (m *mover) remain(table int, to problem.Form) bool {
 	return m.fits(false)
 }
 
-// become proposes that a table takes a form: in slices if that is of columns and a
-// slice is larger than a device takes, and in twice that number for each finer. If
-// together is true, only all devices together need have room.
+// become proposes that a table takes a form. If slices in the form lie on single
+// devices, the table is cut into the fewest slices that fit a device, times 2^finer. If
+// together is true, only all devices together need to have room.
 func (m *mover) become(table int, to problem.Form, finer int64, together bool) bool {
 	m.gone, m.come = append(m.gone[:0], m.tables[table]...), m.come[:0]
 	whole := m.forms.whole[table]
@@ -268,8 +271,9 @@ func (m *mover) become(table int, to problem.Form, finer int64, together bool) b
 	return m.fits(together)
 }
 
-// onHosts proposes blocks of rows on a full host that is drawn, or slices of columns of
-// such blocks on hosts of their own where one host has no room for them.
+// onHosts proposes blocks of rows on a full host, which is drawn. If one host has no
+// room for them, it proposes slices of columns, each cut into blocks of rows on a host
+// of its own.
 func (m *mover) onHosts(whole int32) bool {
 	hosts := m.fullHosts()
 	host := int32(m.draw.IntN(int(hosts)))
@@ -286,7 +290,7 @@ func (m *mover) onHosts(whole int32) bool {
 	return true
 }
 
-// slices proposes slices of a whole table, on devices that take little.
+// slices proposes slices of a whole table, on devices with little compute.
 func (m *mover) slices(whole int32, form problem.Form, finer int64) bool {
 	const g = problem.ColumnGranule
 	k := &m.c.pieces[m.c.inForm(whole, m.c.pieces[whole].members[0].width, form)]

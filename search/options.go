@@ -14,14 +14,15 @@ type Method string
 // The methods. Default is NeuroShard.
 const (
 	// NeuroShard is the paper's search with repairs: see beam.go. Its plan is never more
-	// expensive, under the Scorer, than that of any baseline or of first fit. It finds a
-	// plan whenever first fit by falling bytes does, and where pack.go proves that the
-	// packing succeeds.
+	// expensive, under the Scorer, than the plan of any baseline or of first fit. It finds
+	// a plan whenever first fit by falling bytes finds one, and whenever the packing is
+	// proven to succeed (pack.go).
 	NeuroShard Method = "neuroshard"
-	// Paper is the search as published.
+	// Paper is the search as published: see published.go.
 	Paper Method = "paper"
-	// The baselines: greedy by rows times dim, dim, dim times pooling factor, and
-	// that times log10 rows; and random.
+	// The baselines place tables greedily by rows times dim, by dim, by dim times pooling
+	// factor, and by dim times pooling factor times log10 rows; Random places them at
+	// random.
 	Size       Method = "size"
 	Dim        Method = "dim"
 	Lookup     Method = "lookup"
@@ -36,40 +37,41 @@ type Options struct {
 	// Method defaults to NeuroShard.
 	Method Method
 	// Candidates is N: in each step the N largest and the N most expensive pieces are
-	// tried for splitting; 10 by default.
+	// candidates for splitting; 10 by default.
 	Candidates int
-	// Beam is K, how many sets of splits survive a step; 3 by default.
+	// Beam is K, the number of sets of splits that survive a step; 3 by default.
 	Beam int
 	// Steps is L, the number of steps of the beam search; each step splits one more
 	// piece; 10 by default.
 	Steps int
-	// Grid is M, the number of limits on dim sums, from 1 to 1.5 times their
-	// mean; 11 by default.
+	// Grid is M, the number of limits on dim sums, evenly from 1 to 1.5 times the mean dim
+	// sum; 11 by default.
 	Grid int
 	// Seed seeds the random draws of the annealing and of method Random.
 	Seed uint64
 	// Workers is the number of goroutines; GOMAXPROCS by default. It does not
 	// change the result.
 	Workers int
-	// MaxEvaluations limits the work, counted as in Stats.Evaluations. The work may
-	// exceed it: a first placement is always tried, and a step that has begun is
-	// completed. By default method NeuroShard derives a limit from the size of the
-	// problem, and method Paper has none; the baselines need none.
+	// MaxEvaluations limits the work, counted as in Stats.Evaluations. The work may exceed
+	// the limit: a first placement is always tried, and a step that has begun is
+	// completed. If MaxEvaluations is 0, method NeuroShard derives a limit from the size
+	// of the problem, and the other methods have no limit.
 	MaxEvaluations int64
-	// Budget, if above 0, ends the search after that time; method NeuroShard anneals
-	// until then. Which placement is found then depends on the machine.
+	// Budget, if above 0, ends the search after that time; method NeuroShard anneals until
+	// then. The placement then depends on the speed of the machine.
 	Budget time.Duration
-	// ShardingTypes are the sharding types allowed; by default table-wise and column-wise. Only
-	// method NeuroShard tries others, and host memory where the topology has some; with
-	// ColumnsOnly it tries neither. ColumnWise allows TableWise, too, and Grid allows
-	// TableRowWise; with TableWise and without ColumnWise, Grid allows TableRowWise only.
+	// ShardingTypes are the sharding types allowed; table_wise and column_wise by default.
+	// Only method NeuroShard tries other types, and host memory if the topology has some;
+	// with ColumnsOnly it tries neither. ColumnWise allows TableWise, too, and Grid allows
+	// TableRowWise. With TableWise and without ColumnWise, tables are not cut by columns,
+	// so Grid allows TableRowWise only.
 	ShardingTypes []problem.ShardingType
-	// ColumnsOnly says that the Scorers estimate the zero form only, slices of columns in
-	// HBM. The search then tries no other form, whatever ShardingTypes and the topology's host
-	// memory allow. By default the Scorers must estimate every form.
+	// ColumnsOnly says that the Scorers estimate only the zero form, slices of columns in
+	// HBM. The search then tries no other form, whatever ShardingTypes and the topology's
+	// host memory allow. By default the Scorers must estimate every form.
 	ColumnsOnly bool
-	// Brief leaves the number of devices that would do out of *Infeasible: on a large
-	// cluster, finding it takes longer than a simple method.
+	// Brief leaves DevicesNeeded and its reason out of *Infeasible: on a large cluster,
+	// computing DevicesNeeded takes longer than a simple method.
 	Brief bool
 	// OnEvent, if set, is called from the goroutine of Run as the search
 	// proceeds; the events are the same for any number of workers.
@@ -83,10 +85,11 @@ type Event struct {
 	Phase string
 	// Level counts the steps of the beam searches, of at most Levels in all.
 	Level, Levels int
-	// Evaluations is the work so far, and Limit the most it may be; 0: no limit.
+	// Evaluations is the work so far, and Limit the largest number of evaluations allowed;
+	// 0 means that there is no limit.
 	Evaluations, Limit int64
-	// Best is the predicted cost of the best placement so far, in ms; +Inf while
-	// there is none.
+	// Best is the predicted cost of the best placement so far, in ms, or +Inf if no
+	// placement was found yet.
 	Best float64
 }
 
@@ -107,15 +110,14 @@ const (
 
 // Stats counts the work of a search.
 type Stats struct {
-	// Evaluations counts the estimates of one device's time; a number of scans of devices
-	// counts as one. Work that is resumed, copied or remembered counts as though it were
-	// done again, so that the count depends on the problem only.
+	// Evaluations counts the estimates of one device's time; 128 scans of devices count as
+	// one. Work that the search resumes, copies or remembers counts as if it were done
+	// again, so that the count depends on the problem only.
 	Evaluations int64
-	// Placements is the number of placements whose cost was asked: those of inner
-	// searches and others.
+	// Placements is the number of placements whose cost the search estimated.
 	Placements int
-	// States is the number of divisions tried, each a set of column splits; Duplicates
-	// the number left out because they are permutations of others.
+	// States is the number of divisions tried, each a set of column splits. Duplicates is
+	// the number of divisions left out because they are permutations of others.
 	States, Duplicates int
 	// Levels is the number of steps the beam search took.
 	Levels int
@@ -123,19 +125,20 @@ type Stats struct {
 
 // Result is what a search found.
 type Result struct {
-	// Shards is what each device holds, by table, then first column. The shards
-	// cover every table exactly.
+	// Shards is what each device holds, ordered by table, then by first column. The shards
+	// cover every table exactly. The slices are the caller's.
 	Shards [][]problem.Shard
 	// Cost is the predicted cost in ms.
 	Cost   float64
 	Status Status
-	// Optimal says that all placements of the problem were tried, up to the order of
-	// devices and of columns: none is cheaper under the Scorer.
+	// Optimal says that the search tried all placements of the problem, except those that
+	// differ by the order of devices or columns only: none is cheaper under the Scorer.
 	Optimal bool
 	Stats   Stats
 }
 
-// withDefaults returns the options with the default of each field that is zero.
+// withDefaults returns the options with the default of each field that is zero. It
+// fails if a number is negative.
 func (o Options) withDefaults() (Options, error) {
 	if o.Method == "" {
 		o.Method = Default

@@ -10,13 +10,13 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Where halves do not fit, columns are cut to the room that is left. A slice of w
-// granules (4 columns each) takes fixed + each * w bytes, by package problem: so what
-// still fits a device is a division, and two slices of a table on one device had
-// better be one.
+// If halves do not fit, columns are cut to the room that is left. A slice of w granules
+// (4 columns each) takes fixed + each * w bytes, by package problem: so the widest
+// slice that fits a device follows from a division, and one slice takes fewer bytes
+// than two slices of its table on the same device.
 //
-//	the pour        each table whole on the first device with room; where there is
-//	                none, the widest slices that the devices with room can take, one
+//	the pour        each table whole on the first device with room; if no device
+//	                has room, the widest slices that the devices can take, one
 //	                device after the other
 //	settling        the slices that the pour leaves over are put on the emptiest
 //	                devices beyond their memory; then moves, swaps and transfers of
@@ -29,64 +29,69 @@ import (
 // The pour costs O((T + S) log D) for T tables cut into S slices on D devices, and one
 // change of the settling a few table look-ups.
 //
-// For which problems the packing certainly succeeds. Let B be the bytes of a device that shards may take. A
-// table's least slice is the widest one that cannot be cut any more: 4 columns, or
-// 4 less than twice its MinWidth, or all of a table that must stay whole. A
-// co-location group counts as one such table. Then all tables are placed if, for some
-// number of bytes L,
+// The packing certainly succeeds for the following problems. Let B be the number of
+// bytes of a device that shards may take. A table's least slice is the widest one that
+// cannot be cut any more: 4 columns, or 4 less than twice its MinWidth, or all of a
+// table that must stay whole. A co-location group counts as one such table. Then all
+// tables are placed if, for some number of bytes L,
 //
 //	1. no table is limited to some devices,
 //	2. the tables whose least slices take more than L bytes fit a device each, whole,
 //	   and are at most D, or take at most D * B / 2 bytes together,
 //	3. all tables, unsplit, take at most D * (B - L) bytes together.
 //
-// With L the bytes of the largest least slice, 3 is all that is asked: tables that may
-// be cut anywhere fill a cluster but for 4 columns of one of them a device.
+// If L is the bytes of the largest least slice, 1 and 3 are enough: tables that may be
+// cut anywhere fill a cluster up to 4 columns of one table on each device.
 //
 // Proof. The pour takes the tables of 2 first, since it goes by falling bytes of the
-// least slice, and first fit places them whole. At most D of them find an empty device
-// each. Else, where one that fits a device finds no room, no device is empty; what
-// came first to a later device did not fit beside what an earlier one holds, so any
-// two devices hold more than B together, and all D of them more than D * B / 2.
+// least slice, and first fit places them whole. If there are at most D of them, each
+// finds an empty device. Otherwise, suppose that one of them finds no room. Then no
+// device is empty. The first table on a later device did not fit on any earlier device,
+// so any two devices hold more than B together, and all D devices more than D * B / 2,
+// against 2.
 //
-// For the others, call the loss of a device its free bytes and, for each slice on it
-// that was cut off a rest, which went on to other devices, the fixed bytes of that
-// slice. From the first cut on, a device's loss is below L:
+// For the other tables, define the loss of a device: its free bytes, plus the fixed
+// bytes of each of its slices that was cut off a table whose rest went to other
+// devices. From the first cut on, a device's loss is below L:
 //
-//   - A cut leaves fewer bytes than one granule more would take, each; or, where the
-//     rest would have been too narrow, fewer than the rest would take, MinWidth / 4 *
-//     each. With the fixed bytes, this is less than the table's least slice takes.
-//   - A piece that comes later takes free bytes; a cut turns some of these into fixed
-//     ones.
+//   - A cut leaves fewer free bytes than one more granule would take, each; or, if
+//     the rest would have been too narrow, fewer than the rest would take, MinWidth
+//     / 4 * each. With the fixed bytes, this is less than the table's least slice
+//     takes.
+//   - A piece that comes later takes free bytes; a cut turns some of these into
+//     fixed ones.
 //
-// Where the pour fails, no device has room for what is left of some table, or, if that
-// can be cut, for MinWidth columns of it. Neither is wider than the table's least
-// slice, so where nothing was cut, the loss is below L, too. Now what the devices
-// hold, less the fixed bytes lost, is the bytes of the tables placed, each counted
-// unsplit. So all tables take more than D * B - D * L, against 3.
+// Suppose the pour fails. Then no device has room for the rest of some table or, if the
+// rest can be cut, for MinWidth columns of it. Neither is wider than the table's least
+// slice, so on a device without cuts, the loss is below L, too. The bytes that the
+// devices hold, less the fixed bytes lost, are the bytes of the tables placed, each
+// counted unsplit. So all tables take more than D * B - D * L, against 3.
 //
-// Tables that are limited to some devices come first of all, those with the fewest
-// first. If they find room whole, 2 and 3 do for the others.
+// Tables that are limited to some devices come before all others, the tables with the
+// fewest allowed devices first. If they find room whole, conditions 2 and 3 are enough
+// for the other tables.
 
-// packable is a thing to pack: a table, or a co-location group, which is one granule
-// wide. Widths are in granules of columns.
+// packable is a table, or a co-location group, which is one granule wide. Widths are in
+// granules of columns.
 type packable struct {
 	// piece is the unsplit piece.
 	piece int32
 	// A slice of w granules takes fixed + each * w bytes.
 	fixed, each int64
-	// width is of all, and narrowest of the narrowest slice allowed.
+	// width is the width of the whole table, and narrowest that of the narrowest slice
+	// allowed.
 	width, narrowest int32
-	// devices are the allowed ones, ascending; nil allows all.
+	// devices are the allowed devices, ascending; nil allows all.
 	devices []int32
 }
 
 func (l *packable) bytes(width int32) int64 { return l.fixed + l.each*int64(width) }
 
-// least returns the width of the widest slice that cannot be cut.
+// least returns the width of the widest slice that cannot be cut, in granules.
 func (l *packable) least() int32 { return min(l.width, 2*l.narrowest-1) }
 
-// packables returns the packables that the pieces are slices of, each once, in their order.
+// packablesOf returns the packables that the pieces were cut from, each once, in the
+// order of the pieces.
 func packablesOf(c *catalog, pieces []int32) []packable {
 	packables := make([]packable, 0, len(pieces))
 	seen := make([]bool, len(c.problem.Tables))
@@ -104,7 +109,7 @@ func packablesOf(c *catalog, pieces []int32) []packable {
 	return packables
 }
 
-// packable returns the packable of an unsplit piece.
+// packableOf returns the packable of an unsplit piece.
 func packableOf(c *catalog, k int32) packable {
 	const g = problem.ColumnGranule
 	piece := &c.pieces[k]
@@ -123,8 +128,8 @@ func packableOf(c *catalog, k int32) packable {
 	return l
 }
 
-// cuts returns the fewest slices of a packable that each fit a device, 0 if there are
-// none.
+// cuts returns the smallest number of slices into which a packable must be cut so that
+// each slice fits a device, or 0 if even the narrowest slices do not fit.
 func cuts(c *catalog, l *packable) int32 {
 	widest := min((c.budget-l.fixed)/l.each, int64(l.width))
 	if widest < 1 {
@@ -137,8 +142,9 @@ func cuts(c *catalog, l *packable) int32 {
 	return n
 }
 
-// fewest returns the bytes that the packables take in the fewest slices each: no
-// placement takes less. ok is false where a packable has none that fit a device.
+// fewest returns the bytes of the packables, each cut into the smallest number of
+// slices that fit: no placement takes fewer bytes. ok is false if a packable cannot be
+// cut into slices that fit.
 func fewest(c *catalog, packables []packable) (bytes unit.Bytes, ok bool) {
 	for i := range packables {
 		l := &packables[i]
@@ -151,8 +157,8 @@ func fewest(c *catalog, packables []packable) (bytes unit.Bytes, ok bool) {
 	return bytes, true
 }
 
-// pack returns slices of the packables and their devices; ok is false where it finds none
-// that fit. It may be ended.
+// pack returns slices of the packables and their devices. ok is false if it finds no
+// packing that fits, or if ended returns true before.
 func pack(c *catalog, packables []packable, ended func() bool) (pieces, devices []int32, ok bool) {
 	p := newPacker(c, packables)
 	order := p.order()
@@ -173,12 +179,12 @@ func pack(c *catalog, packables []packable, ended func() bool) (pieces, devices 
 }
 
 const (
-	// settleRounds is how often the settling is run, each time twice as long.
+	// settleRounds is the number of times that the settling runs, each time with twice the
+	// tries.
 	settleRounds = 5
 	// settleLook is how many tries are made between two looks at the clock.
 	settleLook = 64
-	// settleTries are those of the first round, and settlePerSlice the tries on top
-	// for each slice.
+	// The first round makes settleTries tries, and settlePerSlice more for each slice.
 	settleTries    = 30_000
 	settlePerSlice = 30
 	// hotOverflow and coldOverflow are the temperatures at the start and the end of a
@@ -193,13 +199,14 @@ type packer struct {
 	packables []packable
 	draw      *rand.Rand
 	shares    []share
-	// held are the slots in shares by device, and of those by packable.
+	// held lists the slots in shares of each device, and of those of each packable.
 	held, of [][]int32
-	// free is the free bytes by device, below 0 for a device that overflows. over lists
-	// the devices that overflow, and where is a device's place in over, or none.
+	// free is the number of free bytes of each device, below 0 for a device that
+	// overflows. over lists the devices that overflow, and where is a device's index in
+	// over, or none.
 	free        []int64
 	over, where []int32
-	// overflow is the bytes beyond the devices' budgets, summed up.
+	// overflow is the sum of the bytes by which devices overflow.
 	overflow int64
 }
 
@@ -207,15 +214,15 @@ func newPacker(c *catalog, packables []packable) *packer {
 	return &packer{c: c, packables: packables, draw: rand.New(rand.NewPCG(0, 0x7061636b))}
 }
 
-// share is a slice of a packable on a device. at is its place among the device's
+// share is a slice of a packable on a device. at is its index among the device's
 // slices.
 type share struct {
 	packable, device, width, at int32
 	bytes                       int64
 }
 
-// order returns the packables as the pour takes them: first those with the fewest
-// devices allowed, then by falling bytes of the least slice.
+// order returns the packables in the order of the pour: first the packables with the
+// fewest allowed devices, then by falling bytes of the least slice.
 func (p *packer) order() []int32 {
 	order := make([]int32, len(p.packables))
 	for i := range order {
@@ -233,8 +240,8 @@ func (p *packer) order() []int32 {
 	return order
 }
 
-// choices is the number of devices that a packable is limited to; it is larger than any
-// other for a packable that is not limited.
+// choices returns the number of allowed devices of a packable that is limited to some,
+// and a larger number for a packable that is not limited.
 func (p *packer) choices(l *packable) int {
 	if l.devices == nil {
 		return len(p.c.all) + 1
@@ -280,7 +287,7 @@ func (p *packer) pour(order []int32) (left []share) {
 	return left
 }
 
-// crowd puts each slice on the emptiest device it may use.
+// crowd puts each slice on the allowed device with the most free bytes.
 func (p *packer) crowd(left []share) {
 	for _, s := range left {
 		l := &p.packables[s.packable]
@@ -289,7 +296,7 @@ func (p *packer) crowd(left []share) {
 	}
 }
 
-// pieces returns the pieces of the slices, and their devices.
+// entries returns the pieces of the slices, and their devices.
 func (p *packer) entries() (pieces, devices []int32) {
 	for _, s := range p.shares {
 		l := &p.packables[s.packable]
@@ -319,7 +326,7 @@ func (p *packer) slot(packable, device int32) int32 {
 	return none
 }
 
-// widen adds granules of a packable to what a device holds of it.
+// widen adds granules of a packable to the packable's slice on a device.
 func (p *packer) widen(packable, device, by int32) {
 	l, s := &p.packables[packable], p.slot(packable, device)
 	if s == none {
@@ -334,8 +341,8 @@ func (p *packer) widen(packable, device, by int32) {
 	p.give(device, -l.each*int64(by))
 }
 
-// narrow takes granules off a slice: all of them take it away, and the last slot
-// gets its number.
+// narrow removes granules from a slice. If none are left, it removes the slice, and the
+// last slot gets the slice's number.
 func (p *packer) narrow(s, by int32) {
 	slice := &p.shares[s]
 	l := &p.packables[slice.packable]
@@ -382,7 +389,7 @@ func (p *packer) give(device int32, bytes int64) {
 // excess returns the bytes by which a device overflows.
 func excess(free int64) int64 { return max(0, -free) }
 
-// settle anneals the overflow away, and reports whether none is left.
+// settle anneals the overflow away, and reports whether no device overflows any more.
 func (p *packer) settle(tries int64, ended func() bool) bool {
 	temperature := 0.0
 	for t := int64(0); t < tries && p.overflow > 0; t++ {
@@ -392,7 +399,7 @@ func (p *packer) settle(tries int64, ended func() bool) bool {
 			}
 			temperature = float64(p.c.budget) * hotOverflow * math.Pow(coldOverflow/hotOverflow, float64(t)/float64(tries))
 		}
-		// Half of the tries begin where there is too much.
+		// Half of the tries start from a device that overflows.
 		s := int32(p.draw.IntN(len(p.shares)))
 		if p.draw.IntN(2) == 0 {
 			held := p.held[p.over[p.draw.IntN(len(p.over))]]
@@ -407,8 +414,8 @@ func (p *packer) settle(tries int64, ended func() bool) bool {
 	return p.overflow == 0
 }
 
-// accepts reports whether a change is made that brings device a that many free
-// bytes and device b those.
+// accepts reports whether to make a change that adds the given numbers of free bytes to
+// devices a and b.
 func (p *packer) accepts(a int32, free int64, b int32, freeB int64, temperature float64) bool {
 	x, y := p.free[a], p.free[b]
 	rise := excess(x+free) - excess(x) + excess(y+freeB) - excess(y)
@@ -436,8 +443,8 @@ func (p *packer) allows(packable, device int32) bool {
 	return devices == nil || slices.Contains(devices, device)
 }
 
-// move tries to bring a slice, or columns of it, to another device, where they
-// widen a slice of the same table.
+// move tries to bring a slice, or some of its columns, to another device. If that
+// device has a slice of the same table, the slice becomes wider.
 func (p *packer) move(s int32, temperature float64) {
 	x := p.shares[s]
 	l := &p.packables[x.packable]
@@ -453,7 +460,7 @@ func (p *packer) move(s int32, temperature float64) {
 	width := x.width
 	if width+has >= 2*l.narrowest && p.draw.IntN(3) > 0 {
 		width = p.portion(l, x, to, fixed)
-		// Both slices must be wide enough, or the first one gone.
+		// Both slices must be wide enough, or the first one must be gone.
 		width = max(width, l.narrowest-has)
 		if rest := x.width - width; rest > 0 && rest < l.narrowest {
 			width = x.width - l.narrowest
@@ -472,8 +479,8 @@ func (p *packer) move(s int32, temperature float64) {
 	}
 }
 
-// portion draws how much of a slice to bring to a device: what fills it, what
-// relieves the slice's own, or anything.
+// portion draws how many granules of a slice to bring to a device: the number that
+// fills the device, the number that relieves the slice's own device, or any number.
 func (p *packer) portion(l *packable, x share, to int32, fixed int64) int32 {
 	width := int64(x.width)
 	switch p.draw.IntN(4) {
@@ -487,9 +494,10 @@ func (p *packer) portion(l *packable, x share, to int32, fixed int64) int32 {
 	return int32(max(0, width))
 }
 
-// forced returns the pieces after forced splits. Where halves come to no slices that
-// are narrow enough, because MinWidth is too wide for them, the slices are even.
-// failed is the piece that lacks most at its narrowest, none if all fit a device.
+// forced returns the pieces after forced splits. If halving a table does not lead to
+// slices that are narrow enough, because MinWidth stops it, the table is cut into even
+// slices. failed is the piece that lacks most bytes at its narrowest, or none if all
+// fit a device.
 func forced(c *catalog) (pieces []int32, failed int32) {
 	large := func(k int32) bool { return c.pieces[k].bytes > c.budget }
 	whole := c.whole()
@@ -513,8 +521,7 @@ func forced(c *catalog) (pieces []int32, failed int32) {
 	return pieces, failed
 }
 
-// even returns n slices of a packable that are as wide as each other, but for a
-// granule.
+// even returns n slices of a packable whose widths differ by at most one granule.
 func even(c *catalog, l *packable, n int32) []int32 {
 	pieces := make([]int32, n)
 	for i := range pieces {

@@ -88,7 +88,7 @@ func TestPackFindsWhatThereIs(t *testing.T) {
 	}
 	t.Logf("%d problems can be solved, %d of them by the pour", feasible, poured)
 	if feasible < 400 || poured == feasible {
-		t.Errorf("got %d problems with a placement, of which the pour finds %d: want many, and some that it does not", feasible, poured)
+		t.Errorf("got %d problems with a placement, %d found by the pour: want at least 400, and some that the pour does not find", feasible, poured)
 	}
 }
 
@@ -304,10 +304,10 @@ func bind(p *problem.Problem, table int, devices ...int) *problem.Problem {
 	return p
 }
 
-// TestUnevenForcedSplits needs slices that halving does not come to.
+// TestUnevenForcedSplits needs slices that halving does not produce.
 func TestUnevenForcedSplits(t *testing.T) {
-	// 44 columns, of which a device holds 16, at least 12: halves are 24 and 20, and
-	// the halves of 20 too narrow.
+	// A table of 44 columns, slices of at least 12; a device holds 16. Halving gives 24 and
+	// 20, and the halves of 20 are too narrow.
 	p := minWidth(handMade(16*4*10, 3, table{10, 44, 1}), 12)
 	c := newCatalog(p, nil)
 	pieces, failed := forced(c)
@@ -327,7 +327,7 @@ func TestUnevenForcedSplits(t *testing.T) {
 	_, err := Run(context.Background(), p, additiveFactory(p), Options{})
 	var e *Infeasible
 	if !errors.As(err, &e) || e.DevicesNeeded != 0 {
-		t.Errorf("got error %v with a byte less, want that no number of devices would do", err)
+		t.Errorf("got error %v with a byte less, want an error that no number of devices would be enough", err)
 	}
 }
 

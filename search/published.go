@@ -5,17 +5,18 @@ import (
 	"slices"
 )
 
-// The published search: the beam search as the paper has it, which tries permutations
-// of a division as divisions of their own, caps every inner search and knows one rule.
+// The published search is the beam search as the paper describes it: it tries
+// permutations of a division as separate divisions, caps every inner search and knows
+// one rule.
 //
-// Method NeuroShard runs it too, where the problem is small. Now and then a slow path
-// of single splits from the whole tables ends lower than all wider starts, and nobody
-// should lose by the repairs.
+// Method NeuroShard runs it too if the problem is small. Occasionally a slow path of
+// single splits from the whole tables ends with a lower cost than all other starts, and
+// no plan should become more expensive because of the repairs.
 
 // published is the stage of the published search.
 type published struct {
-	// repaired says that the stage follows the repaired search, and leaves out what that
-	// makes needless.
+	// repaired says that the repaired search ran before, so that this stage can leave out
+	// work that is then not needed.
 	repaired bool
 }
 
@@ -24,7 +25,7 @@ func (p published) apply(r *run, s state) (state, error) {
 		if !alsoPublished(s.forced) || r.annealsOnce() || r.status != Complete {
 			return s, nil
 		}
-		r.limit = r.most // the number of pieces is limit enough
+		r.limit = r.most // the number of pieces limits the work
 	} else {
 		pieces, err := r.forced()
 		if err != nil {
@@ -47,8 +48,8 @@ func (p published) apply(r *run, s state) (state, error) {
 }
 
 // halvable returns the positions in s of the pieces that the published search splits,
-// in the order of their index: the n largest and the n most expensive, as far as they
-// have exact halves.
+// in the order of their index: the n largest and the n most expensive pieces that have
+// exact halves.
 func halvable(c *catalog, s *division, n int) []int {
 	positions := make([]int, len(s.entries))
 	for i := range positions {

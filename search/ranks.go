@@ -23,32 +23,33 @@ const blockSize = 64
 // classes is the number of width classes: empty, and up to 2^i columns.
 const classes = 16
 
-// holding is what a device of a worker holds: predicted compute, bytes, dim
-// sum, width class.
+// holding is what a device of a worker holds: the predicted compute, the bytes, the dim
+// sum and the width class.
 type holding struct {
 	load       float64
 	used, dims int64
 	class      uint8
 }
 
-// ranks keeps all devices, each in its width class.
+// ranks keeps all devices in order of load, each in its width class.
 type ranks struct {
 	classes [classes]ranking
 	spare   []*block
 	sorted  [classes][]ranked // scratch
 }
 
-// ranking is the blocks of one class, none of them empty.
+// ranking is the list of blocks of one class. No block is empty.
 type ranking []*block
 
 type block struct {
 	n int
-	// used and dims are not above any of the devices'.
+	// used and dims are lower limits of the bytes and the dim sum of every device in the
+	// block.
 	used, dims int64
 	devices    [blockSize]ranked
 }
 
-// ranked is a device and what it held when it was put in.
+// ranked is a device and what it held when it was inserted.
 type ranked struct {
 	load       float64
 	used, dims int64
@@ -63,7 +64,7 @@ func (a *ranked) before(b *ranked) bool {
 	return a.used < b.used || a.used == b.used && a.device < b.device
 }
 
-// fill makes the ranks those of the given devices, in O(D log D).
+// fill replaces the contents by the given devices, in O(D log D).
 func (r *ranks) fill(devices []holding) {
 	for c := range r.sorted {
 		r.sorted[c] = r.sorted[c][:0]
@@ -101,7 +102,7 @@ func (r *ranks) block() *block {
 }
 
 // first returns the lightest device of the class that holds at most the given bytes and
-// columns, or none, and the number of lighter devices that hold more.
+// columns, or none, and the number of lighter devices that hold more than that.
 func (r *ranks) first(class int, used, dims int64) (device int32, passed int) {
 	for _, b := range r.classes[class] {
 		if b.used <= used && b.dims <= dims {
@@ -117,7 +118,7 @@ func (r *ranks) first(class int, used, dims int64) (device int32, passed int) {
 	return none, passed
 }
 
-// insert puts in device d, which holds h.
+// insert inserts device d, which holds h.
 func (r *ranks) insert(d int32, h holding) {
 	e := ranked{h.load, h.used, h.dims, d}
 	class := &r.classes[h.class]
@@ -147,7 +148,7 @@ func (r *ranks) insert(d int32, h holding) {
 	b.used, b.dims = min(b.used, e.used), min(b.dims, e.dims)
 }
 
-// remove takes out device d, which was put in with h.
+// remove removes device d, which was inserted with h.
 func (r *ranks) remove(d int32, h holding) {
 	e := ranked{h.load, h.used, h.dims, d}
 	class := &r.classes[h.class]
@@ -161,7 +162,7 @@ func (r *ranks) remove(d int32, h holding) {
 	}
 }
 
-// find returns the index of the first block that ends with e or behind it.
+// find returns the index of the first block whose last device is e or comes after e.
 func (r ranking) find(e *ranked) int {
 	low, high := 0, len(r)
 	for low < high {
@@ -175,7 +176,7 @@ func (r ranking) find(e *ranked) int {
 	return low
 }
 
-// find returns the index of the first device that is e or comes behind it.
+// find returns the index of the first device that is e or comes after e.
 func (b *block) find(e *ranked) int {
 	low, high := 0, b.n
 	for low < high {
@@ -189,7 +190,8 @@ func (b *block) find(e *ranked) int {
 	return low
 }
 
-// tighten makes used and dims those of the device that holds least.
+// tighten sets used and dims to the least bytes and the least dim sum of the block's
+// devices.
 func (b *block) tighten() {
 	b.used, b.dims = math.MaxInt64, math.MaxInt64
 	for i := range b.devices[:b.n] {

@@ -2,9 +2,9 @@ package search
 
 import "github.com/neuroshard/neuroshard/problem"
 
-// recall is the stage that takes tables back from host memory into HBM, where there is
-// room and nothing becomes more expensive: small tables that the annealing put into host
-// memory, since the goal does not depend on where they are.
+// recall is the stage that moves tables back from host memory into HBM if they fit
+// there and the cost does not rise. It moves small tables that the annealing put into
+// host memory by chance, because the goal does not depend on where they are.
 type recall struct{}
 
 func (recall) apply(r *run, s state) (state, error) {
@@ -30,7 +30,8 @@ func (recall) apply(r *run, s state) (state, error) {
 		a.undo(before)
 	}
 	if changed {
-		// A placement of the same cost is good enough here.
+		// Recalled tables may leave the cost unchanged, and then this placement is
+		// preferred.
 		s.best = r.offerPlaced(placement{}, a.all())
 	}
 	return s, nil

@@ -21,10 +21,10 @@ import (
 
 // stage is one step of a method.
 type stage interface {
-	// apply returns the state after the stage. It returns early, with the best placement
-	// so far, where the run's budget is used up or its context ended; and an error where
-	// no placement is possible. A stage that has nothing to do returns the state that it
-	// was given.
+	// apply returns the state after the stage. If the run's budget is used up or its
+	// context ends, it returns early with the best placement so far. It returns an error
+	// if no placement is possible. A stage that has nothing to do returns the state that
+	// it was given.
 	apply(r *run, s state) (state, error)
 }
 
@@ -35,16 +35,16 @@ type state struct {
 	best placement
 	// forced is the division after forced splits; nil before stage fit.
 	forced *division
-	// fitting is the coarsest division that first fit or the packing places, the finest
-	// tried if they place none; nil before stage fit.
+	// fitting is the coarsest division that first fit or the packing places. If they place
+	// none, it is the finest division tried. It is nil before stage fit.
 	fitting *division
 	// starts are the outcomes of the divisions that a beam sets out from.
 	starts []outcome
-	// further are placements to anneal from, found along other ways than best.
+	// further are other placements to anneal from.
 	further [][]placed
 	// complete says that all placements of slices of columns were tried.
 	complete bool
-	// infeasible says why slices of columns alone do not fit; nil where they do.
+	// infeasible says why slices of columns alone do not fit; nil if they fit.
 	infeasible *Infeasible
 }
 
@@ -56,16 +56,17 @@ type run struct {
 	ctx     context.Context
 	opt     Options
 	catalog *catalog
-	// forms are those that tables may take.
+	// forms are the forms that tables may take.
 	forms     forms
 	newScorer Factory
 	workers   []*worker
 	// seen holds the hashes of the divisions tried.
 	seen map[uint64]bool
-	// most is the caller's budget of evaluations, or the part of it that the stages on
-	// may use; 0 for none.
+	// most is the caller's budget of evaluations, or the part of it that the current
+	// stages may use; 0 means no budget.
 	most int64
-	// limit is most, or a budget that follows from the size of the problem; 0 for none.
+	// limit is most, or a budget that follows from the size of the problem; 0 means no
+	// limit.
 	limit  int64
 	status Status
 	stats  Stats
@@ -88,7 +89,7 @@ func newRun(ctx context.Context, p *problem.Problem, newScorer Factory, opt Opti
 	return r
 }
 
-// apply runs the stages one after the other, until all placements were tried.
+// apply runs the stages one after the other. It stops if all placements were tried.
 func (r *run) apply(stages []stage, s state) (state, error) {
 	for _, next := range stages {
 		if s.complete {
@@ -102,7 +103,8 @@ func (r *run) apply(stages []stage, s state) (state, error) {
 	return s, nil
 }
 
-// placed returns err, or why there is no placement after the stages of columns.
+// placed returns err or, if there is still no placement after the stages of column
+// slices, the reason.
 func (r *run) placed(s state, err error) error {
 	if err != nil || s.best.division != nil {
 		return err
@@ -113,11 +115,13 @@ func (r *run) placed(s state, err error) error {
 // scorer returns the Scorer of the caller's goroutine.
 func (r *run) scorer() Scorer { return r.workers[0].scorer }
 
-// annealsOnce reports whether the annealing among all forms is enough: it is where the
-// times of slices add up, since the steps before it look for slices that fuse well.
+// annealsOnce reports whether one annealing among all forms is enough. That is so if
+// the times of slices add up, since the steps before that annealing look for slices
+// that fuse well.
 func (r *run) annealsOnce() bool { return r.forms.any() && addsUp(r.scorer()) }
 
-// end returns the number of evaluations at which stages stop that know no default.
+// end returns the number of evaluations at which a stage stops that has no default of
+// its own.
 func (r *run) end() int64 {
 	if r.most > 0 {
 		return r.most
@@ -125,8 +129,9 @@ func (r *run) end() int64 {
 	return noLimit
 }
 
-// afford returns the first of the jobs, as far as the budget allows them at each
-// evaluations a job; but one job if there is no placement yet.
+// afford returns the first jobs of the list, up to the number that the budget allows if
+// each job takes each evaluations. If there is no placement yet, it returns at least
+// one job.
 func (r *run) afford(jobs []job, best placement, each int64) []job {
 	n := int(max(0, r.limit-r.stats.Evaluations) / each)
 	if best.division == nil || r.stats.States == 0 {
@@ -139,18 +144,18 @@ func (r *run) afford(jobs []job, best placement, each int64) []job {
 	return jobs[:n]
 }
 
-// exhausted notes that the caller's budget limits the search. The default one is part
-// of the method, and says nothing.
+// exhausted records that the caller's budget limits the search. The default budget is
+// part of the method, so reaching it is not recorded.
 func (r *run) exhausted() {
 	if r.most > 0 {
 		r.status = OutOfBudget
 	}
 }
 
-// ended reports whether the context ended, by which a budget of time ends, too.
+// ended reports whether the context ended. A budget of time ends the context, too.
 func (r *run) ended() bool { return r.ctx.Err() != nil }
 
-// cutShort notes why the context ended.
+// cutShort records why the context ended.
 func (r *run) cutShort() {
 	r.status = Interrupted
 	if errors.Is(context.Cause(r.ctx), errOutOfTime) {
@@ -179,9 +184,10 @@ type job struct {
 // for a search that tries no permutations.
 type permutations map[uint64]*outcome
 
-// evaluate runs the jobs on all workers and takes in their outcomes in order. It
-// returns them and the cheapest placement among them and best. The caller's goroutine
-// is the first worker. It takes in what has been done between its own jobs.
+// evaluate runs the jobs on all workers and processes their outcomes in order. It
+// returns the outcomes, and the cheapest placement among them and best. The caller's
+// goroutine is the first worker; between its own jobs, it processes the outcomes that
+// are ready.
 func (r *run) evaluate(jobs []job, best placement, known permutations) ([]outcome, placement) {
 	outcomes := make([]outcome, len(jobs))
 	twins := known.twins(jobs, outcomes)
@@ -227,10 +233,10 @@ func (r *run) evaluate(jobs []job, best placement, known permutations) ([]outcom
 }
 
 // twins returns, for each job, an outcome to copy: that of an earlier division with the
-// same pieces in the same order, which is placed in the same way; nil where there is
-// none. The published search tries such permutations; they take places in its beam
-// and count as work, but need not be searched again. outcomes are where those of the
-// jobs will be.
+// same pieces in the same order, which is placed in the same way. It is nil for a job
+// without such a division. The published search tries such permutations: they take
+// places in its beam and count as work, but need no second search. outcomes is where
+// the jobs' own outcomes will be stored.
 func (known permutations) twins(jobs []job, outcomes []outcome) []*outcome {
 	twins := make([]*outcome, len(jobs))
 	if known == nil {
@@ -249,7 +255,7 @@ func (known permutations) twins(jobs []job, outcomes []outcome) []*outcome {
 	return twins
 }
 
-// as returns the outcome of a division that is alike.
+// as returns the outcome for another division with the same pieces in the same order.
 func (o *outcome) as(d *division) outcome {
 	twin := *o
 	twin.division, twin.devices = d, make([]int32, len(o.devices))
@@ -261,8 +267,8 @@ func (o *outcome) as(d *division) outcome {
 	return twin
 }
 
-// offer estimates the cost of a placement found otherwise, and returns the cheaper one
-// of it and best.
+// offer estimates the cost of a placement and returns the cheaper placement of it and
+// best.
 func (r *run) offer(best placement, d *division, devices []int32) placement {
 	w := r.workers[0]
 	w.assign(d, devices)
@@ -274,14 +280,14 @@ func (r *run) offer(best placement, d *division, devices []int32) placement {
 	return best
 }
 
-// offerPlaced is offer for placed pieces.
+// offerPlaced is offer for a list of placed pieces.
 func (r *run) offerPlaced(best placement, all []placed) placement {
 	pieces, devices := apart(all)
 	r.scorer().Reset()
 	return r.offer(best, r.catalog.divide(pieces), devices)
 }
 
-// cheaper returns the cheaper placement, best where both cost the same.
+// cheaper returns the cheaper placement, or best if both cost the same.
 func cheaper(best, other placement) placement {
 	if best.division == nil || other.cost < best.cost {
 		return other
@@ -300,7 +306,7 @@ func (r *run) tell(best placement) {
 	}
 }
 
-// forced returns the pieces after forced splits, or why they do not fit.
+// forced returns the pieces after forced splits, or an error if a piece fits no device.
 func (r *run) forced() ([]int32, error) {
 	pieces, failed := forced(r.catalog)
 	if failed == none {
@@ -310,9 +316,9 @@ func (r *run) forced() ([]int32, error) {
 	return nil, infeasible(r.catalog, r.opt.Method, pieces, nil, i)
 }
 
-// lacking returns the error of a method that found no placement of the pieces: of the
-// piece that first fit finds no room for; or, where bytes are not the obstacle, of the
-// one with the most columns, which caps exclude first.
+// lacking returns the error of a method that found no placement of the pieces. The
+// error names the piece for which first fit finds no room. If bytes are not the
+// obstacle, it names the piece with the most columns, which caps exclude first.
 func (r *run) lacking(pieces []int32) error {
 	if err := r.ctx.Err(); err != nil {
 		return err
@@ -329,13 +335,13 @@ func (r *run) lacking(pieces []int32) error {
 	return infeasible(r.catalog, r.opt.Method, pieces, devices, failed)
 }
 
-// formed reports whether pieces are placed in other forms than the zero one.
+// formed reports whether some piece is in a form other than the zero form.
 func (r *run) formed(all []placed) bool {
 	return slices.ContainsFunc(all, func(p placed) bool { return r.catalog.pieces[p.piece].form != (problem.Form{}) })
 }
 
-// publishedPieces is the largest number of pieces for which method NeuroShard runs the
-// published search as well: that is some six hundred divisions.
+// publishedPieces is the largest number of pieces for which method NeuroShard also runs
+// the published search, which then tries about six hundred divisions.
 const publishedPieces = 900
 
 // alsoPublished reports whether method NeuroShard runs the published search.

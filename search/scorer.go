@@ -9,37 +9,39 @@ import "github.com/neuroshard/neuroshard/problem"
 // items. Times are milliseconds, finite, and do not depend on the order in
 // which items were added (package searchtest checks an implementation).
 type Scorer interface {
-	// Item registers a slice of the table that is width columns wide and held in the
-	// form, and returns the number that stands for the slice. The zero form is a slice
-	// in one device's HBM. Where in the table the slice starts does not matter. The same
+	// Item registers a slice of the table that is width columns wide and held in the form,
+	// and returns the number that stands for the slice. The zero form is a slice in one
+	// device's HBM. Where in the table the slice starts does not matter. The same
 	// arguments give the same number. Item is only called while no other Scorer of the
 	// factory is in use.
 	//
-	// The maker of the Scorer says which forms it estimates; every Scorer estimates the
-	// zero form. Item must not be called with other forms, and panics: see
+	// Every Scorer estimates the zero form, and its documentation lists the other forms
+	// that it estimates. Item panics if it is called with any other form: see
 	// Options.ColumnsOnly.
 	Item(table, width int, form problem.Form) int
 	// Reset empties all devices.
 	Reset()
-	// Add puts an item on a device; the same item may be added again. An item of piece
-	// table_row_wise goes to all devices of that device's host; one of piece row_wise or
-	// data_parallel goes to all devices, and any device may be named.
+	// Add puts an item on a device; the same item may be added again. An item with
+	// sharding type table_row_wise goes to all devices of that device's host. An item with
+	// sharding type row_wise or data_parallel goes to all devices, so any device may be
+	// named.
 	Add(device, item int)
 	// Remove takes an item off a device, the exact inverse of Add.
 	Remove(device, item int)
-	// Compute returns the predicted time of the fused forward and backward of what the
-	// device holds, without what Shared counts; 0 when the device is empty.
+	// Compute returns the predicted time, in ms, of the fused forward and backward of what
+	// the device holds, without the time that Shared counts. It is 0 if the device is
+	// empty.
 	Compute(device int) float64
-	// ComputeWith sets out[i] to what Compute(devices[i]) would return with item
-	// added. It changes nothing.
+	// ComputeWith sets out[i] to what Compute(devices[i]) would return if item were added.
+	// It does not change the placement.
 	ComputeWith(item int, devices []int32, out []float64)
-	// Cost returns the predicted cost of the whole placement: compute and
+	// Cost returns the predicted cost of the whole placement in ms: compute and
 	// communication, the maximum over devices. It contains Shared.
 	Cost() float64
-	// Shared returns the predicted time that every device spends alike: on slices that
-	// all devices hold, and on all exchanges except the all-to-alls of slices on single
-	// devices. It is counted once, so that changing a slice that all devices hold costs
-	// no more than changing any other. It is 0 where nothing is shared.
+	// Shared returns the predicted time, in ms, that every device spends alike: on slices
+	// that all devices hold, and on all exchanges except the all-to-alls of slices on
+	// single devices. It is counted once, so that changing a slice that all devices hold
+	// costs no more work than changing any other slice. It is 0 if nothing is shared.
 	Shared() float64
 }
 
@@ -47,7 +49,7 @@ type Scorer interface {
 type Factory func() Scorer
 
 // Additive is an optional interface of Scorers. Where Additive returns true, the
-// Compute of a device is the sum of the Computes of its items one by one. The search
+// Compute of a device is the sum of the Computes of its items, each alone. The search
 // then skips the steps that only look for slices that fuse well. A Scorer without the
 // method is not additive.
 type Additive interface{ Additive() bool }

@@ -40,7 +40,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// methods are the stages of each method, the default method first.
+// methods lists the stages of each method, the default method first.
 var methods = []struct {
 	name   Method
 	stages []stage
@@ -57,7 +57,7 @@ var methods = []struct {
 	{Random, []stage{baseline{Random}}},
 }
 
-// Methods returns all methods, the default first.
+// Methods returns all methods, the default first. The slice is the caller's.
 func Methods() []Method {
 	var all []Method
 	for _, m := range methods {
@@ -77,10 +77,10 @@ func stagesOf(name Method) []stage {
 }
 
 // Run searches for the cheapest placement of p, which must be valid and is not
-// modified. It fails with *Infeasible where the method finds no placement, with *NoShardingType where
-// Options.ShardingTypes leave a table none, and
-// with the context's error if that ends before there is one; later, the best
-// placement so far is returned, with status Interrupted.
+// modified. It fails with *Infeasible if the method finds no placement, and with
+// *NoShardingType if no type of Options.ShardingTypes can place some table. If ctx ends
+// before there is a placement, Run returns the context's error; if ctx ends later, Run
+// returns the best placement so far, with status Interrupted.
 func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options) (Result, error) {
 	opt, err := opt.withDefaults()
 	if err == nil && stagesOf(opt.Method) == nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// check fails where the result is no valid plan of p, or does not cost what it
-// says. It shares no code with the search.
+// check fails if the result is no valid plan of p, or if its cost is not the stated
+// cost. It shares no code with the search.
 func check(t rapid.TB, p *problem.Problem, r search.Result) {
 	t.Helper()
 	if len(r.Shards) != p.Topology.Devices {
@@ -78,7 +78,7 @@ func check(t rapid.TB, p *problem.Problem, r search.Result) {
 		}
 	}
 	if cost := scorer.Cost(); cost != r.Cost {
-		t.Errorf("cost: got %v, want %v as priced from nothing", r.Cost, cost)
+		t.Errorf("cost: got %v, want %v, the cost of the placement built anew", r.Cost, cost)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestPropertyPlansAreValidAndNeverWorse(t *testing.T) {
 		for _, m := range append(search.Baselines(), search.Paper) {
 			r, ok := run(m)
 			if m == search.Paper {
-				continue // priced for validity alone: it searches other splits
+				continue // only checked to be valid: the paper's search tries other splits
 			}
 			if ok && !found {
 				t.Errorf("got no plan, %s found one", m)
@@ -256,15 +256,15 @@ func TestPropertyDevicesNeeded(t *testing.T) {
 		}
 		if n == 0 {
 			if _, ok := firstFit(p); ok {
-				t.Errorf("got that no number of devices fits, but %d do", p.Topology.Devices)
+				t.Errorf("got no number of devices that fit, but %d fit", p.Topology.Devices)
 			}
 			return
 		}
 		if !fits(n) {
-			t.Errorf("got %d devices needed, but no plan on them", n)
+			t.Errorf("got %d devices needed, but found no plan on them", n)
 		}
 		if _, ok := firstFit(p); ok && n > p.Topology.Devices && p.Topology.Devices > 1 {
-			t.Errorf("got %d devices needed, but %d do", n, p.Topology.Devices)
+			t.Errorf("got %d devices needed, but %d fit", n, p.Topology.Devices)
 		}
 	})
 }
@@ -418,7 +418,7 @@ func TestBetterThanPaper(t *testing.T) {
 			costs[m] = r.Cost
 		}
 		if costs[search.NeuroShard] > costs[search.Paper] {
-			t.Errorf("seed %d: got cost %v, dearer than the paper's %v", seed, costs[search.NeuroShard], costs[search.Paper])
+			t.Errorf("seed %d: got cost %v, more expensive than the paper's %v", seed, costs[search.NeuroShard], costs[search.Paper])
 		}
 		sum += math.Log(costs[search.NeuroShard] / costs[search.Paper])
 	}
@@ -511,7 +511,7 @@ func TestBriefAsksNoDevices(t *testing.T) {
 			t.Fatalf("%s: got %v and %v, want infeasible", m, err, briefly)
 		}
 		if brief.DevicesNeeded != 0 || brief.Table != full.Table || brief.Missing != full.Missing || brief.Reason == full.Reason {
-			t.Errorf("%s: brief: got %+v, want %+v without how many devices would do", m, brief, full)
+			t.Errorf("%s: brief: got %+v, want %+v without the number of devices that would be enough", m, brief, full)
 		}
 	}
 }
@@ -564,23 +564,23 @@ func TestOptimumOfTinyProblems(t *testing.T) {
 		if seed >= withRefinement {
 			continue
 		}
-		// With a budget of its own the search is not exhaustive, but refines.
+		// With a budget of the caller's, the search anneals instead of trying all placements.
 		r, err = search.Run(context.Background(), p, factory(p), search.Options{Workers: 1, MaxEvaluations: 300_000})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if r.Optimal {
-			t.Errorf("task %d: the refinement says it is exhaustive", seed)
+			t.Errorf("task %d: an annealed placement is said to be optimal", seed)
 		}
 		if r.Cost <= want*(1+1e-9) {
 			refined++
 		}
 	}
-	t.Logf("optimum on %d of %d tasks, %d proven, the slowest in %v; by refinement on %d of %d", hits, tasks, proven, slowest, refined, withRefinement)
+	t.Logf("optimum on %d of %d tasks, %d proven, the slowest in %v; by annealing on %d of %d", hits, tasks, proven, slowest, refined, withRefinement)
 	if limited < tasks/2 {
 		t.Errorf("%d tasks fit tight devices, want most", limited)
 	}
 	if hits < 95 || proven < 95 || refined < withRefinement-1 {
-		t.Errorf("got the optimum on %d of %d tasks, %d proven, and on %d of %d by refinement alone, want 95, 95 and %d at least", hits, tasks, proven, refined, withRefinement, withRefinement-1)
+		t.Errorf("got the optimum on %d of %d tasks, %d proven, and on %d of %d by annealing alone, want 95, 95 and %d at least", hits, tasks, proven, refined, withRefinement, withRefinement-1)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // (docs/SIMULATED.md) make it hard to go from one good placement to another by small
 // changes: a device runs all its slices as wide as the widest one, and it sorts their
 // indices in one more pass once its tables have more rows than 2^15, 2^23 or 2^31. So a
-// shape says beforehand how wide slices may be on each device, and which devices have
+// shape sets beforehand how wide slices may be on each device, and which devices have
 // few rows:
 //
 //	device       0     1     2     3
@@ -20,33 +20,34 @@ import (
 //	rows       few  many  many   few
 //
 // For each shape all tables are placed greedily, cut to the widths, then taken out and
-// placed again one by one. Shapes are guesses: after a short annealing of each, the
-// Scorer says what it costs, and the annealing goes on from the best.
+// placed again one by one. Which shape is best is not known beforehand: each is
+// annealed for a short time, the Scorer estimates its cost, and the annealing goes on
+// from the best.
 
 // limit is what a device may take under a shape.
 type limit struct {
-	// class is the width class of the widest slice, and few says that the rows stay
-	// below fewRows.
+	// class is the width class of the widest slice, and few says that the device's tables
+	// must have fewer than fewRows rows.
 	class uint8
 	few   bool
 }
 
 const (
 	narrowClass, middleClass, wideClass = 5, 6, math.MaxUint8
-	// fewRows is how many rows are sorted in three passes.
+	// fewRows is the largest number of rows whose indices are sorted in three passes.
 	fewRows = 1<<23 - 1
-	// fewFilled is the share of fewRows that the devices with few rows are filled to.
+	// fewFilled is the share of fewRows up to which devices with few rows are filled.
 	fewFilled = 0.8
 	// shapeEvaluations is the most evaluations that placing shapes may take.
 	shapeEvaluations = 500_000
-	// dimRoom times the mean of the columns is the columns that fill a device.
+	// A device is full when it holds dimRoom times the mean of the columns.
 	dimRoom = 1.02
 	// shapeTarget is the longest compute that shapes aim at, relative to the best
 	// placement's.
 	shapeTarget = 0.9
 )
 
-// shape is how many quarters of the devices have each limit, and in which order the
+// shape says how many quarters of the devices have each limit, and in which order the
 // tables are placed.
 type shape struct {
 	quarters  [6]int // of shapeLimits
@@ -56,8 +57,8 @@ type shape struct {
 // shapeLimits are the limits that shapes are made of.
 var shapeLimits = [6]limit{{narrowClass, true}, {narrowClass, false}, {middleClass, true}, {middleClass, false}, {wideClass, true}, {wideClass, false}}
 
-// shapesTried are those that found the best placements together on 40 paper-like
-// tasks (of 120 shapes), the most useful first.
+// shapesTried are the shapes that together led to the best placements on 40 paper-like
+// tasks, chosen from 120 shapes, the most useful first.
 var shapesTried = []shape{
 	{[6]int{1, 0, 1, 1, 0, 1}, false},
 	{[6]int{1, 2, 0, 1, 0, 0}, false},
@@ -72,23 +73,24 @@ var shapesTried = []shape{
 // builder places all tables under a shape.
 type builder struct {
 	*layout
-	// target is the compute, and dimTarget the columns, that fill a device.
+	// target is the compute, and dimTarget the number of columns, at which a device is
+	// full.
 	target, dimTarget float64
 	// byShare and byWidth are the pieces of the unsplit problem in the two orders, and
-	// byUse those by falling compute for a row.
+	// byUse the same pieces by falling compute for each row.
 	byShare, byWidth, byUse []int32
 	mean                    ahead
-	// fixed are the parts that are placed beforehand.
+	// fixed are the parts that are placed before and stay.
 	fixed []placed
 	// By device: its limit and rows.
 	limits []limit
 	rows   []int64
-	// slots are those of the slices of a piece; few says that a piece may go to devices
-	// of few rows, by piece.
+	// slots holds the slots of the slices of each piece. few says whether a piece may go
+	// to devices of few rows.
 	slots map[int32][]int32
 	few   map[int32]bool
-	// rest is what is still to be placed, a device, and sharp the softness of a
-	// device's fill: to what power of two it is raised.
+	// rest is what a device will still get in the mean. sharp sets the exponent of the
+	// power mean in a device's fill: 2^sharp.
 	rest  ahead
 	sharp int
 
@@ -97,17 +99,17 @@ type builder struct {
 	tried, cut []placed
 }
 
-// ahead is what the tables that are not placed yet will take of a device.
+// ahead is the mean that a device will get of the tables that are not placed yet.
 type ahead struct{ time, dims, bytes float64 }
 
-// candidate is a device for a slice, and by how much that raises the sum of the
-// devices' fills.
+// candidate is a device for a slice, and the rise of the sum of the devices' fills if
+// the device gets it.
 type candidate struct {
 	device int32
 	rise   float64
 }
 
-// newBuilder returns one that places the given pieces beside the fixed parts.
+// newBuilder returns a builder that places the given pieces beside the fixed parts.
 func newBuilder(l *layout, pieces []int32, fixed []placed, target float64) *builder {
 	c := l.c
 	b := &builder{
@@ -138,10 +140,10 @@ func newBuilder(l *layout, pieces []int32, fixed []placed, target float64) *buil
 	return b
 }
 
-// each is about the number of evaluations that a shape takes.
+// each returns about the number of evaluations that one shape takes.
 func (b *builder) each() int64 { return int64(len(b.byShare)) * int64(len(b.limits)) * 6 }
 
-// build places everything, and reports whether it could.
+// build places all pieces, and reports whether all found room.
 func (b *builder) build(s shape) bool {
 	b.clear()
 	for _, p := range b.fixed {
@@ -181,8 +183,8 @@ func (b *builder) build(s shape) bool {
 	return true
 }
 
-// assign gives the devices their limits, and says which pieces go to those of few rows:
-// those with the most compute for a row.
+// assign gives the devices their limits, and chooses the pieces for the devices of few
+// rows: the pieces with the most compute for each row.
 func (b *builder) assign(s shape) {
 	d, quarters, room := 0, 0, 0.0
 	for i, n := range s.quarters {
@@ -203,7 +205,7 @@ func (b *builder) assign(s shape) {
 	}
 }
 
-// take takes all slices of a piece out.
+// take removes all slices of a piece.
 func (b *builder) take(k int32) {
 	rows := b.c.rows(k)
 	for _, slot := range b.slots[k] {
@@ -216,8 +218,9 @@ func (b *builder) take(k int32) {
 	b.slots[k] = b.slots[k][:0]
 }
 
-// place puts piece k, whole or in equal slices, where the sum of the devices' fills
-// rises least; on other devices than the shape says only where it must.
+// place puts piece k, whole or in equal slices, on the devices where the sum of the
+// devices' fills rises least. It uses devices outside the shape's limits only if no
+// others have room.
 func (b *builder) place(k int32) bool {
 	if !b.choose(k, true) && !b.choose(k, false) {
 		return false
@@ -232,10 +235,10 @@ func (b *builder) place(k int32) bool {
 	return true
 }
 
-// choose leaves in cut the parts of piece k.
+// choose sets cut to the best parts of piece k.
 func (b *builder) choose(k int32, strict bool) bool {
 	least := math.Inf(1)
-	width, narrowest := 0, 1 // a group is not cut
+	width, narrowest := 0, 1 // a co-location group is not cut
 	if table, ok := b.table(k); ok {
 		width = b.c.pieces[k].members[0].width / problem.ColumnGranule
 		narrowest = max(2, b.c.least(table)/problem.ColumnGranule)
@@ -251,7 +254,7 @@ func (b *builder) choose(k int32, strict bool) bool {
 }
 
 // inSlices chooses the devices of piece k, which is width granules wide, in n slices
-// that are as wide as each other but for a granule.
+// whose widths differ by at most one granule.
 func (b *builder) inSlices(k int32, width, n int, strict bool) (rise float64, ok bool) {
 	if n == 1 {
 		return b.chooseDevices(k, k, 1, strict)
@@ -269,8 +272,8 @@ func (b *builder) inSlices(k int32, width, n int, strict bool) (rise float64, ok
 }
 
 // chooseDevices chooses the devices of n slices of piece s, of table or group k, and
-// appends them to tried. A device takes one slice, or several where the devices are too
-// few.
+// appends them to tried. A device takes one slice, or several if there are fewer
+// devices than slices.
 func (b *builder) chooseDevices(k, s int32, n int, strict bool) (rise float64, ok bool) {
 	b.findCandidates(k, s, strict)
 	if len(b.candidates) == 0 {
@@ -292,8 +295,8 @@ func (b *builder) chooseDevices(k, s int32, n int, strict bool) (rise float64, o
 	return rise, true
 }
 
-// findCandidates leaves in candidates the devices that may take a slice, piece s of
-// table or group k: only devices that the shape means for it, if strict is true.
+// findCandidates sets candidates to the devices that may take a slice, piece s of table
+// or group k. If strict is true, it uses only devices whose limits allow the slice.
 func (b *builder) findCandidates(k, s int32, strict bool) {
 	piece := &b.c.pieces[s]
 	b.c.register(piece)
@@ -317,7 +320,7 @@ func (b *builder) findCandidates(k, s int32, strict bool) {
 	}
 }
 
-// lowest brings the n candidates that rise least to the front, in order.
+// lowest moves the n candidates with the lowest rise to the front, in order.
 func lowest(list []candidate, n int) {
 	for i := range min(n, len(list)-1) {
 		least := i
@@ -330,7 +333,7 @@ func lowest(list []candidate, n int) {
 	}
 }
 
-// timesOn fills in the compute of devices with a piece added.
+// timesOn sets times to the compute of each device with a piece added.
 func (b *builder) timesOn(piece *piece, devices []int32, times []float64) {
 	if len(piece.members) == 1 {
 		b.scorer.ComputeWith(piece.members[0].item, devices, times)
@@ -347,8 +350,9 @@ func (b *builder) timesOn(piece *piece, devices []int32, times []float64) {
 	}
 }
 
-// fill says how full a device is, with what is still to be placed: a power mean of its
-// compute, columns and bytes, each relative to what fills a device.
+// fill returns how full a device will be, including its mean share of what is still to
+// be placed: a power mean of its compute, columns and bytes, each relative to a full
+// device.
 func (b *builder) fill(time float64, dims, bytes int64) float64 {
 	eighth := func(x float64) float64 { x *= x; x *= x; return x * x }
 	x := eighth((time + b.rest.time) / b.target)
@@ -360,14 +364,15 @@ func (b *builder) fill(time float64, dims, bytes int64) float64 {
 	return x
 }
 
-// buildBeside places pieces beside fixed parts, aiming at a compute of each device,
-// unless that takes more than most evaluations.
+// buildBeside places pieces beside fixed parts, with a target for the compute of each
+// device. ok is false if it finds no room, or if it would take more than most
+// evaluations.
 func buildBeside(r *run, l *layout, pieces []int32, fixed []placed, target float64, most int64) ([]placed, bool) {
 	b := newBuilder(l, pieces, fixed, target)
 	if b.each() > most || !b.build(shape{quarters: [6]int{0, 0, 0, 0, 0, 4}}) {
 		return nil, false
 	}
 	r.stats.Evaluations += b.evaluations
-	// The fixed parts alone may be too much for a device or host.
+	// The fixed parts alone may exceed the memory of a device or host.
 	return l.all(), l.lack(false) == 0
 }

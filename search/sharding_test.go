@@ -25,15 +25,16 @@ import (
 )
 
 // formsModel is a cost model of all forms, in integers of nanoseconds. Slices in HBM
-// are closedForm's, or sums where it is additive. The others take a launch for each
-// lot that a device has anything of, which an additive model leaves out, their lookups'
-// bytes, and in Shared what they send; the update of a replica takes its bytes.
+// cost what closedForm says or, if sums is true, the sum of their own costs. Slices in
+// other forms cost one launch for each operator class on a device (none if sums is
+// true), the bytes of their lookups and, in Shared, the bytes that they send; a replica
+// also costs its bytes for the update.
 type formsModel struct {
 	p       *problem.Problem
 	sums    bool
 	items   *formItems
 	columns *closedForm
-	// By device or host, what lots take, and how many slices are in them; and the
+	// For each device or host, the slices of each operator class and their time; and the
 	// columns and the time of slices on single devices.
 	host, byHost, plain []lot
 	dims                []int64
@@ -45,7 +46,7 @@ type lot struct{ count, time int64 }
 
 func (l *lot) add(sign, time int64) { l.count, l.time = l.count+sign, l.time+sign*time }
 
-// of is the lot's time with its launch.
+// of returns the time of an operator class with its launch.
 func (l lot) of(s *formsModel) int64 {
 	if l.count == 0 || s.sums {
 		return l.time
@@ -265,7 +266,7 @@ func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, pieces
 					want = problem.Range{Start: int64(k) * block, End: min(table.Rows, int64(k+1)*block)}
 				}
 				if s.device != begin+k || s.Rows != want || want.Len() < 1 || s.ShardingType != first.ShardingType || s.Tier != first.Tier || s.Cache != first.Cache {
-					fail("got %+v on device %d, want rows %v on device %d in one kind and memory", s.Shard, s.device, want, begin+k)
+					fail("got %+v on device %d, want rows %v on device %d in one sharding type and tier", s.Shard, s.device, want, begin+k)
 				}
 			}
 			scorer.Add(slice[0].device, scorer.Item(i, slice[0].Dim(), form))
@@ -276,22 +277,22 @@ func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, pieces
 		switch first.ShardingType {
 		case "":
 			if len(pieces) > 0 && (!allowed(problem.TableWise, problem.ColumnWise) || entries > 1 && !allowed(problem.ColumnWise)) {
-				fail("kinds %v do not allow slices of columns", pieces)
+				fail("sharding types %v do not allow slices of columns", pieces)
 			}
 		case problem.RowWise, problem.DataParallel:
 			if !allowed(first.ShardingType) || entries > 1 {
-				fail("kinds %v do not allow it", pieces)
+				fail("sharding types %v do not allow it", pieces)
 			}
 		case problem.TableRowWise:
 			if !allowed(problem.TableRowWise, problem.Grid) || entries > 1 {
-				fail("kinds %v do not allow it", pieces)
+				fail("sharding types %v do not allow it", pieces)
 			}
 		case problem.Grid:
 			if !allowed(problem.Grid) || entries < 2 {
-				fail("kinds %v do not allow it", pieces)
+				fail("sharding types %v do not allow it", pieces)
 			}
 		default:
-			fail("got kind %q", first.ShardingType)
+			fail("got sharding type %q", first.ShardingType)
 		}
 		switch first.Tier {
 		case problem.HostCached:
@@ -325,7 +326,7 @@ func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, pieces
 		}
 	}
 	if cost := scorer.Cost(); math.Abs(cost-r.Cost) > 1e-12*cost {
-		t.Errorf("cost: got %v, want %v as priced from nothing", r.Cost, cost)
+		t.Errorf("cost: got %v, want %v, the cost of the placement built anew", r.Cost, cost)
 	}
 	if err := plan.New(p, r.Shards).Validate(p); err != nil {
 		t.Errorf("the plan is not valid: %v", err)
@@ -333,7 +334,7 @@ func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, pieces
 }
 
 // spreadOut draws a problem like tight does, on one to three hosts, with or without host
-// memory, of which there may be too little as well.
+// memory. Host memory may be too small for the tables, too.
 func spreadOut(t *rapid.T) *problem.Problem {
 	p := tight(t)
 	perHost := rapid.SampledFrom([]int{1, 2, 3, 4}).Draw(t, "per host")
@@ -382,9 +383,9 @@ func someKinds(t *rapid.T) []problem.ShardingType {
 	return rapid.SliceOfNDistinct(rapid.SampledFrom(problem.ShardingTypes()), 0, 6, rapid.ID[problem.ShardingType]).Draw(t, "kinds")
 }
 
-// TestPropertyPlansOfKindsAreValid: whatever pieces are allowed, on whatever cluster, a
-// plan is a placement in these pieces that keeps to memory and constraints, and the same
-// for any number of workers.
+// TestPropertyPlansOfKindsAreValid draws sharding types and clusters. Each plan must use
+// only these types, keep to memory and constraints, and be the same for any number of
+// workers.
 func TestPropertyPlansOfKindsAreValid(t *testing.T) { plansOfKindsAreValid(t, 6_000) }
 
 func plansOfKindsAreValid(t *testing.T, evaluations int64) {
@@ -418,9 +419,9 @@ func plansOfKindsAreValid(t *testing.T, evaluations int64) {
 			}
 		}
 	})
-	t.Logf("%d plans; with each kind and memory: %v", found, with)
+	t.Logf("%d plans; with each sharding type and tier: %v", found, with)
 	if len(with) < 3 && !testing.Short() { // 20 draws may be of few pieces, 100 are not
-		t.Errorf("got plans with %v alone: too few kinds to tell", with)
+		t.Errorf("got plans with %v alone: want all sharding types", with)
 	}
 }
 
@@ -438,7 +439,7 @@ func refused(t rapid.TB, err error) bool {
 			t.Errorf("got %+v, want a table, bytes and a reason", infeasible)
 		}
 	case !errors.As(err, &noKind) || len(noKind.Tables) == 0:
-		t.Errorf("got error %v, want that it does not fit, or that no kind does", err)
+		t.Errorf("got error %v, want that it does not fit, or that no sharding type can place it", err)
 	}
 	return false
 }
@@ -678,8 +679,9 @@ func optimumInForms(p *problem.Problem, s search.Scorer) float64 {
 	return best
 }
 
-// TestKindsAreNeverDearer: with more pieces allowed, small problems get no dearer plan.
-func TestKindsAreNeverDearer(t *testing.T) { neverDearer(t, 3) }
+// TestKindsAreNeverMoreExpensive allows more sharding types, and wants plans of small
+// problems that are not more expensive.
+func TestKindsAreNeverMoreExpensive(t *testing.T) { neverDearer(t, 3) }
 
 func neverDearer(t *testing.T, tasks int) {
 	gain := 0.
@@ -700,11 +702,11 @@ func neverDearer(t *testing.T, tasks int) {
 		}
 		checkKinds(t, p, newScorer, problem.ShardingTypes(), on)
 		if on.Cost > off.Cost {
-			t.Errorf("seed %d: got cost %v in all kinds, %v in slices of columns", seed, on.Cost, off.Cost)
+			t.Errorf("seed %d: got cost %v with all sharding types, want at most %v, the cost with slices of columns only", seed, on.Cost, off.Cost)
 		}
 		gain += on.Cost / off.Cost / float64(tasks)
 	}
-	t.Logf("all kinds cost %.3f of slices of columns", gain)
+	t.Logf("plans of all sharding types cost %.3f times plans of slices of columns", gain)
 }
 
 // Where no pieces are asked for, or those of slices of columns, and there is no host

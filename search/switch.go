@@ -15,31 +15,34 @@ import (
 //	             the best one goes on
 //
 // Switching one table to a form seldom pays, because the first table of an operator
-// class adds a kernel launch and an exchange; switching ten together may. So the table
-// that does it best opens the class, then each table is switched for which that pays,
-// and what all of it was worth decides. Only all devices together need have room
-// meanwhile: the tables that are left are then placed afresh, where there is room.
+// class adds a kernel launch and an exchange; switching ten together may. So the stage
+// first switches the table for which the switch costs least, then every other table for
+// which it then pays, and keeps the result if all the switches together pay. During the
+// switches only all devices together need to have room; afterwards the tables that were
+// not switched are placed again.
 //
-// Pieces that all devices hold add to what all devices spend alike, and are counted
-// once; so a change takes the same time for any number of devices.
+// The time of a piece that all devices hold is counted once, so a change takes the same
+// time for any number of devices.
 
 const (
 	// A switched start is annealed for formEvaluations evaluations, or for
-	// formEvaluationsASlice for each slice, whichever is more; and twice that in the
-	// second round.
+	// formEvaluationsASlice for each slice, whichever is more; in the second round, for
+	// twice that number.
 	formEvaluations, formEvaluationsASlice = 12_000, 3
-	// switchedStarts and secondStarts are how many starts go into the first and into
-	// the second round.
+	// switchedStarts and secondStarts are the numbers of starts in the first and in the
+	// second round.
 	switchedStarts, secondStarts = 6, 2
-	// Beyond manySlices slices there is one round, of secondStarts.
+	// If there are more than manySlices slices, there is one round only, with secondStarts
+	// starts.
 	manySlices = 30_000
 )
 
-// expensiveShares are the shares of a device's mean compute above which a table is cut
-// by rows in some starts.
+// expensiveShares are shares of a device's mean compute. In some starts, tables that
+// cost more than the share are cut by rows.
 var expensiveShares = []float64{1, .5, .25}
 
-// switchForms is the stage that switches tables to other forms and anneals among all.
+// switchForms is the stage that switches tables to other forms and anneals among all
+// forms.
 type switchForms struct{}
 
 func (switchForms) apply(r *run, s state) (state, error) {
@@ -63,12 +66,12 @@ func (switchForms) apply(r *run, s state) (state, error) {
 // switcher switches tables of a layout to other forms.
 type switcher struct{ *annealing }
 
-// annealStarts anneals from the starts in rounds, and once more from the best start in
-// other forms if that is worth more than the best placement.
+// annealStarts anneals from the starts in rounds. If the best start with other forms is
+// worth more than the best placement, it anneals from that start once more.
 func (w switcher) annealStarts(base []placed, starts []start) {
 	evaluations := max(formEvaluations, formEvaluationsASlice*int64(len(base)))
-	// Where slices alone do not fit, few changes do, and a run may end at any of them: so
-	// a start is annealed several times rather than once.
+	// If slices of columns alone do not fit, few changes are possible and a run may end in
+	// any of many local optima, so a start is annealed several times.
 	for i := 0; w.r.formed(base) && len(starts) < switchedStarts; i++ {
 		starts = append(starts, starts[i])
 	}
@@ -85,8 +88,8 @@ func (w switcher) annealStarts(base []placed, starts []start) {
 			starts = w.contest(starts)
 		}
 	}
-	// The base had a long run, and the others have not. One that is worth more may become
-	// cheaper in the end.
+	// The base had a long run, and the other starts had none. A start that is worth more
+	// may become cheaper than the base in a long run.
 	i := slices.IndexFunc(starts, func(s start) bool { return w.r.formed(s.parts) })
 	if i < 0 || w.r.formed(w.placement.placed()) {
 		return
@@ -96,10 +99,10 @@ func (w switcher) annealStarts(base []placed, starts []start) {
 	if w.reset(w.placement.placed()); worth < w.worth() {
 		w.annealStart(&starts[i], w.longRun())
 	}
-	w.mixed = w.r.formed(w.placement.placed()) // else no other form pays
+	w.mixed = w.r.formed(w.placement.placed()) // otherwise no other form pays
 }
 
-// annealStart anneals from a start, which becomes the best placement found from there.
+// annealStart anneals from a start, and replaces the start by the best placement found.
 func (w switcher) annealStart(from *start, evaluations int64) {
 	if w.left() == 0 {
 		return
@@ -110,8 +113,8 @@ func (w switcher) annealStart(from *start, evaluations int64) {
 	}
 }
 
-// contest returns the starts of the second round, of all in order: the cheapest, and
-// one with other forms.
+// contest returns the starts of the second round from the sorted starts: the cheapest
+// ones, and at least one with other forms.
 func (w switcher) contest(starts []start) []start {
 	n := min(len(starts), secondStarts)
 	if i := slices.IndexFunc(starts, func(s start) bool { return w.r.formed(s.parts) }); i >= n {
@@ -148,8 +151,9 @@ func (w switcher) starts(base []placed) []start {
 	return starts[:min(len(starts), switchedStarts)]
 }
 
-// take appends the layout's placement to the starts, if tables were switched and all
-// fits, and the one with the other tables placed afresh.
+// take appends two placements to the starts, if tables were switched: the layout's
+// placement, if all of it fits, and the same with the tables that were not switched
+// placed again.
 func (w switcher) take(starts []start, switched bool) []start {
 	w.r.stats.Evaluations += w.evaluations
 	w.evaluations = 0
@@ -173,8 +177,8 @@ func (w switcher) take(starts []start, switched bool) []start {
 	return starts
 }
 
-// rebuild places the tables that are in slices on single devices afresh, beside the
-// others, and reports whether they fit and the problem is small enough for that.
+// rebuild places the slices of columns on single devices again, beside the other parts.
+// ok is false if they do not fit or the problem is too large.
 func (w switcher) rebuild(parts []placed) ([]placed, bool) {
 	c := w.c
 	forms := map[int]problem.Form{}
@@ -203,8 +207,9 @@ func (w switcher) rebuild(parts []placed) ([]placed, bool) {
 	return buildBeside(w.r, w.layout, pieces, fixed, total/float64(len(c.all)), shapeEvaluations)
 }
 
-// switchTo switches tables to the forms for which that pays, and reports whether there
-// are any: for each form first the table for which it pays most or costs least.
+// switchTo switches tables to the forms for which that pays, and reports whether it
+// switched any. For each form, it first switches the table for which the switch pays
+// most or costs least.
 func (w switcher) switchTo(forms []problem.Form) bool {
 	tables := w.order()
 	switched := false
@@ -229,8 +234,8 @@ func (w switcher) switchTo(forms []problem.Form) bool {
 	return switched
 }
 
-// switchWhatPays switches each table to the form of a set that it pays most for, and
-// reports whether there are any.
+// switchWhatPays switches each table to the form of a set for which the switch pays
+// most, and reports whether it switched any.
 func (w switcher) switchWhatPays(tables []int, forms []problem.Form) (changed bool) {
 	for _, t := range tables {
 		best, least := problem.Form{}, -1e-9*w.best
@@ -248,8 +253,8 @@ func (w switcher) switchWhatPays(tables []int, forms []problem.Form) (changed bo
 	return changed
 }
 
-// switchExpensive switches all tables to a form by rows that alone take more than a
-// share of a device's mean compute, and returns their number.
+// switchExpensive switches each table that alone takes more than a share of a device's
+// mean compute to a form by rows, and returns the number of tables switched.
 func (w switcher) switchExpensive(form problem.Form, share float64) (n int) {
 	mean := w.computeSum / float64(len(w.compute))
 	for _, t := range w.order() {
@@ -265,8 +270,8 @@ func (w switcher) switchExpensive(form problem.Form, share float64) (n int) {
 	return n
 }
 
-// worthOf returns by how much the worth changes if a table takes a form; ok is false
-// where it cannot, or has it.
+// worthOf returns the change of the worth if a table takes a form. ok is false if the
+// table has the form already or cannot take it.
 func (w switcher) worthOf(table int, form problem.Form) (change float64, ok bool) {
 	if !slices.Contains(w.forms.choices[table], form) || w.formOf(table) == form || !w.become(table, form, 0, true) {
 		return 0, false

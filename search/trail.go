@@ -13,36 +13,35 @@ import (
 //	limit 1.3   = = = = = = = 0 1 2     resumed at the eighth piece
 //	limit 1.2   = = = = = 2 0 1 0 1     resumed at the sixth
 //
-// Caps bind late, so most choices need not be made again: on the paper's tasks, a third
-// to half of the steps remain. The work is counted as though all steps were made,
-// because budgets are counted in work and must not depend on what a worker did before.
+// Caps forbid devices only late in a run, so most choices are copied: on the paper's
+// tasks, a third to half of the steps remain to be made. The work is counted as if all
+// steps were made, because budgets are counted in work and must not depend on what a
+// worker did before.
 
-// run is the inner search that a worker is in the middle of, or that it has
-// ended: one step for each piece so far.
+// trail is the run of an inner search that a worker is making or has ended: one step
+// for each piece so far.
 type trail struct {
 	steps []step
 	// reached lists, for each device whose time with a piece was estimated, the dim sum
-	// with that piece; each step knows where its list ends.
+	// with that piece. Each step stores the index where its part of the list ends.
 	reached []int64
 }
 
-// choice is where a piece goes.
+// choice is the device chosen for a piece.
 type choice struct {
-	// device is none where no device has room.
+	// device is none if no device has room.
 	device int32
-	// scanned counts the devices looked at.
+	// scanned is the number of devices looked at.
 	scanned int32
-	// after is the device's predicted compute with the piece, where the rule asks
-	// for it.
+	// after is the device's predicted compute with the piece, if the rule computes it.
 	after float64
-	// stands is the lowest limit under which the choice would be made in the same
-	// way.
+	// stands is the lowest limit under which the same choice would be made.
 	stands int64
 }
 
-// step is a choice with what it takes to undo it, and the run's totals up to it.
+// step is a choice with the data to undo it, and the run's totals up to it.
 type step struct {
-	// before is what the device held; none was chosen if device is none.
+	// before is what the device held; it is not set if device is none.
 	before  holding
 	device  int32
 	reached int32
@@ -51,8 +50,9 @@ type step struct {
 
 // totals sum up a run.
 type totals struct {
-	// stands is the lowest limit under which the same choices would be made, and widely
-	// the lowest under which the same number of devices would be estimated for them.
+	// stands is the lowest limit under which the same choices would be made. widely is the
+	// lowest limit under which, in addition, the same number of devices would be estimated
+	// for them.
 	stands, widely int64
 	// peak is the highest dim sum of a device.
 	peak int64
@@ -64,7 +64,7 @@ func (r *trail) reset() {
 	*r = trail{steps: r.steps[:0], reached: r.reached[:0]}
 }
 
-// totals returns those of the run so far.
+// totals returns the totals of the run so far.
 func (r *trail) totals() totals {
 	if n := len(r.steps); n > 0 {
 		return r.steps[n-1].totals
@@ -72,7 +72,7 @@ func (r *trail) totals() totals {
 	return totals{}
 }
 
-// record appends a choice for piece p to the run, before it is carried out. before is
+// record appends a choice for piece p to the run, before the piece is placed. before is
 // what the chosen device holds.
 func (r *trail) record(p *entry, c *choice, before *holding) {
 	n := len(r.steps)
@@ -101,8 +101,8 @@ func (r *trail) record(p *entry, c *choice, before *holding) {
 	}
 }
 
-// standing returns the number of first steps that an inner search with a lower limit
-// takes, too.
+// standing returns the number of steps, from the start, that an inner search with a
+// lower limit would take as well.
 func (r *trail) standing(limit int64) int {
 	kept := len(r.steps)
 	for kept > 0 && r.steps[kept-1].stands > limit {
@@ -111,8 +111,8 @@ func (r *trail) standing(limit int64) int {
 	return kept
 }
 
-// recount sets the evaluations to those that the steps take under a lower limit, which
-// leaves fewer devices to estimate.
+// recount sets evaluations to the number that the steps take under a lower limit, under
+// which fewer devices are estimated.
 func (r *trail) recount(limit int64) {
 	same := len(r.steps)
 	for same > 0 && r.steps[same-1].widely > limit {

@@ -9,16 +9,17 @@ import (
 
 // Case is a problem that every implementation of search.Scorer is run on.
 type Case struct {
-	// Name tells the shape of the cluster.
+	// Name describes the shape of the cluster.
 	Name string
-	// Problem is valid. It is the caller's.
+	// Problem is valid and belongs to the caller.
 	Problem *problem.Problem
 }
 
-// Cases returns the problems that Conform is run on: tables of all optimizers and
-// precisions, narrow and wide, read by one feature and by several, weighted, without
-// lookups and with fewer rows than devices, on clusters of all shapes of devices of the
-// profile, with host memory and without. All are new, so a caller may change them.
+// Cases returns the problems that Conform is run on. Their tables have all optimizers
+// and precisions, are narrow and wide, are read by one feature and by several, are
+// weighted or not, have no lookups, or have fewer rows than there are devices. Their
+// clusters have all shapes, with devices of the profile, with and without host memory.
+// The problems are new for each call, so the caller may change them.
 func Cases(profile hardware.Profile) []Case {
 	var all []Case
 	for _, c := range []struct {

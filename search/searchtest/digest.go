@@ -8,8 +8,9 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Digest stands for a placement, shards listed by device: for the device, table, rows
-// and columns of each shard. It is for tests that a placement stays what it was.
+// Digest returns a short text that stands for a placement, given the shards of each
+// device: it depends on the device, table, rows and columns of each shard. Tests use it
+// to pin a placement.
 func Digest(shards [][]problem.Shard) string {
 	h := sha256.New()
 	for d, held := range shards {

@@ -25,9 +25,9 @@ const Tolerance = 1e-9
 // steps is how many changes Conform makes.
 const steps = 300
 
-// Forms returns the forms that slices may have on a cluster, the zero form first: those
-// of host memory where the cluster has some, with a small and a large cache. The slice
-// is the caller's.
+// Forms returns the forms that slices may have on a cluster, the zero form first. Forms
+// in host memory, with a small and a large cache, are included if the cluster has host
+// memory. The slice is the caller's.
 func Forms(t hardware.Topology) []problem.Form {
 	forms := []problem.Form{{}}
 	if t.Devices > 1 {
@@ -42,11 +42,12 @@ func Forms(t hardware.Topology) []problem.Form {
 	return forms
 }
 
-// Conform fails the test where the factory's Scorers break the contract of search.Scorer
-// on problem p. It walks randomly through placements of slices in the given forms, which
-// must be forms that the Scorers estimate, and compares with placements built from
-// nothing. No forms means the zero form only. A table with fewer rows than blocks is not
-// cut by rows. The problem's accounting and constraints are ignored.
+// Conform fails the test where the factory's Scorers break the contract of
+// search.Scorer on problem p. It walks randomly through placements of slices in the
+// given forms, which the Scorers must estimate, and compares the estimates with those
+// of placements built from the start. If forms is empty, the walk uses the zero form
+// only. A table with fewer rows than blocks is not cut by rows. The problem's
+// accounting and constraints are ignored.
 func Conform(t *testing.T, p *problem.Problem, factory search.Factory, forms []problem.Form) {
 	t.Helper()
 	w := walk{t: t, p: p, walked: factory(), fresh: factory(), draw: rand.New(rand.NewPCG(3, 4))}
@@ -89,8 +90,8 @@ type (
 	}
 )
 
-// walk is a placement that changes step by step, and a Scorer that is given every
-// placement anew.
+// walk is a placement that changes step by step, with the Scorer that follows the
+// changes and a factory for Scorers that get each placement at once.
 type walk struct {
 	t             *testing.T
 	p             *problem.Problem
@@ -101,8 +102,8 @@ type walk struct {
 	step          int
 }
 
-// register asks for the items. Whoever asks and however often, the numbers are the same,
-// and they differ by table, width and form.
+// register asks the Scorers for the items. Every Scorer must return the same numbers
+// each time, and different numbers for different tables, widths and forms.
 func (w *walk) register(forms []problem.Form) {
 	seen := map[int]item{}
 	for i := range w.p.Tables {
@@ -126,7 +127,8 @@ func (w *walk) register(forms []problem.Form) {
 	}
 }
 
-// device draws a device that the item may be given with: any, or one of a full host.
+// device draws a device to name when the item is added: any device, or a device of a
+// full host.
 func (w *walk) device(it item) int {
 	n := w.p.Topology.Devices
 	if it.form.ShardingType == problem.TableRowWise {
@@ -135,7 +137,7 @@ func (w *walk) device(it item) int {
 	return w.draw.IntN(n)
 }
 
-// counts reports whether Compute of a device counts an item on device d.
+// counts reports whether Compute of a device counts an item that was added to device d.
 func (w *walk) counts(it item, d, device int) bool {
 	switch it.form.ShardingType {
 	case problem.RowWise, problem.DataParallel:
@@ -171,7 +173,7 @@ func (w *walk) add(it item) {
 func (w *walk) remove(i int) {
 	p := w.placed[i]
 	d := p.device
-	// Any device that holds the item stands for the others.
+	// Any device that holds the item may be named instead.
 	switch p.form.ShardingType {
 	case problem.RowWise, problem.DataParallel:
 		d = w.device(p.item)
@@ -209,7 +211,7 @@ func (w *walk) touched(it item, d int, before []float64, shared float64) {
 	}
 }
 
-// compare compares the walked placement with one built anew in another order.
+// compare compares the placement with one built from the start in another order.
 func (w *walk) compare() {
 	w.fresh.Reset()
 	for _, i := range w.draw.Perm(len(w.placed)) {
@@ -234,7 +236,7 @@ func (w *walk) compare() {
 	}
 }
 
-// empty checks that nothing is left.
+// empty checks that nothing remains.
 func (w *walk) empty(when string) {
 	w.t.Helper()
 	for d, got := range w.computes(w.walked) {
