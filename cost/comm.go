@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -58,41 +59,58 @@ const (
 
 func loadComm(file *modelfile.Model) (commModel, error) {
 	c := commModel{constants: file.Manifest.Comm}
-	k := c.constants
-	for _, v := range []float64{k.AlphaMS, k.IntraGBps, k.CopyGBps} {
-		if !(v > 0) || math.IsInf(v, 0) {
-			return c, fmt.Errorf("model %q: comm constants %+v: a latency or bandwidth is not positive", file.Manifest.ID, k)
-		}
+	if err := checkComm(c.constants); err != nil {
+		return c, fmt.Errorf("model %q: comm constants %+v: %w", file.Manifest.ID, c.constants, err)
 	}
-	for _, v := range []float64{k.BaseMS, k.HopMS, k.NICGBps} { // 0 where there is one host only
-		if !(v >= 0) || math.IsInf(v, 0) {
-			return c, fmt.Errorf("model %q: comm constants %+v: a latency or bandwidth between hosts is negative or not finite", file.Manifest.ID, k)
-		}
-	}
-	widths := []int{CommInputs, k.Hidden, k.Hidden, commOutputs}
 	members := max(1, file.Manifest.Compute.Members)
 	for member := range members {
-		prefix := MemberPrefix(member, members)
-		var layers []denseLayer
-		for i := range commLayers {
-			weight, err := file.Tensor(prefix+fmt.Sprintf(TensorCommWeight, i), widths[i+1], widths[i])
-			if err != nil {
-				return c, err
-			}
-			bias, err := file.Tensor(prefix+fmt.Sprintf(TensorCommBias, i), widths[i+1])
-			if err != nil {
-				return c, err
-			}
-			layers = append(layers, denseLayer{weight, bias, widths[i], widths[i+1]})
+		layers, err := loadResidual(file, MemberPrefix(member, members))
+		if err != nil {
+			return c, err
 		}
 		c.residual = append(c.residual, layers)
 	}
-	if k.OverlapRest != 0 || k.OverlapRate != 0 {
-		if !(k.OverlapRest >= 1 && k.OverlapRate > 0 && k.OverlapRate <= 1) || math.IsInf(k.OverlapRest, 1) {
-			return c, fmt.Errorf("model %q: comm constants %+v: want an overlap rest of at least 1, and a rate above 0 and at most 1", file.Manifest.ID, k)
+	return c, nil
+}
+
+// checkComm refuses constants that are not latencies, bandwidths or overlaps.
+func checkComm(k modelfile.CommSpec) error {
+	for _, v := range []float64{k.AlphaMS, k.IntraGBps, k.CopyGBps} {
+		if !(v > 0) || math.IsInf(v, 0) {
+			return errors.New("a latency or bandwidth is not positive")
 		}
 	}
-	return c, nil
+	for _, v := range []float64{k.BaseMS, k.HopMS, k.NICGBps} { // 0 if there is one host only
+		if !(v >= 0) || math.IsInf(v, 0) {
+			return errors.New("a latency or bandwidth between hosts is negative or not finite")
+		}
+	}
+	if k.OverlapRest == 0 && k.OverlapRate == 0 {
+		return nil
+	}
+	if !(k.OverlapRest >= 1 && k.OverlapRate > 0 && k.OverlapRate <= 1) || math.IsInf(k.OverlapRest, 1) {
+		return errors.New("want an overlap rest of at least 1, and a rate above 0 and at most 1")
+	}
+	return nil
+}
+
+// loadResidual returns the layers of one member's correction of all-to-alls.
+func loadResidual(file *modelfile.Model, prefix string) ([]denseLayer, error) {
+	hidden := file.Manifest.Comm.Hidden
+	widths := []int{CommInputs, hidden, hidden, commOutputs}
+	var layers []denseLayer
+	for i := range commLayers {
+		weight, err := file.Tensor(prefix+fmt.Sprintf(TensorCommWeight, i), widths[i+1], widths[i])
+		if err != nil {
+			return nil, err
+		}
+		bias, err := file.Tensor(prefix+fmt.Sprintf(TensorCommBias, i), widths[i+1])
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, denseLayer{weight, bias, widths[i], widths[i+1]})
+	}
+	return layers, nil
 }
 
 // Overlapped returns what a forward collective of the given time, in ms, takes from

@@ -187,21 +187,8 @@ func MemberPrefix(member, members int) string {
 
 func loadCompute(file *modelfile.Model) (computeNet, error) {
 	spec := file.Manifest.Compute
-	if spec.FeatureVersion != feature.Version || len(spec.Features) != feature.Width || len(spec.Scalars) != feature.ScalarCount {
-		return computeNet{}, fmt.Errorf("model %q reads features %q (%d and %d scalars): this build computes %q (%d and %d); train it again",
-			file.Manifest.ID, spec.FeatureVersion, len(spec.Features), len(spec.Scalars), feature.Version, feature.Width, feature.ScalarCount)
-	}
-	const limit = 4096
-	if spec.Hidden < 1 || spec.Embed < 1 || spec.Head < 1 || spec.Hidden > limit || spec.Embed > limit || spec.Head > limit {
-		return computeNet{}, fmt.Errorf("model %q: layer widths %d, %d, %d are not between 1 and %d", file.Manifest.ID, spec.Hidden, spec.Embed, spec.Head, limit)
-	}
-	if spec.Members < 0 || spec.Members > MaxMembers {
-		return computeNet{}, fmt.Errorf("model %q: an ensemble of %d is not one of 1 to %d", file.Manifest.ID, spec.Members, MaxMembers)
-	}
-	for _, v := range []float64{spec.LaunchForwardMS, spec.LaunchBackwardMS} {
-		if !(v >= 0) || math.IsInf(v, 0) {
-			return computeNet{}, fmt.Errorf("model %q: a fixed cost of %v ms is negative or not finite", file.Manifest.ID, v)
-		}
+	if err := checkCompute(spec); err != nil {
+		return computeNet{}, fmt.Errorf("model %q: %w", file.Manifest.ID, err)
 	}
 	members := max(1, spec.Members)
 	units := (spec.Head + f32.IntLanes - 1) / f32.IntLanes * f32.IntLanes
@@ -223,6 +210,30 @@ func loadCompute(file *modelfile.Model) (computeNet, error) {
 		}
 	}
 	return n, nil
+}
+
+// checkCompute refuses nets that read other features than this build computes, and
+// sizes and constants outside of their ranges.
+func checkCompute(spec modelfile.ComputeSpec) error {
+	if spec.FeatureVersion != feature.Version || len(spec.Features) != feature.Width || len(spec.Scalars) != feature.ScalarCount {
+		return fmt.Errorf("it reads features %q (%d and %d scalars): this build computes %q (%d and %d); train it again",
+			spec.FeatureVersion, len(spec.Features), len(spec.Scalars), feature.Version, feature.Width, feature.ScalarCount)
+	}
+	const limit = 4096
+	for _, width := range []int{spec.Hidden, spec.Embed, spec.Head} {
+		if width < 1 || width > limit {
+			return fmt.Errorf("layer widths %d, %d, %d are not between 1 and %d", spec.Hidden, spec.Embed, spec.Head, limit)
+		}
+	}
+	if spec.Members < 0 || spec.Members > MaxMembers {
+		return fmt.Errorf("an ensemble of %d is not one of 1 to %d", spec.Members, MaxMembers)
+	}
+	for _, v := range []float64{spec.LaunchForwardMS, spec.LaunchBackwardMS} {
+		if !(v >= 0) || math.IsInf(v, 0) {
+			return fmt.Errorf("a fixed cost of %v ms is negative or not finite", v)
+		}
+	}
+	return nil
 }
 
 func (n *computeNet) loadMember(file *modelfile.Model, member int) error {
