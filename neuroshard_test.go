@@ -374,8 +374,8 @@ func TestConstraintsAreHonoured(t *testing.T) {
 	p.Tables[1].Constraint = problem.Constraint{Devices: []int{2}}
 	p.Tables[2].Constraint = problem.Constraint{MinWidth: 32}
 	p.Tables[3].Constraint = problem.Constraint{Devices: []int{1, 3}}
-	p.Tables[4].Constraint = problem.Constraint{Group: "together"}
-	p.Tables[5].Constraint = problem.Constraint{Group: "together"}
+	p.Tables[4].Constraint = problem.Constraint{Colocation: "together"}
+	p.Tables[5].Constraint = problem.Constraint{Colocation: "together"}
 	for _, method := range search.Methods() {
 		if method == search.Paper {
 			continue

@@ -11,8 +11,8 @@ import (
 //
 // No net was trained for tables that are cut by rows, replicated or in host memory. The
 // same nets estimate their operators: a block of rows is the table that the block is to
-// its device (problem.OfBlocks), a replica is a table read by a smaller batch
-// (problem.OfReplicas). The times of host links and of the dense updates of replicas
+// its device (problem.BlocksOf), a replica is a table read by a smaller batch
+// (problem.ReplicasOf). The times of host links and of the dense updates of replicas
 // are those of the simulated device (docs/SIMULATED.md).
 type Pool struct {
 	model   *Model
@@ -107,11 +107,11 @@ func (p *Pool) embeddings(class problem.OperatorClass) *embeddings {
 	if p.classes[class] == nil {
 		switch class {
 		case problem.ClassBlocks:
-			p.classes[class] = newEmbeddings(p.model, p.problem.OfBlocks(p.network.Devices))
+			p.classes[class] = newEmbeddings(p.model, problem.BlocksOf(p.problem, p.network.Devices))
 		case problem.ClassHostBlocks:
-			p.classes[class] = newEmbeddings(p.model, p.problem.OfBlocks(p.network.PerHost))
+			p.classes[class] = newEmbeddings(p.model, problem.BlocksOf(p.problem, p.network.PerHost))
 		case problem.ClassReplicas:
-			p.classes[class] = newEmbeddings(p.model, p.problem.OfReplicas())
+			p.classes[class] = newEmbeddings(p.model, problem.ReplicasOf(p.problem))
 		default:
 			p.classes[class] = p.classes[problem.ClassColumns]
 		}

@@ -79,7 +79,7 @@ func (d *digester) table(t *problem.Table) {
 	for _, device := range c.Devices {
 		d.int(int64(device))
 	}
-	d.text(c.Group)
+	d.text(c.Colocation)
 	d.bool(c.NoSplit)
 	d.int(int64(c.MinWidth))
 }

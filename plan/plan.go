@@ -143,7 +143,7 @@ func (pl *Plan) Validate(p *problem.Problem) error {
 	for i := range pl.Tables {
 		v.table(i)
 	}
-	v.groups()
+	v.colocations()
 	v.memory()
 	v.predicted()
 	if len(v.found) > 0 {

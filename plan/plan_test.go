@@ -31,13 +31,13 @@ func sample(t testing.TB) (*problem.Problem, *Plan) {
 	one := func() []problem.Feature { return []problem.Feature{{Name: "f", PoolingFactor: 3}} }
 	p := &problem.Problem{
 		Tables: []problem.Table{
-			{Name: "user", Rows: 1000, Dim: 64, Features: one(), Constraint: problem.Constraint{Group: "g"}},
+			{Name: "user", Rows: 1000, Dim: 64, Features: one(), Constraint: problem.Constraint{Colocation: "g"}},
 			{
 				Name: "item", Rows: 2000, Dim: 128, Features: []problem.Feature{{Name: "seen", PoolingFactor: 1.5}, {Name: "bought", PoolingFactor: 20}},
 				Optimizer: problem.RowwiseAdagrad, Constraint: problem.Constraint{MinWidth: 16},
 			},
 			{Name: "word", Rows: 500, Dim: 32, Features: one(), Weighted: true, Precision: problem.FP16, Constraint: problem.Constraint{Devices: []int{1, 2}}},
-			{Name: "place", Rows: 700, Dim: 16, Features: one(), Constraint: problem.Constraint{Group: "g"}},
+			{Name: "place", Rows: 700, Dim: 16, Features: one(), Constraint: problem.Constraint{Colocation: "g"}},
 			{Name: "time", Rows: 24, Dim: 8, Features: one(), Constraint: problem.Constraint{NoSplit: true}},
 			{Name: "rows", Rows: 4000, Dim: 16, Features: one(), Optimizer: problem.Adam},
 			{Name: "host", Rows: 4000, Dim: 16, Features: one(), Optimizer: problem.Adagrad},

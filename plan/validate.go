@@ -44,7 +44,7 @@ const (
 	RuleWidth        Rule = "width"         // a shard is too narrow, or of no valid width
 	RuleSplit        Rule = "split"         // a table that must stay whole is cut
 	RuleDevice       Rule = "device"        // a shard lies where it may not
-	RuleGroup        Rule = "group"         // tables that belong together are apart
+	RuleColocation   Rule = "group"         // tables that belong together are apart
 	RuleTier         Rule = "tier"          // a shard lies in a memory that cannot hold it
 	RuleMemory       Rule = "memory"        // a device holds more bytes than it may
 	RuleStated       Rule = "stated"        // a sum stated in the plan is not the sum of its shards
@@ -513,12 +513,12 @@ func (v *validator) widths(i int, t *Table) {
 		switch {
 		case c.NoSplit && !whole:
 			v.add(RuleSplit, t.Name, -1, -1, "it may not be split, but its %d shards are not the whole table", len(t.Shards))
-		case c.Group != "" && !whole:
-			v.add(RuleSplit, t.Name, -1, -1, "it is of co-location group %q and may not be split, but its %d shards are not the whole table", c.Group, len(t.Shards))
+		case c.Colocation != "" && !whole:
+			v.add(RuleSplit, t.Name, -1, -1, "it is of co-location group %q and may not be split, but its %d shards are not the whole table", c.Colocation, len(t.Shards))
 		case !whole:
 			least = want.MinWidth()
-		case c.Group != "" && t.Shards[0].Device == replicated:
-			v.add(RuleGroup, t.Name, -1, -1, "it lies on every device, but it is of co-location group %q, which lies on one", c.Group)
+		case c.Colocation != "" && t.Shards[0].Device == replicated:
+			v.add(RuleColocation, t.Name, -1, -1, "it lies on every device, but it is of co-location group %q, which lies on one", c.Colocation)
 		}
 	}
 	for k, s := range t.Shards {
@@ -534,9 +534,9 @@ func (v *validator) widths(i int, t *Table) {
 	}
 }
 
-// groups checks that the tables of a co-location group are on one device.
-func (v *validator) groups() {
-	for _, g := range v.p.Groups() {
+// colocations checks that the tables of a co-location group are on one device.
+func (v *validator) colocations() {
+	for _, g := range v.p.Colocations() {
 		if len(g.Tables) < 2 {
 			continue
 		}
@@ -555,8 +555,8 @@ func (v *validator) groups() {
 			}
 		}
 		if len(apart) > 1 {
-			v.add(RuleGroup, "", -1, -1, "co-location group %q lies on %d devices instead of one: %s",
-				v.p.Tables[g.Tables[0]].Constraint.Group, len(apart), words.List(apart, mostNames))
+			v.add(RuleColocation, "", -1, -1, "co-location group %q lies on %d devices instead of one: %s",
+				v.p.Tables[g.Tables[0]].Constraint.Colocation, len(apart), words.List(apart, mostNames))
 		}
 	}
 }

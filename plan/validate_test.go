@@ -594,7 +594,7 @@ func placement(t *rapid.T) (*problem.Problem, *Plan) {
 		}
 		grouped := kind == TableWise && rapid.Bool().Draw(t, "grouped")
 		if grouped {
-			table.Constraint.Group = "g"
+			table.Constraint.Colocation = "g"
 		}
 		// Rows that are not cut have a kind by their looks.
 		form := problem.Shard{Table: i}

@@ -9,11 +9,11 @@ import (
 // read by a smaller batch. So what estimates whole tables estimates both, on a problem of
 // such tables.
 
-// OfBlocks returns the problem whose tables are blocks of p's tables, cut by rows for
+// BlocksOf returns the problem whose tables are blocks of p's tables, cut by rows for
 // the given number of devices: for each table the block that holds the most used row
 // (access.Counts.Part). Everything else is p's. Times of its tables are those of one
 // block.
-func (p *Problem) OfBlocks(devices int) *Problem {
+func BlocksOf(p *Problem, devices int) *Problem {
 	type content struct {
 		access  access.Distribution
 		rows    int64
@@ -30,16 +30,16 @@ func (p *Problem) OfBlocks(devices int) *Problem {
 			c = t.Counts(p.Batch)
 			known[key] = c
 		}
-		blocks.Tables[i] = t.block(t.BlockRows(devices), c, p.Batch)
+		blocks.Tables[i] = blockOf(&t, t.BlockRows(devices), c, p.Batch)
 	}
 	return &blocks
 }
 
-// block returns the table that a block of rows of t is to the device that holds it,
+// blockOf returns the table that a block of rows of t is to the device that holds it,
 // if the whole table's counts of a batch of that many samples are c.
-func (t Table) block(rows int64, c access.Counts, batch int) Table {
+func blockOf(t *Table, rows int64, c access.Counts, batch int) Table {
 	part := c.Part(float64(rows) / float64(t.Rows))
-	b := t
+	b := *t
 	b.Rows = rows
 	b.Features = make([]Feature, len(t.Features))
 	share := 0.0 // of the lookups
@@ -53,11 +53,11 @@ func (t Table) block(rows int64, c access.Counts, batch int) Table {
 	return b
 }
 
-// OfReplicas returns the problem of p's tables as each device serves them that holds
+// ReplicasOf returns the problem of p's tables as each device serves them that holds
 // them whole for its own samples: ceil(batch / devices) of them, and with gradients
 // that are kept for all devices' rather than applied, as SGD writes them. Everything
 // else is p's.
-func (p *Problem) OfReplicas() *Problem {
+func ReplicasOf(p *Problem) *Problem {
 	replicas := *p
 	replicas.Batch = int(p.localBatch())
 	replicas.Tables = make([]Table, len(p.Tables))

@@ -8,10 +8,10 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// TestOfBlocksByPooling: of two tables alike but for their pooling, each block has its
+// TestBlocksOfByPooling: of two tables alike but for their pooling, each block has its
 // own table's lookups: one, and a quarter of the other 79 and 7999, where all rows are
 // used alike.
-func TestOfBlocksByPooling(t *testing.T) {
+func TestBlocksOfByPooling(t *testing.T) {
 	p := spreadProblem()
 	p.Tables[0].Access = access.Distribution{Kind: access.Uniform}
 	p.Tables[0].Rows = 1 << 30
@@ -19,7 +19,7 @@ func TestOfBlocksByPooling(t *testing.T) {
 	more := p.Tables[0]
 	more.Name, more.Features = "more", []Feature{{"b", 100}}
 	p.Tables = append(p.Tables, more)
-	b := p.OfBlocks(4)
+	b := BlocksOf(p, 4)
 	for i, want := range []float64{20.75, 2000.75} {
 		if got := b.Tables[i].Counts(p.Batch).Lookups; math.Abs(got-want) > 1e-5*want {
 			t.Errorf("%s: got %v lookups, want %v", b.Tables[i].Name, got, want)

@@ -48,3 +48,15 @@ func (c OperatorClass) Joint() bool {
 
 // OnHost reports whether the rows of the class are in a host's memory.
 func (c OperatorClass) OnHost() bool { return c == ClassHostMemory || c == ClassCached }
+
+// Operation is what all shards of one fused kernel call have in common. The
+// engines fuse a device's shards of equal Operation into one call; the calls
+// of a device run one after the other.
+type Operation struct {
+	// Batch is the global batch, in samples.
+	Batch     int
+	Optimizer Optimizer
+	Precision Precision
+	// Weighted is true where lookups carry per-sample weights.
+	Weighted bool
+}

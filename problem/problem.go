@@ -4,18 +4,17 @@
 //	Problem                tables, topology, batch, constraints
 //	Problem.Validate       the last word on what is allowed
 //	Problem.ShardMemory    the bytes that a shard takes on its device (memory.go)
-//	OfBlocks, OfReplicas   tables as their blocks of rows, or their replicas (blocks.go)
+//	BlocksOf, ReplicasOf  tables as their blocks of rows, or their replicas (blocks.go)
 //
 // The package knows nothing of time: package cost predicts what is fast; what fits is
 // counted here.
 //
-// The rules of Validate are in validate.go. sharding.go says how a table can be cut and
-// placed, class.go which shards fuse into one operator, and operation.go what they
-// must have in common for it.
+// The rules of Validate are in validate.go, and the number formats and optimizers that
+// a table may have in precision.go. sharding.go says how a table can be cut and placed,
+// class.go which shards fuse into one operator, and what they must have in common for it.
 package problem
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -49,6 +48,9 @@ type Problem struct {
 	// travel between devices. Computation is always in fp32.
 	CommPrecision Precision
 }
+
+// Validate returns nil or an *Invalid with every fault found (validate.go).
+func (p *Problem) Validate() error { return validate(p) }
 
 // CommBytes returns the size of an element that travels between devices.
 func (p *Problem) CommBytes() int { return int(p.CommPrecision.Bytes()) }
@@ -89,9 +91,9 @@ type Feature struct {
 type Constraint struct {
 	// Devices lists the allowed devices; empty allows all. A pin is a list of one.
 	Devices []int
-	// Group names a co-location group: all tables of a group are placed, whole,
+	// Colocation names a co-location group: all tables of a group are placed, whole,
 	// on one device. Empty: none.
-	Group string
+	Colocation string
 	// NoSplit forbids splitting the table.
 	NoSplit bool
 	// MinWidth is the narrowest column slice allowed, a multiple of
@@ -128,99 +130,10 @@ func (t *Table) Counts(batch int) access.Counts {
 // co-location group.
 func (t *Table) MinWidth() int {
 	c := t.Constraint
-	if c.NoSplit || c.Group != "" {
+	if c.NoSplit || c.Colocation != "" {
 		return t.Dim
 	}
 	return min(t.Dim, max(ColumnGranule, c.MinWidth))
-}
-
-// Precision is the number format of a table's weights.
-type Precision uint8
-
-// The precisions.
-const (
-	FP32 Precision = iota
-	FP16
-	BF16
-)
-
-var precisionNames = []string{"fp32", "fp16", "bf16"}
-
-// String returns the precision's name as used in files.
-func (p Precision) String() string { return enumName(precisionNames, uint8(p), "Precision") }
-
-// MarshalText writes the precision's name.
-func (p Precision) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
-
-// Bytes returns the size of one weight.
-func (p Precision) Bytes() int64 {
-	if p == FP32 {
-		return 4
-	}
-	return 2
-}
-
-// Precisions returns the names of all precisions. The slice is the caller's.
-func Precisions() []string { return slices.Clone(precisionNames) }
-
-// ParsePrecision reads a precision's name.
-func ParsePrecision(s string) (Precision, error) {
-	i, err := parseEnum(precisionNames, s, "precision")
-	return Precision(i), err
-}
-
-// Optimizer is what updates a table's rows in the fused backward.
-type Optimizer uint8
-
-// The optimizers, by growing state.
-const (
-	SGD Optimizer = iota
-	RowwiseAdagrad
-	Adagrad
-	Adam
-)
-
-var optimizerNames = []string{"sgd", "rowwise_adagrad", "adagrad", "adam"}
-
-// String returns the optimizer's name as used in files.
-func (o Optimizer) String() string { return enumName(optimizerNames, uint8(o), "Optimizer") }
-
-// StateBytes returns the bytes of optimizer state of a shard of the given
-// shape. State is kept in fp32 whatever the weights' precision: none for SGD,
-// one number a row for row-wise Adagrad (each column slice keeps its own), one
-// an element for Adagrad, two an element for Adam.
-func (o Optimizer) StateBytes(rows int64, dim int) int64 {
-	switch o {
-	case RowwiseAdagrad:
-		return 4 * rows
-	case Adagrad:
-		return 4 * rows * int64(dim)
-	case Adam:
-		return 8 * rows * int64(dim)
-	}
-	return 0
-}
-
-// ParseOptimizer reads an optimizer's name.
-func ParseOptimizer(s string) (Optimizer, error) {
-	i, err := parseEnum(optimizerNames, s, "optimizer")
-	return Optimizer(i), err
-}
-
-func enumName(names []string, i uint8, shardingType string) string {
-	if int(i) < len(names) {
-		return names[i]
-	}
-	return fmt.Sprintf("%s(%d)", shardingType, i)
-}
-
-func parseEnum(names []string, s, shardingType string) (uint8, error) {
-	for i, name := range names {
-		if name == s {
-			return uint8(i), nil
-		}
-	}
-	return 0, fmt.Errorf("%s %q is unknown: choose one of %s", shardingType, s, strings.Join(names, ", "))
 }
 
 // Range is the half-open interval [Start, End).
@@ -250,6 +163,21 @@ func (p *Problem) ByRows(s Shard) bool {
 	return s.ShardingType.ByRows() || s.ShardingType == "" && s.Rows.Len() < p.Tables[s.Table].Rows
 }
 
+// Form returns the form of the slice that a shard of p is, or is a block of.
+func (p *Problem) Form(s Shard) Form {
+	shardingType := s.ShardingType
+	if shardingType == "" && p.ByRows(s) {
+		shardingType = RowWise
+	}
+	if held := shardingType.facts().held; held != "" {
+		return Form{ShardingType: held}
+	}
+	if s.Tier.OnHost() {
+		return Form{Tier: s.Tier, Cache: s.Cache}
+	}
+	return Form{}
+}
+
 // Dim returns the shard's width in columns.
 func (s Shard) Dim() int { return int(s.Columns.Len()) }
 
@@ -262,3 +190,58 @@ func (p *Problem) Whole(i int) Shard {
 // DimSum returns the pooled columns that a shard contributes to a sample: its
 // width once for each feature that reads it.
 func (p *Problem) DimSum(s Shard) int { return s.Dim() * len(p.Tables[s.Table].Features) }
+
+// Operation returns the operation that shards of table i belong to.
+func (p *Problem) Operation(i int) Operation {
+	t := &p.Tables[i]
+	return Operation{Batch: p.Batch, Optimizer: t.Optimizer, Precision: t.Precision, Weighted: t.Weighted}
+}
+
+// Colocation is tables that are placed together: a co-location group, or one table.
+type Colocation struct {
+	// Tables are indices into Problem.Tables, ascending.
+	Tables []int
+	// Devices are the allowed devices, ascending; nil allows all.
+	Devices []int
+}
+
+// Colocations partitions the tables into what is placed together, in the order of
+// each group's first table.
+func (p *Problem) Colocations() []Colocation {
+	var groups []Colocation
+	index := map[string]int{}
+	for i := range p.Tables {
+		c := p.Tables[i].Constraint
+		var allowed []int
+		if len(c.Devices) > 0 {
+			allowed = slices.Clone(c.Devices)
+			slices.Sort(allowed)
+		}
+		at, ok := index[c.Colocation]
+		if c.Colocation == "" || !ok {
+			index[c.Colocation] = len(groups)
+			groups = append(groups, Colocation{Tables: []int{i}, Devices: allowed})
+			continue
+		}
+		groups[at].Tables = append(groups[at].Tables, i)
+		groups[at].Devices = intersect(groups[at].Devices, allowed)
+	}
+	return groups
+}
+
+// intersect returns the devices in both lists, nil standing for all devices.
+func intersect(a, b []int) []int {
+	if a == nil {
+		return b
+	}
+	if b == nil {
+		return a
+	}
+	common := []int{}
+	for _, d := range a {
+		if slices.Contains(b, d) {
+			common = append(common, d)
+		}
+	}
+	return common
+}

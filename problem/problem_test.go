@@ -139,14 +139,14 @@ func TestValidate(t *testing.T) {
 		{"negative minimum width", func(p *problem.Problem) { p.Tables[0].Constraint.MinWidth = -4 }, []string{`table "a": minimum slice width -4 is not a multiple of 4`}},
 		{"minimum width above the dim", func(p *problem.Problem) { p.Tables[0].Constraint.MinWidth = 68 }, []string{`table "a": minimum slice width 68 is above the table's dim 64`}},
 		{"group without a device in common", func(p *problem.Problem) {
-			p.Tables[0].Constraint = problem.Constraint{Group: "g", Devices: []int{0, 1}}
-			p.Tables[1].Constraint = problem.Constraint{Group: "g", Devices: []int{1, 2}}
-			p.Tables[2].Constraint = problem.Constraint{Group: "g", Devices: []int{2, 0}}
+			p.Tables[0].Constraint = problem.Constraint{Colocation: "g", Devices: []int{0, 1}}
+			p.Tables[1].Constraint = problem.Constraint{Colocation: "g", Devices: []int{1, 2}}
+			p.Tables[2].Constraint = problem.Constraint{Colocation: "g", Devices: []int{2, 0}}
 		}, []string{`co-location group "g": its tables a, b, c have no allowed device in common`}},
 		{"group with a device in common", func(p *problem.Problem) {
-			p.Tables[0].Constraint = problem.Constraint{Group: "g", Devices: []int{0, 1}}
-			p.Tables[1].Constraint = problem.Constraint{Group: "g"}
-			p.Tables[2].Constraint = problem.Constraint{Group: "g", Devices: []int{2, 1}}
+			p.Tables[0].Constraint = problem.Constraint{Colocation: "g", Devices: []int{0, 1}}
+			p.Tables[1].Constraint = problem.Constraint{Colocation: "g"}
+			p.Tables[2].Constraint = problem.Constraint{Colocation: "g", Devices: []int{2, 1}}
 		}, nil},
 		{"no batch", func(p *problem.Problem) { p.Batch = 0 }, []string{"batch: 0 is not between 1 and 16777216"}},
 		{"huge batch", func(p *problem.Problem) { p.Batch = 1<<24 + 1 }, []string{"batch: 16777217 is not between 1 and 16777216"}},
@@ -193,8 +193,8 @@ func TestValidateReportsAllFaults(t *testing.T) {
 	p.Tables[0] = problem.Table{Rows: -1, Dim: 6, Features: pooled(-1), Precision: 7, Optimizer: 7, Access: histogram(2)}
 	p.Tables[1].Name = "d"
 	p.Tables[1].Access.Exponent = -1
-	p.Tables[1].Constraint = problem.Constraint{Group: "g", Devices: []int{1, 9}, MinWidth: 3}
-	p.Tables[2].Constraint = problem.Constraint{Group: "g", Devices: []int{2, 2}}
+	p.Tables[1].Constraint = problem.Constraint{Colocation: "g", Devices: []int{1, 9}, MinWidth: 3}
+	p.Tables[2].Constraint = problem.Constraint{Colocation: "g", Devices: []int{2, 2}}
 	err := p.Validate()
 	checkFaults(t, "all", err, []string{
 		"reserve share: -1 is not at least 0 and below 1",
@@ -234,18 +234,18 @@ func TestHints(t *testing.T) {
 func TestGroups(t *testing.T) {
 	p := sample()
 	p.Tables[0].Constraint.Devices = []int{3, 1}
-	p.Tables[1].Constraint = problem.Constraint{Group: "g", Devices: []int{5, 4, 2}}
-	p.Tables[2].Constraint = problem.Constraint{Group: "h"}
-	p.Tables[3].Constraint = problem.Constraint{Group: "g", Devices: []int{2, 5}}
-	want := []problem.Group{
+	p.Tables[1].Constraint = problem.Constraint{Colocation: "g", Devices: []int{5, 4, 2}}
+	p.Tables[2].Constraint = problem.Constraint{Colocation: "h"}
+	p.Tables[3].Constraint = problem.Constraint{Colocation: "g", Devices: []int{2, 5}}
+	want := []problem.Colocation{
 		{Tables: []int{0}, Devices: []int{1, 3}},
 		{Tables: []int{1, 3}, Devices: []int{2, 5}},
 		{Tables: []int{2}},
 	}
-	equal := func(a, b problem.Group) bool {
+	equal := func(a, b problem.Colocation) bool {
 		return slices.Equal(a.Tables, b.Tables) && slices.Equal(a.Devices, b.Devices) && (a.Devices == nil) == (b.Devices == nil)
 	}
-	if got := p.Groups(); !slices.EqualFunc(got, want, equal) {
+	if got := p.Colocations(); !slices.EqualFunc(got, want, equal) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if got := p.Tables[0].Constraint.Devices; !slices.Equal(got, []int{3, 1}) {
@@ -253,12 +253,12 @@ func TestGroups(t *testing.T) {
 	}
 	// Tables without a group stand alone, however many there are.
 	plain := sample()
-	if got := plain.Groups(); len(got) != 4 || len(got[3].Tables) != 1 || got[3].Tables[0] != 3 {
+	if got := plain.Colocations(); len(got) != 4 || len(got[3].Tables) != 1 || got[3].Tables[0] != 3 {
 		t.Errorf("got %+v, want each table alone", got)
 	}
 	// A table that may go anywhere takes over its group's devices.
 	p.Tables[1].Constraint.Devices = nil
-	if got := p.Groups()[1]; !slices.Equal(got.Devices, []int{2, 5}) {
+	if got := p.Colocations()[1]; !slices.Equal(got.Devices, []int{2, 5}) {
 		t.Errorf("got devices %v, want [2 5]", got.Devices)
 	}
 }
@@ -272,7 +272,7 @@ func TestMinWidth(t *testing.T) {
 		{"nothing said", problem.Constraint{}, 4},
 		{"stated", problem.Constraint{MinWidth: 16}, 16},
 		{"not to be split", problem.Constraint{NoSplit: true, MinWidth: 16}, 64},
-		{"in a group", problem.Constraint{Group: "g", MinWidth: 16}, 64},
+		{"in a group", problem.Constraint{Colocation: "g", MinWidth: 16}, 64},
 		{"wider than the table", problem.Constraint{MinWidth: 128}, 64},
 	} {
 		table := problem.Table{Dim: 64, Constraint: c.constraint}

@@ -167,18 +167,3 @@ type Form struct {
 	Tier  Tier
 	Cache float64
 }
-
-// Form returns the form of the slice that a shard of p is, or is a block of.
-func (p *Problem) Form(s Shard) Form {
-	shardingType := s.ShardingType
-	if shardingType == "" && p.ByRows(s) {
-		shardingType = RowWise
-	}
-	if held := shardingType.facts().held; held != "" {
-		return Form{ShardingType: held}
-	}
-	if s.Tier.OnHost() {
-		return Form{Tier: s.Tier, Cache: s.Cache}
-	}
-	return Form{}
-}

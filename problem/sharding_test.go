@@ -74,12 +74,12 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestOfBlocks: a block's table does what the block of the whole one does.
-func TestOfBlocks(t *testing.T) {
+// TestBlocksOf: a block's table does what the block of the whole one does.
+func TestBlocksOf(t *testing.T) {
 	p := spreadProblem()
 	all := p.Tables[0].Counts(p.Batch)
 	want := all.Part(.125)
-	b := p.OfBlocks(8)
+	b := BlocksOf(p, 8)
 	got := b.Tables[0].Counts(p.Batch)
 	if b.Tables[0].Rows != 125 || math.Abs(got.Lookups-want.Lookups) > 1e-9*want.Lookups || math.Abs(got.Unique-min(125, want.Unique)) > 1e-9*want.Unique {
 		t.Errorf("block %+v does %+v, want %+v", b.Tables[0], got, want)
@@ -90,7 +90,7 @@ func TestOfBlocks(t *testing.T) {
 	if p.Tables[0].Rows != 1000 || p.Tables[0].Features[0].PoolingFactor != 2 {
 		t.Error("the problem itself was changed")
 	}
-	if r := p.OfReplicas(); r.Batch != 10 || r.Tables[0].Optimizer != SGD || p.Tables[0].Optimizer != Adam {
+	if r := ReplicasOf(p); r.Batch != 10 || r.Tables[0].Optimizer != SGD || p.Tables[0].Optimizer != Adam {
 		t.Errorf("replicas %+v", r)
 	}
 }

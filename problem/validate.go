@@ -3,7 +3,6 @@ package problem
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/neuroshard/neuroshard/internal/words"
@@ -18,9 +17,9 @@ type Fault struct {
 	Table string
 	// Message says what is wrong, with the offending value; Hint what to do.
 	Message, Hint string
-	// Group holds the indices of the tables of a co-location group that is at
+	// Colocation holds the indices of the tables of a co-location group that is at
 	// fault, ascending; nil for all other faults.
-	Group []int
+	Colocation []int
 }
 
 // String prints the fault on one line, without the hint.
@@ -47,8 +46,8 @@ func (e *Invalid) Error() string {
 // subset stay inside an int64.
 const maxTotalBytes = 1 << 60
 
-// Validate returns nil or an *Invalid with every fault found.
-func (p *Problem) Validate() error {
+// validate is Problem.Validate.
+func validate(p *Problem) error {
 	v := validator{problem: p}
 	for _, message := range p.Topology.Problems() {
 		v.add("", "", "%s", message)
@@ -60,7 +59,7 @@ func (p *Problem) Validate() error {
 		v.add("", "", "%d tables: a problem has 1 to %d", len(p.Tables), MaxTables)
 	}
 	v.tables()
-	v.groups()
+	v.colocations()
 	if len(v.faults) == 0 {
 		v.total()
 	}
@@ -206,9 +205,9 @@ func (v *validator) total() {
 	}
 }
 
-// groups refuses co-location groups whose tables share no allowed device.
-func (v *validator) groups() {
-	for _, g := range v.problem.Groups() {
+// colocations refuses co-location groups whose tables share no allowed device.
+func (v *validator) colocations() {
+	for _, g := range v.problem.Colocations() {
 		if len(g.Tables) < 2 {
 			continue
 		}
@@ -218,57 +217,8 @@ func (v *validator) groups() {
 				names[i] = v.problem.Tables[t].Name
 			}
 			v.add("", "widen the allowed devices of one of them, or take it out of the group",
-				"co-location group %q: its tables %s have no allowed device in common", v.problem.Tables[g.Tables[0]].Constraint.Group, strings.Join(names, ", "))
-			v.faults[len(v.faults)-1].Group = g.Tables
+				"co-location group %q: its tables %s have no allowed device in common", v.problem.Tables[g.Tables[0]].Constraint.Colocation, strings.Join(names, ", "))
+			v.faults[len(v.faults)-1].Colocation = g.Tables
 		}
 	}
-}
-
-// Group is tables that are placed together: a co-location group, or one table.
-type Group struct {
-	// Tables are indices into Problem.Tables, ascending.
-	Tables []int
-	// Devices are the allowed devices, ascending; nil allows all.
-	Devices []int
-}
-
-// Groups partitions the tables into what is placed together, in the order of
-// each group's first table.
-func (p *Problem) Groups() []Group {
-	var groups []Group
-	index := map[string]int{}
-	for i := range p.Tables {
-		c := p.Tables[i].Constraint
-		var allowed []int
-		if len(c.Devices) > 0 {
-			allowed = slices.Clone(c.Devices)
-			slices.Sort(allowed)
-		}
-		at, ok := index[c.Group]
-		if c.Group == "" || !ok {
-			index[c.Group] = len(groups)
-			groups = append(groups, Group{Tables: []int{i}, Devices: allowed})
-			continue
-		}
-		groups[at].Tables = append(groups[at].Tables, i)
-		groups[at].Devices = intersect(groups[at].Devices, allowed)
-	}
-	return groups
-}
-
-// intersect returns the devices in both lists, nil standing for all devices.
-func intersect(a, b []int) []int {
-	if a == nil {
-		return b
-	}
-	if b == nil {
-		return a
-	}
-	common := []int{}
-	for _, d := range a {
-		if slices.Contains(b, d) {
-			common = append(common, d)
-		}
-	}
-	return common
 }

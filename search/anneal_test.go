@@ -31,7 +31,7 @@ func drawHandMade(t *rapid.T) *problem.Problem {
 		case 0:
 			c.NoSplit = true
 		case 1:
-			c.Group = "g"
+			c.Colocation = "g"
 		case 2:
 			c.Devices = rapid.SliceOfNDistinct(rapid.IntRange(0, devices-1), 1, 3, rapid.ID[int]).Draw(t, "allowed")
 		case 3:

@@ -95,7 +95,7 @@ func (c *catalog) resize(n int) {
 
 // whole returns the pieces of the unsplit problem, in the order of its groups.
 func (c *catalog) whole() []int32 {
-	groups := c.problem.Groups()
+	groups := c.problem.Colocations()
 	pieces := make([]int32, len(groups))
 	for i, g := range groups {
 		var devices []int32

@@ -69,7 +69,7 @@ func (f forms) none() forms {
 // choicesOf returns the forms that a table may take, except the zero form.
 func (f *forms) choicesOf(c *catalog, table int, allowed func(problem.ShardingType) bool) (choices []problem.Form) {
 	t := &c.problem.Tables[table]
-	if t.Constraint.Group != "" || c.problem.Accounting != problem.CountAll {
+	if t.Constraint.Colocation != "" || c.problem.Accounting != problem.CountAll {
 		return nil
 	}
 	if len(t.Constraint.Devices) == 0 && len(c.all) > 1 {

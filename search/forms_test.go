@@ -30,7 +30,7 @@ func onHosts(constraints ...problem.Constraint) *problem.Problem {
 // TestFormsOfConstrainedTables: a table that must stay whole takes no blocks of rows,
 // one with devices of its own lies on those alone, and one of a group stays with it.
 func TestFormsOfConstrainedTables(t *testing.T) {
-	p := onHosts(problem.Constraint{}, problem.Constraint{NoSplit: true}, problem.Constraint{Devices: []int{0, 1, 2}}, problem.Constraint{Group: "g"}, problem.Constraint{MinWidth: 16})
+	p := onHosts(problem.Constraint{}, problem.Constraint{NoSplit: true}, problem.Constraint{Devices: []int{0, 1, 2}}, problem.Constraint{Colocation: "g"}, problem.Constraint{MinWidth: 16})
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}

@@ -157,7 +157,7 @@ func TestPropertyPourPlacesWhatIsCertain(t *testing.T) {
 		p := drawn(intN, devices, 1+intN(20))
 		if intN(3) == 0 {
 			for range 3 {
-				p.Tables[intN(len(p.Tables))].Constraint.Group = fmt.Sprint(intN(2))
+				p.Tables[intN(len(p.Tables))].Constraint.Colocation = fmt.Sprint(intN(2))
 			}
 		}
 		c := newCatalog(p, nil)

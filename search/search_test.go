@@ -70,7 +70,7 @@ func check(t rapid.TB, p *problem.Problem, r search.Result) {
 		if table.Constraint.NoSplit && entries[i] > 1 {
 			t.Errorf("table %q: got %d slices, want it whole", table.Name, entries[i])
 		}
-		if g := table.Constraint.Group; g != "" {
+		if g := table.Constraint.Colocation; g != "" {
 			if first, ok := groups[g]; ok && home[first] != home[i] {
 				t.Errorf("group %q: got devices %d and %d, want one", g, home[first], home[i])
 			}
@@ -97,7 +97,7 @@ func firstFit(p *problem.Problem) (placed [][]problem.Shard, ok bool) {
 		return int64(p.ShardMemory(s).Tables())
 	}
 	var units []unit
-	for _, g := range p.Groups() {
+	for _, g := range p.Colocations() {
 		if len(g.Tables) > 1 {
 			u := unit{tables: g.Tables, where: g.Devices}
 			for _, i := range g.Tables {
@@ -181,7 +181,7 @@ func tight(t *rapid.T) *problem.Problem {
 		case 0:
 			c.NoSplit = true
 		case 1:
-			c.Group = rapid.SampledFrom([]string{"g", "h"}).Draw(t, "group")
+			c.Colocation = rapid.SampledFrom([]string{"g", "h"}).Draw(t, "group")
 		case 2:
 			c.Devices = rapid.SliceOfNDistinct(rapid.IntRange(0, devices-1), 1, min(devices, 3), rapid.ID[int]).Draw(t, "allowed")
 		case 3:

@@ -318,11 +318,11 @@ func checkKinds(t rapid.TB, p *problem.Problem, newScorer search.Factory, pieces
 				}
 			}
 		}
-		if c.Group != "" {
-			if other, ok := groups[c.Group]; ok && (len(held) > 1 || len(tables[other]) > 1 || tables[other][0].device != first.device) {
+		if c.Colocation != "" {
+			if other, ok := groups[c.Colocation]; ok && (len(held) > 1 || len(tables[other]) > 1 || tables[other][0].device != first.device) {
 				fail("got it on other devices than %+v of its group", tables[other])
 			}
-			groups[c.Group] = i
+			groups[c.Colocation] = i
 		}
 	}
 	if cost := scorer.Cost(); math.Abs(cost-r.Cost) > 1e-12*cost {

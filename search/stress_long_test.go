@@ -75,7 +75,7 @@ func (c *class) granules() float64 { return float64(c.count * (len(c.sizes) - 1)
 func classesOf(p *problem.Problem) (classes []class) {
 	budget := int64(p.ShardBudget())
 	index := map[string]int{}
-	for _, g := range p.Groups() {
+	for _, g := range p.Colocations() {
 		first := &p.Tables[g.Tables[0]]
 		widths, least := first.Dim/4, first.MinWidth()/4
 		bytes := func(width int) (sum int64) {

@@ -173,7 +173,7 @@ func TestBlockByHand(t *testing.T) {
 // TestBlocksAreTablesOfBlocks: a problem of blocks has the times of blocks.
 func TestBlocksAreTablesOfBlocks(t *testing.T) {
 	p := mixed(40, hardware.Topology{Profile: a100(t), Devices: 4})
-	blocks := p.OfBlocks(4)
+	blocks := problem.BlocksOf(p, 4)
 	var held, whole []problem.Shard
 	for i := range p.Tables {
 		if !p.Tables[i].CutsByRows(4) {

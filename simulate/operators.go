@@ -205,6 +205,6 @@ type replicas struct {
 
 // countReplicas counts what the samples of one device do to each table.
 func countReplicas(p *problem.Problem) replicas {
-	own := p.OfReplicas()
+	own := problem.ReplicasOf(p)
 	return replicas{batch: own.Batch, tables: countTables(own)}
 }

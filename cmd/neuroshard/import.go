@@ -184,7 +184,7 @@ func violations(err error) (doubts []string, wrong error) {
 	var errs []error
 	for _, v := range invalid.Violations {
 		switch v.Rule {
-		case plan.RuleMemory, plan.RuleTier, plan.RuleRows, plan.RuleSplit, plan.RuleGroup, plan.RuleDevice, plan.RuleWidth:
+		case plan.RuleMemory, plan.RuleTier, plan.RuleRows, plan.RuleSplit, plan.RuleColocation, plan.RuleDevice, plan.RuleWidth:
 			doubts = append(doubts, fmt.Sprintf("not valid for these tables: %s: %v", v.Rule, v))
 		default:
 			errs = append(errs, faulty(v.String(), ""))

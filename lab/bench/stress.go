@@ -219,7 +219,7 @@ func (d *stress) bound(fill float64) {
 		case 0:
 			t.Constraint.NoSplit = true
 		case 1:
-			t.Constraint.Group = fmt.Sprintf("g%d", d.draw.IntN(2*n))
+			t.Constraint.Colocation = fmt.Sprintf("g%d", d.draw.IntN(2*n))
 		case 2:
 			t.Constraint.Devices = d.devices(d.between(1, n))
 		case 3:
@@ -260,7 +260,7 @@ func (d *stress) packed(fill float64, whole, bound bool) {
 		if len(devices) == 1 {
 			c.NoSplit = whole || d.draw.IntN(3) > 0
 			if bound && d.draw.IntN(3) == 0 {
-				c.Group = fmt.Sprintf("g%d-%d", devices[0], d.draw.IntN(2))
+				c.Colocation = fmt.Sprintf("g%d-%d", devices[0], d.draw.IntN(2))
 			}
 		}
 		if bound && d.draw.IntN(3) == 0 {

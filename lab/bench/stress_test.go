@@ -72,7 +72,7 @@ func TestStressFamilies(t *testing.T) {
 			}
 			for what, is := range map[string]bool{
 				"larger than a device": p.ShardMemory(p.Whole(i)).Tables() > p.ShardBudget(),
-				"in a group":           c.Group != "",
+				"in a group":           c.Colocation != "",
 				"bound to devices":     len(c.Devices) > 0,
 				"wide slices":          c.MinWidth > problem.ColumnGranule,
 			} {

@@ -43,7 +43,7 @@ func sample() Dataset {
 		table("größe", 1<<40, access.Distribution{}, 2),
 	}
 	tables[1].Precision, tables[1].Optimizer, tables[1].Weighted = problem.FP16, problem.Adam, true
-	tables[1].Constraint = problem.Constraint{Devices: []int{3, 0}, Group: "g", NoSplit: true, MinWidth: 8}
+	tables[1].Constraint = problem.Constraint{Devices: []int{3, 0}, Colocation: "g", NoSplit: true, MinWidth: 8}
 	op := problem.Operation{Batch: 4096, Optimizer: problem.RowwiseAdagrad, Precision: problem.BF16, Weighted: true}
 	return Dataset{
 		Compute: &Compute{

@@ -119,7 +119,7 @@ func toTableRow(i int, t problem.Table) tableRow {
 		Weighted:       t.Weighted, Precision: t.Precision.String(), Optimizer: t.Optimizer.String(),
 		Access: t.Access.Kind.String(), ReuseBatch: int32(t.Access.Batch), UniqueRows: t.Access.UniqueRows, Zipf: t.Access.Exponent,
 		Devices: each1(t.Constraint.Devices, func(d int) int32 { return int32(d) }),
-		Group:   t.Constraint.Group, NoSplit: t.Constraint.NoSplit, MinWidth: int32(t.Constraint.MinWidth),
+		Group:   t.Constraint.Colocation, NoSplit: t.Constraint.NoSplit, MinWidth: int32(t.Constraint.MinWidth),
 	}
 	if t.Access.Reuse != [access.Classes]float64{} {
 		r.Reuse = append(r.Reuse, t.Access.Reuse[:]...)
@@ -132,7 +132,7 @@ func fromTableRow(i int, r tableRow) (problem.Table, error) {
 		Name: r.Name, Rows: r.Rows, Dim: int(r.Dim), Weighted: r.Weighted,
 		Access: access.Distribution{Batch: int(r.ReuseBatch), UniqueRows: r.UniqueRows, Exponent: r.Zipf},
 		Constraint: problem.Constraint{
-			Devices: each1(r.Devices, func(d int32) int { return int(d) }), Group: r.Group, NoSplit: r.NoSplit, MinWidth: int(r.MinWidth),
+			Devices: each1(r.Devices, func(d int32) int { return int(d) }), Colocation: r.Group, NoSplit: r.NoSplit, MinWidth: int(r.MinWidth),
 		},
 	}
 	if int(r.ID) != i {

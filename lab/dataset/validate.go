@@ -224,7 +224,7 @@ func (c *Compute) validateTables(f *faults) {
 	}
 	for i := range c.Tables {
 		t := &c.Tables[i]
-		texts := []string{t.Name, t.Constraint.Group}
+		texts := []string{t.Name, t.Constraint.Colocation}
 		for _, feature := range t.Features {
 			texts = append(texts, feature.Name)
 		}

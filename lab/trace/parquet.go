@@ -69,7 +69,7 @@ func parquetRows(f *file, row func(sample int64, table []byte, index int64, feat
 				c.values, c.left = nil, nil
 			}
 		}
-		err := readGroup(columns, group.NumRows(), done, row)
+		err := readColumns(columns, group.NumRows(), done, row)
 		for _, c := range columns {
 			if c != nil {
 				err = errors.Join(err, c.close())
@@ -86,8 +86,8 @@ func parquetRows(f *file, row func(sample int64, table []byte, index int64, feat
 	return nil
 }
 
-// readGroup reads the rows of a row group.
-func readGroup(columns []*parquetColumn, rows, before int64, row func(sample int64, table []byte, index int64, feature []byte) error) error {
+// readColumns reads the rows of a row group.
+func readColumns(columns []*parquetColumn, rows, before int64, row func(sample int64, table []byte, index int64, feature []byte) error) error {
 	for i := range rows {
 		var v [4]parquet.Value
 		for k, c := range columns {

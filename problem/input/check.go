@@ -86,8 +86,8 @@ func (c *checker) check(p *problem.Problem) {
 			at, e.Hint = c.topologyFault(f.Message)
 		case strings.HasPrefix(f.Message, "batch:"):
 			at = c.batchAt(p.Batch)
-		case len(f.Group) > 0:
-			at, e.Message = c.tableAt(p, f.Group[0]), c.groupMessage(&judged, f)
+		case len(f.Colocation) > 0:
+			at, e.Message = c.tableAt(p, f.Colocation[0]), c.colocationMessage(&judged, f)
 		case len(c.tables) == 1:
 			at = place{c.tables[0].Name, 0}
 		}
@@ -238,11 +238,11 @@ func (c *checker) topologyFault(message string) (place, string) {
 	return place{}, hint
 }
 
-// groupMessage returns the message about a co-location group with the names
+// colocationMessage returns the message about a co-location group with the names
 // that errors show in the place of those that Validate was given.
-func (c *checker) groupMessage(judged *problem.Problem, f problem.Fault) string {
+func (c *checker) colocationMessage(judged *problem.Problem, f problem.Fault) string {
 	var given, shown []string
-	for _, i := range f.Group {
+	for _, i := range f.Colocation {
 		name := judged.Tables[i].Name
 		given = append(given, name)
 		if original, ok := c.renamed[name]; ok {

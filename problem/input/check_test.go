@@ -145,7 +145,7 @@ func drawTable(t *rapid.T, i int) problem.Table {
 	if rapid.Bool().Draw(t, "limited") {
 		table.Constraint.Devices = append([]int{3}, rapid.SliceOfNDistinct(rapid.IntRange(4, 60000), 0, 3, rapid.ID[int]).Draw(t, "devices")...)
 	}
-	table.Constraint.Group = rapid.OneOf(rapid.Just(""), names()).Draw(t, "group")
+	table.Constraint.Colocation = rapid.OneOf(rapid.Just(""), names()).Draw(t, "group")
 	table.Constraint.NoSplit = rapid.Bool().Draw(t, "no split")
 	table.Constraint.MinWidth = 4 * rapid.IntRange(0, table.Dim/4).Draw(t, "min width")
 	return table
@@ -181,7 +181,7 @@ func TestWriteRefuses(t *testing.T) {
 		"rows":    func(t *problem.Table) { t.Rows = 0 },
 		"pooling": func(t *problem.Table) { t.Features = []problem.Feature{{PoolingFactor: math.NaN()}} },
 		"name":    func(t *problem.Table) { t.Name = "\xff" },
-		"group":   func(t *problem.Table) { t.Constraint.Group = "\xff" },
+		"group":   func(t *problem.Table) { t.Constraint.Colocation = "\xff" },
 		"feature": func(t *problem.Table) { t.Features = []problem.Feature{{Name: strings.Repeat("x", 1<<16)}} },
 	} {
 		table := good

@@ -367,7 +367,7 @@ func (r *csvReader) constraint() (c problem.Constraint, ok bool) {
 			c.Devices = append(c.Devices, int(device))
 		}
 	}
-	c.Group, _ = r.text("group")
+	c.Colocation, _ = r.text("group")
 	c.NoSplit, _ = r.boolean("no_split")
 	width, _ := r.whole("min_width", widthHint)
 	c.MinWidth = int(width)

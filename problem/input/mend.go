@@ -35,7 +35,7 @@ func (u unread) mend(t *problem.Table) {
 		t.Precision = problem.FP16
 	}
 	if u&unreadDevices != 0 {
-		t.Constraint.Group = "" // the devices that its tables share are not known
+		t.Constraint.Colocation = "" // the devices that its tables share are not known
 	}
 }
 

@@ -405,8 +405,8 @@ func (s *scanner) reuse(d *access.Distribution) {
 	}
 }
 
-// group reads the name of a co-location group.
-func (s *scanner) group() string {
+// colocation reads the name of a co-location group.
+func (s *scanner) colocation() string {
 	group, ok := s.Text("group")
 	if ok && group == "" {
 		s.add(s.Line(), "group is empty", "leave it out for a table in no group")
@@ -446,7 +446,7 @@ func (s *scanner) constraints() (c problem.Constraint, ok bool) {
 				c.Devices = append(c.Devices, int(d))
 			}
 		case "group":
-			c.Group = s.group()
+			c.Colocation = s.colocation()
 		case "no_split":
 			c.NoSplit, _ = s.Bool("no_split")
 		case "min_width":

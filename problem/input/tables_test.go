@@ -78,7 +78,7 @@ func TestTablesJSON(t *testing.T) {
 		{
 			Name: "b", Rows: 7, Dim: 4, Features: []problem.Feature{{Name: "x", PoolingFactor: 2.5}, {}},
 			Access:     access.Distribution{Kind: access.Uniform},
-			Constraint: problem.Constraint{Devices: []int{3, 1}, Group: "g", NoSplit: true, MinWidth: 4},
+			Constraint: problem.Constraint{Devices: []int{3, 1}, Colocation: "g", NoSplit: true, MinWidth: 4},
 		},
 		{
 			Name: "cé", Rows: 8, Dim: 8, Features: []problem.Feature{{Name: "cé", PoolingFactor: 0.5}}, Weighted: true,
@@ -127,7 +127,7 @@ func TestTablesCSV(t *testing.T) {
 		{
 			Name: `a, "b"`, Module: "sparse.ebc", Rows: 1000, Dim: 8, Features: []problem.Feature{{Name: `a, "b"`, PoolingFactor: 2.5}}, Weighted: true,
 			Access: access.Distribution{Kind: access.Zipf, Exponent: 1.1}, Precision: problem.FP16, Optimizer: problem.Adagrad,
-			Constraint: problem.Constraint{Devices: []int{0, 2}, Group: "g", NoSplit: true, MinWidth: 4},
+			Constraint: problem.Constraint{Devices: []int{0, 2}, Colocation: "g", NoSplit: true, MinWidth: 4},
 		},
 		{
 			Name: "z", Rows: 5, Dim: 16, Features: []problem.Feature{{Name: "z", PoolingFactor: 1}},

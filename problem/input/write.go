@@ -61,7 +61,7 @@ func writable(tables []problem.Table, batch int) error {
 	}
 	for i := range tables {
 		t := &tables[i]
-		words := []string{t.Name, t.Module, t.Constraint.Group}
+		words := []string{t.Name, t.Module, t.Constraint.Colocation}
 		for _, f := range t.Features {
 			words = append(words, f.Name)
 		}
@@ -101,11 +101,11 @@ type (
 		Uniform    bool      `json:"uniform,omitempty"`
 	}
 	jsonConstraints struct {
-		Devices  []int  `json:"devices,omitempty"`
-		Device   *int   `json:"device,omitempty"`
-		Group    string `json:"group,omitempty"`
-		NoSplit  bool   `json:"no_split,omitempty"`
-		MinWidth int    `json:"min_width,omitempty"`
+		Devices    []int  `json:"devices,omitempty"`
+		Device     *int   `json:"device,omitempty"`
+		Colocation string `json:"group,omitempty"`
+		NoSplit    bool   `json:"no_split,omitempty"`
+		MinWidth   int    `json:"min_width,omitempty"`
 	}
 )
 
@@ -130,8 +130,8 @@ func tableOf(t *problem.Table) jsonTable {
 		out.Access = &jsonAccess{Uniform: true}
 	}
 	c := t.Constraint
-	if len(c.Devices) > 0 || c.Group != "" || c.NoSplit || c.MinWidth > 0 {
-		out.Constraints = &jsonConstraints{Devices: c.Devices, Group: c.Group, NoSplit: c.NoSplit, MinWidth: c.MinWidth}
+	if len(c.Devices) > 0 || c.Colocation != "" || c.NoSplit || c.MinWidth > 0 {
+		out.Constraints = &jsonConstraints{Devices: c.Devices, Colocation: c.Colocation, NoSplit: c.NoSplit, MinWidth: c.MinWidth}
 		if len(c.Devices) == 1 {
 			out.Constraints.Devices, out.Constraints.Device = nil, &c.Devices[0]
 		}

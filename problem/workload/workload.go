@@ -62,7 +62,7 @@ type Workload struct {
 	// for the paper's tasks.
 	Accounting problem.Accounting
 
-	groups []group
+	sets []tableSet
 	// drawn, where not nil, are the tables of a drawn workload.
 	drawn []problem.Table
 }
@@ -83,9 +83,9 @@ type Step struct {
 	Time    unit.Millis
 }
 
-// group is count tables of rows x dim. Shared, the features of Pooling all read
+// tableSet is count tables of rows x dim. Shared, the features of Pooling all read
 // one table; otherwise each reads a table of its own.
-type group struct {
+type tableSet struct {
 	Count   int       `json:"count"`
 	Rows    int64     `json:"rows"`
 	Dim     int       `json:"dim"`
@@ -147,7 +147,7 @@ func (w Workload) Tables() []problem.Table {
 	}
 	var tables []problem.Table
 	features := 0
-	add := func(g group, pooling ...float64) {
+	add := func(g tableSet, pooling ...float64) {
 		t := problem.Table{
 			Name: fmt.Sprintf("t%03d", len(tables)), Rows: g.Rows, Dim: g.Dim,
 			Access: w.Access, Precision: w.Precision, Optimizer: w.Optimizer,
@@ -158,7 +158,7 @@ func (w Workload) Tables() []problem.Table {
 		}
 		tables = append(tables, t)
 	}
-	for _, g := range w.groups {
+	for _, g := range w.sets {
 		if g.Shared {
 			for range g.Count {
 				add(g, g.Pooling...)
@@ -222,7 +222,7 @@ type record struct {
 		Devices int         `json:"devices"`
 		MS      unit.Millis `json:"ms"`
 	} `json:"step_ms"`
-	Groups []group `json:"groups"`
+	Sets []tableSet `json:"groups"`
 }
 
 func parse(data []byte) ([]Workload, error) {
@@ -273,7 +273,7 @@ func (r record) workload() (Workload, error) {
 			Profile: profile, Devices: r.Cluster.Devices, DevicesPerHost: devicesPerHost,
 			ReserveShare: hardware.DefaultReserveShare,
 		},
-		groups: r.Groups,
+		sets: r.Sets,
 	}
 	if r.Zipf != nil {
 		w.Access = access.Distribution{Kind: access.Zipf, Exponent: *r.Zipf}

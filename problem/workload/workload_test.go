@@ -65,7 +65,7 @@ func TestSharedTables(t *testing.T) {
 }
 
 func TestUnsharedFeaturesReadTablesOfTheirOwn(t *testing.T) {
-	w := Workload{groups: []group{{Count: 2, Rows: 10, Dim: 8, Pooling: []float64{1, 5}}}}
+	w := Workload{sets: []tableSet{{Count: 2, Rows: 10, Dim: 8, Pooling: []float64{1, 5}}}}
 	var got []float64
 	for _, table := range w.Tables() {
 		if len(table.Features) != 1 {

@@ -139,7 +139,7 @@ type otherClasses struct {
 // newOtherClasses returns what the tables of r take in the other classes, with the
 // exchanges w.
 func newOtherClasses(p *problem.Problem, w wires, r *relaxation, counts *simulate.Pricer) *otherClasses {
-	c := counter{problem: p, pricer: counts, rates: simulate.NewDevice(p.Topology.Profile).Rates, budget: float64(p.ShardBudget()), wires: w, copies: p.OfReplicas()}
+	c := counter{problem: p, pricer: counts, rates: simulate.NewDevice(p.Topology.Profile).Rates, budget: float64(p.ShardBudget()), wires: w, copies: problem.ReplicasOf(p)}
 	if c.budget <= 0 {
 		c.budget = math.Inf(1)
 	}

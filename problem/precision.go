@@ -1,0 +1,96 @@
+package problem
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Precision is the number format of a table's weights.
+type Precision uint8
+
+// The precisions.
+const (
+	FP32 Precision = iota
+	FP16
+	BF16
+)
+
+var precisionNames = []string{"fp32", "fp16", "bf16"}
+
+// String returns the precision's name as used in files.
+func (p Precision) String() string { return enumName(precisionNames, uint8(p), "Precision") }
+
+// MarshalText writes the precision's name.
+func (p Precision) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// Bytes returns the size of one weight.
+func (p Precision) Bytes() int64 {
+	if p == FP32 {
+		return 4
+	}
+	return 2
+}
+
+// Precisions returns the names of all precisions. The slice is the caller's.
+func Precisions() []string { return slices.Clone(precisionNames) }
+
+// ParsePrecision reads a precision's name.
+func ParsePrecision(s string) (Precision, error) {
+	i, err := parseEnum(precisionNames, s, "precision")
+	return Precision(i), err
+}
+
+// Optimizer is what updates a table's rows in the fused backward.
+type Optimizer uint8
+
+// The optimizers, by growing state.
+const (
+	SGD Optimizer = iota
+	RowwiseAdagrad
+	Adagrad
+	Adam
+)
+
+var optimizerNames = []string{"sgd", "rowwise_adagrad", "adagrad", "adam"}
+
+// String returns the optimizer's name as used in files.
+func (o Optimizer) String() string { return enumName(optimizerNames, uint8(o), "Optimizer") }
+
+// StateBytes returns the bytes of optimizer state of a shard of the given
+// shape. State is kept in fp32 whatever the weights' precision: none for SGD,
+// one number a row for row-wise Adagrad (each column slice keeps its own), one
+// an element for Adagrad, two an element for Adam.
+func (o Optimizer) StateBytes(rows int64, dim int) int64 {
+	switch o {
+	case RowwiseAdagrad:
+		return 4 * rows
+	case Adagrad:
+		return 4 * rows * int64(dim)
+	case Adam:
+		return 8 * rows * int64(dim)
+	}
+	return 0
+}
+
+// ParseOptimizer reads an optimizer's name.
+func ParseOptimizer(s string) (Optimizer, error) {
+	i, err := parseEnum(optimizerNames, s, "optimizer")
+	return Optimizer(i), err
+}
+
+func enumName(names []string, i uint8, shardingType string) string {
+	if int(i) < len(names) {
+		return names[i]
+	}
+	return fmt.Sprintf("%s(%d)", shardingType, i)
+}
+
+func parseEnum(names []string, s, shardingType string) (uint8, error) {
+	for i, name := range names {
+		if name == s {
+			return uint8(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%s %q is unknown: choose one of %s", shardingType, s, strings.Join(names, ", "))
+}
