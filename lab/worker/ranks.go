@@ -52,8 +52,8 @@ type reply struct {
 
 const (
 	// The margin begins at firstMargin and doubles while an order reaches a rank too
-	// late. Beyond largestMargin the machine is too busy to measure: on one whose cores
-	// each run ten other threads, orders were up to a second late.
+	// late. Beyond largestMargin the machine is too busy to measure. Two cores under a load
+	// of 12 were too late for a margin of 500 ms.
 	firstMargin   = time.Millisecond
 	largestMargin = 8 * time.Second
 	// patience is how long a rank may take to answer, on top of the wait that its
