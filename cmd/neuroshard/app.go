@@ -20,8 +20,8 @@ type app struct {
 	stderr io.Writer
 	env    environment
 	reads  reads
-	// running is true once flags and arguments were accepted: what fails before
-	// is wrong usage.
+	// running is true once flags and arguments were accepted. An error before that is
+	// an error of usage.
 	running bool
 }
 
@@ -93,8 +93,8 @@ func (a *app) writeOut(path string, data []byte) error {
 	return writeFile(path, data)
 }
 
-// reportOptions returns the width of stdout, and whether it takes colours: where
-// it is a terminal and NO_COLOR (no-color.org) is not set.
+// reportOptions returns the width of stdout, and whether stdout takes colours: it does if
+// stdout is a terminal and NO_COLOR (no-color.org) is not set.
 func (a *app) reportOptions() report.Options {
 	width, ok := a.env.terminal(a.stdout.to)
 	if !ok {

@@ -39,8 +39,8 @@ type backendFlags struct {
 	deadline                time.Duration
 	seed                    uint64
 
-	// pools are the files with the lookups of a trace, one for each table of the
-	// design, and trace is its name.
+	// trace is the name of a trace, and pools are the files with its lookups, one for
+	// each table of the design.
 	pools []string
 	trace string
 }

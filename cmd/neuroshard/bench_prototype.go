@@ -32,7 +32,7 @@ func newBenchPrototypeCommand(a *app) *cobra.Command {
 memory of a device counts fp32 weights alone, as the prototype counts it.
 
 Plans are found with our cost models, or with the prototype's nets (--compute-model,
---forward-model and --backward-model), which then judge the plans too.`,
+--forward-model and --backward-model), which then judge the plans, too.`,
 		Example: `  neuroshard bench prototype --tables table_configs.json --tasks d4_m16.txt --devices 4 --memory 4GiB \
       --compute-model compute.pt --forward-model comm_4_fw.pt --backward-model comm_4_bw.pt`,
 		Args: exactArgs(),
@@ -84,7 +84,7 @@ func (n *prototypeNets) register(cmd *cobra.Command) {
 // given reports whether a flag names one of the files.
 func (n *prototypeNets) given() bool { return n.compute != "" || n.forward != "" || n.backward != "" }
 
-// load reads the nets. command stands in errors of flags that do not go together.
+// load reads the nets. command is the name of the command, for the error if a flag is missing.
 func (n *prototypeNets) load(a *app, command string) (neuroshard.Prices, error) {
 	paths := []string{n.compute, n.forward, n.backward}
 	if slices.Contains(paths, "") {
@@ -119,8 +119,8 @@ func (f *benchPrototype) readTasks(hw hardware.Profile) ([]bench.Task, error) {
 	return tasks, bad(err, "")
 }
 
-// prototypeFiles opens files; the caller calls end when they are read. All files that cannot be
-// opened are reported.
+// prototypeFiles opens files. The error reports all files that cannot be opened. The caller calls
+// end after reading.
 func prototypeFiles(a *app, paths []string) (files []prototype.File, end func(), err error) {
 	var closers []func() error
 	end = func() {

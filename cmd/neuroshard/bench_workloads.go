@@ -22,9 +22,9 @@ all published workloads are planned.
 
 It prints a line for each task: the cost of the plans of neuroshard, of paper and of
 the best baseline, how much less the plan of neuroshard costs than the others, how far
-it can be from the best possible plan, and the time to find it. Of a method that finds
-no plan, or none within --time-limit, the line says so. Below are means and medians,
-each with the number of tasks it is over.
+that plan can be from the best possible plan, and the time to find it. The line says
+which methods found no plan, or none within --time-limit. Means and medians follow,
+each with the number of its tasks.
 
 With the published prototype's nets (--compute-model, --forward-model and
 --backward-model), name clusters of the number of devices that the nets are for. The

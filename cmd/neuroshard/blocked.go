@@ -11,18 +11,18 @@ import (
 // blocked.go ends a command that waits for its input when it is interrupted: opening
 // a pipe that nobody writes to, or reading it, waits for ever and knows no context.
 
-// reads counts the begins and the ends of all opening and reading of input: it is odd
-// while one goes on.
+// reads counts the starts and the ends of every opening and reading of input. The count
+// is odd while the command opens or reads input.
 type reads struct{ atomic.Int64 }
 
-// during lets one opening or reading be counted.
+// during counts one opening or reading, which do performs.
 func (r *reads) during(do func()) {
 	r.Add(1)
 	defer r.Add(1)
 	do()
 }
 
-// countedReader counts the reading of a reader.
+// countedReader is a reader whose reads are counted.
 type countedReader struct {
 	io.ReadCloser
 	reads *reads
@@ -33,7 +33,7 @@ func (c countedReader) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// countedFile counts the reading of a file.
+// countedFile is a file whose reads are counted.
 type countedFile struct {
 	*os.File
 	reads *reads
@@ -48,7 +48,7 @@ func (c countedFile) Read(b []byte) (n int, err error) {
 const lookAgain = 300 * time.Millisecond
 
 // execute runs a command until it ends, or until the context does while the command
-// waits for input. It goes on in the background then, for the process to end.
+// waits for input. Such a command stays blocked in the background until the process ends.
 func (r *reads) execute(ctx context.Context, command func(context.Context) error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- command(ctx) }()

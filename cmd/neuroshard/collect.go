@@ -148,7 +148,7 @@ func (c *collectCommand) run(ctx context.Context) error {
 	}
 	defer backend.Close()
 	if c.lacksComm(backend, set) {
-		fmt.Fprintln(c.stderr, "neuroshard: the backend does not measure all-to-alls, since it has a single device: they are left out; train with --comm simulated, or with the folder of a dataset that has some")
+		fmt.Fprintln(c.stderr, "neuroshard: the backend does not measure all-to-alls, since it has a single device: they are left out; train with --comm simulated, or with --comm and the folder of a dataset that has all-to-alls")
 		set.Comm = nil
 	}
 	return c.measure(ctx, bar, set, backend)
@@ -167,7 +167,7 @@ func (c *collectCommand) draw(ctx context.Context, bar *progressBar, real *trace
 	if hw, err := hardware.ByName(c.backend.profile); err == nil {
 		c.design.Hardware = hw
 		if c.design.Domain.MaxBytes == 0 {
-			// The rest is for the kernels' buffers.
+			// The rest of the memory is for the kernels' buffers.
 			c.design.Domain.MaxBytes = unit.Bytes(.8 * float64(hw.Memory))
 		}
 	}
@@ -229,7 +229,7 @@ func (c *collectCommand) measure(ctx context.Context, bar *progressBar, set data
 			summary.Realised = &report.RealisedInfo{Tables: r.Tables, Mean: 100 * r.Mean, Max: 100 * r.Max}
 		}
 	}
-	if !finished { // by this run
+	if !finished { // the samples that this run measured
 		summary.Seconds = c.env.now().Sub(start).Round(time.Second).Seconds()
 	}
 	if c.json {
@@ -250,8 +250,8 @@ func measuring(p collect.Progress) string {
 	return what
 }
 
-// tracedTables are the tables of a trace, of this number of samples. The lookups of each
-// table are in a file of a temporary folder, for the worker.
+// tracedTables are the tables of a trace, and the number of its samples. The lookups of
+// each table are in a file of a temporary folder, which the worker reads.
 type tracedTables struct {
 	tables  []problem.Table
 	samples int

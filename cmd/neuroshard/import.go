@@ -171,7 +171,7 @@ func (c *importCommand) problem(file *export.File) (loaded, error) {
 	return l, err
 }
 
-// mostDoubts is the number of violations that become warnings, one by one.
+// mostDoubts is the number of violations that are listed as warnings; the rest are counted.
 const mostDoubts = 20
 
 // violations splits the violations that Validate found. A plan that runs elsewhere may

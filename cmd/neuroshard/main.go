@@ -20,17 +20,17 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal asks the search for its best plan so far, or ends a command
-	// that waits for input; a second one ends the process at once.
+	// that waits for input. The second signal ends the process at once.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Stdin, os.Stdout, os.Stderr, os.Args[1:], system()))
 }
 
-// environment is what commands learn from the process they run in.
+// environment is what commands ask the process for.
 type environment struct {
 	// getenv returns the value of an environment variable, "" if it is not set.
 	getenv func(name string) string
 	// terminal returns the width of the terminal that a stream goes to, in
-	// columns, and false where it goes to none.
+	// columns, and false if the stream does not go to a terminal.
 	terminal func(stream any) (width int, ok bool)
 	now      func() time.Time
 }
@@ -67,8 +67,8 @@ func run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args []
 	return a.exit(err)
 }
 
-// output is stdout. It keeps the first error, so that no command ends well whose
-// result was not written.
+// output is stdout. It keeps the first error of writing, so that a command whose result
+// was not written fails.
 type output struct {
 	to  io.Writer
 	err error

@@ -50,11 +50,11 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	p.cluster.register(cmd)
 	f.Var(&p.method, "method", "search `method`: "+strings.Join(methods(), ", "))
 	f.Var(&p.types, "sharding-types", "`types` of sharding that tables may have, separated by commas: "+strings.Join(shardingTypeNames(), ", ")+"; or all (needs method neuroshard); with a model of measured samples the default is table_wise,column_wise")
-	f.Uint64Var(&p.search.Seed, "seed", 0, "seed of the refinement, and of method random")
+	f.Uint64Var(&p.search.Seed, "seed", 0, "seed of the random numbers in the search")
 	f.IntVar(&p.search.Workers, "workers", 0, "threads; they do not change the plan (default: all cores)")
 	f.IntVar(&p.search.Steps, "steps", 10, "steps of the search; each step splits one more shard")
 	f.IntVar(&p.search.Beam, "beam", 3, "sets of splits that survive a step")
-	f.IntVar(&p.search.Candidates, "candidates", 10, "shards tried for splitting in a step: this number of the largest and of the most expensive")
+	f.IntVar(&p.search.Candidates, "candidates", 10, "number of the largest shards, and of the most expensive ones, that a step tries to split")
 	f.IntVar(&p.search.Grid, "grid", 11, "limits on dim sums that the greedy search tries")
 	f.Int64Var(&p.search.MaxEvaluations, "max-evaluations", 0, "cost estimates after which the search ends with status budget; 0 takes a number that grows with the problem")
 	f.DurationVar(&p.search.Budget, "budget", 0, "`time` to search, such as 1s: the plan is refined until then (default: a fixed amount of work)")
@@ -160,7 +160,7 @@ func (p *planCommand) print(result *neuroshard.Result, source string, of *proble
 	return bad(err, "")
 }
 
-// check reports all flags with values that no search can work with.
+// check reports all flags with values that are out of range.
 func (p *planCommand) check() error {
 	var errs []error
 	for _, f := range []struct {
@@ -200,7 +200,7 @@ type failureJSON struct {
 	} `json:"error"`
 }
 
-// failed prints an infeasible problem as an object, too, if that was asked for.
+// failed prints why nothing fits as a JSON object, too, with --json.
 func (p *planCommand) failed(err error) error {
 	var infeasible *search.Infeasible
 	if !p.json || !errors.As(err, &infeasible) {

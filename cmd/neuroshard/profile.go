@@ -13,7 +13,7 @@ import (
 	"github.com/neuroshard/neuroshard/report"
 )
 
-// defaultTraceDim is the dim of a trace's tables where none is stated.
+// defaultTraceDim is the dim of a trace's tables if --dim is not given.
 const defaultTraceDim = 64
 
 type profileFlags struct {
@@ -31,18 +31,18 @@ func newProfileCommand(a *app) *cobra.Command {
 rows and reuse histograms, for plan and for collect --tables.
 
 TRACE is a file in the form of FBGEMM's benchmark data (.pt or .pt.gz, as in
-facebookresearch/dlrm_datasets), which runs no code when it is read; or a log
-with the columns sample, table and index, in CSV, packed or not, or in Parquet.
-It is read table by table.`,
+facebookresearch/dlrm_datasets), or a log with the columns sample, table and index, in
+CSV, compressed or not, or in Parquet. Code in a .pt file is not run. The file is read
+table by table.`,
 		Example: `  neuroshard profile fbgemm_t856_bs65536.pt.gz --dim 128 -o tables.json
   neuroshard profile lookups.csv --rows rows.csv -o tables.json`,
 		Args: exactArgs("TRACE"),
 		RunE: func(_ *cobra.Command, args []string) error { return runProfile(a, f, args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.IntVar(&f.dim, "dim", defaultTraceDim, "columns of the tables, which a trace does not state")
+	flags.IntVar(&f.dim, "dim", defaultTraceDim, "columns of the tables; a trace does not state them")
 	flags.IntVar(&f.batch, "batch", 0, "samples to read, the first of the trace (default: all)")
-	flags.StringVar(&f.rows, "rows", "", "CSV `file` of table and rows, for tables with more rows than the trace uses")
+	flags.StringVar(&f.rows, "rows", "", "CSV `file` with a line for each table: name,rows; for tables with more rows than the trace uses")
 	flags.StringVarP(&f.out, "output", "o", "", "write the tables to this `file` (default: standard output)")
 	flags.BoolVar(&f.json, "json", false, "print what was found as one JSON object")
 	return cmd

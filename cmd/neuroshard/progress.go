@@ -24,10 +24,10 @@ type progressBar struct {
 	bar *progressbar.ProgressBar
 }
 
-// phase names the work in progress where no steps can be counted.
+// phase shows the name of work whose steps cannot be counted.
 func (p *progressBar) phase(what string) { p.at(0, -1, what) }
 
-// at shows that done of all steps are done.
+// at shows that done of all steps are finished.
 func (p *progressBar) at(done, all int, what string) { p.show(int64(done), int64(all), what) }
 
 func (p *progressBar) show(done, all int64, what string) {

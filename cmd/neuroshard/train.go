@@ -74,7 +74,7 @@ the default samples and seed; the same command on the same build gives the same 
 	flags.IntVar(&f.opt.Samples, "samples", lab.DefaultSamples, "groups of fused lookups to draw")
 	flags.IntVar(&f.opt.CommSamples, "comm-samples", lab.DefaultCommSamples, "all-to-alls to draw")
 	flags.Uint64Var(&f.opt.Seed, "seed", 1, "seed of the draws and of the training")
-	flags.IntVar(&f.opt.Train.Epochs, "epochs", 0, fmt.Sprintf("passes over the training groups (default: %d; more where samples are few and measured)", train.DefaultEpochs))
+	flags.IntVar(&f.opt.Train.Epochs, "epochs", 0, fmt.Sprintf("passes over the training groups (default: %d; more for a small dataset of measured samples)", train.DefaultEpochs))
 	flags.IntVar(&f.opt.Train.Ensemble, "ensemble", 1, "nets to train; the model predicts their mean")
 	flags.IntVar(&f.opt.Train.Workers, "workers", 0, "goroutines; the result does not depend on it (default: all processors)")
 	flags.StringVar(&f.scatterPlot, "scatter", "", "`file` to draw predicted against true times to, as SVG")
@@ -232,8 +232,8 @@ func (f *trainFlags) command(folder string) string {
 	return strings.Join(append(words, fmt.Sprintf("--seed %d", f.opt.Seed)), " ")
 }
 
-// curveSizes returns the sample counts of a learning curve: the whole, and
-// halves of it down to some hundred.
+// curveSizes returns the sample counts of a learning curve: all samples, half of them, a
+// quarter and so on, down to some hundred.
 func curveSizes(all int) []int {
 	const least = 300
 	sizes := []int{all}

@@ -33,8 +33,8 @@ TABLES is what was planned: a file, "-" or workload:NAME, since a plan holds
 neither lookups nor accesses. The backend is as in collect; it must be of the
 device that the plan is for, unless --any-device says otherwise.
 
-Meters run tables that are whole or cut by columns, in the devices' memory. For a
-plan that can be run, plan with --sharding-types table_wise,column_wise.`,
+A backend can run tables that are whole or cut by columns, in the devices' memory. The
+option --sharding-types table_wise,column_wise makes plan find such a plan.`,
 		Example: `  neuroshard verify plan.json tables.json --backend cpu
   neuroshard verify plan.json tables.json --backend worker --worker "torchrun --nproc-per-node 8 -m neuroshard_worker"
   neuroshard verify plan.json tables.json --backend simulated --profile a100-80`,
@@ -52,7 +52,7 @@ plan that can be run, plan with --sharding-types table_wise,column_wise.`,
 				return usagef("plan with --sharding-types table_wise,column_wise and without host memory", "%s: it cannot be run on a backend: %w", args[0], err)
 			}
 			if !pl.Priced() {
-				return usagef("import it with --tables, which prices it", "%s: no model priced the plan: there is nothing to compare with", args[0])
+				return usagef("import it with --tables, which estimates its cost", "%s: no model estimated the cost of the plan: there is nothing to compare with", args[0])
 			}
 			if backend.profile == "" && backend.name != backendCPU {
 				backend.profile = pl.Cluster.Profile

@@ -11,9 +11,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// newWorkerCommand is the process that collect and verify start for the backend cpu. It
-// is hidden, because nobody types its input, but it is a worker like any other:
-// docs/PROTOCOL.md.
+// newWorkerCommand is the process that collect and verify start for the backend cpu. The
+// command is hidden, because nobody types its input. It is a worker like any other
+// (docs/PROTOCOL.md).
 func newWorkerCommand(a *app) *cobra.Command {
 	var (
 		rank    bool
