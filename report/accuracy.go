@@ -11,9 +11,9 @@ import (
 	"github.com/neuroshard/neuroshard/lab/train"
 )
 
-// Accuracy writes what a model was made from and how far its predictions lie
-// from the samples of tables it did not see. Of measured samples it also says
-// what measured them, and how far the meter is from itself.
+// Accuracy writes what a model was trained on, and the errors of its predictions on tables
+// that it was not trained on. If the samples were measured, it also writes which backend
+// measured them, and how far two measurements of one sample lie apart.
 func Accuracy(w io.Writer, m modelfile.Manifest, r *train.Report, opt Options) error {
 	p := &printer{w: w, opt: opt}
 	p.origin(m)
@@ -58,8 +58,8 @@ func (p *printer) origin(m modelfile.Manifest) {
 	}
 }
 
-// errors writes the errors over all held-out samples, and beside them those of
-// the meter.
+// errors writes the errors over all held-out samples, and beside them the noise of the
+// measurement backend.
 func (p *printer) errors(r *train.Report) {
 	p.section("Relative errors on tables not trained on")
 	rows := [][]string{
@@ -89,7 +89,7 @@ func (p *printer) errors(r *train.Report) {
 	}
 }
 
-// order writes how far the predictions order the groups as their times do.
+// order writes how well the predictions put the groups in the order of their times.
 func (p *printer) order(from string, r *train.ComputeReport) {
 	if r.All.Samples == 0 {
 		return
@@ -97,7 +97,7 @@ func (p *printer) order(from string, r *train.ComputeReport) {
 	p.printf("Kendall tau of predicted and %s times %.3f; mean squared error %.3g ms²\n", source(from), r.KendallTau, r.MSE)
 }
 
-// calibration writes what the spread of an ensemble says of its errors.
+// calibration writes how well the spread of an ensemble's nets tells their errors.
 func (p *printer) calibration(s *train.Calibration) {
 	p.section("Spread of the %d nets, %s %% on average, compared with their error", s.Members, hundredths(s.MeanPercent))
 	share := func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) }
@@ -105,7 +105,7 @@ func (p *printer) calibration(s *train.Calibration) {
 	if s.NoisePercent > 0 {
 		rows = append(rows, []string{fmt.Sprintf("with the noise of the backend, %s %%", hundredths(s.NoisePercent)), share(s.WithNoise1), share(s.WithNoise2)})
 	}
-	// Of a normal distribution.
+	// The share of a normal distribution.
 	rows = append(rows, []string{"well calibrated", "68 %", "95 %"})
 	p.grid([]string{"<times within", "1 sigma", "2 sigma"}, rows)
 	p.printf("Kendall tau of spread and error %.3f\n", s.KendallTau)

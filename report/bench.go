@@ -30,7 +30,7 @@ func Comparison(w io.Writer, all []bench.Summary, opt Options) error {
 	return p.err
 }
 
-// judged says what the costs of a setting are of.
+// judged says whether the costs of a setting are predicted, SIMULATED or measured.
 func judged(setting string, all []bench.Summary) string {
 	costs := "none solved"
 	for _, s := range all {

@@ -12,7 +12,7 @@ import (
 // DatasetInfo is what a person wants to know of a dataset.
 type DatasetInfo struct {
 	Folder string `json:"folder"`
-	// Seconds is how long it took to measure, where that is known.
+	// Seconds is how long the measurement took; 0: that is not known.
 	Seconds float64             `json:"seconds,omitempty"`
 	Compute *dataset.Provenance `json:"compute,omitempty"`
 	Comm    *dataset.Provenance `json:"comm,omitempty"`
@@ -23,8 +23,8 @@ type DatasetInfo struct {
 	Exchanges   int           `json:"exchanges"`
 	Quarantined int           `json:"quarantined"`
 	Noise       dataset.Noise `json:"noise"`
-	// Realised is how near the lookups that ran come to the statistics asked for;
-	// nil where it is not known.
+	// Realised is how near the lookups that ran are to the statistics that the design
+	// asks for; nil if that is not known.
 	Realised *RealisedInfo `json:"realised,omitempty"`
 }
 
@@ -111,7 +111,7 @@ func (p *printer) provenance(by *dataset.Provenance) {
 	p.fact("seed", fmt.Sprint(by.Seed))
 }
 
-// otherProvenance says by what the all-to-alls differ from the groups.
+// otherProvenance writes the facts of the all-to-alls that differ from those of the groups.
 func (p *printer) otherProvenance(compute, comm *dataset.Provenance) {
 	differ := func(title, a, b string) {
 		if a != b && b != "" {
@@ -124,14 +124,15 @@ func (p *printer) otherProvenance(compute, comm *dataset.Provenance) {
 	differ("backend", compute.Backend, comm.Backend)
 }
 
-// fact writes a line of a title and what is known, if anything is.
+// fact writes a line with a title and a text, or nothing if the text is empty.
 func (p *printer) fact(title, text string) {
 	if text != "" {
 		p.printf("%-12s %s\n", title, oneLine(text))
 	}
 }
 
-// runs says what a sample's time is; empty where that is not known.
+// runs says what a sample's time is, such as the median of some runs; it returns "" if
+// that is not known.
 func runs(passes int, fastest bool, repeats, warmup int) string {
 	if repeats <= 0 {
 		return ""

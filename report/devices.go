@@ -159,11 +159,12 @@ type deviceTable struct {
 	longest unit.Millis
 	// narrow leaves the parts of the total to the bar.
 	narrow bool
-	// caches and hosts are true where some device has such bytes.
+	// caches and hosts are true if some device has bytes of a cache, or of host memory.
 	caches, hosts bool
 }
 
-// deviceBytes is a device's memory in short.
+// deviceBytes are the bytes that tables take on a device: in use, in a cache, in host
+// memory.
 type deviceBytes struct{ used, cache, host unit.Bytes }
 
 func bytesOf(d *plan.Device) deviceBytes { return deviceBytes{used(d), d.Memory.Cache, d.Memory.Host} }
@@ -230,8 +231,7 @@ func (t *deviceTable) timed(cells []string, forward, forwardComm, backwardComm, 
 	return append(cells, t.times.ms(total))
 }
 
-// summary adds the mean, and where devices are left out the extremes of each
-// column.
+// summary adds the mean and, if devices are left out, the extremes of each column.
 func (t *deviceTable) summary(extremes bool) []line {
 	n := len(t.loads)
 	shards, dims, bytes := 0, 0, deviceBytes{}
@@ -304,8 +304,8 @@ func (t *deviceTable) draw(lines []line) {
 	}
 }
 
-// bar draws a device's times, the longest total over the whole width. Bounds of
-// parts are rounded, not parts, so that a bar is as long as its total.
+// bar draws a device's times as blocks. The longest total takes the whole width. It rounds the
+// ends of the parts, not their lengths, so that rounding does not change the length of a bar.
 func (t *deviceTable) bar(l *load, width int) string {
 	var b strings.Builder
 	sum, drawn := unit.Millis(0), 0

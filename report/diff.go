@@ -56,7 +56,7 @@ func (p *printer) shardingTypes(c plan.Changes) {
 	}
 }
 
-// price prints a cost, which may be none.
+// price prints a cost, or that it is not known.
 func price(cost *unit.Millis) string {
 	if cost == nil {
 		return "not known"
@@ -64,8 +64,8 @@ func price(cost *unit.Millis) string {
 	return cost.String()
 }
 
-// Same is whether two plans place all tables alike on the same cluster, whatever
-// cost was predicted.
+// Same reports whether two plans place all tables alike on the same cluster. Predicted costs
+// may differ.
 func Same(c plan.Changes) bool {
 	return c.Cluster == nil && len(c.Tables) == 0 && len(c.OnlyBefore) == 0 && len(c.OnlyAfter) == 0
 }
@@ -181,7 +181,8 @@ func (p *printer) deviceChanges(c plan.Changes) {
 	p.more(changed - len(rows))
 }
 
-// arrowOf prints a time before and after; "-" where it is not known, too.
+// arrowOf prints a time before and after; "-" stands for a time that is not known, and for
+// a device that did not exist.
 func arrowOf(d plan.DeviceChange, known plan.CostChange, value func(*plan.DeviceTotals) string) string {
 	if known.Before == nil {
 		d.Before = nil
@@ -192,7 +193,7 @@ func arrowOf(d plan.DeviceChange, known plan.CostChange, value func(*plan.Device
 	return arrow(d, value)
 }
 
-// arrow prints a value before and after; "-" where the device did not exist.
+// arrow prints a value before and after; "-" stands for a device that did not exist.
 func arrow(d plan.DeviceChange, value func(*plan.DeviceTotals) string) string {
 	before, after := "-", "-"
 	if d.Before != nil {

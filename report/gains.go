@@ -7,8 +7,8 @@ import (
 	"github.com/neuroshard/neuroshard/lab/bench"
 )
 
-// Gains writes the default method against the others, a line for each task, then
-// means and medians, with the number of tasks that each is over.
+// Gains compares the default method with the others: a line for each task, then means and
+// medians, each with the number of its tasks.
 func Gains(w io.Writer, g *bench.Gains, opt Options) error {
 	p := &printer{w: w, opt: opt}
 	tasks := fmt.Sprintf("%d tasks", len(g.Tasks))
@@ -51,7 +51,8 @@ func Gains(w io.Writer, g *bench.Gains, opt Options) error {
 	return p.err
 }
 
-// judgedGains says what the costs are of. Of tasks without any plan, nothing is.
+// judgedGains says whether the costs are predicted, SIMULATED or measured; it says
+// nothing if no task has a plan.
 func judgedGains(g *bench.Gains) string {
 	costs := "none solved"
 	for _, t := range g.Tasks {

@@ -32,7 +32,7 @@ type (
 		BackwardComm unit.Millis    `json:"backward_comm_ms"`
 		Backward     unit.Millis    `json:"backward_ms"`
 		Total        unit.Millis    `json:"total_ms"`
-		// Simulated is nil where only a plan is known.
+		// Simulated is nil if only a plan is known.
 		Simulated *unit.Millis `json:"simulated_total_ms"`
 	}
 )
@@ -41,21 +41,21 @@ type (
 //
 //	valid              true
 //	cost_ms            the predicted cost
-//	simulated_cost_ms  the plan's cost on the simulated device, null where the
-//	                   model was made of measured samples
+//	simulated_cost_ms  the plan's cost on the simulated device, null if the
+//	                   model was trained on measured samples
 //	lower_bound_ms     what no plan costs less than on the simulated device, null
 //	                   if there is no such bound
 //	optimality_gap     the share by which simulated_cost_ms is above it, or null
-//	optimal_as_predicted  true where all placements were tried
+//	optimal_as_predicted  true if all placements were tried
 //	source             what the model was trained on: "simulated" or "measured";
-//	                   "closed_form" where TorchRec's formulas priced the plan
+//	                   "closed_form" if TorchRec's formulas estimated the cost
 //	wall_ms            the time that planning took, as given
 //	status             "complete", "budget", "time" or "interrupted"
 //	baselines          by name: valid, cost_ms, simulated_cost_ms (null unless valid)
-//	sharding_types     the number of tables of each sharding type; only if there are others
-//	                   than table_wise and column_wise ones in HBM
-//	tiers              how many tables have parts in each memory, hbm, host and
-//	                   host_cached; only if there are others than hbm
+//	sharding_types     the number of tables of each sharding type; only if some
+//	                   table is not table_wise or column_wise in HBM
+//	tiers              the number of tables with parts in each memory, hbm, host and
+//	                   host_cached; only if some part is not in hbm
 //	devices            shards, bytes and times of each
 //	warnings           the plan's
 //	plan               the plan as in its file
@@ -99,11 +99,11 @@ func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
 	})
 }
 
-// PlanJSON writes a plan as an object of the same form, without what only a
-// Result knows.
+// PlanJSON writes a plan as an object of the same form, without the fields that only a
+// Result has.
 //
-// cost_ms is null where no model priced the plan; the devices' times are then 0,
-// and stand for nothing.
+// cost_ms is null if no model estimated the cost of the plan. The devices' times are then
+// 0, and mean nothing.
 func PlanJSON(w io.Writer, pl *plan.Plan) error {
 	cost := &pl.Predicted
 	if !pl.Priced() {
@@ -121,7 +121,7 @@ type field struct {
 	value any
 }
 
-// object writes the fields, then what both forms have.
+// object writes the fields, then the fields that both forms have.
 func object(w io.Writer, pl *plan.Plan, simulated func(i int) *unit.Millis, fields []field) error {
 	var b bytes.Buffer
 	b.WriteString("{")
@@ -166,7 +166,7 @@ func object(w io.Writer, pl *plan.Plan, simulated func(i int) *unit.Millis, fiel
 	if err := pl.Write(&file); err != nil {
 		return err
 	}
-	// No JSON string holds a line end, so each is one of the layout.
+	// No JSON string holds a line end, so each line end belongs to the layout.
 	b.Write(bytes.ReplaceAll(bytes.TrimSpace(file.Bytes()), []byte("\n"), []byte("\n  ")))
 	b.WriteString("\n}\n")
 	_, err = w.Write(b.Bytes())

@@ -10,9 +10,8 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Workloads lists published models, then examples of drawn ones, with what they
-// take and the default cluster of each. A star marks those whose source states
-// no index distribution.
+// Workloads lists published models, then examples of drawn ones, with the memory and the
+// default cluster of each. A star marks models whose source states no index distribution.
 func Workloads(w io.Writer, published, drawn []workload.Workload, opt Options) error {
 	p := &printer{w: w, opt: opt}
 	p.workloads(published)
@@ -40,7 +39,7 @@ func (p *printer) workloads(all []workload.Workload) {
 	}
 }
 
-// gib prints a size with a tenth of a GiB, so that sizes compare down a column.
+// gib prints a size in GiB with one decimal, so that the sizes of a column can be compared.
 func gib(b unit.Bytes) string {
 	tenths := int64(math.Round(10 * b.GiB()))
 	return fmt.Sprintf("%s.%d GiB", count(tenths/10), tenths%10)
@@ -54,8 +53,8 @@ func topology(t hardware.Topology) string {
 	return text
 }
 
-// Devices lists hardware profiles. modelled says which of them a cost model
-// ships for.
+// Devices lists hardware profiles. modelled reports whether a cost model ships for the
+// profile of a name.
 func Devices(w io.Writer, profiles []hardware.Profile, modelled func(name string) bool, opt Options) error {
 	p := &printer{w: w, opt: opt}
 	var rows [][]string

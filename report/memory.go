@@ -21,7 +21,7 @@ func Fullest(pl *plan.Plan) int {
 }
 
 // Memory writes the memory of one device line by line, as package problem
-// counts it. It fails where the plan has no such device.
+// counts it. It fails if the plan has no such device.
 func Memory(w io.Writer, pl *plan.Plan, device int, opt Options) error {
 	if device < 0 || device >= len(pl.Devices) {
 		return fmt.Errorf("device %d does not exist: the plan has %s, numbered from 0", device, plural(len(pl.Devices), "device"))

@@ -1,16 +1,16 @@
-// Package report writes what is known of a plan for people, as text, and for
-// scripts, as one JSON object.
+// Package report writes results for people, as text, and for scripts, as one JSON
+// object.
 //
 //	Result     a finished result: costs, gain, devices, why, splits, warnings
-//	Plan       the same of a plan file alone, which knows neither simulated cost
-//	           nor lookups: it names the tables with most weights instead
+//	Plan       the same for a plan file alone. The file has neither simulated cost
+//	           nor lookups, so the report names the tables with most weights
 //	Memory     one device's memory, line by line
 //	Diff       what changed between two plans
 //	JSON       a finished result as an object
 //	Workloads, Devices    what can be planned, and for what
 //	Dataset, Ceilings     what was measured, by what, and how noisy it is
 //	Trace                 the tables that a log of lookups shows
-//	Accuracy, LearningCurve    how far a model's predictions are off
+//	Accuracy, LearningCurve    the errors of a model's predictions
 //	Comparison, Rankings  methods and models, task by task
 //	Verify, Verified      plans that were run, beside their predictions
 //
@@ -34,21 +34,21 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Options say how to write. The zero value works.
+// Options say how to write a report. The zero value works.
 type Options struct {
-	// Width is the number of columns to stay within where that is possible; 0
-	// means 120.
+	// Width is the number of columns that lines should not exceed; 0 means 120. Long
+	// names can exceed it.
 	Width int
 	// Colour allows ANSI colours.
 	Colour bool
-	// AllDevices lists every device of a large cluster, not only the busiest and
-	// the idlest.
+	// AllDevices lists every device of a large cluster, not only the busiest and the
+	// least busy ones.
 	AllDevices bool
 	// Name is what was planned, such as "workload:mlperf-dlrm-dcnv2", or "-" for
 	// standard input; it may be empty.
 	Name string
-	// Problem is what was planned, if it is known: it tells which tables are read
-	// most. It must be the problem of the plan.
+	// Problem is the problem of the plan, or nil. With it, the report names the tables
+	// that are read most.
 	Problem *problem.Problem
 }
 
@@ -66,7 +66,7 @@ type printer struct {
 	err error
 }
 
-// more says that n lines of a table were left out, if n is above 0.
+// more writes that n lines of a table were left out, if n is above 0.
 func (p *printer) more(n int) {
 	if n > 0 {
 		p.printf("%s\n", words.More("", n))
@@ -101,8 +101,8 @@ func (p *printer) paint(colour, s string) string {
 	return "\x1b[" + colour + "m" + s + "\x1b[0m"
 }
 
-// grid writes rows under a header, columns aligned: those whose title begins
-// with "<" to the left, the others to the right.
+// grid writes rows under a header, in columns. A column whose title begins with "<" is
+// aligned to the left, the others to the right.
 func (p *printer) grid(titles []string, rows [][]string) { p.printf("%s\n", render(titles, rows)) }
 
 func render(titles []string, rows [][]string) string {
@@ -183,8 +183,8 @@ func name(s string) string {
 	return strconv.Quote(s)
 }
 
-// path prints the name of a file or workload: of a long one the end, which tells files
-// apart.
+// path prints the name of a file or workload. It shortens a long name to its end, because
+// the ends of paths differ.
 func path(s string) string {
 	const longest = 48
 	if len(s) > longest {
@@ -212,7 +212,7 @@ func count(n int64) string {
 	return sign + digits
 }
 
-// numbers prints the first few numbers of a list, runs of them in short.
+// numbers prints the first few numbers of a list, and consecutive numbers as a range.
 func numbers(list []int) string {
 	const longest = 8
 	var parts []string

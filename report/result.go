@@ -12,7 +12,7 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// simulated is the source of models, and of times, that were never measured.
+// simulated is the source of models and times that come from the simulated device.
 const simulated = "simulated"
 
 // imported is the method of plans that other tools made.
@@ -43,7 +43,7 @@ func Plan(w io.Writer, pl *plan.Plan, opt Options) error {
 	return v.err
 }
 
-// view is a plan with its predicted prices.
+// view is a plan with its predicted step times.
 type view struct {
 	*printer
 	plan   *plan.Plan
@@ -66,7 +66,7 @@ func newView(w io.Writer, pl *plan.Plan, prices plan.Breakdown, opt Options) *vi
 	return v
 }
 
-// formulas reports whether TorchRec's formulas priced the plan, which know no waiting.
+// formulas reports whether the times come from TorchRec's formulas, which have no waiting.
 func (v *view) formulas() bool { return v.plan.Provenance.ModelSource == plan.ClosedForm }
 
 func (v *view) head() {
@@ -145,8 +145,8 @@ func (v *view) placed() {
 // kernels says what a model was trained on.
 func kernels(from string) string { return source(from) + " kernels" }
 
-// source prints where times come from. Simulated ones are never to be taken for
-// others.
+// source prints where times come from, with SIMULATED in capitals so that nobody takes
+// these times for measured ones.
 func source(s string) string {
 	if s == simulated {
 		return "SIMULATED"
@@ -203,14 +203,14 @@ func gain(r *neuroshard.Result, best *neuroshard.Baseline) string {
 	return fmt.Sprintf("%s less time than the best baseline, %s", percent(float64(other-cost), float64(other)), best.Method)
 }
 
-// bySimulation reports whether plans are compared on the simulated device: where it was
-// asked, and the search did not go by the formulas of another planner.
+// bySimulation reports whether plans are compared by their simulated costs: if they have
+// one, and the search did not go by TorchRec's formulas.
 func bySimulation(r *neuroshard.Result) bool {
 	return r.Judged() && r.Plan.Provenance.ModelSource != plan.ClosedForm
 }
 
-// ownCost returns the plan's cost on the simulated device or, where plans are not
-// compared there, as predicted; baselineCost returns a baseline's in the same way.
+// ownCost returns the plan's cost to compare with baselines: simulated if bySimulation, else
+// predicted. baselineCost returns a baseline's cost in the same way.
 func ownCost(r *neuroshard.Result) unit.Millis {
 	if bySimulation(r) {
 		return r.Simulated.Cost
@@ -236,13 +236,13 @@ func compare(a, b unit.Millis) string {
 	return percent(float64(b-a), float64(b)) + " less time"
 }
 
-// asLong reports whether two times differ by less than percent would show.
+// asLong reports whether two times are so near that their difference prints as 0 percent.
 func asLong(a, b unit.Millis) bool {
 	return b <= 0 || math.Abs(float64(a-b)) < 0.0005*float64(b)
 }
 
-// bestBaseline returns the valid baseline of the least judged cost, the first
-// of several; nil if no baseline is valid.
+// bestBaseline returns the cheapest valid baseline by baselineCost, the first of several; nil
+// if no baseline is valid.
 func bestBaseline(r *neuroshard.Result) *neuroshard.Baseline {
 	var best *neuroshard.Baseline
 	for i := range r.Baselines {

@@ -114,7 +114,7 @@ func cached(held []plan.Shard) string {
 	return shares(low, high)
 }
 
-// shares prints the least and the largest of some shares, once where they are one.
+// shares prints the least and the largest of some shares, or one number if both are equal.
 func shares(low, high float64) string {
 	if low == high {
 		return percent(low, 1)

@@ -11,13 +11,14 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// TraceInfo is what a trace turned out to be.
+// TraceInfo is what neuroshard profile found in a trace.
 type TraceInfo struct {
 	Trace  string `json:"trace"`
 	Output string `json:"output"`
 	Tables int    `json:"tables"`
 	Batch  int    `json:"batch"`
-	// Rows and Lookups are over all tables; Unique is the distinct rows of a batch.
+	// Rows and Lookups are sums over all tables; Unique is the number of distinct rows
+	// that the batch looks up.
 	Rows    int64   `json:"rows"`
 	Lookups float64 `json:"lookups"`
 	Unique  float64 `json:"unique_rows"`
@@ -36,8 +37,8 @@ type TraceTable struct {
 	UsedOnce float64 `json:"used_once"`
 }
 
-// NewTraceInfo sums up the tables of a trace, whose access must be a histogram of
-// the batch, and keeps none of them.
+// NewTraceInfo sums up the tables of a trace. The access of each table must be a histogram of
+// the batch. The result keeps no reference to the tables.
 func NewTraceInfo(trace, output string, tables []problem.Table, batch int, warnings []string) TraceInfo {
 	info := TraceInfo{Trace: trace, Output: output, Tables: len(tables), Batch: batch, Busiest: []TraceTable{}, Warnings: append([]string{}, warnings...)}
 	for i := range tables {
@@ -53,7 +54,7 @@ func NewTraceInfo(trace, output string, tables []problem.Table, batch int, warni
 	return info
 }
 
-// Trace writes what a trace turned out to be.
+// Trace writes what neuroshard profile found in a trace.
 func Trace(w io.Writer, t TraceInfo, opt Options) error {
 	p := &printer{w: w, opt: opt}
 	p.printf("%s  %s, %s: %s lookups, %s distinct rows of %s\n", p.paint(bold, name(t.Trace)),
@@ -82,5 +83,5 @@ func Trace(w io.Writer, t TraceInfo, opt Options) error {
 	return p.err
 }
 
-// whole prints a number that is whole but for rounding.
+// whole prints a number that should be whole but may have a rounding error.
 func whole(v float64) string { return count(int64(math.Round(v))) }

@@ -58,7 +58,7 @@ func Verify(w io.Writer, r *verify.Result, opt Options) error {
 	return p.err
 }
 
-// off says by how much a prediction misses.
+// off prints the error of a prediction in percent.
 func off(predicted, measured unit.Millis) string {
 	if measured <= 0 {
 		return "-"
@@ -88,7 +88,7 @@ func Verified(w io.Writer, c *verify.Comparison, opt Options) error {
 	return p.err
 }
 
-// VerifyJSON writes the same as one object.
+// VerifyJSON writes the same as Verify, as one JSON object.
 func VerifyJSON(w io.Writer, r *verify.Result) error {
 	type times struct {
 		Forward      unit.Millis `json:"forward_ms"`

@@ -67,8 +67,8 @@ func excesses(slow, mean load) []string {
 	return texts
 }
 
-// noticeable reports whether a difference is a thousandth of a device's time at
-// least. The backward all-to-all, for one, takes all devices equally long.
+// noticeable reports whether a difference is at least a thousandth of a device's time.
+// The backward all-to-all, for example, takes the same time on all devices.
 func noticeable(difference unit.Millis, of load) bool {
 	return math.Abs(float64(difference)) >= float64(of.total())/1000
 }
@@ -123,7 +123,7 @@ func (v *view) heaviest(device int) {
 			if v.known(i) {
 				t := &v.opt.Problem.Tables[i]
 				amount = t.PoolingFactor() * float64(s.Columns.Len()*t.Precision.Bytes())
-				switch { // a block has its share of the lookups, a copy those of its samples
+				switch { // a block of rows has its share of the lookups; a copy has the lookups of its device's samples
 				case v.plan.Tables[i].ShardingType.ByRows():
 					amount *= float64(s.Rows.Len()) / float64(t.Rows)
 				case s.Device < 0:
@@ -148,7 +148,7 @@ func (v *view) heaviest(device int) {
 	}
 }
 
-// known is whether the plan's table i is the problem's.
+// known reports whether the plan's table i is also in the problem.
 func (v *view) known(i int) bool {
 	p := v.opt.Problem
 	return p != nil && i < len(p.Tables) && p.Tables[i].Name == v.plan.Tables[i].Name

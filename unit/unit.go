@@ -1,6 +1,6 @@
-// Package unit holds the two quantities every other package passes around:
-// bytes and milliseconds. A quantity crosses a package boundary in one of
-// these types, never as a bare number, and is formatted only here.
+// Package unit holds two quantities that other packages pass around: bytes and
+// milliseconds. A quantity crosses a package boundary in one of these types,
+// never as a bare number, and only this package formats it.
 //
 // GiB is 2^30 bytes and GB is 10^9 bytes: memory is stated in GiB, bandwidth
 // in GB/s, as the hardware's own data sheets do.
@@ -17,7 +17,7 @@ import (
 // Bytes is a size in bytes. Negative values only appear as differences.
 type Bytes int64
 
-// The multiples ParseBytes knows.
+// The multiples that ParseBytes knows.
 const (
 	KiB Bytes = 1 << 10
 	MiB Bytes = 1 << 20
@@ -45,7 +45,7 @@ var suffixes = []struct {
 	{"B", 1},
 }
 
-// largest is the largest size ParseBytes accepts: sums of two stay in an int64.
+// largest is the largest size that ParseBytes accepts: the sum of two fits an int64.
 const largest = 1 << 62
 
 // ParseSize reads a size as ParseBytes does, and refuses a number other than 0 without a
@@ -96,7 +96,7 @@ func (b Bytes) GiB() float64 { return float64(b) / float64(GiB) }
 // one, with three significant digits: "1.50 GiB", "512 MiB", "17 B".
 func (b Bytes) String() string {
 	if b == math.MinInt64 {
-		b++ // it has no opposite; the difference does not show
+		b++ // -b would overflow; b+1 prints the same
 	}
 	if b < 0 {
 		return "-" + (-b).String()
@@ -123,7 +123,7 @@ func Micros(us float64) Millis { return Millis(us / 1000) }
 func (m Millis) String() string { return significant(float64(m)) + " ms" }
 
 // significant prints v with three significant digits, but at most six decimals,
-// and no exponent. A number that six decimals do not show is "0".
+// and no exponent. A number that would print as 0.000000 prints as "0".
 func significant(v float64) string {
 	if math.Abs(v) < 0.5e-6 {
 		return "0"
