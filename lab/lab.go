@@ -18,8 +18,8 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// Options steer pre-training. The zero value makes the shipped models, but for
-// the seed, which is 1 for them.
+// Options steer Simulate. The zero value makes models like the shipped ones, whose seed is
+// 1.
 type Options struct {
 	// Samples is the number of groups of fused lookups (default 100,000, as in the
 	// NeuroShard paper): eight tenths for training, a tenth each for validation
@@ -32,19 +32,20 @@ type Options struct {
 	LargeSamples int
 	// Seed of the draws and of the training.
 	Seed uint64
-	// Train are the options of the training; its seed is overruled by Seed.
+	// Train are the options of the training. Seed replaces the seed in them.
 	Train train.Options
-	// OnPhase, where not nil, is called with the name of each phase as it begins.
+	// OnPhase, if not nil, is called with the name of each phase when the phase begins.
 	OnPhase func(phase string)
 }
 
-// The sizes of what is drawn.
+// The default sizes of the draws.
 const (
 	DefaultSamples     = 100_000
 	DefaultCommSamples = 8_000
 	// DefaultLargeSamples is the number of groups of 100 to 200 shards.
 	DefaultLargeSamples = 5_000
-	// MinSamples is the least of either kind that leaves every split a sample.
+	// MinSamples is the least number of groups, and of all-to-alls, with which every split has
+	// a sample.
 	MinSamples = 10
 
 	tables      = 4000
@@ -85,8 +86,8 @@ func draw(ctx context.Context, profile hardware.Profile, opt Options) (train.Dat
 	return data, collect.SimulateComm(ctx, data.Comm, profile, workers)
 }
 
-// command returns what makes the model again on the command line. Counts that
-// the command line does not have are left out.
+// command returns the command line that makes the model again. It leaves out options that
+// have no flag.
 func (o Options) command(profile hardware.Profile) string {
 	command := fmt.Sprintf("neuroshard train --simulate %s --samples %d --seed %d", profile.Name, o.Samples, o.Seed)
 	if o.CommSamples != DefaultCommSamples {
@@ -119,7 +120,7 @@ func (o Options) withDefaults() Options {
 }
 
 // SimulateComm draws all-to-alls of the profile and has the simulated device time
-// them: the part that a single measured device cannot have.
+// them. A dataset that was measured on a single device lacks this part.
 func SimulateComm(ctx context.Context, profile hardware.Profile, opt Options) (*dataset.Comm, error) {
 	opt = opt.withDefaults()
 	comm := design.Comm(opt.Seed, opt.CommSamples, profile)

@@ -1,5 +1,5 @@
-// Package bench compares planning methods: it runs the whole line over a suite
-// of tasks with each method, under cost models of choice, and sums up.
+// Package bench compares planning methods: it plans each task of a suite with each
+// method, judges the plans, and sums up. The caller chooses the price list.
 //
 //	Task        a problem of a suite (suite.go, stress.go, workloads.go)
 //	Run, Score  one Record for each task and method (score.go, plans.go)
@@ -32,8 +32,8 @@ import (
 
 // Task is one problem of a suite.
 type Task struct {
-	// Setting groups tasks that are summed up together, and Name is unique among
-	// them.
+	// Setting is the group of tasks that are summed up together. Name is unique among
+	// all tasks.
 	Setting, Name string
 	Problem       problem.Problem
 }
@@ -49,23 +49,24 @@ type Options struct {
 	Workers int
 	Seed    uint64
 	// TimeLimit, if above 0, ends a method's search for one plan after that time. The
-	// best plan until then counts, with the status search.OutOfTime; without one the
-	// record is not valid, with the same status. Which plans are cut depends on the
-	// machine. Methods look at the time between their steps, so that they may overrun.
+	// best plan until then counts, with the status search.OutOfTime. If there is no plan
+	// yet, the record is not valid and has the same status. Which searches end early
+	// depends on the machine. A method looks at the clock between its steps, so it can
+	// exceed the limit.
 	TimeLimit time.Duration
-	// Certificate also says, for each plan of the default method that the simulated
-	// device judges, what no plan can cost less than (package bound).
+	// Certificate adds, to each record of the default method that the simulated device
+	// judges, a lower bound on the cost of any plan (package bound).
 	Certificate bool
-	// Measure, where not nil, runs a plan on a measurement backend and returns its measured cost
-	// and the spread of that over repeats: the judge, then. Plans are made and
-	// measured one at a time, and an error ends the run.
+	// Measure, if not nil, judges plans: it runs a plan on a measurement backend and returns
+	// the measured cost, and the range of that cost over repeats. Plans are then made and
+	// measured one at a time. An error ends the run.
 	Measure func(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdown) (measured, spread unit.Millis, err error)
-	// Known are records of an earlier run of the same comparison: what they hold
-	// is not planned again.
+	// Known are records of an earlier run of the same comparison. Their tasks are not
+	// planned again with their methods.
 	Known []Record
-	// OnRecord, where not nil, is given each new record as it is made, with the
-	// number of records there are by then; one call at a time. An error ends the
-	// run.
+	// OnRecord, if not nil, is called with each new record, with the number of records
+	// made until then, and with the number of all records; one call at a time. An error ends
+	// the run.
 	OnRecord func(r Record, done, of int) error
 
 	// planner and evaluator take the place of neuroshard.Plan and neuroshard.Evaluate in
@@ -90,7 +91,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Record is what one method made of one task.
+// Record is the result of one method on one task.
 type Record struct {
 	Setting string        `json:"setting"`
 	Task    string        `json:"task"`
@@ -98,22 +99,21 @@ type Record struct {
 	// Tables counts the task's tables, and Cluster is what they are placed on.
 	Tables  int     `json:"tables,omitempty"`
 	Cluster Cluster `json:"cluster,omitzero"`
-	// Valid is false where the method found no plan that fits; the costs are null
-	// then, and the status is search.OutOfTime if Options.TimeLimit ended the search.
+	// Valid is false if the method found no plan that fits. Then the costs are null, and the
+	// status is search.OutOfTime if Options.TimeLimit ended the search.
 	Valid bool `json:"valid"`
-	// CostMS is what the models predict, and SimulatedCostMS what the simulated
-	// device takes for the plan; null where it is no judge.
+	// CostMS is the predicted cost, and SimulatedCostMS the cost on the simulated device;
+	// null if the simulated device does not judge the plan.
 	CostMS          *float64 `json:"cost_ms"`
 	SimulatedCostMS *float64 `json:"simulated_cost_ms"`
-	// MeasuredCostMS is what the backend took for the plan, and MeasuredSpreadMS the
-	// range of that over repeats; null where plans were not measured.
+	// MeasuredCostMS is the measured cost, and MeasuredSpreadMS its range over repeats;
+	// null if plans were not measured.
 	MeasuredCostMS   *float64 `json:"measured_cost_ms,omitempty"`
 	MeasuredSpreadMS *float64 `json:"measured_spread_ms,omitempty"`
-	// WallMS is the time of planning, validation and judging included; of a scored
-	// plan, 0.
+	// WallMS is the time to find, validate and judge the plan; 0 for a scored plan.
 	WallMS float64 `json:"wall_ms"`
-	// BoundMS is the lower bound on the simulated cost of any plan, and BoundWallMS the
-	// time that it took, which is not in WallMS; null and 0 if there is none.
+	// BoundMS is the lower bound on the simulated cost of any plan, or null. BoundWallMS is
+	// the time to compute it, which WallMS does not include.
 	BoundMS     *float64      `json:"lower_bound_ms,omitempty"`
 	BoundWallMS float64       `json:"lower_bound_wall_ms,omitempty"`
 	Status      search.Status `json:"status,omitempty"`
@@ -121,7 +121,7 @@ type Record struct {
 	Plan        []Placed      `json:"plan,omitempty"`
 }
 
-// Cluster is what a task's tables are placed on, in short.
+// Cluster is the cluster of a task, in short.
 type Cluster struct {
 	Profile string `json:"profile"`
 	Devices int    `json:"devices"`
@@ -147,8 +147,8 @@ type Placed struct {
 	Device  int      `json:"device"`
 }
 
-// cost returns what a record is compared by: the measured cost if there is
-// one, else the simulated, else the predicted.
+// cost returns the cost that records are compared by: the measured cost if there is one,
+// else the simulated, else the predicted cost.
 func (r *Record) cost() float64 {
 	if r.MeasuredCostMS != nil {
 		return *r.MeasuredCostMS
@@ -159,7 +159,7 @@ func (r *Record) cost() float64 {
 	return *r.CostMS
 }
 
-// Check fails where the prices are not for the cluster of a task.
+// Check returns an error if the prices do not support the cluster of a task.
 func Check(tasks []Task, prices neuroshard.Prices) error {
 	for i := range tasks {
 		if _, err := prices.Model(tasks[i].Problem.Topology); err != nil {
@@ -187,8 +187,8 @@ func Estimable(tasks []Task, prices neuroshard.Prices) []Task {
 
 // Run plans every task with every method. Records are in the order of the
 // tasks, then of the methods. When ctx ends, the records made until then are
-// returned with its error; a search that it cut short makes none. Two tasks of one
-// name are an error.
+// returned with its error. A search that ctx ended makes no record. Two tasks of one name
+// are an error.
 func Run(ctx context.Context, tasks []Task, opt Options) ([]Record, error) {
 	opt = opt.withDefaults()
 	if _, err := index(tasks); err != nil {
@@ -240,8 +240,8 @@ func (o Options) plan(ctx context.Context, j *job) (*neuroshard.Result, error) {
 	return result, err
 }
 
-// judge makes a record of a result, bounds the cost where that is
-// asked, and has the plan run where plans are measured.
+// judge makes a record of a result. It adds the bound and the measured cost if the options
+// ask for them.
 func (o Options) judge(ctx context.Context, j *job, result *neuroshard.Result, err error, wall time.Duration) (Record, error) {
 	r, err := record(j.task, j.method, result, err, wall)
 	if err != nil || !r.Valid {
@@ -290,7 +290,7 @@ func index(tasks []Task) (map[string]*Task, error) {
 
 func key(task string, method search.Method) string { return task + "\x00" + string(method) }
 
-// job is a record to make, or one that is there already.
+// job is a record to make, or a record that is known.
 type job struct {
 	task   *Task
 	method search.Method
@@ -306,11 +306,11 @@ func (o Options) each(ctx context.Context, jobs []job, run func(*job) (Record, e
 		workers = runtime.GOMAXPROCS(0)
 	}
 	if o.Measure != nil {
-		workers = 1 // a plan in the making would disturb one that is measured
+		workers = 1 // a search would disturb the plan that is measured
 	}
 	var group sync.WaitGroup
 	var lock sync.Mutex
-	// The error is that of the first job that fails, whichever ends first.
+	// The error is that of the first failed job in the order of jobs, not in time.
 	var failed error
 	failedAt := len(jobs)
 	done := len(recordsOf(jobs))
@@ -369,8 +369,8 @@ func channel(n int, want func(i int) bool) <-chan int {
 	return c
 }
 
-// record turns a result into a record. That nothing fits, or that
-// nothing was found in time, is a result, not an error.
+// record turns a result into a record. If no plan fits, or none was found in time, that is
+// a record, not an error.
 func record(task *Task, method search.Method, result *neuroshard.Result, err error, wall time.Duration) (Record, error) {
 	t := &task.Problem.Topology
 	r := Record{
@@ -419,17 +419,17 @@ func devicesOf(p *problem.Problem, shards [][]problem.Shard, b plan.Breakdown) [
 	return devices
 }
 
-// Summary is what one method made of one setting.
+// Summary sums up the records of one method on the tasks of one setting.
 type Summary struct {
 	Setting string        `json:"setting"`
 	Method  search.Method `json:"method"`
 	Tasks   int           `json:"tasks"`
 	Solved  int           `json:"solved"`
-	// Judge says which cost the others are of: "measured", "simulated", or
-	// "predicted" where there was nothing to judge by.
+	// Judge says which cost the figures below are computed from: "measured", "simulated",
+	// or "predicted" if nothing else is known.
 	Judge string `json:"judge"`
-	// MeanMS and MedianMS are of the costs of the tasks that this method solved;
-	// CommonMS is the mean over the Common tasks that every method solved.
+	// MeanMS and MedianMS are over the costs of the Solved tasks, those that this method
+	// solved. CommonMS is the mean over the Common tasks, those that every method solved.
 	MeanMS   float64 `json:"mean_ms"`
 	MedianMS float64 `json:"median_ms"`
 	CommonMS float64 `json:"common_mean_ms"`
@@ -438,13 +438,13 @@ type Summary struct {
 	// cost to that of search.Paper; 0 without such tasks.
 	Ratio float64 `json:"ratio_to_paper"`
 	// BiasPercent is the mean of predicted over measured or simulated cost, less
-	// one; 0 where only the prediction is known.
+	// one; 0 if only the prediction is known.
 	BiasPercent  float64 `json:"bias_percent"`
 	WallMedianMS float64 `json:"wall_median_ms"`
 	WallP95MS    float64 `json:"wall_p95_ms"`
 }
 
-// What costs are of.
+// The values of Summary.Judge.
 const (
 	Measured  = "measured"
 	Simulated = "simulated"
@@ -452,8 +452,8 @@ const (
 )
 
 // Verified compares the predicted and the measured costs of the records that
-// have both, and the default method with the others. It is nil where plans were
-// not measured, or by one method alone.
+// have both, and the default method with the others. It is nil if no plans were measured,
+// or plans of one method only.
 func Verified(records []Record) *verify.Comparison {
 	var outcomes []verify.Outcome
 	for _, r := range records {
@@ -496,7 +496,7 @@ func Summarise(records []Record) []Summary {
 	for _, setting := range settings {
 		for _, method := range methods {
 			own := slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.Setting != setting || r.Method != method })
-			if len(own) > 0 { // given plans need not be by the same methods everywhere
+			if len(own) > 0 { // tasks can have given plans of different methods
 				all = append(all, summary(own, costs, failed))
 			}
 		}

@@ -10,22 +10,22 @@ import (
 
 // Gains compares the default method with the published search and with the best
 // baseline of each task. A gain is the share of the other's cost that the default
-// method's plan saves, in percent: 5 where it costs 0.95 of it. Costs are what
-// records are judged by: measured, else simulated, else predicted.
+// method's plan saves, in percent: 5 if the plan costs 0.95 times the other's cost. Costs
+// are measured if they can be, else simulated, else predicted.
 type Gains struct {
-	// Tasks are in the order of their first records.
+	// Tasks holds one entry for each task, in the order of the tasks' first records.
 	Tasks []Gain `json:"tasks"`
-	// OverPaper and OverBaseline sum up the gains in percent over the tasks where both
-	// plans exist, Gap the optimality gaps, and WallMS the default method's times,
-	// which a task without a plan counts in, too.
+	// OverPaper and OverBaseline sum up the gains, in percent, over the tasks with both
+	// plans. Gap sums up the optimality gaps. WallMS sums up the times of the default
+	// method, tasks without a plan included.
 	OverPaper    Stat `json:"gain_over_paper_percent"`
 	OverBaseline Stat `json:"gain_over_best_baseline_percent"`
 	Gap          Stat `json:"optimality_gap"`
 	WallMS       Stat `json:"wall_ms"`
 }
 
-// Stat is the mean and the median of a figure over those of the tasks that have it,
-// and how many these are.
+// Stat is the mean and the median of a figure over the tasks that have the figure, and the
+// number of these tasks.
 type Stat struct {
 	Mean   float64 `json:"mean"`
 	Median float64 `json:"median"`
@@ -38,15 +38,16 @@ type Gain struct {
 	Task    string  `json:"task"`
 	Tables  int     `json:"tables"`
 	Cluster Cluster `json:"cluster"`
-	// Judge says what the costs are of, as in Summary.
+	// Judge says which costs are compared, as in Summary.
 	Judge string `json:"judge"`
-	// Default, Paper and Baseline are what the default method, the published search and
-	// the baseline with the cheapest plan came to; nil where the method was not tried.
-	// Where no baseline has a plan, Baseline is without method and cost.
+	// Default, Paper and Baseline are the results of the default method, of the published
+	// search and of the baseline with the cheapest plan; nil if the method was not tried.
+	// If no baseline has a plan, Baseline has no method and no cost.
 	Default  *Entry `json:"neuroshard"`
 	Paper    *Entry `json:"paper"`
 	Baseline *Entry `json:"best_baseline"`
-	// Baselines counts those tried, and BaselinesSolved those that have a plan.
+	// Baselines is the number of baselines tried, and BaselinesSolved the number of those
+	// that found a plan.
 	Baselines       int `json:"baselines"`
 	BaselinesSolved int `json:"baselines_solved"`
 	// OverPaper and OverBaseline are the gains in percent; null if there is no plan
@@ -62,7 +63,7 @@ type Gain struct {
 // Entry is one method's record of a task, in short.
 type Entry struct {
 	Method search.Method `json:"method,omitempty"`
-	// CostMS is null where the method found no plan.
+	// CostMS is null if the method found no plan.
 	CostMS *float64 `json:"cost_ms"`
 	// Shards is the number of shards of the plan.
 	Shards int `json:"shards"`
@@ -74,8 +75,8 @@ type Entry struct {
 // TimedOut reports whether Options.TimeLimit ended the search.
 func (e *Entry) TimedOut() bool { return e.Status == search.OutOfTime }
 
-// NewGains compares the default method's records with the others. It is nil where
-// there are no records of the default method, or of no other.
+// NewGains compares the default method's records with the others. It is nil if the default
+// method has no records, or no other method has.
 func NewGains(records []Record) *Gains {
 	at := map[string]int{}
 	var g Gains
@@ -106,7 +107,7 @@ func NewGains(records []Record) *Gains {
 	return &g
 }
 
-// add takes a record of the task.
+// add adds a record of the task.
 func (g *Gain) add(r *Record) {
 	e := &Entry{Method: r.Method, Shards: len(r.Plan), WallMS: r.WallMS, Status: r.Status}
 	if r.Valid {

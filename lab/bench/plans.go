@@ -9,9 +9,8 @@ import (
 	"github.com/neuroshard/neuroshard/search"
 )
 
-// GivenPlan returns a plan to be priced, under a name for its method. It is for the
-// first of the tasks with the plan's cluster and tables; that there is none is an
-// error.
+// GivenPlan returns a plan for Score, under a name for its method. The plan's task is the
+// first task with the plan's cluster and tables. If no task has these, that is an error.
 func GivenPlan(tasks []Task, method search.Method, pl *plan.Plan) (Given, error) {
 	if len(tasks) == 0 {
 		return Given{}, errors.New("there are no tasks that it could be a plan for")
@@ -34,8 +33,8 @@ func GivenPlan(tasks []Task, method search.Method, pl *plan.Plan) (Given, error)
 	return Given{}, fmt.Errorf("it is a plan for none of the %d tasks; for %q: %v", len(tasks), tasks[0].Name, why)
 }
 
-// stranger returns in what the plan is for another problem, or is no placement at
-// all; nil where it is for this one.
+// stranger returns a violation that shows that the plan is for another problem or is no
+// placement, and nil if the plan is for this problem.
 func stranger(pl *plan.Plan, p *problem.Problem) *plan.Violation {
 	var invalid *plan.Invalid
 	if !errors.As(pl.Validate(p), &invalid) {

@@ -16,8 +16,8 @@ import (
 	"github.com/neuroshard/neuroshard/search"
 )
 
-// palette are the methods' colours, those of Okabe and Ito, which readers with
-// colour blindness tell apart.
+// palette holds the methods' colours: those of Okabe and Ito, which colour-blind readers
+// can tell apart.
 var palette = []color.Color{
 	color.RGBA{0, 114, 178, 255},
 	color.RGBA{213, 94, 0, 255},
@@ -30,8 +30,8 @@ var palette = []color.Color{
 }
 
 // Plot draws the summaries as an SVG of two panels: by setting and method, the
-// cost in ratio to the paper's search (or, where nothing was planned with it,
-// the mean cost), and the median time of a plan on a logarithmic scale.
+// cost as a ratio to the cost of the paper's search, or the mean cost if that search was
+// not tried; and the median time to find a plan, on a logarithmic scale.
 func Plot(w io.Writer, all []Summary) error {
 	settings, methods := axes(all)
 	cost, err := costPanel(all, settings, methods)
@@ -118,7 +118,7 @@ func bars(p *plot.Plot, all []Summary, settings []string, methods []search.Metho
 	return nil
 }
 
-// nominal names the places of the settings, if there are any.
+// nominal labels the axis with the names of the settings, if there are any.
 func nominal(p *plot.Plot, settings []string) {
 	if len(settings) > 0 {
 		p.NominalX(settings...)
@@ -158,7 +158,7 @@ func wallPanel(all []Summary, settings []string, methods []search.Method) (*plot
 		points.Color, points.Shape, points.Radius = palette[m%len(palette)], draw.CircleGlyph{}, 3
 		p.Add(points)
 	}
-	// The logarithmic scale wants a range that is not empty and above 0.
+	// A logarithmic scale needs a range above 0 that is not empty.
 	if p.Y.Min, p.Y.Max = p.Y.Min/1.5, p.Y.Max*1.5; !(p.Y.Min > 0 && p.Y.Max > p.Y.Min) || math.IsInf(p.Y.Min, 1) {
 		p.Y.Min, p.Y.Max = .1, 1 // nothing was timed
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/neuroshard/neuroshard/simulate"
 )
 
-// Ranking tells how well a model orders the plans of a task by cost. A planner
-// needs the order more than the costs.
+// Ranking says how well a model orders the plans of one task by cost. The search needs the
+// right order more than exact costs.
 type Ranking struct {
 	Task string `json:"task"`
 	// The Kendall tau of predicted against simulated cost, over random plans, over
@@ -32,8 +32,8 @@ type Ranking struct {
 	RegretPercent float64 `json:"regret_percent"`
 }
 
-// RankingTasks is the number of tasks a ranking is averaged over by default:
-// one task can mislead.
+// RankingTasks is the default number of tasks to average a ranking over, because one task
+// can mislead.
 const RankingTasks = 10
 
 const (
@@ -41,12 +41,12 @@ const (
 	rankingDevices = 8
 	rankingMaxDim  = 128
 	rankingPlans   = 400
-	// mostMoves is how many shards a plan near the optimum has moved at most.
+	// mostMoves is the most shards that are moved to make a plan near the best one.
 	mostMoves = 12
 )
 
-// Rank judges the estimates of prices, of neuroshard.Pretrained where it is nil, on
-// tasks of 40 tables and 8 devices of a known profile.
+// Rank judges how prices order plans, on tasks of 40 tables and 8 devices of a profile.
+// Nil prices stand for neuroshard.Pretrained.
 func Rank(ctx context.Context, profile hardware.Profile, prices neuroshard.Prices, tasks int, seed uint64) ([]Ranking, error) {
 	if prices == nil {
 		prices = neuroshard.Pretrained()
@@ -117,7 +117,7 @@ func scatter(draw *rand.Rand, shards [][]problem.Shard) [][]problem.Shard {
 	return out
 }
 
-// plans are the costs of several plans of one problem.
+// plans holds the costs of several plans of one problem.
 type plans struct {
 	list                 neuroshard.PriceList
 	judge                *simulate.Pricer
@@ -134,8 +134,8 @@ func (s *plans) add(shards [][]problem.Shard) error {
 	return nil
 }
 
-// within returns the plans whose simulated cost is at most factor times the
-// least.
+// within returns the plans whose simulated cost is at most factor times the least simulated
+// cost.
 func (s *plans) within(factor float64) plans {
 	least := s.simulated[s.best()]
 	var out plans

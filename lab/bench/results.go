@@ -23,15 +23,15 @@ import (
 type Results struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
-	// Models names the cost models; Seed is that of the searches.
+	// Models names the price list; Seed is the seed of the searches.
 	Models  string    `json:"models"`
 	Seed    uint64    `json:"seed"`
 	Records []Record  `json:"records"`
 	Summary []Summary `json:"summary"`
-	// Gains compares the default method with the others, task by task; nil where it is
-	// not among them, or alone.
+	// Gains compares the default method with the others, task by task; nil if the default
+	// method, or every other one, was not tried.
 	Gains *Gains `json:"gains,omitempty"`
-	// Verified sums up the measured plans; nil where plans were not measured.
+	// Verified sums up the measured plans; nil if no plans were measured.
 	Verified *verify.Comparison `json:"verified,omitempty"`
 }
 
@@ -41,7 +41,7 @@ const (
 	ResultsVersion = 1
 )
 
-// maxResultsBytes bounds a file that is read.
+// maxResultsBytes is the size above which ReadResults refuses a file.
 const maxResultsBytes = 1 << 30
 
 // NewResults returns the results of a comparison.
@@ -57,8 +57,7 @@ func NewResults(records []Record, opt Options) *Results {
 	}
 }
 
-// WriteResults writes the results of a comparison to a file, beside its place
-// first, so that it is never half written.
+// WriteResults writes the results of a comparison to a file, whole or not at all.
 func WriteResults(path string, records []Record, opt Options) error {
 	text, err := json.MarshalIndent(NewResults(records, opt), "", "  ")
 	if err != nil {
@@ -67,7 +66,7 @@ func WriteResults(path string, records []Record, opt Options) error {
 	return replace(path, append(text, '\n'))
 }
 
-// SavePlot draws the summaries to a file, as WriteResults writes.
+// SavePlot draws the summaries to a file, whole or not at all.
 func SavePlot(path string, all []Summary) error {
 	var svg bytes.Buffer
 	if err := Plot(&svg, all); err != nil {
@@ -76,8 +75,8 @@ func SavePlot(path string, all []Summary) error {
 	return replace(path, svg.Bytes())
 }
 
-// ReadResults reads a file of results. It wants the format and version that
-// this package writes.
+// ReadResults reads a file of results. Another format or version than this package writes
+// is an error. name stands in errors.
 func ReadResults(name string, r io.Reader) (*Results, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxResultsBytes+1))
 	if err != nil {
@@ -101,7 +100,7 @@ func ReadResults(name string, r io.Reader) (*Results, error) {
 	return &results, nil
 }
 
-// check reports what no run writes.
+// check returns an error for a record that no run can have written.
 func (r *Record) check() error {
 	switch {
 	case r.Task == "" || r.Method == "":
@@ -118,7 +117,7 @@ func (r *Record) check() error {
 	return r.checkCosts()
 }
 
-// checkCosts says what is wrong with the costs, if anything.
+// checkCosts returns an error for costs that no run can have written.
 func (r *Record) checkCosts() error {
 	for _, cost := range []*float64{r.CostMS, r.SimulatedCostMS, r.MeasuredCostMS} {
 		if cost != nil && !(*cost > 0) {
@@ -135,9 +134,8 @@ func (r *Record) checkCosts() error {
 	return nil
 }
 
-// Journal keeps the records of a run on disk as they are made, one a line, in a
-// file beside the one that the results go to. A run that was stopped goes on
-// from there.
+// Journal writes each record of a run to a file when the record is made, one on each line.
+// The file lies beside the file of the results. A run that was stopped continues from it.
 type Journal struct {
 	path, final string
 	file        *os.File
@@ -145,8 +143,8 @@ type Journal struct {
 }
 
 // OpenJournal opens the journal of the comparison that writes its results to
-// path, and returns the records that an earlier run of the same comparison
-// left. A journal of another comparison is started afresh.
+// path, and returns the records that an earlier run of the same comparison left. It
+// empties a journal of another comparison.
 func OpenJournal(path string, tasks []Task, opt Options) (*Journal, []Record, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil, nil, &fs.PathError{Op: "write", Path: path, Err: errors.New("it is a folder")}
@@ -203,8 +201,8 @@ func Keep(ctx context.Context, path string, tasks []Task, opt Options) (records 
 	return records, journal.Finish(records)
 }
 
-// identity is the first line of a journal: it tells comparisons apart, by their
-// models, methods, seed and tasks, and by the version of the planner.
+// identity returns the first line of a journal. Two comparisons have the same line if they
+// have the same price list, methods, seed, tasks and version of neuroshard.
 func identity(tasks []Task, opt Options) (string, error) {
 	opt = opt.withDefaults()
 	hash := sha256.New()
@@ -269,7 +267,7 @@ func (j *Journal) Finish(records []Record) error {
 	return errors.Join(j.file.Close(), os.Remove(j.path))
 }
 
-// Close leaves the journal for a later run to go on from.
+// Close closes the journal and keeps its file, so that a later run can continue.
 func (j *Journal) Close() error { return j.file.Close() }
 
 // replace writes a file, whole or not at all: see atomicfile.Write.

@@ -11,9 +11,9 @@ import (
 	"github.com/neuroshard/neuroshard/search"
 )
 
-// Given is a plan to be priced.
+// Given is a plan whose cost Score estimates.
 type Given struct {
-	// Task names one of the tasks, and Method what made the plan.
+	// Task is the name of the plan's task, and Method names what made the plan.
 	Task   string
 	Method search.Method
 	// Place returns the plan as shards by device; nil if there is no plan.
@@ -67,7 +67,8 @@ var prototypeNames = map[string]search.Method{
 
 // GivenPrototype returns the plans of a prototype's results file, under our
 // names of its methods. They are for the tasks of the setting that a record
-// states, or else of the given one. Plans that it marks as not valid stay so.
+// states, or else of the given setting. Plans that the file marks as not valid stay not
+// valid.
 func GivenPrototype(setting string, results []prototype.Result) []Given {
 	var all []Given
 	for i := range results {
@@ -89,9 +90,8 @@ func GivenPrototype(setting string, results []prototype.Result) []Given {
 	return all
 }
 
-// Score prices given plans, and measures them where Options.Measure is given. A
-// plan for a task that is not among the tasks is an error, and so is one that is
-// not valid.
+// Score estimates the costs of given plans, and measures them if Options.Measure is not
+// nil. A plan of an unknown task is an error, and so is a plan that is not valid.
 func Score(ctx context.Context, tasks []Task, given []Given, opt Options) ([]Record, error) {
 	opt = opt.withDefaults()
 	byName, err := index(tasks)

@@ -30,7 +30,7 @@ const packedPrefix = "packed-"
 //	bound          co-location groups, allowed devices, tables to stay whole
 //	packed-whole   tables to stay whole
 //	packed-cut     tables cut over several devices, in half of the tasks into slices
-//	               hardly wider than the least, beside tables to stay whole
+//	               hardly wider than the least; with tables to stay whole
 //	packed-bound   the same with co-location groups and allowed devices
 //
 // The tables of a drawn task take 80 to 99 % of the memory; whether it has a
@@ -236,9 +236,9 @@ func (d *stress) devices(count int) []int {
 	return devices
 }
 
-// packed fills each device up to the share with slices: whole ones of tables that
-// must stay so, or also those of tables that are cut over several devices. bound adds
-// constraints that this placement obeys.
+// packed fills each device up to the share with slices, and makes tables of the slices.
+// If whole is true, every slice is a table that must stay whole; else some tables are cut
+// over several devices. If bound is true, it adds constraints that this placement obeys.
 func (d *stress) packed(fill float64, whole, bound bool) {
 	n := d.between(2, 16)
 	d.p.Topology.Devices = n
@@ -269,7 +269,7 @@ func (d *stress) packed(fill float64, whole, bound bool) {
 			c.Devices = slices.Compact(c.Devices)
 		}
 	}
-	// One table more fills what is left of a device.
+	// One more table fills the rest of a device.
 	for to := range n {
 		dim := d.dim()
 		d.table(dim, 0)
@@ -286,7 +286,7 @@ func (d *stress) packed(fill float64, whole, bound bool) {
 // place appends a table with a slice on each of the devices and takes their bytes off
 // the room; the widest slice takes the given bytes. It does nothing if there is not enough
 // room.
-// Slices are narrow where they are less than twice as wide as the table's least.
+// If narrow is true, slices are less than twice as wide as the table's least width.
 func (d *stress) place(devices []int, room []float64, bytes float64, narrow bool) bool {
 	least, more := 1, 64/len(devices)
 	if narrow {

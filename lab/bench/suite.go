@@ -41,15 +41,16 @@ func PaperTasks(profile hardware.Profile, perSetting int, seed uint64) ([]Task, 
 	return tasks, nil
 }
 
-// OwnTasks draws tasks for a device that a model was measured on: perSetting for
+// OwnTasks draws tasks for a device that a model was measured on: perSetting tasks for
 // each of two settings, of 12 to 24 and of 25 to 40 tables, on the given number of devices of
-// one host. Tables and optimizers are drawn as design.CPU draws its samples,
-// but over other tables, and within what the model has seen; the batch is the
-// largest of these, so that a step is long beside the noise of a backend. Dims are
-// powers of two from 16. A task of n devices looks up at most half of what n of the
-// largest samples do, for which random tables of it are narrowed, and the
-// heaviest left out where that is not enough. A device has the memory of such a
-// sample.
+// one host.
+//
+// Tables and optimizers are drawn as design.CPU draws its samples, but over other tables,
+// and within the domain that the model has seen. The batch is the largest one of that
+// domain, so that a step takes much longer than the noise of a backend. Dims are powers of
+// two from 16. A device has the memory of the largest sample. A task of n devices looks up
+// at most half of the bytes that n of the largest samples look up: random tables are made
+// narrower until that holds, and if all are narrow, the heaviest tables are left out.
 func OwnTasks(profile hardware.Profile, seen modelfile.Domain, devices, perSetting int, seed uint64) ([]Task, error) {
 	domain := ownDomain(seen)
 	var tasks []Task
@@ -67,8 +68,8 @@ func OwnTasks(profile hardware.Profile, seen modelfile.Domain, devices, perSetti
 	return tasks, nil
 }
 
-// ownDomain returns design.CPU within what a model has seen. Where the two
-// have nothing in common, it is what the model has seen.
+// ownDomain returns the intersection of design.CPU with the domain that a model has seen.
+// A field without intersection takes the model's values.
 func ownDomain(seen modelfile.Domain) design.Domain {
 	domain := design.CPU()
 	if !seen.Stated() {
@@ -80,18 +81,18 @@ func ownDomain(seen modelfile.Domain) design.Domain {
 	largest := slices.Max(domain.Batches)
 	domain.Batches = within(domain.Batches, []int{seen.MaxBatch}, func(b int) bool { return b >= seen.MinBatch && b <= seen.MaxBatch })
 	if batch := slices.Max(domain.Batches); batch > largest {
-		// The model's is a larger device.
+		// The model was measured on a larger device.
 		domain.MaxLookupBytes *= float64(batch) / float64(largest)
 	}
-	// Names that this build does not know are of no use to it.
+	// Skip names that this build does not know.
 	optimizers, precisions := named(seen.Optimizers, problem.ParseOptimizer), named(seen.Precisions, problem.ParsePrecision)
 	domain.Optimizers = within(domain.Optimizers, optimizers, func(o problem.Optimizer) bool { return slices.Contains(optimizers, o) })
 	domain.Precisions = within(domain.Precisions, precisions, func(p problem.Precision) bool { return slices.Contains(precisions, p) })
 	return domain
 }
 
-// within returns the values that are allowed, else all those that were seen, and
-// all values where it is not known what was.
+// within returns the values that are allowed. If none is, it returns the values that were
+// seen; if these are not known, it returns all values.
 func within[T any](values, seen []T, allowed func(T) bool) []T {
 	if len(seen) == 0 {
 		return values
@@ -116,7 +117,7 @@ func ownProblem(draw *rand.Rand, profile hardware.Profile, domain design.Domain,
 	const fewest = 10 // fewest tables of a drawn set
 	narrowest := min(16, domain.MaxDim)
 	count := tables[0] + draw.IntN(tables[1]-tables[0]+1)
-	// Lookups are counted at the batch of the task.
+	// The domain limits lookups at the batch of the task.
 	domain.Batches = []int{slices.Max(domain.Batches)}
 	set, err := domain.Compute(draw.Uint64(), max(count, fewest), fewest)
 	if err != nil {
@@ -138,8 +139,7 @@ func ownProblem(draw *rand.Rand, profile hardware.Profile, domain design.Domain,
 			wide = append(wide, i)
 		}
 	}
-	// Random tables, not the heaviest: those would lose what makes them hard to
-	// place.
+	// Make random tables narrower, not the heaviest ones, which make the task hard.
 	for excess > 0 && len(wide) > 0 {
 		at := draw.IntN(len(wide))
 		t := &p.Tables[wide[at]]
@@ -186,7 +186,7 @@ func unzipped(r io.Reader) (io.Reader, error) {
 	return gzip.NewReader(buffered)
 }
 
-// What a device of the prototype's tasks is where neither options nor file state it.
+// The cluster of the prototype's tasks if neither options nor file state it.
 const (
 	defaultFileDevices = 4
 	defaultFileMemory  = 4 * unit.GiB
@@ -196,10 +196,10 @@ const (
 type FileOptions struct {
 	// Profile is the profile of the devices, which are on one host.
 	Profile hardware.Profile
-	// Devices is the number of devices; 0 takes the file's, or else 4.
+	// Devices is the number of devices; 0 takes the file's number, or else 4.
 	Devices int
-	// Memory is that of a device, for fp32 weights alone, as the prototype counts; 0
-	// takes the file's, or else 4 GiB.
+	// Memory is the memory of a device for fp32 weights alone, as the prototype counts;
+	// 0 takes the file's memory, or else 4 GiB.
 	Memory unit.Bytes
 }
 
@@ -230,10 +230,9 @@ func ReadTasks(files []prototype.File, pool []problem.Table, opt FileOptions) ([
 	return all, nil
 }
 
-// FileTasks returns the tasks of a file in the prototype's form, drawn on the
-// tables of a pool: on devices of the profile on one host; only fp32
-// weights count as memory, as the prototype has it. Tasks are named setting/0,
-// setting/1, ...
+// FileTasks returns the tasks of a file in the prototype's form, drawn over the tables of a
+// pool. The devices have the profile and are on one host. Only fp32 weights count as
+// memory, as in the prototype. Tasks are named setting/0, setting/1, ...
 func FileTasks(setting string, file *prototype.TaskFile, pool []problem.Table, profile hardware.Profile, devices int, memory unit.Bytes) ([]Task, error) {
 	var tasks []Task
 	for i := range file.Tasks {

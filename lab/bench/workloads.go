@@ -13,19 +13,18 @@ import (
 
 // Names of clusters that depend on the workload.
 const (
-	// DefaultCluster is the workload's own.
+	// DefaultCluster is the workload's own cluster.
 	DefaultCluster = "default"
 	// OtherCluster is a cluster of newer devices, about half their number: h200, or b200 where
 	// the default is of h200. It has half the devices of the default, and
 	// that number is doubled until the tables, unsplit and with their buffers, take at
 	// most 85 % of the memory that shards may take. So the two clusters differ in
-	// kernels, in network, in hosts and in how full they are. Older devices than a
-	// workload's default may not hold it: of hugectr-7, 4 columns of one table take 75
-	// GiB.
+	// kernels, in network, in hosts and in how full they are. Devices older than the
+	// default ones may be too small: 4 columns of one table of hugectr-7 take 75 GiB.
 	OtherCluster = "other"
 )
 
-// Facts of the clusters. Hosts are those of a DGX or HGX.
+// Facts of the clusters. The hosts are those of a DGX or HGX: 8 devices each.
 const (
 	fullest        = .85
 	devicesPerHost = 8
@@ -62,8 +61,8 @@ func WorkloadTasks(names, clusters []string) ([]Task, error) {
 	return tasks, nil
 }
 
-// clusterOf returns the cluster of that name for a workload's problem, which is on
-// its default one.
+// clusterOf returns the cluster of that name for a workload's problem, whose topology is
+// the default cluster.
 func clusterOf(p *problem.Problem, name string) (hardware.Topology, error) {
 	t := p.Topology
 	switch name {
@@ -87,7 +86,7 @@ func clusterOf(p *problem.Problem, name string) (hardware.Topology, error) {
 	return t, nil
 }
 
-// other returns OtherCluster.
+// other returns the cluster that OtherCluster names.
 func other(p *problem.Problem) (hardware.Topology, error) {
 	profile := newer
 	if p.Topology.Profile.Name == newer {

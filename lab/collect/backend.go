@@ -11,8 +11,8 @@ import (
 // Backend takes the times of fused operations and of all-to-alls. It is used by
 // one goroutine at a time.
 type Backend interface {
-	// Provenance says what takes the times: all of a dataset's provenance but what
-	// is the design's (seed, design, tool).
+	// Provenance says what takes the times: the dataset's provenance except for the
+	// fields that the design states (seed, design, tool).
 	Provenance() dataset.Provenance
 	// Compute runs the fused forward and backward of a group, whose members index
 	// tables, and returns its times. The tables of one collection do not change.

@@ -16,14 +16,15 @@
 // with several passes it joins their datasets first (passes.go). The interface
 // that Run measures through is in backend.go.
 //
-// SimulateCompute and SimulateComm are for samples that only train a model: all
-// at once, on all processors, without files.
+// SimulateCompute and SimulateComm fill in the times of all samples at once, on all
+// processors, without files. They are for samples that only train a model.
 package collect
 
 // Options steer the collection. The zero value works.
 type Options struct {
 	// OnProgress, if not nil, is called by one goroutine at a time: by Run after
-	// each measurement, by SimulateCompute and SimulateComm now and then.
+	// each measurement, and by SimulateCompute and SimulateComm after every
+	// few samples.
 	OnProgress func(Progress)
 
 	// Workers is the number of goroutines of SimulateCompute and SimulateComm

@@ -54,8 +54,8 @@ func Digest(design dataset.Dataset) string {
 	return hex.EncodeToString(d.Sum(nil))
 }
 
-// digester takes up a canonical form: numbers in 8 bytes, little endian, texts
-// and lists after their length, so that no two designs share a form.
+// digester hashes a design in a canonical form: numbers as 8 bytes, little endian; texts and
+// lists after their lengths. Two different designs have different forms.
 type digester struct{ hash.Hash }
 
 func (d digester) int(v int) { d.word(uint64(v)) }
@@ -130,8 +130,8 @@ func (d digester) exchange(e *dataset.Exchange) {
 }
 
 // prepare returns a copy of a design without times. Samples without IDs get their
-// index as ID. A design that no backend can measure is an error: an empty one, an
-// ID that is there twice, a member that is no table.
+// index as ID. A design that no backend can measure is an error: a design without samples,
+// with two samples of one ID, or with a member that is not in the list of tables.
 func prepare(design dataset.Dataset) (dataset.Dataset, error) {
 	var set dataset.Dataset
 	if c := design.Compute; c != nil && len(c.Samples) > 0 {
@@ -227,8 +227,8 @@ const runLength = 200
 // groupOrder returns the order in which to measure a shard's groups: IDs, drawn
 // with the seed. Groups of one batch size come in runs, because a worker holds
 // the lookups of each (table, batch) and could not hold those of all. Within a
-// run the groups are shuffled, and so are the runs, so that a drift of the device
-// goes with neither size nor batch.
+// run the groups are shuffled, and so are the runs, so that a drift of the device does
+// not look like an effect of the size or the batch.
 func groupOrder(samples []dataset.Group, shard Shard, seed uint64) []int {
 	draw := rand.New(rand.NewPCG(seed, 11))
 	byBatch := make(map[int][]int)
@@ -272,8 +272,8 @@ func exchangeOrder(samples []dataset.Exchange, shard Shard, seed uint64) []int {
 const maxAnchors = 5
 
 // groupAnchors returns the groups that may be the anchor, the best first: groups
-// of middling work, whose time stands out from noise and is short enough to be
-// taken often. They are the same for every shard.
+// of about median work. Such a time is long compared with noise, and short enough to be
+// measured often. The groups are the same for every shard.
 func groupAnchors(set *dataset.Compute) []int {
 	work := make(map[int]float64, len(set.Samples))
 	ids := make([]int, len(set.Samples))
@@ -288,8 +288,8 @@ func groupAnchors(set *dataset.Compute) []int {
 }
 
 // exchangeAnchors returns the exchanges that may be the anchor, the best first.
-// If any exchange starts aligned, only such exchanges are candidates, since a
-// wait is no work.
+// If any exchange starts aligned, only such exchanges are candidates, because a
+// time that contains a wait says less about the device.
 func exchangeAnchors(set *dataset.Comm) []int {
 	work := make(map[int]float64, len(set.Samples))
 	var aligned, all []int
@@ -309,8 +309,8 @@ func exchangeAnchors(set *dataset.Comm) []int {
 	return middling(all, work)
 }
 
-// middling returns the ids around the one of median work, it first. Ties are
-// broken by the id.
+// middling returns the id of median work, then the ids next to it in order of work. Ties
+// are broken by the id.
 func middling(ids []int, work map[int]float64) []int {
 	slices.SortFunc(ids, func(a, b int) int {
 		switch {
@@ -343,5 +343,5 @@ func repeated(ids []int, share float64, seed uint64) []int {
 	return ids[:repeats(len(ids), share)]
 }
 
-// repeats is how many a share of n is, rounded up.
+// repeats returns a share of n, rounded up to a whole number, and n at most.
 func repeats(n int, share float64) int { return min(n, int(math.Ceil(share*float64(n)))) }

@@ -46,9 +46,8 @@ func middle(tries []times) unit.Millis {
 	return median(costs)
 }
 
-// cost is the one number that shows drift: for a group its forward and backward
-// together; for an exchange the slowest backward, which unlike the forward has no
-// wait in it.
+// cost is the number that shows drift: for a group the sum of forward and backward; for an
+// exchange the slowest backward, because the forward contains a wait.
 func (t *times) cost() unit.Millis {
 	if len(t.Backward) > 1 {
 		return slices.Max(t.Backward)
@@ -56,7 +55,7 @@ func (t *times) cost() unit.Millis {
 	return t.Forward[0] + t.Backward[0]
 }
 
-// block is the samples between two anchors, given by index.
+// block holds the indices of the two anchors around some samples.
 type block struct{ opening, closing int }
 
 // steady reports whether a block's anchors are within the limit of one another
@@ -79,8 +78,8 @@ func reference(anchors []anchor) unit.Millis {
 	return median(costs)
 }
 
-// median returns the median, the mean of the two in the middle of an even number.
-// It sorts the values; there must be at least one.
+// median returns the median; for an even number of values, it is the mean of the middle
+// two. It sorts the values. There must be at least one.
 func median(values []unit.Millis) unit.Millis {
 	slices.Sort(values)
 	n := len(values)

@@ -63,8 +63,8 @@ type header struct {
 	Comm    *dataset.Provenance `json:"comm,omitempty"`
 }
 
-// times is what a backend says of a group or of an exchange: one forward and one
-// backward for each device, a group being one device's.
+// times are the times of a group or of an exchange: one forward and one backward for each
+// device. A group has one device.
 type times struct {
 	Forward        []unit.Millis `json:"fwd"`
 	Backward       []unit.Millis `json:"bwd"`
@@ -78,30 +78,29 @@ type sampleRecord struct {
 	times
 }
 
-// anchorRecord is a measurement of a part's anchor. Where it was surprising it
-// was taken three times, and the one in the middle counts.
+// anchorRecord is a measurement of a part's anchor. An anchor beyond the limit is measured
+// three times, and the median counts.
 type anchorRecord struct {
 	Part string `json:"part"`
 	ID   int    `json:"id"`
-	// After is the number of the part's samples that were measured before it, those
-	// that were measured again included.
+	// After is the number of measurements of the part's samples before this anchor. A
+	// sample that was measured twice counts twice.
 	After int     `json:"after"`
 	Tries []times `json:"tries"`
-	// Again is the samples of the block it ends that have to be measured again.
+	// Again holds the samples, of the block that this anchor ends, to measure again.
 	Again []int `json:"again,omitempty"`
 }
 
 type repeatRecord struct {
 	ID int `json:"id"`
-	// Failed is true where the second measurement failed; there are no times then.
+	// Failed is true if the second measurement failed. Then there are no times.
 	Failed bool `json:"failed,omitempty"`
 	times
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// What a line consists of around its sum. The record's own opening brace is left
-// out.
+// The parts of a line around its sum. They contain the opening brace of the record.
 const (
 	lineStart = `{"sum":"`
 	lineRest  = `",`
@@ -118,7 +117,7 @@ func encode(r record) ([]byte, error) {
 	return append(append([]byte(line), payload[1:]...), '\n'), nil
 }
 
-// sumOf returns the checksum of a record, as a line has it.
+// sumOf returns the checksum of a record in the form that a line has.
 func sumOf(payload []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(payload, castagnoli)) }
 
 // decode reads a line without its end.
@@ -149,8 +148,8 @@ func decode(line []byte) (record, error) {
 	return r, nil
 }
 
-// mostTorn is how many damaged lines at the end of a journal are dropped: a torn
-// one, and one that was written on after it.
+// mostTorn is the most damaged lines at the end of a journal that are dropped: a torn line,
+// and a line that another run wrote onto it.
 const mostTorn = 2
 
 // parseJournal reads the lines of a journal and returns how many bytes they take,
@@ -211,7 +210,8 @@ type journal struct {
 	path string
 	file file
 	size int64
-	// written and synced are when a line last was written, and reached the disk.
+	// written is the time when the last line was written, and synced the time when a line
+	// last reached the disk.
 	written, synced time.Time
 	broken          bool
 }
@@ -256,8 +256,8 @@ const (
 	syncEvery = time.Second
 )
 
-// append writes a record. It fails where it does not all reach the file, which
-// is then as it was before, as far as the disk lets it.
+// append writes a record. If not all of the record reaches the file, it returns an error,
+// and removes the part that did, if the disk allows that.
 func (j *journal) append(r record) error {
 	if j.broken {
 		return errors.New("journal: it failed before")
@@ -281,7 +281,7 @@ func (j *journal) append(r record) error {
 	return j.sync()
 }
 
-// sync has all lines reach the disk.
+// sync makes all lines reach the disk.
 func (j *journal) sync() error {
 	if err := j.file.Sync(); err != nil {
 		j.broken = true
@@ -307,6 +307,6 @@ func (j *journal) close() error {
 	return err
 }
 
-// syncFolder has new and removed names reach the disk. Not every system can, and
-// the files are whole either way.
+// syncFolder makes new and removed names reach the disk. Some systems cannot do that; the
+// files are whole even so.
 func syncFolder(folder string) { _ = atomicfile.SyncFolder(folder) }

@@ -12,11 +12,11 @@ import (
 
 const lockName = "collect.lock"
 
-// lock keeps a folder to one collector. The system frees it when its process
-// ends, however that is.
+// lock makes sure that one process collects into a folder. The system frees the lock when the
+// process ends for any reason.
 type lock struct{ file *flock.Flock }
 
-// lockFolder takes the folder, or fails at once where another process has it.
+// lockFolder locks the folder. It fails at once if another process holds the lock.
 func lockFolder(folder string) (*lock, error) {
 	path := filepath.Join(folder, lockName)
 	for {
@@ -44,7 +44,7 @@ func lockFolder(folder string) (*lock, error) {
 	}
 }
 
-// owner says which process holds a lock, where it wrote that down.
+// owner returns the note of the process that holds a lock, if it wrote one.
 func owner(path string) string {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -57,7 +57,7 @@ func owner(path string) string {
 	return fmt.Sprintf(" (pid %d)", pid)
 }
 
-// release lets the folder go. The file is removed while it is still locked.
+// release unlocks the folder. It removes the file while the file is still locked.
 func (l *lock) release() {
 	_ = os.Remove(l.file.Path())
 	_ = l.file.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/neuroshard/neuroshard/lab/dataset"
 )
 
-// passFolder is where a pass is measured, until all of them are.
+// passFolder returns the folder of one pass, which exists until all passes are measured.
 func passFolder(folder string, pass int) string {
 	return filepath.Join(folder, fmt.Sprintf("pass-%d", pass))
 }
@@ -37,13 +37,13 @@ func (s store) passes(ctx context.Context, r *run, folder string) (none dataset.
 		return none, fmt.Errorf("folder %s: it holds more than %d passes: give the same number of passes to go on, or name another folder", folder, r.opt.Passes)
 	}
 	var sets []dataset.Dataset
-	// Done is the measurements of the passes before, and earlier those of them that
-	// were not of this run.
+	// done counts the measurements of the passes before this one, and earlier counts those
+	// that earlier runs made.
 	done, earlier := 0, 0
 	for pass := 1; pass <= r.opt.Passes; pass++ {
 		opt := r.opt
 		opt.Passes = 0
-		// Each pass that is left takes the same number of measurements as this one.
+		// Each remaining pass takes the same number of measurements as this one.
 		last := Progress{Done: r.total(), Before: r.total()}
 		opt.OnProgress = func(p Progress) {
 			last = p
@@ -59,7 +59,7 @@ func (s store) passes(ctx context.Context, r *run, folder string) (none dataset.
 		sets = append(sets, set)
 		done, earlier = done+last.Done, earlier+last.Before
 	}
-	// Of the facts that each run measures anew, those of the first pass stand.
+	// Each run measures some facts again; the facts of the first pass are kept.
 	set, err := dataset.Join(r.opt.Fastest, sets...)
 	if err != nil {
 		return none, err
@@ -71,7 +71,7 @@ func (s store) passes(ctx context.Context, r *run, folder string) (none dataset.
 	return set, r.removePasses(folder)
 }
 
-// removePasses removes the folders of passes that are joined.
+// removePasses removes the folders of the joined passes.
 func (r *run) removePasses(folder string) error {
 	for pass := 1; pass <= r.opt.Passes; pass++ {
 		if err := os.RemoveAll(passFolder(folder, pass)); err != nil {

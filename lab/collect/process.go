@@ -16,18 +16,18 @@ import (
 )
 
 // process.go is one worker process: started, asked one request at a time, ended.
-// Whatever it says that is no response to the request ends it, since where the
-// next response begins is then not known.
+// If it writes anything but a response to the request, it is ended, because the start of the
+// next response is then not known.
 
-// Waits for a worker that is to end: for one that was asked to, before it is
-// killed, and for its pipes after that, which a child of its own may hold.
+// How long to wait for a worker that should end, before it is killed; and then for its
+// pipes, which a child of the worker may hold open.
 const (
 	farewell  = 5 * time.Second
 	pipesWait = 2 * time.Second
 )
 
-// quoteBytes is how much of what a worker says is quoted, and tailBytes how much
-// of its stderr.
+// quoteBytes is the most bytes of a worker's stdout that an error quotes, and tailBytes the
+// most of its stderr.
 const (
 	quoteBytes = 100
 	tailBytes  = 1000
@@ -40,8 +40,8 @@ type process struct {
 	out   io.ReadCloser
 	lines chan line
 	tail  *tail
-	// over is closed when the process is being ended, and how is its error when it
-	// has.
+	// over is closed when the process is being ended, and how is the error with which it
+	// ended.
 	over chan struct{}
 	how  error
 	end  sync.Once
@@ -74,7 +74,7 @@ func startProcess(command, env []string, stderr io.Writer) (*process, error) {
 	return p, nil
 }
 
-// read hands on the worker's lines until it says no more or is ended.
+// read passes on the worker's lines until its stdout or the process ends.
 func (p *process) read() {
 	r := protocol.NewReader(p.out)
 	for {
@@ -130,7 +130,7 @@ func (p *process) ask(ctx context.Context, q protocol.Request, deadline time.Dur
 	}
 }
 
-// gone ends a worker whose stdout ended, and says how it did.
+// gone ends a worker whose stdout ended, and returns an error that says how it ended.
 func (p *process) gone(q protocol.Request, err error) error {
 	broken := &brokenError{code: CodeCrash}
 	switch {
@@ -210,12 +210,11 @@ func quote(text []byte) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// brokenError is the error of a worker process that had to be ended, or did so
-// itself.
+// brokenError is the error of a worker process that ended, or that had to be ended.
 type brokenError struct {
-	code string // as of a Failure
+	code string // the code of a Failure
 	what string
-	tail string // the last of its stderr
+	tail string // the end of its stderr
 }
 
 func (e *brokenError) Error() string {
@@ -225,7 +224,7 @@ func (e *brokenError) Error() string {
 	return fmt.Sprintf("worker: %s; it last told: %s", e.what, e.tail)
 }
 
-// tail is a writer that keeps the last of what is written, and hands it on.
+// tail is a writer that passes everything on and keeps the last bytes.
 type tail struct {
 	lock sync.Mutex
 	to   io.Writer
@@ -238,13 +237,13 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.last = append(t.last, p[max(0, len(p)-tailBytes):]...)
 	t.last = t.last[max(0, len(t.last)-tailBytes):]
 	if t.to != nil {
-		// A reader of logs that fails must not stop the worker.
+		// An error of the reader of logs must not stop the worker.
 		_, _ = t.to.Write(p)
 	}
 	return len(p), nil
 }
 
-// String returns the last lines, as one that a terminal can show.
+// String returns the last lines as one line that is safe to print on a terminal.
 func (t *tail) String() string {
 	t.lock.Lock()
 	defer t.lock.Unlock()

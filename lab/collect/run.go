@@ -29,8 +29,8 @@ var ErrLost = errors.New("the backend is lost")
 // measure a part of the design.
 var ErrUnsupported = errors.New("the backend cannot measure")
 
-// Supporter is a Backend that can tell what it cannot do: what Run asks before it
-// measures anything.
+// Supporter is a Backend that knows what it can measure. Run asks it before it measures
+// anything.
 type Supporter interface {
 	// Supports reports whether the backend has a capability of package protocol, or
 	// an optimizer or precision by its name in package problem.
@@ -42,11 +42,11 @@ const (
 	DefaultAnchorEvery = 200
 	DefaultDriftLimit  = 0.03
 	DefaultRepeatShare = 0.02
-	// commDrift is how much further an exchange's anchor may move than a group's:
-	// networks, and loopback ones most of all, vary more than kernels.
+	// commDrift is the factor by which an exchange's anchor may move further than a group's:
+	// networks vary more than kernels, loopback networks most of all.
 	commDrift = 3
 	// minMaxFailures and maxFailureShare are the default of MaxFailures, and
-	// failuresInARow what ends a run however many may fail in all.
+	// failuresInARow the failures in a row that end a run for any MaxFailures.
 	minMaxFailures  = 20
 	maxFailureShare = 0.05
 	failuresInARow  = 20
@@ -223,8 +223,8 @@ func (s store) measure(ctx context.Context, r *run, folder, path string) (none d
 	return set, nil
 }
 
-// supported reports what of a design the backend says it cannot do, before an hour
-// of measuring shows it.
+// supported reports the parts of a design that the backend says it cannot measure, before
+// any time is spent on the others.
 func supported(design dataset.Dataset, backend Backend) error {
 	s, tells := backend.(Supporter)
 	if !tells {
@@ -293,8 +293,8 @@ type run struct {
 	anchoring bool
 	seed      uint64
 
-	// before is the measurements of earlier runs; failures and inARow are of this
-	// one.
+	// before is the number of measurements of earlier runs; failures and inARow count the
+	// failures of this run.
 	before           int
 	failures, inARow int
 	maxFailures      int
@@ -308,7 +308,7 @@ func newRun(design dataset.Dataset, backend Backend, opt Options) *run {
 	}
 	r.repeats = make(map[int]repeatRecord)
 	digest := Digest(design)
-	// The order is drawn with the design's digest, so that every run has the same.
+	// The order is drawn with the design's digest, so that every run has the same order.
 	r.seed, _ = strconv.ParseUint(digest[:16], 16, 64)
 	r.header = header{Format: journalFormat, Version: journalVersion, Design: digest, Shard: opt.Shard.String()}
 	by := backend.Provenance()
@@ -350,8 +350,8 @@ func newRun(design dataset.Dataset, backend Backend, opt Options) *run {
 	return r
 }
 
-// writable reports what would keep the dataset from being written when all is
-// measured, before anything is: it validates the design with times made up.
+// writable reports what would keep the dataset from being written at the end. It validates
+// the design with made-up times, before anything is measured.
 func (r *run) writable() error {
 	var set dataset.Dataset
 	if c := r.design.Compute; c != nil {
@@ -408,8 +408,7 @@ func (r *run) finished(folder string, set dataset.Dataset) error {
 	return fmt.Errorf("folder %s: %w: name another folder to measure again", folder, ErrFinished)
 }
 
-// goOn takes up what an earlier run measured, or writes the header of a new
-// journal.
+// goOn applies the records of an earlier run, or writes the header of a new journal.
 func (r *run) goOn(folder string, records []record) error {
 	if len(records) == 0 {
 		return r.journal.append(record{Header: &r.header})
@@ -427,7 +426,7 @@ func (r *run) goOn(folder string, records []record) error {
 		}
 		return fmt.Errorf("folder %s: its samples are of another run, of %s %s, where this run has %s: %s to go on, or name another folder", folder, field, was, is, hint)
 	}
-	r.header = *old // with the hardware that was measured first
+	r.header = *old // with the hardware facts that the first run measured
 	for i, record := range records {
 		if err := r.apply(record); err != nil {
 			return fmt.Errorf("journal %s, line %d: %w: remove it to measure anew", r.journal.path, i+1, err)
@@ -442,10 +441,10 @@ func (r *run) goOn(folder string, records []record) error {
 	return nil
 }
 
-// differs names the first field in which two headers differ, and both values;
-// none where a run of the one can go on with the other. The figures of hardware do
-// not count, only its name: where no profile is known they are measured by each
-// run, never quite alike, and those of the first one stand.
+// differs returns the first field in which two headers differ, and both values. It returns ""
+// if a run can continue the other's journal. Of the hardware only the name is compared: each
+// run measures the facts of a device without a known profile again, and they vary; the facts
+// of the first run are kept.
 func (h *header) differs(old *header) (field, was, is string) {
 	if h.Format != old.Format {
 		return "format", strconv.Quote(old.Format), strconv.Quote(h.Format)
@@ -497,7 +496,7 @@ func provenanceDiffers(old, now dataset.Provenance) (field, was, is string) {
 			return f[0], strconv.Quote(f[1]), strconv.Quote(new[i][1])
 		}
 	}
-	// A field that was added later.
+	// A field that older journals do not have.
 	old.Hardware, now.Hardware = hardware.Profile{}, hardware.Profile{}
 	old.Design, now.Design = "", ""
 	if old != now {
@@ -508,7 +507,7 @@ func provenanceDiffers(old, now dataset.Provenance) (field, was, is string) {
 	return "", "", ""
 }
 
-// measure takes all times that are not taken yet.
+// measure measures all samples that have no times yet.
 func (r *run) measure(ctx context.Context) error {
 	for _, p := range r.parts {
 		if err := r.measurePart(ctx, p); err != nil {
@@ -519,8 +518,8 @@ func (r *run) measure(ctx context.Context) error {
 }
 
 // measurePart takes a part's times. A session begins with an anchor, which ends
-// the block that an earlier one left open. Samples of a block that drifted come
-// after all others: what made the device drift may be over by then.
+// the block that an earlier session left open. Samples of a block that drifted come after
+// all others, because the cause of the drift may be over by then.
 func (r *run) measurePart(ctx context.Context, p *part) error {
 	if p.remaining() == 0 && (!r.anchoring || len(p.open) == 0) {
 		return nil
@@ -573,7 +572,7 @@ func (r *run) sample(ctx context.Context, p *part, id int) error {
 	return nil
 }
 
-// countFailure ends the run where too many samples fail.
+// countFailure returns an error, which ends the run, if too many samples failed.
 func (r *run) countFailure(f Failure) error {
 	r.failures++
 	r.inARow++
@@ -586,8 +585,8 @@ func (r *run) countFailure(f Failure) error {
 	return nil
 }
 
-// attempt has the backend run a sample, twice where the backend failed at it. The
-// failure is the sample's, the error the run's end.
+// attempt has the backend run a sample, and once more if the backend failed. A failure
+// concerns the sample; an error ends the run.
 func (r *run) attempt(ctx context.Context, p *part, id int) (t times, failure *Failure, err error) {
 	for try := range 2 {
 		if err := ctx.Err(); err != nil {
@@ -633,7 +632,7 @@ func (r *run) take(ctx context.Context, p *part, id int) (times, error) {
 	return times{[]unit.Millis{t.Forward}, []unit.Millis{t.Backward}, t.ForwardSpread, t.BackwardSpread}, err
 }
 
-// anchor measures a part's anchor, which ends the open block and begins another.
+// anchor measures a part's anchor, ends the open block and begins another.
 func (r *run) anchor(ctx context.Context, p *part) error {
 	if !r.anchoring {
 		return nil
@@ -746,7 +745,7 @@ func (r *run) measureRepeats(ctx context.Context) error {
 	return nil
 }
 
-// record writes a record and takes it up.
+// record writes a record to the journal and applies it to the state.
 func (r *run) record(rec record) error {
 	if err := r.journal.append(rec); err != nil {
 		return err
@@ -754,7 +753,7 @@ func (r *run) record(rec record) error {
 	return r.apply(rec)
 }
 
-// count counts the quarantined samples anew.
+// count counts the quarantined samples again.
 func (r *run) count() {
 	r.quarantine = 0
 	for _, p := range r.parts {
@@ -773,7 +772,7 @@ func (r *run) progress(phase string) Progress {
 		p.Done += len(part.done) + len(part.failed)
 		p.Failed += len(part.failed)
 		if part.name == partGroups && r.anchoring && r.opt.RepeatShare > 0 {
-			// The final number of samples, or about that.
+			// About the final number of samples.
 			p.Total += len(r.choice)
 			if !r.chosen {
 				p.Total += repeats(len(part.ids), r.opt.RepeatShare)

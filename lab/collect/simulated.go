@@ -41,8 +41,8 @@ func SimulateComm(ctx context.Context, set *dataset.Comm, profile hardware.Profi
 	})
 }
 
-// NewSimulated returns the Backend of the simulated device of a profile. It never
-// fails for what fits no memory: the simulated device has no bounds.
+// NewSimulated returns the Backend of the simulated device of a profile. A group of any size
+// has a time: the simulated device has no limit of memory.
 func NewSimulated(profile hardware.Profile) Backend {
 	return &simulated{device: simulate.NewDevice(profile)}
 }
@@ -90,7 +90,7 @@ func (s *simulated) Comm(ctx context.Context, e *dataset.Exchange) (CommTiming, 
 
 func (s *simulated) Close() error { return nil }
 
-// oneDevice is the error of an all-to-all that is none.
+// oneDevice returns the error of an all-to-all on a single device.
 func oneDevice() error {
 	return &protocol.Error{Code: protocol.CodeUnsupported, Message: "one device has no all-to-all"}
 }
@@ -114,11 +114,11 @@ func exchange(e *dataset.Exchange) simulate.Comm {
 	return simulate.Comm{PerHost: e.DevicesPerHost, Batch: e.Batch, DimSums: e.DimSums, Start: e.Start}
 }
 
-// counter works out what a batch does to a table, once for each table and batch
-// size. It may be used by several goroutines.
+// counter computes the access counts of a batch in a table, once for each table and batch
+// size. Several goroutines may use it.
 type counter struct{ known sync.Map } // accesses -> access.Counts
 
-// accesses is all that the counts of a table depend on.
+// accesses holds everything that the counts of a table depend on.
 type accesses struct {
 	rows    int64
 	pooling float64

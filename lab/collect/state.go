@@ -10,45 +10,46 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// state.go is what is known of a collection at any time. It follows from the
-// journal's records alone, each applied in order, whether it was read or has just
-// been written: so a run that goes on stands where the one before it stood.
+// state.go holds the state of a collection. The state follows from the journal's records
+// alone, applied in order, whether they were read or have just been written. So a run that
+// continues has the same state as the run before it had.
 
-// state is the parts and the repeats.
+// state is the state of both parts and of the repeats.
 type state struct {
 	parts []*part
-	// chosen is true once the groups to measure a second time are: choice.
+	// chosen is true once choice holds the groups to measure a second time.
 	chosen  bool
 	choice  []int
 	repeats map[int]repeatRecord
-	// unanchored is the repeats since the last anchor.
+	// unanchored holds the repeats since the last anchor.
 	unanchored int
-	// discarded is the measurements that were taken again.
+	// discarded is the number of measurements that were repeated because of drift.
 	discarded int
 }
 
-// part is the groups, or the exchanges.
+// part is the state of the groups, or of the exchanges.
 type part struct {
 	name  string
 	phase string
-	// ids are all samples of the shard in the order they are measured, and devices
-	// how many times each has.
+	// ids are all samples of the shard in the order in which they are measured, and
+	// devices is the number of times of each sample.
 	ids     []int
 	devices func(id int) (n int, known bool)
 	mine    map[int]bool
-	// candidates may be the anchor, and limit is how far it may move.
+	// candidates are the samples that may be the anchor, and limit is the share by which
+	// the anchor may move.
 	candidates []int
 	limit      float64
 
 	done   map[int]result
 	failed map[int]Failure
-	// putBack is how often a sample was measured in vain.
+	// putBack counts, for each sample, the measurements that were discarded.
 	putBack map[int]int
-	// measured counts all measurements, those in vain included.
+	// measured counts all measurements, discarded ones included.
 	measured int
 	anchors  []anchor
 	anchorID int
-	// open is the samples since the last anchor.
+	// open holds the samples since the last anchor.
 	open   []int
 	blocks []block
 }
@@ -70,8 +71,8 @@ func newPart(name, phase string, ids, candidates []int, limit float64, devices f
 	return p
 }
 
-// apply takes a record up. Its errors are those of a journal that was not written
-// by this program, or for another design.
+// apply applies a record to the state. An error means that the journal was written by
+// another program or for another design.
 func (s *state) apply(r record) error {
 	switch {
 	case r.Header != nil:
@@ -137,8 +138,8 @@ func (p *part) applyFailure(f Failure) error {
 	return nil
 }
 
-// fresh fails for a sample that has a time already, or that cannot have one. One
-// that failed may be there again: a later run tried it again.
+// fresh returns an error for a sample that already has a time, or that cannot have one. A
+// sample that failed may occur again, because a later run tries it again.
 func (p *part) fresh(id int) error {
 	if !p.mine[id] {
 		return fmt.Errorf("sample %d of the %s is not in this shard of the design", id, p.name)
@@ -185,7 +186,7 @@ func (p *part) applyAnchor(r *anchorRecord) error {
 		p.putBack[id]++
 	}
 	if len(p.open) > 0 {
-		// Samples before the first anchor are between it and itself.
+		// A block before the first anchor has that anchor on both sides.
 		at := len(p.anchors) - 1
 		p.blocks = append(p.blocks, block{max(0, at-1), at})
 		for _, id := range p.open {
@@ -235,8 +236,8 @@ func (s *state) applyRepeat(r *repeatRecord) error {
 	return nil
 }
 
-// retryFailed forgets the failures that may have been the backend's: those of an
-// earlier run are tried again.
+// retryFailed forgets the failures of an earlier run that the backend may have caused, so
+// that these samples are tried again.
 func (p *part) retryFailed() {
 	maps.DeleteFunc(p.failed, func(_ int, f Failure) bool { return !f.final() })
 }
@@ -249,11 +250,11 @@ func (p *part) settled(id int) bool {
 	return failed
 }
 
-// remaining is the number of samples to measure yet.
+// remaining returns the number of samples that are still to be measured.
 func (p *part) remaining() int { return len(p.ids) - len(p.done) - len(p.failed) }
 
-// quarantined reports whether a sample counts as quarantined by what is known so
-// far. One that no anchor has followed does not.
+// quarantined returns a function that reports whether a sample is quarantined by the anchors
+// so far. A sample after the last anchor is not.
 func (p *part) quarantined() func(id int) bool {
 	if len(p.anchors) == 0 {
 		return func(int) bool { return false }
@@ -269,8 +270,7 @@ func (p *part) quarantined() func(id int) bool {
 	}
 }
 
-// check reports times that are none: of n devices each must have taken some, and
-// no endless, time.
+// check returns an error unless there are n times and each is finite and above 0.
 func (t *times) check(n int) error {
 	if len(t.Forward) != n || len(t.Backward) != n {
 		return fmt.Errorf("%d forward and %d backward times of %d devices", len(t.Forward), len(t.Backward), n)
@@ -302,10 +302,10 @@ type Failure struct {
 
 // The codes of failures that are not a worker's own.
 const (
-	// CodeCrash is that of a sample during which the worker ended or said what is
-	// no response.
+	// CodeCrash says that the worker ended during the sample, or wrote something that is
+	// not a response.
 	CodeCrash = "crash"
-	// CodeTimes is that of times that are not above 0, or no numbers.
+	// CodeTimes says that times are not above 0, or are no numbers.
 	CodeTimes = "times"
 )
 
@@ -314,7 +314,7 @@ func (f Failure) String() string {
 	return fmt.Sprintf("sample %d of the %s: %s: %s", f.ID, f.Part, f.Code, f.Message)
 }
 
-// final reports whether the sample would fail each time: it, and not the backend, is
+// final reports whether the sample would fail again, because the sample and not the backend is
 // the cause.
 func (f Failure) final() bool { return final(f.Code) }
 

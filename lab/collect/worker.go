@@ -30,7 +30,7 @@ type WorkerOptions struct {
 	Stderr  io.Writer
 
 	// Batch is the batch that init states (default 65,536). Every table and exchange
-	// states its own, so that it hardly matters.
+	// states a batch of its own, so this one hardly matters.
 	Batch int
 	// Warmup runs (0: none) come before Repeats timed ones (default 5).
 	Warmup, Repeats int
@@ -48,8 +48,8 @@ type WorkerOptions struct {
 	// Restarts is how often in a row, without one response to a measurement, the
 	// worker is started again (default 5; negative: never).
 	Restarts int
-	// MaxIndexBytes bounds the lookups that the worker holds, about (default 2 GiB):
-	// beyond it the worker forgets all tables, and Compute sends the tables of the
+	// MaxIndexBytes is about the most bytes of lookups that the worker holds (default 2
+	// GiB). Beyond it the worker forgets all tables, and Compute sends the tables of the
 	// next group again.
 	MaxIndexBytes unit.Bytes
 
@@ -66,8 +66,8 @@ type WorkerOptions struct {
 	// for it).
 	Profile hardware.Profile
 	Name    string
-	// NameOnly does without a profile: no model can be made of the times, and the
-	// provenance has the device's name alone.
+	// NameOnly skips the profile. Then no model can be trained on the times, and the
+	// provenance has only the device's name.
 	NameOnly bool
 
 	// OnLog, if not nil, is called with the reason when the worker is started again.
@@ -82,7 +82,7 @@ const (
 	defaultStartDeadline = 120 * time.Second
 	defaultRestarts      = 5
 	defaultMaxIndexBytes = 2 * unit.GiB
-	// ceilingsPatience is how many times as long as a request the ceilings may take.
+	// ceilingsPatience is the factor by which measuring the ceilings may exceed Deadline.
 	ceilingsPatience = 10
 )
 
@@ -112,32 +112,32 @@ func (o WorkerOptions) withDefaults() WorkerOptions {
 }
 
 // Worker is the Backend of a process that speaks package protocol. A worker that
-// hangs, ends, or says what is no response fails the request, is killed with its
-// own children, and is started again for the next one.
+// hangs, ends, or writes something that is not a response fails the request. It is killed
+// with its own children, and started again for the next request.
 type Worker struct {
 	opt        WorkerOptions
 	hello      protocol.Response
-	cache      string // what init said of it
+	cache      string // the cache, as the response to init describes it
 	ceilings   map[string]float64
 	provenance dataset.Provenance
 
-	// process is nil where the worker has to be started (again). lost is why it was
-	// ended last, and restarts counts since the last measurement.
+	// process is nil if the worker has to be started, or started again. lost is the reason
+	// why it last ended, and restarts counts the starts since the last measurement.
 	process  *process
 	lost     error
 	restarts int
 	closed   bool
 
-	// sent is the tables the process knows, and indexBytes what their lookups take,
-	// about.
+	// sent holds the tables that the process knows, and indexBytes is about the size of
+	// their lookups.
 	sent       map[int]accesses
 	indexBytes unit.Bytes
 	requests   int
 	realised   Realisation
 }
 
-// Realisation is how near the lookups that a worker made up come to those asked
-// for, by lookups.Realised.Distance: what lookups.Tolerance bounds.
+// Realisation says how near the lookups that a worker made up are to the counts that it was
+// asked for, by lookups.Realised.Distance. lookups.Tolerance is the distance to stay below.
 type Realisation struct {
 	// Tables is the number of tables, at each batch size, that the worker reported
 	// on.
@@ -227,7 +227,7 @@ func (w *Worker) init(ctx context.Context) error {
 	return nil
 }
 
-// describe makes up the provenance.
+// describe fills in the provenance.
 func (w *Worker) describe(ctx context.Context) error {
 	named := w.opt.NameOnly && w.opt.Profile == (hardware.Profile{})
 	profile, err := w.profile(ctx, named)
@@ -285,7 +285,7 @@ func (w *Worker) profile(ctx context.Context, named bool) (hardware.Profile, err
 	return profile, nil
 }
 
-// Provenance says what the worker told of itself when it started.
+// Provenance returns what the worker stated about itself when it started.
 func (w *Worker) Provenance() dataset.Provenance { return w.provenance }
 
 // Hardware returns the hardware profile: the given one, or the worker's own.
@@ -296,8 +296,8 @@ func (w *Worker) Hardware() hardware.Profile {
 	return w.opt.Profile
 }
 
-// Supports reports whether the worker stated a capability. Of optimizers and
-// precisions, one that states none is taken to have all.
+// Supports reports whether the worker stated a capability. A worker that states no optimizers
+// is taken to have all of them; so with precisions.
 func (w *Worker) Supports(capability string) bool {
 	if slices.Contains(w.hello.Caps, capability) {
 		return true
@@ -423,8 +423,8 @@ func floats(values []unit.Millis) []float64 {
 	return list
 }
 
-// nextID makes up the id of a request: the sample's, and a number, since anchors
-// and repeats ask for the same sample again.
+// nextID returns the id of a request: the sample's id and a number, because anchors and
+// repeats ask for the same sample again.
 func (w *Worker) nextID(kind string, id int) string {
 	w.requests++
 	return fmt.Sprintf("%s%d.%d", kind, id, w.requests)
@@ -445,7 +445,7 @@ func (w *Worker) measured(ctx context.Context, q protocol.Request) (protocol.Res
 	return r, nil
 }
 
-// ask asks the process, and lets go of one that is broken or says that it is.
+// ask sends a request to the process. It ends a process that is broken or says so.
 func (w *Worker) ask(ctx context.Context, q protocol.Request, deadline time.Duration) (protocol.Response, error) {
 	r, err := w.process.ask(ctx, q, deadline)
 	refused, answered := errors.AsType[*protocol.Error](err)
@@ -461,8 +461,8 @@ func (w *Worker) ask(ctx context.Context, q protocol.Request, deadline time.Dura
 	return r, err
 }
 
-// ready starts the worker again where it has ended. Nothing is asked, and a
-// running worker goes on, once ctx has ended.
+// ready starts the worker again if it has ended. If ctx has ended, ready returns its error
+// and leaves a running worker alone.
 func (w *Worker) ready(ctx context.Context) error {
 	if w.closed {
 		return errors.New("worker: it was closed")
@@ -493,13 +493,12 @@ func tableID(table int32, batch int) int { return int(table)<<batchBits | batch 
 // batchBits is enough for problem.MaxBatch.
 const batchBits = 25
 
-// tablesARequest bounds the tables of one request, and with them the length of
-// the line.
+// tablesARequest is the most tables of one request, which bounds the length of its line.
 const tablesARequest = 1000
 
-// sendTables sends those of a group's tables that the worker does not know. Where
-// they would be too many beside the others, or the worker says so, it forgets all
-// first.
+// sendTables sends the tables of a group that the worker does not know. If they exceed
+// MaxIndexBytes together with the tables it knows, or the worker reports that, the worker
+// forgets all tables first.
 func (w *Worker) sendTables(ctx context.Context, tables []problem.Table, g *dataset.Group) error {
 	missing, size := w.missing(tables, g)
 	if len(missing) == 0 {
@@ -526,8 +525,8 @@ type toSend struct {
 	memory unit.Bytes
 }
 
-// missing returns the tables of a group that the worker does not know, and about
-// what their lookups take.
+// missing returns the tables of a group that the worker does not know, and about the size of
+// their lookups.
 func (w *Worker) missing(tables []problem.Table, g *dataset.Group) (list []toSend, size unit.Bytes) {
 	seen := make(map[int32]bool)
 	for _, m := range g.Members {
@@ -553,7 +552,7 @@ func (w *Worker) missing(tables []problem.Table, g *dataset.Group) (list []toSen
 	return list, size
 }
 
-// send sends tables and takes note of what was realised.
+// send sends tables and records how near the lookups are to the counts asked for.
 func (w *Worker) send(ctx context.Context, list []toSend) error {
 	for part := range slices.Chunk(list, tablesARequest) {
 		q := protocol.Request{Op: protocol.OpTables}

@@ -71,7 +71,7 @@ func (c *Comm) Only(devices, perHost, batch int) *Comm {
 // WriteComputeText writes the samples in the prototype's format, quarantined
 // ones left out, in the order they are in. All must be of one operation (Only
 // picks one), every member must have one of the dims 4, 8, 16, 32, 64 and 128,
-// and its table be read by one feature: the error says what there is.
+// and one feature must read its table. If not, the error lists the values that occur.
 // WriteTableConfigs writes the tables that the indices number.
 func WriteComputeText(w io.Writer, c *Compute) error {
 	samples := c.Usable()
