@@ -35,7 +35,7 @@ func main() {
 	kinds := flag.String("sharding-types", "all", "sharding types that tables may have, as plan takes them")
 	svg := flag.String("svg", "growth.svg", "file of the plot")
 	sizes := flag.String("sizes", "100x8,300x32,1000x128,3000x384,5384x1024,10000x1024,60000x4096", "tables x devices, by commas")
-	runs := flag.Int("runs", 3, "runs of each size, of which the quickest counts")
+	runs := flag.Int("runs", 3, "runs of each size; the quickest counts")
 	flag.Parse()
 	if err := run(os.Stdout, *binary, *kinds, *svg, strings.Split(*sizes, ","), *runs); err != nil {
 		fmt.Fprintln(os.Stderr, "growth:", err)

@@ -14,12 +14,12 @@ import (
 const (
 	// drawnProblems are drawn for each share of HBM.
 	drawnProblems = 25
-	// noticed is by how much, as a share, a plan is dearer than another one that counts.
+	// noticed is the least share by which a plan must cost more than another one to be counted.
 	noticed = .005
 )
 
 // drawn prints, for small drawn problems whose tables have little HBM, how often the
-// search among all kinds ends at a dearer plan, as the model prices it, than one that is
+// search among all sharding types ends at a more expensive plan, by the model, than one that is
 // restricted: to slices of columns in HBM and host memory, or in HBM alone.
 func (p *program) drawn(ctx context.Context) error {
 	p.head(">HBM for tables, % of their bytes", ">problems", ">without a plan", ">gain over slices, %", fmt.Sprintf(">more than %.1f %% more expensive", 100*noticed), ">by at most, %")
@@ -28,7 +28,7 @@ func (p *program) drawn(ctx context.Context) error {
 		return err
 	}
 	for _, share := range []float64{.4, .6, .8, .95, 1.02, 1.1, 1.3} {
-		none, dearer, most, gains, planned := 0, 0, 0., 0., 0.
+		none, worse, most, gains, planned := 0, 0, 0., 0., 0.
 		for i := range uint64(drawnProblems) {
 			q := drawnProblem(profile, i, share)
 			all, err := placed(ctx, q, problem.ShardingTypes())
@@ -52,14 +52,14 @@ func (p *program) drawn(ctx context.Context) error {
 			}
 			over := float64(all.Predicted.Cost)/least - 1
 			if most = max(most, over); over > noticed {
-				dearer++
+				worse++
 			}
 			if !math.IsInf(least, 1) {
 				gains += math.Log1p(over)
 				planned++
 			}
 		}
-		p.row(fmt.Sprintf("%.0f", 100*share), fmt.Sprint(drawnProblems), fmt.Sprint(none), fmt.Sprintf("%.1f", 100*(1-math.Exp(gains/max(1, planned)))), fmt.Sprint(dearer), fmt.Sprintf("%.1f", 100*most))
+		p.row(fmt.Sprintf("%.0f", 100*share), fmt.Sprint(drawnProblems), fmt.Sprint(none), fmt.Sprintf("%.1f", 100*(1-math.Exp(gains/max(1, planned)))), fmt.Sprint(worse), fmt.Sprintf("%.1f", 100*most))
 	}
 	return nil
 }

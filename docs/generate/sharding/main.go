@@ -11,7 +11,7 @@
 //	go run ./docs/generate/sharding drawn       small problems with little HBM, and restricted searches
 //	go run ./docs/generate/sharding precision   exchanges in 16 bits
 //	go run ./docs/generate/sharding traffic     how much of the exchanges stays inside hosts
-//	go run ./docs/generate/sharding off         plans without new kinds, against pinned ones
+//	go run ./docs/generate/sharding off         plans with slices of columns only, against pinned ones
 //
 // With -doc docs/SHARDING.md the tables are put in the place of those in the document.
 package main
@@ -44,7 +44,7 @@ func main() {
 // program is what the tables are made with.
 type program struct {
 	out io.Writer
-	// binary is the neuroshard binary, run so many times for each scenario.
+	// binary is the neuroshard binary, and runs the number of its runs for each scenario.
 	binary string
 	runs   int
 	// folder holds the scenarios, and engines what TorchRec's planner took on them
@@ -76,7 +76,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		flags.PrintDefaults()
 	}
 	flags.StringVar(&p.binary, "binary", "bin/neuroshard", "the neuroshard `binary`, for scenarios and off")
-	flags.IntVar(&p.runs, "runs", 10, "runs of each scenario, of which the median counts")
+	flags.IntVar(&p.runs, "runs", 10, "runs of each scenario; their median counts")
 	flags.StringVar(&p.folder, "folder", "input/testdata/scenarios", "`folder` of the scenarios")
 	flags.StringVar(&p.engines, "engines", "docs/perf/engines.json", "`file` of python -m neuroshard_compare, for scenarios")
 	doc := flags.String("doc", "", "document to put the tables into, in place of those between its marks: `file`")

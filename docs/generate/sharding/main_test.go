@@ -16,7 +16,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem/workload"
 )
 
-// Plans in the kinds of before are those of before, byte for byte. The sums are of
+// Plans with slices of columns only stay the same, byte for byte. The sums are of
 // amd64: elsewhere predictions may differ in their last digits.
 func TestPlansWithoutNewKindsAreAsBefore(t *testing.T) {
 	if testing.Short() || runtime.GOARCH != "amd64" {
@@ -126,7 +126,7 @@ func TestWrongArguments(t *testing.T) {
 		var out bytes.Buffer
 		err := run(context.Background(), &out, strings.Fields(tt.args))
 		if err == nil || !strings.Contains(err.Error(), tt.want) || out.Len() > 0 {
-			t.Errorf("kinds %s: got error %v and output %q, want an error with %q", tt.args, err, out.String(), tt.want)
+			t.Errorf("sharding %s: got error %v and output %q, want an error with %q", tt.args, err, out.String(), tt.want)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// -h says what there is, and is no error.
+// -h lists the tables and flags, and is no error.
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"-h"}, {"--help"}, {"pays", "-h"}} {
 		var out bytes.Buffer

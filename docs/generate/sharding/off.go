@@ -22,7 +22,7 @@ import (
 //go:embed testdata/plans.sha256
 var pinned string
 
-// off plans workloads with the kinds of before alone, and compares the plan files, byte
+// off plans workloads with slices of columns only, and compares the plan files, byte
 // for byte, with those of before.
 func (p *program) off(ctx context.Context) error {
 	want := sums(pinned)

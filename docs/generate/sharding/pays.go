@@ -29,7 +29,7 @@ type shape struct {
 	lookups float64
 }
 
-// inEach prints a table of so many tables of each shape in each form.
+// inEach prints the cost of a number of equal tables, for each shape, in each form.
 func (p *program) inEach(tables int, shapes []shape) error {
 	const batch, zipf = 65536, 1.05
 	forms := []struct {
@@ -120,7 +120,7 @@ func inTurn(p *problem.Problem, form problem.Form) [][]problem.Shard {
 	return shards
 }
 
-// inSlices cuts every table by columns for all devices, or as many as it has slices for,
+// inSlices cuts every table by columns for all devices, or for fewer if it is too narrow,
 // all of equal width.
 func inSlices(p *problem.Problem) [][]problem.Shard {
 	shards := make([][]problem.Shard, p.Topology.Devices)

@@ -20,10 +20,10 @@ import (
 // hostSize is the devices of a host, as in a DGX or HGX.
 const hostSize = 8
 
-// columnsOnly are the kinds of plans without new ones, as the search takes them.
+// columnsOnly is the option of the search for slices of columns only.
 var columnsOnly []problem.ShardingType
 
-// placed plans a problem in the kinds allowed; nil where nothing fits.
+// placed plans a problem with the given sharding types; nil if nothing fits.
 func placed(ctx context.Context, p *problem.Problem, kinds []problem.ShardingType) (*neuroshard.Result, error) {
 	result, err := neuroshard.Plan(ctx, p, neuroshard.Options{Search: search.Options{ShardingTypes: kinds, Brief: true}})
 	var infeasible *search.Infeasible
@@ -36,15 +36,16 @@ func placed(ctx context.Context, p *problem.Problem, kinds []problem.ShardingTyp
 	return result, err
 }
 
-// problemOn returns a workload on so many devices of its own profile, so many a host.
+// problemOn returns a workload on a number of devices of its own profile, with a number of
+// devices on each host.
 func problemOn(w workload.Workload, devices, perHost int) *problem.Problem {
 	p := w.Problem()
 	p.Topology.Devices, p.Topology.DevicesPerHost = devices, perHost
 	return &p
 }
 
-// oneHost returns a workload on one host: of eight devices, or, where these cannot
-// hold its tables in any kind, twice as many, until they can.
+// oneHost returns a workload on one host of eight devices. If these cannot hold its tables
+// with any sharding type, the number is doubled until they can.
 func oneHost(ctx context.Context, w workload.Workload) (*problem.Problem, error) {
 	for n := hostSize; n <= hardware.MaxDevices; n *= 2 {
 		p := problemOn(w, n, n)
@@ -80,7 +81,7 @@ func compute(r *neuroshard.Result) (longest unit.Millis) {
 
 func exchanges(r *neuroshard.Result) unit.Millis { return r.Simulated.Cost - compute(r) }
 
-// kindsOf returns the tables of each kind, in words.
+// kindsOf returns the number of tables of each sharding type, in words.
 func kindsOf(pl *plan.Plan) string { return inWords(pl.ShardingTypes()) }
 
 func inWords(count map[problem.ShardingType]int) string {

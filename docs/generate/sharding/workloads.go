@@ -10,12 +10,12 @@ import (
 	"github.com/neuroshard/neuroshard/simulate/bound"
 )
 
-// families are the kinds that are allowed one family at a time, beside slices of
+// families are the sharding types that are allowed one family at a time, with slices of
 // columns, to see which of them a gain comes from.
 var families = [][]problem.ShardingType{{problem.RowWise}, {problem.TableRowWise, problem.Grid}, {problem.DataParallel}}
 
-// kinds prints, for each workload on one host and on several, what all kinds save over
-// table- and column-wise placement; and then, what each family of kinds saves alone.
+// kinds prints, for each workload on one host and on several, what all sharding
+// types save over table- and column-wise placement; and then what each family saves alone.
 func (p *program) kinds(ctx context.Context) error {
 	p.head("workload", "cluster", ">hosts", ">table- and column-wise, ms", ">all types, ms", ">gain %", ">compute, ms", ">exchanges, ms", "tables by sharding type", ">within %")
 	type line struct {
@@ -78,7 +78,7 @@ func (p *program) kinds(ctx context.Context) error {
 	return nil
 }
 
-// certified returns how many percent a plan can be above the best one of all kinds.
+// certified returns how many percent a plan can be above the best one of all sharding types.
 func certified(p *problem.Problem, r *neuroshard.Result) (string, error) {
 	b, err := bound.Simulated(p, bound.Allowed{ShardingTypes: problem.ShardingTypes(), Host: p.Topology.HostMemory > 0})
 	if err != nil {
