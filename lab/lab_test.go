@@ -159,7 +159,7 @@ func TestSimulateComm(t *testing.T) {
 			t.Errorf("sample %d: got times %v and %v of %d devices", i, s.Forward, s.Backward, s.Devices)
 		}
 		if !reflect.DeepEqual(s.DimSums, drawn.Samples[i].DimSums) || !reflect.DeepEqual(s.Start, drawn.Samples[i].Start) {
-			t.Errorf("sample %d is not as experiment draws it", i)
+			t.Errorf("sample %d is not as Experiment draws it", i)
 		}
 	}
 	opt.Train.Workers = 7

@@ -53,8 +53,8 @@ type Provenance struct {
 	// What follows is stated by measured samples only.
 
 	// Hardware is what is known of the device: the features of the cost models are
-	// computed from it. Its name is Profile. It is stated where the profile is not
-	// one of package hardware's.
+	// computed from it. Its name is Profile. It is stated if package hardware does not
+	// have the profile.
 	Hardware hardware.Profile `json:"hardware,omitzero"`
 	// Device is what the measured device calls itself, Kernel the code that ran,
 	// with its version, and Clocks what is known of the device's clocks.
@@ -66,16 +66,16 @@ type Provenance struct {
 	// Cache says what was done to the caches before each repeat, for example
 	// "flushed 256MiB".
 	Cache string `json:"cache,omitempty"`
-	// Lookups names the trace that the lookups come from; empty where they were made
+	// Lookups names the trace that the lookups come from; empty if they were made
 	// up from the tables' statistics.
 	Lookups string `json:"lookups,omitempty"`
 	// Warmup and Repeats are how often each sample was run before and while it was
 	// timed; its time is the median of the repeats.
 	Warmup  int `json:"warmup,omitempty"`
 	Repeats int `json:"repeats,omitempty"`
-	// Passes is how often the whole design was measured; a sample's time is the
-	// median over them, or where Fastest is true the least (Join). 0 where it was
-	// once.
+	// Passes is how often the whole design was measured. A sample's time is the median
+	// over the passes or, if Fastest is true, the least time (Join). 0 stands for one
+	// pass.
 	Passes  int  `json:"passes,omitempty"`
 	Fastest bool `json:"fastest,omitempty"`
 }
@@ -121,17 +121,17 @@ type Compute struct {
 	// precision, optimizer and weighting are the sample's.
 	Tables  []problem.Table
 	Samples []Group
-	// Repeats are second measurements of samples, taken after all others: the
-	// meter's own noise. Anchors are one sample's times, taken again and again: its
-	// drift. Both are empty for simulated samples.
+	// Repeats are second measurements of samples, taken after all others. They show the
+	// noise of the measurement backend. Anchors are the times of one sample, which was
+	// measured again and again. They show drift. Both are empty for simulated samples.
 	Repeats []Repeat
 	Anchors []Anchor
 }
 
 // Group is one fused operation over a group of shards, and its times.
 type Group struct {
-	// ID numbers the samples of a design from 0, so that parts of it can be joined
-	// without doubling any.
+	// ID numbers the samples of a design from 0, so that no sample is there twice when
+	// parts of the design are joined.
 	ID        int
 	Split     Split
 	Operation problem.Operation
@@ -142,8 +142,8 @@ type Group struct {
 	// ForwardSpread and BackwardSpread are the interquartile ranges of the repeats;
 	// 0 for simulated samples.
 	ForwardSpread, BackwardSpread unit.Millis
-	// Quarantined says that the meter drifted while the sample was measured. It is
-	// kept, but neither trained nor judged on.
+	// Quarantined says that the device drifted while the sample was measured. The sample
+	// is kept, but no model is trained or judged on it.
 	Quarantined bool
 }
 

@@ -17,9 +17,9 @@ func (c *Comm) Usable() []Exchange {
 	return slices.DeleteFunc(slices.Clone(c.Samples), func(e Exchange) bool { return e.Quarantined })
 }
 
-// Noise is how far a meter's times of the same thing lie apart, in percent of
-// them: no model can predict them better. Times are of forward and backward
-// together. All is 0 if there are no such measurements, as in simulated samples.
+// Noise says how far several measurements of the same sample lie apart, in percent of the
+// time. No model can predict the times better. A time is the sum of forward and backward.
+// All fields are 0 if there are no such measurements, as in simulated samples.
 type Noise struct {
 	// Repeats is the number of second measurements that are compared with their
 	// samples, quarantined ones left out; Mean, Median and P95 are of the relative
@@ -49,7 +49,7 @@ func (c *Compute) Noise() Noise {
 		}
 		time := float64(g.Forward + g.Backward)
 		first[g.ID] = time
-		// A sample may well have a spread of 0 beside others that have not.
+		// Some samples have a spread of 0 although others have not.
 		spreads = append(spreads, 100*float64(g.ForwardSpread+g.BackwardSpread)/time)
 		spread = spread || g.ForwardSpread+g.BackwardSpread > 0
 	}

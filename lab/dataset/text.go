@@ -18,14 +18,14 @@ import (
 	"github.com/neuroshard/neuroshard/problem/access"
 )
 
-// text.go writes the text formats of the published NeuroShard prototype. They
-// say less than a dataset does, and what they cannot say is refused:
+// text.go writes the text formats of the published NeuroShard prototype. They hold less
+// than a dataset. Samples that the formats cannot hold are refused:
 //
 //	compute   "3,9,9 1.25"              indices of tables, forward and backward ms
 //	comm      "8,4 0,1.5 3,2 3,2"       dim sums, starts, forward ms, backward ms
 //
 // Index k stands for table k%n at dim 128>>(k/n), n being the number of tables.
-// Nothing is said of batch, optimizer, precision, splits or origin.
+// The formats state neither batch, optimizer, precision, splits nor provenance.
 
 // textDims are the dims that the prototype's indices can say, in their order.
 var textDims = []int{128, 64, 32, 16, 8, 4}
@@ -195,10 +195,9 @@ func join[T any](list []T, text func(T) string) string {
 // objects with the keys row, pooling_factor and bin_0 to bin_16. The bins are
 // those of a batch of 65,536, as in the published data.
 //
-// Where augmented is false, the list is the pool, one object a table: what
-// readers want that know how indices are made. Where it is true, each table is
-// there once for each dim, with the key dim, and index k is the list's element
-// k.
+// If augmented is false, the list has one object for each table, for readers that know how
+// indices are made. If it is true, the list has one object for each table and dim, with the
+// key dim, and index k stands for the list's element k.
 func WriteTableConfigs(w io.Writer, tables []problem.Table, augmented bool) error {
 	dims := []int{0}
 	if augmented {
@@ -234,15 +233,15 @@ func WriteTableConfigs(w io.Writer, tables []problem.Table, augmented bool) erro
 	return out.Flush()
 }
 
-// ExportPrototype writes a dataset to a folder in the prototype's formats, of
-// which one says less than a dataset does:
+// ExportPrototype writes a dataset to a folder in the prototype's formats, which
+// hold less than a dataset:
 //
 //	compute.txt                   samples of fused lookups (WriteComputeText)
 //	table_configs.json            the tables (WriteTableConfigs)
 //	augmented_table_configs.json  the same for each dim: element k has index k
 //	comm_4.txt                    all-to-alls of 4 devices (WriteCommText), and so on
 //
-// All is refused where a part cannot be said. Files of these names are
+// If the formats cannot hold some sample, nothing is written. Files of these names are
 // replaced.
 func ExportPrototype(folder string, d Dataset) error {
 	type output struct {

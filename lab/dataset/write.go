@@ -14,10 +14,10 @@ import (
 	"github.com/neuroshard/neuroshard/internal/atomicfile"
 )
 
-// Write writes a valid dataset to a folder, which it makes, in place of a dataset
-// that is there. Other files of the folder are left alone; one that has a name
-// of a dataset's file and is not, is an error and not overwritten. Equal
-// datasets give equal bytes.
+// Write writes a valid dataset to a folder. It makes the folder, or replaces the dataset
+// in it. It leaves other files of the folder alone. A file that has the name of a
+// dataset's file, but is none, is an error and is not overwritten. Equal datasets give
+// equal bytes.
 //
 // Write writes all files beside their places and syncs them, removes the old
 // manifest, renames the files, and writes the manifest last. So if Write is
@@ -71,7 +71,7 @@ func write(s storage, folder string, d Dataset) (err error) {
 			_ = s.remove(f.temp)
 		}
 		if made {
-			_ = s.remove(folder) // which fails where something is in it
+			_ = s.remove(folder) // which fails if the folder is not empty
 		}
 	}()
 	removeLeftovers(s, folder)

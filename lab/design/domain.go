@@ -14,10 +14,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// domain.go draws within bounds of choice. What is drawn is to be measured, on a
-// device with a memory and for a time, so groups that take too much of either
-// are drawn again: a few times as a whole, with the same number of shards, then the
-// heaviest shards are left out until the group is light enough.
+// domain.go draws within bounds that the caller chooses. A group that takes too much memory
+// or time to measure is drawn again: a few times as a whole, with the same number of
+// shards. If it is still too heavy, its heaviest shards are left out.
 //
 //	a sample is   a tenth of the time a shard of an earlier group, alone
 //	              else 5 % a tiny group of narrow shards: the launch cost
@@ -54,9 +53,10 @@ type Domain struct {
 	// device; 0 means no bound.
 	Devices   []int
 	MaxDimSum int
-	// StartSpread is how far apart, in ms, the devices are ready for an all-to-all,
-	// at most (default: 19). It should be what computes of a plan differ by: where a
-	// device sends before the last is ready, the last one's exchange is shorter.
+	// StartSpread is the most time, in ms, between the first and the last device that is
+	// ready for an all-to-all (default: 19). It should be near the difference of the
+	// devices' computing times in plans: if a device sends before the last one is ready,
+	// the exchange of the last one is shorter.
 	StartSpread float64
 	// Tables, if not empty, are drawn over instead of random ones. Their
 	// dims, precisions and optimizers do not matter, but for what they are drawn

@@ -8,7 +8,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// The sizes of an experiment, where nothing else is asked.
+// The default sizes of an Experiment.
 const (
 	DefaultSamples      = 5_000
 	DefaultCommSamples  = 500
@@ -38,8 +38,8 @@ type Experiment struct {
 const nearShare = 10
 
 // Draw draws the experiment: a dataset without times. The same experiment gives the same
-// samples, numbered from 0. Groups of plans are among the last tenth; what there
-// are none for, or not enough, is drawn.
+// samples, numbered from 0. Groups of plans are among the last tenth. If there are too few,
+// drawn groups take their place.
 func (e Experiment) Draw(ctx context.Context) (dataset.Dataset, error) {
 	var set dataset.Dataset
 	var err error
@@ -60,8 +60,8 @@ func (e Experiment) Draw(ctx context.Context) (dataset.Dataset, error) {
 	return set, err
 }
 
-// near puts groups of plans in the place of the last samples, each in that of one
-// of its split: so the shares of the splits stay as they are.
+// near puts groups of plans in the place of the last samples. Each takes the place of a
+// sample of its own split, so that the shares of the splits stay the same.
 func (e Experiment) near(ctx context.Context, set *dataset.Compute) error {
 	room := len(set.Samples) / nearShare
 	if e.Tasks <= 0 || room == 0 {
@@ -72,7 +72,7 @@ func (e Experiment) near(ctx context.Context, set *dataset.Compute) error {
 	case e.Model != nil:
 		hw = e.Model.Hardware()
 	case hw.Name == "":
-		// Greedy methods ask for no more than that there is a device.
+		// Greedy methods use nothing of the profile but its memory.
 		hw = hardware.Profiles()[0]
 	}
 	drawn := len(set.Samples)

@@ -1,11 +1,11 @@
 // Package design draws what to measure: pools of tables, groups of their
 // column slices under an operation, and all-to-alls. It measures nothing.
 //
-//	Compute, Comm   the draws that the pre-trained models are made from (groups.go,
+//	Compute, Comm   the draws that the shipped models are trained on (groups.go,
 //	                exchanges.go)
 //	Domain          the same within bounds of choice, for a device that is measured
 //	                (domain.go, drawer.go); CPU is the Domain of a machine without a GPU
-//	AddPlanned      the groups of devices in plans, beside those drawn blindly (plans.go,
+//	AddPlanned      adds the groups that devices hold in plans (plans.go,
 //	                crude.go)
 //	Experiment      all of these as one dataset without times (experiment.go)
 //

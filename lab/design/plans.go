@@ -44,8 +44,8 @@ type TaskOptions struct {
 	// Memory of each device; 0 takes the profile's.
 	Memory unit.Bytes
 	// Methods plan each task: by default search.Default under a model, and without
-	// one the baselines, which know no costs. Others then plan with a crude price,
-	// the bytes that are looked up and exchanged.
+	// one the baselines, which use no costs. Without a model, other methods plan with a
+	// crude estimate: the bytes that are looked up and exchanged.
 	Methods []search.Method
 	// Neighbours is the number of plans that are made of each plan by moving up to
 	// 12 shards, and added too.

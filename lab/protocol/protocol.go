@@ -15,8 +15,8 @@
 //	< {"op":"comm","id":"c1","fwd":[3.4,0.3],"bwd":[0.3,0.3],"iqr":0.01,"n":5,"source":"measured"}
 //	< {"op":"error","id":"s9","code":"oom","msg":"..."}
 //
-// Every request gets exactly one response, in order. docs/PROTOCOL.md tells the
-// same to whoever writes a worker.
+// Every request gets exactly one response, in order. docs/PROTOCOL.md describes
+// the messages for authors of workers.
 package protocol
 
 import (
@@ -77,7 +77,7 @@ type Request struct {
 	// Warmup runs come before Repeats timed ones (init).
 	Warmup  int `json:"warmup,omitempty"`
 	Repeats int `json:"repeats,omitempty"`
-	// Cache is "cold", where caches are flushed before each repeat, or "warm"
+	// Cache is "cold", if caches are flushed before each repeat, or "warm"
 	// (init). FlushBytes is how much is written to flush them; 0 leaves it to the
 	// worker, four times its last-level cache.
 	Cache      string `json:"cache,omitempty"`
@@ -118,8 +118,8 @@ type Table struct {
 	// each use-count class (package access).
 	UniqueRows float64                 `json:"unique_rows,omitempty"`
 	Reuse      [access.Classes]float64 `json:"reuse"`
-	// Pool, where not empty, names a file with the table's indices (package
-	// indices), which are then used as they are. Needs CapPools.
+	// Pool, if not empty, names a file with the table's lookups (package
+	// lookups), which are then used as they are. It needs CapPools.
 	Pool string `json:"pool,omitempty"`
 }
 

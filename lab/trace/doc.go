@@ -2,7 +2,7 @@
 // and turns them into tables: rows, pooling factors and reuse histograms.
 //
 //	Open           a file -> Reader; the first bytes decide the format
-//	Reader.Next    the next table's lookups, as bags of package indices
+//	Reader.Next    the next table's lookups, as bags of package lookups
 //	Profile        one table's lookups -> problem.Table
 //	ReadTables     all of the above for a whole file (tables.go)
 //

@@ -15,8 +15,8 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// log.go reads logs of one's own: a row for each lookup, with the columns
-// sample, table and index, and feature where a table is read by several. Rows
+// log.go reads a user's own logs: a row for each lookup, with the columns sample, table
+// and index, and feature if several features read a table. Rows
 // may come in any order. In a log sorted by sample, as logs are, a table's
 // lookups lie all over the file, so that it is read once and sorted into tables
 // on disk:

@@ -13,7 +13,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// lookups.go reads the lookups of a benchmark of FBGEMM: a tuple of the tensors
+// tensors.go reads the lookups of a benchmark of FBGEMM: a tuple of the tensors
 // indices, offsets and lengths. Of T tables and B samples, lengths is [T, B],
 // offsets has T*B+1 numbers, and indices is all lookups, table after table.
 // Nothing else is in the file: the tables are named t0, t1, ...
@@ -25,8 +25,8 @@ import (
 //	         lengths, a byte or two each, kept in a temporary file
 //	second   lengths come from there, and indices from the file, table by table
 //
-// Two readings of a gzip file of gigabytes cost its unpacking twice, a minute
-// or two, where keeping the indices would cost as much disk as the file.
+// To read a gzip file of gigabytes twice takes a minute or two more. To keep the indices
+// instead would take as much disk space as the file.
 
 // tensorLog is an opened file of three tensors.
 type tensorLog struct {

@@ -31,9 +31,9 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// Options steer a training run. The zero value is what the shipped models are
-// made with, and fits measured data too: what suits those best is then chosen
-// from their number and their noise.
+// Options steer a training run. The shipped models are trained with the zero value. It
+// also suits measured data: the defaults then depend on the number of samples and on
+// their noise.
 type Options struct {
 	// Epochs over the training groups (default DefaultEpochs; with measured data
 	// MeasuredEpochs), Batch groups a step (default 256; 16 with measured data) and
@@ -113,8 +113,8 @@ type Data struct {
 	Comm  *dataset.Comm
 }
 
-// check returns an error where the data is not of the profile, or of several
-// sources though mixed does not allow it: a model's card states both.
+// check returns an error if the data is not of the profile, or has two sources although
+// mixed is false.
 func (d Data) check(profile hardware.Profile, mixed bool) error {
 	switch {
 	case d.Compute == nil:

@@ -45,9 +45,9 @@ type Options struct {
 // Result is a plan's times, measured and predicted.
 type Result struct {
 	Devices []Device
-	// Predicted and Measured are the cost of the plan. Where CommMeasured is
-	// false, both are without the all-to-alls: the longest compute. Measured is
-	// the median of Costs, or with Options.Fastest the cost of the devices' times.
+	// Predicted and Measured are the cost of the plan. If CommMeasured is false, both
+	// leave out the all-to-alls: they are the longest compute. Measured is the median of
+	// Costs or, with Options.Fastest, the cost of the devices' shortest times.
 	Predicted, Measured unit.Millis
 	// Costs are the measured costs of the repeats, in the order they were run, and
 	// Spread their range: the noise of the measurement, 0 for a single run.
@@ -361,8 +361,7 @@ func (r *run) group(ctx context.Context, device int, g *group) (timing collect.T
 // is too busy.
 const mostTries = 5
 
-// again asks the backend until it says something else than that the machine is too
-// busy, or that it took too long.
+// again asks the backend again while it answers that the machine is too busy.
 func again(ask func() error) error {
 	for try := 1; ; try++ {
 		err := ask()
@@ -373,7 +372,7 @@ func again(ask func() error) error {
 	}
 }
 
-// aligned runs the backward all-to-all. A backend that has none is remembered as such.
+// aligned runs the backward all-to-all, and records if the backend cannot run any.
 func (r *run) aligned(ctx context.Context, s *step) error {
 	if len(s.devices) == 1 || r.missing != "" {
 		return nil
