@@ -21,9 +21,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// plansBefore are the digests of the shards of plans made by commit 3a0698b, before there
-// were kinds: of 24 paper-like tasks and of the workloads, and pinnedModels the models
-// that priced them.
+// plansBefore are the digests of the shards of plans made by commit 3a0698b, before the
+// search knew other forms than slices of columns: of 24 paper-like tasks and of the
+// workloads. pinnedModels are the models that estimated them.
 var pinnedModels = []string{"a100-80-73d6b2e1f75e", "h200-78d1d1bb7de8", "v100-16-4b1311374d4e"}
 
 var plansBefore = map[string]string{
@@ -96,7 +96,7 @@ func plansAreAsBefore(t *testing.T, wanted func(name string) bool, kinds []probl
 			t.Fatalf("the plans were pinned under models %v, and %s ships: pin those that commit 3a0698b makes with the new model", pinnedModels, r.Plan.Provenance.Model)
 		}
 		if got := searchtest.Digest(r.Shards); got != want || !r.Plan.Plain() {
-			t.Errorf("%s: got a plan of digest %s, want %s as before there were kinds", tasks[i].Name, got, want)
+			t.Errorf("%s: got a plan of digest %s, want %s, the digest before the search knew other forms", tasks[i].Name, got, want)
 		}
 	}
 	if seen == 0 {
@@ -104,7 +104,7 @@ func plansAreAsBefore(t *testing.T, wanted func(name string) bool, kinds []probl
 	}
 }
 
-// onHosts returns tasks of the paper's kind on two hosts, all memory counted.
+// onHosts returns tasks like the paper's on two hosts, all memory counted.
 func onHosts(t *testing.T, tasks int, hostMemory unit.Bytes) []problem.Problem {
 	t.Helper()
 	drawn, err := bench.PaperTasks(profileNamed(t, "a100-80"), 1, 9)

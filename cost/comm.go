@@ -12,10 +12,10 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// comm.go predicts the all-to-alls of one step. The wait for the slowest device is exact,
-// since it follows from the predicted compute. The collective itself is the closed form
-// of package simulate (exchange.go) with fitted constants, times exp of a small net of
-// the cluster and the load. Device r has d_r of the D pooled columns:
+// comm.go predicts the all-to-alls of one step. The wait for the slowest device is
+// exact, since it follows from the predicted compute. The collective itself is the
+// closed form of package simulate (exchange.go) with fitted constants, times exp of a
+// small net of the cluster and the load. Device r has d_r of the D pooled columns:
 //
 //	M         max over r of what the device sends and what it receives
 //	one host  T = alpha + M / intra
@@ -23,12 +23,14 @@ import (
 //	forward   wait_r + overlapped(T exp(residual)) + packing of d_r
 //	backward  T exp(residual) + packing of D / n
 //
-// f is the share of a device's peers that are on other hosts. Where devices pack and send
-// as soon as they are ready, as processes on a CPU do, part of the forward collective is
-// over when the last is ready (Overlapped); such a plan costs more for being balanced.
-// Collectives that begin when all are ready, as NCCL's, have no overlap.
+// f is the share of a device's peers that are on other hosts. Processes on a CPU pack
+// and send as soon as they are ready, so part of the forward collective is over when
+// the last device is ready (Overlapped): the earlier the other devices are ready, the
+// less time is left. Collectives that begin when all devices are ready, such as NCCL's,
+// have no overlap.
 
-// Cluster is the devices of an exchange, and the sizes of the vectors: see simulate.Cluster.
+// Cluster describes the devices of an exchange and the sizes of the vectors: see
+// simulate.Cluster.
 type Cluster = simulate.Cluster
 
 // CommConstants are the constants of the closed form and of its overlap, fitted to samples.
@@ -37,7 +39,7 @@ type CommConstants = modelfile.CommSpec
 // commModel predicts the all-to-alls.
 type commModel struct {
 	constants CommConstants
-	// residual is a net for each member of an ensemble.
+	// residual holds the layers of one net for each member of an ensemble.
 	residual [][]denseLayer
 }
 
@@ -46,8 +48,8 @@ type denseLayer struct {
 	in, out      int
 }
 
-// The names of the residual net's tensors, and its inputs' and outputs' number:
-// the outputs correct the forward and the backward collective.
+// The names of the residual net's tensors, and the numbers of its inputs and outputs.
+// The two outputs correct the forward and the backward collective.
 const (
 	TensorCommWeight = "comm.residual.%d.weight"
 	TensorCommBias   = "comm.residual.%d.bias"
@@ -113,26 +115,28 @@ func loadResidual(file *modelfile.Model, prefix string) ([]denseLayer, error) {
 	return layers, nil
 }
 
-// Overlapped returns what a forward collective of the given time, in ms, takes from
-// when the last of n devices is ready, if the others were ready lead ms before it,
-// on average: simulate.Overlap with the fitted constants.
+// Overlapped returns how long a forward collective takes after the last of n devices is
+// ready, in ms. time is the collective's time in ms, and lead is how long the other
+// devices were ready before, in ms, in the mean. It is simulate.Overlap with the fitted
+// constants.
 func Overlapped(k CommConstants, n int, time, lead float64) float64 {
 	overlap := simulate.Overlap{Rest: k.OverlapRest, Rate: k.OverlapRate}
 	return float64(overlap.Left(n, unit.Millis(time), unit.Millis(lead)))
 }
 
-// lead returns how long the other devices are ready before the last, on average, in
-// ms, if each is ready at the end of its compute.
+// lead returns how long the other devices are ready before the last, in ms, in the
+// mean, if each is ready at the end of its compute. computes is the sum of all
+// computes.
 func lead(computes float64, longest float64, n int) float64 {
 	return max(0, (float64(n)*longest-computes)/float64(max(1, n-1)))
 }
 
-// CommLoad is what the placement makes of the all-to-alls: the largest, the
-// smallest and the sum of the devices' pooled columns.
+// CommLoad is the load of the all-to-alls in a placement: the largest, the smallest and
+// the sum of the devices' numbers of pooled columns.
 type CommLoad struct{ Max, Min, Sum int }
 
-// CommFeatures writes the inputs of the residual net into dst (length
-// CommInputs), all about one in size.
+// CommFeatures writes the inputs of the residual net into dst, whose length is
+// CommInputs. All are of about size one.
 func CommFeatures(dst []float32, c Cluster, l CommLoad) {
 	n := float64(c.Devices)
 	dst[0] = float32(math.Log2(n) / 10)
@@ -149,8 +153,8 @@ func transfer(n *simulate.Network, l CommLoad) float64 {
 	return n.Transfer(float64(l.Max), float64(l.Min), float64(l.Sum))
 }
 
-// AllToAll returns the closed form's time of one all-to-all without wait and copies, in
-// ms.
+// AllToAll returns the closed form's time of one all-to-all in ms, without the wait for
+// other devices and without copies.
 func AllToAll(k CommConstants, c Cluster, l CommLoad) float64 {
 	n := networkOf(k, c)
 	return allToAll(&n, l)
@@ -160,7 +164,7 @@ func allToAll(n *simulate.Network, l CommLoad) float64 {
 	return float64(n.AllToAll(transfer(n, l)).Time())
 }
 
-// bytesPerMS are those of one GB/s.
+// bytesPerMS is the number of bytes that 1 GB/s moves in a millisecond.
 const bytesPerMS = 1e6
 
 // networkOf returns the cluster with the links that the constants state.
@@ -175,9 +179,9 @@ func networkOf(k CommConstants, c Cluster) simulate.Network {
 	return n
 }
 
-// commTimes are the collectives of one step with the copies that all devices
-// share: backward is every device's whole backward exchange, forward a device's
-// without its wait and its own packing (pack).
+// commTimes are the times in ms of the collectives of one step, with the copies that
+// all devices share. backward is the whole backward exchange of any device; forward is
+// the forward exchange of a device without its wait and its own packing (pack).
 type commTimes struct{ forward, backward float64 }
 
 func (m *commModel) times(n *simulate.Network, l CommLoad, work *commWork) commTimes {
@@ -203,8 +207,8 @@ func (m *commModel) timesOf(n *simulate.Network, l CommLoad, work *commWork, net
 	}
 }
 
-// clamp keeps a correction within a factor of e: beyond that, the closed form
-// is the better guess.
+// clamp limits a correction to a factor of e: beyond that, the closed form is more
+// trustworthy.
 func clamp(v float32) float64 { return math.Max(-1, math.Min(1, float64(v))) }
 
 // pack returns the time, in ms, that a device needs to pack and unpack its own pooled
@@ -243,11 +247,11 @@ func (w *commWork) run(layers []denseLayer) [commOutputs]float32 {
 	return w.results
 }
 
-// commMemo keeps the times of recent loads: the inner searches of a grid, and
-// those of states that differ in one table, end with the same few.
+// commMemo keeps the times of recent loads: the inner searches of a grid, and those of
+// divisions that differ in one table, end with the same few loads.
 type commMemo struct {
 	work commWork
-	// penalty is as in operators.
+	// penalty is the risk penalty, as in operators.
 	penalty float64
 	loads   [256]struct {
 		load  CommLoad

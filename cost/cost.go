@@ -44,9 +44,9 @@ type Model struct {
 	comm     commModel
 }
 
-// Load gives a modelfile its meaning. It fails where the file was made for
-// other features than this build computes, for a profile that is neither known
-// nor stated in it, or where a tensor is missing.
+// Load turns a modelfile into a Model. It fails if the file was made for features other
+// than those of this build, for a profile that is neither known nor stated in the file,
+// or if a tensor is missing.
 func Load(file *modelfile.Model) (*Model, error) {
 	m := &Model{manifest: file.Manifest}
 	var err error
@@ -62,8 +62,8 @@ func Load(file *modelfile.Model) (*Model, error) {
 	return m, nil
 }
 
-// profileOf returns the facts of the device that a model is for: those that it
-// states, or those known by the name.
+// profileOf returns the facts of the device that a model is for: those that the
+// manifest states, or the known profile of that name.
 func profileOf(manifest modelfile.Manifest) (hardware.Profile, error) {
 	device := manifest.Device
 	if device == (hardware.Profile{}) {
@@ -75,7 +75,7 @@ func profileOf(manifest modelfile.Manifest) (hardware.Profile, error) {
 	if problems := device.Problems(); len(problems) > 0 {
 		return device, fmt.Errorf("device %q: %s", device.Name, strings.Join(problems, "; "))
 	}
-	// A plan for a known device must not mean another one by its name.
+	// A plan for a known device must not mean another device by the same name.
 	if known, err := hardware.ByName(device.Name); err == nil && known != device {
 		return device, fmt.Errorf("device %q is a known profile, and other facts are stated of it: give the device a name of its own", device.Name)
 	}
@@ -89,11 +89,12 @@ func (m *Model) Manifest() modelfile.Manifest { return m.manifest }
 // hardware.Profiles, or what the model's manifest states.
 func (m *Model) Hardware() hardware.Profile { return m.hardware }
 
-// Members returns the number of nets whose mean the model predicts: 1 but for
-// an ensemble.
+// Members returns the number of nets whose mean the model predicts: 1 unless the model
+// is an ensemble.
 func (m *Model) Members() int { return len(m.compute.members) }
 
-// FitsProfile reports an error where the model's device is not the topology's.
+// FitsProfile returns an error if the model is for another device than the topology's,
+// or if the topology has several hosts and the model knows no network.
 func (m *Model) FitsProfile(t hardware.Topology) error {
 	if t.Profile.Name != m.hardware.Name {
 		return fmt.Errorf("model %q predicts for %q, not for %q", m.manifest.ID, m.hardware.Name, t.Profile.Name)
@@ -116,10 +117,11 @@ func (m *Model) Estimator() plan.Estimator {
 	return by
 }
 
-// Doubts returns in which ways a plan, its shards listed by device, lies outside the
-// samples that the model was trained on or judged by: there the model extrapolates. The
-// list is empty inside, and where the model states no domain. A model of measured samples
-// also doubts tables in forms that nothing measures.
+// Doubts returns sentences that say how a plan, its shards listed by device, lies
+// outside the samples that the model was trained on or judged by: there the model
+// extrapolates. The list is empty for a plan inside, and for a model that states no
+// domain. A model of measured samples also doubts tables in forms for which no samples
+// were measured.
 func (m *Model) Doubts(p *problem.Problem, shards [][]problem.Shard) []string {
 	doubts := outside(m.manifest.Domain, p, shards)
 	if m.manifest.Source != plan.Simulated {
@@ -128,29 +130,28 @@ func (m *Model) Doubts(p *problem.Problem, shards [][]problem.Shard) []string {
 	return doubts
 }
 
-// computeNet is the pooled-set net of the fused lookups, or the mean of several.
-// Nets of one shape, all without biases in their heads, are together a net
-// whose head is that number of times as wide: a shard's embedding is folded through
-// every member's first layer, and the last layers' weights are divided by the
-// number of members.
+// computeNet is the pooled-set net of the fused lookups, or the mean of several nets.
+// Nets of one shape, all without biases in their heads, form one net whose head is as
+// wide as all heads together: a shard's embedding is folded through every member's
+// first layer, and the last layers' weights are divided by the number of members.
 type computeNet struct {
 	members []memberNet
-	// units is the width of a member's head, padded with units of zeros to what the
-	// kernel takes, and head that of all of them.
+	// units is the width of a member's head, padded with units of zeros to a width that
+	// the kernel accepts, and head the width of all heads together.
 	units, head int
-	// scalars is the part of the heads' first layers that reads the group's scalars,
-	// and memberScalars that of each member: parts of it.
+	// scalars is the part of the heads' first layers that reads the group's scalars, and
+	// memberScalars the part of each member.
 	scalars       f32.FoldedWeights
 	memberScalars []f32.FoldedWeights
-	// forward and backward are the rows of the heads' last layers, divided by the
-	// number of members, and both their sum.
+	// forward and backward are the rows of the heads' last layers, divided by the number
+	// of members; both is the sum of the two rows.
 	forward, backward, both []float32
 	// launch is the fixed cost of an operation, in ms.
 	launchForward, launchBackward float64
 }
 
-// memberNet is what one net makes of a shard. Features are standardised inside
-// the first layer's weights, so raw features go in.
+// memberNet is the part of one net that embeds a shard. Features are standardised
+// inside the first layer's weights, so raw features are its input.
 type memberNet struct {
 	hidden, embed  int
 	layer0, layer1 f32.Packed // in -> hidden -> embed, transposed for row vectors
@@ -173,11 +174,11 @@ const (
 	TensorHead1W    = "compute.head.1.weight"
 )
 
-// MaxMembers bounds the members of an ensemble.
+// MaxMembers is the largest number of members of an ensemble.
 const MaxMembers = 64
 
-// MemberPrefix is what the names of a member's tensors begin with, in a model of
-// that many members: nothing in a model of one.
+// MemberPrefix returns the prefix of the names of a member's tensors in a model of that
+// many members: empty for a model of one net.
 func MemberPrefix(member, members int) string {
 	if members <= 1 {
 		return ""
@@ -329,7 +330,7 @@ func (m *memberNet) run(work *workspace) {
 	f32.ReLU(work.embed)
 }
 
-// workspace holds the vectors of one embedding in the making.
+// workspace holds the vectors that computing one embedding needs.
 type workspace struct{ features, hidden, embed []float32 }
 
 func (w *workspace) grow(n *computeNet) {
@@ -340,9 +341,8 @@ func (w *workspace) grow(n *computeNet) {
 	}
 }
 
-// finite panics where a prediction is not a number: weights are checked when
-// they are read and features are finite for every valid problem, so that only
-// a bug gets here.
+// finite panics if a prediction is not a number. Weights are checked when they are
+// read, and features are finite for every valid problem, so that only a bug leads here.
 func finite(v float64) float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		panic("cost: prediction is not finite")

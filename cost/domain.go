@@ -10,8 +10,8 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// unmeasured says how many tables of a placement have estimates without measured
-// samples behind them.
+// unmeasured returns a sentence with the number of tables of a placement whose
+// estimates do not come from measured samples.
 func unmeasured(p *problem.Problem, shards [][]problem.Shard) []string {
 	tables := map[int]bool{}
 	for _, held := range shards {
@@ -27,7 +27,7 @@ func unmeasured(p *problem.Problem, shards [][]problem.Shard) []string {
 	return []string{fmt.Sprintf("%d tables are cut by rows, replicated or in host memory: their exchanges and host links are SIMULATED, not measured", len(tables))}
 }
 
-// outside returns in which ways a plan lies outside the domain.
+// outside returns sentences that say how a plan lies outside the domain.
 func outside(d modelfile.Domain, p *problem.Problem, shards [][]problem.Shard) []string {
 	if !d.Stated() {
 		return nil

@@ -49,7 +49,7 @@ type item struct {
 	dimSum    int
 	operation int32
 	lanes     feature.Lanes
-	// unread says that nothing is looked up: the slice adds its columns only.
+	// unread says that nothing is looked up: the slice adds only its columns.
 	unread bool
 	// part is what the slice adds to its group's scalars.
 	part feature.Part
@@ -65,7 +65,7 @@ type sliceKey struct{ table, width int }
 
 type contentKey struct{ content, width int }
 
-// tableContent is what the times of a table depend on.
+// tableContent holds the values that the times of a table depend on.
 type tableContent struct {
 	rows      int64
 	features  int
@@ -106,13 +106,13 @@ func newEmbeddings(m *Model, p *problem.Problem) *embeddings {
 	return e
 }
 
-// headroom is how many times the whole problem's summed embedding a single
-// device's sum may reach without overflow: slices repeat a table's lookups, 64
-// times at the very worst (256 columns in slices of four).
+// headroom is the factor by which a single device's sum may exceed the summed embedding
+// of the whole problem without overflow: slices repeat a table's lookups, at most 64
+// times (256 columns in slices of four).
 const headroom = 64
 
-// chooseQuantum returns the power of two at which the integers of all tables on
-// one device still fit 31 bits.
+// chooseQuantum returns the power of two at which the integers of all tables on one
+// device just fit 31 bits.
 func (e *embeddings) chooseQuantum() float64 {
 	largest := map[int]float64{}
 	total := 0.0

@@ -66,7 +66,7 @@ func three(t testing.TB) (*cost.Model, []*cost.Model) {
 	return loadFile(t, ensemble(files...)), alone
 }
 
-// An ensemble predicts the mean of its members, each of which predicts what it
+// An ensemble predicts the mean of its members. Each member predicts the same as it
 // does as a model of its own.
 func TestEnsembleIsTheMeanOfItsMembers(t *testing.T) {
 	all, alone := three(t)

@@ -12,32 +12,33 @@ import (
 // otherForms are the slices of a placement in other forms than the zero one. Each
 // operator class has operators of its own, beside those of the slices in HBM.
 //
-// The exchanges of these slices are the closed forms of plain collectives over the
-// constants that were fitted to all-to-alls, with the correction that the net has for an
-// all-to-all of the same number of bytes. No samples were measured of them.
+// The times of these slices' exchanges are closed forms of plain collectives, with the
+// constants that were fitted to all-to-alls, times the net's correction for an
+// all-to-all of the same number of bytes. No samples of such exchanges were measured.
 type otherForms struct {
 	pool    *Pool
 	penalty float64
-	// comm has the scorer's all-to-alls, whose corrections the exchanges take.
+	// comm holds the scorer's all-to-alls; the exchanges use its corrections.
 	comm *commMemo
-	// classes holds the operators by class: those of blocks and replicas on one device,
-	// which stands for all; those of blocks on a host's devices on one for each host; nil
-	// where there was none yet.
+	// classes holds the operators of each class; nil if no slice of the class was added
+	// yet. The operators of blocks and replicas on all devices are kept for one device,
+	// which stands for all; those of blocks on a host's devices are kept for one device of
+	// each host.
 	classes [problem.OperatorClasses]*operators
-	// forward and backward are, by device, the times of the host link, and columns the
-	// pooled columns of slices in host memory.
+	// forward and backward are the times of each device's host link, and columns the
+	// pooled columns of each device's slices in host memory.
 	forward, backward []ticks
 	columns           []int
-	// blockColumns are the pooled columns of blocks of rows on all devices, hostColumns
-	// those on the devices of each host. weights is the number of all replicas' weights,
-	// and update the time of their dense updates.
+	// blockColumns is the number of pooled columns of blocks of rows on all devices, and
+	// hostColumns that of blocks on the devices of each host. weights is the number of
+	// weights of all replicas, and update the time of their dense updates.
 	blockColumns int
 	hostColumns  []int
 	weights      int64
 	update       ticks
 }
 
-// ticks are units of time that add up in any order: 2^-30 ms.
+// ticks are integer units of time of 2^-30 ms, so that sums do not depend on the order.
 type ticks int64
 
 const tick = 1.0 / (1 << 30)
@@ -54,7 +55,7 @@ func newOtherForms(p *Pool, comm *commMemo, penalty float64) *otherForms {
 	}
 }
 
-// reset takes all slices away.
+// reset removes all slices.
 func (o *otherForms) reset() {
 	for _, operators := range o.classes {
 		if operators != nil {
@@ -82,8 +83,9 @@ func (o *otherForms) remove(device, item int) {
 	operators.remove(at, it.item)
 }
 
-// change counts an item in (sign 1) or out (-1), except for its operator: change returns
-// the operators of its class and the device of these operators.
+// change adds an item to the sums (sign 1) or removes it (sign -1), except for its
+// operator: change returns the operators of the item's class and the device of these
+// operators.
 func (o *otherForms) change(class problem.OperatorClass, it *otherItem, device, sign int) (*operators, int) {
 	devices := o.pool.network.Devices
 	switch class {
@@ -108,14 +110,14 @@ func (o *otherForms) change(class problem.OperatorClass, it *otherItem, device, 
 	return o.classes[class], device
 }
 
-// compute returns the time, in ms, of a device's operators and host link, without what
-// all devices hold.
+// compute returns the time, in ms, of a device's operators and host link, without the
+// slices that all devices hold.
 func (o *otherForms) compute(device int) float64 {
 	return o.of(problem.ClassHostBlocks, device/o.pool.network.PerHost) +
 		(o.of(problem.ClassHostMemory, device) + o.of(problem.ClassCached, device) + (o.forward[device] + o.backward[device]).ms())
 }
 
-// of returns the time of a device of the operators of a class, in ms.
+// of returns the time, in ms, that a device spends in the operators of a class.
 func (o *otherForms) of(class problem.OperatorClass, device int) float64 {
 	if o.classes[class] == nil {
 		return 0
@@ -123,8 +125,8 @@ func (o *otherForms) of(class problem.OperatorClass, device int) float64 {
 	return o.classes[class].compute(device)
 }
 
-// addTo adds the times of a device's operators and host link to d, without what all
-// devices hold.
+// addTo adds the times of a device's operators and host link to d, without the slices
+// that all devices hold.
 func (o *otherForms) addTo(d *plan.StepTimes, device int) {
 	o.addClass(d, problem.ClassHostBlocks, device/o.pool.network.PerHost)
 	o.addClass(d, problem.ClassHostMemory, device)
@@ -139,7 +141,7 @@ func (o *otherForms) addClass(d *plan.StepTimes, class problem.OperatorClass, de
 	}
 }
 
-// joint reports whether several devices hold any slice together.
+// joint reports whether several devices together hold any slice.
 func (o *otherForms) joint() bool {
 	for class, operators := range o.classes {
 		if operators == nil || !problem.OperatorClass(class).Joint() {
@@ -160,7 +162,7 @@ func (o *otherForms) shared() float64 {
 	return o.of(problem.ClassBlocks, 0) + o.of(problem.ClassReplicas, 0) + o.update.ms() + forward + backward
 }
 
-// sharedTimes returns what shared adds up, apart.
+// sharedTimes returns the parts that shared adds up.
 func (o *otherForms) sharedTimes() (d plan.StepTimes) {
 	o.addClass(&d, problem.ClassBlocks, 0)
 	o.addClass(&d, problem.ClassReplicas, 0)
@@ -170,7 +172,7 @@ func (o *otherForms) sharedTimes() (d plan.StepTimes) {
 	return d
 }
 
-// exchanges returns the times of all exchanges but the all-to-alls, in ms.
+// exchanges returns the times of all exchanges except the all-to-alls, in ms.
 func (o *otherForms) exchanges() (forward, backward float64) {
 	n := &o.pool.network
 	if n.Devices == 1 {
@@ -208,9 +210,9 @@ func (o *otherForms) ring(columns float64) float64 {
 }
 
 // corrected returns the time, in ms, of a collective on the links between hosts, times
-// what the net corrects that of an all-to-all by in which every device sends the
-// same number of bytes; 0 on one host. Inside a host the closed form is as good for one collective as
-// for another.
+// the net's correction for an all-to-all in which every device sends the same number of
+// bytes; 0 on one host. Inside a host, the closed form is equally good for all
+// collectives, so no correction is needed.
 func (o *otherForms) corrected(c simulate.Collective) float64 {
 	n := &o.pool.network
 	if n.Hosts() == 1 {

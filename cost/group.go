@@ -12,9 +12,9 @@ type Slice struct {
 	Dim   int
 }
 
-// Group predicts one fused operation over slices, outside any problem. It is
-// what a model's accuracy is judged by. Slices without lookups are dropped; an
-// operation of none costs nothing.
+// Group predicts one fused operation over slices, outside any problem, in ms. A model's
+// accuracy is judged by it. Slices without lookups are dropped; an operation without
+// slices costs 0.
 func (m *Model) Group(op problem.Operation, slices []Slice) (forward, backward unit.Millis) {
 	units := m.units(op, slices)
 	if units == nil {
@@ -24,10 +24,11 @@ func (m *Model) Group(op problem.Operation, slices []Slice) (forward, backward u
 	return unit.Millis(m.compute.launchForward + max(0, f)), unit.Millis(m.compute.launchBackward + max(0, b))
 }
 
-// GroupMembers predicts as Group does, once for each member of an ensemble. The
-// members' mean is Group's prediction, but where a member predicts less than
-// nothing, which counts as nothing: their spread tells how far they agree. The
-// slices are the caller's.
+// GroupMembers predicts as Group does, once for each member of an ensemble. A member's
+// prediction below 0 counts as 0; if no member
+// predicts below 0, the mean of the members is Group's
+// prediction. How far the members lie apart tells how far to trust the mean. The slices
+// are the caller's.
 func (m *Model) GroupMembers(op problem.Operation, slices []Slice) (forward, backward []unit.Millis) {
 	n := &m.compute
 	forward, backward = make([]unit.Millis, m.Members()), make([]unit.Millis, m.Members())
@@ -44,7 +45,7 @@ func (m *Model) GroupMembers(op problem.Operation, slices []Slice) (forward, bac
 	return forward, backward
 }
 
-// units returns what the units of the head are given by a group, before they are
+// units returns the inputs that a group gives to the units of the head, before they are
 // rectified; nil for a group without lookups.
 func (m *Model) units(op problem.Operation, slices []Slice) []float64 {
 	lanes := feature.Lanes8
@@ -80,8 +81,8 @@ func (m *Model) units(op problem.Operation, slices []Slice) []float64 {
 	return head
 }
 
-// output returns what units of the head, from a given one on, add to forward and
-// backward.
+// output returns the contribution to forward and backward of the units of the head,
+// from the given unit on.
 func (n *computeNet) output(units []float64, from int) (forward, backward float64) {
 	for i, z := range units {
 		if z > 0 {
@@ -92,18 +93,19 @@ func (n *computeNet) output(units []float64, from int) (forward, backward float6
 	return forward, backward
 }
 
-// Exchange predicts the all-to-alls of one step: the forward one without the
-// wait for the slowest device and without a device's own Pack, the backward
-// one whole. The other devices are ready early before the slowest, on average.
+// Exchange predicts the all-to-alls of one step in ms: the forward one without the wait
+// for the slowest device and without a device's own packing (Pack), the backward one
+// whole. early is how long the other devices are ready before the slowest one, in the
+// mean.
 func (m *Model) Exchange(c Cluster, l CommLoad, early unit.Millis) (forward, backward unit.Millis) {
 	n := networkOf(m.comm.constants, c)
 	t := m.comm.times(&n, l, &commWork{})
 	return unit.Millis(Overlapped(m.comm.constants, c.Devices, t.forward, float64(early))), unit.Millis(t.backward)
 }
 
-// ExchangeMembers predicts as Exchange does, once for each member of an ensemble.
-// The members share the closed form and differ in its corrections, whose mean is
-// Exchange's. The slices are the caller's.
+// ExchangeMembers predicts as Exchange does, once for each member of an ensemble. The
+// members share the closed form and differ in its corrections; Exchange uses the mean
+// correction. The slices are the caller's.
 func (m *Model) ExchangeMembers(c Cluster, l CommLoad, early unit.Millis) (forward, backward []unit.Millis) {
 	n, work := networkOf(m.comm.constants, c), &commWork{}
 	for k := range m.comm.residual {
@@ -113,7 +115,7 @@ func (m *Model) ExchangeMembers(c Cluster, l CommLoad, early unit.Millis) (forwa
 	return forward, backward
 }
 
-// Pack predicts the time a device takes to pack and unpack its own pooled
+// Pack predicts the time in ms that a device needs to pack and unpack its own pooled
 // columns around the forward all-to-all.
 func (m *Model) Pack(c Cluster, dimSum int) unit.Millis {
 	n := networkOf(m.comm.constants, c)

@@ -10,23 +10,22 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// operators keep the predicted times of the operators of one class while slices come
-// and go. They are on a number of devices: on all of them, on one for each host, or on a
-// single one where all devices hold the same.
+// operators keep the predicted times of the operators of one class while slices are
+// added and removed. The operators are on a number of devices: on all devices, on one
+// device for each host, or on a single device if all devices hold the same.
 //
-// Work is put off. Adding a slice only notes it; the time of a group is looked up
-// by its content, and only where no such group was predicted before are the vectors
-// of the slices summed that were noted since the last time.
+// Work is delayed. Adding a slice only records the slice. When the time of a group is
+// needed, it is looked up by the group's content; only if no such group was predicted
+// before are the vectors of the new slices summed.
 type operators struct {
 	slices *embeddings
-	// operations and units are the numbers of operations and of units of the
-	// head.
+	// operations is the number of operations, and units that of units of the head.
 	operations, units int
 	devices           []deviceState
 	groups            []groupState // of device d and operation o: d*operations + o
 	memo              groups.Memo
-	// penalty is how many deviations of an ensemble's members a time is above their
-	// mean.
+	// penalty is the risk penalty: the number of standard deviations of an ensemble's
+	// members that is added to their mean.
 	penalty float64
 }
 
@@ -34,12 +33,12 @@ type operators struct {
 type deviceState struct {
 	dimSum int
 	shards int
-	// compute is the predicted time, where known is true.
+	// compute is the predicted time; it is valid if known is true.
 	compute float64
 	known   bool
 }
 
-// groupState is the shards of one device that fuse into one operation.
+// groupState is the shards of one device that fuse into one operator.
 type groupState struct {
 	key groups.Key
 	// items are the slices with lookups; wide counts them by the lane class of their
@@ -49,19 +48,19 @@ type groupState struct {
 	sums  [feature.LaneClasses]laneSums
 }
 
-// laneSums sum up a list of items for one lane class. They are brought up to date
-// when they are needed: what was taken off and put back costs nothing.
+// laneSums sum up a list of items for one lane class. They are updated when they are
+// needed, so a slice that is removed and added again costs no work.
 type laneSums struct {
 	items []int32
-	// same is how many of the first items are known to be the group's.
+	// same is the number of first items that are known to equal the group's first items.
 	same int
-	// head is the sum of the items' vectors, and scalars that of their parts.
+	// head is the sum of the items' vectors, and scalars the sum of their parts.
 	head    []int32
 	scalars feature.Sums
 }
 
-// newOperators returns the operators of a class on a number of devices that hold
-// nothing.
+// newOperators returns the operators of a class on a number of devices. The devices
+// hold nothing.
 func newOperators(slices *embeddings, devices int, penalty float64) *operators {
 	s := &operators{
 		slices: slices, operations: len(slices.operations), units: slices.model.compute.head, penalty: penalty,
@@ -91,7 +90,7 @@ func (s *operators) reset() {
 	}
 }
 
-// changed notes that the group's items differ from the given position on.
+// changed records that the group's items may differ from the given position on.
 func (g *groupState) changed(at int) {
 	for l := range g.sums {
 		g.sums[l].same = min(g.sums[l].same, at)
@@ -114,7 +113,7 @@ func (s *operators) add(device, slice int) {
 	g.wide[it.lanes]++
 }
 
-// remove takes a slice off a device that holds it. It undoes add exactly.
+// remove takes a slice off a device that holds it. It is the exact inverse of add.
 func (s *operators) remove(device, slice int) {
 	it := &s.slices.items[slice]
 	state := &s.devices[device]
@@ -145,7 +144,7 @@ func (s *operators) sum(g *groupState, lanes feature.Lanes) *laneSums {
 		n++
 	}
 	gone := l.items[n:]
-	if len(gone) > n { // less to add afresh than to take out
+	if len(gone) > n { // adding anew is less work than removing
 		clear(l.head)
 		l.scalars = feature.Sums{}
 		n = 0
@@ -166,9 +165,9 @@ func (s *operators) sum(g *groupState, lanes feature.Lanes) *laneSums {
 	return l
 }
 
-// compute returns the predicted time, in ms, of the fused forwards and backwards of
-// what the device holds; 0 where the device holds nothing. It is small, so that the
-// compiler puts it into the loops that ask every device.
+// compute returns the predicted time, in ms, of the fused forwards and backwards of the
+// slices that the device holds; 0 if the device holds nothing. The method is small, so
+// that the compiler can inline it into loops over all devices.
 func (s *operators) compute(device int) float64 {
 	if !s.devices[device].known {
 		s.predict(device)
@@ -185,8 +184,8 @@ func (s *operators) predict(device int) {
 	state.compute, state.known = s.with(device, nil), true
 }
 
-// computeWith sets out[i] to what compute(devices[i]) would return with the slice added
-// there. It changes nothing.
+// computeWith sets out[i] to what compute(devices[i]) would return if the slice were
+// added. It does not change the placement.
 func (s *operators) computeWith(slice int, devices []int32, out []float64) {
 	it := &s.slices.items[slice]
 	for i, d := range devices {
@@ -194,8 +193,7 @@ func (s *operators) computeWith(slice int, devices []int32, out []float64) {
 	}
 }
 
-// with returns the predicted time of a device, with an item added where added is
-// not nil.
+// with returns the predicted time of a device, with an item added if added is not nil.
 func (s *operators) with(device int, added *item) float64 {
 	total := 0.0
 	for o := range s.operations {
@@ -208,8 +206,8 @@ func (s *operators) with(device int, added *item) float64 {
 	return total
 }
 
-// group returns the predicted time of one group, with an item added where added
-// is not nil: from memory where a group of equal content was predicted before.
+// group returns the predicted time of one group, with an item added if added is not
+// nil. If a group of equal content was predicted before, the time comes from memory.
 func (s *operators) group(operation int, g *groupState, added *item) float64 {
 	key := g.key
 	if added != nil {
@@ -243,7 +241,7 @@ func (s *operators) addTo(d *plan.StepTimes, device int) {
 	}
 }
 
-// parts predicts the forward and the backward of one group apart. Their sum is
+// parts predicts the forward and the backward of one group separately. Their sum is
 // exactly what group returns, which rounds once.
 func (s *operators) parts(operation int, g *groupState) (forward, backward float64) {
 	if len(g.items) == 0 {
@@ -260,14 +258,14 @@ func (s *operators) parts(operation int, g *groupState) (forward, backward float
 // noPart adds nothing; it is only read.
 var noPart feature.Part
 
-// headInput is what the head reads of a group.
+// headInput is the input of the head for a group.
 type headInput struct {
 	sums, extra []int32
 	scalars     [feature.ScalarCount]float32
 }
 
-// input returns the input of the head for a group and an item more, or nil. The
-// widest slice decides the lane class of all.
+// input returns the input of the head for a group with an additional item, or without
+// if added is nil. The widest slice decides the lane class of all slices.
 func (s *operators) input(operation int, g *groupState, added *item) (in headInput) {
 	lanes := feature.Lanes(feature.LaneClasses - 1)
 	for lanes > 0 && g.wide[lanes] == 0 {

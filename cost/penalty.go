@@ -7,7 +7,7 @@ import (
 	"github.com/neuroshard/neuroshard/simulate"
 )
 
-// deviation returns the standard deviation of what the members predict for a group,
+// deviation returns the standard deviation of the members' predictions for a group,
 // forward and backward together.
 func (s *operators) deviation(in *headInput) float64 {
 	net := &s.slices.model.compute
@@ -21,7 +21,7 @@ func (s *operators) deviation(in *headInput) float64 {
 	return deviation(sum, squares, members)
 }
 
-// deviation returns the standard deviation of n values by their sum and the sum of
+// deviation returns the standard deviation of n values, from their sum and the sum of
 // their squares.
 func deviation(sum, squares, n float64) float64 {
 	mean := sum / n

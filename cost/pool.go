@@ -6,8 +6,8 @@ import (
 	"github.com/neuroshard/neuroshard/simulate"
 )
 
-// Pool is one problem under one model: what its tables do per batch, and every slice
-// asked for so far, in any form. The Scorers of a pool share it.
+// Pool is one problem under one model: what a batch does to each table, and every slice
+// registered so far, in any form. The Scorers of a pool share it.
 //
 // No net was trained for tables that are cut by rows, replicated or in host memory. The
 // same nets estimate their operators: a block of rows is the table that the block is to
@@ -19,15 +19,14 @@ type Pool struct {
 	problem *problem.Problem
 	// network is the problem's cluster with the model's links.
 	network simulate.Network
-	// classes holds, by operator class, the embeddings that the class's operators
-	// read; nil where none was asked for. Slices in host memory have those of slices
-	// in HBM.
+	// classes holds the embeddings that each class's operators read; nil if no slice of
+	// the class was registered. Slices in host memory use the embeddings of slices in HBM.
 	classes [problem.OperatorClasses]*embeddings
-	// others holds the slices in other forms than the zero one, by class, and index
-	// their numbers.
+	// others holds the slices in forms other than the zero form, by class, and index their
+	// numbers.
 	others [problem.OperatorClasses][]otherItem
 	index  map[otherKey]int
-	// device has the times of host links and dense updates.
+	// device computes the times of host links and dense updates.
 	device simulate.Device
 }
 
@@ -44,18 +43,19 @@ type otherKey struct {
 type otherItem struct {
 	// item is its number in the embeddings of its class.
 	item int
-	// columns are its pooled columns.
+	// columns is the number of its pooled columns.
 	columns int
-	// forward and backward are what the slice adds beyond its operator: the host link, or
-	// the dense update of a replica.
+	// forward and backward are the times that the slice adds to those of its operator: the
+	// host link, or the dense update of a replica.
 	forward, backward ticks
 	// weights is the number of a replica's weights.
 	weights int64
 }
 
 // NewPool describes the problem's tables to the model. The problem must be valid, and
-// must not change while the pool is in use. NewPool fails where the model is of another
-// profile, or knows no network between hosts that the problem has.
+// must not change while the pool is in use. NewPool fails if the model is for another
+// profile, or if the problem has several hosts and the model knows no network between
+// hosts.
 func NewPool(m *Model, p *problem.Problem) (*Pool, error) {
 	if err := m.FitsProfile(p.Topology); err != nil {
 		return nil, err
@@ -68,9 +68,9 @@ func NewPool(m *Model, p *problem.Problem) (*Pool, error) {
 	return pool, nil
 }
 
-// Item returns the number that stands for a slice of the table, width columns wide, in
-// the form. All forms are estimated. It must not be called while a Scorer of the pool is
-// in use elsewhere.
+// Item registers a slice of the table, width columns wide, in the form, and returns the
+// number that stands for the slice. All forms are estimated. Item must not be called
+// while a Scorer of the pool is in use on another goroutine.
 func (p *Pool) Item(table, width int, form problem.Form) int {
 	class := problem.ClassOf(form)
 	if class == problem.ClassColumns {
@@ -96,13 +96,12 @@ func (p *Pool) Item(table, width int, form problem.Form) int {
 	return number
 }
 
-// other returns what stands behind the number of an item in another form.
+// other returns the slice in another form that the number of an item stands for.
 func (p *Pool) other(item int) *otherItem {
 	return &p.others[item>>classShift][item&(1<<classShift-1)]
 }
 
-// embeddings returns the embeddings of a class, and makes them when they are first
-// asked for.
+// embeddings returns the embeddings of a class, and makes them at the first call.
 func (p *Pool) embeddings(class problem.OperatorClass) *embeddings {
 	if p.classes[class] == nil {
 		switch class {

@@ -8,15 +8,15 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Scorer keeps the predicted cost of a placement while slices come and go: a
+// Scorer keeps the predicted cost of a placement while slices are added and removed: a
 // search.Scorer of all forms. It serves one goroutine; Scorers of one Pool share the
-// pool's items. What slices in other forms than columns in HBM need is made when the
-// first of them is added.
+// pool's items. The data for forms other than columns in HBM is made when the first
+// slice of such a form is added.
 type Scorer struct {
 	pool    *Pool
 	penalty float64
-	// columns are the operators of slices in HBM, others those of all other forms; nil
-	// before the first.
+	// columns are the operators of slices in HBM; others are those of all other forms, nil
+	// before the first such slice.
 	columns operators
 	others  *otherForms
 	comm    commMemo
@@ -24,10 +24,10 @@ type Scorer struct {
 
 // NewScorer returns an empty placement on the problem's devices.
 //
-// The times of a Scorer with a risk penalty are that number of standard deviations of an
-// ensemble's members above their mean: of each fused operation and of both all-to-alls.
-// A search ends where the model errs in its favour, and there the members agree least.
-// A model of one net has no deviations.
+// riskPenalty, at least 0, is the number of standard deviations of an ensemble's
+// members that is added to their mean, in the times of each operator and of both
+// all-to-alls. A search tends to end where the model's errors make a placement look
+// cheap, and there the members agree least. A model of one net has no deviations.
 func (p *Pool) NewScorer(riskPenalty float64) *Scorer {
 	if p.model.Members() == 1 {
 		riskPenalty = 0
@@ -74,7 +74,8 @@ func (s *Scorer) Remove(device, item int) {
 }
 
 // Compute returns the predicted time, in ms, of a device's operators and host link,
-// without those that all devices run alike (Shared); 0 where the device holds nothing.
+// without those that all devices run alike (Shared). It is 0 if the device holds
+// nothing.
 func (s *Scorer) Compute(device int) float64 {
 	t := s.columns.compute(device)
 	if s.others != nil {
@@ -83,8 +84,8 @@ func (s *Scorer) Compute(device int) float64 {
 	return t
 }
 
-// ComputeWith sets out[i] to what Compute(devices[i]) would return with the item added
-// there. It changes nothing.
+// ComputeWith sets out[i] to what Compute(devices[i]) would return if the item were
+// added. It does not change the placement.
 func (s *Scorer) ComputeWith(item int, devices []int32, out []float64) {
 	if item < 1<<classShift {
 		s.columns.computeWith(item, devices, out)
@@ -105,10 +106,10 @@ func (s *Scorer) ComputeWith(item int, devices []int32, out []float64) {
 // Cost returns the predicted cost of the placement, in ms: the longest compute, both
 // all-to-alls and Shared.
 //
-// A device that is ready early waits for the last, so every device ends its
-// forward exchange with the slowest and the maximum over devices of compute,
-// backward and forward exchange is the longest compute, plus the exchanges,
-// plus the longest packing.
+// A device that is ready early waits for the last one, so all devices end the forward
+// exchange at the same time, apart from packing. Therefore the maximum over devices of
+// compute, forward exchange and backward exchange is the longest compute, plus the
+// exchanges, plus the longest packing.
 func (s *Scorer) Cost() float64 {
 	longest, all := 0.0, 0.0
 	for d := range s.columns.devices {
@@ -123,8 +124,9 @@ func (s *Scorer) Cost() float64 {
 	return finite(cost + s.Shared())
 }
 
-// Shared returns the time that every device spends alike, in ms: on slices that all of
-// them hold, and on all exchanges but the all-to-alls of slices on single devices.
+// Shared returns the time, in ms, that every device spends alike: on slices that all
+// devices hold, and on all exchanges except the all-to-alls of slices on single
+// devices.
 func (s *Scorer) Shared() float64 {
 	if s.others == nil {
 		return 0
@@ -161,8 +163,8 @@ func (s *Scorer) Breakdown() plan.Breakdown {
 	return plan.NewBreakdown(devices)
 }
 
-// allToAlls returns what the slices on single devices make of the all-to-alls, and the
-// times of both. There are none where several devices hold each slice together.
+// allToAlls returns the load of the all-to-alls of the slices on single devices, and
+// the times of both. The times are 0 if several devices together hold each slice.
 func (s *Scorer) allToAlls() (CommLoad, commTimes) {
 	load := CommLoad{Min: math.MaxInt}
 	for d := range s.columns.devices {
@@ -175,9 +177,9 @@ func (s *Scorer) allToAlls() (CommLoad, commTimes) {
 	return load, s.comm.times(&s.pool.model.comm, &s.pool.network, load)
 }
 
-// afterLast returns what a forward all-to-all of the given time takes from when the last
-// device is ready, in ms, if the devices are ready after the longest of some times, and
-// all those times add up to sum.
+// afterLast returns how long a forward all-to-all takes after the last device is ready,
+// in ms, if it takes time in all. sum and longest are the sum and the maximum of the
+// times at which the devices are ready.
 func (s *Scorer) afterLast(time, sum, longest float64) float64 {
 	n := len(s.columns.devices)
 	return Overlapped(s.pool.model.comm.constants, n, time, lead(sum, longest, n))

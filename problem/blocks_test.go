@@ -59,7 +59,8 @@ func TestCachedRowsRoundUp(t *testing.T) {
 	}
 }
 
-// TestBlockOfMostRowsHasRoomForAllLookups: not for twice as many.
+// TestBlockOfMostRowsHasRoomForAllLookups wants room for all lookups, and not for twice
+// their number.
 func TestBlockOfMostRowsHasRoomForAllLookups(t *testing.T) {
 	p := spreadProblem()
 	for rows, lookups := range map[int64]unit.Bytes{1000: 400, 999: 400, 600: 400, 500: 400, 250: 200, 1: 1} {

@@ -224,7 +224,7 @@ func (c *content) layers(f *faults, prefix string, in int) []Layer {
 		in = out
 	}
 	if len(layers) == 0 {
-		f.add(0, "%s.0.weight is missing: is it a net of the other kind?", prefix)
+		f.add(0, "%s.0.weight is missing: is it a comm net in the place of a compute net, or the reverse?", prefix)
 	} else if r := reach(layers); !(r <= maxReach) {
 		f.add(0, "layers %s: inputs of 1 may become %.3g, beyond %v: not a trained net", prefix, r, maxReach)
 	}

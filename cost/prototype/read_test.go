@@ -163,8 +163,8 @@ func TestJSONNet(t *testing.T) {
 			t.Errorf("%s for %s: got error %v, want one with %q", c.new, c.old, err, c.want)
 		}
 	}
-	if _, err := ReadComputeNet("net.json", strings.NewReader(onesNet)); err == nil || !strings.Contains(err.Error(), "net of the other kind") {
-		t.Errorf("a comm net as compute net: got error %v, want one of the kind", err)
+	if _, err := ReadComputeNet("net.json", strings.NewReader(onesNet)); err == nil || !strings.Contains(err.Error(), "comm net in the place of a compute net") {
+		t.Errorf("a comm net as compute net: got error %v, want one that says so", err)
 	}
 }
 

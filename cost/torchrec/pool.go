@@ -6,8 +6,8 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Pool is one problem under TorchRec's estimator: the estimates of all slices asked
-// for so far. The Scorers of a pool share it.
+// Pool is one problem under TorchRec's estimator: the estimates of all slices
+// registered so far. The Scorers of a pool share it.
 type Pool struct {
 	estimator *estimator
 	items     []item
@@ -17,7 +17,7 @@ type Pool struct {
 // item is a slice in a form.
 type item struct {
 	time sum
-	// span says which devices the item is on, beside the one it is added to.
+	// span says which devices hold the item when it is added to one device.
 	span problem.Span
 }
 
@@ -32,12 +32,13 @@ func NewPool(p *problem.Problem) *Pool {
 	return &Pool{estimator: newEstimator(p), index: map[itemKey]int{}}
 }
 
-// Estimate returns what TorchRec says of one shard of the problem, on any device.
+// Estimate returns TorchRec's estimate of one shard of the problem; it is the same on
+// any device.
 func (p *Pool) Estimate(s problem.Shard) Estimate { return p.estimator.of(s) }
 
-// Price returns what TorchRec says of a whole placement, shards listed by device as a
-// search lists them: one by rows of several devices in the list of each, a replica in
-// the list of all. Its cost is TorchRec's rating of the plan.
+// Price returns TorchRec's estimate of a whole placement, shards listed by device: the
+// blocks of a table that is cut by rows are in the lists of several devices, a replica
+// is in the list of each. The cost is TorchRec's rating of the plan, in ms.
 func (p *Pool) Price(shards [][]problem.Shard) plan.Breakdown {
 	devices := make([]plan.StepTimes, p.estimator.problem.Topology.Devices)
 	for d, held := range shards {
@@ -57,9 +58,9 @@ func (p *Pool) Price(shards [][]problem.Shard) plan.Breakdown {
 	return plan.NewBreakdown(devices)
 }
 
-// Item returns the number that stands for a slice of the table, width columns wide, in
-// the form. All forms are estimated. Item must not be called while a Scorer of the pool
-// is in use elsewhere.
+// Item registers a slice of the table, width columns wide, in the form, and returns the
+// number that stands for the slice. All forms are estimated. Item must not be called
+// while a Scorer of the pool is in use on another goroutine.
 func (p *Pool) Item(table, width int, form problem.Form) int {
 	if form.Tier == problem.HBM {
 		form.Tier = ""

@@ -2,8 +2,8 @@ package torchrec
 
 import "github.com/neuroshard/neuroshard/problem"
 
-// Scorer keeps TorchRec's estimate of a placement while shards come and go: a
-// search.Scorer of all forms in which every change is an addition. It serves one
+// Scorer keeps TorchRec's estimate of a placement while shards are added and removed: a
+// search.Scorer of all forms, in which every change is an addition. It serves one
 // goroutine; Scorers of one Pool share the pool's items.
 type Scorer struct {
 	pool    *Pool
@@ -18,7 +18,7 @@ func (p *Pool) NewScorer() *Scorer {
 	return &Scorer{pool: p, perHost: t.PerHost(), devices: make([]sum, t.Devices)}
 }
 
-// Additive says that times add up: see search.Additive.
+// Additive reports that the times of items add up: see search.Additive.
 func (s *Scorer) Additive() bool { return true }
 
 // Item registers a slice in a form: see Pool.Item.
@@ -32,8 +32,8 @@ func (s *Scorer) Reset() {
 	s.shared = sum{}
 }
 
-// Add puts an item on a device, on all of its host, or on all there are, as the item's
-// form says.
+// Add puts an item on a device, on all devices of its host, or on all devices, as the
+// item's form says.
 func (s *Scorer) Add(device, slice int) {
 	it := &s.pool.items[slice]
 	switch it.span {
@@ -49,7 +49,7 @@ func (s *Scorer) Add(device, slice int) {
 	}
 }
 
-// Remove undoes Add exactly.
+// Remove is the exact inverse of Add.
 func (s *Scorer) Remove(device, slice int) {
 	it := &s.pool.items[slice]
 	switch it.span {
@@ -71,12 +71,12 @@ func (s *Scorer) host(device int) []sum {
 	return s.devices[first:min(first+s.perHost, len(s.devices))]
 }
 
-// Compute returns the predicted time, in ms, of the device's shards, but for those that
-// all devices hold. The exchanges are in it: TorchRec counts them by shard.
+// Compute returns the predicted time, in ms, of the device's shards, except those that
+// all devices hold. It contains the exchanges, because TorchRec counts them by shard.
 func (s *Scorer) Compute(device int) float64 { return s.devices[device].millis() }
 
-// ComputeWith returns, for each of the devices, what Compute would return with the item
-// added there. It changes nothing.
+// ComputeWith sets out[i] to what Compute(devices[i]) would return if the item were
+// added. It does not change the placement.
 func (s *Scorer) ComputeWith(slice int, devices []int32, out []float64) {
 	it := &s.pool.items[slice]
 	added := it.time
@@ -88,7 +88,7 @@ func (s *Scorer) ComputeWith(slice int, devices []int32, out []float64) {
 	}
 }
 
-// Shared returns the predicted time, in ms, of what all devices hold.
+// Shared returns the predicted time, in ms, of the shards that all devices hold.
 func (s *Scorer) Shared() float64 { return s.shared.millis() }
 
 // Cost returns TorchRec's rating of the placement, in ms: the longest time of a device.

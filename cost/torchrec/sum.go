@@ -6,9 +6,10 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// sum is a sum of times that does not depend on their order and from which a time is
-// taken off exactly: integers, one of coarse and one of fine parts. Times are rounded
-// to 2^-50 ms, and cut at 2^30 ms (12 days), so that 2^22 of them have room.
+// sum is a sum of times that does not depend on the order of adding, and from which a
+// time can be removed exactly: two integers, one of coarse and one of fine parts. Times
+// are rounded to 2^-50 ms, and limited to 2^30 ms (12 days), so that a sum has room for
+// 2^22 of them.
 type sum struct{ coarse, fine int64 }
 
 const (

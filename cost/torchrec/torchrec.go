@@ -1,13 +1,12 @@
-// Package torchrec prices placements as TorchRec's planner does: by the closed
+// Package torchrec estimates placements as TorchRec's planner does: by the closed
 // formulas of its EmbeddingPerfEstimator, with its default bandwidths. The search can
-// so minimise what TorchRec's own planner minimises, and any plan can be rated as that
-// planner rates it.
+// then minimise the same cost as TorchRec's own planner, and any plan can be rated as
+// that planner rates it.
 //
 // The formulas and constants are those of TorchRec 1.6.1, to the rounding of float64
-// (testdata/estimator.json holds what the real package says). They know neither
-// devices nor accesses: a problem's device profile, its rows' use counts and its
-// optimizers do not matter. No fusion, no launches and no waiting are in them either.
-// docs/MODELS.md says how far to trust them.
+// (testdata/estimator.json holds the real package's results). A problem's device profile,
+// its rows' use counts and its optimizers do not matter to the formulas, and they leave
+// out fusion, launches and waiting. docs/MODELS.md says how far to trust them.
 //
 // With W devices, L a host, G = max(1, W/L) hosts, B = batch / W samples a device, a
 // table of F features with pooling factors p, a shard with d of its columns of e bytes each:
@@ -50,10 +49,10 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Version is the release of TorchRec whose estimator this is.
+// Version is the release of TorchRec that the estimator is from.
 const Version = "1.6.1"
 
-// Model is the id that plans with these estimates carry as their model.
+// Model is the model id of plans with these estimates.
 const Model = "torchrec-" + Version
 
 // TorchRec's default bandwidths, in bytes a millisecond as it keeps them: a number of
@@ -79,17 +78,17 @@ const (
 	hostPenalty     = 10 // of kernels that read the host's memory
 )
 
-// Estimate is what TorchRec says that one shard takes in a step.
+// Estimate is TorchRec's estimate of the time of one shard in a step.
 type Estimate struct {
-	// Forward and Backward are the lookups and the update, ForwardComm and
-	// BackwardComm the exchanges.
+	// Forward and Backward are the times of the lookups and the update, ForwardComm and
+	// BackwardComm the times of the exchanges.
 	Forward, ForwardComm, BackwardComm, Backward unit.Millis
 }
 
 // Total returns the shard's part of its device's time.
 func (e Estimate) Total() unit.Millis { return e.Forward + e.Backward + e.ForwardComm + e.BackwardComm }
 
-// estimator is what the shards of one problem have in common.
+// estimator holds what the shards of one problem have in common.
 type estimator struct {
 	problem                 *problem.Problem
 	devices, perHost, hosts float64
@@ -144,7 +143,7 @@ func kernel(shardingType problem.ShardingType, tier problem.Tier, cache float64)
 	return hbm
 }
 
-// penalty is for lookups of slices that fill no whole block of threads.
+// penalty returns TorchRec's penalty for slices narrower than a block of threads.
 func penalty(dim int) float64 {
 	switch {
 	case dim >= 128:
@@ -155,8 +154,8 @@ func penalty(dim int) float64 {
 	return 1.75
 }
 
-// shard returns the estimate of a shard of the table with dim columns. The rows it
-// holds do not matter to TorchRec, but to replicas, which hold all.
+// shard returns the estimate of a shard of the table with dim columns. The number of
+// its rows matters only for replicas, which hold all rows.
 func (e *estimator) shard(table, dim int, shardingType problem.ShardingType, tier problem.Tier, cache float64) Estimate {
 	t, u := &e.problem.Tables[table], e.tables[table]
 	width, weight := float64(dim), float64(t.Precision.Bytes())
@@ -166,7 +165,7 @@ func (e *estimator) shard(table, dim int, shardingType problem.ShardingType, tie
 	}
 	bandwidth := kernel(shardingType, tier, cache)
 
-	// served counts devices whose samples the shard answers as if it held all rows.
+	// number of devices whose samples the shard serves as if it held all rows
 	served, wide, penalised := e.devices, width, 1.0
 	inputs := u.inputs
 	output := u.outputs * e.devices * width * comm

@@ -33,8 +33,8 @@ type Options struct {
 	Accelerator string
 	// Python has HugeCTR written as Python instead of JSON.
 	Python bool
-	// OnWarning, if set, is told what was written otherwise than the plan says it. The
-	// file has it, too.
+	// OnWarning, if set, is called with a sentence for each part that the file states
+	// in another way than the plan. The file contains the sentences, too.
 	OnWarning func(message string)
 }
 

@@ -574,7 +574,7 @@ func TestTorchRecRefuses(t *testing.T) {
 				pl.Tables[0].Shards[1].Device = 2
 			},
 			Options{},
-			`table "over.ebc/user": shard 0: it is on host 1, which has 1 of the 2 ranks that a table of kind table_row_wise is split over (put it on a full host)`,
+			`table "over.ebc/user": shard 0: it is on host 1, which has 1 of the 2 ranks that a table_row_wise table is split over (put it on a full host)`,
 		},
 		{
 			"two memories", func(pl *plan.Plan) { pl.Tables[item].Shards[1].Tier = plan.Host },

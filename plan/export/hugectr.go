@@ -170,9 +170,9 @@ func (e *hugectr) rows(t *plan.Table, shards []plan.Shard) {
 	}
 }
 
-// grid returns the number of equal slices of a grid table, each of which must lie
-// on as many devices as the others, and on devices that follow each other among
-// those that hold the table.
+// grid returns the number of equal slices of a grid table. All slices must lie on the
+// same number of devices, and each on devices that follow each other among the devices
+// that hold the table.
 func (e *hugectr) grid(t *plan.Table) int {
 	var bySlice [][]plan.Shard
 	for _, s := range slices.SortedStableFunc(slices.Values(t.Shards), byOffset) {

@@ -10,12 +10,12 @@ import (
 	"github.com/neuroshard/neuroshard/problem/input"
 )
 
-// place.go makes a plan of a file: for the tables of a problem, or for tables of
-// which nothing is known but their shapes.
+// place.go turns a file into a plan: for the tables of a problem, or for tables that are
+// known only by their shapes.
 
-// Shapes returns the file's tables as a problem's, of which no more is known than a
-// ShardingPlan says: one feature with one lookup a sample reads each, and the rest
-// is zero. The error names the tables whose shape the file does not state.
+// Shapes returns the file's tables as tables of a problem. A ShardingPlan states only
+// their shapes, so one feature with one lookup a sample reads each table, and all other
+// fields are zero. The slice is the caller's. The error names the tables whose shape the file does not state.
 func (f *File) Shapes() ([]problem.Table, error) {
 	var all []problem.Table
 	var unknown []string

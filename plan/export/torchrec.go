@@ -256,8 +256,8 @@ func (e *torchrec) cache(t *plan.Table) *cacheJSON {
 	return &cacheJSON{share}
 }
 
-// joined returns slices, sorted by column, of which those on one rank are equally
-// wide: the same ones, or where they are not, all counted off anew.
+// joined returns slices, sorted by column, in which the slices on one rank are equally
+// wide. These are the given slices or, if their widths differ, slices cut anew.
 func joined(slicesOf []plan.Shard) []plan.Shard {
 	var ranks []int
 	widths := map[int][]int64{}
@@ -328,7 +328,7 @@ func (e *torchrec) hostBlocks(t *plan.Table, shards []plan.Shard) []plan.Shard {
 		}
 		first := shards[0].Device / e.local * e.local
 		if first+e.local > e.world {
-			e.add(t.Name, slices.Index(t.Shards, shards[0]), "put it on a full host", "it is on host %d, which has %d of the %d ranks that a table of kind %s is split over", first/e.local, e.world-first, e.local, t.ShardingType)
+			e.add(t.Name, slices.Index(t.Shards, shards[0]), "put it on a full host", "it is on host %d, which has %d of the %d ranks that a %s table is split over", first/e.local, e.world-first, e.local, t.ShardingType)
 			return nil
 		}
 		if other, twice := width[first]; twice && other != shards[0].Columns.Len() {

@@ -398,8 +398,8 @@ func TestPart(t *testing.T) {
 	}
 }
 
-// TestPartIsBetween: a part has between its share and all of what there is, and more of
-// it the larger it is.
+// TestPartIsBetween wants a part to have at least its share of the counts and at most all
+// of them, and a larger part to have more.
 func TestPartIsBetween(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := Distribution{Kind: rapid.SampledFrom([]Kind{Uniform, Zipf}).Draw(t, "kind"), Exponent: rapid.Float64Range(.3, 2).Draw(t, "exponent")}

@@ -125,7 +125,7 @@ var badTables = []struct{ name, content string }{
 
 	{"empty", ""},
 	{"blank", " \n\t\n"},
-	{"prose", "Dear planner,\nplease place my tables.\n"},
+	{"prose", "Hello planner,\nplease place my tables.\n"},
 	{"prose.csv", "id;size\n1;2\n"},
 	{"binary", "\x89PNG\r\n\x1a\n\x00\x00"},
 

@@ -379,7 +379,7 @@ func TestTooManyErrors(t *testing.T) {
 }
 
 // TestMemory reads a large file and wants memory to grow with the tables only:
-// the file is 16 MiB, of which 99 % is space. The race detector adds to what is
+// the file is 16 MiB, and 99 % of it is space. The race detector adds to what is
 // allocated.
 func TestMemory(t *testing.T) {
 	var before, after runtime.MemStats

@@ -54,7 +54,7 @@ type Workload struct {
 	// optimizer state and buffers, split by columns alone.
 	Cluster hardware.Topology
 	// Steps are the published times of a whole training step (embeddings and
-	// dense part), by growing number of devices; empty where there are none. They
+	// dense part), by growing number of devices; empty if none were published. They
 	// were taken on DGX A100 hosts.
 	Steps []Step
 
