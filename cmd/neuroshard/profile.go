@@ -42,7 +42,7 @@ table by table.`,
 	flags := cmd.Flags()
 	flags.IntVar(&f.dim, "dim", defaultTraceDim, "columns of the tables; a trace does not state them")
 	flags.IntVar(&f.batch, "batch", 0, "samples to read, the first of the trace (default: all)")
-	flags.StringVar(&f.rows, "rows", "", "CSV `file` with a line for each table: name,rows; for tables with more rows than the trace uses")
+	flags.StringVar(&f.rows, "rows", "", "CSV `file` with the columns table and rows, for tables with more rows than the trace uses")
 	flags.StringVarP(&f.out, "output", "o", "", "write the tables to this `file` (default: standard output)")
 	flags.BoolVar(&f.json, "json", false, "print what was found as one JSON object")
 	return cmd

@@ -78,8 +78,8 @@ type sampleRecord struct {
 	times
 }
 
-// anchorRecord is a measurement of a part's anchor. An anchor beyond the limit is measured
-// three times, and the median counts.
+// anchorRecord is a measurement of a part's anchor. The first anchor, and an anchor beyond
+// the limit, are measured three times; the median counts.
 type anchorRecord struct {
 	Part string `json:"part"`
 	ID   int    `json:"id"`

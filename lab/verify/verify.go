@@ -357,11 +357,12 @@ func (r *run) group(ctx context.Context, device int, g *group) (timing collect.T
 	return timing, e
 }
 
-// mostTries is how often the backend is asked for a time where it says that the machine
-// is too busy.
+// mostTries is the most requests for one time, if the backend answers that the machine is too
+// busy.
 const mostTries = 5
 
-// again asks the backend again while it answers that the machine is too busy.
+// again calls ask, up to mostTries times, while the backend answers that the machine is too
+// busy or that the measurement took too long.
 func again(ask func() error) error {
 	for try := 1; ; try++ {
 		err := ask()
