@@ -3,14 +3,77 @@ package bench
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost/prototype"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
 )
+
+// Plans come from a plan file, from our results and from the prototype's.
+func TestReadGiven(t *testing.T) {
+	tasks := suite(t, "d4_m64", 4, 2)
+	opt := Options{Prices: nets(t, ".pt"), Methods: []search.Method{search.Size}, Workers: 1}
+	made, err := neuroshard.Plan(context.Background(), &tasks[1].Problem, neuroshard.Options{Search: search.Options{Method: search.Size}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := Run(context.Background(), tasks, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var planFile bytes.Buffer
+	if err := made.Plan.Write(&planFile); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "ours.json")
+	if err := WriteResults(path, records, opt); err != nil {
+		t.Fatal(err)
+	}
+	results, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(open(t, "results", "d4_m64_random.json.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	prototypes, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, text, task string
+		method           search.Method
+		most             int
+	}{
+		{"a/theirs.json", planFile.String(), "d4_m64/1", "theirs", 1},
+		{"ours.json", string(results), "d4_m64/0", search.Size, 2},
+		{"d4_m64_random.json", string(prototypes), "d4_m64/0", search.Random, 100},
+		{"elsewhere.json", string(prototypes), "d4_m64/0", search.Random, 100},
+	} {
+		given, err := ReadGiven(c.name, strings.NewReader(c.text), tasks)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if len(given) == 0 || len(given) > c.most || given[0].Task != c.task || given[0].Method != c.method {
+			t.Errorf("%s: got %d plans, want 1 to %d, the first of %s by %s", c.name, len(given), c.most, c.task, c.method)
+		}
+	}
+	_, err = ReadGiven("theirs.json", strings.NewReader(planFile.String()), tasks[:1])
+	if err == nil || !strings.Contains(err.Error(), `theirs.json: it is not a plan for task "d4_m64/0"`) {
+		t.Errorf("a plan for another task: got error %v", err)
+	}
+}
 
 func TestReadGivenRefuses(t *testing.T) {
 	tasks, err := WorkloadTasks([]string{"criteo-kaggle"}, []string{DefaultCluster})

@@ -30,6 +30,47 @@ func comparison(t testing.TB) ([]Task, Options) {
 	return tasks, Options{Prices: nets(t, ".pt"), Methods: []search.Method{search.Random, search.Size, search.Dim, search.Paper}, Seed: 5, Workers: 1}
 }
 
+// Keep goes on where an earlier Keep stopped, and gives what Run gives.
+func TestKeep(t *testing.T) {
+	tasks, opt := comparison(t)
+	want, err := Run(context.Background(), tasks, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "results.json")
+	stop := errors.New("stop")
+	opt.OnRecord = func(_ Record, done, _ int) error {
+		if done == 5 {
+			return stop
+		}
+		return nil
+	}
+	if _, err := Keep(context.Background(), path, tasks, opt); !errors.Is(err, stop) {
+		t.Fatalf("got error %v, want %v", err, stop)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a stopped comparison has written its results")
+	}
+	made := 0
+	opt.OnRecord = func(Record, int, int) error { made++; return nil }
+	got, err := Keep(context.Background(), path, tasks, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, exceptTimes); diff != "" {
+		t.Errorf("got other records than Run's:\n%s", diff)
+	}
+	if made != len(want)-4 {
+		t.Errorf("got %d records made, want the %d after the first four", made, len(want)-4)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+	if _, err := Keep(context.Background(), filepath.Join(path, "no folder"), tasks, opt); err == nil {
+		t.Error("no folder: got no error")
+	}
+}
+
 // Whatever is known is not planned again, and the rest is as if nothing had
 // been.
 func TestRunGoesOn(t *testing.T) {
