@@ -43,9 +43,6 @@ func NewPricer(p *problem.Problem) *Pricer {
 // Counts returns the accesses of a batch to table i of the problem.
 func (p *Pricer) Counts(i int) access.Counts { return p.tables[i].counts }
 
-// Device returns the simulated device of the pricer.
-func (p *Pricer) Device() Device { return p.device }
-
 // Price returns the simulated step times of a placement, without the input exchange
 // (Input). shards[r] lists the shards of device r, of all sharding types and in all
 // memories. A table that devices hold together is in the list of each of them.
