@@ -148,18 +148,6 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-func TestClosest(t *testing.T) {
-	known := []string{"rows", "dim", "pooling_factor", "features"}
-	for word, want := range map[string]string{
-		"row": "rows", "rosw": "rows", "dims": "dim", "pooling": "pooling_factor", "feature": "features",
-		"x": "", "completely": "", strings.Repeat("rows", 20): "",
-	} {
-		if got := Closest(word, known); got != want {
-			t.Errorf("%q: got %q, want %q", word, got, want)
-		}
-	}
-}
-
 // FuzzReader compares with encoding/json, which accepts the same texts but for keys
 // that occur twice, long numbers, deep nesting and Python's words for numbers.
 func FuzzReader(f *testing.F) {
@@ -190,15 +178,6 @@ func FuzzReader(f *testing.F) {
 			t.Fatalf("%q: got no fault, want %v", data, err)
 		case r.Failed() && json.Valid(data) && !strings.Contains(text, "deep") && !strings.Contains(text, "longer") && !strings.Contains(text, "UTF-8"):
 			t.Fatalf("%q: got %s, and it is valid", data, text)
-		}
-	})
-}
-
-func FuzzClosest(f *testing.F) {
-	f.Add("row", "rows")
-	f.Fuzz(func(t *testing.T, word, known string) {
-		if got := Closest(word, []string{known}); got != "" && got != known {
-			t.Errorf("got %q, want %q or nothing", got, known)
 		}
 	})
 }

@@ -1,5 +1,6 @@
 // Package words writes counts and short lists into sentences: Plural a count with its
-// noun, List and Quoted the first few of many names, Lines the first few of many lines.
+// noun, List and Quoted the first few of many names, Lines the first few of many lines,
+// Closest the word that was probably meant.
 package words
 
 import (

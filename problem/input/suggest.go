@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/internal/strictjson"
+	"github.com/neuroshard/neuroshard/internal/words"
 )
 
 // synonyms maps words that other tools use for a table's properties to ours.
@@ -80,5 +80,5 @@ func closest(word string, known []string) string {
 			return m
 		}
 	}
-	return strictjson.Closest(plain, known)
+	return words.Closest(plain, known)
 }

@@ -22,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -294,7 +295,7 @@ func near(name string, names []string) []string {
 	var found []candidate
 	lower := strings.ToLower(name)
 	for _, n := range names {
-		switch d := editDistance(lower, n); {
+		switch d := words.Distance(lower, n); {
 		case len(name) >= 3 && strings.Contains(n, lower):
 			found = append(found, candidate{n, 0})
 		case d <= max(2, len(name)/3):
@@ -307,26 +308,4 @@ func near(name string, names []string) []string {
 		quoted = append(quoted, strconv.Quote(c.name))
 	}
 	return quoted
-}
-
-// editDistance returns the least number of bytes to insert, delete or replace
-// that turns a into b (Levenshtein), in O(len(a) len(b)).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -267,25 +267,6 @@ func TestParseRefusesBadData(t *testing.T) {
 	}
 }
 
-func TestEditDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0},
-		{"", "abc", 3},
-		{"abc", "", 3},
-		{"abc", "abc", 0},
-		{"kitten", "sitting", 3},
-		{"flaw", "lawn", 2},
-		{"ab", "ba", 2},
-	} {
-		if got := editDistance(c.a, c.b); got != c.want {
-			t.Errorf("editDistance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 func FuzzByName(f *testing.F) {
 	for _, name := range append(Names(), "", "workload:", "HUGECTR", "\xff\x00", strings.Repeat("a", 100)) {
 		f.Add(name)

@@ -1,4 +1,4 @@
-package strictjson
+package words
 
 import "strings"
 
@@ -11,7 +11,7 @@ func Closest(word string, known []string) string {
 	}
 	best, least := "", max(1, min(3, len(word)/3))+1
 	for _, k := range known {
-		if d := editDistance(word, k); d < least {
+		if d := Distance(word, k); d < least {
 			best, least = k, d
 		}
 	}
@@ -25,10 +25,10 @@ func Closest(word string, known []string) string {
 	return best
 }
 
-// editDistance returns the fewest insertions, deletions, substitutions and
+// Distance returns the fewest insertions, deletions, substitutions and
 // swaps of neighbours that turn a into b (optimal string alignment), in
 // O(len(a) len(b)).
-func editDistance(a, b string) int {
+func Distance(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j
