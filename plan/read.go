@@ -547,11 +547,11 @@ func (p *parser) time() (unit.Millis, error) {
 
 // describe names a value in an error.
 func describe(found strictjson.Found) string {
-	switch found.Kind {
+	switch found.Type {
 	case strictjson.Null:
 		return "null"
 	case strictjson.Object, strictjson.List:
-		return strconv.Quote(string(found.Kind))
+		return strconv.Quote(string(found.Type))
 	}
 	return brief(found.Text)
 }

@@ -77,11 +77,11 @@ func placeByKey(c *catalog, m Method, pieces []int32, seed uint64) (devices []in
 }
 
 // leastSum is placeInOrder for many devices: each piece goes on the device with the
-// least sum of keys. It keeps the devices in ranks, O(P log D).
+// least sum of keys. It keeps the devices in order, O(P log D).
 func leastSum(c *catalog, pieces, order []int32, key []float64) (devices []int32, failed int32) {
 	devices, failed = make([]int32, len(pieces)), none
 	held := make([]holding, len(c.all)) // the load is the sum of keys
-	var r ranks
+	var r deviceOrder
 	r.fill(held)
 	for _, i := range order {
 		bytes := c.pieces[pieces[i]].bytes

@@ -426,10 +426,10 @@ func TestRanksFindTheSame(t *testing.T) {
 			if got == none {
 				break
 			}
-			w.ranks.remove(got, w.devices[got])
+			w.ordered.remove(got, w.devices[got])
 			w.add(got, p)
 			w.devices[got].load = w.scorer.Compute(int(got))
-			w.ranks.insert(got, w.devices[got])
+			w.ordered.insert(got, w.devices[got])
 		}
 	}
 }

@@ -97,8 +97,8 @@ type worker struct {
 	catalog *catalog
 	scorer  Scorer
 	devices []holding
-	// ranks keeps the devices in order; it is nil in a small cluster.
-	ranks *ranks
+	// ordered keeps the devices in order; it is nil in a small cluster.
+	ordered *deviceOrder
 	// assigned is the device of each piece by its index, or none.
 	assigned []int32
 	trail    trail
@@ -113,7 +113,7 @@ func newWorker(c *catalog, scorer Scorer) *worker {
 	n := len(c.all)
 	w := &worker{catalog: c, scorer: scorer, devices: make([]holding, n), room: make([]int32, 0, n), after: make([]float64, n)}
 	if n > shortlist {
-		w.ranks = &ranks{}
+		w.ordered = &deviceOrder{}
 	}
 	return w
 }
@@ -225,15 +225,15 @@ func (w *worker) place(entries []entry, r rule, limit int64) (lack int64) {
 		}
 		h := &w.devices[c.device]
 		w.trail.record(p, &c, h)
-		if w.ranks != nil {
-			w.ranks.remove(c.device, *h)
+		if w.ordered != nil {
+			w.ordered.remove(c.device, *h)
 		}
 		w.add(c.device, p)
 		if h.load = c.after; r == leastSoFar {
 			h.load = w.scorer.Compute(int(c.device))
 		}
-		if w.ranks != nil {
-			w.ranks.insert(c.device, *h)
+		if w.ordered != nil {
+			w.ordered.insert(c.device, *h)
 		}
 	}
 	t := w.trail.totals()
@@ -254,7 +254,7 @@ func (w *worker) lighter(a, b int32) bool {
 // leastSoFar chooses the device with room that costs least so far. Of devices with
 // equal costs, it takes the one with fewer bytes, then the one with the lowest number.
 func (w *worker) leastSoFar(p *entry, limit int64) choice {
-	if w.ranks != nil && !p.bound {
+	if w.ordered != nil && !p.bound {
 		c := w.lightest(p, limit)
 		for _, d := range w.room {
 			if c.device == none || w.lighter(d, c.device) {
@@ -287,7 +287,7 @@ func (w *worker) leastSoFar(p *entry, limit int64) choice {
 // Equal costs are decided as in leastSoFar.
 func (w *worker) leastAfter(p *entry, limit int64) choice {
 	var c choice
-	ranked := w.ranks != nil && !p.bound
+	ranked := w.ordered != nil && !p.bound
 	if ranked {
 		c = w.lightest(p, limit)
 	} else {
@@ -334,8 +334,8 @@ func (w *worker) lightest(p *entry, limit int64) choice {
 	used, dims := w.catalog.budget-p.bytes, limit-p.dims
 	c := choice{device: none}
 	w.room = w.room[:0]
-	for class := range w.ranks.classes {
-		if d, passed := w.ranks.first(class, used, dims); d != none {
+	for class := range w.ordered.classes {
+		if d, passed := w.ordered.first(class, used, dims); d != none {
 			c.scanned += int32(passed)
 			c.stands = max(c.stands, w.devices[d].dims+p.dims)
 			w.room = append(w.room, d)
@@ -400,8 +400,8 @@ func (w *worker) clear(entries int) {
 	w.scorer.Reset()
 	clear(w.devices)
 	w.trail.reset()
-	if w.ranks != nil {
-		w.ranks.fill(w.devices)
+	if w.ordered != nil {
+		w.ordered.fill(w.devices)
 	}
 	w.assigned = slices.Grow(w.assigned[:0], entries)[:entries]
 	for i := range w.assigned {
@@ -431,8 +431,8 @@ func (w *worker) rewind(entries []entry, limit int64) {
 			w.assigned[p.index] = none
 		}
 	}
-	if w.ranks != nil && kept < len(r.steps) {
-		w.ranks.fill(w.devices)
+	if w.ordered != nil && kept < len(r.steps) {
+		w.ordered.fill(w.devices)
 	}
 	r.steps = r.steps[:kept]
 	r.recount(limit)

@@ -31,8 +31,8 @@ type holding struct {
 	class      uint8
 }
 
-// ranks keeps all devices in order of load, each in its width class.
-type ranks struct {
+// deviceOrder keeps all devices in order of load, each in its width class.
+type deviceOrder struct {
 	classes [classes]ranking
 	spare   []*block
 	sorted  [classes][]ranked // scratch
@@ -65,7 +65,7 @@ func (a *ranked) before(b *ranked) bool {
 }
 
 // fill replaces the contents by the given devices, in O(D log D).
-func (r *ranks) fill(devices []holding) {
+func (r *deviceOrder) fill(devices []holding) {
 	for c := range r.sorted {
 		r.sorted[c] = r.sorted[c][:0]
 	}
@@ -91,7 +91,7 @@ func (r *ranks) fill(devices []holding) {
 }
 
 // block returns an empty block.
-func (r *ranks) block() *block {
+func (r *deviceOrder) block() *block {
 	if n := len(r.spare); n > 0 {
 		b := r.spare[n-1]
 		r.spare = r.spare[:n-1]
@@ -103,7 +103,7 @@ func (r *ranks) block() *block {
 
 // first returns the lightest device of the class that holds at most the given bytes and
 // columns, or none, and the number of lighter devices that hold more than that.
-func (r *ranks) first(class int, used, dims int64) (device int32, passed int) {
+func (r *deviceOrder) first(class int, used, dims int64) (device int32, passed int) {
 	for _, b := range r.classes[class] {
 		if b.used <= used && b.dims <= dims {
 			for i := range b.devices[:b.n] {
@@ -119,7 +119,7 @@ func (r *ranks) first(class int, used, dims int64) (device int32, passed int) {
 }
 
 // insert inserts device d, which holds h.
-func (r *ranks) insert(d int32, h holding) {
+func (r *deviceOrder) insert(d int32, h holding) {
 	e := ranked{h.load, h.used, h.dims, d}
 	class := &r.classes[h.class]
 	if len(*class) == 0 {
@@ -149,7 +149,7 @@ func (r *ranks) insert(d int32, h holding) {
 }
 
 // remove removes device d, which was inserted with h.
-func (r *ranks) remove(d int32, h holding) {
+func (r *deviceOrder) remove(d int32, h holding) {
 	e := ranked{h.load, h.used, h.dims, d}
 	class := &r.classes[h.class]
 	at := class.find(&e)

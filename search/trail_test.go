@@ -82,7 +82,7 @@ func TestRanksAgainstASortedList(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for _, n := range []int{1, 17, 300} {
 		devices := make([]holding, n)
-		var r ranks
+		var r deviceOrder
 		r.fill(devices)
 		for step := range 4 * n {
 			d := int32(random.IntN(n))

@@ -39,7 +39,7 @@ func newBenchRankingCommand(a *app) *cobra.Command {
 			bar := a.newProgressBar()
 			defer bar.clear()
 			bar.phase("ranking plans")
-			all, err := bench.Rank(cmd.Context(), hw, prices, bench.RankingTasks, seed)
+			all, err := bench.Rankings(cmd.Context(), hw, prices, bench.RankingTasks, seed)
 			if err != nil {
 				return err
 			}

@@ -60,8 +60,8 @@ const (
 // Page is the header of a page, as stated: sizes and counts may be negative or
 // larger than the file.
 type Page struct {
-	// Kind is DataPage, DictionaryPage, DataPageV2 or another number.
-	Kind int64
+	// Type is DataPage, DictionaryPage, DataPageV2 or another number.
+	Type int64
 	// Unpacked and Packed are the bytes of the page after and before decompression.
 	Unpacked, Packed int64
 	// Values is the number of values, -1 where none is stated.
@@ -77,7 +77,7 @@ type Page struct {
 
 // The fields of a page's header, as parquet.thrift numbers them.
 const (
-	pageKind, pageUnpacked, pagePacked                 = 1, 2, 3
+	pageType, pageUnpacked, pagePacked                 = 1, 2, 3
 	headValues, headV2Definitions, headV2Repetitions   = 1, 5, 6
 	headV2Compressed                                   = 7
 	headOfDataPage, headOfDictionary, headOfDataPageV2 = 5, 7, 8
@@ -94,20 +94,20 @@ func ReadPage(data []byte) (Page, int, error) {
 		return Page{}, 0, err
 	}
 	p := Page{
-		Kind:     head.Integer(pageKind, -1),
+		Type:     head.Integer(pageType, -1),
 		Unpacked: head.Integer(pageUnpacked, -1), Packed: head.Integer(pagePacked, -1),
 		Compressed: true,
 	}
 	for kind, id := range map[int64]int16{DataPage: headOfDataPage, DictionaryPage: headOfDictionary, DataPageV2: headOfDataPageV2} {
 		switch {
-		case kind == p.Kind:
+		case kind == p.Type:
 			p.Head = head.Field(id)
 		case head.Has(id):
-			return Page{}, 0, fmt.Errorf("a page of kind %d with the header of kind %d: it is damaged", p.Kind, kind)
+			return Page{}, 0, fmt.Errorf("a page of kind %d with the header of kind %d: it is damaged", p.Type, kind)
 		}
 	}
 	p.Values = p.Head.Integer(headValues, -1)
-	if p.Kind == DataPageV2 {
+	if p.Type == DataPageV2 {
 		definitions, repetitions := p.Head.Integer(headV2Definitions, 0), p.Head.Integer(headV2Repetitions, 0)
 		if definitions < 0 || repetitions < 0 {
 			return Page{}, 0, errors.New("levels of a negative length: it is damaged")

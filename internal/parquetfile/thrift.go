@@ -34,7 +34,7 @@ const (
 
 // Value is a value of the metadata. The zero value is no value.
 type Value struct {
-	kind   thriftType
+	wire   thriftType
 	number int64 // a boolean is 0 or 1
 	bytes  []byte
 	list   []Value
@@ -60,7 +60,7 @@ func (v Value) Field(id int16) Value {
 // Integer returns the whole number in field id, a boolean as 0 or 1, or otherwise
 // if it has none.
 func (v Value) Integer(id int16, otherwise int64) int64 {
-	if f := v.Field(id); f.kind >= thriftTrue && f.kind <= thriftI64 {
+	if f := v.Field(id); f.wire >= thriftTrue && f.wire <= thriftI64 {
 		return f.number
 	}
 	return otherwise
@@ -73,7 +73,7 @@ func (v Value) Text(id int16) string { return string(v.Field(id).bytes) }
 func (v Value) Items(id int16) []Value { return v.Field(id).list }
 
 // Has reports whether field id is there as a struct.
-func (v Value) Has(id int16) bool { return v.Field(id).kind == thriftStruct }
+func (v Value) Has(id int16) bool { return v.Field(id).wire == thriftStruct }
 
 // ErrEnd is the error of metadata that goes on behind the end of the data.
 var ErrEnd = errors.New("metadata ends too early")
@@ -147,7 +147,7 @@ func (r *walker) count(n uint64) error {
 
 // fields reads a struct.
 func (r *walker) fields(depth int) (Value, error) {
-	v := Value{kind: thriftStruct}
+	v := Value{wire: thriftStruct}
 	if depth > maxThriftDepth {
 		return v, fmt.Errorf("metadata is nested more than %d deep", maxThriftDepth)
 	}
@@ -160,7 +160,7 @@ func (r *walker) fields(depth int) (Value, error) {
 		if err := r.count(1); err != nil {
 			return v, err
 		}
-		one := Value{kind: kind}
+		one := Value{wire: kind}
 		switch kind {
 		case thriftTrue: // a field's boolean is in its type
 			one.number = 1
@@ -195,7 +195,7 @@ func (r *walker) head(id *int16) (thriftType, error) {
 
 // value reads a value that is no field's boolean.
 func (r *walker) value(kind thriftType, depth int) (Value, error) {
-	v := Value{kind: kind}
+	v := Value{wire: kind}
 	var err error
 	switch kind {
 	case thriftTrue, thriftFalse, thriftByte:

@@ -24,26 +24,26 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is what a value is, by its first byte.
-type Kind byte
+// Type is what a value is, by its first byte.
+type Type byte
 
 // The kinds of values.
 const (
 	// None is no value: the end of the text, broken syntax, or a byte that begins no
 	// value.
-	None   Kind = 0
-	Object Kind = '{'
-	List   Kind = '['
-	String Kind = '"'
+	None   Type = 0
+	Object Type = '{'
+	List   Type = '['
+	String Type = '"'
 	// Number includes NaN, Infinity and -Infinity, which Python writes.
-	Number Kind = '0'
-	Bool   Kind = 't'
-	Null   Kind = 'n'
+	Number Type = '0'
+	Bool   Type = 't'
+	Null   Type = 'n'
 )
 
 // Found is a value that is there in the place of another.
 type Found struct {
-	Kind Kind
+	Type Type
 	// Text is the string, the number as written, true or false; otherwise empty.
 	Text string
 	// Line is where the value begins, from 1.
@@ -120,10 +120,10 @@ func (r *Reader) Failed() bool { return r.failed }
 func (r *Reader) Stop() { r.failed = true }
 
 // Next returns the kind of the next value, without taking it.
-func (r *Reader) Next() Kind {
+func (r *Reader) Next() Type {
 	switch c := r.peek(); {
 	case c == '{' || c == '[' || c == '"' || c == 'n':
-		return Kind(c)
+		return Type(c)
 	case c == 't' || c == 'f':
 		return Bool
 	case c == '-' || c >= '0' && c <= '9' || c == 'N' || c == 'I':
@@ -134,7 +134,7 @@ func (r *Reader) Next() Kind {
 
 // Want reports whether the next value is of that kind, without taking it. It reports
 // and skips another value; wanted names what is wanted.
-func (r *Reader) Want(kind Kind, what, wanted string) bool {
+func (r *Reader) Want(kind Type, what, wanted string) bool {
 	if r.Next() == kind {
 		return true
 	}
@@ -306,7 +306,7 @@ func (r *Reader) List(what string) iter.Seq[int] {
 
 // opens takes the bracket c, or reports and skips another value.
 func (r *Reader) opens(c byte, what, wanted string) bool {
-	return r.Want(Kind(c), what, wanted) && r.take(c)
+	return r.Want(Type(c), what, wanted) && r.take(c)
 }
 
 // more moves past an element: true at a comma, false at the closing bracket.
@@ -337,9 +337,9 @@ func (r *Reader) take(c byte) bool {
 
 // mistyped skips the next value and reports it as not what is wanted.
 func (r *Reader) mistyped(what, wanted string) {
-	found := Found{Kind: r.Next(), Line: r.line}
+	found := Found{Type: r.Next(), Line: r.line}
 	ok := true
-	switch found.Kind {
+	switch found.Type {
 	case None:
 		r.unexpected(wanted)
 		return

@@ -20,7 +20,7 @@ func (l *log) Broken(e SyntaxError) {
 }
 
 func (l *log) Mistyped(what, wanted string, f Found) {
-	l.lines = append(l.lines, fmt.Sprintf("%d: %s: %c %s, want %s", f.Line, what, f.Kind, f.Text, wanted))
+	l.lines = append(l.lines, fmt.Sprintf("%d: %s: %c %s, want %s", f.Line, what, f.Type, f.Text, wanted))
 }
 func (l *log) Unknown(_ *ObjectReader, key string) { l.lines = append(l.lines, "unknown "+key) }
 func (l *log) Twice(_ *ObjectReader, key string)   { l.lines = append(l.lines, "twice "+key) }

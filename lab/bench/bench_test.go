@@ -244,7 +244,7 @@ func TestRunFailures(t *testing.T) {
 
 func TestRank(t *testing.T) {
 	hw := profile(t, "a100-80")
-	all, err := Rank(context.Background(), hw, nil, 2, 1)
+	all, err := Rankings(context.Background(), hw, nil, 2, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestRank(t *testing.T) {
 	if all[0].Task != "0" || all[1].Task != "1" || all[0].Random == all[1].Random {
 		t.Errorf("got %+v, want tasks 0 and 1, which differ", all)
 	}
-	again, err := Rank(context.Background(), hw, nil, 1, 1)
+	again, err := Rankings(context.Background(), hw, nil, 1, 1)
 	if err != nil || again[0] != all[0] {
 		t.Errorf("same seed: got %+v, error %v, want %+v", again, err, all[0])
 	}

@@ -45,9 +45,9 @@ const (
 	mostMoves = 12
 )
 
-// Rank judges how prices order plans, on tasks of 40 tables and 8 devices of a profile.
+// Rankings judges how prices order plans, on tasks of 40 tables and 8 devices of a profile.
 // Nil prices stand for neuroshard.Pretrained.
-func Rank(ctx context.Context, profile hardware.Profile, prices neuroshard.Prices, tasks int, seed uint64) ([]Ranking, error) {
+func Rankings(ctx context.Context, profile hardware.Profile, prices neuroshard.Prices, tasks int, seed uint64) ([]Ranking, error) {
 	if prices == nil {
 		prices = neuroshard.Pretrained()
 	}
@@ -63,7 +63,7 @@ func Rank(ctx context.Context, profile hardware.Profile, prices neuroshard.Price
 			return nil, err
 		}
 		p := drawn.Problem(profile)
-		r, err := rankTask(ctx, &p, prices, rand.New(rand.NewPCG(seed, uint64(i))))
+		r, err := rankingOf(ctx, &p, prices, rand.New(rand.NewPCG(seed, uint64(i))))
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +73,7 @@ func Rank(ctx context.Context, profile hardware.Profile, prices neuroshard.Price
 	return all, nil
 }
 
-func rankTask(ctx context.Context, p *problem.Problem, prices neuroshard.Prices, draw *rand.Rand) (Ranking, error) {
+func rankingOf(ctx context.Context, p *problem.Problem, prices neuroshard.Prices, draw *rand.Rand) (Ranking, error) {
 	list, err := prices.List(p)
 	if err != nil {
 		return Ranking{}, err

@@ -13,7 +13,7 @@ import (
 func TestRankOfEveryModel(t *testing.T) {
 	for _, name := range pretrained.Profiles() {
 		t.Run(name, func(t *testing.T) {
-			all, err := Rank(context.Background(), profile(t, name), nil, RankingTasks, 7)
+			all, err := Rankings(context.Background(), profile(t, name), nil, RankingTasks, 7)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -121,7 +121,7 @@ func (r *chunkReader) page() error {
 	}
 	body := r.data[:page.Packed]
 	r.data = r.data[page.Packed:]
-	switch page.Kind {
+	switch page.Type {
 	case parquetfile.DataPage:
 		return r.dataPage(page, body)
 	case parquetfile.DataPageV2:
@@ -129,7 +129,7 @@ func (r *chunkReader) page() error {
 	case parquetfile.DictionaryPage:
 		return r.dictionaryPage(page, body)
 	default:
-		return fmt.Errorf("a page of the unknown kind %d", page.Kind)
+		return fmt.Errorf("a page of the unknown kind %d", page.Type)
 	}
 }
 

@@ -61,7 +61,7 @@ func (c *Compute) Only(op problem.Operation) *Compute {
 func (c *Comm) Only(devices, perHost, batch int) *Comm {
 	only := &Comm{Provenance: c.Provenance}
 	for _, e := range c.Samples {
-		if (commKind{e.Devices, e.DevicesPerHost, e.Batch}) == (commKind{devices, perHost, batch}) {
+		if (commSetting{e.Devices, e.DevicesPerHost, e.Batch}) == (commSetting{devices, perHost, batch}) {
 			only.Samples = append(only.Samples, e)
 		}
 	}
@@ -128,10 +128,10 @@ func checkComputeText(c *Compute, samples []Group) error {
 	return f.err()
 }
 
-// commKind is what all exchanges of one text file have in common.
-type commKind struct{ devices, perHost, batch int }
+// commSetting is what all exchanges of one text file have in common.
+type commSetting struct{ devices, perHost, batch int }
 
-func (k commKind) String() string {
+func (k commSetting) String() string {
 	return fmt.Sprintf("%d devices, %d on a host, batch %d", k.devices, k.perHost, k.batch)
 }
 
@@ -143,16 +143,16 @@ func WriteCommText(w io.Writer, c *Comm) error {
 	if len(samples) == 0 {
 		return errors.New("there are no samples of all-to-alls to write")
 	}
-	kinds := map[commKind]int{}
+	kinds := map[commSetting]int{}
 	for _, e := range samples {
-		kinds[commKind{e.Devices, e.DevicesPerHost, e.Batch}]++
+		kinds[commSetting{e.Devices, e.DevicesPerHost, e.Batch}]++
 		if n := e.Devices; len(e.DimSums) != n || len(e.Start) != n || len(e.Forward) != n || len(e.Backward) != n || n < 1 || n > maxTextDevices {
 			return fmt.Errorf("sample %d: %d devices with lists of %d, %d, %d and %d: the prototype's format has four lists alike, for 1 to %d devices",
 				e.ID, n, len(e.DimSums), len(e.Start), len(e.Forward), len(e.Backward), maxTextDevices)
 		}
 	}
 	if len(kinds) > 1 {
-		return fmt.Errorf("samples of %d kinds, and the prototype's format can say one: choose among %s", len(kinds), choices(kinds, commKind.String))
+		return fmt.Errorf("samples of %d kinds, and the prototype's format can say one: choose among %s", len(kinds), choices(kinds, commSetting.String))
 	}
 	out := bufio.NewWriter(w)
 	for _, e := range samples {

@@ -305,7 +305,7 @@ func (l *log) each(t *logTable, fn func(sample, feature int, index int64)) error
 			return fmt.Errorf("reading a temporary file back: %w", err)
 		}
 		sample += step
-		if rank := l.samples.rank(sample); rank < l.count {
+		if rank := l.samples.below(sample); rank < l.count {
 			fn(rank, int(feature), int64(index))
 		}
 	}
@@ -397,7 +397,7 @@ func (s *sampleSet) highest() int64 {
 	return top
 }
 
-// close returns the number of samples, and makes rank ready.
+// close returns the number of samples, and makes below ready.
 func (s *sampleSet) close() int {
 	keys := make([]int64, 0, len(s.pages))
 	for key := range s.pages {
@@ -416,8 +416,8 @@ func (s *sampleSet) close() int {
 	return sum
 }
 
-// rank returns how many samples have lower numbers than one that occurs.
-func (s *sampleSet) rank(sample int64) int {
+// below returns how many samples have lower numbers than one that occurs.
+func (s *sampleSet) below(sample int64) int {
 	if key := sample / samplePage; s.last == nil || s.lastKey != key {
 		s.last, s.lastKey = s.pages[key], key
 	}

@@ -309,7 +309,7 @@ func TestSampleSet(t *testing.T) {
 			t.Fatalf("got %d samples, want %d", got, len(sorted))
 		}
 		for i, sample := range sorted {
-			if got := s.rank(sample); got != i {
+			if got := s.below(sample); got != i {
 				t.Fatalf("sample %d: got %d, want %d", sample, got, i)
 			}
 		}

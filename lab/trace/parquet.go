@@ -114,7 +114,7 @@ func readColumns(columns []*parquetColumn, rows, before int64, row func(sample i
 type parquetColumn struct {
 	name     string
 	index    int
-	kind     parquet.Kind
+	physical parquet.Kind
 	unsigned bool
 	pages    parquet.Pages
 	page     parquet.Page
@@ -166,7 +166,7 @@ func columnOf(f *parquet.File, name string, numbers bool) (*parquetColumn, error
 	case !whole && kind != parquet.ByteArray:
 		return nil, fmt.Errorf("column %q is of the type %v: want texts or whole numbers", name, leaf.Node.Type())
 	}
-	c := &parquetColumn{name: name, index: leaf.ColumnIndex, kind: kind}
+	c := &parquetColumn{name: name, index: leaf.ColumnIndex, physical: kind}
 	if logical := leaf.Node.Type().LogicalType(); logical != nil {
 		if integer, ok := logical.Value.(*format.IntType); ok {
 			c.unsigned = !integer.IsSigned
@@ -214,7 +214,7 @@ func (c *parquetColumn) close() error {
 
 func (c *parquetColumn) whole(v parquet.Value) int64 {
 	switch {
-	case c.kind == parquet.Int64:
+	case c.physical == parquet.Int64:
 		return v.Int64()
 	case c.unsigned:
 		return int64(v.Uint32())
@@ -223,7 +223,7 @@ func (c *parquetColumn) whole(v parquet.Value) int64 {
 }
 
 func (c *parquetColumn) text(v parquet.Value) []byte {
-	if c.kind == parquet.ByteArray {
+	if c.physical == parquet.ByteArray {
 		return v.ByteArray()
 	}
 	c.scratch = strconv.AppendInt(c.scratch[:0], c.whole(v), 10)
@@ -284,7 +284,7 @@ func checkPage(in io.ReaderAt, rest int64, codec format.CompressionCodec) (int64
 		return 0, fmt.Errorf("%d bytes, more than its column has", page.Packed)
 	case page.Unpacked < 0 || page.Unpacked > maxPageBytes:
 		return 0, fmt.Errorf("%d bytes unpacked, more than %d: write it with smaller pages", page.Unpacked, maxPageBytes)
-	case page.Values > maxPageValues || page.Values < 0 && page.Kind != indexPage:
+	case page.Values > maxPageValues || page.Values < 0 && page.Type != indexPage:
 		return 0, fmt.Errorf("%d values, more than %d: write it with smaller row groups", page.Values, maxPageValues)
 	case page.Levels > min(page.Packed, page.Unpacked):
 		return 0, fmt.Errorf("levels of %d bytes in a page of %d: it is damaged", page.Levels, page.Packed)

@@ -160,7 +160,7 @@ func (p *reader) Broken(e strictjson.SyntaxError) {
 // Mistyped reports a value that is not what is wanted.
 func (p *reader) Mistyped(what, _ string, found strictjson.Found) {
 	shown := "an object"
-	switch found.Kind {
+	switch found.Type {
 	case strictjson.Null:
 		shown = "null"
 	case strictjson.Bool:

@@ -42,7 +42,7 @@ func (d Distribution) histogram(rows, pooling float64, batch int) Counts {
 			alive := -math.Expm1(classMeans[j] * math.Log1p(-r))
 			used, mean = used*alive, mean/alive
 		}
-		spread(&in, used, mean)
+		divide(&in, used, mean)
 	}
 	if r > 1 {
 		found := (lookups - base.Lookups) * base.Reuse[0] * base.Unique / base.Lookups
@@ -71,9 +71,9 @@ func (d Distribution) counted(rows, lookups float64) Counts {
 	return Counts{Lookups: lookups, Unique: min(unique, rows, lookups), Reuse: d.Reuse}
 }
 
-// spread adds rows of the given mean use to the two classes whose means
+// divide adds rows of the given mean use to the two classes whose means
 // enclose it, in proportion to its place between them on a logarithmic scale.
-func spread(in *[Classes]float64, rows, mean float64) {
+func divide(in *[Classes]float64, rows, mean float64) {
 	j := 0
 	for j < Classes-1 && classMeans[j+1] <= mean {
 		j++

@@ -47,7 +47,7 @@ func (s *scanner) Broken(e strictjson.SyntaxError) {
 // Mistyped reports a value that is not what is wanted.
 func (s *scanner) Mistyped(what, wanted string, found strictjson.Found) {
 	shown, hint := "a number", ""
-	switch found.Kind {
+	switch found.Type {
 	case strictjson.String:
 		shown = "the string " + quote(found.Text)
 	case strictjson.Object:

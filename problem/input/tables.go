@@ -28,15 +28,15 @@ var (
 
 // Hints that several formats share.
 const (
-	rowsHint    = "rows is the table's hash size"
-	dimHint     = "dim is the table's number of columns"
-	poolingHint = "the pooling factor is the mean number of lookups per sample"
-	batchHint   = "the batch is the number of samples of a step over all devices"
-	zipfHint    = "published tables lie between 0.5 and 2"
-	uniqueHint  = "unique_rows is the number of distinct rows in the batch of the histogram"
-	widthHint   = "min_width is the narrowest column slice allowed"
-	deviceHint  = "devices are numbered from 0"
-	kindsHint   = `state one of "reuse", "zipf" and "uniform", or leave access out`
+	rowsHint         = "rows is the table's hash size"
+	dimHint          = "dim is the table's number of columns"
+	poolingHint      = "the pooling factor is the mean number of lookups per sample"
+	batchHint        = "the batch is the number of samples of a step over all devices"
+	zipfHint         = "published tables lie between 0.5 and 2"
+	uniqueHint       = "unique_rows is the number of distinct rows in the batch of the histogram"
+	widthHint        = "min_width is the narrowest column slice allowed"
+	deviceHint       = "devices are numbered from 0"
+	distributionHint = `state one of "reuse", "zipf" and "uniform", or leave access out`
 )
 
 // jsonFile names a file of the project's own format in messages.
@@ -362,7 +362,7 @@ func (s *scanner) accessKey(key string, d *access.Distribution) {
 	case "uniform":
 		d.Kind = access.Uniform
 		if uniform, ok := s.Bool("uniform"); ok && !uniform {
-			s.add(s.Line(), "uniform: false says nothing", kindsHint)
+			s.add(s.Line(), "uniform: false says nothing", distributionHint)
 		}
 	}
 }
@@ -378,9 +378,9 @@ func (s *scanner) checkAccess(o *strictjson.ObjectReader, line int, faulty bool)
 	switch {
 	case len(kinds) == 0 && faulty:
 	case len(kinds) == 0:
-		s.add(line, "access states no distribution", kindsHint)
+		s.add(line, "access states no distribution", distributionHint)
 	case len(kinds) > 1:
-		s.add(line, "access states both "+strings.Join(kinds, " and "), kindsHint)
+		s.add(line, "access states both "+strings.Join(kinds, " and "), distributionHint)
 	case o.Has("reuse"):
 		s.require(o, line, "batch")
 	case o.Has("batch") || o.Has("unique_rows"):

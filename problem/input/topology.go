@@ -179,7 +179,7 @@ func (t *topologyReader) readYAML(data []byte) {
 		return
 	}
 	if root.Kind != yaml.MappingNode {
-		t.add(root.Line, fmt.Sprintf("%s where a topology belongs", yamlKind(root)), "write one \"key: value\" a line; known: "+strings.Join(topologyKeys, ", "))
+		t.add(root.Line, fmt.Sprintf("%s where a topology belongs", yamlType(root)), "write one \"key: value\" a line; known: "+strings.Join(topologyKeys, ", "))
 		return
 	}
 	if !t.plain(root) {
@@ -272,11 +272,11 @@ func (t *topologyReader) entry(key, value *yaml.Node) (entry, bool) {
 			}
 		}
 	}
-	t.add(value.Line, fmt.Sprintf("%s: %s where %s belongs", key.Value, yamlKind(value), wanted(key.Value)), "")
+	t.add(value.Line, fmt.Sprintf("%s: %s where %s belongs", key.Value, yamlType(value), wanted(key.Value)), "")
 	return e, false
 }
 
-func yamlKind(n *yaml.Node) string {
+func yamlType(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "a mapping"

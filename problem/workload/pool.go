@@ -35,15 +35,15 @@ const PoolDim = 16
 // Pool's distributions. The published files name no row counts; these spread
 // over the orders of magnitude that production tables are known to span.
 const (
-	poolingSpread          = 1.35 // sigma of the natural logarithm
+	poolingSigma           = 1.35 // sigma of the natural logarithm
 	minPooling, maxPooling = 0.1, 300
 
-	rowsMedian, rowsSpread = 6e5, 2.2
-	minRows, maxRows       = 1e3, 2e7
+	rowsMedian, rowsSigma = 6e5, 2.2
+	minRows, maxRows      = 1e3, 2e7
 
-	touchedSpread = 0.8 // of the share of rows that a batch touches
-	maxTouched    = 0.8
-	minMeanUse    = 1.02
+	touchedSigma = 0.8 // of the share of rows that a batch touches
+	maxTouched   = 0.8
+	minMeanUse   = 1.02
 
 	classShake = 0.35
 )
@@ -60,9 +60,9 @@ func Pool(seed uint64) []problem.Table {
 
 	drafts := make([]draft, published.Tables)
 	for i := range drafts {
-		drafts[i].pooling = math.Exp(poolingSpread * r.NormFloat64())
-		drafts[i].rows = truncatedLogNormal(r, rowsMedian, rowsSpread, minRows, maxRows)
-		drafts[i].touched = math.Exp(touchedSpread * r.NormFloat64())
+		drafts[i].pooling = math.Exp(poolingSigma * r.NormFloat64())
+		drafts[i].rows = truncatedLogNormal(r, rowsMedian, rowsSigma, minRows, maxRows)
+		drafts[i].touched = math.Exp(touchedSigma * r.NormFloat64())
 	}
 	scalePooling(drafts, published.MeanPoolingFactor())
 	scaleTouched(drafts, published.Batch, published.Indices/aim.meanUse)

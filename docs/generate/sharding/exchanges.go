@@ -30,7 +30,7 @@ func (p *program) precision(ctx context.Context) error {
 			}
 		}
 		p.row(name, cluster(q.Topology), fmt.Sprint(q.Topology.Hosts()), cost(of[0]), cost(of[1]), cost(of[2]), gain(of[0], of[1]),
-			change(of[0], of[1], compute), change(of[0], of[1], exchanges), kindsOf(of[1].Plan))
+			change(of[0], of[1], compute), change(of[0], of[1], exchanges), shardingTypesOf(of[1].Plan))
 		return nil
 	})
 }
@@ -54,7 +54,7 @@ func (p *program) traffic(ctx context.Context) error {
 			}
 			inside, between := moved(q, r.Shards)
 			p.row(name, cluster(q.Topology), fmt.Sprint(q.Topology.Hosts()), kinds.name, fmt.Sprintf("%.2f", (inside+between)/1e9),
-				fmt.Sprintf("%.1f", 100*inside/(inside+between)), fmt.Sprintf("%.2f", between/1e9), cost(r), kindsOf(r.Plan))
+				fmt.Sprintf("%.1f", 100*inside/(inside+between)), fmt.Sprintf("%.2f", between/1e9), cost(r), shardingTypesOf(r.Plan))
 		}
 		return nil
 	})

@@ -58,7 +58,7 @@ type program struct {
 func run(ctx context.Context, out io.Writer, args []string) error {
 	p := program{out: out}
 	tables := map[string]func(context.Context) error{
-		"scenarios": p.scenarios, "workloads": p.kinds, "pays": p.pays, "short": p.short, "drawn": p.drawn, "precision": p.precision, "traffic": p.traffic, "off": p.off,
+		"scenarios": p.scenarios, "workloads": p.gains, "pays": p.pays, "short": p.short, "drawn": p.drawn, "precision": p.precision, "traffic": p.traffic, "off": p.off,
 	}
 	const usage = "say which table to make: scenarios, workloads, pays, short, drawn, precision, traffic or off"
 	if len(args) == 0 {

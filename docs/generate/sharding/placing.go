@@ -81,8 +81,8 @@ func compute(r *neuroshard.Result) (longest unit.Millis) {
 
 func exchanges(r *neuroshard.Result) unit.Millis { return r.Simulated.Cost - compute(r) }
 
-// kindsOf returns the number of tables of each sharding type, in words.
-func kindsOf(pl *plan.Plan) string { return inWords(pl.ShardingTypes()) }
+// shardingTypesOf returns the number of tables of each sharding type, in words.
+func shardingTypesOf(pl *plan.Plan) string { return inWords(pl.ShardingTypes()) }
 
 func inWords(count map[problem.ShardingType]int) string {
 	var parts []string

@@ -60,7 +60,7 @@ func (p *program) short(ctx context.Context) error {
 		}
 		kinds, tiers := "-", "-"
 		if hosted != nil {
-			kinds, tiers = kindsOf(hosted.Plan), hostOf(hosted.Plan)
+			kinds, tiers = shardingTypesOf(hosted.Plan), hostOf(hosted.Plan)
 		}
 		p.row(append(cells, cost(hosted), cost(full), cluster(leastOn), cost(least), kinds, tiers)...)
 	}

@@ -14,9 +14,9 @@ import (
 // columns, to see which of them a gain comes from.
 var families = [][]problem.ShardingType{{problem.RowWise}, {problem.TableRowWise, problem.Grid}, {problem.DataParallel}}
 
-// kinds prints, for each workload on one host and on several, what all sharding
+// gains prints, for each workload on one host and on several, what all sharding
 // types save over table- and column-wise placement; and then what each family saves alone.
-func (p *program) kinds(ctx context.Context) error {
+func (p *program) gains(ctx context.Context) error {
 	p.head("workload", "cluster", ">hosts", ">table- and column-wise, ms", ">all types, ms", ">gain %", ">compute, ms", ">exchanges, ms", "tables by sharding type", ">within %")
 	type line struct {
 		cells []string
@@ -49,7 +49,7 @@ func (p *program) kinds(ctx context.Context) error {
 				return err
 			}
 			where := []string{name, cluster(q.Topology), fmt.Sprint(q.Topology.Hosts())}
-			p.row(append(where, cost(columns), cost(all), gain(columns, all), change(columns, all, compute), change(columns, all, exchanges), kindsOf(all.Plan), within)...)
+			p.row(append(where, cost(columns), cost(all), gain(columns, all), change(columns, all, compute), change(columns, all, exchanges), shardingTypesOf(all.Plan), within)...)
 			l := line{cells: where}
 			for _, family := range families {
 				if len(family) > 1 && q.Topology.Hosts() == 1 { // one host is all devices
