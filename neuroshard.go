@@ -2,14 +2,14 @@
 // are split and placed over devices, so that the slowest device is as fast as
 // it can be.
 //
-// Plan is the whole line: tables and a cluster in, a validated plan out, found
-// by the pre-train-and-search method of NeuroShard (Zha et al., MLSys 2023) on a
-// cost model that ships with this package.
+// Plan is the entry point: it takes tables and a cluster and returns a validated plan,
+// found by the pre-train-and-search method of NeuroShard (Zha et al., MLSys 2023) with
+// a cost model that ships with this package.
 //
 //	problem -> feature -> cost -> search -> plan
 //
-// Prices is the choice of the cost model. Evaluate takes a placement that somebody
-// else made through the end of the line, and Price estimates the times of a plan.
+// Prices is the choice of the cost model. Evaluate validates and judges a placement that
+// was made elsewhere, and Price estimates the times of a plan.
 package neuroshard
 
 import (
@@ -33,7 +33,7 @@ var Version = "0.1.0-dev"
 // pre-trained model of the topology's profile.
 type Options struct {
 	// Search steers the search: its method, seed, budget and events. ColumnsOnly is set
-	// where Prices estimates slices of columns in HBM only.
+	// if Prices estimates slices of columns in HBM only.
 	Search search.Options
 	// Prices is what estimates the costs of placements; nil takes Pretrained.
 	Prices Prices
@@ -47,21 +47,21 @@ type Options struct {
 	Warnings []string
 }
 
-// Result is a plan and what is known of it.
+// Result is a plan with its costs and with the record of the search.
 type Result struct {
 	Plan *plan.Plan
 	// Shards are the plan's shards by device.
 	Shards [][]problem.Shard
 	// Predicted is the estimate of the plan, device by device. Simulated is its cost on
-	// the simulated device, the judge that the search did not ask; it has no devices
-	// where the estimates come from measured samples (Judged).
+	// the simulated device, which the search does not use; it has no devices if the
+	// simulated device is no judge (Judged).
 	Predicted, Simulated plan.Breakdown
 	// Bound, if asked for, is a lower bound on the simulated cost of every plan in the
-	// sharding types and memories that the search tries. It is the zero value where
-	// there is none, because the simulated device is no judge. Only its Total is known
-	// where the search tries more than slices of columns in HBM.
+	// sharding types and memories that the search tries. It is the zero value if the
+	// simulated device is no judge. Only its Total is set if the search tries more than
+	// slices of columns in HBM.
 	Bound bound.Bound
-	// Optimal says that no plan has a lower predicted cost: all were tried.
+	// Optimal says that no plan has a lower predicted cost: the search tried all plans.
 	Optimal bool
 	// Status and Stats are the search's; both are zero values if there was no search.
 	Status search.Status

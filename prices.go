@@ -26,8 +26,8 @@ type PriceList interface {
 	// Price returns the estimate of a whole placement, shards listed by device. It must
 	// not be called while a search uses Scorers of the list.
 	Price(shards [][]problem.Shard) plan.Breakdown
-	// Doubts returns what is doubtful of that estimate, a sentence each: the placement
-	// lies outside the samples of a model, say.
+	// Doubts returns the doubts about that estimate, a sentence each: for example, that
+	// the placement lies outside the samples of a model.
 	Doubts(shards [][]problem.Shard) []string
 	// Estimator says what the estimates come from.
 	Estimator() plan.Estimator
@@ -231,9 +231,9 @@ type Unpriceable struct {
 // Error names the first of the tables.
 func (e *Unpriceable) Error() string {
 	if e.ColumnsOnly {
-		return "only slices of columns in HBM are priced, and the plan has tables in other forms: " + words.Quoted(e.Tables, 3)
+		return "only slices of columns in HBM can be estimated, and the plan has tables in other forms: " + words.Quoted(e.Tables, 3)
 	}
-	return "no model prices tables that are cut by rows or replicated and in host memory, too: " + words.Quoted(e.Tables, 3)
+	return "no model estimates tables that are cut by rows or replicated and also in host memory: " + words.Quoted(e.Tables, 3)
 }
 
 // priceable returns nil, or an *Unpriceable.

@@ -64,7 +64,7 @@ func TestPrice(t *testing.T) {
 	if err := neuroshard.Price(got, p, neuroshard.Options{}); !errors.As(err, &unpriceable) || got.Predicted != before || got.Priced() {
 		t.Fatalf("got %v, want an *Unpriceable and nothing changed", err)
 	}
-	if want := "no model prices tables that are cut by rows or replicated and in host memory, too: \"t000\""; unpriceable.Error() != want {
+	if want := "no model estimates tables that are cut by rows or replicated and also in host memory: \"t000\""; unpriceable.Error() != want {
 		t.Errorf("got %s, want %s", unpriceable, want)
 	}
 }

@@ -1,7 +1,7 @@
 package problem
 
-// OperatorClass is what fuses into one operator. A device looks up the shards of each
-// class in operators of their own, one operator for each Operation in the class.
+// OperatorClass says which shards can fuse into one operator. A device looks up the
+// shards of each class in separate operators, one for each Operation in the class.
 // TorchRec's counterpart is a module for each sharding type, with a group for each
 // compute kernel. The same classes share exchanges: see docs/SHARDING.md.
 type OperatorClass uint8

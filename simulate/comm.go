@@ -54,7 +54,7 @@ func networkShare(hosts int) float64 {
 	return 0.93
 }
 
-// Network returns the network of devices of this kind in a cluster. A PerHost of 0, or
+// Network returns the network of a cluster of such devices. A PerHost of 0, or
 // above the number of devices, means that all devices are on one host. It fails where
 // the cluster has several hosts and the profile has no network.
 func (d Device) Network(c Cluster) (Network, error) {

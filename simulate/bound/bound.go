@@ -1,6 +1,6 @@
-// Package bound computes what no plan can cost less than: a lower bound on the
-// simulated cost of every valid plan of a problem. A plan whose simulated cost is 3 %
-// above the bound is within 3 % of the best plan there is.
+// Package bound computes a lower bound on the simulated cost of every valid plan of a
+// problem. A plan whose simulated cost is 3 % above the bound is within 3 % of the cost
+// of the best plan.
 //
 // The bound is on what package simulate computes (docs/SIMULATED.md) and says nothing
 // about real devices. Simulated is the entry point, for plans with the sharding types
