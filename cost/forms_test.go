@@ -336,13 +336,13 @@ func p95(values []float64) float64 {
 	return sorted[min(len(sorted)-1, len(sorted)*95/100)]
 }
 
-// TestAccuracyOfKinds compares what each shipped model predicts of random placements of
+// TestAccuracyOfShardingTypes compares what each shipped model predicts of random placements of
 // each kind with the simulated device, on tasks of a pool that it was not trained on,
 // and holds the errors to bounds. With -v it prints them: the accuracy that
 // docs/SHARDING.md states. In a row of a kind, a third of the tables or one at least is of
 // that kind, the others are in slices of columns. In the last row, tables are in any.
 // Tau is Kendall's of a task's placements, the mean over tasks.
-func TestAccuracyOfKinds(t *testing.T) {
+func TestAccuracyOfShardingTypes(t *testing.T) {
 	for _, name := range pretrained.Profiles() {
 		t.Run(name, func(t *testing.T) { accuracyOfKinds(t, name) })
 	}

@@ -61,9 +61,9 @@ the default samples and seed; the same command on the same build gives the same 
 				return err
 			}
 			if len(args) == 1 {
-				return trainDataset(a, cmd.Context(), f, args[0])
+				return trainDataset(cmd.Context(), a, f, args[0])
 			}
-			return trainSimulated(a, cmd.Context(), f)
+			return trainSimulated(cmd.Context(), a, f)
 		},
 	}
 	f.cmd = cmd
@@ -132,7 +132,7 @@ func trainingProgress(bar *progressBar) func(train.Progress) {
 	}
 }
 
-func trainSimulated(a *app, ctx context.Context, f *trainFlags) error {
+func trainSimulated(ctx context.Context, a *app, f *trainFlags) error {
 	hw, err := hardware.ByName(f.profile)
 	if err != nil {
 		return bad(err, "list the profiles with: neuroshard devices")
@@ -156,7 +156,7 @@ func trainSimulated(a *app, ctx context.Context, f *trainFlags) error {
 	return writeTrained(a, f, model, accuracy)
 }
 
-func trainDataset(a *app, ctx context.Context, f *trainFlags, folder string) error {
+func trainDataset(ctx context.Context, a *app, f *trainFlags, folder string) error {
 	bar := a.newProgressBar()
 	defer bar.clear()
 	bar.phase("reading " + folder)

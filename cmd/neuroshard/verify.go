@@ -71,7 +71,7 @@ option --sharding-types table_wise,column_wise makes plan find such a plan.`,
 			if err := pl.Validate(loaded.problem); err != nil {
 				return bad(fmt.Errorf("%s: %w", args[0], err), "give the tables that were planned; neuroshard validate lists what differs")
 			}
-			return runVerify(a, cmd.Context(), verification{
+			return runVerify(cmd.Context(), a, verification{
 				name: args[0], plan: pl, problem: loaded.problem, backend: &backend, runs: runs, anyDevice: anyDevice, json: asJSON,
 			})
 		},
@@ -96,7 +96,7 @@ type verification struct {
 	json      bool
 }
 
-func runVerify(a *app, ctx context.Context, v verification) error {
+func runVerify(ctx context.Context, a *app, v verification) error {
 	bar := a.newProgressBar()
 	defer bar.clear()
 	bar.phase("starting the backend")

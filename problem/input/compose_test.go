@@ -118,8 +118,11 @@ func TestComposedErrors(t *testing.T) {
 		{"nothing is stated", "", Overrides{}, []string{"the number of devices is missing", "the device profile is missing"}},
 		{"half of a file", "devices: 4\n", Overrides{}, []string{"the device profile is missing"}},
 		{"a file that cannot be read", "devices: [\n", Overrides{}, []string{"cluster.yaml"}},
-		{"wrong flags", "", Overrides{Devices: new(4), Device: new("a1"), CommPrecision: new("fp1"), Dim: new(6), Memory: new(unit.Bytes(0))},
-			[]string{"--comm-precision: ", "--device: ", "--dim: 6 is not a multiple of 4", "--memory: 0 is no memory"}},
+		{
+			"wrong flags", "",
+			Overrides{Devices: new(4), Device: new("a1"), CommPrecision: new("fp1"), Dim: new(6), Memory: new(unit.Bytes(0))},
+			[]string{"--comm-precision: ", "--device: ", "--dim: 6 is not a multiple of 4", "--memory: 0 is no memory"},
+		},
 		{"no device", "", Overrides{Devices: new(0), Device: new("a100-80")}, []string{"devices"}},
 	} {
 		_, _, err := composed(t, tt.file, tt.flags).Problem()
