@@ -16,11 +16,11 @@ import (
 // measured them, and how far two measurements of one sample lie apart.
 func Accuracy(w io.Writer, m modelfile.Manifest, r *train.Report, opt Options) error {
 	p := &printer{w: w, opt: opt}
-	p.origin(m)
-	p.errors(r)
-	p.order(cmp.Or(r.Source, m.Source), &r.Compute)
+	origin(p, m)
+	heldOutErrors(p, r)
+	order(p, cmp.Or(r.Source, m.Source), &r.Compute)
 	if s := r.Compute.Spread; s != nil {
-		p.calibration(s)
+		calibration(p, s)
 	}
 	p.section("Relative errors by properties of the groups and clusters")
 	var rows [][]string
@@ -32,7 +32,7 @@ func Accuracy(w io.Writer, m modelfile.Manifest, r *train.Report, opt Options) e
 }
 
 // origin writes what the model was trained on.
-func (p *printer) origin(m modelfile.Manifest) {
+func origin(p *printer, m modelfile.Manifest) {
 	trained := kernels(m.Source)
 	if m.CommSource != "" {
 		trained += ", " + source(m.CommSource) + " all-to-alls"
@@ -58,9 +58,9 @@ func (p *printer) origin(m modelfile.Manifest) {
 	}
 }
 
-// errors writes the errors over all held-out samples, and beside them the noise of the
+// heldOutErrors writes the errors over all held-out samples, and beside them the noise of the
 // measurement backend.
-func (p *printer) errors(r *train.Report) {
+func heldOutErrors(p *printer, r *train.Report) {
 	p.section("Relative errors on tables not trained on")
 	rows := [][]string{
 		errorsRow("forward and backward", r.Compute.All),
@@ -90,7 +90,7 @@ func (p *printer) errors(r *train.Report) {
 }
 
 // order writes how well the predictions put the groups in the order of their times.
-func (p *printer) order(from string, r *train.ComputeReport) {
+func order(p *printer, from string, r *train.ComputeReport) {
 	if r.All.Samples == 0 {
 		return
 	}
@@ -98,7 +98,7 @@ func (p *printer) order(from string, r *train.ComputeReport) {
 }
 
 // calibration writes how well the spread of an ensemble's nets tells their errors.
-func (p *printer) calibration(s *train.Calibration) {
+func calibration(p *printer, s *train.Calibration) {
 	p.section("Spread of the %d nets, %s %% on average, compared with their error", s.Members, hundredths(s.MeanPercent))
 	share := func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) }
 	rows := [][]string{{"the spread", share(s.Within1), share(s.Within2)}}

@@ -69,12 +69,12 @@ func Dataset(w io.Writer, s DatasetInfo, opt Options) error {
 	p.printf("%s  %s over %s, %s\n", p.paint(bold, title), plural(s.Groups, "group"), plural(s.Tables, "table"), plural(s.Exchanges, "all-to-all"))
 	switch {
 	case s.Compute != nil:
-		p.provenance(s.Compute)
+		provenance(p, s.Compute)
 	case s.Comm != nil:
-		p.provenance(s.Comm)
+		provenance(p, s.Comm)
 	}
 	if s.Compute != nil && s.Comm != nil {
-		p.otherProvenance(s.Compute, s.Comm)
+		otherProvenance(p, s.Compute, s.Comm)
 	}
 	if r := s.Realised; r != nil && r.Tables > 0 {
 		p.fact("histograms", fmt.Sprintf("differ from those asked for by %.2f %% on average, %.1f %% at most (%s)", r.Mean, r.Max, plural(r.Tables, "table")))
@@ -94,7 +94,8 @@ func Dataset(w io.Writer, s DatasetInfo, opt Options) error {
 	return p.err
 }
 
-func (p *printer) provenance(by *dataset.Provenance) {
+// provenance writes where samples come from.
+func provenance(p *printer, by *dataset.Provenance) {
 	times := source(string(by.Source))
 	if by.Source == dataset.Simulated {
 		times += ", not measured"
@@ -112,7 +113,7 @@ func (p *printer) provenance(by *dataset.Provenance) {
 }
 
 // otherProvenance writes the facts of the all-to-alls that differ from those of the groups.
-func (p *printer) otherProvenance(compute, comm *dataset.Provenance) {
+func otherProvenance(p *printer, compute, comm *dataset.Provenance) {
 	differ := func(title, a, b string) {
 		if a != b && b != "" {
 			p.fact(title, "of the all-to-alls: "+b)
@@ -122,13 +123,6 @@ func (p *printer) otherProvenance(compute, comm *dataset.Provenance) {
 	differ("device", compute.Device, comm.Device)
 	differ("kernel", compute.Kernel, comm.Kernel)
 	differ("backend", compute.Backend, comm.Backend)
-}
-
-// fact writes a line with a title and a text, or nothing if the text is empty.
-func (p *printer) fact(title, text string) {
-	if text != "" {
-		p.printf("%-12s %s\n", title, oneLine(text))
-	}
 }
 
 // runs says what a sample's time is, such as the median of some runs; it returns "" if

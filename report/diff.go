@@ -30,21 +30,21 @@ func Diff(w io.Writer, c plan.Changes, opt Options) error {
 		p.printf(", %s", compare(*after, *before))
 	}
 	p.printf("\n")
-	p.shardingTypes(c)
+	typeChanges(p, c)
 	if Same(c) {
 		return p.err
 	}
 	p.printf("tables          %d changed, %d unchanged, %d removed, %d added; %s weights move\n",
 		len(c.Tables), c.Unchanged, len(c.OnlyBefore), len(c.OnlyAfter), count(c.Elements))
-	p.names("removed", c.OnlyBefore)
-	p.names("added", c.OnlyAfter)
-	p.tableChanges(c)
-	p.deviceChanges(c)
+	nameList(p, "removed", c.OnlyBefore)
+	nameList(p, "added", c.OnlyAfter)
+	tableChanges(p, c)
+	deviceChanges(p, c)
 	return p.err
 }
 
-// shardingTypes prints the number of tables of each sharding type, if the number changes.
-func (p *printer) shardingTypes(c plan.Changes) {
+// typeChanges prints the number of tables of each sharding type, if the number changes.
+func typeChanges(p *printer, c plan.Changes) {
 	var parts []string
 	for _, k := range c.ShardingTypes {
 		if k.Before != k.After {
@@ -84,7 +84,8 @@ func cluster(c plan.Cluster) string {
 	return text
 }
 
-func (p *printer) names(what string, names []string) {
+// nameList prints the names of tables after a title, unless there are none.
+func nameList(p *printer, what string, names []string) {
 	if len(names) == 0 {
 		return
 	}
@@ -95,7 +96,8 @@ func (p *printer) names(what string, names []string) {
 	p.printf("%-14s  %s%s\n", what, strings.Join(shown, ", "), words.More(" ", len(names)-len(shown)))
 }
 
-func (p *printer) tableChanges(c plan.Changes) {
+// tableChanges lists the tables that are cut or placed in another way.
+func tableChanges(p *printer, c plan.Changes) {
 	if len(c.Tables) == 0 {
 		return
 	}
@@ -142,7 +144,8 @@ func state(s plan.TableState, shape bool) string {
 	return text
 }
 
-func (p *printer) deviceChanges(c plan.Changes) {
+// deviceChanges lists the devices whose totals changed.
+func deviceChanges(p *printer, c plan.Changes) {
 	var rows [][]string
 	changed, hosts := 0, false
 	for _, d := range c.Devices {

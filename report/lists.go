@@ -14,13 +14,14 @@ import (
 // default cluster of each. A star marks models whose source states no index distribution.
 func Workloads(w io.Writer, published, drawn []workload.Workload, opt Options) error {
 	p := &printer{w: w, opt: opt}
-	p.workloads(published)
+	workloadTable(p, published)
 	p.section("Drawn to match the statistics of dlrm_datasets; other sizes, settings, task numbers and @SEED are possible")
-	p.workloads(drawn)
+	workloadTable(p, drawn)
 	return p.err
 }
 
-func (p *printer) workloads(all []workload.Workload) {
+// workloadTable lists workloads, one line each.
+func workloadTable(p *printer, all []workload.Workload) {
 	var rows [][]string
 	assumed := false
 	for _, one := range all {

@@ -79,6 +79,13 @@ func (p *printer) printf(format string, args ...any) {
 	}
 }
 
+// fact writes a line with a title and a text, or nothing if the text is empty.
+func (p *printer) fact(title, text string) {
+	if text != "" {
+		p.printf("%-12s %s\n", title, oneLine(text))
+	}
+}
+
 // section starts a part of the report.
 func (p *printer) section(format string, args ...any) {
 	p.printf("\n%s\n", p.paint(bold, fmt.Sprintf(format, args...)))

@@ -265,10 +265,10 @@ func (v *view) balance() {
 
 func (v *view) body() {
 	v.devices()
-	v.why()
-	v.splits()
-	v.replicas()
-	v.hosted()
+	why(v)
+	splits(v.printer, v.plan)
+	replicas(v.printer, v.plan)
+	hosted(v.printer, v.plan)
 }
 
 func (v *view) baselines(r *neuroshard.Result) {

@@ -12,11 +12,11 @@ import (
 const mostSplits = 15
 
 // splits lists the tables that were cut.
-func (v *view) splits() {
+func splits(p *printer, pl *plan.Plan) {
 	var rows [][]string
 	split := 0
-	for i := range v.plan.Tables {
-		t := &v.plan.Tables[i]
+	for i := range pl.Tables {
+		t := &pl.Tables[i]
 		if len(t.Shards) < 2 {
 			continue
 		}
@@ -29,12 +29,12 @@ func (v *view) splits() {
 		}
 	}
 	if split == 0 {
-		v.section("split tables: none")
+		p.section("split tables: none")
 		return
 	}
-	v.section("split tables: %d of %d", split, len(v.plan.Tables))
-	v.grid([]string{"<table", "<rows x dim", "<sharding type", "shards", "<widths", "<devices"}, rows)
-	v.more(split - mostSplits)
+	p.section("split tables: %d of %d", split, len(pl.Tables))
+	p.grid([]string{"<table", "<rows x dim", "<sharding type", "shards", "<widths", "<devices"}, rows)
+	p.more(split - mostSplits)
 }
 
 // cut prints the widths of a table's slices, and the rows of its blocks if the table is cut
@@ -55,11 +55,11 @@ func cut(t *plan.Table) string {
 }
 
 // replicas lists the tables that every device holds.
-func (v *view) replicas() {
+func replicas(p *printer, pl *plan.Plan) {
 	var rows [][]string
 	all := 0
-	for i := range v.plan.Tables {
-		t := &v.plan.Tables[i]
+	for i := range pl.Tables {
+		t := &pl.Tables[i]
 		if t.ShardingType != plan.DataParallel {
 			continue
 		}
@@ -70,17 +70,17 @@ func (v *view) replicas() {
 	if all == 0 {
 		return
 	}
-	v.section("tables on every device (data_parallel): %d of %d", all, len(v.plan.Tables))
-	v.grid([]string{"<table", "<rows x dim"}, rows)
-	v.more(all - mostSplits)
+	p.section("tables on every device (data_parallel): %d of %d", all, len(pl.Tables))
+	p.grid([]string{"<table", "<rows x dim"}, rows)
+	p.more(all - mostSplits)
 }
 
 // hosted lists the tables that lie in host memory.
-func (v *view) hosted() {
+func hosted(p *printer, pl *plan.Plan) {
 	var rows [][]string
 	all := 0
-	for i := range v.plan.Tables {
-		t := &v.plan.Tables[i]
+	for i := range pl.Tables {
+		t := &pl.Tables[i]
 		held := slices.DeleteFunc(slices.Clone(t.Shards), func(s plan.Shard) bool { return !s.Tier.OnHost() })
 		if len(held) == 0 {
 			continue
@@ -97,9 +97,9 @@ func (v *view) hosted() {
 	if all == 0 {
 		return
 	}
-	v.section("tables in host memory: %d of %d", all, len(v.plan.Tables))
-	v.grid([]string{"<table", "<rows x dim", "<sharding type", "shards", "<rows cached", "<devices"}, rows)
-	v.more(all - mostSplits)
+	p.section("tables in host memory: %d of %d", all, len(pl.Tables))
+	p.grid([]string{"<table", "<rows x dim", "<sharding type", "shards", "<rows cached", "<devices"}, rows)
+	p.more(all - mostSplits)
 }
 
 // cached prints the shares of rows that are cached.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -17,7 +18,8 @@ import (
 // mostNamed is the number of tables that are named.
 const mostNamed = 3
 
-func (v *view) why() {
+// why writes what makes the busiest device of a plan slow.
+func why(v *view) {
 	if len(v.loads) < 2 {
 		return
 	}
@@ -29,7 +31,7 @@ func (v *view) why() {
 	if v.formulas() {
 		wait = ""
 	}
-	v.section("device %d is critical%s: its busy time is %v, %s%s", v.critical, v.alike(), slow.busy(), against(slow.busy(), mean.busy()), wait)
+	v.section("device %d is critical%s: its busy time is %v, %s%s", v.critical, alike(v.loads, v.critical), slow.busy(), against(slow.busy(), mean.busy()), wait)
 	if texts := excesses(slow, mean); len(texts) > 0 {
 		v.printf("compared with the mean device: %s\n", strings.Join(texts, ", "))
 	}
@@ -37,7 +39,19 @@ func (v *view) why() {
 	if less := longest - slow.total(); noticeable(less, slow) {
 		v.printf("its total time is %v less than the cost, because other devices send more columns in the all-to-all\n", less)
 	}
-	v.heaviest(v.critical)
+	c := contents{v.plan, v.opt.Problem}
+	pieces, sum := c.of(v.critical)
+	if len(pieces) == 0 {
+		return
+	}
+	what := "its largest tables, by weights"
+	if c.problem != nil {
+		what = "the tables that it reads most, by bytes"
+	}
+	v.printf("%s:\n", what)
+	for _, p := range pieces[:min(mostNamed, len(pieces))] {
+		v.printf("  %s\n", c.describe(p, sum))
+	}
 }
 
 // against compares a busy time with the mean.
@@ -79,11 +93,12 @@ type part struct {
 	excess unit.Millis
 }
 
-// alike returns the number of other devices whose busy time is practically the same.
-func (v *view) alike() string {
+// alike returns the number of other devices whose busy time is practically that of the
+// given device.
+func alike(loads []load, device int) string {
 	others := -1
-	for _, l := range v.loads {
-		if l.busy() >= 0.999*v.loads[v.critical].busy() {
+	for _, l := range loads {
+		if l.busy() >= 0.999*loads[device].busy() {
 			others++
 		}
 	}
@@ -109,53 +124,49 @@ type piece struct {
 	amount       float64
 }
 
-// heaviest names the tables that make up most of a device: by the bytes that a batch
-// reads if the problem is known, else by weights, because a plan file has no lookups.
-func (v *view) heaviest(device int) {
-	var pieces []piece
-	sum := 0.0
-	for i := range v.plan.Tables {
-		for k, s := range v.plan.Tables[i].Shards {
+// contents reads what devices hold from a plan and, if problem is not nil, from its problem.
+type contents struct {
+	plan    *plan.Plan
+	problem *problem.Problem
+}
+
+// of returns the pieces on a device, those with the largest amounts first, and the sum of
+// their amounts. The amounts are the bytes that a batch reads if the problem is known, else
+// weights, because a plan file has no lookups.
+func (c contents) of(device int) (pieces []piece, sum float64) {
+	for i := range c.plan.Tables {
+		for k, s := range c.plan.Tables[i].Shards {
 			if s.Device != device && s.Device >= 0 {
 				continue
 			}
 			amount := float64(s.Rows.Len()) * float64(s.Columns.Len())
-			if v.known(i) {
-				t := &v.opt.Problem.Tables[i]
+			if c.known(i) {
+				t := &c.problem.Tables[i]
 				amount = t.PoolingFactor() * float64(s.Columns.Len()*t.Precision.Bytes())
 				switch { // a block of rows has its share of the lookups; a copy has the lookups of its device's samples
-				case v.plan.Tables[i].ShardingType.ByRows():
+				case c.plan.Tables[i].ShardingType.ByRows():
 					amount *= float64(s.Rows.Len()) / float64(t.Rows)
 				case s.Device < 0:
-					amount /= float64(len(v.plan.Devices))
+					amount /= float64(len(c.plan.Devices))
 				}
 			}
 			pieces = append(pieces, piece{i, k, amount})
 			sum += amount
 		}
 	}
-	if len(pieces) == 0 {
-		return
-	}
 	slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(b.amount, a.amount) })
-	what := "its largest tables, by weights"
-	if v.opt.Problem != nil {
-		what = "the tables that it reads most, by bytes"
-	}
-	v.printf("%s:\n", what)
-	for _, p := range pieces[:min(mostNamed, len(pieces))] {
-		v.printf("  %s\n", v.describe(p, sum))
-	}
+	return pieces, sum
 }
 
 // known reports whether the plan's table i is also in the problem.
-func (v *view) known(i int) bool {
-	p := v.opt.Problem
-	return p != nil && i < len(p.Tables) && p.Tables[i].Name == v.plan.Tables[i].Name
+func (c contents) known(i int) bool {
+	p := c.problem
+	return p != nil && i < len(p.Tables) && p.Tables[i].Name == c.plan.Tables[i].Name
 }
 
-func (v *view) describe(p piece, sum float64) string {
-	t := &v.plan.Tables[p.table]
+// describe names a piece, and its share of the sum of a device's amounts.
+func (c contents) describe(p piece, sum float64) string {
+	t := &c.plan.Tables[p.table]
 	s := t.Shards[p.shard]
 	text := name(t.Name)
 	if t.ShardingType.ByRows() {
@@ -167,8 +178,8 @@ func (v *view) describe(p piece, sum float64) string {
 	if s.Tier.OnHost() {
 		text += " in host memory"
 	}
-	if v.known(p.table) {
-		source := &v.opt.Problem.Tables[p.table]
+	if c.known(p.table) {
+		source := &c.problem.Tables[p.table]
 		return fmt.Sprintf("%s (%s of the bytes read, %s a sample x %d columns)",
 			text, percent(p.amount, sum), lookups(source.PoolingFactor()), s.Columns.Len())
 	}
