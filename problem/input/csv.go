@@ -44,7 +44,8 @@ type csvReader struct {
 	line  int
 }
 
-func (b *builder) readCSV(in *bufio.Reader, line int) {
+// readCSV reads a CSV file, whose header is on the given line, into b.
+func readCSV(b *builder, in *bufio.Reader, line int) {
 	r := &csvReader{builder: b, in: csv.NewReader(&lineLimited{r: in}), skipped: line - 1}
 	r.in.FieldsPerRecord = -1
 	r.in.ReuseRecord = true

@@ -190,17 +190,17 @@ func (b *builder) read(in *bufio.Reader, opt Options) {
 		s := newScanner(in, b.report, first)
 		if beginsScenario(firstKey(in)) {
 			b.Format = Scenario
-			b.readScenario(s)
+			readScenario(b, s)
 			return
 		}
 		b.Format = JSON
-		b.readJSON(s)
+		readJSON(b, s)
 	case first.char == '[':
 		b.Format = Prototype
-		b.readPrototype(newScanner(in, b.report, first), opt)
+		readPrototype(b, newScanner(in, b.report, first), opt)
 	default:
 		b.Format = CSV
-		b.readCSV(in, first.line)
+		readCSV(b, in, first.line)
 	}
 }
 

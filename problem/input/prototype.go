@@ -35,8 +35,8 @@ type prototypeReader struct {
 	dimless, first int
 }
 
-// readPrototype reads a list of tables as the published prototype writes it.
-func (b *builder) readPrototype(s *scanner, opt Options) {
+// readPrototype reads a list of tables, as the published prototype writes it, into b.
+func readPrototype(b *builder, s *scanner, opt Options) {
 	keys := prototypeKeys()
 	r := &prototypeReader{builder: b, s: s, dim: opt.DefaultDim, keys: keys, required: append([]string{"row", "pooling_factor"}, keys[3:]...)}
 	n := 0

@@ -40,8 +40,8 @@ type scenarioReader struct {
 	hasGlobal, hasPerRank bool
 }
 
-// readScenario reads a scenario: tables, batch and cluster in one object.
-func (b *builder) readScenario(s *scanner) {
+// readScenario reads a scenario, which is tables, batch and cluster in one object, into b.
+func readScenario(b *builder, s *scanner) {
 	r := &scenarioReader{builder: b, s: s, cluster: TopologyFile{
 		Name: b.Name, lines: map[string]int{}, unread: map[string]bool{},
 		Topology: hardware.Topology{ReserveShare: hardware.DefaultReserveShare},
@@ -88,7 +88,7 @@ func (b *builder) readScenario(s *scanner) {
 	r.cluster.faulty = b.count() > 0
 }
 
-// table reads the table at position i, as jsonTable does.
+// table reads the table at position i, as jsonReader does.
 func (r *scenarioReader) table(i int) {
 	s := r.s
 	line, named := s.Line(), len(s.report.list)
@@ -111,7 +111,7 @@ func (r *scenarioReader) table(i int) {
 		case "pooling":
 			pooling, ok = s.real("pooling", poolingHint)
 		case "dtype":
-			t.Precision, ok = s.dtype()
+			t.Precision, ok = s.precision("dtype")
 			part = unreadPrecision
 		}
 		if !ok {
@@ -131,17 +131,6 @@ func (r *scenarioReader) table(i int) {
 		t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: pooling}}
 		r.builder.table(t, line, statedPooling|statedPrecision, bad, name)
 	}
-}
-
-func (s *scanner) dtype() (p problem.Precision, ok bool) {
-	line := s.Line()
-	text, ok := s.Text("dtype")
-	if !ok {
-		return 0, false
-	}
-	p, err := problem.ParsePrecision(text)
-	s.enum(line, err, text, "dtype", precisions())
-	return p, err == nil
 }
 
 func (r *scenarioReader) optimizerKey() {

@@ -42,29 +42,36 @@ const (
 // jsonFile names a file of the project's own format in messages.
 const jsonFile = "the file"
 
-// readJSON reads the project's own format.
-func (b *builder) readJSON(s *scanner) {
+// jsonReader is a file of the project's own format being read into its builder.
+type jsonReader struct {
+	*builder
+	s *scanner
+}
+
+// readJSON reads the project's own format into b.
+func readJSON(b *builder, s *scanner) {
+	r := jsonReader{b, s}
 	file := s.Object(jsonFile, fileKeys)
 	for key := range file.Keys() {
 		switch key {
 		case "format":
-			b.formatKey(s)
+			r.formatKey()
 		case "version":
-			b.versionKey(s)
+			r.versionKey()
 		case "batch":
 			b.batchLine = s.Line()
 			if batch, ok := s.whole("batch", batchHint); ok {
 				b.Batch = b.globalBatch(s.Line(), batch)
 			}
 		case "defaults":
-			b.defaultsKey(s)
+			r.defaultsKey()
 		case "tables":
 			for i := range s.List("tables") {
 				if s.Next(); b.full(s.Line()) {
 					s.Stop()
 					break
 				}
-				b.jsonTable(s, i)
+				r.table(i)
 			}
 		}
 	}
@@ -79,15 +86,15 @@ func (b *builder) readJSON(s *scanner) {
 	}
 }
 
-func (b *builder) formatKey(s *scanner) {
-	if format, ok := s.Text("format"); ok && format != TablesFormat {
-		s.fail(fmt.Sprintf("the format is %s, not %q", quote(format), TablesFormat), "give a file of tables here")
+func (r jsonReader) formatKey() {
+	if format, ok := r.s.Text("format"); ok && format != TablesFormat {
+		r.s.fail(fmt.Sprintf("the format is %s, not %q", quote(format), TablesFormat), "give a file of tables here")
 	}
 }
 
-func (b *builder) versionKey(s *scanner) {
-	if version, ok := s.whole("version", ""); ok && version != TablesVersion {
-		s.fail(fmt.Sprintf("version %d of the format is not known: this program reads version %d", version, TablesVersion), "get a newer program, or write the file anew")
+func (r jsonReader) versionKey() {
+	if version, ok := r.s.whole("version", ""); ok && version != TablesVersion {
+		r.s.fail(fmt.Sprintf("version %d of the format is not known: this program reads version %d", version, TablesVersion), "get a newer program, or write the file anew")
 	}
 }
 
@@ -101,8 +108,8 @@ func (r *report) globalBatch(line int, batch int64) int {
 	return int(batch)
 }
 
-func (b *builder) defaultsKey(s *scanner) {
-	d := &b.defaults
+func (r jsonReader) defaultsKey() {
+	s, d := r.s, &r.defaults
 	for key := range s.Object("defaults", defaultsKeys).Keys() {
 		switch key {
 		case "pooling_factor":
@@ -111,7 +118,7 @@ func (b *builder) defaultsKey(s *scanner) {
 		case "weighted":
 			d.weighted, _ = s.Bool("weighted")
 		case "precision":
-			d.precision, _ = s.precision()
+			d.precision, _ = s.precision("precision")
 		case "optimizer":
 			d.optimizer = s.optimizer()
 		case "zipf":
@@ -133,9 +140,10 @@ type tableReader struct {
 	bad     unread
 }
 
-// jsonTable reads the table at position i. A table that is no object, or in which
-// the syntax breaks off, is left out.
-func (b *builder) jsonTable(s *scanner, i int) {
+// table reads the table at position i. A table that is no object, or in which the
+// syntax breaks off, is left out.
+func (r jsonReader) table(i int) {
+	s := r.s
 	s.Next()
 	line, named := s.Line(), len(s.report.list)
 	t := &tableReader{scanner: s}
@@ -155,7 +163,7 @@ func (b *builder) jsonTable(s *scanner, i int) {
 	}
 	s.name(named, name)
 	if whole {
-		b.table(t.Table, line, t.stated, t.bad, name)
+		r.builder.table(t.Table, line, t.stated, t.bad, name)
 	}
 }
 
@@ -177,7 +185,7 @@ func (t *tableReader) key(key string) (part unread, ok bool) {
 		return unreadDevices, ok
 	case "precision":
 		t.stated |= statedPrecision
-		t.Precision, ok = t.precision()
+		t.Precision, ok = t.precision("precision")
 		return unreadPrecision, ok
 	case "module":
 		t.Module = t.module()
@@ -285,14 +293,15 @@ func (s *scanner) features() []problem.Feature {
 	return features
 }
 
-func (s *scanner) precision() (p problem.Precision, ok bool) {
+// precision reads the name of a precision under a key.
+func (s *scanner) precision(key string) (p problem.Precision, ok bool) {
 	line := s.Line()
-	text, ok := s.Text("precision")
+	text, ok := s.Text(key)
 	if !ok {
 		return 0, false
 	}
 	p, err := problem.ParsePrecision(text)
-	s.enum(line, err, text, "precision", precisions())
+	s.enum(line, err, text, key, precisions())
 	return p, err == nil
 }
 
