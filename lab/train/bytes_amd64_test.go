@@ -10,9 +10,9 @@ import (
 	"github.com/neuroshard/neuroshard/lab/train"
 )
 
-// With the zero Options, simulated data gives the bytes that it gave when the
-// shipped models were made: their commands are to make them again. A change here
-// is a change of all nine. Other builds round otherwise.
+// With the zero Options, a training run on simulated data gives the same bytes as
+// when the shipped models were made, so that their commands can make them again. A
+// change here changes all nine models. Other builds round differently.
 func TestZeroOptionsKeepTheirBytes(t *testing.T) {
 	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
 		t.Skip("this processor lacks the instructions that the shipped models were made with")

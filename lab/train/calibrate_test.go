@@ -11,8 +11,8 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Errors drawn as the spread says are calibrated, and those twice as large are
-// not.
+// A spread is calibrated if the errors are drawn with it, and is not if the errors
+// are twice as large.
 func TestCalibrate(t *testing.T) {
 	draw := rand.New(rand.NewPCG(1, 1))
 	const n = 20_000
@@ -46,8 +46,9 @@ func TestDeviation(t *testing.T) {
 	}
 }
 
-// The fixed cost is found though the smallest group takes several times as long,
-// with noise and outliers; it is never above the shortest time nor below nothing.
+// robustLaunch finds the fixed cost although the smallest group takes several times
+// as long, with noise and outliers. The fixed cost is at least 0 and at most the
+// shortest time.
 func TestRobustLaunch(t *testing.T) {
 	draw := rand.New(rand.NewPCG(2, 2))
 	made := func(fixed, least float64) *prepared {
@@ -112,8 +113,8 @@ func TestNoiseOf(t *testing.T) {
 	}
 }
 
-// The bandwidth of copies is what devices of one exchange differ by, whatever the
-// exchange itself takes.
+// The bandwidth of copies follows from how the devices of one exchange differ,
+// however long the exchange itself takes.
 func TestCopyGBps(t *testing.T) {
 	draw := rand.New(rand.NewPCG(4, 4))
 	hw := hardware.Profile{HBMGBps: 77}

@@ -19,20 +19,22 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// The comm model is fitted in two steps. First the six constants of the closed
-// form (cost.AllToAll), by the simplex method of Nelder and Mead on the
-// logarithms of the constants: the form has corners where a gradient method
-// stalls, and six numbers are few. Then a small net on the logarithm of what
-// the closed form leaves, so that a wrong form is mended, not replaced.
+// The comm model is fitted in two steps. First the six constants of the closed form
+// (cost.AllToAll) are fitted by the simplex method of Nelder and Mead on their
+// logarithms: the form has corners, where a gradient method stalls, and six numbers
+// are few enough for a simplex. Then a small net is trained on the logarithm of the
+// factor that the closed form leaves, so that a wrong form is corrected, not
+// replaced.
 
 const (
 	commHidden = 16
 	commEpochs = 150
 	commBatch  = 64
 	commRate   = .005
-	// commSteps is the least number of steps: few samples get more epochs, since
-	// the net needs them to bend at all. With 500 samples of a device distorted by
-	// 15 %, 150 epochs left its error as it was, these steps bring it to a third.
+	// commSteps is the least number of steps. Few samples get more epochs, because the
+	// net needs that number of steps to fit them: with 500 samples of a device
+	// distorted by 15 %, 150 epochs did not lower the error, and commSteps steps
+	// lowered it to a third.
 	commSteps = 7500
 )
 
@@ -41,32 +43,33 @@ type commTraining struct {
 	constants cost.CommConstants
 	// residuals are the members of an ensemble.
 	residuals []*nn.MLP
-	// mean and inverse standardise the nets' inputs: an input x enters as (x - mean)
-	// times inverse. They are nil where inputs enter as they are.
+	// mean and inverse standardise the nets' inputs: an input x becomes (x - mean)
+	// times inverse. They are nil if the inputs are not standardised.
 	mean, inverse []float32
-	// short is the number of samples left out: see exchanges.
+	// short is the number of samples that exchanges left out.
 	short int
 }
 
-// exchange is one sample as the fit reads it: the collective's time without
-// wait, apart from what each device packs.
+// exchange is one sample as the fit uses it. The time of the collective excludes
+// the wait for the last device and the packing of each device.
 type exchange struct {
 	cluster cost.Cluster
 	load    cost.CommLoad
-	// packed and shared are the bytes of the copies of a forward exchange, device
-	// by device, and of a backward exchange.
+	// packed and shared are the bytes that each device copies for a forward and for a
+	// backward exchange.
 	dims   []int
 	packed []float64
 	shared float64
-	// early is how long before the last device the others are ready, on average, in ms.
+	// early is the mean time in ms by which the other devices are ready before the
+	// last one.
 	early float64
 	// forward is each device's time without its wait, and backward the mean time
 	// over the devices.
 	forward  []float64
 	backward float64
-	// last says that the exchange counts until its last device has all, as it does
-	// for a plan: backward is then the longest time. Devices of a simulated exchange
-	// differ by their packing alone; those of a measured one by chance, too.
+	// last says that the exchange ends when its last device has all data, as in a
+	// plan; backward is then the longest time. The devices of a simulated exchange
+	// differ by their packing alone, those of a measured one also by chance.
 	last bool
 }
 
@@ -98,8 +101,9 @@ func fitComm(ctx context.Context, set *dataset.Comm, hw hardware.Profile, opt Op
 	return t, nil
 }
 
-// standardise finds the mean and the deviation of the nets' inputs. One that is
-// the same in all samples is left out: the samples do not tell what it does.
+// standardise finds the mean and the deviation of the nets' inputs. An input that
+// is the same in all samples is ignored, because the samples do not show its
+// effect.
 func (t *commTraining) standardise(fitting []exchange) {
 	const least = 1e-3
 	x, _ := t.residualData(fitting)
@@ -121,8 +125,8 @@ func (t *commTraining) standardise(fitting []exchange) {
 	}
 }
 
-// even puts the standardisation into the weights of a net's first layer, so that
-// it takes inputs as they are.
+// even multiplies the standardisation into the weights of a net's first layer, so
+// that the net reads the inputs unchanged.
 func (t *commTraining) even(net *nn.MLP) {
 	if t.mean == nil {
 		return
@@ -137,10 +141,10 @@ func (t *commTraining) even(net *nn.MLP) {
 	}
 }
 
-// exchanges returns the samples of a split that are not quarantined. Those that
-// were over before their last device was ready, as a clock's jitter has it, are
-// left out where times are measured, and counted; more than a twentieth of them
-// is an error.
+// exchanges returns the samples of a split that are not quarantined. If the times
+// are measured, exchanges leaves out and counts the samples that ended before their
+// last device was ready, which clock jitter causes. It fails if they are more than
+// a twentieth of the samples.
 func exchanges(set *dataset.Comm, split dataset.Split) (all []exchange, short int, err error) {
 	const most = 20
 	for i := range set.Samples {
@@ -202,14 +206,15 @@ func newExchange(s *dataset.Exchange, last bool) (exchange, error) {
 	return e, nil
 }
 
-// several reports whether the exchange is over more than one host.
+// several reports whether the exchange spans more than one host.
 func (e exchange) several() bool { return e.cluster.Devices > e.cluster.PerHost }
 
-// sampledDevices is how many devices of a sample the fit of the constants
-// looks at: the lightest, the heaviest and some between.
+// sampledDevices is the number of devices of a sample that the fit of the constants
+// uses: the one with the least work, the one with the most work and some between.
 const sampledDevices = 6
 
-// minOverlapRate stands for no overlap, which a fit of logarithms never reaches.
+// minOverlapRate stands for no overlap, a rate of 0, which a fit of logarithms
+// never reaches.
 const minOverlapRate = 1e-6
 
 func fitConstants(fitting []exchange, hw hardware.Profile, how recipe) cost.CommConstants {
@@ -225,7 +230,7 @@ func fitConstants(fitting []exchange, hw hardware.Profile, how recipe) cost.Comm
 	} else {
 		pointers = append(pointers, func(k *cost.CommConstants) *float64 { return &k.CopyGBps })
 	}
-	// Where the samples know one host only, they tell nothing of a network.
+	// Samples of one host only say nothing about a network.
 	several := !how.robust || slices.ContainsFunc(fitting, exchange.several)
 	if hw.NICGBps > 0 && several {
 		start.BaseMS, start.HopMS, start.NICGBps = .05, .02, hw.NICGBps
@@ -271,11 +276,12 @@ func fitConstants(fitting []exchange, hw hardware.Profile, how recipe) cost.Comm
 	return at(best)
 }
 
-// copyGBps returns the bandwidth of the copies by what they alone explain: that in
-// one exchange a device with more columns takes longer than the others. A fit
-// with the other constants would have the copies stand for whatever grows with
-// all bytes, and then charge devices apart that take the same time. The slope is
-// a weighted median, which outliers do not pull; without one, copies are free.
+// copyGBps returns the bandwidth of the copies. It uses the one thing that only
+// copies explain: within one exchange, a device with more columns takes longer than
+// the others. A fit together with the other constants would attribute to the copies
+// all that grows with the bytes, and would then predict different times for devices
+// that take the same time. The slope is a weighted median, which outliers do not
+// move. Without a slope, copies are free.
 func copyGBps(fitting []exchange, hw hardware.Profile) float64 {
 	const free = 1e6
 	type slope struct{ ms, weight float64 }
@@ -326,8 +332,8 @@ func (e *exchange) error(k cost.CommConstants) float64 {
 	return sum
 }
 
-// left returns the logarithm of what the closed form leaves of the forward and
-// of the backward collective.
+// left returns the logarithms of the factors between the times of the forward and
+// the backward collective and the closed form.
 func (e *exchange) left(k cost.CommConstants) (forward, backward float64) {
 	base := cost.AllToAll(k, e.cluster, e.load)
 	copyMS := 1 / (k.CopyGBps * 1e6)
@@ -343,9 +349,9 @@ func (e *exchange) left(k cost.CommConstants) (forward, backward float64) {
 	return math.Log(e.whole(k, max(own, floor)) / base), math.Log(max(e.backward-e.shared*copyMS, floor) / base)
 }
 
-// whole returns the time of a forward collective that has the time own left when
-// the last device is ready: the inverse of cost.Overlapped, which rises with the
-// time.
+// whole is the inverse of cost.Overlapped, which rises with the time: it returns
+// the time of a forward collective of which the time own remains when the last
+// device is ready.
 func (e *exchange) whole(k cost.CommConstants, own float64) float64 {
 	n := e.cluster.Devices
 	low, high := own, own
@@ -433,7 +439,7 @@ func (t *commTraining) fitResidual(ctx context.Context, fitting, checking []exch
 	return nil
 }
 
-// residualData returns the inputs of the residual nets and what they should say.
+// residualData returns the inputs of the residual nets and their targets.
 func (t *commTraining) residualData(all []exchange) (x, want []float32) {
 	x = make([]float32, len(all)*cost.CommInputs)
 	for i := range all {

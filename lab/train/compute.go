@@ -17,11 +17,11 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// parts is the number of pieces a minibatch's gradient is summed from. It is
-// fixed, so that the weights do not depend on the number of workers.
+// parts is the number of parts whose gradients are summed to that of a minibatch.
+// It is fixed, so that the weights do not depend on the number of workers.
 const parts = 4
 
-// huberRelative is the least corner of the loss: see recipe.
+// huberRelative is the least corner of the loss, as recipe.corner explains.
 const huberRelative = 0.02
 
 // computeTraining is the compute part of a training run.
@@ -69,8 +69,8 @@ func fitCompute(ctx context.Context, set *dataset.Compute, hw hardware.Profile, 
 	return t, t.fit(ctx, fitting, checking, how, opt)
 }
 
-// fit trains the nets, one net for each worker at a time: a net takes less of
-// the machine on one worker than on several.
+// fit trains the nets, one net for each worker at a time: one net on one worker
+// uses less processor time than on several.
 func (t *computeTraining) fit(ctx context.Context, fitting, checking *prepared, how recipe, opt Options) error {
 	var lock sync.Mutex
 	done := 0
@@ -99,7 +99,7 @@ func (t *computeTraining) fit(ctx context.Context, fitting, checking *prepared, 
 	return nil
 }
 
-// fitNet trains one net and tells the validation error after each epoch.
+// fitNet trains one net and reports the validation error after each epoch.
 func fitNet(ctx context.Context, net *nn.SetNet, fitting, checking *prepared, how recipe, seed uint64, workers int, done func(e float64)) error {
 	shuffle := rand.New(rand.NewPCG(seed, 3))
 	trainer := nn.NewSetTrainer(net, parts, workers)
@@ -134,18 +134,18 @@ func fitNet(ctx context.Context, net *nn.SetNet, fitting, checking *prepared, ho
 	return nil
 }
 
-// keeper holds on to the weights that were best on the validation samples: the
-// weights themselves, or their running mean.
+// keeper keeps the weights with the least error on the validation samples: either
+// the weights themselves or their running mean.
 type keeper struct {
 	weights, mean, best []float32
 	least               float64
-	// average and decay are the recipe's.
+	// average and decay are those of the recipe.
 	average, decay float64
 	steps          int
 }
 
-// newKeeper returns a keeper for a run of the given number of steps. A running
-// mean reaches back a tenth of a run at most.
+// newKeeper returns a keeper for a run of the given number of steps. A running mean
+// covers at most a tenth of a run.
 func newKeeper(weights []float32, how recipe, steps int) *keeper {
 	k := &keeper{weights: weights, best: slices.Clone(weights), least: math.Inf(1), decay: how.decay}
 	if how.average < 1 {
@@ -155,7 +155,7 @@ func newKeeper(weights []float32, how recipe, steps int) *keeper {
 	return k
 }
 
-// stepped follows a step of that learning rate.
+// stepped records a step with the given learning rate.
 func (k *keeper) stepped(rate float64) {
 	if shrink := float32(1 - rate*k.decay); shrink != 1 {
 		for i := range k.weights {
@@ -163,8 +163,8 @@ func (k *keeper) stepped(rate float64) {
 		}
 	}
 	if k.mean != nil {
-		// The first steps have the weights of a plain mean, so that none counts for
-		// more than it would.
+		// During the first steps the mean is a plain mean, so that no step counts for
+		// more than the others.
 		k.steps++
 		share := float32(math.Max(k.average, 1/float64(k.steps)))
 		for i, w := range k.weights {
@@ -173,7 +173,8 @@ func (k *keeper) stepped(rate float64) {
 	}
 }
 
-// judge returns the error of what would be kept, and keeps it if it is the least.
+// judge returns the validation error of the weights that would be kept, and keeps
+// them if the error is the least so far.
 func (k *keeper) judge(validate func() float64) float64 {
 	var now []float32
 	if k.mean != nil {
@@ -249,7 +250,7 @@ func validate(net *nn.SetNet, checking *prepared) float64 {
 	return sum / float64(n)
 }
 
-// prepared is the groups of one split as the net reads them.
+// prepared holds the groups of one split as inputs of the net.
 type prepared struct {
 	sets  nn.Sets
 	times [][2]float32
@@ -306,7 +307,7 @@ func lanesOf(g *dataset.Group) feature.Lanes {
 	return lanes
 }
 
-// describer describes tables at batch sizes, each once.
+// describer describes each table at each batch size once.
 type describer struct {
 	tables []problem.Table
 	lock   sync.RWMutex
@@ -401,8 +402,8 @@ func (t *computeTraining) tensors() []modelfile.Tensor {
 	return tensors
 }
 
-// parallel runs f for 0 to n-1 on the given number of workers. f must write to
-// places of its own.
+// parallel runs f for 0 to n-1 on the given number of workers. f must write only to
+// the memory of its own index.
 func parallel(n, workers int, f func(i int)) {
 	var group sync.WaitGroup
 	const stride = 64

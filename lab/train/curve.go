@@ -10,8 +10,8 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// CurvePoint is one point of a learning curve: the errors of a model of that many
-// samples, all judged on the same test groups.
+// CurvePoint is one point of a learning curve: the errors of a model trained on
+// Samples samples. All points are judged on the same test groups.
 type CurvePoint struct {
 	Samples int              `json:"samples"`
 	Compute modelfile.Errors `json:"compute"`
@@ -21,13 +21,13 @@ type CurvePoint struct {
 // MinCurveSamples is the least size of a learning curve's point.
 const MinCurveSamples = 10
 
-// LearningCurve trains compute nets on growing parts of the dataset and judges
-// each net on all test groups. A size is a number of samples of all splits that
-// are not quarantined; a size beyond the dataset's means all samples. Each split
-// gives its first samples. Fewer simulated samples get more epochs, up to ten
-// times the epochs, so that every net sees the same number of groups in all. For
-// measured samples Fit chooses the epochs in the same way. The points are in the
-// order of the sizes.
+// LearningCurve trains compute nets on growing parts of the dataset and judges each
+// net on all test groups. A size is a number of samples of all splits that are not
+// quarantined; a size beyond the dataset's means all samples. Each split gives its
+// first samples. A net of fewer simulated samples gets more epochs, at most ten
+// times the epochs, so that every net sees the same number of groups. For measured
+// samples Fit chooses the epochs in the same way. The points are in the order of
+// the sizes.
 func LearningCurve(ctx context.Context, data Data, profile hardware.Profile, sizes []int, opt Options) ([]CurvePoint, error) {
 	opt = opt.withDefaults()
 	if err := data.check(profile, opt.MixedSources); err != nil {
@@ -66,8 +66,8 @@ func LearningCurve(ctx context.Context, data Data, profile hardware.Profile, siz
 	return points, nil
 }
 
-// share returns a dataset of the first samples of each split: in all, the given
-// number of samples out of all that are not quarantined.
+// share returns a dataset with the first samples of each split: samples of all the
+// samples that are not quarantined.
 func share(set *dataset.Compute, samples, all int) *dataset.Compute {
 	of, taken := map[dataset.Split]int{}, map[dataset.Split]int{}
 	usable := set.Usable()

@@ -13,55 +13,55 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Report tells how far a model's predictions lie from a dataset's test samples.
-// All errors are relative and in percent, unless said otherwise. Quarantined
-// samples are left out.
+// Report states how far a model's predictions are from the times of a dataset's
+// test samples. All errors are relative and in percent, unless stated otherwise.
+// Quarantined samples are left out.
 type Report struct {
-	// Source is "simulated" or "measured", as the groups' times are; CommSource is
-	// that of the all-to-alls where it is another.
+	// Source is "simulated" or "measured": the source of the groups' times. CommSource
+	// is the source of the all-to-alls if it differs.
 	Source     string `json:"source,omitempty"`
 	CommSource string `json:"comm_source,omitempty"`
-	// Compute is over the test groups, Large over groups larger than any the model
-	// was trained on.
+	// Compute covers the test groups, Large covers groups larger than any training
+	// group.
 	Compute ComputeReport `json:"compute"`
 	Large   ComputeReport `json:"large_groups"`
-	// Comm is over the collectives and copies of the test exchanges, without the
-	// wait for the slowest device, which is exact.
+	// Comm covers the collectives and copies of the test exchanges. It excludes the
+	// wait for the slowest device, which the model computes exactly.
 	Comm CommReport `json:"comm"`
-	// Points are the test groups, in the order of the dataset: for Scatter. They are
-	// many, and not part of the JSON.
+	// Points are the test groups in the order of the dataset, for Scatter. They are
+	// not in the JSON, because there are many.
 	Points []Point `json:"-"`
 }
 
-// Point is a test group's time, forward and backward together: as the model
-// predicts it, and as it was measured or simulated.
+// Point holds two times of a test group, forward and backward together: the
+// predicted one, and the measured or simulated one.
 type Point struct{ Predicted, Actual unit.Millis }
 
-// CommReport is the errors of all-to-alls, one for each exchange.
+// CommReport holds the errors of all-to-alls, one error for each exchange.
 type CommReport struct {
 	All   modelfile.Errors `json:"all"`
 	Parts []Part           `json:"parts"`
 }
 
-// ComputeReport is the errors of fused operations: of forward and backward
-// together, apart, and by what the groups are.
+// ComputeReport holds the errors of fused operations: of forward and backward
+// together, of each alone, and by the properties of the groups.
 type ComputeReport struct {
 	All      modelfile.Errors `json:"all"`
 	Forward  modelfile.Errors `json:"forward"`
 	Backward modelfile.Errors `json:"backward"`
 	// MSE is the mean squared error of forward and backward together, in ms².
 	MSE float64 `json:"mse_ms2"`
-	// KendallTau tells how far predicted and actual times order the groups alike: 1
-	// is the same order, 0 none.
+	// KendallTau is the rank correlation of the predicted and the actual times of the
+	// groups: 1 means the same order, 0 means no correlation.
 	KendallTau float64 `json:"kendall_tau"`
-	// Noise is the backend's own, over the samples of all splits: a perfect model's
-	// mean error is about 0.7 of how far second measurements lie from the first.
-	// Zero for simulated data.
+	// Noise is the noise of the backend, over the samples of all splits. The mean
+	// error of a perfect model is about 0.7 of the mean difference between a second
+	// measurement and the first. Noise is zero for simulated data.
 	Noise dataset.Noise `json:"noise,omitzero"`
-	// Spread tells what the disagreement of an ensemble's members says of its
-	// errors; nil for a single net.
+	// Spread compares the spread of an ensemble's predictions with its errors; it is
+	// nil for a single net.
 	Spread *Calibration `json:"spread,omitempty"`
-	// The parts are ordered by name within a kind.
+	// Parts are ordered by By, then by Name.
 	Parts []Part `json:"parts"`
 }
 
@@ -70,25 +70,26 @@ type ComputeReport struct {
 // backward together.
 type Calibration struct {
 	Members int `json:"members"`
-	// MeanPercent is the mean sigma, relative to the prediction.
+	// MeanPercent is the mean of sigma relative to the prediction, in percent.
 	MeanPercent float64 `json:"mean_sigma_percent"`
-	// Within1 and Within2 are the shares of groups whose time lies within one and
-	// within two sigma of the prediction: .68 and .95 for an honest spread. They
-	// count what the backend errs by as the model's error.
+	// Within1 and Within2 are the shares of groups whose time is within one and within
+	// two sigma of the prediction: .68 and .95 for a calibrated spread. Both count the
+	// noise of the backend as an error of the model.
 	Within1 float64 `json:"within_1_sigma"`
 	Within2 float64 `json:"within_2_sigma"`
-	// NoisePercent is the backend's noise, a relative standard deviation, and the
-	// shares after it are those within the root of sigma's and its squares. They are
-	// for measured data only.
+	// NoisePercent is the noise of the backend, a relative standard deviation in
+	// percent. WithNoise1 and WithNoise2 are like Within1 and Within2, with the root
+	// of sigma² + noise² in place of sigma. All three are for measured data only.
 	NoisePercent float64 `json:"noise_percent,omitempty"`
 	WithNoise1   float64 `json:"within_1_sigma_and_noise,omitempty"`
 	WithNoise2   float64 `json:"within_2_sigma_and_noise,omitempty"`
-	// KendallTau is of the relative sigma and the relative error: whether the groups
-	// that the members disagree on are those that the mean is wrong on.
+	// KendallTau is the rank correlation of the relative sigma and the relative error.
+	// It is high if the members disagree on the same groups that their mean predicts
+	// wrongly.
 	KendallTau float64 `json:"kendall_tau"`
 }
 
-// Part is the errors of the groups that have something in common.
+// Part holds the errors of the samples that share a property.
 type Part struct {
 	// By is the property that divides samples into parts, such as "shards", and Name
 	// is the part, such as "1-15".
@@ -97,8 +98,8 @@ type Part struct {
 	Errors modelfile.Errors `json:"errors"`
 }
 
-// Judge predicts the test samples of the data with the model. The data must be of
-// the model's profile.
+// Judge predicts the times of the test samples of the data with the model. The data
+// must be of the model's profile.
 func Judge(m *modelfile.Model, data Data, workers int) (*Report, error) {
 	if err := m.Seal(); err != nil {
 		return nil, err
@@ -126,7 +127,7 @@ func Judge(m *modelfile.Model, data Data, workers int) (*Report, error) {
 	return r, nil
 }
 
-// guess is what a model says of a group.
+// guess is a model's prediction for a group.
 type guess struct {
 	forward, backward unit.Millis
 	sigma             float64
@@ -203,8 +204,8 @@ func deviation(forward, backward []unit.Millis) float64 {
 	return math.Sqrt(squares / (n - 1))
 }
 
-// calibrate compares the spread of the predictions with how far they are off.
-// noise is the relative deviation of the times themselves.
+// calibrate compares the spread of the predictions with their errors. noise is the
+// relative standard deviation of the times themselves.
 func calibrate(results []guess, points []Point, noise float64) *Calibration {
 	n := float64(len(points))
 	c := &Calibration{NoisePercent: 100 * noise}
@@ -237,7 +238,7 @@ func calibrate(results []guess, points []Point, noise float64) *Calibration {
 
 func relative(got, want unit.Millis) float64 { return 100 * math.Abs(float64((got-want)/want)) }
 
-// partsOf says which parts of the report a group belongs to.
+// partsOf returns the parts of the report that a group belongs to.
 func partsOf(g *dataset.Group) [][2]string {
 	narrow, wide := g.Members[0].Dim, g.Members[0].Dim
 	powers := true
@@ -264,8 +265,8 @@ func partsOf(g *dataset.Group) [][2]string {
 	}
 }
 
-// interval names the interval between the bounds that v lies in, so that names
-// sort in the order of the numbers.
+// interval returns the name of the interval between bounds that v lies in. The
+// names sort in the order of the numbers.
 func interval(v int, bounds ...int) string {
 	at := sort.SearchInts(bounds, v)
 	if at == 0 || bounds[0] == v {
@@ -282,8 +283,8 @@ func interval(v int, bounds ...int) string {
 }
 
 // judgeComm gives every exchange one error, whatever its number of devices: the
-// mean over the devices of forward and backward; of a measured one, the error of
-// the times until the last device has all.
+// mean over the devices of forward and backward. For a measured exchange it is the
+// error of the times until the last device has all data.
 func judgeComm(model *cost.Model, set *dataset.Comm) (CommReport, error) {
 	all, _, err := exchanges(set, dataset.Test)
 	if err != nil {
@@ -316,7 +317,7 @@ func judgeComm(model *cost.Model, set *dataset.Comm) (CommReport, error) {
 	return CommReport{All: summarise(errors), Parts: sorted(parts)}, nil
 }
 
-// sorted returns the parts by kind, then name.
+// sorted returns the parts ordered by By, then by Name.
 func sorted(parts map[[2]string][]float64) []Part {
 	var all []Part
 	for key, errors := range parts {

@@ -59,7 +59,7 @@ func TestSummarise(t *testing.T) {
 		// 4 % of the samples are outliers, and then 6 %.
 		{"few outliers", count(100, func(i int) float64 { return float64(i/96) * 50 }), modelfile.Errors{Samples: 100, Mean: 2, P95: 0}},
 		{"more outliers", count(100, func(i int) float64 { return float64(i/94) * 50 }), modelfile.Errors{Samples: 100, Mean: 3, P95: 50}},
-		// The least value that 95 % lie below.
+		// The least value that 95 % of the values do not exceed.
 		{"rising", count(1000, func(i int) float64 { return float64(i) }), modelfile.Errors{Samples: 1000, Mean: 499.5, P95: 950}},
 	} {
 		shuffled := slices.Clone(c.percent)

@@ -10,31 +10,32 @@ import (
 	"github.com/neuroshard/neuroshard/lab/dataset"
 )
 
-// Measured times differ from simulated ones in what matters to a fit: they are
-// few and noisy, and their device follows no formula of ours. So more epochs,
-// smaller steps of a smaller batch, a loss that tells noise from error, weights
-// that decay and are averaged, and inputs of one size.
+// Measured times are few and noisy, and their device follows no known formula.
+// Training on them therefore differs from training on simulated times: more epochs,
+// smaller steps of smaller batches, a loss that treats large errors as noise,
+// weights that decay and are averaged, and inputs scaled for few samples.
 
-// recipe is how nets are trained on data of one kind.
+// recipe states how nets are trained on simulated or on measured data.
 type recipe struct {
 	epochs, batch int
 	rate          float64
 	// corner is the relative error at which the loss turns from quadratic to
 	// linear: beyond it a sample counts as an outlier.
 	corner float64
-	// decay shrinks the weights by rate times decay at each step. average is the
-	// weight, per step, that a new value of a weight has in the running mean that
-	// is validated and kept; 1 keeps the weights themselves.
+	// decay is the rate of weight decay: each step shrinks the weights by the learning
+	// rate times decay. average is the weight of the newest value in the running mean
+	// of the weights, per step. The running mean is validated and kept; with 1, it is
+	// the weights themselves.
 	decay, average float64
-	// even says that inputs are sized for few samples, and robust that constants
-	// which noise would spoil are fitted so that it does not.
+	// even says that inputs are scaled for few samples. robust says that constants
+	// which are sensitive to noise are fitted by methods that are not.
 	even, robust bool
 }
 
 // MeasuredEpochs returns the number of passes over the given number of measured
 // training groups: half a million groups in all, but at least DefaultEpochs and at
-// most 250 passes. A net of 15 shards a group then takes some ten seconds of one
-// core. Twice the passes took a twentieth off the error.
+// most 250 passes. Training a net on groups of 15 shards then takes about ten
+// seconds of one core. Twice the passes lowered the error by a twentieth.
 func MeasuredEpochs(groups int) int {
 	const passes, most = 500_000, 250
 	return max(DefaultEpochs, min(most, passes/max(1, groups)))
@@ -72,10 +73,11 @@ func commRecipe(set *dataset.Comm) recipe {
 	return r
 }
 
-// On 3,000 samples of laws that are not the simulated device's, with noise of
-// 3 %, steps of 16 groups had half to a third of the error of steps of 256, decay
-// took a tenth to a third off that, averages a tenth to a quarter; twice the decay
-// or half the batch no longer helped (TestMeasuredData has the laws).
+// On 3,000 samples of laws other than the simulated device's, with noise of 3 %:
+// steps of 16 groups gave a half to a third of the error of steps of 256; decay
+// lowered the error by a tenth to a third, and averaging by a tenth to a quarter;
+// twice the decay or half the batch had no further effect. TestMeasuredData has the
+// laws.
 const (
 	measuredBatch     = 16
 	measuredDecay     = .1
@@ -83,19 +85,20 @@ const (
 	measuredAverage   = .002
 )
 
-// cornerOf returns the corner of the loss for times of that relative noise: at
-// 1.345 deviations Huber's loss is 95 % as good as the square on normal errors
-// (Huber, Robust Statistics, section 4).
+// cornerOf returns the corner of the loss for times with the given relative noise:
+// with a corner at 1.345 standard deviations, Huber's loss is 95 % as efficient as
+// the square on normal errors (Huber, Robust Statistics, section 4).
 func cornerOf(noise float64) float64 {
 	return math.Min(.25, math.Max(huberRelative, 1.345*noise))
 }
 
 // evenOut changes the deviations that features are divided by, for samples of few
-// tables. One that is the same in all samples, such as the mark of an optimizer,
-// is made to count for nothing: divided by next to nothing it would be huge where
-// it does differ. The reuse classes count for a third, as features by which nets
-// tell tables apart rather than learn what costs: on 200 tables of a law that is
-// not the simulated device's, this took a tenth off the error on others.
+// tables. A feature that is the same in all samples, such as the one of an
+// optimizer, is made to have no effect: its deviation is near 0, so a table with
+// another value would have a huge input. The reuse classes are scaled to a third,
+// because nets use them to recognise tables rather than to learn costs. On 200
+// tables of a law other than the simulated device's, this lowered the error on
+// other tables by a tenth.
 func evenOut(deviation []float32) {
 	const least, none, reuse = 1e-2, 1e6, 3
 	for j, name := range feature.Names() {
@@ -113,8 +116,8 @@ func evenOut(deviation []float32) {
 const assumedNoise = .03
 
 // noiseOf estimates the relative standard deviation of the groups' times: from
-// second measurements if there are enough of them, else from the spread of a
-// sample's own repeats, which misses what changes slowly.
+// second measurements if there are enough, else from the spread of a sample's own
+// repeats, which misses slow changes.
 func noiseOf(set *dataset.Compute) float64 {
 	noise := set.Noise()
 	if noise.Repeats >= enoughRepeats {
@@ -124,16 +127,18 @@ func noiseOf(set *dataset.Compute) float64 {
 }
 
 const (
-	// enoughRepeats is how many second measurements tell the noise.
+	// enoughRepeats is the least number of second measurements for an estimate of the
+	// noise.
 	enoughRepeats = 20
-	// medianOfNormal is the median absolute value of a normal variable, in
+	// medianOfNormal is the median absolute value of a normal variable, in standard
 	// deviations.
 	medianOfNormal = .6745
 )
 
-// ofSpread returns the relative deviation of a median of repeats whose
-// interquartile range, relative to it, is spread: the range is twice the median
-// absolute value, and the median of n varies by 1.2533 / sqrt(n) of what one does.
+// ofSpread returns the relative standard deviation of a median of n repeats. spread
+// is their interquartile range relative to the median. The range is twice the
+// median absolute value, and the standard deviation of a median of n is 1.2533 /
+// sqrt(n) times that of one repeat.
 func ofSpread(spread float64, repeats int) float64 {
 	if spread <= 0 {
 		return assumedNoise
@@ -141,10 +146,10 @@ func ofSpread(spread float64, repeats int) float64 {
 	return 1.2533 * spread / (2 * medianOfNormal) / math.Sqrt(float64(max(1, repeats)))
 }
 
-// runs is the number of runs that a sample's time is made of.
+// runs is the number of runs that a sample's time is the median of.
 func runs(p dataset.Provenance) int { return p.Repeats * max(1, p.Passes) }
 
-// commNoise estimates the relative standard deviation of the exchanges' times by
+// commNoise estimates the relative standard deviation of the exchanges' times from
 // the spread of their repeats.
 func commNoise(set *dataset.Comm) float64 {
 	var spreads []float64
@@ -160,7 +165,7 @@ func commNoise(set *dataset.Comm) float64 {
 	return ofSpread(spreads[len(spreads)/2], runs(set.Provenance))
 }
 
-// measurement returns what a model's manifest tells of the measuring.
+// measurement returns what a model's manifest states about the measurement.
 func measurement(p dataset.Provenance) modelfile.Measurement {
 	if !measured(p) {
 		return modelfile.Measurement{}
@@ -171,11 +176,11 @@ func measurement(p dataset.Provenance) modelfile.Measurement {
 	}
 }
 
-// robustLaunch returns the fixed cost of an operation, forward and backward,
-// where the times are noisy and the smallest groups may be far from nothing: the
-// intercept of a line through the tenth of the groups with the least work by the
-// closed form, by least relative deviations. It lies between 0 and the shortest
-// time.
+// robustLaunch returns the fixed cost of an operation, forward and backward, for
+// times that are noisy and whose smallest groups may be far above the fixed cost.
+// It is the intercept of a line through the tenth of the groups with the least work
+// by the closed form, fitted by least relative deviations. It lies between 0 and
+// the shortest time.
 func (p *prepared) robustLaunch() [2]float64 {
 	n := len(p.times)
 	work := make([]float64, n)
@@ -209,8 +214,8 @@ func (p *prepared) robustLaunch() [2]float64 {
 }
 
 // intercept fits y = a + b x by least relative deviations, which outliers do not
-// pull, and returns a. It reweighs least squares, which comes close enough in a
-// few dozen rounds.
+// move, and returns a. It uses reweighted least squares, which is close enough
+// after a few dozen rounds.
 func intercept(x, y []float64) float64 {
 	a, b := 0., 0.
 	weights := make([]float64, len(x))
@@ -225,7 +230,7 @@ func intercept(x, y []float64) float64 {
 		}
 		if det := w*wxx - wx*wx; det > 1e-12*w*wxx {
 			a, b = (wxx*wy-wx*wxy)/det, (w*wxy-wx*wy)/det
-		} else { // all groups have the same work: nothing tells the fixed cost apart
+		} else { // all groups have the same work, so the fixed cost is unknown
 			return 0
 		}
 		for i := range weights {

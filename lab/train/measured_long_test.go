@@ -10,15 +10,15 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// What the defaults for measured data make of laws that are known without their
-// noise: errors against the noisy test samples, and against the law.
+// The defaults for measured data are tested on laws that are known without noise:
+// the test reports the errors against the noisy test samples and against the law.
 func TestMeasuredDataWithDefaults(t *testing.T) {
 	for _, c := range []struct {
 		name                     string
 		law                      func(hardware.Profile) law
 		tables, groups, ensemble int
 		noise                    float64
-		// most is the largest mean error against the law, in percent.
+		// most is the largest mean error allowed against the law, in percent.
 		most float64
 	}{
 		{"cpu", cpuLaw, 600, 3000, 1, .03, 5},

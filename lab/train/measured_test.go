@@ -31,8 +31,8 @@ func fit(t testing.TB, data train.Data, hw hardware.Profile, opt train.Options) 
 	return m, report
 }
 
-// Data of a device that follows no formula of ours, with noise of 3 %, gives a
-// model that is nearer to the noiseless law than the data is.
+// Data of a device that follows no known formula, with noise of 3 %, gives a model
+// that is closer to the noiseless law than the data is.
 func TestMeasuredData(t *testing.T) {
 	hw := desk()
 	data, truth := synthetic(hw, warpedLaw(hw), 600, 1500, 400, .03, 1)
@@ -54,8 +54,8 @@ func TestMeasuredData(t *testing.T) {
 	if !(exact.Compute.KendallTau > .97) {
 		t.Errorf("got tau %v, want above .97", exact.Compute.KendallTau)
 	}
-	// The sum of the two times varies by less than either; a difference of two
-	// measurements by more than one.
+	// The sum of two times varies less than each of them; a difference of two
+	// measurements varies more than one.
 	noise := report.Compute.Noise
 	if noise.Repeats != 30 || noise.Mean < 1 || noise.Mean > 5 {
 		t.Errorf("got noise %+v, want 30 repeats that differ by some percent", noise)
@@ -72,7 +72,7 @@ func TestMeasuredData(t *testing.T) {
 	}
 }
 
-// A model tells what device it is of, and how that was measured.
+// A model states its device, and how the times were measured.
 func TestManifestOfMeasuredData(t *testing.T) {
 	hw := desk()
 	data, _ := synthetic(hw, cpuLaw(hw), 100, 200, 60, .03, 1)
@@ -122,7 +122,7 @@ func TestManifestOfMeasuredData(t *testing.T) {
 	}
 }
 
-// The samples of one host say nothing of a network, whatever the device has.
+// The samples of one host say nothing about a network, even if the device has one.
 func TestMeasuredOnOneHost(t *testing.T) {
 	hw := profile(t, "h200")
 	data, _ := synthetic(hw, cpuLaw(hw), 100, 100, 60, .03, 1)
@@ -131,8 +131,8 @@ func TestMeasuredOnOneHost(t *testing.T) {
 	}
 }
 
-// A kind of operation that no sample has, nothing is known of: the model takes it
-// for what it knows, and does not predict something wild.
+// No sample has the operation, so nothing is known about it. The model predicts a
+// time near those of the operations that it knows, not a wild one.
 func TestUnseenKinds(t *testing.T) {
 	hw := desk()
 	data, _ := synthetic(hw, cpuLaw(hw), 100, 300, 60, .03, 1)
@@ -156,13 +156,13 @@ func TestUnseenKinds(t *testing.T) {
 	}
 }
 
-// What is quarantined changes nothing, however wrong it is.
+// Quarantined samples change nothing, however wrong they are.
 func TestQuarantine(t *testing.T) {
 	hw := desk()
 	data, _ := synthetic(hw, cpuLaw(hw), 100, 200, 60, .03, 1)
 	want, wantReport := fit(t, data, hw, small())
 	nan := unit.Millis(math.NaN())
-	for i := 0; i < 300; i += 2 { // between the others, of all splits
+	for i := 0; i < 300; i += 2 { // between the other samples, in all splits
 		bad := data.Compute.Samples[i]
 		bad.ID, bad.Quarantined, bad.Forward, bad.Backward = 1000+i, true, nan, -1
 		bad.Operation.Batch, bad.Operation.Optimizer = 1<<20, problem.Adam
@@ -199,8 +199,8 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-// A few exchanges that are over before their last device was ready are left out;
-// many are an error, and so is one that is simulated.
+// Exchanges that ended before their last device was ready are left out if they are
+// few. It is an error if they are many, or if one of them is simulated.
 func TestShortExchanges(t *testing.T) {
 	hw := desk()
 	shorten := func(data train.Data, n int) {
@@ -222,9 +222,9 @@ func TestShortExchanges(t *testing.T) {
 	}
 }
 
-// The members of an ensemble do not depend on how they are trained abreast, the
-// first is the net that would be trained alone, and their mean is better than
-// they are in the mean.
+// The members of an ensemble do not depend on the number of nets trained at the
+// same time. The first member is the net that would be trained alone. The error of
+// the members' mean is below the mean of their errors.
 func TestEnsemble(t *testing.T) {
 	hw := desk()
 	data, truth := synthetic(hw, warpedLaw(hw), 300, 400, 60, .03, 1)
@@ -301,8 +301,8 @@ func TestCancelEnsemble(t *testing.T) {
 	}
 }
 
-// Measured groups beside simulated exchanges: only where that is asked for, and
-// the model says so.
+// Measured groups with simulated exchanges are accepted only with MixedSources, and
+// the model states both sources.
 func TestMixedSources(t *testing.T) {
 	hw := profile(t, "h200")
 	data, _ := synthetic(hw, cpuLaw(hw), 100, 100, 60, .03, 1)
@@ -340,7 +340,7 @@ func TestMeasuredDataRefuses(t *testing.T) {
 		want   string
 	}{
 		{"no groups", func(d *train.Data, _ *hardware.Profile) { d.Compute = nil }, "there are no groups of fused lookups"},
-		{"no exchanges", func(d *train.Data, _ *hardware.Profile) { d.Comm = nil }, "there are no all-to-alls, and a model predicts them too: measure some"},
+		{"no exchanges", func(d *train.Data, _ *hardware.Profile) { d.Comm = nil }, "there are no all-to-alls, and a model needs them: measure some"},
 		{"facts that differ", func(_ *train.Data, hw *hardware.Profile) { hw.SMs = 4 }, `another device than the model's, though both are called "desk-cpu"`},
 		{"facts of the exchanges that differ", func(d *train.Data, _ *hardware.Profile) { d.Comm.Provenance.Hardware.SMs = 4 }, "another device than the model's"},
 		{"another name", func(_ *train.Data, hw *hardware.Profile) { hw.Name = "desk-2" }, `times of profile "desk-cpu" cannot train a model of "desk-2"`},
@@ -363,7 +363,7 @@ func TestMeasuredDataRefuses(t *testing.T) {
 			t.Errorf("%s: got error %v, want %q in it and no model", c.name, err, c.want)
 		}
 	}
-	// Judge refuses what is of another device than the model.
+	// Judge rejects data of another device than the model's.
 	hw := desk()
 	data, _ := synthetic(hw, cpuLaw(hw), 100, 50, 60, .03, 1)
 	m, _ := fit(t, data, hw, small())
@@ -413,14 +413,14 @@ func TestLearningCurve(t *testing.T) {
 		t.Errorf("got errors %+v of 40 samples and %+v of 600, want far less of 600", points[0].Compute, points[1].Compute)
 	}
 	if points[1] != points[2] {
-		t.Errorf("got %+v beyond the dataset, want as of all, %+v", points[2], points[1])
+		t.Errorf("got %+v beyond the dataset, want the point of all samples, %+v", points[2], points[1])
 	}
 	for _, p := range points {
 		if p.Compute.Samples != 60 || p.Large.Samples != 0 {
 			t.Errorf("got %+v, want all 60 test groups", p)
 		}
 	}
-	// All samples make the model that Fit makes.
+	// All samples give the model that Fit makes.
 	if _, report := fit(t, data, hw, opt); report.Compute.All != points[1].Compute {
 		t.Errorf("got %+v, want Fit's %+v", points[1].Compute, report.Compute.All)
 	}

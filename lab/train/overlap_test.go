@@ -24,8 +24,8 @@ func TestWholeOfWhatIsLeft(t *testing.T) {
 	})
 }
 
-// A measured exchange counts until its last device has all, and its devices are early
-// before the last one as those of a plan are (cost.Scorer.Cost).
+// A measured exchange ends when its last device has all data, and its devices are
+// ready before the last one like those of a plan (cost.Scorer.Cost).
 func TestNewExchange(t *testing.T) {
 	s := dataset.Exchange{
 		Devices: 4, DevicesPerHost: 4, Batch: 1024, DimSums: []int{64, 32, 16, 8}, Start: []unit.Millis{0, 3, 6, 1},

@@ -15,9 +15,9 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Scatter draws the report's points as an SVG: predicted against actual time of
-// each test group, both axes logarithmic, with the line on which they are equal.
-// The axes say whether the times are simulated or measured.
+// Scatter draws the report's points as an SVG: the predicted over the actual time
+// of each test group, on two logarithmic axes, with the line of equal times. The
+// axes state whether the times are simulated or measured.
 func Scatter(w io.Writer, r *Report, title string) error {
 	if len(r.Points) == 0 {
 		return errors.New("scatter plot: the report has no points")

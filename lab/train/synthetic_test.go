@@ -15,9 +15,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Data that looks measured: times of a law that is not the simulated device's,
-// with noise on them. The law without the noise is known, so that a model can be
-// judged by it.
+// Synthetic data looks measured: its times follow a law other than the simulated
+// device's, with noise. The law without the noise is known, so that a model can be
+// judged against it.
 
 // desk is a device that package hardware does not know.
 func desk() hardware.Profile {
@@ -27,15 +27,15 @@ func desk() hardware.Profile {
 	}
 }
 
-// law is what takes the times of a made-up device, in ms.
+// law computes the times of a made-up device, in ms.
 type law struct {
 	group    func(set *dataset.Compute, g *dataset.Group) (forward, backward float64)
 	exchange func(e *dataset.Exchange) (forward, backward float64)
 }
 
-// cpuLaw is a device without lanes: work by lookup, by byte and by missed row,
-// summed over the shards, a cache that the whole group shares, and an all-to-all
-// through memory, where all bytes share one bandwidth.
+// cpuLaw is a device without lanes: its times are sums over the shards of work per
+// lookup, per byte and per row that misses the cache. The whole group shares the
+// cache. An all-to-all goes through memory, and all its bytes share one bandwidth.
 func cpuLaw(hw hardware.Profile) law {
 	return law{
 		group: func(set *dataset.Compute, g *dataset.Group) (forward, backward float64) {
@@ -75,8 +75,9 @@ func cpuLaw(hw hardware.Profile) law {
 	}
 }
 
-// warpedLaw is the simulated device of the profile with a backward 2.5 times as
-// long, narrow tables as slow as those of 16 columns, and the exchanges of cpuLaw.
+// warpedLaw is the simulated device of the profile with three changes: the backward
+// takes 2.5 times as long, narrow tables take as long as those of 16 columns, and
+// the exchanges are those of cpuLaw.
 func warpedLaw(hw hardware.Profile) law {
 	return law{
 		group: func(set *dataset.Compute, g *dataset.Group) (forward, backward float64) {
@@ -95,8 +96,9 @@ func warpedLaw(hw hardware.Profile) law {
 	}
 }
 
-// synthetic draws groups and exchanges and times them by the law with lognormal
-// noise of that deviation. The second data is the same without noise.
+// synthetic draws groups and exchanges, and computes their times by the law with
+// lognormal noise of the given deviation. The second result is the same data
+// without noise.
 func synthetic(hw hardware.Profile, law law, tables, groups, exchanges int, noise float64, seed uint64) (noisy, truth train.Data) {
 	draw := rand.New(rand.NewPCG(seed, 1))
 	from := dataset.Provenance{

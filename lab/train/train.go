@@ -31,9 +31,9 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// Options steer a training run. The shipped models are trained with the zero value. It
-// also suits measured data: the defaults then depend on the number of samples and on
-// their noise.
+// Options configure a training run. The shipped models are trained with the zero
+// value. The zero value also suits measured data: the defaults then depend on the
+// number of samples and on their noise.
 type Options struct {
 	// Epochs over the training groups (default DefaultEpochs; with measured data
 	// MeasuredEpochs), Batch groups a step (default 256; 16 with measured data) and
@@ -43,30 +43,30 @@ type Options struct {
 	// Hidden, Embed and Head are the widths of the compute net (defaults 128, 32
 	// and 64, as in the NeuroShard paper).
 	Hidden, Embed, Head int
-	// Ensemble is the number of nets to train, of each kind, which differ in their
-	// seeds; the model predicts their mean (default 1, at most cost.MaxMembers).
+	// Ensemble is the number of nets of each kind to train. They differ in their
+	// seeds, and the model predicts their mean (default 1, at most cost.MaxMembers).
 	Ensemble int
-	// MixedSources allows groups that were measured beside all-to-alls that were
-	// simulated, or the other way round. The manifest then states both sources.
+	// MixedSources allows measured groups with simulated all-to-alls, or the other way
+	// round. The manifest then states both sources.
 	MixedSources bool
 	// Seed of the weights and of the order of the samples.
 	Seed uint64
 	// Workers is the number of goroutines (default: all processors). It does not
 	// change the result.
 	Workers int
-	// OnProgress, where not nil, is called after each epoch, by one goroutine at a
-	// time.
+	// OnProgress, if not nil, is called after each epoch, by one goroutine at a time.
 	OnProgress func(Progress)
 }
 
 // DefaultEpochs is the number of passes over the training groups.
 const DefaultEpochs = 30
 
-// Progress tells how far a run is.
+// Progress states how far a training run has come.
 type Progress struct {
 	// Phase is "compute" or "comm".
 	Phase string
-	// Epoch counts the passes done, of Epochs, over all nets of an ensemble.
+	// Epoch is the number of passes done, and Epochs the number of all passes, over
+	// all nets of an ensemble.
 	Epoch, Epochs int
 	// Error is the mean relative error on the validation groups.
 	Error float64
@@ -89,8 +89,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// memberSeed is the seed of a member of an ensemble. The first has the run's, so
-// that an ensemble of one is a single net.
+// memberSeed returns the seed of a member of an ensemble. The first member has the
+// seed of the run, so that an ensemble of one is a single net.
 func (o Options) memberSeed(member int) uint64 {
 	if member == 0 {
 		return o.Seed
@@ -104,23 +104,23 @@ func (o Options) progress(p Progress) {
 	}
 }
 
-// Data is what a model is trained and judged on.
+// Data is the data that a model is trained and judged on.
 type Data struct {
 	Compute *dataset.Compute
-	// Large holds groups larger than any of Compute's, for judging only. It may be
+	// Large holds groups larger than any group of Compute, for judging only. It may be
 	// nil.
 	Large *dataset.Compute
 	Comm  *dataset.Comm
 }
 
-// check returns an error if the data is not of the profile, or has two sources although
-// mixed is false.
+// check returns an error if the data is of another profile, or has two sources
+// although mixed is false.
 func (d Data) check(profile hardware.Profile, mixed bool) error {
 	switch {
 	case d.Compute == nil:
-		return errors.New("training data: there are no groups of fused lookups, which a model is made of")
+		return errors.New("training data: there are no groups of fused lookups, and a model needs them")
 	case d.Comm == nil:
-		return errors.New("training data: there are no all-to-alls, and a model predicts them too: measure some, or have the simulated device time some and allow mixed sources")
+		return errors.New("training data: there are no all-to-alls, and a model needs them: measure some, or simulate some and allow mixed sources")
 	}
 	if known, err := hardware.ByName(profile.Name); err == nil && known != profile {
 		return fmt.Errorf("training data: %q is a known device, and other facts are stated of it: give the device a name of its own", profile.Name)
@@ -151,7 +151,7 @@ func (d Data) check(profile hardware.Profile, mixed bool) error {
 	return nil
 }
 
-// checkDevice wants times to be of the device that the model is of.
+// checkDevice returns an error unless the times are of the model's device.
 func checkDevice(p dataset.Provenance, profile hardware.Profile) error {
 	if p.Profile != profile.Name {
 		return fmt.Errorf("training data: times of profile %q cannot train a model of %q", p.Profile, profile.Name)
@@ -172,8 +172,9 @@ func checkTimes(set *dataset.Compute) error {
 	return nil
 }
 
-// ProfileOf returns the hardware profile that times of that provenance are of:
-// the facts that it states, or those that are known by the profile's name.
+// ProfileOf returns the hardware profile of times with the given provenance: from
+// the facts that the provenance states, or else from the known facts of the profile
+// with that name.
 func ProfileOf(p dataset.Provenance) (hardware.Profile, error) {
 	if p.Hardware != (hardware.Profile{}) {
 		return p.Hardware, nil
@@ -185,10 +186,10 @@ func ProfileOf(p dataset.Provenance) (hardware.Profile, error) {
 	return profile, nil
 }
 
-// Fit trains a model for the profile and returns it, its card filled in, with a
-// report of its accuracy. All data must be of the profile and, unless
-// MixedSources allows two, of one source. A profile that is not one of package
-// hardware's is stated in the model. Quarantined samples are left out.
+// Fit trains a model for the profile. It returns the model with its card filled in,
+// and a report of its accuracy. All data must be of the profile and, unless
+// MixedSources is true, of one source. A profile that is not in package hardware is
+// stated in the model. Quarantined samples are left out.
 func Fit(ctx context.Context, data Data, profile hardware.Profile, opt Options) (*modelfile.Model, *Report, error) {
 	opt = opt.withDefaults()
 	if err := data.check(profile, opt.MixedSources); err != nil {
@@ -220,7 +221,7 @@ func Fit(ctx context.Context, data Data, profile hardware.Profile, opt Options) 
 	return m, report, m.Seal()
 }
 
-// assemble makes a model of trained parts, but for the errors of its card.
+// assemble makes a model of its trained parts, without the errors of its card.
 func assemble(data Data, profile hardware.Profile, compute *computeTraining, comm *commTraining, opt Options) *modelfile.Model {
 	groups := len(data.Compute.Usable())
 	exchanges := len(data.Comm.Usable()) - comm.short
@@ -287,7 +288,7 @@ func domain(data Data) modelfile.Domain {
 			d.MaxDevices, fewest = max(d.MaxDevices, e.Devices), min(fewest, e.Devices)
 		}
 	}
-	// The draws of simulated samples cover all kinds of operations.
+	// The draws of simulated samples cover all operations.
 	if measured(data.Compute.Provenance) {
 		d.MinDim = narrowest
 		operations(&d, data.Compute.Samples)
@@ -298,7 +299,7 @@ func domain(data Data) modelfile.Domain {
 	return d
 }
 
-// operations notes which kinds of operations the samples have.
+// operations records which operations the samples have.
 func operations(d *modelfile.Domain, samples []dataset.Group) {
 	optimizers, precisions := map[problem.Optimizer]bool{}, map[problem.Precision]bool{}
 	d.Unweighted = true

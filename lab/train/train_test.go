@@ -29,7 +29,7 @@ func profile(t testing.TB, name string) hardware.Profile {
 	return p
 }
 
-// simulated draws samples and has the simulated device time them.
+// simulated draws samples and simulates their times.
 func simulated(t testing.TB, hw hardware.Profile, groups, exchanges int) train.Data {
 	t.Helper()
 	data := train.Data{Compute: design.Compute(5, 300, groups, 1, 30), Comm: design.Comm(5, exchanges, hw)}
@@ -47,8 +47,8 @@ func small() train.Options {
 	return train.Options{Epochs: 2, Batch: 32, Hidden: 16, Embed: 8, Head: 8, Seed: 1}
 }
 
-// few draws exchanges inside one host only, which are quick to draw: for tests
-// of something else.
+// few draws exchanges inside one host only, which is fast, for tests of something
+// else.
 func few(t testing.TB, hw hardware.Profile, groups int) train.Data {
 	t.Helper()
 	data := simulated(t, hw, groups, 0)
@@ -216,7 +216,7 @@ func TestFitRefuses(t *testing.T) {
 	}
 }
 
-// The six constants of the closed form are those that the simulated device
+// The fit finds the six constants of the closed form that the simulated device
 // computes with.
 func TestCommConstantsAreRecovered(t *testing.T) {
 	hw := profile(t, "a100-80")
@@ -249,8 +249,8 @@ func TestCommConstantsAreRecovered(t *testing.T) {
 	}
 }
 
-// On a device whose collectives are not as the closed form says, the residual
-// net mends most of what it leaves.
+// On a device whose collectives do not follow the closed form, the residual net
+// removes most of the remaining error.
 func TestResidualMendsADistortedDevice(t *testing.T) {
 	hw := profile(t, "a100-80")
 	data := simulated(t, hw, 20, 1500)
@@ -265,8 +265,8 @@ func TestResidualMendsADistortedDevice(t *testing.T) {
 		bytes := 4 * float64(e.Batch) * max((n-1)/n*most, (float64(sum)-float64(slices.Min(e.DimSums)))/n)
 		unpack := 2 * float64(e.Batch) / n * float64(sum) * 4 / (hw.HBMGBps * hw.HBMEfficiency * 1e6)
 		for r := range e.Backward {
-			// Messages of some MB are up to 40 % slower, as where a library switches
-			// from one protocol to another too late.
+			// Messages of some MB are up to 40 % slower, as if a library switched from one
+			// protocol to another too late.
 			slower := .4 * math.Exp(-math.Pow(math.Log(bytes/8e6)/2.5, 2))
 			extra := (e.Backward[r] - unit.Millis(unpack)) * unit.Millis(slower)
 			e.Backward[r] += extra
@@ -296,8 +296,8 @@ func TestResidualMendsADistortedDevice(t *testing.T) {
 	}
 }
 
-// Judged by its own predictions a model makes no error, and by others exactly
-// the error that they were made with.
+// A model that is judged by its own predictions has no error. Judged by other
+// times, the model has exactly the error with which the times were made.
 func TestJudgeKnowsThePerfectModel(t *testing.T) {
 	hw := profile(t, "a100-80")
 	data := few(t, hw, 300)
@@ -380,8 +380,8 @@ func TestJudgeKnowsThePerfectModel(t *testing.T) {
 		t.Error("the parts are not sorted")
 	}
 
-	// All test groups take a quarter more than predicted, but for the first,
-	// which is predicted right.
+	// All test groups but the first take a quarter more than predicted; the first
+	// takes the predicted time.
 	right := false
 	for i := range data.Compute.Samples {
 		g := &data.Compute.Samples[i]
