@@ -21,7 +21,7 @@ const (
 // drawn prints, for small drawn problems whose tables have little HBM, how often the
 // search among all sharding types ends at a more expensive plan, by the model, than one that is
 // restricted: to slices of columns in HBM and host memory, or in HBM alone.
-func (p *program) drawn(ctx context.Context) error {
+func drawn(ctx context.Context, p *program) error {
 	p.head(">HBM for tables, % of their bytes", ">problems", ">without a plan", ">gain over slices, %", fmt.Sprintf(">more than %.1f %% more expensive", 100*noticed), ">by at most, %")
 	profile, err := hardware.ByName("a100-80")
 	if err != nil {

@@ -15,9 +15,9 @@ var exchanging = []string{"mlperf-dlrm-dcnv2", "nvidia-synthetic-medium", "hugec
 
 // precision prints what plans over several hosts cost whose pooled vectors and gradients
 // travel in fp32, fp16 and bf16.
-func (p *program) precision(ctx context.Context) error {
+func precision(ctx context.Context, p *program) error {
 	p.head("workload", "cluster", ">hosts", ">fp32, ms", ">fp16, ms", ">bf16, ms", ">saved by fp16 %", ">compute, ms", ">exchanges, ms", "tables by sharding type, fp16")
-	return p.eachExchanging(func(name string, q *problem.Problem) error {
+	return eachExchanging(p.workloads, func(name string, q *problem.Problem) error {
 		var of [3]*neuroshard.Result
 		for i, precision := range []problem.Precision{problem.FP32, problem.FP16, problem.BF16} {
 			q.CommPrecision = precision
@@ -37,9 +37,9 @@ func (p *program) precision(ctx context.Context) error {
 
 // traffic prints, for plans over several hosts, how many bytes the exchanges of a step
 // move between devices, and which share of them stays inside hosts.
-func (p *program) traffic(ctx context.Context) error {
+func traffic(ctx context.Context, p *program) error {
 	p.head("workload", "cluster", ">hosts", "sharding types", ">between devices, GB", ">inside hosts %", ">between hosts, GB", ">cost, ms", "tables by sharding type")
-	return p.eachExchanging(func(name string, q *problem.Problem) error {
+	return eachExchanging(p.workloads, func(name string, q *problem.Problem) error {
 		for _, kinds := range []struct {
 			name string
 			list []problem.ShardingType
@@ -60,10 +60,9 @@ func (p *program) traffic(ctx context.Context) error {
 	})
 }
 
-// eachExchanging calls f with each workload on several hosts: those named, if they are
-// not all.
-func (p *program) eachExchanging(f func(name string, q *problem.Problem) error) error {
-	names := p.workloads
+// eachExchanging calls f with each of the named workloads on several hosts. If all
+// workloads are named, it takes exchanging instead.
+func eachExchanging(names []string, f func(name string, q *problem.Problem) error) error {
 	if len(names) == len(workload.Names()) {
 		names = exchanging
 	}

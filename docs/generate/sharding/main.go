@@ -56,9 +56,9 @@ type program struct {
 }
 
 func run(ctx context.Context, out io.Writer, args []string) error {
-	p := program{out: out}
-	tables := map[string]func(context.Context) error{
-		"scenarios": p.scenarios, "workloads": p.gains, "pays": p.pays, "short": p.short, "drawn": p.drawn, "precision": p.precision, "traffic": p.traffic, "off": p.off,
+	p := &program{out: out}
+	tables := map[string]func(context.Context, *program) error{
+		"scenarios": scenarios, "workloads": gains, "pays": pays, "short": short, "drawn": drawn, "precision": precision, "traffic": traffic, "off": off,
 	}
 	const usage = "say which table to make: scenarios, workloads, pays, short, drawn, precision, traffic or off"
 	if len(args) == 0 {
@@ -104,11 +104,11 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		p.workloads = append(p.workloads, w.Name)
 	}
 	if *doc == "" {
-		return table(ctx)
+		return table(ctx, p)
 	}
 	var made strings.Builder
 	p.out = io.MultiWriter(out, &made)
-	if err := table(ctx); err != nil {
+	if err := table(ctx, p); err != nil {
 		return err
 	}
 	return replace(*doc, args[0], strings.Split(strings.TrimSpace(made.String()), "\n\n"))

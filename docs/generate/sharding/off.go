@@ -24,14 +24,14 @@ var pinned string
 
 // off plans workloads with slices of columns only, and compares the plan files, byte
 // for byte, with those of before.
-func (p *program) off(ctx context.Context) error {
+func off(ctx context.Context, p *program) error {
 	want := sums(pinned)
 	if !p.pin {
 		p.head("workload", "SHA-256 of the plan", "the same as before")
 	}
 	changed := 0
 	for _, name := range p.workloads {
-		sum, err := p.sum(ctx, name)
+		sum, err := planSum(ctx, p.binary, name, p.pin)
 		if err != nil {
 			return err
 		}
@@ -52,9 +52,9 @@ func (p *program) off(ctx context.Context) error {
 	return nil
 }
 
-// sum returns the SHA-256 of the plan file of a workload. A binary that is to be pinned
-// knows no --sharding-types.
-func (p *program) sum(ctx context.Context, name string) (string, error) {
+// planSum returns the SHA-256 of the plan file that the binary writes for a workload. A
+// binary whose plans are pinned knows no --sharding-types.
+func planSum(ctx context.Context, binary, name string, pin bool) (string, error) {
 	folder, err := os.MkdirTemp("", "kinds")
 	if err != nil {
 		return "", err
@@ -62,10 +62,10 @@ func (p *program) sum(ctx context.Context, name string) (string, error) {
 	defer func() { _ = os.RemoveAll(folder) }()
 	file := filepath.Join(folder, "plan.json")
 	args := []string{"plan", "workload:" + name, "--no-baselines", "-o", file}
-	if !p.pin {
+	if !pin {
 		args = append(args, "--sharding-types", "table_wise,column_wise")
 	}
-	cmd := exec.CommandContext(ctx, p.binary, args...)
+	cmd := exec.CommandContext(ctx, binary, args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if err := cmd.Run(); err != nil {

@@ -14,12 +14,12 @@ import (
 
 // pays prints what equal tables cost, all of them in one form, by their rows and
 // lookups: which form pays for which tables. Then, the same of a single table.
-func (p *program) pays(context.Context) error {
-	if err := p.inEach(32, []shape{{1e3, 64, 1}, {1e3, 64, 30}, {1e5, 64, 1}, {1e5, 64, 30}, {1e7, 64, 1}, {1e7, 64, 30}}); err != nil {
+func pays(_ context.Context, p *program) error {
+	if err := inEach(p, 32, []shape{{1e3, 64, 1}, {1e3, 64, 30}, {1e5, 64, 1}, {1e5, 64, 30}, {1e7, 64, 1}, {1e7, 64, 30}}); err != nil {
 		return err
 	}
 	fmt.Fprintln(p.out)
-	return p.inEach(1, []shape{{1e7, 4, 30}, {1e7, 4, 200}, {1e7, 16, 30}, {1e7, 16, 200}, {1e7, 128, 30}, {1e7, 128, 200}})
+	return inEach(p, 1, []shape{{1e7, 4, 30}, {1e7, 4, 200}, {1e7, 16, 30}, {1e7, 16, 200}, {1e7, 128, 30}, {1e7, 128, 200}})
 }
 
 // shape is a table's rows, columns and lookups a sample.
@@ -30,7 +30,7 @@ type shape struct {
 }
 
 // inEach prints the cost of a number of equal tables, for each shape, in each form.
-func (p *program) inEach(tables int, shapes []shape) error {
+func inEach(p *program, tables int, shapes []shape) error {
 	const batch, zipf = 65536, 1.05
 	forms := []struct {
 		name string

@@ -41,8 +41,8 @@ type answer struct {
 
 // scenarios prints, for each scenario, the cost of the plan by TorchRec's estimator and
 // the time of the whole process, beside those of TorchRec's planner.
-func (p *program) scenarios(ctx context.Context) error {
-	here, err := p.torchrecHere()
+func scenarios(ctx context.Context, p *program) error {
+	here, err := torchrecHere(p.engines)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (p *program) scenarios(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		a, took, err := p.timed(ctx, path)
+		a, took, err := timed(ctx, p.binary, p.runs, path)
 		if err != nil {
 			return err
 		}
@@ -93,12 +93,12 @@ func scenarioName(path string) (string, error) {
 // taken is the time of a process, and of its processors, in s.
 type taken struct{ wall, cpu float64 }
 
-// timed plans a scenario by TorchRec's formulas several times, and returns the answer
-// and the medians of the times of the process.
-func (p *program) timed(ctx context.Context, path string) (a answer, took taken, err error) {
+// timed plans a scenario by TorchRec's formulas in a number of runs of the binary, and
+// returns the answer and the medians of the times of the process.
+func timed(ctx context.Context, binary string, runs int, path string) (a answer, took taken, err error) {
 	var wall, cpu []float64
-	for range p.runs {
-		cmd := exec.CommandContext(ctx, p.binary, "plan", path, "--device", "a100-80", "--model", "torchrec", "--no-baselines", "--json")
+	for range runs {
+		cmd := exec.CommandContext(ctx, binary, "plan", path, "--device", "a100-80", "--model", "torchrec", "--no-baselines", "--json")
 		cmd.Stderr = os.Stderr
 		start := time.Now()
 		out, err := cmd.Output()
@@ -122,10 +122,10 @@ func (p *program) timed(ctx context.Context, path string) (a answer, took taken,
 type torchrec struct{ cost, seconds float64 }
 
 // torchrecHere reads what TorchRec's default planner made of each scenario on the
-// machine of docs/ENGINES.md: the cheapest of its plans, by
+// machine of docs/ENGINES.md from the file engines: the cheapest of its plans, by
 // name. Without the file there are none.
-func (p *program) torchrecHere() (map[string]torchrec, error) {
-	text, err := os.ReadFile(p.engines)
+func torchrecHere(engines string) (map[string]torchrec, error) {
+	text, err := os.ReadFile(engines)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
@@ -145,7 +145,7 @@ func (p *program) torchrecHere() (map[string]torchrec, error) {
 		} `json:"scenarios"`
 	}
 	if err := json.Unmarshal(text, &file); err != nil {
-		return nil, fmt.Errorf("%s: %w", p.engines, err)
+		return nil, fmt.Errorf("%s: %w", engines, err)
 	}
 	found := map[string]torchrec{}
 	for _, s := range file.Scenarios {

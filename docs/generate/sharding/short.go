@@ -30,7 +30,7 @@ const (
 // short prints, for each workload on its own cluster with too little HBM, the plan that
 // uses the hosts' memory, beside the smallest cluster that holds all in HBM, and beside
 // the same cluster with the HBM of its profile.
-func (p *program) short(ctx context.Context) error {
+func short(ctx context.Context, p *program) error {
 	p.head("workload", "cluster", ">tables, GiB", ">HBM, GiB each", ">with host memory, ms", ">in HBM, ms", "smallest in HBM", ">ms", "tables by sharding type", "in host memory")
 	for _, name := range p.workloads {
 		w, err := workload.ByName(name)

@@ -16,7 +16,7 @@ var families = [][]problem.ShardingType{{problem.RowWise}, {problem.TableRowWise
 
 // gains prints, for each workload on one host and on several, what all sharding
 // types save over table- and column-wise placement; and then what each family saves alone.
-func (p *program) gains(ctx context.Context) error {
+func gains(ctx context.Context, p *program) error {
 	p.head("workload", "cluster", ">hosts", ">table- and column-wise, ms", ">all types, ms", ">gain %", ">compute, ms", ">exchanges, ms", "tables by sharding type", ">within %")
 	type line struct {
 		cells []string
