@@ -77,7 +77,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	}
 	flags.StringVar(&p.binary, "binary", "bin/neuroshard", "the neuroshard `binary`, for scenarios and off")
 	flags.IntVar(&p.runs, "runs", 10, "runs of each scenario; their median counts")
-	flags.StringVar(&p.folder, "folder", "input/testdata/scenarios", "`folder` of the scenarios")
+	flags.StringVar(&p.folder, "folder", "problem/input/testdata/scenarios", "`folder` of the scenarios")
 	flags.StringVar(&p.engines, "engines", "docs/perf/engines.json", "`file` of python -m neuroshard_compare, for scenarios")
 	doc := flags.String("doc", "", "document to put the tables into, in place of those between its marks: `file`")
 	names := flags.String("workloads", strings.Join(workload.Names(), ","), "`names` of workloads, with commas between")
