@@ -8,85 +8,94 @@
 //
 // # Why it holds
 //
-// Each step drops something that can only make a plan cheaper. This section is about
-// plans that place tables whole or cut by columns.
+// Each step replaces the cost of a plan with a number that is equal or lower. This
+// section is about plans that place tables whole or cut by columns.
 //
-// The cost splits. A device that is ready early waits, so a plan costs the longest
-// compute, plus both all-to-alls, which are equally long for all devices, plus the
-// longest packing.
+// The cost is a sum. A device that is ready early waits for the others. So the cost of a
+// plan is the longest compute of a device, plus the time of both all-to-alls, which is
+// the same for all devices, plus the longest packing.
 //
-// All-to-alls (exchange.go). They take longer the more pooled columns X the device with
-// the most columns has. X is at least the mean, rounded up to a multiple of what all
-// slices have in common. Then u, the longest compute less the fixed time of one operator,
-// is bounded from below for ranges of X.
+// All-to-alls (exchange.go). Let X be the number of pooled columns on the device with the
+// most. If X grows, the all-to-alls take longer. X is at least the mean over the devices,
+// rounded up to a multiple of the greatest common divisor of the pooled columns of all
+// slices. Let u be the longest compute less the fixed time of one operator. The next steps
+// bound u from below for ranges of X.
 //
-// Operators. A device runs an operator with 8, 16 or 32 lanes, set by its widest slice,
-// and with a number of sort passes, set by its rows. Both together are the mode of the
-// device (relax.go). In a mode, the time of the operator without the fixed part is at
-// least
+// Operators. The widest slice on a device decides whether an operator runs with 8, 16 or
+// 32 lanes, and the rows on the device decide the number of sort passes. Lanes and passes
+// together are the mode of the device (relax.go). In a mode, the time of the operator
+// without the fixed part is at least
 //
 //	norm of three sums + norm of three sums + a sum
 //
-// over its slices (table.go). All sums are those of the simulated device, with its
-// rounding up, its repeated reading of indices by each slice and its state traffic, but
-// for two. First, the cache holds X rows of a table for min(T_sim, T) tables at a time,
-// which is at least one table; more room never makes more misses (cache.go), so each table is
-// given the whole cache. Second, the walk through the most used row is left out of the maximum
-// that it is part of. The backward of a weighted operator repeats 1.1 times the norm of
-// the forward.
+// over the slices of the operator (table.go). The sums are those of the simulated device:
+// widths are rounded up, each slice reads the indices again, and the traffic of optimizer
+// state counts. Two things differ. First, the simulated device divides the cache among
+// the tables in flight, min(T_sim, T) and at least one. The bound gives the whole cache to
+// each table, because more room never makes more misses (cache.go). Second, the update
+// takes the maximum of a norm and the walk through the most used row. The bound takes the
+// norm. The backward of a weighted operator also takes 1.1 times the norm of the forward.
 //
-// Shares. A norm is at least any tangent of it, which is a sum of prices of its slices.
-// If no device takes longer than u, then each slice takes a share of its device's time,
-// of the rows that are sorted in its passes, of X columns, and of its memory. Each of
-// these shares adds up to at most 1 on any device, and so does any weighted mean of the
-// four, with weights that depend on the mode. An empty device has shares 0.
+// Shares. A norm is at least any tangent of it. A tangent is linear, so it is a sum of
+// prices of the slices. If no device takes longer than u, each slice takes a share of four
+// limits of its device: of the time u, of the rows that the passes of the mode can sort,
+// of X columns, and of the memory. On any device, the shares of each limit add up to at
+// most 1. So does any weighted mean of the four shares, with weights that depend on the
+// mode. An empty device has shares 0.
 //
-// Refutation. Give a device in mode k the worth mu_k. Every table is cut and spread over
-// modes in some way. So all slices together are worth at least the sum over the tables
-// of their cheapest ways, and at most what all devices together are worth. Where that is
-// a contradiction, u is too low. The cheapest way is found exactly, over all cuts into
-// granules of columns. No way has a slice that takes longer than u by itself.
+// Refutation. Choose a worth mu_k for a device in mode k. A slice in mode k is worth mu_k
+// times its weighted mean share. Every table is cut and placed in modes in some way. So
+// all slices together are worth at least the sum, over the tables, of the cheapest way of
+// the table, and at most the worth of all devices. If that is a contradiction, u is too
+// low. The cheapest way is found exactly, over all cuts into granules of columns. A way
+// with a slice that alone takes longer than u does not count.
 //
-// Parts (tree.go). Placements are divided by X and by the number of devices in each
-// mode. Each part is bounded by itself, and the least of these bounds holds for all
-// placements.
+// Parts (tree.go). The placements are divided into parts, by X and by the number of
+// devices in each mode. Each part has its own bound, and the least of these bounds holds
+// for all placements.
 //
-// Prices, weights and worths come from an optimisation that stops early (node.go). They
-// cannot be wrong, only more or less sharp: the argument holds for all values.
+// Prices, weights and worths come from an optimisation that stops early (node.go). The
+// argument holds for any values of them; better values give a higher bound.
 //
-// What is left out: constraints, except a table's least width; the input exchange; and
-// in problems with several operators, all shares but the share of time, and all fixed
-// times but one. 1e-9 of the bound is taken off for rounding.
+// The bound ignores the input exchange, and constraints except the least width of a
+// table. In problems with several operators, it ignores all shares except the share of
+// time, and all fixed times except one. The bound is lowered by 1e-9 of itself, because
+// floating-point sums are rounded.
 //
 // # Other sharding types and memories
 //
 // A plan uses some set of operator classes (problem.OperatorClass): slices on single
 // devices, blocks of rows on all devices, blocks on the devices of hosts, replicas. Each
-// set is bounded by itself (classes.go), and the least of these bounds holds for all
-// plans. A set has the fixed times of the exchanges and operators of all its classes.
-// Beyond the steps above:
+// set has its own bound (classes.go), and the least of these bounds holds for all plans.
+// A set has the fixed times of the exchanges and operators of all its classes. These
+// steps come in addition to the steps above:
 //
-// What all devices hold takes each of them the same time, or more. A block is counted
-// as the last one, which may have fewer rows. The operators of a class are counted as
-// one operator, each table with the fewest lanes and the fewest sort passes that it may
-// have; the norm of the sums is at least a tangent of it, a sum over tables.
+// A table in blocks or replicas takes the same time, or more, on each device. Every block
+// counts as the last one, which may have fewer rows. All operators of a class count as
+// one operator, in which each table has the fewest lanes and the fewest sort passes that
+// are possible for the table. A norm of the sums is at least any tangent of it, which is
+// a sum over tables.
 //
-// An exchange takes longer the more columns, or weights, it has. Where an exchange is
-// the longest of several hosts' or devices', it takes at least the time of the mean, or,
-// for the all-to-alls, the time of any device's own columns.
+// If an exchange has more columns, or weights, it takes longer. Where the busiest host or
+// device sets the time of an exchange, the exchange takes at least the time for the mean
+// of all hosts or devices. An all-to-all takes at least the time for the columns of any
+// one device.
 //
-// So the cost of a plan, less fixed times, is a sum in which each table has a part.
-// mixed.go bounds that sum from below, again by prices: a table takes the cheapest of its
-// ways in all classes of the set. What is known of slices alone is kept: no way has a
-// slice that takes longer than the time that the shortest exchanges of all tables leave.
+// So the cost of a plan without fixed times is at least a sum with one term for each
+// table. mixed.go bounds that sum from below, again by prices: a table takes the cheapest
+// of its ways in all classes of the set. The rule for slices alone still holds: the
+// shortest exchanges of all tables leave a part of the cost for compute, and a way with a
+// slice that alone takes longer than this part does not count.
 //
-// Slices in host memory cost at least what they would cost in HBM, since the way to the
-// host comes on top. But they leave the HBM, and run in operators of their own. So where
-// host memory is allowed, memory and the rows of operators do not count.
+// A slice in host memory takes at least the time that it would take in HBM, because the
+// transfer over the host link comes on top. But the slice takes no HBM, and it runs in
+// another operator. So if host memory is allowed, the limits of memory and of sorted rows
+// are dropped.
 //
-// The set of slices alone has a sharper bound, since placements are divided there and
-// mixed.go does not divide. In all other sets, blocks and replicas count in the memory
-// of devices on average, or only if one by itself has no room.
+// The set with only slices on single devices has a sharper bound, because tree.go divides
+// its placements and mixed.go does not divide. In all other sets, blocks and replicas
+// count against the memory of all devices together. Where that limit is dropped, a table
+// has no block or replica that alone is larger than the memory of a device.
 package bound
 
 import (
@@ -103,14 +112,15 @@ import (
 // Total is a bound by itself: a plan may have less compute with more
 // communication.
 type Bound struct {
-	// Compute is the least longest time of a device's kernels, forward and
-	// backward, at the communication with the least sum of both.
+	// Compute is the time of the kernels, forward and backward, of the device with the
+	// longest compute.
 	Compute unit.Millis
-	// ForwardComm and BackwardComm are the least times of the all-to-alls, with
-	// packing and without waiting; 0 on one device.
+	// ForwardComm and BackwardComm are the times of the all-to-alls, with packing and
+	// without waiting; 0 on one device.
 	ForwardComm, BackwardComm unit.Millis
-	// Total is the sum of the three. It is the only part that is set for plans that may
-	// place tables in other ways than whole or cut by columns in HBM.
+	// Total is the sum of the three: the least sum that a plan can have. The other fields
+	// are 0 if the plans may place tables in other ways than whole or cut by columns in
+	// HBM.
 	Total unit.Millis
 }
 
@@ -123,7 +133,7 @@ func Gap(cost, bound unit.Millis) float64 {
 	return float64(cost/bound) - 1
 }
 
-// rounding is the share of a bound that is taken off for the rounding of sums.
+// rounding is the share of a bound that is subtracted, because sums are rounded.
 const rounding = 1e-9
 
 // Allowed says which ways to place tables a bound is for. The zero value allows tables
@@ -175,7 +185,7 @@ func Simulated(p *problem.Problem, allowed Allowed) (Bound, error) {
 		least = min(least, leastOf(p, w, counts, in, true))
 	}
 	if math.IsInf(least, 1) {
-		return Bound{}, errors.New("no plan to bound: the tables fit on no devices in any way that is allowed")
+		return Bound{}, errors.New("no plan to bound: the tables do not fit on the devices in any way that is allowed")
 	}
 	return Bound{Total: unit.Millis(least * (1 - rounding))}, nil
 }
@@ -191,7 +201,7 @@ func ofColumns(p *problem.Problem) (Bound, error) {
 	if r := newRelaxation(p, simulate.NewPricer(p)); len(r.tables) > 0 {
 		part := newTree(r, comm).least()
 		if math.IsInf(part.u, 1) {
-			return Bound{}, errors.New("no plan to bound: the tables fit on no devices in any way")
+			return Bound{}, errors.New("no plan to bound: the tables do not fit on the devices in any way")
 		}
 		columns, busy = part.from, fixedMS+part.u
 	}
@@ -220,8 +230,8 @@ func leastOf(p *problem.Problem, w wires, counts *simulate.Pricer, in set, onHos
 			least = float64(b.Total)
 		}
 	}
-	// Of two sets, the larger one has the lower bound more often. Work on the other
-	// ends as soon as its bound is above that.
+	// The larger of two sets often has the lower bound, so the largest set comes first.
+	// The work on a set ends as soon as its bound is above the least bound so far.
 	for used := in; used > 0; used = (used - 1) & in {
 		if onHosts && !used.has(problem.ClassColumns) || used == only(problem.ClassColumns) && !onHosts && allRead {
 			continue

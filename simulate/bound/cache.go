@@ -13,7 +13,8 @@ import (
 //	phi(y) = sum over j of p_j (1 - exp(-c_j y)) = room/U
 //
 // and later uses miss with probability exp(-c_j y). A y that is slightly too large gives
-// slightly too few misses, so any error of y must be on that side.
+// slightly too few misses, which keeps the bound valid. So y may be too large, but never
+// too small.
 type cache struct {
 	counts     access.Counts
 	scale, sum float64
@@ -34,7 +35,7 @@ func newCache(c access.Counts) *cache {
 }
 
 // misses returns the row reads that go to memory, or slightly fewer, with room for the
-// given number of rows. Calls with less and less room are the quickest.
+// given number of rows. A call is fastest if it has less room than the call before.
 func (u *cache) misses(room float64) float64 {
 	unique := u.counts.Unique
 	if room >= unique {

@@ -9,8 +9,8 @@ import (
 	"github.com/neuroshard/neuroshard/simulate"
 )
 
-// classes.go counts what a table takes in each operator class of problem: of the
-// operators that tables of the class run in, and of the exchanges of the class.
+// classes.go counts what a table takes in each operator class of package problem: in the
+// operators of the class, and in its exchanges.
 //
 //	ClassColumns     slices on single devices: table-wise and column-wise, in HBM or on hosts
 //	ClassBlocks      blocks of rows on all devices: row-wise
@@ -20,8 +20,8 @@ import (
 // An exchange takes a fixed time, if the class is in use, and a time for each pooled
 // column, or weight, of the class.
 
-// exchanging is the number of the classes above: they have exchanges of their own, and
-// the classes in host memory have those of ClassColumns.
+// exchanging is the number of the classes above, which have exchanges of their own. The
+// classes in host memory have the exchanges of ClassColumns.
 const exchanging = 4
 
 // set is a set of operator classes: bit c says that class c is in it.
@@ -35,15 +35,16 @@ func (s set) has(c problem.OperatorClass) bool { return s>>c&1 == 1 }
 // wires are the times of the exchanges of a problem.
 type wires struct {
 	// fixed is, by class, the fixed time of an operator and of the exchanges, in ms, of
-	// a class that is in use. An operator on single devices and one by host may be on
-	// different devices, so the time of an operator is in both entries, and counted
-	// once for both.
+	// a class that is in use. An operator of ClassColumns and one of ClassHostBlocks may
+	// run on different devices. So both entries have the fixed time of an operator, and
+	// wires.of counts it once.
 	fixed [exchanging]float64
-	// own is the time, in ms, of a pooled column on the device with the most columns;
-	// shared is that of a column of the mean over the devices.
+	// own is the time, in ms, that a pooled column adds on the device with the most
+	// columns. shared is the time that a column on any device adds on every device.
 	own, shared float64
-	// block is the time, in ms, of a column of blocks, host that of a column by host in
-	// the mean over hosts, and weight that of a replicated weight.
+	// block is the time, in ms, of a column of blocks on all devices, host that of a
+	// column of blocks on the devices of a host, as a mean over the hosts, and weight that
+	// of a replicated weight.
 	block, host, weight float64
 	// stream is the bandwidth of memory, in bytes a millisecond.
 	stream float64
@@ -64,7 +65,7 @@ func newWires(p *problem.Problem) (wires, error) {
 	if t.Devices == 1 {
 		return w, nil
 	}
-	// All times are linear in the columns, or weights, so one of them is enough. The
+	// All times are linear in the columns, or weights, so the time of one is enough. The
 	// device with the most columns sends at least its own columns.
 	const one = 1
 	pack := float64(net.Pack(one))
@@ -101,13 +102,13 @@ func (w *wires) of(s set) float64 {
 // everywhere is what a table takes of every device in the class of blocks or of
 // replicas.
 type everywhere struct {
-	// load is the load of its operator: with sorting, and in linear with the time of
-	// exchanges and dense updates.
+	// load is the load of the operator. Its entry linear is the time of exchanges and of
+	// dense updates.
 	load load
 	// alone is the time of computing with nothing else in the class. exchange is the time
 	// of the exchanges without fixed times. Both are in ms.
 	alone, exchange float64
-	// bytes is the memory that the table takes on each device in the mean.
+	// bytes is the least memory that the table takes on any device.
 	bytes float64
 }
 
@@ -199,7 +200,7 @@ type counter struct {
 }
 
 // block returns what table i of the problem takes as blocks of rows on all devices; nil
-// if that cannot be.
+// if the table cannot be cut into such blocks or a block does not fit.
 func (c *counter) block(i int) *everywhere {
 	p, t, n := c.problem, &c.problem.Tables[i], c.problem.Topology.Devices
 	if !t.CutsByRows(n) {
@@ -237,9 +238,10 @@ func (c *counter) replica(i int) *everywhere {
 	return e
 }
 
-// newBlock returns what slices take of a block of the rows of table i, which is cut into
-// blocks for the given number of devices, where c counts a batch's accesses to the whole
-// table. It is the least of the last block and of the block that all other devices have.
+// newBlock returns what slices of a block of table i take, if the rows of the table are
+// cut into blocks for the given number of devices. c counts a batch's accesses to the
+// whole table. Each number is the lesser of that of the last block and that of the other
+// blocks, which are equal.
 func newBlock(d *simulate.Rates, p *problem.Problem, i, devices int, c access.Counts) table {
 	q := *p
 	q.Tables = slices.Clone(p.Tables[i : i+1])

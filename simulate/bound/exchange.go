@@ -6,16 +6,17 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// exchange.go bounds the all-to-alls. With n ranks and d_r pooled columns on rank r, of
-// which X is the most, the largest transfer is at least what the rank with X columns
-// sends, (n-1)/n B X b bytes. It is not larger if ranks hold X columns each until no
-// columns are left:
+// exchange.go bounds the all-to-alls. Let n be the number of ranks, B the global batch, b
+// the bytes of an element, and X the pooled columns of the rank with the most. That rank
+// sends (n-1)/n B X b bytes, so the largest transfer has at least these bytes. It has no
+// more if ranks hold X columns each until no columns are left:
 //
 //	X  X  X  rest  0  0
 //
-// since any rank receives at most B/n (n-1) X b. So the time of the simulated device for
-// this placement is the least one. Its packing is the least as well: the packing of the
-// forward grows with X, and that of the backward is the same for all placements.
+// because any rank receives at most B/n (n-1) X b bytes. So no placement with this X has
+// shorter all-to-alls on the simulated device. Its packing is the shortest, too: the
+// packing of the forward grows with X, and that of the backward is the same for all
+// placements.
 
 // exchange holds the least all-to-alls of a problem.
 type exchange struct {

@@ -10,41 +10,48 @@ import (
 	"github.com/neuroshard/neuroshard/simulate"
 )
 
-// mixed.go bounds the placements that use a given set of operator classes: those of all
-// devices, of hosts and of single devices together. classes.go says what is counted.
+// mixed.go bounds the cost of placements that use a given set of operator classes: slices
+// on single devices, blocks and replicas on all devices, and blocks on the devices of
+// hosts. classes.go counts what a table takes in each class.
 //
-// A plan costs U, less fixed times. Every device spends S on what all devices hold, and
-// on exchanges except those of its own columns. The device with the most columns, X,
-// makes the all-to-alls e X long. So for device r, whose slices take the time t_r and
-// have d_r columns,
+// Let U be the cost of a plan without fixed times. Let S be the time that every device
+// spends on blocks and replicas on all devices, and on all exchanges except the
+// all-to-alls. Let X be the number of columns on the device with the most, and e the time
+// of the all-to-alls for one column, so the all-to-alls take e X. Let t_i be the time of
+// the slices on device i, and d_i the number of their columns. Since d_i <= X,
 //
-//	t_r + e d_r <= U - S
+//	t_i + e d_i <= U - S
 //
-// and memory and rows have their limits. Choose, for a device in mode k, the price a_k
-// of its time, r_k of its rows and m_k of its bytes. Then all prices together are at
-// most
+// and the rows and the bytes of device i have limits, too. Choose prices for a device in
+// mode k: a_k for its time, b_k for its rows and m_k for its bytes. Add the prices of all
+// that the devices take. The sum is at most
 //
-//	sum over r of a (U - S) + rest,  rest = r times its rows + m times its budget
+//	sum over devices of a (U - S) + rest
+//	rest = sum over devices of b times the limit of rows + m times the budget of bytes
 //
-// and S is a sum over the tables in the other classes (a tangent of the norms of each
-// class), so S moves to the side of the tables. With tau = sum of a over the devices,
-// each table adds the least of
+// where a, b and m are the prices in the mode of the device. S is at least a sum over the
+// tables in the other classes, by a tangent of the norms of each class. So S moves to the
+// side of the tables. Let tau be the sum of a over the devices, and let s be the part of
+// S that a table adds in a class. Then each table adds to the left side the least of
 //
-//	columns   the cheapest cut at the prices     and tau times its share of S
-//	blocks    tau c + the sum of m times its bytes
-//	replicas  tau c + the sum of m times its bytes
-//	by host   tau x + the least a, for each device of the host, times its time there
+//	columns   tau s + the price of the cheapest cut
+//	blocks    tau s + the sum of m over the devices, times the bytes on a device
+//	replicas  tau s + the sum of m over the devices, times the bytes on a device
+//	by host   tau s + the least a times the time on a device, for each device of the host
 //
-// to the left side, and U >= (sum over tables - rest)/tau. How many devices are in which
-// mode is unknown. The least over the ways of a table is concave in tau and the sums,
-// which are linear in the numbers of devices. So the bound is lowest where all devices
-// are in one mode, and the least over the modes holds for all numbers. An empty device
-// counts in any mode, and a device with several operators in the mode with the highest a.
+// and U >= (sum over tables - rest)/tau. The number of devices in each mode is unknown.
+// But tau, rest and the sum of m are linear in these numbers, and the least over the ways
+// of a table is concave in tau and the sum of m. So the bound is lowest if all devices
+// are in one mode, and the least bound over the modes holds for all numbers. An empty
+// device counts as one in any mode. A device with several operators counts as one in the
+// mode with the highest a.
 //
-// Prices come from shares of tables in all classes, which follow the cheapest ways as in
-// node.go. They cannot be wrong, only more or less sharp.
+// The prices come from the shares of each table in its ways. The shares move towards the
+// cheapest ways as in node.go. Any prices give a valid bound; better prices give a higher
+// one.
 
-// mixed is placements that use a set of classes, and the shares of tables in the classes.
+// mixed holds the placements that use a set of classes, as the shares of each table in
+// its ways in these classes, and the bound of the placements.
 type mixed struct {
 	*relaxation
 	*otherClasses
@@ -52,19 +59,21 @@ type mixed struct {
 	n, perHost float64
 	// u is a lower bound on the cost without fixed times, in ms.
 	u float64
-	// sharp is the power of the norms that stand for maxima, and steps the moves made.
+	// sharp is the power of the norms that stand for maxima, and steps the number of
+	// sweeps made.
 	sharp, steps int
 	// leastTime is the least weight of time.
 	leastTime float64
-	// busy is the longest time of a device's own slices, with the all-to-alls, that the
-	// shares need. common is the time that all devices spend in addition. Both in ms.
+	// busy is the part of u for a device's own slices and their all-to-alls. common is
+	// the time that every device spends in addition, at the shares. Both are in ms.
 	busy, common float64
-	// shortage is the number of devices that the shares need, over the number there are.
+	// shortage is the number of devices that the shares need, divided by the number of
+	// devices of the cluster.
 	shortage float64
-	// mix is the load of each mode, and then of each other class. parts is the same for
-	// each portion of the tables.
+	// mix is the load of each mode, and then of each other class: the sum of parts, which
+	// has the load for each portion of the tables, and of the rest of start.
 	mix, parts, start []load
-	// at is the place in mix of each class but ClassColumns.
+	// at is the place in mix of each class except ClassColumns.
 	at [exchanging]int
 	// tau[k], memory[k] and rest[k] hold the values for a cluster whose devices are all
 	// in mode k, and reach[k] the sum over the tables at these values.
@@ -78,8 +87,8 @@ type mixed struct {
 	// over all tables.
 	exchange      []float64
 	leastExchange float64
-	// need is, by mode, the number of devices that the shares need, and weights how much
-	// time, rows and bytes weigh.
+	// need is, by mode, the number of devices that the shares need, and weights the
+	// weights of time, rows and bytes.
 	need    []float64
 	weights [][3]float64
 }
@@ -182,8 +191,8 @@ func (m *mixed) give(at int, l *load, scale float64, parts []load) {
 	}
 }
 
-// step is a way to place a table. It is possible if the longest compute of a device
-// takes at least the time alone, and it takes the time exchange. Both are in ms.
+// step is a way to place a table. The way is possible only if the longest compute of a
+// device is at least alone. exchange is the time of the way's exchanges. Both are in ms.
 type step struct {
 	table           int
 	alone, exchange float64
@@ -210,9 +219,10 @@ func (m *mixed) exchanges() {
 	}
 }
 
-// floor returns a bound from what tables compute alone, in ms. If the longest compute
-// of a device takes c, each table adds at least the shortest exchange of its ways with a
-// compute of at most c. The bound is the least sum of both over all c.
+// floor returns a bound from the time that each table computes alone, in ms. If the
+// longest compute of a device takes c, each table adds at least the shortest exchange of
+// its ways with a compute of at most c. The bound is the least sum of c and these
+// exchanges, over all c.
 func (m *mixed) floor() float64 {
 	var steps []step
 	for i := range m.tables {
@@ -259,22 +269,23 @@ func (m *mixed) floor() float64 {
 }
 
 const (
-	// mixedRounds and mixedVisits end the work on a set of classes. So does a bound that
-	// the cheapest shares are above by no more than the share enough.
+	// The work on a set of classes ends after mixedRounds rounds, or after mixedVisits
+	// prices of tables and at least minMixedRounds rounds. It ends earlier if the shares
+	// need at most the share enough more than the bound.
 	mixedRounds, mixedVisits = 100, 60_000
 	minMixedRounds           = 6
 	enough                   = 0.0005
 	// settled is the number of rounds after which the start no longer shows in the shares.
 	settled = 5
-	// unused is the share of the devices at which the weights of a mode are halfway
-	// between its own and the usual ones.
+	// The weights of a mode that needs the share unused of the devices are halfway between
+	// its own and the usual ones.
 	unused = 5e-3
 )
 
-// leastTimes are the least weights of time, which the rounds take in turn.
+// leastTimes lists the values of leastTime, which the rounds use in turn.
 var leastTimes = [...]float64{0.3, 0.7, 0.95}
 
-// raise raises u until more work is not worth its time, or until u is above the limit.
+// raise raises u until it reaches the limit or the work on a set of classes ends.
 func (m *mixed) raise(limit float64) {
 	if m.u = m.floor(); math.IsInf(m.u, 1) {
 		return
@@ -294,7 +305,7 @@ func (m *mixed) raise(limit float64) {
 			m.sweep(true)
 		}
 		if !m.sweep(false) {
-			// Some table has no way that takes less than m.longest.
+			// Some table has no way without a slice that alone takes longer than m.longest.
 			m.u = m.longest
 			continue
 		}
@@ -348,7 +359,7 @@ func (m *mixed) sweep(fresh bool) bool {
 	return true
 }
 
-// shrink takes a share of the parts out of them and out of the mix.
+// shrink lowers the parts by the given share of them, and the mix by the same loads.
 func (m *mixed) shrink(parts []load, share float64) {
 	for k := range parts {
 		accumulate(&m.mix[k], &parts[k], -share)
@@ -415,7 +426,7 @@ var plain = mode{forwards: 1}
 func (m *mixed) differentiate() {
 	for k := range m.mix {
 		for j := range m.mix[k] {
-			// Sums that were added and taken away may leave a rest below 0.
+			// Loads that were added and subtracted may leave a sum slightly below 0.
 			m.mix[k][j] = max(m.mix[k][j], 0)
 		}
 	}
@@ -429,8 +440,8 @@ func (m *mixed) differentiate() {
 	m.setPrices(m.weigh(devices, left))
 }
 
-// divideTime sets common and busy, and returns the bytes of a device that blocks and
-// replicas leave.
+// divideTime sets common and busy, and returns the bytes that blocks and replicas leave
+// free on a device.
 func (m *mixed) divideTime() (left float64) {
 	blocks, hosts, replicas := &m.mix[m.at[problem.ClassBlocks]], &m.mix[m.at[problem.ClassHostBlocks]], &m.mix[m.at[problem.ClassReplicas]]
 	dims := 0.0
@@ -444,7 +455,7 @@ func (m *mixed) divideTime() (left float64) {
 		time += m.modes[k].time(&m.mix[k]) + m.own*m.mix[k][columns]
 	}
 	time /= m.n
-	// This part of u is left for the devices' own slices, if both parts shrink alike.
+	// u is divided in the ratio of the time of the devices' own slices to common.
 	m.busy = m.u * max(time/(time+m.common), 0.05)
 	left = m.budget
 	if !math.IsInf(left, 1) {
@@ -453,9 +464,9 @@ func (m *mixed) divideTime() (left float64) {
 	return left
 }
 
-// weigh sets tau, memory and rest of each mode, and their means over the devices that
-// the shares need, where left is the bytes of a device for its own slices. It returns the
-// least tau.
+// weigh sets tau, memory and rest of each mode, and the means of tau and memory over the
+// devices that the shares need. left is the bytes of a device for its own slices. It
+// returns the least tau.
 func (m *mixed) weigh(devices, left float64) (leastTau float64) {
 	var usual [3]float64
 	if devices > 0 {
@@ -527,9 +538,10 @@ func (m *mixed) setPrices(leastTau float64) {
 	}
 }
 
-// settle moves the weights of a mode towards the usual ones, the more the less the mode
-// is used (own is 0 to 1), and raises the weight of time to leastTime at least, at the
-// expense of the others. Rows have no weight unless limited is true.
+// settle replaces the weights w of a mode with a mean of w and the usual weights, in which
+// w has the weight own, 0 to 1. own is low for a mode that few devices use. Then settle
+// raises the weight of time to at least leastTime and lowers the others by the same
+// amount. Rows have no weight unless limited is true.
 func (m *mixed) settle(w, usual *[3]float64, own float64, limited bool) {
 	for j := range w {
 		w[j] = own*w[j] + (1-own)*usual[j]
@@ -551,8 +563,8 @@ func everywherePrices(g, l *load) {
 	g[sorting], g[linear] = 1, 1
 }
 
-// needed returns the smoothed number of devices that mode k needs, and keeps how much
-// time, rows and bytes weigh.
+// needed returns the smoothed number of devices that mode k needs, and sets the mode's
+// weights of time, rows and bytes.
 func (m *mixed) needed(k int, budget float64) float64 {
 	l, mode, w := &m.mix[k], &m.modes[k], &m.weights[k]
 	*w = [3]float64{(mode.time(l) + m.own*l[columns]) / m.busy, l[rows] / mode.rows, l[bytes] / budget}

@@ -7,44 +7,46 @@ import (
 
 // node.go bounds one part of the placements, by convex optimisation.
 //
-// Divide every table over ways to cut and place it, in any fractions. Mode k then has a
-// load x_k, and needs
+// A way of a table is a cut, with a mode for each slice. Divide every table over its
+// ways, in any fractions. Let x_k be the sum of all loads in mode k. Mode k needs
 //
-//	n_k = the maximum of time(x_k)/u, rows/its rows, columns/X, bytes/budget
+//	n_k = the maximum of time(x_k)/u, rows/(limit of rows), columns/X, bytes/budget
 //
-// devices. All modes together need psi times the devices of the cluster. The gradient of
-// a smoothed psi gives the weights and worths of the package comment. The cheapest ways
-// at that gradient are both the proof that u is too low and the direction in which to
-// move the fractions (Frank and Wolfe's method):
+// devices. Let psi be the sum of all n_k, divided by the number of devices of the
+// cluster. psi is smoothed, and its gradient gives the prices, weights and worths of the
+// package comment. The cheapest ways at these prices have two uses: they prove that u is
+// too low, and they are the direction in which to move the fractions (the method of Frank
+// and Wolfe):
 //
 //	fractions -> loads -> psi and gradient = prices -> cheapest ways
 //	    ^                                                    |
 //	    +----------------- a step towards them --------------+
 //
-// Moving the tables in a few portions, with new prices after each, takes many fewer
-// rounds than moving all tables at once. But only prices that were the same for all
-// tables prove anything. So a round is two sweeps of the first sort and one of the
-// second. The method starts from u = the longest slice alone. It has no end of its own: a
-// round may raise u or leave it.
+// A sweep moves the fractions of all tables once. Sweeps that set new prices for each of
+// a few portions of the tables need many fewer rounds than sweeps with the same prices
+// for all tables. But only prices that are the same for all tables prove a bound. So a
+// round is two sweeps with new prices for each portion, and then one sweep with the same
+// prices for all tables. The method starts with the u of relaxation.floor. A round may
+// raise u or leave it as it is, so the caller sets the number of rounds.
 
-// node is a part of the placements: those with lo to hi devices in each mode,
-// and with from to to columns on the device with the most columns.
+// node is a part of the placements: those with at least lo and at most hi devices in each
+// mode, and with at least from and at most to columns on the device with the most columns.
 type node struct {
 	lo, hi   []int
 	from, to int
-	// u is a lower bound on the longest time without an operator's fixed part, in
-	// ms; +Inf where the part is empty.
+	// u is a lower bound on the longest compute of a device without the fixed time of an
+	// operator, in ms; +Inf if the part has no placements.
 	u float64
-	// ended is true where the part can neither be divided nor improved.
+	// ended is true if the part can neither be divided nor improved.
 	ended bool
 
-	// mix is the load of each mode. It is the sum of parts, by portion and mode, and
-	// of what is left of the start.
+	// mix is the load of each mode: the sum of parts, which has the load by portion and
+	// mode, and of the rest of start.
 	mix, parts, start []load
-	// steps is the number of moves made, rounds that of the rounds.
+	// steps is the number of sweeps made, and rounds the number of rounds.
 	steps, rounds int
-	// ahead is how far above u the limit is beyond which slices are left out, as a share
-	// of u; idle is the number of rounds for which the limit was too far.
+	// A slice that alone takes longer than u (1 + ahead) is left out. idle is the number
+	// of rounds since ahead was set, or since u last reached that limit.
 	ahead float64
 	idle  int
 	// stalled is the number of bouts that did not raise u by much.
@@ -57,12 +59,12 @@ const portions = 8
 // prover raises the bounds of nodes.
 type prover struct {
 	*relaxation
-	// visited is the number of tables that were priced so far.
+	// visited is the number of prices of tables that were computed so far.
 	visited int
 	// sharp is the power of the norms that stand for maxima.
 	sharp int
-	// By mode: the devices needed, the weights of their four shares, and the worth of a
-	// device.
+	// By mode: the number of devices that the mode needs, the weights of the four shares,
+	// and the worth of a device.
 	need    []float64
 	weights [][4]float64
 	worth   []float64
@@ -84,8 +86,8 @@ func (s *prover) root(columns int) *node {
 	for k := range n.hi {
 		n.hi[k] = s.devices
 	}
-	// The start is a little of every table in every mode: in a mode that is not in use,
-	// it says which of the times weighs most.
+	// The start is a little of every table in every mode. In a mode that no table uses
+	// yet, it decides which of the times has the highest price.
 	for i := range s.tables {
 		t := &s.tables[i]
 		for _, k := range s.of[t.operator] {
@@ -134,8 +136,8 @@ func (s *prover) improve(n *node, rounds int) {
 	}
 }
 
-// raise raises the bound of the node by the price of all tables together, at prices that
-// were the same for all of them. The price is +Inf if some table has no way.
+// raise raises the bound of the node, given the price of all tables together, at prices
+// that were the same for all tables. The price is +Inf if some table has no way.
 func (s *prover) raise(n *node, price float64) {
 	if math.IsInf(price, 1) {
 		if !s.placeable() {
@@ -146,8 +148,9 @@ func (s *prover) raise(n *node, price float64) {
 		}
 		return
 	}
-	// With a longer u, prices fall by less than u rises. So every u up to reached is
-	// refuted, except that slices longer than s.longest were left out.
+	// If u rises by a factor, the price falls by at most that factor. So every u up to
+	// reached is refuted, but only up to s.longest: slices that alone take longer were
+	// left out.
 	reached := n.u * price / (s.available(n) * (1 + rounding))
 	if reached >= s.longest {
 		n.u, n.idle = s.longest, 0
@@ -209,7 +212,7 @@ func (s *prover) sweep(n *node, fresh bool) float64 {
 	return total
 }
 
-// shrink takes a share of the parts out of them and out of the mix.
+// shrink lowers the parts by the given share of them, and the mix by the same loads.
 func (n *node) shrink(parts []load, share float64) {
 	for k := range parts {
 		accumulate(&n.mix[k], &parts[k], -share)
@@ -259,18 +262,19 @@ func (s *prover) differentiate(n *node) {
 	}
 }
 
-// needed returns the smoothed number of devices that mode k needs, and keeps how much
-// each of the four shares weighs.
+// needed returns the smoothed number of devices that mode k needs, and sets the weights
+// of the mode's four shares.
 func (s *prover) needed(n *node, k int) float64 {
 	p, l, mode := s.sharp, &n.mix[k], &s.modes[k]
 	for j := range l {
-		// Sums that were added and taken away may leave a rest below 0.
+		// Loads that were added and subtracted may leave a sum slightly below 0.
 		l[j] = max(l[j], 0)
 	}
 	w := &s.weights[k]
 	*w = [4]float64{mode.time(l) / n.u, l[rows] / mode.rows, l[columns] / float64(n.to), l[bytes] / s.budget}
 	if !s.single {
-		// Shares other than time's are those of one operator among several.
+		// A device may run several operators. The mode has the limits of one of them, so
+		// only the share of time holds.
 		w[1], w[2], w[3] = 0, 0, 0
 	}
 	most := max(w[0], w[1], w[2], w[3])
@@ -290,8 +294,8 @@ func (s *prover) needed(n *node, k int) float64 {
 	return most * size
 }
 
-// setPrices sets the prices in mode k, where the need of one more device in the mode
-// adds m to psi.
+// setPrices sets the prices in mode k. m is the rise of psi if the mode needs one more
+// device.
 func (s *prover) setPrices(n *node, k int, m float64) {
 	l, w, g := &n.mix[k], &s.weights[k], &s.prices[k]
 	time := m * w[0] / n.u
@@ -317,7 +321,7 @@ func tangent(g, l *load, at int, scale float64) {
 	}
 }
 
-// available returns the maximum of what the node's devices are worth together.
+// available returns the highest worth that the devices of the node can have together.
 func (s *prover) available(n *node) float64 {
 	left, worth := s.devices, 0.0
 	order := make([]int, 0, len(s.modes))

@@ -144,8 +144,8 @@ func (r *relaxation) addModes(operator int, weighted bool) {
 		for passes := least; passes <= most; passes++ {
 			k := mode{operator: operator, lanes: lanes, passes: passes, rows: maxRows(passes), forwards: forwards}
 			if passes == most || !r.single {
-				// A device that repeats rows, with two slices of a table, may need more sort
-				// passes. Then it takes longer.
+				// A device with two slices of a table counts its rows twice and may need more
+				// sort passes. More passes take longer, so the time of this mode is a bound.
 				k.rows = math.Inf(1)
 			}
 			r.of[operator] = append(r.of[operator], len(r.modes))
@@ -181,7 +181,7 @@ func (r *relaxation) choose(t *table) float64 {
 	}
 	for g := 1; g <= t.granules; g++ {
 		best, first := r.price[g], g
-		// The narrower part of a first cut is at most half.
+		// In a cut into several slices, the narrowest one has at most half of the width.
 		for w := t.least; w <= g/2; w++ {
 			if v := r.best[g-w] + r.price[w]; v < best {
 				best, first = v, w
@@ -212,7 +212,8 @@ func (r *relaxation) offer(t *table, k int) {
 }
 
 // fraction returns the price of a table too wide for choose: as if it could be cut into
-// any number of slices, whole or not, of the width with the least price for a granule.
+// slices of the width with the least price for a granule, even if the number of slices is
+// not whole.
 func (r *relaxation) fraction(t *table) float64 {
 	least := math.Inf(1)
 	for g := t.narrowest(); g <= len(t.slices); g++ {

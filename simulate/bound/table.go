@@ -28,7 +28,7 @@ const (
 	maxGranules = 64
 )
 
-// table is what slices of one table take, or of several equal tables.
+// table holds what slices of one table, or of one of several equal tables, take.
 type table struct {
 	// count is the number of equal tables, and index the place of the first one in the
 	// problem.
@@ -163,10 +163,10 @@ func (w *widths) slice(granules int) slice {
 }
 
 // wide returns the entry for all slices of more than maxGranules, in a table of the
-// given granules. It is a lower bound on what the whole table takes, such that each
-// granule of a wide slice takes at least a granule's part of it: widths are not rounded
-// up, and misses and uncached gradients are those at maxGranules, since a granule of a
-// wider slice has no fewer.
+// given granules. The entry is a lower bound on what the whole table takes. Divided by the
+// granules of the table, it is also a lower bound on what each granule of a wide slice
+// takes: widths are not rounded up, and misses and uncached gradients are those of a slice
+// of maxGranules, because a granule of a wider slice never has fewer.
 func (w *widths) wide(granules int) slice {
 	w.slice(maxGranules)
 	dim := float64(granules * problem.ColumnGranule)
@@ -230,8 +230,8 @@ func sortPasses(rows float64) int {
 // and a bit to spare.
 func maxRows(passes int) float64 { return math.Ldexp(1, 8*passes-1) }
 
-// norm returns the p-norm of the simulated device, by two roots, which are faster than a
-// power.
+// norm returns the p-norm of the simulated device. It takes two roots, because they are
+// faster than one power.
 func norm(a, b, c float64) float64 {
 	most := max(a, b, c)
 	if most == 0 {

@@ -2,8 +2,9 @@ package bound
 
 import "math"
 
-// tree.go divides the placements into parts until the budget is spent. The part
-// with the least bound is the one to work on, for its bound is that of all:
+// tree.go divides the placements into parts until its budget of work is spent. The least
+// bound of all parts is the bound of all placements, so the part with that bound is the
+// next one to work on:
 //
 //	all placements
 //	  |- at most 2400 columns on any device
@@ -13,31 +14,32 @@ import "math"
 //
 // The bound of a part counts the all-to-alls at its fewest columns, and the compute at
 // its most. So a part is divided by columns if its relaxed solution has many more columns
-// on some device than its all-to-alls count. Otherwise it is divided by the mode that
-// needs a number of devices far from a whole one.
+// on some device than its all-to-alls count. Otherwise it is divided by the mode whose
+// number of devices is farthest from a whole number.
 
 // The rules of the division.
 const (
-	// visits is how often tables are priced in all, and minRounds the least number of
-	// rounds. Both bound the time.
+	// The work ends after visits prices of tables, or after minRounds rounds if these
+	// need more prices.
 	visits    = 150_000
 	minRounds = 4
 	// A bout is the number of rounds of work on a part at a time. A bout that does not
 	// raise the bound by the share progress has stalled. Then the part is divided if its
-	// mix needs at most fits times the devices, or after stalls bouts. A part that cannot
-	// be divided ends if its mix needs less than ends times the devices, or after
-	// 3 stalls bouts.
+	// mix needs at most fits times the devices, or if stalls bouts in a row have stalled.
+	// A part that cannot be divided ends if its mix needs less than ends times the
+	// devices, or if 3 stalls bouts in a row have stalled.
 	bout     = 8
 	progress = 0.0005
 	fits     = 1.05
 	ends     = 1.003
 	stalls   = 2
-	// columnShare is the share of the bound that a division by columns must be
-	// worth, and broken how far a number of devices must be from a whole one.
+	// A part is divided by columns only if its all-to-alls can rise by more than the
+	// share columnShare of its bound, and by a mode only if the mode's number of devices
+	// is more than broken from a whole number.
 	columnShare = 0.004
 	broken      = 0.05
-	// A new part counts as one with at most freshSteps steps and freshRounds rounds, so
-	// that its mix still moves.
+	// A new part counts at most freshSteps steps and freshRounds rounds as done, so that
+	// its mix still moves.
 	freshSteps  = 60
 	freshRounds = 30
 )
@@ -100,8 +102,8 @@ func (t *tree) least() *node {
 	}
 }
 
-// shortage returns the number of devices that the node's mix needs, over the number that
-// it has.
+// shortage returns the number of devices that the node's mix needs, divided by the number
+// of devices that the node has. The modes at their limit hi count, too.
 func (t *tree) shortage(n *node) float64 {
 	devices, most := 0.0, 0.0
 	for k := range t.modes {
@@ -114,7 +116,7 @@ func (t *tree) shortage(n *node) float64 {
 	return max(most, devices/float64(t.devices))
 }
 
-// divide returns parts that together make up n; none if dividing is of no use.
+// divide returns parts that together make up n; none if no division helps.
 func (t *tree) divide(n *node) []*node {
 	if !t.single {
 		return nil
@@ -153,7 +155,8 @@ func (t *tree) divide(n *node) []*node {
 	return parts
 }
 
-// divideColumns returns the columns at which to divide n.
+// divideColumns returns the number of columns at which to divide n; ok is false if that
+// does not help.
 func (t *tree) divideColumns(n *node) (mid int, ok bool) {
 	widest := 0.0
 	for k := range t.modes {
