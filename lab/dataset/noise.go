@@ -5,18 +5,6 @@ import (
 	"slices"
 )
 
-// Usable returns the samples that are not quarantined: those to train and to
-// judge on. It is a new slice, but members are shared.
-func (c *Compute) Usable() []Group {
-	return slices.DeleteFunc(slices.Clone(c.Samples), func(g Group) bool { return g.Quarantined })
-}
-
-// Usable returns the samples that are not quarantined: those to train and to
-// judge on. It is a new slice, but lists are shared.
-func (c *Comm) Usable() []Exchange {
-	return slices.DeleteFunc(slices.Clone(c.Samples), func(e Exchange) bool { return e.Quarantined })
-}
-
 // Noise says how far several measurements of the same sample lie apart, in percent of the
 // time. No model can predict the times better. A time is the sum of forward and backward.
 // All fields are 0 if there are no such measurements, as in simulated samples.

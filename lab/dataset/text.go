@@ -37,37 +37,6 @@ const (
 	maxTextDevices = 1024
 )
 
-// Only returns the samples of one operation, over the same tables, with their
-// repeats. It shares their members.
-func (c *Compute) Only(op problem.Operation) *Compute {
-	only := &Compute{Provenance: c.Provenance, Tables: c.Tables, Anchors: c.Anchors}
-	kept := map[int]bool{}
-	for _, g := range c.Samples {
-		if g.Operation == op {
-			only.Samples = append(only.Samples, g)
-			kept[g.ID] = true
-		}
-	}
-	for _, r := range c.Repeats {
-		if kept[r.ID] {
-			only.Repeats = append(only.Repeats, r)
-		}
-	}
-	return only
-}
-
-// Only returns the samples of one number of devices, in all and on each host,
-// and of one batch. It shares their lists.
-func (c *Comm) Only(devices, perHost, batch int) *Comm {
-	only := &Comm{Provenance: c.Provenance}
-	for _, e := range c.Samples {
-		if (commSetting{e.Devices, e.DevicesPerHost, e.Batch}) == (commSetting{devices, perHost, batch}) {
-			only.Samples = append(only.Samples, e)
-		}
-	}
-	return only
-}
-
 // WriteComputeText writes the samples in the prototype's format, quarantined
 // ones left out, in the order they are in. All must be of one operation (Only
 // picks one), every member must have one of the dims 4, 8, 16, 32, 64 and 128,

@@ -66,10 +66,10 @@ func (d Dataset) Validate() error {
 		f.add("the dataset is empty: it holds neither fused lookups nor all-to-alls")
 	}
 	if d.Compute != nil {
-		d.Compute.validate(f)
+		checkCompute(f, d.Compute)
 	}
 	if d.Comm != nil {
-		d.Comm.validate(f)
+		checkComm(f, d.Comm)
 	}
 	if d.Compute != nil && d.Comm != nil && d.Compute.Provenance.Profile != d.Comm.Provenance.Profile {
 		f.add("the fused lookups are of profile %q and the all-to-alls of %q: a dataset is of one device", d.Compute.Provenance.Profile, d.Comm.Provenance.Profile)
@@ -120,10 +120,11 @@ func (p *Provenance) validate(f *faults, part string) {
 	}
 }
 
-func (c *Compute) validate(f *faults) {
+// checkCompute checks samples of fused lookups with their tables, repeats and anchors.
+func checkCompute(f *faults, c *Compute) {
 	const part = "fused lookups"
 	c.Provenance.validate(f, part)
-	c.validateTables(f)
+	checkTables(f, c.Tables)
 	if n := len(c.Samples); n > MaxSamples {
 		f.add("%s: %d samples, want at most %d", part, n, MaxSamples)
 		return
@@ -206,14 +207,14 @@ func (s *splits) add(f *faults, where string, table int32, split Split) {
 	}
 }
 
-// validateTables has package problem judge the tables, in a problem around
+// checkTables has package problem judge the tables, in a problem around
 // them.
-func (c *Compute) validateTables(f *faults) {
-	if n := len(c.Tables); n > problem.MaxTables {
+func checkTables(f *faults, tables []problem.Table) {
+	if n := len(tables); n > problem.MaxTables {
 		f.add("%d tables, want at most %d", n, problem.MaxTables)
 		return
 	}
-	around := problem.Problem{Tables: c.Tables, Topology: hardware.Topology{Devices: hardware.MaxDevices}, Batch: 1}
+	around := problem.Problem{Tables: tables, Topology: hardware.Topology{Devices: hardware.MaxDevices}, Batch: 1}
 	var invalid *problem.Invalid
 	if errors.As(around.Validate(), &invalid) {
 		for _, fault := range invalid.Faults {
@@ -222,8 +223,8 @@ func (c *Compute) validateTables(f *faults) {
 			}
 		}
 	}
-	for i := range c.Tables {
-		t := &c.Tables[i]
+	for i := range tables {
+		t := &tables[i]
 		texts := []string{t.Name, t.Constraint.Colocation}
 		for _, feature := range t.Features {
 			texts = append(texts, feature.Name)
@@ -242,7 +243,8 @@ func (c *Compute) validateTables(f *faults) {
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-func (c *Comm) validate(f *faults) {
+// checkComm checks samples of all-to-alls.
+func checkComm(f *faults, c *Comm) {
 	const part = "all-to-alls"
 	c.Provenance.validate(f, part)
 	if n := len(c.Samples); n > MaxSamples {
