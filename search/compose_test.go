@@ -10,11 +10,11 @@ import (
 	"github.com/neuroshard/neuroshard/search"
 )
 
-// TestKindsHaveHalfOfTheEvaluations plans a problem in which one of six whole tables
+// TestOtherFormsHaveHalfOfTheEvaluations plans a problem in which one of six whole tables
 // takes most of the time. Replicated on all devices, the table takes a quarter of that.
 // Half of the evaluations are left for other forms, even if the budget is small, so the
 // search finds the replica.
-func TestKindsHaveHalfOfTheEvaluations(t *testing.T) {
+func TestOtherFormsHaveHalfOfTheEvaluations(t *testing.T) {
 	p := &problem.Problem{Batch: 64, Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 4}}
 	for i := range 6 {
 		p.Tables = append(p.Tables, problem.Table{

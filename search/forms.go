@@ -31,6 +31,12 @@ type forms struct {
 // for no cache.
 var cacheShares = []float64{.02, .05, .1, .2, .4, 0}
 
+// searched are the sharding types that the search places tables by. A sharding type joins
+// the list when choicesOf offers a form of it.
+var searched = []problem.ShardingType{
+	problem.TableWise, problem.ColumnWise, problem.RowWise, problem.TableRowWise, problem.Grid, problem.DataParallel,
+}
+
 // onlyColumns returns the forms of a search among slices of columns in HBM.
 func onlyColumns(c *catalog) forms {
 	n := len(c.problem.Tables)
@@ -178,10 +184,15 @@ func narrowed(p *problem.Problem, shardingTypes []problem.ShardingType) *problem
 // all tables but the tables do not fit.
 type NoShardingType struct {
 	// Tables are the names of the tables that no allowed sharding type can place, in the
-	// problem's order: they have fewer rows than there are devices, or their constraints
-	// forbid it. If every table can be placed but they do not fit, Tables holds the one
-	// table that takes most bytes.
+	// problem's order: they have too few rows for a block on each device, or their
+	// constraints forbid it. If every table can be placed but they do not fit, Tables
+	// holds the one table that takes most bytes.
 	Tables []string
+	// NotSearched are the allowed sharding types that the search places no table by; they
+	// are set only if some table cannot be placed.
+	NotSearched []string
+	// NoneSearched is true if NotSearched holds all sharding types that are allowed.
+	NoneSearched bool
 	// ShardingTypes are the sharding types tried; they are set only if the tables do not
 	// fit. Each table is then counted in the sharding type that takes fewest bytes: Need
 	// is the bytes that the table in Tables takes of one device, Sum the bytes that all
@@ -198,13 +209,28 @@ func (e *NoShardingType) Error() string {
 		return fmt.Sprintf("the tables do not fit with %s: each in the sharding type that takes the fewest bytes, they take %v of a device that has %v for them; the largest is %q, %v",
 			strings.Join(e.ShardingTypes, ", "), e.Sum, e.Have, e.Tables[0], e.Need)
 	}
-	return fmt.Sprintf("none of the allowed sharding types can place %s: the tables have fewer rows than there are devices, or their constraints forbid it", words.Quoted(e.Tables, 5))
+	text := fmt.Sprintf("none of the allowed sharding types can place %s: ", words.Quoted(e.Tables, 5))
+	unknown := fmt.Sprintf("the search does not place tables by sharding type %s", words.Quoted(e.NotSearched, 5))
+	const known = "the tables have too few rows for a block on each device, or their constraints forbid it"
+	switch {
+	case len(e.NotSearched) == 0:
+		return text + known
+	case e.NoneSearched:
+		return text + unknown
+	}
+	return text + known + "; " + unknown
 }
 
 // possible returns nil, or a *NoShardingType with the tables that can take no allowed
 // form.
-func (f *forms) possible(c *catalog) error {
+func (f *forms) possible(c *catalog, allowed []problem.ShardingType) error {
 	e := &NoShardingType{}
+	for _, k := range allowed {
+		if !slices.Contains(searched, k) {
+			e.NotSearched = append(e.NotSearched, string(k))
+		}
+	}
+	e.NoneSearched = len(e.NotSearched) == len(allowed)
 	for i := range c.problem.Tables {
 		if len(f.choices[i]) == 0 {
 			e.Tables = append(e.Tables, c.problem.Tables[i].Name)

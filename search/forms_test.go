@@ -68,16 +68,16 @@ func TestFormsOfConstrainedTables(t *testing.T) {
 func TestMayCut(t *testing.T) {
 	for _, sliced := range []bool{false, true} {
 		p := onHosts(problem.Constraint{})
-		pieces := []problem.ShardingType{problem.ColumnWise, problem.RowWise, problem.TableRowWise, problem.DataParallel}
+		types := []problem.ShardingType{problem.ColumnWise, problem.RowWise, problem.TableRowWise, problem.DataParallel}
 		if sliced {
-			pieces = append(pieces, problem.Grid)
+			types = append(types, problem.Grid)
 		}
 		c := newCatalog(p, nil)
-		r := &mover{layout: newLayout(c, nil, newForms(c, Options{ShardingTypes: pieces}))}
-		for piece, want := range map[problem.ShardingType]bool{"": true, problem.RowWise: false, problem.DataParallel: false, problem.TableRowWise: sliced} {
-			r.parts = []placed{{c.inForm(c.whole()[0], 16, problem.Form{ShardingType: piece}), 0}}
+		r := &mover{layout: newLayout(c, nil, newForms(c, Options{ShardingTypes: types}))}
+		for held, want := range map[problem.ShardingType]bool{"": true, problem.RowWise: false, problem.DataParallel: false, problem.TableRowWise: sliced} {
+			r.parts = []placed{{c.inForm(c.whole()[0], 16, problem.Form{ShardingType: held}), 0}}
 			if got := r.mayCut(0); got != want {
-				t.Errorf("%q, grids allowed %v: got %v, want %v", piece, sliced, got, want)
+				t.Errorf("%q, grids allowed %v: got %v, want %v", held, sliced, got, want)
 			}
 		}
 	}
@@ -87,15 +87,15 @@ func TestMayCut(t *testing.T) {
 func TestTableWiseAloneIsWhole(t *testing.T) {
 	p := handMade(1<<20, 2, table{10, 16, 3})
 	for _, test := range []struct {
-		pieces []problem.ShardingType
-		want   []string
+		types []problem.ShardingType
+		want  []string
 	}{
 		{nil, []string{"A0-8", "A8-16"}},
 		{[]problem.ShardingType{problem.ColumnWise}, []string{"A0-8", "A8-16"}},
 		{[]problem.ShardingType{problem.TableWise, problem.ColumnWise}, []string{"A0-8", "A8-16"}},
 		{[]problem.ShardingType{problem.TableWise}, []string{"A0-16", ""}},
 	} {
-		r, err := Run(context.Background(), p, additiveFactory(p), Options{ShardingTypes: test.pieces})
+		r, err := Run(context.Background(), p, additiveFactory(p), Options{ShardingTypes: test.types})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestTableWiseAloneIsWhole(t *testing.T) {
 		slices.Sort(got)
 		slices.Sort(test.want)
 		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("sharding types %v (-want +got):\n%s", test.pieces, diff)
+			t.Errorf("sharding types %v (-want +got):\n%s", test.types, diff)
 		}
 	}
 	if p.Tables[0].Constraint.MinWidth != 0 {
@@ -191,6 +191,26 @@ func TestWorthiest(t *testing.T) {
 		got := worthiest(c, options, test.room)
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("room for %d (-want +got):\n%s", test.room, diff)
+		}
+	}
+}
+
+// TestShardingTypesWithoutForm asks for a sharding type that the search has no form for.
+// The error must say so, instead of blaming the tables.
+func TestShardingTypesWithoutForm(t *testing.T) {
+	const rows = `none of the allowed sharding types can place "A": the tables have too few rows for a block on each device, or their constraints forbid it`
+	for _, test := range []struct {
+		types []problem.ShardingType
+		want  string
+	}{
+		{[]problem.ShardingType{problem.RowWise}, rows},
+		{[]problem.ShardingType{problem.RowWise, "diagonal"}, rows + `; the search does not place tables by sharding type "diagonal"`},
+		{[]problem.ShardingType{"diagonal"}, `none of the allowed sharding types can place "A": the search does not place tables by sharding type "diagonal"`},
+	} {
+		p := onHosts(problem.Constraint{NoSplit: true})
+		_, err := Run(context.Background(), p, additiveFactory(p), Options{ShardingTypes: test.types})
+		if err == nil || err.Error() != test.want {
+			t.Errorf("sharding types %v:\ngot  %v\nwant %s", test.types, err, test.want)
 		}
 	}
 }

@@ -4,17 +4,17 @@ package search_test
 
 import "testing"
 
-func TestManyOptimaInAllKinds(t *testing.T) {
-	optimumInAllKinds(t, 400, true)
-	optimumInAllKinds(t, 400, false)
+func TestManyOptimaInAllForms(t *testing.T) {
+	compareWithOptimum(t, 400, true)
+	compareWithOptimum(t, 400, false)
 }
 
-func TestManyKindsAreNeverDearer(t *testing.T) { neverDearer(t, 60) }
+func TestManyShardingTypesAreNeverMoreExpensive(t *testing.T) { neverMoreExpensive(t, 60) }
 
-func TestManyMemoryTightInAllKinds(t *testing.T) { memoryTightInAllKinds(t, 2000) }
+func TestManyMemoryTightInAllForms(t *testing.T) { memoryTightInAllForms(t, 2000) }
 
-func TestManyPlansOfKindsAreValid(t *testing.T) {
+func TestManyPlansOfShardingTypesAreValid(t *testing.T) {
 	for range 50 {
-		plansOfKindsAreValid(t, 20_000)
+		plansOfShardingTypesAreValid(t, 20_000)
 	}
 }

@@ -145,7 +145,7 @@ func (a *app) explain(err error) ([]complaint, int) {
 		inputs     *input.Errors
 		invalid    *problem.Invalid
 		infeasible *search.Infeasible
-		noKind     *search.NoShardingType
+		noType     *search.NoShardingType
 		path       *fs.PathError
 	)
 	switch {
@@ -163,7 +163,7 @@ func (a *app) explain(err error) ([]complaint, int) {
 		return []complaint{{err.Error(), marked.hint}}, marked.code
 	case errors.As(err, &infeasible):
 		return []complaint{{infeasible.Error(), infeasibleHint(infeasible)}}, exitNo
-	case errors.As(err, &noKind):
+	case errors.As(err, &noType):
 		return []complaint{{err.Error(), "allow table_wise and column_wise as well, with --sharding-types"}}, exitNo
 	case errors.As(err, &path):
 		return []complaint{{err.Error(), ""}}, exitBad
