@@ -106,10 +106,10 @@ func large(t testing.TB, tables, slices, devices int) (*problem.Problem, [][]pro
 
 func TestNew(t *testing.T) {
 	p, pl := sample(t)
-	wantKinds := []ShardingType{TableWise, ColumnWise, TableWise, TableWise, TableWise, RowWise, TableRowWise, Grid, DataParallel}
-	for i, want := range wantKinds {
+	wantTypes := []ShardingType{TableWise, ColumnWise, TableWise, TableWise, TableWise, RowWise, TableRowWise, Grid, DataParallel}
+	for i, want := range wantTypes {
 		if got := pl.Tables[i].ShardingType; got != want {
-			t.Errorf("table %q: got kind %s, want %s", pl.Tables[i].Name, got, want)
+			t.Errorf("table %q: got sharding type %s, want %s", pl.Tables[i].Name, got, want)
 		}
 	}
 	// Shards by first column, then row.

@@ -371,7 +371,11 @@ func (v *validator) shardingType(t *Table) {
 			v.oneHost(t, slice)
 		}
 	default:
-		v.add(RuleShardingType, t.Name, -1, -1, "sharding type %q is unknown: known are %s", t.ShardingType, knownTypes())
+		if !t.ShardingType.Known() {
+			v.add(RuleShardingType, t.Name, -1, -1, "sharding type %q is unknown: known are %s", t.ShardingType, knownTypes())
+			return
+		}
+		v.add(RuleShardingType, t.Name, -1, -1, "no rule checks tables of sharding type %q yet", t.ShardingType)
 	}
 }
 
@@ -514,11 +518,11 @@ func (v *validator) widths(i int, t *Table) {
 		case c.NoSplit && !whole:
 			v.add(RuleSplit, t.Name, -1, -1, "it may not be split, but its %d shards are not the whole table", len(t.Shards))
 		case c.Colocation != "" && !whole:
-			v.add(RuleSplit, t.Name, -1, -1, "it is of co-location group %q and may not be split, but its %d shards are not the whole table", c.Colocation, len(t.Shards))
+			v.add(RuleSplit, t.Name, -1, -1, "it is of co-location %q and may not be split, but its %d shards are not the whole table", c.Colocation, len(t.Shards))
 		case !whole:
 			least = want.MinWidth()
 		case c.Colocation != "" && t.Shards[0].Device == replicated:
-			v.add(RuleColocation, t.Name, -1, -1, "it lies on every device, but it is of co-location group %q, which lies on one", c.Colocation)
+			v.add(RuleColocation, t.Name, -1, -1, "it lies on every device, but it is of co-location %q, which lies on one", c.Colocation)
 		}
 	}
 	for k, s := range t.Shards {
@@ -534,7 +538,7 @@ func (v *validator) widths(i int, t *Table) {
 	}
 }
 
-// colocations checks that the tables of a co-location group are on one device.
+// colocations checks that the tables of a co-location are on one device.
 func (v *validator) colocations() {
 	for _, g := range v.p.Colocations() {
 		if len(g.Tables) < 2 {
@@ -555,7 +559,7 @@ func (v *validator) colocations() {
 			}
 		}
 		if len(apart) > 1 {
-			v.add(RuleColocation, "", -1, -1, "co-location group %q lies on %d devices instead of one: %s",
+			v.add(RuleColocation, "", -1, -1, "co-location %q lies on %d devices instead of one: %s",
 				v.p.Tables[g.Tables[0]].Constraint.Colocation, len(apart), words.List(apart, mostNames))
 		}
 	}

@@ -157,7 +157,7 @@ func TestValidateMutations(t *testing.T) {
 			},
 		},
 
-		// Kinds.
+		// Sharding types.
 		{
 			"table_wise in slices", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].ShardingType = TableWise }, false,
 			[]string{
@@ -287,7 +287,7 @@ func TestValidateMutations(t *testing.T) {
 			[]string{`sharding_type: table "time", shard 0: a shard of a table_wise table does not lie on every device`},
 		},
 		{
-			"unknown kind", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].ShardingType = "diagonal" }, false,
+			"unknown sharding type", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].ShardingType = "diagonal" }, false,
 			[]string{`sharding_type: table "item": sharding type "diagonal" is unknown: known are ` + knownTypes()},
 		},
 
@@ -310,7 +310,7 @@ func TestValidateMutations(t *testing.T) {
 		{"split in a group", func(_ *problem.Problem, pl *Plan) {
 			pl.Tables[place].ShardingType = ColumnWise
 			pl.Tables[place].Shards = []Shard{{span(0, 700), span(0, 8), 0, HBM, 0}, {span(0, 700), span(8, 16), 0, HBM, 0}}
-		}, false, []string{`split: table "place": it is of co-location group "g" and may not be split, but its 2 shards are not the whole table`}},
+		}, false, []string{`split: table "place": it is of co-location "g" and may not be split, but its 2 shards are not the whole table`}},
 
 		// Devices, groups, tiers.
 		{
@@ -336,7 +336,7 @@ func TestValidateMutations(t *testing.T) {
 		}, false, []string{`device: table "word", shard 0: it lies on every device, but only 3 of 4 are allowed`}},
 		{
 			"group apart", func(_ *problem.Problem, pl *Plan) { pl.Tables[place].Shards[0].Device = 2 }, false,
-			[]string{`group: co-location group "g" lies on 2 devices instead of one: "user" on device 0, "place" on device 2`},
+			[]string{`group: co-location "g" lies on 2 devices instead of one: "user" on device 0, "place" on device 2`},
 		},
 		{
 			"host memory", func(_ *problem.Problem, pl *Plan) { pl.Tables[item].Shards[1].Tier = Host }, false,
@@ -417,8 +417,8 @@ func TestValidateMutations(t *testing.T) {
 				}
 			}, false,
 			[]string{
-				`group: table "user": it lies on every device, but it is of co-location group "g", which lies on one`,
-				`group: table "place": it lies on every device, but it is of co-location group "g", which lies on one`,
+				`group: table "user": it lies on every device, but it is of co-location "g", which lies on one`,
+				`group: table "place": it lies on every device, but it is of co-location "g", which lies on one`,
 			},
 		},
 		{

@@ -1,17 +1,17 @@
-// Package problem states what is to be planned, in exact bytes: embedding tables, the cluster
-// that holds them, the constraints on where they may go.
+// Package problem states what is to be planned, in exact bytes: embedding tables, the
+// cluster that holds the tables, and the constraints on where each table may be placed.
 //
 //	Problem                tables, topology, batch, constraints
-//	Problem.Validate       the last word on what is allowed
+//	Problem.Validate       decides what is allowed
 //	Problem.ShardMemory    the bytes that a shard takes on its device (memory.go)
-//	BlocksOf, ReplicasOf  tables as their blocks of rows, or their replicas (blocks.go)
+//	BlocksOf, ReplicasOf   problems whose tables are blocks of rows, or replicas (blocks.go)
 //
-// The package knows nothing of time: package cost predicts what is fast; what fits is
-// counted here.
+// This package counts what fits. It knows nothing about time: package cost estimates
+// what is fast.
 //
 // The rules of Validate are in validate.go, and the number formats and optimizers that
-// a table may have in precision.go. sharding.go says how a table can be cut and placed,
-// class.go which shards fuse into one operator, and what they must have in common for it.
+// a table may have in precision.go. sharding.go says how a table can be cut and placed.
+// class.go says which shards fuse into one operator, and what such shards have in common.
 package problem
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// The limits of a valid problem. They are far beyond anything published and
-// keep every sum of this package inside an int64.
+// The limits of a valid problem. They are far above the sizes of published models, and
+// low enough that no sum in this package overflows an int64.
 const (
 	MaxTables        = 1 << 20
 	MaxRows          = 1 << 40
@@ -31,16 +31,16 @@ const (
 	MaxFeatures      = 1 << 12
 	MaxPoolingFactor = 1 << 20
 	MaxBatch         = 1 << 24
-	// ColumnGranule is what every shard's width is a multiple of: the fused
-	// kernels read rows four floats at a time.
+	// ColumnGranule divides the width of every shard, because the fused kernels read
+	// rows four floats at a time.
 	ColumnGranule = 4
 )
 
-// Problem is one planning problem. It must not be modified once it is planned.
+// Problem is one planning problem. It must not be modified once planning has started.
 type Problem struct {
 	Tables   []Table
 	Topology hardware.Topology
-	// Batch is the global batch: samples of one training step over all devices.
+	// Batch is the global batch: the samples of one training step, over all devices.
 	Batch int
 	// Accounting says which bytes count against a device's budget.
 	Accounting Accounting
@@ -60,17 +60,18 @@ type Table struct {
 	// Name is unique within the problem.
 	Name string
 	// Module is the path, inside the model, of the module that holds the table, as
-	// engines name it ("sparse.ebc"); empty where it is not stated. Two modules may
-	// hold tables of one name: here they are then called by the module, a slash and
-	// that name, and engines get the name alone (LocalName).
+	// engines name it ("sparse.ebc"); empty if the path is not known. If two modules hold
+	// tables of the same name, Name is the module, a slash and that name, and engines get
+	// the name alone (LocalName).
 	Module string
-	Rows   int64
+	// Rows is the number of rows, at least 1.
+	Rows int64
 	// Dim is the number of columns, a multiple of ColumnGranule.
 	Dim int
-	// Features lists the features that read the table, at least one. Each yields
-	// a pooled vector of its own.
+	// Features lists the features that read the table, at least one. Each feature has
+	// its own pooled vector.
 	Features []Feature
-	// Weighted is true where lookups carry a per-sample weight.
+	// Weighted is true if each lookup carries a weight.
 	Weighted bool
 	// Access says how often a batch uses each row.
 	Access    access.Distribution
@@ -80,7 +81,7 @@ type Table struct {
 	Constraint Constraint
 }
 
-// Feature is one sparse feature reading a table.
+// Feature is one sparse feature that reads a table.
 type Feature struct {
 	Name string
 	// PoolingFactor is the mean number of lookups per sample, at least 0.
@@ -91,19 +92,19 @@ type Feature struct {
 type Constraint struct {
 	// Devices lists the allowed devices; empty allows all. A pin is a list of one.
 	Devices []int
-	// Colocation names a co-location group: all tables of a group are placed, whole,
-	// on one device. Empty: none.
+	// Colocation names the table's co-location, whose tables are all placed, whole, on
+	// one device; empty if the table has none.
 	Colocation string
 	// NoSplit forbids splitting the table.
 	NoSplit bool
-	// MinWidth is the narrowest column slice allowed, a multiple of
+	// MinWidth is the width of the narrowest slice of columns allowed, a multiple of
 	// ColumnGranule; 0 means ColumnGranule.
 	MinWidth int
 }
 
-// LocalName returns the name that a module knows its table by: the table's name,
-// less the module and a slash where it begins with them. module may be empty, and
-// the name is then the table's own.
+// LocalName returns the name of a table inside its module: if name begins with the
+// module and a slash, it returns the rest of name, and name itself otherwise. If module
+// is empty, it returns name.
 func LocalName(module, name string) string {
 	if module == "" {
 		return name
@@ -111,7 +112,7 @@ func LocalName(module, name string) string {
 	return strings.TrimPrefix(name, module+"/")
 }
 
-// PoolingFactor returns the lookups per sample of all features together.
+// PoolingFactor returns the mean lookups per sample, summed over the table's features.
 func (t *Table) PoolingFactor() float64 {
 	sum := 0.0
 	for _, f := range t.Features {
@@ -120,14 +121,14 @@ func (t *Table) PoolingFactor() float64 {
 	return sum
 }
 
-// Counts returns what one batch of the given size does to the table.
+// Counts returns how many lookups a batch of the given size makes in the table, and how
+// many distinct rows it reads.
 func (t *Table) Counts(batch int) access.Counts {
 	return t.Access.At(t.Rows, t.PoolingFactor(), batch)
 }
 
-// MinWidth returns the narrowest slice the table may be cut into. It is the
-// table's whole width where splitting is forbidden, by NoSplit or by a
-// co-location group.
+// MinWidth returns the width of the narrowest slice that the table may be cut into. It is
+// the table's dim if NoSplit or a co-location forbids to split the table.
 func (t *Table) MinWidth() int {
 	c := t.Constraint
 	if c.NoSplit || c.Colocation != "" {
@@ -146,24 +147,25 @@ func (r Range) Len() int64 { return r.End - r.Start }
 type Shard struct {
 	// Table is an index into Problem.Tables.
 	Table int
-	// Rows and Columns are the part of the table the shard holds.
+	// Rows and Columns are the part of the table that the shard holds.
 	Rows, Columns Range
-	// ShardingType is how the table is placed. Empty means what the shape says: table- or
-	// column-wise with all rows, row-wise with all columns.
+	// ShardingType is how the table is placed. If it is empty, the shape decides: a shard
+	// with all rows is table_wise or column_wise, another shard row_wise.
 	ShardingType ShardingType
 	// Tier is the memory that holds the rows; empty means HBM.
 	Tier Tier
-	// Cache is, in tier HostCached, the share of the rows that HBM caches, above 0
-	// and below 1.
+	// Cache is the cache share in tier HostCached: the share of the rows that HBM caches,
+	// above 0 and below 1. It is 0 in other tiers.
 	Cache float64
 }
 
-// ByRows reports whether the shard is one of a table that is cut by rows.
+// ByRows reports whether the shard belongs to a table that is cut by rows.
 func (p *Problem) ByRows(s Shard) bool {
 	return s.ShardingType.ByRows() || s.ShardingType == "" && s.Rows.Len() < p.Tables[s.Table].Rows
 }
 
-// Form returns the form of the slice that a shard of p is, or is a block of.
+// Form returns the form of the slice that the shard belongs to: the shard is the whole
+// slice, or one of its blocks or replicas.
 func (p *Problem) Form(s Shard) Form {
 	shardingType := s.ShardingType
 	if shardingType == "" && p.ByRows(s) {
@@ -178,17 +180,17 @@ func (p *Problem) Form(s Shard) Form {
 	return Form{}
 }
 
-// Dim returns the shard's width in columns.
+// Dim returns the shard's number of columns.
 func (s Shard) Dim() int { return int(s.Columns.Len()) }
 
-// Whole returns the shard that is all of table i.
+// Whole returns table i as one shard.
 func (p *Problem) Whole(i int) Shard {
 	t := &p.Tables[i]
 	return Shard{Table: i, Rows: Range{0, t.Rows}, Columns: Range{0, int64(t.Dim)}}
 }
 
-// DimSum returns the pooled columns that a shard contributes to a sample: its
-// width once for each feature that reads it.
+// DimSum returns the pooled columns that a shard adds to each sample: the shard's width
+// times the number of features that read the table.
 func (p *Problem) DimSum(s Shard) int { return s.Dim() * len(p.Tables[s.Table].Features) }
 
 // Operation returns the operation that shards of table i belong to.
@@ -197,7 +199,8 @@ func (p *Problem) Operation(i int) Operation {
 	return Operation{Batch: p.Batch, Optimizer: t.Optimizer, Precision: t.Precision, Weighted: t.Weighted}
 }
 
-// Colocation is tables that are placed together: a co-location group, or one table.
+// Colocation is a set of tables that are placed together on one device: the tables of a
+// co-location constraint, or a single table without one.
 type Colocation struct {
 	// Tables are indices into Problem.Tables, ascending.
 	Tables []int
@@ -205,10 +208,10 @@ type Colocation struct {
 	Devices []int
 }
 
-// Colocations partitions the tables into what is placed together, in the order of
-// each group's first table.
+// Colocations divides the tables into sets that are placed together, in the order of
+// the first table of each set. A table without a constraint is a set of its own.
 func (p *Problem) Colocations() []Colocation {
-	var groups []Colocation
+	var sets []Colocation
 	index := map[string]int{}
 	for i := range p.Tables {
 		c := p.Tables[i].Constraint
@@ -219,17 +222,17 @@ func (p *Problem) Colocations() []Colocation {
 		}
 		at, ok := index[c.Colocation]
 		if c.Colocation == "" || !ok {
-			index[c.Colocation] = len(groups)
-			groups = append(groups, Colocation{Tables: []int{i}, Devices: allowed})
+			index[c.Colocation] = len(sets)
+			sets = append(sets, Colocation{Tables: []int{i}, Devices: allowed})
 			continue
 		}
-		groups[at].Tables = append(groups[at].Tables, i)
-		groups[at].Devices = intersect(groups[at].Devices, allowed)
+		sets[at].Tables = append(sets[at].Tables, i)
+		sets[at].Devices = intersect(sets[at].Devices, allowed)
 	}
-	return groups
+	return sets
 }
 
-// intersect returns the devices in both lists, nil standing for all devices.
+// intersect returns the devices that are in both lists; nil means all devices.
 func intersect(a, b []int) []int {
 	if a == nil {
 		return b

@@ -142,7 +142,7 @@ func TestValidate(t *testing.T) {
 			p.Tables[0].Constraint = problem.Constraint{Colocation: "g", Devices: []int{0, 1}}
 			p.Tables[1].Constraint = problem.Constraint{Colocation: "g", Devices: []int{1, 2}}
 			p.Tables[2].Constraint = problem.Constraint{Colocation: "g", Devices: []int{2, 0}}
-		}, []string{`co-location group "g": its tables a, b, c have no allowed device in common`}},
+		}, []string{`co-location "g": its tables a, b, c have no allowed device in common`}},
 		{"group with a device in common", func(p *problem.Problem) {
 			p.Tables[0].Constraint = problem.Constraint{Colocation: "g", Devices: []int{0, 1}}
 			p.Tables[1].Constraint = problem.Constraint{Colocation: "g"}
@@ -211,7 +211,7 @@ func TestValidateReportsAllFaults(t *testing.T) {
 		`table "d": minimum slice width 3 is not a multiple of 4`,
 		`table "c": allowed device 2 is listed twice`,
 		`table "d": the name is used twice, by tables #1 and #3`,
-		`co-location group "g": its tables d, c have no allowed device in common`,
+		`co-location "g": its tables d, c have no allowed device in common`,
 	})
 }
 

@@ -17,7 +17,7 @@ type Fault struct {
 	Table string
 	// Message says what is wrong, with the offending value; Hint what to do.
 	Message, Hint string
-	// Colocation holds the indices of the tables of a co-location group that is at
+	// Colocation holds the indices of the tables of a co-location that is at
 	// fault, ascending; nil for all other faults.
 	Colocation []int
 }
@@ -205,7 +205,7 @@ func (v *validator) total() {
 	}
 }
 
-// colocations refuses co-location groups whose tables share no allowed device.
+// colocations refuses co-locations whose tables share no allowed device.
 func (v *validator) colocations() {
 	for _, g := range v.problem.Colocations() {
 		if len(g.Tables) < 2 {
@@ -216,8 +216,8 @@ func (v *validator) colocations() {
 			for i, t := range g.Tables {
 				names[i] = v.problem.Tables[t].Name
 			}
-			v.add("", "widen the allowed devices of one of them, or take it out of the group",
-				"co-location group %q: its tables %s have no allowed device in common", v.problem.Tables[g.Tables[0]].Constraint.Colocation, strings.Join(names, ", "))
+			v.add("", "widen the allowed devices of one of them, or take it out of the co-location",
+				"co-location %q: its tables %s have no allowed device in common", v.problem.Tables[g.Tables[0]].Constraint.Colocation, strings.Join(names, ", "))
 			v.faults[len(v.faults)-1].Colocation = g.Tables
 		}
 	}

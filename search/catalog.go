@@ -9,7 +9,7 @@ import (
 )
 
 // A piece is what the search places whole: a column slice of one table in one form, or
-// all the tables of a co-location group. Two slices of a table that have the same width
+// all the tables of a co-location. Two slices of a table that have the same width
 // and form are the same piece.
 type piece struct {
 	members []member

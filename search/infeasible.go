@@ -17,13 +17,13 @@ import (
 type Infeasible struct {
 	// Method is the method that failed.
 	Method Method
-	// Table names the table that found no device (the first table of a co-location group),
+	// Table names the table that found no device (the first table of a co-location),
 	// and Width is the number of columns of its slice.
 	Table string
 	Width int
 	// Device is the allowed device with the most bytes free when the slice was to be
 	// placed. Have is the number of bytes that were free there, Need the number that the
-	// slice (or its co-location group) takes, and Missing the difference. Missing is 0 if
+	// slice (or its co-location) takes, and Missing the difference. Missing is 0 if
 	// bytes were not the obstacle.
 	Device              int
 	Need, Have, Missing unit.Bytes
@@ -176,7 +176,7 @@ func hopeless(c *catalog, whole []int32, fixed problem.Memory) string {
 	}
 	what := fmt.Sprintf("the narrowest slice (%d columns)", k.members[0].width)
 	if len(k.members) > 1 {
-		what = fmt.Sprintf("the co-location group (%d tables)", len(k.members))
+		what = fmt.Sprintf("the co-location (%d tables)", len(k.members))
 	}
 	t := c.problem.Topology
 	taken := float64(unit.Bytes(k.bytes) + fixed.Received + t.ReserveFixed)

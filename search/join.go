@@ -51,7 +51,7 @@ func (join) apply(r *run, s state) (state, error) {
 
 // meetings returns the indices of pieces of one table that lie on one device, for each
 // device and table with several such pieces. Only slices of a table that was split can
-// meet, so no co-location group does.
+// meet, so no co-location does.
 func meetings(c *catalog, pieces, devices []int32) (all [][]int32) {
 	order := make([]int32, len(pieces))
 	for i := range order {

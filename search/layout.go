@@ -145,7 +145,7 @@ func (l *layout) remove(slot int32) {
 	l.free = append(l.free, slot)
 }
 
-// table returns the only table of a piece. ok is false for a co-location group, which
+// table returns the only table of a piece. ok is false for a co-location, which
 // is never split.
 func (l *layout) table(k int32) (int, bool) {
 	members := l.c.pieces[k].members

@@ -32,7 +32,7 @@ import (
 // The packing certainly succeeds for the following problems. Let B be the number of
 // bytes of a device that shards may take. A table's least slice is the widest one that
 // cannot be cut any more: 4 columns, or 4 less than twice its MinWidth, or all of a
-// table that must stay whole. A co-location group counts as one such table. Then all
+// table that must stay whole. A co-location counts as one such table. Then all
 // tables are placed if, for some number of bytes L,
 //
 //	1. no table is limited to some devices,
@@ -71,7 +71,7 @@ import (
 // fewest allowed devices first. If they find room whole, conditions 2 and 3 are enough
 // for the other tables.
 
-// packable is a table, or a co-location group, which is one granule wide. Widths are in
+// packable is a table, or a co-location, which is one granule wide. Widths are in
 // granules of columns.
 type packable struct {
 	// piece is the unsplit piece.

@@ -238,7 +238,7 @@ func (b *builder) place(k int32) bool {
 // choose sets cut to the best parts of piece k.
 func (b *builder) choose(k int32, strict bool) bool {
 	least := math.Inf(1)
-	width, narrowest := 0, 1 // a co-location group is not cut
+	width, narrowest := 0, 1 // a co-location is not cut
 	if table, ok := b.table(k); ok {
 		width = b.c.pieces[k].members[0].width / problem.ColumnGranule
 		narrowest = max(2, b.c.least(table)/problem.ColumnGranule)

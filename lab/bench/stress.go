@@ -27,11 +27,11 @@ const packedPrefix = "packed-"
 //	fewer          fewer tables than devices
 //	dust           huge tables beside tiny ones
 //	equal          equal tables; their number is no multiple of the devices'
-//	bound          co-location groups, allowed devices, tables to stay whole
+//	bound          co-locations, allowed devices, tables to stay whole
 //	packed-whole   tables to stay whole
 //	packed-cut     tables cut over several devices, in half of the tasks into slices
 //	               hardly wider than the least; with tables to stay whole
-//	packed-bound   the same with co-location groups and allowed devices
+//	packed-bound   the same with co-locations and allowed devices
 //
 // The tables of a drawn task take 80 to 99 % of the memory; whether it has a
 // placement is not known. A task whose family's name begins with "packed-" has one:

@@ -238,7 +238,7 @@ func (c *checker) topologyFault(message string) (place, string) {
 	return place{}, hint
 }
 
-// colocationMessage returns the message about a co-location group with the names
+// colocationMessage returns the message about a co-location with the names
 // that errors show in the place of those that Validate was given.
 func (c *checker) colocationMessage(judged *problem.Problem, f problem.Fault) string {
 	var given, shown []string

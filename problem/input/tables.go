@@ -414,7 +414,7 @@ func (s *scanner) reuse(d *access.Distribution) {
 	}
 }
 
-// colocation reads the name of a co-location group.
+// colocation reads the name of a co-location.
 func (s *scanner) colocation() string {
 	group, ok := s.Text("group")
 	if ok && group == "" {
