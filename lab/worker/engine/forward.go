@@ -4,8 +4,11 @@ import "github.com/neuroshard/neuroshard/internal/f32"
 
 // forward is what Forward runs: ranges of bags, all of about the same work.
 type forward struct {
+	shards []shard // the op's
 	ranges []bagRange
 	phase  func(thread int)
+	// team runs the current Forward.
+	team *team
 }
 
 // bagRange is the bags lo to hi of a shard.
@@ -23,28 +26,30 @@ const (
 	rangesPerThread = 16
 )
 
-func (o *Op) planForward() {
+// plan cuts the bags of an op's shards into ranges for a number of threads. f must not move
+// in memory after it.
+func (f *forward) plan(shards []shard, threads int) {
 	var total int64
-	for i := range o.shards {
-		s := &o.shards[i]
+	for i := range shards {
+		s := &shards[i]
 		total += s.forwardBytes(0, s.bags())
 	}
-	size := min(max(total/int64(rangesPerThread*o.opt.Threads), minRangeBytes), maxRangeBytes)
-	for i := range o.shards {
-		s := &o.shards[i]
+	size := min(max(total/int64(rangesPerThread*threads), minRangeBytes), maxRangeBytes)
+	for i := range shards {
+		s := &shards[i]
 		for lo := 0; lo < s.bags(); {
 			hi := lo + 1
 			for hi < s.bags() && s.forwardBytes(lo, hi+1) <= size {
 				hi++
 			}
-			o.forward.ranges = append(o.forward.ranges, bagRange{shard: i, lo: lo, hi: hi, gather: f32.Gather{
+			f.ranges = append(f.ranges, bagRange{shard: i, lo: lo, hi: hi, gather: f32.Gather{
 				Table: s.Weights, Dim: s.Dim, Weights: perSample(s, hi),
 				Picks: f32.Rows(s.Bags.Indices[:s.Bags.Offsets[hi]]), Mask: ^uint64(0),
 			}})
 			lo = hi
 		}
 	}
-	o.forward.phase = o.runForward
+	f.shards, f.phase = shards, f.sumRanges
 }
 
 // perSample is the weights of the lookups before bag hi.
@@ -61,18 +66,20 @@ func (s *shard) forwardBytes(lo, hi int) int64 {
 	return lookups*int64(4*s.Dim+8) + int64(hi-lo)*int64(4*s.Dim+8)
 }
 
-// Forward sums the rows of every bag into its output, in the order of its lookups.
-// An empty bag's output is zero.
-func (o *Op) Forward() { o.team.run(o.forward.phase) }
+// run sums the rows of every bag on the threads of the team.
+func (f *forward) run(t *team) {
+	f.team = t
+	t.run(f.phase)
+}
 
-func (o *Op) runForward(int) {
+func (f *forward) sumRanges(int) {
 	for {
-		i, ok := o.team.claim(len(o.forward.ranges))
+		i, ok := f.team.claim(len(f.ranges))
 		if !ok {
 			return
 		}
-		r := &o.forward.ranges[i]
-		s := &o.shards[r.shard]
+		r := &f.ranges[i]
+		s := &f.shards[r.shard]
 		r.gather.Sum(s.Bags.Offsets[r.lo:r.hi+1], s.outputs[r.lo*s.Dim:r.hi*s.Dim])
 	}
 }

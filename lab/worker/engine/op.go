@@ -103,7 +103,7 @@ func NewOp(shards []Shard, opt Options) (*Op, error) {
 		numbers := int64(s.bags()) * int64(s.Dim)
 		o.shards[i] = shard{Shard: s, outputs: take[float32](o.arena, numbers), gradients: take[float32](o.arena, numbers)}
 	}
-	o.planForward()
+	o.forward.plan(o.shards, o.opt.Threads)
 	o.planBackward()
 	o.bytes = o.arena.Used() - before
 	o.team = newTeam(opt.Threads)
@@ -208,6 +208,10 @@ func (s *Shard) bagProblems() (found []string) {
 }
 
 func (s *Shard) bags() int { return len(s.Bags.Offsets) - 1 }
+
+// Forward sums the rows of every bag into its output, in the order of its lookups.
+// An empty bag's output is zero.
+func (o *Op) Forward() { o.forward.run(o.team) }
 
 // Output is the pooled vectors of a shard after Forward: those of bag b begin at
 // b*Dim. Before it they are undefined.
