@@ -38,11 +38,12 @@ import (
 // the same for every slice of columns of the table.
 type usage struct {
 	counts access.Counts
-	// scale is n/(U s): the mean of a class times scale is k_j, the uses of its rows.
+	// scale is n/(U s). The mean c_j of a class times scale is k_j, the number of uses of
+	// each row in the class.
 	scale float64
-	// sum is the sum of the shares p_j; 1 up to rounding.
+	// sum is the sum of the shares p_j, which is 1 except for rounding.
 	sum float64
-	// highest is the highest class with half a row in it, -1 for none.
+	// highest is the highest class that has at least half a row, or -1 if none has.
 	highest int
 }
 
@@ -115,7 +116,8 @@ func (u *usage) solve(target float64) float64 {
 		}
 		step := (target - at) / slope
 		if math.Abs(step) <= 1e-8*y {
-			// Newton's steps square the error: the next would be below 1e-15.
+			// Each of Newton's steps squares the error, so the next step would be below
+			// 1e-15.
 			y += step
 			break
 		}
@@ -126,7 +128,8 @@ func (u *usage) solve(target float64) float64 {
 	return math.Min(y, limit)
 }
 
-// phi returns phi(y) and its derivative, with the numbers of uncached in one pass.
+// phi returns phi(y) and its derivative. It computes the same numbers q_j as uncached,
+// in one pass.
 func phi(p *[access.Classes]float64, y float64) (value, slope float64) {
 	q := -math.Expm1(-y)
 	value, slope = p[0]*q, p[0]*(1-q)
@@ -170,8 +173,8 @@ var means = func() (m [access.Classes]float64) {
 	return m
 }()
 
-// kernel holds 1 - exp(-c_j y) at y = kernelAt(k), from a y at which even the most used
-// rows leave the cache to a y at which every row stays.
+// kernel holds 1 - exp(-c_j y) at y = kernelAt(k). At the first y even the most used rows
+// leave the cache; at the last y every row stays.
 var kernel = func() (rows [27][access.Classes]float64) {
 	for k := range rows {
 		rows[k] = uncached(kernelAt(k))

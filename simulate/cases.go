@@ -27,15 +27,15 @@ import (
 //	    "global_batch": 65536, "element_bytes": 4, "dim_sums": [512, 384], "start_ms": [0, 3.1]}]}
 //
 // A reuse of null means uniform draws. A unique_rows that is null or absent is derived
-// from reuse. These may be left out: output_bytes (4), index_bytes (8), weighted
-// (false), launch_mode ("graph"), features (1), ranks_per_node (all on one host),
-// element_bytes (4), start_ms (all ready at once). Members of other names, such as
-// expected values, are ignored.
+// from reuse. These members may be left out; their defaults are in brackets:
+// output_bytes (4), index_bytes (8), weighted (false), launch_mode ("graph"), features
+// (1), ranks_per_node (all on one host), element_bytes (4), start_ms (all ready at once).
+// Members with other names, such as expected values, are ignored.
 
-// MaxCasesBytes is the largest input RunCases reads.
+// MaxCasesBytes is the size of the largest input that RunCases reads.
 const MaxCasesBytes = 100 * unit.MB
 
-// Bounds of a case beyond those of package problem.
+// The bounds of a case, in addition to the bounds of package problem.
 const (
 	maxDevices = hardware.MaxDevices
 	maxDimSum  = 1 << 40
@@ -45,14 +45,14 @@ const (
 	maxPooling = problem.MaxPoolingFactor * problem.MaxFeatures
 )
 
-// InvalidCases is the error of an input with wrong values. Faults has all of them; each
-// line names its case.
+// InvalidCases is the error of an input with wrong values. Faults has a line for each
+// wrong value, which names the case.
 type InvalidCases struct{ Faults []string }
 
-// maxFaultLines bounds what Error prints.
+// maxFaultLines is the number of faults that Error prints.
 const maxFaultLines = 50
 
-// Error joins the faults, one a line, up to a limit.
+// Error returns the first faults, one on each line, and the number of the others.
 func (e *InvalidCases) Error() string { return joinFaults(e.Faults) }
 
 func joinFaults(faults []string) string {
@@ -67,7 +67,8 @@ func joinFaults(faults []string) string {
 //	 "comm": [{"id": ..., "forward_ms": [...], "backward_ms": [...]}]}
 //
 // Ids are numbers or strings, and are written as they were read. Times have full
-// precision. On any error nothing is written. Wrong values give an *InvalidCases.
+// precision. If RunCases fails, it writes nothing. If values are wrong, the error is an
+// *InvalidCases.
 func RunCases(r io.Reader, w io.Writer) error {
 	results, err := run(&bounded{r, int64(MaxCasesBytes)})
 	if err != nil {
@@ -83,7 +84,7 @@ func RunCases(r io.Reader, w io.Writer) error {
 	return nil
 }
 
-// bounded reads at most left bytes and fails when there are more.
+// bounded reads at most left bytes, and fails if the input has more.
 type bounded struct {
 	from io.Reader
 	left int64
@@ -91,7 +92,7 @@ type bounded struct {
 
 var errTooLong = fmt.Errorf("the cases are longer than %d bytes: split them into several files", int64(MaxCasesBytes))
 
-// Read reads the next bytes, and fails once more than the limit was read.
+// Read reads the next bytes, and fails if the input is longer than the limit.
 func (b *bounded) Read(p []byte) (int, error) {
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]
@@ -259,14 +260,14 @@ func readError(err error, offset int64) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("the cases end early, after byte %d: the input is cut short", offset)
 	case errors.As(err, &syntax):
-		return fmt.Errorf("the cases, after byte %d: not JSON (nor are NaN and Infinity): %w", offset, err)
+		return fmt.Errorf("the cases, after byte %d: not JSON, which has no NaN and no Infinity: %w", offset, err)
 	}
 	return fmt.Errorf("reading cases: %w", err)
 }
 
-// whole is an integer of the input. It accepts 5, 5.0 and 5e9, since tools differ in how
-// they write large integers. For any other value it keeps the fault in wrong, so that
-// reading goes on and the fault can be named.
+// whole is an integer of the input. It accepts 5, 5.0 and 5e9, because tools write large
+// integers in different ways. For any other value, wrong says what is wrong, and reading
+// goes on to find the other faults.
 type whole struct {
 	value int64
 	given bool
@@ -292,7 +293,8 @@ func (n *whole) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// real is a number of the input, which keeps its fault as whole does.
+// real is a number of the input. For a value that is not a number, wrong says so, as in
+// whole.
 type real struct {
 	value float64
 	given bool
@@ -329,7 +331,8 @@ type check struct {
 	faults []string
 }
 
-// newCheck reads the id of a case, and names the case by it or by its place.
+// newCheck reads the id of a case. It names the case by the id, or by its place in the
+// list if the id is missing or wrong.
 func newCheck(list string, place int, raw json.RawMessage) *check {
 	c := &check{name: fmt.Sprintf("%s case at place %d", list, place)}
 	var head struct {
@@ -350,13 +353,13 @@ func newCheck(list string, place int, raw json.RawMessage) *check {
 
 func (c *check) add(format string, args ...any) {
 	if len(c.faults) > maxFaults {
-		return // enough faults are named
+		return // the list is long enough
 	}
 	c.faults = append(c.faults, c.name+": "+fmt.Sprintf(format, args...))
 }
 
 // within checks that an integer is between low and high. An integer that is not given
-// takes the standard value; if that is below 0, it is a fault.
+// takes the standard value. If the standard value is below 0, the integer must be given.
 func (c *check) within(name string, n whole, low, high, standard int64) int64 {
 	switch {
 	case n.wrong != "":
@@ -371,8 +374,8 @@ func (c *check) within(name string, n whole, low, high, standard int64) int64 {
 	return n.value
 }
 
-// size checks that an element size is small or large. A size that is not given takes the
-// standard value; if that is below 0, it is a fault.
+// size checks that an element size is equal to small or to large. A size that is not given
+// takes the standard value. If the standard value is below 0, the size must be given.
 func (c *check) size(name string, n whole, standard, small, large int64) int64 {
 	switch {
 	case n.wrong != "":
@@ -400,8 +403,8 @@ func (c *check) number(name string, n real, low, high float64) float64 {
 	return n.value
 }
 
-// decode reads the members of the case. If one has the wrong type, decode returns false,
-// and the other members are not checked.
+// decode reads the members of the case. It returns false if the case has a fault already
+// or if a member has the wrong type; then the other members are not checked.
 func (c *check) decode(raw json.RawMessage, into any) bool {
 	if len(c.faults) > 0 {
 		return false
@@ -517,7 +520,8 @@ func (c *check) table(at string, t tableCase, batch int) Table {
 	return table
 }
 
-// maxShareError is how far the sum of a histogram's shares may be from 1.
+// maxShareError is the largest allowed difference between 1 and the sum of a histogram's
+// shares.
 const maxShareError = 0.01
 
 // histogram reads the accesses of a table that has use classes.

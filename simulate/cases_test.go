@@ -121,7 +121,7 @@ func TestWrongCases(t *testing.T) {
 		{``, `the cases are empty`},
 		{`{"compute":[` + goodCompute[:60], `the cases end early, after byte`},
 		{`{"compute":[]`, `the cases end early, after byte`},
-		{compute(`"pooling_factor":3`, `"pooling_factor":NaN`), `not JSON (nor are NaN and Infinity)`},
+		{compute(`"pooling_factor":3`, `"pooling_factor":NaN`), `not JSON, which has no NaN and no Infinity`},
 	} {
 		var out bytes.Buffer
 		err := RunCases(strings.NewReader(test.in), &out)

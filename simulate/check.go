@@ -10,14 +10,14 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// check.go refuses placements that have no cost: with shards that are no part of the
-// problem, or with tables that are not on all devices that must hold them together.
+// check.go refuses placements whose cost cannot be estimated: a shard is not part of the
+// problem, or a table is missing on a device that must hold a part of it.
 
 // InvalidPlacement is the error of a placement whose cost cannot be estimated. Each of
 // Faults is a line that names the device and the table.
 type InvalidPlacement struct{ Faults []string }
 
-// Error joins the faults, one a line, up to a limit.
+// Error returns the first faults, one on each line, and the number of the others.
 func (e *InvalidPlacement) Error() string {
 	return "the cost of the placement cannot be estimated:\n" + joinFaults(e.Faults)
 }
@@ -51,14 +51,14 @@ func checkPlacement(p *problem.Problem, shards [][]problem.Shard) error {
 	return nil
 }
 
-// fault returns the fault of a shard by itself, or nothing.
+// fault returns the fault of a shard by itself; "" if it has none.
 func fault(p *problem.Problem, s *problem.Shard) string {
 	if s.Table < 0 || s.Table >= len(p.Tables) {
 		return fmt.Sprintf("table #%d does not exist: the problem has %d", s.Table, len(p.Tables))
 	}
 	t := &p.Tables[s.Table]
 	if s.Columns.Start < 0 || s.Columns.Start >= s.Columns.End || s.Columns.End > int64(t.Dim) {
-		return fmt.Sprintf("table %q: columns %d to %d are no slice of its %d columns", t.Name, s.Columns.Start, s.Columns.End, t.Dim)
+		return fmt.Sprintf("table %q: columns %d to %d are not a slice of its %d columns", t.Name, s.Columns.Start, s.Columns.End, t.Dim)
 	}
 	allRows := s.Rows == problem.Range{Start: 0, End: t.Rows}
 	if s.ShardingType == "" && s.Tier == "" && allRows {
@@ -129,7 +129,7 @@ func blockFault(t *problem.Table, s *problem.Shard, shardingType problem.Shardin
 	}
 	block := t.BlockRows(devices)
 	if s.Rows.Start < 0 || s.Rows.Start >= t.Rows || s.Rows != blockAt(t, block, s.Rows.Start/block) {
-		return fmt.Sprintf("table %q: rows %d to %d of %d are no %s block: for %d %s, each block has %d rows, and the last one the rest", t.Name, s.Rows.Start, s.Rows.End, t.Rows, shardingType, devices, what, block)
+		return fmt.Sprintf("table %q: rows %d to %d of %d are not a %s block: for %d %s, each block has %d rows, and the last one the rest", t.Name, s.Rows.Start, s.Rows.End, t.Rows, shardingType, devices, what, block)
 	}
 	return ""
 }
@@ -139,8 +139,8 @@ func blockAt(t *problem.Table, block, i int64) problem.Range {
 	return problem.Range{Start: i * block, End: min(t.Rows, (i+1)*block)}
 }
 
-// placement checks that a table which devices hold together is on the devices that its
-// sharding type needs.
+// placement collects the faults of a placement. It counts on which devices a table is
+// that several devices hold together, because its sharding type needs certain devices.
 type placement struct {
 	problem *problem.Problem
 	shards  [][]problem.Shard
@@ -154,14 +154,15 @@ type placement struct {
 	byHost              map[hostSlice]*holders
 }
 
-// deviceFault is a fault, the first device that has it, and how many more have it.
+// deviceFault is a fault, the first device that has it, and the number of other devices
+// that have it.
 type deviceFault struct {
 	message     string
 	first, more int
 }
 
-// holders counts the devices that hold their part of a table; last is the last of these
-// devices, plus 1.
+// holders counts the devices that hold a part of a table. last is the number of the last
+// such device, plus 1.
 type holders struct{ count, last int }
 
 // hostSlice is a slice of columns whose rows are cut over the devices of a host.
@@ -237,7 +238,7 @@ func (c *placement) holdersOf(r int, s *problem.Shard, class problem.OperatorCla
 func (c *placement) holds(r int, s *problem.Shard, class problem.OperatorClass) {
 	t, held := c.table(s.Table), c.holdersOf(r, s, class)
 	if held.last == r+1 {
-		c.onDevice(r, fmt.Sprintf("table %q: %s, and twice on this device", t.Name, typeOf(s)))
+		c.onDevice(r, fmt.Sprintf("table %q: %s twice on this device: place it once", t.Name, typeOf(s)))
 		return
 	}
 	held.last = r + 1
@@ -247,12 +248,12 @@ func (c *placement) holds(r int, s *problem.Shard, class problem.OperatorClass) 
 	}
 	at, devices, who := r, c.problem.Topology.Devices, "device"
 	if class == problem.ClassHostBlocks {
-		devices, who = c.problem.Topology.PerHost(), "device of its host"
+		devices, who = c.problem.Topology.PerHost(), "in its host, device"
 		at = r % devices
 	}
 	if block := t.BlockRows(devices); s.Rows.Start != int64(at)*block {
 		want := blockAt(t, block, int64(at))
-		c.onDevice(r, fmt.Sprintf("table %q: %s block of rows %d to %d: as %s %d it has rows %d to %d", t.Name, typeOf(s), s.Rows.Start, s.Rows.End, who, at, want.Start, want.End))
+		c.onDevice(r, fmt.Sprintf("table %q: %s block of rows %d to %d on the wrong device: %s %d has rows %d to %d", t.Name, typeOf(s), s.Rows.Start, s.Rows.End, who, at, want.Start, want.End))
 	}
 }
 
@@ -281,7 +282,7 @@ func (c *placement) complete() {
 	c.hosts()
 }
 
-// without names the devices that hold nothing of a table.
+// without names the devices that hold no part of a table.
 func (c *placement) without(table int) string {
 	const most = 3
 	var names []string
@@ -300,11 +301,11 @@ func (c *placement) without(table int) string {
 	case len(names) == 0:
 		return "some hold it in another sharding type"
 	case more > 0:
-		return fmt.Sprintf("devices %s and %d more have none", strings.Join(names, ", "), more)
+		return fmt.Sprintf("devices %s and %d more have none of it", strings.Join(names, ", "), more)
 	case len(names) > 1:
-		return fmt.Sprintf("devices %s have none", strings.Join(names, ", "))
+		return fmt.Sprintf("devices %s have none of it", strings.Join(names, ", "))
 	}
-	return "device " + names[0] + " has none"
+	return "device " + names[0] + " has none of it"
 }
 
 // hosts checks the tables that are cut by rows over the devices of hosts.
@@ -335,7 +336,7 @@ func (c *placement) tableOnHosts(held []hostSlice) {
 	}
 	switch {
 	case shardingType == problem.TableRowWise && len(held) > 1:
-		c.add("table %q: table_row_wise on %d hosts: give it one", name, len(held))
+		c.add("table %q: table_row_wise on %d hosts: place it on one", name, len(held))
 	case shardingType == problem.Grid && len(held) < 2:
 		c.add("table %q: grid with a single slice of columns: cut it into two or more, or make it table_row_wise", name)
 	}

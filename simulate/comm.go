@@ -10,26 +10,26 @@ import (
 // comm.go estimates the exchanges of a step on the simulated device, by the formulas of
 // exchange.go and the device's links.
 //
-// The forward all-to-all takes the pooled vectors from the device that holds a table to
-// the devices that train on the samples; the backward one takes their gradients back. A
-// collective ends when its largest transfer does [the best of three rules on published
-// uneven V100 runs: measured], so it is shortest at equal dim sums. A collective over
-// several hosts takes 20 us + 20 us log2(n) and the time of its bytes. All constants
+// The forward all-to-all sends the pooled vectors from the device that holds a table to
+// the devices that train on the samples; the backward one sends the gradients back. A
+// collective ends when its largest transfer ends [the best of three rules on published
+// uneven V100 runs: measured], so it is shortest if all dim sums are equal. A collective
+// over several hosts takes 20 us + 20 us log2(n) and the time of its bytes. All constants
 // are fitted to published all-to-alls. Vectors are packed before and unpacked after: one
 // read and one write at streaming bandwidth [assumed].
 //
 // Tables that devices hold together need other collectives:
 //
-//	row_wise        a reduce-scatter of all columns forward, since each device has a
+//	row_wise        a reduce-scatter of all columns forward, because each device has a
 //	                part of every sum, and an all-gather of the gradients backward
 //	table_row_wise  the same inside each host, and an all-to-all of the sums between
-//	and grid        hosts, each device with its counterparts on the others
+//	and grid        the devices with the same place in each host
 //	data_parallel   an all-reduce of dense gradients, backward
 //
-// Which collectives are used is read in TorchRec's code. That the bytes of a collective
-// at the all-to-all's bandwidths and fixed times give its time is assumed. Devices are
-// numbered so that traffic stays inside hosts where it can. All devices take equally
-// long in these collectives.
+// The choice of collectives is read in TorchRec's code. The time of each collective is
+// that of its bytes at the bandwidths of the all-to-all, with the same fixed times
+// [assumed]. Devices are numbered so that traffic stays inside hosts where possible. A
+// collective takes the same time on all devices.
 
 // The constants of the communication model [fitted].
 const (
@@ -55,8 +55,8 @@ func networkShare(hosts int) float64 {
 }
 
 // Network returns the network of a cluster of such devices. A PerHost of 0, or
-// above the number of devices, means that all devices are on one host. It fails where
-// the cluster has several hosts and the profile has no network.
+// above the number of devices, means that all devices are on one host. It fails if the
+// cluster has several hosts and the profile has no network.
 func (d Device) Network(c Cluster) (Network, error) {
 	if c.PerHost <= 0 || c.PerHost > c.Devices {
 		c.PerHost = c.Devices
@@ -77,25 +77,25 @@ func (d Device) Network(c Cluster) (Network, error) {
 
 // Comm is what the devices of one placement exchange in a step.
 type Comm struct {
-	// PerHost is the ranks on a host; 0, or more than there are, means all.
+	// PerHost is the number of ranks on a host; 0, or more than all ranks, means all.
 	PerHost int
 	// Batch is the global batch, at least 1.
 	Batch int
 	// ElementBytes and VectorBytes are as in Cluster.
 	ElementBytes, VectorBytes int
 	// DimSums has, for each rank, the pooled columns of the slices that the rank holds
-	// alone, at least 0: a slice's width once for each feature that reads it.
+	// alone, at least 0. A slice counts its width once for each feature that reads it.
 	DimSums []int
 	// RowWise is the pooled columns of the tables that are cut by rows over all ranks.
 	RowWise int
 	// ByHost has, for each host, the pooled columns of the tables that are cut by rows
-	// over its ranks; nil means none on any host.
+	// over the ranks of the host; nil means no such tables.
 	ByHost []int
-	// Replicated is the elements, rows times columns, of the tables that each rank
-	// holds whole.
+	// Replicated is the number of elements, rows times columns, of the tables that each
+	// rank holds whole.
 	Replicated float64
-	// Start is when each rank is ready for the forward exchanges; nil means that all
-	// are ready at once.
+	// Start has, for each rank, the time at which it is ready for the forward exchanges;
+	// nil means that all ranks are ready at the same time.
 	Start []unit.Millis
 }
 
@@ -109,12 +109,12 @@ func (c *Comm) joint() bool {
 	return c.RowWise > 0 || c.Replicated > 0
 }
 
-// Comm returns the simulated times that each rank spends in the exchanges of a step,
-// forward with the wait for the last rank, and backward. A placement without any slice
-// has an all-to-all of nothing; there is no all-to-all where ranks hold all tables
-// together. A single rank spends no time. It fails where the ranks span hosts and the
-// profile has no network, where DimSums is empty, and where Start or ByHost have another
-// length than there are ranks or hosts.
+// Comm returns the simulated times that each rank spends in the exchanges of a step:
+// forward, with the wait for the last rank, and backward. A placement without tables has
+// an all-to-all of no bytes. A placement whose tables are all held together has no
+// all-to-all. A single rank spends no time. Comm fails if the ranks span hosts and the
+// profile has no network, if DimSums is empty, and if the length of Start or ByHost is
+// not the number of ranks or hosts.
 func (d Device) Comm(c Comm) (forward, backward []unit.Millis, err error) {
 	n := len(c.DimSums)
 	if n == 0 || c.Start != nil && len(c.Start) != n {
@@ -132,7 +132,7 @@ func (d Device) Comm(c Comm) (forward, backward []unit.Millis, err error) {
 		return forward, backward, nil
 	}
 	net.addAllToAll(&c, forward, backward)
-	// The way of the gradients is the way of the sums in the other direction.
+	// The gradients take the same exchanges as the sums, in the other direction.
 	vectors := net.rowWise(c.RowWise) + net.byHost(c.ByHost)
 	gradients := vectors + net.replicated(c.Replicated)
 	for r := range forward {
@@ -202,7 +202,8 @@ func (n *Network) replicated(elements float64) unit.Millis {
 // number is any number of columns, bags or lookups.
 type number interface{ int | float64 }
 
-// extremes returns the most and the least of some loads, and their sum; 0 of none.
+// extremes returns the largest and the smallest of the loads, and their sum; all are 0 for
+// no loads.
 func extremes[T number](loads []T) (most, least, all float64) {
 	for i, v := range loads {
 		x := float64(v)
@@ -214,9 +215,9 @@ func extremes[T number](loads []T) (most, least, all float64) {
 	return most, least, all
 }
 
-// InputComm is the exchange of indices before the forward: every rank loads a
-// part of the batch, with the indices of all tables, and each table's indices
-// must reach its holder.
+// InputComm is the exchange of indices before the forward. Every rank loads a part of the
+// batch, with the indices of all tables, and sends each table's indices to the ranks that
+// hold the table.
 type InputComm struct {
 	// PerHost and Batch are as in Comm.
 	PerHost, Batch int
@@ -228,9 +229,9 @@ type InputComm struct {
 }
 
 // InputComm returns the simulated time of the input exchange: three
-// collectives, of sizes (taken as nothing), bag lengths and indices, and a wait
+// collectives, of sizes (counted as no bytes), bag lengths and indices, and a wait
 // of the host [assumed, after TorchRec; the paper leaves it out]. A single rank
-// spends none. It fails as Comm does.
+// spends no time. It fails as Comm does.
 func (d Device) InputComm(c InputComm) (unit.Millis, error) {
 	n := len(c.Bags)
 	if n == 0 || len(c.Lookups) != n {

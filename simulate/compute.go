@@ -14,9 +14,9 @@ import (
 //
 // Forward. One group of G lanes serves each bag (a sample of a feature): it
 // reads the bag's offsets and indices, then row after row, and writes one pooled
-// vector. G is 8, 16 or 32, by the widest table of the operator, so that a wide
-// table idles most lanes of every narrow table in the operator. Three limits hold, each
-// a sum over the tables, and their p-norm is the time:
+// vector. The widest table of the operator decides whether G is 8, 16 or 32. So a wide
+// table leaves most lanes idle in every narrow table of the operator. Three limits hold,
+// each a sum over the tables, and their p-norm is the time:
 //
 //	memory   misses * row bytes in granules of the memory, indices, outputs
 //	cache    lookups * row bytes in sectors, indices, outputs
@@ -25,20 +25,22 @@ import (
 // Backward. Indices are made unique across tables, sorted with their bag
 // numbers in 8-bit passes, and run-length encoded; then each distinct row
 // gathers the gradients of its bags and is updated once, with its optimizer
-// state. So lookups cost sorting and gradient reads, distinct rows cost row
-// traffic, and the walk through the most used row sets a least time.
+// state. So the lookups set the time of sorting and of gradient reads, and the distinct
+// rows set the row traffic. The update takes at least the time of the walk through the
+// uses of the most used row.
 //
-// Rows in the memory of a host cost what their operator takes in HBM, and the bytes that
-// cross the link between device and host. Other devices of the host use links of their
-// own [assumed]. In tier Host the kernels read and write the rows where they are, in
-// sectors and without a cache between: every lookup crosses in the forward, and each
-// distinct row crosses both ways in the backward, with its optimizer state [assumed]. In
-// tier HostCached, HBM caches the most used rows with their state [RecShard's idea; that
-// the cache holds them: assumed]. The distinct rows that the cache misses are fetched
-// before the forward, and the same number go back after the backward [assumed].
+// Rows in the memory of a host take the time of their operator in HBM, and the time of
+// the bytes that cross the link between device and host. Each device of a host has a link
+// of its own [assumed]. In tier Host the kernels read and write the rows in host memory,
+// in sectors and without a cache: every lookup crosses the link in the forward, and each
+// distinct row crosses it both ways in the backward, with its optimizer state [assumed].
+// In tier HostCached, HBM caches the most used rows with their state [RecShard's idea;
+// that the cache holds these rows: assumed]. The distinct rows that the cache misses are
+// fetched before the forward, and the same number of rows go back after the backward
+// [assumed].
 
-// Device is a simulated device. It is made by NewDevice, does not change, and
-// may be used by several goroutines.
+// Device is a simulated device, made by NewDevice. It does not change, so several
+// goroutines may use it at the same time.
 type Device struct {
 	profile hardware.Profile
 	Rates
@@ -46,7 +48,7 @@ type Device struct {
 	hostLink float64
 }
 
-// Rates are what the compute units of a device do.
+// Rates are the speeds and sizes of a device that its compute times depend on.
 type Rates struct {
 	// Stream and L2 are the bandwidths of streaming through the memory and of the cache,
 	// in bytes a millisecond; Issue is in cycles a millisecond, over all multiprocessors.
@@ -81,17 +83,19 @@ type LaunchMode uint8
 const (
 	// Graph replays a captured graph: kernels follow each other closely.
 	Graph LaunchMode = iota
-	// Eager launches each kernel from the host, which sets a least time.
+	// Eager launches each kernel from the host. An operator then takes at least the time
+	// of the launches.
 	Eager
 )
 
 // Table is one table, or column shard of one, in a fused operator.
 type Table struct {
-	// Rows is the table's rows and Dim the columns held here, both above 0.
+	// Rows is the number of the table's rows, and Dim the number of columns in this
+	// shard. Both are above 0.
 	Rows int64
 	Dim  int
-	// Features is the number of features that read the table: each makes a bag
-	// of its own of every sample. 0 means 1.
+	// Features is the number of features that read the table. Each feature has a bag in
+	// every sample. 0 means 1.
 	Features int
 	// Counts are the accesses of a batch to the table; its Lookups are the batch times
 	// the pooling factors of all features. A table without lookups costs nothing.
@@ -103,15 +107,15 @@ type Table struct {
 type Op struct {
 	// Batch is the number of samples, at least 1.
 	Batch int
-	// WeightBytes, OutputBytes and IndexBytes are the sizes of an element of a
-	// row, of a pooled vector, and of an index, offset or sort key. 0 means 4, 4
+	// WeightBytes is the size of an element of a row, OutputBytes that of an element of
+	// a pooled vector, and IndexBytes that of an index, offset or sort key. 0 means 4, 4
 	// and 8.
 	WeightBytes, OutputBytes, IndexBytes int
 	Optimizer                            problem.Optimizer
 	// Weighted is true if lookups carry per-sample weights.
 	Weighted bool
-	// Subwarp lets narrow tables use groups of 8 or 16 lanes. The kernels turn
-	// this off for weighted operators; here the caller must.
+	// Subwarp lets narrow tables use groups of 8 or 16 lanes. The kernels turn this off
+	// for weighted operators; here the caller must turn it off.
 	Subwarp bool
 	Launch  LaunchMode
 	Tables  []Table

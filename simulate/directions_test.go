@@ -11,9 +11,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// directions_test.go tests what must cost more than what, for all numbers.
+// directions_test.go tests which of two placements must cost more, for any sizes.
 
-// TestMoreDevicesComputeLess: blocks of rows get smaller, and skewed ones less so.
+// TestMoreDevicesComputeLess: more devices make blocks of rows smaller, but less so if the
+// accesses are skewed.
 func TestMoreDevicesComputeLess(t *testing.T) {
 	shrinks := func(skewed bool) (first, last unit.Millis) {
 		before := unit.Millis(math.Inf(1))
@@ -50,8 +51,8 @@ func TestSkewedBlocksAreUneven(t *testing.T) {
 	}
 }
 
-// TestRowWiseMovesMore: a block's sums are of all columns, so that the reduce-scatter
-// moves n times the bytes of balanced all-to-alls on n devices.
+// TestRowWiseMovesMore: every block has sums of all columns, so on n devices the
+// reduce-scatter moves n times the bytes of balanced all-to-alls.
 func TestRowWiseMovesMore(t *testing.T) {
 	p := on(t, "a100-80", 8, 0)
 	tables, rows := place(p), place(p)
@@ -126,7 +127,8 @@ func TestHostCostsMore(t *testing.T) {
 	}
 }
 
-// TestSkewMakesCachesGood: a tenth of the rows takes most of a skewed table's lookups.
+// TestSkewMakesCachesGood: a cache of a tenth of the rows serves most lookups of a table
+// with skewed accesses.
 func TestSkewMakesCachesGood(t *testing.T) {
 	saved := func(skewed bool) float64 {
 		p := on(t, "h100-80", 1, 0, tableOf("t", 10_000_000, 64, 20, skewed))

@@ -83,15 +83,16 @@ type Network struct {
 	Links
 }
 
-// Collective is the time of one collective operation in its parts. The zero value is
-// that of a collective that does not take place.
+// Collective is the time of one collective operation in its parts. The zero value is a
+// collective that does not take place.
 type Collective struct {
 	// Fixed is the time of the collective without bytes.
 	Fixed unit.Millis
 	// Inside and Between are the times of moving the bytes on the links inside hosts and
 	// between hosts. Both kinds of links are busy at the same time.
 	Inside, Between unit.Millis
-	// Bytes is what the busiest device sends to other hosts or receives from them.
+	// Bytes is the number of bytes that the busiest device sends to other hosts or
+	// receives from them.
 	Bytes float64
 }
 
@@ -185,33 +186,34 @@ func (n *Network) Pack(columns float64) unit.Millis {
 	return unit.Millis(float64(n.Batch) * columns * n.Packed() / n.Copy)
 }
 
-// PackOwn returns the time of packing and unpacking a device's own samples' vectors of
-// the given pooled columns, which are those of all devices.
+// PackOwn returns the time of packing and unpacking the vectors of one device's own
+// samples, where columns are the pooled columns of all devices.
 func (n *Network) PackOwn(columns float64) unit.Millis {
 	return unit.Millis(float64(n.Batch) / float64(n.Devices) * columns * n.Packed() / n.Copy)
 }
 
-// Overlap says how much of a forward collective is over when the last device is ready,
-// where each device packs and sends as soon as it is ready itself, as processes on a
-// CPU do. The zero value has no overlap: the collective begins when all devices are
-// ready, as NCCL's do and as the simulated device's do.
+// Overlap says what part of a forward collective is done when the last device is ready,
+// if each device packs and sends as soon as it is ready itself, as processes on a CPU do.
+// The zero value has no overlap: the collective begins when all devices are ready, as
+// collectives of NCCL and of the simulated device do.
 type Overlap struct {
-	// Rest is the number of devices whose share of the collective is left if all others
-	// were ready long before the last, at least 1.
+	// Rest is the number of devices, at least 1, whose share of the collective is left
+	// if all other devices were ready long before the last one.
 	Rest float64
-	// Rate is how much of the collective is done in a unit of the others' lead, at first,
-	// above 0 and at most 1. 0 means no overlap.
+	// Rate is the time of the collective that is done for each unit of time by which the
+	// other devices are ready earlier, while that lead is short. It is above 0 and at
+	// most 1. 0 means no overlap.
 	Rate float64
 }
 
-// Left returns what a forward collective of the given time takes from when the last of
-// the devices is ready, if the others were ready the given lead before it, on average.
-// With the share s = 1 - Rest/devices of the others, it is
+// Left returns the time that is left of a forward collective of the given time when the
+// last device is ready, if the other devices were ready earlier by the given lead, on
+// average. Let s = 1 - Rest/devices be the share of the other devices. The result is
 //
 //	time (1 - s + s exp(-Rate lead / (s time)))
 //
-// whose slope is -Rate at first: no more is done than there was time for, and a plan
-// does not get cheaper by a slower device.
+// At a lead of 0 its slope is -Rate, which is at least -1. So the collective never does
+// more work than the lead has time for, and a slower device never makes a plan cheaper.
 //
 // Measured on a CPU of two cores, between processes over loopback: docs/MEASURING.md.
 func (o Overlap) Left(devices int, time, lead unit.Millis) unit.Millis {

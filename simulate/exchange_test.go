@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestOverlap: what is left of a collective falls with the lead of the others, by no
-// more than the lead and to no less than the share of the devices that are left.
+// TestOverlap: the time that is left of a collective falls with the lead of the other
+// devices, by at most the lead, and never below the share of the Rest devices.
 func TestOverlap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := Overlap{Rest: rapid.Float64Range(1, 5).Draw(t, "rest"), Rate: rapid.Float64Range(.01, 1).Draw(t, "rate")}
@@ -30,8 +30,8 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestCollectivesGrow: each collective takes longer with more to move, and moves in
-// proportion.
+// TestCollectivesGrow: each collective takes longer for a larger load, and its moving time
+// is proportional to the load.
 func TestCollectivesGrow(t *testing.T) {
 	n, err := NewDevice(a100(t)).Network(Cluster{Devices: 12, PerHost: 4, Batch: 1000})
 	if err != nil {

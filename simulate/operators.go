@@ -10,8 +10,9 @@ import (
 // operators.go divides the shards of one device into fused operators. The shards fall
 // into operator classes by sharding type and memory (problem.OperatorClass): an engine
 // looks up each class separately [read: TorchRec makes a module for each sharding type
-// and a group for each compute kernel]. In a class there is one operator for each
-// (optimizer, precision, weighting), and the times of all operators add up.
+// and a group for each compute kernel]. A class has one operator for each combination of
+// optimizer, precision and weighting. The times of all operators add up. Each kind of
+// shard is estimated as a table:
 //
 //	a slice of columns   the table with fewer columns
 //	a block of rows      a table with fewer rows and lookups, and the bags of the whole
@@ -31,7 +32,7 @@ func classOf(p *problem.Problem, s *problem.Shard) problem.OperatorClass {
 	return problem.ClassOf(p.Form(*s))
 }
 
-// The numbers of operators in a class: one for each combination with an optimizer.
+// A class has at most precisions * weightings operators for each optimizer.
 const (
 	precisions = 3
 	weightings = 2
@@ -82,8 +83,8 @@ func (t *computeTimes) add(forward, backward unit.Millis) {
 	t.backward += backward
 }
 
-// compute returns the compute times of all devices. Most classes that devices hold
-// together are alike on one device and the next, and are estimated once.
+// compute returns the compute times of all devices. A class that devices hold together is
+// usually alike on one device and the next; then it is estimated once for both.
 func (p *Pricer) compute(shards [][]problem.Shard) []computeTimes {
 	devices := make([]computeTimes, len(shards))
 	var last [problem.OperatorClasses]computeTimes
@@ -189,7 +190,7 @@ func (p *Pricer) operatorTimes(shards []problem.Shard, class problem.OperatorCla
 	return w.times()
 }
 
-// block returns the usage of a block of rows, if the most used row is in it.
+// block returns the usage of a block of rows that holds the most used row.
 func (p *Pricer) block(s *problem.Shard) usage {
 	rows := float64(s.Rows.Len())
 	c := p.tables[s.Table].counts.Part(rows / float64(p.problem.Tables[s.Table].Rows))
@@ -197,13 +198,13 @@ func (p *Pricer) block(s *problem.Shard) usage {
 	return newUsage(c)
 }
 
-// replicas are the tables of a problem as a device serves them whose samples are its own.
+// replicas are the tables of a problem as replicas: each device serves its own samples.
 type replicas struct {
 	batch  int
 	tables []usage
 }
 
-// countReplicas counts what the samples of one device do to each table.
+// countReplicas counts the accesses of one device's samples to each table.
 func countReplicas(p *problem.Problem) replicas {
 	own := problem.ReplicasOf(p)
 	return replicas{batch: own.Batch, tables: countTables(own)}

@@ -55,7 +55,7 @@ func TestMoreToAHostThanThereAre(t *testing.T) {
 	}
 }
 
-// TestRowWiseOnOneOfAll: a single block is refused, as half of the blocks are.
+// TestRowWiseOnOneOfAll: a single block or replica is refused, as half of them is.
 func TestRowWiseOnOneOfAll(t *testing.T) {
 	p := on(t, "a100-80", 4, 2, tableOf("t", 1000, 16, 5, false))
 	for what, l := range map[string]*placed{"row_wise": place(p).rowWise(0), "data_parallel": place(p).replicate(0)} {

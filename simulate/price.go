@@ -16,18 +16,19 @@ import (
 //
 //	forward | wait for the last | forward comm | ... | backward comm | backward
 //
-// A device is ready for the forward exchanges of a step when its compute (the backward
-// of the step before and this forward) and the backward exchanges between them are done.
-// So s_r = compute_r + bw_r, less the least of them, is when device r starts to wait. The
-// cost is the maximum of compute_r + bw_r + fw_r over the devices, with the wait in fw_r.
+// Between the forward exchanges of two steps, device r takes bw_r for the backward
+// exchanges of the first step, and compute_r for its backward and the forward of the
+// second step. So device r is ready at s_r = compute_r + bw_r, less the least of these
+// sums over the devices. The forward exchanges take fw_r, with the wait for the last
+// device. The cost is the maximum of compute_r + bw_r + fw_r over the devices.
 
 // Pricer estimates placements of one problem's tables. It counts each table's
-// accesses once. It may be used by several goroutines.
+// accesses once. Several goroutines may use it at the same time.
 type Pricer struct {
 	device  Device
 	problem *problem.Problem
 	tables  []usage
-	// replicas counts the tables as replicas, at the first replica.
+	// replicas returns the counts of the tables as replicas. The first call computes them.
 	replicas func() replicas
 }
 
@@ -44,15 +45,15 @@ func NewPricer(p *problem.Problem) *Pricer {
 func (p *Pricer) Counts(i int) access.Counts { return p.tables[i].counts }
 
 // Price returns the simulated step times of a placement, without the input exchange
-// (Input). shards[r] lists the shards of device r, of all sharding types and in all
-// memories. A table that devices hold together is in the list of each of them.
+// (Input). shards[r] lists the shards of device r, of any sharding type and in any
+// memory. A table that several devices hold together is in the list of each of them.
 //
-// It fails with *InvalidPlacement, which names every fault, where a shard is no part of
-// one of the problem's tables, and where a table held together is not on the devices
-// that its sharding type needs: row_wise blocks on all devices in their order,
-// table_row_wise ones on one full host, the slices of a grid on a full host each,
-// data_parallel tables on every device. It fails where the devices span hosts and the
-// profile has no network. It does not check that the placement is complete or fits.
+// It fails with *InvalidPlacement, which names every fault, if a shard is not part of a
+// table of the problem, or if a table held together is not on the devices that its
+// sharding type needs: row_wise blocks on all devices in their order, table_row_wise
+// blocks on one full host, each slice of a grid on a full host of its own, data_parallel
+// tables on every device. It also fails if the devices span hosts and the profile has no
+// network. It does not check that the placement is complete or fits.
 func (p *Pricer) Price(shards [][]problem.Shard) (plan.Breakdown, error) {
 	if err := checkPlacement(p.problem, shards); err != nil {
 		return plan.Breakdown{}, err
@@ -83,11 +84,11 @@ func (p *Pricer) Price(shards [][]problem.Shard) (plan.Breakdown, error) {
 	return plan.NewBreakdown(devices), nil
 }
 
-// GroupCost returns the simulated compute times of the shards of one device, which may
-// be none: launched as a graph, with 8-byte indices, fp32 pooled vectors, and sub-warps
-// unless weighted. Shards may be of all sharding types and in all memories. It does not
-// check which shards other devices hold. It panics where a shard is no part of the
-// problem; for unchecked placements use Price.
+// GroupCost returns the simulated compute times of the shards of one device; 0 for no
+// shards. Kernels are launched as a graph, with 8-byte indices and fp32 pooled vectors,
+// and with sub-warps unless the operator is weighted. Shards may be of any sharding type
+// and in any memory. GroupCost does not check which shards other devices hold. It panics
+// if a shard is not part of the problem; for unchecked placements use Price.
 func (p *Pricer) GroupCost(shards []problem.Shard) (forward, backward unit.Millis) {
 	for i := range shards {
 		if message := fault(p.problem, &shards[i]); message != "" {

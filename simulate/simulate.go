@@ -3,10 +3,10 @@
 // devices, and the cost of a whole placement.
 //
 // The formulas follow what the kernels do (FBGEMM's table-batched embeddings), and
-// their constants are fitted to the few published measurements there are. The times are
-// SIMULATED, not measured. Source and ModelVersion label them, and docs/SIMULATED.md
-// says how each statement is known and how far to trust it. Comparing groups on one
-// profile is safer than reading off absolute times.
+// their constants are fitted to the few published measurements. The times are
+// SIMULATED, not measured. Source and ModelVersion label the times, and docs/SIMULATED.md
+// says how each statement is known and how far to trust it. Comparisons of groups on one
+// profile are safer than absolute times.
 //
 // A placement is estimated in four steps, each in a file:
 //
@@ -18,8 +18,8 @@
 // and price.go puts the step times together. NewPricer is the usual entry point, for
 // the placements and groups of a problem.Problem. Below it, Device.Compute estimates one
 // fused operator and Device.Comm the exchanges of a step. RunCases (cases.go) reads
-// operators and all-to-alls from a file. Package bound derives from the same formulas what no plan
-// costs less than.
+// operators and all-to-alls from a file. Package bound derives from the same formulas a
+// lower bound on the cost of any plan.
 package simulate
 
 const (
@@ -55,7 +55,7 @@ const (
 	// the code].
 	ForwardFixedUS  = 3.0
 	BackwardFixedUS = 42.0
-	// MaxRun, RunWarps and GatherStepUS say how long the update of a row takes that many
+	// MaxRun, RunWarps and GatherStepUS give the time of the update of a row that many
 	// bags use. One block updates the row, and its warps walk through the uses: at most
 	// MaxRun uses, RunWarps at a time, GatherStepUS us each [assumed; the sizes read in
 	// the code of the kernels].

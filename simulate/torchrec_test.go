@@ -7,9 +7,9 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// torchrec_test.go compares which sharding type costs more with the closed forms of
-// TorchRec's planner at the device's own bandwidths: a different model of the same
-// machines, by different people.
+// torchrec_test.go compares the simulated device with the closed forms of TorchRec's
+// planner at the device's own bandwidths: both should agree which of two sharding types
+// costs more. The planner is a different model of the same machines, by different people.
 
 // closedForm returns the cost, in ms, that TorchRec's planner gives to a shard of a table
 // of one sharding type.
