@@ -1,6 +1,6 @@
-// Package lookups makes up the lookups of one batch from what is known of a
-// table, and counts what a batch of lookups looks like. Lookups that come from
-// a trace are kept in pool files.
+// Package lookups makes up the lookups of one batch from the statistics of a table,
+// and counts the statistics of given lookups. Pool files store the lookups of a
+// trace.
 //
 //	Synthesise   a table's statistics -> Bags, and what was realised
 //	Count        Bags -> Realised, the other way
@@ -15,9 +15,9 @@ import (
 	"github.com/neuroshard/neuroshard/problem/access"
 )
 
-// The limits of one batch in one table: of its lookups, of its bags, and of the
-// table's rows. They are beyond what fits a device's memory and keep a wrong
-// number from taking all of this machine's.
+// These are the limits of one batch in one table: of its lookups, of its bags, and
+// of the table's rows. A batch beyond them would not fit a device's memory. They
+// keep a wrong number from taking all memory of this machine.
 const (
 	MaxLookups = 1 << 28
 	MaxBags    = 1 << 28
@@ -38,10 +38,10 @@ type Bags struct {
 // Len returns the number of bags.
 func (b Bags) Len() int { return max(0, len(b.Offsets)-1) }
 
-// Check returns an error that names the first bag or lookup that is wrong:
-// offsets that do not start with 0, fall, or do not end with the number of
-// lookups, or a row that a table of the given rows does not have. Rows of 0 or
-// less allow every row that is not negative.
+// Check returns an error that names the first wrong bag or lookup: offsets that do
+// not start with 0, fall, or do not end with the number of lookups, or a row number
+// that is not below rows. If rows is 0 or less, every row number of at least 0 is
+// allowed.
 func (b Bags) Check(rows int64) error {
 	if err := b.checkOffsets(); err != nil {
 		return err
@@ -75,9 +75,9 @@ func (b Bags) checkOffsets() error {
 	return nil
 }
 
-// Cut returns the first batch samples of each of the features that read the
-// table, as a copy. It is an error where the bags do not divide among the
-// features or are of fewer samples.
+// Cut returns a copy of the lookups of the first batch samples, for each of the
+// features that read the table. It fails if the number of bags is not a multiple of
+// features, or if the bags are of fewer samples.
 func (b Bags) Cut(features, batch int) (Bags, error) {
 	if err := b.checkOffsets(); err != nil {
 		return Bags{}, err
@@ -105,23 +105,24 @@ func (b Bags) Cut(features, batch int) (Bags, error) {
 	return out, nil
 }
 
-// Realised is what lookups turned out to be.
+// Realised holds the statistics of lookups that were made or read.
 type Realised struct {
 	Lookups, Unique int64
 	// Reuse is the share of the distinct rows in each use-count class.
 	Reuse [access.Classes]float64
 }
 
-// Counts returns the same as counts of package access.
+// Counts returns the same numbers as counts of package access.
 func (r Realised) Counts() access.Counts {
 	return access.Counts{Lookups: float64(r.Lookups), Unique: float64(r.Unique), Reuse: r.Reuse}
 }
 
-// Tolerance is the Distance up to which lookups count as what was asked for.
+// Tolerance is the largest Distance at which lookups are close enough to the asked
+// ones.
 const Tolerance = 0.05
 
-// Distance returns how far the lookups are from those asked for, from 0, as
-// asked: the greatest of
+// Distance returns how far the lookups are from the asked ones. It is 0 for the
+// asked lookups, and otherwise the greatest of
 //
 //   - the share of distinct rows that are in another use-count class than asked
 //     (half the sum over the classes of the differences of the shares: the total
@@ -129,11 +130,11 @@ const Tolerance = 0.05
 //   - the relative difference of the distinct rows,
 //   - the relative difference of the lookups.
 //
-// There are whole rows only, so that one row in each class and half a row or
-// lookup in the totals are no difference: of three distinct rows none can be in
-// a class of 5 %. Shares that do not quite add up to one are taken relative to
-// their sum. It is infinite where nothing is asked for and there is something,
-// and where a number is NaN.
+// Lookups have whole rows only. So a difference of one row in each class, and of
+// half a row or half a lookup in the totals, counts as 0: of three distinct rows,
+// no row can be in a class of 5 %. If the shares do not add up to one, they are
+// taken relative to their sum. The distance is infinite if there are lookups
+// although none are asked for, and if a number is NaN.
 func (r Realised) Distance(c access.Counts) float64 {
 	total := 0.0
 	for _, share := range c.Reuse {
@@ -162,9 +163,9 @@ func (r Realised) Distance(c access.Counts) float64 {
 	return distance
 }
 
-// Count returns what lookups of the given rows are. It takes time in proportion
-// to their number and as much memory again as they take, half of it for rows
-// below 2^32.
+// Count returns the statistics of the lookups of the given rows. Its time is
+// proportional to their number. It takes the memory of the rows once more, or half
+// of it if all rows are below 2^32.
 func Count(rows []int64) Realised {
 	top := uint64(0)
 	for _, row := range rows {

@@ -33,7 +33,7 @@ func TestCount(t *testing.T) {
 	})
 }
 
-// TestCountClasses uses rows as often as the classes' bounds.
+// TestCountClasses uses rows with the numbers of uses at the bounds of the classes.
 func TestCountClasses(t *testing.T) {
 	var rows []int64
 	want := Realised{}

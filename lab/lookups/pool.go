@@ -25,14 +25,14 @@ import (
 //	..  indices: lookups numbers of 8 bytes
 
 const (
-	poolMagic   = "nspool\r\n" // a transfer as text would change it
+	poolMagic   = "nspool\r\n" // a transfer in text mode would change it
 	poolVersion = 1
 	poolHeader  = 32
 )
 
-// WritePool writes lookups to a file, which exists whole or not at all, also
-// when the process is killed. Bags that Check refuses, or that are beyond
-// MaxBags or MaxLookups, are not written.
+// WritePool writes lookups to a file. The file is whole or does not exist, even if
+// the process is killed. WritePool refuses bags that Check refuses, and more than
+// MaxBags bags or MaxLookups lookups.
 func WritePool(path string, b Bags) error {
 	if err := b.Check(0); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -83,7 +83,7 @@ func writePool(w io.WriteSeeker, b Bags) error {
 	return err
 }
 
-// poolSum starts the check sum with the header, but for the sum itself.
+// poolSum starts the checksum with the header, without the checksum itself.
 func poolSum(header []byte) hash.Hash32 {
 	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
 	sum.Write(header[:12])
@@ -91,9 +91,9 @@ func poolSum(header []byte) hash.Hash32 {
 	return sum
 }
 
-// ReadPool reads lookups that WritePool wrote. It takes no more memory than the
-// file's size, whatever its header says, and it is an error where the file is
-// shorter or longer than its header says, damaged, or of another version.
+// ReadPool reads lookups that WritePool wrote. It takes at most the memory of the
+// file's size, whatever the header says. It fails if the file is shorter or longer
+// than its header says, damaged, or of another version.
 func ReadPool(path string) (Bags, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -117,22 +117,22 @@ func readPool(r io.Reader, size int64) (Bags, error) {
 	header := make([]byte, poolHeader)
 	if _, err := io.ReadFull(in, header); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return Bags{}, fmt.Errorf("it has less than the %d bytes of a header", poolHeader)
+			return Bags{}, fmt.Errorf("it is shorter than the %d bytes of a header", poolHeader)
 		}
 		return Bags{}, err
 	}
 	if string(header[:8]) != poolMagic {
-		return Bags{}, fmt.Errorf("it starts with %q: not a pool file, or changed on its way as text", header[:8])
+		return Bags{}, fmt.Errorf("it starts with %q: it is not a pool file, or a transfer in text mode changed it", header[:8])
 	}
 	if version := binary.LittleEndian.Uint32(header[8:]); version != poolVersion {
-		return Bags{}, fmt.Errorf("it has the version %d, and this program reads version %d", version, poolVersion)
+		return Bags{}, fmt.Errorf("it has version %d, but this program reads version %d", version, poolVersion)
 	}
 	bags, lookups := binary.LittleEndian.Uint64(header[16:]), binary.LittleEndian.Uint64(header[24:])
 	if bags > MaxBags || lookups > MaxLookups {
 		return Bags{}, fmt.Errorf("its header says %d bags of %d lookups, more than %d of %d", bags, lookups, MaxBags, MaxLookups)
 	}
 	if want := poolHeader + 8*int64(bags+1+lookups); size != want {
-		return Bags{}, fmt.Errorf("it has %d bytes and its header says %d: cut short or damaged", size, want)
+		return Bags{}, fmt.Errorf("it has %d bytes, but its header says %d: it is cut short or damaged", size, want)
 	}
 	b := Bags{Offsets: make([]int64, bags+1), Indices: make([]int64, lookups)}
 	sum := poolSum(header)
@@ -151,7 +151,7 @@ func readPool(r io.Reader, size int64) (Bags, error) {
 		}
 	}
 	if got, want := sum.Sum32(), binary.LittleEndian.Uint32(header[12:]); got != want {
-		return Bags{}, fmt.Errorf("its check sum is %#08x, and its header says %#08x: it is damaged", got, want)
+		return Bags{}, fmt.Errorf("its checksum is %#08x, but its header says %#08x: it is damaged", got, want)
 	}
 	if err := b.Check(0); err != nil {
 		return Bags{}, err

@@ -40,8 +40,8 @@ func TestPoolsComeBack(t *testing.T) {
 	})
 }
 
-// TestPoolLargerThanItsBuffer crosses the boundaries of the parts in which a
-// pool is read and written.
+// TestPoolLargerThanItsBuffer writes and reads a pool that is longer than the parts
+// in which pools are written and read.
 func TestPoolLargerThanItsBuffer(t *testing.T) {
 	want, _ := mustMake(t, Spec{Rows: 1 << 40, Batch: 10_000, Features: 1, Counts: access.Distribution{}.At(1<<40, 3.3, 10_000)})
 	path := filepath.Join(t.TempDir(), "t.pool")
@@ -49,12 +49,12 @@ func TestPoolLargerThanItsBuffer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := ReadPool(path); err != nil || !equal(got, want) {
-		t.Errorf("other lookups come back, error %v", err)
+		t.Errorf("got other lookups than were written, error %v", err)
 	}
 }
 
-// TestPoolBytes holds the format: a file of today is read by every later
-// version.
+// TestPoolBytes pins the format, so that every later version can read the files of
+// today.
 func TestPoolBytes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.pool")
 	if err := WritePool(path, Bags{Indices: []int64{5, 258}, Offsets: []int64{0, 2, 2}}); err != nil {
@@ -71,11 +71,11 @@ func TestPoolBytes(t *testing.T) {
 		t.Errorf("got %x, want %s", got, want)
 	}
 	if sum := binary.LittleEndian.Uint32(got[12:]); sum != poolBytesSum {
-		t.Errorf("check sum: got %#x, want %#x", sum, uint32(poolBytesSum))
+		t.Errorf("checksum: got %#x, want %#x", sum, uint32(poolBytesSum))
 	}
 }
 
-// poolBytesSum is what an independent CRC-32C gives for the bytes above.
+// poolBytesSum is the CRC-32C of the bytes above, from another implementation.
 const poolBytesSum = 0x43e07fb7
 
 func TestDamagedPools(t *testing.T) {
@@ -97,7 +97,7 @@ func TestDamagedPools(t *testing.T) {
 		}
 	}
 	longer := append(bytes.Clone(good), 0)
-	if _, err := readPool(bytes.NewReader(longer), int64(len(longer))); err == nil || !strings.Contains(err.Error(), "89 bytes and its header says 88") {
+	if _, err := readPool(bytes.NewReader(longer), int64(len(longer))); err == nil || !strings.Contains(err.Error(), "89 bytes, but its header says 88") {
 		t.Errorf("one byte more: got %v", err)
 	}
 	huge := bytes.Clone(good)
@@ -139,7 +139,7 @@ func FuzzReadPool(f *testing.F) {
 		f.Add(file.data[:len(file.data)-1])
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		// Most inputs would end at the sum: half of the work is done with a right one.
+		// Most inputs would fail at the checksum, so half of them get a correct one.
 		for _, mend := range []bool{false, true} {
 			data := bytes.Clone(data)
 			if mend && len(data) >= poolHeader {

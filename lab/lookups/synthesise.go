@@ -22,43 +22,43 @@ import (
 //	       --> a row number for each, all different
 //	       --> all uses in random order, cut into bags
 //
-// Inside a class uses are spread evenly on a logarithmic scale, which is what a
-// class's mean in package access is made from. One number moves all of them to
-// hit n: below its neutral value all uses shrink by a factor, down to the
-// lowest of their class; above it they grow, up to the highest, or, where the
-// class without an end (more than 32768 uses) has rows, these alone grow, the
-// hottest most, because the other classes have no room to speak of.
+// Inside a class, uses are spread evenly on a logarithmic scale, like the mean of a
+// class in package access. One level moves all uses to reach n. Below the neutral
+// level, all uses shrink by a factor, down to the lowest of their class. Above it
+// they grow, up to the highest of their class. If the last class (more than 32768
+// uses), which has no highest, has rows, only these rows grow, the hottest most:
+// the other classes could take few lookups more.
 //
-// Counts of access.Distribution.At may contradict themselves: a table too small
-// for its histogram has fewer distinct rows than the histogram stands for, so
-// each must be used more often than its class allows. Sliding then moves the
-// same share of every class to its neighbour: each row is used more often by
-// about the same factor, as in a real small table. The alternative of fewest
-// rows moved would put all missing lookups on one row, the worst case of the
-// backward's kernels.
+// Counts of access.Distribution.At may contradict themselves: a table too small for
+// its histogram has fewer distinct rows than the histogram stands for, so each row
+// must be used more often than its class allows. Sliding then moves the same share
+// of every class to its neighbour. Each row is then used more often by about the
+// same factor, as in a real small table. To move as few rows as possible was
+// rejected: it would put all missing lookups on one row, the worst case of the
+// backward kernels.
 //
-// It takes O(n) time, and 8n bytes on top of the result, for any number of rows.
+// The algorithm takes O(n) time, and 8n bytes of memory in addition to the result,
+// for any number of rows.
 
-// Spec says what lookups to make up.
+// Spec states which lookups to make up.
 type Spec struct {
 	// Rows is the table's height, from 1 to MaxRows.
 	Rows int64
 	// Batch is the number of samples, and Features the bags of each, at least 1.
 	Batch, Features int
-	// Counts is the lookups, the distinct rows and their use counts that are asked
-	// for, of all features together. Lookups and distinct rows are rounded to
-	// whole ones. Shares may miss the sum 1 by 2 % and are taken relative to it.
+	// Counts holds the asked lookups, distinct rows and use counts, of all features
+	// together. Lookups and distinct rows are rounded to whole numbers. The shares may
+	// miss the sum 1 by 2 % and are taken relative to their sum.
 	Counts access.Counts
-	// Strict makes it an error if the nearest lookups that can be made are further
-	// than Tolerance from Counts. Without Strict the nearest lookups are made: see
-	// Synthesise.
+	// Strict makes Synthesise fail if the nearest possible lookups are further than
+	// Tolerance from Counts. Without Strict, Synthesise makes the nearest lookups.
 	Strict bool
-	// Seed chooses the rows, their order and the bags' lengths.
+	// Seed decides the rows, their order and the lengths of the bags.
 	Seed uint64
 }
 
-// ErrUnrealisable is in the errors of Synthesise if the asked counts contradict
-// each other or the table, rather than being no counts at all.
+// ErrUnrealisable is the error of Synthesise if the asked counts are valid numbers,
+// but contradict each other or the table.
 var ErrUnrealisable = errors.New("the asked lookups cannot be made")
 
 // Synthesise makes up the lookups of one batch: exactly the asked number, of
@@ -71,13 +71,13 @@ var ErrUnrealisable = errors.New("the asked lookups cannot be made")
 // if the bags outnumber the lookups. Otherwise each lookup is in a random bag, so
 // that lengths follow a multinomial distribution around the pooling factor.
 //
-// Use counts vary inside their classes so that they add up to the lookups. If
-// they cannot, as for a table too small for its histogram, rows move to
-// neighbouring classes, the same share of each class, until the use counts add
-// up. With Spec.Strict it is an error if too many rows move.
+// Use counts vary inside their classes so that they add up to the lookups. If that
+// is not possible, as for a table too small for its histogram, rows move to
+// neighbouring classes, the same share of each class, until the use counts add up.
+// With Spec.Strict, Synthesise fails if too many rows move.
 //
 // The error wraps ErrUnrealisable if more distinct rows are asked for than there
-// are lookups, or than the table has rows. It is an error if a number is not
+// are lookups, or than the table has rows. Synthesise also fails if a number is not
 // finite, negative or out of its limits. Equal specs give equal lookups.
 func Synthesise(s Spec) (Bags, Realised, error) {
 	n, unique, err := s.totals()
@@ -115,7 +115,8 @@ func Synthesise(s Spec) (Bags, Realised, error) {
 	return b, realised, nil
 }
 
-// totals checks the spec and returns the whole lookups and distinct rows.
+// totals checks the spec and returns the lookups and distinct rows as whole
+// numbers.
 func (s *Spec) totals() (n, unique int64, err error) {
 	c := &s.Counts
 	switch {
@@ -144,22 +145,24 @@ func (s *Spec) totals() (n, unique int64, err error) {
 	return n, unique, nil
 }
 
-// checkRows wants the distinct rows to be in the table and in reach of the lookups.
-// Rounding is forgiven: half a row, and half a lookup.
+// checkRows returns an error if the table has too few rows for the distinct rows,
+// or if the lookups are too few to read them. It allows for rounding: half a row,
+// and half a lookup.
 func (s *Spec) checkRows() error {
 	c := &s.Counts
 	switch most := c.Unique - 0.5; {
 	case most > float64(s.Rows):
-		return fmt.Errorf("%w: %v distinct rows are asked for, and the table has %d", ErrUnrealisable, c.Unique, s.Rows)
+		return fmt.Errorf("%w: %v distinct rows are asked for, but the table has %d", ErrUnrealisable, c.Unique, s.Rows)
 	case most > c.Lookups:
-		return fmt.Errorf("%w: %v distinct rows are asked for, and %v lookups can read at most that number", ErrUnrealisable, c.Unique, c.Lookups)
+		return fmt.Errorf("%w: %v distinct rows are asked for, but %v lookups cannot read more rows than lookups", ErrUnrealisable, c.Unique, c.Lookups)
 	case c.Unique == 0:
 		return fmt.Errorf("%w: %v lookups of no distinct rows are asked for", ErrUnrealisable, c.Lookups)
 	}
 	return nil
 }
 
-// checkShares wants the shares of the use-count classes to add up to 1.
+// checkShares returns an error unless the shares of the use-count classes add up to
+// 1.
 func checkShares(reuse *[access.Classes]float64) error {
 	sum := 0.0
 	for j, share := range reuse {
@@ -174,7 +177,8 @@ func checkShares(reuse *[access.Classes]float64) error {
 	return nil
 }
 
-// contradiction says what is asked and what is possible.
+// contradiction returns the error that states the asked and the nearest possible
+// lookups.
 func (s *Spec) contradiction(n, unique int64, apart float64) error {
 	in := quotas(&s.Counts.Reuse, unique)
 	low, high := bracket(&in)
@@ -182,12 +186,12 @@ func (s *Spec) contradiction(n, unique int64, apart float64) error {
 	if in[access.Classes-1] > 0 {
 		possible = fmt.Sprintf("at least %d", low)
 	}
-	return fmt.Errorf("%w: %d lookups of %d distinct rows are asked for, and their histogram needs %s lookups for these rows; the nearest that can be made differs by %.0f %%, more than %.0f %%",
+	return fmt.Errorf("%w: %d lookups of %d distinct rows are asked for, but their histogram needs %s lookups for these rows; the nearest that can be made differs by %.0f %%, more than %.0f %%",
 		ErrUnrealisable, n, unique, possible, 100*apart, 100*Tolerance)
 }
 
-// quotas rounds the rows of each class to whole ones with the exact sum, by the
-// largest remainders; of equal ones the lower class wins.
+// quotas rounds the rows of each class to whole numbers with the exact sum, by the
+// largest remainders. Among equal remainders, the lower class gets the row.
 func quotas(reuse *[access.Classes]float64, unique int64) (in [access.Classes]int64) {
 	sum := 0.0
 	for _, share := range reuse {
@@ -223,9 +227,9 @@ func quotas(reuse *[access.Classes]float64, unique int64) (in [access.Classes]in
 }
 
 // hottest gives one row to each high class that lost a part of a row to rounding,
-// while the rows stand for fewer lookups than n: of a few thousand distinct
-// rows, less than one may take a tenth of all lookups. They come from the lowest
-// class.
+// as long as the rows stand for fewer lookups than n: among a few thousand distinct
+// rows, a part of one row may stand for a tenth of all lookups. The rows are taken
+// from the lowest class.
 func hottest(in *[access.Classes]int64, reuse *[access.Classes]float64, unique, n int64) {
 	sum := 0.0
 	for _, share := range reuse {
@@ -248,9 +252,8 @@ func hottest(in *[access.Classes]int64, reuse *[access.Classes]float64, unique, 
 	}
 }
 
-// bracket returns the fewest and the most lookups that rows in these classes
-// can take. The most of the last class is not finite; MaxLookups a row stands
-// for it.
+// bracket returns the fewest and the most lookups that rows in these classes can
+// take. The last class has no upper bound; MaxLookups for each row stands for it.
 func bracket(in *[access.Classes]int64) (low, high int64) {
 	for j, rows := range in {
 		low += rows * classLow(j)
@@ -263,16 +266,16 @@ func bracket(in *[access.Classes]int64) (low, high int64) {
 	return low, high
 }
 
-// slide moves rows to neighbouring classes until n lookups can be theirs. It
-// ends, as n is at least the number of rows: with all rows in the first class
-// or all in the last, n is bracketed.
+// slide moves rows to neighbouring classes until the rows can take n lookups. It
+// ends because n is at least the number of rows: with all rows in the first class
+// or all in the last class, n is within the bounds.
 func slide(in *[access.Classes]int64, n int64) {
 	const last = access.Classes - 1
 	low, high := bracket(in)
 	switch {
 	case n > high:
-		// Rows that come to the last class count as twice their old uses here, as
-		// in the other classes: one row there could take any number.
+		// A row that moves to the last class counts as twice its old uses here, as in the
+		// other classes, although one row there could take any number.
 		missing := func() int64 {
 			sum := n
 			for j, rows := range in {
@@ -300,8 +303,8 @@ func slide(in *[access.Classes]int64, n int64) {
 	}
 }
 
-// move takes rows from each class j to j+step until open is not above 0. A
-// row's move makes open smaller by worth(j); worth 0 stays.
+// move takes rows from each class j to class j+step until open is at most 0. The
+// move of a row lowers open by worth(j); a row with worth 0 does not move.
 func move(in *[access.Classes]int64, open func() int64, step int, worth func(j int) int64) {
 	for {
 		left := open()
@@ -333,9 +336,9 @@ func move(in *[access.Classes]int64, open func() int64, step int, worth func(j i
 	}
 }
 
-// moveSingly adds single rows to the rows that are moved until nothing is left:
-// each time a row that closes the rest at once and is worth least, or if there
-// is none the row that is worth most.
+// moveSingly moves single rows until nothing is open. Each time it takes the row of
+// least worth that closes the rest at once, or, if there is no such row, the row of
+// most worth.
 func moveSingly(in, moved *[access.Classes]int64, left int64, worth func(j int) int64) {
 	for left > 0 {
 		best := -1
@@ -355,7 +358,7 @@ func moveSingly(in, moved *[access.Classes]int64, left int64, worth func(j int) 
 	}
 }
 
-// stratum is some rows of equal uses.
+// stratum is a number of rows with equal uses.
 type stratum struct {
 	rows, uses int64
 	class      int
@@ -363,11 +366,11 @@ type stratum struct {
 	place float64
 }
 
-// strataPerClass is the number of strata that the rows of a class are cut into.
+// strataPerClass is the number of strata that the rows of a class are divided into.
 const strataPerClass = 64
 
-// uses gives the rows of each class uses inside the class whose sum is exactly
-// n, which the classes must bracket.
+// uses returns the uses of the rows of each class, inside the class, with the exact
+// sum n. n must be within the bounds of the classes.
 func uses(in *[access.Classes]int64, n int64) []stratum {
 	var strata []stratum
 	for j, rows := range in {
@@ -395,8 +398,9 @@ func uses(in *[access.Classes]int64, n int64) []stratum {
 		}
 		return sum
 	}
-	// At -1 all are at the lowest of their class. At 1 all are at the highest but
-	// for the last class's, whose hottest rows double 2 k times at 1+k.
+	// At level -1 all uses are the lowest of their class. At level 1 all are the
+	// highest, except in the last class: there each further level doubles the uses of
+	// the hottest rows once more.
 	low, high := -1.0, 2*float64(bits.Len64(uint64(n)))
 	for range 64 {
 		middle := (low + high) / 2
@@ -410,7 +414,7 @@ func uses(in *[access.Classes]int64, n int64) []stratum {
 	return fill(strata, left)
 }
 
-// set chooses the stratum's uses for a level from -1 on, 0 being neutral.
+// set sets the stratum's uses for a level, from -1 on; 0 is neutral.
 func (g *stratum) set(level float64, hot bool) {
 	low, high := classLow(g.class), classHigh(g.class)
 	power := float64(g.class-1) + g.place
@@ -426,8 +430,8 @@ func (g *stratum) set(level float64, hot bool) {
 	}
 }
 
-// fill gives one use more to a row for each use that is left over from rounding,
-// the most used rows first.
+// fill adds one use to a row for each use that rounding left over, the most used
+// rows first.
 func fill(strata []stratum, left int64) []stratum {
 	for left > 0 {
 		before := left
@@ -453,7 +457,7 @@ func fill(strata []stratum, left int64) []stratum {
 	return strata
 }
 
-// offsets cuts n lookups into bags.
+// offsets divides n lookups into bags.
 func offsets(n int64, bags int, random *rand.Rand) []int64 {
 	list := make([]int64, bags+1)
 	lengths := list[1:]
@@ -463,8 +467,8 @@ func offsets(n int64, bags int, random *rand.Rand) []int64 {
 			lengths[b] = length
 		}
 	case length == 0:
-		// Knuth's selection sampling: bag b is one of those left with the
-		// probability that keeps all choices equally likely.
+		// Knuth's selection sampling: each bag is chosen with the probability that makes
+		// all choices equally likely.
 		left := n
 		for b := range lengths {
 			if random.Int64N(int64(bags-b)) < left {
@@ -485,9 +489,9 @@ func offsets(n int64, bags int, random *rand.Rand) []int64 {
 	return list
 }
 
-// permutation is a random order of the numbers below rows that needs no memory:
-// a chain of steps that are each one to one on the numbers of some bits, walked
-// on until the result is below rows, which takes less than two walks on average.
+// permutation is a random order of the numbers below rows that needs no memory: a
+// chain of one-to-one steps on numbers of some bits. The chain is repeated until
+// the result is below rows, fewer than two times on average.
 type permutation struct {
 	rows, mask uint64
 	shift      int

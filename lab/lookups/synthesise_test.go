@@ -13,7 +13,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem/access"
 )
 
-// counted counts with a map: the plain meaning of Count.
+// counted counts with a map: the definition of Count.
 func counted(rows []int64) Realised {
 	uses := map[int64]int64{}
 	for _, row := range rows {
@@ -45,7 +45,7 @@ func mustMake(t testing.TB, s Spec) (Bags, Realised) {
 	return b, r
 }
 
-// distributions are what Counts come from in practice.
+// distributions are where Counts come from in practice.
 func distributions() map[string]access.Distribution {
 	skewed := access.Distribution{Kind: access.Histogram, Batch: 65536}
 	for j := range skewed.Reuse {
@@ -72,7 +72,7 @@ func TestSynthesiseIsWhatWasAsked(t *testing.T) {
 			c := d.At(rows, 12.3, 4096)
 			b, r := mustMake(t, Spec{Rows: rows, Batch: 4096, Features: 1, Counts: c, Strict: true, Seed: 7})
 			if want := counted(b.Indices); r != want {
-				t.Errorf("%s: said %+v, counted %+v", name, r, want)
+				t.Errorf("%s: Synthesise returned %+v, counted %+v", name, r, want)
 			}
 			if r.Lookups != int64(math.Round(c.Lookups)) {
 				t.Errorf("%s: got %d lookups, want %v", name, r.Lookups, c.Lookups)
@@ -84,8 +84,8 @@ func TestSynthesiseIsWhatWasAsked(t *testing.T) {
 	}
 }
 
-// TestSynthesiseAnyCounts draws counts that keep the limits but may contradict
-// themselves.
+// TestSynthesiseAnyCounts draws counts within the limits that may contradict each
+// other.
 func TestSynthesiseAnyCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := int64(math.Exp(rapid.Float64Range(0, math.Log(1<<40)).Draw(t, "ln rows")))
@@ -116,7 +116,7 @@ func TestSynthesiseAnyCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := counted(b.Indices); r != want {
-			t.Fatalf("said %+v, counted %+v", r, want)
+			t.Fatalf("Synthesise returned %+v, counted %+v", r, want)
 		}
 		if r.Lookups != n || r.Unique != int64(c.Unique) {
 			t.Fatalf("got %d lookups of %d rows, want %v of %v", r.Lookups, r.Unique, c.Lookups, c.Unique)
@@ -124,7 +124,7 @@ func TestSynthesiseAnyCounts(t *testing.T) {
 		if b.Len() != s.Batch*s.Features {
 			t.Fatalf("got %d bags, want %d of %d", b.Len(), s.Batch, s.Features)
 		}
-		// Where the classes themselves allow n, nothing but rounding is lost.
+		// If the classes themselves allow n, only rounding differs.
 		in := quotas(&c.Reuse, r.Unique)
 		if low, high := bracket(&in); low <= n && n <= high && r.Distance(c) != 0 {
 			t.Fatalf("distance %v, want 0 as the classes allow from %d to %d lookups", r.Distance(c), low, high)
@@ -136,23 +136,23 @@ func TestSynthesiseAnyCounts(t *testing.T) {
 	})
 }
 
-// TestSmallTable asks for what access.Distribution.At makes of a histogram
-// whose table is too small for it.
+// TestSmallTable asks for the counts that access.Distribution.At makes of a
+// histogram whose table is too small for it.
 func TestSmallTable(t *testing.T) {
 	for name, d := range distributions() {
 		for _, rows := range []int64{1, 2, 3, 10, 100, 1000} {
 			c := d.At(rows, 20, 4096)
 			b, r := mustMake(t, Spec{Rows: rows, Batch: 4096, Features: 1, Counts: c, Seed: 1})
 			if want := counted(b.Indices); r != want {
-				t.Errorf("%s of %d rows: said %+v, counted %+v", name, rows, r, want)
+				t.Errorf("%s of %d rows: Synthesise returned %+v, counted %+v", name, rows, r, want)
 			}
 		}
 	}
 }
 
-// TestSlideMovesAllClassesAlike checks the nearest realisation by hand: 1000
-// rows of which half are used once and half twice can take 1500 lookups, and
-// 3000 are twice that.
+// TestSlideMovesAllClassesAlike checks the nearest realisation by hand: 1000 rows,
+// half of them used once and half used twice, take 1500 lookups; 3000 are twice
+// that number.
 func TestSlideMovesAllClassesAlike(t *testing.T) {
 	c := access.Counts{Lookups: 3000, Unique: 1000}
 	c.Reuse[0], c.Reuse[1] = .5, .5
@@ -166,7 +166,7 @@ func TestSlideMovesAllClassesAlike(t *testing.T) {
 	if got, want := r.Distance(c), (.5-.001+.5-.001)/2; math.Abs(got-want) > 1e-6 {
 		t.Errorf("distance: got %v, want %v", got, want)
 	}
-	// And down: rows used more than 32768 times, with few lookups.
+	// The same downwards: rows used more than 32768 times, with few lookups.
 	c = access.Counts{Lookups: 10, Unique: 4}
 	c.Reuse[16] = 1
 	_, r = mustMake(t, Spec{Rows: 1000, Batch: 100, Features: 1, Counts: c})
@@ -175,8 +175,8 @@ func TestSlideMovesAllClassesAlike(t *testing.T) {
 	}
 }
 
-// TestUsesKeepTheirLogarithms checks that uses inside a class have the class's
-// mean where nothing pushes them.
+// TestUsesKeepTheirLogarithms checks that the uses inside a class have the mean of
+// the class if the number of lookups fits.
 func TestUsesKeepTheirLogarithms(t *testing.T) {
 	for j := 4; j < access.Classes-1; j++ {
 		var in [access.Classes]int64
@@ -197,8 +197,8 @@ func TestUsesKeepTheirLogarithms(t *testing.T) {
 	}
 }
 
-// TestHotRowsTakeTheExcess checks that a table with rows in the open class
-// keeps the other classes at their means.
+// TestHotRowsTakeTheExcess checks that a table with rows in the last class keeps
+// the means of the other classes.
 func TestHotRowsTakeTheExcess(t *testing.T) {
 	var in [access.Classes]int64
 	in[5], in[16] = 1000, 3
@@ -247,8 +247,8 @@ func TestSynthesiseRefuses(t *testing.T) {
 		{func(s *Spec) { s.Counts.Reuse[3] = .1 }, "add up to 1.1", nil},
 		{func(s *Spec) { s.Counts.Reuse = [17]float64{} }, "add up to 0", nil},
 		{func(s *Spec) { s.Counts.Unique = 0 }, "50 lookups of no distinct rows", ErrUnrealisable},
-		{func(s *Spec) { s.Counts.Unique = 51 }, "51 distinct rows are asked for, and 50 lookups", ErrUnrealisable},
-		{func(s *Spec) { s.Rows = 19 }, "20 distinct rows are asked for, and the table has 19", ErrUnrealisable},
+		{func(s *Spec) { s.Counts.Unique = 51 }, "51 distinct rows are asked for, but 50 lookups", ErrUnrealisable},
+		{func(s *Spec) { s.Rows = 19 }, "20 distinct rows are asked for, but the table has 19", ErrUnrealisable},
 		{func(s *Spec) { s.Counts.Unique, s.Strict = 40, true }, "needs from 80 to 100 lookups for these rows", ErrUnrealisable},
 		{func(s *Spec) { s.Counts.Lookups, s.Strict = 5000, true }, "needs from 40 to 50 lookups", ErrUnrealisable},
 		{func(s *Spec) {
@@ -262,10 +262,10 @@ func TestSynthesiseRefuses(t *testing.T) {
 			t.Errorf("got %v, want %q", err, test.want)
 		}
 		if test.kind != nil && !errors.Is(err, test.kind) {
-			t.Errorf("%v: not of the kind %q", err, test.kind)
+			t.Errorf("%v: want an error that is %q", err, test.kind)
 		}
 		if b.Indices != nil || b.Offsets != nil {
-			t.Errorf("%v: lookups are returned beside it", err)
+			t.Errorf("%v: got lookups and the error", err)
 		}
 	}
 }
@@ -310,7 +310,8 @@ func TestBagLengths(t *testing.T) {
 			}
 		}
 	}
-	// Otherwise the variance of a length is that of the multinomial, about the mean.
+	// Otherwise the variance of a length is that of the multinomial distribution,
+	// about the mean.
 	b, r := mustMake(t, Spec{Rows: 1 << 30, Batch: 10_000, Features: 1, Counts: access.Distribution{}.At(1<<30, 12.3, 10_000)})
 	mean, variance := float64(r.Lookups)/10_000, 0.0
 	for i := range b.Len() {
@@ -322,8 +323,8 @@ func TestBagLengths(t *testing.T) {
 	}
 }
 
-// TestRowsAreSpread checks that rows come from all of the table, and hot ones
-// too, by the chi-square statistic over 16 parts.
+// TestRowsAreSpread checks, by the chi-square statistic over 16 parts, that the
+// rows and also the hot rows come from all of the table.
 func TestRowsAreSpread(t *testing.T) {
 	for _, rows := range []int64{20_000, 3_000_000, 1 << 40} {
 		c := access.Counts{Lookups: 30_000, Unique: 10_000}
@@ -354,8 +355,8 @@ func TestRowsAreSpread(t *testing.T) {
 	}
 }
 
-// TestOrderIsRandom checks that equal rows do not stay together and that no bag
-// is favoured.
+// TestOrderIsRandom checks that equal rows are not next to each other, and that no
+// bag is preferred.
 func TestOrderIsRandom(t *testing.T) {
 	c := access.Counts{Lookups: 40_000, Unique: 10_000}
 	c.Reuse[2] = 1
@@ -450,8 +451,8 @@ func BenchmarkSynthesise(b *testing.B) {
 	}
 }
 
-// Where few rows are distinct, a part of a row takes a good part of the lookups. One
-// row in its place keeps all other classes as they are.
+// With few distinct rows, a part of a row takes a large share of the lookups. One
+// row in its place leaves all other classes unchanged.
 func TestHottestRow(t *testing.T) {
 	counts := access.Counts{Lookups: 1000, Unique: 315, Reuse: [access.Classes]float64{.861, .047, .020, .040, .011, .009, .006, .004, .001, .001}}
 	bags, realised, err := Synthesise(Spec{Rows: 63883, Batch: 512, Features: 1, Counts: counts, Seed: 1, Strict: true})
@@ -462,6 +463,6 @@ func TestHottestRow(t *testing.T) {
 		t.Errorf("got %+v, counted %+v", realised, got)
 	}
 	if realised.Lookups != 1000 || realised.Unique != 315 || realised.Distance(counts) > .01 {
-		t.Errorf("got %+v, %.1f %% from what was asked", realised, 100*realised.Distance(counts))
+		t.Errorf("got %+v, at a distance of %.1f %% from the asked counts", realised, 100*realised.Distance(counts))
 	}
 }
