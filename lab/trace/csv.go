@@ -13,9 +13,9 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// csvRows reads a log as CSV: a header that names the columns sample, table and
-// index, and optionally feature, in any order and beside others; then a
-// row a line. A field may be quoted; a line's end may not.
+// csvRows reads a log as CSV: a header with the columns sample, table and index,
+// and optionally feature, in any order and among other columns; then one row a
+// line. A field may be quoted, but must end in its line.
 func csvRows(f *file, row func(sample int64, table []byte, index int64, feature []byte) error) error {
 	in, err := f.open()
 	if err != nil {
@@ -53,9 +53,9 @@ func csvRows(f *file, row func(sample int64, table []byte, index int64, feature 
 	}
 }
 
-// ReadRows reads the heights of tables from a CSV file with the columns table
-// and rows, in any order and beside others, such as a model's configuration can
-// give. A table that occurs twice is an error.
+// ReadRows reads the numbers of rows of tables from a CSV file with the columns
+// table and rows, in any order and among other columns. A table that occurs twice
+// is an error.
 func ReadRows(path string) (map[string]int64, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -96,9 +96,9 @@ func readRows(f *file) (map[string]int64, error) {
 		}
 		switch _, twice := heights[name]; {
 		case twice:
-			return nil, lines.at(fmt.Errorf("table %q comes twice", name))
+			return nil, lines.at(fmt.Errorf("table %q occurs twice", name))
 		case name == "" || len(name) > maxName:
-			return nil, lines.at(fmt.Errorf("a table's name of %d bytes, want from 1 to %d", len(name), maxName))
+			return nil, lines.at(fmt.Errorf("a table's name has %d bytes, want from 1 to %d", len(name), maxName))
 		case rows < 1 || rows > problem.MaxRows:
 			return nil, lines.at(fmt.Errorf("table %q: %d rows, want from 1 to %d", name, rows, int64(problem.MaxRows)))
 		case len(heights) == problem.MaxTables:
@@ -111,7 +111,7 @@ func readRows(f *file) (map[string]int64, error) {
 // whole reads a whole number.
 func whole(text []byte) (int64, error) {
 	text = bytes.TrimSpace(text)
-	// Short numbers of digits alone are nearly all there are.
+	// Almost all numbers are short and have digits only.
 	if n := len(text); n > 0 && n <= 18 {
 		x := int64(0)
 		for i := 0; ; i++ {
@@ -135,7 +135,8 @@ func whole(text []byte) (int64, error) {
 // csvLines reads CSV line by line.
 type csvLines struct {
 	in *stream
-	// line is the number of the last line, from 1, and columns the header's.
+	// line is the number of the last line, from 1, and columns is the number of
+	// columns in the header.
 	line    int
 	columns int
 	fields  [][]byte
@@ -143,12 +144,12 @@ type csvLines struct {
 
 func (l *csvLines) at(err error) error { return fmt.Errorf("line %d: %w", l.line, err) }
 
-// header reads the first line and returns where the columns are: first those
-// that must be there, then those that may, or -1.
+// header reads the first line and returns the places of the columns: first those in
+// must, then those in may, which are -1 if absent.
 func (l *csvLines) header(must []string, may ...string) ([]int, error) {
 	fields, err := l.next()
 	if errors.Is(err, io.EOF) {
-		return nil, errors.New("it is empty: want a first line with the names of the columns")
+		return nil, errors.New("the file is empty: want a first line with the names of the columns")
 	}
 	if err != nil {
 		return nil, err
@@ -178,7 +179,7 @@ func findColumns(names, must, may []string) ([]int, error) {
 	return place, nil
 }
 
-// next returns the fields of the next line that is not empty, to be used before
+// next returns the fields of the next line that is not empty. They are valid until
 // the next call.
 func (l *csvLines) next() ([][]byte, error) {
 	for {
@@ -203,13 +204,13 @@ func (l *csvLines) next() ([][]byte, error) {
 			return nil, l.at(err)
 		}
 		if l.columns > 0 && len(l.fields) != l.columns {
-			return nil, l.at(fmt.Errorf("%d fields, and the header has %d", len(l.fields), l.columns))
+			return nil, l.at(fmt.Errorf("%d fields, but the header has %d", len(l.fields), l.columns))
 		}
 		return l.fields, nil
 	}
 }
 
-// split cuts a line into fields.
+// split divides a line into fields.
 func (l *csvLines) split(text []byte) error {
 	l.fields = l.fields[:0]
 	for {
@@ -235,8 +236,8 @@ func (l *csvLines) split(text []byte) error {
 	}
 }
 
-// quoted takes a quoted field off a text, whose rest is empty or starts with a
-// comma. Two quotes stand for one.
+// quoted removes a quoted field from the start of a text, and returns the field and
+// the rest, which is empty or starts with a comma. Two quotes stand for one.
 func quoted(text []byte) (field, rest []byte, err error) {
 	for i := 1; i < len(text); i++ {
 		if text[i] != '"' {
@@ -253,5 +254,5 @@ func quoted(text []byte) (field, rest []byte, err error) {
 		}
 		return field, text[i+1:], nil
 	}
-	return nil, nil, errors.New("a quoted field that does not end in its line")
+	return nil, nil, errors.New("a quoted field does not end in its line")
 }

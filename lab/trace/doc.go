@@ -11,9 +11,9 @@
 // wrote (torch.go). A user's own logs are CSV or Parquet with a row for each lookup
 // (log.go). Both may be much larger than memory: memory holds the lookups of one
 // table at a time, and a temporary file holds the rest. The temporary file has no
-// name while it is used, so it never stays behind.
+// name while it is used, so it is never left behind.
 //
 // Reader, Table and Options are in reader.go, and Profile in profile.go. csv.go and
-// parquet.go read the lines of a user's own log, tensors.go what the three tensors
-// mean. stream.go reads compressed files, and spill.go is the temporary file.
+// parquet.go read the rows of a user's own log, and tensors.go reads the three
+// tensors. stream.go reads compressed files, and spill.go is the temporary file.
 package trace

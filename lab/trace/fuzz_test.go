@@ -30,8 +30,8 @@ func seeds(f *testing.F, patterns ...string) {
 	}
 }
 
-// sound reads a trace, which must end with sound tables or an error, in memory
-// that a small file may ask for.
+// sound reads a trace and checks that it gives sound tables or an error, with an
+// amount of memory that suits a small file.
 func sound(t *testing.T, data []byte, most uint64) {
 	t.Helper()
 	if len(data) > 1<<16 {

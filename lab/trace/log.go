@@ -15,26 +15,27 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// log.go reads a user's own logs: a row for each lookup, with the columns sample, table
-// and index, and feature if several features read a table. Rows
-// may come in any order. In a log sorted by sample, as logs are, a table's
-// lookups lie all over the file, so that it is read once and sorted into tables
+// log.go reads a user's own logs: a row for each lookup, with the columns sample,
+// table and index, and feature if several features read a table. Rows may come in
+// any order. Logs are usually sorted by sample, so the lookups of a table are
+// spread over the whole file. The log is therefore read once and sorted into tables
 // on disk:
 //
 //	rows --> a buffer for each table --> blocks in one temporary file
 //	table --> its blocks, twice: lengths of bags; then each lookup to its place
 //
-// A lookup takes some four bytes there: the difference to the sample before,
-// and the row, both as numbers of variable length.
+// A lookup takes about four bytes on disk: the difference to the sample before, and
+// the row, both as numbers of variable length.
 //
-// Samples are those that occur, in the order of their numbers, whatever these
-// are: a sample without lookups in any table is not in a log.
+// The samples are those that occur, in the order of their numbers; the numbers may
+// have gaps. A sample without lookups in any table is not in a log.
 
-// The bounds of a log.
+// The limits of a log.
 const (
 	maxLogTables = 1 << 16
 	maxName      = 1 << 10
-	// Sample numbers lie in few pages of some size each: a bit map of 16 MiB.
+	// The sample numbers lie in a few pages. A page is a bit map of samplePage
+	// numbers; all pages together take at most 16 MiB.
 	samplePage = 1 << 16
 	maxPages   = 1 << 11
 	// bufferBudget is shared by the buffers of all tables.
@@ -43,7 +44,7 @@ const (
 	maxBuffer    = 1 << 16
 )
 
-// rows reads all rows of a log. Texts are to be used before the next row.
+// rows reads all rows of a log. The texts are valid until the next row.
 type rows func(f *file, row func(sample int64, table []byte, index int64, feature []byte) error) error
 
 // log is an opened log.
@@ -66,7 +67,7 @@ type logTable struct {
 	name     string
 	features []string
 	byName   map[string]int
-	// sample is that of the last lookup.
+	// sample is the sample of the last lookup.
 	sample int64
 	buffer []byte
 	blocks []block
@@ -90,7 +91,7 @@ func openLog(f *file, o Options, read rows) (_ source, err error) {
 		return nil, err
 	}
 	if len(l.tables) == 0 {
-		return nil, errors.New("a log without rows")
+		return nil, errors.New("the log has no rows")
 	}
 	for _, t := range l.tables {
 		if err := l.flush(t); err != nil {
@@ -103,16 +104,16 @@ func openLog(f *file, o Options, read rows) (_ source, err error) {
 		l.count = min(l.count, l.batch)
 	}
 	if l.count > problem.MaxBatch {
-		return nil, fmt.Errorf("%d samples, more than a batch of %d: state a smaller batch", l.count, problem.MaxBatch)
+		return nil, fmt.Errorf("%d samples, more than the largest batch, %d: state a smaller batch", l.count, problem.MaxBatch)
 	}
 	slices.SortFunc(l.tables, func(a, b *logTable) int { return compareNames(a.name, b.name) })
 	return l, nil
 }
 
-// compareNames orders names so that numbers in them are ordered by value: t2
-// comes before t10.
+// compareNames orders names so that numbers in them are ordered by value: t2 comes
+// before t10.
 func compareNames(a, b string) int {
-	whole := cmp.Compare(a, b) // t1 and t01 are of one value
+	whole := cmp.Compare(a, b) // t1 and t01 have the same value
 	for a != "" && b != "" {
 		x, y := digits(a), digits(b)
 		if x == 0 || y == 0 {
@@ -131,7 +132,7 @@ func compareNames(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), whole)
 }
 
-// digits returns how many digits a text starts with.
+// digits returns the number of digits at the start of a text.
 func digits(s string) int {
 	n := 0
 	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
@@ -140,7 +141,7 @@ func digits(s string) int {
 	return n
 }
 
-// row takes one lookup.
+// row adds one lookup.
 func (l *log) row(sample int64, table []byte, index int64, feature []byte) error {
 	if sample < 0 {
 		return fmt.Errorf("sample %d: want 0 or more", sample)
@@ -188,9 +189,9 @@ func (l *log) tableOf(name []byte) (*logTable, error) {
 	}
 	switch {
 	case len(name) == 0:
-		return nil, errors.New("a table without a name")
+		return nil, errors.New("the name of a table is empty")
 	case len(name) > maxName:
-		return nil, fmt.Errorf("a table's name of %d bytes, more than %d", len(name), maxName)
+		return nil, fmt.Errorf("a table's name has %d bytes, more than %d", len(name), maxName)
 	case len(l.tables) == maxLogTables:
 		return nil, fmt.Errorf("more than %d tables: is the column of tables the right one?", maxLogTables)
 	}
@@ -207,9 +208,9 @@ func (t *logTable) feature(name []byte) (int, error) {
 	}
 	switch {
 	case len(name) == 0 || (len(t.features) == 0 && t.count > 0):
-		return 0, errors.New("some rows have a feature and some have none")
+		return 0, errors.New("some rows have a feature, others have none")
 	case len(name) > maxName:
-		return 0, fmt.Errorf("a feature's name of %d bytes, more than %d", len(name), maxName)
+		return 0, fmt.Errorf("a feature's name has %d bytes, more than %d", len(name), maxName)
 	case len(t.features) == problem.MaxFeatures:
 		return 0, fmt.Errorf("more than %d features: is the column of features the right one?", problem.MaxFeatures)
 	}
@@ -245,7 +246,8 @@ func (l *log) table(out *Table) error {
 	l.next++
 	*out = Table{Name: t.name, Samples: l.count, Features: slices.Clone(t.features)}
 	slices.SortFunc(out.Features, compareNames)
-	// place is where a feature's bags are, by the number that rows have.
+	// place is the place of a feature's bags, by the number of the feature in the
+	// rows.
 	place := []int{0}
 	for i, name := range t.features {
 		place = append(place[:i], slices.Index(out.Features, name))
@@ -269,7 +271,7 @@ func (l *log) table(out *Table) error {
 		b.Offsets[i] += b.Offsets[i-1]
 	}
 	b.Indices = zeros(b.Indices, int(b.Offsets[bags]))
-	// Each start moves to its end, which is the next one's start.
+	// Each start moves to the end of its bag, which is the start of the next.
 	err = l.each(t, func(sample, feature int, index int64) {
 		at := &b.Offsets[place[feature]*l.count+sample]
 		b.Indices[*at] = index
@@ -284,7 +286,8 @@ func (l *log) table(out *Table) error {
 	return nil
 }
 
-// zeros returns a list of n zeros, in the old one's memory where it has enough.
+// zeros returns a list of n zeros. It reuses the memory of the old list if that is
+// large enough.
 func zeros(old []int64, n int) []int64 {
 	if cap(old) < n {
 		return make([]int64, n)
@@ -302,7 +305,7 @@ func (l *log) each(t *logTable, fn func(sample, feature int, index int64)) error
 		index, err2 := binary.ReadUvarint(in)
 		feature, err3 := binary.ReadUvarint(in)
 		if err := errors.Join(err1, err2, err3); err != nil {
-			return fmt.Errorf("reading a temporary file back: %w", err)
+			return fmt.Errorf("reading the temporary file: %w", err)
 		}
 		sample += step
 		if rank := l.samples.below(sample); rank < l.count {
@@ -318,7 +321,7 @@ func (l *log) close() error { return l.spill.Close() }
 type blocks struct {
 	spill *spill
 	left  []block
-	// done is the bytes of the first block that are read.
+	// done is the number of bytes of the first block that are read.
 	done int64
 }
 
@@ -335,22 +338,23 @@ func (b *blocks) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sampleSet is the samples that occur, as a bit map in pages.
+// sampleSet is the set of the samples that occur, as a bit map in pages.
 type sampleSet struct {
 	pages map[int64]*page
-	// last is the page of the sample before, and lastKey its key.
+	// last is the page of the sample before, and lastKey is its key.
 	last    *page
 	lastKey int64
 	count   int
-	// limit is the number of the sample at the end of the batch, as far as it is
-	// known: of those that came, the batch's last. Later ones are not in the batch.
+	// limit is an upper bound on the number of the last sample of the batch, known
+	// from the samples so far. Samples with higher numbers are not in the batch.
 	limit int64
 }
 
-// page is the samples of samplePage numbers.
+// page is the part of the set for samplePage numbers.
 type page struct {
 	words [samplePage / 64]uint64
-	// before is the samples in lower words and pages, once the set is closed.
+	// before is the number of samples in lower words and pages, once the set is
+	// closed.
 	before [samplePage / 64]int32
 }
 
@@ -382,7 +386,7 @@ func (s *sampleSet) add(sample int64, batch int) error {
 	return nil
 }
 
-// beyond says whether a sample is surely behind the batch's last.
+// beyond reports whether a sample is certainly after the last one of the batch.
 func (s *sampleSet) beyond(sample int64) bool { return s.limit >= 0 && sample > s.limit }
 
 func (s *sampleSet) highest() int64 {
@@ -397,7 +401,7 @@ func (s *sampleSet) highest() int64 {
 	return top
 }
 
-// close returns the number of samples, and makes below ready.
+// close returns the number of samples and prepares below.
 func (s *sampleSet) close() int {
 	keys := make([]int64, 0, len(s.pages))
 	for key := range s.pages {
@@ -416,7 +420,8 @@ func (s *sampleSet) close() int {
 	return sum
 }
 
-// below returns how many samples have lower numbers than one that occurs.
+// below returns the number of samples with lower numbers than the given one, which
+// must be in the set.
 func (s *sampleSet) below(sample int64) int {
 	if key := sample / samplePage; s.last == nil || s.lastKey != key {
 		s.last, s.lastKey = s.pages[key], key

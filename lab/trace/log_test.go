@@ -25,7 +25,8 @@ type lookup struct {
 	Feature string `parquet:"feature"`
 }
 
-// meaning sorts a log into tables in the plainest way: what log.go must give.
+// meaning sorts a log into tables in the simplest way: log.go must give the same
+// tables.
 func meaning(rows []lookup, batch int) []Table {
 	distinct := func(key func(lookup) string, of []lookup) []string {
 		var all []string
@@ -151,8 +152,8 @@ func TestLogs(t *testing.T) {
 	})
 }
 
-// TestLongLog has more rows than buffers hold, in random order, sorted by sample
-// and sorted by table.
+// TestLongLog reads more rows than the buffers hold, in random order, sorted by
+// sample and sorted by table.
 func TestLongLog(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	rows := make([]lookup, 60_000)
@@ -193,11 +194,11 @@ func TestLongLog(t *testing.T) {
 func TestBadLogs(t *testing.T) {
 	const head = "sample,table,index\n"
 	for _, test := range []struct{ data, want string }{
-		{head, "a log without rows"},
-		{"\n\n", "it is empty: want a first line with the names"},
+		{head, "the log has no rows"},
+		{"\n\n", "the file is empty: want a first line with the names"},
 		{"sample,table\n0,a\n", `no column "index" among ["sample" "table"]: want the columns sample, table, index`},
 		{"sample,table,index,table\n", `two columns "table"`},
-		{head + "0,a\n", "line 2: 2 fields, and the header has 3"},
+		{head + "0,a\n", "line 2: 2 fields, but the header has 3"},
 		{head + "0,a,1\n\n0,a,1,2\n", "line 4: 4 fields"},
 		{head + "x,a,1\n", `line 2: sample "x" is not a whole number`},
 		{head + "0,a,NaN\n", `line 2: index "NaN" is not a whole number`},
@@ -207,13 +208,13 @@ func TestBadLogs(t *testing.T) {
 		{head + "0,a,-1\n", "line 2: index -1: want from 0 to 1099511627775"},
 		{head + "0,a,1099511627776\n", "index 1099511627776"},
 		{head + "-1,a,1\n", "line 2: sample -1: want 0 or more"},
-		{head + "0,,1\n", "line 2: a table without a name"},
-		{head + "0," + strings.Repeat("a", 2000) + ",1\n", "a table's name of 2000 bytes"},
+		{head + "0,,1\n", "line 2: the name of a table is empty"},
+		{head + "0," + strings.Repeat("a", 2000) + ",1\n", "a table's name has 2000 bytes"},
 		{head + "0," + strings.Repeat("a", 70_000) + ",1\n", "line 2: more than 65536 bytes"},
-		{head + "0,\"a,1\n", "line 2: a quoted field that does not end in its line"},
+		{head + "0,\"a,1\n", "line 2: a quoted field does not end in its line"},
 		{head + "0,\"a\"b,1\n", "line 2: 'b' after the end of a quoted field"},
-		{"sample,table,index,feature\n0,a,1,f\n0,a,1,\n", "line 3: table \"a\": some rows have a feature and some have none"},
-		{"sample,table,index,feature\n0,a,1,\n0,a,1,f\n", "line 3: table \"a\": some rows have a feature and some have none"},
+		{"sample,table,index,feature\n0,a,1,f\n0,a,1,\n", "line 3: table \"a\": some rows have a feature, others have none"},
+		{"sample,table,index,feature\n0,a,1,\n0,a,1,f\n", "line 3: table \"a\": some rows have a feature, others have none"},
 	} {
 		if _, err := readAll(write(t, "log.csv", []byte(test.data)), Options{}); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%q: got %v, want %q", test.data, err, test.want)
@@ -224,8 +225,8 @@ func TestBadLogs(t *testing.T) {
 		t.Errorf("a packed log without its end: got %v", err)
 	}
 	twice := packed(t, long)
-	if _, err := readAll(write(t, "log.csv.gz", twice), Options{}); err == nil || !strings.Contains(err.Error(), "packed twice") {
-		t.Errorf("packed twice: got %v", err)
+	if _, err := readAll(write(t, "log.csv.gz", twice), Options{}); err == nil || !strings.Contains(err.Error(), "compressed twice") {
+		t.Errorf("compressed twice: got %v", err)
 	}
 	var far strings.Builder
 	far.WriteString(head)
@@ -276,12 +277,12 @@ func TestReadRows(t *testing.T) {
 		t.Errorf("got %v and %v", got, err)
 	}
 	for _, test := range []struct{ data, want string }{
-		{"", "it is empty"},
+		{"", "the file is empty"},
 		{"table\na\n", `no column "rows"`},
 		{"table,rows\na,0\n", `line 2: table "a": 0 rows`},
 		{"table,rows\na,1e6\n", `line 2: rows "1e6" is not a whole number`},
-		{"table,rows\na,5\na,6\n", `line 3: table "a" comes twice`},
-		{"table,rows\n,5\n", "a table's name of 0 bytes"},
+		{"table,rows\na,5\na,6\n", `line 3: table "a" occurs twice`},
+		{"table,rows\n,5\n", "a table's name has 0 bytes"},
 	} {
 		if _, err := ReadRows(write(t, "rows.csv", []byte(test.data))); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%q: got %v, want %q", test.data, err, test.want)

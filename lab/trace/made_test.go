@@ -15,15 +15,16 @@ import (
 	"testing"
 )
 
-// made is a benchmark's file that is made up as it is written, in the form that
-// torch.save has.
+// made is a benchmark file whose content is computed while it is written, in the
+// format of torch.save.
 type made struct {
 	tables, batch int
-	// pooling is the most lookups of a bag; rows is the tables' heights.
+	// pooling is the most lookups of a bag; rows are the numbers of rows of the
+	// tables.
 	pooling int
 	rows    int64
-	// header is where sizes of entries are: in the headers, or behind the data as
-	// PyTorch writes them.
+	// header says that the sizes of entries are in their headers; PyTorch writes them
+	// after the data.
 	header bool
 	// early puts the version before the pickle.
 	early bool
@@ -37,13 +38,13 @@ func (m made) lengths(fn func(length int)) {
 	}
 }
 
-// index returns the i-th index: some rows are used more than others.
+// index returns the i-th index: some rows are used more often than others.
 func (m made) index(random *rand.Rand) int64 {
 	x := random.Float64()
 	return int64(x * x * float64(m.rows))
 }
 
-// write writes the file and returns its number of lookups.
+// write writes the file and returns the number of lookups in it.
 func (m made) write(w io.Writer) int {
 	out := bufio.NewWriterSize(w, 1<<16)
 	total := 0
@@ -73,7 +74,7 @@ func (m made) write(w io.Writer) int {
 	m.entry(out, "version", []byte("3\n"))
 	out.WriteString(zipList)
 	if err := out.Flush(); err != nil {
-		panic(err) // a disk that is full: the test has no use for more
+		panic(err) // the disk is full
 	}
 	return total
 }
@@ -125,8 +126,8 @@ func (m made) entry(out *bufio.Writer, name string, data []byte) {
 	m.end(out, len(data), crc32.ChecksumIEEE(data))
 }
 
-// storage writes an entry of numbers. The check sum of a header comes first, so
-// that then all is done twice.
+// storage writes an entry of numbers. If the checksum is in the header, the numbers
+// are computed twice: first for the checksum, then to write them.
 func (m made) storage(out *bufio.Writer, key string, count int, each func(put func(int64))) {
 	sum := uint32(0)
 	pass := func(w io.Writer) {
@@ -185,8 +186,8 @@ func (m made) end(out *bufio.Writer, size int, sum uint32) {
 	out.Write(binary.LittleEndian.AppendUint64(nil, uint64(size)))
 }
 
-// file writes the file to a folder of the test, packed by its name, and returns
-// its path, its bytes unpacked and its lookups.
+// file writes the file to a folder of the test, compressed if its name says so. It
+// returns the path, the uncompressed bytes and the number of lookups.
 func (m made) file(t testing.TB, name string) (path string, bytes int64, lookups int) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)
@@ -226,7 +227,8 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// holds checks a table of a made file against how it was made.
+// holds checks that a table of a made file has the lookups that the file was made
+// with.
 func (m made) holds(t *testing.T, r *Reader) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(2, 2))
@@ -253,7 +255,7 @@ func (m made) holds(t *testing.T, r *Reader) {
 	}
 }
 
-// TestLongFiles reads files of more than any buffer holds.
+// TestLongFiles reads files that are longer than any buffer.
 func TestLongFiles(t *testing.T) {
 	for _, header := range []bool{false, true} {
 		for _, name := range []string{"made.pt", "made.pt.gz"} {
@@ -271,7 +273,7 @@ func TestLongFiles(t *testing.T) {
 	}
 }
 
-// TestClaims changes the sizes that a pickle claims, to what no file has.
+// TestClaims changes the sizes in a pickle to sizes that no file has.
 func TestClaims(t *testing.T) {
 	var file bytes.Buffer
 	n := made{tables: 2, batch: 3, pooling: 4, rows: 10}.write(&file)
@@ -291,9 +293,9 @@ func TestClaims(t *testing.T) {
 		{pickled(n, 7, 1<<33, 1<<33), "a tensor of shape [8589934592 8589934592]"},
 		{pickled(-1, 7, 2, 3), "a storage without class, key or size"},
 		{pickled(n, 7, -2, -3), "a tensor of shape [-2 -3]"},
-		{pickled(n, 1, 0, 3), "lengths of the shape [0 3]"},
-		{pickled(0, 7, 2, 3), `entry "trace/data/0": its data do not end after 0 bytes`},
-		{pickled(n+1, 7, 2, 3), `entry "trace/data/0": its data do not end`},
+		{pickled(n, 1, 0, 3), "lengths has the shape [0 3]"},
+		{pickled(0, 7, 2, 3), `entry "trace/data/0": its data does not end after 0 bytes`},
+		{pickled(n+1, 7, 2, 3), `entry "trace/data/0": its data does not end`},
 		{pickled(n, 8, 7, 1), "offsets: table t6, sample 0: offset 1"},
 	} {
 		bad := bytes.Replace(file.Bytes(), good, test.pickle, 1)
@@ -307,8 +309,8 @@ func TestClaims(t *testing.T) {
 func BenchmarkGzip(b *testing.B) { benchmark(b, "made.pt.gz") }
 func BenchmarkZip(b *testing.B)  { benchmark(b, "made.pt") }
 
-// benchmark profiles all tables of a file. Its speed is of the unpacked bytes,
-// once, though all are unpacked twice.
+// benchmark profiles all tables of a file. Its speed is in uncompressed bytes,
+// counted once although the file is read twice.
 func benchmark(b *testing.B, name string) {
 	path, size, lookups := made{tables: 16, batch: 8192, pooling: 40, rows: 1 << 22}.file(b, name)
 	b.SetBytes(size)

@@ -15,14 +15,14 @@ import (
 )
 
 // parquet.go reads a log as Parquet, with the columns of a CSV log: sample and
-// index whole numbers, table and feature texts or whole numbers. Other columns
-// are not read.
+// index are whole numbers, table and feature are texts or whole numbers. Other
+// columns are not read.
 //
-// The library decodes columns page by page. It trusts the lengths of metadata
-// and pages, so that a file of a few bytes could ask for gigabytes: the footer's
-// bounds and those of the pages are checked first, on the same bytes.
+// The library decodes columns page by page. It trusts the lengths in metadata and
+// pages, so a file of a few bytes could make it allocate gigabytes. The sizes in
+// the footer and in the pages are therefore checked first, on the same bytes.
 
-// The bounds of a Parquet file. A footer takes some hundred bytes for each
+// The limits of a Parquet file. A footer takes about a hundred bytes for each
 // column of each row group; writers make pages of about a megabyte.
 const (
 	maxFooterBytes = 16 << 20
@@ -41,7 +41,7 @@ func parquetRows(f *file, row func(sample int64, table []byte, index int64, feat
 		return err
 	}
 	defer in.Close()
-	// The library panics at some damage.
+	// The library panics on some damaged files.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("it is damaged: %s", quotable(fmt.Sprint(p)))
@@ -110,7 +110,7 @@ func readColumns(columns []*parquetColumn, rows, before int64, row func(sample i
 	return nil
 }
 
-// parquetColumn is one column of a log, which is read value by value.
+// parquetColumn is one column of a log, read value by value.
 type parquetColumn struct {
 	name     string
 	index    int
@@ -124,8 +124,8 @@ type parquetColumn struct {
 	scratch  []byte
 }
 
-// parquetColumns finds the columns sample, table, index and feature, the last of
-// which may be nil.
+// parquetColumns finds the columns sample, table, index and feature. The last is
+// nil if the log has no features.
 func parquetColumns(f *parquet.File) ([]*parquetColumn, error) {
 	var names []string
 	for _, field := range f.Schema().Fields() {
@@ -152,7 +152,8 @@ func parquetColumns(f *parquet.File) ([]*parquetColumn, error) {
 	return columns, nil
 }
 
-// columnOf returns a column of whole numbers, or, unless they are wanted, of texts.
+// columnOf returns a column of whole numbers, or, if they are not required, of
+// texts.
 func columnOf(f *parquet.File, name string, numbers bool) (*parquetColumn, error) {
 	leaf, ok := f.Schema().Lookup(name)
 	if !ok || leaf.MaxRepetitionLevel > 0 || !leaf.Node.Leaf() {
@@ -175,7 +176,7 @@ func columnOf(f *parquet.File, name string, numbers bool) (*parquetColumn, error
 	return c, nil
 }
 
-// next returns the next value, to be used before the next call.
+// next returns the next value, which is valid until the next call.
 func (c *parquetColumn) next() (parquet.Value, error) {
 	for len(c.left) == 0 {
 		if c.values == nil {
@@ -242,13 +243,13 @@ func checkFooter(in io.ReaderAt, size int64) error {
 	return nil
 }
 
-// checkPages looks at the headers of all pages of a column in a row group.
+// checkPages checks the headers of all pages of a column in a row group.
 func checkPages(in io.ReaderAt, size int64, meta *format.ColumnMetaData) error {
 	switch meta.Codec {
 	case format.Uncompressed, format.Snappy, format.Gzip, format.Zstd:
 	default:
-		// The library takes more and more memory for damaged LZ4, without an end.
-		return fmt.Errorf("packed by %v: write it with snappy, gzip or zstd", meta.Codec)
+		// The library allocates memory without end for damaged LZ4.
+		return fmt.Errorf("compressed with %v: write it with snappy, gzip or zstd", meta.Codec)
 	}
 	start := meta.DataPageOffset
 	if meta.DictionaryPageOffset != 0 {
@@ -268,13 +269,13 @@ func checkPages(in io.ReaderAt, size int64, meta *format.ColumnMetaData) error {
 		at += size
 	}
 	if !seen && meta.TotalCompressedSize > 0 {
-		return errors.New("its pages are not where its metadata say: it is damaged")
+		return errors.New("its pages are not where its metadata states: it is damaged")
 	}
 	return nil
 }
 
-// checkPage checks the header of the page at the start of what is left of a column,
-// and returns the bytes of header and page.
+// checkPage checks the header of the page at the start of the rest of a column. It
+// returns the number of bytes of header and page.
 func checkPage(in io.ReaderAt, rest int64, codec format.CompressionCodec) (int64, error) {
 	page, length, err := pageHeader(in, rest)
 	switch {
@@ -283,7 +284,7 @@ func checkPage(in io.ReaderAt, rest int64, codec format.CompressionCodec) (int64
 	case page.Packed < 0 || page.Packed > rest-int64(length):
 		return 0, fmt.Errorf("%d bytes, more than its column has", page.Packed)
 	case page.Unpacked < 0 || page.Unpacked > maxPageBytes:
-		return 0, fmt.Errorf("%d bytes unpacked, more than %d: write it with smaller pages", page.Unpacked, maxPageBytes)
+		return 0, fmt.Errorf("%d bytes uncompressed, more than %d: write it with smaller pages", page.Unpacked, maxPageBytes)
 	case page.Values > maxPageValues || page.Values < 0 && page.Type != indexPage:
 		return 0, fmt.Errorf("%d values, more than %d: write it with smaller row groups", page.Values, maxPageValues)
 	case page.Levels > min(page.Packed, page.Unpacked):
@@ -295,14 +296,14 @@ func checkPage(in io.ReaderAt, rest int64, codec format.CompressionCodec) (int64
 			return 0, cut(err)
 		}
 		if stated, ok := statedSize(codec, start); ok && stated != uint64(page.Unpacked-page.Levels) {
-			return 0, fmt.Errorf("%d bytes unpacked by its header, and %d by itself: it is damaged", page.Unpacked-page.Levels, stated)
+			return 0, fmt.Errorf("%d bytes uncompressed by the header of the page, but %d by its data: it is damaged", page.Unpacked-page.Levels, stated)
 		}
 	}
 	return int64(length) + page.Packed, nil
 }
 
-// pageHeader reads a page's header. Statistics may make it long, so it looks at
-// more and more bytes of the rest.
+// pageHeader reads the header of a page. Statistics may make a header long, so
+// pageHeader tries longer and longer parts of the rest.
 func pageHeader(in io.ReaderAt, rest int64) (page parquetfile.Page, length int, err error) {
 	for want := int64(1 << 8); ; want *= 8 {
 		header := make([]byte, min(want, rest))
@@ -316,8 +317,8 @@ func pageHeader(in io.ReaderAt, rest int64) (page parquetfile.Page, length int, 
 	}
 }
 
-// statedSize returns the unpacked size that a page's first bytes state. A library
-// would trust it and take that much memory.
+// statedSize returns the uncompressed size that the first bytes of a page state.
+// The library would trust it and allocate that memory.
 func statedSize(codec format.CompressionCodec, start []byte) (uint64, bool) {
 	switch codec {
 	case format.Snappy:

@@ -13,9 +13,9 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// TestFilesOfArrow reads what another writer wrote (testdata/make_parquet.py):
-// compressions, encodings, page versions and types that this module's own
-// library does not choose.
+// TestFilesOfArrow reads files of another writer (testdata/make_parquet.py):
+// compressions, encodings, page versions and types that the library of this module
+// does not write.
 func TestFilesOfArrow(t *testing.T) {
 	want, err := readAll("testdata/log.csv", Options{})
 	if err != nil || len(want) != 3 || want[2].Name != "20" {
@@ -36,7 +36,7 @@ func TestBadParquet(t *testing.T) {
 	for name, want := range map[string]string{
 		"float":    `column "index" is of the type DOUBLE: want whole numbers`,
 		"null":     `row 1, column "index": a value is missing`,
-		"lz4":      `row group 0, column "Sample": packed by LZ4`,
+		"lz4":      `row group 0, column "Sample": compressed with LZ4`,
 		"list":     `column "index" is a list or a group`,
 		"missing":  `no column "index" among ["sample" "table"]`,
 		"negative": "row 0: index -7: want from 0",
@@ -53,7 +53,7 @@ func TestBadParquet(t *testing.T) {
 		data []byte
 		want string
 	}{
-		{packed(t, data), "a packed Parquet file: unpack it"},
+		{packed(t, data), "a compressed Parquet file: uncompress it"},
 		{data[:len(data)-1], "it is cut short"},
 		{append(bytes.Clone(data[:len(data)-8]), "\xff\xff\xff\x7fPAR1"...), "a footer of 2147483647 bytes in a file of"},
 	} {
@@ -63,7 +63,8 @@ func TestBadParquet(t *testing.T) {
 	}
 }
 
-// header is the header of a data page: its sizes, and its values.
+// header returns the header of a data page with the given sizes and number of
+// values.
 func header(unpacked, packed, values int64) []byte {
 	var h []byte
 	field := func(step byte, x int64) { h = binary.AppendVarint(append(h, step<<4|5), x) }
@@ -85,17 +86,17 @@ func TestCheckPage(t *testing.T) {
 	}{
 		{100, 3, 5, format.Uncompressed, "abc", ""},
 		{100, 3, 5, format.Snappy, "\x64bc", ""},
-		{100, 3, 5, format.Snappy, "\x65bc", "100 bytes unpacked by its header, and 101 by itself"},
-		{100, 5, 5, format.Snappy, "\xff\xff\xff\xff\x0f", "and 4294967295 by itself"},
+		{100, 3, 5, format.Snappy, "\x65bc", "100 bytes uncompressed by the header of the page, but 101 by its data"},
+		{100, 5, 5, format.Snappy, "\xff\xff\xff\xff\x0f", "but 4294967295 by its data"},
 		{100, 6, 5, format.Zstd, "\x28\xb5\x2f\xfd\x20\x64", ""},
-		{100, 6, 5, format.Zstd, "\x28\xb5\x2f\xfd\x20\x65", "and 101 by itself"},
+		{100, 6, 5, format.Zstd, "\x28\xb5\x2f\xfd\x20\x65", "but 101 by its data"},
 		{356, 7, 5, format.Zstd, "\x28\xb5\x2f\xfd\x60\x64\x00", ""},
-		{100, 14, 5, format.Zstd, "\x28\xb5\x2f\xfd\xc0\x00\x00\x00\x00\x00\x00\x00\x00\x01", "and 72057594037927936 by itself"},
+		{100, 14, 5, format.Zstd, "\x28\xb5\x2f\xfd\xc0\x00\x00\x00\x00\x00\x00\x00\x00\x01", "but 72057594037927936 by its data"},
 		{100, 6, 5, format.Zstd, "\x28\xb5\x2f\xfd\x00\x00", ""}, // no size stated
 		{100, 4, 5, format.Uncompressed, "abc", "4 bytes, more than its column has"},
 		{100, -1, 5, format.Uncompressed, "abc", "-1 bytes, more than its column has"},
-		{1 << 31, 3, 5, format.Uncompressed, "abc", "2147483648 bytes unpacked, more than 67108864"},
-		{-5, 3, 5, format.Uncompressed, "abc", "-5 bytes unpacked"},
+		{1 << 31, 3, 5, format.Uncompressed, "abc", "2147483648 bytes uncompressed, more than 67108864"},
+		{-5, 3, 5, format.Uncompressed, "abc", "-5 bytes uncompressed"},
 		{100, 3, 1 << 30, format.Uncompressed, "abc", "1073741824 values, more than 16777216"},
 	} {
 		h := header(test.unpacked, test.packed, test.values)
@@ -115,8 +116,8 @@ func TestCheckPage(t *testing.T) {
 	}
 }
 
-// TestEveryFlipOfParquet changes every third byte of small files: whatever becomes of
-// it is read, or an error, in bounded memory. Pages have no check sums.
+// TestEveryFlipOfParquet changes every third byte of small files. The result must
+// be lookups or an error, in bounded memory. Pages have no checksums.
 func TestEveryFlipOfParquet(t *testing.T) {
 	var rows []lookup
 	for i := range 20 {

@@ -10,7 +10,7 @@ import (
 
 // Properties are the facts about a table that a trace does not hold.
 type Properties struct {
-	// Rows is the table's height; 0 takes the highest row used, plus one.
+	// Rows is the table's number of rows; 0 means the highest row used, plus one.
 	Rows int64
 	// Dim is the number of columns.
 	Dim       int
@@ -19,14 +19,13 @@ type Properties struct {
 }
 
 // Profile returns the table that a trace describes: its features with their pooling
-// factors, and its accesses as the reuse histogram and the distinct rows of a
-// batch of t.Samples. The rest is from the properties, which are taken as they
-// are: problem.Problem.Validate judges the table.
+// factors, and its accesses as the reuse histogram and the distinct rows of a batch
+// of t.Samples. The properties give the rest and are not checked here:
+// problem.Problem.Validate checks the table.
 //
-// The warnings say where the trace falls short: a height that is only known to
-// be no smaller, or no lookups to count. It is an error where lookups use a row
-// that a table of the stated height does not have, or where t is no Table of a
-// Reader.
+// The warnings state the limits of the trace: the number of rows is only a lower
+// bound, or there are no lookups to count. Profile fails if lookups use a row
+// beyond the stated number of rows, or if t is not a Table of a Reader.
 func Profile(t Table, p Properties) (problem.Table, []string, error) {
 	if t.Samples < 1 || len(t.Features) < 1 || t.Bags.Len() != t.Samples*len(t.Features) {
 		return problem.Table{}, nil, fmt.Errorf("table %q: %d bags of %d samples and %d features", t.Name, t.Bags.Len(), t.Samples, len(t.Features))
@@ -36,7 +35,7 @@ func Profile(t Table, p Properties) (problem.Table, []string, error) {
 	}
 	if err := t.Bags.Check(p.Rows); err != nil {
 		if p.Rows > 0 {
-			err = fmt.Errorf("%w: its height is said to be %d rows", err, p.Rows)
+			err = fmt.Errorf("%w: the stated number of rows is %d", err, p.Rows)
 		}
 		return problem.Table{}, nil, fmt.Errorf("table %q: %w", t.Name, err)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// twoFeatures is a table read by two features in 4 samples: 6 and 2 lookups, of
-// which row 9 is used 4 times and row 3 twice.
+// twoFeatures is a table that two features read in 4 samples, with 6 and 2 lookups.
+// Row 9 is used 4 times and row 3 twice.
 func twoFeatures() Table {
 	return Table{
 		Name: "user", Samples: 4, Features: []string{"clicked", "shown"},
@@ -45,7 +45,7 @@ func TestProfile(t *testing.T) {
 	if len(warnings) != 1 || !strings.Contains(warnings[0], `table "user": 10 rows is the highest row used, plus one`) {
 		t.Errorf("warnings: got %q", warnings)
 	}
-	// At its own batch the table's counts are the trace's.
+	// At the trace's batch size the table's counts are the trace's.
 	if counts := got.Counts(4); counts.Lookups != 8 || counts.Unique != 4 || counts.Reuse != want.Access.Reuse {
 		t.Errorf("counts: got %+v", counts)
 	}
@@ -61,7 +61,7 @@ func TestProfileOfStatedRows(t *testing.T) {
 		t.Errorf("got %d rows, %q and %v, want 1000 and no warning", got.Rows, warnings, err)
 	}
 	_, _, err = Profile(twoFeatures(), Properties{Rows: 9, Dim: 4})
-	if err == nil || !strings.Contains(err.Error(), `table "user": lookup 0: row 9, want one from 0 to 8: its height is said to be 9 rows`) {
+	if err == nil || !strings.Contains(err.Error(), `table "user": lookup 0: row 9, want one from 0 to 8: the stated number of rows is 9`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -102,8 +102,8 @@ func TestProfileRefuses(t *testing.T) {
 	}
 }
 
-// TestProfilesAgree profiles lookups that were made up from counts, through a
-// log: the table's counts must be those again.
+// TestProfilesAgree profiles lookups that were made up from counts, through a log:
+// the table must have the same counts.
 func TestProfilesAgree(t *testing.T) {
 	counts := access.Distribution{Kind: access.Zipf, Exponent: 1.1}.At(5000, 6, 512)
 	bags, realised, err := lookups.Synthesise(lookups.Spec{Rows: 5000, Batch: 512, Features: 1, Counts: counts, Seed: 4})
@@ -118,7 +118,7 @@ func TestProfilesAgree(t *testing.T) {
 	}
 	tables, err := readAll(write(t, "log.csv", csvOf(rows)), Options{})
 	if err != nil || len(tables) != 1 || !slices.Equal(tables[0].Bags.Indices, bags.Indices) {
-		t.Fatalf("other lookups come back, error %v", err)
+		t.Fatalf("got other lookups than the log's, error %v", err)
 	}
 	got, _, err := Profile(tables[0], Properties{Rows: 5000, Dim: 4})
 	if err != nil {

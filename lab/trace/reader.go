@@ -11,14 +11,14 @@ import (
 	"github.com/neuroshard/neuroshard/lab/lookups"
 )
 
-// Options say how a trace is read. The zero value reads all of it.
+// Options state how to read a trace. The zero value reads all of it.
 type Options struct {
-	// Batch is the number of samples to read, the first of the trace; 0, or more
-	// than it has, reads all.
+	// Batch is the number of samples to read, the first ones of the trace; 0 or a
+	// number above the trace's reads all.
 	Batch int
-	// TempDir is the folder for the temporary file: the lengths of a benchmark's
-	// bags, about a byte each, or the lookups of a log, about four bytes each.
-	// Empty means os.TempDir.
+	// TempDir is the folder for the temporary file. It holds the lengths of a
+	// benchmark's bags, about a byte each, or the lookups of a log, about four bytes
+	// each. Empty means os.TempDir.
 	TempDir string
 	// Progress, if not nil, is called with the bytes read so far and the bytes to read;
 	// a file that is read twice counts twice. Calls come from another goroutine, one at
@@ -28,15 +28,17 @@ type Options struct {
 
 // Table is the lookups of one table.
 type Table struct {
-	// Name is the table's: as the log says, or t0, t1, ... of a benchmark.
+	// Name is the table's name: of a log the one in the log, of a benchmark t0, t1,
+	// ...
 	Name string
 	// Samples is the number of samples, the same for all tables of a trace.
 	Samples int
 	// Features are the names of the features that read the table, in the order of
-	// their bags. A trace that names none has one of the table's name.
+	// their bags. A trace without names of features has one feature with the table's
+	// name.
 	Features []string
-	// Bags are the lookups: Samples bags of the first feature, then those of the
-	// next. They are overwritten by the next call of Next.
+	// Bags are the lookups: Samples bags of the first feature, then Samples bags of
+	// the next. The next call of Next overwrites them.
 	Bags lookups.Bags
 }
 
@@ -45,7 +47,7 @@ type Reader struct {
 	path   string
 	source source
 	tables []string
-	// err is what Next has failed with: it fails with the same again.
+	// err is the error that Next has returned; Next returns it again.
 	err error
 }
 
@@ -60,9 +62,8 @@ type source interface {
 // Open opens a trace and reads it once, to find its tables. The file's first bytes
 // decide the format, not its name: a file of torch.save or CSV, either of them also
 // compressed with gzip, or Parquet.
-//
-// An error names what is wrong with the file, and where. The memory needed is
-// bounded by the lookups of the largest table, here and in Next.
+// An error names the fault in the file and its place. Open and Next need memory for
+// the lookups of the largest table only.
 func Open(path string, o Options) (*Reader, error) {
 	s, err := open(path, o)
 	if err != nil {
@@ -84,7 +85,7 @@ func open(path string, o Options) (source, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("not a file that can be read twice: give the path of a file")
+		return nil, errors.New("it is not a file that can be read twice: give the path of a file")
 	}
 	f := &file{path: path, size: info.Size(), progress: o.Progress, passes: 2}
 	start, err := f.start()
@@ -103,15 +104,15 @@ func open(path string, o Options) (source, error) {
 		return openLookups(f, o)
 	case bytes.HasPrefix(start, []byte("PAR1")):
 		if f.gzip {
-			return nil, errors.New("a packed Parquet file: unpack it with gunzip")
+			return nil, errors.New("a compressed Parquet file: uncompress it with gunzip")
 		}
 		return openLog(f, o, parquetRows)
 	case bytes.HasPrefix(start, []byte(packed)):
-		return nil, errors.New("packed twice: unpack it with gunzip")
+		return nil, errors.New("it is compressed twice: uncompress it with gunzip")
 	case len(start) == 0:
-		return nil, errors.New("it is empty")
+		return nil, errors.New("the file is empty")
 	case bytes.IndexByte(start, 0) >= 0:
-		return nil, errors.New("neither a file of torch.save, CSV nor Parquet")
+		return nil, errors.New("it is neither a file of torch.save nor CSV nor Parquet")
 	}
 	return openLog(f, o, csvRows)
 }
@@ -132,12 +133,12 @@ func (f *file) start() ([]byte, error) {
 	return bytes.Clone(start), nil
 }
 
-// Tables returns the names of the tables in the order in which Next returns
-// them: of a benchmark its own, of a log by name, numbers in them by value.
+// Tables returns the names of the tables in the order of Next. A benchmark has its
+// own order; a log is ordered by name, with numbers in names by value.
 func (r *Reader) Tables() []string { return slices.Clone(r.tables) }
 
-// Next returns the next table, and io.EOF after the last. After an error there
-// is nothing more to read.
+// Next returns the next table, and io.EOF after the last. After an error, Next
+// returns the same error.
 func (r *Reader) Next() (Table, error) {
 	if r.err != nil {
 		return Table{}, r.err

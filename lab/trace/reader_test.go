@@ -15,7 +15,7 @@ import (
 	"github.com/neuroshard/neuroshard/lab/lookups"
 )
 
-// readAll reads a trace, with copies of the lookups.
+// readAll reads a trace and copies the lookups.
 func readAll(path string, o Options) ([]Table, error) {
 	r, err := Open(path, o)
 	if err != nil {
@@ -38,14 +38,14 @@ func readAll(path string, o Options) ([]Table, error) {
 			return nil, fmt.Errorf("unsound bags: %w", err)
 		}
 		if names := r.Tables(); names[len(tables)] != t.Name {
-			return nil, fmt.Errorf("table %q, and Tables says %q", t.Name, names)
+			return nil, fmt.Errorf("got table %q, but Tables returns %q", t.Name, names)
 		}
 		t.Bags = lookups.Bags{Indices: slices.Clone(t.Bags.Indices), Offsets: slices.Clone(t.Bags.Offsets)}
 		tables = append(tables, t)
 	}
 }
 
-// write puts a file into a folder of the test.
+// write writes a file into a folder of the test.
 func write(t testing.TB, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -55,8 +55,8 @@ func write(t testing.TB, name string, data []byte) string {
 	return path
 }
 
-// rewrite replaces a file. Some file systems wait for the disk when a file is
-// emptied and written again, so it is another one.
+// rewrite replaces a file with a new one: some file systems wait for the disk when
+// a file is emptied and written again.
 func rewrite(t testing.TB, path string, data []byte) {
 	t.Helper()
 	if err := errors.Join(os.Remove(path), os.WriteFile(path, data, 0o644)); err != nil {
@@ -72,7 +72,7 @@ func lengthsOf(b lookups.Bags) []int64 {
 	return lengths
 }
 
-// TestFilesOfTorch reads what PyTorch wrote (testdata/make_torch.py).
+// TestFilesOfTorch reads files that PyTorch wrote (testdata/make_torch.py).
 func TestFilesOfTorch(t *testing.T) {
 	var want []struct{ Lengths, Indices []int64 }
 	data, err := os.ReadFile("testdata/torch.json")
@@ -123,8 +123,8 @@ func TestBadFilesOfTorch(t *testing.T) {
 		"two":        "not a tuple of three tensors",
 		"dict":       "not a tuple of three tensors",
 		"big":        "lengths of [tables, batch]",
-		"lengths":    "lengths: table t2, sample 3: 1 lookups by the offsets, and 2 by the lengths",
-		"short":      "offsets: table t2, sample 6: offset 19 after 17, want none lower and none above 18",
+		"lengths":    "lengths: table t2, sample 3: 1 lookups by the offsets, but 2 by the lengths",
+		"short":      "offsets: table t2, sample 6: offset 19 after 17, want one from the offset before to 18",
 		"negative":   "table t2: sample 6, index -5: want from 0 to",
 		"offsets":    "offset 99 after",
 	} {
@@ -134,8 +134,8 @@ func TestBadFilesOfTorch(t *testing.T) {
 	}
 }
 
-// TestEveryCut cuts files at every third byte: each must be an error, but for a plain
-// file's end, which holds nothing that is needed.
+// TestEveryCut cuts files at every third byte. Each cut file must give an error,
+// unless only the end of a zip file is cut, which the reader does not need.
 func TestEveryCut(t *testing.T) {
 	for _, name := range []string{"zip.pt", "zip.pt.gz", "legacy.pt", "legacy.pt.gz"} {
 		data, err := os.ReadFile("testdata/" + name)
@@ -156,8 +156,8 @@ func TestEveryCut(t *testing.T) {
 	}
 }
 
-// TestEveryFlip changes each byte of files with check sums: where the result can
-// be read it must be the same lookups.
+// TestEveryFlip changes each byte of files with checksums. If the file can be read
+// at all, it must give the same lookups.
 func TestEveryFlip(t *testing.T) {
 	want, err := readAll("testdata/zip.pt", Options{})
 	if err != nil {
@@ -185,12 +185,12 @@ func TestOpenRefuses(t *testing.T) {
 	for _, test := range []struct {
 		name, data, want string
 	}{
-		{"empty", "", "it is empty"},
-		{"binary", "\x00\x01\x02", "neither a file of torch.save, CSV nor Parquet"},
+		{"empty", "", "the file is empty"},
+		{"binary", "\x00\x01\x02", "neither a file of torch.save nor CSV nor Parquet"},
 		{"gzip", "\x1f\x8b", "it ends early"},
 		{"gzip2", "\x1f\x8b\x08\x00abcdefghijklmnop", "damaged"},
 		{"zip", "PK\x03\x04", "it ends early"},
-		{"pickle", "\x80\x02K\x01.", "a pickle that torch.save did not write"},
+		{"pickle", "\x80\x02K\x01.", "torch.save did not write this pickle"},
 		{"parquet", "PAR1", "it ends early"},
 		{"text", "hello", `no column "sample"`},
 	} {
@@ -214,8 +214,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestNothingStays reads with a temporary folder of the test's own, to the end,
-// part of the way and with errors.
+// TestNothingStays reads with its own temporary folder: to the end, a part of the
+// file, and with errors.
 func TestNothingStays(t *testing.T) {
 	dir := t.TempDir()
 	log := write(t, "log.csv", []byte("sample,table,index\n0,a,5\n0,b,6\n"))
@@ -250,7 +250,7 @@ func TestProgress(t *testing.T) {
 			t.Error(err)
 		}
 		if last == 0 {
-			t.Errorf("%s: nothing told", path)
+			t.Errorf("%s: no progress was reported", path)
 		}
 	}
 }

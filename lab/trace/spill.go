@@ -6,13 +6,13 @@ import (
 	"runtime"
 )
 
-// spill is a temporary file that is written once, block after block, and read
-// at any place. Where the system allows it has no name any more, so that
-// nothing is left of it however the process ends.
+// spill is a temporary file that is written once, block after block, and read at
+// any place. If the system allows it, the file has no name while it is open, so
+// that nothing is left of it however the process ends.
 type spill struct {
 	file *os.File
 	size int64
-	// named is whether Close must remove it.
+	// named is true if Close must remove the file.
 	named bool
 }
 
@@ -37,7 +37,7 @@ func (s *spill) Write(block []byte) (int, error) {
 
 func (s *spill) ReadAt(p []byte, at int64) (int, error) { return s.file.ReadAt(p, at) }
 
-// Close takes the file away. It may be called on nil.
+// Close removes the file. The spill may be nil.
 func (s *spill) Close() error {
 	if s == nil {
 		return nil

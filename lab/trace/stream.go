@@ -10,21 +10,22 @@ import (
 	"os"
 )
 
-// file is a file that is read from its start, several times over where needed.
+// file is a file that is read from its start, once or several times.
 type file struct {
 	path string
 	size int64
 	gzip bool
-	// progress may be nil. The file is read passes times; done of them have begun.
+	// progress may be nil. The file is read passes times, and done is the number of
+	// readings that have begun.
 	progress     func(done, total int64)
 	passes, done int64
 }
 
-// stream is one reading of a file, unpacked.
+// stream is one reading of a file, uncompressed.
 type stream struct {
 	*bufio.Reader
 	raw *os.File
-	// ahead is the goroutine that unpacks a gzip file; nil for other files.
+	// ahead is the goroutine that uncompresses a gzip file; nil for other files.
 	ahead *ahead
 }
 
@@ -64,7 +65,7 @@ func (s *stream) Close() error {
 	return s.raw.Close()
 }
 
-// drain reads on to the end, which is where gzip's check sum is.
+// drain reads to the end, where gzip has its checksum.
 func (s *stream) drain() error {
 	_, err := io.Copy(io.Discard, s.Reader)
 	return cut(err)
@@ -72,7 +73,8 @@ func (s *stream) drain() error {
 
 var errCut = errors.New("it ends early: it is cut short")
 
-// cut names the end of a file where more was expected.
+// cut returns errCut for the end of a file before its last byte is expected; it
+// explains other errors of reading.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errCut
@@ -92,7 +94,7 @@ func quotable(s string) string {
 	return s
 }
 
-// counter reports how much of a file has been read.
+// counter reports how many bytes of a file have been read.
 type counter struct {
 	in                  io.Reader
 	before, total, next int64
@@ -110,13 +112,13 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ahead reads in a goroutine of its own, a few blocks ahead, so that unpacking
-// and what is done with its result run at the same time.
+// ahead reads in its own goroutine, a few blocks ahead, so that a file is
+// uncompressed and its content used at the same time.
 type ahead struct {
 	full, empty chan []byte
 	quit        chan struct{}
 	done        chan struct{}
-	// err is why reading ended; it may be read once full is closed.
+	// err is the error that ended the reading; it may be read once full is closed.
 	err          error
 	block, start []byte
 }
@@ -137,8 +139,8 @@ func newAhead(in io.Reader) *ahead {
 	return a
 }
 
-// run fills blocks until the end of the file or until stop is called. A block is made
-// when it is first needed: most files of tests are short.
+// run fills blocks until the end of the file or until stop is called. A block is
+// allocated when it is first needed, because most files of tests are short.
 func (a *ahead) run(in io.Reader) {
 	defer close(a.done)
 	defer close(a.full)

@@ -8,25 +8,26 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Tables are the tables of a whole trace.
+// Tables holds the tables of a whole trace.
 type Tables struct {
-	// List is never empty. Each table's access is a histogram of the batch.
+	// List is never empty. The access of each table is a histogram at the batch of the
+	// trace.
 	List []problem.Table
-	// Samples is the number of samples of the last table: the batch.
+	// Samples is the number of samples of the trace, its batch.
 	Samples int
-	// Warnings say what was assumed of the tables.
+	// Warnings state the assumptions about the tables.
 	Warnings []string
 }
 
-// TableOptions say what a trace does not.
+// TableOptions state facts that a trace does not hold.
 type TableOptions struct {
-	// Rows are the rows of tables by name. Without an entry, the rows of a table end
-	// with the highest index that the trace uses.
+	// Rows holds the numbers of rows of tables by name. A table without an entry is
+	// assumed to end with the highest index in the trace.
 	Rows map[string]int64
 	// Dim is the number of columns of all tables.
 	Dim int
-	// Keep, where not nil, is given the lookups of each table with its number, from 0,
-	// which it must not retain. Its error ends the reading.
+	// Keep, if not nil, is called with the number of each table, from 0, and its
+	// lookups, which it must not retain. An error of Keep ends the reading.
 	Keep func(i int, t Table) error
 }
 
@@ -60,7 +61,7 @@ func ReadTables(path string, opt Options, of TableOptions) (Tables, error) {
 		all.List, all.Warnings = append(all.List, table), append(all.Warnings, doubts...)
 	}
 	if len(all.List) == 0 {
-		return Tables{}, fmt.Errorf("%s: there are no tables in it", path)
+		return Tables{}, fmt.Errorf("%s: it has no tables", path)
 	}
 	return all, nil
 }

@@ -13,20 +13,20 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// tensors.go reads the lookups of a benchmark of FBGEMM: a tuple of the tensors
-// indices, offsets and lengths. Of T tables and B samples, lengths is [T, B],
-// offsets has T*B+1 numbers, and indices is all lookups, table after table.
-// Nothing else is in the file: the tables are named t0, t1, ...
+// tensors.go reads the lookups of an FBGEMM benchmark: a tuple of the tensors
+// indices, offsets and lengths. With T tables and B samples, lengths is [T, B],
+// offsets has T*B+1 numbers, and indices holds all lookups, table after table. The
+// file holds nothing else; the tables are named t0, t1, ...
 //
-// The three lie one after the other, so that at the first lookup the lengths
-// are not known yet. The file is read twice:
+// indices comes first in the file, so the lengths are not known at the first
+// lookup. The file is read twice:
 //
 //	first    indices are passed over; lengths and offsets are compared, and the
 //	         lengths, a byte or two each, kept in a temporary file
 //	second   lengths come from there, and indices from the file, table by table
 //
-// To read a gzip file of gigabytes twice takes a minute or two more. To keep the indices
-// instead would take as much disk space as the file.
+// Reading a gzip file of gigabytes twice takes one or two minutes more. Keeping the
+// indices instead would take disk space for the uncompressed file.
 
 // tensorLog is an opened file of three tensors.
 type tensorLog struct {
@@ -35,20 +35,20 @@ type tensorLog struct {
 	tables  int
 	samples int
 	indices *torchfile.Tensor
-	// totals are the lookups of each table.
+	// totals holds the number of lookups of each table.
 	totals []int64
 	// lengths is the temporary file, and reader reads it.
 	lengths *spill
 	reader  *bufio.Reader
 	in      *stream
-	// next is the table that comes next, whose lookups come from source.
+	// next is the number of the next table, and source the stream of its lookups.
 	next   int
 	source *numbers
 	torch  *torchFile
 	bags   lookups.Bags
 }
 
-// openLookups does the first reading.
+// openLookups reads the file the first time.
 func openLookups(f *file, o Options) (_ *tensorLog, err error) {
 	f.passes = 2
 	l := &tensorLog{file: f, batch: o.Batch}
@@ -82,7 +82,7 @@ func openLookups(f *file, o Options) (_ *tensorLog, err error) {
 	return l, nil
 }
 
-// tensors finds the three tensors in what was saved and checks their shapes.
+// tensors finds the three tensors in the saved value and checks their shapes.
 func (l *tensorLog) tensors(value any) (in, offsets, lengths *torchfile.Tensor, err error) {
 	t, err := threeTensors(value)
 	if err != nil {
@@ -90,22 +90,22 @@ func (l *tensorLog) tensors(value any) (in, offsets, lengths *torchfile.Tensor, 
 	}
 	in, offsets, lengths = t[0], t[1], t[2]
 	if len(in.Shape) != 1 || len(offsets.Shape) != 1 || len(lengths.Shape) != 2 {
-		return nil, nil, nil, fmt.Errorf("tensors of the shapes %v, %v and %v: want indices and offsets of one dimension, and lengths of [tables, batch]",
+		return nil, nil, nil, fmt.Errorf("the tensors have the shapes %v, %v and %v: want indices and offsets of one dimension, and lengths of [tables, batch]",
 			in.Shape, offsets.Shape, lengths.Shape)
 	}
 	tables, batch := lengths.Shape[0], lengths.Shape[1]
 	if tables < 1 || tables > problem.MaxTables || batch < 1 || batch > problem.MaxBatch {
-		return nil, nil, nil, fmt.Errorf("lengths of the shape %v: want from 1 to %d tables and a batch from 1 to %d", lengths.Shape, problem.MaxTables, problem.MaxBatch)
+		return nil, nil, nil, fmt.Errorf("lengths has the shape %v: want from 1 to %d tables and a batch from 1 to %d", lengths.Shape, problem.MaxTables, problem.MaxBatch)
 	}
 	if offsets.Count != lengths.Count+1 {
-		return nil, nil, nil, fmt.Errorf("%d offsets, want %d: one for each of %d tables and %d samples, and the end", offsets.Count, lengths.Count+1, tables, batch)
+		return nil, nil, nil, fmt.Errorf("%d offsets, want %d: the product of %d tables and %d samples, plus one", offsets.Count, lengths.Count+1, tables, batch)
 	}
 	l.tables, l.samples, l.indices = int(tables), int(batch), in
 	return in, offsets, lengths, nil
 }
 
-// threeTensors returns the tensors of a tuple or list of three. Each must have a
-// storage of its own, because storages are read one after the other.
+// threeTensors returns the tensors of a tuple or list of three. Each must have its
+// own storage, because storages are read one after the other.
 func threeTensors(value any) (t [3]*torchfile.Tensor, err error) {
 	var items []any
 	switch v := value.(type) {
@@ -131,8 +131,8 @@ func threeTensors(value any) (t [3]*torchfile.Tensor, err error) {
 	return t, nil
 }
 
-// compare reads offsets and lengths, keeps the lengths of the one that comes
-// first and compares those of the other.
+// compare reads offsets and lengths. It keeps the lengths of the tensor that comes
+// first and compares them with those of the other.
 func (l *tensorLog) compare(t *torchFile, offsets, lengths *torchfile.Tensor) error {
 	first := ""
 	for {
@@ -166,7 +166,7 @@ func (l *tensorLog) compare(t *torchFile, offsets, lengths *torchfile.Tensor) er
 	}
 }
 
-// numbersOf starts to read a tensor in the bytes of its storage.
+// numbersOf starts reading a tensor from the bytes of its storage.
 func numbersOf(t *torchfile.Tensor, r io.Reader) (*numbers, error) {
 	n := &numbers{in: r, size: t.Storage.Size}
 	return n, n.skip(t.First)
@@ -184,8 +184,8 @@ func (l *tensorLog) plain(lengths *torchfile.Tensor, r io.Reader) (func() (int64
 	}, err
 }
 
-// differences returns a function that reads the next offset and returns how far
-// it is from the one before.
+// differences returns a function that reads the next offset and returns its
+// difference to the one before.
 func (l *tensorLog) differences(offsets *torchfile.Tensor, r io.Reader) (func() (int64, error), error) {
 	n, err := numbersOf(offsets, r)
 	if err != nil {
@@ -198,7 +198,7 @@ func (l *tensorLog) differences(offsets *torchfile.Tensor, r io.Reader) (func() 
 	return func() (int64, error) {
 		x, err := n.next()
 		if err == nil && (x < last || x > l.indices.Count) {
-			err = fmt.Errorf("offset %d after %d, want none lower and none above %d, the number of indices", x, last, l.indices.Count)
+			err = fmt.Errorf("offset %d after %d, want one from the offset before to %d, the number of indices", x, last, l.indices.Count)
 		}
 		last, x = x, x-last
 		return x, err
@@ -216,9 +216,9 @@ func (l *tensorLog) keep(next func() (int64, error)) error {
 			if err != nil {
 				return fmt.Errorf("table %s, sample %d: %w", tableName(i), j, err)
 			}
-			// No more than all indices at any time, so that no sum overflows.
+			// The sum is never above the number of indices, so no sum overflows.
 			if total += length; sum+total > l.indices.Count {
-				return fmt.Errorf("table %s, sample %d: the lengths up to here add up to %d, and there are %d indices", tableName(i), j, sum+total, l.indices.Count)
+				return fmt.Errorf("table %s, sample %d: the lengths up to here add up to %d, but there are %d indices", tableName(i), j, sum+total, l.indices.Count)
 			}
 			if _, err := out.Write(binary.AppendUvarint(out.AvailableBuffer(), uint64(length))); err != nil {
 				return err
@@ -228,12 +228,12 @@ func (l *tensorLog) keep(next func() (int64, error)) error {
 		l.totals = append(l.totals, total)
 	}
 	if sum != l.indices.Count {
-		return fmt.Errorf("they stand for %d lookups, and there are %d indices", sum, l.indices.Count)
+		return fmt.Errorf("they stand for %d lookups, but there are %d indices", sum, l.indices.Count)
 	}
 	return out.Flush()
 }
 
-// check compares lengths with those kept.
+// check compares lengths with the kept ones.
 func (l *tensorLog) check(first, name string, next func() (int64, error)) error {
 	l.rewind()
 	for i := range l.tables {
@@ -244,10 +244,10 @@ func (l *tensorLog) check(first, name string, next func() (int64, error)) error 
 			}
 			kept, err := binary.ReadUvarint(l.reader)
 			if err != nil {
-				return fmt.Errorf("reading a temporary file back: %w", err)
+				return fmt.Errorf("reading the temporary file: %w", err)
 			}
 			if uint64(length) != kept {
-				return fmt.Errorf("table %s, sample %d: %d lookups by the %s, and %d by the %s", tableName(i), j, kept, first, length, name)
+				return fmt.Errorf("table %s, sample %d: %d lookups by the %s, but %d by the %s", tableName(i), j, kept, first, length, name)
 			}
 		}
 	}
@@ -268,7 +268,7 @@ func (l *tensorLog) names() []string {
 	return names
 }
 
-// seek starts the second reading, up to the first index.
+// seek starts the second reading and goes to the first index.
 func (l *tensorLog) seek() error {
 	in, err := l.file.open()
 	if err != nil {
@@ -305,7 +305,7 @@ func (l *tensorLog) seek() error {
 // table reads the next table.
 func (l *tensorLog) table(t *Table) error {
 	if l.next == l.tables {
-		// A check sum that is wrong is worth an error even now.
+		// A wrong checksum is an error even after the last table.
 		if err := l.torch.end(); err != nil {
 			return err
 		}
@@ -329,7 +329,7 @@ func (l *tensorLog) table(t *Table) error {
 	for j := range l.samples {
 		length, err := binary.ReadUvarint(l.reader)
 		if err != nil {
-			return fmt.Errorf("reading a temporary file back: %w", err)
+			return fmt.Errorf("reading the temporary file: %w", err)
 		}
 		if j < samples {
 			end += int64(length)
@@ -357,7 +357,7 @@ func (l *tensorLog) table(t *Table) error {
 	return nil
 }
 
-// sampleOf returns the bag of a lookup.
+// sampleOf returns the bag that a lookup is in.
 func sampleOf(offsets []int64, lookup int) int {
 	for j := 1; j < len(offsets); j++ {
 		if offsets[j] > int64(lookup) {
@@ -379,7 +379,7 @@ type numbers struct {
 	rest   []byte
 }
 
-// more reads the next bytes, some whole numbers.
+// more reads the next bytes, a whole number of numbers.
 func (n *numbers) more() error {
 	if n.buffer == nil {
 		n.buffer = make([]byte, streamBuffer)
@@ -413,7 +413,7 @@ func (n *numbers) next() (int64, error) {
 	return x, nil
 }
 
-// fill reads row numbers. With an error it returns where it happened.
+// fill reads row numbers. If it fails, it also returns the place of the error.
 func (n *numbers) fill(rows []int64) (int, error) {
 	for i := 0; i < len(rows); {
 		if len(n.rest) == 0 {
@@ -442,7 +442,7 @@ func (n *numbers) fill(rows []int64) (int, error) {
 	return len(rows), nil
 }
 
-// skip passes over numbers.
+// skip reads n numbers and discards them.
 func (n *numbers) skip(count int64) error {
 	inside := min(count, int64(len(n.rest))/n.size)
 	n.rest = n.rest[inside*n.size:]

@@ -16,36 +16,38 @@ import (
 	"github.com/neuroshard/neuroshard/internal/torchfile"
 )
 
-// torch.go reads what torch.save wrote as a stream, from start to end, because
-// nothing else is possible inside a gzip file. There are two forms.
+// torch.go reads files of torch.save as a stream, from start to end, because a gzip
+// file cannot be read in another order. There are two formats.
 //
-// Since PyTorch 1.6 it is a zip file of stored entries. Each begins with a local
-// header whose sizes are 0: they follow after the data, so that a reader must
-// know from elsewhere where the data ends. It does: data.pkl comes before the
-// storages and ends with its own last opcode, the storages' sizes are in it, and
-// the few other entries are small enough to look for what follows them.
+// Since PyTorch 1.6 a file is a zip file of stored entries. Each entry begins with
+// a local header whose sizes are 0, because the sizes follow the data. A reader
+// must therefore know from another source where the data ends. data.pkl comes
+// before the storages and ends with its own last opcode; it holds the sizes of the
+// storages; and the few other entries are small enough to search for the end of
+// their data.
 //
 //	NAME/data.pkl       a pickle of the tensors: which storage, which shape
 //	NAME/byteorder      "little", since PyTorch 2.1
 //	NAME/data/0, ...    the storages, each once
 //	NAME/version        and what else comes: not read
 //
-// Before, it was a row of pickles: a magic number, a version, facts about the
-// system, the tensors, the list of storages; and then the storages in the order
-// of the list, each after its number of numbers.
+// The older format is a sequence of pickles: a magic number, a version, facts about
+// the system, the tensors, the list of storages. Then come the storages in the
+// order of the list, each after its number of numbers.
 
 // torchFile is the stream of a file of tensors, after its first pickles.
 type torchFile struct {
 	in *stream
-	// value is what was saved.
+	// value is the saved value.
 	value    any
 	storages map[string]*torchfile.Storage
-	// folder is NAME/ of a zip file.
+	// folder is the prefix NAME/ in a zip file.
 	folder string
-	// keys is the storages still to come in a file of the old form.
+	// keys holds the storages that still follow in a file of the older format.
 	keys []string
 	zip  bool
-	// at is the storage that is being read, up to rest, of a zip file in entry.
+	// at is the storage that is being read, rest its remaining bytes, and entry its
+	// entry in a zip file.
 	at    *torchfile.Storage
 	rest  *io.LimitedReader
 	entry *entry
@@ -83,8 +85,8 @@ func openTorch(in *stream) (*torchFile, error) {
 	return t, nil
 }
 
-// next returns the next storage, in the file's order, and a reader of its bytes,
-// which need not be read to their end. It returns io.EOF after the last storage
+// next returns the next storage, in the file's order, and a reader of its bytes.
+// The caller need not read them all. next returns io.EOF after the last storage
 // that the tensors refer to.
 func (t *torchFile) next() (*torchfile.Storage, io.Reader, error) {
 	if err := t.end(); err != nil {
@@ -108,8 +110,8 @@ func (t *torchFile) next() (*torchfile.Storage, io.Reader, error) {
 	return t.at, t.rest, nil
 }
 
-// end reads the rest of the storage that next has returned and checks that it
-// is whole.
+// end reads the rest of the storage that next returned and checks that it is
+// complete.
 func (t *torchFile) end() error {
 	if t.at == nil {
 		return nil
@@ -133,7 +135,7 @@ func (t *torchFile) missing() error {
 	return fmt.Errorf("storage %q of a tensor is not in the file", quotable(keys[0]))
 }
 
-// nextLegacy reads up to the next storage of a file of the old form.
+// nextLegacy reads up to the next storage of a file of the older format.
 func (t *torchFile) nextLegacy() (string, error) {
 	if len(t.keys) == 0 {
 		return "", t.missing()
@@ -142,19 +144,19 @@ func (t *torchFile) nextLegacy() (string, error) {
 	t.keys = t.keys[1:]
 	s := t.storages[key]
 	if s == nil {
-		return "", fmt.Errorf("storage %q is of no tensor, or twice in the list", quotable(key))
+		return "", fmt.Errorf("storage %q belongs to no tensor, or is in the list twice", quotable(key))
 	}
 	var count [8]byte
 	if _, err := io.ReadFull(t.in, count[:]); err != nil {
 		return "", cut(err)
 	}
 	if got := binary.LittleEndian.Uint64(count[:]); got != uint64(s.Count) {
-		return "", fmt.Errorf("storage %q: %d numbers, and its tensor says %d", quotable(key), got, s.Count)
+		return "", fmt.Errorf("storage %q: %d numbers, but its tensor says %d", quotable(key), got, s.Count)
 	}
 	return key, nil
 }
 
-// openLegacy reads the pickles before the storages of the old form.
+// openLegacy reads the pickles before the storages of the older format.
 func (t *torchFile) openLegacy() error {
 	const (
 		magic   = torchfile.Long("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19")
@@ -168,7 +170,7 @@ func (t *torchFile) openLegacy() error {
 			return err
 		}
 		if i == 0 && values[0] != any(magic) {
-			return errors.New("a pickle that torch.save did not write")
+			return errors.New("torch.save did not write this pickle")
 		}
 	}
 	if values[1] != any(version) {
@@ -194,7 +196,7 @@ func (t *torchFile) openLegacy() error {
 	for _, key := range keys.Items {
 		name, ok := key.(string)
 		if !ok {
-			return errors.New("a storage whose key is no text")
+			return errors.New("a storage has a key that is not a text")
 		}
 		t.keys = append(t.keys, name)
 	}
@@ -203,8 +205,8 @@ func (t *torchFile) openLegacy() error {
 
 var errBigEndian = errors.New("its numbers are not little-endian: save it on another machine")
 
-// What begins an entry of a zip file, the list of entries at its end, and the
-// sizes after an entry's data.
+// The signatures of a zip file: of an entry, of the list of entries at its end, and
+// of the sizes after the data of an entry.
 const (
 	zipEntry   = "PK\x03\x04"
 	zipList    = "PK\x01\x02"
@@ -216,17 +218,17 @@ const (
 // entry is the header of an entry of a zip file.
 type entry struct {
 	name string
-	// size is of its data, or -1 where it follows after the data.
+	// size is the size of the data, or -1 if it follows the data.
 	size int64
 	sum  uint32
 }
 
-// maxBefore is how many entries may come up to the pickle. PyTorch writes it
-// first, in all versions that were tried (1.8, 2.11); a version before it would
-// do no harm.
+// maxBefore is the most entries up to the pickle. PyTorch writes the pickle first
+// in all versions that were tried (1.8, 2.11); a version entry before it does no
+// harm.
 const maxBefore = 4
 
-// openZip reads up to and with the pickle.
+// openZip reads the file up to the end of the pickle.
 func (t *torchFile) openZip() error {
 	for range maxBefore {
 		e, err := t.header()
@@ -289,7 +291,7 @@ func (t *torchFile) header() (*entry, error) {
 	e := &entry{name: string(names[:nameLength]), size: -1}
 	flags, method := binary.LittleEndian.Uint16(h[6:]), binary.LittleEndian.Uint16(h[8:])
 	if flags&1 != 0 || method != 0 {
-		return nil, fmt.Errorf("entry %q is packed or encrypted, which torch.save does not do", quotable(e.name))
+		return nil, fmt.Errorf("entry %q is compressed or encrypted, but torch.save does neither", quotable(e.name))
 	}
 	if flags&8 == 0 {
 		e.sum = binary.LittleEndian.Uint32(h[14:])
@@ -298,7 +300,7 @@ func (t *torchFile) header() (*entry, error) {
 		if size == math.MaxUint32 {
 			var ok bool
 			if e.size, ok = zip64Size(names[nameLength:]); !ok {
-				return nil, fmt.Errorf("entry %q does not tell its size", quotable(e.name))
+				return nil, fmt.Errorf("entry %q does not state its size", quotable(e.name))
 			}
 		}
 	}
@@ -321,8 +323,8 @@ func zip64Size(extra []byte) (int64, bool) {
 	return 0, false
 }
 
-// finish checks the size of an entry's data, which is read, and its check sum
-// where it is known.
+// finish checks the size of an entry whose data has been read, and the checksum if
+// it is known.
 func (t *torchFile) finish(e *entry, size int64, sum *uint32) error {
 	want := e.sum
 	if e.size >= 0 {
@@ -341,14 +343,14 @@ func (t *torchFile) finish(e *entry, size int64, sum *uint32) error {
 		want = binary.LittleEndian.Uint32(d[4:])
 	}
 	if sum != nil && *sum != want {
-		return fmt.Errorf("entry %q has the check sum %#08x, and its header says %#08x: it is damaged, or written after torch.serialization.set_crc32_options(False)",
+		return fmt.Errorf("entry %q has the checksum %#08x, but its header says %#08x: it is damaged, or written after torch.serialization.set_crc32_options(False)",
 			quotable(e.name), *sum, want)
 	}
 	return nil
 }
 
-// sizesLength returns the length of what follows an entry's data of the given
-// size, the sizes being of 8 or of 4 bytes.
+// sizesLength returns the length of the sizes after the data of an entry, given the
+// size of the data. The sizes have 8 or 4 bytes.
 func (t *torchFile) sizesLength(size int64) (int, error) {
 	d, err := t.in.Peek(28)
 	if err != nil {
@@ -357,7 +359,7 @@ func (t *torchFile) sizesLength(size int64) (int, error) {
 	if string(d[:4]) == zipSizes {
 		long := binary.LittleEndian.Uint64(d[8:]) == uint64(size) && binary.LittleEndian.Uint64(d[16:]) == uint64(size)
 		short := binary.LittleEndian.Uint32(d[8:]) == uint32(size) && binary.LittleEndian.Uint32(d[12:]) == uint32(size)
-		// Of no data both are possible, and the next header tells.
+		// If the data is empty, both lengths are possible, and the next header decides.
 		if long && (!short || string(d[24:26]) == "PK") {
 			return 24, nil
 		}
@@ -365,7 +367,7 @@ func (t *torchFile) sizesLength(size int64) (int, error) {
 			return 16, nil
 		}
 	}
-	return 0, fmt.Errorf("its data do not end after %d bytes as they should: it is damaged", size)
+	return 0, fmt.Errorf("its data does not end after %d bytes: it is damaged", size)
 }
 
 // nextZip reads up to the next storage of a zip file.
@@ -384,7 +386,7 @@ func (t *torchFile) nextZip() (string, error) {
 		}
 		if key, ok := strings.CutPrefix(name, "data/"); ok {
 			if t.storages[key] == nil {
-				return "", fmt.Errorf("entry %q is of no tensor, or the second of its name", quotable(e.name))
+				return "", fmt.Errorf("entry %q belongs to no tensor, or is the second one of its name", quotable(e.name))
 			}
 			t.entry = e
 			return key, nil
@@ -395,11 +397,11 @@ func (t *torchFile) nextZip() (string, error) {
 	}
 }
 
-// maxSmall is the size of an entry that is not a storage; those of PyTorch have
-// at most 40 bytes.
+// maxSmall is the largest size of an entry that is not a storage; those of PyTorch
+// have at most 40 bytes.
 const maxSmall = 1 << 12
 
-// small reads an entry of few bytes.
+// small reads a small entry.
 func (t *torchFile) small(e *entry) ([]byte, error) {
 	if e.size > maxSmall {
 		return nil, fmt.Errorf("%d bytes, want at most %d beside the tensors", e.size, maxSmall)
@@ -431,7 +433,7 @@ func (t *torchFile) small(e *entry) ([]byte, error) {
 	return nil, fmt.Errorf("more than %d bytes, or damaged", maxSmall)
 }
 
-// summed takes the check sum of what is read of a zip file.
+// summed adds the bytes read from a zip file to the checksum.
 type summed struct {
 	in  io.Reader
 	zip bool

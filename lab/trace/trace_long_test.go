@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// most is the heap that the tests below may take: their largest table has 1.4 or
-// 0.3 million lookups.
+// most is the most heap that the tests below may use: their largest table has 1.4
+// or 0.3 million lookups.
 const most = 150 << 20
 
-// TestMemoryOfBenchmark reads a packed benchmark of some 260 MB in memory that
-// only one table's lookups determine.
+// TestMemoryOfBenchmark reads a compressed benchmark of about 260 MB. Its memory
+// must depend on the lookups of one table only.
 func TestMemoryOfBenchmark(t *testing.T) {
 	m := made{tables: 24, batch: 65536, pooling: 40, rows: 1 << 30}
 	path, size, lookups := m.file(t, "made.pt.gz")
@@ -54,7 +54,7 @@ func TestMemoryOfBenchmark(t *testing.T) {
 	}
 }
 
-// TestMemoryOfLog does the same with a log of some 130 MB, sorted by sample.
+// TestMemoryOfLog does the same with a log of about 130 MB, sorted by sample.
 func TestMemoryOfLog(t *testing.T) {
 	const samples, tables, pooling = 65536, 40, 4
 	path := write(t, "log.csv", nil)
@@ -96,8 +96,8 @@ func TestMemoryOfLog(t *testing.T) {
 	}
 }
 
-// peakHeap returns the largest heap while a function runs, looked at every
-// millisecond: live objects and garbage not yet taken away.
+// peakHeap returns the largest heap while a function runs, read every millisecond:
+// live objects, and garbage that is not yet collected.
 func peakHeap(fn func()) uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	peak, done := uint64(0), make(chan struct{})
