@@ -10,60 +10,64 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Outcome is the plan that a method made of a task, as it was measured.
+// Outcome holds the predicted and the measured cost of one plan: the plan of a
+// method for a task.
 type Outcome struct {
-	// Task and Method together are unique.
+	// Task and Method together identify the outcome.
 	Task, Method string
-	// Predicted and Measured are the plan's costs and Spread the range of the
-	// measured one over repeats, as in Result.
+	// Predicted and Measured are the costs of the plan. Spread is the range of the
+	// measured costs over the repeats, as in Result.
 	Predicted, Measured, Spread unit.Millis
 }
 
-// Comparison sums up measured plans.
+// Comparison summarises measured plans.
 type Comparison struct {
-	// Plans is the number of plans, over Tasks tasks.
+	// Plans is the number of plans, and Tasks the number of their tasks.
 	Plans int `json:"plans"`
 	Tasks int `json:"tasks"`
 	// Tau is Kendall's rank correlation (tau-b) of predicted and measured cost over
-	// all plans, and TaskTau the mean over tasks of that of the task's own plans.
-	// Tasks differ in size, so all of them together are easier to order.
+	// all plans. TaskTau is the mean over the tasks of the correlation of the task's
+	// own plans. TaskTau is usually lower, because tasks differ in size, so plans of
+	// different tasks are easier to order.
 	Tau     float64 `json:"tau"`
 	TaskTau float64 `json:"tau_within_tasks"`
-	// MeanError and P95Error are of |predicted - measured| / measured, and Noise
-	// is the mean of Spread / Measured: shares, not percent.
+	// MeanError and P95Error are the mean and the 95th percentile of |predicted -
+	// measured| / measured. Noise is the mean of Spread / Measured. All are shares,
+	// not percent.
 	MeanError float64 `json:"mean_error"`
 	P95Error  float64 `json:"p95_error"`
 	Noise     float64 `json:"noise"`
-	// Method is the one that the others are compared with.
+	// Method is the method that is compared with the others.
 	Method string `json:"method"`
-	// Methods has an entry for each method, Method itself first, the others by
+	// Methods has an entry for each method: Method itself first, then the others by
 	// rising ratio.
 	Methods []MethodCost `json:"methods"`
 	// Best compares Method with the cheapest other plan of each task.
 	Best MethodCost `json:"best_other"`
 }
 
-// MethodCost is a method's measured cost, and how Method does beside it.
+// MethodCost is a method's measured cost, compared with that of Comparison.Method.
 type MethodCost struct {
-	// Method is empty for the best of the others.
+	// Method is the name of the method, or empty for the cheapest of the other
+	// methods.
 	Method string `json:"method,omitempty"`
 	// Tasks is the number of tasks for which both methods have a plan.
 	Tasks int `json:"tasks"`
 	// Mean is the mean measured cost over these tasks.
 	Mean unit.Millis `json:"mean_ms"`
-	// Ratio is the mean over tasks of the measured cost of Comparison.Method as a
-	// share of this method's: below 1 where Comparison.Method is better.
+	// Ratio is the mean over the tasks of Comparison.Method's measured cost divided by
+	// this method's: below 1 if Comparison.Method is better.
 	Ratio float64 `json:"ratio"`
-	// Wins and Losses count the tasks on which Comparison.Method was measured
-	// cheaper, and more expensive.
+	// Wins counts the tasks on which Comparison.Method was measured cheaper, Losses
+	// those on which it was more expensive.
 	Wins   int `json:"wins"`
 	Losses int `json:"losses"`
 }
 
-// Compare sums up the plans of several methods on several tasks, and compares
-// the given method with the others. It fails if there is no plan of that
-// method beside another's, where a task has two plans of one method, and where a
-// measured cost is not above 0.
+// Compare summarises the plans of several methods for several tasks, and compares
+// the given method with the others. It fails if no task has a plan of that method
+// and of another one, if a task has two plans of one method, and if a measured cost
+// is not above 0.
 func Compare(list []Outcome, method string) (*Comparison, error) {
 	known, err := newOutcomes(list)
 	if err != nil {
@@ -109,20 +113,22 @@ func Compare(list []Outcome, method string) (*Comparison, error) {
 	return c, nil
 }
 
-// outcomes are the outcomes by task and method. tasks and methods list both in the order
-// in which they first appear: sums of floats depend on their order.
+// outcomes holds the outcomes by task and method. tasks and methods list both in
+// the order in which they first occur, because sums of floats depend on their
+// order.
 type outcomes struct {
 	known          map[[2]string]*Outcome
 	tasks, methods []string
 }
 
-// newOutcomes fails on costs that no plan has, and on two plans of one method for a task.
+// newOutcomes fails if a cost is not possible for a plan, and if a task has two
+// plans of one method.
 func newOutcomes(list []Outcome) (*outcomes, error) {
 	all := &outcomes{known: map[[2]string]*Outcome{}}
 	for i := range list {
 		o := &list[i]
 		if !(o.Measured > 0 && time(o.Measured)) || !time(o.Predicted) || !time(o.Spread) {
-			return nil, fmt.Errorf("task %q, method %q: predicted %v, measured %v, spread %v: not the costs of a plan", o.Task, o.Method, float64(o.Predicted), float64(o.Measured), float64(o.Spread))
+			return nil, fmt.Errorf("task %q, method %q: predicted %v, measured %v, spread %v: a plan cannot have these costs", o.Task, o.Method, float64(o.Predicted), float64(o.Measured), float64(o.Spread))
 		}
 		if all.of(o.Task, o.Method) != nil {
 			return nil, fmt.Errorf("task %q has two plans of method %q", o.Task, o.Method)
@@ -138,11 +144,11 @@ func newOutcomes(list []Outcome) (*outcomes, error) {
 	return all, nil
 }
 
-// of returns the outcome of a method's plan for a task, nil without a plan.
+// of returns the outcome of a method's plan for a task, or nil without a plan.
 func (a *outcomes) of(task, method string) *Outcome { return a.known[[2]string{task, method}] }
 
-// taskTau returns the mean Kendall tau over the tasks with more than one plan, 0 without
-// such tasks.
+// taskTau returns the mean of Kendall's tau over the tasks with more than one plan,
+// or 0 without such tasks.
 func (a *outcomes) taskTau() float64 {
 	var taus []float64
 	for _, task := range a.tasks {
@@ -162,8 +168,8 @@ func (a *outcomes) taskTau() float64 {
 	return mean(taus)
 }
 
-// bestOther returns the outcome for a task with the lowest measured cost of all methods
-// but the given one, nil without one.
+// bestOther returns, of all methods but the given one, the outcome for a task with
+// the lowest measured cost, or nil without one.
 func (a *outcomes) bestOther(task, method string) *Outcome {
 	var best *Outcome
 	for _, m := range a.methods {
@@ -174,8 +180,8 @@ func (a *outcomes) bestOther(task, method string) *Outcome {
 	return best
 }
 
-// add counts a task, with the plan of the method that is compared and another's.
-// Either may be nil.
+// add counts a task, with the plan of the compared method and that of another
+// method. Either may be nil.
 func (m *MethodCost) add(ours, other *Outcome) {
 	if ours == nil || other == nil {
 		return
@@ -191,7 +197,7 @@ func (m *MethodCost) add(ours, other *Outcome) {
 	}
 }
 
-// mean returns m with means instead of sums.
+// mean returns m with its sums divided by the number of tasks.
 func (m MethodCost) mean() MethodCost {
 	if m.Tasks > 0 {
 		m.Mean /= unit.Millis(m.Tasks)
@@ -208,8 +214,8 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-// quantile returns the least value that at least the share q of all do not
-// exceed.
+// quantile returns the least value that is at least as large as the share q of all
+// values.
 func quantile(values []float64, q float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]

@@ -47,8 +47,7 @@ func TestCompareByHand(t *testing.T) {
 	}
 	want := &verify.Comparison{
 		Plans: 6, Tasks: 3, Method: "ours",
-		// Of 15 pairs, dim x against size x alone is ordered wrongly in x, and none
-		// of y; across tasks, none.
+		// Of 15 pairs of plans, only the pair of dim and size in x is in the wrong order.
 		Tau:     (14. - 1) / 15,
 		TaskTau: (1./3 + 1) / 2,
 		// 2/10, 0, 6/16, 10/40, 12/32, 0
@@ -85,8 +84,8 @@ func TestCompareErrors(t *testing.T) {
 		{"alone", []verify.Outcome{ok}, `no task has a plan of method "ours" and one of another method to compare it with`},
 		{"other tasks", []verify.Outcome{ok, elsewhere}, `no task has a plan of method "ours" and one of another method to compare it with`},
 		{"twice", []verify.Outcome{ok, other, ok}, `task "x" has two plans of method "ours"`},
-		{"no number", []verify.Outcome{ok, broken}, `task "x", method "size": predicted 1, measured NaN, spread 0: not the costs of a plan`},
-		{"no time", []verify.Outcome{ok, zero}, `task "x", method "size": predicted 1, measured 0, spread 0: not the costs of a plan`},
+		{"no number", []verify.Outcome{ok, broken}, `task "x", method "size": predicted 1, measured NaN, spread 0: a plan cannot have these costs`},
+		{"no time", []verify.Outcome{ok, zero}, `task "x", method "size": predicted 1, measured 0, spread 0: a plan cannot have these costs`},
 	} {
 		if _, err := verify.Compare(c.outcomes, "ours"); err == nil || err.Error() != c.want {
 			t.Errorf("%s: got error %v, want %q", c.name, err, c.want)

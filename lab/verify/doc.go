@@ -1,5 +1,5 @@
-// Package verify runs the device groups and all-to-alls of a plan on a backend
-// and sets the times beside the predicted ones.
+// Package verify runs the device groups and all-to-alls of a plan on a backend and
+// compares the measured times with the predicted ones.
 //
 //	Measurable   whether a backend can run a plan (measurable.go)
 //	Plan         one plan, run (verify.go)

@@ -13,8 +13,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// The fastest of each device counts, and the starts of the forward all-to-all are
-// those of the fastest computes, not of a run in which one device was slow.
+// With Fastest, the shortest time of each device counts, and the starts of the
+// forward all-to-all follow from the shortest computes, not from a run in which one
+// device was slow.
 func TestFastest(t *testing.T) {
 	p, shards := twoByTwo(t)
 	quiet, noisy := newBackend(t), newBackend(t)
@@ -66,7 +67,8 @@ func TestFastest(t *testing.T) {
 	}
 }
 
-// A machine that is busy for a moment is asked again, one that stays so is an error.
+// If the machine is busy for a moment, the request is repeated; if it stays busy,
+// that is an error.
 func TestBusyMachine(t *testing.T) {
 	p, shards := twoByTwo(t)
 	for _, c := range []struct {
@@ -86,7 +88,7 @@ func TestBusyMachine(t *testing.T) {
 			t.Errorf("busy %d times: got error %v", c.times, err)
 		}
 	}
-	// What is no sign of a busy machine is not asked again.
+	// An error that is not a sign of a busy machine is not repeated.
 	m := newBackend(t)
 	m.onComm = func(*dataset.Exchange, *collect.CommTiming) error {
 		return &protocol.Error{Code: protocol.CodeInternal, Message: "broken"}
@@ -96,7 +98,7 @@ func TestBusyMachine(t *testing.T) {
 	}
 }
 
-// The spread of a device is the median's, also where the fastest counts.
+// The spread of a device is that of the median, also with Fastest.
 func TestSpreadOfRepeats(t *testing.T) {
 	p, shards := twoByTwo(t)
 	for _, fastest := range []bool{false, true} {

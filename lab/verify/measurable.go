@@ -8,11 +8,11 @@ import (
 	"github.com/neuroshard/neuroshard/plan"
 )
 
-// Unmeasurable is the error of a plan with tables that no backend runs: they are split
-// by rows, lie on every device, or lie in the memory of a host.
+// Unmeasurable is the error of a plan with tables that no backend can run: they are
+// split by rows, lie on every device, or lie in the memory of a host.
 type Unmeasurable struct {
-	// Tables holds the names of these tables by sharding type, or by tier where it is their
-	// memory; Order has the keys in the order of the plan.
+	// Tables holds the names of these tables by sharding type, or by memory tier if
+	// the memory is the reason. Order holds the keys in the order of the plan.
 	Tables map[string][]string
 	Order  []string
 }

@@ -18,57 +18,58 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// A step of the plan on device r; all devices meet in the two all-to-alls:
+// A step of the plan on device r. All devices wait for each other in the two
+// all-to-alls:
 //
 //	forward | wait for the last | forward comm | ... | backward comm | backward
 //
-// compute_r is forward and backward of the device's operations, one after the
-// other. Device r is ready for the forward comm at s_r = compute_r + backward
-// comm_r, less the least of them, and its forward comm contains the wait. The
-// cost is the most of compute_r + backward comm_r + forward comm_r. It is the
-// judge of the NeuroShard paper and of package simulate.
+// compute_r is the sum of forward and backward of the device's operations, which
+// run one after the other. Device r is ready for the forward comm at s_r: compute_r
+// + backward comm_r, minus the least of these sums over the devices. The device's
+// forward comm contains the wait. The cost is the maximum of compute_r + backward
+// comm_r + forward comm_r, as in the NeuroShard paper and in package simulate.
 //
-// A backend runs one device's group at a time, then the all-to-alls: once aligned,
-// for the backward comm, and once with the starts that follow.
+// A backend runs the group of one device at a time, then the all-to-alls: once
+// aligned, for the backward comm, and once with the starts s_r.
 
-// Options steer the running of a plan. The zero value works.
+// Options configure the run of a plan. The zero value works.
 type Options struct {
-	// Repeats is how often the whole plan is run; its times are the medians
-	// (default 1), or where Fastest is true the least of each device's.
+	// Repeats is the number of runs of the whole plan (default 1). The times are the
+	// medians over the runs or, if Fastest is true, each device's shortest ones.
 	Repeats int
 	Fastest bool
-	// OnProgress, where not nil, is called after each request to the backend with the
-	// number of requests done and the number of all.
+	// OnProgress, if not nil, is called after each request to the backend with the
+	// number of requests done and the number of all requests.
 	OnProgress func(done, of int)
 }
 
-// Result is a plan's times, measured and predicted.
+// Result holds the times of a plan, measured and predicted.
 type Result struct {
 	Devices []Device
 	// Predicted and Measured are the cost of the plan. If CommMeasured is false, both
-	// leave out the all-to-alls: they are the longest compute. Measured is the median of
+	// exclude the all-to-alls: they are the longest compute. Measured is the median of
 	// Costs or, with Options.Fastest, the cost of the devices' shortest times.
 	Predicted, Measured unit.Millis
-	// Costs are the measured costs of the repeats, in the order they were run, and
-	// Spread their range: the noise of the measurement, 0 for a single run.
+	// Costs are the measured costs of the repeats, in the order of the runs. Spread is
+	// their range, the noise of the measurement: 0 for a single run.
 	Costs  []unit.Millis
 	Spread unit.Millis
-	// CommMeasured says that the all-to-alls were run, or that there are none
-	// because there is one device. CommMissing says why not, where they were not.
+	// CommMeasured is true if the all-to-alls were run, or if there are none because
+	// there is one device. CommMissing is the reason if CommMeasured is false.
 	CommMeasured bool
 	CommMissing  string
-	// Provenance is the backend's.
+	// Provenance is the provenance of the backend.
 	Provenance dataset.Provenance
 }
 
-// Device is one device's times in a step.
+// Device holds the times of one device in a step.
 type Device struct {
-	// Shards is the number of shards, and DimSum their pooled columns.
+	// Shards is the number of shards, and DimSum the sum of their pooled columns.
 	Shards, DimSum int
-	// Measured is the median over the repeats, or the least. Measured all-to-all
-	// times are 0 where they were not measured.
+	// Measured is the median over the repeats, or the shortest. The measured
+	// all-to-all times are 0 if the all-to-alls were not measured.
 	Predicted, Measured plan.StepTimes
-	// Spread is the sum of the interquartile ranges that the backend states for the
+	// Spread is the sum of the interquartile ranges that the backend reports for the
 	// device's forward and backward; 0 for a simulated device.
 	Spread unit.Millis
 }
@@ -77,10 +78,10 @@ type Device struct {
 // for example because they do not fit its memory (protocol.CodeMemory).
 type DeviceError struct {
 	Device int
-	// Operation and Shards are what the backend was to run.
+	// Operation and Shards are those that the backend was asked to run.
 	Operation problem.Operation
 	Shards    []problem.Shard
-	// Bytes are the shards' weights and optimizer state.
+	// Bytes is the size of the shards' weights and optimizer state.
 	Bytes unit.Bytes
 	// Err is the backend's error.
 	Err error
@@ -102,11 +103,11 @@ func (e *DeviceError) Error() string {
 // Unwrap returns the backend's error.
 func (e *DeviceError) Unwrap() error { return e.Err }
 
-// Plan runs a plan of p, its shards listed by device, on the backend and sets the
-// times beside the predicted ones. p must be valid. A prediction without devices
-// counts as none. A backend without all-to-alls gives a result that says so; any
-// other failure is an error, of type *DeviceError where it was a device's shards
-// that could not be run.
+// Plan runs a plan of p on the backend and compares the measured with the predicted
+// times. The shards of the plan are listed by device, and p must be valid. A
+// prediction without devices counts as no prediction. A backend without all-to-alls
+// gives a result with CommMeasured false. Any other failure is an error, of type
+// *DeviceError if the backend could not run a device's shards.
 func Plan(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdown, backend collect.Backend, opt Options) (*Result, error) {
 	if err := check(p, shards, predicted); err != nil {
 		return nil, err
@@ -154,7 +155,7 @@ func Plan(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, pre
 	return result, nil
 }
 
-// check returns an error naming all that keeps the plan from being run.
+// check returns an error that names every reason why the plan cannot be run.
 func check(p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdown) error {
 	var found []string
 	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
@@ -191,16 +192,16 @@ type step struct {
 	spreads []unit.Millis
 }
 
-// run holds what is asked of the backend.
+// run holds the requests to the backend.
 type run struct {
 	problem *problem.Problem
 	backend collect.Backend
-	// groups are each device's operations, with the shards of each.
+	// groups holds each device's operations, with the shards of each operation.
 	groups   [][]group
 	exchange dataset.Exchange
-	// missing says why all-to-alls are not measured; empty where they are.
+	// missing is the reason why all-to-alls are not measured; empty if they are.
 	missing string
-	// computes is the number of groups, each run repeats times.
+	// computes is the number of groups. Each is run repeats times.
 	computes, repeats int
 	onProgress        func(done, of int)
 	done, of          int
@@ -229,8 +230,9 @@ func newRun(p *problem.Problem, shards [][]problem.Shard, backend collect.Backen
 	return r
 }
 
-// operations groups a device's shards by operation, in an order that depends on
-// the operations alone. An operation without a lookup is left out: nothing runs.
+// operations groups a device's shards by operation, in an order that depends on the
+// operations alone. An operation without a lookup is left out, because it runs
+// nothing.
 func operations(p *problem.Problem, held []problem.Shard) []group {
 	var all []group
 	for _, s := range held {
@@ -267,10 +269,10 @@ func (r *run) progress(requests int) {
 	}
 }
 
-// all runs the plan once for each step: whole steps one after the other, or where
-// the fastest counts first what needs no starts, since these are then those of the
-// fastest computes. With starts of slower ones, and other waits, an all-to-all is
-// another one.
+// all runs the plan once for each step. Without Fastest, it runs whole steps one
+// after the other. With Fastest, it first runs all requests that need no starts,
+// because the starts follow from the shortest computes. An all-to-all with the
+// starts of slower computes has other waits and therefore other times.
 func (r *run) all(ctx context.Context, steps []step, fastest bool) error {
 	for i := range steps {
 		s := &steps[i]
@@ -335,7 +337,7 @@ func (r *run) group(ctx context.Context, device int, g *group) (timing collect.T
 		return err
 	})
 	if err == nil && !(time(timing.Forward) && time(timing.Backward) && time(timing.ForwardSpread) && time(timing.BackwardSpread)) {
-		err = fmt.Errorf("the backend's times are no times: %+v", timing)
+		err = fmt.Errorf("the backend returned impossible times: %+v", timing)
 	}
 	if err == nil {
 		return timing, nil
@@ -357,12 +359,12 @@ func (r *run) group(ctx context.Context, device int, g *group) (timing collect.T
 	return timing, e
 }
 
-// mostTries is the most requests for one time, if the backend answers that the machine is too
-// busy.
+// mostTries is the most requests for one time, while the backend answers that the
+// machine is too busy.
 const mostTries = 5
 
-// again calls ask, up to mostTries times, while the backend answers that the machine is too
-// busy or that the measurement took too long.
+// again calls ask, up to mostTries times, while the backend answers that the
+// machine is too busy or that the measurement took too long.
 func again(ask func() error) error {
 	for try := 1; ; try++ {
 		err := ask()
@@ -373,7 +375,8 @@ func again(ask func() error) error {
 	}
 }
 
-// aligned runs the backward all-to-all, and records if the backend cannot run any.
+// aligned runs the backward all-to-all. If the backend cannot run any all-to-all,
+// aligned records the reason.
 func (r *run) aligned(ctx context.Context, s *step) error {
 	if len(s.devices) == 1 || r.missing != "" {
 		return nil
@@ -400,8 +403,8 @@ func (r *run) aligned(ctx context.Context, s *step) error {
 	return nil
 }
 
-// skewed runs the forward all-to-all of devices that are ready when the given ones
-// are.
+// skewed runs the forward all-to-all of devices that are ready at the starts that
+// follow from the given computes.
 func (r *run) skewed(ctx context.Context, s *step, ready []plan.StepTimes) error {
 	if len(s.devices) == 1 || r.missing != "" {
 		return nil
@@ -443,7 +446,7 @@ func (r *run) swap(ctx context.Context, e *dataset.Exchange) (timing collect.Com
 	}
 	for _, t := range slices.Concat(timing.Forward, timing.Backward) {
 		if !time(t) {
-			return timing, fmt.Errorf("the all-to-all of %d devices: the backend's times are no times: %+v", e.Devices, timing)
+			return timing, fmt.Errorf("the all-to-all of %d devices: the backend returned impossible times: %+v", e.Devices, timing)
 		}
 	}
 	return timing, nil
@@ -452,8 +455,8 @@ func (r *run) swap(ctx context.Context, e *dataset.Exchange) (timing collect.Com
 // time reports whether a number can be a time.
 func time(t unit.Millis) bool { return t >= 0 && !math.IsInf(float64(t), 1) }
 
-// typical returns the median of a value of each item, the mean of the two in the
-// middle for an even number, or the least value.
+// typical returns the median of a value of each item, or the least value. The
+// median of an even number of values is the mean of the middle two.
 func typical[T any](items []T, fastest bool, value func(*T) unit.Millis) unit.Millis {
 	values := make([]unit.Millis, len(items))
 	for i := range items {

@@ -25,8 +25,8 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// backend is the simulated device as a backend. What it is asked for passes through
-// the hooks that are set.
+// backend is the simulated device as a backend. Requests to it pass through the
+// hooks that are set.
 type backend struct {
 	device    simulate.Device
 	onCompute func(g *dataset.Group, t *collect.Timing) error
@@ -129,8 +129,8 @@ func ExamplePlan() {
 	// plan: 1.69 ms (predicted 1.70 ms), simulated
 }
 
-// drawPlan draws a problem with all kinds of operations, and a plan of it with
-// column slices.
+// drawPlan draws a problem with several operations, and a plan of it with column
+// slices.
 func drawPlan(draw *rand.Rand, hw hardware.Profile) (*problem.Problem, [][]problem.Shard) {
 	p := &problem.Problem{Batch: 512 << draw.IntN(8), Topology: hardware.Topology{Profile: hw, Devices: 1 + draw.IntN(12)}}
 	if draw.IntN(2) == 0 {
@@ -163,8 +163,8 @@ func drawPlan(draw *rand.Rand, hw hardware.Profile) (*problem.Problem, [][]probl
 	return p, shards
 }
 
-// On the simulated device a plan measures what the simulated device's own pricer
-// says: to the bit for each device.
+// On the simulated device, the measured times of a plan are those of
+// simulate.Pricer, to the bit for each device.
 func TestSimulatedPlansMeasureTheirPrice(t *testing.T) {
 	hw := profile(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -213,8 +213,9 @@ func twoByTwo(t testing.TB) (*problem.Problem, [][]problem.Shard) {
 	return p, [][]problem.Shard{{left, p.Whole(1), p.Whole(2)}, {right, p.Whole(3)}, nil}
 }
 
-// The backend gets each device's operations, then the all-to-all aligned, then with
-// the starts that follow; costs are the paper's formula, by hand.
+// The backend gets each device's operations, then the all-to-all aligned, then the
+// all-to-all with the starts that follow. The costs follow by hand from the formula
+// of the paper.
 func TestPlanByHand(t *testing.T) {
 	p, shards := twoByTwo(t)
 	m := newBackend(t)
@@ -308,14 +309,15 @@ func TestRepeatsTakeMedians(t *testing.T) {
 		if got.Devices[0].Measured.Forward != c.median || got.Measured != c.cost || got.Spread != c.spread || len(got.Costs) != n {
 			t.Errorf("forwards %v: got forward %v, cost %v of %v, spread %v, want %v, %v, %v", c.forwards, got.Devices[0].Measured.Forward, got.Measured, got.Costs, got.Spread, c.median, c.cost, c.spread)
 		}
-		// One device has nobody to exchange with, and no backend is asked.
+		// One device exchanges with no other, and no backend is asked.
 		if !got.CommMeasured || len(m.comms) != 0 {
 			t.Errorf("one device: got comm measured %v, %d exchanges, want true, 0", got.CommMeasured, len(m.comms))
 		}
 	}
 }
 
-// Without all-to-alls both costs are of compute alone, and the result says so.
+// Without all-to-alls both costs are those of compute alone, and the result states
+// that.
 func TestMeterWithoutComm(t *testing.T) {
 	p, shards := twoByTwo(t)
 	m := newBackend(t)
@@ -326,7 +328,7 @@ func TestMeterWithoutComm(t *testing.T) {
 	asked := 0
 	m.onComm = func(*dataset.Exchange, *collect.CommTiming) error {
 		asked++
-		return fmt.Errorf("asked in vain: %w", &protocol.Error{Code: protocol.CodeUnsupported, Message: "one GPU has nobody to exchange with"})
+		return fmt.Errorf("the request failed: %w", &protocol.Error{Code: protocol.CodeUnsupported, Message: "one GPU has nobody to exchange with"})
 	}
 	predicted := plan.NewBreakdown([]plan.StepTimes{{Forward: 1, Backward: 2, ForwardComm: 30, BackwardComm: 4}, {Forward: 4, ForwardComm: 1}, {}})
 	var last [2]int
@@ -385,7 +387,7 @@ func TestDeviceErrors(t *testing.T) {
 					return nil
 				}
 			},
-			`device 0: its 1 shard ("b"; 125 KiB of weights and state) could not be run: the backend's times are no times`,
+			`device 0: its 1 shard ("b"; 125 KiB of weights and state) could not be run: the backend returned impossible times`,
 		},
 	} {
 		m := newBackend(t)
@@ -411,7 +413,7 @@ func TestCommErrors(t *testing.T) {
 	}{
 		{"failure", func(*collect.CommTiming) error { return errors.New("rank 2 died") }, "the all-to-all of 3 devices, dim sums [104 48 0]: rank 2 died"},
 		{"length", func(timing *collect.CommTiming) error { timing.Backward = nil; return nil }, "the backend returned 3 forward and 0 backward times"},
-		{"negative", func(timing *collect.CommTiming) error { timing.Forward[1] = -1; return nil }, "the backend's times are no times"},
+		{"negative", func(timing *collect.CommTiming) error { timing.Forward[1] = -1; return nil }, "the backend returned impossible times"},
 	} {
 		m := newBackend(t)
 		m.onComm = func(_ *dataset.Exchange, timing *collect.CommTiming) error { return c.hook(timing) }
@@ -439,7 +441,7 @@ func TestCancel(t *testing.T) {
 		}
 		var device *verify.DeviceError
 		if errors.As(err, &device) {
-			t.Errorf("cancelled after %d requests: got %v, want no fault of a device", after, err)
+			t.Errorf("cancelled after %d requests: got %v, want no DeviceError", after, err)
 		}
 	}
 }
