@@ -15,12 +15,12 @@ import (
 // processor has more than 16 MiB of it for each core.
 const cacheOfThread = 16 * unit.MiB
 
-// ceilings measures what the machine reaches at best, and states it as a
-// hardware profile, too.
-func (s *server) ceilings() (protocol.Response, error) {
+// ceilings measures what the machine and all-to-alls of the ranks reach at best, and
+// states it as a hardware profile, too.
+func ceilings(opt *Options, on *machine, g *ranks) (protocol.Response, error) {
 	none := protocol.Response{}
 	c, err := engine.MeasureCeilings(engine.CeilingOptions{
-		Threads: s.opt.Threads, Bytes: max(engine.MinCeilingBytes, min(unit.GiB, s.opt.Memory/4)), Cache: os.DirFS("/" + cacheFolder),
+		Threads: opt.Threads, Bytes: max(engine.MinCeilingBytes, min(unit.GiB, opt.Memory/4)), Cache: os.DirFS("/" + cacheFolder),
 	})
 	if err != nil {
 		return none, err
@@ -34,11 +34,11 @@ func (s *server) ceilings() (protocol.Response, error) {
 	// and memory what HBM is. Its bandwidth was measured, not looked up, so a
 	// streaming kernel reaches all of it.
 	r.Profile = hardware.Profile{
-		Name: "cpu", Memory: min(s.opt.Memory, hardware.MaxMemory), HBMGBps: c.CopyGBps, HBMEfficiency: 1,
-		L2:     min(s.machine.cache, cacheOfThread*unit.Bytes(s.opt.Threads)),
-		L2GBps: c.CachedGatherGBps, SMs: s.opt.Threads, ClockGHz: c.ClockGHz, Granule: 64,
+		Name: "cpu", Memory: min(opt.Memory, hardware.MaxMemory), HBMGBps: c.CopyGBps, HBMEfficiency: 1,
+		L2:     min(on.cache, cacheOfThread*unit.Bytes(opt.Threads)),
+		L2GBps: c.CachedGatherGBps, SMs: opt.Threads, ClockGHz: c.ClockGHz, Granule: 64,
 	}
-	if err := s.exchangeCeilings(r.Ceilings, &r.Profile); err != nil {
+	if err := exchangeCeilings(g, opt, r.Ceilings, &r.Profile); err != nil {
 		return none, err
 	}
 	return r, nil

@@ -2,40 +2,20 @@ package worker
 
 import (
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
-// comm times the all-to-alls of one exchange.
-func (s *server) comm(q *protocol.Request) (protocol.Response, error) {
-	none := protocol.Response{}
-	if s.batch == 0 {
-		return none, bad("comm before init")
-	}
-	batch := q.Batch
-	if batch == 0 {
-		batch = s.batch
-	}
-	start, err := s.checkComm(q, batch)
+// timeExchange times an all-to-all of the ranks with the sizes of a request.
+func timeExchange(g *ranks, q *protocol.Request, batch int, start []time.Duration, warmup, repeats int) (protocol.Response, error) {
+	times, err := g.allToAll(batch, q.Dims, start, warmup, repeats)
 	if err != nil {
-		return none, err
+		return protocol.Response{}, err
 	}
-	if need := exchangeBytes(batch, q.Dims); need > int64(s.opt.Memory) {
-		return none, outOfMemory("the ranks' buffers need %d bytes, %d are available", need, int64(s.opt.Memory))
-	} else if unit.Bytes(need)+unit.Bytes(4*len(s.weights)) > s.opt.Memory {
-		s.weights = nil
-		debug.FreeOSMemory()
-	}
-	times, err := s.ranks.allToAll(batch, q.Dims, start, s.warmup, s.repeats)
-	if err != nil {
-		return none, err
-	}
-	r := protocol.Response{N: s.repeats, Source: "measured"}
+	r := protocol.Response{N: repeats, Source: "measured"}
 	_, r.Spread = middle(slowest(times.backward))
 	for i := range times.forward {
 		forward, _ := middle(times.forward[i])
@@ -46,17 +26,17 @@ func (s *server) comm(q *protocol.Request) (protocol.Response, error) {
 	return r, nil
 }
 
-// checkComm returns when each rank is ready.
-func (s *server) checkComm(q *protocol.Request, batch int) ([]time.Duration, error) {
+// checkComm returns when each rank is ready, or what is wrong with the request.
+func checkComm(opt *Options, q *protocol.Request, batch int) ([]time.Duration, error) {
 	n := len(q.Dims)
-	if s.opt.Rank == nil {
+	if opt.Rank == nil {
 		return nil, unsupported("this worker measures no all-to-alls")
 	}
 	if n == 1 {
 		return nil, unsupported("one rank has no all-to-all")
 	}
-	if n > s.opt.MaxRanks {
-		return nil, unsupported("%d ranks: this worker has %d at most", n, s.opt.MaxRanks)
+	if n > opt.MaxRanks {
+		return nil, unsupported("%d ranks: this worker has %d at most", n, opt.MaxRanks)
 	}
 	if q.PerHost != 0 && q.PerHost < n {
 		if q.PerHost < 0 {
@@ -120,10 +100,11 @@ const (
 // collective of one process with itself, which costs a copy.
 const assumedLatencyUS = 1
 
-// exchangeCeilings adds what all-to-alls reach to the ceilings and the profile.
-func (s *server) exchangeCeilings(ceilings map[string]float64, p *hardware.Profile) error {
-	n := min(ceilingRanks, s.opt.MaxRanks)
-	if s.opt.Rank == nil || n < 2 {
+// exchangeCeilings adds what all-to-alls of the ranks reach to the ceilings and the
+// profile.
+func exchangeCeilings(g *ranks, opt *Options, ceilings map[string]float64, p *hardware.Profile) error {
+	n := min(ceilingRanks, opt.MaxRanks)
+	if opt.Rank == nil || n < 2 {
 		p.AllToAllLatencyUS, p.IntraGBps = assumedLatencyUS, p.HBMGBps/2
 		return nil
 	}
@@ -132,7 +113,7 @@ func (s *server) exchangeCeilings(ceilings map[string]float64, p *hardware.Profi
 		for r := range dims {
 			dims[r] = dim
 		}
-		times, err := s.ranks.allToAll(batch, dims, make([]time.Duration, n), 3, ceilingRepeats)
+		times, err := g.allToAll(batch, dims, make([]time.Duration, n), 3, ceilingRepeats)
 		if err != nil {
 			return 0, err
 		}

@@ -109,7 +109,7 @@ func (s *server) checkGroup(q *protocol.Request) (problem.Optimizer, []*table, e
 	}
 	members := make([]*table, len(q.Group))
 	for i, m := range q.Group {
-		t := s.tables[m.T]
+		t := s.tables.known[m.T]
 		if t == nil {
 			return 0, nil, bad("group: table %d is not known since the last init", m.T)
 		}
@@ -171,7 +171,7 @@ func (s *server) makeRoom(size unit.Bytes) {
 func (s *server) scatter(numbers []float32) {
 	block := len(s.values)
 	// The error is that of the context, which whoever measures next looks at.
-	_ = s.each((len(numbers)+block-1)/block, func(i int) error {
+	_ = each(s.ctx, s.opt.Threads, (len(numbers)+block-1)/block, func(i int) error {
 		copy(numbers[i*block:], s.values)
 		return nil
 	})
@@ -221,7 +221,7 @@ const defaultFlush = 256 * unit.MiB
 // own routine would go past the caches.
 func (s *server) flushCaches() {
 	const lineWords, block = 8, 1 << 17
-	_ = s.each((len(s.flush)+block-1)/block, func(i int) error {
+	_ = each(s.ctx, s.opt.Threads, (len(s.flush)+block-1)/block, func(i int) error {
 		part := s.flush[i*block : min((i+1)*block, len(s.flush))]
 		for j := 0; j < len(part); j += lineWords {
 			part[j]++

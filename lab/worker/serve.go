@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/lab/protocol"
@@ -103,11 +104,9 @@ type server struct {
 
 	// What init says; batch is 0 before it.
 	batch, warmup, repeats int
-	seed                   uint64
 	flush                  []uint64 // empty for warm caches
 
-	tables     map[int]*table
-	indexBytes unit.Bytes
+	tables tables
 
 	// weights is the block of memory that windows of weights and state are cut
 	// from. Every number in it is above zero at any time.
@@ -160,13 +159,13 @@ func (s *server) serve(q *protocol.Request) (protocol.Response, error) {
 	case protocol.OpInit:
 		return s.init(q)
 	case protocol.OpTables:
-		return s.addTables(q)
+		return s.tables.add(s.ctx, s.opt.Threads, q)
 	case protocol.OpCompute:
 		return s.compute(q)
 	case protocol.OpComm:
 		return s.comm(q)
 	case protocol.OpCeilings:
-		return s.ceilings()
+		return ceilings(&s.opt, &s.machine, &s.ranks)
 	}
 	return protocol.Response{}, bad("op %q is unknown", q.Op)
 }
@@ -244,10 +243,33 @@ func (s *server) init(q *protocol.Request) (protocol.Response, error) {
 			state += " of a " + round(s.machine.cache) + " cache"
 		}
 	}
-	s.batch, s.warmup, s.repeats, s.seed = q.Batch, q.Warmup, q.Repeats, q.Seed
-	s.tables, s.indexBytes = make(map[int]*table), 0
+	s.batch, s.warmup, s.repeats = q.Batch, q.Warmup, q.Repeats
+	s.tables = newTables(q.Batch, q.Seed, s.opt.IndexMemory)
 	runtime.GC() // of the tables before
 	return protocol.Response{Cache: state}, nil
+}
+
+// comm times the all-to-alls of one exchange.
+func (s *server) comm(q *protocol.Request) (protocol.Response, error) {
+	none := protocol.Response{}
+	if s.batch == 0 {
+		return none, bad("comm before init")
+	}
+	batch := q.Batch
+	if batch == 0 {
+		batch = s.batch
+	}
+	start, err := checkComm(&s.opt, q, batch)
+	if err != nil {
+		return none, err
+	}
+	if need := exchangeBytes(batch, q.Dims); need > int64(s.opt.Memory) {
+		return none, outOfMemory("the ranks' buffers need %d bytes, %d are available", need, int64(s.opt.Memory))
+	} else if unit.Bytes(need)+unit.Bytes(4*len(s.weights)) > s.opt.Memory {
+		s.weights = nil
+		debug.FreeOSMemory()
+	}
+	return timeExchange(&s.ranks, q, batch, start, s.warmup, s.repeats)
 }
 
 // round prints a size in the largest unit that it is a whole number of.

@@ -325,7 +325,7 @@ func TestLookupsAreSeeded(t *testing.T) {
 				t.Fatal(r.Message)
 			}
 		}
-		return s.tables[3].bags
+		return s.tables.known[3].bags
 	}
 	a := lookups(initWarm, tableLine(3, 1000, 10))
 	b := lookups(initWarm, tableLine(1, 1000, 10), tableLine(3, 1000, 10))
@@ -339,7 +339,7 @@ func TestLookupsAreSeeded(t *testing.T) {
 	s.answer([]byte(initWarm))
 	s.answer([]byte(tableLine(3, 1000, 10)))
 	s.answer([]byte(tableLine(4, 1000, 10)))
-	if cmp.Equal(s.tables[3].bags, s.tables[4].bags) {
+	if cmp.Equal(s.tables.known[3].bags, s.tables.known[4].bags) {
 		t.Error("two tables have the same lookups")
 	}
 }
@@ -352,7 +352,7 @@ func TestTablesAnswer(t *testing.T) {
 	if len(r.Tables) != 1 {
 		t.Fatalf("got %+v", r)
 	}
-	bags := s.tables[3].bags
+	bags := s.tables.known[3].bags
 	if len(bags.Indices) != 3*64 || bags.Len() != 2*64 {
 		t.Errorf("got %d lookups in %d bags, want %d in %d", len(bags.Indices), bags.Len(), 3*64, 2*64)
 	}
@@ -376,7 +376,7 @@ func TestPools(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s.answer(request), s.tables[1]
+		return s.answer(request), s.tables.known[1]
 	}
 	r, made := ask(small(), 4, 1, 10)
 	if made == nil || !cmp.Equal(made.bags, pool) {

@@ -22,22 +22,40 @@ type table struct {
 	bags     lookups.Bags
 }
 
-// addTables makes up the lookups of the tables, or reads them. Either all of the
-// request's tables are added or none.
-func (s *server) addTables(q *protocol.Request) (protocol.Response, error) {
+// tables holds the tables since the last init, with their lookups. Before the first
+// init it is the zero value, which takes no tables.
+type tables struct {
+	// batch and seed are those of init: the samples of a table that states none, and
+	// what lookups are made up from.
+	batch int
+	seed  uint64
+	// known holds the tables by their numbers. Their lookups take bytes, of most that
+	// they may take.
+	known       map[int]*table
+	bytes, most unit.Bytes
+}
+
+// newTables returns no tables, to be filled after init.
+func newTables(batch int, seed uint64, most unit.Bytes) tables {
+	return tables{batch: batch, seed: seed, known: make(map[int]*table), most: most}
+}
+
+// add makes up the lookups of the tables, or reads them, on a number of threads. Either
+// all of the request's tables are added or none.
+func (k *tables) add(ctx context.Context, threads int, q *protocol.Request) (protocol.Response, error) {
 	none := protocol.Response{}
-	asked, held, err := s.askedTables(q)
+	asked, held, err := k.asked(q)
 	if err != nil {
 		return none, err
 	}
 	made := make([]*table, len(asked))
 	answers := make([]protocol.Table, len(asked))
-	err = s.each(len(asked), func(i int) error {
+	err = each(ctx, threads, len(asked), func(i int) error {
 		if asked[i].Pool != "" {
 			return nil // one at a time, below: how large they are shows only then
 		}
 		var err error
-		made[i], answers[i], err = makeUp(&asked[i], s.seed)
+		made[i], answers[i], err = makeUp(&asked[i], k.seed)
 		return err
 	})
 	if err != nil {
@@ -47,32 +65,32 @@ func (s *server) addTables(q *protocol.Request) (protocol.Response, error) {
 		if t.Pool == "" {
 			continue
 		}
-		if made[i], answers[i], err = readPool(&t, s.opt.IndexMemory-held); err != nil {
+		if made[i], answers[i], err = readPool(&t, k.most-held); err != nil {
 			return none, err
 		}
-		if held += bagBytes(made[i].bags); held > s.opt.IndexMemory {
-			return none, s.indicesFull(t.T, bagBytes(made[i].bags))
+		if held += bagBytes(made[i].bags); held > k.most {
+			return none, k.full(t.T, bagBytes(made[i].bags))
 		}
 	}
 	for i, t := range asked {
-		if old := s.tables[t.T]; old != nil {
-			s.indexBytes -= bagBytes(old.bags)
+		if old := k.known[t.T]; old != nil {
+			k.bytes -= bagBytes(old.bags)
 		}
-		s.tables[t.T] = made[i]
-		s.indexBytes += bagBytes(made[i].bags)
+		k.known[t.T] = made[i]
+		k.bytes += bagBytes(made[i].bags)
 	}
 	return protocol.Response{Tables: answers}, nil
 }
 
-// askedTables returns the tables of a request with their defaults, and the bytes
+// asked returns the tables of a request with their defaults, and the bytes
 // of all lookups with those of the request that are made up from statistics. The
 // request replaces tables of the same numbers.
-func (s *server) askedTables(q *protocol.Request) (asked []protocol.Table, held unit.Bytes, err error) {
-	if s.batch == 0 {
+func (k *tables) asked(q *protocol.Request) (asked []protocol.Table, held unit.Bytes, err error) {
+	if k.batch == 0 {
 		return nil, 0, bad("tables before init")
 	}
 	seen := make(map[int]bool)
-	held = s.indexBytes
+	held = k.bytes
 	for _, t := range q.Tables {
 		if seen[t.T] {
 			return nil, 0, bad("table %d: twice in one request", t.T)
@@ -82,30 +100,31 @@ func (s *server) askedTables(q *protocol.Request) (asked []protocol.Table, held 
 			t.Features = 1
 		}
 		if t.Batch == 0 {
-			t.Batch = s.batch
+			t.Batch = k.batch
 		}
 		if err := checkTable(&t); err != nil {
 			return nil, 0, err
 		}
 		asked = append(asked, t)
-		if old := s.tables[t.T]; old != nil {
+		if old := k.known[t.T]; old != nil {
 			held -= bagBytes(old.bags)
 		}
 		if t.Pool == "" {
 			bags := float64(t.Batch) * float64(t.Features)
 			need := unit.Bytes(8 * (bags*t.PoolingFactor + bags + 2))
 			// Summed only while it fits, so that no sum is out of range.
-			if held += need; held > s.opt.IndexMemory {
-				return nil, 0, s.indicesFull(t.T, need)
+			if held += need; held > k.most {
+				return nil, 0, k.full(t.T, need)
 			}
 		}
 	}
 	return asked, held, nil
 }
 
-func (s *server) indicesFull(t int, need unit.Bytes) error {
+// full is the error of a table whose lookups need more bytes than are left.
+func (k *tables) full(t int, need unit.Bytes) error {
 	return outOfMemory("table %d: its lookups need %d bytes, the others hold %d of %d: send init, which forgets all tables, and fewer of them",
-		t, int64(need), int64(s.indexBytes), int64(s.opt.IndexMemory))
+		t, int64(need), int64(k.bytes), int64(k.most))
 }
 
 func bagBytes(b lookups.Bags) unit.Bytes { return unit.Bytes(8 * (len(b.Indices) + len(b.Offsets))) }
@@ -183,17 +202,17 @@ func mix(v uint64) uint64 {
 	return v ^ v>>31
 }
 
-// each runs do for every i below n on the worker's threads, and returns the first
-// error by i, or the context's.
-func (s *server) each(n int, do func(i int) error) error {
+// each runs do for every i below n on a number of threads, and returns the first error
+// by i, or the context's.
+func each(ctx context.Context, threads, n int, do func(i int) error) error {
 	errs := make([]error, n)
 	var next atomic.Int64
 	var wait sync.WaitGroup
-	for range min(s.opt.Threads, n) {
+	for range min(threads, n) {
 		wait.Go(func() {
 			for {
 				i := int(next.Add(1)) - 1
-				if i >= n || s.ctx.Err() != nil {
+				if i >= n || ctx.Err() != nil {
 					return
 				}
 				errs[i] = do(i)
@@ -206,8 +225,8 @@ func (s *server) each(n int, do func(i int) error) error {
 			return err
 		}
 	}
-	if s.ctx.Err() != nil {
-		return context.Cause(s.ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	return nil
 }
