@@ -2,16 +2,17 @@
 // vector that the compute cost model reads, and a group of shards into a few
 // scalars.
 //
-// The features are physical: sizes, shares and ratios of times that follow
-// from bytes over bandwidth and instructions over issue rate. The steps:
+// The features are physical: sizes, shares, and ratios of times. A time is bytes
+// over bandwidth, or instructions over issue rate. The steps:
 //
-//	Describe   what one batch does to a table, once per table
-//	Vector     the shard's features for one lane class, and its Scale
+//	Describe   the accesses of one batch to a table, once for each table
+//	Vector     the shard's features for one lane class, and its scale
 //	Sums       running sums of a group, from which Scalars come
 //
-// Scale is the shard's own cheap closed-form time. The net multiplies its
-// embedding by it and learns dimensionless corrections, so that predicted cost
-// grows with work far beyond the training samples.
+// The scale is the time of the shard by itself, by a closed form. The net
+// multiplies the shard's embedding by the scale and learns dimensionless
+// corrections, so that predicted cost grows with work far beyond the training
+// samples.
 package feature
 
 import (
@@ -22,13 +23,14 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// Version names the meaning of Vector and Scalars. A model trained on another
-// version cannot be used.
+// Version names the meaning of Vector and Scalars. A model that was trained on
+// another version cannot be used.
 const Version = "physical-1"
 
-// Lanes is the lane class of a fused operation: how many lanes of a warp work
-// on one bag. The fused kernels choose it by the widest shard of the operation
-// (read in FBGEMM's source), so one wide shard slows the narrow ones beside it.
+// Lanes is the lane class of a fused operation: the number of lanes of a warp
+// that work on one bag. The widest shard of the operation decides the class
+// (read in FBGEMM's source), so one wide shard slows the narrow shards in the
+// same operation.
 type Lanes uint8
 
 // The lane classes: 8, 16 or 32 lanes of four columns each.
@@ -43,8 +45,8 @@ const (
 // Count returns the number of lanes.
 func (l Lanes) Count() int { return 8 << l }
 
-// LanesOf returns the lane class that an operation has if dim is the widest of
-// its shards. Weighted operations always use all 32 lanes.
+// LanesOf returns the lane class of an operation whose widest shard has dim
+// columns. Weighted operations always use all 32 lanes.
 func LanesOf(dim int, weighted bool) Lanes {
 	switch {
 	case weighted || dim > 64:
@@ -55,16 +57,17 @@ func LanesOf(dim int, weighted bool) Lanes {
 	return Lanes8
 }
 
-// Table is what the features need to know of a table at one batch size.
+// Table holds what the features depend on, for a table at one batch size.
 type Table struct {
 	Rows     int64
-	Features int
+	Features int // the number of features that read the table
 	Counts   access.Counts
-	// hot is the highest use-count class that any row of the batch falls in.
+	// hot is the highest use-count class of any row in the batch.
 	hot int
 }
 
-// Describe returns what one batch does to a table.
+// Describe returns the description of a table with the given accesses of one
+// batch.
 func Describe(rows int64, features int, counts access.Counts) Table {
 	t := Table{Rows: rows, Features: features, Counts: counts}
 	for j, share := range counts.Reuse {
@@ -116,9 +119,9 @@ const (
 )
 
 // Vector writes the features of a shard of dim columns of table t into dst
-// (length Width) and returns its Scale in ms. The operation is described by op
-// and its lane class; hw is the device. A table without lookups has no vector:
-// the scale is then 0 and dst is zeroed.
+// (length Width) and returns the shard's scale in ms. The shard is in operation
+// op, of the given lane class, on device hw. A table without lookups has no
+// vector: the scale is then 0 and dst is zeroed.
 func Vector(dst []float32, hw *hardware.Profile, op problem.Operation, t Table, dim int, lanes Lanes) (scale float64) {
 	_ = dst[Width-1]
 	n, unique := t.Counts.Lookups, t.Counts.Unique
@@ -211,9 +214,9 @@ func Vector(dst []float32, hw *hardware.Profile, op problem.Operation, t Table, 
 	return scale
 }
 
-// misses returns the lookups that go to memory if a cache of the given number of
-// rows held the most used rows: each distinct row is read once, and a row that
-// is not held at every use.
+// misses returns the number of lookups that go to memory if a cache of the given
+// number of rows holds the most used rows. A row in the cache is read from memory
+// once, and any other row at every use.
 func (t *Table) misses(room float64) float64 {
 	counts := &t.Counts
 	missed := counts.Unique
@@ -226,14 +229,16 @@ func (t *Table) misses(room float64) float64 {
 	return math.Min(missed, counts.Lookups)
 }
 
-// waves returns how many tables the device works on at once: the number that
-// fills its resident warps (45 a multiprocessor, of the DLRM performance model).
+// waves returns the number of tables that the device works on at the same time:
+// the number that fills its resident warps (45 in each multiprocessor, from the
+// DLRM performance model).
 func waves(hw *hardware.Profile, batch int, lanes Lanes) float64 {
 	const warpsPerSM = 45
 	return math.Max(1, math.Ceil(float64(hw.SMs)*warpsPerSM*32/float64(lanes.Count())/float64(batch)))
 }
 
-// stateBytes returns the optimizer state read and written for a unique row.
+// stateBytes returns the bytes of optimizer state that are read and written for a
+// unique row.
 func stateBytes(o problem.Optimizer, width, granule float64) float64 {
 	switch o {
 	case problem.RowwiseAdagrad:

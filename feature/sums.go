@@ -12,19 +12,19 @@ import (
 // ScalarNames returns the names of a group's scalars, in order. All are times
 // in ms, so that a group twice the size has twice the scalars:
 //
-//   - sort_ms: bytes of the radix sort of the lookups over bandwidth. The
+//   - sort_ms: the bytes of the radix sort of the lookups over the bandwidth. The
 //     number of passes grows with the rows of all tables of the operation.
-//   - hot_row_ms: the time the most used row's gradients take one after the
-//     other.
-//   - shared_cache_ms: the group's summed scale divided by the number of tables
-//     that share the last-level cache at a time.
+//   - hot_row_ms: the time of the gradients of the most used row, which are added
+//     one after the other.
+//   - shared_cache_ms: the sum of the group's scales divided by the number of
+//     tables that share the last-level cache at the same time.
 func ScalarNames() []string { return []string{"sort_ms", "hot_row_ms", "shared_cache_ms"} }
 
 // ScalarCount is the number of group scalars.
 const ScalarCount = 3
 
-// Part is what one shard adds to the sums of its group. The zero value, of a
-// shard without lookups, adds nothing.
+// Part is what one shard adds to the sums of its group. The zero value adds
+// nothing; it is the Part of a shard without lookups.
 type Part struct {
 	shards        int32
 	hot           int8
@@ -35,8 +35,9 @@ type Part struct {
 // scaleUnit is the resolution of summed scales, in ms: 2^-24 ms is 0.06 ns.
 const scaleUnit = 1.0 / (1 << 24)
 
-// Part returns what a shard of the table adds to its group. scales holds its
-// scale for each lane class that the group may have; others may be 0.
+// Part returns what a shard of the table adds to its group. scales holds the
+// shard's scale for each lane class that the group may have; the scales of other
+// classes may be 0.
 func (t *Table) Part(scales [LaneClasses]float64) Part {
 	if t.Counts.Lookups <= 0 {
 		return Part{}
@@ -57,8 +58,8 @@ type Sums struct {
 	shards        int32
 	lookups, rows int64
 	scales        [LaneClasses]int64
-	// hot counts the shards by their highest use-count class, and classes has the
-	// bit of each class that is counted.
+	// hot counts the shards by their highest use-count class. classes has a bit for
+	// each class whose count is above 0.
 	hot     [access.Classes]int32
 	classes uint32
 }
@@ -81,7 +82,7 @@ func (s *Sums) Add(p *Part) {
 	s.classes |= 1 << p.hot
 }
 
-// Remove takes out a shard that was added before.
+// Remove takes a shard out of the group; the shard was added before.
 func (s *Sums) Remove(p *Part) {
 	if p.shards == 0 {
 		return
@@ -97,9 +98,9 @@ func (s *Sums) Remove(p *Part) {
 	}
 }
 
-// Rates are a device's and an operation's part of the scalars.
+// Rates are the numbers of a device and an operation that the scalars depend on.
 type Rates struct {
-	perByte float64 // ms of a byte of memory traffic
+	perByte float64 // ms for a byte of memory traffic
 	waves   [LaneClasses]int32
 }
 
@@ -112,8 +113,9 @@ func NewRates(hw *hardware.Profile, op problem.Operation) Rates {
 	return r
 }
 
-// Scalars writes into dst the scalars of the group with one more shard, in an
-// operation of the given lane class. with may be the zero Part.
+// Scalars writes into dst the scalars of the group and one more shard, with, in
+// an operation of the given lane class. with may be the zero Part, for the group
+// alone.
 func (s *Sums) Scalars(dst *[ScalarCount]float32, r *Rates, lanes Lanes, with *Part) {
 	shards := s.shards + with.shards
 	if shards == 0 {
@@ -138,10 +140,10 @@ func sortBytes(rows int64) int64 {
 	return key + 2*pair*((needed+bitsPerPass-1)/bitsPerPass)
 }
 
-// hotMillis holds, for each use-count class, the time of a run of gradients of
-// one row whose length is the class's mean: 16 gradients at a time, half a
-// microsecond each step. Several blocks share a run above 1,024 (assumed;
-// docs/SIMULATED.md).
+// hotMillis holds, for each use-count class, the time in ms to add the gradients
+// of a row that the class's mean number of lookups use: 16 gradients in each
+// step of half a microsecond. Several blocks share the gradients above 1,024
+// (assumed; docs/SIMULATED.md).
 var hotMillis = func() (ms [access.Classes]float32) {
 	for j := range ms {
 		ms[j] = float32(math.Min(access.ClassMean(j), 1024) / 16 * 0.5e-3)

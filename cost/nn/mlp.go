@@ -7,11 +7,11 @@ import (
 	"github.com/neuroshard/neuroshard/internal/f32"
 )
 
-// MLP is a stack of layers with biases, a ReLU between each two and none at the
-// end. Its tensors are named "0.weight", "0.bias", "2.weight" and so on, as in
-// PyTorch's Sequential(Linear, ReLU, Linear, ...). An MLP may be used by many
-// goroutines at a time, each with a workspace of its own, while nobody writes to
-// its weights.
+// MLP is a stack of layers with biases, with a ReLU after every layer except the
+// last. Its tensors are named "0.weight", "0.bias", "2.weight" and so on, as in
+// PyTorch's Sequential(Linear, ReLU, Linear, ...). Many goroutines may use an MLP
+// at the same time, each with its own workspace, while none writes to the
+// weights.
 type MLP struct {
 	stack stack
 	flat  []float32
@@ -19,11 +19,11 @@ type MLP struct {
 
 // NewMLP returns a net whose weights are zero. sizes holds the width of the
 // input, of each hidden layer, and of the output: at least two numbers, each
-// 1 to 16,384. It reports every one that is out of range.
+// 1 to 16,384. The error names every number that is out of range.
 func NewMLP(sizes ...int) (*MLP, error) {
 	var problems []error
 	if len(sizes) < 2 {
-		problems = append(problems, fmt.Errorf("mlp: %d sizes: give those of the input and of the output at least", len(sizes)))
+		problems = append(problems, fmt.Errorf("mlp: %d sizes: give at least the sizes of the input and of the output", len(sizes)))
 	}
 	for i, size := range sizes {
 		if size < 1 || size > maxWidth {
@@ -53,7 +53,7 @@ func (net *MLP) Weights() []float32 { return net.flat }
 // Params returns the weights as named tensors, shared with the net.
 func (net *MLP) Params() []Tensor { return net.stack.named(net.flat) }
 
-// Named cuts a slice laid out like Weights, such as a gradient, into the
+// Named cuts a slice with the layout of Weights, such as a gradient, into the
 // tensors of Params.
 func (net *MLP) Named(flat []float32) []Tensor { return net.stack.named(flat) }
 
@@ -65,8 +65,9 @@ func (net *MLP) Init(seed uint64) { net.stack.initialise(net.flat, seed) }
 // within 1/sqrt(inputs of the layer). The same seed gives the same weights.
 func (net *MLP) InitUniform(seed uint64) { net.stack.initialiseUniform(net.flat, seed) }
 
-// MLPWorkspace is the memory that an MLP's methods work in, and what Forward
-// leaves for Backward. The zero value is ready; one goroutine uses it at a time.
+// MLPWorkspace is the memory that an MLP's methods work in. It also keeps the
+// activations of Forward for Backward. The zero value is ready to use. One
+// goroutine at a time may use it.
 type MLPWorkspace struct {
 	packs   mlpPacks
 	scratch f32.Packed
@@ -76,7 +77,8 @@ type MLPWorkspace struct {
 	grad, flat []float32
 }
 
-// mlpPacks are the weights, ready for products. Many goroutines may read them.
+// mlpPacks are the weights, packed for matrix products. Many goroutines may read
+// them at the same time.
 type mlpPacks struct{ forward, back []f32.Packed }
 
 func (p *mlpPacks) fitForward(net *MLP) {
@@ -119,9 +121,9 @@ func (net *MLP) forward(ws *MLPWorkspace, packs *mlpPacks, n int, x, out []float
 	layers[last].forward(&packs.forward[last], net.flat, n, x, out)
 }
 
-// Backward adds to grad, which is laid out like Weights, the gradient of a loss
-// whose derivative by the outputs is dout (n x Out). It follows a Forward with
-// the same workspace, input and weights.
+// Backward adds the gradient of a loss to grad, which has the layout of Weights.
+// dout (n x Out) is the derivative of the loss by the outputs. Before Backward,
+// the caller calls Forward with the same workspace, input and weights.
 func (net *MLP) Backward(ws *MLPWorkspace, n int, x, dout, grad []float32) {
 	need("x", len(x), n*net.In())
 	need("dout", len(dout), n*net.Out())
@@ -138,7 +140,7 @@ func (net *MLP) Backward(ws *MLPWorkspace, n int, x, dout, grad []float32) {
 	f32.Add(grad, ws.grad)
 }
 
-// backward collects the gradient as linear.gradient does.
+// backward adds the gradient to grad, in the layout of linear.gradient.
 func (net *MLP) backward(ws *MLPWorkspace, packs *mlpPacks, n int, x, dout, grad []float32) {
 	layers := net.stack.layers
 	dy := dout

@@ -2,9 +2,9 @@
 // maps a set of vectors to a few numbers (set.go), and MLP, a plain stack of
 // layers (mlp.go).
 //
-// The usual way through: NewSetNet and Init make a net. NewSetTrainer makes a
-// trainer; call its Step once per minibatch with a loss function. Step computes
-// the gradient on several goroutines and lets Adam move the weights (train.go).
+// The usual steps: NewSetNet and Init make a net. NewSetTrainer makes a trainer;
+// call its Step once for each minibatch with a loss function. Step computes the
+// gradient on several goroutines and lets Adam change the weights (train.go).
 // Params names the weights for a file. Forward predicts.
 //
 //	net, err := nn.NewSetNet(nn.SetConfig{In: 50, Hidden: 128, Embed: 32, Head: 64, Out: 2, Biases: true})
@@ -22,9 +22,9 @@
 // If the sets of a batch share elements, Sets.Rows says so, and each element is
 // evaluated once, forward and back.
 //
-// Same weights and input give the same bytes: the gradient of a minibatch is
-// summed over a fixed number of chunks in their order, whatever the number of
-// workers. Inputs must be finite; the package does not look for NaN.
+// The same weights and input give the same bytes, for any number of workers: the
+// gradient of a minibatch is summed over a fixed number of chunks, in their
+// order. Inputs must be finite; the package does not check for NaN.
 package nn
 
 import (
@@ -42,27 +42,29 @@ type Tensor struct {
 	Data  []float32 // row-major; shared with the net, so writing to it changes the net
 }
 
-// tileRows is the number of rows that go through the layers at a time: their
-// activations stay in the second-level cache, and it is a multiple of the
-// micro-kernel's rows.
+// tileRows is the number of rows that go through the layers at a time. The
+// activations of this number of rows stay in the second-level cache, and the
+// number is a multiple of the micro-kernel's rows.
 const tileRows = 192
 
-// linear is one layer y = x W^T + b, as places in a flat slice of weights.
+// linear is one layer y = x W^T + b, whose weight and bias are parts of a flat
+// slice of weights.
 type linear struct {
 	name    string
 	in, out int
 	weight  int // offset of the weight, out x in
 	bias    int // offset of the bias, or -1 for none
 
-	// turned says that gradient leaves the weight's gradient in x out, because
-	// only out is a whole number of the kernels' columns; see straighten.
+	// turned is true if the method gradient stores the weight's gradient as in x
+	// out, because only out is a multiple of kernelColumns; see straighten.
 	turned bool
 }
 
-// kernelColumns is how many columns the kernels take at a time.
+// kernelColumns is the number of columns that the kernels take at a time.
 const kernelColumns = 16
 
-// stack lays out layers one after the other and returns the total length.
+// stack is a list of layers whose weights lie one after the other in a flat slice
+// of length size.
 type stack struct {
 	layers []linear
 	size   int
@@ -95,9 +97,9 @@ func (s *stack) named(flat []float32) []Tensor {
 	return tensors
 }
 
-// initialise draws weights from a normal distribution: deviation sqrt(2/in)
-// where a ReLU follows (He et al., arXiv:1502.01852, equation 10) and
-// sqrt(1/in) in the last layer, where none does. Biases are zero.
+// initialise draws weights from a normal distribution. The deviation is
+// sqrt(2/in) in a layer before a ReLU (He et al., arXiv:1502.01852, equation 10)
+// and sqrt(1/in) in the last layer, which has no ReLU. Biases are zero.
 func (s *stack) initialise(flat []float32, seed uint64) {
 	random := initRandom(seed)
 	for i, l := range s.layers {
@@ -131,8 +133,8 @@ func (s *stack) initialiseUniform(flat []float32, seed uint64) {
 
 func initRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x6e65745f696e6974)) }
 
-// straighten brings a gradient that was collected by linear.gradient into the
-// layout of the weights. scratch is grown to serve.
+// straighten brings a gradient from linear.gradient into the layout of the
+// weights. It uses scratch, and returns it, grown if it was too short.
 func (s *stack) straighten(grad, scratch []float32) []float32 {
 	for _, l := range s.layers {
 		if !l.turned {
@@ -199,15 +201,15 @@ func (l linear) back(p *f32.Packed, n int, dy, dx []float32) {
 	p.MulAdd(false, n, dy, l.out, dx, l.in)
 }
 
-// backMasked is back, and then the way back through the ReLU whose output was
-// act: dx is zero where act is.
+// backMasked does back, and then the backward of the ReLU whose output was act:
+// dx is zero where act is zero.
 func (l linear) backMasked(p *f32.Packed, n int, dy, act, dx []float32) {
 	p.MulMask(n, dy, l.out, act, dx, l.in)
 }
 
 // gradient adds dy^T x to the weight's gradient and the sum of dy's rows to the
-// bias's, over n rows. p is scratch. Where the layer is turned, the weight's
-// gradient is collected as its transpose.
+// bias's gradient, over n rows. p is scratch. If the layer is turned, gradient
+// stores the transpose of the weight's gradient.
 func (l linear) gradient(p *f32.Packed, grad []float32, n int, dy, x []float32) {
 	if l.turned {
 		f32.Outer(p, l.in, l.out, n, x, l.in, dy, l.out, l.w(grad), l.out)
@@ -219,8 +221,8 @@ func (l linear) gradient(p *f32.Packed, grad []float32, n int, dy, x []float32) 
 	}
 }
 
-// grow returns a slice of length n, in s's memory if it is large enough. Its
-// content is undefined.
+// grow returns a slice of length n, in the memory of s if that is large enough.
+// The content of the slice is undefined.
 func grow(s []float32, n int) []float32 {
 	if cap(s) < n {
 		return make([]float32, n)
@@ -228,7 +230,7 @@ func grow(s []float32, n int) []float32 {
 	return s[:n]
 }
 
-// need panics unless a slice has the length its caller promised.
+// need panics if the length of a slice is not the length that its method wants.
 func need(what string, got, want int) {
 	if got != want {
 		panic(fmt.Sprintf("nn: %s holds %d values, want %d", what, got, want))

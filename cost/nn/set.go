@@ -17,9 +17,9 @@ type SetConfig struct {
 	Head    int // width of the head's hidden layer; at least 1
 	Out     int // outputs; at least 1
 
-	// Biases gives every layer biases. Without it only the two layers of the
-	// elements' net have them, and the output is homogeneous: scaling every
-	// Scale and every scalar by s >= 0 scales it by s.
+	// Biases gives every layer biases. If it is false, only the two layers of the
+	// elements' net have biases. Then a factor s >= 0 on every Scale and every
+	// scalar gives the output the factor s.
 	Biases bool
 
 	// Fixed is added to the outputs, such as the cost of a launch. It is not
@@ -35,8 +35,8 @@ type SetConfig struct {
 //
 // The names are those of Params, followed by ".weight" and ".bias"; they match
 // PyTorch's Sequential(Linear, ReLU, Linear, ReLU) and (Linear, ReLU, Linear).
-// A SetNet may be used by many goroutines at a time, each with a workspace of
-// its own, while nobody writes to its weights.
+// Many goroutines may use a SetNet at the same time, each with its own workspace,
+// while none writes to the weights.
 type SetNet struct {
 	config SetConfig
 	stack  stack
@@ -45,8 +45,8 @@ type SetNet struct {
 	element0, element1, head0, head1 linear
 }
 
-// NewSetNet returns a net whose weights are zero. It reports every size that is
-// out of range.
+// NewSetNet returns a net whose weights are zero. The error names every size that
+// is out of range.
 func NewSetNet(c SetConfig) (*SetNet, error) {
 	var problems []error
 	for _, size := range []struct {
@@ -73,8 +73,8 @@ func NewSetNet(c SetConfig) (*SetNet, error) {
 	return net, nil
 }
 
-// maxWidth bounds every size of a net, so that a wrong file cannot ask for all
-// of the memory.
+// maxWidth is the largest size of a net. It keeps a wrong file from asking for
+// all of the memory.
 const maxWidth = 1 << 14
 
 // Config returns the net's shape. Its Fixed must not be modified.
@@ -86,7 +86,7 @@ func (net *SetNet) Weights() []float32 { return net.flat }
 // Params returns the weights as named tensors, shared with the net.
 func (net *SetNet) Params() []Tensor { return net.stack.named(net.flat) }
 
-// Named cuts a slice laid out like Weights, such as a gradient, into the
+// Named cuts a slice with the layout of Weights, such as a gradient, into the
 // tensors of Params.
 func (net *SetNet) Named(flat []float32) []Tensor { return net.stack.named(flat) }
 
@@ -100,20 +100,21 @@ func (net *SetNet) InitUniform(seed uint64) { net.stack.initialiseUniform(net.fl
 
 // Sets is a batch of sets. The members of set g are numbered Offsets[g] up to,
 // not including, Offsets[g+1]; a set may be empty. Member i is row Rows[i] of X,
-// or row i where Rows is nil.
+// or row i if Rows is nil.
 //
-// With Rows, an element that several sets hold, or one set several times, is
-// one row, evaluated once; then all rows of X are evaluated, so X should hold
-// none that the sets do not name. Gather makes such batches.
+// With Rows, an element that occurs several times, in several sets or in one, is
+// one row and is evaluated once. All rows of X are then evaluated, so X should
+// hold only rows that the sets name. Gather makes such batches.
 type Sets struct {
 	X       []float32 // features, rows x In
-	Scale   []float32 // one per row of X; nil means 1 everywhere
+	Scale   []float32 // one for each row of X; nil means 1 for all rows
 	Rows    []int32   // each member's row of X; nil means that member i is row i
-	Offsets []int32   // one more than there are sets; never falling; need not start at 0
+	Offsets []int32   // sets + 1 numbers that never fall; the first may be above 0
 	Scalars []float32 // sets x Scalars
 
-	// What Gather works in: a bit for every row of the source that this batch
-	// holds, none between calls, and these rows' places in this batch.
+	// The memory of Gather. held has a bit for every row of the source; a bit is set
+	// if this batch holds the row. Between calls no bit is set. places holds the
+	// place of each such row in this batch.
 	held   []uint64
 	places []int32
 }
@@ -131,10 +132,10 @@ func (s Sets) Slice(lo, hi int) Sets {
 	return s
 }
 
-// Gather copies the sets that are listed, in that order, into dst, whose memory
-// it uses again: a shuffled minibatch. in is the number of features of a row of
-// X. Where s has Rows, so has dst, and a row is copied once. dst must not share
-// memory with s.
+// Gather copies the listed sets, in the order of the list, into dst, such as for
+// a shuffled minibatch. It reuses the memory of dst. in is the number of features
+// of a row of X. If s has Rows, dst has Rows, too, and each row is copied once.
+// dst must not share memory with s.
 func (s Sets) Gather(dst *Sets, in int, sets []int) {
 	dst.X, dst.Scalars, dst.Offsets = dst.X[:0], dst.Scalars[:0], append(dst.Offsets[:0], 0)
 	if dst.Scale = dst.Scale[:0]; s.Scale == nil {
@@ -162,7 +163,8 @@ func (s Sets) Gather(dst *Sets, in int, sets []int) {
 	}
 }
 
-// gatherShared copies the rows in their order, neighbours together.
+// gatherShared copies the rows in their order in s, and adjacent rows with one
+// copy.
 func (s Sets) gatherShared(dst *Sets, in int, sets []int) {
 	if rows := len(s.X) / in; len(dst.places) < rows {
 		dst.places, dst.held = make([]int32, rows), make([]uint64, (rows+63)/64)
@@ -203,8 +205,8 @@ func (s Sets) copyRows(dst *Sets, in, first, end int) {
 	}
 }
 
-// span returns the first row that the sets ask to evaluate and the number of
-// rows from there on.
+// span returns the first row that the sets need, and the number of rows from the
+// first to the last.
 func (s Sets) span(in int) (first, rows int) {
 	switch n := s.Len(); {
 	case n == 0:
@@ -216,7 +218,7 @@ func (s Sets) span(in int) (first, rows int) {
 	}
 }
 
-// check panics unless the slices fit each other and the net.
+// check panics if the slices do not fit each other or the net.
 func (net *SetNet) check(s Sets) {
 	n := s.Len()
 	need("Scalars", len(s.Scalars), n*net.config.Scalars)
@@ -249,8 +251,9 @@ func (net *SetNet) check(s Sets) {
 	}
 }
 
-// SetWorkspace is the memory that a SetNet's methods work in, and what Forward
-// leaves for Backward. The zero value is ready; one goroutine uses it at a time.
+// SetWorkspace is the memory that a SetNet's methods work in. It also keeps the
+// activations of Forward for Backward. The zero value is ready to use. One
+// goroutine at a time may use it.
 type SetWorkspace struct {
 	packs setPacks
 
@@ -272,7 +275,8 @@ type setTile struct {
 	dEmbed, dHidden []float32
 }
 
-// setPacks are the weights, ready for products. Many goroutines may read them.
+// setPacks are the weights, packed for matrix products. Many goroutines may read
+// them at the same time.
 type setPacks struct {
 	element0, element1, head0, head1   f32.Packed
 	element1Back, head0Back, head1Back f32.Packed
@@ -294,8 +298,9 @@ func (p *setPacks) fitBack(net *SetNet) {
 	net.head1.packBack(&p.head1Back, net.flat)
 }
 
-// holders lists, for every row, the sets that hold it, in their order, as often
-// as they hold it: Sets.Rows the other way round.
+// holders lists, for every row, the sets that hold the row, in the order of the
+// sets. A set that holds the row several times is listed several times. holders is
+// the inverse of Sets.Rows.
 type holders struct{ offsets, sets []int32 }
 
 func (h *holders) invert(in Sets, rows int) {
@@ -310,8 +315,8 @@ func (h *holders) invert(in Sets, rows int) {
 		h.sets = make([]int32, len(members))
 	}
 	h.sets = h.sets[:len(members)]
-	// Row r's members are counted at r+2, so that after the sums r+1 is where its
-	// list begins, and, moved along while the lists fill, where it ends.
+	// The members of row r are counted at r+2. After the sums, r+1 holds the start of
+	// row r's list. It moves on while the list is filled, and then holds the end.
 	for _, row := range members {
 		h.offsets[row+2]++
 	}
@@ -326,7 +331,8 @@ func (h *holders) invert(in Sets, rows int) {
 	}
 }
 
-// Forward predicts: out, of length sets x Out, is overwritten.
+// Forward predicts the outputs of the sets and overwrites out, of length sets x
+// Out, with them.
 func (net *SetNet) Forward(ws *SetWorkspace, in Sets, out []float32) {
 	net.check(in)
 	need("out", len(out), in.Len()*net.config.Out)
@@ -355,8 +361,8 @@ func (net *SetNet) makeRoom(ws *SetWorkspace, in Sets) {
 	ws.head = grow(ws.head, n*c.Head)
 }
 
-// rowsForward takes the rows lo up to, not including, hi, counted from the
-// batch's first, through the elements' net.
+// rowsForward evaluates the elements' net on the rows lo up to, not including,
+// hi, counted from the batch's first row.
 func (net *SetNet) rowsForward(ws *SetWorkspace, packs *setPacks, in Sets, lo, hi int) {
 	c := net.config
 	first, _ := in.span(c.In)
@@ -366,8 +372,8 @@ func (net *SetNet) rowsForward(ws *SetWorkspace, packs *setPacks, in Sets, lo, h
 	}
 }
 
-// setsForward sums the sets lo up to, not including, hi, and takes them through
-// the head.
+// setsForward sums the vectors of each of the sets lo up to, not including, hi,
+// and evaluates the head on the sums.
 func (net *SetNet) setsForward(ws *SetWorkspace, packs *setPacks, in Sets, lo, hi int, out []float32) {
 	c := net.config
 	width := c.Embed + c.Scalars
@@ -408,8 +414,8 @@ func (net *SetNet) pool(ws *SetWorkspace, in Sets, lo, hi int) {
 
 // Embed computes the vectors h_i of rows elements, as Forward sums them: x is
 // rows x In, scale holds one number a row or is nil, and out, rows x Embed, is
-// overwritten. Use it to price many sets of the same elements: sum the vectors
-// and give the sums to Head.
+// overwritten. Use Embed to evaluate many sets of the same elements: sum the
+// vectors of each set and give the sums to Head.
 func (net *SetNet) Embed(ws *SetWorkspace, rows int, x, scale, out []float32) {
 	c := net.config
 	need("x", len(x), rows*c.In)
@@ -440,7 +446,7 @@ func (net *SetNet) Head(ws *SetWorkspace, n int, joined, out []float32) {
 	net.headForward(&ws.packs, n, joined, ws.head, out)
 }
 
-// elements takes n rows through the elements' net, without the scale.
+// elements evaluates the elements' net on n rows, without the scale.
 func (net *SetNet) elements(packs *setPacks, n int, x, hidden, embed []float32) {
 	net.element0.rectified(&packs.element0, net.flat, n, x, hidden)
 	net.element1.rectified(&packs.element1, net.flat, n, hidden, embed)
@@ -456,9 +462,9 @@ func (net *SetNet) headForward(packs *setPacks, n int, joined, head, out []float
 	}
 }
 
-// Backward adds to grad, which is laid out like Weights, the gradient of a loss
-// whose derivative by the outputs is dout (sets x Out). It follows a Forward
-// with the same workspace, input and weights.
+// Backward adds the gradient of a loss to grad, which has the layout of Weights.
+// dout (sets x Out) is the derivative of the loss by the outputs. Before
+// Backward, the caller calls Forward with the same workspace, input and weights.
 func (net *SetNet) Backward(ws *SetWorkspace, in Sets, dout, grad []float32) {
 	n, c := in.Len(), net.config
 	need("dout", len(dout), n*c.Out)
@@ -477,7 +483,7 @@ func (net *SetNet) Backward(ws *SetWorkspace, in Sets, dout, grad []float32) {
 	f32.Add(grad, ws.grad)
 }
 
-// backward collects the gradient as linear.gradient does.
+// backward adds the gradient to grad, in the layout of linear.gradient.
 func (net *SetNet) backward(ws *SetWorkspace, packs *setPacks, in Sets, dout, grad []float32) {
 	_, rows := in.span(net.config.In)
 	net.makeRoomBack(ws, in)
@@ -485,8 +491,8 @@ func (net *SetNet) backward(ws *SetWorkspace, packs *setPacks, in Sets, dout, gr
 	net.rowsBackward(ws, packs, &ws.tile, in, 0, rows, grad)
 }
 
-// makeRoomBack gives a workspace the memory for the way back, and finds each
-// shared row's sets.
+// makeRoomBack gives a workspace the memory for the backward, and finds the sets
+// of each shared row.
 func (net *SetNet) makeRoomBack(ws *SetWorkspace, in Sets) {
 	n, c := in.Len(), net.config
 	ws.dHead = grow(ws.dHead, n*c.Head)
@@ -497,8 +503,8 @@ func (net *SetNet) makeRoomBack(ws *SetWorkspace, in Sets) {
 	}
 }
 
-// setsBackward goes back through the head, for the sets lo up to, not
-// including, hi. dout is theirs.
+// setsBackward does the backward of the head, for the sets lo up to, not
+// including, hi. dout is the derivative by the outputs of these sets.
 func (net *SetNet) setsBackward(ws *SetWorkspace, packs *setPacks, t *setTile, lo, hi int, dout, grad []float32) {
 	n, c := hi-lo, net.config
 	width := c.Embed + c.Scalars
@@ -509,8 +515,8 @@ func (net *SetNet) setsBackward(ws *SetWorkspace, packs *setPacks, t *setTile, l
 	net.head0.back(&packs.head0Back, n, dHead, ws.dJoined[lo*width:])
 }
 
-// rowsBackward goes back through the elements' net, for the rows lo up to, not
-// including, hi, counted from the batch's first.
+// rowsBackward does the backward of the elements' net, for the rows lo up to, not
+// including, hi, counted from the batch's first row.
 func (net *SetNet) rowsBackward(ws *SetWorkspace, packs *setPacks, t *setTile, in Sets, lo, hi int, grad []float32) {
 	c := net.config
 	first, _ := in.span(c.In)
@@ -531,8 +537,8 @@ func (net *SetNet) rowsBackward(ws *SetWorkspace, packs *setPacks, t *setTile, i
 	}
 }
 
-// unpool sets dEmbed for the rows lo up to, not including, hi. For these the
-// first is in set g or a later one; it returns the last one's set.
+// unpool sets dEmbed for the rows lo up to, not including, hi. Row lo must be in
+// set g or a later set. unpool returns the set of the last row.
 func (net *SetNet) unpool(ws *SetWorkspace, in Sets, g, lo, hi int, dEmbed []float32) int {
 	c := net.config
 	width := c.Embed + c.Scalars
@@ -552,8 +558,8 @@ func (net *SetNet) unpool(ws *SetWorkspace, in Sets, g, lo, hi int, dEmbed []flo
 	return g
 }
 
-// unpoolShared sets dEmbed for the shared rows lo up to, not including, hi: the
-// sums over the sets that hold them.
+// unpoolShared sets dEmbed for the shared rows lo up to, not including, hi. For
+// each row, dEmbed is a sum over the sets that hold the row.
 func (net *SetNet) unpoolShared(ws *SetWorkspace, in Sets, lo, hi int, dEmbed []float32) {
 	c := net.config
 	dEmbed = dEmbed[:(hi-lo)*c.Embed]

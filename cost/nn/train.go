@@ -15,7 +15,7 @@ type Adam struct {
 	LR    float64 // learning rate; the caller may change it between steps
 	Beta1 float64 // decay of the gradient's mean
 	Beta2 float64 // decay of the gradient's mean square
-	Eps   float64 // keeps a step finite where the gradient is zero
+	Eps   float64 // keeps a step finite if the gradient is zero
 
 	steps int
 	m, v  []float32
@@ -27,8 +27,8 @@ func NewAdam(lr float64) *Adam {
 	return &Adam{LR: lr, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}
 }
 
-// Step moves the weights against the gradient. Every call must be given slices
-// of the same length.
+// Step moves the weights against the gradient. The slices of all calls must have
+// the same length.
 func (a *Adam) Step(weights, grad []float32) {
 	if a.m == nil {
 		a.m, a.v = make([]float32, len(weights)), make([]float32, len(weights))
@@ -44,16 +44,16 @@ func (a *Adam) Step(weights, grad []float32) {
 	}.Apply(weights, grad, a.m, a.v)
 }
 
-// LossFunc is the caller's loss. It is given the outputs of the items lo up to,
-// not including, hi of the minibatch, (hi-lo) x Out; it sets dout, of the same
-// shape, to the derivative of the loss by them, and returns the loss of these
-// items. It is called by several goroutines at a time, for ranges that do not
-// overlap. Losses and gradients of the ranges are added up, so a mean over the
-// minibatch is the caller's division.
+// LossFunc is the caller's loss. out holds the outputs of the items lo up to, not
+// including, hi of the minibatch, (hi-lo) x Out. LossFunc sets dout, of the same
+// shape, to the derivative of the loss by the outputs, and returns the loss of
+// these items. Several goroutines call it at the same time, for ranges that do
+// not overlap. The losses and gradients of all ranges are added up; for a mean
+// over the minibatch, LossFunc divides by the number of items.
 type LossFunc func(lo, hi int, out, dout []float32) float64
 
-// SetTrainer computes gradients of a SetNet over minibatches. It is used by one
-// goroutine at a time.
+// SetTrainer computes gradients of a SetNet over minibatches. One goroutine at a
+// time may use it.
 type SetTrainer struct {
 	net    *SetNet
 	chunks chunks
@@ -68,18 +68,19 @@ type setWork struct {
 	out, dout []float32
 }
 
-// NewSetTrainer returns a trainer that cuts every minibatch into parts, whose
-// gradients are computed by up to workers goroutines and added in the parts'
-// order. The number of parts may change the last bits of a gradient, the number
-// of workers does not. Both must be at least 1; 16 parts suit 512 sets.
+// NewSetTrainer returns a trainer that cuts every minibatch into parts. Up to
+// workers goroutines compute the gradients of the parts, which are added in the
+// order of the parts. The number of parts may change the last bits of a
+// gradient; the number of workers does not. Both must be at least 1; 16 parts
+// suit 512 sets.
 func NewSetTrainer(net *SetNet, parts, workers int) *SetTrainer {
 	t := &SetTrainer{net: net, chunks: newChunks(parts, workers, net.stack.size)}
 	t.work = make([]setWork, t.chunks.workers)
 	return t
 }
 
-// Gradient returns the loss of a minibatch and its gradient, which is laid out
-// like the net's Weights and valid until the next call.
+// Gradient returns the loss of a minibatch and the gradient of the loss. The
+// gradient has the layout of the net's Weights and is valid until the next call.
 func (t *SetTrainer) Gradient(batch Sets, loss LossFunc) (float64, []float32) {
 	t.net.check(batch)
 	t.packs.fitElements(t.net)
@@ -102,9 +103,10 @@ func (t *SetTrainer) Gradient(batch Sets, loss LossFunc) (float64, []float32) {
 	return total, grad
 }
 
-// sharedGradient works in three rounds, each cut into parts: the rows forward,
-// the sets forward and back, the rows back. Every element of every slice is
-// written by one part, so that nothing depends on who was first.
+// sharedGradient works in three rounds, each cut into parts: the forward of the
+// rows, the forward and backward of the sets, and the backward of the rows. Only
+// one part writes to each element of each slice, so the result does not depend on
+// which goroutine is first.
 func (t *SetTrainer) sharedGradient(batch Sets, loss LossFunc) {
 	net, ws, sets := t.net, &t.shared.ws, batch.Len()
 	_, rows := batch.span(net.config.In)
@@ -138,7 +140,8 @@ func (t *SetTrainer) Step(batch Sets, adam *Adam, loss LossFunc) float64 {
 	return value
 }
 
-// MLPTrainer is for an MLP what SetTrainer is for a SetNet.
+// MLPTrainer computes gradients of an MLP over minibatches. One goroutine at a
+// time may use it.
 type MLPTrainer struct {
 	net    *MLP
 	chunks chunks
@@ -160,8 +163,9 @@ func NewMLPTrainer(net *MLP, parts, workers int) *MLPTrainer {
 	return t
 }
 
-// Gradient returns the loss of a minibatch x of n rows and its gradient, which
-// is laid out like the net's Weights and valid until the next call.
+// Gradient returns the loss of a minibatch x of n rows and the gradient of the
+// loss. The gradient has the layout of the net's Weights and is valid until the
+// next call.
 func (t *MLPTrainer) Gradient(n int, x []float32, loss LossFunc) (float64, []float32) {
 	in, out := t.net.In(), t.net.Out()
 	need("x", len(x), n*in)
@@ -189,8 +193,8 @@ func (t *MLPTrainer) Step(n int, x []float32, adam *Adam, loss LossFunc) float64
 }
 
 // chunks is a minibatch cut into parts. Each part has its own gradient, written
-// by whichever worker takes it; they are then added in order, so that the sum
-// does not depend on who was first.
+// by the worker that takes the part. The gradients are then added in the order of
+// the parts, so the sum does not depend on which worker is first.
 type chunks struct {
 	workers int
 	grads   [][]float32
@@ -219,7 +223,7 @@ func (c *chunks) start(items int, compute func(worker, part, lo, hi int)) {
 }
 
 // round calls compute once for every part that is not empty, on several
-// goroutines, and waits for the last.
+// goroutines, and waits for the last call.
 func (c *chunks) round(items int, compute func(worker, part, lo, hi int)) {
 	parts := len(c.grads)
 	var next atomic.Int64
