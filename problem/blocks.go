@@ -4,15 +4,14 @@ import (
 	"github.com/neuroshard/neuroshard/problem/access"
 )
 
-// blocks.go makes problems of parts of tables. To the device that holds it, a block of a
-// table's rows is a table with fewer rows and lookups, and a replica is a table that is
-// read by a smaller batch. So what estimates whole tables estimates both, on a problem of
-// such tables.
+// blocks.go makes problems whose tables are parts of tables. To its device, a block of
+// rows is a table with fewer rows and lookups, and a replica is a table that a smaller
+// batch reads. So a cost model of whole tables can estimate blocks and replicas, too: it
+// estimates the tables of such a problem.
 
 // BlocksOf returns the problem whose tables are blocks of p's tables, cut by rows for
-// the given number of devices: for each table the block that holds the most used row
-// (access.Counts.Part). Everything else is p's. Times of its tables are those of one
-// block.
+// the given number of devices: for each table, the block that holds the most used row
+// (access.Counts.Part). Everything else is as in p.
 func BlocksOf(p *Problem, devices int) *Problem {
 	type content struct {
 		access  access.Distribution
@@ -35,8 +34,8 @@ func BlocksOf(p *Problem, devices int) *Problem {
 	return &blocks
 }
 
-// blockOf returns the table that a block of rows of t is to the device that holds it,
-// if the whole table's counts of a batch of that many samples are c.
+// blockOf returns a table that describes a block of t with the given number of rows. c are
+// the counts of the whole table for the batch.
 func blockOf(t *Table, rows int64, c access.Counts, batch int) Table {
 	part := c.Part(float64(rows) / float64(t.Rows))
 	b := *t
@@ -53,10 +52,10 @@ func blockOf(t *Table, rows int64, c access.Counts, batch int) Table {
 	return b
 }
 
-// ReplicasOf returns the problem of p's tables as each device serves them that holds
-// them whole for its own samples: ceil(batch / devices) of them, and with gradients
-// that are kept for all devices' rather than applied, as SGD writes them. Everything
-// else is p's.
+// ReplicasOf returns the problem whose tables are replicas of p's tables on one device.
+// The batch is the device's own samples, ceil(batch / devices). The optimizer is SGD,
+// because the backward of a replica only writes gradients, which are then summed over all
+// devices. Everything else is as in p.
 func ReplicasOf(p *Problem) *Problem {
 	replicas := *p
 	replicas.Batch = int(p.localBatch())

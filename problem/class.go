@@ -2,21 +2,21 @@ package problem
 
 // OperatorClass says which shards can fuse into one operator. A device looks up the
 // shards of each class in separate operators, one for each Operation in the class.
-// TorchRec's counterpart is a module for each sharding type, with a group for each
-// compute kernel. The same classes share exchanges: see docs/SHARDING.md.
+// (TorchRec has a module for each sharding type, with a group for each compute kernel.)
+// The shards of a class also share exchanges: see docs/SHARDING.md.
 type OperatorClass uint8
 
-// The operator classes. The order is the order in which the times of a device add up.
-// The first four are in the memory of devices and differ in their exchanges; the last
-// two have the exchanges of ClassColumns.
+// The operator classes, in the order in which the times of a device are added up. The
+// first four lie in device memory and have exchanges of their own; the last two share the
+// exchanges of ClassColumns.
 const (
 	// ClassColumns holds slices of columns with all rows, each in one device's HBM:
 	// table-wise and column-wise.
 	ClassColumns OperatorClass = iota
 	// ClassBlocks holds blocks of rows, one on each device: row-wise.
 	ClassBlocks
-	// ClassHostBlocks holds blocks of rows, one on each device of a host: table-row-wise
-	// and grid.
+	// ClassHostBlocks holds blocks of rows, one on each device of one host:
+	// table-row-wise and grid.
 	ClassHostBlocks
 	// ClassReplicas holds whole tables, on each device: data-parallel.
 	ClassReplicas
@@ -49,14 +49,14 @@ func (c OperatorClass) Joint() bool {
 // OnHost reports whether the rows of the class are in a host's memory.
 func (c OperatorClass) OnHost() bool { return c == ClassHostMemory || c == ClassCached }
 
-// Operation is what all shards of one fused kernel call have in common. The
-// engines fuse a device's shards of equal Operation into one call; the calls
-// of a device run one after the other.
+// Operation is what all shards of one fused kernel call have in common. An engine fuses
+// the shards of a device that have the same operator class and Operation into one call.
+// The calls of a device run one after the other.
 type Operation struct {
 	// Batch is the global batch, in samples.
 	Batch     int
 	Optimizer Optimizer
 	Precision Precision
-	// Weighted is true where lookups carry per-sample weights.
+	// Weighted is true if each lookup carries a weight.
 	Weighted bool
 }

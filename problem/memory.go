@@ -6,22 +6,23 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Memory of a device, line by line. With B the global batch, n the devices, a
-// shard of R rows and D columns read by F features with pooling L in total:
+// The lines of a device's memory. B is the global batch and n the number of devices. The
+// shard has R rows and D columns, and F features read it, whose pooling factors add up to
+// L:
 //
 //	weights     R * D * bytes of the precision
 //	optimizer   Optimizer.StateBytes(R, D)
 //	outputs     B * F * D * 4              pooled vectors, fp32, before the all-to-all
-//	gradients   B * F * D * 4              the same coming back
+//	gradients   B * F * D * 4              the gradients of the pooled vectors, fp32
 //	indices     ceil(B * L) * (8 + 24) + (B * F + 1) * 8 [+ ceil(B * L) * 4 if weighted]
 //	received    2 * ceil(B / n) * sum of F * D over ALL tables * 4   (n > 1)
 //	reserve     Topology.Reserve()
 //
-// indices holds the 64-bit row indices and bag offsets of the batch, and what
-// the exact backward needs to sort them: a (64-bit key, 32-bit bag) pair for
-// each lookup, twice, because a radix sort writes beside its input. received
-// is a device's share of the pooled vectors of all devices, with their gradients:
-// it does not depend on the placement.
+// The line indices holds the 64-bit row indices and bag offsets of the batch, and the
+// buffers in which the exact backward sorts the indices: a pair (64-bit key, 32-bit bag)
+// for each lookup, twice, because a radix sort does not write over its input. The line
+// received holds the pooled vectors that a device receives for its own samples, and their
+// gradients; it does not depend on the placement.
 
 // Sizes of the buffers' elements, in bytes.
 const (
@@ -33,9 +34,10 @@ const (
 	sortPairBytes = 2 * (8 + 4)
 	weightBytes   = 4
 
-	// A block of rows has room for unevenBlocks times its even share of the lookups.
+	// A block of rows has buffers for unevenBlocks times its even share of the lookups.
 	unevenBlocks = 2
-	// Bookkeeping of a cache, in bytes: of each row, and of each cached one.
+	// A cache takes cacheRowBytes more for each row of the slice, and cacheSlotBytes more
+	// for each cached row.
 	cacheRowBytes, cacheSlotBytes = 4, 16
 )
 
@@ -45,12 +47,12 @@ type Accounting uint8
 const (
 	// CountAll counts every line of Memory.
 	CountAll Accounting = iota
-	// CountWeights counts fp32 weights alone, as the NeuroShard paper and its
-	// prototype do. It is for comparing with them, not for running a plan.
+	// CountWeights counts only weights, in fp32, as the NeuroShard paper and its
+	// prototype do. Use it to compare with them: such a plan may not fit a real device.
 	CountWeights
 )
 
-// Memory is the bytes of one shard, or of all that a device holds.
+// Memory is the bytes of one shard, or of all shards of a device, line by line.
 type Memory struct {
 	Weights   unit.Bytes `json:"weights_bytes"`
 	Optimizer unit.Bytes `json:"optimizer_bytes"`
@@ -62,17 +64,17 @@ type Memory struct {
 	// Received and Reserve belong to a device, not to a shard.
 	Received unit.Bytes `json:"received_bytes"`
 	Reserve  unit.Bytes `json:"reserve_bytes"`
-	// Host is the bytes in host memory. It does not count for the device.
+	// Host is the bytes in host memory, which do not count against the device's memory.
 	Host unit.Bytes `json:"host_bytes,omitempty"`
 }
 
-// Tables returns the bytes of the device that the shards themselves take:
-// everything but Received and Reserve, and what lies on the host.
+// Tables returns the bytes of device memory that shards take: all lines except Received,
+// Reserve and Host.
 func (m Memory) Tables() unit.Bytes {
 	return m.Weights + m.Optimizer + m.Outputs + m.Gradients + m.Indices + m.Cache
 }
 
-// Total returns the sum of all lines of the device.
+// Total returns the bytes of device memory: all lines except Host.
 func (m Memory) Total() unit.Bytes { return m.Tables() + m.Received + m.Reserve }
 
 // Add returns the line-wise sum of m and o.
@@ -89,8 +91,8 @@ func (m Memory) Add(o Memory) Memory {
 	return m
 }
 
-// ShardMemory returns the bytes that shard s takes on its device. The problem
-// must be valid.
+// ShardMemory returns the bytes that shard s takes on its device, and in the memory of
+// its host. The problem must be valid.
 func (p *Problem) ShardMemory(s Shard) Memory {
 	t := &p.Tables[s.Table]
 	rows, dim := s.Rows.Len(), int64(s.Dim())
@@ -137,23 +139,24 @@ func (p *Problem) ShardMemory(s Shard) Memory {
 	return m
 }
 
-// CachedRows returns the rows that a cache of a share of them holds.
+// CachedRows returns the number of rows that the cache of a slice with the given rows and
+// cache share holds.
 func CachedRows(rows int64, share float64) int64 {
 	return int64(math.Ceil(share * float64(rows)))
 }
 
-// localBatch is the most samples that a device trains on.
+// localBatch returns the number of samples that a device trains on, rounded up.
 func (p *Problem) localBatch() int64 {
 	n := int64(p.Topology.Devices)
 	return (int64(p.Batch) + n - 1) / n
 }
 
-// HostBudget returns the bytes of host memory that the shards of each device may
-// take: an even part of its host's. 0 where the topology states none.
+// HostBudget returns the bytes of host memory that the shards of one device may take: an
+// even part of Topology.HostMemory, and 0 if that is 0.
 func (p *Problem) HostBudget() unit.Bytes { return p.Topology.HostBudget() }
 
-// DeviceMemory returns the lines of a device that do not depend on what is
-// placed on it: Received and Reserve.
+// DeviceMemory returns the lines of a device's memory that do not depend on the
+// placement: Received and Reserve.
 func (p *Problem) DeviceMemory() Memory {
 	m := Memory{Reserve: p.Topology.Reserve()}
 	n := p.Topology.Devices
@@ -169,8 +172,8 @@ func (p *Problem) DeviceMemory() Memory {
 	return m
 }
 
-// ShardBudget returns the bytes of each device that shards may take: its
-// memory less DeviceMemory. It may be negative, and then nothing fits.
+// ShardBudget returns the bytes that the shards of one device may take: the device's
+// memory minus DeviceMemory. If it is negative, no placement fits.
 func (p *Problem) ShardBudget() unit.Bytes {
 	return p.Topology.DeviceMemory() - p.DeviceMemory().Total()
 }

@@ -41,10 +41,10 @@ func ParsePrecision(s string) (Precision, error) {
 	return Precision(i), err
 }
 
-// Optimizer is what updates a table's rows in the fused backward.
+// Optimizer names the rule by which the fused backward updates a table's rows.
 type Optimizer uint8
 
-// The optimizers, by growing state.
+// The optimizers, from the one with the least state to the one with the most.
 const (
 	SGD Optimizer = iota
 	RowwiseAdagrad
@@ -57,10 +57,10 @@ var optimizerNames = []string{"sgd", "rowwise_adagrad", "adagrad", "adam"}
 // String returns the optimizer's name as used in files.
 func (o Optimizer) String() string { return enumName(optimizerNames, uint8(o), "Optimizer") }
 
-// StateBytes returns the bytes of optimizer state of a shard of the given
-// shape. State is kept in fp32 whatever the weights' precision: none for SGD,
-// one number a row for row-wise Adagrad (each column slice keeps its own), one
-// an element for Adagrad, two an element for Adam.
+// StateBytes returns the bytes of optimizer state of a shard of the given shape. SGD has
+// no state, RowwiseAdagrad one number for each row of each slice, Adagrad one number for
+// each weight, and Adam two. A number of state takes 4 bytes, whatever the precision of
+// the weights.
 func (o Optimizer) StateBytes(rows int64, dim int) int64 {
 	switch o {
 	case RowwiseAdagrad:
@@ -79,18 +79,18 @@ func ParseOptimizer(s string) (Optimizer, error) {
 	return Optimizer(i), err
 }
 
-func enumName(names []string, i uint8, shardingType string) string {
+func enumName(names []string, i uint8, typeName string) string {
 	if int(i) < len(names) {
 		return names[i]
 	}
-	return fmt.Sprintf("%s(%d)", shardingType, i)
+	return fmt.Sprintf("%s(%d)", typeName, i)
 }
 
-func parseEnum(names []string, s, shardingType string) (uint8, error) {
+func parseEnum(names []string, s, what string) (uint8, error) {
 	for i, name := range names {
 		if name == s {
 			return uint8(i), nil
 		}
 	}
-	return 0, fmt.Errorf("%s %q is unknown: choose one of %s", shardingType, s, strings.Join(names, ", "))
+	return 0, fmt.Errorf("%s %q is unknown: choose one of %s", what, s, strings.Join(names, ", "))
 }

@@ -18,8 +18,7 @@ type ShardingType string
 //	grid            slices of columns, each of them table_row_wise on a host
 //	data_parallel   whole, on every device
 //
-// What the devices hold, and what they send each other, follows from it:
-// docs/SHARDING.md.
+// docs/SHARDING.md draws what devices hold and what they send each other under each type.
 const (
 	TableWise    ShardingType = "table_wise"
 	ColumnWise   ShardingType = "column_wise"
@@ -32,8 +31,9 @@ const (
 // Span says how many devices hold a slice together.
 type Span uint8
 
-// The spans. What lies on AllDevices is alike on each device.
+// The spans. With AllDevices, each device holds an equal part, or the same replica.
 const (
+	// OneDevice is a single device.
 	OneDevice Span = iota
 	// OneHost is all devices of one host.
 	OneHost
@@ -54,8 +54,8 @@ var shardingTypes = []shardingTypeFacts{
 // onOneDevice describes an empty or unknown sharding type.
 var onOneDevice shardingTypeFacts
 
-// shardingTypeFacts is what follows from a table's sharding type for each of its slices.
-// The zero value describes a slice with all rows on one device.
+// shardingTypeFacts describes how tables of one sharding type are cut and held. The zero
+// value describes a slice with all rows on one device.
 type shardingTypeFacts struct {
 	name ShardingType
 	// held is the sharding type of the slices' Form; empty for a slice on one device.
@@ -81,8 +81,8 @@ func (k ShardingType) facts() *shardingTypeFacts {
 	return &onOneDevice
 }
 
-// ShardingTypes returns all of them, in the order of the documentation. The slice is the
-// caller's.
+// ShardingTypes returns all sharding types, in the order of the documentation. The slice
+// is the caller's.
 func ShardingTypes() []ShardingType {
 	names := make([]ShardingType, len(shardingTypes))
 	for i := range shardingTypes {
@@ -112,8 +112,8 @@ func (k ShardingType) ByColumns() bool { return k.facts().byColumns }
 // OneDevice for the empty sharding type.
 func (k ShardingType) Span() Span { return k.facts().span }
 
-// Joint reports whether several devices hold a shard of the sharding type together: a change
-// of one is a change of all.
+// Joint reports whether several devices hold each slice together, so that a change on one
+// of the devices is a change on all of them.
 func (k ShardingType) Joint() bool { return k.Span() != OneDevice }
 
 // Class returns the operator class of shards of the sharding type in device memory;
@@ -128,12 +128,12 @@ const (
 	HBM Tier = "hbm"
 	// Host is the memory of the device's host: kernels read it over the host link.
 	Host Tier = "host"
-	// HostCached is host memory of which the device's HBM caches the rows that take
-	// most lookups.
+	// HostCached is host memory with a cache in the device's HBM, for the rows that take
+	// the most lookups.
 	HostCached Tier = "host_cached"
 )
 
-// Tiers returns all of them. The slice is the caller's.
+// Tiers returns all tiers. The slice is the caller's.
 func Tiers() []Tier { return []Tier{HBM, Host, HostCached} }
 
 // OnHost reports whether the rows lie in the host's memory.
@@ -147,11 +147,12 @@ func joined[T ~string](words []T) string {
 	return strings.Join(names, ", ")
 }
 
-// BlockRows returns the rows of a block of a table that is cut by rows into blocks
-// for that many devices: all are equal but for the last, which may be shorter.
+// BlockRows returns the number of rows of each block if the table is cut by rows for the
+// given number of devices. The last block may have fewer rows.
 func (t *Table) BlockRows(devices int) int64 { return (t.Rows + int64(devices) - 1) / int64(devices) }
 
-// CutsByRows reports whether each of that many devices gets a block of at least a row.
+// CutsByRows reports whether the table can be cut by rows for the given number of devices:
+// there are at least two, and each gets a block of at least one row.
 func (t *Table) CutsByRows(devices int) bool {
 	return devices > 1 && t.BlockRows(devices)*int64(devices-1) < t.Rows
 }
@@ -159,11 +160,13 @@ func (t *Table) CutsByRows(devices int) bool {
 // Form is how a slice of a table is held. The zero Form is a slice with all rows in
 // one device's HBM.
 type Form struct {
-	// ShardingType is RowWise, TableRowWise (which the slices of a Grid are, too),
-	// DataParallel, or empty: on one device.
+	// ShardingType is RowWise, DataParallel, TableRowWise (also for each slice of a Grid),
+	// or empty for a slice on one device.
 	ShardingType ShardingType
-	// Tier is HBM, which empty means, or a host's memory, with the share Cache of the
-	// rows cached in tier HostCached. Only a slice on one device lies there.
-	Tier  Tier
+	// Tier is the memory that holds the rows; empty means HBM. Only a slice on one device
+	// may be in host memory.
+	Tier Tier
+	// Cache is the cache share in tier HostCached, above 0 and below 1; it is 0 in other
+	// tiers.
 	Cache float64
 }

@@ -12,13 +12,14 @@ import (
 
 // Fault is one thing wrong with a problem.
 type Fault struct {
-	// Table is the name of the table at fault, or its position ("#3") where it
-	// has none; empty for the problem as a whole.
+	// Table is the name of the table at fault, or its position ("#3") if the table has no
+	// name; empty if the fault is not that of a single table.
 	Table string
-	// Message says what is wrong, with the offending value; Hint what to do.
+	// Message says what is wrong, with the offending value. Hint says what to do; it may
+	// be empty.
 	Message, Hint string
-	// Colocation holds the indices of the tables of a co-location that is at
-	// fault, ascending; nil for all other faults.
+	// Colocation holds the indices of the tables of a co-location at fault, ascending; it
+	// is nil for all other faults.
 	Colocation []int
 }
 
@@ -30,10 +31,10 @@ func (f Fault) String() string {
 	return fmt.Sprintf("table %q: %s", f.Table, f.Message)
 }
 
-// Invalid is the error of a problem that breaks its rules: all faults at once.
+// Invalid is the error of a problem that is not valid, with every fault found.
 type Invalid struct{ Faults []Fault }
 
-// Error joins the faults, one a line.
+// Error returns the faults, one on each line.
 func (e *Invalid) Error() string {
 	lines := make([]string, len(e.Faults))
 	for i, f := range e.Faults {
@@ -42,8 +43,8 @@ func (e *Invalid) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// maxTotalBytes bounds the bytes of all tables together, so that sums of any
-// subset stay inside an int64.
+// maxTotalBytes bounds the bytes of all tables together, so that no sum over tables
+// overflows an int64.
 const maxTotalBytes = 1 << 60
 
 // validate is Problem.Validate.
@@ -135,7 +136,7 @@ func (v *validator) access(name string, d access.Distribution) {
 		for _, share := range d.Reuse {
 			if !(share >= 0 && share <= 1) {
 				v.add(name, "reuse holds the share of distinct rows in each use-count class", "reuse: share %v is not between 0 and 1", share)
-				sum = 1 // what it adds up to means nothing
+				sum = 1 // do not report the sum as well
 				break
 			}
 			sum += share
@@ -156,7 +157,7 @@ func (v *validator) access(name string, d access.Distribution) {
 
 func (v *validator) constraint(name string, t *Table) {
 	c := t.Constraint
-	// Where the number of devices is itself at fault, any cluster is meant.
+	// If the number of devices is itself a fault, check against the largest cluster.
 	devices := v.problem.Topology.Devices
 	has := "the cluster has " + words.Plural(devices, "device")
 	if devices < 1 || devices >= hardware.MaxDevices {
@@ -181,8 +182,8 @@ func (v *validator) constraint(name string, t *Table) {
 	}
 }
 
-// total refuses a problem whose bytes could overflow a sum, however its tables
-// are cut. All lines of Memory are counted, whatever the problem's Accounting:
+// total reports tables that are so large that a sum of bytes could overflow in some
+// placement. It counts all lines of Memory, whatever the problem's Accounting, because
 // times are sums over lookups and rows, too.
 func (v *validator) total() {
 	all := *v.problem
@@ -190,8 +191,8 @@ func (v *validator) total() {
 	sum := 0.0
 	for i := range all.Tables {
 		t := &all.Tables[i]
-		// Every slice repeats the table's index buffers, and a row's one number of
-		// state where the optimizer keeps one.
+		// Every slice has its own copy of the index buffers, and, with RowwiseAdagrad,
+		// its own number of state for each row.
 		slices := float64(t.Dim / ColumnGranule)
 		m := all.ShardMemory(all.Whole(i))
 		state := float64(m.Optimizer)
@@ -205,7 +206,7 @@ func (v *validator) total() {
 	}
 }
 
-// colocations refuses co-locations whose tables share no allowed device.
+// colocations reports co-locations whose tables have no allowed device in common.
 func (v *validator) colocations() {
 	for _, g := range v.problem.Colocations() {
 		if len(g.Tables) < 2 {
