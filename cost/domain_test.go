@@ -38,7 +38,7 @@ func TestDoubts(t *testing.T) {
 		}, "the optimizer adam, only sgd, rowwise_adagrad"},
 		{"another precision", func(_ *modelfile.Domain, p *problem.Problem) { p.Tables[1].Precision = problem.FP16 }, "weights in fp16, only fp32"},
 		{"weighted", func(_ *modelfile.Domain, p *problem.Problem) { p.Tables[1].Weighted = true }, "weighted lookups, only unweighted ones"},
-		{"nothing known of kinds", func(d *modelfile.Domain, p *problem.Problem) {
+		{"a domain without operations", func(d *modelfile.Domain, p *problem.Problem) {
 			d.Optimizers, d.Precisions, d.Unweighted, d.MinDim, d.MinDevices = nil, nil, false, 0, 0
 			p.Tables[0].Optimizer, p.Tables[1].Precision, p.Tables[0].Weighted = problem.Adam, problem.BF16, true
 		}, ""},

@@ -53,14 +53,14 @@ func TestFormsConform(t *testing.T) {
 	}
 }
 
-// drawnForm is the form of a table of a random placement, and its number of slices: a
-// grid is several slices by rows of a host.
+// drawnForm is the form of a table in a random placement, with the table's number of
+// slices. A grid is several slices, each cut into blocks of rows on one host.
 type drawnForm struct {
 	problem.Form
 	slices int
 }
 
-// formsFor returns the forms that a table may have, by what they are called.
+// formsFor returns the forms that a table may have. The keys are sharding types and tiers.
 func formsFor(p *problem.Problem, table int) map[string]drawnForm {
 	t, topology := &p.Tables[table], p.Topology
 	forms := map[string]drawnForm{"column_wise": {slices: 2}, "table_wise": {slices: 1}}
@@ -86,7 +86,8 @@ func formsFor(p *problem.Problem, table int) map[string]drawnForm {
 	return forms
 }
 
-// drawForm draws one of the forms of a table that are listed, or of all.
+// drawForm draws one of the forms that a table may have, from those named in only; if only
+// is empty, from all of them.
 func drawForm(p *problem.Problem, table int, draw *rand.Rand, only ...string) drawnForm {
 	forms := formsFor(p, table)
 	var names []string
@@ -102,7 +103,7 @@ func drawForm(p *problem.Problem, table int, draw *rand.Rand, only ...string) dr
 	return forms[names[draw.IntN(len(names))]]
 }
 
-// placeIn lists the shards of a table in a form by device, on random devices.
+// placeIn adds the shards of a table in the given form to shards, on random devices.
 func placeIn(p *problem.Problem, shards [][]problem.Shard, table int, f drawnForm, draw *rand.Rand) {
 	t, n, perHost := &p.Tables[table], p.Topology.Devices, p.Topology.PerHost()
 	hosts := draw.Perm(n / perHost)
@@ -133,8 +134,8 @@ func placeIn(p *problem.Problem, shards [][]problem.Shard, table int, f drawnFor
 	}
 }
 
-// Whatever comes and goes before, a placement costs what Price says, and its devices
-// take in Price what Compute and Shared say.
+// TestFormsAgreeWithPrice compares a Scorer with Pool.Price on random placements: their
+// costs must agree, and so must the times of each device with Compute and Shared.
 func TestFormsAgreeWithPrice(t *testing.T) {
 	model, _ := load(t)
 	for name, p := range formProblems(t) {
@@ -146,7 +147,7 @@ func TestFormsAgreeWithPrice(t *testing.T) {
 			shards := make([][]problem.Shard, p.Topology.Devices)
 			for i := range p.Tables {
 				only := []string{}
-				if round%4 == 3 { // all alike, so that nothing is sent from one to all
+				if round%4 == 3 { // no slice on one device, so there is no all-to-all of columns
 					only = []string{"row_wise", "data_parallel", "table_row_wise"}[round/4%3:][:1]
 				}
 				placeIn(p, shards, i, drawForm(p, i, draw, only...), draw)
@@ -175,24 +176,25 @@ func TestFormsAgreeWithPrice(t *testing.T) {
 			for d := range b.Devices {
 				slowest = max(slowest, s.Compute(d))
 				if b.Devices[d].Total() > b.Cost {
-					t.Errorf("%s, round %d: device %d takes %v, want at most the cost %v", name, round, d, b.Devices[d].Total(), b.Cost)
+					t.Errorf("%s, round %d: device %d: got a total of %v, want at most the cost %v", name, round, d, b.Devices[d].Total(), b.Cost)
 				}
 			}
-			// What is alike on all devices comes on top, and is no less than its exchanges.
+			// The time that all devices share adds to the time of the slowest device.
 			if least := slowest + s.Shared(); s.Cost() < least*(1-1e-12) {
 				t.Errorf("%s, round %d: got cost %v, want at least %v", name, round, s.Cost(), least)
 			}
 			for d, device := range b.Devices {
 				if of := float64(device.Forward + device.Backward); of > s.Compute(d)+s.Shared()+1e-9 || of < s.Compute(d)*(1-1e-9) {
-					t.Errorf("%s, round %d: device %d computes %v, want between Compute's %v and that with Shared's %v", name, round, d, of, s.Compute(d), s.Shared())
+					t.Errorf("%s, round %d: device %d: got a compute time of %v, want at least Compute, %v, and at most that and Shared, %v", name, round, d, of, s.Compute(d), s.Shared())
 				}
 			}
 		}
 	}
 }
 
-// A Scorer that held slices in all forms and lost them is, to the last bit, one that
-// never held other slices than columns in HBM, and so is the breakdown.
+// TestFormsLeaveNothingBehind adds slices in all forms to a Scorer and removes them again.
+// The Scorer and its breakdown must then equal, to the last bit, those of a Scorer that
+// only ever held slices of columns in HBM.
 func TestFormsLeaveNothingBehind(t *testing.T) {
 	all, _ := three(t)
 	model, _ := load(t)
@@ -249,8 +251,8 @@ func TestFormsLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// A scorer of all forms is to the last bit what a new one is that was given the same
-// slices in another order, however much came and went.
+// TestFormsForgetTheirPast adds and removes slices of all forms at random. The Scorer must
+// equal, to the last bit, a new Scorer with the same slices added in another order.
 func TestFormsForgetTheirPast(t *testing.T) {
 	model, _ := load(t)
 	p := formProblems(t)["two hosts, host memory"]
@@ -291,16 +293,16 @@ func TestFormsForgetTheirPast(t *testing.T) {
 	}
 }
 
-// accuracyOf are the errors of predictions, relative to the simulated device.
+// accuracyOf holds the errors of predictions, relative to the simulated device.
 type accuracyOf struct {
 	errors, computes []float64 // |error| of cost, and of each device's compute
 	bias             float64
-	// predicted and simulated are the costs of one task, and taus how alike they order
-	// each task's placements.
+	// predicted and simulated are the costs of the placements of one task. taus are
+	// Kendall's tau between the two, for each task before.
 	predicted, simulated, taus []float64
 }
 
-// order ends a task.
+// order ends a task: it adds the task's tau.
 func (a *accuracyOf) order() {
 	if len(a.predicted) > 0 {
 		a.taus = append(a.taus, rank.Kendall(a.predicted, a.simulated))
@@ -336,19 +338,20 @@ func p95(values []float64) float64 {
 	return sorted[min(len(sorted)-1, len(sorted)*95/100)]
 }
 
-// TestAccuracyOfShardingTypes compares what each shipped model predicts of random placements of
-// each kind with the simulated device, on tasks of a pool that it was not trained on,
-// and holds the errors to bounds. With -v it prints them: the accuracy that
-// docs/SHARDING.md states. In a row of a kind, a third of the tables or one at least is of
-// that kind, the others are in slices of columns. In the last row, tables are in any.
-// Tau is Kendall's of a task's placements, the mean over tasks.
+// TestAccuracyOfShardingTypes compares the costs that each shipped model predicts with
+// those of the simulated device, and bounds the errors. The placements are random, of
+// tasks whose tables the model was not trained on. Each sharding type or tier has a row.
+// In the placements of a row, a third of the tables, and at least one, has the row's form,
+// and the others are slices of columns; in the last row, tables have any form. Tau is the
+// mean over tasks of Kendall's tau of the task's placements. With -v the test prints the
+// rows: they are the accuracy in docs/SHARDING.md.
 func TestAccuracyOfShardingTypes(t *testing.T) {
 	for _, name := range pretrained.Profiles() {
-		t.Run(name, func(t *testing.T) { accuracyOfKinds(t, name) })
+		t.Run(name, func(t *testing.T) { accuracyOfShardingType(t, name) })
 	}
 }
 
-func accuracyOfKinds(t *testing.T, profile string) {
+func accuracyOfShardingType(t *testing.T, profile string) {
 	file, err := pretrained.File(profile)
 	if err != nil {
 		t.Fatal(err)
@@ -359,8 +362,8 @@ func accuracyOfKinds(t *testing.T, profile string) {
 		t.Fatal(err)
 	}
 	const tasks, placements = 12, 6
-	// Mean errors: the largest of any kind and model when this was written were 0.9 and
-	// 1.9 %.
+	// Bounds of mean errors. When this test was written, the largest mean errors of a row
+	// and model were 0.9 % (cost) and 1.9 % (compute).
 	const mostCost, mostCompute = .012, .025
 	clusters := []hardware.Topology{{Devices: 4}, {Devices: 8, DevicesPerHost: 4}, {Devices: 16, DevicesPerHost: 8}, {Devices: 32, DevicesPerHost: 8}}
 	if device.NICGBps == 0 {
@@ -368,10 +371,10 @@ func accuracyOfKinds(t *testing.T, profile string) {
 	}
 	tables := workload.Pool(4242)
 	settings := workload.PaperSettings()
-	kinds := []string{"column_wise", "row_wise", "table_row_wise", "grid", "data_parallel", "host", "host_cached", "all"}
+	rows := []string{"column_wise", "row_wise", "table_row_wise", "grid", "data_parallel", "host", "host_cached", "all"}
 	report := map[string]*accuracyOf{}
-	for _, kind := range kinds {
-		report[kind] = &accuracyOf{}
+	for _, row := range rows {
+		report[row] = &accuracyOf{}
 	}
 	for i := range tasks {
 		drawn, err := workload.Draw(tables, settings[i%len(settings)], 4242, i)
@@ -385,45 +388,45 @@ func accuracyOfKinds(t *testing.T, profile string) {
 		priced := newPool(t, model, &p)
 		judge := simulate.NewPricer(&p)
 		draw := rand.New(rand.NewPCG(uint64(i), 41))
-		for _, kind := range kinds {
+		for _, row := range rows {
 			for range placements {
 				shards := make([][]problem.Shard, p.Topology.Devices)
 				found := false
 				for table := range p.Tables {
 					f := drawForm(&p, table, draw, "table_wise", "column_wise")
-					if kind == "all" {
+					if row == "all" {
 						f = drawForm(&p, table, draw)
 					} else if draw.IntN(3) == 0 || table == len(p.Tables)-1 {
-						if other, ok := formsFor(&p, table)[kind]; ok {
+						if other, ok := formsFor(&p, table)[row]; ok {
 							f, found = other, true
 						}
 					}
 					placeIn(&p, shards, table, f, draw)
 				}
-				if !found && kind != "all" {
-					continue // no such kind on this cluster
+				if !found && row != "all" {
+					continue // no table can have the form on this cluster
 				}
 				simulated, err := judge.Price(shards)
 				if err != nil {
 					t.Fatal(err)
 				}
-				report[kind].add(priced.Price(shards), simulated)
+				report[row].add(priced.Price(shards), simulated)
 			}
-			report[kind].order()
+			report[row].order()
 		}
 	}
 	var table strings.Builder
-	fmt.Fprintf(&table, "%s, error against the simulated device (SIMULATED), %%\n%-16s%12s%8s%8s%8s%10s%8s%8s\n", profile, "kind", "placements", "cost", "p95", "bias", "compute", "p95", "tau")
-	for _, kind := range kinds {
-		a := report[kind]
+	fmt.Fprintf(&table, "%s, error against the simulated device (SIMULATED), %%\n%-16s%12s%8s%8s%8s%10s%8s%8s\n", profile, "form", "placements", "cost", "p95", "bias", "compute", "p95", "tau")
+	for _, row := range rows {
+		a := report[row]
 		if n := len(a.errors); n > 0 {
-			fmt.Fprintf(&table, "%-16s%12d%8.2f%8.2f%+8.2f%10.2f%8.2f%8.3f\n", kind, n, 100*mean(a.errors), 100*p95(a.errors), 100*a.bias/float64(n),
+			fmt.Fprintf(&table, "%-16s%12d%8.2f%8.2f%+8.2f%10.2f%8.2f%8.3f\n", row, n, 100*mean(a.errors), 100*p95(a.errors), 100*a.bias/float64(n),
 				100*mean(a.computes), 100*p95(a.computes), mean(a.taus))
-		} else if kind != "grid" || device.NICGBps > 0 {
-			t.Errorf("%s: no placements", kind)
+		} else if row != "grid" || device.NICGBps > 0 {
+			t.Errorf("%s: got no placements, want some", row)
 		}
 		if mean(a.errors) > mostCost || mean(a.computes) > mostCompute {
-			t.Errorf("%s: got a mean error of the cost of %.2f %% and of the compute of %.2f %%, want at most %.1f %% and %.1f %%", kind, 100*mean(a.errors), 100*mean(a.computes), 100*mostCost, 100*mostCompute)
+			t.Errorf("%s: got a mean error of the cost of %.2f %% and of the compute of %.2f %%, want at most %.1f %% and %.1f %%", row, 100*mean(a.errors), 100*mean(a.computes), 100*mostCost, 100*mostCompute)
 		}
 	}
 	t.Log("\n" + table.String())

@@ -51,9 +51,9 @@ func topology(t testing.TB, devices, perHost int) hardware.Topology {
 	return hardware.Topology{Profile: profile, Devices: devices, DevicesPerHost: perHost}
 }
 
-// mixed returns a problem of tables of many kinds: every optimizer and precision,
-// weighted and not, several features, tables without lookups, all lane classes.
-// With one kind of operation, all of them fuse.
+// mixed returns a problem with very different tables: every optimizer and precision,
+// weighted and not, several features, tables without lookups, all lane classes. If
+// oneOperation is true, all tables have the same operation and fuse.
 func mixed(t testing.TB, seed uint64, tables, devices, perHost int, oneOperation bool) *problem.Problem {
 	t.Helper()
 	draw := rand.New(rand.NewPCG(seed, 1))

@@ -25,10 +25,10 @@ func oneTable(t *testing.T, rows int64, devices, perHost int) *problem.Problem {
 	return p
 }
 
-// TestHostLinkByHand: a table in host memory takes what it takes in HBM, and the way
-// over a link of 25.2 GB/s: as the simulated device says, and by hand. 500 lookups read
-// rows of 64 bytes; 400 rows are read and written, and so is their state: in sectors of
-// 32 bytes that of rowwise_adagrad, else in granules of 64.
+// TestHostLinkByHand: a table in host memory takes its time in HBM and the time of a link
+// of 25.2 GB/s, by the simulated device and by hand. 500 lookups read rows of 64 bytes.
+// 400 rows and their state are read and written: the state of rowwise_adagrad in sectors
+// of 32 bytes, other state in granules of 64.
 func TestHostLinkByHand(t *testing.T) {
 	model, _ := load(t)
 	const link = 25.2e6 // bytes a millisecond

@@ -17,9 +17,9 @@ func partial(devices, perHost int) *problem.Problem {
 	}
 }
 
-// TestPartialHostsByHand: of seven devices, four to a host, TorchRec counts one full
-// host, so that blocks of a host's rows cross no network; row-wise ones do, as seven
-// are more than a host has; and replicas are on 7/4 hosts.
+// TestPartialHostsByHand has seven devices, four on each host. TorchRec counts one full
+// host, so blocks of rows on a host do not cross the network. Row-wise blocks do, because
+// seven devices are more than a host has. Replicas are on 7/4 hosts.
 func TestPartialHostsByHand(t *testing.T) {
 	const (
 		gib    = float64(1<<30) / 1000 // a millisecond at 1 GiB/s
@@ -27,7 +27,7 @@ func TestPartialHostsByHand(t *testing.T) {
 	)
 	for _, test := range []struct {
 		devices, perHost int
-		kind             problem.ShardingType
+		shardingType     problem.ShardingType
 		forward, back    float64
 	}{
 		{7, 4, problem.TableRowWise, output * 7 / (600 * gib), output*7/(600*gib) + output*7*2.455/(897*gib)},
@@ -39,10 +39,10 @@ func TestPartialHostsByHand(t *testing.T) {
 	} {
 		p := partial(test.devices, test.perHost)
 		s := p.Whole(0)
-		s.ShardingType = test.kind
+		s.ShardingType = test.shardingType
 		got := torchrec.NewPool(p).Estimate(s)
 		if !near(got.ForwardComm, test.forward) || !near(got.BackwardComm, test.back) {
-			t.Errorf("%s on %d devices, %d a host: got %v and %v ms, want %v and %v", test.kind, test.devices, test.perHost,
+			t.Errorf("%s on %d devices, %d a host: got %v and %v ms, want %v and %v", test.shardingType, test.devices, test.perHost,
 				float64(got.ForwardComm), float64(got.BackwardComm), test.forward, test.back)
 		}
 	}

@@ -45,14 +45,14 @@ type saidCluster struct {
 }
 
 type saidTable struct {
-	Rows      int64
-	Dim       int
-	Poolings  []float64
-	Precision string
-	Weighted  bool
-	Kind      problem.ShardingType
-	Kernel    string
-	Cache     float64
+	Rows         int64
+	Dim          int
+	Poolings     []float64
+	Precision    string
+	Weighted     bool
+	ShardingType problem.ShardingType `json:"kind"`
+	Kernel       string
+	Cache        float64
 }
 
 func (c saidCluster) problem(t *testing.T) *problem.Problem {
@@ -117,7 +117,7 @@ func TestShardsAsTorchRec(t *testing.T) {
 		p.Tables = []problem.Table{c.table()}
 		got := torchrec.NewPool(p).Estimate(problem.Shard{
 			Rows: problem.Range{End: c.Shard[0]}, Columns: problem.Range{End: c.Shard[1]},
-			ShardingType: c.Kind, Tier: c.tier(), Cache: c.Cache,
+			ShardingType: c.ShardingType, Tier: c.tier(), Cache: c.Cache,
 		})
 		for k, part := range []unit.Millis{got.Forward, got.ForwardComm, got.BackwardComm, got.Backward} {
 			if !near(part, c.MS[k]) {
@@ -127,23 +127,23 @@ func TestShardsAsTorchRec(t *testing.T) {
 		if !near(got.Total(), c.Total) {
 			t.Errorf("shard %d: got %v in all, want %v", i, float64(got.Total()), c.Total)
 		}
-		seen[fmt.Sprint(c.Kind, " ", c.Kernel)]++
+		seen[fmt.Sprint(c.ShardingType, " ", c.Kernel)]++
 	}
-	for _, kind := range problem.ShardingTypes() {
+	for _, shardingType := range problem.ShardingTypes() {
 		kernels := []string{"fused", "fused_uvm", "fused_uvm_caching"}
-		if kind == problem.DataParallel {
+		if shardingType == problem.DataParallel {
 			kernels = []string{"dense"}
 		}
 		for _, kernel := range kernels {
-			if seen[fmt.Sprint(kind, " ", kernel)] == 0 {
-				t.Errorf("the file has no %s shard with kernel %s", kind, kernel)
+			if seen[fmt.Sprint(shardingType, " ", kernel)] == 0 {
+				t.Errorf("got no %s shard with kernel %s in the file, want one at least", shardingType, kernel)
 			}
 		}
 	}
 }
 
-// TestPlansAsTorchRec: each device of the drawn plans costs what TorchRec says, and so
-// does the plan.
+// TestPlansAsTorchRec compares the cost of each device of drawn plans, and of each plan,
+// with TorchRec's own estimate.
 func TestPlansAsTorchRec(t *testing.T) {
 	for i, c := range readSaid(t).Plans {
 		p := c.problem(t)
@@ -153,7 +153,7 @@ func TestPlansAsTorchRec(t *testing.T) {
 			for _, s := range table.Shards {
 				held[s[0]] = append(held[s[0]], problem.Shard{
 					Table: k, Rows: problem.Range{Start: s[1], End: s[2]}, Columns: problem.Range{Start: s[3], End: s[4]},
-					ShardingType: table.Kind, Tier: table.tier(), Cache: table.Cache,
+					ShardingType: table.ShardingType, Tier: table.tier(), Cache: table.Cache,
 				})
 			}
 		}
@@ -169,8 +169,8 @@ func TestPlansAsTorchRec(t *testing.T) {
 	}
 }
 
-// TestKindByShape: a shard that states no kind is what it looks like.
-func TestKindByShape(t *testing.T) {
+// TestShardingTypeByShape: the shape of a shard that states no sharding type decides it.
+func TestShardingTypeByShape(t *testing.T) {
 	p := &problem.Problem{
 		Tables:   []problem.Table{{Rows: 100, Dim: 64, Features: []problem.Feature{{PoolingFactor: 3}}}},
 		Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 4, DevicesPerHost: 2},
