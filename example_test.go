@@ -13,7 +13,7 @@ import (
 	"github.com/neuroshard/neuroshard/search"
 )
 
-// A published workload on its default cluster.
+// Plan finds a plan for a published workload on its default cluster.
 func ExamplePlan() {
 	w, err := workload.ByName("mlperf-dlrm-dcnv2")
 	if err != nil {
@@ -43,7 +43,7 @@ func ExamplePlan() {
 	// better than every baseline: true
 }
 
-// Tables of one's own, and a cluster that is too small for them.
+// If the tables do not fit the cluster, the error says how many devices would be enough.
 func ExamplePlan_infeasible() {
 	profile, err := hardware.ByName("a100-40")
 	if err != nil {

@@ -29,21 +29,21 @@ import (
 // Version is the version of this module. Releases set it when they are linked.
 var Version = "0.1.0-dev"
 
-// Options steer Plan. The zero value plans with the default method and the
-// pre-trained model of the topology's profile.
+// Options are the options of Plan. The zero value plans with the default method and with
+// the pre-trained model of the topology's profile.
 type Options struct {
-	// Search steers the search: its method, seed, budget and events. ColumnsOnly is set
-	// if Prices estimates slices of columns in HBM only.
+	// Search are the options of the search: its method, seed, budget and events. Plan sets
+	// ColumnsOnly itself if Prices estimates only slices of columns in HBM.
 	Search search.Options
 	// Prices is what estimates the costs of placements; nil takes Pretrained.
 	Prices Prices
-	// Baselines also plans with each baseline method, to compare with.
+	// Baselines says to plan with each baseline method as well, for comparison.
 	Baselines bool
-	// Certificate also bounds what every plan costs on the simulated device (package
-	// bound).
+	// Certificate says to compute Result.Bound as well, a lower bound on the simulated
+	// cost of every plan (package bound).
 	Certificate bool
-	// Warnings are doubts about the input, such as a table whose accesses are
-	// assumed. They become part of the plan.
+	// Warnings are doubts about the input: for example, that the accesses of a table are
+	// assumed. The plan lists them.
 	Warnings []string
 }
 
@@ -52,30 +52,33 @@ type Result struct {
 	Plan *plan.Plan
 	// Shards are the plan's shards by device.
 	Shards [][]problem.Shard
-	// Predicted is the estimate of the plan, device by device. Simulated is its cost on
-	// the simulated device, which the search does not use; it has no devices if the
-	// simulated device is no judge (Judged).
+	// Predicted is the estimate of the plan, device by device. Simulated is the cost of the
+	// plan on the simulated device, which the search does not use; it has no devices if
+	// the simulated device did not judge the plan (Judged).
 	Predicted, Simulated plan.Breakdown
-	// Bound, if asked for, is a lower bound on the simulated cost of every plan in the
-	// sharding types and memories that the search tries. It is the zero value if the
-	// simulated device is no judge. Only its Total is set if the search tries more than
-	// slices of columns in HBM.
+	// Bound is a lower bound on the simulated cost of every plan with the sharding types
+	// and tiers that the search tries. It is the zero value if Options.Certificate is
+	// false or the simulated device did not judge the plan. If the search tries more than
+	// slices of columns in HBM, only Total is set.
 	Bound bound.Bound
-	// Optimal says that no plan has a lower predicted cost: the search tried all plans.
+	// Optimal is true if the search tried all plans, so that no plan has a lower predicted
+	// cost.
 	Optimal bool
-	// Status and Stats are the search's; both are zero values if there was no search.
+	// Status and Stats are those of the search, and zero values if there was no search.
 	Status search.Status
 	Stats  search.Stats
-	// Baselines, if asked for, are in the order of search.Baselines.
+	// Baselines are the plans of the baseline methods, in the order of search.Baselines;
+	// nil if Options.Baselines is false.
 	Baselines []Baseline
 }
 
-// Judged reports whether the simulated device judged the plan. It does where it is a
-// device of the cluster's profile and the estimates do not come from measured samples.
+// Judged reports whether the simulated device judged the plan. It judges if it simulates
+// the cluster's profile and the estimates come from simulated samples or from TorchRec's
+// formulas.
 func (r *Result) Judged() bool { return len(r.Simulated.Devices) > 0 }
 
-// Gap returns by how much the plan's simulated cost is above the bound, as a share
-// of the bound, and whether there is one.
+// Gap returns by how much the plan's simulated cost is above the bound, as a share of the
+// bound. ok is false if there is no bound.
 func (r *Result) Gap() (gap float64, ok bool) {
 	if !r.Judged() || !(r.Bound.Total > 0) {
 		return 0, false
@@ -83,21 +86,21 @@ func (r *Result) Gap() (gap float64, ok bool) {
 	return bound.Gap(r.Simulated.Cost, r.Bound.Total), true
 }
 
-// Baseline is the plan of a simple method for the same problem, in short.
+// Baseline is the outcome of a baseline method for the same problem.
 type Baseline struct {
 	Method search.Method
-	// Valid is false where the method found no plan that fits; the costs are 0
-	// then.
+	// Valid is false if the method found no plan that fits; the costs are then 0.
 	Valid bool
-	// Predicted is the plan's estimated cost, and Simulated its cost on the simulated
-	// device, 0 where the simulated device is no judge.
+	// Predicted is the plan's estimated cost. Simulated is its cost on the simulated
+	// device, or 0 if the simulated device does not judge.
 	Predicted, Simulated unit.Millis
 }
 
-// Plan finds a plan for the problem and validates it. It fails with
-// *problem.Invalid on a broken problem and with *search.Infeasible where
-// nothing fits. When ctx ends early, the best plan so far is returned with
-// status search.Interrupted, or ctx's error if there is none yet.
+// Plan finds a plan for the problem and validates it. It fails with *problem.Invalid if
+// the problem is not valid, with *search.Infeasible if the search finds no placement that
+// fits, and with *search.NoShardingType if the allowed sharding types cannot place the
+// tables. If ctx ends early, Plan returns the best plan so far with status
+// search.Interrupted, or ctx's error if there is no plan yet.
 func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -120,11 +123,11 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	return result, err
 }
 
-// Evaluate makes the result of a given placement, shards by device, as Plan does of the
-// placement that its search found: a validated plan with its estimate, and the judgement
-// of the simulated device. The problem must be valid. It fails with *plan.Invalid on a
-// placement that is not valid, and with *Unpriceable on one that opt.Prices does not
-// estimate. Of opt.Search it takes Method, Seed and ShardingTypes.
+// Evaluate returns for a given placement, as shards by device, what Plan returns for the
+// placement that its search found: a validated plan with its estimate and its simulated
+// cost. The problem must be valid. Evaluate fails with *plan.Invalid if the placement is
+// not valid, and with *Unpriceable if opt.Prices does not estimate it. It ignores
+// opt.Baselines, and all fields of opt.Search except Method, Seed and ShardingTypes.
 func Evaluate(p *problem.Problem, shards [][]problem.Shard, opt Options) (*Result, error) {
 	l, err := newLine(p, opt)
 	if err != nil {
@@ -133,12 +136,12 @@ func Evaluate(p *problem.Problem, shards [][]problem.Shard, opt Options) (*Resul
 	return l.result(search.Result{Shards: shards})
 }
 
-// line is one problem on its way through the line.
+// line is a problem with what the steps from a problem to a plan need.
 type line struct {
 	problem *problem.Problem
 	opt     Options
 	prices  PriceList
-	// judge is nil where the simulated device is no judge (simulated).
+	// judge is nil if the simulated device does not judge (see simulated).
 	judge *simulate.Pricer
 }
 
@@ -157,9 +160,9 @@ func newLine(p *problem.Problem, opt Options) (*line, error) {
 	return l, nil
 }
 
-// simulated reports whether the simulated device may judge plans for the profile. It is one
-// of the known GPUs, so it says nothing of others; and it says nothing against estimates
-// that come from measured samples or are of another project.
+// simulated reports whether the simulated device judges plans for the profile. It can
+// simulate only the known GPUs. It does not judge estimates that come from measured
+// samples or from the nets of another project.
 func simulated(profile hardware.Profile, modelSource string) bool {
 	return hardware.Known(profile.Name) && (modelSource == plan.Simulated || modelSource == plan.ClosedForm)
 }
@@ -170,8 +173,8 @@ func (l *line) search(ctx context.Context, opt search.Options) (search.Result, e
 	return search.Run(ctx, l.problem, l.prices.NewScorer, opt)
 }
 
-// result writes a placement as a validated plan, with its estimate, provenance and
-// warnings, and has the simulated device judge it.
+// result returns a placement as a validated plan, with its estimate, provenance, warnings
+// and simulated cost.
 func (l *line) result(found search.Result) (*Result, error) {
 	pl := plan.New(l.problem, found.Shards)
 	pl.Provenance = plan.Provenance{
@@ -195,14 +198,14 @@ func (l *line) result(found search.Result) (*Result, error) {
 	if result.Simulated, err = l.judge.Price(found.Shards); err != nil {
 		return nil, err
 	}
-	// The certificate bounds the cost that the search minimised.
+	// There is a certificate only if the search minimised an estimate of simulated cost.
 	if l.opt.Certificate && l.prices.Estimator().ModelSource == plan.Simulated {
 		result.Bound, err = bound.Simulated(l.problem, l.allowed())
 	}
 	return result, err
 }
 
-// allowed returns the ways to place tables that the search tries.
+// allowed returns the sharding types and tiers that the search tries, for the bound.
 func (l *line) allowed() bound.Allowed {
 	if l.opt.Search.Method != search.NeuroShard || l.problem.Accounting == problem.CountWeights {
 		return bound.Allowed{}
@@ -210,7 +213,7 @@ func (l *line) allowed() bound.Allowed {
 	return bound.Allowed{ShardingTypes: l.opt.Search.ShardingTypes, Host: true}
 }
 
-// baselines plans with each simple method. One that finds no plan is not an
+// baselines plans with each baseline method. If a method finds no plan, that is not an
 // error.
 func (l *line) baselines(ctx context.Context) ([]Baseline, error) {
 	var all []Baseline

@@ -15,17 +15,17 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-func TestAllPlansWithoutKindsAreAsBefore(t *testing.T) {
+func TestAllPlansOfColumnsAreAsBefore(t *testing.T) {
 	all := func(string) bool { return true }
 	plansAreAsBefore(t, all, nil)
 	plansAreAsBefore(t, all, []problem.ShardingType{problem.TableWise, problem.ColumnWise})
 }
 
-func TestManyPlansOfKinds(t *testing.T) { plansOfKinds(t, 6) }
+func TestManyPlansOfShardingTypes(t *testing.T) { plansOfShardingTypes(t, 6) }
 
-// Every workload gets a valid plan with less HBM than its tables take, down to a third,
-// where the hosts have room for them twice, and its cost is about as predicted; without
-// host memory it gets one or is refused.
+// TestWorkloadsInTightMemory plans every workload with less HBM than its tables take, down
+// to a third. If host memory has room for twice the tables, the plan must be valid and its
+// simulated cost near its estimate. Without host memory, the tables may not fit.
 func TestWorkloadsInTightMemory(t *testing.T) {
 	for _, w := range workload.All() {
 		if len(w.Tables()) >= manyTables {

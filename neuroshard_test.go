@@ -23,7 +23,7 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// manyTables is from where on a workload is planned in the long tests only.
+// manyTables is the number of tables from which on only the long tests plan a workload.
 const manyTables = 1000
 
 func profileNamed(t *testing.T, name string) hardware.Profile {
@@ -62,8 +62,8 @@ func written(t *testing.T, pl *plan.Plan) string {
 	return text.String()
 }
 
-// covers counts columns itself: each table's columns lie on devices, each once,
-// and no device holds more bytes than it has.
+// covers checks a plan of slices of columns without Plan.Validate: every column of every
+// table is placed once, and no device holds more bytes than it has.
 func covers(t *testing.T, p *problem.Problem, pl *plan.Plan) {
 	t.Helper()
 	held := make([]unit.Bytes, p.Topology.Devices)
@@ -82,7 +82,7 @@ func covers(t *testing.T, p *problem.Problem, pl *plan.Plan) {
 	}
 	for d, bytes := range held {
 		if bytes > p.ShardBudget() {
-			t.Errorf("device %d: holds %v, has room for %v", d, bytes, p.ShardBudget())
+			t.Errorf("device %d: got %v of shards, want at most %v", d, bytes, p.ShardBudget())
 		}
 	}
 }
@@ -96,9 +96,9 @@ func checkWorkload(t *testing.T, w workload.Workload) {
 	}
 	covers(t, &p, r.Plan)
 	if r.Status == search.Interrupted {
-		t.Errorf("got status %s", r.Status)
+		t.Errorf("got status %s, want a search that was not interrupted", r.Status)
 	}
-	// Zero means lost; the models promise about a percent.
+	// The models are accurate to about 1 %. A lost term shows as a larger error.
 	if bias := float64(r.Predicted.Cost/r.Simulated.Cost) - 1; math.Abs(bias) > .05 {
 		t.Errorf("got predicted cost %v, simulated %v: want within 5 %%", r.Predicted.Cost, r.Simulated.Cost)
 	}
@@ -111,7 +111,7 @@ func checkWorkload(t *testing.T, w workload.Workload) {
 		}
 		if !b.Valid {
 			if b.Predicted != 0 || b.Simulated != 0 {
-				t.Errorf("%s: got costs %v and %v without a plan", b.Method, b.Predicted, b.Simulated)
+				t.Errorf("%s: got costs %v and %v without a plan, want 0", b.Method, b.Predicted, b.Simulated)
 			}
 			continue
 		}
@@ -189,7 +189,7 @@ func TestPlanSaysWhatItIs(t *testing.T) {
 	}
 }
 
-// The simulated cost is that of the plan as written, priced anew.
+// TestSimulatedCostIsThePlans compares Result.Simulated with a new simulation of the plan.
 func TestSimulatedCostIsThePlans(t *testing.T) {
 	p := workloadNamed(t, "hugectr-200")
 	r := planned(t, &p, neuroshard.Options{})
@@ -210,7 +210,7 @@ func TestSimulatedCostIsThePlans(t *testing.T) {
 		t.Errorf("got cost %v, want that of the critical device, %v", r.Simulated.Cost, r.Simulated.Devices[r.Simulated.Critical].Total())
 	}
 	if _, err := simulate.NewPricer(&p).Price(shards[1:]); err == nil {
-		t.Error("a placement without a device is priced")
+		t.Error("got a cost for a placement without a device, want an error")
 	}
 }
 
@@ -220,7 +220,7 @@ func TestWorkersAndSeedsOfPlans(t *testing.T) {
 		one := written(t, planned(t, &p, neuroshard.Options{Search: search.Options{Method: method, Workers: 1}}).Plan)
 		eight := written(t, planned(t, &p, neuroshard.Options{Search: search.Options{Method: method, Workers: 8}}).Plan)
 		if one != eight {
-			t.Errorf("%s: 8 workers write another plan than 1", method)
+			t.Errorf("%s: got another plan with 8 workers than with 1, want the same bytes", method)
 		}
 	}
 	random := func(seed uint64) float64 {
@@ -263,7 +263,7 @@ func TestTooSmallClusters(t *testing.T) {
 					t.Errorf("got error %q, want one that contains %q", err, want)
 				}
 			}
-			// That number of devices is enough, one less is not.
+			// DevicesNeeded devices are enough, and one device less is not.
 			p.Topology.Devices = no.DevicesNeeded
 			covers(t, &p, planned(t, &p, neuroshard.Options{}).Plan)
 			p.Topology.Devices--
@@ -274,8 +274,8 @@ func TestTooSmallClusters(t *testing.T) {
 	}
 }
 
-// Tables whose narrowest column slice is larger than a device fit no number of
-// them.
+// TestNoNumberOfDevicesWouldDo: if the narrowest slice of a table is larger than a device,
+// no number of devices is enough.
 func TestNoNumberOfDevicesWouldDo(t *testing.T) {
 	p := workloadNamed(t, "hugectr-7")
 	p.Topology.Profile, p.Topology.Memory = profileNamed(t, "a100-40"), 0
@@ -338,7 +338,7 @@ func TestInterruptions(t *testing.T) {
 	}
 	for _, b := range r.Baselines {
 		if b.Valid {
-			t.Errorf("%s has a plan, though the context had ended", b.Method)
+			t.Errorf("%s: got a plan after the context ended, want none", b.Method)
 		}
 	}
 	full := planned(t, &p, neuroshard.Options{})
@@ -366,7 +366,7 @@ func TestConstraintsAreHonoured(t *testing.T) {
 			Optimizer: problem.RowwiseAdagrad,
 		})
 	}
-	// Tables that the search likes to cut: pooled much, and free to go anywhere.
+	// Tables that the search prefers to cut, because they take most of the time.
 	for i := range 4 {
 		p.Tables[i].Features[0].PoolingFactor = 200
 	}
@@ -383,30 +383,30 @@ func TestConstraintsAreHonoured(t *testing.T) {
 		r := planned(t, &p, neuroshard.Options{Search: search.Options{Method: method}})
 		tables := r.Plan.Tables
 		if len(tables[0].Shards) != 1 {
-			t.Errorf("%s: t0 must stay whole, got %d shards", method, len(tables[0].Shards))
+			t.Errorf("%s: t0: got %d shards, want the table whole", method, len(tables[0].Shards))
 		}
 		for _, s := range tables[1].Shards {
 			if s.Device != 2 {
-				t.Errorf("%s: t1 is pinned to device 2, got device %d", method, s.Device)
+				t.Errorf("%s: t1: got device %d, want device 2, its pin", method, s.Device)
 			}
 		}
 		for _, s := range tables[2].Shards {
 			if s.Columns.Len() < 32 {
-				t.Errorf("%s: t2 is cut to %d columns, want at least 32", method, s.Columns.Len())
+				t.Errorf("%s: t2: got a slice of %d columns, want at least 32", method, s.Columns.Len())
 			}
 		}
 		for _, s := range tables[3].Shards {
 			if s.Device != 1 && s.Device != 3 {
-				t.Errorf("%s: t3 lies on device %d, want 1 or 3", method, s.Device)
+				t.Errorf("%s: t3: got device %d, want 1 or 3", method, s.Device)
 			}
 		}
 		if a, b := tables[4].Shards, tables[5].Shards; len(a) != 1 || len(b) != 1 || a[0].Device != b[0].Device {
-			t.Errorf("%s: t4 and t5 belong on one device, got %+v and %+v", method, a, b)
+			t.Errorf("%s: t4 and t5: got %+v and %+v, want both whole on one device", method, a, b)
 		}
 		covers(t, &p, r.Plan)
 	}
-	// Without the constraints there is more to choose from. The search is no exact one,
-	// so a little may be lost again.
+	// Without constraints, the search has more placements to choose from. It is not exact,
+	// so it may still find a slightly more expensive plan.
 	free := p
 	free.Tables = slices.Clone(p.Tables)
 	for i := range free.Tables {
@@ -446,12 +446,12 @@ func TestModels(t *testing.T) {
 		t.Errorf("a profile without a model: got error %v, want one that says how to train one", err)
 	}
 	if _, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{Method: "magic"}}); err == nil {
-		t.Error("an unknown method makes a plan")
+		t.Error("got a plan by an unknown method, want an error")
 	}
 }
 
-// The simulated device does not judge estimates of measured samples. A warning names the
-// part of the samples that was simulated all the same.
+// TestMeasuredModels: the simulated device does not judge the estimates of a model of
+// measured samples. If the samples of all-to-alls were simulated, a warning says so.
 func TestMeasuredModels(t *testing.T) {
 	p := workloadNamed(t, "mlperf-dlrm-dcnv2")
 	for _, comm := range []string{"", "simulated"} {
@@ -470,10 +470,10 @@ func TestMeasuredModels(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, ok := r.Gap(); r.Judged() || ok || r.Baselines[0].Simulated != 0 {
-			t.Errorf("all-to-alls %q: got a judgement by the simulated device", comm)
+			t.Errorf("all-to-alls %q: got a simulated cost or a bound, want none", comm)
 		}
-		if told := strings.Contains(strings.Join(r.Plan.Provenance.Warnings, "\n"), "SIMULATED"); told != (comm != "") {
-			t.Errorf("all-to-alls %q: got warnings %q", comm, r.Plan.Provenance.Warnings)
+		if warned := strings.Contains(strings.Join(r.Plan.Provenance.Warnings, "\n"), "SIMULATED"); warned != (comm != "") {
+			t.Errorf("all-to-alls %q: got warnings %q, one of them with SIMULATED: want %v", comm, r.Plan.Provenance.Warnings, comm != "")
 		}
 	}
 }

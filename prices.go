@@ -26,26 +26,27 @@ type PriceList interface {
 	// Price returns the estimate of a whole placement, shards listed by device. It must
 	// not be called while a search uses Scorers of the list.
 	Price(shards [][]problem.Shard) plan.Breakdown
-	// Doubts returns the doubts about that estimate, a sentence each: for example, that
-	// the placement lies outside the samples of a model.
+	// Doubts returns the doubts about the estimate of a placement, one sentence each: for
+	// example, that the placement is outside the range of the model's samples.
 	Doubts(shards [][]problem.Shard) []string
-	// Estimator says what the estimates come from.
+	// Estimator returns the origin of the estimates, as plans state it.
 	Estimator() plan.Estimator
-	// Supports reports whether slices in the form are estimated. The zero form always is.
+	// Supports reports whether the list estimates slices in the form. Every list
+	// estimates the zero form.
 	Supports(form problem.Form) bool
 }
 
-// Prices chooses what estimates the costs of placements. Pretrained, Trained, TorchRec
-// and Prototype make one.
+// Prices is the choice of what estimates the costs of placements. Pretrained, Trained,
+// TorchRec and Prototype return one.
 type Prices interface {
 	// String names the choice: a model's id, for instance.
 	String() string
-	// Model returns the id of the model for a cluster. It fails where nothing estimates
-	// costs on that cluster.
+	// Model returns the id of the model for a cluster. It fails if the choice has no
+	// model for the cluster.
 	Model(t hardware.Topology) (string, error)
 	// List returns the price list of a valid problem, which must not change while the
-	// list is in use. It fails where Model fails for the problem's cluster, and on tables
-	// that are not estimated.
+	// list is in use. It fails if Model fails for the problem's cluster, or if the
+	// problem has tables that the choice does not estimate.
 	List(p *problem.Problem) (PriceList, error)
 }
 
@@ -57,8 +58,8 @@ func (o Options) prices() Prices {
 	return o.Prices
 }
 
-// Pretrained returns the models that ship with this package: each cluster takes the model of
-// its profile.
+// Pretrained returns the choice of the models that ship with this package. The cluster's
+// profile decides which model is used.
 func Pretrained() Prices { return pretrainedModels{} }
 
 type pretrainedModels struct{}
@@ -85,10 +86,10 @@ func (pretrainedModels) List(p *problem.Problem) (PriceList, error) {
 	return Trained(model, 0).List(p)
 }
 
-// Trained returns the prices of a model. riskPenalty, of at least 0, is the number of
-// standard deviations of an ensemble's members by which the search estimates a plan above
-// their mean (cost.Pool.NewScorer); the plan's predicted times are the mean all the
-// same. It has no effect on a model that is no ensemble.
+// Trained returns the choice of a trained model. riskPenalty, at least 0, is the number of
+// standard deviations of an ensemble's members that the search adds to the members' mean
+// (cost.Pool.NewScorer). The plan's predicted times are the mean without it. It has no
+// effect on a model that is not an ensemble.
 func Trained(model *cost.Model, riskPenalty float64) Prices { return trained{model, riskPenalty} }
 
 type trained struct {
@@ -129,12 +130,13 @@ func (l trainedList) Doubts(shards [][]problem.Shard) []string {
 
 func (l trainedList) Estimator() plan.Estimator { return l.model.Estimator() }
 
-// Supports is false for tables that are cut by rows or replicated and in host memory, too.
+// Supports is false for tables that are both in host memory and cut by rows or replicated.
 func (l trainedList) Supports(form problem.Form) bool {
 	return !form.ShardingType.Joint() || !form.Tier.OnHost()
 }
 
-// TorchRec returns the closed formulas of TorchRec's own planner (package torchrec).
+// TorchRec returns the choice of the closed formulas of TorchRec's own planner (package
+// torchrec).
 func TorchRec() Prices { return formulas{} }
 
 type formulas struct{}
@@ -162,12 +164,12 @@ func (formulaList) Estimator() plan.Estimator {
 
 func (formulaList) Supports(problem.Form) bool { return true }
 
-// Prototype returns the prices of the published prototype's nets. They were not trained on
-// the simulated device, so it does not judge their plans.
-// The nets must not change while the prices are in use.
+// Prototype returns the choice of the published prototype's nets. The nets were not
+// trained on the simulated device, so the simulated device does not judge their plans. The
+// nets must not change while the choice is in use.
 func Prototype(models *prototype.Models) Prices {
 	hash := sha256.New()
-	// Numbers that are finite always encode, and a hash takes all that is written.
+	// No error is possible: finite numbers always encode, and a hash takes every write.
 	_ = json.NewEncoder(hash).Encode(models)
 	return nets{models, "prototype-" + hex.EncodeToString(hash.Sum(nil))[:12]}
 }
@@ -212,19 +214,19 @@ func (netList) Supports(form problem.Form) bool {
 	return !form.ShardingType.Joint() && !form.Tier.OnHost()
 }
 
-// beyondColumns reports whether the price list supports sharding types or memories other than
-// slices of columns in HBM.
+// beyondColumns reports whether the price list supports other forms than slices of columns
+// in HBM.
 func beyondColumns(prices PriceList) bool {
 	return prices.Supports(problem.Form{ShardingType: problem.RowWise}) || prices.Supports(problem.Form{Tier: problem.Host})
 }
 
-// Unpriceable is the error of a plan with tables in forms that the price list does not
+// Unpriceable is the error of a plan that has tables in forms that the price list does not
 // estimate.
 type Unpriceable struct {
-	// Tables are their names, in the plan's order.
+	// Tables are the names of these tables, in the plan's order.
 	Tables []string
-	// ColumnsOnly says that nothing but slices of columns in HBM is estimated. Otherwise
-	// the tables are cut by rows or replicated and in host memory, too.
+	// ColumnsOnly is true if the list estimates only slices of columns in HBM. If it is
+	// false, the tables are both in host memory and cut by rows or replicated.
 	ColumnsOnly bool
 }
 
@@ -253,13 +255,12 @@ func priceable(pl *plan.Plan, prices PriceList) error {
 	return &Unpriceable{Tables: tables, ColumnsOnly: !beyondColumns(prices)}
 }
 
-// Price fills in the estimated cost of a plan for p, which some other tool may have made:
-// its predicted times, the model that predicted them, and the doubts about both. Each
-// table must be placed, on devices that exist, and p must be valid; Price does not ask
-// whether the plan fits or keeps to constraints. It fails with *Unpriceable on tables that
-// nothing estimates, and leaves the plan as it was.
-//
-// Of opt it takes Prices and Warnings.
+// Price writes the estimate into a plan for p that another tool may have made: the
+// predicted times, the model that predicted them, and the warnings. p must be valid, and
+// the plan must place every table on devices that exist; Price does not check whether the
+// plan fits or keeps to constraints. It fails with *Unpriceable, and does not change the
+// plan, if the plan has tables that opt.Prices does not estimate. It uses opt.Prices and
+// opt.Warnings only.
 func Price(pl *plan.Plan, p *problem.Problem, opt Options) error {
 	prices, err := opt.prices().List(p)
 	if err != nil {
@@ -281,8 +282,8 @@ func estimate(pl *plan.Plan, prices PriceList, shards [][]problem.Shard, status 
 	return nil
 }
 
-// warnings joins the doubts about a placement's estimate, the input's warnings and
-// those that come from how the plan was made.
+// warnings returns the doubts about a placement's estimate, then the input's warnings,
+// then those that say how the plan was made.
 func warnings(prices PriceList, shards [][]problem.Shard, status search.Status, input []string) []string {
 	all := append(slices.Clone(prices.Doubts(shards)), input...)
 	if note := prices.Estimator().Note; note != "" {

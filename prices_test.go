@@ -22,7 +22,8 @@ import (
 	"github.com/neuroshard/neuroshard/search"
 )
 
-// A plan that is priced is priced as the search prices it.
+// TestPrice estimates a plan without estimates. The result must be that of Plan for the
+// same placement. A table in a form that the model does not estimate is an error.
 func TestPrice(t *testing.T) {
 	w, err := workload.ByName("criteo-kaggle")
 	if err != nil {
@@ -42,16 +43,16 @@ func TestPrice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Predicted != want.Predicted || !slices.Equal(got.Devices, want.Devices) {
-		t.Errorf("got %v, want %v", got.Predicted, want.Predicted)
+		t.Errorf("got cost %v and devices %+v, want %v and %+v", got.Predicted, got.Devices, want.Predicted, want.Devices)
 	}
 	if !slices.Equal(got.Provenance.Warnings, want.Provenance.Warnings) || got.Provenance.Model != want.Provenance.Model || !got.Priced() {
-		t.Errorf("got %+v, want the model and warnings of %+v", got.Provenance, want.Provenance)
+		t.Errorf("got provenance %+v, want the model and the warnings of %+v", got.Provenance, want.Provenance)
 	}
 	if err := got.Validate(p); err != nil {
 		t.Error(err)
 	}
 
-	// Cut by rows and in host memory, too.
+	// A table that is cut by rows and also in host memory.
 	got.Tables = slices.Clone(got.Tables)
 	both := got.Tables[0]
 	both.ShardingType = plan.RowWise
@@ -62,14 +63,15 @@ func TestPrice(t *testing.T) {
 	before := got.Predicted
 	var unpriceable *neuroshard.Unpriceable
 	if err := neuroshard.Price(got, p, neuroshard.Options{}); !errors.As(err, &unpriceable) || got.Predicted != before || got.Priced() {
-		t.Fatalf("got %v, want an *Unpriceable and nothing changed", err)
+		t.Fatalf("got error %v and cost %v, want an *Unpriceable and the plan unchanged, cost %v", err, got.Predicted, before)
 	}
 	if want := "no model estimates tables that are cut by rows or replicated and also in host memory: \"t000\""; unpriceable.Error() != want {
-		t.Errorf("got %s, want %s", unpriceable, want)
+		t.Errorf("got error %s, want %s", unpriceable, want)
 	}
 }
 
-// ensemble returns a model of three nets: the shipped ones of a profile, disturbed.
+// ensemble returns a model of three members: copies of the shipped nets of a profile, each
+// with random changes.
 func ensemble(t *testing.T, profile string) *cost.Model {
 	t.Helper()
 	file, err := pretrained.File(profile)
@@ -99,8 +101,8 @@ func ensemble(t *testing.T, profile string) *cost.Model {
 	return model
 }
 
-// The risk penalty changes the placement that the search finds. It does not change the
-// baselines, which place tables without estimates.
+// TestRiskPenaltyIsOfTheSearch: the risk penalty changes the placement that the search
+// finds, but not the baselines, which place tables without estimates.
 func TestRiskPenaltyIsOfTheSearch(t *testing.T) {
 	p := workloadNamed(t, "criteo-kaggle")
 	model := ensemble(t, p.Topology.Profile.Name)
@@ -116,7 +118,7 @@ func TestRiskPenaltyIsOfTheSearch(t *testing.T) {
 		t.Errorf("baselines with a risk penalty: got %+v, want %+v", got, want)
 	}
 	if results[20].Predicted.Cost <= results[0].Predicted.Cost {
-		t.Errorf("got a mean of %v with a risk penalty, want more than the %v without", results[20].Predicted.Cost, results[0].Predicted.Cost)
+		t.Errorf("got predicted cost %v with a risk penalty, want more than without it, %v", results[20].Predicted.Cost, results[0].Predicted.Cost)
 	}
 }
 
@@ -139,7 +141,7 @@ func published(t *testing.T) *prototype.Models {
 	return models
 }
 
-// drawnTask returns a task of the paper's on devices of a100-80.
+// drawnTask returns a task drawn as in the paper, on devices of profile a100-80.
 func drawnTask(t *testing.T, devices int) *problem.Problem {
 	t.Helper()
 	drawn, err := workload.Draw(workload.Pool(7), workload.PaperSettings()[0], 7, 0)
@@ -151,8 +153,8 @@ func drawnTask(t *testing.T, devices int) *problem.Problem {
 	return &p
 }
 
-// Each choice names itself and its model, and Evaluate gives for a placement what Plan
-// gave for it.
+// TestChoicesOfPrices checks the name, the model and the supported forms of each choice.
+// Evaluate must return for Plan's placement what Plan returned.
 func TestChoicesOfPrices(t *testing.T) {
 	file, err := pretrained.File("a100-80")
 	if err != nil {
@@ -176,10 +178,10 @@ func TestChoicesOfPrices(t *testing.T) {
 		{neuroshard.Prototype(published(t)), "prototype-", "prototype-", false, false, false},
 	} {
 		if got := c.prices.String(); !strings.HasPrefix(got, c.name) {
-			t.Errorf("got name %q, want %q", got, c.name)
+			t.Errorf("got name %q, want a name that starts with %q", got, c.name)
 		}
 		if got, err := c.prices.Model(p.Topology); err != nil || !strings.HasPrefix(got, c.model) {
-			t.Errorf("%v: got model %q, %v, want %q", c.prices, got, err, c.model)
+			t.Errorf("%v: got model %q and error %v, want a model that starts with %q", c.prices, got, err, c.model)
 		}
 		list, err := c.prices.List(p)
 		if err != nil {
@@ -204,10 +206,10 @@ func TestChoicesOfPrices(t *testing.T) {
 				t.Fatalf("%v, %s: %v", c.prices, method, err)
 			}
 			if want.Judged() != c.judged || want.Status != search.Complete {
-				t.Errorf("%v, %s: got judged %v and status %q, want %v", c.prices, method, want.Judged(), want.Status, c.judged)
+				t.Errorf("%v, %s: got judged %v and status %q, want %v and %q", c.prices, method, want.Judged(), want.Status, c.judged, search.Complete)
 			}
 			if _, bounded := want.Gap(); bounded != (c.model == id) {
-				t.Errorf("%v, %s: got a bound: %v", c.prices, method, bounded)
+				t.Errorf("%v, %s: has a bound: got %v, want %v", c.prices, method, bounded, c.model == id)
 			}
 			got.Status, got.Stats, got.Optimal, got.Plan.Provenance.Status = want.Status, want.Stats, want.Optimal, want.Plan.Provenance.Status
 			if !reflect.DeepEqual(got, want) {
@@ -217,11 +219,13 @@ func TestChoicesOfPrices(t *testing.T) {
 	}
 }
 
+// TestChoicesOfPricesRefuse asks for estimates that a choice cannot make: for another
+// number of devices, an unknown profile, an empty placement, and a table cut by rows.
 func TestChoicesOfPricesRefuse(t *testing.T) {
 	p := drawnTask(t, 8)
 	nets := neuroshard.Prototype(published(t))
 	if _, err := nets.Model(p.Topology); err == nil || !strings.Contains(err.Error(), "8 devices, but the comm nets are for 4") {
-		t.Errorf("8 devices: got error %v, want one of the number of devices", err)
+		t.Errorf("8 devices: got error %v, want one that names both numbers of devices", err)
 	}
 	if _, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{Prices: nets}); err == nil {
 		t.Error("8 devices: got a plan, want an error")
@@ -238,14 +242,14 @@ func TestChoicesOfPricesRefuse(t *testing.T) {
 	for _, prices := range []neuroshard.Prices{nil, nets} {
 		var invalid *plan.Invalid
 		if _, err := neuroshard.Evaluate(p, empty, neuroshard.Options{Prices: prices}); !errors.As(err, &invalid) {
-			t.Errorf("%v: an empty plan: got %v, want a *plan.Invalid", prices, err)
+			t.Errorf("%v, an empty placement: got error %v, want a *plan.Invalid", prices, err)
 		}
 	}
 	pl := plan.New(p, empty)
 	pl.Tables[0].ShardingType, pl.Tables[0].Shards = plan.RowWise, []plan.Shard{{}}
 	var unpriceable *neuroshard.Unpriceable
 	if err := neuroshard.Price(pl, p, neuroshard.Options{Prices: nets}); !errors.As(err, &unpriceable) || !strings.Contains(err.Error(), "only slices of columns in HBM") {
-		t.Errorf("a row_wise table: got %v, want an *Unpriceable", err)
+		t.Errorf("a row_wise table: got error %v, want an *Unpriceable about slices of columns", err)
 	}
 	if err := neuroshard.Price(pl, drawnTask(t, 8), neuroshard.Options{Prices: nets}); err == nil {
 		t.Error("8 devices: got an estimate, want an error")
