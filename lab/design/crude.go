@@ -10,9 +10,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// crude estimates costs before there is a model. A device takes the bytes that it looks up
-// over its bandwidth; a plan takes the time of its slowest device and that of the most
-// bytes that one device exchanges.
+// crude estimates costs before there is a model. The time of a device is the number
+// of bytes that it looks up, divided by its bandwidth. The cost of a plan is the
+// time of its slowest device plus that of the most bytes that one device exchanges.
 type crude struct{}
 
 func (crude) String() string { return "crude" }
@@ -21,7 +21,8 @@ func (crude) Model(hardware.Topology) (string, error) { return "crude", nil }
 
 func (crude) List(p *problem.Problem) (neuroshard.PriceList, error) { return newCrudeList(p), nil }
 
-// crudeList is a problem under the crude estimate: the items that its Scorers share.
+// crudeList is a problem under the crude estimate, with the items that its Scorers
+// share.
 type crudeList struct {
 	problem *problem.Problem
 	index   map[[2]int]int
@@ -51,7 +52,8 @@ func (l *crudeList) Price(shards [][]problem.Shard) plan.Breakdown {
 	}
 	devices := make([]plan.StepTimes, len(shards))
 	for d := range devices {
-		// All end together: the exchange contains the wait for the slowest device.
+		// All devices end together: the exchange contains the wait for the slowest
+		// device.
 		compute := s.Compute(d)
 		devices[d] = plan.StepTimes{Forward: unit.Millis(compute), ForwardComm: unit.Millis(s.Cost() - compute)}
 	}
@@ -75,7 +77,7 @@ type crudeScorer struct {
 	lookups, dims []int64
 }
 
-// Item registers a slice of columns in HBM. It panics on other forms.
+// Item adds a slice of columns in HBM. It panics on other forms.
 func (c *crudeScorer) Item(table, width int, form problem.Form) int {
 	if form != (problem.Form{}) {
 		panic("design: only slices of columns in HBM are estimated")
@@ -89,7 +91,8 @@ func (c *crudeScorer) Item(table, width int, form problem.Form) int {
 	i := len(s.lookups)
 	s.index[key] = i
 	one := dataset.Group{Operation: s.problem.Operation(table), Members: []dataset.Member{{Table: int32(table), Dim: int32(width)}}}
-	// Forward and backward read a row's worth each, and the backward writes one.
+	// Forward and backward each read the bytes of a row, and the backward also writes
+	// them.
 	s.lookups = append(s.lookups, int64(3*LookupBytes(s.problem.Tables, &one)))
 	// Twice: the forward all-to-all and the backward.
 	s.dims = append(s.dims, 2*int64(s.problem.Batch)*int64(width*len(t.Features))*problem.OutputBytes)

@@ -35,7 +35,7 @@ func TestCrudeByHand(t *testing.T) {
 	a, b := s.Item(0, 32, problem.Form{}), s.Item(1, 8, problem.Form{})
 	s.Add(0, a)
 	s.Add(1, b)
-	// 5,000 lookups of 128 bytes and 4,000 of 64, thrice, at 10 GB/s.
+	// 5,000 lookups of 128 bytes and 4,000 of 64 bytes, three times, at 10 GB/s.
 	if got, want := s.Compute(0), 3*5000*128/10e6; got != want {
 		t.Errorf("device 0: got %v ms, want %v", got, want)
 	}

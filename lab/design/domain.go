@@ -14,53 +14,56 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// domain.go draws within bounds that the caller chooses. A group that takes too much memory
-// or time to measure is drawn again: a few times as a whole, with the same number of
-// shards. If it is still too heavy, its heaviest shards are left out.
+// domain.go draws samples within bounds that the caller chooses. A group that takes
+// too much memory or time to measure is drawn again: a few times as a whole, with
+// the same number of shards. If it is still too heavy, its heaviest shards are left
+// out.
 //
 //	a sample is   a tenth of the time a shard of an earlier group, alone
 //	              else 5 % a tiny group of narrow shards: the launch cost
 //	              else a group, its number of shards uniform or log-uniform
 
-// Domain bounds what is drawn; the zero value of a field takes the default.
+// Domain holds the bounds of the draws; the zero value of a field takes the
+// default.
 type Domain struct {
-	// Batches are the global batches that are drawn, all alike (default: Batches).
+	// Batches are the global batches of the draws, with equal probability (default:
+	// Batches).
 	Batches []int
-	// MinShards and MaxShards bound the shards of a group, and MaxDim their
+	// MinShards and MaxShards bound the number of shards of a group, and MaxDim their
 	// columns (default: 1, 60 and 256).
 	MinShards, MaxShards int
 	MaxDim               int
-	// Plain draws dims as the NeuroShard paper does, powers of two, of random tables
-	// that a single feature reads each: what its prototype's files can say.
+	// Plain limits the draws to those of the NeuroShard paper, which the files of its
+	// prototype can express: dims are powers of two, and one feature reads each random
+	// table.
 	Plain bool
 	// MinRows, MaxRows and MaxPoolingFactor bound the random tables (default: 10,
 	// 1e10 and 400).
 	MinRows, MaxRows int64
 	MaxPoolingFactor float64
-	// Optimizers and Precisions are drawn all alike (default: all four, and fp32
-	// and fp16). WeightedShare is the share of weighted groups, in [0, 1].
+	// Optimizers and Precisions are drawn with equal probability (default: all four,
+	// and fp32 and fp16). WeightedShare is the share of weighted groups, in [0, 1].
 	Optimizers    []problem.Optimizer
 	Precisions    []problem.Precision
 	WeightedShare float64
-	// MaxBytes bounds the weights and optimizer state of a group (GroupBytes), as
-	// the NeuroShard paper caps them at a device's memory. 0 means no bound.
+	// MaxBytes bounds the weights and optimizer state of a group (GroupBytes), like
+	// the memory of a device in the NeuroShard paper. 0 means no bound.
 	MaxBytes unit.Bytes
-	// MaxLookupBytes bounds what a group looks up (LookupBytes), and with it the
-	// time that a sample takes. 0 means no bound.
+	// MaxLookupBytes bounds the bytes that a group looks up (LookupBytes), and thereby
+	// the time to measure a sample. 0 means no bound.
 	MaxLookupBytes float64
-	// Devices are the numbers of devices of an all-to-all, all alike and all on
-	// one host (default: 2, 4 and 8), and MaxDimSum bounds the columns of a
-	// device; 0 means no bound.
+	// Devices are the numbers of devices of an all-to-all, drawn with equal
+	// probability; the devices are on one host (default: 2, 4 and 8). MaxDimSum bounds
+	// the columns of a device; 0 means no bound.
 	Devices   []int
 	MaxDimSum int
-	// StartSpread is the most time, in ms, between the first and the last device that is
+	// StartSpread is the most time in ms between the first and the last device that is
 	// ready for an all-to-all (default: 19). It should be near the difference of the
-	// devices' computing times in plans: if a device sends before the last one is ready,
-	// the exchange of the last one is shorter.
+	// devices' computing times in plans: if a device sends before the last one is
+	// ready, the exchange takes less time after the last one is ready.
 	StartSpread float64
-	// Tables, if not empty, are drawn over instead of random ones. Their
-	// dims, precisions and optimizers do not matter, but for what they are drawn
-	// with.
+	// Tables, if not empty, replace the random tables. Their dims, precisions and
+	// optimizers are not used: the draws have their own.
 	Tables []problem.Table
 }
 
@@ -79,8 +82,8 @@ func Paper() Domain {
 	}
 }
 
-// CPU returns the domain of a machine of a few cores, on which a step of the
-// largest group takes some 40 ms: batches of 512 to 4,096, tables of up to 2
+// CPU returns the domain for a machine of a few cores, on which a step of the
+// largest group takes about 40 ms: batches of 512 to 4,096, tables of up to 2
 // million rows and groups of up to 40 shards, fp32, trained with SGD or row-wise
 // Adagrad, on 2 to 8 devices.
 func CPU() Domain {
@@ -96,10 +99,10 @@ func CPU() Domain {
 	}
 }
 
-// maxStartSpread is what workers wait at most, in ms.
+// maxStartSpread is the longest time that workers wait, in ms.
 const maxStartSpread = 1000
 
-// WithDefaults returns the domain with the defaults in place of zero values.
+// WithDefaults returns the domain with defaults in place of zero values.
 func (d Domain) WithDefaults() Domain {
 	orElse := func(v *int, otherwise int) {
 		if *v == 0 {
@@ -136,12 +139,12 @@ func (d Domain) WithDefaults() Domain {
 	return d
 }
 
-// minTables is the least number of tables with which each split has one.
+// minTables is the least number of tables that gives each split at least one.
 const minTables = 10
 
-// Problems lists what is wrong with the domain; empty means valid. A valid
-// domain may still have too little memory for its tables, which shows when they
-// are drawn.
+// Problems lists the faults of the domain; an empty list means that it is valid.
+// The memory of a valid domain may still be too small for its tables; the draw of
+// the tables then fails.
 func (d Domain) Problems() []string {
 	d = d.WithDefaults()
 	var all problems
@@ -156,7 +159,7 @@ type problems []string
 
 func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
 
-// checkGroups adds what is wrong with the sizes of groups and tables.
+// checkGroups adds the faults of the sizes of groups and tables.
 func (d *Domain) checkGroups(p *problems) {
 	for _, b := range d.Batches {
 		if b < 1 || b > problem.MaxBatch {
@@ -177,7 +180,7 @@ func (d *Domain) checkGroups(p *problems) {
 	}
 }
 
-// checkOperations adds what is wrong with the operations.
+// checkOperations adds the faults of the operations.
 func (d *Domain) checkOperations(all *problems) {
 	for _, o := range d.Optimizers {
 		if o > problem.Adam {
@@ -194,7 +197,7 @@ func (d *Domain) checkOperations(all *problems) {
 	}
 }
 
-// checkLimits adds what is wrong with the limits on samples and with the all-to-alls.
+// checkLimits adds the faults of the limits on samples and of the all-to-alls.
 func (d *Domain) checkLimits(p *problems) {
 	if d.MaxBytes < 0 {
 		p.add("max bytes: %d is negative", int64(d.MaxBytes))
@@ -215,7 +218,7 @@ func (d *Domain) checkLimits(p *problems) {
 	}
 }
 
-// tableProblems lists what is wrong with the given tables.
+// tableProblems lists the faults of the given tables.
 func (d Domain) tableProblems() []string {
 	if len(d.Tables) == 0 {
 		return nil
@@ -224,7 +227,7 @@ func (d Domain) tableProblems() []string {
 	if len(d.Tables) < minTables {
 		all = append(all, fewTables(len(d.Tables)))
 	}
-	// Where they may be placed is of no concern here.
+	// The constraints on devices are not checked here.
 	p := problem.Problem{Tables: slices.Clone(d.Tables), Topology: hardware.Topology{Profile: hardware.Profiles()[0], Devices: 1}, Batch: 1}
 	for i := range p.Tables {
 		p.Tables[i].Constraint = problem.Constraint{}
@@ -256,12 +259,12 @@ func bytesOf(t *problem.Table, op problem.Operation, dim int64) float64 {
 	return float64(t.Rows)*float64(dim*op.Precision.Bytes()) + float64(op.Optimizer.StateBytes(t.Rows, int(dim)))
 }
 
-// cacheLine is the least that a lookup transfers, in bytes.
+// cacheLine is the least number of bytes that a lookup transfers.
 const cacheLine = 64
 
-// LookupBytes returns what one step of a group looks up, in bytes: for each
-// lookup a row in fp32, which is what a gradient takes, but no less than 64
-// bytes, a cache line. The time of a step grows with it.
+// LookupBytes returns the bytes that one step of a group looks up: for each lookup
+// a row in fp32, the precision of gradients, but at least 64 bytes, a cache line.
+// The time of a step grows with this number.
 func LookupBytes(tables []problem.Table, g *dataset.Group) float64 {
 	sum := 0.0
 	for _, m := range g.Members {
@@ -274,14 +277,14 @@ func lookupBytesOf(t *problem.Table, op problem.Operation, dim int) float64 {
 	return float64(op.Batch) * t.PoolingFactor() * float64(max(4*dim, cacheLine))
 }
 
-// Allows reports whether a group, whose members index tables, is within
-// MaxBytes and MaxLookupBytes.
+// Allows reports whether a group is within MaxBytes and MaxLookupBytes. The members
+// of the group index tables.
 func (d Domain) Allows(tables []problem.Table, g *dataset.Group) bool {
 	return d.excess(float64(GroupBytes(tables, g)), LookupBytes(tables, g)) <= 1
 }
 
-// excess returns by what factor a group exceeds its bounds; at most 1 is
-// allowed.
+// excess returns the factor by which a group exceeds its bounds; a group with at
+// most 1 is allowed.
 func (d *Domain) excess(bytes, lookupBytes float64) float64 {
 	worst := 0.0
 	if d.MaxBytes > 0 {
@@ -293,12 +296,12 @@ func (d *Domain) excess(bytes, lookupBytes float64) float64 {
 	return worst
 }
 
-// weight is a shard's excess, were it alone.
+// weight returns the excess of a group with this shard only.
 func (d *Domain) weight(t *problem.Table, op problem.Operation, dim int) float64 {
 	return d.excess(bytesOf(t, op, int64(dim)), lookupBytesOf(t, op, dim))
 }
 
-// lightest returns the operation of the domain that weighs least.
+// lightest returns the operation of the domain with the least weight.
 func (d *Domain) lightest() problem.Operation {
 	op := problem.Operation{Batch: slices.Min(d.Batches), Optimizer: slices.Min(d.Optimizers), Precision: d.Precisions[0]}
 	for _, p := range d.Precisions {
@@ -309,12 +312,12 @@ func (d *Domain) lightest() problem.Operation {
 	return op
 }
 
-// Compute returns a dataset of groups without times over tables tables, or over
-// the domain's own, in an order drawn with the seed; their number is not used
-// then. A tenth of the tables each is kept for validation and test, and so are
-// the groups drawn over them; fewer samples are the first of more. It fails
-// if the domain has problems, with fewer than 10 tables, and if the bounds allow no
-// group.
+// Compute returns a dataset of groups without times. The groups are drawn over
+// random tables, tables of them, or over the domain's own tables in an order drawn
+// with the seed; then tables is not used. A tenth of the tables each is kept for
+// validation and test, with the groups drawn over them. With fewer samples, the
+// samples are the first ones of a larger draw. Compute fails if the domain has
+// problems, if there are fewer than 10 tables, and if the bounds allow no group.
 func (d Domain) Compute(seed uint64, tables, samples int) (*dataset.Compute, error) {
 	if len(d.Tables) == 0 && tables < minTables {
 		return nil, errors.New(fewTables(tables))
@@ -329,7 +332,8 @@ func (d Domain) Compute(seed uint64, tables, samples int) (*dataset.Compute, err
 	draw := rand.New(rand.NewPCG(seed, 3))
 	set := &dataset.Compute{Provenance: dataset.Provenance{Seed: seed}}
 	if len(d.Tables) > 0 {
-		// Files list tables by size or by kind; the splits must not.
+		// Files often list tables by size or by purpose; the splits must not depend on
+		// that order.
 		for _, i := range draw.Perm(len(d.Tables)) {
 			set.Tables = append(set.Tables, d.Tables[i])
 		}
@@ -357,20 +361,19 @@ func (d Domain) Compute(seed uint64, tables, samples int) (*dataset.Compute, err
 
 func (d Domain) check() error {
 	if faults := d.Problems(); len(faults) > 0 {
-		return fmt.Errorf("the domain to draw from is wrong:\n%s", strings.Join(faults, "\n"))
+		return fmt.Errorf("the domain is not valid:\n%s", strings.Join(faults, "\n"))
 	}
 	return nil
 }
 
-// tables draws random tables. None is so large that its narrowest slice is
-// beyond MaxBytes.
+// tables draws random tables. The narrowest slice of each is within MaxBytes.
 func (d *Domain) tables(draw *rand.Rand, count int) ([]problem.Table, error) {
 	most := d.MaxRows
 	if d.MaxBytes > 0 {
 		row := bytesOf(&problem.Table{Rows: 1}, d.lightest(), problem.ColumnGranule)
 		most = min(most, int64(float64(d.MaxBytes)/row/float64(d.MinShards)))
 		if most < d.MinRows {
-			return nil, fmt.Errorf("max bytes: %v do not hold %s of %d columns and %d rows: raise it or lower the least rows",
+			return nil, fmt.Errorf("max bytes: %v cannot hold %s of %d columns and %d rows: raise max bytes or lower min rows",
 				d.MaxBytes, shards(d.MinShards), problem.ColumnGranule, d.MinRows)
 		}
 	}
@@ -390,11 +393,11 @@ func (d *Domain) tables(draw *rand.Rand, count int) ([]problem.Table, error) {
 	return all, nil
 }
 
-// poolingTries is how often a pooling factor is drawn until it is in bounds.
+// poolingTries is the most draws of a pooling factor until it is within the bounds.
 const poolingTries = 100
 
-// pooling draws a pooling factor: one for a quarter of the tables, else
-// log-normal, cut off where the domain ends.
+// pooling draws a pooling factor: 1 for a quarter of the tables, otherwise
+// log-normal, within the bounds of the domain.
 func (d *Domain) pooling(draw *rand.Rand) float64 {
 	if draw.Float64() < .25 {
 		return min(1, d.MaxPoolingFactor)

@@ -44,7 +44,7 @@ func ExampleDomain_Compute() {
 	// 4: sgd, t45 6738x64, t44 4512x64, t50 47552x64, t4 21012x64, t20 475906x64
 }
 
-// drawDomain draws bounds that allow something, or nothing.
+// drawDomain draws bounds that allow some groups, or none.
 func drawDomain(t *rapid.T) design.Domain {
 	d := design.Domain{
 		Batches:          rapid.SliceOfN(rapid.IntRange(1, 1<<17), 0, 4).Draw(t, "batches"),
@@ -65,7 +65,7 @@ func drawDomain(t *rapid.T) design.Domain {
 	return d
 }
 
-// or returns the list, or the default where it is empty.
+// or returns the list, or the default if the list is empty.
 func or[T any](list, otherwise []T) []T {
 	if len(list) == 0 {
 		return otherwise
@@ -73,8 +73,8 @@ func or[T any](list, otherwise []T) []T {
 	return list
 }
 
-// Whatever the bounds: either every draw is within all of them, or the error
-// names the one that allows nothing.
+// For all bounds, either every draw is within them, or the error names the bound
+// that allows nothing.
 func TestDomainBoundsHold(t *testing.T) {
 	failed, drawn := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -89,7 +89,7 @@ func TestDomainBoundsHold(t *testing.T) {
 			failed++
 			message := err.Error()
 			if !(d.MaxBytes > 0 && strings.Contains(message, "max bytes") || d.MaxLookupBytes > 0 && strings.Contains(message, "max lookup bytes") ||
-				strings.Contains(message, "looked up once")) {
+				strings.Contains(message, "has a lookup")) {
 				t.Fatalf("got error %q, want one that names a bound", message)
 			}
 			return
@@ -128,7 +128,7 @@ func TestDomainBoundsHold(t *testing.T) {
 				t.Errorf("sample %d: got weighted %v of a share of %v", i, g.Operation.Weighted, d.WeightedShare)
 			}
 			first, end := design.TablesOf(g.Split, tables)
-			// Both sums by hand.
+			// Both sums are computed by hand.
 			bytes, lookups := 0., 0.
 			for _, m := range g.Members {
 				if int(m.Table) < first || int(m.Table) >= end {
@@ -152,7 +152,8 @@ func TestDomainBoundsHold(t *testing.T) {
 				t.Errorf("sample %d looks up nothing", i)
 			}
 		}
-		// The same seed again, and fewer samples of it.
+		// The same seed gives the same samples again, and fewer samples are the first
+		// ones.
 		again, err := d.Compute(seed, tables, 33)
 		if err != nil || !reflect.DeepEqual(again.Tables, set.Tables) || !reflect.DeepEqual(again.Samples, set.Samples[:33]) {
 			t.Errorf("got other draws (error %v), want the first 33 of the same", err)
@@ -220,7 +221,7 @@ func TestSeedsDraw(t *testing.T) {
 	}
 }
 
-// The CPU's groups are of all sizes, mixes and kinds, and light.
+// The groups for the CPU are of all sizes, mixes and operations, and light.
 func TestCPUCoversItsDomain(t *testing.T) {
 	set, err := design.CPU().Compute(7, 400, 4000)
 	if err != nil {
@@ -251,7 +252,8 @@ func TestCPUCoversItsDomain(t *testing.T) {
 		}
 		count("tiny", n <= 3 && design.LookupBytes(set.Tables, g) < 3e6 && slices.IndexFunc(g.Members, func(m dataset.Member) bool { return m.Dim > 4 }) < 0)
 		count("above half of the lookups", design.LookupBytes(set.Tables, g) > 40e6)
-		// A shard alone comes soon after its group, which lies in the same split.
+		// A shard that is measured alone comes soon after its group, which is in the same
+		// split.
 		if n == 1 {
 			for back := i - 1; back >= 0 && back >= i-30; back-- {
 				of := &set.Samples[back]
@@ -277,7 +279,7 @@ func TestCPUCoversItsDomain(t *testing.T) {
 		{"batch 512", .2, .35},
 		{"batch 1024", .2, .35},
 		{"batch 2048", .2, .35},
-		// Large groups of large batches are drawn again.
+		// Large groups with large batches are drawn again.
 		{"batch 4096", .15, .25},
 		{"equal", .07, .2},
 		{"multiples of four", .07, .2},
@@ -294,7 +296,7 @@ func TestCPUCoversItsDomain(t *testing.T) {
 	}
 }
 
-// given returns n tables t0, t1, ..., by falling rows as files often list them.
+// given returns n tables t0, t1, ..., ordered by falling rows as in many files.
 func given(n int) []problem.Table {
 	tables := make([]problem.Table, n)
 	for i := range tables {
@@ -341,7 +343,7 @@ func TestGivenTables(t *testing.T) {
 	if len(used) != 38 || used["t3"] || used["t5"] {
 		t.Errorf("got %d tables in use (t3: %v, t5: %v), want all but t3, which nobody reads, and t5, which does not fit", len(used), used["t3"], used["t5"])
 	}
-	// The order of the file does not decide the splits.
+	// The order of the file does not determine the splits.
 	sum := 0.
 	first, end := design.TablesOf(dataset.Train, len(set.Tables))
 	for _, table := range set.Tables[first:end] {
@@ -398,7 +400,8 @@ func TestDomainProblems(t *testing.T) {
 	}
 }
 
-// The error of a domain that allows nothing names the bound and what breaks it.
+// The error of a domain that allows nothing names the bound and the sample that
+// exceeds it.
 func TestImpossibleDomains(t *testing.T) {
 	small := given(10)
 	for _, c := range []struct {
@@ -409,8 +412,8 @@ func TestImpossibleDomains(t *testing.T) {
 	}{
 		{"few tables", design.Domain{}, 9, 1, "tables: 9 are too few: training, validation and test need 10 for one of their own each"},
 		{"negative samples", design.Domain{}, 10, -1, "samples: -1 is negative"},
-		{"no room for a row", design.Domain{MinRows: 1000, MaxBytes: 7999}, 10, 1, "max bytes: 7.81 KiB do not hold 1 shard of 4 columns and 1000 rows: raise it or lower the least rows"},
-		// Three shards of the smallest table take 48,000 bytes, and it is in one
+		{"no room for a row", design.Domain{MinRows: 1000, MaxBytes: 7999}, 10, 1, "max bytes: 7.81 KiB cannot hold 1 shard of 4 columns and 1000 rows: raise max bytes or lower min rows"},
+		// Three shards of the smallest table take 48,000 bytes, and that table is in one
 		// split only.
 		{
 			"no room for three",
@@ -424,7 +427,7 @@ func TestImpossibleDomains(t *testing.T) {
 			0, 1,
 			"look up 12.0 KiB at a batch of 64, and max lookup bytes is 12.0 KiB: raise it or draw smaller batches",
 		},
-		{"unread tables", design.Domain{Batches: []int{2}, MaxPoolingFactor: .05}, 10, 1, "tables is looked up once in a batch of 2: draw larger batches or other tables"},
+		{"unread tables", design.Domain{Batches: []int{2}, MaxPoolingFactor: .05}, 10, 1, "tables has a lookup in a batch of 2: draw larger batches or other tables"},
 	} {
 		set, err := c.domain.Compute(1, c.tables, c.samples)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -437,7 +440,7 @@ func TestImpossibleDomains(t *testing.T) {
 	if _, err := (design.Domain{}).Comm(1, -1); err == nil || err.Error() != "samples: -1 is negative" {
 		t.Errorf("got error %v, want that samples are negative", err)
 	}
-	// Just enough of each.
+	// These bounds are just large enough.
 	enough := design.Domain{MinShards: 3, MaxBytes: 10 * 48 * unit.KB, MaxLookupBytes: 3 * 3 * 64 * 64, Batches: []int{128, 64}, Optimizers: []problem.Optimizer{problem.Adam, problem.SGD}, Tables: small, Precisions: []problem.Precision{problem.FP32}}
 	set, err := enough.Compute(1, 0, 100)
 	if err != nil {
@@ -482,7 +485,7 @@ func TestGroupBytesByHand(t *testing.T) {
 	}
 }
 
-// What a profile's memory allows can be drawn from the whole domain.
+// The whole domain can be drawn within the memory of a profile.
 func TestGPUMemory(t *testing.T) {
 	profile, err := hardware.ByName("h200")
 	if err != nil {
@@ -504,7 +507,7 @@ func TestGPUMemory(t *testing.T) {
 	}
 }
 
-// Plain draws only what the prototype's files can say.
+// Plain draws only samples that the prototype's files can express.
 func TestPaper(t *testing.T) {
 	set, err := design.Paper().Compute(3, 50, 400)
 	if err != nil {
@@ -532,7 +535,7 @@ func TestPaper(t *testing.T) {
 	}
 }
 
-// The lookups of every table that is drawn can be made as they are asked for.
+// The lookups of every table in the draws can be made up with the asked statistics.
 func TestCPULookupsCanBeMade(t *testing.T) {
 	set, err := design.CPU().Compute(5, 200, 600)
 	if err != nil {
@@ -566,7 +569,7 @@ func TestCPULookupsCanBeMade(t *testing.T) {
 	}
 }
 
-// Starts are as far apart as the domain says: as computes of its plans are.
+// The starts are as far apart as the domain says, like the computes of plans.
 func TestStartSpread(t *testing.T) {
 	tight := design.CPU()
 	tight.StartSpread = 1
@@ -589,8 +592,10 @@ func TestStartSpread(t *testing.T) {
 	}
 }
 
-// A twentieth of the samples tell the launch cost: up to three shards of 4 columns
-// of the lightest tables, at the least batch. Single ones aside, which shards of
+// A twentieth of the samples show the launch cost: up to three shards of 4 columns
+// of the lightest tables, at the least batch. Two thirds of them have two or three
+// shards; groups of one shard are not counted, because they may be a shard of a
+// group, measured alone.
 // groups measured alone may be, too, two thirds of them are left.
 func TestTinyGroups(t *testing.T) {
 	set, err := design.CPU().Compute(7, 400, 4000)
@@ -610,8 +615,8 @@ func TestTinyGroups(t *testing.T) {
 	}
 }
 
-// Given tables are dealt out to the splits by chance: large ones, which a file may
-// list first, are in all of them.
+// Given tables are divided into the splits at random, so that large tables, which a
+// file may list first, are in all splits.
 func TestGivenTablesAreMixed(t *testing.T) {
 	tables := given(40)
 	const seeds = 20
@@ -637,7 +642,7 @@ func TestGivenTablesAreMixed(t *testing.T) {
 	if len(orders) != seeds {
 		t.Errorf("got %d orders of %d seeds, want another one of each", len(orders), seeds)
 	}
-	// All have 20,500 rows in the mean.
+	// The mean over all tables is 20,500 rows.
 	for split, rows := range mean {
 		if rows < 16000 || rows > 25000 {
 			t.Errorf("split %d: got tables of %.0f rows in the mean of %d seeds, want about 20500", split, rows, seeds)

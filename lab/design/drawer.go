@@ -20,12 +20,12 @@ type drawer struct {
 	draw   *rand.Rand
 	tables []problem.Table
 	split  dataset.Split
-	// usable are the tables that can be measured at all, by rising weight at the
-	// lightest operation and the least dim.
+	// usable holds the tables that can be measured, by rising weight at the lightest
+	// operation and the least dim.
 	usable []int32
-	// counted are those of the usable that are Counted at a batch.
+	// counted holds, for each batch, the usable tables that are Counted at it.
 	counted map[int][]int32
-	// alone are shards of groups that were drawn, to be measured alone.
+	// alone holds shards of earlier groups, to be measured alone.
 	alone []dataset.Group
 }
 
@@ -37,7 +37,7 @@ func newDrawer(d Domain, draw *rand.Rand, tables []problem.Table, split dataset.
 	first, end := TablesOf(split, len(tables))
 	for i := first; i < end; i++ {
 		t := &tables[i]
-		// The time of a group without lookups says nothing.
+		// The time of a group without lookups gives no information.
 		if !(t.PoolingFactor()*float64(op.Batch) >= 1) {
 			continue
 		}
@@ -56,21 +56,21 @@ func newDrawer(d Domain, draw *rand.Rand, tables []problem.Table, split dataset.
 		r.countAt()
 		return r, nil
 	case !read:
-		return nil, fmt.Errorf("none of the %d %s tables is looked up once in a batch of %d: draw larger batches or other tables", end-first, name, op.Batch)
+		return nil, fmt.Errorf("none of the %d %s tables has a lookup in a batch of %d: draw larger batches or other tables", end-first, name, op.Batch)
 	}
 	return nil, r.impossible(name, first, end)
 }
 
-// Counted reports whether what is known of a table's lookups is of that batch, or
-// of any. At other batches a histogram is scaled by a rule (access.Distribution.At)
-// that few tables keep exactly: rows that are used once seem to be used twice in
-// a batch of twice the size. Such lookups cannot be made.
+// Counted reports whether the statistics of a table's lookups are of the given
+// batch, or of any batch. At other batches a histogram is scaled by a rule
+// (access.Distribution.At) that few tables follow exactly: rows that are used once
+// seem to be used twice in a batch of twice the size. Such lookups cannot be made.
 func Counted(t *problem.Table, batch int) bool {
 	return t.Access.Kind != access.Histogram || t.Access.Batch == batch
 }
 
-// countAt finds the tables that are counted at each batch. Of given tables all count
-// at every batch, as they do in a plan.
+// countAt finds the tables that are Counted at each batch. Given tables are Counted
+// at every batch, as in a plan.
 func (r *drawer) countAt() {
 	r.counted = make(map[int][]int32)
 	for _, batch := range r.domain.Batches {
@@ -87,8 +87,8 @@ func (r *drawer) countAt() {
 	}
 }
 
-// impossible returns the error of a split whose tables are all too heavy. It
-// names the bound that the lightest of them breaks.
+// impossible returns the error of a split whose tables are all too heavy. It names
+// the bound that the lightest table exceeds.
 func (r *drawer) impossible(name string, first, end int) error {
 	d, op, least := r.domain, r.domain.lightest(), first
 	for i := first; i < end; i++ {
@@ -114,11 +114,11 @@ func shards(n int) string {
 	return fmt.Sprintf("%d shards", n)
 }
 
-// The shares of samples that are not plain groups.
+// These are the shares of samples that are not plain groups.
 const (
 	tinyShare = .05
-	// aloneShare is the share of groups with one or two shards that are measured
-	// alone, too.
+	// aloneShare is the share of groups with one or two shards that are also measured
+	// alone.
 	aloneShare = .1
 )
 
@@ -142,8 +142,8 @@ func (r *drawer) sample() dataset.Group {
 	return g
 }
 
-// tiny draws a group whose time is mostly that of launching it: few narrow
-// shards of the lightest eighth of the tables, with little to look up.
+// tiny draws a group whose time is mostly launch cost: few narrow shards of the
+// lightest eighth of the tables, with few lookups.
 func (r *drawer) tiny() dataset.Group {
 	d := r.domain
 	g := dataset.Group{Split: r.split, Operation: r.operation()}
@@ -158,7 +158,7 @@ func (r *drawer) tiny() dataset.Group {
 	return g
 }
 
-// groupTries is how often a group is drawn until it is within bounds.
+// groupTries is the most draws of a group until it is within the bounds.
 const groupTries = 12
 
 func (r *drawer) group() dataset.Group {
@@ -187,8 +187,8 @@ func (r *drawer) power() int {
 	return problem.ColumnGranule << r.draw.IntN(bits.Len(uint(r.domain.MaxDim/problem.ColumnGranule)))
 }
 
-// count draws the number of shards of a group: half the time uniform, half
-// log-uniform, so that small groups are not rare.
+// count draws the number of shards of a group: uniform for half of the groups,
+// log-uniform for the other half, so that small groups are frequent.
 func (r *drawer) count() int {
 	least, most := r.domain.MinShards, r.domain.MaxShards
 	if r.draw.IntN(2) == 0 {
@@ -209,8 +209,9 @@ func (r *drawer) operation() problem.Operation {
 }
 
 // shrink makes a group light enough: it leaves out the heaviest shards, then
-// narrows them, then takes lighter tables, and at last the lightest operation
-// with the lightest table alone. That is allowed: newDrawer saw to it.
+// narrows the others, then takes lighter tables, and at last the lightest operation
+// with the lightest table alone. newDrawer checked that this last group is within
+// the bounds.
 func (r *drawer) shrink(g *dataset.Group) {
 	d := r.domain
 	for !d.Allows(r.tables, g) {

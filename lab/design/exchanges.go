@@ -13,14 +13,14 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// dimSumTries is how often an all-to-all's dim sums are drawn until they are
-// within bounds.
+// dimSumTries is the most draws of the dim sums of an all-to-all until they are
+// within the bounds.
 const dimSumTries = 12
 
-// Comm returns all-to-alls without times between devices of one host: dim sums
-// from balanced to careless and starts up to 20 ms apart, as package function
-// Comm draws them. Dim sums beyond MaxDimSum are drawn again, and cut off in the
-// end. It fails where the domain has problems.
+// Comm returns all-to-alls without times between devices of one host: dim sums from
+// balanced to unbalanced and starts up to StartSpread apart, drawn as by the
+// package function Comm. Dim sums beyond MaxDimSum are drawn again, and at last cut
+// to it. Comm fails if the domain has problems.
 func (d Domain) Comm(seed uint64, samples int) (*dataset.Comm, error) {
 	if samples < 0 {
 		return nil, fmt.Errorf("samples: %d is negative", samples)
@@ -77,7 +77,8 @@ func Comm(seed uint64, samples int, profile hardware.Profile) *dataset.Comm {
 // startSpread is the default of Domain.StartSpread, in ms: a little less than 20.
 const startSpread = 19
 
-// starts draws when each device is ready, up to spread ms apart, the first at 0.
+// starts draws the time when each device is ready, within spread ms; the first
+// device is ready at 0.
 func starts(draw *rand.Rand, devices int, spread float64) []unit.Millis {
 	start := make([]unit.Millis, devices)
 	earliest := unit.Millis(math.Inf(1))
@@ -96,7 +97,7 @@ func cluster(draw *rand.Rand, profile hardware.Profile) (devices, perHost int) {
 	if profile.NICGBps == 0 || draw.Float64() < .3 {
 		return 2 + draw.IntN(15), 16
 	}
-	// Networks of a few hosts differ most from each other: half the draws.
+	// Networks of few hosts differ most, so half of the samples have few hosts.
 	hosts := 2 + draw.IntN(4)
 	if draw.IntN(2) == 0 {
 		hosts = int(math.Round(math.Pow(2, 1+9*draw.Float64())))
@@ -104,10 +105,11 @@ func cluster(draw *rand.Rand, profile hardware.Profile) (devices, perHost int) {
 	return min(MaxDevices, perHost*hosts), perHost
 }
 
-// dimSums deals 2.5 to 15 tables a device out, the widest first, each to the
-// device with the least so far or, with a probability drawn per sample, to any.
-// A quarter of the samples have fewer tables, down to a single one: a careless
-// plan of a small model on a large cluster leaves most devices without any.
+// dimSums places 2.5 to 15 tables for each device, the widest first, each on the
+// device with the fewest columns so far or, with a probability drawn for the
+// sample, on a random device. A quarter of the samples have fewer tables, down to a
+// single one: a careless plan of a small model on a large cluster leaves most
+// devices without a table.
 func dimSums(draw *rand.Rand, devices, maxDim int) []int {
 	sums := make([]int, devices)
 	tables := int(float64(devices) * (2.5 + 12.5*draw.Float64()))

@@ -16,18 +16,18 @@ const (
 	DefaultPlannedTasks = 40
 )
 
-// Experiment says what is to be measured.
+// Experiment states which samples to measure.
 type Experiment struct {
 	Domain Domain
-	// Samples is the number of groups to draw, and CommSamples that of all-to-alls;
-	// 0 draws none.
+	// Samples is the number of groups to draw, and CommSamples the number of
+	// all-to-alls; 0 draws none.
 	Samples, CommSamples int
-	// PoolTables is the number of random tables to draw the groups over (default
-	// DefaultTables); the domain's own tables take their place.
+	// PoolTables is the number of random tables over which the groups are drawn
+	// (default DefaultTables). It is not used if the domain has its own tables.
 	PoolTables int
-	// Tasks is the number of planning tasks whose plans' device groups are samples
-	// too: a tenth of the samples at most. Model makes those plans, on Hardware;
-	// without a model greedy methods do.
+	// Tasks is the number of planning tasks. The device groups of their plans are
+	// samples too: at most a tenth of the samples. Model makes those plans, on
+	// Hardware; without a model, greedy methods make them.
 	Tasks    int
 	Model    *cost.Model
 	Hardware hardware.Profile
@@ -37,9 +37,9 @@ type Experiment struct {
 // nearShare is the part of the samples that are groups of plans: one in ten.
 const nearShare = 10
 
-// Draw draws the experiment: a dataset without times. The same experiment gives the same
-// samples, numbered from 0. Groups of plans are among the last tenth. If there are too few,
-// drawn groups take their place.
+// Draw draws the experiment: a dataset without times. The same experiment gives the
+// same samples, numbered from 0. Groups of plans are among the last tenth. If there
+// are too few groups of plans, drawn groups take their place.
 func (e Experiment) Draw(ctx context.Context) (dataset.Dataset, error) {
 	var set dataset.Dataset
 	var err error
@@ -60,8 +60,8 @@ func (e Experiment) Draw(ctx context.Context) (dataset.Dataset, error) {
 	return set, err
 }
 
-// near puts groups of plans in the place of the last samples. Each takes the place of a
-// sample of its own split, so that the shares of the splits stay the same.
+// near replaces the last samples with groups of plans. Each group replaces a sample
+// of its own split, so that the shares of the splits stay the same.
 func (e Experiment) near(ctx context.Context, set *dataset.Compute) error {
 	room := len(set.Samples) / nearShare
 	if e.Tasks <= 0 || room == 0 {
@@ -72,7 +72,7 @@ func (e Experiment) near(ctx context.Context, set *dataset.Compute) error {
 	case e.Model != nil:
 		hw = e.Model.Hardware()
 	case hw.Name == "":
-		// Greedy methods use nothing of the profile but its memory.
+		// Greedy methods use only the memory of the profile.
 		hw = hardware.Profiles()[0]
 	}
 	drawn := len(set.Samples)
@@ -94,7 +94,7 @@ func (e Experiment) near(ctx context.Context, set *dataset.Compute) error {
 		groups := added[split]
 		kept := min(len(at), len(groups))
 		for k, i := range at[:kept] {
-			// Plans of all tasks are among those that are kept.
+			// The kept groups come from the plans of all tasks.
 			set.Samples[i] = groups[k*len(groups)/kept]
 			set.Samples[i].ID = i
 		}

@@ -36,13 +36,13 @@ func drawExperiment(t interface{ Fatal(...any) }, d design.Experiment) dataset.D
 	return set
 }
 
-// lookLike tells groups apart by all but their numbers.
+// lookLike identifies groups by all fields but their numbers.
 func lookLike(g *dataset.Group) string {
 	return fmt.Sprint(g.Split, g.Operation, g.Members)
 }
 
-// checkDesign finds what is wrong with the groups of a design: their number, ids,
-// splits, tables, times and bounds.
+// checkDesign reports the faults of a design's groups: their number, ids, splits,
+// tables, times and bounds.
 func checkDesign(t interface{ Errorf(string, ...any) }, d design.Experiment, set *dataset.Compute) {
 	if len(set.Samples) != d.Samples {
 		t.Errorf("got %d samples, want %d", len(set.Samples), d.Samples)
@@ -64,8 +64,8 @@ func checkDesign(t interface{ Errorf(string, ...any) }, d design.Experiment, set
 	}
 }
 
-// The first nine tenths are as the domain draws them. The others are groups of
-// plans of all tasks, in the splits of the samples whose places they take.
+// The first nine tenths are the domain's draws. The others are groups of plans of
+// all tasks, in the splits of the samples that they replace.
 func TestExperiment(t *testing.T) {
 	d := design.Experiment{Domain: design.CPU(), Samples: 300, CommSamples: 20, PoolTables: 100, Tasks: 20, Seed: 5}
 	set := drawExperiment(t, d)
@@ -121,7 +121,7 @@ func TestExperiment(t *testing.T) {
 	if again := drawExperiment(t, other); reflect.DeepEqual(again.Compute.Samples, set.Compute.Samples) || reflect.DeepEqual(again.Comm.Samples, set.Comm.Samples) {
 		t.Error("another seed gave the same samples")
 	}
-	// What the greedy methods plan for does not matter to them.
+	// The hardware does not change the plans of greedy methods.
 	other = d
 	other.Hardware = profile(t, "h100-80")
 	if again := drawExperiment(t, other); !reflect.DeepEqual(again.Compute.Tables, set.Compute.Tables) {
@@ -129,7 +129,7 @@ func TestExperiment(t *testing.T) {
 	}
 }
 
-// Whatever is asked for is there, numbered from 0.
+// All asked samples are in the dataset, numbered from 0.
 func TestExperimentSizes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := design.Experiment{
@@ -157,8 +157,8 @@ func TestExperimentSizes(t *testing.T) {
 	})
 }
 
-// Without tasks, or with fewer than ten samples, all are drawn; and the number of
-// random tables has a default.
+// Without tasks, or with fewer than ten samples, all samples are drawn; the number
+// of random tables has a default.
 func TestExperimentWithoutPlans(t *testing.T) {
 	for _, d := range []design.Experiment{
 		{Domain: design.CPU(), Samples: 50, Seed: 2},
@@ -174,7 +174,7 @@ func TestExperimentWithoutPlans(t *testing.T) {
 	}
 }
 
-// A model's plans are by the default method, for the model's device.
+// Plans under a model are made by the default method, for the model's device.
 func TestExperimentWithModel(t *testing.T) {
 	m := model(t, "h100-80")
 	d := design.Experiment{Domain: design.CPU(), Samples: 100, PoolTables: 60, Tasks: 10, Seed: 3, Model: m, Hardware: profile(t, "a100-80")}
@@ -208,7 +208,7 @@ func TestExperimentWithModel(t *testing.T) {
 	}
 }
 
-// The tables of a domain are those that are measured.
+// The tables of a domain are the tables that are measured.
 func TestExperimentOverGivenTables(t *testing.T) {
 	d := design.Experiment{Domain: design.CPU(), Samples: 100, PoolTables: 500, Tasks: 10, Seed: 4}
 	for i, table := range workload.Pool(1)[:40] {
@@ -249,7 +249,7 @@ func TestExperimentErrors(t *testing.T) {
 		{"few tables", func(d *design.Experiment) { d.PoolTables = 9 }, "9 are too few"},
 		{"a batch of 0", func(d *design.Experiment) { d.Domain.Batches = []int{0} }, "batches: 0 is not between"},
 		{"one device", func(d *design.Experiment) { d.Samples, d.Domain.Devices = 0, []int{1} }, "devices: 1 is not between"},
-		{"a wrong device", func(d *design.Experiment) { d.Hardware = hardware.Profile{Name: "x"} }, "the tasks to plan are wrong"},
+		{"a wrong device", func(d *design.Experiment) { d.Hardware = hardware.Profile{Name: "x"} }, "the tasks are not valid"},
 	} {
 		d := good
 		c.change(&d)

@@ -1,4 +1,4 @@
-// Package design draws what to measure: pools of tables, groups of their
+// Package design draws the samples to measure: random tables, groups of their
 // column slices under an operation, and all-to-alls. It measures nothing.
 //
 //	Compute, Comm   the draws that the shipped models are trained on (groups.go,
@@ -9,11 +9,11 @@
 //	                crude.go)
 //	Experiment      all of these as one dataset without times (experiment.go)
 //
-// Compute and Comm cover the domain that the cost models promise: 1 to 60 shards
-// a device, dims 4 to 256 in any mix, pooling factors to 400, batches of 512 to
-// 131,072, all optimizers and precisions, and 1 to 1,024 devices. The paper's
-// own draws (method of NeuroShard, section 3: 1 to 15 tables, dims of powers of
-// two, one batch, SGD, fp32) lie inside it.
+// Compute and Comm cover the domain that the cost models promise: 1 to 60 shards a
+// device, dims 4 to 256 in any mix, pooling factors to 400, batches of 512 to
+// 131,072, all optimizers and precisions, and 1 to 1,024 devices. The domain
+// contains the paper's own draws (NeuroShard, section 3: 1 to 15 tables, dims of
+// powers of two, one batch, SGD, fp32).
 package design
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem/access"
 )
 
-// Domain bounds of the draws.
+// These are the bounds of the draws.
 const (
 	MaxShards        = 60
 	MaxDim           = 256
@@ -37,10 +37,10 @@ const (
 	maxRowsLog10     = 10
 )
 
-// Compute returns a dataset of groups without times: tables tables, a tenth of them
-// for validation and a tenth for test, and samples groups of minShards
-// to maxShards members, eight tenths of them for training. There must be at
-// least 10 tables, so that each split has one.
+// Compute returns a dataset of groups without times. It has tables tables, a tenth
+// of them for validation and a tenth for test, and samples groups of minShards to
+// maxShards members, eight tenths of them for training. tables must be at least 10,
+// so that each split has one.
 func Compute(seed uint64, tables, samples, minShards, maxShards int) *dataset.Compute {
 	set := &dataset.Compute{Provenance: dataset.Provenance{Seed: seed}}
 	draw := rand.New(rand.NewPCG(seed, 1))
@@ -55,8 +55,8 @@ func Compute(seed uint64, tables, samples, minShards, maxShards int) *dataset.Co
 	return set
 }
 
-// SplitOf returns the split of sample i: each tenth one is the test's and the one
-// before it the validation's.
+// SplitOf returns the split of sample i: the last of every ten samples is for test,
+// and the one before it for validation.
 func SplitOf(i int) dataset.Split {
 	switch i % 10 {
 	case 9:
@@ -67,9 +67,9 @@ func SplitOf(i int) dataset.Split {
 	return dataset.Train
 }
 
-// TablesOf returns the range [first, end) of a set's tables that a split's
-// samples are drawn over: of all of them the first eight tenths for training,
-// then a tenth each for validation and test.
+// TablesOf returns the range [first, end) of a set's tables over which a split's
+// samples are drawn: the first eight tenths for training, then a tenth each for
+// validation and test.
 func TablesOf(split dataset.Split, tables int) (first, end int) {
 	train, validation := tables*8/10, tables*9/10
 	switch split {
@@ -96,13 +96,13 @@ func table(draw *rand.Rand, name string) problem.Table {
 	return t
 }
 
-// minPoolingFactor is the least that is drawn.
+// minPoolingFactor is the least pooling factor of the draws.
 const minPoolingFactor = .05
 
 // logNormal draws a pooling factor around 8.
 func logNormal(draw *rand.Rand) float64 { return math.Exp(math.Log(8) + 1.3*draw.NormFloat64()) }
 
-// featureCount draws how many features read a table: mostly one.
+// featureCount draws the number of features that read a table: mostly one.
 func featureCount(draw *rand.Rand) int {
 	if u := draw.Float64(); u < .05 {
 		return 3 + draw.IntN(4)
@@ -121,8 +121,9 @@ func newTable(name string, rows int64, dim, features int, pooling float64) probl
 	return t
 }
 
-// distribution draws how a table is accessed: Zipf, uniform, or a histogram
-// that is one of those at a batch, drawn by atBatch, with its classes disturbed.
+// distribution draws the accesses of a table: Zipf, uniform, or a histogram. The
+// histogram is that of one of the two at a batch, drawn by atBatch, with its
+// classes changed at random.
 func distribution(draw *rand.Rand, rows int64, pooling float64, atBatch func() int) access.Distribution {
 	base := access.Distribution{Kind: access.Zipf, Exponent: .2 + 1.4*draw.Float64()}
 	if draw.Float64() < .15 {
@@ -148,8 +149,8 @@ func distribution(draw *rand.Rand, rows int64, pooling float64, atBatch func() i
 	return d
 }
 
-// Batches returns the batch sizes that are drawn: four to an octave. The slice
-// is the caller's.
+// Batches returns the batch sizes of the draws: four in each octave. The caller may
+// modify the slice.
 func Batches() []int {
 	var batches []int
 	for i := 0; ; i++ {
@@ -169,7 +170,8 @@ func operation(draw *rand.Rand) problem.Operation {
 		Optimizer: problem.Optimizer(draw.IntN(4)),
 		Weighted:  draw.Float64() < .15,
 	}
-	// The published data is all at 65,536 samples: a quarter of ours is, too.
+	// All published data has 65,536 samples, so a quarter of the groups here have that
+	// batch too.
 	if draw.Float64() < .25 {
 		op.Batch = 65536
 	}
@@ -191,10 +193,10 @@ func group(draw *rand.Rand, split dataset.Split, tables, minShards, maxShards in
 	return g
 }
 
-// dims draws a way to mix dims up to maxDim, which is at least 4, and returns
-// what draws a dim in that way. A fused kernel is as wide as its widest member,
-// so there are five: any multiples of four, powers of two, all equal, all narrow,
-// and mostly narrow beside few wide.
+// dims draws one of five ways to mix dims up to maxDim, which is at least 4, and
+// returns a function that draws a dim in that way. The mix matters because a fused
+// kernel is as wide as its widest member. The five are: any multiples of four,
+// powers of two, all equal, all narrow, and mostly narrow with few wide.
 func dims(draw *rand.Rand, maxDim int) func() int {
 	multiple := func(limit int) int { return problem.ColumnGranule * (1 + draw.IntN(limit/problem.ColumnGranule)) }
 	power := func(limit int) int {

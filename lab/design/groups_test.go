@@ -19,7 +19,7 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Every draw lies in the domain that the package promises.
+// Every draw is in the domain that the package promises.
 func TestComputeStaysInItsDomain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
@@ -75,7 +75,7 @@ func TestTablesAreValid(t *testing.T) {
 	}
 }
 
-// Tables differ in all that a kernel's time depends on.
+// Tables differ in all properties that the time of a kernel depends on.
 func TestTablesCoverTheDomain(t *testing.T) {
 	set := design.Compute(5, 4000, 0, 1, 1)
 	share := map[string]float64{}
@@ -142,8 +142,8 @@ func TestSplitsShareNoTable(t *testing.T) {
 	}
 }
 
-// mix names the way in which the dims of a group are mixed, as far as its members
-// show it.
+// mix returns the name of the way in which the dims of a group are mixed, if its
+// members show it.
 func mix(g dataset.Group) string {
 	narrow := 0
 	least, most := g.Members[0].Dim, g.Members[0].Dim
@@ -236,7 +236,7 @@ func TestSameSeedSameDraws(t *testing.T) {
 	if other := design.Compute(8, 40, 300, 1, 60); reflect.DeepEqual(a.Tables, other.Tables) || reflect.DeepEqual(a.Samples, other.Samples) {
 		t.Error("another seed draws the same tables or samples")
 	}
-	// A learning curve takes the first samples for fewer of them.
+	// A learning curve needs that fewer samples are the first ones of more.
 	if fewer := design.Compute(7, 40, 100, 1, 60); !reflect.DeepEqual(a.Samples[:100], fewer.Samples) {
 		t.Error("fewer samples are not the first of more")
 	}
@@ -250,7 +250,7 @@ func TestSameSeedSameDraws(t *testing.T) {
 }
 
 func TestCommStaysInItsDomain(t *testing.T) {
-	// A profile without a network, and one with it.
+	// One profile has no network, the other one has.
 	for _, name := range []string{"rtx2080ti", "mi300x"} {
 		t.Run(name, func(t *testing.T) {
 			profile, err := hardware.ByName(name)
@@ -311,7 +311,7 @@ func TestCommStaysInItsDomain(t *testing.T) {
 				}
 				return
 			}
-			// One host is a kind of its own, and so is each small network.
+			// The draws contain one host and each small number of hosts often enough.
 			for h := 1; h <= 6; h++ {
 				if hosts[h] < 15 {
 					t.Errorf("got %d samples on %d hosts, want at least 15 of 400", hosts[h], h)

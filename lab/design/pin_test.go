@@ -9,9 +9,9 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// The shipped models are made from these draws: another draw is another model.
-// Real numbers are pinned to six digits, since compilers may round the last
-// ones differently.
+// The shipped models are made from these draws: other draws would make other
+// models. Real numbers are compared to six digits, because compilers may round the
+// last digits differently.
 func TestDrawsOfShippedModelsStay(t *testing.T) {
 	digest := sha256.New()
 	set := design.Compute(1, 300, 400, 1, design.MaxShards)

@@ -19,36 +19,36 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// plans.go adds the groups that a search prefers to those that were drawn blindly: it
-// draws planning tasks over a dataset's tables, plans them, and appends the group of
-// each device of the plans.
+// plans.go adds groups like those that a search prefers, which random draws miss:
+// it draws planning tasks over a dataset's tables, plans them, and appends the
+// group of each device of the plans.
 //
-// A search exploits its model's errors where no sample corrects them, and blind draws
-// rarely resemble the groups of a finished plan: slices of some tables, balanced against
-// those of other devices.
+// A search exploits the errors of its model where no sample corrects them. Random
+// draws rarely resemble the groups of a finished plan: slices of some tables,
+// balanced against those of other devices.
 
-// TaskOptions steer the tasks. The zero value works.
+// TaskOptions configure the tasks. The zero value works.
 type TaskOptions struct {
 	// Domain gives the batches, optimizers, precisions, numbers of devices and the
-	// largest dim of tasks, and the limits on groups: those beyond MaxBytes or
-	// MaxLookupBytes are left out. Its bounds on shards, rows and pooling factors
-	// and its tables are not used.
+	// largest dim of the tasks, and the limits on groups: groups beyond MaxBytes or
+	// MaxLookupBytes are left out. Its bounds on shards, rows and pooling factors and
+	// its tables are not used.
 	Domain Domain
 	// Tasks is the number of tasks (default 40): eight tenths over the training
-	// tables, a tenth each over those for validation and test, so less than 10
-	// leave out the test.
+	// tables, and a tenth each over those for validation and test. With less than 10
+	// tasks, there is none for test.
 	Tasks int
 	// MinTables and MaxTables bound the tables of a task (default 10 and 60, as in
 	// the NeuroShard paper).
 	MinTables, MaxTables int
-	// Memory of each device; 0 takes the profile's.
+	// Memory is the memory of each device; 0 means the profile's.
 	Memory unit.Bytes
-	// Methods plan each task: by default search.Default under a model, and without
-	// one the baselines, which use no costs. Without a model, other methods plan with a
-	// crude estimate: the bytes that are looked up and exchanged.
+	// Methods plan each task: by default search.Default if there is a model, and
+	// otherwise the baselines, which use no costs. Without a model, other methods plan
+	// with a crude estimate: the bytes that are looked up and exchanged.
 	Methods []search.Method
-	// Neighbours is the number of plans that are made of each plan by moving up to
-	// 12 shards, and added too.
+	// Neighbours is the number of other plans for each plan, made by moving up to 12
+	// shards. Their groups are added too.
 	Neighbours int
 	Seed       uint64
 	// Workers is the number of tasks planned at a time (default: all processors).
@@ -61,7 +61,7 @@ const (
 	DefaultTasks     = 40
 	DefaultMinTables = 10
 	DefaultMaxTables = 60
-	// mostMoves is how many shards of a neighbour have moved at most.
+	// mostMoves is the most shards that move from a plan to a neighbour.
 	mostMoves = 12
 )
 
@@ -88,8 +88,8 @@ func (o TaskOptions) withDefaults(model *cost.Model) TaskOptions {
 	return o
 }
 
-// check returns all that is wrong with the options, whose defaults are set, and
-// the profile.
+// check returns all faults of the options, after their defaults are set, and of the
+// profile.
 func (o TaskOptions) check(hw hardware.Profile) error {
 	faults := append(hw.Problems(), o.Domain.Problems()...)
 	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
@@ -111,23 +111,23 @@ func (o TaskOptions) check(hw hardware.Profile) error {
 		}
 	}
 	if len(faults) > 0 {
-		return fmt.Errorf("the tasks to plan are wrong:\n%s", strings.Join(faults, "\n"))
+		return fmt.Errorf("the tasks are not valid:\n%s", strings.Join(faults, "\n"))
 	}
 	return nil
 }
 
-// Added counts what was added, and what was not.
+// Added counts the groups that were added and those that were not.
 type Added struct {
-	// Groups is the number of samples that were added, of Plans plans of Tasks
-	// tasks.
+	// Groups is the number of samples that were added, Plans the number of their
+	// plans, and Tasks the number of tasks.
 	Groups, Plans, Tasks int
-	// TooLarge groups were beyond the domain's limits, and Duplicates were groups
-	// that the same task already had. NoPlan counts the tasks and methods without a
-	// plan that fits.
+	// TooLarge is the number of groups beyond the domain's limits, and Duplicates the
+	// number of groups that the same task already had. NoPlan counts the pairs of task
+	// and method without a plan that fits.
 	TooLarge, Duplicates, NoPlan int
 }
 
-// add adds up.
+// add adds the counts of b to a.
 func (a *Added) add(b Added) {
 	a.Groups += b.Groups
 	a.Plans += b.Plans
@@ -138,10 +138,10 @@ func (a *Added) add(b Added) {
 }
 
 // AddPlanned appends the device groups of plans to the set's samples, without times
-// and with the ids that follow. The set must be drawn by this package: a
-// task's tables all come from one split. Tasks are for devices of the profile; a
-// model, which may be nil, must be of it. An error, which may be the context's,
-// leaves the set as it was.
+// and with the ids that follow. This package must have drawn the set, because all
+// tables of a task come from one split. The tasks are for devices of the profile.
+// The model may be nil; otherwise it must be of the profile. An error, which may be
+// the context's, leaves the set unchanged.
 func AddPlanned(ctx context.Context, set *dataset.Compute, hw hardware.Profile, model *cost.Model, opt TaskOptions) (Added, error) {
 	opt = opt.withDefaults(model)
 	if err := opt.check(hw); err != nil {
@@ -178,9 +178,9 @@ func AddPlanned(ctx context.Context, set *dataset.Compute, hw hardware.Profile, 
 	return gather(ctx, set, results)
 }
 
-// gather appends what was planned, in the order of the tasks.
+// gather appends the results in the order of the tasks.
 func gather(ctx context.Context, set *dataset.Compute, results []planned) (Added, error) {
-	// One task's failure cancels the others: its own error comes first.
+	// An error of one task cancels the others: its error is returned, not theirs.
 	err := ctx.Err()
 	for i := range results {
 		if e := results[i].err; e != nil && !errors.Is(e, context.Canceled) {
@@ -195,7 +195,7 @@ func gather(ctx context.Context, set *dataset.Compute, results []planned) (Added
 	for i := range set.Samples {
 		id = max(id, set.Samples[i].ID+1)
 	}
-	// Samples may share their array with another set.
+	// The samples may share their array with another set.
 	set.Samples = slices.Clip(set.Samples)
 	for i := range results {
 		all.add(results[i].added)
@@ -208,8 +208,8 @@ func gather(ctx context.Context, set *dataset.Compute, results []planned) (Added
 	return all, nil
 }
 
-// checkSplits fails where the set's samples are not drawn over the tables that
-// this package gives their split.
+// checkSplits returns an error if a sample is not drawn over the tables that this
+// package gives to its split.
 func checkSplits(set *dataset.Compute) error {
 	for i := range set.Samples {
 		g := &set.Samples[i]
@@ -228,7 +228,7 @@ func checkSplits(set *dataset.Compute) error {
 	return nil
 }
 
-// planner plans tasks, each on its own.
+// planner plans tasks, each independently.
 type planner struct {
 	set   *dataset.Compute
 	hw    hardware.Profile
@@ -236,14 +236,14 @@ type planner struct {
 	opt   TaskOptions
 }
 
-// planned is what one task adds.
+// planned holds the results of one task.
 type planned struct {
 	groups []dataset.Group
 	added  Added
 	err    error
 }
 
-// seedStream keeps the draws of tasks apart from those of this package.
+// seedStream separates the random numbers of tasks from the others of this package.
 const seedStream = 0x70726566 << 32
 
 // task draws task i, plans it and collects the groups of the plans.
@@ -271,7 +271,7 @@ func (l *planner) task(ctx context.Context, i int, out *planned) error {
 			continue
 		}
 		if err == nil {
-			err = ctx.Err() // a plan that was cut short depends on the time it had
+			err = ctx.Err() // a search that ctx ended gives another plan each time
 		}
 		if err != nil {
 			return err
@@ -285,11 +285,11 @@ func (l *planner) task(ctx context.Context, i int, out *planned) error {
 	return nil
 }
 
-// weightsShare is the share of the devices' memory that a task's tables take at
-// most: plans need room to choose.
+// weightsShare is the largest share of the devices' memory for a task's tables:
+// plans need room for alternatives.
 const weightsShare = .7
 
-// dimTries is how often a task's tables are drawn until they fit.
+// dimTries is the most draws of a task's tables until they fit.
 const dimTries = 20
 
 // draw draws a task over a split's tables: MinTables to MaxTables of them, with
@@ -325,7 +325,7 @@ func (l *planner) draw(draw *rand.Rand, split dataset.Split) (p *problem.Problem
 			dim := problem.ColumnGranule << draw.IntN(powers)
 			bytes := float64(sliceBytes(l.set.Tables, op, t, dim))
 			if taken+bytes > room && try == dimTries && len(from) > 0 {
-				break // fewer tables, then
+				break // the task has fewer tables
 			}
 			taken += bytes
 			p.Tables = append(p.Tables, taskTable(&l.set.Tables[t], len(from), dim, op, draw.Float64() < d.WeightedShare))
@@ -337,8 +337,9 @@ func (l *planner) draw(draw *rand.Rand, split dataset.Split) (p *problem.Problem
 	}
 }
 
-// usable returns the tables of a split that have a slice which can be measured: of
-// random tables those that are counted at the operation's batch, if there are any.
+// usable returns the tables of a split with a slice that can be measured. Of random
+// tables it returns those that are Counted at the operation's batch, if there are
+// any.
 func (l *planner) usable(split dataset.Split, op problem.Operation, memory unit.Bytes) []int {
 	var all, counted []int
 	first, end := TablesOf(split, len(l.set.Tables))
@@ -361,7 +362,7 @@ func sliceBytes(tables []problem.Table, op problem.Operation, table, dim int) un
 	return GroupBytes(tables, &dataset.Group{Operation: op, Members: []dataset.Member{{Table: int32(table), Dim: int32(dim)}}})
 }
 
-// taskTable returns a set's table as number i of a task.
+// taskTable returns a table of a set as table number i of a task.
 func taskTable(t *problem.Table, i, dim int, op problem.Operation, weighted bool) problem.Table {
 	drawn := *t
 	drawn.Name = fmt.Sprintf("%s#%d", t.Name, i)
@@ -370,7 +371,7 @@ func taskTable(t *problem.Table, i, dim int, op problem.Operation, weighted bool
 	return drawn
 }
 
-// prices returns what estimates the costs of a task's plans.
+// prices returns the scorers that estimate the costs of a task's plans.
 func (l *planner) prices() neuroshard.Prices {
 	if l.model == nil {
 		return crude{}
@@ -378,9 +379,10 @@ func (l *planner) prices() neuroshard.Prices {
 	return neuroshard.Trained(l.model, 0)
 }
 
-// Disturb returns a placement, shards by device, after the given number of random moves.
-// A move takes a random shard of a random device to another random device, and does
-// nothing if the first device holds none. The given placement stays as it is.
+// Disturb returns a placement, shards by device, after the given number of random
+// moves. A move takes a random shard of a random device to another random device,
+// and does nothing if the first device has no shard. Disturb does not change the
+// given placement.
 func Disturb(draw *rand.Rand, shards [][]problem.Shard, moves int) [][]problem.Shard {
 	out := make([][]problem.Shard, len(shards))
 	for d, held := range shards {
@@ -411,7 +413,7 @@ type collector struct {
 
 func (c *collector) add(shards [][]problem.Shard) {
 	for _, held := range shards {
-		// The operations of a task differ in weighting alone.
+		// The operations of a task differ only in weighting.
 		for _, weighted := range []bool{false, true} {
 			g := dataset.Group{Split: c.split}
 			for _, s := range held {

@@ -63,7 +63,7 @@ func ExampleAddPlanned() {
 		fmt.Println(err)
 		return
 	}
-	// Before there is a model, the baselines plan.
+	// Without a model, the baselines plan.
 	added, err := design.AddPlanned(context.Background(), set, hw, nil, design.TaskOptions{Domain: domain, Tasks: 20, Memory: unit.GiB, Seed: 1})
 	if err != nil {
 		fmt.Println(err)
@@ -74,9 +74,9 @@ func ExampleAddPlanned() {
 	// 1336 samples, 336 of them the device groups of 100 plans
 }
 
-// Whatever is asked for: what was there stays, and what is added is within the
-// domain, over the tables of its split, numbered on, and the same for any number
-// of workers.
+// For all options, the old samples stay. The new samples are within the domain,
+// over the tables of their split, numbered from the last id on, and the same for
+// any number of workers.
 func TestAddedGroupsAreInTheDomain(t *testing.T) {
 	hw := profile(t, "a100-80")
 	large := 0
@@ -143,7 +143,7 @@ func TestAddedGroupsAreInTheDomain(t *testing.T) {
 	}
 }
 
-// The groups of one plan are the whole of its tables, once.
+// The groups of one plan hold each of its tables once, whole.
 func TestGroupsOfAPlanCoverItsTables(t *testing.T) {
 	d := design.Domain{Batches: []int{1024}, Devices: []int{4}, Optimizers: []problem.Optimizer{problem.SGD}, Precisions: []problem.Precision{problem.FP32}, MaxDim: 64, MaxRows: 1e6}
 	set := draw(t, d, 3, 0)
@@ -176,7 +176,7 @@ func TestGroupsOfAPlanCoverItsTables(t *testing.T) {
 	}
 }
 
-// Under a model the default method plans, and splits tables.
+// Under a model the default method plans, and it splits tables.
 func TestAddUnderAModel(t *testing.T) {
 	d := design.CPU()
 	d.Devices = []int{4}
@@ -202,7 +202,7 @@ func TestAddUnderAModel(t *testing.T) {
 	if reflect.DeepEqual(plain, planned) {
 		t.Error("the model makes no difference")
 	}
-	// Any method plans without a model, too.
+	// Without a model, any method can plan.
 	opt.Methods = []search.Method{search.NeuroShard}
 	opt.Neighbours = 3
 	set := draw(t, d, 5, 0)
@@ -237,8 +237,8 @@ func TestAddErrors(t *testing.T) {
 		{"options", context.Background(), hw, nil, design.TaskOptions{
 			Tasks: -1, MinTables: 5, MaxTables: 4, Memory: -1, Neighbours: -1,
 			Methods: []search.Method{"magic"}, Domain: design.Domain{MaxDim: 6},
-		}, nil, "the tasks to plan are wrong:\nmax dim: 6 is not a multiple of 4 from 4 to 16384\ntasks: -1 is negative\ntables: 5 to 4 is not a range of at least 1\nmemory: -1 bytes are negative\nneighbours: -1 is negative\nmethod \"magic\" is unknown"},
-		{"profile", context.Background(), hardware.Profile{}, nil, design.TaskOptions{Domain: d}, nil, "the tasks to plan are wrong:\nname"},
+		}, nil, "the tasks are not valid:\nmax dim: 6 is not a multiple of 4 from 4 to 16384\ntasks: -1 is negative\ntables: 5 to 4 is not a range of at least 1\nmemory: -1 bytes are negative\nneighbours: -1 is negative\nmethod \"magic\" is unknown"},
+		{"profile", context.Background(), hardware.Profile{}, nil, design.TaskOptions{Domain: d}, nil, "the tasks are not valid:\nname"},
 		{"another device's model", context.Background(), other, model(t, "a100-80"), design.TaskOptions{Domain: d}, nil, "h100-80"},
 		{"splits", context.Background(), hw, nil, design.TaskOptions{Domain: d}, func(set *dataset.Compute) {
 			set.Samples[8].Members[0].Table = 3
@@ -281,7 +281,7 @@ func TestNoPlan(t *testing.T) {
 	if want := (design.Added{NoPlan: 3 * len(search.Baselines())}); added != want || len(set.Samples) != 0 {
 		t.Errorf("devices of 1 KiB: got %+v, %d samples, want %+v", added, len(set.Samples), want)
 	}
-	// Weights fit, but not beside the vectors and indices of the batch.
+	// The weights fit, but not together with the vectors and indices of the batch.
 	d.Batches = []int{4096}
 	added, err = design.AddPlanned(context.Background(), set, profile(t, "a100-80"), nil, design.TaskOptions{Domain: d, Memory: 200 * unit.KiB, Tasks: 3})
 	if err != nil {
