@@ -1,6 +1,6 @@
-// Package collect takes the times of a design: it hands samples to a
-// measurement backend and returns a dataset that says where its times come from.
-// The caller states what to measure.
+// Package collect measures the times of a design: it gives samples to a measurement
+// backend and returns a dataset that states the source of its times. The caller
+// states what to measure.
 //
 //	Run           measures a design on a Backend, into a folder; a run that was
 //	              stopped continues (run.go)
@@ -9,18 +9,17 @@
 //	              speaks package protocol on its pipes (process.go)
 //
 // Run checks the design and orders its samples (design.go), locks the folder
-// (lock.go), and writes each time to a journal when the time is taken
-// (journal.go). What is known of the run follows from the journal alone
-// (state.go). A sample that Run measures again and again shows whether the
-// device drifts (drift.go). When all samples have times, Run writes the dataset;
-// with several passes it joins their datasets first (passes.go). The interface
-// that Run measures through is in backend.go.
+// (lock.go), and writes each time to a journal when it is measured (journal.go).
+// The state of a run follows from the journal alone (state.go). A sample that Run
+// measures again and again shows whether the device drifts (drift.go). When all
+// samples have times, Run writes the dataset; with several passes it joins their
+// datasets first (passes.go). Run measures through the interface in backend.go.
 //
 // SimulateCompute and SimulateComm fill in the times of all samples at once, on all
 // processors, without files. They are for samples that only train a model.
 package collect
 
-// Options steer the collection. The zero value works.
+// Options configure the collection. The zero value works.
 type Options struct {
 	// OnProgress, if not nil, is called by one goroutine at a time: by Run after
 	// each measurement, and by SimulateCompute and SimulateComm after every
@@ -47,8 +46,8 @@ type Options struct {
 	// RetryBlocks is how often a sample is measured again because of drift before
 	// it is kept as quarantined (default 1; negative: never).
 	RetryBlocks int
-	// RepeatShare is the share of the groups that are measured a second time after
-	// all else (default 0.02; negative: none).
+	// RepeatShare is the share of the groups that are measured a second time at the
+	// end (default 0.02; negative: none).
 	RepeatShare float64
 	// Passes is how often the whole design is measured, one pass after the other
 	// (default: once). The time of a sample is the median over the passes, or the
@@ -64,17 +63,18 @@ type Options struct {
 	OnFailure func(Failure)
 }
 
-// Progress is how far a collection is.
+// Progress states how far a collection has come.
 type Progress struct {
 	// Phase says what is being measured: "groups", "all-to-alls" or "repeats". Pass
 	// is the number of the pass, from 1, if there are several passes.
 	Phase string
 	Pass  int
-	// Done is the number of measurements made, out of Total. A block that is
-	// measured again makes Total larger. Earlier runs made the first Before of Done.
+	// Done is the number of measurements made, and Total the number of all. A block
+	// that is measured again makes Total larger. Before is the part of Done that
+	// earlier runs made.
 	Done, Total, Before int
-	// Quarantined is the number of samples that are quarantined by what is known
-	// now, and Failed the number of samples that failed.
+	// Quarantined is the number of samples in quarantine so far, and Failed the number
+	// of samples that failed.
 	Quarantined, Failed int
 }
 

@@ -66,7 +66,7 @@ func TestProvenanceSaysSimulated(t *testing.T) {
 	}
 }
 
-// The times are the simulated device's of the same operators, asked one by one.
+// The times are those of the simulated device for the same operators, one by one.
 func TestComputeTimesAreTheDevices(t *testing.T) {
 	hw := profile(t, "v100-16")
 	set := design.Compute(9, 80, 300, 1, design.MaxShards)

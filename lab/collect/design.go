@@ -15,9 +15,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Shard is one part of a design: part Index of Count parts, from 1 on. The part
-// has the samples whose ID leaves Index-1 when divided by Count. The zero value
-// is the whole design.
+// Shard is one part of a design: part Index of Count parts, counted from 1. The
+// part holds the samples whose ID modulo Count is Index-1. The zero value is the
+// whole design.
 type Shard struct{ Index, Count int }
 
 // String returns the shard as "2/8".
@@ -25,9 +25,9 @@ func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Count) }
 
 func (s Shard) has(id int) bool { return id%s.Count == s.Index-1 }
 
-// Digest returns the SHA-256, in hex, of all that is drawn in a design: tables,
-// groups and exchanges with their IDs, but no times and no provenance. Parts of
-// one design share it.
+// Digest returns the SHA-256, in hex, of all drawn values of a design: tables,
+// groups and exchanges with their IDs, but no times and no provenance. All parts of
+// a design have the same digest.
 func Digest(design dataset.Dataset) string {
 	d := digester{sha256.New()}
 	d.text("neuroshard design 1")
@@ -62,7 +62,7 @@ func (d digester) int(v int) { d.word(uint64(v)) }
 
 func (d digester) float(v float64) { d.word(math.Float64bits(v)) }
 
-// word writes a number. A hash never fails to take it.
+// word writes a number. A hash never returns an error.
 func (d digester) word(v uint64) { _, _ = d.Write(binary.LittleEndian.AppendUint64(nil, v)) }
 
 func (d digester) text(s string) {
@@ -130,8 +130,8 @@ func (d digester) exchange(e *dataset.Exchange) {
 }
 
 // prepare returns a copy of a design without times. Samples without IDs get their
-// index as ID. A design that no backend can measure is an error: a design without samples,
-// with two samples of one ID, or with a member that is not in the list of tables.
+// index as ID. prepare fails if no backend can measure the design: it has no
+// samples, two samples with one ID, or a member that is not in the list of tables.
 func prepare(design dataset.Dataset) (dataset.Dataset, error) {
 	var set dataset.Dataset
 	if c := design.Compute; c != nil && len(c.Samples) > 0 {
@@ -161,7 +161,7 @@ func prepare(design dataset.Dataset) (dataset.Dataset, error) {
 		}
 	}
 	if set.Compute == nil && set.Comm == nil {
-		return set, fmt.Errorf("design: there is nothing to measure: draw groups or all-to-alls")
+		return set, fmt.Errorf("the design has no samples: draw groups or all-to-alls")
 	}
 	return set, nil
 }
@@ -189,10 +189,10 @@ func number(n int, id func(i int) *int) error {
 	return nil
 }
 
-// checkMembers reports a group that no backend can run.
+// checkMembers returns an error for a group that no backend can run.
 func checkMembers(tables []problem.Table, g *dataset.Group) error {
 	if len(g.Members) == 0 {
-		return fmt.Errorf("a group without members takes no time")
+		return fmt.Errorf("the group has no members")
 	}
 	if b := g.Operation.Batch; b < 1 || b > problem.MaxBatch {
 		return fmt.Errorf("batch %d is not between 1 and %d", b, problem.MaxBatch)
@@ -208,7 +208,8 @@ func checkMembers(tables []problem.Table, g *dataset.Group) error {
 	return nil
 }
 
-// checkExchange reports an exchange whose lists are not one entry a device.
+// checkExchange returns an error unless the lists of an exchange have one entry for
+// each device.
 func checkExchange(e *dataset.Exchange) error {
 	if len(e.DimSums) != e.Devices || len(e.Start) != 0 && len(e.Start) != e.Devices {
 		return fmt.Errorf("%d devices have %d dim sums and %d starts", e.Devices, len(e.DimSums), len(e.Start))
@@ -221,7 +222,7 @@ func checkExchange(e *dataset.Exchange) error {
 	return nil
 }
 
-// runLength is how many groups of one batch size are measured in a row.
+// runLength is the number of groups of one batch size that are measured in a row.
 const runLength = 200
 
 // groupOrder returns the order in which to measure a shard's groups: IDs, drawn
@@ -268,7 +269,7 @@ func exchangeOrder(samples []dataset.Exchange, shard Shard, seed uint64) []int {
 	return ids
 }
 
-// maxAnchors is how many samples are tried as the anchor.
+// maxAnchors is the most samples that are tried as the anchor.
 const maxAnchors = 5
 
 // groupAnchors returns the groups that may be the anchor, the best first: groups
@@ -309,8 +310,8 @@ func exchangeAnchors(set *dataset.Comm) []int {
 	return middling(all, work)
 }
 
-// middling returns the id of median work, then the ids next to it in order of work. Ties
-// are broken by the id.
+// middling returns the id of median work, then the ids nearest to it in the order
+// of work. Equal work is ordered by id.
 func middling(ids []int, work map[int]float64) []int {
 	slices.SortFunc(ids, func(a, b int) int {
 		switch {
@@ -343,5 +344,5 @@ func repeated(ids []int, share float64, seed uint64) []int {
 	return ids[:repeats(len(ids), share)]
 }
 
-// repeats returns a share of n, rounded up to a whole number, and n at most.
+// repeats returns a share of n, rounded up to a whole number, but at most n.
 func repeats(n int, share float64) int { return min(n, int(math.Ceil(share*float64(n)))) }

@@ -7,26 +7,26 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// drift.go tells a device that changes from one that stays the same, by a sample
-// that is measured again and again: the anchor.
+// drift.go detects a device that changes its speed, by a sample that is measured
+// again and again: the anchor.
 //
 //	anchor  s s s ... s  anchor  s s s ... s  anchor
 //	   '---- a block ------'  '---- a block -----'
 //
-// A block is steady if the two anchors around it differ by no more than the
-// limit, and neither is further than the limit from the median of all anchors.
-// Because of the median, one bad anchor spoils only the blocks beside it. While a
-// run measures, the median of the anchors so far decides which blocks are
-// measured again. When all samples are measured, the median of all anchors
-// decides which blocks are quarantined. So if a device settles on another speed,
-// the blocks at the speed of the minority are quarantined, whichever came first.
+// A block is steady if the two anchors around it differ by at most the limit, and
+// each of them differs from the median of all anchors by at most the limit. Because
+// of the median, one bad anchor affects only the blocks next to it. While a run
+// measures, the median of the anchors so far decides which blocks are measured
+// again. When all samples are measured, the median of all anchors decides which
+// blocks are quarantined. So if a device changes to another speed for good, the
+// blocks at the rarer speed are quarantined, whichever came first.
 
-// anchorTries is how often an anchor is measured if one measurement is not
-// enough: for the first anchor, and for an anchor beyond the limit. The median
-// time counts, so that a hiccup during the anchor itself is not taken for drift.
+// anchorTries is the number of measurements of an anchor if one is not enough: for
+// the first anchor, and for an anchor beyond the limit. The median counts, so that
+// one slow measurement of the anchor is not taken for drift.
 const anchorTries = 3
 
-// anchor is one settled anchor.
+// anchor is one anchor with its final times.
 type anchor struct {
 	after int
 	tries []times
@@ -58,8 +58,8 @@ func (t *times) cost() unit.Millis {
 // block holds the indices of the two anchors around some samples.
 type block struct{ opening, closing int }
 
-// steady reports whether a block's anchors are within the limit of one another
-// and of a reference.
+// steady reports whether a block's anchors are within the limit of each other and
+// of a reference.
 func steady(opening, closing, reference unit.Millis, limit float64) bool {
 	return !apart(opening, closing, limit) && !apart(opening, reference, limit) && !apart(closing, reference, limit)
 }
@@ -78,8 +78,8 @@ func reference(anchors []anchor) unit.Millis {
 	return median(costs)
 }
 
-// median returns the median; for an even number of values, it is the mean of the middle
-// two. It sorts the values. There must be at least one.
+// median returns the median; for an even number of values it is the mean of the
+// middle two. It sorts the values, and there must be at least one.
 func median(values []unit.Millis) unit.Millis {
 	slices.Sort(values)
 	n := len(values)

@@ -10,9 +10,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// A device whose speed changes with the number of measurements. Without drift
-// the calls are: 0-2 the anchor, then blocks of 10 samples, each followed by the
-// anchor: 3-12, 13; 14-23, 24; 25-34, 35; ...
+// The speed of the device changes with the number of measurements. Without drift
+// the measurements are: 0-2 the anchor, then blocks of 10 samples, each followed by
+// the anchor: 3-12, 13; 14-23, 24; 25-34, 35; ...
 const driftBlock = 10
 
 func drifting(slow func(call int) float64) *script {
@@ -41,29 +41,32 @@ func TestDrift(t *testing.T) {
 		name  string
 		slow  func(call int) float64
 		retry int
-		// calls is all measurements, of them again those that were taken twice.
+		// calls is the number of all measurements, and again the number of those made a
+		// second time.
 		calls, again int
-		// quarantined are the places in the order, by block.
+		// quarantined holds the quarantined places in the order, by block.
 		quarantined []int
 	}{
 		{"steady", between(0, -1, 1), 0, 69, 0, nil},
 		{"within the limit", func(call int) float64 { return 1 + .01*float64(call%3) }, 0, 69, 0, nil},
-		// The second block is slow at its end: its anchor is taken three times, and so
-		// is the one of the third block, which began with it. Both are measured again
-		// after all others.
+		// The second block is slow at its end: its closing anchor is measured three
+		// times, and so is that of the third block, whose first anchor is the same slow
+		// one. Both blocks are measured again after all others.
 		{"passing", between(20, 26, 1.2), 0, 69 + 2 + 22, 20, nil},
 		{"passing, no retries", between(20, 26, 1.2), -1, 69 + 2, 0, []int{1, 2}},
-		// A hiccup during one measurement of an anchor costs two more of it.
+		// One slow measurement of an anchor causes two more of that anchor.
 		{"hiccup", between(24, 24, 1.5), 0, 69 + 2, 0, nil},
-		// All three of an anchor are bad: the blocks on both sides.
+		// All three measurements of an anchor are slow: the blocks before and after it
+		// are measured again.
 		{"bad anchor", between(24, 26, 1.5), -1, 69 + 2, 0, []int{1, 2}},
-		// The first anchor is bad: its block, and no other, is measured again. The two
-		// anchors after it are in doubt.
+		// The first anchor is slow: only its block is measured again. The two anchors
+		// after it are measured three times.
 		{"bad start", between(0, 2, 1.5), 0, 69 + 2*2 + 11, 10, nil},
-		// Slow from the fifth block on, for good: the minority is quarantined.
+		// The device stays slow from the fifth block on: the blocks at the rarer speed
+		// are quarantined.
 		{"slower at the end", between(50, 1<<30, 1.2), -1, 69 + 2*2, 0, []int{4, 5}},
-		// Fast for the first two blocks only. They were fine while they were measured,
-		// and their level turns out not to be the device's.
+		// The device is fast for the first two blocks only. While they were measured,
+		// they were steady; in the end their speed is the rarer one.
 		{"faster at the start", between(0, 24, .8), -1, 69 + 4*2, 0, []int{0, 1, 2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -87,7 +90,8 @@ func TestDrift(t *testing.T) {
 				if g.Quarantined {
 					quarantined = append(quarantined, place)
 				}
-				// What is not quarantined has the speed of a device that does not drift.
+				// Samples that are not quarantined have the times of a device that does not
+				// drift.
 				if want := steadyTiming(&g); !g.Quarantined && (g.Forward < want.Forward || g.Forward > 1.03*want.Forward) {
 					t.Errorf("sample %d, place %d: got forward %v, want %v", g.ID, place, g.Forward, want.Forward)
 				}
@@ -115,7 +119,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// Quarantined samples say nothing of the backend's noise and are not repeated.
+// Quarantined samples do not count for the backend's noise and are not repeated.
 func TestQuarantinedAreNotRepeated(t *testing.T) {
 	backend := drifting(between(24, 26, 1.5))
 	got, err := newMemory().run(context.Background(), drawn(t, 60, 0), backend, t.TempDir(), Options{AnchorEvery: driftBlock, RetryBlocks: -1, RepeatShare: 1})
@@ -136,7 +140,7 @@ func TestQuarantinedAreNotRepeated(t *testing.T) {
 	}
 }
 
-// A device that drifts on and on is not measured for ever.
+// The measurement of a device that never stops drifting ends.
 func TestDriftEnds(t *testing.T) {
 	for _, retries := range []int{1, 3} {
 		backend := drifting(func(call int) float64 { return 1 + .1*float64(call) })
@@ -166,7 +170,8 @@ func TestDriftEnds(t *testing.T) {
 	}
 }
 
-// A run that was stopped while the device drifted decides as one that was not.
+// A run that was stopped while the device drifted makes the same decisions as one
+// that was not stopped.
 func TestDriftAcrossRuns(t *testing.T) {
 	design, folder := drawn(t, 60, 0), t.TempDir()
 	opt := Options{AnchorEvery: driftBlock, RetryBlocks: -1, RepeatShare: -1}
@@ -179,7 +184,7 @@ func TestDriftAcrossRuns(t *testing.T) {
 				cancel()
 			}
 			timing := steadyTiming(g)
-			// The third session alone is on a slow device.
+			// Only the third session runs on a slow device.
 			if sessions == 2 {
 				timing.Forward, timing.Backward = 2*timing.Forward, 2*timing.Backward
 			}
@@ -206,7 +211,7 @@ func TestDriftAcrossRuns(t *testing.T) {
 	}
 }
 
-// Exchanges have an anchor of their own, with three times the limit.
+// Exchanges have their own anchor, with three times the limit.
 func TestCommDrift(t *testing.T) {
 	for _, c := range []struct {
 		factor unit.Millis
@@ -259,8 +264,8 @@ func TestSteady(t *testing.T) {
 	}
 }
 
-// The anchor is of middling work, the same for every shard, and another is taken
-// where it cannot be measured.
+// The anchor has median work and is the same for every shard. If it cannot be
+// measured, another sample is the anchor.
 func TestAnchorChoice(t *testing.T) {
 	design := drawn(t, 101, 0)
 	work := func(id int) (w float64) {
@@ -297,7 +302,7 @@ func TestAnchorChoice(t *testing.T) {
 			t.Errorf("got anchor %+v, want the third candidate's times %+v", a, want)
 		}
 	}
-	// Few samples: fewer candidates, none twice.
+	// With few samples there are fewer candidates, and none occurs twice.
 	for n := 1; n < 8; n++ {
 		work := map[int]float64{}
 		var ids []int
@@ -311,7 +316,7 @@ func TestAnchorChoice(t *testing.T) {
 	}
 }
 
-// An exchange with a late device is no anchor if there are others.
+// An exchange with a late device is not the anchor if there are others.
 func TestExchangeAnchorIsAligned(t *testing.T) {
 	set := &dataset.Comm{}
 	for i := range 9 {

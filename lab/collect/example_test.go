@@ -34,8 +34,8 @@ func ExampleRun() {
 	defer backend.Close()
 	design := dataset.Dataset{Compute: groups}
 
-	// A kill at any moment would lose the sample in progress at most: the same call
-	// goes on.
+	// If the process is killed, at most the sample in progress is lost: the same call
+	// continues.
 	set, err := collect.Run(context.Background(), design, backend, folder, collect.Options{Tool: "example"})
 	if err != nil {
 		log.Fatal(err)

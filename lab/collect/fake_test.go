@@ -23,7 +23,7 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// The test's binary is the fake worker, and the collector that is killed, too.
+// The binary of the test is also the fake worker, and the collector that is killed.
 const (
 	envFake      = "COLLECT_TEST_FAKE"      // how the fake worker behaves
 	envNote      = "COLLECT_TEST_NOTE"      // a file that it appends the requests' ops to
@@ -64,14 +64,14 @@ func startFake(t testing.TB, opt WorkerOptions) *Worker {
 	return w
 }
 
-// fakeProfile is what the fake worker says of its hardware.
+// fakeProfile is the hardware profile that the fake worker reports.
 var fakeProfile = hardware.Profile{
 	Name: "cpu", Memory: unit.GiB, HBMGBps: 10, HBMEfficiency: 1, L2: unit.MiB, L2GBps: 20, SMs: 2, ClockGHz: 3,
 	Granule: 64, AllToAllLatencyUS: 50, IntraGBps: 3,
 }
 
-// fakeWorker speaks the protocol. Its times follow from the request alone, and it
-// refuses groups of tables that it was not told of.
+// fakeWorker speaks the protocol. Its times depend on the request only. It refuses
+// groups with tables that it was not sent.
 func fakeWorker(mode string) {
 	out := bufio.NewWriter(os.Stdout)
 	raw := func(text string) {
@@ -270,8 +270,8 @@ func fakeWorker(mode string) {
 	}
 }
 
-// script is a Backend in this process whose times a function says, by the number
-// of the call from 0.
+// script is a Backend in this process. A function gives its times by the number of
+// the call, from 0.
 type script struct {
 	provenance dataset.Provenance
 	compute    func(call int, g *dataset.Group) (Timing, error)
@@ -289,7 +289,7 @@ func newScript() *script {
 
 func (s *script) Provenance() dataset.Provenance { return s.provenance }
 
-// steadyTiming is what a group takes where nothing drifts.
+// steadyTiming returns the times of a group without drift.
 func steadyTiming(g *dataset.Group) Timing {
 	t := unit.Millis(1 + len(g.Members))
 	return Timing{t, 2*t + unit.Millis(g.ID)/1024, .125, .25}
@@ -329,7 +329,7 @@ func steadyComm(e *dataset.Exchange) CommTiming {
 
 func (s *script) Close() error { s.closed.Store(true); return nil }
 
-// drawn returns a design of that many groups and exchanges.
+// drawn returns a design of the given numbers of groups and exchanges.
 func drawn(t testing.TB, groups, exchanges int) dataset.Dataset {
 	t.Helper()
 	set, err := draw(groups, exchanges)
@@ -353,8 +353,8 @@ func draw(groups, exchanges int) (set dataset.Dataset, err error) {
 	return set, err
 }
 
-// memory is a store whose journals are files and whose datasets are kept here.
-// Nothing is synced, so that thousands of runs take no time.
+// memory is a store whose journals are files and whose datasets are kept in memory.
+// Nothing is synced, so that thousands of runs are fast.
 type memory struct {
 	store
 	sets map[string]dataset.Dataset
@@ -386,12 +386,12 @@ func (unsynced) Sync() error { return nil }
 
 var errFull = errors.New("no space left on device")
 
-// small is a file that takes a given number of bytes and no more. A write that does not fit
+// small is a file with room for a given number of bytes. A write that does not fit
 // is written in part.
 type small struct {
 	file
 	room int
-	// stuck files cannot be cut either.
+	// stuck files cannot be truncated either.
 	stuck bool
 }
 
@@ -412,7 +412,7 @@ func (s *small) Truncate(size int64) error {
 	return s.file.Truncate(size)
 }
 
-// collector is the process that is killed.
+// collector is the process that the test kills.
 func collector(folder string) error {
 	design, err := draw(killGroups, killExchanges)
 	if err != nil {
@@ -437,7 +437,7 @@ const (
 
 func killOptions() Options { return Options{AnchorEvery: 25, Tool: "test"} }
 
-// journalOf returns a folder's journal.
+// journalOf returns the journal of a folder.
 func journalOf(t testing.TB, folder string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(folder, journalName))

@@ -15,8 +15,8 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// journal.go keeps the measurements until the dataset is written: in a file of
-// JSON lines, each with a checksum of its own.
+// journal.go keeps the measurements until the dataset is written: in a file of JSON
+// lines, each with its own checksum.
 //
 //	{"sum":"5f1c02aa","header":{"format":"neuroshard journal","version":1,...}}
 //	{"sum":"...","anchor":{"part":"groups","id":17,"after":0,"tries":[{"fwd":[..],"bwd":[..]}]}}
@@ -27,8 +27,8 @@ import (
 //
 // sum is the CRC-32C of the rest. One call writes a line, after the measurement
 // that the line records. So a process killed at any moment leaves whole lines and
-// at most one torn line, the last. Reading drops the torn line. A torn line with
-// whole lines after it is damage, and an error.
+// at most one torn line, the last. Reading drops the torn line. A damaged line with
+// whole lines after it is an error.
 
 const (
 	journalName    = "journal.jsonl"
@@ -36,7 +36,7 @@ const (
 	journalVersion = 1
 )
 
-// The parts of a design, as the journal names them.
+// These are the names of the parts of a design in the journal.
 const (
 	partGroups    = "groups"
 	partExchanges = "exchanges"
@@ -52,8 +52,8 @@ type record struct {
 	Repeat  *repeatRecord `json:"repeat,omitempty"`
 }
 
-// header says what the journal belongs to. A run can continue the journal of
-// another run with an equal header.
+// header identifies the run. A run can continue the journal of another run with an
+// equal header.
 type header struct {
 	Format  string              `json:"format"`
 	Version int                 `json:"version"`
@@ -152,9 +152,10 @@ func decode(line []byte) (record, error) {
 // and a line that another run wrote onto it.
 const mostTorn = 2
 
-// parseJournal reads the lines of a journal and returns how many bytes they take,
-// without a torn last line. It fails if a damaged line has whole lines after it,
-// if more lines are damaged than a stop can tear, and if the file is no journal.
+// parseJournal reads the lines of a journal. It returns the records and the number
+// of their bytes, without a torn last line. It fails if a damaged line has whole
+// lines after it, if more lines are damaged than a stop can tear, and if the file
+// is not a journal.
 func parseJournal(content []byte) (records []record, size int, err error) {
 	var torn error
 	damaged := 0
@@ -178,26 +179,26 @@ func parseJournal(content []byte) (records []record, size int, err error) {
 			return nil, 0, torn
 		}
 		if (r.Header != nil) != (len(records) == 0) {
-			return nil, 0, fmt.Errorf("line %d: the header is the first line, and there is one", number)
+			return nil, 0, fmt.Errorf("line %d: a second header: only the first line may be one", number)
 		}
 		records = append(records, r)
 		size = at
 	}
 	if size == 0 && !tornHeader(content) {
-		return nil, 0, errors.New("it is no journal of neuroshard collect")
+		return nil, 0, errors.New("it is not a journal of neuroshard collect")
 	}
 	return records, size, nil
 }
 
 // tornHeader reports whether the content may be the first part of a journal's first
-// line, or nothing.
+// line, or is empty.
 func tornHeader(content []byte) bool {
 	begin := []byte(lineStart)
 	n := min(len(content), len(begin))
 	return bytes.Equal(content[:n], begin[:n]) && bytes.Count(content, []byte("\n")) <= 1
 }
 
-// file is what a journal needs of an *os.File.
+// file is the part of *os.File that a journal needs.
 type file interface {
 	Write(p []byte) (int, error)
 	Truncate(size int64) error
@@ -216,8 +217,8 @@ type journal struct {
 	broken          bool
 }
 
-// openJournal opens the journal at path and returns what is in it. A torn last
-// line is cut off.
+// openJournal opens the journal at path and returns its records. It removes a torn
+// last line.
 func openJournal(path string, open func(path string) (file, error)) (*journal, []record, error) {
 	content, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -225,7 +226,7 @@ func openJournal(path string, open func(path string) (file, error)) (*journal, [
 	}
 	records, size, err := parseJournal(content)
 	if err != nil {
-		return nil, nil, fmt.Errorf("journal %s: %w: bring back a whole copy, or remove it to measure anew", path, err)
+		return nil, nil, fmt.Errorf("journal %s: %w: restore a whole copy, or remove it to measure again from the start", path, err)
 	}
 	f, err := open(path)
 	if err != nil {
@@ -256,8 +257,8 @@ const (
 	syncEvery = time.Second
 )
 
-// append writes a record. If not all of the record reaches the file, it returns an error,
-// and removes the part that did, if the disk allows that.
+// append writes a record. If the record does not reach the file completely, append
+// returns an error and removes the written part, if the disk allows that.
 func (j *journal) append(r record) error {
 	if j.broken {
 		return errors.New("journal: it failed before")
@@ -281,7 +282,7 @@ func (j *journal) append(r record) error {
 	return j.sync()
 }
 
-// sync makes all lines reach the disk.
+// sync writes all lines to the disk.
 func (j *journal) sync() error {
 	if err := j.file.Sync(); err != nil {
 		j.broken = true
@@ -292,7 +293,7 @@ func (j *journal) sync() error {
 }
 
 func (j *journal) failure(err error) error {
-	return fmt.Errorf("journal %s: %w: what was measured before is kept; make room and start the same again to go on", j.path, err)
+	return fmt.Errorf("journal %s: %w: the measurements so far are kept; make room and run the same command again to continue", j.path, err)
 }
 
 func (j *journal) close() error {
@@ -307,6 +308,6 @@ func (j *journal) close() error {
 	return err
 }
 
-// syncFolder makes new and removed names reach the disk. Some systems cannot do that; the
-// files are whole even so.
+// syncFolder writes new and removed names to the disk. Some systems cannot do that;
+// the files are still whole.
 func syncFolder(folder string) { _ = atomicfile.SyncFolder(folder) }

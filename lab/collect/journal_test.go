@@ -59,7 +59,7 @@ func TestJournalForm(t *testing.T) {
 	}
 }
 
-// Journals with records that no run writes in that order are refused.
+// Journals with records in an order that no run writes are refused.
 func TestImpossibleJournals(t *testing.T) {
 	design := drawn(t, 12, 3)
 	folder := t.TempDir()
@@ -101,8 +101,8 @@ func TestImpossibleJournals(t *testing.T) {
 	}
 }
 
-// FuzzJournal: whatever is in a journal, reading it ends with whole records and
-// taking them up with an error or a state that a dataset can be made of.
+// FuzzJournal reads any content as a journal. Reading must end with whole records,
+// and applying them with an error or with a state that gives a dataset.
 func FuzzJournal(f *testing.F) {
 	design, err := draw(12, 3)
 	if err != nil {
@@ -115,7 +115,8 @@ func FuzzJournal(f *testing.F) {
 		f.Fatal(err)
 	}
 	whole := journalOf(f, folder)
-	// Lines are fuzzed without their checksums, which no fuzzer would hit.
+	// The fuzzer gets lines without their checksums, because it would never find a
+	// correct one.
 	var bare []byte
 	for line := range bytes.Lines(whole) {
 		bare = append(append(bare, '{'), line[len(lineStart)+sumDigits+len(lineRest):]...)
@@ -175,7 +176,7 @@ func nonNil(set, design dataset.Dataset) (*dataset.Compute, *dataset.Comm) {
 	return set.Compute, set.Comm
 }
 
-// sealed returns a line of a payload, with its checksum.
+// sealed returns the line of a payload, with its checksum.
 func sealed(payload []byte) []byte {
 	line := append([]byte(nil), lineStart...)
 	line = append(line, sumOf(payload)...)
@@ -183,7 +184,8 @@ func sealed(payload []byte) []byte {
 	return append(append(line, payload[1:]...), '\n')
 }
 
-// What is no journal, or lost more than a stop can tear, is left as it is.
+// A file that is not a journal, or that lost more than a stop can tear, is not
+// changed.
 func TestForeignJournals(t *testing.T) {
 	design := drawn(t, 30, 0)
 	folder := t.TempDir()

@@ -12,8 +12,8 @@ import (
 
 const lockName = "collect.lock"
 
-// lock makes sure that one process collects into a folder. The system frees the lock when the
-// process ends for any reason.
+// lock ensures that only one process collects into a folder. The system frees the
+// lock when the process ends for any reason.
 type lock struct{ file *flock.Flock }
 
 // lockFolder locks the folder. It fails at once if another process holds the lock.
@@ -26,15 +26,15 @@ func lockFolder(folder string) (*lock, error) {
 			return nil, fmt.Errorf("folder %s: lock: %w", folder, err)
 		}
 		if !got {
-			return nil, fmt.Errorf("folder %s: another process%s is collecting into it: wait for it or end it, or name another folder", folder, owner(path))
+			return nil, fmt.Errorf("folder %s: another process%s is collecting into it: wait for it to end, end it, or name another folder", folder, owner(path))
 		}
-		// Who had it before may have removed the file after it was opened here; the
-		// lock is then on a file that nobody else will find.
+		// The process that held the lock before may have removed the file after it was
+		// opened here. The lock is then on a file that no other process will find.
 		held, err1 := f.Stat()
 		there, err2 := os.Stat(path)
 		if err1 == nil && err2 == nil && os.SameFile(held, there) {
-			// For people only. A system where a locked file cannot be written does
-			// without.
+			// The note is for people only. On a system where a locked file cannot be
+			// written, there is none.
 			_ = os.WriteFile(path, fmt.Appendln(nil, os.Getpid()), 0o666)
 			return &lock{f}, nil
 		}
@@ -44,7 +44,7 @@ func lockFolder(folder string) (*lock, error) {
 	}
 }
 
-// owner returns the note of the process that holds a lock, if it wrote one.
+// owner returns the note that the process with the lock wrote, if any.
 func owner(path string) string {
 	content, err := os.ReadFile(path)
 	if err != nil {

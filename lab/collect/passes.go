@@ -10,19 +10,19 @@ import (
 	"github.com/neuroshard/neuroshard/lab/dataset"
 )
 
-// passFolder returns the folder of one pass, which exists until all passes are measured.
+// passFolder returns the folder of one pass. It exists until all passes are
+// measured.
 func passFolder(folder string, pass int) string {
 	return filepath.Join(folder, fmt.Sprintf("pass-%d", pass))
 }
 
-// passes measures the design of r once for each pass of r's options, each pass
-// with a run of its own into a folder of its own, and joins the datasets. An
-// interruption loses no more than it does in a single run. The run r itself
-// measures nothing.
+// passes measures the design of r once for each pass of r's options, each pass with
+// its own run into its own folder, and joins the datasets. An interruption loses no
+// more than in a single run. The run r itself measures nothing.
 func (s store) passes(ctx context.Context, r *run, folder string) (none dataset.Dataset, err error) {
 	path := filepath.Join(folder, journalName)
 	if _, err := os.Stat(path); err == nil {
-		return none, fmt.Errorf("folder %s: it holds a run of a single pass: measure once to go on with it, or name another folder", folder)
+		return none, fmt.Errorf("folder %s: it holds a run of a single pass: continue with a single pass, or name another folder", folder)
 	}
 	switch set, err := s.read(folder); {
 	case err == nil:
@@ -34,16 +34,16 @@ func (s store) passes(ctx context.Context, r *run, folder string) (none dataset.
 		return none, fmt.Errorf("folder %s: it holds a dataset that cannot be read: %w: remove it or name another folder", folder, err)
 	}
 	if _, err := os.Stat(passFolder(folder, r.opt.Passes+1)); err == nil {
-		return none, fmt.Errorf("folder %s: it holds more than %d passes: give the same number of passes to go on, or name another folder", folder, r.opt.Passes)
+		return none, fmt.Errorf("folder %s: it holds more than %d passes: continue with the same number of passes, or name another folder", folder, r.opt.Passes)
 	}
 	var sets []dataset.Dataset
-	// done counts the measurements of the passes before this one, and earlier counts those
-	// that earlier runs made.
+	// done is the number of measurements of the passes before this one, and earlier
+	// the number of those that earlier runs made.
 	done, earlier := 0, 0
 	for pass := 1; pass <= r.opt.Passes; pass++ {
 		opt := r.opt
 		opt.Passes = 0
-		// Each remaining pass takes the same number of measurements as this one.
+		// Each remaining pass takes as long as this one, in measurements.
 		last := Progress{Done: r.total(), Before: r.total()}
 		opt.OnProgress = func(p Progress) {
 			last = p
@@ -59,13 +59,14 @@ func (s store) passes(ctx context.Context, r *run, folder string) (none dataset.
 		sets = append(sets, set)
 		done, earlier = done+last.Done, earlier+last.Before
 	}
-	// Each run measures some facts again; the facts of the first pass are kept.
+	// Each run measures the facts about the device again; the facts of the first pass
+	// are kept.
 	set, err := dataset.Join(r.opt.Fastest, sets...)
 	if err != nil {
 		return none, err
 	}
 	if err := s.write(folder, set); err != nil {
-		return none, fmt.Errorf("%w: all is measured and kept in %s; start the same again to write it", err, folder)
+		return none, fmt.Errorf("%w: all measurements are kept in %s; run the same command again to write the dataset", err, folder)
 	}
 	s.sync(folder)
 	return set, r.removePasses(folder)
@@ -75,7 +76,7 @@ func (s store) passes(ctx context.Context, r *run, folder string) (none dataset.
 func (r *run) removePasses(folder string) error {
 	for pass := 1; pass <= r.opt.Passes; pass++ {
 		if err := os.RemoveAll(passFolder(folder, pass)); err != nil {
-			return fmt.Errorf("the dataset is written, but a pass of it is left: %w", err)
+			return fmt.Errorf("the dataset is written, but the folder of a pass could not be removed: %w", err)
 		}
 	}
 	return nil

@@ -15,8 +15,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// bySpeed is a script whose times are those of a steady one times the factor of
-// the pass: the n-th time that a sample is measured, anchors and repeats aside.
+// bySpeed is a script with the times of a steady device, multiplied by the factor
+// of the pass. The pass is the number of times that the sample was measured;
+// anchors and repeats are not scaled.
 func bySpeed(factors ...unit.Millis) *script {
 	s := newScript()
 	seen := map[int]int{}
@@ -42,7 +43,8 @@ func bySpeed(factors ...unit.Millis) *script {
 func TestPasses(t *testing.T) {
 	design := drawn(t, 60, 20)
 	for _, fastest := range []bool{false, true} {
-		// Neither anchors nor repeats, which are measured more often than once a pass.
+		// Anchors and repeats are measured more than once in a pass, so they are not
+		// scaled.
 		opt := Options{Passes: 3, Fastest: fastest, AnchorEvery: 1000, DriftLimit: 100, RepeatShare: -1, Tool: "v1"}
 		want := unit.Millis(2)
 		if fastest {
@@ -104,8 +106,8 @@ func TestPasses(t *testing.T) {
 	}
 }
 
-// Passes that are stopped go on where they were: no sample is measured more often
-// than once a pass, but for those in work.
+// Passes that are stopped continue: no sample is measured more than once in a pass,
+// except those in progress at a stop.
 func TestPassesGoOn(t *testing.T) {
 	design := drawn(t, 60, 20)
 	opt := Options{Passes: 3, AnchorEvery: 25, DriftLimit: 100, Tool: "v1"}
@@ -150,14 +152,14 @@ func TestPassesGoOn(t *testing.T) {
 	if stops < 5 {
 		t.Errorf("the run was stopped %d times, want more", stops)
 	}
-	// A pass is 60 groups, 2 repeats and some anchors; each start takes an anchor anew,
-	// of three measurements at first.
+	// A pass has 60 groups, 2 repeats and some anchors; each start measures an anchor
+	// again, and the first one three times.
 	if most := 3*(60+2+10) + 3*stops; measured > most {
 		t.Errorf("got %d measurements of groups, want at most %d", measured, most)
 	}
 }
 
-// A pass that cannot be measured leaves those before it.
+// If a pass cannot be measured, the passes before it are kept.
 func TestPassesKeepWhatIsMeasured(t *testing.T) {
 	design := drawn(t, 30, 0)
 	opt := Options{Passes: 2, AnchorEvery: 1000, DriftLimit: 100, RepeatShare: -1}
@@ -186,7 +188,7 @@ func TestPassesKeepWhatIsMeasured(t *testing.T) {
 	}
 }
 
-// Where the joined dataset cannot be written, the passes stay, and the next run
+// If the joined dataset cannot be written, the passes are kept, and the next run
 // writes it without measuring.
 func TestPassesThatCannotBeWritten(t *testing.T) {
 	design := drawn(t, 30, 5)
@@ -222,7 +224,7 @@ func TestPassesThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// A run of a single pass is not gone on with in passes.
+// A run of a single pass cannot be continued with several passes.
 func TestPassesIntoASinglePass(t *testing.T) {
 	design := drawn(t, 30, 0)
 	opt := Options{AnchorEvery: 1000, DriftLimit: 100, RepeatShare: -1}

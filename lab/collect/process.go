@@ -15,12 +15,12 @@ import (
 	"github.com/neuroshard/neuroshard/lab/protocol"
 )
 
-// process.go is one worker process: started, asked one request at a time, ended.
-// If it writes anything but a response to the request, it is ended, because the start of the
-// next response is then not known.
+// process.go is one worker process: started, asked one request at a time, ended. A
+// process that writes anything but a response to the request is ended, because the
+// start of the next response is then unknown.
 
-// How long to wait for a worker that should end, before it is killed; and then for its
-// pipes, which a child of the worker may hold open.
+// These are the longest waits for a worker that should end: until it is killed, and
+// then for its pipes, which a child of the worker may keep open.
 const (
 	farewell  = 5 * time.Second
 	pipesWait = 2 * time.Second
@@ -40,8 +40,8 @@ type process struct {
 	out   io.ReadCloser
 	lines chan line
 	tail  *tail
-	// over is closed when the process is being ended, and how is the error with which it
-	// ended.
+	// over is closed when the process is being ended, and how is the error with which
+	// it ended.
 	over chan struct{}
 	how  error
 	end  sync.Once
@@ -91,8 +91,8 @@ func (p *process) read() {
 	}
 }
 
-// ask sends a request and returns its response. An error is the worker's own, a
-// *protocol.Error, or ctx's, or a *brokenError; after the last two the process is
+// ask sends a request and returns its response. The error is the worker's own, a
+// *protocol.Error, or ctx's, or a *brokenError. After the last two, the process has
 // ended.
 func (p *process) ask(ctx context.Context, q protocol.Request, deadline time.Duration) (protocol.Response, error) {
 	var none protocol.Response
@@ -106,8 +106,8 @@ func (p *process) ask(ctx context.Context, q protocol.Request, deadline time.Dur
 			if errors.Is(err, protocol.ErrLong) {
 				return none, &protocol.Error{Code: protocol.CodeBadRequest, Message: err.Error()}
 			}
-			// A worker that does not read any more has ended, or will not answer: what
-			// it says last tells more than a broken pipe.
+			// A worker that no longer reads has ended, or will not answer. Its last output
+			// says more than a broken pipe.
 			written = nil
 		case l := <-p.lines:
 			if l.err != nil {
@@ -130,7 +130,8 @@ func (p *process) ask(ctx context.Context, q protocol.Request, deadline time.Dur
 	}
 }
 
-// gone ends a worker whose stdout ended, and returns an error that says how it ended.
+// gone ends a worker whose stdout ended, and returns an error that states how the
+// worker ended.
 func (p *process) gone(q protocol.Request, err error) error {
 	broken := &brokenError{code: CodeCrash}
 	switch {
@@ -148,8 +149,8 @@ func (p *process) gone(q protocol.Request, err error) error {
 	return broken
 }
 
-// finish waits for the process to end by itself, and kills it after a while. Its
-// children are killed in any case.
+// finish waits for the process to end by itself, and kills it after a while. It
+// always kills the children.
 func (p *process) finish(patience time.Duration) {
 	p.end.Do(func() {
 		_ = p.in.Close()
@@ -169,12 +170,12 @@ func (p *process) finish(patience time.Duration) {
 // kill ends the process and its children at once.
 func (p *process) kill() { p.finish(0) }
 
-// close asks the process to end, by ending its stdin.
+// close asks the process to end by closing its stdin.
 func (p *process) close() { p.finish(farewell) }
 
 // parseResponse reads the response to a request. The error is the worker's
-// *protocol.Error, one of CodeTimes for times that are no numbers, or a
-// *brokenError for what is no response to it.
+// *protocol.Error, one of CodeTimes for times that are not numbers, or a
+// *brokenError if the text is not a response to the request.
 func parseResponse(q protocol.Request, text []byte) (protocol.Response, error) {
 	var r protocol.Response
 	err := json.Unmarshal(text, &r)
@@ -202,7 +203,7 @@ func parseResponse(q protocol.Request, text []byte) (protocol.Response, error) {
 	return r, nil
 }
 
-// quote quotes the first of what a worker said.
+// quote quotes the start of a worker's output.
 func quote(text []byte) string {
 	if len(text) > quoteBytes {
 		return fmt.Sprintf("%q...", text[:quoteBytes])
@@ -237,7 +238,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.last = append(t.last, p[max(0, len(p)-tailBytes):]...)
 	t.last = t.last[max(0, len(t.last)-tailBytes):]
 	if t.to != nil {
-		// An error of the reader of logs must not stop the worker.
+		// An error of the writer of logs must not stop the worker.
 		_, _ = t.to.Write(p)
 	}
 	return len(p), nil

@@ -7,6 +7,5 @@ import "os/exec"
 // ownGroup does nothing: only Unix has process groups.
 func ownGroup(*exec.Cmd) {}
 
-// killGroup kills the command. Its children end when they find their pipes
-// closed.
+// killGroup kills the command. Its children end when their pipes are closed.
 func killGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }

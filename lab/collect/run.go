@@ -17,16 +17,16 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// ErrFinished says that the folder holds the finished dataset of the same design
-// and backend. Run returns it together with that dataset.
+// ErrFinished is the error of Run if the folder holds the finished dataset of the
+// same design and backend. Run returns it together with that dataset.
 var ErrFinished = errors.New("the dataset is finished")
 
-// ErrLost is what a Backend's error wraps if the Backend cannot measure anything
-// any more. Run ends with that error.
+// ErrLost is wrapped by the error of a Backend that cannot measure anything any
+// more. Run ends with that error.
 var ErrLost = errors.New("the backend is lost")
 
-// ErrUnsupported is what Run's error wraps if the backend says that it cannot
-// measure a part of the design.
+// ErrUnsupported is wrapped by the error of Run if the backend reports that it
+// cannot measure a part of the design.
 var ErrUnsupported = errors.New("the backend cannot measure")
 
 // Supporter is a Backend that knows what it can measure. Run asks it before it measures
@@ -57,7 +57,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Shard = Shard{1, 1}
 	}
 	if o.Shard.Index < 1 || o.Shard.Index > o.Shard.Count {
-		return o, fmt.Errorf("shard %v: it is one of 1/%d to %d/%d", o.Shard, max(1, o.Shard.Count), max(1, o.Shard.Count), max(1, o.Shard.Count))
+		return o, fmt.Errorf("shard %v: want one of 1/%d to %d/%d", o.Shard, max(1, o.Shard.Count), max(1, o.Shard.Count), max(1, o.Shard.Count))
 	}
 	if o.AnchorEvery <= 0 {
 		o.AnchorEvery = DefaultAnchorEvery
@@ -107,7 +107,7 @@ func (o Options) withDefaults() (Options, error) {
 // when a later run continues. A simulated backend does not drift, so it has
 // neither anchors nor repeats.
 //
-// Measurements stay in the folder with every error, that of ctx included.
+// Measurements stay in the folder after every error, including that of ctx.
 func Run(ctx context.Context, design dataset.Dataset, backend Backend, folder string, opt Options) (dataset.Dataset, error) {
 	return disk().run(ctx, design, backend, folder, opt)
 }
@@ -140,7 +140,7 @@ func (s store) run(ctx context.Context, design dataset.Dataset, backend Backend,
 		return s.passes(ctx, r, folder)
 	}
 	if _, err := os.Stat(passFolder(folder, 1)); err == nil {
-		return none, fmt.Errorf("folder %s: it holds passes of another run: give the same number of passes to go on, or name another folder", folder)
+		return none, fmt.Errorf("folder %s: it holds passes of another run: continue with the same number of passes, or name another folder", folder)
 	}
 	path := filepath.Join(folder, journalName)
 	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
@@ -211,7 +211,7 @@ func (s store) measure(ctx context.Context, r *run, folder, path string) (none d
 	}
 	set := r.dataset()
 	if set.Compute == nil && set.Comm == nil {
-		return none, fmt.Errorf("all %d samples failed: there is no dataset to write; remove %s to measure anew", r.total(), path)
+		return none, fmt.Errorf("all %d samples failed: there is no dataset to write; remove %s to measure again from the start", r.total(), path)
 	}
 	if err := s.write(folder, set); err != nil {
 		return none, fmt.Errorf("%w: all is measured and kept in %s; start the same again to write it", err, path)
@@ -223,8 +223,8 @@ func (s store) measure(ctx context.Context, r *run, folder, path string) (none d
 	return set, nil
 }
 
-// supported reports the parts of a design that the backend says it cannot measure, before
-// any time is spent on the others.
+// supported returns an error with the parts of a design that the backend reports it
+// cannot measure, before the others are measured.
 func supported(design dataset.Dataset, backend Backend) error {
 	s, tells := backend.(Supporter)
 	if !tells {
@@ -350,8 +350,8 @@ func newRun(design dataset.Dataset, backend Backend, opt Options) *run {
 	return r
 }
 
-// writable reports what would keep the dataset from being written at the end. It validates
-// the design with made-up times, before anything is measured.
+// writable returns an error if the dataset could not be written at the end. It
+// validates the design with made-up times before anything is measured.
 func (r *run) writable() error {
 	var set dataset.Dataset
 	if c := r.design.Compute; c != nil {
@@ -403,12 +403,13 @@ func (r *run) finished(folder string, set dataset.Dataset) error {
 		}
 	}
 	if field, was, is := r.header.differs(&old); field != "" {
-		return fmt.Errorf("folder %s: it holds a finished dataset, of %s %s, where this run has %s: name another folder", folder, field, was, is)
+		return fmt.Errorf("folder %s: it holds a finished dataset of %s %s, but this run has %s: name another folder", folder, field, was, is)
 	}
 	return fmt.Errorf("folder %s: %w: name another folder to measure again", folder, ErrFinished)
 }
 
-// goOn applies the records of an earlier run, or writes the header of a new journal.
+// goOn applies the records of an earlier run, or writes the header of a new
+// journal.
 func (r *run) goOn(folder string, records []record) error {
 	if len(records) == 0 {
 		return r.journal.append(record{Header: &r.header})
@@ -422,14 +423,14 @@ func (r *run) goOn(folder string, records []record) error {
 		case "shard":
 			hint = "give the same shard"
 		case "tool", "format", "version":
-			hint = "go on with the version that began it"
+			hint = "use the version that began it"
 		}
-		return fmt.Errorf("folder %s: its samples are of another run, of %s %s, where this run has %s: %s to go on, or name another folder", folder, field, was, is, hint)
+		return fmt.Errorf("folder %s: its samples are of another run, of %s %s, but this run has %s: %s to continue, or name another folder", folder, field, was, is, hint)
 	}
 	r.header = *old // with the hardware facts that the first run measured
 	for i, record := range records {
 		if err := r.apply(record); err != nil {
-			return fmt.Errorf("journal %s, line %d: %w: remove it to measure anew", r.journal.path, i+1, err)
+			return fmt.Errorf("journal %s, line %d: %w: remove it to measure again from the start", r.journal.path, i+1, err)
 		}
 	}
 	for _, p := range r.parts {
@@ -585,8 +586,8 @@ func (r *run) countFailure(f Failure) error {
 	return nil
 }
 
-// attempt has the backend run a sample, and once more if the backend failed. A failure
-// concerns the sample; an error ends the run.
+// attempt makes the backend run a sample, and once more if the backend failed. A
+// failure concerns the sample; an error ends the run.
 func (r *run) attempt(ctx context.Context, p *part, id int) (t times, failure *Failure, err error) {
 	for try := range 2 {
 		if err := ctx.Err(); err != nil {
@@ -619,7 +620,7 @@ func (r *run) attempt(ctx context.Context, p *part, id int) (t times, failure *F
 	return t, failure, nil
 }
 
-// take has the backend run a sample once.
+// take makes the backend run a sample once.
 func (r *run) take(ctx context.Context, p *part, id int) (times, error) {
 	if p.name == partExchanges {
 		e := *r.exchanges[id]
@@ -684,7 +685,7 @@ func (r *run) chooseAnchor(ctx context.Context, p *part, found *anchorRecord) er
 		}
 		last = failure
 	}
-	return fmt.Errorf("none of %d samples that would serve as the anchor can be measured, the last one: %v", len(p.candidates), last)
+	return fmt.Errorf("none of the %d candidates for the anchor can be measured, the last one: %v", len(p.candidates), last)
 }
 
 func (r *run) tryAnchor(ctx context.Context, p *part, found *anchorRecord) error {
@@ -693,7 +694,7 @@ func (r *run) tryAnchor(ctx context.Context, p *part, found *anchorRecord) error
 		return err
 	}
 	if failure != nil {
-		return fmt.Errorf("the anchor, which was measured before, fails: %v", failure)
+		return fmt.Errorf("the anchor was measured before and now fails: %v", failure)
 	}
 	found.Tries = append(found.Tries, t)
 	return nil
@@ -772,7 +773,7 @@ func (r *run) progress(phase string) Progress {
 		p.Done += len(part.done) + len(part.failed)
 		p.Failed += len(part.failed)
 		if part.name == partGroups && r.anchoring && r.opt.RepeatShare > 0 {
-			// About the final number of samples.
+			// Total is then about the final number of samples.
 			p.Total += len(r.choice)
 			if !r.chosen {
 				p.Total += repeats(len(part.ids), r.opt.RepeatShare)
@@ -782,7 +783,7 @@ func (r *run) progress(phase string) Progress {
 	return p
 }
 
-// dataset returns what was measured, by ID.
+// dataset returns the measured samples, by ID.
 func (r *run) dataset() dataset.Dataset {
 	var set dataset.Dataset
 	for _, p := range r.parts {

@@ -27,13 +27,13 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// sameSamples compares what two collections of one design measured. Anchors
-// differ by how often they were begun anew.
+// sameSamples compares the samples of two collections of one design. The numbers of
+// anchors differ with the number of starts.
 func sameSamples(t *testing.T, got, want dataset.Dataset) {
 	t.Helper()
 	a, b := *got.Compute, *want.Compute
 	if a.Anchors, b.Anchors = nil, nil; reflect.DeepEqual(a, b) && reflect.DeepEqual(got.Comm, want.Comm) {
-		return // the fast way
+		return // the fast comparison
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(dataset.Compute{}, "Anchors"), cmpopts.EquateEmpty()); diff != "" {
 		t.Fatalf("(-want +got):\n%s", diff)
@@ -82,7 +82,8 @@ func TestRunMeasuresAll(t *testing.T) {
 	if len(got.Compute.Samples) != 120 || len(got.Comm.Samples) != 30 || len(got.Compute.Repeats) != 12 {
 		t.Errorf("got %d groups, %d exchanges, %d repeats", len(got.Compute.Samples), len(got.Comm.Samples), len(got.Compute.Repeats))
 	}
-	// 3 to begin with, one after each 25 and the last 20, one at the end.
+	// 3 anchors at the start, one after each 25 samples and after the last 20, one at
+	// the end.
 	if n := len(got.Compute.Anchors); n != 3+5+1 {
 		t.Errorf("got %d anchors, want 9", n)
 	}
@@ -145,7 +146,7 @@ func TestSimulatedHasNoAnchors(t *testing.T) {
 	}
 }
 
-// Killed at random moments, and gone on with, nothing is lost or doubled.
+// A run that is killed at random moments and continued loses and doubles nothing.
 func TestKilled(t *testing.T) {
 	folder := t.TempDir()
 	draw := rand.New(rand.NewPCG(1, 2))
@@ -197,7 +198,7 @@ func TestKilled(t *testing.T) {
 	sameSamples(t, got, want)
 }
 
-// A journal that is cut at any byte is gone on with.
+// A journal that is cut at any byte can be continued.
 func TestTornAnywhere(t *testing.T) {
 	design := drawn(t, 8, 4)
 	opt := Options{AnchorEvery: 3, RepeatShare: .3}
@@ -231,14 +232,14 @@ func TestTornAnywhere(t *testing.T) {
 		if size == len(whole) && backend.calls != 0 {
 			t.Errorf("the whole journal: %d measurements, want none", backend.calls)
 		}
-		// At most the line in progress is measured again, beside the anchors.
+		// At most the line in progress is measured again, plus the anchors.
 		if kept, all := bytes.Count(whole[:size], []byte("\n")), bytes.Count(whole, []byte("\n")); backend.calls > all-kept+2+2*anchorTries {
 			t.Errorf("cut at %d: %d measurements with %d of %d lines kept", size, backend.calls, kept, all)
 		}
 	}
 }
 
-// What follows a torn line is read by the run after the next.
+// The run after the next reads the lines that follow a torn line.
 func TestTornTwice(t *testing.T) {
 	design := drawn(t, 12, 4)
 	opt := Options{AnchorEvery: 3, RepeatShare: .3}
@@ -308,8 +309,8 @@ func TestDamagedInTheMiddle(t *testing.T) {
 	}
 }
 
-// Wherever the disk is full, the run ends with an error, and goes on when there is
-// room.
+// If the disk is full at any point, the run ends with an error, and continues when
+// there is room.
 func TestFullDisk(t *testing.T) {
 	design := drawn(t, 10, 3)
 	opt := Options{AnchorEvery: 4, RepeatShare: .2}
@@ -377,7 +378,7 @@ func (c counting) Sync() error { *c.syncs++; return nil }
 
 func TestTwoCollectors(t *testing.T) {
 	folder := t.TempDir()
-	// A lock file that a killed process left is no lock.
+	// A lock file that a killed process left does not lock the folder.
 	if err := os.WriteFile(filepath.Join(folder, lockName), []byte("999999\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -399,7 +400,7 @@ func TestTwoCollectors(t *testing.T) {
 	}
 }
 
-// A journal of another run is refused, with what differs.
+// A journal of another run is refused, and the error names the difference.
 func TestOtherJournal(t *testing.T) {
 	design := drawn(t, 12, 3)
 	begin := func(t *testing.T) string {
@@ -428,7 +429,7 @@ func TestOtherJournal(t *testing.T) {
 		{"source", func(s *script, _ *dataset.Dataset, _ *Options) { s.provenance.Source = dataset.Simulated }, []string{"source", `"simulated"`}},
 		{"repeats", func(s *script, _ *dataset.Dataset, _ *Options) { s.provenance.Repeats = 7 }, []string{"repeats", `"3"`, `"7"`}},
 		{"cache", func(s *script, _ *dataset.Dataset, _ *Options) { s.provenance.Cache = "cold" }, []string{"cache", `"warm"`, `"cold"`}},
-		{"tool", func(_ *script, _ *dataset.Dataset, o *Options) { o.Tool = "v2" }, []string{"tool", `"v1"`, `"v2"`, "the version that began it"}},
+		{"tool", func(_ *script, _ *dataset.Dataset, o *Options) { o.Tool = "v2" }, []string{"tool", `"v1"`, `"v2"`, "use the version that began it"}},
 		{"shard", func(_ *script, _ *dataset.Dataset, o *Options) { o.Shard = Shard{1, 2} }, []string{"shard", "1/1", "1/2"}},
 		{"seed", func(_ *script, d *dataset.Dataset, _ *Options) { d.Compute.Provenance.Seed = 4 }, []string{"seed", `"3"`, `"4"`, "draw the same samples"}},
 		{"design", func(_ *script, d *dataset.Dataset, _ *Options) { d.Compute.Samples = d.Compute.Samples[1:] }, []string{"design"}},
@@ -455,7 +456,8 @@ func TestOtherJournal(t *testing.T) {
 	}
 }
 
-// The figures of hardware that is measured anew by each run are the first run's.
+// If each run measures the facts about the hardware again, those of the first run
+// are kept.
 func TestFirstHardwareStands(t *testing.T) {
 	design, folder := drawn(t, 12, 0), t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -485,7 +487,7 @@ func TestFirstHardwareStands(t *testing.T) {
 	}
 }
 
-// Every sample is in one shard, in an order that is a permutation.
+// Every sample is in one shard, and the order is a permutation.
 func TestShards(t *testing.T) {
 	design := drawn(t, 700, 50)
 	rapid.Check(t, func(t *rapid.T) {
@@ -497,7 +499,7 @@ func TestShards(t *testing.T) {
 			if again := groupOrder(design.Compute.Samples, shard, seed); !slices.Equal(ids, again) {
 				t.Fatal("the order differs from one time to the next")
 			}
-			// Runs of one batch are not cut but where they are long enough.
+			// Runs of one batch are divided only if they are longer than runLength.
 			switches := 0
 			batches := make(map[int]int)
 			for j, id := range ids {
@@ -526,8 +528,8 @@ func TestShards(t *testing.T) {
 	})
 }
 
-// The order goes neither with size nor with batch, so that drift does not look
-// like either.
+// The order does not depend on size or batch, so that drift does not look like an
+// effect of either.
 func TestOrderIsShuffled(t *testing.T) {
 	design := drawn(t, 2000, 0)
 	ids := groupOrder(design.Compute.Samples, Shard{1, 1}, 5)
@@ -578,8 +580,8 @@ func TestBadOptionsAndDesigns(t *testing.T) {
 		opt    Options
 		want   string
 	}{
-		{"nothing", dataset.Dataset{}, Options{}, "nothing to measure"},
-		{"empty parts", dataset.Dataset{Compute: &dataset.Compute{}}, Options{}, "nothing to measure"},
+		{"nothing", dataset.Dataset{}, Options{}, "the design has no samples"},
+		{"empty parts", dataset.Dataset{Compute: &dataset.Compute{}}, Options{}, "the design has no samples"},
 		{"shard", drawn(t, 12, 0), Options{Shard: Shard{3, 2}}, "shard 3/2"},
 		{"shard 0", drawn(t, 12, 0), Options{Shard: Shard{0, 2}}, "shard 0/2"},
 		{"empty shard", drawn(t, 12, 0), Options{Shard: Shard{14, 20}}, "is empty"},
@@ -621,7 +623,8 @@ func TestIDsAreIndices(t *testing.T) {
 	}
 }
 
-// Failures of a sample are kept, told, and tried again where they may pass.
+// Failures of a sample are kept and reported, and the sample is tried again if it
+// may succeed.
 func TestFailures(t *testing.T) {
 	design := drawn(t, 60, 10)
 	broken := errors.New("it broke")
@@ -680,7 +683,8 @@ func TestFailures(t *testing.T) {
 		}
 	}
 
-	// A later run tries again what may have been the backend's fault.
+	// A later run tries again the samples whose failure may have been the backend's
+	// fault.
 	clear(times)
 	clear(told)
 	backend.compute = func(_ int, g *dataset.Group) (Timing, error) { times[g.ID]++; return steadyTiming(g), nil }
@@ -728,7 +732,7 @@ func TestTooManyFailures(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "it broke") {
 			t.Errorf("%s: got error %v, want %q in it", c.name, err, c.want)
 		}
-		// What was measured is kept.
+		// The measurements so far are kept.
 		backend.compute = nil
 		got, err := newMemory().run(context.Background(), drawn(t, 300, 0), backend, folder, Options{})
 		if err != nil || len(got.Compute.Samples) != 300 {
@@ -759,7 +763,7 @@ func TestLostMeterEndsTheRun(t *testing.T) {
 	}
 }
 
-// limited is a backend that has a few capabilities.
+// limited is a backend with few capabilities.
 type limited struct {
 	*script
 	caps []string

@@ -13,11 +13,11 @@ import (
 	"github.com/neuroshard/neuroshard/simulate"
 )
 
-// simulatedName names the simulated device in a dataset's provenance.
+// simulatedName is the name of the simulated device in a dataset's provenance.
 const simulatedName = "simulated device, version " + simulate.ModelVersion
 
-// SimulateCompute fills in the times of the groups from the simulated device
-// of the profile, and the provenance.
+// SimulateCompute fills in the times of the groups, from the simulated device of
+// the profile, and the provenance.
 func SimulateCompute(ctx context.Context, set *dataset.Compute, profile hardware.Profile, opt Options) error {
 	device := simulate.NewDevice(profile)
 	set.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: profile.Name, Backend: simulatedName, Seed: set.Provenance.Seed}
@@ -41,8 +41,8 @@ func SimulateComm(ctx context.Context, set *dataset.Comm, profile hardware.Profi
 	})
 }
 
-// NewSimulated returns the Backend of the simulated device of a profile. A group of any size
-// has a time: the simulated device has no limit of memory.
+// NewSimulated returns the Backend of the simulated device of a profile. A group of
+// any size has a time, because the simulated device has no memory limit.
 func NewSimulated(profile hardware.Profile) Backend {
 	return &simulated{device: simulate.NewDevice(profile)}
 }
@@ -95,7 +95,7 @@ func oneDevice() error {
 	return &protocol.Error{Code: protocol.CodeUnsupported, Message: "one device has no all-to-all"}
 }
 
-// operator is a group as the simulated device runs it.
+// operator holds a group in the form that the simulated device runs.
 func operator(tables []problem.Table, g *dataset.Group, counts *counter) simulate.Op {
 	op := simulate.Op{
 		Batch: g.Operation.Batch, WeightBytes: int(g.Operation.Precision.Bytes()),

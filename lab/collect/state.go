@@ -10,9 +10,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// state.go holds the state of a collection. The state follows from the journal's records
-// alone, applied in order, whether they were read or have just been written. So a run that
-// continues has the same state as the run before it had.
+// state.go holds the state of a collection. The state follows from the journal's
+// records alone, applied in order, whether they were read or have just been
+// written. So a run that continues has the same state as the run before it.
 
 // state is the state of both parts and of the repeats.
 type state struct {
@@ -180,7 +180,7 @@ func (p *part) applyAnchor(r *anchorRecord) error {
 	p.anchors = append(p.anchors, newAnchor(r.After, r.Tries))
 	for _, id := range r.Again {
 		if !slices.Contains(p.open, id) {
-			return fmt.Errorf("sample %d of the %s is measured again and was not measured", id, p.name)
+			return fmt.Errorf("sample %d of the %s is measured again, but was not measured before", id, p.name)
 		}
 		delete(p.done, id)
 		p.putBack[id]++
@@ -211,7 +211,7 @@ func (s *state) applyChoice(ids []int) error {
 	seen := make(map[int]bool)
 	for _, id := range ids {
 		if _, is := p.done[id]; !is || seen[id] {
-			return fmt.Errorf("sample %d is to be repeated and was not measured, or is chosen twice", id)
+			return fmt.Errorf("sample %d is chosen to be repeated, but was not measured or is chosen twice", id)
 		}
 		seen[id] = true
 	}
@@ -221,7 +221,7 @@ func (s *state) applyChoice(ids []int) error {
 
 func (s *state) applyRepeat(r *repeatRecord) error {
 	if !slices.Contains(s.choice, r.ID) {
-		return fmt.Errorf("sample %d is repeated and was not chosen", r.ID)
+		return fmt.Errorf("sample %d is repeated, but was not chosen", r.ID)
 	}
 	if _, twice := s.repeats[r.ID]; twice {
 		return fmt.Errorf("sample %d is repeated twice", r.ID)
@@ -236,8 +236,8 @@ func (s *state) applyRepeat(r *repeatRecord) error {
 	return nil
 }
 
-// retryFailed forgets the failures of an earlier run that the backend may have caused, so
-// that these samples are tried again.
+// retryFailed removes the failures of an earlier run that the backend may have
+// caused, so that these samples are tried again.
 func (p *part) retryFailed() {
 	maps.DeleteFunc(p.failed, func(_ int, f Failure) bool { return !f.final() })
 }
@@ -290,9 +290,9 @@ func (t *times) check(n int) error {
 	return nil
 }
 
-// Failure says why a sample has no times.
+// Failure states why a sample has no times.
 type Failure struct {
-	// Part is "groups" or "exchanges", and ID the sample's in the design.
+	// Part is "groups" or "exchanges", and ID is the sample's ID in the design.
 	Part string `json:"part"`
 	ID   int    `json:"id"`
 	// Code is one of package protocol's, CodeCrash or CodeTimes.
@@ -300,12 +300,12 @@ type Failure struct {
 	Message string `json:"msg,omitempty"`
 }
 
-// The codes of failures that are not a worker's own.
+// These are the codes of failures that a worker does not report itself.
 const (
-	// CodeCrash says that the worker ended during the sample, or wrote something that is
-	// not a response.
+	// CodeCrash means that the worker ended during the sample, or wrote something that
+	// is not a response.
 	CodeCrash = "crash"
-	// CodeTimes says that times are not above 0, or are no numbers.
+	// CodeTimes means that times are not above 0, or are not numbers.
 	CodeTimes = "times"
 )
 
@@ -314,8 +314,8 @@ func (f Failure) String() string {
 	return fmt.Sprintf("sample %d of the %s: %s: %s", f.ID, f.Part, f.Code, f.Message)
 }
 
-// final reports whether the sample would fail again, because the sample and not the backend is
-// the cause.
+// final reports whether the sample would fail again, because the sample and not the
+// backend is the cause.
 func (f Failure) final() bool { return final(f.Code) }
 
 func final(code string) bool {

@@ -19,51 +19,50 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// WorkerOptions say how to start a worker and how it measures. Command is
-// required, and Name if the profile is the worker's; zero values of the other
-// fields work.
+// WorkerOptions state how to start a worker and how it measures. Command is
+// required, and so is Name if the worker does not measure its profile; zero values
+// of the other fields work.
 type WorkerOptions struct {
-	// Command starts the worker, with its arguments; Env is its environment (default:
-	// this process's), and Stderr where its logs go (default: nowhere).
+	// Command starts the worker, with its arguments. Env is its environment (default:
+	// that of this process). Stderr receives its logs (default: they are dropped).
 	Command []string
 	Env     []string
 	Stderr  io.Writer
 
 	// Batch is the batch that init states (default 65,536). Every table and exchange
-	// states a batch of its own, so this one hardly matters.
+	// states its own batch, so this one has little effect.
 	Batch int
-	// Warmup runs (0: none) come before Repeats timed ones (default 5).
+	// Warmup is the number of runs (0: none) before Repeats timed runs (default 5).
 	Warmup, Repeats int
-	// Warm leaves the caches as they are; else FlushBytes are written before each
+	// Warm leaves the caches unchanged; otherwise FlushBytes are written before each
 	// repeat (default: the worker's choice).
 	Warm       bool
 	FlushBytes unit.Bytes
-	// Seed is what the worker makes lookups up with.
+	// Seed is the seed of the lookups that the worker makes up.
 	Seed uint64
 
-	// Deadline is how long the worker may take for a request (default 60 s), and
-	// StartDeadline for its hello, before which an interpreter may have to load
-	// (default 120 s).
+	// Deadline is the longest time that the worker may take for a request (default 60
+	// s). StartDeadline is that for its hello, before which an interpreter may have to
+	// load (default 120 s).
 	Deadline, StartDeadline time.Duration
-	// Restarts is how often in a row, without one response to a measurement, the
-	// worker is started again (default 5; negative: never).
+	// Restarts is the number of times that the worker is started again in a row
+	// without one response to a measurement (default 5; negative: never).
 	Restarts int
-	// MaxIndexBytes is about the most bytes of lookups that the worker holds (default 2
-	// GiB). Beyond it the worker forgets all tables, and Compute sends the tables of the
-	// next group again.
+	// MaxIndexBytes is about the most bytes of lookups that the worker holds (default
+	// 2 GiB). Above it the worker removes all tables, and Compute sends the tables of
+	// the next group again.
 	MaxIndexBytes unit.Bytes
 
 	// Pools names, for the tables in their order, files with their real lookups
-	// (lookups.WritePool), which the worker then uses instead of making some up. An
-	// empty name has them made up. It needs a worker with protocol.CapPools. Lookups
-	// says, for the provenance, where they come from.
+	// (lookups.WritePool). The worker then uses these instead of made-up ones; an
+	// empty name means made-up lookups. Pools needs a worker with protocol.CapPools.
+	// Lookups states the source of the lookups, for the provenance.
 	Pools   []string
 	Lookups string
 
-	// Profile is the hardware profile of the device. The zero value stands for the
-	// known profile called Name; if there is none, the worker measures its profile
-	// when it starts, and the profile is called Name (default: the worker's own name
-	// for it).
+	// Profile is the hardware profile of the device. The zero value means the known
+	// profile called Name; if there is none, the worker measures its profile when it
+	// starts, and the profile is called Name (default: the worker's own name for it).
 	Profile hardware.Profile
 	Name    string
 	// NameOnly skips the profile. Then no model can be trained on the times, and the
@@ -117,18 +116,19 @@ func (o WorkerOptions) withDefaults() WorkerOptions {
 type Worker struct {
 	opt        WorkerOptions
 	hello      protocol.Response
-	cache      string // the cache, as the response to init describes it
+	cache      string // the description of the cache in the response to init
 	ceilings   map[string]float64
 	provenance dataset.Provenance
 
-	// process is nil if the worker has to be started, or started again. lost is the reason
-	// why it last ended, and restarts counts the starts since the last measurement.
+	// process is nil if the worker must be started, for the first time or again. lost
+	// is the reason why it last ended, and restarts is the number of starts since the
+	// last measurement.
 	process  *process
 	lost     error
 	restarts int
 	closed   bool
 
-	// sent holds the tables that the process knows, and indexBytes is about the size of
+	// sent holds the tables that the process has, and indexBytes is about the size of
 	// their lookups.
 	sent       map[int]accesses
 	indexBytes unit.Bytes
@@ -136,13 +136,14 @@ type Worker struct {
 	realised   Realisation
 }
 
-// Realisation says how near the lookups that a worker made up are to the counts that it was
-// asked for, by lookups.Realised.Distance. lookups.Tolerance is the distance to stay below.
+// Realisation states how close the lookups that a worker made up are to the asked
+// counts, by lookups.Realised.Distance. A distance of at most lookups.Tolerance is
+// close enough.
 type Realisation struct {
-	// Tables is the number of tables, at each batch size, that the worker reported
-	// on.
+	// Tables is the number of tables that the worker reported on, counted at each
+	// batch size.
 	Tables int
-	// Max and Mean are of their distances; Mean counts none above 1 as more.
+	// Max and Mean are those of the distances; Mean counts distances above 1 as 1.
 	Max, Mean float64
 	sum       float64
 }
@@ -154,11 +155,10 @@ func (r *Realisation) add(distance float64) {
 	r.Mean = r.sum / float64(r.Tables)
 }
 
-// StartWorker starts a worker, exchanges hello messages, and asks for the
-// worker's hardware profile if the options have none. It fails if the worker
-// speaks another version of the protocol, does not answer in time, or sends
-// anything but a response. ctx is for the start only. The caller must close the
-// Worker.
+// StartWorker starts a worker, exchanges hello messages, and asks for the worker's
+// hardware profile if the options have none. It fails if the worker speaks another
+// version of the protocol, does not answer in time, or sends anything but a
+// response. ctx limits the start only. The caller must close the Worker.
 func StartWorker(ctx context.Context, opt WorkerOptions) (*Worker, error) {
 	if len(opt.Command) == 0 {
 		return nil, errors.New("worker: the command is empty")
@@ -176,7 +176,7 @@ func StartWorker(ctx context.Context, opt WorkerOptions) (*Worker, error) {
 	return w, nil
 }
 
-// start starts the process, and greets and sets it up.
+// start starts the process, exchanges hello messages and sends init.
 func (w *Worker) start(ctx context.Context) (err error) {
 	p, err := startProcess(w.opt.Command, w.opt.Env, w.opt.Stderr)
 	if err != nil {
@@ -192,7 +192,7 @@ func (w *Worker) start(ctx context.Context) (err error) {
 		return err
 	}
 	if hello.V != protocol.Version {
-		return fmt.Errorf("worker: it speaks version %d of the protocol, and this program version %d: use one of the same version", hello.V, protocol.Version)
+		return fmt.Errorf("worker: it speaks version %d of the protocol, but this program speaks version %d: use a worker of the same version", hello.V, protocol.Version)
 	}
 	if w.hello.Op != "" && (hello.Device != w.hello.Device || hello.Kernel != w.hello.Kernel || hello.Backend != w.hello.Backend || hello.Measured != w.hello.Measured) {
 		return fmt.Errorf("worker: it came back as another: %s %q on %q, before %s %q on %q",
@@ -207,7 +207,7 @@ func (w *Worker) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// init sets the worker up, which then knows no tables.
+// init sends init to the worker, which then has no tables.
 func (w *Worker) init(ctx context.Context) error {
 	q := protocol.Request{
 		Op: protocol.OpInit, Batch: w.opt.Batch, Warmup: w.opt.Warmup, Repeats: w.opt.Repeats,
@@ -238,7 +238,7 @@ func (w *Worker) describe(ctx context.Context) error {
 		return fmt.Errorf("worker: the hardware profile %q is not valid: %s", profile.Name, join(problems))
 	}
 	if len(w.opt.Pools) > 0 && !w.Supports(protocol.CapPools) {
-		return errors.New("worker: it cannot take the lookups of a trace: have them made up, or take another worker")
+		return errors.New("worker: it cannot use the lookups of a trace: use made-up lookups or another worker")
 	}
 	source := dataset.Simulated
 	if w.hello.Measured {
@@ -261,9 +261,8 @@ func (w *Worker) describe(ctx context.Context) error {
 	return nil
 }
 
-// profile returns the device's hardware profile: the one of the options, or else
-// nothing but a name if the device is only named, or else the one that the
-// worker measures.
+// profile returns the device's hardware profile: the one of the options; or only a
+// name, if the device is only named; or the one that the worker measures.
 func (w *Worker) profile(ctx context.Context, named bool) (hardware.Profile, error) {
 	profile := w.opt.Profile
 	if named {
@@ -273,7 +272,7 @@ func (w *Worker) profile(ctx context.Context, named bool) (hardware.Profile, err
 		return profile, nil
 	}
 	if !w.Supports(protocol.CapCeilings) {
-		return profile, fmt.Errorf("worker: it cannot tell its hardware profile: name one of the known ones")
+		return profile, fmt.Errorf("worker: it does not report its hardware profile: name a known one")
 	}
 	r, err := w.askCeilings(ctx)
 	if err != nil {
@@ -285,7 +284,7 @@ func (w *Worker) profile(ctx context.Context, named bool) (hardware.Profile, err
 	return profile, nil
 }
 
-// Provenance returns what the worker stated about itself when it started.
+// Provenance returns the provenance that the worker stated when it started.
 func (w *Worker) Provenance() dataset.Provenance { return w.provenance }
 
 // Hardware returns the hardware profile: the given one, or the worker's own.
@@ -296,8 +295,8 @@ func (w *Worker) Hardware() hardware.Profile {
 	return w.opt.Profile
 }
 
-// Supports reports whether the worker stated a capability. A worker that states no optimizers
-// is taken to have all of them; so with precisions.
+// Supports reports whether the worker stated a capability. A worker that states no
+// optimizers counts as having all of them; so do precisions.
 func (w *Worker) Supports(capability string) bool {
 	if slices.Contains(w.hello.Caps, capability) {
 		return true
@@ -311,10 +310,10 @@ func (w *Worker) Supports(capability string) bool {
 	return false
 }
 
-// Realised returns how near the lookups came to those asked for, so far.
+// Realised returns how close the lookups are to the asked ones, so far.
 func (w *Worker) Realised() Realisation { return w.realised }
 
-// Ceilings returns what the device reaches at best, by the names that
+// Ceilings returns the highest rates that the device reaches, by the names that
 // protocol.Response lists. They are measured once.
 func (w *Worker) Ceilings(ctx context.Context) (map[string]float64, error) {
 	if w.ceilings == nil {
@@ -348,9 +347,9 @@ func (w *Worker) askCeilings(ctx context.Context) (protocol.Response, error) {
 	return r, nil
 }
 
-// Compute has the worker run a group. The error is a *protocol.Error if the worker
-// refuses the group or its times are no numbers. The error wraps ErrLost if the
-// worker cannot be started again. Any other error says what the worker did.
+// Compute makes the worker run a group. The error is a *protocol.Error if the
+// worker refuses the group or its times are not numbers. The error wraps ErrLost if
+// the worker cannot be started again. Any other error states the worker's fault.
 func (w *Worker) Compute(ctx context.Context, tables []problem.Table, g *dataset.Group) (Timing, error) {
 	if err := checkMembers(tables, g); err != nil {
 		return Timing{}, &protocol.Error{Code: protocol.CodeBadRequest, Message: err.Error()}
@@ -376,7 +375,7 @@ func (w *Worker) Compute(ctx context.Context, tables []problem.Table, g *dataset
 	}, checkTimes(r.ForwardSpread, r.BackwardSpread, []float64{r.ForwardMS}, []float64{r.BackwardMS})
 }
 
-// Comm has the worker run an exchange. Its errors are as Compute's.
+// Comm makes the worker run an exchange. Its errors are those of Compute.
 func (w *Worker) Comm(ctx context.Context, e *dataset.Exchange) (CommTiming, error) {
 	if len(e.DimSums) < 2 {
 		return CommTiming{}, oneDevice()
@@ -430,7 +429,7 @@ func (w *Worker) nextID(kind string, id int) string {
 	return fmt.Sprintf("%s%d.%d", kind, id, w.requests)
 }
 
-// measured asks for a measurement.
+// measured sends a request for a measurement.
 func (w *Worker) measured(ctx context.Context, q protocol.Request) (protocol.Response, error) {
 	r, err := w.ask(ctx, q, w.opt.Deadline)
 	if refused, ok := errors.AsType[*protocol.Error](err); err == nil || ok && refused.Code != protocol.CodeInternal {
@@ -445,13 +444,14 @@ func (w *Worker) measured(ctx context.Context, q protocol.Request) (protocol.Res
 	return r, nil
 }
 
-// ask sends a request to the process. It ends a process that is broken or says so.
+// ask sends a request to the process. It ends a process that is broken or reports
+// an internal error.
 func (w *Worker) ask(ctx context.Context, q protocol.Request, deadline time.Duration) (protocol.Response, error) {
 	r, err := w.process.ask(ctx, q, deadline)
 	refused, answered := errors.AsType[*protocol.Error](err)
 	if answered && refused.Code == protocol.CodeInternal {
-		// What is wrong inside, such as a device's sticky error, would fail the next
-		// request, too.
+		// An internal fault, such as a device's sticky error, would make the next request
+		// fail, too.
 		w.process.kill()
 		answered = false
 	}
@@ -461,8 +461,8 @@ func (w *Worker) ask(ctx context.Context, q protocol.Request, deadline time.Dura
 	return r, err
 }
 
-// ready starts the worker again if it has ended. If ctx has ended, ready returns its error
-// and leaves a running worker alone.
+// ready starts the worker again if it has ended. If ctx has ended, ready returns
+// the error of ctx and does not touch a running worker.
 func (w *Worker) ready(ctx context.Context) error {
 	if w.closed {
 		return errors.New("worker: it was closed")
@@ -486,19 +486,20 @@ func (w *Worker) ready(ctx context.Context) error {
 	return nil
 }
 
-// tableID is the number under which the worker knows a table at a batch size, the
-// same in every run: the lookups are made up with it.
+// tableID is the number by which the worker knows a table at a batch size. It is
+// the same in every run, because the worker makes up the lookups with it.
 func tableID(table int32, batch int) int { return int(table)<<batchBits | batch }
 
 // batchBits is enough for problem.MaxBatch.
 const batchBits = 25
 
-// tablesARequest is the most tables of one request, which bounds the length of its line.
+// tablesARequest is the most tables in one request. It bounds the length of the
+// request's line.
 const tablesARequest = 1000
 
-// sendTables sends the tables of a group that the worker does not know. If they exceed
-// MaxIndexBytes together with the tables it knows, or the worker reports that, the worker
-// forgets all tables first.
+// sendTables sends the tables of a group that the worker does not have. If they
+// exceed MaxIndexBytes together with the tables it has, or the worker reports that,
+// the worker removes all tables first.
 func (w *Worker) sendTables(ctx context.Context, tables []problem.Table, g *dataset.Group) error {
 	missing, size := w.missing(tables, g)
 	if len(missing) == 0 {
@@ -525,8 +526,8 @@ type toSend struct {
 	memory unit.Bytes
 }
 
-// missing returns the tables of a group that the worker does not know, and about the size of
-// their lookups.
+// missing returns the tables of a group that the worker does not have, and about
+// the size of their lookups.
 func (w *Worker) missing(tables []problem.Table, g *dataset.Group) (list []toSend, size unit.Bytes) {
 	seen := make(map[int32]bool)
 	for _, m := range g.Members {
@@ -552,7 +553,7 @@ func (w *Worker) missing(tables []problem.Table, g *dataset.Group) (list []toSen
 	return list, size
 }
 
-// send sends tables and records how near the lookups are to the counts asked for.
+// send sends tables and records how close the lookups are to the asked counts.
 func (w *Worker) send(ctx context.Context, list []toSend) error {
 	for part := range slices.Chunk(list, tablesARequest) {
 		q := protocol.Request{Op: protocol.OpTables}

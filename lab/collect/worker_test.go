@@ -114,7 +114,7 @@ func TestWorkerProvenance(t *testing.T) {
 		t.Errorf("got ceilings %v, %v", ceilings, err)
 	}
 
-	// A known profile is not stated, whether it is given or named, and not measured.
+	// A known profile is not stated and not measured, whether it is given or named.
 	h200, err := hardware.ByName("h200")
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestWorkerProvenance(t *testing.T) {
 	}
 }
 
-// A worker that cannot be started says why.
+// If a worker cannot be started, the error states why.
 func TestBadStart(t *testing.T) {
 	for _, c := range []struct {
 		mode string
@@ -150,7 +150,7 @@ func TestBadStart(t *testing.T) {
 		{"exit", []string{"ended", "exit status 3", "no such module: torch"}},
 		{"banner", []string{`"Welcome to the fake worker! xxxx`, `xxxx"...`, "stderr"}},
 		{"mute", []string{"no response", "hello"}},
-		{"plain", []string{"cannot tell its hardware profile"}},
+		{"plain", []string{"does not report its hardware profile"}},
 	} {
 		t.Run(c.mode, func(t *testing.T) {
 			opt := fakeOptions(c.mode)
@@ -185,8 +185,8 @@ func TestBadStart(t *testing.T) {
 	}
 }
 
-// What a worker does wrong with a measurement is that sample's error; with the
-// next one it is as good as new, or started again.
+// A worker's fault in a measurement is an error of that sample only; the next one
+// is measured by the same worker or by one that was started again.
 func TestBadWorker(t *testing.T) {
 	design := drawn(t, 12, 2)
 	g := &design.Compute.Samples[0]
@@ -249,7 +249,7 @@ func TestBadWorker(t *testing.T) {
 			if len(logged) != c.starts-1 {
 				t.Errorf("got logged %q, want %d starts again", logged, c.starts-1)
 			}
-			// All-to-alls are as they were.
+			// All-to-alls are not affected.
 			if _, err := w.Comm(context.Background(), &design.Comm.Samples[0]); err != nil {
 				t.Errorf("then: got error %v", err)
 			}
@@ -257,7 +257,7 @@ func TestBadWorker(t *testing.T) {
 	}
 }
 
-// count returns how often the fake worker noted a text, or one that begins so.
+// count returns the number of notes of the fake worker that begin with a text.
 func count(t *testing.T, note, text string) int {
 	t.Helper()
 	content, err := os.ReadFile(note)
@@ -281,8 +281,8 @@ func TestBadCommTimes(t *testing.T) {
 	}
 }
 
-// A worker that never answers a measurement is given up; one response, and it may
-// fail as often again.
+// A worker that never answers a measurement is lost. After one response, it may
+// fail the same number of times again.
 func TestRestarts(t *testing.T) {
 	design := drawn(t, 12, 2)
 	opt := fakeOptions("die")
@@ -316,7 +316,7 @@ func TestRestarts(t *testing.T) {
 		t.Errorf("after Close: got error %v", err)
 	}
 
-	// It must come back as what it was.
+	// The restarted worker must be the same as before.
 	for _, c := range []struct{ mode, want string }{
 		{"other", `"another fake"`}, {"other kernel", `"fake 2"`}, {"other backend", "forgery"}, {"other source", "another"},
 	} {
@@ -333,7 +333,7 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// The request says how much to flush, unless caches stay warm.
+// The request states how much to flush, unless caches stay warm.
 func TestInitSaysTheCache(t *testing.T) {
 	for _, c := range []struct {
 		warm  bool
@@ -353,8 +353,8 @@ func TestInitSaysTheCache(t *testing.T) {
 	}
 }
 
-// A run over a worker that hangs once is as one over a worker that does not, but
-// for the time.
+// A run with a worker that hangs once gives the same samples as one with a worker
+// that does not.
 func TestRunOverRestarts(t *testing.T) {
 	design := drawn(t, 20, 4)
 	for _, mode := range []string{"recovers", "internal once", "chatty"} {
@@ -375,8 +375,8 @@ func TestRunOverRestarts(t *testing.T) {
 	}
 }
 
-// Tables are sent once, again after a start or an init, and forgotten where they
-// are too many.
+// Tables are sent once, again after a start or an init, and removed if there are
+// too many.
 func TestTables(t *testing.T) {
 	design := drawn(t, 200, 0)
 	var samples []int
@@ -398,9 +398,9 @@ func TestTables(t *testing.T) {
 	}{
 		{"work", 0, func(n int) bool { return n == 1 }, func(n int) bool { return n == len(pairs) }},
 		{"work", 4 * unit.MiB, func(n int) bool { return n > 2 && n < 150 }, func(n int) bool { return n > len(pairs) }},
-		// Less than any table takes: each group begins anew.
+		// The limit is below the size of any table, so each group begins without tables.
 		{"work", 1, func(n int) bool { return n > 150 }, func(n int) bool { return n > 300 }},
-		// The worker itself has room for 40.
+		// The worker itself has room for 40 tables.
 		{"small", 0, func(n int) bool { return n > 2 && n < 150 }, func(n int) bool { return n > len(pairs) }},
 	} {
 		note := filepath.Join(t.TempDir(), "note")
@@ -429,15 +429,15 @@ func TestTables(t *testing.T) {
 		if inits := count(t, note, "init"); !c.inits(inits) || !c.sent(sent) {
 			t.Errorf("%s, %v: %d inits, %d tables sent of %d", c.mode, c.limit, inits, sent, len(pairs))
 		}
-		// The fake realises what it is asked for.
+		// The fake worker realises the asked counts.
 		if got := w.Realised(); got.Max != 0 || got.Tables < len(pairs) {
 			t.Errorf("%s, %v: realised %+v", c.mode, c.limit, got)
 		}
 	}
 }
 
-// A table that is another one under its old number is sent again: one worker
-// serves several problems in turn.
+// A table that differs from the earlier one with its number is sent again: one
+// worker serves several problems in turn.
 func TestChangedTables(t *testing.T) {
 	design := drawn(t, 12, 0)
 	note := filepath.Join(t.TempDir(), "note")
@@ -471,7 +471,7 @@ func TestRealisation(t *testing.T) {
 	}
 }
 
-// Closing a worker that hangs does not take for ever, and a second Close nothing.
+// Closing a worker that hangs ends soon, and a second Close does nothing.
 func TestClose(t *testing.T) {
 	w := startFake(t, fakeOptions("work"))
 	start := time.Now()
@@ -499,8 +499,8 @@ func TestTableIDs(t *testing.T) {
 	}
 }
 
-// FuzzResponse: whatever a worker says is a response to the request, or an error
-// that is not long.
+// FuzzResponse: any output of a worker is a response to the request, or a short
+// error.
 func FuzzResponse(f *testing.F) {
 	for _, seed := range []string{
 		`{"op":"compute","id":"g1.1","fwd_ms":0.5,"bwd_ms":1}`, `{"op":"error","id":"g1.1","code":"oom","msg":"x"}`, `{"op":"error","code":"oom"}`,

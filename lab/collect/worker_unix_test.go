@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A worker's children die with it.
+// A worker's children end with it.
 func TestChildrenDie(t *testing.T) {
 	design := drawn(t, 12, 0)
 	note := filepath.Join(t.TempDir(), "note")
@@ -39,8 +39,8 @@ func TestChildrenDie(t *testing.T) {
 	}
 }
 
-// alive reports whether a process runs; one that ended and is not waited for does
-// not.
+// alive reports whether a process runs; a process that ended and was not waited for
+// does not.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
