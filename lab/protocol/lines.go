@@ -9,26 +9,27 @@ import (
 	"io"
 )
 
-// ErrLong is the error of a message above MaxLine bytes. Where its end is, and
-// with it the next message, is not known, so the conversation ends.
+// ErrLong is the error of a message above MaxLine bytes. It ends the conversation,
+// because the end of the message, and the start of the next one, are unknown.
 var ErrLong = fmt.Errorf("message is longer than %d bytes", MaxLine)
 
-// Reader reads the messages of one side, bounded by MaxLine.
+// Reader reads the messages of one side, each of at most MaxLine bytes.
 type Reader struct {
 	lines *bufio.Scanner
 	err   error // that ended it
 }
 
-// NewReader returns a Reader of r, which nothing else may read from then on.
+// NewReader returns a Reader of r. Nothing else may read r after that.
 func NewReader(r io.Reader) *Reader {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, MaxLine)
 	return &Reader{lines: lines}
 }
 
-// Line returns the next line that is not blank, without its end. It is valid
-// until the next call. The error is io.EOF after the last line, ErrLong for a
-// line that is too long, and else the reader's own; it stays.
+// Line returns the next line that is not blank, without its end. The line is valid
+// until the next call. The error is io.EOF after the last line, ErrLong for a line
+// that is too long, and otherwise that of the underlying reader. Later calls return
+// the same error.
 func (r *Reader) Line() ([]byte, error) {
 	for r.err == nil && r.lines.Scan() {
 		if line := bytes.TrimSpace(r.lines.Bytes()); len(line) > 0 {
@@ -46,9 +47,9 @@ func (r *Reader) Line() ([]byte, error) {
 	return nil, r.err
 }
 
-// Write writes v to w as one line. A message that JSON cannot say, such as one
-// with a time that is not a number, or that is too long, is an error, and
-// nothing is written.
+// Write writes v to w as one line. If JSON cannot express the message, for example
+// a time that is not a number, or if it is too long, Write returns an error and
+// writes nothing.
 func Write(w io.Writer, v any) error {
 	line, err := json.Marshal(v)
 	if err != nil {

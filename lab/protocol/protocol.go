@@ -1,7 +1,7 @@
-// Package protocol states the messages between the program that measures
-// (package collect) and the process that runs kernels, the worker: one JSON
-// object a line, requests on the worker's stdin, responses on its stdout, logs
-// on its stderr. Fields that a side does not know are ignored.
+// Package protocol defines the messages between the program that measures (package
+// collect) and the process that runs kernels, the worker: one JSON object a line,
+// requests on the worker's stdin, responses on its stdout, logs on its stderr. Each
+// side ignores the fields that it does not know.
 //
 //	> {"op":"hello","v":1}
 //	< {"op":"hello","v":1,"backend":"cpu","device":"...","caps":["compute","comm"],"measured":true}
@@ -26,13 +26,13 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// Version is the protocol's version, which both sides state in hello.
+// Version is the version of the protocol, which both sides state in hello.
 const Version = 1
 
-// MaxLine is the longest message, in bytes. A longer one ends the conversation.
+// MaxLine is the longest message in bytes. A longer one ends the conversation.
 const MaxLine = 16 << 20
 
-// The operations.
+// These are the operations.
 const (
 	OpHello    = "hello"
 	OpInit     = "init"
@@ -43,8 +43,8 @@ const (
 	OpError    = "error"
 )
 
-// The capabilities that a worker may state, beside the names of optimizers and
-// precisions.
+// These are the capabilities that a worker may state, in addition to the names of
+// optimizers and precisions.
 const (
 	CapCompute  = "compute"
 	CapComm     = "comm"
@@ -53,7 +53,7 @@ const (
 	CapPools    = "pools"
 )
 
-// The error codes.
+// These are the error codes.
 const (
 	CodeMemory      = "oom"
 	CodeBadRequest  = "bad_request"
@@ -64,7 +64,7 @@ const (
 	CodeInternal = "internal"
 )
 
-// Request is any request; Op says which fields count.
+// Request is any request; Op decides which fields count.
 type Request struct {
 	Op string `json:"op"`
 	// V is the version (hello).
@@ -74,52 +74,53 @@ type Request struct {
 
 	// Batch is the global batch in samples (init; comm, where 0 means init's).
 	Batch int `json:"batch,omitempty"`
-	// Warmup runs come before Repeats timed ones (init).
+	// Warmup is the number of runs before Repeats timed runs (init).
 	Warmup  int `json:"warmup,omitempty"`
 	Repeats int `json:"repeats,omitempty"`
-	// Cache is "cold", if caches are flushed before each repeat, or "warm"
-	// (init). FlushBytes is how much is written to flush them; 0 leaves it to the
-	// worker, four times its last-level cache.
+	// Cache is "cold" if caches are flushed before each repeat, or "warm" if not
+	// (init). FlushBytes is the number of bytes written to flush them; with 0 the
+	// worker writes four times its last-level cache.
 	Cache      string `json:"cache,omitempty"`
 	FlushBytes int64  `json:"flush_bytes,omitempty"`
 	Seed       uint64 `json:"seed,omitempty"`
 
-	// Tables are added to those that groups may name (tables). init forgets all.
+	// Tables are added to the tables that groups may name (tables). init removes all
+	// tables.
 	Tables []Table `json:"tables,omitempty"`
 
-	// Group is the members of one fused operation (compute), of the optimizer Opt
-	// and the precision DType as package problem names them.
+	// Group holds the members of one fused operation (compute). Opt is its optimizer
+	// and DType its precision, by their names in package problem.
 	Group    []Member `json:"group,omitempty"`
 	Opt      string   `json:"opt,omitempty"`
 	DType    string   `json:"dtype,omitempty"`
 	Weighted bool     `json:"weighted,omitempty"`
 
-	// Dims is each rank's pooled columns and StartMS when it is ready, in ms, the
-	// least being 0 (comm).
+	// Dims holds the pooled columns of each rank, and StartMS the time in ms when each
+	// rank is ready; the least is 0 (comm).
 	Dims    []int     `json:"dims,omitempty"`
 	StartMS []float64 `json:"start_ms,omitempty"`
-	// PerHost is the ranks on one host; 0 means all.
+	// PerHost is the number of ranks on one host; 0 means all.
 	PerHost int `json:"per_host,omitempty"`
 }
 
-// Table is what a worker must know of a table to make up its indices. In
-// responses, UniqueRows and Reuse are what was realised.
+// Table holds the statistics of a table that a worker needs to make up its indices.
+// In responses, UniqueRows and Reuse are those of the lookups that the worker made.
 type Table struct {
 	T    int   `json:"t"`
 	Rows int64 `json:"rows,omitempty"`
-	// PoolingFactor is the lookups per sample over all features.
+	// PoolingFactor is the number of lookups per sample over all features.
 	PoolingFactor float64 `json:"pooling_factor,omitempty"`
 	// Features is the number of bags per sample; 0 means 1.
 	Features int `json:"features,omitempty"`
-	// Batch is the batch that UniqueRows and Reuse are of and that the table's
-	// indices are made for; 0 means init's. All members of a group have one.
+	// Batch is the batch of UniqueRows, Reuse and the table's indices; 0 means init's.
+	// All members of a group have the same batch.
 	Batch int `json:"batch,omitempty"`
-	// UniqueRows is the distinct rows of one batch, and Reuse the share of them in
-	// each use-count class (package access).
+	// UniqueRows is the number of distinct rows of one batch, and Reuse the share of
+	// them in each use-count class (package access).
 	UniqueRows float64                 `json:"unique_rows,omitempty"`
 	Reuse      [access.Classes]float64 `json:"reuse"`
-	// Pool, if not empty, names a file with the table's lookups (package
-	// lookups), which are then used as they are. It needs CapPools.
+	// Pool, if not empty, names a file with the table's lookups (package lookups). The
+	// worker uses them unchanged. Pool needs CapPools.
 	Pool string `json:"pool,omitempty"`
 }
 
@@ -129,14 +130,14 @@ type Member struct {
 	Dim int `json:"dim"`
 }
 
-// Response is any response; Op says which fields count.
+// Response is any response; Op decides which fields count.
 type Response struct {
 	Op string `json:"op"`
 	V  int    `json:"v,omitempty"`
 	ID string `json:"id,omitempty"`
 
-	// Backend is "fbgemm", "triton", "torch", "cpu" or "simulated"; Device what the
-	// device calls itself; Kernel the code that runs, with its version; Measured is
+	// Backend is "fbgemm", "triton", "torch", "cpu" or "simulated". Device is the
+	// device's own name. Kernel is the code that runs, with its version. Measured is
 	// false for a simulation (hello).
 	Backend  string   `json:"backend,omitempty"`
 	Device   string   `json:"device,omitempty"`
@@ -144,18 +145,19 @@ type Response struct {
 	Clocks   string   `json:"clocks,omitempty"`
 	Caps     []string `json:"caps,omitempty"`
 	Measured bool     `json:"measured,omitempty"`
-	// Threads is the CPU threads of one device; MemoryBytes what a group's weights
-	// and state may take; Ranks the most ranks of a comm request; CacheBytes the
-	// last-level cache.
+	// Threads is the number of CPU threads of one device; MemoryBytes the most memory
+	// for a group's weights and state; Ranks the most ranks of a comm request;
+	// CacheBytes the size of the last-level cache.
 	Threads     int   `json:"threads,omitempty"`
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
 	Ranks       int   `json:"ranks,omitempty"`
 	CacheBytes  int64 `json:"cache_bytes,omitempty"`
 
-	// Cache says what init's flush does, for example "flushed 256MiB" (init).
+	// Cache describes the flush that init asked for, for example "flushed 256MiB"
+	// (init).
 	Cache string `json:"cache,omitempty"`
 
-	// Tables are what was realised of those asked for (tables).
+	// Tables hold the statistics of the lookups that the worker made (tables).
 	Tables []Table `json:"tables,omitempty"`
 
 	// Times are medians in ms (compute), with their interquartile ranges over N
@@ -167,20 +169,21 @@ type Response struct {
 	N              int     `json:"n,omitempty"`
 	Source         string  `json:"source,omitempty"`
 
-	// Forward, which contains the wait, and Backward are each rank's times in ms
-	// (comm); Spread is the interquartile range of the slowest backward.
+	// Forward and Backward are each rank's times in ms (comm); Forward contains the
+	// wait for the last rank. Spread is the interquartile range of the slowest
+	// backward.
 	Forward  []float64 `json:"fwd,omitempty"`
 	Backward []float64 `json:"bwd,omitempty"`
 	Spread   float64   `json:"iqr,omitempty"`
 
-	// Ceilings are the rates that the device reaches at best, by name: copy_gbps,
-	// gather_gbps, cached_gather_gbps, sort_mkeys, clock_ghz and, with more than
-	// one rank, alltoall_gbps and alltoall_us (ceilings). Profile is the hardware
-	// profile that follows from the ceilings, for a device without a known profile.
+	// Ceilings are the highest rates that the device reaches, by name: copy_gbps,
+	// gather_gbps, cached_gather_gbps, sort_mkeys, clock_ghz and, with more than one
+	// rank, alltoall_gbps and alltoall_us (ceilings). Profile is the hardware profile
+	// that follows from the ceilings, for a device without a known profile.
 	Ceilings map[string]float64 `json:"ceilings,omitempty"`
 	Profile  hardware.Profile   `json:"profile,omitzero"`
 
-	// Code and Message say what went wrong (error).
+	// Code and Message state the failure (error).
 	Code    string `json:"code,omitempty"`
 	Message string `json:"msg,omitempty"`
 }
