@@ -20,37 +20,39 @@ import (
 //	blocks  runs longer than a block are summed block by block ...
 //	join    ... and the blocks' sums are added in order
 //
-// A sum's order depends on nothing but the run: its bags in order within a block,
-// its blocks in order. So the bytes are the same for any number of threads, and a
-// hot row's lookups are shared by all of them.
+// The order of a sum depends only on the run: its bags in order within a block,
+// then its blocks in order. So the bytes are the same for any number of threads,
+// and all threads can share the lookups of a hot row.
 
-// blockLookups is the lookups summed as one. It is part of what Backward computes:
-// another number rounds sums of longer runs differently.
+// blockLookups is the number of lookups in a block. It is part of the definition of
+// Backward: another number would round the sums of longer runs differently.
 const blockLookups = 1024
 
-// A range of a shard's sorted lookups has about the group's lookups over
-// rangesPerThread, between these bounds.
+// A range of a shard's sorted lookups has about the lookups of the group divided by
+// rangesPerThread, within these bounds.
 const (
 	minRangeLookups = 128
 	maxRangeLookups = 2048
 )
 
-// aheadRuns is the bytes of weights asked for ahead of the runs they belong to.
+// aheadRuns is the number of bytes of weights that are prefetched before their
+// runs.
 const aheadRuns = 4096
 
-// backward is what Backward runs.
+// backward holds what Backward runs.
 type backward struct {
-	// whole are the shards that one thread sorts, larger ones first; the segments of
-	// the others are cuts.
+	// whole holds the shards that one thread sorts, larger ones first; cuts holds the
+	// segments of the others.
 	whole  []int
 	cuts   []cut
 	passes int // the most passes of a shard that is cut
 	pass   int // the current one
 	ranges []pairRange
-	// scratch is one for each thread.
+	// scratch has one entry for each thread.
 	scratch []scratch
 
-	// Runs longer than a block, and their blocks, as far as found in this Backward.
+	// These are the runs longer than a block, and their blocks, that this Backward has
+	// found so far.
 	runs     []longRun
 	blocks   []block
 	partials []float32
@@ -85,13 +87,13 @@ type block struct {
 	lo, hi, at int64
 }
 
-// scratch is a thread's own memory.
+// scratch is the memory of one thread.
 type scratch struct {
-	// offsets are where runs begin, and the last one ends. Sums has room for the
-	// gradients of a few.
+	// offsets hold where runs begin and where the last one ends. sums has room for the
+	// gradients of a few runs.
 	offsets []int64
 	sums    []float32
-	// picks and weights are the bags and weights of lookups, in weighted shards.
+	// picks and weights are the bags and the weights of lookups in weighted shards.
 	picks   []uint64
 	weights []float32
 	_       [cacheLine]byte
@@ -106,7 +108,7 @@ func (o *Op) planBackward() {
 		total, longest = total+n, max(longest, n)
 		widest = max(widest, s.Dim)
 		weighted = weighted || s.PerSample != nil
-		// A long run has at most twice its lookups over blockLookups blocks.
+		// A long run has at most 2 * lookups / blockLookups blocks.
 		if n > blockLookups {
 			blocks += 2 * (n / blockLookups)
 			partials += 2 * (n / blockLookups) * int64(s.Dim)
@@ -140,7 +142,8 @@ func (o *Op) planBackward() {
 	o.backward.sumPhase, o.backward.blockPhase, o.backward.joinPhase = o.runSums, o.runBlocks, o.runJoins
 }
 
-// batchOf is how many runs of rows that wide are summed before they are updated.
+// batchOf returns the number of runs that are summed before their rows are updated,
+// for rows of the given width.
 func batchOf(dim int) int { return max(2, min(64, aheadRuns/(4*dim))) }
 
 // A shard of minCutLookups and more than one part in cutShare of the lookups of a
@@ -150,7 +153,7 @@ const (
 	cutShare      = 4
 )
 
-// planSort takes a shard's buffers and decides who sorts it.
+// planSort takes the buffers of a shard and decides which threads sort it.
 func (o *Op) planSort(i int, total int64) {
 	s := &o.shards[i]
 	n := int64(len(s.Bags.Indices))
@@ -191,8 +194,8 @@ func (o *Op) planSort(i int, total int64) {
 //	adam             as published, its step being the count of this op's Backwards;
 //	                 rows that were not looked up are left alone
 //
-// In weighted shards a gradient counts as often as the lookup's weight says; the
-// weights themselves get no gradient.
+// In weighted shards, each gradient is multiplied by the weight of the lookup. The
+// weights of lookups get no gradient.
 func (o *Op) Backward() {
 	o.backward.steps++
 	o.backward.adam = o.adamStep()
@@ -216,7 +219,7 @@ func (o *Op) Backward() {
 	}
 }
 
-// adamStep is the factors of Adam's current step.
+// adamStep holds the factors of Adam's current step.
 func (o *Op) adamStep() f32.AdamStep {
 	beta1, beta2 := float64(o.opt.Beta1), float64(o.opt.Beta2)
 	return f32.AdamStep{
@@ -228,7 +231,7 @@ func (o *Op) adamStep() f32.AdamStep {
 	}
 }
 
-// eachCut does something to the shards that are cut and have a current pass.
+// eachCut calls a function for each shard that is cut and has a current pass.
 func (o *Op) eachCut(do func(*sorter)) {
 	for _, c := range o.backward.cuts {
 		if t := &o.shards[c.shard].sorter; c.segment == 0 && o.backward.pass < t.passes {
@@ -237,7 +240,8 @@ func (o *Op) eachCut(do func(*sorter)) {
 	}
 }
 
-// runSort pairs and sorts whole shards, and pairs and counts the cuts of others.
+// runSort pairs and sorts whole shards. Of other shards, it pairs and counts the
+// segments.
 func (o *Op) runSort(int) {
 	for {
 		i, ok := o.team.claim(len(o.backward.cuts) + len(o.backward.whole))
@@ -259,7 +263,7 @@ func (o *Op) runSort(int) {
 	}
 }
 
-// pair makes the numbers to sort of a segment's lookups.
+// pair computes the numbers to sort from the lookups of a segment.
 func (s *shard) pair(g *segment) {
 	pairs := s.sorter.from
 	bag := g.bag
@@ -313,14 +317,14 @@ func (o *Op) runSums(thread int) {
 	}
 }
 
-// sumRange sums and updates the runs that begin in a range. Those longer than a
-// block are kept for later.
+// sumRange sums and updates the runs that begin in a range. It keeps those longer
+// than a block for later.
 func (o *Op) sumRange(r *pairRange, c *scratch) {
 	pairs := o.shards[r.shard].sorter.from
 	n := int64(len(pairs))
 	i := r.lo
 	if i > 0 {
-		i = runEnd(pairs, i-1, r.hi) // a run that began before is not of this range
+		i = runEnd(pairs, i-1, r.hi) // a run that began before belongs to the range before
 	}
 	offsets := c.offsets[:0]
 	for i < r.hi {
@@ -342,8 +346,9 @@ func (o *Op) sumRange(r *pairRange, c *scratch) {
 	}
 }
 
-// runEnd is where the run of the sorted lookup i ends, but at most at most. It
-// looks twice as far each time, and then in between: O(log of the run's length).
+// runEnd returns where the run of the sorted lookup i ends, but at most most. It
+// doubles the distance until it is past the end and then searches between: O(log of
+// the run's length).
 func runEnd(pairs []uint64, i, most int64) int64 {
 	row := pairs[i] >> 32
 	lo, step := i, int64(1)
@@ -363,8 +368,8 @@ func runEnd(pairs []uint64, i, most int64) int64 {
 	return hi
 }
 
-// keep keeps a long run and its blocks. Where they are kept depends on who comes
-// first; what becomes of them does not.
+// keep keeps a long run and its blocks. Their places depend on the order of the
+// threads; the results do not.
 func (o *Op) keep(r longRun) {
 	dim := int64(o.shards[r.shard].Dim)
 	r.partials = (r.hi - r.lo + blockLookups - 1) / blockLookups
@@ -377,7 +382,7 @@ func (o *Op) keep(r longRun) {
 	}
 }
 
-// gradients are the gradients of the sorted lookups lo to hi, as a gather whose
+// gradients returns the gradients of the sorted lookups lo to hi, as a gather whose
 // picks begin at the sorted lookup base.
 func (s *shard) gather(lo, hi int64, c *scratch) (g f32.Gather, base int64) {
 	g = f32.Gather{Table: s.gradients, Dim: s.Dim, Picks: s.sorter.from, Mask: 1<<32 - 1}
@@ -392,8 +397,8 @@ func (s *shard) gather(lo, hi int64, c *scratch) (g f32.Gather, base int64) {
 	return g, lo
 }
 
-// sumRuns sums and updates runs that follow each other. The weights of the next few
-// are asked for while a few are summed. Offsets are changed.
+// sumRuns sums and updates consecutive runs. It prefetches the weights of the next
+// few runs while it sums a few. It changes the offsets.
 func (o *Op) sumRuns(shard int, offsets []int64, c *scratch) {
 	if len(offsets) < 2 {
 		return
@@ -456,10 +461,10 @@ func (o *Op) runJoins(int) {
 	}
 }
 
-// stateDim is the numbers of state that a row has.
+// stateDim returns the number of state values of a row.
 func (o *Op) stateDim(dim int) int { return int(o.opt.Optimizer.StateBytes(1, dim) / 4) }
 
-// prefetch asks for what the update of a row needs.
+// prefetch loads the cache lines that the update of a row needs.
 func (o *Op) prefetch(s *shard, row int) {
 	f32.Prefetch(s.Weights[row*s.Dim:][:s.Dim])
 	if o.opt.Optimizer != problem.SGD {
@@ -468,7 +473,7 @@ func (o *Op) prefetch(s *shard, row int) {
 	}
 }
 
-// update moves a row against its gradient.
+// update changes a row against its gradient.
 func (o *Op) update(s *shard, row int, gradient []float32) {
 	weights := s.Weights[row*s.Dim:][:s.Dim]
 	rate, epsilon := o.opt.LearningRate, o.opt.Epsilon

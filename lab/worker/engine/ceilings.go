@@ -14,46 +14,50 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Ceilings is what a machine reaches at best with a number of threads. GB is 10^9
-// bytes.
+// Ceilings holds the highest rates that a machine reaches with a number of threads.
+// GB is 10^9 bytes.
 type Ceilings struct {
 	Threads int
-	// CopyGBps is a copy far larger than the caches: bytes read plus bytes written.
+	// CopyGBps is the rate of a copy far larger than the caches: bytes read plus bytes
+	// written.
 	CopyGBps float64
-	// GatherGBps is independent random rows of 256 bytes, from a buffer far larger
-	// than a core's caches; CachedGatherGBps the same from one that fits into them.
+	// GatherGBps is the rate of reading independent random rows of 256 bytes from a
+	// buffer far larger than the caches of a core. CachedGatherGBps is the rate from a
+	// buffer that fits into these caches.
 	GatherGBps, CachedGatherGBps float64
-	// SortMkeys is the millions of (row, bag) pairs sorted by 20-bit row a second.
+	// SortMkeys is the number of (row, bag) pairs sorted by 20-bit row, in millions a
+	// second.
 	SortMkeys float64
 	// ClockGHz is an estimate of the sustained clock of one core.
 	ClockGHz float64
-	// LastLevelCache is its size.
+	// LastLevelCache is the size of the last-level cache.
 	LastLevelCache unit.Bytes
 }
 
-// CeilingOptions say how to measure. The zero value is a good choice.
+// CeilingOptions state how to measure. The zero value works.
 type CeilingOptions struct {
-	// Threads is how many goroutines share the work; 0 means GOMAXPROCS.
+	// Threads is the number of goroutines that share the work; 0 means GOMAXPROCS.
 	Threads int
-	// Bytes is the buffer of copies and random rows, at least MinCeilingBytes; 0
-	// means 1 GiB.
+	// Bytes is the size of the buffer for copies and random rows, at least
+	// MinCeilingBytes; 0 means 1 GiB.
 	Bytes unit.Bytes
-	// Arena is where the memory comes from; nil means memory of its own.
+	// Arena supplies the memory; nil means new memory.
 	Arena *Arena
-	// Cache describes the caches as Linux does in /sys/devices/system/cpu/cpu0/cache;
-	// nil, or one that is not understood, means DefaultCache.
+	// Cache describes the caches in the format of Linux's
+	// /sys/devices/system/cpu/cpu0/cache. Nil, or a description that cannot be read,
+	// means DefaultCache.
 	Cache fs.FS
 }
 
-// MinCeilingBytes is the least buffer that ceilings are measured with. What they
-// then are is the caches'.
+// MinCeilingBytes is the smallest buffer for measuring ceilings. With it, the rates
+// are those of the caches, not of the memory.
 const MinCeilingBytes = unit.MiB
 
-// DefaultCache is the last-level cache of a machine that does not tell.
+// DefaultCache is the last-level cache of a machine that does not report one.
 const DefaultCache = 32 * unit.MiB
 
-// Every ceiling is the best of ceilingRepeats, each of some hundredths of a second:
-// what other load takes away is not the machine's limit.
+// Every ceiling is the best of ceilingRepeats runs, each of some hundredths of a
+// second, because other load on the machine must not lower it.
 const ceilingRepeats = 12
 
 const (
@@ -66,7 +70,7 @@ const (
 	sortRows    = 1 << 20
 )
 
-// MeasureCeilings measures. With 1 GiB it takes two or three seconds.
+// MeasureCeilings measures the ceilings. With 1 GiB it takes two or three seconds.
 func MeasureCeilings(opt CeilingOptions) (Ceilings, error) {
 	if opt.Threads == 0 {
 		opt.Threads = min(runtime.GOMAXPROCS(0), MaxThreads)
@@ -96,7 +100,7 @@ func MeasureCeilings(opt CeilingOptions) (Ceilings, error) {
 	}, nil
 }
 
-// probe is what ceilings are measured with.
+// probe holds the buffers that the ceilings are measured with.
 type probe struct {
 	team   *team
 	buffer []float32
@@ -105,7 +109,7 @@ type probe struct {
 	random *rand.Rand
 }
 
-// lane is a thread's own memory.
+// lane is the memory of one thread.
 type lane struct {
 	sum          [gatherDim]float32
 	cached       []float32
@@ -134,8 +138,9 @@ func newProbe(opt CeilingOptions) *probe {
 		l.multiplicand = 0x9e3779b97f4a7c15
 	}
 	p.team = newTeam(opt.Threads)
-	// Memory is there once it was written, and numbers that are added for a second
-	// must not become infinite or tiny, which is slow on some processors.
+	// Memory is allocated when it is first written. Numbers that are added for a
+	// second must not become infinite or tiny, because those are slow on some
+	// processors.
 	clear(p.buffer)
 	for i := range p.lanes {
 		clear(p.lanes[i].cached)
@@ -143,8 +148,8 @@ func newProbe(opt CeilingOptions) *probe {
 	return p
 }
 
-// best is how often a second something runs, at best. What prepare returns is run
-// by every thread.
+// best returns the highest number of runs a second. Every thread runs the function
+// that prepare returns.
 func (p *probe) best(prepare func() (phase func(thread int))) float64 {
 	least := time.Duration(1<<63 - 1)
 	for range ceilingRepeats {
@@ -170,8 +175,7 @@ func (p *probe) copy() func(int) {
 	}
 }
 
-// draw draws the rows of a pass: other rows for each, so that none finds what the
-// one before left in the caches.
+// draw draws new rows for each pass, so that no pass finds its rows in the caches.
 func (p *probe) draw(rows int) {
 	for i := range p.picks {
 		p.picks[i] = p.random.Uint64N(uint64(rows))
@@ -188,8 +192,8 @@ func (p *probe) cached() func(int) {
 	return p.gatherPieces(func(thread int) []float32 { return p.lanes[thread].cached })
 }
 
-// gatherPieces sums the picked rows of a table, pieces of them at a time, and
-// without bags.
+// gatherPieces sums the picked rows of a table, a piece of them at a time, without
+// bags.
 func (p *probe) gatherPieces(table func(thread int) []float32) func(int) {
 	return func(thread int) {
 		g := f32.Gather{Table: table(thread), Dim: gatherDim, Mask: ^uint64(0)}
@@ -211,9 +215,9 @@ func (p *probe) sort() func(int) {
 	return func(thread int) { p.lanes[thread].sorter.sort() }
 }
 
-// The clock rate follows from a chain of multiplications, each waiting for the
-// one before: a multiplication takes three cycles on every amd64 processor of the
-// last decade and on most arm64 processors.
+// The clock rate follows from a chain of multiplications, each of which waits for
+// the one before: a multiplication takes three cycles on every amd64 processor of
+// the last decade and on most arm64 processors.
 const (
 	cyclesPerMultiply = 3
 	multiplies        = 8 << 20
@@ -222,7 +226,7 @@ const (
 func (p *probe) multiply() func(int) {
 	return func(thread int) {
 		if thread > 0 {
-			return // one core is meant; with others at work it may be slower
+			return // the rate is that of one core; it may be lower while other cores work
 		}
 		x := p.lanes[thread].multiplicand
 		y := x
@@ -236,12 +240,12 @@ func (p *probe) multiply() func(int) {
 			y *= x
 			y *= x
 		}
-		p.lanes[thread].multiplicand = y | 1 // it is used, so that the loop is not left out
+		p.lanes[thread].multiplicand = y | 1 // the result is used, so that the compiler keeps the loop
 	}
 }
 
-// LastLevelCache is the size of the last-level cache, as CeilingOptions.Cache
-// describes it.
+// LastLevelCache returns the size of the last-level cache from a description like
+// CeilingOptions.Cache.
 func LastLevelCache(cache fs.FS) unit.Bytes {
 	if cache == nil {
 		return DefaultCache
@@ -263,7 +267,8 @@ func LastLevelCache(cache fs.FS) unit.Bytes {
 	return size
 }
 
-// word is a file's content without the end of its line; empty if there is none.
+// word returns the content of a file without the end of its line, or "" without the
+// file.
 func word(files fs.FS, name string) string {
 	content, err := fs.ReadFile(files, name)
 	if err != nil {
@@ -272,7 +277,7 @@ func word(files fs.FS, name string) string {
 	return strings.TrimSpace(string(content))
 }
 
-// cacheSize reads a size as Linux writes it: 491520K, rarely 32M.
+// cacheSize reads a size in the format of Linux: 491520K, rarely 32M.
 func cacheSize(s string) (unit.Bytes, bool) {
 	scale := unit.Bytes(1)
 	for suffix, unit := range map[string]unit.Bytes{"K": unit.KiB, "M": unit.MiB, "G": unit.GiB} {

@@ -8,12 +8,12 @@
 //	Op.Backward  sorts the lookups by row (sort.go), sums gradients, and updates
 //	             rows and optimizer state (backward.go)
 //
-// A team of threads shares the work (team.go). An Arena lends its memory to one
-// op after the other, so that thousands of groups are timed on the same pages
-// (memory.go). MeasureCeilings measures what the machine reaches at best
+// A team of threads shares the work (team.go). An Arena gives its memory to one op
+// after the other, so that thousands of groups are timed on the same pages
+// (memory.go). MeasureCeilings measures the highest rates of the machine
 // (ceilings.go).
 //
-// The same shards give the same bytes for any number of threads: the order of a
-// sum depends on the lookups only. Builds with and without assembly differ by
-// rounding in rowwise Adagrad only.
+// The same shards give the same bytes for any number of threads, because the order
+// of a sum depends only on the lookups. Builds with and without assembly differ
+// only in rounding, in row-wise Adagrad.
 package engine

@@ -2,7 +2,7 @@ package engine
 
 import "github.com/neuroshard/neuroshard/internal/f32"
 
-// forward is what Forward runs: ranges of bags, all of about the same work.
+// forward holds what Forward runs: ranges of bags with about equal work.
 type forward struct {
 	shards []shard // the op's
 	ranges []bagRange

@@ -6,18 +6,18 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// cacheLine is what buffers are aligned to, in bytes.
+// cacheLine is the alignment of buffers, in bytes.
 const cacheLine = 64
 
-// Arena is memory that is used again: ops take their buffers from it, and Reset
-// takes all of them back at once. Whoever times thousands of groups thus touches
-// the same pages again, instead of having the system clear new ones.
+// Arena is memory that is reused: ops take their buffers from it, and Reset takes
+// all of them back at once. A caller that times thousands of groups therefore uses
+// the same pages again, and the system does not clear new ones.
 //
-// Large arenas ask the system for huge pages, without which random rows cost a
-// page walk each; so tables that are looked up belong into an arena as well
+// Large arenas ask the system for huge pages; with normal pages, each random row
+// costs a page walk. So tables that are looked up should be in an arena too
 // (Floats).
 //
-// The zero value is an empty arena. An arena is used by one goroutine at a time.
+// The zero value is an empty arena. Only one goroutine at a time may use an arena.
 type Arena struct {
 	slabs [][]uint64
 	used  int // bytes of the last slab
@@ -25,8 +25,8 @@ type Arena struct {
 	total int64 // bytes handed out since Reset
 }
 
-// NewArena returns an arena that holds size bytes from the start. It grows where
-// that is not enough.
+// NewArena returns an arena that holds size bytes from the start. It grows if that
+// is not enough.
 func NewArena(size unit.Bytes) *Arena {
 	a := new(Arena)
 	if size > 0 {
@@ -35,19 +35,19 @@ func NewArena(size unit.Bytes) *Arena {
 	return a
 }
 
-// Floats takes n numbers from the arena. What they are is not defined: they may
-// hold what an earlier user left.
+// Floats takes n numbers from the arena. Their values are undefined: they may be
+// those of an earlier user.
 func (a *Arena) Floats(n int64) []float32 { return take[float32](a, n) }
 
-// Bytes is the memory the arena holds, in use or not.
+// Bytes returns the size of the arena's memory, used or not.
 func (a *Arena) Bytes() unit.Bytes { return unit.Bytes(a.held) }
 
-// Used is the memory taken since the last Reset.
+// Used returns the size of the memory taken since the last Reset.
 func (a *Arena) Used() unit.Bytes { return unit.Bytes(a.total) }
 
-// Reset takes everything back. Ops made from the arena, and slices taken from it,
-// must not be used any more. An arena that had to grow is one piece afterwards, so
-// that the next users of the same size find room without growing it.
+// Reset takes all memory back. Ops made from the arena, and slices taken from it,
+// must not be used after it. If the arena has grown, Reset makes it one piece, so
+// that the next users of the same size fit without growing it.
 func (a *Arena) Reset() {
 	if len(a.slabs) > 1 {
 		size := a.held
@@ -67,12 +67,13 @@ func (a *Arena) grow(size int64) {
 	a.used = 0
 }
 
-// number is what buffers hold: nothing that the garbage collector must see.
+// number is the element type of buffers: a type without pointers, which the garbage
+// collector need not scan.
 type number interface {
 	~float32 | ~uint32 | ~int32 | ~uint64 | ~int64
 }
 
-// take returns n numbers of the arena, which begin on a cache line.
+// take returns n numbers of the arena, aligned to a cache line.
 func take[T number](a *Arena, n int64) []T {
 	if n == 0 {
 		return nil
@@ -82,7 +83,8 @@ func take[T number](a *Arena, n int64) []T {
 	size = (size + cacheLine - 1) / cacheLine * cacheLine
 	at, ok := a.room(size)
 	if !ok {
-		// Doubling keeps the number of slabs, and so of what is left over, small.
+		// Doubling keeps the number of slabs small, and with it the unused rests of
+		// slabs.
 		a.grow(max(size, a.held))
 		at, _ = a.room(size)
 	}
@@ -92,7 +94,7 @@ func take[T number](a *Arena, n int64) []T {
 	return unsafe.Slice((*T)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(last)), at)), n)
 }
 
-// room is where size bytes begin in the last slab, if it has that many left.
+// room returns where size bytes begin in the last slab, if it has space for them.
 func (a *Arena) room(size int64) (at int, ok bool) {
 	if len(a.slabs) == 0 {
 		return 0, false

@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hugePage is the size from which huge pages are worth asking for: that of one on
+// hugePage is the least size for which huge pages are requested: the size of one on
 // amd64, and on arm64 with 4 KiB pages.
 const hugePage = 2 << 20
 
-// advise asks for huge pages under memory. Where the system refuses, ordinary
-// pages do the same, slower.
+// advise requests huge pages for memory. If the system refuses, ordinary pages are
+// used, which are slower.
 func advise(memory []byte) {
 	base := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
 	skip := int(-base & (hugePage - 1))

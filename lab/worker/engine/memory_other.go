@@ -2,5 +2,5 @@
 
 package engine
 
-// advise does nothing: this system has no huge pages to ask for.
+// advise does nothing: this system has no huge pages to request.
 func advise([]byte) {}

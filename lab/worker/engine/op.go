@@ -12,26 +12,27 @@ import (
 )
 
 // Shard is one column slice in memory, with its lookups of one batch. All slices
-// are the caller's; Backward updates Weights and State.
+// belong to the caller; Backward updates Weights and State.
 type Shard struct {
-	// Rows is the height, from 1 to MaxRows, and Dim the width, a multiple of 4.
+	// Rows is the number of rows, from 1 to MaxRows, and Dim the number of columns, a
+	// multiple of 4.
 	Rows int64
 	Dim  int
-	// Weights is row-major: Rows*Dim numbers. Large ones are looked up fastest in
-	// an Arena's memory.
+	// Weights holds Rows*Dim numbers, row by row. Lookups in large tables are fastest
+	// if the weights are in an Arena's memory.
 	Weights []float32
-	// State is the optimizer's: Optimizer.StateBytes(Rows, Dim) / 4 numbers. Adam
-	// keeps a row's Dim first moments and then its Dim second ones.
+	// State is the optimizer's state: Optimizer.StateBytes(Rows, Dim) / 4 numbers.
+	// Adam keeps the Dim first moments of a row and then its Dim second moments.
 	State []float32
-	// Bags is the lookups. They may not change while the op lives, as they are
-	// checked only once.
+	// Bags holds the lookups. They must not change while the op is used, because they
+	// are checked only once.
 	Bags lookups.Bags
-	// PerSample is the weight of each lookup in a weighted op, else nil.
+	// PerSample holds the weight of each lookup in a weighted op; otherwise it is nil.
 	PerSample []float32
 }
 
-// MaxRows is the most rows of a shard, and MaxLookups the most lookups and the
-// most bags of one: the sort packs row and bag into 64 bits.
+// MaxRows is the most rows of a shard, and MaxLookups the most lookups and the most
+// bags of a shard: the sort packs row and bag into 64 bits.
 const (
 	MaxRows    = 1 << 32
 	MaxLookups = 1<<32 - 1
@@ -40,25 +41,26 @@ const (
 // MaxThreads is the most threads of an op.
 const MaxThreads = 1024
 
-// Options say how an op updates and runs. The zero value is plain SGD on all
+// Options state how an op updates and runs. The zero value is plain SGD on all
 // processors.
 type Options struct {
 	Optimizer problem.Optimizer
 	// LearningRate is the step; 0 means 0.01.
 	LearningRate float32
-	// Epsilon keeps the divisors of Adagrad and Adam from zero; 0 means 1e-8.
+	// Epsilon keeps the divisors of Adagrad and Adam above zero; 0 means 1e-8.
 	Epsilon float32
 	// Beta1 and Beta2 are the decays of Adam's moments; 0 means 0.9 and 0.999.
 	Beta1, Beta2 float32
-	// Threads is how many goroutines share the work, the caller's among them; 0
-	// means GOMAXPROCS. The result is the same for any number.
+	// Threads is the number of goroutines that share the work, including the caller's;
+	// 0 means GOMAXPROCS. The result is the same for any number.
 	Threads int
-	// Arena is where the op takes its buffers from; nil means memory of its own.
-	// After the arena's Reset the op must not be used.
+	// Arena supplies the op's buffers; nil means new memory. After the arena's Reset
+	// the op must not be used.
 	Arena *Arena
 }
 
-// The defaults of Options: those of FBGEMM's split table batched embeddings.
+// These are the defaults of Options: those of FBGEMM's split table batched
+// embeddings.
 const (
 	defaultRate    = 0.01
 	defaultEpsilon = 1e-8
@@ -66,8 +68,8 @@ const (
 	defaultBeta2   = 0.999
 )
 
-// Op is a group of shards that run as one fused operation, ready to run. It is
-// used by one goroutine at a time.
+// Op is a group of shards that run as one fused operation. Only one goroutine at a
+// time may use it.
 type Op struct {
 	shards []shard
 	opt    Options
@@ -87,9 +89,9 @@ type shard struct {
 	bagOf              []uint32 // the bag of each lookup, in weighted shards
 }
 
-// NewOp checks the shards and prepares everything they need to run: after it,
-// Forward and Backward allocate nothing. The error lists what is wrong with the
-// shards, all of it, and no op is returned. The op must be closed.
+// NewOp checks the shards and prepares all buffers, so that Forward and Backward
+// allocate nothing. If the shards have faults, the error lists all of them and the
+// op is nil. The caller must close the op.
 func NewOp(shards []Shard, opt Options) (*Op, error) {
 	if err := check(shards, &opt); err != nil {
 		return nil, err
@@ -110,8 +112,8 @@ func NewOp(shards []Shard, opt Options) (*Op, error) {
 	return o, nil
 }
 
-// check says what is wrong with the shards and the options, and fills in the
-// options' defaults.
+// check returns the faults of the shards and the options, and fills in the defaults
+// of the options.
 func check(shards []Shard, opt *Options) error {
 	var errs []error
 	if opt.Threads < 0 || opt.Threads > MaxThreads {
@@ -151,7 +153,7 @@ func check(shards []Shard, opt *Options) error {
 	return errors.Join(errs...)
 }
 
-// problems lists what is wrong with a shard.
+// problems lists the faults of a shard.
 func (s *Shard) problems(o problem.Optimizer) (found []string) {
 	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
 	if s.Rows < 1 || s.Rows > MaxRows {
@@ -161,7 +163,7 @@ func (s *Shard) problems(o problem.Optimizer) (found []string) {
 		add("dim %d: want a multiple of 4 from 4 to %d", s.Dim, problem.MaxDim)
 	}
 	if len(found) > 0 {
-		return found // nothing below means anything
+		return found // the checks below need valid sizes
 	}
 	if want := s.Rows * int64(s.Dim); int64(len(s.Weights)) != want {
 		add("%d weights: want rows %d times dim %d, %d", len(s.Weights), s.Rows, s.Dim, want)
@@ -178,8 +180,7 @@ func (s *Shard) problems(o problem.Optimizer) (found []string) {
 	return append(found, s.bagProblems()...)
 }
 
-// bagProblems lists what is wrong with the lookups of a shard whose rows are
-// valid.
+// bagProblems lists the faults of the lookups of a shard whose rows are valid.
 func (s *Shard) bagProblems() (found []string) {
 	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
 	if len(s.Bags.Offsets) == 0 {
@@ -209,8 +210,8 @@ func (s *Shard) bagProblems() (found []string) {
 
 func (s *Shard) bags() int { return len(s.Bags.Offsets) - 1 }
 
-// Forward sums the rows of every bag into its output, in the order of its lookups.
-// An empty bag's output is zero.
+// Output returns the pooled vectors of a shard after Forward: those of bag b begin
+// at b*Dim. Before Forward they are undefined.
 func (o *Op) Forward() { o.forward.run(o.team) }
 
 // Output is the pooled vectors of a shard after Forward: those of bag b begin at
@@ -218,12 +219,12 @@ func (o *Op) Forward() { o.forward.run(o.team) }
 func (o *Op) Output(shard int) []float32 { return o.shards[shard].outputs }
 
 // Gradient is the gradients of a shard's pooled vectors, laid out as Output is.
-// The caller fills them before Backward, which does not change them. Until then
-// they are undefined.
+// Bytes returns the size of the op's buffers: outputs, gradients, and the buffers
+// of the backward, without the shards.
 func (o *Op) Gradient(shard int) []float32 { return o.shards[shard].gradients }
 
-// Bytes is what the op's buffers take: outputs, gradients, and what the backward
-// needs. Shards are not in it.
+// Close ends the op's goroutines. The op must not run after it. A second Close does
+// nothing.
 func (o *Op) Bytes() unit.Bytes { return o.bytes }
 
 // Close ends the op's goroutines. The op must not run after it. Closing twice does

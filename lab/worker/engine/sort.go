@@ -8,17 +8,17 @@ import "math/bits"
 //	lookups   7/0 3/0 7/1 3/2 5/2        row/bag, bag by bag
 //	sorted    3/0 3/2 5/2 7/0 7/1        runs of one row, in the order of the bags
 //
-// It is a radix sort from the lowest digit up, which is stable: the outcome does
-// not depend on how lookups are cut into segments. Only the digits that the
-// shard's rows have are sorted by: O(lookups * ceil(bits of rows / digit)).
+// The sort is a radix sort from the lowest digit up. It is stable, so the result
+// does not depend on how lookups are divided into segments. It sorts only by the
+// digits that the shard's rows have: O(lookups * ceil(bits of rows / digit)).
 //
-// Shards are sorted one by one, not the group as a whole as GPUs do: a shard has
-// fewer bits, and mostly fits into a core's own cache. A shard that is too large a
-// part of the group for one thread is cut into segments, which count and move
-// their lookups side by side.
+// Shards are sorted one by one; GPUs sort the group as a whole. A shard has fewer
+// bits, and usually fits into the cache of one core. A shard that is too large a
+// part of the group for one thread is divided into segments, and threads count and
+// move their lookups in parallel.
 
-// maxDigit is the most bits of a digit: with more, the places that are written to
-// do not fit into the first two caches.
+// maxDigit is the most bits of a digit: with more bits, the places that a pass
+// writes to do not fit into the first two caches.
 const (
 	maxDigit = 11
 	maxValue = 1<<maxDigit - 1
@@ -37,14 +37,14 @@ type segment struct {
 	lo, hi int64
 	// bag is the first bag that has a lookup in the segment.
 	bag int
-	// counts has one entry for each value of a digit: how many there are, then where
-	// the next one goes to. The array's size, and shifts below 64, spare the loops
-	// their checks.
+	// counts has one entry for each value of a digit: first the number of lookups with
+	// that value, then the place of the next one. The constant size of the array, and
+	// shifts below 64, let the compiler remove bounds checks from the loops.
 	counts *[maxValue + 1]uint32
 }
 
-// digits chooses the digit's bits for lookups of a row of that many bits: a pass
-// costs the lookups, and its counts.
+// digits chooses the bits of a digit for lookups whose row has the given bits: a
+// pass costs the lookups plus its counts.
 func digits(lookups int64, rowBits int) (digit, passes int) {
 	if rowBits == 0 {
 		return 0, 0
@@ -81,8 +81,8 @@ func (s *sorter) count(segment, pass int) {
 	}
 }
 
-// place turns counts into places: smaller values first, and of equal ones those of
-// earlier segments.
+// place turns counts into places: smaller values first, and among equal values
+// those of earlier segments.
 func (s *sorter) place() {
 	at := uint32(0)
 	for value := range 1 << s.digit {
@@ -104,10 +104,10 @@ func (s *sorter) move(segment, pass int) {
 	}
 }
 
-// swap ends a pass.
+// swap ends a pass by exchanging from and to.
 func (s *sorter) swap() { s.from, s.to = s.to, s.from }
 
-// sort is all passes on one thread; there is one segment.
+// sort runs all passes on one thread; there is one segment.
 func (s *sorter) sort() {
 	for pass := range s.passes {
 		s.count(0, pass)

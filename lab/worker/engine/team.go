@@ -5,14 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// team runs phases on several goroutines: the caller's and those it started. A
-// phase begins within about a microsecond of the one before, as the goroutines
-// look out for it a while before they sleep. A phase is made of tasks, which the
+// team runs phases on several goroutines: the caller's and those that it started. A
+// phase begins about a microsecond after the one before, because the goroutines
+// poll for it a while before they sleep. A phase consists of tasks, which the
 // threads claim one by one.
 type team struct {
 	mates []mate
-	// phase is what to run; nil ends the goroutines. Generation counts the phases,
-	// and busy the mates that have not ended theirs.
+	// phase is the function to run; nil ends the goroutines. generation counts the
+	// phases, and busy counts the mates that have not ended the current one.
 	phase      func(thread int)
 	_          [cacheLine]byte
 	generation atomic.Uint32
@@ -29,9 +29,9 @@ type mate struct {
 	_      [cacheLine]byte
 }
 
-// Looking out takes about 50 microseconds, longer than the pauses inside an op.
-// Between looks other goroutines get the processor, which must not wait for a
-// phase that only they can end.
+// Polling takes about 50 microseconds, longer than the pauses inside an op. Between
+// polls other goroutines get the processor: the end of the phase may depend on
+// them.
 const (
 	looks       = 300
 	looksAtOnce = 64
@@ -58,7 +58,7 @@ func (t *team) run(phase func(thread int)) {
 	}
 }
 
-// claim is the next of the phase's n tasks, or false if there is none left.
+// claim returns the next of the phase's n tasks, or false if there is none left.
 func (t *team) claim(n int) (task int, ok bool) {
 	task = int(t.next.Add(1)) - 1
 	return task, task < n
@@ -90,7 +90,7 @@ func (t *team) follow(i int) {
 	}
 }
 
-// await returns when the generation is no longer the one that was seen.
+// await returns when the generation is no longer the given one.
 func (t *team) await(seen uint32, m *mate) {
 	for {
 		for range looks {
@@ -101,10 +101,10 @@ func (t *team) await(seen uint32, m *mate) {
 			}
 			runtime.Gosched()
 		}
-		// Who starts a phase moves the generation first and then looks who is asleep;
-		// so either it is seen here, or the sleep is seen there. It may be seen twice:
-		// a mate that ran the phase before its starter looked is woken for nothing,
-		// and looks out anew.
+		// The starter of a phase raises the generation first and then wakes the sleepers.
+		// So either await sees the new generation, or the starter sees the sleeper. Both
+		// may happen: a mate that ran the phase before its starter looked is woken
+		// without a new phase, and polls again.
 		m.asleep.Store(true)
 		if t.generation.Load() != seen && m.asleep.CompareAndSwap(true, false) {
 			return
