@@ -173,7 +173,7 @@ func TestReadRefuses(t *testing.T) {
 	text := string(written(t, pl))
 	cases := []struct{ name, old, new, want string }{
 		{"empty", text, "", "plan file, line 1: the file ends in the middle of the plan: unexpected EOF"},
-		{"no JSON", text, "tables\n", `plan file, line 1: "tables" at byte 0 is no value of JSON`},
+		{"no JSON", text, "tables\n", `plan file, line 1: "tables" at byte 0 is not a JSON value`},
 		{"no object", text, "[1]", `plan file, line 1: "[" is not an object`},
 		{"binary", text, "\xff\xfe{", "not a plan file: it is not UTF-8 text"},
 		{"another file", text, `{"tables": [{"name": "a"}]}`, `not a plan file: it has no "format" key, a plan has "format": "neuroshard-plan"`},

@@ -1,13 +1,14 @@
-// Package atomicfile writes a file so that its path holds the old content or all of the new.
+// Package atomicfile writes a file so that its path holds either the old content or all
+// of the new content.
 //
-// The new content goes to a file of another name in the same folder, reaches the
-// disk, then takes the path by a rename:
+// The new content goes to a file with another name in the same folder. When the content
+// is on the disk, a rename gives the file its path:
 //
-//	Write          does the three steps; the usual entry point
-//	Create         begins a file beside its path, for callers that place several together
-//	File.Finish    the content reaches the disk
-//	File.Place     the file takes the path
-//	SyncFolder     renames reach the disk
+//	Write          does all steps; the usual entry point
+//	Create         makes the file, for callers that place several files together
+//	File.Finish    brings the content to the disk
+//	File.Place     gives the file its path
+//	SyncFolder     brings renames to the disk
 package atomicfile
 
 import (
@@ -25,11 +26,11 @@ import (
 // "." + the base name of the path + "-" + eight random digits + Suffix.
 const Suffix = ".part"
 
-// Write has write produce the content of the file path. When write fails, or any
-// later step, path still holds what it held before and no other file remains.
-// When path is a link, the file that it leads to is replaced; when that file
-// exists, its permissions are kept. A path that exists but is no regular file,
-// such as /dev/stdout, is written directly.
+// Write calls write to produce the content of the file at path. If write or a later
+// step fails, path still holds its old content and no other file remains. If path is a
+// link, Write replaces the file that the link leads to. If that file exists, its
+// permissions are kept. A path that exists but is not a regular file, such as
+// /dev/stdout, is written directly.
 func Write(path string, write func(io.Writer) error) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -61,7 +62,7 @@ func writeDirectly(path string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// File is a file that is being written beside its path.
+// File is a file that is written in the folder of its path, under another name.
 type File struct {
 	*os.File
 	path string
@@ -85,11 +86,11 @@ func Create(path string) (*File, error) {
 	return &File{f, path}, nil
 }
 
-// Finish has the content reach the disk and closes the file.
+// Finish brings the content to the disk and closes the file.
 func (f *File) Finish() error { return errors.Join(f.Sync(), f.Close()) }
 
-// Place gives the finished file its path, in place of what is there. On failure
-// the file is removed.
+// Place gives the finished file its path, and replaces the file there. If it fails, the
+// finished file is removed.
 func (f *File) Place() error {
 	if err := os.Rename(f.Name(), f.path); err != nil {
 		f.Discard()
@@ -100,12 +101,12 @@ func (f *File) Place() error {
 
 // Discard removes the file. The path keeps what it holds.
 func (f *File) Discard() {
-	_ = f.Close() // which may have happened
+	_ = f.Close() // the file may be closed already
 	_ = os.Remove(f.Name())
 }
 
-// SyncFolder has the renames and removals in a folder reach the disk. Windows and
-// some file systems have no such operation; there it does nothing.
+// SyncFolder brings the renames and removals in a folder to the disk. Windows and some
+// file systems have no such operation; there it does nothing.
 func SyncFolder(folder string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -1,15 +1,16 @@
 // Package groups remembers what groups of items cost. A search asks for the
-// same groups over and over, built in different orders:
+// same groups again and again, built in different orders:
 //
 //	{a b} + c  -->  {a b c}  <--  {c} + b + a
 //
-// So a group has a Key that does not depend on the order: the sum of random
-// numbers that stand for its items. Adding an item is an addition, taking one
-// out a subtraction, and a Memo finds what is known of the result in one probe,
-// without touching the items.
+// So a group has a Key that does not depend on the order: each item has a random
+// number, and the Key is the sum of the numbers of the group's items. An addition
+// adds an item, a subtraction removes one, and a Memo looks up the cost of the
+// resulting group in one step, without reading the items.
 //
-// A Memo can change no result: the caller prices a group that is not known, and
-// must price alike however the group came about.
+// A Memo never changes a result: the caller computes the cost of a group that is
+// not known. The cost of a group must not depend on the order in which the group
+// was built.
 package groups
 
 import "slices"
@@ -20,8 +21,8 @@ import "slices"
 // Functions" (2003). The zero Key is the empty group.
 type Key struct{ a, b uint64 }
 
-// KeyOf returns the key of the group of one item; the number tells the item
-// from others.
+// KeyOf returns the key of the group of one item. Different items have different
+// numbers.
 func KeyOf(item int) Key {
 	x := 2 * uint64(item)
 	return Key{mix(x), mix(x + 1)}
@@ -42,31 +43,30 @@ func mix(x uint64) uint64 {
 	return z ^ z>>31
 }
 
-// Memo keeps a number for each of the groups asked for lately: a table of lines,
-// one cache line each, so that a question touches one place in the memory.
+// Memo keeps a number for each of the groups that were asked for recently. It is a
+// table of lines. A line is one cache line, so a lookup reads one place in memory.
 //
 //	line 0   [ {a b} 3.1 | {c} 0.7   | {b d} 2.0 | -         ]
 //	line 1   [ {c d} 1.9 | -         | -         | -         ]
 //	line 2   ...           newest first; the fifth pushes the oldest out
 //
-// It starts small and doubles until it is as large as a processor's cache of the
-// second level. Where groups hardly recur, it stops looking for a while: a vain
-// question is wasted time. The zero Memo is empty and ready. It serves one
-// goroutine.
+// It starts small and doubles until it is as large as a processor's second-level
+// cache. If few groups occur again, lookups waste time, so the Memo skips a number
+// of them. The zero Memo is empty and ready to use. Only one goroutine may use it.
 type Memo struct {
 	lines []line
 	// added counts the groups put in since the memo grew.
 	added int
-	// asked and found count since the last judgement; idle is how many questions
-	// go by until the next.
+	// asked and found count the lookups, and those that found a group, since the last
+	// call of judge. idle is the number of lookups that are still skipped.
 	asked, found, idle int
 	unused             float32
 }
 
 type line [4]slot
 
-// slot is a group by 96 bits of its key, and its number; empty where the key is
-// zero.
+// slot is 96 bits of a group's key, and the group's number. A slot whose key is zero
+// is empty.
 type slot struct {
 	a     uint64
 	b     uint32
@@ -76,13 +76,14 @@ type slot struct {
 const (
 	leastLines = 1 << 8
 	mostLines  = 1 << 13 // 512 KiB
-	// window is how many questions are asked between judgements. If fewer than
-	// one in rare is answered, the next rest questions are not looked up.
+	// judge is called after each window lookups. If fewer than one in rare of them
+	// found a group, the next rest lookups are skipped.
 	window, rare, rest = 1 << 13, 8, 1 << 17
 )
 
-// At returns where the number of a group is kept, and whether it is known. If
-// it is not, the caller sets it before the next call. The group is not empty.
+// At returns the place of a group's number, and whether the number is known. If it
+// is not known, the caller sets it before the next call. The group must not be
+// empty.
 func (m *Memo) At(k Key) (value *float32, known bool) {
 	if m.idle > 0 {
 		m.idle--
@@ -115,7 +116,7 @@ func (m *Memo) judge() {
 	m.asked, m.found = 0, 0
 }
 
-// grow doubles the number of lines. What is in a line goes to one of two.
+// grow doubles the number of lines. The groups of an old line go to two new lines.
 func (m *Memo) grow() {
 	old := m.lines
 	m.lines = make([]line, max(leastLines, 2*len(old)))

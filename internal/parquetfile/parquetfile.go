@@ -1,14 +1,14 @@
-// Package parquetfile reads what Parquet files state of themselves with every length checked.
+// Package parquetfile reads the metadata of Parquet files and checks every length in it.
 //
 // Parquet libraries trust lengths: a file of a few bytes may make them ask for
-// gigabytes. The functions here look at the same bytes first, in this order:
+// gigabytes. The functions here read the same bytes first, in this order:
 //
 //	Footer     the bytes of a file's metadata
 //	Parse      metadata as a tree; Skip checks it without building one
 //	ReadPage   the header of a page
 //	CheckZstd  a page's Zstandard data, before it is decompressed
 //
-// What passes them takes memory in proportion to its own size.
+// A file that passes these checks takes memory in proportion to its size.
 package parquetfile
 
 import (
@@ -25,7 +25,7 @@ const Magic = "PAR1"
 func Footer(r io.ReaderAt, size, most int64) ([]byte, error) {
 	const frame = 2*len(Magic) + 4
 	if size < int64(frame) {
-		return nil, fmt.Errorf("%d bytes are no Parquet file: it ends early", size)
+		return nil, fmt.Errorf("%d bytes are not a Parquet file: it ends early", size)
 	}
 	var head [4]byte
 	var tail [8]byte
@@ -64,7 +64,7 @@ type Page struct {
 	Type int64
 	// Unpacked and Packed are the bytes of the page after and before decompression.
 	Unpacked, Packed int64
-	// Values is the number of values, -1 where none is stated.
+	// Values is the number of values, -1 if the header does not state it.
 	Values int64
 	// Levels is the bytes of levels that precede the compressed data of a DataPageV2,
 	// and are counted in Unpacked and Packed; 0 for other pages.
@@ -87,7 +87,7 @@ const (
 const maxHeaderValues = 1 << 8
 
 // ReadPage reads the header of a page from the beginning of data, and returns it
-// with its length. The error wraps ErrEnd where data ends too early.
+// with its length. The error wraps ErrEnd if data ends too early.
 func ReadPage(data []byte) (Page, int, error) {
 	head, n, err := Parse(data, maxHeaderValues)
 	if err != nil {

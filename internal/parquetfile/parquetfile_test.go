@@ -83,8 +83,8 @@ func TestFooter(t *testing.T) {
 		data []byte
 		want string
 	}{
-		{nil, "0 bytes are no Parquet file"},
-		{file("", 0)[1:], "no Parquet file"},
+		{nil, "0 bytes are not a Parquet file"},
+		{file("", 0)[1:], "not a Parquet file"},
 		{append(file("", 0), 'x'), "does not begin and end"},
 		{append([]byte("x"), file("", 0)...), "does not begin and end"},
 		{file("abc", 4), "a footer of 4 bytes in a file of 15: it is damaged"},

@@ -11,7 +11,7 @@ import (
 // Every length is compared with the bytes that are left, so that a few bytes
 // cannot ask for much memory; nesting is bounded.
 
-// maxThriftDepth is beyond what Parquet's structs nest.
+// maxThriftDepth is more than the nesting of Parquet's structs.
 const maxThriftDepth = 16
 
 // thriftType is the protocol's number of a type.
@@ -57,8 +57,8 @@ func (v Value) Field(id int16) Value {
 	return Value{}
 }
 
-// Integer returns the whole number in field id, a boolean as 0 or 1, or otherwise
-// if it has none.
+// Integer returns the whole number in field id, a boolean as 0 or 1. If the field holds
+// no number, it returns otherwise.
 func (v Value) Integer(id int16, otherwise int64) int64 {
 	if f := v.Field(id); f.wire >= thriftTrue && f.wire <= thriftI64 {
 		return f.number
@@ -72,10 +72,10 @@ func (v Value) Text(id int16) string { return string(v.Field(id).bytes) }
 // Items returns the elements of the list in field id. They must not be modified.
 func (v Value) Items(id int16) []Value { return v.Field(id).list }
 
-// Has reports whether field id is there as a struct.
+// Has reports whether the field id is a struct.
 func (v Value) Has(id int16) bool { return v.Field(id).wire == thriftStruct }
 
-// ErrEnd is the error of metadata that goes on behind the end of the data.
+// ErrEnd is the error of metadata that is longer than the data.
 var ErrEnd = errors.New("metadata ends too early")
 
 // Parse reads one struct from the beginning of data, and returns it with its
@@ -100,7 +100,7 @@ type walker struct {
 	at   int
 	// left is how many of most fields and elements may still follow.
 	left, most int
-	// build is whether values are kept.
+	// build is true if values are kept.
 	build bool
 }
 
@@ -136,7 +136,7 @@ func (r *walker) take(n uint64) ([]byte, error) {
 	return r.data[r.at-int(n) : r.at], nil
 }
 
-// count takes n fields or elements off those that are left.
+// count subtracts n fields or elements from the number that may still follow.
 func (r *walker) count(n uint64) error {
 	if n > uint64(r.left) {
 		return fmt.Errorf("metadata holds more than %d values", r.most)
@@ -176,8 +176,8 @@ func (r *walker) fields(depth int) (Value, error) {
 	}
 }
 
-// head reads the type and the number of the next field; id is the number of the
-// one before.
+// head reads the type and the number of the next field. id is the number of the field
+// before; head sets it to the next field's number.
 func (r *walker) head(id *int16) (thriftType, error) {
 	head, err := r.byte()
 	if err != nil {
@@ -193,7 +193,7 @@ func (r *walker) head(id *int16) (thriftType, error) {
 	return kind, err
 }
 
-// value reads a value that is no field's boolean.
+// value reads a value, except a field's boolean, which is part of the field's type.
 func (r *walker) value(kind thriftType, depth int) (Value, error) {
 	v := Value{wire: kind}
 	var err error

@@ -73,7 +73,7 @@ func readZstdHead(data []byte) (zstdHead, error) {
 }
 
 // ZstdSize returns the decompressed size that Zstandard data states in its first 18
-// bytes; false where it states none.
+// bytes; false if the data states none.
 func ZstdSize(start []byte) (uint64, bool) {
 	h, err := readZstdHead(start)
 	return h.content, err == nil && h.stated
@@ -128,7 +128,7 @@ func skipBlocks(data []byte, size int) ([]byte, error) {
 		case 2:
 			makes = maxBlock
 		case 3:
-			return nil, errors.New("compressed data: a block is of an unknown kind")
+			return nil, errors.New("compressed data: a block has an unknown type")
 		}
 		if stored > len(data) {
 			return nil, errZstdEnd

@@ -47,7 +47,7 @@ func TestHostileCompression(t *testing.T) {
 		"half a head":    {frame(0xe0, 1, 0, 0), 1, "head ends too early"},
 		"no block":       {frame(0x20, 1), 1, "ends too early"},
 		"half a block":   {block(frame(0x20, 2), 0, 2, true, 'x'), 2, "ends too early"},
-		"a strange one":  {block(frame(0x20, 2), 3, 2, true, 'x', 'x'), 2, "unknown kind"},
+		"a strange one":  {block(frame(0x20, 2), 3, 2, true, 'x', 'x'), 2, "unknown type"},
 		"no checksum":    {block(frame(0x24, 1), 0, 1, true, 'x'), 1, "ends too early"},
 		"another behind": {append(block(frame(0x20, 1), 0, 1, true, 'x'), block(frame(0x20, 1), 0, 1, true, 'x')...), 1, "10 bytes follow"},
 	} {

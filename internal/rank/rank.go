@@ -1,4 +1,4 @@
-// Package rank compares the orders that two lists of numbers put items in.
+// Package rank compares the orders in which two lists of numbers put the same items.
 package rank
 
 import (
@@ -7,13 +7,14 @@ import (
 	"slices"
 )
 
-// Kendall returns Kendall's tau-b of two lists of equal length: how far they
-// order their items alike, from -1 to 1. Where neither list tells two items apart
-// it is 1, and 0 where just one does not. It panics where the lengths differ.
+// Kendall returns Kendall's tau-b of two lists of equal length: 1 if the lists put
+// their items in the same order, -1 if in the opposite order. If all numbers are
+// equal in both lists it returns 1, and 0 if they are equal in one list only. It
+// panics if the lengths differ.
 //
 // It is Knight's algorithm (J. Am. Stat. Assoc. 61, 1966), O(n log n): sort by a,
-// then by b, and count the exchanges that a merge sort by b makes, which are the
-// pairs in opposite order.
+// with ties by b. Then sort by b with a merge sort, and count the exchanges, which
+// are the pairs in opposite order.
 func Kendall(a, b []float64) float64 {
 	if len(a) != len(b) {
 		panic("rank: lengths do not match")
@@ -41,7 +42,7 @@ func Kendall(a, b []float64) float64 {
 	case pairs == tiesA || pairs == tiesB:
 		return 0
 	}
-	// Pairs that neither list ties are in the same or in opposite order.
+	// A pair that is tied in neither list is in the same or in the opposite order.
 	same := pairs - tiesA - tiesB + tiesBoth - opposite
 	return (same - opposite) / math.Sqrt((pairs-tiesA)*(pairs-tiesB))
 }
@@ -61,7 +62,7 @@ func ties(n int, equal func(i, j int) bool) float64 {
 }
 
 // inversions sorts the values by merging and returns the number of pairs that
-// were in falling order. room has the length of values.
+// were in falling order. room is scratch memory of the length of values.
 func inversions(values, room []float64) float64 {
 	n := len(values)
 	if n < 2 {

@@ -79,7 +79,8 @@ func Tests(p *Package) int {
 	return n
 }
 
-// isTest reports whether go test runs a function of a test file by itself.
+// isTest reports whether a function of a test file is a test, example, fuzz target or
+// benchmark.
 func isTest(name string) bool {
 	for _, prefix := range []string{"Test", "Example", "Fuzz", "Benchmark"} {
 		if rest, found := strings.CutPrefix(name, prefix); found {

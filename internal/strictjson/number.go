@@ -30,7 +30,7 @@ func ValidNumber(text string) bool {
 	return rest != "" && digits(rest) == len(rest)
 }
 
-// digits returns how many digits s begins with.
+// digits returns the number of digits at the start of s.
 func digits(s string) int {
 	n := 0
 	for n < len(s) && s[n] >= '0' && s[n] <= '9' {

@@ -1,16 +1,16 @@
-// Package strictjson reads JSON value by value with every fault reported where it is.
+// Package strictjson reads JSON value by value and reports every fault with its line.
 //
 //	New             a text -> Reader
-//	Reader.Object   the keys of an object, each once, of a known list
+//	Reader.Object   the keys of an object, each once, from a known list
 //	Reader.List     the positions of a list
 //	Reader.Text, Number, Bool, Skip, Next
-//	Reader.End      nothing follows
+//	Reader.End      checks that nothing follows
 //
-// A Reader holds no more than one string of the text. It tells its Reporter of two
-// sorts of faults. After a value of the wrong type, an unknown key or a key that
-// occurs twice, it skips the value and goes on, so that one reading finds all
+// A Reader holds at most one string of the text in memory. It reports two sorts of
+// faults to its Reporter. After a value of the wrong type, an unknown key or a key
+// that occurs twice, it skips the value and goes on, so that one reading finds all
 // faults. After broken syntax it stops: Failed is then true, and every later call
-// returns at once. The Reporter words the messages.
+// returns at once. The Reporter writes the messages.
 package strictjson
 
 import (
@@ -24,13 +24,13 @@ import (
 	"unicode/utf8"
 )
 
-// Type is what a value is, by its first byte.
+// Type is the type of a value, which its first byte decides.
 type Type byte
 
-// The kinds of values.
+// The types of values.
 const (
-	// None is no value: the end of the text, broken syntax, or a byte that begins no
-	// value.
+	// None means that there is no value: the end of the text, broken syntax, or a byte
+	// with which no value begins.
 	None   Type = 0
 	Object Type = '{'
 	List   Type = '['
@@ -41,7 +41,7 @@ const (
 	Null   Type = 'n'
 )
 
-// Found is a value that is there in the place of another.
+// Found is a value of the wrong type.
 type Found struct {
 	Type Type
 	// Text is the string, the number as written, true or false; otherwise empty.
@@ -50,39 +50,39 @@ type Found struct {
 	Line int
 }
 
-// SyntaxError is what stopped a Reader.
+// SyntaxError is the error that stopped a Reader.
 type SyntaxError struct {
 	Line    int
 	Message string
-	// Hint says what to do about it; it may be empty.
+	// Hint says how to correct the text; it may be empty.
 	Hint string
-	// Ended is true where the text ends too early.
+	// Ended is true if the text ends too early.
 	Ended bool
 	// Err is the error of the underlying reader, if that is what stopped it.
 	Err error
 }
 
-// Reporter receives faults. Reader.Line is then the line of the fault, if the fault
-// does not state one.
+// Reporter receives faults. During a call, Reader.Line returns the line of the fault,
+// unless the fault states its own line.
 type Reporter interface {
 	// Broken is called once, when the Reader has stopped.
 	Broken(SyntaxError)
-	// Mistyped is called for a value, by now skipped, that is not what is wanted.
+	// Mistyped is called for a value of the wrong type, after it was skipped.
 	Mistyped(what, wanted string, found Found)
-	// Unknown is called for a key that is not among the known ones, and Twice for one
-	// that occurred before. The value is skipped next, unless the Reporter calls Stop.
+	// Unknown is called for a key that is not a known key, and Twice for a key that
+	// occurred before. The value is skipped next, unless the Reporter calls Stop.
 	Unknown(o *ObjectReader, key string)
 	Twice(o *ObjectReader, key string)
 }
 
-// Options bound what a Reader accepts. A limit of 0 is none.
+// Options bound what a Reader accepts. A limit of 0 means no limit, except for Depth.
 type Options struct {
-	// Line and Offset are where the text begins in its file; 0 is line 1, byte 0.
+	// Line and Offset are where the text begins in its file; 0 means line 1 and byte 0.
 	Line   int
 	Offset int64
-	// Text is the most bytes of a string, Keys the most keys of an object.
+	// Text is the most bytes of a string, and Keys the most keys of an object.
 	Text, Keys int
-	// Depth is how deep values may be nested that are skipped; 0 is 100.
+	// Depth is the deepest nesting of values that are skipped; 0 means 100.
 	Depth int
 }
 
@@ -110,7 +110,7 @@ func New(in *bufio.Reader, reporter Reporter, o Options) *Reader {
 	return &Reader{in: in, reporter: reporter, limit: o, line: max(1, o.Line), offset: o.Offset}
 }
 
-// Line returns the line, from 1, up to which the text is read.
+// Line returns the line, from 1, of the last byte that was read.
 func (r *Reader) Line() int { return r.line }
 
 // Failed reports whether the Reader has stopped.
@@ -119,7 +119,7 @@ func (r *Reader) Failed() bool { return r.failed }
 // Stop ends the reading without a report.
 func (r *Reader) Stop() { r.failed = true }
 
-// Next returns the kind of the next value, without taking it.
+// Next returns the type of the next value, without reading the value.
 func (r *Reader) Next() Type {
 	switch c := r.peek(); {
 	case c == '{' || c == '[' || c == '"' || c == 'n':
@@ -132,8 +132,9 @@ func (r *Reader) Next() Type {
 	return None
 }
 
-// Want reports whether the next value is of that kind, without taking it. It reports
-// and skips another value; wanted names what is wanted.
+// Want reports whether the next value is of the type kind, without reading the value.
+// If it is not, Want reports the fault and skips the value. what names the value in
+// reports, and wanted names what belongs there.
 func (r *Reader) Want(kind Type, what, wanted string) bool {
 	if r.Next() == kind {
 		return true
@@ -142,8 +143,8 @@ func (r *Reader) Want(kind Type, what, wanted string) bool {
 	return false
 }
 
-// Text reads a string. ok is false, and the fault reported, where another value
-// is. what names the value in reports.
+// Text reads a string. If the next value is not a string, ok is false and the fault is
+// reported. what names the value in reports.
 func (r *Reader) Text(what string) (value string, ok bool) {
 	if !r.Want(String, what, "a string") {
 		return "", false
@@ -160,8 +161,8 @@ func (r *Reader) Bool(what string) (value, ok bool) {
 	return word == "true", word != ""
 }
 
-// Number reads a number, as it is written; or NaN, Infinity or -Infinity. wanted
-// names the numbers that are wanted.
+// Number reads a number and returns it as it is written; it may be NaN, Infinity or
+// -Infinity. wanted says in reports which numbers belong there.
 func (r *Reader) Number(what, wanted string) (text string, ok bool) {
 	if !r.Want(Number, what, wanted) {
 		return "", false
@@ -183,7 +184,7 @@ func (r *Reader) Skip() { r.skip(0) }
 
 // ObjectReader reads an object. See Reader.Object.
 type ObjectReader struct {
-	// What names the object in reports, and Known are its keys; nil: any.
+	// What names the object in reports, and Known lists its keys; nil means any keys.
 	What  string
 	Known []string
 
@@ -193,7 +194,7 @@ type ObjectReader struct {
 	opened bool
 }
 
-// Object returns the object that comes next, which may hold the known keys only, at
+// Object returns the next value, which must be an object with only the known keys, at
 // most 64; nil allows any keys.
 func (r *Reader) Object(what string, known []string) *ObjectReader {
 	return &ObjectReader{What: what, Known: known, r: r}
@@ -202,15 +203,15 @@ func (r *Reader) Object(what string, known []string) *ObjectReader {
 // Opened reports whether the value has turned out to be an object.
 func (o *ObjectReader) Opened() bool { return o.opened }
 
-// Has reports whether the object held a key of the known ones so far.
+// Has reports whether the object has held the known key so far.
 func (o *ObjectReader) Has(key string) bool {
 	i := slices.Index(o.Known, key)
 	return i >= 0 && o.seen&(1<<i) != 0
 }
 
 // Keys yields the keys of the object; the body must read or skip each value, or
-// stop the Reader. Unknown keys and those that occur twice are reported and skipped,
-// and so is a value that is no object.
+// stop the Reader. Unknown keys and keys that occur twice are reported and skipped. A
+// value that is not an object is reported and skipped, too.
 func (o *ObjectReader) Keys() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		r := o.r
@@ -291,9 +292,9 @@ func (s *keySet) add(key string) bool {
 	return true
 }
 
-// List yields the position of each element of the list that comes next; the body
-// must read or skip it, or stop the Reader. A value that is no list is reported and
-// skipped.
+// List reads the next value, a list, and yields the position of each element; the body
+// must read or skip the element, or stop the Reader. A value that is not a list is
+// reported and skipped.
 func (r *Reader) List(what string) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if !r.opens('[', what, "a list") || r.take(']') {
@@ -335,7 +336,7 @@ func (r *Reader) take(c byte) bool {
 	return true
 }
 
-// mistyped skips the next value and reports it as not what is wanted.
+// mistyped skips the next value and reports that it has the wrong type.
 func (r *Reader) mistyped(what, wanted string) {
 	found := Found{Type: r.Next(), Line: r.line}
 	ok := true
@@ -355,7 +356,7 @@ func (r *Reader) mistyped(what, wanted string) {
 	}
 }
 
-// skip moves past the next value at that depth.
+// skip moves past the next value, which is at the given depth.
 func (r *Reader) skip(depth int) {
 	if depth > r.limit.Depth {
 		r.fail(fmt.Sprintf("values are nested more than %d deep", r.limit.Depth), "")
@@ -375,7 +376,8 @@ func (r *Reader) skip(depth int) {
 	}
 }
 
-// skipInside moves past an object or a list, before whose values come keys.
+// skipInside moves past an object or a list. key reads what comes before each value: the
+// key in an object, nothing in a list.
 func (r *Reader) skipInside(opening, closing byte, key func() bool, depth int) {
 	r.take(opening)
 	if r.take(closing) {
@@ -542,12 +544,12 @@ func (r *Reader) badWord(word string) {
 	if strings.EqualFold(word, "none") || strings.EqualFold(word, "true") || strings.EqualFold(word, "false") {
 		hint = wordsHint
 	}
-	r.fail(fmt.Sprintf("%s at byte %d is no value of JSON", quote(word), r.offset-int64(len(word))), hint)
+	r.fail(fmt.Sprintf("%s at byte %d is not a JSON value", quote(word), r.offset-int64(len(word))), hint)
 }
 
 const wordsHint = "JSON writes true, false and null, and text in double quotes"
 
-// unexpected fails at the next byte, which is not what had to be there.
+// unexpected fails at the next byte, which is not the byte that is wanted there.
 func (r *Reader) unexpected(wanted string) {
 	c := r.peek()
 	switch {
@@ -563,7 +565,7 @@ func (r *Reader) unexpected(wanted string) {
 		hint := "this is not valid JSON"
 		switch {
 		case c == '}' || c == ']':
-			hint = "is there a comma too many before it?"
+			hint = "is there an extra comma before it?"
 		case c >= 'A' && c <= 'Z':
 			hint = wordsHint
 		case c == '/' || c == '#':
@@ -584,7 +586,7 @@ func (r *Reader) fail(message, hint string) {
 // quote quotes s as Go does, and shortens what is too long to read.
 func quote(s string) string { return fmt.Sprintf("%q", clip(s)) }
 
-// clip shortens s to what fits a message.
+// clip shortens s to a length that fits a message.
 func clip(s string) string {
 	const most = 60
 	if len(s) <= most {

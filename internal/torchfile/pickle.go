@@ -1,17 +1,17 @@
 // Package torchfile reads the values that torch.save pickled without running code.
 //
 // A pickle is a program for a small stack machine, and Python's machine runs
-// whatever function the program names. The machine here runs nothing: it knows
-// the opcodes of the protocols 2 to 5 that torch.save writes for tuples, lists,
-// dicts, numbers and tensors, and the few names that describe a tensor. At
-// anything else it stops.
+// any function that the program names. The machine here runs no functions: it
+// knows the opcodes of the protocols 2 to 5 that torch.save writes for tuples,
+// lists, dicts, numbers and tensors, and the few names that describe a tensor. At
+// any other opcode or name it stops.
 //
 //	Unpickler.Load    the next pickle of a stream -> its value
 //	Tensor            a view of a Storage, which is not in the pickle
 //
 // Every length is checked before memory is taken, and values are shared rather
-// than copied, so that a pickle of few bytes stays small in memory. Where the
-// numbers of a storage are is the caller's business: see Unpickler.Storages.
+// than copied, so that a pickle of few bytes stays small in memory. The caller
+// finds the numbers of a storage itself: see Unpickler.Storages.
 package torchfile
 
 import (
@@ -62,7 +62,7 @@ const (
 
 // Unpickler reads the pickles of one stream.
 type Unpickler struct {
-	// In is the stream. Load reads no byte behind a pickle.
+	// In is the stream. Load reads no byte after the end of a pickle.
 	In *bufio.Reader
 	// Content names what the caller reads, as in "no file of three tensors needs".
 	Content string
@@ -169,7 +169,7 @@ func (u *Unpickler) push(v any) { u.stack = append(u.stack, v) }
 
 var errEnd = errors.New("it ends early: it is cut short")
 
-var errEmpty = errors.New("it uses more values than there are: it is damaged")
+var errEmpty = errors.New("it uses more values than it holds: it is damaged")
 
 func (u *Unpickler) pop() (any, error) {
 	if len(u.stack) == 0 {
@@ -356,7 +356,7 @@ func (u *Unpickler) fill(op byte, values Tuple) error {
 			return nil
 		}
 	}
-	return errors.New("items for what is no list or dict: it is damaged")
+	return errors.New("items for a value that is not a list or dict: it is damaged")
 }
 
 // remember stores the last value under a number, or fetches one.
@@ -409,7 +409,7 @@ func (u *Unpickler) name(op byte) error {
 		module, ok1 = pair[0].(string)
 		name, ok2 = pair[1].(string)
 		if !ok1 || !ok2 {
-			return errors.New("a name that is no text: it is damaged")
+			return errors.New("a name that is not a text: it is damaged")
 		}
 	}
 	g := Global(module + " " + name)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// tensor.go makes tensors of what a pickle says of them.
+// tensor.go makes tensors from their descriptions in a pickle.
 
 // Storage is the numbers that tensors are views of.
 type Storage struct {
@@ -23,8 +23,8 @@ type Tensor struct {
 	Shape        []int64
 }
 
-// MaxStorage is more bytes than any storage has; sums of a few stay inside an
-// int64.
+// MaxStorage is more bytes than any storage has. The sum of a few such numbers fits
+// an int64.
 const MaxStorage = 1 << 50
 
 // storage answers a persistent id: ("storage", class, key, place, count). Before
@@ -32,7 +32,7 @@ const MaxStorage = 1 << 50
 func (u *Unpickler) storage(id any) error {
 	t, _ := id.(Tuple)
 	if len(t) != 5 && len(t) != 6 || t[0] != any("storage") {
-		return errors.New("a persistent id that is no storage")
+		return errors.New("a persistent id that is not a storage")
 	}
 	class, ok1 := t[1].(Global)
 	key, ok2 := t[2].(string)
@@ -59,13 +59,13 @@ func (u *Unpickler) storage(id any) error {
 		u.Storages[key] = s
 	}
 	if *s != (Storage{key, size, count}) {
-		return fmt.Errorf("storage %q is of two types or sizes", clip(key))
+		return fmt.Errorf("storage %q has two types or sizes", clip(key))
 	}
 	u.push(s)
 	return nil
 }
 
-// reduce answers a call: it makes a tensor, or an ordered dict, which is the hooks
+// reduce handles a call: it makes a tensor, or an ordered dict, which holds the hooks
 // of a tensor or the state of a net.
 func (u *Unpickler) reduce() error {
 	call, err := u.popN(2)
@@ -82,7 +82,7 @@ func (u *Unpickler) reduce() error {
 		return nil
 	case any(rebuildTensor):
 	default:
-		return errors.New("it calls what is no function: refused, nothing was run")
+		return errors.New("it calls a value that is not a known function: refused, nothing was run")
 	}
 	t, err := tensorOf(args)
 	if err == nil {
@@ -91,7 +91,7 @@ func (u *Unpickler) reduce() error {
 	return err
 }
 
-// build gives an ordered dict its attributes, which are not kept.
+// build handles the attributes of an ordered dict, which are not kept.
 func (u *Unpickler) build() error {
 	if _, err := u.pop(); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (u *Unpickler) build() error {
 		return errEmpty
 	}
 	if _, ok := u.stack[len(u.stack)-1].(*Dict); !ok {
-		return errors.New("attributes for what is no dict: refused, nothing was run")
+		return errors.New("attributes for a value that is not a dict: refused, nothing was run")
 	}
 	return nil
 }
@@ -128,8 +128,8 @@ func tensorOf(args Tuple) (*Tensor, error) {
 	return &Tensor{s, first, count, shape}, nil
 }
 
-// rowByRow returns how many numbers a tensor of that shape has. The strides must be
-// those of a tensor that is stored row after row.
+// rowByRow returns the number of elements of a tensor with that shape. The strides must
+// be those of a tensor that is stored row after row.
 func rowByRow(shape, strides []int64) (int64, error) {
 	count := int64(1)
 	for i := len(shape) - 1; i >= 0; i-- {

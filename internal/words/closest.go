@@ -2,8 +2,8 @@ package words
 
 import "strings"
 
-// Closest returns the known word that was probably meant by another, for hints
-// such as "did you mean ...?"; "" where none is near. It compares lower-case words
+// Closest returns the known word that was probably meant by word, for hints such as
+// "did you mean ...?", or "" if no known word is near. All words must be in lower case,
 // with underscores.
 func Closest(word string, known []string) string {
 	if len(word) > 40 {

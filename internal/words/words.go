@@ -1,6 +1,6 @@
-// Package words writes counts and short lists into sentences: Plural a count with its
-// noun, List and Quoted the first few of many names, Lines the first few of many lines,
-// Closest the word that was probably meant.
+// Package words writes counts and short lists for sentences: Plural writes a count with
+// its noun, List and Quoted the first few of many names, Lines the first few of many
+// lines. Closest finds the word that was probably meant.
 package words
 
 import (
@@ -23,7 +23,7 @@ func List(items []string, most int) string {
 	return strings.Join(shown, ", ") + More(" ", len(items)-len(shown))
 }
 
-// Quoted is List of the items in quotes, as %q writes them.
+// Quoted is like List, with each item in quotes, as %q writes it.
 func Quoted(items []string, most int) string {
 	quoted := make([]string, min(most, len(items)))
 	for i := range quoted {
@@ -32,13 +32,14 @@ func Quoted(items []string, most int) string {
 	return List(quoted, most) + More(" ", len(items)-len(quoted))
 }
 
-// Lines joins the first most lines, one a line, and counts the others in a last line.
+// Lines joins the first most lines, each on its own line, and counts the others in a
+// last line.
 func Lines(lines []string, most int) string {
 	shown := lines[:min(most, len(lines))]
 	return strings.Join(shown, "\n") + More("\n", len(lines)-len(shown))
 }
 
-// More returns "and n more" behind the separator, and nothing if n is not above 0.
+// More returns the separator and "and n more", or nothing if n is not above 0.
 func More(separator string, n int) string {
 	if n <= 0 {
 		return ""
