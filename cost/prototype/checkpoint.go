@@ -15,10 +15,10 @@ import (
 	"github.com/neuroshard/neuroshard/internal/torchfile"
 )
 
-// A PyTorch checkpoint is a zip file of one folder: data.pkl, a pickle that
-// names tensors, and data/0, data/1, ..., their numbers, little-endian.
+// A PyTorch checkpoint is a zip file of one folder. data.pkl is a pickle that
+// describes tensors; data/0, data/1, ... hold the tensors' numbers, little-endian.
 //
-//	NAME/data.pkl --> torchfile: dicts, lists and tensors; nothing is run
+//	NAME/data.pkl --> torchfile: dicts, lists and tensors; no code is run
 //	NAME/data/K   <-- a tensor is a part of storage K, of a stated size
 
 // The bounds of a checkpoint.
@@ -27,8 +27,8 @@ const (
 	maxEntries     = 4096
 )
 
-// readCheckpoint reads a net from a checkpoint: a dict of the "state_dict", the
-// standardisation and, in a comm net, "ndevices".
+// readCheckpoint reads a net from a checkpoint: a dict with "state_dict", the
+// standardisation ("feature_means" and "feature_stds") and, in a comm net, "ndevices".
 func readCheckpoint(name string, data []byte) (*content, error) {
 	c, err := contentOf(data)
 	if err != nil {
@@ -63,7 +63,7 @@ func contentOf(data []byte) (*content, error) {
 func (a *archive) content(value any) (*content, error) {
 	top, ok := value.(*torchfile.Dict)
 	if !ok {
-		return nil, errors.New("the checkpoint holds no dict")
+		return nil, errors.New("the checkpoint does not hold a dict")
 	}
 	c := &content{tensors: map[string]tensor{}}
 	for i := 0; i+1 < len(top.Items); i += 2 {
@@ -79,7 +79,7 @@ func (a *archive) content(value any) (*content, error) {
 		case "ndevices":
 			devices, ok := value.(int64)
 			if !ok {
-				err = errors.New("ndevices is no integer")
+				err = errors.New("ndevices is not an integer")
 			}
 			c.devices = int(devices)
 		}
@@ -94,12 +94,12 @@ func (a *archive) content(value any) (*content, error) {
 func (a *archive) state(c *content, value any) error {
 	state, ok := value.(*torchfile.Dict)
 	if !ok {
-		return errors.New("state_dict is no dict")
+		return errors.New("state_dict is not a dict")
 	}
 	for i := 0; i+1 < len(state.Items); i += 2 {
 		name, isText := state.Items[i].(string)
 		if _, isTensor := state.Items[i+1].(*torchfile.Tensor); !isText || !isTensor {
-			return errors.New("state_dict holds something that is no tensor with a name")
+			return errors.New("state_dict holds a value that is not a tensor with a name")
 		}
 		t, err := a.tensor(name, state.Items[i+1])
 		if err != nil {
@@ -114,7 +114,7 @@ func (a *archive) state(c *content, value any) error {
 func (a *archive) tensor(name string, value any) (tensor, error) {
 	view, ok := value.(*torchfile.Tensor)
 	if !ok {
-		return tensor{}, fmt.Errorf("%s is no tensor", name)
+		return tensor{}, fmt.Errorf("%s is not a tensor", name)
 	}
 	data, err := a.numbers(view.Storage)
 	if err != nil {
@@ -128,7 +128,7 @@ func (a *archive) tensor(name string, value any) (tensor, error) {
 	return tensor{shape, data[first:end:end]}, nil
 }
 
-// short cuts a message that quotes a whole file.
+// short shortens a text from a file, so that an error can quote it.
 func short(s string) string {
 	if len(s) > 300 {
 		return s[:300] + "..."
@@ -136,10 +136,12 @@ func short(s string) string {
 	return s
 }
 
-// archive is the zip file of a checkpoint, by the names inside its folder.
+// archive is the zip file of a checkpoint.
 type archive struct {
+	// files holds the files by their names inside the checkpoint's folder.
 	files map[string]*zip.File
-	// loaded holds the numbers of storages by key; left is how many more may follow.
+	// loaded holds the numbers of storages by key. left is the number of numbers that
+	// may still be loaded.
 	loaded map[string][]float32
 	left   int64
 }
@@ -181,7 +183,7 @@ func openArchive(data []byte) (*archive, error) {
 	return a, nil
 }
 
-// read returns a file's bytes, at most most of them.
+// read returns the bytes of a file. It fails if the file has more than most bytes.
 func (a *archive) read(name string, most int) ([]byte, error) {
 	f := a.files[name]
 	if f == nil {

@@ -13,8 +13,9 @@ import (
 // Features is the number of features of a table.
 const Features = 20
 
-// FeatureNames returns the compute net's features in its order: the keys of a
-// table in table_configs.json and its dim, sorted as strings.
+// FeatureNames returns the names of the compute net's features, in the order of
+// its inputs: the keys of a table in table_configs.json and its dim, sorted as
+// strings.
 func FeatureNames() []string {
 	names := []string{"dim", "pooling_factor", "row"}
 	for i := range 17 {
@@ -24,17 +25,18 @@ func FeatureNames() []string {
 	return names
 }
 
-// The bounds of a net: far above the prototype's, which has layers of 128 and 8
-// devices at most.
+// The bounds of a net. They are far above the prototype's nets, which have layers
+// of 128 and are for at most 8 devices.
 const (
 	maxWidth   = 4096
 	maxLayers  = 16
 	maxDevices = 1024
-	// maxElements bounds the numbers of one file.
+	// maxElements is the most numbers in one file.
 	maxElements = 4 << 20
-	// maxWeight bounds every number, minStd the scale of an input from below, and
-	// maxReach the output of a row of layers for inputs within 1, so that no input
-	// of a valid problem overflows a float32.
+	// maxWeight is the largest absolute value of a number, and minStd the smallest
+	// standard deviation of an input. maxReach is the largest output of a stack of
+	// layers for inputs between -1 and 1. With these bounds no input of a valid
+	// problem overflows a float32.
 	maxWeight = 1e9
 	minStd    = 1e-7
 	maxReach  = 1e9
@@ -50,23 +52,24 @@ type Layer struct {
 // Scaling standardises an input: (x - Means) / Stds, element by element.
 type Scaling struct{ Means, Stds []float32 }
 
-// ComputeNet predicts the fused forward and backward of one device's tables.
-// Every table passes through the layers of Table, rectified after each; the
-// results are summed, and pass through Head, rectified between its two layers.
+// ComputeNet predicts the time of the fused forward and backward of one device's
+// tables. It evaluates the layers of Table on every table, with a ReLU after each
+// layer, sums the results, and evaluates Head on the sum, with a ReLU between the
+// two layers of Head.
 type ComputeNet struct {
 	Scaling
 	Table []Layer
 	Head  [2]Layer
 }
 
-// CommNet predicts an all-to-all: one time a device. The layers are rectified
-// but for the last.
+// CommNet predicts the times of an all-to-all, one for each device. A ReLU follows
+// every layer except the last.
 type CommNet struct {
 	Scaling
 	Devices int
-	// Sleeps is true for the net of the forward exchange: its input is each
-	// device's dim sum and then each one's start time, in ms; false for the
-	// backward's, whose input is the dim sums alone.
+	// Sleeps is true for the net of the forward exchange, whose input is the dim sum
+	// of each device and then the start time of each device, in ms. It is false for
+	// the net of the backward exchange, whose input is only the dim sums.
 	Sleeps bool
 	Layers []Layer
 }
@@ -85,7 +88,7 @@ func ReadComputeNet(name string, r io.Reader) (*ComputeNet, error) {
 		if len(head) == 2 && head[1].Out == 1 {
 			n.Head = [2]Layer(head)
 		} else if len(f.list) == 0 {
-			f.add(0, "the head c_hidden has %d layers: a compute net's has 2, the last with one output", len(head))
+			f.add(0, "the head c_hidden has %d layers: the head of a compute net has 2, the last with one output", len(head))
 		}
 	}
 	if c.names != nil && !slices.Equal(c.names, FeatureNames()) {
@@ -113,13 +116,13 @@ func ReadCommNet(name string, r io.Reader) (*CommNet, error) {
 	case inputs == 2*n.Devices:
 		n.Sleeps = true
 	case inputs != n.Devices:
-		f.add(0, "%d inputs for %d devices: a comm net has one or two a device", inputs, n.Devices)
+		f.add(0, "%d inputs for %d devices: a comm net has one or two for each device", inputs, n.Devices)
 	}
 	if len(f.list) == 0 {
 		n.Scaling = c.scaling(f, len(c.means.data))
 		n.Layers = c.layers(f, "hidden", len(c.means.data))
 		if k := len(n.Layers); k > 0 && n.Layers[k-1].Out != n.Devices {
-			f.add(0, "%d outputs for %d devices: a comm net has one a device", n.Layers[k-1].Out, n.Devices)
+			f.add(0, "%d outputs for %d devices: a comm net has one for each device", n.Layers[k-1].Out, n.Devices)
 		}
 		if c.names != nil && !slices.Equal(c.names, commNames(n.Devices, n.Sleeps)) {
 			f.add(0, "the features are %q: a comm net's are %q", c.names, commNames(n.Devices, n.Sleeps))
@@ -151,9 +154,9 @@ type tensor struct {
 	data  []float32
 }
 
-// content is what the two forms of a net hold alike.
+// content is the content of a net's file, in either form.
 type content struct {
-	// tensors by name, such as "t_hidden.0.weight".
+	// tensors holds the tensors by name, such as "t_hidden.0.weight".
 	tensors     map[string]tensor
 	means, stds tensor
 	// devices is 0 in a compute net; names is nil in a checkpoint.
@@ -175,7 +178,7 @@ func readContent(name string, r io.Reader) (*content, error) {
 	return nil, fmt.Errorf("%s: neither a PyTorch checkpoint (a zip file, as torch.save writes since 1.6) nor a net in JSON form", name)
 }
 
-// scaling takes the standardisation of the given number of inputs.
+// scaling returns the standardisation of the given number of inputs.
 func (c *content) scaling(f *faults, inputs int) Scaling {
 	for _, t := range []struct {
 		name   string
@@ -196,8 +199,8 @@ func (c *content) scaling(f *faults, inputs int) Scaling {
 	return Scaling{c.means.data, c.stds.data}
 }
 
-// layers takes the layers prefix.0, prefix.1 and so on; the first has the given
-// number of inputs.
+// layers returns the layers prefix.0, prefix.1 and so on, and removes their tensors
+// from the content. The first layer has the given number of inputs.
 func (c *content) layers(f *faults, prefix string, in int) []Layer {
 	var layers []Layer
 	for i := range maxLayers {
@@ -231,7 +234,8 @@ func (c *content) layers(f *faults, prefix string, in int) []Layer {
 	return layers
 }
 
-// reach bounds the outputs of the layers for inputs within 1.
+// reach returns an upper bound on the absolute outputs of the layers for inputs
+// between -1 and 1.
 func reach(layers []Layer) float64 {
 	largest := 1.0
 	for _, l := range layers {
@@ -257,7 +261,8 @@ func checkNumbers(f *faults, name string, values []float32) {
 	}
 }
 
-// leftOver reports tensors that no layer took: the net is then another one.
+// leftOver reports tensors that are part of no layer: the file is then of another
+// net.
 func (c *content) leftOver(f *faults) {
 	var names []string
 	for name := range c.tensors {
@@ -328,7 +333,7 @@ func readJSONNet(name string, data []byte) (*content, error) {
 	return c, nil
 }
 
-// jsonName returns the text with which a layer's name occurs in the file.
+// jsonName returns a layer's name as it is written in the file.
 func jsonName(name string) []byte {
 	quoted, _ := json.Marshal(name)
 	return quoted

@@ -265,7 +265,7 @@ func TestScorerConforms(t *testing.T) {
 	}
 }
 
-// TestItemOfOtherForms: the nets know slices of columns in HBM only, and a caller who asks
+// TestItemOfOtherForms: the nets only know slices of columns in HBM, and a caller who asks
 // for others has a bug.
 func TestItemOfOtherForms(t *testing.T) {
 	m, tables := models(t, ".pt"), pool(t)
@@ -274,7 +274,7 @@ func TestItemOfOtherForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if got, want := recover(), "prototype: the nets know slices of columns in HBM only"; got != want {
+		if got, want := recover(), "prototype: the nets only know slices of columns in HBM"; got != want {
 			t.Errorf("got panic %v, want %q", got, want)
 		}
 	}()

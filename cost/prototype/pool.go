@@ -10,14 +10,14 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Pool is one problem under the prototype's nets, and the column slices asked
-// for so far. The Scorers of a pool share it.
+// Pool is one problem under the prototype's nets, with the column slices that were
+// asked for so far. The Scorers of a pool share it.
 //
 // The first layer of the compute net's head is linear in the sum over a
-// device's tables, so it is applied to each slice once: a device is the sum of
-// its slices' vectors, and costs one rectified layer more. Vectors are rounded
-// to integers, so sums do not depend on the order and removing is exact; the
-// layer's biases, rounded alike, are where every sum begins.
+// device's tables, so it is applied to each slice once. A device is then the sum of
+// its slices' vectors, and its time takes only the last layer of the head. Vectors
+// are rounded to integers, so sums do not depend on the order, and Remove undoes Add
+// exactly. Every sum starts with the layer's biases, rounded in the same way.
 type Pool struct {
 	*packedModels
 	problem  *problem.Problem
@@ -27,8 +27,8 @@ type Pool struct {
 	embedded map[contentSlice][]float32
 	items    []item
 	index    map[Slice]int
-	// quantum is the size of one unit of the integers; start holds the rounded
-	// biases and weights the head's last layer, times quantum.
+	// quantum is the size of one unit of the integers. start holds the rounded
+	// biases, and weights the weights of the head's last layer, times quantum.
 	quantum float64
 	start   []int32
 	weights []float32
@@ -42,17 +42,17 @@ type item struct {
 	dim  int32
 }
 
-// tableContent is what the features of a table are made of, its dim apart.
+// tableContent holds the features of a table without its dim.
 type tableContent struct{ vector Vector }
 
 type contentSlice struct{ content, width int }
 
-// NewPool prepares the nets for a valid problem. It fails where the nets are
-// for another number of devices, and for tables that several features read,
-// which the prototype does not know.
+// NewPool prepares the nets for a valid problem. It fails if the nets are for
+// another number of devices, or if several features read a table, which the
+// prototype does not know.
 func (m *Models) NewPool(p *problem.Problem) (*Pool, error) {
 	if n := p.Topology.Devices; n != m.Devices() {
-		return nil, fmt.Errorf("the comm nets are for %d devices, the problem has %d: take nets trained on %d, or plan for %d devices", m.Devices(), n, n, m.Devices())
+		return nil, fmt.Errorf("the comm nets are for %d devices, the problem has %d: choose nets trained on %d, or plan for %d devices", m.Devices(), n, n, m.Devices())
 	}
 	packed := m.packed
 	if packed == nil {
@@ -65,7 +65,7 @@ func (m *Models) NewPool(p *problem.Problem) (*Pool, error) {
 	for i := range p.Tables {
 		t := &p.Tables[i]
 		if len(t.Features) != 1 {
-			return nil, fmt.Errorf("table %q: %d features read it: the prototype's nets know tables read by one", t.Name, len(t.Features))
+			return nil, fmt.Errorf("table %q: %d features read it: the prototype's nets only know tables that one feature reads", t.Name, len(t.Features))
 		}
 		key := tableContent{VectorOf(t, 0)}
 		content, ok := pool.contents[key]
@@ -86,11 +86,12 @@ func (m *Models) NewPool(p *problem.Problem) (*Pool, error) {
 	return pool, nil
 }
 
-// headroom is how many times the sum of all tables, at the worst of their
-// halvings, a device may reach without overflow.
+// headroom is the number of times that a device may hold the sum of all tables
+// without overflow. Each table counts with the widths, by halving, that give the
+// largest numbers.
 const headroom = 16
 
-// chooseQuantum returns the power of two at which headroom times the integers
+// chooseQuantum returns the power of two with which headroom times the integers
 // of all tables fit 31 bits.
 func (p *Pool) chooseQuantum() float64 {
 	total := p.compute.bound
@@ -114,7 +115,7 @@ func (p *Pool) chooseQuantum() float64 {
 }
 
 // Item returns the handle of a column slice of the table, of that width. It
-// must not be called while a Scorer of the pool is in use elsewhere.
+// must not be called while another goroutine uses a Scorer of the pool.
 func (p *Pool) Item(table, width int) int {
 	key := Slice{table, width}
 	if i, ok := p.index[key]; ok {
@@ -125,7 +126,7 @@ func (p *Pool) Item(table, width int) int {
 	return len(p.items) - 1
 }
 
-// embed returns what a slice adds to the head's first layer.
+// embed returns the vector that a slice adds to the head's first layer.
 func (p *Pool) embed(table, width int) []float32 {
 	key := contentSlice{p.tables[table], width}
 	u, ok := p.embedded[key]
@@ -137,7 +138,8 @@ func (p *Pool) embed(table, width int) []float32 {
 	return u
 }
 
-// quantise rounds to integers, and fills up to whole vectors of the kernels.
+// quantise rounds a vector to integers, and appends zeros up to a multiple of
+// f32.IntLanes.
 func (p *Pool) quantise(u []float32) []int32 {
 	out := make([]int32, (len(u)+f32.IntLanes-1)/f32.IntLanes*f32.IntLanes)
 	for i, v := range u {
@@ -146,9 +148,9 @@ func (p *Pool) quantise(u []float32) []int32 {
 	return out
 }
 
-// Price predicts a whole placement, shards listed by device. It registers new
-// slices, and so must not be called while a Scorer of the pool is in use
-// elsewhere.
+// Price predicts the step times of a whole placement; shards lists the shards of
+// each device. It registers new slices, so it must not be called while another
+// goroutine uses a Scorer of the pool.
 func (p *Pool) Price(shards [][]problem.Shard) plan.Breakdown {
 	s := p.NewScorer()
 	for d, held := range shards {
@@ -159,7 +161,7 @@ func (p *Pool) Price(shards [][]problem.Shard) plan.Breakdown {
 	return s.Breakdown()
 }
 
-// packedModels are the nets made ready. They may be read by many goroutines.
+// packedModels are the nets, packed for the kernels. Many goroutines may read them.
 type packedModels struct {
 	compute       packedCompute
 	forward, back packedComm
@@ -169,10 +171,10 @@ func pack(m *Models) *packedModels {
 	return &packedModels{compute: packCompute(m.Compute), forward: packComm(m.Forward), back: packComm(m.Backward)}
 }
 
-// packedCompute is a compute net made ready.
+// packedCompute is a compute net, packed for the kernels.
 type packedCompute struct {
 	scaling Scaling
-	// layers are the table layers, then the head's first without its bias.
+	// layers are the table layers, and then the head's first layer without its bias.
 	layers []*f32.Columns
 	bias   float64 // of the output
 	bound  float64 // the largest bias of the head's first layer
@@ -204,10 +206,10 @@ func (c *packedCompute) embed(stack *f32.Stack, features *Vector) []float32 {
 	return slices.Clone(stack.Run())
 }
 
-// packedComm is a comm net made ready.
+// packedComm is a comm net, packed for the kernels.
 type packedComm struct {
 	layers []*f32.Columns
-	// An input x enters as x * scale + shift.
+	// An input x is standardised as x * scale + shift.
 	scale, shift []float32
 }
 

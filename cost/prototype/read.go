@@ -9,7 +9,8 @@ import (
 	"io"
 )
 
-// maxFaults is how many errors of one file are listed; the others are counted.
+// maxFaults is the number of errors of one file that are listed; the others are
+// counted.
 const maxFaults = 20
 
 // faults collects the errors of one file.
@@ -19,7 +20,7 @@ type faults struct {
 	more int
 }
 
-// add reports an error in a line; line 0 is the file as a whole.
+// add reports an error in a line; line 0 means the whole file.
 func (f *faults) add(line int, format string, args ...any) {
 	if len(f.list) == maxFaults {
 		f.more++
@@ -36,15 +37,15 @@ func (f *faults) add(line int, format string, args ...any) {
 func (f *faults) err() error {
 	list := f.list
 	if f.more > 0 {
-		list = append(list, fmt.Errorf("%s: and %d errors more", f.file, f.more))
+		list = append(list, fmt.Errorf("%s: and %d more errors", f.file, f.more))
 	}
 	return join(list)
 }
 
 func join(list []error) error { return errors.Join(list...) }
 
-// readAll reads a whole file, decompressed if it is gzipped, of at most
-// MaxFileBytes.
+// readAll reads a whole file of at most MaxFileBytes, and decompresses it if it is
+// gzipped.
 func readAll(name string, r io.Reader) ([]byte, error) {
 	data, err := readLimited(name, r)
 	if err != nil || !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
@@ -68,7 +69,7 @@ func readLimited(name string, r io.Reader) ([]byte, error) {
 	return data, nil
 }
 
-// lineAt returns the line, from 1, of the first non-blank byte at or behind
+// lineAt returns the line, from 1, of the first non-blank byte at or after
 // offset.
 func lineAt(data []byte, offset int64) int {
 	offset = max(0, min(offset, int64(len(data))))
@@ -78,8 +79,8 @@ func lineAt(data []byte, offset int64) int {
 	return 1 + bytes.Count(data[:offset], []byte{'\n'})
 }
 
-// decode reads one JSON value and nothing behind it. Errors name the line,
-// counted from first.
+// decode reads one JSON value, after which nothing may follow. Errors name the
+// line, counted from first.
 func decode(f *faults, data []byte, first int, into any) bool {
 	err := json.Unmarshal(data, into)
 	if err == nil {
@@ -98,7 +99,7 @@ func decode(f *faults, data []byte, first int, into any) bool {
 	return false
 }
 
-// element is one element of a JSON list, and the line it begins in.
+// element is one element of a JSON list, and the line in which it begins.
 type element struct {
 	json.RawMessage
 	line int
@@ -108,7 +109,7 @@ type element struct {
 func elements(f *faults, data []byte, first, most int) []element {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if open, err := d.Token(); err != nil || open != json.Delim('[') {
-		f.add(first, "got no JSON list")
+		f.add(first, "want a JSON list")
 		return nil
 	}
 	var list []element
@@ -136,7 +137,7 @@ func elements(f *faults, data []byte, first, most int) []element {
 		return nil
 	}
 	if rest := bytes.TrimSpace(data[d.InputOffset():]); len(rest) > 0 {
-		f.add(lineAt(data, d.InputOffset()), "something behind the JSON list")
+		f.add(lineAt(data, d.InputOffset()), "want nothing after the JSON list")
 		return nil
 	}
 	return list

@@ -10,10 +10,10 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// maxResults bounds a results file.
+// maxResults is the most results in a file.
 const maxResults = 100_000
 
-// Result is one record of a results file: a plan and what it costs.
+// Result is one record of a results file: a plan and its costs.
 type Result struct {
 	Setting string `json:"setting"`
 	// Task is the number of the task in its file, from 0.
@@ -23,7 +23,7 @@ type Result struct {
 	Method    string  `json:"alg"`
 	Devices   int     `json:"ndevices"`
 	MemoryGiB float64 `json:"max_mem"`
-	// Tables is the number of tables of the task, where stated.
+	// Tables is the number of tables of the task; 0 if the record does not state it.
 	Tables int `json:"T"`
 	// Steps lists the column splits, in order: each halves an entry of the list
 	// of slices and appends a copy of it. Shards lists each device's entries; nil
@@ -39,7 +39,7 @@ type Result struct {
 	Line int `json:"-"`
 }
 
-// ResultDevices are a result's numbers, one a device; times in ms.
+// ResultDevices are the numbers of a result, one for each device. Times are in ms.
 type ResultDevices struct {
 	SizesGiB     []float64 `json:"sizes_gb"`
 	Dims         []int     `json:"dims"`
@@ -49,9 +49,9 @@ type ResultDevices struct {
 	Total        []float64 `json:"total"`
 }
 
-// ReadResults reads a list of results, gzipped or not. A record needs its task
-// and its plan only: other fields may be missing. All errors are reported at
-// once, with their lines.
+// ReadResults reads a list of results, gzipped or not. A record needs only its task
+// and its plan; other fields may be missing. All errors are reported together, with
+// their lines.
 func ReadResults(name string, r io.Reader) ([]Result, error) {
 	data, err := readAll(name, r)
 	if err != nil {
@@ -81,12 +81,13 @@ func ReadResults(name string, r io.Reader) ([]Result, error) {
 	return results, nil
 }
 
-// Placement returns the plan as shards of p, the result's task, device by
-// device. The halves of a split are the left and the right columns. It fails
-// where the plan does not place every column of p once, on p's devices.
+// Placement returns the plan as shards of p, the problem of the result's task,
+// device by device. A split cuts a slice into its left and its right columns.
+// Placement fails if the plan does not place every column of p once, on p's
+// devices.
 func (r *Result) Placement(p *problem.Problem) ([][]problem.Shard, error) {
 	if r.Shards == nil {
-		return nil, errors.New("the record holds no plan")
+		return nil, errors.New("the record does not hold a plan")
 	}
 	if len(r.Shards) != p.Topology.Devices {
 		return nil, fmt.Errorf("shards: %d devices, want %d", len(r.Shards), p.Topology.Devices)
@@ -111,7 +112,7 @@ func (r *Result) Placement(p *problem.Problem) ([][]problem.Shard, error) {
 	return r.place(slices)
 }
 
-// place deals the slices to the devices.
+// place returns the slices of each device, and fails if a slice is not placed once.
 func (r *Result) place(list []problem.Shard) ([][]problem.Shard, error) {
 	placed := make([]bool, len(list))
 	shards := make([][]problem.Shard, len(r.Shards))

@@ -46,7 +46,7 @@ func TestPlacementRefuses(t *testing.T) {
 		result Result
 		want   string
 	}{
-		{Result{}, "holds no plan"},
+		{Result{}, "not hold a plan"},
 		{Result{Shards: [][]int{{0, 1}}}, "1 devices, want 2"},
 		{Result{Shards: [][]int{{0}, {0, 1}}}, "slice 0 is placed twice"},
 		{Result{Shards: [][]int{{0}, {}}}, "slice 1 is placed nowhere"},

@@ -14,11 +14,11 @@ import (
 const (
 	maxSamples      = 2_000_000
 	maxSampleTables = 10_000
-	// maxMillis is above any time measured: an hour.
+	// maxMillis is above any measured time: an hour.
 	maxMillis = 3.6e6
 )
 
-// Slice is a table of the pool at some dim.
+// Slice is a table of the pool with the given dim.
 type Slice struct{ Table, Dim int }
 
 // ComputeSample is a measured group of tables on one device.
@@ -28,19 +28,20 @@ type ComputeSample struct {
 	Millis float64
 }
 
-// CommSample is a measured pair of all-to-alls, one number a device.
+// CommSample is a measured pair of all-to-alls. Each list has one number for each
+// device.
 type CommSample struct {
-	// Dims are the dim sums, Starts when each device enters the forward
-	// exchange, in ms.
+	// Dims holds the dim sums, and Starts the times, in ms, at which the devices
+	// enter the forward exchange.
 	Dims   []int
 	Starts []float64
-	// Forward and Backward are the exchanges' times, in ms.
+	// Forward and Backward are the times of the exchanges, in ms.
 	Forward, Backward []float64
 }
 
-// ReadComputeSamples reads compute costs, one a line as "i,j,k ms", gzipped or
-// not. Index k stands for table k%tables at dim 128>>(k/tables), tables being
-// the size of the pool.
+// ReadComputeSamples reads compute costs, gzipped or not. Each line is one sample:
+// "i,j,k ms". Index k stands for table k%tables with dim 128>>(k/tables), where
+// tables is the size of the pool.
 func ReadComputeSamples(name string, r io.Reader, tables int) ([]ComputeSample, error) {
 	if tables < 1 || tables > problem.MaxTables {
 		return nil, fmt.Errorf("%s: a pool of %d tables", name, tables)
@@ -83,8 +84,8 @@ func ReadComputeSamples(name string, r io.Reader, tables int) ([]ComputeSample, 
 	return samples, nil
 }
 
-// ReadCommSamples reads comm costs, one a line as "dims starts forward
-// backward", comma lists of one number a device, gzipped or not.
+// ReadCommSamples reads comm costs, gzipped or not. Each line is one sample: "dims
+// starts forward backward", four comma lists of one number for each device.
 func ReadCommSamples(name string, r io.Reader, devices int) ([]CommSample, error) {
 	if devices < 1 || devices > maxDevices {
 		return nil, fmt.Errorf("%s: samples of %d devices", name, devices)
@@ -139,7 +140,7 @@ func millisList(text string, n int) ([]float64, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		v, err := strconv.ParseFloat(part, 64)
 		if err != nil || math.IsNaN(v) || v < 0 || v > maxMillis {
-			return nil, fmt.Errorf("%q is no time in ms", short(part))
+			return nil, fmt.Errorf("%q is not a time in ms", short(part))
 		}
 		list = append(list, v)
 	}

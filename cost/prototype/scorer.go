@@ -9,25 +9,25 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Scorer keeps the predicted cost of a placement while shards come and go. It
-// serves one goroutine; Scorers of one Pool share the pool's items.
+// Scorer keeps the predicted cost of a placement while shards are added and removed.
+// Only one goroutine may use it. The Scorers of one Pool share the pool's items.
 //
-// The final cost of a device without tables is what the net says, as in the
-// prototype; while searching it is 0, as in the prototype's greedy.
+// For a device without tables, Cost and Breakdown use the output of the net, as the
+// prototype does. Compute returns 0, as in the prototype's greedy search.
 type Scorer struct {
 	pool *Pool
-	// sums is a matrix, one row a device.
+	// sums is a matrix, one row for each device.
 	sums    []int32
 	devices []deviceState
 	heads   []float32 // scratch of ComputeWith
-	// The comm nets, and when each device enters the forward exchange.
+	// The comm nets, and the times at which the devices enter the forward exchange.
 	backward, forward *f32.Stack
 	starts            []float32
 }
 
 type deviceState struct {
 	dimSum, shards int32
-	// compute is the predicted time, where known is true.
+	// compute is the predicted time; it is valid if known is true.
 	known   bool
 	compute float64
 }
@@ -49,12 +49,12 @@ func (p *Pool) NewScorer() *Scorer {
 // form: Item panics on one.
 func (s *Scorer) Item(table, width int, form problem.Form) int {
 	if form != (problem.Form{}) {
-		panic("prototype: the nets know slices of columns in HBM only")
+		panic("prototype: the nets only know slices of columns in HBM")
 	}
 	return s.pool.Item(table, width)
 }
 
-// Shared returns 0: devices share nothing that the nets know.
+// Shared returns 0: the nets know no cost that all devices share.
 func (s *Scorer) Shared() float64 { return 0 }
 
 // Reset empties all devices.
@@ -90,8 +90,8 @@ func (s *Scorer) row(device int) []int32 {
 	return s.sums[device*n : (device+1)*n]
 }
 
-// Compute returns the predicted time, in ms, of the fused forward and backward
-// of what the device holds; 0 where that is nothing.
+// Compute returns the predicted time, in ms, of the fused forward and backward of
+// the device's slices; 0 if it has none.
 func (s *Scorer) Compute(device int) float64 {
 	state := &s.devices[device]
 	if state.shards == 0 {
@@ -104,8 +104,8 @@ func (s *Scorer) Compute(device int) float64 {
 	return state.compute
 }
 
-// ComputeWith returns, for each of the devices, what Compute would return with
-// the slice added there. It changes nothing.
+// ComputeWith sets out, for each of the devices, to the result that Compute would
+// have after the slice was added to the device. It does not change the placement.
 func (s *Scorer) ComputeWith(slice int, devices []int32, out []float64) {
 	for len(devices) > 0 {
 		n := min(len(devices), len(s.heads))
@@ -128,8 +128,8 @@ func (s *Scorer) Cost() float64 {
 	return cost
 }
 
-// Breakdown returns the estimate of the current placement, device by device. Forward holds the
-// time of the fused forward and backward, and Backward is 0.
+// Breakdown returns the estimate of the current placement, device by device. Forward
+// holds the time of the fused forward and backward, and Backward is 0.
 func (s *Scorer) Breakdown() plan.Breakdown {
 	backward, forward := s.comm()
 	devices := make([]plan.StepTimes, len(s.devices))
@@ -149,7 +149,7 @@ func (s *Scorer) final(device int) float64 {
 	return s.Compute(device)
 }
 
-// maxStart bounds what enters the forward net, so that it stays finite.
+// maxStart bounds the start times, so that the inputs of the forward net are finite.
 const maxStart = 1e12
 
 // comm evaluates both comm nets. The results hold until the next call.

@@ -21,8 +21,8 @@ const (
 	maxLine       = 4 << 20
 )
 
-// Profile is the device that problems made from tasks name: the paper's. The
-// nets do not read it.
+// Profile is the device profile of problems made from tasks: the device of the
+// paper. The nets do not read it.
 const Profile = "rtx2080ti"
 
 // Task is a planning task: tables of a pool, by index, and their dims.
@@ -33,16 +33,16 @@ type Task struct {
 
 // TaskFile is the content of a file of tasks.
 type TaskFile struct {
-	// Setting, Devices and MemoryGiB are stated by the JSON form only; empty and
-	// 0 otherwise.
+	// Only the JSON form states Setting, Devices and MemoryGiB; otherwise they are
+	// empty or 0.
 	Setting   string
 	Devices   int
 	MemoryGiB float64
 	Tasks     []Task
 }
 
-// ReadTasks reads tasks, one a line as "id,id,... dim,dim,...", or in the JSON
-// form. All errors are reported at once, with their lines.
+// ReadTasks reads tasks in the JSON form, or as text with a task on each line:
+// "id,id,... dim,dim,...". All errors are reported together, with their lines.
 func ReadTasks(name string, r io.Reader) (*TaskFile, error) {
 	data, err := readAll(name, r)
 	if err != nil {
@@ -56,7 +56,7 @@ func ReadTasks(name string, r io.Reader) (*TaskFile, error) {
 		file.readText(f, data)
 	}
 	if len(file.Tasks) == 0 && len(f.list) == 0 {
-		f.add(0, "no tasks: a line of a task is \"id,id,... dim,dim,...\"")
+		f.add(0, "no tasks: write each task as a line \"id,id,... dim,dim,...\"")
 	}
 	if err := f.err(); err != nil {
 		return nil, err
@@ -159,16 +159,16 @@ func integerList(text string, most int) ([]int, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		v, err := strconv.Atoi(part)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no integer", short(part))
+			return nil, fmt.Errorf("%q is not an integer", short(part))
 		}
 		list = append(list, v)
 	}
 	return list, nil
 }
 
-// Tables returns the task's tables, drawn from the pool; each is named after
-// its place in the task and the pool's table. It fails for an id outside the
-// pool.
+// Tables returns the task's tables, copied from the pool. The name of each table is
+// its place in the task and the name of the pool's table. Tables fails if an id is
+// outside the pool.
 func (t Task) Tables(pool []problem.Table) ([]problem.Table, error) {
 	tables := make([]problem.Table, len(t.TableIDs))
 	for i, id := range t.TableIDs {
@@ -183,7 +183,7 @@ func (t Task) Tables(pool []problem.Table) ([]problem.Table, error) {
 }
 
 // Problem returns the task as the prototype plans it: on equal devices of one
-// host with the given memory each, counting weights alone.
+// host, each with the given memory. Only weights count in the memory.
 func (t Task) Problem(pool []problem.Table, devices int, memory unit.Bytes) (*problem.Problem, error) {
 	tables, err := t.Tables(pool)
 	if err != nil {

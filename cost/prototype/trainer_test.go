@@ -487,7 +487,7 @@ func checkComputeSamples(tables []problem.Table, samples []ComputeSample) error 
 	for i := range samples {
 		s := &samples[i]
 		if !isTime(s.Millis) {
-			f.add(0, "sample %d: %v is no time in ms", i, s.Millis)
+			f.add(0, "sample %d: %v is not a time in ms", i, s.Millis)
 		}
 		if members += len(s.Slices); members > math.MaxInt32 {
 			f.add(0, "more than %d tables in all", math.MaxInt32)
@@ -518,7 +518,7 @@ func checkCommSamples(samples []CommSample) error {
 		}
 		for _, v := range slices.Concat(s.Starts, s.Forward, s.Backward) {
 			if !isTime(v) {
-				f.add(0, "sample %d: %v is no time in ms", i, v)
+				f.add(0, "sample %d: %v is not a time in ms", i, v)
 			}
 		}
 		for _, d := range s.Dims {

@@ -8,12 +8,12 @@ import (
 // Vector holds a table's features as FeatureNames orders them.
 type Vector [Features]float64
 
-// binOrder is the place in a Vector of each use-count class: as strings,
-// bin_10 to bin_16 lie between bin_1 and bin_2.
+// binOrder holds, for each use-count class, its place in a Vector. Names are sorted
+// as strings, so bin_10 to bin_16 lie between bin_1 and bin_2.
 var binOrder = [access.Classes]int{0, 1, 9, 10, 11, 12, 13, 14, 15, 16, 2, 3, 4, 5, 6, 7, 8}
 
 // VectorOf returns the features of a slice of t that is dim columns wide. The
-// bins are the table's histogram, on a batch of Batch.
+// bins are the table's histogram for the batch size Batch.
 func VectorOf(t *problem.Table, dim int) Vector {
 	bins := t.Access.Reuse
 	if t.Access.Kind != access.Histogram || t.Access.Batch != Batch {
