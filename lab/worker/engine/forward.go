@@ -17,9 +17,10 @@ type bagRange struct {
 	gather        f32.Gather
 }
 
-// A range of bags reads and writes about the group's bytes over rangesPerThread,
-// between these bounds: small enough that no thread waits long for the last one,
-// large enough that taking a range, and the first rows of it, cost nothing.
+// A range of bags reads and writes about the bytes of the group divided by
+// rangesPerThread, within these bounds: small enough that no thread waits long for
+// the last one, and large enough that taking a range and loading its first rows
+// cost little.
 const (
 	minRangeBytes   = 64 << 10
 	maxRangeBytes   = 512 << 10
@@ -52,7 +53,7 @@ func (f *forward) plan(shards []shard, threads int) {
 	f.shards, f.phase = shards, f.sumRanges
 }
 
-// perSample is the weights of the lookups before bag hi.
+// perSample returns the weights of the lookups before bag hi.
 func perSample(s *shard, hi int) []float32 {
 	if s.PerSample == nil {
 		return nil
@@ -60,7 +61,7 @@ func perSample(s *shard, hi int) []float32 {
 	return s.PerSample[:s.Bags.Offsets[hi]]
 }
 
-// forwardBytes is what the bags lo to hi read and write.
+// forwardBytes returns the number of bytes that the bags lo to hi read and write.
 func (s *shard) forwardBytes(lo, hi int) int64 {
 	lookups := s.Bags.Offsets[hi] - s.Bags.Offsets[lo]
 	return lookups*int64(4*s.Dim+8) + int64(hi-lo)*int64(4*s.Dim+8)

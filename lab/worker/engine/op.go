@@ -210,24 +210,24 @@ func (s *Shard) bagProblems() (found []string) {
 
 func (s *Shard) bags() int { return len(s.Bags.Offsets) - 1 }
 
-// Output returns the pooled vectors of a shard after Forward: those of bag b begin
-// at b*Dim. Before Forward they are undefined.
+// Forward sums the rows of every bag into its output, in the order of its lookups.
+// The output of an empty bag is zero.
 func (o *Op) Forward() { o.forward.run(o.team) }
 
-// Output is the pooled vectors of a shard after Forward: those of bag b begin at
-// b*Dim. Before it they are undefined.
+// Output returns the pooled vectors of a shard after Forward: those of bag b begin
+// at b*Dim. Before Forward they are undefined.
 func (o *Op) Output(shard int) []float32 { return o.shards[shard].outputs }
 
-// Gradient is the gradients of a shard's pooled vectors, laid out as Output is.
-// Bytes returns the size of the op's buffers: outputs, gradients, and the buffers
-// of the backward, without the shards.
+// Gradient returns the gradients of a shard's pooled vectors, in the layout of
+// Output. The caller fills them before Backward, which does not change them. Until
+// then they are undefined.
 func (o *Op) Gradient(shard int) []float32 { return o.shards[shard].gradients }
 
-// Close ends the op's goroutines. The op must not run after it. A second Close does
-// nothing.
+// Bytes returns the size of the op's buffers: outputs, gradients, and the buffers
+// of the backward, without the shards.
 func (o *Op) Bytes() unit.Bytes { return o.bytes }
 
-// Close ends the op's goroutines. The op must not run after it. Closing twice does
+// Close ends the op's goroutines. The op must not run after it. A second Close does
 // nothing.
 func (o *Op) Close() {
 	if o.team != nil {
