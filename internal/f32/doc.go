@@ -1,12 +1,11 @@
-// Package f32 provides float32 kernels for small dense networks: a matrix
-// product, and the vector loops around it; and for embedding tables, the sums of
-// picked rows.
+// Package f32 provides float32 kernels: for small dense networks, a matrix product
+// and the vector loops around it; for embedding tables, sums of picked rows.
 //
-// Every kernel has a plain Go loop in generic.go, which is its meaning and its
-// test oracle. On amd64 processors with AVX2 and FMA, found at run time, an
-// assembly twin does the work; elsewhere, and under the build tag noasm, the
-// portable path does (gonum's Sgemm for products, the plain loops for the
-// rest). README.md lists the twins, the tricks and the measured gain.
+// Every kernel has a plain Go loop in generic.go, which defines its result and is its
+// test oracle. On amd64 processors with AVX2 and FMA, which the package detects at
+// run time, an assembly twin does the work. On other processors, and with the build
+// tag noasm, the portable path does the work: gonum's Sgemm for products, the plain
+// loops for the rest. README.md lists the twins, the tricks and the measured gain.
 //
 // Matrices are row-major slices with a leading dimension: element (i, j) of a
 // matrix with leading dimension ld is at i*ld + j.
@@ -22,7 +21,7 @@
 // add, and sums in another order.
 //
 // Wrong lengths are a caller's bug and panic with the prefix "f32:". The rows that
-// a Gather picks are trusted. Nothing here allocates but a Packed that grows.
+// a Gather picks are not checked. Only a Packed that grows allocates memory.
 package f32
 
 //go:generate go -C gen run . -out ../twins_amd64.s -stubs ../stubs_amd64.go -pkg f32

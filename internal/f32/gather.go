@@ -4,12 +4,12 @@ import "unsafe"
 
 //go:generate go -C gen run ./gather -out ../gather_amd64.s -stubs ../gather_stubs_amd64.go -pkg f32
 
-// Gather sums rows of a table far larger than the caches, which the processor's
-// own prefetcher cannot foresee: the rows some picks ahead are asked for while
-// others are summed.
+// Gather sums rows of a table that is far larger than the caches. The processor's
+// own prefetcher cannot predict the rows, so Gather prefetches the rows of later
+// picks while it sums earlier ones.
 //
-// The picks are trusted: whoever calls has checked that every row of them is in
-// the table. A check here would read all of them once more, each time.
+// Gather does not check the picks: the caller must make sure that every picked row
+// is in the table. A check here would read all picks once more in every call.
 type Gather struct {
 	// Table is row-major, of rows of Dim columns: Dim is a multiple of 4.
 	Table []float32
@@ -20,12 +20,13 @@ type Gather struct {
 	Picks   []uint64
 	Mask    uint64
 	Weights []float32
-	// Ahead is how many picks ahead rows are asked for; 0 means about 8 KiB of rows.
+	// Ahead is the number of picks by which rows are prefetched early; 0 means about
+	// 8 KiB of rows.
 	Ahead int
 }
 
-// aheadBytes of rows on their way keep the memory busy: on the processor that
-// README.md names, less waits for them and more gains nothing.
+// aheadBytes is the bytes of rows that are prefetched early. On the processor that
+// README.md names, fewer bytes make the sums wait for memory, and more gain nothing.
 const aheadBytes = 8192
 
 // Sum sets row r of dst, of Dim columns, to the sum of the rows picked by
@@ -58,8 +59,8 @@ func Rows(rows []int64) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(rows))), len(rows))
 }
 
-// Prefetch asks for the memory under x, which is needed soon, without waiting for
-// it. Plain builds do nothing.
+// Prefetch loads the memory of x, which is needed soon, into the cache, without
+// waiting for it. In plain builds it does nothing.
 func Prefetch(x []float32) { prefetch(x) }
 
 // Adagrad adds the squares of the gradient to state, and moves the weights w

@@ -23,8 +23,8 @@ const (
 )
 
 // Packed is a right-hand matrix of a product, made ready by Pack and used by
-// MulAdd. It keeps its memory between uses. It may be read by many goroutines
-// at a time.
+// MulAdd. It keeps its memory between uses. Many goroutines may read it at the
+// same time.
 type Packed struct {
 	k, n  int
 	trans bool
@@ -65,8 +65,7 @@ func (p *Packed) MulAdd(transA bool, m int, a []float32, lda int, c []float32, l
 }
 
 // Gemm adds op(A) op(B) to the m x n matrix C, where op(A) is m x k and op(B)
-// k x n. It packs B on every call: where B or the memory can be used again,
-// use Packed.
+// k x n. It packs B on every call; to use B or the memory again, use Packed.
 func Gemm(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
 	var p Packed
 	p.Pack(transB, k, n, b, ldb)

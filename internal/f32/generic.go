@@ -2,9 +2,9 @@ package f32
 
 import "math"
 
-// The plain loops: what every kernel means. The conversions float32(x*y) keep
-// the compiler from fusing a product into a sum, so that element-wise kernels
-// give the same bytes on every processor.
+// generic.go holds the plain loops, which define the results of all kernels. The
+// conversions float32(x*y) keep the compiler from fusing a product into a sum, so
+// that element-wise kernels give the same bytes on every processor.
 
 // gemmGeneric adds op(A) op(B) to C, where op transposes if asked.
 func gemmGeneric(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {

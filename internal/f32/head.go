@@ -1,6 +1,6 @@
 package f32
 
-// IntLanes is what the length of every []int32 here is a multiple of.
+// IntLanes divides the length of every []int32 of this package.
 const IntLanes = 8
 
 // AddInts adds src to dst, element by element. Their equal length is a multiple
@@ -16,8 +16,8 @@ func SubInts(dst, src []int32) {
 	subInts(dst, src)
 }
 
-// FoldedWeights are the weights of a hidden layer that read three scalars:
-// Scalars[k][i] is what unit i makes of scalar k.
+// FoldedWeights are the weights of a hidden layer for three scalars: Scalars[k][i]
+// is the weight of unit i for scalar k.
 type FoldedWeights struct{ Scalars [3][]float32 }
 
 // FoldedHead evaluates one hidden layer of rectified units and one output whose

@@ -1,8 +1,8 @@
 package f32
 
-// What dense layers are trained with: products that rectify on their way to
-// memory, products that are read in place, and sums of rows. gen/layer writes
-// the twins.
+// layer.go holds the kernels that train dense layers: products that are rectified
+// before they are stored, products that read their matrices in place, and sums of
+// rows. gen/layer writes the twins.
 
 //go:generate go -C gen run ./layer -out ../layer_amd64.s -stubs ../layer_stubs_amd64.go -pkg f32
 
@@ -22,7 +22,7 @@ func (p *Packed) Rectify(m int, a []float32, lda int, bias, c []float32, ldc int
 	}
 }
 
-// rectify is what Rectify means.
+// rectify is the plain loop of Rectify.
 func (p *Packed) rectify(m int, a []float32, lda int, bias, c []float32, ldc int) {
 	for i := range m {
 		copy(c[i*ldc:i*ldc+p.n], bias)
@@ -34,7 +34,7 @@ func (p *Packed) rectify(m int, a []float32, lda int, bias, c []float32, ldc int
 }
 
 // MulMask sets the m x n matrix C to A B where act is above zero, and to zero
-// elsewhere, for the packed k x n matrix B: the way back through a layer and
+// elsewhere, for the packed k x n matrix B: the backward of a layer and of
 // the ReLU before it, whose output was act. act has C's shape and leading
 // dimension; C must not overlap the others. It gives the bytes of clear,
 // MulAdd and Mask.
@@ -51,7 +51,7 @@ func (p *Packed) MulMask(m int, a []float32, lda int, act, c []float32, ldc int)
 	}
 }
 
-// mulMask is what MulMask means.
+// mulMask is the plain loop of MulMask.
 func (p *Packed) mulMask(m int, a []float32, lda int, act, c []float32, ldc int) {
 	for i := range m {
 		clear(c[i*ldc : i*ldc+p.n])
@@ -68,8 +68,9 @@ func (p *Packed) fits(m int) bool {
 	return fast && m >= panelM && p.n > 0 && p.n%panelN == 0 && p.k > 0 && p.k <= blockK
 }
 
-// nextBlock walks over m rows, at least six, in blocks of six. The last overlaps
-// the one before where m asks for it: its rows are written twice, the same.
+// nextBlock walks over m rows, at least six, in blocks of six. If m is not a multiple
+// of six, the last block overlaps the block before it, and some rows are written
+// twice, with the same values.
 func nextBlock(i, m int) int {
 	if i+panelM < m {
 		return min(i+panelM, m-panelM)
@@ -78,8 +79,8 @@ func nextBlock(i, m int) int {
 }
 
 // Outer adds A^T B to the m x n matrix C, where A is k x m and B k x n: a
-// layer's gradient. Both are read in place, but for the last n%16 columns of B,
-// for which scratch serves. It gives the bytes of Gemm.
+// layer's gradient. Both are read in place, except the last n%16 columns of B, which
+// are packed in scratch. It gives the same bytes as Gemm.
 func Outer(scratch *Packed, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
 	checkMatrix("A", k, m, a, lda)
 	checkMatrix("B", k, n, b, ldb)
@@ -107,8 +108,8 @@ func Outer(scratch *Packed, m, n, k int, a []float32, lda int, b []float32, ldb 
 	}
 }
 
-// outerRows is how many of the rows that are left the next kernel takes: six or
-// four where it can, as fewer leave the multipliers waiting for their own sums.
+// outerRows returns the number of rows, of those left, that the next kernel takes: six
+// or four if possible, because with fewer rows the multipliers wait for their own sums.
 func outerRows(left int) int {
 	switch {
 	case left == 8 || left == 4:

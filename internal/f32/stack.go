@@ -6,8 +6,8 @@ import "math"
 // weights are stored input by input, and 8 to 64 outputs are summed at once, in
 // registers. About half of a rectified layer's outputs are zero, and a zero
 // input needs none of its weights: of a long input only the rows of the elements
-// above zero are read. A short one is read whole, which needs no list and is
-// foreseen by the processor.
+// above zero are read. A short input is read whole, which needs no list and which the
+// processor can predict.
 //
 //	listed inputs   weights, one row an input       outputs
 //	     0  ------> [ w(0,0)  w(0,1)  ...  ]  \
@@ -17,8 +17,8 @@ import "math"
 // The twin runs the whole stack in one call, as a list of steps: one for every
 // panel of outputs, and one to list the elements of a long vector.
 
-// Columns is a layer's matrix and biases, stored input by input. It may be read
-// by many goroutines at a time.
+// Columns is a layer's matrix and biases, stored input by input. Many goroutines may
+// read it at the same time.
 type Columns struct {
 	in, out int
 	panels  []columnPanel
@@ -35,7 +35,7 @@ const (
 	widestPanel = 64
 	// listedFrom is the length from which a vector is worth a list.
 	listedFrom = 96
-	// columnsAhead is how many inputs are read behind the last, at most.
+	// columnsAhead is the most inputs that are read after the last one.
 	columnsAhead = 8
 )
 
@@ -63,15 +63,15 @@ func PackColumns(out, in int, weights, bias []float32) *Columns {
 	return c
 }
 
-// Stack is layers one behind the other, rectified but for the last, and the
-// memory of one evaluation: it serves one goroutine.
+// Stack is a list of layers, with a ReLU after each except the last, and the memory
+// of one evaluation. Only one goroutine may use it.
 type Stack struct {
 	layers  []*Columns
 	vectors []*vector
 	steps   []stackStep
 }
 
-// vector is what goes from one layer to the next.
+// vector is the output of one layer and the input of the next.
 type vector struct {
 	n      int
 	values []float32 // n, and zeros behind them

@@ -42,8 +42,8 @@ func ReLU(x []float32) {
 	relu(x)
 }
 
-// Mask zeroes grad where act is not above zero: the way back through a ReLU
-// whose output was act. The lengths must match.
+// Mask zeroes grad where act is not above zero: the backward of a ReLU whose
+// output was act. The lengths must match.
 func Mask(grad, act []float32) {
 	same("Mask", len(grad), len(act))
 	mask(grad, act)
