@@ -7,16 +7,16 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// New returns the plan that puts shards[d] on device d of p's cluster. It fills
-// Tables, Devices (all but the predicted times) and Cluster; the times,
-// Predicted and Provenance are the caller's to fill.
+// New returns the plan that puts shards[d] on device d of p's cluster. It sets Tables,
+// Devices without the predicted times, and Cluster. The caller sets the times, Predicted
+// and Provenance.
 //
 // A table has the sharding type that its shards state. If no shard states one, the
 // shapes decide: a table in one whole shard becomes table_wise, a table cut by
-// columns column_wise, by rows row_wise, by both grid. A data_parallel table is in
-// every device's list; in the plan it is one shard, with Device -1. New does not
-// check the placement: Validate reports a shard that is missing or placed twice.
-// Each shard's Table must be an index into p.Tables, and p must be valid.
+// columns column_wise, by rows row_wise, by both grid. A data_parallel table is listed on
+// every device; in the plan it is one shard, with Device -1. p must be valid, and each
+// shard's Table an index into p.Tables. New does not check the placement further: Validate
+// reports shards that are missing or placed twice.
 func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
 	pl := &Plan{Tables: make([]Table, len(p.Tables)), Cluster: clusterOf(p)}
 	for i := range p.Tables {
@@ -64,10 +64,10 @@ func (t *Table) everywhere(n int) bool {
 	return true
 }
 
-// Of returns the plan with the given tables, in the problem's order. Sharding types,
-// replicated shards and tiers stay as they are given; New would derive them. Of
-// fills Devices and Cluster as New does, and checks no more than New. The plan owns
-// the tables from then on, and sorts their shards.
+// Of returns the plan with the given tables, which must be in the problem's order. Unlike
+// New, it derives nothing: sharding types, replicated shards and tiers stay as given. It
+// sets Devices and Cluster as New does, and checks no more than New. The plan takes over
+// the tables and sorts their shards.
 func Of(p *problem.Problem, tables []Table) *Plan {
 	pl := &Plan{Tables: tables, Cluster: clusterOf(p)}
 	index := make([]int, len(tables))
@@ -81,7 +81,7 @@ func Of(p *problem.Problem, tables []Table) *Plan {
 	return pl
 }
 
-// of returns the shard as one of table i of a problem, of the given sharding type.
+// of returns the shard as a shard of table i of a problem, with the given sharding type.
 func (s Shard) of(i int, shardingType ShardingType) problem.Shard {
 	shard := problem.Shard{Table: i, Rows: s.Rows, Columns: s.Columns, ShardingType: shardingType, Tier: s.Tier, Cache: s.Cache}
 	if s.Tier == HBM {
@@ -116,7 +116,7 @@ func compareShards(a, b Shard) int {
 		cmp.Compare(a.Device, b.Device))
 }
 
-// impliedType returns the sharding type that the shapes of a table's shards stand for.
+// impliedType returns the sharding type that the shapes of a table's shards imply.
 func impliedType(t *Table) ShardingType {
 	if len(t.Shards) == 0 || len(t.Shards) == 1 && t.whole(t.Shards[0]) {
 		return TableWise
@@ -141,20 +141,20 @@ func (t *Table) allColumns(s Shard) bool {
 }
 func (t *Table) whole(s Shard) bool { return t.allRows(s) && t.allColumns(s) }
 
-// inside returns whether s is a rectangle of the table, and not an empty one.
+// inside reports whether s is a rectangle inside the table and not empty.
 func (t *Table) inside(s Shard) bool {
 	return 0 <= s.Rows.Start && s.Rows.Start < s.Rows.End && s.Rows.End <= t.Rows &&
 		0 <= s.Columns.Start && s.Columns.Start < s.Columns.End && s.Columns.End <= int64(t.Dim)
 }
 
-// enough is where tally stops adding to a device's bytes, so that no sum
+// enough is the sum at which tally stops adding bytes to a device, so that no sum
 // overflows. It is above the bytes of all tables of a valid problem together.
 const enough = 1 << 60
 
-// tally counts what pl puts on each of n devices: shards, pooled columns and
-// bytes. index says which table of p each table of pl is, -1 for none. Shards
-// of unknown tables, outside their table or on no device are not counted. A
-// replicated shard counts on every device.
+// tally counts the shards, pooled columns and bytes that pl puts on each of n devices.
+// index[i] is the table of p that table i of pl is, or -1. Shards of unknown tables,
+// outside their table or on no device do not count. A replicated shard counts on every
+// device.
 func tally(pl *Plan, p *problem.Problem, index []int, n int) []Device {
 	devices := make([]Device, n)
 	var every Device // what lies on all of them

@@ -9,12 +9,12 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Changes is what differs from one plan to another.
+// Changes are the differences between two plans.
 type Changes struct {
 	Cost CostChange `json:"cost_ms"`
-	// Cluster is nil where both plans are for the same cluster and batch.
+	// Cluster is nil if both plans are for the same cluster and batch.
 	Cluster *ClusterChange `json:"cluster,omitempty"`
-	// Devices has an entry for every device of either plan.
+	// Devices has an entry for every device that one of the plans has.
 	Devices []DeviceChange `json:"devices"`
 	// Tables are the tables of both plans that are cut or placed in another way,
 	// in the order of the first plan; Unchanged is the number of the others.
@@ -32,8 +32,8 @@ type Changes struct {
 	Elements int64 `json:"elements"`
 }
 
-// CostChange is the predicted cost of both plans; nil where no model priced the
-// plan (Plan.Priced).
+// CostChange is the predicted cost of both plans; nil for a plan without predictions
+// (Plan.Priced).
 type CostChange struct {
 	Before *unit.Millis `json:"before"`
 	After  *unit.Millis `json:"after"`
@@ -52,8 +52,8 @@ type ClusterChange struct {
 	After  Cluster `json:"after"`
 }
 
-// DeviceChange is what both plans give a device; nil where the plan's cluster
-// does not have it.
+// DeviceChange is one device in both plans; nil for a plan whose cluster does not have the
+// device.
 type DeviceChange struct {
 	Device int           `json:"device"`
 	Before *DeviceTotals `json:"before"`
@@ -74,16 +74,16 @@ type DeviceTotals struct {
 	Total unit.Millis `json:"total_ms"`
 }
 
-// TableChange is what happens to a table that both plans have. At least one of the
-// four flags is set, or Module is not nil.
+// TableChange is the difference of a table that both plans have. At least one of the four
+// flags is set, or Module is not nil.
 type TableChange struct {
 	Name   string     `json:"name"`
 	Before TableState `json:"before"`
 	After  TableState `json:"after"`
 	// Resized: rows or dim differ. Moves is then empty, because it is another table.
 	Resized bool `json:"resized"`
-	// Module is nil where both plans have the table in the same module, and where
-	// one of them states none.
+	// Module is nil if both plans have the table in the same module, or if one of them
+	// does not state the module.
 	Module *ModuleChange `json:"module,omitempty"`
 	// Retyped: the sharding type differs.
 	Retyped bool `json:"sharding_type_changed"`
@@ -108,19 +108,18 @@ type TableState struct {
 	Dim          int          `json:"dim"`
 	ShardingType ShardingType `json:"sharding_type"`
 	Shards       int          `json:"shards"`
-	// Devices hold the shards, ascending and each once; -1 stands for all of
-	// them.
+	// Devices are the devices that hold shards, ascending and each once; -1 means all
+	// devices.
 	Devices []int `json:"devices"`
-	// Tiers are the memories that the shards lie in, each once; nil where that is HBM
-	// alone. Caches are the cached shares of those that have one, ascending and each
-	// once.
+	// Tiers are the tiers of the shards, each once; nil if all shards lie in HBM. Caches
+	// are the cache shares of the shards that state one, ascending and each once.
 	Tiers  []Tier    `json:"tiers,omitempty"`
 	Caches []float64 `json:"cache_shares,omitempty"`
 }
 
-// Move is a rectangle of a table that lies elsewhere after the change.
+// Move is a rectangle of a table that changes its device, tier or cache share.
 type Move struct {
-	// Rows and Columns are its first and the one after its last, as in the file.
+	// Rows and Columns are the rectangle: the first, and the one after the last.
 	Rows    [2]int64 `json:"rows"`
 	Columns [2]int64 `json:"columns"`
 	// From and To are devices; -1 stands for all of them.
@@ -132,15 +131,15 @@ type Move struct {
 	// HostCached.
 	FromCache float64 `json:"from_cache_share,omitempty"`
 	ToCache   float64 `json:"to_cache_share,omitempty"`
-	// Elements is the number of weights that To has to be sent, rows x columns:
-	// 0 where it has them already, because they were on every device or only
-	// change their tier or cache. To all devices it counts one copy.
+	// Elements is the number of weights, rows x columns, that must be sent to To. It is 0
+	// if To already has them, because they were on every device or change only their tier
+	// or cache share. If To is all devices, it counts one copy.
 	Elements int64 `json:"elements"`
 }
 
 // Diff returns what changes from plan before to plan after. Tables are matched
-// by name. Both plans must be placements (Validate): where a part of a table is
-// placed twice or not at all, Moves need not list all of it.
+// by name. Both plans must be placements (Validate): if a part of a table is placed twice
+// or not at all, Moves may be incomplete.
 func Diff(before, after *Plan) Changes {
 	c := Changes{
 		Cost:       CostChange{cost(before), cost(after)},
@@ -262,11 +261,11 @@ func state(t *Table) TableState {
 	return s
 }
 
-// moves returns where the shards of a meet shards of b that lie elsewhere, both
-// sorted by compareShards. It looks at b slice by slice, a slice being shards
-// of the same columns and so sorted by row: each shard of a is held against the
-// slices that begin before it ends, and in them, after a binary search, only
-// against shards it meets.
+// moves returns the parts of the shards of a that shards of b hold on another device, tier
+// or cache. Both lists are sorted by compareShards. It goes through b slice by slice; the
+// shards of a slice have the same columns and are sorted by row. It compares each shard of
+// a with the slices that begin before the shard ends, and in a slice, after a binary
+// search, only with the shards that overlap it.
 func moves(a, b []Shard) []Move {
 	var slicesOfB [][]Shard
 	for len(b) > 0 {
@@ -306,7 +305,7 @@ func moves(a, b []Shard) []Move {
 	return list
 }
 
-// move returns what of shard from goes elsewhere, to shard to.
+// move returns the part of shard from that shard to holds elsewhere.
 func move(from, to Shard) (Move, bool) {
 	rows, columns := meet(from.Rows, to.Rows), meet(from.Columns, to.Columns)
 	m := Move{

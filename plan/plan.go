@@ -1,15 +1,15 @@
 // Package plan holds the outcome of planning: which shard lies on which device.
 //
 //	New                  a problem, shards by device -> Plan (build.go)
-//	Plan.Validate        the plan against its problem; the last word on a plan (validate.go)
+//	Plan.Validate        checks a plan against its problem (validate.go)
 //	Breakdown            step times, device by device (breakdown.go)
 //	Save, Write          the plan as versioned JSON, docs/PLAN.md (format.go)
 //	Load, Read           the plan from that JSON (save.go, read.go)
 //	Diff                 what changes from one plan to another (diff.go)
-//	Digest               a problem's identity (digest.go)
+//	Digest               a digest of all fields of a problem (digest.go)
 //
 // The package does not know how a plan was found or what its predicted times
-// mean; it only keeps them.
+// mean; it only stores them.
 package plan
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Version is the version of the plan format this package writes. It reads only
-// versions it knows.
+// Version is the version of the plan format that this package writes, and the only one
+// that it reads.
 const Version = 1
 
 // ShardingType is how a table is cut and placed, in TorchRec's words.
@@ -37,7 +37,7 @@ const (
 // shardingTypes lists all of them, in the order of the documentation.
 var shardingTypes = problem.ShardingTypes()
 
-// Tier is the memory a shard lies in.
+// Tier is the memory that a shard's rows lie in.
 type Tier = problem.Tier
 
 // The tiers.
@@ -71,7 +71,7 @@ type Plan struct {
 type Table struct {
 	Name string
 	// Module is the problem's Table.Module: the module of the model that holds the
-	// table, empty where it is not stated.
+	// table; empty if the problem does not state it.
 	Module       string
 	Rows         int64
 	Dim          int
@@ -82,23 +82,22 @@ type Table struct {
 // Shard is one placed rectangle of a table.
 type Shard struct {
 	Rows, Columns problem.Range
-	// Device is the holder's number, from 0. A shard of a replicated
-	// (data-parallel) table lies on every device and has Device -1.
+	// Device is the number of the device that holds the shard, from 0. A shard of a
+	// data_parallel table lies on every device and has Device -1.
 	Device int
 	Tier   Tier
-	// Cache is, in tier HostCached, the share of the shard's rows that the device's
-	// HBM caches, above 0 and below 1; 0 where it is not stated, as in plans of
-	// other tools. In all other tiers it is 0.
+	// Cache is the cache share in tier HostCached: the share of the shard's rows that the
+	// device's HBM caches, above 0 and below 1. It is 0 if the plan does not state it, as
+	// plans of other tools may, and in all other tiers.
 	Cache float64
 }
 
 // Device is what one device holds, with its predicted times.
 type Device struct {
-	// Shards is the number of shards and DimSum their pooled columns (a shard
-	// counts once for each feature that reads it). A replicated shard counts on
-	// every device.
+	// Shards is the number of shards. DimSum is the sum of their widths, each counted once
+	// for each feature that reads the table. A replicated shard counts on every device.
 	Shards, DimSum int
-	// Memory is the sum of Problem.ShardMemory over the shards, and
+	// Memory is the sum of Problem.ShardMemory over the shards and of
 	// Problem.DeviceMemory.
 	Memory problem.Memory
 	// StepTimes are the predicted times of a step.
@@ -110,16 +109,15 @@ const (
 	// Simulated and Measured are the sources of a trained model's samples.
 	Simulated = "simulated"
 	Measured  = "measured"
-	// Published says that the nets are another project's, made of samples that are
-	// not known here.
+	// Published stands for the nets of another project, whose samples are not known here.
 	Published = "published"
 	// ClosedForm stands for TorchRec's formulas.
 	ClosedForm = "closed_form"
-	// Unpriced says that no cost model has priced the plan.
+	// Unpriced says that nothing has estimated the plan's times.
 	Unpriced = "none"
 )
 
-// Estimator names what predicted a plan's times.
+// Estimator is the origin of a plan's predicted times.
 type Estimator struct {
 	// Model and ModelSource are those of Provenance.
 	Model, ModelSource string
@@ -152,11 +150,10 @@ func (pl *Plan) Validate(p *problem.Problem) error {
 	return nil
 }
 
-// CheckTables returns what is wrong with the plan's tables for every problem: parts
-// that are placed twice or not at all, shards that do not fit the sharding type or
-// have no valid width, devices that the plan's cluster does not have. It is for plans
-// whose problem is not known: it accepts shards in host memory, and rows that are cut
-// into other blocks than engines cut them.
+// CheckTables returns the violations that can be found without the problem: parts of
+// tables that are placed twice or not at all, shards that do not fit the sharding type or
+// have no valid width, and devices that the plan's cluster does not have. It accepts
+// shards in host memory, and rows that are cut into other blocks than engines cut them.
 func (pl *Plan) CheckTables() []Violation {
 	v := &validator{pl: pl, p: &problem.Problem{}, index: make([]int, len(pl.Tables)), alone: true}
 	v.p.Topology.Devices, v.p.Topology.DevicesPerHost = pl.Cluster.Devices, pl.Cluster.DevicesPerHost
@@ -167,10 +164,10 @@ func (pl *Plan) CheckTables() []Violation {
 	return v.found
 }
 
-// ByDevice returns the plan's shards by device, as New takes them: New makes the
-// same tables of them. A replicated shard is on every device. A shard states its
-// sharding type if New would derive another from the shapes, and its tier if that is
-// not HBM. Tables are in the plan's order, which is the problem's in a valid plan.
+// ByDevice returns the plan's shards by device. New makes the same tables from them. A
+// replicated shard is listed on every device. A shard states its sharding type if New would
+// derive another one from the shapes, and its tier if the tier is not HBM. Shard.Table
+// counts the tables in the plan's order, which in a valid plan is the problem's order.
 func (pl *Plan) ByDevice() [][]problem.Shard {
 	held := make([][]problem.Shard, len(pl.Devices))
 	for i := range pl.Tables {
@@ -204,7 +201,7 @@ func (pl *Plan) Breakdown() Breakdown {
 }
 
 // SetBreakdown writes predicted times into the plan: its cost, and the times of its devices.
-// It panics where b has another number of devices than the plan.
+// It panics if b has another number of devices than the plan.
 func (pl *Plan) SetBreakdown(b Breakdown) {
 	if len(b.Devices) != len(pl.Devices) {
 		panic("plan: the breakdown has another number of devices than the plan")
@@ -215,11 +212,11 @@ func (pl *Plan) SetBreakdown(b Breakdown) {
 	}
 }
 
-// Priced reports whether the plan's times are predictions. The times of a plan
-// without a cost model are 0 and mean nothing.
+// Priced reports whether the plan's times are predictions. If they are not, they are 0 and
+// mean nothing.
 func (pl *Plan) Priced() bool { return pl.Provenance.ModelSource != Unpriced }
 
-// ShardingTypes returns how many tables the plan has of each sharding type.
+// ShardingTypes returns the number of tables of each sharding type.
 func (pl *Plan) ShardingTypes() map[ShardingType]int {
 	count := map[ShardingType]int{}
 	for i := range pl.Tables {
@@ -228,8 +225,8 @@ func (pl *Plan) ShardingTypes() map[ShardingType]int {
 	return count
 }
 
-// Hosted returns how many tables have a shard in host memory, and how many of those
-// tables are partly cached.
+// Hosted returns the number of tables with a shard in host memory, and the number of those
+// with a cache.
 func (pl *Plan) Hosted() (tables, cached int) {
 	for i := range pl.Tables {
 		host, cache := false, false
@@ -247,8 +244,8 @@ func (pl *Plan) Hosted() (tables, cached int) {
 	return tables, cached
 }
 
-// Tiers returns how many tables have shards in each memory; a table that lies in two
-// counts in both.
+// Tiers returns the number of tables with shards in each tier. A table with shards in two
+// tiers counts in both.
 func (pl *Plan) Tiers() map[Tier]int {
 	count := map[Tier]int{}
 	for i := range pl.Tables {
@@ -282,30 +279,28 @@ type Cluster struct {
 	// not use.
 	DeviceMemory unit.Bytes `json:"device_memory_bytes"`
 	Reserve      unit.Bytes `json:"reserve_bytes"`
-	// WeightsOnly is true where only fp32 weights were counted as memory
-	// (problem.CountWeights).
+	// WeightsOnly is true if only fp32 weights counted as memory (problem.CountWeights).
 	WeightsOnly bool `json:"weights_only"`
-	// HostMemory is the memory of a full host that its devices' tables may use; 0:
-	// none.
+	// HostMemory is the memory of a full host that tables may use; 0 if they may use none.
 	HostMemory unit.Bytes `json:"host_memory_bytes,omitempty"`
 	// CommPrecision is the number format of vectors and gradients that travel between
 	// devices.
 	CommPrecision problem.Precision `json:"comm_precision,omitempty"`
 }
 
-// Provenance says how a plan was made, in enough detail to make it again.
+// Provenance says how a plan was made, with what is needed to make the plan again.
 type Provenance struct {
-	// Tool and its version; Method and Seed of the search; Status it ended with.
+	// Tool and Version name the program. Method, Seed and Status are those of the search.
 	Tool, Version, Method string
 	Seed                  uint64
 	Status                string
-	// Model is the id of the cost model and ModelSource where its samples came
-	// from: Simulated or Measured; ClosedForm if TorchRec's formulas predicted the
-	// times. Without a model, ModelSource is Unpriced, Model is empty, and the
-	// predicted times are 0 and mean nothing.
+	// Model is the id of the cost model. ModelSource is the source of its samples,
+	// Simulated or Measured; Published for the prototype's nets; ClosedForm for TorchRec's
+	// formulas. If nothing predicted the times, ModelSource is Unpriced, Model is empty,
+	// and the times are 0 and mean nothing.
 	Model, ModelSource string
 	// Input is the SHA-256 of the problem in canonical form (Digest), in hex.
 	Input string
-	// Warnings are the doubts about inputs or predictions that hold for this plan.
+	// Warnings are the doubts about the inputs and predictions of this plan.
 	Warnings []string
 }

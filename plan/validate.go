@@ -28,8 +28,8 @@ import (
 //	         +-------+-------+------+    (column-wise), or both (grid)
 //	           slice   slice   slice
 //
-// That is one sort of each table's shards, O(n log n), and refuses only covers
-// that no sharding type allows, such as shards in a pinwheel.
+// The check sorts each table's shards once, in O(n log n). The only exact covers that it
+// refuses are those that no sharding type allows, such as shards in a pinwheel.
 
 // Rule names what a Violation breaks.
 type Rule string
@@ -38,30 +38,29 @@ type Rule string
 const (
 	RuleCluster      Rule = "cluster"       // the plan was made for another cluster or batch
 	RuleTables       Rule = "tables"        // the plan places other tables
-	RuleCover        Rule = "cover"         // a part of a table is placed not at all, or twice
+	RuleCover        Rule = "cover"         // a part of a table is placed twice or not at all
 	RuleShardingType Rule = "sharding_type" // the shards of a table do not fit its sharding type
-	RuleRows         Rule = "rows"          // rows are cut, or their blocks placed, as no engine runs them
-	RuleWidth        Rule = "width"         // a shard is too narrow, or of no valid width
+	RuleRows         Rule = "rows"          // no engine cuts rows, or places blocks of rows, this way
+	RuleWidth        Rule = "width"         // the width of a shard is too small or not valid
 	RuleSplit        Rule = "split"         // a table that must stay whole is cut
-	RuleDevice       Rule = "device"        // a shard lies where it may not
-	RuleColocation   Rule = "group"         // tables that belong together are apart
-	RuleTier         Rule = "tier"          // a shard lies in a memory that cannot hold it
-	RuleMemory       Rule = "memory"        // a device holds more bytes than it may
+	RuleDevice       Rule = "device"        // a shard lies on a device that is not allowed
+	RuleColocation   Rule = "group"         // the tables of a co-location are on several devices
+	RuleTier         Rule = "tier"          // a shard lies in a tier that cannot hold it
+	RuleMemory       Rule = "memory"        // the shards of a device take more bytes than its memory has
 	RuleStated       Rule = "stated"        // a sum stated in the plan is not the sum of its shards
-	RulePredicted    Rule = "predicted"     // a predicted time is no time, or not the maximum
+	RulePredicted    Rule = "predicted"     // a time is not valid, or the cost is not the largest total
 )
 
 // Violation is one way in which a plan breaks a rule.
 type Violation struct {
 	Rule Rule `json:"rule"`
-	// Table is the table's name, empty where no single table is at fault.
+	// Table is the table's name; empty if no single table is at fault.
 	Table string `json:"table,omitempty"`
 	// Shard is the shard's position in Table.Shards, or -1.
 	Shard int `json:"shard"`
 	// Device is the device's number, or -1.
 	Device int `json:"device"`
-	// Message says what is wrong, with the numbers, but for what the fields
-	// above say.
+	// Message says what is wrong, with the numbers. It does not repeat the fields above.
 	Message string `json:"message"`
 }
 
@@ -83,12 +82,12 @@ func (v Violation) String() string {
 	return strings.Join(place, ", ") + ": " + v.Message
 }
 
-// Invalid is the error of a plan that is not a placement of its problem: every
-// violation found, those of the whole plan first, then by table, group and
-// device.
+// Invalid is the error of a plan that is not a placement of its problem. It has every
+// violation found: those of the whole plan first, then those of tables, of co-locations
+// and of devices.
 type Invalid struct{ Violations []Violation }
 
-// Error joins the violations, one a line.
+// Error returns the violations, one on each line.
 func (e *Invalid) Error() string {
 	lines := make([]string, len(e.Violations))
 	for i, v := range e.Violations {
@@ -100,13 +99,13 @@ func (e *Invalid) Error() string {
 type validator struct {
 	pl *Plan
 	p  *problem.Problem
-	// index says which table of p each table of pl is, or -1; place is its inverse.
+	// index[i] is the table of p that table i of pl is, or -1. place is the inverse.
 	index, place []int
-	// foreign is true where the plan is for another cluster or other tables, so
-	// that the sums it states cannot agree.
+	// foreign is true if the plan is for another cluster or other tables, so that its
+	// stated sums cannot agree with the problem.
 	foreign bool
-	// alone is true if the problem is not known: host memory, the blocks of rows and
-	// cached shares are then not checked.
+	// alone is true if the problem is not known. Host memory, blocks of rows and cache
+	// shares are then not checked.
 	alone bool
 	found []Violation
 }
@@ -146,9 +145,8 @@ func (v *validator) cluster() {
 	}
 }
 
-// match finds each table of the plan in the problem and reports what does not
-// match, in one violation for each sort of difference: a plan for entirely different
-// tables takes a few lines.
+// match finds each table of the plan in the problem. It reports all differences of one
+// sort in one violation, so a plan for entirely different tables takes a few lines only.
 func (v *validator) match() {
 	known := make(map[string]int, len(v.p.Tables))
 	for i := range v.p.Tables {
@@ -190,8 +188,8 @@ func (v *validator) match() {
 	v.reportTables(missing, extra, different, twice, renamed)
 }
 
-// reportTables reports the tables that do not match, or the first that is out of
-// order.
+// reportTables reports the tables that do not match. If all tables match, it reports the
+// first table that is out of order.
 func (v *validator) reportTables(missing, extra, different, twice, renamed []string) {
 	report := func(names []string, format string) {
 		if len(names) > 0 {
@@ -205,7 +203,7 @@ func (v *validator) reportTables(missing, extra, different, twice, renamed []str
 	report(twice, "%d tables are in the plan more than once: %s")
 	foreign := v.foreign
 	report(renamed, "%d tables are of another module in the plan: %s")
-	v.foreign = foreign // what the shards add up to does not depend on it
+	v.foreign = foreign // sums of shards do not depend on modules
 	if v.foreign {
 		return
 	}
@@ -217,7 +215,7 @@ func (v *validator) reportTables(missing, extra, different, twice, renamed []str
 	}
 }
 
-// mostNames is how many names a violation lists.
+// mostNames is the largest number of names that a violation lists.
 const mostNames = 5
 
 func (v *validator) table(i int) {
@@ -301,7 +299,7 @@ func (v *validator) cover(t *Table) {
 			cmp.Compare(x.Rows.End, y.Rows.End),
 			cmp.Compare(a, b))
 	})
-	widest := problem.Range{} // of the slices so far, the one that ends last
+	widest := problem.Range{} // the columns of the slice that ends last, so far
 	for len(order) > 0 {
 		columns := t.Shards[order[0]].Columns
 		n := 1
@@ -415,7 +413,7 @@ func byColumns(t *Table) iter.Seq[[]Shard] {
 	}
 }
 
-// oneHost checks that shards that may be cut within one host only are on one host.
+// oneHost checks that all of the shards are on the same host.
 func (v *validator) oneHost(t *Table, shards []Shard) {
 	per := v.p.Topology.PerHost()
 	for _, s := range shards[1:] {
@@ -507,7 +505,7 @@ func numbers(list []int) string {
 	return fmt.Sprint(list[:min(most, len(list))]) + words.More(" ", len(list)-most)
 }
 
-// widths checks what may be cut, and how narrow.
+// widths checks whether the table may be cut, and that its slices are wide enough.
 func (v *validator) widths(i int, t *Table) {
 	least := problem.ColumnGranule
 	if v.index[i] >= 0 {
@@ -565,8 +563,8 @@ func (v *validator) colocations() {
 	}
 }
 
-// memory counts every device again, compares what the plan states and checks
-// the budget.
+// memory counts the bytes of every device again, and compares them with the device's
+// memory and with the numbers that the plan states.
 func (v *validator) memory() {
 	budget, hostBudget := v.p.ShardBudget(), v.p.HostBudget()
 	for i, want := range tally(v.pl, v.p, v.index, v.p.Topology.Devices) {
@@ -609,7 +607,8 @@ func (v *validator) memory() {
 	}
 }
 
-// predicted checks that the times are times and the cost their maximum.
+// predicted checks that all times are finite and not negative, and that the cost is the
+// largest device total.
 func (v *validator) predicted() {
 	most := unit.Millis(0)
 	bad := false
@@ -632,10 +631,10 @@ func (v *validator) predicted() {
 	}
 }
 
-// valid returns whether a time is finite and not negative.
+// valid reports whether a time is finite and not negative.
 func valid(ms unit.Millis) bool { return ms >= 0 && !math.IsInf(float64(ms), 1) }
 
-// same returns whether two times agree but for the rounding of their sums.
+// same reports whether two times agree, except for the rounding of sums.
 func same(a, b unit.Millis) bool {
 	return math.Abs(float64(a-b)) <= 1e-9*float64(max(a, b))
 }
