@@ -1,14 +1,14 @@
-// Package export puts a plan into the form of an engine that runs it, and takes
-// plans from there. docs/EXPORT.md draws the forms.
+// Package export writes a plan in the form of an engine that runs it, and reads plans in
+// an engine's form. docs/EXPORT.md draws the forms.
 //
-//	TorchRec      writes the JSON of a ShardingPlan, with what checks it (torchrec.go)
+//	TorchRec      writes a ShardingPlan as JSON, with fields to check it (torchrec.go)
 //	HugeCTR       writes a shard matrix and strategy, as JSON or Python (hugectr.go)
-//	ReadTorchRec  reads what TorchRec wrote, or what a ShardingPlan serializes to
-//	              (read.go), and finds its ranks, hosts and tables (interpret.go);
-//	              File.Place makes a plan of it (place.go)
+//	ReadTorchRec  reads a file of TorchRec or a serialized ShardingPlan (read.go) and
+//	              finds its ranks, hosts and tables (interpret.go); File.Place turns
+//	              them into a plan (place.go)
 //
-// An engine's rules are checked before anything is written: what it could not run
-// is an error for each table and shard at fault, all in one *input.Errors.
+// An engine's rules are checked before anything is written. If the engine could not run
+// the plan, an *input.Errors names all tables and shards at fault.
 package export
 
 import (
@@ -26,12 +26,12 @@ import (
 // Options say how to export. The zero value works for plans whose tables all state
 // their module.
 type Options struct {
-	// Module is the path of the module that holds the tables which state none; nil:
-	// such tables are an error. An empty path is the model itself.
+	// Module is the path of the module that holds the tables without a module of their
+	// own; an empty path is the model itself. If Module is nil, such tables are an error.
 	Module *string
-	// Accelerator is what TorchRec's placements name: CUDA, the default, or CPU.
+	// Accelerator is the device type in TorchRec's placements: CUDA, the default, or CPU.
 	Accelerator string
-	// Python has HugeCTR written as Python instead of JSON.
+	// Python says to write HugeCTR's form as Python instead of JSON.
 	Python bool
 	// OnWarning, if set, is called with a sentence for each part that the file states
 	// in another way than the plan. The file contains the sentences, too.
@@ -47,7 +47,7 @@ const (
 // simulated is the source of models that were never measured on a device.
 const simulated = "simulated"
 
-// faults gathers what is wrong with a plan, table by table.
+// faults collects the faults of a plan.
 type faults struct{ list []input.Error }
 
 // add adds a fault of a table; shard is its position, or -1.
@@ -66,8 +66,8 @@ func (f *faults) err() error {
 	return &input.Errors{List: f.list}
 }
 
-// proven adds what is wrong with the plan whatever the engine: parts that are
-// missing or there twice, ranks that do not exist.
+// proven adds the faults that matter to every engine: parts of tables that are missing or
+// placed twice, and ranks that do not exist.
 func (f *faults) proven(pl *plan.Plan) {
 	if pl.Cluster.Devices < 1 {
 		f.add("", -1, "", "the plan is for %d devices", pl.Cluster.Devices)
@@ -91,12 +91,11 @@ func (f *faults) proven(pl *plan.Plan) {
 	}
 }
 
-// mostEntries is the number of shards that an export lists at most, those that
-// stand for empty or replicated ones among them. A plan has fewer than half of it
-// without them.
+// mostEntries is the largest number of shards that an export lists, with the entries for
+// empty and replicated shards. Without such entries, a plan has less than half of it.
 const mostEntries = 1 << 22
 
-// entries returns how many shards of a table an engine's form lists, at most.
+// entries returns the largest number of shards that an engine's form lists for a table.
 func entries(t *plan.Table, c plan.Cluster) int {
 	switch t.ShardingType.Span() {
 	case problem.AllDevices:
@@ -113,7 +112,7 @@ func entries(t *plan.Table, c plan.Cluster) int {
 	return len(t.Shards)
 }
 
-// mostNames is how many names a message lists.
+// mostNames is the largest number of names that a message lists.
 const mostNames = 5
 
 // names lists a few of the names, quoted.
@@ -134,7 +133,7 @@ func quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// provenance is where an exported plan comes from, in the order of its keys.
+// provenance says how the exported plan was made; its fields are in the order of the keys.
 type provenance struct {
 	Tool    string `json:"tool"`
 	Version string `json:"version"`
@@ -143,7 +142,7 @@ type provenance struct {
 	Status  string `json:"status"`
 	Model   string `json:"model"`
 	Source  string `json:"source"`
-	// Cost is nil where no model priced the plan.
+	// Cost is nil if nothing predicted the plan's times.
 	Cost     *unit.Millis `json:"cost_ms,omitempty"`
 	Input    string       `json:"input"`
 	Warnings []string     `json:"warnings"`

@@ -16,14 +16,13 @@ import (
 //	shard_matrix    for each GPU the names of the tables that it holds a part of
 //	shard_strategy  ("mp", [name or (name, k), ...]) and ("dp", [name, ...])
 //
-// A data-parallel table is on every GPU. Of a model-parallel one, k is the number
-// of equal slices of columns, 1 where it is left out. With n GPUs that hold the
-// table, in their order, each n/k of them hold one slice and share out its rows,
-// row by row.
+// A data-parallel ("dp") table is on every GPU. A model-parallel ("mp") table is cut into
+// k equal slices of columns; k is 1 if it is left out. If n GPUs hold the table, each
+// slice is on n/k of them, in their order, and these GPUs divide its rows.
 //
-// So HugeCTR says how much of a table each GPU has, and not which columns or rows.
-// That is enough, for all columns cost the same, and so do all rows of an equal
-// share; only the numbers of columns and rows have to agree with the plan's.
+// So the form says how much of a table each GPU has, not which columns or rows. That is
+// enough, because all columns cost the same, and so do all equal shares of the rows. Only
+// the numbers of columns and rows must agree with the plan's.
 
 // HugeCTRFormat and HugeCTRVersion mark the file that HugeCTR writes.
 const (
@@ -31,9 +30,9 @@ const (
 	HugeCTRVersion = 1
 )
 
-// HugeCTR writes the plan as a shard matrix and a shard strategy, under the plan's
-// names of the tables. Its error is an *input.Errors with everything that HugeCTR
-// has no form for, and nothing is written then; or it is w's.
+// HugeCTR writes the plan as a shard matrix and a shard strategy, with the plan's names of
+// the tables. If HugeCTR has no form for some tables, it fails with an *input.Errors that
+// names all of them, and writes nothing. Other errors are those of w.
 func HugeCTR(w io.Writer, pl *plan.Plan, opt Options) error {
 	e := &hugectr{plan: pl}
 	e.proven(pl)
@@ -62,7 +61,7 @@ type hugectr struct {
 	dp     []string
 }
 
-// inHugeCTR is how to plan so that it has a form for the tables.
+// inHugeCTR says how to make a plan that HugeCTR has a form for.
 const inHugeCTR = "plan with --sharding-types table_wise,column_wise,data_parallel"
 
 // sliced is a model-parallel table in a number of equal slices.
@@ -126,7 +125,7 @@ func holders(shards []plan.Shard) []int {
 	return slices.Compact(all)
 }
 
-// equalHint says what makes the slices of a table equal.
+// equalHint says which constraints make the slices of a table equal.
 func equalHint(t *plan.Table) string {
 	half := (t.Dim/2 + 3) / 4 * 4
 	if 2*half != t.Dim {
@@ -135,8 +134,8 @@ func equalHint(t *plan.Table) string {
 	return fmt.Sprintf(`plan it with "min_width": %d in its constraints, and it is whole or in two halves; or with "no_split": true`, half)
 }
 
-// columns returns the number of equal slices of a column-wise table: what each
-// device has of it counts as one.
+// columns returns the number of equal slices of a column-wise table. All slices on one
+// device count as one.
 func (e *hugectr) columns(t *plan.Table) int {
 	width := map[int]int64{}
 	for _, s := range t.Shards {
@@ -154,8 +153,8 @@ func (e *hugectr) columns(t *plan.Table) int {
 	return len(gpus)
 }
 
-// rows wants shards of the same columns to be equal blocks of rows on devices of
-// their own; the last may be smaller.
+// rows checks that shards of the same columns are equal blocks of rows on different
+// devices. The last block may be smaller.
 func (e *hugectr) rows(t *plan.Table, shards []plan.Shard) {
 	sorted := slices.SortedFunc(slices.Values(shards), func(a, b plan.Shard) int { return cmp.Compare(a.Rows.Start, b.Rows.Start) })
 	for i, s := range sorted {
@@ -171,8 +170,8 @@ func (e *hugectr) rows(t *plan.Table, shards []plan.Shard) {
 }
 
 // grid returns the number of equal slices of a grid table. All slices must lie on the
-// same number of devices, and each on devices that follow each other among the devices
-// that hold the table.
+// same number of devices. The devices of a slice must follow each other in the list of
+// devices that hold the table.
 func (e *hugectr) grid(t *plan.Table) int {
 	var bySlice [][]plan.Shard
 	for _, s := range slices.SortedStableFunc(slices.Values(t.Shards), byOffset) {
@@ -235,8 +234,8 @@ func (e *hugectr) writeJSON(w io.Writer) error {
 	return out.flush()
 }
 
-// strategies yields each strategy that tables have, with its tables: a name, or a
-// list of a name and a number of slices.
+// strategies yields "mp" and "dp", each with its tables, if it has some. A table is a name,
+// or a list of a name and a number of slices.
 func (e *hugectr) strategies(yield func(i int, name string, tables []any)) {
 	var mp, dp []any
 	for _, t := range e.mp {
@@ -259,8 +258,8 @@ func (e *hugectr) strategies(yield func(i int, name string, tables []any)) {
 	}
 }
 
-// writePython writes two assignments. Text from the plan goes in as JSON strings
-// only, which mean the same in Python: a plan cannot smuggle in code.
+// writePython writes two assignments. Texts from the plan are written as JSON strings,
+// which mean the same in Python, so a plan cannot inject code.
 func (e *hugectr) writePython(w io.Writer) error {
 	out := &jsonWriter{w: bufio.NewWriter(w)}
 	p := provenanceOf(e.plan)

@@ -10,19 +10,19 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// interpret.go turns the tables as they stand in the file into those of a plan.
+// interpret.go turns the tables of a file into tables of a plan.
 
 // everyRank is the device of a shard that lies on all of them.
 const everyRank = -1
 
-// interpret returns what was read, and reports what of it is no plan.
+// interpret returns the file that was read, and reports tables that are not placements.
 func (p *reader) interpret() *File {
 	f := &p.out
 	f.Name = p.file
 	p.ranks()
 	called := p.names()
 	notes := notes{}
-	// position says which shard of the file each shard of a table is.
+	// position holds, for each shard of a table, the shard's index in the file.
 	position := make([][]int, len(p.entries))
 	planned := make(map[[2]string]bool, len(p.entries))
 	for i := range p.entries {
@@ -41,11 +41,11 @@ func (p *reader) interpret() *File {
 	}
 	p.validate(position)
 	f.Notes = notes.list()
-	read := *f // the reader, and with it the file's text, can go
+	read := *f // a copy, so that the reader and the file's text can be freed
 	return &read
 }
 
-// ranks finds out how many ranks there are, and how many of them on a host.
+// ranks determines the number of ranks, and the number of ranks of a host.
 func (p *reader) ranks() {
 	f := &p.out
 	stated := f.World > 0
@@ -71,7 +71,7 @@ func (p *reader) ranks() {
 }
 
 // ranksOf compares the number of ranks with a table that lies on all of them.
-// stated is whether the file states the number.
+// stated says whether the file states the number.
 func (p *reader) ranksOf(e *entry, stated bool) {
 	f, n := &p.out, len(e.shards)
 	if e.shardingType == plan.DataParallel {
@@ -222,8 +222,8 @@ func (p *reader) convert(e *entry, t *plan.Table, notes notes) (position []int) 
 	return position
 }
 
-// hasShards reports a table without shards, or with another number of ranks, and
-// notes the names that are taken for others.
+// hasShards reports a table without shards, or with another number of ranks than shards,
+// and notes names that were read as other names.
 func (p *reader) hasShards(e *entry, notes notes) bool {
 	if e.kernel == denseKernel || e.kernel == fusedTriton {
 		notes.add(e, fmt.Sprintf("compute kernel %s is taken for fused", e.kernel))
@@ -242,8 +242,8 @@ func (p *reader) hasShards(e *entry, notes notes) bool {
 	return true
 }
 
-// rankOf returns the rank of shard k, and reports what disagrees with it; false
-// where nothing states it.
+// rankOf returns the rank of shard k, and reports statements that disagree about it. It
+// returns false if nothing states the rank.
 func (p *reader) rankOf(e *entry, k int) (int, bool) {
 	s, at := e.shards[k], fmt.Sprintf("%s.shards[%d]", e.place(), k)
 	rank := s.rank
@@ -265,8 +265,8 @@ func (p *reader) rankOf(e *entry, k int) (int, bool) {
 	return rank, true
 }
 
-// holds reports whether shard k holds anything. A rank of a table that is split by
-// rows may have none left; another shard that holds nothing is a fault.
+// holds reports whether shard k is not empty. If a table is split by rows, the last ranks
+// may have no rows; any other empty shard is a fault.
 func (p *reader) holds(e *entry, k int) bool {
 	s := e.shards[k]
 	if s.sizes[0] == 0 && e.shardingType.ByRows() && s.sizes[1] > 0 {
@@ -286,7 +286,7 @@ const (
 	fullLoadFactor    = 0.999999
 )
 
-// share returns the share of a table's rows that is cached; 0 where none is.
+// share returns the cache share of a table; 0 if no rows are cached.
 func (e *entry) share(notes notes) float64 {
 	switch {
 	case e.tier != plan.HostCached:
@@ -318,7 +318,7 @@ func (p *reader) replicated(e *entry, t *plan.Table, stated bool) {
 	t.Shards = []plan.Shard{{Rows: problem.Range{End: t.Rows}, Columns: problem.Range{End: int64(t.Dim)}, Device: everyRank, Tier: plan.HBM}}
 }
 
-// validate reports which tables are no placements.
+// validate reports the tables that are not placements.
 func (p *reader) validate(position [][]int) {
 	checked := &plan.Plan{Cluster: plan.Cluster{Devices: p.out.World, DevicesPerHost: p.out.Local}}
 	if p.out.World == 0 {
@@ -347,7 +347,7 @@ func (p *reader) validate(position [][]int) {
 	}
 }
 
-// notes holds the tables that each note is about, by the text of the note.
+// notes holds, by the text of each note, the tables that the note is about.
 type notes map[string][]string
 
 func (n notes) add(e *entry, what string) { n[what] = append(n[what], e.table) }

@@ -14,8 +14,9 @@ import (
 // known only by their shapes.
 
 // Shapes returns the file's tables as tables of a problem. A ShardingPlan states only
-// their shapes, so one feature with one lookup a sample reads each table, and all other
-// fields are zero. The slice is the caller's. The error names the tables whose shape the file does not state.
+// their shapes, so each table gets one feature with one lookup per sample, and all other
+// fields are zero. The slice is the caller's. The error names the tables whose shape the
+// file does not state.
 func (f *File) Shapes() ([]problem.Table, error) {
 	var all []problem.Table
 	var unknown []string
@@ -46,13 +47,12 @@ func (f *File) fault(hint, format string, args ...any) error {
 	return &input.Errors{List: []input.Error{{File: f.Name, Message: fmt.Sprintf(format, args...), Hint: hint}}}
 }
 
-// Place returns the plan that places p's tables as the file does, without
-// predictions and provenance. Tables are matched by module and name; where p states
-// no module, by name alone. The error is nil or an *input.Errors with everything
-// that does not match.
+// Place returns a plan that places p's tables as the file does, without predictions and
+// provenance. Tables are matched by module and name, or by name alone if p states no
+// module. The error is nil or an *input.Errors with every difference.
 //
-// The plan covers each table once (ReadTorchRec). That it breaks no constraint of p
-// and fits is for Plan.Validate to say.
+// The plan covers each table once (ReadTorchRec). It may break constraints of p or not
+// fit: Plan.Validate checks that.
 func (f *File) Place(p *problem.Problem) (*plan.Plan, error) {
 	m := &matcher{file: f, problem: p}
 	m.cluster()
@@ -89,14 +89,14 @@ func (m *matcher) cluster() {
 	case highest >= t.Devices:
 		m.add("", "the plan places tables on rank %d, the cluster has %d devices, numbered from 0", highest, t.Devices)
 	}
-	// What is read off the numbers of devices goes with fewer of them on a host, too.
+	// A Local that was derived from the numbers of devices may be too large.
 	fewer := m.file.numbered > 0 && m.file.Local%t.PerHost() == 0 && t.PerHost() >= m.file.numbered
 	if m.file.Local > 0 && m.file.Local != t.PerHost() && !fewer {
 		m.add(fmt.Sprintf("it goes with --devices-per-host %d", m.file.Local), "the plan is for hosts of %d ranks, the cluster has %d devices a host", m.file.Local, t.PerHost())
 	}
 }
 
-// match returns the placed tables in the problem's order, and reports what has no
+// match returns the placed tables in the problem's order, and reports tables without a
 // counterpart.
 func (m *matcher) match() []plan.Table {
 	at := m.index()
@@ -185,7 +185,7 @@ func (m *matcher) index() tableIndex {
 	return at
 }
 
-// exactly returns the table of the file that is called as want is.
+// exactly returns the table of the file that has the name of want.
 func (at tableIndex) exactly(want *problem.Table) (int, bool) {
 	if want.Module == "" {
 		i, ok := at.byName[want.Name]
@@ -195,8 +195,8 @@ func (at tableIndex) exactly(want *problem.Table) (int, bool) {
 	return i, ok
 }
 
-// renames gathers the tables whose module is called otherwise in the plan, by both
-// names of the module.
+// renames collects the tables whose module has another name in the plan, by both names of
+// the module.
 type renames struct {
 	tables map[[2]string][]string
 	order  [][2]string

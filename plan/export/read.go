@@ -18,11 +18,11 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// read.go reads ShardingPlans: what TorchRec wrote, or {"plan": ...} as a
-// ShardingPlan serializes itself. It takes the text token by token, so that a file
-// needs little more memory than it has bytes, and reports every fault with its
-// place, such as plan["sparse.ebc"]["user"].shards[2].placement. After a value of
-// the wrong type it goes on, after broken syntax it stops.
+// read.go reads ShardingPlans: files that the function TorchRec wrote, and {"plan": ...}
+// as a ShardingPlan serializes itself. It reads token by token, so that it needs little
+// more memory than the file has bytes. It reports every fault with its place, such as
+// plan["sparse.ebc"]["user"].shards[2].placement. It continues after a value of the wrong
+// type, and stops after broken syntax.
 
 // MaxFile is the size above which a file is refused.
 const MaxFile = plan.MaxFile
@@ -32,13 +32,13 @@ const (
 	maxName   = 1 << 16 // bytes of a module's path and of a table's name
 	maxDepth  = 100     // of values that are skipped
 	maxErrors = 1000
-	// maxCounted is the number of errors after which the rest is not read.
+	// maxCounted is the number of errors after which reading stops.
 	maxCounted = 100_000
 )
 
 // File is a ShardingPlan as read from a file.
 type File struct {
-	// Name is the file's name, as errors call it.
+	// Name is the file's name in errors.
 	Name string
 	// World is the number of ranks and Local the number of ranks of a full host; 0 if
 	// the file does not state it.
@@ -50,18 +50,18 @@ type File struct {
 	// data-parallel table whose shape the file does not state; its one shard is then
 	// empty.
 	Tables []plan.Table
-	// Notes say what was read as something else that means the same.
+	// Notes say which words were read as other words with the same meaning.
 	Notes []string
 
-	// local holds the name that each table's module knows it by.
+	// local holds the name of each table in its module.
 	local []string
 	// numbered is above 0 if Local was derived from the numbers of devices; a host then
 	// has at least numbered devices. Local is too large if some hosts hold nothing.
 	numbered int
 }
 
-// ReadTorchRec reads a ShardingPlan. The error is nil or an *input.Errors with
-// everything that is wrong; there is then no File.
+// ReadTorchRec reads a ShardingPlan. It fails with an *input.Errors that has every fault
+// of the file.
 //
 // The shards of the File cover each table exactly once, in shapes that fit its
 // sharding type, on ranks below World if World is known.
@@ -99,7 +99,7 @@ type entry struct {
 	ranks              []int
 	hasRanks, hasShard bool
 	shards             []shard
-	bad                bool // something of it could not be read
+	bad                bool // a part of the entry could not be read
 }
 
 type shard struct {
@@ -157,7 +157,7 @@ func (p *reader) Broken(e strictjson.SyntaxError) {
 	p.addAt(e.Line, place, "write it with json.dump(plan._serialize(), file)", "this is not valid JSON: %s", e.Message)
 }
 
-// Mistyped reports a value that is not what is wanted.
+// Mistyped reports a value of the wrong type.
 func (p *reader) Mistyped(what, _ string, found strictjson.Found) {
 	shown := "an object"
 	switch found.Type {
@@ -618,7 +618,7 @@ func (p *reader) shardingType(e *entry) {
 	p.add("known: table_wise, column_wise, table_column_wise, row_wise, table_row_wise, grid_shard, data_parallel", "sharding type %s is unknown", quote(name))
 }
 
-// refusedKernels are TorchRec's kernels that a plan has no place for, and why.
+// refusedKernels are TorchRec's kernels that a plan cannot state, with the reason.
 var refusedKernels = map[string]string{
 	"quant": "it is for inference", "quant_uvm": "it is for inference", "quant_uvm_caching": "it is for inference",
 	"key_value": "it keeps tables outside of the memory of devices and hosts", "ssd_virtual_table": "it keeps tables outside of the memory of devices and hosts",

@@ -14,21 +14,21 @@ import (
 
 // torchrec.go writes a plan as TorchRec's ShardingPlan.
 //
-// A plan and a ShardingPlan say nearly the same. What differs is where a table may
-// be cut.
+// A plan and a ShardingPlan state nearly the same. They differ in where a table may be
+// cut.
 //
-// TorchRec computes from a row the rank that holds it, so it knows one split of R
-// rows over n ranks: blocks of b = ceil(R / n), the last of which may be smaller. It
-// describes empty blocks, too, but corrupts memory when it trains with them.
+// TorchRec computes from a row's number which rank holds the row. So it has one way to
+// split R rows over n ranks: blocks of b = ceil(R / n) rows; the last block may be smaller.
+// TorchRec can describe empty blocks, but corrupts memory when it trains with them.
 //
 //	rows     0        b        2b       3b    R
 //	         +--------+--------+--------+-----+
 //	         | rank 0 | rank 1 | rank 2 |  3  |
 //	         +--------+--------+--------+-----+
 //
-// Slices of columns may differ in width from rank to rank. On one rank they may not:
-// TorchRec fails to load the weights. They become one there, and as which columns a
-// slice has makes no difference, the columns are counted off anew, rank by rank:
+// The slices of a table on different ranks may differ in width. If slices on the same rank
+// do, TorchRec fails to load the weights. So these become one slice, and the columns are
+// assigned anew, rank by rank; all columns cost the same:
 //
 //	          rank 0   rank 1   rank 0                 rank 0       rank 1
 //	columns  +--------+--------+----+       columns  +-------------+--------+
@@ -73,9 +73,9 @@ type (
 	}
 )
 
-// TorchRec writes the plan as a ShardingPlan for TorchRec. Its error is an
-// *input.Errors with everything that TorchRec could not run, and nothing is
-// written then; or it is w's.
+// TorchRec writes the plan as a ShardingPlan for TorchRec. If TorchRec could not run the
+// plan, it fails with an *input.Errors that names everything at fault, and writes nothing.
+// Other errors are those of w.
 func TorchRec(w io.Writer, pl *plan.Plan, opt Options) error {
 	e := &torchrec{plan: pl, opt: opt}
 	if opt.Accelerator == "" {
@@ -111,7 +111,7 @@ type torchrec struct {
 	// modules holds the tables of each module, by number, in the plan's order.
 	byModule []moduleTables
 	params   []parameterJSON
-	// joined is the names of the tables whose slices were joined.
+	// joined are the names of the tables whose slices were joined.
 	joined []string
 }
 
@@ -240,8 +240,8 @@ func (e *torchrec) kernel(t *plan.Table) string {
 	return computeKernels[tier]
 }
 
-// cache returns what a table's cache is to be, nil where the plan does not say, and
-// reports shards that differ.
+// cache returns the parameters of a table's cache, nil if the plan states none, and reports
+// shards with different cache shares.
 func (e *torchrec) cache(t *plan.Table) *cacheJSON {
 	share := t.Shards[0].Cache
 	for k, s := range t.Shards {
@@ -292,9 +292,9 @@ func joined(slicesOf []plan.Shard) []plan.Shard {
 	return all
 }
 
-// rowBlocks returns the shards, which are of the same columns and sorted by row,
-// if they are as TorchRec splits rows over n ranks from first on; or it reports the
-// first that is not so, and returns none.
+// rowBlocks takes shards of the same columns, sorted by row. It returns them if they are
+// the blocks into which TorchRec splits rows over n ranks from first on. Otherwise it
+// reports the first shard that is not, and returns none.
 func (e *torchrec) rowBlocks(t *plan.Table, shards []plan.Shard, first, n int) []plan.Shard {
 	block := (t.Rows + int64(n) - 1) / int64(n)
 	if block*int64(n-1) >= t.Rows {
@@ -320,7 +320,7 @@ func (e *torchrec) rowBlocks(t *plan.Table, shards []plan.Shard, first, n int) [
 // the host that holds it.
 func (e *torchrec) hostBlocks(t *plan.Table, shards []plan.Shard) []plan.Shard {
 	var all []plan.Shard
-	width := map[int]int64{} // of the slices on the host that begins with a rank
+	width := map[int]int64{} // the width of a host's slices, by the host's first rank
 	for len(shards) > 0 {
 		n := 1
 		for n < len(shards) && shards[n].Columns == shards[0].Columns {
