@@ -215,7 +215,7 @@ func (p *probe) sort() func(int) {
 	return func(thread int) { p.lanes[thread].sorter.sort() }
 }
 
-// The clock rate follows from a chain of multiplications, each of which waits for
+// The clock rate follows from a chain of multiplications, where each one waits for
 // the one before: a multiplication takes three cycles on every amd64 processor of
 // the last decade and on most arm64 processors.
 const (
