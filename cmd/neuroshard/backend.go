@@ -39,10 +39,10 @@ type backendFlags struct {
 	deadline                time.Duration
 	seed                    uint64
 
-	// trace is the name of a trace, and pools are the files with its lookups, one for
+	// trace is the name of a trace, and lookupFiles are the files with its lookups, one for
 	// each table of the design.
-	pools []string
-	trace string
+	lookupFiles []string
+	trace       string
 }
 
 func (b *backendFlags) register(cmd *cobra.Command) {
@@ -130,7 +130,7 @@ func (b *backendFlags) start(ctx context.Context, forModel bool, logs io.Writer)
 	opt := collect.WorkerOptions{
 		Command: command, Stderr: logs, Warmup: b.warmup, Repeats: b.repeat, Seed: b.seed,
 		FlushBytes: unit.Bytes(b.flush), Warm: b.warm, Deadline: b.deadline, Name: b.profile, NameOnly: !forModel,
-		Pools: b.pools, Lookups: b.trace,
+		LookupFiles: b.lookupFiles, Lookups: b.trace,
 		OnLog: func(message string) { fmt.Fprintln(logs, "neuroshard: warning:", message) },
 	}
 	if hardware.Known(b.profile) {

@@ -181,7 +181,7 @@ func (c *collectCommand) draw(ctx context.Context, bar *progressBar, real *trace
 	}
 	if real != nil && set.Compute != nil {
 		for i := range set.Compute.Tables {
-			c.backend.pools = append(c.backend.pools, real.pools[set.Compute.Tables[i].Name])
+			c.backend.lookupFiles = append(c.backend.lookupFiles, real.files[set.Compute.Tables[i].Name])
 		}
 	}
 	return set, nil
@@ -255,7 +255,7 @@ func measuring(p collect.Progress) string {
 type tracedTables struct {
 	tables  []problem.Table
 	samples int
-	pools   map[string]string
+	files   map[string]string
 	folder  string
 }
 
@@ -275,13 +275,13 @@ func (c *collectCommand) readLookups(bar *progressBar) (*tracedTables, error) {
 	if err != nil {
 		return nil, bad(err, "")
 	}
-	real := &tracedTables{folder: folder, pools: map[string]string{}}
+	real := &tracedTables{folder: folder, files: map[string]string{}}
 	found, err := trace.ReadTables(c.domain.trace, trace.Options{Progress: readingProgress(bar, c.domain.trace)}, trace.TableOptions{
 		Dim: defaultTraceDim,
 		Keep: func(i int, t trace.Table) error {
-			path := filepath.Join(folder, fmt.Sprintf("%d.pool", i))
-			real.pools[t.Name] = path
-			return bad(lookups.WritePool(path, t.Bags), "make room in the folder for temporary files, or name another one in TMPDIR")
+			path := filepath.Join(folder, fmt.Sprintf("%d.lookups", i))
+			real.files[t.Name] = path
+			return bad(lookups.WriteFile(path, t.Bags), "make room in the folder for temporary files, or name another one in TMPDIR")
 		},
 	})
 	if err != nil {

@@ -53,12 +53,12 @@ type WorkerOptions struct {
 	// the next group again.
 	MaxIndexBytes unit.Bytes
 
-	// Pools names, for the tables in their order, files with their real lookups
-	// (lookups.WritePool). The worker then uses these instead of made-up ones; an
-	// empty name means made-up lookups. Pools needs a worker with protocol.CapPools.
+	// LookupFiles names, for the tables in their order, files with their real lookups
+	// (lookups.WriteFile). The worker then uses these instead of made-up ones; an
+	// empty name means made-up lookups. LookupFiles needs a worker with protocol.CapLookupFiles.
 	// Lookups states the source of the lookups, for the provenance.
-	Pools   []string
-	Lookups string
+	LookupFiles []string
+	Lookups     string
 
 	// Profile is the hardware profile of the device. The zero value means the known
 	// profile called Name; if there is none, the worker measures its profile when it
@@ -237,7 +237,7 @@ func (w *Worker) describe(ctx context.Context) error {
 	if problems := profile.Problems(); len(problems) > 0 && !named {
 		return fmt.Errorf("worker: the hardware profile %q is not valid: %s", profile.Name, join(problems))
 	}
-	if len(w.opt.Pools) > 0 && !w.Supports(protocol.CapPools) {
+	if len(w.opt.LookupFiles) > 0 && !w.Supports(protocol.CapLookupFiles) {
 		return errors.New("worker: it cannot use the lookups of a trace: use made-up lookups or another worker")
 	}
 	source := dataset.Simulated
@@ -540,13 +540,13 @@ func (w *Worker) missing(tables []problem.Table, g *dataset.Group) (list []toSen
 		counts := t.Counts(batch)
 		// An index of 8 bytes for each lookup, and an offset for each bag.
 		memory := unit.Bytes(8 * (counts.Lookups + float64(batch)*float64(max(1, len(t.Features)))))
-		pool := ""
-		if int(m.Table) < len(w.opt.Pools) {
-			pool = w.opt.Pools[m.Table]
+		file := ""
+		if int(m.Table) < len(w.opt.LookupFiles) {
+			file = w.opt.LookupFiles[m.Table]
 		}
 		list = append(list, toSend{protocol.Table{
 			T: id, Rows: t.Rows, PoolingFactor: t.PoolingFactor(), Features: len(t.Features), Batch: batch,
-			UniqueRows: counts.Unique, Reuse: counts.Reuse, Pool: pool,
+			UniqueRows: counts.Unique, Reuse: counts.Reuse, LookupFile: file,
 		}, counts, key, memory})
 		size += memory
 	}

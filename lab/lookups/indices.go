@@ -1,10 +1,10 @@
 // Package lookups makes up the lookups of one batch from the statistics of a table,
-// and counts the statistics of given lookups. Pool files store the lookups of a
+// and counts the statistics of given lookups. Lookup files store the lookups of a
 // trace.
 //
 //	Synthesise   a table's statistics -> Bags, and what was realised
 //	Count        Bags -> Realised, the other way
-//	WritePool    Bags -> a file that another process reads with ReadPool
+//	WriteFile    Bags -> a file that another process reads with ReadFile
 package lookups
 
 import (

@@ -46,11 +46,11 @@ const (
 // These are the capabilities that a worker may state, in addition to the names of
 // optimizers and precisions.
 const (
-	CapCompute  = "compute"
-	CapComm     = "comm"
-	CapWeighted = "weighted"
-	CapCeilings = "ceilings"
-	CapPools    = "pools"
+	CapCompute     = "compute"
+	CapComm        = "comm"
+	CapWeighted    = "weighted"
+	CapCeilings    = "ceilings"
+	CapLookupFiles = "pools"
 )
 
 // These are the error codes.
@@ -119,9 +119,9 @@ type Table struct {
 	// them in each use-count class (package access).
 	UniqueRows float64                 `json:"unique_rows,omitempty"`
 	Reuse      [access.Classes]float64 `json:"reuse"`
-	// Pool, if not empty, names a file with the table's lookups (package lookups). The
-	// worker uses them unchanged. Pool needs CapPools.
-	Pool string `json:"pool,omitempty"`
+	// LookupFile, if not empty, names a file with the table's lookups (package lookups). The
+	// worker uses them unchanged. LookupFile needs CapLookupFiles.
+	LookupFile string `json:"pool,omitempty"`
 }
 
 // Member is a column slice of a table.

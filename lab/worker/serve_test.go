@@ -362,24 +362,24 @@ func TestTablesAnswer(t *testing.T) {
 	}
 }
 
-// TestPools: the lookups of a file are used as they are, cut to the batch.
-func TestPools(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "table.pool")
-	pool := lookups.Bags{Indices: []int64{5, 5, 5, 9, 1, 2}, Offsets: []int64{0, 1, 3, 4, 6}}
-	if err := lookups.WritePool(path, pool); err != nil {
+// TestLookupFiles: the lookups of a file are used as they are, cut to the batch.
+func TestLookupFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "table.lookups")
+	bags := lookups.Bags{Indices: []int64{5, 5, 5, 9, 1, 2}, Offsets: []int64{0, 1, 3, 4, 6}}
+	if err := lookups.WriteFile(path, bags); err != nil {
 		t.Fatal(err)
 	}
 	ask := func(opt Options, batch, features, rows int) (protocol.Response, *table) {
 		s := newServer(t.Context(), opt)
 		s.answer([]byte(initWarm))
-		request, err := json.Marshal(protocol.Request{Op: protocol.OpTables, Tables: []protocol.Table{{T: 1, Rows: int64(rows), Batch: batch, Features: features, Pool: path}}})
+		request, err := json.Marshal(protocol.Request{Op: protocol.OpTables, Tables: []protocol.Table{{T: 1, Rows: int64(rows), Batch: batch, Features: features, LookupFile: path}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s.answer(request), s.tables.known[1]
 	}
 	r, made := ask(small(), 4, 1, 10)
-	if made == nil || !cmp.Equal(made.bags, pool) {
+	if made == nil || !cmp.Equal(made.bags, bags) {
 		t.Fatalf("got %+v: %+v", r, made)
 	}
 	if got := r.Tables[0]; got.UniqueRows != 4 || math.Abs(got.Reuse[0]-.75) > 1e-9 {

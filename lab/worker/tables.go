@@ -51,7 +51,7 @@ func (k *tables) add(ctx context.Context, threads int, q *protocol.Request) (pro
 	made := make([]*table, len(asked))
 	answers := make([]protocol.Table, len(asked))
 	err = each(ctx, threads, len(asked), func(i int) error {
-		if asked[i].Pool != "" {
+		if asked[i].LookupFile != "" {
 			return nil // one at a time, below: how large they are shows only then
 		}
 		var err error
@@ -62,10 +62,10 @@ func (k *tables) add(ctx context.Context, threads int, q *protocol.Request) (pro
 		return none, err
 	}
 	for i, t := range asked {
-		if t.Pool == "" {
+		if t.LookupFile == "" {
 			continue
 		}
-		if made[i], answers[i], err = readPool(&t, k.most-held); err != nil {
+		if made[i], answers[i], err = readLookups(&t, k.most-held); err != nil {
 			return none, err
 		}
 		if held += bagBytes(made[i].bags); held > k.most {
@@ -109,7 +109,7 @@ func (k *tables) asked(q *protocol.Request) (asked []protocol.Table, held unit.B
 		if old := k.known[t.T]; old != nil {
 			held -= bagBytes(old.bags)
 		}
-		if t.Pool == "" {
+		if t.LookupFile == "" {
 			bags := float64(t.Batch) * float64(t.Features)
 			need := unit.Bytes(8 * (bags*t.PoolingFactor + bags + 2))
 			// Summed only while it fits, so that no sum is out of range.
@@ -142,7 +142,7 @@ func checkTable(t *protocol.Table) error {
 	if t.Batch < 1 || t.Batch > problem.MaxBatch {
 		return bad("table %d: batch: %d is not between 1 and %d", t.T, t.Batch, problem.MaxBatch)
 	}
-	if t.Pool != "" {
+	if t.LookupFile != "" {
 		return nil
 	}
 	if !(t.PoolingFactor >= 0 && t.PoolingFactor <= problem.MaxPoolingFactor) {
@@ -173,15 +173,15 @@ func answerOf(t *protocol.Table, r lookups.Realised) protocol.Table {
 	return protocol.Table{T: t.T, UniqueRows: float64(r.Unique), Reuse: r.Reuse}
 }
 
-// readPool reads a table's lookups, of its batch and features, from a pool file.
-func readPool(t *protocol.Table, most unit.Bytes) (*table, protocol.Table, error) {
+// readLookups reads a table's lookups, of its batch and features, from a lookup file.
+func readLookups(t *protocol.Table, most unit.Bytes) (*table, protocol.Table, error) {
 	none := protocol.Table{}
-	// A pool takes as much memory as it does on disk, once more where it is cut.
-	if info, err := os.Stat(t.Pool); err == nil && unit.Bytes(info.Size()) > most {
-		return nil, none, outOfMemory("table %d: its pool of %d bytes is above the %d that are left: send init, which forgets all tables, and fewer of them",
+	// A lookup file takes as much memory as it does on disk, once more where it is cut.
+	if info, err := os.Stat(t.LookupFile); err == nil && unit.Bytes(info.Size()) > most {
+		return nil, none, outOfMemory("table %d: its lookup file of %d bytes is above the %d that are left: send init, which forgets all tables, and fewer of them",
 			t.T, info.Size(), int64(most))
 	}
-	bags, err := lookups.ReadPool(t.Pool)
+	bags, err := lookups.ReadFile(t.LookupFile)
 	if err == nil && bags.Len() != t.Batch*t.Features {
 		bags, err = bags.Cut(t.Features, t.Batch)
 	}

@@ -206,11 +206,11 @@ def test_batches_of_a_group_are_one() -> None:
     assert ask(s, compute(group=[{"t": 5, "dim": 4}]))["op"] == "compute"
 
 
-def test_a_pool_is_measured(tmp_path: Path) -> None:
-    from test_lookups import pool
+def test_a_lookup_file_is_measured(tmp_path: Path) -> None:
+    from test_lookups import lookup_file
 
-    path = tmp_path / "a.pool"
-    path.write_bytes(pool(list(range(0, 257, 2)), [i % 9 for i in range(256)]))
+    path = tmp_path / "a.lookups"
+    path.write_bytes(lookup_file(list(range(0, 257, 2)), [i % 9 for i in range(256)]))
     s = server()
     table = {"t": 8, "rows": 9, "pool": str(path)}
     response = ask(s, {"op": "tables", "tables": [table]})
@@ -359,10 +359,10 @@ def test_anchors(monkeypatch: pytest.MonkeyPatch) -> None:
     json.dumps(found, allow_nan=False)
 
 
-def test_pool_layout_is_the_one_that_go_writes() -> None:
-    """The bytes of a pool file of two bags, as docs and package indices state them."""
-    from test_lookups import pool
+def test_lookup_file_layout_is_the_one_that_go_writes() -> None:
+    """The bytes of a lookup file of two bags, as docs and package lookups state them."""
+    from test_lookups import lookup_file
 
-    data = pool([0, 1, 2], [7, 5])
+    data = lookup_file([0, 1, 2], [7, 5])
     assert data[:12] == b"nspool\r\n\x01\x00\x00\x00"
     assert struct.unpack("<7q", data[16:]) == (2, 2, 0, 1, 2, 7, 5)

@@ -11,7 +11,7 @@ import pytest
 from conftest import SKEWED
 
 from neuroshard_worker import lookups
-from neuroshard_worker.lookups import CLASSES, crc32c, read_pool, realised, synthesise
+from neuroshard_worker.lookups import CLASSES, crc32c, read_file, realised, synthesise
 from neuroshard_worker.wire import WireError
 
 
@@ -130,7 +130,7 @@ def test_crc32c_known_answers() -> None:
     assert of(b"") == 0
 
 
-def pool(offsets: list[int], indices: list[int]) -> bytes:
+def lookup_file(offsets: list[int], indices: list[int]) -> bytes:
     head = b"nspool\r\n" + struct.pack("<I", 1)
     tail = struct.pack("<QQ", len(offsets) - 1, len(indices))
     tail += struct.pack(f"<{len(offsets) + len(indices)}q", *offsets, *indices)
@@ -138,37 +138,37 @@ def pool(offsets: list[int], indices: list[int]) -> bytes:
     return head + struct.pack("<I", crc) + tail
 
 
-def test_pools_are_read_as_they_are(tmp_path: Path) -> None:
-    path = tmp_path / "a.pool"
-    path.write_bytes(pool([0, 2, 2, 5], [4, 4, 1, 0, 4]))
-    made = read_pool(str(path), 5, 3, 1 << 20)
+def test_lookup_files_are_read_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "a.lookups"
+    path.write_bytes(lookup_file([0, 2, 2, 5], [4, 4, 1, 0, 4]))
+    made = read_file(str(path), 5, 3, 1 << 20)
     assert made.indices.tolist() == [4, 4, 1, 0, 4]
     assert made.offsets.tolist() == [0, 2, 2, 5]
     assert made.unique == 3
     assert made.reuse[:3] == pytest.approx([2 / 3, 0, 1 / 3])
 
 
-def test_pools_that_are_wrong_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.pool"
-    good = pool([0, 2, 2, 5], [4, 4, 1, 0, 4])
+def test_lookup_files_that_are_wrong_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.lookups"
+    good = lookup_file([0, 2, 2, 5], [4, 4, 1, 0, 4])
     for i in range(len(good)):
         path.write_bytes(good[:i])
         with pytest.raises(WireError):
-            read_pool(str(path), 5, 3, 1 << 20)
+            read_file(str(path), 5, 3, 1 << 20)
         path.write_bytes(good[:i] + bytes([good[i] ^ 1]) + good[i + 1 :])
         with pytest.raises(WireError):
-            read_pool(str(path), 5, 3, 1 << 20)
+            read_file(str(path), 5, 3, 1 << 20)
     for bad, rows, bags, message in (
         (good, 4, 3, "row 4 in a table of 4 rows"),
         (good, 5, 4, "3 bags, and features times batch is 4"),
-        (pool([0, 3, 2, 5], [4, 4, 1, 0, 4]), 5, 3, "do not rise"),
-        (pool([0, 2], [-1, 0]), 5, 1, "negative"),
+        (lookup_file([0, 3, 2, 5], [4, 4, 1, 0, 4]), 5, 3, "do not rise"),
+        (lookup_file([0, 2], [-1, 0]), 5, 1, "negative"),
     ):
         path.write_bytes(bad)
         with pytest.raises(WireError, match=message):
-            read_pool(str(path), rows, bags, 1 << 20)
+            read_file(str(path), rows, bags, 1 << 20)
     with pytest.raises(WireError) as e:
-        read_pool(str(path), 5, 3, 10)
+        read_file(str(path), 5, 3, 10)
     assert e.value.code == "oom"
     with pytest.raises(WireError, match="No such file"):
-        read_pool(str(tmp_path / "none"), 5, 3, 1 << 20)
+        read_file(str(tmp_path / "none"), 5, 3, 1 << 20)

@@ -8,7 +8,7 @@
                       -> shuffled, and cut into features * batch bags
 
 Everything over rows or lookups is one NumPy call: a million lookups take well
-under a second. Lookups of a trace come in pool files (package indices writes
+under a second. Lookups of a trace come in lookup files (package lookups writes
 them) and are used as they are.
 """
 
@@ -231,7 +231,7 @@ def _cut(lookups: int, bags: int, random: np.random.Generator) -> Ints:
     return np.cumsum(offsets)
 
 
-# Pool files, little-endian (package indices writes them):
+# Lookup files, little-endian (package lookups writes them):
 #
 #   0   "nspool\r\n"
 #   8   version, 4 bytes
@@ -243,33 +243,33 @@ _MAGIC = b"nspool\r\n"
 _HEADER = 32
 
 
-def read_pool(path: str, rows: int, bags: int, most_bytes: int) -> Lookups:
-    """Reads a pool file, and checks all of it."""
+def read_file(path: str, rows: int, bags: int, most_bytes: int) -> Lookups:
+    """Reads a lookup file, and checks all of it."""
     try:
         size = Path(path).stat().st_size
         if size > most_bytes:
-            raise out_of_memory(f"pool {path}: {size} bytes, and lookups may take {most_bytes}")
+            raise out_of_memory(f"file {path}: {size} bytes, and lookups may take {most_bytes}")
         data = np.fromfile(path, dtype=np.uint8)
     except OSError as e:
-        raise bad(f"pool {path}: {e.strerror or e}") from e
+        raise bad(f"file {path}: {e.strerror or e}") from e
     if len(data) < _HEADER or data[:8].tobytes() != _MAGIC:
-        raise bad(f"pool {path}: not a pool file")
+        raise bad(f"file {path}: not a lookup file")
     version, crc, has_bags, has_lookups = struct.unpack("<IIQQ", data[8:_HEADER].tobytes())
     if version != 1:
-        raise bad(f"pool {path}: version {version}, and this worker reads version 1")
+        raise bad(f"file {path}: version {version}, and this worker reads version 1")
     if len(data) != _HEADER + 8 * (has_bags + 1 + has_lookups):
-        raise bad(f"pool {path}: {len(data)} bytes, and its header says otherwise: cut short?")
+        raise bad(f"file {path}: {len(data)} bytes, and its header says otherwise: cut short?")
     body = np.concatenate((data[:12], data[16:]))
     if crc32c(body) != crc:
-        raise bad(f"pool {path}: its check sum is wrong: it is damaged")
+        raise bad(f"file {path}: its check sum is wrong: it is damaged")
     if has_bags != bags:
-        raise bad(f"pool {path}: {has_bags} bags, and features times batch is {bags}")
+        raise bad(f"file {path}: {has_bags} bags, and features times batch is {bags}")
     numbers = data[_HEADER:].view("<i8").astype(np.int64)
     offsets, indices = numbers[: bags + 1].copy(), numbers[bags + 1 :].copy()
     if offsets[0] != 0 or offsets[-1] != len(indices) or (np.diff(offsets) < 0).any():
-        raise bad(f"pool {path}: its offsets do not rise from 0 to the number of lookups")
+        raise bad(f"file {path}: its offsets do not rise from 0 to the number of lookups")
     if len(indices) and not (indices.min() >= 0 and indices.max() < rows):
-        raise bad(f"pool {path}: row {indices.max()} in a table of {rows} rows, or a negative one")
+        raise bad(f"file {path}: row {indices.max()} in a table of {rows} rows, or a negative one")
     unique, reuse = realised(indices)
     return Lookups(indices, offsets, unique, reuse)
 

@@ -255,9 +255,9 @@ class Server:
         bags = features * batch
         if bags > lookups.MAX_BAGS:
             raise bad(f"{features} features of {batch} samples are above {lookups.MAX_BAGS} bags")
-        pool = text(t, "pool")
-        if pool:
-            made = lookups.read_pool(pool, rows, bags, room)
+        file = text(t, "pool")
+        if file:
+            made = lookups.read_file(file, rows, bags, room)
         else:
             made = self._made_up(t, number_, rows, bags, batch, room)
         table = Table(rows, batch, features, made, self.device)

@@ -26,38 +26,38 @@ func drawBags(t *rapid.T) Bags {
 	return b
 }
 
-func TestPoolsComeBack(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "t.pool")
+func TestFilesComeBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.lookups")
 	rapid.Check(t, func(t *rapid.T) {
 		want := drawBags(t)
-		if err := WritePool(path, want); err != nil {
+		if err := WriteFile(path, want); err != nil {
 			t.Fatal(err)
 		}
-		got, err := ReadPool(path)
+		got, err := ReadFile(path)
 		if err != nil || !equal(got, want) {
 			t.Fatalf("got %v and %v, want %v", got, err, want)
 		}
 	})
 }
 
-// TestPoolLargerThanItsBuffer writes and reads a pool that is longer than the parts
-// in which pools are written and read.
-func TestPoolLargerThanItsBuffer(t *testing.T) {
+// TestFileLargerThanItsBuffer writes and reads a file that is longer than the parts
+// in which files are written and read.
+func TestFileLargerThanItsBuffer(t *testing.T) {
 	want, _ := mustMake(t, Spec{Rows: 1 << 40, Batch: 10_000, Features: 1, Counts: access.Distribution{}.At(1<<40, 3.3, 10_000)})
-	path := filepath.Join(t.TempDir(), "t.pool")
-	if err := WritePool(path, want); err != nil {
+	path := filepath.Join(t.TempDir(), "t.lookups")
+	if err := WriteFile(path, want); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := ReadPool(path); err != nil || !equal(got, want) {
+	if got, err := ReadFile(path); err != nil || !equal(got, want) {
 		t.Errorf("got other lookups than were written, error %v", err)
 	}
 }
 
-// TestPoolBytes pins the format, so that every later version can read the files of
+// TestFileBytes pins the format, so that every later version can read the files of
 // today.
-func TestPoolBytes(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "t.pool")
-	if err := WritePool(path, Bags{Indices: []int64{5, 258}, Offsets: []int64{0, 2, 2}}); err != nil {
+func TestFileBytes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.lookups")
+	if err := WriteFile(path, Bags{Indices: []int64{5, 258}, Offsets: []int64{0, 2, 2}}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)
@@ -70,17 +70,17 @@ func TestPoolBytes(t *testing.T) {
 	if fmt.Sprintf("%x", got) != want {
 		t.Errorf("got %x, want %s", got, want)
 	}
-	if sum := binary.LittleEndian.Uint32(got[12:]); sum != poolBytesSum {
-		t.Errorf("checksum: got %#x, want %#x", sum, uint32(poolBytesSum))
+	if sum := binary.LittleEndian.Uint32(got[12:]); sum != fileBytesSum {
+		t.Errorf("checksum: got %#x, want %#x", sum, uint32(fileBytesSum))
 	}
 }
 
-// poolBytesSum is the CRC-32C of the bytes above, from another implementation.
-const poolBytesSum = 0x43e07fb7
+// fileBytesSum is the CRC-32C of the bytes above, from another implementation.
+const fileBytesSum = 0x43e07fb7
 
-func TestDamagedPools(t *testing.T) {
+func TestDamagedFiles(t *testing.T) {
 	var file memory
-	if err := writePool(&file, Bags{Indices: []int64{5, 6, 7}, Offsets: []int64{0, 2, 2, 3}}); err != nil {
+	if err := writeFile(&file, Bags{Indices: []int64{5, 6, 7}, Offsets: []int64{0, 2, 2, 3}}); err != nil {
 		t.Fatal(err)
 	}
 	good := file.data
@@ -88,40 +88,40 @@ func TestDamagedPools(t *testing.T) {
 		for _, bit := range []byte{1, 0x80} {
 			bad := bytes.Clone(good)
 			bad[i] ^= bit
-			if b, err := readPool(bytes.NewReader(bad), int64(len(bad))); err == nil {
+			if b, err := readFile(bytes.NewReader(bad), int64(len(bad))); err == nil {
 				t.Errorf("byte %d with %#x flipped: read as %v", i, bit, b)
 			}
 		}
-		if b, err := readPool(bytes.NewReader(good[:i]), int64(i)); err == nil {
+		if b, err := readFile(bytes.NewReader(good[:i]), int64(i)); err == nil {
 			t.Errorf("cut to %d bytes: read as %v", i, b)
 		}
 	}
 	longer := append(bytes.Clone(good), 0)
-	if _, err := readPool(bytes.NewReader(longer), int64(len(longer))); err == nil || !strings.Contains(err.Error(), "89 bytes, but its header says 88") {
+	if _, err := readFile(bytes.NewReader(longer), int64(len(longer))); err == nil || !strings.Contains(err.Error(), "89 bytes, but its header says 88") {
 		t.Errorf("one byte more: got %v", err)
 	}
 	huge := bytes.Clone(good)
 	binary.LittleEndian.PutUint64(huge[24:], MaxLookups)
-	if _, err := readPool(bytes.NewReader(huge), int64(len(huge))); err == nil || !strings.Contains(err.Error(), "its header says") {
+	if _, err := readFile(bytes.NewReader(huge), int64(len(huge))); err == nil || !strings.Contains(err.Error(), "its header says") {
 		t.Errorf("a huge header: got %v", err)
 	}
-	if _, err := ReadPool(filepath.Join(t.TempDir(), "none")); !os.IsNotExist(err) {
+	if _, err := ReadFile(filepath.Join(t.TempDir(), "none")); !os.IsNotExist(err) {
 		t.Errorf("no file: got %v", err)
 	}
 }
 
-func TestWritePoolRefuses(t *testing.T) {
+func TestWriteFileRefuses(t *testing.T) {
 	dir := t.TempDir()
-	if err := WritePool(filepath.Join(dir, "p"), Bags{Indices: []int64{-1}, Offsets: []int64{0, 1}}); err == nil || !strings.Contains(err.Error(), "row -1") {
+	if err := WriteFile(filepath.Join(dir, "p"), Bags{Indices: []int64{-1}, Offsets: []int64{0, 1}}); err == nil || !strings.Contains(err.Error(), "row -1") {
 		t.Errorf("a negative row: got %v", err)
 	}
-	if err := WritePool(filepath.Join(dir, "none", "p"), Bags{Offsets: []int64{0}}); !os.IsNotExist(err) {
+	if err := WriteFile(filepath.Join(dir, "none", "p"), Bags{Offsets: []int64{0}}); !os.IsNotExist(err) {
 		t.Errorf("no folder: got %v", err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "taken"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := WritePool(filepath.Join(dir, "taken"), Bags{Offsets: []int64{0}}); err == nil {
+	if err := WriteFile(filepath.Join(dir, "taken"), Bags{Offsets: []int64{0}}); err == nil {
 		t.Error("a folder of the name: no error")
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
@@ -129,10 +129,10 @@ func TestWritePoolRefuses(t *testing.T) {
 	}
 }
 
-func FuzzReadPool(f *testing.F) {
+func FuzzReadFile(f *testing.F) {
 	for _, b := range []Bags{{Offsets: []int64{0}}, {Indices: []int64{5, 6, 7}, Offsets: []int64{0, 2, 2, 3}}} {
 		var file memory
-		if err := writePool(&file, b); err != nil {
+		if err := writeFile(&file, b); err != nil {
 			f.Fatal(err)
 		}
 		f.Add(file.data)
@@ -142,13 +142,13 @@ func FuzzReadPool(f *testing.F) {
 		// Most inputs would fail at the checksum, so half of them get a correct one.
 		for _, mend := range []bool{false, true} {
 			data := bytes.Clone(data)
-			if mend && len(data) >= poolHeader {
-				copy(data, poolMagic)
-				sum := poolSum(data[:poolHeader])
-				sum.Write(data[poolHeader:])
+			if mend && len(data) >= fileHeader {
+				copy(data, fileMagic)
+				sum := headerSum(data[:fileHeader])
+				sum.Write(data[fileHeader:])
 				binary.LittleEndian.PutUint32(data[12:], sum.Sum32())
 			}
-			b, err := readPool(bytes.NewReader(data), int64(len(data)))
+			b, err := readFile(bytes.NewReader(data), int64(len(data)))
 			if err != nil {
 				continue
 			}
@@ -156,7 +156,7 @@ func FuzzReadPool(f *testing.F) {
 				t.Fatalf("read, and unsound: %v", err)
 			}
 			var again memory
-			if err := writePool(&again, b); err != nil || !bytes.Equal(again.data, data) {
+			if err := writeFile(&again, b); err != nil || !bytes.Equal(again.data, data) {
 				t.Fatalf("read, and written as %x, error %v", again.data, err)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/neuroshard/neuroshard/internal/atomicfile"
 )
 
-// A pool file holds the lookups of one batch in one table. All numbers are
+// A lookup file holds the lookups of one batch in one table. All numbers are
 // little-endian.
 //
 //	0   "nspool\r\n"
@@ -25,42 +25,42 @@ import (
 //	..  indices: lookups numbers of 8 bytes
 
 const (
-	poolMagic   = "nspool\r\n" // a transfer in text mode would change it
-	poolVersion = 1
-	poolHeader  = 32
+	fileMagic   = "nspool\r\n" // a transfer in text mode would change it
+	fileVersion = 1
+	fileHeader  = 32
 )
 
-// WritePool writes lookups to a file. The file is whole or does not exist, even if
-// the process is killed. WritePool refuses bags that Check refuses, and more than
+// WriteFile writes lookups to a file. The file is whole or does not exist, even if
+// the process is killed. WriteFile refuses bags that Check refuses, and more than
 // MaxBags bags or MaxLookups lookups.
-func WritePool(path string, b Bags) error {
+func WriteFile(path string, b Bags) error {
 	if err := b.Check(0); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if b.Len() > MaxBags || len(b.Indices) > MaxLookups {
-		return fmt.Errorf("%s: %d bags of %d lookups are more than a pool's %d of %d", path, b.Len(), len(b.Indices), MaxBags, MaxLookups)
+		return fmt.Errorf("%s: %d bags of %d lookups are more than the %d of %d of a lookup file", path, b.Len(), len(b.Indices), MaxBags, MaxLookups)
 	}
 	f, err := atomicfile.Create(path)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(writePool(f, b), f.Finish()); err != nil {
+	if err := errors.Join(writeFile(f, b), f.Finish()); err != nil {
 		f.Discard()
 		return err
 	}
 	return f.Place()
 }
 
-func writePool(w io.WriteSeeker, b Bags) error {
-	header := make([]byte, poolHeader)
-	copy(header, poolMagic)
-	binary.LittleEndian.PutUint32(header[8:], poolVersion)
+func writeFile(w io.WriteSeeker, b Bags) error {
+	header := make([]byte, fileHeader)
+	copy(header, fileMagic)
+	binary.LittleEndian.PutUint32(header[8:], fileVersion)
 	binary.LittleEndian.PutUint64(header[16:], uint64(b.Len()))
 	binary.LittleEndian.PutUint64(header[24:], uint64(len(b.Indices)))
 	if _, err := w.Write(header); err != nil {
 		return err
 	}
-	sum := poolSum(header)
+	sum := headerSum(header)
 	buffer := make([]byte, 0, 1<<16)
 	for _, list := range [][]int64{b.Offsets, b.Indices} {
 		for len(list) > 0 {
@@ -83,18 +83,18 @@ func writePool(w io.WriteSeeker, b Bags) error {
 	return err
 }
 
-// poolSum starts the checksum with the header, without the checksum itself.
-func poolSum(header []byte) hash.Hash32 {
+// headerSum starts the checksum with the header, without the checksum itself.
+func headerSum(header []byte) hash.Hash32 {
 	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
 	sum.Write(header[:12])
 	sum.Write(header[16:])
 	return sum
 }
 
-// ReadPool reads lookups that WritePool wrote. It takes at most the memory of the
+// ReadFile reads lookups that WriteFile wrote. It takes at most the memory of the
 // file's size, whatever the header says. It fails if the file is shorter or longer
 // than its header says, damaged, or of another version.
-func ReadPool(path string) (Bags, error) {
+func ReadFile(path string) (Bags, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return Bags{}, err
@@ -104,38 +104,38 @@ func ReadPool(path string) (Bags, error) {
 	if err != nil {
 		return Bags{}, err
 	}
-	b, err := readPool(f, info.Size())
+	b, err := readFile(f, info.Size())
 	if err != nil {
-		return Bags{}, fmt.Errorf("pool file %s: %w", path, err)
+		return Bags{}, fmt.Errorf("lookup file %s: %w", path, err)
 	}
 	return b, nil
 }
 
-// readPool reads a pool of the given size in bytes.
-func readPool(r io.Reader, size int64) (Bags, error) {
+// readFile reads a lookup file of the given size in bytes.
+func readFile(r io.Reader, size int64) (Bags, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
-	header := make([]byte, poolHeader)
+	header := make([]byte, fileHeader)
 	if _, err := io.ReadFull(in, header); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return Bags{}, fmt.Errorf("it is shorter than the %d bytes of a header", poolHeader)
+			return Bags{}, fmt.Errorf("it is shorter than the %d bytes of a header", fileHeader)
 		}
 		return Bags{}, err
 	}
-	if string(header[:8]) != poolMagic {
-		return Bags{}, fmt.Errorf("it starts with %q: it is not a pool file, or a transfer in text mode changed it", header[:8])
+	if string(header[:8]) != fileMagic {
+		return Bags{}, fmt.Errorf("it starts with %q: it is not a lookup file, or a transfer in text mode changed it", header[:8])
 	}
-	if version := binary.LittleEndian.Uint32(header[8:]); version != poolVersion {
-		return Bags{}, fmt.Errorf("it has version %d, but this program reads version %d", version, poolVersion)
+	if version := binary.LittleEndian.Uint32(header[8:]); version != fileVersion {
+		return Bags{}, fmt.Errorf("it has version %d, but this program reads version %d", version, fileVersion)
 	}
 	bags, lookups := binary.LittleEndian.Uint64(header[16:]), binary.LittleEndian.Uint64(header[24:])
 	if bags > MaxBags || lookups > MaxLookups {
 		return Bags{}, fmt.Errorf("its header says %d bags of %d lookups, more than %d of %d", bags, lookups, MaxBags, MaxLookups)
 	}
-	if want := poolHeader + 8*int64(bags+1+lookups); size != want {
+	if want := fileHeader + 8*int64(bags+1+lookups); size != want {
 		return Bags{}, fmt.Errorf("it has %d bytes, but its header says %d: it is cut short or damaged", size, want)
 	}
 	b := Bags{Offsets: make([]int64, bags+1), Indices: make([]int64, lookups)}
-	sum := poolSum(header)
+	sum := headerSum(header)
 	buffer := make([]byte, 1<<16)
 	for _, list := range [][]int64{b.Offsets, b.Indices} {
 		for len(list) > 0 {
