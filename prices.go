@@ -88,7 +88,7 @@ func (pretrainedModels) List(p *problem.Problem) (PriceList, error) {
 
 // Trained returns the choice of a trained model. riskPenalty, at least 0, is the number of
 // standard deviations of an ensemble's members that the search adds to the members' mean
-// (cost.Pool.NewScorer). The plan's predicted times are the mean without it. It has no
+// (cost.Estimates.NewScorer). The plan's predicted times are the mean without it. It has no
 // effect on a model that is not an ensemble.
 func Trained(model *cost.Model, riskPenalty float64) Prices { return trained{model, riskPenalty} }
 
@@ -109,20 +109,20 @@ func (t trained) Model(on hardware.Topology) (string, error) {
 }
 
 func (t trained) List(p *problem.Problem) (PriceList, error) {
-	pool, err := cost.NewPool(t.model, p)
+	estimates, err := cost.NewEstimates(t.model, p)
 	if err != nil {
 		return nil, err
 	}
-	return trainedList{t, p, pool}, nil
+	return trainedList{t, p, estimates}, nil
 }
 
 type trainedList struct {
 	trained
 	problem *problem.Problem
-	*cost.Pool
+	*cost.Estimates
 }
 
-func (l trainedList) NewScorer() search.Scorer { return l.Pool.NewScorer(l.riskPenalty) }
+func (l trainedList) NewScorer() search.Scorer { return l.Estimates.NewScorer(l.riskPenalty) }
 
 func (l trainedList) Doubts(shards [][]problem.Shard) []string {
 	return l.model.Doubts(l.problem, shards)
@@ -146,12 +146,12 @@ func (formulas) String() string { return torchrec.Model }
 func (formulas) Model(hardware.Topology) (string, error) { return torchrec.Model, nil }
 
 func (formulas) List(p *problem.Problem) (PriceList, error) {
-	return formulaList{torchrec.NewPool(p)}, nil
+	return formulaList{torchrec.NewEstimates(p)}, nil
 }
 
-type formulaList struct{ *torchrec.Pool }
+type formulaList struct{ *torchrec.Estimates }
 
-func (l formulaList) NewScorer() search.Scorer { return l.Pool.NewScorer() }
+func (l formulaList) NewScorer() search.Scorer { return l.Estimates.NewScorer() }
 
 func (formulaList) Doubts([][]problem.Shard) []string { return nil }
 
@@ -190,19 +190,19 @@ func (n nets) Model(t hardware.Topology) (string, error) {
 }
 
 func (n nets) List(p *problem.Problem) (PriceList, error) {
-	pool, err := n.models.NewPool(p)
+	estimates, err := n.models.NewEstimates(p)
 	if err != nil {
 		return nil, err
 	}
-	return netList{n, pool}, nil
+	return netList{n, estimates}, nil
 }
 
 type netList struct {
 	nets
-	*prototype.Pool
+	*prototype.Estimates
 }
 
-func (l netList) NewScorer() search.Scorer { return l.Pool.NewScorer() }
+func (l netList) NewScorer() search.Scorer { return l.Estimates.NewScorer() }
 
 func (netList) Doubts([][]problem.Shard) []string { return nil }
 

@@ -2,11 +2,11 @@
 // lookups and of the all-to-alls around them, from a trained model.
 //
 //	Load      a modelfile as a Model
-//	Pool      one problem under one Model: tables described, slices embedded once
-//	          (pool.go, embeddings.go)
+//	Estimates one problem under one Model: tables described, slices embedded once
+//	          (estimates.go, embeddings.go)
 //	Scorer    the running cost of a placement in any form, for a search to ask
 //	          (scorer.go)
-//	Price     the cost of a whole placement, device by device (pool.go)
+//	Price     the cost of a whole placement, device by device (estimates.go)
 //
 // A Scorer sums the slices of each device by operator (operators.go), adds the times
 // of the all-to-alls (comm.go) and of slices in other forms than columns in HBM

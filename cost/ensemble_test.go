@@ -154,10 +154,10 @@ func TestEnsembleScorer(t *testing.T) {
 	model, _ := three(t)
 	for seed := range uint64(4) {
 		p := mixed(t, seed, 12, 4, 2, seed%2 == 0)
-		pool := newPool(t, model, p)
-		searchtest.Conform(t, p, func() search.Scorer { return pool.NewScorer(0) }, nil)
+		estimates := newEstimates(t, model, p)
+		searchtest.Conform(t, p, func() search.Scorer { return estimates.NewScorer(0) }, nil)
 		shards := placement(p, rand.New(rand.NewPCG(seed, 3)))
-		for d, device := range pool.Price(shards).Devices {
+		for d, device := range estimates.Price(shards).Devices {
 			forward, backward := group(model, p, shards[d])
 			if !near(float64(device.Forward), forward, 1e-4) || !near(float64(device.Backward), backward, 1e-4) {
 				t.Errorf("seed %d, device %d: got %v and %v, want %v and %v", seed, d, float64(device.Forward), float64(device.Backward), forward, backward)
@@ -208,16 +208,16 @@ func TestModelOfADeviceOfItsOwn(t *testing.T) {
 		t.Errorf("got hardware %+v, want %+v", model.Hardware(), desk())
 	}
 	p := mixed(t, 1, 8, 2, 0, false)
-	if _, err := cost.NewPool(model, p); err == nil {
+	if _, err := cost.NewEstimates(model, p); err == nil {
 		t.Error("a problem of another device: got no error")
 	}
 	p.Topology.Profile = desk()
 	shards := placement(p, rand.New(rand.NewPCG(1, 1)))
-	slow := newPool(t, model, p).Price(shards)
+	slow := newEstimates(t, model, p).Price(shards)
 	fast := desk()
 	fast.HBMGBps, fast.L2GBps, fast.SMs = 2000, 3000, 100
 	file.Manifest.Device = fast
-	if quick := newPool(t, loadFile(t, file), p).Price(shards); !(quick.Cost < slow.Cost/3) {
+	if quick := newEstimates(t, loadFile(t, file), p).Price(shards); !(quick.Cost < slow.Cost/3) {
 		t.Errorf("a hundred times the bandwidth: got cost %v, want below a third of %v", quick.Cost, slow.Cost)
 	}
 }

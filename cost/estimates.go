@@ -6,15 +6,15 @@ import (
 	"github.com/neuroshard/neuroshard/simulate"
 )
 
-// Pool is one problem under one model: what a batch does to each table, and every slice
-// registered so far, in any form. The Scorers of a pool share it.
+// Estimates is one problem under one model: what a batch does to each table, and every slice
+// registered so far, in any form. Its Scorers share it.
 //
 // No net was trained for tables that are cut by rows, replicated or in host memory. The
 // same nets estimate their operators: a block of rows is the table that the block is to
 // its device (problem.BlocksOf), a replica is a table read by a smaller batch
 // (problem.ReplicasOf). The times of host links and of the dense updates of replicas
 // are those of the simulated device (docs/SIMULATED.md).
-type Pool struct {
+type Estimates struct {
 	model   *Model
 	problem *problem.Problem
 	// network is the problem's cluster with the model's links.
@@ -52,26 +52,26 @@ type otherItem struct {
 	weights int64
 }
 
-// NewPool describes the problem's tables to the model. The problem must be valid, and
-// must not change while the pool is in use. NewPool fails if the model is for another
+// NewEstimates describes the problem's tables to the model. The problem must be valid, and
+// must not change while the estimates are in use. NewEstimates fails if the model is for another
 // profile, or if the problem has several hosts and the model knows no network between
 // hosts.
-func NewPool(m *Model, p *problem.Problem) (*Pool, error) {
+func NewEstimates(m *Model, p *problem.Problem) (*Estimates, error) {
 	if err := m.FitsProfile(p.Topology); err != nil {
 		return nil, err
 	}
-	pool := &Pool{
+	estimates := &Estimates{
 		model: m, problem: p, network: networkOf(m.comm.constants, clusterOf(p)),
 		index: map[otherKey]int{}, device: simulate.NewDevice(m.hardware),
 	}
-	pool.classes[problem.ClassColumns] = newEmbeddings(m, p)
-	return pool, nil
+	estimates.classes[problem.ClassColumns] = newEmbeddings(m, p)
+	return estimates, nil
 }
 
 // Item registers a slice of the table, width columns wide, in the form, and returns the
 // number that stands for the slice. All forms are estimated. Item must not be called
-// while a Scorer of the pool is in use on another goroutine.
-func (p *Pool) Item(table, width int, form problem.Form) int {
+// while one of the Scorers is in use on another goroutine.
+func (p *Estimates) Item(table, width int, form problem.Form) int {
 	class := problem.ClassOf(form)
 	if class == problem.ClassColumns {
 		return p.embeddings(class).item(table, width)
@@ -97,12 +97,12 @@ func (p *Pool) Item(table, width int, form problem.Form) int {
 }
 
 // other returns the slice in another form that the number of an item stands for.
-func (p *Pool) other(item int) *otherItem {
+func (p *Estimates) other(item int) *otherItem {
 	return &p.others[item>>classShift][item&(1<<classShift-1)]
 }
 
 // embeddings returns the embeddings of a class, and makes them at the first call.
-func (p *Pool) embeddings(class problem.OperatorClass) *embeddings {
+func (p *Estimates) embeddings(class problem.OperatorClass) *embeddings {
 	if p.classes[class] == nil {
 		switch class {
 		case problem.ClassBlocks:
@@ -121,9 +121,9 @@ func (p *Pool) embeddings(class problem.OperatorClass) *embeddings {
 // Price predicts the cost of a whole placement, shards listed by device, device by
 // device. A table that is cut by rows must have a block on each device of its hosts, and
 // a replicated table must be on all devices: their cost is that of the shards on the
-// first device. Like Item, it must not be called while a Scorer of the pool is in use
+// first device. Like Item, it must not be called while one of the Scorers is in use
 // elsewhere.
-func (p *Pool) Price(shards [][]problem.Shard) plan.Breakdown {
+func (p *Estimates) Price(shards [][]problem.Shard) plan.Breakdown {
 	s := p.NewScorer(0)
 	type slice struct {
 		table int

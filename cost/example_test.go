@@ -27,7 +27,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	pool, err := cost.NewPool(model, &p)
+	estimates, err := cost.NewEstimates(model, &p)
 	if err != nil {
 		panic(err)
 	}
@@ -38,7 +38,7 @@ func Example() {
 		d := i % len(shards)
 		shards[d] = append(shards[d], p.Whole(i))
 	}
-	predicted := pool.Price(shards)
+	predicted := estimates.Price(shards)
 	simulated, err := simulate.NewPricer(&p).Price(shards)
 	if err != nil {
 		panic(err)
@@ -66,11 +66,11 @@ func ExampleScorer() {
 	if err != nil {
 		panic(err)
 	}
-	pool, err := cost.NewPool(model, &p)
+	estimates, err := cost.NewEstimates(model, &p)
 	if err != nil {
 		panic(err)
 	}
-	s := pool.NewScorer(0)
+	s := estimates.NewScorer(0)
 	fmt.Println("empty:", s.Compute(0))
 	half := s.Item(0, p.Tables[0].Dim/2, problem.Form{})
 	s.Add(0, half)

@@ -16,8 +16,8 @@ import (
 // constants that were fitted to all-to-alls, times the net's correction for an
 // all-to-all of the same number of bytes. No samples of such exchanges were measured.
 type otherForms struct {
-	pool    *Pool
-	penalty float64
+	estimates *Estimates
+	penalty   float64
 	// comm holds the scorer's all-to-alls; the exchanges use its corrections.
 	comm *commMemo
 	// classes holds the operators of each class; nil if no slice of the class was added
@@ -47,10 +47,10 @@ func ticksOf(t unit.Millis) ticks { return ticks(math.Round(min(float64(t)/tick,
 
 func (t ticks) ms() float64 { return float64(t) * tick }
 
-func newOtherForms(p *Pool, comm *commMemo, penalty float64) *otherForms {
+func newOtherForms(p *Estimates, comm *commMemo, penalty float64) *otherForms {
 	n := p.network.Devices
 	return &otherForms{
-		pool: p, penalty: penalty, comm: comm,
+		estimates: p, penalty: penalty, comm: comm,
 		forward: make([]ticks, n), backward: make([]ticks, n), columns: make([]int, n), hostColumns: make([]int, p.network.Hosts()),
 	}
 }
@@ -71,14 +71,14 @@ func (o *otherForms) reset() {
 
 // add puts an item on a device, or on all devices that hold it.
 func (o *otherForms) add(device, item int) {
-	class, it := problem.OperatorClass(item>>classShift), o.pool.other(item)
+	class, it := problem.OperatorClass(item>>classShift), o.estimates.other(item)
 	operators, at := o.change(class, it, device, 1)
 	operators.add(at, it.item)
 }
 
 // remove takes an item off a device, or off all devices that hold it.
 func (o *otherForms) remove(device, item int) {
-	class, it := problem.OperatorClass(item>>classShift), o.pool.other(item)
+	class, it := problem.OperatorClass(item>>classShift), o.estimates.other(item)
 	operators, at := o.change(class, it, device, -1)
 	operators.remove(at, it.item)
 }
@@ -87,13 +87,13 @@ func (o *otherForms) remove(device, item int) {
 // operator: change returns the operators of the item's class and the device of these
 // operators.
 func (o *otherForms) change(class problem.OperatorClass, it *otherItem, device, sign int) (*operators, int) {
-	devices := o.pool.network.Devices
+	devices := o.estimates.network.Devices
 	switch class {
 	case problem.ClassBlocks:
 		o.blockColumns += sign * it.columns
 		device, devices = 0, 1
 	case problem.ClassHostBlocks:
-		device, devices = device/o.pool.network.PerHost, o.pool.network.Hosts()
+		device, devices = device/o.estimates.network.PerHost, o.estimates.network.Hosts()
 		o.hostColumns[device] += sign * it.columns
 	case problem.ClassReplicas:
 		o.weights += int64(sign) * it.weights
@@ -105,7 +105,7 @@ func (o *otherForms) change(class problem.OperatorClass, it *otherItem, device, 
 		o.columns[device] += sign * it.columns
 	}
 	if o.classes[class] == nil {
-		o.classes[class] = newOperators(o.pool.classes[class], devices, o.penalty)
+		o.classes[class] = newOperators(o.estimates.classes[class], devices, o.penalty)
 	}
 	return o.classes[class], device
 }
@@ -113,7 +113,7 @@ func (o *otherForms) change(class problem.OperatorClass, it *otherItem, device, 
 // compute returns the time, in ms, of a device's operators and host link, without the
 // slices that all devices hold.
 func (o *otherForms) compute(device int) float64 {
-	return o.of(problem.ClassHostBlocks, device/o.pool.network.PerHost) +
+	return o.of(problem.ClassHostBlocks, device/o.estimates.network.PerHost) +
 		(o.of(problem.ClassHostMemory, device) + o.of(problem.ClassCached, device) + (o.forward[device] + o.backward[device]).ms())
 }
 
@@ -128,7 +128,7 @@ func (o *otherForms) of(class problem.OperatorClass, device int) float64 {
 // addTo adds the times of a device's operators and host link to d, without the slices
 // that all devices hold.
 func (o *otherForms) addTo(d *plan.StepTimes, device int) {
-	o.addClass(d, problem.ClassHostBlocks, device/o.pool.network.PerHost)
+	o.addClass(d, problem.ClassHostBlocks, device/o.estimates.network.PerHost)
 	o.addClass(d, problem.ClassHostMemory, device)
 	o.addClass(d, problem.ClassCached, device)
 	d.Forward += unit.Millis(o.forward[device].ms())
@@ -174,7 +174,7 @@ func (o *otherForms) sharedTimes() (d plan.StepTimes) {
 
 // exchanges returns the times of all exchanges except the all-to-alls, in ms.
 func (o *otherForms) exchanges() (forward, backward float64) {
-	n := &o.pool.network
+	n := &o.estimates.network
 	if n.Devices == 1 {
 		return 0, 0
 	}
@@ -205,7 +205,7 @@ func (o *otherForms) exchanges() (forward, backward float64) {
 // ring returns the time, in ms, of a reduce-scatter over all devices of partial sums of
 // the given pooled columns, or of the all-gather of their gradients.
 func (o *otherForms) ring(columns float64) float64 {
-	c := o.pool.network.Ring(columns)
+	c := o.estimates.network.Ring(columns)
 	return max(float64(c.Fixed+c.Inside), o.corrected(c))
 }
 
@@ -214,7 +214,7 @@ func (o *otherForms) ring(columns float64) float64 {
 // bytes; 0 on one host. Inside a host, the closed form is equally good for all
 // collectives, so no correction is needed.
 func (o *otherForms) corrected(c simulate.Collective) float64 {
-	n := &o.pool.network
+	n := &o.estimates.network
 	if n.Hosts() == 1 {
 		return 0
 	}
@@ -222,5 +222,5 @@ func (o *otherForms) corrected(c simulate.Collective) float64 {
 	columns := int(max(1, min(1<<24, c.Bytes/((devices-1)/devices*float64(n.Batch)*n.Element()))))
 	load := CommLoad{Max: columns, Min: columns, Sum: columns * n.Devices}
 	unpack := float64(n.PackOwn(float64(load.Sum)))
-	return time * (o.comm.times(&o.pool.model.comm, n, load).backward - unpack) / allToAll(n, load)
+	return time * (o.comm.times(&o.estimates.model.comm, n, load).backward - unpack) / allToAll(n, load)
 }

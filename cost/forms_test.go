@@ -34,8 +34,8 @@ func TestScorerConforms(t *testing.T) {
 	model, _ := load(t)
 	for name, p := range formProblems(t) {
 		t.Run(name, func(t *testing.T) {
-			pool := newPool(t, model, p)
-			searchtest.Conform(t, p, func() search.Scorer { return pool.NewScorer(0) }, nil)
+			estimates := newEstimates(t, model, p)
+			searchtest.Conform(t, p, func() search.Scorer { return estimates.NewScorer(0) }, nil)
 		})
 	}
 }
@@ -46,8 +46,8 @@ func TestFormsConform(t *testing.T) {
 	for name, p := range formProblems(t) {
 		t.Run(name, func(t *testing.T) {
 			for penalty, model := range map[float64]*cost.Model{0: single, .5: all} {
-				pool := newPool(t, model, p)
-				searchtest.Conform(t, p, func() search.Scorer { return pool.NewScorer(penalty) }, searchtest.Forms(p.Topology))
+				estimates := newEstimates(t, model, p)
+				searchtest.Conform(t, p, func() search.Scorer { return estimates.NewScorer(penalty) }, searchtest.Forms(p.Topology))
 			}
 		})
 	}
@@ -134,13 +134,13 @@ func placeIn(p *problem.Problem, shards [][]problem.Shard, table int, f drawnFor
 	}
 }
 
-// TestFormsAgreeWithPrice compares a Scorer with Pool.Price on random placements: their
+// TestFormsAgreeWithPrice compares a Scorer with Estimates.Price on random placements: their
 // costs must agree, and so must the times of each device with Compute and Shared.
 func TestFormsAgreeWithPrice(t *testing.T) {
 	model, _ := load(t)
 	for name, p := range formProblems(t) {
-		pool := newPool(t, model, p)
-		s := pool.NewScorer(0)
+		estimates := newEstimates(t, model, p)
+		s := estimates.NewScorer(0)
 		draw := rand.New(rand.NewPCG(11, 12))
 		for round := range 20 {
 			s.Reset()
@@ -168,7 +168,7 @@ func TestFormsAgreeWithPrice(t *testing.T) {
 					s.Add(d, s.Item(shard.Table, shard.Dim(), form))
 				}
 			}
-			b := pool.Price(shards)
+			b := estimates.Price(shards)
 			if got := s.Cost(); !near(got, float64(b.Cost), 1e-9) {
 				t.Errorf("%s, round %d: got cost %v, want that of Price, %v", name, round, got, b.Cost)
 			}
@@ -200,8 +200,8 @@ func TestFormsLeaveNothingBehind(t *testing.T) {
 	model, _ := load(t)
 	for name, p := range formProblems(t) {
 		for penalty, m := range map[float64]*cost.Model{0: model, .7: all} {
-			pool := newPool(t, m, p)
-			plain, s := pool.NewScorer(penalty), pool.NewScorer(penalty)
+			estimates := newEstimates(t, m, p)
+			plain, s := estimates.NewScorer(penalty), estimates.NewScorer(penalty)
 			hold := func(do func(device, item int)) {
 				for i := range p.Tables {
 					for _, f := range formsFor(p, i) {
@@ -243,7 +243,7 @@ func TestFormsLeaveNothingBehind(t *testing.T) {
 					continue
 				}
 				want, got := plain.Breakdown(), s.Breakdown()
-				if priced := pool.Price(shards); priced.Cost != want.Cost || got.Cost != want.Cost || !slices.Equal(got.Devices, want.Devices) || !slices.Equal(priced.Devices, want.Devices) {
+				if priced := estimates.Price(shards); priced.Cost != want.Cost || got.Cost != want.Cost || !slices.Equal(got.Devices, want.Devices) || !slices.Equal(priced.Devices, want.Devices) {
 					t.Errorf("%s: got breakdown %+v, priced %+v, want %+v", name, got, priced, want)
 				}
 			}
@@ -256,8 +256,8 @@ func TestFormsLeaveNothingBehind(t *testing.T) {
 func TestFormsForgetTheirPast(t *testing.T) {
 	model, _ := load(t)
 	p := formProblems(t)["two hosts, host memory"]
-	pool := newPool(t, model, p)
-	walked, fresh := pool.NewScorer(0), pool.NewScorer(0)
+	estimates := newEstimates(t, model, p)
+	walked, fresh := estimates.NewScorer(0), estimates.NewScorer(0)
 	draw := rand.New(rand.NewPCG(31, 32))
 	var items []int
 	for i := range p.Tables {
@@ -385,7 +385,7 @@ func accuracyOfShardingType(t *testing.T, profile string) {
 		p.Topology = clusters[i%len(clusters)]
 		p.Topology.Profile, p.Topology.HostMemory = device, unit.TiB
 		p.Accounting = problem.CountAll
-		priced := newPool(t, model, &p)
+		priced := newEstimates(t, model, &p)
 		judge := simulate.NewPricer(&p)
 		draw := rand.New(rand.NewPCG(uint64(i), 41))
 		for _, row := range rows {

@@ -30,16 +30,16 @@ func load(t testing.TB) (*cost.Model, *modelfile.Model) {
 	return model, file
 }
 
-func newPool(t testing.TB, m *cost.Model, p *problem.Problem) *cost.Pool {
+func newEstimates(t testing.TB, m *cost.Model, p *problem.Problem) *cost.Estimates {
 	t.Helper()
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	pool, err := cost.NewPool(m, p)
+	estimates, err := cost.NewEstimates(m, p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pool
+	return estimates
 }
 
 func topology(t testing.TB, devices, perHost int) hardware.Topology {

@@ -37,7 +37,7 @@ func TestHostLinkByHand(t *testing.T) {
 	} {
 		p := oneTable(t, 1000, 1, 0)
 		p.Tables[0].Optimizer = optimizer
-		s, pricer := newPool(t, model, p).NewScorer(0), simulate.NewPricer(p)
+		s, pricer := newEstimates(t, model, p).NewScorer(0), simulate.NewPricer(p)
 		inTier := func(form problem.Form) (predicted plan.StepTimes, forward, backward unit.Millis) {
 			s.Reset()
 			s.Add(0, s.Item(0, 16, form))
@@ -70,7 +70,7 @@ func TestReplicasTravelInHalf(t *testing.T) {
 	travel := func(rows int64, devices, perHost int, comm problem.Precision) float64 {
 		p := oneTable(t, rows, devices, perHost)
 		p.CommPrecision = comm
-		s := newPool(t, model, p).NewScorer(0)
+		s := newEstimates(t, model, p).NewScorer(0)
 		s.Add(0, s.Item(0, 16, problem.Form{ShardingType: problem.DataParallel}))
 		return float64(s.Breakdown().Devices[0].BackwardComm)
 	}

@@ -208,7 +208,7 @@ func TestExchangesEndTogether(t *testing.T) {
 	for seed := range uint64(10) {
 		p := mixed(t, seed, 25, 6, 2+int(seed%2)*4, false)
 		shards := placement(p, rand.New(rand.NewPCG(seed, 4)))
-		b := newPool(t, model, p).Price(shards)
+		b := newEstimates(t, model, p).Price(shards)
 		cluster := cost.Cluster{Devices: 6, PerHost: p.Topology.PerHost(), Batch: p.Batch}
 		l := cost.CommLoad{Min: math.MaxInt}
 		sums := make([]int, 6)
@@ -245,14 +245,14 @@ func TestExchangesEndTogether(t *testing.T) {
 func TestOneDeviceDoesNotCommunicate(t *testing.T) {
 	model, _ := load(t)
 	p := mixed(t, 3, 10, 1, 0, false)
-	pool := newPool(t, model, p)
-	s := pool.NewScorer(0)
+	estimates := newEstimates(t, model, p)
+	s := estimates.NewScorer(0)
 	shards := [][]problem.Shard{nil}
 	for i := range p.Tables {
 		shards[0] = append(shards[0], p.Whole(i))
 		s.Add(0, s.Item(i, p.Tables[i].Dim, problem.Form{}))
 	}
-	d := pool.Price(shards).Devices[0]
+	d := estimates.Price(shards).Devices[0]
 	if d.ForwardComm != 0 || d.BackwardComm != 0 {
 		t.Errorf("got exchanges of %v and %v, want none", d.ForwardComm, d.BackwardComm)
 	}
@@ -270,7 +270,7 @@ func TestCostRisesWithDimImbalance(t *testing.T) {
 		for i := range 64 {
 			p.Tables = append(p.Tables, problem.Table{Name: fmt.Sprint("t", i), Rows: 100, Dim: 64, Features: []problem.Feature{{}}})
 		}
-		s := newPool(t, model, p).NewScorer(0)
+		s := newEstimates(t, model, p).NewScorer(0)
 		for i := range p.Tables {
 			s.Add(i%8, s.Item(i, 64, problem.Form{}))
 		}
@@ -300,12 +300,12 @@ func TestPredictsTheSimulatedDevice(t *testing.T) {
 		if p.Topology.Profile.Name != profileName || p.Topology.Devices == 1 {
 			p.Topology = topology(t, 8, 0)
 		}
-		pool, pricer := newPool(t, model, &p), simulate.NewPricer(&p)
+		estimates, pricer := newEstimates(t, model, &p), simulate.NewPricer(&p)
 		const plans = 20
 		sum, forwards, backwards := 0.0, 0.0, 0.0
 		for seed := range uint64(plans) {
 			shards := placement(&p, rand.New(rand.NewPCG(seed, 5)))
-			got := pool.Price(shards)
+			got := estimates.Price(shards)
 			want, err := pricer.Price(shards)
 			if err != nil {
 				t.Fatal(err)
@@ -337,14 +337,14 @@ func TestModelIsSharedByGoroutines(t *testing.T) {
 	model, _ := load(t)
 	p := mixed(t, 1, 10, 4, 0, false)
 	shards := placement(p, rand.New(rand.NewPCG(1, 6)))
-	want := newPool(t, model, p).Price(shards)
+	want := newEstimates(t, model, p).Price(shards)
 	costs := make([]float64, 4)
 	var all sync.WaitGroup
 	for i := range costs {
 		all.Go(func() {
-			pool, err := cost.NewPool(model, p)
+			estimates, err := cost.NewEstimates(model, p)
 			if err == nil {
-				costs[i] = float64(pool.Price(shards).Cost)
+				costs[i] = float64(estimates.Price(shards).Cost)
 			}
 		})
 	}
@@ -439,8 +439,8 @@ func TestFitsProfile(t *testing.T) {
 	}
 	p := mixed(t, 1, 3, 8, 0, false)
 	p.Topology = other
-	if _, err := cost.NewPool(model, p); err == nil || err.Error() != want {
-		t.Errorf("a pool of another profile: got %v, want %q", err, want)
+	if _, err := cost.NewEstimates(model, p); err == nil || err.Error() != want {
+		t.Errorf("estimates of another profile: got %v, want %q", err, want)
 	}
 	file.Manifest.Comm.NICGBps = 0
 	single, err := cost.Load(file)

@@ -59,10 +59,10 @@ func TestOverlapInPlans(t *testing.T) {
 	draw := rand.New(rand.NewPCG(5, 5))
 	for seed := range uint64(20) {
 		p := mixed(t, seed, 20, 6, 6, false)
-		pool := newPool(t, model, p)
+		estimates := newEstimates(t, model, p)
 		shards := placement(p, draw)
-		got := pool.Price(shards)
-		s := pool.NewScorer(0)
+		got := estimates.Price(shards)
+		s := estimates.NewScorer(0)
 		for d, held := range shards {
 			for _, shard := range held {
 				s.Add(d, s.Item(shard.Table, shard.Dim(), problem.Form{}))
@@ -71,7 +71,7 @@ func TestOverlapInPlans(t *testing.T) {
 		if !near(s.Cost(), float64(got.Cost), 1e-9) {
 			t.Errorf("seed %d: got cost %v, the breakdown has %v", seed, s.Cost(), got.Cost)
 		}
-		if whole := newPool(t, without, p).Price(shards).Cost; got.Cost >= whole {
+		if whole := newEstimates(t, without, p).Price(shards).Cost; got.Cost >= whole {
 			t.Errorf("seed %d: got cost %v with overlap, %v without", seed, got.Cost, whole)
 		}
 	}

@@ -30,8 +30,8 @@ func TestRiskPenalty(t *testing.T) {
 	draw := rand.New(rand.NewPCG(8, 8))
 	for seed := range uint64(10) {
 		p := mixed(t, seed, 12, 3, 3, true)
-		pool := newPool(t, model, p)
-		mean, careful := pool.NewScorer(0), pool.NewScorer(2)
+		estimates := newEstimates(t, model, p)
+		mean, careful := estimates.NewScorer(0), estimates.NewScorer(2)
 		load := cost.CommLoad{Min: math.MaxInt}
 		for d, held := range placement(p, draw) {
 			var slices []cost.Slice
@@ -67,14 +67,14 @@ func TestRiskPenalty(t *testing.T) {
 		if got, want := careful.Cost()-carefully, mean.Cost()-compute+2*deviationOf(f)+2*deviationOf(b); !near(got, want, 1e-6) {
 			t.Errorf("seed %d: got exchanges of %v, want %v", seed, got, want)
 		}
-		if none := pool.NewScorer(0); none.Cost() != pool.NewScorer(0).Cost() {
+		if none := estimates.NewScorer(0); none.Cost() != estimates.NewScorer(0).Cost() {
 			t.Errorf("seed %d: without a penalty: got another cost", seed)
 		}
 	}
 	single, _ := load(t)
 	p := mixed(t, 1, 12, 3, 3, true)
-	pool := newPool(t, single, p)
-	a, b := pool.NewScorer(0), pool.NewScorer(3)
+	estimates := newEstimates(t, single, p)
+	a, b := estimates.NewScorer(0), estimates.NewScorer(3)
 	for i := range p.Tables {
 		item := a.Item(i, p.Tables[i].Dim, problem.Form{})
 		a.Add(i%3, item)

@@ -9,12 +9,12 @@ import (
 )
 
 // Scorer keeps the predicted cost of a placement while slices are added and removed: a
-// search.Scorer of all forms. It serves one goroutine; Scorers of one Pool share the
-// pool's items. The data for forms other than columns in HBM is made when the first
-// slice of such a form is added.
+// search.Scorer of all forms. It serves one goroutine; all Scorers of one Estimates share its
+// items. The data for forms other than columns in HBM is made when the first slice of such
+// a form is added.
 type Scorer struct {
-	pool    *Pool
-	penalty float64
+	estimates *Estimates
+	penalty   float64
 	// columns are the operators of slices in HBM; others are those of all other forms, nil
 	// before the first such slice.
 	columns operators
@@ -28,19 +28,19 @@ type Scorer struct {
 // members that is added to their mean, in the times of each operator and of both
 // all-to-alls. A search tends to end where the model's errors make a placement look
 // cheap, and there the members agree least. A model of one net has no deviations.
-func (p *Pool) NewScorer(riskPenalty float64) *Scorer {
+func (p *Estimates) NewScorer(riskPenalty float64) *Scorer {
 	if p.model.Members() == 1 {
 		riskPenalty = 0
 	}
 	return &Scorer{
-		pool: p, penalty: riskPenalty, comm: commMemo{penalty: riskPenalty},
+		estimates: p, penalty: riskPenalty, comm: commMemo{penalty: riskPenalty},
 		columns: *newOperators(p.classes[problem.ClassColumns], p.network.Devices, riskPenalty),
 	}
 }
 
-// Item registers a slice in a form: see Pool.Item.
+// Item registers a slice in a form: see Estimates.Item.
 func (s *Scorer) Item(table, width int, form problem.Form) int {
-	return s.pool.Item(table, width, form)
+	return s.estimates.Item(table, width, form)
 }
 
 // Reset empties all devices.
@@ -58,7 +58,7 @@ func (s *Scorer) Add(device, item int) {
 		return
 	}
 	if s.others == nil {
-		s.others = newOtherForms(s.pool, &s.comm, s.penalty)
+		s.others = newOtherForms(s.estimates, &s.comm, s.penalty)
 	}
 	s.others.add(device, item)
 }
@@ -120,7 +120,7 @@ func (s *Scorer) Cost() float64 {
 		longest, all = max(longest, compute), all+compute
 	}
 	load, times := s.allToAlls()
-	cost := longest + times.backward + s.afterLast(times.forward, all, longest) + pack(&s.pool.network, load.Max)
+	cost := longest + times.backward + s.afterLast(times.forward, all, longest) + pack(&s.estimates.network, load.Max)
 	return finite(cost + s.Shared())
 }
 
@@ -158,7 +158,7 @@ func (s *Scorer) Breakdown() plan.Breakdown {
 	for i := range devices {
 		d := &devices[i]
 		wait := latest - (d.Forward + d.Backward + d.BackwardComm)
-		d.ForwardComm = wait + (forward + unit.Millis(pack(&s.pool.network, s.columnsOf(i))))
+		d.ForwardComm = wait + (forward + unit.Millis(pack(&s.estimates.network, s.columnsOf(i))))
 	}
 	return plan.NewBreakdown(devices)
 }
@@ -174,7 +174,7 @@ func (s *Scorer) allToAlls() (CommLoad, commTimes) {
 	if load.Sum == 0 && s.others != nil && s.others.joint() {
 		return load, commTimes{}
 	}
-	return load, s.comm.times(&s.pool.model.comm, &s.pool.network, load)
+	return load, s.comm.times(&s.estimates.model.comm, &s.estimates.network, load)
 }
 
 // afterLast returns how long a forward all-to-all takes after the last device is ready,
@@ -182,7 +182,7 @@ func (s *Scorer) allToAlls() (CommLoad, commTimes) {
 // times at which the devices are ready.
 func (s *Scorer) afterLast(time, sum, longest float64) float64 {
 	n := len(s.columns.devices)
-	return Overlapped(s.pool.model.comm.constants, n, time, lead(sum, longest, n))
+	return Overlapped(s.estimates.model.comm.constants, n, time, lead(sum, longest, n))
 }
 
 // columnsOf returns the pooled columns of the slices that the device alone holds.

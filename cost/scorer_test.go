@@ -21,26 +21,26 @@ type held struct{ device, slice int }
 func TestScorerForgetsItsPast(t *testing.T) {
 	model, _ := load(t)
 	const devices = 4
-	pools := []*cost.Pool{}
+	estimated := []*cost.Estimates{}
 	items := [][]int{}
 	for seed := range uint64(3) {
 		p := mixed(t, seed, 12, devices, 2, seed == 0)
-		pool := newPool(t, model, p)
+		estimates := newEstimates(t, model, p)
 		var all []int
 		for i := range p.Tables {
 			for width := p.Tables[i].Dim; width >= 4 && width >= p.Tables[i].Dim/4; width /= 2 {
-				all = append(all, pool.Item(i, width, problem.Form{}))
+				all = append(all, estimates.Item(i, width, problem.Form{}))
 			}
 		}
-		pools, items = append(pools, pool), append(items, all)
+		estimated, items = append(estimated, estimates), append(items, all)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		k := rapid.IntRange(0, len(pools)-1).Draw(t, "pool")
-		pool, known := pools[k], items[k]
-		s := pool.NewScorer(0)
+		k := rapid.IntRange(0, len(estimated)-1).Draw(t, "estimates")
+		estimates, known := estimated[k], items[k]
+		s := estimates.NewScorer(0)
 		var placed []held
 		fresh := func(t *rapid.T) *cost.Scorer {
-			f := pool.NewScorer(0)
+			f := estimates.NewScorer(0)
 			for _, h := range rapid.Permutation(placed).Draw(t, "order") {
 				f.Add(h.device, h.slice)
 			}
@@ -99,7 +99,7 @@ func TestScorerForgetsItsPast(t *testing.T) {
 func TestEmptyScorer(t *testing.T) {
 	model, _ := load(t)
 	p := mixed(t, 1, 5, 3, 0, false)
-	s := newPool(t, model, p).NewScorer(0)
+	s := newEstimates(t, model, p).NewScorer(0)
 	for d := range 3 {
 		if got := s.Compute(d); got != 0 {
 			t.Errorf("device %d holds nothing: got %v ms, want 0", d, got)
@@ -121,8 +121,8 @@ func TestTablesWithoutLookups(t *testing.T) {
 		{Name: "unread", Rows: 1e5, Dim: 128, Features: []problem.Feature{{PoolingFactor: 0}}},
 		{Name: "wide", Rows: 1e5, Dim: 128, Features: one},
 	}}
-	pool := newPool(t, model, p)
-	s := pool.NewScorer(0)
+	estimates := newEstimates(t, model, p)
+	s := estimates.NewScorer(0)
 	narrow, unread, wide := s.Item(0, 16, problem.Form{}), s.Item(1, 128, problem.Form{}), s.Item(2, 128, problem.Form{})
 	s.Add(1, unread)
 	if got := s.Compute(1); got != 0 {
@@ -160,10 +160,10 @@ func TestBreakdownAgreesWithCost(t *testing.T) {
 	model, _ := load(t)
 	for seed := range uint64(20) {
 		p := mixed(t, seed, 25, 5, 2, seed%2 == 0)
-		pool := newPool(t, model, p)
+		estimates := newEstimates(t, model, p)
 		shards := placement(p, rand.New(rand.NewPCG(seed, 2)))
-		b := pool.Price(shards)
-		s := pool.NewScorer(0)
+		b := estimates.Price(shards)
+		s := estimates.NewScorer(0)
 		for d, on := range shards {
 			for _, shard := range on {
 				s.Add(d, s.Item(shard.Table, shard.Dim(), problem.Form{}))
@@ -196,7 +196,7 @@ func TestPriceAgreesWithGroup(t *testing.T) {
 	for seed := range uint64(20) {
 		p := mixed(t, seed, 30, 4, 0, seed%2 == 0)
 		shards := placement(p, rand.New(rand.NewPCG(seed, 3)))
-		b := newPool(t, model, p).Price(shards)
+		b := newEstimates(t, model, p).Price(shards)
 		for d, device := range b.Devices {
 			forward, backward := group(model, p, shards[d])
 			if !near(float64(device.Forward), forward, 1e-4) || !near(float64(device.Backward), backward, 1e-4) {
@@ -215,7 +215,7 @@ func TestOperationsAddUp(t *testing.T) {
 		{Name: "wide", Rows: 1e6, Dim: 128, Features: one, Optimizer: problem.Adam},
 		{Name: "wide, fused", Rows: 1e6, Dim: 128, Features: one, Optimizer: problem.SGD},
 	}}
-	s := newPool(t, model, p).NewScorer(0)
+	s := newEstimates(t, model, p).NewScorer(0)
 	narrow, wide, fused := s.Item(0, 16, problem.Form{}), s.Item(1, 128, problem.Form{}), s.Item(2, 128, problem.Form{})
 	alone := func(slice int) float64 {
 		s.Reset()
@@ -250,7 +250,7 @@ func TestFinestSlicesDoNotOverflow(t *testing.T) {
 				s.Columns = problem.Range{Start: c, End: c + 4}
 				shards[1] = append(shards[1], s)
 			}
-			device := newPool(t, model, p).Price(shards).Devices[1]
+			device := newEstimates(t, model, p).Price(shards).Devices[1]
 			forward, backward := group(model, p, shards[1])
 			if !near(float64(device.Forward), forward, 1e-4) || !near(float64(device.Backward), backward, 1e-4) {
 				t.Errorf("pooling %v, %v: got %v and %v, want %v and %v", pooling, o, float64(device.Forward), float64(device.Backward), forward, backward)
@@ -283,7 +283,7 @@ func TestAlikeTables(t *testing.T) {
 		first.Name, second.Name = "first", "second"
 		c.change(&second)
 		p := &problem.Problem{Topology: topology(t, 2, 0), Batch: 65536, Tables: []problem.Table{first, second}}
-		s := newPool(t, model, p).NewScorer(0)
+		s := newEstimates(t, model, p).NewScorer(0)
 		s.Add(0, s.Item(0, 64, problem.Form{}))
 		s.Add(1, s.Item(1, 64, problem.Form{}))
 		if got := s.Compute(0) == s.Compute(1); got != c.alike {
@@ -298,7 +298,7 @@ func TestAlikeTables(t *testing.T) {
 func TestNarrowerSlicesAreFaster(t *testing.T) {
 	model, _ := load(t)
 	p := mixed(t, 7, 30, 2, 0, false)
-	s := newPool(t, model, p).NewScorer(0)
+	s := newEstimates(t, model, p).NewScorer(0)
 	for i := range p.Tables {
 		if p.Tables[i].PoolingFactor() == 0 || p.Tables[i].Dim < 32 {
 			continue

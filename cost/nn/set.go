@@ -381,7 +381,7 @@ func (net *SetNet) setsForward(ws *SetWorkspace, packs *setPacks, in Sets, lo, h
 	if in.Rows != nil && in.Scale == nil {
 		f32.PickSums(c.Embed, in.Offsets[lo:hi+1], in.Rows, ws.embed, c.Embed, joined, width)
 	} else {
-		net.pool(ws, in, lo, hi)
+		net.sumMembers(ws, in, lo, hi)
 	}
 	for g := lo; g < hi; g++ {
 		copy(ws.joined[g*width+c.Embed:(g+1)*width], in.Scalars[g*c.Scalars:(g+1)*c.Scalars])
@@ -389,8 +389,8 @@ func (net *SetNet) setsForward(ws *SetWorkspace, packs *setPacks, in Sets, lo, h
 	net.headForward(packs, hi-lo, joined, ws.head[lo*c.Head:], out)
 }
 
-// pool sums the members of the sets lo up to, not including, hi.
-func (net *SetNet) pool(ws *SetWorkspace, in Sets, lo, hi int) {
+// sumMembers sums the members of the sets lo up to, not including, hi.
+func (net *SetNet) sumMembers(ws *SetWorkspace, in Sets, lo, hi int) {
 	c := net.config
 	width := c.Embed + c.Scalars
 	first, _ := in.span(c.In)
@@ -526,9 +526,9 @@ func (net *SetNet) rowsBackward(ws *SetWorkspace, packs *setPacks, t *setTile, i
 	for r := lo; r < hi; r += tileRows {
 		tile := min(tileRows, hi-r)
 		if in.Rows != nil {
-			net.unpoolShared(ws, in, r, r+tile, t.dEmbed)
+			net.sharedGradients(ws, in, r, r+tile, t.dEmbed)
 		} else {
-			g = net.unpool(ws, in, g, first+r, first+r+tile, t.dEmbed)
+			g = net.memberGradients(ws, in, g, first+r, first+r+tile, t.dEmbed)
 		}
 		hidden := ws.hidden[r*c.Hidden : (r+tile)*c.Hidden]
 		net.element1.gradient(&t.scratch, grad, tile, t.dEmbed, hidden)
@@ -537,9 +537,9 @@ func (net *SetNet) rowsBackward(ws *SetWorkspace, packs *setPacks, t *setTile, i
 	}
 }
 
-// unpool sets dEmbed for the rows lo up to, not including, hi. Row lo must be in
-// set g or a later set. unpool returns the set of the last row.
-func (net *SetNet) unpool(ws *SetWorkspace, in Sets, g, lo, hi int, dEmbed []float32) int {
+// memberGradients sets dEmbed for the rows lo up to, not including, hi. Row lo must be in
+// set g or a later set. memberGradients returns the set of the last row.
+func (net *SetNet) memberGradients(ws *SetWorkspace, in Sets, g, lo, hi int, dEmbed []float32) int {
 	c := net.config
 	width := c.Embed + c.Scalars
 	first, _ := in.span(c.In)
@@ -558,9 +558,9 @@ func (net *SetNet) unpool(ws *SetWorkspace, in Sets, g, lo, hi int, dEmbed []flo
 	return g
 }
 
-// unpoolShared sets dEmbed for the shared rows lo up to, not including, hi. For
+// sharedGradients sets dEmbed for the shared rows lo up to, not including, hi. For
 // each row, dEmbed is a sum over the sets that hold the row.
-func (net *SetNet) unpoolShared(ws *SetWorkspace, in Sets, lo, hi int, dEmbed []float32) {
+func (net *SetNet) sharedGradients(ws *SetWorkspace, in Sets, lo, hi int, dEmbed []float32) {
 	c := net.config
 	dEmbed = dEmbed[:(hi-lo)*c.Embed]
 	f32.PickSums(c.Embed, ws.holders.offsets[lo:hi+1], ws.holders.sets, ws.dJoined, c.Embed+c.Scalars, dEmbed, c.Embed)

@@ -19,11 +19,11 @@ func placements(b *testing.B, m *prototype.Models) (scorers []*prototype.Scorer,
 	tables := pool(b)
 	random := rand.New(rand.NewPCG(7, 7))
 	for _, p := range problems(b, tables, "d4_m16")[:16] {
-		pool, err := m.NewPool(p)
+		estimates, err := m.NewEstimates(p)
 		if err != nil {
 			b.Fatal(err)
 		}
-		s := pool.NewScorer()
+		s := estimates.NewScorer()
 		var list []int
 		for t := range p.Tables {
 			item := s.Item(t, p.Tables[t].Dim, problem.Form{})
@@ -94,11 +94,11 @@ func BenchmarkSearch(b *testing.B) {
 }
 
 func planned(b *testing.B, m *prototype.Models, p *problem.Problem, method search.Method, workers int) {
-	pool, err := m.NewPool(p)
+	estimates, err := m.NewEstimates(p)
 	if err != nil {
 		b.Fatal(err)
 	}
-	result, err := search.Run(context.Background(), p, func() search.Scorer { return pool.NewScorer() }, search.Options{Method: method, Workers: workers, ColumnsOnly: true})
+	result, err := search.Run(context.Background(), p, func() search.Scorer { return estimates.NewScorer() }, search.Options{Method: method, Workers: workers, ColumnsOnly: true})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -113,12 +113,12 @@ func planned(b *testing.B, m *prototype.Models, p *problem.Problem, method searc
 	}
 }
 
-// BenchmarkPool prepares the nets for a task and embeds its tables.
-func BenchmarkPool(b *testing.B) {
+// BenchmarkEstimates prepares the nets for a task and embeds its tables.
+func BenchmarkEstimates(b *testing.B) {
 	m := models(b, ".pt")
 	p := problems(b, pool(b), "d4_m16")[0]
 	for b.Loop() {
-		if _, err := m.NewPool(p); err != nil {
+		if _, err := m.NewEstimates(p); err != nil {
 			b.Fatal(err)
 		}
 	}

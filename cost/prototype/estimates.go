@@ -10,15 +10,15 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Pool is one problem under the prototype's nets, with the column slices that were
-// asked for so far. The Scorers of a pool share it.
+// Estimates is one problem under the prototype's nets, with the column slices that were
+// asked for so far. Its Scorers share it.
 //
 // The first layer of the compute net's head is linear in the sum over a
 // device's tables, so it is applied to each slice once. A device is then the sum of
 // its slices' vectors, and its time takes only the last layer of the head. Vectors
 // are rounded to integers, so sums do not depend on the order, and Remove undoes Add
 // exactly. Every sum starts with the layer's biases, rounded in the same way.
-type Pool struct {
+type Estimates struct {
 	*packedModels
 	problem  *problem.Problem
 	stack    *f32.Stack           // of the compute net
@@ -47,10 +47,10 @@ type tableContent struct{ vector Vector }
 
 type contentSlice struct{ content, width int }
 
-// NewPool prepares the nets for a valid problem. It fails if the nets are for
+// NewEstimates prepares the nets for a valid problem. It fails if the nets are for
 // another number of devices, or if several features read a table, which the
 // prototype does not know.
-func (m *Models) NewPool(p *problem.Problem) (*Pool, error) {
+func (m *Models) NewEstimates(p *problem.Problem) (*Estimates, error) {
 	if n := p.Topology.Devices; n != m.Devices() {
 		return nil, fmt.Errorf("the comm nets are for %d devices, the problem has %d: choose nets trained on %d, or plan for %d devices", m.Devices(), n, n, m.Devices())
 	}
@@ -58,7 +58,7 @@ func (m *Models) NewPool(p *problem.Problem) (*Pool, error) {
 	if packed == nil {
 		packed = pack(m)
 	}
-	pool := &Pool{
+	estimates := &Estimates{
 		packedModels: packed, problem: p, stack: f32.NewStack(packed.compute.layers...),
 		contents: map[tableContent]int{}, embedded: map[contentSlice][]float32{}, index: map[Slice]int{},
 	}
@@ -68,22 +68,22 @@ func (m *Models) NewPool(p *problem.Problem) (*Pool, error) {
 			return nil, fmt.Errorf("table %q: %d features read it: the prototype's nets only know tables that one feature reads", t.Name, len(t.Features))
 		}
 		key := tableContent{VectorOf(t, 0)}
-		content, ok := pool.contents[key]
+		content, ok := estimates.contents[key]
 		if !ok {
-			content = len(pool.contents)
-			pool.contents[key] = content
+			content = len(estimates.contents)
+			estimates.contents[key] = content
 		}
-		pool.tables = append(pool.tables, content)
+		estimates.tables = append(estimates.tables, content)
 	}
 	head := &m.Compute.Head
-	pool.quantum = pool.chooseQuantum()
-	pool.start = pool.quantise(head[0].Bias)
-	pool.weights = make([]float32, len(pool.start))
+	estimates.quantum = estimates.chooseQuantum()
+	estimates.start = estimates.quantise(head[0].Bias)
+	estimates.weights = make([]float32, len(estimates.start))
 	for i, w := range head[1].Weight {
-		pool.weights[i] = float32(float64(w) * pool.quantum)
+		estimates.weights[i] = float32(float64(w) * estimates.quantum)
 	}
-	pool.none = float64(f32.RectifiedHead(pool.start, pool.weights)) + pool.compute.bias
-	return pool, nil
+	estimates.none = float64(f32.RectifiedHead(estimates.start, estimates.weights)) + estimates.compute.bias
+	return estimates, nil
 }
 
 // headroom is the number of times that a device may hold the sum of all tables
@@ -93,7 +93,7 @@ const headroom = 16
 
 // chooseQuantum returns the power of two with which headroom times the integers
 // of all tables fit 31 bits.
-func (p *Pool) chooseQuantum() float64 {
+func (p *Estimates) chooseQuantum() float64 {
 	total := p.compute.bound
 	worst := map[contentSlice]float64{}
 	for i := range p.problem.Tables {
@@ -115,8 +115,8 @@ func (p *Pool) chooseQuantum() float64 {
 }
 
 // Item returns the handle of a column slice of the table, of that width. It
-// must not be called while another goroutine uses a Scorer of the pool.
-func (p *Pool) Item(table, width int) int {
+// must not be called while another goroutine uses a Scorer of the estimates.
+func (p *Estimates) Item(table, width int) int {
 	key := Slice{table, width}
 	if i, ok := p.index[key]; ok {
 		return i
@@ -127,7 +127,7 @@ func (p *Pool) Item(table, width int) int {
 }
 
 // embed returns the vector that a slice adds to the head's first layer.
-func (p *Pool) embed(table, width int) []float32 {
+func (p *Estimates) embed(table, width int) []float32 {
 	key := contentSlice{p.tables[table], width}
 	u, ok := p.embedded[key]
 	if !ok {
@@ -140,7 +140,7 @@ func (p *Pool) embed(table, width int) []float32 {
 
 // quantise rounds a vector to integers, and appends zeros up to a multiple of
 // f32.IntLanes.
-func (p *Pool) quantise(u []float32) []int32 {
+func (p *Estimates) quantise(u []float32) []int32 {
 	out := make([]int32, (len(u)+f32.IntLanes-1)/f32.IntLanes*f32.IntLanes)
 	for i, v := range u {
 		out[i] = int32(math.Round(max(-1<<30, min(1<<30, float64(v)/p.quantum))))
@@ -150,8 +150,8 @@ func (p *Pool) quantise(u []float32) []int32 {
 
 // Price predicts the step times of a whole placement; shards lists the shards of
 // each device. It registers new slices, so it must not be called while another
-// goroutine uses a Scorer of the pool.
-func (p *Pool) Price(shards [][]problem.Shard) plan.Breakdown {
+// goroutine uses a Scorer of the estimates.
+func (p *Estimates) Price(shards [][]problem.Shard) plan.Breakdown {
 	s := p.NewScorer()
 	for d, held := range shards {
 		for _, shard := range held {

@@ -55,14 +55,14 @@ func example() error {
 	if err != nil {
 		return err
 	}
-	pool, err := models.NewPool(p)
+	estimates, err := models.NewEstimates(p)
 	if err != nil {
 		return err
 	}
-	found, err := search.Run(context.Background(), p, func() search.Scorer { return pool.NewScorer() }, search.Options{Method: search.Paper, ColumnsOnly: true})
+	found, err := search.Run(context.Background(), p, func() search.Scorer { return estimates.NewScorer() }, search.Options{Method: search.Paper, ColumnsOnly: true})
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d tables cost %.2f ms on %d devices\n", len(p.Tables), pool.Price(found.Shards).Cost, models.Devices())
+	fmt.Printf("%d tables cost %.2f ms on %d devices\n", len(p.Tables), estimates.Price(found.Shards).Cost, models.Devices())
 	return nil
 }

@@ -184,13 +184,13 @@ func TestCostsOfSavedPlans(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s %s task %d: %v", setting, method, record.Task, err)
 				}
-				pool, err := m.NewPool(p)
+				estimates, err := m.NewEstimates(p)
 				if err != nil {
 					t.Fatal(err)
 				}
 				plans++
 				worstPlain = max(worstPlain, compareParts(t, &record, shards, m.PredictShards(p, shards)))
-				worstFast = max(worstFast, compareParts(t, &record, shards, pool.Price(shards)))
+				worstFast = max(worstFast, compareParts(t, &record, shards, estimates.Price(shards)))
 			}
 		}
 	}
@@ -256,11 +256,11 @@ func TestScorerConforms(t *testing.T) {
 	}
 	for name, p := range tasks {
 		t.Run(name, func(t *testing.T) {
-			pool, err := m.NewPool(p)
+			estimates, err := m.NewEstimates(p)
 			if err != nil {
 				t.Fatal(err)
 			}
-			searchtest.Conform(t, p, func() search.Scorer { return pool.NewScorer() }, nil)
+			searchtest.Conform(t, p, func() search.Scorer { return estimates.NewScorer() }, nil)
 		})
 	}
 }
@@ -269,7 +269,7 @@ func TestScorerConforms(t *testing.T) {
 // for others has a bug.
 func TestItemOfOtherForms(t *testing.T) {
 	m, tables := models(t, ".pt"), pool(t)
-	known, err := m.NewPool(problems(t, tables, settings[0])[0])
+	known, err := m.NewEstimates(problems(t, tables, settings[0])[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,11 +284,11 @@ func TestItemOfOtherForms(t *testing.T) {
 // find runs a search; ok is false where it finds no plan that fits.
 func find(t testing.TB, m *prototype.Models, p *problem.Problem, method search.Method, workers int) (result search.Result, ok bool) {
 	t.Helper()
-	pool, err := m.NewPool(p)
+	estimates, err := m.NewEstimates(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err = search.Run(context.Background(), p, func() search.Scorer { return pool.NewScorer() }, search.Options{Method: method, Workers: workers, ColumnsOnly: true})
+	result, err = search.Run(context.Background(), p, func() search.Scorer { return estimates.NewScorer() }, search.Options{Method: method, Workers: workers, ColumnsOnly: true})
 	var none *search.Infeasible
 	if errors.As(err, &none) {
 		return result, false
@@ -499,19 +499,19 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-func TestPoolRefuses(t *testing.T) {
+func TestEstimatesRefuse(t *testing.T) {
 	m, tables := models(t, ".pt"), pool(t)
 	task := prototype.Task{TableIDs: []int{1, 2}, Dims: []int{16, 16}}
 	p, err := task.Problem(tables, 8, 4*unit.GiB)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.NewPool(p); err == nil || !strings.Contains(err.Error(), "4 devices, the problem has 8") {
+	if _, err := m.NewEstimates(p); err == nil || !strings.Contains(err.Error(), "4 devices, the problem has 8") {
 		t.Errorf("8 devices: got %v, want an error of the number of devices", err)
 	}
 	p, _ = task.Problem(tables, 4, 4*unit.GiB)
 	p.Tables[1].Features = append(p.Tables[1].Features, problem.Feature{Name: "more"}, problem.Feature{Name: "yet more"})
-	if _, err := m.NewPool(p); err == nil || !strings.Contains(err.Error(), "3 features") {
+	if _, err := m.NewEstimates(p); err == nil || !strings.Contains(err.Error(), "3 features") {
 		t.Errorf("3 features: got %v, want an error of the features", err)
 	}
 }

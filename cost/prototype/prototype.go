@@ -6,9 +6,9 @@
 //
 //	Load                    three nets, from checkpoints (.pt) or their JSON form, as Models
 //	ReadTasks, Task.Problem tables drawn from a pool, as a problem.Problem
-//	Models.NewPool          that problem under the nets: slices embedded once
-//	Pool.NewScorer          the estimate of a placement that changes, for a search
-//	Pool.Price              the estimate of a placement, device by device
+//	Models.NewEstimates     that problem under the nets: slices embedded once
+//	Estimates.NewScorer     the estimate of a placement that changes, for a search
+//	Estimates.Price         the estimate of a placement, device by device
 //	ReadResults             saved plans and their costs, to compare with
 //
 // reference_test.go evaluates the nets in float64 without tricks: it defines what the
@@ -46,7 +46,7 @@ type Models struct {
 	Forward  *CommNet
 	Backward *CommNet
 
-	// packed is set by Load. All pools share it.
+	// packed is set by Load. All Estimates share it.
 	packed *packedModels
 }
 

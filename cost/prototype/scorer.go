@@ -10,12 +10,12 @@ import (
 )
 
 // Scorer keeps the predicted cost of a placement while shards are added and removed.
-// Only one goroutine may use it. The Scorers of one Pool share the pool's items.
+// Only one goroutine may use it. All Scorers of one Estimates share its items.
 //
 // For a device without tables, Cost and Breakdown use the output of the net, as the
 // prototype does. Compute returns 0, as in the prototype's greedy search.
 type Scorer struct {
-	pool *Pool
+	estimates *Estimates
 	// sums is a matrix, one row for each device.
 	sums    []int32
 	devices []deviceState
@@ -33,10 +33,10 @@ type deviceState struct {
 }
 
 // NewScorer returns an empty placement on the problem's devices.
-func (p *Pool) NewScorer() *Scorer {
+func (p *Estimates) NewScorer() *Scorer {
 	n := p.problem.Topology.Devices
 	s := &Scorer{
-		pool: p, sums: make([]int32, 0, n*len(p.start)), devices: make([]deviceState, n), heads: make([]float32, n),
+		estimates: p, sums: make([]int32, 0, n*len(p.start)), devices: make([]deviceState, n), heads: make([]float32, n),
 		backward: f32.NewStack(p.back.layers...), forward: f32.NewStack(p.forward.layers...), starts: make([]float32, n),
 	}
 	for range n {
@@ -45,13 +45,13 @@ func (p *Pool) NewScorer() *Scorer {
 	return s
 }
 
-// Item registers a slice of columns in HBM: see Pool.Item. The nets know no other
+// Item registers a slice of columns in HBM: see Estimates.Item. The nets know no other
 // form: Item panics on one.
 func (s *Scorer) Item(table, width int, form problem.Form) int {
 	if form != (problem.Form{}) {
 		panic("prototype: the nets only know slices of columns in HBM")
 	}
-	return s.pool.Item(table, width)
+	return s.estimates.Item(table, width)
 }
 
 // Shared returns 0: the nets know no cost that all devices share.
@@ -61,7 +61,7 @@ func (s *Scorer) Shared() float64 { return 0 }
 func (s *Scorer) Reset() {
 	for d := range s.devices {
 		if s.devices[d].shards != 0 {
-			copy(s.row(d), s.pool.start)
+			copy(s.row(d), s.estimates.start)
 			s.devices[d] = deviceState{}
 		}
 	}
@@ -69,7 +69,7 @@ func (s *Scorer) Reset() {
 
 // Add puts a slice on a device.
 func (s *Scorer) Add(device, slice int) {
-	it, state := &s.pool.items[slice], &s.devices[device]
+	it, state := &s.estimates.items[slice], &s.devices[device]
 	f32.AddInts(s.row(device), it.sums)
 	state.shards++
 	state.dimSum += it.dim
@@ -78,7 +78,7 @@ func (s *Scorer) Add(device, slice int) {
 
 // Remove takes a slice off a device that holds it. It undoes Add exactly.
 func (s *Scorer) Remove(device, slice int) {
-	it, state := &s.pool.items[slice], &s.devices[device]
+	it, state := &s.estimates.items[slice], &s.devices[device]
 	f32.SubInts(s.row(device), it.sums)
 	state.shards--
 	state.dimSum -= it.dim
@@ -86,7 +86,7 @@ func (s *Scorer) Remove(device, slice int) {
 }
 
 func (s *Scorer) row(device int) []int32 {
-	n := len(s.pool.start)
+	n := len(s.estimates.start)
 	return s.sums[device*n : (device+1)*n]
 }
 
@@ -98,7 +98,7 @@ func (s *Scorer) Compute(device int) float64 {
 		return 0
 	}
 	if !state.known {
-		state.compute = float64(f32.RectifiedHead(s.row(device), s.pool.weights)) + s.pool.compute.bias
+		state.compute = float64(f32.RectifiedHead(s.row(device), s.estimates.weights)) + s.estimates.compute.bias
 		state.known = true
 	}
 	return state.compute
@@ -109,9 +109,9 @@ func (s *Scorer) Compute(device int) float64 {
 func (s *Scorer) ComputeWith(slice int, devices []int32, out []float64) {
 	for len(devices) > 0 {
 		n := min(len(devices), len(s.heads))
-		f32.RectifiedHeads(s.sums, devices[:n], s.pool.items[slice].sums, s.pool.weights, s.heads[:n])
+		f32.RectifiedHeads(s.sums, devices[:n], s.estimates.items[slice].sums, s.estimates.weights, s.heads[:n])
 		for i, h := range s.heads[:n] {
-			out[i] = float64(h) + s.pool.compute.bias
+			out[i] = float64(h) + s.estimates.compute.bias
 		}
 		devices, out = devices[n:], out[n:]
 	}
@@ -144,7 +144,7 @@ func (s *Scorer) Breakdown() plan.Breakdown {
 // final returns a device's compute as the final cost counts it.
 func (s *Scorer) final(device int) float64 {
 	if s.devices[device].shards == 0 {
-		return s.pool.none
+		return s.estimates.none
 	}
 	return s.Compute(device)
 }
@@ -154,7 +154,7 @@ const maxStart = 1e12
 
 // comm evaluates both comm nets. The results hold until the next call.
 func (s *Scorer) comm() (backward, forward []float32) {
-	p := s.pool
+	p := s.estimates
 	first := float32(math.Inf(1))
 	n := len(s.devices)
 	in, both := s.backward.Input()[:n], s.forward.Input()[:2*n]

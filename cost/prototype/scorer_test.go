@@ -31,7 +31,7 @@ func BenchmarkCommPair(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	pool, err := m.NewPool(&problem.Problem{
+	estimates, err := m.NewEstimates(&problem.Problem{
 		Tables: []problem.Table{{
 			Name: "t", Rows: 1000, Dim: 64, Features: []problem.Feature{{PoolingFactor: 10}},
 			Access: access.Distribution{Kind: access.Histogram, Batch: Batch, Reuse: [access.Classes]float64{1}},
@@ -48,7 +48,7 @@ func BenchmarkCommPair(b *testing.B) {
 			states[i][d] = deviceState{dimSum: 100 + 4*random.Int32N(50), shards: 5, compute: 5 + 5*random.Float64(), known: true}
 		}
 	}
-	s := pool.NewScorer()
+	s := estimates.NewScorer()
 	i := 0
 	for b.Loop() {
 		copy(s.devices, states[i%256][:])

@@ -6,9 +6,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Pool is one problem under TorchRec's estimator: the estimates of all slices
-// registered so far. The Scorers of a pool share it.
-type Pool struct {
+// Estimates is one problem under TorchRec's estimator: the estimates of all slices
+// registered so far. Its Scorers share it.
+type Estimates struct {
 	estimator *estimator
 	items     []item
 	index     map[itemKey]int
@@ -26,20 +26,20 @@ type itemKey struct {
 	form         problem.Form
 }
 
-// NewPool prepares the problem's tables. The problem must be valid, and must not change
-// while the pool is in use.
-func NewPool(p *problem.Problem) *Pool {
-	return &Pool{estimator: newEstimator(p), index: map[itemKey]int{}}
+// NewEstimates prepares the problem's tables. The problem must be valid, and must not change
+// while the estimates are in use.
+func NewEstimates(p *problem.Problem) *Estimates {
+	return &Estimates{estimator: newEstimator(p), index: map[itemKey]int{}}
 }
 
 // Estimate returns TorchRec's estimate of one shard of the problem; it is the same on
 // any device.
-func (p *Pool) Estimate(s problem.Shard) Estimate { return p.estimator.of(s) }
+func (p *Estimates) Estimate(s problem.Shard) Estimate { return p.estimator.of(s) }
 
 // Price returns TorchRec's estimate of a whole placement, shards listed by device: the
 // blocks of a table that is cut by rows are in the lists of several devices, a replica
 // is in the list of each. The cost is TorchRec's rating of the plan, in ms.
-func (p *Pool) Price(shards [][]problem.Shard) plan.Breakdown {
+func (p *Estimates) Price(shards [][]problem.Shard) plan.Breakdown {
 	devices := make([]plan.StepTimes, p.estimator.problem.Topology.Devices)
 	for d, held := range shards {
 		var forward, forwardComm, backwardComm, backward sum
@@ -60,8 +60,8 @@ func (p *Pool) Price(shards [][]problem.Shard) plan.Breakdown {
 
 // Item registers a slice of the table, width columns wide, in the form, and returns the
 // number that stands for the slice. All forms are estimated. Item must not be called
-// while a Scorer of the pool is in use on another goroutine.
-func (p *Pool) Item(table, width int, form problem.Form) int {
+// while one of the Scorers is in use on another goroutine.
+func (p *Estimates) Item(table, width int, form problem.Form) int {
 	if form.Tier == problem.HBM {
 		form.Tier = ""
 	}

@@ -40,7 +40,7 @@ func TestPartialHostsByHand(t *testing.T) {
 		p := partial(test.devices, test.perHost)
 		s := p.Whole(0)
 		s.ShardingType = test.shardingType
-		got := torchrec.NewPool(p).Estimate(s)
+		got := torchrec.NewEstimates(p).Estimate(s)
 		if !near(got.ForwardComm, test.forward) || !near(got.BackwardComm, test.back) {
 			t.Errorf("%s on %d devices, %d a host: got %v and %v ms, want %v and %v", test.shardingType, test.devices, test.perHost,
 				float64(got.ForwardComm), float64(got.BackwardComm), test.forward, test.back)
@@ -52,13 +52,13 @@ func TestPartialHostsByHand(t *testing.T) {
 // on no other.
 func TestGridIsOnAHost(t *testing.T) {
 	p := partial(8, 4)
-	pool := torchrec.NewPool(p)
-	scorer := pool.NewScorer()
+	estimates := torchrec.NewEstimates(p)
+	scorer := estimates.NewScorer()
 	scorer.Add(5, scorer.Item(0, 32, problem.Form{ShardingType: problem.Grid}))
 	block := problem.Shard{Rows: problem.Range{End: 250}, Columns: problem.Range{End: 32}, ShardingType: problem.Grid}
-	want := float64(pool.Estimate(block).Total())
+	want := float64(estimates.Estimate(block).Total())
 	for d := range 8 {
-		if d < 4 && scorer.Compute(d) != 0 || d >= 4 && !near(pool.Estimate(block).Total(), scorer.Compute(d)) {
+		if d < 4 && scorer.Compute(d) != 0 || d >= 4 && !near(estimates.Estimate(block).Total(), scorer.Compute(d)) {
 			t.Errorf("device %d: got %v ms, want %v on the second host's and none on the first's", d, scorer.Compute(d), want)
 		}
 	}

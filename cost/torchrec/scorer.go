@@ -4,26 +4,26 @@ import "github.com/neuroshard/neuroshard/problem"
 
 // Scorer keeps TorchRec's estimate of a placement while shards are added and removed: a
 // search.Scorer of all forms, in which every change is an addition. It serves one
-// goroutine; Scorers of one Pool share the pool's items.
+// goroutine; all Scorers of one Estimates share its items.
 type Scorer struct {
-	pool    *Pool
-	perHost int
-	devices []sum
-	shared  sum
+	estimates *Estimates
+	perHost   int
+	devices   []sum
+	shared    sum
 }
 
 // NewScorer returns an empty placement on the problem's devices.
-func (p *Pool) NewScorer() *Scorer {
+func (p *Estimates) NewScorer() *Scorer {
 	t := p.estimator.problem.Topology
-	return &Scorer{pool: p, perHost: t.PerHost(), devices: make([]sum, t.Devices)}
+	return &Scorer{estimates: p, perHost: t.PerHost(), devices: make([]sum, t.Devices)}
 }
 
 // Additive reports that the times of items add up: see search.Additive.
 func (s *Scorer) Additive() bool { return true }
 
-// Item registers a slice in a form: see Pool.Item.
+// Item registers a slice in a form: see Estimates.Item.
 func (s *Scorer) Item(table, width int, form problem.Form) int {
-	return s.pool.Item(table, width, form)
+	return s.estimates.Item(table, width, form)
 }
 
 // Reset empties all devices.
@@ -35,7 +35,7 @@ func (s *Scorer) Reset() {
 // Add puts an item on a device, on all devices of its host, or on all devices, as the
 // item's form says.
 func (s *Scorer) Add(device, slice int) {
-	it := &s.pool.items[slice]
+	it := &s.estimates.items[slice]
 	switch it.span {
 	case problem.OneDevice:
 		s.devices[device].add(it.time)
@@ -51,7 +51,7 @@ func (s *Scorer) Add(device, slice int) {
 
 // Remove is the exact inverse of Add.
 func (s *Scorer) Remove(device, slice int) {
-	it := &s.pool.items[slice]
+	it := &s.estimates.items[slice]
 	switch it.span {
 	case problem.OneDevice:
 		s.devices[device].sub(it.time)
@@ -78,7 +78,7 @@ func (s *Scorer) Compute(device int) float64 { return s.devices[device].millis()
 // ComputeWith sets out[i] to what Compute(devices[i]) would return if the item were
 // added. It does not change the placement.
 func (s *Scorer) ComputeWith(slice int, devices []int32, out []float64) {
-	it := &s.pool.items[slice]
+	it := &s.estimates.items[slice]
 	added := it.time
 	if it.span == problem.AllDevices {
 		added = sum{}

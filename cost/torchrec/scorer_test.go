@@ -47,8 +47,8 @@ func TestConformance(t *testing.T) {
 	}
 	for _, c := range all {
 		t.Run(c.Name, func(t *testing.T) {
-			pool := torchrec.NewPool(c.Problem)
-			factory := func() search.Scorer { return pool.NewScorer() }
+			estimates := torchrec.NewEstimates(c.Problem)
+			factory := func() search.Scorer { return estimates.NewScorer() }
 			searchtest.Conform(t, c.Problem, factory, nil)
 			searchtest.Conform(t, c.Problem, factory, searchtest.Forms(c.Problem.Topology))
 		})
@@ -62,8 +62,8 @@ func TestSpread(t *testing.T) {
 		perHost := rapid.SampledFrom([]int{1, 2, 4}).Draw(rt, "per host")
 		p := mixed(perHost*rapid.IntRange(1, 3).Draw(rt, "hosts"), perHost)
 		n := p.Topology.Devices
-		pool := torchrec.NewPool(p)
-		scorer := pool.NewScorer()
+		estimates := torchrec.NewEstimates(p)
+		scorer := estimates.NewScorer()
 		type placed struct{ device, item int }
 		var there []placed
 		shards := map[placed][][2]any{} // device and shard of each that an item stands for
@@ -117,7 +117,7 @@ func TestSpread(t *testing.T) {
 					held[on[0].(int)] = append(held[on[0].(int)], on[1].(problem.Shard))
 				}
 			}
-			price := pool.Price(held)
+			price := estimates.Price(held)
 			if got := scorer.Cost(); math.Abs(got-float64(price.Cost)) > 1e-14+1e-12*got {
 				rt.Fatalf("the scorer says %v, Price %v", got, price.Cost)
 			}
@@ -147,7 +147,7 @@ func TestHugeTables(t *testing.T) {
 			p.Tables[i].Features[f].PoolingFactor = problem.MaxPoolingFactor
 		}
 	}
-	s := torchrec.NewPool(p).NewScorer()
+	s := torchrec.NewEstimates(p).NewScorer()
 	last := 0.0
 	for i := range p.Tables {
 		for _, form := range []problem.Form{{}, {Tier: problem.Host}, {ShardingType: problem.DataParallel}} {
@@ -168,7 +168,7 @@ func TestHugeTables(t *testing.T) {
 // BenchmarkScorer moves a slice between devices as a search does: try all, add, remove.
 func BenchmarkScorer(b *testing.B) {
 	p := mixed(128, 8)
-	s := torchrec.NewPool(p).NewScorer()
+	s := torchrec.NewEstimates(p).NewScorer()
 	var items []int
 	for i := range p.Tables {
 		items = append(items, s.Item(i, p.Tables[i].Dim, problem.Form{}), s.Item(i, p.Tables[i].Dim, problem.Form{ShardingType: problem.TableRowWise}))

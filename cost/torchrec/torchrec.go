@@ -38,7 +38,7 @@
 // A device takes the sum of its shards' times, and a plan the time of its slowest
 // device.
 //
-// Pool holds the times of a problem's slices (pool.go), and Scorer a placement of them
+// Estimates holds the times of a problem's slices (estimates.go), and Scorer a placement of them
 // (scorer.go), in sums that do not depend on the order of adding (sum.go).
 package torchrec
 

@@ -115,7 +115,7 @@ func TestShardsAsTorchRec(t *testing.T) {
 	for i, c := range readSaid(t).Shards {
 		p := c.problem(t)
 		p.Tables = []problem.Table{c.table()}
-		got := torchrec.NewPool(p).Estimate(problem.Shard{
+		got := torchrec.NewEstimates(p).Estimate(problem.Shard{
 			Rows: problem.Range{End: c.Shard[0]}, Columns: problem.Range{End: c.Shard[1]},
 			ShardingType: c.ShardingType, Tier: c.tier(), Cache: c.Cache,
 		})
@@ -157,7 +157,7 @@ func TestPlansAsTorchRec(t *testing.T) {
 				})
 			}
 		}
-		got := torchrec.NewPool(p).Price(held)
+		got := torchrec.NewEstimates(p).Price(held)
 		for d, want := range c.Cost {
 			if !near(got.Devices[d].Total(), want) {
 				t.Errorf("plan %d, device %d: got %v, want %v", i, d, float64(got.Devices[d].Total()), want)
@@ -176,16 +176,16 @@ func TestShardingTypeByShape(t *testing.T) {
 		Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 4, DevicesPerHost: 2},
 		Batch:    64,
 	}
-	pool := torchrec.NewPool(p)
+	estimates := torchrec.NewEstimates(p)
 	block := problem.Shard{Rows: problem.Range{Start: 25, End: 50}, Columns: problem.Range{End: 64}}
 	stated := block
 	stated.ShardingType = problem.RowWise
-	if got, want := pool.Estimate(block), pool.Estimate(stated); got != want {
+	if got, want := estimates.Estimate(block), estimates.Estimate(stated); got != want {
 		t.Errorf("a block of rows: got %+v, want %+v", got, want)
 	}
 	whole, stated := p.Whole(0), p.Whole(0)
 	stated.ShardingType = problem.TableWise
-	if got, want := pool.Estimate(whole), pool.Estimate(stated); got != want {
+	if got, want := estimates.Estimate(whole), estimates.Estimate(stated); got != want {
 		t.Errorf("a whole table: got %+v, want %+v", got, want)
 	}
 }

@@ -25,7 +25,7 @@ func Meanings() []Meaning {
 		{"kind", "what is known of a table's accesses: a histogram, an exponent, nothing", []string{"access"}},
 		{"lot", "no meaning: the word is operator class", nil},
 		{"meter", "no meaning: the words are measurement backend and progress bar", nil},
-		{"pool", "many tables to draw some from", []string{"bench", "design", "lab", "workload"}},
+		{"pool", "a set of tables to draw tasks from", []string{"bench", "design", "lab", "workload"}},
 		{"rank", "the number of a process, and of its device, in an exchange", []string{
 			"export", "input", "protocol", "worker",
 		}},

@@ -107,11 +107,11 @@ func speed(b *testing.B, method search.Method, workers int, problems ...*problem
 	for b.Loop() {
 		for i, p := range problems {
 			start := time.Now()
-			pool, err := cost.NewPool(models[p.Topology.Profile.Name], p)
+			estimates, err := cost.NewEstimates(models[p.Topology.Profile.Name], p)
 			if err != nil {
 				b.Fatal(err)
 			}
-			r, err := search.Run(context.Background(), p, func() search.Scorer { return pool.NewScorer(0) }, search.Options{Method: method, Workers: workers, ColumnsOnly: true})
+			r, err := search.Run(context.Background(), p, func() search.Scorer { return estimates.NewScorer(0) }, search.Options{Method: method, Workers: workers, ColumnsOnly: true})
 			if err != nil {
 				b.Fatal(err)
 			}
