@@ -10,13 +10,13 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// cacheOfThread bounds a thread's share of the last-level cache. A virtual
-// machine sees all of its host's, which hundreds of cores share; no server
+// cacheOfThread bounds a thread's share of the last-level cache. A virtual machine
+// reports the whole cache of its host, which hundreds of cores share; no server
 // processor has more than 16 MiB of it for each core.
 const cacheOfThread = 16 * unit.MiB
 
-// ceilings measures what the machine and all-to-alls of the ranks reach at best, and
-// states it as a hardware profile, too.
+// ceilings measures the highest rates of the machine and of all-to-alls between the
+// ranks. It also returns them as a hardware profile.
 func ceilings(opt *Options, on *machine, g *ranks) (protocol.Response, error) {
 	none := protocol.Response{}
 	c, err := engine.MeasureCeilings(engine.CeilingOptions{
@@ -30,9 +30,9 @@ func ceilings(opt *Options, on *machine, g *ranks) (protocol.Response, error) {
 		"copy_gbps": c.CopyGBps, "gather_gbps": c.GatherGBps, "cached_gather_gbps": c.CachedGatherGBps,
 		"sort_mkeys": c.SortMkeys, "clock_ghz": c.ClockGHz,
 	}}
-	// A thread of a CPU is to the cost models what a multiprocessor of a GPU is,
-	// and memory what HBM is. Its bandwidth was measured, not looked up, so a
-	// streaming kernel reaches all of it.
+	// For the cost models, a thread of a CPU is like a multiprocessor of a GPU, and
+	// its memory is like HBM. The bandwidth of the memory was measured, not looked up,
+	// so a streaming kernel reaches all of it.
 	r.Profile = hardware.Profile{
 		Name: "cpu", Memory: min(opt.Memory, hardware.MaxMemory), HBMGBps: c.CopyGBps, HBMEfficiency: 1,
 		L2:     min(on.cache, cacheOfThread*unit.Bytes(opt.Threads)),

@@ -4,12 +4,12 @@ package worker
 
 import "time"
 
-// now is the time in nanoseconds of a clock that all processes of the machine
-// share. It may be set while ranks run, which then fail to agree on a start; this
-// system offers no other that package time knows.
+// now returns the time in nanoseconds of a clock that all processes of the machine
+// share. If the clock is set while ranks run, they do not agree on a start; package
+// time has no other clock for this system.
 func now() int64 { return time.Now().UnixNano() }
 
-// spin is how long before its end a sleep is left for a loop that watches the
+// spin is the time before its end at which a sleep becomes a loop that reads the
 // clock: timers may be a millisecond late.
 const spin = 1_000_000
 

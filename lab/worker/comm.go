@@ -9,7 +9,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// timeExchange times an all-to-all of the ranks with the sizes of a request.
+// timeExchange measures an all-to-all of the ranks with the sizes of a request.
 func timeExchange(g *ranks, q *protocol.Request, batch int, start []time.Duration, warmup, repeats int) (protocol.Response, error) {
 	times, err := g.allToAll(batch, q.Dims, start, warmup, repeats)
 	if err != nil {
@@ -26,7 +26,7 @@ func timeExchange(g *ranks, q *protocol.Request, batch int, start []time.Duratio
 	return r, nil
 }
 
-// checkComm returns when each rank is ready, or what is wrong with the request.
+// checkComm returns the time when each rank is ready, or the fault of the request.
 func checkComm(opt *Options, q *protocol.Request, batch int) ([]time.Duration, error) {
 	n := len(q.Dims)
 	if opt.Rank == nil {
@@ -60,7 +60,7 @@ func checkComm(opt *Options, q *protocol.Request, batch int) ([]time.Duration, e
 	return start, nil
 }
 
-// badExchange says what is wrong with the sizes of an exchange, or "".
+// badExchange returns the fault of the sizes of an exchange, or "".
 func badExchange(batch int, dims []int) string {
 	if batch < 1 || batch > problem.MaxBatch {
 		return fmt.Sprintf("batch: %d is not between 1 and %d", batch, problem.MaxBatch)
@@ -76,7 +76,7 @@ func badExchange(batch int, dims []int) string {
 	return ""
 }
 
-// slowest is the longest time of each repeat, over all ranks.
+// slowest returns the longest time of each repeat, over all ranks.
 func slowest(times [][]float64) []float64 {
 	most := make([]float64, len(times[0]))
 	for _, rank := range times {
@@ -87,8 +87,8 @@ func slowest(times [][]float64) []float64 {
 	return most
 }
 
-// The all-to-alls of the ceilings run between the ranks of a small plan, once
-// with almost no data, and once with so much data that the latency hardly counts.
+// The all-to-alls of the ceilings run between the ranks of a small plan: once with
+// almost no data, and once with so much data that the latency has little effect.
 const (
 	ceilingRanks   = 4
 	ceilingRepeats = 15
@@ -96,12 +96,12 @@ const (
 	ceilingDim     = 64
 )
 
-// What stands in a profile for what was not measured, as there are no ranks: a
-// collective of one process with itself, which costs a copy.
+// These values are in a profile without ranks, for which no all-to-all was
+// measured: those of a collective of one process with itself, which costs a copy.
 const assumedLatencyUS = 1
 
-// exchangeCeilings adds what all-to-alls of the ranks reach to the ceilings and the
-// profile.
+// exchangeCeilings adds the rates of all-to-alls between the ranks to the ceilings
+// and the profile.
 func exchangeCeilings(g *ranks, opt *Options, ceilings map[string]float64, p *hardware.Profile) error {
 	n := min(ceilingRanks, opt.MaxRanks)
 	if opt.Rank == nil || n < 2 {
@@ -128,7 +128,8 @@ func exchangeCeilings(g *ranks, opt *Options, ceilings map[string]float64, p *ha
 	if err != nil {
 		return err
 	}
-	// What each rank sends to the others, in GB, over the time beyond the latency.
+	// The bandwidth is the data that each rank sends to the others, in GB, divided by
+	// the time beyond the latency.
 	sent := float64(n-1) / float64(n) * ceilingBatch * ceilingDim * element / 1e9
 	p.AllToAllLatencyUS = max(latency*1e3, 1e-3)
 	p.IntraGBps = sent / max((full-latency)/1e3, 1e-6)

@@ -13,14 +13,15 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// learningRate is too small to change a weight in float32: every repeat runs on
-// the same numbers, while the update does all of its work.
+// learningRate is too small to change a weight in float32: every repeat uses the
+// same numbers, and the update still does all its work.
 const learningRate = 1e-12
 
-// line is the numbers of a cache line, which every window begins on.
+// line is the number of float32 values in a cache line. Every window begins at a
+// cache line.
 const line = 16
 
-// compute times one group's fused forward and backward.
+// compute measures the fused forward and backward of one group.
 func (s *server) compute(q *protocol.Request) (protocol.Response, error) {
 	none := protocol.Response{}
 	optimizer, members, err := s.checkGroup(q)
@@ -28,8 +29,8 @@ func (s *server) compute(q *protocol.Request) (protocol.Response, error) {
 		return none, err
 	}
 
-	// Sizes as float64 first: they cannot overflow, and exact they need to be only
-	// where they fit.
+	// The sizes are computed as float64 first, which cannot overflow. They need to be
+	// exact only if they fit.
 	var held, buffers, lookups float64
 	for i, t := range members {
 		dim := q.Group[i].Dim
@@ -50,8 +51,8 @@ func (s *server) compute(q *protocol.Request) (protocol.Response, error) {
 	s.makeRoom(unit.Bytes(held))
 	s.buffers.Reset()
 	if old := s.buffers.Bytes(); unit.Bytes(buffers) > old {
-		// The old one goes before its successor comes. Twice its size, so that growing
-		// groups do not replace it again and again.
+		// The old buffer is freed before the new one is allocated. The new one has twice
+		// the size, so that growing groups do not replace it each time.
 		s.buffers = new(engine.Arena)
 		runtime.GC()
 		s.buffers = engine.NewArena(max(unit.Bytes(buffers), min(2*old, s.opt.Memory/2)) + threadBytes*unit.Bytes(s.opt.Threads))
@@ -81,14 +82,14 @@ func (s *server) compute(q *protocol.Request) (protocol.Response, error) {
 	return r, nil
 }
 
-// lookupBytes is about what an operation's buffers take for each lookup: the
-// pairs of row and bag, twice for the sort, and what is counted of them.
+// lookupBytes is about the size of an operation's buffers for each lookup: the
+// pairs of row and bag, twice for the sort, and the counts of the sort.
 const lookupBytes = 24
 
-// threadBytes is about what they take for each thread.
+// threadBytes is about the size of the buffers for each thread.
 const threadBytes = 64 * unit.KiB
 
-// checkGroup returns the group's optimizer and tables.
+// checkGroup returns the optimizer and the tables of a group.
 func (s *server) checkGroup(q *protocol.Request) (problem.Optimizer, []*table, error) {
 	if s.batch == 0 {
 		return 0, nil, bad("compute before init")
@@ -125,7 +126,7 @@ func (s *server) checkGroup(q *protocol.Request) (problem.Optimizer, []*table, e
 	return optimizer, members, nil
 }
 
-// shards cuts the block of weights into the group's windows.
+// shards divides the block of weights into the windows of the group.
 func (s *server) shards(q *protocol.Request, optimizer problem.Optimizer, members []*table) []engine.Shard {
 	rest := s.weights
 	window := func(n int64) []float32 {
@@ -150,8 +151,8 @@ func (s *server) shards(q *protocol.Request, optimizer problem.Optimizer, member
 	return shards
 }
 
-// makeRoom has the block of weights hold at least size bytes, and all of it
-// filled. What the ranks hold counts, too.
+// makeRoom makes the block of weights hold at least size bytes, all of them filled.
+// The buffers of the ranks count too.
 func (s *server) makeRoom(size unit.Bytes) {
 	if size <= unit.Bytes(4*len(s.weights)) {
 		return
@@ -159,7 +160,8 @@ func (s *server) makeRoom(size unit.Bytes) {
 	if s.ranks.held > 0 && size+unit.Bytes(s.ranks.held) > s.opt.Memory {
 		s.ranks.release()
 	}
-	// Twice the old size, so that growing groups do not fill it again and again.
+	// The block gets twice the old size, so that growing groups do not fill it each
+	// time.
 	grown := max(size, min(2*unit.Bytes(4*len(s.weights)), s.opt.Memory-unit.Bytes(s.ranks.held)))
 	s.weights = nil
 	debug.FreeOSMemory()
@@ -167,19 +169,19 @@ func (s *server) makeRoom(size unit.Bytes) {
 	s.scatter(s.weights)
 }
 
-// scatter fills numbers with the worker's values, again and again.
+// scatter fills numbers with the worker's values, repeated.
 func (s *server) scatter(numbers []float32) {
 	block := len(s.values)
-	// The error is that of the context, which whoever measures next looks at.
+	// The error is that of the context, which the next measurement checks.
 	_ = each(s.ctx, s.opt.Threads, (len(numbers)+block-1)/block, func(i int) error {
 		copy(numbers[i*block:], s.values)
 		return nil
 	})
 }
 
-// values is numbers from 1/2 to 1. They are all above zero, for each may later
-// serve as a weight, as a moment that a root is taken of, or as a sum of squares;
-// and none comes near the denormal numbers, which are slow.
+// values returns numbers from 1/2 to 1. They are all above zero, because each may
+// later be a weight, a moment whose root is taken, or a sum of squares. None is
+// near the denormal numbers, which are slow.
 func values() []float32 {
 	v := make([]float32, 1<<16)
 	for i := range v {
@@ -189,7 +191,7 @@ func values() []float32 {
 }
 
 // time runs the operation's warm-ups and repeats. Each is one training step: the
-// caches are flushed before its forward, not between the two.
+// caches are flushed before its forward, not between forward and backward.
 func (s *server) time(op *engine.Op) (forward, backward []float64, err error) {
 	forward, backward = make([]float64, 0, s.repeats), make([]float64, 0, s.repeats)
 	runtime.GC()
@@ -212,13 +214,13 @@ func (s *server) time(op *engine.Op) (forward, backward []float64, err error) {
 	return forward, backward, nil
 }
 
-// defaultFlush bounds what is written to flush the caches where the driver does
-// not say: the last-level caches of large servers are shared by many tenants, and
-// writing four times theirs would take longer than what is measured.
+// defaultFlush bounds the bytes that flush the caches if the request states none:
+// the last-level caches of large servers are shared by many tenants, and writing
+// four times their size would take longer than the measurement.
 const defaultFlush = 256 * unit.MiB
 
-// flushCaches writes to every line of the flush buffer. A fill by the system's
-// own routine would go past the caches.
+// flushCaches writes to every line of the flush buffer. The system's own fill
+// routine would bypass the caches.
 func (s *server) flushCaches() {
 	const lineWords, block = 8, 1 << 17
 	_ = each(s.ctx, s.opt.Threads, (len(s.flush)+block-1)/block, func(i int) error {

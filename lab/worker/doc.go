@@ -6,16 +6,16 @@
 //	ServeRank  is one rank of an all-to-all: the main of a process that Serve
 //	           starts (rank.go)
 //
-// Serve describes the machine (machine.go, kernel.go) and measures what it
-// reaches at best (ceilings.go). It makes up the lookups of a table when the
-// table comes (tables.go). Requests for the times of a group take these steps
+// Serve describes the machine (machine.go, kernel.go) and measures its highest
+// rates (ceilings.go). It makes up the lookups of a table when it receives the
+// table (tables.go). A request for the times of a group takes these steps
 // (compute.go). The group's weights and optimizer state are windows of one large
-// block of memory, which is filled once and used again by every group. The
-// engine prepares an operation. Then, for each repeat, the caches are flushed,
-// and forward and backward are timed (clock.go, statistics.go). Meanwhile
-// nothing is allocated and no garbage is collected. Requests for the times of an
-// all-to-all (comm.go) go to the ranks (ranks.go), which exchange blocks of
-// memory (exchange.go).
+// block of memory, which is filled once and reused by every group. The engine
+// prepares an operation. Then, for each repeat, the caches are flushed, and forward
+// and backward are timed (clock_linux.go, statistics.go). Meanwhile nothing is
+// allocated and no garbage is collected. Requests for the times of an all-to-all
+// (comm.go) go to the ranks (ranks.go), which exchange blocks of memory
+// (exchange.go).
 //
-// docs/PROTOCOL.md describes the messages for whoever writes another worker.
+// docs/PROTOCOL.md describes the messages for authors of other workers.
 package worker

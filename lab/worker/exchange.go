@@ -4,8 +4,8 @@ import "encoding/binary"
 
 // The data of an all-to-all, as one rank of n sees it.
 //
-// Rank r computes the pooled vectors of its own dims for the whole batch, and
-// goes on with all dims of its own samples. So the forward all-to-all turns a
+// Rank r computes the pooled vectors of its own dims for the whole batch. Then it
+// continues with all dims of its own samples. So the forward all-to-all turns a
 // wide matrix into a tall one, and the backward turns the gradients back:
 //
 //	wide, batch x dims[r]                 tall, (batch/n) x sum of dims
@@ -14,27 +14,27 @@ import "encoding/binary"
 //	+-------+  samples of rank 2          +-------+-----+---------+
 //	 its dims                              columns of each rank
 //
-// What goes between r and a peer p is a chunk, row-major and without gaps: in
-// the forward r sends the samples of p by its own dims and receives its own
-// samples by the dims of p. Packing copies the matrix into the chunks that are
-// sent, unpacking copies the chunks that came into the other matrix. Both
-// directions use the same buffers, so nothing is allocated while timing.
+// Ranks r and p exchange chunks, which are row-major and without gaps. In the
+// forward, r sends its own dims for the samples of p, and receives the dims of p
+// for its own samples. Packing copies the matrix into the chunks to send; unpacking
+// copies the received chunks into the other matrix. Both directions use the same
+// buffers, so nothing is allocated during the timing.
 
-// element is the bytes of a number.
+// element is the size of a number in bytes.
 const element = 4
 
-// share returns the samples [from, to) of rank r: the batch cut into n parts as
-// equal as can be.
+// share returns the samples [from, to) of rank r: the batch is divided into n parts
+// that differ by at most one sample.
 func share(batch, n, r int) (from, to int) { return r * batch / n, (r + 1) * batch / n }
 
-// exchangeBytes is what the buffers of all ranks together take.
+// exchangeBytes returns the size of the buffers of all ranks together.
 func exchangeBytes(batch int, dims []int) int64 {
 	sum := int64(0)
 	for _, d := range dims {
 		sum += int64(d)
 	}
-	// Each number of the batch is in a wide matrix, a tall one, and a chunk beside
-	// each.
+	// Each number of the batch is in a wide matrix, in a tall one, and in one chunk
+	// for each of the two.
 	return 4 * element * int64(batch) * sum
 }
 
@@ -45,18 +45,18 @@ type exchange struct {
 	first       []int // column of tall where each rank's begin; the last is their sum
 
 	wide, tall []byte
-	// own[p] is the chunk of the samples of p by this rank's dims, all[p] that of
-	// this rank's samples by the dims of p. The forward sends own and receives all.
-	// A header stands before each chunk, so that both are one message.
+	// own[p] is the chunk with this rank's dims for the samples of p, and all[p] the
+	// chunk with the dims of p for this rank's samples. The forward sends own and
+	// receives all. A header precedes each chunk, so that both are one message.
 	own, all [][]byte
 }
 
-// header is the number of bytes before a chunk: the number of the run, which
-// shows whether a peer's chunk belongs to another run, then zeroes. It keeps
-// chunks on cache lines.
+// header is the number of bytes before a chunk: the number of the run, which shows
+// whether a peer's chunk belongs to another run, then zeros. It keeps chunks
+// aligned to cache lines.
 const header = 64
 
-// newExchange lays out an all-to-all in memory that grow gives it.
+// newExchange lays out an all-to-all in memory that grow returns.
 func newExchange(rank, batch int, dims []int, grow func(int) []byte) *exchange {
 	e := &exchange{rank: rank, batch: batch, dims: dims, first: make([]int, len(dims)+1)}
 	for p, d := range dims {
@@ -80,8 +80,7 @@ func newExchange(rank, batch int, dims []int, grow func(int) []byte) *exchange {
 	return e
 }
 
-// sent and received are the messages that go to and come from peer p: a header
-// and a chunk.
+// sent and received are the messages to and from peer p: a header and a chunk.
 func (e *exchange) sent(p int, backward bool) []byte {
 	if backward {
 		return e.all[p]
@@ -91,13 +90,13 @@ func (e *exchange) sent(p int, backward bool) []byte {
 
 func (e *exchange) received(p int, backward bool) []byte {
 	if p == e.rank {
-		// What a rank sends to itself stays where it was packed.
+		// The chunk that a rank sends to itself is not moved.
 		return e.sent(p, backward)
 	}
 	return e.sent(p, !backward)
 }
 
-// pack copies what goes to p into its chunk.
+// pack copies the numbers for p into its chunk.
 func (e *exchange) pack(p int, backward bool) {
 	if !backward {
 		copy(e.own[p][header:], e.samples(p))
@@ -110,7 +109,7 @@ func (e *exchange) pack(p int, backward bool) {
 	})
 }
 
-// unpack copies what came from p to its place.
+// unpack copies the numbers from p to their place.
 func (e *exchange) unpack(p int, backward bool) {
 	chunk := e.received(p, backward)[header:]
 	if backward {
@@ -123,7 +122,7 @@ func (e *exchange) unpack(p int, backward bool) {
 	})
 }
 
-// samples is the part of wide that holds the samples of p.
+// samples returns the part of wide with the samples of p.
 func (e *exchange) samples(p int) []byte {
 	from, to := share(e.batch, len(e.dims), p)
 	row := element * e.dims[e.rank]
@@ -142,9 +141,9 @@ func (e *exchange) columns(p int, visit func(row []byte)) {
 	}
 }
 
-// stamp is the number that stands, while an exchange is checked, for the first
-// of rank r's dims in sample s; the next dims' are stampStep apart. The odd
-// factors give different places different numbers, but for a few in 2^32.
+// stamp returns the test number for the first of rank r's dims in sample s; the
+// numbers of the next dims are stampStep apart. Because of the odd factors,
+// different places have different numbers, except for a few in 2^32.
 func stamp(r, s int, backward bool) uint32 {
 	v := uint32(r)*0x9e3779b1 + uint32(s)*0x85ebca6b + 0x27d4eb2f
 	if backward {
@@ -155,8 +154,8 @@ func stamp(r, s int, backward bool) uint32 {
 
 const stampStep = 0xc2b2ae35
 
-// fill writes stamps to the matrix that is sent and zeroes to the one that is
-// received, so that nothing of an earlier exchange passes for this one's.
+// fill writes stamps to the matrix to send and zeros to the one to receive, so that
+// data of an earlier exchange is not taken for that of this one.
 func (e *exchange) fill(backward bool) {
 	write := func(row []byte, v uint32) bool {
 		for ; len(row) >= element; row = row[element:] {
@@ -174,7 +173,7 @@ func (e *exchange) fill(backward bool) {
 	clear(e.tall)
 }
 
-// arrived reports whether what was received is what the peers have sent.
+// arrived reports whether the received numbers are those that the peers sent.
 func (e *exchange) arrived(backward bool) bool {
 	same := func(row []byte, v uint32) bool {
 		for ; len(row) >= element; row = row[element:] {
@@ -191,8 +190,8 @@ func (e *exchange) arrived(backward bool) bool {
 	return e.stampTall(backward, same)
 }
 
-// stampWide and stampTall visit every rank's part of every sample of a matrix
-// with the stamp it begins with, until visit returns false.
+// stampWide and stampTall call visit for every rank's part of every sample of a
+// matrix, with the first stamp of the part, until visit returns false.
 func (e *exchange) stampWide(backward bool, visit func(row []byte, v uint32) bool) bool {
 	width := element * e.dims[e.rank]
 	for s := range e.batch {

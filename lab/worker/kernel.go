@@ -2,11 +2,11 @@ package worker
 
 import "fmt"
 
-// engineVersion is that of package engine's loops: it rises with every change of
-// them that changes times, so that datasets of two versions are never joined.
+// engineVersion is the version of package engine's loops. Every change that affects
+// times raises it, so that datasets of two versions are never joined.
 const engineVersion = 1
 
-// kernelName says which code runs.
+// kernelName returns the name of the code that runs.
 func kernelName() string {
 	twin := "plain"
 	if assembly {

@@ -13,20 +13,21 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// machine is what a Linux system tells of its hardware; other systems tell
-// nothing, and get what stands in for it.
+// machine holds the facts that a Linux system reports about its hardware. Other
+// systems report none and get default values.
 type machine struct {
 	model string
-	// clocks is what is known of the processor's clock: limits and policy, which
-	// stay the same from run to run, not the clock of this moment.
+	// clocks holds the facts about the processor's clock that stay the same from run
+	// to run: limits and policy, not the current rate.
 	clocks        string
 	memory, cache unit.Bytes
 }
 
-// defaultMemory stands for the memory of a machine that does not tell.
+// defaultMemory is the memory of a machine that does not report it.
 const defaultMemory = 8 * unit.GiB
 
-// cacheFolder is where Linux describes the caches of the first processor.
+// cacheFolder is the folder in which Linux describes the caches of the first
+// processor.
 const cacheFolder = "sys/devices/system/cpu/cpu0/cache"
 
 // describe reads a machine's description from the root of its file system.
@@ -47,7 +48,7 @@ func describe(root fs.FS) machine {
 			m.memory = unit.Bytes(n) * unit.KiB
 		}
 	}
-	// A container's limit counts where it is lower.
+	// The limit of a container counts if it is lower.
 	for _, limit := range []string{"sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"} {
 		if n, err := strconv.ParseInt(text(root, limit), 10, 64); err == nil && n > 0 {
 			m.memory = min(m.memory, unit.Bytes(n))
@@ -76,7 +77,7 @@ func text(root fs.FS, name string) string {
 	return string(bytes.TrimSpace(line))
 }
 
-// field is the value of the first line "key : value" of a file, or "".
+// field returns the value of the first line "key : value" of a file, or "".
 func field(root fs.FS, name, key string) string {
 	content, err := fs.ReadFile(root, name)
 	if err != nil {

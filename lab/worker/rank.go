@@ -17,28 +17,30 @@ import (
 	"github.com/neuroshard/neuroshard/lab/protocol"
 )
 
-// An order is what the worker tells a rank, one line of JSON each; the rank
-// answers every one. Both sides are the same program, so their words are not a
-// protocol that others may speak.
+// An order is a message from the worker to a rank, one line of JSON; the rank
+// answers each. Both sides are the same program, so the orders are not a public
+// protocol.
 type order struct {
 	Do string
-	// Rank and Token (listen): the rank's number, and what peers must know.
+	// Rank is the number of the rank, and Token the token that its peers must send
+	// (listen).
 	Rank  int
 	Token []byte
-	// Addrs of the ranks below this one, by number (dial).
+	// Addrs are the addresses of the ranks below this one, by number (dial).
 	Addrs []string
-	// Batch and Dims of the next exchanges; no dims give the memory back (prepare).
+	// Batch and Dims are the sizes of the next exchanges; without dims, the rank frees
+	// its memory (prepare).
 	Batch int
 	Dims  []int
-	// Run numbers the runs, At is when this one starts for this rank, on the clock
-	// of now (run).
+	// Run is the number of the run, and At the time when it starts for this rank, on
+	// the clock of now (run).
 	Run uint64
 	At  int64
-	// Backward says which way (fill, run, verify).
+	// Backward is the direction (fill, run, verify).
 	Backward bool
 }
 
-// The orders, in the order in which they come.
+// These are the orders, in the order in which a worker sends them.
 const (
 	doListen  = "listen"
 	doDial    = "dial"
@@ -49,29 +51,29 @@ const (
 )
 
 type answer struct {
-	// Addr is where the rank listens (listen).
+	// Addr is the address at which the rank listens (listen).
 	Addr string `json:",omitempty"`
-	// NS is the time from At until everything had arrived, and Late says that the
-	// order came after At, so that the run does not count (run).
+	// NS is the time from At until all data had arrived. Late is true if the order
+	// came after At; the run then does not count (run).
 	NS   int64 `json:",omitempty"`
 	Late bool  `json:",omitempty"`
-	// Error is what went wrong.
+	// Error is the reason of a failure.
 	Error string `json:",omitempty"`
 }
 
 const tokenBytes = 32
 
-// handshake is how long ranks may take to find each other.
+// handshake is the longest time that ranks may take to connect.
 const handshake = 10 * time.Second
 
-// lastMoment is how long before its start a rank leaves the runtime's timers,
-// which may be off by a millisecond and more, for sleepUntil.
+// lastMoment is the time before its start at which a rank stops using the runtime's
+// timers, which may be a millisecond or more late, and uses sleepUntil.
 const lastMoment = 10 * time.Millisecond
 
-// ServeRank is the main of one rank process of an all-to-all. It follows the
-// orders of a worker until in ends, which is also how it learns that the worker
-// has died, or until ctx does. It listens on the loopback address only, and talks
-// to nobody who does not know the worker's token.
+// ServeRank is the main of one rank process of an all-to-all. It follows the orders
+// of a worker until in or ctx ends; in ends also when the worker dies. It listens
+// on the loopback address only, and accepts only peers that know the worker's
+// token.
 func ServeRank(ctx context.Context, in io.Reader, out io.Writer) error {
 	alive, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -79,7 +81,7 @@ func ServeRank(ctx context.Context, in io.Reader, out io.Writer) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 
 	r := &rank{alive: alive, joined: make(map[int]net.Conn)}
-	// Closing its connections is what ends a rank that waits for a peer.
+	// Closing its connections ends a rank that waits for a peer.
 	defer r.close()
 	stop := context.AfterFunc(alive, r.close)
 	defer stop()
@@ -104,8 +106,8 @@ func ServeRank(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 }
 
-// readLines sends every line of in, and returns when it has ended: nil for a
-// clean end, ctx's error for that of ctx.
+// readLines sends every line of in. When in has ended, it returns nil for a clean
+// end, and the error of ctx if ctx ended it.
 func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
 	r := protocol.NewReader(in)
 	for {
@@ -150,10 +152,10 @@ func (r *rank) close() {
 	}
 }
 
-// shut closes what nothing more is read from or written to: an error says nothing.
+// shut closes something that is no longer used, so its error does not matter.
 func shut(c io.Closer) { _ = c.Close() }
 
-// follow does what the line says.
+// follow carries out the order in a line.
 func (r *rank) follow(line []byte) answer {
 	var o order
 	a := answer{}
@@ -191,7 +193,7 @@ func (r *rank) follow(line []byte) answer {
 	return a
 }
 
-// listen opens the rank's door, and lets in whoever knows the token.
+// listen starts listening, and accepts callers that know the token.
 func (r *rank) listen(o order) (string, error) {
 	if len(o.Token) != tokenBytes || o.Rank < 0 {
 		return "", fmt.Errorf("rank %d with a token of %d bytes", o.Rank, len(o.Token))
@@ -219,7 +221,7 @@ func (r *rank) listen(o order) (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// admit reads who a caller is, and tells it that it has joined.
+// admit reads which rank a caller is, and confirms that it has joined.
 func (r *rank) admit(c net.Conn) {
 	var hello [tokenBytes + 8]byte
 	err := c.SetDeadline(time.Now().Add(handshake))
@@ -233,11 +235,11 @@ func (r *rank) admit(c net.Conn) {
 	if !r.join(int(binary.LittleEndian.Uint64(hello[tokenBytes:])), c) {
 		return
 	}
-	// Where this fails, the peer sees it.
+	// If this fails, the peer notices.
 	_, _ = c.Write([]byte{1})
 }
 
-// join keeps the connection to a peer, or closes it where the rank has ended.
+// join keeps the connection to a peer, or closes it if the rank has ended.
 func (r *rank) join(peer int, c net.Conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -249,7 +251,7 @@ func (r *rank) join(peer int, c net.Conn) bool {
 	return true
 }
 
-// dial joins the ranks below this one.
+// dial connects to the ranks below this one.
 func (r *rank) dial(addrs []string) error {
 	for peer, addr := range addrs {
 		c, err := net.DialTimeout("tcp", addr, handshake)
@@ -301,8 +303,8 @@ func (r *rank) prepare(batch int, dims []int) error {
 	return nil
 }
 
-// run takes part in one all-to-all. A rank that is late takes part as well, for
-// the others count on it.
+// run takes part in one all-to-all. A rank that is late takes part too, because the
+// others wait for it.
 func (r *rank) run(o order) (ns int64, late bool, err error) {
 	e := r.exchange
 	peers := make([]net.Conn, len(e.dims))
@@ -318,7 +320,7 @@ func (r *rank) run(o order) (ns int64, late bool, err error) {
 		return 0, false, err
 	}
 
-	// Nothing but the last moment is slept through: the rank may have to end.
+	// The rank sleeps only in the last moment; before that, it must be able to end.
 	if far := o.At - now() - lastMoment.Nanoseconds(); far > 0 {
 		select {
 		case <-time.After(time.Duration(far)):
@@ -326,7 +328,7 @@ func (r *rank) run(o order) (ns int64, late bool, err error) {
 			return 0, false, context.Cause(r.alive)
 		}
 	}
-	// Everybody is in place before the start: the goroutines wait for their sign.
+	// All goroutines wait for a signal before the start.
 	n := len(peers)
 	begin := make(chan struct{})
 	packed := make([]chan struct{}, n)
@@ -358,7 +360,8 @@ func (r *rank) run(o order) (ns int64, late bool, err error) {
 	late = now() > o.At
 	sleepUntil(o.At)
 	close(begin)
-	// Each rank begins with the one after it, so that not all send to the same.
+	// Each rank sends first to the rank after it, so that not all send to the same
+	// one.
 	for i := 1; i < n; i++ {
 		p := (r.number + i) % n
 		e.pack(p, o.Backward)

@@ -15,15 +15,15 @@ import (
 	"github.com/neuroshard/neuroshard/lab/protocol"
 )
 
-// ranks is the rank processes of all-to-alls, each joined to each. They are
-// started when first needed, kept for the next exchange, and all replaced when
+// ranks is the set of rank processes of all-to-alls, each connected to each. They
+// are started when first needed, kept for the next exchange, and all replaced if
 // one of them fails.
 type ranks struct {
 	start func(context.Context) *exec.Cmd
 	log   io.Writer
-	// lifetime is the worker's: when it ends, so do the ranks.
+	// lifetime is the context of the worker: when it ends, the ranks end.
 	lifetime context.Context
-	// held is the bytes of their buffers.
+	// held is the size of the ranks' buffers in bytes.
 	held int64
 
 	processes []*process
@@ -31,8 +31,8 @@ type ranks struct {
 	token     []byte
 	replies   chan reply
 	run       uint64
-	// margin is how far ahead a start is set, so that the order reaches every rank
-	// before.
+	// margin is the time between an order and the start in it, so that the order
+	// reaches every rank before the start.
 	margin time.Duration
 }
 
@@ -40,7 +40,7 @@ type ranks struct {
 type process struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
-	// ended is closed when it says no more.
+	// ended is closed when the process writes no more.
 	ended chan struct{}
 }
 
@@ -56,19 +56,19 @@ const (
 	// of 12 were too late for a margin of 500 ms.
 	firstMargin   = time.Millisecond
 	largestMargin = 8 * time.Second
-	// patience is how long a rank may take to answer, on top of the wait that its
-	// order asks for: an exchange of several GiB takes seconds.
+	// patience is the longest time that a rank may take to answer, in addition to the
+	// wait in its order: an exchange of several GiB takes seconds.
 	patience = 30 * time.Second
-	// farewell is how long a rank may take to end by itself.
+	// farewell is the longest time that a rank may take to end by itself.
 	farewell = time.Second
 )
 
-// exchangeTimes is the times of every repeat, in ms: forward[rank][repeat].
+// exchangeTimes holds the times of every repeat in ms: forward[rank][repeat].
 type exchangeTimes struct{ forward, backward [][]float64 }
 
 // allToAll measures the exchange: at least one run that is checked but not timed,
 // then the repeats. Ranks that have died since the last exchange are replaced.
-// start is when each rank is ready for its forward.
+// start holds the time when each rank is ready for its forward.
 func (g *ranks) allToAll(batch int, dims []int, start []time.Duration, warmup, repeats int) (exchangeTimes, error) {
 	times, err := g.attempt(batch, dims, start, warmup, repeats)
 	if _, answered := errors.AsType[*protocol.Error](err); err == nil || answered || g.lifetime.Err() != nil {
@@ -78,7 +78,7 @@ func (g *ranks) allToAll(batch int, dims []int, start []time.Duration, warmup, r
 	return g.attempt(batch, dims, start, warmup, repeats)
 }
 
-// attempt is allToAll without the second try. After an error no rank is left.
+// attempt is allToAll without the second try. After an error no rank is running.
 func (g *ranks) attempt(batch int, dims []int, start []time.Duration, warmup, repeats int) (times exchangeTimes, err error) {
 	defer func() {
 		if err != nil {
@@ -130,8 +130,8 @@ func (g *ranks) attempt(batch int, dims []int, start []time.Duration, warmup, re
 	return times, nil
 }
 
-// punctual runs one direction, again where a rank got its order too late, with
-// starts that lie further ahead.
+// punctual runs one direction. If a rank gets its order too late, punctual repeats
+// the run with later starts.
 func (g *ranks) punctual(offsets []time.Duration, longest time.Duration, backward bool) ([]answer, error) {
 	for {
 		g.run++
@@ -157,7 +157,7 @@ func (g *ranks) punctual(offsets []time.Duration, longest time.Duration, backwar
 	}
 }
 
-// grow starts ranks until there are n, and joins the new ones to all others.
+// grow starts ranks until there are n, and connects the new ones to all others.
 func (g *ranks) grow(n int) error {
 	if g.token == nil {
 		g.token = make([]byte, tokenBytes)
@@ -211,8 +211,8 @@ func (g *ranks) add(r int) error {
 	return nil
 }
 
-// listen passes on what the process of rank r says, and that it has ended, while
-// somebody listens.
+// listen passes on the output of rank r's process, and its end, as long as the
+// output is wanted.
 func (p *process) listen(r int, out io.Reader, replies chan<- reply) {
 	defer close(p.ended)
 	lines := protocol.NewReader(out)
@@ -234,9 +234,9 @@ func (p *process) listen(r int, out io.Reader, replies chan<- reply) {
 	}
 }
 
-// each gives every rank of [from, to) its order and gathers the answers, in rank
-// order. It gives up at the first failure, after which ranks may still be at
-// work: they must be killed.
+// each sends its order to every rank of [from, to) and returns the answers by rank.
+// It returns at the first failure. Other ranks may then still be running, so the
+// caller must kill them.
 func (g *ranks) each(from, to int, wait time.Duration, what func(rank int) order) ([]answer, error) {
 	for r := from; r < to; r++ {
 		if err := protocol.Write(g.processes[r].in, what(r)); err != nil {
@@ -265,7 +265,7 @@ func (g *ranks) each(from, to int, wait time.Duration, what func(rank int) order
 	return answers, nil
 }
 
-// release has the ranks give their buffers back.
+// release makes the ranks free their buffers.
 func (g *ranks) release() {
 	if g.held == 0 {
 		return
@@ -283,12 +283,12 @@ func (g *ranks) close() { g.end(farewell) }
 // kill ends the ranks at once.
 func (g *ranks) kill() { g.end(0) }
 
-// end closes the ranks' input, which they understand as their end, gives them
-// patience to go, kills those that stay, and reaps all.
+// end closes the input of the ranks, which makes them end, waits for patience,
+// kills those that still run, and waits for all.
 func (g *ranks) end(patience time.Duration) {
 	gone := make(chan struct{})
 	over := make(chan struct{})
-	go func() { // unblocks those that still have something to say
+	go func() { // unblocks the ranks that still write
 		defer close(over)
 		for {
 			select {
@@ -312,12 +312,13 @@ func (g *ranks) end(patience time.Duration) {
 				patience = 0
 			}
 		}
-		// It fails where the process has gone just now.
+		// It fails if the process has just ended.
 		_ = p.cmd.Process.Kill()
 	}
 	for _, p := range g.processes {
 		<-p.ended
-		// How a rank ended does not matter any more: its failure was reported before.
+		// The exit status of a rank does not matter here: its failure was reported
+		// before.
 		_ = p.cmd.Wait()
 	}
 	close(gone)
@@ -325,7 +326,7 @@ func (g *ranks) end(patience time.Duration) {
 	g.processes, g.addrs, g.held = nil, nil, 0
 }
 
-// shared is a writer of several processes, one at a time.
+// shared is a writer for several processes, one at a time.
 type shared struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -337,7 +338,8 @@ func (s *shared) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// logTo is w for the use by several processes: a file is handed to them as it is.
+// logTo returns w for the use by several processes; the processes get a file
+// directly.
 func logTo(w io.Writer) io.Writer {
 	if w == nil {
 		return io.Discard

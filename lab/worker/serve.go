@@ -18,33 +18,34 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Options say what a worker may use. The zero value works, but for all-to-alls.
+// Options limit what a worker may use. The zero value works, but has no
+// all-to-alls.
 type Options struct {
-	// Threads is the CPU threads of one device, engine.MaxThreads at most; 0 means
-	// GOMAXPROCS.
+	// Threads is the number of CPU threads of one device, at most engine.MaxThreads; 0
+	// means GOMAXPROCS.
 	Threads int
-	// Memory is what the weights and the state of one group may take, and so may
+	// Memory is the most memory for the weights and the state of one group, and for
 	// the buffers of one all-to-all over all ranks; 0 means half of the machine's
-	// memory. An operation's own buffers may take half as much again.
+	// memory. An operation's own buffers may take half of Memory in addition.
 	Memory unit.Bytes
-	// IndexMemory is what the lookups of all tables since the last init may take;
-	// 0 means an eighth of the machine's memory.
+	// IndexMemory is the most memory for the lookups of all tables since the last
+	// init; 0 means an eighth of the machine's memory.
 	IndexMemory unit.Bytes
-	// Rank makes the command that starts one rank process, whose main is ServeRank
-	// on its stdin and stdout; its context ends with Serve. Nil means that the
-	// worker measures no all-to-alls.
+	// Rank returns the command that starts one rank process, whose main is ServeRank
+	// on its stdin and stdout. The context of the command ends with Serve. If Rank is
+	// nil, the worker measures no all-to-alls.
 	Rank func(ctx context.Context) *exec.Cmd
 	// MaxRanks is the most ranks of an all-to-all; 0 means 16.
 	MaxRanks int
-	// Log is where the worker tells what is no answer, and where the ranks' stderr
-	// goes; nil means nowhere.
+	// Log receives messages that are not responses, and the ranks' stderr; nil drops
+	// them.
 	Log io.Writer
 }
 
 const defaultMaxRanks = 16
 
-// Bounds of requests, beyond those of package problem: what is above them is a
-// mistake, and must not become an allocation.
+// These are the limits of requests, in addition to those of package problem: a
+// larger value is a mistake, and must not cause an allocation.
 const (
 	maxRepeats = 10_000
 	maxGroup   = 1 << 14
@@ -53,12 +54,12 @@ const (
 	maxFlush   = 16 * unit.GiB
 )
 
-// Serve answers the requests on in, one line each on out, until in ends or ctx
-// does; it then ends the ranks it started. A request that is wrong gets an error
-// response. Serve's own error is that of reading or writing, protocol.ErrLong, or
-// ctx's.
+// Serve answers the requests on in, with one line each on out, until in or ctx
+// ends. It then ends the ranks that it started. A wrong request gets an error
+// response. The error of Serve is that of reading or writing, protocol.ErrLong, or
+// that of ctx.
 //
-// While it measures it turns the process's garbage collector off, so a process
+// While Serve measures, the process's garbage collector is off, so the process
 // should do nothing else.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, opt Options) error {
 	inner, cancel := context.WithCancel(ctx)
@@ -85,7 +86,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opt Options) error 
 			}
 		case err := <-ended:
 			if errors.Is(err, protocol.ErrLong) {
-				// Best effort: the conversation is over in any case.
+				// An error does not matter: the conversation has ended.
 				_ = protocol.Write(out, failure("", bad("%v", err)))
 			}
 			return err
@@ -95,25 +96,25 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opt Options) error 
 	}
 }
 
-// server is a worker between two requests.
+// server is the state of a worker between two requests.
 type server struct {
 	ctx     context.Context
 	opt     Options
 	machine machine
 	ranks   ranks
 
-	// What init says; batch is 0 before it.
+	// These fields come from init; batch is 0 before it.
 	batch, warmup, repeats int
 	flush                  []uint64 // empty for warm caches
 
 	tables tables
 
-	// weights is the block of memory that windows of weights and state are cut
-	// from. Every number in it is above zero at any time.
+	// weights is the block of memory for the windows of weights and state. Every
+	// number in it is always above zero.
 	weights   []float32
 	buffers   *engine.Arena
 	perSample []float32
-	// values is what numbers are filled with (scatter).
+	// values holds the numbers that scatter writes.
 	values []float32
 }
 
@@ -137,11 +138,11 @@ func newServer(ctx context.Context, opt Options) *server {
 	return s
 }
 
-// answer is the response to one line.
+// answer returns the response to one line.
 func (s *server) answer(line []byte) protocol.Response {
 	var q protocol.Request
 	if err := json.Unmarshal(line, &q); err != nil {
-		// The id is known all the same where only another field is of a wrong type.
+		// The id is known even if another field has a wrong type.
 		return failure(q.ID, bad("%v", err))
 	}
 	response, err := s.serve(&q)
@@ -170,7 +171,7 @@ func (s *server) serve(q *protocol.Request) (protocol.Response, error) {
 	return protocol.Response{}, bad("op %q is unknown", q.Op)
 }
 
-// failure is the error response; an error that is not the protocol's own is the
+// failure returns the error response. An error that is not a *protocol.Error is the
 // worker's fault.
 func failure(id string, err error) protocol.Response {
 	said, ok := errors.AsType[*protocol.Error](err)
@@ -249,7 +250,7 @@ func (s *server) init(q *protocol.Request) (protocol.Response, error) {
 	return protocol.Response{Cache: state}, nil
 }
 
-// comm times the all-to-alls of one exchange.
+// comm measures the all-to-alls of one exchange.
 func (s *server) comm(q *protocol.Request) (protocol.Response, error) {
 	none := protocol.Response{}
 	if s.batch == 0 {
@@ -272,7 +273,7 @@ func (s *server) comm(q *protocol.Request) (protocol.Response, error) {
 	return timeExchange(&s.ranks, q, batch, start, s.warmup, s.repeats)
 }
 
-// round prints a size in the largest unit that it is a whole number of.
+// round returns a size in the largest unit of which it is a whole number.
 func round(b unit.Bytes) string {
 	switch {
 	case b%unit.MiB == 0:

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// middle is the median and the interquartile range of times in ms, to the
-// nanosecond. It sorts them. Quartiles between two times are interpolated.
+// middle returns the median and the interquartile range of times in ms, to the
+// nanosecond. It sorts the times. Quartiles between two times are interpolated.
 func middle(times []float64) (median, spread float64) {
 	slices.Sort(times)
 	at := func(q float64) float64 {

@@ -22,26 +22,26 @@ type table struct {
 	bags     lookups.Bags
 }
 
-// tables holds the tables since the last init, with their lookups. Before the first
-// init it is the zero value, which takes no tables.
+// tables holds the tables since the last init, with their lookups. The zero value,
+// before the first init, accepts no tables.
 type tables struct {
-	// batch and seed are those of init: the samples of a table that states none, and
-	// what lookups are made up from.
+	// batch and seed are those of init: the batch of a table that states none, and the
+	// seed of made-up lookups.
 	batch int
 	seed  uint64
-	// known holds the tables by their numbers. Their lookups take bytes, of most that
-	// they may take.
+	// known holds the tables by number. bytes is the size of their lookups, and most
+	// the largest size allowed.
 	known       map[int]*table
 	bytes, most unit.Bytes
 }
 
-// newTables returns no tables, to be filled after init.
+// newTables returns a set without tables, to be filled after init.
 func newTables(batch int, seed uint64, most unit.Bytes) tables {
 	return tables{batch: batch, seed: seed, known: make(map[int]*table), most: most}
 }
 
-// add makes up the lookups of the tables, or reads them, on a number of threads. Either
-// all of the request's tables are added or none.
+// add makes up or reads the lookups of the tables, on a number of threads. It adds
+// all tables of the request or none.
 func (k *tables) add(ctx context.Context, threads int, q *protocol.Request) (protocol.Response, error) {
 	none := protocol.Response{}
 	asked, held, err := k.asked(q)
@@ -82,9 +82,9 @@ func (k *tables) add(ctx context.Context, threads int, q *protocol.Request) (pro
 	return protocol.Response{Tables: answers}, nil
 }
 
-// asked returns the tables of a request with their defaults, and the bytes
-// of all lookups with those of the request that are made up from statistics. The
-// request replaces tables of the same numbers.
+// asked returns the tables of a request with their defaults, and the size of all
+// lookups including those that the request wants made up from statistics. The
+// tables of the request replace tables with the same numbers.
 func (k *tables) asked(q *protocol.Request) (asked []protocol.Table, held unit.Bytes, err error) {
 	if k.batch == 0 {
 		return nil, 0, bad("tables before init")
@@ -112,7 +112,7 @@ func (k *tables) asked(q *protocol.Request) (asked []protocol.Table, held unit.B
 		if t.LookupFile == "" {
 			bags := float64(t.Batch) * float64(t.Features)
 			need := unit.Bytes(8 * (bags*t.PoolingFactor + bags + 2))
-			// Summed only while it fits, so that no sum is out of range.
+			// The sum stops when it no longer fits, so that it does not overflow.
 			if held += need; held > k.most {
 				return nil, 0, k.full(t.T, need)
 			}
@@ -121,7 +121,7 @@ func (k *tables) asked(q *protocol.Request) (asked []protocol.Table, held unit.B
 	return asked, held, nil
 }
 
-// full is the error of a table whose lookups need more bytes than are left.
+// full returns the error of a table whose lookups need more memory than is left.
 func (k *tables) full(t int, need unit.Bytes) error {
 	return outOfMemory("table %d: its lookups need %d bytes, the others hold %d of %d: send init, which forgets all tables, and fewer of them",
 		t, int64(need), int64(k.bytes), int64(k.most))
@@ -151,8 +151,8 @@ func checkTable(t *protocol.Table) error {
 	return nil
 }
 
-// makeUp synthesises a table's lookups. They depend on the table, its number and
-// the seed only.
+// makeUp synthesises a table's lookups. They depend only on the table, its number
+// and the seed.
 func makeUp(t *protocol.Table, seed uint64) (*table, protocol.Table, error) {
 	made := &table{rows: t.Rows, batch: t.Batch, features: t.Features}
 	counts := access.Counts{Lookups: t.PoolingFactor * float64(t.Batch), Unique: t.UniqueRows, Reuse: t.Reuse}
@@ -202,8 +202,8 @@ func mix(v uint64) uint64 {
 	return v ^ v>>31
 }
 
-// each runs do for every i below n on a number of threads, and returns the first error
-// by i, or the context's.
+// each calls do for every i below n on a number of threads. It returns the first
+// error by i, or that of the context.
 func each(ctx context.Context, threads, n int, do func(i int) error) error {
 	errs := make([]error, n)
 	var next atomic.Int64
