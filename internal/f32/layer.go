@@ -22,7 +22,7 @@ func (p *Packed) Rectify(m int, a []float32, lda int, bias, c []float32, ldc int
 	}
 }
 
-// rectify is the plain loop of Rectify.
+// rectify does the work of Rectify with separate kernels.
 func (p *Packed) rectify(m int, a []float32, lda int, bias, c []float32, ldc int) {
 	for i := range m {
 		copy(c[i*ldc:i*ldc+p.n], bias)
@@ -51,7 +51,7 @@ func (p *Packed) MulMask(m int, a []float32, lda int, act, c []float32, ldc int)
 	}
 }
 
-// mulMask is the plain loop of MulMask.
+// mulMask does the work of MulMask with separate kernels.
 func (p *Packed) mulMask(m int, a []float32, lda int, act, c []float32, ldc int) {
 	for i := range m {
 		clear(c[i*ldc : i*ldc+p.n])
