@@ -65,6 +65,8 @@ type catalog struct {
 	budget int64
 	pieces []piece
 	index  map[slice]int32
+	// unsplit are the pieces of the unsplit problem; nil until they are asked for.
+	unsplit []int32
 }
 
 type slice struct {
@@ -93,10 +95,14 @@ func (c *catalog) resize(n int) {
 	c.all = c.all[:n]
 }
 
-// whole returns the pieces of the unsplit problem, in the order of its groups.
+// whole returns the pieces of the unsplit problem, in the order of its groups. The slice
+// is the caller's.
 func (c *catalog) whole() []int32 {
+	if c.unsplit != nil {
+		return slices.Clone(c.unsplit)
+	}
 	groups := c.problem.Colocations()
-	pieces := make([]int32, len(groups))
+	c.unsplit = make([]int32, len(groups))
 	for i, g := range groups {
 		var devices []int32
 		for _, d := range g.Devices {
@@ -106,12 +112,12 @@ func (c *catalog) whole() []int32 {
 		for j, t := range g.Tables {
 			members[j] = member{table: t, width: c.problem.Tables[t].Dim}
 		}
-		pieces[i] = c.add(members, devices, problem.Form{})
-		if len(members) == 1 {
-			c.index[slice{table: members[0].table, width: members[0].width}] = pieces[i]
+		k := c.add(members, devices, problem.Form{})
+		if c.unsplit[i] = k; len(members) == 1 {
+			c.index[slice{table: members[0].table, width: members[0].width}] = k
 		}
 	}
-	return pieces
+	return slices.Clone(c.unsplit)
 }
 
 // add registers a new piece.
