@@ -12,7 +12,7 @@
 // (compute.go). The group's weights and optimizer state are windows of one large
 // block of memory, which is filled once and reused by every group. The engine
 // prepares an operation. Then, for each repeat, the caches are flushed, and forward
-// and backward are timed (clock_linux.go, statistics.go). Meanwhile nothing is
+// and backward are timed (clock.go, statistics.go). Meanwhile nothing is
 // allocated and no garbage is collected. Requests for the times of an all-to-all
 // (comm.go) go to the ranks (ranks.go), which exchange blocks of memory
 // (exchange.go).
