@@ -23,7 +23,8 @@ func files(t *testing.T, extensions ...string) []string {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (name == ".git" || name == "bin" || d.Name() == "testdata") {
+		// Hidden folders hold the repository, and caches of tools that the Python tests leave.
+		if d.IsDir() && (name == "bin" || d.Name() == "testdata" || name != "." && strings.HasPrefix(d.Name(), ".")) {
 			return fs.SkipDir
 		}
 		if !d.IsDir() && slices.Contains(extensions, path.Ext(name)) {

@@ -56,7 +56,8 @@ func TestOneMeaning(t *testing.T) {
 	compareExceptions(t, "meanings", found, "names with this word, which has one meaning in other packages (internal/source/meanings.go)")
 }
 
-// TestTwins refuses pairs of names of which one is the other for a second world.
+// TestTwins refuses pairs of names in which one stands for the other in a second world,
+// such as X and SpreadX.
 func TestTwins(t *testing.T) {
 	found := map[string]int{}
 	for _, p := range module(t).Packages {

@@ -349,9 +349,9 @@ func (e *exchange) left(k cost.CommConstants) (forward, backward float64) {
 	return math.Log(e.whole(k, max(own, floor)) / base), math.Log(max(e.backward-e.shared*copyMS, floor) / base)
 }
 
-// whole is the inverse of cost.Overlapped, which rises with the time: it returns
-// the time of a forward collective of which the time own remains when the last
-// device is ready.
+// whole is the inverse of cost.Overlapped, which rises with the time. It returns the
+// time of a whole forward collective; own is the part of that time that is left when
+// the last device is ready.
 func (e *exchange) whole(k cost.CommConstants, own float64) float64 {
 	n := e.cluster.Devices
 	low, high := own, own

@@ -273,7 +273,7 @@ func (s *server) comm(q *protocol.Request) (protocol.Response, error) {
 	return timeExchange(&s.ranks, q, batch, start, s.warmup, s.repeats)
 }
 
-// round returns a size in the largest unit of which it is a whole number.
+// round returns a size as a whole number of the largest unit that divides it.
 func round(b unit.Bytes) string {
 	switch {
 	case b%unit.MiB == 0:
