@@ -36,7 +36,7 @@ func TestWorkloadsInTightMemory(t *testing.T) {
 		for i := range p.Tables {
 			total += p.ShardMemory(p.Whole(i)).Tables()
 		}
-		p.Topology.ReserveShare, p.Topology.ReserveFixed = 0, 0
+		p.Topology.ReserveShare, p.Topology.ReserveFixed = hardware.NoReserve, 0
 		for _, share := range []float64{.3, .6, .9, 1.1} {
 			p.Topology.Memory = p.DeviceMemory().Received + unit.Bytes(share*float64(total)/float64(p.Topology.Devices))
 			for _, hostMemory := range []unit.Bytes{0, 2 * total / unit.Bytes(p.Topology.Hosts())} {

@@ -196,7 +196,7 @@ func TestTablesLargerThanDevices(t *testing.T) {
 	}
 	profile := profileNamed(t, "a100-80")
 	on := func(devices, perHost int, host unit.Bytes) hardware.Topology {
-		return hardware.Topology{Profile: profile, Devices: devices, DevicesPerHost: perHost, HostMemory: host}
+		return hardware.Topology{Profile: profile, Devices: devices, DevicesPerHost: perHost, HostMemory: host, ReserveShare: hardware.NoReserve}
 	}
 	tables := []problem.Table{table("huge", 5_500_000_000, 4), table("wide", 200_000, 128), table("small", 900, 16)}
 	for _, c := range []struct {

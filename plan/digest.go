@@ -129,6 +129,6 @@ func (d *digester) topology(p *problem.Problem) {
 	d.int(int64(t.Devices))
 	d.int(int64(t.DevicesPerHost))
 	d.int(int64(t.Memory))
-	d.float(t.ReserveShare)
+	d.float(t.KeptShare())
 	d.int(int64(t.ReserveFixed))
 }

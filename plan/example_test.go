@@ -65,8 +65,8 @@ func Example() {
 	// item column_wise
 	//   device 0 holds columns 0 to 31
 	//   device 1 holds columns 32 to 127
-	// device 0: dim sum 96, 872 MiB
-	// device 1: dim sum 96, 1.80 GiB
+	// device 0: dim sum 96, 12.9 GiB
+	// device 1: dim sum 96, 13.8 GiB
 }
 
 func ExamplePlan_Validate() {

@@ -496,7 +496,7 @@ func TestValidateMutations(t *testing.T) {
 			`stated: device 1: the plan states reserve bytes of 21474836479, its shards give 21474836480`,
 		}},
 		{"over memory", func(p *problem.Problem, pl *Plan) {
-			p.Topology.Memory, p.Topology.ReserveShare, p.Topology.ReserveFixed = 5*unit.MiB, 0, 1*unit.MiB
+			p.Topology.Memory, p.Topology.ReserveShare, p.Topology.ReserveFixed = 5*unit.MiB, hardware.NoReserve, 1*unit.MiB
 			pl.Cluster = clusterOf(p)
 		}, false, []string{
 			`memory: device 1: its shards take 3356968 bytes (3.20 MiB), 55592 more than the 3301376 that 5.00 MiB of memory less 1.00 MiB of reserve and 872 KiB of received vectors leave`,
@@ -556,7 +556,7 @@ func placement(t *rapid.T) (*problem.Problem, *Plan) {
 	hosts, per := rapid.IntRange(1, 3).Draw(t, "hosts"), rapid.IntRange(1, 3).Draw(t, "per host")
 	n := hosts * per
 	profile, _ := hardware.ByName("h100-80")
-	p := &problem.Problem{Topology: hardware.Topology{Profile: profile, Devices: n, DevicesPerHost: per}, Batch: rapid.IntRange(1, 5000).Draw(t, "batch")}
+	p := &problem.Problem{Topology: hardware.Topology{Profile: profile, Devices: n, DevicesPerHost: per, ReserveShare: hardware.NoReserve}, Batch: rapid.IntRange(1, 5000).Draw(t, "batch")}
 	p.Topology.HostMemory = rapid.SampledFrom([]unit.Bytes{0, 1 << 50}).Draw(t, "host memory")
 	p.CommPrecision = problem.Precision(rapid.IntRange(0, 2).Draw(t, "comm precision"))
 	groupDevice := rapid.IntRange(0, n-1).Draw(t, "device of the group")

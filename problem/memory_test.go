@@ -93,7 +93,7 @@ func TestMemoryOfOneDevice(t *testing.T) {
 // budget: nothing fits, and by how much is known.
 func TestShardBudgetMayBeNegative(t *testing.T) {
 	p := sample()
-	p.Topology.Memory, p.Topology.ReserveShare, p.Topology.ReserveFixed = 100, 0, 0
+	p.Topology.Memory, p.Topology.ReserveShare, p.Topology.ReserveFixed = 100, hardware.NoReserve, 0
 	if got, want := p.ShardBudget(), 100-p.DeviceMemory().Received; got != want || got >= 0 {
 		t.Errorf("got a budget of %d bytes, want %d, below 0", got, want)
 	}

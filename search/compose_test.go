@@ -15,7 +15,7 @@ import (
 // Half of the evaluations are left for other forms, even if the budget is small, so the
 // search finds the replica.
 func TestOtherFormsHaveHalfOfTheEvaluations(t *testing.T) {
-	p := &problem.Problem{Batch: 64, Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 4}}
+	p := &problem.Problem{Batch: 64, Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 4, ReserveShare: hardware.NoReserve}}
 	for i := range 6 {
 		p.Tables = append(p.Tables, problem.Table{
 			Name: string(rune('A' + i)), Rows: 20, Dim: 16, Constraint: problem.Constraint{NoSplit: true},

@@ -91,7 +91,7 @@ func handMade(memory unit.Bytes, devices int, tables ...table) *problem.Problem 
 	p := &problem.Problem{
 		Batch:      1,
 		Accounting: problem.CountWeights,
-		Topology:   hardware.Topology{Profile: hardware.Profiles()[0], Devices: devices, Memory: memory},
+		Topology:   hardware.Topology{Profile: hardware.Profiles()[0], Devices: devices, Memory: memory, ReserveShare: hardware.NoReserve},
 	}
 	for i, t := range tables {
 		p.Tables = append(p.Tables, problem.Table{

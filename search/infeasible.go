@@ -180,7 +180,7 @@ func hopeless(c *catalog, whole []int32, fixed problem.Memory) string {
 	}
 	t := c.problem.Topology
 	taken := float64(unit.Bytes(k.bytes) + fixed.Received + t.ReserveFixed)
-	memory := math.Ceil(taken/(1-t.ReserveShare)/float64(unit.GiB)) * float64(unit.GiB)
+	memory := math.Ceil(taken/(1-t.KeptShare())/float64(unit.GiB)) * float64(unit.GiB)
 	return fmt.Sprintf("no number of devices would be enough: with splits by columns only, %s of table %q takes %v of the %v available on a device; the table needs devices of at least %v",
 		what, c.problem.Tables[k.members[0].table].Name, unit.Bytes(k.bytes), unit.Bytes(c.budget), unit.Bytes(memory))
 }

@@ -22,7 +22,7 @@ func never() bool { return false }
 func drawn(intN func(n int) int, devices, tables int) *problem.Problem {
 	p := &problem.Problem{
 		Batch:    1 << intN(8),
-		Topology: hardware.Topology{Profile: hardware.Profiles()[0], Devices: devices, Memory: unit.GiB},
+		Topology: hardware.Topology{Profile: hardware.Profiles()[0], Devices: devices, Memory: unit.GiB, ReserveShare: hardware.NoReserve},
 	}
 	for i := range tables {
 		t := problem.Table{

@@ -178,7 +178,7 @@ func pool(seed uint64, n, devices, maxDim int) *problem.Problem {
 	if err != nil {
 		panic(err)
 	}
-	p.Topology = hardware.Topology{Profile: profile, Devices: devices, Memory: 4 * unit.GiB}
+	p.Topology = hardware.Topology{Profile: profile, Devices: devices, Memory: 4 * unit.GiB, ReserveShare: hardware.NoReserve}
 	dims := 0
 	for 4<<dims < maxDim {
 		dims++

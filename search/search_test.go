@@ -193,7 +193,7 @@ func tight(t *rapid.T) *problem.Problem {
 		})
 		total += float64(m.Tables())
 	}
-	p.Topology = hardware.Topology{Profile: hardware.Profiles()[0], Devices: devices, Memory: unit.GiB}
+	p.Topology = hardware.Topology{Profile: hardware.Profiles()[0], Devices: devices, Memory: unit.GiB, ReserveShare: hardware.NoReserve}
 	slack := rapid.SampledFrom([]float64{0.95, 1, 1.01, 1.1, 1.3, 2, 8}).Draw(t, "slack")
 	p.Topology.Memory = p.DeviceMemory().Received + unit.Bytes(math.Ceil(total*slack/float64(devices)))
 	if err := p.Validate(); err != nil {
@@ -452,7 +452,7 @@ func ExampleRun() {
 	profile, _ := hardware.ByName("a100-80")
 	p := &problem.Problem{
 		Batch:    1024,
-		Topology: hardware.Topology{Profile: profile, Devices: 2},
+		Topology: hardware.Topology{Profile: profile, Devices: 2, ReserveShare: hardware.NoReserve},
 		Tables: []problem.Table{
 			{Name: "user", Rows: 1_000_000, Dim: 64, Features: []problem.Feature{{PoolingFactor: 40}}},
 			{Name: "item", Rows: 5_000_000, Dim: 16, Features: []problem.Feature{{PoolingFactor: 20}}},
@@ -502,7 +502,7 @@ func BenchmarkRun(b *testing.B) {
 
 func TestBriefAsksNoDevices(t *testing.T) {
 	p := pool(3, 20, 4, 64)
-	p.Topology.Memory, p.Topology.ReserveShare = 1<<20, 0
+	p.Topology.Memory, p.Topology.ReserveShare = 1<<20, hardware.NoReserve
 	for _, m := range search.Methods() {
 		var full, brief *search.Infeasible
 		_, err := search.Run(context.Background(), p, factory(p), search.Options{Method: m})

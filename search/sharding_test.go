@@ -457,7 +457,7 @@ func large(name string, rows int64, dim int) problem.Table {
 // error must name them if nothing holds them.
 func TestTablesOfTooManyRows(t *testing.T) {
 	topology := func(devices, perHost int, host unit.Bytes) hardware.Topology {
-		return hardware.Topology{Profile: a100(), Devices: devices, DevicesPerHost: perHost, HostMemory: host}
+		return hardware.Topology{Profile: a100(), Devices: devices, DevicesPerHost: perHost, HostMemory: host, ReserveShare: hardware.NoReserve}
 	}
 	columns := []problem.ShardingType{problem.TableWise, problem.ColumnWise}
 	huge := large("huge", 10_000_000_000, 4) // 149 GiB
@@ -522,7 +522,7 @@ func TestTablesOfTooManyRows(t *testing.T) {
 // device each.
 func TestHostMemoryIsForSlices(t *testing.T) {
 	p := &problem.Problem{Batch: 64, Tables: []problem.Table{large("a", 1_000_000, 4), large("b", 1_000_000, 4)}}
-	p.Topology = hardware.Topology{Profile: a100(), Devices: 2, HostMemory: unit.TiB}
+	p.Topology = hardware.Topology{Profile: a100(), Devices: 2, HostMemory: unit.TiB, ReserveShare: hardware.NoReserve}
 	p.Topology.Memory = p.DeviceMemory().Total() + p.ShardMemory(p.Whole(0)).Tables()*102/100
 	for _, only := range []problem.ShardingType{problem.RowWise, problem.DataParallel} {
 		types := []problem.ShardingType{only}

@@ -195,7 +195,7 @@ func (t Task) Problem(pool []problem.Table, devices int, memory unit.Bytes) (*pr
 	}
 	p := &problem.Problem{
 		Tables:     tables,
-		Topology:   hardware.Topology{Profile: profile, Devices: devices, Memory: memory},
+		Topology:   hardware.Topology{Profile: profile, Devices: devices, Memory: memory, ReserveShare: hardware.NoReserve},
 		Batch:      Batch,
 		Accounting: problem.CountWeights,
 	}

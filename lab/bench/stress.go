@@ -43,7 +43,7 @@ func StressTasks(profile hardware.Profile, perFamily int, seed uint64) ([]Task, 
 		for i := range perFamily {
 			d := stress{
 				draw: rand.New(rand.NewPCG(seed, uint64(number)<<32|uint64(i))),
-				p:    problem.Problem{Topology: hardware.Topology{Profile: profile}},
+				p:    problem.Problem{Topology: hardware.Topology{Profile: profile, ReserveShare: hardware.NoReserve}},
 			}
 			d.p.Batch = 1 << d.between(9, 15)
 			fill := .8 + .19*d.draw.Float64()

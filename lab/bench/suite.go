@@ -126,7 +126,7 @@ func ownProblem(draw *rand.Rand, profile hardware.Profile, domain design.Domain,
 	op := set.Samples[draw.IntN(len(set.Samples))].Operation
 	p := &problem.Problem{
 		Tables:   set.Tables[:count],
-		Topology: hardware.Topology{Profile: profile, Devices: devices, Memory: domain.MaxBytes},
+		Topology: hardware.Topology{Profile: profile, Devices: devices, Memory: domain.MaxBytes, ReserveShare: hardware.NoReserve},
 		Batch:    slices.Max(domain.Batches),
 	}
 	excess := -float64(devices) * domain.MaxLookupBytes / 2

@@ -214,7 +214,7 @@ func checkTables(f *faults, tables []problem.Table) {
 		f.add("%d tables, want at most %d", n, problem.MaxTables)
 		return
 	}
-	around := problem.Problem{Tables: tables, Topology: hardware.Topology{Devices: hardware.MaxDevices}, Batch: 1}
+	around := problem.Problem{Tables: tables, Topology: hardware.Topology{Devices: hardware.MaxDevices, ReserveShare: hardware.NoReserve}, Batch: 1}
 	var invalid *problem.Invalid
 	if errors.As(around.Validate(), &invalid) {
 		for _, fault := range invalid.Faults {

@@ -305,7 +305,7 @@ func (l *planner) draw(draw *rand.Rand, split dataset.Split) (p *problem.Problem
 	}
 	p = &problem.Problem{
 		Batch:    op.Batch,
-		Topology: hardware.Topology{Profile: l.hw, Devices: d.Devices[draw.IntN(len(d.Devices))], Memory: l.opt.Memory},
+		Topology: hardware.Topology{Profile: l.hw, Devices: d.Devices[draw.IntN(len(d.Devices))], Memory: l.opt.Memory, ReserveShare: hardware.NoReserve},
 	}
 	usable := l.usable(split, op, p.Topology.DeviceMemory())
 	if len(usable) == 0 {

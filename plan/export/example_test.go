@@ -20,7 +20,7 @@ func twoTables() (*problem.Problem, *plan.Plan) {
 		log.Fatal(err)
 	}
 	p := &problem.Problem{
-		Topology: hardware.Topology{Profile: profile, Devices: 2}, Batch: 1024,
+		Topology: hardware.Topology{Profile: profile, Devices: 2, ReserveShare: hardware.NoReserve}, Batch: 1024,
 		Tables: []problem.Table{
 			{Name: "user", Module: "sparse.ebc", Rows: 1000, Dim: 64, Features: []problem.Feature{{PoolingFactor: 1}}},
 			{Name: "item", Module: "sparse.ebc", Rows: 2000, Dim: 32, Features: []problem.Feature{{PoolingFactor: 9}}},

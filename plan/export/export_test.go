@@ -33,7 +33,7 @@ func cluster(t interface{ Fatal(...any) }, n, perHost int) *problem.Problem {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &problem.Problem{Topology: hardware.Topology{Profile: profile, Devices: n, DevicesPerHost: perHost}, Batch: 1024}
+	return &problem.Problem{Topology: hardware.Topology{Profile: profile, Devices: n, DevicesPerHost: perHost, ReserveShare: hardware.NoReserve}, Batch: 1024}
 }
 
 // add adds a table to a problem, and its place to tables.

@@ -184,10 +184,23 @@ func letters(s string) string {
 	}, s)
 }
 
-// DefaultReserveShare is the share of a device's memory that commands keep
-// free for the dense part of the model, activations and the allocator, where
-// the user states none. TorchRec's planner keeps the same share.
+// DefaultReserveShare is the share of a device's memory that is kept free for the dense
+// part of the model, activations and the allocator, where a Topology states no share.
+// TorchRec's planner keeps the same share.
 const DefaultReserveShare = 0.15
+
+// NoReserve as Topology.ReserveShare keeps no share of a device's memory free. It is the
+// least positive number, because 0 means DefaultReserveShare.
+const NoReserve = math.SmallestNonzeroFloat64
+
+// ReserveShare returns the value of Topology.ReserveShare that keeps exactly this share of
+// a device's memory free: the share itself, or NoReserve for 0.
+func ReserveShare(share float64) float64 {
+	if share == 0 {
+		return NoReserve
+	}
+	return share
+}
 
 // MaxDevices is the largest cluster a Topology may have, and MaxMemory the
 // largest memory of one device: a device's lines then add up within an int64.
@@ -207,9 +220,9 @@ type Topology struct {
 	// Memory overrides the profile's memory per device, at most MaxMemory; 0 keeps
 	// it.
 	Memory unit.Bytes
-	// ReserveShare is the share of a device's memory, in [0, 1), kept free of
-	// tables; ReserveFixed a part kept free on top of it, for example six times
-	// the dense parameters.
+	// ReserveShare is the share of a device's memory, in [0, 1), kept free of tables; 0
+	// means DefaultReserveShare, and NoReserve means none. ReserveFixed is a part kept free on
+	// top of the share, for example six times the dense parameters.
 	ReserveShare float64
 	ReserveFixed unit.Bytes
 	// HostMemory is the memory of a full host that its devices' tables may use, even
@@ -256,7 +269,19 @@ func (t Topology) DeviceMemory() unit.Bytes {
 
 // Reserve returns the bytes of each device that tables may not use, rounded up.
 func (t Topology) Reserve() unit.Bytes {
-	return unit.Bytes(math.Ceil(t.ReserveShare*float64(t.DeviceMemory()))) + t.ReserveFixed
+	return unit.Bytes(math.Ceil(t.KeptShare()*float64(t.DeviceMemory()))) + t.ReserveFixed
+}
+
+// KeptShare returns the share of a device's memory, in [0, 1), that ReserveShare keeps free
+// of tables.
+func (t Topology) KeptShare() float64 {
+	switch t.ReserveShare {
+	case 0:
+		return DefaultReserveShare
+	case NoReserve:
+		return 0
+	}
+	return t.ReserveShare
 }
 
 // Budget returns the bytes of each device that tables and their buffers may
@@ -282,7 +307,7 @@ func (t Topology) Problems() []string {
 		}
 	}
 	size("memory", t.Memory, "device")
-	if !(t.ReserveShare >= 0 && t.ReserveShare < 1) {
+	if share := t.KeptShare(); !(share >= 0 && share < 1) {
 		add("reserve share: %v is not at least 0 and below 1", t.ReserveShare)
 	}
 	size("reserve fixed", t.ReserveFixed, "device")

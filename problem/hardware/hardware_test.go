@@ -208,11 +208,14 @@ func TestReserveAndBudget(t *testing.T) {
 		share                       float64
 		wantMemory, reserve, budget unit.Bytes
 	}{
-		{"nothing reserved", 0, 0, 0, 1000, 0, 1000},
+		{"the default share", 0, 0, 0, 1000, 150, 850},
+		{"the default share and a fixed part", 0, 100, 0, 1000, 250, 750},
+		{"nothing reserved", 0, 0, hardware.NoReserve, 1000, 0, 1000},
+		{"a share of zero", 0, 0, hardware.ReserveShare(0), 1000, 0, 1000},
 		{"a share", 0, 0, 0.15, 1000, 150, 850},
 		{"a share of an override", 2000, 0, 0.15, 2000, 300, 1700},
 		{"rounded up", 7, 0, 0.5, 7, 4, 3},
-		{"a fixed part", 0, 100, 0, 1000, 100, 900},
+		{"a fixed part", 0, 100, hardware.NoReserve, 1000, 100, 900},
 		{"both", 0, 100, 0.15, 1000, 250, 750},
 		{"exactly all", 0, 850, 0.15, 1000, 1000, 0},
 		{"more than all", 0, 2000, 0.15, 1000, 2150, 0},

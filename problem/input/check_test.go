@@ -29,12 +29,12 @@ func TestTopology(t *testing.T) {
 		{"a.yaml", "devices: 16\ndevices_per_host: 8\ndevice: a100-80\nmemory: 40GiB\nreserve_share: .1\nreserve_fixed: 2 GB\nbatch: 65536\n", full, 65536},
 		{"a.yml", "{devices: 16, devices_per_host: 8, device: a100-80, memory: 40GiB, reserve_share: 0.1, reserve_fixed: 2GB}", full, 0},
 		{"a.json", "\ufeff" + ` {"devices": 16, "devices_per_host": 8, "device": "a100-80", "memory": "40GiB", "reserve_share": 1e-1, "reserve_fixed": "2GB", "batch": 1e3}`, full, 1000},
-		{"a.yaml", `{"devices": 16, "device": "a100-80"}`, hardware.Topology{Profile: profile, Devices: 16, ReserveShare: 0.15}, 0},
-		{"b.yaml", "devices: 16\ndevice: a100-80\nhost_memory: 1TiB\ncomm_precision: bf16\n", hardware.Topology{Profile: profile, Devices: 16, ReserveShare: 0.15, HostMemory: unit.TiB}, 0},
-		{"b.json", `{"devices": 16, "device": "a100-80", "host_memory": "1 TiB", "comm_precision": "bf16"}`, hardware.Topology{Profile: profile, Devices: 16, ReserveShare: 0.15, HostMemory: unit.TiB}, 0},
-		{"", "devices: 1", hardware.Topology{Devices: 1, ReserveShare: 0.15}, 0},
-		{"", "reserve_share: 0\n", hardware.Topology{}, 0},
-		{"", "{}", hardware.Topology{ReserveShare: 0.15}, 0},
+		{"a.yaml", `{"devices": 16, "device": "a100-80"}`, hardware.Topology{Profile: profile, Devices: 16}, 0},
+		{"b.yaml", "devices: 16\ndevice: a100-80\nhost_memory: 1TiB\ncomm_precision: bf16\n", hardware.Topology{Profile: profile, Devices: 16, HostMemory: unit.TiB}, 0},
+		{"b.json", `{"devices": 16, "device": "a100-80", "host_memory": "1 TiB", "comm_precision": "bf16"}`, hardware.Topology{Profile: profile, Devices: 16, HostMemory: unit.TiB}, 0},
+		{"", "devices: 1", hardware.Topology{Devices: 1}, 0},
+		{"", "reserve_share: 0\n", hardware.Topology{ReserveShare: hardware.NoReserve}, 0},
+		{"", "{}", hardware.Topology{}, 0},
 	} {
 		got, err := Topology(c.name, strings.NewReader(c.content))
 		if err != nil {

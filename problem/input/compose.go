@@ -30,7 +30,7 @@ type Cluster struct {
 // with the most memory. Tables can be checked on it before their cluster is known.
 func AnyCluster() Cluster {
 	profiles := hardware.Profiles()
-	return Cluster{Topology: hardware.Topology{Profile: profiles[len(profiles)-1], Memory: hardware.MaxMemory, Devices: hardware.MaxDevices}}
+	return Cluster{Topology: hardware.Topology{Profile: profiles[len(profiles)-1], Memory: hardware.MaxMemory, Devices: hardware.MaxDevices, ReserveShare: hardware.NoReserve}}
 }
 
 // Overrides are the fields of a problem that a user states beside files, by flags. A
@@ -97,7 +97,7 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 	// workload's cluster and the fallback are complete.
 	complete := base != nil && described == nil
 	if base == nil {
-		base = &Cluster{Topology: hardware.Topology{ReserveShare: hardware.DefaultReserveShare}, Batch: p.Tables.Batch}
+		base = &Cluster{Topology: hardware.Topology{}, Batch: p.Tables.Batch}
 	}
 	var file TopologyFile
 	sources := []Source{p.Tables}
@@ -154,7 +154,9 @@ func (p *Parts) override(c *Cluster) error {
 	replace(&t.Devices, o.Devices)
 	replace(&t.DevicesPerHost, o.DevicesPerHost)
 	replace(&t.Memory, o.Memory)
-	replace(&t.ReserveShare, o.ReserveShare)
+	if o.ReserveShare != nil {
+		t.ReserveShare = hardware.ReserveShare(*o.ReserveShare)
+	}
 	replace(&t.ReserveFixed, o.ReserveFixed)
 	replace(&t.HostMemory, o.HostMemory)
 	replace(&c.Batch, o.Batch)

@@ -44,7 +44,6 @@ type scenarioReader struct {
 func readScenario(b *builder, s *scanner) {
 	r := &scenarioReader{builder: b, s: s, cluster: TopologyFile{
 		Name: b.Name, lines: map[string]int{}, unread: map[string]bool{},
-		Topology: hardware.Topology{ReserveShare: hardware.DefaultReserveShare},
 	}}
 	file := s.Object("the scenario", scenarioKeys)
 	for key := range file.Keys() {

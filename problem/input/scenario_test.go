@@ -65,7 +65,7 @@ func TestScenarios(t *testing.T) {
 		case "syn_100t_128g.json":
 			tables, devices, batch = 100, 128, 65536
 		}
-		want := hardware.Topology{Profile: p.Topology.Profile, Devices: devices, DevicesPerHost: 8, Memory: memory, ReserveShare: hardware.DefaultReserveShare}
+		want := hardware.Topology{Profile: p.Topology.Profile, Devices: devices, DevicesPerHost: 8, Memory: memory}
 		if diff := cmp.Diff(want, p.Topology); diff != "" || len(p.Tables) != tables || p.Batch != batch || f.Cluster.Batch != batch {
 			t.Errorf("%s: %d tables, batch %d; topology (-want +got):\n%s", name, len(p.Tables), p.Batch, diff)
 		}

@@ -29,9 +29,8 @@ var topologyKeys = []string{"devices", "devices_per_host", "device", "memory", "
 type TopologyFile struct {
 	// Name is the file's name, as it appears in errors.
 	Name string
-	// Topology is what the file states. Where it states no reserve_share, that
-	// is hardware.DefaultReserveShare; all else that it leaves out is zero, for
-	// flags to fill in.
+	// Topology is what the file states. What the file leaves out is zero, for flags to
+	// fill in.
 	Topology hardware.Topology
 	// Batch is the global batch that the file states; 0: none.
 	Batch int
@@ -70,8 +69,8 @@ func (f TopologyFile) forgive(t *hardware.Topology) {
 	if f.open("memory") {
 		t.Memory = cmp.Or(t.Memory, hardware.MaxMemory)
 	}
-	if f.open("reserve_share") && t.ReserveShare == hardware.DefaultReserveShare {
-		t.ReserveShare = 0
+	if f.open("reserve_share") && t.ReserveShare == 0 {
+		t.ReserveShare = hardware.NoReserve
 	}
 }
 
@@ -90,7 +89,6 @@ func (f TopologyFile) forgive(t *hardware.Topology) {
 func Topology(name string, r io.Reader, own ...hardware.Profile) (TopologyFile, error) {
 	t := &topologyReader{report: &report{file: name}, own: own}
 	t.Name, t.lines, t.unread = name, map[string]int{}, map[string]bool{}
-	t.Topology.ReserveShare = hardware.DefaultReserveShare
 	t.read(r)
 	t.faulty = t.count() > 0
 	t.veiled = t.count() > t.explained
@@ -340,7 +338,7 @@ func (t *topologyReader) set(e entry) {
 			t.add(e.line, "reserve_share: "+complaint, hint)
 			return
 		}
-		t.Topology.ReserveShare = share
+		t.Topology.ReserveShare = hardware.ReserveShare(share)
 	}
 }
 

@@ -56,7 +56,7 @@ func writable(tables []problem.Table, batch int) error {
 	}
 	p := &problem.Problem{
 		Tables:   tables,
-		Topology: hardware.Topology{Profile: hardware.Profiles()[0], Devices: hardware.MaxDevices},
+		Topology: hardware.Topology{Profile: hardware.Profiles()[0], Devices: hardware.MaxDevices, ReserveShare: hardware.NoReserve},
 		Batch:    max(1, batch),
 	}
 	for i := range tables {

@@ -89,7 +89,7 @@ func drawnProblem(match []string, seed uint64) (problem.Problem, error) {
 	pool := Pool(seed)
 	return problem.Problem{
 		Tables: pool, Batch: batchOf(pool),
-		Topology: hardware.Topology{Profile: profile, Devices: 2 * devicesPerHost, DevicesPerHost: devicesPerHost, ReserveShare: hardware.DefaultReserveShare},
+		Topology: hardware.Topology{Profile: profile, Devices: 2 * devicesPerHost, DevicesPerHost: devicesPerHost},
 	}, nil
 }
 

@@ -98,7 +98,7 @@ func Draw(pool []problem.Table, spec TaskSpec, seed uint64, index int) (Task, er
 func (t Task) Problem(profile hardware.Profile) problem.Problem {
 	return problem.Problem{
 		Tables:     t.Tables,
-		Topology:   hardware.Topology{Profile: profile, Devices: t.Devices, Memory: t.Memory},
+		Topology:   hardware.Topology{Profile: profile, Devices: t.Devices, Memory: t.Memory, ReserveShare: hardware.NoReserve},
 		Batch:      t.Batch,
 		Accounting: problem.CountWeights,
 	}
@@ -128,7 +128,6 @@ func Scale(tableCount, devices int, seed uint64) (problem.Problem, error) {
 		Tables: tables(pool, picks),
 		Topology: hardware.Topology{
 			Profile: profile, Devices: devices, DevicesPerHost: devicesPerHost,
-			ReserveShare: hardware.DefaultReserveShare,
 		},
 		Batch: batchOf(pool),
 	}

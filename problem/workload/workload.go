@@ -272,7 +272,6 @@ func (r record) workload() (Workload, error) {
 		},
 		Cluster: hardware.Topology{
 			Profile: profile, Devices: r.Cluster.Devices, DevicesPerHost: devicesPerHost,
-			ReserveShare: hardware.DefaultReserveShare,
 		},
 		sets: r.Sets,
 	}

@@ -146,7 +146,7 @@ func TestDefaultClusterHoldsWorkload(t *testing.T) {
 			if err := p.Validate(); err != nil {
 				t.Fatalf("got an invalid problem, want a valid one: %v", err)
 			}
-			if got := p.Topology.ReserveShare; got != hardware.DefaultReserveShare {
+			if got := p.Topology.KeptShare(); got != hardware.DefaultReserveShare {
 				t.Errorf("got reserve share %v, want %v", got, hardware.DefaultReserveShare)
 			}
 			if got := p.Topology.PerHost(); got != devicesPerHost {

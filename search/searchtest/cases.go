@@ -39,7 +39,7 @@ func Cases(profile hardware.Profile) []Case {
 	} {
 		all = append(all, Case{c.name, &problem.Problem{
 			Tables:        caseTables(),
-			Topology:      hardware.Topology{Profile: profile, Devices: c.devices, DevicesPerHost: c.perHost, HostMemory: c.host},
+			Topology:      hardware.Topology{Profile: profile, Devices: c.devices, DevicesPerHost: c.perHost, HostMemory: c.host, ReserveShare: hardware.NoReserve},
 			Batch:         8192,
 			CommPrecision: c.comm,
 		}})

@@ -45,7 +45,7 @@ func ExampleSimulated() {
 	}
 	p := problem.Problem{
 		Tables:   []problem.Table{once("user", 1_000_000, 64, 20, 65536), once("item", 4_000_000, 64, 10, 65536)},
-		Topology: hardware.Topology{Profile: a100, Devices: 2},
+		Topology: hardware.Topology{Profile: a100, Devices: 2, ReserveShare: hardware.NoReserve},
 		Batch:    65536,
 	}
 	least, err := bound.Simulated(&p, bound.Allowed{})
@@ -79,7 +79,7 @@ func ExampleSimulated() {
 func TestByHand(t *testing.T) {
 	p := &problem.Problem{
 		Tables:   []problem.Table{once("a", 1_000_000, 4, 1, 1000), once("b", 1_000_000, 4, 1, 1000)},
-		Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: 2},
+		Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: 2, ReserveShare: hardware.NoReserve},
 		Batch:    1000,
 	}
 	// 1000 lookups of 1000 rows, 16 bytes each: a sector of 32, a transfer of 64.
@@ -136,7 +136,7 @@ func TestGap(t *testing.T) {
 func TestNoBoundOfTablesThatFitNowhere(t *testing.T) {
 	p := &problem.Problem{
 		Tables:   []problem.Table{once("a", 1_000_000, 64, 1, 64)},
-		Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: 2},
+		Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: 2, ReserveShare: hardware.NoReserve},
 		Batch:    64,
 	}
 	everywhere := bound.Allowed{ShardingTypes: []problem.ShardingType{problem.DataParallel}}
@@ -152,7 +152,7 @@ func TestNoBoundOfTablesThatFitNowhere(t *testing.T) {
 func TestWithoutLookups(t *testing.T) {
 	p := &problem.Problem{
 		Tables:   []problem.Table{once("a", 1000, 8, 0, 64), once("b", 1000, 8, 0, 64)},
-		Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: 2},
+		Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: 2, ReserveShare: hardware.NoReserve},
 		Batch:    64,
 	}
 	got, err := bound.Simulated(p, bound.Allowed{})
@@ -459,7 +459,7 @@ func TestGapsOfPlans(t *testing.T) {
 func drawn(t testing.TB, tables, devices int) *problem.Problem {
 	t.Helper()
 	pool := workload.Pool(1)
-	p := &problem.Problem{Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: devices, DevicesPerHost: 8}, Batch: 65536}
+	p := &problem.Problem{Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: devices, DevicesPerHost: 8, ReserveShare: hardware.NoReserve}, Batch: 65536}
 	for i := range tables {
 		table := pool[i%len(pool)]
 		table.Name = fmt.Sprint("t", i)

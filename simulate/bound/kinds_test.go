@@ -24,7 +24,7 @@ func ExampleSimulated_shardingTypes() {
 	}
 	p := problem.Problem{
 		Tables:   []problem.Table{once("user", 40_000_000, 64, 60, 65536), once("country", 300, 64, 1, 65536)},
-		Topology: hardware.Topology{Profile: a100, Devices: 4},
+		Topology: hardware.Topology{Profile: a100, Devices: 4, ReserveShare: hardware.NoReserve},
 		Batch:    65536,
 	}
 	columns, err := bound.Simulated(&p, bound.Allowed{})

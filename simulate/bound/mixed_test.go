@@ -67,7 +67,7 @@ func above(t *testing.T, p *problem.Problem, ways []way, slack, gap float64) {
 }
 
 func onA100(t *testing.T, batch, devices, perHost int) *problem.Problem {
-	return &problem.Problem{Batch: batch, Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: devices, DevicesPerHost: perHost}}
+	return &problem.Problem{Batch: batch, Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: devices, DevicesPerHost: perHost, ReserveShare: hardware.NoReserve}}
 }
 
 // Eight tables fill the memory that blocks of a large one leave: memory has a price.

@@ -14,7 +14,7 @@ import (
 // drawOperator draws tables of one operator on one device of any profile.
 func drawOperator(t *rapid.T) *problem.Problem {
 	p := &problem.Problem{
-		Topology: hardware.Topology{Profile: rapid.SampledFrom(hardware.Profiles()).Draw(t, "profile"), Devices: 1},
+		Topology: hardware.Topology{Profile: rapid.SampledFrom(hardware.Profiles()).Draw(t, "profile"), Devices: 1, ReserveShare: hardware.NoReserve},
 		Batch:    rapid.SampledFrom([]int{1, 512, 8192, 65536, 1 << 18}).Draw(t, "batch"),
 	}
 	like := problem.Table{

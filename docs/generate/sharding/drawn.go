@@ -71,7 +71,7 @@ func drawnProblem(profile hardware.Profile, seed uint64, share float64) *problem
 	perHost, hosts := 2<<random.IntN(3), 1+random.IntN(2)
 	p := &problem.Problem{
 		Batch:    []int{4096, 65536}[random.IntN(2)],
-		Topology: hardware.Topology{Profile: profile, Devices: perHost * hosts, DevicesPerHost: perHost, HostMemory: hostMemory},
+		Topology: hardware.Topology{Profile: profile, Devices: perHost * hosts, DevicesPerHost: perHost, HostMemory: hostMemory, ReserveShare: hardware.NoReserve},
 	}
 	for i := range 3 + random.IntN(22) {
 		p.Tables = append(p.Tables, problem.Table{

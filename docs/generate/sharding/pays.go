@@ -55,7 +55,7 @@ func inEach(p *program, tables int, shapes []shape) error {
 	}
 	for _, devices := range []int{hostSize, 2 * hostSize} {
 		for _, s := range shapes {
-			q := &problem.Problem{Batch: batch, Topology: hardware.Topology{Profile: profile, Devices: devices, DevicesPerHost: hostSize, HostMemory: hostMemory}}
+			q := &problem.Problem{Batch: batch, Topology: hardware.Topology{Profile: profile, Devices: devices, DevicesPerHost: hostSize, HostMemory: hostMemory, ReserveShare: hardware.NoReserve}}
 			for i := range tables {
 				name := fmt.Sprintf("t%02d", i)
 				q.Tables = append(q.Tables, problem.Table{
