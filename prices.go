@@ -16,6 +16,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // PriceList estimates the costs of one problem's placements. Trained models, TorchRec's
@@ -37,7 +38,7 @@ type PriceList interface {
 }
 
 // Prices is the choice of what estimates the costs of placements. Pretrained, Trained,
-// TorchRec and Prototype return one.
+// TorchRec, Prototype and Scored return one.
 type Prices interface {
 	// String names the choice: a model's id, for instance.
 	String() string
@@ -296,4 +297,67 @@ func warnings(prices PriceList, shards [][]problem.Shard, status search.Status, 
 		all = append(all, "the search was ended by its budget of time: another run may find another plan")
 	}
 	return all
+}
+
+// Scored returns the choice of a caller's own cost model, under the given name. newFactory
+// returns, for a valid problem, a factory of the model's Scorers, or an error if the model
+// does not estimate the problem. Plan asks the Scorers for slices of columns in HBM only,
+// and the problem must not change while they are in use; package searchtest checks a Scorer.
+//
+// A Scorer does not divide its estimate by phases of a step. So in the plan, Forward is a
+// device's whole Compute, and ForwardComm is the rest of the cost. A model that estimates
+// phases or other forms can implement Prices itself.
+func Scored(name string, newFactory func(p *problem.Problem) (search.Factory, error)) Prices {
+	return scored{name, newFactory}
+}
+
+type scored struct {
+	name       string
+	newFactory func(p *problem.Problem) (search.Factory, error)
+}
+
+func (s scored) String() string { return s.name }
+
+func (s scored) Model(hardware.Topology) (string, error) { return s.name, nil }
+
+func (s scored) List(p *problem.Problem) (PriceList, error) {
+	factory, err := s.newFactory(p)
+	if err != nil {
+		return nil, fmt.Errorf("cost model %s: %w", s.name, err)
+	}
+	return scoredList{s, p, factory}, nil
+}
+
+type scoredList struct {
+	scored
+	problem *problem.Problem
+	factory search.Factory
+}
+
+func (l scoredList) NewScorer() search.Scorer { return l.factory() }
+
+func (l scoredList) Price(shards [][]problem.Shard) plan.Breakdown {
+	scorer := l.factory()
+	scorer.Reset()
+	for d, held := range shards {
+		for _, s := range held {
+			scorer.Add(d, scorer.Item(s.Table, s.Dim(), l.problem.Form(s)))
+		}
+	}
+	devices := make([]plan.StepTimes, len(shards))
+	for d := range devices {
+		compute := scorer.Compute(d) + scorer.Shared()
+		devices[d] = plan.StepTimes{Forward: unit.Millis(compute), ForwardComm: unit.Millis(max(0, scorer.Cost()-compute))}
+	}
+	return plan.NewBreakdown(devices)
+}
+
+func (scoredList) Doubts([][]problem.Shard) []string { return nil }
+
+func (l scoredList) Estimator() plan.Estimator {
+	return plan.Estimator{Model: l.name, ModelSource: plan.Custom, Note: "times are predicted by a cost model that is not part of neuroshard"}
+}
+
+func (scoredList) Supports(form problem.Form) bool {
+	return !form.ShardingType.Joint() && !form.Tier.OnHost()
 }

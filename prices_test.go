@@ -3,6 +3,7 @@ package neuroshard_test
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"os"
 	"reflect"
@@ -20,6 +21,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/search/searchtest"
 )
 
 // TestPrice estimates a plan without estimates. The result must be that of Plan for the
@@ -253,5 +255,49 @@ func TestChoicesOfPricesRefuse(t *testing.T) {
 	}
 	if err := neuroshard.Price(pl, drawnTask(t, 8), neuroshard.Options{Prices: nets}); err == nil {
 		t.Error("8 devices: got an estimate, want an error")
+	}
+}
+
+// TestScored plans with a caller's Scorer, which must conform and be the cost in the plan,
+// and passes on the error of a model that does not estimate the problem.
+func TestScored(t *testing.T) {
+	w, err := workload.ByName("criteo-kaggle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn := w.Problem()
+	p := &drawn
+	factory, err := newLookups(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	searchtest.Conform(t, p, factory, []problem.Form{{}})
+	result, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{Prices: neuroshard.Scored("lookups", newLookups), Baselines: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	busiest := 0.0
+	for _, held := range result.Shards {
+		looked := 0.0
+		for _, s := range held {
+			looked += float64(p.Batch) * p.Tables[s.Table].PoolingFactor() * float64(s.Dim()) / 1e6
+		}
+		busiest = max(busiest, looked)
+	}
+	if got := float64(result.Plan.Predicted); math.Abs(got/busiest-1) > 1e-9 {
+		t.Errorf("got cost %v, want that of the busiest device %v", got, busiest)
+	}
+	if v := result.Plan.Provenance; v.Model != "lookups" || v.ModelSource != plan.Custom || result.Judged() {
+		t.Errorf("got provenance %+v, judged %t, want the caller's model and no judge", v, result.Judged())
+	}
+	for _, b := range result.Baselines {
+		if b.Valid && b.Predicted < result.Plan.Predicted {
+			t.Errorf("method %s: got cost %v below the plan's %v", b.Method, b.Predicted, result.Plan.Predicted)
+		}
+	}
+	refused := errors.New("no such tables")
+	_, err = neuroshard.Plan(context.Background(), p, neuroshard.Options{Prices: neuroshard.Scored("none", func(*problem.Problem) (search.Factory, error) { return nil, refused })})
+	if !errors.Is(err, refused) {
+		t.Errorf("got error %v, want %v", err, refused)
 	}
 }

@@ -13,6 +13,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -113,6 +115,8 @@ const (
 	Published = "published"
 	// ClosedForm stands for TorchRec's formulas.
 	ClosedForm = "closed_form"
+	// Custom stands for a cost model of the caller's (neuroshard.Scored).
+	Custom = "custom"
 	// Unpriced says that nothing has estimated the plan's times.
 	Unpriced = "none"
 )
@@ -215,6 +219,16 @@ func (pl *Plan) SetBreakdown(b Breakdown) {
 // Priced reports whether the plan's times are predictions. If they are not, they are 0 and
 // mean nothing.
 func (pl *Plan) Priced() bool { return pl.Provenance.ModelSource != Unpriced }
+
+// Table returns the placed table of a name, which belongs to the plan, or nil if the plan
+// has no such table. It looks at all tables: a caller with many names makes an index.
+func (pl *Plan) Table(name string) *Table {
+	i := slices.IndexFunc(pl.Tables, func(t Table) bool { return t.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &pl.Tables[i]
+}
 
 // ShardingTypes returns the number of tables of each sharding type.
 func (pl *Plan) ShardingTypes() map[ShardingType]int {

@@ -116,6 +116,10 @@ func (v *view) head() {
 		v.printf("cost model the formulas of TorchRec's own planner (%s), not by a trained model\n", name(p.Model))
 		return
 	}
+	if p.ModelSource == plan.Custom {
+		v.printf("cost model %s, which is not part of neuroshard\n", name(p.Model))
+		return
+	}
 	v.printf("cost model %s, trained on %s\n", name(p.Model), kernels(p.ModelSource))
 }
 
