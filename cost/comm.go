@@ -41,6 +41,8 @@ type commModel struct {
 	constants CommConstants
 	// residual holds the layers of one net for each member of an ensemble.
 	residual [][]denseLayer
+	// batches are those of the samples.
+	batches batches
 }
 
 type denseLayer struct {
@@ -60,7 +62,7 @@ const (
 )
 
 func loadComm(file *modelfile.Model) (commModel, error) {
-	c := commModel{constants: file.Manifest.Comm}
+	c := commModel{constants: file.Manifest.Comm, batches: batchesOf(file.Manifest.Domain)}
 	if err := checkComm(c.constants); err != nil {
 		return c, fmt.Errorf("model %q: comm constants %+v: %w", file.Manifest.ID, c.constants, err)
 	}
@@ -135,17 +137,11 @@ func lead(computes float64, longest float64, n int) float64 {
 // the sum of the devices' numbers of pooled columns.
 type CommLoad struct{ Max, Min, Sum int }
 
-// CommFeatures writes the inputs of the residual net into dst, whose length is
-// CommInputs. All are of about size one.
+// CommFeatures writes the inputs of the residual net for an all-to-all into dst, whose
+// length is CommInputs.
 func CommFeatures(dst []float32, c Cluster, l CommLoad) {
-	n := float64(c.Devices)
-	dst[0] = float32(math.Log2(n) / 10)
-	dst[1] = float32(math.Log2(float64(c.Hosts())) / 7)
-	dst[2] = float32(math.Log2(float64(c.PerHost)) / 4)
-	dst[3] = float32(math.Log2(1+transfer(&simulate.Network{Cluster: c}, l)) / 30)
-	dst[4] = float32(math.Log2(float64(c.Batch)) / 17)
-	dst[5] = float32(float64(l.Max) * n / math.Max(1, float64(l.Sum)) / 4)
-	dst[6] = float32(1 / float64(c.Hosts()))
+	q := questionOf(c, l)
+	q.features(dst)
 }
 
 // transfer returns M: the bytes that the busiest device sends or receives.
@@ -193,23 +189,11 @@ func (m *commModel) timesOf(n *simulate.Network, l CommLoad, work *commWork, net
 	if n.Devices == 1 {
 		return commTimes{}
 	}
-	CommFeatures(work.in[:], n.Cluster, l)
-	var residual [commOutputs]float32
-	for _, layers := range nets {
-		for i, v := range work.run(layers) {
-			residual[i] += v / float32(len(nets))
-		}
-	}
+	q := m.allToAllQuestion(n, l)
+	forward, backward := work.correction(nets, &q)
 	base, unpack := allToAll(n, l), float64(n.PackOwn(float64(l.Sum)))
-	return commTimes{
-		forward:  base * math.Exp(clamp(residual[0])),
-		backward: base*math.Exp(clamp(residual[1])) + unpack,
-	}
+	return commTimes{forward: base * forward, backward: base*backward + unpack}
 }
-
-// clamp limits a correction to a factor of e: beyond that, the closed form is more
-// trustworthy.
-func clamp(v float32) float64 { return math.Max(-1, math.Min(1, float64(v))) }
 
 // pack returns the time, in ms, that a device needs to pack and unpack its own pooled
 // columns in the forward exchange.
@@ -257,6 +241,12 @@ type commMemo struct {
 		load  CommLoad
 		known bool
 		times commTimes
+	}
+	// others holds the corrections of recent exchanges other than all-to-alls.
+	others [64]struct {
+		bytes  float64
+		known  bool
+		factor float64
 	}
 }
 

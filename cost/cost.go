@@ -10,7 +10,8 @@
 //
 // A Scorer sums the slices of each device by operator (operators.go), adds the times
 // of the all-to-alls (comm.go) and of slices in other forms than columns in HBM
-// (forms.go), and the risk penalty of an ensemble (penalty.go). Model.Group predicts
+// (forms.go), both with the net's correction (correction.go), and the risk penalty of an
+// ensemble (penalty.go). Model.Group predicts
 // one group outside of a placement (group.go), and Model.Doubts says what lies outside
 // the samples of the training (domain.go).
 //
@@ -123,7 +124,7 @@ func (m *Model) Estimator() plan.Estimator {
 // domain. A model of measured samples also doubts tables in forms for which no samples
 // were measured.
 func (m *Model) Doubts(p *problem.Problem, shards [][]problem.Shard) []string {
-	doubts := outside(m.manifest.Domain, p, shards)
+	doubts := outside(m, p, shards)
 	if m.manifest.Source != plan.Simulated {
 		doubts = append(doubts, unmeasured(p, shards)...)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/simulate"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // unmeasured returns a sentence with the number of tables of a placement whose
@@ -27,15 +29,16 @@ func unmeasured(p *problem.Problem, shards [][]problem.Shard) []string {
 	return []string{fmt.Sprintf("%d tables are cut by rows, replicated or in host memory: their exchanges and host links are SIMULATED, not measured", len(tables))}
 }
 
-// outside returns sentences that say how a plan lies outside the domain.
-func outside(d modelfile.Domain, p *problem.Problem, shards [][]problem.Shard) []string {
-	if !d.Stated() {
+// outside returns sentences that say how a plan lies outside the domain of the model.
+func outside(m *Model, p *problem.Problem, shards [][]problem.Shard) []string {
+	u := unseen{domain: m.manifest.Domain}
+	if !u.domain.Stated() {
 		return nil
 	}
-	u := unseen{domain: d}
 	u.cluster(p)
 	u.shards(shards)
 	u.tables(p)
+	u.exchanges(&m.comm, p, shards)
 	return u.all
 }
 
@@ -104,6 +107,56 @@ func (u *unseen) tables(p *problem.Problem) {
 	if d.Unweighted && slices.ContainsFunc(p.Tables, func(t problem.Table) bool { return t.Weighted }) {
 		u.add("weighted lookups, only unweighted ones")
 	}
+}
+
+// exchanges compares the bytes that the busiest device sends or receives in an exchange.
+func (u *unseen) exchanges(m *commModel, p *problem.Problem, shards [][]problem.Shard) {
+	n := networkOf(m.constants, clusterOf(p))
+	most, bytes := bytesOf(m.batches.most, mostColumns), busiest(&n, p, shards)
+	if n.Devices > 1 && bytes > most {
+		u.add("an exchange in which a device sends %v, only up to %v", unit.Bytes(bytes), unit.Bytes(most))
+	}
+}
+
+// busiest returns the most bytes that a device sends or receives in an exchange of the
+// placement, as an all-to-all would send them. Exchanges other than all-to-alls count
+// between hosts only, where the net corrects them.
+func busiest(n *simulate.Network, p *problem.Problem, shards [][]problem.Shard) float64 {
+	own, byHost := make([]int, n.Devices), make([]int, n.Hosts())
+	blocks, weights := 0, 0.0
+	for d, held := range shards {
+		for _, s := range held {
+			switch columns := p.DimSum(s); problem.ClassOf(p.Form(s)) {
+			case problem.ClassBlocks:
+				if d == 0 {
+					blocks += columns
+				}
+			case problem.ClassHostBlocks:
+				if d%n.PerHost == 0 {
+					byHost[d/n.PerHost] += columns
+				}
+			case problem.ClassReplicas:
+				if d == 0 {
+					weights += float64(p.Tables[s.Table].Rows) * float64(s.Dim())
+				}
+			default:
+				own[d] += columns
+			}
+		}
+	}
+	sum := func(columns []int) (all int) {
+		for _, c := range columns {
+			all += c
+		}
+		return all
+	}
+	most := transfer(n, CommLoad{Max: slices.Max(own), Min: slices.Min(own), Sum: sum(own)})
+	if n.Hosts() == 1 {
+		return most
+	}
+	_, reduce := n.AllReduce(weights)
+	between := n.BetweenHosts(float64(slices.Max(byHost)), float64(slices.Min(byHost)), float64(sum(byHost)))
+	return max(most, n.Ring(float64(blocks)).Bytes/n.Away(), between.Bytes/n.Away(), reduce.Bytes/n.Away())
 }
 
 // names compares one name of each table, such as its optimizer, with the names that

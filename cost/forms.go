@@ -14,7 +14,8 @@ import (
 //
 // The times of these slices' exchanges are closed forms of plain collectives, with the
 // constants that were fitted to all-to-alls, times the net's correction for an
-// all-to-all of the same number of bytes. No samples of such exchanges were measured.
+// all-to-all of the same number of bytes (correction.go). No samples of such exchanges
+// were measured.
 type otherForms struct {
 	estimates *Estimates
 	penalty   float64
@@ -209,18 +210,8 @@ func (o *otherForms) ring(columns float64) float64 {
 	return max(float64(c.Fixed+c.Inside), o.corrected(c))
 }
 
-// corrected returns the time, in ms, of a collective on the links between hosts, times
-// the net's correction for an all-to-all in which every device sends the same number of
-// bytes; 0 on one host. Inside a host, the closed form is equally good for all
-// collectives, so no correction is needed.
+// corrected returns the time, in ms, of a collective on the links between hosts, with the
+// net's correction; 0 on one host.
 func (o *otherForms) corrected(c simulate.Collective) float64 {
-	n := &o.estimates.network
-	if n.Hosts() == 1 {
-		return 0
-	}
-	time, devices := float64(c.Fixed)+c.Bytes/n.NIC, float64(n.Devices)
-	columns := int(max(1, min(1<<24, c.Bytes/((devices-1)/devices*float64(n.Batch)*n.Element()))))
-	load := CommLoad{Max: columns, Min: columns, Sum: columns * n.Devices}
-	unpack := float64(n.PackOwn(float64(load.Sum)))
-	return time * (o.comm.times(&o.estimates.model.comm, n, load).backward - unpack) / allToAll(n, load)
+	return o.estimates.model.comm.otherExchange(o.comm, &o.estimates.network, c)
 }

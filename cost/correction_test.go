@@ -1,0 +1,198 @@
+package cost_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/cost/pretrained"
+	"github.com/neuroshard/neuroshard/lab/design"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/simulate"
+)
+
+// profilesOverHosts returns the shipped models of devices with a network, with the
+// devices.
+func profilesOverHosts(t *testing.T) map[*cost.Model]hardware.Profile {
+	all := map[*cost.Model]hardware.Profile{}
+	for _, name := range pretrained.Profiles() {
+		file, err := pretrained.File(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if model := loadFile(t, file); model.Hardware().NICGBps > 0 {
+			all[model] = model.Hardware()
+		}
+	}
+	return all
+}
+
+// TestExchangesOverHosts compares exchanges other than all-to-alls with the simulated
+// device: all-reduces of 16,000 to 1.6 billion weights, and exchanges of blocks of 8 to
+// 2,048 columns, on 1 to 16 hosts of 1 to 8 devices, at small and large batches.
+func TestExchangesOverHosts(t *testing.T) {
+	const most = .025
+	for model, profile := range profilesOverHosts(t) {
+		errors, worst := map[problem.ShardingType]float64{}, map[problem.ShardingType]string{}
+		for _, p := range problemsOverHosts(t, profile) {
+			for _, kind := range []problem.ShardingType{problem.DataParallel, problem.RowWise, problem.TableRowWise} {
+				topology, table := p.Topology, &p.Tables[0]
+				if kind == problem.TableRowWise && topology.PerHost() == 1 {
+					continue
+				}
+				got, want := exchangesOf(t, model, p, problem.Form{ShardingType: kind})
+				if e := got/want - 1; math.Abs(e) > math.Abs(errors[kind]) {
+					errors[kind] = e
+					worst[kind] = fmt.Sprintf("%d devices, %d on a host, batch %d, %d rows of %d: %.4f ms, simulated %.4f ms", topology.Devices, topology.PerHost(), p.Batch, table.Rows, table.Dim, got, want)
+				}
+			}
+		}
+		for kind, e := range errors {
+			t.Logf("%s, %s: error of at most %+.1f %% (SIMULATED): %s", profile.Name, kind, 100*e, worst[kind])
+			if math.Abs(e) > most {
+				t.Errorf("%s, %s: got an error of %+.1f %%, want at most %.1f %%: %s", profile.Name, kind, 100*e, 100*most, worst[kind])
+			}
+		}
+	}
+}
+
+// problemsOverHosts returns problems of one table on several devices of the profile.
+func problemsOverHosts(t *testing.T, profile hardware.Profile) (all []*problem.Problem) {
+	type size struct {
+		rows int64
+		dim  int
+	}
+	for _, perHost := range []int{1, 2, 4, 8} {
+		for _, hosts := range []int{1, 2, 3, 4, 16} {
+			for _, batch := range []int{512, 2048, 16384, 65536} {
+				for _, s := range []size{{2000, 8}, {7000, 128}, {30_000, 512}, {800_000, 2048}} {
+					if perHost*hosts == 1 {
+						continue
+					}
+					p := oneTable(t, s.rows, perHost*hosts, perHost)
+					p.Topology.Profile, p.Batch, p.Tables[0].Dim = profile, batch, s.dim
+					all = append(all, p)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// exchangesOf returns the predicted and the simulated time of a backward exchange of the
+// problem's only table in the given form, in ms.
+func exchangesOf(t *testing.T, model *cost.Model, p *problem.Problem, form problem.Form) (predicted, simulated float64) {
+	s := newEstimates(t, model, p).NewScorer(0)
+	s.Add(0, s.Item(0, p.Tables[0].Dim, form))
+	c := simulate.Comm{PerHost: p.Topology.PerHost(), Batch: p.Batch, DimSums: make([]int, p.Topology.Devices)}
+	switch form.ShardingType {
+	case problem.DataParallel:
+		c.Replicated = float64(p.Tables[0].Rows) * float64(p.Tables[0].Dim)
+	case problem.RowWise:
+		c.RowWise = p.Tables[0].Dim
+	default:
+		c.ByHost = make([]int, p.Topology.Hosts())
+		c.ByHost[0] = p.Tables[0].Dim
+	}
+	_, backward, err := simulate.NewDevice(p.Topology.Profile).Comm(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return float64(s.Breakdown().Devices[0].BackwardComm), float64(backward[0])
+}
+
+// TestColumnsOfTheSamples: the columns that bound the questions to the correcting net are
+// those of the all-to-alls that package design draws.
+func TestColumnsOfTheSamples(t *testing.T) {
+	profile, err := hardware.ByName(profileName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var most, even []int
+	for _, e := range design.Comm(1, 1000, profile).Samples {
+		most = append(most, slices.Max(e.DimSums))
+		if least := slices.Min(e.DimSums); 4*least > 3*slices.Max(e.DimSums) {
+			even = append(even, least)
+		}
+	}
+	slices.Sort(most)
+	slices.Sort(even)
+	if median := most[len(most)/2]; median < cost.TypicalColumns*3/4 || median > cost.TypicalColumns*5/4 {
+		t.Errorf("got a median of %d columns, want about %d", median, cost.TypicalColumns)
+	}
+	if got := most[len(most)-1]; got > cost.MostColumns {
+		t.Errorf("got %d columns, want at most %d", got, cost.MostColumns)
+	}
+	if above := even[len(even)*19/20]; above < cost.MostEvenColumns {
+		t.Errorf("got even loads of %d columns at the 95th percentile, want %d and more", above, cost.MostEvenColumns)
+	}
+}
+
+// TestSamplesAreAskedAsTheyAre: the question for an all-to-all inside the samples is that
+// all-to-all, so that the model judges its samples by what it was fitted to.
+func TestSamplesAreAskedAsTheyAre(t *testing.T) {
+	model, file := load(t)
+	file.Manifest.Domain = modelfile.Domain{}
+	anywhere := loadFile(t, file)
+	for _, e := range design.Comm(2, 200, model.Hardware()).Samples {
+		cluster := cost.Cluster{Devices: e.Devices, PerHost: min(e.DevicesPerHost, e.Devices), Batch: e.Batch}
+		load := cost.CommLoad{Min: math.MaxInt}
+		for _, d := range e.DimSums {
+			load.Max, load.Min, load.Sum = max(load.Max, d), min(load.Min, d), load.Sum+d
+		}
+		forward, backward := model.Exchange(cluster, load, 0)
+		if f, b := anywhere.Exchange(cluster, load, 0); f != forward || b != backward {
+			t.Errorf("%+v %+v: got %v and %v, want %v and %v", cluster, load, forward, backward, f, b)
+		}
+	}
+}
+
+// TestDoubtsOfExchanges: a plan says so if a device sends more bytes in an exchange than in
+// any sample.
+func TestDoubtsOfExchanges(t *testing.T) {
+	model, _ := load(t)
+	doubt := func(p *problem.Problem, sharding problem.ShardingType) string {
+		shard := p.Whole(0)
+		shard.ShardingType = sharding
+		shards := make([][]problem.Shard, p.Topology.Devices)
+		shards[0] = []problem.Shard{shard}
+		if sharding == problem.DataParallel {
+			for d := range shards {
+				shards[d] = []problem.Shard{shard}
+			}
+		}
+		return strings.Join(model.Doubts(p, shards), "\n")
+	}
+	p := oneTable(t, 1e9, 16, 8)
+	p.Batch = 512
+	for _, c := range []struct {
+		name string
+		rows int64
+		kind problem.ShardingType
+		want string
+	}{
+		{"a large all-reduce", 4e9, problem.DataParallel, "the cost model has not seen an exchange in which a device sends 55.9 GiB, only up to 3.00 GiB"},
+		{"an all-reduce inside", 1e6, problem.DataParallel, ""},
+		{"an all-to-all inside", 4e9, "", ""},
+	} {
+		p.Tables[0].Rows = c.rows
+		if got := doubt(p, c.kind); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+	// One table of 256 columns that 201 features read.
+	p = oneTable(t, 1e6, 2, 0)
+	p.Batch = 65536
+	p.Tables[0].Dim = 256
+	for i := range 200 {
+		p.Tables[0].Features = append(p.Tables[0].Features, problem.Feature{Name: fmt.Sprint(i), PoolingFactor: 1})
+	}
+	if got := doubt(p, ""); !strings.Contains(got, "has not seen an exchange in which a device sends") {
+		t.Errorf("an all-to-all of %d columns: got %q", p.DimSum(p.Whole(0)), got)
+	}
+}
