@@ -119,11 +119,33 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 		composed.Batch = DefaultBatch
 		warnings = append(slices.Clip(warnings), fmt.Sprintf("no batch is stated: a global batch of %d samples is assumed", DefaultBatch))
 	}
+	warnings = append(slices.Clip(warnings), uneven(composed)...)
 	judged := *composed
 	if overrideErr != nil || missingErr != nil {
 		judged.Topology = p.filled(judged.Topology, file)
 	}
 	return composed, warnings, Join(p.TablesErr, p.TopologyErr, overrideErr, missingErr, Check(&judged, sources...))
+}
+
+// uneven returns warnings of hosts that are not full, and of a batch that the devices cannot
+// share evenly.
+func uneven(p *problem.Problem) []string {
+	n := p.Topology.Devices
+	if n <= 0 {
+		return nil // an error says so
+	}
+	var all []string
+	if per := p.Topology.PerHost(); n%per != 0 {
+		all = append(all, fmt.Sprintf("the last of %d hosts has only %d of %d devices: no table is table_row_wise or grid there, and launchers start the same number of processes on every host", p.Topology.Hosts(), n%per, per))
+	}
+	if rest := p.Batch % n; rest != 0 {
+		samples := "samples"
+		if p.Batch == 1 {
+			samples = "sample"
+		}
+		all = append(all, fmt.Sprintf("the batch of %d %s does not divide by %d devices: training gives every device the same number of samples, so state %d or %d", p.Batch, samples, n, max(n, p.Batch-rest), max(n, p.Batch-rest)+n))
+	}
+	return all
 }
 
 // base returns the cluster to start from, which is nil if only flags state it, and the
@@ -168,7 +190,7 @@ func (p *Parts) override(c *Cluster) error {
 	}
 	if o.Device != nil {
 		if t.Profile, err = p.profile(*o.Device); err != nil {
-			errs = append(errs, flagError("--device: "+err.Error(), "describe them with: neuroshard devices"))
+			errs = append(errs, flagError("--device: "+err.Error(), profileHint))
 		}
 	}
 	if o.Dim != nil {
@@ -179,6 +201,9 @@ func (p *Parts) override(c *Cluster) error {
 	}
 	return Join(errs...)
 }
+
+// profileHint is the hint for a device profile that is not known.
+const profileHint = "describe them with: neuroshard devices"
 
 // replace sets a field to the value that is stated, if one is.
 func replace[T any](field, stated *T) {

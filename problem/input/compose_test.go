@@ -51,16 +51,16 @@ func TestComposed(t *testing.T) {
 		precision  problem.Precision
 		accounting problem.Accounting
 	}{
-		{name: "flags alone", flags: Overrides{Devices: new(3), Device: new("a100-80")}, devices: 3, device: "a100-80", batch: 2048},
+		{name: "flags alone", flags: Overrides{Devices: new(16), Device: new("a100-80")}, devices: 16, device: "a100-80", batch: 2048},
 		{name: "a topology file", file: file, devices: 4, device: "h100-80", batch: 512, precision: problem.FP16},
-		{name: "flags over a file", file: file, flags: Overrides{Devices: new(3), Device: new("a100-80"), Batch: new(64), CommPrecision: new("fp32")}, devices: 3, device: "a100-80", batch: 64},
+		{name: "flags over a file", file: file, flags: Overrides{Devices: new(16), Device: new("a100-80"), Batch: new(64), CommPrecision: new("fp32")}, devices: 16, device: "a100-80", batch: 64},
 		{name: "a file without a batch", file: "devices: 4\ndevice: h100-80\n", devices: 4, device: "h100-80", batch: 2048},
 		{name: "a workload", change: func(p *Parts) { p.Workload = workload }, devices: 8, device: "v100-16", batch: 1024, accounting: problem.CountWeights},
-		{name: "flags over a workload", flags: Overrides{Devices: new(3)}, change: func(p *Parts) { p.Workload = workload }, devices: 3, device: "v100-16", batch: 1024, accounting: problem.CountWeights},
+		{name: "flags over a workload", flags: Overrides{Devices: new(16)}, change: func(p *Parts) { p.Workload = workload }, devices: 16, device: "v100-16", batch: 1024, accounting: problem.CountWeights},
 		{name: "a fallback over a workload", change: func(p *Parts) { p.Workload, p.Fallback = workload, fallback }, devices: 2, device: "b200", batch: 256, precision: problem.BF16},
 		{name: "a file over both", file: file, change: func(p *Parts) { p.Workload, p.Fallback = workload, fallback }, devices: 4, device: "h100-80", batch: 512, precision: problem.FP16},
-		{name: "the model's own device", flags: Overrides{Devices: new(3)}, change: func(p *Parts) { p.Own = []hardware.Profile{own} }, devices: 3, device: "mine", batch: 2048},
-		{name: "the model's own device by name", flags: Overrides{Devices: new(3), Device: new("mine")}, change: func(p *Parts) { p.Own, p.Workload = []hardware.Profile{own}, workload }, devices: 3, device: "mine", batch: 1024, accounting: problem.CountWeights},
+		{name: "the model's own device", flags: Overrides{Devices: new(16)}, change: func(p *Parts) { p.Own = []hardware.Profile{own} }, devices: 16, device: "mine", batch: 2048},
+		{name: "the model's own device by name", flags: Overrides{Devices: new(16), Device: new("mine")}, change: func(p *Parts) { p.Own, p.Workload = []hardware.Profile{own}, workload }, devices: 16, device: "mine", batch: 1024, accounting: problem.CountWeights},
 		{name: "a file's device over the model's", file: file, change: func(p *Parts) { p.Own = []hardware.Profile{own} }, devices: 4, device: "h100-80", batch: 512, precision: problem.FP16},
 	} {
 		parts := composed(t, tt.file, tt.flags)
@@ -104,6 +104,37 @@ func TestComposedWithoutBatch(t *testing.T) {
 	p, warnings, err := parts.Problem()
 	if err != nil || p.Batch != DefaultBatch || len(warnings) != 3 || !strings.Contains(warnings[2], "65536 samples is assumed") {
 		t.Errorf("got batch %v, warnings %q, error %v", p.Batch, warnings, err)
+	}
+}
+
+// TestUneven wants a warning of a host that is not full, and of a batch that the devices
+// cannot share.
+func TestUneven(t *testing.T) {
+	for _, tt := range []struct {
+		devices, perHost, batch int
+		want                    []string
+	}{
+		{8, 4, 2048, nil},
+		{8, 0, 8, nil},
+		{4, 8, 2048, nil}, // one host, as full as the cluster
+		{12, 8, 1200, []string{"the last of 2 hosts has only 4 of 8 devices"}},
+		{8, 8, 100, []string{"the batch of 100 samples does not divide by 8 devices", "state 96 or 104"}},
+		{8, 3, 1, []string{"the last of 3 hosts has only 2 of 3 devices", "the batch of 1 sample does not divide by 8 devices", "state 8 or 16"}},
+	} {
+		parts := composed(t, "", Overrides{Devices: &tt.devices, DevicesPerHost: &tt.perHost, Device: new("a100-80"), Batch: &tt.batch})
+		_, warnings, err := parts.Problem()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(warnings[len(parts.Tables.Warnings):], "\n")
+		for _, want := range tt.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%d devices, %d a host, batch %d: got %q, want %q in it", tt.devices, tt.perHost, tt.batch, got, want)
+			}
+		}
+		if tt.want == nil && got != "" {
+			t.Errorf("%d devices, %d a host, batch %d: got %q, want no warning", tt.devices, tt.perHost, tt.batch, got)
+		}
 	}
 }
 

@@ -317,7 +317,10 @@ func (t *topologyReader) set(e entry) {
 	case "device":
 		t.profile(e)
 	case "memory":
-		t.Topology.Memory = t.size(e)
+		before := t.count()
+		if t.Topology.Memory = t.size(e); t.Topology.Memory == 0 && t.count() == before {
+			t.add(e.line, "memory: 0 is no memory", "leave memory out for the profile's own")
+		}
 	case "reserve_fixed":
 		t.Topology.ReserveFixed = t.size(e)
 	case "host_memory":
@@ -365,9 +368,9 @@ func (t *topologyReader) profile(e entry) {
 			return
 		}
 	}
-	profile, err := hardware.ByName(e.value)
+	profile, err := hardware.ByName(clip(e.value))
 	if err != nil {
-		t.add(e.line, fmt.Sprintf("device profile %s is unknown", quote(e.value)), suggest(e.value, hardware.Names()))
+		t.add(e.line, err.Error(), profileHint)
 	}
 	t.Topology.Profile = profile
 }
