@@ -7,12 +7,12 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -49,7 +49,7 @@ func (b *backendFlags) register(cmd *cobra.Command) {
 	b.set = cmd.Flags()
 	f := cmd.Flags()
 	f.StringVar(&b.name, "backend", "", "what measures the times: cpu (this machine's processor), worker (a process of your own) or simulated")
-	f.StringVar(&b.worker, "worker", "", "`command` of the worker, with its arguments (docs/PROTOCOL.md)")
+	f.StringVar(&b.worker, "worker", "", "`command` of the worker, with its arguments; quotes and \\\\ as in a shell (docs/PROTOCOL.md)")
 	f.StringVar(&b.profile, "profile", "", "`name` of the device: a hardware profile, or a new one for a device that has none (default: cpu)")
 	f.IntVar(&b.threads, "threads", 0, "threads of one device of the backend cpu (default: all cores)")
 	f.IntVar(&b.warmup, "warmup", 1, "runs of a sample before it is timed")
@@ -78,7 +78,8 @@ func (b *backendFlags) check(command string) error {
 		return usage(`for example: --backend worker --worker "python3 -m neuroshard_worker"`, "--backend worker and --worker go together")
 	}
 	if b.name == backendSimulated && !hardware.Known(b.profile) {
-		return usage("choose one of "+strings.Join(hardware.Names(), ", "), "--profile: the simulated device needs a known profile, and %q is not one", b.profile)
+		_, err := hardware.ByName(b.profile)
+		return usage("describe them with: neuroshard devices", "--profile: the simulated device needs a known profile: %w", err)
 	}
 	if b.name == backendCPU && hardware.Known(b.profile) {
 		return usage("choose another name, or leave it out", "--profile: %q is a GPU, but the times would be those of this CPU", b.profile)
@@ -95,11 +96,14 @@ func (b *backendFlags) check(command string) error {
 // command returns the command that starts the worker.
 func (b *backendFlags) command() ([]string, error) {
 	if b.name == backendWorker {
-		words := strings.Fields(b.worker)
-		if len(words) == 0 {
-			return nil, usagef("", "--worker: the command is empty")
+		command, err := words.Split(b.worker)
+		if err == nil && len(command) == 0 {
+			err = errors.New("the command is empty")
 		}
-		return words, nil
+		if err != nil {
+			return nil, usagef(`for example: --worker "python3 -m neuroshard_worker"`, "--worker: %w", err)
+		}
+		return command, nil
 	}
 	program, err := os.Executable()
 	if err != nil {

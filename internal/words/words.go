@@ -1,6 +1,7 @@
-// Package words writes counts and short lists for sentences: Plural writes a count with
-// its noun, List and Quoted the first few of many names, Lines the first few of many
-// lines. Closest finds the word that was probably meant.
+// Package words writes counts and short lists for sentences, and reads words: Plural writes
+// a count with its noun, List and Quoted the first few of many names, Lines the first few of
+// many lines. Closest finds the word that was probably meant (closest.go), Split divides a
+// command line into words (split.go).
 package words
 
 import (
