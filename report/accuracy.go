@@ -37,9 +37,9 @@ func origin(p *printer, m modelfile.Manifest) {
 	if m.CommSource != "" {
 		trained += ", " + source(m.CommSource) + " all-to-alls"
 	}
-	p.printf("%s  %s\n", p.paint(bold, "model "+oneLine(m.ID)), trained)
+	p.printf("%s  %s\n", p.paint(bold, "model "+OneLine(m.ID)), trained)
 	p.printf("profile %s, %s groups, %s all-to-alls, seed %d, by %s\n",
-		oneLine(m.Profile), count(int64(m.Card.ComputeSamples)), count(int64(m.Card.CommSamples)), m.Card.Seed, oneLine(m.Backend))
+		OneLine(m.Profile), count(int64(m.Card.ComputeSamples)), count(int64(m.Card.CommSamples)), m.Card.Seed, OneLine(m.Backend))
 	p.fact("device", m.Measured.Device)
 	p.fact("clocks", m.Measured.Clocks)
 	p.fact("kernel", m.Measured.Kernel)
@@ -112,7 +112,7 @@ func calibration(p *printer, s *train.Calibration) {
 }
 
 func errorsRow(name string, e modelfile.Errors) []string {
-	return []string{oneLine(name), count(int64(e.Samples)), hundredths(e.Mean), hundredths(e.P95)}
+	return []string{OneLine(name), count(int64(e.Samples)), hundredths(e.Mean), hundredths(e.P95)}
 }
 
 // LearningCurve writes the errors by the number of samples.

@@ -18,7 +18,7 @@ func Comparison(w io.Writer, all []bench.Summary, opt Options) error {
 		if s.Tasks == 1 {
 			tasks = "1 task"
 		}
-		p.section("%s: %s, %s", oneLine(s.Setting), tasks, judged(s.Setting, all))
+		p.section("%s: %s, %s", OneLine(s.Setting), tasks, judged(s.Setting, all))
 		var rows [][]string
 		for _, m := range all {
 			if m.Setting == s.Setting {
@@ -59,7 +59,7 @@ func comparisonRow(s bench.Summary) []string {
 		bias = fmt.Sprintf("%+.2f", s.BiasPercent)
 	}
 	return []string{
-		oneLine(string(s.Method)), fmt.Sprintf("%d/%d", s.Solved, s.Tasks),
+		OneLine(string(s.Method)), fmt.Sprintf("%d/%d", s.Solved, s.Tasks),
 		number(s.MeanMS, 3), number(s.MedianMS, 3), number(s.CommonMS, 3), number(s.Ratio, 4),
 		bias, number(s.WallMedianMS, 2), number(s.WallP95MS, 2),
 	}

@@ -144,7 +144,7 @@ func runs(passes int, fastest bool, repeats, warmup int) string {
 // Ceilings writes what a device reaches at best.
 func Ceilings(w io.Writer, by dataset.Provenance, found map[string]float64, opt Options) error {
 	p := &printer{w: w, opt: opt}
-	p.printf("%s  %s\n", p.paint(bold, oneLine(by.Device)), oneLine(by.Kernel))
+	p.printf("%s  %s\n", p.paint(bold, OneLine(by.Device)), OneLine(by.Kernel))
 	var rows [][]string
 	for _, key := range slices.Sorted(maps.Keys(found)) {
 		rows = append(rows, []string{name(key), fmt.Sprintf("%.3g", found[key])})

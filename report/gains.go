@@ -81,7 +81,7 @@ func gainRow(t *bench.Gain) []string {
 	}
 	baseline, which := entry(t.Baseline), "-"
 	if b := t.Baseline; b != nil && b.CostMS != nil {
-		which = oneLine(string(b.Method))
+		which = OneLine(string(b.Method))
 	} else if b != nil {
 		baseline = fmt.Sprintf("none of %d", t.Baselines)
 	}
@@ -90,7 +90,7 @@ func gainRow(t *bench.Gain) []string {
 		gap = hundredths(100 * *t.Gap)
 	}
 	return []string{
-		oneLine(t.Setting), count(int64(t.Tables)), fmt.Sprintf("%d x %s", t.Cluster.Devices, oneLine(t.Cluster.Profile)), count(int64(t.Cluster.Hosts)), shards,
+		OneLine(t.Setting), count(int64(t.Tables)), fmt.Sprintf("%d x %s", t.Cluster.Devices, OneLine(t.Cluster.Profile)), count(int64(t.Cluster.Hosts)), shards,
 		entry(t.Default), entry(t.Paper), percentOf(t.OverPaper), baseline, which, percentOf(t.OverBaseline), gap, wall,
 	}
 }

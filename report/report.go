@@ -82,7 +82,7 @@ func (p *printer) printf(format string, args ...any) {
 // fact writes a line with a title and a text, or nothing if the text is empty.
 func (p *printer) fact(title, text string) {
 	if text != "" {
-		p.printf("%-12s %s\n", title, oneLine(text))
+		p.printf("%-12s %s\n", title, OneLine(text))
 	}
 }
 

@@ -311,12 +311,13 @@ func (v *view) warnings() {
 	}
 	v.section("warnings")
 	for _, warning := range list {
-		v.printf("%s %s\n", v.paint(yellow, "-"), oneLine(warning))
+		v.printf("%s %s\n", v.paint(yellow, "-"), OneLine(warning))
 	}
 }
 
-// oneLine makes a text from a file safe to print on one line.
-func oneLine(s string) string {
+// OneLine makes a text from a file or another process safe to print on one line: control
+// characters become spaces.
+func OneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
 			return ' '

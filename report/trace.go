@@ -73,7 +73,7 @@ func Trace(w io.Writer, t TraceInfo, opt Options) error {
 	if len(t.Warnings) > 0 {
 		p.section("warnings")
 		for _, warning := range t.Warnings[:min(most, len(t.Warnings))] {
-			p.printf("%s %s\n", p.paint(yellow, "-"), oneLine(warning))
+			p.printf("%s %s\n", p.paint(yellow, "-"), OneLine(warning))
 		}
 		if more := len(t.Warnings) - most; more > 0 {
 			p.printf("- %s\n", words.More("", more))

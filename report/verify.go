@@ -28,7 +28,7 @@ func Verify(w io.Writer, r *verify.Result, opt Options) error {
 	what := "cost"
 	if !r.CommMeasured {
 		what = "longest compute"
-		p.printf("%s\n", p.paint(yellow, "all-to-alls were not measured: "+oneLine(r.CommMissing)))
+		p.printf("%s\n", p.paint(yellow, "all-to-alls were not measured: "+OneLine(r.CommMissing)))
 	}
 	p.printf("\n%s  predicted %v, %s %v (%s)", what, r.Predicted, measured, r.Measured, off(r.Predicted, r.Measured))
 	if len(r.Costs) > 1 {
@@ -78,13 +78,13 @@ func Verified(w io.Writer, c *verify.Comparison, opt Options) error {
 	p.section("measured cost, method by method")
 	var rows [][]string
 	row := func(method string, m verify.MethodCost) []string {
-		return []string{oneLine(method), fmt.Sprint(m.Tasks), fmt.Sprintf("%.3f", float64(m.Mean)), fmt.Sprintf("%.3f", m.Ratio), fmt.Sprint(m.Wins), fmt.Sprint(m.Losses)}
+		return []string{OneLine(method), fmt.Sprint(m.Tasks), fmt.Sprintf("%.3f", float64(m.Mean)), fmt.Sprintf("%.3f", m.Ratio), fmt.Sprint(m.Wins), fmt.Sprint(m.Losses)}
 	}
 	for _, m := range c.Methods {
 		rows = append(rows, row(m.Method, m))
 	}
 	rows = append(rows, row("best other of each task", c.Best))
-	p.grid([]string{"<method", "tasks", "mean ms", oneLine(c.Method) + " takes", "faster on", "slower on"}, rows)
+	p.grid([]string{"<method", "tasks", "mean ms", OneLine(c.Method) + " takes", "faster on", "slower on"}, rows)
 	return p.err
 }
 

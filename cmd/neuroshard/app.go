@@ -58,18 +58,36 @@ func (a *app) readPlan(path string) (*plan.Plan, error) {
 
 // readDataset reads a dataset's folder.
 func (a *app) readDataset(folder string) (dataset.Dataset, error) {
+	if err := checkFolder(folder); err != nil {
+		return dataset.Dataset{}, bad(err, "datasets are written by: neuroshard collect -o "+folder)
+	}
 	set, err := dataset.Read(folder)
 	return set, bad(err, "datasets are written by: neuroshard collect -o "+folder)
 }
 
 // loadModel loads a cost model from a folder.
 func (a *app) loadModel(folder string) (*cost.Model, error) {
+	if err := checkFolder(folder); err != nil {
+		return nil, bad(fmt.Errorf("model %w", err), "make one with: neuroshard train")
+	}
 	file, err := modelfile.Read(os.DirFS(folder), ".")
 	if err != nil {
 		return nil, bad(fmt.Errorf("model %s: %w", folder, err), "make one with: neuroshard train")
 	}
 	model, err := cost.Load(file)
 	return model, bad(err, "make it again with: neuroshard train")
+}
+
+// checkFolder refuses an input that is no folder.
+func checkFolder(path string) error {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%s: there is no such folder", path)
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("%s: it is a file, not a folder", path)
+	default:
+		return err
+	}
 }
 
 // givenModel loads the cost model that --model names; nil without the flag.
@@ -83,10 +101,19 @@ func (a *app) givenModel(folder string) (*cost.Model, error) {
 // printJSON prints a value as indented JSON.
 func (a *app) printJSON(v any) error { return indented(a.stdout, v) }
 
+// printPlan prints a plan as its file has it, and its warnings to stderr, because no report
+// shows them.
+func (a *app) printPlan(pl *plan.Plan) error {
+	for _, warning := range pl.Provenance.Warnings {
+		fmt.Fprintln(a.stderr, "neuroshard: warning:", report.OneLine(warning))
+	}
+	return bad(pl.Write(a.stdout), "")
+}
+
 // writeOut writes a result to a file, whole or not at all, or to standard output if
-// there is no path.
+// the path is "-" or there is none.
 func (a *app) writeOut(path string, data []byte) error {
-	if path == "" {
+	if toStandardOutput(path) {
 		_, err := a.stdout.Write(data)
 		return bad(err, "")
 	}

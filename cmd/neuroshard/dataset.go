@@ -67,6 +67,9 @@ is also an error.`,
 			if out == "" {
 				return usagef("name the folder of the whole: -o samples", "merge: --output is missing")
 			}
+			if err := a.overwrites(out, args...); err != nil {
+				return err
+			}
 			var parts []dataset.Dataset
 			for _, folder := range args {
 				part, err := a.readDataset(folder)
@@ -105,6 +108,9 @@ such samples.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if out == "" {
 				return usagef("name the folder to write to: -o prototype", "export: --output is missing")
+			}
+			if err := a.overwrites(out, args[0]); err != nil {
+				return err
 			}
 			set, err := a.readDataset(args[0])
 			if err != nil {

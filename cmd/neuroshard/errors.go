@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,11 +109,78 @@ func flagError(cmd *cobra.Command, err error) error {
 			return usagef("write --"+now+" instead", "--%s is now called --%s", unknown.GetSpecifiedName(), now)
 		}
 	}
-	message := err.Error()
-	if number, ok := errors.AsType[*strconv.NumError](err); ok {
-		message = strings.TrimSuffix(message, number.Error()) + "it is not a number"
+	message, hint := err.Error(), "see the flags with: "+cmd.CommandPath()+" --help"
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		message = strings.TrimSuffix(message, invalid.Unwrap().Error()) + wrongValue(invalid)
 	}
-	return usagef("see the flags with: "+cmd.CommandPath()+" --help", "%s", message)
+	if near := meantFlag(cmd, err); near != "" {
+		hint = "did you mean: " + near + "?"
+	}
+	return usagef(hint, "%s", message)
+}
+
+// meantFlag returns the flag that was probably meant by an unknown one, with its command if
+// another command has it, or "".
+func meantFlag(cmd *cobra.Command, err error) string {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return ""
+	}
+	name := unknown.GetSpecifiedName()
+	if letters := unknown.GetSpecifiedShortnames(); letters != "" {
+		// -devices is read as a group of letters.
+		if name, _, _ = strings.Cut(letters, "="); len(name) == 1 {
+			return ""
+		}
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	if near := words.Closest(name, names); near != "" {
+		return "--" + near
+	}
+	if root := cmd.Root(); root.Flags().Lookup(name) != nil {
+		return root.Name() + " --" + name
+	}
+	return ""
+}
+
+// wrongValue says what is wrong with a flag's value, without the words of Go's parsers.
+func wrongValue(e *pflag.InvalidValueError) string {
+	number, isNumber := errors.AsType[*strconv.NumError](e)
+	switch kind := e.GetFlag().Value.Type(); {
+	case kind == "duration":
+		return "it is not a time: write a number and its unit, such as 30s or 5m"
+	case kind == "bool":
+		return "it is neither true nor false"
+	case !isNumber:
+		return e.Unwrap().Error()
+	case errors.Is(number, strconv.ErrRange):
+		return "the number is out of range"
+	case kind == "uint64" && strings.HasPrefix(e.GetValue(), "-"):
+		return "it is below 0"
+	}
+	return "it is not a number"
+}
+
+// checkValues refuses flags that were given without a value, as a script does whose variable
+// is not set, and a folder on standard input or output.
+func checkValues(cmd *cobra.Command) error {
+	var errs []error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		what, _ := pflag.UnquoteUsage(f)
+		value := f.Value.String()
+		switch {
+		case f.Value.Type() != "string":
+		case value == "" && f.Name == "output" && what != "folder":
+			errs = append(errs, faulty("--output: the name is empty", "name a file, or write - for standard output"))
+		case value == "" && f.Name != "module": // a module may have an empty path
+			errs = append(errs, faulty("--"+f.Name+": the value is empty", "leave the flag out, or give it a value"))
+		case value == standardOutput && what == "folder":
+			errs = append(errs, faulty("--"+f.Name+": a folder is neither standard input nor standard output", "name a folder"))
+		}
+	})
+	return input.Join(errs...)
 }
 
 // exit prints the error, if any, with its hints and returns the exit code.
@@ -160,19 +228,32 @@ func (a *app) explain(err error) ([]complaint, int) {
 		}
 		return all, exitBad
 	case marked != nil:
-		return []complaint{{err.Error(), marked.hint}}, marked.code
+		return []complaint{{plain(err), marked.hint}}, marked.code
 	case errors.As(err, &infeasible):
 		return []complaint{{infeasible.Error(), infeasibleHint(infeasible)}}, exitNo
 	case errors.As(err, &noType):
 		return []complaint{{err.Error(), "allow table_wise and column_wise as well, with --sharding-types"}}, exitNo
 	case errors.As(err, &path):
-		return []complaint{{err.Error(), ""}}, exitBad
+		return []complaint{{plain(err), ""}}, exitBad
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return []complaint{{"interrupted before there was a result: nothing was written", ""}}, exitNothingFound
 	case !a.running:
 		return []complaint{{err.Error(), "see all commands and flags with: neuroshard --help"}}, exitBad
 	}
 	return []complaint{{err.Error(), "this should not happen: please report it, with the command line"}}, exitInternal
+}
+
+// plain returns the message of an error without the words of Go's system calls: the file and
+// what is wrong with it, not "open file: ...".
+func plain(err error) string {
+	message := err.Error()
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		message = strings.Replace(message, path.Error(), path.Path+": "+path.Err.Error(), 1)
+	}
+	if program, ok := errors.AsType[*exec.Error](err); ok {
+		message = strings.Replace(message, program.Error(), fmt.Sprintf("the program %q cannot be started: %v", program.Name, program.Err), 1)
+	}
+	return message
 }
 
 func explainInputs(e *input.Errors) []complaint {

@@ -64,7 +64,7 @@ written. docs/EXPORT.md draws the forms.`,
 			if len(errs) > 0 {
 				return input.Join(errs...)
 			}
-			if err := writableFile(output); err != nil {
+			if err := a.checkOutput(output, args[0]); err != nil {
 				return err
 			}
 			pl, err := a.readPlan(args[0])
@@ -80,7 +80,7 @@ written. docs/EXPORT.md draws the forms.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&to, "to", "", "the `engine`: "+strings.Join(engineNames(), " or "))
-	f.StringVarP(&output, "output", "o", "", "write to this `file` instead of standard output")
+	f.StringVarP(&output, "output", "o", "", "write to this `file`; - is standard output, the default")
 	f.StringVar(&module, "module", "", "`path` of the module of the tables that do not state one (torchrec)")
 	f.StringVar(&accelerator, "accelerator", export.CUDA, "where the shards are placed: `cuda` or cpu (torchrec)")
 	f.BoolVar(&python, "python", false, "write Python instead of JSON (hugectr)")

@@ -43,7 +43,7 @@ If the file states no cluster, flags do, as in plan.`,
 	f := cmd.Flags()
 	f.StringVar(&c.tables, "tables", "", "the `tables` that the plan places: a file or workload:NAME")
 	f.StringVar(&c.model, "model", "", "`folder` of the cost model to estimate with, as train writes it, or torchrec for the formulas of TorchRec's own planner (default: the one that ships for the profile)")
-	f.StringVarP(&c.output, "output", "o", "", "write the plan to this `file`")
+	f.StringVarP(&c.output, "output", "o", "", "write the plan to this `file`; - is standard output, in place of the report")
 	f.BoolVar(&c.json, "json", false, "print one JSON object")
 	f.BoolVar(&c.allDevices, "all-devices", false, "list every device, also of large clusters")
 	completeModel(cmd)
@@ -72,7 +72,10 @@ func (c *importCommand) run(path string) error {
 			c.cluster.setModel(model)
 		}
 	}
-	if err := writableFile(c.output); err != nil {
+	if c.output == standardOutput && c.json {
+		return bothToStandardOutput()
+	}
+	if err := c.checkOutput(c.output, path, c.tables, c.cluster.topology, c.model); err != nil {
 		return err
 	}
 	file, err := c.readShardingPlan(path)
@@ -108,6 +111,9 @@ func (c *importCommand) run(path string) error {
 	}
 	if err := c.price(pl, l, model); err != nil {
 		return err
+	}
+	if c.output == standardOutput {
+		return c.printPlan(pl)
 	}
 	if c.output != "" {
 		if err := pl.Save(c.output); err != nil {

@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/neuroshard/neuroshard"
 )
 
 func main() {
@@ -92,15 +94,21 @@ and placed over devices, so that the slowest device is as fast as it can be.
   neuroshard plan workload:mlperf-dlrm-dcnv2
   neuroshard plan tables.json --devices 16 --device a100-80 -o plan.json
   neuroshard show plan.json`,
-		Args:                       rootArgs,
-		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRun:           func(*cobra.Command, []string) { a.running = true },
+		Args: rootArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			a.running = true
+			return checkValues(cmd)
+		},
+		Version:                    neuroshard.Version,
 		SilenceErrors:              true,
 		SilenceUsage:               true,
 		DisableAutoGenTag:          true,
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(flagError)
+	root.SetVersionTemplate(versionLine() + "\n")
+	root.Flags().Bool("version", false, "print the version; the command version prints the cost models, too")
 	for _, command := range []*cobra.Command{
 		newPlanCommand(a),
 		newShowCommand(a),

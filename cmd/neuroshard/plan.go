@@ -63,7 +63,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.BoolVar(&p.noBaselines, "no-baselines", false, "do not compare with plans of the simple methods")
 	f.BoolVar(&p.json, "json", false, "print one JSON object")
 	f.BoolVar(&p.allDevices, "all-devices", false, "list every device, also of large clusters")
-	f.StringVarP(&p.output, "output", "o", "", "write the plan to this `file`")
+	f.StringVarP(&p.output, "output", "o", "", "write the plan to this `file`; - is standard output, in place of the report")
 	complete(cmd, "method", methods)
 	completeList(cmd, "sharding-types", func() []string { return append([]string{allShardingTypes}, shardingTypeNames()...) })
 	completeModel(cmd)
@@ -100,7 +100,7 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	if err := input.Join(p.check(), err); err != nil {
 		return err
 	}
-	if err := writableFile(p.output); err != nil {
+	if err := p.checkOutput(p.output, source, p.cluster.topology, p.model); err != nil {
 		return err
 	}
 	prices, err := p.prices(model, loaded.problem.Topology)
@@ -141,13 +141,15 @@ func (p *planCommand) prices(model *cost.Model, t hardware.Topology) (neuroshard
 
 // print writes the plan to its file, and the report to standard output.
 func (p *planCommand) print(result *neuroshard.Result, source string, of *problem.Problem, start time.Time) error {
-	if p.output != "" {
+	if p.output != "" && p.output != standardOutput {
 		if err := result.Plan.Save(p.output); err != nil {
 			return bad(err, "")
 		}
 	}
 	var err error
-	if p.json {
+	if p.output == standardOutput {
+		err = p.printPlan(result.Plan)
+	} else if p.json {
 		err = report.JSON(p.stdout, result, unit.Millis(p.env.now().Sub(start))/unit.Millis(time.Millisecond))
 	} else {
 		o := p.reportOptions()
@@ -180,6 +182,9 @@ func (p *planCommand) check() error {
 	}
 	if p.typesGiven() && p.types.options() != nil && search.Method(p.method) != search.Default {
 		errs = append(errs, faulty(fmt.Sprintf("--sharding-types: method %s places tables in slices of columns only", search.Method(p.method)), fmt.Sprintf("leave --sharding-types out, or plan with --method %s", search.Default)))
+	}
+	if p.output == standardOutput && p.json {
+		errs = append(errs, bothToStandardOutput())
 	}
 	if p.search.Budget < 0 {
 		errs = append(errs, faulty(fmt.Sprintf("--budget: %v is negative", p.search.Budget), "leave the flag out for the default"))

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -43,13 +42,19 @@ table by table.`,
 	flags.IntVar(&f.dim, "dim", defaultTraceDim, "columns of the tables; a trace does not state them")
 	flags.IntVar(&f.batch, "batch", 0, "samples to read, the first of the trace (default: all)")
 	flags.StringVar(&f.rows, "rows", "", "CSV `file` with the columns table and rows, for tables with more rows than the trace uses")
-	flags.StringVarP(&f.out, "output", "o", "", "write the tables to this `file` (default: standard output)")
+	flags.StringVarP(&f.out, "output", "o", "", "write the tables to this `file`; - is standard output, the default")
 	flags.BoolVar(&f.json, "json", false, "print what was found as one JSON object")
 	return cmd
 }
 
 func runProfile(a *app, f *profileFlags, path string) error {
 	if err := input.CheckDim(f.dim); err != nil {
+		return err
+	}
+	if f.out == standardOutput {
+		f.out = ""
+	}
+	if err := a.checkOutput(f.out, path, f.rows); err != nil {
 		return err
 	}
 	if f.json && f.out == "" {
@@ -79,9 +84,6 @@ func runProfile(a *app, f *profileFlags, path string) error {
 			fmt.Fprintln(a.stderr, "neuroshard: warning:", w)
 		}
 		return bad(err, "")
-	}
-	if info, err := os.Stat(filepath.Dir(f.out)); err != nil || !info.IsDir() {
-		return usagef("choose a file that can be written", "profile: there is no folder %s", filepath.Dir(f.out))
 	}
 	if err := writeFile(f.out, text.Bytes()); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -59,6 +60,11 @@ the default samples and seed; the same command on the same build gives the same 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(args); err != nil {
 				return err
+			}
+			for _, output := range []string{f.out, f.scatterPlot} {
+				if err := a.overwrites(output, append(slices.Clone(args), f.comm)...); err != nil {
+					return err
+				}
 			}
 			if len(args) == 1 {
 				return trainDataset(cmd.Context(), a, f, args[0])

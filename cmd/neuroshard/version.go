@@ -24,7 +24,7 @@ func newVersionCommand(a *app) *cobra.Command {
 			if asJSON {
 				return bad(a.printJSON(v), "")
 			}
-			fmt.Fprintf(a.stdout, "neuroshard %s %s %s\n", v.Version, v.Go, v.Platform)
+			fmt.Fprintln(a.stdout, versionLine())
 			for _, m := range v.Models {
 				fmt.Fprintf(a.stdout, "model %-10s %s %s\n", m.Profile, m.ID, m.Source)
 			}
@@ -33,6 +33,11 @@ func newVersionCommand(a *app) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// versionLine names the program, its version, and what it was built for.
+func versionLine() string {
+	return fmt.Sprintf("neuroshard %s %s %s/%s", neuroshard.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 type versionJSON struct {

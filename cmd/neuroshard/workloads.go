@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -51,7 +50,7 @@ tables of one as a file, to be changed and planned.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the list as JSON")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write the tables to this `file`")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write the tables to this `file`; - is standard output, the default")
 	return cmd
 }
 
@@ -61,16 +60,14 @@ func printTables(a *app, name, output string) error {
 	if err != nil {
 		return bad(err, "list them with: neuroshard workloads")
 	}
+	if err := a.checkOutput(output); err != nil {
+		return err
+	}
 	var b bytes.Buffer
 	if err := input.Write(&b, w.Tables(), w.Batch); err != nil {
 		return err
 	}
-	if output == "" {
-		_, err = a.stdout.Write(b.Bytes())
-	} else {
-		err = os.WriteFile(output, b.Bytes(), 0o666)
-	}
-	return bad(err, "")
+	return a.writeOut(output, b.Bytes())
 }
 
 // workloadJSON is a workload in the list.
