@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
@@ -118,6 +119,57 @@ func (a *app) writeOut(path string, data []byte) error {
 		return bad(err, "")
 	}
 	return writeFile(path, data)
+}
+
+// checkOutput refuses, before the work, an output file that could not be written after it,
+// or that is one of the inputs of the command (see overwrites).
+func (a *app) checkOutput(path string, inputs ...string) error {
+	if toStandardOutput(path) {
+		return nil
+	}
+	const hint = "--output names the file to write"
+	folder := filepath.Dir(path)
+	switch info, err := os.Stat(folder); {
+	case err != nil:
+		return usagef("make the folder first, or name another one", "--output: there is no folder %s", folder)
+	case !info.IsDir():
+		return usagef(hint, "--output: %s is not a folder", folder)
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return usagef(hint, "--output: %s is a folder", path)
+	}
+	return a.overwrites(path, inputs...)
+}
+
+// overwrites refuses an output that is one of the inputs, or a file in a folder that is an
+// input: the command would destroy what it reads. Inputs that are no files are passed over.
+func (a *app) overwrites(output string, inputs ...string) error {
+	written, err := os.Stat(output)
+	if err != nil {
+		return nil // it does not exist: nothing is lost
+	}
+	for _, input := range inputs {
+		read, err := a.stat(input)
+		if err != nil {
+			continue
+		}
+		inside := false
+		if folder, err := os.Stat(filepath.Dir(output)); err == nil && read.IsDir() && !written.IsDir() {
+			inside = os.SameFile(folder, read)
+		}
+		if inside || os.SameFile(written, read) {
+			return usagef("name another output", "--output: %s is an input of this command, which would overwrite it", output)
+		}
+	}
+	return nil
+}
+
+// stat describes an input: a file, a folder, or "-" for standard input.
+func (a *app) stat(input string) (os.FileInfo, error) {
+	if stdin, ok := a.stdin.(*os.File); ok && input == "-" {
+		return stdin.Stat()
+	}
+	return os.Stat(input)
 }
 
 // reportOptions returns the width of stdout, and whether stdout takes colours: it does if

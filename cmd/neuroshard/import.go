@@ -37,7 +37,12 @@ If the file states no cluster, flags do, as in plan.`,
   neuroshard import serialized.json --tables tables.json --device a100-80 -o theirs.json
   neuroshard diff theirs.json ours.json`,
 		Args: exactArgs("FILE"),
-		RunE: func(_ *cobra.Command, args []string) error { return c.run(args[0]) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			if c.output == standardOutput && c.json {
+				return bothToStandardOutput()
+			}
+			return c.run(args[0])
+		},
 	}
 	c.cluster.register(cmd)
 	f := cmd.Flags()
@@ -71,9 +76,6 @@ func (c *importCommand) run(path string) error {
 			}
 			c.cluster.setModel(model)
 		}
-	}
-	if c.output == standardOutput && c.json {
-		return bothToStandardOutput()
 	}
 	if err := c.checkOutput(c.output, path, c.tables, c.cluster.topology, c.model); err != nil {
 		return err
@@ -112,6 +114,11 @@ func (c *importCommand) run(path string) error {
 	if err := c.price(pl, l, model); err != nil {
 		return err
 	}
+	return c.print(pl, path)
+}
+
+// print writes the plan to its file, and the report to standard output.
+func (c *importCommand) print(pl *plan.Plan, path string) error {
 	if c.output == standardOutput {
 		return c.printPlan(pl)
 	}

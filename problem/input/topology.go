@@ -317,10 +317,7 @@ func (t *topologyReader) set(e entry) {
 	case "device":
 		t.profile(e)
 	case "memory":
-		before := t.count()
-		if t.Topology.Memory = t.size(e); t.Topology.Memory == 0 && t.count() == before {
-			t.add(e.line, "memory: 0 is no memory", "leave memory out for the profile's own")
-		}
+		t.Topology.Memory = t.above0(e)
 	case "reserve_fixed":
 		t.Topology.ReserveFixed = t.size(e)
 	case "host_memory":
@@ -373,6 +370,16 @@ func (t *topologyReader) profile(e entry) {
 		t.add(e.line, err.Error(), profileHint)
 	}
 	t.Topology.Profile = profile
+}
+
+// above0 reads a size, and refuses 0.
+func (t *topologyReader) above0(e entry) unit.Bytes {
+	before := t.count()
+	size := t.size(e)
+	if size == 0 && t.count() == before {
+		t.add(e.line, e.key+": 0 is no memory", "leave it out for the profile's own")
+	}
+	return size
 }
 
 var unitless = regexp.MustCompile(`^[-+]?[0-9.]+$`)
