@@ -102,6 +102,7 @@ func clusterOf(p *problem.Problem) Cluster {
 		WeightsOnly:    p.Accounting == problem.CountWeights,
 		HostMemory:     p.Topology.HostMemory,
 		CommPrecision:  p.CommPrecision,
+		Engine:         p.Engine,
 	}
 }
 

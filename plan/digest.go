@@ -109,6 +109,20 @@ func (d *digester) further(p *problem.Problem) {
 		d.text("comm precision")
 		d.int(int64(p.CommPrecision))
 	}
+	if p.Engine != "" {
+		d.text("engine")
+		d.text(string(p.Engine))
+	}
+	for i := range p.Tables {
+		if list := p.Tables[i].Constraint.ShardingTypes; len(list) > 0 {
+			d.text("sharding types")
+			d.int(int64(i))
+			d.int(int64(len(list)))
+			for _, k := range list {
+				d.text(string(k))
+			}
+		}
+	}
 }
 
 func (d *digester) topology(p *problem.Problem) {

@@ -233,7 +233,15 @@ func checkCluster(c *Cluster) error {
 		checkInt("device_memory_bytes", int64(c.DeviceMemory), maxBytes),
 		checkInt("reserve_bytes", int64(c.Reserve), maxBytes),
 		checkInt("host_memory_bytes", int64(c.HostMemory), maxBytes),
-		checkInt("comm_precision", int64(c.CommPrecision), int64(problem.BF16)))
+		checkInt("comm_precision", int64(c.CommPrecision), int64(problem.BF16)),
+		checkKnown(c.Engine))
+}
+
+func checkKnown(e problem.Engine) error {
+	if e != e.Rules().Engine {
+		return fmt.Errorf("engine %q is unknown", e)
+	}
+	return nil
 }
 
 func checkDevice(d *Device) error {

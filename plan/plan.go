@@ -1,7 +1,8 @@
 // Package plan holds the outcome of planning: which shard lies on which device.
 //
 //	New                  a problem, shards by device -> Plan (build.go)
-//	Plan.Validate        checks a plan against its problem (validate.go)
+//	Plan.Validate        checks a plan against its problem (validate.go) and against the
+//	                     rules of the problem's engine (engine.go)
 //	Breakdown            step times, device by device (breakdown.go)
 //	Save, Write          the plan as versioned JSON, docs/PLAN.md (format.go)
 //	Load, Read           the plan from that JSON (save.go, read.go)
@@ -133,7 +134,7 @@ type Estimator struct {
 // Validate checks that pl is a placement of p, which must be valid: the same cluster
 // and batch; the same tables in the same order; each table placed exactly once, in
 // shards that fit its sharding type, widths and constraints; every device within its
-// memory; and the sums that the plan states equal to those counted again from p. It
+// memory; the rules of p's engine; and the sums that the plan states equal to those counted again from p. It
 // returns nil or an *Invalid with all violations.
 //
 // It does not compare Provenance.Input with Digest(p): a plan stays valid when only
@@ -146,6 +147,7 @@ func (pl *Plan) Validate(p *problem.Problem) error {
 		v.table(i)
 	}
 	v.colocations()
+	v.found = append(v.found, pl.CheckEngine(p.Engine.Rules())...)
 	v.memory()
 	v.predicted()
 	if len(v.found) > 0 {
@@ -167,6 +169,10 @@ func (pl *Plan) CheckTables() []Violation {
 	}
 	return v.found
 }
+
+// CheckEngine returns the violations of an engine's rules: the first one of each table,
+// and the devices without a shard.
+func (pl *Plan) CheckEngine(rules problem.EngineRules) []Violation { return checkEngine(pl, rules) }
 
 // ByDevice returns the plan's shards by device. New makes the same tables from them. A
 // replicated shard is listed on every device. A shard states its sharding type if New would
@@ -300,6 +306,8 @@ type Cluster struct {
 	// CommPrecision is the number format of vectors and gradients that travel between
 	// devices.
 	CommPrecision problem.Precision `json:"comm_precision,omitempty"`
+	// Engine is the engine that the plan was made for; empty if the plan was made for any.
+	Engine problem.Engine `json:"engine,omitempty"`
 }
 
 // Provenance says how a plan was made, with what is needed to make the plan again.

@@ -201,11 +201,11 @@ func (p *parser) predicted(pl *Plan) error {
 	})
 }
 
-// The last two keys of a cluster are optional.
-var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only", "host_memory_bytes", "comm_precision"}
+// The last three keys of a cluster are optional.
+var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only", "host_memory_bytes", "comm_precision", "engine"}
 
 func (p *parser) cluster(c *Cluster) error {
-	return p.object(clusterKeys, 2, func(key string) (err error) {
+	return p.object(clusterKeys, 3, func(key string) (err error) {
 		switch key {
 		case "profile":
 			c.Profile, err = p.text()
@@ -230,6 +230,11 @@ func (p *parser) cluster(c *Cluster) error {
 			}
 			if err == nil && c.CommPrecision == problem.FP32 {
 				err = errors.New("fp32 is not written: leave the key out")
+			}
+		case "engine":
+			var name string
+			if name, err = p.text(); err == nil {
+				c.Engine, err = problem.ParseEngine(name)
 			}
 		}
 		return within(key, err)

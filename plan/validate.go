@@ -48,6 +48,7 @@ const (
 	RuleTier         Rule = "tier"          // a shard lies in a tier that cannot hold it
 	RuleMemory       Rule = "memory"        // the shards of a device take more bytes than its memory has
 	RuleStated       Rule = "stated"        // a sum stated in the plan is not the sum of its shards
+	RuleEngine       Rule = "engine"        // the engine that is to run the plan does not run it
 	RulePredicted    Rule = "predicted"     // a time is not valid, or the cost is not the largest total
 )
 
@@ -236,6 +237,7 @@ func (v *validator) table(i int) {
 		v.cover(t)
 	}
 	v.shardingType(t)
+	v.permitted(i, t)
 	if len(v.found) == before && !v.alone && !v.foreign {
 		v.blocks(t)
 	}
@@ -377,6 +379,16 @@ func (v *validator) shardingType(t *Table) {
 	}
 }
 
+// permitted checks that the constraints of the table allow its sharding type.
+func (v *validator) permitted(i int, t *Table) {
+	if v.index[i] < 0 || !t.ShardingType.Known() {
+		return
+	}
+	if c := &v.p.Tables[v.index[i]].Constraint; !c.Permits(t.ShardingType) {
+		v.add(RuleShardingType, t.Name, -1, -1, "it is %s, and its constraints allow only %s", t.ShardingType, join(c.ShardingTypes))
+	}
+}
+
 // shapes checks the shape of each shard of a table, and that only shards of
 // data_parallel tables lie on every device.
 func (v *validator) shapes(t *Table) {
@@ -509,7 +521,8 @@ func numbers(list []int) string {
 func (v *validator) widths(i int, t *Table) {
 	least := problem.ColumnGranule
 	if v.index[i] >= 0 {
-		want := &v.p.Tables[v.index[i]]
+		want := v.p.Tables[v.index[i]]
+		want.Constraint.ShardingTypes = nil // permitted reports a cut that they forbid
 		c := want.Constraint
 		whole := len(t.Shards) == 1 && t.whole(t.Shards[0])
 		switch {

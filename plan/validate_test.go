@@ -68,6 +68,23 @@ func TestValidateMutations(t *testing.T) {
 		{
 			"module that the problem leaves open", func(_ *problem.Problem, pl *Plan) { pl.Tables[user].Module = "ebc" }, true, nil,
 		},
+		// Engines and the sharding types that constraints allow.
+		{
+			"slices of unequal widths for an engine", func(p *problem.Problem, _ *Plan) {
+				p.Engine = problem.TorchRec
+			}, true,
+			[]string{
+				`engine: table "item", shard 1: it has 16 columns and shard 0 has 48: TorchRec cuts a table into slices of the same width`,
+				`engine: table "grid", shard 2: it has 16 columns and shard 0 has 8: TorchRec cuts a table into slices of the same width`,
+			},
+		},
+		{
+			"sharding types", func(p *problem.Problem, _ *Plan) {
+				p.Tables[item].Constraint.ShardingTypes = []problem.ShardingType{TableWise, RowWise}
+				p.Tables[user].Constraint.ShardingTypes = []problem.ShardingType{ColumnWise}
+			}, true,
+			[]string{`sharding_type: table "item": it is column_wise, and its constraints allow only table_wise, row_wise`},
+		},
 		// Cover.
 		{
 			"no shard", func(_ *problem.Problem, pl *Plan) { pl.Tables[user].Shards = nil }, false,

@@ -10,8 +10,9 @@
 // what is fast.
 //
 // The rules of Validate are in validate.go, and the number formats and optimizers that
-// a table may have in precision.go. sharding.go says how a table can be cut and placed.
-// class.go says which shards fuse into one operator, and what such shards have in common.
+// a table may have in precision.go. sharding.go says how a table can be cut and placed,
+// and engine.go what engines demand of a plan. class.go says which shards fuse into one
+// operator, and what such shards have in common.
 package problem
 
 import (
@@ -47,6 +48,9 @@ type Problem struct {
 	// CommPrecision is the number format in which pooled vectors and their gradients
 	// travel between devices. Computation is always in fp32.
 	CommPrecision Precision
+	// Engine is the engine that is to run the plan; empty allows plans for any engine. Plans
+	// keep to its rules.
+	Engine Engine
 }
 
 // Validate returns nil or an *Invalid with every fault found (validate.go).
@@ -100,7 +104,13 @@ type Constraint struct {
 	// MinWidth is the width of the narrowest slice of columns allowed, a multiple of
 	// ColumnGranule; 0 means ColumnGranule.
 	MinWidth int
+	// ShardingTypes are the sharding types that the table may have; empty allows all.
+	// ColumnWise allows TableWise, too, and Grid allows TableRowWise (Permits).
+	ShardingTypes []ShardingType
 }
+
+// Permits reports whether the constraint's sharding types allow the given one.
+func (c *Constraint) Permits(k ShardingType) bool { return Permitted(c.ShardingTypes, k) }
 
 // LocalName returns the name of a table inside its module: if name begins with the
 // module and a slash, it returns the rest of name, and name itself otherwise. If module
@@ -128,10 +138,11 @@ func (t *Table) Counts(batch int) access.Counts {
 }
 
 // MinWidth returns the width of the narrowest slice that the table may be cut into. It is
-// the table's dim if NoSplit or a co-location forbids to split the table.
+// the table's dim if NoSplit, a co-location or the sharding types forbid to split the table
+// by columns.
 func (t *Table) MinWidth() int {
-	c := t.Constraint
-	if c.NoSplit || c.Colocation != "" {
+	c := &t.Constraint
+	if c.NoSplit || c.Colocation != "" || !c.Permits(ColumnWise) && !c.Permits(Grid) {
 		return t.Dim
 	}
 	return min(t.Dim, max(ColumnGranule, c.MinWidth))

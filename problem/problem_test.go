@@ -83,6 +83,27 @@ func TestValidate(t *testing.T) {
 			"the tables and their buffers add up to 1.3e+18 bytes: more than the 1.15e+18 that can be planned",
 		}},
 		{"valid: a minimum width of the whole table", func(p *problem.Problem) { p.Tables[0].Constraint.MinWidth = 64 }, nil},
+		{"valid: sharding types", func(p *problem.Problem) {
+			p.Engine = problem.TorchRec
+			p.Tables[0].Constraint.ShardingTypes = []problem.ShardingType{problem.RowWise, problem.Grid}
+		}, nil},
+		{"unknown sharding type", func(p *problem.Problem) { p.Tables[0].Constraint.ShardingTypes = []problem.ShardingType{"rows"} }, []string{`table "a": sharding type "rows" is unknown`}},
+		{"sharding type twice", func(p *problem.Problem) {
+			p.Tables[0].Constraint.ShardingTypes = []problem.ShardingType{problem.TableWise, problem.TableWise}
+		}, []string{`table "a": sharding type table_wise is listed twice`}},
+		{"sharding types of several devices for a pinned table", func(p *problem.Problem) {
+			p.Tables[0].Constraint = problem.Constraint{Devices: []int{1}, ShardingTypes: []problem.ShardingType{problem.RowWise}}
+		}, []string{`table "a": only some devices are allowed, and tables of its sharding types row_wise lie on all devices of a host or of the cluster`}},
+		{"sharding types that split a table of one piece", func(p *problem.Problem) {
+			p.Tables[0].Constraint = problem.Constraint{NoSplit: true, ShardingTypes: []problem.ShardingType{problem.RowWise}}
+		}, []string{`table "a": the table may not be split, and its sharding types row_wise split it`}},
+		{"sharding types in a co-location", func(p *problem.Problem) {
+			p.Tables[0].Constraint = problem.Constraint{Colocation: "g", ShardingTypes: []problem.ShardingType{problem.DataParallel}}
+		}, []string{`table "a": a co-location keeps the table whole on one device, and its sharding types data_parallel do not`}},
+		{"unknown engine", func(p *problem.Problem) { p.Engine = "pytorch" }, []string{`engine: "pytorch" is unknown`}},
+		{"host memory for an engine without", func(p *problem.Problem) {
+			p.Engine, p.Topology.HostMemory = problem.HugeCTR, 1<<30
+		}, []string{`engine: hugectr keeps all tables in the memory of the devices, and the cluster states host memory for tables`}},
 		{"zero rows", func(p *problem.Problem) { p.Tables[0].Rows = 0 }, []string{`table "a": rows: 0 is not between 1 and 1099511627776`}},
 		{"negative rows", func(p *problem.Problem) { p.Tables[0].Rows = -5 }, []string{`table "a": rows: -5 is not between 1 and 1099511627776`}},
 		{"huge rows", func(p *problem.Problem) { p.Tables[0].Rows = rows + 1 }, []string{`table "a": rows: 1099511627777 is not between 1 and 1099511627776`}},

@@ -99,6 +99,13 @@ func ParseShardingType(s string) (ShardingType, error) {
 	return "", fmt.Errorf("sharding type %q is unknown: choose one of %s", s, joined(ShardingTypes()))
 }
 
+// Permitted reports whether a list of sharding types allows the given one: the list is
+// empty, or holds the type, or holds ColumnWise for TableWise, or Grid for TableRowWise.
+func Permitted(list []ShardingType, k ShardingType) bool {
+	return len(list) == 0 || slices.Contains(list, k) ||
+		k == TableWise && slices.Contains(list, ColumnWise) || k == TableRowWise && slices.Contains(list, Grid)
+}
+
 // Known reports whether the sharding type is one of ShardingTypes.
 func (k ShardingType) Known() bool { return k != "" && k.facts().name == k }
 
@@ -155,6 +162,20 @@ func (t *Table) BlockRows(devices int) int64 { return (t.Rows + int64(devices) -
 // there are at least two, and each gets a block of at least one row.
 func (t *Table) CutsByRows(devices int) bool {
 	return devices > 1 && t.BlockRows(devices)*int64(devices-1) < t.Rows
+}
+
+// EqualWidths returns the widths that all slices of the table may have if all of them
+// have the same width: the table's dim, and the divisors of the dim that are wide enough.
+// The widths fall.
+func (t *Table) EqualWidths() []int {
+	var widths []int
+	for n := 1; n*ColumnGranule <= t.Dim; n++ {
+		width := t.Dim / n
+		if n*width == t.Dim && width%ColumnGranule == 0 && width >= t.MinWidth() {
+			widths = append(widths, width)
+		}
+	}
+	return widths
 }
 
 // Form is how a slice of a table is held. The zero Form is a slice with all rows in

@@ -3,6 +3,7 @@ package problem
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/neuroshard/neuroshard/internal/words"
@@ -59,6 +60,7 @@ func validate(p *Problem) error {
 	if len(p.Tables) == 0 || len(p.Tables) > MaxTables {
 		v.add("", "", "%d tables: a problem has 1 to %d", len(p.Tables), MaxTables)
 	}
+	v.engine()
 	v.tables()
 	v.colocations()
 	if len(v.faults) == 0 {
@@ -77,6 +79,19 @@ type validator struct {
 
 func (v *validator) add(table, hint, format string, args ...any) {
 	v.faults = append(v.faults, Fault{Table: table, Message: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// engine checks that the engine is known, and that the problem asks for nothing that the
+// engine does not run.
+func (v *validator) engine() {
+	e := v.problem.Engine
+	rules := e.Rules()
+	if rules.Engine != e {
+		v.add("", "choose one of "+joined(Engines()), "engine: %q is unknown", e)
+	}
+	if rules.OnlyHBM && v.problem.Topology.HostMemory > 0 {
+		v.add("", "leave the host memory out, or plan for another engine", "engine: %s keeps all tables in the memory of the devices, and the cluster states host memory for tables", e)
+	}
 }
 
 func (v *validator) tables() {
@@ -179,6 +194,34 @@ func (v *validator) constraint(name string, t *Table) {
 		v.add(name, "", "minimum slice width %d is above %d, the largest dim of a table", c.MinWidth, MaxDim)
 	} else if c.MinWidth > t.Dim && t.Dim > 0 {
 		v.add(name, "", "minimum slice width %d is above the table's dim %d", c.MinWidth, t.Dim)
+	}
+	v.shardingTypes(name, t)
+}
+
+// shardingTypes checks the sharding types that a table may have, also against its other
+// constraints.
+func (v *validator) shardingTypes(name string, t *Table) {
+	c := &t.Constraint
+	for i, k := range c.ShardingTypes {
+		if !k.Known() {
+			v.add(name, "choose from "+joined(ShardingTypes()), "sharding type %q is unknown", k)
+			return
+		}
+		if slices.Contains(c.ShardingTypes[:i], k) {
+			v.add(name, "", "sharding type %s is listed twice", k)
+		}
+	}
+	if c.Permits(TableWise) {
+		return // nothing forbids a whole table on one device
+	}
+	list := joined(c.ShardingTypes)
+	switch {
+	case c.Colocation != "":
+		v.add(name, "add table_wise to its sharding types, or take it out of the co-location", "a co-location keeps the table whole on one device, and its sharding types %s do not", list)
+	case len(c.Devices) > 0:
+		v.add(name, "add table_wise or column_wise to its sharding types, or allow all devices", "only some devices are allowed, and tables of its sharding types %s lie on all devices of a host or of the cluster", list)
+	case c.NoSplit && !c.Permits(DataParallel):
+		v.add(name, "add table_wise or data_parallel to its sharding types, or allow it to be split", "the table may not be split, and its sharding types %s split it", list)
 	}
 }
 

@@ -91,6 +91,17 @@ func (f *faults) proven(pl *plan.Plan) {
 	}
 }
 
+// rules adds the faults of a plan that breaks rules of an engine. It returns the tables at
+// fault.
+func (f *faults) rules(pl *plan.Plan, rules problem.EngineRules) map[string]bool {
+	broken := map[string]bool{}
+	for _, v := range pl.CheckEngine(rules) {
+		f.add(v.Table, v.Shard, fmt.Sprintf("plan with --for %s", rules.Engine), "%s", v.Message)
+		broken[v.Table] = true
+	}
+	return broken
+}
+
 // mostEntries is the largest number of shards that an export lists, with the entries for
 // empty and replicated shards. Without such entries, a plan has less than half of it.
 const mostEntries = 1 << 22

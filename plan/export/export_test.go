@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -579,7 +580,7 @@ func TestTorchRecRefuses(t *testing.T) {
 		{
 			"two memories", func(pl *plan.Plan) { pl.Tables[item].Shards[1].Tier = plan.Host },
 			Options{},
-			`table "item": shard 1: it lies in host memory and shard 0 in hbm: TorchRec has one kernel for all shards of a table (put all shards of the table into one memory)`,
+			`table "item": shard 1: it lies in host memory and shard 0 in hbm: TorchRec keeps all shards of a table in one memory (plan with --for torchrec)`,
 		},
 		{
 			"two caches", func(pl *plan.Plan) {
@@ -587,7 +588,7 @@ func TestTorchRecRefuses(t *testing.T) {
 				s[0].Tier, s[0].Cache, s[1].Tier, s[1].Cache = plan.HostCached, 0.1, plan.HostCached, 0.2
 			},
 			Options{},
-			`table "item": shard 1: of its rows 0.2 are cached, and of shard 0's 0.1: TorchRec has one load factor for all shards of a table (give all shards of the table the same share)`,
+			`table "item": shard 1: of its rows 0.2 are cached, and of shard 0's 0.1: TorchRec has one share for all shards of a table (plan with --for torchrec)`,
 		},
 		{
 			"no share of a cache", func(pl *plan.Plan) {
@@ -674,49 +675,49 @@ func TestHugeCTRRefuses(t *testing.T) {
 		{
 			"idle devices",
 			plan.Table{Dim: 12, ShardingType: plan.ColumnWise, Shards: shardsOf(10, 4, 8, 12)},
-			"1 of 4 devices hold no table: 3; HugeCTR takes no empty list in a shard matrix (plan for fewer devices)",
+			"1 of 4 devices hold no table: 3; HugeCTR needs a part of a table on every device (plan with --for hugectr)",
 		},
 		{
 			"unequal slices",
 			plan.Table{Dim: 64, ShardingType: plan.ColumnWise, Shards: shardsOf(10, 32, 48, 64)},
-			`table "t": shard 1: device 1 has 16 of the 64 columns and device 0 has 32: HugeCTR cuts a table into equal slices (plan it with "min_width": 32 in its constraints, and it is whole or in two halves; or with "no_split": true)`,
+			`table "t": shard 1: it has 16 columns and shard 0 has 32: HugeCTR cuts a table into slices of the same width (plan with --for hugectr)`,
 		},
 		{
 			"no halves",
 			plan.Table{Dim: 12, ShardingType: plan.ColumnWise, Shards: shardsOf(10, 4, 12)},
-			`table "t": shard 1: device 1 has 8 of the 12 columns and device 0 has 4: HugeCTR cuts a table into equal slices (plan it with "no_split": true in its constraints)`,
+			`table "t": shard 1: it has 8 columns and shard 0 has 4: HugeCTR cuts a table into slices of the same width (plan with --for hugectr)`,
 		},
 		{
 			"host memory",
 			plan.Table{Dim: 4, ShardingType: plan.TableWise, Shards: []plan.Shard{{Rows: span(0, 10), Columns: span(0, 4), Tier: plan.Host}}},
-			`table "t": shard 0: it lies in host memory: HugeCTR keeps these tables in the memory of the GPUs (put it into hbm; plan with --sharding-types table_wise,column_wise,data_parallel, without --host-memory)`,
+			`table "t": shard 0: it lies in host memory: HugeCTR keeps tables in the memory of the devices (plan with --for hugectr)`,
 		},
 		{"rows", plan.Table{Dim: 4, ShardingType: plan.RowWise, Shards: blocks(0, span(0, 4), 3, 6, 9, 10)}, ""},
 		{
 			"uneven rows",
 			plan.Table{Dim: 4, ShardingType: plan.RowWise, Shards: blocks(0, span(0, 4), 1, 6, 9, 10)},
-			`table "t": shard 1: it has 5 rows and shard 0 has 1: HugeCTR spreads rows evenly over the GPUs (split its rows into equal blocks, or plan with --sharding-types table_wise,column_wise,data_parallel)`,
+			`table "t": shard 1: it has 5 rows and shard 0 has 1: HugeCTR spreads rows evenly over the GPUs (split its rows into equal blocks, or plan with --for hugectr)`,
 		},
 		{
 			"rows on one device",
 			plan.Table{Dim: 4, ShardingType: plan.TableRowWise, Shards: append(blocks(1, span(0, 4), 5), plan.Shard{Rows: span(5, 10), Columns: span(0, 4), Device: 1, Tier: plan.HBM})},
-			`table "t": two blocks of its rows lie on one device: HugeCTR spreads rows evenly over the GPUs (put them on devices of their own, or plan with --sharding-types table_wise,column_wise,data_parallel)`,
+			`table "t": two blocks of its rows lie on one device: HugeCTR spreads rows evenly over the GPUs (put them on devices of their own, or plan with --for hugectr)`,
 		},
 		{"grid", plan.Table{Dim: 8, ShardingType: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 8), 5, 10)...)}, ""},
 		{
 			"grid of unequal slices",
 			plan.Table{Dim: 12, ShardingType: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 12), 5, 10)...)},
-			`table "t": shard 2: its slice has 8 columns and the first 4: HugeCTR cuts a table into equal slices (cut it into equal slices, or plan with --sharding-types table_wise,column_wise,data_parallel)`,
+			`table "t": shard 2: it has 8 columns and shard 0 has 4: HugeCTR cuts a table into slices of the same width (plan with --for hugectr)`,
 		},
 		{
 			"grid on one host",
 			plan.Table{Dim: 8, ShardingType: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(2, span(4, 8), 5, 10)...)},
-			`table "t": its slices lie on devices [2 3 2 3]: in HugeCTR the GPUs of a slice follow each other, and no two slices share one (give each slice devices that follow each other, or plan with --sharding-types table_wise,column_wise,data_parallel)`,
+			`table "t": shard 2: shard 0 of the table is on device 2, too: HugeCTR puts at most one slice of a table on a device (plan with --for hugectr)`,
 		},
 		{
 			"grid of several heights",
 			plan.Table{Dim: 8, ShardingType: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 8), 10)...)},
-			`table "t": shard 2: its slice lies on 1 devices and the first on 2: HugeCTR gives each slice the same number of GPUs (give each slice the same number of devices, or plan with --sharding-types table_wise,column_wise,data_parallel)`,
+			`table "t": shard 2: its slice lies on 1 devices and the first on 2: HugeCTR gives each slice the same number of GPUs (give each slice the same number of devices, or plan with --for hugectr)`,
 		},
 		{
 			"a hole",
@@ -773,5 +774,29 @@ func TestProvenance(t *testing.T) {
 		if got := string(exported(t, pl, Options{})); !strings.Contains(got, c.want) || strings.Contains(got, c.not) {
 			t.Errorf("%s: got %s, want %q and not %q", c.source, got[strings.Index(got, `"provenance"`):], c.want, c.not)
 		}
+	}
+}
+
+// TestUnequalSlices: TorchRec trains slices of unequal widths, and loads no checkpoint of
+// them. So a plan for TorchRec may not have such slices, and another plan gets a warning.
+func TestUnequalSlices(t *testing.T) {
+	p := &problem.Problem{
+		Tables:   []problem.Table{{Name: "t", Module: "ebc", Rows: 10, Dim: 16, Features: make([]problem.Feature, 1)}},
+		Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 2}, Batch: 8,
+	}
+	cut := func() *plan.Plan {
+		return plan.New(p, [][]problem.Shard{
+			{{Columns: problem.Range{Start: 0, End: 12}, Rows: problem.Range{End: 10}}},
+			{{Columns: problem.Range{Start: 12, End: 16}, Rows: problem.Range{End: 10}}},
+		})
+	}
+	got := string(exported(t, cut(), Options{}))
+	if want := `loads no checkpoint of them: 1 of 1 tables have such slices, \"t\"; plan with --for torchrec`; !strings.Contains(got, want) {
+		t.Errorf("got %s, want the warning %s", got, want)
+	}
+	p.Engine = problem.TorchRec
+	err := TorchRec(io.Discard, cut(), Options{})
+	if want := `table "t": shard 1: it has 4 columns and shard 0 has 12: TorchRec cuts a table into slices of the same width (plan with --for torchrec)`; err == nil || err.Error() != want {
+		t.Errorf("a plan for TorchRec: got %v, want %s", err, want)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"io"
 	"slices"
 
-	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
 )
 
 // hugectr.go writes a plan as the two arguments of HugeCTR's ebc_config.shard:
@@ -37,11 +37,16 @@ func HugeCTR(w io.Writer, pl *plan.Plan, opt Options) error {
 	e := &hugectr{plan: pl}
 	e.proven(pl)
 	if len(e.list) == 0 {
+		one := *pl
+		one.Tables = slices.Clone(pl.Tables)
+		for i := range one.Tables {
+			one.Tables[i].Shards = oneADevice(&one.Tables[i])
+		}
+		e.broken = e.rules(&one, problem.HugeCTR.Rules())
 		e.matrix = make([][]string, pl.Cluster.Devices)
 		for i := range pl.Tables {
 			e.table(&pl.Tables[i])
 		}
-		e.empty()
 	}
 	if err := e.err(); err != nil {
 		return err
@@ -57,12 +62,14 @@ type hugectr struct {
 	faults
 	plan   *plan.Plan
 	matrix [][]string
+	// broken are the tables that break a rule of HugeCTR.
+	broken map[string]bool
 	mp     []sliced
 	dp     []string
 }
 
 // inHugeCTR says how to make a plan that HugeCTR has a form for.
-const inHugeCTR = "plan with --sharding-types table_wise,column_wise,data_parallel"
+const inHugeCTR = "plan with --for hugectr"
 
 // sliced is a model-parallel table in a number of equal slices.
 type sliced struct {
@@ -70,18 +77,33 @@ type sliced struct {
 	slices int
 }
 
-func (e *hugectr) table(t *plan.Table) {
-	for k, s := range t.Shards {
-		if s.Tier != plan.HBM {
-			e.add(t.Name, k, "put it into hbm; "+inHugeCTR+", without --host-memory", "it lies in %s memory: HugeCTR keeps these tables in the memory of the GPUs", s.Tier)
-			return
+// oneADevice returns the shards of a table, with one slice on each device in the place of
+// several: HugeCTR makes one of them. Only a column_wise table has several on a device.
+func oneADevice(t *plan.Table) []plan.Shard {
+	if t.ShardingType != plan.ColumnWise {
+		return t.Shards
+	}
+	var all []plan.Shard
+	for _, s := range t.Shards {
+		i := slices.IndexFunc(all, func(other plan.Shard) bool { return other.Device == s.Device })
+		if i < 0 {
+			all = append(all, s)
+		} else {
+			all[i].Columns.End += s.Columns.Len()
 		}
 	}
+	return all
+}
+
+func (e *hugectr) table(t *plan.Table) {
 	if t.ShardingType == plan.DataParallel {
 		e.dp = append(e.dp, t.Name)
 		for gpu := range e.matrix {
 			e.matrix[gpu] = append(e.matrix[gpu], t.Name)
 		}
+		return
+	}
+	if e.broken[t.Name] {
 		return
 	}
 	count := 1
@@ -91,28 +113,12 @@ func (e *hugectr) table(t *plan.Table) {
 	case byRows:
 		e.rows(t, t.Shards)
 	case byColumns:
-		count = e.columns(t)
+		count = len(holders(t.Shards))
 	}
 	for _, gpu := range holders(t.Shards) {
 		e.matrix[gpu] = append(e.matrix[gpu], t.Name)
 	}
 	e.mp = append(e.mp, sliced{t.Name, count})
-}
-
-// empty reports devices that hold nothing, unless something else is wrong already.
-func (e *hugectr) empty() {
-	if len(e.list) > 0 {
-		return
-	}
-	var idle []string
-	for gpu, held := range e.matrix {
-		if len(held) == 0 {
-			idle = append(idle, fmt.Sprint(gpu))
-		}
-	}
-	if len(idle) > 0 {
-		e.add("", -1, "plan for fewer devices", "%d of %d devices hold no table: %s; HugeCTR takes no empty list in a shard matrix", len(idle), len(e.matrix), words.List(idle, mostNames))
-	}
 }
 
 // holders returns the devices of shards, ascending and each once.
@@ -123,34 +129,6 @@ func holders(shards []plan.Shard) []int {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-// equalHint says which constraints make the slices of a table equal.
-func equalHint(t *plan.Table) string {
-	half := (t.Dim/2 + 3) / 4 * 4
-	if 2*half != t.Dim {
-		return `plan it with "no_split": true in its constraints`
-	}
-	return fmt.Sprintf(`plan it with "min_width": %d in its constraints, and it is whole or in two halves; or with "no_split": true`, half)
-}
-
-// columns returns the number of equal slices of a column-wise table. All slices on one
-// device count as one.
-func (e *hugectr) columns(t *plan.Table) int {
-	width := map[int]int64{}
-	for _, s := range t.Shards {
-		width[s.Device] += s.Columns.Len()
-	}
-	gpus := holders(t.Shards)
-	for _, gpu := range gpus {
-		if width[gpu] == width[gpus[0]] {
-			continue
-		}
-		k := slices.IndexFunc(t.Shards, func(s plan.Shard) bool { return s.Device == gpu })
-		e.add(t.Name, k, equalHint(t), "device %d has %d of the %d columns and device %d has %d: HugeCTR cuts a table into equal slices", gpu, width[gpu], t.Dim, gpus[0], width[gpus[0]])
-		break
-	}
-	return len(gpus)
 }
 
 // rows checks that shards of the same columns are equal blocks of rows on different
@@ -184,12 +162,9 @@ func (e *hugectr) grid(t *plan.Table) int {
 	before := len(e.list)
 	first := bySlice[0]
 	for _, slice := range bySlice {
-		at := slices.Index(t.Shards, slice[0])
 		switch {
-		case slice[0].Columns.Len() != first[0].Columns.Len():
-			e.add(t.Name, at, "cut it into equal slices, or "+inHugeCTR, "its slice has %d columns and the first %d: HugeCTR cuts a table into equal slices", slice[0].Columns.Len(), first[0].Columns.Len())
 		case len(slice) != len(first):
-			e.add(t.Name, at, "give each slice the same number of devices, or "+inHugeCTR, "its slice lies on %d devices and the first on %d: HugeCTR gives each slice the same number of GPUs", len(slice), len(first))
+			e.add(t.Name, slices.Index(t.Shards, slice[0]), "give each slice the same number of devices, or "+inHugeCTR, "its slice lies on %d devices and the first on %d: HugeCTR gives each slice the same number of GPUs", len(slice), len(first))
 		default:
 			e.rows(t, slice)
 		}

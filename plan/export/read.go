@@ -466,6 +466,9 @@ func (p *reader) clusterKey(c *plan.Cluster, key string) (required bool) {
 	case "comm_precision":
 		c.CommPrecision = p.precision()
 		return false
+	case "engine":
+		c.Engine = p.engine()
+		return false
 	default:
 		p.add("", "the key is unknown")
 		p.json.Skip()
@@ -484,6 +487,18 @@ func (p *reader) precision() problem.Precision {
 		p.add("", "%v", err)
 	}
 	return precision
+}
+
+func (p *reader) engine() problem.Engine {
+	name, ok := p.text("an engine's name")
+	if !ok {
+		return ""
+	}
+	engine, err := problem.ParseEngine(name)
+	if err != nil {
+		p.add("", "%v", err)
+	}
+	return engine
 }
 
 func (p *reader) plan() {

@@ -91,6 +91,7 @@ func TorchRec(w io.Writer, pl *plan.Plan, opt Options) error {
 	}
 	e.proven(pl)
 	if len(e.list) == 0 {
+		e.demands()
 		e.modules()
 		e.parameters()
 	}
@@ -98,6 +99,17 @@ func TorchRec(w io.Writer, pl *plan.Plan, opt Options) error {
 		return err
 	}
 	return e.write(w)
+}
+
+// demands checks TorchRec's rules. TorchRec trains slices of unequal widths, but does not
+// load a checkpoint of them. So they are a warning, and a fault of a plan that was made for
+// TorchRec.
+func (e *torchrec) demands() {
+	rules := problem.TorchRec.Rules()
+	if e.plan.Cluster.Engine != problem.TorchRec {
+		rules.EqualSlices = false
+	}
+	e.rules(e.plan, rules)
 }
 
 // torchrec is one export.
@@ -111,8 +123,9 @@ type torchrec struct {
 	// modules holds the tables of each module, by number, in the plan's order.
 	byModule []moduleTables
 	params   []parameterJSON
-	// joined are the names of the tables whose slices were joined.
-	joined []string
+	// joined are the names of the tables whose slices were joined, and unequal those of the
+	// tables with slices of unequal widths.
+	joined, unequal []string
 }
 
 type moduleTables struct {
@@ -166,7 +179,7 @@ func (e *torchrec) parameters() {
 
 // parameter turns a table, whose shards cover it, into a ParameterSharding.
 func (e *torchrec) parameter(t *plan.Table) parameterJSON {
-	out := parameterJSON{Type: shardingTypes[t.ShardingType], Kernel: e.kernel(t), Cache: e.cache(t)}
+	out := parameterJSON{Type: shardingTypes[t.ShardingType], Kernel: e.kernel(t), Cache: cache(t)}
 	shards := slices.Clone(t.Shards)
 	slices.SortStableFunc(shards, byOffset)
 	switch k := t.ShardingType; {
@@ -187,6 +200,9 @@ func (e *torchrec) parameter(t *plan.Table) parameterJSON {
 		if len(shards) == 1 {
 			out.Type = shardingTypes[plan.TableWise]
 		}
+	}
+	if t.ShardingType.ByColumns() && slices.ContainsFunc(shards, func(s plan.Shard) bool { return s.Columns.Len() != shards[0].Columns.Len() }) {
+		e.unequal = append(e.unequal, t.Name)
 	}
 	for _, s := range shards {
 		out.Ranks = append(out.Ranks, s.Device)
@@ -223,12 +239,6 @@ func (e *torchrec) placement(rank int) string {
 // kernel returns the compute kernel of a table, and reports a table that has none.
 func (e *torchrec) kernel(t *plan.Table) string {
 	tier := t.Shards[0].Tier
-	for k, s := range t.Shards {
-		if s.Tier != tier {
-			e.add(t.Name, k, "put all shards of the table into one memory", "it lies in %s memory and shard 0 in %s: TorchRec has one kernel for all shards of a table", s.Tier, tier)
-			return ""
-		}
-	}
 	switch {
 	case t.ShardingType == plan.DataParallel && tier != plan.HBM:
 		e.add(t.Name, 0, "put it into hbm, or on one device", "a data_parallel table lies in hbm: TorchRec has no other kernel for it than %s", denseKernel)
@@ -240,16 +250,9 @@ func (e *torchrec) kernel(t *plan.Table) string {
 	return computeKernels[tier]
 }
 
-// cache returns the parameters of a table's cache, nil if the plan states none, and reports
-// shards with different cache shares.
-func (e *torchrec) cache(t *plan.Table) *cacheJSON {
+// cache returns the parameters of a table's cache, nil if the plan states none.
+func cache(t *plan.Table) *cacheJSON {
 	share := t.Shards[0].Cache
-	for k, s := range t.Shards {
-		if s.Cache != share && s.Tier == plan.HostCached {
-			e.add(t.Name, k, "give all shards of the table the same share", "of its rows %v are cached, and of shard 0's %v: TorchRec has one load factor for all shards of a table", s.Cache, share)
-			return nil
-		}
-	}
 	if share == 0 {
 		return nil
 	}
@@ -355,8 +358,7 @@ func (e *torchrec) write(w io.Writer) error {
 	out.value(e.plan.Cluster)
 	out.text(",\n  \"provenance\": ")
 	provenance := provenanceOf(e.plan)
-	if len(e.joined) > 0 {
-		warning := fmt.Sprintf("TorchRec loads no slices of different widths of a table on one rank: they were joined for %d of %d tables, %s; predicted times are of the plan as it was", len(e.joined), len(e.plan.Tables), names(e.joined))
+	for _, warning := range e.warnings() {
 		provenance.Warnings = append(provenance.Warnings, warning)
 		if e.opt.OnWarning != nil {
 			e.opt.OnWarning(warning)
@@ -365,6 +367,19 @@ func (e *torchrec) write(w io.Writer) error {
 	out.value(provenance)
 	out.text("\n}\n")
 	return out.flush()
+}
+
+// warnings returns what TorchRec does in another way than the plan, and what it does not
+// do.
+func (e *torchrec) warnings() (all []string) {
+	n := len(e.plan.Tables)
+	if len(e.joined) > 0 {
+		all = append(all, fmt.Sprintf("TorchRec loads no slices of different widths of a table on one rank: they were joined for %d of %d tables, %s; predicted times are of the plan as it was", len(e.joined), n, names(e.joined)))
+	}
+	if len(e.unequal) > 0 {
+		all = append(all, fmt.Sprintf("TorchRec trains slices of different widths of a table, but loads no checkpoint of them: %d of %d tables have such slices, %s; plan with --for torchrec", len(e.unequal), n, names(e.unequal)))
+	}
+	return all
 }
 
 // eachTable writes an object of modules, each an object of tables.

@@ -24,6 +24,8 @@ type Cluster struct {
 	Accounting problem.Accounting
 	// CommPrecision is the number format of the vectors that devices send each other.
 	CommPrecision problem.Precision
+	// Engine is the engine that is to run the plan; empty: any.
+	Engine problem.Engine
 }
 
 // AnyCluster returns a cluster that is large enough for all tables: the most devices,
@@ -43,6 +45,10 @@ type Overrides struct {
 	ReserveShare                     *float64
 	// CommPrecision is the name of a precision.
 	CommPrecision *string
+	// Engine is the name of an engine.
+	Engine *string
+	// MinWidth is the width of the narrowest slice of columns allowed, for all tables.
+	MinWidth *int
 	// Batch is the global batch in samples.
 	Batch *int
 	// Dim is the number of columns of tables whose file states none.
@@ -113,7 +119,8 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 	if !complete && p.TopologyErr == nil {
 		missingErr = p.missing(base.Topology, file)
 	}
-	composed := &problem.Problem{Tables: p.Tables.Tables, Topology: base.Topology, Batch: base.Batch, Accounting: base.Accounting, CommPrecision: base.CommPrecision}
+	composed := &problem.Problem{Tables: p.Tables.Tables, Topology: base.Topology, Batch: base.Batch, Accounting: base.Accounting, CommPrecision: base.CommPrecision, Engine: base.Engine}
+	composed.Tables = p.Overrides.widened(composed.Tables)
 	warnings := p.Tables.Warnings
 	if base.Batch == 0 && p.Overrides.Batch == nil {
 		composed.Batch = DefaultBatch
@@ -157,7 +164,7 @@ func (p *Parts) base() (*Cluster, *TopologyFile) {
 	}
 	switch {
 	case described != nil:
-		return &Cluster{Topology: described.Topology, Batch: cmp.Or(described.Batch, p.Tables.Batch), CommPrecision: described.CommPrecision}, described
+		return &Cluster{Topology: described.Topology, Batch: cmp.Or(described.Batch, p.Tables.Batch), CommPrecision: described.CommPrecision, Engine: described.Engine}, described
 	case p.Fallback != nil:
 		copied := *p.Fallback
 		return &copied, nil
@@ -188,6 +195,14 @@ func (p *Parts) override(c *Cluster) error {
 			errs = append(errs, flagError("--comm-precision: "+err.Error(), ""))
 		}
 	}
+	if o.Engine != nil {
+		if c.Engine, err = problem.ParseEngine(*o.Engine); err != nil {
+			errs = append(errs, flagError("--for: "+err.Error(), ""))
+		}
+	}
+	if o.MinWidth != nil && !validWidth(*o.MinWidth) {
+		errs = append(errs, flagError(fmt.Sprintf("--min-width: %d is not a multiple of %d from %d to %d", *o.MinWidth, problem.ColumnGranule, problem.ColumnGranule, problem.MaxDim), widthHint))
+	}
 	if o.Device != nil {
 		if t.Profile, err = p.profile(*o.Device); err != nil {
 			errs = append(errs, flagError("--device: "+err.Error(), profileHint))
@@ -204,6 +219,24 @@ func (p *Parts) override(c *Cluster) error {
 
 // profileHint is the hint for a device profile that is not known.
 const profileHint = "describe them with: neuroshard devices"
+
+func validWidth(width int) bool {
+	return width > 0 && width <= problem.MaxDim && width%problem.ColumnGranule == 0
+}
+
+// widened returns the tables with slices of at least MinWidth columns. A table that is
+// narrower stays whole, and a table that states a larger width keeps it.
+func (o *Overrides) widened(tables []problem.Table) []problem.Table {
+	if o.MinWidth == nil || !validWidth(*o.MinWidth) {
+		return tables
+	}
+	wide := slices.Clone(tables)
+	for i := range wide {
+		c := &wide[i].Constraint
+		c.MinWidth = max(c.MinWidth, min(*o.MinWidth, wide[i].Dim))
+	}
+	return wide
+}
 
 // replace sets a field to the value that is stated, if one is.
 func replace[T any](field, stated *T) {

@@ -19,7 +19,7 @@ import (
 // reuse_16. The first three are required.
 var csvColumns = []string{
 	"name", "rows", "dim", "module", "pooling_factor", "weighted", "precision", "optimizer", "zipf",
-	"devices", "group", "no_split", "min_width", "reuse_batch", "unique_rows",
+	"devices", "group", "no_split", "min_width", "sharding_types", "reuse_batch", "unique_rows",
 }
 
 // maxCSVLine bounds a line, so that one line of commas cannot fill memory.
@@ -372,7 +372,24 @@ func (r *csvReader) constraint() (c problem.Constraint, ok bool) {
 	c.NoSplit, _ = r.boolean("no_split")
 	width, _ := r.whole("min_width", widthHint)
 	c.MinWidth = int(width)
+	c.ShardingTypes = r.shardingTypes()
 	return c, ok
+}
+
+// shardingTypes reads the sharding types that a table may have.
+func (r *csvReader) shardingTypes() (list []problem.ShardingType) {
+	cell, stated := r.cell("sharding_types")
+	if !stated {
+		return nil
+	}
+	for _, text := range strings.Split(cell, ";") {
+		text = strings.TrimSpace(text)
+		k, err := problem.ParseShardingType(text)
+		if r.enum(r.line, err, text, "sharding type", shardingTypes()); err == nil {
+			list = append(list, k)
+		}
+	}
+	return list
 }
 
 // lineLimited passes r on until a line is longer than maxCSVLine.

@@ -159,7 +159,7 @@ const chunkTables = 4096
 
 // stated is the set of those properties of a table that have defaults and were
 // stated by the table itself.
-type stated uint8
+type stated uint16
 
 const (
 	statedPooling stated = 1 << iota
@@ -167,6 +167,10 @@ const (
 	statedWeighted
 	statedPrecision
 	statedOptimizer
+	statedDevices
+	statedNoSplit
+	statedMinWidth
+	statedShardingTypes
 )
 
 // defaults are the values for tables that do not state them.
@@ -177,6 +181,26 @@ type defaults struct {
 	weighted  bool
 	precision problem.Precision
 	optimizer problem.Optimizer
+	// constraint holds the constraints of the tables that do not state their own.
+	constraint problem.Constraint
+}
+
+// constrain gives a table the constraints that it does not state itself. A table that is
+// narrower than the least width of a slice stays whole.
+func (d *defaults) constrain(t *problem.Table, has stated) {
+	c, missing := &t.Constraint, d.stated&^has
+	if missing&statedDevices != 0 {
+		c.Devices = slices.Clone(d.constraint.Devices)
+	}
+	if missing&statedNoSplit != 0 {
+		c.NoSplit = d.constraint.NoSplit
+	}
+	if missing&statedMinWidth != 0 {
+		c.MinWidth = min(d.constraint.MinWidth, t.Dim)
+	}
+	if missing&statedShardingTypes != 0 {
+		c.ShardingTypes = slices.Clone(d.constraint.ShardingTypes)
+	}
 }
 
 func (b *builder) read(in *bufio.Reader, opt Options) {
@@ -296,6 +320,7 @@ func (b *builder) finish() {
 		if s&statedOptimizer == 0 {
 			t.Optimizer = d.optimizer
 		}
+		d.constrain(t, s)
 	}
 	if unstatedAccess > 0 {
 		b.warn(noAccess, unstatedAccess, fmt.Sprintf("no access distribution: Zipf %v is assumed", access.DefaultExponent))

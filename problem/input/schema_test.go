@@ -28,7 +28,7 @@ func schema(t *testing.T, name string) *jsonschema.Schema {
 var beyondSchema = []string{
 	"duplicate names", "duplicate key", "reuse sum", "group apart", "min_width above dim",
 	"pin to a missing device", "pooling beyond float64", "rows huge", "rows huge exponent",
-	"twice", "two objects", "not UTF-8",
+	"twice", "two objects", "not UTF-8", "sharding types and devices",
 }
 
 // TestSchemaAgrees wants the schema to refuse what the parser and Check refuse.
@@ -103,6 +103,8 @@ func TestSchemaTakesGood(t *testing.T) {
 		inTable(`"constraints": {}`),
 		inTable(`"constraints": {"devices": [7, 0], "no_split": false, "min_width": 0}`),
 		inTables(`{"name": "a", "rows": 1e6, "dim": 4.0}`),
+		inTable(`"constraints": {"sharding_types": ["row_wise", "grid"]}`),
+		`{"format": "neuroshard-tables", "version": 1, "defaults": {"constraints": {"devices": [0, 1], "no_split": true, "min_width": 64, "sharding_types": ["column_wise"]}}, "tables": [{"name": "a", "rows": 1, "dim": 4}]}`,
 		inTables(`{"name": "a", "rows": 1099511627776, "dim": 4}`),
 		`{"tables": [{"dim": 16384, "rows": 1, "name": "a"}], "batch": 16777216, "version": 1, "format": "neuroshard-tables", "defaults": {}}`,
 		`{"tables": [{"dim": 4, "rows": 1, "name": "a"}], "version": 1, "format": "neuroshard-tables", "defaults": {"pooling_factor": 2, "weighted": true, "precision": "fp16", "optimizer": "sgd", "zipf": 1}}`,
@@ -123,6 +125,7 @@ func TestSchemaTakesGood(t *testing.T) {
 		`{}`,
 		`{"devices": 8, "devices_per_host": 8, "device": "h200", "memory": "1.5 tib", "reserve_share": 0, "reserve_fixed": "0B", "batch": 1}`,
 		`{"devices": 8, "device": "h200", "host_memory": "1.5TiB", "comm_precision": "fp16"}`,
+		`{"devices": 8, "device": "h200", "engine": "torchrec"}`,
 		`{"devices": 65536, "device": "a100-80", "devices_per_host": 8, "memory": "40gb", "reserve_share": 0.99}`,
 	} {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(content))

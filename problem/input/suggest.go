@@ -43,6 +43,9 @@ var synonyms = map[string]string{
 	"batch_size":       "batch",
 	"hbm":              "memory",
 	"min_partition":    "min_width",
+	"kinds":            "sharding_types",
+	"sharding_type":    "sharding_types",
+	"framework":        "engine",
 }
 
 // scenarioWords maps words for what a scenario states to its own.

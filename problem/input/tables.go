@@ -19,11 +19,13 @@ const (
 // The keys of the format's objects, in the order in which Write writes them.
 var (
 	fileKeys       = []string{"format", "version", "batch", "defaults", "tables"}
-	defaultsKeys   = []string{"pooling_factor", "weighted", "precision", "optimizer", "zipf"}
+	defaultsKeys   = []string{"pooling_factor", "weighted", "precision", "optimizer", "zipf", "constraints"}
 	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "weighted", "precision", "optimizer", "access", "constraints"}
 	featureKeys    = []string{"name", "pooling_factor"}
 	accessKeys     = []string{"reuse", "batch", "unique_rows", "zipf", "uniform"}
-	constraintKeys = []string{"devices", "device", "group", "no_split", "min_width"}
+	constraintKeys = []string{"devices", "device", "group", "no_split", "min_width", "sharding_types"}
+	// defaultConstraintKeys are the constraints that all tables of a file may have.
+	defaultConstraintKeys = []string{"devices", "device", "no_split", "min_width", "sharding_types"}
 )
 
 // Hints that several formats share.
@@ -127,6 +129,14 @@ func (r jsonReader) defaultsKey() {
 				d.zipf = access.DefaultExponent
 			}
 			d.stated |= statedAccess
+		case "constraints":
+			var constrained stated
+			d.constraint, constrained, _ = s.constraints(defaultConstraintKeys)
+			d.stated |= constrained
+			if width := d.constraint.MinWidth; width < 0 || width > problem.MaxDim || width%problem.ColumnGranule != 0 {
+				s.add(s.Line(), fmt.Sprintf("min_width: %d is not a multiple of %d from 0 to %d", width, problem.ColumnGranule, problem.MaxDim), widthHint)
+				d.constraint.MinWidth = 0
+			}
 		}
 	}
 }
@@ -181,7 +191,9 @@ func (t *tableReader) key(key string) (part unread, ok bool) {
 		t.Dim, ok = t.dim()
 		return unreadDim, ok
 	case "constraints":
-		t.Constraint, ok = t.constraints()
+		var constrained stated
+		t.Constraint, constrained, ok = t.constraints(constraintKeys)
+		t.stated |= constrained
 		return unreadDevices, ok
 	case "precision":
 		t.stated |= statedPrecision
@@ -437,30 +449,65 @@ func (s *scanner) devices() (devices []int) {
 	return devices
 }
 
-// constraints reads the constraints; ok is false where it is not clear which
-// devices are allowed.
-func (s *scanner) constraints() (c problem.Constraint, ok bool) {
+// shardingTypes reads the sharding types that a table may have.
+func (s *scanner) shardingTypes() (list []problem.ShardingType) {
+	before := s.count()
+	for range s.List("sharding_types") {
+		line := s.Line()
+		text, ok := s.Text("sharding_types")
+		if !ok {
+			continue
+		}
+		k, err := problem.ParseShardingType(text)
+		if s.enum(line, err, text, "sharding type", shardingTypes()); err == nil {
+			list = append(list, k)
+		}
+	}
+	if len(list) == 0 && !s.Failed() && s.count() == before {
+		s.add(s.Line(), "sharding_types is an empty list: the table could have none", "leave it out to allow all sharding types")
+	}
+	return list
+}
+
+func shardingTypes() []string {
+	var names []string
+	for _, k := range problem.ShardingTypes() {
+		names = append(names, string(k))
+	}
+	return names
+}
+
+// constraints reads the constraints, which may have the given keys, and which of them are
+// stated. ok is false where it is not clear which devices are allowed.
+func (s *scanner) constraints(keys []string) (c problem.Constraint, has stated, ok bool) {
 	ok = true
 	s.Next()
-	line, o := s.Line(), s.Object("constraints", constraintKeys)
+	line, o := s.Line(), s.Object("constraints", keys)
 	for key := range o.Keys() {
 		switch key {
 		case "devices":
 			before := s.count()
 			c.Devices = append(c.Devices, s.devices()...)
 			ok = ok && s.count() == before
+			has |= statedDevices
 		case "device":
 			d, read := s.whole("device", deviceHint)
 			if ok = ok && read; read {
 				c.Devices = append(c.Devices, int(d))
 			}
+			has |= statedDevices
 		case "group":
 			c.Colocation = s.colocation()
 		case "no_split":
 			c.NoSplit, _ = s.Bool("no_split")
+			has |= statedNoSplit
 		case "min_width":
 			width, _ := s.whole("min_width", widthHint)
 			c.MinWidth = int(width)
+			has |= statedMinWidth
+		case "sharding_types":
+			c.ShardingTypes = s.shardingTypes()
+			has |= statedShardingTypes
 		}
 	}
 	if o.Has("device") && o.Has("devices") && !s.Failed() {
@@ -468,5 +515,5 @@ func (s *scanner) constraints() (c problem.Constraint, ok bool) {
 		slices.Sort(c.Devices)
 		c.Devices, ok = slices.Compact(c.Devices), false
 	}
-	return c, ok
+	return c, has, ok
 }

@@ -23,7 +23,7 @@ import (
 // MaxTopologyBytes is the size above which a topology file is refused.
 const MaxTopologyBytes = unit.MiB
 
-var topologyKeys = []string{"devices", "devices_per_host", "device", "memory", "reserve_share", "reserve_fixed", "host_memory", "batch", "comm_precision"}
+var topologyKeys = []string{"devices", "devices_per_host", "device", "memory", "reserve_share", "reserve_fixed", "host_memory", "batch", "comm_precision", "engine"}
 
 // TopologyFile is the content of a topology file.
 type TopologyFile struct {
@@ -37,6 +37,8 @@ type TopologyFile struct {
 	// CommPrecision is the number format of what devices send each other; fp32 where
 	// the file states none.
 	CommPrecision problem.Precision
+	// Engine is the engine that the file states; empty: none.
+	Engine problem.Engine
 
 	lines  map[string]int
 	faulty bool
@@ -76,8 +78,8 @@ func (f TopologyFile) forgive(t *hardware.Topology) {
 
 // Topology reads a topology from YAML or JSON: an object with the keys devices,
 // devices_per_host, device (a profile's name), memory, reserve_share,
-// reserve_fixed, host_memory (sizes with a unit, such as "40GiB"), batch and
-// comm_precision (a precision's name). None of them is required here. Content that
+// reserve_fixed, host_memory (sizes with a unit, such as "40GiB"), batch,
+// comm_precision (a precision's name) and engine (an engine's name). None of them is required here. Content that
 // begins with "{" is JSON unless the name ends in .yaml or .yml. YAML aliases and anchors, several documents, and files above
 // MaxTopologyBytes are refused.
 //
@@ -292,7 +294,7 @@ func yamlType(n *yaml.Node) string {
 // wanted names the type of a key's value.
 func wanted(key string) string {
 	switch key {
-	case "device", "comm_precision":
+	case "device", "comm_precision", "engine":
 		return "a string"
 	case "memory", "reserve_fixed", "host_memory":
 		return "a size with its unit"
@@ -323,10 +325,9 @@ func (t *topologyReader) set(e entry) {
 	case "host_memory":
 		t.Topology.HostMemory = t.size(e)
 	case "comm_precision":
-		var err error
-		if t.CommPrecision, err = problem.ParsePrecision(e.value); err != nil || !e.quoted {
-			t.add(e.line, fmt.Sprintf("comm_precision %s is unknown", quote(e.value)), suggest(e.value, problem.Precisions()))
-		}
+		t.CommPrecision = named(t.report, e, problem.ParsePrecision, problem.Precisions())
+	case "engine":
+		t.Engine = named(t.report, e, problem.ParseEngine, problem.Engines())
 	case "reserve_share":
 		const hint = "it is a share of the memory: write 0.15 for 15 %"
 		if e.quoted {
@@ -340,6 +341,15 @@ func (t *topologyReader) set(e entry) {
 		}
 		t.Topology.ReserveShare = hardware.ReserveShare(share)
 	}
+}
+
+// named returns the value that an entry names, one of the known ones.
+func named[T any](r *report, e entry, parse func(string) (T, error), known []string) T {
+	value, err := parse(e.value)
+	if err != nil || !e.quoted {
+		r.add(e.line, fmt.Sprintf("%s %s is unknown", e.key, quote(e.value)), suggest(e.value, known))
+	}
+	return value
 }
 
 func (t *topologyReader) whole(e entry, hint string) int {

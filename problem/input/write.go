@@ -106,6 +106,8 @@ type (
 		Colocation string `json:"group,omitempty"`
 		NoSplit    bool   `json:"no_split,omitempty"`
 		MinWidth   int    `json:"min_width,omitempty"`
+
+		ShardingTypes []problem.ShardingType `json:"sharding_types,omitempty"`
 	}
 )
 
@@ -130,8 +132,8 @@ func tableOf(t *problem.Table) jsonTable {
 		out.Access = &jsonAccess{Uniform: true}
 	}
 	c := t.Constraint
-	if len(c.Devices) > 0 || c.Colocation != "" || c.NoSplit || c.MinWidth > 0 {
-		out.Constraints = &jsonConstraints{Devices: c.Devices, Colocation: c.Colocation, NoSplit: c.NoSplit, MinWidth: c.MinWidth}
+	if len(c.Devices) > 0 || c.Colocation != "" || c.NoSplit || c.MinWidth > 0 || len(c.ShardingTypes) > 0 {
+		out.Constraints = &jsonConstraints{Devices: c.Devices, Colocation: c.Colocation, NoSplit: c.NoSplit, MinWidth: c.MinWidth, ShardingTypes: c.ShardingTypes}
 		if len(c.Devices) == 1 {
 			out.Constraints.Devices, out.Constraints.Device = nil, &c.Devices[0]
 		}

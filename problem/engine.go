@@ -1,0 +1,69 @@
+package problem
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Engine is the name of the training system that is to run a plan. The empty name stands
+// for any system, and has no rules.
+type Engine string
+
+// The engines.
+const (
+	TorchRec Engine = "torchrec"
+	HugeCTR  Engine = "hugectr"
+)
+
+// EngineRules are what an engine demands of a plan, so that it trains the plan, stores
+// checkpoints of it, and resumes from them. The zero value demands nothing.
+type EngineRules struct {
+	Engine Engine
+	// Name is the engine's name in texts.
+	Name string
+	// EqualSlices says that all slices of a table have the same width.
+	EqualSlices bool
+	// OneSlice says that a device holds at most one slice of a table.
+	OneSlice bool
+	// OneTier says that all shards of a table lie in the same tier, with the same cache
+	// share.
+	OneTier bool
+	// OnlyHBM says that no table lies in host memory.
+	OnlyHBM bool
+	// NoIdle says that every device holds a part of a table.
+	NoIdle bool
+}
+
+// engines holds the rules of each engine. The search, Problem.Validate, Plan.Validate and
+// the exports read them. docs/EXPORT.md gives the reasons.
+var engines = []EngineRules{
+	{Engine: TorchRec, Name: "TorchRec", EqualSlices: true, OneTier: true},
+	{Engine: HugeCTR, Name: "HugeCTR", EqualSlices: true, OneTier: true, OneSlice: true, OnlyHBM: true, NoIdle: true},
+}
+
+// Rules returns the rules of the engine; the zero value for the empty name and for an
+// unknown one.
+func (e Engine) Rules() EngineRules {
+	i := slices.IndexFunc(engines, func(r EngineRules) bool { return r.Engine == e })
+	if i < 0 {
+		return EngineRules{}
+	}
+	return engines[i]
+}
+
+// Engines returns the names of all engines. The slice is the caller's.
+func Engines() []string {
+	var names []string
+	for _, r := range engines {
+		names = append(names, string(r.Engine))
+	}
+	return names
+}
+
+// ParseEngine reads an engine's name.
+func ParseEngine(s string) (Engine, error) {
+	if slices.Contains(Engines(), s) {
+		return Engine(s), nil
+	}
+	return "", fmt.Errorf("engine %q is unknown: choose one of %s", s, joined(Engines()))
+}

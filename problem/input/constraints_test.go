@@ -1,0 +1,97 @@
+package input
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// TestDefaultConstraints: a constraint of the defaults holds for each table that does not
+// state that constraint itself. A table narrower than the least width stays whole.
+func TestDefaultConstraints(t *testing.T) {
+	const content = `{"format": "neuroshard-tables", "version": 1,
+		"tables": [
+			{"name": "a", "rows": 10, "dim": 64},
+			{"name": "narrow", "rows": 10, "dim": 8, "constraints": {}},
+			{"name": "own", "rows": 10, "dim": 64, "constraints": {"min_width": 8, "device": 3}},
+			{"name": "free", "rows": 10, "dim": 64, "constraints": {"no_split": false, "sharding_types": ["row_wise"], "devices": [2, 1]}}],
+		"defaults": {"constraints": {"min_width": 32, "no_split": true, "sharding_types": ["row_wise", "column_wise"], "devices": [0, 1, 2, 3]}}}`
+	file, err := Tables("tables.json", strings.NewReader(content), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	types, all := []problem.ShardingType{problem.RowWise, problem.ColumnWise}, []int{0, 1, 2, 3}
+	want := []problem.Constraint{
+		{Devices: all, NoSplit: true, MinWidth: 32, ShardingTypes: types},
+		{Devices: all, NoSplit: true, MinWidth: 8, ShardingTypes: types},
+		{Devices: []int{3}, NoSplit: true, MinWidth: 8, ShardingTypes: types},
+		{Devices: []int{2, 1}, MinWidth: 32, ShardingTypes: []problem.ShardingType{problem.RowWise}},
+	}
+	for i, table := range file.Tables {
+		if diff := cmp.Diff(want[i], table.Constraint); diff != "" {
+			t.Errorf("table %s (-want +got):\n%s", table.Name, diff)
+		}
+	}
+	var written bytes.Buffer
+	if err := Write(&written, file.Tables[:3], 0); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Tables("tables.json", &written, Options{})
+	if diff := cmp.Diff(file.Tables[:3], again.Tables); err != nil || diff != "" {
+		t.Errorf("written and read, error %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestShardingTypesInCSV(t *testing.T) {
+	file, err := Tables("t.csv", strings.NewReader("name,rows,dim,sharding_types\na,10,4,row_wise; grid\nb,10,4,\n"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []problem.ShardingType{problem.RowWise, problem.Grid}
+	if diff := cmp.Diff(want, file.Tables[0].Constraint.ShardingTypes); diff != "" || file.Tables[1].Constraint.ShardingTypes != nil {
+		t.Errorf("got %v and %v, want %v and none", file.Tables[0].Constraint.ShardingTypes, file.Tables[1].Constraint.ShardingTypes, want)
+	}
+	_, err = Tables("t.csv", strings.NewReader("name,rows,dim,sharding_types\na,10,4,rowwise\n"), Options{})
+	if want := `t.csv:2: table "a": sharding type "rowwise" is unknown (did you mean "row_wise"?)`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// TestMinWidthForAllTables: --min-width raises the least width of every table, up to the
+// width of the table.
+func TestMinWidthForAllTables(t *testing.T) {
+	file, err := Tables("tables.json", strings.NewReader(`{"format": "neuroshard-tables", "version": 1, "tables": [
+		{"name": "wide", "rows": 10, "dim": 128}, {"name": "narrow", "rows": 10, "dim": 16},
+		{"name": "own", "rows": 10, "dim": 128, "constraints": {"min_width": 64}}]}`), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	width, engine, devices, profile := 32, "torchrec", 4, "a100-80"
+	parts := Parts{Tables: file, Overrides: Overrides{MinWidth: &width, Engine: &engine, Devices: &devices, Device: &profile}}
+	p, _, err := parts.Problem()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{32, 16, 64} {
+		if got := p.Tables[i].MinWidth(); got != want {
+			t.Errorf("table %s: got a least width of %d, want %d", p.Tables[i].Name, got, want)
+		}
+	}
+	if p.Engine != problem.TorchRec || file.Tables[0].Constraint.MinWidth != 0 {
+		t.Errorf("engine %q, and the file's own table has %+v: want torchrec, and no change of the file", p.Engine, file.Tables[0].Constraint)
+	}
+	for _, wrong := range []int{0, -4, 6, problem.MaxDim + 4} {
+		width = wrong
+		if _, _, err := parts.Problem(); err == nil || !strings.Contains(err.Error(), "--min-width: ") {
+			t.Errorf("width %d: got error %v, want one of --min-width", wrong, err)
+		}
+	}
+	width, engine = 4, "pytorch"
+	if _, _, err := parts.Problem(); err == nil || !strings.Contains(err.Error(), `--for: engine "pytorch" is unknown: choose one of torchrec, hugectr`) {
+		t.Errorf("got error %v, want one of --for", err)
+	}
+}
