@@ -9,6 +9,7 @@
 //	File.Finish    brings the content to the disk
 //	File.Place     gives the file its path
 //	SyncFolder     brings renames to the disk
+//	Target         the path that a link leads to
 package atomicfile
 
 import (
@@ -28,12 +29,13 @@ const Suffix = ".part"
 
 // Write calls write to produce the content of the file at path. If write or a later
 // step fails, path still holds its old content and no other file remains. If path is a
-// link, Write replaces the file that the link leads to. If that file exists, its
-// permissions are kept. A path that exists but is not a regular file, such as
+// link, Write makes or replaces the file that the link leads to (Target). If that file
+// exists, its permissions are kept. A path that exists but is not a regular file, such as
 // /dev/stdout, is written directly.
 func Write(path string, write func(io.Writer) error) error {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	path, err := Target(path)
+	if err != nil {
+		return err
 	}
 	if old, err := os.Stat(path); err == nil && !old.Mode().IsRegular() {
 		return writeDirectly(path, write)
@@ -54,6 +56,28 @@ func Write(path string, write func(io.Writer) error) error {
 	return nil
 }
 
+// Target returns the path that path leads to as a link, through all links, and path itself
+// if it is not a link. There need not be a file at the target.
+func Target(path string) (string, error) {
+	const most = 40 // the limit of Linux
+	for at, n := path, 0; n < most; n++ {
+		to, err := os.Readlink(at)
+		if err != nil {
+			return at, nil
+		}
+		if !filepath.IsAbs(to) {
+			// The folder may be a link itself, and ".." then leads out of where it leads.
+			folder := filepath.Dir(at)
+			if real, err := filepath.EvalSymlinks(folder); err == nil {
+				folder = real
+			}
+			to = filepath.Join(folder, to)
+		}
+		at = to
+	}
+	return "", &os.PathError{Op: "write", Path: path, Err: syscall.ELOOP}
+}
+
 func writeDirectly(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -68,7 +92,7 @@ type File struct {
 	path string
 }
 
-// Create makes a new file in the folder of path. It has the permissions of the
+// Create makes a new file in the folder of path, and follows no link. It has the permissions of the
 // file at path, or those of any new file. The caller must end it with Place or
 // Discard.
 func Create(path string) (*File, error) {

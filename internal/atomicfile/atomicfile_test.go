@@ -141,3 +141,55 @@ func FuzzWrite(f *testing.F) {
 		}
 	})
 }
+
+// TestWriteThroughLinks writes to links, whether or not they lead to a file: a link stays a
+// link, and where it leads is the new content.
+func TestWriteThroughLinks(t *testing.T) {
+	for name, link := range map[string]func(folder string) string{
+		"to a file":            func(folder string) string { return filepath.Join(folder, "there", "old") },
+		"to no file yet":       func(folder string) string { return filepath.Join(folder, "there", "new") },
+		"relative, to no file": func(string) string { return filepath.Join("there", "new") },
+		"to a link to no file": func(folder string) string {
+			if err := os.Symlink("new", filepath.Join(folder, "there", "hop")); err != nil {
+				t.Fatal(err)
+			}
+			return filepath.Join("there", "hop")
+		},
+	} {
+		folder := t.TempDir()
+		if err := os.Mkdir(filepath.Join(folder, "there"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "there", "old"), []byte("old"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(folder, "link")
+		to := link(folder)
+		if err := os.Symlink(to, path); err != nil {
+			t.Fatal(err)
+		}
+		if err := Write(path, text("content")); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got, err := os.Readlink(path); err != nil || got != to {
+			t.Errorf("%s: got link %q, %v, want %q as before", name, got, err, to)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != "content" {
+			t.Errorf("%s: got %q, %v through the link, want content", name, got, err)
+		}
+	}
+}
+
+// TestWriteToLinkWithoutEnd refuses a link that leads to itself.
+func TestWriteToLinkWithoutEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(path, path); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(path, text("content")); err == nil {
+		t.Error("got no error")
+	}
+	if _, err := os.Readlink(path); err != nil {
+		t.Errorf("the link is gone: %v", err)
+	}
+}

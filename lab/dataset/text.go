@@ -262,8 +262,12 @@ func placeTogether(folder string, names, contents []string) error {
 	var files []*atomicfile.File
 	var err error
 	for i, name := range names {
+		var path string
+		if path, err = atomicfile.Target(filepath.Join(folder, name)); err != nil {
+			break
+		}
 		var f *atomicfile.File
-		if f, err = atomicfile.Create(filepath.Join(folder, name)); err != nil {
+		if f, err = atomicfile.Create(path); err != nil {
 			break
 		}
 		files = append(files, f)

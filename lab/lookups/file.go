@@ -40,6 +40,10 @@ func WriteFile(path string, b Bags) error {
 	if b.Len() > MaxBags || len(b.Indices) > MaxLookups {
 		return fmt.Errorf("%s: %d bags of %d lookups are more than the %d of %d of a lookup file", path, b.Len(), len(b.Indices), MaxBags, MaxLookups)
 	}
+	path, err := atomicfile.Target(path)
+	if err != nil {
+		return err
+	}
 	f, err := atomicfile.Create(path)
 	if err != nil {
 		return err
