@@ -2,6 +2,7 @@ package collect
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,10 +26,11 @@ import (
 
 // The binary of the test is also the fake worker, and the collector that is killed.
 const (
-	envFake      = "COLLECT_TEST_FAKE"      // how the fake worker behaves
-	envNote      = "COLLECT_TEST_NOTE"      // a file that it appends the requests' ops to
-	envMark      = "COLLECT_TEST_MARK"      // a file by which it knows that it was started before
-	envCollector = "COLLECT_TEST_COLLECTOR" // the folder to collect into
+	envFake          = "COLLECT_TEST_FAKE"           // how the fake worker behaves
+	envNote          = "COLLECT_TEST_NOTE"           // a file that it appends the requests' ops to
+	envMark          = "COLLECT_TEST_MARK"           // a file by which it knows that it was started before
+	envCollector     = "COLLECT_TEST_COLLECTOR"      // the folder to collect into
+	envCollectorFake = "COLLECT_TEST_COLLECTOR_FAKE" // how the collector's fake worker behaves; default slow
 )
 
 func TestMain(m *testing.M) {
@@ -139,6 +141,7 @@ func fakeWorker(mode string) {
 				fmt.Fprintln(os.Stderr, "no such module: torch")
 				os.Exit(3)
 			case "mute":
+				note(strconv.Itoa(os.Getpid()))
 				select {}
 			case "single":
 				hello.Caps = []string{protocol.CapCompute, protocol.CapCeilings, "sgd", "fp32"}
@@ -418,8 +421,9 @@ func collector(folder string) error {
 	if err != nil {
 		return err
 	}
-	opt := fakeOptions("slow")
-	opt.Env = append(os.Environ(), envCollector+"=", envFake+"=slow")
+	mode := cmp.Or(os.Getenv(envCollectorFake), "slow")
+	opt := fakeOptions(mode)
+	opt.Env = append(os.Environ(), envCollector+"=", envFake+"="+mode)
 	ctx := context.Background()
 	w, err := StartWorker(ctx, opt)
 	if err != nil {

@@ -18,6 +18,9 @@ type lock struct{ file *flock.Flock }
 
 // lockFolder locks the folder. It fails at once if another process holds the lock.
 func lockFolder(folder string) (*lock, error) {
+	if err := noLinks(folder); err != nil {
+		return nil, err
+	}
 	path := filepath.Join(folder, lockName)
 	for {
 		f := flock.New(path, flock.SetPermissions(0o666))
@@ -42,6 +45,23 @@ func lockFolder(folder string) (*lock, error) {
 			return nil, fmt.Errorf("folder %s: lock: %w", folder, err)
 		}
 	}
+}
+
+// noLinks refuses a folder with a link under the name of a file or folder that a run writes
+// to: the run would write to wherever the link leads.
+func noLinks(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		ours := name == lockName || name == journalName || strings.HasPrefix(name, passPrefix)
+		if ours && e.Type()&os.ModeSymlink != 0 {
+			return fmt.Errorf("%s is a link, and collect follows no link in its folder: remove the link, or name another folder", filepath.Join(folder, name))
+		}
+	}
+	return nil
 }
 
 // owner returns the note that the process with the lock wrote, if any.

@@ -10,10 +10,13 @@ import (
 	"github.com/neuroshard/neuroshard/lab/dataset"
 )
 
+// passPrefix begins the names of the folders of passes.
+const passPrefix = "pass-"
+
 // passFolder returns the folder of one pass. It exists until all passes are
 // measured.
 func passFolder(folder string, pass int) string {
-	return filepath.Join(folder, fmt.Sprintf("pass-%d", pass))
+	return filepath.Join(folder, fmt.Sprint(passPrefix, pass))
 }
 
 // passes measures the design of r once for each pass of r's options, each pass with

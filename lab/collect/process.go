@@ -67,7 +67,7 @@ func startProcess(command, env []string, stderr io.Writer) (*process, error) {
 	if p.out, err = p.cmd.StdoutPipe(); err != nil {
 		return nil, err
 	}
-	if err := p.cmd.Start(); err != nil {
+	if err := start(p.cmd, p.over); err != nil {
 		return nil, err
 	}
 	go p.read()
