@@ -36,7 +36,7 @@ const exitCodes = `The exit codes of all commands:
      diff found differences
   2  the command line, a file or its contents are wrong, or a file cannot be
      read or written
-  3  interrupted (Ctrl-C or SIGTERM): the best plan found until then was
+  3  interrupted (Ctrl-C, SIGTERM or SIGHUP): the best plan found until then was
      written, marked as interrupted
   4  an error of neuroshard itself
   5  interrupted before there was anything to write: nothing was written

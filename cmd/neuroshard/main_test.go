@@ -11,8 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -227,8 +229,19 @@ func TestInterrupted(t *testing.T) {
 	t.Error("got no complete plan however long the context lasted")
 }
 
-// TestSignal sends Ctrl-C to a real process in a search that would take minutes.
+// TestSignal sends Ctrl-C, or the signal of a terminal that is closed, to a real process
+// in a search that would take minutes.
 func TestSignal(t *testing.T) {
+	signals := []os.Signal{os.Interrupt}
+	if runtime.GOOS != "windows" {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	for _, s := range signals {
+		t.Run(s.String(), func(t *testing.T) { interruptSearch(t, s) })
+	}
+}
+
+func interruptSearch(t *testing.T, signal os.Signal) {
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +255,7 @@ func TestSignal(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(wait)
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		if err := cmd.Process.Signal(signal); err != nil {
 			t.Fatalf("after %v the search was over already: %v", wait, err)
 		}
 		_ = cmd.Wait() // its exit code says more
