@@ -6,7 +6,8 @@
 //	              stopped continues (run.go)
 //	NewSimulated  the Backend of the simulated device (simulated.go)
 //	StartWorker   the Backend of a process that runs kernels (worker.go), which
-//	              speaks package protocol on its pipes (process.go, process_linux.go)
+//	              speaks package protocol on its pipes (process.go; process_linux.go
+//	              and process_rest.go start it)
 //
 // Run checks the design and orders its samples (design.go), locks the folder
 // (lock.go), and writes each time to a journal when it is measured (journal.go).
