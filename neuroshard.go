@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
@@ -167,9 +168,24 @@ func simulated(profile hardware.Profile, modelSource string) bool {
 	return hardware.Known(profile.Name) && (modelSource == plan.Simulated || modelSource == plan.ClosedForm)
 }
 
-// search finds a placement with the Scorers of the price list.
+// search finds a placement with the Scorers of the price list. The placement leaves
+// Problem.BackwardRoom free on every device if the tables fit so. They are placed without
+// that room if they do not, and if the search can try all placements.
 func (l *line) search(ctx context.Context, opt search.Options) (search.Result, error) {
 	opt.ColumnsOnly = opt.ColumnsOnly || !beyondColumns(l.prices)
+	started := time.Now()
+	if room := l.problem.BackwardRoom(); room > 0 {
+		roomy, brief := *l.problem, opt
+		roomy.Topology.ReserveFixed += room
+		brief.Brief = true
+		found, err := search.Run(ctx, &roomy, l.prices.NewScorer, brief)
+		if infeasible := (*search.Infeasible)(nil); !errors.As(err, &infeasible) && !found.Optimal {
+			return found, err
+		}
+	}
+	if opt.Budget > 0 {
+		opt.Budget = max(time.Nanosecond, opt.Budget-time.Since(started))
+	}
 	return search.Run(ctx, l.problem, l.prices.NewScorer, opt)
 }
 

@@ -168,7 +168,7 @@ func TestDiffJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"cost_ms":{"before":12.75,"after":12.75},` +
-		`"devices":[{"device":0,"before":{"shards":5,"dim_sum":116,"memory_bytes":2716648,"total_ms":4.25},"after":{"shards":5,"dim_sum":116,"memory_bytes":2716648,"total_ms":4.25}}],` +
+		`"devices":[{"device":0,"before":{"shards":5,"dim_sum":116,"memory_bytes":2270344,"total_ms":4.25},"after":{"shards":5,"dim_sum":116,"memory_bytes":2270344,"total_ms":4.25}}],` +
 		`"tables":[{"name":"user","before":{"rows":1000,"dim":64,"sharding_type":"table_wise","shards":1,"devices":[0]},"after":{"rows":1000,"dim":64,"sharding_type":"table_wise","shards":1,"devices":[1]},` +
 		`"resized":false,"sharding_type_changed":false,"recut":false,"moved":true,"moves":[{"rows":[0,1000],"columns":[0,64],"from":0,"to":1,"from_tier":"hbm","to_tier":"hbm","elements":64000}],"elements":64000}],` +
 		`"unchanged":0,"only_before":[],"only_after":[],"elements":64000}`

@@ -141,9 +141,9 @@ func TestNew(t *testing.T) {
 	if want := unit.Bytes(32*(22016+1536+3072+3072+768) + 8*(2049+3*1025+257)); d.Memory.Indices != want {
 		t.Errorf("device 3: got %d index bytes, want %d", d.Memory.Indices, want)
 	}
-	// Pooled vectors of all but everywhere, which has the table's gradients instead.
-	if want := unit.Bytes(4 * 1024 * (2*16 + 16 + 16 + 8)); d.Memory.Outputs != want || d.Memory.Gradients != want+4*10*4 {
-		t.Errorf("device 3: got %d bytes of outputs and %d of gradients, want %d and %d", d.Memory.Outputs, d.Memory.Gradients, want, want+4*10*4)
+	// Pooled vectors of all but everywhere, which has the table's gradients twice instead.
+	if want := unit.Bytes(4 * 1024 * (2*16 + 16 + 16 + 8)); d.Memory.Outputs != want || d.Memory.Gradients != want+2*4*10*4 {
+		t.Errorf("device 3: got %d bytes of outputs and %d of gradients, want %d and %d", d.Memory.Outputs, d.Memory.Gradients, want, want+2*4*10*4)
 	}
 	if want := p.Topology.Reserve(); d.Memory.Reserve != want {
 		t.Errorf("device 3: got %d bytes of reserve, want %d", d.Memory.Reserve, want)

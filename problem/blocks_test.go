@@ -27,14 +27,15 @@ func TestBlocksOfByPooling(t *testing.T) {
 	}
 }
 
-// TestMemoryOfReplicaInHalf: the weights have 2 bytes each, their gradients 4.
+// TestMemoryOfReplicaInHalf: the weights have 2 bytes each, their gradients 8: TorchRec
+// computes them in fp32, rounds them, and has a bucket for the all-reduce.
 func TestMemoryOfReplicaInHalf(t *testing.T) {
 	p := spreadProblem()
 	p.Tables[0].Precision = FP16
 	s := p.Whole(0)
 	s.ShardingType = DataParallel
-	if m := p.ShardMemory(s); m.Weights != 16000 || m.Gradients != 32000 {
-		t.Errorf("got weights of %d bytes and gradients of %d, want 16000 and 32000", m.Weights, m.Gradients)
+	if m := p.ShardMemory(s); m.Weights != 16000 || m.Gradients != 64000 {
+		t.Errorf("got weights of %d bytes and gradients of %d, want 16000 and 64000", m.Weights, m.Gradients)
 	}
 }
 

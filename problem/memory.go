@@ -13,16 +13,35 @@ import (
 //	weights     R * D * bytes of the precision
 //	optimizer   Optimizer.StateBytes(R, D)
 //	outputs     B * F * D * 4              pooled vectors, fp32, before the all-to-all
-//	gradients   B * F * D * 4              the gradients of the pooled vectors, fp32
+//	gradients   B * F * D * 4              the vectors that are sent, later their gradients
+//	            2 * R * D * 4              data_parallel: dense gradients, and no outputs
 //	indices     ceil(B * L) * (8 + 24) + (B * F + 1) * 8 [+ ceil(B * L) * 4 if weighted]
-//	received    2 * ceil(B / n) * sum of F * D over ALL tables * 4   (n > 1)
+//	received    ceil(B / n) * sum of F * D over ALL tables * 4   (n > 1)
 //	reserve     Topology.Reserve()
 //
 // The line indices holds the 64-bit row indices and bag offsets of the batch, and the
 // buffers in which the exact backward sorts the indices: a pair (64-bit key, 32-bit bag)
 // for each lookup, twice, because a radix sort does not write over its input. The line
-// received holds the pooled vectors that a device receives for its own samples, and their
-// gradients; it does not depend on the placement.
+// received holds the pooled vectors that a device receives for its own samples; it does
+// not depend on the placement.
+//
+// The vectors' lines are what TorchRec 1.6.1 allocates in a training step on CPUs, as
+// python/tests/test_torchrec_memory.py measures with 1, 2 and 4 processes. With O for the
+// outputs of a device and V for the line received, the live bytes are
+//
+//	2 * O + V   in the forward all-to-all: outputs, their copy to be sent, room to receive
+//	2 * V       after it: what was received, by device, and joined by sample
+//	3 * V       before the backward all-to-all: the gradient that the dense part returns,
+//	            its parts by device, and the parts joined to be sent
+//	2 * V + O   in the backward all-to-all: the gradient, what is sent, room to receive
+//	O           in the backward of the lookups
+//
+// Outputs and gradients never live together, but outputs and their copy do. The mean of O
+// over the devices is V, and a device with O >= V has its peak in the forward. A device
+// with O >= V / 2 takes no more in the backward than its lines say, if the dense part's own
+// gradient of V bytes is left to the reserve. With fewer outputs a device may take up to
+// BackwardRoom more; plans leave that room where the tables fit so. The gradients of a
+// data_parallel table live twice, as autograd's tensor and in the bucket of the all-reduce.
 
 // Sizes of the buffers' elements, in bytes.
 const (
@@ -126,7 +145,7 @@ func (p *Problem) ShardMemory(s Shard) Memory {
 		m.Indices += unit.Bytes(n * weightBytes)
 	}
 	if s.ShardingType == DataParallel {
-		m.Outputs, m.Gradients = 0, unit.Bytes(rows*dim*OutputBytes)
+		m.Outputs, m.Gradients = 0, unit.Bytes(2*rows*dim*OutputBytes)
 	}
 	if s.Tier.OnHost() {
 		m.Host = m.Weights + m.Optimizer
@@ -168,9 +187,13 @@ func (p *Problem) DeviceMemory() Memory {
 		dims += int64(p.Tables[i].Dim) * int64(len(p.Tables[i].Features))
 	}
 	samples := p.localBatch()
-	m.Received = unit.Bytes(2 * samples * dims * OutputBytes)
+	m.Received = unit.Bytes(samples * dims * OutputBytes)
 	return m
 }
+
+// BackwardRoom returns the bytes that a device without pooled vectors of its own takes in
+// the backward all-to-all beyond the lines of its memory: as much as it receives.
+func (p *Problem) BackwardRoom() unit.Bytes { return p.DeviceMemory().Received }
 
 // ShardBudget returns the bytes that the shards of one device may take: the device's
 // memory minus DeviceMemory. If it is negative, no placement fits.

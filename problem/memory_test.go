@@ -67,12 +67,12 @@ func TestMemoryByHand(t *testing.T) {
 			t.Errorf("table %q: got %+v, want %+v", p.Tables[i].Name, got, want)
 		}
 	}
-	// 2 * ceil(1000/3) samples * (4 * 8 + 2 * 12 + 4) columns * 4 bytes.
-	want := problem.Memory{Received: 2 * 334 * 60 * 4, Reserve: 1<<28 + 11}
+	// ceil(1000/3) samples * (4 * 8 + 2 * 12 + 4) columns * 4 bytes.
+	want := problem.Memory{Received: 334 * 60 * 4, Reserve: 1<<28 + 11}
 	if got := p.DeviceMemory(); got != want {
 		t.Errorf("device: got %+v, want %+v", got, want)
 	}
-	if got, want := p.ShardBudget(), unit.Bytes(1<<30-1<<28-11-2*334*60*4); got != want {
+	if got, want := p.ShardBudget(), unit.Bytes(1<<30-1<<28-11-334*60*4); got != want {
 		t.Errorf("got a budget of %d for shards, want %d", got, want)
 	}
 }

@@ -33,7 +33,7 @@ func Memory(w io.Writer, pl *plan.Plan, device int, opt Options) error {
 	row := func(name string, bytes unit.Bytes, what string) []string {
 		return []string{name, count(int64(bytes)), bytes.String(), percent(float64(bytes), float64(total)), what}
 	}
-	outputs, gradients := "pooled vectors of the batch, before the all-to-all", "gradients of the pooled vectors"
+	outputs, gradients := "pooled vectors of the batch, before the all-to-all", "pooled vectors to be sent, later their gradients"
 	if !pl.Plain() {
 		outputs = "pooled vectors of the batch, before the exchanges"
 	}
@@ -54,7 +54,7 @@ func Memory(w io.Writer, pl *plan.Plan, device int, opt Options) error {
 		lines = append(lines, row("cache", m.Cache, "copies of the rows in host memory that are read most"))
 	}
 	lines = append(lines, [][]string{
-		row("received", m.Received, "this device's share of all pooled vectors and gradients"),
+		row("received", m.Received, "this device's share of all pooled vectors"),
 		row("used", used(d), ""),
 		row("reserve", m.Reserve, "kept free for the dense part and the allocator"),
 		row("free", total-used(d)-m.Reserve, ""),

@@ -1,0 +1,58 @@
+package neuroshard_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// TestActivationsThatFitUnderTorchRec plans four tables whose pooled vectors take 20 times
+// the memory of their rows. In a training step under TorchRec each of two devices takes
+// 1,674,260 bytes (python/tests/test_torchrec_memory.py), so 2 MiB are enough.
+func TestActivationsThatFitUnderTorchRec(t *testing.T) {
+	p := problem.Problem{
+		Batch:    1024,
+		Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 2, Memory: 2 * unit.MiB, ReserveShare: hardware.NoReserve},
+	}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		p.Tables = append(p.Tables, problem.Table{Name: name, Rows: 100, Dim: 64, Features: []problem.Feature{{Name: name, PoolingFactor: 1}}})
+	}
+	r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Plan.Validate(&p); err != nil {
+		t.Error(err)
+	}
+	for i := range r.Plan.Devices {
+		if total := r.Plan.Devices[i].Memory.Total(); total < 1_674_260 {
+			t.Errorf("device %d: got %d bytes, want at least the 1,674,260 that TorchRec takes", i, int64(total))
+		}
+	}
+}
+
+// TestRoomForTheBackward plans where the tables fit with and without the room that a
+// device without outputs needs in the backward: the plan leaves that room.
+func TestRoomForTheBackward(t *testing.T) {
+	p := problem.Problem{
+		Batch:    1024,
+		Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 2, Memory: 8 * unit.MiB, ReserveShare: hardware.NoReserve},
+	}
+	for _, rows := range []int64{20_000, 10, 10, 10, 10, 10} {
+		name := string(rune('a' + len(p.Tables)))
+		p.Tables = append(p.Tables, problem.Table{Name: name, Rows: rows, Dim: 64, Features: []problem.Feature{{Name: name, PoolingFactor: 1}}})
+	}
+	r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.Plan.Devices {
+		if d := &r.Plan.Devices[i]; d.Memory.Total()+p.BackwardRoom() > p.Topology.Memory {
+			t.Errorf("device %d: got %v in use, want %v left free of %v", i, d.Memory.Total(), p.BackwardRoom(), p.Topology.Memory)
+		}
+	}
+}
