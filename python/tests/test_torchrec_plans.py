@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import types
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -19,13 +20,22 @@ pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 from test_torchrec_tables import collection, table
 from torchrec.distributed.types import EmbeddingModuleShardingPlan
 
-from neuroshard_torchrec import PlanError, ReplicatedTablesWarning, load_plan, plans
+from neuroshard_torchrec import (
+    PlanError,
+    ReplicatedTablesWarning,
+    UnequalSlicesWarning,
+    load_plan,
+    plans,
+)
 from neuroshard_torchrec._torchrec import Placement, Shard, ShardingEnv, Table
 from neuroshard_torchrec.tables import Named
 
 Json = dict[str, Any]
 
-pytestmark = pytest.mark.filterwarnings("ignore::neuroshard_torchrec.ReplicatedTablesWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::neuroshard_torchrec.ReplicatedTablesWarning"),
+    pytest.mark.filterwarnings("ignore::neuroshard_torchrec.UnequalSlicesWarning"),
+]
 
 
 class Model(nn.Module):
@@ -195,15 +205,36 @@ def test_a_collection_that_is_the_model() -> None:
 def test_replicated_tables_are_warned_of(plan: Json) -> None:
     with pytest.warns(ReplicatedTablesWarning) as caught:
         load_plan(plan, Model(), ENV, local_size=2, device_type="cuda")
-    (warning,) = caught
+    (warning,) = (w for w in caught if w.category is ReplicatedTablesWarning)
     assert str(warning.message).startswith('replicated on every rank (data_parallel): "age"; ')
     assert "give them one with the dense parameters" in str(warning.message)
     assert warning.filename == __file__  # the caller's line
 
 
-def test_without_replicated_tables_nothing_is_warned_of() -> None:
+@pytest.mark.parametrize("plan", [exported(), native()], ids=["exported", "native"])
+def test_unequal_slices_are_warned_of(plan: Json) -> None:
+    with pytest.warns(UnequalSlicesWarning) as caught:
+        load_plan(plan, Model(), ENV, local_size=2, device_type="cuda")
+    (warning,) = (w for w in caught if w.category is UnequalSlicesWarning)
+    assert str(warning.message).startswith('slices of unequal widths: "word"; ')
+    assert "load_state_dict fails" in str(warning.message)
+    assert "--for torchrec" in str(warning.message)
+    assert warning.filename == __file__  # the caller's line
+
+
+def test_other_ranks_do_not_warn() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        group = types.SimpleNamespace(rank=lambda: 1)
+        load(exported(), env=types.SimpleNamespace(world_size=4, process_group=group))
+
+
+@pytest.mark.parametrize("ranks", [(1, 0), (1, 1)])
+def test_equal_slices_and_no_replicated_tables_are_not_warned_of(ranks: tuple[int, int]) -> None:
     plan = exported()
     plan["plan"]["user"]["age"] = entry("table_wise", shard(0, 0, 1000, 32, 2))
+    halves = (shard(0, 32 * i, 1000, 32, rank) for i, rank in enumerate(ranks))
+    plan["plan"]["item"]["word"] = entry("column_wise", *halves)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load(plan)

@@ -17,6 +17,7 @@ from .errors import (
     Problem,
     RankError,
     ReplicatedTablesWarning,
+    UnequalSlicesWarning,
 )
 from .planner import NeuroShardPlanner
 from .plans import load_plan
@@ -35,6 +36,7 @@ __all__ = [
     "RankError",
     "ReplicatedTablesWarning",
     "TorchRecVersionError",
+    "UnequalSlicesWarning",
     "load_plan",
     "tables_from_model",
     "write_tables",

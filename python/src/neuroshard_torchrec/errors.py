@@ -54,6 +54,11 @@ class ReplicatedTablesWarning(UserWarning):
     """Tables that every rank keeps whole, and that only an optimizer of the script trains."""
 
 
+class UnequalSlicesWarning(UserWarning):
+    """Tables in slices of unequal widths: TorchRec trains them, and its load_state_dict
+    fails on them."""
+
+
 NAME_SHOWN = 60
 """The most characters of a name that a message shows."""
 

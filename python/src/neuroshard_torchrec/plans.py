@@ -35,6 +35,7 @@ from .errors import (
     PlanError,
     Problem,
     ReplicatedTablesWarning,
+    UnequalSlicesWarning,
     nearest,
     quote,
     quoted,
@@ -153,6 +154,9 @@ def load_plan(
     whole on every rank (data_parallel): TorchRec trains them with no optimizer that
     is fused into the backward, only with one that the script makes, as it does for
     the dense parameters. Without it they stay as they are.
+
+    It warns by UnequalSlicesWarning of tables that the plan cuts into slices of
+    unequal widths: TorchRec trains them, but ``load_state_dict`` fails on them.
     """
     _types(model, env, local_size, device_type, modules, ignore)
     contents = _read(source)
@@ -178,18 +182,32 @@ def load_plan(
     plan: dict[str, dict[str, Placement]] = {c.path: {} for c in found}
     for t in tables:
         plan[t.path][t.table.name] = matched[t.path, t.table.name].placement
-    replicated = [
-        t.name for t in tables if plan[t.path][t.table.name].sharding_type == "data_parallel"
-    ]
-    if replicated and _first(env):
+    if _first(env):
+        _warn({t.name: plan[t.path][t.table.name] for t in tables})
+    return torchrec.sharding_plan(plan, device_type, local_size)
+
+
+def _warn(tables: Mapping[str, Placement]) -> None:
+    """Warns of what TorchRec does with these tables and does not say."""
+    replicated = [name for name, p in tables.items() if p.sharding_type == "data_parallel"]
+    if replicated:
         warnings.warn(
             f"replicated on every rank (data_parallel): {quoted(replicated)}; TorchRec fuses no "
             "optimizer into their backward, so give them one with the dense parameters, or they "
             "are not trained; docs/TORCHREC.md, Replicated tables, shows how",
             ReplicatedTablesWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    return torchrec.sharding_plan(plan, device_type, local_size)
+    unequal = [name for name, p in tables.items() if len({s.columns for s in p.shards}) > 1]
+    if unequal:
+        warnings.warn(
+            f"slices of unequal widths: {quoted(unequal)}; TorchRec trains them, but its "
+            "load_state_dict fails on them, even with the model's own state_dict(): plan with "
+            "neuroshard plan --for torchrec; docs/TORCHREC.md, Checkpoints, shows how to read a "
+            "checkpoint that such a plan has left",
+            UnequalSlicesWarning,
+            stacklevel=3,
+        )
 
 
 def _first(env: Any) -> bool:
@@ -708,7 +726,8 @@ def _report(where: str, model: list[str], plan: list[str], problems: list[Proble
 
 
 # Shards. What TorchRec takes for granted and does not check. The tests show that
-# these do not run, or run wrong in silence:
+# these do not run, or run wrong in silence. Unequal slices on different ranks are not
+# among these: they train, and only their checkpoints do not load.
 #
 #   blocks of rows of other sizes     rows are looked up on the wrong rank
 #   empty blocks of rows              losses are wrong, weights infinite (on a CPU)
