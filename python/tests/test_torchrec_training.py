@@ -158,10 +158,15 @@ HAND_WRITTEN = {
 def start(folder: Path, cases: list[Json], limit: int, program: str = "") -> tuple[int, str]:
     """Trains the cases, and returns the exit code and what was logged."""
     (folder / "cases.json").write_text(json.dumps(cases))
+    return launch(ranks.__file__, folder, limit, program)
+
+
+def launch(script: str, folder: Path, limit: int, program: str = "") -> tuple[int, str]:
+    """Runs a script on a folder, and returns the exit code and what was logged."""
     log = folder / "log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", ranks.__file__, str(folder)],
+            [sys.executable, "-W", "ignore", script, str(folder)],
             stdout=out,
             stderr=subprocess.STDOUT,
             env=environment(NEUROSHARD_BINARY=program),

@@ -18,6 +18,7 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -156,18 +157,40 @@ def reference(name: str) -> tuple[list[float], dict[str, torch.Tensor]]:
     return losses, {k: v.detach().clone() for k, v in model.state_dict().items()}
 
 
-def train(case: dict[str, Any], rank: int) -> dict[str, Any]:
-    name = case.get("optimizer", "sgd")
+def sharders_of(name: str) -> list[Any]:
     kinds = {
         "sgd": EmbOptimType.EXACT_SGD,
         "adagrad": EmbOptimType.EXACT_ADAGRAD,
         "rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD,
     }
-    sharders = [
+    return [
         EmbeddingBagCollectionSharder(
             fused_params={"optimizer": kinds[name], "learning_rate": RATE, "eps": 1e-8}
         )
     ]
+
+
+def steps(sharded: nn.Module, dense: Any, first: int, last: int) -> list[float]:
+    """Trains, and returns the mean losses of all ranks. The batches of a step are the
+    same for any number of ranks that divides RANKS."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    own = RANKS // ranks
+    losses = []
+    for step in range(first, last):
+        plain, weighted, targets = batch(step, list(range(own * rank, own * (rank + 1))))
+        dense.zero_grad()
+        loss = nn.functional.mse_loss(sharded(plain, weighted), targets)
+        loss.backward()
+        dense.step()
+        total = loss.detach().clone()
+        dist.all_reduce(total)
+        losses.append(total.item() / ranks)
+    return losses
+
+
+def train(case: dict[str, Any], rank: int) -> dict[str, Any]:
+    name = case.get("optimizer", "sgd")
+    sharders = sharders_of(name)
     torch.manual_seed(0)
     model = Model()
     start = {k: v.clone() for k, v in model.state_dict().items()}
@@ -185,16 +208,7 @@ def train(case: dict[str, Any], rank: int) -> dict[str, Any]:
         ),
         lambda parameters: optimizer_of(name, parameters),
     )
-    losses = []
-    for step in range(STEPS):
-        plain, weighted, targets = batch(step, [rank])
-        dense.zero_grad()
-        loss = nn.functional.mse_loss(sharded(plain, weighted), targets)
-        loss.backward()
-        dense.step()
-        total = loss.detach().clone()
-        dist.all_reduce(total)
-        losses.append(total.item() / RANKS)
+    losses = steps(sharded, dense, 0, STEPS)
     held, gathered = shards_of(sharded)
     weights, state = bytes_of(sharded)
     return {
@@ -319,17 +333,22 @@ def size(tensor: torch.Tensor | None) -> int:
     return 0 if tensor is None else tensor.numel() * tensor.element_size()
 
 
-def run(rank: int, folder: Path, cases: list[dict[str, Any]]) -> None:
+def join(rank: int, ranks: int, store: Path) -> None:
+    """Makes this process one of the ranks, on hosts of PER_HOST."""
     os.environ |= {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank % PER_HOST),
-        "WORLD_SIZE": str(RANKS),
+        "WORLD_SIZE": str(ranks),
         "LOCAL_WORLD_SIZE": str(PER_HOST),
     }
     torch.set_num_threads(1)
     random.seed(0)
-    store = dist.FileStore(str(folder / "store"), RANKS)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=RANKS)
+    file = dist.FileStore(str(store), ranks)
+    dist.init_process_group("gloo", store=file, rank=rank, world_size=ranks)
+
+
+def run(rank: int, folder: Path, cases: list[dict[str, Any]]) -> None:
+    join(rank, RANKS, folder / "store")
     references: dict[str, Any] = {}
     results: dict[str, Any] = {}
     begin = time.monotonic()
@@ -360,15 +379,15 @@ def run(rank: int, folder: Path, cases: list[dict[str, Any]]) -> None:
     dist.destroy_process_group()
 
 
-def main(folder: Path) -> int:
-    cases = json.loads((folder / "cases.json").read_text())
+def fork(ranks: int, work: Callable[[int], None]) -> int:
+    """Runs the work of each rank in a process of its own; returns 0, or 1 where one failed."""
     children = set()
-    for rank in range(RANKS):
+    for rank in range(ranks):
         child = os.fork()
         if child == 0:
             code = 1
             try:
-                run(rank, folder, cases)
+                work(rank)
                 code = 0
             except BaseException:
                 traceback.print_exc()
@@ -386,6 +405,11 @@ def main(folder: Path) -> int:
             for other in children:
                 os.kill(other, signal.SIGKILL)
     return worst
+
+
+def main(folder: Path) -> int:
+    cases = json.loads((folder / "cases.json").read_text())
+    return fork(RANKS, lambda rank: run(rank, folder, cases))
 
 
 if __name__ == "__main__":

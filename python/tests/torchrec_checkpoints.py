@@ -1,0 +1,156 @@
+"""Processes that train, write checkpoints, and resume from them under other plans.
+
+Run as ``python torchrec_checkpoints.py FOLDER``: ``FOLDER/cases.json`` has the recipe of
+docs/TORCHREC.md and the waves, each a number of ranks and its cases. Every wave has new
+processes, as a job that is started again; each rank leaves what it saw in
+``FOLDER/wave-N/rank-N.json``. It is no test itself: test_torchrec_checkpoints.py starts
+it once, and looks at the files.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+import torchrec_ranks as ranks
+from torch import nn
+from torch.distributed._shard.api import load_with_process_group
+from torchrec.distributed.model_parallel import DistributedModelParallel
+from torchrec.optim import RowWiseAdagrad
+from torchrec.optim.keyed import CombinedOptimizer, KeyedOptimizerWrapper
+from torchrec.optim.optimizers import in_backward_optimizer_filter
+
+HALF = 4
+"""The steps before a checkpoint, and the steps after it."""
+
+Recipe = dict[str, Any]
+
+
+def build(case: dict[str, Any], seed: int) -> tuple[nn.Module, Any]:
+    """Returns the model under the case's plan, and the optimizer of what is not fused."""
+    name = case["optimizer"]
+    sharders = ranks.sharders_of(name)
+    torch.manual_seed(seed)
+    model = ranks.Model()
+    start = dict(model.state_dict())
+    plan = ranks.plan_of(case, model, sharders)
+    sharded = DistributedModelParallel(model, device=ranks.CPU, plan=plan, sharders=sharders)
+    if "resume" not in case:  # else the weights stay as they were drawn, on each rank
+        sharded.load_state_dict(start)
+    parameters = dict(in_backward_optimizer_filter(sharded.named_parameters()))
+    if name != "rowwise_adagrad":
+        return sharded, KeyedOptimizerWrapper(parameters, lambda p: ranks.optimizer_of(name, p))
+    tables = {k: v for k, v in parameters.items() if ".embedding_bags." in k}
+    others = {k: v for k, v in parameters.items() if k not in tables}
+    parts = [KeyedOptimizerWrapper(others, lambda p: ranks.optimizer_of("adagrad", p))]
+    if tables:
+        parts += [KeyedOptimizerWrapper(tables, lambda p: RowWiseAdagrad(p, lr=ranks.RATE))]
+    return sharded, CombinedOptimizer(parts)
+
+
+def save(case: dict[str, Any], recipe: Recipe) -> dict[str, Any]:
+    """Trains without interruption; in the middle the state is kept, in two ways."""
+    sharded, dense = build(case, seed=0)
+    before = ranks.steps(sharded, dense, 0, HALF)
+    recipe["save"](sharded, dense, case["save"])
+    kept = io.BytesIO()
+    everything, state = recipe["state_of"](sharded, dense)
+    torch.save(state, kept)
+    result: dict[str, Any] = {
+        "before": before,
+        "after": ranks.steps(sharded, dense, HALF, 2 * HALF),
+        "plan": ranks.planned(sharded.plan),
+    }
+    kept.seek(0)
+    try:  # back to where it was, by state_dict and load_state_dict alone
+        with load_with_process_group(dist.group.WORLD):
+            state = torch.load(kept, weights_only=False)
+        sharded.load_state_dict(state["model"])
+        everything.load_state_dict(state["optimizer"])
+    except RuntimeError as e:
+        result["own"] = str(e)
+    dist.barrier()
+    if not case.get("fails"):
+        result["again"] = ranks.steps(sharded, dense, HALF, 2 * HALF)
+    return result
+
+
+def resume(case: dict[str, Any], recipe: Recipe) -> dict[str, Any]:
+    """Goes on where the checkpoint is."""
+    sharded, dense = build(case, seed=1 + dist.get_rank())
+    how = case.get("how", "recipe")
+    try:
+        if how == "recipe":
+            recipe["resume"](sharded, dense, case["resume"])
+        elif how == "default planner":
+            _, state = recipe["state_of"](sharded, dense)
+            dcp.load(state, checkpoint_id=case["resume"])
+        elif how == "weights":
+            state = {"model": sharded.state_dict()}
+            dcp.load(state, checkpoint_id=case["resume"])
+            sharded.load_state_dict(state["model"])
+        elif how == "in place":
+            sharded.load_state_dict = lambda _: None
+            recipe["resume"](sharded, dense, case["resume"])
+    except (RuntimeError, ValueError, dcp.api.CheckpointException) as e:
+        return {"error": str(e), "plan": ranks.planned(sharded.plan)}
+    return {
+        "after": ranks.steps(sharded, dense, HALF, 2 * HALF),
+        "plan": ranks.planned(sharded.plan),
+    }
+
+
+def order(case: dict[str, Any], _: Recipe) -> dict[str, Any]:
+    """Looks up one batch in the whole collection and in the sharded one."""
+    torch.manual_seed(0)
+    whole = ranks.Model().sparse.plain
+    sharded, _ = build(case, seed=0)
+    plain, _, _ = ranks.batch(0, [dist.get_rank()])
+    one, other = whole(plain), sharded.module.sparse.plain(plain)
+    by_name = one.to_dict()
+    return {
+        "whole": one.keys(),
+        "sharded": other.keys(),
+        "same values": torch.allclose(one.values(), other.values(), atol=1e-6),
+        "same by name": all(
+            torch.allclose(v, by_name[k], atol=1e-6) for k, v in other.to_dict().items()
+        ),
+    }
+
+
+def run(rank: int, wave: dict[str, Any], folder: Path, source: str) -> None:
+    ranks.join(rank, wave["ranks"], folder / "store")
+    recipe: Recipe = {}
+    exec(compile(source, "docs/TORCHREC.md", "exec"), recipe)
+    results = {}
+    begin = time.monotonic()
+    for case in wave["cases"]:
+        do = order if case.get("order") else save if "save" in case else resume
+        results[case["name"]] = do(case, recipe)
+        print(f"{rank}: {case['name']}: {time.monotonic() - begin:.1f} s", file=sys.stderr)
+        dist.barrier()
+    (folder / f"rank-{rank}.json").write_text(json.dumps(results))
+    dist.destroy_process_group()
+
+
+def main(folder: Path) -> int:
+    cases = json.loads((folder / "cases.json").read_text())
+    for i, wave in enumerate(cases["waves"]):
+        own = folder / f"wave-{i}"
+        shutil.rmtree(own, ignore_errors=True)  # of a start that was aborted
+        own.mkdir()
+        if ranks.fork(wave["ranks"], lambda r, w=wave, f=own: run(r, w, f, cases["recipe"])):
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
