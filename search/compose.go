@@ -11,7 +11,7 @@ type columnSlices struct{ stages []stage }
 
 func (c columnSlices) apply(r *run, s state) (state, error) {
 	if !r.forms.columns {
-		return s, r.forms.possible(r.catalog, r.opt.ShardingTypes)
+		return s, r.forms.possible(r.catalog)
 	}
 	if !r.forms.any() {
 		s, err := r.apply(c.stages, s)

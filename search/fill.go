@@ -8,12 +8,20 @@ import (
 )
 
 // Stage fill finds a placement if slices of columns do not fit in HBM. It looks at
-// bytes only, and moves as few tables as possible to other forms; later stages look at
-// times.
+// bytes only; later stages look at times. It takes the first placement that it finds:
 //
 //	1. the largest tables by rows             the smallest number that fits
 //	2. the coldest tables in host memory      the smallest number that fits, for each cache share;
 //	                                          first with no other table by rows, then with all
+//	3. any form of any table (variants.go)    all placements of a small problem (room.go), or
+//	                                          changes that remove overflow (repair.go)
+//
+// More memory never makes a problem infeasible. So a search that finds a placement with
+// some memory should find one with more memory, too. That is certain if step 3 tries all
+// placements: then the stage fails only if no placement fits. If step 3 does not get
+// through all placements of a large problem, the search may find a placement with some
+// memory and none with a little more. It fails for certain below the bound of function
+// balanced, which rises and falls with memory.
 
 // fill is the stage that makes tables fit in other forms. It fails with *Infeasible or
 // *NoShardingType if it finds no placement.
@@ -24,15 +32,44 @@ func (fill) apply(r *run, s state) (state, error) {
 		return s, nil
 	}
 	parts, ok := fitForms(r.catalog, &r.forms)
-	switch {
-	case !ok && s.infeasible == nil:
-		return s, r.forms.noRoom(r.catalog)
-	case !ok:
-		s.infeasible.Tried = r.forms.tried()
-		return s, s.infeasible
+	none := false
+	if !ok {
+		parts, none = fitVariants(r.catalog, &r.forms, r.ended)
+	}
+	if len(parts) == 0 {
+		return s, r.unfilled(s, none)
 	}
 	s.best = r.offerPlaced(s.best, parts)
 	return s, nil
+}
+
+// unfilled returns the error of a search that found no placement in any form. none says
+// that there is no placement.
+func (r *run) unfilled(s state, none bool) error {
+	if err := r.ctx.Err(); err != nil && !none {
+		return err
+	}
+	if s.infeasible == nil {
+		return r.forms.noRoom(r.catalog, none)
+	}
+	s.infeasible.Tried, s.infeasible.Proven = r.forms.tried(), none
+	return s.infeasible
+}
+
+// fitVariants returns a placement that fits, with a variant of each table. none is true
+// if there is no placement: the tables take more bytes than all devices have, whatever
+// their forms, or all placements were tried.
+func fitVariants(c *catalog, f *forms, ended func() bool) (parts []placed, none bool) {
+	variants := variantsOf(c, f)
+	chosen, ok := balanced(c, variants)
+	if !ok {
+		return nil, true
+	}
+	found, known := roomFor(c, variants, ended)
+	if !known && chosen != nil {
+		found = repaired(c, variants, chosen, ended)
+	}
+	return partsOf(c, found), known && len(found) == 0
 }
 
 // fitForms returns a placement that fits, with the smallest number of the largest

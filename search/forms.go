@@ -188,49 +188,72 @@ type NoShardingType struct {
 	// constraints forbid it. If every table can be placed but they do not fit, Tables
 	// holds the one table that takes most bytes.
 	Tables []string
-	// NotSearched are the allowed sharding types that the search places no table by; they
-	// are set only if some table cannot be placed.
+	// NotSearched are sharding types that were asked for, and that the search places no
+	// table by. If there are some, no other field is set.
 	NotSearched []string
-	// NoneSearched is true if NotSearched holds all sharding types that are allowed.
-	NoneSearched bool
 	// ShardingTypes are the sharding types tried; they are set only if the tables do not
 	// fit. Each table is then counted in the sharding type that takes fewest bytes: Need
 	// is the bytes that the table in Tables takes of one device, Sum the bytes that all
-	// tables take of each device (or of each device of a host), and Have the bytes that a
-	// device has.
+	// tables take of all devices together, and Have the bytes that these have. Proven says
+	// that no placement fits; otherwise the search did not try all placements.
 	ShardingTypes   []string
 	Need, Sum, Have unit.Bytes
+	Proven          bool
 }
 
 // Error names the first of the tables that cannot be placed, or the table that takes
 // most bytes.
 func (e *NoShardingType) Error() string {
+	if len(e.NotSearched) > 0 {
+		return fmt.Sprintf("the search does not place tables by sharding type %s: choose among %s",
+			words.Quoted(e.NotSearched, 5), words.Quoted(namesOf(searched), len(searched)))
+	}
 	if len(e.ShardingTypes) > 0 {
-		return fmt.Sprintf("the tables do not fit with %s: each in the sharding type that takes the fewest bytes, they take %v of a device that has %v for them; the largest is %q, %v",
-			strings.Join(e.ShardingTypes, ", "), e.Sum, e.Have, e.Tables[0], e.Need)
+		return fmt.Sprintf("%s: each table in the sharding type that takes the fewest bytes, they take %v of the %v that all devices have for them; the largest is %q, %v of each device",
+			noPlacement(e.ShardingTypes, "", e.Proven), e.Sum, e.Have, e.Tables[0], e.Need)
 	}
-	text := fmt.Sprintf("none of the allowed sharding types can place %s: ", words.Quoted(e.Tables, 5))
-	unknown := fmt.Sprintf("the search does not place tables by sharding type %s", words.Quoted(e.NotSearched, 5))
-	const known = "the tables have too few rows for a block on each device, or their constraints forbid it"
-	switch {
-	case len(e.NotSearched) == 0:
-		return text + known
-	case e.NoneSearched:
-		return text + unknown
+	return fmt.Sprintf("none of the allowed sharding types can place %s: the tables have too few rows for a block on each device, or their constraints forbid it",
+		words.Quoted(e.Tables, 5))
+}
+
+// noPlacement says that tables do not fit with the given sharding types, or that the
+// search found no placement. too is " either" if other types were tried before.
+func noPlacement(types []string, too string, proven bool) string {
+	with := strings.Join(types, ", ") + too
+	if proven {
+		return "the tables do not fit with " + with
 	}
-	return text + known + "; " + unknown
+	return "the search found no placement with " + with + ", but did not try all"
+}
+
+func namesOf(types []problem.ShardingType) []string {
+	names := make([]string, len(types))
+	for i, t := range types {
+		names[i] = string(t)
+	}
+	return names
+}
+
+// searchable returns nil, or a *NoShardingType with the types that the search places no
+// table by. All of problem.ShardingTypes together ask for the types that it places.
+func searchable(types []problem.ShardingType) error {
+	all := !slices.ContainsFunc(problem.ShardingTypes(), func(t problem.ShardingType) bool { return !slices.Contains(types, t) })
+	e := &NoShardingType{}
+	for _, t := range types {
+		if !slices.Contains(searched, t) && !(all && t.Known()) {
+			e.NotSearched = append(e.NotSearched, string(t))
+		}
+	}
+	if len(e.NotSearched) == 0 {
+		return nil
+	}
+	return e
 }
 
 // possible returns nil, or a *NoShardingType with the tables that can take no allowed
 // form.
-func (f *forms) possible(c *catalog, allowed []problem.ShardingType) error {
+func (f *forms) possible(c *catalog) error {
 	e := &NoShardingType{}
-	for _, k := range allowed {
-		if !slices.Contains(searched, k) {
-			e.NotSearched = append(e.NotSearched, string(k))
-		}
-	}
-	e.NoneSearched = len(e.NotSearched) == len(allowed)
 	for i := range c.problem.Tables {
 		if len(f.choices[i]) == 0 {
 			e.Tables = append(e.Tables, c.problem.Tables[i].Name)
@@ -265,16 +288,19 @@ func (f *forms) tried() []string {
 // noRoom is the error of a search without slices of columns that found no placement. It
 // names the table that takes most bytes of a device, each table counted in the form
 // that takes fewest.
-func (f *forms) noRoom(c *catalog) *NoShardingType {
-	e := &NoShardingType{ShardingTypes: f.tried(), Have: unit.Bytes(c.budget)}
+func (f *forms) noRoom(c *catalog, proven bool) *NoShardingType {
+	e := &NoShardingType{ShardingTypes: f.tried(), Have: c.room(), Proven: proven}
 	for i, choices := range f.choices {
 		m := c.pieces[f.whole[i]].members[0]
-		least := int64(math.MaxInt64)
+		least, each := int64(math.MaxInt64), int64(0)
 		for _, form := range choices {
-			least = min(least, c.pieces[c.inForm(f.whole[i], m.width, form)].bytes)
+			bytes := c.pieces[c.inForm(f.whole[i], m.width, form)].bytes
+			if all := bytes * int64(c.devicesOf(spanOf(form))); all < least {
+				least, each = all, bytes
+			}
 		}
 		e.Sum += unit.Bytes(least)
-		if need := unit.Bytes(least); need > e.Need {
+		if need := unit.Bytes(each); need > e.Need {
 			e.Need, e.Tables = need, []string{c.problem.Tables[i].Name}
 		}
 	}

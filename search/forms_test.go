@@ -195,17 +195,19 @@ func TestWorthiest(t *testing.T) {
 	}
 }
 
-// TestShardingTypesWithoutForm asks for a sharding type that the search has no form for.
-// The error must say so, instead of blaming the tables.
+// TestShardingTypesWithoutForm asks for sharding types that no table can take, and for a
+// type that the search has no form for, alone and beside others.
 func TestShardingTypesWithoutForm(t *testing.T) {
-	const rows = `none of the allowed sharding types can place "A": the tables have too few rows for a block on each device, or their constraints forbid it`
+	const unknown = `the search does not place tables by sharding type "diagonal": choose among "table_wise", "column_wise", "row_wise", "table_row_wise", "grid", "data_parallel"`
 	for _, test := range []struct {
 		types []problem.ShardingType
 		want  string
 	}{
-		{[]problem.ShardingType{problem.RowWise}, rows},
-		{[]problem.ShardingType{problem.RowWise, "diagonal"}, rows + `; the search does not place tables by sharding type "diagonal"`},
-		{[]problem.ShardingType{"diagonal"}, `none of the allowed sharding types can place "A": the search does not place tables by sharding type "diagonal"`},
+		{[]problem.ShardingType{problem.RowWise}, `none of the allowed sharding types can place "A": the tables have too few rows for a block on each device, or their constraints forbid it`},
+		{[]problem.ShardingType{problem.RowWise, "diagonal"}, unknown},
+		{[]problem.ShardingType{problem.ColumnWise, "diagonal"}, unknown},
+		{append(problem.ShardingTypes(), "diagonal"), unknown},
+		{[]problem.ShardingType{"diagonal"}, unknown},
 	} {
 		p := onHosts(problem.Constraint{NoSplit: true})
 		_, err := Run(context.Background(), p, additiveFactory(p), Options{ShardingTypes: test.types})

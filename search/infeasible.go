@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -32,9 +31,11 @@ type Infeasible struct {
 	DevicesNeeded int
 	// Reason says why the tables do not fit, and what would help.
 	Reason string
-	// Tried are the sharding types, and InHostMemory, that were tried as well and do not
-	// fit either.
-	Tried []string
+	// Tried are the sharding types, and InHostMemory, with which the search found no
+	// placement either. Proven says that no placement with them fits; otherwise the search
+	// did not try all placements.
+	Tried  []string
+	Proven bool
 }
 
 // Error names the table, the bytes that are missing and the device, and then gives the
@@ -42,7 +43,7 @@ type Infeasible struct {
 func (e *Infeasible) Error() string {
 	reason := e.Reason
 	if len(e.Tried) > 0 {
-		reason += "; the tables do not fit with " + strings.Join(e.Tried, ", ") + " either"
+		reason += "; " + noPlacement(e.Tried, " either", e.Proven)
 	}
 	if e.Missing == 0 {
 		return fmt.Sprintf("table %q: no device takes a slice of %d columns, although it takes only %v and device %d has %v free; %s",

@@ -64,7 +64,8 @@ type Options struct {
 	// Only method NeuroShard tries other types, and host memory if the topology has some;
 	// with ColumnsOnly it tries neither. ColumnWise allows TableWise, too, and Grid allows
 	// TableRowWise. With TableWise and without ColumnWise, tables are not cut by columns,
-	// so Grid allows TableRowWise only.
+	// so Grid allows TableRowWise only. A type that the search does not place tables by is an
+	// error, unless the list holds all of problem.ShardingTypes.
 	ShardingTypes []problem.ShardingType
 	// ColumnsOnly says that the Scorers estimate only the zero form, slices of columns in
 	// HBM. The search then tries no other form, whatever ShardingTypes and the topology's

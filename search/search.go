@@ -8,7 +8,8 @@
 //	pieces      what is placed: pieces (catalog.go), in the forms that are allowed
 //	            (forms.go), in divisions and placements (division.go)
 //	bytes       what fits: a ledger (ledger.go), first fit (firstfit.go), the packing
-//	            (pack.go), or why nothing fits (infeasible.go)
+//	            (pack.go), tables in several forms (variants.go) by trying all placements
+//	            (room.go) or by repairs (repair.go), or why nothing fits (infeasible.go)
 //	inner       the inner search places the pieces of one division (inner.go), with
 //	            devices in order (ranks.go) and choices taken back (trail.go)
 //	run         what the stages share (run.go)
@@ -78,13 +79,17 @@ func stagesOf(name Method) []stage {
 
 // Run searches for the cheapest placement of p, which must be valid and is not
 // modified. It fails with *Infeasible if the method finds no placement, and with
-// *NoShardingType if no type of Options.ShardingTypes can place some table. If ctx ends
+// *NoShardingType if no type of Options.ShardingTypes can place some table, or if the
+// search does not place tables by one of them. If ctx ends
 // before there is a placement, Run returns the context's error; if ctx ends later, Run
 // returns the best placement so far, with status Interrupted.
 func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options) (Result, error) {
 	opt, err := opt.withDefaults()
 	if err == nil && stagesOf(opt.Method) == nil {
 		err = fmt.Errorf("search method %q is unknown: choose one of %v", opt.Method, Methods())
+	}
+	if err == nil {
+		err = searchable(opt.ShardingTypes)
 	}
 	if err != nil {
 		return Result{}, err

@@ -1,0 +1,313 @@
+package search_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// smallInAllForms draws a problem of a few small tables on one or two hosts of one to
+// three devices, with host memory on some. The memory of the devices is still to be set.
+func smallInAllForms(seed uint64, mostDevices, mostTables, mostDim int) *problem.Problem {
+	draw := rand.New(rand.NewPCG(seed, 13))
+	n := 2 + draw.IntN(mostDevices-1)
+	perHost := n
+	if n%2 == 0 && draw.IntN(2) == 0 {
+		perHost = n / 2
+	}
+	p := &problem.Problem{Batch: 1 << (3 + draw.IntN(6))}
+	p.Topology.Profile, p.Topology.Devices, p.Topology.DevicesPerHost = a100(), n, perHost
+	p.Topology.ReserveShare = hardware.NoReserve
+	total := unit.Bytes(0)
+	for i := range 3 + draw.IntN(mostTables-2) {
+		t := problem.Table{
+			Name: fmt.Sprint(i), Rows: int64(1 + draw.IntN(400)), Dim: 4 * (1 + draw.IntN(mostDim/4)),
+			Optimizer: problem.Optimizer(draw.IntN(4)), Precision: problem.Precision(draw.IntN(2)), Weighted: draw.IntN(4) == 0,
+			Features: []problem.Feature{{PoolingFactor: float64(draw.IntN(60)) / 10}},
+		}
+		switch draw.IntN(8) {
+		case 0, 1:
+			t.Constraint.MinWidth = min(t.Dim, 4*(1+draw.IntN(4)))
+		case 2:
+			t.Constraint.NoSplit = true
+		case 3:
+			if i > 1 {
+				t.Constraint.Devices = []int{draw.IntN(n)}
+			}
+		}
+		p.Tables = append(p.Tables, t)
+		total += p.ShardMemory(p.Whole(i)).Tables()
+	}
+	if draw.IntN(2) == 0 {
+		p.Topology.HostMemory = unit.Bytes(float64(total) * []float64{.05, .2, .6}[draw.IntN(3)])
+	}
+	return p
+}
+
+// give sets the memory of the devices so that shards may take that many bytes.
+func give(p *problem.Problem, budget int64) *problem.Problem {
+	q := *p
+	q.Topology.Memory = p.DeviceMemory().Received + unit.Bytes(budget)
+	return &q
+}
+
+// taken is what one way to hold a table takes of each device, in HBM and in host memory.
+type taken struct{ hbm, host []int64 }
+
+// waysToHold lists what a table can take of the devices, in all forms, slices of all
+// widths and on all devices, as problem.ShardMemory counts it. A cache saves no memory,
+// so it is not listed.
+func waysToHold(p *problem.Problem, table int) (ways []taken) {
+	t, n, perHost := &p.Tables[table], p.Topology.Devices, p.Topology.PerHost()
+	add := func(shards func(add func(device int, s problem.Shard))) {
+		w := taken{make([]int64, n), make([]int64, n)}
+		shards(func(d int, s problem.Shard) {
+			m := p.ShardMemory(s)
+			w.hbm[d], w.host[d] = w.hbm[d]+int64(m.Tables()), w.host[d]+int64(m.Host)
+		})
+		ways = append(ways, w)
+	}
+	shard := func(columns int, form problem.ShardingType, blocks int) problem.Shard {
+		s := p.Whole(table)
+		s.Columns.End, s.ShardingType = int64(columns), form
+		if blocks > 1 {
+			s.Rows.End = t.BlockRows(blocks)
+		}
+		return s
+	}
+	free := len(t.Constraint.Devices) == 0
+	for _, tier := range []problem.Tier{"", problem.Host} {
+		if tier == problem.Host && p.Topology.HostMemory == 0 {
+			continue
+		}
+		widths(t, n, func(widths []int) {
+			for d, w := range widths {
+				if w > 0 && !free && !slices.Contains(t.Constraint.Devices, d) {
+					return
+				}
+			}
+			add(func(add func(int, problem.Shard)) {
+				for d, w := range widths {
+					if w > 0 {
+						s := shard(w, "", 1)
+						s.Tier = tier
+						add(d, s)
+					}
+				}
+			})
+		})
+	}
+	everywhere := func(form problem.ShardingType, blocks int) {
+		add(func(add func(int, problem.Shard)) {
+			for d := range n {
+				add(d, shard(t.Dim, form, blocks))
+			}
+		})
+	}
+	if free {
+		everywhere(problem.DataParallel, 1)
+	}
+	if free && !t.Constraint.NoSplit && t.CutsByRows(n) {
+		everywhere(problem.RowWise, n)
+	}
+	if free && !t.Constraint.NoSplit && p.Topology.Hosts() > 1 && t.CutsByRows(perHost) {
+		widths(t, n/perHost, func(widths []int) {
+			add(func(add func(int, problem.Shard)) {
+				for h, w := range widths {
+					for d := range perHost {
+						if w > 0 {
+							add(h*perHost+d, shard(w, problem.TableRowWise, perHost))
+						}
+					}
+				}
+			})
+		})
+	}
+	return ways
+}
+
+// widths calls visit with each list of widths of the slices on n places, 0 for a place
+// without a slice.
+func widths(t *problem.Table, n int, visit func(widths []int)) {
+	list := make([]int, n)
+	var from func(at, rest int)
+	from = func(at, rest int) {
+		if at == n {
+			if rest == 0 {
+				visit(list)
+			}
+			return
+		}
+		for w := 0; w <= rest; w += 4 {
+			if list[at] = w; w == 0 || w == t.Dim || w >= t.MinWidth() {
+				from(at+1, rest-w)
+			}
+		}
+		list[at] = 0
+	}
+	from(0, t.Dim)
+}
+
+// leastMemory returns the least number of bytes of HBM for shards with which the problem
+// has a placement, by trying all placements: table by table, in every way that may lower
+// the highest load found so far.
+func leastMemory(p *problem.Problem) int64 {
+	n, hostBudget := p.Topology.Devices, int64(p.HostBudget())
+	all := make([][]taken, len(p.Tables))
+	for i := range p.Tables {
+		ways := waysToHold(p, i)
+		ways = slices.DeleteFunc(ways, func(w taken) bool { return slices.Max(w.host) > hostBudget })
+		slices.SortStableFunc(ways, func(a, b taken) int {
+			return cmp.Or(cmp.Compare(sum(a.hbm), sum(b.hbm)), cmp.Compare(slices.Max(a.hbm), slices.Max(b.hbm)))
+		})
+		all[i] = ways
+	}
+	slices.SortStableFunc(all, func(a, b []taken) int { return cmp.Compare(sum(b[0].hbm), sum(a[0].hbm)) })
+	rest := make([]int64, len(all)+1)
+	for i := len(all) - 1; i >= 0; i-- {
+		rest[i] = rest[i+1] + sum(all[i][0].hbm)
+	}
+	best := int64(math.MaxInt64)
+	hbm, host := make([]int64, n), make([]int64, n)
+	seen := map[string]bool{}
+	var place func(i int)
+	place = func(i int) {
+		total, peak := sum(hbm), slices.Max(hbm)
+		if max(peak, (total+rest[i]+int64(n)-1)/int64(n)) >= best {
+			return
+		}
+		if i == len(all) {
+			best = peak
+			return
+		}
+		key := fmt.Sprint(i, hbm, host)
+		if seen[key] {
+			return
+		}
+		seen[key] = true
+		for _, w := range all[i] {
+			if (total+sum(w.hbm)+rest[i+1]+int64(n)-1)/int64(n) >= best {
+				break // the ways after it take more
+			}
+			fits := true
+			for d := range n {
+				hbm[d], host[d] = hbm[d]+w.hbm[d], host[d]+w.host[d]
+				fits = fits && hbm[d] < best && host[d] <= hostBudget
+			}
+			if fits {
+				place(i + 1)
+			}
+			for d := range n {
+				hbm[d], host[d] = hbm[d]-w.hbm[d], host[d]-w.host[d]
+			}
+		}
+	}
+	place(0)
+	return best
+}
+
+func sum(list []int64) (total int64) {
+	for _, x := range list {
+		total += x
+	}
+	return total
+}
+
+// plans reports whether the default method finds a placement among all sharding types.
+func plans(t *testing.T, p *problem.Problem) bool {
+	t.Helper()
+	newScorer := formsFactory(p, true)
+	r, err := search.Run(context.Background(), p, newScorer, search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 1, Brief: true, MaxEvaluations: 200})
+	if !planned(t, err) {
+		return false
+	}
+	checkPlacement(t, p, newScorer, problem.ShardingTypes(), r)
+	return true
+}
+
+// TestFindsWhatFits draws small problems and finds the least memory of each. The search
+// must find a placement with that memory and with more, and none with less.
+func TestFindsWhatFits(t *testing.T) { findsWhatFits(t, 20, 3, 4, 16) }
+
+func findsWhatFits(t *testing.T, problems, devices, tables, dim int) {
+	for seed := range uint64(problems) {
+		p := smallInAllForms(seed, devices, tables, dim)
+		least := leastMemory(p)
+		for _, c := range []struct {
+			budget int64
+			fits   bool
+		}{{least - 1, false}, {least, true}, {least + least/100, true}, {least + least/10, true}} {
+			if got := plans(t, give(p, c.budget)); got != c.fits {
+				t.Errorf("seed %d: got a placement in %d bytes: %t, want %t; the least is %d", seed, c.budget, got, c.fits, least)
+			}
+		}
+	}
+}
+
+// TestMoreMemoryFits plans drawn problems with memory that grows in small steps, once of
+// the devices and once of the hosts. Where less memory was enough, more must be, too.
+func TestMoreMemoryFits(t *testing.T) { moreMemoryFits(t, 16, 19, 60) }
+
+func moreMemoryFits(t *testing.T, first, last uint64, steps int) {
+	changes := 0
+	for seed := first; seed < last; seed++ {
+		p := smallInAllForms(seed, 4, 8, 32)
+		budget, host := int64(0), p.Topology.HostMemory
+		for i := range p.Tables {
+			budget += int64(p.ShardMemory(p.Whole(i)).Tables())
+		}
+		budget /= int64(p.Topology.Devices)
+		p = give(p, budget*8/10)
+		for _, grow := range []func(q *problem.Problem, share float64){
+			func(q *problem.Problem, share float64) { *q = *give(q, int64(share*float64(budget))) },
+			func(q *problem.Problem, share float64) { q.Topology.HostMemory = unit.Bytes(share * float64(host)) },
+		} {
+			enough := 0.0
+			for step := range steps {
+				share := .3 + .9*float64(step)/float64(steps)
+				q := *p
+				grow(&q, share)
+				switch fits := plans(t, &q); {
+				case !fits && enough > 0:
+					t.Errorf("seed %d: got no placement with %v of the memory, want one as with %v", seed, share, enough)
+				case fits && enough == 0:
+					enough = share
+					if step > 0 {
+						changes++
+					}
+				}
+			}
+		}
+	}
+	if changes == 0 {
+		t.Error("got no problem that needs more than the least memory tried, want some")
+	}
+}
+
+// TestManySmallTables: copies of the tables fit, and nothing else does, because pooled
+// vectors of the whole batch take more than a device has.
+func TestManySmallTables(t *testing.T) {
+	profile, err := hardware.ByName("v100-16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &problem.Problem{Batch: 65536}
+	p.Topology.Profile, p.Topology.Devices = profile, 8
+	for i := range 700 {
+		p.Tables = append(p.Tables, problem.Table{
+			Name: fmt.Sprint(i), Rows: 1000, Dim: 128, Features: []problem.Feature{{PoolingFactor: 20}},
+		})
+	}
+	if !plans(t, p) {
+		t.Error("got no placement, want replicas")
+	}
+}
