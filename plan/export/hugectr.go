@@ -18,11 +18,13 @@ import (
 //
 // A data-parallel ("dp") table is on every GPU. A model-parallel ("mp") table is cut into
 // k equal slices of columns; k is 1 if it is left out. If n GPUs hold the table, each
-// slice is on n/k of them, in their order, and these GPUs divide its rows.
+// slice is on m = n/k of them that follow each other. HugeCTR deals its rows out: the row of
+// key r lies on GPU number r modulo m of these, not in a block of rows as in a plan.
 //
 // So the form says how much of a table each GPU has, not which columns or rows. That is
 // enough, because all columns cost the same, and so do all equal shares of the rows. Only
-// the numbers of columns and rows must agree with the plan's.
+// the numbers of columns and rows must agree with the plan's; HugeCTR's shares of the rows
+// differ by at most one row, so the last GPU may hold up to m - 2 rows more than in the plan.
 
 // HugeCTRFormat and HugeCTRVersion mark the file that HugeCTR writes.
 const (
