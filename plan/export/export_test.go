@@ -461,6 +461,7 @@ func TestJoined(t *testing.T) {
 		{[]plan.Shard{slice(0, 48, 0), slice(48, 96, 1), slice(96, 128, 0)}, []plan.Shard{slice(0, 80, 0), slice(80, 128, 1)}},
 		{[]plan.Shard{slice(0, 4, 2), slice(4, 8, 1), slice(8, 16, 2), slice(16, 20, 1)}, []plan.Shard{slice(0, 12, 2), slice(12, 16, 1), slice(16, 20, 1)}},
 		{[]plan.Shard{slice(0, 4, 2), slice(4, 16, 2)}, []plan.Shard{slice(0, 16, 2)}},
+		{[]plan.Shard{slice(0, 8, 2), slice(8, 16, 2)}, []plan.Shard{slice(0, 8, 2), slice(8, 16, 2)}},
 	} {
 		if d := gocmp.Diff(c.want, joined(c.in)); d != "" {
 			t.Errorf("%v: -want +got\n%s", c.in, d)
@@ -476,6 +477,14 @@ func TestJoined(t *testing.T) {
 	}
 	if !strings.Contains(got, `"t": {"sharding_type":"table_wise"`) {
 		t.Errorf("got %s, want what is left in one slice table_wise", got)
+	}
+	tables, told = nil, nil
+	p = cluster(t, 4, 2)
+	p.Engine = problem.TorchRec
+	add(p, &tables, plan.Table{Name: "t", Module: "ebc", Rows: 10, Dim: 16, ShardingType: plan.ColumnWise, Shards: []plan.Shard{slice(0, 8, 2), slice(8, 16, 2)}})
+	got = string(exported(t, plan.Of(p, tables), Options{OnWarning: func(message string) { told = append(told, message) }}))
+	if want := `"t": {"sharding_type":"column_wise","compute_kernel":"fused","ranks":[2,2]`; len(told) > 0 || !strings.Contains(got, want) {
+		t.Errorf("equal slices on one rank: told %q, got %s, want %s and no warning", told, got, want)
 	}
 }
 
@@ -777,7 +786,7 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
-// TestUnequalSlices: TorchRec trains slices of unequal widths, and loads no checkpoint of
+// TestUnequalSlices: TorchRec trains slices of unequal widths, and load_state_dict fails on
 // them. So a plan for TorchRec may not have such slices, and another plan gets a warning.
 func TestUnequalSlices(t *testing.T) {
 	p := &problem.Problem{
@@ -791,7 +800,7 @@ func TestUnequalSlices(t *testing.T) {
 		})
 	}
 	got := string(exported(t, cut(), Options{}))
-	if want := `loads no checkpoint of them: 1 of 1 tables have such slices, \"t\"; plan with --for torchrec`; !strings.Contains(got, want) {
+	if want := `its load_state_dict fails on them: 1 of 1 tables have such slices, \"t\"; plan with --for torchrec`; !strings.Contains(got, want) {
 		t.Errorf("got %s, want the warning %s", got, want)
 	}
 	p.Engine = problem.TorchRec

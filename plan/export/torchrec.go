@@ -26,14 +26,19 @@ import (
 //	         | rank 0 | rank 1 | rank 2 |  3  |
 //	         +--------+--------+--------+-----+
 //
-// The slices of a table on different ranks may differ in width. If slices on the same rank
-// do, TorchRec fails to load the weights. So these become one slice, and the columns are
+// The slices of a table on one rank stay separate slices if they have the same width:
+// TorchRec trains them, stores them in checkpoints and loads them. If their widths differ,
+// TorchRec fails to load the weights. So these become one slice, and the columns are
 // assigned anew, rank by rank; all columns cost the same:
 //
 //	          rank 0   rank 1   rank 0                 rank 0       rank 1
 //	columns  +--------+--------+----+       columns  +-------------+--------+
 //	         |   48   |   48   | 32 |   ->           |     80      |   48   |
 //	         +--------+--------+----+                +-------------+--------+
+//
+// Slices of different widths on different ranks train, but TorchRec's load_state_dict takes
+// every shard of a table for as wide as the first one, and fails. The export keeps the
+// widths and warns, unless the plan was made for TorchRec.
 
 // TorchRecFormat and TorchRecVersion mark the file that TorchRec writes.
 const (
@@ -377,7 +382,7 @@ func (e *torchrec) warnings() (all []string) {
 		all = append(all, fmt.Sprintf("TorchRec loads no slices of different widths of a table on one rank: they were joined for %d of %d tables, %s; predicted times are of the plan as it was", len(e.joined), n, names(e.joined)))
 	}
 	if len(e.unequal) > 0 {
-		all = append(all, fmt.Sprintf("TorchRec trains slices of different widths of a table, but loads no checkpoint of them: %d of %d tables have such slices, %s; plan with --for torchrec", len(e.unequal), n, names(e.unequal)))
+		all = append(all, fmt.Sprintf("TorchRec trains slices of different widths of a table, but its load_state_dict fails on them: %d of %d tables have such slices, %s; plan with --for torchrec", len(e.unequal), n, names(e.unequal)))
 	}
 	return all
 }
