@@ -18,8 +18,9 @@ type Backend interface {
 	// The members of the group index tables. The tables of one collection do not
 	// change.
 	Compute(ctx context.Context, tables []problem.Table, g *dataset.Group) (Timing, error)
-	// Comm runs the all-to-alls of an exchange and returns their times. On a single
-	// device it returns a *protocol.Error with CodeUnsupported.
+	// Comm runs the all-to-alls of an exchange, in the precision of the exchange, and
+	// returns their times. On a single device, and for a precision that the backend cannot
+	// send, it returns a *protocol.Error with CodeUnsupported.
 	Comm(ctx context.Context, e *dataset.Exchange) (CommTiming, error)
 	// Close ends the backend. The caller must call it once.
 	Close() error

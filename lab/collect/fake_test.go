@@ -147,6 +147,8 @@ func fakeWorker(mode string) {
 				hello.Caps = []string{protocol.CapCompute, protocol.CapCeilings, "sgd", "fp32"}
 			case "plain":
 				hello.Caps = []string{protocol.CapCompute}
+			case "half":
+				hello.Caps = append(hello.Caps, protocol.CapCommPrefix+"bf16")
 			case "other":
 				if again {
 					hello.Device = "another fake"
@@ -182,6 +184,9 @@ func fakeWorker(mode string) {
 			r := protocol.Response{Op: q.Op, ID: q.ID, N: 3, Spread: .01, Source: "measured"}
 			for i, sum := range q.Dims {
 				time := .1 + float64(sum*q.Batch)/1e6
+				if q.DType == "bf16" {
+					time = .1 + float64(sum*q.Batch)/2e6
+				}
 				r.Backward = append(r.Backward, time)
 				r.Forward = append(r.Forward, time+float64(i))
 			}

@@ -111,7 +111,7 @@ func operator(tables []problem.Table, g *dataset.Group, counts *counter) simulat
 }
 
 func exchange(e *dataset.Exchange) simulate.Comm {
-	return simulate.Comm{PerHost: e.DevicesPerHost, Batch: e.Batch, DimSums: e.DimSums, Start: e.Start}
+	return simulate.Comm{PerHost: e.DevicesPerHost, Batch: e.Batch, ElementBytes: int(e.Precision.Bytes()), DimSums: e.DimSums, Start: e.Start}
 }
 
 // counter computes the access counts of a batch in a table, once for each table and batch

@@ -383,10 +383,18 @@ func (w *Worker) Comm(ctx context.Context, e *dataset.Exchange) (CommTiming, err
 	if !w.Supports(protocol.CapComm) {
 		return CommTiming{}, &protocol.Error{Code: protocol.CodeUnsupported, Message: "this worker measures no all-to-alls: it has one device"}
 	}
+	q := protocol.Request{Op: protocol.OpComm, Dims: e.DimSums, Batch: e.Batch, PerHost: e.DevicesPerHost, StartMS: floats(e.Start)}
+	// A worker that does not know the field would ignore it, and send fp32.
+	if e.Precision != problem.FP32 {
+		q.DType = e.Precision.String()
+		if !slices.Contains(w.hello.Caps, protocol.CapCommPrefix+q.DType) {
+			return CommTiming{}, &protocol.Error{Code: protocol.CodeUnsupported, Message: fmt.Sprintf("this worker runs all-to-alls in fp32, and the plan's vectors travel in %s", q.DType)}
+		}
+	}
 	if err := w.ready(ctx); err != nil {
 		return CommTiming{}, err
 	}
-	q := protocol.Request{Op: protocol.OpComm, ID: w.nextID("c", e.ID), Dims: e.DimSums, Batch: e.Batch, PerHost: e.DevicesPerHost, StartMS: floats(e.Start)}
+	q.ID = w.nextID("c", e.ID)
 	r, err := w.measured(ctx, q)
 	if err != nil {
 		return CommTiming{}, err

@@ -531,3 +531,40 @@ func FuzzResponse(f *testing.F) {
 		}
 	})
 }
+
+// TestPrecisionOfExchanges: a worker is asked for the precision of an exchange if it
+// states it, and never takes one precision for another.
+func TestPrecisionOfExchanges(t *testing.T) {
+	exchange := func(precision problem.Precision) *dataset.Exchange {
+		return &dataset.Exchange{Devices: 2, DevicesPerHost: 2, Batch: 1000, DimSums: []int{1000, 0}, Precision: precision}
+	}
+	ctx := context.Background()
+	half := startFake(t, fakeOptions("half"))
+	for precision, want := range map[problem.Precision]unit.Millis{problem.FP32: 1.1, problem.BF16: .6} {
+		if got, err := half.Comm(ctx, exchange(precision)); err != nil || math.Abs(float64(got.Backward[0]-want)) > 1e-9 {
+			t.Errorf("%v: got %+v, error %v, want %v", precision, got, err, want)
+		}
+	}
+	for mode, precision := range map[string]problem.Precision{"half": problem.FP16, "fp32 only": problem.BF16} {
+		w := half
+		if mode != "half" {
+			w = startFake(t, fakeOptions(mode))
+		}
+		var refused *protocol.Error
+		if got, err := w.Comm(ctx, exchange(precision)); !errors.As(err, &refused) || refused.Code != protocol.CodeUnsupported || !strings.Contains(err.Error(), "travel in "+precision.String()) {
+			t.Errorf("a worker without %v: got %+v and error %v, want %q", precision, got, err, protocol.CodeUnsupported)
+		}
+	}
+	hw, err := hardware.ByName("a100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := NewSimulated(hw).Comm(ctx, exchange(problem.FP32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	narrow, err := NewSimulated(hw).Comm(ctx, exchange(problem.BF16))
+	if err != nil || narrow.Backward[0] >= whole.Backward[0] {
+		t.Errorf("simulated: got %v in bf16, error %v, want less than the %v of fp32", narrow.Backward, err, whole.Backward)
+	}
+}

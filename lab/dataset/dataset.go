@@ -227,6 +227,9 @@ type Exchange struct {
 	Devices, DevicesPerHost int
 	// Batch is the global batch.
 	Batch int
+	// Precision is the number format in which vectors and gradients travel. Datasets hold
+	// exchanges in FP32 only; verify measures others.
+	Precision problem.Precision
 	// DimSums is each device's pooled columns, and Start when it is ready for the
 	// forward all-to-all; the backward starts aligned.
 	DimSums []int

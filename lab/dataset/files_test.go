@@ -272,6 +272,7 @@ func TestInvalidIsNotWritten(t *testing.T) {
 		{"starts", func(d *Dataset) { d.Comm.Samples[0].Start = nil }, "sample 0: 0 starts for 2 devices"},
 		{"forward times", func(d *Dataset) { d.Comm.Samples[0].Forward = d.Comm.Samples[0].Forward[:1] }, "sample 0: 1 forward times for 2 devices"},
 		{"dim sum", func(d *Dataset) { d.Comm.Samples[0].DimSums[1] = -1 }, "sample 0: dim sum -1 is not"},
+		{"precision", func(d *Dataset) { d.Comm.Samples[0].Precision = problem.BF16 }, "sample 0: its numbers travel in bf16"},
 		{"comm time", func(d *Dataset) { d.Comm.Samples[0].Backward[1] = 0 }, "sample 0: backward: 0 ms is not above 0"},
 		{"start", func(d *Dataset) { d.Comm.Samples[0].Start[1] = -1 }, "sample 0: start: -1 ms is not at least 0"},
 	} {

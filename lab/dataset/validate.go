@@ -271,11 +271,7 @@ func checkComm(f *faults, c *Comm) {
 				f.add("%s: %d %s for %d devices", where, l.n, l.name, e.Devices)
 			}
 		}
-		for _, d := range e.DimSums {
-			if d < 0 || d > MaxDimSum {
-				f.add("%s: dim sum %d is not between 0 and %d", where, d, MaxDimSum)
-			}
-		}
+		checkVectors(f, where, e)
 		for _, m := range e.Start {
 			checkMillis(f, where, "start", m, false)
 		}
@@ -287,6 +283,18 @@ func checkComm(f *faults, c *Comm) {
 			checkMillis(f, where, "backward", m, e.Devices > 1)
 		}
 		checkMillis(f, where, "spread", e.Spread, false)
+	}
+}
+
+// checkVectors checks what the devices of an exchange send.
+func checkVectors(f *faults, where string, e *Exchange) {
+	if e.Precision != problem.FP32 {
+		f.add("%s: its numbers travel in %v: a dataset holds all-to-alls in %v only", where, e.Precision, problem.FP32)
+	}
+	for _, d := range e.DimSums {
+		if d < 0 || d > MaxDimSum {
+			f.add("%s: dim sum %d is not between 0 and %d", where, d, MaxDimSum)
+		}
 	}
 }
 

@@ -51,6 +51,10 @@ const (
 	CapWeighted    = "weighted"
 	CapCeilings    = "ceilings"
 	CapLookupFiles = "pools"
+	// CapCommPrefix with the name of a precision says that the worker runs all-to-alls
+	// whose numbers travel in that precision: "comm_bf16". Every worker with CapComm runs
+	// those in fp32.
+	CapCommPrefix = "comm_"
 )
 
 // These are the error codes.
@@ -89,7 +93,8 @@ type Request struct {
 	Tables []Table `json:"tables,omitempty"`
 
 	// Group holds the members of one fused operation (compute). Opt is its optimizer
-	// and DType its precision, by their names in package problem.
+	// and DType its precision, by their names in package problem. For an all-to-all (comm),
+	// DType is the precision in which its numbers travel, and an empty one means fp32.
 	Group    []Member `json:"group,omitempty"`
 	Opt      string   `json:"opt,omitempty"`
 	DType    string   `json:"dtype,omitempty"`

@@ -29,8 +29,9 @@ import (
 // forward comm contains the wait. The cost is the maximum of compute_r + backward
 // comm_r + forward comm_r, as in the NeuroShard paper and in package simulate.
 //
-// A backend runs the group of one device at a time, then the all-to-alls: once
-// aligned, for the backward comm, and once with the starts s_r.
+// A backend runs the group of one device at a time, then the all-to-alls, in the
+// precision of the plan's exchanges: once aligned, for the backward comm, and once with
+// the starts s_r.
 
 // Options configure the run of a plan. The zero value works.
 type Options struct {
@@ -215,7 +216,7 @@ type group struct {
 func newRun(p *problem.Problem, shards [][]problem.Shard, backend collect.Backend, opt Options, repeats int) *run {
 	r := &run{problem: p, repeats: repeats, backend: backend, onProgress: opt.OnProgress}
 	n := len(shards)
-	r.exchange = dataset.Exchange{Devices: n, DevicesPerHost: p.Topology.PerHost(), Batch: p.Batch, DimSums: make([]int, n)}
+	r.exchange = dataset.Exchange{Devices: n, DevicesPerHost: p.Topology.PerHost(), Batch: p.Batch, Precision: p.CommPrecision, DimSums: make([]int, n)}
 	for d, held := range shards {
 		for _, s := range held {
 			r.exchange.DimSums[d] += p.DimSum(s)

@@ -66,7 +66,7 @@ func (m *backend) Comm(ctx context.Context, e *dataset.Exchange) (collect.CommTi
 	}
 	var timing collect.CommTiming
 	var err error
-	timing.Forward, timing.Backward, err = m.device.Comm(simulate.Comm{PerHost: e.DevicesPerHost, Batch: e.Batch, DimSums: e.DimSums, Start: e.Start})
+	timing.Forward, timing.Backward, err = m.device.Comm(simulate.Comm{PerHost: e.DevicesPerHost, Batch: e.Batch, ElementBytes: int(e.Precision.Bytes()), DimSums: e.DimSums, Start: e.Start})
 	if err != nil {
 		return timing, err
 	}
@@ -132,7 +132,7 @@ func ExamplePlan() {
 // drawPlan draws a problem with several operations, and a plan of it with column
 // slices.
 func drawPlan(draw *rand.Rand, hw hardware.Profile) (*problem.Problem, [][]problem.Shard) {
-	p := &problem.Problem{Batch: 512 << draw.IntN(8), Topology: hardware.Topology{Profile: hw, Devices: 1 + draw.IntN(12)}}
+	p := &problem.Problem{Batch: 512 << draw.IntN(8), CommPrecision: problem.Precision(draw.IntN(3)), Topology: hardware.Topology{Profile: hw, Devices: 1 + draw.IntN(12)}}
 	if draw.IntN(2) == 0 {
 		p.Topology.DevicesPerHost = 1 + draw.IntN(p.Topology.Devices)
 	}
@@ -164,7 +164,7 @@ func drawPlan(draw *rand.Rand, hw hardware.Profile) (*problem.Problem, [][]probl
 }
 
 // On the simulated device, the measured times of a plan are those of
-// simulate.Pricer, to the bit for each device.
+// simulate.Pricer, to the bit for each device, in every precision of the exchanges.
 func TestSimulatedPlansMeasureTheirPrice(t *testing.T) {
 	hw := profile(t)
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,9 +9,9 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// timeExchange measures an all-to-all of the ranks with the sizes of a request.
-func timeExchange(g *ranks, q *protocol.Request, batch int, start []time.Duration, warmup, repeats int) (protocol.Response, error) {
-	times, err := g.allToAll(batch, q.Dims, start, warmup, repeats)
+// timeExchange measures an all-to-all of the ranks with the given sizes.
+func timeExchange(g *ranks, s sizes, start []time.Duration, warmup, repeats int) (protocol.Response, error) {
+	times, err := g.allToAll(s, start, warmup, repeats)
 	if err != nil {
 		return protocol.Response{}, err
 	}
@@ -113,7 +113,7 @@ func exchangeCeilings(g *ranks, opt *Options, ceilings map[string]float64, p *ha
 		for r := range dims {
 			dims[r] = dim
 		}
-		times, err := g.allToAll(batch, dims, make([]time.Duration, n), 3, ceilingRepeats)
+		times, err := g.allToAll(sizes{Batch: batch, Dims: dims}, make([]time.Duration, n), 3, ceilingRepeats)
 		if err != nil {
 			return 0, err
 		}

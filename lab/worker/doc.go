@@ -15,7 +15,7 @@
 // and backward are timed (clock.go, statistics.go). Meanwhile nothing is
 // allocated and no garbage is collected. Requests for the times of an all-to-all
 // (comm.go) go to the ranks (ranks.go), which exchange blocks of memory
-// (exchange.go).
+// (exchange.go), in the precision of the request (half.go).
 //
 // docs/PROTOCOL.md describes the messages for authors of other workers.
 package worker

@@ -1,6 +1,10 @@
 package worker
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
 
 // The data of an all-to-all, as one rank of n sees it.
 //
@@ -17,32 +21,56 @@ import "encoding/binary"
 // Ranks r and p exchange chunks, which are row-major and without gaps. In the
 // forward, r sends its own dims for the samples of p, and receives the dims of p
 // for its own samples. Packing copies the matrix into the chunks to send; unpacking
-// copies the received chunks into the other matrix. Both directions use the same
-// buffers, so nothing is allocated during the timing.
+// copies the received chunks into the other matrix. The matrices are in fp32. If the
+// numbers travel in fp16 or bf16, packing and unpacking convert them (half.go). Both
+// directions use the same buffers, so nothing is allocated during the timing.
 
-// element is the size of a number in bytes.
+// element is the size of a number of a matrix in bytes.
 const element = 4
+
+// sizes are the sizes of an all-to-all: the samples, the columns of each rank, and the
+// precision in which the numbers travel.
+type sizes struct {
+	Batch     int
+	Dims      []int
+	Precision problem.Precision
+}
+
+// newSizes returns the sizes of an all-to-all whose numbers travel in the precision of
+// the given name; the empty name is fp32.
+func newSizes(batch int, dims []int, precision string) (sizes, error) {
+	s := sizes{Batch: batch, Dims: dims}
+	if precision == "" {
+		return s, nil
+	}
+	var err error
+	s.Precision, err = problem.ParsePrecision(precision)
+	return s, err
+}
+
+// moved is the size in bytes of a number that travels.
+func (s *sizes) moved() int { return int(s.Precision.Bytes()) }
 
 // share returns the samples [from, to) of rank r: the batch is divided into n parts
 // that differ by at most one sample.
 func share(batch, n, r int) (from, to int) { return r * batch / n, (r + 1) * batch / n }
 
-// exchangeBytes returns the size of the buffers of all ranks together.
-func exchangeBytes(batch int, dims []int) int64 {
+// bytes returns the size of the buffers of all ranks together.
+func (s *sizes) bytes() int64 {
 	sum := int64(0)
-	for _, d := range dims {
+	for _, d := range s.Dims {
 		sum += int64(d)
 	}
 	// Each number of the batch is in a wide matrix, in a tall one, and in one chunk
 	// for each of the two.
-	return 4 * element * int64(batch) * sum
+	return 2 * int64(element+s.moved()) * int64(s.Batch) * sum
 }
 
 // exchange is one rank's part of an all-to-all.
 type exchange struct {
-	rank, batch int
-	dims        []int
-	first       []int // column of tall where each rank's begin; the last is their sum
+	sizes
+	rank  int
+	first []int // column of tall where each rank's begin; the last is their sum
 
 	wide, tall []byte
 	// own[p] is the chunk with this rank's dims for the samples of p, and all[p] the
@@ -57,15 +85,16 @@ type exchange struct {
 const header = 64
 
 // newExchange lays out an all-to-all in memory that grow returns.
-func newExchange(rank, batch int, dims []int, grow func(int) []byte) *exchange {
-	e := &exchange{rank: rank, batch: batch, dims: dims, first: make([]int, len(dims)+1)}
+func newExchange(rank int, s sizes, grow func(int) []byte) *exchange {
+	batch, dims, moved := s.Batch, s.Dims, s.moved()
+	e := &exchange{sizes: s, rank: rank, first: make([]int, len(dims)+1)}
 	for p, d := range dims {
 		e.first[p+1] = e.first[p] + d
 	}
 	n := len(dims)
 	from, to := share(batch, n, rank)
 	wide, tall := element*batch*dims[rank], element*(to-from)*e.first[n]
-	memory := grow(2*wide + 2*tall + 2*n*header)
+	memory := grow((wide+tall)/element*(element+moved) + 2*n*header)
 	cut := func(size int) []byte {
 		part := memory[:size:size]
 		memory = memory[size:]
@@ -74,8 +103,8 @@ func newExchange(rank, batch int, dims []int, grow func(int) []byte) *exchange {
 	e.wide, e.tall = cut(wide), cut(tall)
 	for p, d := range dims {
 		pFrom, pTo := share(batch, n, p)
-		e.own = append(e.own, cut(header+element*(pTo-pFrom)*dims[rank]))
-		e.all = append(e.all, cut(header+element*(to-from)*d))
+		e.own = append(e.own, cut(header+moved*(pTo-pFrom)*dims[rank]))
+		e.all = append(e.all, cut(header+moved*(to-from)*d))
 	}
 	return e
 }
@@ -99,39 +128,33 @@ func (e *exchange) received(p int, backward bool) []byte {
 // pack copies the numbers for p into its chunk.
 func (e *exchange) pack(p int, backward bool) {
 	if !backward {
-		copy(e.own[p][header:], e.samples(p))
+		narrow(e.own[p][header:], e.samples(p), e.Precision)
 		return
 	}
 	chunk := e.all[p][header:]
-	e.columns(p, func(row []byte) {
-		copy(chunk, row)
-		chunk = chunk[len(row):]
-	})
+	e.columns(p, func(row []byte) { chunk = chunk[narrow(chunk, row, e.Precision):] })
 }
 
 // unpack copies the numbers from p to their place.
 func (e *exchange) unpack(p int, backward bool) {
 	chunk := e.received(p, backward)[header:]
 	if backward {
-		copy(e.samples(p), chunk)
+		widen(e.samples(p), chunk, e.Precision)
 		return
 	}
-	e.columns(p, func(row []byte) {
-		copy(row, chunk)
-		chunk = chunk[len(row):]
-	})
+	e.columns(p, func(row []byte) { chunk = chunk[widen(row, chunk, e.Precision):] })
 }
 
 // samples returns the part of wide with the samples of p.
 func (e *exchange) samples(p int) []byte {
-	from, to := share(e.batch, len(e.dims), p)
-	row := element * e.dims[e.rank]
+	from, to := share(e.Batch, len(e.Dims), p)
+	row := element * e.Dims[e.rank]
 	return e.wide[from*row : to*row]
 }
 
 // columns calls visit with the columns of p in each row of tall.
 func (e *exchange) columns(p int, visit func(row []byte)) {
-	stride := element * e.first[len(e.dims)]
+	stride := element * e.first[len(e.Dims)]
 	from, to := element*e.first[p], element*e.first[p+1]
 	if from == to {
 		return
@@ -159,7 +182,7 @@ const stampStep = 0xc2b2ae35
 func (e *exchange) fill(backward bool) {
 	write := func(row []byte, v uint32) bool {
 		for ; len(row) >= element; row = row[element:] {
-			binary.LittleEndian.PutUint32(row, v)
+			binary.LittleEndian.PutUint32(row, exact(v, e.Precision))
 			v += stampStep
 		}
 		return true
@@ -177,7 +200,7 @@ func (e *exchange) fill(backward bool) {
 func (e *exchange) arrived(backward bool) bool {
 	same := func(row []byte, v uint32) bool {
 		for ; len(row) >= element; row = row[element:] {
-			if binary.LittleEndian.Uint32(row) != v {
+			if binary.LittleEndian.Uint32(row) != exact(v, e.Precision) {
 				return false
 			}
 			v += stampStep
@@ -193,8 +216,8 @@ func (e *exchange) arrived(backward bool) bool {
 // stampWide and stampTall call visit for every rank's part of every sample of a
 // matrix, with the first stamp of the part, until visit returns false.
 func (e *exchange) stampWide(backward bool, visit func(row []byte, v uint32) bool) bool {
-	width := element * e.dims[e.rank]
-	for s := range e.batch {
+	width := element * e.Dims[e.rank]
+	for s := range e.Batch {
 		if !visit(e.wide[s*width:(s+1)*width], stamp(e.rank, s, backward)) {
 			return false
 		}
@@ -204,9 +227,9 @@ func (e *exchange) stampWide(backward bool, visit func(row []byte, v uint32) boo
 
 func (e *exchange) stampTall(backward bool, visit func(row []byte, v uint32) bool) bool {
 	rest := e.tall
-	from, to := share(e.batch, len(e.dims), e.rank)
+	from, to := share(e.Batch, len(e.Dims), e.rank)
 	for s := from; s < to; s++ {
-		for p, d := range e.dims {
+		for p, d := range e.Dims {
 			if !visit(rest[:element*d], stamp(p, s, backward)) {
 				return false
 			}

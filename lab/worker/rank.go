@@ -28,10 +28,11 @@ type order struct {
 	Token []byte
 	// Addrs are the addresses of the ranks below this one, by number (dial).
 	Addrs []string
-	// Batch and Dims are the sizes of the next exchanges; without dims, the rank frees
-	// its memory (prepare).
-	Batch int
-	Dims  []int
+	// Batch, Dims and Precision are the sizes of the next exchanges; without dims, the
+	// rank frees its memory (prepare).
+	Batch     int
+	Dims      []int
+	Precision string `json:",omitempty"`
 	// Run is the number of the run, and At the time when it starts for this rank, on
 	// the clock of now (run).
 	Run uint64
@@ -167,7 +168,7 @@ func (r *rank) follow(line []byte) answer {
 		case doDial:
 			err = r.dial(o.Addrs)
 		case doPrepare:
-			err = r.prepare(o.Batch, o.Dims)
+			err = r.prepare(o)
 		case doFill, doRun, doVerify:
 			if r.exchange == nil {
 				err = errors.New("nothing is prepared")
@@ -278,20 +279,24 @@ func (r *rank) dial(addrs []string) error {
 	return nil
 }
 
-func (r *rank) prepare(batch int, dims []int) error {
+func (r *rank) prepare(o order) error {
+	s, err := newSizes(o.Batch, o.Dims, o.Precision)
+	if err != nil {
+		return err
+	}
 	r.exchange = nil
-	if len(dims) == 0 {
+	if len(s.Dims) == 0 {
 		r.memory = nil
 		debug.FreeOSMemory()
 		return nil
 	}
-	if r.number >= len(dims) {
-		return fmt.Errorf("rank %d of %d", r.number, len(dims))
+	if r.number >= len(s.Dims) {
+		return fmt.Errorf("rank %d of %d", r.number, len(s.Dims))
 	}
-	if problem := badExchange(batch, dims); problem != "" {
-		return errors.New(problem)
+	if fault := badExchange(s.Batch, s.Dims); fault != "" {
+		return errors.New(fault)
 	}
-	r.exchange = newExchange(r.number, batch, dims, func(size int) []byte {
+	r.exchange = newExchange(r.number, s, func(size int) []byte {
 		if size > cap(r.memory) {
 			r.memory = nil
 			runtime.GC()
@@ -307,7 +312,7 @@ func (r *rank) prepare(batch int, dims []int) error {
 // others wait for it.
 func (r *rank) run(o order) (ns int64, late bool, err error) {
 	e := r.exchange
-	peers := make([]net.Conn, len(e.dims))
+	peers := make([]net.Conn, len(e.Dims))
 	r.mu.Lock()
 	for p := range peers {
 		peers[p] = r.joined[p]

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/problem"
 )
 
 // asRank in the environment makes the test binary one rank of an all-to-all, and
@@ -76,9 +78,10 @@ func TestExchangeTransposes(t *testing.T) {
 		n := rapid.IntRange(1, 5).Draw(t, "ranks")
 		batch := rapid.IntRange(1, 23).Draw(t, "batch")
 		dims := rapid.SliceOfN(rapid.IntRange(0, 9), n, n).Draw(t, "dims")
+		precision := rapid.SampledFrom([]problem.Precision{problem.FP32, problem.FP16, problem.BF16}).Draw(t, "precision")
 		all := make([]*exchange, n)
 		for r := range all {
-			all[r] = newExchange(r, batch, dims, func(size int) []byte { return bytes.Repeat([]byte{0xee}, size) })
+			all[r] = newExchange(r, sizes{batch, dims, precision}, func(size int) []byte { return bytes.Repeat([]byte{0xee}, size) })
 		}
 		for _, backward := range []bool{false, true} {
 			for _, e := range all {
@@ -117,16 +120,18 @@ func TestExchangeTransposes(t *testing.T) {
 }
 
 func TestExchangeBytes(t *testing.T) {
-	batch, dims := 101, []int{8, 0, 12}
-	total := 0
-	for r := range dims {
-		newExchange(r, batch, dims, func(size int) []byte {
-			total += size - 2*len(dims)*header
-			return make([]byte, size)
-		})
-	}
-	if got := exchangeBytes(batch, dims); got != int64(total) {
-		t.Errorf("got %d bytes, the ranks take %d", got, total)
+	for _, precision := range []problem.Precision{problem.FP32, problem.FP16, problem.BF16} {
+		s := sizes{101, []int{8, 0, 12}, precision}
+		total := 0
+		for r := range s.Dims {
+			newExchange(r, s, func(size int) []byte {
+				total += size - 2*len(s.Dims)*header
+				return make([]byte, size)
+			})
+		}
+		if got := s.bytes(); got != int64(total) {
+			t.Errorf("%v: got %d bytes, the ranks take %d", precision, got, total)
+		}
 	}
 }
 
@@ -134,25 +139,23 @@ func TestExchangeBytes(t *testing.T) {
 // here it is that they say so, and that sizes of all kinds pass.
 func TestAllToAll(t *testing.T) {
 	g := newRanks(t)
-	for _, c := range []struct {
-		batch int
-		dims  []int
-	}{
-		{64, []int{8, 8}},
-		{64, []int{64, 4, 0, 12}}, // grows the group; a rank without dims
-		{7, []int{4, 8, 16}},      // a remainder; ranks are left out
-		{2, []int{4, 4, 4, 4}},    // ranks without samples
-		{5, []int{0, 0}},
-		{4096, []int{128, 64}}, // more than socket buffers hold
+	for _, s := range []sizes{
+		{64, []int{8, 8}, problem.FP32},
+		{64, []int{64, 4, 0, 12}, problem.BF16}, // grows the group; a rank without dims
+		{7, []int{4, 8, 16}, problem.FP16},      // a remainder; ranks are left out
+		{2, []int{4, 4, 4, 4}, problem.FP32},    // ranks without samples
+		{5, []int{0, 0}, problem.FP32},
+		{4096, []int{128, 64}, problem.BF16}, // more than socket buffers hold
+		{4096, []int{128, 64}, problem.FP32},
 	} {
-		times, err := g.allToAll(c.batch, c.dims, make([]time.Duration, len(c.dims)), 0, 3)
+		times, err := g.allToAll(s, make([]time.Duration, len(s.Dims)), 0, 3)
 		if err != nil {
-			t.Fatalf("batch %d, dims %v: %v", c.batch, c.dims, err)
+			t.Fatalf("%+v: %v", s, err)
 		}
-		for r := range c.dims {
+		for r := range s.Dims {
 			for i := range 3 {
 				if !(times.forward[r][i] > 0 && times.backward[r][i] > 0) || len(times.forward[r]) != 3 {
-					t.Errorf("batch %d, dims %v: rank %d took %v and %v ms", c.batch, c.dims, r, times.forward[r], times.backward[r])
+					t.Errorf("%+v: rank %d took %v and %v ms", s, r, times.forward[r], times.backward[r])
 				}
 			}
 		}
@@ -168,7 +171,7 @@ func TestWait(t *testing.T) {
 	g := newRanks(t)
 	// On a busy machine an exchange may take long by itself, so three tries.
 	for try := range 3 {
-		times, err := g.allToAll(32, []int{4, 4, 4}, offsets(3, 1, late*time.Millisecond), 1, 3)
+		times, err := g.allToAll(sizes{Batch: 32, Dims: []int{4, 4, 4}}, offsets(3, 1, late*time.Millisecond), 1, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +199,7 @@ func TestWait(t *testing.T) {
 func TestRanksThatDie(t *testing.T) {
 	g := newRanks(t)
 	run := func() error {
-		_, err := g.allToAll(16, []int{4, 4}, make([]time.Duration, 2), 0, 1)
+		_, err := g.allToAll(sizes{Batch: 16, Dims: []int{4, 4}}, make([]time.Duration, 2), 0, 1)
 		return err
 	}
 	if err := run(); err != nil {
@@ -222,7 +225,7 @@ func TestRanksThatDoNotStart(t *testing.T) {
 	} {
 		g := newRanks(t)
 		g.start = func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, command[0], command[1:]...) }
-		if _, err := g.allToAll(16, []int{4, 4}, make([]time.Duration, 2), 0, 1); err == nil || !strings.Contains(err.Error(), "rank") {
+		if _, err := g.allToAll(sizes{Batch: 16, Dims: []int{4, 4}}, make([]time.Duration, 2), 0, 1); err == nil || !strings.Contains(err.Error(), "rank") {
 			t.Errorf("%s: got %v, want an error that names a rank", name, err)
 		}
 		if len(g.processes) != 0 {

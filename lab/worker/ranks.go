@@ -69,35 +69,37 @@ type exchangeTimes struct{ forward, backward [][]float64 }
 // allToAll measures the exchange: at least one run that is checked but not timed,
 // then the repeats. Ranks that have died since the last exchange are replaced.
 // start holds the time when each rank is ready for its forward.
-func (g *ranks) allToAll(batch int, dims []int, start []time.Duration, warmup, repeats int) (exchangeTimes, error) {
-	times, err := g.attempt(batch, dims, start, warmup, repeats)
+func (g *ranks) allToAll(s sizes, start []time.Duration, warmup, repeats int) (exchangeTimes, error) {
+	times, err := g.attempt(s, start, warmup, repeats)
 	if _, answered := errors.AsType[*protocol.Error](err); err == nil || answered || g.lifetime.Err() != nil {
 		return times, err
 	}
 	fmt.Fprintf(g.log, "worker: %v; starting the ranks again\n", err)
-	return g.attempt(batch, dims, start, warmup, repeats)
+	return g.attempt(s, start, warmup, repeats)
 }
 
 // attempt is allToAll without the second try. After an error no rank is running.
-func (g *ranks) attempt(batch int, dims []int, start []time.Duration, warmup, repeats int) (times exchangeTimes, err error) {
+func (g *ranks) attempt(s sizes, start []time.Duration, warmup, repeats int) (times exchangeTimes, err error) {
 	defer func() {
 		if err != nil {
 			g.kill()
 		}
 	}()
-	n := len(dims)
+	n := len(s.Dims)
 	if err := g.grow(n); err != nil {
 		return times, err
 	}
-	prepare := func(int) order { return order{Do: doPrepare, Batch: batch, Dims: dims} }
+	prepare := func(int) order {
+		return order{Do: doPrepare, Batch: s.Batch, Dims: s.Dims, Precision: s.Precision.String()}
+	}
 	if _, err := g.each(0, n, 0, prepare); err != nil {
 		return times, err
 	}
-	g.held = max(g.held, exchangeBytes(batch, dims))
+	g.held = max(g.held, s.bytes())
 
 	longest := time.Duration(0)
-	for _, s := range start {
-		longest = max(longest, s)
+	for _, at := range start {
+		longest = max(longest, at)
 	}
 	times.forward, times.backward = make([][]float64, n), make([][]float64, n)
 	for i := range max(1, warmup) + repeats {

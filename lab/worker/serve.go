@@ -206,7 +206,7 @@ func (s *server) hello(q *protocol.Request) (protocol.Response, error) {
 		r.Caps = append(r.Caps, o.String())
 	}
 	if s.opt.Rank != nil {
-		r.Caps = slices.Insert(r.Caps, 1, protocol.CapComm)
+		r.Caps = slices.Insert(r.Caps, 1, protocol.CapComm, protocol.CapCommPrefix+problem.FP16.String(), protocol.CapCommPrefix+problem.BF16.String())
 		r.Ranks = s.opt.MaxRanks
 	}
 	return r, nil
@@ -260,17 +260,21 @@ func (s *server) comm(q *protocol.Request) (protocol.Response, error) {
 	if batch == 0 {
 		batch = s.batch
 	}
+	size, err := newSizes(batch, q.Dims, q.DType)
+	if err != nil {
+		return none, unsupported("dtype: %v", err)
+	}
 	start, err := checkComm(&s.opt, q, batch)
 	if err != nil {
 		return none, err
 	}
-	if need := exchangeBytes(batch, q.Dims); need > int64(s.opt.Memory) {
+	if need := size.bytes(); need > int64(s.opt.Memory) {
 		return none, outOfMemory("the ranks' buffers need %d bytes, %d are available", need, int64(s.opt.Memory))
 	} else if unit.Bytes(need)+unit.Bytes(4*len(s.weights)) > s.opt.Memory {
 		s.weights = nil
 		debug.FreeOSMemory()
 	}
-	return timeExchange(&s.ranks, q, batch, start, s.warmup, s.repeats)
+	return timeExchange(&s.ranks, size, start, s.warmup, s.repeats)
 }
 
 // round returns a size as a whole number of the largest unit that divides it.

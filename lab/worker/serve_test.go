@@ -168,6 +168,8 @@ func TestRefusals(t *testing.T) {
 		{`{"op":"comm","id":"d","dims":[8,-8]}`, "d", "bad_request", "dims: -8"},
 		{`{"op":"comm","id":"d","dims":[8,9000000]}`, "d", "bad_request", "dims: 9000000"},
 		{`{"op":"comm","id":"d","dims":[8,8],"batch":-1}`, "d", "bad_request", "batch: -1"},
+		{`{"op":"comm","id":"d","dims":[8,8],"dtype":"fp8"}`, "d", "unsupported", "dtype: precision \"fp8\" is unknown"},
+		{`{"op":"comm","id":"d","dims":[1000000,1000000],"batch":16777216,"dtype":"bf16"}`, "d", "oom", "402653184000000 bytes"},
 		{`{"op":"comm","id":"d","dims":[8,8],"start_ms":[1]}`, "d", "bad_request", "1 starts"},
 		{`{"op":"comm","id":"d","dims":[8,8],"start_ms":[0,-1]}`, "d", "bad_request", "start_ms: -1"},
 		{`{"op":"comm","id":"d","dims":[8,8],"start_ms":[0,1e9]}`, "d", "bad_request", "start_ms: 1e+09"},

@@ -25,15 +25,18 @@ def test_two_processes() -> None:
         TABLES,
         {"op": "compute", "id": "s", "group": [{"t": 0, "dim": 8}], "opt": "sgd", "dtype": "fp32"},
         {"op": "comm", "id": "c9", "dims": [8, 8]},
+        {"op": "comm", "id": "h1", "dims": [8, 12], "dtype": "bf16"},
+        {"op": "comm", "id": "h2", "dims": [0, 12], "batch": 7, "dtype": "fp16"},
+        {"op": "comm", "id": "h3", "dims": [8, 8], "dtype": "fp8"},
     ]
     stdin = b"".join(json.dumps(r).encode() + b"\n" for r in requests)
     done = python(*TWO, "--device", "cpu", stdin=stdin)
     assert done.returncode == 0, done.stderr.decode()
     responses = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(responses) == len(requests), done.stderr.decode()
-    hello, _, skewed, tiny, *refused, _, compute, last = responses
+    hello, _, skewed, tiny, *refused, _, compute, last, half, narrow, unknown = responses
 
-    assert "comm" in hello["caps"] and hello["ranks"] == 2
+    assert {"comm", "comm_fp16", "comm_bf16"} <= set(hello["caps"]) and hello["ranks"] == 2
     assert "all_to_all_single of gloo" in hello["kernel"]
     assert skewed["op"] == "comm" and skewed["id"] == "c1", skewed
     assert skewed["n"] == 3 and skewed["source"] == "measured"
@@ -54,3 +57,7 @@ def test_two_processes() -> None:
     ]
     assert compute["op"] == "compute", compute
     assert last["op"] == "comm" and last["id"] == "c9", last
+    # The worker checks that every number arrives, in half precision, too.
+    for r, name in ((half, "h1"), (narrow, "h2")):
+        assert r["op"] == "comm" and r["id"] == name and len(r["fwd"]) == 2, r
+    assert unknown["code"] == "unsupported" and "fp8" in unknown["msg"], unknown

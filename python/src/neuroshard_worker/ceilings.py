@@ -150,7 +150,7 @@ def _all_to_all(ranks: Ranks) -> dict[str, float]:
 
     def slowest_ms(batch: int, dim: int) -> float:
         plan = Plan(warmup=3, repeats=15, cold=False)
-        times = ranks.all_to_all([dim] * n, batch, [], plan)
+        times = ranks.all_to_all([dim] * n, batch, "fp32", [], plan)
         return middle([max(t) for t in zip(*times.backward, strict=True)])[0]
 
     latency, full = slowest_ms(n, 1), slowest_ms(big, dim)

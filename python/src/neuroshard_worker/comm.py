@@ -8,6 +8,9 @@ their own on the CPU. What is timed is what TorchRec's pooled all-to-all does:
     backward  the gradients of its samples are copied apart by rank and sent; what
               arrives is the wide matrix again
 
+The matrices are in fp32. For numbers that travel in fp16 or bf16, the wide matrix is
+converted before it is sent and after it arrives, and the copies convert the others.
+
 Ranks of one host start at a moment that rank 0 names on their common clock.
 Ranks of several hosts have no common clock and start when a barrier lets them
 go. Each waits on the host with an idle GPU for its start_ms longer.
@@ -27,6 +30,9 @@ import torch.distributed as dist
 
 from .timing import Plan, Stopwatch, middle
 from .wire import bad, out_of_memory, unsupported
+
+TRAVELS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+"""The precisions in which numbers travel."""
 
 ONE_PROCESS = (
     "one GPU cannot measure an all-to-all: start this worker under torchrun with one process a GPU"
@@ -50,6 +56,7 @@ class _Order:
 
     dims: list[int]
     batch: int
+    dtype: str
     start_ms: list[float]
     plan: Plan
 
@@ -107,9 +114,11 @@ class Ranks:
         if start_ms and len(start_ms) != n:
             raise bad(f"start_ms: {len(start_ms)} starts of {n} ranks")
 
-    def all_to_all(self, dims: list[int], batch: int, start_ms: list[float], plan: Plan) -> Times:
-        """Measures, on rank 0."""
-        order = _Order(dims, batch, start_ms or [0.0] * len(dims), plan)
+    def all_to_all(
+        self, dims: list[int], batch: int, dtype: str, start_ms: list[float], plan: Plan
+    ) -> Times:
+        """Measures, on rank 0, an all-to-all of numbers that travel as dtype."""
+        order = _Order(dims, batch, dtype, start_ms or [0.0] * len(dims), plan)
         self._tell(order)
         times = self._run(order)
         assert times is not None
@@ -129,9 +138,7 @@ class Ranks:
         exchange, problem = None, ""
         if self.rank < n:
             try:
-                exchange = _Exchange(
-                    order.dims, order.batch, self.rank, self.device, self._groups[n]
-                )
+                exchange = _Exchange(order, self.rank, self.device, self._groups[n])
             except RuntimeError as e:  # torch.OutOfMemoryError is one
                 problem = f"rank {self.rank}: {str(e).splitlines()[0]}"
         problems: list[str] = [""] * self.size
@@ -212,11 +219,11 @@ class Ranks:
 class _Exchange:
     """One rank's matrices and buffers."""
 
-    def __init__(
-        self, dims: list[int], batch: int, rank: int, device: torch.device, group: Any
-    ) -> None:
+    def __init__(self, order: _Order, rank: int, device: torch.device, group: Any) -> None:
+        dims, batch = order.dims, order.batch
         n = len(dims)
         self.group = group
+        self.travels = TRAVELS[order.dtype]
         shares = [(r + 1) * batch // n - r * batch // n for r in range(n)]
         own, samples = dims[rank], shares[rank]
         self.wide_split = [share * own for share in shares]
@@ -225,33 +232,53 @@ class _Exchange:
         first = sum(dims[:rank])
         rows = torch.arange(batch, device=device, dtype=torch.float32)[:, None]
         columns = torch.arange(first, first + own, device=device, dtype=torch.float32)
-        self.wide = (rows % 1024) * 4096 + columns % 4096
+        self.wide = self._numbers(rows, columns)
         self.expected_rows = rows[rank * batch // n :][:samples]
         self.wide_back = torch.full_like(self.wide, float("nan"))
-        self.chunks = torch.empty(samples * sum(dims), device=device)
+        self.sent = self.wide if self._whole() else torch.empty_like(self.wide, dtype=self.travels)
+        self.chunks = torch.empty(samples * sum(dims), device=device, dtype=self.travels)
         self.tall = torch.full((samples, sum(dims)), float("nan"), device=device)
         parts = self.chunks.split(self.tall_split)
         self.parts = [p.view(samples, d) for p, d in zip(parts, dims, strict=True)]
         self.columns = list(self.tall.split(dims, dim=1))
 
+    def _whole(self) -> bool:
+        return self.travels == torch.float32
+
+    def _numbers(self, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+        """Numbers that show where they belong, and that travel without rounding."""
+        if self._whole():
+            return (rows % 1024) * 4096 + columns % 4096
+        return (rows * 31 + columns * 17) % 256
+
+    def _swap(
+        self, received: torch.Tensor, sent: torch.Tensor, arrive: list[int], leave: list[int]
+    ) -> None:
+        if not self._whole():
+            # As bytes: not every backend knows every type of two bytes.
+            received, sent = received.view(torch.uint8), sent.view(torch.uint8)
+            arrive, leave = [2 * n for n in arrive], [2 * n for n in leave]
+        dist.all_to_all_single(received, sent, arrive, leave, group=self.group)
+
     def forward(self) -> None:
-        dist.all_to_all_single(
-            self.chunks, self.wide.view(-1), self.tall_split, self.wide_split, group=self.group
-        )
+        if not self._whole():
+            self.sent.copy_(self.wide)
+        self._swap(self.chunks, self.sent.view(-1), self.tall_split, self.wide_split)
         for column, part in zip(self.columns, self.parts, strict=True):
             column.copy_(part)
 
     def backward(self) -> None:
         for column, part in zip(self.columns, self.parts, strict=True):
             part.copy_(column)
-        dist.all_to_all_single(
-            self.wide_back.view(-1), self.chunks, self.wide_split, self.tall_split, group=self.group
-        )
+        into = self.wide_back if self._whole() else self.sent
+        self._swap(into.view(-1), self.chunks, self.wide_split, self.tall_split)
+        if not self._whole():
+            self.wide_back.copy_(self.sent)
 
     def arrived(self) -> bool:
         """Reports whether forward and backward brought every number home."""
-        columns = torch.arange(self.tall.shape[1], device=self.tall.device) % 4096
-        there = torch.equal(self.tall, (self.expected_rows % 1024) * 4096 + columns)
+        columns = torch.arange(self.tall.shape[1], device=self.tall.device, dtype=torch.float32)
+        there = torch.equal(self.tall, self._numbers(self.expected_rows, columns))
         return there and torch.equal(self.wide_back, self.wide)
 
 

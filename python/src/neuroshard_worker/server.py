@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from . import ceilings, device, lookups
-from .comm import ONE_PROCESS, Ranks, summary
+from .comm import ONE_PROCESS, TRAVELS, Ranks, summary
 from .engines import Engine
 from .group import DTYPES, OPTIMIZERS, Group, Mode, Shard
 from .reference import check
@@ -189,7 +189,7 @@ class Server:
         caps = ["compute", "ceilings", "weighted", "pools"]
         response: Json = {"v": VERSION, "backend": self.engine.name}
         if self.ranks is not None:
-            caps.insert(1, "comm")
+            caps[1:1] = ["comm", *(f"comm_{dtype}" for dtype in TRAVELS if dtype != "fp32")]
             kernel += f"; {self.ranks.kernel}"
             response["ranks"] = self.ranks.size
         response |= {
@@ -377,13 +377,16 @@ class Server:
         batch = integer(q, "batch", 0, MOST_BATCH, 0) or self.batch
         dims = [integer({"dims": d}, "dims", 0, 1 << 20) for d in array(q, "dims")]
         starts = [checked(x, "start_ms", 0.0, MOST_START_MS) for x in array(q, "start_ms")]
+        dtype = text(q, "dtype") or "fp32"
+        if dtype not in TRAVELS:
+            raise unsupported(f'dtype: "{dtype}": this worker sends {", ".join(TRAVELS)}')
         self.ranks.check(dims, starts, integer(q, "per_host", 0, 1 << 20, 0))
         # A wide and a tall matrix, each with a second one beside it.
         need = 4 * 4 * batch * max(max(dims), -(-sum(dims) // len(dims)))
         if need > self.memory_bytes:
             raise out_of_memory(f"buffers need {need} bytes, {self.memory_bytes} are available")
         self._release()
-        times = self.ranks.all_to_all(dims, batch, starts, self.plan)
+        times = self.ranks.all_to_all(dims, batch, dtype, starts, self.plan)
         return {**summary(times), "source": "measured"}
 
     def _ceilings(self, q: Json) -> Json:
