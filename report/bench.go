@@ -56,7 +56,7 @@ func comparisonRow(s bench.Summary) []string {
 	}
 	bias := "-"
 	if s.Judge != bench.Predicted {
-		bias = fmt.Sprintf("%+.2f", s.BiasPercent)
+		bias = unsigned(fmt.Sprintf("%+.2f", s.BiasPercent))
 	}
 	return []string{
 		OneLine(string(s.Method)), fmt.Sprintf("%d/%d", s.Solved, s.Tasks),

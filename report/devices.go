@@ -300,7 +300,7 @@ func (t *deviceTable) draw(lines []line) {
 		if i > 0 && lines[i-1].bar != nil && t.plan.Priced() {
 			text = fmt.Sprintf("%-*s  %s", widest, text, t.bar(lines[i-1].bar, room))
 		}
-		t.printf("%s\n", text)
+		t.write(text + "\n")
 	}
 }
 

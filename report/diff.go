@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -12,8 +13,20 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// mostChanges is the number of tables, and of devices, that Diff lists.
+// mostChanges is the number of tables, and of devices, that Diff lists without
+// Options.AllChanges.
 const mostChanges = 15
+
+// mostChanges returns the number of changes of each sort to list.
+func (p *printer) mostChanges() int {
+	if p.opt.AllChanges {
+		return math.MaxInt
+	}
+	return mostChanges
+}
+
+// everyChange says how to list every change.
+const everyChange = "list every change with --all"
 
 // Diff writes what changed from one plan to another.
 func Diff(w io.Writer, c plan.Changes, opt Options) error {
@@ -89,11 +102,15 @@ func nameList(p *printer, what string, names []string) {
 	if len(names) == 0 {
 		return
 	}
-	shown := make([]string, 0, mostChanges)
-	for _, n := range names[:min(len(names), mostChanges)] {
+	var shown []string
+	for _, n := range names[:min(len(names), p.mostChanges())] {
 		shown = append(shown, name(n))
 	}
-	p.printf("%-14s  %s%s\n", what, strings.Join(shown, ", "), words.More(" ", len(names)-len(shown)))
+	more := words.More(" ", len(names)-len(shown))
+	if more != "" {
+		more += ": " + everyChange
+	}
+	p.printf("%-14s  %s%s\n", what, strings.Join(shown, ", "), more)
 }
 
 // tableChanges lists the tables that are cut or placed in another way.
@@ -103,7 +120,7 @@ func tableChanges(p *printer, c plan.Changes) {
 	}
 	p.section("tables that changed")
 	var rows [][]string
-	for _, t := range c.Tables[:min(len(c.Tables), mostChanges)] {
+	for _, t := range c.Tables[:min(len(c.Tables), p.mostChanges())] {
 		moved := count(t.Elements)
 		if t.Resized {
 			moved = "another table"
@@ -115,7 +132,7 @@ func tableChanges(p *printer, c plan.Changes) {
 		rows = append(rows, []string{name(t.Name), before, after, moved})
 	}
 	p.grid([]string{"<table", "<before", "<after", "weights moved"}, rows)
-	p.more(len(c.Tables) - len(rows))
+	p.more(len(c.Tables)-len(rows), everyChange)
 }
 
 // state prints how a table is cut and where it lies.
@@ -158,7 +175,7 @@ func deviceChanges(p *printer, c plan.Changes) {
 			continue
 		}
 		changed++
-		if len(rows) == mostChanges {
+		if len(rows) == p.mostChanges() {
 			continue
 		}
 		row := []string{
@@ -181,7 +198,7 @@ func deviceChanges(p *printer, c plan.Changes) {
 		titles = slices.Insert(titles, 4, "host memory")
 	}
 	p.grid(titles, rows)
-	p.more(changed - len(rows))
+	p.more(changed-len(rows), everyChange)
 }
 
 // arrowOf prints a time before and after; "-" stands for a time that is not known, and for

@@ -189,6 +189,19 @@ func verifiedPlan() *verify.Result {
 	}
 }
 
+// TestNoNegativeZero wants no sign before a difference that prints as 0.
+func TestNoNegativeZero(t *testing.T) {
+	r := verifiedPlan()
+	r.Predicted, r.Measured = 7.2499, 7.25
+	var b bytes.Buffer
+	if err := report.Verify(&b, r, report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String(); strings.Contains(text, "-0.0") || !strings.Contains(text, "7.25 ms (0.0 %)") {
+		t.Errorf("got\n%s\nwant 0.0 %% without a sign", text)
+	}
+}
+
 // withoutComm is what a single GPU can measure of a plan.
 func withoutComm() *verify.Result {
 	r := verifiedPlan()

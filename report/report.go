@@ -25,6 +25,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -36,14 +37,21 @@ import (
 
 // Options say how to write a report. The zero value works.
 type Options struct {
-	// Width is the number of columns that lines should not exceed; 0 means 120. Long
-	// names can exceed it.
+	// Width is the number of columns of the terminal: text is wrapped at words, and tables
+	// leave out columns, so that lines do not exceed it. Tables of many columns and long
+	// names can. 0 stands for a file or a pipe: tables take 120 columns, and no text is
+	// wrapped.
 	Width int
 	// Colour allows ANSI colours.
 	Colour bool
 	// AllDevices lists every device of a large cluster, not only the busiest and the
 	// least busy ones.
 	AllDevices bool
+	// AllChanges lists every change between two plans, not only the first 15 of each sort.
+	AllChanges bool
+	// ListTables says how a user lists every table, such as "--tables"; empty if there is
+	// no way.
+	ListTables string
 	// Name is what was planned, such as "workload:mlperf-dlrm-dcnv2", or "-" for
 	// standard input; it may be empty.
 	Name string
@@ -63,20 +71,104 @@ func (o Options) width() int {
 type printer struct {
 	w   io.Writer
 	opt Options
-	err error
+	// begun is a line whose end was not written yet.
+	begun string
+	err   error
 }
 
-// more writes that n lines of a table were left out, if n is above 0.
-func (p *printer) more(n int) {
-	if n > 0 {
-		p.printf("%s\n", words.More("", n))
+// more writes that n lines of a table were left out, if n is above 0, and how to list them:
+// for example "list every table with --tables"; it may be empty.
+func (p *printer) more(n int, how string) {
+	if n <= 0 {
+		return
 	}
+	if how != "" {
+		how = ": " + how
+	}
+	p.printf("%s%s\n", words.More("", n), how)
 }
 
+// everyTable says how to list every table.
+func (p *printer) everyTable() string {
+	if p.opt.ListTables == "" {
+		return ""
+	}
+	return "list every table with " + p.opt.ListTables
+}
+
+// printf writes text, wrapped if it is for a terminal. It keeps a line until its end.
 func (p *printer) printf(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format, args...)
+	text := p.begun + fmt.Sprintf(format, args...)
+	p.begun = ""
+	for {
+		line, rest, ended := strings.Cut(text, "\n")
+		if !ended {
+			p.begun = text
+			return
+		}
+		if p.opt.Width > 0 {
+			line = wrapped(line, p.opt.Width)
+		}
+		p.write(line + "\n")
+		text = rest
 	}
+}
+
+// write writes whole lines as they are.
+func (p *printer) write(lines string) {
+	if p.err == nil {
+		_, p.err = io.WriteString(p.w, lines)
+	}
+}
+
+// mostIndent is the largest indentation of the lines that continue a wrapped line.
+const mostIndent = 20
+
+// wrapped breaks a line at spaces so that no part is wider than width, unless one word is.
+// The parts but the first are indented to the line's text behind its title, as in
+//
+//	gain            54 % less time than the
+//	                best baseline
+func wrapped(line string, width int) string {
+	if text.StringWidthWithoutEscSequences(line) <= width {
+		return line
+	}
+	indent := indentation(line, width)
+	var b strings.Builder
+	column := 0
+	for i, word := range strings.Split(line, " ") {
+		wide := text.StringWidthWithoutEscSequences(word)
+		switch {
+		case i == 0:
+		case column+1+wide > width && column > indent:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			column = indent
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += wide
+	}
+	return b.String()
+}
+
+// indentation returns where the text of a line begins behind its title: two spaces or more
+// end a title, and "- " is one.
+func indentation(line string, width int) int {
+	indent := len(line) - len(strings.TrimLeft(line, " "))
+	if at := strings.Index(line[indent:], "  "); at > 0 && line[indent] < utf8.RuneSelf { // a legend has no title
+		rest := line[indent+at:]
+		if behind := indent + at + len(rest) - len(strings.TrimLeft(rest, " ")); behind <= mostIndent {
+			indent = behind
+		}
+	} else if strings.HasPrefix(line[indent:], "- ") {
+		indent += 2
+	}
+	if 2*indent > width {
+		return 0
+	}
+	return indent
 }
 
 // fact writes a line with a title and a text, or nothing if the text is empty.
@@ -110,7 +202,7 @@ func (p *printer) paint(colour, s string) string {
 
 // grid writes rows under a header, in columns. A column whose title begins with "<" is
 // aligned to the left, the others to the right.
-func (p *printer) grid(titles []string, rows [][]string) { p.printf("%s\n", render(titles, rows)) }
+func (p *printer) grid(titles []string, rows [][]string) { p.write(render(titles, rows) + "\n") }
 
 func render(titles []string, rows [][]string) string {
 	t := table.NewWriter()
@@ -169,9 +261,17 @@ func percent(part, whole float64) string {
 	}
 	share := 100 * part / whole
 	if math.Abs(share) < 9.95 {
-		return fmt.Sprintf("%.1f %%", share)
+		return unsigned(fmt.Sprintf("%.1f", share)) + " %"
 	}
 	return fmt.Sprintf("%.0f %%", share)
+}
+
+// unsigned takes the minus off a printed number whose digits are all 0.
+func unsigned(number string) string {
+	if strings.Trim(number, "-0.") == "" {
+		return strings.TrimPrefix(number, "-")
+	}
+	return number
 }
 
 // name prints a name from a file so that it cannot disturb the terminal.
@@ -219,9 +319,11 @@ func count(n int64) string {
 	return sign + digits
 }
 
-// numbers prints the first few numbers of a list, and consecutive numbers as a range.
-func numbers(list []int) string {
-	const longest = 8
+// numbers prints the first 8 numbers of a list, and consecutive numbers as a range.
+func numbers(list []int) string { return ranges(list, 8) }
+
+// ranges prints the first longest numbers and ranges of an ascending list.
+func ranges(list []int, longest int) string {
 	var parts []string
 	for i := 0; i < len(list); {
 		if len(parts) == longest {

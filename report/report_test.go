@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -396,9 +397,10 @@ func TestWhy(t *testing.T) {
 		r.Predicted = plan.NewBreakdown([]plan.StepTimes{first, second})
 		return written(t, r)
 	}
-	const reason = " less than the cost, because other devices send more columns in the all-to-all\n"
+	const reason = "the cost is the total time of device "
+	r.Plan.Devices[0].DimSum, r.Plan.Devices[1].DimSum = 100, 1200
 	got := set(plan.StepTimes{Forward: 1, Backward: 2, ForwardComm: 0.2, BackwardComm: 0.5}, plan.StepTimes{Forward: 1, Backward: 1, ForwardComm: 1.3, BackwardComm: 0.5})
-	for _, want := range []string{"device 0 is critical: ", "\ncompared with the mean device: backward +0.500 ms\n", "\nits total time is 0.100 ms" + reason} {
+	for _, want := range []string{"device 0 is critical: ", "\ncompared with the mean device: backward +0.500 ms\n", "\n" + reason + "1, 0.100 ms longer than that of device 0, which sends less in the all-to-alls: its dim sum is 100, not 1,200\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got\n%s\nwant %q in it", got, want)
 		}
@@ -409,6 +411,40 @@ func TestWhy(t *testing.T) {
 			t.Errorf("of equal devices: got\n%s\nwant no %q in it", got, no)
 		}
 	}
+}
+
+// TestWrapped wants no line of text wider than the terminal, at any width, unless one word
+// is, and the words of the report unchanged. Tables may be wider than a narrow terminal.
+func TestWrapped(t *testing.T) {
+	r, p := result(2, 12)
+	r.Plan.Provenance.Warnings = append(r.Plan.Provenance.Warnings, strings.Repeat("the words of a long warning ", 12)+"end")
+	words := func(width int) (lines []string, words []string) {
+		var b bytes.Buffer
+		if err := report.Result(&b, r, report.Options{Problem: p, Width: width}); err != nil {
+			t.Fatal(err)
+		}
+		head, _, _ := strings.Cut(b.String(), "\ndevices: ")
+		text := head + section(b.String(), "warnings")
+		return strings.Split(text, "\n"), strings.Fields(text)
+	}
+	_, want := words(0)
+	for width := 24; width <= 200; width += 7 {
+		lines, got := words(width)
+		for _, line := range lines {
+			if n := utf8.RuneCountInString(line); n > width {
+				t.Errorf("width %d: got a line of %d columns: %s", width, n, line)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("width %d: got %q, want %q", width, got, want)
+		}
+	}
+}
+
+// section returns what follows the title of a section, to the end.
+func section(text, title string) string {
+	_, rest, _ := strings.Cut(text, "\n"+title+"\n")
+	return rest
 }
 
 func TestNameOfStandardInput(t *testing.T) {

@@ -34,7 +34,7 @@ func splits(p *printer, pl *plan.Plan) {
 	}
 	p.section("split tables: %d of %d", split, len(pl.Tables))
 	p.grid([]string{"<table", "<rows x dim", "<sharding type", "shards", "<widths", "<devices"}, rows)
-	p.more(split - mostSplits)
+	p.more(split-mostSplits, p.everyTable())
 }
 
 // cut prints the widths of a table's slices, and the rows of its blocks if the table is cut
@@ -72,7 +72,7 @@ func replicas(p *printer, pl *plan.Plan) {
 	}
 	p.section("tables on every device (data_parallel): %d of %d", all, len(pl.Tables))
 	p.grid([]string{"<table", "<rows x dim"}, rows)
-	p.more(all - mostSplits)
+	p.more(all-mostSplits, p.everyTable())
 }
 
 // hosted lists the tables that lie in host memory.
@@ -99,7 +99,7 @@ func hosted(p *printer, pl *plan.Plan) {
 	}
 	p.section("tables in host memory: %d of %d", all, len(pl.Tables))
 	p.grid([]string{"<table", "<rows x dim", "<sharding type", "shards", "<rows cached", "<devices"}, rows)
-	p.more(all - mostSplits)
+	p.more(all-mostSplits, p.everyTable())
 }
 
 // cached prints the shares of rows that are cached.

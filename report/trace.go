@@ -76,7 +76,7 @@ func Trace(w io.Writer, t TraceInfo, opt Options) error {
 			p.printf("%s %s\n", p.paint(yellow, "-"), OneLine(warning))
 		}
 		if more := len(t.Warnings) - most; more > 0 {
-			p.printf("- %s\n", words.More("", more))
+			p.printf("- %s\n", words.More("", more)+": list them with --json")
 		}
 	}
 	p.printf("\nwrote %s\n", name(t.Output))

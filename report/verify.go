@@ -63,7 +63,7 @@ func off(predicted, measured unit.Millis) string {
 	if measured <= 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%+.1f %%", 100*float64((predicted-measured)/measured))
+	return unsigned(fmt.Sprintf("%+.1f", 100*float64((predicted-measured)/measured))) + " %"
 }
 
 // Verified writes how predicted and measured costs of many plans compare, and

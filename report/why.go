@@ -35,10 +35,7 @@ func why(v *view) {
 	if texts := excesses(slow, mean); len(texts) > 0 {
 		v.printf("compared with the mean device: %s\n", strings.Join(texts, ", "))
 	}
-	longest := slices.MaxFunc(v.loads, func(a, b load) int { return cmp.Compare(a.total(), b.total()) }).total()
-	if less := longest - slow.total(); noticeable(less, slow) {
-		v.printf("its total time is %v less than the cost, because other devices send more columns in the all-to-all\n", less)
-	}
+	v.longest(slow)
 	c := contents{v.plan, v.opt.Problem}
 	pieces, sum := c.of(v.critical)
 	if len(pieces) == 0 {
@@ -52,6 +49,26 @@ func why(v *view) {
 	for _, p := range pieces[:min(mostNamed, len(pieces))] {
 		v.printf("  %s\n", c.describe(p, sum))
 	}
+}
+
+// longest says which device has the longest total time, which is the cost, if the busiest
+// device's is shorter: then another device sends more columns.
+func (v *view) longest(slow load) {
+	last := 0
+	for i, l := range v.loads {
+		if l.total() > v.loads[last].total() {
+			last = i
+		}
+	}
+	more := v.loads[last].total() - slow.total()
+	if !noticeable(more, slow) {
+		return
+	}
+	reason := ""
+	if a, b := v.plan.Devices[last].DimSum, v.plan.Devices[v.critical].DimSum; a > b {
+		reason = fmt.Sprintf(", which sends less in the all-to-alls: its dim sum is %s, not %s", count(int64(b)), count(int64(a)))
+	}
+	v.printf("the cost is the total time of device %d, %v longer than that of device %d%s\n", last, more, v.critical, reason)
 }
 
 // against compares a busy time with the mean.

@@ -177,7 +177,7 @@ func (a *app) stat(input string) (os.FileInfo, error) {
 func (a *app) reportOptions() report.Options {
 	width, ok := a.env.terminal(a.stdout.to)
 	if !ok {
-		return report.Options{Width: plainWidth}
+		return report.Options{}
 	}
 	return report.Options{Width: width, Colour: a.env.getenv("NO_COLOR") == "" && a.env.getenv("TERM") != "dumb"}
 }
@@ -187,5 +187,5 @@ func (a *app) newProgressBar() *progressBar {
 	return &progressBar{to: a.stderr, on: on}
 }
 
-// plainWidth is the width of reports that do not go to a terminal.
+// plainWidth is the width of a terminal that does not tell its own.
 const plainWidth = 120

@@ -10,7 +10,7 @@ import (
 )
 
 func newDiffCommand(a *app) *cobra.Command {
-	var asJSON bool
+	var asJSON, all bool
 	cmd := &cobra.Command{
 		Use:   "diff BEFORE AFTER",
 		Short: "Show what changes from one plan to another",
@@ -38,7 +38,9 @@ The exit code is 0 if both plans place all tables alike on the same cluster, 1 i
 			if asJSON {
 				err = a.printJSON(changes)
 			} else {
-				err = report.Diff(a.stdout, changes, a.reportOptions())
+				options := a.reportOptions()
+				options.AllChanges = all
+				err = report.Diff(a.stdout, changes, options)
 			}
 			if err == nil && !report.Same(changes) {
 				return &exitError{code: exitNo}
@@ -47,6 +49,7 @@ The exit code is 0 if both plans place all tables alike on the same cluster, 1 i
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&all, "all", false, "list every change, not only the first 15 tables and devices")
 	return cmd
 }
 

@@ -262,7 +262,7 @@ func explainInputs(e *input.Errors) []complaint {
 		all = append(all, complaint{one.String(), one.Hint})
 	}
 	if more := len(e.List) - len(all) + e.More; more > 0 {
-		all = append(all, complaint{words.More("", more) + " errors", ""})
+		all = append(all, complaint{words.More("", more) + " errors: mend these first", ""})
 	}
 	return all
 }
