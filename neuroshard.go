@@ -43,6 +43,10 @@ type Options struct {
 	// Certificate says to compute Result.Bound as well, a lower bound on the simulated
 	// cost of every plan (package bound).
 	Certificate bool
+	// OnStep, if set, is called from Plan's goroutine when Plan begins a step after the search,
+	// with what the step does: "the lower bound" or "baseline dim", for example. Events of the
+	// search go to Search.OnEvent.
+	OnStep func(step string)
 	// Warnings are doubts about the input: for example, that the accesses of a table are
 	// assumed. The plan lists them.
 	Warnings []string
@@ -216,9 +220,17 @@ func (l *line) result(found search.Result) (*Result, error) {
 	}
 	// There is a certificate only if the search minimised an estimate of simulated cost.
 	if l.opt.Certificate && l.prices.Estimator().ModelSource == plan.Simulated {
+		l.begin("the lower bound")
 		result.Bound, err = bound.Simulated(l.problem, l.allowed())
 	}
 	return result, err
+}
+
+// begin tells the caller which step begins.
+func (l *line) begin(step string) {
+	if l.opt.OnStep != nil {
+		l.opt.OnStep(step)
+	}
 }
 
 // allowed returns the sharding types and tiers that the search tries, for the bound.
@@ -234,6 +246,7 @@ func (l *line) allowed() bound.Allowed {
 func (l *line) baselines(ctx context.Context) ([]Baseline, error) {
 	var all []Baseline
 	for _, method := range search.Baselines() {
+		l.begin("baseline " + string(method))
 		opt := l.opt.Search
 		opt.Method, opt.OnEvent, opt.Brief = method, nil, true
 		found, err := l.search(ctx, opt)

@@ -8,10 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -24,6 +27,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem/workload"
+	"github.com/neuroshard/neuroshard/search"
 )
 
 func TestMain(m *testing.M) {
@@ -280,9 +284,38 @@ func interruptSearch(t *testing.T, signal os.Signal) {
 	t.Error("got no plan of an interrupted search, however late the signal came")
 }
 
+// TestProgressNeverFallsBack has a search that counts its work anew, and finds more of it.
+func TestProgressNeverFallsBack(t *testing.T) {
+	var drawn bytes.Buffer
+	bar := &progressBar{to: &drawn, on: true, eager: true}
+	clock := time.Unix(1e9, 0)
+	p := &planProgress{now: func() time.Time { clock = clock.Add(time.Second); return clock }, start: clock, bar: bar}
+	for _, e := range []search.Event{
+		{Level: 1, Levels: 10, Evaluations: 100, Limit: 1000, Best: math.Inf(1)},
+		{Level: 5, Levels: 10, Evaluations: 500, Limit: 1000, Best: 3},
+		{Level: 2, Levels: 10, Evaluations: 520, Limit: 4000, Best: 3},
+		{Level: 0, Levels: 20, Evaluations: 0, Limit: 0, Best: 2},
+		{Level: 6, Levels: 10, Evaluations: 5000, Limit: 4000, Best: 2},
+	} {
+		p.event(e)
+	}
+	share, step := 0, 0
+	for _, at := range regexp.MustCompile(`step (\d+) of \d+, .*? (\d+)%`).FindAllStringSubmatch(drawn.String(), -1) {
+		nextStep, _ := strconv.Atoi(at[1])
+		nextShare, _ := strconv.Atoi(at[2])
+		if nextShare < share || nextStep < step {
+			t.Errorf("got step %d at %d %% after step %d at %d %%", nextStep, nextShare, step, share)
+		}
+		share, step = nextShare, nextStep
+	}
+	if share < 99 || step != 6 {
+		t.Errorf("got step %d at %d %% in the end, want 6 at 99: %q", step, share, drawn.String())
+	}
+}
+
 // TestTerminal shows progress and colours on a terminal, and neither elsewhere.
 func TestTerminal(t *testing.T) {
-	args := []string{"plan", "workload:nvidia-synthetic-tiny", "--no-baselines"}
+	args := []string{"plan", "workload:nvidia-synthetic-tiny"}
 	clock := time.Unix(1e9, 0)
 	terminal := quiet()
 	terminal.terminal = func(any) (int, bool) { return 100, true }
@@ -292,8 +325,10 @@ func TestTerminal(t *testing.T) {
 	if on.code != exitOK {
 		t.Fatalf("got exit code %d: %s", on.code, on.stderr)
 	}
-	if !strings.Contains(on.stderr, "searching, step") {
-		t.Errorf("on a terminal: got %q on stderr, want progress", on.stderr)
+	for _, want := range []string{"searching, step", "now the lower bound", "now baseline size", "now baseline random"} {
+		if !strings.Contains(on.stderr, want) {
+			t.Errorf("on a terminal: got %q on stderr, want %q in it", on.stderr, want)
+		}
 	}
 	if !strings.Contains(on.stdout, "\x1b[") {
 		t.Errorf("on a terminal: got no colour")

@@ -110,7 +110,8 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	bar := p.newProgressBar()
 	defer bar.clear()
 	options := neuroshard.Options{Search: p.search, Prices: prices, Certificate: true, Baselines: !p.noBaselines, Warnings: loaded.warnings}
-	options.Search.Method, options.Search.OnEvent = search.Method(p.method), searchProgress(p.app, bar)
+	progress := newPlanProgress(p.app, bar)
+	options.Search.Method, options.Search.OnEvent, options.OnStep = search.Method(p.method), progress.event, progress.next
 	options.Search.ShardingTypes = p.types.options()
 	if model != nil && model.Manifest().Source != string(dataset.Simulated) && !p.typesGiven() {
 		options.Search.ShardingTypes = nil // no backend measures the others

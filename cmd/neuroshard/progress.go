@@ -22,6 +22,8 @@ type progressBar struct {
 	on  bool
 	of  int64
 	bar *progressbar.ProgressBar
+	// eager draws every change, not only one in 50 ms.
+	eager bool
 }
 
 // phase shows the name of work whose steps cannot be counted.
@@ -37,11 +39,15 @@ func (p *progressBar) show(done, all int64, what string) {
 	if p.bar == nil || p.of != all {
 		p.clear()
 		p.of = all
+		every := 50 * time.Millisecond
+		if p.eager {
+			every = 0
+		}
 		p.bar = progressbar.NewOptions64(all,
 			progressbar.OptionSetWriter(p.to),
 			progressbar.OptionSetWidth(30),
 			progressbar.OptionSetPredictTime(all > 0),
-			progressbar.OptionThrottle(50*time.Millisecond),
+			progressbar.OptionThrottle(every),
 			progressbar.OptionClearOnFinish(),
 		)
 	}
@@ -57,23 +63,51 @@ func (p *progressBar) clear() {
 	}
 }
 
-// searchProgress returns a function that shows the events of a search on the bar, from
-// patience after now.
-func searchProgress(a *app, bar *progressBar) func(search.Event) {
-	start := a.env.now()
-	return func(e search.Event) {
-		if !bar.on || a.env.now().Sub(start) < patience {
-			return
-		}
-		done, all := int64(e.Level), int64(max(1, e.Levels))
-		if e.Limit > 0 {
-			done, all = min(e.Evaluations, e.Limit), e.Limit
-		}
-		best := "no plan yet"
-		if !math.IsInf(e.Best, 1) {
-			best = fmt.Sprintf("best %v", unit.Millis(e.Best))
-		}
-		// A bar at its end clears itself: the last step is never shown as done.
-		bar.show(min(done, all-1), all, fmt.Sprintf("searching, step %d of %d, %s", e.Level, e.Levels, best))
+// planProgress shows the progress of Plan on the bar, from patience after its start. The bar
+// never falls back: the search counts its work anew in some phases, and finds out that there
+// is more of it in others.
+type planProgress struct {
+	now   func() time.Time
+	start time.Time
+	bar   *progressBar
+	// share is the largest share of the work, and step the largest step, that was shown.
+	share float64
+	step  int
+}
+
+func newPlanProgress(a *app, bar *progressBar) *planProgress {
+	return &planProgress{now: a.env.now, start: a.env.now(), bar: bar}
+}
+
+// shown reports whether progress is shown yet.
+func (p *planProgress) shown() bool { return p.bar.on && p.now().Sub(p.start) >= patience }
+
+// barUnits is the length of the bar of a search. A bar at its end clears itself, so the last
+// unit is never shown as done.
+const barUnits = 1000
+
+// event shows an event of the search.
+func (p *planProgress) event(e search.Event) {
+	done, all := float64(e.Level), float64(max(1, e.Levels))
+	if e.Limit > 0 {
+		done, all = float64(e.Evaluations), float64(e.Limit)
+	}
+	p.share, p.step = max(p.share, done/all), max(p.step, e.Level)
+	if !p.shown() {
+		return
+	}
+	best := "no plan yet"
+	if !math.IsInf(e.Best, 1) {
+		best = fmt.Sprintf("best %v", unit.Millis(e.Best))
+	}
+	what := fmt.Sprintf("searching, step %d of %d, %s", p.step, max(p.step, e.Levels), best)
+	p.bar.show(min(int64(p.share*barUnits), barUnits-1), barUnits, what)
+}
+
+// next shows what runs after the search.
+func (p *planProgress) next(step string) {
+	if p.shown() {
+		p.bar.clear()
+		p.bar.phase("the plan is found; now " + step)
 	}
 }
