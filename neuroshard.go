@@ -16,6 +16,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/neuroshard/neuroshard/plan"
@@ -61,6 +63,9 @@ type Result struct {
 	// plan on the simulated device, which the search does not use; it has no devices if
 	// the simulated device did not judge the plan (Judged).
 	Predicted, Simulated plan.Breakdown
+	// ModelError is the relative error, in percent, below which 95 % of the model's estimates
+	// stay, as its card states it; 0 if that is not known.
+	ModelError float64
 	// Bound is a lower bound on the simulated cost of every plan with the sharding types
 	// and tiers that the search tries. It is the zero value if Options.Certificate is
 	// false or the simulated device did not judge the plan. If the search tries more than
@@ -89,6 +94,22 @@ func (r *Result) Gap() (gap float64, ok bool) {
 		return 0, false
 	}
 	return bound.Gap(r.Simulated.Cost, r.Bound.Total), true
+}
+
+// Warnings returns the plan's warnings, and one if the predicted and the simulated cost
+// differ by more than the errors that the model's card states: the search may then have
+// followed an error of the model. That warning is not in the plan, which does not state its
+// simulated cost.
+func (r *Result) Warnings() []string {
+	all := slices.Clone(r.Plan.Provenance.Warnings)
+	if !r.Judged() || !(r.ModelError > 0) || !(r.Simulated.Cost > 0) {
+		return all
+	}
+	off := 100 * math.Abs(float64(r.Predicted.Cost/r.Simulated.Cost)-1)
+	if off > r.ModelError {
+		all = append(all, fmt.Sprintf("the predicted cost is %.1f %% off the SIMULATED one, and the model's card states that 95 %% of its errors are below %.1f %%: this plan is harder to estimate than the samples of the model", off, r.ModelError))
+	}
+	return all
 }
 
 // Baseline is the outcome of a baseline method for the same problem.
@@ -209,7 +230,8 @@ func (l *line) result(found search.Result) (*Result, error) {
 	}
 	result := &Result{
 		Plan: pl, Shards: found.Shards, Predicted: pl.Breakdown(),
-		Optimal: found.Optimal, Status: found.Status, Stats: found.Stats,
+		ModelError: l.prices.Estimator().Error,
+		Optimal:    found.Optimal, Status: found.Status, Stats: found.Stats,
 	}
 	if l.judge == nil {
 		return result, nil

@@ -108,7 +108,8 @@ func (m *Model) FitsProfile(t hardware.Topology) error {
 
 // Estimator names the model as the source of a plan's times.
 func (m *Model) Estimator() plan.Estimator {
-	by := plan.Estimator{Model: m.manifest.ID, ModelSource: m.manifest.Source}
+	card := m.manifest.Card
+	by := plan.Estimator{Model: m.manifest.ID, ModelSource: m.manifest.Source, Error: max(card.Compute.P95, card.Comm.P95)}
 	switch {
 	case m.manifest.Source == plan.Simulated:
 		by.Note = "times are predicted by a model trained on SIMULATED kernels, not on measured ones"
@@ -122,13 +123,31 @@ func (m *Model) Estimator() plan.Estimator {
 // outside the samples that the model was trained on or judged by: there the model
 // extrapolates. The list is empty for a plan inside, and for a model that states no
 // domain. A model of measured samples also doubts tables in forms for which no samples
-// were measured.
+// were measured. The first doubt is that of a model whose card states large errors.
 func (m *Model) Doubts(p *problem.Problem, shards [][]problem.Shard) []string {
-	doubts := outside(m, p, shards)
+	doubts := append(m.inexact(), outside(m, p, shards)...)
 	if m.manifest.Source != plan.Simulated {
 		doubts = append(doubts, unmeasured(p, shards)...)
 	}
 	return doubts
+}
+
+// largeError is the mean error in percent, on tables that a model did not see, from which
+// Doubts warns: differences between plans that planning looks for are as large.
+const largeError = 10
+
+// inexact returns the doubt about a model with large errors.
+func (m *Model) inexact() []string {
+	card := m.manifest.Card
+	for _, part := range []struct {
+		of     string
+		errors modelfile.Errors
+	}{{"lookups", card.Compute}, {"exchanges", card.Comm}} {
+		if mean := part.errors.Mean; mean >= largeError {
+			return []string{fmt.Sprintf("the model is not exact: its card states a mean error of %.0f %% for the times of %s, so a plan that is predicted to be less than that cheaper than another may be the more expensive one; train on more samples, or on less noisy ones", mean, part.of)}
+		}
+	}
+	return nil
 }
 
 // computeNet is the pooled-set net of the fused lookups, or the mean of several nets.

@@ -9,6 +9,29 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
+// TestInexact wants a doubt about a model whose card states large errors, of lookups or of
+// exchanges.
+func TestInexact(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		compute, comm float64
+		want          string
+	}{
+		{"exact", 9.9, 9.9, ""},
+		{"lookups", 15, 1, "a mean error of 15 % for the times of lookups"},
+		{"exchanges", 1, 12, "a mean error of 12 % for the times of exchanges"},
+	} {
+		_, file := load(t)
+		file.Manifest.Domain = modelfile.Domain{}
+		file.Manifest.Card.Compute.Mean, file.Manifest.Card.Comm.Mean = c.compute, c.comm
+		p := &problem.Problem{Topology: topology(t, 2, 0), Batch: 8192, Tables: []problem.Table{{Name: "a", Rows: 1000, Dim: 16, Features: []problem.Feature{{PoolingFactor: 1}}}}}
+		got := strings.Join(loadFile(t, file).Doubts(p, [][]problem.Shard{{p.Whole(0)}, nil}), "\n")
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
 func TestDoubts(t *testing.T) {
 	one := []problem.Feature{{PoolingFactor: 20}}
 	domain := modelfile.Domain{

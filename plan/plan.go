@@ -126,6 +126,9 @@ const (
 type Estimator struct {
 	// Model and ModelSource are those of Provenance.
 	Model, ModelSource string
+	// Error is the relative error, in percent, below which 95 % of the estimates stay, as the
+	// model's card states it; 0 if it is not known. Plans do not state it.
+	Error float64
 	// Note is a sentence for Provenance.Warnings about every plan with these times; it
 	// may be empty.
 	Note string

@@ -57,7 +57,7 @@ type (
 //	tiers              the number of tables with parts in each memory, hbm, host and
 //	                   host_cached; only if some part is not in hbm
 //	devices            shards, bytes and times of each
-//	warnings           the plan's
+//	warnings           the plan's, and that of Result.Warnings
 //	plan               the plan as in its file
 func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
 	baselines := map[string]baselineJSON{}
@@ -96,7 +96,7 @@ func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
 		{"wall_ms", wall},
 		{"status", r.Status},
 		{"baselines", baselines},
-	})
+	}, r.Warnings())
 }
 
 // PlanJSON writes a plan as an object of the same form, without the fields that only a
@@ -113,7 +113,7 @@ func PlanJSON(w io.Writer, pl *plan.Plan) error {
 		{"cost_ms", cost},
 		{"source", pl.Provenance.ModelSource},
 		{"status", pl.Provenance.Status},
-	})
+	}, pl.Provenance.Warnings)
 }
 
 type field struct {
@@ -122,7 +122,7 @@ type field struct {
 }
 
 // object writes the fields, then the fields that both forms have.
-func object(w io.Writer, pl *plan.Plan, simulated func(i int) *unit.Millis, fields []field) error {
+func object(w io.Writer, pl *plan.Plan, simulated func(i int) *unit.Millis, fields []field, warnings []string) error {
 	var b bytes.Buffer
 	b.WriteString("{")
 	if !pl.Plain() {
@@ -153,7 +153,6 @@ func object(w io.Writer, pl *plan.Plan, simulated func(i int) *unit.Millis, fiel
 		}
 		fmt.Fprintf(&b, "\n    %s", text)
 	}
-	warnings := pl.Provenance.Warnings
 	if warnings == nil {
 		warnings = []string{}
 	}

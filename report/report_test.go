@@ -447,6 +447,30 @@ func section(text, title string) string {
 	return rest
 }
 
+// TestOffTheSimulatedCost wants a warning, in both forms of a result, if the predicted and the
+// simulated cost differ by more than the errors that the model's card states.
+func TestOffTheSimulatedCost(t *testing.T) {
+	const warning = "off the SIMULATED one, and the model's card states that 95 % of its errors are below 5.0 %"
+	for _, test := range []struct {
+		simulated unit.Millis
+		stated    float64
+		want      bool
+	}{{1.04, 5, false}, {1.12, 5, true}, {.9, 5, true}, {1.12, 0, false}} {
+		r, _ := result(2, 4)
+		r.ModelError = test.stated
+		r.Simulated.Cost = r.Predicted.Cost * test.simulated
+		var object bytes.Buffer
+		if err := report.JSON(&object, r, 0); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{written(t, r), object.String()} {
+			if got := strings.Contains(text, warning); got != test.want {
+				t.Errorf("simulated %v of the predicted cost: got the warning %v, want %v in\n%s", test.simulated, got, test.want, text)
+			}
+		}
+	}
+}
+
 func TestNameOfStandardInput(t *testing.T) {
 	r, _ := result(1, 2)
 	var b bytes.Buffer

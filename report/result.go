@@ -28,7 +28,7 @@ func Result(w io.Writer, r *neuroshard.Result, opt Options) error {
 	v.costs(r)
 	v.body()
 	v.baselines(r)
-	v.warnings()
+	v.warnings(r.Warnings())
 	return v.err
 }
 
@@ -39,7 +39,7 @@ func Plan(w io.Writer, pl *plan.Plan, opt Options) error {
 	v.predicted()
 	v.balance()
 	v.body()
-	v.warnings()
+	v.warnings(pl.Provenance.Warnings)
 	return v.err
 }
 
@@ -304,8 +304,7 @@ func (v *view) baselines(r *neuroshard.Result) {
 	v.grid(columns, rows)
 }
 
-func (v *view) warnings() {
-	list := v.plan.Provenance.Warnings
+func (v *view) warnings(list []string) {
 	if len(list) == 0 {
 		return
 	}
