@@ -35,7 +35,7 @@ func why(v *view) {
 	if texts := excesses(slow, mean); len(texts) > 0 {
 		v.printf("compared with the mean device: %s\n", strings.Join(texts, ", "))
 	}
-	v.longest(slow)
+	longest(v, slow)
 	c := contents{v.plan, v.opt.Problem}
 	pieces, sum := c.of(v.critical)
 	if len(pieces) == 0 {
@@ -53,7 +53,7 @@ func why(v *view) {
 
 // longest says which device has the longest total time, which is the cost, if the busiest
 // device's is shorter: then another device sends more columns.
-func (v *view) longest(slow load) {
+func longest(v *view, slow load) {
 	last := 0
 	for i, l := range v.loads {
 		if l.total() > v.loads[last].total() {
