@@ -8,17 +8,23 @@ import (
 )
 
 // Stage exhaustive tries all placements of a tiny problem: every way to distribute the
-// columns of each table over the devices, with at most one slice of a table on a
-// device, because two slices of it would only read the same indices twice. Devices
-// without constraints are interchangeable, so of the empty devices only the first one
-// is tried.
+// columns of each table over the devices. A device may hold several slices of a table:
+// they read the same indices several times, but an operator runs as wide as its widest
+// slice, so narrow slices of a wide table leave the lanes to the narrow tables beside
+// them. Devices without constraints are interchangeable, so of the empty devices only
+// the first one is tried.
 //
-// This takes too long for all but tiny problems, so the number of placements is bounded
-// before any cost is estimated.
+//	wide 128       two slices of 64        four slices of 32
+//	[device 0]     [device 0][device 0]    [device 0][device 0][device 1][device 1] ...
+//
+// This takes too long for all but tiny problems, so the number of placements is counted
+// before any cost is estimated. If there are too many, but few with at most one slice of
+// a table on each device, the stage tries those few, and the next stages go on from the
+// cheapest of them.
 
 // exhaustivePlacements is the largest number of placements for which the stage tries
 // them all.
-const exhaustivePlacements = 40_000
+const exhaustivePlacements = 100_000
 
 // lookAgain is the number of placements tried between two looks at the clock.
 const lookAgain = 64
@@ -34,18 +40,23 @@ func (exhaustive) apply(r *run, s state) (state, error) {
 }
 
 // tryAll tries all placements if their number is small enough, and then sets complete
-// in the state: the best placement is then optimal under the scorer.
+// in the state: the best placement is then optimal under the scorer. Otherwise it tries
+// the placements with at most one slice of a table on each device, if their number is
+// small enough.
 func tryAll(r *run, s *state) {
 	c := r.catalog
 	whole := c.whole()
 	if slices.ContainsFunc(whole, func(k int32) bool { return c.pieces[k].devices != nil || len(c.pieces[k].members) != 1 }) {
 		return
 	}
-	n := len(c.all)
-	if !(logWays(c, whole) <= math.Log(exhaustivePlacements)) {
+	several := placements(c, whole, true) <= exhaustivePlacements
+	if !several && !(placements(c, whole, false) <= exhaustivePlacements) {
 		return
 	}
-	e := enumeration{r: r, c: c, scorer: r.scorer(), whole: whole, room: slices.Repeat([]int64{c.budget}, n), cost: math.Inf(1)}
+	e := enumeration{
+		r: r, c: c, scorer: r.scorer(), whole: whole, several: several,
+		room: slices.Repeat([]int64{c.budget}, len(c.all)), cost: math.Inf(1),
+	}
 	if s.best.division != nil {
 		e.cost = s.best.cost
 	}
@@ -59,48 +70,102 @@ func tryAll(r *run, s *state) {
 	if ended {
 		r.cutShort()
 	}
-	s.complete = !ended
+	s.complete = several && !ended
 }
 
-// logWays returns the logarithm of the number of placements, because the number itself
-// overflows for thousands of tables. Placements that differ only by the order of the
-// devices are counted about once.
-func logWays(c *catalog, whole []int32) float64 {
-	n, sum := len(c.all), 0.0
+// placements returns the number of placements that an enumeration visits if all of them
+// fit, or a number above exhaustivePlacements if they are more than that. It counts table
+// by table: ways[u] is the number of ways to place the tables so far on the first u
+// devices with none of these empty. Its sum never falls, so the count ends early.
+func placements(c *catalog, whole []int32, several bool) float64 {
+	ways, next, sum := []float64{1}, []float64(nil), 1.0
 	for _, k := range whole {
 		m := c.pieces[k].members[0]
-		sum += math.Log(ways(m.width/problem.ColumnGranule, c.least(m.table)/problem.ColumnGranule, n))
-	}
-	for i := 2; i <= n && i <= len(whole); i++ {
-		sum -= math.Log(float64(i))
+		n := newDistributions(m.width/problem.ColumnGranule, c.least(m.table)/problem.ColumnGranule, several)
+		if n.on(1, 0) > exhaustivePlacements {
+			return math.Inf(1)
+		}
+		most := min(len(c.all), len(ways)-1+n.most)
+		next, sum = make([]float64, most+1), 0
+		for used, before := range ways {
+			for opened := 0; before > 0 && used+opened <= most && opened <= n.most; opened++ {
+				more := before * n.on(used, opened)
+				next[used+opened] += more
+				if sum += more; sum > exhaustivePlacements {
+					return sum
+				}
+			}
+		}
+		ways = next
 	}
 	return sum
 }
 
-// ways returns the number of ways to distribute units over n devices, with none or at
-// least least on each. The unsplit table counts even if it is narrower than least.
-func ways(units, least, n int) float64 {
+// distributions counts the ways to distribute the columns of a table over devices. The
+// counts are coefficients of power series, where the exponent is the number of granules.
+type distributions struct {
+	units int
+	// most is the largest number of devices that can hold slices of the table.
+	most int
+	// one is the series of one device that holds at least a slice: the number of multisets
+	// of slices, or 1 for each width if a device holds at most one slice.
+	one []float64
+	// opened[k] is the series of k devices that all hold a slice.
+	opened [][]float64
+}
+
+// newDistributions counts slices of a table of the given granules that have at least the
+// least number of granules each. The unsplit table counts even if it is narrower than
+// least. If several is true, a device may hold several slices.
+func newDistributions(units, least int, several bool) *distributions {
+	d := &distributions{units: units, most: max(1, units/least), one: make([]float64, units+1)}
+	if least > units {
+		least = units
+	}
+	if !several {
+		for width := least; width <= units; width++ {
+			d.one[width] = 1
+		}
+	} else {
+		d.one[0] = 1
+		for width := least; width <= units && d.one[units] <= exhaustivePlacements; width++ {
+			for sum := width; sum <= units; sum++ {
+				d.one[sum] += d.one[sum-width]
+			}
+		}
+		d.one[0] = 0
+	}
+	d.opened = [][]float64{make([]float64, units+1)}
+	d.opened[0][0] = 1
+	return d
+}
+
+// on returns the number of distributions over two sets of devices: used devices that may
+// stay without a slice of the table, and opened devices that all hold one.
+func (d *distributions) on(used, opened int) float64 {
 	sum, choose := 0.0, 1.0
-	for used := 1; used <= n; used++ {
-		choose *= float64(n-used+1) / float64(used)
-		left := units - used*least
-		if used == 1 {
-			left = max(0, left)
-		}
-		if left < 0 {
-			break
-		}
-		sum += choose * binomial(left+used-1, used-1)
+	for k := 0; k <= used && k+opened <= d.most; k++ {
+		sum += choose * d.over(k+opened)
+		choose *= float64(used-k) / float64(k+1)
 	}
 	return sum
 }
 
-func binomial(n, k int) float64 {
-	v := 1.0
-	for i := 1; i <= k; i++ {
-		v *= float64(n-k+i) / float64(i)
+// over returns the number of distributions over n devices that all hold slices.
+func (d *distributions) over(n int) float64 {
+	for len(d.opened) <= n {
+		last, next := d.opened[len(d.opened)-1], make([]float64, d.units+1)
+		for i, ways := range last {
+			if ways == 0 {
+				continue
+			}
+			for j, more := range d.one[:d.units-i+1] {
+				next[i+j] += ways * more
+			}
+		}
+		d.opened = append(d.opened, next)
 	}
-	return v
+	return d.opened[n][d.units]
 }
 
 // enumeration is a walk through all placements.
@@ -109,8 +174,10 @@ type enumeration struct {
 	c      *catalog
 	scorer Scorer
 	whole  []int32
-	room   []int64
-	placed []placed
+	// several says that a device may hold several slices of a table.
+	several bool
+	room    []int64
+	placed  []placed
 	// best is the cheapest placement found, or nil if none is cheaper than the first cost.
 	best        []placed
 	cost        float64
@@ -127,11 +194,14 @@ func (e *enumeration) table(i, used int) bool {
 		}
 		return !(len(e.placed) > 0 && e.evaluations%(lookAgain*int64(len(e.room))) == 0 && e.r.ended())
 	}
-	return e.slice(i, e.c.pieces[e.whole[i]].members[0].width, 0, used)
+	width := e.c.pieces[e.whole[i]].members[0].width
+	return e.slice(i, width, 0, width, used)
 }
 
-// slice places the remaining columns of table i on the devices from number from on.
-func (e *enumeration) slice(i, columns, from, used int) bool {
+// slice places the remaining columns of table i on the devices from number from on. On
+// the first of these, a slice has at most widest columns: slices of a table on one device
+// come in falling order, so that each set of slices is tried once.
+func (e *enumeration) slice(i, columns, from, widest, used int) bool {
 	if columns == 0 {
 		return e.table(i+1, used)
 	}
@@ -140,10 +210,17 @@ func (e *enumeration) slice(i, columns, from, used int) bool {
 	least := e.c.least(m.table)
 	// The first empty device stands for all empty devices.
 	for d := from; d < min(used+1, len(e.room)); d++ {
-		for width := columns; width > 0; width -= problem.ColumnGranule {
+		first := columns
+		if d == from {
+			first = min(columns, widest)
+		}
+		for width := first; width > 0; width -= problem.ColumnGranule {
 			rest := columns - width
 			if width != m.width && (width < least || rest > 0 && rest < least) {
 				continue
+			}
+			if rest > 0 && !e.several && d == len(e.room)-1 {
+				break // no device is left for the rest
 			}
 			piece := e.c.slice(whole, width)
 			if e.c.pieces[piece].bytes > e.room[d] {
@@ -154,7 +231,7 @@ func (e *enumeration) slice(i, columns, from, used int) bool {
 			e.room[d] -= bytes
 			e.scorer.Add(d, item)
 			e.placed = append(e.placed, placed{piece, int32(d)})
-			going := e.slice(i, rest, d+1, max(used, d+1))
+			going := e.slice(i, rest, d, e.after(width), max(used, d+1))
 			e.placed = e.placed[:len(e.placed)-1]
 			e.scorer.Remove(d, item)
 			e.room[d] += bytes
@@ -164,4 +241,13 @@ func (e *enumeration) slice(i, columns, from, used int) bool {
 		}
 	}
 	return true
+}
+
+// after returns the most columns of the next slice of a table on a device that got a
+// slice of the given width, 0 if the device may hold no other.
+func (e *enumeration) after(width int) int {
+	if e.several {
+		return width
+	}
+	return 0
 }
