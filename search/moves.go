@@ -13,11 +13,12 @@ import (
 //	swap       two slices of two devices
 //	split      a slice in two, of any widths; one part to another device
 //	regroup    columns of a slice, or all of them, to another slice of its table
+//	recut      the slices of a table on a device into narrower or wider ones (recut.go)
 //	reform     a table into another form
 //
-// A part that comes to a device with a slice of its table widens that slice. A change
-// is not tried if its slices do not fit a device's memory or are not allowed on the
-// device.
+// A part that comes to a device with a slice of its table widens that slice, or the two
+// are cut anew. A change is not tried if its slices do not fit a device's memory or are
+// not allowed on the device.
 
 // mover draws changes of a layout.
 type mover struct {
@@ -43,13 +44,15 @@ func (m *mover) propose() bool {
 	if m.mixed && m.draw.IntN(reformEvery) == 0 {
 		return m.reform(slot)
 	}
-	switch m.draw.IntN(8) {
+	switch m.draw.IntN(9) {
 	case 0, 1, 2:
 		return m.move(slot)
 	case 3, 4, 5:
 		return m.swap(slot)
 	case 6:
 		return m.split(slot)
+	case 7:
+		return m.recut(slot)
 	}
 	return m.regroup(slot)
 }
@@ -61,8 +64,7 @@ func (m *mover) move(slot int32) bool {
 	if !ok {
 		return false
 	}
-	m.gone = append(m.gone, slot)
-	m.bring(p.piece, to)
+	m.bring(m.lift(slot), to)
 	return m.fits(false)
 }
 
@@ -99,20 +101,6 @@ func (m *mover) otherHost(p placed) (int32, bool) {
 	return h * m.local, true
 }
 
-// bring adds a piece to a device in the proposed change. If the device keeps a slice of
-// the same table, that slice becomes wider instead.
-func (m *mover) bring(piece, device int32) {
-	if table, ok := m.table(piece); ok {
-		for _, slot := range m.tables[table] {
-			if m.parts[slot].device == device && !slices.Contains(m.gone, slot) {
-				m.gone = append(m.gone, slot)
-				piece = m.c.slice(piece, m.c.pieces[piece].members[0].width+m.width(slot))
-			}
-		}
-	}
-	m.come = append(m.come, placed{piece, device})
-}
-
 // swap exchanges two slices of two devices.
 func (m *mover) swap(slot int32) bool {
 	p := m.parts[slot]
@@ -124,9 +112,9 @@ func (m *mover) swap(slot int32) bool {
 	if q.device == p.device || q.piece == p.piece || !m.allows(p.piece, q.device) || !m.allows(q.piece, p.device) {
 		return false
 	}
-	m.gone = append(m.gone, slot, other)
-	m.bring(p.piece, q.device)
-	m.bring(q.piece, p.device)
+	there, here := m.lift(slot), m.lift(other)
+	m.bring(there, q.device)
+	m.bring(here, p.device)
 	return m.fits(false)
 }
 

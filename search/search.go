@@ -22,7 +22,7 @@
 //	greedy      the inner search on some starting divisions (greedy.go)
 //	beam        which tables are split (beam.go); the published search (published.go)
 //	join        one slice for the slices of a table that met on a device (join.go)
-//	anneal      small changes (moves.go) of a layout (layout.go) under soft maxima
+//	anneal      small changes (moves.go, recut.go) of a layout (layout.go) under soft maxima
 //	            (goal.go), from shapes of placement (shapes.go), by annealing (anneal.go)
 //	fill        other forms where slices of columns do not fit (fill.go)
 //	hottest     the hottest rows in HBM, the others in host memory (hottest.go)

@@ -1,0 +1,179 @@
+package search
+
+import (
+	"math"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// Several slices of a table may lie on one device. They take more bytes and time than one
+// slice with their columns, as each reads the table's indices. But an operator runs as
+// wide as its widest slice, so it can pay to cut a wide table where it lies:
+//
+//	device 0   wide 128, narrow 8, narrow 8     all run in groups of 32 lanes
+//	recut      wide 4 x 32, narrow 8, narrow 8  all run in groups of 8 lanes
+//
+// The slices of a table on a device, in one form, are cut alike: they differ by at most a
+// granule. So the annealing draws only how wide they are.
+
+// laneWidths are the widest slices, in columns, of operators with 8 and with 16 lanes
+// (docs/SIMULATED.md).
+var laneWidths = [...]int{32, 64}
+
+// oneOperatorIn is the inverse of the share of recuts that cut all slices of an operator.
+const oneOperatorIn = 8
+
+// lanesOf returns the widest slice that runs with the lanes of a slice of the width.
+func lanesOf(width int) int {
+	for _, widest := range laneWidths {
+		if width <= widest {
+			return widest
+		}
+	}
+	return math.MaxInt
+}
+
+// recut cuts the slices of a table on its device into slices of at most 32 columns or of
+// at most 64, or joins them. Sometimes it does so with all slices of the operator.
+func (m *mover) recut(slot int32) bool {
+	p := m.parts[slot]
+	if _, ok := m.table(p.piece); !ok || m.c.pieces[p.piece].span != oneDevice {
+		return false
+	}
+	widest := math.MaxInt
+	if i := m.draw.IntN(len(laneWidths) + 1); i < len(laneWidths) {
+		widest = laneWidths[i]
+	}
+	if m.draw.IntN(oneOperatorIn) > 0 {
+		m.recutTable(slot, widest)
+	} else {
+		for _, other := range m.held[p.device] {
+			if m.fuses(other, p.piece) && !slices.Contains(m.gone, other) {
+				m.recutTable(other, widest)
+			}
+		}
+		m.evaluations += int64(len(m.gone)+len(m.come)) / 4 // a change of this size takes longer
+	}
+	return len(m.gone) > 0 && m.fits(false)
+}
+
+// recutTable proposes slices of at most widest columns for the slices that a table has on
+// the device of one of them, unless the slices have these widths already.
+func (m *mover) recutTable(slot int32, widest int) {
+	p := m.parts[slot]
+	from, columns := len(m.gone), m.gather(p.piece, p.device)
+	now := m.gone[from:]
+	n := m.cuts(p.piece, columns, widest)
+	narrowest := columns / problem.ColumnGranule / n * problem.ColumnGranule
+	even := func(slot int32) bool {
+		w := m.width(slot)
+		return w == narrowest || w == narrowest+problem.ColumnGranule
+	}
+	if len(now) == n && !slices.ContainsFunc(now, func(slot int32) bool { return !even(slot) }) {
+		m.gone = m.gone[:from]
+		return
+	}
+	m.into(p.piece, columns, n, p.device)
+}
+
+// fuses reports whether a slice runs in the operator that would run a piece on the
+// slice's device.
+func (m *mover) fuses(slot, piece int32) bool {
+	k, l := &m.c.pieces[m.parts[slot].piece], &m.c.pieces[piece]
+	return len(k.members) == 1 && problem.ClassOf(k.form) == problem.ClassOf(l.form) &&
+		m.c.problem.Operation(k.members[0].table) == m.c.problem.Operation(l.members[0].table)
+}
+
+// gather adds to gone the slices that a device keeps of a piece's table in the piece's
+// form, and returns the number of their columns.
+func (m *mover) gather(piece, device int32) (columns int) {
+	table, form := m.c.pieces[piece].members[0].table, m.c.pieces[piece].form
+	for _, slot := range m.tables[table] {
+		if m.parts[slot].device == device && m.c.pieces[m.parts[slot].piece].form == form && !slices.Contains(m.gone, slot) {
+			m.gone = append(m.gone, slot)
+			columns += m.width(slot)
+		}
+	}
+	return columns
+}
+
+// cuts returns the least number of slices of a piece's table that hold the columns with
+// at most widest in a slice, or the largest number that the table may be cut into.
+func (m *mover) cuts(piece int32, columns, widest int) int {
+	n := 1
+	if widest < columns {
+		n = (columns + widest - 1) / widest
+	}
+	return max(1, min(n, columns/m.c.least(m.c.pieces[piece].members[0].table)))
+}
+
+// into adds to come n slices of a piece's table with the given columns together.
+func (m *mover) into(piece int32, columns, n int, device int32) {
+	const g = problem.ColumnGranule
+	for i := range n {
+		m.come = append(m.come, placed{m.c.slice(piece, (columns/g+i)/n*g), device})
+	}
+}
+
+// lift takes a slice off its device in the proposed change, or all slices that the device
+// has of the slice's table and form, and returns the piece that is taken.
+func (m *mover) lift(slot int32) int32 {
+	p := m.parts[slot]
+	from := len(m.gone)
+	m.gone = append(m.gone, slot)
+	if _, ok := m.table(p.piece); !ok || m.c.pieces[p.piece].span != oneDevice {
+		return p.piece
+	}
+	others := m.gather(p.piece, p.device)
+	if others == 0 {
+		return p.piece
+	}
+	if m.draw.IntN(2) == 0 {
+		m.gone = m.gone[:from+1]
+		return p.piece
+	}
+	return m.c.slice(p.piece, others+m.width(slot))
+}
+
+// bring adds a piece to a device in the proposed change. If the device keeps slices of
+// the same table in the same form, they and the piece become one slice, or slices that run
+// with the lanes of the widest of them. If it keeps none, the piece is sometimes cut into
+// slices that run with the lanes that the device's operator has.
+func (m *mover) bring(piece, device int32) {
+	if _, ok := m.table(piece); !ok || m.c.pieces[piece].span == everywhere {
+		m.come = append(m.come, placed{piece, device})
+		return
+	}
+	from, widest := len(m.gone), m.c.pieces[piece].members[0].width
+	columns := widest + m.gather(piece, device)
+	for _, slot := range m.gone[from:] {
+		widest = max(widest, m.width(slot))
+	}
+	lanes := math.MaxInt
+	switch {
+	case m.c.pieces[piece].span != oneDevice:
+	case len(m.gone) > from:
+		if columns > lanesOf(widest) && m.draw.IntN(2) == 0 {
+			lanes = lanesOf(widest)
+		}
+	case widest > laneWidths[0] && m.draw.IntN(4) == 0:
+		lanes = m.lanesThere(piece, device)
+	}
+	m.into(piece, columns, m.cuts(piece, columns, lanes), device)
+}
+
+// lanesThere returns the widest slice that runs with the lanes of the operator that would
+// run a piece on a device, by what else the operator runs after the change.
+func (m *mover) lanesThere(piece, device int32) int {
+	widest := 0
+	for _, slot := range m.held[device] {
+		if m.fuses(slot, piece) && !slices.Contains(m.gone, slot) {
+			widest = max(widest, m.width(slot))
+		}
+	}
+	if widest == 0 {
+		return math.MaxInt
+	}
+	return lanesOf(widest)
+}
