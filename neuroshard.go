@@ -124,7 +124,8 @@ type Baseline struct {
 
 // Plan finds a plan for the problem and validates it. It fails with *problem.Invalid if
 // the problem is not valid, with *search.Infeasible if the search finds no placement that
-// fits, and with *search.NoShardingType if the allowed sharding types cannot place the
+// fits, with *search.Idle if a device stays empty and the problem's engine does not run
+// that, and with *search.NoShardingType if the allowed sharding types cannot place the
 // tables. If ctx ends early, Plan returns the best plan so far with status
 // search.Interrupted, or ctx's error if there is no plan yet.
 func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error) {
@@ -273,7 +274,8 @@ func (l *line) baselines(ctx context.Context) ([]Baseline, error) {
 		opt.Method, opt.OnEvent, opt.Brief = method, nil, true
 		found, err := l.search(ctx, opt)
 		var infeasible *search.Infeasible
-		if errors.As(err, &infeasible) || ctx.Err() != nil {
+		var idle *search.Idle
+		if errors.As(err, &infeasible) || errors.As(err, &idle) || ctx.Err() != nil {
 			all = append(all, Baseline{Method: method})
 			continue
 		}

@@ -55,6 +55,8 @@ func spanOf(f problem.Form) span { return f.ShardingType.Span() }
 // parallel phases; workers read it.
 type catalog struct {
 	problem *problem.Problem
+	// rules are those of the problem's engine.
+	rules problem.EngineRules
 	// brief says that an Infeasible does not state the number of devices that would be enough.
 	brief bool
 	// scorer estimates the times of pieces; nil if only bytes matter.
@@ -75,7 +77,7 @@ type slice struct {
 }
 
 func newCatalog(p *problem.Problem, scorer Scorer) *catalog {
-	c := &catalog{problem: p, scorer: scorer, index: make(map[slice]int32, len(p.Tables))}
+	c := &catalog{problem: p, rules: p.Engine.Rules(), scorer: scorer, index: make(map[slice]int32, len(p.Tables))}
 	c.resize(p.Topology.Devices)
 	if scorer != nil {
 		scorer.Reset()
@@ -143,7 +145,8 @@ func (c *catalog) add(members []member, devices []int32, form problem.Form) int3
 }
 
 // cut returns the widths of the two halves of piece k, multiples of the granule; the
-// left one is never the narrower. ok is false if a half would be too narrow.
+// left one is never the narrower. ok is false if a half would be too narrow, or if slices
+// must be equal and the halves are not.
 func (c *catalog) cut(k int32) (left, right int, ok bool) {
 	members := c.pieces[k].members
 	if len(members) != 1 {
@@ -153,6 +156,9 @@ func (c *catalog) cut(k int32) (left, right int, ok bool) {
 	width := members[0].width
 	left = (width/2 + g - 1) / g * g
 	right = width - left
+	if left != right && c.rules.EqualSlices {
+		return 0, 0, false
+	}
 	return left, right, right > 0 && right >= c.problem.Tables[members[0].table].MinWidth()
 }
 

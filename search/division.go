@@ -20,7 +20,7 @@ type entry struct {
 	// item is the piece's number in the Scorer; none for several tables.
 	item  int32
 	class uint8
-	// bound says that not all devices are allowed.
+	// bound says that not all devices are allowed, or not beside other slices.
 	bound bool
 }
 
@@ -49,7 +49,8 @@ type placement struct {
 // entry returns an entry of piece k, whose time must be known.
 func (c *catalog) entry(k, index int32) entry {
 	piece := &c.pieces[k]
-	e := entry{piece: k, index: index, bytes: piece.bytes, dims: piece.dims, item: none, class: piece.class, bound: piece.devices != nil}
+	e := entry{piece: k, index: index, bytes: piece.bytes, dims: piece.dims, item: none, class: piece.class}
+	e.bound = piece.devices != nil || c.rules.OneSlice
 	if len(piece.members) == 1 {
 		e.item = int32(piece.members[0].item)
 	}
@@ -78,9 +79,12 @@ func (s *division) pieces() []int32 {
 	return pieces
 }
 
-// split returns s with the entry at position at cut in halves. That entry must be one
-// that can be cut.
+// split returns s with the entry at position at cut in halves, and with it all slices of
+// its table if slices must be equal. That entry must be one that can be cut.
 func (c *catalog) split(s *division, at int) *division {
+	if c.rules.EqualSlices {
+		return splitTable(c, s, at)
+	}
 	old := s.entries[at]
 	left, right := c.halves(old.piece)
 	c.time(left)

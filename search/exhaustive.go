@@ -33,7 +33,7 @@ const lookAgain = 64
 type exhaustive struct{}
 
 func (exhaustive) apply(r *run, s state) (state, error) {
-	if r.most == 0 {
+	if r.most == 0 && !r.catalog.rules.EqualSlices {
 		tryAll(r, &s)
 	}
 	return s, nil

@@ -36,10 +36,12 @@ func (fill) apply(r *run, s state) (state, error) {
 	if !ok {
 		parts, none = fitVariants(r.catalog, &r.forms, r.ended)
 	}
-	if len(parts) == 0 {
+	if len(parts) > 0 {
+		s.best = r.offerPlaced(s.best, parts)
+	}
+	if s.best.division == nil {
 		return s, r.unfilled(s, none)
 	}
-	s.best = r.offerPlaced(s.best, parts)
 	return s, nil
 }
 
@@ -63,13 +65,13 @@ func fitVariants(c *catalog, f *forms, ended func() bool) (parts []placed, none 
 	variants := variantsOf(c, f)
 	chosen, ok := balanced(c, variants)
 	if !ok {
-		return nil, true
+		return nil, !c.rules.EqualSlices // which may be cut into slices that were not tried
 	}
 	found, known := roomFor(c, variants, ended)
 	if !known && chosen != nil {
 		found = repaired(c, variants, chosen, ended)
 	}
-	return partsOf(c, found), known && len(found) == 0
+	return partsOf(c, found), known && len(found) == 0 && !c.rules.EqualSlices
 }
 
 // fitForms returns a placement that fits, with the smallest number of the largest

@@ -83,17 +83,19 @@ func fitInOrder(c *catalog, order []entry) (devices []int32, failed int32) {
 		}
 	}
 	free := newRoom(min(usable, len(c.all)), c.budget)
+	held := newHolders(c)
 	for _, p := range order {
 		k := &c.pieces[p.piece]
 		d := none
-		if k.devices == nil {
+		if k.devices == nil && !p.bound {
 			d = free.first(k.bytes)
-		} else if i := slices.IndexFunc(k.devices, func(d int32) bool { return free.of(int(d)) >= k.bytes }); i >= 0 {
-			d = int(k.devices[i])
+		} else if i := slices.IndexFunc(c.allowed(k), func(d int32) bool { return free.has(d, k.bytes) && !held.holds(k, d) }); i >= 0 {
+			d = int(c.allowed(k)[i])
 		}
 		if d == none {
 			return devices, p.index
 		}
+		held.put(k, int32(d))
 		free.take(d, k.bytes)
 		devices[p.index] = int32(d)
 	}
@@ -124,7 +126,10 @@ func newRoom(devices int, budget int64) *room {
 	return r
 }
 
-func (r *room) of(device int) int64 { return r.tree[r.leaves+device] }
+// has reports whether a device, which may be beyond the tree, has that many bytes free.
+func (r *room) has(device int32, bytes int64) bool {
+	return int(device) < r.leaves && r.tree[r.leaves+int(device)] >= bytes
+}
 
 // first returns the first device with that many bytes free, or none.
 func (r *room) first(bytes int64) int {

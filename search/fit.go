@@ -45,7 +45,7 @@ func knownPlacements(r *run, s state) (state, error) {
 		return failed == none
 	})
 	if !fits {
-		if packed, on, ok := pack(c, packables, r.ended); ok {
+		if packed, on, ok := packing(c, pieces, packables, r.ended); ok {
 			finest, devices, fits = packed, on, true
 		}
 	}

@@ -131,7 +131,7 @@ func devicesNeeded(p *problem.Problem) (n int, reason string) {
 		if bytes, ok := fewest(c, packables); !ok || bytes > c.room() {
 			return false
 		}
-		if p := newPacker(c, packables); len(p.pour(p.order())) == 0 {
+		if p := newPacker(c, packables); !c.rules.EqualSlices && len(p.pour(p.order())) == 0 {
 			return true
 		}
 		return ladder(c, c.above(whole, c.budget), func(pieces []int32) bool {

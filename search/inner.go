@@ -102,16 +102,19 @@ type worker struct {
 	// assigned is the device of each piece by its index, or none.
 	assigned []int32
 	trail    trail
+	// holders are the devices of each table, if the rules need them.
+	holders holders
 	// evaluations counts the estimates of a device. scansPerEvaluation scans of devices
 	// count as one.
 	evaluations int64
 	room        []int32   // scratch: the devices with room
 	after       []float64 // scratch: their costs with the piece
+	apart       []int32   // scratch: the devices without a slice of the piece's table
 }
 
 func newWorker(c *catalog, scorer Scorer) *worker {
 	n := len(c.all)
-	w := &worker{catalog: c, scorer: scorer, devices: make([]holding, n), room: make([]int32, 0, n), after: make([]float64, n)}
+	w := &worker{catalog: c, scorer: scorer, holders: newHolders(c), devices: make([]holding, n), room: make([]int32, 0, n), after: make([]float64, n)}
 	if n > shortlist {
 		w.ordered = &deviceOrder{}
 	}
@@ -346,10 +349,16 @@ func (w *worker) lightest(p *entry, limit int64) choice {
 
 // allowed returns the devices that a piece may be placed on.
 func (w *worker) allowed(p *entry) []int32 {
-	if p.bound {
-		return w.catalog.pieces[p.piece].devices
+	if !p.bound {
+		return w.catalog.all
 	}
-	return w.catalog.all
+	piece := &w.catalog.pieces[p.piece]
+	devices := w.catalog.allowed(piece)
+	if w.holders != nil {
+		w.apart = slices.Grow(w.apart[:0], len(devices))
+		return w.holders.without(piece, devices, w.apart)
+	}
+	return devices
 }
 
 // estimate sets after[i] to the compute of devices[i] with the piece added.
@@ -399,6 +408,7 @@ func (w *worker) assign(s *division, devices []int32) {
 func (w *worker) clear(entries int) {
 	w.scorer.Reset()
 	clear(w.devices)
+	clear(w.holders)
 	w.trail.reset()
 	if w.ordered != nil {
 		w.ordered.fill(w.devices)
@@ -417,6 +427,7 @@ func (w *worker) add(d int32, p *entry) {
 	h.dims += p.dims
 	h.class = max(h.class, p.class)
 	w.assigned[p.index] = d
+	w.holders.put(&w.catalog.pieces[p.piece], d)
 }
 
 // rewind undoes steps of the run over the entries: all steps from the first one that an
@@ -429,6 +440,7 @@ func (w *worker) rewind(entries []entry, limit int64) {
 			w.unload(s.device, p)
 			w.devices[s.device] = s.before
 			w.assigned[p.index] = none
+			w.holders.drop(&w.catalog.pieces[p.piece])
 		}
 	}
 	if w.ordered != nil && kept < len(r.steps) {

@@ -17,7 +17,7 @@ import (
 type join struct{}
 
 func (join) apply(r *run, s state) (state, error) {
-	if s.best.division == nil {
+	if s.best.division == nil || r.catalog.rules.EqualSlices {
 		return s, nil
 	}
 	c, w := r.catalog, r.workers[0]

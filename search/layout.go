@@ -172,9 +172,12 @@ func (l *layout) formOf(table int) problem.Form {
 	return l.c.pieces[l.parts[l.tables[table][0]].piece].form
 }
 
-// fits reports whether there is room for the change, and registers its pieces with the
+// fits reports whether the rules allow the change and there is room for it, and registers its pieces with the
 // scorer. If together is true, only all devices together need to have room in HBM.
 func (l *layout) fits(together bool) bool {
+	if changeBreaks(l) {
+		return false
+	}
 	if l.widely() {
 		if !l.hasRoom(together) {
 			return false

@@ -41,6 +41,9 @@ func (m *mover) propose() bool {
 	if on := m.held[m.slowest]; m.draw.IntN(2) == 0 && len(on) > 0 {
 		slot = on[m.draw.IntN(len(on))]
 	}
+	if m.c.rules.EqualSlices {
+		return evenMover{m}.propose(slot)
+	}
 	if m.mixed && m.draw.IntN(reformEvery) == 0 {
 		return m.reform(slot)
 	}
@@ -292,6 +295,11 @@ func (m *mover) slices(whole int32, form problem.Form, finer int64) bool {
 	n = max(1, min(n, int64(len(m.c.allowed(k))), granules*g/int64(m.c.least(first.table))))
 	if m.c.problem.Tables[first.table].MinWidth() == first.width {
 		n = 1
+	}
+	if m.c.rules.EqualSlices {
+		if n = int64(evenly(m.c, first.table, int(n))); n == 0 || n > int64(len(m.c.allowed(k))) {
+			return false
+		}
 	}
 	allowed := m.c.allowed(k)
 	for i := range n {

@@ -157,6 +157,15 @@ func fewest(c *catalog, packables []packable) (bytes unit.Bytes, ok bool) {
 	return bytes, true
 }
 
+// packing returns the slices of a packing and their devices: equal slices of the tables of
+// the pieces if the rules demand them, and slices of the packables of any width otherwise.
+func packing(c *catalog, pieces []int32, packables []packable, ended func() bool) (packed, devices []int32, ok bool) {
+	if c.rules.EqualSlices {
+		return packEvenly(c, pieces, ended)
+	}
+	return pack(c, packables, ended)
+}
+
 // pack returns slices of the packables and their devices. ok is false if it finds no
 // packing that fits, or if ended returns true before.
 func pack(c *catalog, packables []packable, ended func() bool) (pieces, devices []int32, ok bool) {
@@ -506,7 +515,11 @@ func forced(c *catalog) (pieces []int32, failed int32) {
 		pieces = pieces[:0]
 		for _, l := range packablesOf(c, whole) {
 			halves := c.above([]int32{l.piece}, c.budget)
-			if n := cuts(c, &l); n > 0 && slices.ContainsFunc(halves, large) {
+			n := cuts(c, &l)
+			if n > 0 && c.rules.EqualSlices {
+				n = int32(evenly(c, c.pieces[l.piece].members[0].table, int(n)))
+			}
+			if n > 0 && slices.ContainsFunc(halves, large) {
 				halves = even(c, &l, n)
 			}
 			pieces = append(pieces, halves...)

@@ -212,7 +212,7 @@ func (r *run) evaluate(jobs []job, best placement, known permutations) ([]outcom
 			r.stats.States++
 			r.stats.Placements += o.runs
 			r.stats.Evaluations += o.evaluations
-			if o.lack == 0 {
+			if o.lack == 0 && !breaks(r.catalog, o.placement) {
 				best = cheaper(best, o.placement)
 			}
 			r.tell(best)
@@ -268,11 +268,16 @@ func (o *outcome) as(d *division) outcome {
 }
 
 // offer estimates the cost of a placement and returns the cheaper placement of it and
-// best.
+// best; or best if the placement breaks a rule of the engine.
 func (r *run) offer(best placement, d *division, devices []int32) placement {
+	offered := placement{d, devices, 0}
+	if breaks(r.catalog, offered) {
+		return best
+	}
 	w := r.workers[0]
 	w.assign(d, devices)
-	best = cheaper(best, placement{d, devices, w.scorer.Cost()})
+	offered.cost = w.scorer.Cost()
+	best = cheaper(best, offered)
 	r.stats.Placements++
 	r.stats.Evaluations += int64(len(devices))
 	w.scorer.Reset()

@@ -12,7 +12,7 @@
 //	            (room.go) or by repairs (repair.go), or why nothing fits (infeasible.go)
 //	inner       the inner search places the pieces of one division (inner.go), with
 //	            devices in order (ranks.go) and choices taken back (trail.go)
-//	run         what the stages share (run.go)
+//	run         what the stages share (run.go), and the rules of engines (engine.go)
 //
 // The stages, in the order of method NeuroShard:
 //
@@ -78,9 +78,10 @@ func stagesOf(name Method) []stage {
 }
 
 // Run searches for the cheapest placement of p, which must be valid and is not
-// modified. It fails with *Infeasible if the method finds no placement, and with
-// *NoShardingType if no type of Options.ShardingTypes can place some table, or if the
-// search does not place tables by one of them. If ctx ends
+// modified. It fails with *Infeasible if the method finds no placement, with *Idle if a
+// device stays empty and the problem's engine does not run that, and with *NoShardingType
+// if no type of Options.ShardingTypes can place some table, or if the search does not place
+// tables by one of them. If ctx ends
 // before there is a placement, Run returns the context's error; if ctx ends later, Run
 // returns the best placement so far, with status Interrupted.
 func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options) (Result, error) {
@@ -104,7 +105,10 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 	}
 	r := newRun(ctx, narrowed(p, opt.ShardingTypes), newScorer, opt)
 	s, err := r.apply(stagesOf(opt.Method), state{})
-	if err = r.placed(s, err); err != nil {
+	if err = r.placed(s, err); err == nil {
+		s.best, err = occupy(r, s.best)
+	}
+	if err != nil {
 		return Result{}, err
 	}
 	return Result{

@@ -244,6 +244,9 @@ func (b *builder) choose(k int32, strict bool) bool {
 		narrowest = max(2, b.c.least(table)/problem.ColumnGranule)
 	}
 	for n := 1; n == 1 || n <= len(b.limits) && width/n >= narrowest; n *= 2 {
+		if b.c.rules.EqualSlices && n > 1 && width%n != 0 {
+			break // nor do its multiples
+		}
 		b.tried = b.tried[:0]
 		if rise, ok := b.inSlices(k, width, n, strict); ok && rise < least {
 			least = rise
@@ -284,7 +287,7 @@ func (b *builder) chooseDevices(k, s int32, n int, strict bool) (rise float64, o
 	for i := range n {
 		c := b.candidates[i%len(b.candidates)]
 		if again := int64(i / len(b.candidates)); again > 0 {
-			if b.own[c.device]+b.shared(c.device)+(again+1)*piece.bytes > b.c.budget || piece.hostBytes > 0 {
+			if b.c.rules.OneSlice || b.own[c.device]+b.shared(c.device)+(again+1)*piece.bytes > b.c.budget || piece.hostBytes > 0 {
 				return 0, false
 			}
 			c.rise *= 1.5 // the second fills a fuller device

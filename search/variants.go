@@ -45,6 +45,9 @@ func variantsOf(c *catalog, f *forms) [][]variant {
 	for i, k := range whole {
 		var list []variant
 		add := func(v variant) {
+			if c.rules.EqualSlices {
+				v.narrowest = v.width // the slices would have any width
+			}
 			if v.count(c) {
 				list = append(list, v)
 			}

@@ -214,6 +214,7 @@ func (a *app) explain(err error) ([]complaint, int) {
 		invalid    *problem.Invalid
 		infeasible *search.Infeasible
 		noType     *search.NoShardingType
+		idle       *search.Idle
 		path       *fs.PathError
 	)
 	switch {
@@ -233,6 +234,8 @@ func (a *app) explain(err error) ([]complaint, int) {
 		return []complaint{{infeasible.Error(), infeasibleHint(infeasible)}}, exitNo
 	case errors.As(err, &noType):
 		return []complaint{{err.Error(), "allow table_wise and column_wise as well, with --sharding-types"}}, exitNo
+	case errors.As(err, &idle):
+		return []complaint{{err.Error(), fmt.Sprintf("plan for %d devices or fewer, or leave --for out", idle.Devices-idle.Empty)}}, exitNo
 	case errors.As(err, &path):
 		return []complaint{{plain(err), ""}}, exitBad
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

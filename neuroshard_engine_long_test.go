@@ -1,0 +1,38 @@
+//go:build long
+
+package neuroshard_test
+
+import (
+	"testing"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/workload"
+	"github.com/neuroshard/neuroshard/search"
+)
+
+// TestWorkloadsForEngines: every published workload has a plan for every engine, and the
+// export of the engine accepts it.
+func TestWorkloadsForEngines(t *testing.T) {
+	for _, name := range workload.Names() {
+		w, err := workload.ByName(workload.Prefix + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, engine := range problem.Engines() {
+			for _, types := range [][]problem.ShardingType{nil, problem.ShardingTypes()} {
+				p := w.Problem()
+				p.Engine = problem.Engine(engine)
+				opt := neuroshard.Options{Search: search.Options{MaxEvaluations: 200_000, ShardingTypes: types}}
+				if runs(t, &p, opt) == nil {
+					t.Errorf("%s for %s: no plan", name, engine)
+				}
+			}
+		}
+	}
+}
+
+// TestManyPlansForEngines draws more problems than TestPlansForEngines.
+func TestManyPlansForEngines(t *testing.T) {
+	plansForEngines(t, 1000, 400, 600)
+}

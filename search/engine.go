@@ -1,0 +1,424 @@
+package search
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// An engine may demand that all slices of a table have the same width, that they lie in
+// one tier, and that a device holds at most one of them (problem.EngineRules). The search
+// keeps to such rules in two ways:
+//
+//   - Steps that cut or place tables make only what the rules allow. A table is cut as a
+//     whole: into n equal slices, and from these into any other number of equal slices.
+//   - No placement that breaks a rule becomes the best one (offer, evaluate), and no
+//     change that breaks one is tried (fits).
+//
+//	table of 96   |       96       |   |   48   |   48   |   | 32 | 32 | 32 |   ...
+//
+// The rule that no device is empty is kept at the end: see occupy.
+
+// breaks reports whether a placement breaks a rule of the problem's engine. Empty devices
+// are no such rule here.
+func breaks(c *catalog, p placement) bool {
+	if c.rules == (problem.EngineRules{}) {
+		return false
+	}
+	first := map[int]*piece{}
+	seen := newHolders(c)
+	for _, e := range p.division.entries {
+		piece, device := &c.pieces[e.piece], p.devices[e.index]
+		table := piece.members[0].table
+		if other, ok := first[table]; ok && !agree(c, piece, other) || seen.holds(piece, device) {
+			return true
+		}
+		first[table] = piece
+		seen.put(piece, device)
+	}
+	return false
+}
+
+// agree reports whether the rules allow both pieces, which are slices of one table.
+func agree(c *catalog, a, b *piece) bool {
+	return (!c.rules.EqualSlices || a.members[0].width == b.members[0].width) && (!c.rules.OneTier || a.form == b.form)
+}
+
+// changeBreaks reports whether the proposed change of a layout breaks a rule.
+func changeBreaks(l *layout) bool {
+	if l.c.rules == (problem.EngineRules{}) {
+		return false
+	}
+	for i, p := range l.come {
+		table, single := l.table(p.piece)
+		if !single {
+			continue
+		}
+		piece := &l.c.pieces[p.piece]
+		clash := func(q placed) bool {
+			return !agree(l.c, piece, &l.c.pieces[q.piece]) || l.c.rules.OneSlice && q.device == p.device
+		}
+		for _, q := range l.come[:i] {
+			if other, _ := l.table(q.piece); other == table && clash(q) {
+				return true
+			}
+		}
+		for _, slot := range l.tables[table] {
+			if !slices.Contains(l.gone, slot) && clash(l.parts[slot]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// holders are the devices that hold slices of each table. They are nil if a device may
+// hold several slices of a table.
+type holders map[int][]int32
+
+func newHolders(c *catalog) holders {
+	if !c.rules.OneSlice {
+		return nil
+	}
+	return holders{}
+}
+
+// holds reports whether device d holds a slice of the piece's table already.
+func (h holders) holds(k *piece, d int32) bool {
+	return h != nil && slices.Contains(h[k.members[0].table], d)
+}
+
+// put records a piece on device d, and drop removes the piece that was put last.
+func (h holders) put(k *piece, d int32) {
+	if h != nil {
+		table := k.members[0].table
+		h[table] = append(h[table], d)
+	}
+}
+
+func (h holders) drop(k *piece) {
+	if h != nil {
+		table := k.members[0].table
+		h[table] = h[table][:len(h[table])-1]
+	}
+}
+
+// without returns the devices of a list that hold no slice of the piece's table. scratch
+// is used for the result.
+func (h holders) without(k *piece, devices, scratch []int32) []int32 {
+	if len(h[k.members[0].table]) == 0 {
+		return devices
+	}
+	scratch = scratch[:0]
+	for _, d := range devices {
+		if !h.holds(k, d) {
+			scratch = append(scratch, d)
+		}
+	}
+	return scratch
+}
+
+// evenly returns the least number of equal slices, at least n, into which a table can be
+// cut; 0 if there is none.
+func evenly(c *catalog, table, n int) int {
+	dim := c.problem.Tables[table].Dim
+	for _, width := range c.problem.Tables[table].EqualWidths() {
+		if dim/width >= n {
+			return dim / width
+		}
+	}
+	return 0
+}
+
+// splitTable returns s with all slices of the table of the entry at position at cut in
+// halves.
+func splitTable(c *catalog, s *division, at int) *division {
+	pieces := s.pieces()
+	cut := s.entries[at].piece
+	left, right := c.halves(cut)
+	for i, k := range pieces {
+		if k == cut {
+			pieces[i] = left
+			pieces = append(pieces, right)
+		}
+	}
+	return c.divide(pieces)
+}
+
+// evenMover draws changes of a layout whose tables are in equal slices:
+//
+//	move, swap   as with slices of any width
+//	recut        all slices of a table into another number of equal slices
+//	reform       a table into another form
+type evenMover struct{ *mover }
+
+// propose draws a change that begins at a slot.
+func (m evenMover) propose(slot int32) bool {
+	if m.mixed && m.draw.IntN(reformEvery) == 0 {
+		return m.reform(slot)
+	}
+	switch m.draw.IntN(8) {
+	case 0, 1, 2:
+		return m.move(slot)
+	case 3, 4, 5:
+		return m.swap(slot)
+	}
+	return m.recut(slot)
+}
+
+// move puts a slice on another device.
+func (m evenMover) move(slot int32) bool {
+	p := m.parts[slot]
+	to, ok := m.other(p)
+	if !ok {
+		return false
+	}
+	m.gone, m.come = append(m.gone, slot), append(m.come, placed{p.piece, to})
+	return m.fits(false)
+}
+
+// swap exchanges two slices of two devices.
+func (m evenMover) swap(slot int32) bool {
+	p := m.parts[slot]
+	other := m.live[m.draw.IntN(len(m.live))]
+	q := m.parts[other]
+	if m.c.pieces[p.piece].span != oneDevice || m.c.pieces[q.piece].span != oneDevice {
+		return false
+	}
+	if q.device == p.device || q.piece == p.piece || !m.allows(p.piece, q.device) || !m.allows(q.piece, p.device) {
+		return false
+	}
+	m.gone = append(m.gone, slot, other)
+	m.come = append(m.come, placed{p.piece, q.device}, placed{q.piece, p.device})
+	return m.fits(false)
+}
+
+// recut cuts a table into another number of equal slices: the next larger or smaller
+// number, or any. The new slices lie on the devices of the old ones and, if they are more,
+// on devices with little compute, or again on the same devices.
+func (m evenMover) recut(slot int32) bool {
+	p := m.parts[slot]
+	table, single := m.table(p.piece)
+	if !single || m.c.pieces[p.piece].span == everywhere || m.c.pieces[p.piece].span == oneHost && !m.forms.sliced {
+		return false
+	}
+	to, ok := m.otherWidth(table, m.width(slot))
+	if !ok {
+		return false
+	}
+	piece := m.c.slice(p.piece, to)
+	n := m.c.problem.Tables[table].Dim / to
+	old := m.tables[table]
+	m.gone = append(m.gone, old...)
+	again := !m.c.rules.OneSlice && n > len(old) && m.draw.IntN(4) == 0
+	from := m.draw.IntN(len(old))
+	for i := range n {
+		device := m.parts[old[(from+i)%len(old)]].device
+		if i >= len(old) && !again {
+			if device, ok = m.idlest(p); !ok {
+				return false
+			}
+		}
+		m.come = append(m.come, placed{piece, device})
+	}
+	return m.fits(false)
+}
+
+// otherWidth draws another width for the slices of a table.
+func (m evenMover) otherWidth(table, now int) (width int, ok bool) {
+	widths := m.widthsOf(table)
+	if len(widths) < 2 {
+		return 0, false
+	}
+	at := slices.Index(widths, now)
+	if m.draw.IntN(2) == 0 && at >= 0 {
+		at += 1 - 2*m.draw.IntN(2)
+		if at < 0 || at >= len(widths) {
+			return 0, false
+		}
+		return widths[at], true
+	}
+	width = widths[m.draw.IntN(len(widths))]
+	return width, width != now
+}
+
+// widthsOf returns the widths into which a table may be cut, with at most two slices for
+// each device.
+func (m evenMover) widthsOf(table int) []int {
+	widths := m.c.problem.Tables[table].EqualWidths()
+	most := 2 * len(m.c.all)
+	for len(widths) > 0 && m.c.problem.Tables[table].Dim/widths[len(widths)-1] > most {
+		widths = widths[:len(widths)-1]
+	}
+	return widths
+}
+
+// idlest draws devices for a slice like p and returns the one with the least compute, or
+// the first device of a host.
+func (m evenMover) idlest(p placed) (best int32, ok bool) {
+	best = none
+	for range reformLooks {
+		d, drawn := m.other(p)
+		if drawn && (best == none || m.compute[d] < m.compute[best]) {
+			best = d
+		}
+	}
+	return best, best != none
+}
+
+// packEvenly returns a packing of the pieces as they are, not cut any further, or of finer
+// ones; ok is false if it finds none.
+func packEvenly(c *catalog, pieces []int32, ended func() bool) (packed, devices []int32, ok bool) {
+	if c.rules.OneSlice {
+		return nil, nil, false
+	}
+	ladder(c, pieces, func(finer []int32) bool {
+		packables := make([]packable, len(finer))
+		for i, k := range finer {
+			packables[i] = packable{piece: k, each: c.pieces[k].bytes, width: 1, narrowest: 1, devices: c.pieces[k].devices}
+		}
+		packed, devices, ok = pack(c, packables, ended)
+		return ok || ended()
+	})
+	return packed, devices, ok
+}
+
+// Idle is the error of a search for an engine that needs a part of a table on every
+// device, if the tables cannot be spread over all devices.
+type Idle struct {
+	// Engine is the engine's name in texts.
+	Engine string
+	// Empty is the number of devices that stay empty, of Devices in all.
+	Empty, Devices int
+}
+
+// Error says how many devices stay empty.
+func (e *Idle) Error() string {
+	return fmt.Sprintf("%s needs a part of a table on every device, and %d of %d devices stay empty: there are too few slices", e.Engine, e.Empty, e.Devices)
+}
+
+// occupy returns the placement with a part of a table on every device, if the engine needs
+// that. It fails with *Idle if it finds no such placement.
+//
+// While a device is empty, it makes the change that costs least: a slice goes there from a
+// device with several, a table is cut into more slices, or a table is spread over all
+// devices.
+func occupy(r *run, best placement) (placement, error) {
+	if !r.catalog.rules.NoIdle || best.division == nil {
+		return best, nil
+	}
+	r.scorer().Reset()
+	m := evenMover{&mover{layout: newLayout(r.catalog, r.scorer(), r.forms), draw: rand.New(rand.NewPCG(r.opt.Seed, 0x6f6363757079))}}
+	m.reset(best.placed())
+	moved := false
+	for empty := m.empty(); len(empty) > 0; empty = m.empty() {
+		if !m.occupy(empty) {
+			return best, &Idle{r.catalog.rules.Name, len(empty), len(r.catalog.all)}
+		}
+		moved = true
+	}
+	if !moved {
+		return best, nil
+	}
+	return r.offerPlaced(placement{}, m.all()), nil
+}
+
+// empty returns the devices that hold nothing.
+func (m evenMover) empty() (devices []int32) {
+	for d := range m.held {
+		if len(m.held[d]) == 0 && m.own[d]+m.shared(int32(d)) == 0 {
+			devices = append(devices, int32(d))
+		}
+	}
+	return devices
+}
+
+// occupy makes the change that costs least among those that use an empty device. ok is
+// false if there is none.
+func (m evenMover) occupy(empty []int32) (ok bool) {
+	least := math.Inf(1)
+	var gone []int32
+	var come []placed
+	consider := func(possible bool) {
+		if !possible {
+			return
+		}
+		before := m.softSums
+		m.try()
+		if cost := m.scorer.Cost(); cost < least {
+			least, gone, come = cost, slices.Clone(m.gone), slices.Clone(m.come)
+		}
+		m.undo(before)
+	}
+	for _, slot := range m.live {
+		consider(m.fetch(slot, empty))
+	}
+	for _, k := range m.c.whole() {
+		if table, single := m.table(k); single {
+			consider(m.cutFor(table, empty))
+			consider(m.everywhere(table))
+		}
+	}
+	if math.IsInf(least, 1) {
+		return false
+	}
+	m.gone, m.come = gone, come
+	m.try()
+	m.accept()
+	return true
+}
+
+// fetch proposes that a slice of a device with several goes to an empty one.
+func (m evenMover) fetch(slot int32, empty []int32) bool {
+	m.gone, m.come = m.gone[:0], m.come[:0]
+	p := m.parts[slot]
+	if m.c.pieces[p.piece].span != oneDevice || len(m.held[p.device]) < 2 {
+		return false
+	}
+	i := slices.IndexFunc(empty, func(d int32) bool { return m.allows(p.piece, d) })
+	if i < 0 {
+		return false
+	}
+	m.gone, m.come = append(m.gone, slot), append(m.come, placed{p.piece, empty[i]})
+	return m.fits(false)
+}
+
+// cutFor proposes that a table on single devices is cut into the next larger number of
+// equal slices: one on each device that has one now, the others on empty devices.
+func (m evenMover) cutFor(table int, empty []int32) bool {
+	m.gone, m.come = m.gone[:0], m.come[:0]
+	old := m.tables[table]
+	p := m.parts[old[0]]
+	n := evenly(m.c, table, len(old)+1)
+	if m.c.pieces[p.piece].span != oneDevice || n == 0 {
+		return false
+	}
+	piece := m.c.slice(p.piece, m.c.problem.Tables[table].Dim/n)
+	m.gone = append(m.gone, old...)
+	for _, slot := range old {
+		m.come = append(m.come, placed{piece, m.parts[slot].device})
+	}
+	for _, d := range empty {
+		if len(m.come) < n && m.allows(piece, d) {
+			m.come = append(m.come, placed{piece, d})
+		}
+	}
+	used := len(m.come)
+	for _, d := range m.c.allowed(&m.c.pieces[piece]) {
+		if len(m.come) < n && !slices.ContainsFunc(m.come, func(p placed) bool { return p.device == d }) {
+			m.come = append(m.come, placed{piece, d})
+		}
+	}
+	return used > len(old) && len(m.come) == n && m.fits(false)
+}
+
+// everywhere proposes that all devices hold a part of a table.
+func (m evenMover) everywhere(table int) bool {
+	m.gone, m.come = m.gone[:0], m.come[:0]
+	choices := m.forms.choices[table]
+	i := slices.IndexFunc(choices, func(f problem.Form) bool { return spanOf(f) == everywhere })
+	return i >= 0 && m.become(table, choices[i], 0, false)
+}
