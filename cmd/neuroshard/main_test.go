@@ -451,10 +451,9 @@ func TestInterruptedWaitingForInput(t *testing.T) {
 		stdin, end := io.Pipe()
 		var stdout, stderr bytes.Buffer
 		time.AfterFunc(100*time.Millisecond, cancel)
-		start := time.Now()
 		code := run(ctx, stdin, &stdout, &stderr, args, quiet())
-		if took := time.Since(start); code != exitNothingFound || took > 10*time.Second || !strings.Contains(stderr.String(), "interrupted before there was a result") {
-			t.Errorf("%v: got exit code %d after %v, and %q; want %d", args, code, took, stderr.String(), exitNothingFound)
+		if code != exitNothingFound || !strings.Contains(stderr.String(), "interrupted before there was a result") {
+			t.Errorf("%v: got exit code %d, and %q; want %d", args, code, stderr.String(), exitNothingFound)
 		}
 		cancel()
 		_ = end // an end that is closed would wake the command, which goes on

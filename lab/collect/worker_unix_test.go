@@ -33,7 +33,7 @@ func TestChildrenDie(t *testing.T) {
 		t.Fatalf("the child's pid: %v in %q", err, content)
 	}
 	for start := time.Now(); alive(child); time.Sleep(time.Millisecond) {
-		if time.Since(start) > 5*time.Second {
+		if time.Since(start) > time.Minute {
 			t.Fatalf("the worker's child %d lives on", child)
 		}
 	}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import stat
-import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -182,10 +181,8 @@ def test_a_binary_that_fails(tmp_path: Path) -> None:
         planner(binary=script(tmp_path, output % "half a pl")).plan(MODEL)
     with pytest.raises(PlanError, match=r"format is missing"):
         planner(binary=script(tmp_path, output % "{}")).plan(MODEL)
-    begin = time.monotonic()
     with pytest.raises(BinaryError, match=r"took longer than 0.2 s [^$]*\"0.1s\""):
         planner(binary=script(tmp_path, "exec sleep 60"), timeout=0.2).plan(MODEL)
-    assert time.monotonic() - begin < 20
     (tmp_path / "neuroshard").write_bytes(b"\x7fELF")
     with pytest.raises(BinaryError, match=r"cannot be run"):
         planner(binary=tmp_path / "neuroshard").plan(MODEL)
@@ -194,14 +191,10 @@ def test_a_binary_that_fails(tmp_path: Path) -> None:
 def test_a_binary_that_prints_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "MAX_OUTPUT", 1 << 20)
     for body in ("exec yes", "exec yes >&2"):
-        begin = time.monotonic()
         with pytest.raises(BinaryError, match=r"printed more than 1 MiB and was ended\n  hint: is"):
             planner(binary=script(tmp_path, body)).plan(MODEL)
-        assert time.monotonic() - begin < 20
-    # A process that it leaves behind is not waited for.
-    begin = time.monotonic()
+    # A process that it leaves behind is not waited for, which would take longer than the limit.
     assert program.run(script(tmp_path, "sleep 30 & echo done"), ["plan"], 25) == "done\n"
-    assert time.monotonic() - begin < 20
 
 
 def test_what_a_binary_prints_is_cut_and_escaped(tmp_path: Path) -> None:
