@@ -431,6 +431,31 @@ func TestLearningCurve(t *testing.T) {
 	}
 }
 
+// TestLearningCurveEpochs counts the epochs that a learning curve trains for. A curve of
+// simulated samples for which no epochs are stated has DefaultEpochs at its largest size, and
+// in proportion more at smaller sizes, at most ten times.
+func TestLearningCurveEpochs(t *testing.T) {
+	hw := profile(t, "rtx2080ti")
+	data := few(t, hw, 200)
+	all := len(data.Compute.Usable())
+	for stated, want := range map[int]int{0: train.DefaultEpochs, 3: 3} {
+		opt := small()
+		opt.Epochs = stated
+		var epochs []int
+		opt.OnProgress = func(p train.Progress) {
+			if p.Phase == "compute" && p.Epoch == p.Epochs {
+				epochs = append(epochs, p.Epochs)
+			}
+		}
+		if _, err := train.LearningCurve(context.Background(), data, hw, []int{all / 15, all / 4, all}, opt); err != nil {
+			t.Fatal(err)
+		}
+		if want := []int{10 * want, 4 * want, want}; !slices.Equal(epochs, want) {
+			t.Errorf("epochs %d: got %v, want %v", stated, epochs, want)
+		}
+	}
+}
+
 func TestScatter(t *testing.T) {
 	points := []train.Point{{Predicted: 1, Actual: 1.1}, {Predicted: 20, Actual: 18}, {Predicted: 300, Actual: 310}}
 	for _, source := range []string{"measured", "simulated"} {
