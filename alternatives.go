@@ -1,0 +1,359 @@
+package neuroshard
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// alternatives.go answers why a table lies where it lies: it tries other places for the
+// table, while every other table stays, and keeps the cheapest place that fits.
+
+// Alternative is another place for one table of a plan, or for all tables of its
+// co-location, while every other table stays.
+type Alternative struct {
+	// ShardingType and Shards are what the plan would state of the table. Shards is nil if
+	// no other place that was tried is allowed and fits.
+	ShardingType problem.ShardingType
+	Shards       []plan.Shard
+	// Cost is the predicted cost of the plan with the table there; 0 without Shards.
+	Cost unit.Millis
+}
+
+// mostTried is the number of devices that are tried for each slice of a table: of more
+// devices, those that would compute the least with the slice.
+const mostTried = 32
+
+// Alternatives returns the predicted cost of a plan by opt.Prices, and for each of its tables
+// the cheapest other place. It tries the whole table on each device; each slice alone on each
+// other device; equal slices of columns on the least busy devices; row_wise, table_row_wise on
+// each host, and data_parallel; and the slices in another memory. Of more than 32 devices it
+// tries the 32 that would be the least busy.
+//
+// p must be valid, and pl valid for p. opt.Search.ShardingTypes restricts the places as it
+// restricts the search; empty allows all types that opt.Prices estimates. Alternatives fails
+// with *Unpriceable if opt.Prices does not estimate the plan.
+func Alternatives(pl *plan.Plan, p *problem.Problem, opt Options) (cost unit.Millis, all []Alternative, err error) {
+	prices, err := opt.prices().List(p)
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := priceable(pl, prices); err != nil {
+		return 0, nil, err
+	}
+	m := &mover{plan: pl, problem: p, prices: prices, types: opt.Search.ShardingTypes, scorer: prices.NewScorer(), used: make([]problem.Memory, p.Topology.Devices)}
+	for i := range pl.Tables {
+		m.place(i, pl.Tables[i].ShardingType, pl.Tables[i].Shards, +1)
+	}
+	cost = unit.Millis(m.scorer.Cost())
+	together := map[int][]int{}
+	for _, c := range p.Colocations() {
+		for _, i := range c.Tables {
+			together[i] = c.Tables
+		}
+	}
+	all = make([]Alternative, len(pl.Tables))
+	for i := range all {
+		if tables := together[i]; len(tables) > 1 {
+			all[i] = m.cheapest(tables, m.moves(i))
+		} else {
+			all[i] = m.cheapest([]int{i}, m.places(i))
+		}
+	}
+	return cost, all, nil
+}
+
+// mover is a placement in which single tables change places.
+type mover struct {
+	plan    *plan.Plan
+	problem *problem.Problem
+	prices  PriceList
+	// types are the sharding types allowed; all if it is empty.
+	types  []problem.ShardingType
+	scorer search.Scorer
+	// used are the bytes of the shards on each device.
+	used []problem.Memory
+}
+
+// place adds the shards of table i to the placement, or takes them away if sign is -1.
+func (m *mover) place(i int, shardingType problem.ShardingType, shards []plan.Shard, sign unit.Bytes) {
+	for k, s := range shards {
+		memory := m.problem.ShardMemory(problem.Shard{Table: i, Rows: s.Rows, Columns: s.Columns, ShardingType: shardingType, Tier: tier(s), Cache: s.Cache})
+		first, last := s.Device, s.Device
+		if s.Device < 0 {
+			first, last = 0, len(m.used)-1
+		}
+		for d := first; d <= last; d++ {
+			m.used[d].Weights += sign * memory.Tables()
+			m.used[d].Host += sign * memory.Host
+		}
+		// Blocks of one slice are one item.
+		if k > 0 && shardingType.ByRows() && s.Columns == shards[k-1].Columns {
+			continue
+		}
+		item := m.scorer.Item(i, int(s.Columns.Len()), formOf(shardingType, s))
+		if sign > 0 {
+			m.scorer.Add(max(0, s.Device), item)
+		} else {
+			m.scorer.Remove(max(0, s.Device), item)
+		}
+	}
+}
+
+// tier returns the tier of a shard as a problem.Shard states it: empty for HBM.
+func tier(s plan.Shard) problem.Tier {
+	if s.Tier == plan.HBM {
+		return ""
+	}
+	return s.Tier
+}
+
+// formOf returns the form of a table's shard.
+func formOf(shardingType problem.ShardingType, s plan.Shard) problem.Form {
+	switch shardingType {
+	case problem.RowWise, problem.DataParallel:
+		return problem.Form{ShardingType: shardingType}
+	case problem.TableRowWise, problem.Grid:
+		return problem.Form{ShardingType: problem.TableRowWise}
+	}
+	return problem.Form{Tier: tier(s), Cache: s.Cache}
+}
+
+// place is a place of one table.
+type place struct {
+	shardingType problem.ShardingType
+	shards       []plan.Shard
+}
+
+// cheapest tries the places, each for all of the tables, and returns the cheapest that fits,
+// as the first of the tables would have it.
+func (m *mover) cheapest(tables []int, places iter.Seq[place]) Alternative {
+	for _, i := range tables {
+		m.place(i, m.plan.Tables[i].ShardingType, m.plan.Tables[i].Shards, -1)
+	}
+	var best Alternative
+	for other := range places {
+		for _, i := range tables {
+			m.place(i, other.shardingType, m.resized(i, other), +1)
+		}
+		if m.fits() {
+			if cost := unit.Millis(m.scorer.Cost()); best.Shards == nil || cost < best.Cost {
+				best = Alternative{ShardingType: other.shardingType, Shards: other.shards, Cost: cost}
+			}
+		}
+		for _, i := range tables {
+			m.place(i, other.shardingType, m.resized(i, other), -1)
+		}
+	}
+	for _, i := range tables {
+		m.place(i, m.plan.Tables[i].ShardingType, m.plan.Tables[i].Shards, +1)
+	}
+	return best
+}
+
+// resized returns the shards of a place for table i: whole tables of a co-location have
+// different shapes.
+func (m *mover) resized(i int, other place) []plan.Shard {
+	if other.shardingType != problem.TableWise {
+		return other.shards
+	}
+	s := other.shards[0]
+	whole := m.problem.Whole(i)
+	s.Rows, s.Columns = whole.Rows, whole.Columns
+	return []plan.Shard{s}
+}
+
+// fits reports whether every device holds its shards.
+func (m *mover) fits() bool {
+	budget, host := m.problem.ShardBudget(), m.problem.HostBudget()
+	return !slices.ContainsFunc(m.used, func(u problem.Memory) bool { return u.Weights > budget || u.Host > host })
+}
+
+// allows reports whether table i may have the sharding type.
+func (m *mover) allows(i int, k problem.ShardingType) bool {
+	t := &m.problem.Tables[i]
+	if !problem.Permitted(m.types, k) || !t.Constraint.Permits(k) {
+		return false
+	}
+	cut := k.ByColumns() || k.ByRows()
+	switch pinned := len(t.Constraint.Devices); {
+	case k.Joint() && 0 < pinned && pinned < len(m.used), cut && t.Constraint.NoSplit:
+		return false
+	}
+	return m.prices.Supports(formOf(k, plan.Shard{}))
+}
+
+// devices returns the devices to try for a slice of table i, those first that would compute
+// the least with the slice.
+func (m *mover) devices(i, width int, form problem.Form) []int {
+	allowed := m.problem.Tables[i].Constraint.Devices
+	var order []int32
+	for d := range m.used {
+		if len(allowed) == 0 || slices.Contains(allowed, d) {
+			order = append(order, int32(d))
+		}
+	}
+	busy := make([]float64, len(order))
+	m.scorer.ComputeWith(m.scorer.Item(i, width, form), order, busy)
+	with := make(map[int]float64, len(order))
+	devices := make([]int, len(order))
+	for k, d := range order {
+		devices[k], with[int(d)] = int(d), busy[k]
+	}
+	slices.SortStableFunc(devices, func(a, b int) int { return cmp.Compare(with[a], with[b]) })
+	return devices[:min(mostTried, len(devices))]
+}
+
+// moves yields the other devices for a whole table.
+func (m *mover) moves(i int) iter.Seq[place] {
+	return func(yield func(place) bool) {
+		now, whole := m.plan.Tables[i], m.problem.Whole(i)
+		if !m.allows(i, problem.TableWise) {
+			return
+		}
+		for _, d := range m.devices(i, whole.Dim(), problem.Form{}) {
+			s := plan.Shard{Rows: whole.Rows, Columns: whole.Columns, Device: d, Tier: plan.HBM}
+			if len(now.Shards) == 1 && now.Shards[0] == s && now.ShardingType == problem.TableWise {
+				continue
+			}
+			if !yield(place{problem.TableWise, []plan.Shard{s}}) {
+				return
+			}
+		}
+	}
+}
+
+// places yields all places to try for table i.
+func (m *mover) places(i int) iter.Seq[place] {
+	return func(yield func(place) bool) {
+		for _, some := range []iter.Seq[place]{m.moves(i), m.slices(i), m.cuts(i), m.joint(i), m.memories(i)} {
+			for other := range some {
+				if !yield(other) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// slices yields each slice of a column_wise table on each other device.
+func (m *mover) slices(i int) iter.Seq[place] {
+	return func(yield func(place) bool) {
+		t := &m.plan.Tables[i]
+		if t.ShardingType != problem.ColumnWise || !m.allows(i, problem.ColumnWise) {
+			return
+		}
+		for k, s := range t.Shards {
+			for _, d := range m.devices(i, int(s.Columns.Len()), formOf(t.ShardingType, s)) {
+				if d == s.Device || m.problem.Engine.Rules().OneSlice && slices.ContainsFunc(t.Shards, func(o plan.Shard) bool { return o.Device == d }) {
+					continue
+				}
+				shards := slices.Clone(t.Shards)
+				shards[k].Device = d
+				if !yield(place{problem.ColumnWise, shards}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// cuts yields the table in 2, 4, 8, ... equal slices on the devices that would be the least
+// busy.
+func (m *mover) cuts(i int) iter.Seq[place] {
+	return func(yield func(place) bool) {
+		t := &m.problem.Tables[i]
+		if !m.allows(i, problem.ColumnWise) {
+			return
+		}
+		for n := 2; t.Dim%n == 0 && (t.Dim/n)%problem.ColumnGranule == 0 && t.Dim/n >= t.MinWidth(); n *= 2 {
+			devices := m.devices(i, t.Dim/n, problem.Form{})
+			if len(devices) < n {
+				return
+			}
+			shards := make([]plan.Shard, n)
+			whole := m.problem.Whole(i)
+			for k := range shards {
+				start := int64(k * t.Dim / n)
+				shards[k] = plan.Shard{Rows: whole.Rows, Columns: problem.Range{Start: start, End: start + int64(t.Dim/n)}, Device: devices[k], Tier: plan.HBM}
+			}
+			if now := &m.plan.Tables[i]; now.ShardingType == problem.ColumnWise && slices.Equal(now.Shards, shards) {
+				continue
+			}
+			if !yield(place{problem.ColumnWise, shards}) {
+				return
+			}
+		}
+	}
+}
+
+// joint yields the forms that several devices hold together.
+func (m *mover) joint(i int) iter.Seq[place] {
+	return func(yield func(place) bool) {
+		t, now, n := &m.problem.Tables[i], m.plan.Tables[i].ShardingType, len(m.used)
+		if now != problem.DataParallel && n > 1 && m.allows(i, problem.DataParallel) {
+			whole := m.problem.Whole(i)
+			if !yield(place{problem.DataParallel, []plan.Shard{{Rows: whole.Rows, Columns: whole.Columns, Device: -1, Tier: plan.HBM}}}) {
+				return
+			}
+		}
+		if now != problem.RowWise && t.CutsByRows(n) && m.allows(i, problem.RowWise) && !yield(place{problem.RowWise, blocks(t, 0, n)}) {
+			return
+		}
+		per := m.problem.Topology.PerHost()
+		if per == n || !t.CutsByRows(per) || !m.allows(i, problem.TableRowWise) {
+			return
+		}
+		for first := 0; first+per <= n && first/per < mostTried; first += per {
+			shards := blocks(t, first, per)
+			if now == problem.TableRowWise && m.plan.Tables[i].Shards[0].Device == first {
+				continue
+			}
+			if !yield(place{problem.TableRowWise, shards}) {
+				return
+			}
+		}
+	}
+}
+
+// blocks returns the table cut by rows for n devices from first on.
+func blocks(t *problem.Table, first, n int) []plan.Shard {
+	var shards []plan.Shard
+	rows := t.BlockRows(n)
+	for k := range int64(n) {
+		if start := k * rows; start < t.Rows {
+			shards = append(shards, plan.Shard{
+				Rows: problem.Range{Start: start, End: min(t.Rows, start+rows)}, Columns: problem.Range{End: int64(t.Dim)},
+				Device: first + int(k), Tier: plan.HBM,
+			})
+		}
+	}
+	return shards
+}
+
+// memories yields the table's slices where they are, all in HBM or all in host memory.
+func (m *mover) memories(i int) iter.Seq[place] {
+	return func(yield func(place) bool) {
+		t := &m.plan.Tables[i]
+		if t.ShardingType.Joint() || m.problem.Topology.HostMemory == 0 || !m.allows(i, t.ShardingType) {
+			return
+		}
+		for _, tier := range []problem.Tier{plan.HBM, plan.Host} {
+			if tier == plan.Host && (m.problem.Engine.Rules().OnlyHBM || !m.prices.Supports(problem.Form{Tier: tier})) {
+				continue
+			}
+			shards := slices.Clone(t.Shards)
+			for k := range shards {
+				shards[k].Tier, shards[k].Cache = tier, 0
+			}
+			if !slices.Equal(shards, t.Shards) && !yield(place{t.ShardingType, shards}) {
+				return
+			}
+		}
+	}
+}
