@@ -4,6 +4,7 @@
 //	Result     a finished result: costs, gain, devices, why, splits, warnings
 //	Plan       the same for a plan file alone. The file has neither simulated cost
 //	           nor lookups, so the report names the tables with most weights
+//	Tables     every table of a plan, with its cheapest other place, one line each
 //	Memory     one device's memory, line by line
 //	Diff       what changed between two plans
 //	JSON       a finished result as an object
@@ -275,8 +276,10 @@ func unsigned(number string) string {
 }
 
 // name prints a name from a file so that it cannot disturb the terminal.
-func name(s string) string {
-	const longest = 51
+func name(s string) string { return shortened(s, 51) }
+
+// shortened prints a name like name, of at most longest bytes.
+func shortened(s string, longest int) string {
 	if len(s) > longest {
 		s = strings.ToValidUTF8(s[:longest-3], "") + "..."
 	}

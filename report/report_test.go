@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -445,6 +446,42 @@ func TestWrapped(t *testing.T) {
 func section(text, title string) string {
 	_, rest, _ := strings.Cut(text, "\n"+title+"\n")
 	return rest
+}
+
+// TestTables wants a line for every table that can be found by the table's whole name.
+func TestTables(t *testing.T) {
+	r, _ := result(2, 20)
+	long := strings.Repeat("long_name_", 12)
+	r.Plan.Tables[3].Name = long
+	other := report.Elsewhere{Cost: 2, Tables: make([]neuroshard.Alternative, len(r.Plan.Tables))}
+	for i := range other.Tables {
+		if i == 7 {
+			continue // no other place
+		}
+		cost := unit.Millis(2 + .1*float64(i) - .30001)
+		other.Tables[i] = neuroshard.Alternative{ShardingType: problem.TableWise, Shards: []plan.Shard{{Device: 1, Tier: plan.HBM}}, Cost: cost}
+	}
+	var b bytes.Buffer
+	if err := report.Tables(&b, r.Plan, other, report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"t000 .* table_wise on 1 +1.70 ms +-15.0 %",
+		long + " .* table_wise on 1 +2.00 ms +0.0 %",
+		"t007 .* none that is allowed and fits +- +-",
+		"t019 .* table_wise on 1 +3.60 ms +\\+80.0 %",
+	} {
+		if found := regexp.MustCompile("(?m)^"+want+"$").FindAllString(b.String(), -1); len(found) != 1 {
+			t.Errorf("got\n%s\nwant one line that matches %q", b.String(), want)
+		}
+	}
+	b.Reset()
+	if err := report.Tables(&b, r.Plan, report.Elsewhere{Missing: "no model"}, report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String(); !strings.Contains(text, "\nwhy a table lies there: no model\n") || !strings.Contains(text, "\n"+long+" ") {
+		t.Errorf("without alternatives: got\n%s", text)
+	}
 }
 
 // TestOffTheSimulatedCost wants a warning, in both forms of a result, if the predicted and the

@@ -131,7 +131,7 @@ func (c *importCommand) print(pl *plan.Plan, path string) error {
 		return bad(report.PlanJSON(c.stdout, pl), "")
 	}
 	options := c.reportOptions()
-	options.AllDevices, options.Name = c.allDevices, path
+	options.AllDevices, options.Name, options.ListTables = c.allDevices, path, "neuroshard show PLAN --tables"
 	return bad(report.Plan(c.stdout, pl, options), "")
 }
 

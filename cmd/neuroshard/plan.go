@@ -62,6 +62,8 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.Float64Var(&p.riskPenalty, "risk-penalty", 0, riskPenaltyUsage)
 	f.BoolVar(&p.noBaselines, "no-baselines", false, "do not compare with plans of the simple methods")
 	f.BoolVar(&p.json, "json", false, "print one JSON object")
+	f.BoolVar(&p.tables, "tables", false, "list every table as well, on a line of its own, with the cheapest other place for it")
+	cmd.MarkFlagsMutuallyExclusive("json", "tables")
 	f.BoolVar(&p.allDevices, "all-devices", false, "list every device, also of large clusters")
 	f.StringVarP(&p.output, "output", "o", "", "write the plan to this `file`; - is standard output, in place of the report")
 	complete(cmd, "method", methods)
@@ -80,9 +82,13 @@ type planCommand struct {
 	noBaselines bool
 	json        bool
 	allDevices  bool
+	tables      bool
 	output      string
 	model       string
 	riskPenalty float64
+	// chosen and allowed are the prices and the sharding types that the search goes by.
+	chosen  neuroshard.Prices
+	allowed []problem.ShardingType
 }
 
 func (p *planCommand) run(ctx context.Context, source string) error {
@@ -116,6 +122,7 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	if model != nil && model.Manifest().Source != string(dataset.Simulated) && !p.typesGiven() {
 		options.Search.ShardingTypes = nil // no backend measures the others
 	}
+	p.chosen, p.allowed = prices, options.Search.ShardingTypes
 	result, err := neuroshard.Plan(ctx, loaded.problem, options)
 	bar.clear()
 	if err != nil {
@@ -155,12 +162,30 @@ func (p *planCommand) print(result *neuroshard.Result, source string, of *proble
 	} else {
 		o := p.reportOptions()
 		o.AllDevices, o.Name, o.Problem = p.allDevices, source, of
+		o.ListTables = "--tables"
 		err = report.Result(p.stdout, result, o)
+		if p.tables && err == nil {
+			err = p.printTables(result, of, o)
+		}
 	}
 	if err == nil && result.Status == search.Interrupted {
 		err = &exitError{exitInterrupted, errors.New("interrupted: this is the best plan found until then"), "plan again for a complete search"}
 	}
 	return bad(err, "")
+}
+
+// printTables lists every table, with the cheapest other place for it.
+func (p *planCommand) printTables(result *neuroshard.Result, of *problem.Problem, o report.Options) error {
+	options := neuroshard.Options{Prices: p.chosen}
+	options.Search.ShardingTypes = []problem.ShardingType{problem.TableWise, problem.ColumnWise}
+	if types := p.allowed; types != nil && search.Method(p.method) == search.Default {
+		options.Search.ShardingTypes = types
+	}
+	other, err := compared(result.Plan, of, options)
+	if err != nil {
+		return err
+	}
+	return report.Tables(p.stdout, result.Plan, other, o)
 }
 
 // check reports all flags with values that are out of range.

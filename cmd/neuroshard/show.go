@@ -1,35 +1,66 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/cost/pretrained"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/report"
 )
 
 func newShowCommand(a *app) *cobra.Command {
-	var asJSON, allDevices bool
-	var memory string
+	var asJSON, allDevices, tables bool
+	var memory, model string
 	cmd := &cobra.Command{
-		Use:   "show PLAN",
+		Use:   "show PLAN [TABLES]",
 		Short: "Show a plan: what each device holds, and its times",
 		Long: `Show a plan: what each device holds, and its times.
 
 A plan file has neither lookups nor accesses of the tables. So instead of the tables
-that the critical device reads most, show lists its largest tables by weights.`,
+that the critical device reads most, show lists its largest tables by weights. With
+TABLES, what was planned (a file, "-" or workload:NAME), it lists those read most.
+
+--tables lists every table on a line of its own: where it lies and, with TABLES, the
+cheapest other place for it and what the plan would cost then.`,
 		Example: `  neuroshard show plan.json
   neuroshard show plan.json --memory      # the fullest device, line by line
-  neuroshard show plan.json --memory=3    # device 3`,
-		Args: exactArgs("PLAN"),
+  neuroshard show plan.json --memory=3    # device 3
+  neuroshard show plan.json tables.json --tables | grep user_id`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				return nil
+			}
+			return exactArgs("PLAN")(cmd, args)
+		},
+		ValidArgsFunction: completeTables(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pl, err := a.readPlan(args[0])
 			if err != nil {
 				return err
 			}
 			options := a.reportOptions()
-			options.AllDevices, options.Name = allDevices, args[0]
+			options.AllDevices, options.Name, options.ListTables = allDevices, args[0], "--tables"
+			if len(args) == 2 {
+				if options.Problem, err = planned(a, pl, args[1], cmd.Flags()); err != nil {
+					return err
+				}
+			}
 			switch {
+			case model != "" && (!tables || options.Problem == nil):
+				return usagef("usage: neuroshard show PLAN TABLES --tables --model "+model, "show: --model goes with TABLES and --tables")
+			case tables:
+				other, err := elsewhere(a, pl, options.Problem, model)
+				if err != nil {
+					return err
+				}
+				return bad(report.Tables(a.stdout, pl, other, options), "")
 			case cmd.Flags().Changed("memory"):
 				device := report.Fullest(pl)
 				if memory != fullest {
@@ -49,8 +80,86 @@ that the critical device reads most, show lists its largest tables by weights.`,
 	f.BoolVar(&allDevices, "all-devices", false, "list every device, also of large clusters")
 	f.StringVar(&memory, "memory", "", "show the memory of a `device`, line by line")
 	f.Lookup("memory").NoOptDefVal = fullest
-	cmd.MarkFlagsMutuallyExclusive("json", "memory")
+	f.BoolVar(&tables, "tables", false, "list every table, on a line of its own; with TABLES also the cheapest other place for it")
+	f.StringVar(&model, "model", "", "`folder` of the cost model that the plan was made with, or torchrec (default: the one that ships for the profile)")
+	cmd.MarkFlagsMutuallyExclusive("json", "memory", "tables")
+	completeModel(cmd)
 	return cmd
+}
+
+// planned reads the tables of a plan, and composes the problem that the plan is for.
+func planned(a *app, pl *plan.Plan, source string, set *pflag.FlagSet) (*problem.Problem, error) {
+	flags := clusterFlags{set: set}
+	own, err := clusterOf(pl, &flags)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := loadProblem(a, source, &flags, own)
+	if err != nil {
+		return nil, err
+	}
+	if pl.Cluster.WeightsOnly {
+		loaded.problem.Accounting = problem.CountWeights
+	}
+	if err := pl.Validate(loaded.problem); err != nil {
+		return nil, usagef("list what is wrong with: neuroshard validate PLAN TABLES", "the plan is not one of %s: %v", source, firstViolation(err))
+	}
+	return loaded.problem, nil
+}
+
+// firstViolation returns the first violation of a plan that is not valid.
+func firstViolation(err error) error {
+	if invalid, ok := errors.AsType[*plan.Invalid](err); ok {
+		return errors.New(invalid.Violations[0].String())
+	}
+	return err
+}
+
+// elsewhere computes the cheapest other place of each table, with the model that the plan was
+// made with. p is nil if the tables are not given.
+func elsewhere(a *app, pl *plan.Plan, p *problem.Problem, folder string) (report.Elsewhere, error) {
+	if p == nil {
+		return report.Elsewhere{Missing: "add what was planned, a file or workload:NAME, after the plan"}, nil
+	}
+	prices, missing, err := pricesOf(a, pl, p, folder)
+	if prices == nil || err != nil {
+		return report.Elsewhere{Missing: missing}, err
+	}
+	options := neuroshard.Options{Prices: prices}
+	if pl.Provenance.ModelSource == plan.Measured {
+		options.Search.ShardingTypes = []problem.ShardingType{problem.TableWise, problem.ColumnWise} // no backend measures the others
+	}
+	return compared(pl, p, options)
+}
+
+// compared computes the cheapest other place of each table.
+func compared(pl *plan.Plan, p *problem.Problem, options neuroshard.Options) (report.Elsewhere, error) {
+	cost, all, err := neuroshard.Alternatives(pl, p, options)
+	if none := (*neuroshard.Unpriceable)(nil); errors.As(err, &none) {
+		return report.Elsewhere{Missing: none.Error()}, nil
+	}
+	return report.Elsewhere{Cost: cost, Tables: all}, err
+}
+
+// pricesOf returns what estimated a plan's cost, or says why that is missing.
+func pricesOf(a *app, pl *plan.Plan, p *problem.Problem, folder string) (prices neuroshard.Prices, missing string, err error) {
+	by := pl.Provenance
+	switch {
+	case folder == torchRecModel, folder == "" && by.ModelSource == plan.ClosedForm:
+		return neuroshard.TorchRec(), "", nil
+	case folder != "":
+		model, err := a.loadModel(folder)
+		if err != nil {
+			return nil, "", err
+		}
+		return neuroshard.Trained(model, 0), "", bad(model.FitsProfile(p.Topology), "name the model that the plan was made with")
+	case !pl.Priced():
+		return nil, "the plan was made without a cost model; name one with --model", nil
+	}
+	if file, err := pretrained.File(pl.Cluster.Profile); err == nil && file.Manifest.ID == by.Model {
+		return neuroshard.Pretrained(), "", nil
+	}
+	return nil, fmt.Sprintf("the plan was made with the cost model %s, which does not ship; name its folder with --model", by.Model), nil
 }
 
 // fullest stands for the device with the most bytes in use.
