@@ -231,7 +231,7 @@ func (m *mover) moves(i int) iter.Seq[place] {
 // places yields all places to try for table i.
 func (m *mover) places(i int) iter.Seq[place] {
 	return func(yield func(place) bool) {
-		for _, some := range []iter.Seq[place]{m.moves(i), m.slices(i), m.cuts(i), m.joint(i), m.memories(i)} {
+		for _, some := range []iter.Seq[place]{m.moves(i), m.slices(i), m.cuts(i), m.joint(i), m.hosts(i), m.memories(i)} {
 			for other := range some {
 				if !yield(other) {
 					return
@@ -292,7 +292,7 @@ func (m *mover) cuts(i int) iter.Seq[place] {
 	}
 }
 
-// joint yields the forms that several devices hold together.
+// joint yields the forms that all devices hold together.
 func (m *mover) joint(i int) iter.Seq[place] {
 	return func(yield func(place) bool) {
 		t, now, n := &m.problem.Tables[i], m.plan.Tables[i].ShardingType, len(m.used)
@@ -302,19 +302,23 @@ func (m *mover) joint(i int) iter.Seq[place] {
 				return
 			}
 		}
-		if now != problem.RowWise && t.CutsByRows(n) && m.allows(i, problem.RowWise) && !yield(place{problem.RowWise, blocks(t, 0, n)}) {
-			return
+		if now != problem.RowWise && t.CutsByRows(n) && m.allows(i, problem.RowWise) {
+			yield(place{problem.RowWise, blocks(t, 0, n)})
 		}
+	}
+}
+
+// hosts yields the table in blocks of rows on each other host.
+func (m *mover) hosts(i int) iter.Seq[place] {
+	return func(yield func(place) bool) {
+		t, now, n := &m.problem.Tables[i], &m.plan.Tables[i], len(m.used)
 		per := m.problem.Topology.PerHost()
 		if per == n || !t.CutsByRows(per) || !m.allows(i, problem.TableRowWise) {
 			return
 		}
 		for first := 0; first+per <= n && first/per < mostTried; first += per {
-			shards := blocks(t, first, per)
-			if now == problem.TableRowWise && m.plan.Tables[i].Shards[0].Device == first {
-				continue
-			}
-			if !yield(place{problem.TableRowWise, shards}) {
+			there := now.ShardingType == problem.TableRowWise && now.Shards[0].Device == first
+			if !there && !yield(place{problem.TableRowWise, blocks(t, first, per)}) {
 				return
 			}
 		}
