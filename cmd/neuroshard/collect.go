@@ -217,6 +217,9 @@ func (c *collectCommand) measure(ctx context.Context, bar *progressBar, set data
 	finished := errors.Is(err, collect.ErrFinished)
 	if err != nil && !finished {
 		hint := ""
+		if errors.Is(err, collect.ErrSetAside) {
+			hint = "measure into another folder while nothing else runs on the machine; on a machine with other load add --passes 5 --fastest, or allow larger changes with --drift 0.2"
+		}
 		if errors.Is(err, collect.ErrUnsupported) {
 			hint = "leave all-to-alls out with --comm-samples 0, and name the precisions and optimizers of the backend with --precisions and --optimizers"
 		}

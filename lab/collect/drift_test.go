@@ -2,8 +2,11 @@ package collect
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/lab/dataset"
@@ -166,6 +169,46 @@ func TestDriftEnds(t *testing.T) {
 		}
 		if quarantined < 30 {
 			t.Errorf("%d retries: %d of 40 samples quarantined, want most", retries, quarantined)
+		}
+	}
+}
+
+// A run whose samples are all set aside fails, also when the finished dataset is found.
+// One usable sample is enough.
+func TestAllSetAside(t *testing.T) {
+	set := func(quarantined ...bool) dataset.Dataset {
+		var d dataset.Dataset
+		d.Compute = &dataset.Compute{}
+		for _, q := range quarantined {
+			d.Compute.Samples = append(d.Compute.Samples, dataset.Group{Quarantined: q})
+		}
+		return d
+	}
+	comm := dataset.Dataset{Comm: &dataset.Comm{Samples: []dataset.Exchange{{Quarantined: true}, {Quarantined: true}}}}
+	for _, c := range []struct {
+		name string
+		set  dataset.Dataset
+		want string
+	}{
+		{"nothing", dataset.Dataset{}, ""},
+		{"usable", set(true, false), ""},
+		{"groups", set(true, true, true), "all 3 groups are set aside"},
+		{"one group", set(true), "all 1 group are set aside"},
+		{"all-to-alls", comm, "all 2 all-to-alls are set aside"},
+	} {
+		err := setAside(c.set)
+		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, ErrSetAside) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: got error %v, want %q", c.name, err, c.want)
+		}
+	}
+
+	// Each measurement takes 15 % longer than the last: no block has two like anchors.
+	slower := func() *script { return drifting(func(call int) float64 { return math.Pow(1.15, float64(call)) }) }
+	store, folder := newMemory(), t.TempDir()
+	for range 2 {
+		got, err := store.collect(context.Background(), drawn(t, 20, 0), slower(), folder, Options{AnchorEvery: 10, RepeatShare: -1})
+		if !errors.Is(err, ErrSetAside) || got.Compute == nil || len(got.Compute.Samples) != 20 {
+			t.Errorf("got error %v and dataset %+v, want %v and 20 groups", err, got.Compute, ErrSetAside)
 		}
 	}
 }

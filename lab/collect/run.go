@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -28,6 +29,11 @@ var ErrLost = errors.New("the backend is lost")
 // ErrUnsupported is wrapped by the error of Run if the backend reports that it
 // cannot measure a part of the design.
 var ErrUnsupported = errors.New("the backend cannot measure")
+
+// ErrSetAside is wrapped by the error of Run if the device drifted during all
+// measurements of the groups or of the all-to-alls. Run returns it together with the
+// dataset, which is written.
+var ErrSetAside = errors.New("no model can be trained on the samples")
 
 // Supporter is a Backend that knows what it can measure. Run asks it before it measures
 // anything.
@@ -109,7 +115,7 @@ func (o Options) withDefaults() (Options, error) {
 //
 // Measurements stay in the folder after every error, including that of ctx.
 func Run(ctx context.Context, design dataset.Dataset, backend Backend, folder string, opt Options) (dataset.Dataset, error) {
-	return disk().run(ctx, design, backend, folder, opt)
+	return disk().collect(ctx, design, backend, folder, opt)
 }
 
 // disk is the store of the operating system.
@@ -121,6 +127,32 @@ type store struct {
 	sync  func(folder string)
 	write func(folder string, set dataset.Dataset) error
 	read  func(folder string) (dataset.Dataset, error)
+}
+
+// collect runs the design, and fails if all samples of a kind are quarantined.
+func (s store) collect(ctx context.Context, design dataset.Dataset, backend Backend, folder string, opt Options) (dataset.Dataset, error) {
+	set, err := s.run(ctx, design, backend, folder, opt)
+	if err == nil || errors.Is(err, ErrFinished) {
+		if aside := setAside(set); aside != nil {
+			return set, fmt.Errorf("%s: %w", folder, aside)
+		}
+	}
+	return set, err
+}
+
+// setAside returns an error if the dataset has groups or all-to-alls, and all of a kind
+// are quarantined.
+func setAside(set dataset.Dataset) error {
+	what := ""
+	switch {
+	case set.Compute != nil && len(set.Compute.Samples) > 0 && len(set.Compute.Usable()) == 0:
+		what = words.Plural(len(set.Compute.Samples), "group")
+	case set.Comm != nil && len(set.Comm.Samples) > 0 && len(set.Comm.Usable()) == 0:
+		what = words.Plural(len(set.Comm.Samples), "all-to-all")
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: all %s are set aside, since the speed of the device changed while they were measured", ErrSetAside, what)
 }
 
 func (s store) run(ctx context.Context, design dataset.Dataset, backend Backend, folder string, opt Options) (none dataset.Dataset, err error) {

@@ -166,7 +166,7 @@ func exchanges(set *dataset.Comm, split dataset.Split) (all []exchange, short in
 		return nil, 0, fmt.Errorf("%d of %d comm samples: %w", short, short+len(all), errShort)
 	}
 	if len(all) == 0 {
-		return nil, 0, errors.New("the dataset has too few comm samples: a split is empty")
+		return nil, 0, emptySplit(nil, set, split)
 	}
 	return all, short, nil
 }

@@ -2,7 +2,6 @@ package train
 
 import (
 	"context"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -256,8 +255,6 @@ type prepared struct {
 	times [][2]float32
 }
 
-var errNoGroups = errors.New("the dataset has too few samples: a split is empty")
-
 func prepare(set *dataset.Compute, hw hardware.Profile, split dataset.Split, workers int) (*prepared, error) {
 	var groups []*dataset.Group
 	p := &prepared{sets: nn.Sets{Offsets: []int32{0}}}
@@ -273,7 +270,7 @@ func prepare(set *dataset.Compute, hw hardware.Profile, split dataset.Split, wor
 		p.times = append(p.times, [2]float32{float32(g.Forward), float32(g.Backward)})
 	}
 	if len(groups) == 0 {
-		return nil, errNoGroups
+		return nil, emptySplit(set, nil, split)
 	}
 	p.sets.X = make([]float32, rows*feature.Width)
 	p.sets.Scale = make([]float32, rows)

@@ -116,7 +116,7 @@ func Judge(m *modelfile.Model, data Data, workers int) (*Report, error) {
 		r.CommSource = s
 	}
 	if r.Compute, r.Points = judgeCompute(model, data.Compute, workers); r.Compute.All.Samples == 0 {
-		return nil, errNoGroups
+		return nil, emptySplit(data.Compute, nil, dataset.Test)
 	}
 	if data.Large != nil {
 		r.Large, _ = judgeCompute(model, data.Large, workers)

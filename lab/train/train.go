@@ -162,6 +162,41 @@ func checkDevice(p dataset.Provenance, profile hardware.Profile) error {
 	return nil
 }
 
+// emptySplit returns the error of a split without usable groups or, if groups is nil,
+// without usable all-to-alls. It says how many samples there are and how many of them are
+// quarantined.
+func emptySplit(groups *dataset.Compute, exchanges *dataset.Comm, split dataset.Split) error {
+	what, flag, all, aside, inSplit := "groups", "--samples", 0, 0, 0
+	count := func(of dataset.Split, quarantined bool) {
+		all++
+		if quarantined {
+			aside++
+		}
+		if of == split {
+			inSplit++
+		}
+	}
+	if groups != nil {
+		for i := range groups.Samples {
+			count(groups.Samples[i].Split, groups.Samples[i].Quarantined)
+		}
+	} else {
+		what, flag = "all-to-alls", "--comm-samples"
+		for i := range exchanges.Samples {
+			count(exchanges.Samples[i].Split, exchanges.Samples[i].Quarantined)
+		}
+	}
+	text := fmt.Sprintf("training data: too few samples: the %s split has no usable %s: of %d %s, %d are in this split, and %d of all are set aside, since the device drifted",
+		split, what, all, what, inSplit, aside)
+	if aside == 0 {
+		text = fmt.Sprintf("training data: too few samples: the %s split has no %s: there are %d in all, and a tenth of them goes to the validation split and a tenth to the test split", split, what, all)
+	}
+	if 2*aside > all {
+		return fmt.Errorf("%s: measure again while nothing else runs on the machine", text)
+	}
+	return fmt.Errorf("%s: collect more of them with %s", text, flag)
+}
+
 func checkTimes(set *dataset.Compute) error {
 	for i := range set.Samples {
 		g := &set.Samples[i]

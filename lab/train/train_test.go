@@ -401,3 +401,46 @@ func TestJudgeKnowsThePerfectModel(t *testing.T) {
 		}
 	}
 }
+
+// TestEmptySplits: the error of a split without samples says which split, how many samples
+// there are, and what to do.
+func TestEmptySplits(t *testing.T) {
+	hw, err := hardware.ByName("a100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		spoil func(d *train.Data)
+		want  []string
+	}{
+		{"no validation groups", func(d *train.Data) {
+			d.Compute.Samples = slices.DeleteFunc(d.Compute.Samples, func(g dataset.Group) bool { return g.Split == dataset.Validation })
+		}, []string{"the validation split has no groups: there are 90 in all", "collect more of them with --samples"}},
+		{"all set aside", func(d *train.Data) {
+			for i := range d.Compute.Samples {
+				d.Compute.Samples[i].Quarantined = true
+			}
+		}, []string{"the train split has no usable groups: of 100 groups, 80 are in this split, and 100 of all are set aside", "while nothing else runs"}},
+		{"no test all-to-alls", func(d *train.Data) {
+			for i := range d.Comm.Samples {
+				d.Comm.Samples[i].Quarantined = d.Comm.Samples[i].Split == dataset.Test
+			}
+		}, []string{"the test split has no usable all-to-alls: of 40 all-to-alls, 4 are in this split, and 4 of all are set aside", "--comm-samples"}},
+	} {
+		data := train.Data{Compute: design.Compute(1, 20, 100, 1, 4), Comm: design.Comm(1, 40, hw)}
+		if err := collect.SimulateCompute(t.Context(), data.Compute, hw, collect.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := collect.SimulateComm(t.Context(), data.Comm, hw, collect.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		c.spoil(&data)
+		_, _, err := train.Fit(t.Context(), data, hw, train.Options{Epochs: 1})
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got error %v, want %q", c.name, err, want)
+			}
+		}
+	}
+}
