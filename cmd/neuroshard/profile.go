@@ -75,7 +75,7 @@ func runProfile(a *app, f *profileFlags, path string) error {
 		return bad(err, "")
 	}
 	var text bytes.Buffer
-	if err := input.Write(&text, found.List, found.Samples); err != nil {
+	if err := input.Write(&text, found.List, found.Samples, found.Warnings...); err != nil {
 		return bad(fmt.Errorf("%s: the tables made of it are not valid:\n%w", path, err), "")
 	}
 	if f.out == "" {

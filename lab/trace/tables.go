@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
@@ -21,8 +24,9 @@ type Tables struct {
 
 // TableOptions state facts that a trace does not hold.
 type TableOptions struct {
-	// Rows holds the numbers of rows of tables by name. A table without an entry is
-	// assumed to end with the highest index in the trace.
+	// Rows holds the numbers of rows of tables by name; a name that is not in the trace is
+	// an error. A table without an entry is assumed to end with the highest index in the
+	// trace.
 	Rows map[string]int64
 	// Dim is the number of columns of all tables.
 	Dim int
@@ -39,7 +43,11 @@ func ReadTables(path string, opt Options, of TableOptions) (Tables, error) {
 		return Tables{}, err
 	}
 	defer r.Close()
+	if err := unknownRows(of.Rows, r.tables); err != nil {
+		return Tables{}, fmt.Errorf("%s: %w", path, err)
+	}
 	var all Tables
+	doubted := map[doubts][]int{}
 	for {
 		t, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -48,7 +56,7 @@ func ReadTables(path string, opt Options, of TableOptions) (Tables, error) {
 		if err != nil {
 			return Tables{}, err
 		}
-		table, doubts, err := Profile(t, Properties{Rows: of.Rows[t.Name], Dim: of.Dim})
+		table, doubt, err := profile(t, Properties{Rows: of.Rows[t.Name], Dim: of.Dim})
 		if err != nil {
 			return Tables{}, fmt.Errorf("%s: %w", path, err)
 		}
@@ -58,10 +66,58 @@ func ReadTables(path string, opt Options, of TableOptions) (Tables, error) {
 			}
 		}
 		all.Samples = t.Samples
-		all.List, all.Warnings = append(all.List, table), append(all.Warnings, doubts...)
+		doubted[doubt] = append(doubted[doubt], len(all.List))
+		all.List = append(all.List, table)
 	}
 	if len(all.List) == 0 {
 		return Tables{}, fmt.Errorf("%s: it has no tables", path)
 	}
+	all.warn(doubted)
 	return all, nil
+}
+
+// unknownRows returns an error with all names whose rows are stated and that are not those
+// of tables.
+func unknownRows(rows map[string]int64, tables []string) error {
+	known := map[string]bool{}
+	for _, name := range tables {
+		known[name] = true
+	}
+	var unknown []string
+	for name := range rows {
+		if !known[name] {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	slices.SortFunc(unknown, compareNames)
+	err := fmt.Errorf("rows are stated for %s, and the trace has no such table: it has %s", words.Quoted(unknown, 5), words.Quoted(tables, 5))
+	if meant := words.Closest(unknown[0], tables); meant != "" {
+		err = fmt.Errorf("%w; did you mean %q?", err, meant)
+	}
+	return err
+}
+
+// separately is the number of tables with the same doubts up to which each table has a
+// warning of its own.
+const separately = 3
+
+// warn adds the warnings about tables, which are grouped by their doubts.
+func (all *Tables) warn(doubted map[doubts][]int) {
+	for _, doubt := range slices.Sorted(maps.Keys(doubted)) {
+		var names []string
+		var rows []int64
+		for _, i := range doubted[doubt] {
+			names, rows = append(names, all.List[i].Name), append(rows, all.List[i].Rows)
+		}
+		if len(names) > separately {
+			all.Warnings = append(all.Warnings, doubt.sentences(names, rows, len(all.List))...)
+			continue
+		}
+		for i := range names {
+			all.Warnings = append(all.Warnings, doubt.sentences(names[i:i+1], rows[i:i+1], len(all.List))...)
+		}
+	}
 }

@@ -20,6 +20,7 @@ func TestReadTables(t *testing.T) {
 	}{
 		{"rows follow from the indices", log, TableOptions{Dim: 8}, "a:4 b:2", ""},
 		{"rows are stated", log, TableOptions{Dim: 8, Rows: map[string]int64{"a": 100}}, "a:100 b:2", ""},
+		{"rows of no table", log, TableOptions{Dim: 8, Rows: map[string]int64{"a": 100, "bb": 1, "c": 2}}, "", `log.csv: rows are stated for "bb", "c", and the trace has no such table: it has "a", "b"`},
 		{"fewer rows than indices", log, TableOptions{Dim: 8, Rows: map[string]int64{"a": 2}}, "", "log.csv: "},
 		{"keep fails", log, TableOptions{Dim: 8, Keep: func(int, Table) error { return errKeep }}, "", "no room"},
 		{"no tables", "sample,table,index\n", TableOptions{Dim: 8}, "", "log.csv: "},
@@ -51,5 +52,24 @@ func TestReadTables(t *testing.T) {
 				t.Errorf("got %q of %d samples, want %q of 2", text, got.Samples, c.want)
 			}
 		})
+	}
+}
+
+// TestWarningsOfManyTables: tables with the same doubts share a warning.
+func TestWarningsOfManyTables(t *testing.T) {
+	log := "sample,table,index\n"
+	for i := range 5 {
+		log += "0,t" + strconv.Itoa(i) + ",3\n"
+	}
+	path := filepath.Join(t.TempDir(), "log.csv")
+	if err := os.WriteFile(path, []byte(log), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadTables(path, Options{}, TableOptions{Dim: 8, Rows: map[string]int64{"t4": 9}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `4 of 5 tables ("t0", "t1", "t2" and 1 more): the number of rows is the highest row used`; len(got.Warnings) != 1 || !strings.HasPrefix(got.Warnings[0], want) {
+		t.Errorf("got warnings %q, want one that starts with %q", got.Warnings, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/neuroshard/neuroshard/internal/strictjson"
 	"github.com/neuroshard/neuroshard/problem"
@@ -18,7 +19,7 @@ const (
 
 // The keys of the format's objects, in the order in which Write writes them.
 var (
-	fileKeys       = []string{"format", "version", "batch", "defaults", "tables"}
+	fileKeys       = []string{"format", "version", "batch", "warnings", "defaults", "tables"}
 	defaultsKeys   = []string{"pooling_factor", "weighted", "precision", "optimizer", "zipf", "constraints"}
 	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "weighted", "precision", "optimizer", "access", "constraints"}
 	featureKeys    = []string{"name", "pooling_factor"}
@@ -65,6 +66,8 @@ func readJSON(b *builder, s *scanner) {
 			if batch, ok := s.whole("batch", batchHint); ok {
 				b.Batch = b.globalBatch(s.Line(), batch)
 			}
+		case "warnings":
+			r.warningsKey()
 		case "defaults":
 			r.defaultsKey()
 		case "tables":
@@ -108,6 +111,31 @@ func (r *report) globalBatch(line int, batch int64) int {
 		return 0
 	}
 	return int(batch)
+}
+
+// mostWarnings is the most warnings that a file may state, and mostWarning the most bytes
+// of a warning.
+const (
+	mostWarnings = 100
+	mostWarning  = 1000
+)
+
+// warningsKey reads what the program that wrote the file had to assume.
+func (r jsonReader) warningsKey() {
+	for i := range r.s.List("warnings") {
+		r.s.Next()
+		text, ok := r.s.Text("a warning")
+		switch {
+		case !ok:
+		case i >= mostWarnings:
+			r.s.fail(fmt.Sprintf("more than %d warnings", mostWarnings), "leave some out")
+			r.s.Stop()
+		case text == "" || len(text) > mostWarning || strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }):
+			r.s.fail(fmt.Sprintf("the warning %s is not a line of 1 to %d printable bytes", quote(text), mostWarning), "leave it out")
+		default:
+			r.Warnings = append(r.Warnings, text)
+		}
+	}
 }
 
 func (r jsonReader) defaultsKey() {

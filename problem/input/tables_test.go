@@ -413,3 +413,23 @@ func TestReadErrors(t *testing.T) {
 		t.Errorf("topology: got %v, want the reader's error", err)
 	}
 }
+
+// TestWarningsTravel: what had to be assumed about tables is written and read back, and a
+// warning that a terminal could not show is an error.
+func TestWarningsTravel(t *testing.T) {
+	tables := []problem.Table{{Name: "t", Rows: 9, Dim: 4, Features: []problem.Feature{{Name: "t", PoolingFactor: 1}}, Access: access.Distribution{Kind: access.Zipf, Exponent: 1}}}
+	var text bytes.Buffer
+	if err := Write(&text, tables, 8, `table "t": 9 rows is the highest row used`); err != nil {
+		t.Fatal(err)
+	}
+	file, err := Tables("t.json", bytes.NewReader(text.Bytes()), Options{})
+	if err != nil || len(file.Warnings) != 1 || file.Warnings[0] != `table "t": 9 rows is the highest row used` {
+		t.Errorf("got warnings %q, error %v", file.Warnings, err)
+	}
+	for _, warnings := range []string{`["a\u001b[31m"]`, `[""]`, `["a\nb"]`, `[3]`, `"a"`, `["` + strings.Repeat("x", 2000) + `"]`} {
+		broken := strings.Replace(text.String(), `"warnings": [`, `"warnings": `+warnings+`, "x": [`, 1)
+		if _, err := Tables("t.json", strings.NewReader(broken), Options{}); err == nil || !strings.Contains(err.Error(), "warning") {
+			t.Errorf("%.30s: got error %v, want one about warnings", warnings, err)
+		}
+	}
+}

@@ -14,11 +14,12 @@ import (
 )
 
 // Write writes tables in the project's own JSON format, one a line, so that
-// Tables reads the same tables and batch back. A batch of 0 states none.
+// Tables reads the same tables and batch back. A batch of 0 states none. The warnings say
+// what was assumed about the tables, each in one line; at most 100 are written.
 //
 // The tables must be valid: Write refuses what Tables and Check would not take
 // back on any cluster, with an *Errors, and writes nothing then.
-func Write(w io.Writer, tables []problem.Table, batch int) error {
+func Write(w io.Writer, tables []problem.Table, batch int, warnings ...string) error {
 	if err := writable(tables, batch); err != nil {
 		return err
 	}
@@ -27,10 +28,16 @@ func Write(w io.Writer, tables []problem.Table, batch int) error {
 	if batch > 0 {
 		fmt.Fprintf(out, "  \"batch\": %d,\n", batch)
 	}
-	fmt.Fprint(out, "  \"tables\": [")
 	var line bytes.Buffer
 	encode := json.NewEncoder(&line)
 	encode.SetEscapeHTML(false)
+	if len(warnings) > 0 {
+		if err := encode.Encode(warnings[:min(len(warnings), mostWarnings)]); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "  \"warnings\": %s,\n", bytes.TrimSpace(line.Bytes()))
+	}
+	fmt.Fprint(out, "  \"tables\": [")
 	for i := range tables {
 		line.Reset()
 		if err := encode.Encode(tableOf(&tables[i])); err != nil {
