@@ -182,13 +182,13 @@ func TestFitRefuses(t *testing.T) {
 		change func(d *train.Data)
 		want   string
 	}{
-		{"no groups", func(d *train.Data) { d.Compute.Samples = nil }, "a split is empty"},
-		{"no training groups", func(d *train.Data) { splitOfCompute(d, dataset.Train) }, "a split is empty"},
-		{"no validation groups", func(d *train.Data) { splitOfCompute(d, dataset.Validation) }, "a split is empty"},
-		{"no test groups", func(d *train.Data) { splitOfCompute(d, dataset.Test) }, "a split is empty"},
-		{"no training exchanges", func(d *train.Data) { splitOfComm(d, dataset.Train) }, "comm samples: a split is empty"},
-		{"no validation exchanges", func(d *train.Data) { splitOfComm(d, dataset.Validation) }, "comm samples: a split is empty"},
-		{"no test exchanges", func(d *train.Data) { splitOfComm(d, dataset.Test) }, "comm samples: a split is empty"},
+		{"no groups", func(d *train.Data) { d.Compute.Samples = nil }, "split has no groups"},
+		{"no training groups", func(d *train.Data) { splitOfCompute(d, dataset.Train) }, "split has no groups"},
+		{"no validation groups", func(d *train.Data) { splitOfCompute(d, dataset.Validation) }, "split has no groups"},
+		{"no test groups", func(d *train.Data) { splitOfCompute(d, dataset.Test) }, "split has no groups"},
+		{"no training exchanges", func(d *train.Data) { splitOfComm(d, dataset.Train) }, "split has no all-to-alls"},
+		{"no validation exchanges", func(d *train.Data) { splitOfComm(d, dataset.Validation) }, "split has no all-to-alls"},
+		{"no test exchanges", func(d *train.Data) { splitOfComm(d, dataset.Test) }, "split has no all-to-alls"},
 		{"a zero time", func(d *train.Data) { d.Compute.Samples[3].Forward = 0 }, "sample 3: times 0"},
 		{"a negative time", func(d *train.Data) { d.Compute.Samples[3].Backward = -1 }, "sample 3:"},
 		{"a time that is no number", func(d *train.Data) { d.Compute.Samples[5].Backward = unit.Millis(math.NaN()) }, "sample 5:"},
