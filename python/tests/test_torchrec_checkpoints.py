@@ -12,6 +12,7 @@ import json
 import re
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,11 @@ import torchrec_checkpoints as checkpoints
 import torchrec_ranks as ranks
 from test_torchrec_example import ABORT, PAGE
 from torchrec.optim import RowWiseAdagrad
+from torchrec_binary import binary, neuroshard
+
+from neuroshard_torchrec import tables_from_model, write_tables
+
+__all__ = ["binary"]
 
 Json = dict[str, Any]
 
@@ -110,13 +116,46 @@ def other_slices(i: int) -> int:
     return fitting((2, 1, 3, 4)[i % 4], i)
 
 
+HOT: list[dict[str, float]] = [
+    {"f5": 80.0, "f15": 60.0},
+    {"f7": 120.0, "f2": 30.0},
+    {"f16": 90.0},
+]
+"""Features of many lookups, by problem: the planner cuts their tables and others."""
+
+
+def plan_for_torchrec(folder: Path, binary: str) -> None:
+    """Plans each problem for four ranks, the first one for two as well, freely and with
+    --for torchrec, and exports what was planned for TorchRec."""
+    names = [f for c in TABLES for f in c.feature_names]
+    for i, hot in enumerate(HOT):
+        factors = dict.fromkeys(names, 1.0) | hot
+        tables = tables_from_model(
+            ranks.Model(), batch=65536, pooling_factors=factors, optimizer="adagrad"
+        )
+        write_tables(tables, folder / f"tables-{i}.json")
+        for on in (4, 2) if i == 0 else (4,):
+            args = ["plan", f"tables-{i}.json", "--devices", str(on), "--devices-per-host", "2"]
+            args += ["--device", "a100-80", "--sharding-types", "table_wise,column_wise", "-o"]
+            name = f"planned-{i}-{on}.json"
+            neuroshard(binary, *args, f"free-{name}", cwd=folder)
+            neuroshard(binary, *args, f"native-{name}", "--for", "torchrec", cwd=folder)
+            to = ["--to", "torchrec", "--accelerator", "cpu", "-o", name]
+            neuroshard(binary, "export", f"native-{name}", *to, cwd=folder)
+
+
 OPTIMIZERS = ("sgd", "adagrad", "rowwise_adagrad")
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Json]]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("checkpoints")
+
+
+@pytest.fixture(scope="module")
+def seen(folder: Path, binary: str) -> dict[str, list[Json]]:
     """What each rank saw of each case, by name."""
-    folder = tmp_path_factory.mktemp("checkpoints")
+    plan_for_torchrec(folder, binary)
     plans = {
         "first": layout(4, 0),
         "moved": layout(4, 1),  # other ranks and sharding types, the same number of slices
@@ -143,6 +182,10 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Json]]:
     saved.append(
         case("unequal", "adagrad", "unequal", save=store("unequal", "adagrad"), fails=True)
     )
+    saved += [
+        case("planned", o, "planned-0-4", save=store("planned", o))
+        for o in ("adagrad", "rowwise_adagrad")
+    ]
     lopsided = store("lopsided", "rowwise_adagrad")
     saved.append(case("lopsided", "rowwise_adagrad", "lopsided", save=lopsided, fails=True))
     saved.append(case("order", "sgd", "first", order=True))
@@ -161,6 +204,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Json]]:
         resumed("no replicas", "sgd"),
         resumed("moved", "sgd", how="default planner"),
         resumed("halves", "rowwise_adagrad", "lopsided"),
+        resumed("planned-0-4", "rowwise_adagrad", "planned"),
+        resumed("planned-1-4", "adagrad", "planned"),
+        resumed("planned-2-4", "adagrad", "planned"),
         resumed("equal", "adagrad", "unequal"),
         resumed("unequal", "adagrad", "unequal"),
         resumed("unequal", "adagrad", "unequal", how="in place"),
@@ -169,6 +215,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Json]]:
         resumed("on two", "rowwise_adagrad"),
         resumed("cut anew on two", "adagrad"),
         resumed("cut anew on two", "sgd"),
+        resumed("planned-0-2", "adagrad", "planned"),
     ]
     waves = [(4, saved), (4, four), (2, two)]
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
@@ -232,6 +279,37 @@ def test_resumed(seen: dict[str, list[Json]], name: str) -> None:
         assert "error" not in result, result["error"]
         assert result["after"] == near(want["after"])
         assert result["plan"] != want["plan"]
+
+
+def unequal_tables(file: Path) -> list[str]:
+    """Returns the tables of a plan file that have slices of several widths."""
+    return [
+        t["name"]
+        for t in json.loads(file.read_text())["tables"]
+        if len({s["columns"][1] - s["columns"][0] for s in t["shards"]}) > 1
+    ]
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", "rowwise_adagrad"])
+def test_plans_for_torchrec_load_their_checkpoints(
+    seen: dict[str, list[Json]], folder: Path, optimizer: str
+) -> None:
+    assert not [f for f in folder.glob("native-*.json") if unequal_tables(f)]
+    free = [f for f in folder.glob("free-*.json") if unequal_tables(f)]
+    assert len(free) > 1, "free plans have equal slices, too"
+    saved = seen[f"{optimizer}, planned"]
+    for result in saved:
+        assert "own" not in result, result["own"]
+        assert result["again"] == near(result["after"])
+    onto = [name for name in seen if name.startswith(f"{optimizer}, planned to ")]
+    assert len(onto) == (3 if optimizer == "adagrad" else 1)
+    for name in onto:
+        for result in seen[name]:
+            assert "error" not in result, result["error"]
+            assert result["after"] == near(saved[0]["after"])
+            assert any(n > 1 for n in slices(result["plan"]).values())
+    on = [[s[4] for s in t["shards"] or []] for t in saved[0]["plan"].values()]
+    assert any(len(own) > len({*own}) for own in on), "no rank has several slices of a table"
 
 
 def test_plans_have_what_they_are_to_prove(seen: dict[str, list[Json]]) -> None:
