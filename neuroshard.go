@@ -275,7 +275,8 @@ func (l *line) baselines(ctx context.Context) ([]Baseline, error) {
 		found, err := l.search(ctx, opt)
 		var infeasible *search.Infeasible
 		var idle *search.Idle
-		if errors.As(err, &infeasible) || errors.As(err, &idle) || ctx.Err() != nil {
+		var noType *search.NoShardingType
+		if errors.As(err, &infeasible) || errors.As(err, &idle) || errors.As(err, &noType) || ctx.Err() != nil {
 			all = append(all, Baseline{Method: method})
 			continue
 		}

@@ -23,21 +23,26 @@ var exports = map[problem.Engine]func(io.Writer, *plan.Plan, export.Options) err
 	problem.HugeCTR:  export.HugeCTR,
 }
 
-// runs reports whether the engine runs the plan that is found for the problem: its export
-// accepts the plan. A problem that does not fit, or that leaves devices empty, passes.
+// runs plans the problem, which validates the plan, and checks that the export of the
+// problem's engine accepts the plan. It returns nil if the tables do not fit, leave devices
+// empty, or have no allowed sharding type.
 func runs(t *testing.T, p *problem.Problem, opt neuroshard.Options) (found *neuroshard.Result) {
 	t.Helper()
 	var infeasible *search.Infeasible
 	var idle *search.Idle
+	var noType *search.NoShardingType
 	result, err := neuroshard.Plan(context.Background(), p, opt)
 	switch {
-	case errors.As(err, &infeasible) || errors.As(err, &idle):
+	case errors.As(err, &infeasible) || errors.As(err, &idle) || errors.As(err, &noType):
 		return nil
 	case err != nil:
 		t.Errorf("%s: %v", p.Engine, err)
 		return nil
 	}
 	module := "m"
+	if p.Engine == "" {
+		return result
+	}
 	if err := exports[p.Engine](io.Discard, result.Plan, export.Options{Module: &module}); err != nil {
 		t.Errorf("%s: export refuses the plan: %v", p.Engine, err)
 	}
@@ -72,6 +77,10 @@ func engineProblem(seed uint64) *problem.Problem {
 			c.MinWidth = table.Dim / 4 / 2 * 4
 		case 2:
 			c.Devices = []int{draw.IntN(p.Topology.Devices)}
+		case 3, 4:
+			all := problem.ShardingTypes()
+			c.ShardingTypes = all[draw.IntN(len(all)):]
+			c.ShardingTypes = c.ShardingTypes[:1+draw.IntN(len(c.ShardingTypes))]
 		}
 		p.Tables = append(p.Tables, table)
 	}
@@ -79,7 +88,8 @@ func engineProblem(seed uint64) *problem.Problem {
 }
 
 // TestPlansForEngines: the plans that are made for an engine keep to its rules, so its
-// export accepts all of them.
+// export accepts all of them; and each table has a sharding type that its constraints
+// allow.
 func TestPlansForEngines(t *testing.T) { plansForEngines(t, 0, 16, 20) }
 
 // plansForEngines plans the problems of n seeds, and wants at least the given number of
@@ -87,7 +97,7 @@ func TestPlansForEngines(t *testing.T) { plansForEngines(t, 0, 16, 20) }
 func plansForEngines(t *testing.T, from, n uint64, want int) {
 	found := 0
 	for seed := from; seed < from+n; seed++ {
-		for _, engine := range problem.Engines() {
+		for _, engine := range append(problem.Engines(), "") {
 			p := engineProblem(seed)
 			if p.Engine = problem.Engine(engine); p.Engine.Rules().OnlyHBM {
 				p.Topology.HostMemory = 0

@@ -1,6 +1,9 @@
 package search
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // Stages that are made of stages.
 
@@ -10,8 +13,8 @@ import "errors"
 type columnSlices struct{ stages []stage }
 
 func (c columnSlices) apply(r *run, s state) (state, error) {
-	if !r.forms.columns {
-		return s, r.forms.possible(r.catalog)
+	if err := r.forms.possible(r.catalog); err != nil || !r.forms.columns {
+		return s, err
 	}
 	if !r.forms.any() {
 		s, err := r.apply(c.stages, s)
@@ -20,8 +23,7 @@ func (c columnSlices) apply(r *run, s state) (state, error) {
 	all := r.most
 	r.most = (all + 1) / 2
 	r.limit = r.most
-	s, err := r.apply(c.stages, s)
-	err = r.placed(s, err)
+	s, err := c.beside(r, s)
 	r.most, r.limit = all, all
 	if r.status == OutOfBudget {
 		r.status = Complete // the other forms have the other half
@@ -29,6 +31,40 @@ func (c columnSlices) apply(r *run, s state) (state, error) {
 	s.complete = false
 	if errors.As(err, &s.infeasible) {
 		return s, nil
+	}
+	return s, err
+}
+
+// beside applies the stages to the tables that may lie in slices on single devices, beside
+// the other tables: each of those takes the first form that it may take.
+func (c columnSlices) beside(r *run, s state) (state, error) {
+	whole, budget := r.catalog.whole(), r.catalog.budget
+	room := newLedger(r.catalog)
+	var joint []placed
+	rest := slices.DeleteFunc(slices.Clone(whole), func(k int32) bool {
+		table := r.catalog.pieces[k].members[0].table
+		if r.forms.joint[table] {
+			joint = append(joint, onSeveral(r.catalog, &r.forms, &room, k, r.forms.choices[table][0])...)
+		}
+		return r.forms.joint[table]
+	})
+	if len(joint) == 0 {
+		s, err := r.apply(c.stages, s)
+		return s, r.placed(s, err)
+	}
+	left := budget - room.everywhere
+	if len(room.onHost) > 0 {
+		left -= slices.Max(room.onHost)
+	}
+	if len(rest) == 0 || left <= 0 {
+		return s, nil // stage fill goes on
+	}
+	r.catalog.unsplit, r.catalog.budget = rest, left
+	s, err := r.apply(c.stages, s)
+	err = r.placed(s, err)
+	r.catalog.unsplit, r.catalog.budget = whole, budget
+	if err == nil {
+		s.best = r.offerPlaced(placement{}, append(s.best.placed(), joint...))
 	}
 	return s, err
 }

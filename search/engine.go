@@ -59,7 +59,7 @@ func changeBreaks(l *layout) bool {
 		}
 		piece := &l.c.pieces[p.piece]
 		clash := func(q placed) bool {
-			return !agree(l.c, piece, &l.c.pieces[q.piece]) || l.c.rules.OneSlice && q.device == p.device
+			return !agree(l.c, piece, &l.c.pieces[q.piece]) || (l.c.rules.OneSlice || piece.span == oneHost) && q.device == p.device
 		}
 		for _, q := range l.come[:i] {
 			if other, _ := l.table(q.piece); other == table && clash(q) {
@@ -202,7 +202,7 @@ func (m evenMover) swap(slot int32) bool {
 func (m evenMover) recut(slot int32) bool {
 	p := m.parts[slot]
 	table, single := m.table(p.piece)
-	if !single || m.c.pieces[p.piece].span == everywhere || m.c.pieces[p.piece].span == oneHost && !m.forms.sliced {
+	if !single || m.c.pieces[p.piece].span == everywhere || m.c.pieces[p.piece].span == oneHost && !m.forms.sliced[table] {
 		return false
 	}
 	to, ok := m.otherWidth(table, m.width(slot))

@@ -171,34 +171,48 @@ func fillForms(c *catalog, f *forms, room *ledger, whole []int32, byRows, hosted
 			rest = append(rest, c.inForm(k, m.width, to))
 			continue
 		}
-		if !ok && f.columns {
+		if !ok && !f.joint[m.table] {
 			rest = append(rest, k)
 			continue
 		}
 		if !ok {
 			form = f.choices[m.table][0]
 		}
-		pieces := []int32{c.inForm(k, m.width, form)}
-		if spanOf(form) == oneHost && f.sliced {
-			pieces = c.above(pieces, c.budget)
-		}
-		for _, k := range pieces {
-			p := placed{k, 0}
-			if spanOf(form) == oneHost {
-				p.device = emptiestHost(room)
-			}
-			room.count(&c.pieces[k], p.device, 1)
-			parts = append(parts, p)
-		}
+		parts = append(parts, onSeveral(c, f, room, k, form)...)
 	}
 	return level(c, room, parts, rest)
 }
 
-// emptiestHost returns the first device of the full host with the most room.
-func emptiestHost(room *ledger) int32 {
-	least := int32(0)
+// onSeveral places an unsplit table in a form in which several devices hold it together,
+// and counts it in room: on all devices, or on the host with the most room, in slices of
+// columns if it may be cut and a host has no room for the whole table.
+func onSeveral(c *catalog, f *forms, room *ledger, k int32, form problem.Form) (parts []placed) {
+	m := c.pieces[k].members[0]
+	pieces := []int32{c.inForm(k, m.width, form)}
+	if spanOf(form) == oneHost && f.sliced[m.table] {
+		pieces = c.above(pieces, c.budget)
+	}
+	if len(pieces) > int(room.fullHosts()) {
+		pieces = []int32{c.inForm(k, m.width, form)}
+	}
+	for _, k := range pieces {
+		p := placed{k, 0}
+		if spanOf(form) == oneHost {
+			p.device = emptiestHost(room, parts)
+		}
+		room.count(&c.pieces[k], p.device, 1)
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+// emptiestHost returns the first device of the full host with the most room, among the
+// hosts that hold none of the parts.
+func emptiestHost(room *ledger, parts []placed) int32 {
+	least := int32(none)
 	for h := range room.fullHosts() {
-		if room.onHost[h] < room.onHost[least] {
+		holds := slices.ContainsFunc(parts, func(p placed) bool { return room.hostOf[p.device] == h })
+		if !holds && (least == none || room.onHost[h] < room.onHost[least]) {
 			least = h
 		}
 	}

@@ -24,7 +24,10 @@ type forms struct {
 	// whole is the piece of the unsplit table, in the zero form.
 	whole []int32
 	// sliced says whether a table that is cut by rows may be cut by columns, too (grid).
-	sliced bool
+	sliced []bool
+	// joint says which tables may not lie in slices on single devices: each slice lies on
+	// several devices together.
+	joint []bool
 }
 
 // cacheShares are the cache shares that are tried for a table in host memory; 0 stands
@@ -40,7 +43,7 @@ var searched = []problem.ShardingType{
 // onlyColumns returns the forms of a search among slices of columns in HBM.
 func onlyColumns(c *catalog) forms {
 	n := len(c.problem.Tables)
-	f := forms{columns: true, choices: make([][]problem.Form, n), whole: make([]int32, n)}
+	f := forms{columns: true, choices: make([][]problem.Form, n), whole: make([]int32, n), sliced: make([]bool, n), joint: make([]bool, n)}
 	for _, k := range c.whole() {
 		for _, m := range c.pieces[k].members {
 			f.whole[m.table] = k
@@ -54,40 +57,49 @@ func onlyColumns(c *catalog) forms {
 // row_wise is not allowed.
 func newForms(c *catalog, opt Options) forms {
 	f := onlyColumns(c)
-	if opt.ColumnsOnly || len(opt.ShardingTypes) == 0 && c.problem.Topology.HostMemory == 0 {
-		return f
-	}
-	allowed := func(k problem.ShardingType) bool { return slices.Contains(opt.ShardingTypes, k) }
-	f.columns = len(opt.ShardingTypes) == 0 || allowed(problem.TableWise) || allowed(problem.ColumnWise)
-	f.sliced = allowed(problem.Grid)
+	f.columns = opt.ColumnsOnly || len(opt.ShardingTypes) == 0 || onDevices(func(k problem.ShardingType) bool { return slices.Contains(opt.ShardingTypes, k) })
 	for i := range c.problem.Tables {
+		constraint := &c.problem.Tables[i].Constraint
+		f.joint[i] = !f.columns || !onDevices(constraint.Permits)
+		allowed := func(k problem.ShardingType) bool {
+			return !opt.ColumnsOnly && slices.Contains(opt.ShardingTypes, k) && constraint.Permits(k)
+		}
+		f.sliced[i] = allowed(problem.Grid)
 		f.choices[i] = f.choicesOf(c, i, allowed)
+		if hosted := !opt.ColumnsOnly && !f.joint[i] && c.problem.Topology.HostBudget() > 0; hosted && f.choosable(c, i) {
+			f.choices[i] = append(f.choices[i], hostForms()...)
+		}
 	}
 	return f
+}
+
+// onDevices reports whether a table may lie whole or in slices on single devices.
+func onDevices(allowed func(problem.ShardingType) bool) bool {
+	return allowed(problem.TableWise) || allowed(problem.ColumnWise)
 }
 
 // none returns forms without choices: only slices of columns in HBM are left.
 func (f forms) none() forms {
-	f.columns, f.choices = true, make([][]problem.Form, len(f.choices))
+	f.columns, f.choices, f.joint = true, make([][]problem.Form, len(f.choices)), make([]bool, len(f.joint))
 	return f
 }
 
-// choicesOf returns the forms that a table may take, except the zero form.
+// choosable reports whether a table may take other forms than the zero form at all.
+func (f *forms) choosable(c *catalog, table int) bool {
+	return c.problem.Tables[table].Constraint.Colocation == "" && c.problem.Accounting == problem.CountAll
+}
+
+// choicesOf returns the forms in which several devices hold a table together.
 func (f *forms) choicesOf(c *catalog, table int, allowed func(problem.ShardingType) bool) (choices []problem.Form) {
 	t := &c.problem.Tables[table]
-	if t.Constraint.Colocation != "" || c.problem.Accounting != problem.CountAll {
+	if !f.choosable(c, table) || len(t.Constraint.Devices) > 0 || len(c.all) < 2 {
 		return nil
 	}
-	if len(t.Constraint.Devices) == 0 && len(c.all) > 1 {
-		if !t.Constraint.NoSplit {
-			choices = byRows(c, t, allowed)
-		}
-		if allowed(problem.DataParallel) {
-			choices = append(choices, problem.Form{ShardingType: problem.DataParallel})
-		}
+	if !t.Constraint.NoSplit {
+		choices = byRows(c, t, allowed)
 	}
-	if f.columns && c.problem.Topology.HostBudget() > 0 {
-		choices = append(choices, hostForms()...)
+	if allowed(problem.DataParallel) {
+		choices = append(choices, problem.Form{ShardingType: problem.DataParallel})
 	}
 	return choices
 }
@@ -165,16 +177,22 @@ func (f *forms) sets() [][]problem.Form {
 	return sets
 }
 
-// narrowed returns the problem with only those cuts by columns that the sharding types
-// allow: without column_wise, a table on a single device stays whole.
+// narrowed returns the problem with only those cuts by columns that the sharding types and
+// the constraints allow: without column_wise, a table on a single device stays whole.
 func narrowed(p *problem.Problem, shardingTypes []problem.ShardingType) *problem.Problem {
-	if slices.Contains(shardingTypes, problem.ColumnWise) || !slices.Contains(shardingTypes, problem.TableWise) {
+	cuts := func(list []problem.ShardingType) bool {
+		return slices.Contains(list, problem.ColumnWise) || !slices.Contains(list, problem.TableWise)
+	}
+	all := cuts(shardingTypes)
+	if all && !slices.ContainsFunc(p.Tables, func(t problem.Table) bool { return !cuts(t.Constraint.ShardingTypes) }) {
 		return p
 	}
 	whole := *p
 	whole.Tables = slices.Clone(p.Tables)
 	for i := range whole.Tables {
-		whole.Tables[i].Constraint.MinWidth = whole.Tables[i].Dim
+		if c := &whole.Tables[i].Constraint; !all || !cuts(c.ShardingTypes) {
+			c.MinWidth = whole.Tables[i].Dim
+		}
 	}
 	return &whole
 }
@@ -255,7 +273,7 @@ func searchable(types []problem.ShardingType) error {
 func (f *forms) possible(c *catalog) error {
 	e := &NoShardingType{}
 	for i := range c.problem.Tables {
-		if len(f.choices[i]) == 0 {
+		if f.joint[i] && len(f.choices[i]) == 0 {
 			e.Tables = append(e.Tables, c.problem.Tables[i].Name)
 		}
 	}
@@ -293,6 +311,10 @@ func (f *forms) noRoom(c *catalog, proven bool) *NoShardingType {
 	for i, choices := range f.choices {
 		m := c.pieces[f.whole[i]].members[0]
 		least, each := int64(math.MaxInt64), int64(0)
+		if !f.joint[i] {
+			least = c.pieces[f.whole[i]].bytes
+			each = least
+		}
 		for _, form := range choices {
 			bytes := c.pieces[c.inForm(f.whole[i], m.width, form)].bytes
 			if all := bytes * int64(c.devicesOf(spanOf(form))); all < least {

@@ -31,7 +31,7 @@ func (hottest) apply(r *run, s state) (state, error) {
 	}
 	room := float64(c.budget) * float64(len(c.all))
 	l := newLayout(c, r.scorer(), r.forms)
-	if !f.columns || l.hostBudget == 0 || c.budget <= 0 || s.best.division != nil && float64(all) <= fillings[0]*room {
+	if slices.Contains(f.joint, true) || l.hostBudget == 0 || c.budget <= 0 || s.best.division != nil && float64(all) <= fillings[0]*room {
 		return s, nil
 	}
 	s.further = hotPlacements(r, l, whole, nil)

@@ -166,7 +166,8 @@ func (m *mover) cut(slot int32) (left int, ok bool) {
 func (m *mover) mayCut(slot int32) bool {
 	switch m.c.pieces[m.parts[slot].piece].span {
 	case oneHost:
-		return m.forms.sliced
+		table, single := m.table(m.parts[slot].piece)
+		return single && m.forms.sliced[table]
 	case everywhere:
 		return false
 	}
@@ -213,7 +214,7 @@ func (m *mover) reform(slot int32) bool {
 	choices := m.forms.choices[table]
 	now := m.c.pieces[p.piece].form
 	n := len(choices)
-	if m.forms.columns {
+	if !m.forms.joint[table] {
 		n++ // the zero form
 	}
 	to := problem.Form{}
@@ -269,7 +270,7 @@ func (m *mover) onHosts(whole int32) bool {
 	hosts := m.fullHosts()
 	host := int32(m.draw.IntN(int(hosts)))
 	pieces := []int32{whole}
-	if m.forms.sliced {
+	if m.forms.sliced[m.c.pieces[whole].members[0].table] {
 		pieces = m.c.above(pieces, m.c.budget)
 	}
 	if len(pieces) > int(hosts) {

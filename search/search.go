@@ -104,6 +104,13 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 		defer cancel()
 	}
 	r := newRun(ctx, narrowed(p, opt.ShardingTypes), newScorer, opt)
+	if opt.Method != NeuroShard {
+		// The other methods place slices of columns, whatever the sharding types.
+		r.forms = newForms(r.catalog, Options{ColumnsOnly: true})
+		if err := r.forms.possible(r.catalog); err != nil {
+			return Result{}, err
+		}
+	}
 	s, err := r.apply(stagesOf(opt.Method), state{})
 	if err = r.placed(s, err); err == nil {
 		s.best, err = occupy(r, s.best)

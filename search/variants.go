@@ -52,7 +52,7 @@ func variantsOf(c *catalog, f *forms) [][]variant {
 				list = append(list, v)
 			}
 		}
-		if f.columns {
+		if !f.joint[c.pieces[k].members[0].table] {
 			add(variant{packable: packableOf(c, k)})
 		}
 		if members := c.pieces[k].members; len(members) == 1 {
@@ -81,7 +81,7 @@ func variantIn(c *catalog, f *forms, k int32, form problem.Form) variant {
 	m := c.pieces[k].members[0]
 	v := variant{form: form, span: spanOf(form), packable: packable{piece: k, width: int32(m.width / g), devices: c.pieces[k].devices}}
 	v.narrowest = int32(c.least(m.table) / g)
-	if v.span == everywhere || v.span == oneHost && !f.sliced {
+	if v.span == everywhere || v.span == oneHost && !f.sliced[m.table] {
 		v.narrowest = v.width
 	}
 	whole, narrow := &c.pieces[c.inForm(k, m.width, form)], &c.pieces[c.inForm(k, g, form)]
