@@ -42,6 +42,10 @@ type Options struct {
 	Prices Prices
 	// Baselines says to plan with each baseline method as well, for comparison.
 	Baselines bool
+	// FreeSlices says, for a problem with an engine, to plan without the engine's rules as
+	// well, for comparison. If the plan found there keeps to the rules and is cheaper, Plan
+	// returns it. The search takes about twice the time.
+	FreeSlices bool
 	// Certificate says to compute Result.Bound as well, a lower bound on the simulated
 	// cost of every plan (package bound).
 	Certificate bool
@@ -80,6 +84,10 @@ type Result struct {
 	// Baselines are the plans of the baseline methods, in the order of search.Baselines;
 	// nil if Options.Baselines is false.
 	Baselines []Baseline
+	// FreeSlices is the plan without the rules of the problem's engine; nil if
+	// Options.FreeSlices is false, the problem has no engine, or the search was ended. It is
+	// not more expensive than Plan as predicted: Plan itself is such a plan.
+	FreeSlices *Baseline
 }
 
 // Judged reports whether the simulated device judged the plan. It judges if it simulates
@@ -140,9 +148,16 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
+	free, err := l.freely(ctx, &found)
+	if err != nil {
+		return nil, err
+	}
 	result, err := l.result(found)
 	if invalid := (*plan.Invalid)(nil); errors.As(err, &invalid) {
 		return nil, fmt.Errorf("the plan found is not valid, which is a bug of the planner: %w", err)
+	}
+	if err == nil {
+		result.FreeSlices = free
 	}
 	if err == nil && opt.Baselines {
 		result.Baselines, err = l.baselines(ctx)
@@ -264,6 +279,35 @@ func (l *line) allowed() bound.Allowed {
 	return bound.Allowed{ShardingTypes: l.opt.Search.ShardingTypes, Host: true}
 }
 
+// freely plans without the rules of the problem's engine, if the options ask for that. It
+// replaces the placement found if the other one keeps to the rules and is cheaper.
+func (l *line) freely(ctx context.Context, found *search.Result) (*Baseline, error) {
+	if !l.opt.FreeSlices || l.problem.Engine == "" || found.Status == search.Interrupted {
+		return nil, nil
+	}
+	l.begin("free slices")
+	free, anyEngine := *l, *l.problem
+	free.problem, anyEngine.Engine = &anyEngine, ""
+	opt := l.opt.Search
+	opt.OnEvent, opt.Brief = nil, true
+	other, err := free.search(ctx, opt)
+	var infeasible *search.Infeasible
+	if ctx.Err() != nil || errors.As(err, &infeasible) {
+		return nil, nil // nothing to compare with
+	}
+	if err != nil {
+		return nil, err
+	}
+	if other.Cost < found.Cost && len(plan.New(l.problem, other.Shards).CheckEngine(l.problem.Engine.Rules())) == 0 {
+		*found = other
+	}
+	if other.Cost > found.Cost {
+		other = *found
+	}
+	one, err := l.baseline(l.opt.Search.Method, other)
+	return &one, err
+}
+
 // baselines plans with each baseline method. If a method finds no plan, that is not an
 // error.
 func (l *line) baselines(ctx context.Context) ([]Baseline, error) {
@@ -283,15 +327,22 @@ func (l *line) baselines(ctx context.Context) ([]Baseline, error) {
 		if err != nil {
 			return nil, err
 		}
-		one := Baseline{Method: method, Valid: true, Predicted: l.prices.Price(found.Shards).Cost}
-		if l.judge != nil {
-			simulated, err := l.judge.Price(found.Shards)
-			if err != nil {
-				return nil, err
-			}
-			one.Simulated = simulated.Cost
+		one, err := l.baseline(method, found)
+		if err != nil {
+			return nil, err
 		}
 		all = append(all, one)
 	}
 	return all, nil
+}
+
+// baseline returns the costs of a placement that is compared with the plan.
+func (l *line) baseline(method search.Method, found search.Result) (Baseline, error) {
+	one := Baseline{Method: method, Valid: true, Predicted: l.prices.Price(found.Shards).Cost}
+	if l.judge == nil {
+		return one, nil
+	}
+	simulated, err := l.judge.Price(found.Shards)
+	one.Simulated = simulated.Cost
+	return one, err
 }

@@ -52,6 +52,8 @@ type (
 //	wall_ms            the time that planning took, as given
 //	status             "complete", "budget", "time" or "interrupted"
 //	baselines          by name: valid, cost_ms, simulated_cost_ms (null unless valid)
+//	free_slices        as a baseline: the plan without the rules of the plan's engine;
+//	                   only if that plan was asked for
 //	sharding_types     the number of tables of each sharding type; only if some
 //	                   table is not table_wise or column_wise in HBM
 //	tiers              the number of tables with parts in each memory, hbm, host and
@@ -61,15 +63,8 @@ type (
 //	plan               the plan as in its file
 func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
 	baselines := map[string]baselineJSON{}
-	for _, b := range r.Baselines {
-		one := baselineJSON{Valid: b.Valid}
-		if b.Valid {
-			one.Cost = &b.Predicted
-			if r.Judged() {
-				one.Simulated = &b.Simulated
-			}
-		}
-		baselines[string(b.Method)] = one
+	for i := range r.Baselines {
+		baselines[string(r.Baselines[i].Method)] = jsonOf(r, &r.Baselines[i])
 	}
 	var simulated, least *unit.Millis
 	if r.Judged() {
@@ -79,13 +74,7 @@ func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
 	if share, ok := r.Gap(); ok {
 		gap, least = &share, &r.Bound.Total
 	}
-	return object(w, r.Plan, func(i int) *unit.Millis {
-		if !r.Judged() {
-			return nil
-		}
-		total := r.Simulated.Devices[i].Total()
-		return &total
-	}, []field{
+	fields := []field{
 		{"valid", true},
 		{"cost_ms", r.Predicted.Cost},
 		{"simulated_cost_ms", simulated},
@@ -96,7 +85,29 @@ func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
 		{"wall_ms", wall},
 		{"status", r.Status},
 		{"baselines", baselines},
-	}, r.Warnings())
+	}
+	if r.FreeSlices != nil {
+		fields = append(fields, field{"free_slices", jsonOf(r, r.FreeSlices)})
+	}
+	return object(w, r.Plan, func(i int) *unit.Millis {
+		if !r.Judged() {
+			return nil
+		}
+		total := r.Simulated.Devices[i].Total()
+		return &total
+	}, fields, r.Warnings())
+}
+
+// jsonOf returns a plan that is compared with the result's.
+func jsonOf(r *neuroshard.Result, b *neuroshard.Baseline) baselineJSON {
+	one := baselineJSON{Valid: b.Valid}
+	if b.Valid {
+		one.Cost = &b.Predicted
+		if r.Judged() {
+			one.Simulated = &b.Simulated
+		}
+	}
+	return one
 }
 
 // PlanJSON writes a plan as an object of the same form, without the fields that only a

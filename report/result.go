@@ -92,6 +92,9 @@ func (v *view) head() {
 		sent = fmt.Sprintf(", exchanges in %v", c.CommPrecision)
 	}
 	v.printf("%s, batch %s%s\n", v.paint(bold, title), count(int64(c.Batch)), sent)
+	if c.Engine != "" {
+		v.printf("for        %s, whose rules the plan keeps\n", c.Engine.Rules().Name)
+	}
 	v.placed()
 	p := pl.Provenance
 	status := p.Status
@@ -187,12 +190,27 @@ func (v *view) costs(r *neuroshard.Result) {
 	if r.Optimal {
 		v.printf("                the best plan by predicted cost: all placements were tried\n")
 	}
+	v.freeSlices(r)
 	if best := bestBaseline(r); best != nil {
 		v.printf("gain            %s (%s %v)\n", gain(r, best), label, baselineCost(r, best))
 	} else if len(r.Baselines) > 0 && string(r.Status) != interrupted {
 		v.printf("gain            no baseline found a plan that fits\n")
 	}
 	v.balance()
+}
+
+// freeSlices reports what the rules of the plan's engine cost, as predicted.
+func (v *view) freeSlices(r *neuroshard.Result) {
+	free := r.FreeSlices
+	if free == nil {
+		return
+	}
+	cost, name := r.Predicted.Cost, r.Plan.Cluster.Engine.Rules().Name
+	if asLong(free.Predicted, cost) {
+		v.printf("for %-12sno plan with free slices was found that costs less\n", name)
+		return
+	}
+	v.printf("for %-12s%v; with free slices %v (%s less)\n", name, cost, free.Predicted, percent(float64(cost-free.Predicted), float64(cost)))
 }
 
 // gain says how much less time the plan takes than the best baseline.
