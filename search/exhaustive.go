@@ -33,7 +33,7 @@ const lookAgain = 64
 type exhaustive struct{}
 
 func (exhaustive) apply(r *run, s state) (state, error) {
-	if r.most == 0 && !r.catalog.rules.EqualSlices {
+	if r.most == 0 {
 		tryAll(r, &s)
 	}
 	return s, nil
@@ -49,7 +49,7 @@ func tryAll(r *run, s *state) {
 	if slices.ContainsFunc(whole, func(k int32) bool { return c.pieces[k].devices != nil || len(c.pieces[k].members) != 1 }) {
 		return
 	}
-	several := placements(c, whole, true) <= exhaustivePlacements
+	several := !c.rules.OneSlice && placements(c, whole, true) <= exhaustivePlacements
 	if !several && !(placements(c, whole, false) <= exhaustivePlacements) {
 		return
 	}
@@ -70,7 +70,7 @@ func tryAll(r *run, s *state) {
 	if ended {
 		r.cutShort()
 	}
-	s.complete = several && !ended
+	s.complete = (several || c.rules.OneSlice) && !c.rules.NoIdle && !ended
 }
 
 // placements returns the number of placements that an enumeration visits if all of them
@@ -219,6 +219,9 @@ func (e *enumeration) slice(i, columns, from, widest, used int) bool {
 			if width != m.width && (width < least || rest > 0 && rest < least) {
 				continue
 			}
+			if !e.even(m, columns, width) {
+				continue
+			}
 			if rest > 0 && !e.several && d == len(e.room)-1 {
 				break // no device is left for the rest
 			}
@@ -241,6 +244,19 @@ func (e *enumeration) slice(i, columns, from, widest, used int) bool {
 		}
 	}
 	return true
+}
+
+// even reports whether a table whose remaining columns are given may get a slice of that
+// width: if all its slices must have the same width, the first slice decides.
+func (e *enumeration) even(m member, columns, width int) bool {
+	switch {
+	case !e.c.rules.EqualSlices:
+		return true
+	case columns == e.c.problem.Tables[m.table].Dim:
+		return columns%width == 0
+	}
+	last := e.placed[len(e.placed)-1].piece
+	return width == e.c.pieces[last].members[0].width
 }
 
 // after returns the most columns of the next slice of a table on a device that got a

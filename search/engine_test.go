@@ -1,0 +1,79 @@
+package search
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// evenProblem draws a problem of a few tables whose dims have several divisors.
+func evenProblem(seed uint64, tables, devices int) *problem.Problem {
+	draw := rand.New(rand.NewPCG(seed, 0x6576656e))
+	p := &problem.Problem{Batch: 64, Engine: problem.TorchRec}
+	p.Topology.Profile.Memory, p.Topology.Devices = 1<<40, devices
+	for i := range tables {
+		p.Tables = append(p.Tables, problem.Table{
+			Name: fmt.Sprint("t", i), Rows: 100 + draw.Int64N(1000), Dim: []int{8, 12, 24, 32}[draw.IntN(4)],
+			Features: []problem.Feature{{PoolingFactor: 1 + draw.Float64()*20}},
+		})
+	}
+	return p
+}
+
+// TestEqualSlices: the slices of a table have equal widths, and under HugeCTR a device
+// holds one of them at most, and none holds nothing.
+func TestEqualSlices(t *testing.T) {
+	for seed := range uint64(20) {
+		for _, engine := range []problem.Engine{problem.TorchRec, problem.HugeCTR} {
+			p := evenProblem(seed, 6, 3)
+			p.Engine = engine
+			for _, method := range []Method{NeuroShard, Paper, Size, Random} {
+				result, err := Run(context.Background(), p, additiveFactory(p), Options{Method: method, MaxEvaluations: 3000})
+				if err != nil {
+					t.Fatalf("seed %d, %s, %s: %v", seed, engine, method, err)
+				}
+				checkEqual(t, fmt.Sprintf("seed %d, %s, %s", seed, engine, method), p, result.Shards)
+			}
+		}
+	}
+}
+
+// TestEqualOptimum: all placements of a tiny problem are tried in equal slices, and the
+// other stages find no cheaper one.
+func TestEqualOptimum(t *testing.T) {
+	for seed := range uint64(10) {
+		p := evenProblem(seed, 2, 2)
+		best, err := Run(context.Background(), p, additiveFactory(p), Options{})
+		if err != nil || !best.Optimal {
+			t.Fatalf("seed %d: optimal %v, error %v, want an optimum", seed, best.Optimal, err)
+		}
+		checkEqual(t, fmt.Sprintf("seed %d", seed), p, best.Shards)
+		drawn, err := Run(context.Background(), p, additiveFactory(p), Options{MaxEvaluations: 20_000})
+		if err != nil || drawn.Cost < best.Cost*(1-1e-9) {
+			t.Errorf("seed %d: the stages find %v, error %v, and all placements are %v or more", seed, drawn.Cost, err, best.Cost)
+		}
+	}
+}
+
+func checkEqual(t *testing.T, what string, p *problem.Problem, held [][]problem.Shard) {
+	t.Helper()
+	width := map[int]int{}
+	for d, shards := range held {
+		on := map[int]int{}
+		for _, s := range shards {
+			if w, ok := width[s.Table]; ok && w != s.Dim() {
+				t.Errorf("%s: table %d has slices of %d and of %d columns", what, s.Table, w, s.Dim())
+			}
+			width[s.Table] = s.Dim()
+			if on[s.Table]++; on[s.Table] > 1 && p.Engine.Rules().OneSlice {
+				t.Errorf("%s: device %d holds %d slices of table %d", what, d, on[s.Table], s.Table)
+			}
+		}
+		if len(shards) == 0 && p.Engine.Rules().NoIdle {
+			t.Errorf("%s: device %d holds nothing", what, d)
+		}
+	}
+}
