@@ -215,7 +215,7 @@ func fakeWorker(mode string) {
 			case "rubbish":
 				raw("Traceback (most recent call last):\n")
 			case "null":
-				raw(fmt.Sprintf(`{"op":"compute","id":%q,"fwd_ms":null,"bwd_ms":1}`+"\n", q.ID))
+				raw(fmt.Sprintf(`{"op":"compute","id":%q,"fwd_ms":null,"bwd_ms":1,"n":3,"source":"measured"}`+"\n", q.ID))
 			case "1e999":
 				raw(fmt.Sprintf(`{"op":"compute","id":%q,"fwd_ms":1e999,"bwd_ms":1}`+"\n", q.ID))
 			case "string":
@@ -231,6 +231,14 @@ func fakeWorker(mode string) {
 			case "source":
 				r.Source = "simulated"
 				say(r)
+			case "no source":
+				r.Source = ""
+				say(r)
+			case "no runs":
+				r.N = 0
+				say(r)
+			case "hostile":
+				say(protocol.Response{Op: protocol.OpError, ID: q.ID, Code: "oo\x1b[2Jm" + strings.Repeat("c", 300), Message: "\x1b[31mred\nsecond line\x07" + strings.Repeat("long ", 1000)})
 			case "id":
 				r.ID = "s99"
 				say(r)

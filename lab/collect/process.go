@@ -26,11 +26,12 @@ const (
 	pipesWait = 2 * time.Second
 )
 
-// quoteBytes is the most bytes of a worker's stdout that an error quotes, and tailBytes the
-// most of its stderr.
+// quoteBytes is the most bytes of a worker's stdout that an error quotes, messageBytes the
+// most of an error that it reports, and tailBytes the most of its stderr.
 const (
-	quoteBytes = 100
-	tailBytes  = 1000
+	quoteBytes   = 100
+	messageBytes = 400
+	tailBytes    = 1000
 )
 
 // process is a running worker.
@@ -192,7 +193,7 @@ func parseResponse(q protocol.Request, text []byte) (protocol.Response, error) {
 		return r, &brokenError{code: CodeCrash, what: fmt.Sprintf("it is out of step: %q with id %q was asked, and it said %s", q.Op, q.ID, quote(text))}
 	}
 	if r.Op == protocol.OpError {
-		return r, &protocol.Error{Code: r.Code, Message: r.Message}
+		return r, &protocol.Error{Code: printable(r.Code, quoteBytes), Message: printable(r.Message, messageBytes)}
 	}
 	if isWrong {
 		if q.Op == protocol.OpCompute || q.Op == protocol.OpComm {
@@ -201,6 +202,28 @@ func parseResponse(q protocol.Request, text []byte) (protocol.Response, error) {
 		return r, &brokenError{code: CodeCrash, what: fmt.Sprintf("field %q of its response to %q is %s: %s", wrongType.Field, q.Op, wrongType.Value, quote(text))}
 	}
 	return r, nil
+}
+
+// printable returns the start of a worker's text, of at most most bytes, as one line that is
+// safe to print on a terminal.
+func printable(text string, most int) string {
+	cut := len(text) > most
+	if cut {
+		text = text[:most]
+	}
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\r' || r == '\t':
+			return ' '
+		case !unicode.IsPrint(r) || r == unicode.ReplacementChar:
+			return -1
+		}
+		return r
+	}, text)
+	if cut {
+		text += "..."
+	}
+	return text
 }
 
 // quote quotes the start of a worker's output.
@@ -249,10 +272,6 @@ func (t *tail) String() string {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	lines := strings.FieldsFunc(string(t.last), func(r rune) bool { return r == '\n' || r == '\r' })
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
-			return -1
-		}
-		return r
-	}, strings.Join(lines, " | "))
+	text := strings.Join(lines, " | ")
+	return printable(text, len(text))
 }

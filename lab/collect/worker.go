@@ -446,7 +446,12 @@ func (w *Worker) measured(ctx context.Context, q protocol.Request) (protocol.Res
 	if err != nil {
 		return r, err
 	}
-	if r.Source != "" && r.Source != string(w.provenance.Source) {
+	switch {
+	case r.Source == "":
+		return r, &protocol.Error{Code: CodeTimes, Message: fmt.Sprintf("the times have no source: a response states whether they are %q or %q", dataset.Measured, dataset.Simulated)}
+	case r.N < 1:
+		return r, &protocol.Error{Code: CodeTimes, Message: fmt.Sprintf("the times are the medians of %d runs: a response states how many were timed, at least 1", r.N)}
+	case r.Source != string(w.provenance.Source):
 		return r, &protocol.Error{Code: CodeTimes, Message: fmt.Sprintf("the times are %q, and the worker said that its are %q", r.Source, w.provenance.Source)}
 	}
 	return r, nil
