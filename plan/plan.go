@@ -2,7 +2,8 @@
 //
 //	New                  a problem, shards by device -> Plan (build.go)
 //	Plan.Validate        checks a plan against its problem (validate.go) and against the
-//	                     rules of the problem's engine (engine.go)
+//	                     rules of the problem's engine (engine.go), and names the
+//	                     tables that changed since it was made (causes.go)
 //	Breakdown            step times, device by device (breakdown.go)
 //	Save, Write          the plan as versioned JSON, docs/PLAN.md (format.go)
 //	Load, Read           the plan from that JSON (save.go, read.go)
@@ -172,6 +173,11 @@ func (pl *Plan) CheckTables() []Violation {
 	}
 	return v.found
 }
+
+// Check returns the violations that the plan shows without its problem: those of CheckTables,
+// tables that are listed twice, sums and times that contradict the rest of the plan, and
+// devices whose stated bytes exceed their memory. Validate finds all of these and more.
+func (pl *Plan) Check() []Violation { return check(pl) }
 
 // CheckEngine returns the violations of an engine's rules: the first one of each table,
 // and the devices without a shard.

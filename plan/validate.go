@@ -115,6 +115,51 @@ func (v *validator) add(rule Rule, table string, shard, device int, format strin
 	v.found = append(v.found, Violation{rule, table, shard, device, fmt.Sprintf(format, args...)})
 }
 
+// check finds what Plan.Check promises.
+func check(pl *Plan) []Violation {
+	v := &validator{pl: pl, found: pl.CheckTables()}
+	shards := v.listed()
+	if has, want := len(pl.Devices), pl.Cluster.Devices; has != want {
+		v.add(RuleCluster, "", -1, -1, "the plan lists %d devices, its cluster has %d", has, want)
+	}
+	host := pl.Cluster.HostMemory / unit.Bytes(max(1, pl.Cluster.DevicesPerHost))
+	for i := range pl.Devices {
+		d := &pl.Devices[i]
+		if d.Shards != shards[i] {
+			v.add(RuleStated, "", -1, i, "the plan states %d shards, its tables give %d", d.Shards, shards[i])
+		}
+		if total := d.Memory.Total(); total > pl.Cluster.DeviceMemory {
+			v.add(RuleMemory, "", -1, i, "the plan states %s with the reserve, more than the device's memory of %s", exactly(total), exactly(pl.Cluster.DeviceMemory))
+		}
+		if d.Memory.Host > host {
+			v.add(RuleMemory, "", -1, i, "the plan states %s of host memory, and a device may use %s", exactly(d.Memory.Host), exactly(host))
+		}
+	}
+	v.predicted()
+	return v.found
+}
+
+// listed returns the number of shards on each device that the plan lists, and reports tables
+// that are listed twice.
+func (v *validator) listed() []int {
+	seen, shards := make(map[string]bool, len(v.pl.Tables)), make([]int, len(v.pl.Devices))
+	for i := range v.pl.Tables {
+		t := &v.pl.Tables[i]
+		if seen[t.Name] {
+			v.add(RuleTables, t.Name, -1, -1, "it is in the plan more than once")
+		}
+		seen[t.Name] = true
+		for _, s := range t.Shards {
+			for d := range shards {
+				if s.Device == d || s.Device == replicated {
+					shards[d]++
+				}
+			}
+		}
+	}
+	return shards
+}
+
 // exactly prints a size for people, and its bytes.
 func exactly(b unit.Bytes) string {
 	if b == 0 {
@@ -580,7 +625,13 @@ func (v *validator) colocations() {
 // memory and with the numbers that the plan states.
 func (v *validator) memory() {
 	budget, hostBudget := v.p.ShardBudget(), v.p.HostBudget()
-	for i, want := range tally(v.pl, v.p, v.index, v.p.Topology.Devices) {
+	counted := tally(v.pl, v.p, v.index, v.p.Topology.Devices)
+	planned := counted
+	if !v.foreign {
+		planned = v.causes(counted)
+	}
+	follow := 0
+	for i, want := range counted {
 		if used := want.Memory.Tables(); used > budget {
 			v.add(RuleMemory, "", -1, i, "its shards take %d bytes (%v), %d more than the %d that %v of memory less %v of reserve and %v of received vectors leave",
 				int64(used), used, int64(used-budget), int64(budget), v.p.Topology.DeviceMemory(), want.Memory.Reserve, want.Memory.Received)
@@ -592,31 +643,42 @@ func (v *validator) memory() {
 		if v.foreign || i >= len(v.pl.Devices) {
 			continue
 		}
-		has := v.pl.Devices[i]
-		stated := func(line string, has, want int64) {
-			if has != want {
-				v.add(RuleStated, "", -1, i, "the plan states %s of %d, its shards give %d", line, has, want)
+		has, then := sums(&v.pl.Devices[i]), sums(&planned[i])
+		for k, sum := range sums(&want) {
+			switch {
+			case has[k].value != then[k].value:
+				v.add(RuleStated, "", -1, i, "the plan states %s of %d, its shards give %d", sum.name, has[k].value, sum.value)
+			case has[k].value != sum.value:
+				follow++
 			}
 		}
-		stated("shards", int64(has.Shards), int64(want.Shards))
-		stated("a dim sum", int64(has.DimSum), int64(want.DimSum))
-		a, b := has.Memory, want.Memory
-		for _, line := range []struct {
-			name      string
-			has, want unit.Bytes
-		}{
-			{"weights", a.Weights, b.Weights},
-			{"optimizer", a.Optimizer, b.Optimizer},
-			{"outputs", a.Outputs, b.Outputs},
-			{"gradients", a.Gradients, b.Gradients},
-			{"indices", a.Indices, b.Indices},
-			{"cache", a.Cache, b.Cache},
-			{"host", a.Host, b.Host},
-			{"received", a.Received, b.Received},
-			{"reserve", a.Reserve, b.Reserve},
-		} {
-			stated(line.name+" bytes", int64(line.has), int64(line.want))
-		}
+	}
+	if follow > 0 {
+		v.add(RuleStated, "", -1, -1, "%s that the plan states for its devices follow from the tables that it was made for", words.Plural(follow, "sum"))
+	}
+}
+
+// statement is a number that a plan states for a device.
+type statement struct {
+	name  string
+	value int64
+}
+
+// sums returns what a plan states for a device.
+func sums(d *Device) []statement {
+	m := &d.Memory
+	return []statement{
+		{"shards", int64(d.Shards)},
+		{"a dim sum", int64(d.DimSum)},
+		{"weights bytes", int64(m.Weights)},
+		{"optimizer bytes", int64(m.Optimizer)},
+		{"outputs bytes", int64(m.Outputs)},
+		{"gradients bytes", int64(m.Gradients)},
+		{"indices bytes", int64(m.Indices)},
+		{"cache bytes", int64(m.Cache)},
+		{"host bytes", int64(m.Host)},
+		{"received bytes", int64(m.Received)},
+		{"reserve bytes", int64(m.Reserve)},
 	}
 }
 

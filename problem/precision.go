@@ -73,6 +73,9 @@ func (o Optimizer) StateBytes(rows int64, dim int) int64 {
 	return 0
 }
 
+// Optimizers returns the names of all optimizers. The slice is the caller's.
+func Optimizers() []string { return slices.Clone(optimizerNames) }
+
 // ParseOptimizer reads an optimizer's name.
 func ParseOptimizer(s string) (Optimizer, error) {
 	i, err := parseEnum(optimizerNames, s, "optimizer")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/report"
@@ -55,6 +56,20 @@ func (a *app) readPlan(path string) (*plan.Plan, error) {
 		return nil, usagef("plans are written by: neuroshard plan TABLES -o plan.json", "%s: %w", name, err)
 	}
 	return pl, nil
+}
+
+// mostDoubted is the number of violations of a plan that are printed by commands that go on.
+const mostDoubted = 3
+
+// doubt says what is wrong with a plan that a command shows all the same.
+func (a *app) doubt(path string, pl *plan.Plan) {
+	found := pl.Check()
+	for _, v := range found[:min(mostDoubted, len(found))] {
+		fmt.Fprintf(a.stderr, "neuroshard: warning: %s is not valid: %s\n", path, report.OneLine(v.String()))
+	}
+	if more := words.More("", len(found)-mostDoubted); more != "" {
+		fmt.Fprintf(a.stderr, "neuroshard: warning: %s violations: list them with neuroshard validate PLAN TABLES\n", more)
+	}
 }
 
 // readDataset reads a dataset's folder.

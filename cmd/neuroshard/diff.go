@@ -34,6 +34,8 @@ The exit code is 0 if both plans place all tables alike on the same cluster, 1 i
 					return bad(fmt.Errorf("%s: table %q is listed twice", args[i], name), "neuroshard validate says what else is wrong with the plan")
 				}
 			}
+			a.doubt(args[0], before)
+			a.doubt(args[1], after)
 			changes := plan.Diff(before, after)
 			if asJSON {
 				err = a.printJSON(changes)

@@ -75,6 +75,7 @@ written. docs/EXPORT.md draws the forms.`,
 			if err := write(&written, pl, options); err != nil {
 				return inFile(err, args[0])
 			}
+			a.doubt(args[0], pl)
 			return a.writeOut(output, written.Bytes())
 		},
 	}

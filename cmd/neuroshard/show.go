@@ -45,6 +45,7 @@ cheapest other place for it and what the plan would cost then.`,
 			if err != nil {
 				return err
 			}
+			a.doubt(args[0], pl)
 			options := a.reportOptions()
 			options.AllDevices, options.Name, options.ListTables = allDevices, args[0], "--tables"
 			if len(args) == 2 {
