@@ -25,7 +25,13 @@ pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 import torchrec_ranks as ranks
 from torchrec_binary import binary, neuroshard
 
-from neuroshard_torchrec import PlanError, load_plan, tables_from_model, write_tables
+from neuroshard_torchrec import (
+    PlanError,
+    UnequalSlicesWarning,
+    load_plan,
+    tables_from_model,
+    write_tables,
+)
 from neuroshard_torchrec._torchrec import ShardingEnv
 
 __all__ = ["binary"]
@@ -222,15 +228,23 @@ def trained(folder: Path, binary: str) -> list[Json]:
     cases.append(cases[0] | {"name": "no optimizer for replicas", "dense_layer_only": True})
     factors = PLANNER["pooling_factors"]
     batch = ranks.RANKS * PLANNER["batch_per_rank"]
-    tables = tables_from_model(ranks.Model(), batch=batch, pooling_factors=factors, optimizer="sgd")
-    write_tables(tables, folder / "tables.json")
     cluster = ["--devices", "4", "--devices-per-host", "2", "--device", "a100-80"]
     cluster += ["--sharding-types", "table_wise,column_wise"]
-    neuroshard(binary, "plan", "tables.json", *cluster, "-o", "plan.json", cwd=folder)
-    to = ["--to", "torchrec", "--accelerator", "cpu", "-o", "exported.json"]
-    neuroshard(binary, "export", "plan.json", *to, cwd=folder)
-    for name in ("exported", "plan"):
-        cases.append({"name": f"{name} by the binary", "plan": str(folder / f"{name}.json")})
+    to = ["--to", "torchrec", "--accelerator", "cpu", "-o"]
+    for name, optimizer, engine in (
+        ("plan", "sgd", ["--for", "torchrec"]),
+        ("free slices", "sgd", []),
+        ("free slices, rowwise adagrad", "rowwise_adagrad", []),
+    ):
+        tables = tables_from_model(
+            ranks.Model(), batch=batch, pooling_factors=factors, optimizer=optimizer
+        )
+        write_tables(tables, folder / "tables.json")
+        plan = f"{name}.json"
+        neuroshard(binary, "plan", "tables.json", *cluster, *engine, "-o", plan, cwd=folder)
+        neuroshard(binary, "export", plan, *to, f"exported {plan}", cwd=folder)
+        cases.append({"name": name, "plan": str(folder / plan), "optimizer": optimizer})
+    cases.append({"name": "exported plan", "plan": str(folder / "exported plan.json")})
 
     cases.append({"name": "torchrec", "plan": "torchrec"})
     cases += [
@@ -255,7 +269,7 @@ def trained(folder: Path, binary: str) -> list[Json]:
         path = folder / f"{name}.json"
         path.write_text(json.dumps(refused(name)))
         cases.append({"name": name, "plan": str(path), "raw": True, "fails": True})
-    code, log = start(folder, cases, 150, binary)
+    code, log = start(folder, cases, 300, binary)
     assert code == 0, log[-5000:]
     return results(folder)
 
@@ -291,8 +305,9 @@ TRAINED = [
     "all kinds, adagrad",
     "neuroshard",
     "neuroshard, replicas too",
-    "exported by the binary",
-    "plan by the binary",
+    "plan",
+    "exported plan",
+    "free slices",
     "torchrec",
 ]
 
@@ -340,9 +355,10 @@ def widths(plan: Json) -> dict[str, list[int]]:
 
 
 def test_plans_have_what_they_are_to_prove(trained: list[Json]) -> None:
-    ours = widths(trained[0]["neuroshard"]["plan"])
-    assert len(ours) > 5, "the planner cut few tables"
-    assert any(len(set(w)) > 1 for w in ours.values()), "all slices are of one width"
+    ours, free = (widths(trained[0][name]["plan"]) for name in ("neuroshard", "free slices"))
+    assert len(ours) > 5 and len(free) > 5, "the planner cut few tables"
+    assert all(len(set(w)) == 1 for w in ours.values()), "the planner made unequal slices"
+    assert any(len(set(w)) > 1 for w in free.values()), "all slices are of one width"
     by_hand = widths(trained[0]["unequal slices"]["plan"])
     assert len(by_hand) == 32 and sum(len(set(w)) > 1 for w in by_hand.values()) > 20
     kinds = {t["kind"] for t in trained[0]["all kinds"]["plan"].values()}
@@ -369,39 +385,48 @@ def test_unequal_slices_on_one_rank_are_made_one(trained: list[Json]) -> None:
 
 def test_files_and_planner_agree(trained: list[Json], folder: Path, binary: str) -> None:
     plan = trained[0]["neuroshard"]["plan"]
-    assert trained[0]["exported by the binary"]["plan"] == plan
-    assert trained[0]["plan by the binary"]["plan"] == plan
+    assert trained[0]["exported plan"]["plan"] == plan
+    assert trained[0]["plan"]["plan"] == plan
     assert (folder / "keep" / "plan.json").read_bytes() == (folder / "plan.json").read_bytes()
     # Slices that are made one are made so alike by the program and by load_plan.
-    to = ["--to", "torchrec", "--accelerator", "cpu", "-o", "exported.json"]
-    neuroshard(binary, "export", "plan.json", *to, cwd=folder / "state")
     env = ShardingEnv.from_local(ranks.RANKS, 0)
     where: Json = {"local_size": ranks.PER_HOST, "device_type": "cpu"}
-    files = [folder / "state" / name for name in ("plan.json", "exported.json")]
-    native, exported = (load_plan(f, ranks.Model(), env, **where) for f in files)
+    name = "free slices, rowwise adagrad"
+    files = [folder / f"{name}.json", folder / f"exported {name}.json"]
+    with pytest.warns(UnequalSlicesWarning):
+        native, exported = (load_plan(f, ranks.Model(), env, **where) for f in files)
     assert native == exported
-    assert ranks.planned(native) == trained[0]["neuroshard, rowwise adagrad"]["plan"]
+    assert ranks.planned(native) == trained[0][name]["plan"]
 
 
 @pytest.mark.parametrize(
-    ("name", "keep"), [("neuroshard", "keep"), ("neuroshard, rowwise adagrad", "state")]
+    ("name", "file"),
+    [
+        ("neuroshard", "keep/plan.json"),
+        ("neuroshard, rowwise adagrad", "state/plan.json"),
+        ("free slices, rowwise adagrad", "free slices, rowwise adagrad.json"),
+    ],
 )
 def test_bytes_are_those_of_the_plan_file(
-    trained: list[Json], folder: Path, name: str, keep: str
+    trained: list[Json], folder: Path, name: str, file: str
 ) -> None:
-    plan = json.loads((folder / keep / "plan.json").read_text())
+    plan = json.loads((folder / file).read_text())
     assert len(plan["devices"]) == ranks.RANKS
+    saved = 0
     for d, (device, rank) in enumerate(zip(plan["devices"], trained, strict=True)):
         assert rank[name]["weights_bytes"] == device["memory"]["weights_bytes"]
-        if keep == "state":
+        if "rowwise" in name:
             # Slices that were made one have one state for each row, not several.
-            saved = 0
+            joined = 0
             for t in plan["tables"]:
                 w = [s["columns"][1] - s["columns"][0] for s in t["shards"] if s["device"] == d]
-                saved += 4 * t["rows"] * (len(w) - 1) if len(set(w)) > 1 else 0
-            assert 0 < rank[name]["optimizer_bytes"] == device["memory"]["optimizer_bytes"] - saved
-    if keep == "state":  # told by the sharders' fused_params
-        tables = json.loads((folder / keep / "tables.json").read_text())["tables"]
+                joined += 4 * t["rows"] * (len(w) - 1) if len(set(w)) > 1 else 0
+            state = device["memory"]["optimizer_bytes"]
+            assert 0 < rank[name]["optimizer_bytes"] == state - joined
+            saved += joined
+    assert bool(saved) == name.startswith("free")
+    if name.startswith("neuroshard,"):  # as the sharders' fused_params say
+        tables = json.loads((folder / "state" / "tables.json").read_text())["tables"]
         assert {t["optimizer"] for t in tables} == {"rowwise_adagrad"}
 
 
@@ -461,7 +486,8 @@ def test_load_plan_refuses(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     env = ShardingEnv.from_local(4, 0)
     plan = refused(name)
     if name == "unequal slices on one rank":  # put right, not refused
-        load_plan(plan, ranks.Model(), env, local_size=2, device_type="cpu")
+        with pytest.warns(UnequalSlicesWarning):
+            load_plan(plan, ranks.Model(), env, local_size=2, device_type="cpu")
         return
     with pytest.raises(PlanError) as e:
         load_plan(plan, ranks.Model(), env, local_size=2, device_type="cpu")

@@ -237,6 +237,7 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
                     *("--devices", str(world_size)),
                     *("--devices-per-host", str(self._per_host(world_size))),
                     *("--device", self._profile),
+                    *_engine(self._arguments),
                     *("-o", str(target)),
                     *_default_types(self._arguments),
                     *self._arguments,
@@ -358,6 +359,12 @@ def _not_seconds(value: Any) -> list[Problem]:
         return []
     message = f"timeout {shown(value)} is not a number of seconds above 0"
     return [Problem(message, f"the longest is {MAX_TIMEOUT:.0f}, a year")]
+
+
+def _engine(arguments: Sequence[str]) -> list[str]:
+    """Returns the argument for plans that TorchRec trains, stores and loads, unless the
+    arguments name an engine."""
+    return [] if any(a.split("=")[0] == "--for" for a in arguments) else ["--for", "torchrec"]
 
 
 def _passes(text: str) -> bool:
