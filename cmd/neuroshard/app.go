@@ -173,7 +173,7 @@ func (a *app) overwrites(output string, inputs ...string) error {
 			inside = os.SameFile(folder, read)
 		}
 		if inside || os.SameFile(written, read) {
-			return usagef("name another output", "--output: %s is an input of this command, which would overwrite it", output)
+			return usagef("name another output", "%s is an input of this command, which would overwrite it", output)
 		}
 	}
 	return nil

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -33,6 +35,11 @@ TABLES is what was planned: a file or workload:NAME.`,
 			}
 			if err := f.check(); err != nil {
 				return err
+			}
+			for _, output := range []string{f.json, f.plot} {
+				if err := a.overwrites(output, append(slices.Clone(args), tables, f.model)...); err != nil {
+					return err
+				}
 			}
 			model, err := a.givenModel(f.model)
 			if err != nil {
