@@ -13,19 +13,16 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// csvRows reads a log as CSV: a header with the columns sample, table and index,
-// and optionally feature, in any order and among other columns; then one row a
-// line. A field may be quoted, but must end in its line.
-func csvRows(f *file, row func(sample int64, table []byte, index int64, feature []byte) error) error {
-	in, err := f.open()
+// longColumns are the columns that every log with a row for each lookup has.
+var longColumns = []string{"sample", "table", "index"}
+
+// longRows reads a log with a row for each lookup, after the line with the names of the
+// columns: sample, table and index, and optionally feature, in any order and among other
+// columns. A field may be quoted, but must end in its line.
+func longRows(l *log, lines *csvLines, names []string) error {
+	place, err := findColumns(lowered(names), longColumns, []string{"feature"})
 	if err != nil {
-		return err
-	}
-	defer in.Close()
-	lines := &csvLines{in: in}
-	place, err := lines.header([]string{"sample", "table", "index"}, "feature")
-	if err != nil {
-		return err
+		return fmt.Errorf("%w; or, if each row is a sample, name the columns that hold ids (--columns)", err)
 	}
 	for {
 		fields, err := lines.next()
@@ -39,7 +36,7 @@ func csvRows(f *file, row func(sample int64, table []byte, index int64, feature 
 		if err != nil {
 			return lines.at(fmt.Errorf("sample %w", err))
 		}
-		index, err := whole(fields[place[2]])
+		index, err := l.opt.index(fields[place[1]], fields[place[2]])
 		if err != nil {
 			return lines.at(fmt.Errorf("index %w", err))
 		}
@@ -47,7 +44,7 @@ func csvRows(f *file, row func(sample int64, table []byte, index int64, feature 
 		if place[3] >= 0 {
 			feature = fields[place[3]]
 		}
-		if err := row(sample, fields[place[1]], index, feature); err != nil {
+		if err := l.row(sample, fields[place[1]], index, feature); err != nil {
 			return lines.at(err)
 		}
 	}
@@ -135,6 +132,8 @@ func whole(text []byte) (int64, error) {
 // csvLines reads CSV line by line.
 type csvLines struct {
 	in *stream
+	// separator is the byte between fields; 0 means a comma.
+	separator byte
 	// line is the number of the last line, from 1, and columns is the number of
 	// columns in the header.
 	line    int
@@ -147,6 +146,20 @@ func (l *csvLines) at(err error) error { return fmt.Errorf("line %d: %w", l.line
 // header reads the first line and returns the places of the columns: first those in
 // must, then those in may, which are -1 if absent.
 func (l *csvLines) header(must []string, may ...string) ([]int, error) {
+	fields, err := l.first()
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(fields))
+	for i, field := range fields {
+		names[i] = strings.ToLower(string(bytes.TrimSpace(field)))
+	}
+	return findColumns(names, must, may)
+}
+
+// first returns the fields of the first line. All other lines must have the same number of
+// fields.
+func (l *csvLines) first() ([][]byte, error) {
 	fields, err := l.next()
 	if errors.Is(err, io.EOF) {
 		return nil, errors.New("the file is empty: want a first line with the names of the columns")
@@ -156,11 +169,7 @@ func (l *csvLines) header(must []string, may ...string) ([]int, error) {
 	}
 	fields[0] = bytes.TrimPrefix(fields[0], []byte("\xef\xbb\xbf"))
 	l.columns = len(fields)
-	names := make([]string, len(fields))
-	for i, field := range fields {
-		names[i] = strings.ToLower(string(bytes.TrimSpace(field)))
-	}
-	return findColumns(names, must, may)
+	return fields, nil
 }
 
 // findColumns returns the places of columns among the names.
@@ -213,9 +222,13 @@ func (l *csvLines) next() ([][]byte, error) {
 // split divides a line into fields.
 func (l *csvLines) split(text []byte) error {
 	l.fields = l.fields[:0]
+	separator := l.separator
+	if separator == 0 {
+		separator = ','
+	}
 	for {
 		if len(text) > 0 && text[0] == '"' {
-			field, rest, err := quoted(text)
+			field, rest, err := quoted(text, separator)
 			if err != nil {
 				return err
 			}
@@ -226,7 +239,7 @@ func (l *csvLines) split(text []byte) error {
 			text = rest[1:]
 			continue
 		}
-		end := bytes.IndexByte(text, ',')
+		end := bytes.IndexByte(text, separator)
 		if end < 0 {
 			l.fields = append(l.fields, text)
 			return nil
@@ -237,8 +250,8 @@ func (l *csvLines) split(text []byte) error {
 }
 
 // quoted removes a quoted field from the start of a text, and returns the field and
-// the rest, which is empty or starts with a comma. Two quotes stand for one.
-func quoted(text []byte) (field, rest []byte, err error) {
+// the rest, which is empty or starts with the separator. Two quotes stand for one.
+func quoted(text []byte, separator byte) (field, rest []byte, err error) {
 	for i := 1; i < len(text); i++ {
 		if text[i] != '"' {
 			field = append(field, text[i])
@@ -249,7 +262,7 @@ func quoted(text []byte) (field, rest []byte, err error) {
 			i++
 			continue
 		}
-		if i+1 < len(text) && text[i+1] != ',' {
+		if i+1 < len(text) && text[i+1] != separator {
 			return nil, nil, fmt.Errorf("%q after the end of a quoted field", text[i+1])
 		}
 		return field, text[i+1:], nil

@@ -5,11 +5,13 @@
 //	Reader.Next    the next table's lookups, as bags of package lookups
 //	Profile        one table's lookups -> problem.Table
 //	ReadTables     all of the above for a whole file (tables.go)
+//	Known.Enrich   tables that exist, with the accesses of a trace (enrich.go)
 //
 // The package reads two sorts of files. The lookups of an FBGEMM benchmark, as
 // published in facebookresearch/dlrm_datasets, are three tensors that torch.save
-// wrote (torch.go). A user's own logs are CSV or Parquet with a row for each lookup
-// (log.go). Both may be much larger than memory: memory holds the lookups of one
+// wrote (torch.go). A user's own logs (log.go) are text or Parquet, with a row for each
+// lookup, or with a row for each sample, as Criteo's (wide.go, lists.go). Ids that are not
+// rows are hashed to rows (ids.go). Both may be much larger than memory: memory holds the lookups of one
 // table at a time, and a temporary file holds the rest. The temporary file has no
 // name while it is used, so it is never left behind.
 //

@@ -16,7 +16,8 @@ import (
 )
 
 // log.go reads a user's own logs: a row for each lookup, with the columns sample,
-// table and index, and feature if several features read a table. Rows may come in
+// table and index, and feature if several features read a table; or a row for each sample
+// (wide.go, lists.go). Rows may come in
 // any order. Logs are usually sorted by sample, so the lookups of a table are
 // spread over the whole file. The log is therefore read once and sorted into tables
 // on disk:
@@ -28,7 +29,7 @@ import (
 // the row, both as numbers of variable length.
 //
 // The samples are those that occur, in the order of their numbers; the numbers may
-// have gaps. A sample without lookups in any table is not in a log.
+// have gaps. A sample without lookups in any table is not in a log of lookups.
 
 // The limits of a log.
 const (
@@ -44,11 +45,12 @@ const (
 	maxBuffer    = 1 << 16
 )
 
-// rows reads all rows of a log. The texts are valid until the next row.
-type rows func(f *file, row func(sample int64, table []byte, index int64, feature []byte) error) error
+// rows reads all rows of a log into it.
+type rows func(f *file, into *log) error
 
 // log is an opened log.
 type log struct {
+	opt     Options
 	batch   int
 	samples sampleSet
 	// count is the samples to read, numbered from 0 in the order of their numbers.
@@ -78,7 +80,7 @@ type block struct{ at, size int64 }
 
 func openLog(f *file, o Options, read rows) (_ source, err error) {
 	f.passes = 1
-	l := &log{batch: o.Batch, byName: map[string]*logTable{}}
+	l := &log{opt: o, batch: o.Batch, byName: map[string]*logTable{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.close())
@@ -87,7 +89,7 @@ func openLog(f *file, o Options, read rows) (_ source, err error) {
 	if l.spill, err = newSpill(o.TempDir); err != nil {
 		return nil, err
 	}
-	if err := read(f, l.row); err != nil {
+	if err := read(f, l); err != nil {
 		return nil, err
 	}
 	if len(l.tables) == 0 {
@@ -147,7 +149,7 @@ func (l *log) row(sample int64, table []byte, index int64, feature []byte) error
 		return fmt.Errorf("sample %d: want 0 or more", sample)
 	}
 	if uint64(index) >= problem.MaxRows {
-		return fmt.Errorf("index %d: want from 0 to %d", index, int64(problem.MaxRows-1))
+		return fmt.Errorf("index %d: want from 0 to %d; %s", index, int64(problem.MaxRows-1), hashed)
 	}
 	t := l.last
 	if t == nil || t.name != string(table) {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 
 	"github.com/neuroshard/neuroshard/internal/parquetfile"
 	"github.com/parquet-go/parquet-go"
@@ -35,7 +34,7 @@ const (
 )
 
 // parquetRows reads a log as Parquet.
-func parquetRows(f *file, row func(sample int64, table []byte, index int64, feature []byte) error) (err error) {
+func parquetRows(f *file, l *log) (err error) {
 	in, err := os.Open(f.path)
 	if err != nil {
 		return err
@@ -54,7 +53,15 @@ func parquetRows(f *file, row func(sample int64, table []byte, index int64, feat
 	if err != nil {
 		return cut(err)
 	}
-	columns, err := parquetColumns(opened)
+	if isLong(parquetNames(opened)) {
+		return parquetLookups(f, in, opened, l)
+	}
+	return listRows(l, f, in, opened)
+}
+
+// parquetLookups reads a log with a row for each lookup.
+func parquetLookups(f *file, in io.ReaderAt, opened *parquet.File, l *log) error {
+	columns, err := parquetColumns(opened, l.opt.IDs)
 	if err != nil {
 		return err
 	}
@@ -69,7 +76,7 @@ func parquetRows(f *file, row func(sample int64, table []byte, index int64, feat
 				c.values, c.left = nil, nil
 			}
 		}
-		err := readColumns(columns, group.NumRows(), done, row)
+		err := readColumns(l, columns, group.NumRows(), done)
 		for _, c := range columns {
 			if c != nil {
 				err = errors.Join(err, c.close())
@@ -79,15 +86,20 @@ func parquetRows(f *file, row func(sample int64, table []byte, index int64, feat
 			return err
 		}
 		done += group.NumRows()
-		if f.progress != nil && total > 0 {
-			f.progress(int64(float64(f.size)*min(1, float64(done)/float64(total))), f.size)
-		}
+		parquetProgress(f, done, total)
 	}
 	return nil
 }
 
+// parquetProgress reports that some of all rows are read.
+func parquetProgress(f *file, done, total int64) {
+	if f.progress != nil && total > 0 {
+		f.progress(int64(float64(f.size)*min(1, float64(done)/float64(total))), f.size)
+	}
+}
+
 // readColumns reads the rows of a row group.
-func readColumns(columns []*parquetColumn, rows, before int64, row func(sample int64, table []byte, index int64, feature []byte) error) error {
+func readColumns(l *log, columns []*parquetColumn, rows, before int64) error {
 	for i := range rows {
 		var v [4]parquet.Value
 		for k, c := range columns {
@@ -103,7 +115,12 @@ func readColumns(columns []*parquetColumn, rows, before int64, row func(sample i
 		if columns[3] != nil {
 			feature = columns[3].text(v[3])
 		}
-		if err := row(columns[0].whole(v[0]), columns[1].text(v[1]), columns[2].whole(v[2]), feature); err != nil {
+		table := columns[1].text(v[1])
+		index, err := columns[2].row(&l.opt, table, v[2])
+		if err == nil {
+			err = l.row(columns[0].whole(v[0]), table, index, feature)
+		}
+		if err != nil {
 			return fmt.Errorf("row %d: %w", before+i, err)
 		}
 	}
@@ -125,18 +142,10 @@ type parquetColumn struct {
 }
 
 // parquetColumns finds the columns sample, table, index and feature. The last is
-// nil if the log has no features.
-func parquetColumns(f *parquet.File) ([]*parquetColumn, error) {
-	var names []string
-	for _, field := range f.Schema().Fields() {
-		names = append(names, field.Name())
-	}
-	lower := make([]string, len(names))
-	for i, name := range names {
-		lower[i] = strings.ToLower(name)
-	}
-	must := []string{"sample", "table", "index"}
-	place, err := findColumns(lower, must, []string{"feature"})
+// nil if the log has no features. Ids in the form Hex or Text may be texts.
+func parquetColumns(f *parquet.File, ids IDs) ([]*parquetColumn, error) {
+	names := parquetNames(f)
+	place, err := findColumns(lowered(names), longColumns, []string{"feature"})
 	if err != nil {
 		return nil, err
 	}
@@ -145,11 +154,19 @@ func parquetColumns(f *parquet.File) ([]*parquetColumn, error) {
 		if at < 0 {
 			continue
 		}
-		if columns[i], err = columnOf(f, names[at], i%2 == 0); err != nil {
+		if columns[i], err = columnOf(f, names[at], i == 0 || i == 2 && ids != Hex && ids != Text); err != nil {
 			return nil, err
 		}
 	}
 	return columns, nil
+}
+
+// parquetNames returns the names of a file's columns, which may be groups.
+func parquetNames(f *parquet.File) (names []string) {
+	for _, field := range f.Schema().Fields() {
+		names = append(names, field.Name())
+	}
+	return names
 }
 
 // columnOf returns a column of whole numbers, or, if they are not required, of
@@ -167,17 +184,31 @@ func columnOf(f *parquet.File, name string, numbers bool) (*parquetColumn, error
 	case !whole && kind != parquet.ByteArray:
 		return nil, fmt.Errorf("column %q is of the type %v: want texts or whole numbers", name, leaf.Node.Type())
 	}
-	c := &parquetColumn{name: name, index: leaf.ColumnIndex, physical: kind}
+	return newParquetColumn(name, leaf), nil
+}
+
+func newParquetColumn(name string, leaf parquet.LeafColumn) *parquetColumn {
+	c := &parquetColumn{name: name, index: leaf.ColumnIndex, physical: leaf.Node.Type().Kind()}
 	if logical := leaf.Node.Type().LogicalType(); logical != nil {
 		if integer, ok := logical.Value.(*format.IntType); ok {
 			c.unsigned = !integer.IsSigned
 		}
 	}
-	return c, nil
+	return c
 }
 
-// next returns the next value, which is valid until the next call.
+// next returns the next value, which must not be missing. It is valid until the next
+// call.
 func (c *parquetColumn) next() (parquet.Value, error) {
+	v, err := c.any()
+	if err == nil && v.IsNull() {
+		err = errors.New("a value is missing")
+	}
+	return v, err
+}
+
+// any returns the next value, which may be missing. It is valid until the next call.
+func (c *parquetColumn) any() (parquet.Value, error) {
 	for len(c.left) == 0 {
 		if c.values == nil {
 			parquet.Release(c.page)
@@ -201,10 +232,18 @@ func (c *parquetColumn) next() (parquet.Value, error) {
 	}
 	v := c.left[0]
 	c.left = c.left[1:]
-	if v.IsNull() {
-		return v, errors.New("a value is missing")
-	}
 	return v, nil
+}
+
+// row returns the row of the id in a value.
+func (c *parquetColumn) row(o *Options, table []byte, v parquet.Value) (int64, error) {
+	switch {
+	case c.physical == parquet.ByteArray:
+		return o.index(table, v.ByteArray())
+	case c.physical == parquet.Int64 && c.unsigned && v.Int64() < 0:
+		return o.unsigned(table, v.Uint64())
+	}
+	return o.signed(table, c.whole(v)), nil
 }
 
 func (c *parquetColumn) close() error {

@@ -20,6 +20,18 @@ type Options struct {
 	// benchmark's bags, about a byte each, or the lookups of a log, about four bytes
 	// each. Empty means os.TempDir.
 	TempDir string
+	// Columns names the columns of a wide log that hold ids: a log with a row for each
+	// sample. None means those with the names of Criteo's data sets and, in Parquet, the
+	// lists of whole numbers. TableOf holds the tables of features; a column is the feature
+	// of its name. A column without an entry is a table of its own.
+	Columns []string
+	TableOf map[string]string
+	// IDs is the form of the ids; empty means Decimal, and Hex in Criteo's format. If
+	// HashSize is not 0, ids are taken modulo the number of rows of their table: the one in
+	// Rows or, without an entry, HashSize.
+	IDs      IDs
+	HashSize int64
+	Rows     map[string]int64
 	// Progress, if not nil, is called with the bytes read so far and the bytes to read;
 	// a file that is read twice counts twice. Calls come from another goroutine, one at
 	// a time.
@@ -60,7 +72,7 @@ type source interface {
 }
 
 // Open opens a trace and reads it once, to find its tables. The file's first bytes
-// decide the format, not its name: a file of torch.save or CSV, either of them also
+// decide the format, not its name: a file of torch.save or of text, either of them also
 // compressed with gzip, or Parquet.
 // An error names the fault in the file and its place. Open and Next need memory for
 // the lookups of the largest table only.
@@ -77,8 +89,8 @@ func Open(path string, o Options) (*Reader, error) {
 }
 
 func open(path string, o Options) (source, error) {
-	if o.Batch < 0 {
-		return nil, fmt.Errorf("a batch of %d samples", o.Batch)
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -114,7 +126,7 @@ func open(path string, o Options) (source, error) {
 	case bytes.IndexByte(start, 0) >= 0:
 		return nil, errors.New("it is neither a file of torch.save nor CSV nor Parquet")
 	}
-	return openLog(f, o, csvRows)
+	return openLog(f, o, textRows)
 }
 
 // start returns the file's first bytes.

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -25,9 +26,11 @@ type Tables struct {
 // TableOptions state facts that a trace does not hold.
 type TableOptions struct {
 	// Rows holds the numbers of rows of tables by name; a name that is not in the trace is
-	// an error. A table without an entry is assumed to end with the highest index in the
-	// trace.
+	// an error. A table without an entry has Options.HashSize rows or, if that is 0, is
+	// assumed to end with the highest index in the trace.
 	Rows map[string]int64
+	// MoreRows allows Rows to have names that are not in the trace.
+	MoreRows bool
 	// Dim is the number of columns of all tables.
 	Dim int
 	// Keep, if not nil, is called with the number of each table, from 0, and its
@@ -43,7 +46,7 @@ func ReadTables(path string, opt Options, of TableOptions) (Tables, error) {
 		return Tables{}, err
 	}
 	defer r.Close()
-	if err := unknownRows(of.Rows, r.tables); err != nil {
+	if err := unknownRows(of.Rows, r.tables); err != nil && !of.MoreRows {
 		return Tables{}, fmt.Errorf("%s: %w", path, err)
 	}
 	var all Tables
@@ -56,7 +59,7 @@ func ReadTables(path string, opt Options, of TableOptions) (Tables, error) {
 		if err != nil {
 			return Tables{}, err
 		}
-		table, doubt, err := profile(t, Properties{Rows: of.Rows[t.Name], Dim: of.Dim})
+		table, doubt, err := profile(t, Properties{Rows: cmp.Or(of.Rows[t.Name], opt.HashSize), Dim: of.Dim})
 		if err != nil {
 			return Tables{}, fmt.Errorf("%s: %w", path, err)
 		}
