@@ -63,13 +63,12 @@ func (r *run) unfilled(s state, none bool) error {
 // their forms, or all placements were tried.
 func fitVariants(c *catalog, f *forms, ended func() bool) (parts []placed, none bool) {
 	variants := variantsOf(c, f)
-	chosen, ok := balanced(c, variants)
-	if !ok {
+	if _, _, ok := balanced(c, variants, 1); !ok {
 		return nil, !c.rules.EqualSlices // which may be cut into slices that were not tried
 	}
 	found, known := roomFor(c, variants, ended)
-	if !known && chosen != nil {
-		found = repaired(c, variants, chosen, ended)
+	if !known {
+		found = repaired(c, variants, ended)
 	}
 	return partsOf(c, found), known && len(found) == 0 && !c.rules.EqualSlices
 }

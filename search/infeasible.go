@@ -84,7 +84,7 @@ func infeasible(c *catalog, method Method, pieces, devices []int32, p int32) *In
 	e.DevicesNeeded, e.Reason = devicesNeeded(c.problem)
 	switch n := len(c.all); {
 	case e.DevicesNeeded == 0:
-	case e.DevicesNeeded <= n && method != Default:
+	case method != Default && columnsFit(c, n):
 		e.Reason = fmt.Sprintf("method %q finds no room for it, but method %q does", method, Default)
 	default:
 		e.Reason = fmt.Sprintf("all tables take %v of the %v that %s for them; %d devices would be enough",
@@ -115,8 +115,6 @@ func DevicesNeeded(p *problem.Problem) int {
 // the tables fit, and then bisected.
 func devicesNeeded(p *problem.Problem) (n int, reason string) {
 	c := newCatalog(p, nil)
-	whole := c.whole()
-	packables := packablesOf(c, whole)
 	least, most := 1, hardware.MaxDevices
 	for i := range p.Tables {
 		for _, d := range p.Tables[i].Constraint.Devices {
@@ -126,24 +124,12 @@ func devicesNeeded(p *problem.Problem) (n int, reason string) {
 	if t := p.Topology; t.Profile.NICGBps == 0 && t.DevicesPerHost > 0 {
 		most = t.DevicesPerHost
 	}
-	fits := func(n int) bool {
-		c.resize(n)
-		if bytes, ok := fewest(c, packables); !ok || bytes > c.room() {
-			return false
-		}
-		if p := newPacker(c, packables); !c.rules.EqualSlices && len(p.pour(p.order())) == 0 {
-			return true
-		}
-		return ladder(c, c.above(whole, c.budget), func(pieces []int32) bool {
-			_, failed := firstFit(c, pieces)
-			return failed == none
-		})
-	}
+	fits := func(n int) bool { return columnsFit(c, n) }
 	if least == 1 && fits(1) {
 		return 1, ""
 	}
 	if !fits(most) {
-		return 0, hopeless(c, whole, p.DeviceMemory())
+		return 0, hopeless(c, p.DeviceMemory())
 	}
 	low, high := max(1, least-1), min(max(2, least), most) // the tables do not fit on low devices
 	for !fits(high) {
@@ -159,21 +145,39 @@ func devicesNeeded(p *problem.Problem) (n int, reason string) {
 	return high, ""
 }
 
+// columnsFit resizes the catalog to n devices, and reports whether slices of columns
+// certainly fit: the pour or first fit places them, and method Default tries both.
+func columnsFit(c *catalog, n int) bool {
+	c.resize(n)
+	whole := c.whole()
+	packables := packablesOf(c, whole)
+	if bytes, ok := fewest(c, packables); !ok || bytes > c.room() {
+		return false
+	}
+	if p := newPacker(c, packables); !c.rules.EqualSlices && len(p.pour(p.order())) == 0 {
+		return true
+	}
+	return ladder(c, c.above(whole, c.budget), func(pieces []int32) bool {
+		_, failed := firstFit(c, pieces)
+		return failed == none
+	})
+}
+
 // hopeless says why even the largest cluster does not hold the tables. The catalog has
 // that cluster's size; fixed is the memory that a device of the actual cluster keeps
 // free.
-func hopeless(c *catalog, whole []int32, fixed problem.Memory) string {
+func hopeless(c *catalog, fixed problem.Memory) string {
 	var narrowest []int32
-	for _, l := range packablesOf(c, whole) {
+	for _, l := range packablesOf(c, c.whole()) {
 		narrowest = append(narrowest, even(c, &l, l.width/l.narrowest)...)
 	}
 	worst := slices.MaxFunc(narrowest, func(a, b int32) int { return cmp.Compare(c.pieces[a].bytes, c.pieces[b].bytes) })
 	k := &c.pieces[worst]
 	if k.bytes <= c.budget {
 		if len(c.all) < hardware.MaxDevices {
-			return fmt.Sprintf("profile %q has no network between hosts, and the %d devices of one host do not hold the tables", c.problem.Topology.Profile.Name, len(c.all))
+			return fmt.Sprintf("profile %q has no network between hosts, and no placement of slices of columns was found on the %d devices of one host", c.problem.Topology.Profile.Name, len(c.all))
 		}
-		return "no number of devices would be enough: some tables may only use certain devices, and do not fit there; allow more devices"
+		return "no placement of slices of columns was found for any number of devices: some tables may only use certain devices; allow more devices"
 	}
 	what := fmt.Sprintf("the narrowest slice (%d columns)", k.members[0].width)
 	if len(k.members) > 1 {

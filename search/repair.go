@@ -20,13 +20,19 @@ import (
 // table on all devices touches every device. The work is counted in devices touched, so
 // that a round takes about the same time for each problem.
 
+// hostShares are the shares of all host memory that a start fills at most. What is left
+// makes up for slices that fill no device to the byte.
+var hostShares = []float64{1, .99, .97, .94, .9, .8}
+
 const (
 	// repairRounds is the number of rounds, each with twice the work of the one before it.
-	repairRounds = 4
+	repairRounds = 5
 	// The first round touches repairWork devices, and repairPerTable more for each table.
 	repairWork, repairPerTable = 200_000, 200
 	// placesLooked is the number of places that a change compares.
 	placesLooked = 4
+	// bytesWeight is the weight of all bytes beside the bytes that overflow.
+	bytesWeight = .5
 )
 
 // repairer is an unfinished placement of variants.
@@ -40,18 +46,38 @@ type repairer struct {
 	held [][]int32
 	// over and hostOver are the bytes by which devices overflow.
 	over, hostOver int64
+	// taken and hostTaken are the bytes that all slices take. rate is how much HBM a byte
+	// of host memory is worth.
+	taken, hostTaken int64
+	rate             float64
 	// work is the number of devices touched.
 	work int64
 }
 
 // repaired returns a placement of the variants that fits. It is nil if the repair finds
 // none, or if ended returns true before.
-func repaired(c *catalog, variants [][]variant, chosen []*variant, ended func() bool) []placedSlice {
+func repaired(c *catalog, variants [][]variant, ended func() bool) []placedSlice {
 	r := &repairer{
 		spare: newSpare(c), variants: variants, draw: rand.New(rand.NewPCG(0, 0x726f6f6d)),
 		of: make([][]placedSlice, len(variants)), held: make([][]int32, len(c.all)),
 	}
-	r.start(chosen)
+	var best [][]placedSlice
+	least := math.Inf(1)
+	for _, share := range hostShares {
+		chosen, rate, ok := balanced(c, variants, share)
+		if !ok {
+			continue
+		}
+		if r.start(chosen); r.overflow() < least {
+			best, least, r.rate = slices.Clone(r.of), r.overflow(), rate
+		}
+		if least == 0 || rate == 0 {
+			break
+		}
+	}
+	for t := range best {
+		r.replace(int32(t), best[t])
+	}
 	for round := 0; r.overflow() > 0; round++ {
 		if len(c.all) == 1 || round == repairRounds || ended() {
 			return nil
@@ -65,6 +91,9 @@ func repaired(c *catalog, variants [][]variant, chosen []*variant, ended func() 
 // start places the chosen variants: what lies on all devices first, then what lies on
 // hosts, then the tables with the fewest places and the largest slices.
 func (r *repairer) start(chosen []*variant) {
+	for t := range r.of {
+		r.replace(int32(t), nil)
+	}
 	order := make([]int32, len(chosen))
 	for i := range order {
 		order[i] = int32(i)
@@ -81,6 +110,12 @@ func (r *repairer) start(chosen []*variant) {
 		v := chosen[t]
 		r.replace(t, r.cutToRoom(v, func(i int) (int, bool) { return i, i < v.places(r.c) }))
 	}
+}
+
+// energy is what the annealing lowers: the overflow, and a part of all bytes, so that
+// tables do not drift to variants that take more.
+func (r *repairer) energy() float64 {
+	return r.overflow() + bytesWeight*(float64(r.taken)+r.rate*float64(r.hostTaken))/float64(r.c.budget)
 }
 
 // overflow returns the bytes by which devices overflow, as shares of what a device has.
@@ -106,6 +141,8 @@ func (r *repairer) count(t int32, s placedSlice, sign int64) {
 		r.c.eachOf(s.variant.span, s.device, func(_ int, d int32) { r.over += sign * excess(r.free[d]) })
 		r.hostOver += sign * excess(r.host[s.device])
 	}
+	r.taken += sign * int64(r.c.devicesOf(s.variant.span)) * s.variant.bytes(s.width)
+	r.hostTaken += sign * s.variant.hostBytes(s.width)
 	sum(-1)
 	r.take(s, sign)
 	sum(1)
@@ -213,9 +250,9 @@ func (r *repairer) try(temperature float64, t int32, to []placedSlice) {
 	if to == nil {
 		return
 	}
-	before, was := r.overflow(), r.of[t]
+	before, was := r.energy(), r.of[t]
 	r.replace(t, to)
-	if !r.accepts(r.overflow()-before, temperature) {
+	if !r.accepts(r.energy()-before, temperature) {
 		r.replace(t, was)
 	}
 }
@@ -281,10 +318,10 @@ func (r *repairer) swap(temperature float64, t int32) {
 		return
 	}
 	x.device, y.device = y.device, x.device
-	before, was, wasOther := r.overflow(), r.of[t], r.of[u]
+	before, was, wasOther := r.energy(), r.of[t], r.of[u]
 	r.replace(t, a)
 	r.replace(u, b)
-	if !r.accepts(r.overflow()-before, temperature) {
+	if !r.accepts(r.energy()-before, temperature) {
 		r.replace(u, wasOther)
 		r.replace(t, was)
 	}

@@ -22,11 +22,12 @@ const (
 	// mostChoices is the largest number of choices of variants that are tried, and
 	// choiceLooks the most steps for listing the choices.
 	mostChoices, choiceLooks = 1 << 14, 1 << 18
-	// roomSteps is the most steps of the exhaustive search.
-	roomSteps = 400_000
+	// roomSteps is the most steps of the exhaustive search; a step looks at
+	// one place for a slice.
+	roomSteps = 4_000_000
 	// firstSteps is the number of steps for each choice in the first round; each round has
 	// stepsGrow times the number of the round before it.
-	firstSteps, stepsGrow = 200, 8
+	firstSteps, stepsGrow = 2_000, 8
 )
 
 // roomSearch is the exhaustive search for room.
@@ -164,16 +165,12 @@ func (e *roomSearch) pull() {
 
 // place places items[i:], and reports whether they fit.
 func (e *roomSearch) place(i int) bool {
-	if !e.plausible(i) {
+	if e.steps < 0 || !e.plausible(i) {
 		return false
 	}
 	if i == len(e.items) {
 		return true
 	}
-	if e.steps--; e.steps < 0 {
-		return false
-	}
-	e.all++
 	state := e.state(i)
 	if e.failed[state] {
 		return false
@@ -209,7 +206,9 @@ func (e *roomSearch) share(i, from int, width, n int32) bool {
 	if n == 0 {
 		return e.place(i + 1)
 	}
-	for at := from; at <= v.places(e.c)-int(n); at++ {
+	for at := from; at <= v.places(e.c)-int(n) && e.steps >= 0; at++ {
+		e.steps--
+		e.all++
 		device := v.place(e.c, at)
 		if at > from && e.sameRoom(v, v.place(e.c, at-1), device) {
 			continue

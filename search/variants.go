@@ -233,43 +233,42 @@ func cheapestIn(variants [][]variant, rate float64) (chosen []*variant, hbm, hos
 const mostRate = 1e12
 
 // balanced returns variants of the tables that take few bytes of HBM, and of host memory
-// at most what all devices together have. ok is false if a bound proves that no
-// placement fits: at some rate, the cheapest variants take more than all memory.
-func balanced(c *catalog, variants [][]variant) (chosen []*variant, ok bool) {
+// at most a share of what all devices together have. ok is false if a bound proves that
+// no placement fits: at some rate, the cheapest variants take more than all memory.
+func balanced(c *catalog, variants [][]variant, share float64) (chosen []*variant, rate float64, ok bool) {
 	for _, list := range variants {
 		if len(list) == 0 {
-			return nil, false
+			return nil, 0, false
 		}
 	}
-	n := int64(len(c.all))
-	room, hostRoom := n*c.budget, n*int64(c.problem.Topology.HostBudget())
+	room, hostRoom := float64(c.room()), float64(len(c.all))*float64(c.problem.Topology.HostBudget())
 	proven := func(rate float64, hbm, host int64) bool {
 		const rounding = 1e-9
-		return float64(hbm)+rate*float64(host) > (float64(room)+rate*float64(hostRoom))*(1+rounding)
+		return float64(hbm)+rate*float64(host) > (room+rate*hostRoom)*(1+rounding)
 	}
 	low, high := 0.0, mostRate
-	chosen, hbm, host := cheapestIn(variants, 0)
-	if proven(0, hbm, host) {
-		return nil, false
+	chosen, hbm, host := cheapestIn(variants, low)
+	if proven(low, hbm, host) {
+		return nil, 0, false
 	}
-	if host <= hostRoom {
-		return chosen, true
+	if float64(host) <= share*hostRoom {
+		return chosen, 0, true
 	}
 	chosen, hbm, host = cheapestIn(variants, high)
-	if host > hostRoom {
-		return nil, !proven(high, hbm, host)
+	if proven(high, hbm, host) {
+		return nil, 0, false
 	}
 	for range 60 {
 		middle := math.Sqrt(max(low, 1e-12) * high)
 		now, hbm, host := cheapestIn(variants, middle)
 		if proven(middle, hbm, host) {
-			return nil, false
+			return nil, 0, false
 		}
-		if host > hostRoom {
+		if float64(host) > share*hostRoom {
 			low = middle
 		} else {
 			high, chosen = middle, now
 		}
 	}
-	return chosen, true
+	return chosen, high, true
 }

@@ -232,6 +232,8 @@ func (a *app) explain(err error) ([]complaint, int) {
 		return []complaint{{plain(err), marked.hint}}, marked.code
 	case errors.As(err, &infeasible):
 		return []complaint{{infeasible.Error(), infeasibleHint(infeasible)}}, exitNo
+	case errors.As(err, &noType) && len(noType.NotSearched) > 0:
+		return []complaint{{err.Error(), "leave it out of --sharding-types"}}, exitNo
 	case errors.As(err, &noType):
 		return []complaint{{err.Error(), "allow table_wise and column_wise as well, with --sharding-types"}}, exitNo
 	case errors.As(err, &idle):

@@ -1,0 +1,67 @@
+package search
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// TestRepair repairs placements of 40 tables on two hosts of four devices with less and
+// less memory. Each placement must hold all columns of each table and fit. With host
+// memory, less HBM must be enough than all tables take in slices of columns.
+func TestRepair(t *testing.T) {
+	for seed := range uint64(4) {
+		p := drawn(rand.New(rand.NewPCG(seed, 21)).IntN, 8, 40)
+		p.Topology.Profile, p.Topology.DevicesPerHost = onHosts().Topology.Profile, 4
+		c := newCatalog(p, nil)
+		even := total(packablesOf(c, c.whole())) / int64(len(c.all))
+		p.Topology.HostMemory = unit.Bytes(even) * unit.Bytes(seed%2)
+		least := int64(0)
+		for budget := even * 6 / 5; budget > even/4; budget = budget * 9 / 10 {
+			leave(p, budget)
+			c := newCatalog(p, nil)
+			f := newForms(c, Options{ShardingTypes: problem.ShardingTypes()})
+			variants := variantsOf(c, &f)
+			if _, _, ok := balanced(c, variants, 1); !ok {
+				break
+			}
+			found := repaired(c, variants, never)
+			if found == nil {
+				continue
+			}
+			least = budget
+			checkSlices(t, c, found)
+		}
+		if least == 0 || least > even && seed%2 == 1 {
+			t.Errorf("seed %d: got placements with %d bytes of a device and more, want some with less than the %d that slices of columns take", seed, least, even)
+		}
+	}
+}
+
+// checkSlices fails if slices do not hold each column of each table once, or do not fit.
+func checkSlices(t *testing.T, c *catalog, list []placedSlice) {
+	t.Helper()
+	room, width := newSpare(c), make([]int, len(c.problem.Tables))
+	for _, s := range list {
+		room.take(s, 1)
+		width[c.pieces[s.variant.piece].members[0].table] += int(s.width) * problem.ColumnGranule
+	}
+	for i, w := range width {
+		if w != c.problem.Tables[i].Dim {
+			t.Errorf("got %d columns of table %d, want %d", w, i, c.problem.Tables[i].Dim)
+		}
+	}
+	if slices.Min(room.free) < 0 || slices.Min(room.host) < 0 {
+		t.Errorf("got %v and %v bytes free, want none below 0", room.free, room.host)
+	}
+	ledger := newLedger(c)
+	for _, p := range partsOf(c, list) {
+		ledger.count(&c.pieces[p.piece], p.device, 1)
+	}
+	if lack := ledger.lack(false); lack > 0 {
+		t.Errorf("got pieces that lack %d bytes, want pieces that fit", lack)
+	}
+}
