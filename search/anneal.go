@@ -279,12 +279,13 @@ func shapeStarts(a *annealing) []start {
 type anneal struct{}
 
 func (anneal) apply(r *run, s state) (state, error) {
-	if s.best.division == nil || len(r.catalog.all) < 2 || r.annealsOnce() {
+	one := len(r.catalog.all) == 1 // then slices can only be cut and joined where they lie
+	if s.best.division == nil || one && addsUp(r.scorer()) || r.annealsOnce() {
 		return s, nil
 	}
 	r.event.Phase = "anneal"
 	a := newAnnealing(r, s.best, r.forms.none())
-	if !addsUp(a.scorer) {
+	if !one && !addsUp(a.scorer) {
 		annealShapes(a)
 	}
 	// If a run among all forms is long anyway, it needs no run among slices of columns

@@ -85,6 +85,9 @@ func (o otherForms) apply(r *run, s state) (state, error) {
 		}
 	}
 	s, err := r.apply(o.stages, s)
+	if s.spare.division != nil {
+		s.best = cheaper(s.best, s.spare)
+	}
 	r.scorer().Reset()
 	return s, err
 }

@@ -22,10 +22,17 @@ type published struct {
 
 func (p published) apply(r *run, s state) (state, error) {
 	if p.repaired {
-		if !alsoPublished(s.forced) || r.annealsOnce() || r.status != Complete {
+		if !alsoPublished(s.forced) || r.status != Complete {
 			return s, nil
 		}
 		r.limit = r.most // the number of pieces limits the work
+		if r.annealsOnce() {
+			// The annealing among all forms goes on from the placement that it has.
+			before := s.best
+			s, err := p.search(r, s)
+			s.best, s.spare = before, s.best
+			return s, err
+		}
 	} else {
 		pieces, err := r.forced()
 		if err != nil {
@@ -33,6 +40,11 @@ func (p published) apply(r *run, s state) (state, error) {
 		}
 		s.forced = r.catalog.divide(pieces)
 	}
+	return p.search(r, s)
+}
+
+// search runs the published search on the pieces after forced splits.
+func (published) search(r *run, s state) (state, error) {
 	g := grid{rules: []rule{leastSoFar}, thresholds: thresholds(r.opt.Grid)}
 	known := permutations{}
 	s.starts, s.best = r.evaluate([]job{{s.forced, g}}, s.best, known)

@@ -42,6 +42,9 @@ type state struct {
 	starts []outcome
 	// further are other placements to anneal from.
 	further [][]placed
+	// spare is a placement that no stage goes on from, for the case that it stays the
+	// cheapest; its division is nil if there is none.
+	spare placement
 	// complete says that all placements of slices of columns were tried.
 	complete bool
 	// infeasible says why slices of columns alone do not fit; nil if they fit.

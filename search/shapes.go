@@ -243,7 +243,9 @@ func (b *builder) choose(k int32, strict bool) bool {
 		width = b.c.pieces[k].members[0].width / problem.ColumnGranule
 		narrowest = max(2, b.c.least(table)/problem.ColumnGranule)
 	}
-	for n := 1; n == 1 || n <= len(b.limits) && width/n >= narrowest; n *= 2 {
+	// On fewer devices than narrow slices, a device takes several.
+	most := max(len(b.limits), width*problem.ColumnGranule/laneWidths[0])
+	for n := 1; n == 1 || n <= most && width/n >= narrowest; n *= 2 {
 		if b.c.rules.EqualSlices && n > 1 && width%n != 0 {
 			break // nor do its multiples
 		}
