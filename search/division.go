@@ -50,7 +50,8 @@ type placement struct {
 func (c *catalog) entry(k, index int32) entry {
 	piece := &c.pieces[k]
 	e := entry{piece: k, index: index, bytes: piece.bytes, dims: piece.dims, item: none, class: piece.class}
-	e.bound = piece.devices != nil || c.rules.OneSlice
+	m := piece.members[0]
+	e.bound = piece.devices != nil || c.rules.OneSlice && m.width < c.problem.Tables[m.table].Dim
 	if len(piece.members) == 1 {
 		e.item = int32(piece.members[0].item)
 	}

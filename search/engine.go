@@ -106,6 +106,13 @@ func (h holders) drop(k *piece) {
 	}
 }
 
+// clear forgets all pieces.
+func (h holders) clear() {
+	for table, devices := range h {
+		h[table] = devices[:0]
+	}
+}
+
 // without returns the devices of a list that hold no slice of the piece's table. scratch
 // is used for the result.
 func (h holders) without(k *piece, devices, scratch []int32) []int32 {
@@ -160,10 +167,10 @@ func (m evenMover) propose(slot int32) bool {
 	if m.mixed && m.draw.IntN(reformEvery) == 0 {
 		return m.reform(slot)
 	}
-	switch m.draw.IntN(8) {
-	case 0, 1, 2:
+	switch change := m.draw.IntN(20); { // a recut touches more devices than the others
+	case change < 9:
 		return m.move(slot)
-	case 3, 4, 5:
+	case change < 18:
 		return m.swap(slot)
 	}
 	return m.recut(slot)

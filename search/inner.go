@@ -408,7 +408,7 @@ func (w *worker) assign(s *division, devices []int32) {
 func (w *worker) clear(entries int) {
 	w.scorer.Reset()
 	clear(w.devices)
-	clear(w.holders)
+	w.holders.clear()
 	w.trail.reset()
 	if w.ordered != nil {
 		w.ordered.fill(w.devices)
