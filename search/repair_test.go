@@ -3,6 +3,7 @@ package search
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -63,5 +64,24 @@ func checkSlices(t *testing.T, c *catalog, list []placedSlice) {
 	}
 	if lack := ledger.lack(false); lack > 0 {
 		t.Errorf("got pieces that lack %d bytes, want pieces that fit", lack)
+	}
+}
+
+// TestUnprovenIsSaid: an error says that nothing fits only if that is proven.
+func TestUnprovenIsSaid(t *testing.T) {
+	const proven, open = "the tables do not fit with row_wise, data_parallel", "the search found no placement with row_wise, data_parallel"
+	types := []string{"row_wise", "data_parallel"}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&Infeasible{Tried: types, Proven: true, Reason: "why"}, "why; " + proven + " either"},
+		{&Infeasible{Tried: types, Reason: "why"}, "why; " + open + " either, but did not try all"},
+		{&NoShardingType{ShardingTypes: types, Proven: true, Tables: []string{"A"}}, proven + ": each table"},
+		{&NoShardingType{ShardingTypes: types, Tables: []string{"A"}}, open + ", but did not try all: each table"},
+	} {
+		if got := c.err.Error(); !strings.Contains(got, c.want) {
+			t.Errorf("got %q, want it to contain %q", got, c.want)
+		}
 	}
 }

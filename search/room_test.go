@@ -3,6 +3,7 @@ package search_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -225,17 +226,26 @@ func sum(list []int64) (total int64) {
 // plans reports whether the default method finds a placement among all sharding types.
 func plans(t *testing.T, p *problem.Problem) bool {
 	t.Helper()
+	fits, _ := plansOrProves(t, p)
+	return fits
+}
+
+// plansOrProves also reports whether the search proved that there is no placement.
+func plansOrProves(t *testing.T, p *problem.Problem) (fits, proven bool) {
+	t.Helper()
 	newScorer := formsFactory(p, true)
 	r, err := search.Run(context.Background(), p, newScorer, search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 1, Brief: true, MaxEvaluations: 200})
 	if !planned(t, err) {
-		return false
+		var infeasible *search.Infeasible
+		return false, errors.As(err, &infeasible) && infeasible.Proven
 	}
 	checkPlacement(t, p, newScorer, problem.ShardingTypes(), r)
-	return true
+	return true, false
 }
 
 // TestFindsWhatFits draws small problems and finds the least memory of each. The search
-// must find a placement with that memory and with more, and none with less.
+// must find a placement with that memory and with more, and prove that there is none
+// with less.
 func TestFindsWhatFits(t *testing.T) { findsWhatFits(t, 20, 3, 4, 16) }
 
 func findsWhatFits(t *testing.T, problems, devices, tables, dim int) {
@@ -246,8 +256,9 @@ func findsWhatFits(t *testing.T, problems, devices, tables, dim int) {
 			budget int64
 			fits   bool
 		}{{least - 1, false}, {least, true}, {least + least/100, true}, {least + least/10, true}} {
-			if got := plans(t, give(p, c.budget)); got != c.fits {
-				t.Errorf("seed %d: got a placement in %d bytes: %t, want %t; the least is %d", seed, c.budget, got, c.fits, least)
+			if got, proven := plansOrProves(t, give(p, c.budget)); got != c.fits || proven == c.fits {
+				t.Errorf("seed %d: got a placement in %d bytes: %t, a proof that there is none: %t, want %t, %t; the least is %d",
+					seed, c.budget, got, proven, c.fits, !c.fits, least)
 			}
 		}
 	}
