@@ -488,6 +488,28 @@ func TestJoined(t *testing.T) {
 	}
 }
 
+// HugeCTR has no slices of a table on one GPU, so the export joins them and says so.
+func TestHugeCTRJoinsSlices(t *testing.T) {
+	for _, python := range []bool{false, true} {
+		p := cluster(t, 2, 2)
+		var tables []plan.Table
+		var shards []plan.Shard
+		for i := range int64(4) {
+			shards = append(shards, plan.Shard{Rows: span(0, 10), Columns: span(4*i, 4*i+4), Device: int(i / 2), Tier: plan.HBM})
+		}
+		add(p, &tables, plan.Table{Name: "t", Rows: 10, Dim: 16, ShardingType: plan.ColumnWise, Shards: shards})
+		var said []string
+		var out bytes.Buffer
+		if err := HugeCTR(&out, plan.Of(p, tables), Options{Python: python, OnWarning: func(message string) { said = append(said, message) }}); err != nil {
+			t.Fatal(err)
+		}
+		const want = "the slices on a GPU were joined for 1 of 1 tables"
+		if len(said) != 1 || !strings.Contains(said[0], want) || !strings.Contains(out.String(), want) {
+			t.Errorf("python %v: got warnings %q, want one with %q, in the file, too:\n%s", python, said, want, out.String())
+		}
+	}
+}
+
 // faultsOf returns the errors of an export, one a line with its hint.
 func faultsOf(t *testing.T, err error) string {
 	t.Helper()

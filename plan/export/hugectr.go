@@ -36,13 +36,16 @@ const (
 // the tables. If HugeCTR has no form for some tables, it fails with an *input.Errors that
 // names all of them, and writes nothing. Other errors are those of w.
 func HugeCTR(w io.Writer, pl *plan.Plan, opt Options) error {
-	e := &hugectr{plan: pl}
+	e := &hugectr{plan: pl, onWarning: opt.OnWarning}
 	e.proven(pl)
 	if len(e.list) == 0 {
 		one := *pl
 		one.Tables = slices.Clone(pl.Tables)
 		for i := range one.Tables {
 			one.Tables[i].Shards = oneADevice(&one.Tables[i])
+			if len(one.Tables[i].Shards) < len(pl.Tables[i].Shards) {
+				e.joined = append(e.joined, pl.Tables[i].Name)
+			}
 		}
 		e.broken = e.rules(&one, problem.HugeCTR.Rules())
 		e.matrix = make([][]string, pl.Cluster.Devices)
@@ -68,6 +71,21 @@ type hugectr struct {
 	broken map[string]bool
 	mp     []sliced
 	dp     []string
+	// joined are the names of the tables whose slices on a device become one slice.
+	joined    []string
+	onWarning func(message string)
+}
+
+// warnings returns what HugeCTR does in another way than the plan, and passes it on.
+func (e *hugectr) warnings() (all []string) {
+	if len(e.joined) == 0 {
+		return nil
+	}
+	warning := fmt.Sprintf("HugeCTR has one slice of a table on a GPU: the slices on a GPU were joined for %d of %d tables, %s; predicted times are of the plan as it was; plan with --for hugectr", len(e.joined), len(e.plan.Tables), names(e.joined))
+	if e.onWarning != nil {
+		e.onWarning(warning)
+	}
+	return []string{warning}
 }
 
 // inHugeCTR says how to make a plan that HugeCTR has a form for.
@@ -206,7 +224,9 @@ func (e *hugectr) writeJSON(w io.Writer) error {
 		out.value([]any{name, tables})
 	})
 	out.text("\n  ],\n  \"provenance\": ")
-	out.value(provenanceOf(e.plan))
+	provenance := provenanceOf(e.plan)
+	provenance.Warnings = append(provenance.Warnings, e.warnings()...)
+	out.value(provenance)
 	out.text("\n}\n")
 	return out.flush()
 }
@@ -250,6 +270,11 @@ func (e *hugectr) writePython(w io.Writer) error {
 		fmt.Fprintf(out.w, ".\n# Predicted cost %v, by a model trained on SIMULATED kernels.\n", *p.Cost)
 	default:
 		fmt.Fprintf(out.w, ".\n# Predicted cost %v.\n", *p.Cost)
+	}
+	for _, warning := range e.warnings() {
+		out.text("# ")
+		out.value(warning)
+		out.text("\n")
 	}
 	out.text("shard_matrix = [\n")
 	for _, held := range e.matrix {
