@@ -53,7 +53,7 @@ func parquetRows(f *file, l *log) (err error) {
 	if err != nil {
 		return cut(err)
 	}
-	if isLong(parquetNames(opened)) {
+	if len(l.opt.Columns) == 0 && isLong(parquetNames(opened)) {
 		return parquetLookups(f, in, opened, l)
 	}
 	return listRows(l, f, in, opened)

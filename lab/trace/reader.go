@@ -113,6 +113,9 @@ func open(path string, o Options) (source, error) {
 	}
 	switch {
 	case bytes.HasPrefix(start, []byte(zipEntry)) || bytes.HasPrefix(start, []byte("\x80")):
+		if len(o.Columns) > 0 || o.IDs != "" || o.HashSize > 0 {
+			return nil, errors.New("a file of torch.save has the rows of its tables and no columns: leave out the columns, the form of ids and the hash size")
+		}
 		return openLookups(f, o)
 	case bytes.HasPrefix(start, []byte("PAR1")):
 		if f.gzip {

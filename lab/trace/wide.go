@@ -160,7 +160,7 @@ func textRows(f *file, l *log) error {
 	for i, field := range fields {
 		names[i] = string(bytes.TrimSpace(field))
 	}
-	if len(l.opt.Columns) == 0 && !slices.ContainsFunc(names, criteoNames.MatchString) || isLong(names) {
+	if len(l.opt.Columns) == 0 && (isLong(names) || !slices.ContainsFunc(names, criteoNames.MatchString)) {
 		return longRows(l, lines, names)
 	}
 	columns, err := l.idColumns(names, func(i int) bool { return criteoNames.MatchString(names[i]) })

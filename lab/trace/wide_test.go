@@ -105,6 +105,25 @@ func TestWideLogs(t *testing.T) {
 	}
 }
 
+// TestColumnsOfAnyLog: columns that are named are read, also in a log that has those of a
+// log of lookups; a file that has no columns refuses them.
+func TestColumnsOfAnyLog(t *testing.T) {
+	log := write(t, "log.csv", []byte("sample,table,index\n0,7,3\n1,8,3\n"))
+	got, err := readAll(log, Options{Columns: []string{"index"}})
+	if err != nil || len(got) != 1 || got[0].Name != "index" || got[0].Samples != 2 {
+		t.Errorf("got %v and error %v, want the table index of 2 samples", got, err)
+	}
+	torch, err := filepath.Glob("testdata/*.pt")
+	if err != nil || len(torch) == 0 {
+		t.Fatalf("got files %v and error %v", torch, err)
+	}
+	for _, o := range []Options{{Columns: []string{"a"}}, {IDs: Hex}, {HashSize: 10}} {
+		if _, err := readAll(torch[0], o); err == nil || !strings.Contains(err.Error(), "leave out the columns") {
+			t.Errorf("%+v: got error %v, want one that refuses the option", o, err)
+		}
+	}
+}
+
 // TestEmptySamples: a row without ids is a sample, and a column without ids a table.
 func TestEmptySamples(t *testing.T) {
 	got, err := ReadTables(write(t, "wide.csv", []byte("C1,C2\n,\n3,\n,\n,\n")), Options{}, TableOptions{Dim: 4})
