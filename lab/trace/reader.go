@@ -113,10 +113,7 @@ func open(path string, o Options) (source, error) {
 	}
 	switch {
 	case bytes.HasPrefix(start, []byte(zipEntry)) || bytes.HasPrefix(start, []byte("\x80")):
-		if len(o.Columns) > 0 || o.IDs != "" || o.HashSize > 0 {
-			return nil, errors.New("a file of torch.save has the rows of its tables and no columns: leave out the columns, the form of ids and the hash size")
-		}
-		return openLookups(f, o)
+		return openTensors(f, o)
 	case bytes.HasPrefix(start, []byte("PAR1")):
 		if f.gzip {
 			return nil, errors.New("a compressed Parquet file: uncompress it with gunzip")
@@ -130,6 +127,14 @@ func open(path string, o Options) (source, error) {
 		return nil, errors.New("it is neither a file of torch.save nor CSV nor Parquet")
 	}
 	return openLog(f, o, textRows)
+}
+
+// openTensors opens a file of torch.save. It has rows of tables, and no columns.
+func openTensors(f *file, o Options) (source, error) {
+	if len(o.Columns) > 0 || o.IDs != "" || o.HashSize > 0 {
+		return nil, errors.New("a file of torch.save has the rows of its tables and no columns: leave out the columns, the form of ids and the hash size")
+	}
+	return openLookups(f, o)
 }
 
 // start returns the file's first bytes.
