@@ -1,7 +1,6 @@
 package neuroshard
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 
@@ -46,7 +45,8 @@ func Alternatives(pl *plan.Plan, p *problem.Problem, opt Options) (cost unit.Mil
 	if err := priceable(pl, prices); err != nil {
 		return 0, nil, err
 	}
-	m := &mover{plan: pl, problem: p, prices: prices, types: opt.Search.ShardingTypes, scorer: prices.NewScorer(), used: make([]problem.Memory, p.Topology.Devices)}
+	m := &mover{plan: pl, problem: p, prices: prices, types: opt.Search.ShardingTypes, scorer: prices.NewScorer(), used: make([]usage, p.Topology.Devices)}
+	m.budget, m.host = p.ShardBudget(), p.HostBudget()
 	for i := range pl.Tables {
 		m.place(i, pl.Tables[i].ShardingType, pl.Tables[i].Shards, +1)
 	}
@@ -76,8 +76,22 @@ type mover struct {
 	// types are the sharding types allowed; all if it is empty.
 	types  []problem.ShardingType
 	scorer search.Scorer
-	// used are the bytes of the shards on each device.
-	used []problem.Memory
+	// used are the bytes of the shards on each device, and over is the number of devices that
+	// hold more than budget or host allow.
+	used         []usage
+	over         int
+	budget, host unit.Bytes
+}
+
+// usage is the bytes that shards take on a device, and in its host's memory.
+type usage struct{ device, host unit.Bytes }
+
+// exceeds returns 1 if a device holds more than it may, else 0.
+func (m *mover) exceeds(u *usage) int {
+	if u.device > m.budget || u.host > m.host {
+		return 1
+	}
+	return 0
 }
 
 // place adds the shards of table i to the placement, or takes them away if sign is -1.
@@ -89,8 +103,11 @@ func (m *mover) place(i int, shardingType problem.ShardingType, shards []plan.Sh
 			first, last = 0, len(m.used)-1
 		}
 		for d := first; d <= last; d++ {
-			m.used[d].Weights += sign * memory.Tables()
-			m.used[d].Host += sign * memory.Host
+			u := &m.used[d]
+			was := m.exceeds(u)
+			u.device += sign * memory.Tables()
+			u.host += sign * memory.Host
+			m.over += m.exceeds(u) - was
 		}
 		// Blocks of one slice are one item.
 		if k > 0 && shardingType.ByRows() && s.Columns == shards[k-1].Columns {
@@ -141,7 +158,7 @@ func (m *mover) cheapest(tables []int, places iter.Seq[place]) Alternative {
 		for _, i := range tables {
 			m.place(i, other.shardingType, m.resized(i, other), +1)
 		}
-		if m.fits() {
+		if m.over == 0 {
 			if cost := unit.Millis(m.scorer.Cost()); best.Shards == nil || cost < best.Cost {
 				best = Alternative{ShardingType: other.shardingType, Shards: other.shards, Cost: cost}
 			}
@@ -166,12 +183,6 @@ func (m *mover) resized(i int, other place) []plan.Shard {
 	whole := m.problem.Whole(i)
 	s.Rows, s.Columns = whole.Rows, whole.Columns
 	return []plan.Shard{s}
-}
-
-// fits reports whether every device holds its shards.
-func (m *mover) fits() bool {
-	budget, host := m.problem.ShardBudget(), m.problem.HostBudget()
-	return !slices.ContainsFunc(m.used, func(u problem.Memory) bool { return u.Weights > budget || u.Host > host })
 }
 
 // allows reports whether table i may have the sharding type.
@@ -200,13 +211,22 @@ func (m *mover) devices(i, width int, form problem.Form) []int {
 	}
 	busy := make([]float64, len(order))
 	m.scorer.ComputeWith(m.scorer.Item(i, width, form), order, busy)
-	with := make(map[int]float64, len(order))
-	devices := make([]int, len(order))
+	var devices []int // the least busy so far, in order
+	least := make([]float64, 0, mostTried+1)
 	for k, d := range order {
-		devices[k], with[int(d)] = int(d), busy[k]
+		if len(least) == mostTried && busy[k] >= least[mostTried-1] {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(least, busy[k], func(a, b float64) int {
+			if a <= b { // behind equal ones
+				return -1
+			}
+			return 1
+		})
+		least, devices = slices.Insert(least, at, busy[k]), slices.Insert(devices, at, int(d))
+		least, devices = least[:min(mostTried, len(least))], devices[:min(mostTried, len(devices))]
 	}
-	slices.SortStableFunc(devices, func(a, b int) int { return cmp.Compare(with[a], with[b]) })
-	return devices[:min(mostTried, len(devices))]
+	return devices
 }
 
 // moves yields the other devices for a whole table.

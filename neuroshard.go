@@ -9,7 +9,8 @@
 //	problem -> feature -> cost -> search -> plan
 //
 // Prices is the choice of the cost model. Evaluate validates and judges a placement that
-// was made elsewhere, and Price estimates the times of a plan.
+// was made elsewhere, Price estimates the times of a plan, and Alternatives says for each
+// table which other place would be the cheapest.
 package neuroshard
 
 import (

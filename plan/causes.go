@@ -26,7 +26,7 @@ import (
 // causes reports what has changed since the plan was made, in front of all other violations,
 // and returns the devices as they would be counted without the changes.
 func (v *validator) causes(counted []Device) []Device {
-	if len(counted) != len(v.pl.Devices) {
+	if len(counted) != len(v.pl.Devices) || len(counted)*len(v.pl.Tables) > mostShares {
 		return counted
 	}
 	before := *v.p
@@ -44,6 +44,9 @@ func (v *validator) causes(counted []Device) []Device {
 	v.found = slices.Insert(v.found, 0, c.found...)
 	return c.counted
 }
+
+// mostShares bounds the tables times the devices that causes looks at.
+const mostShares = 1 << 25
 
 // changes looks for changes of tables.
 type changes struct {

@@ -143,6 +143,7 @@ func check(pl *Plan) []Violation {
 // that are listed twice.
 func (v *validator) listed() []int {
 	seen, shards := make(map[string]bool, len(v.pl.Tables)), make([]int, len(v.pl.Devices))
+	everywhere := 0
 	for i := range v.pl.Tables {
 		t := &v.pl.Tables[i]
 		if seen[t.Name] {
@@ -150,12 +151,16 @@ func (v *validator) listed() []int {
 		}
 		seen[t.Name] = true
 		for _, s := range t.Shards {
-			for d := range shards {
-				if s.Device == d || s.Device == replicated {
-					shards[d]++
-				}
+			switch {
+			case s.Device == replicated:
+				everywhere++
+			case s.Device >= 0 && s.Device < len(shards):
+				shards[s.Device]++
 			}
 		}
+	}
+	for d := range shards {
+		shards[d] += everywhere
 	}
 	return shards
 }

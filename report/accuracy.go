@@ -136,4 +136,4 @@ func LearningCurve(w io.Writer, points []train.CurvePoint, opt Options) error {
 	return p.err
 }
 
-func hundredths(v float64) string { return fmt.Sprintf("%.2f", v) }
+func hundredths(v float64) string { return unsigned(fmt.Sprintf("%.2f", v)) }
