@@ -1,0 +1,87 @@
+"""The bytes that a plan counts for pooled vectors are those that TorchRec allocates.
+
+``pytest tests/test_torchrec_memory.py -s`` prints both.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
+
+from conftest import python
+from torchrec_binary import binary, neuroshard
+
+__all__ = ["binary"]
+
+RANKS = Path(__file__).parent / "torchrec_memory.py"
+
+OPTIONS = ("ranks", "batch", "dim", "tables", "rows", "pooling")
+CASES = {
+    # The batch is that of a rank.
+    "table_wise": (2, 512, 64, 4, 100, 1),
+    "more lookups": (2, 512, 64, 4, 100, 20),
+    "row_wise": (2, 512, 64, 4, 1000, 1),
+    "data_parallel": (2, 128, 64, 4, 5000, 1),
+    "one rank": (1, 512, 64, 4, 100, 1),
+    "four ranks": (4, 256, 64, 8, 100, 1),
+}
+
+
+@pytest.fixture(scope="module")
+def found(binary: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    """Returns, by case, what the plan states of each device, and what its rank took."""
+    folder = tmp_path_factory.mktemp("memory")
+    cases = {name: dict(zip(OPTIONS, values, strict=True)) for name, values in CASES.items()}
+    for name, case in cases.items():
+        case["replicated"] = name == "data_parallel"
+    (folder / "cases.json").write_text(json.dumps(cases))
+    for name, case in cases.items():
+        tables = {
+            "format": "neuroshard-tables",
+            "version": 1,
+            "batch": case["batch"] * case["ranks"],
+            "tables": [
+                {
+                    "name": f"t{i}",
+                    "module": "ebc",
+                    "rows": case["rows"],
+                    "dim": case["dim"],
+                    "features": [{"name": f"f{i}", "pooling_factor": case["pooling"]}],
+                    "optimizer": "sgd",
+                }
+                for i in range(case["tables"])
+            ],
+        }
+        (folder / "tables.json").write_text(json.dumps(tables))
+        only = name if name in ("row_wise", "data_parallel") else "table_wise"
+        cluster = ("--devices", str(case["ranks"]), "--device", "a100-80", "--batch")
+        cluster += (str(tables["batch"]), "--sharding-types", only)
+        neuroshard(binary, "plan", "tables.json", *cluster, "-o", f"plan-{name}.json", cwd=folder)
+    taken: dict[str, list[Any]] = {name: [] for name in CASES}
+    groups = sorted({case["ranks"] for case in cases.values()})
+    done = python(str(RANKS), str(folder), *map(str, groups))
+    assert done.returncode == 0, done.stderr.decode()
+    for name, case in cases.items():
+        plan = json.loads((folder / f"plan-{name}.json").read_text())
+        for rank in range(case["ranks"]):
+            took = json.loads((folder / f"memory-{case['ranks']}-{rank}.json").read_text())
+            taken[name].append((plan["devices"][rank]["memory"], took[name]))
+    return taken
+
+
+# The bytes of pooled vectors and dense gradients are more than nine tenths of what the
+# ranks take in these cases; the rest are indices, which plans count with buffers that only
+# GPUs need.
+@pytest.mark.parametrize("name", list(CASES))
+def test_pooled_vectors_are_counted_as_allocated(found: dict[str, list[Any]], name: str) -> None:
+    for memory, took in found[name]:
+        vectors = memory["outputs_bytes"] + memory["gradients_bytes"] + memory["received_bytes"]
+        print(f"{name}: plan {vectors} + {memory['indices_bytes']} of indices, taken {took}")
+        assert took <= 1.01 * (vectors + memory["indices_bytes"])
+        if name != "more lookups":
+            assert vectors <= took
