@@ -33,7 +33,7 @@ from neuroshard_torchrec import (
     load_plan,
 )
 from neuroshard_torchrec import binary as program
-from neuroshard_torchrec._torchrec import ShardingEnv, check_version
+from neuroshard_torchrec._torchrec import TOGETHER, ShardingEnv, check_versions
 
 __all__ = ["binary"]
 
@@ -113,14 +113,21 @@ def test_whole_tables_and_slices_unless_types_are_given(binary: str, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "want"),
     [
-        ([], "--sharding-types table_wise,column_wise"),
-        (["--model", "torchrec"], "--sharding-types table_wise,column_wise --model torchrec"),
-        (["--sharding-types", "all"], "--sharding-types all"),
-        (["--seed", "1", "--sharding-types=row_wise"], "--seed 1 --sharding-types=row_wise"),
+        ([], "--for torchrec -o X --sharding-types table_wise,column_wise"),
+        (["--seed", "1"], "--for torchrec -o X --sharding-types table_wise,column_wise --seed 1"),
+        (["--sharding-types", "all"], "--for torchrec -o X --sharding-types all"),
+        (
+            ["--seed", "1", "--sharding-types=grid"],
+            "--for torchrec -o X --seed 1 --sharding-types=grid",
+        ),
+        (["--for=hugectr"], "-o X --sharding-types table_wise,column_wise --for=hugectr"),
     ],
 )
-def test_the_types_that_are_asked_for(tmp_path: Path, arguments: list[str], want: str) -> None:
-    body = 'while [ "$1" != -o ]; do shift; done; shift 2; echo "<$*>" >&2; exit 2'
+def test_the_types_and_the_engine_that_are_asked_for(
+    tmp_path: Path, arguments: list[str], want: str
+) -> None:
+    skip = 'while [ "$1" != --device ]; do shift; done; shift 2'
+    body = f"{skip}; echo \"<$*>\" | sed 's/-o [^ ]*/-o X/' >&2; exit 2"
     with pytest.raises(BinaryError, match=re.escape(f"<{want}>")):
         planner(binary=script(tmp_path, body), arguments=arguments).plan(MODEL)
 
@@ -292,9 +299,17 @@ def test_errors_with_their_hints() -> None:
     assert len(many.problems) == 60
 
 
-@pytest.mark.parametrize("version", ["1.6.0", "1.6.1", "1.6.1+cpu"])
-def test_versions_that_are_supported(version: str) -> None:
-    check_version(version)
+@pytest.mark.parametrize(
+    "versions",
+    [
+        ("1.6.0",),
+        ("1.6.1", "2.11.0", "1.6.0"),
+        ("1.6.1+cpu", "2.11.0+cpu", "1.6.1+cu130"),
+        ("1.6.1", "2.11.0", None),
+    ],
+)
+def test_versions_that_are_supported(versions: tuple[str | None, ...]) -> None:
+    check_versions(*versions)
 
 
 @pytest.mark.parametrize(
@@ -310,8 +325,39 @@ def test_versions_that_are_supported(version: str) -> None:
 )
 def test_versions_that_are_not(version: str | None, part: str) -> None:
     with pytest.raises(TorchRecVersionError, match=part) as e:
-        check_version(version)
+        check_versions(version)
     assert "hint: install" in str(e.value) and neuroshard_torchrec.SUPPORTED in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("pytorch", "fbgemm", "parts"),
+    [
+        ("2.15.0", "1.6.0", ["PyTorch 2.15.0 does not belong to TorchRec 1.6.1, 2.11 does"]),
+        ("2.11.0", "1.9.0", ["FBGEMM 1.9.0 does not belong to TorchRec 1.6.1, 1.6 does"]),
+        ("2.15.0", "1.9.0", ["PyTorch 2.15.0 does", "FBGEMM 1.9.0 does"]),
+        ("2.1.1", "1.6.0", ["PyTorch 2.1.1 does"]),
+    ],
+)
+def test_versions_that_do_not_belong_together(pytorch: str, fbgemm: str, parts: list[str]) -> None:
+    with pytest.raises(TorchRecVersionError) as e:
+        check_versions("1.6.1", pytorch, fbgemm)
+    assert "hint: install what belongs together: pip install" in str(e.value)
+    for part in parts:
+        assert part in str(e.value)
+
+
+def test_installing_takes_versions_that_belong_together() -> None:
+    project = (Path(__file__).parent.parent / "pyproject.toml").read_text()
+    (extra,) = re.findall(r"^torchrec = \[(.*)\]$", project, re.MULTILINE)
+    asked = dict(re.findall(r'"([a-z-]+)>=([0-9.]+),', extra))
+    (own,) = TOGETHER
+    assert asked == {
+        "torchrec": own,
+        "torch": TOGETHER[own]["PyTorch"],
+        "fbgemm-gpu": TOGETHER[own]["FBGEMM"],
+    }
+    below = dict(re.findall(r'"([a-z-]+)>=[0-9.]+,<([0-9.]+)"', extra))
+    assert below == {"torchrec": "1.7", "torch": "2.12", "fbgemm-gpu": "1.7"}
 
 
 def test_another_torchrec_is_reported_on_import() -> None:

@@ -1,16 +1,19 @@
 """All that is used of TorchRec: no other file of this package imports it.
 
 TorchRec's modules and plans are not a stable interface, so its version is checked
-before anything of it is imported. ``OLDEST`` and ``NEWEST`` are the range; widen it
-only together with the tests, which run the pinned version of constraints.txt.
+before anything of it is imported, and with it those of PyTorch and FBGEMM, which each
+have one release for a release of TorchRec. ``OLDEST`` and ``NEWEST`` are TorchRec's
+range; widen it only together with ``TOGETHER``, with pyproject.toml and with the tests,
+which run the pinned versions of constraints.txt.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import metadata
+from dataclasses import dataclass, fields
+from importlib import metadata, util
+from inspect import signature
 from typing import Any
 
 from torch import nn
@@ -26,27 +29,52 @@ NEWEST = (1, 6)
 SUPPORTED = "1.6"
 """The range in words."""
 
+TOGETHER = {"1.6": {"PyTorch": "2.11", "FBGEMM": "1.6"}}
+"""The releases of PyTorch and FBGEMM that belong to each release of TorchRec."""
+
+INSTALL = (
+    "install what belongs together: "
+    'pip install "torch==2.11.*" "fbgemm-gpu==1.6.*" "torchrec==1.6.*"'
+)
+
 
 class TorchRecVersionError(ImportError):
-    """TorchRec is not installed, or its version is outside the supported range."""
+    """TorchRec, PyTorch or FBGEMM is not installed, or its version is not supported."""
 
 
-def check_version(version: str | None) -> None:
-    """Raises TorchRecVersionError unless the version, None where TorchRec is not
-    installed, is in the supported range."""
-    install = f"install it with the PyTorch and FBGEMM that belong to it: torchrec=={SUPPORTED}.*"
-    if version is None:
-        raise TorchRecVersionError(f"TorchRec is not installed\n  hint: {install}")
-    match = re.match(r"(\d+)\.(\d+)", version)
-    if match is None or not OLDEST <= (int(match[1]), int(match[2])) <= NEWEST:
+def check_versions(
+    torchrec: str | None, pytorch: str | None = None, fbgemm: str | None = None
+) -> None:
+    """Raises TorchRecVersionError unless the version of TorchRec, None where it is not
+    installed, is in the supported range, and the other two belong to it. None for one of
+    these two is a version that is not known."""
+    if torchrec is None:
+        raise TorchRecVersionError(f"TorchRec is not installed\n  hint: {INSTALL}")
+    release = _release(torchrec)
+    number = tuple(map(int, release.split("."))) if release else ()
+    if not OLDEST <= number <= NEWEST:
         raise TorchRecVersionError(
-            f"TorchRec {version} is not supported, only {SUPPORTED}\n  hint: {install}"
+            f"TorchRec {torchrec} is not supported, only {SUPPORTED}\n  hint: {INSTALL}"
         )
+    wrong = [
+        f"{name} {version} does not belong to TorchRec {torchrec}, {TOGETHER[release][name]} does"
+        for name, version in (("PyTorch", pytorch), ("FBGEMM", fbgemm))
+        if version is not None and _release(version) != TOGETHER[release][name]
+    ]
+    if wrong:
+        raise TorchRecVersionError(f"{'; '.join(wrong)}\n  hint: {INSTALL}")
 
 
-def installed_version() -> str | None:
-    """Returns TorchRec's version without importing it, None if it is not installed."""
-    for name in ("torchrec", "torchrec-nightly"):
+def _release(version: str) -> str:
+    """Returns major and minor of a version, "" of a text that is none."""
+    match = re.match(r"(\d+)\.(\d+)", version)
+    return f"{match[1]}.{match[2]}" if match else ""
+
+
+def installed_version(*names: str) -> str | None:
+    """Returns the version of the first of these packages that is installed, without
+    importing it, None if none is."""
+    for name in names:
         try:
             return metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -54,10 +82,21 @@ def installed_version() -> str | None:
     return None
 
 
-check_version(installed_version())
+def _check_installed() -> None:
+    fbgemm = installed_version("fbgemm-gpu", "fbgemm-gpu-cpu", "fbgemm-gpu-nightly")
+    torchrec = installed_version("torchrec", "torchrec-nightly")
+    check_versions(torchrec, installed_version("torch"), fbgemm)
+    if fbgemm is None and util.find_spec("fbgemm_gpu") is None:
+        raise TorchRecVersionError(f"FBGEMM is not installed\n  hint: {INSTALL}")
+
+
+_check_installed()
 
 from torchrec.distributed.comm import get_local_size  # noqa: E402
 from torchrec.distributed.embedding_types import ShardedEmbeddingModule  # noqa: E402
+from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder  # noqa: E402
+from torchrec.distributed.planner import EmbeddingShardingPlanner  # noqa: E402
+from torchrec.distributed.planner.types import ParameterConstraints  # noqa: E402
 from torchrec.distributed.sharding_plan import get_default_sharders, placement  # noqa: E402
 from torchrec.distributed.types import (  # noqa: E402
     CacheParams,
@@ -78,6 +117,7 @@ from torchrec.sparse.jagged_tensor import KeyedJaggedTensor  # noqa: E402
 __all__ = [
     "KeyedJaggedTensor",
     "ModuleSharder",
+    "ParameterConstraints",
     "ShardingEnv",
     "ShardingPlan",
     "ShardingPlanner",
@@ -109,7 +149,8 @@ class Table:
 
     ``mean`` says that bags are averaged and not summed. ``optimizer`` is None where
     the parameter does not say; ``precision`` and ``optimizer`` keep TorchRec's word
-    where neuroshard has none for it.
+    where neuroshard has none for it. ``optimizers`` are all optimizers of the parameter
+    where it has several. ``virtual`` says that the rows exist only once they are trained.
     """
 
     name: str
@@ -119,6 +160,8 @@ class Table:
     precision: str
     optimizer: str | None
     mean: bool
+    optimizers: tuple[str, ...] = ()
+    virtual: bool = False
 
 
 @dataclass(frozen=True)
@@ -154,15 +197,18 @@ class Placement:
     cached: float | None = None
 
 
-def collect(model: nn.Module, ignore: Collection[str]) -> tuple[list[Collected], list[Problem]]:
+def collect(
+    model: nn.Module, ignore: Collection[str], sharders: Iterable[Any] | None = None
+) -> tuple[list[Collected], list[Problem]]:
     """Returns the collections of pooled tables, and what stands in the way.
 
     Modules are looked at in the model's order. Those that other sharders of
-    TorchRec split (sequence embeddings, managed collisions, and the like) are
-    problems, unless ``ignore`` has their paths: without a plan TorchRec would leave
-    them whole on every rank, in silence.
+    TorchRec split (sequence embeddings, managed collisions, and the like), by default
+    or among the ``sharders``, are problems, unless ``ignore`` has their paths: without
+    a plan TorchRec would leave them whole on every rank, in silence.
     """
-    shardable = {s.module_type for s in get_default_sharders()} - {EmbeddingBagCollection}
+    shardable = {s.module_type for s in (*get_default_sharders(), *(sharders or ()))}
+    shardable.discard(EmbeddingBagCollection)
     found: list[Collected] = []
     problems: list[Problem] = []
     unknown = set(ignore)
@@ -221,6 +267,8 @@ def _collected(path: str, module: Any) -> Collected:
                 precision=_PRECISIONS.get(config.data_type, str(config.data_type)),
                 optimizer=_optimizer(classes[0].__name__) if classes else None,
                 mean=config.pooling is PoolingType.MEAN,
+                optimizers=tuple(c.__name__ for c in classes) if len(classes) > 1 else (),
+                virtual=bool(config.use_virtual_table),
             )
         )
     return Collected(path, bool(module.is_weighted()), tuple(tables))
@@ -230,20 +278,104 @@ def _optimizer(name: str) -> str:
     return _OPTIMIZERS.get(name, name)
 
 
-def optimizer_of(sharders: Sequence[Any] | None) -> str | None:
-    """Returns the optimizer that the sharder of EmbeddingBagCollection fuses into
-    the backward, None where its fused_params name none."""
-    for sharder in sharders or ():
-        if sharder.module_type is EmbeddingBagCollection:
-            optimizer = (getattr(sharder, "fused_params", None) or {}).get("optimizer")
-            if optimizer is not None:
-                return _optimizer(getattr(optimizer, "name", str(optimizer).upper()))
-    return None
+@dataclass(frozen=True)
+class Sharder:
+    """What the sharder of EmbeddingBagCollection says, in TorchRec's words.
+
+    ``fused`` are its fused_params. ``codecs`` are the formats of its exchanges, the
+    forward's and the backward's, by exchange. ``types`` are its sharding types, and
+    ``kernels`` the compute kernels of each; both None where it does not restrict what
+    TorchRec's own sharder allows. ``unsharded`` are the tables, by the collection's path,
+    that it leaves out.
+    """
+
+    fused: Mapping[str, Any]
+    codecs: Mapping[str, tuple[str, str]]
+    types: tuple[str, ...] | None
+    kernels: Mapping[str, tuple[str, ...]] | None
+    unsharded: Mapping[str, tuple[str, ...]]
+
+    @property
+    def optimizer(self) -> str | None:
+        """The optimizer that it fuses into the backward, None where it names none."""
+        optimizer = self.fused.get("optimizer")
+        if optimizer is None:
+            return None
+        return _optimizer(getattr(optimizer, "name", str(optimizer).upper()))
+
+
+def sharder_of(
+    sharders: Iterable[Any] | None,
+    model: nn.Module,
+    found: Sequence[Collected],
+    device_type: str,
+) -> Sharder | None:
+    """Returns what the sharder of EmbeddingBagCollection says, None if none is given.
+    Of several it is the last, as in DistributedModelParallel."""
+    own = [s for s in sharders or () if s.module_type is EmbeddingBagCollection]
+    if not own:
+        return None
+    sharder = own[-1]
+    types = None
+    if _overrides(sharder, "sharding_types"):
+        types = tuple(str(t) for t in sharder.sharding_types(device_type))
+    kernels = None
+    if _overrides(sharder, "compute_kernels"):
+        every = types or EmbeddingBagCollectionSharder().sharding_types("cuda")
+        kernels = {t: tuple(map(str, sharder.compute_kernels(t, device_type))) for t in every}
+    unsharded = {}
+    for c in found:
+        known = sharder.shardable_parameters(model.get_submodule(c.path))
+        if left := tuple(t.name for t in c.tables if t.name not in known):
+            unsharded[c.path] = left
+    codecs = {
+        op: (_format(codec.forward), _format(codec.backward))
+        for op, codec in (sharder.qcomm_codecs_registry or {}).items()
+    }
+    fused = getattr(sharder, "fused_params", None) or {}
+    return Sharder(fused, codecs, types, kernels, unsharded)
+
+
+def _overrides(sharder: Any, method: str) -> bool:
+    """Returns whether the sharder has a method of its own in the place of TorchRec's."""
+    own = getattr(sharder, method)
+    return getattr(own, "__func__", own) is not getattr(EmbeddingBagCollectionSharder, method)
+
+
+def _format(codec: Any) -> str:
+    """Returns the number format of a codec: FBGEMM's word, fp32 without a codec,
+    and the codec's class where it is not FBGEMM's."""
+    if codec is None:
+        return "fp32"
+    precision = getattr(codec, "_comm_precision", None)
+    return str(getattr(precision, "value", type(codec).__name__))
+
+
+def constraint_fields(constraints: Any) -> dict[str, Any]:
+    """Returns the fields of TorchRec's ParameterConstraints that differ from their
+    defaults."""
+    usual = ParameterConstraints()
+    return {
+        f.name: getattr(constraints, f.name)
+        for f in fields(constraints)
+        if getattr(constraints, f.name) != getattr(usual, f.name, None)
+    }
+
+
+def planner_options() -> tuple[str, ...]:
+    """Returns the names of the options of TorchRec's own planner, in their order."""
+    return tuple(signature(EmbeddingShardingPlanner.__init__).parameters)[1:]
 
 
 def lookups(sample: Any) -> tuple[dict[str, int], int]:
     """Returns the lookups of each feature in a sample batch, and its samples."""
     return dict(zip(sample.keys(), sample.length_per_key(), strict=True)), int(sample.stride())
+
+
+def batches(sample: Any) -> dict[str, int]:
+    """Returns the samples of each feature in a sample batch. They are different numbers
+    where features have batches of their own."""
+    return dict(zip(sample.keys(), sample.stride_per_key(), strict=True))
 
 
 def sharding_plan(

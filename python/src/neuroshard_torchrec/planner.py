@@ -14,6 +14,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from torch import nn
 
 from . import _torchrec as torchrec
 from . import binary as program
+from . import requests
 from .errors import (
     BinaryError,
     InputError,
@@ -34,7 +36,7 @@ from .errors import (
     shown,
 )
 from .plans import MAX_BYTES, MAX_RANKS, load_plan, warnings_of
-from .tables import Json, encoded, tables_from_model, write_whole
+from .tables import Json, encoded, read_model, write_whole
 
 log = logging.getLogger("neuroshard")
 
@@ -78,8 +80,8 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
     ``arguments`` are more arguments of ``neuroshard plan``, such as
     ``["--memory", "40GiB"]``; not ``-o`` and ``--json``, because the planner reads the
     files that the program writes. Without ``--sharding-types`` among them, tables are
-    whole or in slices of columns; with other types, see ``load_plan`` on replicated
-    tables.
+    whole or in slices of columns, but for tables whose ``constraints`` or whose sharder
+    ask for other types; with other types, see ``load_plan`` on replicated tables.
     ``timeout`` bounds the program, in seconds. ``keep`` is a folder in which
     rank 0 leaves ``tables.json`` and ``plan.json``, for ``neuroshard show`` and for
     ``load_plan`` in later runs.
@@ -92,14 +94,14 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
 
     def __init__(
         self,
-        *,
-        profile: str,
+        *unnamed: Any,
+        profile: str = "",
         batch_per_rank: int | None = None,
         sample: Any = None,
         pooling_factors: Mapping[str, float] | None = None,
         optimizer: str | None = None,
         access: Mapping[str, Json] | None = None,
-        constraints: Mapping[str, Json] | None = None,
+        constraints: Mapping[str, Any] | None = None,
         ignore: Collection[str] = (),
         world_size: int | None = None,
         devices_per_host: int | None = None,
@@ -108,8 +110,10 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         arguments: Sequence[str] = (),
         timeout: float = TIMEOUT,
         keep: str | os.PathLike[str] | None = None,
+        **others: Any,
     ) -> None:
         problems = [
+            *requests.other_options(unnamed, others, _OPTIONS),
             *_not_text("profile", profile),
             *_not_number("world_size", world_size),
             *_not_number("devices_per_host", devices_per_host),
@@ -138,6 +142,12 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         self._arguments = list(arguments)
         self._timeout = timeout
         self._keep = None if keep is None else Path(os.fsdecode(keep))
+
+    def hash_planner_context_inputs(self) -> int:
+        """TorchRec's planner has it for its plan_loader; it raises InputError."""
+        message = "NeuroShardPlanner has no hash of its inputs"
+        hint = "pass keep=: the plan.json there states the SHA-256 of the problem"
+        raise InputError([Problem(message, hint)])
 
     def plan(self, module: nn.Module, sharders: Sequence[Any] | None = None) -> Any:
         """Returns the plan for the module, made by this process alone. NeuroShardError
@@ -211,19 +221,26 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
     def _made(self, module: nn.Module, sharders: Sequence[Any] | None, world_size: int) -> bytes:
         """Has the program plan, and returns the plan file."""
         batch = self._batch(world_size)
-        tables = encoded(
-            tables_from_model(
-                module,
-                batch=batch,
-                sample=self._sample,
-                pooling_factors=self._pooling_factors,
-                optimizer=self._optimizer,
-                sharders=sharders,
-                access=self._access,
-                constraints=self._constraints,
-                ignore=self._ignore,
-            )
+        stated = _stated(self._arguments, "--sharding-types")
+        read = read_model(
+            module,
+            batch=batch,
+            sample=self._sample,
+            pooling_factors=self._pooling_factors,
+            optimizer=self._optimizer,
+            sharders=sharders,
+            access=self._access,
+            constraints=self._constraints,
+            ignore=self._ignore,
+            device_type=self._device_type,
+            preferred=() if stated else SHARDING_TYPES,
         )
+        types = [] if stated else _default_types(read.tables["tables"])
+        precision = _comm_precision(self._arguments, read.comm_precision)
+        if not read.host_memory and _stated(self._arguments, "--host-memory"):
+            message = "compute_kernels allow no tables in host memory, and arguments do"
+            raise InputError([Problem(message, "leave out one of them")])
+        tables = encoded(read.tables)
         binary = program.find(self._binary)
         with tempfile.TemporaryDirectory(prefix="neuroshard") as folder:
             source, target = Path(folder, "tables.json"), Path(folder, "plan.json")
@@ -239,7 +256,8 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
                     *("--device", self._profile),
                     *_engine(self._arguments),
                     *("-o", str(target)),
-                    *_default_types(self._arguments),
+                    *types,
+                    *precision,
                     *self._arguments,
                 ],
                 self._timeout,
@@ -285,12 +303,53 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         return batch * world_size
 
 
-def _default_types(arguments: Sequence[str]) -> list[str]:
-    """Returns the arguments for the default sharding types if none names any."""
-    if any(a.split("=")[0] == "--sharding-types" for a in arguments):
-        return []
-    return ["--sharding-types", ",".join(SHARDING_TYPES)]
+def _stated(arguments: Sequence[str], flag: str) -> bool:
+    return any(a.split("=")[0] == flag for a in arguments)
 
+
+def _place(sharding_type: str) -> tuple[int, str]:
+    """Returns the place of a sharding type in arguments: the default ones first."""
+    known = sharding_type in SHARDING_TYPES
+    return (SHARDING_TYPES.index(sharding_type) if known else len(SHARDING_TYPES), sharding_type)
+
+
+def _default_types(tables: Sequence[Json]) -> list[str]:
+    """Returns the arguments for the sharding types if none names any: those that some
+    table may have, by its constraints or by default. Where these are more than the default
+    ones, tables whose constraints name none get the default ones as theirs."""
+    limits = [t.get("constraints", {}).get("sharding_types") for t in tables]
+    lists = [own if isinstance(own, list) else SHARDING_TYPES for own in limits]
+    types = sorted({k for own in lists for k in own if isinstance(k, str)}, key=_place)
+    if not set(types) <= set(SHARDING_TYPES):
+        for t, own in zip(tables, limits, strict=True):
+            if own is None:
+                t["constraints"] = {**t.get("constraints", {}), "sharding_types": [*SHARDING_TYPES]}
+    return ["--sharding-types", ",".join(types)]
+
+
+def _comm_precision(arguments: Sequence[str], precision: str) -> list[str]:
+    """Returns the arguments for the number format of a sharder's exchanges. InputError if
+    the arguments name another."""
+    flag = "--comm-precision"
+    if precision == "fp32":
+        return []
+    for i, argument in enumerate(arguments):
+        if argument.split("=")[0] == flag:
+            stated = argument.partition("=")[2] or "".join(arguments[i + 1 : i + 2])
+            if stated != precision:
+                message = f"arguments: {flag} {quote(stated)}, and the sharder's "
+                message += f"qcomm_codecs_registry exchanges {precision}"
+                raise InputError([Problem(message, f"leave {flag} out")])
+            return []
+    return [flag, precision]
+
+
+_OPTIONS = tuple(
+    name
+    for name, p in signature(NeuroShardPlanner.__init__).parameters.items()
+    if p.kind is p.KEYWORD_ONLY
+)
+"""The names of the planner's options."""
 
 # Wrong options. Every rank finds the same ones, so no check reads the disk.
 
@@ -303,7 +362,8 @@ def _not_text(option: str, value: Any) -> list[Problem]:
         return [Problem(f"{option} is of type {type(value).__name__}, not text")]
     if not value or not _passes(value):
         what = "holds what cannot be passed to a program" if value else "is empty"
-        return [Problem(f"{option} {quote(value)} {what}")]
+        hint = "neuroshard devices lists the profiles" if option == "profile" else ""
+        return [Problem(f"{option} {quote(value)} {what}", hint)]
     return []
 
 
@@ -364,7 +424,7 @@ def _not_seconds(value: Any) -> list[Problem]:
 def _engine(arguments: Sequence[str]) -> list[str]:
     """Returns the argument for plans that TorchRec trains, stores and loads, unless the
     arguments name an engine."""
-    return [] if any(a.split("=")[0] == "--for" for a in arguments) else ["--for", "torchrec"]
+    return [] if _stated(arguments, "--for") else ["--for", "torchrec"]
 
 
 def _passes(text: str) -> bool:

@@ -20,7 +20,8 @@ from typing import Any
 from torch import nn
 
 from . import _torchrec as torchrec
-from .errors import SHOWN, InputError, Problem, nearest, quoted
+from . import requests
+from .errors import SHOWN, InputError, Problem, nearest, quote, quoted
 
 log = logging.getLogger("neuroshard")
 
@@ -67,7 +68,7 @@ def tables_from_model(
     optimizer: str | None = None,
     sharders: Sequence[Any] | None = None,
     access: Mapping[str, Json] | None = None,
-    constraints: Mapping[str, Json] | None = None,
+    constraints: Mapping[str, Any] | None = None,
     ignore: Collection[str] = (),
 ) -> Json:
     """Returns the tables of a model's EmbeddingBagCollections as ``tables.json`` has
@@ -87,34 +88,91 @@ def tables_from_model(
     it is what ``apply_optimizer_in_backward`` left at the parameters, else what the
     ``fused_params`` of the ``sharders`` name, else ``sgd``, which FBGEMM takes too.
 
-    ``access`` and ``constraints`` are those of tables.json, by table name. ``ignore``
-    has paths of modules to leave out.
+    ``access`` and ``constraints`` are those of tables.json, by table name; a constraint
+    may also be TorchRec's ParameterConstraints. ``ignore`` has paths of modules to leave
+    out. Sharding types of a sharder of one's own become constraints of its tables; the
+    file does not state the number format of its exchanges, and a warning says so.
 
     InputError tells everything that is wrong at once.
     """
-    found, problems = torchrec.collect(model, ignore)
+    read = read_model(
+        model,
+        batch=batch,
+        sample=sample,
+        pooling_factors=pooling_factors,
+        optimizer=optimizer,
+        sharders=sharders,
+        access=access,
+        constraints=constraints,
+        ignore=ignore,
+    )
+    if read.comm_precision != "fp32":
+        log.warning(
+            "the sharder's exchanges are in %s: pass --comm-precision %s to neuroshard plan",
+            *(read.comm_precision, read.comm_precision),
+        )
+    return read.tables
+
+
+@dataclass(frozen=True)
+class Read:
+    """A model as tables.json has it, the number format of its sharder's exchanges, and
+    whether its tables may lie in host memory."""
+
+    tables: Json
+    comm_precision: str
+    host_memory: bool
+
+
+def read_model(
+    model: nn.Module,
+    *,
+    batch: int | None = None,
+    sample: Any = None,
+    pooling_factors: Mapping[str, float] | None = None,
+    optimizer: str | None = None,
+    sharders: Sequence[Any] | None = None,
+    access: Mapping[str, Json] | None = None,
+    constraints: Mapping[str, Any] | None = None,
+    ignore: Collection[str] = (),
+    device_type: str | None = None,
+    preferred: Sequence[str] = (),
+) -> Read:
+    """Returns what ``tables_from_model`` returns, and more. Of the sharding types of a
+    sharder of one's own, tables get those that are ``preferred`` if any are."""
+    found, problems = torchrec.collect(model, ignore, sharders)
     problems += torchrec.unsharded(sharders, found)
     tables = named(found)
+    device_type = device_type or torchrec.get_device_type()
+    sharder = torchrec.sharder_of(sharders, model, found, device_type)
+    asked = requests.asked(sharder)
+    problems += asked.problems
+    for warning in asked.warnings:
+        log.warning("%s", warning)
+    limits = _translated(constraints or {}, found, tables, device_type)
+    problems += limits.problems
+    constraints, more = _restricted(limits.json, asked.types, preferred, tables)
+    problems += more
     if batch is not None and (not isinstance(batch, int) or batch < 1):
         problems.append(Problem(f"batch {batch!r} is not a whole number of at least 1"))
     if optimizer is not None and optimizer not in OPTIMIZERS:
         problems.append(Problem(f'optimizer "{optimizer}" is unknown', _one_of(OPTIMIZERS)))
-    given = dict(pooling_factors or {})
-    problems += _unknown(given, access or {}, constraints or {}, tables)
+    given = limits.factors | dict(pooling_factors or {})
+    problems += _unknown(given, access or {}, constraints, tables)
     problems += _not_json("access", access, '{"zipf": 1.1}')
     problems += _not_json("constraints", constraints, '{"min_width": 32}')
     factors, more = _factors(found, sample, given)
     problems += more
 
     weighted = {c.path: c.weighted for c in found}
-    fallback = optimizer or torchrec.optimizer_of(sharders)
+    fallback = optimizer or (sharder.optimizer if sharder else None)
     assumed = 0
     out: list[Json] = []
     for t in tables:
         own = optimizer or t.table.optimizer or fallback
         assumed += own is None
         own = own or "sgd"
-        problems += _table_problems(t, own)
+        problems += _table_problems(t, own, optimizer is not None)
         entry: Json = {"name": t.name}
         if t.path:
             entry["module"] = t.path
@@ -146,7 +204,74 @@ def tables_from_model(
     head: Json = {"format": "neuroshard-tables", "version": 1}
     if batch is not None:
         head["batch"] = batch
-    return head | {"tables": out}
+    host_memory = asked.host_memory and limits.host_memory
+    return Read(head | {"tables": out}, asked.comm_precision, host_memory)
+
+
+@dataclass
+class _Limits:
+    """The constraints of a model's tables in neuroshard's words, by the table's name, and
+    the pooling factors of features that they state."""
+
+    json: dict[str, Any]
+    factors: dict[str, float]
+    host_memory: bool
+    problems: list[Problem]
+
+
+def _translated(
+    given: Mapping[str, Any],
+    found: Sequence[torchrec.Collected],
+    tables: Sequence[Named],
+    device_type: str,
+) -> _Limits:
+    """Returns the constraints with TorchRec's ParameterConstraints in neuroshard's words."""
+    limits = _Limits(dict(given), {}, True, [])
+    weighted = {c.path: c.weighted for c in found}
+    of = {t.name: t for t in tables}
+    for name, stated in given.items():
+        if not isinstance(stated, torchrec.ParameterConstraints) or name not in of:
+            continue
+        t = of[name]
+        features = t.table.features
+        one = requests.constraints(stated, features, weighted[t.path], device_type)
+        limits.json[name] = one.json
+        limits.host_memory &= one.host_memory
+        limits.problems += [
+            Problem(f"constraints of table {quote(name)}: {p.message}", p.hint)
+            for p in one.problems
+        ]
+        if len(one.factors) == len(features):
+            limits.factors |= dict(zip(features, one.factors, strict=True))
+    return limits
+
+
+def _restricted(
+    given: Mapping[str, Any],
+    types: Sequence[str] | None,
+    preferred: Sequence[str],
+    tables: Sequence[Named],
+) -> tuple[dict[str, Any], list[Problem]]:
+    """Returns the constraints with only the sharding types that a sharder allows."""
+    if types is None:
+        return dict(given), []
+    problems = []
+    usual = [t for t in types if t in preferred] or list(types)
+    out = dict(given)
+    for t in tables:
+        own = out.get(t.name, {})
+        if not isinstance(own, Mapping):
+            continue  # reported as not JSON
+        stated = own.get("sharding_types")
+        if not isinstance(stated, list):
+            out[t.name] = {**own, "sharding_types": usual}
+        elif allowed := [k for k in stated if k in types]:
+            out[t.name] = {**own, "sharding_types": allowed}
+        else:
+            message = f"constraints of table {quote(t.name)}: sharding_types {quoted(stated)}"
+            hint = f"the sharder allows {', '.join(types)}"
+            problems.append(Problem(message + " are not those of the sharder", hint))
+    return out, problems
 
 
 def write_tables(tables: Json, path: str | os.PathLike[str]) -> None:
@@ -247,6 +372,9 @@ def _factors(
             if not isinstance(kjt, torchrec.KeyedJaggedTensor):
                 problems.append(Problem(f"sample: {type(kjt).__name__} is not a KeyedJaggedTensor"))
                 continue
+            if len(set(torchrec.batches(kjt).values())) > 1:
+                problems.append(_own_batches(torchrec.batches(kjt)))
+                continue
             counts, size = torchrec.lookups(kjt)
             if size < 1:
                 problems.append(Problem("sample: the batch is empty"))
@@ -270,12 +398,38 @@ def _factors(
     return factors, problems
 
 
+def _own_batches(batches: Mapping[str, int]) -> Problem:
+    shown = [f"{quote(f)} {n}" for f, n in batches.items()]
+    text = ", ".join(shown[:5]) + (f" and {len(shown) - 5} more" if len(shown) > 5 else "")
+    return Problem(
+        f"sample: features have batches of their own ({text} samples), and neuroshard plans "
+        "one batch for all features",
+        "pass batch_per_rank= and pooling_factors={...} (lookups a sample of that batch) "
+        "instead of the sample; features of smaller batches are then estimated too expensive",
+    )
+
+
 def _features(t: Named, factors: Mapping[tuple[str, str], float]) -> list[Json]:
     return [{"name": f, "pooling_factor": factors.get((t.path, f), 1.0)} for f in t.table.features]
 
 
-def _table_problems(t: Named, optimizer: str) -> list[Problem]:
+def _table_problems(t: Named, optimizer: str, stated: bool) -> list[Problem]:
     problems = []
+    if t.table.optimizers and not stated:
+        problems.append(
+            Problem(
+                f'table "{t.name}": its parameter has several optimizers: '
+                + ", ".join(t.table.optimizers),
+                'apply one in backward, or pass the one that keeps the state: optimizer="adam"',
+            )
+        )
+    if t.table.virtual:
+        problems.append(
+            Problem(
+                f'table "{t.name}": use_virtual_table: its rows exist only once they are trained',
+                "leave it out, or pass ignore= with the collection's path and add a plan for it",
+            )
+        )
     if t.table.dim % 4:
         problems.append(
             Problem(
