@@ -91,6 +91,9 @@ func cluster(c plan.Cluster) string {
 	if c.HostMemory > 0 {
 		text += fmt.Sprintf(", %v of memory a host", c.HostMemory)
 	}
+	if c.Engine != "" {
+		text += ", for " + c.Engine.Rules().Name
+	}
 	if c.CommPrecision != problem.FP32 {
 		text += fmt.Sprintf(", exchanges in %v", c.CommPrecision)
 	}
