@@ -61,3 +61,47 @@ func TestWorkloadsInTightMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestSeedsAgree plans workloads over two hosts, and one with rows in host memory, with ten
+// seeds each. The plans must cost at most a few percent more than the best plan known: the
+// cheapest of runs with 8 million evaluations each. docs/SEARCH.md has the figures.
+func TestSeedsAgree(t *testing.T) {
+	for _, c := range []struct {
+		workload, device string
+		devices          int
+		hostMemory       unit.Bytes
+		best, within     float64
+	}{
+		{"hugectr-7", "h200", 8, 2 * unit.TiB, 1.7524, .01},
+		{"mlperf-dlrm-dcnv2", "a100-80", 16, 0, 3.9295, .01},
+		{"criteo-1tb-uncapped", "a100-80", 16, 0, 2.2782, .01},
+		{"criteo-1tb-uncapped", "h200", 16, 0, 1.3723, .01},
+		{"nvidia-synthetic-medium", "a100-80", 16, 0, 15.1978, .01},
+		{"nvidia-synthetic-large", "h200", 16, 0, 21.4148, .01},
+		{"hugectr-7", "b200", 16, 0, 1.1585, .07},
+		{"hugectr-510", "a100-80", 16, 0, 57.9523, .01},
+		{"hugectr-200", "a100-80", 16, 0, 30.6128, .025},
+	} {
+		w, err := workload.ByName(c.workload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := w.Problem()
+		if p.Topology.Profile, err = hardware.ByName(c.device); err != nil {
+			t.Fatal(err)
+		}
+		p.Topology.Devices, p.Topology.DevicesPerHost, p.Topology.HostMemory = c.devices, 8, c.hostMemory
+		most := 0.
+		for seed := range uint64(10) {
+			r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{Seed: seed, ShardingTypes: problem.ShardingTypes()}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			most = max(most, float64(r.Predicted.Cost))
+		}
+		t.Logf("%s on %d x %s: at most %.4f ms, %.2f %% above the best known", c.workload, c.devices, c.device, most, 100*(most/c.best-1))
+		if most > c.best*(1+c.within) {
+			t.Errorf("%s on %d x %s: got a plan of %.4f ms with some seed, want at most %.0f %% above %.4f", c.workload, c.devices, c.device, most, 100*c.within, c.best)
+		}
+	}
+}

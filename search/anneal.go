@@ -29,6 +29,8 @@ const (
 	// one that is cooler by a factor.
 	hot, cold = .5, .02
 	cooler    = .3
+	// formHot is hot for the short runs among all forms.
+	formHot   = .15
 	low       = .2
 	warmDraws = 200
 	// lookEvery is the number of changes tried between two looks at the clock, and
@@ -40,6 +42,11 @@ const (
 	near = .002
 )
 
+// longHeats are the heats of the long runs among slices of columns, and longFormHeats those
+// of the long runs among all forms. The latter begin hotter, because two good placements in
+// different forms may have only expensive ones between them.
+var longHeats, longFormHeats = []float64{hot}, []float64{1, 1, .2, .05}
+
 // annealer anneals a layout.
 type annealer struct {
 	mover
@@ -49,7 +56,7 @@ type annealer struct {
 }
 
 func newAnnealer(c *catalog, scorer Scorer, seed uint64, f forms) *annealer {
-	return &annealer{mover: mover{newLayout(c, scorer, f), rand.New(rand.NewPCG(seed, 0x726566696e65))}, heat: hot}
+	return &annealer{mover: mover{layout: newLayout(c, scorer, f), draw: rand.New(rand.NewPCG(seed, 0x726566696e65))}, heat: hot}
 }
 
 // anneal tries changes until it has used the evaluations or ended reports true. It
@@ -158,7 +165,9 @@ type annealing struct {
 }
 
 func newAnnealing(r *run, best placement, f forms) *annealing {
-	return &annealing{annealer: newAnnealer(r.catalog, r.scorer(), r.opt.Seed, f), r: r, placement: best}
+	a := &annealing{annealer: newAnnealer(r.catalog, r.scorer(), r.opt.Seed, f), r: r, placement: best}
+	a.trades = r.forms.any()
+	return a
 }
 
 // from anneals from a placement for a number of evaluations and offers the cheapest
@@ -188,21 +197,33 @@ func (a *annealing) left() int64 {
 	return max(0, a.r.end()-a.r.stats.Evaluations)
 }
 
-// long anneals from the best placement in runs, each twice as long as the one before.
-// It makes one run; or, if useUp is true and the caller set a budget, it makes runs until
-// the budget is used up.
-func (a *annealing) long(useUp bool) {
+// long anneals from the best placement so far, in a run at each heat. One run is as long as
+// longRun says, and several are half as long each. If useUp is true and the caller set a budget, longer runs follow, each
+// twice as long as the one before, until the budget is used up.
+func (a *annealing) long(heats []float64, useUp bool) {
+	evaluations := a.longRun()
+	for _, heat := range heats {
+		a.heat = heat
+		a.again(evaluations / int64(min(2, len(heats))))
+	}
 	a.heat = hot
-	for evaluations := a.longRun(); a.left() > 0; evaluations *= 2 {
-		if a.from(a.placement.placed(), min(evaluations, a.left())) == nil {
-			a.heat *= cooler
-		}
-		if !useUp || a.r.most == 0 && a.r.opt.Budget == 0 {
-			break
-		}
+	if a.mixed {
+		a.heat = formHot
+	}
+	for useUp && a.left() > 0 && (a.r.most > 0 || a.r.opt.Budget > 0) {
+		evaluations *= 2
+		a.again(evaluations)
 	}
 	if a.r.stats.Evaluations >= a.r.end() && a.r.status == Complete {
 		a.r.exhausted()
+	}
+}
+
+// again anneals from the best placement. After a run that finds nothing, the next one is
+// cooler.
+func (a *annealing) again(evaluations int64) {
+	if left := a.left(); left > 0 && a.from(a.placement.placed(), min(evaluations, left)) == nil {
+		a.heat *= cooler
 	}
 }
 
@@ -275,25 +296,34 @@ func shapeStarts(a *annealing) []start {
 	return starts
 }
 
-// anneal is the stage that anneals slices of columns.
+// anneal is the stage that anneals slices of columns. If tables may take other forms as
+// well, stage switch decides whether that pays.
 type anneal struct{}
 
 func (anneal) apply(r *run, s state) (state, error) {
-	one := len(r.catalog.all) == 1 // then slices can only be cut and joined where they lie
-	if s.best.division == nil || one && addsUp(r.scorer()) || r.annealsOnce() {
+	if s.best.division == nil || r.forms.any() {
 		return s, nil
 	}
 	r.event.Phase = "anneal"
-	a := newAnnealing(r, s.best, r.forms.none())
+	s.best = annealColumns(r, s.best)
+	return s, nil
+}
+
+// annealColumns anneals slices of columns from a placement of them.
+func annealColumns(r *run, best placement) placement {
+	one := len(r.catalog.all) == 1 // then slices can only be cut and joined where they lie
+	if one && addsUp(r.scorer()) || r.annealsOnce() {
+		return best
+	}
+	a := newAnnealing(r, best, r.forms.none())
 	if !one && !addsUp(a.scorer) {
 		annealShapes(a)
 	}
 	// If a run among all forms is long anyway, it needs no run among slices of columns
 	// first.
-	if !r.forms.any() || evaluationsASlice*len(s.best.devices) <= annealEvaluations {
-		a.long(!r.forms.any())
+	if !r.forms.any() || evaluationsASlice*len(best.devices) <= annealEvaluations {
+		a.long(longHeats, !r.forms.any())
 	}
 	a.scorer.Reset()
-	s.best = a.placement
-	return s, nil
+	return a.placement
 }

@@ -20,14 +20,8 @@ func (c columnSlices) apply(r *run, s state) (state, error) {
 		s, err := r.apply(c.stages, s)
 		return s, r.placed(s, err)
 	}
-	all := r.most
-	r.most = (all + 1) / 2
-	r.limit = r.most
-	s, err := c.beside(r, s)
-	r.most, r.limit = all, all
-	if r.status == OutOfBudget {
-		r.status = Complete // the other forms have the other half
-	}
+	var err error
+	onHalf(r, func() { s, err = c.beside(r, s) })
 	s.complete = false
 	if errors.As(err, &s.infeasible) {
 		return s, nil
@@ -67,6 +61,19 @@ func (c columnSlices) beside(r *run, s state) (state, error) {
 		s.best = r.offerPlaced(placement{}, append(s.best.placed(), joint...))
 	}
 	return s, err
+}
+
+// onHalf does a part of the search with half of the caller's budget of evaluations. The
+// rest of the search has the other half.
+func onHalf(r *run, part func()) {
+	all := r.most
+	r.most = (all + 1) / 2
+	r.limit = r.most
+	part()
+	r.most, r.limit = all, all
+	if r.status == OutOfBudget {
+		r.status = Complete
+	}
 }
 
 // otherForms applies stages that place tables in other forms than slices of columns in

@@ -173,9 +173,9 @@ func TestHostMemoryIsFilledEvenly(t *testing.T) {
 	}
 }
 
-// TestWorthiest: of room for 25 bytes two tables have 5 each at first. One of 10 more
+// TestChooser: of room for 25 bytes two tables have 5 each at first. One of 10 more
 // saves 9, another 8: there is room for one of them, and then for 4 more that save 1.
-func TestWorthiest(t *testing.T) {
+func TestChooser(t *testing.T) {
 	c := &catalog{pieces: []piece{
 		{bytes: 5, alone: 10},
 		{bytes: 15, alone: 2},
@@ -188,10 +188,40 @@ func TestWorthiest(t *testing.T) {
 		room int64
 		want []int32
 	}{{10, []int32{0, 2}}, {14, []int32{0, 3}}, {19, []int32{0, 3}}, {20, []int32{0, 4}}, {24, []int32{0, 4}}, {29, []int32{0, 4}}, {30, []int32{1, 4}}} {
-		got := worthiest(c, options, test.room)
-		if diff := cmp.Diff(test.want, got); diff != "" {
+		h := newChooser(c, options, test.room)
+		h.improve(false)
+		if diff := cmp.Diff(test.want, h.chosen()); diff != "" {
 			t.Errorf("room for %d (-want +got):\n%s", test.room, diff)
 		}
+	}
+}
+
+// Of two tables, one saves most for each byte with a cache, and has then no room for all of
+// its rows. Entirely, it gets all of its rows, and the other one stays as it is.
+func TestChooserEntirely(t *testing.T) {
+	c := &catalog{pieces: []piece{
+		{bytes: 0, alone: 10}, {bytes: 5, alone: 4}, {bytes: 20, alone: 1},
+		{bytes: 0, alone: 10}, {bytes: 5, alone: 9}, {bytes: 25, alone: 8},
+	}}
+	options := [][]int32{{0, 1, 2}, {3, 4, 5}}
+	for _, test := range []struct {
+		entirely bool
+		want     []int32
+	}{{true, []int32{2, 3}}, {false, []int32{2, 3}}} {
+		h := newChooser(c, options, 24)
+		h.improve(test.entirely)
+		if diff := cmp.Diff(test.want, h.chosen()); diff != "" {
+			t.Errorf("entirely %v (-want +got):\n%s", test.entirely, diff)
+		}
+	}
+	h := newChooser(c, options, 19)
+	h.improve(true)
+	if diff := cmp.Diff([]int32{0, 3}, h.chosen()); diff != "" {
+		t.Errorf("no room for all rows of a table (-want +got):\n%s", diff)
+	}
+	h.improve(false)
+	if diff := cmp.Diff([]int32{1, 4}, h.chosen()); diff != "" {
+		t.Errorf("then by steps (-want +got):\n%s", diff)
 	}
 }
 

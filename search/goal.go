@@ -46,8 +46,9 @@ type objective struct {
 	// By device: the predicted compute, and the pooled columns.
 	compute []float64
 	dims    []int64
-	// slowest is the device with the longest compute.
-	slowest int32
+	// slowest is the device with the longest compute, and mostColumns the device that sends
+	// the most columns.
+	slowest, mostColumns int32
 	softSums
 	scales
 }
@@ -108,12 +109,26 @@ func (o *objective) worth() float64 {
 	return o.goal() + o.computeSum/n + o.column*o.dimSum/n + o.alike
 }
 
-// findSlowest finds the device with the longest compute.
-func (o *objective) findSlowest() {
-	o.slowest = 0
-	for d, t := range o.compute {
-		if t > o.compute[o.slowest] {
-			o.slowest = int32(d)
+// busiest returns the device with the largest value after the values of some devices
+// changed. was is that device before the change.
+func busiest[T float64 | int64](was int32, touched []int32, values []T) int32 {
+	if slices.Contains(touched, was) {
+		return first(values)
+	}
+	for _, d := range touched {
+		if values[d] > values[was] {
+			was = d
 		}
 	}
+	return was
+}
+
+// first returns the first device with the largest value.
+func first[T float64 | int64](values []T) (most int32) {
+	for d, v := range values {
+		if v > values[most] {
+			most = int32(d)
+		}
+	}
+	return most
 }

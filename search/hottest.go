@@ -12,6 +12,15 @@ import (
 // one placement for each share.
 var fillings = []float64{.96, .9, .8, .6}
 
+const (
+	// choicesPlaced is the number of placements that are made of each of the choices, one for
+	// each filling.
+	choicesPlaced = 2
+	// spareRoom is the share of HBM that stays empty beside tables that HBM holds entirely,
+	// as large slices leave gaps.
+	spareRoom = .15
+)
+
 // hottestEvaluations is the most evaluations that the stage may use.
 const hottestEvaluations = 4 * shapeEvaluations
 
@@ -88,14 +97,23 @@ func hotPlacements(r *run, l *layout, whole []int32, fixed []placed) (found [][]
 			return level(c, &room, fixed, chosen)
 		},
 	} {
-		for _, filling := range fillings {
-			chosen := worthiest(c, options, int64(filling*float64(c.budget-shared)*float64(len(c.all))))
-			time := 0.0
-			for _, k := range chosen {
-				time += c.pieces[k].alone / float64(len(c.all))
-			}
-			if parts, ok := place(chosen, time); ok {
-				found = append(found, parts)
+		for _, choose := range choices {
+			tried := len(found)
+			for _, filling := range fillings {
+				if len(found) == tried+choicesPlaced {
+					break
+				}
+				hbm := float64(c.budget-shared) * float64(len(c.all))
+				h := newChooser(c, options, int64(filling*hbm))
+				choose(h, hbm)
+				time := 0.0
+				chosen := h.chosen()
+				for _, k := range chosen {
+					time += c.pieces[k].alone / float64(len(c.all))
+				}
+				if parts, ok := place(chosen, time); ok {
+					found = append(found, parts)
+				}
 			}
 		}
 		if len(found) > 0 {
@@ -103,6 +121,21 @@ func hotPlacements(r *run, l *layout, whole []int32, fixed []placed) (found [][]
 		}
 	}
 	return found
+}
+
+// choices are the ways to choose where the rows of each table lie. The first way gives HBM
+// to what saves most time for each byte. So most tables get a cache, and most devices run
+// an operator for host memory beside that for HBM. The other ways first give tables all of
+// HBM or nothing. Then some devices hold no rows in host memory, and need no such operator.
+// hbm is the number of bytes of HBM.
+var choices = []func(h *chooser, hbm float64){
+	func(h *chooser, _ float64) { h.improve(false) },
+	func(h *chooser, _ float64) { h.improve(true) },
+	func(h *chooser, hbm float64) {
+		h.improve(true)
+		h.room -= int64(spareRoom * hbm)
+		h.improve(false)
+	},
 }
 
 // residences returns the pieces that an unsplit table may become, in HBM or in host
@@ -137,52 +170,78 @@ func residences(c *catalog, l *layout, k int32) (options []int32) {
 	return options
 }
 
-// worthiest chooses one option of each table. It starts with the first option of each
-// and takes the steps that save most time for each additional byte, while all chosen
-// options together take at most room bytes.
-func worthiest(c *catalog, options [][]int32, room int64) []int32 {
-	chosen := make([]int32, len(options))
-	at := make([]int, len(options))
+// chooser chooses one option of each table, within the bytes of HBM that are left.
+type chooser struct {
+	c       *catalog
+	options [][]int32
+	// at is the option chosen of each table.
+	at   []int
+	room int64
+}
+
+// newChooser returns the choice of the first option of each table. room is the number of
+// bytes for all tables.
+func newChooser(c *catalog, options [][]int32, room int64) *chooser {
+	h := &chooser{c: c, options: options, at: make([]int, len(options)), room: room}
 	for i := range options {
-		chosen[i] = options[i][0]
-		room -= c.pieces[chosen[i]].bytes
+		h.room -= h.piece(i, 0).bytes
 	}
-	// step returns the best next option of a table that fits the room left, and the time
-	// that it saves for each byte.
-	step := func(i int) (to int, worth float64) {
-		from := &c.pieces[chosen[i]]
-		for j := at[i] + 1; j < len(options[i]); j++ {
-			next := &c.pieces[options[i][j]]
-			more := next.bytes - from.bytes
-			if more > room {
-				break
-			}
-			if w := (from.alone - next.alone) / float64(max(1, more)); w > worth {
-				to, worth = j, w
-			}
-		}
-		return to, worth
+	return h
+}
+
+func (h *chooser) piece(table, option int) *piece { return &h.c.pieces[h.options[table][option]] }
+
+// chosen returns the pieces chosen.
+func (h *chooser) chosen() []int32 {
+	pieces := make([]int32, len(h.options))
+	for i, at := range h.at {
+		pieces[i] = h.options[i][at]
 	}
+	return pieces
+}
+
+// improve takes the steps to other options that save most time for each additional byte,
+// while there is room. If entirely is true, it takes only steps to the last option of a
+// table.
+func (h *chooser) improve(entirely bool) {
 	var queue upgrades
 	push := func(i int) {
-		if _, worth := step(i); worth > 0 {
+		if _, worth := h.step(i, entirely); worth > 0 {
 			heap.Push(&queue, upgrade{i, worth})
 		}
 	}
-	for i := range options {
+	for i := range h.options {
 		push(i)
 	}
 	for len(queue) > 0 {
 		best := heap.Pop(&queue).(upgrade)
-		to, worth := step(best.table)
+		to, worth := h.step(best.table, entirely)
 		if worth == best.worth && worth > 0 {
-			at[best.table] = to
-			room -= c.pieces[options[best.table][to]].bytes - c.pieces[chosen[best.table]].bytes
-			chosen[best.table] = options[best.table][to]
+			h.room -= h.piece(best.table, to).bytes - h.piece(best.table, h.at[best.table]).bytes
+			h.at[best.table] = to
 		}
 		push(best.table) // its next option within the room that is left now
 	}
-	return chosen
+}
+
+// step returns the best next option of a table that fits the room left, and the time that
+// it saves for each byte.
+func (h *chooser) step(table int, entirely bool) (to int, worth float64) {
+	from, last := h.piece(table, h.at[table]), len(h.options[table])-1
+	for j := h.at[table] + 1; j <= last; j++ {
+		if entirely && j < last {
+			continue
+		}
+		next := h.piece(table, j)
+		more := next.bytes - from.bytes
+		if more > h.room {
+			break
+		}
+		if w := (from.alone - next.alone) / float64(max(1, more)); w > worth {
+			to, worth = j, w
+		}
+	}
+	return to, worth
 }
 
 // upgrade is the best next option of a table, with the time that it saves for each

@@ -154,6 +154,9 @@ func (l *layout) table(k int32) (int, bool) {
 
 func (l *layout) width(slot int32) int { return l.c.pieces[l.parts[slot].piece].members[0].width }
 
+// formAt returns the form of a slot's part.
+func (l *layout) formAt(slot int32) problem.Form { return l.c.pieces[l.parts[slot].piece].form }
+
 // order returns the tables that have a choice of forms, the most expensive first.
 func (l *layout) order() []int {
 	var tables []int
@@ -167,13 +170,18 @@ func (l *layout) order() []int {
 	return tables
 }
 
-// formOf returns the form that a table has now.
-func (l *layout) formOf(table int) problem.Form {
-	return l.c.pieces[l.parts[l.tables[table][0]].piece].form
+// hosted reports whether host memory holds rows of a slice of the table.
+func (l *layout) hosted(table int) bool {
+	return slices.ContainsFunc(l.tables[table], func(slot int32) bool { return l.formAt(slot).Tier.OnHost() })
 }
 
-// fits reports whether the rules allow the change and there is room for it, and registers its pieces with the
-// scorer. If together is true, only all devices together need to have room in HBM.
+// formOf returns the form that a table has now. If its slices have several forms, formOf
+// returns the form of the first slice in the lists.
+func (l *layout) formOf(table int) problem.Form { return l.formAt(l.tables[table][0]) }
+
+// fits reports whether the rules allow the change and there is room for it, and registers
+// its pieces with the scorer. If together is true, only all devices together need to have
+// room in HBM.
 func (l *layout) fits(together bool) bool {
 	if changeBreaks(l) {
 		return false
@@ -317,14 +325,9 @@ func (l *layout) accept() {
 	for _, p := range l.come {
 		l.insert(p)
 	}
-	if slices.Contains(l.touched, l.slowest) {
-		l.findSlowest()
-		return
-	}
-	for _, d := range l.touched {
-		if l.compute[d] > l.compute[l.slowest] {
-			l.slowest = d
-		}
+	l.slowest = busiest(l.slowest, l.touched, l.compute)
+	if l.mixed {
+		l.mostColumns = busiest(l.mostColumns, l.touched, l.dims)
 	}
 }
 
@@ -350,7 +353,7 @@ func (l *layout) begin() {
 	} else if most := slices.Max(l.dims); most > 0 {
 		l.column = max(0, l.best-slices.Max(l.compute)-l.alike) / float64(most)
 	}
-	l.findSlowest()
+	l.slowest, l.mostColumns = first(l.compute), first(l.dims)
 }
 
 // probe measures what the all-to-alls cost: the time for each column of the device with

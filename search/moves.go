@@ -14,7 +14,9 @@ import (
 //	split      a slice in two, of any widths; one part to another device
 //	regroup    columns of a slice, or all of them, to another slice of its table
 //	recut      the slices of a table on a device into narrower or wider ones (recut.go)
-//	reform     a table into another form
+//	trade      a slice for a part of a slice of another device, equally wide
+//	balance    columns of a slice to another device, so that both send equally many
+//	reform     a table, or one slice, into another form
 //
 // A part that comes to a device with a slice of its table widens that slice, or the two
 // are cut anew. A change is not tried if its slices do not fit a device's memory or are
@@ -24,6 +26,9 @@ import (
 type mover struct {
 	*layout
 	draw *rand.Rand
+	// trades says that slices are traded and columns balanced, too. A search among slices of
+	// columns alone does neither.
+	trades bool
 }
 
 const (
@@ -32,22 +37,26 @@ const (
 	// reformLooks is the number of devices drawn; the one with the least compute among
 	// them gets the slice.
 	reformLooks = 3
+	// balanceLooks is the number of devices drawn for columns; the one that sends the fewest
+	// columns among them gets the columns.
+	balanceLooks = 3
 )
 
 // propose draws a change into gone and come and reports whether the change can be made.
 func (m *mover) propose() bool {
 	m.gone, m.come = m.gone[:0], m.come[:0]
-	slot := m.live[m.draw.IntN(len(m.live))]
-	if on := m.held[m.slowest]; m.draw.IntN(2) == 0 && len(on) > 0 {
-		slot = on[m.draw.IntN(len(on))]
-	}
+	slot := m.drawn()
 	if m.c.rules.EqualSlices {
 		return evenMover{m}.propose(slot)
 	}
 	if m.mixed && m.draw.IntN(reformEvery) == 0 {
 		return m.reform(slot)
 	}
-	switch m.draw.IntN(9) {
+	changes := 9
+	if m.trades {
+		changes = 12
+	}
+	switch m.draw.IntN(changes) {
 	case 0, 1, 2:
 		return m.move(slot)
 	case 3, 4, 5:
@@ -56,8 +65,30 @@ func (m *mover) propose() bool {
 		return m.split(slot)
 	case 7:
 		return m.recut(slot)
+	case 9, 10:
+		return m.trade(slot)
+	case 11:
+		return m.balance(slot)
 	}
 	return m.regroup(slot)
+}
+
+// drawn draws a slice: half of the draws take any slice, the others one of the slowest
+// device. In a search among all forms, some of the latter take one of the device that
+// sends the most columns instead: the more, the larger the exchanges' share of the goal.
+func (m *mover) drawn() int32 {
+	slot := m.live[m.draw.IntN(len(m.live))]
+	if m.draw.IntN(2) > 0 {
+		return slot
+	}
+	device := m.slowest
+	if exchange := m.column * m.dimScale; m.mixed && m.draw.Float64()*(m.computeScale+exchange) < exchange {
+		device = m.mostColumns
+	}
+	if on := m.held[device]; len(on) > 0 {
+		slot = on[m.draw.IntN(len(on))]
+	}
+	return slot
 }
 
 // move puts a slice on another device.
@@ -109,16 +140,20 @@ func (m *mover) swap(slot int32) bool {
 	p := m.parts[slot]
 	other := m.live[m.draw.IntN(len(m.live))]
 	q := m.parts[other]
-	if m.c.pieces[p.piece].span != oneDevice || m.c.pieces[q.piece].span != oneDevice {
-		return false
-	}
-	if q.device == p.device || q.piece == p.piece || !m.allows(p.piece, q.device) || !m.allows(q.piece, p.device) {
+	if q.piece == p.piece || !m.exchangeable(p, q) {
 		return false
 	}
 	there, here := m.lift(slot), m.lift(other)
 	m.bring(there, q.device)
 	m.bring(here, p.device)
 	return m.fits(false)
+}
+
+// exchangeable reports whether two slices lie on different devices, and each may lie on the
+// other's device.
+func (m *mover) exchangeable(p, q placed) bool {
+	return m.c.pieces[p.piece].span == oneDevice && m.c.pieces[q.piece].span == oneDevice &&
+		q.device != p.device && m.allows(p.piece, q.device) && m.allows(q.piece, p.device)
 }
 
 func (m *mover) allows(piece, device int32) bool {
@@ -140,6 +175,58 @@ func (m *mover) split(slot int32) bool {
 	m.gone = append(m.gone, slot)
 	m.come = append(m.come, placed{m.c.slice(p.piece, left), p.device})
 	m.bring(m.c.slice(p.piece, m.c.pieces[p.piece].members[0].width-left), to)
+	return m.fits(false)
+}
+
+// trade exchanges a slice for a part of a wider slice on another device, and the part is
+// equally wide.
+func (m *mover) trade(slot int32) bool {
+	other := m.live[m.draw.IntN(len(m.live))]
+	if m.width(slot) < m.width(other) {
+		slot, other = other, slot
+	}
+	p, q := m.parts[slot], m.parts[other]
+	table, single := m.table(p.piece)
+	second, alone := m.table(q.piece)
+	if !single || !alone || table == second || !m.exchangeable(p, q) {
+		return false
+	}
+	part, least := m.width(other), m.c.least(table)
+	if part < least || m.width(slot)-part < least {
+		return false
+	}
+	m.gone = append(m.gone, slot, other)
+	m.come = append(m.come, placed{m.c.slice(p.piece, m.width(slot)-part), p.device})
+	m.bring(m.c.slice(p.piece, part), q.device)
+	m.bring(q.piece, p.device)
+	return m.fits(false)
+}
+
+// balance moves columns of a slice to the one of three devices that sends the fewest columns,
+// so that both devices send equally many.
+func (m *mover) balance(slot int32) bool {
+	const g = problem.ColumnGranule
+	p := m.parts[slot]
+	k := &m.c.pieces[p.piece]
+	to, ok := m.other(p)
+	table, single := m.table(p.piece)
+	if !ok || !single || k.span != oneDevice {
+		return false
+	}
+	for range balanceLooks - 1 {
+		if d, _ := m.other(p); m.dims[d] < m.dims[to] {
+			to = d
+		}
+	}
+	width := m.width(slot)
+	features := k.dims / int64(width)
+	part := (int((m.dims[p.device]-m.dims[to])/2/max(1, features)) + g - 1) / g * g
+	if least := m.c.least(table); part < least || width-part < least {
+		return false
+	}
+	m.gone = append(m.gone, slot)
+	m.come = append(m.come, placed{m.c.slice(p.piece, width-part), p.device})
+	m.bring(m.c.slice(p.piece, part), to)
 	return m.fits(false)
 }
 
@@ -204,7 +291,7 @@ func (m *mover) regroup(slot int32) bool {
 	return m.fits(false)
 }
 
-// reform gives another form to the table of the given slice.
+// reform gives another form to the given slice or to its table.
 func (m *mover) reform(slot int32) bool {
 	p := m.parts[slot]
 	table, ok := m.table(p.piece)
@@ -224,10 +311,31 @@ func (m *mover) reform(slot int32) bool {
 	if to == now {
 		return false
 	}
-	if spanOf(to) == oneDevice && spanOf(now) == oneDevice && m.draw.IntN(2) == 0 {
-		return m.remain(table, to)
+	if spanOf(to) == oneDevice && spanOf(now) == oneDevice {
+		switch m.draw.IntN(4) {
+		case 0:
+			return m.remain(table, to)
+		case 1, 2:
+			return m.retier(slot, to)
+		}
 	}
 	return m.become(table, to, int64(m.draw.IntN(2)), false)
+}
+
+// retier proposes that one slice takes another form, and stays on its device or goes to
+// another one. The other slices of its table keep their forms.
+func (m *mover) retier(slot int32, to problem.Form) bool {
+	p := m.parts[slot]
+	device := p.device
+	if m.draw.IntN(2) == 0 {
+		var ok bool
+		if device, ok = m.other(p); !ok {
+			return false
+		}
+	}
+	m.gone = append(m.gone, slot)
+	m.bring(m.c.inForm(p.piece, m.width(slot), to), device)
+	return m.fits(false)
 }
 
 // remain proposes that each slice of a table takes another form and stays on its

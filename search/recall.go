@@ -16,7 +16,7 @@ func (recall) apply(r *run, s state) (state, error) {
 	a.reset(s.best.placed())
 	cost, changed := a.best, false
 	for _, t := range a.order() {
-		if !a.formOf(t).Tier.OnHost() || !a.remain(t, problem.Form{}) {
+		if !a.hosted(t) || !a.remain(t, problem.Form{}) {
 			continue
 		}
 		before := a.softSums

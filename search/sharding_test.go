@@ -246,7 +246,7 @@ func checkPlacement(t rapid.TB, p *problem.Problem, newScorer search.Factory, ty
 			}
 			next = slice[0].Columns.End
 			devices, begin := 1, slice[0].device
-			form := problem.Form{Tier: first.Tier, Cache: first.Cache}
+			form := problem.Form{Tier: slice[0].Tier, Cache: slice[0].Cache}
 			switch first.ShardingType {
 			case problem.RowWise, problem.DataParallel:
 				devices, begin, form = n, 0, problem.Form{ShardingType: first.ShardingType}
@@ -266,8 +266,8 @@ func checkPlacement(t rapid.TB, p *problem.Problem, newScorer search.Factory, ty
 					block := (table.Rows + int64(devices) - 1) / int64(devices)
 					want = problem.Range{Start: int64(k) * block, End: min(table.Rows, int64(k+1)*block)}
 				}
-				if s.device != begin+k || s.Rows != want || want.Len() < 1 || s.ShardingType != first.ShardingType || s.Tier != first.Tier || s.Cache != first.Cache {
-					fail("got %+v on device %d, want rows %v on device %d in one sharding type and tier", s.Shard, s.device, want, begin+k)
+				if s.device != begin+k || s.Rows != want || want.Len() < 1 || s.ShardingType != first.ShardingType || s.Tier != slice[0].Tier || s.Cache != slice[0].Cache {
+					fail("got %+v on device %d, want rows %v on device %d in the table's sharding type and the slice's tier", s.Shard, s.device, want, begin+k)
 				}
 			}
 			scorer.Add(slice[0].device, scorer.Item(i, slice[0].Dim(), form))
@@ -295,19 +295,21 @@ func checkPlacement(t rapid.TB, p *problem.Problem, newScorer search.Factory, ty
 		default:
 			fail("got sharding type %q, want one that the search places", first.ShardingType)
 		}
-		switch first.Tier {
-		case problem.HostCached:
-			if !(first.Cache > 0 && first.Cache < 1) {
-				fail("got cache share %v, want it above 0 and below 1", first.Cache)
+		for _, s := range held {
+			switch s.Tier {
+			case problem.HostCached:
+				if !(s.Cache > 0 && s.Cache < 1) {
+					fail("got cache share %v, want it above 0 and below 1", s.Cache)
+				}
+				fallthrough
+			case problem.Host:
+				if p.Topology.HostMemory == 0 || s.ShardingType != "" {
+					fail("got a shard in host memory, want it in HBM")
+				}
+			case problem.HBM, "":
+			default:
+				fail("got tier %q, want a known one", s.Tier)
 			}
-			fallthrough
-		case problem.Host:
-			if p.Topology.HostMemory == 0 || first.ShardingType != "" {
-				fail("got the table in host memory, want it in HBM")
-			}
-		case problem.HBM, "":
-		default:
-			fail("got tier %q, want a known one", first.Tier)
 		}
 		if c.NoSplit && (entries > 1 || first.ShardingType.ByRows()) {
 			fail("got several shards, want the table whole")

@@ -31,7 +31,10 @@ const (
 	formEvaluations, formEvaluationsASlice = 12_000, 3
 	// switchedStarts and secondStarts are the numbers of starts in the first and in the
 	// second round.
-	switchedStarts, secondStarts = 6, 2
+	switchedStarts, secondStarts = 6, 3
+	// If switching tables makes the placement cheaper than clearlyCheaper times its cost,
+	// slices of columns are not annealed first.
+	clearlyCheaper = .95
 	// If there are more than manySlices slices, there is one round only, with secondStarts
 	// starts.
 	manySlices = 30_000
@@ -52,13 +55,20 @@ func (switchForms) apply(r *run, s state) (state, error) {
 	w := switcher{newAnnealing(r, s.best, r.forms)}
 	base := s.best.placed()
 	starts := w.starts(base)
+	if s.infeasible == nil && !r.formed(base) && w.placement.cost > clearlyCheaper*s.best.cost {
+		// Other forms save little so far, so slices of columns are annealed first.
+		onHalf(r, func() { s.best = annealColumns(r, s.best) })
+		base = s.best.placed()
+		w = switcher{newAnnealing(r, cheaper(s.best, w.placement), r.forms)}
+		starts = w.starts(base)
+	}
 	for _, parts := range s.further {
 		if w.reset(parts); !known(starts, w.best) {
 			starts = append(starts, start{parts, w.best})
 		}
 	}
 	w.annealStarts(base, starts)
-	w.long(true)
+	w.long(longFormHeats, true)
 	s.best = w.placement
 	return s, nil
 }
@@ -107,7 +117,7 @@ func (w switcher) annealStart(from *start, evaluations int64) {
 	if w.left() == 0 {
 		return
 	}
-	w.heat = hot
+	w.heat = formHot
 	if best := w.from(from.parts, min(evaluations, w.left())); best != nil {
 		*from = start{best, w.best}
 	}
@@ -125,7 +135,8 @@ func (w switcher) contest(starts []start) []start {
 
 // starts returns the base and the cheapest placements with tables switched.
 func (w switcher) starts(base []placed) []start {
-	starts := []start{{base, w.placement.cost}}
+	w.reset(base)
+	starts := []start{{base, w.best}}
 	going := func() bool { return !w.r.ended() && w.r.stats.Evaluations < w.r.end() }
 	sets := w.forms.sets()
 	for _, forms := range sets {

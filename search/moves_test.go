@@ -1,0 +1,171 @@
+package search
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// formless estimates a slice in any form as a slice in HBM.
+type formless struct{ *additive }
+
+func (f formless) Item(table, width int, _ problem.Form) int {
+	return f.additive.Item(table, width, problem.Form{})
+}
+
+func formlessFactory(p *problem.Problem) Factory {
+	return func() Scorer { return formless{additiveFactory(p)().(*additive)} }
+}
+
+// moverOn returns a mover of a layout with a whole table on each device, in the order of
+// the tables.
+func moverOn(p *problem.Problem, newScorer Factory, opt Options) *mover {
+	r := newRun(context.Background(), p, newScorer, opt)
+	m := &mover{layout: newLayout(r.catalog, r.scorer(), r.forms), draw: rand.New(rand.NewPCG(1, 0)), trades: true}
+	var parts []placed
+	for i, k := range r.catalog.whole() {
+		parts = append(parts, placed{k, int32(i % p.Topology.Devices)})
+	}
+	m.reset(parts)
+	return m
+}
+
+// slotsOf returns the slot of each table's first part.
+func slotsOf(m *mover, tables int) []int32 {
+	slots := make([]int32, tables)
+	for t := range slots {
+		slots[t] = m.tables[t][0]
+	}
+	return slots
+}
+
+// widthsOn returns the widths that the devices hold of each table after the proposed
+// change, by device and table.
+func widthsOn(m *mover) [][]int {
+	widths := make([][]int, len(m.held))
+	for d := range widths {
+		widths[d] = make([]int, len(m.c.problem.Tables))
+	}
+	add := func(p placed) {
+		k := m.c.pieces[p.piece].members[0]
+		widths[p.device][k.table] += k.width
+	}
+	for _, slot := range m.live {
+		if !slices.Contains(m.gone, slot) {
+			add(m.parts[slot])
+		}
+	}
+	for _, p := range m.come {
+		add(p)
+	}
+	return widths
+}
+
+// Device 0 holds 48 columns of A, and device 1 16 of B. After a trade, device 0 holds 32
+// of A beside B, and device 1 16 of A. The sums of columns stay the same.
+func TestTrade(t *testing.T) {
+	p := handMade(unit.GiB, 2, table{10, 48, 1}, table{10, 16, 1})
+	for range 20 {
+		m := moverOn(p, additiveFactory(p), Options{Method: NeuroShard})
+		if !m.trade(slotsOf(m, 2)[0]) {
+			continue // drew A as the other slice
+		}
+		if got := widthsOn(m); got[0][0] != 32 || got[0][1] != 16 || got[1][0] != 16 || got[1][1] != 0 {
+			t.Errorf("got widths %v by device and table, want A 32, B 16 and A 16", got)
+		}
+		return
+	}
+	t.Error("no trade was proposed")
+}
+
+// A table that must not be narrower than 32 columns gives no part of 16 away.
+func TestTradeKeepsLeastWidth(t *testing.T) {
+	p := handMade(unit.GiB, 2, table{10, 48, 1}, table{10, 16, 1})
+	p.Tables[0].Constraint.MinWidth = 32
+	m := moverOn(p, additiveFactory(p), Options{Method: NeuroShard})
+	for range 20 {
+		m.gone, m.come = m.gone[:0], m.come[:0]
+		if m.trade(slotsOf(m, 2)[0]) {
+			t.Fatalf("got %v, want no change", widthsOn(m))
+		}
+	}
+}
+
+// Device 0 sends 64 columns and device 1 sends 16. Of two features each, a column of A
+// counts twice. So 12 of 32 columns go.
+func TestBalance(t *testing.T) {
+	p := handMade(unit.GiB, 2, table{10, 32, 1}, table{10, 16, 1})
+	p.Tables[0].Features = []problem.Feature{{PoolingFactor: 1}, {PoolingFactor: 1}}
+	m := moverOn(p, additiveFactory(p), Options{Method: NeuroShard})
+	if !m.balance(slotsOf(m, 2)[0]) {
+		t.Fatal("got no change, want one")
+	}
+	if got := widthsOn(m); got[0][0] != 20 || got[1][0] != 12 {
+		t.Errorf("got widths %v, want 20 and 12 of A", got)
+	}
+	m.gone, m.come = m.gone[:0], m.come[:0]
+	if m.balance(slotsOf(m, 2)[1]) {
+		t.Errorf("got %v, want no columns moved to a device that sends more", widthsOn(m))
+	}
+}
+
+// One slice of a table goes into host memory, and the other stays in HBM. Both slices may
+// then lie on one device without becoming one.
+func TestRetier(t *testing.T) {
+	p := onHosts(problem.Constraint{}, problem.Constraint{})
+	m := moverOn(p, formlessFactory(p), Options{Method: NeuroShard, ShardingTypes: []problem.ShardingType{problem.ColumnWise}})
+	half := m.c.slice(m.forms.whole[0], 8)
+	m.reset([]placed{{half, 0}, {half, 1}, {m.forms.whole[1], 2}})
+	for range 50 {
+		m.gone, m.come = m.gone[:0], m.come[:0]
+		slot := m.tables[0][0]
+		if !m.retier(slot, problem.Form{Tier: problem.Host}) {
+			t.Fatal("got no change, want one")
+		}
+		m.try()
+		m.accept()
+		forms := map[problem.Form]int{}
+		for _, slot := range m.tables[0] {
+			forms[m.formAt(slot)] += m.width(slot)
+		}
+		if forms[problem.Form{}] != 8 || forms[problem.Form{Tier: problem.Host}] != 8 {
+			t.Fatalf("got widths %v by form, want 8 in HBM and 8 in host memory", forms)
+		}
+		if !m.hosted(0) || m.hosted(1) {
+			t.Fatal("got another table in host memory, want A")
+		}
+		m.reset([]placed{{half, 0}, {half, 1}, {m.forms.whole[1], 2}})
+	}
+}
+
+// A slice for a change is drawn of the slowest device in half of the draws, and if
+// exchanges take most of the time, of the device that sends the most columns.
+func TestDrawnSlices(t *testing.T) {
+	p := onHosts(problem.Constraint{}, problem.Constraint{}, problem.Constraint{}, problem.Constraint{})
+	p.Tables[3].Dim = 32
+	m := moverOn(p, formlessFactory(p), Options{Method: NeuroShard, ShardingTypes: problem.ShardingTypes()})
+	share := func(table int) float64 {
+		n := 0
+		const draws = 4000
+		for range draws {
+			if slot := m.drawn(); m.parts[slot].device == int32(table) {
+				n++
+			}
+		}
+		return float64(n) / draws
+	}
+	m.slowest, m.computeScale, m.dimScale = 0, 1, 32
+	for _, test := range []struct {
+		column          float64
+		slowest, widest float64
+	}{{0, .625, .125}, {1e9, .125, .625}} {
+		if m.column = test.column; math.Abs(share(0)-test.slowest) > .04 || math.Abs(share(3)-test.widest) > .04 {
+			t.Errorf("column %v: got shares %.3f and %.3f, want %v and %v", test.column, share(0), share(3), test.slowest, test.widest)
+		}
+	}
+}
