@@ -200,8 +200,12 @@ func TestChooser(t *testing.T) {
 // its rows. Entirely, it gets all of its rows, and the other one stays as it is.
 func TestChooserEntirely(t *testing.T) {
 	c := &catalog{pieces: []piece{
-		{bytes: 0, alone: 10}, {bytes: 5, alone: 4}, {bytes: 20, alone: 1},
-		{bytes: 0, alone: 10}, {bytes: 5, alone: 9}, {bytes: 25, alone: 8},
+		{bytes: 0, alone: 10},
+		{bytes: 5, alone: 4},
+		{bytes: 20, alone: 1},
+		{bytes: 0, alone: 10},
+		{bytes: 5, alone: 9},
+		{bytes: 25, alone: 8},
 	}}
 	options := [][]int32{{0, 1, 2}, {3, 4, 5}}
 	for _, test := range []struct {

@@ -128,8 +128,13 @@ func met(r search.Result) bool {
 // types are allowed, on problems of any size.
 func TestNeverAbovePaper(t *testing.T) {
 	all := [][]problem.ShardingType{
-		nil, {problem.TableWise}, {problem.ColumnWise}, {problem.TableWise, problem.ColumnWise},
-		{problem.TableWise, problem.RowWise}, {problem.ColumnWise, problem.DataParallel}, problem.ShardingTypes(),
+		nil,
+		{problem.TableWise},
+		{problem.ColumnWise},
+		{problem.TableWise, problem.ColumnWise},
+		{problem.TableWise, problem.RowWise},
+		{problem.ColumnWise, problem.DataParallel},
+		problem.ShardingTypes(),
 	}
 	for seed := range uint64(28) {
 		types := all[seed%uint64(len(all))]

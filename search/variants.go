@@ -84,8 +84,9 @@ func variantIn(c *catalog, f *forms, k int32, form problem.Form) variant {
 	if v.span == everywhere || v.span == oneHost && !f.sliced[m.table] {
 		v.narrowest = v.width
 	}
-	whole, narrow := &c.pieces[c.inForm(k, m.width, form)], &c.pieces[c.inForm(k, g, form)]
-	whole = &c.pieces[c.inForm(k, m.width, form)] // the second piece may have moved the first
+	// Both pieces are registered before either is looked at: registering moves pieces.
+	wide, least := c.inForm(k, m.width, form), c.inForm(k, g, form)
+	whole, narrow := &c.pieces[wide], &c.pieces[least]
 	v.each, v.hostEach = whole.bytes, whole.hostBytes
 	if v.width > 1 {
 		v.each = (whole.bytes - narrow.bytes) / int64(v.width-1)
