@@ -171,6 +171,8 @@ func checkValues(cmd *cobra.Command) error {
 		what, _ := pflag.UnquoteUsage(f)
 		value := f.Value.String()
 		switch {
+		case f.Value.Type() == "stringSlice" && value == "[]":
+			errs = append(errs, faulty("--"+f.Name+": the value is empty", "leave the flag out, or give it a value"))
 		case f.Value.Type() != "string":
 		case value == "" && f.Name == "output" && what != "folder":
 			errs = append(errs, faulty("--output: the name is empty", "name a file, or write - for standard output"))
@@ -235,9 +237,9 @@ func (a *app) explain(err error) ([]complaint, int) {
 	case errors.As(err, &noType) && len(noType.NotSearched) > 0:
 		return []complaint{{err.Error(), "leave it out of --sharding-types"}}, exitNo
 	case errors.As(err, &noType):
-		return []complaint{{err.Error(), "allow table_wise and column_wise as well, with --sharding-types"}}, exitNo
+		return []complaint{{err.Error(), "allow table_wise and column_wise as well, with --sharding-types; a table with sharding_types of its own needs them there, too"}}, exitNo
 	case errors.As(err, &idle):
-		return []complaint{{err.Error(), fmt.Sprintf("plan for %d devices or fewer, or leave --for out", idle.Devices-idle.Empty)}}, exitNo
+		return []complaint{{err.Error(), idleHint(idle)}}, exitNo
 	case errors.As(err, &path):
 		return []complaint{{plain(err), ""}}, exitBad
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -272,6 +274,15 @@ func explainInputs(e *input.Errors) []complaint {
 	return all
 }
 
+// idleHint advises on tables that leave devices empty.
+func idleHint(e *search.Idle) string {
+	devices := "1 device"
+	if used := e.Devices - e.Empty; used > 1 {
+		devices = fmt.Sprintf("%d devices or fewer", used)
+	}
+	return "plan for " + devices + ", or for another engine"
+}
+
 func infeasibleHint(e *search.Infeasible) string {
 	if e.Missing == 0 {
 		return fmt.Sprintf("memory is not the limit, but the method's cap on columns: try --method %s, which also works without a cap", search.Default)
@@ -283,7 +294,7 @@ func infeasibleHint(e *search.Infeasible) string {
 	if e.DevicesNeeded > 0 && e.Method == search.Default {
 		hint += fmt.Sprintf("--devices %d, ", e.DevicesNeeded)
 	}
-	if e.Method == search.Default && !slices.Contains(e.Tried, search.InHostMemory) {
+	if e.Method == search.Default && !e.OnlyHBM && !slices.Contains(e.Tried, search.InHostMemory) {
 		hint += "host memory for cold tables (--host-memory), "
 	}
 	if e.Method == search.Default && len(e.Tried) == 0 {

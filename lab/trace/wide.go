@@ -67,9 +67,12 @@ func (l *log) idColumns(names []string, ids func(i int) bool) (columns []idColum
 			}
 		}
 	}
-	for _, name := range chosen {
+	for i, name := range chosen {
 		place := slices.Index(names, name)
 		switch {
+		case slices.Contains(l.opt.Columns[:min(i, len(l.opt.Columns))], name):
+			err = errors.Join(err, fmt.Errorf("column %q is named twice", name))
+			continue
 		case place < 0:
 			err = errors.Join(err, fmt.Errorf("no column %q among %s%s", name, words.Quoted(names, 10), meant(name, names)))
 			continue

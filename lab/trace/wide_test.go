@@ -93,7 +93,7 @@ func TestWideLogs(t *testing.T) {
 	for columns, want := range map[string]string{
 		"nobody":    `no column "nobody" among "label", "user", "items", "viewed", "country"`,
 		"country":   `column "country": row 0: "DE" is not a whole number`,
-		"user,user": "",
+		"user,user": `column "user" is named twice`,
 	} {
 		_, err := readAll(write(t, "lists.parquet", lists.Bytes()), Options{Columns: strings.Split(columns, ",")})
 		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
