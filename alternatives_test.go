@@ -25,11 +25,21 @@ func TestAlternatives(t *testing.T) {
 		tied.Tables[i].Constraint.Colocation = "together"
 	}
 	tied.Tables[5].Constraint.Devices, tied.Tables[6].Constraint.NoSplit = []int{1}, true
+	hugectr, narrow := workloadNamed(t, "criteo-kaggle"), workloadNamed(t, "mlperf-dlrm-dcnv2")
+	hugectr.Topology.Devices, hugectr.Engine = 4, problem.HugeCTR
+	narrow.Topology.Devices = 4
+	for i := range narrow.Tables {
+		narrow.Tables[i].Constraint.MinWidth = 64
+	}
+	tight := tightProblem(t)
 	for _, test := range []struct {
 		name string
 		p    problem.Problem
 		opt  neuroshard.Options
 	}{
+		{"hugectr", hugectr, neuroshard.Options{}},
+		{"narrow", narrow, neuroshard.Options{}},
+		{"tight", tight, neuroshard.Options{}},
 		{"tiny", small, neuroshard.Options{}},
 		{"dlrm", dlrm, neuroshard.Options{}},
 		{"hosts", hosts, neuroshard.Options{}},
@@ -49,7 +59,7 @@ func TestAlternatives(t *testing.T) {
 			name := test.p.Tables[i].Name
 			pinned := len(test.p.Tables[i].Constraint.Devices) == 1
 			if a.Shards == nil {
-				if !pinned {
+				if !pinned && test.name != "tight" {
 					t.Errorf("%s: table %s: got no alternative", test.name, name)
 				}
 				continue
@@ -74,6 +84,21 @@ func TestAlternatives(t *testing.T) {
 			}
 		}
 	}
+}
+
+// tightProblem returns a problem of two hosts whose tables take most of the devices' memory,
+// and of the little host memory.
+func tightProblem(t *testing.T) problem.Problem {
+	p := workloadNamed(t, "criteo-kaggle")
+	p.Topology.Devices, p.Topology.DevicesPerHost = 4, 2
+	total := unit.Bytes(0)
+	for i := range p.Tables {
+		total += p.ShardMemory(p.Whole(i)).Tables()
+	}
+	p.Topology.ReserveShare = hardware.NoReserve
+	p.Topology.Memory = p.DeviceMemory().Received + total/4
+	p.Topology.HostMemory = total / 10
+	return p
 }
 
 func near(a, b unit.Millis) bool { return math.Abs(float64(a-b)) <= 1e-5*float64(max(a, b)) }
