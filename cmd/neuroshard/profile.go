@@ -49,8 +49,8 @@ TRACE is one of
 Logs are CSV or text with tabs, compressed with gzip or not, or Parquet. The file is
 read table by table.
 
-Ids are rows of their tables. Ids that are not, such as hashes of 64 bits, are taken
-modulo --hash-size. With --tables, tables that exist get the pooling factors and the
+Ids are rows of their tables. With --hash-size they are hashes, taken modulo the rows
+that --rows or --tables states, or else modulo --hash-size. With --tables, tables that exist get the pooling factors and the
 accesses of the log, and keep all else.`,
 		Example: `  neuroshard profile fbgemm_t856_bs65536.pt.gz --dim 128 -o tables.json
   neuroshard profile lookups.csv --rows rows.csv -o tables.json

@@ -39,7 +39,7 @@ func (o *Options) check() error {
 	case o.IDs != "" && o.IDs != Decimal && o.IDs != Hex && o.IDs != Text:
 		return fmt.Errorf("ids in the form %q: want one of %q", o.IDs, FormsOfIDs())
 	case o.IDs == Text && o.HashSize == 0:
-		return fmt.Errorf("ids in the form %q need the number of rows that they are hashed to: state the hash size", o.IDs)
+		return fmt.Errorf("ids in the form %q need the number of rows that they are hashed to: state the hash size (--hash-size)", o.IDs)
 	}
 	return nil
 }
