@@ -9,6 +9,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/plan"
@@ -29,17 +30,22 @@ type app struct {
 
 // open opens a file, or stdin for "-".
 func (a *app) open(path string) (name string, r io.ReadCloser, err error) {
+	return a.openOr(path, "check the path")
+}
+
+// openOr opens a file, or stdin for "-". The hint is for a file that does not exist.
+func (a *app) openOr(path, hint string) (name string, r io.ReadCloser, err error) {
 	if path == "-" {
 		return "standard input", countedReader{io.NopCloser(a.stdin), &a.reads}, nil
 	}
 	var f *os.File
 	a.reads.during(func() { f, err = os.Open(path) })
 	if err != nil {
-		return path, nil, unreadable(path, err)
+		return path, nil, unreadable(path, err, hint)
 	}
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		_ = f.Close()
-		return path, nil, unreadable(path, errors.New("it is a folder"))
+		return path, nil, unreadable(path, errors.New("it is a folder"), hint)
 	}
 	return path, countedFile{f, &a.reads}, nil
 }
@@ -143,7 +149,12 @@ func (a *app) checkOutput(path string, inputs ...string) error {
 		return nil
 	}
 	const hint = "--output names the file to write"
-	folder := filepath.Dir(path)
+	// A link leads to the file that is written, also if the file does not exist yet.
+	target, err := atomicfile.Target(path)
+	if err != nil {
+		return bad(err, hint)
+	}
+	folder := filepath.Dir(target)
 	switch info, err := os.Stat(folder); {
 	case err != nil:
 		return usagef("make the folder first, or name another one", "--output: there is no folder %s", folder)

@@ -102,6 +102,13 @@ var newNames = map[string]string{
 	"meter":   "backend",
 }
 
+// sameThing holds the name that a flag has in other commands: the device profile of a cluster
+// is --device, that of a backend --profile.
+var sameThing = map[string]string{
+	"device":  "profile",
+	"profile": "device",
+}
+
 // flagError is the error of a flag that cobra does not accept.
 func flagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
@@ -136,6 +143,9 @@ func meantFlag(cmd *cobra.Command, err error) string {
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	if other := sameThing[name]; slices.Contains(names, other) {
+		return "--" + other
+	}
 	if near := words.Closest(name, names); near != "" {
 		return "--" + near
 	}
@@ -161,6 +171,22 @@ func wrongValue(e *pflag.InvalidValueError) string {
 		return "it is below 0"
 	}
 	return "it is not a number"
+}
+
+// checkTogether refuses flags that cobra's groups keep apart, in plain words.
+func checkTogether(cmd *cobra.Command) error {
+	err := cmd.ValidateFlagGroups()
+	if err == nil {
+		return nil
+	}
+	// "if any flags in the group [a b c] are set none of the others can be; [a b] were all set"
+	_, set, _ := strings.Cut(err.Error(), "; [")
+	set, _, apart := strings.Cut(set, "] were all set")
+	if !apart {
+		return bad(err, "see the flags with: "+cmd.CommandPath()+" --help")
+	}
+	names := strings.Join(strings.Fields(set), " and --")
+	return usagef("leave one of them out", "%s: --%s do not go together", cmd.Name(), names)
 }
 
 // checkValues refuses flags that were given without a value, as a script does whose variable

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -102,7 +103,7 @@ and placed over devices, so that the slowest device is as fast as it can be.
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.running = true
-			return checkValues(cmd)
+			return cmp.Or(checkTogether(cmd), checkValues(cmd))
 		},
 		Version:                    neuroshard.Version,
 		SilenceErrors:              true,

@@ -152,7 +152,7 @@ func readTables(a *app, source string, c *clusterFlags) (input.TableFile, *input
 		}
 		return file, &input.Cluster{Topology: p.Topology, Batch: p.Batch, Accounting: p.Accounting, CommPrecision: p.CommPrecision}, nil
 	}
-	name, r, err := a.open(source)
+	name, r, err := a.openOr(source, "check the path; for a published model write workload:NAME, listed by: neuroshard workloads")
 	if err != nil {
 		return unread(source), nil, err
 	}
@@ -191,11 +191,11 @@ func faulty(message, hint string) error {
 	return &input.Errors{List: []input.Error{{Message: message, Hint: hint}}}
 }
 
-// unreadable returns the error of a file that cannot be opened.
-func unreadable(path string, err error) error {
-	hint := ""
-	if errors.Is(err, os.ErrNotExist) {
-		hint = "check the path; for a published model write workload:NAME, listed by: neuroshard workloads"
+// unreadable returns the error of a file that cannot be opened. The hint is for a file that
+// does not exist.
+func unreadable(path string, err error, hint string) error {
+	if !errors.Is(err, os.ErrNotExist) {
+		hint = ""
 	}
 	message := err.Error()
 	if pathErr := (*os.PathError)(nil); errors.As(err, &pathErr) {
