@@ -10,8 +10,8 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// alternatives.go answers why a table lies where it lies: it tries other places for the
-// table, while every other table stays, and keeps the cheapest place that fits.
+// alternatives.go explains the place of a table: it tries other places for the table, while
+// every other table stays, and keeps the cheapest place that fits.
 
 // Alternative is another place for one table of a plan, or for all tables of its
 // co-location, while every other table stays.
@@ -24,15 +24,15 @@ type Alternative struct {
 	Cost unit.Millis
 }
 
-// mostTried is the number of devices that are tried for each slice of a table: of more
-// devices, those that would compute the least with the slice.
+// mostTried is the largest number of devices that are tried for each slice of a table: those
+// that would compute the least with the slice.
 const mostTried = 32
 
 // Alternatives returns the predicted cost of a plan by opt.Prices, and for each of its tables
 // the cheapest other place. It tries the whole table on each device; each slice alone on each
 // other device; equal slices of columns on the least busy devices; row_wise, table_row_wise on
-// each host, and data_parallel; and the slices in another memory. Of more than 32 devices it
-// tries the 32 that would be the least busy.
+// each host, and data_parallel; and the slices in another memory. If there are more than 32
+// devices, it tries the 32 that would be the least busy.
 //
 // p must be valid, and pl valid for p. opt.Search.ShardingTypes restricts the places as it
 // restricts the search; empty allows all types that opt.Prices estimates. Alternatives fails

@@ -86,7 +86,7 @@ type Result struct {
 	// nil if Options.Baselines is false.
 	Baselines []Baseline
 	// FreeSlices is the plan without the rules of the problem's engine; nil if
-	// Options.FreeSlices is false, the problem has no engine, or the search was ended. It is
+	// Options.FreeSlices is false, the problem has no engine, or the search was interrupted. It is
 	// not more expensive than Plan as predicted: Plan itself is such a plan.
 	FreeSlices *Baseline
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// causes.go finds out why the sums that a plan states for its devices are not those of its
-// problem. A plan does not state features, lookups, optimizers and precisions of its tables,
+// causes.go finds out why the sums that a plan states for its devices differ from those
+// counted for its problem. A plan does not state features, lookups, optimizers and precisions of its tables,
 // but the sums depend on them: if one table has another number of features now, the dim sums
 // of exactly the devices that hold the table differ, by the widths of its slices.
 //
@@ -19,8 +19,9 @@ import (
 //	counted               64    64     0    table "item" has a slice of 32 columns on
 //	difference            32     0    32    devices 0 and 2: one feature less now
 //
-// Each property is looked at by itself, and one table, or all tables alike, must explain the
-// sums of every device. What remains is reported device by device. The time is that of a few
+// Each property is tried by itself. A change is a cause if it explains the sums of every
+// device: a change of one table, or the same change of all tables. Sums without a cause are
+// reported device by device. The time is that of a few
 // tallies, and O(shards) for each property and value.
 
 // causes reports what has changed since the plan was made, in front of all other violations,
@@ -66,7 +67,7 @@ type property struct {
 	tries func(t *problem.Table, difference, share int64) []try
 }
 
-// try is a table with another value of a property, and what to say of it.
+// try is a table with another value of a property, and the text that reports this change.
 type try struct {
 	table problem.Table
 	what  string

@@ -659,7 +659,7 @@ func (v *validator) memory() {
 		}
 	}
 	if follow > 0 {
-		v.add(RuleStated, "", -1, -1, "%s that the plan states for its devices follow from the tables that it was made for", words.Plural(follow, "sum"))
+		v.add(RuleStated, "", -1, -1, "the changed tables explain %s between the sums that the plan states for its devices and those counted now", words.Plural(follow, "more difference"))
 	}
 }
 

@@ -42,7 +42,7 @@ func breaks(c *catalog, p placement) bool {
 	return false
 }
 
-// agree reports whether the rules allow both pieces, which are slices of one table.
+// agree reports whether the rules allow both pieces together, as slices of one table.
 func agree(c *catalog, a, b *piece) bool {
 	return (!c.rules.EqualSlices || a.members[0].width == b.members[0].width) && (!c.rules.OneTier || a.form == b.form)
 }
@@ -162,7 +162,7 @@ func splitTable(c *catalog, s *division, at int) *division {
 //	reform       a table into another form
 type evenMover struct{ *mover }
 
-// propose draws a change that begins at a slot.
+// propose draws a change of the slice in a slot.
 func (m evenMover) propose(slot int32) bool {
 	if m.mixed && m.draw.IntN(reformEvery) == 0 {
 		return m.reform(slot)

@@ -20,8 +20,8 @@ import (
 // some memory should find one with more memory, too. That is certain if step 3 tries all
 // placements: then the stage fails only if no placement fits. If step 3 does not get
 // through all placements of a large problem, the search may find a placement with some
-// memory and none with a little more. It fails for certain below the bound of function
-// balanced, which rises and falls with memory.
+// memory and none with a little more. It fails for certain if the bound of function
+// balanced is above the memory.
 
 // fill is the stage that makes tables fit in other forms. It fails with *Infeasible or
 // *NoShardingType if it finds no placement.

@@ -227,7 +227,7 @@ func (e *NoShardingType) Error() string {
 			words.Quoted(e.NotSearched, 5), words.Quoted(namesOf(searched), len(searched)))
 	}
 	if len(e.ShardingTypes) > 0 {
-		return fmt.Sprintf("%s: each table in the sharding type that takes the fewest bytes, they take %v of the %v that all devices have for them; the largest is %q, %v of each device",
+		return fmt.Sprintf("%s: if each table has the sharding type that takes the fewest bytes, all tables take %v, and all devices together have %v for them; the largest table is %q, which takes %v of each device",
 			noPlacement(e.ShardingTypes, "", e.Proven), e.Sum, e.Have, e.Tables[0], e.Need)
 	}
 	return fmt.Sprintf("none of the allowed sharding types can place %s: the tables have too few rows for a block on each device, or their constraints forbid it",

@@ -14,8 +14,8 @@ import (
 //	device 0   wide 128, narrow 8, narrow 8     all run in groups of 32 lanes
 //	recut      wide 4 x 32, narrow 8, narrow 8  all run in groups of 8 lanes
 //
-// The slices of a table on a device, in one form, are cut alike: they differ by at most a
-// granule. So the annealing draws only how wide they are.
+// The slices that a table has on a device in one form have the same width, or widths that
+// differ by one granule. So the annealing draws only that width.
 
 // laneWidths are the widest slices, in columns, of operators with 8 and with 16 lanes
 // (docs/SIMULATED.md).

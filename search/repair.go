@@ -7,21 +7,22 @@ import (
 	"slices"
 )
 
-// The repair places variants where a problem is too large to try all placements. It
-// begins with the variants that a bound on the bytes of all devices together prefers,
-// each table where it finds room, and what finds none on the place with most room. Then
-// changes drawn at random remove the overflow by simulated annealing:
+// The repair places variants if a problem is too large to try all placements. It starts
+// with the variants that a bound on the bytes of all devices together prefers. It puts
+// each table on a place with room for the table, or else on the place with the most room,
+// which then overflows. Simulated annealing removes the overflow by changes drawn at
+// random:
 //
 //	move      a slice, or some of its columns, to another place
 //	swap      two slices of two tables exchange their places
 //	reform    a table takes another variant, cut to the room that its places have
 //
-// Changes that bring a table from one place to another touch only these; a change of a
-// table on all devices touches every device. The work is counted in devices touched, so
+// A change between two places touches only the devices of these places; a change of a
+// table that lies on all devices touches every device. The work is counted in devices touched, so
 // that a round takes about the same time for each problem.
 
-// hostShares are the shares of all host memory that a start fills at most. What is left
-// makes up for slices that fill no device to the byte.
+// hostShares are the largest shares of all host memory that the starts fill. The rest is
+// a margin, because slices seldom fill a device to the byte.
 var hostShares = []float64{1, .99, .97, .94, .9, .8}
 
 const (
@@ -88,8 +89,8 @@ func repaired(c *catalog, variants [][]variant, ended func() bool) []placedSlice
 	return slices.Concat(r.of...)
 }
 
-// start places the chosen variants: what lies on all devices first, then what lies on
-// hosts, then the tables with the fewest places and the largest slices.
+// start places the chosen variants: first those on all devices, then those on hosts, then
+// the tables with the fewest places and the largest slices.
 func (r *repairer) start(chosen []*variant) {
 	for t := range r.of {
 		r.replace(int32(t), nil)
@@ -157,9 +158,9 @@ func (r *repairer) count(t int32, s placedSlice, sign int64) {
 	}
 }
 
-// cutToRoom cuts a variant into slices: all columns on a place that has room for them,
-// or else what the place with most room takes, and so on. looked returns the
-// numbers of the places to compare.
+// cutToRoom cuts a variant into slices. If a place has room for all columns that are left,
+// they become one slice there. Otherwise the place with the most room gets the columns that
+// it has room for, and so on. looked returns the numbers of the places to compare.
 func (r *repairer) cutToRoom(v *variant, looked func(i int) (place int, ok bool)) (cut []placedSlice) {
 	for rest := v.width; rest > 0; {
 		best, most := int32(none), int32(-1)

@@ -13,10 +13,10 @@ import (
 //
 //	choices that take more bytes than all devices have
 //	devices that have the same room as the device before them
-//	what it tried before from a state with the same room, devices in any order
+//	states with the same room as a state that it tried before, devices in any order
 //
-// A choice is given up for the time being after some steps, and tried again with more
-// steps when all other choices were given up, too.
+// The search leaves a choice after some steps. When it has left all choices, it tries each
+// of them again, with more steps.
 
 const (
 	// mostChoices is the largest number of choices of variants that are tried, and

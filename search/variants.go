@@ -19,7 +19,8 @@ import (
 //
 // Other forms need no variant. A cache takes HBM, and saves no host memory. Of the forms
 // on all devices, the form with the fewest bytes leaves most room to all other tables.
-// A table keeps one form, because no engine runs slices of a table in several forms.
+// The stage gives each table one form, because no known engine runs slices of a table in
+// several tiers (problem.EngineRules). Later stages may change the tier of single slices.
 
 // variant is a packable in one form. fixed, each and the widths mean what they mean in
 // the packable; the bytes are those of each device that holds the slice.

@@ -133,7 +133,7 @@ func (a *app) printPlan(pl *plan.Plan) error {
 }
 
 // writeOut writes a result to a file, whole or not at all, or to standard output if
-// the path is "-" or there is none.
+// the path is "-" or empty.
 func (a *app) writeOut(path string, data []byte) error {
 	if toStandardOutput(path) {
 		_, err := a.stdout.Write(data)
@@ -213,5 +213,5 @@ func (a *app) newProgressBar() *progressBar {
 	return &progressBar{to: a.stderr, on: on}
 }
 
-// plainWidth is the width of a terminal that does not tell its own.
+// plainWidth is the width assumed for a terminal that does not state its width.
 const plainWidth = 120

@@ -189,8 +189,8 @@ func checkTogether(cmd *cobra.Command) error {
 	return usagef("leave one of them out", "%s: --%s do not go together", cmd.Name(), names)
 }
 
-// checkValues refuses flags that were given without a value, as a script does whose variable
-// is not set, and a folder on standard input or output.
+// checkValues refuses flags with an empty value, which a script passes if its variable is not
+// set, and a folder on standard input or output.
 func checkValues(cmd *cobra.Command) error {
 	var errs []error
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -295,7 +295,7 @@ func explainInputs(e *input.Errors) []complaint {
 		all = append(all, complaint{one.String(), one.Hint})
 	}
 	if more := len(e.List) - len(all) + e.More; more > 0 {
-		all = append(all, complaint{words.More("", more) + " errors: mend these first", ""})
+		all = append(all, complaint{words.More("", more) + " errors: correct these first", ""})
 	}
 	return all
 }

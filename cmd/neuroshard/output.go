@@ -37,8 +37,8 @@ func writeFile(path string, data []byte) error {
 // standardOutput is the path that stands for standard output.
 const standardOutput = "-"
 
-// toStandardOutput reports whether an output goes to standard output: "-" does, and so does
-// no path.
+// toStandardOutput reports whether an output goes to standard output: its path is "-" or
+// empty.
 func toStandardOutput(path string) bool { return path == "" || path == standardOutput }
 
 // bothToStandardOutput is the error of --json with --output -.

@@ -64,8 +64,8 @@ func (p *progressBar) clear() {
 }
 
 // planProgress shows the progress of Plan on the bar, from patience after its start. The bar
-// never falls back: the search counts its work anew in some phases, and finds out that there
-// is more of it in others.
+// never falls back, although some phases of the search count their work from 0 again, and
+// other phases find more work.
 type planProgress struct {
 	now   func() time.Time
 	start time.Time

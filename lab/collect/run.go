@@ -152,7 +152,7 @@ func setAside(set dataset.Dataset) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%w: all %s are set aside, since the speed of the device changed while they were measured", ErrSetAside, what)
+	return fmt.Errorf("%w: all %s are set aside, because the speed of the device changed while they were measured", ErrSetAside, what)
 }
 
 func (s store) run(ctx context.Context, design dataset.Dataset, backend Backend, folder string, opt Options) (none dataset.Dataset, err error) {

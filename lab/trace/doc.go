@@ -5,7 +5,7 @@
 //	Reader.Next    the next table's lookups, as bags of package lookups
 //	Profile        one table's lookups -> problem.Table
 //	ReadTables     all of the above for a whole file (tables.go)
-//	Known.Enrich   tables that exist, with the accesses of a trace (enrich.go)
+//	Known.Enrich   existing tables, with the accesses of a trace (enrich.go)
 //
 // The package reads two sorts of files. The lookups of an FBGEMM benchmark, as
 // published in facebookresearch/dlrm_datasets, are three tensors that torch.save

@@ -9,11 +9,11 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// enrich.go gives tables that exist the accesses of a trace: the pooling factors of their
+// enrich.go gives existing tables the accesses of a trace: the pooling factors of their
 // features, the distinct rows and the reuse of a batch. Everything else of the tables
 // stays as it is.
 
-// Known are tables that exist, to be enriched by a trace.
+// Known are existing tables, which get the accesses of a trace.
 type Known []problem.Table
 
 // Rows returns the numbers of rows by table, for Options and TableOptions.

@@ -33,7 +33,7 @@ func FormsOfIDs() []string { return []string{string(Decimal), string(Hex), strin
 func (o *Options) check() error {
 	switch {
 	case o.Batch < 0:
-		return fmt.Errorf("a batch of %d samples", o.Batch)
+		return fmt.Errorf("a batch of %d samples: want at least 1, or 0 for all samples", o.Batch)
 	case o.HashSize < 0 || o.HashSize > problem.MaxRows:
 		return fmt.Errorf("a hash size of %d: want from 1 to %d", o.HashSize, int64(problem.MaxRows))
 	case o.IDs != "" && o.IDs != Decimal && o.IDs != Hex && o.IDs != Text:

@@ -186,10 +186,10 @@ func emptySplit(groups *dataset.Compute, exchanges *dataset.Comm, split dataset.
 			count(exchanges.Samples[i].Split, exchanges.Samples[i].Quarantined)
 		}
 	}
-	text := fmt.Sprintf("training data: too few samples: the %s split has no usable %s: of %d %s, %d are in this split, and %d of all are set aside, since the device drifted",
+	text := fmt.Sprintf("training data: too few samples: the %s split has no usable %s: %d %s were measured, %d of them are in this split, and %d of all are set aside, because the device drifted",
 		split, what, all, what, inSplit, aside)
 	if aside == 0 {
-		text = fmt.Sprintf("training data: too few samples: the %s split has no %s: there are %d in all, and a tenth of them goes to the validation split and a tenth to the test split", split, what, all)
+		text = fmt.Sprintf("training data: too few samples: the %s split has no %s: %d were measured, and a tenth of them goes to the validation split and a tenth to the test split", split, what, all)
 	}
 	if 2*aside > all {
 		return fmt.Errorf("%s: measure again while nothing else runs on the machine", text)

@@ -416,17 +416,17 @@ func TestEmptySplits(t *testing.T) {
 	}{
 		{"no validation groups", func(d *train.Data) {
 			d.Compute.Samples = slices.DeleteFunc(d.Compute.Samples, func(g dataset.Group) bool { return g.Split == dataset.Validation })
-		}, []string{"the validation split has no groups: there are 90 in all", "collect more of them with --samples"}},
+		}, []string{"the validation split has no groups: 90 were measured", "collect more of them with --samples"}},
 		{"all set aside", func(d *train.Data) {
 			for i := range d.Compute.Samples {
 				d.Compute.Samples[i].Quarantined = true
 			}
-		}, []string{"the train split has no usable groups: of 100 groups, 80 are in this split, and 100 of all are set aside", "while nothing else runs"}},
+		}, []string{"the train split has no usable groups: 100 groups were measured, 80 of them are in this split, and 100 of all are set aside", "while nothing else runs"}},
 		{"no test all-to-alls", func(d *train.Data) {
 			for i := range d.Comm.Samples {
 				d.Comm.Samples[i].Quarantined = d.Comm.Samples[i].Split == dataset.Test
 			}
-		}, []string{"the test split has no usable all-to-alls: of 40 all-to-alls, 4 are in this split, and 4 of all are set aside", "--comm-samples"}},
+		}, []string{"the test split has no usable all-to-alls: 40 all-to-alls were measured, 4 of them are in this split, and 4 of all are set aside", "--comm-samples"}},
 	} {
 		data := train.Data{Compute: design.Compute(1, 20, 100, 1, 4), Comm: design.Comm(1, 40, hw)}
 		if err := collect.SimulateCompute(t.Context(), data.Compute, hw, collect.Options{}); err != nil {
