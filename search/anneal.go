@@ -197,9 +197,10 @@ func (a *annealing) left() int64 {
 	return max(0, a.r.end()-a.r.stats.Evaluations)
 }
 
-// long anneals from the best placement so far, in a run at each heat. One run is as long as
-// longRun says, and several are half as long each. If useUp is true and the caller set a budget, longer runs follow, each
-// twice as long as the one before, until the budget is used up.
+// long anneals from the best placement so far, once for each heat. A single run makes
+// longRun evaluations, and each of several runs makes half of them. If useUp is true and the
+// caller set a budget, longer runs follow, each twice as long as the one before, until the
+// budget is used up.
 func (a *annealing) long(heats []float64, useUp bool) {
 	evaluations := a.longRun()
 	for _, heat := range heats {

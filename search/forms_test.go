@@ -173,7 +173,7 @@ func TestHostMemoryIsFilledEvenly(t *testing.T) {
 	}
 }
 
-// TestChooser: of room for 25 bytes two tables have 5 each at first. One of 10 more
+// TestChooser: there is room for 25 bytes, and two tables take 5 each at first. One of 10 more
 // saves 9, another 8: there is room for one of them, and then for 4 more that save 1.
 func TestChooser(t *testing.T) {
 	c := &catalog{pieces: []piece{
@@ -196,8 +196,9 @@ func TestChooser(t *testing.T) {
 	}
 }
 
-// Of two tables, one saves most for each byte with a cache, and has then no room for all of
-// its rows. Entirely, it gets all of its rows, and the other one stays as it is.
+// One of two tables saves most for each byte with a cache; there is then no room for all of
+// its rows. If tables may only be held entirely, that table gets all of its rows, and the
+// other table stays as it is.
 func TestChooserEntirely(t *testing.T) {
 	c := &catalog{pieces: []piece{
 		{bytes: 0, alone: 10},

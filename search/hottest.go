@@ -13,11 +13,11 @@ import (
 var fillings = []float64{.96, .9, .8, .6}
 
 const (
-	// choicesPlaced is the number of placements that are made of each of the choices, one for
-	// each filling.
+	// choicesPlaced is the number of placements that are made from each choice, one for each
+	// share of HBM to fill.
 	choicesPlaced = 2
 	// spareRoom is the share of HBM that stays empty beside tables that HBM holds entirely,
-	// as large slices leave gaps.
+	// because large slices leave gaps.
 	spareRoom = .15
 )
 

@@ -15,7 +15,7 @@ import (
 //	regroup    columns of a slice, or all of them, to another slice of its table
 //	recut      the slices of a table on a device into narrower or wider ones (recut.go)
 //	trade      a slice for a part of a slice of another device, equally wide
-//	balance    columns of a slice to another device, so that both send equally many
+//	balance    columns of a slice to another device, so that both send the same number of columns
 //	reform     a table, or one slice, into another form
 //
 // A part that comes to a device with a slice of its table widens that slice, or the two
@@ -73,9 +73,9 @@ func (m *mover) propose() bool {
 	return m.regroup(slot)
 }
 
-// drawn draws a slice: half of the draws take any slice, the others one of the slowest
-// device. In a search among all forms, some of the latter take one of the device that
-// sends the most columns instead: the more, the larger the exchanges' share of the goal.
+// drawn draws a slice: in half of the draws any slice, in the others a slice of the slowest
+// device. In a search among all forms, some of these others draw a slice of the device that
+// sends the most columns instead. Their share grows with the exchanges' share of the goal.
 func (m *mover) drawn() int32 {
 	slot := m.live[m.draw.IntN(len(m.live))]
 	if m.draw.IntN(2) > 0 {
@@ -178,8 +178,7 @@ func (m *mover) split(slot int32) bool {
 	return m.fits(false)
 }
 
-// trade exchanges a slice for a part of a wider slice on another device, and the part is
-// equally wide.
+// trade exchanges a slice for a part, of the same width, of a wider slice on another device.
 func (m *mover) trade(slot int32) bool {
 	other := m.live[m.draw.IntN(len(m.live))]
 	if m.width(slot) < m.width(other) {
@@ -203,7 +202,7 @@ func (m *mover) trade(slot int32) bool {
 }
 
 // balance moves columns of a slice to the one of three devices that sends the fewest columns,
-// so that both devices send equally many.
+// so that both devices send the same number of columns.
 func (m *mover) balance(slot int32) bool {
 	const g = problem.ColumnGranule
 	p := m.parts[slot]
