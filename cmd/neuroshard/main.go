@@ -67,6 +67,7 @@ func run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args []
 	root.SetIn(stdin)
 	root.SetOut(out)
 	root.SetErr(stderr)
+	checkHelp(root)
 	err := a.reads.execute(ctx, root.ExecuteContext)
 	if err == nil && out.err != nil {
 		err = bad(out.err, "")
@@ -137,6 +138,25 @@ and placed over devices, so that the slowest device is as fast as it can be.
 		root.AddCommand(command)
 	}
 	return root
+}
+
+// checkHelp makes help refuse a word that is no command.
+func checkHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, command := range root.Commands() {
+		if command.Name() == "help" {
+			command.Args = helpArgs
+		}
+	}
+}
+
+// helpArgs refuses help on a word that is no command.
+func helpArgs(cmd *cobra.Command, args []string) error {
+	topic, rest, err := cmd.Root().Find(args)
+	if err == nil && topic == cmd.Root() {
+		return rootArgs(topic, rest)
+	}
+	return err
 }
 
 // rootArgs refuses a word that is no command, with those that come near.
