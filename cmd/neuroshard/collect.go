@@ -119,6 +119,10 @@ func (c *collectCommand) check() error {
 	case c.out == "":
 		return usagef("name the folder of the dataset: -o samples", "collect: --output is missing")
 	}
+	_, missing := os.Stat(c.out)
+	if info, err := os.Lstat(c.out); err == nil && info.Mode()&os.ModeSymlink != 0 && missing != nil {
+		return usagef("make that folder first, or name another one", "collect: --output: %s is a link, and there is no folder where it leads", c.out)
+	}
 	return nil
 }
 
