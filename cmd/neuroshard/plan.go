@@ -60,7 +60,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.DurationVar(&p.search.Budget, "budget", 0, "`time` to search, such as 1s: the plan is refined until then (default: a fixed amount of work)")
 	f.StringVar(&p.model, "model", "", "`folder` of the cost model to plan with, as train writes it, or torchrec for the formulas of TorchRec's own planner (default: the model that ships for the profile)")
 	f.Float64Var(&p.riskPenalty, "risk-penalty", 0, riskPenaltyUsage)
-	f.BoolVar(&p.noBaselines, "no-baselines", false, "do not compare with plans of the simple methods, nor, with --for, with a plan for any engine")
+	f.BoolVar(&p.noBaselines, "no-baselines", false, "do not compare with plans of the baseline methods; with --for, do not compare with a plan for any engine either")
 	f.BoolVar(&p.json, "json", false, "print one JSON object")
 	f.BoolVar(&p.tables, "tables", false, "list every table as well, on a line of its own, with the cheapest other place for it")
 	cmd.MarkFlagsMutuallyExclusive("json", "tables")

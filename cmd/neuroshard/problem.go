@@ -63,7 +63,7 @@ func (c *clusterFlags) register(cmd *cobra.Command) {
 	f.Var(&c.reserveFixed, "reserve-fixed", "memory of each device to keep free on top of the share")
 	f.Var(&c.hostMemory, "host-memory", "memory of a full host that the tables of its devices may use, such as 1TiB (default: none)")
 	f.StringVar(&c.commPrecision, "comm-precision", problem.FP32.String(), "number `format` of the vectors that devices send each other: fp32, fp16 or bf16")
-	f.StringVar(&c.engine, "for", "", "the `engine` that is to run the plan, torchrec or hugectr: the plan keeps to what it trains, stores and loads (default: any engine)")
+	f.StringVar(&c.engine, "for", "", "the `engine` that is to run the plan, torchrec or hugectr: the plan keeps to the engine's rules, so the engine trains it, stores checkpoints of it and loads them (default: any engine)")
 	f.IntVar(&c.minWidth, "min-width", 0, "no slice of a table is narrower than this number of columns, a multiple of 4 (default: 4)")
 	f.IntVar(&c.batch, "batch", 0, fmt.Sprintf("global batch in samples (default: the tables' own, or %d)", input.DefaultBatch))
 	f.IntVar(&c.dim, "dim", 0, "columns of tables in the prototype's format, which does not state them")

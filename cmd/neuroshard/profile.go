@@ -50,8 +50,8 @@ Logs are CSV or text with tabs, compressed with gzip or not, or Parquet. The fil
 read table by table.
 
 Ids are rows of their tables. With --hash-size they are hashes, taken modulo the rows
-that --rows or --tables states, or else modulo --hash-size. With --tables, tables that exist get the pooling factors and the
-accesses of the log, and keep all else.`,
+that --rows or --tables states, or else modulo --hash-size. With --tables, existing
+tables get the pooling factors and the accesses of the log, and keep all else.`,
 		Example: `  neuroshard profile fbgemm_t856_bs65536.pt.gz --dim 128 -o tables.json
   neuroshard profile lookups.csv --rows rows.csv -o tables.json
   neuroshard profile day_0.gz --hash-size 10000000 --batch 65536 -o tables.json
@@ -67,7 +67,7 @@ accesses of the log, and keep all else.`,
 	flags.StringVar(&f.tables, "tables", "", "`file` of tables that get the accesses of the trace and keep all else")
 	flags.StringSliceVar(&f.columns, "columns", nil, "`names` of the columns that hold ids, if each row is a sample (default: Criteo's names; in Parquet, lists of whole numbers)")
 	flags.StringVar(&f.ids, "ids", "", "how ids are written: decimal, hex or text (default: decimal; hex in Criteo's format)")
-	flags.Int64Var(&f.hashSize, "hash-size", 0, "`rows` that ids are taken modulo, for tables whose rows are not stated (default: ids are rows)")
+	flags.Int64Var(&f.hashSize, "hash-size", 0, "ids are hashes, taken modulo the `rows` of their table: those that --rows or --tables states, or else this number (default: ids are rows)")
 	complete(cmd, "ids", trace.FormsOfIDs)
 	flags.StringVarP(&f.out, "output", "o", "", "write the tables to this `file`; - is standard output, the default")
 	flags.BoolVar(&f.json, "json", false, "print what was found as one JSON object")

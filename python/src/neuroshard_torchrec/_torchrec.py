@@ -45,9 +45,9 @@ class TorchRecVersionError(ImportError):
 def check_versions(
     torchrec: str | None, pytorch: str | None = None, fbgemm: str | None = None
 ) -> None:
-    """Raises TorchRecVersionError unless the version of TorchRec, None where it is not
-    installed, is in the supported range, and the other two belong to it. None for one of
-    these two is a version that is not known."""
+    """Raises TorchRecVersionError unless the version of TorchRec is supported and the other
+    two versions belong to it. None means that TorchRec is not installed, or that one of
+    the other two versions is not known."""
     if torchrec is None:
         raise TorchRecVersionError(f"TorchRec is not installed\n  hint: {INSTALL}")
     release = _release(torchrec)
@@ -66,7 +66,7 @@ def check_versions(
 
 
 def _release(version: str) -> str:
-    """Returns major and minor of a version, "" of a text that is none."""
+    """Returns major and minor of a version, or "" if the text is not a version."""
     match = re.match(r"(\d+)\.(\d+)", version)
     return f"{match[1]}.{match[2]}" if match else ""
 
@@ -297,7 +297,7 @@ class Sharder:
 
     @property
     def optimizer(self) -> str | None:
-        """The optimizer that it fuses into the backward, None where it names none."""
+        """The optimizer that the sharder fuses into the backward, or None if it names none."""
         optimizer = self.fused.get("optimizer")
         if optimizer is None:
             return None
@@ -310,8 +310,8 @@ def sharder_of(
     found: Sequence[Collected],
     device_type: str,
 ) -> Sharder | None:
-    """Returns what the sharder of EmbeddingBagCollection says, None if none is given.
-    Of several it is the last, as in DistributedModelParallel."""
+    """Returns what the sharder of EmbeddingBagCollection says, or None without such a
+    sharder. If several are given, the last one counts, as in DistributedModelParallel."""
     own = [s for s in sharders or () if s.module_type is EmbeddingBagCollection]
     if not own:
         return None

@@ -188,7 +188,7 @@ def load_plan(
 
 
 def _warn(tables: Mapping[str, Placement]) -> None:
-    """Warns of what TorchRec does with these tables and does not say."""
+    """Warns of what TorchRec does with these tables without a warning of its own."""
     replicated = [name for name, p in tables.items() if p.sharding_type == "data_parallel"]
     if replicated:
         warnings.warn(

@@ -90,10 +90,10 @@ def tables_from_model(
 
     ``access`` and ``constraints`` are those of tables.json, by table name; a constraint
     may also be TorchRec's ParameterConstraints. ``ignore`` has paths of modules to leave
-    out. Sharding types of a sharder of one's own become constraints of its tables; the
-    file does not state the number format of its exchanges, and a warning says so.
+    out. A sharder's own sharding types become constraints of its tables. The file does
+    not state the number format of the sharder's exchanges, and a warning says so.
 
-    InputError tells everything that is wrong at once.
+    InputError reports everything that is wrong at once.
     """
     read = read_model(
         model,
@@ -138,8 +138,8 @@ def read_model(
     device_type: str | None = None,
     preferred: Sequence[str] = (),
 ) -> Read:
-    """Returns what ``tables_from_model`` returns, and more. Of the sharding types of a
-    sharder of one's own, tables get those that are ``preferred`` if any are."""
+    """Returns what ``tables_from_model`` returns, and more. If a sharder has sharding types
+    of its own, tables get those of them that are ``preferred``, or all if none is."""
     found, problems = torchrec.collect(model, ignore, sharders)
     problems += torchrec.unsharded(sharders, found)
     tables = named(found)
