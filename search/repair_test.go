@@ -20,6 +20,9 @@ func TestRepair(t *testing.T) {
 		c := newCatalog(p, nil)
 		even := total(packablesOf(c, c.whole())) / int64(len(c.all))
 		p.Topology.HostMemory = unit.Bytes(even) * unit.Bytes(seed%2)
+		for i := range 8 {
+			p.Tables[i].Constraint.Devices = []int{i % 3, 3 + i%5}
+		}
 		least := int64(0)
 		for budget := even * 6 / 5; budget > even/4; budget = budget * 9 / 10 {
 			leave(p, budget)
@@ -48,6 +51,9 @@ func checkSlices(t *testing.T, c *catalog, list []placedSlice) {
 	room, width := newSpare(c), make([]int, len(c.problem.Tables))
 	for _, s := range list {
 		room.take(s, 1)
+		if !s.variant.allows(s.device) {
+			t.Errorf("got a slice of table %d on device %d, want one of the devices %v", c.pieces[s.variant.piece].members[0].table, s.device, s.variant.devices)
+		}
 		width[c.pieces[s.variant.piece].members[0].table] += int(s.width) * problem.ColumnGranule
 	}
 	for i, w := range width {
@@ -65,6 +71,43 @@ func checkSlices(t *testing.T, c *catalog, list []placedSlice) {
 	if lack := ledger.lack(false); lack > 0 {
 		t.Errorf("got pieces that lack %d bytes, want pieces that fit", lack)
 	}
+}
+
+// TestRoomOfUnlikeDevices: devices with the same HBM are not alike if they have different host
+// memory, or if some tables are limited to one of them. Else the search would leave
+// out the only placement, and state that there is none.
+func TestRoomOfUnlikeDevices(t *testing.T) {
+	p := drawn(rand.New(rand.NewPCG(1, 21)).IntN, 3, 3)
+	p.Topology.HostMemory = 30
+	for name, list := range map[string][]variant{
+		// Each device has 10 bytes of host memory. The third device takes the table of 10.
+		"host memory": {inHost(10), inHost(5), inHost(4), inHost(4), inHost(3), inHost(2), inHost(2)},
+		// The first table must leave device 0 to one of the others.
+		"devices": {onDevice(0, 1), onDevice(0, 2), onDevice(0, 2)},
+	} {
+		c := newCatalog(p, nil)
+		c.budget = 10
+		variants := make([][]variant, len(list))
+		for i := range list {
+			if list[i].piece = c.whole()[0]; !list[i].count(c) {
+				t.Fatalf("%s: variant %d fits no device", name, i)
+			}
+			variants[i] = list[i : i+1]
+		}
+		if found, known := roomFor(c, variants, never); len(found) != len(list) || !known {
+			t.Errorf("%s: got %d slices, known %v, want a placement of %d", name, len(found), known, len(list))
+		}
+	}
+}
+
+// inHost returns a variant of one slice that takes a byte of HBM and some of host memory, and
+// onDevice one that fills any of some devices.
+func inHost(bytes int64) variant {
+	return variant{packable: packable{each: 1, width: 1, narrowest: 1}, hostFixed: bytes - 1, hostEach: 1}
+}
+
+func onDevice(devices ...int32) variant {
+	return variant{packable: packable{each: 10, width: 1, narrowest: 1, devices: devices}}
 }
 
 // TestUnprovenIsSaid: an error says that nothing fits only if that is proven.

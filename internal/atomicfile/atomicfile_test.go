@@ -193,3 +193,24 @@ func TestWriteToLinkWithoutEnd(t *testing.T) {
 		t.Errorf("the link is gone: %v", err)
 	}
 }
+
+// TestWriteThroughLinkedFolder writes to a relative link in a folder that is a link itself:
+// ".." in the link leads out of the real folder.
+func TestWriteThroughLinkedFolder(t *testing.T) {
+	folder := t.TempDir()
+	real := filepath.Join(folder, "there", "real")
+	if err := os.MkdirAll(real, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for link, to := range map[string]string{filepath.Join(folder, "alias"): real, filepath.Join(real, "link"): filepath.Join("..", "new")} {
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Write(filepath.Join(folder, "alias", "link"), text("content")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(folder, "there", "new")); err != nil || string(got) != "content" {
+		t.Errorf("got %q, %v, want content in the file that the link leads to", got, err)
+	}
+}
