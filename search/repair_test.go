@@ -120,8 +120,8 @@ func TestUnprovenIsSaid(t *testing.T) {
 	}{
 		{&Infeasible{Tried: types, Proven: true, Reason: "why"}, "why; " + proven + " either"},
 		{&Infeasible{Tried: types, Reason: "why"}, "why; " + open + " either, but did not try all"},
-		{&NoShardingType{ShardingTypes: types, Proven: true, Tables: []string{"A"}}, proven + ": each table"},
-		{&NoShardingType{ShardingTypes: types, Tables: []string{"A"}}, open + ", but did not try all: each table"},
+		{&NoShardingType{ShardingTypes: types, Proven: true, Tables: []string{"A"}}, proven + ": if each table"},
+		{&NoShardingType{ShardingTypes: types, Tables: []string{"A"}}, open + ", but did not try all: if each table"},
 	} {
 		if got := c.err.Error(); !strings.Contains(got, c.want) {
 			t.Errorf("got %q, want it to contain %q", got, c.want)
