@@ -91,9 +91,15 @@ func TestBreaks(t *testing.T) {
 		device int32
 		want   bool
 	}{
-		{"", wide, 1, false}, {"", host, 0, false},
-		{problem.TorchRec, even, 1, false}, {problem.TorchRec, even, 0, false}, {problem.TorchRec, wide, 1, true}, {problem.TorchRec, host, 1, true},
-		{problem.HugeCTR, even, 1, false}, {problem.HugeCTR, even, 0, true}, {problem.HugeCTR, wide, 1, true},
+		{"", wide, 1, false},
+		{"", host, 0, false},
+		{problem.TorchRec, even, 1, false},
+		{problem.TorchRec, even, 0, false},
+		{problem.TorchRec, wide, 1, true},
+		{problem.TorchRec, host, 1, true},
+		{problem.HugeCTR, even, 1, false},
+		{problem.HugeCTR, even, 0, true},
+		{problem.HugeCTR, wide, 1, true},
 	} {
 		p.Engine = test.engine
 		scorer := additiveFactory(p)()
