@@ -49,6 +49,9 @@ func (p *progressBar) show(done, all int64, what string) {
 			progressbar.OptionSetPredictTime(all > 0),
 			progressbar.OptionThrottle(every),
 			progressbar.OptionClearOnFinish(),
+			// The library would turn its spinner in a goroutine that no call ends, and that
+			// writes beside every other call.
+			progressbar.OptionSetSpinnerChangeInterval(0),
 		)
 	}
 	p.bar.Describe(what)
