@@ -306,24 +306,31 @@ func (anneal) apply(r *run, s state) (state, error) {
 		return s, nil
 	}
 	r.event.Phase = "anneal"
-	s.best = annealColumns(r, s.best)
+	s.best = annealColumns(r, s.best, true)
 	return s, nil
 }
 
-// annealColumns anneals slices of columns from a placement of them.
-func annealColumns(r *run, best placement) placement {
+// fewSlices reports whether a run among all forms is not longer than one of few slices.
+func fewSlices(best placement) bool {
+	return evaluationsASlice*len(best.devices) <= annealEvaluations
+}
+
+// annealColumns anneals slices of columns from a placement of them. alone says that no run
+// among all forms follows.
+func annealColumns(r *run, best placement, alone bool) placement {
 	one := len(r.catalog.all) == 1 // then slices can only be cut and joined where they lie
-	if one && addsUp(r.scorer()) || r.annealsOnce() {
+	if one && addsUp(r.scorer()) || !alone && r.annealsOnce() {
 		return best
 	}
 	a := newAnnealing(r, best, r.forms.none())
+	a.trades = a.trades && !alone
 	if !one && !addsUp(a.scorer) {
 		annealShapes(a)
 	}
 	// If a run among all forms is long anyway, it needs no run among slices of columns
 	// first.
-	if !r.forms.any() || evaluationsASlice*len(best.devices) <= annealEvaluations {
-		a.long(longHeats, !r.forms.any())
+	if alone || fewSlices(best) {
+		a.long(longHeats, alone)
 	}
 	a.scorer.Reset()
 	return a.placement

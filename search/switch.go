@@ -35,6 +35,10 @@ const (
 	// If switching tables makes the placement cheaper than clearlyCheaper times its cost,
 	// slices of columns are not annealed first.
 	clearlyCheaper = .95
+	// If the placement in other forms costs more than annealedSaving times the slices of
+	// columns that were not annealed, and the slices are few, they are annealed last as if no
+	// other form were allowed: they may become cheaper.
+	annealedSaving = .8
 	// If there are more than manySlices slices, there is one round only, with secondStarts
 	// starts.
 	manySlices = 30_000
@@ -53,11 +57,12 @@ func (switchForms) apply(r *run, s state) (state, error) {
 		return s, nil
 	}
 	w := switcher{newAnnealing(r, s.best, r.forms)}
-	base := s.best.placed()
+	base, unannealed := s.best.placed(), s.best
 	starts := w.starts(base)
-	if s.infeasible == nil && !r.formed(base) && w.placement.cost > clearlyCheaper*s.best.cost {
+	columns := s.infeasible == nil && !r.formed(base)
+	if columns && w.placement.cost > clearlyCheaper*s.best.cost {
 		// Other forms save little so far, so slices of columns are annealed first.
-		onHalf(r, func() { s.best = annealColumns(r, s.best) })
+		onHalf(r, func() { s.best = annealColumns(r, s.best, false) })
 		base = s.best.placed()
 		w = switcher{newAnnealing(r, cheaper(s.best, w.placement), r.forms)}
 		starts = w.starts(base)
@@ -70,6 +75,9 @@ func (switchForms) apply(r *run, s state) (state, error) {
 	w.annealStarts(base, starts)
 	w.long(longFormHeats, true)
 	s.best = w.placement
+	if columns && fewSlices(unannealed) && s.best.cost > annealedSaving*unannealed.cost {
+		s.best = cheaper(s.best, annealColumns(r, unannealed, true))
+	}
 	return s, nil
 }
 
