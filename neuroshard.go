@@ -221,8 +221,9 @@ func (l *line) search(ctx context.Context, opt search.Options) (search.Result, e
 		roomy.Topology.ReserveFixed += room
 		brief.Brief = true
 		found, err := search.Run(ctx, &roomy, l.prices.NewScorer, brief)
-		if infeasible := (*search.Infeasible)(nil); !errors.As(err, &infeasible) && !found.Optimal {
-			return found, err
+		// Any error may be for want of the room: the search without it says what is wrong.
+		if err == nil && !found.Optimal {
+			return found, nil
 		}
 	}
 	if opt.Budget > 0 {
@@ -292,8 +293,7 @@ func (l *line) freely(ctx context.Context, found *search.Result) (*Baseline, err
 	opt := l.opt.Search
 	opt.OnEvent, opt.Brief = nil, true
 	other, err := free.search(ctx, opt)
-	var infeasible *search.Infeasible
-	if ctx.Err() != nil || errors.As(err, &infeasible) {
+	if ctx.Err() != nil || refused(err) {
 		return nil, nil // nothing to compare with
 	}
 	if err != nil {
@@ -318,10 +318,7 @@ func (l *line) baselines(ctx context.Context) ([]Baseline, error) {
 		opt := l.opt.Search
 		opt.Method, opt.OnEvent, opt.Brief = method, nil, true
 		found, err := l.search(ctx, opt)
-		var infeasible *search.Infeasible
-		var idle *search.Idle
-		var noType *search.NoShardingType
-		if errors.As(err, &infeasible) || errors.As(err, &idle) || errors.As(err, &noType) || ctx.Err() != nil {
+		if refused(err) || ctx.Err() != nil {
 			all = append(all, Baseline{Method: method})
 			continue
 		}
@@ -335,6 +332,14 @@ func (l *line) baselines(ctx context.Context) ([]Baseline, error) {
 		all = append(all, one)
 	}
 	return all, nil
+}
+
+// refused reports whether a search found that it has no placement.
+func refused(err error) bool {
+	var infeasible *search.Infeasible
+	var idle *search.Idle
+	var noType *search.NoShardingType
+	return errors.As(err, &infeasible) || errors.As(err, &idle) || errors.As(err, &noType)
 }
 
 // baseline returns the costs of a placement that is compared with the plan.
