@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/neuroshard/neuroshard/internal/f32"
 )
 
 var update = flag.Bool("update", false, "rewrite the output shown in README.md")
@@ -64,6 +66,9 @@ func TestReadme(t *testing.T) {
 		}
 		fresh = append(append(fresh, lines[copied:c.from]...), refresh(want, got)...)
 		copied = c.to
+		if !f32.Assembly() {
+			want, got = costLines(want), costLines(got)
+		}
 		if !*update && !agrees(want, got) {
 			t.Errorf("README.md:%d: neuroshard %s: got\n%s\nwant\n%s\n(rewrite it: go test ./cmd/neuroshard -run TestReadme -update)",
 				c.line+1, strings.Join(c.args, " "), strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -75,6 +80,18 @@ func TestReadme(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// costLines returns the lines that state a plan's cost. Builds without the assembly round
+// differently, and find other plans of the same cost.
+func costLines(lines []string) []string {
+	var costs []string
+	for _, line := range lines {
+		if strings.Contains(line, " cost  ") {
+			costs = append(costs, line)
+		}
+	}
+	return costs
 }
 
 // shownCommands finds the commands in the fenced blocks of a document. What

@@ -5,6 +5,11 @@ import (
 	"gonum.org/v1/gonum/blas/gonum"
 )
 
+// Assembly reports whether the assembly twins do the work, in this build and on this
+// processor. If not, products and everything computed from them, such as models, differ
+// by rounding from those of other builds.
+func Assembly() bool { return fast }
+
 // gemmPortable is the product on processors without an assembly twin: gonum's Sgemm,
 // which measured faster than the plain loop (see README.md).
 func gemmPortable(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {

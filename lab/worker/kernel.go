@@ -1,6 +1,10 @@
 package worker
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/neuroshard/neuroshard/internal/f32"
+)
 
 // engineVersion is the version of package engine's loops. Every change that affects
 // times raises it, so that datasets of two versions are never joined.
@@ -9,7 +13,7 @@ const engineVersion = 1
 // kernelName returns the name of the code that runs.
 func kernelName() string {
 	twin := "plain"
-	if assembly {
+	if f32.Assembly() {
 		twin = "avx2"
 	}
 	return fmt.Sprintf("neuroshard engine %d %s", engineVersion, twin)

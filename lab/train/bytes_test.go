@@ -1,12 +1,9 @@
-//go:build amd64 && !noasm
-
 package train_test
 
 import (
 	"testing"
 
-	"golang.org/x/sys/cpu"
-
+	"github.com/neuroshard/neuroshard/internal/f32"
 	"github.com/neuroshard/neuroshard/lab/train"
 )
 
@@ -14,8 +11,8 @@ import (
 // when the shipped models were made, so that their commands can make them again. A
 // change here changes all nine models. Other builds round differently.
 func TestZeroOptionsKeepTheirBytes(t *testing.T) {
-	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
-		t.Skip("this processor lacks the instructions that the shipped models were made with")
+	if !f32.Assembly() {
+		t.Skip("this build or processor lacks the instructions that the shipped models were made with")
 	}
 	hw := profile(t, "a100-80")
 	if m, _ := fit(t, few(t, hw, 400), hw, train.Options{}); m.Manifest.ID != "a100-80-4e02376db7f8" {
