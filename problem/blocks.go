@@ -1,6 +1,8 @@
 package problem
 
 import (
+	"math"
+
 	"github.com/neuroshard/neuroshard/problem/access"
 )
 
@@ -46,10 +48,20 @@ func blockOf(t *Table, rows int64, c access.Counts, batch int) Table {
 		share = part.Lookups / c.Lookups
 	}
 	for f, was := range t.Features {
-		b.Features[f] = Feature{Name: was.Name, PoolingFactor: was.PoolingFactor * share}
+		b.Features[f] = Feature{Name: was.Name, PoolingFactor: was.PoolingFactor * share, LengthCV: thinned(was, share)}
 	}
 	b.Access = access.Distribution{Kind: access.Histogram, Reuse: part.Reuse, Batch: batch, UniqueRows: part.Unique}
 	return b
+}
+
+// thinned returns the coefficient of variation of the bags of a feature in a block, if each
+// lookup is in the block with the probability share. The variance of a thinned count is
+// share^2 times the variance, plus share (1-share) times the mean.
+func thinned(f Feature, share float64) float64 {
+	if !(share > 0 && share < 1 && f.PoolingFactor > 0) {
+		return f.LengthCV
+	}
+	return min(MaxLengthCV, math.Sqrt(f.LengthCV*f.LengthCV+(1-share)/(share*f.PoolingFactor)))
 }
 
 // ReplicasOf returns the problem whose tables are replicas of p's tables on one device.

@@ -15,9 +15,9 @@ func TestBlocksOfByPooling(t *testing.T) {
 	p := spreadProblem()
 	p.Tables[0].Access = access.Distribution{Kind: access.Uniform}
 	p.Tables[0].Rows = 1 << 30
-	p.Tables[0].Features = []Feature{{"a", 1}}
+	p.Tables[0].Features = []Feature{{Name: "a", PoolingFactor: 1}}
 	more := p.Tables[0]
-	more.Name, more.Features = "more", []Feature{{"b", 100}}
+	more.Name, more.Features = "more", []Feature{{Name: "b", PoolingFactor: 100}}
 	p.Tables = append(p.Tables, more)
 	b := BlocksOf(p, 4)
 	for i, want := range []float64{20.75, 2000.75} {

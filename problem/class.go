@@ -59,4 +59,19 @@ type Operation struct {
 	Precision Precision
 	// Weighted is true if each lookup carries a weight.
 	Weighted bool
+	// LaneRule says how the kernels of the call choose the lanes of a bag.
+	LaneRule LaneRule
 }
+
+// LaneRule says how the kernels of an operator choose the number of lanes that work on a
+// bag. The code of FBGEMM's kernels says LanesByWidest; no published time of narrow tables
+// beside a wide one confirms by how much that slows the narrow tables.
+type LaneRule uint8
+
+// The lane rules.
+const (
+	// LanesByWidest gives all tables of an operator the lanes of its widest table.
+	LanesByWidest LaneRule = iota
+	// LanesByTable gives each table the lanes of its own width.
+	LanesByTable
+)

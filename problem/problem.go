@@ -31,7 +31,9 @@ const (
 	MaxDim           = 1 << 14
 	MaxFeatures      = 1 << 12
 	MaxPoolingFactor = 1 << 20
-	MaxBatch         = 1 << 24
+	// MaxLengthCV is the largest coefficient of variation of bag lengths.
+	MaxLengthCV = 1000
+	MaxBatch    = 1 << 24
 	// ColumnGranule divides the width of every shard, because the fused kernels read
 	// rows four floats at a time.
 	ColumnGranule = 4
@@ -51,6 +53,8 @@ type Problem struct {
 	// Engine is the engine that is to run the plan; empty allows plans for any engine. Plans
 	// keep to its rules.
 	Engine Engine
+	// LaneRule says how kernels choose the lanes of a bag.
+	LaneRule LaneRule
 }
 
 // Validate returns nil or an *Invalid with every fault found (validate.go).
@@ -90,6 +94,10 @@ type Feature struct {
 	Name string
 	// PoolingFactor is the mean number of lookups per sample, at least 0.
 	PoolingFactor float64
+	// LengthCV is the coefficient of variation of the lengths of the feature's bags: their
+	// standard deviation over their mean, 0 to MaxLengthCV. At 0, all bags are of the same
+	// length.
+	LengthCV float64
 }
 
 // Constraint limits one table's placement; the zero value allows everything.
@@ -131,6 +139,19 @@ func (t *Table) PoolingFactor() float64 {
 	return sum
 }
 
+// LengthCV returns the mean of the features' LengthCV, each weighted by its pooling factor.
+func (t *Table) LengthCV() float64 {
+	sum, lookups := 0.0, 0.0
+	for _, f := range t.Features {
+		sum += f.PoolingFactor * f.LengthCV
+		lookups += f.PoolingFactor
+	}
+	if lookups == 0 {
+		return 0
+	}
+	return sum / lookups
+}
+
 // Counts returns how many lookups a batch of the given size makes in the table, and how
 // many distinct rows it reads.
 func (t *Table) Counts(batch int) access.Counts {
@@ -168,6 +189,8 @@ type Shard struct {
 	// Cache is the cache share in tier HostCached: the share of the rows that HBM caches,
 	// above 0 and below 1. It is 0 in other tiers.
 	Cache float64
+	// Operator is as in Form.
+	Operator Operator
 }
 
 // ByRows reports whether the shard belongs to a table that is cut by rows.
@@ -183,12 +206,12 @@ func (p *Problem) Form(s Shard) Form {
 		shardingType = RowWise
 	}
 	if held := shardingType.facts().held; held != "" {
-		return Form{ShardingType: held}
+		return Form{ShardingType: held, Operator: s.Operator}
 	}
 	if s.Tier.OnHost() {
-		return Form{Tier: s.Tier, Cache: s.Cache}
+		return Form{Tier: s.Tier, Cache: s.Cache, Operator: s.Operator}
 	}
-	return Form{}
+	return Form{Operator: s.Operator}
 }
 
 // Dim returns the shard's number of columns.
@@ -207,7 +230,7 @@ func (p *Problem) DimSum(s Shard) int { return s.Dim() * len(p.Tables[s.Table].F
 // Operation returns the operation that shards of table i belong to.
 func (p *Problem) Operation(i int) Operation {
 	t := &p.Tables[i]
-	return Operation{Batch: p.Batch, Optimizer: t.Optimizer, Precision: t.Precision, Weighted: t.Weighted}
+	return Operation{Batch: p.Batch, Optimizer: t.Optimizer, Precision: t.Precision, Weighted: t.Weighted, LaneRule: p.LaneRule}
 }
 
 // Colocation is a set of tables that are placed together on one device: the tables of a

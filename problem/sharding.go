@@ -190,4 +190,16 @@ type Form struct {
 	// Cache is the cache share in tier HostCached, above 0 and below 1; it is 0 in other
 	// tiers.
 	Cache float64
+	// Operator is the number of the slice's operator, among those that the slice could be
+	// in on its device. 0 is the operator of all slices that a plan does not keep apart.
+	Operator Operator
 }
+
+// Operator is the number of one of the operators that a plan divides the slices of an
+// operator class and Operation into, 0 to Operators-1. All slices of a table are in
+// operators of the same number.
+type Operator uint8
+
+// Operators is the largest number of operators that a plan divides the slices of one class
+// and Operation on a device into: one for each lane class of kernels.
+const Operators = 3

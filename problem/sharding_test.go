@@ -12,7 +12,7 @@ import (
 func spreadProblem() *Problem {
 	return &Problem{
 		Tables: []Table{{
-			Name: "t", Rows: 1000, Dim: 8, Features: []Feature{{"a", 2}, {"b", 3}},
+			Name: "t", Rows: 1000, Dim: 8, Features: []Feature{{Name: "a", PoolingFactor: 2}, {Name: "b", PoolingFactor: 3}},
 			Access: access.Distribution{Kind: access.Zipf, Exponent: 1.1}, Optimizer: Adam,
 		}},
 		Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 8, DevicesPerHost: 4, HostMemory: 4 * unit.GiB},

@@ -35,6 +35,10 @@ type Profile struct {
 	// CPU) and ClockGHz their sustained clock.
 	SMs      int     `json:"sms"`
 	ClockGHz float64 `json:"clock_ghz"`
+	// WarpLanes is the lanes of a warp: the threads that run each instruction together, 32 on
+	// NVIDIA's GPUs and 64 on AMD's (there called a wave). 0 means 32. The kernels let a bag
+	// of narrow rows take a part of a warp on GPUs with warps of 32 lanes only.
+	WarpLanes int `json:"warp_lanes,omitempty"`
 	// Granule is the smallest transfer from memory, in bytes.
 	Granule int `json:"granule_bytes"`
 	// AllToAllLatencyUS is the time of an all-to-all of nothing inside a host,
@@ -50,15 +54,15 @@ type Profile struct {
 
 // profiles lists the devices in the order of the table in docs/SIMULATED.md.
 var profiles = []Profile{
-	{"rtx2080ti", 11 * unit.GiB, 616, .90, unit.Bytes(5.5 * (1 << 20)), 2178, 68, 1.545, 32, 60, 5.5, 0},
-	{"v100-16", 16 * unit.GiB, 900, .907, 6 * unit.MiB, 2289, 80, 1.38, 32, 88, 58, 12.0},
-	{"v100-32", 32 * unit.GiB, 900, .907, 6 * unit.MiB, 2289, 80, 1.38, 32, 88, 58, 12.0},
-	{"a100-40", 40 * unit.GiB, 1555, .894, 40 * unit.MiB, 2271, 108, 1.41, 64, 45, 230, 23.5},
-	{"a100-80", 80 * unit.GiB, 2039, .894, 40 * unit.MiB, 2271, 108, 1.41, 64, 45, 230, 23.5},
-	{"h100-80", 80 * unit.GiB, 3350, .90, 50 * unit.MiB, 3455, 132, 1.755, 64, 40, 340, 48.5},
-	{"h200", 140 * unit.GiB, 4800, .896, 60 * unit.MiB, 3455, 132, 1.755, 64, 40, 340, 48.5},
-	{"b200", 180 * unit.GiB, 8000, .90, 126 * unit.MiB, 4083, 148, 1.85, 64, 40, 660, 48.5},
-	{"mi300x", 192 * unit.GiB, 5300, .81, 256 * unit.MiB, 9521, 304, 2.1, 64, 45, 300, 48.5},
+	{"rtx2080ti", 11 * unit.GiB, 616, .90, unit.Bytes(5.5 * (1 << 20)), 2178, 68, 1.545, 32, 32, 60, 5.5, 0},
+	{"v100-16", 16 * unit.GiB, 900, .907, 6 * unit.MiB, 2289, 80, 1.38, 32, 32, 88, 58, 12.0},
+	{"v100-32", 32 * unit.GiB, 900, .907, 6 * unit.MiB, 2289, 80, 1.38, 32, 32, 88, 58, 12.0},
+	{"a100-40", 40 * unit.GiB, 1555, .894, 40 * unit.MiB, 2271, 108, 1.41, 32, 64, 45, 230, 23.5},
+	{"a100-80", 80 * unit.GiB, 2039, .894, 40 * unit.MiB, 2271, 108, 1.41, 32, 64, 45, 230, 23.5},
+	{"h100-80", 80 * unit.GiB, 3350, .90, 50 * unit.MiB, 3455, 132, 1.755, 32, 64, 40, 340, 48.5},
+	{"h200", 140 * unit.GiB, 4800, .896, 60 * unit.MiB, 4950, 132, 1.755, 32, 64, 40, 340, 48.5},
+	{"b200", 180 * unit.GiB, 8000, .90, 126 * unit.MiB, 8251, 148, 1.85, 32, 64, 40, 660, 48.5},
+	{"mi300x", 192 * unit.GiB, 5300, .81, 256 * unit.MiB, 9521, 304, 2.1, 64, 64, 45, 300, 48.5},
 }
 
 // Problems lists what is wrong with a profile that is not one of Profiles;
@@ -102,6 +106,9 @@ func (p Profile) Problems() []string {
 		if v.value < 1 || v.value > 1<<20 {
 			add("%s: %d is not at least 1", v.name, v.value)
 		}
+	}
+	if p.WarpLanes != 0 && p.WarpLanes != 32 && p.WarpLanes != 64 {
+		add("warp_lanes: %d is not 32 or 64", p.WarpLanes)
 	}
 	if !(p.NICGBps >= 0 && p.NICGBps <= 1e9) {
 		add("nic_gbps: %v is negative or not a number", p.NICGBps)

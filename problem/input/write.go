@@ -99,6 +99,7 @@ type (
 	jsonFeature struct {
 		Name          string  `json:"name,omitempty"`
 		PoolingFactor float64 `json:"pooling_factor"`
+		LengthCV      float64 `json:"length_cv,omitempty"`
 	}
 	jsonAccess struct {
 		Reuse      []float64 `json:"reuse,omitempty"`
