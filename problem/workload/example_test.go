@@ -32,9 +32,14 @@ func ExampleWorkload_Problem() {
 	}
 	p := w.Problem()
 	t := p.Tables[0]
-	fmt.Println(t.Name, t.Rows, t.Dim, t.Features)
+	fmt.Println(t.Name, t.Rows, t.Dim)
+	for _, f := range t.Features {
+		fmt.Println(f.Name, f.PoolingFactor, f.LengthCV)
+	}
 	// Output:
-	// t000 10000 8 [{f000 1} {f001 10}]
+	// t000 10000 8
+	// f000 1 0
+	// f001 10 0
 }
 
 func ExamplePool() {
