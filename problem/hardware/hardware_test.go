@@ -72,7 +72,7 @@ func TestProfilesAreAsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, found := strings.Cut(string(page), "| profile | HBM GiB | GB/s | eta | L2 MiB | L2 GB/s | SMs | GHz | A | alpha us | intra GB/s | NIC GB/s |\n")
+	_, table, found := strings.Cut(string(page), "| profile | HBM GiB | GB/s | eta | L2 MiB | L2 GB/s | SMs | GHz | W | A | alpha us | intra GB/s | NIC GB/s |\n")
 	if !found {
 		t.Fatal("docs/SIMULATED.md has no table of profiles with the columns that this test reads")
 	}
@@ -93,7 +93,7 @@ func TestProfilesAreAsDocumented(t *testing.T) {
 		}
 		got := []float64{
 			p.Memory.GiB(), p.HBMGBps, p.HBMEfficiency, float64(p.L2) / float64(unit.MiB), p.L2GBps,
-			float64(p.SMs), p.ClockGHz, float64(p.Granule), p.AllToAllLatencyUS, p.IntraGBps, p.NICGBps,
+			float64(p.SMs), p.ClockGHz, float64(p.WarpLanes), float64(p.Granule), p.AllToAllLatencyUS, p.IntraGBps, p.NICGBps,
 		}
 		if len(cells) != 1+len(got) {
 			t.Fatalf("%s: got %d columns, want %d", cells[0], len(cells), 1+len(got))
