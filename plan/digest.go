@@ -18,7 +18,7 @@ const digestForm = "neuroshard problem 1"
 // its tables, features, access statistics, constraints, topology, batch and
 // accounting, in order. Equal problems have equal digests on every machine, and
 // a change of any field, or of the tables' order, changes the digest. A zero value
-// and the default that it stands for have different digests.
+// and the default that it stands for have different digests, except for the lanes of a warp.
 func Digest(p *problem.Problem) string {
 	d := digester{}
 	d.text(digestForm)
@@ -34,6 +34,9 @@ func Digest(p *problem.Problem) string {
 	sum := sha256.Sum256(d.form)
 	return hex.EncodeToString(sum[:])
 }
+
+// usualLanes is the number of lanes of a warp that a profile has if it states none.
+const usualLanes = 32
 
 // digester collects the canonical form: numbers in 8 bytes, little endian, and
 // texts and lists after their length, so that no two problems share a form.
@@ -113,7 +116,28 @@ func (d *digester) further(p *problem.Problem) {
 		d.text("engine")
 		d.text(string(p.Engine))
 	}
+	if p.LaneRule != problem.LanesByWidest {
+		d.text("lane rule")
+		d.int(int64(p.LaneRule))
+	}
+	if lanes := p.Topology.Profile.WarpLanes; lanes != 0 && lanes != usualLanes {
+		d.text("warp lanes")
+		d.int(int64(lanes))
+	}
 	for i := range p.Tables {
+		for j, f := range p.Tables[i].Features {
+			if f.LengthCV != 0 {
+				d.text("length cv")
+				d.int(int64(i))
+				d.int(int64(j))
+				d.float(f.LengthCV)
+			}
+		}
+		if pooling := p.Tables[i].Pooling; pooling != problem.SumPooling {
+			d.text("pooling")
+			d.int(int64(i))
+			d.int(int64(pooling))
+		}
 		if list := p.Tables[i].Constraint.ShardingTypes; len(list) > 0 {
 			d.text("sharding types")
 			d.int(int64(i))

@@ -49,9 +49,9 @@ func (c OperatorClass) Joint() bool {
 // OnHost reports whether the rows of the class are in a host's memory.
 func (c OperatorClass) OnHost() bool { return c == ClassHostMemory || c == ClassCached }
 
-// Operation is what all shards of one fused kernel call have in common. An engine fuses
-// the shards of a device that have the same operator class and Operation into one call.
-// The calls of a device run one after the other.
+// Operation is what all shards of one fused kernel call have in common, as far as the times
+// of the call depend on it. An engine fuses the shards of a device that have the same
+// OperatorKey into one call. The calls of a device run one after the other.
 type Operation struct {
 	// Batch is the global batch, in samples.
 	Batch     int
@@ -61,6 +61,60 @@ type Operation struct {
 	Weighted bool
 	// LaneRule says how the kernels of the call choose the lanes of a bag.
 	LaneRule LaneRule
+}
+
+// OperatorKey tells the operators of a device apart: slices of a device that have the same
+// key fuse into one operator. Fields that the problem's engine does not look at are zero.
+type OperatorKey struct {
+	Class     OperatorClass
+	Operation Operation
+	// Module and Pooling are those of the table.
+	Module  string
+	Pooling Pooling
+	// Cut says that the slice has fewer columns than its table.
+	Cut bool
+	// Operator is the number that the plan gives the slice's table.
+	Operator Operator
+}
+
+// OperatorKey returns the key of a slice of the table, width columns wide, in the form.
+func (p *Problem) OperatorKey(table, width int, form Form) OperatorKey {
+	t, rules := &p.Tables[table], p.Engine.Rules()
+	k := OperatorKey{Class: ClassOf(form), Operation: p.Operation(table), Operator: form.Operator}
+	if k.Class == ClassReplicas {
+		k.Operation.Optimizer = SGD // the backward of a replica only writes gradients
+	}
+	if rules.ModulesApart {
+		k.Module = t.Module
+	}
+	if rules.PoolingsApart {
+		k.Pooling = t.Pooling
+	}
+	k.Cut = rules.WholeApart && width < t.Dim
+	return k
+}
+
+// OperatorKeys returns the keys of all operators that slices of the table could be in, if
+// they are of the given operator class: whole or cut, with each number of an operator. Other
+// constraints are not looked at. The slice is the caller's.
+func (p *Problem) OperatorKeys(table int, class OperatorClass) []OperatorKey {
+	rules := p.Engine.Rules()
+	k := p.OperatorKey(table, p.Tables[table].Dim, Form{})
+	if k.Class = class; class == ClassReplicas {
+		k.Operation.Optimizer = SGD
+	}
+	var keys []OperatorKey
+	for _, cut := range []bool{false, true} {
+		if k.Cut = cut; cut && (!rules.WholeApart || class == ClassBlocks || class == ClassReplicas) {
+			break
+		}
+		for k.Operator = 0; k.Operator < Operators; k.Operator++ {
+			if keys = append(keys, k); rules.Undivided {
+				break
+			}
+		}
+	}
+	return keys
 }
 
 // LaneRule says how the kernels of an operator choose the number of lanes that work on a

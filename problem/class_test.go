@@ -30,3 +30,74 @@ func TestClassOf(t *testing.T) {
 		}
 	}
 }
+
+// TestOperatorKey checks which slices of a device share an operator, by the rules of each
+// engine: the documented rule is the oracle of every cost model.
+func TestOperatorKey(t *testing.T) {
+	p := Problem{Batch: 1024, Tables: []Table{
+		{Name: "a", Module: "m", Dim: 64},
+		{Name: "b", Module: "m", Dim: 8},
+		{Name: "c", Module: "n", Dim: 64},
+		{Name: "d", Module: "m", Dim: 64, Pooling: MeanPooling},
+		{Name: "e", Module: "m", Dim: 64, Optimizer: Adam},
+	}}
+	type slice struct {
+		table, width int
+		form         Form
+	}
+	a := slice{0, 64, Form{}}
+	grid := Form{ShardingType: TableRowWise}
+	for _, test := range []struct {
+		name             string
+		a, b             slice
+		none, trec, huge bool // whether they share an operator
+	}{
+		{"other width of the table", a, slice{1, 8, Form{}}, true, true, true},
+		{"whole and cut", a, slice{0, 32, Form{}}, true, false, true},
+		{"cut and cut", slice{1, 4, Form{}}, slice{0, 32, Form{}}, true, true, true},
+		{"modules", a, slice{2, 64, Form{}}, true, false, true},
+		{"poolings", a, slice{3, 64, Form{}}, true, false, true},
+		{"optimizers", a, slice{4, 64, Form{}}, false, false, false},
+		{"classes", a, slice{0, 64, grid}, false, false, false},
+		{"table_row_wise and grid", slice{0, 64, grid}, slice{0, 32, grid}, true, false, true},
+		{"replicas of tables of two optimizers", slice{0, 64, Form{ShardingType: DataParallel}}, slice{4, 64, Form{ShardingType: DataParallel}}, true, true, true},
+		{"numbers", a, slice{1, 8, Form{Operator: 1}}, false, false, false},
+	} {
+		for engine, want := range map[Engine]bool{"": test.none, TorchRec: test.trec, HugeCTR: test.huge} {
+			p.Engine = engine
+			if got := p.OperatorKey(test.a.table, test.a.width, test.a.form) == p.OperatorKey(test.b.table, test.b.width, test.b.form); got != want {
+				t.Errorf("%s, engine %q: got %v, want %v", test.name, engine, got, want)
+			}
+		}
+	}
+}
+
+// TestOperatorKeys checks that the list of a table holds the keys of all its slices, each
+// once and no other.
+func TestOperatorKeys(t *testing.T) {
+	p := Problem{Batch: 1024, Tables: []Table{{Name: "a", Module: "m", Dim: 64, Optimizer: Adam, Pooling: MeanPooling}}}
+	forms := []Form{{}, {ShardingType: RowWise}, {ShardingType: TableRowWise}, {ShardingType: DataParallel}, {Tier: Host}, {Tier: HostCached, Cache: .1}}
+	for _, p.Engine = range []Engine{"", TorchRec, HugeCTR} {
+		for _, form := range forms {
+			want := map[OperatorKey]bool{}
+			for form.Operator = range Operator(Operators) {
+				if form.Operator > 0 && p.Engine == HugeCTR {
+					continue
+				}
+				want[p.OperatorKey(0, 64, form)] = true
+				if class := ClassOf(form); class != ClassBlocks && class != ClassReplicas {
+					want[p.OperatorKey(0, 32, form)] = true
+				}
+			}
+			got := p.OperatorKeys(0, ClassOf(form))
+			for _, k := range got {
+				if !want[k] {
+					t.Errorf("engine %q, %+v: %+v is no operator of a slice", p.Engine, form, k)
+				}
+			}
+			if len(got) != len(want) {
+				t.Errorf("engine %q, %+v: got %d operators, want %d", p.Engine, form, len(got), len(want))
+			}
+		}
+	}
+}

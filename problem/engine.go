@@ -32,13 +32,25 @@ type EngineRules struct {
 	OnlyHBM bool
 	// NoIdle says that every device holds a part of a table.
 	NoIdle bool
+
+	// The rules below say which slices of a device with the same operator class and Operation
+	// the engine keeps in different operators. The zero value keeps none apart.
+
+	// WholeApart says that whole tables are apart from slices of columns: table_wise from
+	// column_wise, and table_row_wise from grid.
+	WholeApart bool
+	// ModulesApart and PoolingsApart say that tables of different modules, or of different
+	// poolings, are apart.
+	ModulesApart, PoolingsApart bool
+	// Undivided says that a plan cannot divide the operators any further: Form.Operator is 0.
+	Undivided bool
 }
 
 // engines holds the rules of each engine. The search, Problem.Validate, Plan.Validate and
 // the exports read them. docs/EXPORT.md gives the reasons.
 var engines = []EngineRules{
-	{Engine: TorchRec, Name: "TorchRec", EqualSlices: true, OneTier: true},
-	{Engine: HugeCTR, Name: "HugeCTR", EqualSlices: true, OneTier: true, OneSlice: true, OnlyHBM: true, NoIdle: true},
+	{Engine: TorchRec, Name: "TorchRec", EqualSlices: true, OneTier: true, WholeApart: true, ModulesApart: true, PoolingsApart: true},
+	{Engine: HugeCTR, Name: "HugeCTR", EqualSlices: true, OneTier: true, OneSlice: true, OnlyHBM: true, NoIdle: true, Undivided: true},
 }
 
 // Rules returns the rules of the engine; the zero value for the empty name and for an

@@ -82,6 +82,32 @@ func ParseOptimizer(s string) (Optimizer, error) {
 	return Optimizer(i), err
 }
 
+// Pooling is how the rows of a bag become one pooled vector. It does not change the time of a
+// lookup; engines may keep tables of different poolings in different operators.
+type Pooling uint8
+
+// The poolings.
+const (
+	// SumPooling adds the rows up.
+	SumPooling Pooling = iota
+	// MeanPooling divides the sum by the number of rows.
+	MeanPooling
+)
+
+var poolingNames = []string{"sum", "mean"}
+
+// String returns the pooling's name as used in files.
+func (p Pooling) String() string { return enumName(poolingNames, uint8(p), "Pooling") }
+
+// Poolings returns the names of all poolings. The slice is the caller's.
+func Poolings() []string { return slices.Clone(poolingNames) }
+
+// ParsePooling reads a pooling's name.
+func ParsePooling(s string) (Pooling, error) {
+	i, err := parseEnum(poolingNames, s, "pooling")
+	return Pooling(i), err
+}
+
 func enumName(names []string, i uint8, typeName string) string {
 	if int(i) < len(names) {
 		return names[i]

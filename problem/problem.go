@@ -9,8 +9,8 @@
 // This package counts what fits. It knows nothing about time: package cost estimates
 // what is fast.
 //
-// The rules of Validate are in validate.go, and the number formats and optimizers that
-// a table may have in precision.go. sharding.go says how a table can be cut and placed,
+// The rules of Validate are in validate.go, and the number formats, optimizers
+// and poolings that a table may have in precision.go. sharding.go says how a table can be cut and placed,
 // and engine.go what engines demand of a plan. class.go says which shards fuse into one
 // operator, and what such shards have in common.
 package problem
@@ -81,6 +81,8 @@ type Table struct {
 	Features []Feature
 	// Weighted is true if each lookup carries a weight.
 	Weighted bool
+	// Pooling is how a bag's rows become one vector.
+	Pooling Pooling
 	// Access says how often a batch uses each row.
 	Access    access.Distribution
 	Precision Precision

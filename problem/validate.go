@@ -136,6 +136,9 @@ func (v *validator) table(name string, t *Table) {
 	if int(t.Optimizer) >= len(optimizerNames) {
 		v.add(name, "", "optimizer: unknown value %d", t.Optimizer)
 	}
+	if int(t.Pooling) >= len(poolingNames) {
+		v.add(name, "", "pooling: unknown value %d", t.Pooling)
+	}
 	v.access(name, t.Access)
 }
 
