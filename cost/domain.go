@@ -18,7 +18,7 @@ func unmeasured(p *problem.Problem, shards [][]problem.Shard) []string {
 	tables := map[int]bool{}
 	for _, held := range shards {
 		for _, s := range held {
-			if p.Form(s) != (problem.Form{}) {
+			if problem.ClassOf(p.Form(s)) != problem.ClassColumns {
 				tables[s.Table] = true
 			}
 		}

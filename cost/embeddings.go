@@ -24,8 +24,8 @@ type embeddings struct {
 	index   map[sliceKey]int
 	shared  map[contentKey]int // items of equal content share their vectors
 	work    workspace
-	// rates holds each operation's part of the scalars. none is an embedding of
-	// zeros.
+	// rates holds each operator's part of the scalars; operatorOf numbers the operators.
+	// none is an embedding of zeros.
 	rates []feature.Rates
 	none  []int32
 }
@@ -45,10 +45,10 @@ type item struct {
 	// heads holds the folded embedding for each lane class from lanes on. There
 	// are none below, because an operation is never narrower than its widest
 	// slice.
-	heads     []int32
-	dimSum    int
-	operation int32
-	lanes     feature.Lanes
+	heads    []int32
+	dimSum   int
+	operator int32 // as operatorOf says
+	lanes    feature.Lanes
 	// unread says that nothing is looked up: the slice adds only its columns.
 	unread bool
 	// part is what the slice adds to its group's scalars.
@@ -61,7 +61,10 @@ func (it *item) head(lanes feature.Lanes, units int) []int32 {
 	return it.heads[from : from+units : from+units]
 }
 
-type sliceKey struct{ table, width int }
+type sliceKey struct {
+	table, width int
+	number       problem.Operator
+}
 
 type contentKey struct{ content, width int }
 
@@ -134,15 +137,28 @@ func (e *embeddings) chooseQuantum() float64 {
 	return math.Exp2(math.Ceil(math.Log2(total * headroom / (1 << 31))))
 }
 
-// item returns the number that stands for a slice of the table, width columns wide.
-func (e *embeddings) item(table, width int) int {
-	key := sliceKey{table, width}
+// operatorOf returns which of a device's operators of the class looks up slices of a table
+// in the operator with a Form's number. This function alone says which slices of a class
+// fuse: slices of one Operation and one number do. All operators of one number come before
+// those of the next number, so that times add up in the same order whatever was registered
+// first.
+func (e *embeddings) operatorOf(t *describedTable, number problem.Operator) int32 {
+	return int32(int(number)*len(e.operations) + t.operation)
+}
+
+// item returns the number that stands for a slice of the table, width columns wide, in the
+// operator of the given number.
+func (e *embeddings) item(table, width int, number problem.Operator) int {
+	key := sliceKey{table, width, number}
 	if i, ok := e.index[key]; ok {
 		return i
 	}
 	t := &e.tables[table]
 	op := e.operations[t.operation]
-	added := item{operation: int32(t.operation), lanes: feature.LanesOf(width, op.Weighted), dimSum: width * t.features}
+	added := item{operator: e.operatorOf(t, number), lanes: feature.LanesOf(width, op.Weighted), dimSum: width * t.features}
+	for int(added.operator) >= len(e.rates) {
+		e.rates = append(e.rates, e.rates[:len(e.operations)]...)
+	}
 	content := contentKey{t.content, width}
 	if twin, ok := e.shared[content]; ok {
 		alike := &e.items[twin]

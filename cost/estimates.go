@@ -74,14 +74,14 @@ func NewEstimates(m *Model, p *problem.Problem) (*Estimates, error) {
 func (p *Estimates) Item(table, width int, form problem.Form) int {
 	class := problem.ClassOf(form)
 	if class == problem.ClassColumns {
-		return p.embeddings(class).item(table, width)
+		return p.embeddings(class).item(table, width, form.Operator)
 	}
 	key := otherKey{table, width, form}
 	if i, ok := p.index[key]; ok {
 		return i
 	}
 	t := &p.problem.Tables[table]
-	it := otherItem{item: p.embeddings(class).item(table, width), columns: width * len(t.Features)}
+	it := otherItem{item: p.embeddings(class).item(table, width, form.Operator), columns: width * len(t.Features)}
 	switch class {
 	case problem.ClassReplicas:
 		it.weights = t.Rows * int64(width)

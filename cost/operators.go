@@ -19,11 +19,12 @@ import (
 // before are the vectors of the new slices summed.
 type operators struct {
 	slices *embeddings
-	// operations is the number of operations, and units that of units of the head.
-	operations, units int
-	devices           []deviceState
-	groups            []groupState // of device d and operation o: d*operations + o
-	memo              groups.Memo
+	// count is the number of operators of a device, and units that of units of the head.
+	// There are more operators when the first slice of a higher number is added.
+	count, units int
+	devices      []deviceState
+	groups       []groupState // of device d and operator o: d*count + o
+	memo         groups.Memo
 	// penalty is the risk penalty: the number of standard deviations of an ensemble's
 	// members that is added to their mean.
 	penalty float64
@@ -62,17 +63,25 @@ type laneSums struct {
 // newOperators returns the operators of a class on a number of devices. The devices
 // hold nothing.
 func newOperators(slices *embeddings, devices int, penalty float64) *operators {
-	s := &operators{
-		slices: slices, operations: len(slices.operations), units: slices.model.compute.head, penalty: penalty,
-		devices: make([]deviceState, devices), groups: make([]groupState, devices*len(slices.operations)),
-	}
-	numbers := make([]int32, len(s.groups)*feature.LaneClasses*s.units)
-	for g := range s.groups {
-		for l := range feature.LaneClasses {
-			s.groups[g].sums[l].head, numbers = numbers[:s.units:s.units], numbers[s.units:]
+	s := &operators{slices: slices, units: slices.model.compute.head, penalty: penalty, devices: make([]deviceState, devices)}
+	s.grow()
+	return s
+}
+
+// grow makes room for all operators of the slices that are registered by now.
+func (s *operators) grow() {
+	before, count := s.count, len(s.slices.rates)
+	groups := make([]groupState, len(s.devices)*count)
+	numbers := make([]int32, len(s.devices)*(count-before)*feature.LaneClasses*s.units)
+	for d := range s.devices {
+		of := groups[d*count:][:count]
+		for o := copy(of, s.groups[d*before:][:before]); o < count; o++ {
+			for l := range feature.LaneClasses {
+				of[o].sums[l].head, numbers = numbers[:s.units:s.units], numbers[s.units:]
+			}
 		}
 	}
-	return s
+	s.count, s.groups = count, groups
 }
 
 // reset empties all devices.
@@ -82,8 +91,8 @@ func (s *operators) reset() {
 			continue
 		}
 		s.devices[d] = deviceState{}
-		for o := range s.operations {
-			g := &s.groups[d*s.operations+o]
+		for o := range s.count {
+			g := &s.groups[d*s.count+o]
 			g.key, g.items, g.wide = groups.Key{}, g.items[:0], [feature.LaneClasses]int32{}
 			g.changed(0)
 		}
@@ -107,7 +116,10 @@ func (s *operators) add(device, slice int) {
 	if it.unread {
 		return
 	}
-	g := &s.groups[device*s.operations+int(it.operation)]
+	if int(it.operator) >= s.count {
+		s.grow()
+	}
+	g := &s.groups[device*s.count+int(it.operator)]
 	g.key = g.key.Plus(it.key)
 	g.items = append(g.items, int32(slice))
 	g.wide[it.lanes]++
@@ -123,7 +135,7 @@ func (s *operators) remove(device, slice int) {
 	if it.unread {
 		return
 	}
-	g := &s.groups[device*s.operations+int(it.operation)]
+	g := &s.groups[device*s.count+int(it.operator)]
 	g.key = g.key.Minus(it.key)
 	g.wide[it.lanes]--
 	last := len(g.items) - 1
@@ -188,6 +200,9 @@ func (s *operators) predict(device int) {
 // added. It does not change the placement.
 func (s *operators) computeWith(slice int, devices []int32, out []float64) {
 	it := &s.slices.items[slice]
+	if int(it.operator) >= s.count {
+		s.grow()
+	}
 	for i, d := range devices {
 		out[i] = s.with(int(d), it)
 	}
@@ -196,19 +211,19 @@ func (s *operators) computeWith(slice int, devices []int32, out []float64) {
 // with returns the predicted time of a device, with an item added if added is not nil.
 func (s *operators) with(device int, added *item) float64 {
 	total := 0.0
-	for o := range s.operations {
+	for o := range s.count {
 		joins := added
-		if added != nil && int(added.operation) != o {
+		if added != nil && int(added.operator) != o {
 			joins = nil
 		}
-		total += s.group(o, &s.groups[device*s.operations+o], joins)
+		total += s.group(o, &s.groups[device*s.count+o], joins)
 	}
 	return total
 }
 
 // group returns the predicted time of one group, with an item added if added is not
 // nil. If a group of equal content was predicted before, the time comes from memory.
-func (s *operators) group(operation int, g *groupState, added *item) float64 {
+func (s *operators) group(operator int, g *groupState, added *item) float64 {
 	key := g.key
 	if added != nil {
 		if added.unread {
@@ -223,7 +238,7 @@ func (s *operators) group(operation int, g *groupState, added *item) float64 {
 	net := &s.slices.model.compute
 	both, known := s.memo.At(key)
 	if !known {
-		in := s.input(operation, g, added)
+		in := s.input(operator, g, added)
 		*both = f32.FoldedHead(in.sums, in.extra, float32(s.slices.quantum), &in.scalars, &net.scalars, net.both)
 		if s.penalty > 0 {
 			*both += float32(s.penalty * s.deviation(&in))
@@ -234,8 +249,8 @@ func (s *operators) group(operation int, g *groupState, added *item) float64 {
 
 // addTo adds the predicted times of a device's forwards and backwards to d.
 func (s *operators) addTo(d *plan.StepTimes, device int) {
-	for o := range s.operations {
-		forward, backward := s.parts(o, &s.groups[device*s.operations+o])
+	for o := range s.count {
+		forward, backward := s.parts(o, &s.groups[device*s.count+o])
 		d.Forward += unit.Millis(forward)
 		d.Backward += unit.Millis(backward)
 	}
@@ -243,12 +258,12 @@ func (s *operators) addTo(d *plan.StepTimes, device int) {
 
 // parts predicts the forward and the backward of one group separately. Their sum is
 // exactly what group returns, which rounds once.
-func (s *operators) parts(operation int, g *groupState) (forward, backward float64) {
+func (s *operators) parts(operator int, g *groupState) (forward, backward float64) {
 	if len(g.items) == 0 {
 		return 0, 0
 	}
-	both := s.group(operation, g, nil)
-	in := s.input(operation, g, nil)
+	both := s.group(operator, g, nil)
+	in := s.input(operator, g, nil)
 	net := &s.slices.model.compute
 	forward = float64(f32.FoldedHead(in.sums, in.extra, float32(s.slices.quantum), &in.scalars, &net.scalars, net.forward))
 	forward = math.Min(net.launchForward+math.Max(0, forward), both)
@@ -266,7 +281,7 @@ type headInput struct {
 
 // input returns the input of the head for a group with an additional item, or without
 // if added is nil. The widest slice decides the lane class of all slices.
-func (s *operators) input(operation int, g *groupState, added *item) (in headInput) {
+func (s *operators) input(operator int, g *groupState, added *item) (in headInput) {
 	lanes := feature.Lanes(feature.LaneClasses - 1)
 	for lanes > 0 && g.wide[lanes] == 0 {
 		lanes--
@@ -279,6 +294,6 @@ func (s *operators) input(operation int, g *groupState, added *item) (in headInp
 	}
 	sums := s.sum(g, lanes)
 	in.sums = sums.head
-	sums.scalars.Scalars(&in.scalars, &s.slices.rates[operation], lanes, part)
+	sums.scalars.Scalars(&in.scalars, &s.slices.rates[operator], lanes, part)
 	return in
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/unit"
 	"pgregory.net/rapid"
 )
 
@@ -29,7 +30,7 @@ func TestScorerForgetsItsPast(t *testing.T) {
 		var all []int
 		for i := range p.Tables {
 			for width := p.Tables[i].Dim; width >= 4 && width >= p.Tables[i].Dim/4; width /= 2 {
-				all = append(all, estimates.Item(i, width, problem.Form{}))
+				all = append(all, estimates.Item(i, width, problem.Form{Operator: problem.Operator(i) % (1 + problem.Operator(seed))}))
 			}
 		}
 		estimated, items = append(estimated, estimates), append(items, all)
@@ -232,6 +233,73 @@ func TestOperationsAddUp(t *testing.T) {
 	if got := s.Compute(0); near(got, a+c, 1e-3) {
 		t.Errorf("one operation: got %v ms, want the fused time to differ from the sum %v", got, a+c)
 	}
+}
+
+// Slices of different numbers are in different operators: each number has a launch and
+// lanes of its own, in each class, also where the first slice of a number is registered
+// while others are placed. Breakdown and Price say the same as Compute.
+func TestOperatorsOfNumbersAddUp(t *testing.T) {
+	model, _ := load(t)
+	one := []problem.Feature{{PoolingFactor: 20}}
+	p := &problem.Problem{Topology: topology(t, 2, 0), Batch: 65536, Tables: []problem.Table{
+		{Name: "narrow", Rows: 1e6, Dim: 16, Features: one},
+		{Name: "wide", Rows: 1e6, Dim: 128, Features: one},
+		{Name: "adam", Rows: 1e6, Dim: 64, Features: one, Optimizer: problem.Adam},
+	}}
+	p.Topology.HostMemory = unit.TiB
+	for _, form := range []problem.Form{{}, {Tier: problem.Host}, {ShardingType: problem.RowWise}} {
+		estimates := newEstimates(t, model, p)
+		s := estimates.NewScorer(0)
+		in := func(table int, number problem.Operator) int {
+			f := form
+			f.Operator = number
+			return s.Item(table, p.Tables[table].Dim, f)
+		}
+		operators := func() float64 { return s.Compute(0) + s.Shared() }
+		alone := func(table int) float64 {
+			s.Reset()
+			s.Add(0, in(table, 0))
+			return operators() - exchanges(p, s, form)
+		}
+		narrow, wide, adam := alone(0), alone(1), alone(2)
+		s.Reset()
+		s.Add(0, in(1, 0))
+		s.Add(0, in(2, 0))
+		for number := problem.Operator(1); number < problem.Operators; number++ {
+			var with [1]float64
+			item := in(0, number)
+			s.ComputeWith(item, []int32{0}, with[:])
+			s.Add(0, item)
+			if got := s.Compute(0); got != with[0] {
+				t.Errorf("%+v, number %d: got %v ms after adding, want %v as with it", form, number, got, with[0])
+			}
+			if got := operators() - exchanges(p, s, form); !near(got, narrow+wide+adam, 1e-9) {
+				t.Errorf("%+v, number %d: got %v ms, want %v + %v + %v", form, number, got, narrow, wide, adam)
+			}
+			s.Remove(0, item)
+		}
+		s.Add(0, in(0, 0))
+		if got := operators() - exchanges(p, s, form); near(got, narrow+wide+adam, 1e-3) {
+			t.Errorf("%+v: got %v ms fused, want another time than the sum of the operators", form, got)
+		}
+		s.Remove(0, in(0, 0))
+		s.Add(0, in(0, 2))
+		b := s.Breakdown().Devices[0]
+		if got, want := float64(b.Forward+b.Backward), operators()-exchanges(p, s, form); !near(got, want, 1e-9) {
+			t.Errorf("%+v: got %v ms forward and backward in the breakdown, want %v", form, got, want)
+		}
+	}
+}
+
+// exchanges returns the part of Shared that is exchanges: all of what Breakdown says,
+// without the all-to-alls of slices on single devices, of which there are none if devices
+// hold the form together.
+func exchanges(p *problem.Problem, s *cost.Scorer, form problem.Form) float64 {
+	if form.ShardingType == "" || p.Topology.Devices == 1 {
+		return 0
+	}
+	d := s.Breakdown().Devices[0]
+	return float64(d.ForwardComm + d.BackwardComm)
 }
 
 // A table of 256 columns cut as finely as can be, all on one device: the sums
