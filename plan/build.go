@@ -103,6 +103,7 @@ func clusterOf(p *problem.Problem) Cluster {
 		HostMemory:     p.Topology.HostMemory,
 		CommPrecision:  p.CommPrecision,
 		Engine:         p.Engine,
+		LaneRule:       p.LaneRule,
 	}
 }
 

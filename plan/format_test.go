@@ -152,6 +152,8 @@ func TestSchema(t *testing.T) {
 		{`"weights_only":false`, `"weights_only":false,"host_memory_bytes":0`},
 		{`"weights_only":false`, `"weights_only":false,"comm_precision":"fp32"`},
 		{`"weights_only":false`, `"weights_only":false,"comm_precision":"fp8"`},
+		{`"weights_only":false`, `"weights_only":false,"lanes":"widest"`},
+		{`"weights_only":false`, `"weights_only":false,"lanes":"all"`},
 		{`"weights_bytes":`, `"cache_bytes":0,"weights_bytes":`},
 		{`"weights_bytes":`, `"host_bytes":-1,"weights_bytes":`},
 	} {
@@ -218,6 +220,8 @@ func TestReadRefuses(t *testing.T) {
 		{"no host memory", `"weights_only":false`, `"weights_only":false,"host_memory_bytes":0`, `cluster.host_memory_bytes: 0 is not written: leave the key out`},
 		{"comm precision", `"weights_only":false`, `"weights_only":false,"comm_precision":"fp32"`, `cluster.comm_precision: fp32 is not written: leave the key out`},
 		{"unknown comm precision", `"weights_only":false`, `"weights_only":false,"comm_precision":"fp8"`, `cluster.comm_precision: precision "fp8" is unknown: choose one of fp32, fp16, bf16`},
+		{"default lanes", `"weights_only":false`, `"weights_only":false,"lanes":"widest"`, `cluster.lanes: widest is not written: leave the key out`},
+		{"unknown lanes", `"weights_only":false`, `"weights_only":false,"lanes":"all"`, `cluster.lanes: lane rule "all" is unknown: choose one of widest, own`},
 		{"no cache", `"memory":{`, `"memory":{"cache_bytes":0,`, `devices[0].memory.cache_bytes: 0 is not written: leave the key out`},
 		{"long value", `"dim":64`, `"dim":"` + strings.Repeat("9", 1000) + `"`, `tables[0].dim: "` + strings.Repeat("9", 60) + `"... is not a number`},
 		{"deep nesting", text, `{"a":` + strings.Repeat("[", 100_000), "values are nested more than 100 deep"},

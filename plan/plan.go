@@ -317,6 +317,8 @@ type Cluster struct {
 	CommPrecision problem.Precision `json:"comm_precision,omitempty"`
 	// Engine is the engine that the plan was made for; empty if the plan was made for any.
 	Engine problem.Engine `json:"engine,omitempty"`
+	// LaneRule says how kernels choose the lanes of a bag, in the estimates of the plan.
+	LaneRule problem.LaneRule `json:"lanes,omitempty"`
 }
 
 // Provenance says how a plan was made, with what is needed to make the plan again.

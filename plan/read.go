@@ -201,11 +201,11 @@ func (p *parser) predicted(pl *Plan) error {
 	})
 }
 
-// The last three keys of a cluster are optional.
-var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only", "host_memory_bytes", "comm_precision", "engine"}
+// The last four keys of a cluster are optional.
+var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only", "host_memory_bytes", "comm_precision", "engine", "lanes"}
 
 func (p *parser) cluster(c *Cluster) error {
-	return p.object(clusterKeys, 3, func(key string) (err error) {
+	return p.object(clusterKeys, 4, func(key string) (err error) {
 		switch key {
 		case "profile":
 			c.Profile, err = p.text()
@@ -235,6 +235,14 @@ func (p *parser) cluster(c *Cluster) error {
 			var name string
 			if name, err = p.text(); err == nil {
 				c.Engine, err = problem.ParseEngine(name)
+			}
+		case "lanes":
+			var name string
+			if name, err = p.text(); err == nil {
+				c.LaneRule, err = problem.ParseLaneRule(name)
+			}
+			if err == nil && c.LaneRule == problem.LanesByWidest {
+				err = errors.New("widest is not written: leave the key out")
 			}
 		}
 		return within(key, err)

@@ -190,6 +190,7 @@ func (v *validator) cluster() {
 	differ("weights-only accounting:", has.WeightsOnly, want.WeightsOnly)
 	differ("memory per host:", exactly(has.HostMemory), exactly(want.HostMemory))
 	differ("exchanges in", has.CommPrecision, want.CommPrecision)
+	differ("lane rule", has.LaneRule, want.LaneRule)
 	if len(v.pl.Devices) != v.p.Topology.Devices {
 		v.foreign = true
 		v.add(RuleCluster, "", -1, -1, "the plan lists %d devices, the cluster has %d", len(v.pl.Devices), v.p.Topology.Devices)

@@ -382,11 +382,12 @@ func TestValidateMutations(t *testing.T) {
 		{
 			"host memory of another size", func(p *problem.Problem, pl *Plan) {
 				p.Topology.HostMemory, pl.Cluster.HostMemory = 2*unit.GiB, unit.GiB
-				p.CommPrecision = problem.BF16
+				p.CommPrecision, p.LaneRule = problem.BF16, problem.LanesByTable
 			}, true,
 			[]string{
 				`cluster: the plan was made for memory per host: 1.00 GiB (1073741824 bytes), the problem has 2.00 GiB (2147483648 bytes)`,
 				`cluster: the plan was made for exchanges in fp32, the problem has bf16`,
+				`cluster: the plan was made for lane rule widest, the problem has own`,
 			},
 		},
 		{

@@ -1,5 +1,7 @@
 package problem
 
+import "slices"
+
 // OperatorClass says which shards can fuse into one operator. A device looks up the
 // shards of each class in separate operators, one for each Operation in the class.
 // (TorchRec has a module for each sharding type, with a group for each compute kernel.)
@@ -129,3 +131,20 @@ const (
 	// LanesByTable gives each table the lanes of its own width.
 	LanesByTable
 )
+
+var laneRuleNames = []string{"widest", "own"}
+
+// String returns the lane rule's name as used in files: "widest" or "own".
+func (r LaneRule) String() string { return enumName(laneRuleNames, uint8(r), "LaneRule") }
+
+// MarshalText writes the lane rule's name.
+func (r LaneRule) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// LaneRules returns the names of all lane rules. The slice is the caller's.
+func LaneRules() []string { return slices.Clone(laneRuleNames) }
+
+// ParseLaneRule reads a lane rule's name.
+func ParseLaneRule(s string) (LaneRule, error) {
+	i, err := parseEnum(laneRuleNames, s, "lane rule")
+	return LaneRule(i), err
+}

@@ -97,6 +97,9 @@ func cluster(c plan.Cluster) string {
 	if c.CommPrecision != problem.FP32 {
 		text += fmt.Sprintf(", exchanges in %v", c.CommPrecision)
 	}
+	if c.LaneRule != problem.LanesByWidest {
+		text += ", each table with its own lanes"
+	}
 	return text
 }
 

@@ -469,11 +469,27 @@ func (p *reader) clusterKey(c *plan.Cluster, key string) (required bool) {
 	case "engine":
 		c.Engine = p.engine()
 		return false
+	case "lanes":
+		c.LaneRule = p.laneRule()
+		return false
 	default:
 		p.add("", "the key is unknown")
 		p.json.Skip()
 	}
 	return true
+}
+
+// laneRule reads a lane rule's name.
+func (p *reader) laneRule() problem.LaneRule {
+	name, ok := p.text("a lane rule's name")
+	if !ok {
+		return 0
+	}
+	rule, err := problem.ParseLaneRule(name)
+	if err != nil {
+		p.add("", "%v", err)
+	}
+	return rule
 }
 
 // precision reads a precision's name.
