@@ -31,7 +31,7 @@ type clusterFlags struct {
 	device                       string
 	memory, reserveFixed         size
 	hostMemory                   size
-	commPrecision, engine        string
+	commPrecision, engine, lanes string
 	minWidth                     int
 	reserveShare                 float64
 
@@ -64,12 +64,14 @@ func (c *clusterFlags) register(cmd *cobra.Command) {
 	f.Var(&c.hostMemory, "host-memory", "memory of a full host that the tables of its devices may use, such as 1TiB (default: none)")
 	f.StringVar(&c.commPrecision, "comm-precision", problem.FP32.String(), "number `format` of the vectors that devices send each other: fp32, fp16 or bf16")
 	f.StringVar(&c.engine, "for", "", "the `engine` that is to run the plan, torchrec or hugectr: the plan keeps to the engine's rules, so the engine trains it, stores checkpoints of it and loads them (default: any engine)")
+	f.StringVar(&c.lanes, "lanes", problem.LanesByWidest.String(), "which table sets the `lanes` of a bag in the estimates: widest, the widest of its operator; or own, each table its own, for those who measured that")
 	f.IntVar(&c.minWidth, "min-width", 0, "no slice of a table is narrower than this number of columns, a multiple of 4 (default: 4)")
 	f.IntVar(&c.batch, "batch", 0, fmt.Sprintf("global batch in samples (default: the tables' own, or %d)", input.DefaultBatch))
 	f.IntVar(&c.dim, "dim", 0, "columns of tables in the prototype's format, which does not state them")
 	complete(cmd, "device", hardware.Names)
 	complete(cmd, "comm-precision", problem.Precisions)
 	complete(cmd, "for", problem.Engines)
+	complete(cmd, "lanes", problem.LaneRules)
 }
 
 // completeTables offers workloads and files for the argument of that index.
@@ -120,7 +122,7 @@ func (c *clusterFlags) overrides() input.Overrides {
 		Memory: stated(c, "memory", (*unit.Bytes)(&c.memory)), HostMemory: stated(c, "host-memory", (*unit.Bytes)(&c.hostMemory)),
 		ReserveShare: stated(c, "reserve-share", &c.reserveShare), ReserveFixed: stated(c, "reserve-fixed", (*unit.Bytes)(&c.reserveFixed)),
 		CommPrecision: stated(c, "comm-precision", &c.commPrecision),
-		Engine:        stated(c, "for", &c.engine), MinWidth: stated(c, "min-width", &c.minWidth),
+		Engine:        stated(c, "for", &c.engine), Lanes: stated(c, "lanes", &c.lanes), MinWidth: stated(c, "min-width", &c.minWidth),
 		Batch: stated(c, "batch", &c.batch), Dim: stated(c, "dim", &c.dim),
 	}
 }

@@ -83,5 +83,5 @@ func clusterOf(pl *plan.Plan, flags *clusterFlags) (*input.Cluster, error) {
 	if c.WeightsOnly {
 		accounting = problem.CountWeights
 	}
-	return &input.Cluster{Topology: t, Batch: c.Batch, Accounting: accounting, CommPrecision: c.CommPrecision, Engine: c.Engine}, nil
+	return &input.Cluster{Topology: t, Batch: c.Batch, Accounting: accounting, CommPrecision: c.CommPrecision, Engine: c.Engine, LaneRule: c.LaneRule}, nil
 }

@@ -204,6 +204,8 @@ var badTopologies = []struct{ name, content string }{
 	{"comm precision list.yaml", "devices: 8\ndevice: a100-80\ncomm_precision: [fp16]\n"},
 	{"engine.yaml", "devices: 8\ndevice: a100-80\nengine: torchrecs\n"},
 	{"engine number.yaml", "devices: 8\ndevice: a100-80\nengine: 1\n"},
+	{"lanes.yaml", "devices: 8\ndevice: a100-80\nlanes: owns\n"},
+	{"lanes number.yaml", "devices: 8\ndevice: a100-80\nlanes: 8\n"},
 	{"batch huge.yaml", "devices: 8\ndevice: a100-80\nbatch: 1e12\n"},
 	{"key twice.yaml", "devices: 8\ndevice: a100-80\ndevices: 9\n"},
 	{"alias.yaml", "devices: &n 8\ndevice: a100-80\nbatch: *n\n"},

@@ -32,6 +32,8 @@ func TestTopology(t *testing.T) {
 		{"a.yaml", `{"devices": 16, "device": "a100-80"}`, hardware.Topology{Profile: profile, Devices: 16}, 0},
 		{"b.yaml", "devices: 16\ndevice: a100-80\nhost_memory: 1TiB\ncomm_precision: bf16\n", hardware.Topology{Profile: profile, Devices: 16, HostMemory: unit.TiB}, 0},
 		{"b.json", `{"devices": 16, "device": "a100-80", "host_memory": "1 TiB", "comm_precision": "bf16"}`, hardware.Topology{Profile: profile, Devices: 16, HostMemory: unit.TiB}, 0},
+		{"c.yaml", "devices: 16\ndevice: a100-80\nlanes: own\n", hardware.Topology{Profile: profile, Devices: 16}, 0},
+		{"c.json", `{"devices": 16, "device": "a100-80", "lanes": "own"}`, hardware.Topology{Profile: profile, Devices: 16}, 0},
 		{"", "devices: 1", hardware.Topology{Devices: 1}, 0},
 		{"", "reserve_share: 0\n", hardware.Topology{ReserveShare: hardware.NoReserve}, 0},
 		{"", "{}", hardware.Topology{}, 0},
@@ -46,6 +48,9 @@ func TestTopology(t *testing.T) {
 		}
 		if precision := got.CommPrecision; got.Has("comm_precision") != (precision == problem.BF16) {
 			t.Errorf("%q: got comm precision %v", c.content, precision)
+		}
+		if rule := got.LaneRule; got.Has("lanes") != (rule == problem.LanesByTable) {
+			t.Errorf("%q: got lane rule %v", c.content, rule)
 		}
 		if has := strings.Contains(c.content, "batch"); got.Has("batch") != has {
 			t.Errorf("%q: Has(batch): got %v, want %v", c.content, !has, has)

@@ -26,6 +26,8 @@ type Cluster struct {
 	CommPrecision problem.Precision
 	// Engine is the engine that is to run the plan; empty: any.
 	Engine problem.Engine
+	// LaneRule says how kernels choose the lanes of a bag.
+	LaneRule problem.LaneRule
 }
 
 // AnyCluster returns a cluster that is large enough for all tables: the most devices,
@@ -47,6 +49,8 @@ type Overrides struct {
 	CommPrecision *string
 	// Engine is the name of an engine.
 	Engine *string
+	// Lanes is the name of a lane rule.
+	Lanes *string
 	// MinWidth is the width of the narrowest slice of columns allowed, for all tables.
 	MinWidth *int
 	// Batch is the global batch in samples.
@@ -119,7 +123,7 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 	if !complete && p.TopologyErr == nil {
 		missingErr = p.missing(base.Topology, file)
 	}
-	composed := &problem.Problem{Tables: p.Tables.Tables, Topology: base.Topology, Batch: base.Batch, Accounting: base.Accounting, CommPrecision: base.CommPrecision, Engine: base.Engine}
+	composed := &problem.Problem{Tables: p.Tables.Tables, Topology: base.Topology, Batch: base.Batch, Accounting: base.Accounting, CommPrecision: base.CommPrecision, Engine: base.Engine, LaneRule: base.LaneRule}
 	composed.Tables = p.Overrides.widened(composed.Tables)
 	warnings := p.Tables.Warnings
 	if base.Batch == 0 && p.Overrides.Batch == nil {
@@ -164,7 +168,7 @@ func (p *Parts) base() (*Cluster, *TopologyFile) {
 	}
 	switch {
 	case described != nil:
-		return &Cluster{Topology: described.Topology, Batch: cmp.Or(described.Batch, p.Tables.Batch), CommPrecision: described.CommPrecision, Engine: described.Engine}, described
+		return &Cluster{Topology: described.Topology, Batch: cmp.Or(described.Batch, p.Tables.Batch), CommPrecision: described.CommPrecision, Engine: described.Engine, LaneRule: described.LaneRule}, described
 	case p.Fallback != nil:
 		copied := *p.Fallback
 		return &copied, nil
@@ -198,6 +202,11 @@ func (p *Parts) override(c *Cluster) error {
 	if o.Engine != nil {
 		if c.Engine, err = problem.ParseEngine(*o.Engine); err != nil {
 			errs = append(errs, flagError("--for: "+err.Error(), ""))
+		}
+	}
+	if o.Lanes != nil {
+		if c.LaneRule, err = problem.ParseLaneRule(*o.Lanes); err != nil {
+			errs = append(errs, flagError("--lanes: "+err.Error(), ""))
 		}
 	}
 	if o.MinWidth != nil && !validWidth(*o.MinWidth) {

@@ -34,9 +34,9 @@ func device(t *testing.T, name string) hardware.Profile {
 
 // TestComposed has each source of a cluster stand alone, then before the next one.
 func TestComposed(t *testing.T) {
-	const file = "devices: 4\ndevice: h100-80\nbatch: 512\ncomm_precision: fp16\n"
+	const file = "devices: 4\ndevice: h100-80\nbatch: 512\ncomm_precision: fp16\nlanes: own\n"
 	workload := &Cluster{Topology: hardware.Topology{Devices: 8, Profile: device(t, "v100-16")}, Batch: 1024, Accounting: problem.CountWeights}
-	fallback := &Cluster{Topology: hardware.Topology{Devices: 2, Profile: device(t, "b200")}, Batch: 256, CommPrecision: problem.BF16}
+	fallback := &Cluster{Topology: hardware.Topology{Devices: 2, Profile: device(t, "b200")}, Batch: 256, CommPrecision: problem.BF16, LaneRule: problem.LanesByTable}
 	own := device(t, "h200")
 	own.Name = "mine"
 	for _, tt := range []struct {
@@ -49,19 +49,20 @@ func TestComposed(t *testing.T) {
 		device     string
 		batch      int
 		precision  problem.Precision
+		lanes      problem.LaneRule
 		accounting problem.Accounting
 	}{
 		{name: "flags alone", flags: Overrides{Devices: new(16), Device: new("a100-80")}, devices: 16, device: "a100-80", batch: 2048},
-		{name: "a topology file", file: file, devices: 4, device: "h100-80", batch: 512, precision: problem.FP16},
-		{name: "flags over a file", file: file, flags: Overrides{Devices: new(16), Device: new("a100-80"), Batch: new(64), CommPrecision: new("fp32")}, devices: 16, device: "a100-80", batch: 64},
+		{name: "a topology file", file: file, devices: 4, device: "h100-80", batch: 512, precision: problem.FP16, lanes: problem.LanesByTable},
+		{name: "flags over a file", file: file, flags: Overrides{Devices: new(16), Device: new("a100-80"), Batch: new(64), CommPrecision: new("fp32"), Lanes: new("widest")}, devices: 16, device: "a100-80", batch: 64},
 		{name: "a file without a batch", file: "devices: 4\ndevice: h100-80\n", devices: 4, device: "h100-80", batch: 2048},
 		{name: "a workload", change: func(p *Parts) { p.Workload = workload }, devices: 8, device: "v100-16", batch: 1024, accounting: problem.CountWeights},
 		{name: "flags over a workload", flags: Overrides{Devices: new(16)}, change: func(p *Parts) { p.Workload = workload }, devices: 16, device: "v100-16", batch: 1024, accounting: problem.CountWeights},
-		{name: "a fallback over a workload", change: func(p *Parts) { p.Workload, p.Fallback = workload, fallback }, devices: 2, device: "b200", batch: 256, precision: problem.BF16},
-		{name: "a file over both", file: file, change: func(p *Parts) { p.Workload, p.Fallback = workload, fallback }, devices: 4, device: "h100-80", batch: 512, precision: problem.FP16},
+		{name: "a fallback over a workload", change: func(p *Parts) { p.Workload, p.Fallback = workload, fallback }, devices: 2, device: "b200", batch: 256, precision: problem.BF16, lanes: problem.LanesByTable},
+		{name: "a file over both", file: file, change: func(p *Parts) { p.Workload, p.Fallback = workload, fallback }, devices: 4, device: "h100-80", batch: 512, precision: problem.FP16, lanes: problem.LanesByTable},
 		{name: "the model's own device", flags: Overrides{Devices: new(16)}, change: func(p *Parts) { p.Own = []hardware.Profile{own} }, devices: 16, device: "mine", batch: 2048},
 		{name: "the model's own device by name", flags: Overrides{Devices: new(16), Device: new("mine")}, change: func(p *Parts) { p.Own, p.Workload = []hardware.Profile{own}, workload }, devices: 16, device: "mine", batch: 1024, accounting: problem.CountWeights},
-		{name: "a file's device over the model's", file: file, change: func(p *Parts) { p.Own = []hardware.Profile{own} }, devices: 4, device: "h100-80", batch: 512, precision: problem.FP16},
+		{name: "a file's device over the model's", file: file, change: func(p *Parts) { p.Own = []hardware.Profile{own} }, devices: 4, device: "h100-80", batch: 512, precision: problem.FP16, lanes: problem.LanesByTable},
 	} {
 		parts := composed(t, tt.file, tt.flags)
 		if tt.change != nil {
@@ -72,9 +73,9 @@ func TestComposed(t *testing.T) {
 			t.Errorf("%s: got error %v and warnings %q", tt.name, err, warnings)
 			continue
 		}
-		if p.Topology.Devices != tt.devices || p.Topology.Profile.Name != tt.device || p.Batch != tt.batch || p.CommPrecision != tt.precision || p.Accounting != tt.accounting {
-			t.Errorf("%s: got %d x %s, batch %d, %v, accounting %v; want %d x %s, %d, %v, %v", tt.name, p.Topology.Devices, p.Topology.Profile.Name, p.Batch, p.CommPrecision, p.Accounting,
-				tt.devices, tt.device, tt.batch, tt.precision, tt.accounting)
+		if p.Topology.Devices != tt.devices || p.Topology.Profile.Name != tt.device || p.Batch != tt.batch || p.CommPrecision != tt.precision || p.Accounting != tt.accounting || p.LaneRule != tt.lanes {
+			t.Errorf("%s: got %d x %s, batch %d, %v, accounting %v, lanes %v; want %d x %s, %d, %v, %v, %v", tt.name, p.Topology.Devices, p.Topology.Profile.Name, p.Batch, p.CommPrecision, p.Accounting, p.LaneRule,
+				tt.devices, tt.device, tt.batch, tt.precision, tt.accounting, tt.lanes)
 		}
 	}
 	if workload.Topology.Devices != 8 || fallback.Topology.Devices != 2 {
@@ -151,8 +152,8 @@ func TestComposedErrors(t *testing.T) {
 		{"a file that cannot be read", "devices: [\n", Overrides{}, []string{"cluster.yaml"}},
 		{
 			"wrong flags", "",
-			Overrides{Devices: new(4), Device: new("a1"), CommPrecision: new("fp1"), Dim: new(6), Memory: new(unit.Bytes(0))},
-			[]string{"--comm-precision: ", "--device: ", "--dim: 6 is not a multiple of 4", "--memory: 0 is no memory"},
+			Overrides{Devices: new(4), Device: new("a1"), CommPrecision: new("fp1"), Lanes: new("all"), Dim: new(6), Memory: new(unit.Bytes(0))},
+			[]string{"--comm-precision: ", `--lanes: lane rule "all" is unknown: choose one of widest, own`, "--device: ", "--dim: 6 is not a multiple of 4", "--memory: 0 is no memory"},
 		},
 		{"no device", "", Overrides{Devices: new(0), Device: new("a100-80")}, []string{"devices"}},
 	} {

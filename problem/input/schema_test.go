@@ -126,6 +126,7 @@ func TestSchemaTakesGood(t *testing.T) {
 		`{"devices": 8, "devices_per_host": 8, "device": "h200", "memory": "1.5 tib", "reserve_share": 0, "reserve_fixed": "0B", "batch": 1}`,
 		`{"devices": 8, "device": "h200", "host_memory": "1.5TiB", "comm_precision": "fp16"}`,
 		`{"devices": 8, "device": "h200", "engine": "torchrec"}`,
+		`{"devices": 8, "device": "h200", "lanes": "own"}`,
 		`{"devices": 65536, "device": "a100-80", "devices_per_host": 8, "memory": "40gb", "reserve_share": 0.99}`,
 	} {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(content))

@@ -23,7 +23,7 @@ import (
 // MaxTopologyBytes is the size above which a topology file is refused.
 const MaxTopologyBytes = unit.MiB
 
-var topologyKeys = []string{"devices", "devices_per_host", "device", "memory", "reserve_share", "reserve_fixed", "host_memory", "batch", "comm_precision", "engine"}
+var topologyKeys = []string{"devices", "devices_per_host", "device", "memory", "reserve_share", "reserve_fixed", "host_memory", "batch", "comm_precision", "engine", "lanes"}
 
 // TopologyFile is the content of a topology file.
 type TopologyFile struct {
@@ -39,6 +39,9 @@ type TopologyFile struct {
 	CommPrecision problem.Precision
 	// Engine is the engine that the file states; empty: none.
 	Engine problem.Engine
+	// LaneRule says how kernels choose the lanes of a bag; LanesByWidest if the file states
+	// nothing.
+	LaneRule problem.LaneRule
 
 	lines  map[string]int
 	faulty bool
@@ -79,7 +82,7 @@ func (f TopologyFile) forgive(t *hardware.Topology) {
 // Topology reads a topology from YAML or JSON: an object with the keys devices,
 // devices_per_host, device (a profile's name), memory, reserve_share,
 // reserve_fixed, host_memory (sizes with a unit, such as "40GiB"), batch,
-// comm_precision (a precision's name) and engine (an engine's name). None of them is required here. Content that
+// comm_precision (a precision's name), engine (an engine's name) and lanes (a lane rule's name). None of them is required here. Content that
 // begins with "{" is JSON unless the name ends in .yaml or .yml. YAML aliases and anchors, several documents, and files above
 // MaxTopologyBytes are refused.
 //
@@ -294,7 +297,7 @@ func yamlType(n *yaml.Node) string {
 // wanted names the type of a key's value.
 func wanted(key string) string {
 	switch key {
-	case "device", "comm_precision", "engine":
+	case "device", "comm_precision", "engine", "lanes":
 		return "a string"
 	case "memory", "reserve_fixed", "host_memory":
 		return "a size with its unit"
@@ -328,6 +331,8 @@ func (t *topologyReader) set(e entry) {
 		t.CommPrecision = named(t.report, e, problem.ParsePrecision, problem.Precisions())
 	case "engine":
 		t.Engine = named(t.report, e, problem.ParseEngine, problem.Engines())
+	case "lanes":
+		t.LaneRule = named(t.report, e, problem.ParseLaneRule, problem.LaneRules())
 	case "reserve_share":
 		const hint = "it is a share of the memory: write 0.15 for 15 %"
 		if e.quoted {
