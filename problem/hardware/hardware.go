@@ -6,6 +6,7 @@ package hardware
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -107,7 +108,7 @@ func (p Profile) Problems() []string {
 			add("%s: %d is not at least 1", v.name, v.value)
 		}
 	}
-	if p.WarpLanes != 0 && p.WarpLanes != 32 && p.WarpLanes != 64 {
+	if !slices.Contains([]int{0, 32, 64}, p.WarpLanes) {
 		add("warp_lanes: %d is not 32 or 64", p.WarpLanes)
 	}
 	if !(p.NICGBps >= 0 && p.NICGBps <= 1e9) {
@@ -253,50 +254,6 @@ func (p Profile) HostLinkGBps() float64 {
 		return pcie5
 	}
 	return pcie3
-}
-
-// warp returns the lanes of a warp: WarpLanes, or 32 for 0.
-func (p Profile) warp() int {
-	if p.WarpLanes == 0 {
-		return 32
-	}
-	return p.WarpLanes
-}
-
-// Lanes returns the number of lanes that the pooled kernels give a bag if the lanes follow
-// a table, or a slice of it, of the given width: with warps of 32 lanes, 8 up to 32 columns,
-// 16 up to 64 columns, else the whole warp; with other warps, always the whole warp. [read:
-// the template configurations of FBGEMM's kernels; on AMD's GPUs they cut no warps]
-func (p Profile) Lanes(width int) int {
-	warp := p.warp()
-	switch {
-	case warp != 32:
-		return warp
-	case width <= 32:
-		return 8
-	case width <= 64:
-		return 16
-	}
-	return warp
-}
-
-// The cycles that one multiprocessor, or one compute unit, issues for a warp
-// (docs/SIMULATED.md says how they are known).
-const (
-	rowCycles32, bagCycles32 = 26.0, 8.0
-	// oneLookupCycles64 is the cycles of a warp of 64 lanes that reads a bag with one row.
-	oneLookupCycles64 = 289.0
-)
-
-// IssueCycles returns the cycles that a multiprocessor (a compute unit on AMD) issues for a
-// whole warp: row for each step over one row, of four columns a lane, and bag for each bag:
-// its offsets and its pooled vector.
-func (p Profile) IssueCycles() (row, bag float64) {
-	if p.warp() == 32 {
-		return rowCycles32, bagCycles32
-	}
-	const scale = oneLookupCycles64 / (rowCycles32 + bagCycles32)
-	return rowCycles32 * scale, bagCycles32 * scale
 }
 
 // PerHost returns the number of devices a full host holds, at most Devices.
