@@ -89,6 +89,26 @@ func TestDigestOfAnyChange(t *testing.T) {
 	}
 }
 
+// TestDigestOfNoSpread: a problem whose features state no LengthCV, and whose device has warps
+// of 32 lanes, has the digest that it had before problems could state either.
+func TestDigestOfNoSpread(t *testing.T) {
+	p, _ := sample(t)
+	p.Topology.Profile.WarpLanes = 0
+	if got := Digest(p); got != sampleDigest {
+		t.Errorf("lanes of a warp unstated: got %s, want %s", got, sampleDigest)
+	}
+	p.Tables[0].Features[0].LengthCV = 0.5
+	spread := Digest(p)
+	if spread == sampleDigest {
+		t.Error("a LengthCV does not change the digest")
+	}
+	p.Tables[0].Features[0].LengthCV = 0
+	p.Tables[1].Features[0].LengthCV = 0.5
+	if Digest(p) == spread {
+		t.Error("the same LengthCV in two tables: got equal digests")
+	}
+}
+
 // Texts that run into each other have different digests.
 func TestDigestKeepsTextsApart(t *testing.T) {
 	of := func(names ...string) string {

@@ -116,6 +116,9 @@ func TestValidate(t *testing.T) {
 		{"negative pooling", func(p *problem.Problem) { p.Tables[0].Features = pooled(-1) }, []string{`table "a": pooling factor: -1 is not between 0 and 1048576`}},
 		{"huge pooling", func(p *problem.Problem) { p.Tables[0].Features = pooled(1 << 21) }, []string{`table "a": pooling factor: 2.097152e+06 is not between 0 and 1048576`}},
 		{"pooling not a number", func(p *problem.Problem) { p.Tables[0].Features = pooled(math.NaN()) }, []string{`table "a": pooling factor: NaN is not between 0 and 1048576`}},
+		{"negative spread of lengths", func(p *problem.Problem) { p.Tables[0].Features = spread(-.1) }, []string{`table "a": length_cv: -0.1 is not between 0 and 1000`}},
+		{"huge spread of lengths", func(p *problem.Problem) { p.Tables[0].Features = spread(math.Inf(1)) }, []string{`table "a": length_cv: +Inf is not between 0 and 1000`}},
+		{"spread of lengths not a number", func(p *problem.Problem) { p.Tables[0].Features = spread(math.NaN()) }, []string{`table "a": length_cv: NaN is not between 0 and 1000`}},
 		{"infinite pooling", func(p *problem.Problem) { p.Tables[0].Features = pooled(math.Inf(1)) }, []string{`table "a": pooling factor: +Inf is not between 0 and 1048576`}},
 		{"every feature is checked", func(p *problem.Problem) { p.Tables[0].Features = pooled(1, -2, 3, -4) }, []string{
 			`table "a": pooling factor: -2 is not between 0 and 1048576`,
@@ -196,6 +199,11 @@ func large(o problem.Optimizer) []problem.Table {
 		tables[i] = problem.Table{Name: fmt.Sprint("t", i), Rows: problem.MaxRows, Dim: problem.MaxDim, Features: pooled(1), Precision: problem.FP16, Optimizer: o}
 	}
 	return tables
+}
+
+// spread returns one feature whose lengths have that coefficient of variation.
+func spread(cv float64) []problem.Feature {
+	return []problem.Feature{{PoolingFactor: 1, LengthCV: cv}}
 }
 
 func pooled(factors ...float64) []problem.Feature {

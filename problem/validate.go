@@ -129,6 +129,9 @@ func (v *validator) table(name string, t *Table) {
 		if !(f.PoolingFactor >= 0 && f.PoolingFactor <= MaxPoolingFactor) {
 			v.add(name, "the pooling factor is the mean number of lookups per sample", "pooling factor: %v is not between 0 and %d", f.PoolingFactor, MaxPoolingFactor)
 		}
+		if !(f.LengthCV >= 0 && f.LengthCV <= MaxLengthCV) {
+			v.add(name, "length_cv is the standard deviation of the lengths of a feature's bags over their mean", "length_cv: %v is not between 0 and %d", f.LengthCV, MaxLengthCV)
+		}
 	}
 	if int(t.Precision) >= len(precisionNames) {
 		v.add(name, "", "precision: unknown value %d", t.Precision)

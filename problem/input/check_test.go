@@ -130,7 +130,10 @@ func drawTable(t *rapid.T, i int) problem.Table {
 	}
 	for range rapid.IntRange(1, 3).Draw(t, "features") {
 		name := rapid.OneOf(rapid.Just(table.Name), rapid.Just(""), names()).Draw(t, "feature")
-		table.Features = append(table.Features, problem.Feature{Name: name, PoolingFactor: rapid.Float64Range(0, 1<<20).Draw(t, "pooling")})
+		table.Features = append(table.Features, problem.Feature{
+			Name: name, PoolingFactor: rapid.Float64Range(0, 1<<20).Draw(t, "pooling"),
+			LengthCV: rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, problem.MaxLengthCV)).Draw(t, "lengths"),
+		})
 	}
 	table.Access.Kind = access.Kind(rapid.IntRange(0, 3).Draw(t, "access"))
 	switch table.Access.Kind {
@@ -185,6 +188,7 @@ func TestWriteRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(*problem.Table){
 		"rows":    func(t *problem.Table) { t.Rows = 0 },
 		"pooling": func(t *problem.Table) { t.Features = []problem.Feature{{PoolingFactor: math.NaN()}} },
+		"lengths": func(t *problem.Table) { t.Features = []problem.Feature{{LengthCV: math.Inf(1)}} },
 		"name":    func(t *problem.Table) { t.Name = "\xff" },
 		"group":   func(t *problem.Table) { t.Constraint.Colocation = "\xff" },
 		"feature": func(t *problem.Table) { t.Features = []problem.Feature{{Name: strings.Repeat("x", 1<<16)}} },

@@ -18,7 +18,7 @@ import (
 // csvColumns are the columns that a CSV file may have, without reuse_0 to
 // reuse_16. The first three are required.
 var csvColumns = []string{
-	"name", "rows", "dim", "module", "pooling_factor", "weighted", "precision", "optimizer", "zipf",
+	"name", "rows", "dim", "module", "pooling_factor", "length_cv", "weighted", "precision", "optimizer", "zipf",
 	"devices", "group", "no_split", "min_width", "sharding_types", "reuse_batch", "unique_rows",
 }
 
@@ -192,11 +192,7 @@ func (r *csvReader) table() {
 	if t.Dim = int(dim); !ok {
 		bad |= unreadDim
 	}
-	if _, ok := r.cell("pooling_factor"); ok {
-		pooling, _ := r.real("pooling_factor", poolingHint)
-		t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: pooling}}
-		has |= statedPooling
-	}
+	has |= r.feature(&t)
 	if weighted, ok := r.boolean("weighted"); ok {
 		t.Weighted = weighted
 		has |= statedWeighted
@@ -223,6 +219,22 @@ func (r *csvReader) table() {
 	}
 	r.name(named, name)
 	r.builder.table(t, r.line, has, bad, name)
+}
+
+// feature reads the one feature of the table, and returns which of its properties are
+// stated.
+func (r *csvReader) feature(t *problem.Table) (has stated) {
+	only := problem.Feature{Name: t.Name}
+	if _, ok := r.cell("pooling_factor"); ok {
+		only.PoolingFactor, _ = r.real("pooling_factor", poolingHint)
+		has |= statedPooling
+	}
+	if _, ok := r.cell("length_cv"); ok {
+		only.LengthCV, _ = r.real("length_cv", lengthHint)
+		has |= statedLengths
+	}
+	t.Features = []problem.Feature{only}
+	return has
 }
 
 // text returns a cell of free text, as a string of its own.

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -163,6 +164,8 @@ type stated uint16
 
 const (
 	statedPooling stated = 1 << iota
+	// statedLengths: the table, or one of its features, states length_cv.
+	statedLengths
 	statedAccess
 	statedWeighted
 	statedPrecision
@@ -177,12 +180,27 @@ const (
 type defaults struct {
 	stated    stated
 	pooling   float64
+	lengthCV  float64
 	zipf      float64
 	weighted  bool
 	precision problem.Precision
 	optimizer problem.Optimizer
 	// constraint holds the constraints of the tables that do not state their own.
 	constraint problem.Constraint
+}
+
+// unstatedLengths is the LengthCV of a listed feature that states none, until the end of
+// the file: the defaults may come after the tables. No number of a file reads as NaN.
+var unstatedLengths = math.NaN()
+
+// spread gives the features of a table the LengthCV that they do not state themselves.
+func (d *defaults) spread(t *problem.Table, has stated) {
+	for i := range t.Features {
+		f := &t.Features[i]
+		if has&statedLengths == 0 || math.IsNaN(f.LengthCV) {
+			f.LengthCV = d.lengthCV
+		}
+	}
 }
 
 // constrain gives a table the constraints that it does not state itself. A table that is
@@ -302,8 +320,13 @@ func (b *builder) finish() {
 			} else {
 				noPooling, unstatedPooling = some(noPooling, t.Name), unstatedPooling+1
 			}
-			t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: pooling}}
+			only := problem.Feature{Name: t.Name, PoolingFactor: pooling}
+			if len(t.Features) == 1 {
+				only.LengthCV = t.Features[0].LengthCV
+			}
+			t.Features = []problem.Feature{only}
 		}
+		d.spread(t, s)
 		if s&statedAccess == 0 {
 			if d.stated&statedAccess != 0 {
 				t.Access = access.Distribution{Kind: access.Zipf, Exponent: d.zipf}

@@ -35,6 +35,7 @@ var fields = []struct{ name, goodCSV, wrongCSV, goodJSON, wrongJSON, fault strin
 	{"rows", "10", "-1", "10", "-1", "rows: -1"},
 	{"dim", "64", "127", "64", "127", "dim 127"},
 	{"pooling_factor", "2", "-3", "2", "-3", "pooling factor: -3"},
+	{"length_cv", "0.5", "-2", "0.5", "-2", "length_cv: -2"},
 	{"precision", "fp16", "fp8", `"fp16"`, `"fp8"`, `precision "fp8"`},
 	{"optimizer", "adam", "sdg", `"adam"`, `"sdg"`, `optimizer "sdg"`},
 	{"zipf", "1.05", "99", "1.05", "99", "zipf exponent: 99"},
@@ -62,7 +63,7 @@ func row(format Format, value func(i int) string) string {
 		return "name," + strings.Join(keys, ",") + "\na," + strings.Join(values, ",") + "\n"
 	}
 	plain := ""
-	for i, f := range fields[:5] {
+	for i, f := range fields[:6] {
 		plain += fmt.Sprintf("%q: %s, ", f.name, values[i])
 	}
 	return inTables(fmt.Sprintf(`{"name": "a", %s"access": {%s}, "constraints": {%s}}`, plain, zipf, strings.Join(constraints, ", ")))

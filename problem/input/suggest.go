@@ -26,6 +26,8 @@ var synonyms = map[string]string{
 	"bag_size":         "pooling_factor",
 	"hotness":          "pooling_factor",
 	"multi_hot_size":   "pooling_factor",
+	"pooling_cv":       "length_cv",
+	"length_std":       "length_cv",
 	"is_weighted":      "weighted",
 	"data_type":        "precision",
 	"dtype":            "precision",

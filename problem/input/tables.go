@@ -20,9 +20,9 @@ const (
 // The keys of the format's objects, in the order in which Write writes them.
 var (
 	fileKeys       = []string{"format", "version", "batch", "warnings", "defaults", "tables"}
-	defaultsKeys   = []string{"pooling_factor", "weighted", "precision", "optimizer", "zipf", "constraints"}
-	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "weighted", "precision", "optimizer", "access", "constraints"}
-	featureKeys    = []string{"name", "pooling_factor"}
+	defaultsKeys   = []string{"pooling_factor", "length_cv", "weighted", "precision", "optimizer", "zipf", "constraints"}
+	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "length_cv", "weighted", "precision", "optimizer", "access", "constraints"}
+	featureKeys    = []string{"name", "pooling_factor", "length_cv"}
 	accessKeys     = []string{"reuse", "batch", "unique_rows", "zipf", "uniform"}
 	constraintKeys = []string{"devices", "device", "group", "no_split", "min_width", "sharding_types"}
 	// defaultConstraintKeys are the constraints that all tables of a file may have.
@@ -34,6 +34,7 @@ const (
 	rowsHint         = "rows is the table's hash size"
 	dimHint          = "dim is the table's number of columns"
 	poolingHint      = "the pooling factor is the mean number of lookups per sample"
+	lengthHint       = "length_cv is the standard deviation of the lengths of a feature's bags over their mean"
 	batchHint        = "the batch is the number of samples of a step over all devices"
 	zipfHint         = "published tables lie between 0.5 and 2"
 	uniqueHint       = "unique_rows is the number of distinct rows in the batch of the histogram"
@@ -145,6 +146,9 @@ func (r jsonReader) defaultsKey() {
 		case "pooling_factor":
 			d.pooling, _ = s.real("pooling_factor", poolingHint) // 0 does no harm
 			d.stated |= statedPooling
+		case "length_cv":
+			d.lengthCV, _ = s.real("length_cv", lengthHint)
+			d.stated |= statedLengths
 		case "weighted":
 			d.weighted, _ = s.Bool("weighted")
 		case "precision":
@@ -173,9 +177,10 @@ func (r jsonReader) defaultsKey() {
 type tableReader struct {
 	*scanner
 	problem.Table
-	pooling float64
-	stated  stated
-	bad     unread
+	// pooling and lengthCV are those of the one feature of a table that lists no features.
+	pooling, lengthCV float64
+	stated            stated
+	bad               unread
 }
 
 // table reads the table at position i. A table that is no object, or in which the
@@ -235,6 +240,9 @@ func (t *tableReader) key(key string) (part unread, ok bool) {
 	case "pooling_factor":
 		t.stated |= statedPooling
 		t.pooling, _ = t.real("pooling_factor", poolingHint)
+	case "length_cv":
+		t.stated |= statedLengths
+		t.lengthCV, _ = t.real("length_cv", lengthHint)
 	case "weighted":
 		t.stated |= statedWeighted
 		t.Weighted, _ = t.Bool("weighted")
@@ -249,15 +257,20 @@ func (t *tableReader) key(key string) (part unread, ok bool) {
 }
 
 // complete reports the keys that are missing or exclude each other, and makes the
-// one feature of a table with a pooling factor.
+// one feature of a table that lists no features.
 func (t *tableReader) complete(o *strictjson.ObjectReader, line int) {
 	t.require(o, line, "name", "rows", "dim")
 	t.bad |= missing(o)
-	if o.Has("features") && o.Has("pooling_factor") {
-		t.add(line, "both features and pooling_factor are stated", "state pooling_factor for a table that one feature reads, else features")
-	} else if o.Has("pooling_factor") {
-		t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: t.pooling}}
+	if !o.Has("features") {
+		t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: t.pooling, LengthCV: t.lengthCV}}
+		return
 	}
+	for _, key := range []string{"pooling_factor", "length_cv"} {
+		if o.Has(key) {
+			t.add(line, fmt.Sprintf("both features and %s are stated", key), fmt.Sprintf("state %s for a table that one feature reads, else in each of the features", key))
+		}
+	}
+	t.stated |= statedLengths
 }
 
 // missing returns what is unread because the table's object does not have it.
@@ -320,7 +333,12 @@ func (s *scanner) features() []problem.Feature {
 				f.Name, _ = s.Text("name")
 			case "pooling_factor":
 				f.PoolingFactor, _ = s.real("pooling_factor", poolingHint)
+			case "length_cv":
+				f.LengthCV, _ = s.real("length_cv", lengthHint)
 			}
+		}
+		if !o.Has("length_cv") {
+			f.LengthCV = unstatedLengths
 		}
 		if o.Opened() && !s.Failed() {
 			s.require(o, line, "pooling_factor")

@@ -110,6 +110,49 @@ func TestDefaultsAfterTables(t *testing.T) {
 	}
 }
 
+// TestLengths: a feature that does not state length_cv has the one of the defaults, wherever
+// these stand, and 0 without defaults.
+func TestLengths(t *testing.T) {
+	const tables = `[
+		{"name": "a", "rows": 1, "dim": 4, "pooling_factor": 9},
+		{"name": "b", "rows": 1, "dim": 4, "length_cv": 1.5},
+		{"name": "c", "rows": 1, "dim": 4, "pooling_factor": 9, "length_cv": 0},
+		{"name": "d", "rows": 1, "dim": 4, "features": [{"name": "x", "pooling_factor": 2, "length_cv": 0.25}, {"name": "y", "pooling_factor": 3}]}]`
+	of := func(cv float64) [][]problem.Feature {
+		return [][]problem.Feature{
+			{{Name: "a", PoolingFactor: 9, LengthCV: cv}},
+			{{Name: "b", PoolingFactor: 1, LengthCV: 1.5}},
+			{{Name: "c", PoolingFactor: 9}},
+			{{Name: "x", PoolingFactor: 2, LengthCV: .25}, {Name: "y", PoolingFactor: 3, LengthCV: cv}},
+		}
+	}
+	for _, c := range []struct {
+		content string
+		want    [][]problem.Feature
+	}{
+		{`{"format": "neuroshard-tables", "version": 1, "tables": ` + tables + `}`, of(0)},
+		{`{"format": "neuroshard-tables", "version": 1, "tables": ` + tables + `, "defaults": {"length_cv": 0.75}}`, of(.75)},
+		{`{"format": "neuroshard-tables", "version": 1, "defaults": {"length_cv": 0.75}, "tables": ` + tables + `}`, of(.75)},
+		{
+			"name,rows,dim,pooling_factor,length_cv\na,1,4,9,\nb,1,4,,1.5\nc,1,4,9,0\n",
+			of(0)[:3],
+		},
+	} {
+		file, err := readAndCheck(t, "", c.content)
+		if err != nil {
+			t.Errorf("%s: %v", c.content, err)
+		}
+		for i, table := range file.Tables {
+			if diff := cmp.Diff(c.want[i], table.Features); diff != "" {
+				t.Errorf("%s: table %s (-want +got):\n%s", c.content, table.Name, diff)
+			}
+		}
+		if len(file.Tables) != len(c.want) {
+			t.Errorf("%s: got %d tables, want %d", c.content, len(file.Tables), len(c.want))
+		}
+	}
+}
+
 func TestTablesCSV(t *testing.T) {
 	reuse, shares := "", ""
 	for i := range access.Classes {

@@ -90,6 +90,7 @@ type (
 		Dim           int              `json:"dim"`
 		Features      []jsonFeature    `json:"features,omitempty"`
 		PoolingFactor *float64         `json:"pooling_factor,omitempty"`
+		LengthCV      float64          `json:"length_cv,omitempty"`
 		Weighted      bool             `json:"weighted,omitempty"`
 		Precision     string           `json:"precision"`
 		Optimizer     string           `json:"optimizer"`
@@ -125,7 +126,7 @@ func tableOf(t *problem.Table) jsonTable {
 		Precision: t.Precision.String(), Optimizer: t.Optimizer.String(),
 	}
 	if len(t.Features) == 1 && t.Features[0].Name == t.Name {
-		out.PoolingFactor = &t.Features[0].PoolingFactor
+		out.PoolingFactor, out.LengthCV = &t.Features[0].PoolingFactor, t.Features[0].LengthCV
 	} else {
 		for _, f := range t.Features {
 			out.Features = append(out.Features, jsonFeature(f))
