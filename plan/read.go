@@ -224,29 +224,27 @@ func (p *parser) cluster(c *Cluster) error {
 		case "host_memory_bytes":
 			err = stated(p, &c.HostMemory)
 		case "comm_precision":
-			var name string
-			if name, err = p.text(); err == nil {
-				c.CommPrecision, err = problem.ParsePrecision(name)
-			}
-			if err == nil && c.CommPrecision == problem.FP32 {
-				err = errors.New("fp32 is not written: leave the key out")
-			}
+			c.CommPrecision, err = named(p, problem.ParsePrecision)
 		case "engine":
-			var name string
-			if name, err = p.text(); err == nil {
-				c.Engine, err = problem.ParseEngine(name)
-			}
+			c.Engine, err = named(p, problem.ParseEngine)
 		case "lanes":
-			var name string
-			if name, err = p.text(); err == nil {
-				c.LaneRule, err = problem.ParseLaneRule(name)
-			}
-			if err == nil && c.LaneRule == problem.LanesByWidest {
-				err = errors.New("widest is not written: leave the key out")
-			}
+			c.LaneRule, err = named(p, problem.ParseLaneRule)
 		}
 		return within(key, err)
 	})
+}
+
+// named reads the name of a value that is not the default one.
+func named[T comparable](p *parser, parse func(string) (T, error)) (value T, err error) {
+	name, err := p.text()
+	if err == nil {
+		value, err = parse(name)
+	}
+	var unstated T
+	if err == nil && value == unstated {
+		err = fmt.Errorf("%s is not written: leave the key out", name)
+	}
+	return value, err
 }
 
 var deviceKeys = []string{"device", "shards", "dim_sum", "forward_ms", "forward_comm_ms", "backward_comm_ms", "backward_ms", "total_ms", "memory"}
