@@ -13,7 +13,8 @@ import (
 //
 // A table has the sharding type that its shards state. If no shard states one, the
 // shapes decide: a table in one whole shard becomes table_wise, a table cut by
-// columns column_wise, by rows row_wise, by both grid. A data_parallel table is listed on
+// columns column_wise, by rows row_wise, by both grid. All shards of a table must be in
+// operators of the same number. A data_parallel table is listed on
 // every device; in the plan it is one shard, with Device -1. p must be valid, and each
 // shard's Table an index into p.Tables. New does not check the placement further: Validate
 // reports shards that are missing or placed twice.
@@ -28,6 +29,7 @@ func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
 			t := &pl.Tables[s.Table]
 			t.Shards = append(t.Shards, Shard{Rows: s.Rows, Columns: s.Columns, Device: device, Tier: cmp.Or(s.Tier, HBM), Cache: s.Cache})
 			t.ShardingType = cmp.Or(t.ShardingType, s.ShardingType)
+			t.Operator = max(t.Operator, s.Operator)
 		}
 	}
 	n := max(len(shards), p.Topology.Devices)

@@ -74,7 +74,7 @@ type DeviceTotals struct {
 	Total unit.Millis `json:"total_ms"`
 }
 
-// TableChange is the difference of a table that both plans have. At least one of the four
+// TableChange is the difference of a table that both plans have. At least one of the five
 // flags is set, or Module is not nil.
 type TableChange struct {
 	Name   string     `json:"name"`
@@ -85,6 +85,8 @@ type TableChange struct {
 	// Module is nil if both plans have the table in the same module, or if one of them
 	// does not state the module.
 	Module *ModuleChange `json:"module,omitempty"`
+	// Regrouped: the number of the table's operator differs.
+	Regrouped bool `json:"operator_changed,omitempty"`
 	// Retyped: the sharding type differs.
 	Retyped bool `json:"sharding_type_changed"`
 	// Recut: the table is cut into other rectangles.
@@ -115,6 +117,8 @@ type TableState struct {
 	// are the cache shares of the shards that state one, ascending and each once.
 	Tiers  []Tier    `json:"tiers,omitempty"`
 	Caches []float64 `json:"cache_shares,omitempty"`
+	// Operator is Table.Operator.
+	Operator problem.Operator `json:"operator,omitempty"`
 }
 
 // Move is a rectangle of a table that changes its device, tier or cache share.
@@ -222,6 +226,7 @@ func compareTables(a, b *Table) (TableChange, bool) {
 	c := TableChange{Name: a.Name, Before: state(a), After: state(b), Moves: []Move{}}
 	c.Resized = a.Rows != b.Rows || a.Dim != b.Dim
 	c.Retyped = a.ShardingType != b.ShardingType
+	c.Regrouped = a.Operator != b.Operator
 	x := slices.SortedFunc(slices.Values(a.Shards), compareShards)
 	y := slices.SortedFunc(slices.Values(b.Shards), compareShards)
 	c.Recut = !slices.EqualFunc(x, y, func(s, t Shard) bool { return s.Rows == t.Rows && s.Columns == t.Columns })
@@ -235,11 +240,11 @@ func compareTables(a, b *Table) (TableChange, bool) {
 	if a.Module != b.Module && a.Module != "" && b.Module != "" {
 		c.Module = &ModuleChange{a.Module, b.Module}
 	}
-	return c, c.Resized || c.Retyped || c.Recut || c.Moved || c.Module != nil
+	return c, c.Resized || c.Retyped || c.Regrouped || c.Recut || c.Moved || c.Module != nil
 }
 
 func state(t *Table) TableState {
-	s := TableState{Rows: t.Rows, Dim: t.Dim, ShardingType: t.ShardingType, Shards: len(t.Shards), Devices: []int{}}
+	s := TableState{Rows: t.Rows, Dim: t.Dim, ShardingType: t.ShardingType, Shards: len(t.Shards), Devices: []int{}, Operator: t.Operator}
 	for _, shard := range t.Shards {
 		s.Devices = append(s.Devices, shard.Device)
 	}

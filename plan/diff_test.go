@@ -48,27 +48,27 @@ func TestDiff(t *testing.T) {
 	}
 	want := []TableChange{
 		{
-			Name: "user", Before: TableState{1000, 64, TableWise, 1, []int{0}, nil, nil}, After: TableState{1000, 64, TableWise, 1, []int{3}, nil, nil},
+			Name: "user", Before: TableState{1000, 64, TableWise, 1, []int{0}, nil, nil, 0}, After: TableState{1000, 64, TableWise, 1, []int{3}, nil, nil, 0},
 			Moved: true, Moves: []Move{at(0, 1000, 0, 64, 0, 3, 64000)}, Elements: 64000,
 		},
 		{
-			Name: "item", Before: TableState{2000, 128, ColumnWise, 3, []int{1, 2, 3}, nil, nil}, After: TableState{2000, 128, ColumnWise, 4, []int{0, 1, 2, 3}, nil, nil},
+			Name: "item", Before: TableState{2000, 128, ColumnWise, 3, []int{1, 2, 3}, nil, nil, 0}, After: TableState{2000, 128, ColumnWise, 4, []int{0, 1, 2, 3}, nil, nil, 0},
 			Recut: true, Moved: true, Moves: []Move{at(0, 2000, 16, 48, 2, 0, 64000)}, Elements: 64000,
 		},
 		{
-			Name: "word", Before: TableState{500, 32, TableWise, 1, []int{1}, nil, nil}, After: TableState{500, 32, DataParallel, 1, []int{-1}, nil, nil},
+			Name: "word", Before: TableState{500, 32, TableWise, 1, []int{1}, nil, nil, 0}, After: TableState{500, 32, DataParallel, 1, []int{-1}, nil, nil, 0},
 			Retyped: true, Moved: true, Moves: []Move{at(0, 500, 0, 32, 1, -1, 16000)}, Elements: 16000,
 		},
 		{
-			Name: "time", Before: TableState{24, 8, TableWise, 1, []int{2}, nil, nil}, After: TableState{48, 8, TableWise, 1, []int{2}, nil, nil},
+			Name: "time", Before: TableState{24, 8, TableWise, 1, []int{2}, nil, nil, 0}, After: TableState{48, 8, TableWise, 1, []int{2}, nil, nil, 0},
 			Resized: true, Recut: true, Moves: []Move{},
 		},
 		{
-			Name: "host", Before: TableState{4000, 16, TableRowWise, 2, []int{2, 3}, nil, nil}, After: TableState{4000, 16, TableRowWise, 2, []int{2, 3}, nil, nil},
+			Name: "host", Before: TableState{4000, 16, TableRowWise, 2, []int{2, 3}, nil, nil, 0}, After: TableState{4000, 16, TableRowWise, 2, []int{2, 3}, nil, nil, 0},
 			Recut: true, Moved: true, Moves: []Move{at(1999, 2000, 0, 16, 2, 3, 16)}, Elements: 16,
 		},
 		{
-			Name: "everywhere", Before: TableState{10, 4, DataParallel, 1, []int{-1}, nil, nil}, After: TableState{10, 4, TableWise, 1, []int{2}, nil, nil},
+			Name: "everywhere", Before: TableState{10, 4, DataParallel, 1, []int{-1}, nil, nil, 0}, After: TableState{10, 4, TableWise, 1, []int{2}, nil, nil, 0},
 			Retyped: true, Moved: true, Moves: []Move{at(0, 10, 0, 4, -1, 2, 0)},
 		},
 	}

@@ -36,6 +36,9 @@ func breaks(t *Table, rules *problem.EngineRules) (v Violation, broken bool) {
 		device int
 		rows   problem.Range
 	}
+	if rules.Undivided && t.Operator != 0 {
+		return violation(-1, "it is in operator %d: %s does not let a plan divide its operators", t.Operator, rules.Name)
+	}
 	taken := map[place]int{}
 	for k, s := range t.Shards {
 		first, at := t.Shards[0], place{s.Device, s.Rows}

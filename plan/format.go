@@ -117,6 +117,9 @@ func (p *printer) table(t *Table) {
 		p.print(`,"module":`, t.Module)
 	}
 	p.print(`,"rows":`, t.Rows, `,"dim":`, t.Dim, `,"kind":`, t.ShardingType)
+	if t.Operator != 0 {
+		p.print(`,"operator":`, t.Operator)
+	}
 	p.w.WriteString(`,"shards":[`)
 	for k := range t.Shards {
 		p.item(k, "\n      ")
@@ -272,7 +275,8 @@ func checkTable(t *Table) error {
 		checkText("module", t.Module),
 		checkInt("rows", t.Rows, problem.MaxRows),
 		checkInt("dim", int64(t.Dim), problem.MaxDim),
-		checkShardingType(t.ShardingType)); err != nil {
+		checkShardingType(t.ShardingType),
+		checkInt("operator", int64(t.Operator), problem.Operators-1)); err != nil {
 		return err
 	}
 	if len(t.Shards) > MaxShards {

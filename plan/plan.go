@@ -80,7 +80,11 @@ type Table struct {
 	Rows         int64
 	Dim          int
 	ShardingType ShardingType
-	Shards       []Shard
+	// Operator is the number of the operator that the table's shards are in, on each device,
+	// among those that they could be in: below problem.Operators. Tables of different numbers
+	// never share an operator.
+	Operator problem.Operator
+	Shards   []Shard
 }
 
 // Shard is one placed rectangle of a table.
@@ -197,6 +201,7 @@ func (pl *Plan) ByDevice() [][]problem.Shard {
 		}
 		for _, s := range t.Shards {
 			shard := s.of(i, shardingType)
+			shard.Operator = t.Operator
 			if s.Device != replicated {
 				held[s.Device] = append(held[s.Device], shard)
 				continue
@@ -287,6 +292,16 @@ func (pl *Plan) Tiers() map[Tier]int {
 		}
 	}
 	return count
+}
+
+// Divided returns the number of tables whose Operator is not 0.
+func (pl *Plan) Divided() (tables int) {
+	for i := range pl.Tables {
+		if pl.Tables[i].Operator != 0 {
+			tables++
+		}
+	}
+	return tables
 }
 
 // Plain reports whether all tables are table_wise or column_wise in HBM.

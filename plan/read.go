@@ -222,7 +222,7 @@ func (p *parser) cluster(c *Cluster) error {
 		case "weights_only":
 			c.WeightsOnly, err = p.bool()
 		case "host_memory_bytes":
-			err = stated(p, &c.HostMemory)
+			err = stated(p, &c.HostMemory, maxBytes)
 		case "comm_precision":
 			c.CommPrecision, err = named(p, problem.ParsePrecision)
 		case "engine":
@@ -292,17 +292,17 @@ func (p *parser) memory(m *problem.Memory) error {
 	return p.object(memoryKeys, 2, func(key string) error {
 		line := lines[slices.Index(memoryKeys, key)]
 		if line == &m.Cache || line == &m.Host {
-			return within(key, stated(p, line))
+			return within(key, stated(p, line, maxBytes))
 		}
 		return within(key, intInto(p, line, maxBytes))
 	})
 }
 
-// The last key of a table is optional.
-var tableKeys = []string{"name", "rows", "dim", "kind", "shards", "module"}
+// The last two keys of a table are optional.
+var tableKeys = []string{"name", "rows", "dim", "kind", "shards", "module", "operator"}
 
 func (p *parser) table() (t Table, err error) {
-	return t, p.object(tableKeys, 1, func(key string) (err error) {
+	return t, p.object(tableKeys, 2, func(key string) (err error) {
 		switch key {
 		case "name":
 			t.Name, err = p.text()
@@ -316,6 +316,8 @@ func (p *parser) table() (t Table, err error) {
 			err = intInto(p, &t.Dim, problem.MaxDim)
 		case "kind":
 			t.ShardingType, err = word(p, checkShardingType, shardingTypes...)
+		case "operator":
+			err = stated(p, &t.Operator, problem.Operators-1)
 		case "shards":
 			err = p.array(MaxShards, func(int) error {
 				s, err := p.shard()
@@ -502,15 +504,15 @@ func (p *parser) int(limit int64) (int64, error) {
 }
 
 // intInto reads a whole number between 0 and limit into v.
-func intInto[T ~int | ~int64](p *parser, v *T, limit int64) error {
+func intInto[T ~int | ~int64 | ~uint8](p *parser, v *T, limit int64) error {
 	n, err := p.int(limit)
 	*v = T(n)
 	return err
 }
 
-// stated reads bytes, at least one, into v: none are not written.
-func stated(p *parser, v *unit.Bytes) error {
-	err := intInto(p, v, maxBytes)
+// stated reads a whole number, at least one, into v: 0 is not written.
+func stated[T ~int64 | ~uint8](p *parser, v *T, limit int64) error {
+	err := intInto(p, v, limit)
 	if err == nil && *v == 0 {
 		err = errors.New("0 is not written: leave the key out")
 	}

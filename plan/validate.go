@@ -48,6 +48,7 @@ const (
 	RuleTier         Rule = "tier"          // a shard lies in a tier that cannot hold it
 	RuleMemory       Rule = "memory"        // the shards of a device take more bytes than its memory has
 	RuleStated       Rule = "stated"        // a sum stated in the plan is not the sum of its shards
+	RuleOperator     Rule = "operator"      // no plan can give an operator that number
 	RuleEngine       Rule = "engine"        // the engine that is to run the plan does not run it
 	RulePredicted    Rule = "predicted"     // a time is not valid, or the cost is not the largest total
 )
@@ -275,6 +276,9 @@ func (v *validator) table(i int) {
 	if len(t.Shards) == 0 {
 		v.add(RuleCover, t.Name, -1, -1, "it has no shard: it is placed nowhere")
 		return
+	}
+	if t.Operator >= problem.Operators {
+		v.add(RuleOperator, t.Name, -1, -1, "it is in operator %d: operators are numbered from 0 to %d", t.Operator, problem.Operators-1)
 	}
 	before, outside := len(v.found), false
 	for k, s := range t.Shards {

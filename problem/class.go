@@ -79,46 +79,6 @@ type OperatorKey struct {
 	Operator Operator
 }
 
-// OperatorKey returns the key of a slice of the table, width columns wide, in the form.
-func (p *Problem) OperatorKey(table, width int, form Form) OperatorKey {
-	t, rules := &p.Tables[table], p.Engine.Rules()
-	k := OperatorKey{Class: ClassOf(form), Operation: p.Operation(table), Operator: form.Operator}
-	if k.Class == ClassReplicas {
-		k.Operation.Optimizer = SGD // the backward of a replica only writes gradients
-	}
-	if rules.ModulesApart {
-		k.Module = t.Module
-	}
-	if rules.PoolingsApart {
-		k.Pooling = t.Pooling
-	}
-	k.Cut = rules.WholeApart && width < t.Dim
-	return k
-}
-
-// OperatorKeys returns the keys of all operators that slices of the table could be in, if
-// they are of the given operator class: whole or cut, with each number of an operator. Other
-// constraints are not looked at. The slice is the caller's.
-func (p *Problem) OperatorKeys(table int, class OperatorClass) []OperatorKey {
-	rules := p.Engine.Rules()
-	k := p.OperatorKey(table, p.Tables[table].Dim, Form{})
-	if k.Class = class; class == ClassReplicas {
-		k.Operation.Optimizer = SGD
-	}
-	var keys []OperatorKey
-	for _, cut := range []bool{false, true} {
-		if k.Cut = cut; cut && (!rules.WholeApart || class == ClassBlocks || class == ClassReplicas) {
-			break
-		}
-		for k.Operator = 0; k.Operator < Operators; k.Operator++ {
-			if keys = append(keys, k); rules.Undivided {
-				break
-			}
-		}
-	}
-	return keys
-}
-
 // LaneRule says how the kernels of an operator choose the number of lanes that work on a
 // bag. The code of FBGEMM's kernels says LanesByWidest; no published time of narrow tables
 // beside a wide one confirms by how much that slows the narrow tables.

@@ -96,6 +96,7 @@ func (v *view) head() {
 		v.printf("for        %s, whose rules the plan keeps\n", c.Engine.Rules().Name)
 	}
 	v.placed()
+	v.divided()
 	p := pl.Provenance
 	status := p.Status
 	switch status {
@@ -147,6 +148,13 @@ func (v *view) placed() {
 		}
 	}
 	v.printf("sharding   %s\n", text)
+}
+
+// divided reports the number of tables that the plan puts into operators of their own.
+func (v *view) divided() {
+	if n := v.plan.Divided(); n > 0 {
+		v.printf("operators  %s in operators of another number than 0\n", plural(n, "table"))
+	}
 }
 
 // kernels says what a model was trained on.

@@ -35,6 +35,10 @@ func Tables(w io.Writer, pl *plan.Plan, other Elsewhere, opt Options) error {
 	if hosted > 0 {
 		titles = append(titles, "<memory")
 	}
+	divided := pl.Divided()
+	if divided > 0 {
+		titles = append(titles, "operator")
+	}
 	if other.Tables != nil {
 		titles = append(titles, "<cheapest other place", "its cost", "against the plan")
 	}
@@ -44,6 +48,9 @@ func Tables(w io.Writer, pl *plan.Plan, other Elsewhere, opt Options) error {
 		row := []string{whole256(t.Name), fmt.Sprintf("%s x %d", count(t.Rows), t.Dim), string(t.ShardingType), cut(t), devicesOf(t)}
 		if hosted > 0 {
 			row = append(row, memoryOf(t.Shards))
+		}
+		if divided > 0 {
+			row = append(row, strconv.Itoa(int(t.Operator)))
 		}
 		if other.Tables != nil {
 			row = append(row, elsewhere(t, other.Tables[i], other.Cost)...)
