@@ -125,14 +125,7 @@ func (v *validator) table(name string, t *Table) {
 	if len(t.Features) == 0 || len(t.Features) > MaxFeatures {
 		v.add(name, "list the features that read the table", "%d features: a table is read by 1 to %d", len(t.Features), MaxFeatures)
 	}
-	for _, f := range t.Features {
-		if !(f.PoolingFactor >= 0 && f.PoolingFactor <= MaxPoolingFactor) {
-			v.add(name, "the pooling factor is the mean number of lookups per sample", "pooling factor: %v is not between 0 and %d", f.PoolingFactor, MaxPoolingFactor)
-		}
-		if !(f.LengthCV >= 0 && f.LengthCV <= MaxLengthCV) {
-			v.add(name, "length_cv is the standard deviation of the lengths of a feature's bags over their mean", "length_cv: %v is not between 0 and %d", f.LengthCV, MaxLengthCV)
-		}
-	}
+	v.features(name, t.Features)
 	if int(t.Precision) >= len(precisionNames) {
 		v.add(name, "", "precision: unknown value %d", t.Precision)
 	}
@@ -143,6 +136,17 @@ func (v *validator) table(name string, t *Table) {
 		v.add(name, "", "pooling: unknown value %d", t.Pooling)
 	}
 	v.access(name, t.Access)
+}
+
+func (v *validator) features(name string, list []Feature) {
+	for _, f := range list {
+		if !(f.PoolingFactor >= 0 && f.PoolingFactor <= MaxPoolingFactor) {
+			v.add(name, "the pooling factor is the mean number of lookups per sample", "pooling factor: %v is not between 0 and %d", f.PoolingFactor, MaxPoolingFactor)
+		}
+		if !(f.LengthCV >= 0 && f.LengthCV <= MaxLengthCV) {
+			v.add(name, "length_cv is the standard deviation of the lengths of a feature's bags over their mean", "length_cv: %v is not between 0 and %d", f.LengthCV, MaxLengthCV)
+		}
+	}
 }
 
 func (v *validator) access(name string, d access.Distribution) {

@@ -127,6 +127,7 @@ func drawTable(t *rapid.T, i int) problem.Table {
 		Weighted:  rapid.Bool().Draw(t, "weighted"),
 		Precision: problem.Precision(rapid.IntRange(0, 2).Draw(t, "precision")),
 		Optimizer: problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer")),
+		Pooling:   problem.Pooling(rapid.IntRange(0, 1).Draw(t, "how")),
 	}
 	for range rapid.IntRange(1, 3).Draw(t, "features") {
 		name := rapid.OneOf(rapid.Just(table.Name), rapid.Just(""), names()).Draw(t, "feature")

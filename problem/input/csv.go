@@ -18,7 +18,7 @@ import (
 // csvColumns are the columns that a CSV file may have, without reuse_0 to
 // reuse_16. The first three are required.
 var csvColumns = []string{
-	"name", "rows", "dim", "module", "pooling_factor", "length_cv", "weighted", "precision", "optimizer", "zipf",
+	"name", "rows", "dim", "module", "pooling_factor", "length_cv", "pooling", "weighted", "precision", "optimizer", "zipf",
 	"devices", "group", "no_split", "min_width", "sharding_types", "reuse_batch", "unique_rows",
 }
 
@@ -221,8 +221,8 @@ func (r *csvReader) table() {
 	r.builder.table(t, r.line, has, bad, name)
 }
 
-// feature reads the one feature of the table, and returns which of its properties are
-// stated.
+// feature reads the one feature of the table and how its bags are pooled, and returns which
+// of these properties are stated.
 func (r *csvReader) feature(t *problem.Table) (has stated) {
 	only := problem.Feature{Name: t.Name}
 	if _, ok := r.cell("pooling_factor"); ok {
@@ -234,6 +234,12 @@ func (r *csvReader) feature(t *problem.Table) (has stated) {
 		has |= statedLengths
 	}
 	t.Features = []problem.Feature{only}
+	if text, ok := r.cell("pooling"); ok {
+		var err error
+		t.Pooling, err = problem.ParsePooling(text)
+		r.enum(r.line, err, text, "pooling", problem.Poolings())
+		has |= statedHow
+	}
 	return has
 }
 

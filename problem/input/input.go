@@ -168,6 +168,7 @@ const (
 	statedLengths
 	statedAccess
 	statedWeighted
+	statedHow
 	statedPrecision
 	statedOptimizer
 	statedDevices
@@ -183,6 +184,7 @@ type defaults struct {
 	lengthCV  float64
 	zipf      float64
 	weighted  bool
+	how       problem.Pooling
 	precision problem.Precision
 	optimizer problem.Optimizer
 	// constraint holds the constraints of the tables that do not state their own.
@@ -193,8 +195,8 @@ type defaults struct {
 // the file: the defaults may come after the tables. No number of a file reads as NaN.
 var unstatedLengths = math.NaN()
 
-// spread gives the features of a table the LengthCV that they do not state themselves.
-func (d *defaults) spread(t *problem.Table, has stated) {
+// lengths gives the features of a table the LengthCV that they do not state themselves.
+func (d *defaults) lengths(t *problem.Table, has stated) {
 	for i := range t.Features {
 		f := &t.Features[i]
 		if has&statedLengths == 0 || math.IsNaN(f.LengthCV) {
@@ -326,7 +328,7 @@ func (b *builder) finish() {
 			}
 			t.Features = []problem.Feature{only}
 		}
-		d.spread(t, s)
+		d.lengths(t, s)
 		if s&statedAccess == 0 {
 			if d.stated&statedAccess != 0 {
 				t.Access = access.Distribution{Kind: access.Zipf, Exponent: d.zipf}
@@ -336,6 +338,9 @@ func (b *builder) finish() {
 		}
 		if s&statedWeighted == 0 {
 			t.Weighted = d.weighted
+		}
+		if s&statedHow == 0 {
+			t.Pooling = d.how
 		}
 		if s&statedPrecision == 0 {
 			t.Precision = d.precision

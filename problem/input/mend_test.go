@@ -37,6 +37,7 @@ var fields = []struct{ name, goodCSV, wrongCSV, goodJSON, wrongJSON, fault strin
 	{"pooling_factor", "2", "-3", "2", "-3", "pooling factor: -3"},
 	{"length_cv", "0.5", "-2", "0.5", "-2", "length_cv: -2"},
 	{"precision", "fp16", "fp8", `"fp16"`, `"fp8"`, `precision "fp8"`},
+	{"pooling", "mean", "max", `"mean"`, `"max"`, `pooling "max"`},
 	{"optimizer", "adam", "sdg", `"adam"`, `"sdg"`, `optimizer "sdg"`},
 	{"zipf", "1.05", "99", "1.05", "99", "zipf exponent: 99"},
 	{"devices", "3", "9", "[3]", "[9]", "allowed device 9"},
@@ -63,7 +64,7 @@ func row(format Format, value func(i int) string) string {
 		return "name," + strings.Join(keys, ",") + "\na," + strings.Join(values, ",") + "\n"
 	}
 	plain := ""
-	for i, f := range fields[:6] {
+	for i, f := range fields[:7] {
 		plain += fmt.Sprintf("%q: %s, ", f.name, values[i])
 	}
 	return inTables(fmt.Sprintf(`{"name": "a", %s"access": {%s}, "constraints": {%s}}`, plain, zipf, strings.Join(constraints, ", ")))

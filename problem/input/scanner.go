@@ -48,6 +48,10 @@ func (s *scanner) Broken(e strictjson.SyntaxError) {
 func (s *scanner) Mistyped(what, wanted string, found strictjson.Found) {
 	shown, hint := "a number", ""
 	switch found.Type {
+	case strictjson.Number:
+		if what == "pooling" {
+			hint = "the mean number of lookups per sample is pooling_factor"
+		}
 	case strictjson.String:
 		shown = "the string " + quote(found.Text)
 	case strictjson.Object:

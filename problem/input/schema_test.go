@@ -99,6 +99,8 @@ func TestSchemaTakesGood(t *testing.T) {
 		inTable(`"features": [{"pooling_factor": 1.5}, {"name": "", "pooling_factor": 0}]`),
 		inTable(`"features": [{"pooling_factor": 1.5, "length_cv": 0}, {"pooling_factor": 0, "length_cv": 1000}]`),
 		inTable(`"length_cv": 0.7`),
+		inTable(`"pooling": "mean"`),
+		`{"format": "neuroshard-tables", "version": 1, "defaults": {"pooling": "mean"}, "tables": [{"name": "a", "rows": 1, "dim": 4, "pooling": "sum"}]}`,
 		inTable(`"pooling_factor": 12, "length_cv": 1e-3`),
 		`{"format": "neuroshard-tables", "version": 1, "defaults": {"length_cv": 0.5}, "tables": [{"name": "a", "rows": 1, "dim": 4}]}`,
 		inTable(`"access": {"zipf": 10}`),

@@ -20,8 +20,8 @@ const (
 // The keys of the format's objects, in the order in which Write writes them.
 var (
 	fileKeys       = []string{"format", "version", "batch", "warnings", "defaults", "tables"}
-	defaultsKeys   = []string{"pooling_factor", "length_cv", "weighted", "precision", "optimizer", "zipf", "constraints"}
-	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "length_cv", "weighted", "precision", "optimizer", "access", "constraints"}
+	defaultsKeys   = []string{"pooling_factor", "length_cv", "pooling", "weighted", "precision", "optimizer", "zipf", "constraints"}
+	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "length_cv", "pooling", "weighted", "precision", "optimizer", "access", "constraints"}
 	featureKeys    = []string{"name", "pooling_factor", "length_cv"}
 	accessKeys     = []string{"reuse", "batch", "unique_rows", "zipf", "uniform"}
 	constraintKeys = []string{"devices", "device", "group", "no_split", "min_width", "sharding_types"}
@@ -149,6 +149,8 @@ func (r jsonReader) defaultsKey() {
 		case "length_cv":
 			d.lengthCV, _ = s.real("length_cv", lengthHint)
 			d.stated |= statedLengths
+		case "pooling":
+			d.how = s.pooling()
 		case "weighted":
 			d.weighted, _ = s.Bool("weighted")
 		case "precision":
@@ -243,6 +245,9 @@ func (t *tableReader) key(key string) (part unread, ok bool) {
 	case "length_cv":
 		t.stated |= statedLengths
 		t.lengthCV, _ = t.real("length_cv", lengthHint)
+	case "pooling":
+		t.stated |= statedHow
+		t.Pooling = t.scanner.pooling()
 	case "weighted":
 		t.stated |= statedWeighted
 		t.Weighted, _ = t.Bool("weighted")
@@ -361,6 +366,18 @@ func (s *scanner) precision(key string) (p problem.Precision, ok bool) {
 	p, err := problem.ParsePrecision(text)
 	s.enum(line, err, text, key, precisions())
 	return p, err == nil
+}
+
+// pooling reads how the rows of a bag become one vector.
+func (s *scanner) pooling() problem.Pooling {
+	line := s.Line()
+	text, ok := s.Text("pooling")
+	if !ok {
+		return 0
+	}
+	p, err := problem.ParsePooling(text)
+	s.enum(line, err, text, "pooling", problem.Poolings())
+	return p
 }
 
 func (s *scanner) optimizer() problem.Optimizer {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,6 +150,26 @@ func TestLengths(t *testing.T) {
 		}
 		if len(file.Tables) != len(c.want) {
 			t.Errorf("%s: got %d tables, want %d", c.content, len(file.Tables), len(c.want))
+		}
+	}
+}
+
+// TestPooling: a table that does not state its pooling has the one of the defaults, and sum
+// without defaults.
+func TestPooling(t *testing.T) {
+	for content, want := range map[string][]problem.Pooling{
+		inTables(`{"name": "a", "rows": 1, "dim": 4}, {"name": "b", "rows": 1, "dim": 4, "pooling": "mean"}`): {problem.SumPooling, problem.MeanPooling},
+		`{"format": "neuroshard-tables", "version": 1, "tables": [{"name": "a", "rows": 1, "dim": 4}, {"name": "b", "rows": 1, "dim": 4, "pooling": "sum"}],
+			"defaults": {"pooling": "mean"}}`: {problem.MeanPooling, problem.SumPooling},
+		"name,rows,dim,pooling\na,1,4,mean\nb,1,4,sum\nc,1,4,\n": {problem.MeanPooling, problem.SumPooling, problem.SumPooling},
+	} {
+		file, err := readAndCheck(t, "", content)
+		var got []problem.Pooling
+		for _, table := range file.Tables {
+			got = append(got, table.Pooling)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: got %v and error %v, want %v", content, got, err, want)
 		}
 	}
 }

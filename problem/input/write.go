@@ -91,6 +91,7 @@ type (
 		Features      []jsonFeature    `json:"features,omitempty"`
 		PoolingFactor *float64         `json:"pooling_factor,omitempty"`
 		LengthCV      float64          `json:"length_cv,omitempty"`
+		Pooling       string           `json:"pooling,omitempty"`
 		Weighted      bool             `json:"weighted,omitempty"`
 		Precision     string           `json:"precision"`
 		Optimizer     string           `json:"optimizer"`
@@ -124,6 +125,9 @@ func tableOf(t *problem.Table) jsonTable {
 	out := jsonTable{
 		Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, Weighted: t.Weighted,
 		Precision: t.Precision.String(), Optimizer: t.Optimizer.String(),
+	}
+	if t.Pooling != problem.SumPooling {
+		out.Pooling = t.Pooling.String()
 	}
 	if len(t.Features) == 1 && t.Features[0].Name == t.Name {
 		out.PoolingFactor, out.LengthCV = &t.Features[0].PoolingFactor, t.Features[0].LengthCV
