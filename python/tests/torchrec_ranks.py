@@ -320,6 +320,18 @@ def bytes_of(sharded: nn.Module) -> tuple[int, int]:
     return weights, state
 
 
+def operators_of(sharded: nn.Module) -> list[list[str]]:
+    """Returns the tables of each operator of this rank, sorted: FBGEMM's modules, each once.
+    A table is there once for each of its shards in the operator."""
+    found = []
+    for module in operators(sharded):
+        config = getattr(module, "_config", None)
+        if hasattr(module, "_emb_module") and config is not None and config.embedding_tables:
+            assert len(config.embedding_tables) == len(module._emb_module.embedding_specs)
+            found.append(sorted(t.name for t in config.embedding_tables))
+    return sorted(found)
+
+
 def operators(sharded: nn.Module) -> list[nn.Module]:
     """Returns all modules, also those that TorchRec keeps in plain lists."""
     found: list[nn.Module] = []

@@ -189,12 +189,14 @@ class Shard:
 class Placement:
     """Where a table lies: TorchRec's sharding type, its compute kernel, and the
     shards in TorchRec's order; none where every rank holds the whole table. Of a
-    table that is cached, the share of its rows, where the plan states it."""
+    table that is cached, the share of its rows, where the plan states it. ``operator``
+    is the number of the operator that the table's shards are in, 0 to OPERATORS - 1."""
 
     sharding_type: str
     kernel: str
     shards: tuple[Shard, ...]
     cached: float | None = None
+    operator: int = 0
 
 
 def collect(
@@ -392,13 +394,38 @@ def sharding_plan(
     )
 
 
+OPERATORS = 3
+"""The number of operators that a plan divides what TorchRec would fuse into."""
+
+_KERNELS = ("fused", "fused_uvm", "fused_uvm_caching")
+
+
+def _cache_params(p: Placement) -> Any:
+    """Returns the CacheParams of a table. They also mark its operator.
+
+    TorchRec fuses tables of one kind, module, pooling, weighting and number format that
+    have the same fused parameters (torchrec/distributed/embedding_sharding.py,
+    group_tables), and it fuses tables in HBM, host memory and caches, where the times of a
+    plan are those of operators apart. Of the fused parameters that a ShardingPlan states
+    for a table, one changes nothing else: the bytes that FBGEMM leaves free beside a cache.
+    FBGEMM rounds the number down, so a part of a byte is none.
+    """
+    tier = _KERNELS.index(p.kernel) if p.kernel in _KERNELS else 0
+    mark = (OPERATORS * tier + p.operator) / (OPERATORS * len(_KERNELS))
+    if not mark and p.cached is None:
+        return None
+    return CacheParams(load_factor=p.cached, reserved_memory=mark or None)
+
+
 def _sharding(p: Placement, device_type: str, local_size: int) -> Any:
     if not p.shards:
-        return ParameterSharding(sharding_type=p.sharding_type, compute_kernel=p.kernel)
+        return ParameterSharding(
+            sharding_type=p.sharding_type, compute_kernel=p.kernel, cache_params=_cache_params(p)
+        )
     return ParameterSharding(
         sharding_type=p.sharding_type,
         compute_kernel=p.kernel,
-        cache_params=None if p.cached is None else CacheParams(load_factor=p.cached),
+        cache_params=_cache_params(p),
         ranks=[s.rank for s in p.shards],
         sharding_spec=EnumerableShardingSpec(
             [

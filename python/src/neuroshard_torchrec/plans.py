@@ -21,7 +21,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NoReturn, TypeGuard
 
@@ -29,7 +29,7 @@ import torch.distributed as dist
 from torch import nn
 
 from . import _torchrec as torchrec
-from ._torchrec import Placement, Shard
+from ._torchrec import OPERATORS, Placement, Shard
 from .errors import (
     SHOWN,
     PlanError,
@@ -154,6 +154,11 @@ def load_plan(
     whole on every rank (data_parallel): TorchRec trains them with no optimizer that
     is fused into the backward, only with one that the script makes, as it does for
     the dense parameters. Without it they stay as they are.
+
+    Tables to which the plan gives operators of different numbers are looked up in
+    different operators, and so are tables in HBM, in host memory and in caches. The
+    ShardingPlan says so itself, in the ``cache_params`` of its tables; nothing else of the
+    script or of the model changes for it.
 
     It warns by UnequalSlicesWarning of tables that the plan cuts into slices of
     unequal widths: TorchRec trains them, but ``load_state_dict`` fails on them.
@@ -453,12 +458,13 @@ def _exported_table(table: Any, c: _Contents) -> _Entry:
             f"compute_kernel is {_what(kernel)}, not one of {', '.join(_FUSED)}, dense"
         )
     shards, ranks = table.get("shards"), table.get("ranks")
+    operator = _operator(table)
     if sharding_type == "data_parallel":
         if shards is not None:
             raise ValueError(f"shards is {_what(shards)}, but data_parallel has none: null")
         if c.world_size and not _same_ranks(ranks, range(c.world_size)):
             raise ValueError(f"ranks of data_parallel are not 0 to {c.world_size - 1}, in order")
-        return _Entry(Placement(sharding_type, kernel, ()))
+        return _Entry(Placement(sharding_type, kernel, (), operator=operator))
     if not isinstance(shards, list) or not 0 < len(shards) <= MAX_SHARDS:
         raise ValueError(f"shards is {_what(shards)} and not a list of 1 to {MAX_SHARDS}")
     out = [_exported_shard(i, s, c) for i, s in enumerate(shards)]
@@ -469,7 +475,17 @@ def _exported_table(table: Any, c: _Contents) -> _Entry:
         if not isinstance(params, dict):
             raise ValueError(f"cache_params is {_what(params)} and not an object")
         cached = _share(params.get("load_factor"), "cache_params.load_factor")
-    return _Entry(Placement(sharding_type, kernel, tuple(out), cached))
+    return _Entry(Placement(sharding_type, kernel, tuple(out), cached, operator))
+
+
+def _operator(table: Json) -> int:
+    """Returns the number of a table's operator, 0 where none is stated."""
+    number = table.get("operator", 0)
+    if not _whole(number, 0, OPERATORS - 1):
+        raise ValueError(
+            f"operator is {_stated(number)}, not a whole number from 0 to {OPERATORS - 1}"
+        )
+    return number
 
 
 def _share(value: Any, key: str) -> float | None:
@@ -554,8 +570,9 @@ def _native_table(table: Json) -> _Entry:
         raise ValueError(f"kind is {_what(kind)}, not one of {', '.join(_NATIVE_SHARDING_TYPES)}")
     if not isinstance(shards, list) or not 0 < len(shards) <= MAX_SHARDS:
         raise ValueError(f"shards is {_what(shards)} and not a list of 1 to {MAX_SHARDS}")
+    operator = _operator(table)
     if kind == "data_parallel":
-        return _Entry(Placement(kind, _DENSE, ()), (rows, dim))
+        return _Entry(Placement(kind, _DENSE, (), operator=operator), (rows, dim))
     tiers = [s.get("tier") if isinstance(s, dict) else None for s in shards]
     tier = tiers[0]
     if not isinstance(tier, str) or tier not in _TIERS or any(other != tier for other in tiers):
@@ -568,7 +585,7 @@ def _native_table(table: Json) -> _Entry:
         if len(shares) > 1:
             raise ValueError("its shards do not share one cache_share: TorchRec has one for all")
         (cached,) = shares
-    placement = Placement(_NATIVE_SHARDING_TYPES[kind], _TIERS[tier], tuple(out), cached)
+    placement = Placement(_NATIVE_SHARDING_TYPES[kind], _TIERS[tier], tuple(out), cached, operator)
     return _Entry(placement, (rows, dim))
 
 
@@ -757,7 +774,7 @@ def _joined(t: Named, p: Placement) -> Placement:
             shards.append(Shard(0, column, t.table.rows, width, rank))
             column += width
     log.info('table "%s": slices of different widths on one rank are made one', t.name)
-    return Placement(p.sharding_type, p.kernel, tuple(shards), p.cached)
+    return replace(p, shards=tuple(shards))
 
 
 def _geometry(t: Named, entry: _Entry, world_size: int, local_size: int) -> list[Problem]:

@@ -1,0 +1,78 @@
+"""Which tables share an operator: what TorchRec does under plans that load_plan loaded.
+
+plan/export/testdata/operators.json has the plans, and the tables of each operator on each
+rank. A test of the Go package reads the same file, so the rules by which plans are priced
+are those of TorchRec. One start of torchrec_operators.py shards all models.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
+
+import test_torchrec_training as training
+import torchrec_operators
+import torchrec_ranks as ranks
+from torchrec_binary import ROOT
+
+from neuroshard_torchrec._torchrec import OPERATORS, Placement, sharding_plan
+
+Json = dict[str, Any]
+
+FILE = ROOT / "plan" / "export" / "testdata" / "operators.json"
+CASES: list[Json] = json.loads(FILE.read_text())["cases"]
+NAMES = [case["name"] for case in CASES]
+
+
+@pytest.fixture(scope="module")
+def sharded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[list[str]]]]:
+    """The operators of each case, rank by rank."""
+    folder = tmp_path_factory.mktemp("operators")
+    named = dict(zip(NAMES, CASES, strict=True))
+    cases = [
+        *CASES,
+        named["tiers and numbers"] | {"name": "without marks", "marks": "none"},
+        named["everything"] | {"name": "keys", "marks": "keys"},
+    ]
+    (folder / "cases.json").write_text(json.dumps(cases))
+    code, log = training.launch(torchrec_operators.__file__, folder, 300)
+    assert code == 0, log[-5000:]
+    seen = training.results(folder)
+    return {case["name"]: [rank[case["name"]] for rank in seen] for case in cases}
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_the_operators_of_torchrec(sharded: dict[str, Any], case: Json) -> None:
+    assert sharded[case["name"]] == case["operators"]
+
+
+def test_torchrec_alone_fuses_tiers(sharded: dict[str, Any]) -> None:
+    """Where this fails, TorchRec has learned something, and load_plan need not mark tiers."""
+    (case,) = [c for c in CASES if c["name"] == "tiers and numbers"]
+    assert sharded["without marks"][0] == [sorted(t["name"] for t in case["tables"])]
+
+
+def test_keys_of_fused_parameters_divide_alike(sharded: dict[str, Any]) -> None:
+    assert sharded["keys"] == sharded["everything"]
+
+
+def test_marks_are_parts_of_a_byte() -> None:
+    kernels = ("fused", "fused_uvm", "fused_uvm_caching")
+    marks = set()
+    for kernel in kernels:
+        for operator in range(OPERATORS):
+            placement = Placement("row_wise", kernel, (), None, operator)
+            plan = sharding_plan({"": {"t": placement}}, "cuda", ranks.PER_HOST)
+            params = plan.plan[""]["t"].cache_params
+            marks.add(params.reserved_memory if params else 0)
+    assert len(marks) == len(kernels) * OPERATORS
+    assert all(int(mark) == 0 for mark in marks)
+
+
+def test_the_file_has_every_number() -> None:
+    numbers = {t.get("operator", 0) for case in CASES for t in case["tables"]}
+    assert numbers == set(range(OPERATORS))
