@@ -70,9 +70,11 @@ type Operation struct {
 type OperatorKey struct {
 	Class     OperatorClass
 	Operation Operation
-	// Module and Pooling are those of the table.
-	Module  string
-	Pooling Pooling
+	// Module, Pooling and Optimizer are those of the table. (Operation has the optimizer of
+	// the backward, which is none for replicas.)
+	Module    string
+	Pooling   Pooling
+	Optimizer Optimizer
 	// Cut says that the slice has fewer columns than its table.
 	Cut bool
 	// Operator is the number that the plan gives the slice's table.

@@ -60,7 +60,7 @@ func TestOperatorKey(t *testing.T) {
 		{"optimizers", a, slice{4, 64, Form{}}, false, false, false},
 		{"classes", a, slice{0, 64, grid}, false, false, false},
 		{"table_row_wise and grid", slice{0, 64, grid}, slice{0, 32, grid}, true, false, true},
-		{"replicas of tables of two optimizers", slice{0, 64, Form{ShardingType: DataParallel}}, slice{4, 64, Form{ShardingType: DataParallel}}, true, true, true},
+		{"replicas of tables of two optimizers", slice{0, 64, Form{ShardingType: DataParallel}}, slice{4, 64, Form{ShardingType: DataParallel}}, true, false, true},
 		{"numbers", a, slice{1, 8, Form{Operator: 1}}, false, false, false},
 	} {
 		for engine, want := range map[Engine]bool{"": test.none, TorchRec: test.trec, HugeCTR: test.huge} {

@@ -39,9 +39,9 @@ type EngineRules struct {
 	// WholeApart says that whole tables are apart from slices of columns: table_wise from
 	// column_wise, and table_row_wise from grid.
 	WholeApart bool
-	// ModulesApart and PoolingsApart say that tables of different modules, or of different
-	// poolings, are apart.
-	ModulesApart, PoolingsApart bool
+	// ModulesApart, PoolingsApart and OptimizersApart say that tables of different modules,
+	// of different poolings, or of different optimizers are apart, replicas among them.
+	ModulesApart, PoolingsApart, OptimizersApart bool
 	// Undivided says that a plan cannot divide the operators any further: Form.Operator is 0.
 	Undivided bool
 }
@@ -49,7 +49,7 @@ type EngineRules struct {
 // engines holds the rules of each engine. The search, Problem.Validate, Plan.Validate and
 // the exports read them. docs/EXPORT.md gives the reasons.
 var engines = []EngineRules{
-	{Engine: TorchRec, Name: "TorchRec", EqualSlices: true, OneTier: true, WholeApart: true, ModulesApart: true, PoolingsApart: true},
+	{Engine: TorchRec, Name: "TorchRec", EqualSlices: true, OneTier: true, WholeApart: true, ModulesApart: true, PoolingsApart: true, OptimizersApart: true},
 	{Engine: HugeCTR, Name: "HugeCTR", EqualSlices: true, OneTier: true, OneSlice: true, OnlyHBM: true, NoIdle: true, Undivided: true},
 }
 

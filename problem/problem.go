@@ -248,6 +248,9 @@ func (p *Problem) OperatorKey(table, width int, form Form) OperatorKey {
 	if rules.PoolingsApart {
 		k.Pooling = t.Pooling
 	}
+	if rules.OptimizersApart {
+		k.Optimizer = t.Optimizer
+	}
 	k.Cut = rules.WholeApart && width < t.Dim
 	return k
 }

@@ -144,7 +144,7 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if !slices.Contains([]string{"torchrec.json", "hugectr.json", "hugectr.py", "serialized.json", "serialize.py", "fuzz", "rapid"}, e.Name()) {
+		if !slices.Contains([]string{"torchrec.json", "hugectr.json", "hugectr.py", "serialized.json", "serialize.py", "operators.json", "fuzz", "rapid"}, e.Name()) {
 			t.Errorf("testdata/%s belongs to no test", e.Name())
 		}
 	}
