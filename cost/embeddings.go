@@ -13,9 +13,12 @@ import (
 // every slice asked for so far. Operators of one class read the embeddings of one
 // problem: that of the whole tables, of blocks of their rows, or of their replicas.
 type embeddings struct {
-	model      *Model
-	problem    *problem.Problem
+	model   *Model
+	problem *problem.Problem
+	// operations are those of the tables, one for each set of tables whose whole slices fuse.
+	// If the engine keeps slices of columns apart, parts is 2, otherwise 1.
 	operations []problem.Operation
+	parts      int
 	tables     []describedTable
 	// quantum is the size, in ms, of one unit of the integers that embeddings
 	// are rounded to.
@@ -85,14 +88,18 @@ func newEmbeddings(m *Model, p *problem.Problem) *embeddings {
 	}
 	contents := map[tableContent]int{}
 	var described []feature.Table
-	operations := map[problem.Operation]int{}
+	operations := map[problem.OperatorKey]int{}
+	if e.parts = 1; p.Engine.Rules().WholeApart {
+		e.parts = 2
+	}
 	for i := range p.Tables {
 		t := &p.Tables[i]
-		op := p.Operation(i)
-		at, ok := operations[op]
+		key := p.OperatorKey(i, t.Dim, problem.Form{})
+		op := key.Operation
+		at, ok := operations[key]
 		if !ok {
 			at = len(e.operations)
-			operations[op] = at
+			operations[key] = at
 			e.operations = append(e.operations, op)
 			e.rates = append(e.rates, feature.NewRates(&m.hardware, op))
 		}
@@ -137,13 +144,16 @@ func (e *embeddings) chooseQuantum() float64 {
 	return math.Exp2(math.Ceil(math.Log2(total * headroom / (1 << 31))))
 }
 
-// operatorOf returns which of a device's operators of the class looks up slices of a table
-// in the operator with a Form's number. This function alone says which slices of a class
-// fuse: slices of one Operation and one number do. All operators of one number come before
-// those of the next number, so that times add up in the same order whatever was registered
-// first.
-func (e *embeddings) operatorOf(t *describedTable, number problem.Operator) int32 {
-	return int32(int(number)*len(e.operations) + t.operation)
+// operatorOf returns which of a device's operators of the class looks up slices with the key,
+// of table t. Slices of one key have one operator, and no others do. All operators of one
+// number come before those of the next number, so that times add up in the same order
+// whatever was registered first.
+func (e *embeddings) operatorOf(t *describedTable, key *problem.OperatorKey) int32 {
+	part := int(key.Operator) * e.parts
+	if key.Cut {
+		part++
+	}
+	return int32(part*len(e.operations) + t.operation)
 }
 
 // item returns the number that stands for a slice of the table, width columns wide, in the
@@ -154,9 +164,10 @@ func (e *embeddings) item(table, width int, number problem.Operator) int {
 		return i
 	}
 	t := &e.tables[table]
-	op := e.operations[t.operation]
-	added := item{operator: e.operatorOf(t, number), lanes: feature.LanesOf(width, op.Weighted), dimSum: width * t.features}
-	for int(added.operator) >= len(e.rates) {
+	fused := e.problem.OperatorKey(table, width, problem.Form{Operator: number})
+	op := fused.Operation
+	added := item{operator: e.operatorOf(t, &fused), lanes: feature.LanesOf(width, op.Weighted), dimSum: width * t.features}
+	for int(added.operator) >= len(e.rates) { // a number more, of whole slices or of cut ones
 		e.rates = append(e.rates, e.rates[:len(e.operations)]...)
 	}
 	content := contentKey{t.content, width}
