@@ -142,17 +142,7 @@ func (t *Table) PoolingFactor() float64 {
 }
 
 // LengthCV returns the mean of the features' LengthCV, each weighted by its pooling factor.
-func (t *Table) LengthCV() float64 {
-	sum, lookups := 0.0, 0.0
-	for _, f := range t.Features {
-		sum += f.PoolingFactor * f.LengthCV
-		lookups += f.PoolingFactor
-	}
-	if lookups == 0 {
-		return 0
-	}
-	return sum / lookups
-}
+func (t *Table) LengthCV() float64 { return t.BlockLengthCV(1) }
 
 // Counts returns how many lookups a batch of the given size makes in the table, and how
 // many distinct rows it reads.

@@ -20,17 +20,19 @@ import (
 //
 //	{"compute": [{"id": 0, "profile": "a100-80", "batch": 65536, "weight_bytes": 4,
 //	    "output_bytes": 4, "index_bytes": 8, "optimizer": "sgd", "weighted": false,
-//	    "subwarp": true, "launch_mode": "graph", "tables": [{"rows": 1000000, "dim": 64,
-//	      "pooling_factor": 12.5, "features": 1, "reuse": [17 shares] or null,
-//	      "unique_rows": 41000 or null}]}],
+//	    "lane_rule": "widest", "launch_mode": "graph", "tables": [{"rows": 1000000, "dim": 64,
+//	      "pooling_factor": 12.5, "length_cv": 0.3, "features": 1, "reuse": [17 shares] or
+//	      null, "unique_rows": 41000 or null}]}],
 //	 "comm": [{"id": 0, "profile": "a100-80", "ranks": 2, "ranks_per_node": 2,
 //	    "global_batch": 65536, "element_bytes": 4, "dim_sums": [512, 384], "start_ms": [0, 3.1]}]}
 //
 // A reuse of null means uniform draws. A unique_rows that is null or absent is derived
 // from reuse. These members may be left out; their defaults are in brackets:
-// output_bytes (4), index_bytes (8), weighted (false), launch_mode ("graph"), features
-// (1), ranks_per_node (all on one host), element_bytes (4), start_ms (all ready at once).
-// Members with other names, such as expected values, are ignored.
+// output_bytes (4), index_bytes (8), weighted (false), lane_rule ("widest", or "own" for
+// the lanes of each table's own width), launch_mode ("graph"), length_cv (0), features (1),
+// ranks_per_node (all on one host), element_bytes (4), start_ms (all ready at once).
+// Members with other names, such as expected values, are ignored, except subwarp: an input
+// of version 1 of the simulated device that no longer has an effect is refused.
 
 // MaxCasesBytes is the size of the largest input that RunCases reads.
 const MaxCasesBytes = 100 * unit.MB
@@ -62,7 +64,7 @@ func joinFaults(faults []string) string {
 // RunCases reads cases from r, simulates them and writes the results to w, as one JSON
 // object in the order of the input:
 //
-//	{"source": "simulated", "model_version": "1",
+//	{"source": "simulated", "model_version": "2",
 //	 "compute": [{"id": ..., "forward_ms": ..., "backward_ms": ...}],
 //	 "comm": [{"id": ..., "forward_ms": [...], "backward_ms": [...]}]}
 //
@@ -445,6 +447,7 @@ type tableCase struct {
 	Rows       whole  `json:"rows"`
 	Dim        whole  `json:"dim"`
 	Pooling    real   `json:"pooling_factor"`
+	LengthCV   real   `json:"length_cv"`
 	Features   whole  `json:"features"`
 	Reuse      []real `json:"reuse"`
 	UniqueRows real   `json:"unique_rows"`
@@ -460,7 +463,8 @@ func (c *check) compute(raw json.RawMessage) (Op, Device) {
 		IndexBytes  whole       `json:"index_bytes"`
 		Optimizer   string      `json:"optimizer"`
 		Weighted    bool        `json:"weighted"`
-		Subwarp     *bool       `json:"subwarp"`
+		Subwarp     any         `json:"subwarp"`
+		LaneRule    *string     `json:"lane_rule"`
 		LaunchMode  *string     `json:"launch_mode"`
 		Tables      []tableCase `json:"tables"`
 	}
@@ -479,10 +483,13 @@ func (c *check) compute(raw json.RawMessage) (Op, Device) {
 	if op.Optimizer, err = problem.ParseOptimizer(in.Optimizer); err != nil {
 		c.add("%v", err)
 	}
-	if in.Subwarp == nil {
-		c.add("subwarp: missing")
-	} else {
-		op.Subwarp = *in.Subwarp
+	if in.Subwarp != nil {
+		c.add(`subwarp: the kernels decide since version 2 of the simulated device: remove it; lane_rule "own" gives each table the lanes of its own width`)
+	}
+	if in.LaneRule != nil {
+		if op.LaneRule, err = problem.ParseLaneRule(*in.LaneRule); err != nil {
+			c.add("%v", err)
+		}
 	}
 	switch {
 	case in.LaunchMode == nil || *in.LaunchMode == "graph":
@@ -507,6 +514,9 @@ func (c *check) table(at string, t tableCase, batch int) Table {
 		Rows:     rows,
 		Dim:      int(c.within(at+"dim", t.Dim, 1, problem.MaxDim, -1)),
 		Features: int(c.within(at+"features", t.Features, 1, problem.MaxFeatures, 1)),
+	}
+	if t.LengthCV.given {
+		table.LengthCV = c.number(at+"length_cv", t.LengthCV, 0, problem.MaxLengthCV)
 	}
 	pooling := c.number(at+"pooling_factor", t.Pooling, 0, maxPooling)
 	d := access.Distribution{Kind: access.Uniform}

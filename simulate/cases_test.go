@@ -13,7 +13,7 @@ import (
 
 func ExampleRunCases() {
 	in := `{"compute": [{"id": "one table", "profile": "v100-32", "batch": 65536, "weight_bytes": 4,
-	  "optimizer": "sgd", "subwarp": false, "tables": [
+	  "optimizer": "sgd", "tables": [
 	    {"rows": 1000000, "dim": 128, "pooling_factor": 10, "reuse": null}]}]}`
 	if err := RunCases(strings.NewReader(in), os.Stdout); err != nil {
 		panic(err)
@@ -23,7 +23,7 @@ func ExampleRunCases() {
 }
 
 const (
-	goodCompute = `{"id":1,"profile":"a100-80","batch":512,"weight_bytes":4,"optimizer":"sgd","subwarp":true,"tables":[{"rows":1000,"dim":8,"pooling_factor":3,"reuse":null}]}`
+	goodCompute = `{"id":1,"profile":"a100-80","batch":512,"weight_bytes":4,"optimizer":"sgd","tables":[{"rows":1000,"dim":8,"pooling_factor":3,"reuse":null}]}`
 	goodComm    = `{"id":1,"profile":"a100-80","ranks":2,"ranks_per_node":2,"global_batch":512,"dim_sums":[8,16],"start_ms":[0,1.5]}`
 )
 
@@ -89,8 +89,10 @@ func TestWrongCases(t *testing.T) {
 		{compute(`"weight_bytes":4`, `"weight_bytes":4,"index_bytes":0`), `index_bytes: 0 is not 4 or 8`},
 		{compute(`"sgd"`, `"lamb"`), `optimizer "lamb" is unknown`},
 		{compute(`"sgd"`, `7`), `optimizer: a number has the wrong type`},
-		{compute(`"subwarp":true,`, ``), `subwarp: missing`},
-		{compute(`"subwarp":true`, `"subwarp":true,"launch_mode":"later"`), `launch_mode "later" is unknown`},
+		{compute(`"optimizer":`, `"subwarp":false,"optimizer":`), `subwarp: the kernels decide since version 2`},
+		{compute(`"optimizer":`, `"lane_rule":"narrowest","optimizer":`), `lane rule "narrowest" is unknown`},
+		{compute(`"optimizer":`, `"launch_mode":"later","optimizer":`), `launch_mode "later" is unknown: choose graph or eager`},
+		{compute(`"pooling_factor":3`, `"pooling_factor":3,"length_cv":-1`), `tables[0].length_cv: -1 is not between 0 and 1000`},
 		{compute(`"rows":1000`, `"rows":-1`), `tables[0].rows: -1 is not between`},
 		{compute(`"rows":1000`, `"rows":1e30`), `tables[0].rows: 1e30 is not a whole number`},
 		{compute(`"dim":8`, `"dim":0`), `tables[0].dim: 0 is not between`},
@@ -190,7 +192,7 @@ func (f failing) Write([]byte) (int, error) { return 0, f.err }
 func FuzzRunCases(f *testing.F) {
 	f.Add(`{"compute":[` + goodCompute + `],"comm":[` + goodComm + `]}`)
 	f.Add(`{"note":1,"comm":null}`)
-	f.Add(`{"compute":[{"id":1e9,"profile":"b200","batch":1e3,"weight_bytes":2,"optimizer":"adam","subwarp":false,"weighted":true,"launch_mode":"eager","tables":[{"rows":5e9,"dim":128,"pooling_factor":0.5,"features":2,"unique_rows":7,"reuse":[1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}]}`)
+	f.Add(`{"compute":[{"id":1e9,"profile":"b200","batch":1e3,"weight_bytes":2,"optimizer":"adam","weighted":true,"lane_rule":"own","launch_mode":"eager","tables":[{"rows":5e9,"dim":128,"pooling_factor":0.5,"length_cv":1.5,"features":2,"unique_rows":7,"reuse":[1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}]}`)
 	f.Add(`{"compute":[{}],"comm":[{"id":"`)
 	f.Fuzz(func(t *testing.T, in string) {
 		var out, again bytes.Buffer

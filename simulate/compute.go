@@ -14,13 +14,12 @@ import (
 //
 // Forward. One group of G lanes serves each bag (a sample of a feature): it
 // reads the bag's offsets and indices, then row after row, and writes one pooled
-// vector. The widest table of the operator decides whether G is 8, 16 or 32. So a wide
-// table leaves most lanes idle in every narrow table of the operator. Three limits hold,
-// each a sum over the tables, and their p-norm is the time:
+// vector (lanes.go). Three limits hold, each a sum over the tables, and their p-norm is
+// the time:
 //
 //	memory   misses * row bytes in granules of the memory, indices, outputs
 //	cache    lookups * row bytes in sectors, indices, outputs
-//	issue    lookups * steps a row * G/32 * 33 cycles
+//	issue    cycles of row steps and bags, for the share of a warp that they take
 //
 // Backward. Indices are made unique across tables, sorted with their bag
 // numbers in 8-bit passes, and run-length encoded; then each distinct row
@@ -37,7 +36,7 @@ import (
 // In tier HostCached, HBM caches the most used rows with their state [RecShard's idea;
 // that the cache holds these rows: assumed]. The distinct rows that the cache misses are
 // fetched before the forward, and the same number of rows go back after the backward
-// [assumed].
+// [assumed]. The backward then sorts twice: row numbers, and places of rows in the cache.
 
 // Device is a simulated device, made by NewDevice. It does not change, so several
 // goroutines may use it at the same time.
@@ -53,6 +52,9 @@ type Rates struct {
 	// Stream and L2 are the bandwidths of streaming through the memory and of the cache,
 	// in bytes a millisecond; Issue is in cycles a millisecond, over all multiprocessors.
 	Stream, L2, Issue float64
+	// RowCycles and BagCycles are the cycles of a row step of a whole warp, and of a bag
+	// (hardware.Profile.IssueCycles).
+	RowCycles, BagCycles float64
 	// Cache is the bytes of the last-level cache that hold rows, and Granule the bytes
 	// of a memory transfer.
 	Cache, Granule float64
@@ -60,14 +62,17 @@ type Rates struct {
 
 // NewDevice returns the simulated device of a profile.
 func NewDevice(p hardware.Profile) Device {
+	row, bag := p.IssueCycles()
 	return Device{
 		profile: p,
 		Rates: Rates{
-			Stream:  p.HBMGBps * p.HBMEfficiency * 1e6,
-			L2:      p.L2GBps * 1e6,
-			Issue:   float64(p.SMs) * p.ClockGHz * 1e6,
-			Cache:   CacheShare * float64(p.L2),
-			Granule: float64(p.Granule),
+			Stream:    p.HBMGBps * p.HBMEfficiency * 1e6,
+			L2:        p.L2GBps * 1e6,
+			Issue:     float64(p.SMs) * p.ClockGHz * 1e6,
+			RowCycles: row,
+			BagCycles: bag,
+			Cache:     CacheShare * float64(p.L2),
+			Granule:   float64(p.Granule),
 		},
 		hostLink: p.HostLinkGBps() * 1e6,
 	}
@@ -100,6 +105,9 @@ type Table struct {
 	// Counts are the accesses of a batch to the table; its Lookups are the batch times
 	// the pooling factors of all features. A table without lookups costs nothing.
 	Counts access.Counts
+	// LengthCV is the coefficient of variation of the lengths of the bags; 0 means that all
+	// are equally long.
+	LengthCV float64
 }
 
 // Op is one fused operator: tables of equal optimizer, precision and weighting
@@ -114,11 +122,18 @@ type Op struct {
 	Optimizer                            problem.Optimizer
 	// Weighted is true if lookups carry per-sample weights.
 	Weighted bool
-	// Subwarp lets narrow tables use groups of 8 or 16 lanes. The kernels turn this off
-	// for weighted operators; here the caller must turn it off.
-	Subwarp bool
-	Launch  LaunchMode
-	Tables  []Table
+	// LaneRule says how the kernels choose the lanes of a bag. If Lanes is above 0, each bag
+	// has that number of lanes instead: at most those of a warp, which they divide. Lanes is
+	// for kernels of other releases than the one that the rules describe.
+	LaneRule problem.LaneRule
+	Lanes    int
+	// CachedRows is the number of rows that a cache in HBM holds of the tables, if the
+	// tables are in a host's memory; otherwise 0. The backward then sorts the places of rows
+	// in the cache, too. Transfers over the link to the host are no part of an Op: see
+	// Device.HostLink.
+	CachedRows int64
+	Launch     LaunchMode
+	Tables     []Table
 }
 
 // Compute returns the simulated times of the operator's forward and backward.
@@ -132,7 +147,9 @@ func (d Device) Compute(op Op) (forward, backward unit.Millis) {
 		indexBytes:  float64(orDefault(op.IndexBytes, problem.IndexBytes)),
 		optimizer:   op.Optimizer,
 		weighted:    op.Weighted,
-		subwarp:     op.Subwarp,
+		rule:        op.LaneRule,
+		lanes:       op.Lanes,
+		cachedRows:  float64(op.CachedRows),
 		launch:      op.Launch,
 	}}
 	tables, widest := 0, 0
@@ -149,7 +166,7 @@ func (d Device) Compute(op Op) (forward, backward unit.Millis) {
 	for i := range op.Tables {
 		if t := &op.Tables[i]; t.Counts.Lookups > 0 {
 			u := newUsage(t.Counts)
-			w.add(float64(t.Rows), float64(t.Dim), float64(orDefault(t.Features, 1)), &u)
+			w.add(part{rows: float64(t.Rows), dim: t.Dim, features: float64(orDefault(t.Features, 1)), lengthCV: t.LengthCV, usage: &u})
 		}
 	}
 	return w.times()
@@ -192,17 +209,27 @@ func orDefault(v, standard int) int {
 type settings struct {
 	batch, weightBytes, outputBytes, indexBytes float64
 	optimizer                                   problem.Optimizer
-	weighted, subwarp                           bool
+	weighted                                    bool
+	rule                                        problem.LaneRule
+	lanes                                       int
+	cachedRows                                  float64
 	launch                                      LaunchMode
+}
+
+// part is a table in an operator, or a slice or block of one.
+type part struct {
+	rows               float64
+	dim                int
+	features, lengthCV float64
+	*usage
 }
 
 // work adds up an operator's traffic table by table.
 type work struct {
 	device *Device
 	settings
-	// lanes is G. room is the bytes of the cache for the rows of one table: all tables
-	// whose bags are in flight at the same time share the cache.
-	lanes, room float64
+	// tables is the number of tables with lookups, and widest the dim of the widest one.
+	tables, widest int
 	// Bytes of memory and cache, and cycles, of the forward and the backward.
 	memory, cache, cycles             float64
 	memoryBack, cacheBack, cyclesBack float64
@@ -213,37 +240,27 @@ type work struct {
 // start prepares w for an operator with the given number of tables with lookups, where
 // the widest table has widest columns.
 func (w *work) start(tables, widest int) {
-	w.lanes = LanesPerWarp
-	if w.subwarp {
-		switch {
-		case widest <= 32:
-			w.lanes = 8
-		case widest <= 64:
-			w.lanes = 16
-		}
-	}
-	bags := float64(w.device.profile.SMs) * warpsPerSM * (LanesPerWarp / w.lanes)
-	inFlight := max(1, math.Ceil(bags/w.batch))
-	w.room = w.device.Cache / min(inFlight, float64(tables))
+	w.tables, w.widest = tables, widest
 	w.highest = -1
 }
 
 // add adds a table with lookups.
-func (w *work) add(rows, dim, features float64, u *usage) {
-	n, unique := u.counts.Lookups, u.counts.Unique
-	bags := w.batch * features
+func (w *work) add(t part) {
+	n, unique := t.counts.Lookups, t.counts.Unique
+	dim, bags := float64(t.dim), w.batch*t.features
 	row := roundUp(dim*w.weightBytes, CacheLine)
 	rowInMemory := roundUp(dim*w.weightBytes, w.device.Granule)
 	pooled := roundUp(dim*w.outputBytes, CacheLine)
-	warpSteps := math.Ceil(dim/(FloatsPerLane*w.lanes)) * (w.lanes / LanesPerWarp)
 
 	rest := n*w.indexBytes + bags*w.indexBytes + bags*pooled
 	if w.weighted {
 		rest += n * LookupWeightBytes
 	}
-	w.memory += u.misses(w.room/row)*rowInMemory + rest
+	w.memory += t.misses(w.room(t.dim)/row)*rowInMemory + rest
 	w.cache += n*row + rest
-	w.cycles += n * warpSteps * StepCycles
+	cycles, cyclesBack := w.issue(t, bags)
+	w.cycles += cycles
+	w.cyclesBack += cyclesBack
 
 	// A gradient vector is read once for each lookup of its bag. Reads after the first
 	// may find the vector in the cache.
@@ -252,12 +269,11 @@ func (w *work) add(rows, dim, features float64, u *usage) {
 	state := w.device.StateTraffic(w.optimizer, dim)
 	w.memoryBack += gradients + unique*(2*rowInMemory+state) + n*BagIDBytes
 	w.cacheBack += n*pooled + unique*(2*row+state)
-	w.cyclesBack += StepCycles * warpSteps * (n + 2*unique)
 
 	w.lookups += n
 	w.unique += unique
-	w.rows += rows
-	w.highest = max(w.highest, u.highest)
+	w.rows += t.rows
+	w.highest = max(w.highest, t.highest)
 }
 
 // StateTraffic returns the bytes of optimizer state that the update of one row of dim
@@ -284,7 +300,11 @@ func (w *work) times() (forward, backward unit.Millis) {
 	busy := norm(w.memory/(d.Stream*GatherShare), w.cache/d.L2, w.cycles/d.Issue)
 
 	prepare := (w.lookups*(w.indexBytes+key+BagIDBytes) + w.lookups*key + w.unique*(key+RunBytes)) / d.Stream
-	sort := w.lookups * (key + 2*sortPasses(w.rows)*(key+BagIDBytes)) / (d.Stream * SortShare)
+	sorted := w.lookups * (key + 2*sortPasses(w.rows)*(key+BagIDBytes))
+	if w.cachedRows > 0 {
+		sorted += w.lookups * (LocationBytes + 2*sortPasses(w.cachedRows)*(LocationBytes+BagIDBytes))
+	}
+	sort := sorted / (d.Stream * SortShare)
 	update := norm(w.memoryBack/(d.Stream*UpdateShare), w.cacheBack/d.L2, w.cyclesBack/d.Issue)
 	busyBack := prepare + sort + max(update, w.longestRun())
 	if w.weighted {

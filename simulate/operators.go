@@ -1,8 +1,6 @@
 package simulate
 
 import (
-	"math/bits"
-
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -11,7 +9,8 @@ import (
 // into operator classes by sharding type and memory (problem.OperatorClass): an engine
 // looks up each class separately [read: TorchRec makes a module for each sharding type
 // and a group for each compute kernel]. A class has one operator for each combination of
-// optimizer, precision and weighting. The times of all operators add up. Each kind of
+// optimizer, precision, weighting and operator number of the plan. The times of all
+// operators add up. Each kind of
 // shard is estimated as a table:
 //
 //	a slice of columns   the table with fewer columns
@@ -32,19 +31,22 @@ func classOf(p *problem.Problem, s *problem.Shard) problem.OperatorClass {
 	return problem.ClassOf(p.Form(*s))
 }
 
-// A class has at most precisions * weightings operators for each optimizer.
+// A class has at most precisions * weightings * problem.Operators operators for each
+// optimizer.
 const (
 	precisions = 3
 	weightings = 2
 )
 
-// operator returns the number of the operator that serves the table in a class.
-func operator(t *problem.Table, class problem.OperatorClass) int {
+// operator returns the number of the operator that serves a shard of a class. Shards of a
+// class are in one operator if their numbers are equal.
+func (p *Pricer) operator(s *problem.Shard, class problem.OperatorClass) int {
+	t := &p.problem.Tables[s.Table]
 	k := (int(optimizer(t, class))*precisions + int(t.Precision)) * weightings
 	if t.Weighted {
 		k++
 	}
-	return k
+	return k*problem.Operators + int(s.Operator)
 }
 
 // optimizer returns what the fused backward of a class applies to the table's rows.
@@ -56,23 +58,30 @@ func optimizer(t *problem.Table, class problem.OperatorClass) problem.Optimizer 
 	return t.Optimizer
 }
 
-// contents are the shards of a device, by class.
-type contents [problem.OperatorClasses]struct {
-	shards int
-	// operators has a bit for each operator with lookups.
-	operators uint64
-}
+// contents is the number of shards of each class on a device.
+type contents [problem.OperatorClasses]int
 
 func (p *Pricer) contents(shards []problem.Shard) (c contents) {
 	for i := range shards {
-		s := &shards[i]
-		class := classOf(p.problem, s)
-		c[class].shards++
-		if p.tables[s.Table].counts.Lookups > 0 {
-			c[class].operators |= 1 << operator(&p.problem.Tables[s.Table], class)
-		}
+		c[classOf(p.problem, &shards[i])]++
 	}
 	return c
+}
+
+// nextOperator returns the least number above last of an operator of a class that has
+// lookups, or -1 if there is none.
+func (p *Pricer) nextOperator(shards []problem.Shard, class problem.OperatorClass, last int) int {
+	next := -1
+	for i := range shards {
+		s := &shards[i]
+		if p.tables[s.Table].counts.Lookups == 0 || classOf(p.problem, s) != class {
+			continue
+		}
+		if k := p.operator(s, class); k > last && (next < 0 || k < next) {
+			next = k
+		}
+	}
+	return next
 }
 
 // computeTimes are the times of one class on a device.
@@ -92,11 +101,11 @@ func (p *Pricer) compute(shards [][]problem.Shard) []computeTimes {
 		held := p.contents(group)
 		for i := range held {
 			class := problem.OperatorClass(i)
-			if held[i].shards == 0 {
+			if held[i] == 0 {
 				continue
 			}
 			if r == 0 || !class.Joint() || !p.alike(shards[r-1], group, class) {
-				last[i] = p.classTimes(group, class, held[i].operators)
+				last[i] = p.classTimes(group, class)
 			}
 			devices[r].add(last[i].forward, last[i].backward)
 		}
@@ -117,16 +126,16 @@ func (p *Pricer) alike(a, b []problem.Shard, class problem.OperatorClass) bool {
 		if i == len(a) || j == len(b) {
 			return i == len(a) && j == len(b)
 		}
-		if x, y := &a[i], &b[j]; x.Table != y.Table || x.Columns != y.Columns || x.Rows.Len() != y.Rows.Len() {
+		if x, y := &a[i], &b[j]; x.Table != y.Table || x.Columns != y.Columns || x.Rows.Len() != y.Rows.Len() || x.Operator != y.Operator {
 			return false
 		}
 	}
 }
 
-// classTimes returns the times of the shards of a class, which has the given operators.
-func (p *Pricer) classTimes(shards []problem.Shard, class problem.OperatorClass, operators uint64) (t computeTimes) {
-	for ; operators != 0; operators &= operators - 1 {
-		t.add(p.operatorTimes(shards, class, bits.TrailingZeros64(operators)))
+// classTimes returns the times of the shards of a class.
+func (p *Pricer) classTimes(shards []problem.Shard, class problem.OperatorClass) (t computeTimes) {
+	for k := p.nextOperator(shards, class, -1); k >= 0; k = p.nextOperator(shards, class, k) {
+		t.add(p.operatorTimes(shards, class, k))
 	}
 	if class != problem.ClassReplicas && !class.OnHost() {
 		return t
@@ -148,15 +157,18 @@ func (p *Pricer) classTimes(shards []problem.Shard, class problem.OperatorClass,
 // operatorTimes returns the times of the shards that one operator of a class serves.
 func (p *Pricer) operatorTimes(shards []problem.Shard, class problem.OperatorClass, number int) (forward, backward unit.Millis) {
 	serves := func(s *problem.Shard) bool {
-		return p.tables[s.Table].counts.Lookups > 0 && classOf(p.problem, s) == class && operator(&p.problem.Tables[s.Table], class) == number
+		return p.tables[s.Table].counts.Lookups > 0 && classOf(p.problem, s) == class && p.operator(s, class) == number
 	}
-	tables, widest := 0, 0
+	tables, widest, cached := 0, 0, int64(0)
 	var sample *problem.Table
 	for i := range shards {
 		if s := &shards[i]; serves(s) {
 			tables++
 			widest = max(widest, s.Dim())
 			sample = &p.problem.Tables[s.Table]
+			if class == problem.ClassCached {
+				cached += problem.CachedRows(sample.Rows, s.Cache)
+			}
 		}
 	}
 	w := work{device: &p.device, settings: settings{
@@ -166,7 +178,8 @@ func (p *Pricer) operatorTimes(shards []problem.Shard, class problem.OperatorCla
 		indexBytes:  problem.IndexBytes,
 		optimizer:   optimizer(sample, class),
 		weighted:    sample.Weighted,
-		subwarp:     !sample.Weighted,
+		rule:        p.problem.LaneRule,
+		cachedRows:  float64(cached),
 	}}
 	counted := p.tables
 	if class == problem.ClassReplicas {
@@ -179,13 +192,17 @@ func (p *Pricer) operatorTimes(shards []problem.Shard, class problem.OperatorCla
 		if !serves(s) {
 			continue
 		}
-		rows, features := float64(s.Rows.Len()), float64(len(p.problem.Tables[s.Table].Features))
-		if class == problem.ClassBlocks || class == problem.ClassHostBlocks {
-			u := p.block(s)
-			w.add(rows, float64(s.Dim()), features, &u)
-		} else {
-			w.add(rows, float64(s.Dim()), features, &counted[s.Table])
+		t := &p.problem.Tables[s.Table]
+		held := part{
+			rows: float64(s.Rows.Len()), dim: s.Dim(), features: float64(len(t.Features)),
+			lengthCV: t.LengthCV(), usage: &counted[s.Table],
 		}
+		if class == problem.ClassBlocks || class == problem.ClassHostBlocks {
+			block := p.block(s)
+			held.usage = &block
+			held.lengthCV = t.BlockLengthCV(block.counts.Lookups / p.tables[s.Table].counts.Lookups)
+		}
+		w.add(held)
 	}
 	return w.times()
 }

@@ -86,8 +86,7 @@ func (p *Pricer) Price(shards [][]problem.Shard) (plan.Breakdown, error) {
 
 // GroupCost returns the simulated compute times of the shards of one device; 0 for no
 // shards. Kernels are launched as a graph, with 8-byte indices and fp32 pooled vectors,
-// and with sub-warps unless the operator is weighted. Shards may be of any sharding type
-// and in any memory. GroupCost does not check which shards other devices hold. It panics
+// and lanes by the problem's LaneRule. Shards may be of any sharding type and in any memory. GroupCost does not check which shards other devices hold. It panics
 // if a shard is not part of the problem; for unchecked placements use Price.
 func (p *Pricer) GroupCost(shards []problem.Shard) (forward, backward unit.Millis) {
 	for i := range shards {
@@ -98,8 +97,8 @@ func (p *Pricer) GroupCost(shards []problem.Shard) (forward, backward unit.Milli
 	held := p.contents(shards)
 	var sum computeTimes
 	for i := range held {
-		if held[i].shards > 0 {
-			t := p.classTimes(shards, problem.OperatorClass(i), held[i].operators)
+		if held[i] > 0 {
+			t := p.classTimes(shards, problem.OperatorClass(i))
 			sum.add(t.forward, t.backward)
 		}
 	}

@@ -62,7 +62,7 @@ func TestGroupIsOneOpForEachKind(t *testing.T) {
 		table := &p.Tables[s.Table]
 		key := fmt.Sprint(table.Optimizer, table.Precision, table.Weighted)
 		if ops[key] == nil {
-			ops[key] = &Op{Batch: p.Batch, WeightBytes: int(table.Precision.Bytes()), Optimizer: table.Optimizer, Weighted: table.Weighted, Subwarp: !table.Weighted}
+			ops[key] = &Op{Batch: p.Batch, WeightBytes: int(table.Precision.Bytes()), Optimizer: table.Optimizer, Weighted: table.Weighted}
 		}
 		ops[key].Tables = append(ops[key].Tables, Table{Rows: table.Rows, Dim: s.Dim(), Features: len(table.Features), Counts: table.Counts(p.Batch)})
 	}

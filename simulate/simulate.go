@@ -12,7 +12,8 @@
 //
 //	check.go      refuse shards that are no part of the problem
 //	operators.go  divide the shards of a device into fused operators
-//	compute.go    estimate each operator, with the cache misses of cache.go
+//	compute.go    estimate each operator, with the lanes that lanes.go gives its tables
+//	              and the cache misses of cache.go
 //	comm.go       estimate the exchanges, by the formulas of exchange.go
 //
 // and price.go puts the step times together. NewPricer is the usual entry point, for
@@ -27,7 +28,7 @@ const (
 	Source = "simulated"
 	// ModelVersion is the version of the formulas and constants. It changes
 	// whenever a time does.
-	ModelVersion = "1"
+	ModelVersion = "2"
 )
 
 // The constants of the compute model. The word in brackets says how each is
@@ -41,9 +42,6 @@ const (
 	UpdateShare = 0.60
 	// SortShare is the same for the passes of the radix sort [recalled].
 	SortShare = 0.68
-	// StepCycles is the cycles that a multiprocessor spends on one row step of a full
-	// warp [fitted, A100 rows].
-	StepCycles = 33
 	// CacheShare is the share of the last-level cache that holds rows [read: the DLRM
 	// performance model].
 	CacheShare = 0.9
@@ -55,6 +53,10 @@ const (
 	// the code].
 	ForwardFixedUS  = 3.0
 	BackwardFixedUS = 42.0
+	// BackwardLanesPower is the power of the share of a warp that a row of the backward
+	// takes: half the lanes take 0.57 of the cycles [assumed: 0.65 to 0.88 is measured on
+	// AMD's GPUs, where the change of lanes came with other changes].
+	BackwardLanesPower = 0.8
 	// MaxRun, RunWarps and GatherStepUS give the time of the update of a row that many
 	// bags use. One block updates the row, and its warps walk through the uses: at most
 	// MaxRun uses, RunWarps at a time, GatherStepUS us each [assumed; the sizes read in
@@ -69,14 +71,20 @@ const (
 
 // The sizes of the kernels, in lanes and bytes [read].
 const (
-	// FloatsPerLane is the columns that a lane reads at a time, and LanesPerWarp the
-	// lanes of a warp.
+	// FloatsPerLane is the columns that a lane reads at a time.
 	FloatsPerLane = 4
-	LanesPerWarp  = 32
+	// WideColumns is the width of the widest table of an operator from which on another
+	// forward kernel runs: it takes operators with a table that is wider.
+	WideColumns = 1024
+	// LongBags is the mean lookups of a bag above which that kernel gives a bag of narrow
+	// rows a part of a warp.
+	LongBags = 8
 	// CacheLine is the bytes of a sector, the granule of cache traffic.
 	CacheLine = 32
 	// BagIDBytes is the bytes of a bag number beside each sort key.
 	BagIDBytes = 4
+	// LocationBytes is the bytes of a row's place in a cache of rows.
+	LocationBytes = 4
 	// RunBytes is the bytes that run-length encoding moves for a distinct row beside its
 	// key.
 	RunBytes = 12

@@ -30,7 +30,7 @@ func ExampleDevice_Compute() {
 		Rows: 10_000_000, Dim: 64,
 		Counts: access.Distribution{Kind: access.Zipf, Exponent: 1.05}.At(10_000_000, 20, batch),
 	}
-	forward, backward := NewDevice(profile).Compute(Op{Batch: batch, Subwarp: true, Tables: []Table{table}})
+	forward, backward := NewDevice(profile).Compute(Op{Batch: batch, Tables: []Table{table}})
 	fmt.Println(forward, backward, Source)
 	// Output:
 	// 0.174 ms 0.422 ms simulated
@@ -130,7 +130,7 @@ func drawOp(t *rapid.T) (Device, Op) {
 		WeightBytes: rapid.SampledFrom([]int{2, 4}).Draw(t, "weight bytes"),
 		Optimizer:   problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer")),
 		Weighted:    rapid.Bool().Draw(t, "weighted"),
-		Subwarp:     rapid.Bool().Draw(t, "subwarp"),
+		LaneRule:    problem.LaneRule(rapid.IntRange(0, 1).Draw(t, "lane rule")),
 		Launch:      LaunchMode(rapid.IntRange(0, 1).Draw(t, "launch")),
 	}
 	for range rapid.IntRange(0, 12).Draw(t, "tables") {
@@ -184,7 +184,7 @@ func TestComputeGrowsWithBatch(t *testing.T) {
 		d := NewDevice(a100(t))
 		var last, lastBack unit.Millis
 		for batch := 64; batch <= 1<<20; batch += batch/8 + 1 {
-			op := Op{Batch: batch, Subwarp: true}
+			op := Op{Batch: batch}
 			for _, rows := range []int64{100, 1e5, 1e8} {
 				op.Tables = append(op.Tables, Table{Rows: rows, Dim: 32, Counts: access.Distribution{Kind: kind}.At(rows, 10, batch)})
 			}
@@ -207,7 +207,7 @@ func TestWideTableIdlesLanes(t *testing.T) {
 	}
 	wide := Table{Rows: 10_000, Dim: 128, Counts: access.Distribution{}.At(10_000, 1, 65536)}
 	compute := func(tables ...Table) unit.Millis {
-		forward, _ := d.Compute(Op{Batch: 65536, Subwarp: true, Tables: tables})
+		forward, _ := d.Compute(Op{Batch: 65536, Tables: tables})
 		return forward
 	}
 	apart := compute(narrow...) + compute(wide)

@@ -78,14 +78,13 @@ func TestComputeTimesAreTheDevices(t *testing.T) {
 		op := simulate.Op{
 			Batch: g.Operation.Batch, WeightBytes: int(g.Operation.Precision.Bytes()), OutputBytes: 4, IndexBytes: 8,
 			Optimizer: g.Operation.Optimizer, Weighted: g.Operation.Weighted,
-			// Weighted kernels have no sub-warps.
-			Subwarp: !g.Operation.Weighted,
+			LaneRule: g.Operation.LaneRule,
 		}
 		for _, m := range g.Members {
 			table := set.Tables[m.Table]
 			op.Tables = append(op.Tables, simulate.Table{
 				Rows: table.Rows, Dim: int(m.Dim), Features: len(table.Features),
-				Counts: table.Access.At(table.Rows, table.PoolingFactor(), g.Operation.Batch),
+				Counts: table.Access.At(table.Rows, table.PoolingFactor(), g.Operation.Batch), LengthCV: table.LengthCV(),
 			})
 		}
 		forward, backward := device.Compute(op)

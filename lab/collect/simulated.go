@@ -99,12 +99,13 @@ func oneDevice() error {
 func operator(tables []problem.Table, g *dataset.Group, counts *counter) simulate.Op {
 	op := simulate.Op{
 		Batch: g.Operation.Batch, WeightBytes: int(g.Operation.Precision.Bytes()),
-		Optimizer: g.Operation.Optimizer, Weighted: g.Operation.Weighted, Subwarp: !g.Operation.Weighted,
+		Optimizer: g.Operation.Optimizer, Weighted: g.Operation.Weighted, LaneRule: g.Operation.LaneRule,
 	}
 	for _, m := range g.Members {
 		t := &tables[m.Table]
 		op.Tables = append(op.Tables, simulate.Table{
 			Rows: t.Rows, Dim: int(m.Dim), Features: len(t.Features), Counts: counts.of(t, g.Operation.Batch),
+			LengthCV: t.LengthCV(),
 		})
 	}
 	return op

@@ -45,11 +45,11 @@ func (m *backend) Compute(ctx context.Context, tables []problem.Table, g *datase
 	}
 	op := simulate.Op{
 		Batch: g.Operation.Batch, WeightBytes: int(g.Operation.Precision.Bytes()),
-		Optimizer: g.Operation.Optimizer, Weighted: g.Operation.Weighted, Subwarp: !g.Operation.Weighted,
+		Optimizer: g.Operation.Optimizer, Weighted: g.Operation.Weighted, LaneRule: g.Operation.LaneRule,
 	}
 	for _, member := range g.Members {
 		t := &tables[member.Table]
-		op.Tables = append(op.Tables, simulate.Table{Rows: t.Rows, Dim: int(member.Dim), Features: len(t.Features), Counts: t.Counts(g.Operation.Batch)})
+		op.Tables = append(op.Tables, simulate.Table{Rows: t.Rows, Dim: int(member.Dim), Features: len(t.Features), Counts: t.Counts(g.Operation.Batch), LengthCV: t.LengthCV()})
 	}
 	var timing collect.Timing
 	timing.Forward, timing.Backward = m.device.Compute(op)

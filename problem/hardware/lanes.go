@@ -3,8 +3,8 @@ package hardware
 // lanes.go states how the pooled kernels divide the lanes of warps among bags, and what the
 // work of a warp takes. The simulated device and the features of the cost models follow it.
 
-// warp returns the lanes of a warp: WarpLanes, or 32 for 0.
-func (p Profile) warp() int {
+// Warp returns the lanes of a warp: WarpLanes, or 32 for 0.
+func (p Profile) Warp() int {
 	if p.WarpLanes == 0 {
 		return 32
 	}
@@ -16,7 +16,7 @@ func (p Profile) warp() int {
 // 16 up to 64 columns, else the whole warp; with other warps, always the whole warp. [read:
 // the template configurations of FBGEMM's kernels; on AMD's GPUs they cut no warps]
 func (p Profile) Lanes(width int) int {
-	warp := p.warp()
+	warp := p.Warp()
 	switch {
 	case warp != 32:
 		return warp
@@ -40,7 +40,7 @@ const (
 // whole warp: row for each step over one row, of four columns a lane, and bag for each bag:
 // its offsets and its pooled vector.
 func (p Profile) IssueCycles() (row, bag float64) {
-	if p.warp() == 32 {
+	if p.Warp() == 32 {
 		return rowCycles32, bagCycles32
 	}
 	const scale = oneLookupCycles64 / (rowCycles32 + bagCycles32)

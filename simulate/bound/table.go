@@ -57,6 +57,9 @@ type table struct {
 	slices []slice
 }
 
+// warpLanes is the lanes of a warp of NVIDIA's GPUs.
+const warpLanes = 32
+
 // slice is what a slice takes of an operator in any mode.
 type slice struct {
 	granules float64
@@ -83,8 +86,8 @@ func newTable(d *simulate.Rates, p *problem.Problem, i int, c access.Counts) tab
 		least:     (t.MinWidth() + problem.ColumnGranule - 1) / problem.ColumnGranule,
 		rows:      float64(t.Rows),
 		passes:    sortPasses(float64(t.Rows)),
-		issue:     n * simulate.StepCycles / d.Issue,
-		issueBack: simulate.StepCycles * (n + 2*unique) / d.Issue,
+		issue:     n * d.RowCycles / d.Issue,
+		issueBack: d.RowCycles * (n + 2*unique) / d.Issue,
 		columns:   float64(problem.ColumnGranule * len(t.Features)),
 		bytes:     second - first,
 		bytesOnce: 2*first - second,
@@ -183,7 +186,7 @@ func (w *widths) wide(granules int) slice {
 	s := w.times(w.once, dim*w.element, dim*w.element, pooled, state, w.bags*maxGranules*problem.ColumnGranule*problem.OutputBytes)
 	s.granules = float64(granules)
 	for lanes := range laneClasses {
-		s.steps[lanes] = float64(granules) / simulate.LanesPerWarp
+		s.steps[lanes] = float64(granules) / warpLanes
 	}
 	return s
 }
@@ -206,7 +209,7 @@ func (w *widths) times(once, row, rowInMemory, pooled, state, vectors float64) s
 // takes in a lane class.
 func steps(lanes, granules int) float64 {
 	n := 8 << lanes
-	return float64((granules+n-1)/n) * float64(n) / simulate.LanesPerWarp
+	return float64((granules+n-1)/n) * float64(n) / warpLanes
 }
 
 // widest returns the widest slice that runs in a lane class, in granules.
