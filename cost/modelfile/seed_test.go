@@ -1,0 +1,3 @@
+package modelfile
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

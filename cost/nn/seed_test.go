@@ -1,0 +1,3 @@
+package nn
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

@@ -1,0 +1,3 @@
+package feature
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

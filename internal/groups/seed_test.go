@@ -1,0 +1,3 @@
+package groups
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

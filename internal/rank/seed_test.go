@@ -1,0 +1,3 @@
+package rank
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

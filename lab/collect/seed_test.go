@@ -1,0 +1,3 @@
+package collect
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

@@ -1,0 +1,3 @@
+package dataset
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

@@ -1,0 +1,3 @@
+package design_test
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

@@ -1,0 +1,3 @@
+package lookups
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

@@ -1,0 +1,3 @@
+package trace
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

@@ -1,0 +1,3 @@
+package engine
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

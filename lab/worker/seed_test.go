@@ -1,0 +1,3 @@
+package worker
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

@@ -1,0 +1,3 @@
+package export
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

@@ -1,0 +1,3 @@
+package plan
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

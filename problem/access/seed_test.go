@@ -1,0 +1,3 @@
+package access
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

@@ -1,0 +1,3 @@
+package input
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

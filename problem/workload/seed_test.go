@@ -1,0 +1,3 @@
+package workload
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

@@ -1,0 +1,3 @@
+package search
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

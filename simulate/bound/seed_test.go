@@ -1,0 +1,3 @@
+package bound_test
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"
