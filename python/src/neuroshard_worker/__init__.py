@@ -11,6 +11,8 @@ on stderr, and is started as ``python -m neuroshard_worker``. The steps:
 ``timing``     flush, warm up, repeat, median
 ``comm``       all-to-alls between the processes that torchrun starts
 ``server``     the conversation
+
+``anchors`` and ``lanes`` are measurements that need no conversation.
 """
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""``python -m neuroshard_worker``: the worker, or its anchors."""
+"""``python -m neuroshard_worker``: the worker, its anchors, or the lanes experiment."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import sys
+from pathlib import Path
 from typing import TextIO
 
 import torch
@@ -16,6 +17,7 @@ from . import device as facts
 from .anchors import Anchors
 from .comm import Ranks, is_leader, world_size
 from .engines import NAMES, NotAvailableError, choose
+from .lanes import REHEARSAL, Lanes, Sizes, report
 from .server import Fatal, Server
 from .timing import EAGER, QUEUED, Stopwatch
 from .wire import LineTooLongError
@@ -60,6 +62,12 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--threads", type=int, default=0, help="threads of a CPU; 0 is PyTorch's choice")
     p.add_argument("--verbose", action="store_true", help="log libraries' messages, too")
     p.add_argument("--anchors", action="store_true", help="measure the anchors, print JSON, end")
+    p.add_argument(
+        "--lanes", metavar="FILE", help="measure what lanes by the widest table cost, end"
+    )
+    p.add_argument(
+        "--rehearsal", action="store_true", help="--lanes with tiny sizes, to try it out"
+    )
     p.add_argument("--batch", type=int, default=65536, help="samples of the anchors")
     p.add_argument("--rows", type=int, default=1_000_000, help="rows of the anchors' tables")
     p.add_argument("--pooling", type=int, default=10, help="lookups a sample of the anchors")
@@ -75,7 +83,9 @@ def _run(options: argparse.Namespace, stdout: TextIO) -> int:
     if options.threads > 0:
         torch.set_num_threads(options.threads)
     watch = Stopwatch(device, options.launch, facts.cache_bytes(device))
-    if world_size() > 1 and not options.anchors:
+    if options.rehearsal and not options.lanes:
+        raise ValueError("--rehearsal is a part of --lanes: give --lanes FILE, too")
+    if world_size() > 1 and not (options.anchors or options.lanes):
         ranks = Ranks(device, watch)
         if not is_leader():
             ranks.follow()
@@ -99,6 +109,10 @@ def _run(options: argparse.Namespace, stdout: TextIO) -> int:
         anchors = Anchors(engine, watch, options.batch, options.rows, options.pooling)
         json.dump(anchors.run(), stdout, indent=1, allow_nan=False)
         stdout.write("\n")
+        return 0
+    if options.lanes:
+        sizes = REHEARSAL if options.rehearsal else Sizes()
+        stdout.write(report(Lanes(engine, watch, sizes, Path(options.lanes)).run()))
         return 0
     Server(engine, options.launch).serve(sys.stdin.buffer, stdout.buffer)
     return 0

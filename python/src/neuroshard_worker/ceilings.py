@@ -47,7 +47,7 @@ def measure(device: torch.device, memory_bytes: int, ranks: Ranks | None) -> dic
         "gather_gbps": _gather(device, most),
         "cached_gather_gbps": _gather(device, facts.cache_bytes(device) // 4),
         "sort_mkeys": _sort(device),
-        "clock_ghz": _clock(device),
+        "clock_ghz": clock(device),
     }
     if ranks is not None:
         found |= _all_to_all(ranks)
@@ -136,7 +136,8 @@ def _sort(device: torch.device) -> float:
     return count / best_seconds(device, lambda: torch.sort(keys, out=out)) / 1e6
 
 
-def _clock(device: torch.device) -> float:
+def clock(device: torch.device) -> float:
+    """Returns the sustained clock in GHz; 0 if it is unknown."""
     if device.type != "cuda":
         return facts.cpu_ghz()
     cycles = 100_000_000

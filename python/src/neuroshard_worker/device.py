@@ -77,6 +77,18 @@ def clocks(device: torch.device) -> str:
     return f"at most {int(most) / 1e6:.2f} GHz" + (f", governor {governor}" if governor else "")
 
 
+def driver(device: torch.device) -> str:
+    """The version of the GPU's driver; empty if it is unknown."""
+    return next(iter(_nvidia_smi(device, "driver_version")), "") if device.type == "cuda" else ""
+
+
+def multiprocessors(device: torch.device) -> int:
+    """The multiprocessors of a GPU; 0 for a CPU."""
+    if device.type != "cuda":
+        return 0
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
 def cpu_ghz() -> float:
     """The CPU's clock as the system tells it; 0 where it does not."""
     mhz = re.match(r"[\d.]+", _field("/proc/cpuinfo", "cpu MHz"))

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import SOURCE, environment
+
+from neuroshard_worker.engines.plain import TorchEngine
+from neuroshard_worker.lanes import (
+    EXPONENTIAL,
+    TABLES,
+    Case,
+    Lanes,
+    Sizes,
+    cycles,
+    lane_cases,
+    ratio,
+    report,
+    sweep_cases,
+    verdict,
+)
+from neuroshard_worker.timing import Stopwatch
+
+CPU = torch.device("cpu")
+TINY = Sizes(
+    dims=(8,), poolings=(1, 10), rows=(50,), batch=16, lookups=160, sweep_poolings=(1, 4),
+    sweep_lookups=32, repeats=2, rehearsal=True,
+)  # fmt: skip
+SCRIPT = SOURCE.parents[1] / "scripts" / "measure-gpu"
+
+
+def start(path: Path, sizes: Sizes = TINY) -> Lanes:
+    return Lanes(TorchEngine(CPU), Stopwatch(CPU, "queued", 1 << 12), sizes, path)
+
+
+def test_every_case_is_measured_and_written(tmp_path: Path) -> None:
+    path = tmp_path / "lanes.json"
+    found = start(path).run()
+    assert json.loads(path.read_text()) == found and list(tmp_path.iterdir()) == [path]
+    cases = [
+        {k: e[k] for k in dataclasses.asdict(c)}
+        for c, e in zip(lane_cases(TINY), found["lanes"], strict=True)
+    ]
+    assert cases == [dataclasses.asdict(c) for c in lane_cases(TINY)]
+    assert len(found["lanes"]) == 2 * 2 * 2 * 2 and len(found["sweep"]) == 4  # modes x L x lengths
+    assert len(found["wide"]) == 4 and not found["skipped"]  # one batch in four modes
+    for entry in found["lanes"]:
+        for name in ("alone", "beside"):
+            for phase in ("fwd_ms", "bwd_ms"):
+                low, median, high = entry[name][phase]
+                assert 0 < low <= median <= high
+    assert found["verdict"]["rule"] == "unknown" and "rehearsal" in report(found)
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lanes.json"
+    measured: list[Case] = []
+    whole = Lanes._measure
+
+    def stop(self: Lanes, part: str, case: Case) -> None:
+        if len(measured) == 3:
+            raise KeyboardInterrupt
+        measured.append(case)
+        whole(self, part, case)
+
+    monkeypatch.setattr(Lanes, "_measure", stop)
+    with pytest.raises(KeyboardInterrupt):
+        start(path).run()
+    first = json.loads(path.read_text())["lanes"]
+    monkeypatch.setattr(Lanes, "_measure", lambda s, p, c: (measured.append(c), whole(s, p, c))[1])
+    found = start(path).run()
+    assert found["lanes"][:3] == first
+    assert measured == [*lane_cases(TINY), *sweep_cases(TINY)]
+    measured.clear()
+    assert start(path).run() == found and not measured
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [("{", "is no JSON"), ("[]", "other contents"), ('{"format": "x"}', "other contents")],
+)
+def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str, what: str) -> None:
+    path = tmp_path / "lanes.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=f"{what}.*give another file"):
+        start(path)
+    assert path.read_text() == text
+
+
+def test_times_of_another_machine_are_not_mixed(tmp_path: Path) -> None:
+    path = tmp_path / "lanes.json"
+    other = start(path)
+    other.found["driver"] = "999.1"
+    other._write()
+    with pytest.raises(ValueError, match=r"times of driver 999.1, and this is : give another file"):
+        start(path)
+
+
+def test_what_does_not_fit_is_skipped(tmp_path: Path) -> None:
+    lanes = start(tmp_path / "lanes.json")
+    lanes.memory = 120_000  # the batches of one lookup fit
+    found = lanes.run()
+    assert {e["pooling_factor"] for e in found["lanes"]} == {1}
+    assert {s["pooling_factor"] for s in found["skipped"]} == {10}
+    assert "0.0 GiB are free" in report(found)
+
+
+def test_lengths_and_the_hardly_read_table(tmp_path: Path) -> None:
+    lanes = start(tmp_path / "lanes.json")
+    case = Case(dim=8, rows=50, batch=1000, pooling_factor=10, lengths=EXPONENTIAL)
+    for shard in lanes._narrow(case):
+        lengths = shard.offsets.diff().double()
+        assert int(shard.offsets[0]) == 0 and int(shard.offsets[-1]) == 10_000 == len(shard.indices)
+        assert 0.9 < float(lengths.std() / lengths.mean()) < 1.1
+    for shard in lanes._narrow(dataclasses.replace(case, lengths="equal")):
+        assert shard.offsets.diff().unique().tolist() == [10]
+    wide = lanes._wide_table(1000)
+    assert wide.offsets.diff().nonzero().flatten().tolist() == list(range(0, 1000, 100))
+    assert (wide.rows, wide.dim, len(wide.indices)) == (1000, 128, 10)
+
+
+def made(forward: float, others: float) -> dict[str, Any]:
+    """Times whose decisive ratios are forward and whose other ratios are others."""
+    sizes = dataclasses.asdict(Sizes())
+    found: dict[str, Any] = {"sizes": sizes, "lanes": [], "wide": []}
+    for case in lane_cases(Sizes()):
+        # The wide table's bags take 2 ms beyond the fixed time of 1 ms.
+        key = {"batch": case.batch, "dtype": case.dtype, "weighted": case.weighted}
+        found["wide"].append({**key, "wide": phases(3), "floor": phases(1)})
+        times = {"alone": phases(10), "beside": phases(10 * others + 2)}
+        if case.decisive:
+            times["beside"]["fwd_ms"] = [0, 10 * forward + 2, 99]
+        found["lanes"].append({**dataclasses.asdict(case), **times})
+    found["wide"] = list({json.dumps(w): w for w in found["wide"]}.values())
+    return found
+
+
+def phases(ms: float) -> dict[str, list[float]]:
+    return {"fwd_ms": [0, ms, 99], "bwd_ms": [0, ms, 99]}
+
+
+@pytest.mark.parametrize(
+    ("forward", "others", "rule"),
+    [
+        (1.0, 1.0, "own"),
+        (1.49, 1.4, "own"),
+        (1.4, 1.6, "between"),
+        (2.0, 1.2, "between"),
+        (2.5, 1.1, "widest"),
+        (3.9, 2.7, "widest"),
+    ],
+)
+def test_verdict(forward: float, others: float, rule: str) -> None:
+    found = made(forward, others)
+    assert math.isclose(ratio(found, found["lanes"][0], "bwd"), others)
+    most = max(forward, others)
+    assert verdict(found) == {"rule": rule, "ratio": forward, "largest": most}
+
+
+def test_no_verdict_without_decisive_cases() -> None:
+    found = made(3, 2)
+    found["lanes"] = [e for e in found["lanes"] if e["dim"] > 16]
+    assert verdict(found) == {"rule": "unknown", "why": "no decisive case was measured"}
+
+
+def test_the_sweep_gives_back_the_cycles_of_its_times() -> None:
+    """Times by the simulated device's formula, of 26 cycles a row step and 90 a bag."""
+    found: dict[str, Any] = {"sms": 100, "clock_ghz": 1.5, "sweep": []}
+    for case in sweep_cases(Sizes()):
+        bags = TABLES * case.batch
+        busy = (bags * case.pooling_factor * 26 + bags * 90) / 4
+        spread = 2.03 if case.lengths == EXPONENTIAL else 1
+        alone = phases(spread * busy / (100 * 1.5e6))
+        found["sweep"].append({**dataclasses.asdict(case), "alone": alone})
+    spreads = dict.fromkeys(("1", "4", "16", "64"), 2.03)
+    assert cycles(found) == {"row": 26.0, "bag": 90.0, "spread": spreads}
+    assert cycles({**found, "sms": 0}) == {}
+
+
+def test_the_script_rehearses_on_a_cpu(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [SCRIPT, "mine.json", "--rehearsal", "--device", "cpu"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env=environment(PYTHON=sys.executable),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "verdict: none, because the times of a rehearsal mean nothing" in done.stdout
+    assert done.stdout.count("fp16 weighted") == 4  # equal and exponential, 1 and 10
+    assert json.loads((tmp_path / "mine.json").read_text())["launch"] == "queued"
+    assert os.listdir(tmp_path) == ["mine.json"]
