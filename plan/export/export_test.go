@@ -63,7 +63,7 @@ func everyKind(t testing.TB) (*problem.Problem, *plan.Plan) {
 		return all
 	}
 	add(p, &tables, plan.Table{Name: "user", Module: "sparse.ebc", Rows: 1000, Dim: 64, ShardingType: plan.TableWise, Shards: []plan.Shard{on(whole(1000, 64), 3)}})
-	add(p, &tables, plan.Table{Name: "item", Module: "sparse.ebc", Rows: 2000, Dim: 64, ShardingType: plan.ColumnWise, Shards: []plan.Shard{
+	add(p, &tables, plan.Table{Name: "item", Module: "sparse.ebc", Rows: 2000, Dim: 64, ShardingType: plan.ColumnWise, Operator: 2, Shards: []plan.Shard{
 		{Rows: span(0, 2000), Columns: span(0, 48), Device: 2, Tier: plan.HBM},
 		{Rows: span(0, 2000), Columns: span(48, 64), Device: 0, Tier: plan.HBM},
 	}})
@@ -77,7 +77,7 @@ func everyKind(t testing.TB) (*problem.Problem, *plan.Plan) {
 	}})
 	everywhere := whole(10, 4)
 	everywhere.Device = everyRank
-	add(p, &tables, plan.Table{Name: "tiny", Module: "over.ebc", Rows: 10, Dim: 4, ShardingType: plan.DataParallel, Shards: []plan.Shard{everywhere}})
+	add(p, &tables, plan.Table{Name: "tiny", Module: "over.ebc", Rows: 10, Dim: 4, ShardingType: plan.DataParallel, Operator: 1, Shards: []plan.Shard{everywhere}})
 	host := on(whole(7, 4), 1)
 	host.Tier = plan.Host
 	add(p, &tables, plan.Table{Name: "far", Module: "over.ebc", Rows: 7, Dim: 4, ShardingType: plan.TableWise, Shards: []plan.Shard{host}})
@@ -249,6 +249,7 @@ func drawn(t *rapid.T) (*problem.Problem, *plan.Plan) {
 func drawTable(t *rapid.T, n, per int) plan.Table {
 	rows, dim := rapid.Int64Range(1, 40).Draw(t, "rows"), 4*rapid.IntRange(1, 8).Draw(t, "dim/4")
 	out := plan.Table{Rows: rows, Dim: dim, ShardingType: rapid.SampledFrom([]plan.ShardingType{plan.TableWise, plan.ColumnWise, plan.RowWise, plan.TableRowWise, plan.Grid, plan.DataParallel}).Draw(t, "kind")}
+	out.Operator = problem.Operator(rapid.IntRange(0, problem.Operators-1).Draw(t, "operator"))
 	tier := rapid.SampledFrom([]plan.Tier{plan.HBM, plan.Host, plan.HostCached}).Draw(t, "tier")
 	cache := 0.0
 	if tier == plan.HostCached {
@@ -507,6 +508,32 @@ func TestHugeCTRJoinsSlices(t *testing.T) {
 		if len(said) != 1 || !strings.Contains(said[0], want) || !strings.Contains(out.String(), want) {
 			t.Errorf("python %v: got warnings %q, want one with %q, in the file, too:\n%s", python, said, want, out.String())
 		}
+	}
+}
+
+// HugeCTR does not keep operators apart: a plan made for it is refused if it divides them,
+// another plan is exported with a warning.
+func TestHugeCTRLeavesNumbersOut(t *testing.T) {
+	p := cluster(t, 1, 1)
+	var tables []plan.Table
+	for i := range problem.Operators {
+		add(p, &tables, plan.Table{Name: fmt.Sprint("t", i), Rows: 10, Dim: 4, ShardingType: plan.TableWise, Operator: problem.Operator(i), Shards: []plan.Shard{
+			{Rows: span(0, 10), Columns: span(0, 4), Tier: plan.HBM},
+		}})
+	}
+	pl := plan.Of(p, tables)
+	var said []string
+	var out bytes.Buffer
+	if err := HugeCTR(&out, pl, Options{OnWarning: func(message string) { said = append(said, message) }}); err != nil {
+		t.Fatal(err)
+	}
+	const want = `the numbers of operators were left out for 2 of 3 tables, "t1", "t2"`
+	if len(said) != 1 || !strings.Contains(said[0], want) || !strings.Contains(out.String(), "left out for 2 of 3 tables") {
+		t.Errorf("got warnings %q, want one with %q, in the file, too:\n%s", said, want, out.String())
+	}
+	pl.Cluster.Engine = problem.HugeCTR
+	if err := HugeCTR(&out, pl, Options{}); !strings.Contains(faultsOf(t, err), "it is in operator 2: HugeCTR does not let a plan divide its operators") {
+		t.Errorf("a plan for HugeCTR: got %v", err)
 	}
 }
 

@@ -47,7 +47,7 @@ func HugeCTR(w io.Writer, pl *plan.Plan, opt Options) error {
 				e.joined = append(e.joined, pl.Tables[i].Name)
 			}
 		}
-		e.broken = e.rules(&one, problem.HugeCTR.Rules())
+		e.broken = e.rules(&one, e.demands())
 		e.matrix = make([][]string, pl.Cluster.Devices)
 		for i := range pl.Tables {
 			e.table(&pl.Tables[i])
@@ -62,6 +62,23 @@ func HugeCTR(w io.Writer, pl *plan.Plan, opt Options) error {
 	return e.writeJSON(w)
 }
 
+// demands returns HugeCTR's rules. Tables of different operator numbers fuse under HugeCTR,
+// which changes times and not what is trained. So they are a warning, and a fault of a plan
+// that was made for HugeCTR.
+func (e *hugectr) demands() problem.EngineRules {
+	rules := problem.HugeCTR.Rules()
+	if e.plan.Cluster.Engine == problem.HugeCTR {
+		return rules
+	}
+	rules.Undivided = false
+	for i := range e.plan.Tables {
+		if t := &e.plan.Tables[i]; t.Operator != 0 {
+			e.divided = append(e.divided, t.Name)
+		}
+	}
+	return rules
+}
+
 // hugectr is one export.
 type hugectr struct {
 	faults
@@ -71,21 +88,27 @@ type hugectr struct {
 	broken map[string]bool
 	mp     []sliced
 	dp     []string
-	// joined are the names of the tables whose slices on a device become one slice.
-	joined    []string
-	onWarning func(message string)
+	// joined are the names of the tables whose slices on a device become one slice, and
+	// divided those of the tables with a number of an operator.
+	joined, divided []string
+	onWarning       func(message string)
 }
 
 // warnings returns what HugeCTR does in another way than the plan, and passes it on.
 func (e *hugectr) warnings() (all []string) {
-	if len(e.joined) == 0 {
-		return nil
+	n := len(e.plan.Tables)
+	if len(e.joined) > 0 {
+		all = append(all, fmt.Sprintf("HugeCTR has one slice of a table on a GPU: the slices on a GPU were joined for %d of %d tables, %s; predicted times are of the plan as it was; plan with --for hugectr", len(e.joined), n, names(e.joined)))
 	}
-	warning := fmt.Sprintf("HugeCTR has one slice of a table on a GPU: the slices on a GPU were joined for %d of %d tables, %s; predicted times are of the plan as it was; plan with --for hugectr", len(e.joined), len(e.plan.Tables), names(e.joined))
+	if len(e.divided) > 0 {
+		all = append(all, fmt.Sprintf("HugeCTR does not let a plan divide its operators: the numbers of operators were left out for %d of %d tables, %s; predicted times are of the plan as it was; plan with --for hugectr", len(e.divided), n, names(e.divided)))
+	}
 	if e.onWarning != nil {
-		e.onWarning(warning)
+		for _, warning := range all {
+			e.onWarning(warning)
+		}
 	}
-	return []string{warning}
+	return all
 }
 
 // inHugeCTR says how to make a plan that HugeCTR has a form for.

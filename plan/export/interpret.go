@@ -27,7 +27,7 @@ func (p *reader) interpret() *File {
 	planned := make(map[[2]string]bool, len(p.entries))
 	for i := range p.entries {
 		e := &p.entries[i]
-		t := plan.Table{Name: called[i], Module: e.module, ShardingType: e.shardingType}
+		t := plan.Table{Name: called[i], Module: e.module, ShardingType: e.shardingType, Operator: e.operator}
 		if !e.bad {
 			position[i] = p.convert(e, &t, notes)
 		}

@@ -95,6 +95,7 @@ type entry struct {
 	shardingType       plan.ShardingType
 	tier               plan.Tier
 	cache              float64 // the load factor of a cache; 0: not stated
+	operator           problem.Operator
 	typeName, kernel   string
 	ranks              []int
 	hasRanks, hasShard bool
@@ -582,6 +583,9 @@ func (p *reader) tableKey(e *entry, key string) {
 		p.shards(e)
 	case "cache_params":
 		p.cache(e)
+	case "operator":
+		n, _ := p.whole("the number of an operator", problem.Operators-1)
+		e.operator = problem.Operator(n)
 	case "sharding_spec":
 		p.object("a sharding_spec", true, func(key string) {
 			if key != "shards" {
@@ -592,7 +596,7 @@ func (p *reader) tableKey(e *entry, key string) {
 		})
 	default:
 		if !slices.Contains(otherKeys, key) {
-			p.add("known: sharding_type, compute_kernel, ranks, shards", "the key is unknown")
+			p.add("known: sharding_type, compute_kernel, operator, ranks, shards", "the key is unknown")
 		}
 		p.json.Skip()
 	}

@@ -112,6 +112,8 @@ var badFiles = []struct{ name, content, want string }{
 	{"unknown kernel", inPlan(`"t": {"sharding_type": "table_wise", "compute_kernel": "confused"}`), `plan["ebc"]["t"].compute_kernel: compute kernel "confused" is unknown (known: fused, fused_uvm, fused_uvm_caching, dense)`},
 	{"kernel for inference", inPlan(`"t": {"sharding_type": "table_wise", "compute_kernel": "quant_uvm"}`), `kernel "quant_uvm" has no place in a plan: it is for inference (kernels with a place in a plan: fused, fused_uvm, fused_uvm_caching, dense)`},
 	{"kernel on disks", inPlan(`"t": {"sharding_type": "table_wise", "compute_kernel": "key_value"}`), `kernel "key_value" has no place in a plan: it keeps tables outside of the memory of devices and hosts`},
+	{"operator beyond", inTable(`"operator": 3`), `plan["ebc"]["t"].operator: "3" is not a whole number from 0 to 2`},
+	{"operator of text", inTable(`"operator": "1"`), `plan["ebc"]["t"].operator: the text "1" where the number of an operator belongs`},
 	{"unknown key of a table", inTable(`"rank": 3`), `plan["ebc"]["t"].rank: the key is unknown`},
 	{"unknown key of a shard", inTable(`"shards": [{"offset": 3}]`), `plan["ebc"]["t"].shards[0].offset: the key is unknown`},
 	{"no shards", inTable(`"ranks": [1]`), `plan["ebc"]["t"]: it has no shards: a table_wise table has`},

@@ -36,6 +36,10 @@ import (
 //	         |   48   |   48   | 32 |   ->           |     80      |   48   |
 //	         +--------+--------+----+                +-------------+--------+
 //
+// TorchRec decides which tables of a rank share an operator. neuroshard_torchrec makes it
+// keep those of different operator numbers and of different tiers apart; a ShardingPlan
+// that something else makes of the file does not.
+//
 // Slices of different widths on different ranks train, but TorchRec's load_state_dict takes
 // every shard of a table for as wide as the first one, and fails. The export keeps the
 // widths and warns, unless the plan was made for TorchRec.
@@ -61,11 +65,13 @@ const denseKernel = "dense"
 // The JSON objects of a ShardingPlan, in the order of their keys.
 type (
 	parameterJSON struct {
-		Type   string      `json:"sharding_type"`
-		Kernel string      `json:"compute_kernel"`
-		Ranks  []int       `json:"ranks"`
-		Shards []shardJSON `json:"shards,omitempty"`
-		Cache  *cacheJSON  `json:"cache_params,omitempty"`
+		Type   string `json:"sharding_type"`
+		Kernel string `json:"compute_kernel"`
+		// Operator is no field of a ParameterSharding: neuroshard_torchrec reads it.
+		Operator problem.Operator `json:"operator,omitempty"`
+		Ranks    []int            `json:"ranks"`
+		Shards   []shardJSON      `json:"shards,omitempty"`
+		Cache    *cacheJSON       `json:"cache_params,omitempty"`
 	}
 	cacheJSON struct {
 		// LoadFactor is the share of the rows that are cached.
@@ -184,7 +190,7 @@ func (e *torchrec) parameters() {
 
 // parameter turns a table, whose shards cover it, into a ParameterSharding.
 func (e *torchrec) parameter(t *plan.Table) parameterJSON {
-	out := parameterJSON{Type: shardingTypes[t.ShardingType], Kernel: e.kernel(t), Cache: cache(t)}
+	out := parameterJSON{Type: shardingTypes[t.ShardingType], Kernel: e.kernel(t), Operator: t.Operator, Cache: cache(t)}
 	shards := slices.Clone(t.Shards)
 	slices.SortStableFunc(shards, byOffset)
 	switch k := t.ShardingType; {
