@@ -54,20 +54,6 @@ func blockOf(t *Table, rows int64, c access.Counts, batch int) Table {
 	return b
 }
 
-// BlockLengthCV returns the LengthCV of a block of the table's rows that has the given share
-// of the table's lookups, above 0 and at most 1.
-func (t *Table) BlockLengthCV(share float64) float64 {
-	sum, lookups := 0.0, 0.0
-	for _, f := range t.Features {
-		sum += f.PoolingFactor * thinned(f, share)
-		lookups += f.PoolingFactor
-	}
-	if lookups == 0 {
-		return 0
-	}
-	return sum / lookups
-}
-
 // thinned returns the coefficient of variation of the bags of a feature in a block, if each
 // lookup is in the block with the probability share. The variance of a thinned count is
 // share^2 times the variance, plus share (1-share) times the mean.

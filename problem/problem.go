@@ -144,6 +144,20 @@ func (t *Table) PoolingFactor() float64 {
 // LengthCV returns the mean of the features' LengthCV, each weighted by its pooling factor.
 func (t *Table) LengthCV() float64 { return t.BlockLengthCV(1) }
 
+// BlockLengthCV returns the LengthCV of a block of the table's rows that has the given share
+// of the table's lookups, above 0 and at most 1.
+func (t *Table) BlockLengthCV(share float64) float64 {
+	sum, lookups := 0.0, 0.0
+	for _, f := range t.Features {
+		sum += f.PoolingFactor * thinned(f, share)
+		lookups += f.PoolingFactor
+	}
+	if lookups == 0 {
+		return 0
+	}
+	return sum / lookups
+}
+
 // Counts returns how many lookups a batch of the given size makes in the table, and how
 // many distinct rows it reads.
 func (t *Table) Counts(batch int) access.Counts {
