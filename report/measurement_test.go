@@ -231,7 +231,7 @@ func tracedTables(n int) []problem.Table {
 		pooling := float64(i*5%7) + .25
 		all = append(all, problem.Table{
 			Name: fmt.Sprintf("t%d", i), Rows: int64(1000 * (i + 1)), Dim: 64,
-			Features: []problem.Feature{{PoolingFactor: pooling}},
+			Features: []problem.Feature{{PoolingFactor: pooling, LengthCV: float64(i) / 8}},
 			Access:   access.Distribution{Kind: access.Histogram, UniqueRows: 100*float64(i) + .6, Reuse: [access.Classes]float64{.75, .25}},
 		})
 	}

@@ -32,7 +32,10 @@ type TraceTable struct {
 	Name          string  `json:"name"`
 	Rows          int64   `json:"rows"`
 	PoolingFactor float64 `json:"pooling_factor"`
-	Unique        float64 `json:"unique_rows"`
+	// LengthCV is the mean of the features' coefficients of variation of bag lengths, each
+	// weighted by the feature's pooling factor.
+	LengthCV float64 `json:"length_cv"`
+	Unique   float64 `json:"unique_rows"`
 	// UsedOnce is the share of the distinct rows that are used once in the batch.
 	UsedOnce float64 `json:"used_once"`
 }
@@ -46,7 +49,7 @@ func NewTraceInfo(trace, output string, tables []problem.Table, batch int, warni
 		info.Rows += t.Rows
 		info.Lookups += t.PoolingFactor() * float64(batch)
 		info.Unique += t.Access.UniqueRows
-		info.Busiest = append(info.Busiest, TraceTable{t.Name, t.Rows, t.PoolingFactor(), t.Access.UniqueRows, t.Access.Reuse[0]})
+		info.Busiest = append(info.Busiest, TraceTable{t.Name, t.Rows, t.PoolingFactor(), t.LengthCV(), t.Access.UniqueRows, t.Access.Reuse[0]})
 	}
 	slices.SortStableFunc(info.Busiest, func(a, b TraceTable) int { return cmp.Compare(b.PoolingFactor, a.PoolingFactor) })
 	const most = 5
@@ -64,10 +67,10 @@ func Trace(w io.Writer, t TraceInfo, opt Options) error {
 		var rows [][]string
 		for _, b := range t.Busiest {
 			rows = append(rows, []string{
-				name(b.Name), count(b.Rows), hundredths(b.PoolingFactor), whole(b.Unique), fmt.Sprintf("%.1f %%", 100*b.UsedOnce),
+				name(b.Name), count(b.Rows), hundredths(b.PoolingFactor), hundredths(b.LengthCV), whole(b.Unique), fmt.Sprintf("%.1f %%", 100*b.UsedOnce),
 			})
 		}
-		p.grid([]string{"<table", "rows", "pooling factor", "distinct rows", "used once"}, rows)
+		p.grid([]string{"<table", "rows", "pooling factor", "length cv", "distinct rows", "used once"}, rows)
 	}
 	const most = 3
 	if len(t.Warnings) > 0 {

@@ -37,8 +37,8 @@ func newProfileCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profile TRACE",
 		Short: "Turn a log of real lookups into a file of tables",
-		Long: `Turn a log of real lookups into a file of tables: rows, pooling factors, distinct
-rows and reuse histograms, for plan and for collect --tables.
+		Long: `Turn a log of real lookups into a file of tables: rows, pooling factors, the spread of
+the lengths of bags, distinct rows and reuse histograms, for plan and for collect --tables.
 
 TRACE is one of
   a file in the form of FBGEMM's benchmark data (.pt or .pt.gz, as in

@@ -163,6 +163,36 @@ func (r Realised) Distance(c access.Counts) float64 {
 	return distance
 }
 
+// LengthCV returns the coefficient of variation of the lengths of bags, their standard
+// deviation over their mean; 0 if there are no lookups. offsets are those of the bags, as in
+// Bags, or a part of them: they must not fall, and may start with any number. Lookups and
+// bags must be within MaxLookups and MaxBags. The sums are of whole numbers, so bags of one
+// length have exactly 0.
+func LengthCV(offsets []int64) float64 {
+	if len(offsets) < 2 {
+		return 0
+	}
+	bags, sum := uint64(len(offsets)-1), uint64(offsets[len(offsets)-1]-offsets[0])
+	squares := uint64(0) // at most the square of sum, below 2^56
+	for i, end := range offsets[1:] {
+		length := uint64(end - offsets[i])
+		squares += length * length
+	}
+	return cvOf(bags, sum, squares)
+}
+
+// cvOf returns the coefficient of variation of n numbers from their sum, below 2^32, and the
+// sum of their squares: the root of n squares - sum^2, over the sum.
+func cvOf(n, sum, squares uint64) float64 {
+	if sum == 0 {
+		return 0
+	}
+	high, low := bits.Mul64(n, squares)
+	low, borrow := bits.Sub64(low, sum*sum, 0)
+	high -= borrow
+	return math.Sqrt(math.Ldexp(float64(high), 64)+float64(low)) / float64(sum)
+}
+
 // Count returns the statistics of the lookups of the given rows. Its time is
 // proportional to their number. It takes the memory of the rows once more, or half
 // of it if all rows are below 2^32.

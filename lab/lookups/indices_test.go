@@ -2,6 +2,7 @@ package lookups
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -34,6 +35,51 @@ func TestCount(t *testing.T) {
 }
 
 // TestCountClasses uses rows with the numbers of uses at the bounds of the classes.
+// TestLengthCV: bags of one length have exactly 0, any part of a list of offsets is that of its
+// bags, and the largest sums that a table may have do not overflow.
+func TestLengthCV(t *testing.T) {
+	for _, c := range []struct {
+		offsets []int64
+		want    float64
+	}{
+		{nil, 0},
+		{[]int64{0}, 0},
+		{[]int64{0, 0, 0}, 0},
+		{[]int64{0, 7}, 0},
+		{[]int64{0, 7, 14, 21}, 0},
+		{[]int64{5, 6, 6}, 1},
+		{[]int64{0, 1, 3, 6}, math.Sqrt(2./3) / 2},
+		{[]int64{0, 0, 0, 0, 12}, math.Sqrt(3)},
+		{[]int64{0, MaxLookups}, 0},
+		{[]int64{0, MaxLookups, MaxLookups}, 1},
+	} {
+		if got := LengthCV(c.offsets); math.Abs(got-c.want) > 1e-15 {
+			t.Errorf("%v: got %v, want %v", c.offsets, got, c.want)
+		}
+	}
+	if got, want := cvOf(MaxBags, MaxLookups, MaxLookups*MaxLookups), math.Sqrt(MaxBags-1); math.Abs(got/want-1) > 1e-12 {
+		t.Errorf("all lookups in one of the most bags: got %v, want %v", got, want)
+	}
+	random := rand.New(rand.NewPCG(3, 1))
+	for range 20 {
+		offsets := []int64{random.Int64N(100)}
+		sum, squares, n := 0.0, 0.0, 1+random.IntN(50)
+		for i := range n {
+			length := random.Int64N(20)
+			offsets = append(offsets, offsets[i]+length)
+			sum, squares = sum+float64(length), squares+float64(length*length)
+		}
+		mean := sum / float64(n)
+		want := 0.0
+		if mean > 0 {
+			want = math.Sqrt(max(0, squares/float64(n)-mean*mean)) / mean
+		}
+		if got := LengthCV(offsets); math.Abs(got-want) > 1e-6 {
+			t.Errorf("%v: got %v, want %v", offsets, got, want)
+		}
+	}
+}
+
 func TestCountClasses(t *testing.T) {
 	var rows []int64
 	want := Realised{}

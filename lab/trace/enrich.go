@@ -10,7 +10,7 @@ import (
 )
 
 // enrich.go gives existing tables the accesses of a trace: the pooling factors of their
-// features, the distinct rows and the reuse of a batch. Everything else of the tables
+// features and the spread of the lengths of their bags, the distinct rows and the reuse of a batch. Everything else of the tables
 // stays as it is.
 
 // Known are existing tables, which get the accesses of a trace.
@@ -95,12 +95,15 @@ func (k Known) Enrich(found Tables) ([]problem.Table, []string, error) {
 	return tables, warnings, nil
 }
 
-// enriched returns the features of a table with the pooling factors of the same table in a
-// trace.
+// enriched returns the features of a table with the pooling factors, and the spread of the
+// bags' lengths, of the same table in a trace.
 func enriched(features []problem.Feature, from *problem.Table) ([]problem.Feature, error) {
 	features = slices.Clone(features)
+	take := func(to *problem.Feature, from problem.Feature) {
+		to.PoolingFactor, to.LengthCV = from.PoolingFactor, from.LengthCV
+	}
 	if len(features) == 1 && len(from.Features) == 1 {
-		features[0].PoolingFactor = from.Features[0].PoolingFactor
+		take(&features[0], from.Features[0])
 		return features, nil
 	}
 	name := func(f problem.Feature) string { return f.Name }
@@ -110,7 +113,7 @@ func enriched(features []problem.Feature, from *problem.Table) ([]problem.Featur
 		if at < 0 || len(has) != len(want) {
 			return nil, fmt.Errorf("the trace has the features %s, and the table %s", words.Quoted(has, 5), words.Quoted(want, 5))
 		}
-		features[i].PoolingFactor = from.Features[at].PoolingFactor
+		take(&features[i], from.Features[at])
 	}
 	return features, nil
 }

@@ -20,7 +20,7 @@ type Properties struct {
 }
 
 // Profile returns the table that a trace describes: its features with their pooling
-// factors, and its accesses as the reuse histogram and the distinct rows of a batch
+// factors and the coefficients of variation of their bags' lengths, and its accesses as the reuse histogram and the distinct rows of a batch
 // of t.Samples. The properties give the rest and are not checked here:
 // problem.Problem.Validate checks the table.
 //
@@ -82,8 +82,11 @@ func profile(t Table, p Properties) (problem.Table, doubts, error) {
 	}
 	out := problem.Table{Name: t.Name, Rows: p.Rows, Dim: p.Dim, Precision: p.Precision, Optimizer: p.Optimizer}
 	for i, name := range t.Features {
-		uses := t.Bags.Offsets[(i+1)*t.Samples] - t.Bags.Offsets[i*t.Samples]
-		out.Features = append(out.Features, problem.Feature{Name: name, PoolingFactor: float64(uses) / float64(t.Samples)})
+		offsets := t.Bags.Offsets[i*t.Samples : (i+1)*t.Samples+1]
+		out.Features = append(out.Features, problem.Feature{
+			Name: name, PoolingFactor: float64(offsets[t.Samples]-offsets[0]) / float64(t.Samples),
+			LengthCV: min(problem.MaxLengthCV, lookups.LengthCV(offsets)),
+		})
 	}
 	doubt := sure
 	if out.Rows == 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ func TestProfile(t *testing.T) {
 	}
 	want := problem.Table{
 		Name: "user", Rows: 10, Dim: 64, Precision: problem.FP16, Optimizer: problem.Adam,
-		Features: []problem.Feature{{Name: "clicked", PoolingFactor: 1.5}, {Name: "shown", PoolingFactor: .5}},
+		Features: []problem.Feature{{Name: "clicked", PoolingFactor: 1.5, LengthCV: math.Sqrt(20) / 6}, {Name: "shown", PoolingFactor: .5, LengthCV: 1}},
 		Access:   access.Distribution{Kind: access.Histogram, Batch: 4, UniqueRows: 4},
 	}
 	want.Access.Reuse[0], want.Access.Reuse[1], want.Access.Reuse[2] = .5, .25, .25

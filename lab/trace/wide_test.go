@@ -195,6 +195,10 @@ func TestEnrich(t *testing.T) {
 	if item.Features[0].PoolingFactor != 1 || item.Features[1].PoolingFactor != .5 || item.Access.UniqueRows != 3 || item.Rows != 50 {
 		t.Errorf("item: got %+v", item)
 	}
+	// Bags of 2 and 0 lookups, and of 1 and 0: as far apart as their mean.
+	if item.Features[0].LengthCV != 1 || item.Features[1].LengthCV != 1 || user.Features[0].LengthCV != 0 {
+		t.Errorf("got lengths of item %+v and of user %+v", item.Features, user.Features)
+	}
 	if known[0].Features[0].PoolingFactor != 9 || got[2].Features[0].PoolingFactor != 2 {
 		t.Error("the tables that were given have changed, or one that is not in the trace")
 	}
