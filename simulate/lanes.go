@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
@@ -33,60 +34,84 @@ import (
 // AMD's GPUs. The backward of row-wise Adagrad in operators of up to 128 columns updates
 // often used rows with groups of 32 of the 64 lanes.
 
+// HalvedColumns is the width of the widest table up to which AMD's kernel for often used
+// rows takes half the lanes [read].
+const HalvedColumns = 128
+
 const (
-	// halvedColumns is the width of the widest table up to which AMD's kernel for often
-	// used rows takes half the lanes, and halvedFrom the first use class of such rows
-	// [read].
-	halvedColumns, halvedFrom = 128, 6
+	// halvedFrom is the first use class of often used rows [read].
+	halvedFrom = 6
 	// halvedPower is the power of the share of lanes in that kernel's time [measured: the
 	// median of eight published ratios].
 	halvedPower = 0.76
 )
 
-// lanesOf returns the number of lanes of each bag of a table with the given dim.
-func (w *work) lanesOf(dim int) int {
-	switch {
-	case w.lanes > 0:
-		return w.lanes
-	case w.rule == problem.LanesByTable:
-		return w.device.profile.Lanes(dim)
-	}
-	return w.device.profile.Lanes(w.widest)
-}
-
 // room returns the bytes of the cache for the rows of a table with the given dim: all
 // tables whose bags are in flight at the same time share the cache.
 func (w *work) room(dim int) float64 {
 	profile := &w.device.profile
-	bags := float64(profile.SMs) * warpsPerSM * float64(profile.Warp()/w.lanesOf(dim))
+	bags := float64(profile.SMs) * warpsPerSM * float64(profile.Warp()/w.device.lanesOf(w.rule, w.lanes, dim, w.widest))
 	inFlight := max(1, math.Ceil(bags/w.batch))
 	return w.device.Cache / min(inFlight, float64(w.tables))
 }
 
-// wide reports whether the wide kernel serves the forward of the operator.
-func (w *work) wide() bool {
-	return w.widest > WideColumns && w.rule == problem.LanesByWidest && w.lanes == 0 && w.device.profile.Warp() == 32
-}
-
 // issue returns the cycles that a table with lookups takes, forward and backward.
 func (w *work) issue(t part, bags float64) (forward, backward float64) {
-	d, n := w.device, t.counts.Lookups
-	warp, lanes := d.profile.Warp(), w.lanesOf(t.dim)
+	return w.device.Cycles(&Warps{
+		Dim: t.dim, Widest: w.widest, LaneRule: w.rule, Lanes: w.lanes, Optimizer: w.optimizer, Weighted: w.weighted,
+		Bags: bags, LengthCV: t.lengthCV, Counts: &t.counts,
+	})
+}
+
+// Warps is what the cycles depend on that warps issue for a table, or a slice or block of
+// one, in an operator.
+type Warps struct {
+	// Dim is the columns of the slice, and Widest those of the widest slice of its operator.
+	Dim, Widest int
+	// LaneRule and Lanes are as in Op.
+	LaneRule problem.LaneRule
+	Lanes    int
+	// Optimizer and Weighted are those of the operator.
+	Optimizer problem.Optimizer
+	Weighted  bool
+	// Bags is the bags of a batch, and LengthCV the coefficient of variation of their
+	// lengths.
+	Bags, LengthCV float64
+	// Counts are the accesses of a batch to the table. They must not change meanwhile.
+	Counts *access.Counts
+}
+
+// lanesOf returns the number of lanes of each bag of a slice of dim columns, in an operator
+// whose widest slice has widest columns: the given number, or that of the rule for 0.
+func (d *Device) lanesOf(rule problem.LaneRule, lanes, dim, widest int) int {
+	switch {
+	case lanes > 0:
+		return lanes
+	case rule == problem.LanesByTable:
+		return d.profile.Lanes(dim)
+	}
+	return d.profile.Lanes(widest)
+}
+
+// Cycles returns the cycles, forward and backward, that warps issue for a slice.
+func (d *Device) Cycles(s *Warps) (forward, backward float64) {
+	n, warp, lanes := s.Counts.Lookups, d.profile.Warp(), d.lanesOf(s.LaneRule, s.Lanes, s.Dim, s.Widest)
 	share := float64(lanes) / float64(warp)
 	uses := n
-	if warp == 64 && w.optimizer == problem.RowwiseAdagrad && w.widest <= halvedColumns && w.lanes == 0 {
-		uses -= t.oftenUsed() * (1 - halvedCost)
+	if warp == 64 && s.Optimizer == problem.RowwiseAdagrad && s.Widest <= HalvedColumns && s.Lanes == 0 {
+		uses -= oftenUsed(s.Counts) * (1 - halvedCost)
 	}
-	backward = d.RowCycles * (uses + 2*t.counts.Unique) * rowSteps(t.dim, lanes) * backwardCosts[bits.TrailingZeros(uint(warp/lanes))]
+	backward = d.RowCycles * (uses + 2*s.Counts.Unique) * rowSteps(s.Dim, lanes) * backwardCosts[bits.TrailingZeros(uint(warp/lanes))]
 
-	if !w.wide() {
-		kappa := hardware.LongestBag(warp/lanes, t.lengthCV)
-		return (d.RowCycles*n*rowSteps(t.dim, lanes)*kappa + d.BagCycles*bags) * share, backward
+	wide := s.Widest > WideColumns && s.LaneRule == problem.LanesByWidest && s.Lanes == 0 && warp == 32
+	if !wide {
+		kappa := hardware.LongestBag(warp/lanes, s.LengthCV)
+		return (d.RowCycles*n*rowSteps(s.Dim, lanes)*kappa + d.BagCycles*s.Bags) * share, backward
 	}
-	if !w.weighted && n > LongBags*bags {
-		lanes = d.profile.Lanes(t.dim)
+	if !s.Weighted && n > LongBags*s.Bags {
+		lanes = d.profile.Lanes(s.Dim)
 	}
-	return d.RowCycles*n*rowSteps(t.dim, lanes)*float64(lanes)/float64(warp) + d.BagCycles*bags, backward
+	return d.RowCycles*n*rowSteps(s.Dim, lanes)*float64(lanes)/float64(warp) + d.BagCycles*s.Bags, backward
 }
 
 // rowSteps returns the steps in which a number of lanes reads a row of dim columns.
@@ -108,9 +133,9 @@ var backwardCosts = func() (costs [7]float64) {
 }()
 
 // oftenUsed returns the lookups of rows in the use classes from halvedFrom on.
-func (u *usage) oftenUsed() float64 {
+func oftenUsed(c *access.Counts) float64 {
 	sum, often := 0.0, 0.0
-	for j, share := range &u.counts.Reuse {
+	for j, share := range &c.Reuse {
 		uses := share * means[j]
 		sum += uses
 		if j >= halvedFrom {
@@ -120,5 +145,5 @@ func (u *usage) oftenUsed() float64 {
 	if sum == 0 {
 		return 0
 	}
-	return u.counts.Lookups * often / sum
+	return c.Lookups * often / sum
 }
