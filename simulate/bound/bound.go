@@ -21,16 +21,19 @@
 // slices. Let u be the longest compute less the fixed time of one operator. The next steps
 // bound u from below for ranges of X.
 //
-// Operators. The widest slice on a device decides whether an operator runs with 8, 16 or
-// 32 lanes, and the rows on the device decide the number of sort passes. Lanes and passes
-// together are the mode of the device (relax.go). In a mode, the time of the operator
-// without the fixed part is at least
+// Operators. The widest slice of an operator decides in which lane class the operator runs
+// (lanes.go), and the rows of its slices decide the number of sort passes. A device with one
+// operator is in a mode: a lane class with a number of passes. A device with several
+// operators is in one more mode, which has an operator in each lane class and with each
+// number of passes (relax.go). The time of an operator without the fixed part is at least
 //
 //	norm of three sums + norm of three sums + a sum
 //
 // over the slices of the operator (table.go). The sums are those of the simulated device:
-// widths are rounded up, each slice reads the indices again, and the traffic of optimizer
-// state counts. Two things differ. First, the simulated device divides the cache among
+// widths are rounded up, each slice reads the indices again, bags that share a warp wait for
+// the longest, and the traffic of optimizer state counts. Two operators of a device that run
+// in one lane class with one number of passes count as one, because the norm of a sum is at
+// most the sum of the norms. Two things differ. First, the simulated device divides the cache among
 // the tables in flight, min(T_sim, T) and at least one. The bound gives the whole cache to
 // each table, because more room never makes more misses (cache.go). Second, the update
 // takes the maximum of a norm and the walk through the most used row. The bound takes the
@@ -38,10 +41,11 @@
 //
 // Shares. A norm is at least any tangent of it. A tangent is linear, so it is a sum of
 // prices of the slices. If no device takes longer than u, each slice takes a share of four
-// limits of its device: of the time u, of the rows that the passes of the mode can sort,
-// of X columns, and of the memory. On any device, the shares of each limit add up to at
-// most 1. So does any weighted mean of the four shares, with weights that depend on the
-// mode. An empty device has shares 0.
+// limits of its device: of the time u, of the rows that operators with its number of passes
+// can sort, of X columns, and of the memory. On any device, the shares of each limit add up
+// to at most 1. So does any weighted mean of the four shares, with weights that depend on
+// the mode. An empty device has shares 0. If one operator could hold all tables, a device
+// with several operators has less than u for them, by the fixed time of the second one.
 //
 // Refutation. Choose a worth mu_k for a device in mode k. A slice in mode k is worth mu_k
 // times its weighted mean share. Every table is cut and placed in modes in some way. So
@@ -58,9 +62,8 @@
 // argument holds for any values of them; better values give a higher bound.
 //
 // The bound ignores the input exchange, and constraints except the least width of a
-// table. In problems with several operators, it ignores all shares except the share of
-// time, and all fixed times except one. The bound is lowered by 1e-9 of itself, because
-// floating-point sums are rounded.
+// table. It counts the fixed times of at most two operators of a device. The bound is
+// lowered by 1e-9 of itself, because floating-point sums are rounded.
 //
 // # Other sharding types and memories
 //
@@ -72,8 +75,8 @@
 //
 // A table in blocks or replicas takes the same time, or more, on each device. Every block
 // counts as the last one, which may have fewer rows. All operators of a class count as
-// one operator, in which each table has the fewest lanes and the fewest sort passes that
-// are possible for the table. A norm of the sums is at least any tangent of it, which is
+// one operator, in which each table has, number by number, the least of its lane classes,
+// and the fewest sort passes that are possible for the table. A norm of the sums is at least any tangent of it, which is
 // a sum over tables.
 //
 // If an exchange has more columns, or weights, it takes longer. Where the busiest host or
@@ -146,6 +149,22 @@ type Allowed struct {
 	// Host is true if tables may lie in the memory of hosts. It has no effect if the
 	// topology states no host memory.
 	Host bool
+	// Operators is true if plans may divide the slices of a device into several operators
+	// (problem.Form.Operator). It has no effect if the rules of the problem's engine allow
+	// no such division.
+	Operators bool
+}
+
+// operators returns the most operators of an operation on a device.
+func (a Allowed) operators(p *problem.Problem) int {
+	n, rules := 1, p.Engine.Rules()
+	if rules.WholeApart {
+		n = 2
+	}
+	if a.Operators && !rules.Undivided {
+		n *= problem.Operators
+	}
+	return n
 }
 
 // classes returns the operator classes that are allowed, in device memory.
@@ -173,16 +192,16 @@ func (a Allowed) onHosts(t hardware.Topology) bool { return a.Host && t.HostMemo
 func Simulated(p *problem.Problem, allowed Allowed) (Bound, error) {
 	in, onHosts := allowed.classes(), allowed.onHosts(p.Topology)
 	if in == only(problem.ClassColumns) && !onHosts {
-		return ofColumns(p)
+		return ofColumns(p, allowed.operators(p))
 	}
 	w, err := newWires(p)
 	if err != nil {
 		return Bound{}, err
 	}
 	counts := simulate.NewPricer(p)
-	least := leastOf(p, w, counts, in, false)
+	least := leastOf(p, w, counts, in, allowed.operators(p), false)
 	if onHosts && in.has(problem.ClassColumns) {
-		least = min(least, leastOf(p, w, counts, in, true))
+		least = min(least, leastOf(p, w, counts, in, allowed.operators(p), true))
 	}
 	if math.IsInf(least, 1) {
 		return Bound{}, errors.New("no plan to bound: the tables do not fit on the devices in any way that is allowed")
@@ -190,15 +209,16 @@ func Simulated(p *problem.Problem, allowed Allowed) (Bound, error) {
 	return Bound{Total: unit.Millis(least * (1 - rounding))}, nil
 }
 
-// ofColumns returns the bound of plans that place tables whole or cut by columns in HBM.
-func ofColumns(p *problem.Problem) (Bound, error) {
+// ofColumns returns the bound of plans that place tables whole or cut by columns in HBM,
+// with at most the number divided of operators for each operation on a device.
+func ofColumns(p *problem.Problem, divided int) (Bound, error) {
 	comm, err := newExchange(p)
 	if err != nil {
 		return Bound{}, err
 	}
 	columns := comm.least
 	var busy float64
-	if r := newRelaxation(p, simulate.NewPricer(p)); len(r.tables) > 0 {
+	if r := newRelaxation(p, simulate.NewPricer(p), divided); len(r.tables) > 0 {
 		part := newTree(r, comm).least()
 		if math.IsInf(part.u, 1) {
 			return Bound{}, errors.New("no plan to bound: the tables do not fit on the devices in any way")
@@ -213,9 +233,10 @@ func ofColumns(p *problem.Problem) (Bound, error) {
 }
 
 // leastOf returns the least bound of all sets of classes in the set in, in ms; +Inf if
-// no plan can be valid.
-func leastOf(p *problem.Problem, w wires, counts *simulate.Pricer, in set, onHosts bool) float64 {
-	r := newMixedRelaxation(p, counts, onHosts)
+// no plan can be valid. A device has at most the number divided of operators for each
+// operation.
+func leastOf(p *problem.Problem, w wires, counts *simulate.Pricer, in set, divided int, onHosts bool) float64 {
+	r := newMixedRelaxation(p, counts, divided, onHosts)
 	if len(r.tables) == 0 {
 		return 0
 	}
@@ -226,7 +247,7 @@ func leastOf(p *problem.Problem, w wires, counts *simulate.Pricer, in set, onHos
 	}
 	least := math.Inf(1)
 	if in.has(problem.ClassColumns) && !onHosts {
-		if b, err := ofColumns(p); err == nil {
+		if b, err := ofColumns(p, divided); err == nil {
 			least = float64(b.Total)
 		}
 	}

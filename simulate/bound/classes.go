@@ -140,7 +140,7 @@ type otherClasses struct {
 // newOtherClasses returns what the tables of r take in the other classes, with the
 // exchanges w.
 func newOtherClasses(p *problem.Problem, w wires, r *relaxation, counts *simulate.Pricer) *otherClasses {
-	c := counter{problem: p, pricer: counts, rates: simulate.NewDevice(p.Topology.Profile).Rates, budget: float64(p.ShardBudget()), wires: w, copies: problem.ReplicasOf(p)}
+	c := counter{problem: p, pricer: counts, device: simulate.NewDevice(p.Topology.Profile), budget: float64(p.ShardBudget()), wires: w, copies: problem.ReplicasOf(p)}
 	if c.budget <= 0 {
 		c.budget = math.Inf(1)
 	}
@@ -157,21 +157,19 @@ func newOtherClasses(p *problem.Problem, w wires, r *relaxation, counts *simulat
 			alone = append(alone, r.tables[i].slices[j].alone)
 		}
 		s.alone = append(s.alone, alone)
-		s.blocks = append(s.blocks, c.block(at))
-		s.replicas = append(s.replicas, c.replica(at))
+		lanes := r.lanes[r.tables[i].operation]
+		s.blocks = append(s.blocks, c.block(at, lanes))
+		s.replicas = append(s.replicas, c.replica(at, lanes))
 		perHost := p.Topology.PerHost()
 		host := table{granules: 1, least: 1, passes: 1}
 		if s.byRows[i] = t.CutsByRows(perHost); s.byRows[i] {
-			host = newBlock(&c.rates, p, at, perHost, counts.Counts(at))
+			host = newBlock(&c.device, p, at, perHost, counts.Counts(at), lanes)
 		}
-		host.count, host.operator = r.tables[i].count, r.tables[i].operator
+		host.count, host.operation = r.tables[i].count, r.tables[i].operation
 		s.hosts.tables = append(s.hosts.tables, host)
 	}
-	s.hosts.of = make([][]int, len(r.of))
-	for o := range r.of {
-		s.hosts.addModes(o, r.modes[r.of[o][0]].forwards > 1)
-	}
-	s.hosts.prices, s.hosts.open = make([]load, len(s.hosts.modes)), make([]bool, len(s.hosts.modes))
+	s.hosts.lanes = r.lanes
+	s.hosts.addOperators()
 	for k := range s.hosts.open {
 		s.hosts.open[k] = true
 	}
@@ -190,7 +188,7 @@ func newOtherClasses(p *problem.Problem, w wires, r *relaxation, counts *simulat
 type counter struct {
 	problem *problem.Problem
 	pricer  *simulate.Pricer
-	rates   simulate.Rates
+	device  simulate.Device
 	// budget is the memory of a device, in bytes, +Inf for any.
 	budget float64
 	wires  wires
@@ -201,7 +199,7 @@ type counter struct {
 
 // block returns what table i of the problem takes as blocks of rows on all devices; nil
 // if the table cannot be cut into such blocks or a block does not fit.
-func (c *counter) block(i int) *everywhere {
+func (c *counter) block(i int, lanes []laneClass) *everywhere {
 	p, t, n := c.problem, &c.problem.Tables[i], c.problem.Topology.Devices
 	if !t.CutsByRows(n) {
 		return nil
@@ -213,8 +211,8 @@ func (c *counter) block(i int) *everywhere {
 	}
 	shortest := shard
 	shortest.Rows.Start, shortest.Rows.End = t.BlockRows(n)*int64(n-1), t.Rows
-	block := newBlock(&c.rates, p, i, n, c.pricer.Counts(i))
-	e := everywhereOf(&block, t.Weighted)
+	block := newBlock(&c.device, p, i, n, c.pricer.Counts(i), lanes)
+	e := everywhereOf(&block, lanes)
 	e.spend(0, float64(t.Dim*len(t.Features))*c.wires.block)
 	e.bytes = float64(p.ShardMemory(shortest).Tables())
 	return e
@@ -222,15 +220,15 @@ func (c *counter) block(i int) *everywhere {
 
 // replica returns what table i of the problem takes as a replica on all devices; nil if
 // it does not fit.
-func (c *counter) replica(i int) *everywhere {
+func (c *counter) replica(i int, lanes []laneClass) *everywhere {
 	t, shard := &c.problem.Tables[i], c.problem.Whole(i)
 	shard.ShardingType = problem.DataParallel
 	held := float64(c.problem.ShardMemory(shard).Tables())
 	if held > c.budget {
 		return nil
 	}
-	replica := newTable(&c.rates, c.copies, i, c.ofCopies.Counts(i))
-	e := everywhereOf(&replica, t.Weighted)
+	replica := newTable(&c.device, c.copies, i, c.ofCopies.Counts(i), lanes)
+	e := everywhereOf(&replica, lanes)
 	weights := float64(t.Rows) * float64(t.Dim)
 	update := weights*(2*problem.OutputBytes+2*float64(t.Precision.Bytes())) + 2*float64(t.Optimizer.StateBytes(t.Rows, t.Dim))
 	e.spend(update/c.wires.stream, weights*c.wires.weight)
@@ -242,14 +240,18 @@ func (c *counter) replica(i int) *everywhere {
 // cut into blocks for the given number of devices. c counts a batch's accesses to the
 // whole table. Each number is the lesser of that of the last block and that of the other
 // blocks, which are equal.
-func newBlock(d *simulate.Rates, p *problem.Problem, i, devices int, c access.Counts) table {
+func newBlock(d *simulate.Device, p *problem.Problem, i, devices int, c access.Counts, lanes []laneClass) table {
 	q := *p
 	q.Tables = slices.Clone(p.Tables[i : i+1])
+	q.Tables[0].Features = slices.Clone(p.Tables[i].Features)
 	of := func(rows int64) table {
 		part := c.Part(float64(rows) / float64(p.Tables[i].Rows))
 		part.Unique = min(part.Unique, float64(rows), part.Lookups)
 		q.Tables[0].Rows = rows
-		return newTable(d, &q, 0, part)
+		for f := range q.Tables[0].Features {
+			q.Tables[0].Features[f].LengthCV = p.Tables[i].BlockLengthCV(part.Lookups / c.Lookups)
+		}
+		return newTable(d, &q, 0, part, lanes)
 	}
 	block := p.Tables[i].BlockRows(devices)
 	last := p.Tables[i].Rows - block*int64(devices-1)
@@ -262,35 +264,41 @@ func newBlock(d *simulate.Rates, p *problem.Problem, i, devices int, c access.Co
 	for k := range t.sorted {
 		lower(&t.sorted[k], other.sorted[k])
 	}
-	lower(&t.issue, other.issue)
-	lower(&t.issueBack, other.issueBack)
 	for j := range t.slices {
 		s, o := &t.slices[j], &other.slices[j]
 		lower(&s.memory, o.memory)
 		lower(&s.cache, o.cache)
 		lower(&s.memoryBack, o.memoryBack)
 		lower(&s.cacheBack, o.cacheBack)
-		for lanes := range s.alone {
-			lower(&s.alone[lanes], o.alone[lanes])
+		for l := range s.alone {
+			lower(&s.issue[l], o.issue[l])
+			lower(&s.issueBack[l], o.issueBack[l])
+			lower(&s.alone[l], o.alone[l])
 		}
 	}
 	return t
 }
 
-// everywhereOf returns what a whole table takes of a device, with the fewest lanes and
-// the fewest sort passes.
-func everywhereOf(t *table, weighted bool) *everywhere {
-	k := mode{passes: t.passes, forwards: 1}
-	if weighted {
-		k.lanes, k.forwards = laneClasses-1, 1+simulate.WeightedShare
-	}
-	for t.granules > widest(k.lanes) {
-		k.lanes++
-	}
+// everywhereOf returns what a whole table takes of a device, with the fewest sort passes
+// and, number by number, the least of all lane classes that the table may run in.
+func everywhereOf(t *table, lanes []laneClass) *everywhere {
 	last := &t.slices[len(t.slices)-1]
-	e := &everywhere{load: t.load(last, &k), alone: last.alone[k.lanes]}
+	e := &everywhere{alone: math.Inf(1)}
+	for l := range lanes {
+		if t.granules > lanes[l].widest {
+			continue
+		}
+		o := operator{lanes: l, passes: t.passes}
+		of := t.load(last, &o)
+		if !math.IsInf(e.alone, 1) {
+			for j := range of {
+				of[j] = min(of[j], e.load[j])
+			}
+		}
+		e.load, e.alone = of, min(e.alone, last.alone[l])
+	}
 	for j := forward; j < backward; j++ {
-		e.load[j] *= k.forwards
+		e.load[j] *= lanes[0].forwards
 	}
 	e.load[rows], e.load[columns], e.load[bytes] = 0, 0, 0
 	return e

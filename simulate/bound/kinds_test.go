@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var everyKind = bound.Allowed{ShardingTypes: problem.ShardingTypes(), Host: true}
+var everyKind = bound.Allowed{ShardingTypes: problem.ShardingTypes(), Host: true, Operators: true}
 
 func ExampleSimulated_shardingTypes() {
 	a100, err := hardware.ByName("a100-80")
@@ -59,10 +59,11 @@ func ExampleSimulated_shardingTypes() {
 // way is how one table is placed: its sharding type, and the devices of its slices, or
 // their hosts, with the widths of the slices in granules.
 type way struct {
-	kind   problem.ShardingType
-	at     []int
-	widths []int
-	tiers  []problem.Tier
+	kind     problem.ShardingType
+	at       []int
+	widths   []int
+	tiers    []problem.Tier
+	operator problem.Operator
 }
 
 // shardsOf returns the placement as shards, by device.
@@ -79,7 +80,7 @@ func shardsOf(p *problem.Problem, ways []way) [][]problem.Shard {
 	}
 	for i, w := range ways {
 		s := p.Whole(i)
-		s.ShardingType = w.kind
+		s.ShardingType, s.Operator = w.kind, w.operator
 		switch w.kind {
 		case problem.RowWise:
 			byRows(s, 0, n)
@@ -173,6 +174,7 @@ func usedKinds(ways []way) bound.Allowed {
 		if !slices.Contains(a.ShardingTypes, w.kind) {
 			a.ShardingTypes = append(a.ShardingTypes, w.kind)
 		}
+		a.Operators = a.Operators || w.operator > 0
 		for _, tier := range w.tiers {
 			a.Host = a.Host || tier.OnHost()
 		}
@@ -273,15 +275,23 @@ func drawKinds(t *rapid.T, tables, devices, granules int) *problem.Problem {
 func TestNoPlacementInAnyKindIsBelow(t *testing.T) {
 	sum, count := 0.0, 0.0
 	rapid.Check(t, func(t *rapid.T) {
-		p := drawKinds(t, 8, 6, rapid.SampledFrom([]int{4, 16, 40, 150}).Draw(t, "widest"))
+		p := drawKinds(t, 8, 6, rapid.SampledFrom([]int{4, 16, 40, 150, 300}).Draw(t, "widest"))
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		kinds := slices.Clone(problem.ShardingTypes())
 		random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 		kinds = append(kinds[:1+random.IntN(len(kinds))], problem.TableWise)
 		judge := simulate.NewPricer(p)
+		operators := random.IntN(2) == 0
 		ways := make([]way, len(p.Tables))
+		anyWay := func(i int) way {
+			w := randomWay(p, i, kinds, p.Topology.HostMemory > 0, random)
+			if operators {
+				w.operator = problem.Operator(random.IntN(problem.Operators))
+			}
+			return w
+		}
 		for i := range ways {
-			ways[i] = randomWay(p, i, kinds, p.Topology.HostMemory > 0, random)
+			ways[i] = anyWay(i)
 		}
 		compare := func(allowed bound.Allowed) {
 			shards := shardsOf(p, ways)
@@ -301,7 +311,7 @@ func TestNoPlacementInAnyKindIsBelow(t *testing.T) {
 		for range 100 {
 			i := random.IntN(len(ways))
 			before := ways[i]
-			ways[i] = randomWay(p, i, kinds, p.Topology.HostMemory > 0, random)
+			ways[i] = anyWay(i)
 			if now := price(t, judge, shardsOf(p, ways)); now <= cost {
 				cost = now
 			} else {
@@ -329,10 +339,10 @@ func everyWay(p *problem.Problem, i int) []way {
 	slices := func(one, more problem.ShardingType, places int, tiers ...problem.Tier) {
 		for _, tier := range tiers {
 			for a := range places {
-				ways = append(ways, way{one, []int{a}, []int{granules}, []problem.Tier{tier}})
+				ways = append(ways, way{kind: one, at: []int{a}, widths: []int{granules}, tiers: []problem.Tier{tier}})
 				for b := range places {
 					for g := least; g <= granules-least && (a != b || more == problem.ColumnWise); g++ {
-						ways = append(ways, way{more, []int{a, b}, []int{g, granules - g}, []problem.Tier{tier, problem.HBM}})
+						ways = append(ways, way{kind: more, at: []int{a, b}, widths: []int{g, granules - g}, tiers: []problem.Tier{tier, problem.HBM}})
 					}
 				}
 			}
@@ -356,9 +366,16 @@ func TestNoOptimumInAnyKindIsBelow(t *testing.T) {
 		p := drawKinds(t, 2, 4, 3)
 		p.Tables = p.Tables[:min(len(p.Tables), 3)]
 		judge := simulate.NewPricer(p)
+		operators := rapid.Bool().Draw(t, "operators")
 		all := make([][]way, len(p.Tables))
 		for i := range all {
 			all[i] = everyWay(p, i)
+			if operators && i > 0 {
+				for _, w := range all[i] {
+					w.operator = 1
+					all[i] = append(all[i], w)
+				}
+			}
 		}
 		// All ways of two tables, and some ways of the third.
 		if len(all) == 3 {
@@ -386,7 +403,9 @@ func TestNoOptimumInAnyKindIsBelow(t *testing.T) {
 			}
 		}
 		rec(0)
-		least, err := bound.Simulated(p, everyKind)
+		allowed := everyKind
+		allowed.Operators = operators
+		least, err := bound.Simulated(p, allowed)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,16 +20,17 @@ import (
 // of the all-to-alls for one column, so the all-to-alls take e X. Let t_i be the time of
 // the slices on device i, and d_i the number of their columns. Since d_i <= X,
 //
-//	t_i + e d_i <= U - S
+//	t_i + e d_i <= U - S - x_i
 //
-// and the rows and the bytes of device i have limits, too. Choose prices for a device in
-// mode k: a_k for its time, b_k for its rows and m_k for its bytes. Add the prices of all
-// that the devices take. The sum is at most
+// where x_i is the extra fixed time of the device's mode. The rows and the bytes of device
+// i have limits, too. Choose prices for a device in mode k: a_k for its time, b_k for its
+// rows, by the number of sort passes, and m_k for its bytes. Add the prices of all that the
+// devices take. The sum is at most
 //
 //	sum over devices of a (U - S) + rest
-//	rest = sum over devices of b times the limit of rows + m times the budget of bytes
+//	rest = sum over devices of b times the limits of rows + m times the budget of bytes - a x
 //
-// where a, b and m are the prices in the mode of the device. S is at least a sum over the
+// where a, b, m and x are those of the mode of the device. S is at least a sum over the
 // tables in the other classes, by a tangent of the norms of each class. So S moves to the
 // side of the tables. Let tau be the sum of a over the devices, and let s be the part of
 // S that a table adds in a class. Then each table adds to the left side the least of
@@ -43,8 +44,7 @@ import (
 // But tau, rest and the sum of m are linear in these numbers, and the least over the ways
 // of a table is concave in tau and the sum of m. So the bound is lowest if all devices
 // are in one mode, and the least bound over the modes holds for all numbers. An empty
-// device counts as one in any mode. A device with several operators counts as one in the
-// mode with the highest a.
+// device counts as one in any mode with one operator.
 //
 // The prices come from the shares of each table in its ways. The shares move towards the
 // cheapest ways as in node.go. Any prices give a valid bound; better prices give a higher
@@ -70,7 +70,7 @@ type mixed struct {
 	// shortage is the number of devices that the shares need, divided by the number of
 	// devices of the cluster.
 	shortage float64
-	// mix is the load of each mode, and then of each other class: the sum of parts, which
+	// mix is the load of each operator, and then of each other class: the sum of parts, which
 	// has the load for each portion of the tables, and of the rest of start.
 	mix, parts, start []load
 	// at is the place in mix of each class except ClassColumns.
@@ -90,21 +90,21 @@ type mixed struct {
 	// need is, by mode, the number of devices that the shares need, and weights the
 	// weights of time, rows and bytes.
 	need    []float64
-	weights [][3]float64
+	weights []shares
 }
 
 // newMixed returns the placements of r's tables that use the classes in, before any work
 // on their bound.
 func newMixed(r *relaxation, s *otherClasses, in set, t hardware.Topology) *mixed {
-	modes := len(r.modes)
+	operators, modes := len(r.operators), len(r.modes)
 	m := &mixed{
 		relaxation: r, otherClasses: s, in: in, n: float64(t.Devices), perHost: float64(t.PerHost()),
-		mix: make([]load, modes+exchanging-1),
+		mix: make([]load, operators+exchanging-1),
 		tau: make([]float64, modes), memory: make([]float64, modes), rest: make([]float64, modes), reach: make([]float64, modes),
-		need: make([]float64, modes), weights: make([][3]float64, modes),
+		need: make([]float64, modes), weights: make([]shares, modes),
 	}
 	m.parts = make([]load, portions*len(m.mix))
-	m.at = [exchanging]int{problem.ClassBlocks: modes, problem.ClassHostBlocks: modes + 1, problem.ClassReplicas: modes + 2}
+	m.at = [exchanging]int{problem.ClassBlocks: operators, problem.ClassHostBlocks: operators + 1, problem.ClassReplicas: operators + 2}
 	for k := range r.open {
 		r.open[k] = true
 	}
@@ -117,8 +117,8 @@ func newMixed(r *relaxation, s *otherClasses, in set, t hardware.Topology) *mixe
 		t := &r.tables[i]
 		for j := range t.slices {
 			least := max(m.leastExchange, s.own*t.columns*t.slices[j].granules)
-			for lanes := range laneClasses {
-				t.slices[j].alone[lanes] = s.alone[i][j][lanes] + least
+			for l := range laneClasses {
+				t.slices[j].alone[l] = s.alone[i][j][l] + least
 			}
 		}
 	}
@@ -129,9 +129,9 @@ func newMixed(r *relaxation, s *otherClasses, in set, t hardware.Topology) *mixe
 func (m *mixed) begin(i int) {
 	t := &m.tables[i]
 	if m.in.has(problem.ClassColumns) {
-		for _, k := range m.relaxation.of[t.operator] {
-			if mode := &m.modes[k]; t.passes <= mode.passes {
-				l := t.load(&t.slices[min(len(t.slices), widest(mode.lanes))-1], mode)
+		for _, k := range m.relaxation.of[t.operation] {
+			if o := &m.operators[k]; t.passes <= o.passes {
+				l := t.load(&t.slices[min(len(t.slices), o.widest)-1], o)
 				accumulate(&m.mix[k], &l, 0.01*t.count)
 			}
 		}
@@ -146,8 +146,8 @@ func (m *mixed) begin(i int) {
 		return
 	}
 	h := &m.hosts.tables[i]
-	for _, k := range m.hosts.of[h.operator] {
-		if mode := &m.hosts.modes[k]; len(h.slices) <= widest(mode.lanes) && h.passes <= mode.passes {
+	for _, k := range m.hosts.of[h.operation] {
+		if o := &m.hosts.operators[k]; len(h.slices) <= o.widest && h.passes <= o.passes {
 			m.host(&h.slices[len(h.slices)-1], h, k, 0.01*t.count, nil)
 			return
 		}
@@ -175,9 +175,9 @@ func (m *mixed) hostOf(i int) bool { return m.in.has(problem.ClassHostBlocks) &&
 
 // host adds a slice of a host's blocks to the mix, and to parts if they are given.
 func (m *mixed) host(s *slice, t *table, k int, scale float64, parts []load) {
-	l := t.load(s, &m.hosts.modes[k])
+	l := t.load(s, &m.hosts.operators[k])
 	for j := forward; j < backward; j++ {
-		l[j] *= m.hosts.modes[k].forwards
+		l[j] *= m.hosts.operators[k].forwards
 	}
 	l[linear], l[columns], l[bytes] = l[columns]*m.otherClasses.host, 0, 0
 	m.give(m.at[problem.ClassHostBlocks], &l, scale, parts)
@@ -412,15 +412,15 @@ func (m *mixed) move(i int, step float64, parts []load) bool {
 		m.hosts.chosen(h, func(s *slice, k int, count float64) { m.host(s, h, k, step*count, parts) })
 	default:
 		m.chosen(t, func(s *slice, k int, count float64) {
-			l := t.load(s, &m.modes[k])
+			l := t.load(s, &m.operators[k])
 			m.give(k, &l, step*count, parts)
 		})
 	}
 	return true
 }
 
-// plain is a mode whose forward counts once.
-var plain = mode{forwards: 1}
+// plain is an operator whose forward counts once.
+var plain = operator{forwards: 1}
 
 // differentiate sets all prices by the shares.
 func (m *mixed) differentiate() {
@@ -445,14 +445,14 @@ func (m *mixed) differentiate() {
 func (m *mixed) divideTime() (left float64) {
 	blocks, hosts, replicas := &m.mix[m.at[problem.ClassBlocks]], &m.mix[m.at[problem.ClassHostBlocks]], &m.mix[m.at[problem.ClassReplicas]]
 	dims := 0.0
-	for k := range m.modes {
+	for k := range m.operators {
 		dims += m.mix[k][columns]
 	}
 	m.common = plain.time(blocks) + blocks[linear] + plain.time(replicas) + replicas[linear] +
 		m.perHost/m.n*plain.time(hosts) + hosts[linear] + m.shared*dims
 	time := 0.0
-	for k := range m.modes {
-		time += m.modes[k].time(&m.mix[k]) + m.own*m.mix[k][columns]
+	for k := range m.operators {
+		time += m.operators[k].time(&m.mix[k]) + m.own*m.mix[k][columns]
 	}
 	time /= m.n
 	// u is divided in the ratio of the time of the devices' own slices to common.
@@ -468,7 +468,7 @@ func (m *mixed) divideTime() (left float64) {
 // devices that the shares need. left is the bytes of a device for its own slices. It
 // returns the least tau.
 func (m *mixed) weigh(devices, left float64) (leastTau float64) {
-	var usual [3]float64
+	var usual shares
 	if devices > 0 {
 		for k := range m.modes {
 			for j := range usual {
@@ -476,22 +476,22 @@ func (m *mixed) weigh(devices, left float64) (leastTau float64) {
 			}
 		}
 	} else {
-		usual[0] = 1
+		usual[timeShare] = 1
 	}
 	m.usualTau, m.usualMemory = 0, 0
 	leastTau = math.Inf(1)
 	for k := range m.modes {
-		w := &m.weights[k]
-		m.settle(w, &usual, m.need[k]/(m.need[k]+unused*m.n), !math.IsInf(m.modes[k].rows, 1))
-		m.tau[k], m.memory[k], m.rest[k] = w[0], 0, 0
-		if w[1] > 0 {
-			m.rest[k] += w[1] * m.busy
+		w, mode := &m.weights[k], &m.modes[k]
+		m.settle(w, &usual, m.need[k]/(m.need[k]+unused*m.n), mode)
+		m.tau[k], m.memory[k], m.rest[k] = w[timeShare], 0, -w[timeShare]*mode.extra
+		for _, v := range w[rowsShare:] {
+			m.rest[k] += v * m.busy
 		}
-		if w[2] > 0 {
-			m.memory[k] = w[2] * m.busy / left
+		if w[bytesShare] > 0 {
+			m.memory[k] = w[bytesShare] * m.busy / left
 			m.rest[k] += m.memory[k] * m.budget
 		}
-		leastTau = min(leastTau, w[0])
+		leastTau = min(leastTau, w[timeShare])
 		if devices > 0 {
 			m.usualTau += m.tau[k] * m.need[k] / devices
 			m.usualMemory += m.memory[k] * m.need[k] / devices
@@ -509,29 +509,29 @@ func (m *mixed) weigh(devices, left float64) (leastTau float64) {
 	return leastTau
 }
 
-// setPrices sets the prices of slices in all modes, of blocks, of replicas, and of blocks
-// of hosts.
+// setPrices sets the prices of slices in all operators, of blocks, of replicas, and of
+// blocks of hosts.
 func (m *mixed) setPrices(leastTau float64) {
-	for k := range m.modes {
-		mode, g, l := &m.modes[k], &m.prices[k], &m.mix[k]
-		a := m.tau[k] / m.n
-		tangent(g, l, forward, a*mode.forwards)
+	for k := range m.operators {
+		o, g, l := &m.operators[k], &m.prices[k], &m.mix[k]
+		a := m.tau[o.mode] / m.n
+		tangent(g, l, forward, a*o.forwards)
 		tangent(g, l, backward, a)
 		g[sorting] = a
 		g[rows] = 0
-		if w := m.weights[k][1]; w > 0 {
-			g[rows] = w * m.busy / (m.n * mode.rows)
+		if w := m.weights[o.mode][rowsShare+o.passes]; w > 0 {
+			g[rows] = w * m.busy / (m.n * m.modes[o.mode].rows[o.passes])
 		}
 		g[columns] = a*m.own + leastTau*m.shared
-		g[bytes] = m.memory[k] / m.n
+		g[bytes] = m.memory[o.mode] / m.n
 	}
 	everywherePrices(&m.blockPrices, &m.mix[m.at[problem.ClassBlocks]])
 	everywherePrices(&m.replicaPrices, &m.mix[m.at[problem.ClassReplicas]])
 	hosts := &m.mix[m.at[problem.ClassHostBlocks]]
 	a := m.perHost * leastTau / m.n
-	for k := range m.hosts.modes {
+	for k := range m.hosts.operators {
 		g := &m.hosts.prices[k]
-		tangent(g, hosts, forward, a*m.hosts.modes[k].forwards)
+		tangent(g, hosts, forward, a*m.hosts.operators[k].forwards)
 		tangent(g, hosts, backward, a)
 		g[sorting] = a
 		g[columns] = leastTau * m.otherClasses.host
@@ -541,18 +541,26 @@ func (m *mixed) setPrices(leastTau float64) {
 // settle replaces the weights w of a mode with a mean of w and the usual weights, in which
 // w has the weight own, 0 to 1. own is low for a mode that few devices use. Then settle
 // raises the weight of time to at least leastTime and lowers the others by the same
-// amount. Rows have no weight unless limited is true.
-func (m *mixed) settle(w, usual *[3]float64, own float64, limited bool) {
+// amount. Rows have no weight if the mode has no limit of rows.
+func (m *mixed) settle(w, usual *shares, own float64, k *mode) {
 	for j := range w {
 		w[j] = own*w[j] + (1-own)*usual[j]
 	}
-	if !limited {
-		w[0] += w[1]
-		w[1] = 0
+	for passes, limit := range k.rows {
+		if math.IsInf(limit, 1) {
+			w[timeShare] += w[rowsShare+passes]
+			w[rowsShare+passes] = 0
+		}
 	}
-	if rest := w[1] + w[2]; w[0] < m.leastTime {
-		less := max(rest-(m.leastTime-w[0]), 0) / rest
-		w[0], w[1], w[2] = m.leastTime, w[1]*less, w[2]*less
+	if less := m.leastTime - w[timeShare]; less > 0 {
+		rest := 0.0
+		for _, v := range w[columnsShare:] {
+			rest += v
+		}
+		w[timeShare] = m.leastTime
+		for j := columnsShare; j < len(w); j++ {
+			w[j] *= max(rest-less, 0) / rest
+		}
 	}
 }
 
@@ -566,37 +574,26 @@ func everywherePrices(g, l *load) {
 // needed returns the smoothed number of devices that mode k needs, and sets the mode's
 // weights of time, rows and bytes.
 func (m *mixed) needed(k int, budget float64) float64 {
-	l, mode, w := &m.mix[k], &m.modes[k], &m.weights[k]
-	*w = [3]float64{(mode.time(l) + m.own*l[columns]) / m.busy, l[rows] / mode.rows, l[bytes] / budget}
-	if !m.single {
-		w[1], w[2] = 0, 0
+	w, mode := &m.weights[k], &m.modes[k]
+	*w = shares{}
+	for j := mode.first; j < mode.end; j++ {
+		l, o := &m.mix[j], &m.operators[j]
+		w[timeShare] += (o.time(l) + m.own*l[columns]) / m.busy
+		w[bytesShare] += l[bytes] / budget
+		w[rowsShare+o.passes] += l[rows] / mode.rows[o.passes]
 	}
-	most := max(w[0], w[1], w[2])
-	if most == 0 {
-		*w = [3]float64{1}
-		return 0
-	}
-	sum := 0.0
-	for i := range w {
-		w[i] /= most
-		sum += power(w[i], m.sharp)
-	}
-	size := root(sum, m.sharp)
-	for i := range w {
-		w[i] = power(w[i]/size, m.sharp-1)
-	}
-	return most * size
+	return w.normalize(m.sharp)
 }
 
-// newMixedRelaxation returns the tables of the problem. If slices may be in host memory,
-// rows and bytes of devices do not count.
-func newMixedRelaxation(p *problem.Problem, counts *simulate.Pricer, onHosts bool) *relaxation {
-	r := newRelaxation(p, counts)
-	if onHosts {
-		r.single, r.budget = false, math.Inf(1)
-		for k := range r.modes {
-			r.modes[k].rows = math.Inf(1)
-		}
+// newMixedRelaxation returns the tables of the problem, on devices that have at most the
+// given number of operators for each operation. If slices may be in host memory, a device
+// has operators for these slices, too, and rows and bytes of devices do not count.
+func newMixedRelaxation(p *problem.Problem, counts *simulate.Pricer, divided int, onHosts bool) *relaxation {
+	if !onHosts {
+		return newRelaxation(p, counts, divided)
 	}
+	r := newRelaxation(p, counts, 0)
+	r.addOperators()
+	r.budget = math.Inf(1)
 	return r
 }

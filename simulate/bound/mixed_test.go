@@ -38,7 +38,7 @@ func copies(count int, like problem.Table) []problem.Table {
 func inTurn(kind problem.ShardingType, tables, granules, places int) []way {
 	ways := make([]way, tables)
 	for i := range ways {
-		ways[i] = way{kind, []int{i % places}, []int{granules}, []problem.Tier{problem.HBM}}
+		ways[i] = way{kind: kind, at: []int{i % places}, widths: []int{granules}, tiers: []problem.Tier{problem.HBM}}
 	}
 	return ways
 }
@@ -106,7 +106,7 @@ func TestNotAboveWhenPacking(t *testing.T) {
 func TestNotAboveWithClassesApart(t *testing.T) {
 	p := onA100(t, 1024, 4, 2)
 	p.Tables = append(copies(2, narrow("small", 1, 4, 100)), narrow("long", 1<<28, 4, 2000))
-	above(t, p, append(inTurn(problem.TableWise, 2, 1, 2), way{problem.TableRowWise, []int{1}, []int{1}, []problem.Tier{problem.HBM}}), 2, 0.002)
+	above(t, p, append(inTurn(problem.TableWise, 2, 1, 2), way{kind: problem.TableRowWise, at: []int{1}, widths: []int{1}, tiers: []problem.Tier{problem.HBM}}), 2, 0.002)
 }
 
 // The last block has 1 row and the others n-1, so its device has room for another table.
@@ -121,6 +121,6 @@ func TestNotAboveWithAShortLastBlock(t *testing.T) {
 		// 32 bytes a lookup nearly fill the room.
 		room := float64(p.ShardMemory(block).Tables() - p.ShardMemory(last).Tables())
 		p.Tables = append(p.Tables, narrow("other", 1, 4, 0.95*room/1024/32))
-		above(t, p, []way{{kind: problem.RowWise}, {problem.TableWise, []int{n - 1}, []int{1}, []problem.Tier{problem.HBM}}}, 1, 0.5)
+		above(t, p, []way{{kind: problem.RowWise}, {kind: problem.TableWise, at: []int{n - 1}, widths: []int{1}, tiers: []problem.Tier{problem.HBM}}}, 1, 0.5)
 	}
 }

@@ -7,12 +7,14 @@ import (
 
 // node.go bounds one part of the placements, by convex optimisation.
 //
-// A way of a table is a cut, with a mode for each slice. Divide every table over its
-// ways, in any fractions. Let x_k be the sum of all loads in mode k. Mode k needs
+// A way of a table is a cut, with an operator of some mode for each slice. Divide every
+// table over its ways, in any fractions. Let x_o be the sum of all loads in operator o. Mode
+// k needs
 //
-//	n_k = the maximum of time(x_k)/u, rows/(limit of rows), columns/X, bytes/budget
+//	n_k = the maximum of time/u, rows/(limit of rows), columns/X, bytes/budget
 //
-// devices. Let psi be the sum of all n_k, divided by the number of devices of the
+// devices, where time, rows, columns and bytes are sums over the operators of the mode.
+// Rows have a limit for each number of passes. Let psi be the sum of all n_k, divided by the number of devices of the
 // cluster. psi is smoothed, and its gradient gives the prices, weights and worths of the
 // package comment. The cheapest ways at these prices have two uses: they prove that u is
 // too low, and they are the direction in which to move the fractions (the method of Frank
@@ -40,8 +42,8 @@ type node struct {
 	// ended is true if the part can neither be divided nor improved.
 	ended bool
 
-	// mix is the load of each mode: the sum of parts, which has the load by portion and
-	// mode, and of the rest of start.
+	// mix is the load of each operator: the sum of parts, which has the load by portion and
+	// operator, and of the rest of start.
 	mix, parts, start []load
 	// steps is the number of sweeps made, and rounds the number of rounds.
 	steps, rounds int
@@ -63,17 +65,56 @@ type prover struct {
 	visited int
 	// sharp is the power of the norms that stand for maxima.
 	sharp int
-	// By mode: the number of devices that the mode needs, the weights of the four shares,
-	// and the worth of a device.
+	// By mode: the number of devices that the mode needs, the weights of the shares, and
+	// the worth of a device.
 	need    []float64
-	weights [][4]float64
+	weights []shares
 	worth   []float64
+}
+
+// shares are shares of the limits of devices in a mode, or weights of these shares.
+type shares [3 + maxPasses + 1]float64
+
+// The places in shares. From rowsShare on, there is a share of rows for each number of
+// sort passes.
+const (
+	timeShare = iota
+	columnsShare
+	bytesShare
+	rowsShare
+)
+
+// normalize returns the p-norm of the shares, and replaces them with the gradient of the
+// norm: weights of the shares.
+func (w *shares) normalize(p int) float64 {
+	most := 0.0
+	for _, v := range w {
+		most = max(most, v)
+	}
+	if most == 0 {
+		*w = shares{timeShare: 1}
+		return 0
+	}
+	sum := 0.0
+	for i := range w {
+		if w[i] > 0 {
+			w[i] /= most
+			sum += power(w[i], p)
+		}
+	}
+	size := root(sum, p)
+	for i := range w {
+		if w[i] > 0 {
+			w[i] = power(w[i]/size, p-1)
+		}
+	}
+	return most * size
 }
 
 // newProver returns a prover for the tables of r.
 func newProver(r *relaxation) *prover {
 	n := len(r.modes)
-	return &prover{relaxation: r, need: make([]float64, n), weights: make([][4]float64, n), worth: make([]float64, n)}
+	return &prover{relaxation: r, need: make([]float64, n), weights: make([]shares, n), worth: make([]float64, n)}
 }
 
 // root returns the node of all placements, with at least the given columns on the device
@@ -81,18 +122,18 @@ func newProver(r *relaxation) *prover {
 func (s *prover) root(columns int) *node {
 	n := &node{
 		lo: make([]int, len(s.modes)), hi: make([]int, len(s.modes)), from: columns, to: math.MaxInt, u: s.floor(), ahead: 0.2,
-		mix: make([]load, len(s.modes)), parts: make([]load, portions*len(s.modes)),
+		mix: make([]load, len(s.operators)), parts: make([]load, portions*len(s.operators)),
 	}
 	for k := range n.hi {
-		n.hi[k] = s.devices
+		n.hi[k] = s.modes[k].devices
 	}
-	// The start is a little of every table in every mode. In a mode that no table uses
-	// yet, it decides which of the times has the highest price.
+	// The start is a little of every table in every operator. In an operator that no table
+	// uses yet, it decides which of the times has the highest price.
 	for i := range s.tables {
 		t := &s.tables[i]
-		for _, k := range s.of[t.operator] {
-			if mode := &s.modes[k]; t.passes <= mode.passes {
-				l := t.load(&t.slices[min(len(t.slices), widest(mode.lanes))-1], mode)
+		for _, k := range s.of[t.operation] {
+			if o := &s.operators[k]; t.passes <= o.passes {
+				l := t.load(&t.slices[min(len(t.slices), o.widest)-1], o)
 				accumulate(&n.mix[k], &l, 0.01*t.count)
 			}
 		}
@@ -179,13 +220,13 @@ func (s *prover) placeable() bool {
 // sweep moves each table's fractions a step towards its cheapest way, with new prices
 // for each portion of the tables if fresh is true. It returns the price of all tables.
 func (s *prover) sweep(n *node, fresh bool) float64 {
-	total, modes := 0.0, len(s.modes)
+	total, operators := 0.0, len(s.operators)
 	step := 2 / float64(n.steps+3)
 	size := (len(s.tables) + portions - 1) / portions
 	var parts []load
 	var t *table
 	add := func(c *slice, k int, count float64) {
-		l := t.load(c, &s.modes[k])
+		l := t.load(c, &s.operators[k])
 		accumulate(&n.mix[k], &l, step*count)
 		accumulate(&parts[k], &l, step*count)
 	}
@@ -194,8 +235,8 @@ func (s *prover) sweep(n *node, fresh bool) float64 {
 			if i == 0 || fresh {
 				s.differentiate(n)
 			}
-			at := i / size * modes
-			parts = n.parts[at : at+modes]
+			at := i / size * operators
+			parts = n.parts[at : at+operators]
 			n.shrink(parts, step)
 		}
 		t = &s.tables[i]
@@ -263,49 +304,58 @@ func (s *prover) differentiate(n *node) {
 }
 
 // needed returns the smoothed number of devices that mode k needs, and sets the weights
-// of the mode's four shares.
+// of the mode's shares.
 func (s *prover) needed(n *node, k int) float64 {
-	p, l, mode := s.sharp, &n.mix[k], &s.modes[k]
-	for j := range l {
-		// Loads that were added and subtracted may leave a sum slightly below 0.
-		l[j] = max(l[j], 0)
-	}
-	w := &s.weights[k]
-	*w = [4]float64{mode.time(l) / n.u, l[rows] / mode.rows, l[columns] / float64(n.to), l[bytes] / s.budget}
-	if !s.single {
-		// A device may run several operators. The mode has the limits of one of them, so
-		// only the share of time holds.
-		w[1], w[2], w[3] = 0, 0, 0
-	}
-	most := max(w[0], w[1], w[2], w[3])
-	if most == 0 {
-		w[0] = 1
-		return 0
-	}
-	sum := 0.0
-	for i := range w {
-		w[i] /= most
-		sum += power(w[i], p)
-	}
-	size := root(sum, p)
-	for i := range w {
-		w[i] = power(w[i]/size, p-1)
-	}
-	return most * size
+	s.weights[k] = s.sharesOf(n, k)
+	return s.weights[k].normalize(s.sharp)
 }
 
-// setPrices sets the prices in mode k. m is the rise of psi if the mode needs one more
-// device.
+// sharesOf returns the number of devices that the node's mix needs in mode k, by limit.
+func (r *relaxation) sharesOf(n *node, k int) shares {
+	var w shares
+	mode := &r.modes[k]
+	for j := mode.first; j < mode.end; j++ {
+		l := &n.mix[j]
+		for i := range l {
+			// Loads that were added and subtracted may leave a sum slightly below 0.
+			l[i] = max(l[i], 0)
+		}
+		o := &r.operators[j]
+		w[timeShare] += o.time(l)
+		w[columnsShare] += l[columns]
+		w[bytesShare] += l[bytes]
+		w[rowsShare+o.passes] += l[rows]
+	}
+	w[timeShare] /= n.u
+	w[columnsShare] /= float64(n.to)
+	w[bytesShare] /= r.budget
+	for passes := range mode.rows {
+		w[rowsShare+passes] /= mode.rows[passes]
+	}
+	return w
+}
+
+// setPrices sets the prices of the operators of mode k. m is the rise of psi if the mode
+// needs one more device.
 func (s *prover) setPrices(n *node, k int, m float64) {
-	l, w, g := &n.mix[k], &s.weights[k], &s.prices[k]
-	time := m * w[0] / n.u
-	tangent(g, l, forward, time*s.modes[k].forwards)
-	tangent(g, l, backward, time)
-	g[sorting] = time
-	g[rows] = m * w[1] / s.modes[k].rows
-	g[columns] = m * w[2] / float64(n.to)
-	g[bytes] = m * w[3] / s.budget
-	s.worth[k] = m * (w[0] + w[1] + w[2] + w[3])
+	w, mode := &s.weights[k], &s.modes[k]
+	time := m * w[timeShare] / n.u
+	for j := mode.first; j < mode.end; j++ {
+		l, o, g := &n.mix[j], &s.operators[j], &s.prices[j]
+		tangent(g, l, forward, time*o.forwards)
+		tangent(g, l, backward, time)
+		g[sorting] = time
+		g[rows] = m * w[rowsShare+o.passes] / mode.rows[o.passes]
+		g[columns] = m * w[columnsShare] / float64(n.to)
+		g[bytes] = m * w[bytesShare] / s.budget
+	}
+	// A device in the mode has u less extra for its operators. As u is at most s.longest
+	// here, that is at most the share 1 - extra/s.longest of u.
+	sum := w[timeShare] * max(1-mode.extra/s.longest, 0)
+	for _, v := range w[columnsShare:] {
+		sum += v
+	}
+	s.worth[k] = m * sum
 }
 
 // tangent sets the three terms of g from place at on to scale times the gradient of the

@@ -10,7 +10,7 @@ import (
 
 // relax.go finds the cheapest way to cut and place a table, given prices.
 //
-//	            mode 0        mode 1        mode 2
+//	            operator 0    operator 1    operator 2
 //	            8 lanes       16 lanes      32 lanes      ...
 //	 4 columns  price         price         price
 //	 8 columns  price         price         price
@@ -18,26 +18,46 @@ import (
 //	64 columns  -             price         price
 //
 // A slice's price is linear in what the slice takes, so it is one inner product for
-// each width and mode. The price of a width is the least over the modes, and the
+// each width and operator. The price of a width is the least over the operators, and the
 // cheapest cut of g granules follows from the cheapest cuts of fewer granules:
 //
 //	best(g) = least over w of best(g-w) + price(w)
 //
-// With k modes, that takes O(k g + g^2) for a table of g granules.
+// With k operators, that takes O(k g + g^2) for a table of g granules.
 
-// mode is how a device runs an operator: with the lanes of a lane class, and with a
+// operator is one of the operators that a device may run: in a lane class, and with a
 // number of sort passes.
-type mode struct {
-	operator, lanes, passes int
-	// rows is the most rows on a device in the mode, +Inf for any number.
-	rows float64
+type operator struct {
+	// operation, mode and lanes are the places of its operation, its mode and its lane
+	// class in a relaxation.
+	operation, mode, lanes int
+	passes                 int
+	// widest is the widest slice that the operator may hold, in granules.
+	widest int
 	// forwards is how often the norm of the forward counts: once, and again in the
 	// backward of weighted operators.
 	forwards float64
 }
 
-// load is what slices take of the devices in one mode: the three times of each norm and
-// the time of sorting, in ms, and the other limited resources of a device.
+// mode is the operators that a device runs: one in a lane class and with a number of sort
+// passes, or several of them. Operators of one lane class and one number of passes count
+// as one, because the norm of sums is at most the sum of norms.
+type mode struct {
+	// first and end are the places of the mode's operators in a relaxation: first to
+	// end-1.
+	first, end int
+	// extra is a fixed time, in ms, that a device in the mode takes in addition to the
+	// fixed time of one operator.
+	extra float64
+	// rows is, by the number of passes, the most rows that operators with this number of
+	// passes have on a device; +Inf for any number.
+	rows [maxPasses + 1]float64
+	// devices is the most devices that can be in the mode.
+	devices int
+}
+
+// load is what slices take of the devices in one operator: the three times of each norm
+// and the time of sorting, in ms, and the other limited resources of a device.
 type load [10]float64
 
 const (
@@ -50,28 +70,28 @@ const (
 )
 
 // time returns the operator's time without the fixed part, in ms.
-func (k *mode) time(l *load) float64 {
-	return k.forwards*norm(l[forward], l[forward+1], l[forward+2]) + norm(l[backward], l[backward+1], l[backward+2]) + l[sorting]
+func (o *operator) time(l *load) float64 {
+	return o.forwards*norm(l[forward], l[forward+1], l[forward+2]) + norm(l[backward], l[backward+1], l[backward+2]) + l[sorting]
 }
 
-// relaxation is a problem as tables that are divided over modes.
+// relaxation is a problem as tables that are divided over the operators of modes.
 type relaxation struct {
-	devices int
-	tables  []table
-	modes   []mode
-	// of lists the modes of each operator.
-	of [][]int
+	devices   int
+	tables    []table
+	operators []operator
+	modes     []mode
+	// lanes lists the lane classes of each operation, and of the operators that serve it.
+	lanes [][]laneClass
+	of    [][]int
 	// budget is the bytes of a device, +Inf if bytes do not count.
 	budget float64
-	// single is true if the problem has one operator.
-	single bool
 
-	// The input of choose: the prices by mode, which modes are open, and the longest
+	// The input of choose: the prices by operator, which modes are open, and the longest
 	// time that a slice may take alone.
 	prices  []load
 	open    []bool
 	longest float64
-	// The results of choose, by width in granules: the cheapest price and mode of one
+	// The results of choose, by width in granules: the cheapest price and operator of one
 	// slice, and the best price of a cut of the width with the first slice of that cut.
 	price, best [maxGranules + 2]float64
 	which       [maxGranules + 2]int
@@ -79,19 +99,29 @@ type relaxation struct {
 }
 
 // newRelaxation returns the tables of the problem that have lookups, with equal tables
-// joined, and the modes of their operators.
-func newRelaxation(p *problem.Problem, counts *simulate.Pricer) *relaxation {
+// joined, and the modes of devices that have at most the given number of operators for each
+// operation; no modes for 0.
+func newRelaxation(p *problem.Problem, counts *simulate.Pricer, divided int) *relaxation {
 	type key struct {
-		operator             problem.Operation
+		operation            problem.OperatorKey
 		rows                 int64
 		dim, least, features int
-		pooling              float64
+		pooling, lengthCV    float64
 		access               access.Distribution
 	}
 	r := &relaxation{devices: p.Topology.Devices, budget: math.Inf(1)}
-	d := simulate.NewDevice(p.Topology.Profile).Rates
-	operators := map[problem.Operation]int{}
-	var weighted []bool // by operator
+	if budget := float64(p.ShardBudget()); budget > 0 {
+		r.budget = budget
+	}
+	operations := map[problem.OperatorKey]int{}
+	widest := map[problem.OperatorKey]int{}
+	for i := range p.Tables {
+		if counts.Counts(i).Lookups > 0 {
+			o := operationOf(p, i)
+			widest[o] = max(widest[o], p.Tables[i].Dim/problem.ColumnGranule)
+		}
+	}
+	d := simulate.NewDevice(p.Topology.Profile)
 	known := map[key]int{}
 	for i := range p.Tables {
 		c := counts.Counts(i)
@@ -99,68 +129,155 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer) *relaxation {
 			continue
 		}
 		t := &p.Tables[i]
-		k := key{operator: p.Operation(i), rows: t.Rows, dim: t.Dim, least: t.MinWidth(), features: len(t.Features), pooling: t.PoolingFactor(), access: t.Access}
+		k := key{operation: operationOf(p, i), rows: t.Rows, dim: t.Dim, least: t.MinWidth(), features: len(t.Features), pooling: t.PoolingFactor(), lengthCV: t.LengthCV(), access: t.Access}
 		if at, ok := known[k]; ok {
 			r.tables[at].count++
 			continue
 		}
 		known[k] = len(r.tables)
-		if _, ok := operators[k.operator]; !ok {
-			operators[k.operator] = len(operators)
-			weighted = append(weighted, t.Weighted)
+		if _, ok := operations[k.operation]; !ok {
+			operations[k.operation] = len(operations)
+			r.lanes = append(r.lanes, laneClassesOf(p.Topology.Profile, k.operation.Operation, widest[k.operation]))
 		}
-		added := newTable(&d, p, i, c)
-		added.index, added.operator = i, operators[k.operator]
+		added := newTable(&d, p, i, c, r.lanes[operations[k.operation]])
+		added.index, added.operation = i, operations[k.operation]
 		r.tables = append(r.tables, added)
 	}
-	r.single = len(operators) == 1
-	if budget := float64(p.ShardBudget()); r.single && budget > 0 {
-		r.budget = budget
+	if divided > 0 {
+		r.addModes(divided)
 	}
-	r.of = make([][]int, len(operators))
-	for o := range weighted {
-		r.addModes(o, weighted[o])
-	}
-	r.prices, r.open = make([]load, len(r.modes)), make([]bool, len(r.modes))
 	return r
 }
 
-// addModes adds the modes of an operator.
-func (r *relaxation) addModes(operator int, weighted bool) {
-	first, forwards := 0, 1.0
-	if weighted {
-		// Weighted operators have no small groups.
-		first, forwards = laneClasses-1, 1+simulate.WeightedShare
-	}
-	total, least := 0.0, maxPasses
-	for i := range r.tables {
-		if t := &r.tables[i]; t.operator == operator {
-			total += t.rows * t.count
-			least = min(least, t.passes)
-		}
-	}
-	most := sortPasses(total)
-	for lanes := first; lanes < laneClasses; lanes++ {
-		for passes := least; passes <= most; passes++ {
-			k := mode{operator: operator, lanes: lanes, passes: passes, rows: maxRows(passes), forwards: forwards}
-			if passes == most || !r.single {
-				// A device with two slices of a table counts its rows twice and may need more
-				// sort passes. More passes take longer, so the time of this mode is a bound.
-				k.rows = math.Inf(1)
+// operationOf returns the key of the operator with the whole of table i.
+func operationOf(p *problem.Problem, i int) problem.OperatorKey {
+	return p.OperatorKey(i, p.Tables[i].Dim, problem.Form{})
+}
+
+// addModes adds the modes of devices that have at most the given number of operators for
+// each operation. If the tables have one operation, a device with one operator is in a mode
+// with this operator. All other devices are in a mode with all operators.
+func (r *relaxation) addModes(divided int) {
+	var extra float64
+	r.of = make([][]int, len(r.lanes))
+	if len(r.lanes) == 1 {
+		for l := range r.lanes[0] {
+			for passes := r.leastPasses(0); passes <= r.mostPasses(0); passes++ {
+				r.addOperator(0, l, passes)
+				r.closeMode(1, r.wider(l))
 			}
-			r.of[operator] = append(r.of[operator], len(r.modes))
-			r.modes = append(r.modes, k)
+		}
+		extra = fixedMS
+	}
+	if several := divided * len(r.lanes); several > 1 {
+		r.addAll()
+		r.closeMode(several, r.devices)
+		r.modes[len(r.modes)-1].extra = extra
+	}
+	r.makeRoom()
+}
+
+// addOperators adds one mode with all operators, without limits.
+func (r *relaxation) addOperators() {
+	r.of = make([][]int, len(r.lanes))
+	r.addAll()
+	r.closeMode(0, r.devices)
+	for passes := range r.modes[0].rows {
+		r.modes[0].rows[passes] = math.Inf(1)
+	}
+	r.makeRoom()
+}
+
+// addAll adds the operators of all operations in all lane classes to the next mode.
+func (r *relaxation) addAll() {
+	for o := range r.lanes {
+		for l := range r.lanes[o] {
+			for passes := r.leastPasses(o); passes <= r.mostPasses(o); passes++ {
+				r.addOperator(o, l, passes)
+			}
 		}
 	}
 }
 
-// load returns what one slice takes of a device in a mode.
-func (t *table) load(s *slice, k *mode) load {
-	n := s.steps[k.lanes]
+// makeRoom makes room for the input of choose.
+func (r *relaxation) makeRoom() {
+	r.prices, r.open = make([]load, len(r.operators)), make([]bool, len(r.modes))
+}
+
+// wider returns the most devices, up to all, that can hold a slice of the first operation
+// that is too wide for the lane classes before class l.
+func (r *relaxation) wider(l int) int {
+	if l == 0 {
+		return r.devices
+	}
+	slices := 0.0
+	for i := range r.tables {
+		t := &r.tables[i]
+		slices += t.count * float64(t.granules/(r.lanes[0][l-1].widest+1))
+	}
+	return int(min(slices, float64(r.devices)))
+}
+
+// leastPasses and mostPasses return the least and the largest number of sort passes of an
+// operator that serves the given operation.
+func (r *relaxation) leastPasses(operation int) int {
+	least := maxPasses
+	for i := range r.tables {
+		if t := &r.tables[i]; t.operation == operation {
+			least = min(least, t.passes)
+		}
+	}
+	return least
+}
+
+func (r *relaxation) mostPasses(operation int) int {
+	total := 0.0
+	for i := range r.tables {
+		if t := &r.tables[i]; t.operation == operation {
+			total += t.rows * t.count
+		}
+	}
+	return sortPasses(total)
+}
+
+// addOperator adds an operator of the next mode.
+func (r *relaxation) addOperator(operation, lanes, passes int) {
+	class := &r.lanes[operation][lanes]
+	o := operator{operation: operation, mode: len(r.modes), lanes: lanes, passes: passes, widest: class.widest, forwards: class.forwards}
+	r.of[operation] = append(r.of[operation], len(r.operators))
+	r.operators = append(r.operators, o)
+}
+
+// closeMode adds the mode of the operators that were added since the last mode. At most
+// the given number of them are on a device, and at most the given number of devices are in
+// the mode.
+func (r *relaxation) closeMode(operators, devices int) {
+	k := mode{end: len(r.operators), devices: devices}
+	if len(r.modes) > 0 {
+		k.first = r.modes[len(r.modes)-1].end
+	}
+	for passes := range k.rows {
+		k.rows[passes] = math.Inf(1)
+	}
+	for i := k.first; i < k.end; i++ {
+		k.rows[r.operators[i].passes] = float64(operators) * maxRows(r.operators[i].passes)
+	}
+	for i := k.first; i < k.end; i++ {
+		if o := &r.operators[i]; o.passes == r.mostPasses(o.operation) {
+			// A device with two slices of a table counts its rows twice and may need more
+			// sort passes. More passes take longer, so the time of this mode is a bound.
+			k.rows[o.passes] = math.Inf(1)
+		}
+	}
+	r.modes = append(r.modes, k)
+}
+
+// load returns what one slice takes of a device in an operator.
+func (t *table) load(s *slice, o *operator) load {
 	return load{
-		s.memory, s.cache, t.issue * n,
-		s.memoryBack, s.cacheBack, t.issueBack * n,
-		t.sorted[k.passes], t.rows, t.columns * s.granules, t.bytesOnce + t.bytes*s.granules,
+		s.memory, s.cache, s.issue[o.lanes],
+		s.memoryBack, s.cacheBack, s.issueBack[o.lanes],
+		t.sorted[o.passes], t.rows, t.columns * s.granules, t.bytesOnce + t.bytes*s.granules,
 	}
 }
 
@@ -171,8 +288,8 @@ func (r *relaxation) choose(t *table) float64 {
 	for g := range t.slices {
 		r.price[g+1] = math.Inf(1)
 	}
-	for _, k := range r.of[t.operator] {
-		if r.open[k] && t.passes <= r.modes[k].passes {
+	for _, k := range r.of[t.operation] {
+		if o := &r.operators[k]; r.open[o.mode] && t.passes <= o.passes {
 			r.offer(t, k)
 		}
 	}
@@ -195,17 +312,17 @@ func (r *relaxation) choose(t *table) float64 {
 // narrowest returns the place, from 1, of the narrowest slice.
 func (t *table) narrowest() int { return min(t.least, len(t.slices)) }
 
-// offer lowers the price of each width to the price in mode k.
+// offer lowers the price of each width to the price in operator k.
 func (r *relaxation) offer(t *table, k int) {
-	mode, p := &r.modes[k], &r.prices[k]
-	fixed := p[sorting]*t.sorted[mode.passes] + p[rows]*t.rows + p[bytes]*t.bytesOnce
-	step := p[forward+2]*t.issue + p[backward+2]*t.issueBack
+	o, p := &r.operators[k], &r.prices[k]
+	fixed := p[sorting]*t.sorted[o.passes] + p[rows]*t.rows + p[bytes]*t.bytesOnce
 	granule := p[columns]*t.columns + p[bytes]*t.bytes
-	for g := t.narrowest(); g <= min(len(t.slices), widest(mode.lanes)); g++ {
+	longest := r.longest - r.modes[o.mode].extra
+	for g := t.narrowest(); g <= min(len(t.slices), o.widest); g++ {
 		s := &t.slices[g-1]
-		v := fixed + step*s.steps[mode.lanes] + granule*s.granules +
-			p[forward]*s.memory + p[forward+1]*s.cache + p[backward]*s.memoryBack + p[backward+1]*s.cacheBack
-		if v < r.price[g] && s.alone[mode.lanes] <= r.longest {
+		v := fixed + granule*s.granules + p[forward]*s.memory + p[forward+1]*s.cache + p[forward+2]*s.issue[o.lanes] +
+			p[backward]*s.memoryBack + p[backward+1]*s.cacheBack + p[backward+2]*s.issueBack[o.lanes]
+		if v < r.price[g] && s.alone[o.lanes] <= longest {
 			r.price[g], r.which[g] = v, k
 		}
 	}
@@ -224,9 +341,9 @@ func (r *relaxation) fraction(t *table) float64 {
 	return least * float64(t.granules)
 }
 
-// chosen calls add with each slice that choose chose, the mode and the number of such
+// chosen calls add with each slice that choose chose, the operator and the number of such
 // slices.
-func (r *relaxation) chosen(t *table, add func(s *slice, mode int, count float64)) {
+func (r *relaxation) chosen(t *table, add func(s *slice, operator int, count float64)) {
 	if t.granules > maxGranules {
 		s := &t.slices[r.first[0]-1]
 		add(s, r.which[r.first[0]], t.count*float64(t.granules)/s.granules)
@@ -250,10 +367,10 @@ func (r *relaxation) floor() float64 {
 // leastAlone returns the least time that any slice of t takes alone.
 func (r *relaxation) leastAlone(t *table) float64 {
 	least := math.Inf(1)
-	for _, k := range r.of[t.operator] {
-		lanes := r.modes[k].lanes
-		for g := t.narrowest(); g <= min(len(t.slices), widest(lanes)); g++ {
-			least = min(least, t.slices[g-1].alone[lanes])
+	for _, k := range r.of[t.operation] {
+		o := &r.operators[k]
+		for g := t.narrowest(); g <= min(len(t.slices), o.widest); g++ {
+			least = min(least, t.slices[g-1].alone[o.lanes])
 		}
 	}
 	return least

@@ -19,9 +19,6 @@ const (
 )
 
 const (
-	// laneClasses is the number of lane classes: groups of 8, 16 and 32 lanes, each lane
-	// with a granule of columns.
-	laneClasses = 3
 	// maxPasses is more than the sort passes of any valid problem.
 	maxPasses = 8
 	// maxGranules is the widest slice with a price of its own, in granules.
@@ -34,8 +31,8 @@ type table struct {
 	// problem.
 	count float64
 	index int
-	// operator is the number of the operator that serves the table.
-	operator int
+	// operation is the number of the operation that looks the table up.
+	operation int
 	// granules is the width of the table and least that of its narrowest slice, in
 	// granules of columns.
 	granules, least int
@@ -44,9 +41,6 @@ type table struct {
 	passes int
 	// sorted is the time of sorting and preparing, in ms, by the number of passes.
 	sorted [maxPasses + 1]float64
-	// issue and issueBack are the time, in ms, of one row step of a full warp for
-	// every lookup.
-	issue, issueBack float64
 	// run is the time of the walk through the most used row, in ms.
 	run float64
 	// columns is the pooled columns of a granule. A slice takes bytes for each
@@ -57,23 +51,22 @@ type table struct {
 	slices []slice
 }
 
-// warpLanes is the lanes of a warp of NVIDIA's GPUs.
-const warpLanes = 32
-
 // slice is what a slice takes of an operator in any mode.
 type slice struct {
 	granules float64
 	// Times, in ms, in which memory and cache are busy, forward and backward.
 	memory, cache, memoryBack, cacheBack float64
-	// steps is the number of row steps of a full warp, by lane class.
-	steps [laneClasses]float64
+	// issue and issueBack are the times, in ms, in which warps issue, forward and backward,
+	// by lane class.
+	issue, issueBack [laneClasses]float64
 	// alone is the time of an operator with no other slice, by lane class and without
 	// the fixed time.
 	alone [laneClasses]float64
 }
 
-// newTable returns what slices of table i take, where c counts the accesses of a batch.
-func newTable(d *simulate.Rates, p *problem.Problem, i int, c access.Counts) table {
+// newTable returns what slices of table i take in the given lane classes, where c counts the
+// accesses of a batch.
+func newTable(d *simulate.Device, p *problem.Problem, i int, c access.Counts, lanes []laneClass) table {
 	const index = problem.IndexBytes
 	t := &p.Tables[i]
 	n, unique := c.Lookups, c.Unique
@@ -86,8 +79,6 @@ func newTable(d *simulate.Rates, p *problem.Problem, i int, c access.Counts) tab
 		least:     (t.MinWidth() + problem.ColumnGranule - 1) / problem.ColumnGranule,
 		rows:      float64(t.Rows),
 		passes:    sortPasses(float64(t.Rows)),
-		issue:     n * d.RowCycles / d.Issue,
-		issueBack: d.RowCycles * (n + 2*unique) / d.Issue,
 		columns:   float64(problem.ColumnGranule * len(t.Features)),
 		bytes:     second - first,
 		bytesOnce: 2*first - second,
@@ -99,7 +90,7 @@ func newTable(d *simulate.Rates, p *problem.Problem, i int, c access.Counts) tab
 	if h := c.Highest(); h >= 0 {
 		s.run = min(access.ClassMean(h), simulate.MaxRun) * runStepMS
 	}
-	w := newWidths(d, p.Batch, t, c)
+	w := newWidths(d, p, i, c, lanes)
 	for g := 1; g <= min(s.granules, maxGranules); g++ {
 		s.slices = append(s.slices, w.slice(g))
 	}
@@ -107,8 +98,8 @@ func newTable(d *simulate.Rates, p *problem.Problem, i int, c access.Counts) tab
 		s.slices = append(s.slices, w.wide(s.granules))
 	}
 	for j := range s.slices {
-		for lanes := range laneClasses {
-			s.slices[j].alone[lanes] = s.alone(j, lanes, t.Weighted)
+		for l := range lanes {
+			s.slices[j].alone[l] = s.alone(j, l, t.Weighted)
 		}
 	}
 	return s
@@ -121,27 +112,33 @@ func (t *table) alone(j, lanes int, weighted bool) float64 {
 		j--
 	}
 	s := &t.slices[j]
-	forward := norm(s.memory, s.cache, t.issue*s.steps[lanes])
+	forward := norm(s.memory, s.cache, s.issue[lanes])
 	if weighted {
 		forward *= 1 + simulate.WeightedShare
 	}
-	return forward + t.sorted[t.passes] + max(t.run, norm(s.memoryBack, s.cacheBack, t.issueBack*s.steps[lanes]))
+	return forward + t.sorted[t.passes] + max(t.run, norm(s.memoryBack, s.cacheBack, s.issueBack[lanes]))
 }
 
 // widths counts a table's traffic by the width of a slice.
 type widths struct {
-	*simulate.Rates
+	*simulate.Device
 	n, unique, bags, element float64
 	// once is the bytes that a slice of any width reads: indices, offsets and weights.
 	once      float64
 	optimizer problem.Optimizer
+	issuing   issuing
+	lanes     []laneClass
 	cached    *cache
 	// row is the bytes in the cache of the last row, and missed its misses.
 	row, missed float64
 }
 
-func newWidths(d *simulate.Rates, batch int, t *problem.Table, c access.Counts) *widths {
-	w := &widths{Rates: d, n: c.Lookups, unique: c.Unique, bags: float64(batch) * float64(len(t.Features)), element: float64(t.Precision.Bytes()), optimizer: t.Optimizer, cached: newCache(c)}
+func newWidths(d *simulate.Device, p *problem.Problem, i int, c access.Counts, lanes []laneClass) *widths {
+	t := &p.Tables[i]
+	w := &widths{
+		Device: d, n: c.Lookups, unique: c.Unique, bags: float64(p.Batch) * float64(len(t.Features)), element: float64(t.Precision.Bytes()),
+		optimizer: t.Optimizer, issuing: newIssuing(d, p, i, c), lanes: lanes, cached: newCache(c),
+	}
 	w.once = (w.n + w.bags) * problem.IndexBytes
 	if t.Weighted {
 		w.once += w.n * simulate.LookupWeightBytes
@@ -159,8 +156,8 @@ func (w *widths) slice(granules int) slice {
 	}
 	s := w.times(w.once, row, rowInMemory, pooled, w.StateTraffic(w.optimizer, dim), w.bags*pooled)
 	s.granules = float64(granules)
-	for lanes := range laneClasses {
-		s.steps[lanes] = steps(lanes, granules)
+	for l := range w.lanes {
+		s.issue[l], s.issueBack[l] = w.issuing.slice(&w.lanes[l], granules*problem.ColumnGranule)
 	}
 	return s
 }
@@ -185,8 +182,8 @@ func (w *widths) wide(granules int) slice {
 	}
 	s := w.times(w.once, dim*w.element, dim*w.element, pooled, state, w.bags*maxGranules*problem.ColumnGranule*problem.OutputBytes)
 	s.granules = float64(granules)
-	for lanes := range laneClasses {
-		s.steps[lanes] = float64(granules) / warpLanes
+	for l := range w.lanes {
+		s.issue[l], s.issueBack[l] = w.issuing.wide(&w.lanes[l], granules*problem.ColumnGranule)
 	}
 	return s
 }
@@ -203,21 +200,6 @@ func (w *widths) times(once, row, rowInMemory, pooled, state, vectors float64) s
 		memoryBack: (gradients + w.unique*(2*rowInMemory+state) + w.n*simulate.BagIDBytes) / (w.Stream * simulate.UpdateShare),
 		cacheBack:  (w.n*pooled + w.unique*(2*row+state)) / w.L2,
 	}
-}
-
-// steps returns the number of row steps of a full warp that a row of the given granules
-// takes in a lane class.
-func steps(lanes, granules int) float64 {
-	n := 8 << lanes
-	return float64((granules+n-1)/n) * float64(n) / warpLanes
-}
-
-// widest returns the widest slice that runs in a lane class, in granules.
-func widest(lanes int) int {
-	if lanes == laneClasses-1 {
-		return math.MaxInt
-	}
-	return 8 << lanes
 }
 
 // sortPasses returns the number of passes that sort the given rows, at most maxPasses.

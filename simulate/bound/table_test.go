@@ -16,6 +16,7 @@ func drawOperator(t *rapid.T) *problem.Problem {
 	p := &problem.Problem{
 		Topology: hardware.Topology{Profile: rapid.SampledFrom(hardware.Profiles()).Draw(t, "profile"), Devices: 1, ReserveShare: hardware.NoReserve},
 		Batch:    rapid.SampledFrom([]int{1, 512, 8192, 65536, 1 << 18}).Draw(t, "batch"),
+		LaneRule: problem.LaneRule(rapid.IntRange(0, 1).Draw(t, "lane rule")),
 	}
 	like := problem.Table{
 		Optimizer: problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer")),
@@ -25,9 +26,12 @@ func drawOperator(t *rapid.T) *problem.Problem {
 	for range rapid.IntRange(1, 6).Draw(t, "tables") {
 		table := like
 		table.Rows = int64(math.Exp(rapid.Float64Range(0, 20).Draw(t, "ln rows")))
-		table.Dim = 4 * rapid.IntRange(1, 80).Draw(t, "granules")
+		table.Dim = 4 * rapid.IntRange(1, rapid.SampledFrom([]int{20, 80, 300}).Draw(t, "widest")).Draw(t, "granules")
 		for range rapid.IntRange(1, 3).Draw(t, "features") {
-			table.Features = append(table.Features, problem.Feature{PoolingFactor: math.Exp(rapid.Float64Range(-4, 5).Draw(t, "ln pooling"))})
+			table.Features = append(table.Features, problem.Feature{
+				PoolingFactor: math.Exp(rapid.Float64Range(-4, 5).Draw(t, "ln pooling")),
+				LengthCV:      rapid.SampledFrom([]float64{0, 0.5, 2}).Draw(t, "length cv"),
+			})
 		}
 		table.Access = access.Distribution{Kind: access.Zipf, Exponent: rapid.Float64Range(0.1, 2).Draw(t, "exponent")}
 		p.Tables = append(p.Tables, table)
@@ -47,13 +51,14 @@ func columnsOf(p *problem.Problem, i, granules int) problem.Shard {
 func TestSlicesAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawOperator(t)
-		pricer, d := simulate.NewPricer(p), ratesOf(p)
+		pricer, d := simulate.NewPricer(p), deviceOf(p)
 		for i := range p.Tables {
-			table := newTable(&d, p, i, pricer.Counts(i))
+			lanes := classesOf(p)
+			table := newTable(&d, p, i, pricer.Counts(i), lanes)
 			for g := 1; g <= p.Tables[i].Dim/problem.ColumnGranule; g++ {
 				forward, backward := pricer.GroupCost([]problem.Shard{columnsOf(p, i, g)})
 				want := float64(forward + backward)
-				got := fixedMS + table.slices[min(g, len(table.slices))-1].alone[lanesOf(g, p.Tables[i].Weighted)]
+				got := fixedMS + table.slices[min(g, len(table.slices))-1].alone[lanesOf(lanes, g)]
 				if got > want*(1+1e-12) || g <= maxGranules && got < want*(1-1e-7) {
 					t.Fatalf("table %d, %d granules: got %v ms, want %v", i, g, got, want)
 				}
@@ -67,8 +72,8 @@ func TestSlicesAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
 func TestLoadsAddUpToTheSimulatedDevice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawOperator(t)
-		pricer, d := simulate.NewPricer(p), ratesOf(p)
-		weighted := p.Tables[0].Weighted
+		pricer, d := simulate.NewPricer(p), deviceOf(p)
+		lanes := classesOf(p)
 		var group []problem.Shard
 		var tables []table
 		var slices []int
@@ -76,14 +81,11 @@ func TestLoadsAddUpToTheSimulatedDevice(t *testing.T) {
 		for i := range p.Tables {
 			g := rapid.IntRange(1, min(maxGranules, p.Tables[i].Dim/problem.ColumnGranule)).Draw(t, "slice")
 			group = append(group, columnsOf(p, i, g))
-			tables, slices = append(tables, newTable(&d, p, i, pricer.Counts(i))), append(slices, g)
+			tables, slices = append(tables, newTable(&d, p, i, pricer.Counts(i), lanes)), append(slices, g)
 			most = max(most, g)
 			total += float64(p.Tables[i].Rows)
 		}
-		k := mode{lanes: lanesOf(most, weighted), passes: sortPasses(total), forwards: 1}
-		if weighted {
-			k.forwards += simulate.WeightedShare
-		}
+		k := operator{lanes: lanesOf(lanes, most), passes: sortPasses(total), forwards: lanes[0].forwards}
 		var sum load
 		run := 0.0
 		for i := range tables {
@@ -99,19 +101,30 @@ func TestLoadsAddUpToTheSimulatedDevice(t *testing.T) {
 		if got > want*(1+1e-12) {
 			t.Fatalf("got %v ms, want at most %v", got, want)
 		}
-		bags := float64(p.Topology.Profile.SMs) * 45 * 32 / float64(int(8)<<k.lanes)
+		profile := &p.Topology.Profile
+		bags := float64(profile.SMs) * 45 * float64(profile.Lanes(math.MaxInt)/profile.Lanes(problem.ColumnGranule))
 		if bags <= float64(p.Batch) && norm(sum[3], sum[4], sum[5]) > run && got < want*(1-1e-7) {
 			t.Fatalf("one table in flight: got %v ms, want %v", got, want)
 		}
 	})
 }
 
-func lanesOf(granules int, weighted bool) int {
-	lanes := 0
-	for weighted && lanes < laneClasses-1 || granules > widest(lanes) {
-		lanes++
+// classesOf returns the lane classes of a problem with one operation.
+func classesOf(p *problem.Problem) []laneClass {
+	widest := 0
+	for i := range p.Tables {
+		widest = max(widest, p.Tables[i].Dim/problem.ColumnGranule)
 	}
-	return lanes
+	return laneClassesOf(p.Topology.Profile, p.Operation(0), widest)
+}
+
+// lanesOf returns the lane class of operators whose widest slice has the given granules.
+func lanesOf(lanes []laneClass, granules int) int {
+	l := 0
+	for granules > lanes[l].widest {
+		l++
+	}
+	return l
 }
 
 func memoryOf(p *problem.Problem, shards []problem.Shard) float64 {
@@ -144,9 +157,11 @@ func TestChooseIsTheCheapestCut(t *testing.T) {
 		p.Tables = p.Tables[:1]
 		p.Tables[0].Dim = 4 * rapid.IntRange(1, 90).Draw(t, "dim")
 		p.Tables[0].Constraint.MinWidth = 4 * rapid.IntRange(0, 20).Draw(t, "least width")
-		r := newRelaxation(p, simulate.NewPricer(p))
-		for k := range r.modes {
+		r := newRelaxation(p, simulate.NewPricer(p), rapid.IntRange(1, 3).Draw(t, "operators"))
+		for k := range r.open {
 			r.open[k] = true
+		}
+		for k := range r.operators {
 			for j := range r.prices[k] {
 				r.prices[k][j] = rapid.Float64Range(0, 1).Draw(t, "price")
 			}
@@ -159,8 +174,8 @@ func TestChooseIsTheCheapestCut(t *testing.T) {
 		got := r.choose(table)
 		// A random cut, each slice in its cheapest mode.
 		cost, left := 0.0, table.granules
-		d, pricer := ratesOf(p), simulate.NewPricer(p)
-		w := newWidths(&d, p.Batch, &p.Tables[0], pricer.Counts(0))
+		d, pricer := deviceOf(p), simulate.NewPricer(p)
+		w := newWidths(&d, p, 0, pricer.Counts(0), classesOf(p))
 		for left > 0 {
 			g := left
 			if left >= 2*table.least {
@@ -168,11 +183,11 @@ func TestChooseIsTheCheapestCut(t *testing.T) {
 			}
 			left -= g
 			s, least := w.slice(g), math.Inf(1)
-			for k := range r.modes {
-				if g > widest(r.modes[k].lanes) {
+			for k := range r.operators {
+				if g > r.operators[k].widest {
 					continue
 				}
-				price, l := 0.0, table.load(&s, &r.modes[k])
+				price, l := 0.0, table.load(&s, &r.operators[k])
 				for j := range l {
 					price += l[j] * r.prices[k][j]
 				}
@@ -186,7 +201,7 @@ func TestChooseIsTheCheapestCut(t *testing.T) {
 	})
 }
 
-// ratesOf returns what the simulated device of a problem does.
-func ratesOf(p *problem.Problem) simulate.Rates {
-	return simulate.NewDevice(p.Topology.Profile).Rates
+// deviceOf returns the simulated device of a problem.
+func deviceOf(p *problem.Problem) simulate.Device {
+	return simulate.NewDevice(p.Topology.Profile)
 }

@@ -34,10 +34,10 @@ const (
 	ends     = 1.003
 	stalls   = 2
 	// A part is divided by columns only if its all-to-alls can rise by more than the
-	// share columnShare of its bound, and by a mode only if the mode's number of devices
+	// share columnRise of its bound, and by a mode only if the mode's number of devices
 	// is more than broken from a whole number.
-	columnShare = 0.004
-	broken      = 0.05
+	columnRise = 0.004
+	broken     = 0.05
 	// A new part counts at most freshSteps steps and freshRounds rounds as done, so that
 	// its mix still moves.
 	freshSteps  = 60
@@ -118,9 +118,6 @@ func (t *tree) shortage(n *node) float64 {
 
 // divide returns parts that together make up n; none if no division helps.
 func (t *tree) divide(n *node) []*node {
-	if !t.single {
-		return nil
-	}
 	if mid, ok := t.divideColumns(n); ok {
 		a, b := n.part(), n.part()
 		a.to, b.from = mid, mid+t.comm.granule
@@ -161,11 +158,15 @@ func (t *tree) divideColumns(n *node) (mid int, ok bool) {
 	widest := 0.0
 	for k := range t.modes {
 		if need := max(t.devicesOf(n, k), float64(n.lo[k])); need > 0.01 {
-			widest = max(widest, n.mix[k][columns]/need)
+			held := 0.0
+			for j := t.modes[k].first; j < t.modes[k].end; j++ {
+				held += n.mix[j][columns]
+			}
+			widest = max(widest, held/need)
 		}
 	}
 	top := int(min(widest, float64(n.to), float64(t.comm.all)))
-	if top <= n.from || t.comm.total(top)-t.comm.total(n.from) <= columnShare*t.total(n) {
+	if top <= n.from || t.comm.total(top)-t.comm.total(n.from) <= columnRise*t.total(n) {
 		return 0, false
 	}
 	mid = n.from + (top-n.from)/2/t.comm.granule*t.comm.granule
@@ -174,8 +175,11 @@ func (t *tree) divideColumns(n *node) (mid int, ok bool) {
 
 // devicesOf returns the number of devices in mode k that the node's mix needs.
 func (t *tree) devicesOf(n *node, k int) float64 {
-	l := &n.mix[k]
-	return max(t.modes[k].time(l)/n.u, l[rows]/t.modes[k].rows, l[columns]/float64(n.to), l[bytes]/t.budget)
+	need := 0.0
+	for _, share := range t.sharesOf(n, k) {
+		need = max(need, share)
+	}
+	return need
 }
 
 // part returns a copy of the node that the caller narrows.
