@@ -1,0 +1,431 @@
+package simulate
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+)
+
+// This file is a second implementation of docs/SIMULATED.md, which only tests use. It is
+// written from the page, without the code that it checks, in the symbols of the page: all
+// constants are written out, the cache model is solved by bisection, and Poisson's law is
+// added up use by use. TestVectors' expected values come from here (-update).
+
+// refTable is a table of an operator: R, D, F, n, U and the shares p_j of the page.
+type refTable struct {
+	rows, dim, features, lookups, unique float64
+	reuse                                [17]float64
+	lengthCV                             float64
+}
+
+// refOp is an operator on a device. cached is the rows that HBM holds of all tables of a
+// cached operator, 0 in other operators.
+type refOp struct {
+	device                           hardware.Profile
+	batch                            float64
+	weight, output, index            float64 // bytes of an element
+	optimizer                        string
+	weighted, eager, ownLanes, byRow bool
+	cached                           float64
+	tables                           []refTable
+}
+
+// refUniform returns U and p of n uniform draws from R rows: a row has a number of uses
+// that follows Poisson's law.
+func refUniform(rows, n float64) (unique float64, reuse [17]float64) {
+	mean := n / rows
+	unique = -rows * math.Expm1(-mean)
+	spread := 40*math.Sqrt(mean) + 40
+	sum := 0.0
+	for uses := math.Floor(math.Max(1, mean-spread)); uses < mean+spread; uses++ {
+		factorial, _ := math.Lgamma(uses + 1)
+		p := math.Exp(uses*math.Log(mean) - mean - factorial)
+		reuse[int(math.Min(16, math.Ceil(math.Log2(uses))))] += p
+		sum += p
+	}
+	for j := range reuse {
+		reuse[j] /= sum
+	}
+	return unique, reuse
+}
+
+// refHistogram returns U of n lookups that have the shares p.
+func refHistogram(rows, n float64, reuse [17]float64) float64 {
+	return math.Min(n/refMeanUses(reuse), math.Min(rows, n))
+}
+
+// refUses returns c_j.
+func refUses(j int) float64 {
+	if j < 2 {
+		return float64(j + 1)
+	}
+	return math.Pow(2, float64(j-1)) / math.Log(2)
+}
+
+// refMeanUses returns the sum of p_j c_j.
+func refMeanUses(reuse [17]float64) float64 {
+	sum := 0.0
+	for j, p := range reuse {
+		sum += p * refUses(j)
+	}
+	return sum
+}
+
+// refMisses returns m, with room for the given number of rows.
+func refMisses(t refTable, room float64) float64 {
+	if room >= t.unique {
+		return t.unique
+	}
+	k := func(j int) float64 { return refUses(j) * t.lookups / (t.unique * refMeanUses(t.reuse)) }
+	low, high := 0.0, 1000.0 // tau/n
+	for range 90 {
+		tau, held := (low+high)/2, 0.0
+		for j, p := range t.reuse {
+			held += t.unique * p * -math.Expm1(-k(j)*tau)
+		}
+		if held < room {
+			low = tau
+		} else {
+			high = tau
+		}
+	}
+	misses := t.unique
+	for j, p := range t.reuse {
+		misses += t.unique * p * math.Max(0, k(j)-1) * math.Exp(-k(j)*low)
+	}
+	return misses
+}
+
+// refLanes returns the lanes of a width: G.
+func refLanes(warp, width float64) float64 {
+	switch {
+	case warp == 64:
+		return 64
+	case width <= 32:
+		return 8
+	case width <= 64:
+		return 16
+	}
+	return 32
+}
+
+// refLongest returns kappa: the bags that share a warp wait for the longest of them.
+func refLongest(bags, lengthCV float64) float64 {
+	above := map[float64]float64{1: 0, 2: .5642, 4: 1.0294}[bags]
+	return math.Min(bags, 1+above*lengthCV)
+}
+
+func up(x, to float64) float64 { return math.Ceil(x/to) * to }
+
+func norm6(h, z, i float64) float64 {
+	return math.Pow(math.Pow(h, 6)+math.Pow(z, 6)+math.Pow(i, 6), 1./6)
+}
+
+// compute returns the times of the operator in ms.
+func (o refOp) compute() (forward, backward float64) {
+	var tables []refTable
+	widest := 0.0
+	for _, t := range o.tables {
+		if t.lookups > 0 {
+			tables = append(tables, t)
+			widest = math.Max(widest, t.dim)
+		}
+	}
+	if len(tables) == 0 {
+		return 0, 0
+	}
+	forwardFixed, backwardFixed := .003, .042
+	if o.eager {
+		forwardFixed, backwardFixed = .020, .100
+	}
+	moving := o.forward(tables, widest)
+	forward = forwardFixed + moving
+	backward = backwardFixed + o.prepare(tables) + math.Max(o.update(tables, widest), o.longestRun(tables))
+	if o.weighted {
+		backward += 1.1 * moving
+	}
+	return forward, backward
+}
+
+func (o refOp) warp() float64 {
+	if o.device.WarpLanes == 64 {
+		return 64
+	}
+	return 32
+}
+
+// lanes returns G of a table in an operator by the kernels that share a warp among bags.
+func (o refOp) lanes(t refTable, widest float64) float64 {
+	if o.ownLanes {
+		return refLanes(o.warp(), t.dim)
+	}
+	return refLanes(o.warp(), widest)
+}
+
+func (o refOp) stream() float64 { return o.device.HBMGBps * o.device.HBMEfficiency * 1e6 } // bytes/ms
+
+// slowest returns the norm of the three limits, in ms.
+func (o refOp) slowest(memory, share, cache, cycles float64) float64 {
+	return norm6(memory/(share*o.stream()), cache/(o.device.L2GBps*1e6),
+		cycles/(float64(o.device.SMs)*o.device.ClockGHz*1e6))
+}
+
+// forward returns the norm of the forward: t_f without the fixed time.
+func (o refOp) forward(tables []refTable, widest float64) float64 {
+	var h, z, i float64
+	for _, t := range tables {
+		width := t.dim * o.weight
+		bags := o.batch * t.features
+		rest := t.lookups*o.index + bags*o.index + bags*up(t.dim*o.output, 32)
+		if o.weighted {
+			rest += 4 * t.lookups
+		}
+		h += refMisses(t, o.room(t, widest, len(tables)))*up(width, float64(o.device.Granule)) + rest
+		z += t.lookups*up(width, 32) + rest
+		i += o.forwardCycles(t, bags, widest)
+	}
+	return o.slowest(h, .86, z, i)
+}
+
+// room returns X.
+func (o refOp) room(t refTable, widest float64, tables int) float64 {
+	inFlight := math.Max(1, math.Ceil(float64(o.device.SMs)*45*o.warp()/o.lanes(t, widest)/o.batch))
+	return .9 * float64(o.device.L2) / (math.Min(inFlight, float64(tables)) * up(t.dim*o.weight, 32))
+}
+
+// forwardCycles returns a table's part of I.
+func (o refOp) forwardCycles(t refTable, bags, widest float64) float64 {
+	row, bag := o.device.IssueCycles()
+	warp := o.warp()
+	if warp == 32 && widest > 1024 && !o.ownLanes { // the other kernel: a warp for each bag
+		lanes := warp
+		if !o.weighted && t.lookups > 8*bags {
+			lanes = refLanes(warp, t.dim)
+		}
+		return t.lookups*math.Ceil(t.dim/(4*lanes))*row*lanes/warp + bags*bag
+	}
+	lanes := o.lanes(t, widest)
+	steps := t.lookups * math.Ceil(t.dim/(4*lanes))
+	return (steps*row*refLongest(warp/lanes, t.lengthCV) + bags*bag) * lanes / warp
+}
+
+// update returns the norm of the backward.
+func (o refOp) update(tables []refTable, widest float64) float64 {
+	var h, z, i float64
+	for _, t := range tables {
+		bags, width, gradient := o.batch*t.features, t.dim*o.weight, up(t.dim*o.output, 32)
+		a := float64(o.device.Granule)
+		state := map[string]float64{"sgd": 0, "rowwise_adagrad": 64, "adagrad": 2 * up(4*t.dim, a), "adam": 4 * up(4*t.dim, a)}[o.optimizer]
+		q := math.Min(1, .9*float64(o.device.L2)/(bags*gradient))
+		again := math.Max(0, t.lookups-bags) * gradient * (1 - q)
+		h += math.Min(bags, t.lookups)*gradient + again + t.unique*(2*up(width, a)+state) + 4*t.lookups
+		z += t.lookups*gradient + t.unique*(2*up(width, 32)+state)
+
+		row, _ := o.device.IssueCycles()
+		lanes := o.lanes(t, widest)
+		lookups := t.lookups
+		if o.optimizer == "rowwise_adagrad" && o.warp() == 64 && widest <= 128 {
+			often := 0.0 // the share of lookups of rows used 33 times or more
+			for j := 6; j < 17; j++ {
+				often += t.reuse[j] * refUses(j) / refMeanUses(t.reuse)
+			}
+			lookups *= 1 - often + often*math.Pow(.5, .76)
+		}
+		i += row * (lookups + 2*t.unique) * math.Ceil(t.dim/(4*lanes)) * math.Pow(lanes/o.warp(), .8)
+	}
+	return o.slowest(h, .60, z, i)
+}
+
+// refPasses returns the passes of a radix sort whose keys are the numbers of rows.
+func refPasses(rows float64) float64 {
+	bits := math.Max(1, math.Ceil(math.Log2(math.Max(2, rows)))+1)
+	return math.Ceil(bits / 8)
+}
+
+// prepare returns t_sort, t_sort2 and t_prep.
+func (o refOp) prepare(tables []refTable) float64 {
+	var n, unique, rows float64
+	for _, t := range tables {
+		n, unique, rows = n+t.lookups, unique+t.unique, rows+t.rows
+	}
+	sorted := n * (o.index + 2*refPasses(rows)*(o.index+4))
+	if o.cached > 0 {
+		sorted += n * (4 + 2*refPasses(o.cached)*(4+4))
+	}
+	return sorted/(.68*o.stream()) + (n*(3*o.index+4)+unique*(o.index+12))/o.stream()
+}
+
+// longestRun returns t_run.
+func (o refOp) longestRun(tables []refTable) float64 {
+	highest := 0.0
+	for _, t := range tables {
+		for j, p := range t.reuse {
+			if t.unique*p >= .5 {
+				highest = math.Max(highest, refUses(j))
+			}
+		}
+	}
+	return math.Min(highest, 1024) / 16 * .0005
+}
+
+// refOf returns the operator in the symbols of the page.
+func refOf(d Device, op Op) refOp {
+	bytes := func(stated, standard int) float64 {
+		if stated == 0 {
+			stated = standard
+		}
+		return float64(stated)
+	}
+	o := refOp{
+		device: d.Profile(), batch: float64(op.Batch),
+		weight: bytes(op.WeightBytes, 4), output: bytes(op.OutputBytes, 4), index: bytes(op.IndexBytes, 8),
+		optimizer: string(op.Optimizer.String()), weighted: op.Weighted, eager: op.Launch == Eager,
+		ownLanes: op.LaneRule == problem.LanesByTable, cached: float64(op.CachedRows),
+	}
+	for _, t := range op.Tables {
+		o.tables = append(o.tables, refTable{
+			rows: float64(t.Rows), dim: float64(t.Dim), features: bytes(t.Features, 1),
+			lookups: t.Counts.Lookups, unique: t.Counts.Unique, reuse: t.Counts.Reuse, lengthCV: t.LengthCV,
+		})
+	}
+	return o
+}
+
+// refDraws draws operators of every kind.
+type refDraws struct{ *rand.Rand }
+
+func (r refDraws) pick(of ...int) int     { return of[r.IntN(len(of))] }
+func (r refDraws) log(to float64) float64 { return math.Exp(r.Float64() * math.Log(to)) }
+
+// op draws an operator. Half of the operators have dims of one width class, and an eighth a
+// table of more than 1,024 columns.
+func (r refDraws) op() (Device, Op) {
+	op := Op{
+		Batch:       r.pick(1, 512, 8192, 65536),
+		WeightBytes: r.pick(0, 2, 4), OutputBytes: r.pick(0, 2, 4), IndexBytes: r.pick(0, 4, 8),
+		Optimizer: problem.Optimizer(r.IntN(4)), Weighted: r.IntN(4) == 0,
+		LaneRule: problem.LaneRule(r.IntN(2)), Launch: LaunchMode(r.IntN(2)),
+	}
+	widest := r.pick(32, 64, 128, 1024)
+	rows := int64(0)
+	for range r.pick(1, 1, 2, 3, 5, 8, 12) {
+		t := r.table(op.Batch, widest)
+		rows += t.Rows
+		op.Tables = append(op.Tables, t)
+	}
+	if r.IntN(8) == 0 {
+		op.Tables[0].Dim = 4 * (257 + r.IntN(512))
+	}
+	if r.IntN(6) == 0 {
+		op.CachedRows = 1 + r.Int64N(rows)
+	}
+	profiles := hardware.Profiles()
+	return NewDevice(profiles[r.IntN(len(profiles))]), op
+}
+
+// table draws a table, or the block of a table's rows with the most used row.
+func (r refDraws) table(batch, widest int) Table {
+	t := Table{Rows: int64(r.log(1e9)), Dim: 4 * (1 + r.IntN(widest/4)), Features: r.IntN(4)}
+	d := access.Distribution{Kind: access.Kind(r.IntN(4)), Exponent: .5 + r.Float64(), Batch: r.pick(512, 8192, 65536)}
+	shares, peak := 0.0, 8*r.Float64()
+	for j := range d.Reuse {
+		d.Reuse[j] = math.Exp(-math.Abs(float64(j) - peak))
+		shares += d.Reuse[j]
+	}
+	for j := range d.Reuse {
+		d.Reuse[j] /= shares
+	}
+	pooling := float64(max(1, t.Features)) * r.log(100) * float64(r.pick(0, 1, 1, 1, 1, 1, 1, 1)) / 2
+	t.Counts = d.At(t.Rows, pooling, batch)
+	if r.IntN(4) == 0 && t.Counts.Lookups > 0 {
+		t.Counts = t.Counts.Part(r.Float64()/2 + .01)
+	}
+	if r.IntN(2) == 0 {
+		t.LengthCV = 4 * r.Float64()
+	}
+	return t
+}
+
+// TestOperatorsEqualReference compares 500 operators with the second implementation, and
+// counts how many of them run each branch of the formulas.
+func TestOperatorsEqualReference(t *testing.T) {
+	draws := refDraws{rand.New(rand.NewPCG(3, 4))}
+	ran := map[string]int{}
+	for i := range 500 {
+		d, op := draws.op()
+		o := refOf(d, op)
+		forward, backward := d.Compute(op)
+		wantForward, wantBackward := o.compute()
+		what := fmt.Sprintf("%+v on %s", op, d.Profile().Name)
+		difference(t, "forward of "+what, i, float64(forward), wantForward)
+		difference(t, "backward of "+what, i, float64(backward), wantBackward)
+		for _, branch := range o.branches() {
+			ran[branch]++
+		}
+	}
+	for _, branch := range refBranches {
+		if ran[branch] < 5 {
+			t.Errorf("%q: got %d operators, want at least 5", branch, ran[branch])
+		}
+	}
+}
+
+// refBranches are the branches of the formulas. The draws and the stored vectors must each
+// run all of them.
+var refBranches = []string{
+	"8 lanes", "16 lanes", "32 lanes", "64 lanes", "lanes of each table", "lanes of the widest",
+	"above 1024, few lanes", "above 1024, a short bag", "above 1024, weighted", "above 1024, own lanes",
+	"weighted", "eager", "fp16", "no lookups", "cached", "several tables", "half lanes for used rows",
+	"bags of unequal length", "as slow as the shortest bags", "sgd", "rowwise_adagrad", "adagrad", "adam",
+	"all rows fit the cache", "rows miss the cache",
+}
+
+// branches returns the branches of the formulas that the operator runs.
+func (o refOp) branches() []string {
+	ran := map[string]bool{
+		o.optimizer: true, "weighted": o.weighted, "eager": o.eager, "fp16": o.weight == 2,
+		"cached": o.cached > 0, "lanes of each table": o.ownLanes, "lanes of the widest": !o.ownLanes,
+	}
+	read := slices.DeleteFunc(slices.Clone(o.tables), func(t refTable) bool { return t.lookups == 0 })
+	ran["no lookups"] = len(read) < len(o.tables)
+	ran["several tables"] = len(read) > 1
+	widest := 0.0
+	for _, t := range read {
+		widest = math.Max(widest, t.dim)
+	}
+	for _, t := range read {
+		lanes := o.lanes(t, widest)
+		ran[fmt.Sprint(lanes, " lanes")] = true
+		bags := o.warp() / lanes
+		if t.lengthCV > 0 && bags > 1 && widest <= 1024 {
+			slow := refLongest(bags, t.lengthCV) == bags
+			ran["bags of unequal length"] = ran["bags of unequal length"] || !slow
+			ran["as slow as the shortest bags"] = ran["as slow as the shortest bags"] || slow
+		}
+		if o.warp() == 32 && widest > 1024 {
+			short := t.lookups <= 8*o.batch*t.features
+			ran["above 1024, own lanes"] = o.ownLanes
+			ran["above 1024, weighted"] = !o.ownLanes && o.weighted
+			ran["above 1024, a short bag"] = ran["above 1024, a short bag"] || !o.ownLanes && !o.weighted && short
+			ran["above 1024, few lanes"] = ran["above 1024, few lanes"] || !o.ownLanes && !o.weighted && !short && t.dim <= 64
+		}
+		often := t.reuse[6] + t.reuse[7] + t.reuse[8]
+		ran["half lanes for used rows"] = ran["half lanes for used rows"] || o.optimizer == "rowwise_adagrad" && o.warp() == 64 && widest <= 128 && often > 0
+		fits := o.room(t, widest, len(read)) >= t.unique
+		ran["all rows fit the cache"] = ran["all rows fit the cache"] || fits
+		ran["rows miss the cache"] = ran["rows miss the cache"] || !fits
+	}
+	var names []string
+	for name, yes := range ran {
+		if yes {
+			names = append(names, name)
+		}
+	}
+	return names
+}
