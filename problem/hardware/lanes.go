@@ -31,7 +31,7 @@ func (p Profile) Lanes(width int) int {
 // The cycles that one multiprocessor, or one compute unit, issues for a warp
 // (docs/SIMULATED.md says how they are known).
 const (
-	rowCycles32, bagCycles32 = 26.0, 8.0
+	rowCycles32, bagCycles32 = 27.3, 4.8
 	// oneLookupCycles64 is the cycles of a warp of 64 lanes that reads a bag with one row.
 	oneLookupCycles64 = 289.0
 )
