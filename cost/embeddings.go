@@ -15,6 +15,8 @@ import (
 type embeddings struct {
 	model   *Model
 	problem *problem.Problem
+	// whole is the problem of the whole tables: it says which slices fuse.
+	whole *problem.Problem
 	// operations are those of the tables, one for each set of tables whose whole slices fuse.
 	// If the engine keeps slices of columns apart, parts is 2, otherwise 1.
 	operations []problem.Operation
@@ -80,10 +82,11 @@ type tableContent struct {
 	operation problem.Operation
 }
 
-// newEmbeddings describes the problem's tables to the model.
-func newEmbeddings(m *Model, p *problem.Problem) *embeddings {
+// newEmbeddings describes the problem's tables to the model. whole is the problem itself, or
+// the one that has the whole tables.
+func newEmbeddings(m *Model, p, whole *problem.Problem) *embeddings {
 	e := &embeddings{
-		model: m, problem: p, index: map[sliceKey]int{}, shared: map[contentKey]int{},
+		model: m, problem: p, whole: whole, index: map[sliceKey]int{}, shared: map[contentKey]int{},
 		none: make([]int32, m.compute.head),
 	}
 	contents := map[tableContent]int{}
@@ -94,7 +97,7 @@ func newEmbeddings(m *Model, p *problem.Problem) *embeddings {
 	}
 	for i := range p.Tables {
 		t := &p.Tables[i]
-		key := p.OperatorKey(i, t.Dim, problem.Form{})
+		key := e.keyOf(i, t.Dim, 0)
 		op := key.Operation
 		at, ok := operations[key]
 		if !ok {
@@ -144,6 +147,14 @@ func (e *embeddings) chooseQuantum() float64 {
 	return math.Exp2(math.Ceil(math.Log2(total * headroom / (1 << 31))))
 }
 
+// keyOf returns the key of a slice's operator. The operations of blocks and replicas are not
+// those of the whole table.
+func (e *embeddings) keyOf(table, width int, number problem.Operator) problem.OperatorKey {
+	key := e.whole.OperatorKey(table, width, problem.Form{Operator: number})
+	key.Operation = e.problem.Operation(table)
+	return key
+}
+
 // operatorOf returns which of a device's operators of the class looks up slices with the key,
 // of table t. Slices of one key have one operator, and no others do. All operators of one
 // number come before those of the next number, so that times add up in the same order
@@ -164,7 +175,7 @@ func (e *embeddings) item(table, width int, number problem.Operator) int {
 		return i
 	}
 	t := &e.tables[table]
-	fused := e.problem.OperatorKey(table, width, problem.Form{Operator: number})
+	fused := e.keyOf(table, width, number)
 	op := fused.Operation
 	added := item{operator: e.operatorOf(t, &fused), lanes: feature.LanesOf(width, op.Weighted), dimSum: width * t.features}
 	for int(added.operator) >= len(e.rates) { // a number more, of whole slices or of cut ones

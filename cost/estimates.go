@@ -64,7 +64,7 @@ func NewEstimates(m *Model, p *problem.Problem) (*Estimates, error) {
 		model: m, problem: p, network: networkOf(m.comm.constants, clusterOf(p)),
 		index: map[otherKey]int{}, device: simulate.NewDevice(m.hardware),
 	}
-	estimates.classes[problem.ClassColumns] = newEmbeddings(m, p)
+	estimates.classes[problem.ClassColumns] = newEmbeddings(m, p, p)
 	return estimates, nil
 }
 
@@ -106,11 +106,11 @@ func (p *Estimates) embeddings(class problem.OperatorClass) *embeddings {
 	if p.classes[class] == nil {
 		switch class {
 		case problem.ClassBlocks:
-			p.classes[class] = newEmbeddings(p.model, problem.BlocksOf(p.problem, p.network.Devices))
+			p.classes[class] = newEmbeddings(p.model, problem.BlocksOf(p.problem, p.network.Devices), p.problem)
 		case problem.ClassHostBlocks:
-			p.classes[class] = newEmbeddings(p.model, problem.BlocksOf(p.problem, p.network.PerHost))
+			p.classes[class] = newEmbeddings(p.model, problem.BlocksOf(p.problem, p.network.PerHost), p.problem)
 		case problem.ClassReplicas:
-			p.classes[class] = newEmbeddings(p.model, problem.ReplicasOf(p.problem))
+			p.classes[class] = newEmbeddings(p.model, problem.ReplicasOf(p.problem), p.problem)
 		default:
 			p.classes[class] = p.classes[problem.ClassColumns]
 		}
