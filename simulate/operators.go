@@ -1,6 +1,9 @@
 package simulate
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -8,10 +11,10 @@ import (
 // operators.go divides the shards of one device into fused operators. The shards fall
 // into operator classes by sharding type and memory (problem.OperatorClass): an engine
 // looks up each class separately [read: TorchRec makes a module for each sharding type
-// and a group for each compute kernel]. A class has one operator for each combination of
-// optimizer, precision, weighting and operator number of the plan. The times of all
-// operators add up. Each kind of
-// shard is estimated as a table:
+// and a group for each compute kernel]. A class has one operator for each
+// problem.OperatorKey: for each combination of optimizer, precision, weighting, what else the
+// engine keeps apart, and the number in the plan. The times of all operators add up. Each
+// kind of shard is estimated as a table:
 //
 //	a slice of columns   the table with fewer columns
 //	a block of rows      a table with fewer rows and lookups, and the bags of the whole
@@ -31,19 +34,58 @@ func classOf(p *problem.Problem, s *problem.Shard) problem.OperatorClass {
 	return problem.ClassOf(p.Form(*s))
 }
 
-// A class has at most precisions * weightings * problem.Operators operators for each
-// optimizer.
-const (
-	precisions = 3
-	weightings = 2
-)
+// fusions number the sets of tables whose whole slices fuse, in each class.
+type fusions [problem.OperatorClasses][]int32
+
+func newFusions(p *problem.Problem) (f fusions) {
+	f[problem.ClassColumns] = fusionsOf(p, problem.Form{})
+	for class := range f {
+		f[class] = f[problem.ClassColumns]
+	}
+	f[problem.ClassReplicas] = fusionsOf(p, problem.Form{ShardingType: problem.DataParallel})
+	return f
+}
+
+// fusionsOf returns the numbers of the tables as slices of a form. They rise with the
+// optimizer, precision and weighting, so that the times of operators are added up in the same
+// order whatever the order of the tables.
+func fusionsOf(p *problem.Problem, form problem.Form) []int32 {
+	keys, of := make([]problem.OperatorKey, len(p.Tables)), make([]int32, len(p.Tables))
+	for i := range keys {
+		keys[i] = p.OperatorKey(i, p.Tables[i].Dim, form)
+	}
+	order := slices.Clone(keys)
+	slices.SortFunc(order, compareKeys)
+	order = slices.Compact(order)
+	for i := range keys {
+		at, _ := slices.BinarySearchFunc(order, keys[i], compareKeys)
+		of[i] = int32(at)
+	}
+	return of
+}
+
+// compareKeys orders the keys of one class and number.
+func compareKeys(a, b problem.OperatorKey) int {
+	weighted := func(k *problem.OperatorKey) int {
+		if k.Operation.Weighted {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(
+		cmp.Compare(a.Operation.Optimizer, b.Operation.Optimizer),
+		cmp.Compare(a.Operation.Precision, b.Operation.Precision),
+		cmp.Compare(weighted(&a), weighted(&b)),
+		cmp.Compare(a.Optimizer, b.Optimizer),
+		cmp.Compare(a.Pooling, b.Pooling),
+		cmp.Compare(a.Module, b.Module))
+}
 
 // operator returns the number of the operator that serves a shard of a class. Shards of a
-// class are in one operator if their numbers are equal.
+// class are in one operator if their numbers are equal: if problem.OperatorKey says so.
 func (p *Pricer) operator(s *problem.Shard, class problem.OperatorClass) int {
-	t := &p.problem.Tables[s.Table]
-	k := (int(optimizer(t, class))*precisions + int(t.Precision)) * weightings
-	if t.Weighted {
+	k := int(p.fusions[class][s.Table]) * 2
+	if p.wholeApart && s.Dim() < p.problem.Tables[s.Table].Dim {
 		k++
 	}
 	return k*problem.Operators + int(s.Operator)

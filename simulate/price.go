@@ -28,6 +28,9 @@ type Pricer struct {
 	device  Device
 	problem *problem.Problem
 	tables  []usage
+	// fusions and wholeApart say which slices fuse.
+	fusions    fusions
+	wholeApart bool
 	// replicas returns the counts of the tables as replicas. The first call computes them.
 	replicas func() replicas
 }
@@ -37,6 +40,7 @@ type Pricer struct {
 func NewPricer(p *problem.Problem) *Pricer {
 	return &Pricer{
 		device: NewDevice(p.Topology.Profile), problem: p, tables: countTables(p),
+		fusions: newFusions(p), wholeApart: p.Engine.Rules().WholeApart,
 		replicas: sync.OnceValue(func() replicas { return countReplicas(p) }),
 	}
 }
