@@ -43,6 +43,9 @@ func (s *Scorer) Item(table, width int, form problem.Form) int {
 	return s.estimates.Item(table, width, form)
 }
 
+// Numbered is true: operators of different numbers have a launch and lanes of their own.
+func (s *Scorer) Numbered() bool { return true }
+
 // Reset empties all devices.
 func (s *Scorer) Reset() {
 	s.columns.reset()

@@ -67,6 +67,8 @@ type catalog struct {
 	budget int64
 	pieces []piece
 	index  map[slice]int32
+	// together are the pieces of co-locations in operators of other numbers than 0.
+	together map[together]int32
 	// unsplit are the pieces of the unsplit problem; nil until they are asked for.
 	unsplit []int32
 }
@@ -74,6 +76,12 @@ type catalog struct {
 type slice struct {
 	table, width int
 	form         problem.Form
+}
+
+// together is a co-location, by its first table, in the operator of a number.
+type together struct {
+	table    int
+	operator problem.Operator
 }
 
 func newCatalog(p *problem.Problem, scorer Scorer) *catalog {
@@ -187,6 +195,26 @@ func (c *catalog) inForm(k int32, width int, form problem.Form) int32 {
 	return id
 }
 
+// numbered returns piece k in the operator of the number.
+func (c *catalog) numbered(k int32, number problem.Operator) int32 {
+	members, form := c.pieces[k].members, c.pieces[k].form
+	form.Operator = number
+	if len(members) == 1 {
+		return c.inForm(k, members[0].width, form)
+	}
+	if c.together == nil {
+		c.together = map[together]int32{}
+	}
+	c.together[together{members[0].table, c.pieces[k].form.Operator}] = k
+	key := together{members[0].table, number}
+	id, ok := c.together[key]
+	if !ok {
+		id = c.add(slices.Clone(members), c.pieces[k].devices, form)
+		c.together[key] = id
+	}
+	return id
+}
+
 // halved cuts every piece for which large returns true into halves, and cuts those
 // halves again, until large returns false or a piece cannot be cut.
 func (c *catalog) halved(pieces []int32, large func(k int32) bool) []int32 {
@@ -247,6 +275,12 @@ func (c *catalog) allowed(k *piece) []int32 {
 		return k.devices
 	}
 	return c.all
+}
+
+// operator returns the key of the operator that runs the first member of piece k.
+func (c *catalog) operator(k int32) problem.OperatorKey {
+	p := &c.pieces[k]
+	return c.problem.OperatorKey(p.members[0].table, p.members[0].width, p.form)
 }
 
 // devicesOf returns the number of devices of a span.

@@ -202,7 +202,7 @@ func (c *catalog) shards(p placement) [][]problem.Shard {
 		shard.Columns = problem.Range{Start: next, End: next + int64(s.width)}
 		next = shard.Columns.End
 		k := &c.pieces[s.piece]
-		shard.ShardingType, shard.Tier, shard.Cache = k.form.ShardingType, k.form.Tier, k.form.Cache
+		shard.ShardingType, shard.Tier, shard.Cache, shard.Operator = k.form.ShardingType, k.form.Tier, k.form.Cache, k.form.Operator
 		if byHost[table] > 1 {
 			shard.ShardingType = problem.Grid
 		}

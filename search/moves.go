@@ -307,6 +307,7 @@ func (m *mover) reform(slot int32) bool {
 	if i := m.draw.IntN(n); i < len(choices) {
 		to = choices[i]
 	}
+	to.Operator = now.Operator // the table's slices all have the same
 	if to == now {
 		return false
 	}

@@ -71,6 +71,12 @@ type Options struct {
 	// HBM. The search then tries no other form, whatever ShardingTypes and the topology's
 	// host memory allow. By default the Scorers must estimate every form.
 	ColumnsOnly bool
+	// OneOperator says that no table gets another number of an operator than 0: the slices of a
+	// device that can share an operator do. By default method NeuroShard keeps tables apart
+	// where that makes the plan cheaper; with ColumnsOnly, for engines whose plans cannot, under
+	// Scorers that are not Numbered, or if each table has the lanes of its own width
+	// (problem.LanesByTable), it does not.
+	OneOperator bool
 	// Brief leaves DevicesNeeded and its reason out of *Infeasible: on a large cluster,
 	// computing DevicesNeeded takes longer than a simple method.
 	Brief bool

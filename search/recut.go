@@ -80,9 +80,8 @@ func (m *mover) recutTable(slot int32, widest int) {
 // fuses reports whether a slice runs in the operator that would run a piece on the
 // slice's device.
 func (m *mover) fuses(slot, piece int32) bool {
-	k, l := &m.c.pieces[m.parts[slot].piece], &m.c.pieces[piece]
-	return len(k.members) == 1 && problem.ClassOf(k.form) == problem.ClassOf(l.form) &&
-		m.c.problem.Operation(k.members[0].table) == m.c.problem.Operation(l.members[0].table)
+	k := m.parts[slot].piece
+	return len(m.c.pieces[k].members) == 1 && m.c.operator(k) == m.c.operator(piece)
 }
 
 // gather adds to gone the slices that a device keeps of a piece's table in the piece's

@@ -58,3 +58,13 @@ func addsUp(s Scorer) bool {
 	a, ok := s.(Additive)
 	return ok && a.Additive()
 }
+
+// Numbered is an optional interface of Scorers. Where Numbered returns true, Item takes forms
+// of every Operator, and slices of a device in operators of different numbers do not fuse.
+// The search asks other Scorers for operator 0 only.
+type Numbered interface{ Numbered() bool }
+
+func numbersOperators(s Scorer) bool {
+	n, ok := s.(Numbered)
+	return ok && n.Numbered()
+}

@@ -28,6 +28,7 @@
 //	hottest     the hottest rows in HBM, the others in host memory (hottest.go)
 //	switch      other forms where they pay (switch.go)
 //	recall      tables back from host memory where nothing is lost (recall.go)
+//	operators   which tables of a device share an operator (operators.go)
 //	compose     stages that are made of stages (compose.go)
 //
 // The method is NeuroShard's (Zha et al., MLSys 2023), with repairs; method Paper runs
@@ -46,10 +47,10 @@ var methods = []struct {
 	name   Method
 	stages []stage
 }{
-	{NeuroShard, []stage{
+	{NeuroShard, []stage{finally{[]stage{
 		columnSlices{[]stage{fit{}, exhaustive{}, greedy{}, beam{}, published{repaired: true}, join{}, anneal{}}},
 		otherForms{[]stage{hottest{}, fill{}, switchForms{}, recall{}}},
-	}},
+	}, operators{}}}},
 	{Paper, []stage{published{}}},
 	{Size, []stage{baseline{Size}}},
 	{Dim, []stage{baseline{Dim}}},
