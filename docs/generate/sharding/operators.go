@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/lab/bench"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/workload"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/simulate"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// paperTasks is the number of tasks of each of the paper's settings that the means are of.
+const paperTasks = 20
+
+// operators prints what it is worth that a plan divides its operators: the cost of plans with
+// one operator and of those with as many as pay, if kernels choose lanes by the widest table,
+// and the cost of the same plans if kernels choose lanes by each table.
+func operators(ctx context.Context, p *program) error {
+	p.head("workload", "cluster", ">one operator, ms", ">divided, ms", ">gain %", ">tables apart", ">one operator, own lanes, ms", ">divided, own lanes, ms", ">gain %")
+	tasks, err := bench.WorkloadTasks(p.workloads, []string{bench.DefaultCluster, bench.OtherCluster})
+	if err != nil {
+		return err
+	}
+	for _, t := range tasks {
+		v, err := worthOf(ctx, &t.Problem, problem.ShardingTypes())
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.Name, err)
+		}
+		v.row(p, t.Setting, cluster(t.Problem.Topology), 1)
+	}
+	for _, spec := range workload.PaperSettings() {
+		var sum worth
+		for i := range paperTasks {
+			w, err := workload.ByName(fmt.Sprintf("paper-%s-%d", spec.Name, i))
+			if err != nil {
+				return err
+			}
+			q := w.Problem()
+			v, err := worthOf(ctx, &q, columnsOnly)
+			if err != nil {
+				return fmt.Errorf("%s: %w", w.Name, err)
+			}
+			sum.add(v)
+		}
+		sum.row(p, fmt.Sprintf("paper's %s, mean of %d tasks", spec.Name, paperTasks), fmt.Sprintf("%d x a100-80", spec.Devices), paperTasks)
+	}
+	return nil
+}
+
+// worth is the SIMULATED cost of two plans, one with undivided operators and one with
+// divided ones, under both lane rules, and the number of tables that the latter keeps apart.
+type worth struct {
+	one, divided [2]unit.Millis
+	apart        int
+}
+
+// worthOf plans a problem with and without division of its operators.
+func worthOf(ctx context.Context, p *problem.Problem, types []problem.ShardingType) (v worth, err error) {
+	own := *p
+	own.LaneRule = problem.LanesByTable
+	judges := []*simulate.Pricer{simulate.NewPricer(p), simulate.NewPricer(&own)}
+	for _, one := range []bool{true, false} {
+		r, err := neuroshard.Plan(ctx, p, neuroshard.Options{Search: search.Options{ShardingTypes: types, Brief: true, OneOperator: one}})
+		if err == nil && r.Status == search.Interrupted {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return v, err
+		}
+		costs := &v.divided
+		if one {
+			costs = &v.one
+		} else {
+			v.apart = r.Plan.Divided()
+		}
+		for rule, judge := range judges {
+			b, err := judge.Price(r.Shards)
+			if err != nil {
+				return v, err
+			}
+			costs[rule] = b.Cost
+		}
+	}
+	return v, nil
+}
+
+func (v *worth) add(w worth) {
+	for rule := range v.one {
+		v.one[rule] += w.one[rule]
+		v.divided[rule] += w.divided[rule]
+	}
+	v.apart += w.apart
+}
+
+// row prints the means of the sums over n problems.
+func (v worth) row(p *program, name, cluster string, n int) {
+	cells := []string{name, cluster}
+	for rule := range v.one {
+		one, divided := v.one[rule]/unit.Millis(n), v.divided[rule]/unit.Millis(n)
+		cells = append(cells, millis(one), millis(divided), fmt.Sprintf("%.1f", 100*(1-float64(divided/one))))
+		if rule == 0 {
+			cells = append(cells, fmt.Sprintf("%.3g", float64(v.apart)/float64(n)))
+		}
+	}
+	p.row(cells...)
+}
