@@ -28,6 +28,7 @@ from torchrec.optim import RowWiseAdagrad
 from torchrec_binary import binary, neuroshard
 
 from neuroshard_torchrec import tables_from_model, write_tables
+from neuroshard_torchrec._torchrec import OPERATORS
 
 __all__ = ["binary"]
 
@@ -97,6 +98,14 @@ def layout(
     }
 
 
+def divided(plan: Json) -> Json:
+    """Returns the plan with the tables in operators of every number."""
+    for tables in plan["plan"].values():
+        for i, entry in enumerate(tables.values()):
+            entry["operator"] = i % OPERATORS
+    return plan
+
+
 def unequal() -> Json:
     return training.plan_of(["column_wise"])
 
@@ -158,6 +167,7 @@ def seen(folder: Path, binary: str) -> dict[str, list[Json]]:
     plan_for_torchrec(folder, binary)
     plans = {
         "first": layout(4, 0),
+        "divided": divided(layout(4, 0)),
         "moved": layout(4, 1),  # other ranks and sharding types, the same number of slices
         "cut anew": layout(4, 1, other_slices),
         "no replicas": layout(4, 1, replicated=()),
@@ -186,6 +196,9 @@ def seen(folder: Path, binary: str) -> dict[str, list[Json]]:
         case("planned", o, "planned-0-4", save=store("planned", o))
         for o in ("adagrad", "rowwise_adagrad")
     ]
+    saved.append(
+        case("divided", "rowwise_adagrad", "divided", save=store("divided", "rowwise_adagrad"))
+    )
     lopsided = store("lopsided", "rowwise_adagrad")
     saved.append(case("lopsided", "rowwise_adagrad", "lopsided", save=lopsided, fails=True))
     saved.append(case("order", "sgd", "first", order=True))
@@ -197,6 +210,9 @@ def seen(folder: Path, binary: str) -> dict[str, list[Json]]:
 
     four = [
         resumed("moved", "rowwise_adagrad"),
+        resumed("divided", "rowwise_adagrad"),
+        resumed("divided", "adagrad"),
+        resumed("first", "rowwise_adagrad", "divided"),
         resumed("cut anew", "rowwise_adagrad"),
         resumed("cut anew", "rowwise_adagrad", how="weights"),
         resumed("cut anew", "adagrad"),
@@ -279,6 +295,27 @@ def test_resumed(seen: dict[str, list[Json]], name: str) -> None:
         assert "error" not in result, result["error"]
         assert result["after"] == near(want["after"])
         assert result["plan"] != want["plan"]
+
+
+def test_a_division_into_operators_is_not_in_a_checkpoint(seen: dict[str, list[Json]]) -> None:
+    """A plan that divides operators loads what the same plan without numbers saved, and the
+    other way round."""
+    for optimizer, of, name in (
+        ("rowwise_adagrad", "first", "first to divided"),
+        ("adagrad", "first", "first to divided"),
+        ("rowwise_adagrad", "divided", "divided to first"),
+    ):
+        saved, resumed = seen[f"{optimizer}, {of}"], seen[f"{optimizer}, {name}"]
+        for before, after in zip(saved, resumed, strict=True):
+            assert "error" not in after, after["error"]
+            assert after["plan"] == before["plan"]
+            assert after["after"] == near(before["after"])
+            few, many = sorted((before["operators"], after["operators"]))
+            assert few < many
+    whole, apart = (seen[f"rowwise_adagrad, {plan}"] for plan in ("first", "divided"))
+    for one, other in zip(whole, apart, strict=True):
+        assert other["after"] == near(one["after"])
+        assert other["again"] == near(other["after"])
 
 
 def unequal_tables(file: Path) -> list[str]:

@@ -27,7 +27,7 @@ from neuroshard_torchrec import (
     load_plan,
     plans,
 )
-from neuroshard_torchrec._torchrec import Placement, Shard, ShardingEnv, Table
+from neuroshard_torchrec._torchrec import OPERATORS, Placement, Shard, ShardingEnv, Table
 from neuroshard_torchrec.tables import Named
 
 Json = dict[str, Any]
@@ -445,15 +445,54 @@ def test_shares_of_caches_are_load_factors() -> None:
     plan = exported()
     table = plan["plan"]["item"]["word"]
     table["compute_kernel"] = "fused_uvm_caching"
-    assert load(plan).plan["item"]["word"].cache_params is None
+    assert load(plan).plan["item"]["word"].cache_params.load_factor is None
     table["cache_params"] = {"load_factor": 0.25}
     assert load(plan).plan["item"]["word"].cache_params.load_factor == 0.25
     table["compute_kernel"] = "fused_uvm"
-    assert load(plan).plan["item"]["word"].cache_params is None
+    assert load(plan).plan["item"]["word"].cache_params.load_factor is None
     plan = native()
     for s in plan["tables"][3]["shards"]:
         s.update(tier="host_cached", cache_share=0.25)
     assert load(plan).plan["item"]["word"].cache_params.load_factor == 0.25
+
+
+def numbered(file: Json, number: Any) -> Json:
+    """The plan with this number of the operator of two tables."""
+    if file["format"] == "neuroshard-plan":
+        tables = [file["tables"][1], file["tables"][3]]
+    else:
+        tables = [file["plan"]["user"]["age"], file["plan"]["item"]["word"]]
+    for t in tables:
+        t["operator"] = number
+    return file
+
+
+@pytest.mark.parametrize("plan", [exported, native])
+def test_numbers_of_operators_are_marks(plan: Callable[[], Json]) -> None:
+    assert load(numbered(plan(), 0)) == load(plan())
+    seen = set()
+    for number in range(OPERATORS):
+        modules = load(numbered(plan(), number)).plan
+        marks = [modules["user"]["age"].cache_params, modules["item"]["word"].cache_params]
+        assert modules["item"]["id"].cache_params is None
+        assert marks[0] == marks[1]
+        seen.add(marks[0].reserved_memory if number else marks[0])
+    assert len(seen) == OPERATORS
+
+
+@pytest.mark.parametrize("plan", [exported, native])
+@pytest.mark.parametrize("number", [OPERATORS, -1, 1.0, "1", True, None])
+def test_numbers_that_no_operator_has(plan: Callable[[], Json], number: Any) -> None:
+    message = told(numbered(plan(), number))
+    assert "not a whole number from 0 to 2" in message
+    assert 'table "age"' in message and 'table "word"' in message
+
+
+def test_a_single_slice_is_a_whole_table() -> None:
+    """It fuses with such: the export of the plan says so, too."""
+    plan = native()
+    plan["tables"][2]["kind"] = "column_wise"
+    assert load(plan) == load(native())
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from neuroshard_torchrec import (
     tables_from_model,
     write_tables,
 )
-from neuroshard_torchrec._torchrec import ShardingEnv
+from neuroshard_torchrec._torchrec import OPERATORS, ShardingEnv
 
 __all__ = ["binary"]
 
@@ -118,9 +118,9 @@ def of_kind(kind: str, i: int, config: Any) -> Json:
     raise AssertionError(kind)
 
 
-def plan_of(kinds: list[str]) -> Json:
-    """A plan whose tables take turns in the kinds. Tables of means are not split by
-    rows, unless all are: TorchRec cannot do that right."""
+def plan_of(kinds: list[str], operators: int = 1) -> Json:
+    """A plan whose tables take turns in the kinds, and in a number of operators. Tables of
+    means are not split by rows, unless all are: TorchRec cannot do that right."""
     rows = {"row_wise", "table_row_wise", "grid_shard"}
     plan: Json = {"sparse.plain": {}, "sparse.weighted": {}}
     for path, configs in zip(plan, (ranks.configs(), ranks.weighted_configs()), strict=True):
@@ -129,6 +129,8 @@ def plan_of(kinds: list[str]) -> Json:
             if config.pooling is MEAN and kind in rows and not rows.issuperset(kinds):
                 kind = "table_wise"
             plan[path][config.name] = of_kind(kind, i, config)
+            if number := i // len(kinds) % operators:
+                plan[path][config.name]["operator"] = number
     return {
         "format": "neuroshard-torchrec-plan",
         "version": 1,
@@ -205,6 +207,9 @@ def trained(folder: Path, binary: str) -> list[Json]:
         path.write_text(json.dumps(plan_of(kinds)))
         cases.append({"name": name, "plan": str(path)})
     cases.append(cases[-1] | {"name": "all kinds, adagrad", "optimizer": "adagrad"})
+    path = folder / "all kinds, divided.json"
+    path.write_text(json.dumps(plan_of(ALL, OPERATORS)))
+    cases.append({"name": path.stem, "plan": str(path)})
 
     # neuroshard's plan: by the planner, and through files.
     keep = str(folder / "keep")
@@ -245,6 +250,15 @@ def trained(folder: Path, binary: str) -> list[Json]:
         neuroshard(binary, "export", plan, *to, f"exported {plan}", cwd=folder)
         cases.append({"name": name, "plan": str(folder / plan), "optimizer": optimizer})
     cases.append({"name": "exported plan", "plan": str(folder / "exported plan.json")})
+    apart = json.loads((folder / "plan.json").read_text())
+    for i, planned in enumerate(apart["tables"]):
+        planned.pop("operator", None)
+        if i % OPERATORS:
+            planned["operator"] = i % OPERATORS
+    (folder / "divided plan.json").write_text(json.dumps(apart))
+    neuroshard(binary, "export", "divided plan.json", *to, "exported divided plan.json", cwd=folder)
+    for name in ("divided plan", "exported divided plan"):
+        cases.append({"name": name, "plan": str(folder / f"{name}.json")})
 
     cases.append({"name": "torchrec", "plan": "torchrec"})
     cases += [
@@ -303,6 +317,9 @@ def held_as_planned(case: list[Json]) -> None:
 TRAINED = [
     *HAND_WRITTEN,
     "all kinds, adagrad",
+    "all kinds, divided",
+    "divided plan",
+    "exported divided plan",
     "neuroshard",
     "neuroshard, replicas too",
     "plan",
@@ -324,6 +341,55 @@ def test_the_same_as_whole(trained: list[Json], name: str) -> None:
     assert max(case[0]["off"].values()) < WEIGHT[optimizer], case[0]["off"]
     assert not case[0]["untrained"]
     held_as_planned(case)
+
+
+def numbers_in(folder: Path, name: str) -> dict[str, int]:
+    """Returns the numbers of the operators of a plan's tables, by collection and name."""
+    whole = json.loads((folder / f"{name}.json").read_text())
+    if whole["format"] == "neuroshard-torchrec-plan":
+        return {
+            f"{path}.{table}": entry.get("operator", 0)
+            for path, tables in whole["plan"].items()
+            for table, entry in tables.items()
+        }
+    return {
+        f"{t['module']}.{t['name'].removeprefix(t['module'] + '/')}": t.get("operator", 0)
+        for t in whole["tables"]
+    }
+
+
+def fused(plan: Json, numbers: dict[str, int], rank: int) -> list[list[str]]:
+    """Returns the tables of each operator of a rank, as the plan divides them."""
+    means = {f"sparse.plain.{c.name}" for c in ranks.configs() if c.pooling is MEAN}
+    groups: dict[Any, list[str]] = {}
+    for name, t in plan.items():
+        path, _, table = name.rpartition(".")
+        on = [rank] if t["shards"] is None else [s[4] for s in t["shards"]]
+        key = (path, t["kind"], name in means, numbers[name])
+        groups.setdefault(key, []).extend([table] * on.count(rank))
+    return sorted(sorted(tables) for tables in groups.values() if tables)
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [
+        ("all kinds, divided", "all kinds"),
+        ("divided plan", "plan"),
+        ("exported divided plan", "plan"),
+    ],
+)
+def test_operators_come_out_as_planned(
+    trained: list[Json], folder: Path, name: str, whole: str
+) -> None:
+    numbers = numbers_in(folder, name)
+    assert {*numbers.values()} == {*range(OPERATORS)}
+    for rank, result in enumerate(trained):
+        divided, one = result[name], result[whole]
+        assert divided["plan"] == one["plan"]
+        assert divided["operators"] == fused(divided["plan"], numbers, rank)
+        assert len(divided["operators"]) > len(one["operators"])
+        assert divided["losses"] == pytest.approx(one["losses"], rel=LOSS)
+        assert divided["weights_bytes"] == one["weights_bytes"]
 
 
 def replicated(plan: Json) -> list[str]:

@@ -68,6 +68,7 @@ def save(case: dict[str, Any], recipe: Recipe) -> dict[str, Any]:
         "before": before,
         "after": ranks.steps(sharded, dense, HALF, 2 * HALF),
         "plan": ranks.planned(sharded.plan),
+        "operators": len(ranks.operators_of(sharded)),
     }
     kept.seek(0)
     try:  # back to where it was, by state_dict and load_state_dict alone
@@ -105,6 +106,7 @@ def resume(case: dict[str, Any], recipe: Recipe) -> dict[str, Any]:
     return {
         "after": ranks.steps(sharded, dense, HALF, 2 * HALF),
         "plan": ranks.planned(sharded.plan),
+        "operators": len(ranks.operators_of(sharded)),
     }
 
 

@@ -215,6 +215,7 @@ def train(case: dict[str, Any], rank: int) -> dict[str, Any]:
         "losses": losses,
         "plan": planned(plan),
         "held": held,
+        "operators": operators_of(sharded),
         "weights_bytes": weights,
         "optimizer_bytes": state,
         "final": gathered,

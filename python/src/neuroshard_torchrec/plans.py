@@ -759,9 +759,11 @@ def _report(where: str, model: list[str], plan: list[str], problems: list[Proble
 def _joined(t: Named, p: Placement) -> Placement:
     """Returns the placement with the slices of a table that lie on one rank made one,
     where they differ in width. Which columns a slice has is nobody's concern, so all
-    are counted off anew."""
+    are counted off anew. A single slice is a whole table, and fuses with such."""
     if p.sharding_type not in ("column_wise", "table_column_wise"):
         return p
+    if len(p.shards) == 1:
+        return replace(p, sharding_type="table_wise")
     widths: dict[int, list[int]] = {}
     for s in p.shards:
         widths.setdefault(s.rank, []).append(s.columns)
@@ -774,7 +776,8 @@ def _joined(t: Named, p: Placement) -> Placement:
             shards.append(Shard(0, column, t.table.rows, width, rank))
             column += width
     log.info('table "%s": slices of different widths on one rank are made one', t.name)
-    return replace(p, shards=tuple(shards))
+    kind = "table_wise" if len(shards) == 1 else p.sharding_type
+    return replace(p, sharding_type=kind, shards=tuple(shards))
 
 
 def _geometry(t: Named, entry: _Entry, world_size: int, local_size: int) -> list[Problem]:
