@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -189,7 +190,7 @@ func TestLibraryReadsTheSame(t *testing.T) {
 	}
 	told, _ := json.Marshal(d.Compute.Provenance)
 	for key, want := range map[string]string{
-		"neuroshard.format": "neuroshard-dataset", "neuroshard.version": "1", "neuroshard.content": "compute", "neuroshard.provenance": string(told),
+		"neuroshard.format": "neuroshard-dataset", "neuroshard.version": "2", "neuroshard.content": "compute", "neuroshard.provenance": string(told),
 	} {
 		if got, ok := f.Lookup(key); !ok || got != want {
 			t.Errorf("metadata %s: got %q, want %q", key, got, want)
@@ -218,11 +219,104 @@ func TestOtherPages(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		got, _, err := decodeRows[groupRow](out.Bytes())
+		got, _, err := decodeRows[groupRow](out.Bytes(), Version)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %d rows, error %v", len(got), err)
 		}
 	}
+}
+
+// A dataset of version 1 has no columns for the lengths of bags and for lane rules: they are
+// read as zeros. A file of version 2 must have the columns.
+func TestVersion1(t *testing.T) {
+	want := sample()
+	for i := range want.Compute.Tables {
+		want.Compute.Tables[i].Features = slices.Clone(want.Compute.Tables[i].Features)
+		for j := range want.Compute.Tables[i].Features {
+			want.Compute.Tables[i].Features[j].LengthCV = 0
+		}
+	}
+	for i := range want.Compute.Samples {
+		want.Compute.Samples[i].Operation.LaneRule = problem.LanesByWidest
+	}
+	for version, refused := range []string{1: "", 2: "18 columns, want 19"} {
+		if version == 0 {
+			continue
+		}
+		folder := t.TempDir()
+		m := manifestOf(want)
+		m.Version = version
+		for _, file := range m.names() {
+			metadata, err := m.metadata(file.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var data []byte
+			switch file.Name {
+			case TablesName:
+				data = encodeOld(t, each(want.Compute.Tables, toTableRow), metadata)
+			case ComputeName:
+				data = encodeOld(t, each(want.Compute.Samples, toGroupRow), metadata)
+			default:
+				if data, err = m.encode(want, file.Name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			file.Bytes, file.SHA256 = int64(len(data)), digest(data)
+			m.Files = append(m.Files, file)
+			if err := os.WriteFile(filepath.Join(folder, file.Name), data, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, ManifestName), text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Read(folder)
+		if refused != "" {
+			if err == nil || !strings.Contains(err.Error(), refused) {
+				t.Errorf("version %d without the columns: got error %v, want %q", version, err, refused)
+			}
+			continue
+		}
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("version %d: got error %v and differences (-want +got):\n%s", version, err, diff)
+		}
+	}
+}
+
+// encodeOld encodes rows without the columns that version 2 added.
+func encodeOld[T any](t *testing.T, rows []T, metadata map[string]string) []byte {
+	t.Helper()
+	var fields []reflect.StructField
+	for i := range reflect.TypeFor[T]().NumField() {
+		if f := reflect.TypeFor[T]().Field(i); f.Tag.Get("since") == "" {
+			fields = append(fields, f)
+		}
+	}
+	old := reflect.StructOf(fields)
+	var out bytes.Buffer
+	options := []parquet.WriterOption{parquet.SchemaOf(reflect.New(old).Interface())}
+	for key, value := range metadata {
+		options = append(options, parquet.KeyValueMetadata(key, value))
+	}
+	w := parquet.NewWriter(&out, options...)
+	for _, row := range rows {
+		r := reflect.New(old)
+		for i, f := range fields {
+			r.Elem().Field(i).Set(reflect.ValueOf(row).FieldByIndex(f.Index))
+		}
+		if err := w.Write(r.Interface()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }
 
 func TestInvalidIsNotWritten(t *testing.T) {
@@ -232,6 +326,8 @@ func TestInvalidIsNotWritten(t *testing.T) {
 		want   string
 	}{
 		{"nothing", func(d *Dataset) { *d = Dataset{} }, "the dataset is empty"},
+		{"lane rule", func(d *Dataset) { d.Compute.Samples[1].Operation.LaneRule = 7 }, `sample 1: lane rule "LaneRule(7)"`},
+		{"length cv", func(d *Dataset) { d.Compute.Tables[2].Features[0].LengthCV = -1 }, "length_cv"},
 		{"source", func(d *Dataset) { d.Compute.Provenance.Source = "guessed" }, `fused lookups: source "guessed" is unknown`},
 		{"profile", func(d *Dataset) { d.Comm.Provenance.Profile = "h200"; d.Comm.Provenance.Hardware = hardware.Profile{} }, `of profile "cpu" and the all-to-alls of "h200"`},
 		{"no profile", func(d *Dataset) { d.Compute.Provenance.Profile = "" }, "fused lookups: profile is missing"},
@@ -383,9 +479,9 @@ func TestReadErrors(t *testing.T) {
 			data, _ := os.ReadFile(filepath.Join(f, RepeatsName))
 			put(filepath.Join(f, AnchorsName), string(data))
 		}, "anchors.parquet: "},
-		{"future", edit(`"version": 1`, `"version": 2`), `format "neuroshard-dataset" version 2: this program reads "neuroshard-dataset" version 1`},
-		{"format", edit(`neuroshard-dataset`, `neuroshard-plan`), `format "neuroshard-plan" version 1`},
-		{"unknown key", edit(`"version": 1`, `"version": 1, "more": 2`), `unknown field "more"`},
+		{"future", edit(`"version": 2`, `"version": 3`), `format "neuroshard-dataset" version 3: this program reads "neuroshard-dataset" of versions 1 to 2`},
+		{"format", edit(`neuroshard-dataset`, `neuroshard-plan`), `format "neuroshard-plan" version 2`},
+		{"unknown key", edit(`"version": 2`, `"version": 2, "more": 2`), `unknown field "more"`},
 		{"provenance", edit(`"meter": "worker, protocol 1"`, `"meter": "worker, protocol 2"`), "its neuroshard.provenance is not the manifest's"},
 		{"source", edit(`"source": "measured"`, `"source": ""`), `source "" is unknown`},
 		{"counts", edit(`"train": 1`, `"train": 2`), "not those that the manifest states"},
@@ -463,7 +559,7 @@ func TestWriteLeavesOthersAlone(t *testing.T) {
 		"a folder of the name":  {func(f string) { must(os.Mkdir(filepath.Join(f, CommName), 0o777)) }, `comm.parquet" is not a dataset's`},
 		"a link of the name":    {func(f string) { must(os.Symlink("/dev/null", filepath.Join(f, CommName))) }, `comm.parquet" is not a dataset's`},
 		"a Parquet of others":   {func(f string) { foreign(filepath.Join(f, CommName)) }, `comm.parquet" is not a dataset's`},
-		"a dataset of tomorrow": {func(f string) { must(Write(f, sample())); edit(`"version": 1`, `"version": 2`)(f) }, "version 2"},
+		"a dataset of tomorrow": {func(f string) { must(Write(f, sample())); edit(`"version": 2`, `"version": 3`)(f) }, "version 3"},
 		"a link through a file": {func(f string) { must(os.RemoveAll(f)); put(filepath.Dir(f)+"/x", ""); must(os.Symlink("x/y", f)) }, "not a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -42,6 +42,7 @@ func sample() Dataset {
 		table("ad", 70, access.Distribution{Kind: access.Uniform}, .5, 3),
 		table("größe", 1<<40, access.Distribution{}, 2),
 	}
+	tables[2].Features[1].LengthCV = 1.25
 	tables[1].Precision, tables[1].Optimizer, tables[1].Weighted = problem.FP16, problem.Adam, true
 	tables[1].Constraint = problem.Constraint{Devices: []int{3, 0}, Colocation: "g", NoSplit: true, MinWidth: 8}
 	op := problem.Operation{Batch: 4096, Optimizer: problem.RowwiseAdagrad, Precision: problem.BF16, Weighted: true}
@@ -50,7 +51,7 @@ func sample() Dataset {
 			Provenance: measured, Tables: tables,
 			Samples: []Group{
 				{ID: 0, Split: Train, Operation: op, Members: []Member{{0, 64}, {3, 4}, {0, 64}}, Forward: 1.25, Backward: 2.5, ForwardSpread: .01, BackwardSpread: .02},
-				{ID: 1, Split: Validation, Operation: problem.Operation{Batch: 512}, Members: []Member{{1, 128}}, Forward: .1, Backward: .2, Quarantined: true},
+				{ID: 1, Split: Validation, Operation: problem.Operation{Batch: 512, LaneRule: problem.LanesByTable}, Members: []Member{{1, 128}}, Forward: .1, Backward: .2, Quarantined: true},
 				{ID: 4, Split: Test, Operation: problem.Operation{Batch: 1 << 17}, Members: []Member{{2, 16}}, Forward: 1e-6, Backward: 3e6},
 			},
 			Repeats: []Repeat{{ID: 0, Forward: 1.3, Backward: 2.6}, {ID: 4, Forward: 1e-6, Backward: 3.1e6}},
@@ -115,7 +116,7 @@ func drawTable(t *rapid.T, i int) problem.Table {
 		Name: fmt.Sprintf("%d%s", i, rapid.StringN(0, 5, 20).Draw(t, "name")),
 		Rows: rapid.Int64Range(1, problem.MaxRows).Draw(t, "rows"), Dim: 4 * rapid.IntRange(1, problem.MaxDim/4).Draw(t, "dim/4"),
 		Features: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) problem.Feature {
-			return problem.Feature{Name: rapid.StringN(0, 5, 20).Draw(t, "feature"), PoolingFactor: rapid.Float64Range(0, problem.MaxPoolingFactor).Draw(t, "pooling")}
+			return problem.Feature{Name: rapid.StringN(0, 5, 20).Draw(t, "feature"), PoolingFactor: rapid.Float64Range(0, problem.MaxPoolingFactor).Draw(t, "pooling"), LengthCV: rapid.SampledFrom([]float64{0, .1, problem.MaxLengthCV}).Draw(t, "length cv")}
 		}), 1, 3).Draw(t, "features"),
 		Weighted: rapid.Bool().Draw(t, "weighted"), Precision: problem.Precision(rapid.IntRange(0, 2).Draw(t, "precision")), Optimizer: problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer")),
 		Access: access.Distribution{Kind: access.Kind(rapid.IntRange(0, 3).Draw(t, "access"))},
@@ -147,6 +148,7 @@ func drawCompute(t *rapid.T) *Compute {
 			Operation: problem.Operation{
 				Batch: rapid.IntRange(1, problem.MaxBatch).Draw(t, "batch"), Weighted: rapid.Bool().Draw(t, "weighted"),
 				Precision: problem.Precision(rapid.IntRange(0, 2).Draw(t, "precision")), Optimizer: problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer")),
+				LaneRule: problem.LaneRule(rapid.IntRange(0, 1).Draw(t, "lane rule")),
 			},
 			Forward: drawnTime.Draw(t, "forward"), Backward: drawnTime.Draw(t, "backward"),
 			ForwardSpread: drawnSpread.Draw(t, "spread"), BackwardSpread: drawnSpread.Draw(t, "spread"), Quarantined: rapid.Bool().Draw(t, "quarantined"),

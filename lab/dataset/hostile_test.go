@@ -52,7 +52,7 @@ func TestHostileMetadata(t *testing.T) {
 		"a long footer":       {make([]byte, maxFooter+1), "a footer of 262145 bytes, more than 262144"},
 	} {
 		got := allocated(func() {
-			_, _, err := decodeRows[repeatRow](asParquet(c.footer))
+			_, _, err := decodeRows[repeatRow](asParquet(c.footer), Version)
 			wantError(t, name, err, c.want)
 		})
 		if got > 1<<20 {
@@ -75,7 +75,7 @@ func TestHostileRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := allocated(func() {
-		_, _, err := decodeRows[repeatRow](out.Bytes())
+		_, _, err := decodeRows[repeatRow](out.Bytes(), Version)
 		wantError(t, "2,000,000 equal rows", err, "more values or bytes than a file of this size may")
 	})
 	if limit := 64 * uint64(budgetOf(out.Len()).values); got > limit {
@@ -142,7 +142,7 @@ func TestOtherColumns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = decodeRows[repeatRow](out.Bytes())
+		_, _, err = decodeRows[repeatRow](out.Bytes(), Version)
 		wantError(t, want, err, want)
 		out.Reset()
 	}

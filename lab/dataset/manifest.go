@@ -15,10 +15,11 @@ import (
 // ManifestName is the name of the manifest in a dataset's folder.
 const ManifestName = "dataset.json"
 
-// Format and Version identify the datasets that this package writes.
+// Format and Version identify the datasets that this package writes. It reads those of all
+// versions up to Version.
 const (
 	Format  = "neuroshard-dataset"
-	Version = 1
+	Version = 2
 )
 
 // The names of the Parquet files in a dataset's folder. docs/FORMATS.md
@@ -207,8 +208,8 @@ func parseManifest(data []byte) (Manifest, error) {
 	if err := json.Unmarshal(data, &kind); err != nil {
 		return m, err
 	}
-	if kind.Format != Format || kind.Version != Version {
-		return m, fmt.Errorf("format %q version %d: this program reads %q version %d", kind.Format, kind.Version, Format, Version)
+	if kind.Format != Format || kind.Version < 1 || kind.Version > Version {
+		return m, fmt.Errorf("format %q version %d: this program reads %q of versions 1 to %d", kind.Format, kind.Version, Format, Version)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()

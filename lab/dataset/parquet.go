@@ -2,10 +2,12 @@ package dataset
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/neuroshard/neuroshard/internal/parquetfile"
@@ -75,7 +77,7 @@ func encodeRows[T any](rows []T, metadata map[string]string) (data []byte, err e
 	if out.Len() > maxFileBytes {
 		return nil, fmt.Errorf("%d bytes in one Parquet file: a dataset has at most %d", out.Len(), maxFileBytes)
 	}
-	back, _, err := decodeRows[T](out.Bytes())
+	back, _, err := decodeRows[T](out.Bytes(), Version)
 	if err != nil {
 		return nil, fmt.Errorf("encoding Parquet: the file cannot be read back: %w", err)
 	}
@@ -85,10 +87,10 @@ func encodeRows[T any](rows []T, metadata map[string]string) (data []byte, err e
 	return out.Bytes(), nil
 }
 
-// decodeRows returns the rows of a Parquet file that encodeRows could have
-// written, and its key-value metadata. Any data gives rows or an error, in
-// memory bounded by the limits above.
-func decodeRows[T any](data []byte) ([]T, map[string]string, error) {
+// decodeRows returns the rows of a Parquet file that encodeRows of the given version of
+// the format could have written, and its key-value metadata. Any data gives rows or an
+// error, in memory bounded by the limits above.
+func decodeRows[T any](data []byte, version int) ([]T, map[string]string, error) {
 	if len(data) > maxFileBytes {
 		return nil, nil, fmt.Errorf("%d bytes: a file has at most %d", len(data), maxFileBytes)
 	}
@@ -96,7 +98,7 @@ func decodeRows[T any](data []byte) ([]T, map[string]string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	columns, err := columnsOf[T]()
+	columns, err := columnsOf[T](version)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -117,7 +119,7 @@ func decodeRows[T any](data []byte) ([]T, map[string]string, error) {
 	for i := range list {
 		row := reflect.ValueOf(&list[i]).Elem()
 		for c := range columns {
-			columns[c].set(row.Field(c), i)
+			columns[c].set(row.Field(columns[c].field), i)
 		}
 	}
 	return list, metadataOf(foot), nil
@@ -171,6 +173,7 @@ const (
 // column is one column and its values, those of all rows one after the other.
 type column struct {
 	name     string
+	field    int // the position of its field in the struct
 	physical int64
 	list     bool
 	// One of these holds the values.
@@ -181,14 +184,17 @@ type column struct {
 	ends []int
 }
 
-// columnsOf returns the columns of a struct type.
-func columnsOf[T any]() ([]column, error) {
+// columnsOf returns the columns that files of a version of the format have, of a struct type.
+func columnsOf[T any](version int) ([]column, error) {
 	t := reflect.TypeFor[T]()
 	var columns []column
 	for i := range t.NumField() {
 		f := t.Field(i)
+		if since, err := strconv.Atoi(cmp.Or(f.Tag.Get("since"), "1")); err != nil || since > version {
+			continue
+		}
 		name, _, _ := strings.Cut(f.Tag.Get("parquet"), ",")
-		c := column{name: name}
+		c := column{name: name, field: i}
 		kind := f.Type.Kind()
 		if kind == reflect.Slice {
 			c.list, kind = true, f.Type.Elem().Kind()

@@ -86,7 +86,7 @@ func (m *Manifest) load(get func(File) ([]byte, error)) (Dataset, error) {
 		return Dataset{}, err
 	}
 	got := manifestOf(d)
-	if got.Files = m.Files; !reflect.DeepEqual(got, *m) {
+	if got.Files, got.Version = m.Files, m.Version; !reflect.DeepEqual(got, *m) {
 		return Dataset{}, errors.New("the numbers of samples in the splits are not those that the manifest states")
 	}
 	return d, nil
@@ -102,25 +102,25 @@ func (m *Manifest) decode(d *Dataset, file File, data []byte) error {
 	switch file.Name {
 	case TablesName:
 		var rows []tableRow
-		if rows, metadata, err = decodeRows[tableRow](data); err == nil {
+		if rows, metadata, err = decodeRows[tableRow](data, m.Version); err == nil {
 			d.Compute.Tables, err = tryEach(rows, fromTableRow)
 		}
 	case ComputeName:
 		var rows []groupRow
-		if rows, metadata, err = decodeRows[groupRow](data); err == nil {
+		if rows, metadata, err = decodeRows[groupRow](data, m.Version); err == nil {
 			d.Compute.Samples, err = tryEach(rows, fromGroupRow)
 		}
 	case RepeatsName:
 		var rows []repeatRow
-		rows, metadata, err = decodeRows[repeatRow](data)
+		rows, metadata, err = decodeRows[repeatRow](data, m.Version)
 		d.Compute.Repeats = each1(rows, fromRepeatRow)
 	case AnchorsName:
 		var rows []anchorRow
-		rows, metadata, err = decodeRows[anchorRow](data)
+		rows, metadata, err = decodeRows[anchorRow](data, m.Version)
 		d.Compute.Anchors = each1(rows, fromAnchorRow)
 	case CommName:
 		var rows []exchangeRow
-		if rows, metadata, err = decodeRows[exchangeRow](data); err == nil {
+		if rows, metadata, err = decodeRows[exchangeRow](data, m.Version); err == nil {
 			d.Comm.Samples, err = tryEach(rows, fromExchangeRow)
 		}
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 // rows.go has the rows of the Parquet files. docs/FORMATS.md describes the
-// columns: a change here is one there, and a new Version.
+// columns: a change here is one there, and a new Version. The tag "since" names the version
+// that added a column; in files of older versions it is missing, and its values are zero.
 
 // tableRow is a row of tables.parquet.
 type tableRow struct {
@@ -31,6 +32,7 @@ type tableRow struct {
 	Group          string    `parquet:"constraint_group,dict"`
 	NoSplit        bool      `parquet:"constraint_no_split"`
 	MinWidth       int32     `parquet:"constraint_min_width"`
+	LengthCVs      []float64 `parquet:"length_cvs,list" since:"2"`
 }
 
 // groupRow is a row of compute.parquet.
@@ -48,6 +50,7 @@ type groupRow struct {
 	ForwardSpread  float64 `parquet:"forward_iqr_ms"`
 	BackwardSpread float64 `parquet:"backward_iqr_ms"`
 	Quarantined    bool    `parquet:"quarantined"`
+	LaneRule       string  `parquet:"lane_rule,dict" since:"2"`
 }
 
 // repeatRow is a row of repeats.parquet.
@@ -120,6 +123,7 @@ func toTableRow(i int, t problem.Table) tableRow {
 		Access: t.Access.Kind.String(), ReuseBatch: int32(t.Access.Batch), UniqueRows: t.Access.UniqueRows, Zipf: t.Access.Exponent,
 		Devices: each1(t.Constraint.Devices, func(d int) int32 { return int32(d) }),
 		Group:   t.Constraint.Colocation, NoSplit: t.Constraint.NoSplit, MinWidth: int32(t.Constraint.MinWidth),
+		LengthCVs: each1(t.Features, func(f problem.Feature) float64 { return f.LengthCV }),
 	}
 	if t.Access.Reuse != [access.Classes]float64{} {
 		r.Reuse = append(r.Reuse, t.Access.Reuse[:]...)
@@ -141,8 +145,15 @@ func fromTableRow(i int, r tableRow) (problem.Table, error) {
 	if len(r.Features) != len(r.PoolingFactors) {
 		return t, fmt.Errorf("%d features and %d pooling_factors", len(r.Features), len(r.PoolingFactors))
 	}
+	if n := len(r.LengthCVs); n != len(r.Features) && n != 0 {
+		return t, fmt.Errorf("%d features and %d length_cvs", len(r.Features), n)
+	}
 	t.Features = each(r.Features, func(i int, name string) problem.Feature {
-		return problem.Feature{Name: name, PoolingFactor: r.PoolingFactors[i]}
+		f := problem.Feature{Name: name, PoolingFactor: r.PoolingFactors[i]}
+		if len(r.LengthCVs) > 0 {
+			f.LengthCV = r.LengthCVs[i]
+		}
+		return f
 	})
 	if n := len(r.Reuse); n != 0 && n != access.Classes {
 		return t, fmt.Errorf("reuse: %d shares, want %d or none", n, access.Classes)
@@ -176,6 +187,7 @@ func toGroupRow(_ int, g Group) groupRow {
 		Dims:    each1(g.Members, func(m Member) int32 { return m.Dim }),
 		Forward: float64(g.Forward), Backward: float64(g.Backward),
 		ForwardSpread: float64(g.ForwardSpread), BackwardSpread: float64(g.BackwardSpread), Quarantined: g.Quarantined,
+		LaneRule: g.Operation.LaneRule.String(),
 	}
 }
 
@@ -196,7 +208,10 @@ func fromGroupRow(_ int, r groupRow) (Group, error) {
 	if g.Operation.Precision, err = problem.ParsePrecision(r.Precision); err != nil {
 		return g, err
 	}
-	g.Operation.Optimizer, err = problem.ParseOptimizer(r.Optimizer)
+	if g.Operation.Optimizer, err = problem.ParseOptimizer(r.Optimizer); err != nil || r.LaneRule == "" {
+		return g, err
+	}
+	g.Operation.LaneRule, err = problem.ParseLaneRule(r.LaneRule)
 	return g, err
 }
 

@@ -87,11 +87,14 @@ func checkComputeText(c *Compute, samples []Group) error {
 	}
 	if len(operations) > 1 {
 		f.add("samples of %d operations, and the prototype's format can say one: choose among %s", len(operations), choices(operations, func(op problem.Operation) string {
-			weighted := ""
+			rest := ""
 			if op.Weighted {
-				weighted = " weighted"
+				rest = " weighted"
 			}
-			return fmt.Sprintf("batch %d %v %v%s", op.Batch, op.Optimizer, op.Precision, weighted)
+			if op.LaneRule != problem.LanesByWidest {
+				rest += fmt.Sprintf(" lanes %v", op.LaneRule)
+			}
+			return fmt.Sprintf("batch %d %v %v%s", op.Batch, op.Optimizer, op.Precision, rest)
 		}))
 	}
 	return f.err()

@@ -170,6 +170,9 @@ func (g *Group) validate(f *faults, where string, splits *splits) {
 	if _, err := problem.ParsePrecision(op.Precision.String()); err != nil {
 		f.add("%s: %w", where, err)
 	}
+	if _, err := problem.ParseLaneRule(op.LaneRule.String()); err != nil {
+		f.add("%s: %w", where, err)
+	}
 	if n := len(g.Members); n < 1 || n > MaxMembers {
 		f.add("%s: %d members, want 1 to %d", where, n, MaxMembers)
 	}
