@@ -10,8 +10,9 @@
 //	Experiment      all of these as one dataset without times (experiment.go)
 //
 // Compute and Comm cover the domain that the cost models promise: 1 to 60 shards a
-// device, dims 4 to 256 in any mix, pooling factors to 400, batches of 512 to
-// 131,072, all optimizers and precisions, and 1 to 1,024 devices. The domain
+// device, dims 4 to 256 in any mix and some to 4,096, pooling factors to 400, bags of equal
+// and of unequal lengths, batches of 512 to 131,072, all optimizers, precisions and lane
+// rules, and 1 to 1,024 devices. The domain
 // contains the paper's own draws (NeuroShard, section 3: 1 to 15 tables, dims of
 // powers of two, one batch, SGD, fp32).
 package design
@@ -30,6 +31,8 @@ import (
 const (
 	MaxShards        = 60
 	MaxDim           = 256
+	MaxWideDim       = 4096
+	MaxLengthCV      = 3
 	MaxPoolingFactor = 400
 	MinBatch         = 512
 	MaxBatch         = 131072
@@ -43,16 +46,53 @@ const (
 // so that each split has one.
 func Compute(seed uint64, tables, samples, minShards, maxShards int) *dataset.Compute {
 	set := &dataset.Compute{Provenance: dataset.Provenance{Seed: seed}}
-	draw := rand.New(rand.NewPCG(seed, 1))
+	draw, lanes := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 4))
 	set.Tables = make([]problem.Table, tables)
 	for i := range set.Tables {
 		set.Tables[i] = table(draw, fmt.Sprintf("t%d", i))
+		spread(lanes, &set.Tables[i])
 	}
 	set.Samples = make([]dataset.Group, samples)
 	for i := range set.Samples {
 		set.Samples[i] = group(draw, SplitOf(i), tables, minShards, maxShards)
+		widen(lanes, &set.Samples[i])
 	}
 	return set
+}
+
+// spread draws the coefficient of variation of a table's bag lengths: 0 for half of the
+// tables, otherwise log-uniform to MaxLengthCV. The lengths of published benchmarks have 0,
+// 0.1 (normal), 0.3 (Poisson), 0.6 (uniform), 1 (exponential) and 1.3 (log-normal).
+func spread(draw *rand.Rand, t *problem.Table) {
+	const least = .05
+	if draw.IntN(2) == 0 {
+		return
+	}
+	cv := least * math.Pow(MaxLengthCV/least, draw.Float64())
+	for f := range t.Features {
+		t.Features[f].LengthCV = cv
+	}
+}
+
+// These are the shares of groups whose lanes differ from those of most groups.
+const (
+	ownShare  = .2
+	wideShare = .05
+)
+
+// widen gives some groups LanesByTable, and gives one to three members of some groups more
+// than MaxDim columns, to MaxWideDim.
+func widen(draw *rand.Rand, g *dataset.Group) {
+	if draw.Float64() < ownShare {
+		g.Operation.LaneRule = problem.LanesByTable
+	}
+	if draw.Float64() >= wideShare {
+		return
+	}
+	for range 1 + draw.IntN(3) {
+		granules := MaxDim / problem.ColumnGranule * math.Pow(MaxWideDim/MaxDim, draw.Float64())
+		g.Members[draw.IntN(len(g.Members))].Dim = (int32(granules) + 1) * problem.ColumnGranule
+	}
 }
 
 // SplitOf returns the split of sample i: the last of every ten samples is for test,
