@@ -1,6 +1,8 @@
 package cost
 
 import (
+	"math"
+
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -48,8 +50,9 @@ type otherItem struct {
 	// forward and backward are the times that the slice adds to those of its operator: the
 	// host link, or the dense update of a replica.
 	forward, backward ticks
-	// weights is the number of a replica's weights.
-	weights int64
+	// weights is the number of a replica's weights. lookups and cachedRows are those of a
+	// cached slice.
+	weights, lookups, cachedRows int64
 }
 
 // NewEstimates describes the problem's tables to the model. The problem must be valid, and
@@ -87,8 +90,12 @@ func (p *Estimates) Item(table, width int, form problem.Form) int {
 		it.weights = t.Rows * int64(width)
 		it.backward = ticksOf(p.device.DenseUpdate(t, width))
 	case problem.ClassHostMemory, problem.ClassCached:
-		forward, backward := p.device.HostLink(t, t.Counts(p.problem.Batch), width, form)
+		counts := t.Counts(p.problem.Batch)
+		forward, backward := p.device.HostLink(t, counts, width, form)
 		it.forward, it.backward = ticksOf(forward), ticksOf(backward)
+		if class == problem.ClassCached {
+			it.lookups, it.cachedRows = int64(math.Round(counts.Lookups)), problem.CachedRows(t.Rows, form.Cache)
+		}
 	}
 	number := int(class)<<classShift | len(p.others[class])
 	p.others[class] = append(p.others[class], it)

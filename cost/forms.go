@@ -26,10 +26,14 @@ type otherForms struct {
 	// which stands for all; those of blocks on a host's devices are kept for one device of
 	// each host.
 	classes [problem.OperatorClasses]*operators
-	// forward and backward are the times of each device's host link, and columns the
+	// forward and backward are the times of each device's host link, with the sorts of places
+	// in caches in the backward, and columns the
 	// pooled columns of each device's slices in host memory.
 	forward, backward []ticks
 	columns           []int
+	// cached holds the sorted lookups of each device's operators of cached slices: those of
+	// operator o are cached[device][o].
+	cached [][]sortedPlaces
 	// blockColumns is the number of pooled columns of blocks of rows on all devices, and
 	// hostColumns that of blocks on the devices of each host. weights is the number of
 	// weights of all replicas, and update the time of their dense updates.
@@ -38,6 +42,11 @@ type otherForms struct {
 	weights      int64
 	update       ticks
 }
+
+// sortedPlaces are the lookups of the slices of one operator whose places in the cache the
+// backward sorts, and the rows of the cache. The nets' samples have no such sort, so that its
+// time is the simulated device's.
+type sortedPlaces struct{ lookups, rows int64 }
 
 // ticks are integer units of time of 2^-30 ms, so that sums do not depend on the order.
 type ticks int64
@@ -52,7 +61,7 @@ func newOtherForms(p *Estimates, comm *commMemo, penalty float64) *otherForms {
 	n := p.network.Devices
 	return &otherForms{
 		estimates: p, penalty: penalty, comm: comm,
-		forward: make([]ticks, n), backward: make([]ticks, n), columns: make([]int, n), hostColumns: make([]int, p.network.Hosts()),
+		forward: make([]ticks, n), backward: make([]ticks, n), columns: make([]int, n), cached: make([][]sortedPlaces, n), hostColumns: make([]int, p.network.Hosts()),
 	}
 }
 
@@ -66,6 +75,7 @@ func (o *otherForms) reset() {
 	clear(o.forward)
 	clear(o.backward)
 	clear(o.columns)
+	clear(o.cached)
 	clear(o.hostColumns)
 	o.blockColumns, o.weights, o.update = 0, 0, 0
 }
@@ -100,6 +110,9 @@ func (o *otherForms) change(class problem.OperatorClass, it *otherItem, device, 
 		o.weights += int64(sign) * it.weights
 		o.update += ticks(sign) * it.backward
 		device, devices = 0, 1
+	case problem.ClassCached:
+		o.sortPlaces(it, device, sign)
+		fallthrough
 	default:
 		o.forward[device] += ticks(sign) * it.forward
 		o.backward[device] += ticks(sign) * it.backward
@@ -109,6 +122,26 @@ func (o *otherForms) change(class problem.OperatorClass, it *otherItem, device, 
 		o.classes[class] = newOperators(o.estimates.classes[class], devices, o.penalty)
 	}
 	return o.classes[class], device
+}
+
+// sortPlaces adds the lookups of a cached slice to those that its operator sorts (sign 1), or
+// removes them (sign -1), and changes the device's backward.
+func (o *otherForms) sortPlaces(it *otherItem, device, sign int) {
+	if it.lookups == 0 {
+		return
+	}
+	operator := int(o.estimates.classes[problem.ClassCached].items[it.item].operator)
+	for operator >= len(o.cached[device]) {
+		o.cached[device] = append(o.cached[device], sortedPlaces{})
+	}
+	s := &o.cached[device][operator]
+	time := func() ticks {
+		return ticksOf(o.estimates.device.SortPlaces(float64(s.lookups), float64(s.rows)))
+	}
+	o.backward[device] -= time()
+	s.lookups += int64(sign) * it.lookups
+	s.rows += int64(sign) * it.cachedRows
+	o.backward[device] += time()
 }
 
 // compute returns the time, in ms, of a device's operators and host link, without the

@@ -300,17 +300,22 @@ func (w *work) times() (forward, backward unit.Millis) {
 	busy := norm(w.memory/(d.Stream*GatherShare), w.cache/d.L2, w.cycles/d.Issue)
 
 	prepare := (w.lookups*(w.indexBytes+key+BagIDBytes) + w.lookups*key + w.unique*(key+RunBytes)) / d.Stream
-	sorted := w.lookups * (key + 2*sortPasses(w.rows)*(key+BagIDBytes))
-	if w.cachedRows > 0 {
-		sorted += w.lookups * (LocationBytes + 2*sortPasses(w.cachedRows)*(LocationBytes+BagIDBytes))
-	}
-	sort := sorted / (d.Stream * SortShare)
+	sort := w.lookups*(key+2*sortPasses(w.rows)*(key+BagIDBytes))/(d.Stream*SortShare) + float64(d.SortPlaces(w.lookups, w.cachedRows))
 	update := norm(w.memoryBack/(d.Stream*UpdateShare), w.cacheBack/d.L2, w.cyclesBack/d.Issue)
 	busyBack := prepare + sort + max(update, w.longestRun())
 	if w.weighted {
 		busyBack += WeightedShare * busy
 	}
 	return unit.Micros(fixed) + unit.Millis(busy), unit.Micros(fixedBack) + unit.Millis(busyBack)
+}
+
+// SortPlaces returns the time in which the backward of an operator sorts the places that its
+// lookups have in a cache of the given number of rows; 0 without a cache.
+func (r *Rates) SortPlaces(lookups, cachedRows float64) unit.Millis {
+	if cachedRows == 0 {
+		return 0
+	}
+	return unit.Millis(lookups * (LocationBytes + 2*sortPasses(cachedRows)*(LocationBytes+BagIDBytes)) / (r.Stream * SortShare))
 }
 
 // longestRun returns the least time, in ms, of the update of the most used row.
