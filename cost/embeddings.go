@@ -21,7 +21,13 @@ type embeddings struct {
 	// If the engine keeps slices of columns apart, parts is 2, otherwise 1.
 	operations []problem.Operation
 	parts      int
-	tables     []describedTable
+	// highest holds the highest lane class that operators of each operation can have, and
+	// lowest is the lowest one of all operations. classes is the number of lane classes from
+	// the lowest to the highest of all.
+	highest []feature.Lanes
+	lowest  feature.Lanes
+	classes int
+	tables  []describedTable
 	// quantum is the size, in ms, of one unit of the integers that embeddings
 	// are rounded to.
 	quantum float64
@@ -47,17 +53,17 @@ type describedTable struct {
 type item struct {
 	// key is equal for items of equal content.
 	key groups.Key
-	// heads holds the folded embedding for each lane class from lanes on. There
-	// are none below, because an operation is never narrower than its widest
-	// slice.
+	// heads holds the folded embedding for each lane class that the slice's operator can
+	// have, from lanes on. There are none below, because an operator is never narrower than
+	// its widest slice. parts holds what the slice adds to the scalars of its group, for the
+	// same lane classes.
 	heads    []int32
+	parts    []feature.Part
 	dimSum   int
 	operator int32 // as operatorOf says
 	lanes    feature.Lanes
 	// unread says that nothing is looked up: the slice adds only its columns.
 	unread bool
-	// part is what the slice adds to its group's scalars.
-	part feature.Part
 }
 
 // head returns the folded embedding for a lane class, not below the item's own.
@@ -65,6 +71,10 @@ func (it *item) head(lanes feature.Lanes, units int) []int32 {
 	from := int(lanes-it.lanes) * units
 	return it.heads[from : from+units : from+units]
 }
+
+// part returns what the slice adds to the scalars of a group of a lane class, not below the
+// item's own.
+func (it *item) part(lanes feature.Lanes) *feature.Part { return &it.parts[lanes-it.lanes] }
 
 type sliceKey struct {
 	table, width int
@@ -75,11 +85,11 @@ type contentKey struct{ content, width int }
 
 // tableContent holds the values that the times of a table depend on.
 type tableContent struct {
-	rows      int64
-	features  int
-	pooling   float64
-	access    access.Distribution
-	operation problem.Operation
+	rows              int64
+	features          int
+	pooling, lengthCV float64
+	access            access.Distribution
+	operation         problem.Operation
 }
 
 // newEmbeddings describes the problem's tables to the model. whole is the problem itself, or
@@ -91,7 +101,7 @@ func newEmbeddings(m *Model, p, whole *problem.Problem) *embeddings {
 	}
 	contents := map[tableContent]int{}
 	var described []feature.Table
-	operations := map[problem.OperatorKey]int{}
+	operations, widest := map[problem.OperatorKey]int{}, map[problem.Operation]int{}
 	if e.parts = 1; p.Engine.Rules().WholeApart {
 		e.parts = 2
 	}
@@ -106,17 +116,35 @@ func newEmbeddings(m *Model, p, whole *problem.Problem) *embeddings {
 			e.operations = append(e.operations, op)
 			e.rates = append(e.rates, feature.NewRates(&m.hardware, op))
 		}
-		content := tableContent{t.Rows, len(t.Features), t.PoolingFactor(), t.Access, op}
+		widest[op] = max(widest[op], t.Dim)
+		content := tableContent{t.Rows, len(t.Features), t.PoolingFactor(), t.LengthCV(), t.Access, op}
 		c, ok := contents[content]
 		if !ok {
 			c = len(described)
 			contents[content] = c
-			described = append(described, feature.Describe(t.Rows, len(t.Features), t.Counts(p.Batch)))
+			described = append(described, feature.Describe(t.Rows, len(t.Features), t.LengthCV(), t.Counts(p.Batch)))
 		}
 		e.tables = append(e.tables, describedTable{described[c], c, at, len(t.Features)})
 	}
+	e.boundLanes(widest)
 	e.quantum = e.chooseQuantum()
 	return e
+}
+
+// boundLanes finds the lane classes that operators can have, where widest holds the columns
+// of the widest table of each operation. Equal tables of two operators share embeddings, so
+// both operators have the same classes.
+func (e *embeddings) boundLanes(widest map[problem.Operation]int) {
+	hw := &e.model.hardware
+	highest := feature.Lanes8
+	for i, op := range e.operations {
+		e.highest = append(e.highest, feature.LanesOf(hw, op, widest[op]))
+		if lowest := feature.LanesOf(hw, op, problem.ColumnGranule); i == 0 || lowest < e.lowest {
+			e.lowest = lowest
+		}
+		highest = max(highest, e.highest[i])
+	}
+	e.classes = int(highest-e.lowest) + 1
 }
 
 // headroom is the factor by which a single device's sum may exceed the summed embedding
@@ -133,9 +161,13 @@ func (e *embeddings) chooseQuantum() float64 {
 		t := &e.tables[i]
 		size, ok := largest[t.content]
 		if !ok {
-			embedded := e.model.embed(e.operations[t.operation], t.described, e.problem.Tables[i].Dim, feature.Lanes32, &e.work)
-			for _, v := range embedded.head {
-				size = math.Max(size, math.Abs(v))
+			// A narrow table can be faster in a wide operator than in a full one.
+			highest := e.highest[t.operation]
+			for l := min(highest, feature.LanesFull); l <= highest; l++ {
+				embedded := e.model.embed(e.operations[t.operation], t.described, e.problem.Tables[i].Dim, l, &e.work)
+				for _, v := range embedded.head {
+					size = math.Max(size, math.Abs(v))
+				}
 			}
 			largest[t.content] = size
 		}
@@ -177,23 +209,21 @@ func (e *embeddings) item(table, width int, number problem.Operator) int {
 	t := &e.tables[table]
 	fused := e.keyOf(table, width, number)
 	op := fused.Operation
-	added := item{operator: e.operatorOf(t, &fused), lanes: feature.LanesOf(width, op.Weighted), dimSum: width * t.features}
+	added := item{operator: e.operatorOf(t, &fused), lanes: feature.LanesOf(&e.model.hardware, op, width), dimSum: width * t.features}
 	for int(added.operator) >= len(e.rates) { // a number more, of whole slices or of cut ones
 		e.rates = append(e.rates, e.rates[:len(e.operations)]...)
 	}
 	content := contentKey{t.content, width}
 	if twin, ok := e.shared[content]; ok {
 		alike := &e.items[twin]
-		added.key, added.heads, added.part, added.unread = alike.key, alike.heads, alike.part, alike.unread
+		added.key, added.heads, added.parts, added.unread = alike.key, alike.heads, alike.parts, alike.unread
 	} else {
-		var scales [feature.LaneClasses]float64
-		for l := added.lanes; l < feature.LaneClasses; l++ {
+		for l := added.lanes; l <= e.highest[t.operation]; l++ {
 			embedded := e.model.embed(op, t.described, width, l, &e.work)
-			scales[l] = embedded.scale
 			added.heads = e.quantise(added.heads, embedded.head)
+			added.parts = append(added.parts, t.described.Part(embedded.scale))
 		}
-		added.part = t.described.Part(scales)
-		added.unread = added.part.Empty()
+		added.unread = added.parts[0].Empty()
 		added.key = groups.KeyOf(len(e.items))
 		e.shared[content] = len(e.items)
 	}

@@ -51,7 +51,7 @@ func (m *Model) units(op problem.Operation, slices []Slice) []float64 {
 	lanes := feature.Lanes8
 	for _, s := range slices {
 		if s.Table.Counts.Lookups > 0 {
-			lanes = max(lanes, feature.LanesOf(s.Dim, op.Weighted))
+			lanes = max(lanes, feature.LanesOf(&m.hardware, op, s.Dim))
 		}
 	}
 	var work workspace
@@ -62,9 +62,7 @@ func (m *Model) units(op problem.Operation, slices []Slice) []float64 {
 		for i, v := range e.head {
 			head[i] += v
 		}
-		var scales [feature.LaneClasses]float64
-		scales[lanes] = e.scale
-		part := s.Table.Part(scales)
+		part := s.Table.Part(e.scale)
 		sums.Add(&part)
 	}
 	if sums.Shards() == 0 {

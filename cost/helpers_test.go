@@ -52,8 +52,8 @@ func topology(t testing.TB, devices, perHost int) hardware.Topology {
 }
 
 // mixed returns a problem with very different tables: every optimizer and precision,
-// weighted and not, several features, tables without lookups, all lane classes. If
-// oneOperation is true, all tables have the same operation and fuse.
+// weighted and not, several features, tables without lookups, bags of equal and of unequal
+// lengths, widths of 4 to 256 columns. If oneOperation is true, all tables have the same operation and fuse.
 func mixed(t testing.TB, seed uint64, tables, devices, perHost int, oneOperation bool) *problem.Problem {
 	t.Helper()
 	draw := rand.New(rand.NewPCG(seed, 1))
@@ -68,7 +68,7 @@ func mixed(t testing.TB, seed uint64, tables, devices, perHost int, oneOperation
 			if i%5 == 4 {
 				pooling = 0
 			}
-			table.Features = append(table.Features, problem.Feature{PoolingFactor: pooling})
+			table.Features = append(table.Features, problem.Feature{PoolingFactor: pooling, LengthCV: []float64{0, .3, 2}[i%3]})
 		}
 		if !oneOperation {
 			table.Optimizer = problem.Optimizer(draw.IntN(4))
@@ -105,7 +105,7 @@ func group(m *cost.Model, p *problem.Problem, shards []problem.Shard) (forward, 
 	slices := map[problem.Operation][]cost.Slice{}
 	for _, s := range shards {
 		t := &p.Tables[s.Table]
-		described := feature.Describe(t.Rows, len(t.Features), t.Counts(p.Batch))
+		described := feature.Describe(t.Rows, len(t.Features), t.LengthCV(), t.Counts(p.Batch))
 		slices[p.Operation(s.Table)] = append(slices[p.Operation(s.Table)], cost.Slice{Table: &described, Dim: s.Dim()})
 	}
 	for op, held := range slices {

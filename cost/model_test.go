@@ -72,15 +72,16 @@ func TestGroupIsTheNetOfTheFile(t *testing.T) {
 	}
 	for seed := range uint64(10) {
 		p := mixed(t, seed, 8, 1, 0, true)
+		p.LaneRule = problem.LaneRule(seed % 2)
 		op := p.Operation(0)
 		var slices []cost.Slice
 		lanes := feature.Lanes8
 		for i := range p.Tables {
 			table := &p.Tables[i]
-			described := feature.Describe(table.Rows, len(table.Features), table.Counts(p.Batch))
+			described := feature.Describe(table.Rows, len(table.Features), table.LengthCV(), table.Counts(p.Batch))
 			slices = append(slices, cost.Slice{Table: &described, Dim: table.Dim})
 			if table.PoolingFactor() > 0 {
-				lanes = max(lanes, feature.LanesOf(table.Dim, false))
+				lanes = max(lanes, feature.LanesOf(&hw, op, table.Dim))
 			}
 		}
 		pooled := make([]float64, len(w1))
@@ -98,9 +99,7 @@ func TestGroupIsTheNetOfTheFile(t *testing.T) {
 			for i, v := range dense(w1, b1, dense(w0, b0, x, true), true) {
 				pooled[i] += scale * v
 			}
-			var scales [feature.LaneClasses]float64
-			scales[lanes] = scale
-			part := s.Table.Part(scales)
+			part := s.Table.Part(scale)
 			sums.Add(&part)
 		}
 		var scalars [feature.ScalarCount]float32
@@ -125,7 +124,7 @@ func TestGroupOfNothing(t *testing.T) {
 	if f, b := model.Group(op, nil); f != 0 || b != 0 {
 		t.Errorf("no slices: got %v and %v, want 0", f, b)
 	}
-	unread := feature.Describe(1000, 1, access.Counts{})
+	unread := feature.Describe(1000, 1, 0, access.Counts{})
 	if f, b := model.Group(op, []cost.Slice{{Table: &unread, Dim: 64}}); f != 0 || b != 0 {
 		t.Errorf("a slice without lookups: got %v and %v, want 0", f, b)
 	}

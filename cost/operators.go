@@ -46,7 +46,8 @@ type groupState struct {
 	// own width. The widest slice decides the group's class.
 	items []int32
 	wide  [feature.LaneClasses]int32
-	sums  [feature.LaneClasses]laneSums
+	// sums holds the sums for each lane class that operators can have, from the lowest on.
+	sums []laneSums
 }
 
 // laneSums sum up a list of items for one lane class. They are updated when they are
@@ -72,11 +73,14 @@ func newOperators(slices *embeddings, devices int, penalty float64) *operators {
 func (s *operators) grow() {
 	before, count := s.count, len(s.slices.rates)
 	groups := make([]groupState, len(s.devices)*count)
-	numbers := make([]int32, len(s.devices)*(count-before)*feature.LaneClasses*s.units)
+	classes := s.slices.classes
+	sums := make([]laneSums, len(s.devices)*(count-before)*classes)
+	numbers := make([]int32, len(sums)*s.units)
 	for d := range s.devices {
 		of := groups[d*count:][:count]
 		for o := copy(of, s.groups[d*before:][:before]); o < count; o++ {
-			for l := range feature.LaneClasses {
+			of[o].sums, sums = sums[:classes:classes], sums[classes:]
+			for l := range of[o].sums {
 				of[o].sums[l].head, numbers = numbers[:s.units:s.units], numbers[s.units:]
 			}
 		}
@@ -150,7 +154,7 @@ func (s *operators) remove(device, slice int) {
 
 // sum returns the sums of the group for a lane class that is not below its own.
 func (s *operators) sum(g *groupState, lanes feature.Lanes) *laneSums {
-	l := &g.sums[lanes]
+	l := &g.sums[lanes-s.slices.lowest]
 	n := l.same
 	for n < len(g.items) && n < len(l.items) && g.items[n] == l.items[n] {
 		n++
@@ -164,13 +168,13 @@ func (s *operators) sum(g *groupState, lanes feature.Lanes) *laneSums {
 		for _, i := range gone {
 			it := &s.slices.items[i]
 			f32.SubInts(l.head, it.head(lanes, s.units))
-			l.scalars.Remove(&it.part)
+			l.scalars.Remove(it.part(lanes))
 		}
 	}
 	for _, i := range g.items[n:] {
 		it := &s.slices.items[i]
 		f32.AddInts(l.head, it.head(lanes, s.units))
-		l.scalars.Add(&it.part)
+		l.scalars.Add(it.part(lanes))
 	}
 	l.items = append(l.items[:n], g.items[n:]...)
 	l.same = len(g.items)
@@ -282,15 +286,16 @@ type headInput struct {
 // input returns the input of the head for a group with an additional item, or without
 // if added is nil. The widest slice decides the lane class of all slices.
 func (s *operators) input(operator int, g *groupState, added *item) (in headInput) {
-	lanes := feature.Lanes(feature.LaneClasses - 1)
-	for lanes > 0 && g.wide[lanes] == 0 {
+	lowest := s.slices.lowest
+	lanes := lowest + feature.Lanes(s.slices.classes-1)
+	for lanes > lowest && g.wide[lanes] == 0 {
 		lanes--
 	}
 	in.extra = s.slices.none
 	part := &noPart
 	if added != nil {
 		lanes = max(lanes, added.lanes)
-		in.extra, part = added.head(lanes, s.units), &added.part
+		in.extra, part = added.head(lanes, s.units), added.part(lanes)
 	}
 	sums := s.sum(g, lanes)
 	in.sums = sums.head

@@ -25,51 +25,83 @@ import (
 
 // Version names the meaning of Vector and Scalars. A model that was trained on
 // another version cannot be used.
-const Version = "physical-1"
+const Version = "physical-2"
 
-// Lanes is the lane class of a fused operation: the number of lanes of a warp
-// that work on one bag. The widest shard of the operation decides the class
-// (read in FBGEMM's source), so one wide shard slows the narrow shards in the
-// same operation.
+// Lanes is the lane class of a fused operator: how its kernels choose the lanes that work
+// on a bag. The widest slice of the operator decides the class, so one wide slice can slow
+// the narrow slices in the same operator.
 type Lanes uint8
 
-// The lane classes: 8, 16 or 32 lanes of four columns each.
+// The lane classes. On devices with warps of 64 lanes, each bag has a whole warp, and only
+// LanesFull and LanesWide occur.
 const (
+	// Lanes8 and Lanes16 give each bag a part of a warp.
 	Lanes8 Lanes = iota
 	Lanes16
-	Lanes32
+	// LanesFull gives each bag a whole warp.
+	LanesFull
+	// LanesWide is the class of operators with a slice so wide that other kernels run. With
+	// warps of 32 lanes: above 1,024 columns, where in the forward each table with many
+	// lookups has lanes of its own. With warps of 64 lanes: above 128 columns, where in the
+	// backward of row-wise Adagrad much used rows take a whole warp instead of half of one.
+	LanesWide
+	// LanesOwn gives each bag the lanes of its own table (problem.LanesByTable).
+	LanesOwn
 	// LaneClasses is the number of classes.
-	LaneClasses = 3
+	LaneClasses = 5
 )
 
-// Count returns the number of lanes.
-func (l Lanes) Count() int { return 8 << l }
+var laneNames = [LaneClasses]string{"8", "16", "full", "wide", "own"}
 
-// LanesOf returns the lane class of an operation whose widest shard has dim
-// columns. Weighted operations always use all 32 lanes.
-func LanesOf(dim int, weighted bool) Lanes {
+// String returns the name of the class.
+func (l Lanes) String() string { return laneNames[l] }
+
+// The widest slices of operators that are not of class LanesWide.
+const (
+	widestV1   = 1024 // with warps of 32 lanes
+	widestHalf = 128  // with warps of 64 lanes
+)
+
+// LanesOf returns the lane class on device hw of an operator whose widest slice with
+// lookups has dim columns. It never falls as dim rises.
+func LanesOf(hw *hardware.Profile, op problem.Operation, dim int) Lanes {
+	lanes := hw.Lanes(dim)
 	switch {
-	case weighted || dim > 64:
-		return Lanes32
-	case dim > 32:
+	case hw.Warp() != subWarps:
+		if op.Optimizer == problem.RowwiseAdagrad && dim > widestHalf {
+			return LanesWide
+		}
+		return LanesFull
+	case op.LaneRule == problem.LanesByTable:
+		return LanesOwn
+	case dim > widestV1:
+		return LanesWide
+	case lanes == 8:
+		return Lanes8
+	case lanes == 16:
 		return Lanes16
 	}
-	return Lanes8
+	return LanesFull
 }
+
+// subWarps is the number of lanes of the warps that several bags can share.
+const subWarps = 32
 
 // Table holds what the features depend on, for a table at one batch size.
 type Table struct {
 	Rows     int64
 	Features int // the number of features that read the table
+	// LengthCV is the coefficient of variation of the lengths of the bags, at least 0.
+	LengthCV float64
 	Counts   access.Counts
 	// hot is the highest use-count class of any row in the batch.
 	hot int
 }
 
-// Describe returns the description of a table with the given accesses of one
-// batch.
-func Describe(rows int64, features int, counts access.Counts) Table {
-	t := Table{Rows: rows, Features: features, Counts: counts}
+// Describe returns the description of a table that the given number of features read, with
+// the given coefficient of variation of bag lengths and accesses of one batch.
+func Describe(rows int64, features int, lengthCV float64, counts access.Counts) Table {
+	t := Table{Rows: rows, Features: features, LengthCV: lengthCV, Counts: counts}
 	for j, share := range counts.Reuse {
 		if share*counts.Unique >= 0.5 {
 			t.hot = j
@@ -85,14 +117,17 @@ func Names() []string {
 		"log_rows", "log_dim", "log_pooling", "log_features",
 		"log_lookups", "log_unique_rows", "log_lookups_per_unique", "log_occupancy",
 		"log_row_bytes", "granule_waste", "sector_waste", "lane_waste", "log_steps",
+		"log_lanes", "log_longest_bag",
 		"log_working_set_per_l2", "log_lookup_bytes_per_l2", "log_gradient_bytes_per_l2",
 		"resident_share", "miss_share", "gradient_resident_share",
 		"log_batch", "log_waves", "half_precision", "weighted",
 		"sgd", "rowwise_adagrad", "adagrad", "adam",
-		"lanes_8", "lanes_16", "lanes_32",
 		"forward_memory_share", "forward_l2_share", "forward_issue_share",
 		"backward_memory_share", "backward_l2_share", "backward_issue_share",
-		"sort_share", "state_share", "output_share", "metadata_share",
+		"sort_share", "state_share", "output_share", "metadata_share", "bag_share",
+	}
+	for _, name := range laneNames {
+		names = append(names, "lanes_"+name)
 	}
 	for j := range access.Classes {
 		names = append(names, "reuse_"+itoa(j))
@@ -108,14 +143,12 @@ func itoa(j int) string {
 }
 
 // Width is the length of Vector: the number of Names.
-const Width = 40 + access.Classes
+const Width = 40 + LaneClasses + access.Classes
 
-// Constants of the fused kernels. cyclesPerStep was fitted to published A100
-// rows, the others are byte counts read in FBGEMM's source (docs/SIMULATED.md).
+// Constants of the fused kernels: byte counts read in FBGEMM's source (docs/SIMULATED.md).
 const (
-	cyclesPerStep = 33
-	sectorBytes   = 32
-	sortedBytes   = 60 // a lookup's share of index handling and a two-pass sort
+	sectorBytes = 32
+	sortedBytes = 60 // a lookup's share of index handling and a two-pass sort
 )
 
 // Vector writes the features of a shard of dim columns of table t into dst
@@ -136,8 +169,7 @@ func Vector(dst []float32, hw *hardware.Profile, op problem.Operation, t Table, 
 	granule := ceilTo(row, float64(hw.Granule))
 	gradient := ceilTo(width*problem.OutputBytes, sectorBytes)
 	bags := float64(op.Batch) * float64(t.Features)
-	steps := math.Ceil(width / float64(4*lanes.Count()))
-	warps := float64(lanes.Count()) / 32
+	work := t.issued(hw, op, dim, lanes, bags)
 	state := stateBytes(op.Optimizer, width, float64(hw.Granule))
 	l2 := float64(hw.L2)
 	memory := hw.HBMGBps * hw.HBMEfficiency * 1e6 // bytes per ms
@@ -155,14 +187,14 @@ func Vector(dst []float32, hw *hardware.Profile, op problem.Operation, t Table, 
 	forward := [3]float64{
 		(misses*granule + metadata + output) / memory,
 		(n*sector + metadata + output) / cache,
-		n * steps * warps * cyclesPerStep / issue,
+		(work.rows + work.bags) / issue,
 	}
 	gathered := math.Min(bags, n)*gradient + math.Max(0, n-bags)*gradient*(1-gradientResident)
 	update := unique * (2*granule + state)
 	backward := [3]float64{
 		(gathered + update + 4*n) / memory,
 		(n*gradient + unique*(2*sector+state)) / cache,
-		(n + 2*unique) * steps * warps * cyclesPerStep / issue,
+		work.backward / issue,
 	}
 	sort := n * sortedBytes / memory
 	scale = max(forward[0], forward[1], forward[2]) + max(backward[0], backward[1], backward[2]) + sort
@@ -180,8 +212,10 @@ func Vector(dst []float32, hw *hardware.Profile, op problem.Operation, t Table, 
 	put(math.Log(row))
 	put(row / granule)
 	put(row / sector)
-	put(width / (steps * float64(4*lanes.Count())))
-	put(math.Log(steps))
+	put(width / (work.steps * 4 * work.lanes))
+	put(math.Log(work.steps))
+	put(math.Log(work.lanes))
+	put(math.Log(work.longest))
 	put(math.Log(unique * sector / l2))
 	put(math.Log(n * sector / l2))
 	put(math.Log(bags * gradient / l2))
@@ -189,14 +223,11 @@ func Vector(dst []float32, hw *hardware.Profile, op problem.Operation, t Table, 
 	put(misses / n)
 	put(gradientResident)
 	put(math.Log(float64(op.Batch)))
-	put(math.Log(waves(hw, op.Batch, lanes)))
+	put(math.Log(waves(hw, op.Batch, work.lanes)))
 	put(indicator(weightBytes == 2))
 	put(indicator(op.Weighted))
 	for o := problem.SGD; o <= problem.Adam; o++ {
 		put(indicator(op.Optimizer == o))
-	}
-	for l := Lanes8; l <= Lanes32; l++ {
-		put(indicator(lanes == l))
 	}
 	for _, v := range forward {
 		put(v / scale)
@@ -208,6 +239,10 @@ func Vector(dst []float32, hw *hardware.Profile, op problem.Operation, t Table, 
 	put(unique * state / memory / scale)
 	put(output / memory / scale)
 	put(metadata / memory / scale)
+	put(work.bags / issue / scale)
+	for l := range Lanes(LaneClasses) {
+		put(indicator(lanes == l))
+	}
 	for _, share := range t.Counts.Reuse {
 		put(share)
 	}
@@ -229,12 +264,85 @@ func (t *Table) misses(room float64) float64 {
 	return math.Min(missed, counts.Lookups)
 }
 
-// waves returns the number of tables that the device works on at the same time:
-// the number that fills its resident warps (45 in each multiprocessor, from the
-// DLRM performance model).
-func waves(hw *hardware.Profile, batch int, lanes Lanes) float64 {
+// issued is the instructions that a shard's kernels issue, in cycles of one multiprocessor.
+type issued struct {
+	// rows and bags are those of the forward: for rows and for the bags' own work.
+	rows, bags float64
+	backward   float64
+	// lanes is the number of lanes that work on a bag in the forward, and steps the number
+	// of steps that a row takes them. longest is the mean length of the longest of the bags
+	// that share a warp, over the mean length of a bag.
+	lanes, steps, longest float64
+}
+
+// backwardExponent is the power of the share of a warp by which the backward's instructions
+// fall if bags share warps. halfExponent is that of kernels which give much used rows half a
+// warp of 64 lanes. [read and measured on AMD's GPUs; the first is assumed for all]
+const (
+	backwardExponent = 0.8
+	halfExponent     = 0.76
+	// hotClass is the first use-count class of rows that one kernel block works on alone.
+	hotClass = 6
+	// manyLookups is the mean bag length above which kernels for wide operators give a bag
+	// the lanes of its table.
+	manyLookups = 8
+)
+
+// issued returns the instructions of a shard of dim columns, in an operator of the given lane
+// class, with that number of bags.
+func (t *Table) issued(hw *hardware.Profile, op problem.Operation, dim int, lanes Lanes, bags float64) issued {
+	rowCycles, bagCycles := hw.IssueCycles()
+	warp := float64(hw.Warp())
+	forward, backward := warp, warp
+	alone := false // whether each bag has a warp for itself, whatever its lanes
+	switch {
+	case warp != subWarps || lanes == LanesFull:
+	case lanes == Lanes8 || lanes == Lanes16:
+		forward = float64(int(8) << lanes)
+		backward = forward
+	case lanes == LanesOwn:
+		forward = float64(hw.Lanes(dim))
+		backward = forward
+	case !op.Weighted && t.Counts.Lookups > manyLookups*bags:
+		forward, alone = float64(hw.Lanes(dim)), true
+	}
+	steps := func(lanes float64) float64 { return math.Ceil(float64(dim) / (4 * lanes)) }
+	w := issued{lanes: forward, steps: steps(forward), longest: 1, bags: bags * bagCycles * forward / warp}
+	if alone {
+		w.bags = bags * bagCycles
+	} else {
+		w.longest = hardware.LongestBag(int(warp/forward), t.LengthCV)
+	}
+	w.rows = t.Counts.Lookups * w.steps * rowCycles * w.longest * forward / warp
+	lookups := t.Counts.Lookups
+	if warp != subWarps && op.Optimizer == problem.RowwiseAdagrad && lanes != LanesWide {
+		lookups -= t.hotLookups() * (1 - math.Pow(.5, halfExponent))
+	}
+	w.backward = rowCycles * (lookups + 2*t.Counts.Unique) * steps(backward) * math.Pow(backward/warp, backwardExponent)
+	return w
+}
+
+// hotLookups returns the number of lookups of rows of class hotClass and above.
+func (t *Table) hotLookups() float64 {
+	hot, all := 0.0, 0.0
+	for j, share := range t.Counts.Reuse {
+		uses := share * access.ClassMean(j)
+		if all += uses; j >= hotClass {
+			hot += uses
+		}
+	}
+	if all == 0 {
+		return 0
+	}
+	return t.Counts.Lookups * hot / all
+}
+
+// waves returns the number of tables that the device works on at the same time, if each bag
+// has the given number of lanes: the number that fills the device's resident warps (45 in
+// each multiprocessor, from the DLRM performance model).
+func waves(hw *hardware.Profile, batch int, lanes float64) float64 {
 	const warpsPerSM = 45
-	return math.Max(1, math.Ceil(float64(hw.SMs)*warpsPerSM*32/float64(lanes.Count())/float64(batch)))
+	return math.Max(1, math.Ceil(float64(hw.SMs)*warpsPerSM*float64(hw.Warp())/lanes/float64(batch)))
 }
 
 // stateBytes returns the bytes of optimizer state that are read and written for a

@@ -17,10 +17,10 @@ func ExampleVector() {
 		panic(err)
 	}
 	const rows, features, pooling, batch, dim = 1_000_000, 1, 20, 65536, 64
-	table := Describe(rows, features, access.Distribution{Kind: access.Zipf, Exponent: 1.1}.At(rows, pooling, batch))
+	table := Describe(rows, features, 0.5, access.Distribution{Kind: access.Zipf, Exponent: 1.1}.At(rows, pooling, batch))
 	op := problem.Operation{Batch: batch, Optimizer: problem.SGD}
 	vector := make([]float32, Width)
-	scale := Vector(vector, &hw, op, table, dim, LanesOf(dim, op.Weighted))
+	scale := Vector(vector, &hw, op, table, dim, LanesOf(&hw, op, dim))
 	fmt.Println(Names()[1], vector[1]) // the logarithm of 64
 	fmt.Println(scale > 0.1, scale < 10)
 	// Output:
@@ -59,27 +59,95 @@ func TestNamesMatchTheVector(t *testing.T) {
 
 func TestLanesOf(t *testing.T) {
 	for _, c := range []struct {
-		dim      int
-		weighted bool
-		want     Lanes
+		warp, dim int
+		op        problem.Operation
+		want      Lanes
 	}{
-		{4, false, Lanes8},
-		{32, false, Lanes8},
-		{36, false, Lanes16},
-		{64, false, Lanes16},
-		{68, false, Lanes32},
-		{256, false, Lanes32},
-		{1024, false, Lanes32},
-		{4, true, Lanes32},
-		{64, true, Lanes32},
+		{32, 4, problem.Operation{}, Lanes8},
+		{32, 32, problem.Operation{}, Lanes8},
+		{0, 32, problem.Operation{Weighted: true}, Lanes8},
+		{32, 36, problem.Operation{}, Lanes16},
+		{32, 64, problem.Operation{Optimizer: problem.RowwiseAdagrad}, Lanes16},
+		{32, 68, problem.Operation{}, LanesFull},
+		{32, 1024, problem.Operation{}, LanesFull},
+		{32, 1028, problem.Operation{}, LanesWide},
+		{32, 4, problem.Operation{LaneRule: problem.LanesByTable}, LanesOwn},
+		{32, 2048, problem.Operation{LaneRule: problem.LanesByTable}, LanesOwn},
+		{64, 4, problem.Operation{}, LanesFull},
+		{64, 2048, problem.Operation{LaneRule: problem.LanesByTable}, LanesFull},
+		{64, 128, problem.Operation{Optimizer: problem.RowwiseAdagrad}, LanesFull},
+		{64, 132, problem.Operation{Optimizer: problem.RowwiseAdagrad}, LanesWide},
 	} {
-		if got := LanesOf(c.dim, c.weighted); got != c.want {
-			t.Errorf("dim %d, weighted %v: got class %d, want %d", c.dim, c.weighted, got, c.want)
+		if got := LanesOf(&hardware.Profile{WarpLanes: c.warp}, c.op, c.dim); got != c.want {
+			t.Errorf("warps of %d lanes, dim %d, %+v: got class %v, want %v", c.warp, c.dim, c.op, got, c.want)
 		}
 	}
-	for l, want := range []int{8, 16, 32} {
-		if got := Lanes(l).Count(); got != want {
-			t.Errorf("class %d: got %d lanes, want %d", l, got, want)
+}
+
+// The widest slice decides the class, so the class must not fall with the width.
+func TestLanesOfNeverFalls(t *testing.T) {
+	for _, hw := range hardware.Profiles() {
+		for o := problem.SGD; o <= problem.Adam; o++ {
+			for _, rule := range []problem.LaneRule{problem.LanesByWidest, problem.LanesByTable} {
+				op := problem.Operation{Optimizer: o, LaneRule: rule}
+				last := LanesOf(&hw, op, 4)
+				for dim := 8; dim <= 2048; dim += 4 {
+					l := LanesOf(&hw, op, dim)
+					if l < last {
+						t.Fatalf("%s, %+v, dim %d: got class %v after %v", hw.Name, op, dim, l, last)
+					}
+					last = l
+				}
+			}
+		}
+	}
+}
+
+// The cycles of each lane class by hand: 1000 bags with 20,000 lookups of 2,000 rows, or with
+// 5,000 lookups, and a deviation of half the mean length.
+func TestIssued(t *testing.T) {
+	const bags, unique, cv = 1000.0, 2000.0, 0.5
+	for _, c := range []struct {
+		name              string
+		warp, dim         int
+		lanes             Lanes
+		op                problem.Operation
+		lookups           float64
+		rows, bag, update float64 // in cycles of a row step, of a bag, of a row step
+		longest           float64
+	}{
+		{"8 lanes", 32, 24, Lanes8, problem.Operation{}, 20000, 20000 * (1 + 1.0294*cv) / 4, bags / 4, 24000 * math.Pow(.25, .8), 1 + 1.0294*cv},
+		{"16 lanes", 32, 68, Lanes16, problem.Operation{}, 20000, 2 * 20000 * (1 + .5642*cv) / 2, bags / 2, 2 * 24000 * math.Pow(.5, .8), 1 + .5642*cv},
+		{"full", 32, 24, LanesFull, problem.Operation{}, 20000, 20000, bags, 24000, 1},
+		{"wide, many lookups", 32, 24, LanesWide, problem.Operation{}, 20000, 20000. / 4, bags, 24000, 1},
+		{"wide, few lookups", 32, 24, LanesWide, problem.Operation{}, 5000, 5000, bags, 9000, 1},
+		{"wide, weighted", 32, 24, LanesWide, problem.Operation{Weighted: true}, 20000, 20000, bags, 24000, 1},
+		{"wide, of its own width", 32, 1028, LanesWide, problem.Operation{}, 20000, 9 * 20000, bags, 9 * 24000, 1},
+		{"own, narrow", 32, 24, LanesOwn, problem.Operation{}, 20000, 20000 * (1 + 1.0294*cv) / 4, bags / 4, 24000 * math.Pow(.25, .8), 1 + 1.0294*cv},
+		{"own, wide", 32, 256, LanesOwn, problem.Operation{}, 20000, 2 * 20000, bags, 2 * 24000, 1},
+		{"64 lanes", 64, 24, LanesFull, problem.Operation{Optimizer: problem.Adam}, 20000, 20000, bags, 24000, 1},
+		{"64 lanes, half for the hot rows", 64, 24, LanesFull, problem.Operation{Optimizer: problem.RowwiseAdagrad}, 20000, 20000, bags, 24000 - 12000*(1-math.Pow(.5, .76)), 1},
+		{"64 lanes, wide", 64, 24, LanesWide, problem.Operation{Optimizer: problem.RowwiseAdagrad}, 20000, 20000, bags, 24000, 1},
+	} {
+		hw := &hardware.Profile{WarpLanes: c.warp}
+		row, bag := hw.IssueCycles()
+		counts := access.Counts{Lookups: c.lookups, Unique: unique}
+		// Class 8 has 60 % of the uses.
+		counts.Reuse[2], counts.Reuse[8] = .4/access.ClassMean(2), .6/access.ClassMean(8)
+		table := Describe(1e5, 1, cv, counts)
+		got := table.issued(hw, c.op, c.dim, c.lanes, bags)
+		for _, v := range []struct {
+			name      string
+			got, want float64
+		}{
+			{"rows", got.rows, c.rows * row},
+			{"bags", got.bags, c.bag * bag},
+			{"backward", got.backward, c.update * row},
+			{"longest bag", got.longest, c.longest},
+		} {
+			if math.Abs(v.got/v.want-1) > 1e-12 {
+				t.Errorf("%s: %s: got %v, want %v", c.name, v.name, v.got, v.want)
+			}
 		}
 	}
 }
@@ -102,14 +170,15 @@ func TestVectorByHand(t *testing.T) {
 	misses := unique
 	metadata := (n+bags)*8 + 4*n
 	output := bags * 96
-	forward := [3]float64{(misses*64 + metadata + output) / memory, (n*64 + metadata + output) / cache, n * 1 * 1 * 33 / issue}
+	row, bag := hw.IssueCycles()
+	forward := [3]float64{(misses*64 + metadata + output) / memory, (n*64 + metadata + output) / cache, (n*row + bags*bag) / issue}
 	resident := 32000.0 / (500 * 64)
 	gradientResident := 32000.0 / (2000 * 96)
 	const state = 2 * 128 // two of ceil64(80)
 	backward := [3]float64{
 		(2000*96 + 2000*96*(1-gradientResident) + unique*(2*64+state) + 4*n) / memory,
 		(n*96 + unique*(2*64+state)) / cache,
-		(n + 2*unique) * 33 / issue,
+		(n + 2*unique) * row / issue,
 	}
 	sort := n * 60 / memory
 	// The issue rate binds both ways.
@@ -118,19 +187,21 @@ func TestVectorByHand(t *testing.T) {
 		"log_rows": math.Log(5000), "log_dim": math.Log(20), "log_pooling": math.Log(5), "log_features": math.Log(2),
 		"log_lookups": math.Log(4000), "log_unique_rows": math.Log(500), "log_lookups_per_unique": math.Log(8), "log_occupancy": math.Log(0.1),
 		"log_row_bytes": math.Log(40), "granule_waste": 40. / 64, "sector_waste": 40. / 64, "lane_waste": 20. / 128, "log_steps": 0,
+		"log_lanes": math.Log(32), "log_longest_bag": 0,
 		"log_working_set_per_l2": 0, "log_lookup_bytes_per_l2": math.Log(8), "log_gradient_bytes_per_l2": math.Log(6),
 		"resident_share": resident, "miss_share": misses / n, "gradient_resident_share": gradientResident,
 		"log_batch": math.Log(1000), "log_waves": 0, "half_precision": 1, "weighted": 1,
 		"sgd": 0, "rowwise_adagrad": 0, "adagrad": 1, "adam": 0,
-		"lanes_8": 0, "lanes_16": 0, "lanes_32": 1,
+		"lanes_full":           1,
 		"forward_memory_share": forward[0] / wantScale, "forward_l2_share": forward[1] / wantScale, "forward_issue_share": forward[2] / wantScale,
 		"backward_memory_share": backward[0] / wantScale, "backward_l2_share": backward[1] / wantScale, "backward_issue_share": backward[2] / wantScale,
 		"sort_share": sort / wantScale, "state_share": unique * state / memory / wantScale,
 		"output_share": output / memory / wantScale, "metadata_share": metadata / memory / wantScale,
-		"reuse_0": 0.5, "reuse_4": 0.5,
+		"bag_share": bags * bag / issue / wantScale,
+		"reuse_0":   0.5, "reuse_4": 0.5,
 	}
 	got := make([]float32, Width)
-	scale := Vector(got, hw, op, Describe(5000, 2, counts), 20, Lanes32)
+	scale := Vector(got, hw, op, Describe(5000, 2, 3, counts), 20, LanesFull)
 	if math.Abs(scale/wantScale-1) > 1e-12 {
 		t.Errorf("got scale %v, want %v", scale, wantScale)
 	}
@@ -145,7 +216,7 @@ func TestVectorByHand(t *testing.T) {
 func TestMisses(t *testing.T) {
 	counts := access.Counts{Lookups: 4000, Unique: 500}
 	counts.Reuse[0], counts.Reuse[1], counts.Reuse[4] = 0.5, 0.3, 0.2 // 250, 150 and 100 rows
-	table := Describe(5000, 1, counts)
+	table := Describe(5000, 1, 0, counts)
 	again := 8/math.Ln2 - 1 // uses after the first, of a row of class 4
 	for _, c := range []struct{ room, want float64 }{
 		{1e9, 500},
@@ -160,7 +231,7 @@ func TestMisses(t *testing.T) {
 		}
 	}
 	counts.Lookups = 900 // fewer lookups than the classes stand for
-	table = Describe(5000, 1, counts)
+	table = Describe(5000, 1, 0, counts)
 	if got := table.misses(0); got != 900 {
 		t.Errorf("got %v misses, want at most 900 lookups", got)
 	}
@@ -171,7 +242,7 @@ func TestVectorWithoutLookups(t *testing.T) {
 	for i := range dst {
 		dst[i] = 7
 	}
-	table := Describe(1000, 1, access.Distribution{}.At(1000, 0, 65536))
+	table := Describe(1000, 1, 0, access.Distribution{}.At(1000, 0, 65536))
 	if got := Vector(dst, profile(t, "a100-80"), problem.Operation{Batch: 65536}, table, 64, Lanes16); got != 0 {
 		t.Errorf("got scale %v, want 0", got)
 	}
@@ -180,7 +251,7 @@ func TestVectorWithoutLookups(t *testing.T) {
 			t.Fatalf("entry %d: got %v, want 0", i, v)
 		}
 	}
-	part := table.Part([LaneClasses]float64{})
+	part := table.Part(0)
 	if !part.Empty() {
 		t.Errorf("got part %+v, want it empty", part)
 	}
@@ -214,6 +285,7 @@ func drawOperation(t *rapid.T) problem.Operation {
 		Optimizer: problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer")),
 		Precision: problem.Precision(rapid.IntRange(0, 2).Draw(t, "precision")),
 		Weighted:  rapid.Bool().Draw(t, "weighted"),
+		LaneRule:  problem.LaneRule(rapid.IntRange(0, 1).Draw(t, "lane rule")),
 	}
 }
 
@@ -238,9 +310,9 @@ func TestVectorIsFinite(t *testing.T) {
 		features := rapid.IntRange(1, 8).Draw(t, "features")
 		pooling := rapid.Float64Range(0, 300).Draw(t, "pooling")
 		counts := drawDistribution(t).At(rows, pooling, op.Batch)
-		table := Describe(rows, features, counts)
+		table := Describe(rows, features, rapid.SampledFrom([]float64{0, .3, 1, 1000}).Draw(t, "length cv"), counts)
 		got := make([]float32, Width)
-		for l := LanesOf(dim, op.Weighted); l < LaneClasses; l++ {
+		for l := LanesOf(&hw, op, dim); l < LaneClasses; l++ {
 			scale := Vector(got, &hw, op, table, dim, l)
 			if !(scale >= 0) || math.IsInf(scale, 0) || (scale == 0) != (counts.Lookups == 0 || counts.Unique == 0) {
 				t.Fatalf("lanes %d: got scale %v of %+v, want a finite time, 0 without lookups alone", l, scale, counts)
@@ -258,9 +330,7 @@ func TestVectorIsFinite(t *testing.T) {
 			if scale == 0 {
 				continue
 			}
-			var scales [LaneClasses]float64
-			scales[l] = scale
-			part := table.Part(scales)
+			part := table.Part(scale)
 			var sums Sums
 			var scalars [ScalarCount]float32
 			rates := NewRates(&hw, op)
@@ -289,7 +359,7 @@ func TestScaleGrows(t *testing.T) {
 		scale := func(dim int, pooling float64, batch int) float64 {
 			op := op
 			op.Batch = batch
-			return Vector(dst, &hw, op, Describe(rows, 1, d.At(rows, pooling, batch)), dim, Lanes32)
+			return Vector(dst, &hw, op, Describe(rows, 1, 1, d.At(rows, pooling, batch)), dim, LanesFull)
 		}
 		base := scale(dim, pooling, op.Batch)
 		if got := scale(dim+4, pooling, op.Batch); got < base {
@@ -312,10 +382,10 @@ func TestScaleGrowsWithLanes(t *testing.T) {
 	hw := profile(t, "a100-80")
 	dst := make([]float32, Width)
 	op := problem.Operation{Batch: 65536}
-	table := Describe(1000, 1, access.Distribution{Kind: access.Uniform}.At(1000, 100, op.Batch))
+	table := Describe(1000, 1, 0, access.Distribution{Kind: access.Uniform}.At(1000, 100, op.Batch))
 	narrow := Vector(dst, hw, op, table, 16, Lanes8)
 	middle := Vector(dst, hw, op, table, 16, Lanes16)
-	wide := Vector(dst, hw, op, table, 16, Lanes32)
+	wide := Vector(dst, hw, op, table, 16, LanesFull)
 	if !(narrow < middle && middle < wide) {
 		t.Errorf("got %v, %v, %v for 8, 16 and 32 lanes, want them to grow: this table is bound by issue", narrow, middle, wide)
 	}

@@ -26,38 +26,34 @@ const ScalarCount = 3
 // Part is what one shard adds to the sums of its group. The zero value adds
 // nothing; it is the Part of a shard without lookups.
 type Part struct {
-	shards        int32
-	hot           int8
-	lookups, rows int64
-	scales        [LaneClasses]int64
+	shards               int32
+	hot                  int8
+	lookups, rows, scale int64
 }
 
 // scaleUnit is the resolution of summed scales, in ms: 2^-24 ms is 0.06 ns.
 const scaleUnit = 1.0 / (1 << 24)
 
-// Part returns what a shard of the table adds to its group. scales holds the
-// shard's scale for each lane class that the group may have; the scales of other
-// classes may be 0.
-func (t *Table) Part(scales [LaneClasses]float64) Part {
+// Part returns what a shard of the table adds to its group, with the shard's scale for
+// the lane class of the group.
+func (t *Table) Part(scale float64) Part {
 	if t.Counts.Lookups <= 0 {
 		return Part{}
 	}
-	p := Part{shards: 1, hot: int8(t.hot), lookups: int64(math.Round(t.Counts.Lookups)), rows: t.Rows}
-	for l, scale := range scales {
-		p.scales[l] = int64(math.Round(scale / scaleUnit))
+	return Part{
+		shards: 1, hot: int8(t.hot), lookups: int64(math.Round(t.Counts.Lookups)), rows: t.Rows,
+		scale: int64(math.Round(scale / scaleUnit)),
 	}
-	return p
 }
 
 // Empty reports whether the shard has no lookups.
 func (p *Part) Empty() bool { return p.shards == 0 }
 
-// Sums are the running sums of a group of shards. Add and Remove are exact
+// Sums are the running sums of a group of shards for one lane class. Add and Remove are exact
 // inverses: every sum is over integers. The zero value is the empty group.
 type Sums struct {
-	shards        int32
-	lookups, rows int64
-	scales        [LaneClasses]int64
+	shards               int32
+	lookups, rows, scale int64
 	// hot counts the shards by their highest use-count class. classes has a bit for
 	// each class whose count is above 0.
 	hot     [access.Classes]int32
@@ -75,9 +71,7 @@ func (s *Sums) Add(p *Part) {
 	s.shards++
 	s.lookups += p.lookups
 	s.rows += p.rows
-	for l, v := range p.scales {
-		s.scales[l] += v
-	}
+	s.scale += p.scale
 	s.hot[p.hot]++
 	s.classes |= 1 << p.hot
 }
@@ -90,9 +84,7 @@ func (s *Sums) Remove(p *Part) {
 	s.shards--
 	s.lookups -= p.lookups
 	s.rows -= p.rows
-	for l, v := range p.scales {
-		s.scales[l] -= v
-	}
+	s.scale -= p.scale
 	if s.hot[p.hot]--; s.hot[p.hot] == 0 {
 		s.classes &^= 1 << p.hot
 	}
@@ -108,13 +100,17 @@ type Rates struct {
 func NewRates(hw *hardware.Profile, op problem.Operation) Rates {
 	r := Rates{perByte: 1 / (hw.HBMGBps * hw.HBMEfficiency * 1e6)}
 	for l := range Lanes(LaneClasses) {
-		r.waves[l] = int32(waves(hw, op.Batch, l))
+		lanes := float64(hw.Warp())
+		if l <= Lanes16 {
+			lanes = float64(int(8) << l)
+		}
+		r.waves[l] = int32(waves(hw, op.Batch, lanes))
 	}
 	return r
 }
 
 // Scalars writes into dst the scalars of the group and one more shard, with, in
-// an operation of the given lane class. with may be the zero Part, for the group
+// an operator of the lane class that the sums are for. with may be the zero Part, for the group
 // alone.
 func (s *Sums) Scalars(dst *[ScalarCount]float32, r *Rates, lanes Lanes, with *Part) {
 	shards := s.shards + with.shards
@@ -128,7 +124,7 @@ func (s *Sums) Scalars(dst *[ScalarCount]float32, r *Rates, lanes Lanes, with *P
 	}
 	dst[0] = float32(float64((s.lookups+with.lookups)*sortBytes(s.rows+with.rows)) * r.perByte)
 	dst[1] = hotMillis[bits.Len32(classes)-1]
-	dst[2] = float32(float64(s.scales[lanes]+with.scales[lanes]) * scaleUnit / float64(min(shards, r.waves[lanes])))
+	dst[2] = float32(float64(s.scale+with.scale) * scaleUnit / float64(min(shards, r.waves[lanes])))
 }
 
 // sortBytes returns the bytes moved for one lookup by a radix sort of 64-bit

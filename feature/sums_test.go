@@ -40,14 +40,14 @@ func TestScalarsByHand(t *testing.T) {
 		c.Reuse[0], c.Reuse[class] = 0.5, 0.5
 		return c
 	}
-	a := Describe(100, 1, counts(4000, 80, 6))
-	b := Describe(60, 1, counts(1000.4, 40, 12))
-	partA, partB := a.Part([LaneClasses]float64{0, 0.25, 0.5}), b.Part([LaneClasses]float64{0, 0, 1})
+	a := Describe(100, 1, 0, counts(4000, 80, 6))
+	b := Describe(60, 1, 0, counts(1000.4, 40, 12))
+	partA, partB := a.Part(0.5), b.Part(1)
 	var sums Sums
 	sums.Add(&partA)
 	sums.Add(&partB)
 	var got [ScalarCount]float32
-	sums.Scalars(&got, &rates, Lanes32, &Part{})
+	sums.Scalars(&got, &rates, LanesFull, &Part{})
 	memory := 2039 * 0.894 * 1e6
 	for k, want := range []float64{
 		5000 * (8 + 24*2) / memory, // 160 rows need 8 + 1 bits: two passes
@@ -63,7 +63,7 @@ func TestScalarsByHand(t *testing.T) {
 	for k, want := range []float64{
 		4000 * (8 + 24) / memory,
 		32 / math.Ln2 / 16 * 0.5e-3,
-		0.25,
+		0.5,
 	} {
 		if math.Abs(float64(got[k])/want-1) > 1e-6 {
 			t.Errorf("%s of the first alone: got %v, want %v", ScalarNames()[k], got[k], want)
@@ -80,16 +80,16 @@ func TestSharedCache(t *testing.T) {
 		lanes Lanes
 		want  float32
 	}{
-		{1 << 16, Lanes32, 10},
+		{1 << 16, LanesFull, 10},
 		{1 << 16, Lanes8, 10},
-		{2000, Lanes32, 10. / 3}, // 4860 / 2000 = 2.43
-		{2000, Lanes16, 10. / 5}, // two tables a warp
+		{2000, LanesFull, 10. / 3}, // 4860 / 2000 = 2.43
+		{2000, Lanes16, 10. / 5},   // two tables a warp
 		{2000, Lanes8, 10. / 10},
 		{512, Lanes8, 10. / 10}, // 38 would fit, there are 10
 	} {
 		rates := NewRates(hw, problem.Operation{Batch: c.batch})
-		table := Describe(10, 1, access.Counts{Lookups: 10, Unique: 10, Reuse: [access.Classes]float64{1}})
-		part := table.Part([LaneClasses]float64{1, 1, 1})
+		table := Describe(10, 1, 0, access.Counts{Lookups: 10, Unique: 10, Reuse: [access.Classes]float64{1}})
+		part := table.Part(1)
 		var sums Sums
 		for range 10 {
 			sums.Add(&part)
@@ -105,7 +105,7 @@ func TestSharedCache(t *testing.T) {
 func TestHotClass(t *testing.T) {
 	counts := access.Counts{Lookups: 1000, Unique: 10}
 	counts.Reuse[0], counts.Reuse[5], counts.Reuse[9] = 0.9, 0.06, 0.04
-	table := Describe(100, 1, counts)
+	table := Describe(100, 1, 0, counts)
 	if got := table.hot; got != 5 { // 0.6 rows; class 9 holds 0.4
 		t.Errorf("got class %d, want 5", got)
 	}
@@ -118,12 +118,8 @@ func drawPart(t *rapid.T) Part {
 		c.Lookups = 0
 	}
 	c.Reuse[rapid.IntRange(0, access.Classes-1).Draw(t, "class")] = 1
-	table := Describe(rows, 1, c)
-	var scales [LaneClasses]float64
-	for l := range scales {
-		scales[l] = rapid.Float64Range(0, 100).Draw(t, "scale")
-	}
-	return table.Part(scales)
+	table := Describe(rows, 1, 0, c)
+	return table.Part(rapid.Float64Range(0, 100).Draw(t, "scale"))
 }
 
 // Adding in any order and removing again leaves exactly the same sums.
@@ -166,7 +162,7 @@ func TestScalarsWith(t *testing.T) {
 	hw := profile(t, "h100-80")
 	rapid.Check(t, func(t *rapid.T) {
 		rates := NewRates(hw, problem.Operation{Batch: rapid.IntRange(1, 131072).Draw(t, "batch")})
-		lanes := Lanes(rapid.IntRange(0, 2).Draw(t, "lanes"))
+		lanes := Lanes(rapid.IntRange(0, LaneClasses-1).Draw(t, "lanes"))
 		var sums Sums
 		for _, p := range rapid.SliceOfN(rapid.Custom(drawPart), 0, 8).Draw(t, "parts") {
 			sums.Add(&p)
@@ -196,8 +192,8 @@ func TestScalarsScaleWithTheGroup(t *testing.T) {
 	rates := NewRates(hw, problem.Operation{Batch: 65536})
 	c := access.Counts{Lookups: 3000, Unique: 1000}
 	c.Reuse[3] = 1
-	table := Describe(100_000, 1, c)
-	part := table.Part([LaneClasses]float64{0.5, 0.5, 0.5})
+	table := Describe(100_000, 1, 0, c)
+	part := table.Part(0.5)
 	var sums Sums
 	var once, twice [ScalarCount]float32
 	sums.Add(&part)

@@ -278,16 +278,14 @@ func prepare(set *dataset.Compute, hw hardware.Profile, split dataset.Split, wor
 	described := newDescriber(set.Tables)
 	parallel(len(groups), workers, func(i int) {
 		g := groups[i]
-		lanes := lanesOf(g)
+		lanes := lanesOf(&hw, g)
 		var sums feature.Sums
 		for j, m := range g.Members {
 			row := int(p.sets.Offsets[i]) + j
 			t := described.table(int(m.Table), g.Operation.Batch)
 			scale := feature.Vector(p.sets.X[row*feature.Width:][:feature.Width], &hw, g.Operation, *t, int(m.Dim), lanes)
 			p.sets.Scale[row] = float32(scale)
-			var scales [feature.LaneClasses]float64
-			scales[lanes] = scale
-			part := t.Part(scales)
+			part := t.Part(scale)
 			sums.Add(&part)
 		}
 		rates := feature.NewRates(&hw, g.Operation)
@@ -296,10 +294,11 @@ func prepare(set *dataset.Compute, hw hardware.Profile, split dataset.Split, wor
 	return p, nil
 }
 
-func lanesOf(g *dataset.Group) feature.Lanes {
+// lanesOf returns the lane class of a group on a device.
+func lanesOf(hw *hardware.Profile, g *dataset.Group) feature.Lanes {
 	lanes := feature.Lanes8
 	for _, m := range g.Members {
-		lanes = max(lanes, feature.LanesOf(int(m.Dim), g.Operation.Weighted))
+		lanes = max(lanes, feature.LanesOf(hw, g.Operation, int(m.Dim)))
 	}
 	return lanes
 }
@@ -324,7 +323,7 @@ func (d *describer) table(i, batch int) *feature.Table {
 		return t
 	}
 	table := &d.tables[i]
-	described := feature.Describe(table.Rows, len(table.Features), table.Counts(batch))
+	described := feature.Describe(table.Rows, len(table.Features), table.LengthCV(), table.Counts(batch))
 	d.lock.Lock()
 	defer d.lock.Unlock()
 	d.known[key] = &described

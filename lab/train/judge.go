@@ -10,6 +10,8 @@ import (
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/internal/rank"
 	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -157,6 +159,7 @@ func judgeCompute(model *cost.Model, set *dataset.Compute, workers int) (Compute
 			results[i].sigma = deviation(model.GroupMembers(g.Operation, members))
 		}
 	})
+	hw := model.Hardware()
 	var r ComputeReport
 	var both, forward, backward, predicted, actual []float64
 	var points []Point
@@ -170,7 +173,7 @@ func judgeCompute(model *cost.Model, set *dataset.Compute, workers int) (Compute
 		predicted, actual = append(predicted, float64(got)), append(actual, float64(want))
 		points = append(points, Point{got, want})
 		r.MSE += float64((got-want)*(got-want)) / float64(len(groups))
-		for _, p := range partsOf(g) {
+		for _, p := range partsOf(&hw, set.Tables, g) {
 			parts[p] = append(parts[p], e)
 		}
 	}
@@ -238,11 +241,15 @@ func calibrate(results []guess, points []Point, noise float64) *Calibration {
 
 func relative(got, want unit.Millis) float64 { return 100 * math.Abs(float64((got-want)/want)) }
 
-// partsOf returns the parts of the report that a group belongs to.
-func partsOf(g *dataset.Group) [][2]string {
+// partsOf returns the parts of the report that a group on a device belongs to.
+func partsOf(hw *hardware.Profile, tables []problem.Table, g *dataset.Group) [][2]string {
 	narrow, wide := g.Members[0].Dim, g.Members[0].Dim
 	powers := true
+	bags := "of equal lengths"
 	for _, m := range g.Members {
+		if tables[m.Table].LengthCV() > 0 {
+			bags = "of unequal lengths"
+		}
 		narrow, wide = min(narrow, m.Dim), max(wide, m.Dim)
 		powers = powers && m.Dim&(m.Dim-1) == 0
 	}
@@ -258,6 +265,8 @@ func partsOf(g *dataset.Group) [][2]string {
 	return [][2]string{
 		{"shards", interval(len(g.Members), 1, 5, 15, 30, 60, 100, 200)},
 		{"dims", mix},
+		{"lanes", lanesOf(hw, g).String()},
+		{"bags", bags},
 		{"batch", interval(g.Operation.Batch, 512, 2047, 8191, 32767, 131072)},
 		{"optimizer", g.Operation.Optimizer.String()},
 		{"precision", g.Operation.Precision.String()},

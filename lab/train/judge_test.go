@@ -11,6 +11,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
 func TestInterval(t *testing.T) {
@@ -84,22 +85,29 @@ func TestPartsOf(t *testing.T) {
 		return g
 	}
 	for _, c := range []struct {
-		dims []int32
-		want string
+		dims        []int32
+		cv          float64
+		want, lanes string
 	}{
-		{[]int32{12, 12}, "equal"},
-		{[]int32{64}, "equal"},
-		{[]int32{4, 32, 8}, "powers of two to 32"},
-		{[]int32{4, 64}, "powers of two"},
-		{[]int32{4, 64, 12}, "any multiples of 4"},
+		{[]int32{12, 12}, 0, "equal", "8"},
+		{[]int32{64}, .5, "equal", "16"},
+		{[]int32{4, 32, 8}, 0, "powers of two to 32", "8"},
+		{[]int32{4, 128}, 0, "powers of two", "full"},
+		{[]int32{4, 2048, 12}, 3, "any multiples of 4", "wide"},
 	} {
+		tables := []problem.Table{{Features: []problem.Feature{{PoolingFactor: 1, LengthCV: c.cv}}}}
+		bags := "of equal lengths"
+		if c.cv > 0 {
+			bags = "of unequal lengths"
+		}
 		got := map[string]string{}
-		for _, p := range partsOf(group(c.dims...)) {
+		for _, p := range partsOf(&hardware.Profile{}, tables, group(c.dims...)) {
 			got[p[0]] = strings.ReplaceAll(p[1], " ", "")
 		}
 		want := map[string]string{
 			"shards": "1-5", "dims": strings.ReplaceAll(c.want, " ", ""), "batch": "8192-32767",
 			"optimizer": "adagrad", "precision": "fp16", "weighted": "false",
+			"lanes": c.lanes, "bags": strings.ReplaceAll(bags, " ", ""),
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("dims %v: got %v, want %v", c.dims, got, want)
