@@ -50,17 +50,18 @@ const (
 // tables whose bags are in flight at the same time share the cache.
 func (w *work) room(dim int) float64 {
 	profile := &w.device.profile
-	bags := float64(profile.SMs) * warpsPerSM * float64(profile.Warp()/w.device.lanesOf(w.rule, w.lanes, dim, w.widest))
+	bags := float64(profile.SMs) * warpsPerSM * float64(profile.Warp()/lanesOf(&w.device.profile, w.rule, w.lanes, dim, w.widest))
 	inFlight := max(1, math.Ceil(bags/w.batch))
 	return w.device.Cache / min(inFlight, float64(w.tables))
 }
 
 // issue returns the cycles that a table with lookups takes, forward and backward.
 func (w *work) issue(t part, bags float64) (forward, backward float64) {
-	return w.device.Cycles(&Warps{
+	s := Warps{
 		Dim: t.dim, Widest: w.widest, LaneRule: w.rule, Lanes: w.lanes, Optimizer: w.optimizer, Weighted: w.weighted,
 		Bags: bags, LengthCV: t.lengthCV, Counts: &t.counts,
-	})
+	}
+	return s.Cycles(w.device)
 }
 
 // Warps is what the cycles depend on that warps issue for a table, or a slice or block of
@@ -83,19 +84,19 @@ type Warps struct {
 
 // lanesOf returns the number of lanes of each bag of a slice of dim columns, in an operator
 // whose widest slice has widest columns: the given number, or that of the rule for 0.
-func (d *Device) lanesOf(rule problem.LaneRule, lanes, dim, widest int) int {
+func lanesOf(p *hardware.Profile, rule problem.LaneRule, lanes, dim, widest int) int {
 	switch {
 	case lanes > 0:
 		return lanes
 	case rule == problem.LanesByTable:
-		return d.profile.Lanes(dim)
+		return p.Lanes(dim)
 	}
-	return d.profile.Lanes(widest)
+	return p.Lanes(widest)
 }
 
-// Cycles returns the cycles, forward and backward, that warps issue for a slice.
-func (d *Device) Cycles(s *Warps) (forward, backward float64) {
-	n, warp, lanes := s.Counts.Lookups, d.profile.Warp(), d.lanesOf(s.LaneRule, s.Lanes, s.Dim, s.Widest)
+// Cycles returns the cycles, forward and backward, that the warps of a device issue.
+func (s *Warps) Cycles(d *Device) (forward, backward float64) {
+	n, warp, lanes := s.Counts.Lookups, d.profile.Warp(), lanesOf(&d.profile, s.LaneRule, s.Lanes, s.Dim, s.Widest)
 	share := float64(lanes) / float64(warp)
 	uses := n
 	if warp == 64 && s.Optimizer == problem.RowwiseAdagrad && s.Widest <= HalvedColumns && s.Lanes == 0 {

@@ -84,7 +84,7 @@ func newIssuing(d *simulate.Device, p *problem.Problem, i int, c access.Counts) 
 // an operator of lane class c.
 func (u *issuing) slice(c *laneClass, columns int) (forward, backward float64) {
 	u.warps.Dim, u.warps.Widest = columns, c.columns
-	forward, backward = u.Cycles(&u.warps)
+	forward, backward = u.warps.Cycles(u.Device)
 	return forward / u.Issue, backward / u.Issue
 }
 
