@@ -68,6 +68,10 @@ type Result struct {
 	// plan on the simulated device, which the search does not use; it has no devices if
 	// the simulated device did not judge the plan (Judged).
 	Predicted, Simulated plan.Breakdown
+	// Lanes are the costs of the plan on the simulated device under each lane rule: Simulated
+	// under the rule of the problem, and under the other one. They are 0 if the simulated
+	// device did not judge the plan.
+	Lanes Lanes
 	// ModelError is the relative error, in percent, below which 95 % of the model's estimates
 	// stay, as its card states it; 0 if that is not known.
 	ModelError float64
@@ -90,6 +94,10 @@ type Result struct {
 	// not more expensive than Plan as predicted: Plan itself is such a plan.
 	FreeSlices *Baseline
 }
+
+// Lanes are the costs of one placement under each lane rule: no published time shows which
+// rule holds (problem.LaneRule).
+type Lanes struct{ Widest, Own unit.Millis }
 
 // Judged reports whether the simulated device judged the plan. It judges if it simulates
 // the cluster's profile and the estimates come from simulated samples or from TorchRec's
@@ -256,6 +264,9 @@ func (l *line) result(found search.Result) (*Result, error) {
 	}
 	var err error
 	if result.Simulated, err = l.judge.Price(found.Shards); err != nil {
+		return nil, err
+	}
+	if err := l.lanes(result); err != nil {
 		return nil, err
 	}
 	// There is a certificate only if the search minimised an estimate of simulated cost.

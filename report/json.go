@@ -19,6 +19,10 @@ type (
 		Cost      *unit.Millis `json:"cost_ms"`
 		Simulated *unit.Millis `json:"simulated_cost_ms"`
 	}
+	lanesJSON struct {
+		Widest unit.Millis `json:"widest_ms"`
+		Own    unit.Millis `json:"own_ms"`
+	}
 	deviceJSON struct {
 		Device       int            `json:"device"`
 		Shards       int            `json:"shards"`
@@ -43,6 +47,9 @@ type (
 //	cost_ms            the predicted cost
 //	simulated_cost_ms  the plan's cost on the simulated device, null if the
 //	                   model was trained on measured samples
+//	lanes              the plan's cost on the simulated device under each lane rule, null
+//	                   as simulated_cost_ms: widest_ms, if the widest table of an operator
+//	                   sets the lanes of a bag, and own_ms, if each table sets its own
 //	lower_bound_ms     what no plan costs less than on the simulated device, null
 //	                   if there is no such bound
 //	optimality_gap     the share by which simulated_cost_ms is above it, or null
@@ -67,8 +74,9 @@ func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
 		baselines[string(r.Baselines[i].Method)] = jsonOf(r, &r.Baselines[i])
 	}
 	var simulated, least *unit.Millis
+	var lanes *lanesJSON
 	if r.Judged() {
-		simulated = &r.Simulated.Cost
+		simulated, lanes = &r.Simulated.Cost, &lanesJSON{r.Lanes.Widest, r.Lanes.Own}
 	}
 	var gap *float64
 	if share, ok := r.Gap(); ok {
@@ -78,6 +86,7 @@ func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
 		{"valid", true},
 		{"cost_ms", r.Predicted.Cost},
 		{"simulated_cost_ms", simulated},
+		{"lanes", lanes},
 		{"lower_bound_ms", least},
 		{"optimality_gap", gap},
 		{"optimal_as_predicted", r.Optimal},

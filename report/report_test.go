@@ -209,6 +209,7 @@ func result(devices, tables int) (*neuroshard.Result, *problem.Problem) {
 		times[i].Backward *= 1.01
 	}
 	r.Simulated = plan.NewBreakdown(slices.Clone(times))
+	r.Lanes = neuroshard.Lanes{Widest: r.Simulated.Cost, Own: 0.9 * r.Simulated.Cost}
 	r.Baselines = []neuroshard.Baseline{
 		{Method: search.Size, Valid: true, Predicted: 2 * r.Predicted.Cost, Simulated: 2.5 * r.Simulated.Cost},
 		{Method: search.Dim, Valid: true, Predicted: 1.2 * r.Predicted.Cost, Simulated: 1.25 * r.Simulated.Cost},

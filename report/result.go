@@ -97,6 +97,7 @@ func (v *view) head() {
 	}
 	v.placed()
 	v.divided()
+	v.laneRule()
 	p := pl.Provenance
 	status := p.Status
 	switch status {
@@ -157,6 +158,13 @@ func (v *view) divided() {
 	}
 }
 
+// laneRule reports the lane rule that the plan was made under, unless it is the default.
+func (v *view) laneRule() {
+	if v.plan.Cluster.LaneRule == problem.LanesByTable {
+		v.printf("lanes      each table has its own, as the problem states\n")
+	}
+}
+
 // kernels says what a model was trained on.
 func kernels(from string) string { return source(from) + " kernels" }
 
@@ -191,6 +199,7 @@ func (v *view) costs(r *neuroshard.Result) {
 	}
 	if r.Judged() {
 		v.printf("simulated cost  %v (on the SIMULATED device, not measured)\n", r.Simulated.Cost)
+		v.lanes(r.Lanes)
 	}
 	if gap, ok := r.Gap(); ok {
 		v.printf("optimality      at most %s above the best possible plan, which costs %v or more (SIMULATED)\n", percent(gap, 1), r.Bound.Total)
@@ -205,6 +214,14 @@ func (v *view) costs(r *neuroshard.Result) {
 		v.printf("gain            no baseline found a plan that fits\n")
 	}
 	v.balance()
+}
+
+// lanes reports the costs under both lane rules, if they differ.
+func (v *view) lanes(l neuroshard.Lanes) {
+	if asLong(l.Own, l.Widest) {
+		return
+	}
+	v.printf("lanes           %v if the widest table of an operator sets them, %v if each table sets its own (SIMULATED; no GPU has settled it)\n", l.Widest, l.Own)
 }
 
 // freeSlices reports what the rules of the plan's engine cost, as predicted.

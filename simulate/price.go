@@ -45,6 +45,15 @@ func NewPricer(p *problem.Problem) *Pricer {
 	}
 }
 
+// Under returns a pricer of the same problem under another lane rule. It shares the counts
+// of the tables.
+func (p *Pricer) Under(rule problem.LaneRule) *Pricer {
+	other, under := *p.problem, *p
+	other.LaneRule = rule
+	under.problem = &other
+	return &under
+}
+
 // Counts returns the accesses of a batch to table i of the problem.
 func (p *Pricer) Counts(i int) access.Counts { return p.tables[i].counts }
 
