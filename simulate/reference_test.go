@@ -160,6 +160,14 @@ func (o refOp) warp() float64 {
 	return 32
 }
 
+// cycles returns c_row and c_bag.
+func (o refOp) cycles() (row, bag float64) {
+	if o.warp() == 32 {
+		return 27.3, 4.8
+	}
+	return 289 * 27.3 / (27.3 + 4.8), 289 * 4.8 / (27.3 + 4.8)
+}
+
 // lanes returns G of a table in an operator by the kernels that share a warp among bags.
 func (o refOp) lanes(t refTable, widest float64) float64 {
 	if o.ownLanes {
@@ -201,7 +209,7 @@ func (o refOp) room(t refTable, widest float64, tables int) float64 {
 
 // forwardCycles returns a table's part of I.
 func (o refOp) forwardCycles(t refTable, bags, widest float64) float64 {
-	row, bag := o.device.IssueCycles()
+	row, bag := o.cycles()
 	warp := o.warp()
 	if warp == 32 && widest > 1024 && !o.ownLanes { // the other kernel: a warp for each bag
 		lanes := warp
@@ -227,7 +235,7 @@ func (o refOp) update(tables []refTable, widest float64) float64 {
 		h += math.Min(bags, t.lookups)*gradient + again + t.unique*(2*up(width, a)+state) + 4*t.lookups
 		z += t.lookups*gradient + t.unique*(2*up(width, 32)+state)
 
-		row, _ := o.device.IssueCycles()
+		row, _ := o.cycles()
 		lanes := o.lanes(t, widest)
 		lookups := t.lookups
 		if o.optimizer == "rowwise_adagrad" && o.warp() == 64 && widest <= 128 {
