@@ -40,6 +40,7 @@ func Digest(design dataset.Dataset) string {
 		for i := range c.Samples {
 			d.group(&c.Samples[i])
 		}
+		d.lengths(c.Tables)
 	} else {
 		d.int(-1)
 	}
@@ -97,6 +98,21 @@ func (d digester) table(t *problem.Table) {
 	d.float(t.Access.Exponent)
 	d.int(int(t.Precision))
 	d.int(int(t.Optimizer))
+}
+
+// lengths writes what features state of the lengths of their bags. A design of bags of equal
+// length keeps the digest that it had before features could state it.
+func (d digester) lengths(tables []problem.Table) {
+	for i := range tables {
+		for k, f := range tables[i].Features {
+			if f.LengthCV != 0 {
+				d.text("length cv")
+				d.int(i)
+				d.int(k)
+				d.float(f.LengthCV)
+			}
+		}
+	}
 }
 
 func (d digester) group(g *dataset.Group) {

@@ -130,7 +130,7 @@ func fakeWorker(mode string) {
 		case protocol.OpHello:
 			hello := protocol.Response{
 				Op: q.Op, V: protocol.Version, Backend: "fake", Device: "a fake", Kernel: "fake 1", Clocks: "steady", Measured: true, Threads: 2,
-				Caps: []string{protocol.CapCompute, protocol.CapComm, protocol.CapWeighted, protocol.CapCeilings},
+				Caps: []string{protocol.CapCompute, protocol.CapComm, protocol.CapWeighted, protocol.CapCeilings, protocol.CapLengths},
 			}
 			switch mode {
 			case "banner":
@@ -144,9 +144,11 @@ func fakeWorker(mode string) {
 				note(strconv.Itoa(os.Getpid()))
 				select {}
 			case "single":
-				hello.Caps = []string{protocol.CapCompute, protocol.CapCeilings, "sgd", "fp32"}
+				hello.Caps = []string{protocol.CapCompute, protocol.CapCeilings, protocol.CapLengths, "sgd", "fp32"}
 			case "plain":
-				hello.Caps = []string{protocol.CapCompute}
+				hello.Caps = []string{protocol.CapCompute, protocol.CapLengths}
+			case "equal":
+				hello.Caps = []string{protocol.CapCompute, protocol.CapCeilings}
 			case "half":
 				hello.Caps = append(hello.Caps, protocol.CapCommPrefix+"bf16")
 			case "other":

@@ -279,6 +279,9 @@ func supported(design dataset.Dataset, backend Backend) error {
 			if op.Weighted {
 				need(protocol.CapWeighted)
 			}
+			if slices.ContainsFunc(c.Samples[i].Members, func(m dataset.Member) bool { return c.Tables[m.Table].LengthCV() > 0 }) {
+				need(protocol.CapLengths)
+			}
 		}
 	}
 	if c := design.Comm; c != nil {
@@ -295,6 +298,9 @@ func supported(design dataset.Dataset, backend Backend) error {
 		what := fmt.Sprintf("%q (%d of %d samples)", name, n, samples)
 		if name == protocol.CapComm {
 			what = fmt.Sprintf("all-to-alls (%d of %d samples); a single device has none", n, samples)
+		}
+		if name == protocol.CapLengths {
+			what = fmt.Sprintf("bags of unequal length, %s", what)
 		}
 		names = append(names, what)
 	}

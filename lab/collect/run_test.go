@@ -782,6 +782,14 @@ func TestUnsupportedIsToldFirst(t *testing.T) {
 			t.Errorf("got error %q, want %q in it", err, want)
 		}
 	}
+	unequal := drawn(t, 30, 4)
+	for i := range unequal.Compute.Tables {
+		unequal.Compute.Tables[i].Features[0].LengthCV = .5
+	}
+	_, err = newMemory().run(context.Background(), unequal, backend, t.TempDir(), Options{})
+	if want := `bags of unequal length, "length_cv" (30 of 34 samples)`; err == nil || !strings.Contains(err.Error(), want) || backend.calls != 0 {
+		t.Errorf("got error %v and %d measurements, want %q and none", err, backend.calls, want)
+	}
 	backend.caps = append(backend.caps, "rowwise_adagrad", protocol.CapComm)
 	if _, err := newMemory().run(context.Background(), drawn(t, 30, 4), backend, t.TempDir(), Options{}); err != nil {
 		t.Error(err)
@@ -801,6 +809,7 @@ func TestDigest(t *testing.T) {
 		"rows":         func(d *dataset.Dataset) { d.Compute.Tables[4].Rows++ },
 		"name":         func(d *dataset.Dataset) { d.Compute.Tables[4].Name += "x" },
 		"pooling":      func(d *dataset.Dataset) { d.Compute.Tables[4].Features[0].PoolingFactor *= 2 },
+		"lengths":      func(d *dataset.Dataset) { d.Compute.Tables[4].Features[0].LengthCV = .5 },
 		"access":       func(d *dataset.Dataset) { d.Compute.Tables[4].Access.Exponent += .5 },
 		"reuse":        func(d *dataset.Dataset) { d.Compute.Tables[4].Access.Reuse[3] += .5 },
 		"dim":          func(d *dataset.Dataset) { d.Compute.Samples[7].Members[0].Dim += 4 },

@@ -124,11 +124,12 @@ type accesses struct {
 	rows    int64
 	pooling float64
 	batch   int
+	lengths float64
 	access  access.Distribution
 }
 
 func accessesOf(t *problem.Table, batch int) accesses {
-	return accesses{t.Rows, t.PoolingFactor(), batch, t.Access}
+	return accesses{t.Rows, t.PoolingFactor(), batch, t.LengthCV(), t.Access}
 }
 
 func (c *counter) of(t *problem.Table, batch int) access.Counts {

@@ -301,6 +301,10 @@ func (w *Worker) Supports(capability string) bool {
 	if slices.Contains(w.hello.Caps, capability) {
 		return true
 	}
+	if capability == protocol.CapLengths {
+		// The bags of a file have their lengths.
+		return len(w.opt.LookupFiles) > 0 && !slices.Contains(w.opt.LookupFiles, "")
+	}
 	if _, err := problem.ParseOptimizer(capability); err == nil {
 		return !slices.ContainsFunc(w.hello.Caps, func(c string) bool { _, err := problem.ParseOptimizer(c); return err == nil })
 	}
@@ -518,6 +522,12 @@ func (w *Worker) sendTables(ctx context.Context, tables []problem.Table, g *data
 	if len(missing) == 0 {
 		return nil
 	}
+	for _, m := range missing {
+		// A worker that does not know the field would ignore it, and make bags of one length.
+		if m.table.LengthCV > 0 && m.table.LookupFile == "" && !w.Supports(protocol.CapLengths) {
+			return &protocol.Error{Code: protocol.CodeUnsupported, Message: fmt.Sprintf("this worker makes bags of one length, and a table has a length_cv of %v: use a worker with the capability %q", m.table.LengthCV, protocol.CapLengths)}
+		}
+	}
 	if w.indexBytes+size <= w.opt.MaxIndexBytes || len(w.sent) == 0 {
 		err := w.send(ctx, missing)
 		if refused, ok := errors.AsType[*protocol.Error](err); !ok || refused.Code != protocol.CodeMemory || len(w.sent) == 0 {
@@ -559,7 +569,7 @@ func (w *Worker) missing(tables []problem.Table, g *dataset.Group) (list []toSen
 		}
 		list = append(list, toSend{protocol.Table{
 			T: id, Rows: t.Rows, PoolingFactor: t.PoolingFactor(), Features: len(t.Features), Batch: batch,
-			UniqueRows: counts.Unique, Reuse: counts.Reuse, LookupFile: file,
+			LengthCV: t.LengthCV(), UniqueRows: counts.Unique, Reuse: counts.Reuse, LookupFile: file,
 		}, counts, key, memory})
 		size += memory
 	}

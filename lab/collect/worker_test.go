@@ -464,6 +464,44 @@ func TestChangedTables(t *testing.T) {
 	}
 }
 
+// TestLengthsNeedACapability: a worker that does not know length_cv would make bags of one
+// length, so it does not get tables with another. The bags of lookup files have theirs.
+func TestLengthsNeedACapability(t *testing.T) {
+	design := drawn(t, 12, 0)
+	g := &design.Compute.Samples[0]
+	equal := slices.Clone(design.Compute.Tables)
+	for i := range equal {
+		equal[i].Features = []problem.Feature{{PoolingFactor: equal[i].PoolingFactor()}}
+	}
+	unequal := slices.Clone(equal)
+	at := g.Members[0].Table
+	unequal[at].Features = []problem.Feature{{PoolingFactor: 3, LengthCV: .5}}
+	note := filepath.Join(t.TempDir(), "note")
+	w := startFake(t, fakeOptions("equal", envNote+"="+note))
+	if _, err := w.Compute(context.Background(), equal, g); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.Compute(context.Background(), unequal, g)
+	refused, ok := errors.AsType[*protocol.Error](err)
+	if !ok || refused.Code != protocol.CodeUnsupported || !strings.Contains(refused.Message, `length_cv of 0.5: use a worker with the capability "length_cv"`) {
+		t.Errorf("got %v, want unsupported", err)
+	}
+	if w.Supports(protocol.CapLengths) || count(t, note, "tables") != 1 {
+		t.Errorf("a worker without the capability supports it, or got the tables")
+	}
+	able := startFake(t, fakeOptions("work"))
+	if _, err := able.Compute(context.Background(), unequal, g); err != nil || !able.Supports(protocol.CapLengths) {
+		t.Errorf("a worker with the capability: got %v", err)
+	}
+	w.opt.LookupFiles = make([]string, len(unequal))
+	for i := range w.opt.LookupFiles {
+		w.opt.LookupFiles[i] = "bags"
+	}
+	if _, err := w.Compute(context.Background(), unequal, g); err != nil {
+		t.Errorf("lookups from files: got %v", err)
+	}
+}
+
 func TestRealisation(t *testing.T) {
 	var r Realisation
 	for _, d := range []float64{.02, .04, math.Inf(1)} {

@@ -4,6 +4,7 @@
 //
 //	Synthesise   a table's statistics -> Bags, and what was realised
 //	Count        Bags -> Realised, the other way
+//	LengthCV     the spread of the lengths of bags; lengths.go makes bags of a stated one
 //	WriteFile    Bags -> a file that another process reads with ReadFile
 package lookups
 

@@ -50,6 +50,9 @@ type Spec struct {
 	// together. Lookups and distinct rows are rounded to whole numbers. The shares may
 	// miss the sum 1 by 2 % and are taken relative to their sum.
 	Counts access.Counts
+	// LengthCV is the coefficient of variation of the lengths of the bags, from 0 to
+	// MaxLengthCV. 0 asks for no spread.
+	LengthCV float64
 	// Strict makes Synthesise fail if the nearest possible lookups are further than
 	// Tolerance from Counts. Without Strict, Synthesise makes the nearest lookups.
 	Strict bool
@@ -70,6 +73,8 @@ var ErrUnrealisable = errors.New("the asked lookups cannot be made")
 // have the same length if that length is a whole number. Bags have length 0 or 1
 // if the bags outnumber the lookups. Otherwise each lookup is in a random bag, so
 // that lengths follow a multinomial distribution around the pooling factor.
+// With Spec.LengthCV above 0, lengths have that coefficient of variation, or the nearest
+// that whole lengths can have (lengths.go); LengthCV of the bags' offsets says which.
 //
 // Use counts vary inside their classes so that they add up to the lookups. If that
 // is not possible, as for a table too small for its histogram, rows move to
@@ -111,7 +116,11 @@ func Synthesise(s Spec) (Bags, Realised, error) {
 			b.Indices[i], b.Indices[j] = b.Indices[j], b.Indices[i]
 		}
 	}
-	b.Offsets = offsets(n, s.Features*s.Batch, random)
+	if s.LengthCV > 0 {
+		b.Offsets = unequalOffsets(n, s.Features*s.Batch, s.LengthCV, random)
+	} else {
+		b.Offsets = offsets(n, s.Features*s.Batch, random)
+	}
 	return b, realised, nil
 }
 
@@ -130,6 +139,9 @@ func (s *Spec) totals() (n, unique int64, err error) {
 		return 0, 0, fmt.Errorf("lookups: %v, want from 0 to %d", c.Lookups, MaxLookups)
 	case !(c.Unique >= 0) || math.IsInf(c.Unique, 1):
 		return 0, 0, fmt.Errorf("distinct rows: %v, want a finite number of at least 0", c.Unique)
+	}
+	if err := checkLengthCV(s.LengthCV); err != nil {
+		return 0, 0, err
 	}
 	n = int64(math.Round(c.Lookups))
 	if n == 0 {

@@ -51,6 +51,8 @@ const (
 	CapWeighted    = "weighted"
 	CapCeilings    = "ceilings"
 	CapLookupFiles = "pools"
+	// CapLengths says that the worker makes up bags of the length_cv that tables ask for.
+	CapLengths = "length_cv"
 	// CapCommPrefix with the name of a precision says that the worker runs all-to-alls
 	// whose numbers travel in that precision: "comm_bf16". Every worker with CapComm runs
 	// those in fp32.
@@ -109,7 +111,7 @@ type Request struct {
 }
 
 // Table holds the statistics of a table that a worker needs to make up its indices.
-// In responses, UniqueRows and Reuse are those of the lookups that the worker made.
+// In responses, UniqueRows, Reuse and LengthCV are those of the lookups that the worker made.
 type Table struct {
 	T    int   `json:"t"`
 	Rows int64 `json:"rows,omitempty"`
@@ -117,6 +119,10 @@ type Table struct {
 	PoolingFactor float64 `json:"pooling_factor,omitempty"`
 	// Features is the number of bags per sample; 0 means 1.
 	Features int `json:"features,omitempty"`
+	// LengthCV is the coefficient of variation of the lengths of the bags. 0 asks for bags
+	// as equal as whole lengths at random can be. Anything else needs CapLengths: a worker
+	// without it ignores the field.
+	LengthCV float64 `json:"length_cv,omitempty"`
 	// Batch is the batch of UniqueRows, Reuse and the table's indices; 0 means init's.
 	// All members of a group have the same batch.
 	Batch int `json:"batch,omitempty"`

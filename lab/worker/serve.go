@@ -201,7 +201,7 @@ func (s *server) hello(q *protocol.Request) (protocol.Response, error) {
 		V: protocol.Version, Backend: "cpu", Device: s.machine.device(s.opt.Threads), Kernel: kernelName(), Clocks: s.machine.clocks,
 		Measured: true, Threads: s.opt.Threads, MemoryBytes: int64(s.opt.Memory), CacheBytes: int64(s.machine.cache),
 	}
-	r.Caps = []string{protocol.CapCompute, protocol.CapCeilings, protocol.CapWeighted, protocol.CapLookupFiles, problem.FP32.String()}
+	r.Caps = []string{protocol.CapCompute, protocol.CapCeilings, protocol.CapWeighted, protocol.CapLookupFiles, protocol.CapLengths, problem.FP32.String()}
 	for _, o := range []problem.Optimizer{problem.SGD, problem.RowwiseAdagrad, problem.Adagrad, problem.Adam} {
 		r.Caps = append(r.Caps, o.String())
 	}

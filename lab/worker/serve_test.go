@@ -140,6 +140,8 @@ func TestRefusals(t *testing.T) {
 		{tableLine(-1, 1000, 2), "", "bad_request", "table -1"},
 		{tableLine(5, 0, 2), "", "bad_request", "rows: 0"},
 		{tableLine(5, 1000, -2), "", "bad_request", "pooling_factor: -2"},
+		{`{"op":"tables","tables":[{"t":5,"rows":9,"pooling_factor":1,"length_cv":-1}]}`, "", "bad_request", "length_cv: -1"},
+		{`{"op":"tables","tables":[{"t":5,"rows":9,"pooling_factor":1,"length_cv":1001}]}`, "", "bad_request", "length_cv: 1001"},
 		{tableLine(5, 1000, 1e7), "", "bad_request", "pooling_factor: 1e+07"},
 		{tableLine(5, 1000, 1e6), "", "oom", "send init"},
 		{`{"op":"tables","tables":[{"t":5,"rows":4294967297}]}`, "", "bad_request", "rows: 4294967297"},
@@ -359,8 +361,15 @@ func TestTablesAnswer(t *testing.T) {
 		t.Errorf("got %d lookups in %d bags, want %d in %d", len(bags.Indices), bags.Len(), 3*64, 2*64)
 	}
 	realised := lookups.Count(bags.Indices)
-	if got := r.Tables[0]; got.T != 3 || got.UniqueRows != float64(realised.Unique) || got.Reuse != realised.Reuse {
+	if got := r.Tables[0]; got.T != 3 || got.UniqueRows != float64(realised.Unique) || got.Reuse != realised.Reuse || got.LengthCV != lookups.LengthCV(bags.Offsets) {
 		t.Errorf("got %+v, the lookups are %+v", got, realised)
+	}
+	r = s.answer([]byte(fmt.Sprintf(`{"op":"tables","tables":[{"t":4,"rows":50,"pooling_factor":8,"length_cv":0.7,"reuse":%s}]}`, reuse)))
+	if len(r.Tables) != 1 || math.Abs(r.Tables[0].LengthCV-.7) > .02 {
+		t.Errorf("got %+v, want a length_cv of 0.7", r)
+	}
+	if bags := s.tables.known[4].bags; len(bags.Indices) != 8*64 || bags.Len() != 64 || lookups.LengthCV(bags.Offsets) != r.Tables[0].LengthCV {
+		t.Errorf("got %d lookups in %d bags with a length_cv of %v", len(bags.Indices), bags.Len(), lookups.LengthCV(bags.Offsets))
 	}
 }
 

@@ -148,6 +148,9 @@ func checkTable(t *protocol.Table) error {
 	if !(t.PoolingFactor >= 0 && t.PoolingFactor <= problem.MaxPoolingFactor) {
 		return bad("table %d: pooling_factor: %v is not between 0 and %d", t.T, t.PoolingFactor, problem.MaxPoolingFactor)
 	}
+	if !(t.LengthCV >= 0 && t.LengthCV <= problem.MaxLengthCV) {
+		return bad("table %d: length_cv: %v is not between 0 and %d", t.T, t.LengthCV, problem.MaxLengthCV)
+	}
 	return nil
 }
 
@@ -160,17 +163,17 @@ func makeUp(t *protocol.Table, seed uint64) (*table, protocol.Table, error) {
 		counts = access.Distribution{Kind: access.Histogram, Reuse: t.Reuse, Batch: t.Batch}.At(t.Rows, t.PoolingFactor, t.Batch)
 	}
 	bags, realised, err := lookups.Synthesise(lookups.Spec{
-		Rows: t.Rows, Batch: t.Batch, Features: t.Features, Counts: counts, Seed: mix(seed ^ mix(uint64(t.T))),
+		Rows: t.Rows, Batch: t.Batch, Features: t.Features, Counts: counts, LengthCV: t.LengthCV, Seed: mix(seed ^ mix(uint64(t.T))),
 	})
 	if err != nil {
 		return nil, protocol.Table{}, bad("table %d: %v", t.T, err)
 	}
 	made.bags = bags
-	return made, answerOf(t, realised), nil
+	return made, answerOf(t, bags, realised), nil
 }
 
-func answerOf(t *protocol.Table, r lookups.Realised) protocol.Table {
-	return protocol.Table{T: t.T, UniqueRows: float64(r.Unique), Reuse: r.Reuse}
+func answerOf(t *protocol.Table, b lookups.Bags, r lookups.Realised) protocol.Table {
+	return protocol.Table{T: t.T, UniqueRows: float64(r.Unique), Reuse: r.Reuse, LengthCV: lookups.LengthCV(b.Offsets)}
 }
 
 // readLookups reads a table's lookups, of its batch and features, from a lookup file.
@@ -191,7 +194,7 @@ func readLookups(t *protocol.Table, most unit.Bytes) (*table, protocol.Table, er
 	if err != nil {
 		return nil, none, bad("table %d: %v", t.T, err)
 	}
-	return &table{rows: t.Rows, batch: t.Batch, features: t.Features, bags: bags}, answerOf(t, lookups.Count(bags.Indices)), nil
+	return &table{rows: t.Rows, batch: t.Batch, features: t.Features, bags: bags}, answerOf(t, bags, lookups.Count(bags.Indices)), nil
 }
 
 // mix is the finaliser of SplitMix64: neighbouring numbers become unrelated ones.

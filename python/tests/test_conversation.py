@@ -50,7 +50,8 @@ def test_a_whole_conversation() -> None:
         ]
     )
     assert hello["v"] == 1 and hello["backend"] == "torch" and hello["measured"] is True
-    assert {"compute", "ceilings", "weighted", "pools", "fp32", "fp16", "sgd"} <= set(hello["caps"])
+    assert {"compute", "ceilings", "weighted", "pools", "length_cv"} <= set(hello["caps"])
+    assert {"fp32", "fp16", "sgd"} <= set(hello["caps"])
     assert "comm" not in hello["caps"]
     assert hello["memory_bytes"] > 0 and hello["cache_bytes"] > 0 and hello["threads"] == 1
     assert "torch 2" in hello["kernel"] and hello["device"] and hello["clocks"]
@@ -65,6 +66,19 @@ def test_a_whole_conversation() -> None:
         assert response["fwd_ms"] > 0 and response["bwd_ms"] > 0
         assert response["fwd_iqr"] >= 0 and response["bwd_iqr"] >= 0
     assert warm["cache"] == "warm"
+
+
+def test_tables_get_bags_of_the_asked_spread() -> None:
+    table = {"rows": 5000, "pooling_factor": 10.0, "reuse": SKEWED}
+    tables = {
+        "op": "tables",
+        "tables": [{"t": 1, **table}, {"t": 2, "length_cv": 0.8, **table}],
+    }
+    _, answer = talk([INIT | {"batch": 4096}, tables])
+    equal, unequal = answer["tables"]
+    assert equal["length_cv"] == 0
+    assert abs(unequal["length_cv"] / 0.8 - 1) < 0.01
+    assert equal["unique_rows"] == unequal["unique_rows"]
 
 
 def test_the_triton_engine_converses(triton: Any) -> None:
@@ -159,6 +173,8 @@ def test_bad_requests(request_: Json, code: str, message: str) -> None:
     [
         ({"rows": 0}, "bad_request", "table 1: rows: 0"),
         ({"reuse": [1.0]}, "bad_request", "reuse: 1 shares, want 17"),
+        ({"length_cv": -0.5}, "bad_request", "length_cv: -0.5"),
+        ({"length_cv": 1001}, "bad_request", "length_cv: 1001"),
         ({"reuse": [0.5] + [0.0] * 16}, "bad_request", "add up to 0.5"),
         ({"reuse": [2.0] + [0.0] * 16}, "bad_request", "share 0: 2.0"),
         ({"unique_rows": 5001}, "bad_request", "unique_rows: 5001"),

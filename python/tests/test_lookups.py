@@ -29,6 +29,30 @@ def check(made: lookups.Lookups, rows: int, n: int, bags: int) -> None:
     assert (made.unique, made.reuse) == realised(made.indices)
 
 
+@pytest.mark.parametrize("pooling", [1, 10, 12.5])
+@pytest.mark.parametrize("cv", [0.5, 1.0, 3.0])
+def test_bags_have_the_asked_spread(pooling: float, cv: float) -> None:
+    bags, n = 8192, round(8192 * pooling)
+    made = synthesise(50_000, n, bags, SKEWED, 0, (1, 2), cv)
+    check(made, 50_000, n, bags)
+    assert lookups.length_cv_of(made.offsets) == pytest.approx(cv, rel=0.01)
+    again = synthesise(50_000, n, bags, SKEWED, 0, (1, 2), cv)
+    assert (made.offsets == again.offsets).all() and (made.indices == again.indices).all()
+    other = synthesise(50_000, n, bags, SKEWED, 0, (1, 3), cv)
+    assert (made.offsets != other.offsets).any()
+
+
+def test_a_spread_that_whole_lengths_cannot_have_becomes_the_nearest() -> None:
+    for pooling, cv, bags, want in (
+        (1.5, 0.01, 4096, 1 / 3),  # half of the bags have one lookup, and half two
+        (8, 1e-9, 4096, 0.0),
+        (4, 1000, 256, 255**0.5),  # all lookups in one bag
+    ):
+        made = synthesise(50_000, round(pooling * bags), bags, SKEWED, 0, (1, 2), cv)
+        assert lookups.length_cv_of(made.offsets) == pytest.approx(want, rel=0.01, abs=1e-6)
+    assert lookups.length_cv_of(np.zeros(5, np.int64)) == 0
+
+
 def test_a_histogram_is_realised_within_5_percent() -> None:
     random = np.random.default_rng(5)
     for trial in range(30):

@@ -68,8 +68,12 @@ def synthesise(
     reuse: list[float],
     unique: float,
     seed: tuple[int, ...],
+    length_cv: float = 0.0,
 ) -> Lookups:
     """Makes up the lookups of one batch, the same for the same arguments.
+
+    length_cv is the coefficient of variation of the lengths of the bags; 0 asks for
+    no spread.
 
     unique 0 derives the distinct rows from the shares. The shares must add up
     to about one; the number of lookups and of distinct rows is exactly the
@@ -92,7 +96,12 @@ def synthesise(
     indices = np.repeat(_distinct_rows(rows, distinct, random), uses)
     random.shuffle(indices)
     got, shares = _shares(uses)
-    return Lookups(indices, _cut(lookups, bags, random), got, shares)
+    offsets = (
+        _cut_unequal(lookups, bags, length_cv, random)
+        if length_cv > 0
+        else _cut(lookups, bags, random)
+    )
+    return Lookups(indices, offsets, got, shares)
 
 
 def _shares(uses: Ints) -> tuple[int, list[float]]:
@@ -229,6 +238,57 @@ def _cut(lookups: int, bags: int, random: np.random.Generator) -> Ints:
     else:
         offsets[1:] = np.bincount(random.integers(0, bags, size=lookups), minlength=bags)
     return np.cumsum(offsets)
+
+
+def length_cv_of(offsets: Ints) -> float:
+    """Returns the coefficient of variation of the lengths of bags: their standard
+    deviation over their mean, and 0 if there are no lookups."""
+    lengths = np.diff(offsets)
+    return float(lengths.std() / lengths.mean()) if lengths.any() else 0.0
+
+
+_MOST_STRATA = 1 << 12  # of the lengths of more bags
+
+
+def _cut_unequal(lookups: int, bags: int, cv: float, random: np.random.Generator) -> Ints:
+    """Cuts lookups into bags whose lengths have the given coefficient of variation, or
+    the nearest that whole lengths can have.
+
+    The lengths are those of a Weibull distribution (package lookups says why): strata
+    of an equal number of bags have its quantiles, rounded so that the sum is exact, and
+    the parameter at which the spread is the asked one is found by bisection.
+    """
+    strata = min(bags, _MOST_STRATA)
+    logs = np.log(-np.log1p(-(np.arange(strata) + 0.5) / strata))
+    ends = bags * np.arange(1, strata + 1, dtype=np.int64) // strata
+    sizes = np.diff(ends, prepend=0)
+
+    def totals(power: float) -> Ints:
+        """The lookups of each stratum."""
+        weights = np.cumsum(np.exp(power * (logs - logs[-1])) * sizes)
+        upto = np.rint(lookups * (weights / weights[-1])).astype(np.int64)
+        return np.diff(upto, prepend=0)
+
+    def spread(power: float) -> float:
+        short, longer = np.divmod(totals(power), sizes)
+        squares = float(((sizes - longer) * short**2 + longer * (short + 1) ** 2).sum())
+        return float(np.sqrt(max(0.0, bags * squares - float(lookups) ** 2)) / lookups)
+
+    low, high = 0.0, 1.0
+    while spread(high) < cv and high < 64:
+        high *= 2
+    for _ in range(40):
+        middle = (low + high) / 2
+        if spread(middle) < cv:
+            low = middle
+        else:
+            high = middle
+    best = high if cv - spread(low) > spread(high) - cv else low
+    short, longer = np.divmod(totals(best), sizes)
+    place = np.arange(bags) - np.repeat(ends - sizes, sizes)  # of a bag in its stratum
+    lengths = np.repeat(short, sizes) + (place < np.repeat(longer, sizes))
+    random.shuffle(lengths)
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
 
 
 # Lookup files, little-endian (package lookups writes them):

@@ -46,6 +46,7 @@ MOST_NUMBER = (1 << 63) - 1  # of a table
 MOST_ROWS = 1 << 40
 MOST_FEATURES = 1 << 12
 MOST_POOLING = float(1 << 20)
+MOST_LENGTH_CV = 1000.0
 MOST_REPEATS = 10_000
 MOST_GROUP = 1 << 14
 MOST_FLUSH = 16 << 30
@@ -186,7 +187,7 @@ class Server:
         kernel = self.engine.kernel
         if self.device.type == "cuda":
             kernel += f", CUDA {torch.version.cuda}, {self.watch.launch} launch"
-        caps = ["compute", "ceilings", "weighted", "pools"]
+        caps = ["compute", "ceilings", "weighted", "pools", "length_cv"]
         response: Json = {"v": VERSION, "backend": self.engine.name}
         if self.ranks is not None:
             caps[1:1] = ["comm", *(f"comm_{dtype}" for dtype in TRAVELS if dtype != "fp32")]
@@ -261,7 +262,11 @@ class Server:
         else:
             made = self._made_up(t, number_, rows, bags, batch, room)
         table = Table(rows, batch, features, made, self.device)
-        return table, {"unique_rows": made.unique, "reuse": made.reuse}
+        return table, {
+            "unique_rows": made.unique,
+            "reuse": made.reuse,
+            "length_cv": lookups.length_cv_of(made.offsets),
+        }
 
     def _made_up(
         self, t: Json, number_: int, rows: int, bags: int, batch: int, room: int
@@ -282,7 +287,9 @@ class Server:
         shares = [checked(x, f"reuse: share {j}", 0.0, 1.0) for j, x in enumerate(reuse)]
         if wanted and abs(sum(shares) - 1) > 0.02:
             raise bad(f"reuse: the shares add up to {sum(shares):g}, not to 1")
-        return lookups.synthesise(rows, wanted, bags, shares, unique, (self.seed, number_))
+        length_cv = number(t, "length_cv", 0.0, MOST_LENGTH_CV, 0.0)
+        seed = (self.seed, number_)
+        return lookups.synthesise(rows, wanted, bags, shares, unique, seed, length_cv)
 
     def _compute(self, q: Json) -> Json:
         if self.plan is None:
