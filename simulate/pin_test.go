@@ -24,11 +24,11 @@ func TestCostsOfColumnSlicesStay(t *testing.T) {
 		input                    bool
 		want                     string
 	}{
-		{"a100-80", 60, 1, 0, false, "b01f5296668f2910"},
-		{"a100-80", 60, 8, 0, true, "b18a779a9d7a76fe"},
-		{"v100-32", 200, 16, 4, false, "855cd9887ad6520b"},
-		{"h100-80", 200, 13, 8, true, "4975511881607976"},
-		{"rtx2080ti", 30, 3, 0, false, "d112516a725a4dfc"},
+		{"a100-80", 60, 1, 0, false, "74c79ca08c8a591c"},
+		{"a100-80", 60, 8, 0, true, "f4a66b184ca10ced"},
+		{"v100-32", 200, 16, 4, false, "c3f73df5c83ac5f2"},
+		{"h100-80", 200, 13, 8, true, "bf80c27cb1e5113e"},
+		{"rtx2080ti", 30, 3, 0, false, "f6bc69c1fb903a6"},
 	} {
 		p := mixed(test.tables, hardware.Topology{Profile: profile(t, test.profile), Devices: test.devices, DevicesPerHost: test.perHost})
 		pricer := NewPricer(p)

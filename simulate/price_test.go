@@ -13,8 +13,8 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// mixed returns a problem of n tables of all optimizers, precisions and widths on the
-// given topology.
+// mixed returns a problem of n tables of all optimizers, precisions and widths, with bags of
+// equal and of unequal length, on the given topology.
 func mixed(n int, topology hardware.Topology) *problem.Problem {
 	random := rand.New(rand.NewPCG(1, 2))
 	p := &problem.Problem{Topology: topology, Batch: 65536}
@@ -25,8 +25,9 @@ func mixed(n int, topology hardware.Topology) *problem.Problem {
 			Access:   access.Distribution{Kind: access.Zipf, Exponent: .8 + .5*random.Float64()},
 		}
 		if i%5 == 0 {
-			t.Features = append(t.Features, problem.Feature{PoolingFactor: 1})
+			t.Features = append(t.Features, problem.Feature{PoolingFactor: 1, LengthCV: 2})
 		}
+		t.Features[0].LengthCV = .4 * float64(i%3)
 		t.Optimizer = problem.Optimizer(i % 4)
 		t.Precision = problem.Precision(i % 3)
 		t.Weighted = i%7 == 0
@@ -64,7 +65,7 @@ func TestGroupIsOneOpForEachKind(t *testing.T) {
 		if ops[key] == nil {
 			ops[key] = &Op{Batch: p.Batch, WeightBytes: int(table.Precision.Bytes()), Optimizer: table.Optimizer, Weighted: table.Weighted}
 		}
-		ops[key].Tables = append(ops[key].Tables, Table{Rows: table.Rows, Dim: s.Dim(), Features: len(table.Features), Counts: table.Counts(p.Batch)})
+		ops[key].Tables = append(ops[key].Tables, Table{Rows: table.Rows, Dim: s.Dim(), Features: len(table.Features), Counts: table.Counts(p.Batch), LengthCV: table.LengthCV()})
 	}
 	if len(ops) < 12 {
 		t.Fatalf("got %d operators, want at least 12 in a mixed group", len(ops))
