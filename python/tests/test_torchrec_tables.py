@@ -21,6 +21,7 @@ from torchrec import (
 )
 from torchrec.distributed.embedding import EmbeddingCollectionSharder
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.modules.embedding_configs import PoolingType
 from torchrec.optim import RowWiseAdagrad, apply_optimizer_in_backward
 from torchrec.types import DataType
 from torchrec_binary import binary, neuroshard
@@ -91,8 +92,8 @@ def test_tables() -> None:
         "rows": 1000,
         "dim": 8,
         "features": [
-            {"name": "age", "pooling_factor": 0.25},
-            {"name": "other_age", "pooling_factor": 5.0},
+            {"name": "age", "pooling_factor": 0.25, "length_cv": 1.732051},  # sqrt(3)
+            {"name": "other_age", "pooling_factor": 5.0, "length_cv": 0.447214},  # sqrt(5) / 5
         ],
         "weighted": False,
         "precision": "fp32",
@@ -100,6 +101,21 @@ def test_tables() -> None:
     }
     assert [t["weighted"] for t in tables["tables"]] == [False, False, True, True]
     assert tables["tables"][2]["features"] == [{"name": "item", "pooling_factor": 3.0}]
+
+
+def test_tables_of_means_say_so() -> None:
+    model = collection(table("sums"), table("means", pooling=PoolingType.MEAN))
+    tables = tables_from_model(model, pooling_factors={"sums": 1, "means": 1})["tables"]
+    assert [t.get("pooling", "sum") for t in tables] == ["sum", "mean"]
+
+
+def test_the_spread_of_lengths_is_that_of_the_sample() -> None:
+    model = collection(table("a", ["longest", "empty"]), table("b", ["given"]))
+    # All lookups of one sample, which no table may state beyond its limit.
+    batch = sample({"longest": [1] + [0] * 1_000_001, "empty": [0] * 1_000_002})
+    factors = {"given": 2.0, "empty": 3.0}
+    tables = tables_from_model(model, sample=batch, pooling_factors=factors)["tables"]
+    assert [f.get("length_cv", 0) for t in tables for f in t["features"]] == [1000, 0, 0]
 
 
 def test_factors_that_are_given_come_first() -> None:

@@ -374,6 +374,15 @@ def lookups(sample: Any) -> tuple[dict[str, int], int]:
     return dict(zip(sample.keys(), sample.length_per_key(), strict=True)), int(sample.stride())
 
 
+def spreads(sample: Any) -> dict[str, float]:
+    """Returns, for each feature in a sample batch, the standard deviation of the lengths of
+    its bags over their mean, 0 without lookups. All features have batches of one size."""
+    lengths = sample.lengths().reshape(len(sample.keys()), -1).double()
+    means = lengths.mean(dim=1)
+    spread = lengths.std(dim=1, correction=0) / means.where(means > 0, 1)
+    return dict(zip(sample.keys(), spread.tolist(), strict=True))
+
+
 def batches(sample: Any) -> dict[str, int]:
     """Returns the samples of each feature in a sample batch. They are different numbers
     where features have batches of their own."""

@@ -82,7 +82,8 @@ def tables_from_model(
     ``pooling_factors`` by the feature's name, else from ``sample``: a
     KeyedJaggedTensor, or one for each collection by its path. A feature that
     neither has is an error where a sample is given; where none is, 1 is assumed with
-    a warning in the log of ``neuroshard``.
+    a warning in the log of ``neuroshard``. The spread of the lengths of bags is that of
+    the sample; without a sample all bags of a feature count as of one length.
 
     ``optimizer`` is ``sgd``, ``rowwise_adagrad``, ``adagrad`` or ``adam``. Left out,
     it is what ``apply_optimizer_in_backward`` left at the parameters, else what the
@@ -161,7 +162,7 @@ def read_model(
     problems += _unknown(given, access or {}, constraints, tables)
     problems += _not_json("access", access, '{"zipf": 1.1}')
     problems += _not_json("constraints", constraints, '{"min_width": 32}')
-    factors, more = _factors(found, sample, given)
+    factors, spreads, more = _factors(found, sample, given)
     problems += more
 
     weighted = {c.path: c.weighted for c in found}
@@ -179,11 +180,13 @@ def read_model(
         entry |= {
             "rows": t.table.rows,
             "dim": t.table.dim,
-            "features": _features(t, factors),
+            "features": _features(t, factors, spreads),
             "weighted": weighted[t.path],
             "precision": t.table.precision,
             "optimizer": own,
         }
+        if t.table.mean:
+            entry["pooling"] = "mean"
         if access and t.name in access:
             entry["access"] = access[t.name]
         if constraints and t.name in constraints:
@@ -351,11 +354,20 @@ def _unknown(
     return problems
 
 
+_ByFeature = dict[tuple[str, str], float]
+"""Numbers by the path of a collection and a feature of it."""
+
+_MAX_SPREAD = 1000.0
+"""The largest coefficient of variation that tables.json may state."""
+
+
 def _factors(
     found: Sequence[torchrec.Collected], sample: Any, given: Mapping[str, float]
-) -> tuple[dict[tuple[str, str], float], list[Problem]]:
-    """Returns factors by collection and feature, those given first."""
-    factors: dict[tuple[str, str], float] = {}
+) -> tuple[_ByFeature, _ByFeature, list[Problem]]:
+    """Returns factors by collection and feature, those given first, and the spread of the
+    lengths of bags of those features that the sample has."""
+    factors: _ByFeature = {}
+    spreads: _ByFeature = {}
     problems: list[Problem] = []
     samples = sample if isinstance(sample, Mapping) else {c.path: sample for c in found}
     paths = [c.path for c in found]
@@ -379,6 +391,7 @@ def _factors(
             if size < 1:
                 problems.append(Problem("sample: the batch is empty"))
                 continue
+            spreads |= {(c.path, f): spread for f, spread in torchrec.spreads(kjt).items()}
         missing = []
         for feature in dict.fromkeys(f for t in c.tables for f in t.features):
             if feature in given:
@@ -395,7 +408,7 @@ def _factors(
                     "add them to the batch, or pass their pooling_factors",
                 )
             )
-    return factors, problems
+    return factors, spreads, problems
 
 
 def _own_batches(batches: Mapping[str, int]) -> Problem:
@@ -409,8 +422,14 @@ def _own_batches(batches: Mapping[str, int]) -> Problem:
     )
 
 
-def _features(t: Named, factors: Mapping[tuple[str, str], float]) -> list[Json]:
-    return [{"name": f, "pooling_factor": factors.get((t.path, f), 1.0)} for f in t.table.features]
+def _features(t: Named, factors: _ByFeature, spreads: _ByFeature) -> list[Json]:
+    features = []
+    for f in t.table.features:
+        entry: Json = {"name": f, "pooling_factor": factors.get((t.path, f), 1.0)}
+        if spread := spreads.get((t.path, f), 0.0):
+            entry["length_cv"] = min(round(spread, 6), _MAX_SPREAD)
+        features.append(entry)
+    return features
 
 
 def _table_problems(t: Named, optimizer: str, stated: bool) -> list[Problem]:
