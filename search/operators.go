@@ -28,8 +28,9 @@ import (
 //	cleaning       a device whose numbers make nothing faster takes number 0
 //	annealing      a short run, if the numbers pay: faster devices have room for more
 //
-// A descent takes at most one step for each device and partition, and a step as many scans as
-// the device has tables. Plans that hold one lane class in each operator cost no work.
+// A step of a descent computes the cost a few times for each operator of the device and, at
+// the end, for each of its tables. Plans that hold one lane class in each operator cost no
+// work.
 
 const (
 	// numberingShare is the inverse of the share of the evaluations so far that the stage may
@@ -136,12 +137,12 @@ type numbering struct {
 	// tables are the sets of parts that have one number: the slices of a table, or a
 	// co-location.
 	tables []numbered
-	// groups are the tables of each device that could share an operator, in the order of the
-	// devices; those that all devices hold come last. first holds where the groups of each
+	// sharing are the tables of each device that could share an operator, in the order of the
+	// devices; those that all devices hold come last. first holds where the lists of each
 	// device begin.
-	groups [][]int32
-	first  []int
-	cost   float64
+	sharing [][]int32
+	first   []int
+	cost    float64
 	// limit is the number of evaluations at which the search of numbers ends.
 	limit int64
 }
@@ -178,7 +179,7 @@ func newNumbering(r *run, parts []placed) *numbering {
 		key    problem.OperatorKey
 	}
 	at, members := map[place]int{}, make([][]place, len(c.all)+1)
-	groups := map[place][]int32{}
+	lists := map[place][]int32{}
 	for i, p := range n.parts {
 		k := &c.pieces[p.piece]
 		if !slices.ContainsFunc(k.members, func(m member) bool { return c.problem.Tables[m.table].PoolingFactor() > 0 }) {
@@ -203,8 +204,8 @@ func newNumbering(r *run, parts []placed) *numbering {
 				at[to] = len(at)
 				members[device] = append(members[device], to)
 			}
-			if list := groups[to]; len(list) == 0 || !slices.Contains(list, t) {
-				groups[to] = append(list, t)
+			if list := lists[to]; !slices.Contains(list, t) {
+				lists[to] = append(list, t)
 			}
 		}
 		if k.span == everywhere {
@@ -214,20 +215,20 @@ func newNumbering(r *run, parts []placed) *numbering {
 		}
 	}
 	for _, places := range members {
-		n.first = append(n.first, len(n.groups))
+		n.first = append(n.first, len(n.sharing))
 		for _, p := range places {
-			n.groups = append(n.groups, groups[p])
+			n.sharing = append(n.sharing, lists[p])
 		}
 	}
-	n.first = append(n.first, len(n.groups))
+	n.first = append(n.first, len(n.sharing))
 	return n
 }
 
-// mixed reports whether some group holds several lane classes, or already several numbers.
+// mixed reports whether some list holds several lane classes, or already several numbers.
 func (n *numbering) mixed() bool {
-	return slices.ContainsFunc(n.groups, func(group []int32) bool {
-		first := n.tables[group[0]]
-		return slices.ContainsFunc(group, func(t int32) bool {
+	return slices.ContainsFunc(n.sharing, func(list []int32) bool {
+		first := n.tables[list[0]]
+		return slices.ContainsFunc(list, func(t int32) bool {
 			return n.tables[t].lanes != first.lanes || n.tables[t].number != first.number
 		})
 	})
@@ -348,22 +349,22 @@ func (n *numbering) descend() {
 }
 
 // renumber looks for numbers of a device's tables that make the plan cheaper: first a
-// partition of each group, then a number of each table. It reports whether it found some.
+// partition of each list, then a number of each table. It reports whether it found some.
 func (n *numbering) renumber(device int) bool {
 	found := false
-	groups := n.groups[n.first[device]:n.first[device+1]]
-	for _, group := range groups {
-		for _, p := range n.partitions(group) {
-			found = n.try(group, func(t int32) problem.Operator { return p[n.tables[t].lanes] }) || found
+	lists := n.sharing[n.first[device]:n.first[device+1]]
+	for _, list := range lists {
+		for _, p := range n.partitions(list) {
+			found = n.try(list, func(t int32) problem.Operator { return p[n.tables[t].lanes] }) || found
 		}
 	}
 	if found {
 		return true
 	}
-	for _, group := range groups {
-		for i := range group {
+	for _, list := range lists {
+		for i := range list {
 			for number := range problem.Operator(problem.Operators) {
-				found = n.try(group[i:i+1], func(int32) problem.Operator { return number }) || found
+				found = n.try(list[i:i+1], func(int32) problem.Operator { return number }) || found
 			}
 		}
 	}
@@ -398,10 +399,10 @@ func (n *numbering) try(tables []int32, number func(t int32) problem.Operator) b
 // cheaper nor the device faster.
 func (n *numbering) clean() {
 	for device := range n.r.catalog.all {
-		for _, group := range n.groups[n.first[device]:n.first[device+1]] {
-			before := make([]problem.Operator, len(group))
+		for _, list := range n.sharing[n.first[device]:n.first[device+1]] {
+			before := make([]problem.Operator, len(list))
 			compute := n.scorer.Compute(device)
-			for i, t := range group {
+			for i, t := range list {
 				before[i] = n.tables[t].number
 				n.set(t, 0)
 			}
@@ -409,7 +410,7 @@ func (n *numbering) clean() {
 				n.cost = cost
 				continue
 			}
-			for i, t := range group {
+			for i, t := range list {
 				n.set(t, before[i])
 			}
 		}

@@ -17,7 +17,7 @@ import (
 const paperTasks = 20
 
 // operators prints what it is worth that a plan divides its operators: the cost of plans with
-// one operator and of those with as many as pay, if kernels choose lanes by the widest table,
+// undivided and with divided operators, if kernels choose lanes by the widest table,
 // and the cost of the same plans if kernels choose lanes by each table.
 func operators(ctx context.Context, p *program) error {
 	p.head("workload", "cluster", ">one operator, ms", ">divided, ms", ">gain %", ">tables apart", ">one operator, own lanes, ms", ">divided, own lanes, ms", ">gain %")

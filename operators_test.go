@@ -1,0 +1,166 @@
+package neuroshard_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/cost/pretrained"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/simulate"
+)
+
+// operatorCosts returns what estimates the operators of a device, by name: each is the time
+// of shards of device 0, without exchanges.
+func operatorCosts(t *testing.T, p *problem.Problem) map[string]func(shards []problem.Shard) float64 {
+	t.Helper()
+	file, err := pretrained.File(p.Topology.Profile.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := cost.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	estimates, err := cost.NewEstimates(model, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	judge := simulate.NewPricer(p)
+	return map[string]func(shards []problem.Shard) float64{
+		"cost.Scorer": func(shards []problem.Shard) float64 {
+			s := estimates.NewScorer(0)
+			for _, shard := range shards {
+				s.Add(0, s.Item(shard.Table, shard.Dim(), p.Form(shard)))
+			}
+			b := s.Breakdown().Devices[0]
+			return float64(b.Forward + b.Backward)
+		},
+		"simulate.Pricer": func(shards []problem.Shard) float64 {
+			forward, backward := judge.GroupCost(shards)
+			return float64(forward + backward)
+		},
+	}
+}
+
+// TestWhatSharesAnOperator puts two slices on a device, for each engine: in each cost model
+// their times add up if and only if problem.OperatorKey says that they do not share an
+// operator. An operator less is a kernel launch less.
+func TestWhatSharesAnOperator(t *testing.T) {
+	profile, err := hardware.ByName("a100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := func(name string, dim int, change func(*problem.Table)) problem.Table {
+		made := problem.Table{Name: name, Module: "m", Rows: 100_000, Dim: dim, Features: []problem.Feature{{PoolingFactor: 10}}}
+		change(&made)
+		return made
+	}
+	p := &problem.Problem{
+		Batch:    4096,
+		Topology: hardware.Topology{Profile: profile, Devices: 4, DevicesPerHost: 2, HostMemory: 1 << 40},
+		Tables: []problem.Table{
+			table("a", 64, func(*problem.Table) {}),
+			table("b", 64, func(*problem.Table) {}),
+			table("other module", 64, func(t *problem.Table) { t.Module = "n" }),
+			table("mean", 64, func(t *problem.Table) { t.Pooling = problem.MeanPooling }),
+			table("adam", 64, func(t *problem.Table) { t.Optimizer = problem.Adam }),
+			table("half", 64, func(t *problem.Table) { t.Precision = problem.FP16 }),
+			table("weighted", 64, func(t *problem.Table) { t.Weighted = true }),
+		},
+	}
+	forms := []problem.Form{
+		{}, {ShardingType: problem.RowWise}, {ShardingType: problem.TableRowWise}, {ShardingType: problem.DataParallel},
+		{Tier: problem.Host}, {Tier: problem.HostCached, Cache: .1},
+	}
+	shardOf := func(table int, width int64, form problem.Form) problem.Shard {
+		s := p.Whole(table)
+		s.Columns.End = width
+		s.ShardingType, s.Tier, s.Cache, s.Operator = form.ShardingType, form.Tier, form.Cache, form.Operator
+		switch form.ShardingType {
+		case problem.RowWise:
+			s.Rows.End = p.Tables[table].BlockRows(p.Topology.Devices)
+		case problem.TableRowWise:
+			s.Rows.End = p.Tables[table].BlockRows(p.Topology.PerHost())
+			if width < int64(p.Tables[table].Dim) {
+				s.ShardingType = problem.Grid
+			}
+		}
+		return s
+	}
+	apart := map[problem.Engine]int{}
+	for _, p.Engine = range []problem.Engine{"", problem.TorchRec, problem.HugeCTR} {
+		for name, time := range operatorCosts(t, p) {
+			check := func(x, y problem.Shard) {
+				t.Helper()
+				want := p.OperatorKey(x.Table, x.Dim(), p.Form(x)) == p.OperatorKey(y.Table, y.Dim(), p.Form(y))
+				sum := time([]problem.Shard{x}) + time([]problem.Shard{y})
+				if got := sum-time([]problem.Shard{x, y}) > 1e-3; got != want {
+					t.Errorf("engine %q, %s: %s and %s: got one operator %v, want %v", p.Engine, name, text(p, x), text(p, y), got, want)
+				}
+				if !want {
+					apart[p.Engine]++
+				}
+			}
+			for _, form := range forms {
+				whole := shardOf(0, 64, form)
+				for other := 1; other < len(p.Tables); other++ {
+					check(whole, shardOf(other, 64, form))
+				}
+				numbered := form
+				numbered.Operator = 1
+				check(whole, shardOf(1, 64, numbered))
+				if class := problem.ClassOf(form); class != problem.ClassBlocks && class != problem.ClassReplicas {
+					check(whole, shardOf(1, 32, form))
+					check(shardOf(0, 32, form), shardOf(1, 16, form))
+				}
+			}
+			check(shardOf(0, 64, forms[0]), shardOf(1, 64, forms[4]))
+			check(shardOf(0, 64, forms[4]), shardOf(1, 64, forms[5]))
+		}
+	}
+	if !(apart[problem.TorchRec] > apart[""] && apart[""] == apart[problem.HugeCTR]) {
+		t.Errorf("got pairs apart by engine %v, want most under TorchRec", apart)
+	}
+}
+
+func text(p *problem.Problem, s problem.Shard) string {
+	return fmt.Sprintf("%d columns of %q in %+v", s.Dim(), p.Tables[s.Table].Name, p.Form(s))
+}
+
+// TestTorchRecHasAnOperatorMore prices one placement with and without an engine: a whole table
+// and a cut one, on each device. Under TorchRec each device has one operator more, so its
+// plan costs more by about a kernel launch, on the model and on the simulated device.
+func TestTorchRecHasAnOperatorMore(t *testing.T) {
+	profile, err := hardware.ByName("a100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: profile, Devices: 2}}
+	for i, name := range []string{"x", "y", "cut"} {
+		p.Tables = append(p.Tables, problem.Table{Name: name, Rows: 100_000, Dim: []int{128, 128, 256}[i], Features: []problem.Feature{{PoolingFactor: 10}}})
+	}
+	half := p.Whole(2)
+	half.Columns.End = 128
+	rest := p.Whole(2)
+	rest.Columns.Start = 128
+	shards := [][]problem.Shard{{p.Whole(0), half}, {p.Whole(1), rest}}
+	costs := map[problem.Engine]map[string]float64{}
+	for _, p.Engine = range []problem.Engine{"", problem.TorchRec, problem.HugeCTR} {
+		costs[p.Engine] = map[string]float64{}
+		for name, time := range operatorCosts(t, p) {
+			costs[p.Engine][name] = time(shards[0])
+		}
+	}
+	for name, fused := range costs[""] {
+		apart := costs[problem.TorchRec][name]
+		if more := apart - fused; !(more > 0 && more < .2*fused) {
+			t.Errorf("%s: got %v ms under TorchRec and %v ms without an engine, want a launch and a sort more", name, apart, fused)
+		}
+		if huge := costs[problem.HugeCTR][name]; math.Abs(huge-fused) > 1e-12 {
+			t.Errorf("%s: got %v ms under HugeCTR, want %v as without an engine", name, huge, fused)
+		}
+	}
+}
