@@ -27,13 +27,13 @@ type refTable struct {
 // refOp is an operator on a device. cached is the rows that HBM holds of all tables of a
 // cached operator, 0 in other operators.
 type refOp struct {
-	device                           hardware.Profile
-	batch                            float64
-	weight, output, index            float64 // bytes of an element
-	optimizer                        string
-	weighted, eager, ownLanes, byRow bool
-	cached                           float64
-	tables                           []refTable
+	device                    hardware.Profile
+	batch                     float64
+	weight, output, index     float64 // bytes of an element
+	optimizer                 string
+	weighted, eager, ownLanes bool
+	cached                    float64
+	tables                    []refTable
 }
 
 // refUniform returns U and p of n uniform draws from R rows: a row has a number of uses
@@ -293,7 +293,7 @@ func refOf(d Device, op Op) refOp {
 	o := refOp{
 		device: d.Profile(), batch: float64(op.Batch),
 		weight: bytes(op.WeightBytes, 4), output: bytes(op.OutputBytes, 4), index: bytes(op.IndexBytes, 8),
-		optimizer: string(op.Optimizer.String()), weighted: op.Weighted, eager: op.Launch == Eager,
+		optimizer: op.Optimizer.String(), weighted: op.Weighted, eager: op.Launch == Eager,
 		ownLanes: op.LaneRule == problem.LanesByTable, cached: float64(op.CachedRows),
 	}
 	for _, t := range op.Tables {
