@@ -84,10 +84,14 @@ const (
 	rowsShare
 )
 
+// small is the share of the largest share below which a share does not count in norms. Its
+// tenth power is 1e-12, and all powers are higher.
+const small = 1.0 / 16
+
 // normalize returns the p-norm of the shares, and replaces them with the gradient of the
 // norm: weights of the shares.
 func (w *shares) normalize(p int) float64 {
-	most := 0.0
+	most, sum, count := 0.0, 0.0, 0
 	for _, v := range w {
 		most = max(most, v)
 	}
@@ -95,17 +99,22 @@ func (w *shares) normalize(p int) float64 {
 		*w = shares{timeShare: 1}
 		return 0
 	}
-	sum := 0.0
-	for i := range w {
-		if w[i] > 0 {
-			w[i] /= most
-			sum += power(w[i], p)
+	for i, v := range w {
+		if v < small*most {
+			w[i] = 0
+			continue
 		}
+		w[i] /= most
+		sum += power(w[i], p)
+		count++
+	}
+	if count == 1 {
+		return most // and the weights are 1 and 0
 	}
 	size := root(sum, p)
-	for i := range w {
-		if w[i] > 0 {
-			w[i] = power(w[i]/size, p-1)
+	for i, v := range w {
+		if v > 0 {
+			w[i] = power(v/size, p-1)
 		}
 	}
 	return most * size

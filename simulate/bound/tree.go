@@ -123,6 +123,9 @@ func (t *tree) divide(n *node) []*node {
 		a.to, b.from = mid, mid+t.comm.granule
 		return []*node{a, b}
 	}
+	if len(t.modes) == 1 {
+		return nil // all devices are in the mode
+	}
 	at, far := -1, broken
 	for k := range t.modes {
 		need := t.devicesOf(n, k)
