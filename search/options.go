@@ -77,6 +77,11 @@ type Options struct {
 	// Scorers that are not Numbered, or if each table has the lanes of its own width
 	// (problem.LanesByTable), it does not.
 	OneOperator bool
+	// Beside, if set, makes Scorers of a second estimate of the same placements. Method
+	// NeuroShard then returns, among placements that cost at most 0.5 % more than the
+	// cheapest one that it finds, the one with the least sum of both estimates. If it tries all
+	// placements, or a budget ends it, it returns the cheapest one.
+	Beside Factory
 	// Brief leaves DevicesNeeded and its reason out of *Infeasible: on a large cluster,
 	// computing DevicesNeeded takes longer than a simple method.
 	Brief bool

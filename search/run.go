@@ -63,6 +63,8 @@ type run struct {
 	forms     forms
 	newScorer Factory
 	workers   []*worker
+	// finalists are the placements that stage prefer chooses from.
+	finalists finalists
 	// seen holds the hashes of the divisions tried.
 	seen map[uint64]bool
 	// most is the caller's budget of evaluations, or the part of it that the current
@@ -216,7 +218,7 @@ func (r *run) evaluate(jobs []job, best placement, known permutations) ([]outcom
 			r.stats.Placements += o.runs
 			r.stats.Evaluations += o.evaluations
 			if o.lack == 0 && !breaks(r.catalog, o.placement) {
-				best = cheaper(best, o.placement)
+				best = r.consider(best, o.placement)
 			}
 			r.tell(best)
 		}
@@ -280,7 +282,7 @@ func (r *run) offer(best placement, d *division, devices []int32) placement {
 	w := r.workers[0]
 	w.assign(d, devices)
 	offered.cost = w.scorer.Cost()
-	best = cheaper(best, offered)
+	best = r.consider(best, offered)
 	r.stats.Placements++
 	r.stats.Evaluations += int64(len(devices))
 	w.scorer.Reset()

@@ -29,6 +29,7 @@
 //	switch      other forms where they pay (switch.go)
 //	recall      tables back from host memory where nothing is lost (recall.go)
 //	operators   which tables of a device share an operator (operators.go)
+//	prefer      the better one by a second estimate, of nearly equal costs (prefer.go)
 //	compose     stages that are made of stages (compose.go)
 //
 // The method is NeuroShard's (Zha et al., MLSys 2023), with repairs; method Paper runs
@@ -50,7 +51,7 @@ var methods = []struct {
 	{NeuroShard, []stage{finally{[]stage{
 		columnSlices{[]stage{fit{}, exhaustive{}, greedy{}, beam{}, published{repaired: true}, join{}, anneal{}}},
 		otherForms{[]stage{hottest{}, fill{}, switchForms{}, recall{}}},
-	}, operators{}}}},
+	}, operators{}}, prefer{}}},
 	{Paper, []stage{published{}}},
 	{Size, []stage{baseline{Size}}},
 	{Dim, []stage{baseline{Dim}}},

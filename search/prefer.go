@@ -1,0 +1,76 @@
+package search
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Stage prefer chooses between placements whose costs differ too little to matter, by a
+// second estimate of the same placements (Options.Beside):
+//
+//	cost            least      + 0.5 %
+//	finalists         a   b   c   |   d
+//	second estimate   5   4   6   |   1      the stage takes b
+//
+// The finalists are the cheapest placements that the stages offered. The stage takes the one
+// with the least sum of both estimates among those that cost at most nearly more than the
+// cheapest one.
+
+const (
+	// nearly is the share by which the chosen placement may cost more than the cheapest one:
+	// below the mean error of each shipped model.
+	nearly = .005
+	// finalistsKept is the number of placements kept for the choice.
+	finalistsKept = 8
+)
+
+// finalists are the cheapest placements that the stages offered, the cheapest first. No two
+// have the same cost.
+type finalists []placement
+
+// consider returns the cheaper placement of best and p. If there is a second estimate, it
+// keeps p for the choice.
+func (r *run) consider(best, p placement) placement {
+	if r.opt.Beside != nil {
+		at, known := slices.BinarySearchFunc(r.finalists, p.cost, func(q placement, cost float64) int { return cmp.Compare(q.cost, cost) })
+		if !known && at < finalistsKept {
+			r.finalists = slices.Insert(r.finalists[:min(len(r.finalists), finalistsKept-1)], at, p)
+		}
+	}
+	return cheaper(best, p)
+}
+
+// prefer is the stage that chooses by a second estimate.
+type prefer struct{}
+
+func (prefer) apply(r *run, s state) (state, error) {
+	if r.opt.Beside == nil || s.best.division == nil || r.status != Complete || r.ended() {
+		return s, nil
+	}
+	second := r.opt.Beside()
+	best, least := s.best, s.best.cost+secondCost(r, second, s.best)
+	for _, p := range r.finalists {
+		if p.cost > (1+nearly)*s.best.cost {
+			break
+		}
+		if sum := p.cost + secondCost(r, second, p); sum < least {
+			best, least = p, sum
+		}
+	}
+	s.best = best
+	return s, nil
+}
+
+// secondCost returns the cost of a placement by the second estimate.
+func secondCost(r *run, second Scorer, p placement) float64 {
+	second.Reset()
+	for _, part := range p.placed() {
+		k := &r.catalog.pieces[part.piece]
+		for _, m := range k.members {
+			second.Add(int(part.device), second.Item(m.table, m.width, k.form))
+		}
+	}
+	r.stats.Placements++
+	r.stats.Evaluations += int64(len(p.devices))
+	return second.Cost()
+}
