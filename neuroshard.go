@@ -37,7 +37,8 @@ var Version = "0.1.0-dev"
 // the pre-trained model of the topology's profile.
 type Options struct {
 	// Search are the options of the search: its method, seed, budget and events. Plan sets
-	// ColumnsOnly itself if Prices estimates only slices of columns in HBM.
+	// ColumnsOnly itself if Prices estimates only slices of columns in HBM, and always sets
+	// Beside (lanes.go).
 	Search search.Options
 	// Prices is what estimates the costs of placements; nil takes Pretrained.
 	Prices Prices
@@ -153,7 +154,10 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
-	found, err := l.search(ctx, opt.Search)
+	if l.opt.Search.Beside, err = l.beside(); err != nil {
+		return nil, err
+	}
+	found, err := l.search(ctx, l.opt.Search)
 	if err != nil {
 		return nil, err
 	}

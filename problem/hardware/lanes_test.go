@@ -10,9 +10,18 @@ import (
 // The pooled kernels cut a warp of 32 lanes for narrow rows, and no other warp.
 func TestLanes(t *testing.T) {
 	for _, c := range []struct{ warp, width, want int }{
-		{32, 1, 8}, {32, 32, 8}, {32, 33, 16}, {32, 64, 16}, {32, 65, 32}, {32, 4096, 32},
-		{0, 32, 8}, {0, 64, 16}, {0, 65, 32},
-		{64, 4, 64}, {64, 64, 64}, {64, 1028, 64},
+		{32, 1, 8},
+		{32, 32, 8},
+		{32, 33, 16},
+		{32, 64, 16},
+		{32, 65, 32},
+		{32, 4096, 32},
+		{0, 32, 8},
+		{0, 64, 16},
+		{0, 65, 32},
+		{64, 4, 64},
+		{64, 64, 64},
+		{64, 1028, 64},
 	} {
 		if got := (hardware.Profile{WarpLanes: c.warp}).Lanes(c.width); got != c.want {
 			t.Errorf("warps of %d lanes, %d columns: got %d lanes, want %d", c.warp, c.width, got, c.want)
