@@ -2,10 +2,11 @@
 // and counts the statistics of given lookups. Lookup files store the lookups of a
 // trace.
 //
-//	Synthesise   a table's statistics -> Bags, and what was realised
-//	Count        Bags -> Realised, the other way
-//	LengthCV     the spread of the lengths of bags; lengths.go makes bags of a stated one
-//	WriteFile    Bags -> a file that another process reads with ReadFile
+//	Synthesise   a table's statistics -> Bags, and what was realised (synthesise.go);
+//	             lengths.go makes bags of a stated spread of lengths
+//	Count        Bags -> Realised, the other way (indices.go)
+//	LengthCV     the spread of the lengths of bags
+//	WriteFile    Bags -> a file that another process reads with ReadFile (file.go)
 package lookups
 
 import (

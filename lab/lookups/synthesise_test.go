@@ -107,6 +107,7 @@ func TestSynthesiseAnyCounts(t *testing.T) {
 		s := Spec{
 			Rows: rows, Batch: rapid.IntRange(1, 500).Draw(t, "batch"), Features: rapid.IntRange(1, 3).Draw(t, "features"),
 			Counts: c, Seed: rapid.Uint64().Draw(t, "seed"),
+			LengthCV: rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 3), rapid.Float64Range(0, MaxLengthCV)).Draw(t, "length cv"),
 		}
 		b, r, err := Synthesise(s)
 		if err != nil {

@@ -605,6 +605,7 @@ func FuzzServe(f *testing.F) {
 	f.Add(string(requests))
 	f.Add(initWarm + "\n" + tableLine(0, 100, 2) + "\n" + `{"op":"compute","group":[{"t":0,"dim":4}],"opt":"sgd","dtype":"fp32"}`)
 	f.Add("\n \t\nnull\n{}\n\xff\n{\"op\":7}")
+	f.Add(initWarm + "\n" + `{"op":"tables","tables":[{"t":0,"rows":9,"pooling_factor":1.5,"length_cv":0.7,"unique_rows":3,"reuse":[1]},{"t":1,"rows":1,"length_cv":1e300}]}`)
 	f.Add(`{"op":"tables","tables":[{"t":0,"rows":1,"pooling_factor":1e-300,"reuse":[1e300]}]}`)
 	f.Fuzz(func(t *testing.T, in string) {
 		// Many repeats are allowed and only take time; ceilings always do.

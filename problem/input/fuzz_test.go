@@ -55,11 +55,14 @@ func seed(f *testing.F, csv bool, files ...string) {
 
 func FuzzTablesJSON(f *testing.F) {
 	seed(f, false, "../../examples/tables.json")
+	f.Add(`{"format": "neuroshard-tables", "version": 1, "defaults": {"length_cv": 0.5, "pooling": "mean"}, "tables": [` +
+		`{"name": "a", "rows": 9, "dim": 4, "features": [{"pooling_factor": 3, "length_cv": 1e-9}, {"pooling_factor": 0}]}, {"name": "b", "rows": 9, "dim": 4, "length_cv": 1000, "pooling": "sum"}]}`)
 	f.Fuzz(func(t *testing.T, content string) { fuzzTables(t, "x.json", content) })
 }
 
 func FuzzTablesCSV(f *testing.F) {
 	seed(f, true, "../../examples/tables.csv")
+	f.Add("name,rows,dim,pooling_factor,length_cv,pooling\na,9,4,2,0.5,mean\nb,9,4,,1000,\n")
 	f.Fuzz(func(t *testing.T, content string) { fuzzTables(t, "x.csv", content) })
 }
 
