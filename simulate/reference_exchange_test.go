@@ -218,3 +218,33 @@ func TestExchangesEqualReference(t *testing.T) {
 		}
 	}
 }
+
+// TestInputExchangeEqualsReference compares 200 exchanges of indices: collectives of
+// nothing, of 4 bytes for each bag and of an index for each lookup, and 60 us of the host.
+func TestInputExchangeEqualsReference(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for i := range 200 {
+		p := a100(t)
+		ranks, perHost := 1+rng.IntN(40), 1+rng.IntN(9)
+		c := InputComm{PerHost: perHost, Batch: 1 + rng.IntN(65536), IndexBytes: 4 + 4*rng.IntN(2)}
+		for range ranks {
+			bags := math.Floor(20 * rng.Float64())
+			c.Bags, c.Lookups = append(c.Bags, bags), append(c.Lookups, bags*50*rng.Float64())
+		}
+		got, err := NewDevice(p).InputComm(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := refExchange{device: p, batch: float64(c.Batch), perHost: math.Min(float64(perHost), float64(ranks))}
+		x.columns, x.bytes = make([]float64, ranks), 0
+		want := .060 + x.allToAll()
+		x.columns, x.bytes = c.Bags, 4
+		want += x.allToAll()
+		x.columns, x.bytes = c.Lookups, float64(c.IndexBytes)
+		want += x.allToAll()
+		if ranks == 1 {
+			want = 0
+		}
+		difference(t, fmt.Sprintf("input exchange of %d ranks, %d on a host", ranks, perHost), i, float64(got), want)
+	}
+}

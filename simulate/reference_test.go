@@ -437,3 +437,55 @@ func (o refOp) branches() []string {
 	}
 	return names
 }
+
+// refUncached returns M: the rows that a cache of the most used rows misses. Of the rows used
+// once, it holds the share of its room that the higher classes leave.
+func refUncached(t refTable, room float64) float64 {
+	missed, others := 0.0, t.rows
+	for j := 16; j > 0; j-- {
+		rows := t.unique * t.reuse[j]
+		held := math.Min(rows, room)
+		missed, room, others = missed+rows-held, room-held, others-rows
+	}
+	once := t.unique * t.reuse[0]
+	if room > 0 && others > 0 {
+		once *= 1 - math.Min(1, room/others)
+	}
+	return missed + once
+}
+
+// TestHostAndReplicasEqualReference compares 300 tables in a host's memory, and as replicas.
+func TestHostAndReplicasEqualReference(t *testing.T) {
+	draws := refDraws{rand.New(rand.NewPCG(7, 8))}
+	for i := range 300 {
+		d, op := draws.op()
+		o, p := refOf(d, op), d.Profile()
+		if op.WeightBytes == 0 {
+			op.WeightBytes, o.weight = 4, 4
+		}
+		in, x := op.Tables[0], o.tables[0]
+		table := problem.Table{Rows: in.Rows, Dim: in.Dim, Optimizer: op.Optimizer, Precision: problem.FP32}
+		if op.WeightBytes == 2 {
+			table.Precision = problem.FP16
+		}
+		state := map[string]float64{"sgd": 0, "rowwise_adagrad": 4, "adagrad": 4 * x.dim, "adam": 8 * x.dim}[o.optimizer]
+		want := (2*4*x.rows*x.dim + 2*o.weight*x.rows*x.dim + 2*state*x.rows) / o.stream()
+		difference(t, "dense update", i, float64(d.DenseUpdate(&table, in.Dim)), want)
+
+		link := p.HostLinkGBps() * 1e6
+		a := float64(p.Granule)
+		moved := map[string]float64{"sgd": 0, "rowwise_adagrad": 64, "adagrad": 2 * up(4*x.dim, a), "adam": 4 * up(4*x.dim, a)}[o.optimizer]
+		forward, backward := d.HostLink(&table, in.Counts, in.Dim, problem.Form{Tier: problem.Host})
+		difference(t, "host forward", i, float64(forward), x.lookups*up(x.dim*o.weight, 32)/link)
+		difference(t, "host backward", i, float64(backward), x.unique*(2*up(x.dim*o.weight, 32)+moved)/link)
+
+		share := draws.Float64()
+		forward, backward = d.HostLink(&table, in.Counts, in.Dim, problem.Form{Tier: problem.HostCached, Cache: share})
+		// A millionth of all rows is added, because a cache that holds nearly all of them misses
+		// what rounding leaves.
+		little := 1e-6 * x.unique * (x.dim*o.weight + state) / link
+		want = refUncached(x, math.Ceil(share*x.rows))*(x.dim*o.weight+state)/link + little
+		difference(t, "cached forward", i, float64(forward)+little, want)
+		difference(t, "cached backward", i, float64(backward)+little, want)
+	}
+}
