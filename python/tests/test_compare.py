@@ -200,6 +200,20 @@ def test_both_costs_of_our_plan(devices: int, sharding_types: str, binary: Binar
         assert placement.sharding_types(planned.placement) == {sharding_types: 4}
 
 
+def test_operators_of_their_own_are_simulated(binary: Binary) -> None:
+    """Put together here, and as an imported plan."""
+    s = replace(TINY, devices=2, devices_per_host=2)
+    costs = set()
+    for numbers in ([0, 0, 0, 0], [1, 1, 1, 1], [0, 0, 1, 2]):
+        tables = zip(slices(96), numbers, strict=True)
+        placed = tuple(replace(t, operator=n) for t, n in tables)
+        assert placement.from_json(json.loads(json.dumps(placement.to_json(placed)))) == placed
+        cost = binary.simulated_ms(s, placed)
+        assert binary._simulated_plan(s, placed) == pytest.approx(cost, rel=1e-9)
+        costs.add(round(cost, 9))
+    assert len(costs) == 2, "numbers alone change nothing, and a division does"
+
+
 def test_both_costs_of_each_sharding_type(binary: Binary) -> None:
     s = replace(TINY, devices=4, devices_per_host=2)
 

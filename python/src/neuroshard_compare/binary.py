@@ -99,6 +99,10 @@ class Binary:
             raise ValueError(f"no estimate on the SIMULATED device: {reason}")
         if all(t.sharding_type in COLUMN_SLICES for t in placement):
             return self._simulated_slices(scenario, placement)
+        return self._simulated_plan(scenario, placement)
+
+    def _simulated_plan(self, scenario: Scenario, placement: Placement) -> float:
+        """The cost of any placement, as a plan that is imported."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             tables, theirs, plan, score = (
@@ -115,21 +119,23 @@ class Binary:
     def _simulated_slices(self, scenario: Scenario, placement: Placement) -> float:
         """The cost of column slices, put together from operators and all-to-alls.
 
-        Every rank runs its slices as one fused operation, forward and backward, and
-        all meet in both all-to-alls; who is ready early waits in the forward one.
+        Every rank runs its slices as one fused operation for each number of an operator,
+        forward and backward, and all meet in both all-to-alls; who is ready early waits in
+        the forward one.
         """
-        held: list[list[dict[str, Any]]] = [[] for _ in range(scenario.devices)]
+        held: dict[tuple[int, int], list[dict[str, Any]]] = {}
+        sums = [0] * scenario.devices
         for placed, table in zip(placement, scenario.tables, strict=True):
             for s in placed.shards:
                 dim = s.columns[1] - s.columns[0]
                 entry = {"rows": table.rows, "dim": dim, "pooling_factor": table.pooling}
-                held[s.rank].append({**entry, "reuse": None})
+                held.setdefault((s.rank, placed.operator), []).append({**entry, "reuse": None})
+                sums[s.rank] += dim
         operation = {
             "profile": self.device,
             "batch": scenario.batch,
             "weight_bytes": 4,
             "optimizer": OPTIMIZERS[scenario.optimizer],
-            "subwarp": True,
         }
         exchange: dict[str, Any] = {
             "id": 0,
@@ -137,15 +143,15 @@ class Binary:
             "ranks": scenario.devices,
             "ranks_per_node": scenario.devices_per_host,
             "global_batch": scenario.batch,
-            "dim_sums": [sum(t["dim"] for t in tables) for tables in held],
+            "dim_sums": sums,
         }
-        compute = [{"id": r, **operation, "tables": tables} for r, tables in enumerate(held)]
-        answer = self._simulate({"compute": compute, "comm": [exchange]})
-        backward = answer["comm"][0]["backward_ms"]
-        busy = [
-            c["forward_ms"] + c["backward_ms"] + b
-            for c, b in zip(answer["compute"], backward, strict=True)
+        compute = [
+            {"id": i, **operation, "tables": tables} for i, tables in enumerate(held.values())
         ]
+        answer = self._simulate({"compute": compute, "comm": [exchange]})
+        busy = list(answer["comm"][0]["backward_ms"])
+        for (rank, _), times in zip(held, answer["compute"], strict=True):
+            busy[rank] += times["forward_ms"] + times["backward_ms"]
         exchange["start_ms"] = [b - min(busy) for b in busy]
         forward = self._simulate({"compute": [], "comm": [exchange]})["comm"][0]["forward_ms"]
         return float(max(b + f for b, f in zip(busy, forward, strict=True)))
@@ -185,7 +191,8 @@ def placed(table: dict[str, Any], devices: int) -> PlacedTable:
     sharding_type = "grid_shard" if table["kind"] == "grid" else table["kind"]
     # TorchRec runs copies of a table, and nothing else, with the dense kernel.
     kernel = DENSE if sharding_type == "data_parallel" else FUSED
-    return PlacedTable(table["name"], sharding_type, kernel, tuple(shards))
+    operator = table.get("operator", 0)
+    return PlacedTable(table["name"], sharding_type, kernel, tuple(shards), operator)
 
 
 def _children_s() -> float:

@@ -30,6 +30,7 @@ class PlacedTable:
     sharding_type: str
     kernel: str
     shards: tuple[Shard, ...]
+    operator: int = 0  # on each rank, among those that its shards could be in
 
 
 Placement = tuple[PlacedTable, ...]
@@ -38,7 +39,11 @@ Placement = tuple[PlacedTable, ...]
 def to_json(placement: Placement) -> list[Any]:
     """The placement as JSON: ``from_json`` reads it back."""
     return [
-        [t.name, t.sharding_type, t.kernel, [[s.rank, *s.rows, *s.columns] for s in t.shards]]
+        [
+            *(t.name, t.sharding_type, t.kernel),
+            [[s.rank, *s.rows, *s.columns] for s in t.shards],
+            t.operator,
+        ]
         for t in placement
     ]
 
@@ -51,8 +56,9 @@ def from_json(data: list[Any]) -> Placement:
             sharding_type,
             kernel,
             tuple(Shard(r, (a, b), (c, d)) for r, a, b, c, d in shards),
+            operator,
         )
-        for name, sharding_type, kernel, shards in data
+        for name, sharding_type, kernel, shards, operator in data
     )
 
 
@@ -81,7 +87,8 @@ def not_estimated(placement: Placement) -> str:
 
 
 def serialized(placement: Placement, devices_per_host: int) -> dict[str, Any]:
-    """The placement as TorchRec serializes a ShardingPlan of one module."""
+    """The placement as TorchRec serializes a ShardingPlan of one module, with the numbers of
+    operators that ``neuroshard import`` reads."""
     return {"plan": {"ebc": {t.name: _serialized(t, devices_per_host) for t in placement}}}
 
 
@@ -92,6 +99,8 @@ def _serialized(table: PlacedTable, devices_per_host: int) -> dict[str, Any]:
         "compute_kernel": table.kernel,
         "ranks": [s.rank for s in shards],
     }
+    if table.operator:
+        entry["operator"] = table.operator
     if table.sharding_type != "data_parallel":
         entry["shards"] = [
             {
