@@ -61,6 +61,25 @@ func TestLongestBagOfNormalLengths(t *testing.T) {
 	}
 }
 
+// For other lengths, the longest of k bags over the mean is known, too: 2k/(k+1) for uniform
+// lengths from 0, and 1 + 1/2 + ... + 1/k for exponential ones.
+func TestLongestBagOfOtherLengths(t *testing.T) {
+	for _, c := range []struct {
+		what     string
+		bags     int
+		cv, want float64
+	}{
+		{"uniform", 2, 1 / math.Sqrt(3), 4. / 3},
+		{"uniform", 4, 1 / math.Sqrt(3), 8. / 5},
+		{"exponential", 2, 1, 3. / 2},
+		{"exponential", 4, 1, 25. / 12},
+	} {
+		if got := hardware.LongestBag(c.bags, c.cv); math.Abs(got/c.want-1) > .05 {
+			t.Errorf("%d bags of %s lengths: got %v, want within 5 %% of %v", c.bags, c.what, got, c.want)
+		}
+	}
+}
+
 func TestLongestBagIsBounded(t *testing.T) {
 	for bags := 0; bags <= 9; bags++ {
 		last := 0.0

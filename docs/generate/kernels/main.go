@@ -97,10 +97,14 @@ func fit(points []point) fitted {
 	for step := 8.0; step > 1e-3; {
 		improved := false
 		for _, try := range []fitted{
-			{best.row + step, best.bag, best.gap}, {best.row - step, best.bag, best.gap},
-			{best.row, best.bag + step, best.gap}, {best.row, best.bag - step, best.gap},
-			{best.row + step, best.bag - step, best.gap}, {best.row - step, best.bag + step, best.gap},
-			{best.row, best.bag, best.gap + step}, {best.row, best.bag, best.gap - step},
+			{best.row + step, best.bag, best.gap},
+			{best.row - step, best.bag, best.gap},
+			{best.row, best.bag + step, best.gap},
+			{best.row, best.bag - step, best.gap},
+			{best.row + step, best.bag - step, best.gap},
+			{best.row - step, best.bag + step, best.gap},
+			{best.row, best.bag, best.gap + step},
+			{best.row, best.bag, best.gap - step},
 		} {
 			if off := try.misfit(points); try.row > 0 && try.bag >= 0 && off < least {
 				best, least, improved = try, off, true
