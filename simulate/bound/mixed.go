@@ -272,7 +272,7 @@ const (
 	// The work on a set of classes ends after mixedRounds rounds, or after mixedVisits
 	// prices of tables and at least minMixedRounds rounds. It ends earlier if the shares
 	// need at most the share enough more than the bound.
-	mixedRounds, mixedVisits = 100, 60_000
+	mixedRounds, mixedVisits = 200, 60_000
 	minMixedRounds           = 6
 	enough                   = 0.0005
 	// settled is the number of rounds after which the start no longer shows in the shares.
