@@ -30,7 +30,7 @@ type finalists []placement
 
 // consider returns the cheaper placement of best and p. If there is a second estimate, it
 // keeps p for the choice.
-func (r *run) consider(best, p placement) placement {
+func consider(r *run, best, p placement) placement {
 	if r.opt.Beside != nil {
 		at, known := slices.BinarySearchFunc(r.finalists, p.cost, func(q placement, cost float64) int { return cmp.Compare(q.cost, cost) })
 		if !known && at < finalistsKept {

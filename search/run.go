@@ -218,7 +218,7 @@ func (r *run) evaluate(jobs []job, best placement, known permutations) ([]outcom
 			r.stats.Placements += o.runs
 			r.stats.Evaluations += o.evaluations
 			if o.lack == 0 && !breaks(r.catalog, o.placement) {
-				best = r.consider(best, o.placement)
+				best = consider(r, best, o.placement)
 			}
 			r.tell(best)
 		}
@@ -282,7 +282,7 @@ func (r *run) offer(best placement, d *division, devices []int32) placement {
 	w := r.workers[0]
 	w.assign(d, devices)
 	offered.cost = w.scorer.Cost()
-	best = r.consider(best, offered)
+	best = consider(r, best, offered)
 	r.stats.Placements++
 	r.stats.Evaluations += int64(len(devices))
 	w.scorer.Reset()

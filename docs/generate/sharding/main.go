@@ -12,6 +12,7 @@
 //	go run ./docs/generate/sharding precision   exchanges in 16 bits
 //	go run ./docs/generate/sharding traffic     how much of the exchanges stays inside hosts
 //	go run ./docs/generate/sharding operators   tables apart from those of other lane classes
+//	go run ./docs/generate/sharding lanes       plans if the other lane rule holds than theirs
 //	go run ./docs/generate/sharding off         plans with slices of columns only, against pinned ones
 //
 // With -doc docs/SHARDING.md the tables are put in the place of those in the document.
@@ -59,9 +60,9 @@ type program struct {
 func run(ctx context.Context, out io.Writer, args []string) error {
 	p := &program{out: out}
 	tables := map[string]func(context.Context, *program) error{
-		"scenarios": scenarios, "workloads": gains, "pays": pays, "short": short, "drawn": drawn, "precision": precision, "traffic": traffic, "operators": operators, "off": off,
+		"scenarios": scenarios, "workloads": gains, "pays": pays, "short": short, "drawn": drawn, "precision": precision, "traffic": traffic, "operators": operators, "lanes": lanes, "off": off,
 	}
-	const usage = "say which table to make: scenarios, workloads, pays, short, drawn, precision, traffic, operators or off"
+	const usage = "say which table to make: scenarios, workloads, pays, short, drawn, precision, traffic, operators, lanes or off"
 	if len(args) == 0 {
 		return fmt.Errorf("%s", usage)
 	}
@@ -73,7 +74,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	flags := flag.NewFlagSet("sharding", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.Usage = func() {
-		fmt.Fprintln(out, "usage: go run ./docs/generate/sharding TABLE [flags]\n\nTABLE is scenarios, workloads, pays, short, drawn, precision, traffic, operators or off.\n\nflags:")
+		fmt.Fprintln(out, "usage: go run ./docs/generate/sharding TABLE [flags]\n\nTABLE is scenarios, workloads, pays, short, drawn, precision, traffic, operators, lanes or off.\n\nflags:")
 		flags.PrintDefaults()
 	}
 	flags.StringVar(&p.binary, "binary", "bin/neuroshard", "the neuroshard `binary`, for scenarios and off")
