@@ -291,9 +291,9 @@ func TestOperatorsOfNumbersAddUp(t *testing.T) {
 	}
 }
 
-// exchanges returns the part of Shared that is exchanges: all of what Breakdown says,
-// without the all-to-alls of slices on single devices, of which there are none if devices
-// hold the form together.
+// exchanges returns the part of Shared that is exchanges: all exchanges of Breakdown except
+// the all-to-alls of slices on single devices. If devices hold the form together, there are
+// no such slices.
 func exchanges(p *problem.Problem, s *cost.Scorer, form problem.Form) float64 {
 	if form.ShardingType == "" || p.Topology.Devices == 1 {
 		return 0
