@@ -37,6 +37,7 @@ const (
 	// add, in its descents and again in its annealing; leastNumbering is what it may add in
 	// any case.
 	numberingShare, leastNumbering = 20, 2_000
+	annealShare = 7
 	// finalShare is the inverse of the share of the caller's budget that is kept for the
 	// stage.
 	finalShare = 20
@@ -94,7 +95,7 @@ type operators struct{}
 
 func (operators) apply(r *run, s state) (state, error) {
 	n := newNumbering(r, s.best.placed())
-	if !n.mixed() {
+	if !n.several() {
 		return s, nil
 	}
 	r.event.Phase = "operators"
@@ -102,31 +103,39 @@ func (operators) apply(r *run, s state) (state, error) {
 	if r.most > 0 {
 		n.limit = min(n.limit, r.most)
 	}
-	before := s.best.cost
-	s.best = n.improve(s.best)
-	if s.best.cost < before*(1-noticeable) {
-		s.best = annealNumbered(r, s.best)
+	apart := n.apart()
+	if n.mixed() {
+		before := s.best.cost
+		if s.best = n.improve(s.best); s.best.cost < before*(1-noticeable) {
+			s.best = annealNumbered(r, s.best, s.best.placed())
+		}
 	}
+	s.best = annealNumbered(r, s.best, apart)
 	r.scorer().Reset()
 	return s, nil
 }
 
-// annealNumbered anneals a placement whose tables have numbers for a short time, and numbers
-// the tables again if that made the placement cheaper.
-func annealNumbered(r *run, best placement) placement {
+// annealNumbered anneals from a placement whose tables have numbers for a short time, numbers
+// the tables again, and returns the cheapest placement.
+func annealNumbered(r *run, best placement, from []placed) placement {
 	f := r.forms
-	if !r.formed(best.placed()) {
+	if !r.formed(from) {
 		f = f.none()
 	}
 	a := newAnnealing(r, best, f)
 	a.heat = formHot
-	evaluations := max(leastNumbering, r.stats.Evaluations/numberingShare)
-	if left := a.left(); left > 0 && a.from(best.placed(), min(evaluations, left)) != nil {
-		n := newNumbering(r, a.placement.placed())
-		n.limit = r.stats.Evaluations + evaluations/4
-		return n.improve(a.placement)
+	evaluations := min(max(leastNumbering, r.stats.Evaluations/numberingShare), a.longRun()/annealShare)
+	left := a.left()
+	if left == 0 {
+		return best
 	}
-	return a.placement
+	found := a.from(from, min(evaluations, left))
+	if found == nil {
+		return a.placement
+	}
+	n := newNumbering(r, found)
+	n.limit = r.stats.Evaluations + evaluations/4
+	return n.improve(a.placement)
 }
 
 // numbering is a placement whose tables take numbers of operators.
@@ -222,6 +231,35 @@ func newNumbering(r *run, parts []placed) *numbering {
 	}
 	n.first = append(n.first, len(n.sharing))
 	return n
+}
+
+// several reports whether there are several lane classes among the tables.
+func (n *numbering) several() bool {
+	return slices.ContainsFunc(n.tables, func(t numbered) bool { return t.lanes != n.tables[0].lanes })
+}
+
+// apart returns the parts with a number for each lane class, the highest classes first. If
+// there are more classes than numbers, the lowest share one.
+func (n *numbering) apart() []placed {
+	var present [laneClasses]bool
+	for _, t := range n.tables {
+		present[t.lanes] = true
+	}
+	var numbers partition
+	next := problem.Operator(0)
+	for class := laneClasses - 1; class >= 0; class-- {
+		if present[class] {
+			numbers[class] = min(next, problem.Operators-1)
+			next++
+		}
+	}
+	parts := slices.Clone(n.parts)
+	for _, t := range n.tables {
+		for _, i := range t.parts {
+			parts[i].piece = n.r.catalog.numbered(parts[i].piece, numbers[t.lanes])
+		}
+	}
+	return parts
 }
 
 // mixed reports whether some list holds several lane classes, or already several numbers.
