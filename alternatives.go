@@ -113,7 +113,7 @@ func (m *mover) place(i int, shardingType problem.ShardingType, shards []plan.Sh
 		if k > 0 && shardingType.ByRows() && s.Columns == shards[k-1].Columns {
 			continue
 		}
-		item := m.scorer.Item(i, int(s.Columns.Len()), formOf(shardingType, s))
+		item := m.scorer.Item(i, int(s.Columns.Len()), m.numbered(i, formOf(shardingType, s)))
 		if sign > 0 {
 			m.scorer.Add(max(0, s.Device), item)
 		} else {
@@ -139,6 +139,13 @@ func formOf(shardingType problem.ShardingType, s plan.Shard) problem.Form {
 		return problem.Form{ShardingType: problem.TableRowWise}
 	}
 	return problem.Form{Tier: tier(s), Cache: s.Cache}
+}
+
+// numbered returns the form in the operator that table i has in the plan: it has that number
+// in each place.
+func (m *mover) numbered(i int, form problem.Form) problem.Form {
+	form.Operator = m.plan.Tables[i].Operator
+	return form
 }
 
 // place is a place of one table.
@@ -210,7 +217,7 @@ func (m *mover) devices(i, width int, form problem.Form) []int {
 		}
 	}
 	busy := make([]float64, len(order))
-	m.scorer.ComputeWith(m.scorer.Item(i, width, form), order, busy)
+	m.scorer.ComputeWith(m.scorer.Item(i, width, m.numbered(i, form)), order, busy)
 	var devices []int // the least busy so far, in order
 	least := make([]float64, 0, mostTried+1)
 	for k, d := range order {

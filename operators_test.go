@@ -72,8 +72,12 @@ func TestWhatSharesAnOperator(t *testing.T) {
 		},
 	}
 	forms := []problem.Form{
-		{}, {ShardingType: problem.RowWise}, {ShardingType: problem.TableRowWise}, {ShardingType: problem.DataParallel},
-		{Tier: problem.Host}, {Tier: problem.HostCached, Cache: .1},
+		{},
+		{ShardingType: problem.RowWise},
+		{ShardingType: problem.TableRowWise},
+		{ShardingType: problem.DataParallel},
+		{Tier: problem.Host},
+		{Tier: problem.HostCached, Cache: .1},
 	}
 	shardOf := func(table int, width int64, form problem.Form) problem.Shard {
 		s := p.Whole(table)

@@ -212,7 +212,7 @@ func (l netList) Estimator() plan.Estimator {
 }
 
 func (netList) Supports(form problem.Form) bool {
-	return !form.ShardingType.Joint() && !form.Tier.OnHost()
+	return !form.ShardingType.Joint() && !form.Tier.OnHost() && form.Operator == 0
 }
 
 // beyondColumns reports whether the price list supports other forms than slices of columns
@@ -245,7 +245,7 @@ func priceable(pl *plan.Plan, prices PriceList) error {
 	for i := range pl.Tables {
 		t := &pl.Tables[i]
 		if slices.ContainsFunc(t.Shards, func(s plan.Shard) bool {
-			return !prices.Supports(problem.Form{ShardingType: t.ShardingType, Tier: s.Tier, Cache: s.Cache})
+			return !prices.Supports(problem.Form{ShardingType: t.ShardingType, Tier: s.Tier, Cache: s.Cache, Operator: t.Operator})
 		}) {
 			tables = append(tables, t.Name)
 		}
@@ -359,5 +359,5 @@ func (l scoredList) Estimator() plan.Estimator {
 }
 
 func (scoredList) Supports(form problem.Form) bool {
-	return !form.ShardingType.Joint() && !form.Tier.OnHost()
+	return !form.ShardingType.Joint() && !form.Tier.OnHost() && form.Operator == 0
 }

@@ -37,7 +37,7 @@ const (
 	// add, in its descents and again in its annealing; leastNumbering is what it may add in
 	// any case.
 	numberingShare, leastNumbering = 20, 2_000
-	annealShare = 7
+	annealShare                    = 7
 	// finalShare is the inverse of the share of the caller's budget that is kept for the
 	// stage.
 	finalShare = 20
