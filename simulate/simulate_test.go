@@ -118,7 +118,7 @@ func drawCounts(t *rapid.T, rows int64, batch int) access.Counts {
 func drawTable(t *rapid.T, batch int) Table {
 	rows := int64(math.Exp(rapid.Float64Range(0, 25).Draw(t, "ln rows")))
 	return Table{
-		Rows: rows, Dim: 4 * rapid.IntRange(1, 64).Draw(t, "dim/4"),
+		Rows: rows, Dim: 4 * rapid.IntRange(1, rapid.SampledFrom([]int{16, 64, 256}).Draw(t, "most dim/4")).Draw(t, "dim/4"),
 		Features: rapid.IntRange(1, 3).Draw(t, "features"),
 		Counts:   drawCounts(t, rows, batch),
 		LengthCV: max(0, rapid.Float64Range(-1, 3).Draw(t, "length cv")),
@@ -142,7 +142,8 @@ func drawOp(t *rapid.T) (Device, Op) {
 
 // TestAnotherTableNeverCostsLess is no theorem: a wide table lowers the number
 // of tables in flight, and so leaves more cache to the others. In every group drawn, the
-// lanes that the wide table idles cost more than that saves.
+// lanes that the wide table idles cost more than that saves. No table drawn is wide enough
+// for the wide kernel, which may make others quicker (TestCyclesByHand).
 func TestAnotherTableNeverCostsLess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, op := drawOp(t)
@@ -153,7 +154,7 @@ func TestAnotherTableNeverCostsLess(t *testing.T) {
 		if more < forward*(1-1e-12) || moreBack < backward*(1-1e-12) {
 			t.Fatalf("with one more table: got %v and %v, want at least %v and %v", more, moreBack, forward, backward)
 		}
-		if !(more > 0 && moreBack > more/10) || math.IsInf(float64(moreBack), 0) {
+		if !(more > 0 && moreBack > 0) || math.IsInf(float64(more+moreBack), 0) {
 			t.Fatalf("times: got %v and %v, want finite ones above 0", more, moreBack)
 		}
 	})
