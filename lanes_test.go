@@ -2,14 +2,13 @@ package neuroshard_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/simulate"
+	"github.com/neuroshard/neuroshard/search"
 )
 
 // mixedWidths returns tables of the given dims on one a100-80, each with 10 lookups a sample.
@@ -67,42 +66,56 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// Lanes of its own make no table of an operator slower, if no slice has more than 1,024
-// columns and the bags of one table fill the device. If they do not, tables share the cache,
-// and with own lanes more of them do; the formulas do not exclude that this costs more.
-func TestOwnLanesAreNotSlower(t *testing.T) {
-	a100 := profileNamed(t, "a100-80")
-	rapid.Check(t, func(t *rapid.T) {
-		p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: a100, Devices: 1}}
-		for i := range rapid.IntRange(1, 6).Draw(t, "tables") {
-			p.Tables = append(p.Tables, problem.Table{
-				Name: fmt.Sprintf("t%d", i), Rows: rapid.Int64Range(1, 10_000_000).Draw(t, "rows"), Dim: 4 * rapid.IntRange(1, 256).Draw(t, "dim/4"),
-				Weighted:  rapid.Bool().Draw(t, "weighted"),
-				Optimizer: problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer")),
-				Features: []problem.Feature{{
-					Name: "f", PoolingFactor: rapid.Float64Range(0, 50).Draw(t, "pooling"), LengthCV: rapid.Float64Range(0, 3).Draw(t, "length cv"),
-				}},
-			})
-		}
-		pricer := simulate.NewPricer(p)
-		forward, backward := pricer.GroupCost(whole(p)[0])
-		own, ownBackward := pricer.Under(problem.LanesByTable).GroupCost(whole(p)[0])
-		if own > forward*(1+1e-12) || ownBackward > backward*(1+1e-12) {
-			t.Fatalf("got %v and %v with each table's own lanes, want at most %v and %v", own, ownBackward, forward, backward)
-		}
-	})
+// listed are prices that record the lane rules of the problems that they list.
+type listed struct {
+	neuroshard.Prices
+	rules *[]problem.LaneRule
 }
 
-// Beside a table of more than 1,024 columns, another kernel runs, in which bags of unequal
-// lengths do not share warps. So there a table may be slower with lanes of its own.
-func TestWhereOwnLanesAreSlower(t *testing.T) {
-	p := mixedWidths(t, 8, 1028)
-	p.Tables[0].Features[0] = problem.Feature{Name: "f", PoolingFactor: 50, LengthCV: 2}
-	p.Tables[1].Features[0].PoolingFactor = 0.01
-	pricer := simulate.NewPricer(p)
-	forward, _ := pricer.GroupCost(whole(p)[0])
-	own, _ := pricer.Under(problem.LanesByTable).GroupCost(whole(p)[0])
-	if own < 1.5*forward {
-		t.Errorf("got %v with each table's own lanes, want at least 1.5 times %v", own, forward)
+func (l listed) List(p *problem.Problem) (neuroshard.PriceList, error) {
+	*l.rules = append(*l.rules, p.LaneRule)
+	return l.Prices.List(p)
+}
+
+// Plan estimates plans under the other lane rule, too, where the rule can matter and is not
+// stated.
+func TestEstimatesOfTheOtherRule(t *testing.T) {
+	widest, own := problem.LanesByWidest, problem.LanesByTable
+	for _, c := range []struct {
+		name   string
+		dims   []int
+		prices neuroshard.Prices
+		change func(p *problem.Problem, opt *neuroshard.Options)
+		want   []problem.LaneRule
+	}{
+		{name: "mixed", dims: []int{8, 128}, want: []problem.LaneRule{widest, own}},
+		{name: "one lane class", dims: []int{8, 16, 32}, want: []problem.LaneRule{widest}},
+		{name: "a table that is not read", dims: []int{8, 128}, want: []problem.LaneRule{widest}, change: func(p *problem.Problem, _ *neuroshard.Options) {
+			p.Tables[1].Features[0].PoolingFactor = 0
+		}},
+		{name: "the rule is stated", dims: []int{8, 128}, want: []problem.LaneRule{own}, change: func(p *problem.Problem, _ *neuroshard.Options) {
+			p.LaneRule = problem.LanesByTable
+		}},
+		{name: "warps that are not shared", dims: []int{8, 128}, want: []problem.LaneRule{widest}, change: func(p *problem.Problem, _ *neuroshard.Options) {
+			p.Topology.Profile = profileNamed(t, "mi300x")
+		}},
+		{name: "a baseline", dims: []int{8, 128}, want: []problem.LaneRule{widest}, change: func(_ *problem.Problem, opt *neuroshard.Options) {
+			opt.Search.Method = search.Dim
+		}},
+		{name: "formulas without lanes", dims: []int{8, 128}, prices: neuroshard.TorchRec(), want: []problem.LaneRule{widest}},
+	} {
+		p := mixedWidths(t, c.dims...)
+		var rules []problem.LaneRule
+		opt := neuroshard.Options{Prices: listed{neuroshard.Pretrained(), &rules}}
+		if c.prices != nil {
+			opt.Prices = listed{c.prices, &rules}
+		}
+		if c.change != nil {
+			c.change(p, &opt)
+		}
+		planned(t, p, opt)
+		if !slices.Equal(rules, c.want) {
+			t.Errorf("%s: got estimates under the rules %v, want %v", c.name, rules, c.want)
+		}
 	}
 }
