@@ -276,7 +276,7 @@ func (l *line) result(found search.Result) (*Result, error) {
 	// There is a certificate only if the search minimised an estimate of simulated cost.
 	if l.opt.Certificate && l.prices.Estimator().ModelSource == plan.Simulated {
 		l.begin("the lower bound")
-		result.Bound, err = bound.Simulated(l.problem, l.allowed())
+		result.Bound, err = bound.Simulated(l.problem, l.allowed(pl))
 	}
 	return result, err
 }
@@ -288,12 +288,14 @@ func (l *line) begin(step string) {
 	}
 }
 
-// allowed returns the sharding types and tiers that the search tries, for the bound.
-func (l *line) allowed() bound.Allowed {
-	if l.opt.Search.Method != search.NeuroShard || l.problem.Accounting == problem.CountWeights {
-		return bound.Allowed{}
+// allowed returns the sharding types, tiers and operators that the search tries, for the
+// bound; and operators if the plan found has some.
+func (l *line) allowed(found *plan.Plan) bound.Allowed {
+	a := bound.Allowed{Operators: l.opt.Search.Divides(l.problem) || found.Divided() > 0}
+	if l.opt.Search.Method == search.NeuroShard && l.problem.Accounting != problem.CountWeights {
+		a.ShardingTypes, a.Host = l.opt.Search.ShardingTypes, true
 	}
-	return bound.Allowed{ShardingTypes: l.opt.Search.ShardingTypes, Host: true}
+	return a
 }
 
 // freely plans without the rules of the problem's engine, if the options ask for that. It

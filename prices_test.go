@@ -22,6 +22,8 @@ import (
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/search/searchtest"
+	"github.com/neuroshard/neuroshard/simulate/bound"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // TestPrice estimates a plan without estimates. The result must be that of Plan for the
@@ -299,5 +301,54 @@ func TestScored(t *testing.T) {
 	_, err = neuroshard.Plan(context.Background(), p, neuroshard.Options{Prices: neuroshard.Scored("none", func(*problem.Problem) (search.Factory, error) { return nil, refused })})
 	if !errors.Is(err, refused) {
 		t.Errorf("got error %v, want %v", err, refused)
+	}
+}
+
+// The bound of a plan counts several operators on a device if the search may divide them, or
+// if the plan does.
+func TestBoundCountsOperators(t *testing.T) {
+	pool := workload.Pool(1)[:12]
+	for i := range pool {
+		pool[i].Dim = 8 << (4 * (i % 2)) // beside a wide table, a narrow one has idle lanes
+	}
+	p := &problem.Problem{Tables: pool, Batch: 65536, Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 2}}
+	least := func(operators bool) unit.Millis {
+		t.Helper()
+		b, err := bound.Simulated(p, bound.Allowed{Host: true, Operators: operators})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.Total
+	}
+	one, several := least(false), least(true)
+	if !(several < one) {
+		t.Fatalf("got a bound of %v with several operators, and %v with one on each device: the test says nothing", several, one)
+	}
+	for _, test := range []struct {
+		name   string
+		number problem.Operator
+		opt    search.Options
+		want   unit.Millis
+	}{
+		{"the search divides", 0, search.Options{}, several},
+		{"the plan divides", 1, search.Options{OneOperator: true}, several},
+		{"neither", 0, search.Options{OneOperator: true}, one},
+		{"another method", 0, search.Options{Method: search.Dim}, one},
+	} {
+		shards := make([][]problem.Shard, 2)
+		for i := range p.Tables {
+			s := p.Whole(i)
+			if i%2 == 1 {
+				s.Operator = test.number
+			}
+			shards[i/2%2] = append(shards[i/2%2], s)
+		}
+		got, err := neuroshard.Evaluate(p, shards, neuroshard.Options{Certificate: true, Search: test.opt})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Bound.Total != test.want {
+			t.Errorf("%s: got a bound of %v, want %v", test.name, got.Bound.Total, test.want)
+		}
 	}
 }

@@ -86,8 +86,7 @@ func (f finally) apply(r *run, s state) (state, error) {
 // mayNumber reports whether the search may give tables numbers of operators, and whether
 // that can pay at all: it cannot where each table has the lanes of its own width.
 func mayNumber(r *run) bool {
-	return !r.opt.OneOperator && !r.opt.ColumnsOnly && !r.catalog.rules.Undivided &&
-		r.catalog.problem.LaneRule == problem.LanesByWidest && numbersOperators(r.scorer())
+	return r.opt.Divides(r.catalog.problem) && numbersOperators(r.scorer())
 }
 
 // operators is the stage that gives tables numbers of operators.

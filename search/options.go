@@ -90,6 +90,13 @@ type Options struct {
 	OnEvent func(Event)
 }
 
+// Divides reports whether a search of the problem may give tables numbers of operators, if
+// its Scorers are Numbered (see OneOperator).
+func (o *Options) Divides(p *problem.Problem) bool {
+	return (o.Method == "" || o.Method == NeuroShard) && !o.OneOperator && !o.ColumnsOnly &&
+		!p.Engine.Rules().Undivided && p.LaneRule == problem.LanesByWidest
+}
+
 // Event reports the progress of a search.
 type Event struct {
 	// Phase is "start" while starting points are tried, then "beam", then "anneal",

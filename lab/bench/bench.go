@@ -248,7 +248,7 @@ func (o Options) judge(ctx context.Context, j *job, result *neuroshard.Result, e
 		return r, err
 	}
 	if o.Certificate && j.method == search.Default && r.SimulatedCostMS != nil {
-		if err := r.bound(&j.task.Problem); err != nil {
+		if err := r.bound(&j.task.Problem, search.Options{Method: j.method}); err != nil {
 			return r, err
 		}
 	}
@@ -264,10 +264,10 @@ func (o Options) judge(ctx context.Context, j *job, result *neuroshard.Result, e
 	return r, nil
 }
 
-// bound adds a lower bound on the simulated cost.
-func (r *Record) bound(p *problem.Problem) error {
+// bound adds a lower bound on the simulated cost of what a search with the options tries.
+func (r *Record) bound(p *problem.Problem, o search.Options) error {
 	start := time.Now()
-	b, err := bound.Simulated(p, bound.Allowed{})
+	b, err := bound.Simulated(p, bound.Allowed{Operators: o.Divides(p)})
 	if err != nil {
 		return err
 	}

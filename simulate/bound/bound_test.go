@@ -471,7 +471,7 @@ func TestGapsOfPlans(t *testing.T) {
 				t.Fatal(err)
 			}
 			start := time.Now()
-			least, err := bound.Simulated(&task.Problem, bound.Allowed{})
+			least, err := bound.Simulated(&task.Problem, bound.Allowed{Operators: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -80,7 +80,7 @@ func gains(ctx context.Context, p *program) error {
 
 // certified returns how many percent a plan can be above the best one of all sharding types.
 func certified(p *problem.Problem, r *neuroshard.Result) (string, error) {
-	b, err := bound.Simulated(p, bound.Allowed{ShardingTypes: problem.ShardingTypes(), Host: p.Topology.HostMemory > 0})
+	b, err := bound.Simulated(p, bound.Allowed{ShardingTypes: problem.ShardingTypes(), Host: p.Topology.HostMemory > 0, Operators: true})
 	if err != nil {
 		return "", err
 	}
