@@ -35,9 +35,10 @@ import (
 const (
 	// numberingShare is the inverse of the share of the evaluations so far that the stage may
 	// add, in its descents and again in its annealing; leastNumbering is what it may add in
-	// any case.
+	// any case. A run of its annealing makes at most one evaluation for each annealShare of a
+	// long run.
 	numberingShare, leastNumbering = 20, 2_000
-	annealShare                    = 7
+	annealShare                    = 10
 	// finalShare is the inverse of the share of the caller's budget that is kept for the
 	// stage.
 	finalShare = 20

@@ -57,6 +57,9 @@ func fault(p *problem.Problem, s *problem.Shard) string {
 		return fmt.Sprintf("table #%d does not exist: the problem has %d", s.Table, len(p.Tables))
 	}
 	t := &p.Tables[s.Table]
+	if s.Operator >= problem.Operators {
+		return fmt.Sprintf("table %q: operator %d does not exist: operators are numbered from 0 to %d", t.Name, s.Operator, problem.Operators-1)
+	}
 	if s.Columns.Start < 0 || s.Columns.Start >= s.Columns.End || s.Columns.End > int64(t.Dim) {
 		return fmt.Sprintf("table %q: columns %d to %d are not a slice of its %d columns", t.Name, s.Columns.Start, s.Columns.End, t.Dim)
 	}

@@ -46,13 +46,19 @@ func Forms(t hardware.Topology) []problem.Form {
 // search.Scorer on problem p. It walks randomly through placements of slices in the
 // given forms, which the Scorers must estimate, and compares the estimates with those
 // of placements built from the start. If forms is empty, the walk uses the zero form
-// only. A table with fewer rows than blocks is not cut by rows. The problem's
+// only. If the Scorers are Numbered, the slices are in two operators. A table with fewer rows than blocks is not cut by rows. The problem's
 // accounting and constraints are ignored.
 func Conform(t *testing.T, p *problem.Problem, factory search.Factory, forms []problem.Form) {
 	t.Helper()
 	w := walk{t: t, p: p, walked: factory(), fresh: factory(), draw: rand.New(rand.NewPCG(3, 4))}
 	if len(forms) == 0 {
 		forms = []problem.Form{{}}
+	}
+	if n, ok := w.walked.(search.Numbered); ok && n.Numbered() {
+		for _, form := range slices.Clone(forms) {
+			form.Operator = problem.Operators - 1
+			forms = append(forms, form)
+		}
 	}
 	w.register(forms)
 	w.walked.Reset()
