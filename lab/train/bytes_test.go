@@ -15,10 +15,10 @@ func TestZeroOptionsKeepTheirBytes(t *testing.T) {
 		t.Skip("this build or processor lacks the instructions that the shipped models were made with")
 	}
 	hw := profile(t, "a100-80")
-	if m, _ := fit(t, few(t, hw, 400), hw, train.Options{}); m.Manifest.ID != "a100-80-4e02376db7f8" {
-		t.Errorf("exchanges in one host: got model %s, want a100-80-4e02376db7f8", m.Manifest.ID)
+	if m, _ := fit(t, few(t, hw, 400), hw, train.Options{}); m.Manifest.ID != "a100-80-796e9e2a604d" {
+		t.Errorf("exchanges in one host: got model %s, want a100-80-796e9e2a604d", m.Manifest.ID)
 	}
-	if m, _ := fit(t, simulated(t, hw, 60, 200), hw, train.Options{}); m.Manifest.ID != "a100-80-3e21cbf80293" {
-		t.Errorf("exchanges of all kinds: got model %s, want a100-80-3e21cbf80293", m.Manifest.ID)
+	if m, _ := fit(t, simulated(t, hw, 60, 200), hw, train.Options{}); m.Manifest.ID != "a100-80-eaee6a37e42c" {
+		t.Errorf("exchanges of all kinds: got model %s, want a100-80-eaee6a37e42c", m.Manifest.ID)
 	}
 }
