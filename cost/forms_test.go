@@ -342,7 +342,9 @@ func p95(values []float64) float64 {
 // those of the simulated device, and bounds the errors. The placements are random, of
 // tasks whose tables the model was not trained on. Each sharding type or tier has a row.
 // In the placements of a row, a third of the tables, and at least one, has the row's form,
-// and the others are slices of columns; in the last row, tables have any form. Tau is the
+// and the others are slices of columns; in the row "all", tables have any form. In the last
+// row, slices of columns run with lanes of their own. Two thirds of the tables have bags of
+// unequal lengths. Tau is the
 // mean over tasks of Kendall's tau of the task's placements. With -v the test prints the
 // rows: they are the accuracy in docs/SHARDING.md.
 func TestAccuracyOfShardingTypes(t *testing.T) {
@@ -350,6 +352,9 @@ func TestAccuracyOfShardingTypes(t *testing.T) {
 		t.Run(name, func(t *testing.T) { accuracyOfShardingType(t, name) })
 	}
 }
+
+// ownLanes is the row of slices of columns with lanes of their own.
+const ownLanes = "column_wise, own"
 
 func accuracyOfShardingType(t *testing.T, profile string) {
 	file, err := pretrained.File(profile)
@@ -371,7 +376,7 @@ func accuracyOfShardingType(t *testing.T, profile string) {
 	}
 	tables := workload.Pool(4242)
 	settings := workload.PaperSettings()
-	rows := []string{"column_wise", "row_wise", "table_row_wise", "grid", "data_parallel", "host", "host_cached", "all"}
+	rows := []string{"column_wise", "row_wise", "table_row_wise", "grid", "data_parallel", "host", "host_cached", "all", ownLanes}
 	report := map[string]*accuracyOf{}
 	for _, row := range rows {
 		report[row] = &accuracyOf{}
@@ -385,10 +390,19 @@ func accuracyOfShardingType(t *testing.T, profile string) {
 		p.Topology = clusters[i%len(clusters)]
 		p.Topology.Profile, p.Topology.HostMemory = device, unit.TiB
 		p.Accounting = problem.CountAll
+		for table := range p.Tables {
+			for f := range p.Tables[table].Features {
+				p.Tables[table].Features[f].LengthCV = []float64{0, .3, 1}[table%3]
+			}
+		}
 		priced := newEstimates(t, model, &p)
 		judge := simulate.NewPricer(&p)
 		draw := rand.New(rand.NewPCG(uint64(i), 41))
 		for _, row := range rows {
+			if row == ownLanes {
+				p.LaneRule = problem.LanesByTable
+				priced, judge = newEstimates(t, model, &p), simulate.NewPricer(&p)
+			}
 			for range placements {
 				shards := make([][]problem.Shard, p.Topology.Devices)
 				found := false
@@ -397,7 +411,7 @@ func accuracyOfShardingType(t *testing.T, profile string) {
 					if row == "all" {
 						f = drawForm(&p, table, draw)
 					} else if draw.IntN(3) == 0 || table == len(p.Tables)-1 {
-						if other, ok := formsFor(&p, table)[row]; ok {
+						if other, ok := formsFor(&p, table)[strings.TrimSuffix(row, ", own")]; ok {
 							f, found = other, true
 						}
 					}
