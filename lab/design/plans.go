@@ -413,18 +413,24 @@ type collector struct {
 
 func (c *collector) add(shards [][]problem.Shard) {
 	for _, held := range shards {
-		// The operations of a task differ only in weighting.
-		for _, weighted := range []bool{false, true} {
-			g := dataset.Group{Split: c.split}
-			for _, s := range held {
-				if op := c.problem.Operation(s.Table); op.Weighted == weighted {
-					g.Operation = op
-					g.Members = append(g.Members, dataset.Member{Table: int32(c.from[s.Table]), Dim: int32(s.Dim())})
+		// The operators that are not weighted come first, as the operations of a task differ
+		// only in weighting.
+		var keys [2][]problem.OperatorKey
+		fused := map[problem.OperatorKey]*dataset.Group{}
+		for _, s := range held {
+			key := c.problem.OperatorKey(s.Table, s.Dim(), c.problem.Form(s))
+			if fused[key] == nil {
+				fused[key] = &dataset.Group{Split: c.split, Operation: key.Operation}
+				at := 0
+				if key.Operation.Weighted {
+					at = 1
 				}
+				keys[at] = append(keys[at], key)
 			}
-			if len(g.Members) > 0 {
-				c.group(g)
-			}
+			fused[key].Members = append(fused[key].Members, dataset.Member{Table: int32(c.from[s.Table]), Dim: int32(s.Dim())})
+		}
+		for _, key := range slices.Concat(keys[:]...) {
+			c.group(*fused[key])
 		}
 	}
 }
