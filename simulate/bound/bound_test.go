@@ -173,9 +173,10 @@ func TestWithoutLookups(t *testing.T) {
 	}
 }
 
-// draw draws a problem of few tables; half of the problems have one operator.
+// draw draws a problem of few tables; half of the problems have one operation.
 func draw(t *rapid.T, tables, devices, granules int) *problem.Problem {
 	p := &problem.Problem{Batch: rapid.SampledFrom([]int{64, 2048, 16384, 65536}).Draw(t, "batch")}
+	p.Engine = rapid.SampledFrom([]problem.Engine{"", "", problem.TorchRec, problem.HugeCTR}).Draw(t, "engine")
 	p.LaneRule = rapid.SampledFrom([]problem.LaneRule{problem.LanesByWidest, problem.LanesByWidest, problem.LanesByTable}).Draw(t, "lane rule")
 	p.Topology.Profile = rapid.SampledFrom(hardware.Profiles()).Draw(t, "profile")
 	p.Topology.Devices = rapid.IntRange(1, devices).Draw(t, "devices")
@@ -190,6 +191,8 @@ func draw(t *rapid.T, tables, devices, granules int) *problem.Problem {
 			like.Optimizer = problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer"))
 			like.Precision = problem.Precision(rapid.IntRange(0, 2).Draw(t, "precision"))
 			like.Weighted = rapid.IntRange(0, 3).Draw(t, "weighted") == 0
+			like.Module = rapid.SampledFrom([]string{"", "m"}).Draw(t, "module")
+			like.Pooling = problem.Pooling(rapid.IntRange(0, 1).Draw(t, "pooling of bags"))
 		}
 		table := like
 		table.Name = fmt.Sprint("t", i)
@@ -263,6 +266,11 @@ func apart(shards [][]problem.Shard, numbers []problem.Operator) [][]problem.Sha
 	return shards
 }
 
+// drawOperators draws whether a plan may divide the slices of a device into operators.
+func drawOperators(t *rapid.T, p *problem.Problem) bool {
+	return rapid.Bool().Draw(t, "operators") && !p.Engine.Rules().Undivided
+}
+
 // drawNumbers returns the number of an operator for each table: 0 for all if operators is
 // false.
 func drawNumbers(p *problem.Problem, operators bool, random *rand.Rand) []problem.Operator {
@@ -295,7 +303,7 @@ func TestNoPlacementIsBelow(t *testing.T) {
 		}
 		judge := simulate.NewPricer(p)
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
-		operators := rapid.Bool().Draw(t, "operators")
+		operators := drawOperators(t, p)
 		numbers := drawNumbers(p, operators, random)
 		pl := make(placement, len(p.Tables))
 		for i := range pl {
@@ -348,7 +356,7 @@ func TestNoOptimumIsBelow(t *testing.T) {
 		if len(p.Tables) > 4 {
 			p.Tables = p.Tables[:4]
 		}
-		operators := rapid.Bool().Draw(t, "operators")
+		operators := drawOperators(t, p)
 		judge := simulate.NewPricer(p)
 		pl, numbers := make(placement, len(p.Tables)), make([]problem.Operator, len(p.Tables))
 		best := unit.Millis(math.Inf(1))
@@ -424,6 +432,7 @@ func TestMoreTablesCostMore(t *testing.T) {
 		for i := range p.Tables {
 			// Several operators are bounded less sharply than one.
 			p.Tables[i].Optimizer, p.Tables[i].Precision, p.Tables[i].Weighted = p.Tables[0].Optimizer, p.Tables[0].Precision, p.Tables[0].Weighted
+			p.Tables[i].Module, p.Tables[i].Pooling = p.Tables[0].Module, p.Tables[0].Pooling
 		}
 		all, err := bound.Simulated(p, bound.Allowed{})
 		if err != nil {

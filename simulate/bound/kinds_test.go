@@ -281,7 +281,7 @@ func TestNoPlacementInAnyKindIsBelow(t *testing.T) {
 		random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 		kinds = append(kinds[:1+random.IntN(len(kinds))], problem.TableWise)
 		judge := simulate.NewPricer(p)
-		operators := random.IntN(2) == 0
+		operators := drawOperators(t, p)
 		ways := make([]way, len(p.Tables))
 		anyWay := func(i int) way {
 			w := randomWay(p, i, kinds, p.Topology.HostMemory > 0, random)
@@ -366,7 +366,7 @@ func TestNoOptimumInAnyKindIsBelow(t *testing.T) {
 		p := drawKinds(t, 2, 4, 3)
 		p.Tables = p.Tables[:min(len(p.Tables), 3)]
 		judge := simulate.NewPricer(p)
-		operators := rapid.Bool().Draw(t, "operators")
+		operators := drawOperators(t, p)
 		all := make([][]way, len(p.Tables))
 		for i := range all {
 			all[i] = everyWay(p, i)
@@ -413,7 +413,7 @@ func TestNoOptimumInAnyKindIsBelow(t *testing.T) {
 			t.Fatalf("the best placement %s: got a cost of %v, want at least the bound %v", cheapest, best, least.Total)
 		}
 		// If all ways of all tables were tried and there is one operator, the bound is sharp.
-		if len(p.Tables) < 3 && p.Tables[0].Optimizer == p.Tables[len(p.Tables)-1].Optimizer {
+		if first, last := p.Tables[0], p.Tables[len(p.Tables)-1]; len(p.Tables) < 3 && first.Optimizer == last.Optimizer {
 			known.add(best, least.Total)
 		}
 	})

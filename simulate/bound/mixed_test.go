@@ -1,6 +1,7 @@
 package bound_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -122,5 +123,27 @@ func TestNotAboveWithAShortLastBlock(t *testing.T) {
 		room := float64(p.ShardMemory(block).Tables() - p.ShardMemory(last).Tables())
 		p.Tables = append(p.Tables, narrow("other", 1, 4, 0.95*room/1024/32))
 		above(t, p, []way{{kind: problem.RowWise}, {kind: problem.TableWise, at: []int{n - 1}, widths: []int{1}, tiers: []problem.Tier{problem.HBM}}}, 1, 0.5)
+	}
+}
+
+// Each device has two operators, because the narrow tables would waste lanes beside the wide
+// ones. The batch is small, so the fixed time of the second operator shows.
+func TestNotAboveWithSeveralOperators(t *testing.T) {
+	p := onA100(t, 2048, 2, 2)
+	wide := narrow("wide", 3, 128, 1)
+	wide.Constraint.MinWidth = 128
+	p.Tables = append(copies(2, narrow("narrow", 3, 4, 400)), copies(2, wide)...)
+	apart := inTurn(problem.TableWise, 4, 1, 2)
+	for i := 2; i < 4; i++ {
+		apart[i].operator, apart[i].widths = 1, []int{32}
+	}
+	above(t, p, apart, 1.5, 0.1)
+	fused := slices.Clone(apart)
+	for i := range fused {
+		fused[i].operator = 0
+	}
+	judge := simulate.NewPricer(p)
+	if a, b := price(t, judge, shardsOf(p, apart)), price(t, judge, shardsOf(p, fused)); a >= b {
+		t.Errorf("got a cost of %v with two operators, %v with one: the test says nothing", a, b)
 	}
 }
