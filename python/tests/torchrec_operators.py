@@ -106,10 +106,11 @@ def exported(tables: list[Json]) -> Json:
 
 def case_of(case: Json) -> list[list[str]]:
     """Returns the operators of this rank. ``marks`` says what keeps them apart: the plan's
-    cache_params as load_plan makes them, nothing, or keys as fused parameters can have them."""
+    cache_params as load_plan makes them, nothing, or keys as fused parameters can have them.
+    ``plan`` is the path of a plan of the tables, which then do not say where they lie."""
     model = model_of(case["tables"])
     env = ShardingEnv.from_process_group(dist.group.WORLD)
-    plan = load_plan(exported(case["tables"]), model, env, device_type="cpu")
+    plan = load_plan(case.get("plan") or exported(case["tables"]), model, env, device_type="cpu")
     if (marks := case.get("marks", "plan")) != "plan":
         for t in case["tables"]:
             plan.plan[t["module"]][t["name"]].cache_params = None
