@@ -344,9 +344,8 @@ func p95(values []float64) float64 {
 // In the placements of a row, a third of the tables, and at least one, has the row's form,
 // and the others are slices of columns; in the row "all", tables have any form. In the last
 // row, slices of columns run with lanes of their own. Two thirds of the tables have bags of
-// unequal lengths. Tau is the
-// mean over tasks of Kendall's tau of the task's placements. With -v the test prints the
-// rows: they are the accuracy in docs/SHARDING.md.
+// unequal lengths. Tau is the mean over tasks of Kendall's tau of the task's placements. With
+// -v the test prints the rows: they are the accuracy in docs/SHARDING.md.
 func TestAccuracyOfShardingTypes(t *testing.T) {
 	for _, name := range pretrained.Profiles() {
 		t.Run(name, func(t *testing.T) { accuracyOfShardingType(t, name) })
@@ -367,9 +366,10 @@ func accuracyOfShardingType(t *testing.T, profile string) {
 		t.Fatal(err)
 	}
 	const tasks, placements = 12, 6
-	// Bounds of mean errors. When this test was written, the largest mean errors of a row
-	// and model were 0.9 % (cost) and 1.9 % (compute).
-	const mostCost, mostCompute = .012, .025
+	// Bounds of mean errors. With the models of version 2 of the simulated device, the largest
+	// mean errors of a row and model are 1.2 % (cost) and 2.6 % (compute of blocks of rows,
+	// whose bags are shorter and of more unequal lengths than those of most samples).
+	const mostCost, mostCompute = .015, .03
 	clusters := []hardware.Topology{{Devices: 4}, {Devices: 8, DevicesPerHost: 4}, {Devices: 16, DevicesPerHost: 8}, {Devices: 32, DevicesPerHost: 8}}
 	if device.NICGBps == 0 {
 		clusters = []hardware.Topology{{Devices: 2}, {Devices: 4}, {Devices: 8}}

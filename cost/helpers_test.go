@@ -100,16 +100,17 @@ func placement(p *problem.Problem, draw *rand.Rand) [][]problem.Shard {
 	return shards
 }
 
-// group predicts a device's shards by Model.Group, operation by operation.
+// group predicts a device's shards by Model.Group, operator by operator.
 func group(m *cost.Model, p *problem.Problem, shards []problem.Shard) (forward, backward float64) {
-	slices := map[problem.Operation][]cost.Slice{}
+	slices := map[problem.OperatorKey][]cost.Slice{}
 	for _, s := range shards {
 		t := &p.Tables[s.Table]
 		described := feature.Describe(t.Rows, len(t.Features), t.LengthCV(), t.Counts(p.Batch))
-		slices[p.Operation(s.Table)] = append(slices[p.Operation(s.Table)], cost.Slice{Table: &described, Dim: s.Dim()})
+		key := p.OperatorKey(s.Table, s.Dim(), p.Form(s))
+		slices[key] = append(slices[key], cost.Slice{Table: &described, Dim: s.Dim()})
 	}
-	for op, held := range slices {
-		f, b := m.Group(op, held)
+	for key, held := range slices {
+		f, b := m.Group(key.Operation, held)
 		forward, backward = forward+float64(f), backward+float64(b)
 	}
 	return forward, backward

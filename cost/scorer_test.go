@@ -1,12 +1,14 @@
 package cost_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/unit"
@@ -207,6 +209,46 @@ func TestPriceAgreesWithGroup(t *testing.T) {
 	}
 }
 
+// Only the lane classes that a problem's operators can have are computed. Whatever its
+// widest tables, lane rule, warps and modules: the times are Group's.
+func TestPriceAgreesWithGroupInEveryLaneClass(t *testing.T) {
+	for _, name := range []string{profileName, "mi300x"} {
+		file, err := pretrained.File(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		model := loadFile(t, file)
+		for _, widest := range []int{16, 48, 128, 1024, 2048} {
+			for _, rule := range []problem.LaneRule{problem.LanesByWidest, problem.LanesByTable} {
+				for _, engine := range []problem.Engine{"", problem.TorchRec} {
+					p := mixed(t, uint64(widest), 30, 4, 0, false)
+					p.LaneRule, p.Engine, p.Topology.Profile = rule, engine, model.Hardware()
+					for i := range p.Tables {
+						// Equal tables in modules of narrow and of wide tables share embeddings.
+						twin := &p.Tables[i]
+						if i%2 == 1 {
+							was := twin.Name
+							*twin = p.Tables[i-1]
+							twin.Name = was
+						}
+						twin.Optimizer, twin.Module = problem.Optimizer(i/2%2), fmt.Sprint(i%2)
+						twin.Dim = min(twin.Dim, widest)
+					}
+					p.Tables[29].Dim = widest
+					shards := placement(p, rand.New(rand.NewPCG(uint64(widest), 3)))
+					for d, device := range newEstimates(t, model, p).Price(shards).Devices {
+						forward, backward := group(model, p, shards[d])
+						if !near(float64(device.Forward), forward, 1e-4) || !near(float64(device.Backward), backward, 1e-4) {
+							t.Errorf("%s, up to %d columns, lanes %v, engine %q, device %d: got %v and %v, want %v and %v",
+								name, widest, rule, engine, d, float64(device.Forward), float64(device.Backward), forward, backward)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
 // Two optimizers are two kernels: each its own launch, its own lanes.
 func TestOperationsAddUp(t *testing.T) {
 	model, _ := load(t)
@@ -340,6 +382,7 @@ func TestAlikeTables(t *testing.T) {
 		{"constraint", func(t *problem.Table) { t.Constraint.NoSplit = true }, true},
 		{"feature name", func(t *problem.Table) { t.Features = []problem.Feature{{Name: "f", PoolingFactor: 20}} }, true},
 		{"rows", func(t *problem.Table) { t.Rows *= 2 }, false},
+		{"spread of lengths", func(t *problem.Table) { t.Features = []problem.Feature{{PoolingFactor: 20, LengthCV: 1}} }, false},
 		{"pooling", func(t *problem.Table) { t.Features = []problem.Feature{{PoolingFactor: 21}} }, false},
 		{"features", func(t *problem.Table) { t.Features = []problem.Feature{{PoolingFactor: 10}, {PoolingFactor: 10}} }, false},
 		{"access", func(t *problem.Table) { t.Access.Exponent = 1.2 }, false},
