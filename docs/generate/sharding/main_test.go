@@ -168,3 +168,17 @@ func TestHelp(t *testing.T) {
 		}
 	}
 }
+
+// A row has the means of the costs, and by how much each plan costs more than the one that
+// was searched under the rule that holds.
+func TestRegret(t *testing.T) {
+	var sum regret
+	sum.add(regret{{2, 2}, {2, 2}, {3, 1}})
+	sum.add(regret{{2, 2}, {2.5, 1.5}, {3, 1.5}})
+	var out bytes.Buffer
+	sum.row(&program{out: &out}, "two", "8 x h200", 2)
+	want := "| two | 8 x h200 | 2.000 | 2.000 | 2.250 | 1.750 | 3.000 | 1.250 | 60.0 | 40.0 | 50.0 |\n"
+	if got := out.String(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
