@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
+	"strconv"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/lab/bench"
@@ -103,7 +105,7 @@ func (v worth) row(p *program, name, cluster string, n int) {
 		one, divided := v.one[rule]/unit.Millis(n), v.divided[rule]/unit.Millis(n)
 		cells = append(cells, millis(one), millis(divided), fmt.Sprintf("%.1f", 100*(1-float64(divided/one))))
 		if rule == 0 {
-			cells = append(cells, fmt.Sprintf("%.3g", float64(v.apart)/float64(n)))
+			cells = append(cells, strconv.FormatFloat(math.Round(10*float64(v.apart)/float64(n))/10, 'f', -1, 64))
 		}
 	}
 	p.row(cells...)
