@@ -47,6 +47,9 @@ const (
 	wideColumns = 1024
 	// noticeable is the least relative gain that counts, above rounding.
 	noticeable = 1e-9
+	// worthwhile is the least share of the cost that numbers must save, or else the plan has
+	// none.
+	worthwhile = 1e-4
 )
 
 // finally applies stages, and then a last one, also if the stages tried all placements or
@@ -103,14 +106,16 @@ func (operators) apply(r *run, s state) (state, error) {
 	if r.most > 0 {
 		n.limit = min(n.limit, r.most)
 	}
-	apart := n.apart()
+	first, apart := s.best, n.apart()
 	if n.mixed() {
 		before := s.best.cost
 		if s.best = n.improve(s.best); s.best.cost < before*(1-noticeable) {
 			s.best = annealNumbered(r, s.best, s.best.placed())
 		}
 	}
-	s.best = annealNumbered(r, s.best, apart)
+	if s.best = annealNumbered(r, s.best, apart); s.best.cost > first.cost*(1-worthwhile) {
+		s.best = first
+	}
 	r.scorer().Reset()
 	return s, nil
 }
