@@ -15,6 +15,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
+	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/simulate/bound"
 	"github.com/neuroshard/neuroshard/unit"
@@ -461,7 +462,10 @@ func TestSameBoundAgain(t *testing.T) {
 	}
 }
 
-var tasks = flag.Int("tasks", 2, "tasks of each setting of TestGapsOfPlans")
+var (
+	tasks       = flag.Int("tasks", 2, "tasks of each setting of TestGapsOfPlans")
+	oneOperator = flag.Bool("one-operator", false, "TestGapsOfPlans plans and bounds one operator on each device")
+)
 
 // TestGapsOfPlans compares plans with the bound on the paper's tasks. With -v it
 // prints the gaps and the part of compute: how far the longest compute of a plan is above
@@ -475,12 +479,12 @@ func TestGapsOfPlans(t *testing.T) {
 		var sum, worst, compute float64
 		var wall time.Duration
 		for _, task := range all[at : at+*tasks] {
-			plan, err := neuroshard.Plan(context.Background(), &task.Problem, neuroshard.Options{})
+			plan, err := neuroshard.Plan(context.Background(), &task.Problem, neuroshard.Options{Search: search.Options{OneOperator: *oneOperator}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			start := time.Now()
-			least, err := bound.Simulated(&task.Problem, bound.Allowed{Operators: true})
+			least, err := bound.Simulated(&task.Problem, bound.Allowed{Operators: !*oneOperator})
 			if err != nil {
 				t.Fatal(err)
 			}
