@@ -18,7 +18,7 @@ import (
 
 const (
 	// nearly is the share by which the chosen placement may cost more than the cheapest one:
-	// below the mean error of each shipped model.
+	// about the mean error of the shipped models (docs/MODELS.md).
 	nearly = .005
 	// finalistsKept is the number of placements kept for the choice.
 	finalistsKept = 8
