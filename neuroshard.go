@@ -77,12 +77,13 @@ type Result struct {
 	// stay, as its card states it; 0 if that is not known.
 	ModelError float64
 	// Bound is a lower bound on the simulated cost of every plan with the sharding types
-	// and tiers that the search tries. It is the zero value if Options.Certificate is
+	// and tiers that the search tries, and with divided operators if the search or the plan
+	// divides them. It is the zero value if Options.Certificate is
 	// false or the simulated device did not judge the plan. If the search tries more than
 	// slices of columns in HBM, only Total is set.
 	Bound bound.Bound
-	// Optimal is true if the search tried all plans, so that no plan has a lower predicted
-	// cost.
+	// Optimal is true if the search tried all plans with undivided operators, so that none of
+	// these plans has a lower predicted cost (search.Result.Optimal).
 	Optimal bool
 	// Status and Stats are those of the search, and zero values if there was no search.
 	Status search.Status

@@ -53,7 +53,7 @@ type (
 //	lower_bound_ms     what no plan costs less than on the simulated device, null
 //	                   if there is no such bound
 //	optimality_gap     the share by which simulated_cost_ms is above it, or null
-//	optimal_as_predicted  true if all placements were tried
+//	optimal_as_predicted  true if all placements with undivided operators were tried
 //	source             what the model was trained on: "simulated" or "measured";
 //	                   "closed_form" if TorchRec's formulas estimated the cost
 //	wall_ms            the time that planning took, as given

@@ -151,7 +151,8 @@ func (v *view) placed() {
 	v.printf("sharding   %s\n", text)
 }
 
-// divided reports the number of tables that the plan puts into operators of their own.
+// divided reports the number of tables whose operators have another number than 0, if there
+// are any.
 func (v *view) divided() {
 	if n := v.plan.Divided(); n > 0 {
 		v.printf("operators  %s in operators of another number than 0\n", plural(n, "table"))
@@ -205,7 +206,7 @@ func (v *view) costs(r *neuroshard.Result) {
 		v.printf("optimality      at most %s above the best possible plan, which costs %v or more (SIMULATED)\n", percent(gap, 1), r.Bound.Total)
 	}
 	if r.Optimal {
-		v.printf("                the best plan by predicted cost: all placements were tried\n")
+		v.printf("                no plan with undivided operators has a lower predicted cost: all of them were tried\n")
 	}
 	v.freeSlices(r)
 	if best := bestBaseline(r); best != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Stage exhaustive tries all placements of a tiny problem: every way to distribute the
-// columns of each table over the devices. A device may hold several slices of a table:
+// Stage exhaustive tries all placements of a tiny problem, with undivided operators: every
+// way to distribute the columns of each table over the devices. A device may hold several slices of a table:
 // they read the same indices several times, but an operator runs as wide as its widest
 // slice, so narrow slices of a wide table leave the lanes to the narrow tables beside
 // them. Devices without constraints are interchangeable, so of the empty devices only
@@ -40,7 +40,8 @@ func (exhaustive) apply(r *run, s state) (state, error) {
 }
 
 // tryAll tries all placements if their number is small enough, and then sets complete
-// in the state: the best placement is then optimal under the scorer. Otherwise it tries
+// in the state: no placement with undivided operators is cheaper under the scorer than the
+// best one. Otherwise it tries
 // the placements with at most one slice of a table on each device, if their number is
 // small enough.
 func tryAll(r *run, s *state) {

@@ -14,9 +14,9 @@ type Method string
 // The methods. Default is NeuroShard.
 const (
 	// NeuroShard is the paper's search with repairs: see beam.go. Its plan is never more
-	// expensive, under the Scorer, than the plan of any baseline or of first fit. It finds
-	// a plan whenever first fit by falling bytes finds one, and whenever the packing is
-	// proven to succeed (pack.go).
+	// expensive, under the Scorer, than the plan of any baseline or of first fit; with
+	// Options.Beside it may cost up to 0.5 % more. It finds a plan whenever first fit by
+	// falling bytes finds one, and whenever the packing is proven to succeed (pack.go).
 	NeuroShard Method = "neuroshard"
 	// Paper is the search as published: see published.go.
 	Paper Method = "paper"
@@ -71,11 +71,11 @@ type Options struct {
 	// HBM. The search then tries no other form, whatever ShardingTypes and the topology's
 	// host memory allow. By default the Scorers must estimate every form.
 	ColumnsOnly bool
-	// OneOperator says that no table gets another number of an operator than 0: the slices of a
-	// device that can share an operator do. By default method NeuroShard keeps tables apart
-	// where that makes the plan cheaper; with ColumnsOnly, for engines whose plans cannot, under
-	// Scorers that are not Numbered, or if each table has the lanes of its own width
-	// (problem.LanesByTable), it does not.
+	// OneOperator says that all tables keep operator number 0, so the slices of a device that
+	// can share an operator do. By default method NeuroShard gives tables other numbers where
+	// that makes the plan cheaper. It gives none with ColumnsOnly, for an engine whose plans
+	// cannot divide operators (problem.EngineRules.Undivided), under Scorers that are not
+	// Numbered, or if each table has the lanes of its own width (problem.LanesByTable).
 	OneOperator bool
 	// Beside, if set, makes Scorers of a second estimate of the same placements. Method
 	// NeuroShard then returns, among placements that cost at most 0.5 % more than the
@@ -100,7 +100,8 @@ func (o *Options) Divides(p *problem.Problem) bool {
 // Event reports the progress of a search.
 type Event struct {
 	// Phase is "start" while starting points are tried, then "beam", then "anneal",
-	// and "forms" while tables are placed in other forms than slices of columns.
+	// then "forms" while tables are placed in other forms than slices of columns, and
+	// "operators" while tables get numbers of operators, before a last "anneal".
 	Phase string
 	// Level counts the steps of the beam searches, of at most Levels in all.
 	Level, Levels int
@@ -150,8 +151,11 @@ type Result struct {
 	// Cost is the predicted cost in ms.
 	Cost   float64
 	Status Status
-	// Optimal says that the search tried all placements of the problem, except those that
-	// differ by the order of devices or columns only: none is cheaper under the Scorer.
+	// Optimal says that the search tried all placements of the problem with undivided
+	// operators (Form.Operator is 0 for all tables), except placements that differ only by
+	// the order of devices or columns. None of them is cheaper under the Scorer. The placement
+	// found may be cheaper than all of them, because stage operators may have divided its
+	// operators.
 	Optimal bool
 	Stats   Stats
 }

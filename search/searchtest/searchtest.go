@@ -46,7 +46,8 @@ func Forms(t hardware.Topology) []problem.Form {
 // search.Scorer on problem p. It walks randomly through placements of slices in the
 // given forms, which the Scorers must estimate, and compares the estimates with those
 // of placements built from the start. If forms is empty, the walk uses the zero form
-// only. If the Scorers are Numbered, the slices are in two operators. A table with fewer rows than blocks is not cut by rows. The problem's
+// only. If the Scorers are Numbered, the walk uses each form in the operators of two
+// numbers. A table with fewer rows than blocks is not cut by rows. The problem's
 // accounting and constraints are ignored.
 func Conform(t *testing.T, p *problem.Problem, factory search.Factory, forms []problem.Form) {
 	t.Helper()
