@@ -5,47 +5,18 @@ import (
 	"fmt"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/lab/bench"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// lanes prints what a plan costs if the other lane rule holds than the one that it was
-// searched under.
+// lanes prints the costs of plans under both lane rules: the rule that the search of the
+// plan assumed, and the other one.
 func lanes(ctx context.Context, p *program) error {
 	p.head("workload", "cluster", ">by widest: widest, ms", ">own, ms", ">preferred: widest, ms", ">own, ms", ">by own: widest, ms", ">own, ms",
 		">regret if own holds, %", ">preferred, %", ">regret of the plan by own if widest holds, %")
-	tasks, err := bench.WorkloadTasks(p.workloads, []string{bench.DefaultCluster, bench.OtherCluster})
-	if err != nil {
-		return err
-	}
-	for _, t := range tasks {
-		v, err := regretOf(ctx, &t.Problem, problem.ShardingTypes())
-		if err != nil {
-			return fmt.Errorf("%s: %w", t.Name, err)
-		}
-		v.row(p, t.Setting, cluster(t.Problem.Topology), 1)
-	}
-	for _, spec := range workload.PaperSettings() {
-		var sum regret
-		for i := range paperTasks {
-			w, err := workload.ByName(fmt.Sprintf("paper-%s-%d", spec.Name, i))
-			if err != nil {
-				return err
-			}
-			q := w.Problem()
-			v, err := regretOf(ctx, &q, columnsOnly)
-			if err != nil {
-				return fmt.Errorf("%s: %w", w.Name, err)
-			}
-			sum.add(v)
-		}
-		sum.row(p, fmt.Sprintf("paper's %s, mean of %d tasks", spec.Name, paperTasks), fmt.Sprintf("%d x a100-80", spec.Devices), paperTasks)
-	}
-	return nil
+	return eachProblem(ctx, p, regretOf)
 }
 
 // regret holds the SIMULATED costs of three plans under each lane rule: found under

@@ -1,6 +1,6 @@
-// Command sharding makes the tables of docs/SHARDING.md: what each kind and memory of
-// placement saves, under TorchRec's estimator and on the simulated device. Each
-// argument but scenarios and off is a table of SIMULATED costs, planned in this
+// Command sharding makes the tables of docs/SHARDING.md: what each sharding type and memory
+// saves, under TorchRec's estimator and on the simulated device. Its table lanes is in
+// docs/SEARCH.md. Each argument but scenarios and off is a table of SIMULATED costs, planned in this
 // process; those two run the neuroshard binary.
 //
 //	go build -o bin/neuroshard ./cmd/neuroshard
@@ -11,11 +11,11 @@
 //	go run ./docs/generate/sharding drawn       small problems with little HBM, and restricted searches
 //	go run ./docs/generate/sharding precision   exchanges in 16 bits
 //	go run ./docs/generate/sharding traffic     how much of the exchanges stays inside hosts
-//	go run ./docs/generate/sharding operators   tables apart from those of other lane classes
-//	go run ./docs/generate/sharding lanes       plans if the other lane rule holds than theirs
+//	go run ./docs/generate/sharding operators   plans with and without divided operators
+//	go run ./docs/generate/sharding lanes       plans by one lane rule, if the other rule holds
 //	go run ./docs/generate/sharding off         plans with slices of columns only, against pinned ones
 //
-// With -doc docs/SHARDING.md the tables are put in the place of those in the document.
+// With -doc FILE the table takes the place of the one in that document.
 package main
 
 import (

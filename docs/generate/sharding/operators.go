@@ -7,50 +7,18 @@ import (
 	"strconv"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/lab/bench"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// paperTasks is the number of tasks of each of the paper's settings that the means are of.
-const paperTasks = 20
-
-// operators prints what it is worth that a plan divides its operators: the cost of plans with
+// operators prints what a plan saves by dividing its operators: the cost of plans with
 // undivided and with divided operators, if kernels choose lanes by the widest table,
 // and the cost of the same plans if kernels choose lanes by each table.
 func operators(ctx context.Context, p *program) error {
 	p.head("workload", "cluster", ">one operator, ms", ">divided, ms", ">gain %", ">tables apart", ">one operator, own lanes, ms", ">divided, own lanes, ms", ">gain %")
-	tasks, err := bench.WorkloadTasks(p.workloads, []string{bench.DefaultCluster, bench.OtherCluster})
-	if err != nil {
-		return err
-	}
-	for _, t := range tasks {
-		v, err := worthOf(ctx, &t.Problem, problem.ShardingTypes())
-		if err != nil {
-			return fmt.Errorf("%s: %w", t.Name, err)
-		}
-		v.row(p, t.Setting, cluster(t.Problem.Topology), 1)
-	}
-	for _, spec := range workload.PaperSettings() {
-		var sum worth
-		for i := range paperTasks {
-			w, err := workload.ByName(fmt.Sprintf("paper-%s-%d", spec.Name, i))
-			if err != nil {
-				return err
-			}
-			q := w.Problem()
-			v, err := worthOf(ctx, &q, columnsOnly)
-			if err != nil {
-				return fmt.Errorf("%s: %w", w.Name, err)
-			}
-			sum.add(v)
-		}
-		sum.row(p, fmt.Sprintf("paper's %s, mean of %d tasks", spec.Name, paperTasks), fmt.Sprintf("%d x a100-80", spec.Devices), paperTasks)
-	}
-	return nil
+	return eachProblem(ctx, p, worthOf)
 }
 
 // worth is the SIMULATED cost of two plans, one with undivided operators and one with
