@@ -17,8 +17,8 @@ type embeddings struct {
 	problem *problem.Problem
 	// whole is the problem of the whole tables: it says which slices fuse.
 	whole *problem.Problem
-	// operations are those of the tables, one for each set of tables whose whole slices fuse.
-	// If the engine keeps slices of columns apart, parts is 2, otherwise 1.
+	// operations holds the Operation of each set of tables whose whole slices fuse. parts is 2
+	// if the engine keeps slices of columns apart from whole tables, otherwise 1.
 	operations []problem.Operation
 	parts      int
 	// highest holds the highest lane class that operators of each operation can have, and

@@ -26,9 +26,9 @@ type otherForms struct {
 	// which stands for all; those of blocks on a host's devices are kept for one device of
 	// each host.
 	classes [problem.OperatorClasses]*operators
-	// forward and backward are the times of each device's host link, with the sorts of places
-	// in caches in the backward, and columns the
-	// pooled columns of each device's slices in host memory.
+	// forward and backward are the times of each device's host link; backward also has the
+	// times in which the places of rows in caches are sorted. columns holds the pooled columns
+	// of each device's slices in host memory.
 	forward, backward []ticks
 	columns           []int
 	// cached holds the sorted lookups of each device's operators of cached slices: those of
@@ -44,8 +44,8 @@ type otherForms struct {
 }
 
 // sortedPlaces are the lookups of the slices of one operator whose places in the cache the
-// backward sorts, and the rows of the cache. The nets' samples have no such sort, so that its
-// time is the simulated device's.
+// backward sorts, and the rows of the cache. The samples of the nets have no such sort, so the
+// formulas of the simulated device estimate its time.
 type sortedPlaces struct{ lookups, rows int64 }
 
 // ticks are integer units of time of 2^-30 ms, so that sums do not depend on the order.

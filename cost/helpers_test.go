@@ -53,7 +53,8 @@ func topology(t testing.TB, devices, perHost int) hardware.Topology {
 
 // mixed returns a problem with very different tables: every optimizer and precision,
 // weighted and not, several features, tables without lookups, bags of equal and of unequal
-// lengths, widths of 4 to 256 columns. If oneOperation is true, all tables have the same operation and fuse.
+// lengths, widths of 4 to 256 columns. If oneOperation is true, all tables have the same
+// operation and fuse.
 func mixed(t testing.TB, seed uint64, tables, devices, perHost int, oneOperation bool) *problem.Problem {
 	t.Helper()
 	draw := rand.New(rand.NewPCG(seed, 1))

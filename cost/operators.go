@@ -20,7 +20,7 @@ import (
 type operators struct {
 	slices *embeddings
 	// count is the number of operators of a device, and units that of units of the head.
-	// There are more operators when the first slice of a higher number is added.
+	// count grows when the first slice of an operator with a higher number is added.
 	count, units int
 	devices      []deviceState
 	groups       []groupState // of device d and operator o: d*count + o

@@ -14,9 +14,9 @@ import (
 // A table has the sharding type that its shards state. If no shard states one, the
 // shapes decide: a table in one whole shard becomes table_wise, a table cut by
 // columns column_wise, by rows row_wise, by both grid. All shards of a table must be in
-// operators of the same number. A data_parallel table is listed on
-// every device; in the plan it is one shard, with Device -1. p must be valid, and each
-// shard's Table an index into p.Tables. New does not check the placement further: Validate
+// operators of the same number. A data_parallel table is listed on every device; in the
+// plan it is one shard, with Device -1. p must be valid, and each shard's Table an index
+// into p.Tables. New does not check the placement further: Validate
 // reports shards that are missing or placed twice.
 func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
 	pl := &Plan{Tables: make([]Table, len(p.Tables)), Cluster: clusterOf(p)}

@@ -3,7 +3,7 @@ package problem
 import "slices"
 
 // OperatorClass says which shards can fuse into one operator. A device looks up the
-// shards of each class in separate operators, one for each Operation in the class.
+// shards of each class in separate operators, one for each OperatorKey.
 // (TorchRec has a module for each sharding type, with a group for each compute kernel.)
 // The shards of a class also share exchanges: see docs/SHARDING.md.
 type OperatorClass uint8

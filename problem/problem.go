@@ -9,9 +9,9 @@
 // This package counts what fits. It knows nothing about time: package cost estimates
 // what is fast.
 //
-// The rules of Validate are in validate.go, and the number formats, optimizers
-// and poolings that a table may have in precision.go. sharding.go says how a table can be cut and placed,
-// and engine.go what engines demand of a plan. class.go says which shards fuse into one
+// The rules of Validate are in validate.go, and the number formats, optimizers and
+// poolings that a table may have in precision.go. sharding.go says how a table can be cut
+// and placed, and engine.go what engines demand of a plan. class.go says which shards fuse into one
 // operator, and what such shards have in common.
 package problem
 

@@ -201,5 +201,6 @@ type Form struct {
 type Operator uint8
 
 // Operators is the largest number of operators that a plan divides the slices of one class
-// and Operation on a device into: one for each lane class of kernels.
+// and Operation on a device into: three, because the kernels of usual widths give a bag 8, 16
+// or 32 lanes.
 const Operators = 3

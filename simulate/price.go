@@ -99,8 +99,9 @@ func (p *Pricer) Price(shards [][]problem.Shard) (plan.Breakdown, error) {
 
 // GroupCost returns the simulated compute times of the shards of one device; 0 for no
 // shards. Kernels are launched as a graph, with 8-byte indices and fp32 pooled vectors,
-// and lanes by the problem's LaneRule. Shards may be of any sharding type and in any memory. GroupCost does not check which shards other devices hold. It panics
-// if a shard is not part of the problem; for unchecked placements use Price.
+// and lanes by the problem's LaneRule. Shards may be of any sharding type and in any
+// memory. GroupCost does not check which shards other devices hold. It panics if a shard
+// is not part of the problem; for unchecked placements use Price.
 func (p *Pricer) GroupCost(shards []problem.Shard) (forward, backward unit.Millis) {
 	for i := range shards {
 		if message := fault(p.problem, &shards[i]); message != "" {

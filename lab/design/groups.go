@@ -12,9 +12,8 @@
 // Compute and Comm cover the domain that the cost models promise: 1 to 60 shards a
 // device, dims 4 to 256 in any mix and some to 4,096, pooling factors to 400, bags of equal
 // and of unequal lengths, batches of 512 to 131,072, all optimizers, precisions and lane
-// rules, and 1 to 1,024 devices. The domain
-// contains the paper's own draws (NeuroShard, section 3: 1 to 15 tables, dims of
-// powers of two, one batch, SGD, fp32).
+// rules, and 1 to 1,024 devices. The domain contains the paper's own draws (NeuroShard,
+// section 3: 1 to 15 tables, dims of powers of two, one batch, SGD, fp32).
 package design
 
 import (

@@ -10,8 +10,8 @@ import (
 )
 
 // enrich.go gives existing tables the accesses of a trace: the pooling factors of their
-// features and the spread of the lengths of their bags, the distinct rows and the reuse of a batch. Everything else of the tables
-// stays as it is.
+// features and the spread of the lengths of their bags, the distinct rows and the reuse of
+// a batch. Everything else of the tables stays as it is.
 
 // Known are existing tables, which get the accesses of a trace.
 type Known []problem.Table

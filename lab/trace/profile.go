@@ -20,9 +20,9 @@ type Properties struct {
 }
 
 // Profile returns the table that a trace describes: its features with their pooling
-// factors and the coefficients of variation of their bags' lengths, and its accesses as the reuse histogram and the distinct rows of a batch
-// of t.Samples. The properties give the rest and are not checked here:
-// problem.Problem.Validate checks the table.
+// factors and the coefficients of variation of their bags' lengths, and its accesses as
+// the reuse histogram and the distinct rows of a batch of t.Samples. The properties give
+// the rest and are not checked here: problem.Problem.Validate checks the table.
 //
 // The warnings state the limits of the trace: the number of rows is only a lower
 // bound, or there are no lookups to count. Profile fails if lookups use a row

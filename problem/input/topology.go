@@ -82,9 +82,10 @@ func (f TopologyFile) forgive(t *hardware.Topology) {
 // Topology reads a topology from YAML or JSON: an object with the keys devices,
 // devices_per_host, device (a profile's name), memory, reserve_share,
 // reserve_fixed, host_memory (sizes with a unit, such as "40GiB"), batch,
-// comm_precision (a precision's name), engine (an engine's name) and lanes (a lane rule's name). None of them is required here. Content that
-// begins with "{" is JSON unless the name ends in .yaml or .yml. YAML aliases and anchors, several documents, and files above
-// MaxTopologyBytes are refused.
+// comm_precision (a precision's name), engine (an engine's name) and lanes (a lane
+// rule's name). None of them is required here. Content that begins with "{" is JSON
+// unless the name ends in .yaml or .yml. YAML aliases and anchors, several documents,
+// and files above MaxTopologyBytes are refused.
 //
 // own are profiles that device may name beside those of package hardware: the
 // device of a cost model that was measured on it.

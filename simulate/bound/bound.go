@@ -33,10 +33,10 @@
 // widths are rounded up, each slice reads the indices again, bags that share a warp wait for
 // the longest, and the traffic of optimizer state counts. Two operators of a device that run
 // in one lane class with one number of passes count as one, because the norm of a sum is at
-// most the sum of the norms. Two things differ. First, the simulated device divides the cache among
-// the tables in flight, min(T_sim, T) and at least one. The bound gives the whole cache to
-// each table, because more room never makes more misses (cache.go). Second, the update
-// takes the maximum of a norm and the walk through the most used row. The bound takes the
+// most the sum of the norms. Two things differ. First, the simulated device divides the
+// cache among the tables in flight, min(T_sim, T) and at least one. The bound gives the
+// whole cache to each table, because more room never makes more misses (cache.go). Second,
+// the update takes the maximum of a norm and the walk through the most used row. The bound takes the
 // norm. The backward of a weighted operator also takes 1.1 times the norm of the forward.
 //
 // Shares. A norm is at least any tangent of it. A tangent is linear, so it is a sum of
@@ -76,8 +76,8 @@
 // A table in blocks or replicas takes the same time, or more, on each device. Every block
 // counts as the last one, which may have fewer rows. All operators of a class count as
 // one operator, in which each table has, number by number, the least of its lane classes,
-// and the fewest sort passes that are possible for the table. A norm of the sums is at least any tangent of it, which is
-// a sum over tables.
+// and the fewest sort passes that are possible for the table. A norm of the sums is at
+// least any tangent of it, which is a sum over tables.
 //
 // If an exchange has more columns, or weights, it takes longer. Where the busiest host or
 // device sets the time of an exchange, the exchange takes at least the time for the mean

@@ -14,8 +14,8 @@ import (
 //	n_k = the maximum of time/u, rows/(limit of rows), columns/X, bytes/budget
 //
 // devices, where time, rows, columns and bytes are sums over the operators of the mode.
-// Rows have a limit for each number of passes. Let psi be the sum of all n_k, divided by the number of devices of the
-// cluster. psi is smoothed, and its gradient gives the prices, weights and worths of the
+// Rows have a limit for each number of passes. Let psi be the sum of all n_k, divided by
+// the number of devices of the cluster. psi is smoothed, and its gradient gives the prices, weights and worths of the
 // package comment. The cheapest ways at these prices have two uses: they prove that u is
 // too low, and they are the direction in which to move the fractions (the method of Frank
 // and Wolfe):
