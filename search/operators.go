@@ -33,14 +33,12 @@ import (
 // work.
 
 const (
-	// numberingShare is the inverse of the share of the evaluations so far that the stage may
-	// add, in its descents and again in its annealing; leastNumbering is what it may add in
-	// any case. A run of its annealing makes at most one evaluation for each annealShare of a
-	// long run.
+	// The descents of the stage may add 1/numberingShare of the evaluations so far, and each
+	// annealing may add the same, but at least leastNumbering evaluations. An annealing makes
+	// at most 1/annealShare of the evaluations of a long run.
 	numberingShare, leastNumbering = 20, 2_000
 	annealShare                    = 10
-	// finalShare is the inverse of the share of the caller's budget that is kept for the
-	// stage.
+	// 1/finalShare of the caller's budget is kept for the stage.
 	finalShare = 20
 	// wideColumns is the widest slice of operators whose kernels give all tables the lanes of
 	// the widest one, in columns. Kernels of wider operators are of a class of their own.

@@ -13,7 +13,7 @@ import (
 //	second estimate   5   4   6   |   1      the stage takes b
 //
 // The finalists are the cheapest placements that the stages offered. The stage takes the one
-// with the least sum of both estimates among those that cost at most nearly more than the
+// with the least sum of both estimates among those that cost at most 0.5 % more than the
 // cheapest one.
 
 const (

@@ -18,11 +18,11 @@ import (
 //	level    the parameter at which the whole lengths have the asked spread, by bisection
 //	order    the bags in random order
 //
-// The sum is exactly n. Whole numbers have a least spread: bags of a mean of 1.5 lookups
-// cannot be of one length. And the lookups of a batch have a greatest, with all of them in
-// the longest stratum. Beyond these the nearest spread is made.
+// The sum is exactly n. Whole lengths have a least spread: bags with a mean of 1.5 lookups
+// cannot be of one length. They also have a greatest spread, with all lookups in the longest
+// stratum. A spread outside these limits is replaced by the nearest possible one.
 
-// mostStrata is the number of strata of the lengths of more bags.
+// mostStrata is the largest number of strata. Fewer bags have a stratum each.
 const mostStrata = 1 << 12
 
 // MaxLengthCV is the largest spread that Synthesise is asked for.

@@ -84,8 +84,8 @@ const (
 	rowsShare
 )
 
-// small is the share of the largest share below which a share does not count in norms. Its
-// tenth power is 1e-12, and all powers are higher.
+// small limits the shares that count in norms: a share below small times the largest share
+// counts as 0. Norms have powers above 10, and the 10th power of small is 1e-12.
 const small = 1.0 / 16
 
 // normalize returns the p-norm of the shares, and replaces them with the gradient of the

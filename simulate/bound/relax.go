@@ -49,10 +49,10 @@ type mode struct {
 	// extra is a fixed time, in ms, that a device in the mode takes in addition to the
 	// fixed time of one operator.
 	extra float64
-	// rows is, by the number of passes, the most rows that operators with this number of
-	// passes have on a device; +Inf for any number.
+	// rows[n] is the largest number of rows that operators with n sort passes can have on a
+	// device; +Inf means that there is no limit.
 	rows [maxPasses + 1]float64
-	// devices is the most devices that can be in the mode.
+	// devices is the largest number of devices that can be in the mode.
 	devices int
 }
 
