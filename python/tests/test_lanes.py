@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import torch
 from conftest import SOURCE, environment
 
+from neuroshard_worker.__main__ import main
 from neuroshard_worker.engines.plain import TorchEngine
 from neuroshard_worker.lanes import (
     EXPONENTIAL,
@@ -93,6 +95,53 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str, what: st
     with pytest.raises(ValueError, match=f"{what}.*give another file"):
         start(path)
     assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("spoil", "what"),
+    [
+        (lambda d: d.pop("sweep"), "sweep is no list"),
+        (lambda d: d.update(lanes=5), "lanes is no list"),
+        (lambda d: d.update(lanes=[1]), "entry 0 of lanes is no object"),
+        (lambda d: d["lanes"][1].update(dim="8"), "entry 1 of lanes is no case"),
+        (lambda d: d["lanes"][1].pop("alone"), "entry 1 of lanes has no fwd_ms in alone"),
+        (lambda d: d["sweep"][0]["alone"].update(bwd_ms=[1.0]), "no bwd_ms in alone"),
+        (lambda d: d["wide"][0]["floor"].update(fwd_ms=["x"] * 3), "no fwd_ms in floor"),
+        (lambda d: d["wide"].pop(0), "entry 0 of lanes has no times of the wide table"),
+        (lambda d: d["wide"].append(d["wide"][0]), "entry 4 of wide is there twice"),
+    ],
+)
+def test_a_damaged_file_is_refused(
+    tmp_path: Path, spoil: Callable[[dict[str, Any]], Any], what: str
+) -> None:
+    path = tmp_path / "lanes.json"
+    found = start(path).found
+    times = {"fwd_ms": [1.0, 2.0, 3.0], "bwd_ms": [1.0, 2.0, 3.0]}
+    for case in lane_cases(TINY):
+        mode = {"batch": case.batch, "dtype": case.dtype, "weighted": case.weighted}
+        if not any(mode.items() <= entry.items() for entry in found["wide"]):
+            found["wide"].append({**mode, "wide": dict(times), "floor": dict(times)})
+        found["lanes"].append({**dataclasses.asdict(case), "alone": times, "beside": times})
+    for case in sweep_cases(TINY):
+        found["sweep"].append({**dataclasses.asdict(case), "alone": dict(times)})
+    path.write_text(json.dumps(found))
+    start(path)
+    spoil(found)
+    path.write_text(json.dumps(found))
+    with pytest.raises(ValueError, match=f"is damaged: .*{what}: give another file"):
+        start(path)
+    assert json.loads(path.read_text()) == found
+
+
+def test_a_file_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is no folder"):
+        start(tmp_path / "nowhere" / "lanes.json")
+    with pytest.raises(ValueError, match="cannot be read"):
+        start(tmp_path)
+
+
+def test_two_measurements_at_once_are_refused() -> None:
+    assert main(["--anchors", "--lanes", "lanes.json", "--device", "cpu"]) == 2
 
 
 def test_times_of_another_machine_are_not_mixed(tmp_path: Path) -> None:
@@ -200,3 +249,20 @@ def test_the_script_rehearses_on_a_cpu(tmp_path: Path) -> None:
     assert done.stdout.count("fp16 weighted") == 4  # equal and exponential, 1 and 10
     assert json.loads((tmp_path / "mine.json").read_text())["launch"] == "queued"
     assert os.listdir(tmp_path) == ["mine.json"]
+
+
+def test_the_script_needs_pytorch(tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')
+    bare.chmod(0o755)
+    done = subprocess.run(
+        [SCRIPT, "mine.json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**environment(), "PYTHON": str(bare)},
+        check=False,
+    )
+    assert done.returncode == 2 and "install PyTorch" in done.stderr
+    assert "Traceback" not in done.stderr and os.listdir(tmp_path) == ["python"]

@@ -82,6 +82,8 @@ def _run(options: argparse.Namespace, stdout: TextIO) -> int:
     device = _device(options.device)
     if options.threads > 0:
         torch.set_num_threads(options.threads)
+    if options.anchors and options.lanes:
+        raise ValueError("--anchors and --lanes are two measurements: give one of them")
     watch = Stopwatch(device, options.launch, facts.cache_bytes(device))
     if options.rehearsal and not options.lanes:
         raise ValueError("--rehearsal is a part of --lanes: give --lanes FILE, too")

@@ -47,6 +47,8 @@ TABLES = 8
 WIDE, WIDE_ROWS, WIDE_EVERY = 128, 1000, 100
 EQUAL, EXPONENTIAL = "equal", "exponential"
 PHASES = ("fwd", "bwd")
+TIMES = {"wide": ("wide", "floor"), "lanes": ("alone", "beside"), "sweep": ("alone",)}
+"""The lists of a file that hold times, and the times of their entries."""
 
 OWN_BELOW, WIDEST_FROM = 1.5, 2.5
 """The verdict: lanes by each table below the first in every case, lanes by the widest table
@@ -107,6 +109,9 @@ class Case:
     def decisive(self) -> bool:
         long = self.pooling_factor >= DECISIVE_POOLING
         return self.dim in DECISIVE_DIMS and long and self.lengths == EQUAL
+
+
+CASE = dataclasses.fields(Case)
 
 
 class Lanes:
@@ -246,10 +251,14 @@ class Lanes:
         return TABLES * case.rows * case.mode.row_bytes(case.dim) + 80 * lookups + outputs
 
     def _resume(self) -> None:
+        if not self.path.parent.is_dir():
+            raise ValueError(f"{self.path.parent} is no folder: make it, or give another file")
         if not self.path.exists():
             return
         try:
             before = json.loads(self.path.read_text())
+        except OSError as e:
+            raise ValueError(f"{self.path} cannot be read ({e}): give another file") from e
         except ValueError as e:
             raise ValueError(f"{self.path} is no JSON ({e}): give another file") from e
         if not isinstance(before, dict) or before.get("format") != FORMAT:
@@ -262,7 +271,9 @@ class Lanes:
                     f"{self.path} has times of {name} {before.get(name)}, and this is "
                     f"{self.found[name]}: give another file"
                 )
-        for part in ("lanes", "wide", "sweep"):  # skipped cases are tried again
+        if fault := damage(before):
+            raise ValueError(f"{self.path} is damaged: {fault}: give another file")
+        for part in TIMES:  # skipped cases are tried again
             self.found[part] = before[part]
 
     def _write(self) -> None:
@@ -292,6 +303,39 @@ def known(entry: Json, case: Case) -> bool:
     return dataclasses.asdict(case).items() <= entry.items()
 
 
+def damage(before: Json) -> str:
+    """Says what is wrong with the times of a file, or nothing."""
+    modes = []
+    for part, names in TIMES.items():
+        if not isinstance(before.get(part), list):
+            return f"{part} is no list"
+        for i, entry in enumerate(before[part]):
+            at = f"entry {i} of {part}"
+            if not isinstance(entry, dict):
+                return f"{at} is no object"
+            mode = tuple(entry.get(key) for key in ("batch", "dtype", "weighted"))
+            if part == "wide" and mode in modes:
+                return f"{at} is there twice"
+            if part == "wide":
+                modes.append(mode)
+            elif not all(type(entry.get(f.name)).__name__ == f.type for f in CASE):
+                return f"{at} is no case"
+            elif part == "lanes" and mode not in modes:
+                return f"{at} has no times of the wide table"
+            for name, phase in itertools.product(names, PHASES):
+                if not is_summary(entry.get(name), phase):
+                    return f"{at} has no {phase}_ms in {name}"
+    return ""
+
+
+def is_summary(value: Any, phase: str) -> bool:
+    """Reports whether a value has the quartiles of a phase."""
+    times = value.get(f"{phase}_ms") if isinstance(value, dict) else None
+    if not isinstance(times, list) or len(times) != 3:
+        return False
+    return all(isinstance(t, float) and math.isfinite(t) for t in times)
+
+
 def summary(times: list[list[float]]) -> Json:
     """The quartiles of each phase in ms: lower, median, upper."""
     return {f"{phase}_ms": list(quartiles(t)) for phase, t in zip(PHASES, times, strict=True)}
@@ -315,7 +359,7 @@ def verdict(found: Json) -> Json:
     decisive = [
         ratio(found, entry, "fwd")
         for entry in found["lanes"]
-        if Case(**{f.name: entry[f.name] for f in dataclasses.fields(Case)}).decisive
+        if Case(**{f.name: entry[f.name] for f in CASE}).decisive
     ]
     if not decisive:
         return {"rule": "unknown", "why": "no decisive case was measured"}
