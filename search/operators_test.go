@@ -195,6 +195,39 @@ func TestNumberingOfOneLaneClass(t *testing.T) {
 	}
 }
 
+// TestNumbersThatGainNothing checks that tables of one lane class lose their numbers, and that
+// the number of most tables becomes 0 at the same cost.
+func TestNumbersThatGainNothing(t *testing.T) {
+	_, _, r, _ := lanedProblem(rand.New(rand.NewPCG(7, 7)), []int{4, 8, 32})
+	var parts []placed
+	for i, k := range r.catalog.whole() {
+		parts = append(parts, placed{k, int32(i % 2)})
+	}
+	n := newNumbering(r, parts)
+	n.start()
+	undivided := n.cost
+	numbers := make([]problem.Operator, len(parts))
+	for i := range numbers {
+		numbers[i] = 2
+	}
+	numbers[0] = 0
+	n.assign(numbers)
+	divided := n.cost
+	n.relabel()
+	for i, number := range n.numbers() {
+		if want := numbers[0]; i > 0 && number != want {
+			t.Errorf("table %d: got number %d, want %d, because most tables have the same number", i, number, want)
+		}
+	}
+	if first := n.numbers()[0]; first == 0 || n.cost != divided {
+		t.Errorf("got number %d for the first table and cost %v, want another number than 0 and cost %v", first, n.cost, divided)
+	}
+	n.clean()
+	if got := n.numbers(); slices.Max(got) != 0 || n.cost != undivided {
+		t.Errorf("got numbers %v and cost %v, want 0 for all tables and cost %v", got, n.cost, undivided)
+	}
+}
+
 // narrowBesideWide is a problem that a device with one wide table and many narrow ones makes
 // cheaper by dividing its operator: one device only, so nothing else helps but cutting.
 func narrowBesideWide() *problem.Problem {
