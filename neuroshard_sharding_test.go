@@ -156,23 +156,21 @@ func plansOfShardingTypes(t *testing.T, tasks int) {
 }
 
 // TestPlansInTightMemoryAreAlike plans hugectr-7 in 60 % of its bytes, with slightly
-// different memory and with several seeds. The costs of the plans must be close together,
-// except for one of the twelve: of 40 such plans, 3 end at a local optimum that costs 1.4 to
-// 1.8 times as much (1 of 40 before version 2 of the simulated device).
+// different memory and with several seeds. The costs of the plans must be close together.
 func TestPlansInTightMemoryAreAlike(t *testing.T) {
 	p := workloadNamed(t, "hugectr-7")
 	p.Topology.HostMemory = 2 * unit.TiB
-	var costs []unit.Millis
+	least, most := math.Inf(1), 0.
 	for _, memory := range []float64{31.15, 31.2, 31.5, 33} {
 		p.Topology.Memory = unit.Bytes(memory * float64(unit.GiB))
 		for seed := range uint64(3) {
 			r := planned(t, &p, neuroshard.Options{Search: search.Options{ShardingTypes: problem.ShardingTypes(), Seed: seed, Brief: true}})
-			costs = append(costs, r.Simulated.Cost)
+			least, most = min(least, float64(r.Simulated.Cost)), max(most, float64(r.Simulated.Cost))
 		}
 	}
-	slices.Sort(costs)
-	if most := costs[len(costs)-2]; most > 1.05*costs[0] || costs[len(costs)-1] > 2*costs[0] {
-		t.Errorf("got the costs %v (SIMULATED), want all but one at most 1.05 times the lowest, and the highest at most twice", costs)
+	t.Logf("costs from %.3f to %.3f ms (SIMULATED)", least, most)
+	if most > 1.2*least {
+		t.Errorf("got costs from %.3f to %.3f ms, want the highest at most 1.2 times the lowest", least, most)
 	}
 }
 
