@@ -148,3 +148,27 @@ func TestCopyGBps(t *testing.T) {
 		t.Errorf("devices alike: got %v GB/s, want the device's 77", got)
 	}
 }
+
+// Times that are only noise leave every constant finite, whatever a fit makes of them.
+func TestConstantsOfNoiseAreFinite(t *testing.T) {
+	hw := hardware.Profile{AllToAllLatencyUS: 40, IntraGBps: 300, HBMGBps: 2000}
+	for seed := range uint64(20) {
+		draw := rand.New(rand.NewPCG(seed, 1))
+		var all []exchange
+		for range 8 {
+			dims := 4 << draw.IntN(8)
+			time := math.Exp(2 * draw.NormFloat64())
+			all = append(all, exchange{
+				cluster: cost.Cluster{Devices: 2, PerHost: 2, Batch: 64}, load: cost.CommLoad{Max: dims, Min: dims, Sum: 2 * dims},
+				packed: []float64{1e3, 1e3}, early: math.Exp(4*draw.NormFloat64()) - .1,
+				forward: []float64{time, time}, backward: math.Exp(2 * draw.NormFloat64()), last: true,
+			})
+		}
+		k := fitConstants(all, hw, recipe{robust: true})
+		for _, v := range []float64{k.AlphaMS, k.IntraGBps, k.CopyGBps, k.OverlapRest, k.OverlapRate} {
+			if !(v >= 0) || math.IsInf(v, 1) {
+				t.Errorf("seed %d: got constants %+v, want finite ones", seed, k)
+			}
+		}
+	}
+}

@@ -217,6 +217,10 @@ const sampledDevices = 6
 // never reaches.
 const minOverlapRate = 1e-6
 
+// mostFactor is the logarithm of the largest factor between a constant and its start. Noisy
+// times may say nothing about a constant, and the fit would then move it without end.
+const mostFactor = 16
+
 func fitConstants(fitting []exchange, hw hardware.Profile, how recipe) cost.CommConstants {
 	start := cost.CommConstants{
 		AlphaMS: hw.AllToAllLatencyUS / 1000, IntraGBps: hw.IntraGBps, CopyGBps: hw.HBMGBps,
@@ -248,7 +252,7 @@ func fitConstants(fitting []exchange, hw hardware.Profile, how recipe) cost.Comm
 	at := func(x []float64) cost.CommConstants {
 		k := start
 		for i, p := range pointers {
-			*p(&k) *= math.Exp(x[i])
+			*p(&k) *= math.Exp(max(-mostFactor, min(mostFactor, x[i])))
 		}
 		if k.OverlapRate > 0 {
 			k.OverlapRest, k.OverlapRate = max(1, k.OverlapRest), min(1, max(minOverlapRate, k.OverlapRate))
