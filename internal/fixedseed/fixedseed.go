@@ -5,7 +5,7 @@
 package fixedseed
 
 import (
-	"flag"
+	"flag" //nolint:depguard // sets a flag of the library for tests, and reads none
 
 	"pgregory.net/rapid"
 )
