@@ -1,5 +1,5 @@
-// Package unit holds two quantities that other packages pass around: bytes and
-// milliseconds. A quantity crosses a package boundary in one of these types,
+// Package unit holds the quantities that other packages pass around: bytes, bytes a
+// second, and milliseconds. A quantity crosses a package boundary in one of these types,
 // never as a bare number, and only this package formats it.
 //
 // GiB is 2^30 bytes and GB is 10^9 bytes: memory is stated in GiB, bandwidth
@@ -112,8 +112,111 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10) + " B"
 }
 
+// Bandwidth is a number of bytes a second.
+type Bandwidth float64
+
+// largestBandwidth is the largest bandwidth that ParseBandwidth accepts, in bytes a second.
+const largestBandwidth = 1e18
+
+// ParseBandwidth reads a bandwidth such as "20GB/s", "1.5 GiB/s" or "900 MB/s". The unit is
+// required, and its B stands for bytes: network cards are often sold in bits, so a small b is
+// refused. So are bandwidths that are not above 0, and those above 10^18 bytes a second.
+func ParseBandwidth(s string) (Bandwidth, error) {
+	const hint = "write a number and its unit, such as 20GB/s"
+	text := strings.TrimSpace(s)
+	if _, complaint := decimal(text); complaint == "" {
+		return 0, fmt.Errorf("bandwidth %q has no unit: %s", s, hint)
+	}
+	size, perSecond := strings.CutSuffix(text, "/s")
+	size = strings.TrimSpace(size)
+	switch {
+	case !perSecond:
+		return 0, fmt.Errorf("%q is not a bandwidth: %s", s, hint)
+	case strings.HasSuffix(size, "b"), strings.HasSuffix(size, "bit"):
+		return 0, fmt.Errorf("bandwidth %q is in bits: write bytes, 8 bits each, such as 20GB/s", s)
+	}
+	for _, suffix := range suffixes {
+		if len(size) <= len(suffix.name) || !strings.EqualFold(size[len(size)-len(suffix.name):], suffix.name) {
+			continue
+		}
+		value, complaint := decimal(strings.TrimSpace(size[:len(size)-len(suffix.name)]))
+		value *= float64(suffix.size)
+		switch {
+		case complaint != "":
+			return 0, fmt.Errorf("%q is not a bandwidth: %s", s, hint)
+		case value <= 0:
+			return 0, fmt.Errorf("bandwidth %q is not above 0", s)
+		case value > largestBandwidth:
+			return 0, fmt.Errorf("bandwidth %q is too large", s)
+		}
+		return Bandwidth(value), nil
+	}
+	return 0, fmt.Errorf("%q is not a bandwidth: %s", s, hint)
+}
+
+// GBps returns b in units of 10^9 bytes a second.
+func (b Bandwidth) GBps() float64 { return float64(b) / float64(GB) }
+
+// String prints b in the largest decimal unit that leaves a number of at least one, with
+// three significant digits: "13.4 GB/s", "900 MB/s".
+func (b Bandwidth) String() string {
+	for _, u := range []struct {
+		name string
+		size Bytes
+	}{{"TB/s", TB}, {"GB/s", GB}, {"MB/s", MB}, {"KB/s", KB}} {
+		if math.Abs(float64(b)) >= float64(u.size) {
+			return significant(float64(b)/float64(u.size)) + " " + u.name
+		}
+	}
+	return significant(float64(b)) + " B/s"
+}
+
+// decimal reads a decimal number as files write it: without Go's own forms, such as 0x1p4.
+// The complaint is empty, or says why the text is no number.
+func decimal(text string) (value float64, complaint string) {
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) || math.IsNaN(value) || strings.ContainsAny(text, "xXiInN_") {
+		return 0, "it is not a number"
+	}
+	return value, ""
+}
+
 // Millis is a duration in milliseconds.
 type Millis float64
+
+// largestMillis is the largest duration that ParseMillis accepts: a day.
+const largestMillis Millis = 24 * 60 * 60 * 1000
+
+// ParseMillis reads a duration such as "3.9ms", "900 us" or "1.2s". The unit is required. It
+// refuses durations that are not above 0, and those above a day.
+func ParseMillis(s string) (Millis, error) {
+	const hint = "write a number and its unit, such as 3.9ms"
+	text := strings.TrimSpace(s)
+	if _, complaint := decimal(text); complaint == "" {
+		return 0, fmt.Errorf("time %q has no unit: %s", s, hint)
+	}
+	for _, u := range []struct {
+		name string
+		size Millis
+	}{{"ms", 1}, {"us", 1e-3}, {"\u00b5s", 1e-3}, {"s", 1000}} {
+		number, found := strings.CutSuffix(text, u.name)
+		if !found {
+			continue
+		}
+		value, complaint := decimal(strings.TrimSpace(number))
+		m := Millis(value) * u.size
+		switch {
+		case complaint != "":
+			return 0, fmt.Errorf("%q is not a time: %s", s, hint)
+		case m <= 0:
+			return 0, fmt.Errorf("time %q is not above 0", s)
+		case m > largestMillis:
+			return 0, fmt.Errorf("time %q is too long", s)
+		}
+		return m, nil
+	}
+	return 0, fmt.Errorf("%q is not a time: %s", s, hint)
+}
 
 // Micros returns the duration of us microseconds.
 func Micros(us float64) Millis { return Millis(us / 1000) }

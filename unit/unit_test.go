@@ -264,3 +264,100 @@ func TestParseSize(t *testing.T) {
 		}
 	}
 }
+
+func ExampleParseBandwidth() {
+	b, err := unit.ParseBandwidth("20GB/s")
+	fmt.Println(b, b.GBps(), err)
+	_, err = unit.ParseBandwidth("100Gb/s")
+	fmt.Println(err)
+	// Output:
+	// 20.0 GB/s 20 <nil>
+	// bandwidth "100Gb/s" is in bits: write bytes, 8 bits each, such as 20GB/s
+}
+
+func ExampleParseMillis() {
+	m, err := unit.ParseMillis("3900us")
+	fmt.Println(m, err)
+	_, err = unit.ParseMillis("3.9")
+	fmt.Println(err)
+	// Output:
+	// 3.90 ms <nil>
+	// time "3.9" has no unit: write a number and its unit, such as 3.9ms
+}
+
+func TestParseBandwidth(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want unit.Bandwidth
+		err  string
+	}{
+		{"20GB/s", 20e9, ""},
+		{" 1.5 GiB/s ", 1.5 * (1 << 30), ""},
+		{"900 MB/s", 900e6, ""},
+		{"7B/s", 7, ""},
+		{"20gB/s", 20e9, ""},
+		{"20", 0, "has no unit"},
+		{"1e3", 0, "has no unit"},
+		{"20GB", 0, "is not a bandwidth"},
+		{"20Gb/s", 0, "is in bits"},
+		{"100 Gbit/s", 0, "is in bits"},
+		{"GB/s", 0, "is not a bandwidth"},
+		{"", 0, "is not a bandwidth"},
+		{"/s", 0, "is not a bandwidth"},
+		{"0x1p4GB/s", 0, "is not a bandwidth"},
+		{"NaN GB/s", 0, "is not a bandwidth"},
+		{"inf GB/s", 0, "is not a bandwidth"},
+		{"0 GB/s", 0, "not above 0"},
+		{"-1 GB/s", 0, "not above 0"},
+		{"1e300 GB/s", 0, "too large"},
+		{"1e999 GB/s", 0, "too large"},
+	} {
+		got, err := unit.ParseBandwidth(c.text)
+		if c.err == "" && (err != nil || got != c.want) {
+			t.Errorf("ParseBandwidth(%q): got %v and error %v, want %v", c.text, float64(got), err, float64(c.want))
+		}
+		if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err) || !strings.Contains(err.Error(), strconv.Quote(c.text))) {
+			t.Errorf("ParseBandwidth(%q): got error %v, want one with %q and the text", c.text, err, c.err)
+		}
+	}
+}
+
+func TestBandwidthString(t *testing.T) {
+	for b, want := range map[unit.Bandwidth]string{0: "0 B/s", 999: "999 B/s", 1e3: "1.00 KB/s", 13.4e9: "13.4 GB/s", 2.5e12: "2.50 TB/s"} {
+		if got := b.String(); got != want {
+			t.Errorf("Bandwidth(%v).String(): got %q, want %q", float64(b), got, want)
+		}
+	}
+}
+
+func TestParseMillis(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want unit.Millis
+		err  string
+	}{
+		{"3.9ms", 3.9, ""},
+		{" 1.2 s", 1200, ""},
+		{"500us", 0.5, ""},
+		{"500\u00b5s", 0.5, ""},
+		{"3.9", 0, "has no unit"},
+		{"3.9 min", 0, "is not a time"},
+		{"ms", 0, "is not a time"},
+		{"", 0, "is not a time"},
+		{"NaNms", 0, "is not a time"},
+		{"infs", 0, "is not a time"},
+		{"0x1p4ms", 0, "is not a time"},
+		{"0ms", 0, "not above 0"},
+		{"-3ms", 0, "not above 0"},
+		{"90000s", 0, "too long"},
+		{"1e999ms", 0, "too long"},
+	} {
+		got, err := unit.ParseMillis(c.text)
+		if c.err == "" && (err != nil || got != c.want) {
+			t.Errorf("ParseMillis(%q): got %v and error %v, want %v", c.text, got, err, c.want)
+		}
+		if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err) || !strings.Contains(err.Error(), strconv.Quote(c.text))) {
+			t.Errorf("ParseMillis(%q): got error %v, want one with %q and the text", c.text, err, c.err)
+		}
+	}
+}
