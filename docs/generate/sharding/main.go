@@ -29,7 +29,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/internal/atomicfile"
+	"github.com/neuroshard/neuroshard/internal/marks"
 	"github.com/neuroshard/neuroshard/problem/workload"
 )
 
@@ -113,34 +113,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	if err := table(ctx, p); err != nil {
 		return err
 	}
-	return replace(*doc, args[0], strings.Split(strings.TrimSpace(made.String()), "\n\n"))
-}
-
-// replace puts tables in the place of those in a document, each between the marks
-//
-//	<!-- sharding NAME -->
-//	<!-- end -->
-func replace(file, name string, tables []string) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	mark, end := fmt.Sprintf("<!-- sharding %s -->\n\n", name), "\n\n<!-- end -->"
-	parts := strings.Split(string(text), mark)
-	if len(parts) != 1+len(tables) {
-		return fmt.Errorf("%s: there are %d tables to replace, and the mark %q is there %d times", file, len(tables), strings.TrimSpace(mark), len(parts)-1)
-	}
-	for i, table := range tables {
-		_, after, ok := strings.Cut(parts[i+1], end)
-		if !ok {
-			return fmt.Errorf("%s: the mark %q has no end", file, strings.TrimSpace(mark))
-		}
-		parts[i+1] = table + end + after
-	}
-	return atomicfile.Write(file, func(w io.Writer) error {
-		_, err := io.WriteString(w, strings.Join(parts, mark))
-		return err
-	})
+	return marks.Replace(*doc, "sharding "+args[0], strings.Split(strings.TrimSpace(made.String()), "\n\n"))
 }
 
 // head prints the head of a table: a column each, those of numbers with a leading

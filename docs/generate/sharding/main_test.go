@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"math"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -128,29 +127,6 @@ func TestWrongArguments(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.want) || out.Len() > 0 {
 			t.Errorf("sharding %s: got error %v and output %q, want an error with %q", tt.args, err, out.String(), tt.want)
 		}
-	}
-}
-
-// Tables take the place of those between their marks, and nothing else changes.
-func TestReplace(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "doc.md")
-	const before = "a\n\n<!-- sharding x -->\n\nold\n\n<!-- end -->\n\nb\n\n<!-- sharding x -->\n\nold\n\n<!-- end -->\n\n<!-- sharding y -->\n\nold\n\n<!-- end -->\n"
-	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := replace(file, "x", []string{"one"}); err == nil || !strings.Contains(err.Error(), "2 times") {
-		t.Errorf("one table for two marks: got %v, want an error", err)
-	}
-	if err := replace(file, "x", []string{"one", "two"}); err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := strings.Replace(strings.Replace(before, "old", "one", 1), "old", "two", 1)
-	if string(got) != want {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

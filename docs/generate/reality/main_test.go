@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/internal/marks"
+)
+
+// limits are the largest median and worst errors of the tables' sets, in percent, as the
+// document states them, rounded up. A set without a row here fails.
+var limits = map[string]struct{ median, worst float64 }{
+	"alltoall, in the fit, one host":               {2, 13},
+	"alltoall, in the fit, 2 to 8 hosts":           {1.5, 13},
+	"alltoall, in the fit, 16 hosts":               {8, 21},
+	"alltoall, out of sample, a healthy cluster":   {12.5, 27},
+	"alltoall, out of sample, reported as a fault": {70, 70},
+}
+
+// docs/REALITY.md holds what the command prints, and no error is above its limit.
+func TestDocument(t *testing.T) {
+	page, err := os.ReadFile("../../REALITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, table := range tables() {
+		s, err := table.compute()
+		if err != nil {
+			t.Fatalf("table %s: %v", table.name, err)
+		}
+		command := "go run ./docs/generate/reality " + table.name
+		if part, ok := marks.Part(string(page), "reality "+table.name); !ok || part != s.String() {
+			t.Errorf("docs/REALITY.md has another table %s: run %s -doc docs/REALITY.md", table.name, command)
+		}
+		if !strings.Contains(string(page), "`"+command+"`") {
+			t.Errorf("docs/REALITY.md does not name the command of the table %s: want `%s`", table.name, command)
+		}
+		for _, one := range s.sets {
+			name := table.name + ", " + one.name
+			limit, ok := limits[name]
+			seen[name] = true
+			if median, worst := 100*one.median(), 100*math.Abs(one.worst()); !ok || median > limit.median || worst > limit.worst {
+				t.Errorf("%s: got a median error of %.2f %% and a worst of %.2f %%, want at most %v and %v", name, median, worst, limit.median, limit.worst)
+			}
+		}
+	}
+	for name := range limits {
+		if !seen[name] {
+			t.Errorf("limit of %q: got no such comparisons", name)
+		}
+	}
+}
+
+// The command prints one table, all tables, or its usage.
+func TestRun(t *testing.T) {
+	var all, one, usage bytes.Buffer
+	if err := run(&all, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(&one, []string{"alltoall"}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(all.String(), one.String()) || one.Len() == 0 {
+		t.Errorf("all tables lack the table alltoall")
+	}
+	if err := run(&usage, []string{"-h"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range tables() {
+		if !strings.Contains(usage.String(), table.name) {
+			t.Errorf("usage: got\n%s\nwant %q in it", usage.String(), table.name)
+		}
+	}
+}
+
+// Wrong arguments are reported, and nothing is printed.
+func TestWrongArguments(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"widths", `table "widths" is unknown: choose among`},
+		{"-doc x.md alltoall", `"alltoall" is one argument too many`},
+	} {
+		var out bytes.Buffer
+		err := run(&out, strings.Fields(tt.args))
+		if err == nil || !strings.Contains(err.Error(), tt.want) || out.Len() > 0 {
+			t.Errorf("reality %s: got error %v and output %q, want an error with %q", tt.args, err, out.String(), tt.want)
+		}
+	}
+}
+
+// Errors are those of the ratios: by size for the median, with their sign for the worst.
+func TestSet(t *testing.T) {
+	one := &set{}
+	for _, predicted := range []float64{90, 104, 101, 70} {
+		one.add(predicted, 100)
+	}
+	if got := one.median(); math.Abs(got-.07) > 1e-12 {
+		t.Errorf("median: got %v, want the mean of 0.04 and 0.1", got)
+	}
+	if got := one.worst(); math.Abs(got+.3) > 1e-12 {
+		t.Errorf("worst: got %v, want -0.3", got)
+	}
+	if got, want := one.geomean(), math.Pow(.1*.04*.01*.3, .25); math.Abs(got-want) > 1e-12 {
+		t.Errorf("geometric mean: got %v, want %v", got, want)
+	}
+}
+
+// A value that is no number is reported with its file, line and column.
+func TestFact(t *testing.T) {
+	f := &fact{where: "x.csv:2", values: map[string]string{"a": "fast", "b": "", "c": "NaN", "d": "4"}}
+	if got := f.number("b") + f.number("d"); got != 4 || f.err != nil {
+		t.Errorf("got %v and error %v, want 4", got, f.err)
+	}
+	f.number("c")
+	f.number("a")
+	if want := `x.csv:2: c: "NaN" is not a number`; f.err == nil || f.err.Error() != want {
+		t.Errorf("got error %v, want %q", f.err, want)
+	}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A sheet is the content of one table: rows for the reader, comparisons for the summary.
+type sheet struct {
+	// columns are the heads of the rows, those of numbers with a leading ">".
+	columns []string
+	rows    [][]string
+	// folded hides the rows behind their number, for long tables.
+	folded bool
+	// sets are the comparisons by what they are used for, in the order of the summary.
+	sets []*set
+	// notes are paragraphs after the summary.
+	notes []string
+}
+
+// A set holds comparisons that are judged together.
+type set struct {
+	name string
+	// target is the limit that the project set itself before it looked, in words; empty
+	// if it set none.
+	target string
+	// ratios are predicted over measured.
+	ratios []float64
+}
+
+// set returns the set of a name, and makes it where it is new.
+func (s *sheet) set(name, target string) *set {
+	at := slices.IndexFunc(s.sets, func(one *set) bool { return one.name == name })
+	if at < 0 {
+		s.sets = append(s.sets, &set{name: name, target: target})
+		at = len(s.sets) - 1
+	}
+	return s.sets[at]
+}
+
+// outside is 1 for a set out of the sample, whose name says so, and else 0.
+func (s *set) outside() int {
+	if strings.HasPrefix(s.name, "out of sample") {
+		return 1
+	}
+	return 0
+}
+
+// add adds one comparison.
+func (s *set) add(predicted, measured float64) { s.ratios = append(s.ratios, predicted/measured) }
+
+// errors returns the relative errors without their signs, smallest first.
+func (s *set) errors() []float64 {
+	var all []float64
+	for _, r := range s.ratios {
+		all = append(all, math.Abs(r-1))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// median returns the median error, as a share.
+func (s *set) median() float64 {
+	all := s.errors()
+	n := len(all)
+	return (all[(n-1)/2] + all[n/2]) / 2
+}
+
+// worst returns the ratio furthest from 1, less 1.
+func (s *set) worst() float64 {
+	worst := 0.0
+	for _, r := range s.ratios {
+		if math.Abs(r-1) > math.Abs(worst) {
+			worst = r - 1
+		}
+	}
+	return worst
+}
+
+// geomean returns the geometric mean of the errors, as HiPC 2022 reports it. An error
+// below 0.1 % counts as 0.1 %, so that one exact row does not make the mean 0.
+func (s *set) geomean() float64 {
+	sum := 0.0
+	for _, e := range s.errors() {
+		sum += math.Log(max(e, .001))
+	}
+	return math.Exp(sum / float64(len(s.ratios)))
+}
+
+// percent prints a share as a percentage: two digits below 10 %.
+func percent(share float64) string {
+	if p := 100 * share; math.Abs(p) < 9.95 {
+		return fmt.Sprintf("%.1f", p)
+	}
+	return fmt.Sprintf("%.0f", 100*share)
+}
+
+// signed prints a share as a percentage with its sign.
+func signed(share float64) string {
+	if share < 0 {
+		return percent(share)
+	}
+	return "+" + percent(share)
+}
+
+// String returns the sheet in Markdown: rows, summary, notes.
+func (s *sheet) String() string {
+	parts := []string{grid(s.columns, s.rows)}
+	if s.folded {
+		parts[0] = fmt.Sprintf("<details><summary>all %d rows</summary>\n\n%s\n\n</details>", len(s.rows), parts[0])
+	}
+	var rows [][]string
+	slices.SortStableFunc(s.sets, func(a, b *set) int { return cmp.Compare(a.outside(), b.outside()) })
+	for _, one := range s.sets {
+		target := one.target
+		if target == "" {
+			target = "none"
+		}
+		rows = append(rows, []string{one.name, fmt.Sprint(len(one.ratios)), percent(one.median()), percent(one.geomean()), signed(one.worst()), target})
+	}
+	if len(rows) > 0 {
+		summary := grid([]string{"rows", ">number", ">median error, %", ">geometric mean, %", ">worst, %", "target"}, rows)
+		if s.folded {
+			parts = []string{summary, parts[0]}
+		} else {
+			parts = append(parts, summary)
+		}
+	}
+	return strings.Join(append(parts, s.notes...), "\n\n")
+}
+
+// grid returns a table in Markdown.
+func grid(columns []string, rows [][]string) string {
+	var b strings.Builder
+	rule := "|"
+	heads := slices.Clone(columns)
+	for i, c := range heads {
+		name, right := strings.CutPrefix(c, ">")
+		heads[i] = name
+		if right {
+			rule += "--:|"
+		} else {
+			rule += "---|"
+		}
+	}
+	fmt.Fprintf(&b, "| %s |\n%s", strings.Join(heads, " | "), rule)
+	for _, row := range rows {
+		fmt.Fprintf(&b, "\n| %s |", strings.Join(row, " | "))
+	}
+	return b.String()
+}
