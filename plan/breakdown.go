@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/neuroshard/neuroshard/unit"
@@ -15,11 +16,52 @@ type StepTimes struct {
 	// BackwardComm is the time of the exchange of gradients, and Backward the time of
 	// the fused gradients and weight updates.
 	BackwardComm, Backward unit.Millis
+	// ForwardHidden and BackwardHidden are the parts of both exchanges that the engine hides
+	// (Hidden). They are not in ForwardComm, BackwardComm or Total.
+	ForwardHidden, BackwardHidden unit.Millis
 }
 
-// Total returns the sum of the four times.
+// Total returns the sum of the four times that are not hidden.
 func (t StepTimes) Total() unit.Millis {
 	return t.Forward + t.ForwardComm + t.BackwardComm + t.Backward
+}
+
+// Hidden says how much of the exchanges an engine hides: while a device runs a part of the
+// model's dense net, its exchange costs nothing until that part ends. The zero value hides
+// nothing.
+type Hidden struct {
+	// Forward and Backward are the most that is hidden of all forward exchanges of a step and
+	// of all backward exchanges, at least 0 and finite. The wait for the slowest device is
+	// never hidden.
+	Forward, Backward unit.Millis
+	// Replicas is true if the forward lookups of data_parallel tables hide the forward
+	// exchanges, too: they need no exchange, so the engine runs them beside it.
+	Replicas bool
+}
+
+// Check returns an error if a time is negative or not finite.
+func (h Hidden) Check() error {
+	for _, of := range []struct {
+		exchange string
+		most     unit.Millis
+	}{{"forward", h.Forward}, {"backward", h.Backward}} {
+		if !valid(of.most) {
+			return fmt.Errorf("%v ms are hidden of the %s exchanges: state a finite number of at least 0", float64(of.most), of.exchange)
+		}
+	}
+	return nil
+}
+
+// Hide moves what is hidden of the exchanges of t from ForwardComm and BackwardComm to
+// ForwardHidden and BackwardHidden. ForwardComm must not contain a wait yet. replicas is the
+// forward time of the device's data_parallel tables.
+func (h Hidden) Hide(t *StepTimes, replicas unit.Millis) {
+	if h.Replicas {
+		h.Forward += replicas
+	}
+	t.ForwardHidden, t.BackwardHidden = min(t.ForwardComm, h.Forward), min(t.BackwardComm, h.Backward)
+	t.ForwardComm -= t.ForwardHidden
+	t.BackwardComm -= t.BackwardHidden
 }
 
 // Breakdown is the cost of a whole placement, device by device.

@@ -44,15 +44,22 @@ type (
 		Source string      `json:"source"`
 	}
 	deviceJSON struct {
-		Device       int            `json:"device"`
-		Shards       int            `json:"shards"`
-		DimSum       int            `json:"dim_sum"`
-		Forward      unit.Millis    `json:"forward_ms"`
-		ForwardComm  unit.Millis    `json:"forward_comm_ms"`
-		BackwardComm unit.Millis    `json:"backward_comm_ms"`
-		Backward     unit.Millis    `json:"backward_ms"`
-		Total        unit.Millis    `json:"total_ms"`
-		Memory       problem.Memory `json:"memory"`
+		Device         int            `json:"device"`
+		Shards         int            `json:"shards"`
+		DimSum         int            `json:"dim_sum"`
+		Forward        unit.Millis    `json:"forward_ms"`
+		ForwardComm    unit.Millis    `json:"forward_comm_ms"`
+		BackwardComm   unit.Millis    `json:"backward_comm_ms"`
+		Backward       unit.Millis    `json:"backward_ms"`
+		ForwardHidden  unit.Millis    `json:"forward_hidden_ms,omitempty"`
+		BackwardHidden unit.Millis    `json:"backward_hidden_ms,omitempty"`
+		Total          unit.Millis    `json:"total_ms"`
+		Memory         problem.Memory `json:"memory"`
+	}
+	hiddenJSON struct {
+		Forward  unit.Millis `json:"forward_ms"`
+		Backward unit.Millis `json:"backward_ms"`
+		Replicas bool        `json:"replicas"`
 	}
 )
 
@@ -99,7 +106,7 @@ func (p *printer) plan(pl *Plan) {
 	p.w.WriteString(",\n  \"devices\": [")
 	for i, d := range pl.Devices {
 		p.item(i, "\n    ")
-		p.value(deviceJSON{i, d.Shards, d.DimSum, d.Forward, d.ForwardComm, d.BackwardComm, d.Backward, d.Total(), d.Memory})
+		p.value(deviceJSON{i, d.Shards, d.DimSum, d.Forward, d.ForwardComm, d.BackwardComm, d.Backward, d.ForwardHidden, d.BackwardHidden, d.Total(), d.Memory})
 	}
 	p.w.WriteString("\n  ],\n  \"tables\": [")
 	for i := range pl.Tables {
@@ -154,6 +161,9 @@ func (p *printer) provenance(v *Provenance) {
 	p.print("  \"provenance\": {\n    \"tool\": ", v.Tool, ",\n    \"version\": ", v.Version)
 	p.print(",\n    \"method\": ", v.Method, ",\n    \"seed\": ", v.Seed, ",\n    \"status\": ", v.Status)
 	p.print(",\n    \"model\": ", v.Model, ",\n    \"input\": ", v.Input)
+	if v.Hidden != (Hidden{}) {
+		p.print(",\n    \"hidden\": ", hiddenJSON(v.Hidden))
+	}
 	p.w.WriteString(",\n    \"warnings\": [")
 	for i, warning := range v.Warnings {
 		p.item(i, "\n      ")
@@ -257,6 +267,8 @@ func checkDevice(d *Device) error {
 		checkTime("forward_comm_ms", d.ForwardComm),
 		checkTime("backward_comm_ms", d.BackwardComm),
 		checkTime("backward_ms", d.Backward),
+		checkTime("forward_hidden_ms", d.ForwardHidden),
+		checkTime("backward_hidden_ms", d.BackwardHidden),
 		checkTime("total_ms", d.Total()),
 		checkInt("weights_bytes", int64(m.Weights), maxBytes),
 		checkInt("optimizer_bytes", int64(m.Optimizer), maxBytes),
@@ -350,6 +362,7 @@ func checkProvenance(v *Provenance) error {
 		}
 	}
 	return first(
+		v.Hidden.Check(),
 		checkText("tool", v.Tool), checkText("version", v.Version), checkText("method", v.Method),
 		checkText("status", v.Status), checkText("model", v.Model), checkText("source", v.ModelSource),
 		checkText("input", v.Input))

@@ -71,7 +71,8 @@ func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, pl := placement(t)
 		pl.Provenance = Provenance{
-			Tool: rapid.String().Draw(t, "tool"), Seed: rapid.Uint64().Draw(t, "seed"), Input: Digest(p),
+			Hidden: pl.Provenance.Hidden,
+			Tool:   rapid.String().Draw(t, "tool"), Seed: rapid.Uint64().Draw(t, "seed"), Input: Digest(p),
 			Warnings: rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, "warnings"),
 		}
 		first := written(t, pl)
@@ -155,6 +156,10 @@ func TestSchema(t *testing.T) {
 		{`"weights_only":false`, `"weights_only":false,"lanes":"widest"`},
 		{`"weights_only":false`, `"weights_only":false,"lanes":"all"`},
 		{`"weights_bytes":`, `"cache_bytes":0,"weights_bytes":`},
+		{`"total_ms":`, `"forward_hidden_ms":0,"total_ms":`},
+		{`"total_ms":`, `"backward_hidden_ms":-1,"total_ms":`},
+		{`"warnings":`, `"hidden":{"forward_ms":1,"backward_ms":2},"warnings":`},
+		{`"warnings":`, `"hidden":{"forward_ms":-1,"backward_ms":2,"replicas":true},"warnings":`},
 		{`"weights_bytes":`, `"host_bytes":-1,"weights_bytes":`},
 	} {
 		changed := strings.Replace(text, c[0], c[1], 1)
@@ -307,6 +312,8 @@ func TestWriteRefuses(t *testing.T) {
 		{"tables", func(pl *Plan) { pl.Tables = make([]Table, problem.MaxTables+1) }, "tables: 1048577 are more than 1048576"},
 		{"shards", func(pl *Plan) { pl.Tables[0].Shards = make([]Shard, MaxShards+1) }, `tables[0] "user": shards: 65537 are more than 65536`},
 		{"batch", func(pl *Plan) { pl.Cluster.Batch = -1 }, "cluster: batch: -1 is not between 0 and 16777216"},
+		{"hidden", func(pl *Plan) { pl.Provenance.Hidden.Backward = -1 }, "provenance: -1 ms are hidden of the backward exchanges: state a finite number of at least 0"},
+		{"endless hidden", func(pl *Plan) { pl.Devices[2].ForwardHidden = unit.Millis(math.Inf(1)) }, "devices[2]: forward_hidden_ms: +Inf is not a finite number of at least 0"},
 		{"warnings", func(pl *Plan) { pl.Provenance.Warnings = make([]string, MaxWarnings+1) }, "provenance: warnings: 10001 are more than 10000"},
 		{"warning", func(pl *Plan) { pl.Provenance.Warnings[1] = "\xc0" }, `provenance: warnings: "\xc0" is not UTF-8`},
 	}

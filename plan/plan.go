@@ -349,6 +349,8 @@ type Provenance struct {
 	Model, ModelSource string
 	// Input is the SHA-256 of the problem in canonical form (Digest), in hex.
 	Input string
+	// Hidden is what the predicted times assume that the engine hides of the exchanges.
+	Hidden Hidden
 	// Warnings are the doubts about the inputs and predictions of this plan.
 	Warnings []string
 }

@@ -247,12 +247,13 @@ func named[T comparable](p *parser, parse func(string) (T, error)) (value T, err
 	return value, err
 }
 
-var deviceKeys = []string{"device", "shards", "dim_sum", "forward_ms", "forward_comm_ms", "backward_comm_ms", "backward_ms", "total_ms", "memory"}
+// The last two keys of a device are optional.
+var deviceKeys = []string{"device", "shards", "dim_sum", "forward_ms", "forward_comm_ms", "backward_comm_ms", "backward_ms", "total_ms", "memory", "forward_hidden_ms", "backward_hidden_ms"}
 
 func (p *parser) device(i int) (d Device, err error) {
 	var number int
 	var total unit.Millis
-	err = p.object(deviceKeys, 0, func(key string) (err error) {
+	err = p.object(deviceKeys, 2, func(key string) (err error) {
 		switch key {
 		case "device":
 			err = intInto(p, &number, hardware.MaxDevices)
@@ -268,6 +269,10 @@ func (p *parser) device(i int) (d Device, err error) {
 			d.BackwardComm, err = p.time()
 		case "backward_ms":
 			d.Backward, err = p.time()
+		case "forward_hidden_ms":
+			d.ForwardHidden, err = p.some()
+		case "backward_hidden_ms":
+			d.BackwardHidden, err = p.some()
 		case "total_ms":
 			total, err = p.time()
 		case "memory":
@@ -389,10 +394,11 @@ func (p *parser) interval(limit int64) (problem.Range, error) {
 	return r, nil
 }
 
-var provenanceKeys = []string{"tool", "version", "method", "seed", "status", "model", "input", "warnings"}
+// The last key of a provenance is optional.
+var provenanceKeys = []string{"tool", "version", "method", "seed", "status", "model", "input", "warnings", "hidden"}
 
 func (p *parser) provenance(v *Provenance) error {
-	return p.object(provenanceKeys, 0, func(key string) (err error) {
+	return p.object(provenanceKeys, 1, func(key string) (err error) {
 		switch key {
 		case "tool":
 			v.Tool, err = p.text()
@@ -408,6 +414,8 @@ func (p *parser) provenance(v *Provenance) error {
 			v.Model, err = p.text()
 		case "input":
 			v.Input, err = p.text()
+		case "hidden":
+			v.Hidden, err = p.hidden()
 		case "warnings":
 			err = p.array(MaxWarnings, func(int) error {
 				warning, err := p.text()
@@ -417,6 +425,26 @@ func (p *parser) provenance(v *Provenance) error {
 		}
 		return within(key, err)
 	})
+}
+
+var hiddenKeys = []string{"forward_ms", "backward_ms", "replicas"}
+
+func (p *parser) hidden() (h Hidden, err error) {
+	err = p.object(hiddenKeys, 0, func(key string) (err error) {
+		switch key {
+		case "forward_ms":
+			h.Forward, err = p.time()
+		case "backward_ms":
+			h.Backward, err = p.time()
+		case "replicas":
+			h.Replicas, err = p.bool()
+		}
+		return within(key, err)
+	})
+	if err == nil && h == (Hidden{}) {
+		err = errors.New("nothing is hidden: leave the key out")
+	}
+	return h, err
 }
 
 // object reads an object whose keys are all of keys, each once; the last few are
@@ -556,6 +584,15 @@ func (p *parser) time() (unit.Millis, error) {
 		return 0, fmt.Errorf("%s is not a finite number of at least 0", brief(text))
 	}
 	return unit.Millis(v + 0), nil // -0 becomes 0
+}
+
+// some reads a time that is only written if it is above 0.
+func (p *parser) some() (unit.Millis, error) {
+	ms, err := p.time()
+	if err == nil && ms == 0 {
+		err = errors.New("0 is not written: leave the key out")
+	}
+	return ms, err
 }
 
 // describe names a value in an error.

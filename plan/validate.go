@@ -695,7 +695,7 @@ func sums(d *Device) []statement {
 // predicted checks that all times are finite and not negative, and that the cost is the
 // largest device total.
 func (v *validator) predicted() {
-	most := unit.Millis(0)
+	most, hidden := unit.Millis(0), v.pl.Provenance.Hidden
 	bad := false
 	time := func(device int, what string, ms unit.Millis) {
 		if !valid(ms) {
@@ -708,6 +708,11 @@ func (v *validator) predicted() {
 		time(i, "forward communication", d.ForwardComm)
 		time(i, "backward communication", d.BackwardComm)
 		time(i, "backward", d.Backward)
+		time(i, "hidden forward communication", d.ForwardHidden)
+		time(i, "hidden backward communication", d.BackwardHidden)
+		if d.BackwardHidden > hidden.Backward || d.ForwardHidden > hidden.Forward && !hidden.Replicas {
+			v.add(RulePredicted, "", -1, i, "the hidden communication of %v ms forward and %v ms backward is more than the plan's provenance says is hidden", float64(d.ForwardHidden), float64(d.BackwardHidden))
+		}
 		most = max(most, d.Total())
 	}
 	time(-1, "cost", v.pl.Predicted)

@@ -662,10 +662,18 @@ func placement(t *rapid.T) (*problem.Problem, *Plan) {
 			t.Fatalf("table %d: got kind %s, want %s", i, got, kind)
 		}
 	}
+	hidden := rapid.Bool().Draw(t, "hidden")
+	if hidden {
+		ms := rapid.Float64Range(0, 1e4)
+		pl.Provenance.Hidden = Hidden{unit.Millis(ms.Draw(t, "hidden forward")), unit.Millis(ms.Draw(t, "hidden backward")), rapid.Bool().Draw(t, "replicas hide")}
+	}
 	for i := range pl.Devices {
 		d := &pl.Devices[i]
 		for _, ms := range []*unit.Millis{&d.Forward, &d.ForwardComm, &d.BackwardComm, &d.Backward} {
 			*ms = unit.Millis(rapid.Float64Range(0, 1e4).Draw(t, "ms"))
+		}
+		if hidden {
+			pl.Provenance.Hidden.Hide(&d.StepTimes, unit.Millis(rapid.Float64Range(0, 10).Draw(t, "ms of replicas")))
 		}
 		pl.Predicted = max(pl.Predicted, d.Total())
 	}
@@ -728,6 +736,7 @@ func TestBrokenPlacements(t *testing.T) {
 			"another dim":       {RuleTables, func() { table.Dim += 4 }},
 			"a byte more":       {RuleStated, func() { pl.Devices[n-1].Memory.Indices++ }},
 			"cost not maximum":  {RulePredicted, func() { pl.Predicted = pl.Predicted*2 + 1 }},
+			"too much hidden":   {RulePredicted, func() { pl.Devices[0].BackwardHidden = pl.Provenance.Hidden.Backward + 1 }},
 			"batch":             {RuleCluster, func() { pl.Cluster.Batch++ }},
 			"no memory":         {RuleMemory, func() { p.Topology.Memory = 1 }},
 			"one device fewer":  {RuleCluster, func() { pl.Devices = pl.Devices[:n-1] }},
