@@ -20,7 +20,8 @@ import (
 // exchanges of the first step, and compute_r for its backward and the forward of the
 // second step. So device r is ready at s_r = compute_r + bw_r, less the least of these
 // sums over the devices. The forward exchanges take fw_r, with the wait for the last
-// device. The cost is the maximum of compute_r + bw_r + fw_r over the devices.
+// device. The cost is the maximum of compute_r + bw_r + fw_r over the devices. What the
+// engine hides of the exchanges (plan.Hidden) is first subtracted from bw_r and from fw_r.
 
 // Pricer estimates placements of one problem's tables. It counts each table's
 // accesses once. Several goroutines may use it at the same time.
@@ -28,6 +29,8 @@ type Pricer struct {
 	device  Device
 	problem *problem.Problem
 	tables  []usage
+	// hidden is what the engine hides of the exchanges.
+	hidden plan.Hidden
 	// fusions and wholeApart say which slices fuse.
 	fusions    fusions
 	wholeApart bool
@@ -54,6 +57,14 @@ func (p *Pricer) Under(rule problem.LaneRule) *Pricer {
 	return &under
 }
 
+// Hiding returns a pricer of the same problem whose costs leave out what the engine hides of
+// the exchanges. It shares the counts of the tables. It fails if hidden.Check fails.
+func (p *Pricer) Hiding(hidden plan.Hidden) (*Pricer, error) {
+	exposed := *p
+	exposed.hidden = hidden
+	return &exposed, hidden.Check()
+}
+
 // Counts returns the accesses of a batch to table i of the problem.
 func (p *Pricer) Counts(i int) access.Counts { return p.tables[i].counts }
 
@@ -76,10 +87,18 @@ func (p *Pricer) Price(shards [][]problem.Shard) (plan.Breakdown, error) {
 		return plan.Breakdown{}, err
 	}
 	compute := p.compute(shards)
+	devices := make([]plan.StepTimes, len(shards))
 	start := make([]unit.Millis, len(shards))
 	first := unit.Millis(math.Inf(1))
+	var replicas unit.Millis // alike on all devices
+	if p.hidden.Replicas {
+		replicas = p.classTimes(shards[0], problem.ClassReplicas).forward
+	}
 	for r, device := range compute {
-		start[r] = device.forward + device.backward + backward[r]
+		d := &devices[r]
+		*d = plan.StepTimes{Forward: device.forward, ForwardComm: forward[r], BackwardComm: backward[r], Backward: device.backward}
+		p.hidden.Hide(d, replicas)
+		start[r] = device.forward + device.backward + d.BackwardComm
 		first = min(first, start[r])
 	}
 	last := unit.Millis(0)
@@ -87,12 +106,8 @@ func (p *Pricer) Price(shards [][]problem.Shard) (plan.Breakdown, error) {
 		start[r] -= first
 		last = max(last, start[r])
 	}
-	devices := make([]plan.StepTimes, len(shards))
 	for r := range devices {
-		devices[r] = plan.StepTimes{
-			Forward: compute[r].forward, ForwardComm: forward[r] + (last - start[r]),
-			BackwardComm: backward[r], Backward: compute[r].backward,
-		}
+		devices[r].ForwardComm += last - start[r]
 	}
 	return plan.NewBreakdown(devices), nil
 }
