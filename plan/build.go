@@ -83,9 +83,10 @@ func Of(p *problem.Problem, tables []Table) *Plan {
 	return pl
 }
 
-// of returns the shard as a shard of table i of a problem, with the given sharding type.
-func (s Shard) of(i int, shardingType ShardingType) problem.Shard {
-	shard := problem.Shard{Table: i, Rows: s.Rows, Columns: s.Columns, ShardingType: shardingType, Tier: s.Tier, Cache: s.Cache}
+// of returns the shard as a shard of table i of a problem, with the given sharding type and
+// number of blocks (Table.Blocks).
+func (s Shard) of(i int, shardingType ShardingType, blocks int) problem.Shard {
+	shard := problem.Shard{Table: i, Rows: s.Rows, Columns: s.Columns, ShardingType: shardingType, Tier: s.Tier, Cache: s.Cache, Blocks: blocks}
 	if s.Tier == HBM {
 		shard.Tier = ""
 	}
@@ -151,6 +152,79 @@ func (t *Table) inside(s Shard) bool {
 		0 <= s.Columns.Start && s.Columns.Start < s.Columns.End && s.Columns.End <= int64(t.Dim)
 }
 
+// Blocks returns the number of equal blocks of rows of each slice of the table, if the plan
+// chose the devices of the blocks (problem.Form.Blocks). It returns 0 for all other tables: those
+// that are not cut by rows, those whose sharding type says which devices of the cluster hold the
+// blocks, and those that no engine runs.
+//
+// The n blocks of a slice have Table.BlockRows(n) rows each, and the last one the rest. They lie
+// in HBM on different devices, in the order of the devices. A table whose slices
+// all lie on all devices of a host is table_row_wise, or a grid with a host for each slice.
+func (t *Table) Blocks(c *Cluster) int {
+	if t.ShardingType != RowWise && t.ShardingType != Grid || len(t.Shards) < 2 {
+		return 0
+	}
+	n, hosts := 0, true
+	for slice := range byColumns(t) {
+		n = cmp.Or(n, len(slice))
+		if len(slice) != n || !t.equalBlocks(slice) {
+			return 0
+		}
+		hosts = hosts && t.onHost(slice, c)
+	}
+	if n < 2 || hosts || t.ShardingType == RowWise && t.differs(t.Shards, 0, c.Devices) < 0 {
+		return 0
+	}
+	return n
+}
+
+// equalBlocks reports whether the shards of a slice, sorted by row, are equal blocks on different
+// devices, in the order of the devices.
+func (t *Table) equalBlocks(slice []Shard) bool {
+	table := problem.Table{Rows: t.Rows}
+	if !table.CutsByRows(len(slice)) {
+		return false
+	}
+	last := replicated
+	for i, s := range slice {
+		if s.Rows != blockAt(&table, len(slice), i) || s.Device <= last || s.Tier != HBM {
+			return false
+		}
+		last = s.Device
+	}
+	return true
+}
+
+// onHost reports whether the shards of a slice are the blocks of all devices of a full host.
+func (t *Table) onHost(slice []Shard, c *Cluster) bool {
+	per := max(1, c.DevicesPerHost)
+	first := slice[0].Device / per * per
+	return len(slice) == per && t.differs(slice, first, per) < 0
+}
+
+// differs returns the first of n devices from first on that does not hold its block of rows in a
+// slice, or -1.
+func (t *Table) differs(slice []Shard, first, n int) int {
+	table := problem.Table{Rows: t.Rows}
+	slice = slices.SortedStableFunc(slices.Values(slice), compareShards)
+	for i := range n {
+		rows := blockAt(&table, n, i)
+		if rows.Len() <= 0 {
+			break // the rows end before the last device
+		}
+		if s := slice[min(i, len(slice)-1)]; s.Rows != rows || s.Device != first+i {
+			return i
+		}
+	}
+	return -1
+}
+
+// blockAt returns the rows of block i of a table that is cut by rows for n devices.
+func blockAt(t *problem.Table, n, i int) problem.Range {
+	block := t.BlockRows(n)
+	return problem.Range{Start: int64(i) * block, End: min(t.Rows, int64(i+1)*block)}
+}
+
 // enough is the sum at which tally stops adding bytes to a device, so that no sum
 // overflows. It is above the bytes of all tables of a valid problem together.
 const enough = 1 << 60
@@ -167,6 +241,7 @@ func tally(pl *Plan, p *problem.Problem, index []int, n int) []Device {
 			continue
 		}
 		t := &pl.Tables[i]
+		blocks := t.Blocks(&pl.Cluster)
 		for _, s := range t.Shards {
 			if !t.inside(s) || s.Device >= n || s.Device < replicated {
 				continue
@@ -178,7 +253,9 @@ func tally(pl *Plan, p *problem.Problem, index []int, n int) []Device {
 			if !(0 < s.Cache && s.Cache < 1) {
 				s.Cache = 0
 			}
-			d.add(p, s.of(index[i], t.ShardingType))
+			shard := s.of(index[i], t.ShardingType, blocks)
+			d.add(p, shard)
+			every.receive(p, shard)
 		}
 	}
 	fixed := p.DeviceMemory().Add(every.Memory)
@@ -189,6 +266,13 @@ func tally(pl *Plan, p *problem.Problem, index []int, n int) []Device {
 		d.Memory = d.Memory.Add(fixed)
 	}
 	return devices
+}
+
+// receive adds the vectors that a device receives because of a shard, of any device.
+func (d *Device) receive(p *problem.Problem, s problem.Shard) {
+	if d.Memory.Received < enough {
+		d.Memory.Received += p.ReceivedOf(s)
+	}
 }
 
 func (d *Device) add(p *problem.Problem, s problem.Shard) {

@@ -146,12 +146,12 @@ func (c *changes) explained(table, what string) {
 // shares returns what the shards of table i add to the sum of each device.
 func (c *changes) shares(i int, p property) []int64 {
 	t := &c.v.pl.Tables[i]
-	list := make([]int64, len(c.counted))
+	list, blocks := make([]int64, len(c.counted)), t.Blocks(&c.v.pl.Cluster)
 	for _, s := range t.Shards {
 		if !t.inside(s) || s.Device >= len(list) {
 			continue
 		}
-		n := p.share(c.before, s.of(c.v.index[i], t.ShardingType))
+		n := p.share(c.before, s.of(c.v.index[i], t.ShardingType, blocks))
 		if s.Device != replicated {
 			list[s.Device] += n
 			continue

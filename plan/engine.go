@@ -13,7 +13,7 @@ import (
 func checkEngine(pl *Plan, rules problem.EngineRules) []Violation {
 	var found []Violation
 	for i := range pl.Tables {
-		if v, broken := breaks(&pl.Tables[i], &rules); broken {
+		if v, broken := breaks(&pl.Tables[i], &pl.Cluster, &rules); broken {
 			found = append(found, v)
 		}
 	}
@@ -28,7 +28,7 @@ func checkEngine(pl *Plan, rules problem.EngineRules) []Violation {
 
 // breaks returns the first violation of a rule by the table; broken is false if there is
 // none.
-func breaks(t *Table, rules *problem.EngineRules) (v Violation, broken bool) {
+func breaks(t *Table, c *Cluster, rules *problem.EngineRules) (v Violation, broken bool) {
 	violation := func(k int, format string, args ...any) (Violation, bool) {
 		return Violation{RuleEngine, t.Name, k, -1, fmt.Sprintf(format, args...)}, true
 	}
@@ -36,8 +36,8 @@ func breaks(t *Table, rules *problem.EngineRules) (v Violation, broken bool) {
 		device int
 		rows   problem.Range
 	}
-	if rules.Undivided && t.Operator != 0 {
-		return violation(-1, "it is in operator %d: %s does not let a plan divide its operators", t.Operator, rules.Name)
+	if message := breaksWhole(t, c, rules); message != "" {
+		return violation(-1, "%s", message)
 	}
 	taken := map[place]int{}
 	for k, s := range t.Shards {
@@ -58,6 +58,17 @@ func breaks(t *Table, rules *problem.EngineRules) (v Violation, broken bool) {
 		}
 	}
 	return Violation{}, false
+}
+
+// breaksWhole says which rule the table breaks as a whole; "" if it breaks none.
+func breaksWhole(t *Table, c *Cluster, rules *problem.EngineRules) string {
+	switch {
+	case rules.Engine != "" && !rules.AnyDevices && t.Blocks(c) > 0:
+		return fmt.Sprintf("its rows are cut over devices %s: %s cuts rows over all devices of the cluster or of a host", numbers(holders(t)), rules.Name)
+	case rules.Undivided && t.Operator != 0:
+		return fmt.Sprintf("it is in operator %d: %s does not let a plan divide its operators", t.Operator, rules.Name)
+	}
+	return ""
 }
 
 // idle returns the numbers of the devices of a plan that hold no shard.

@@ -169,7 +169,7 @@ func (pl *Plan) Validate(p *problem.Problem) error {
 // have no valid width, and devices that the plan's cluster does not have. It accepts
 // shards in host memory, and rows that are cut into other blocks than engines cut them.
 func (pl *Plan) CheckTables() []Violation {
-	v := &validator{pl: pl, p: &problem.Problem{}, index: make([]int, len(pl.Tables)), alone: true}
+	v := &validator{pl: pl, p: &problem.Problem{Engine: pl.Cluster.Engine}, index: make([]int, len(pl.Tables)), alone: true}
 	v.p.Topology.Devices, v.p.Topology.DevicesPerHost = pl.Cluster.Devices, pl.Cluster.DevicesPerHost
 	for i := range pl.Tables {
 		v.index[i] = -1
@@ -199,8 +199,9 @@ func (pl *Plan) ByDevice() [][]problem.Shard {
 		if !shardingType.Joint() && shardingType == impliedType(t) {
 			shardingType = ""
 		}
+		blocks := t.Blocks(&pl.Cluster)
 		for _, s := range t.Shards {
-			shard := s.of(i, shardingType)
+			shard := s.of(i, shardingType, blocks)
 			shard.Operator = t.Operator
 			if s.Device != replicated {
 				held[s.Device] = append(held[s.Device], shard)

@@ -422,6 +422,9 @@ func (v *validator) shardingType(t *Table) {
 	case TableRowWise:
 		v.oneHost(t, t.Shards)
 	case Grid:
+		if v.p.Engine.Rules().AnyDevices && t.Blocks(&v.pl.Cluster) > 0 {
+			return
+		}
 		for slice := range byColumns(t) {
 			v.oneHost(t, slice)
 		}
@@ -499,6 +502,8 @@ func (v *validator) oneHost(t *Table, shards []Shard) {
 func (v *validator) blocks(t *Table) {
 	switch topology := v.p.Topology; {
 	case !t.ShardingType.ByRows():
+	case t.Blocks(&v.pl.Cluster) > 0:
+		v.chosen(t)
 	case t.ShardingType.Span() == problem.AllDevices:
 		v.inBlocks(t, t.Shards, 0, topology.Devices)
 	default:
@@ -517,19 +522,34 @@ func (v *validator) blocks(t *Table) {
 // inBlocks compares shards of the same columns with the blocks of n devices from
 // first on, and reports the first that differs.
 func (v *validator) inBlocks(t *Table, shards []Shard, first, n int) {
-	block := (&problem.Table{Rows: t.Rows}).BlockRows(n)
-	shards = slices.SortedStableFunc(slices.Values(shards), compareShards)
-	for i := range n {
-		rows := problem.Range{Start: int64(i) * block, End: min(t.Rows, int64(i+1)*block)}
-		if rows.Len() <= 0 {
-			return // all rows are placed: the table is covered
-		}
-		if s := shards[min(i, len(shards)-1)]; s.Rows != rows || s.Device != first+i {
-			v.add(RuleRows, t.Name, slices.Index(t.Shards, s), -1, "rows %s of columns %s lie on %s, but the %d rows of a %s table are cut into blocks of %d in the order of %d devices: device %d has rows %s",
-				interval(s.Rows), interval(s.Columns), where(s), t.Rows, t.ShardingType, block, n, first+i, interval(rows))
-			return
-		}
+	i := t.differs(shards, first, n)
+	if i < 0 {
+		return
 	}
+	table := problem.Table{Rows: t.Rows}
+	shards = slices.SortedStableFunc(slices.Values(shards), compareShards)
+	s := shards[min(i, len(shards)-1)]
+	v.add(RuleRows, t.Name, slices.Index(t.Shards, s), -1, "rows %s of columns %s lie on %s, but the %d rows of a %s table are cut into blocks of %d in the order of %d devices: device %d has rows %s",
+		interval(s.Rows), interval(s.Columns), where(s), t.Rows, t.ShardingType, table.BlockRows(n), n, first+i, interval(blockAt(&table, n, i)))
+}
+
+// chosen checks that a table whose blocks of rows lie on devices that the plan chose is not in a
+// plan for any engine. The rules of an engine say whether the engine runs it.
+func (v *validator) chosen(t *Table) {
+	if v.p.Engine == "" {
+		v.add(RuleRows, t.Name, -1, -1, "its rows are cut over devices %s: in a plan for any engine, rows are cut over all devices of the cluster or of a host; only %s lets a plan choose the devices (--for %s)",
+			numbers(holders(t)), problem.HugeCTR.Rules().Name, problem.HugeCTR)
+	}
+}
+
+// holders returns the devices of the table's shards, ascending and each once.
+func holders(t *Table) []int {
+	var devices []int
+	for _, s := range t.Shards {
+		devices = append(devices, s.Device)
+	}
+	slices.Sort(devices)
+	return slices.Compact(devices)
 }
 
 func knownTypes() string { return join(shardingTypes) }
@@ -634,7 +654,7 @@ func (v *validator) colocations() {
 // memory counts the bytes of every device again, and compares them with the device's
 // memory and with the numbers that the plan states.
 func (v *validator) memory() {
-	budget, hostBudget := v.p.ShardBudget(), v.p.HostBudget()
+	hostBudget := v.p.HostBudget()
 	counted := tally(v.pl, v.p, v.index, v.p.Topology.Devices)
 	planned := counted
 	if !v.foreign {
@@ -642,6 +662,7 @@ func (v *validator) memory() {
 	}
 	follow := 0
 	for i, want := range counted {
+		budget := v.p.Topology.DeviceMemory() - want.Memory.Reserve - want.Memory.Received
 		if used := want.Memory.Tables(); used > budget {
 			v.add(RuleMemory, "", -1, i, "its shards take %d bytes (%v), %d more than the %d that %v of memory less %v of reserve and %v of received vectors leave",
 				int64(used), used, int64(used-budget), int64(budget), v.p.Topology.DeviceMemory(), want.Memory.Reserve, want.Memory.Received)

@@ -36,6 +36,13 @@ func BlocksOf(p *Problem, devices int) *Problem {
 	return &blocks
 }
 
+// BlockOf returns a table that describes a block of p's table i, cut by rows for the given number of
+// devices: the block that holds the most used row.
+func BlockOf(p *Problem, i, devices int) Table {
+	t := &p.Tables[i]
+	return blockOf(t, t.BlockRows(devices), t.Counts(p.Batch), p.Batch)
+}
+
 // blockOf returns a table that describes a block of t with the given number of rows. c are
 // the counts of the whole table for the batch.
 func blockOf(t *Table, rows int64, c access.Counts, batch int) Table {

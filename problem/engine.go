@@ -32,6 +32,9 @@ type EngineRules struct {
 	OnlyHBM bool
 	// NoIdle says that every device holds a part of a table.
 	NoIdle bool
+	// AnyDevices says that the engine cuts the rows of a table over any devices that a plan
+	// chooses (Form.Blocks), not only over all devices of the cluster or of a host.
+	AnyDevices bool
 
 	// The rules below say which slices of a device with the same operator class and Operation
 	// the engine keeps in different operators. The zero value keeps none apart.
@@ -50,7 +53,7 @@ type EngineRules struct {
 // the exports read them. docs/EXPORT.md gives the reasons.
 var engines = []EngineRules{
 	{Engine: TorchRec, Name: "TorchRec", EqualSlices: true, OneTier: true, WholeApart: true, ModulesApart: true, PoolingsApart: true, OptimizersApart: true},
-	{Engine: HugeCTR, Name: "HugeCTR", EqualSlices: true, OneTier: true, OneSlice: true, OnlyHBM: true, NoIdle: true, Undivided: true},
+	{Engine: HugeCTR, Name: "HugeCTR", EqualSlices: true, OneTier: true, OneSlice: true, OnlyHBM: true, NoIdle: true, AnyDevices: true, Undivided: true},
 }
 
 // Rules returns the rules of the engine; the zero value for the empty name and for an

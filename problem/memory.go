@@ -17,13 +17,16 @@ import (
 //	            2 * R * D * 4              data_parallel: dense gradients, and no outputs
 //	indices     ceil(B * L) * (8 + 24) + (B * F + 1) * 8 [+ ceil(B * L) * 4 if weighted]
 //	received    ceil(B / n) * sum of F * D over ALL tables * 4   (n > 1)
+//	            ceil(B / n) * F * D * 4 more for each block but the first, on every
+//	            device, if a plan chose the devices of blocks (Form.Blocks)
 //	reserve     Topology.Reserve()
 //
 // The line indices holds the 64-bit row indices and bag offsets of the batch, and the
 // buffers in which the exact backward sorts the indices: a pair (64-bit key, 32-bit bag)
 // for each lookup, twice, because a radix sort does not write over its input. The line
-// received holds the pooled vectors that a device receives for its own samples; it does
-// not depend on the placement.
+// received holds the pooled vectors that a device receives for its own samples. It depends on
+// the placement in one case: of a slice whose blocks of rows lie on devices of the plan's choice,
+// a device receives a vector from each block (ReceivedOf).
 //
 // The vectors' lines are what TorchRec 1.6.1 allocates in a training step on CPUs, as
 // python/tests/test_torchrec_memory.py measures with 1, 2 and 4 processes. With O for the
@@ -80,7 +83,7 @@ type Memory struct {
 	Indices   unit.Bytes `json:"indices_bytes"`
 	// Cache is the bytes of device memory that cache rows of host memory.
 	Cache unit.Bytes `json:"cache_bytes,omitempty"`
-	// Received and Reserve belong to a device, not to a shard.
+	// Received and Reserve belong to a device, not to a shard (but see Problem.ReceivedOf).
 	Received unit.Bytes `json:"received_bytes"`
 	Reserve  unit.Bytes `json:"reserve_bytes"`
 	// Host is the bytes in host memory, which do not count against the device's memory.
@@ -189,6 +192,16 @@ func (p *Problem) DeviceMemory() Memory {
 	samples := p.localBatch()
 	m.Received = unit.Bytes(samples * dims * OutputBytes)
 	return m
+}
+
+// ReceivedOf returns the bytes that every device receives because of shard s, beyond those that
+// DeviceMemory counts: the pooled vectors of a block of rows that is not the first of its slice,
+// if a plan chose the devices of the blocks. It is 0 for all other shards.
+func (p *Problem) ReceivedOf(s Shard) unit.Bytes {
+	if s.Blocks == 0 || s.Rows.Start == 0 || p.Accounting == CountWeights || p.Topology.Devices == 1 {
+		return 0
+	}
+	return unit.Bytes(p.localBatch() * int64(p.DimSum(s)) * OutputBytes)
 }
 
 // BackwardRoom returns the bytes that a device without pooled vectors of its own takes in

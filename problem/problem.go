@@ -197,6 +197,9 @@ type Shard struct {
 	Cache float64
 	// Operator is as in Form.
 	Operator Operator
+	// Blocks is as in Form, for a shard of a row_wise or grid table: the shard is one of that
+	// number of blocks of its slice.
+	Blocks int
 }
 
 // ByRows reports whether the shard belongs to a table that is cut by rows.
@@ -207,6 +210,9 @@ func (p *Problem) ByRows(s Shard) bool {
 // Form returns the form of the slice that the shard belongs to: the shard is the whole
 // slice, or one of its blocks or replicas.
 func (p *Problem) Form(s Shard) Form {
+	if s.Blocks > 0 {
+		return Form{Blocks: s.Blocks, Operator: s.Operator}
+	}
 	shardingType := s.ShardingType
 	if shardingType == "" && p.ByRows(s) {
 		shardingType = RowWise

@@ -18,6 +18,9 @@ type ShardingType string
 //	grid            slices of columns, each of them table_row_wise on a host
 //	data_parallel   whole, on every device
 //
+// If the engine allows it (EngineRules.AnyDevices), the blocks of row_wise and grid may lie on
+// devices that the plan chooses: Form.Blocks.
+//
 // docs/SHARDING.md draws what devices hold and what they send each other under each type.
 const (
 	TableWise    ShardingType = "table_wise"
@@ -193,6 +196,12 @@ type Form struct {
 	// Operator is the number of the slice's operator, among those that the slice could be
 	// in on its device. 0 is the operator of all slices that a plan does not keep apart.
 	Operator Operator
+	// Blocks is above 1 for one of that number of equal blocks of a slice's rows, if the plan
+	// chooses the devices of the blocks, each a device of its own. The device holds the block
+	// alone, in HBM: each device that trains on samples gets a vector for each block, and adds
+	// the vectors up. Blocks is 0 for a slice with all rows, and if the sharding type says which
+	// devices hold the blocks. EngineRules.AnyDevices says which engines run such plans.
+	Blocks int
 }
 
 // Operator is the number of one of the operators that a plan divides the slices of an
