@@ -140,6 +140,25 @@ type Op struct {
 // An operator whose tables have no lookups costs nothing. Values outside the
 // ranges that Op and Table state give meaningless times; RunCases checks them.
 func (d Device) Compute(op Op) (forward, backward unit.Millis) {
+	k := d.Kernels(op)
+	return k.FixedForward + k.Forward, k.FixedBackward + k.Backward()
+}
+
+// Kernels are the times of an operator's kernels. Prepare makes indices unique and finds
+// the runs of equal ones, Sort sorts them; both need the indices alone, not the gradients.
+// Update gathers gradients and updates rows, and Weights takes the gradients of per-sample
+// weights.
+type Kernels struct {
+	FixedForward, Forward                         unit.Millis
+	FixedBackward, Prepare, Sort, Update, Weights unit.Millis
+}
+
+// Backward returns the time of the backward's kernels without the fixed time.
+func (k Kernels) Backward() unit.Millis { return k.Prepare + k.Sort + k.Update + k.Weights }
+
+// Kernels returns the simulated times of the operator's kernels, which add up to those of
+// Compute.
+func (d Device) Kernels(op Op) Kernels {
 	w := work{device: &d, settings: settings{
 		batch:       float64(op.Batch),
 		weightBytes: float64(orDefault(op.WeightBytes, 4)),
@@ -160,7 +179,7 @@ func (d Device) Compute(op Op) (forward, backward unit.Millis) {
 		}
 	}
 	if tables == 0 {
-		return 0, 0
+		return Kernels{}
 	}
 	w.start(tables, widest)
 	for i := range op.Tables {
@@ -169,7 +188,7 @@ func (d Device) Compute(op Op) (forward, backward unit.Millis) {
 			w.add(part{rows: float64(t.Rows), dim: t.Dim, features: float64(orDefault(t.Features, 1)), lengthCV: t.LengthCV, usage: &u})
 		}
 	}
-	return w.times()
+	return w.kernels()
 }
 
 // HostLink returns the times on the host link, forward and backward, of a table with
@@ -292,6 +311,12 @@ func (r *Rates) StateTraffic(o problem.Optimizer, dim float64) float64 {
 
 // times returns the operator's times once all tables are added.
 func (w *work) times() (forward, backward unit.Millis) {
+	k := w.kernels()
+	return k.FixedForward + k.Forward, k.FixedBackward + k.Backward()
+}
+
+// kernels returns the times of the operator's kernels once all tables are added.
+func (w *work) kernels() Kernels {
 	d, key := w.device, w.indexBytes
 	fixed, fixedBack := ForwardFixedUS, BackwardFixedUS
 	if w.launch == Eager {
@@ -301,12 +326,15 @@ func (w *work) times() (forward, backward unit.Millis) {
 
 	prepare := (w.lookups*(w.indexBytes+key+BagIDBytes) + w.lookups*key + w.unique*(key+RunBytes)) / d.Stream
 	sort := w.lookups*(key+2*sortPasses(w.rows)*(key+BagIDBytes))/(d.Stream*SortShare) + float64(d.SortPlaces(w.lookups, w.cachedRows))
-	update := norm(w.memoryBack/(d.Stream*UpdateShare), w.cacheBack/d.L2, w.cyclesBack/d.Issue)
-	busyBack := prepare + sort + max(update, w.longestRun())
-	if w.weighted {
-		busyBack += WeightedShare * busy
+	update := max(norm(w.memoryBack/(d.Stream*UpdateShare), w.cacheBack/d.L2, w.cyclesBack/d.Issue), w.longestRun())
+	k := Kernels{
+		FixedForward: unit.Micros(fixed), Forward: unit.Millis(busy),
+		FixedBackward: unit.Micros(fixedBack), Prepare: unit.Millis(prepare), Sort: unit.Millis(sort), Update: unit.Millis(update),
 	}
-	return unit.Micros(fixed) + unit.Millis(busy), unit.Micros(fixedBack) + unit.Millis(busyBack)
+	if w.weighted {
+		k.Weights = unit.Millis(WeightedShare * busy)
+	}
+	return k
 }
 
 // SortPlaces returns the time in which the backward of an operator sorts the places that its
