@@ -1,0 +1,386 @@
+package step
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/simulate"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// embeddings.go says what a placement makes each device do in a step.
+//
+// Under the flat exchange, the placement costs what package simulate says, with every
+// sharding type and tier. Under HugeCTR's exchanges, a shard with a part of the rows is a
+// table with that part of the rows and lookups, and with all bags: it sends a vector for
+// each sample. With V_r the bytes of the vectors of one sample on device r, and V their sum:
+//
+//	uniform       M = max(B (G-1)/G V_r, B/G (V - V_r)), the largest over the devices
+//	              M (1-f) / inside + M f / between + latency        f = (G-l)/(G-1)
+//	hierarchical  B (l-1)/l max V_r / inside
+//	              + B/l (h-1)/h max V_host / between + latency
+//
+// where V_host counts each table with a shard on the host once.
+
+// Holding is a part of a table on a device, as tables of published plans list it.
+type Holding struct {
+	// Table is an index into Problem.Tables.
+	Table int
+	// Device is the number of the device. A negative number is all devices: a replica.
+	Device int
+	// Width is the number of columns; 0 is all.
+	Width int
+	// Blocks is the number of equal parts that the table's rows are cut into, each on a
+	// device; 0 and 1 are all rows.
+	Blocks int
+}
+
+// Embeddings is what the embeddings of a placement take in a step.
+type Embeddings struct {
+	// Forward and Backward are the lookups of the device that takes longest for both.
+	Forward, Backward unit.Millis
+	// ReplicaForward and ReplicaBackward are the lookups of replicas, the same on all
+	// devices. Under the flat exchange they are part of Forward and Backward.
+	ReplicaForward, ReplicaBackward unit.Millis
+	// ExchangeForward and ExchangeBackward are the exchanges, Input that of indices.
+	ExchangeForward, ExchangeBackward, Input unit.Millis
+	// Columns has, for each device, the columns of the vectors that it sends for each
+	// sample: one vector for each shard and feature.
+	Columns []int
+	// Replicated is the weights of replicas whose gradients join the all-reduce of the
+	// dense part. Under the flat exchange it is 0: their all-reduce is in ExchangeBackward.
+	Replicated float64
+	// InputBytes is the bytes of a sample's indices, lengths and label in the input.
+	InputBytes float64
+}
+
+// Place returns the shards of each device from a plain list. The blocks of a table, and the
+// slices of columns, follow each other in the order of the list. It fails with all faults of
+// the list: tables or devices that the problem does not have, and tables that are not placed
+// once.
+func Place(p *problem.Problem, held []Holding) ([][]problem.Shard, error) {
+	shards := make([][]problem.Shard, p.Topology.Devices)
+	placed := make([]placedPart, len(p.Tables))
+	for i, h := range held {
+		switch {
+		case h.Table < 0 || h.Table >= len(p.Tables):
+			return nil, fmt.Errorf("entry %d: table %d is not one of the %d tables", i, h.Table, len(p.Tables))
+		case h.Device >= len(shards):
+			return nil, fmt.Errorf("entry %d: device %d is not one of the %d devices", i, h.Device, len(shards))
+		}
+		t := &p.Tables[h.Table]
+		s := p.Whole(h.Table)
+		if h.Device < 0 {
+			s.ShardingType = problem.DataParallel
+			for d := range shards {
+				shards[d] = append(shards[d], s)
+			}
+			placed[h.Table].cells += float64(t.Rows) * float64(t.Dim)
+			continue
+		}
+		s = placed[h.Table].next(t, s, h)
+		shards[h.Device] = append(shards[h.Device], s)
+	}
+	for i := range placed {
+		if t := &p.Tables[i]; placed[i].cells != float64(t.Rows)*float64(t.Dim) {
+			return nil, fmt.Errorf("table %q: %v of its %v cells are placed: list each part once", t.Name, placed[i].cells, float64(t.Rows)*float64(t.Dim))
+		}
+	}
+	return shards, nil
+}
+
+// placedPart is what has been placed of a table.
+type placedPart struct {
+	cells float64
+	row   int64
+	dim   int64
+}
+
+// next returns the part of a table that follows the placed one.
+func (placed *placedPart) next(t *problem.Table, s problem.Shard, h Holding) problem.Shard {
+	width := int64(cmp.Or(h.Width, t.Dim))
+	if placed.dim >= int64(t.Dim) {
+		placed.dim = 0 // the table is full, and Place says so
+	}
+	s.Columns = problem.Range{Start: placed.dim, End: min(placed.dim+width, int64(t.Dim))}
+	if h.Blocks > 1 {
+		s.ShardingType = problem.RowWise
+		s.Rows = problem.Range{Start: placed.row, End: min(placed.row+t.BlockRows(h.Blocks), t.Rows)}
+	}
+	if placed.row = s.Rows.End; placed.row == t.Rows {
+		placed.row = 0
+		placed.dim = s.Columns.End
+	}
+	placed.cells += float64(max(0, s.Rows.Len())) * float64(max(0, s.Columns.Len()))
+	return s
+}
+
+// EmbeddingsOf returns what the embeddings of a placement take under a stack. It fails if
+// the stack cannot hold the placement, or the cluster has several hosts and no network.
+func EmbeddingsOf(p *problem.Problem, shards [][]problem.Shard, s Stack) (Embeddings, error) {
+	if len(shards) != p.Topology.Devices {
+		return Embeddings{}, fmt.Errorf("step: the placement is for %d devices, and the cluster has %d", len(shards), p.Topology.Devices)
+	}
+	var e Embeddings
+	var err error
+	if s.Exchange == Flat {
+		e, err = flat(p, shards, &s)
+	} else {
+		e, err = summed(p, shards, &s)
+	}
+	e.InputBytes = inputBytes(p, &s)
+	return e, err
+}
+
+// inputBytes returns the bytes of a sample's indices, lengths and label.
+func inputBytes(p *problem.Problem, s *Stack) float64 {
+	bytes := float64(labelBytes)
+	for i := range p.Tables {
+		t := &p.Tables[i]
+		bytes += t.PoolingFactor()*float64(s.IndexBytes) + float64(len(t.Features)*s.LengthBytes)
+	}
+	return bytes
+}
+
+// flat returns the embeddings of a placement as package simulate estimates it.
+func flat(p *problem.Problem, shards [][]problem.Shard, s *Stack) (e Embeddings, err error) {
+	own := *p
+	if s.Forward != nil {
+		own.CommPrecision = *s.Forward
+	}
+	pricer := simulate.NewPricer(&own)
+	b, err := pricer.Price(shards)
+	if err != nil {
+		return e, err
+	}
+	if e.Input, err = pricer.Input(shards); err != nil {
+		return e, err
+	}
+	// The wait for the slowest device is lookups of that device.
+	critical := b.Devices[b.Critical]
+	forward := unit.Millis(math.Inf(1))
+	for _, d := range b.Devices {
+		forward = min(forward, d.ForwardComm)
+		if c := b.Devices[b.Critical]; d.Forward+d.Backward > c.Forward+c.Backward {
+			critical = d
+		}
+	}
+	e.ExchangeForward, e.ExchangeBackward = forward, critical.BackwardComm
+	scale := unit.Millis(s.Constants.Lookups)
+	e.Forward = critical.Forward * scale
+	e.Backward = (b.Cost - forward - critical.BackwardComm - critical.Forward) * scale
+	e.Columns = columnsOf(p, shards)
+	return e, nil
+}
+
+// columnsOf returns the columns of the vectors that each device sends for each sample.
+func columnsOf(p *problem.Problem, shards [][]problem.Shard) []int {
+	columns := make([]int, len(shards))
+	for d, held := range shards {
+		for _, s := range held {
+			if s.ShardingType != problem.DataParallel {
+				columns[d] += p.DimSum(s)
+			}
+		}
+	}
+	return columns
+}
+
+// summed returns the embeddings of a placement under HugeCTR's exchanges.
+func summed(p *problem.Problem, shards [][]problem.Shard, s *Stack) (e Embeddings, err error) {
+	for d, held := range shards {
+		for i := range held {
+			if held[i].Tier.OnHost() {
+				return e, fmt.Errorf("step: device %d holds table %q in host memory, which the exchange %s does not know: plan --for hugectr, or choose a torchrec stack", d, p.Tables[held[i].Table].Name, s.Exchange)
+			}
+		}
+	}
+	l := lookupsOf(p, s)
+	own := replicated(shards)
+	worst := computeTimes{}
+	for _, held := range shards {
+		if t := l.times(held, p.Batch, false); t.forward+t.backward > worst.forward+worst.backward {
+			worst = t
+		}
+	}
+	e.Forward, e.Backward = worst.forward, worst.backward
+	if len(own) > 0 {
+		t := l.times(own, (p.Batch+p.Topology.Devices-1)/p.Topology.Devices, true)
+		e.ReplicaForward, e.ReplicaBackward = t.forward, t.backward
+		for _, shard := range own {
+			e.Replicated += float64(shard.Rows.Len()) * float64(shard.Dim())
+		}
+	}
+	e.Columns = columnsOf(p, shards)
+	if p.Topology.Devices == 1 {
+		return e, nil
+	}
+	if p.Topology.Hosts() > 1 && !(linksOf(p, &s.Constants).between > 0) {
+		return e, fmt.Errorf("step: device profile %q has no network between hosts: put all %d devices on one host, or state the network's bandwidth", p.Topology.Profile.Name, p.Topology.Devices)
+	}
+	forward, backward := s.bytes(p)
+	e.ExchangeForward = exchange(p, shards, e.Columns, s, forward)
+	e.ExchangeBackward = exchange(p, shards, e.Columns, s, backward)
+	return e, nil
+}
+
+// replicated returns the replicas of a device.
+func replicated(shards [][]problem.Shard) (own []problem.Shard) {
+	for _, s := range shards[0] {
+		if s.ShardingType == problem.DataParallel {
+			own = append(own, s)
+		}
+	}
+	return own
+}
+
+// links are the bandwidths of a device that exchanges reach, in bytes a millisecond.
+type links struct{ inside, between float64 }
+
+func linksOf(p *problem.Problem, c *Constants) links {
+	profile := &p.Topology.Profile
+	return links{inside: profile.IntraGBps * 1e6 * c.Inside, between: profile.NICGBps * 1e6 * c.Between}
+}
+
+// exchange returns the time of one of HugeCTR's exchanges of vectors of the given bytes an
+// element.
+func exchange(p *problem.Problem, shards [][]problem.Shard, columns []int, s *Stack, element float64) unit.Millis {
+	topology, l := &p.Topology, linksOf(p, &s.Constants)
+	devices, perHost, hosts := float64(topology.Devices), float64(topology.PerHost()), float64(topology.Hosts())
+	batch := float64(p.Batch)
+	if s.Exchange == Hierarchical {
+		inside := batch * (perHost - 1) / perHost * float64(slices.Max(columns)) * element
+		time := unit.Millis(inside / l.inside)
+		if hosts > 1 {
+			between := batch / perHost * (hosts - 1) / hosts * float64(hostColumns(p, shards)) * element
+			time += unit.Millis(between/l.between) + s.Constants.Latency
+		}
+		return time
+	}
+	all := 0
+	for _, c := range columns {
+		all += c
+	}
+	most := 0.0
+	for _, c := range columns {
+		most = max(most, batch*(devices-1)/devices*float64(c)*element, batch/devices*float64(all-c)*element)
+	}
+	if hosts == 1 {
+		return unit.Millis(most / l.inside)
+	}
+	away := (devices - perHost) / (devices - 1)
+	return unit.Millis(most*(1-away)/l.inside+most*away/l.between) + s.Constants.Latency
+}
+
+// hostColumns returns the columns that the host with the most sends for each sample, with
+// each column of a table counted once.
+func hostColumns(p *problem.Problem, shards [][]problem.Shard) int {
+	most := 0
+	for first := 0; first < len(shards); first += p.Topology.PerHost() {
+		sum := 0
+		type slice struct {
+			table   int
+			columns problem.Range
+		}
+		seen := map[slice]bool{}
+		for _, held := range shards[first:min(first+p.Topology.PerHost(), len(shards))] {
+			for _, s := range held {
+				if key := (slice{s.Table, s.Columns}); s.ShardingType != problem.DataParallel && !seen[key] {
+					seen[key] = true
+					sum += p.DimSum(s)
+				}
+			}
+		}
+		most = max(most, sum)
+	}
+	return most
+}
+
+// lookups estimates the lookups of devices under HugeCTR's exchanges.
+type lookups struct {
+	problem *problem.Problem
+	device  simulate.Device
+	stack   *Stack
+	output  int
+	counts  map[countKey]access.Counts
+}
+
+// countKey tells tables with different accesses apart.
+type countKey struct {
+	access  access.Distribution
+	rows    int64
+	pooling float64
+	batch   int
+}
+
+func lookupsOf(p *problem.Problem, s *Stack) *lookups {
+	forward, _ := s.bytes(p)
+	return &lookups{
+		problem: p, device: simulate.NewDevice(p.Topology.Profile), stack: s, output: int(forward),
+		counts: map[countKey]access.Counts{},
+	}
+}
+
+// computeTimes are times of lookups.
+type computeTimes struct{ forward, backward unit.Millis }
+
+// times returns the times of the shards of a device: of the replicas, or of the others.
+// Shards of equal optimizer, precision and weighting are one operator.
+func (l *lookups) times(held []problem.Shard, batch int, replicas bool) (t computeTimes) {
+	var keys []problem.Operation
+	ops := map[problem.Operation]*simulate.Op{}
+	for _, s := range held {
+		if (s.ShardingType == problem.DataParallel) != replicas {
+			continue
+		}
+		key := l.problem.Operation(s.Table)
+		if replicas {
+			key.Optimizer = problem.SGD // the dense update applies the gradients
+		}
+		op := ops[key]
+		if op == nil {
+			op = &simulate.Op{
+				Batch: batch, WeightBytes: int(key.Precision.Bytes()), OutputBytes: l.output, IndexBytes: l.stack.IndexBytes,
+				Optimizer: key.Optimizer, Weighted: key.Weighted, LaneRule: key.LaneRule, Launch: l.stack.Launch,
+			}
+			ops[key] = op
+			keys = append(keys, key)
+		}
+		op.Tables = append(op.Tables, l.part(s, batch))
+	}
+	scale := unit.Millis(l.stack.Constants.Lookups)
+	for _, key := range keys {
+		k := l.device.Kernels(*ops[key])
+		if l.stack.Overlaps.Sort {
+			k.Prepare, k.Sort, k.FixedForward, k.FixedBackward = 0, 0, 0, 0
+		}
+		t.forward += scale * (k.FixedForward + k.Forward)
+		t.backward += scale * (k.FixedBackward + k.Backward())
+	}
+	return t
+}
+
+// part returns a shard as a table: one with a part of the rows has that part of the
+// lookups and of the distinct rows.
+func (l *lookups) part(s problem.Shard, batch int) simulate.Table {
+	t := &l.problem.Tables[s.Table]
+	key := countKey{t.Access, t.Rows, t.PoolingFactor(), batch}
+	c, ok := l.counts[key]
+	if !ok {
+		c = t.Counts(batch)
+		l.counts[key] = c
+	}
+	rows := s.Rows.Len()
+	share := float64(rows) / float64(t.Rows)
+	if share < 1 {
+		c.Lookups *= share
+		c.Unique = min(c.Unique*share, float64(rows))
+	}
+	return simulate.Table{
+		Rows: rows, Dim: s.Dim(), Features: len(t.Features), Counts: c, LengthCV: t.BlockLengthCV(share),
+	}
+}

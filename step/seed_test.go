@@ -1,0 +1,3 @@
+package step
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

@@ -1,0 +1,235 @@
+package step
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/simulate"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// stack.go describes training systems: what they exchange, what they overlap, and the
+// constants of their steps.
+
+// Exchange is how the pooled vectors and their gradients travel.
+type Exchange string
+
+// The exchanges.
+const (
+	// Flat is TorchRec's: an all-to-all of whole vectors, and the collectives of the other
+	// sharding types, as package simulate estimates them.
+	Flat Exchange = "flat"
+	// Uniform is HugeCTR's all-to-all over all devices: a device sends a vector for each
+	// sample and each shard that it holds, also for a block of rows, and the receiver adds
+	// the vectors of a table.
+	Uniform Exchange = "uniform"
+	// Hierarchical is HugeCTR's exchange in two steps: partial sums are reduced inside each
+	// host, and then one vector for each sample, table and host travels between the devices
+	// of the same place in each host.
+	Hierarchical Exchange = "hierarchical"
+)
+
+// Exchanges returns the names of all exchanges. The slice is the caller's.
+func Exchanges() []Exchange { return []Exchange{Flat, Uniform, Hierarchical} }
+
+// Overlaps says which work of a step runs beside other work.
+type Overlaps struct {
+	// Input hides the copies to the devices and the exchange of indices beside the step
+	// before.
+	Input bool `json:"input"`
+	// Forward runs the forward exchange beside the bottom MLP and the lookups of replicas,
+	// Backward the backward exchange beside the backward of both.
+	Forward  bool `json:"forward"`
+	Backward bool `json:"backward"`
+	// Sort hides the preparation and the sort of indices beside the dense part.
+	Sort bool `json:"sort"`
+	// Optimizer runs the update of the dense part beside the next step's lookups.
+	Optimizer bool `json:"optimizer"`
+	// Stale lets embeddings be one step old: the exchanges run beside the whole dense part.
+	Stale bool `json:"stale"`
+}
+
+// Constants are what a stack's steps depend on beside sizes and data-sheet figures. Shares
+// are above 0 and at most 1 unless stated.
+type Constants struct {
+	// Lookups is a factor on the simulated device's times of lookups.
+	Lookups float64
+	// GEMM is the share of the peak rate that products of matrices reach.
+	GEMM float64
+	// Stream is the share of the peak memory bandwidth that activations and weights reach.
+	Stream float64
+	// Passes is how often a step reads or writes each activation: 10 to 12 if operators
+	// are not fused, 5 to 6 if they are.
+	Passes float64
+	// Fixed is the time of a step that no size explains.
+	Fixed unit.Millis
+	// Inside and Between are the shares of the profile's bandwidths inside hosts and
+	// between hosts that exchanges reach; they may be above 1.
+	Inside, Between float64
+	// Exposed is the share of the dense part's all-reduce that nothing hides.
+	Exposed float64
+	// Latency is the fixed time of a collective between hosts.
+	Latency unit.Millis
+	// Launches is the time that the host needs for a step's launches: no step is shorter.
+	// It is 0 if the step is replayed as a graph.
+	Launches unit.Millis
+}
+
+// ErrorBar is the error of a stack's step times, in percent, from a table of
+// docs/REALITY.md; 0 means that it is not known.
+type ErrorBar struct {
+	// OneHost and Hosts are for clusters of one host and of several hosts.
+	OneHost, Hosts float64
+	// Table is the table's heading.
+	Table string
+}
+
+// Stack is a training system.
+type Stack struct {
+	// Name is the preset's name, or empty.
+	Name string
+	// Forward and Backward are the number formats of the exchanges of pooled vectors and of
+	// gradients. nil takes the problem's CommPrecision.
+	Forward, Backward *problem.Precision
+	// Exchange is one of Exchanges.
+	Exchange Exchange
+	// IndexBytes is the size of an index, and LengthBytes that of a bag's length in the
+	// input, 0 if the input has none.
+	IndexBytes, LengthBytes int
+	// Overlaps says what runs beside what.
+	Overlaps Overlaps
+	// Launch says whether the host launches each kernel or replays a graph.
+	Launch simulate.LaunchMode
+	// SHARP halves the all-reduce between hosts: the switches add.
+	SHARP bool
+	// Constants are the constants of the times.
+	Constants Constants
+	// Known says that the constants were fitted to measured steps of this stack. The steps
+	// of other stacks are unknown without a measured one.
+	Known bool
+	// Error is the error bar.
+	Error ErrorBar
+}
+
+// half returns a pointer to FP16.
+func half() *problem.Precision { p := problem.FP16; return &p }
+
+// eager are the constants of PyTorch without graphs and without fused activations. None is
+// fitted: the sources are in docs/REALITY.md.
+var eager = Constants{
+	Lookups: 1, GEMM: 0.60, Stream: 0.8, Passes: 11, Fixed: 0, Inside: 1, Between: 1,
+	Exposed: 0.5, Launches: 4.75,
+}
+
+// fitted are HugeCTR's constants (docs/REALITY.md has the fit).
+var fitted = Constants{
+	Lookups: 1, GEMM: 0.62, Stream: 0.8, Passes: 6.5, Fixed: 0.47, Inside: 1, Between: 0.8,
+	Exposed: 0.5, Latency: 0.06,
+}
+
+// stacks are the presets.
+var stacks = []Stack{
+	torchrec("torchrec-base", Overlaps{}),
+	torchrec("torchrec-sparse", Overlaps{Input: true}),
+	torchrec("torchrec-fused", Overlaps{Input: true, Optimizer: true}),
+	torchrec("torchrec-semisync", Overlaps{Input: true, Optimizer: true, Stale: true}),
+	hugectr("hugectr", Uniform),
+	hugectr("hugectr-hierarchical", Hierarchical),
+}
+
+func torchrec(name string, overlaps Overlaps) Stack {
+	return Stack{
+		Name: name, Exchange: Flat, IndexBytes: problem.IndexBytes, LengthBytes: 4,
+		Overlaps: overlaps, Launch: simulate.Eager, Constants: eager,
+	}
+}
+
+func hugectr(name string, exchange Exchange) Stack {
+	return Stack{
+		Name: name, Forward: half(), Backward: half(), Exchange: exchange, IndexBytes: 4,
+		Overlaps: Overlaps{Input: true, Forward: true, Backward: true, Sort: true},
+		Launch:   simulate.Graph, SHARP: exchange == Hierarchical, Constants: fitted, Known: true,
+		Error: ErrorBar{OneHost: 9, Hosts: 15, Table: "Whole steps"},
+	}
+}
+
+// Check returns an error that names each field of the stack that is out of range.
+func (s *Stack) Check() error {
+	var faults []string
+	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	if !slices.Contains(Exchanges(), s.Exchange) {
+		add("exchange %q is unknown: choose one of %s", s.Exchange, listed(Exchanges()))
+	}
+	if s.IndexBytes != 4 && s.IndexBytes != 8 {
+		add("index bytes: %d is not 4 or 8", s.IndexBytes)
+	}
+	if s.LengthBytes < 0 || s.LengthBytes > 8 {
+		add("length bytes: %d is not between 0 and 8", s.LengthBytes)
+	}
+	c := &s.Constants
+	for _, v := range []struct {
+		name        string
+		value, most float64
+	}{
+		{"lookups", c.Lookups, 100},
+		{"GEMM efficiency", c.GEMM, 1},
+		{"stream share", c.Stream, 1},
+		{"share of the links inside hosts", c.Inside, 10},
+		{"share of the links between hosts", c.Between, 10},
+	} {
+		if !(v.value > 0 && v.value <= v.most) {
+			add("%s: %v is not above 0 and at most %g", v.name, v.value, v.most)
+		}
+	}
+	for _, v := range []struct {
+		name        string
+		value, most float64
+	}{
+		{"passes", c.Passes, 100},
+		{"fixed ms", float64(c.Fixed), 1e6},
+		{"exposed share", c.Exposed, 1},
+		{"latency ms", float64(c.Latency), 1e3},
+		{"launches ms", float64(c.Launches), 1e6},
+	} {
+		if !(v.value >= 0 && v.value <= v.most) {
+			add("%s: %v is not between 0 and %g", v.name, v.value, v.most)
+		}
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("stack: %s", strings.Join(faults, "\n"))
+	}
+	return nil
+}
+
+// StackByName returns the preset of exactly that name. The error lists all names.
+func StackByName(name string) (Stack, error) {
+	for i := range stacks {
+		if stacks[i].Name == name {
+			return stacks[i], nil
+		}
+	}
+	return Stack{}, fmt.Errorf("stack %q is unknown: choose one of %s", name, strings.Join(StackNames(), ", "))
+}
+
+// StackNames returns the names of all presets. The slice is the caller's.
+func StackNames() []string {
+	names := make([]string, len(stacks))
+	for i := range stacks {
+		names[i] = stacks[i].Name
+	}
+	return names
+}
+
+// bytes returns the bytes of an element that travels forward and backward.
+func (s *Stack) bytes(p *problem.Problem) (forward, backward float64) {
+	f, b := p.CommPrecision, p.CommPrecision
+	if s.Forward != nil {
+		f = *s.Forward
+	}
+	if s.Backward != nil {
+		b = *s.Backward
+	}
+	return float64(f.Bytes()), float64(b.Bytes())
+}

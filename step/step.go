@@ -1,0 +1,274 @@
+// Package step estimates what a whole training step takes: the embeddings of a placement,
+// the dense part, and what the engine overlaps.
+//
+// The embeddings' times are the simulated device's and therefore SIMULATED; the constants
+// of the rest were fitted to measured steps where Stack.Known says so. docs/REALITY.md has
+// the measured steps beside the predicted ones.
+//
+//	embeddings.go   what a placement makes each device do: lookups, vectors, replicas
+//	dense.go        the layers of the dense part: FLOP, parameters, activations, memory
+//	rates.go        how fast devices multiply matrices
+//	stack.go        how an engine exchanges and overlaps, with the constants of its steps
+//	terms.go        the formulas of the terms of a step
+//
+// Price (step.go) puts a step together:
+//
+//	step = max(loader, launches,
+//	           lookups + exchanges - hidden + dense + exposed all-reduce + fixed)
+package step
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Input is a step to price.
+type Input struct {
+	// Problem has the tables, the cluster and the batch. It must be valid.
+	Problem *problem.Problem
+	// Shards are the shards of each device: Plan.ByDevice, or Place of a plain list.
+	Shards [][]problem.Shard
+	// Dense is the dense part; nil if it is not known, which needs Measured.
+	Dense *Dense
+	// Stack is the training system.
+	Stack Stack
+	// Rates are the device's rates of matrix products; zero takes those of its profile.
+	Rates Rates
+	// Measured is a measured step; its zero value is none.
+	Measured Measured
+	// Loader is the bytes a second that the input pipeline delivers to all devices; 0 is no
+	// limit.
+	Loader float64
+	// PricePerHour is the price of a GPU-hour in any currency; 0 if it is not known.
+	PricePerHour float64
+}
+
+// Measured is a measured step, with what it was measured on.
+type Measured struct {
+	// Step is the measured time; 0 is no measurement.
+	Step unit.Millis
+	// Problem and Shards are the cluster, batch and placement of the measurement; nil takes
+	// those of the Input.
+	Problem *problem.Problem
+	Shards  [][]problem.Shard
+}
+
+// Bound names what a step spends most time on, or what it cannot be shorter than.
+type Bound string
+
+// The bounds.
+const (
+	BoundLookups   Bound = "lookups"
+	BoundExchange  Bound = "exchange"
+	BoundDense     Bound = "dense"
+	BoundAllReduce Bound = "allreduce"
+	BoundLoader    Bound = "loader"
+	BoundHost      Bound = "host"
+)
+
+// Times is what a step takes.
+//
+// Embedding + Dense + AllReduce is Step, unless the loader or the host's launches take
+// longer.
+type Times struct {
+	Step unit.Millis `json:"ms"`
+	// Embedding is lookups and exchanges without what is hidden.
+	Embedding unit.Millis `json:"embedding_ms"`
+	// Dense is products, activations, optimizer and fixed time; if the step is calibrated,
+	// all that is left of it.
+	Dense unit.Millis `json:"dense_ms"`
+	// AllReduce is the exposed time of the all-reduce of dense gradients, of replicas too.
+	AllReduce unit.Millis `json:"allreduce_ms"`
+	// Hidden is the time of exchanges that runs beside other work.
+	Hidden unit.Millis `json:"hidden_ms"`
+	// SamplesPerSecond and InputBytesPerSecond are what the step takes in.
+	SamplesPerSecond    float64 `json:"samples_per_second"`
+	InputBytesPerSecond float64 `json:"input_bytes_per_second"`
+	// PricePerBillion is the price of 10^9 samples; 0 without a price.
+	PricePerBillion float64 `json:"price_per_1e9_samples"`
+	Bound           Bound   `json:"bound_by"`
+	// Calibrated says that a measured step set the time of the dense part.
+	Calibrated bool `json:"calibrated"`
+	// ErrorPercent is the error bar, in percent of Step; 0 if it is not known.
+	ErrorPercent float64 `json:"error_percent"`
+	// Terms are the parts.
+	Terms Terms `json:"terms"`
+}
+
+// Terms are the parts of a step before anything is hidden, in the order of the formula.
+type Terms struct {
+	// LookupForward and LookupBackward are the lookups of the device with the most.
+	LookupForward  unit.Millis `json:"lookup_forward_ms"`
+	LookupBackward unit.Millis `json:"lookup_backward_ms"`
+	// ExchangeForward and ExchangeBackward are the exchanges of vectors and gradients, and
+	// Input that of indices, 0 if it is hidden.
+	ExchangeForward  unit.Millis `json:"exchange_forward_ms"`
+	ExchangeBackward unit.Millis `json:"exchange_backward_ms"`
+	Input            unit.Millis `json:"input_ms"`
+	// Replicas is the lookups of replicas, forward and backward.
+	Replicas unit.Millis `json:"replicas_ms"`
+	// GEMM is the products of matrices, Activations the traffic of activations, and Bottom
+	// the part of both that is the bottom MLP's.
+	GEMM        unit.Millis `json:"gemm_ms"`
+	Activations unit.Millis `json:"activations_ms"`
+	Bottom      unit.Millis `json:"bottom_ms"`
+	// AllReduce is the exposed all-reduce, Optimizer the dense update without what is
+	// hidden, and Fixed the stack's fixed time.
+	AllReduce unit.Millis `json:"allreduce_ms"`
+	Optimizer unit.Millis `json:"optimizer_ms"`
+	Fixed     unit.Millis `json:"fixed_ms"`
+	// Loader and Launches are the floors.
+	Loader   unit.Millis `json:"loader_ms"`
+	Launches unit.Millis `json:"launches_ms"`
+	// HiddenForward and HiddenBackward are the exchange times that are hidden: what a search
+	// may take off the exchanges of each direction, at most.
+	HiddenForward  unit.Millis `json:"hidden_forward_ms"`
+	HiddenBackward unit.Millis `json:"hidden_backward_ms"`
+	// BesideForward and BesideBackward are the times of the work that the exchanges run
+	// beside, whatever the placement: the bottom MLP, or all of the dense part.
+	BesideForward  unit.Millis `json:"beside_forward_ms"`
+	BesideBackward unit.Millis `json:"beside_backward_ms"`
+}
+
+// Price estimates a step. It fails with *InvalidDense for a dense part that cannot be, and
+// with an error that says what to do next for a stack out of range, a placement that the
+// stack cannot hold, a device of unknown rates, neither dense part nor measured step, and a
+// measured step below the lookups alone.
+func Price(in Input) (Times, error) {
+	if err := in.check(); err != nil {
+		return Times{}, err
+	}
+	e, err := EmbeddingsOf(in.Problem, in.Shards, in.Stack)
+	if err != nil {
+		return Times{}, err
+	}
+	terms := termsOf(&in, &e)
+	var t Times
+	if in.Measured.Step > 0 {
+		rest, err := in.calibrate()
+		if err != nil {
+			return Times{}, err
+		}
+		t.Calibrated = true
+		terms.Fixed += rest
+	}
+	t.finish(&in, &e, terms)
+	return t, nil
+}
+
+// check returns the errors of an input that need no embeddings.
+func (in *Input) check() error {
+	if err := in.Stack.Check(); err != nil {
+		return err
+	}
+	if !(in.Loader >= 0) || !(in.PricePerHour >= 0) || !(in.Measured.Step >= 0) {
+		return fmt.Errorf("step: a loader of %v bytes a second, a price of %v an hour or a measured step of %v ms is negative or not a number", in.Loader, in.PricePerHour, float64(in.Measured.Step))
+	}
+	if in.Dense == nil {
+		if in.Measured.Step == 0 {
+			return errors.New("step: neither a dense part nor a measured step: give --dense NAME or --step TIME")
+		}
+		return nil
+	}
+	if err := in.Dense.Check(in.Problem); err != nil {
+		return err
+	}
+	dense := in.Dense.Of(in.Problem)
+	in.Dense = &dense
+	if in.Rates == (Rates{}) {
+		rates, err := RatesOf(in.Problem.Topology.Profile)
+		if err != nil {
+			return err
+		}
+		in.Rates = rates
+	}
+	return nil
+}
+
+// calibrate returns what the measured step took beyond the terms of the placement that it
+// was measured with: without a dense part all of the rest, otherwise a correction of the
+// fixed time.
+func (in *Input) calibrate() (unit.Millis, error) {
+	reference := *in
+	if in.Measured.Problem != nil {
+		reference.Problem = in.Measured.Problem
+	}
+	if in.Measured.Shards != nil {
+		reference.Shards = in.Measured.Shards
+	}
+	e, err := EmbeddingsOf(reference.Problem, reference.Shards, in.Stack)
+	if err != nil {
+		return 0, fmt.Errorf("measured step: %w", err)
+	}
+	terms := termsOf(&reference, &e)
+	if floor := terms.LookupForward + terms.LookupBackward; in.Measured.Step < floor/2 {
+		return 0, fmt.Errorf("measured step: %v is below half the time of its lookups alone, %v (SIMULATED): check the unit, the batch and the plan that it was measured with", in.Measured.Step, floor)
+	}
+	return in.Measured.Step - terms.sum(), nil
+}
+
+// sum returns the time of a step without floors.
+func (t *Terms) sum() unit.Millis {
+	return t.embedding() + t.dense() + t.AllReduce
+}
+
+// embedding returns the lookups and exchanges that are not hidden.
+func (t *Terms) embedding() unit.Millis {
+	return t.LookupForward + t.LookupBackward + t.ExchangeForward + t.ExchangeBackward + t.Input +
+		t.Replicas - t.HiddenForward - t.HiddenBackward
+}
+
+// dense returns the rest without the all-reduce.
+func (t *Terms) dense() unit.Millis { return t.GEMM + t.Activations + t.Optimizer + t.Fixed }
+
+// finish fills in everything from the terms.
+func (t *Times) finish(in *Input, e *Embeddings, terms Terms) {
+	bytes := e.InputBytes
+	if in.Dense != nil && len(in.Dense.Bottom) > 0 {
+		bytes += denseFeatureBytes * float64(in.Dense.Bottom[0])
+	}
+	batch := float64(in.Problem.Batch)
+	if in.Loader > 0 {
+		terms.Loader = unit.Millis(batch * bytes / in.Loader * 1e3)
+	}
+	terms.Launches = in.Stack.Constants.Launches
+	t.Terms = terms
+	t.Embedding, t.Dense, t.AllReduce = terms.embedding(), terms.dense(), terms.AllReduce
+	t.Hidden = terms.HiddenForward + terms.HiddenBackward
+	t.Step = terms.sum()
+	t.Bound = terms.largest()
+	if !t.Calibrated && terms.Launches > t.Step {
+		t.Step, t.Bound = terms.Launches, BoundHost
+	}
+	if terms.Loader > t.Step {
+		t.Step, t.Bound = terms.Loader, BoundLoader
+	}
+	t.SamplesPerSecond = batch / float64(t.Step) * 1e3
+	t.InputBytesPerSecond = t.SamplesPerSecond * bytes
+	t.PricePerBillion = in.PricePerHour * float64(in.Problem.Topology.Devices) / 3600 / t.SamplesPerSecond * 1e9
+	t.ErrorPercent = in.Stack.Error.OneHost
+	if in.Problem.Topology.Hosts() > 1 {
+		t.ErrorPercent = in.Stack.Error.Hosts
+	}
+}
+
+// largest returns the term that takes the most of the step.
+func (t *Terms) largest() Bound {
+	most, bound := t.LookupForward+t.LookupBackward+t.Replicas, BoundLookups
+	for _, other := range []struct {
+		time  unit.Millis
+		bound Bound
+	}{
+		{t.ExchangeForward + t.ExchangeBackward + t.Input - t.HiddenForward - t.HiddenBackward, BoundExchange},
+		{t.dense(), BoundDense},
+		{t.AllReduce, BoundAllReduce},
+	} {
+		if other.time > most {
+			most, bound = other.time, other.bound
+		}
+	}
+	return bound
+}

@@ -1,0 +1,262 @@
+package step
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+)
+
+// dealt places the tables whole on one device after the other, and table 20 in blocks.
+func dealt(p *problem.Problem) (held []Holding) {
+	n := p.Topology.Devices
+	for i := range p.Tables {
+		blocks := 1
+		if i == 20 {
+			blocks = n
+		}
+		for b := range blocks {
+			held = append(held, Holding{Table: i, Device: (i + b) % n, Blocks: blocks})
+		}
+	}
+	return held
+}
+
+func placed(t testing.TB, p *problem.Problem, held []Holding) [][]problem.Shard {
+	t.Helper()
+	shards, err := Place(p, held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shards
+}
+
+func mlperf(t testing.TB, stack, profile string, devices, perHost, batch int) Input {
+	t.Helper()
+	p := dlrm(t, profile, devices, perHost, batch)
+	d, err := DenseByName("mlperf-dlrm-dcnv2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := StackByName(stack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Input{Problem: p, Shards: placed(t, p, dealt(p)), Dense: &d, Stack: s}
+}
+
+func priced(t testing.TB, in Input) Times {
+	t.Helper()
+	got, err := Price(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func near(t *testing.T, what string, got, want, off float64) {
+	t.Helper()
+	if math.Abs(got-want) > off*math.Abs(want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// The parts that Price states add up to the step, under each stack.
+func TestTermsAddUp(t *testing.T) {
+	for _, name := range StackNames() {
+		if strings.HasPrefix(name, "torchrec") {
+			continue // blocks on all devices stand on them in order there
+		}
+		for _, devices := range []int{1, 8, 16} {
+			in := mlperf(t, name, "h100-80", devices, 8, 55296)
+			got := priced(t, in)
+			near(t, name, float64(got.Embedding+got.Dense+got.AllReduce), float64(got.Step), 1e-12)
+			near(t, name+": throughput", got.SamplesPerSecond, 55296/float64(got.Step)*1e3, 1e-12)
+			if got.Terms.HiddenForward > got.Terms.ExchangeForward || got.Hidden < 0 {
+				t.Errorf("%s: got %v hidden of an exchange of %v, want at most that", name, got.Terms.HiddenForward, got.Terms.ExchangeForward)
+			}
+			if devices == 1 && (got.Terms.ExchangeForward != 0 || got.AllReduce != 0) {
+				t.Errorf("%s: got exchanges on one device, want none", name)
+			}
+		}
+	}
+}
+
+// The dense terms of 8 H100 and a batch of 55,296, by hand: 6,912 samples a device.
+func TestDenseTerms(t *testing.T) {
+	in := mlperf(t, "hugectr", "h100-80", 8, 8, 55296)
+	c := &in.Stack.Constants
+	c.GEMM, c.Stream, c.Passes, c.Fixed, c.Inside, c.Exposed = 0.65, 0.8, 6, 0.4, 1, 0.5
+	got := priced(t, in).Terms
+	// 96.2 MFLOP less the first layer's gradient of the input, and memory-bound last layers.
+	near(t, "products", float64(got.GEMM), 96.2e6*6912/(989.5e9*.65), 0.03)
+	all, _ := in.Dense.Activations()
+	near(t, "activations", float64(got.Activations), 6*all*6912/(3350e6*.8), 1e-9)
+	near(t, "optimizer", float64(got.Optimizer), 16_044_545*20/(3350e6*.85), 1e-9)
+	near(t, "all-reduce", float64(got.AllReduce), .5*2*7/8*2*16_044_545/340e6, 1e-9)
+	near(t, "fixed", float64(got.Fixed), .4, 0)
+}
+
+// Uniform and hierarchical exchanges by hand, on two hosts of two devices.
+func TestExchanges(t *testing.T) {
+	p := dlrm(t, "h100-80", 4, 2, 4000)
+	p.Tables = p.Tables[:3]
+	held := []Holding{{Table: 0, Device: 0, Blocks: 2}, {Table: 0, Device: 1, Blocks: 2}, {Table: 1, Device: 0}, {Table: 2, Device: 2}}
+	shards := placed(t, p, held)
+	uniform, err := StackByName("hugectr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uniform.Constants.Between, uniform.Constants.Latency = 1, .06
+	e, err := EmbeddingsOf(p, shards, uniform)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Device 0 sends two vectors of 256 bytes for 3/4 of 4,000 samples; 2/3 of it leaves the host.
+	bytes := 3. / 4 * 4000 * 2 * 256
+	near(t, "uniform", float64(e.ExchangeForward), bytes/3/340e6+bytes*2/3/48.5e6+.06, 1e-9)
+	hierarchical, err := StackByName("hugectr-hierarchical")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hierarchical.Constants.Between, hierarchical.Constants.Latency = 1, .06
+	if e, err = EmbeddingsOf(p, shards, hierarchical); err != nil {
+		t.Fatal(err)
+	}
+	// Two tables on host 0, although table 0 has two blocks there.
+	near(t, "hierarchical", float64(e.ExchangeForward), 4000./2*2*256/340e6+4000./2/2*2*256/48.5e6+.06, 1e-9)
+}
+
+// A measured step gives itself back for its own plan, and moves other plans by the
+// difference of their embeddings.
+func TestMeasuredStep(t *testing.T) {
+	in := mlperf(t, "hugectr", "h100-80", 8, 8, 55296)
+	before := priced(t, in)
+	in.Measured.Step = 4.2
+	for _, dense := range []*Dense{in.Dense, nil} {
+		in.Dense = dense
+		got := priced(t, in)
+		near(t, "its own plan", float64(got.Step), 4.2, 1e-12)
+		if !got.Calibrated {
+			t.Error("got a step that is not calibrated, want calibrated")
+		}
+		other := in
+		other.Measured.Shards = in.Shards
+		held := dealt(in.Problem)
+		for i := range held {
+			if held[i].Blocks <= 1 {
+				held[i].Device = 0
+			}
+		}
+		other.Shards = placed(t, in.Problem, held)
+		worse := priced(t, other)
+		near(t, "another plan", float64(worse.Step-got.Step), float64(worse.Embedding-got.Embedding), 1e-9)
+		if worse.Embedding <= before.Embedding {
+			t.Errorf("got embeddings of %v with all tables on a device, want more than %v", worse.Embedding, before.Embedding)
+		}
+	}
+}
+
+func TestFloors(t *testing.T) {
+	in := mlperf(t, "hugectr", "h100-80", 8, 8, 55296)
+	step := priced(t, in)
+	// MLPerf's samples have 214 indices, 13 dense features and a label of four bytes each.
+	near(t, "input", step.InputBytesPerSecond, 912*step.SamplesPerSecond, 1e-12)
+	in.Loader, in.PricePerHour = 1e9, 3
+	got := priced(t, in)
+	near(t, "loader", float64(got.Step), 55296*912/1e9*1e3, 1e-9)
+	if got.Bound != BoundLoader {
+		t.Errorf("got a step bound by %s, want loader", got.Bound)
+	}
+	near(t, "price", got.PricePerBillion, 3*8/3600./got.SamplesPerSecond*1e9, 1e-12)
+	in.Loader, in.Stack.Constants.Launches = 0, 50
+	if got := priced(t, in); got.Bound != BoundHost || got.Step != 50 {
+		t.Errorf("got %v bound by %s, want 50 ms bound by host", got.Step, got.Bound)
+	}
+}
+
+func TestPriceRefuses(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		change func(*Input)
+		want   string
+	}{
+		{"nothing to go by", func(in *Input) { in.Dense = nil }, "neither a dense part nor a measured step"},
+		{"a step below the lookups", func(in *Input) { in.Measured.Step = .01 }, "of its lookups alone"},
+		{"a negative step", func(in *Input) { in.Measured.Step = -1 }, "negative"},
+		{"a loader that is no number", func(in *Input) { in.Loader = math.NaN() }, "not a number"},
+		{"other devices", func(in *Input) { in.Shards = in.Shards[1:] }, "for 7 devices"},
+		{"an unknown device", func(in *Input) { in.Problem.Topology.Profile.Name = "mine" }, "are not known"},
+		{"no network", func(in *Input) {
+			in.Problem.Topology.DevicesPerHost, in.Problem.Topology.Profile.NICGBps = 4, 0
+		}, "no network between hosts"},
+		{"host memory", func(in *Input) { in.Shards[0][0].Tier = problem.Host }, "host memory"},
+		{"a stack out of range", func(in *Input) { in.Stack.Constants.GEMM, in.Stack.Exchange = 2, "ring" }, "GEMM efficiency: 2"},
+		{"layers that do not fit", func(in *Input) { d := *in.Dense; d.Vectors = 3; in.Dense = &d }, "takes 3 pooled vectors"},
+	} {
+		in := mlperf(t, "hugectr", "h100-80", 8, 8, 55296)
+		c.change(&in)
+		if _, err := Price(in); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.what, err, c.want)
+		}
+	}
+}
+
+func TestPlaceRefuses(t *testing.T) {
+	p := dlrm(t, "h100-80", 2, 2, 1000)
+	p.Tables = p.Tables[:2]
+	for _, c := range []struct {
+		what string
+		held []Holding
+		want string
+	}{
+		{"no such table", []Holding{{Table: 2}}, "table 2"},
+		{"no such device", []Holding{{Device: 2}}, "device 2"},
+		{"a table missing", []Holding{{Table: 0}}, p.Tables[1].Name},
+		{"half a table", []Holding{{Table: 0}, {Table: 1, Width: 64}}, "are placed"},
+		{"twice", []Holding{{Table: 0}, {Table: 0}, {Table: 1}}, "are placed"},
+	} {
+		if _, err := Place(p, c.held); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.what, err, c.want)
+		}
+	}
+	shards := placed(t, p, []Holding{{Table: 0, Device: 0, Width: 64}, {Table: 0, Device: 1, Width: 64}, {Table: 1, Device: -1}})
+	if len(shards[0]) != 2 || shards[1][0].Columns != (problem.Range{Start: 64, End: 128}) || shards[1][1].ShardingType != problem.DataParallel {
+		t.Errorf("got %v, want a slice and a replica on each device", shards)
+	}
+}
+
+// Under the flat exchange, embeddings take what the simulated device says.
+func TestFlatIsSimulated(t *testing.T) {
+	p := dlrm(t, "a100-80", 8, 8, 65536)
+	var held []Holding
+	for i := range p.Tables {
+		held = append(held, Holding{Table: i, Device: i % 8})
+	}
+	in := mlperf(t, "torchrec-base", "a100-80", 8, 8, 65536)
+	in.Problem, in.Shards = p, placed(t, p, held)
+	got := priced(t, in)
+	e, err := EmbeddingsOf(p, in.Shards, in.Stack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "embeddings", float64(got.Embedding), float64(e.Forward+e.Backward+e.ExchangeForward+e.ExchangeBackward+e.Input), 1e-12)
+	sparse := in
+	if sparse.Stack, err = StackByName("torchrec-sparse"); err != nil {
+		t.Fatal(err)
+	}
+	if other := priced(t, sparse); got.Step-other.Step <= 0 || math.Abs(float64(got.Step-other.Step-e.Input)) > 1e-9 {
+		t.Errorf("got %v with the input exchange and %v without, want a difference of %v", got.Step, other.Step, e.Input)
+	}
+}
+
+func TestRatesOfAllProfiles(t *testing.T) {
+	for _, p := range hardware.Profiles() {
+		r, err := RatesOf(p)
+		if err != nil || !(r.Half >= r.TF32 && r.TF32 >= r.Single && r.Single > 0) {
+			t.Errorf("%s: got %v and %v, want rates that fall with the precision", p.Name, r, err)
+		}
+	}
+}
