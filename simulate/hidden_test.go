@@ -49,8 +49,13 @@ func TestExposedCost(t *testing.T) {
 		mostForward = max(mostForward, ms)
 	}
 	for _, h := range []plan.Hidden{
-		{}, {Forward: forward[0] / 3}, {Backward: backward[0] / 2}, {Forward: forward[0] / 2, Backward: backward[0] * 2},
-		{Replicas: true}, {Forward: mostForward - beside/2, Replicas: true}, {Forward: 1e6, Backward: 1e6},
+		{},
+		{Forward: forward[0] / 3},
+		{Backward: backward[0] / 2},
+		{Forward: forward[0] / 2, Backward: backward[0] * 2},
+		{Replicas: true},
+		{Forward: mostForward - beside/2, Replicas: true},
+		{Forward: 1e6, Backward: 1e6},
 	} {
 		exposed, err := pricer.Hiding(h)
 		if err != nil {

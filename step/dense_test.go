@@ -100,15 +100,24 @@ func TestCheckReportsAllFaults(t *testing.T) {
 		want []string
 	}{
 		{"nothing", Dense{}, []string{"precision", "interaction", "top: no layers"}},
-		{"absurd widths", Dense{Bottom: []int{13, -1}, Interaction: Cat, Top: []int{1 << 30}, Precision: FP16, OptimizerBytes: -1},
-			[]string{"bottom: width -1", "top: width 1073741824", "optimizer bytes: -1"}},
+		{
+			"absurd widths",
+			Dense{Bottom: []int{13, -1}, Interaction: Cat, Top: []int{1 << 30}, Precision: FP16, OptimizerBytes: -1},
+			[]string{"bottom: width -1", "top: width 1073741824", "optimizer bytes: -1"},
+		},
 		{"a dot of other widths", Dense{Bottom: []int{13, 64}, Interaction: Dot, Top: []int{1}, Precision: FP16}, []string{"dim 128, and the bottom MLP ends with 64"}},
 		{"a dot without a bottom", Dense{Interaction: Dot, Top: []int{1}, Precision: FP16}, []string{"the bottom MLP is missing"}},
 		{"no cross layers", Dense{Interaction: DCN, Inner: -3, Top: []int{1}, Precision: FP32}, []string{"layers 0", "rank -3"}},
-		{"given and a top", Dense{Interaction: Given, GivenFLOPs: math.NaN(), GivenParameters: -1, Top: []int{1}, Precision: FP32},
-			[]string{"NaN FLOP", "-1 parameters", "leave top out"}},
-		{"another parallel", Dense{Interaction: Given, GivenFLOPs: 1, Precision: FP32, Parallel: "pipeline", ActivationBytes: math.Inf(1)},
-			[]string{`parallel "pipeline"`, "activation bytes"}},
+		{
+			"given and a top",
+			Dense{Interaction: Given, GivenFLOPs: math.NaN(), GivenParameters: -1, Top: []int{1}, Precision: FP32},
+			[]string{"NaN FLOP", "-1 parameters", "leave top out"},
+		},
+		{
+			"another parallel",
+			Dense{Interaction: Given, GivenFLOPs: 1, Precision: FP32, Parallel: "pipeline", ActivationBytes: math.Inf(1)},
+			[]string{`parallel "pipeline"`, "activation bytes"},
+		},
 	} {
 		err := c.d.Check(p)
 		var invalid *InvalidDense

@@ -98,8 +98,8 @@ func denseTimes(in *Input, e *Embeddings) (w denseWork) {
 	return w
 }
 
-// allReduce returns the exposed time of the all-reduce of a number of bytes. FSDP's gathers
-// and reductions move half as many bytes again.
+// allReduce returns the exposed time of the all-reduce of a number of bytes. FSDP moves half
+// again the bytes of DDP.
 func allReduce(in *Input, bytes float64) unit.Millis {
 	topology, constants := &in.Problem.Topology, &in.Stack.Constants
 	if topology.Devices == 1 {
