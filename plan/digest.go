@@ -133,6 +133,11 @@ func (d *digester) further(p *problem.Problem) {
 				d.float(f.LengthCV)
 			}
 		}
+		if law := p.Tables[i].Access.Law; law != 0 {
+			d.text("index law")
+			d.int(int64(i))
+			d.int(int64(law))
+		}
 		if pooling := p.Tables[i].Pooling; pooling != problem.SumPooling {
 			d.text("pooling")
 			d.int(int64(i))

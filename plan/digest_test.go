@@ -97,6 +97,11 @@ func TestDigestOfNoSpread(t *testing.T) {
 	if got := Digest(p); got != sampleDigest {
 		t.Errorf("lanes of a warp unstated: got %s, want %s", got, sampleDigest)
 	}
+	p.Tables[0].Access.Law = access.MultiHot
+	if Digest(p) == sampleDigest {
+		t.Error("an index law does not change the digest")
+	}
+	p.Tables[0].Access.Law = access.Independent
 	p.Tables[0].Features[0].LengthCV = 0.5
 	spread := Digest(p)
 	if spread == sampleDigest {

@@ -16,16 +16,17 @@ import (
 // (access.Counts.Part). Everything else is as in p.
 func BlocksOf(p *Problem, devices int) *Problem {
 	type content struct {
-		access  access.Distribution
-		rows    int64
-		pooling float64
+		access   access.Distribution
+		rows     int64
+		pooling  float64
+		features int
 	}
 	known := map[content]access.Counts{}
 	blocks := *p
 	blocks.Tables = make([]Table, len(p.Tables))
 	for i := range p.Tables {
 		t := p.Tables[i]
-		key := content{t.Access, t.Rows, t.PoolingFactor()}
+		key := content{t.Access, t.Rows, t.PoolingFactor(), len(t.Features)}
 		c, ok := known[key]
 		if !ok {
 			c = t.Counts(p.Batch)

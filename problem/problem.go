@@ -161,6 +161,11 @@ func (t *Table) BlockLengthCV(share float64) float64 {
 // Counts returns how many lookups a batch of the given size makes in the table, and how
 // many distinct rows it reads.
 func (t *Table) Counts(batch int) access.Counts {
+	if n := len(t.Features); t.Access.Law == access.MultiHot && t.Access.Kind != access.Histogram && n > 1 {
+		// Each feature draws an id for each sample. Features of unequal pooling factors are
+		// counted by their mean.
+		return t.Access.At(t.Rows, t.PoolingFactor()/float64(n), batch*n)
+	}
 	return t.Access.At(t.Rows, t.PoolingFactor(), batch)
 }
 

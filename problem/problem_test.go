@@ -129,6 +129,7 @@ func TestValidate(t *testing.T) {
 		{"no name", func(p *problem.Problem) { p.Tables[1].Name = "" }, []string{`table "#1": it has no name`}},
 		{"name used twice", func(p *problem.Problem) { p.Tables[3].Name = "b" }, []string{`table "b": the name is used twice, by tables #1 and #3`}},
 		{"access kind", func(p *problem.Problem) { p.Tables[0].Access.Kind = 9 }, []string{`table "a": access: unknown kind 9`}},
+		{"index law", func(p *problem.Problem) { p.Tables[0].Access.Law = 7 }, []string{`table "a": access: unknown index law 7`}},
 		{"zero exponent", func(p *problem.Problem) { p.Tables[1].Access.Exponent = 0 }, []string{`table "b": zipf exponent: 0 is not above 0 and at most 10`}},
 		{"large exponent", func(p *problem.Problem) { p.Tables[1].Access.Exponent = 10.5 }, []string{`table "b": zipf exponent: 10.5 is not above 0 and at most 10`}},
 		{"exponent not a number", func(p *problem.Problem) { p.Tables[1].Access.Exponent = math.NaN() }, []string{`table "b": zipf exponent: NaN is not above 0 and at most 10`}},
@@ -373,5 +374,24 @@ func TestLocalName(t *testing.T) {
 		if got := problem.LocalName(c[0], c[1]); got != c[2] {
 			t.Errorf("module %q, table %q: got %q, want %q", c[0], c[1], got, c[2])
 		}
+	}
+}
+
+// TestCountsOfSeveralFeatures: under the law of one-hot ids, each feature draws an id for each
+// sample, so two features of 8 rows an id read what one feature reads in twice the samples.
+func TestCountsOfSeveralFeatures(t *testing.T) {
+	one := problem.Table{
+		Rows: 1_000_000, Features: []problem.Feature{{PoolingFactor: 8}},
+		Access: access.Distribution{Kind: access.Zipf, Exponent: 1.1, Law: access.MultiHot},
+	}
+	two := one
+	two.Features = []problem.Feature{{PoolingFactor: 8}, {PoolingFactor: 8}}
+	if got, want := two.Counts(1000), one.Counts(2000); got != want {
+		t.Errorf("two features, batch 1000: got %+v, want that of one feature at 2000, %+v", got, want)
+	}
+	two.Access = access.Distribution{Kind: access.Histogram, Batch: 1000, UniqueRows: 777, Law: access.MultiHot}
+	two.Access.Reuse[0] = 1
+	if got := two.Counts(1000).Unique; got != 777 {
+		t.Errorf("a histogram of both features: got %v distinct rows, want 777", got)
 	}
 }

@@ -150,6 +150,9 @@ func (v *validator) features(name string, list []Feature) {
 }
 
 func (v *validator) access(name string, d access.Distribution) {
+	if !slices.Contains(access.Laws(), d.Law) {
+		v.add(name, "", "access: unknown index law %d", d.Law)
+	}
 	switch d.Kind {
 	case access.Unstated, access.Uniform:
 	case access.Zipf:

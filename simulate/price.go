@@ -201,16 +201,17 @@ func (p *Pricer) exchanges(shards [][]problem.Shard) (forward, backward []unit.M
 // accesses are counted once.
 func countTables(p *problem.Problem) []usage {
 	type key struct {
-		access  access.Distribution
-		rows    int64
-		pooling float64
+		access   access.Distribution
+		rows     int64
+		pooling  float64
+		features int
 	}
 	index := make(map[key]int, len(p.Tables))
 	of := make([]int, len(p.Tables))
 	var different []*problem.Table
 	for i := range p.Tables {
 		t := &p.Tables[i]
-		k := key{t.Access, t.Rows, t.PoolingFactor()}
+		k := key{t.Access, t.Rows, t.PoolingFactor(), len(t.Features)}
 		at, ok := index[k]
 		if !ok {
 			at = len(different)

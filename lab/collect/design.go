@@ -12,6 +12,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -40,7 +41,7 @@ func Digest(design dataset.Dataset) string {
 		for i := range c.Samples {
 			d.group(&c.Samples[i])
 		}
-		d.lengths(c.Tables)
+		d.further(c.Tables)
 	} else {
 		d.int(-1)
 	}
@@ -100,10 +101,16 @@ func (d digester) table(t *problem.Table) {
 	d.int(int(t.Optimizer))
 }
 
-// lengths writes what features state of the lengths of their bags. A design of bags of equal
-// length keeps the digest that it had before features could state it.
-func (d digester) lengths(tables []problem.Table) {
+// further writes what tables could not state at first: the index law, and what features
+// state of the lengths of their bags. A design of independent draws and bags of equal length
+// keeps the digest that it had before.
+func (d digester) further(tables []problem.Table) {
 	for i := range tables {
+		if law := tables[i].Access.Law; law != access.Independent {
+			d.text("index law")
+			d.int(i)
+			d.int(int(law))
+		}
 		for k, f := range tables[i].Features {
 			if f.LengthCV != 0 {
 				d.text("length cv")

@@ -121,15 +121,16 @@ type counter struct{ known sync.Map } // accesses -> access.Counts
 
 // accesses holds everything that the counts of a table depend on.
 type accesses struct {
-	rows    int64
-	pooling float64
-	batch   int
-	lengths float64
-	access  access.Distribution
+	rows     int64
+	features int
+	pooling  float64
+	batch    int
+	lengths  float64
+	access   access.Distribution
 }
 
 func accessesOf(t *problem.Table, batch int) accesses {
-	return accesses{t.Rows, t.PoolingFactor(), batch, t.LengthCV(), t.Access}
+	return accesses{t.Rows, len(t.Features), t.PoolingFactor(), batch, t.LengthCV(), t.Access}
 }
 
 func (c *counter) of(t *problem.Table, batch int) access.Counts {

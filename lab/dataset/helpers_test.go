@@ -121,6 +121,7 @@ func drawTable(t *rapid.T, i int) problem.Table {
 		Weighted: rapid.Bool().Draw(t, "weighted"), Precision: problem.Precision(rapid.IntRange(0, 2).Draw(t, "precision")), Optimizer: problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer")),
 		Access: access.Distribution{Kind: access.Kind(rapid.IntRange(0, 3).Draw(t, "access"))},
 	}
+	table.Access.Law = rapid.SampledFrom(access.Laws()).Draw(t, "law")
 	switch table.Access.Kind {
 	case access.Zipf:
 		table.Access.Exponent = rapid.Float64Range(.001, 10).Draw(t, "exponent")

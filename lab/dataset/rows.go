@@ -120,7 +120,7 @@ func toTableRow(i int, t problem.Table) tableRow {
 		Features:       each1(t.Features, func(f problem.Feature) string { return f.Name }),
 		PoolingFactors: each1(t.Features, func(f problem.Feature) float64 { return f.PoolingFactor }),
 		Weighted:       t.Weighted, Precision: t.Precision.String(), Optimizer: t.Optimizer.String(),
-		Access: t.Access.Kind.String(), ReuseBatch: int32(t.Access.Batch), UniqueRows: t.Access.UniqueRows, Zipf: t.Access.Exponent,
+		Access: accessText(t.Access), ReuseBatch: int32(t.Access.Batch), UniqueRows: t.Access.UniqueRows, Zipf: t.Access.Exponent,
 		Devices: each1(t.Constraint.Devices, func(d int) int32 { return int32(d) }),
 		Group:   t.Constraint.Colocation, NoSplit: t.Constraint.NoSplit, MinWidth: int32(t.Constraint.MinWidth),
 		LengthCVs: each1(t.Features, func(f problem.Feature) float64 { return f.LengthCV }),
@@ -160,7 +160,7 @@ func fromTableRow(i int, r tableRow) (problem.Table, error) {
 	}
 	copy(t.Access.Reuse[:], r.Reuse)
 	var err error
-	if t.Access.Kind, err = parseAccess(r.Access); err != nil {
+	if t.Access.Kind, t.Access.Law, err = parseAccess(r.Access); err != nil {
 		return t, err
 	}
 	if t.Precision, err = problem.ParsePrecision(r.Precision); err != nil {
@@ -170,13 +170,25 @@ func fromTableRow(i int, r tableRow) (problem.Table, error) {
 	return t, err
 }
 
-func parseAccess(name string) (access.Kind, error) {
+// accessText returns what is known of a table's accesses in a word: the kind of the
+// distribution, and after a plus sign the index law if it is not the usual one. Programs
+// that do not know the law refuse the word.
+func accessText(d access.Distribution) string {
+	if d.Law == access.Independent {
+		return d.Kind.String()
+	}
+	return d.Kind.String() + "+" + d.Law.String()
+}
+
+func parseAccess(name string) (access.Kind, access.Law, error) {
 	for _, k := range []access.Kind{access.Unstated, access.Histogram, access.Zipf, access.Uniform} {
-		if k.String() == name {
-			return k, nil
+		for _, law := range access.Laws() {
+			if accessText(access.Distribution{Kind: k, Law: law}) == name {
+				return k, law, nil
+			}
 		}
 	}
-	return 0, fmt.Errorf("access %q is unknown", name)
+	return 0, 0, fmt.Errorf("access %q is unknown", name)
 }
 
 func toGroupRow(_ int, g Group) groupRow {

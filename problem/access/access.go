@@ -4,8 +4,9 @@
 // a table is.
 //
 // A Distribution says what is known of a table (a histogram counted on a real
-// batch, a Zipf exponent, uniform draws, or nothing); Distribution.At turns it
-// into Counts for a batch of any size.
+// batch, a Zipf exponent, uniform draws, or nothing) and by which Law the indices of
+// a bag come about; Distribution.At turns it into Counts for a batch of any size: from a
+// histogram by histogram.go, from draws by zipf.go, and from draws of one-hot ids by law.go.
 package access
 
 import (
@@ -63,6 +64,9 @@ type Distribution struct {
 	// Exponent is, for Zipf, the exponent a > 0: the i-th most used row is drawn
 	// with a probability proportional to i^-a.
 	Exponent float64
+	// Law says whether Zipf, Uniform and Unstated describe rows, drawn one by one, or
+	// one-hot ids that own several rows each.
+	Law Law
 }
 
 // Counts is what one batch does to one table.
@@ -73,6 +77,9 @@ type Counts struct {
 	Unique float64
 	// Reuse is the share of distinct rows in each use-count class.
 	Reuse [Classes]float64
+	// RowsPerID is the number of rows that come together, each time one id is drawn; 0 for
+	// independent draws.
+	RowsPerID float64
 }
 
 // ClassMean returns the mean use count that stands for class j: 1, 2, then
@@ -118,7 +125,9 @@ func meanUse(reuse *[Classes]float64) float64 {
 // every class; but the most used row is whole, and in one part. It is used as often as
 // the mean row of its class. Of the highest class, which is open, it takes the most by
 // Zipf's law (of exponent 1, assumed), from all uses that the means of the other
-// classes leave over. Parts without it have less.
+// classes leave over; where ids own rows, all rows of the most used id share its place
+// in the law, and the part has one of them whole and its share of the others. Parts
+// without the most used row have less.
 func (c Counts) Part(share float64) Counts {
 	if !(share < 1) || !(c.Lookups > 0) {
 		return c
@@ -137,7 +146,8 @@ func (c Counts) Part(share float64) Counts {
 			if j == Classes-1 {
 				used += max(0, c.Lookups-all)
 				all = max(all, c.Lookups)
-				most = used / harmonicNumber(max(1, in))
+				alike := max(1, min(in, c.RowsPerID)) // the rows of the most used id
+				most = used / (alike * harmonicNumber(max(1, in/alike)))
 			}
 		}
 		rows[j] = whole + (in-whole)*share
@@ -192,22 +202,37 @@ func (c Counts) Uncached(rows, cached int64) float64 {
 // is read pooling times a sample. Nothing is drawn: the counts are expected
 // values, so they are no integers, and equal inputs give equal results.
 //
+// Under the law MultiHot, pooling is the number of rows that an id owns, and a sample
+// draws one id: a table that several features read has a sample for each of them
+// (problem.Table.Counts). Up to one row an id, the laws are the same.
+//
 // A batch without lookups (rows < 1, pooling or batch not above 0) gives the
 // zero Counts. A Zipf exponent that is not above 0 means uniform draws.
 func (d Distribution) At(rows int64, pooling float64, batch int) Counts {
 	if rows < 1 || batch < 1 || !(pooling > 0) {
 		return Counts{}
 	}
-	switch d.Kind {
-	case Histogram:
-		return d.histogram(float64(rows), pooling, batch)
-	case Uniform:
-		return uniform(float64(rows), pooling*float64(batch))
-	case Zipf:
-		if !(d.Exponent > 0) {
-			return uniform(float64(rows), pooling*float64(batch))
+	switch {
+	case d.Kind == Histogram:
+		c := d.histogram(float64(rows), pooling, batch)
+		if d.Law == MultiHot && pooling > 1 {
+			c.RowsPerID = pooling
 		}
-		return zipf(float64(rows), d.Exponent, pooling*float64(batch))
+		return c
+	case d.Law == MultiHot && pooling > 1:
+		ids := d.draws(float64(rows), float64(batch))
+		return owned(&ids, float64(rows), pooling)
 	}
-	return zipf(float64(rows), DefaultExponent, pooling*float64(batch))
+	return d.draws(float64(rows), pooling*float64(batch))
+}
+
+// draws returns the counts of n independent draws.
+func (d Distribution) draws(rows, n float64) Counts {
+	switch {
+	case d.Kind == Uniform, d.Kind == Zipf && !(d.Exponent > 0):
+		return uniform(rows, n)
+	case d.Kind == Zipf:
+		return zipf(rows, d.Exponent, n)
+	}
+	return zipf(rows, DefaultExponent, n)
 }

@@ -340,6 +340,7 @@ func draw(t *rapid.T) Distribution {
 		Kind:     Kind(rapid.IntRange(0, 3).Draw(t, "kind")),
 		Batch:    rapid.IntRange(1, 1<<20).Draw(t, "counted batch"),
 		Exponent: rapid.Float64Range(0.01, 10).Draw(t, "exponent"),
+		Law:      rapid.SampledFrom(Laws()).Draw(t, "law"),
 	}
 	sum := 0.0
 	for j := range d.Reuse {
@@ -363,6 +364,7 @@ func BenchmarkAt(b *testing.B) {
 		{"zipf-3", Distribution{Kind: Zipf, Exponent: 3}},
 		{"uniform", Distribution{Kind: Uniform}},
 		{"histogram", histogram},
+		{"multi_hot-1.05", Distribution{Kind: Zipf, Exponent: 1.05, Law: MultiHot}},
 	} {
 		for _, rows := range []int64{100_000, 5_000_000_000} {
 			b.Run(fmt.Sprintf("%s/%.0g", bench.name, float64(rows)), func(b *testing.B) {
@@ -402,7 +404,7 @@ func TestPart(t *testing.T) {
 // of them, and a larger part to have more.
 func TestPartIsBetween(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := Distribution{Kind: rapid.SampledFrom([]Kind{Uniform, Zipf}).Draw(t, "kind"), Exponent: rapid.Float64Range(.3, 2).Draw(t, "exponent")}
+		d := Distribution{Kind: rapid.SampledFrom([]Kind{Uniform, Zipf}).Draw(t, "kind"), Exponent: rapid.Float64Range(.3, 2).Draw(t, "exponent"), Law: rapid.SampledFrom(Laws()).Draw(t, "law")}
 		c := d.At(rapid.Int64Range(1, 1e9).Draw(t, "rows"), rapid.Float64Range(.01, 100).Draw(t, "pooling"), rapid.IntRange(1, 1<<17).Draw(t, "batch"))
 		share := rapid.Float64Range(1e-4, 1).Draw(t, "share")
 		got, more := c.Part(share), c.Part(min(1, share*1.5))

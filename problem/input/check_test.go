@@ -137,6 +137,7 @@ func drawTable(t *rapid.T, i int) problem.Table {
 		})
 	}
 	table.Access.Kind = access.Kind(rapid.IntRange(0, 3).Draw(t, "access"))
+	table.Access.Law = rapid.SampledFrom(access.Laws()).Draw(t, "law")
 	switch table.Access.Kind {
 	case access.Zipf:
 		table.Access.Exponent = rapid.Float64Range(math.SmallestNonzeroFloat64, 10).Draw(t, "zipf")

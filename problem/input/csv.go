@@ -18,7 +18,7 @@ import (
 // csvColumns are the columns that a CSV file may have, without reuse_0 to
 // reuse_16. The first three are required.
 var csvColumns = []string{
-	"name", "rows", "dim", "module", "pooling_factor", "length_cv", "pooling", "weighted", "precision", "optimizer", "zipf",
+	"name", "rows", "dim", "module", "pooling_factor", "length_cv", "pooling", "weighted", "precision", "optimizer", "zipf", "index_law",
 	"devices", "group", "no_split", "min_width", "sharding_types", "reuse_batch", "unique_rows",
 }
 
@@ -211,9 +211,7 @@ func (r *csvReader) table() {
 		r.enum(r.line, err, text, "optimizer", optimizers())
 		has |= statedOptimizer
 	}
-	if r.access(&t.Access) {
-		has |= statedAccess
-	}
+	has |= r.access(&t.Access)
 	if t.Constraint, ok = r.constraint(); !ok {
 		bad |= unreadDevices
 	}
@@ -315,8 +313,8 @@ type accessCells struct {
 	zipf, batch, unique bool
 }
 
-// access reads the distribution; false where the line states none.
-func (r *csvReader) access(d *access.Distribution) bool {
+// access reads the distribution, and says what of it is stated.
+func (r *csvReader) access(d *access.Distribution) (has stated) {
 	var is accessCells
 	before := r.count()
 	for i, column := range r.reuse {
@@ -341,6 +339,10 @@ func (r *csvReader) access(d *access.Distribution) bool {
 	_, is.unique = r.cell("unique_rows")
 	unique, _ := r.real("unique_rows", uniqueHint)
 	r.checkAccess(is)
+	if text, ok := r.cell("index_law"); ok {
+		d.Law, _ = r.indexLaw(r.line, text)
+		has |= statedLaw
+	}
 	switch {
 	case is.stated > 0:
 		d.Kind, d.Batch, d.UniqueRows = access.Histogram, int(batch), unique
@@ -350,7 +352,10 @@ func (r *csvReader) access(d *access.Distribution) bool {
 	case is.zipf:
 		d.Kind, d.Exponent = access.Zipf, exponent
 	}
-	return is.stated > 0 || is.zipf
+	if d.Kind != access.Unstated {
+		has |= statedAccess
+	}
+	return has
 }
 
 // checkAccess reports columns of accesses that do not go together.

@@ -167,6 +167,7 @@ const (
 	// statedLengths: the table, or one of its features, states length_cv.
 	statedLengths
 	statedAccess
+	statedLaw
 	statedWeighted
 	statedHow
 	statedPrecision
@@ -183,6 +184,7 @@ type defaults struct {
 	pooling   float64
 	lengthCV  float64
 	zipf      float64
+	law       access.Law
 	weighted  bool
 	how       problem.Pooling
 	precision problem.Precision
@@ -331,10 +333,13 @@ func (b *builder) finish() {
 		d.lengths(t, s)
 		if s&statedAccess == 0 {
 			if d.stated&statedAccess != 0 {
-				t.Access = access.Distribution{Kind: access.Zipf, Exponent: d.zipf}
+				t.Access.Kind, t.Access.Exponent = access.Zipf, d.zipf
 			} else {
 				noAccess, unstatedAccess = some(noAccess, t.Name), unstatedAccess+1
 			}
+		}
+		if s&statedLaw == 0 {
+			t.Access.Law = d.law
 		}
 		if s&statedWeighted == 0 {
 			t.Weighted = d.weighted

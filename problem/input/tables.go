@@ -20,10 +20,10 @@ const (
 // The keys of the format's objects, in the order in which Write writes them.
 var (
 	fileKeys       = []string{"format", "version", "batch", "warnings", "defaults", "tables"}
-	defaultsKeys   = []string{"pooling_factor", "length_cv", "pooling", "weighted", "precision", "optimizer", "zipf", "constraints"}
+	defaultsKeys   = []string{"pooling_factor", "length_cv", "pooling", "weighted", "precision", "optimizer", "zipf", "index_law", "constraints"}
 	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "length_cv", "pooling", "weighted", "precision", "optimizer", "access", "constraints"}
 	featureKeys    = []string{"name", "pooling_factor", "length_cv"}
-	accessKeys     = []string{"reuse", "batch", "unique_rows", "zipf", "uniform"}
+	accessKeys     = []string{"reuse", "batch", "unique_rows", "zipf", "uniform", "index_law"}
 	constraintKeys = []string{"devices", "device", "group", "no_split", "min_width", "sharding_types"}
 	// defaultConstraintKeys are the constraints that all tables of a file may have.
 	defaultConstraintKeys = []string{"devices", "device", "no_split", "min_width", "sharding_types"}
@@ -163,6 +163,8 @@ func (r jsonReader) defaultsKey() {
 				d.zipf = access.DefaultExponent
 			}
 			d.stated |= statedAccess
+		case "index_law":
+			d.law, _ = s.law()
 		case "constraints":
 			var constrained stated
 			d.constraint, constrained, _ = s.constraints(defaultConstraintKeys)
@@ -255,8 +257,9 @@ func (t *tableReader) key(key string) (part unread, ok bool) {
 		t.stated |= statedOptimizer
 		t.Optimizer = t.optimizer()
 	case "access":
-		t.stated |= statedAccess
-		t.Access = t.access()
+		var has stated
+		t.Access, has = t.access()
+		t.stated |= has
 	}
 	return 0, true
 }
@@ -406,14 +409,20 @@ func optimizers() []string {
 	return []string{problem.SGD.String(), problem.RowwiseAdagrad.String(), problem.Adagrad.String(), problem.Adam.String()}
 }
 
-// access reads the distribution of a table's accesses.
-func (s *scanner) access() access.Distribution {
-	var d access.Distribution
+// access reads the distribution of a table's accesses, and says what of it is stated.
+func (s *scanner) access() (d access.Distribution, has stated) {
 	s.Next()
 	line, before := s.Line(), s.count()
 	o := s.Object("access", accessKeys)
+	has = statedAccess
 	for key := range o.Keys() {
 		s.accessKey(key, &d)
+	}
+	if o.Has("index_law") {
+		has |= statedLaw
+		if d.Kind == access.Unstated {
+			has = statedLaw // a default may say the rest
+		}
 	}
 	if o.Opened() && !s.Failed() {
 		// A key that was not understood may have been one of a distribution.
@@ -422,7 +431,7 @@ func (s *scanner) access() access.Distribution {
 			d.Batch = 1
 		}
 	}
-	return d
+	return d, has
 }
 
 func (s *scanner) accessKey(key string, d *access.Distribution) {
@@ -448,7 +457,33 @@ func (s *scanner) accessKey(key string, d *access.Distribution) {
 		if uniform, ok := s.Bool("uniform"); ok && !uniform {
 			s.add(s.Line(), "uniform: false says nothing", distributionHint)
 		}
+	case "index_law":
+		d.Law, _ = s.law()
 	}
+}
+
+// law reads the law by which indices come about.
+func (s *scanner) law() (access.Law, bool) {
+	line := s.Line()
+	text, ok := s.Text("index_law")
+	if !ok {
+		return access.Independent, false
+	}
+	return s.indexLaw(line, text)
+}
+
+// indexLaw returns the law of a name, or reports the name.
+func (r *report) indexLaw(line int, text string) (access.Law, bool) {
+	law, err := access.ParseLaw(text)
+	r.enum(line, err, text, "index_law", laws())
+	return law, err == nil
+}
+
+func laws() (names []string) {
+	for _, law := range access.Laws() {
+		names = append(names, law.String())
+	}
+	return names
 }
 
 // checkAccess reports keys that do not state one distribution.
@@ -461,7 +496,7 @@ func (s *scanner) checkAccess(o *strictjson.ObjectReader, line int, faulty bool)
 	}
 	switch {
 	case len(kinds) == 0 && faulty:
-	case len(kinds) == 0:
+	case len(kinds) == 0 && !o.Has("index_law"):
 		s.add(line, "access states no distribution", distributionHint)
 	case len(kinds) > 1:
 		s.add(line, "access states both "+strings.Join(kinds, " and "), distributionHint)

@@ -111,6 +111,68 @@ func TestDefaultsAfterTables(t *testing.T) {
 	}
 }
 
+// TestIndexLaw: a table that does not state its index law has the one of the defaults, and
+// the law alone leaves the distribution to the defaults.
+func TestIndexLaw(t *testing.T) {
+	const tables = `[
+		{"name": "a", "rows": 1, "dim": 4},
+		{"name": "b", "rows": 1, "dim": 4, "access": {"uniform": true}},
+		{"name": "c", "rows": 1, "dim": 4, "access": {"index_law": "multi_hot"}},
+		{"name": "d", "rows": 1, "dim": 4, "access": {"zipf": 1.5, "index_law": "independent"}}]`
+	of := func(kind access.Kind, exponent float64, law access.Law) access.Distribution {
+		return access.Distribution{Kind: kind, Exponent: exponent, Law: law}
+	}
+	for _, test := range []struct {
+		defaults string
+		want     []access.Distribution
+		warnings []string
+	}{
+		{
+			`{"zipf": 1.1, "index_law": "multi_hot"}`,
+			[]access.Distribution{
+				of(access.Zipf, 1.1, access.MultiHot), of(access.Uniform, 0, access.MultiHot),
+				of(access.Zipf, 1.1, access.MultiHot), of(access.Zipf, 1.5, access.Independent),
+			}, nil,
+		},
+		{
+			`{}`,
+			[]access.Distribution{
+				{}, of(access.Uniform, 0, access.Independent),
+				of(access.Unstated, 0, access.MultiHot), of(access.Zipf, 1.5, access.Independent),
+			}, []string{"2 of 4 tables state no access distribution: Zipf 1.05 is assumed (a, c)"},
+		},
+	} {
+		got, err := readAndCheck(t, "", `{"format": "neuroshard-tables", "version": 1, "defaults": `+test.defaults+`, "tables": `+tables+`}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range test.want {
+			if got.Tables[i].Access != want {
+				t.Errorf("defaults %s, table %d: got %+v, want %+v", test.defaults, i, got.Tables[i].Access, want)
+			}
+		}
+		if !slices.ContainsFunc(got.Warnings, func(w string) bool { return strings.Contains(w, "access") }) != (test.warnings == nil) ||
+			test.warnings != nil && !slices.Contains(got.Warnings, test.warnings[0]) {
+			t.Errorf("defaults %s: got the warnings %q, want %q among them", test.defaults, got.Warnings, test.warnings)
+		}
+	}
+	got, err := readAndCheck(t, "", "name,rows,dim,zipf,index_law\na,9,4,1.2,multi_hot\nb,9,4,,multi_hot\nc,9,4,1.2,\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []access.Distribution{of(access.Zipf, 1.2, access.MultiHot), of(access.Unstated, 0, access.MultiHot), of(access.Zipf, 1.2, access.Independent)} {
+		if got.Tables[i].Access != want {
+			t.Errorf("CSV, table %d: got %+v, want %+v", i, got.Tables[i].Access, want)
+		}
+	}
+	_, err = readAndCheck(t, "", "name,rows,dim,zipf,index_law\na,9,4,x,multihot\nb,9,4,1,-\n")
+	for _, want := range []string{`index_law "multihot" is unknown`, `zipf: `, `index_law "-" is unknown`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("CSV: got the error %v, want %q in it", err, want)
+		}
+	}
+}
+
 // TestLengths: a feature that does not state length_cv has the one of the defaults, wherever
 // these stand, and 0 without defaults.
 func TestLengths(t *testing.T) {

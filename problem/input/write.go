@@ -109,6 +109,7 @@ type (
 		UniqueRows float64   `json:"unique_rows,omitempty"`
 		Zipf       float64   `json:"zipf,omitempty"`
 		Uniform    bool      `json:"uniform,omitempty"`
+		IndexLaw   string    `json:"index_law,omitempty"`
 	}
 	jsonConstraints struct {
 		Devices    []int  `json:"devices,omitempty"`
@@ -136,14 +137,7 @@ func tableOf(t *problem.Table) jsonTable {
 			out.Features = append(out.Features, jsonFeature(f))
 		}
 	}
-	switch t.Access.Kind {
-	case access.Histogram:
-		out.Access = &jsonAccess{Reuse: t.Access.Reuse[:], Batch: t.Access.Batch, UniqueRows: t.Access.UniqueRows}
-	case access.Zipf:
-		out.Access = &jsonAccess{Zipf: t.Access.Exponent}
-	case access.Uniform:
-		out.Access = &jsonAccess{Uniform: true}
-	}
+	out.Access = accessOf(&t.Access)
 	c := t.Constraint
 	if len(c.Devices) > 0 || c.Colocation != "" || c.NoSplit || c.MinWidth > 0 || len(c.ShardingTypes) > 0 {
 		out.Constraints = &jsonConstraints{Devices: c.Devices, Colocation: c.Colocation, NoSplit: c.NoSplit, MinWidth: c.MinWidth, ShardingTypes: c.ShardingTypes}
@@ -152,4 +146,23 @@ func tableOf(t *problem.Table) jsonTable {
 		}
 	}
 	return out
+}
+
+// accessOf returns what is stated of a table's accesses; nil if nothing is.
+func accessOf(d *access.Distribution) *jsonAccess {
+	out := jsonAccess{}
+	switch d.Kind {
+	case access.Histogram:
+		out.Reuse, out.Batch, out.UniqueRows = d.Reuse[:], d.Batch, d.UniqueRows
+	case access.Zipf:
+		out.Zipf = d.Exponent
+	case access.Uniform:
+		out.Uniform = true
+	}
+	if d.Law != access.Independent {
+		out.IndexLaw = d.Law.String()
+	} else if d.Kind == access.Unstated {
+		return nil
+	}
+	return &out
 }
