@@ -36,6 +36,8 @@ func checkPlacement(p *problem.Problem, shards [][]problem.Shard) error {
 			if message := fault(p, s); message != "" {
 				c.onDevice(r, message)
 				whole = false
+			} else if s.Blocks > 0 {
+				c.chosen(r, s)
 			} else if class := classOf(p, s); class.Joint() {
 				c.holds(r, s, class)
 			}
@@ -64,7 +66,7 @@ func fault(p *problem.Problem, s *problem.Shard) string {
 		return fmt.Sprintf("table %q: columns %d to %d are not a slice of its %d columns", t.Name, s.Columns.Start, s.Columns.End, t.Dim)
 	}
 	allRows := s.Rows == problem.Range{Start: 0, End: t.Rows}
-	if s.ShardingType == "" && s.Tier == "" && allRows {
+	if s.ShardingType == "" && s.Tier == "" && allRows && s.Blocks == 0 {
 		return "" // most shards
 	}
 	shardingType := s.ShardingType
@@ -73,6 +75,9 @@ func fault(p *problem.Problem, s *problem.Shard) string {
 	}
 	if message := tierFault(t, s, shardingType); message != "" {
 		return message
+	}
+	if s.Blocks != 0 {
+		return chosenFault(t, s, shardingType)
 	}
 	return typeFault(p, t, s, shardingType)
 }
@@ -95,6 +100,19 @@ func typeFault(p *problem.Problem, t *problem.Table, s *problem.Shard, shardingT
 	default:
 		return blockFault(t, s, shardingType, p.Topology.Devices, "devices")
 	}
+}
+
+// chosenFault returns the fault of a block of rows on a device that the plan chose.
+func chosenFault(t *problem.Table, s *problem.Shard, shardingType problem.ShardingType) string {
+	switch {
+	case shardingType != problem.RowWise && shardingType != problem.Grid:
+		return fmt.Sprintf("table %q: %d blocks of rows of a %s table: only the rows of row_wise and grid tables may be on chosen devices", t.Name, s.Blocks, cmp.Or(shardingType, problem.TableWise))
+	case s.Blocks < 0:
+		return fmt.Sprintf("table %q: %d blocks of rows: give 2 or more, or 0", t.Name, s.Blocks)
+	case shardingType == problem.RowWise && s.Columns != (problem.Range{Start: 0, End: int64(t.Dim)}):
+		return fmt.Sprintf("table %q: columns %d to %d of %d: %s shards have all columns", t.Name, s.Columns.Start, s.Columns.End, t.Dim, shardingType)
+	}
+	return blockFault(t, s, shardingType, s.Blocks, "chosen devices")
 }
 
 // join lists words with commas between them.
@@ -155,6 +173,19 @@ type placement struct {
 	// sharding type.
 	rowWise, replicated []holders
 	byHost              map[hostSlice]*holders
+	// byChoice holds the slices whose blocks are on chosen devices.
+	byChoice map[chosenSlice]*holders
+}
+
+// chosenSlice is a slice of columns whose rows are cut over devices of the plan's choice.
+type chosenSlice struct {
+	table, blocks int
+	first         int64 // column
+}
+
+// compareChosen orders by table, first column and blocks.
+func compareChosen(a, b chosenSlice) int {
+	return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.first, b.first), cmp.Compare(a.blocks, b.blocks))
 }
 
 // deviceFault is a fault, the first device that has it, and the number of other devices
@@ -260,6 +291,27 @@ func (c *placement) holds(r int, s *problem.Shard, class problem.OperatorClass) 
 	}
 }
 
+// chosen records a block of rows on a device r that the plan chose. The blocks of a slice are on
+// different devices, in the order of the devices.
+func (c *placement) chosen(r int, s *problem.Shard) {
+	key := chosenSlice{s.Table, s.Blocks, s.Columns.Start}
+	if c.byChoice[key] == nil {
+		if c.byChoice == nil {
+			c.byChoice = map[chosenSlice]*holders{}
+		}
+		c.byChoice[key] = &holders{}
+	}
+	t, held := c.table(s.Table), c.byChoice[key]
+	switch at := int(s.Rows.Start / t.BlockRows(s.Blocks)); {
+	case held.last == r+1:
+		c.onDevice(r, fmt.Sprintf("table %q: two blocks of rows of the same columns on this device: give each block a device of its own", t.Name))
+	case at != held.count:
+		c.onDevice(r, fmt.Sprintf("table %q: block of rows %d to %d out of order: the %d blocks are on chosen devices in their order, each once", t.Name, s.Rows.Start, s.Rows.End, s.Blocks))
+	}
+	held.last = r + 1
+	held.count++
+}
+
 // typeOf returns the sharding type of a shard that devices hold together. A shard
 // without one is row_wise by its rows.
 func typeOf(s *problem.Shard) problem.ShardingType {
@@ -283,6 +335,11 @@ func (c *placement) complete() {
 		}
 	}
 	c.hosts()
+	for _, s := range slices.SortedFunc(maps.Keys(c.byChoice), compareChosen) {
+		if held := c.byChoice[s].count; held < s.blocks {
+			c.add("table %q: %d of the %d blocks of rows from column %d on: place all of them", c.table(s.table).Name, held, s.blocks, s.first)
+		}
+	}
 }
 
 // without names the devices that hold no part of a table.

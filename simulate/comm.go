@@ -26,6 +26,10 @@ import (
 //	and grid        the devices with the same place in each host
 //	data_parallel   an all-reduce of dense gradients, backward
 //
+// A block of rows on a device that the plan chose is a slice of columns to the all-to-all: the
+// device sends its part of every sum, and the device that trains on the samples adds the parts
+// up. HugeCTR's uniform split does this [read].
+//
 // The choice of collectives is read in TorchRec's code. The time of each collective is
 // that of its bytes at the bandwidths of the all-to-all, with the same fixed times
 // [assumed]. Devices are numbered so that traffic stays inside hosts where possible. A

@@ -18,7 +18,8 @@ import (
 //
 //	a slice of columns   the table with fewer columns
 //	a block of rows      a table with fewer rows and lookups, and the bags of the whole
-//	                     table: each pooled vector is the sum of the block's rows alone
+//	                     table: each pooled vector is the sum of the block's rows alone.
+//	                     On devices that a plan chose, it fuses with slices of columns
 //	a replica            the table with the device's own samples; gradients are written,
 //	                     not applied, and a dense update of all rows follows
 //	in a host's memory   the operator in HBM, and the bytes over the host link
@@ -239,7 +240,7 @@ func (p *Pricer) operatorTimes(shards []problem.Shard, class problem.OperatorCla
 			rows: float64(s.Rows.Len()), dim: s.Dim(), features: float64(len(t.Features)),
 			lengthCV: t.LengthCV(), usage: &counted[s.Table],
 		}
-		if class == problem.ClassBlocks || class == problem.ClassHostBlocks {
+		if s.Blocks > 0 || class == problem.ClassBlocks || class == problem.ClassHostBlocks {
 			block := p.block(s)
 			held.usage = &block
 			held.lengthCV = t.BlockLengthCV(block.counts.Lookups / p.tables[s.Table].counts.Lookups)

@@ -74,7 +74,8 @@ func (p *Pricer) Counts(i int) access.Counts { return p.tables[i].counts }
 //
 // It fails with *InvalidPlacement, which names every fault, if a shard is not part of a
 // table of the problem, or if a table held together is not on the devices that its
-// sharding type needs: row_wise blocks on all devices in their order, table_row_wise
+// sharding type needs: row_wise blocks on all devices in their order or, with Shard.Blocks, on
+// that number of devices in their order, table_row_wise
 // blocks on one full host, each slice of a grid on a full host of its own, data_parallel
 // tables on every device. It also fails if the devices span hosts and the profile has no
 // network. It does not check that the placement is complete or fits.
@@ -155,10 +156,10 @@ func (p *Pricer) Input(shards [][]problem.Shard) (unit.Millis, error) {
 			s := &held[i]
 			t := &p.problem.Tables[s.Table]
 			lookups := t.PoolingFactor()
-			switch classOf(p.problem, s) {
-			case problem.ClassReplicas:
+			switch class := classOf(p.problem, s); {
+			case class == problem.ClassReplicas:
 				continue // reads its own samples
-			case problem.ClassBlocks, problem.ClassHostBlocks:
+			case s.Blocks > 0, class == problem.ClassBlocks, class == problem.ClassHostBlocks:
 				key := block{s.Table, s.Rows.Len()}
 				if _, ok := blocks[key]; !ok {
 					blocks[key] = p.block(s).counts.Lookups / float64(p.problem.Batch)
