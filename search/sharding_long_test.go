@@ -2,16 +2,11 @@
 
 package search_test
 
-import (
-	"testing"
-
-	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/search"
-)
+import "testing"
 
 func TestManyOptimaInAllForms(t *testing.T) {
-	compareWithOptimum(t, "additive", 400, func(p *problem.Problem) search.Factory { return formsFactory(p, true) })
-	compareWithOptimum(t, "fused", 400, func(p *problem.Problem) search.Factory { return formsFactory(p, false) })
+	compareWithOptimum(t, 400, true)
+	compareWithOptimum(t, 400, false)
 }
 
 func TestManyShardingTypesAreNeverMoreExpensive(t *testing.T) { neverMoreExpensive(t, 60) }

@@ -43,6 +43,8 @@ type table struct {
 func tables() []table {
 	return []table{
 		{"alltoall", "all-to-alls of nccl-tests and PARAM", allToAll},
+		{"hipc", "steps of one GPU that the launches of the host bound", hipc},
+		{"stacks", "steps of a training system that no constant here knows", stacks},
 	}
 }
 

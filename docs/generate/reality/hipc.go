@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/step"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// hipcModels are the tables of the three models of Lin et al. (HiPC 2022), as
+// benchmark/dlrm_benchmark.sh of owensgroup/ml_perf_model states them. The rows of the
+// second are assumed: its one lookup a table hardly depends on them.
+var hipcModels = map[string]equalTables{
+	"hipc-dlrm-default": {count: 8, rows: 1_000_000, dim: 64, pooling: 100},
+	"hipc-dlrm-mlperf":  {count: 26, rows: 1_000_000, dim: 128, pooling: 1},
+	"hipc-dlrm-ddp":     {count: 8, rows: 80_000, dim: 128, pooling: 10},
+}
+
+// gpu is a GPU of the models: its profile and its rate of matrix products in fp32.
+type gpu struct {
+	profile hardware.Profile
+	rates   step.Rates
+}
+
+// hipcGPUs returns the GPUs of the models. Memory, bandwidth, cache, multiprocessors, clock
+// and rates are the data sheets'. The bandwidth of the cache is scaled from the V100's by
+// multiprocessors and clock.
+func hipcGPUs() (map[string]gpu, error) {
+	v100, err := hardware.ByName("v100-16")
+	if err != nil {
+		return nil, err
+	}
+	xp, p100 := v100, v100
+	xp.Name, xp.Memory, xp.HBMGBps, xp.L2, xp.SMs, xp.ClockGHz = "titan-xp", 12*unit.GiB, 547.7, 3*unit.MiB, 30, 1.58
+	p100.Name, p100.Memory, p100.HBMGBps, p100.L2, p100.SMs, p100.ClockGHz = "p100-16", 16*unit.GiB, 732, 4*unit.MiB, 56, 1.3
+	for _, p := range []*hardware.Profile{&xp, &p100} {
+		p.L2GBps = v100.L2GBps * float64(p.SMs) * p.ClockGHz / (float64(v100.SMs) * v100.ClockGHz)
+	}
+	return map[string]gpu{
+		"V100":     {v100, step.Rates{Half: 125, TF32: 15.7, Single: 15.7}},
+		"TITAN Xp": {xp, step.Rates{Half: 12.15, TF32: 12.15, Single: 12.15}},
+		"P100":     {p100, step.Rates{Half: 18.7, TF32: 9.3, Single: 9.3}},
+	}, nil
+}
+
+// hipcPoint is a measured step of one GPU.
+type hipcPoint struct {
+	model, gpu string
+	batch      int
+	// measured is the step, and active the predicted time of its kernels, in ms.
+	measured, active float64
+}
+
+// hipcPoints reads the measured steps and predicts the times of their kernels.
+func hipcPoints() ([]hipcPoint, error) {
+	facts, err := readFacts("hipc.csv")
+	if err != nil {
+		return nil, err
+	}
+	gpus, err := hipcGPUs()
+	if err != nil {
+		return nil, err
+	}
+	stack, err := step.StackByName("torchrec-base")
+	if err != nil {
+		return nil, err
+	}
+	stack.Constants.Launches, stack.Constants.Fixed = 0, 0
+	var points []hipcPoint
+	for _, f := range facts {
+		p := hipcPoint{model: f.text("model"), gpu: f.text("gpu"), batch: f.count("batch"), measured: f.number("ms")}
+		if f.err != nil {
+			return nil, f.err
+		}
+		dense, err := step.DenseByName(p.model)
+		if err != nil {
+			return nil, err
+		}
+		one := gpus[p.gpu]
+		problem := &problem.Problem{Batch: p.batch, Topology: cluster(one.profile, 1, 1), Tables: tablesOf(problem.SGD, hipcModels[p.model])}
+		shards, err := deal(problem, cut(problem, math.Inf(1)))
+		if err != nil {
+			return nil, err
+		}
+		times, err := step.Price(step.Input{Problem: problem, Shards: shards, Dense: &dense, Stack: stack, Rates: one.rates})
+		if err != nil {
+			return nil, err
+		}
+		p.active = float64(times.Step)
+		points = append(points, p)
+	}
+	return points, nil
+}
+
+// hostBound are the two constants of a GPU and its host, in ms: the fixed time of a step
+// beside its kernels, and the time that the host needs to launch a step. They are Fixed and
+// Launches of step.Constants.
+type hostBound struct{ fixed, launches float64 }
+
+// predict returns a step in ms.
+func (h hostBound) predict(active float64) float64 { return max(h.launches, h.fixed+active) }
+
+// fitHost finds the constants of the least sum of squared logarithms of predicted over
+// measured times, on a grid of 0.05 ms.
+func fitHost(points []hipcPoint) hostBound {
+	best, least := hostBound{}, math.Inf(1)
+	for fixed := 0.; fixed < 6; fixed += .05 {
+		for launches := 2.; launches < 8; launches += .05 {
+			sum := 0.
+			for _, p := range points {
+				off := math.Log(hostBound{fixed, launches}.predict(p.active) / p.measured)
+				sum += off * off
+			}
+			if sum < least {
+				best, least = hostBound{fixed, launches}, sum
+			}
+		}
+	}
+	return best
+}
+
+// hipc compares steps that the host's launches bound with two constants for each GPU, fitted
+// to all models of the GPU, and fitted without the model that is predicted.
+func hipc() (*sheet, error) {
+	points, err := hipcPoints()
+	if err != nil {
+		return nil, err
+	}
+	s := &sheet{folded: true, columns: []string{"GPU", "model", ">samples", ">kernels ms", ">measured ms", ">predicted ms", ">ratio", ">without this model, ms", ">ratio"}}
+	in := s.set("in the fit, two constants a GPU", "geometric mean 15 %")
+	out := s.set("out of sample, constants of the GPU's other two models", "")
+	for _, p := range points {
+		var all, others []hipcPoint
+		for _, q := range points {
+			if q.gpu != p.gpu {
+				continue
+			}
+			all = append(all, q)
+			if q.model != p.model {
+				others = append(others, q)
+			}
+		}
+		a, b := fitHost(all).predict(p.active), fitHost(others).predict(p.active)
+		in.add(a, p.measured)
+		out.add(b, p.measured)
+		s.rows = append(s.rows, []string{p.gpu, p.model, fmt.Sprint(p.batch), fmt.Sprintf("%.2f", p.active), fmt.Sprintf("%.2f", p.measured),
+			fmt.Sprintf("%.2f", a), fmt.Sprintf("%.2f", a/p.measured), fmt.Sprintf("%.2f", b), fmt.Sprintf("%.2f", b/p.measured)})
+	}
+	constants := "Constants:"
+	for _, name := range []string{"V100", "TITAN Xp", "P100"} {
+		var own []hipcPoint
+		for _, p := range points {
+			if p.gpu == name {
+				own = append(own, p)
+			}
+		}
+		h := fitHost(own)
+		constants += fmt.Sprintf(" %s %.2f ms beside the kernels, and launches of %.2f ms;", name, h.fixed, h.launches)
+	}
+	s.notes = append(s.notes, constants[:len(constants)-1]+".")
+	return s, nil
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/workload"
+	"github.com/neuroshard/neuroshard/step"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// sliceCells is the number of cells above which the published command of NVIDIA's synthetic
+// models cuts a table by columns.
+const sliceCells = 1280 << 20
+
+// A stackStep is a published step of a training system whose constants nobody published.
+type stackStep struct {
+	model   string
+	devices int
+	// measured is the published step, and plain the prediction of a stack of PyTorch, in ms.
+	measured, plain float64
+	// busy is the prediction without the floor of launches.
+	busy, launches float64
+	// lookups is the lookups of the device with the most, in millions.
+	lookups float64
+	input   step.Input
+}
+
+// stackSteps predicts the published steps of NVIDIA's synthetic models on DGX A100.
+func stackSteps() ([]stackStep, error) {
+	stack, err := step.StackByName("torchrec-base")
+	if err != nil {
+		return nil, err
+	}
+	stack.Overlaps.Input = true // each device reads the indices of its own tables
+	profile, err := hardware.ByName("a100-80")
+	if err != nil {
+		return nil, err
+	}
+	var steps []stackStep
+	for _, w := range workload.All() {
+		for _, published := range w.Steps {
+			s := stackStep{model: w.Name, devices: published.Devices, measured: float64(published.Time)}
+			if err := s.price(w, profile, stack); err != nil {
+				return nil, fmt.Errorf("%s on %d devices: %w", w.Name, published.Devices, err)
+			}
+			steps = append(steps, s)
+		}
+	}
+	return steps, nil
+}
+
+// price fills in the prediction.
+func (s *stackStep) price(w workload.Workload, profile hardware.Profile, stack step.Stack) error {
+	p := w.Problem()
+	p.Topology = cluster(profile, s.devices, 8)
+	dense, err := step.DenseByName(w.Name)
+	if err != nil {
+		return err
+	}
+	shards, err := deal(&p, cut(&p, sliceCells))
+	if err != nil {
+		return err
+	}
+	for _, held := range shards {
+		sum := 0.
+		for i := range held {
+			sum += p.Tables[held[i].Table].PoolingFactor()
+		}
+		s.lookups = max(s.lookups, sum*float64(p.Batch)/1e6)
+	}
+	s.input = step.Input{Problem: &p, Shards: shards, Dense: &dense, Stack: stack}
+	t, err := step.Price(s.input)
+	if err != nil {
+		return err
+	}
+	s.plain = float64(t.Step)
+	s.busy, s.launches = float64(t.Embedding+t.Dense+t.AllReduce), float64(t.Terms.Launches)
+	return nil
+}
+
+// slow returns the step if each lookup takes some ns more than the simulated device says.
+func (s *stackStep) slow(ns float64) float64 { return max(s.launches, s.busy+ns*s.lookups) }
+
+// fitSlow finds the ns of the least sum of squared logarithms of predicted over measured.
+func fitSlow(steps []stackStep) float64 {
+	best, least := 0., math.Inf(1)
+	for ns := 0.; ns < 8; ns += .05 {
+		sum := 0.
+		for i := range steps {
+			off := math.Log(steps[i].slow(ns) / steps[i].measured)
+			sum += off * off
+		}
+		if sum < least {
+			best, least = ns, sum
+		}
+	}
+	return best
+}
+
+// calibrated predicts the step from a measured step of the same model.
+func (s *stackStep) calibrated(from *stackStep) (float64, error) {
+	in := s.input
+	in.Measured = step.Measured{Step: unit.Millis(from.measured), Problem: from.input.Problem, Shards: from.input.Shards}
+	t, err := step.Price(in)
+	return float64(t.Step), err
+}
+
+// nearest returns the step of the same model with the nearest number of devices, counted in
+// doublings; nil if the model has one step only.
+func nearest(steps []stackStep, s *stackStep) *stackStep {
+	var best *stackStep
+	for i := range steps {
+		q := &steps[i]
+		if q.model != s.model || q.devices == s.devices {
+			continue
+		}
+		if best == nil || doublings(q, s) < doublings(best, s) {
+			best = q
+		}
+	}
+	return best
+}
+
+func doublings(a, b *stackStep) float64 {
+	return math.Abs(math.Log2(float64(a.devices) / float64(b.devices)))
+}
+
+// stacks compares the steps of a training system that no constant here knows: as they are,
+// with one constant of the stack that was fitted to the other models, and with one measured
+// step of the model on another number of GPUs.
+func stacks() (*sheet, error) {
+	steps, err := stackSteps()
+	if err != nil {
+		return nil, err
+	}
+	s := &sheet{columns: []string{"model", ">GPUs", ">measured ms", ">unknown stack, ms", ">ratio", ">one constant, ms", ">ratio", ">measured GPUs", ">with that step, ms", ">ratio"}}
+	unknown := s.set("out of sample, no constant of the stack", "median 25 %")
+	constant := s.set("out of sample, one constant of the stack, fitted to the other models", "median 25 %")
+	for i := range steps {
+		p := &steps[i]
+		var others []stackStep
+		for _, q := range steps {
+			if q.model != p.model {
+				others = append(others, q)
+			}
+		}
+		slow := p.slow(fitSlow(others))
+		unknown.add(p.plain, p.measured)
+		constant.add(slow, p.measured)
+		row := []string{p.model, fmt.Sprint(p.devices), two(p.measured), two(p.plain), two(p.plain / p.measured), two(slow), two(slow / p.measured)}
+		from := nearest(steps, p)
+		if from == nil {
+			s.rows = append(s.rows, append(row, "", "", ""))
+			continue
+		}
+		c, err := p.calibrated(from)
+		if err != nil {
+			return nil, err
+		}
+		name := "out of sample, one measured step on another number of hosts"
+		if from.devices <= 8 && p.devices <= 8 {
+			name = "out of sample, one measured step on the same number of hosts"
+		}
+		s.set(name, "").add(c, p.measured)
+		s.rows = append(s.rows, append(row, fmt.Sprint(from.devices), two(c), two(c/p.measured)))
+	}
+	s.notes = []string{fmt.Sprintf("The constant: %.2f ns for each lookup on the GPU with the most, beyond the simulated device (fitted to all rows).", fitSlow(steps))}
+	return s, nil
+}
+
+// two prints a number with two decimals.
+func two(v float64) string { return fmt.Sprintf("%.2f", v) }
