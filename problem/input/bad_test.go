@@ -221,6 +221,27 @@ var badTopologies = []struct{ name, content string }{
 	{"engine number.yaml", "devices: 8\ndevice: a100-80\nengine: 1\n"},
 	{"lanes.yaml", "devices: 8\ndevice: a100-80\nlanes: owns\n"},
 	{"lanes number.yaml", "devices: 8\ndevice: a100-80\nlanes: 8\n"},
+	{"dense preset.yaml", "devices: 8\ndevice: a100-80\ndense: mlperf-dlrm-dcn2\n"},
+	{"dense number.yaml", "devices: 8\ndevice: a100-80\ndense: 3\n"},
+	{"dense keys.yaml", "devices: 8\ndevice: a100-80\ndense:\n  bottom: [13, x, 1.5]\n  interactions: dot\n  interaction: dcm\n  top: 1024\n  precision: fp8\n  activations: 250\n  parallel: fdsp\n  optimizer: lamb\n"},
+	{"dense numbers.yaml", "devices: 8\ndevice: a100-80\ndense:\n  bottom: [13, -1, 16]\n  interaction: {dcn: {layers: 0, rank: -1}}\n  top: [0, 1]\n"},
+	{"dense nothing.yaml", "devices: 8\ndevice: a100-80\ndense: {}\n"},
+	{"dense dot.yaml", "devices: 8\ndevice: a100-80\ndense:\n  bottom: [13, 512, 16]\n  interaction: dot\n  top: [1]\n"},
+	{"dense given.yaml", "devices: 8\ndevice: a100-80\ndense:\n  interaction: {flops: -638e6, parameters: 1e30}\n  top: [1]\n"},
+	{"dense two.yaml", "devices: 8\ndevice: a100-80\ndense:\n  interaction: {flops: 638e6, dcn: {layers: 3}}\n  top: [1]\n"},
+	{"dense features.yaml", "devices: 8\ndevice: a100-80\ndense: mlperf-dlrm-v1\n"},
+	{"dense large.yaml", "devices: 1\ndevice: a100-80\ndense:\n  interaction: {flops: 1e12, parameters: 50e9}\n"},
+	{"dense in a small reserve.yaml", "devices: 8\ndevice: a100-80\nreserve_share: 0\nreserve_fixed: 1MiB\ndense:\n  interaction: {flops: 638e6, parameters: 320e6}\n  optimizer: adam\n"},
+	{"stack.yaml", "devices: 8\ndevice: a100-80\nstack: hugctr\n"},
+	{"stack parts.yaml", "devices: 8\ndevice: a100-80\nstack:\n  preset: hugectr\n  forward: fp8\n  exchange: tree\n  overlap: [input, everything]\n  launch: lazy\n  sharp: 1\n  nccl: true\n"},
+	{"stack without preset.yaml", "devices: 8\ndevice: a100-80\nstack:\n  exchange: flat\n  overlap: input\n"},
+	{"step unit.yaml", "devices: 8\ndevice: a100-80\nstep: 3.9\nloader: 20\nprice: free\n"},
+	{"step words.yaml", "devices: 8\ndevice: a100-80\nstep: 3.9 hours\nloader: 20Gb/s\nprice: -1\n"},
+	{"step zero.yaml", "devices: 8\ndevice: a100-80\nstep: 0ms\nloader: 0GB/s\nprice: 0\n"},
+	{"step negative.yaml", "devices: 8\ndevice: a100-80\nstep: -3ms\nloader: 1e30GB/s\nprice: 1e9\n"},
+	{"dense tree", `{"devices": 8, "device": "a100-80", "dense": {"bottom": {"a": [[[[[[[[[1]]]]]]]]]}}}`},
+	{"dense twice", `{"devices": 8, "device": "a100-80", "dense": {"top": [1], "interaction": "cat", "top": [1], "bottom": null, "precision": true}}`},
+	{"dense broken", `{"devices": 8, "device": "a100-80", "dense": {"top": [1}`},
 	{"batch huge.yaml", "devices: 8\ndevice: a100-80\nbatch: 1e12\n"},
 	{"key twice.yaml", "devices: 8\ndevice: a100-80\ndevices: 9\n"},
 	{"alias.yaml", "devices: &n 8\ndevice: a100-80\nbatch: *n\n"},
@@ -259,7 +280,10 @@ func badTopologyErrors(t *testing.T, name, content string) error {
 	if !f.Has("batch") {
 		p.Batch = 1024
 	}
-	return Join(err, Check(p, f))
+	parts := Parts{Tables: TableFile{Tables: p.Tables}, Topology: &f}
+	whole, stepErr := parts.step()
+	_, fitErr := parts.fit(&whole, p)
+	return Join(err, stepErr, fitErr, Check(p, f))
 }
 
 // TestBadInputs compares the errors of every bad file with testdata/bad.golden.

@@ -88,6 +88,8 @@ type Parts struct {
 	Fallback *Cluster
 	// Overrides are the fields that flags state.
 	Overrides Overrides
+	// Flags is what flags state of the whole training step.
+	Flags StepOverrides
 	// Own are device profiles to know beside those of package hardware, such as the
 	// device of a cost model. The first is the device if none is stated.
 	Own []hardware.Profile
@@ -131,11 +133,14 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 		warnings = append(slices.Clip(warnings), fmt.Sprintf("no batch is stated: a global batch of %d samples is assumed", DefaultBatch))
 	}
 	warnings = append(slices.Clip(warnings), uneven(composed)...)
+	whole, stepErr := p.step()
+	doubts, fitErr := p.fit(&whole, composed)
+	warnings = append(append(slices.Clip(warnings), whole.warnings...), doubts...)
 	judged := *composed
 	if overrideErr != nil || missingErr != nil {
 		judged.Topology = p.filled(judged.Topology, file)
 	}
-	return composed, warnings, Join(p.TablesErr, p.TopologyErr, overrideErr, missingErr, Check(&judged, sources...))
+	return composed, warnings, Join(p.TablesErr, p.TopologyErr, overrideErr, missingErr, stepErr, fitErr, Check(&judged, sources...))
 }
 
 // uneven returns warnings of hosts that are not full, and of a batch that the devices cannot

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/step"
 )
 
 func schema(t *testing.T, name string) *jsonschema.Schema {
@@ -57,7 +58,8 @@ func TestSchemaAgrees(t *testing.T) {
 			continue
 		}
 		switch c.name {
-		case "devices missing.yaml", "reserve everything.yaml", "no network.yaml", "two documents.yaml", "host memory huge.yaml":
+		case "devices missing.yaml", "reserve everything.yaml", "no network.yaml", "two documents.yaml", "host memory huge.yaml",
+			"dense dot.yaml", "dense features.yaml", "dense large.yaml", "dense in a small reserve.yaml":
 			// Flags may add what is missing; the others no schema can tell.
 			continue
 		case "reserve NaN.yaml", "alias.yaml":
@@ -138,6 +140,11 @@ func TestSchemaTakesGood(t *testing.T) {
 		`{"devices": 8, "device": "h200", "host_memory": "1.5TiB", "comm_precision": "fp16"}`,
 		`{"devices": 8, "device": "h200", "engine": "torchrec"}`,
 		`{"devices": 8, "device": "h200", "lanes": "own"}`,
+		`{"devices": 8, "device": "h200", "dense": "mlperf-dlrm-dcnv2", "stack": "hugectr", "step": "3.9ms", "loader": "20 GB/s", "price": 2.95}`,
+		`{"dense": {"bottom": [13, 512, 4], "interaction": "dot", "top": [1024, 1]}, "step": "900us", "price": "$2.95"}`,
+		`{"dense": {"interaction": {"dcn": {"layers": 3, "rank": 512}}, "top": [1], "precision": "bf16", "activations": "250kB", "parallel": "fsdp", "optimizer": "adam"}}`,
+		`{"dense": {"interaction": {"flops": 638e6, "parameters": 320e6, "layers": 20}}}`,
+		`{"dense": {"preset": "madmax-dlrm-a", "parallel": "fsdp"}, "stack": {"preset": "torchrec-base", "forward": "bf16", "overlap": [], "launch": "graph", "sharp": true}}`,
 		`{"devices": 65536, "device": "a100-80", "devices_per_host": 8, "memory": "40gb", "reserve_share": 0.99}`,
 	} {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(content))
@@ -191,6 +198,18 @@ func TestSchemaKnowsTheSameWords(t *testing.T) {
 	same("feature", at(tables, "$defs", "feature", "properties"), featureKeys)
 	same("constraints", at(tables, "$defs", "constraints", "properties"), constraintKeys)
 	same("topology", at(topology, "properties"), topologyKeys)
+	same("dense", at(topology, "$defs", "dense", "properties"), denseKeys)
+	same("dcn", at(topology, "$defs", "dense", "properties", "interaction")["oneOf"].([]any)[1].(map[string]any)["properties"].(map[string]any)["dcn"].(map[string]any)["properties"].(map[string]any), dcnKeys)
+	same("stack", at(topology, "$defs", "stack", "properties"), stackKeys)
+	names := func(value map[string]any) map[string]any {
+		all := map[string]any{}
+		for _, name := range value["enum"].([]any) {
+			all[name.(string)] = nil
+		}
+		return all
+	}
+	same("presets of dense parts", names(at(topology, "$defs", "densePreset")), step.DenseNames())
+	same("presets of stacks", names(at(topology, "$defs", "stackPreset")), step.StackNames())
 	profiles := map[string]any{}
 	for _, name := range at(topology, "properties", "device")["enum"].([]any) {
 		profiles[name.(string)] = nil

@@ -4,12 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -23,7 +20,10 @@ import (
 // MaxTopologyBytes is the size above which a topology file is refused.
 const MaxTopologyBytes = unit.MiB
 
-var topologyKeys = []string{"devices", "devices_per_host", "device", "memory", "reserve_share", "reserve_fixed", "host_memory", "batch", "comm_precision", "engine", "lanes"}
+// emptyTopology is the hint for a file without content.
+const emptyTopology = "state devices and device"
+
+var topologyKeys = []string{"devices", "devices_per_host", "device", "memory", "reserve_share", "reserve_fixed", "host_memory", "batch", "comm_precision", "engine", "lanes", "dense", "stack", "step", "loader", "price"}
 
 // TopologyFile is the content of a topology file.
 type TopologyFile struct {
@@ -43,6 +43,8 @@ type TopologyFile struct {
 	// nothing.
 	LaneRule problem.LaneRule
 
+	// step is what the file states of the whole training step.
+	step   stepPart
 	lines  map[string]int
 	faulty bool
 	// unread holds the keys whose values could not be read; veiled is set where
@@ -82,8 +84,9 @@ func (f TopologyFile) forgive(t *hardware.Topology) {
 // Topology reads a topology from YAML or JSON: an object with the keys devices,
 // devices_per_host, device (a profile's name), memory, reserve_share,
 // reserve_fixed, host_memory (sizes with a unit, such as "40GiB"), batch,
-// comm_precision (a precision's name), engine (an engine's name) and lanes (a lane
-// rule's name). None of them is required here. Content that begins with "{" is JSON
+// comm_precision (a precision's name), engine (an engine's name), lanes (a lane
+// rule's name), and of the whole step dense and stack (presets' names, or objects), step,
+// loader and price. None of them is required here. Content that begins with "{" is JSON
 // unless the name ends in .yaml or .yml. YAML aliases and anchors, several documents,
 // and files above MaxTopologyBytes are refused.
 //
@@ -134,11 +137,10 @@ func (t *topologyReader) read(r io.Reader) {
 	in := bufio.NewReader(bytes.NewReader(data))
 	first, err := skipSpace(in)
 	if err != nil {
-		t.add(0, "the file is empty", "state devices and device")
+		t.add(0, "the file is empty", emptyTopology)
 		return
 	}
-	ext := strings.ToLower(filepath.Ext(t.Name))
-	if first.char == '{' && ext != ".yaml" && ext != ".yml" {
+	if !isYAML(t.Name, first.char) {
 		t.readJSON(newScanner(in, t.report, first))
 		return
 	}
@@ -152,6 +154,8 @@ type entry struct {
 	value string
 	// quoted is true for a string, false for a number.
 	quoted bool
+	// tree is the value if it may be an object (isTree).
+	tree *yaml.Node
 }
 
 func (t *topologyReader) readJSON(s *scanner) {
@@ -160,9 +164,13 @@ func (t *topologyReader) readJSON(s *scanner) {
 		e := entry{key: key, line: s.Line(), quoted: kind == strictjson.String}
 		t.value(key, e.line, func() {
 			var ok bool
-			if e.quoted {
+			switch {
+			case isTree(key):
+				e.tree = treeOf(s, key, 0)
+				ok = e.tree != nil
+			case e.quoted:
 				e.value, ok = s.Text(key)
-			} else {
+			default:
 				e.value, ok = s.Number(key, wanted(key))
 			}
 			if ok {
@@ -175,124 +183,37 @@ func (t *topologyReader) readJSON(s *scanner) {
 	}
 }
 
-var yamlLine = regexp.MustCompile(`^line (\d+): `)
-
 func (t *topologyReader) readYAML(data []byte) {
-	root := t.document(data)
-	if root == nil {
+	in := values{t.report}
+	root := in.document(data, emptyTopology)
+	if root == nil || !in.plain(root) {
 		return
 	}
-	if root.Kind != yaml.MappingNode {
-		t.add(root.Line, fmt.Sprintf("%s where a topology belongs", yamlType(root)), "write one \"key: value\" a line; known: "+strings.Join(topologyKeys, ", "))
-		return
-	}
-	if !t.plain(root) {
-		return
-	}
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		key, value := root.Content[i], root.Content[i+1]
-		known := false
-		for _, k := range topologyKeys {
-			known = known || k == key.Value
-		}
-		switch {
-		case seen[key.Value]:
-			t.add(key.Line, fmt.Sprintf("the key %s is there twice", quote(key.Value)), "keep one of them")
-			continue
-		case !known:
-			t.add(key.Line, fmt.Sprintf("unknown key %s in a topology", quote(key.Value)), suggest(key.Value, topologyKeys))
-		default:
-			t.value(key.Value, value.Line, func() {
-				if e, ok := t.entry(key, value); ok {
-					t.set(e)
-				}
-			})
-		}
-		seen[key.Value] = true
-	}
-}
-
-// document returns the root of the file's only document; nil, and a report, if there
-// is not exactly one.
-func (t *topologyReader) document(data []byte) *yaml.Node {
-	in := yaml.NewDecoder(bytes.NewReader(data))
-	var document, second yaml.Node
-	err := in.Decode(&document)
-	if err == nil {
-		if more := in.Decode(&second); more == nil {
-			t.add(second.Line, "the file holds a second YAML document", "keep one")
-			return nil
-		} else if !errors.Is(more, io.EOF) {
-			err = more
-		}
-	}
-	if errors.Is(err, io.EOF) {
-		t.add(0, "the file is empty", "state devices and device")
-		return nil
-	}
-	if err != nil {
-		message, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
-		if m := yamlLine.FindStringSubmatch(message); m != nil {
-			line, _ = strconv.Atoi(m[1])
-			message = message[len(m[0]):]
-		}
-		t.add(line, "this is not valid YAML: "+message, "write one \"key: value\" a line")
-		return nil
-	}
-	return document.Content[0]
-}
-
-// plain refuses anchors and aliases, with which a short file can grow without
-// bound.
-func (t *topologyReader) plain(n *yaml.Node) bool {
-	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		t.add(n.Line, "YAML anchors and aliases are not allowed", "write the value itself")
-		return false
-	}
-	for _, child := range n.Content {
-		if !t.plain(child) {
-			return false
-		}
-	}
-	return true
-}
-
-func (t *topologyReader) entry(key, value *yaml.Node) (entry, bool) {
-	e := entry{key: key.Value, line: value.Line, value: value.Value}
-	if value.Kind == yaml.ScalarNode {
-		switch value.ShortTag() {
-		case "!!str":
-			e.quoted = true
-			return e, true
-		case "!!int":
-			return e, true
-		case "!!float":
-			// YAML has more ways to write a number than JSON: .15, 1., .nan.
-			var v float64
-			if err := value.Decode(&v); err == nil {
-				e.value = strconv.FormatFloat(v, 'g', -1, 64)
-				return e, true
+	for key, value := range in.fields(root, "a topology", topologyKeys) {
+		t.value(key, value.Line, func() {
+			if e, ok := t.entry(key, value); ok {
+				t.set(e)
 			}
-		}
+		})
 	}
-	t.add(value.Line, fmt.Sprintf("%s: %s where %s belongs", key.Value, yamlType(value), wanted(key.Value)), "")
-	return e, false
 }
 
-func yamlType(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "a mapping"
-	case yaml.SequenceNode:
-		return "a list"
-	case yaml.ScalarNode:
-		if n.ShortTag() == "!!null" {
-			return "nothing"
-		}
-		return quote(n.Value)
+// isTree reports whether a key's value may be an object.
+func isTree(key string) bool { return key == "dense" || key == "stack" }
+
+// entry returns a key with its value.
+func (t *topologyReader) entry(key string, value *yaml.Node) (entry, bool) {
+	e := entry{key: key, line: value.Line, tree: value}
+	if isTree(key) {
+		return e, true
 	}
-	return "an alias"
+	if value.Kind == yaml.ScalarNode && value.ShortTag() == "!!str" {
+		e.quoted, e.value = true, value.Value
+		return e, true
+	}
+	text, ok := values{t.report}.number(value, key, wanted(key), "")
+	e.value = string(text)
+	return e, ok
 }
 
 // wanted names the type of a key's value.
@@ -300,6 +221,12 @@ func wanted(key string) string {
 	switch key {
 	case "device", "comm_precision", "engine", "lanes":
 		return "a string"
+	case "step":
+		return "a time with its unit"
+	case "loader":
+		return "a bandwidth with its unit"
+	case "price":
+		return "a number"
 	case "memory", "reserve_fixed", "host_memory":
 		return "a size with its unit"
 	case "reserve_share":
@@ -334,19 +261,26 @@ func (t *topologyReader) set(e entry) {
 		t.Engine = named(t.report, e, problem.ParseEngine, problem.Engines())
 	case "lanes":
 		t.LaneRule = named(t.report, e, problem.ParseLaneRule, problem.LaneRules())
+	case "dense", "stack", "step", "loader", "price":
+		t.setStep(e)
 	case "reserve_share":
-		const hint = "it is a share of the memory: write 0.15 for 15 %"
-		if e.quoted {
-			t.add(e.line, fmt.Sprintf("reserve_share: %s where a number belongs", quote(e.value)), hint)
-			return
-		}
-		share, complaint := number(e.value).real()
-		if complaint != "" {
-			t.add(e.line, "reserve_share: "+complaint, hint)
-			return
-		}
-		t.Topology.ReserveShare = hardware.ReserveShare(share)
+		t.share(e)
 	}
+}
+
+// share reads the key reserve_share.
+func (t *topologyReader) share(e entry) {
+	const hint = "it is a share of the memory: write 0.15 for 15 %"
+	if e.quoted {
+		t.add(e.line, fmt.Sprintf("reserve_share: %s where a number belongs", quote(e.value)), hint)
+		return
+	}
+	share, complaint := number(e.value).real()
+	if complaint != "" {
+		t.add(e.line, "reserve_share: "+complaint, hint)
+		return
+	}
+	t.Topology.ReserveShare = hardware.ReserveShare(share)
 }
 
 // named returns the value that an entry names, one of the known ones.

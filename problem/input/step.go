@@ -1,0 +1,334 @@
+package input
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/step"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// step.go composes what files and flags state of the whole training step.
+
+// RuntimeShare is the share of a device's memory that stays free of tables and of the dense
+// part if the dense part is known: for the CUDA context, NCCL's buffers and the allocator.
+// It is assumed.
+const RuntimeShare = 0.05
+
+// MaxPrice is the highest price of a device-hour.
+const MaxPrice = 1e6
+
+// The hints of a step's keys.
+const (
+	stepHint   = "write a measured time and its unit, such as 3.9ms"
+	loaderHint = "write what the input pipeline delivers to all devices, such as 20GB/s"
+	priceHint  = "write the price of one device for an hour, such as 2.95"
+)
+
+// stepKeys are the keys of a topology file that are about the whole step.
+var stepKeys = []string{"dense", "stack", "step", "loader", "price"}
+
+// StepOverrides is what flags state of the whole step. A field that is nil is not stated.
+type StepOverrides struct {
+	// Dense and Stack are what --dense and --stack name, and DenseErr and StackErr the errors
+	// of reading them, or nil.
+	Dense              *DenseFile
+	Stack              *step.Stack
+	DenseErr, StackErr error
+	// Measured, Loader and Price are the texts of --step, --loader and --price.
+	Measured, Loader, Price *string
+}
+
+// stated returns the names of the flags that are given.
+func (o *StepOverrides) stated() []string {
+	var flags []string
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{
+		{"--dense", o.Dense != nil},
+		{"--stack", o.Stack != nil},
+		{"--step", o.Measured != nil},
+		{"--loader", o.Loader != nil},
+		{"--price", o.Price != nil},
+	} {
+		if f.given {
+			flags = append(flags, f.name)
+		}
+	}
+	return flags
+}
+
+// stepPart is what a topology file states of the whole step.
+type stepPart struct {
+	dense    *DenseFile
+	stack    *step.Stack
+	measured unit.Millis
+	loader   unit.Bandwidth
+	price    float64
+}
+
+// wholeStep is the step that the parts state, and where its dense part comes from.
+type wholeStep struct {
+	input *step.Input
+	dense *DenseFile
+	// warnings are what had to be assumed, or is not used.
+	warnings []string
+}
+
+// Step returns the whole training step to price, without Problem and Shards: what flags
+// state, and otherwise the topology file. It is nil if neither states a dense part or a
+// measured step. Its Dense has been checked by Problem, which reports all errors.
+func (p *Parts) Step() *step.Input {
+	whole, _ := p.step()
+	return whole.input
+}
+
+// step composes the step.
+func (p *Parts) step() (wholeStep, error) {
+	var file stepPart
+	name := ""
+	if p.Topology != nil {
+		file, name = p.Topology.step, p.Topology.Name
+	}
+	o := &p.Flags
+	errs := []error{o.DenseErr, o.StackErr}
+	read := func(flag, hint string, text *string, set func(string) error) {
+		if text != nil {
+			if err := set(*text); err != nil {
+				errs = append(errs, flagError(flag+": "+what(err), hint))
+			}
+		}
+	}
+	read("--step", stepHint, o.Measured, func(text string) (err error) {
+		file.measured, err = unit.ParseMillis(text)
+		return err
+	})
+	read("--loader", loaderHint, o.Loader, func(text string) (err error) {
+		file.loader, err = unit.ParseBandwidth(text)
+		return err
+	})
+	read("--price", priceHint, o.Price, func(text string) (err error) {
+		file.price, err = parsePrice(text)
+		return err
+	})
+	if o.Dense != nil {
+		file.dense = o.Dense
+	}
+	if o.Stack != nil {
+		file.stack = o.Stack
+	}
+	var whole wholeStep
+	if file.dense == nil && file.measured == 0 && o.Measured == nil {
+		if flags := o.stated(); len(flags) > 0 {
+			errs = append(errs, flagError(strings.Join(flags, ", ")+": neither a dense part nor a measured step is stated, so there is no whole step", "add --dense NAME or --step TIME"))
+		} else if keys := p.stepKeys(); len(keys) > 0 {
+			whole.warnings = append(whole.warnings, fmt.Sprintf("%s states %s, but neither a dense part nor a measured step: the whole step is not priced", name, strings.Join(keys, ", ")))
+		}
+		return whole, Join(errs...)
+	}
+	whole.input = &step.Input{Measured: step.Measured{Step: file.measured}, Loader: float64(file.loader), PricePerHour: file.price}
+	if file.dense != nil {
+		whole.dense, whole.input.Dense = file.dense, &file.dense.Dense
+	}
+	if file.stack != nil {
+		whole.input.Stack = *file.stack
+	} else {
+		whole.input.Stack, whole.warnings = p.assumedStack(whole.warnings)
+	}
+	return whole, Join(errs...)
+}
+
+// stepKeys returns the keys of the step that the topology file states.
+func (p *Parts) stepKeys() (keys []string) {
+	for _, key := range stepKeys {
+		if p.Topology != nil && p.Topology.Has(key) && !p.Topology.unread[key] {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// assumedStack returns the stack of a step whose stack nobody states, and the warning that
+// says so.
+func (p *Parts) assumedStack(warnings []string) (step.Stack, []string) {
+	name, engine := "torchrec-sparse", p.engine()
+	if engine == problem.HugeCTR {
+		name = "hugectr"
+	}
+	s, err := step.StackByName(name)
+	if err != nil {
+		panic("input: " + err.Error())
+	}
+	return s, append(warnings, fmt.Sprintf("no stack is stated: %s is assumed (--stack, one of %s)", name, strings.Join(step.StackNames(), ", ")))
+}
+
+// engine returns the engine that the parts state; empty if that is none, or an unknown one.
+func (p *Parts) engine() problem.Engine {
+	switch {
+	case p.Overrides.Engine != nil:
+		engine, _ := problem.ParseEngine(*p.Overrides.Engine)
+		return engine
+	case p.Topology != nil:
+		return p.Topology.Engine
+	case p.Fallback != nil:
+		return p.Fallback.Engine
+	}
+	return ""
+}
+
+// parsePrice reads the price of a device-hour: a number, with or without a dollar sign.
+func parsePrice(text string) (float64, error) {
+	value, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(text), "$"), 64)
+	switch {
+	case err != nil || math.IsNaN(value):
+		return 0, fmt.Errorf("%s is not a price: %s", quote(text), priceHint)
+	case value <= 0 || value > MaxPrice:
+		return 0, fmt.Errorf("%s is not above 0 and at most %g: %s", quote(text), float64(MaxPrice), priceHint)
+	}
+	return value, nil
+}
+
+// fit checks the dense part against the composed problem, and has the problem's reserve and
+// number format of exchanges follow the step where nobody states them. It returns warnings.
+func (p *Parts) fit(whole *wholeStep, composed *problem.Problem) (warnings []string, err error) {
+	if whole.input == nil {
+		return nil, nil
+	}
+	given := p.Fallback == nil
+	stack := &whole.input.Stack
+	if stack.Forward != nil && given {
+		if p.statesPrecision() {
+			stated := composed.CommPrecision
+			stack.Forward, stack.Backward = &stated, &stated
+		} else {
+			composed.CommPrecision = *stack.Forward
+		}
+	}
+	if engine := composed.Engine; engine != "" && stack.Name != "" && !strings.HasPrefix(stack.Name, string(engine)) {
+		warnings = append(warnings, fmt.Sprintf("the plan is for engine %s, and the step is priced as %s runs it", engine, stack.Name))
+	}
+	if whole.dense == nil {
+		return warnings, nil
+	}
+	if err := whole.dense.check(composed, p.TablesErr != nil); err != nil || whole.dense.faulty || p.TablesErr != nil {
+		return warnings, err
+	}
+	return warnings, p.reserve(whole.dense, composed, given)
+}
+
+// statesPrecision reports whether the topology file or a flag states the number format of
+// exchanges.
+func (p *Parts) statesPrecision() bool {
+	return p.Overrides.CommPrecision != nil || p.Topology != nil && p.Topology.Has("comm_precision")
+}
+
+// reserve has the dense part's memory, and RuntimeShare, take the place of the default
+// reserve. A reserve that is stated stays, but must hold the dense part.
+func (p *Parts) reserve(dense *DenseFile, composed *problem.Problem, given bool) error {
+	t := &composed.Topology
+	if t.Devices < 1 || composed.Batch < 1 || composed.Accounting == problem.CountWeights {
+		return nil // reported, or not counted
+	}
+	d := dense.Dense.Of(composed)
+	takes := d.Memory(t.Devices, composed.Batch)
+	if given && t.ReserveShare == 0 && t.ReserveFixed == 0 && !p.statesReserve() {
+		t.ReserveShare, t.ReserveFixed = RuntimeShare, takes
+		if t.Budget() == 0 && t.DeviceMemory() > 0 {
+			t.ReserveShare, t.ReserveFixed = 0, 0
+			return &Errors{List: []Error{dense.error(fmt.Sprintf("the dense part takes %v of a device's %v, which leaves nothing for tables", takes, t.DeviceMemory()))}}
+		}
+		return nil
+	}
+	if given && t.Reserve() < takes && t.DeviceMemory() > 0 {
+		e := dense.error(fmt.Sprintf("the dense part takes %v of a device, and the stated reserve is %v", takes, t.Reserve()))
+		e.Hint = "state a larger reserve, or none: the reserve is then computed from the dense part"
+		return &Errors{List: []Error{e}}
+	}
+	return nil
+}
+
+// statesReserve reports whether the topology file or a flag states a reserve.
+func (p *Parts) statesReserve() bool {
+	return p.Overrides.ReserveShare != nil || p.Overrides.ReserveFixed != nil ||
+		p.Topology != nil && (p.Topology.Has("reserve_share") || p.Topology.Has("reserve_fixed"))
+}
+
+// setStep stores an entry of the whole step (stepKeys).
+func (t *topologyReader) setStep(e entry) {
+	switch e.key {
+	case "dense":
+		t.dense(e)
+	case "stack":
+		t.stack(e)
+	case "step":
+		t.measured(e)
+	case "loader":
+		t.loader(e)
+	case "price":
+		t.price(e)
+	}
+}
+
+// measured reads the key step.
+func (t *topologyReader) measured(e entry) {
+	if !e.quoted {
+		t.add(e.line, fmt.Sprintf("step: %s has no unit", clip(e.value)), stepHint)
+		return
+	}
+	m, err := unit.ParseMillis(e.value)
+	if err != nil {
+		t.add(e.line, "step: "+what(err), stepHint)
+	}
+	t.step.measured = m
+}
+
+// loader reads the key loader.
+func (t *topologyReader) loader(e entry) {
+	if !e.quoted {
+		t.add(e.line, fmt.Sprintf("loader: %s has no unit", clip(e.value)), loaderHint)
+		return
+	}
+	b, err := unit.ParseBandwidth(e.value)
+	if err != nil {
+		t.add(e.line, "loader: "+what(err), loaderHint)
+	}
+	t.step.loader = b
+}
+
+// price reads the key price: a number, or a text with a dollar sign.
+func (t *topologyReader) price(e entry) {
+	price, err := parsePrice(e.value)
+	if err != nil {
+		t.add(e.line, "price: "+what(err), priceHint)
+	}
+	t.step.price = price
+}
+
+// dense reads the key dense.
+func (t *topologyReader) dense(e entry) {
+	d := &denseReader{values: values{t.report}, DenseFile: DenseFile{Name: t.Name}}
+	before := t.count()
+	d.dense(e.tree)
+	d.faulty = t.count() > before
+	t.step.dense = &d.DenseFile
+}
+
+// stack reads the key stack.
+func (t *topologyReader) stack(e entry) {
+	s := &stackReader{values: values{t.report}}
+	before := t.count()
+	s.stack(e.tree)
+	if t.count() == before {
+		t.step.stack = &s.Stack
+	}
+}
+
+// what returns an error's first part: what is wrong, without what to do next.
+func what(err error) string {
+	message, _, _ := strings.Cut(err.Error(), ": ")
+	return clip(message)
+}
