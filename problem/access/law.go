@@ -44,7 +44,7 @@ type Law uint8
 const (
 	// Independent draws: each lookup draws its row by the distribution. The zero value.
 	Independent Law = iota
-	// MultiHot: each bag draws one one-hot id by the distribution, which has an id for
+	// MultiHot ids: each bag draws one one-hot id by the distribution, which has an id for
 	// each row of the table, and looks up the fixed list of rows that the id owns. The
 	// list is as long as the pooling factor. A histogram counts rows under either law.
 	MultiHot

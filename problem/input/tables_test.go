@@ -132,14 +132,17 @@ func TestIndexLaw(t *testing.T) {
 			[]access.Distribution{
 				of(access.Zipf, 1.1, access.MultiHot), of(access.Uniform, 0, access.MultiHot),
 				of(access.Zipf, 1.1, access.MultiHot), of(access.Zipf, 1.5, access.Independent),
-			}, nil,
+			},
+			nil,
 		},
 		{
 			`{}`,
 			[]access.Distribution{
-				{}, of(access.Uniform, 0, access.Independent),
+				{},
+				of(access.Uniform, 0, access.Independent),
 				of(access.Unstated, 0, access.MultiHot), of(access.Zipf, 1.5, access.Independent),
-			}, []string{"2 of 4 tables state no access distribution: Zipf 1.05 is assumed (a, c)"},
+			},
+			[]string{"2 of 4 tables state no access distribution: Zipf 1.05 is assumed (a, c)"},
 		},
 	} {
 		got, err := readAndCheck(t, "", `{"format": "neuroshard-tables", "version": 1, "defaults": `+test.defaults+`, "tables": `+tables+`}`)
