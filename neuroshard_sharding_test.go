@@ -52,7 +52,7 @@ var plansBefore = map[string]string{
 	"d8_m128/1":               "35cab6a4e0ce64cd",
 	"d8_m128/2":               "2dbd123702bb1cc0",
 	"d8_m128/3":               "18e8bbcdbfbcb31f",
-	"mlperf-dlrm-dcnv2":       "128e7f9457342e95",
+	"mlperf-dlrm-dcnv2":       "ceaf89c53d85ab41",
 	"criteo-1tb-uncapped":     "706f605b4b136ee4",
 	"criteo-kaggle":           "f972f067d3f7b219",
 	"nvidia-synthetic-tiny":   "585801237e4fdc19",

@@ -44,7 +44,7 @@ type Workload struct {
 	// IndexDistribution is what the source says of its indices, in its words.
 	IndexDistribution string
 	// Access is what every table's accesses are taken to be: access.Zipf with
-	// the stated exponent, or access.Unstated.
+	// the stated exponent, or access.Unstated, with the index law of the source's data.
 	Access access.Distribution
 	// AssumedDistribution is true where the source states no distribution, so
 	// that one has to be assumed.
@@ -212,6 +212,7 @@ type record struct {
 	Precision         string   `json:"precision"`
 	IndexDistribution string   `json:"index_distribution"`
 	Zipf              *float64 `json:"zipf"`
+	IndexLaw          string   `json:"index_law"`
 	Tables            int      `json:"tables"`
 	WeightsGiB        float64  `json:"weights_gib_fp32"`
 	LookupsPerSample  float64  `json:"lookups_per_sample"`
@@ -277,6 +278,11 @@ func (r record) workload() (Workload, error) {
 	}
 	if r.Zipf != nil {
 		w.Access = access.Distribution{Kind: access.Zipf, Exponent: *r.Zipf}
+	}
+	if r.IndexLaw != "" {
+		if w.Access.Law, err = access.ParseLaw(r.IndexLaw); err != nil {
+			return Workload{}, err
+		}
 	}
 	for _, s := range r.Steps {
 		w.Steps = append(w.Steps, Step{Devices: s.Devices, Time: s.MS})
