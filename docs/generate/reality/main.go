@@ -44,6 +44,7 @@ func tables() []table {
 	return []table{
 		{"alltoall", "all-to-alls of nccl-tests and PARAM", allToAll},
 		{"hipc", "steps of one GPU that the launches of the host bound", hipc},
+		{"pipelines", "the pipelines of TorchRec", pipelines},
 		{"stacks", "steps of a training system that no constant here knows", stacks},
 	}
 }

@@ -24,6 +24,8 @@ var limits = map[string]struct{ median, worst, geomean float64 }{
 	"stacks, out of sample, one constant of the stack, fitted to the other models": {16, 50, 100},
 	"stacks, out of sample, one measured step on the same number of hosts":         {54, 60, 100},
 	"stacks, out of sample, one measured step on another number of hosts":          {19.5, 44, 100},
+	"pipelines, out of sample, steps where the GPU is named":                       {3, 3, 100},
+	"pipelines, out of sample, changes of steps":                                   {7.5, 11, 100},
 	"alltoall, out of sample, reported as a fault":                                 {70, 70, 100},
 }
 
