@@ -96,8 +96,11 @@ func (m *mover) exceeds(u *usage) int {
 
 // place adds the shards of table i to the placement, or takes them away if sign is -1.
 func (m *mover) place(i int, shardingType problem.ShardingType, shards []plan.Shard, sign unit.Bytes) {
+	blocks := m.blocks(i, shardingType, shards)
 	for k, s := range shards {
-		memory := m.problem.ShardMemory(problem.Shard{Table: i, Rows: s.Rows, Columns: s.Columns, ShardingType: shardingType, Tier: tier(s), Cache: s.Cache})
+		shard := problem.Shard{Table: i, Rows: s.Rows, Columns: s.Columns, ShardingType: shardingType, Tier: tier(s), Cache: s.Cache, Blocks: blocks}
+		memory := m.problem.ShardMemory(shard)
+		m.receive(sign * m.problem.ReceivedOf(shard))
 		first, last := s.Device, s.Device
 		if s.Device < 0 {
 			first, last = 0, len(m.used)-1
@@ -110,16 +113,39 @@ func (m *mover) place(i int, shardingType problem.ShardingType, shards []plan.Sh
 			m.over += m.exceeds(u) - was
 		}
 		// Blocks of one slice are one item.
-		if k > 0 && shardingType.ByRows() && s.Columns == shards[k-1].Columns {
+		if k > 0 && blocks == 0 && shardingType.ByRows() && s.Columns == shards[k-1].Columns {
 			continue
 		}
-		item := m.scorer.Item(i, int(s.Columns.Len()), m.numbered(i, formOf(shardingType, s)))
+		form := formOf(shardingType, s)
+		if blocks > 0 {
+			form = problem.Form{Blocks: blocks}
+		}
+		item := m.scorer.Item(i, int(s.Columns.Len()), m.numbered(i, form))
 		if sign > 0 {
 			m.scorer.Add(max(0, s.Device), item)
 		} else {
 			m.scorer.Remove(max(0, s.Device), item)
 		}
 	}
+}
+
+// receive adds bytes that every device receives.
+func (m *mover) receive(bytes unit.Bytes) {
+	if bytes == 0 {
+		return
+	}
+	for d := range m.used {
+		u := &m.used[d]
+		was := m.exceeds(u)
+		u.device += bytes
+		m.over += m.exceeds(u) - was
+	}
+}
+
+// blocks returns the number of blocks of rows of table i in a place, if a plan chose their devices.
+func (m *mover) blocks(i int, shardingType problem.ShardingType, shards []plan.Shard) int {
+	there := plan.Table{Rows: m.problem.Tables[i].Rows, Dim: m.problem.Tables[i].Dim, ShardingType: shardingType, Shards: shards}
+	return there.Blocks(&m.plan.Cluster)
 }
 
 // tier returns the tier of a shard as a problem.Shard states it: empty for HBM.
@@ -329,7 +355,8 @@ func (m *mover) joint(i int) iter.Seq[place] {
 				return
 			}
 		}
-		if now != problem.RowWise && t.CutsByRows(n) && m.allows(i, problem.RowWise) {
+		everywhere := now == problem.RowWise && len(m.plan.Tables[i].Shards) == n
+		if !everywhere && t.CutsByRows(n) && m.allows(i, problem.RowWise) {
 			yield(place{problem.RowWise, blocks(t, 0, n)})
 		}
 	}

@@ -48,7 +48,8 @@ type Options struct {
 	// well, for comparison. If the plan found there keeps to the rules and is cheaper, Plan
 	// returns it. The search takes about twice the time.
 	FreeSlices bool
-	// Certificate says to compute Result.Bound as well, a lower bound on the simulated
+	// Certificate says to compute Result.Bound as well, if the plan has no rows on devices that
+	// it chose (plan.Table.Blocks), which the bound leaves out: a lower bound on the simulated
 	// cost of every plan (package bound).
 	Certificate bool
 	// OnStep, if set, is called from Plan's goroutine when Plan begins a step after the search,
@@ -189,6 +190,9 @@ func Evaluate(p *problem.Problem, shards [][]problem.Shard, opt Options) (*Resul
 	if err != nil {
 		return nil, err
 	}
+	if p.Engine.Rules().AnyDevices {
+		shards = plan.New(p, shards).ByDevice() // with Shard.Blocks, which a caller may leave out
+	}
 	return l.result(search.Result{Shards: shards})
 }
 
@@ -275,7 +279,7 @@ func (l *line) result(found search.Result) (*Result, error) {
 		return nil, err
 	}
 	// There is a certificate only if the search minimised an estimate of simulated cost.
-	if l.opt.Certificate && l.prices.Estimator().ModelSource == plan.Simulated {
+	if l.opt.Certificate && l.prices.Estimator().ModelSource == plan.Simulated && pl.Chosen() == 0 {
 		l.begin("the lower bound")
 		result.Bound, err = bound.Simulated(l.problem, l.allowed(pl))
 	}

@@ -133,7 +133,7 @@ func (l trainedList) Estimator() plan.Estimator { return l.model.Estimator() }
 
 // Supports is false for tables that are both in host memory and cut by rows or replicated.
 func (l trainedList) Supports(form problem.Form) bool {
-	return !form.ShardingType.Joint() || !form.Tier.OnHost()
+	return !form.Tier.OnHost() || !form.ShardingType.Joint() && form.Blocks == 0
 }
 
 // TorchRec returns the choice of the closed formulas of TorchRec's own planner (package
@@ -163,7 +163,8 @@ func (formulaList) Estimator() plan.Estimator {
 	}
 }
 
-func (formulaList) Supports(problem.Form) bool { return true }
+// Supports is false for rows on devices that a plan chose: TorchRec's planner has no such form.
+func (formulaList) Supports(form problem.Form) bool { return form.Blocks == 0 }
 
 // Prototype returns the choice of the published prototype's nets. The nets were not
 // trained on the simulated device, so the simulated device does not judge their plans. The
@@ -211,8 +212,11 @@ func (l netList) Estimator() plan.Estimator {
 	return plan.Estimator{Model: l.id, ModelSource: plan.Published}
 }
 
-func (netList) Supports(form problem.Form) bool {
-	return !form.ShardingType.Joint() && !form.Tier.OnHost() && form.Operator == 0
+func (netList) Supports(form problem.Form) bool { return plainSlice(form) }
+
+// plainSlice reports whether the form is a slice of columns in HBM with no number of an operator.
+func plainSlice(form problem.Form) bool {
+	return !form.ShardingType.Joint() && !form.Tier.OnHost() && form.Operator == 0 && form.Blocks == 0
 }
 
 // beyondColumns reports whether the price list supports other forms than slices of columns
@@ -226,9 +230,12 @@ func beyondColumns(prices PriceList) bool {
 type Unpriceable struct {
 	// Tables are the names of these tables, in the plan's order.
 	Tables []string
-	// ColumnsOnly is true if the list estimates only slices of columns in HBM. If it is
-	// false, the tables are both in host memory and cut by rows or replicated.
+	// ColumnsOnly is true if the list estimates only slices of columns in HBM.
 	ColumnsOnly bool
+	// Chosen is true if the rows of the tables are cut over devices that the plan chose, which the
+	// list does not estimate. If it is false, and ColumnsOnly, too, the tables are both in host
+	// memory and cut by rows or replicated.
+	Chosen bool
 }
 
 // Error names the first of the tables.
@@ -236,24 +243,31 @@ func (e *Unpriceable) Error() string {
 	if e.ColumnsOnly {
 		return "only slices of columns in HBM can be estimated, and the plan has tables in other forms: " + words.Quoted(e.Tables, 3)
 	}
+	if e.Chosen {
+		return "rows on devices that a plan chose are estimated only by trained models, and the plan has such tables: " + words.Quoted(e.Tables, 3)
+	}
 	return "no model estimates tables that are cut by rows or replicated and also in host memory: " + words.Quoted(e.Tables, 3)
 }
 
 // priceable returns nil, or an *Unpriceable.
 func priceable(pl *plan.Plan, prices PriceList) error {
 	var tables []string
+	chosen := false
 	for i := range pl.Tables {
 		t := &pl.Tables[i]
+		blocks := t.Blocks(&pl.Cluster)
 		if slices.ContainsFunc(t.Shards, func(s plan.Shard) bool {
-			return !prices.Supports(problem.Form{ShardingType: t.ShardingType, Tier: s.Tier, Cache: s.Cache, Operator: t.Operator})
+			return !prices.Supports(problem.Form{ShardingType: t.ShardingType, Tier: s.Tier, Cache: s.Cache, Operator: t.Operator, Blocks: blocks})
 		}) {
 			tables = append(tables, t.Name)
+			chosen = chosen || blocks > 0
 		}
 	}
 	if len(tables) == 0 {
 		return nil
 	}
-	return &Unpriceable{Tables: tables, ColumnsOnly: !beyondColumns(prices)}
+	columnsOnly := !beyondColumns(prices)
+	return &Unpriceable{Tables: tables, ColumnsOnly: columnsOnly, Chosen: chosen && !columnsOnly}
 }
 
 // Price writes the estimate into a plan for p that another tool may have made: the
@@ -358,6 +372,4 @@ func (l scoredList) Estimator() plan.Estimator {
 	return plan.Estimator{Model: l.name, ModelSource: plan.Custom, Note: "times are predicted by a cost model that is not part of neuroshard"}
 }
 
-func (scoredList) Supports(form problem.Form) bool {
-	return !form.ShardingType.Joint() && !form.Tier.OnHost() && form.Operator == 0
-}
+func (scoredList) Supports(form problem.Form) bool { return plainSlice(form) }

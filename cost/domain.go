@@ -18,7 +18,7 @@ func unmeasured(p *problem.Problem, shards [][]problem.Shard) []string {
 	tables := map[int]bool{}
 	for _, held := range shards {
 		for _, s := range held {
-			if problem.ClassOf(p.Form(s)) != problem.ClassColumns {
+			if form := p.Form(s); problem.ClassOf(form) != problem.ClassColumns || form.Blocks > 0 {
 				tables[s.Table] = true
 			}
 		}

@@ -11,7 +11,8 @@ import (
 
 // embeddings are the tables of a problem, described to a model, and the embedding of
 // every slice asked for so far. Operators of one class read the embeddings of one
-// problem: that of the whole tables, of blocks of their rows, or of their replicas.
+// problem: that of the whole tables, of blocks of their rows, or of their replicas. Slices of
+// columns may also be blocks of rows on devices that a plan chose, which run in the same operators.
 type embeddings struct {
 	model   *Model
 	problem *problem.Problem
@@ -28,6 +29,13 @@ type embeddings struct {
 	lowest  feature.Lanes
 	classes int
 	tables  []describedTable
+	// blocks holds the tables' blocks of rows that are slices of this class (problem.Form.Blocks),
+	// as they are asked for.
+	blocks map[blockKey]describedTable
+	// contents numbers the contents of tables and blocks, and described has what a batch does to
+	// each.
+	contents  map[tableContent]int
+	described []feature.Table
 	// quantum is the size, in ms, of one unit of the integers that embeddings
 	// are rounded to.
 	quantum float64
@@ -77,9 +85,12 @@ func (it *item) head(lanes feature.Lanes, units int) []int32 {
 func (it *item) part(lanes feature.Lanes) *feature.Part { return &it.parts[lanes-it.lanes] }
 
 type sliceKey struct {
-	table, width int
-	number       problem.Operator
+	table, width, blocks int
+	number               problem.Operator
 }
+
+// blockKey is a table that is cut by rows for a number of devices.
+type blockKey struct{ table, blocks int }
 
 type contentKey struct{ content, width int }
 
@@ -97,10 +108,8 @@ type tableContent struct {
 func newEmbeddings(m *Model, p, whole *problem.Problem) *embeddings {
 	e := &embeddings{
 		model: m, problem: p, whole: whole, index: map[sliceKey]int{}, shared: map[contentKey]int{},
-		none: make([]int32, m.compute.head),
+		none: make([]int32, m.compute.head), contents: map[tableContent]int{}, blocks: map[blockKey]describedTable{},
 	}
-	contents := map[tableContent]int{}
-	var described []feature.Table
 	operations, widest := map[problem.OperatorKey]int{}, map[problem.Operation]int{}
 	if e.parts = 1; p.Engine.Rules().WholeApart {
 		e.parts = 2
@@ -117,18 +126,40 @@ func newEmbeddings(m *Model, p, whole *problem.Problem) *embeddings {
 			e.rates = append(e.rates, feature.NewRates(&m.hardware, op))
 		}
 		widest[op] = max(widest[op], t.Dim)
-		content := tableContent{t.Rows, len(t.Features), t.PoolingFactor(), t.LengthCV(), t.Access, op}
-		c, ok := contents[content]
-		if !ok {
-			c = len(described)
-			contents[content] = c
-			described = append(described, feature.Describe(t.Rows, len(t.Features), t.LengthCV(), t.Counts(p.Batch)))
-		}
-		e.tables = append(e.tables, describedTable{described[c], c, at, len(t.Features)})
+		e.tables = append(e.tables, e.describe(t, at))
 	}
 	e.boundLanes(widest)
 	e.quantum = e.chooseQuantum()
 	return e
+}
+
+// describe returns the table as its operation's operators read it. The table is one of the
+// problem's, or a block of one.
+func (e *embeddings) describe(t *problem.Table, operation int) describedTable {
+	content := tableContent{t.Rows, len(t.Features), t.PoolingFactor(), t.LengthCV(), t.Access, e.operations[operation]}
+	c, ok := e.contents[content]
+	if !ok {
+		c = len(e.described)
+		e.contents[content] = c
+		e.described = append(e.described, feature.Describe(t.Rows, len(t.Features), t.LengthCV(), t.Counts(e.problem.Batch)))
+	}
+	return describedTable{e.described[c], c, operation, len(t.Features)}
+}
+
+// slice returns the table of a slice: the problem's, or the block of it if the slice is one of a
+// number of blocks.
+func (e *embeddings) slice(table, blocks int) *describedTable {
+	if blocks == 0 {
+		return &e.tables[table]
+	}
+	key := blockKey{table, blocks}
+	block, ok := e.blocks[key]
+	if !ok {
+		t := problem.BlockOf(e.problem, table, blocks)
+		block = e.describe(&t, e.tables[table].operation)
+		e.blocks[key] = block
+	}
+	return &block
 }
 
 // boundLanes finds the lane classes that operators can have, where widest holds the columns
@@ -200,13 +231,14 @@ func (e *embeddings) operatorOf(t *describedTable, key *problem.OperatorKey) int
 }
 
 // item returns the number that stands for a slice of the table, width columns wide, in the
-// operator of the given number.
-func (e *embeddings) item(table, width int, number problem.Operator) int {
-	key := sliceKey{table, width, number}
+// operator and of the number of blocks that the form states.
+func (e *embeddings) item(table, width int, form problem.Form) int {
+	number := form.Operator
+	key := sliceKey{table, width, form.Blocks, number}
 	if i, ok := e.index[key]; ok {
 		return i
 	}
-	t := &e.tables[table]
+	t := e.slice(table, form.Blocks)
 	fused := e.keyOf(table, width, number)
 	op := fused.Operation
 	added := item{operator: e.operatorOf(t, &fused), lanes: feature.LanesOf(&e.model.hardware, op, width), dimSum: width * t.features}

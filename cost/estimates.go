@@ -14,7 +14,8 @@ import (
 // No net was trained for tables that are cut by rows, replicated or in host memory. The
 // same nets estimate their operators: a block of rows is the table that the block is to
 // its device (problem.BlocksOf), a replica is a table read by a smaller batch
-// (problem.ReplicasOf). The times of host links and of the dense updates of replicas
+// (problem.ReplicasOf). A block on a device that the plan chose (problem.Form.Blocks) is estimated
+// like a slice of columns of the block's table. The times of host links and of the dense updates of replicas
 // are those of the simulated device (docs/SIMULATED.md).
 type Estimates struct {
 	model   *Model
@@ -77,14 +78,14 @@ func NewEstimates(m *Model, p *problem.Problem) (*Estimates, error) {
 func (p *Estimates) Item(table, width int, form problem.Form) int {
 	class := problem.ClassOf(form)
 	if class == problem.ClassColumns {
-		return p.embeddings(class).item(table, width, form.Operator)
+		return p.embeddings(class).item(table, width, form)
 	}
 	key := otherKey{table, width, form}
 	if i, ok := p.index[key]; ok {
 		return i
 	}
 	t := &p.problem.Tables[table]
-	it := otherItem{item: p.embeddings(class).item(table, width, form.Operator), columns: width * len(t.Features)}
+	it := otherItem{item: p.embeddings(class).item(table, width, problem.Form{Operator: form.Operator}), columns: width * len(t.Features)}
 	switch class {
 	case problem.ClassReplicas:
 		it.weights = t.Rows * int64(width)

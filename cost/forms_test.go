@@ -112,7 +112,16 @@ func placeIn(p *problem.Problem, shards [][]problem.Shard, table int, f drawnFor
 		granules := int64(t.Dim / problem.ColumnGranule)
 		s.Columns.Start = int64(i) * granules / int64(f.slices) * problem.ColumnGranule
 		s.Columns.End = int64(i+1) * granules / int64(f.slices) * problem.ColumnGranule
-		s.ShardingType, s.Tier, s.Cache = f.ShardingType, f.Tier, f.Cache
+		s.ShardingType, s.Tier, s.Cache, s.Blocks = f.ShardingType, f.Tier, f.Cache, f.Blocks
+		if s.Blocks > 0 {
+			s.ShardingType = problem.RowWise
+			for k, d := range slices.Sorted(slices.Values(draw.Perm(n)[:s.Blocks])) {
+				part, block := s, t.BlockRows(s.Blocks)
+				part.Rows = problem.Range{Start: int64(k) * block, End: min(t.Rows, int64(k+1)*block)}
+				shards[d] = append(shards[d], part)
+			}
+			continue
+		}
 		first, count := draw.IntN(n), 1
 		switch f.ShardingType {
 		case problem.RowWise, problem.DataParallel:
@@ -344,7 +353,7 @@ func p95(values []float64) float64 {
 // In the placements of a row, a third of the tables, and at least one, has the row's form,
 // and the others are slices of columns; in the row "all", tables have any form. In the last
 // row, slices of columns run with lanes of their own. Two thirds of the tables have bags of
-// unequal lengths. Tau is the mean over tasks of Kendall's tau of the task's placements. With
+// unequal lengths. Tau is the mean over tasks of Kendall's tau of the task's placements. The row "row_wise, chosen" has rows on chosen devices. With
 // -v the test prints the rows: they are the accuracy in docs/SHARDING.md.
 func TestAccuracyOfShardingTypes(t *testing.T) {
 	for _, name := range pretrained.Profiles() {
@@ -352,8 +361,22 @@ func TestAccuracyOfShardingTypes(t *testing.T) {
 	}
 }
 
-// ownLanes is the row of slices of columns with lanes of their own.
-const ownLanes = "column_wise, own"
+// ownLanes is the row of slices of columns with lanes of their own, and chosenRows that of blocks
+// of rows on chosen devices, which drawForm does not draw.
+const (
+	ownLanes   = "column_wise, own"
+	chosenRows = "row_wise, chosen"
+)
+
+// formOfRow returns the form of the tables that a row is about, if a table can have it.
+func formOfRow(p *problem.Problem, table int, row string) (drawnForm, bool) {
+	if row == chosenRows {
+		k := 2 + table%(p.Topology.Devices-1)
+		return drawnForm{problem.Form{Blocks: k}, 1}, p.Tables[table].CutsByRows(k)
+	}
+	f, ok := formsFor(p, table)[strings.TrimSuffix(row, ", own")]
+	return f, ok
+}
 
 func accuracyOfShardingType(t *testing.T, profile string) {
 	file, err := pretrained.File(profile)
@@ -376,7 +399,7 @@ func accuracyOfShardingType(t *testing.T, profile string) {
 	}
 	tables := workload.Pool(4242)
 	settings := workload.PaperSettings()
-	rows := []string{"column_wise", "row_wise", "table_row_wise", "grid", "data_parallel", "host", "host_cached", "all", ownLanes}
+	rows := []string{"column_wise", "row_wise", "table_row_wise", "grid", "data_parallel", "host", "host_cached", "all", ownLanes, chosenRows}
 	report := map[string]*accuracyOf{}
 	for _, row := range rows {
 		report[row] = &accuracyOf{}
@@ -399,8 +422,8 @@ func accuracyOfShardingType(t *testing.T, profile string) {
 		judge := simulate.NewPricer(&p)
 		draw := rand.New(rand.NewPCG(uint64(i), 41))
 		for _, row := range rows {
-			if row == ownLanes {
-				p.LaneRule = problem.LanesByTable
+			if row == ownLanes || row == chosenRows {
+				p.LaneRule = map[string]problem.LaneRule{ownLanes: problem.LanesByTable}[row]
 				priced, judge = newEstimates(t, model, &p), simulate.NewPricer(&p)
 			}
 			for range placements {
@@ -411,7 +434,7 @@ func accuracyOfShardingType(t *testing.T, profile string) {
 					if row == "all" {
 						f = drawForm(&p, table, draw)
 					} else if draw.IntN(3) == 0 || table == len(p.Tables)-1 {
-						if other, ok := formsFor(&p, table)[strings.TrimSuffix(row, ", own")]; ok {
+						if other, ok := formOfRow(&p, table, row); ok {
 							f, found = other, true
 						}
 					}

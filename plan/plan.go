@@ -295,6 +295,17 @@ func (pl *Plan) Tiers() map[Tier]int {
 	return count
 }
 
+// Chosen returns the number of tables whose rows are cut over devices that the plan chose
+// (Table.Blocks).
+func (pl *Plan) Chosen() (tables int) {
+	for i := range pl.Tables {
+		if pl.Tables[i].Blocks(&pl.Cluster) > 0 {
+			tables++
+		}
+	}
+	return tables
+}
+
 // Divided returns the number of tables whose Operator is not 0.
 func (pl *Plan) Divided() (tables int) {
 	for i := range pl.Tables {

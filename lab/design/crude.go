@@ -67,7 +67,7 @@ func (l *crudeList) Estimator() plan.Estimator {
 }
 
 func (l *crudeList) Supports(form problem.Form) bool {
-	return !form.ShardingType.Joint() && !form.Tier.OnHost()
+	return !form.ShardingType.Joint() && !form.Tier.OnHost() && form.Blocks == 0
 }
 
 // crudeScorer keeps sums in whole bytes, so that their order does not matter.

@@ -117,7 +117,7 @@ func (w *walk) register(forms []problem.Form) {
 		table := &w.p.Tables[i]
 		for _, width := range slices.Compact([]int{table.Dim, max(problem.ColumnGranule, table.Dim/8*4)}) {
 			for _, form := range forms {
-				if form.ShardingType == problem.RowWise && !table.CutsByRows(w.p.Topology.Devices) || form.ShardingType == problem.TableRowWise && !table.CutsByRows(w.p.Topology.PerHost()) {
+				if form.ShardingType == problem.RowWise && !table.CutsByRows(w.p.Topology.Devices) || form.ShardingType == problem.TableRowWise && !table.CutsByRows(w.p.Topology.PerHost()) || form.Blocks > 0 && !table.CutsByRows(form.Blocks) {
 					continue
 				}
 				it := item{table: i, width: width, form: form, number: w.walked.Item(i, width, form)}
