@@ -31,6 +31,8 @@ type Estimates struct {
 	index  map[otherKey]int
 	// device computes the times of host links and dense updates.
 	device simulate.Device
+	// hidden is what the engine hides of the exchanges.
+	hidden plan.Hidden
 }
 
 // The number of an item holds its operator class above classShift. The numbers of
@@ -70,6 +72,13 @@ func NewEstimates(m *Model, p *problem.Problem) (*Estimates, error) {
 	}
 	estimates.classes[problem.ClassColumns] = newEmbeddings(m, p, p)
 	return estimates, nil
+}
+
+// Hide sets what the engine hides of the exchanges, so that the costs are exposed costs. It
+// must be called before NewScorer and Price. It fails if hidden.Check fails.
+func (p *Estimates) Hide(hidden plan.Hidden) error {
+	p.hidden = hidden
+	return hidden.Check()
 }
 
 // Item registers a slice of the table, width columns wide, in the form, and returns the

@@ -206,6 +206,28 @@ func (o *otherForms) sharedTimes() (d plan.StepTimes) {
 	return d
 }
 
+// exposed returns shared without what is hidden of the exchanges, and what these exchanges
+// leave of it for the all-to-alls.
+func (o *otherForms) exposed(hidden plan.Hidden) (shared float64, left plan.Hidden) {
+	if hidden.Replicas {
+		hidden.Forward += o.replicaForward()
+	}
+	times := plan.StepTimes{}
+	forward, backward := o.exchanges()
+	times.ForwardComm, times.BackwardComm = unit.Millis(forward), unit.Millis(backward)
+	hidden.Hide(&times, 0)
+	left = plan.Hidden{Forward: hidden.Forward - times.ForwardHidden, Backward: hidden.Backward - times.BackwardHidden}
+	compute := o.of(problem.ClassBlocks, 0) + o.of(problem.ClassReplicas, 0) + o.update.ms()
+	return compute + float64(times.ForwardComm+times.BackwardComm), left
+}
+
+// replicaForward returns the time of the forward lookups of the replicas.
+func (o *otherForms) replicaForward() unit.Millis {
+	var d plan.StepTimes
+	o.addClass(&d, problem.ClassReplicas, 0)
+	return d.Forward
+}
+
 // exchanges returns the times of all exchanges except the all-to-alls, in ms.
 func (o *otherForms) exchanges() (forward, backward float64) {
 	n := &o.estimates.network

@@ -107,14 +107,28 @@ func (s *Scorer) ComputeWith(item int, devices []int32, out []float64) {
 }
 
 // Cost returns the predicted cost of the placement, in ms: the longest compute, both
-// all-to-alls and Shared.
+// all-to-alls and Shared. What the engine hides of the exchanges (Estimates.Hide) is left out.
 //
 // A device that is ready early waits for the last one, so all devices end the forward
 // exchange at the same time, apart from packing. Therefore the maximum over devices of
 // compute, forward exchange and backward exchange is the longest compute, plus the
 // exchanges, plus the longest packing.
 func (s *Scorer) Cost() float64 {
-	longest, all := 0.0, 0.0
+	longest, collective, packing, backward := s.phases()
+	if s.Hides() {
+		shared, free := s.exposed()
+		forward := max(0, collective+packing-float64(free.Forward))
+		return finite(longest + forward + max(0, backward-float64(free.Backward)) + shared)
+	}
+	cost := longest + backward + collective + packing
+	return finite(cost + s.Shared())
+}
+
+// phases returns the times of the placement's phases without Shared, in ms: the longest
+// compute, the forward all-to-all after the last device is ready, the longest packing, and
+// the backward all-to-all.
+func (s *Scorer) phases() (longest, collective, packing, backward float64) {
+	all := 0.0
 	for d := range s.columns.devices {
 		compute := s.columns.compute(d) // as Compute, without a call for each device
 		if s.others != nil {
@@ -123,18 +137,41 @@ func (s *Scorer) Cost() float64 {
 		longest, all = max(longest, compute), all+compute
 	}
 	load, times := s.allToAlls()
-	cost := longest + times.backward + s.afterLast(times.forward, all, longest) + pack(&s.estimates.network, load.Max)
-	return finite(cost + s.Shared())
+	return longest, s.afterLast(times.forward, all, longest), pack(&s.estimates.network, load.Max), times.backward
 }
 
 // Shared returns the time, in ms, that every device spends alike: on slices that all
 // devices hold, and on all exchanges except the all-to-alls of slices on single
-// devices.
+// devices. What the engine hides is first subtracted from these exchanges.
 func (s *Scorer) Shared() float64 {
 	if s.others == nil {
 		return 0
 	}
+	if s.Hides() {
+		shared, _ := s.exposed()
+		return shared
+	}
 	return s.others.shared()
+}
+
+// Hides reports whether the engine hides any part of the exchanges: see search.Hiding.
+func (s *Scorer) Hides() bool { return s.estimates.hidden != plan.Hidden{} }
+
+// AllToAlls returns the times, in ms, of the forward and the backward all-to-all of the
+// slices on single devices, and what the engine hides of each: what the exchanges in Shared
+// leave.
+func (s *Scorer) AllToAlls() (times, free [2]float64) {
+	_, collective, packing, backward := s.phases()
+	_, left := s.exposed()
+	return [2]float64{collective + packing, backward}, [2]float64{float64(left.Forward), float64(left.Backward)}
+}
+
+// exposed returns Shared without what is hidden, and what these exchanges leave of it.
+func (s *Scorer) exposed() (shared float64, left plan.Hidden) {
+	if s.others == nil {
+		return 0, s.estimates.hidden
+	}
+	return s.others.exposed(s.estimates.hidden)
 }
 
 // Breakdown returns the cost of the current placement, device by device.
@@ -158,10 +195,16 @@ func (s *Scorer) Breakdown() plan.Breakdown {
 		latest, all = max(latest, ready), all+ready
 	}
 	forward := unit.Millis(s.afterLast(times.forward, float64(all), float64(latest))) + shared.ForwardComm
+	replicas := unit.Millis(0)
+	if s.others != nil && s.Hides() {
+		replicas = s.others.replicaForward()
+	}
 	for i := range devices {
 		d := &devices[i]
 		wait := latest - (d.Forward + d.Backward + d.BackwardComm)
-		d.ForwardComm = wait + (forward + unit.Millis(pack(&s.estimates.network, s.columnsOf(i))))
+		d.ForwardComm = forward + unit.Millis(pack(&s.estimates.network, s.columnsOf(i)))
+		s.estimates.hidden.Hide(d, replicas)
+		d.ForwardComm = wait + d.ForwardComm
 	}
 	return plan.NewBreakdown(devices)
 }

@@ -11,6 +11,9 @@ import (
 //
 //	goal = C * pm(compute / C) + column * D * pm(columns / D) + a little of the mean + shared
 //
+// If a part of the all-to-alls is hidden, only the rest of the second term counts, for each of
+// the two all-to-alls.
+//
 // pm is the power mean, C and D are the largest compute and the largest number of
 // columns at the start, and column is the time that all-to-alls take for each column of
 // the device with the most columns. The sums of powers are kept, so a change of two
@@ -29,8 +32,11 @@ const (
 
 // softSums are sums over the devices: of computes and columns, and of their powers for
 // the soft maxima. alike is the time that every device spends on what all devices
-// share.
-type softSums struct{ computeSum, dimSum, computePower, dimPower, alike float64 }
+// share, and hidden what is hidden of each all-to-all (Hiding).
+type softSums struct {
+	computeSum, dimSum, computePower, dimPower, alike float64
+	hidden                                            [2]float64
+}
 
 // scales are constants of the goal during an annealing.
 type scales struct {
@@ -39,6 +45,11 @@ type scales struct {
 	// column is the time of all-to-alls for a column of the device with the most.
 	// opening is their fixed time; it is 0 if every placement has them anyway.
 	column, opening float64
+	// hides is true if a part of the all-to-alls is hidden. Then columns and openings are the
+	// times of the forward and of the backward all-to-all; column is the time of a column
+	// that is not hidden at the start, and opening is not used.
+	hides             bool
+	columns, openings [2]float64
 }
 
 // objective is what a layout minimises, with the values that it depends on.
@@ -95,6 +106,9 @@ func unpowered(x float64) float64 {
 // goal returns the value that the annealing minimises.
 func (o *objective) goal() float64 {
 	n := float64(len(o.compute))
+	if o.hides {
+		return o.computeScale*unpowered(o.computePower/n) + o.exposed(o.dimScale*unpowered(o.dimPower/n)) + meanWeight*o.computeSum/n + o.alike
+	}
 	goal := o.computeScale*unpowered(o.computePower/n) + o.column*o.dimScale*unpowered(o.dimPower/n) + meanWeight*o.computeSum/n + o.alike
 	if o.dimSum > 0 {
 		goal += o.opening
@@ -106,7 +120,23 @@ func (o *objective) goal() float64 {
 // and the goal if all devices had the mean compute and columns.
 func (o *objective) worth() float64 {
 	n := float64(len(o.compute))
+	if o.hides {
+		return o.goal() + o.computeSum/n + o.exposed(o.dimSum/n) + o.alike
+	}
 	return o.goal() + o.computeSum/n + o.column*o.dimSum/n + o.alike
+}
+
+// exposed returns what is not hidden of both all-to-alls, if the device with the most columns
+// has the given number.
+func (o *objective) exposed(columns float64) (left float64) {
+	for i, hidden := range o.hidden {
+		time := o.columns[i] * columns
+		if o.dimSum > 0 {
+			time += o.openings[i]
+		}
+		left += max(0, time-hidden)
+	}
+	return left
 }
 
 // busiest returns the device with the largest value after the values of some devices

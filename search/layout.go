@@ -20,6 +20,8 @@ import (
 type layout struct {
 	c      *catalog
 	scorer Scorer
+	// hiding is the scorer if it hides a part of the exchanges.
+	hiding Hiding
 	ledger
 	// forms are the forms that tables may take. mixed says that pieces may be in forms
 	// other than the zero form.
@@ -57,10 +59,12 @@ type loaded struct {
 
 func newLayout(c *catalog, scorer Scorer, f forms) *layout {
 	n := len(c.all)
-	return &layout{
-		c: c, scorer: scorer, ledger: newLedger(c), forms: f, mixed: f.any(),
+	l := &layout{
+		c: c, scorer: scorer, hiding: hidingOf(scorer), ledger: newLedger(c), forms: f, mixed: f.any(),
 		held: make([][]int32, n), objective: objective{compute: make([]float64, n), dims: make([]int64, n)},
 	}
+	l.hides = l.hiding != nil
+	return l
 }
 
 // clear removes all parts.
@@ -274,6 +278,9 @@ func (l *layout) try() {
 	}
 	if widely {
 		l.alike = l.scorer.Shared()
+		if l.hides {
+			_, l.hidden = l.hiding.AllToAlls()
+		}
 	}
 	l.evaluations += max(0, int64(len(l.touched))-1)
 }
@@ -335,9 +342,12 @@ func (l *layout) accept() {
 func (l *layout) scale() {
 	if l.mixed {
 		l.rescale(l.scorer.Shared(), leastScale*l.best, 1)
-		return
+	} else {
+		l.rescale(0, 0, 0)
 	}
-	l.rescale(0, 0, 0)
+	if l.hides {
+		_, l.hidden = l.hiding.AllToAlls()
+	}
 }
 
 // begin prepares the layout for changes of the parts that are in it.
@@ -348,7 +358,8 @@ func (l *layout) begin() {
 	l.best = l.scorer.Cost()
 	l.scale()
 	l.column, l.opening = 0, 0
-	if l.mixed {
+	l.columns, l.openings = [2]float64{}, [2]float64{}
+	if l.mixed || l.hides {
 		l.probe()
 	} else if most := slices.Max(l.dims); most > 0 {
 		l.column = max(0, l.best-slices.Max(l.compute)-l.alike) / float64(most)
@@ -373,8 +384,13 @@ func (l *layout) probe() {
 	}
 	item, columns := probe.members[0].item, float64(probe.dims)
 	var exchange [2]float64
+	var hiding [2][2]float64
 	for i := range exchange {
 		l.scorer.Add(device, item)
+		if l.hides {
+			hiding[i], _ = l.hiding.AllToAlls()
+			continue
+		}
 		longest := l.scorer.Compute(device)
 		for d, t := range l.compute {
 			if d != device {
@@ -385,6 +401,22 @@ func (l *layout) probe() {
 	}
 	l.scorer.Remove(device, item)
 	l.scorer.Remove(device, item)
-	l.column = max(0, (exchange[1]-exchange[0])/columns)
-	l.opening = max(0, exchange[0]-l.column*(float64(l.dims[device])+columns))
+	most := float64(l.dims[device])
+	l.column, l.opening = linear(exchange[0], exchange[1], most+columns, columns)
+	if !l.hides {
+		return
+	}
+	for i := range l.columns {
+		l.columns[i], l.openings[i] = linear(hiding[0][i], hiding[1][i], most+columns, columns)
+		if l.columns[i]*most+l.openings[i] > l.hidden[i] {
+			l.column += l.columns[i]
+		}
+	}
+}
+
+// linear returns the time of an all-to-all for each column, and its fixed time: with a number
+// of columns it takes the time first, and with more columns the time second.
+func linear(first, second, columns, more float64) (column, opening float64) {
+	column = max(0, (second-first)/more)
+	return column, max(0, first-column*columns)
 }

@@ -42,6 +42,7 @@ type Scorer interface {
 	// that all devices hold, and on all exchanges except the all-to-alls of slices on
 	// single devices. It is counted once, so that changing a slice that all devices hold
 	// costs no more work than changing any other slice. It is 0 if nothing is shared.
+	// A Scorer that hides a part of the exchanges (Hiding) leaves that part out.
 	Shared() float64
 }
 
@@ -63,6 +64,28 @@ func addsUp(s Scorer) bool {
 // of every Operator, and slices of a device in operators of different numbers do not fuse.
 // The search asks other Scorers for operator 0 only.
 type Numbered interface{ Numbered() bool }
+
+// Hiding is an optional interface of Scorers. Where Hides returns true, the engine hides a part
+// of the exchanges behind other work, and Cost is the longest Compute, plus Shared, plus what
+// is left of both all-to-alls:
+//
+//	max(0, times[0]-free[0]) + max(0, times[1]-free[1])
+//
+// The search then does not balance columns for an all-to-all that is hidden anyway.
+type Hiding interface {
+	Hides() bool
+	// AllToAlls returns, in ms, the times of the forward and of the backward all-to-all of the
+	// slices on single devices in full, and free, what is hidden of each at most.
+	AllToAlls() (times, free [2]float64)
+}
+
+// hidingOf returns the scorer as one that hides a part of the exchanges; nil if it hides none.
+func hidingOf(s Scorer) Hiding {
+	if h, ok := s.(Hiding); ok && h.Hides() {
+		return h
+	}
+	return nil
+}
 
 func numbersOperators(s Scorer) bool {
 	n, ok := s.(Numbered)

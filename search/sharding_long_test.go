@@ -2,11 +2,16 @@
 
 package search_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+)
 
 func TestManyOptimaInAllForms(t *testing.T) {
-	compareWithOptimum(t, 400, true)
-	compareWithOptimum(t, 400, false)
+	compareWithOptimum(t, "additive", 400, func(p *problem.Problem) search.Factory { return formsFactory(p, true) })
+	compareWithOptimum(t, "fused", 400, func(p *problem.Problem) search.Factory { return formsFactory(p, false) })
 }
 
 func TestManyShardingTypesAreNeverMoreExpensive(t *testing.T) { neverMoreExpensive(t, 60) }

@@ -40,6 +40,11 @@ type formsModel struct {
 	dims                []int64
 	rows, replicas      classTime
 	shared              int64
+	// hidden is what is hidden of the exchanges of each direction. A direction takes half of
+	// the time of all exchanges.
+	hidden [2]float64
+	// unconnected leaves out all exchanges.
+	unconnected bool
 }
 
 // classTime is the number and the time of slices of one operator class.
@@ -155,18 +160,71 @@ func (s *formsModel) ComputeWith(item int, devices []int32, out []float64) {
 }
 
 func (s *formsModel) Shared() float64 {
-	return float64(s.rows.of(s)+s.replicas.of(s)+s.shared) / 1e6
+	shared := float64(s.rows.of(s)+s.replicas.of(s)+s.shared) / 1e6
+	for _, hidden := range s.hidden {
+		shared -= min(hidden, float64(s.shared)/2e6)
+	}
+	if s.unconnected {
+		shared = float64(s.rows.of(s)+s.replicas.of(s)) / 1e6
+	}
+	return shared
+}
+
+func (s *formsModel) Hides() bool { return s.hidden != [2]float64{} }
+
+func (s *formsModel) AllToAlls() (times, free [2]float64) {
+	dims := int64(0)
+	for d := range s.dims {
+		dims = max(dims, s.dims[d]+s.columns.held[d].dims)
+	}
+	for i, hidden := range s.hidden {
+		if !s.sums {
+			times[i] = float64(s.columns.network*dims) / 2e6
+		}
+		free[i] = max(0, hidden-float64(s.shared)/2e6)
+	}
+	return times, free
 }
 
 func (s *formsModel) Cost() float64 {
+	if s.Hides() {
+		return s.exposed()
+	}
 	slowest, dims := 0., int64(0)
 	for d := range s.dims {
 		slowest, dims = max(slowest, s.Compute(d)), max(dims, s.dims[d]+s.columns.held[d].dims)
 	}
-	if s.sums {
+	if s.sums || s.unconnected {
 		dims = 0
 	}
 	return slowest + float64(s.columns.network*dims)/1e6 + s.Shared()
+}
+
+// exposed returns the cost by its definition: the longest compute, and what is not hidden of
+// all exchanges of each direction.
+func (s *formsModel) exposed() float64 {
+	cost, dims := 0., int64(0)
+	for d := range s.dims {
+		cost, dims = max(cost, s.Compute(d)), max(dims, s.dims[d]+s.columns.held[d].dims)
+	}
+	if s.sums {
+		dims = 0
+	}
+	cost += float64(s.rows.of(s)+s.replicas.of(s)) / 1e6
+	for _, hidden := range s.hidden {
+		cost += max(0, float64(s.columns.network*dims+s.shared)/2e6-hidden)
+	}
+	return cost
+}
+
+// hidingFactory returns a Factory of formsModels that hide the given ms of the exchanges.
+func hidingFactory(p *problem.Problem, forward, backward float64) search.Factory {
+	newScorer := formsFactory(p, false)
+	return func() search.Scorer {
+		s := newScorer().(*formsModel)
+		s.hidden = [2]float64{forward, backward}
+		return s
+	}
 }
 
 func TestFormsModelConforms(t *testing.T) {
@@ -176,6 +234,7 @@ func TestFormsModelConforms(t *testing.T) {
 			p.Topology.DevicesPerHost, p.Topology.HostMemory = c.perHost, unit.TiB
 			searchtest.Conform(t, p, formsFactory(p, sums), searchtest.Forms(p.Topology))
 			searchtest.Conform(t, p, formsFactory(p, sums), nil)
+			searchtest.Conform(t, p, hidingFactory(p, .05, .2), searchtest.Forms(p.Topology))
 		}
 		for _, c := range searchtest.Cases(a100()) {
 			t.Run(c.Name, func(t *testing.T) {
@@ -568,15 +627,42 @@ func tiny(seed uint64) *problem.Problem {
 // every form of three tables on every device. It does so under additive costs and under
 // costs of fused tables. Every fifth problem has host memory and little HBM.
 func TestOptimumOfTinyProblemsInAllForms(t *testing.T) {
-	compareWithOptimum(t, 20, true)
-	compareWithOptimum(t, 20, false)
+	compareWithOptimum(t, "additive", 20, func(p *problem.Problem) search.Factory { return formsFactory(p, true) })
+	compareWithOptimum(t, "fused", 20, func(p *problem.Problem) search.Factory { return formsFactory(p, false) })
 }
 
-func compareWithOptimum(t *testing.T, tasks int, sums bool) {
+// TestOptimumOfExposedCosts compares the search with brute force if a little, much of one
+// direction, or all of the exchanges is hidden.
+func TestOptimumOfExposedCosts(t *testing.T) {
+	for _, hidden := range [][2]float64{{.001, .0005}, {.01, .002}, {1e3, 0}, {1e3, 1e3}} {
+		compareWithOptimum(t, fmt.Sprint(hidden, " hidden"), 5, func(p *problem.Problem) search.Factory {
+			return hidingFactory(p, hidden[0], hidden[1])
+		})
+	}
+}
+
+// TestAllHiddenIsTheLeastCompute plans with all exchanges hidden. The plan computes as short
+// as the cheapest of all placements under a model without exchanges.
+func TestAllHiddenIsTheLeastCompute(t *testing.T) {
+	for seed := range uint64(10) {
+		p := tiny(seed)
+		r, err := search.Run(context.Background(), p, hidingFactory(p, 1e3, 1e3), search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone := formsFactory(p, false)().(*formsModel)
+		alone.unconnected = true
+		if want := optimumInForms(p, alone); math.Abs(r.Cost-want) > 1e-9*want {
+			t.Errorf("task %d: got cost %v, want %v, the least compute", seed, r.Cost, want)
+		}
+	}
+}
+
+func compareWithOptimum(t *testing.T, name string, tasks int, factoryOf func(*problem.Problem) search.Factory) {
 	hits, hosted, sum := 0, 0, 0.
 	for seed := range uint64(tasks) {
 		p := tiny(seed)
-		newScorer := formsFactory(p, sums)
+		newScorer := factoryOf(p)
 		want := optimumInForms(p, newScorer())
 		r, err := search.Run(context.Background(), p, newScorer, search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 1})
 		if err != nil {
@@ -596,9 +682,9 @@ func compareWithOptimum(t *testing.T, tasks int, sums bool) {
 			t.Logf("task %d: got %.4f of the optimum, %v", seed, r.Cost/want, r.Shards)
 		}
 	}
-	t.Logf("additive: %v: the optimum on %d of %d tasks, a mean ratio of %.4f; %d with host memory", sums, hits, tasks, sum/float64(tasks), hosted)
+	t.Logf("%s: the optimum on %d of %d tasks, a mean ratio of %.4f; %d with host memory", name, hits, tasks, sum/float64(tasks), hosted)
 	if hits < tasks*95/100 {
-		t.Errorf("additive: %v: got the optimum on %d of %d tasks, want it on 95 %% of them", sums, hits, tasks)
+		t.Errorf("%s: got the optimum on %d of %d tasks, want it on 95 %% of them", name, hits, tasks)
 	}
 }
 

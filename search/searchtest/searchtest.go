@@ -241,6 +241,23 @@ func (w *walk) compare() {
 	if cost := w.walked.Cost(); !(cost >= least*(1-Tolerance)) || math.IsInf(cost, 1) {
 		w.t.Errorf("step %d: Cost: got %v, want a finite number not below the slowest device's and Shared, %v", w.step, cost, least)
 	}
+	w.hides(least)
+}
+
+// hides checks the cost of a Scorer that hides a part of the exchanges.
+func (w *walk) hides(least float64) {
+	h, ok := w.walked.(search.Hiding)
+	if !ok || !h.Hides() {
+		return
+	}
+	times, free := h.AllToAlls()
+	for i := range times {
+		if !(times[i] >= 0 && free[i] >= 0) {
+			w.t.Errorf("step %d: AllToAlls: got times %v and %v of them free, want numbers from 0", w.step, times, free)
+		}
+		least += max(0, times[i]-free[i])
+	}
+	w.near("Cost against the sum of its parts", w.walked.Cost(), least)
 }
 
 // empty checks that nothing remains.
