@@ -65,6 +65,17 @@
 // table. It counts the fixed times of at most two operators of a device. The bound is
 // lowered by 1e-9 of itself, because floating-point sums are rounded.
 //
+// # Hidden exchanges
+//
+// An engine may hide up to H ms of the forward exchanges of a step, and of the backward ones.
+// What is left of exchanges that take F ms is max(0, F-H). For plans by columns, F is the time
+// of the all-to-alls, so what is left is computed exactly, and grows with X. For other plans, F
+// is a sum over tables, and max(0, F-H) is not. But it is at least F-H, and at least 0. So each
+// direction either counts in full and H is subtracted, or it does not count. Each choice gives
+// a bound, and the highest holds. If the forward lookups of replicas hide exchanges, too, they
+// take R ms, and F+R-min(F, H+R) is left of both, which is at least F-H, and at least R. So
+// these lookups do not count where the forward direction counts.
+//
 // # Other sharding types and memories
 //
 // A plan uses some set of operator classes (problem.OperatorClass): slices on single
@@ -105,6 +116,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -153,6 +165,9 @@ type Allowed struct {
 	// (problem.Form.Operator). It has no effect if the rules of the problem's engine allow
 	// no such division.
 	Operators bool
+	// Hidden is what the engine hides of the exchanges: the bound is then one of exposed costs
+	// (simulate.Pricer.Hiding).
+	Hidden plan.Hidden
 }
 
 // operators returns the most operators of an operation on a device.
@@ -187,21 +202,24 @@ func (a Allowed) onHosts(t hardware.Topology) bool { return a.Host && t.HostMemo
 // allowed, the lower the bound, or equal. The input exchange is not counted. The problem
 // must be valid. The same problem gives the same bound.
 //
-// It fails if the devices span hosts and the profile has no network, and if it finds
-// that no plan can be valid.
+// It fails if the devices span hosts and the profile has no network, if allowed.Hidden.Check
+// fails, and if it finds that no plan can be valid.
 func Simulated(p *problem.Problem, allowed Allowed) (Bound, error) {
+	if err := allowed.Hidden.Check(); err != nil {
+		return Bound{}, err
+	}
 	in, onHosts := allowed.classes(), allowed.onHosts(p.Topology)
 	if in == only(problem.ClassColumns) && !onHosts {
-		return ofColumns(p, allowed.operators(p))
+		return ofColumns(p, allowed.operators(p), allowed.Hidden)
 	}
-	w, err := newWires(p)
+	all, err := everyWires(p, allowed.Hidden)
 	if err != nil {
 		return Bound{}, err
 	}
 	counts := simulate.NewPricer(p)
-	least := leastOf(p, w, counts, in, allowed.operators(p), false)
+	least := leastOf(p, all, counts, in, allowed, false)
 	if onHosts && in.has(problem.ClassColumns) {
-		least = min(least, leastOf(p, w, counts, in, allowed.operators(p), true))
+		least = min(least, leastOf(p, all, counts, in, allowed, true))
 	}
 	if math.IsInf(least, 1) {
 		return Bound{}, errors.New("no plan to bound: the tables do not fit on the devices in any way that is allowed")
@@ -211,8 +229,8 @@ func Simulated(p *problem.Problem, allowed Allowed) (Bound, error) {
 
 // ofColumns returns the bound of plans that place tables whole or cut by columns in HBM,
 // with at most the number divided of operators for each operation on a device.
-func ofColumns(p *problem.Problem, divided int) (Bound, error) {
-	comm, err := newExchange(p)
+func ofColumns(p *problem.Problem, divided int, hidden plan.Hidden) (Bound, error) {
+	comm, err := newExchange(p, hidden)
 	if err != nil {
 		return Bound{}, err
 	}
@@ -233,21 +251,24 @@ func ofColumns(p *problem.Problem, divided int) (Bound, error) {
 }
 
 // leastOf returns the least bound of all sets of classes in the set in, in ms; +Inf if
-// no plan can be valid. A device has at most the number divided of operators for each
-// operation.
-func leastOf(p *problem.Problem, w wires, counts *simulate.Pricer, in set, divided int, onHosts bool) float64 {
+// no plan can be valid. all are the ways in which exchanges count.
+func leastOf(p *problem.Problem, all []wires, counts *simulate.Pricer, in set, allowed Allowed, onHosts bool) float64 {
+	divided := allowed.operators(p)
 	r := newMixedRelaxation(p, counts, divided, onHosts)
 	if len(r.tables) == 0 {
 		return 0
 	}
-	s := newOtherClasses(p, w, r, counts)
+	var others []*otherClasses
+	for _, w := range all {
+		others = append(others, newOtherClasses(p, w, r, counts))
+	}
 	allRead := true // tables without lookups may be in any class
 	for i := range p.Tables {
 		allRead = allRead && counts.Counts(i).Lookups > 0
 	}
 	least := math.Inf(1)
 	if in.has(problem.ClassColumns) && !onHosts {
-		if b, err := ofColumns(p, divided); err == nil {
+		if b, err := ofColumns(p, divided, allowed.Hidden); err == nil {
 			least = float64(b.Total)
 		}
 	}
@@ -257,10 +278,16 @@ func leastOf(p *problem.Problem, w wires, counts *simulate.Pricer, in set, divid
 		if onHosts && !used.has(problem.ClassColumns) || used == only(problem.ClassColumns) && !onHosts && allRead {
 			continue
 		}
-		fixed := s.of(used)
-		x := newMixed(r, s, used, p.Topology)
-		x.raise(least - fixed)
-		least = min(least, fixed+x.u)
+		highest := 0.0
+		for _, s := range others {
+			fixed := s.of(used) - s.less
+			x := newMixed(r, s, used, p.Topology)
+			x.raise(least - fixed)
+			if highest = max(highest, fixed+x.u); highest >= least {
+				break
+			}
+		}
+		least = min(least, highest)
 	}
 	return least
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/lab/bench"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -295,14 +296,20 @@ func price(t interface{ Fatal(...any) }, judge *simulate.Pricer, shards [][]prob
 // No placement costs less than the bound: not random ones, not those that a descent finds
 // from them, and not in a memory that just holds these; and so if plans may divide the
 // slices of a device into operators.
-func TestNoPlacementIsBelow(t *testing.T) {
+func TestNoPlacementIsBelow(t *testing.T) { noPlacementIsBelow(t, nothingHidden) }
+
+// Nor does a placement cost less than the bound if the engine hides a part of the all-to-alls.
+func TestNoExposedPlacementIsBelow(t *testing.T) { noPlacementIsBelow(t, drawHidden) }
+
+func noPlacementIsBelow(t *testing.T, hides func(*rapid.T) plan.Hidden) {
 	rapid.Check(t, func(t *rapid.T) {
 		granules := rapid.SampledFrom([]int{4, 16, 40, 150, 300}).Draw(t, "widest")
 		p := draw(t, 8, 5, granules)
 		if err := p.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		judge := simulate.NewPricer(p)
+		hidden := hides(t)
+		judge := exposed(t, p, hidden)
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		operators := drawOperators(t, p)
 		numbers := drawNumbers(p, operators, random)
@@ -315,7 +322,7 @@ func TestNoPlacementIsBelow(t *testing.T) {
 			pl.move(p, random)
 		}
 		shards := func() [][]problem.Shard { return apart(pl.shards(p), numbers) }
-		check(t, p, judge, shards(), operators)
+		check(t, p, judge, shards(), bound.Allowed{Operators: operators, Hidden: hidden})
 		cost := price(t, judge, shards())
 		for range 150 {
 			i, before := pl.move(p, random)
@@ -329,14 +336,14 @@ func TestNoPlacementIsBelow(t *testing.T) {
 				pl[i], numbers[i] = before, number
 			}
 		}
-		check(t, p, judge, shards(), operators)
+		check(t, p, judge, shards(), bound.Allowed{Operators: operators, Hidden: hidden})
 		tightest(p, shards())
-		check(t, p, judge, shards(), operators)
+		check(t, p, judge, shards(), bound.Allowed{Operators: operators, Hidden: hidden})
 	})
 }
 
-func check(t *rapid.T, p *problem.Problem, judge *simulate.Pricer, shards [][]problem.Shard, operators bool) {
-	least, err := bound.Simulated(p, bound.Allowed{Operators: operators})
+func check(t *rapid.T, p *problem.Problem, judge *simulate.Pricer, shards [][]problem.Shard, allowed bound.Allowed) {
+	least, err := bound.Simulated(p, allowed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +357,12 @@ func check(t *rapid.T, p *problem.Problem, judge *simulate.Pricer, shards [][]pr
 
 // Of all cuts and placements of tiny problems, the best one is not below the bound, and
 // with one operator not far above it.
-func TestNoOptimumIsBelow(t *testing.T) {
+func TestNoOptimumIsBelow(t *testing.T) { noOptimumIsBelow(t, nothingHidden) }
+
+// Nor is the best exposed cost below the bound.
+func TestNoExposedOptimumIsBelow(t *testing.T) { noOptimumIsBelow(t, drawHidden) }
+
+func noOptimumIsBelow(t *testing.T, hides func(*rapid.T) plan.Hidden) {
 	var known gaps
 	rapid.Check(t, func(t *rapid.T) {
 		p := draw(t, 3, 3, 4)
@@ -358,7 +370,8 @@ func TestNoOptimumIsBelow(t *testing.T) {
 			p.Tables = p.Tables[:4]
 		}
 		operators := drawOperators(t, p)
-		judge := simulate.NewPricer(p)
+		hidden := hides(t)
+		judge := exposed(t, p, hidden)
 		pl, numbers := make(placement, len(p.Tables)), make([]problem.Operator, len(p.Tables))
 		best := unit.Millis(math.Inf(1))
 		var rec func(i int)
@@ -395,7 +408,7 @@ func TestNoOptimumIsBelow(t *testing.T) {
 			spread(0, p.Tables[i].Dim/4)
 		}
 		rec(0)
-		least, err := bound.Simulated(p, bound.Allowed{Operators: operators})
+		least, err := bound.Simulated(p, bound.Allowed{Operators: operators, Hidden: hidden})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -48,11 +49,37 @@ type wires struct {
 	block, host, weight float64
 	// stream is the bandwidth of memory, in bytes a millisecond.
 	stream float64
+	// less is the time, in ms, that is hidden of the directions that count. beside says that
+	// the forward lookups of replicas do not count.
+	less   float64
+	beside bool
 }
 
-// newWires returns the times of the exchanges of the problem. It fails if the devices
-// span hosts and the profile has no network.
-func newWires(p *problem.Problem) (wires, error) {
+// everyWires returns the times of the exchanges of the problem, for each choice of the
+// directions that count. It fails if the devices span hosts and the profile has no network.
+func everyWires(p *problem.Problem, hidden plan.Hidden) (all []wires, err error) {
+	for _, there := range []float64{1, 0} {
+		for _, back := range []float64{1, 0} {
+			if there == 0 && hidden.Forward == 0 && !hidden.Replicas || back == 0 && hidden.Backward == 0 {
+				continue // nothing is hidden of the direction
+			}
+			w, err := newWires(p, there, back)
+			if err != nil {
+				return nil, err
+			}
+			w.less = there*float64(hidden.Forward) + back*float64(hidden.Backward)
+			if w.beside = there > 0 && hidden.Replicas; w.beside {
+				w.fixed[problem.ClassReplicas] -= forwardFixedMS
+			}
+			all = append(all, w)
+		}
+	}
+	return all, nil
+}
+
+// newWires returns the times of the exchanges of the problem, where the exchanges there
+// (forward) and back count (1) or not (0). It fails if the devices span hosts and the profile has no network.
+func newWires(p *problem.Problem, there, back float64) (wires, error) {
 	t := p.Topology
 	net, err := simulate.NewDevice(t.Profile).Network(simulate.Cluster{Devices: t.Devices, PerHost: t.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes()})
 	if err != nil {
@@ -72,16 +99,17 @@ func newWires(p *problem.Problem) (wires, error) {
 	own, block, inHosts, between := net.AllToAll(net.Transfer(one, one, one)), net.Ring(one), net.InHosts(one), net.BetweenHosts(one, one, one)
 	reduceInHosts, reduceBetween := net.AllReduce(one)
 	full := float64(t.Devices / t.PerHost()) // hosts that may hold tables by host
-	twice := func(c simulate.Collective) float64 { return 2 * float64(c.Moving()) }
-	w.own = twice(own) + pack
-	w.shared = pack / float64(t.Devices)
-	w.block = twice(block) + 2*pack
-	w.host = (twice(inHosts) + twice(between) + 2*pack) / full
-	w.weight = float64(reduceInHosts.Moving() + reduceBetween.Moving())
-	w.fixed[problem.ClassColumns] += 2 * float64(own.Fixed)
-	w.fixed[problem.ClassBlocks] += 2 * float64(block.Fixed)
-	w.fixed[problem.ClassHostBlocks] += 2 * float64(inHosts.Fixed+between.Fixed)
-	w.fixed[problem.ClassReplicas] += float64(reduceInHosts.Fixed + reduceBetween.Fixed)
+	both := there + back
+	moving := func(c simulate.Collective) float64 { return both * float64(c.Moving()) }
+	w.own = moving(own) + there*pack
+	w.shared = back * pack / float64(t.Devices)
+	w.block = moving(block) + both*pack
+	w.host = (moving(inHosts) + moving(between) + both*pack) / full
+	w.weight = back * float64(reduceInHosts.Moving()+reduceBetween.Moving())
+	w.fixed[problem.ClassColumns] += both * float64(own.Fixed)
+	w.fixed[problem.ClassBlocks] += both * float64(block.Fixed)
+	w.fixed[problem.ClassHostBlocks] += both * float64(inHosts.Fixed+between.Fixed)
+	w.fixed[problem.ClassReplicas] += back * float64(reduceInHosts.Fixed+reduceBetween.Fixed)
 	return w, nil
 }
 
@@ -229,6 +257,10 @@ func (c *counter) replica(i int, lanes []laneClass) *everywhere {
 	}
 	replica := newTable(&c.device, c.copies, i, c.ofCopies.Counts(i), lanes)
 	e := everywhereOf(&replica, lanes)
+	if c.wires.beside {
+		clear(e.load[forward:backward])
+		e.alone = 0
+	}
 	weights := float64(t.Rows) * float64(t.Dim)
 	update := weights*(2*problem.OutputBytes+2*float64(t.Precision.Bytes())) + 2*float64(t.Optimizer.StateBytes(t.Rows, t.Dim))
 	e.spend(update/c.wires.stream, weights*c.wires.weight)

@@ -22,7 +22,7 @@ func TestClassesAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
 		}
 		counts := simulate.NewPricer(p)
 		r := newRelaxation(p, counts, 1)
-		w, err := newWires(p)
+		w, err := newWires(p, 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestShortLastBlock(t *testing.T) {
 		p.Topology.Memory = 1 << 44
 		p.Topology.DevicesPerHost = 0
 		devices, counts := p.Topology.Devices, simulate.NewPricer(p)
-		w, err := newWires(p)
+		w, err := newWires(p, 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package bound
 
 import (
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/unit"
@@ -18,6 +19,9 @@ import (
 // packing of the forward grows with X, and that of the backward is the same for all
 // placements.
 
+// If the engine hides a part of the exchanges, that part is subtracted from each direction, or
+// all of it if it takes less. What is left grows with X, too.
+
 // exchange holds the least all-to-alls of a problem.
 type exchange struct {
 	device simulate.Device
@@ -28,13 +32,16 @@ type exchange struct {
 	all, granule, least int
 	// known holds results of times, by columns.
 	known map[int][2]unit.Millis
+	// hidden is what the engine hides.
+	hidden plan.Hidden
 }
 
-// newExchange returns the all-to-alls of the problem. It fails if the devices span hosts
-// and the profile has no network.
-func newExchange(p *problem.Problem) (*exchange, error) {
+// newExchange returns the all-to-alls of the problem, without what the engine hides. It fails
+// if the devices span hosts and the profile has no network.
+func newExchange(p *problem.Problem, hidden plan.Hidden) (*exchange, error) {
 	n := p.Topology.Devices
 	e := &exchange{
+		hidden: hidden,
 		device: simulate.NewDevice(p.Topology.Profile),
 		comm:   simulate.Comm{PerHost: p.Topology.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes(), DimSums: make([]int, n)},
 		known:  map[int][2]unit.Millis{},
@@ -50,7 +57,7 @@ func newExchange(p *problem.Problem) (*exchange, error) {
 	return e, err
 }
 
-// times returns the least times of the forward and the backward all-to-all of placements
+// times returns what is not hidden of the least forward and backward all-to-all of placements
 // with the given columns or more, at least e.least, on some device.
 func (e *exchange) times(columns int) (forward, backward unit.Millis) {
 	if t, ok := e.known[columns]; ok {
@@ -65,8 +72,10 @@ func (e *exchange) times(columns int) (forward, backward unit.Millis) {
 	if err != nil {
 		panic("bound: " + err.Error()) // newExchange checked the same network
 	}
-	e.known[columns] = [2]unit.Millis{f[0], b[0]}
-	return f[0], b[0]
+	least := plan.StepTimes{ForwardComm: f[0], BackwardComm: b[0]}
+	e.hidden.Hide(&least, 0)
+	e.known[columns] = [2]unit.Millis{least.ForwardComm, least.BackwardComm}
+	return least.ForwardComm, least.BackwardComm
 }
 
 // total returns both times together, in ms.

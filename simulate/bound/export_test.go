@@ -5,7 +5,7 @@ import "github.com/neuroshard/neuroshard/problem"
 // Exchanges returns the times, in ms, of the exchanges of each class alone: with the given
 // columns on every device, over all devices, and on every host, and with the given weights.
 func Exchanges(p *problem.Problem, columns int, weights float64) [exchanging]float64 {
-	w, err := newWires(p)
+	w, err := newWires(p, 1, 1)
 	if err != nil {
 		panic(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -261,6 +262,28 @@ func inSlices(p *problem.Problem, i int, r *rand.Rand) way {
 	return w
 }
 
+// nothingHidden and drawHidden return what an engine hides.
+func nothingHidden(*rapid.T) plan.Hidden { return plan.Hidden{} }
+
+func drawHidden(t *rapid.T) plan.Hidden {
+	ms := func(label string) unit.Millis {
+		if rapid.Bool().Draw(t, label+" none") {
+			return 0
+		}
+		return unit.Millis(math.Pow(10, rapid.Float64Range(-3, 2).Draw(t, label)))
+	}
+	return plan.Hidden{Forward: ms("hidden forward"), Backward: ms("hidden backward"), Replicas: rapid.Bool().Draw(t, "replicas hide")}
+}
+
+// exposed returns a pricer of exposed costs.
+func exposed(t interface{ Fatal(...any) }, p *problem.Problem, hidden plan.Hidden) *simulate.Pricer {
+	judge, err := simulate.NewPricer(p).Hiding(hidden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return judge
+}
+
 func drawKinds(t *rapid.T, tables, devices, granules int) *problem.Problem {
 	p := draw(t, tables, devices, granules)
 	p.CommPrecision = problem.Precision(rapid.IntRange(0, 2).Draw(t, "travels"))
@@ -272,7 +295,14 @@ func drawKinds(t *rapid.T, tables, devices, granules int) *problem.Problem {
 
 // No placement in any sharding types and tiers costs less than the bound: not random ones,
 // not those that a descent finds from them, and not in a memory that just holds these.
-func TestNoPlacementInAnyKindIsBelow(t *testing.T) {
+func TestNoPlacementInAnyKindIsBelow(t *testing.T) { noPlacementInAnyKindIsBelow(t, nothingHidden) }
+
+// Nor does a placement cost less than the bound if the engine hides a part of the exchanges.
+func TestNoExposedPlacementInAnyKindIsBelow(t *testing.T) {
+	noPlacementInAnyKindIsBelow(t, drawHidden)
+}
+
+func noPlacementInAnyKindIsBelow(t *testing.T, hides func(*rapid.T) plan.Hidden) {
 	sum, count := 0.0, 0.0
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawKinds(t, 8, 6, rapid.SampledFrom([]int{4, 16, 40, 150, 300}).Draw(t, "widest"))
@@ -280,7 +310,8 @@ func TestNoPlacementInAnyKindIsBelow(t *testing.T) {
 		kinds := slices.Clone(problem.ShardingTypes())
 		random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 		kinds = append(kinds[:1+random.IntN(len(kinds))], problem.TableWise)
-		judge := simulate.NewPricer(p)
+		hidden := hides(t)
+		judge := exposed(t, p, hidden)
 		operators := drawOperators(t, p)
 		ways := make([]way, len(p.Tables))
 		anyWay := func(i int) way {
@@ -294,6 +325,7 @@ func TestNoPlacementInAnyKindIsBelow(t *testing.T) {
 			ways[i] = anyWay(i)
 		}
 		compare := func(allowed bound.Allowed) {
+			allowed.Hidden = hidden
 			shards := shardsOf(p, ways)
 			least, err := bound.Simulated(p, allowed)
 			if err != nil {
@@ -360,12 +392,18 @@ func everyWay(p *problem.Problem, i int) []way {
 }
 
 // Of all placements of tiny problems, the best one is not below the bound.
-func TestNoOptimumInAnyKindIsBelow(t *testing.T) {
+func TestNoOptimumInAnyKindIsBelow(t *testing.T) { noOptimumInAnyKindIsBelow(t, nothingHidden) }
+
+// Nor is the best exposed cost below the bound.
+func TestNoExposedOptimumInAnyKindIsBelow(t *testing.T) { noOptimumInAnyKindIsBelow(t, drawHidden) }
+
+func noOptimumInAnyKindIsBelow(t *testing.T, hides func(*rapid.T) plan.Hidden) {
 	var known gaps
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawKinds(t, 2, 4, 3)
 		p.Tables = p.Tables[:min(len(p.Tables), 3)]
-		judge := simulate.NewPricer(p)
+		hidden := hides(t)
+		judge := exposed(t, p, hidden)
 		operators := drawOperators(t, p)
 		all := make([][]way, len(p.Tables))
 		for i := range all {
@@ -404,7 +442,7 @@ func TestNoOptimumInAnyKindIsBelow(t *testing.T) {
 		}
 		rec(0)
 		allowed := everyKind
-		allowed.Operators = operators
+		allowed.Operators, allowed.Hidden = operators, hidden
 		least, err := bound.Simulated(p, allowed)
 		if err != nil {
 			t.Fatal(err)

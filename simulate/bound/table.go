@@ -12,10 +12,12 @@ import (
 // table_test.go compares the counts with the simulated device.
 
 // The times of the simulated device, in ms: fixedMS is the fixed time of an operator,
-// forward and backward, and runStepMS the time of one use of the most used row.
+// forward and backward, forwardFixedMS its part in the forward, and runStepMS the time of one
+// use of the most used row.
 const (
-	fixedMS   = (simulate.ForwardFixedUS + simulate.BackwardFixedUS) / 1000
-	runStepMS = simulate.GatherStepUS / 1000 / simulate.RunWarps
+	fixedMS        = (simulate.ForwardFixedUS + simulate.BackwardFixedUS) / 1000
+	forwardFixedMS = simulate.ForwardFixedUS / 1000
+	runStepMS      = simulate.GatherStepUS / 1000 / simulate.RunWarps
 )
 
 const (
