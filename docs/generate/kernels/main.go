@@ -1,7 +1,8 @@
 // Command kernels fits the constants of the simulated device that count cycles, and
 // compares its times with every published time of the kernels that it describes. It prints
 // the fit and two tables of docs/SIMULATED.md: the points that can be predicted
-// (points.csv), and the others, with the reason (unpredicted.csv).
+// (points.csv), and the others, with the reason (unpredicted.csv). The last table sums up
+// the errors, for docs/REALITY.md.
 //
 //	go run ./docs/generate/kernels
 //
@@ -17,6 +18,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -55,7 +57,56 @@ func run(w io.Writer) error {
 			p.gpu, p.device.Profile().Name, p.source, p.tables, p.rows, p.dim, p.bags, p.lookups, p.pass,
 			p.us, predicted, predicted/p.us, p.limit(), used, p.note)
 	}
-	return unpredicted(w)
+	if err := unpredicted(w); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	summary(w, errorsOf(points, best.gap))
+	return nil
+}
+
+// An errorSet is the errors of points that are alike.
+type errorSet struct {
+	name, used string
+	// errors are predicted over measured, less 1.
+	errors []float64
+}
+
+// errorsOf returns the errors by what the points measure, in the order of the points.
+func errorsOf(points []point, gap float64) []errorSet {
+	var sets []errorSet
+	for i := range points {
+		p := &points[i]
+		name, used := p.pass+", "+p.place(), "no"
+		if p.use == "fit" {
+			used = "yes"
+		}
+		at := slices.IndexFunc(sets, func(s errorSet) bool { return s.name == name && s.used == used })
+		if at < 0 {
+			sets, at = append(sets, errorSet{name: name, used: used}), len(sets)
+		}
+		sets[at].errors = append(sets[at].errors, p.predict(p.device, gap)/p.us-1)
+	}
+	return sets
+}
+
+// median returns the median error, without its sign.
+func (s *errorSet) median() float64 {
+	var sizes []float64
+	for _, e := range s.errors {
+		sizes = append(sizes, math.Abs(e))
+	}
+	slices.Sort(sizes)
+	return (sizes[(len(sizes)-1)/2] + sizes[len(sizes)/2]) / 2
+}
+
+// summary prints the table of errors.
+func summary(w io.Writer, sets []errorSet) {
+	fmt.Fprint(w, "| points | number | in the fit | median error, % | lowest, % | highest, % |\n|---|--:|---|--:|--:|--:|\n")
+	for i := range sets {
+		s := &sets[i]
+		fmt.Fprintf(w, "| %s | %d | %s | %.1f | %+.1f | %+.1f |\n", s.name, len(s.errors), s.used, 100*s.median(), 100*slices.Min(s.errors), 100*slices.Max(s.errors))
+	}
 }
 
 // unpredicted prints the table of points that cannot be predicted.

@@ -51,19 +51,45 @@ func TestHeldOut(t *testing.T) {
 	}
 }
 
-// docs/SIMULATED.md shows what the command prints.
+// docs/SIMULATED.md shows what the command prints, and docs/REALITY.md the table of errors.
 func TestPageShowsTheOutput(t *testing.T) {
-	page, err := os.ReadFile("../../SIMULATED.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out bytes.Buffer
 	if err := run(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range strings.Split(out.String(), "\n") {
-		if !strings.Contains(string(page), line) {
-			t.Errorf("docs/SIMULATED.md has no line %q: put the output of go run ./docs/generate/kernels there", line)
+	at := strings.LastIndex(out.String(), "\n\n")
+	for _, part := range []struct{ page, text string }{
+		{"SIMULATED.md", out.String()[:at]},
+		{"REALITY.md", out.String()[at:]},
+	} {
+		page, err := os.ReadFile("../../" + part.page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.Split(part.text, "\n") {
+			if !strings.Contains(string(page), line) {
+				t.Errorf("docs/%s has no line %q: put the output of go run ./docs/generate/kernels there", part.page, line)
+			}
+		}
+	}
+}
+
+// Median errors stay below those that docs/REALITY.md states, rounded up, in percent.
+func TestErrors(t *testing.T) {
+	limits := map[string]float64{
+		"forward, rows in HBM, A100 and H100 yes": 5, "forward, rows in HBM, A100 and H100 no": 2, "backward, rows in HBM, A100 and H100 no": 1,
+		"backward, rows cached in HBM no": 20, "forward, rows in a host's memory no": 40, "backward, rows in a host's memory no": 69,
+		"forward, rows in HBM, V100 no": 1, "backward, rows in HBM, V100 no": 50, "forward, launches alone, B200 no": 10,
+		"backward, launches alone, B200 no": 8, "forward, MI350X yes": 4, "forward, MI350X no": 9,
+	}
+	sets := errorsOf(points(t), fit(points(t)).gap)
+	if len(sets) != len(limits) {
+		t.Errorf("got %d sets of errors, want the %d of the limits", len(sets), len(limits))
+	}
+	for i := range sets {
+		name := sets[i].name + " " + sets[i].used
+		if limit, ok := limits[name]; !ok || 100*sets[i].median() > limit {
+			t.Errorf("%s: got a median error of %.2f %%, want at most %v", name, 100*sets[i].median(), limit)
 		}
 	}
 }

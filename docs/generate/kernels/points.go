@@ -142,6 +142,23 @@ func (p *point) predict(d simulate.Device, gap float64) float64 {
 	return us
 }
 
+// place says where the rows lie, and on what GPU if its kernels differ.
+func (p *point) place() string {
+	switch {
+	case p.mode == "host":
+		return "rows in a host's memory"
+	case p.op.CachedRows > 0:
+		return "rows cached in HBM"
+	case p.mode == "eager":
+		return "launches alone, B200"
+	case p.device.Profile().Warp() == 64:
+		return "MI350X"
+	case strings.HasPrefix(p.device.Profile().Name, "v100"):
+		return "rows in HBM, V100"
+	}
+	return "rows in HBM, A100 and H100"
+}
+
 // limit names what sets most of the predicted time: the rate whose change moves the time
 // most, or launches if no rate moves it much.
 func (p *point) limit() string {

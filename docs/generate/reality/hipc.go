@@ -146,8 +146,10 @@ func hipc() (*sheet, error) {
 		a, b := fitHost(all).predict(p.active), fitHost(others).predict(p.active)
 		in.add(a, p.measured)
 		out.add(b, p.measured)
-		s.rows = append(s.rows, []string{p.gpu, p.model, fmt.Sprint(p.batch), fmt.Sprintf("%.2f", p.active), fmt.Sprintf("%.2f", p.measured),
-			fmt.Sprintf("%.2f", a), fmt.Sprintf("%.2f", a/p.measured), fmt.Sprintf("%.2f", b), fmt.Sprintf("%.2f", b/p.measured)})
+		s.rows = append(s.rows, []string{
+			p.gpu, p.model, fmt.Sprint(p.batch), fmt.Sprintf("%.2f", p.active), fmt.Sprintf("%.2f", p.measured),
+			fmt.Sprintf("%.2f", a), fmt.Sprintf("%.2f", a/p.measured), fmt.Sprintf("%.2f", b), fmt.Sprintf("%.2f", b/p.measured),
+		})
 	}
 	constants := "Constants:"
 	for _, name := range []string{"V100", "TITAN Xp", "P100"} {

@@ -44,6 +44,8 @@ func tables() []table {
 	return []table{
 		{"alltoall", "all-to-alls of nccl-tests and PARAM", allToAll},
 		{"hipc", "steps of one GPU that the launches of the host bound", hipc},
+		{"madmax", "the predictions of MAD-Max for one model, which are no measurements", madMax},
+		{"dlrm", "the example of TorchRec, whose loader is slow", dlrm},
 		{"pipelines", "the pipelines of TorchRec", pipelines},
 		{"stacks", "steps of a training system that no constant here knows", stacks},
 	}
