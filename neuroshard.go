@@ -9,8 +9,8 @@
 //	problem -> feature -> cost -> search -> plan
 //
 // Prices is the choice of the cost model. Evaluate validates and judges a placement that
-// was made elsewhere, Price estimates the times of a plan, and Alternatives says for each
-// table which other place would be the cheapest.
+// was made elsewhere, Price estimates the times of a plan, PriceStep its whole training step,
+// and Alternatives says for each table which other place would be the cheapest.
 package neuroshard
 
 import (
@@ -27,6 +27,7 @@ import (
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/simulate/bound"
+	"github.com/neuroshard/neuroshard/step"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -52,6 +53,10 @@ type Options struct {
 	// it chose (plan.Table.Blocks), which the bound leaves out: a lower bound on the simulated
 	// cost of every plan (package bound).
 	Certificate bool
+	// Step is the whole training step to price: Plan sets Result.Step. Its Problem and Shards
+	// are ignored. A measured step without Shards is taken to be one of the plan itself. nil
+	// prices the embeddings alone.
+	Step *step.Input
 	// OnStep, if set, is called from Plan's goroutine when Plan begins a step after the search,
 	// with what the step does: "the lower bound" or "baseline dim", for example. Events of the
 	// search go to Search.OnEvent.
@@ -83,6 +88,9 @@ type Result struct {
 	// false or the simulated device did not judge the plan. If the search tries more than
 	// slices of columns in HBM, only Total is set.
 	Bound bound.Bound
+	// Step is the whole training step of the plan; nil if Options.Step is nil. Its Size is set
+	// if Options.Baselines is true.
+	Step *Step
 	// Optimal is true if the search tried all plans with undivided operators, so that none of
 	// these plans has a lower predicted cost (search.Result.Optimal).
 	Optimal bool
@@ -177,6 +185,9 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	if err == nil && opt.Baselines {
 		result.Baselines, err = l.baselines(ctx)
 	}
+	if err == nil {
+		err = wholeStep(l, result)
+	}
 	return result, err
 }
 
@@ -193,7 +204,11 @@ func Evaluate(p *problem.Problem, shards [][]problem.Shard, opt Options) (*Resul
 	if p.Engine.Rules().AnyDevices {
 		shards = plan.New(p, shards).ByDevice() // with Shard.Blocks, which a caller may leave out
 	}
-	return l.result(search.Result{Shards: shards})
+	result, err := l.result(search.Result{Shards: shards})
+	if err == nil {
+		err = wholeStep(l, result)
+	}
+	return result, err
 }
 
 // line is a problem with what the steps from a problem to a plan need.
@@ -203,6 +218,8 @@ type line struct {
 	prices  PriceList
 	// judge is nil if the simulated device does not judge (see simulated).
 	judge *simulate.Pricer
+	// size is the placement of baseline Size, by device; nil if there is none.
+	size [][]problem.Shard
 }
 
 func newLine(p *problem.Problem, opt Options) (*line, error) {
@@ -217,7 +234,7 @@ func newLine(p *problem.Problem, opt Options) (*line, error) {
 	if simulated(p.Topology.Profile, prices.Estimator().ModelSource) {
 		l.judge = simulate.NewPricer(p)
 	}
-	return l, nil
+	return l, checkStep(l)
 }
 
 // simulated reports whether the simulated device judges plans for the profile. It can
@@ -346,6 +363,9 @@ func (l *line) baselines(ctx context.Context) ([]Baseline, error) {
 		}
 		if err != nil {
 			return nil, err
+		}
+		if method == search.Size {
+			l.size = found.Shards
 		}
 		one, err := l.baseline(method, found)
 		if err != nil {

@@ -138,7 +138,7 @@ type Terms struct {
 // stack cannot hold, a device of unknown rates, neither dense part nor measured step, and a
 // measured step below the lookups alone.
 func Price(in Input) (Times, error) {
-	if err := in.check(); err != nil {
+	if err := in.Check(); err != nil {
 		return Times{}, err
 	}
 	e, err := EmbeddingsOf(in.Problem, in.Shards, in.Stack)
@@ -159,8 +159,9 @@ func Price(in Input) (Times, error) {
 	return t, nil
 }
 
-// check returns the errors of an input that need no embeddings.
-func (in *Input) check() error {
+// Check returns the errors that Price returns for every placement. It completes Dense and
+// Rates.
+func (in *Input) Check() error {
 	if err := in.Stack.Check(); err != nil {
 		return err
 	}

@@ -1,0 +1,148 @@
+package neuroshard_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/workload"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/step"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Plan also prices the whole training step: the embeddings of its plan, the dense part of
+// the model, and what the training system overlaps.
+func ExamplePlan_wholeStep() {
+	w, err := workload.ByName("mlperf-dlrm-dcnv2")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	dense, err := step.DenseByName("mlperf-dlrm-dcnv2")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	stack, err := step.StackByName("hugectr")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	p := w.Problem()
+	result, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{
+		Search:    search.Options{Method: search.SizeLookup},
+		Baselines: true,
+		Step:      &step.Input{Dense: &dense, Stack: stack, PricePerHour: 2.95},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s := result.Step // SIMULATED
+	sum := s.Embedding + s.Dense + s.AllReduce
+	fmt.Println("embeddings, dense part and all-reduce are the step:", math.Abs(float64(s.Step-sum)) < 1e-9)
+	fmt.Println("quicker than the plan of the baseline size:", s.Step < s.Size.Step)
+	fmt.Println("error bar known:", s.ErrorPercent > 0)
+	// Output:
+	// embeddings, dense part and all-reduce are the step: true
+	// quicker than the plan of the baseline size: true
+	// error bar known: true
+}
+
+// stepOf returns a small problem with a dense part and a stack for it.
+func stepOf(t *testing.T, stack string) (problem.Problem, step.Input) {
+	t.Helper()
+	p := workloadNamed(t, "criteo-kaggle")
+	s, err := step.StackByName(stack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dense := step.Dense{Bottom: []int{13, 512, p.Tables[0].Dim}, Interaction: step.Dot, Top: []int{512, 256, 1}, Precision: step.FP16}
+	return p, step.Input{Dense: &dense, Stack: s, PricePerHour: 3}
+}
+
+// TestWholeStep wants Plan, Evaluate and PriceStep to return the same step, and Plan without
+// Options.Step the same plan without one.
+func TestWholeStep(t *testing.T) {
+	p, in := stepOf(t, "torchrec-fused")
+	options := neuroshard.Options{Search: search.Options{Method: search.Dim}, Step: &in, Baselines: true}
+	r := planned(t, &p, options)
+	if r.Step == nil || !(r.Step.Step > 0) || !(r.Step.SamplesPerSecond > 0) || !(r.Step.PricePerBillion > 0) || r.Step.Size == nil {
+		t.Fatalf("got step %+v, want one with a throughput, a price and that of the baseline size", r.Step)
+	}
+	priced, err := neuroshard.PriceStep(context.Background(), &p, r.Shards, options)
+	if err != nil || priced.Times != r.Step.Times || *priced.Size != *r.Step.Size {
+		t.Errorf("PriceStep: got %+v and error %v, want %+v", priced, err, r.Step)
+	}
+	evaluated, err := neuroshard.Evaluate(&p, r.Shards, options)
+	if err != nil || evaluated.Step.Times != r.Step.Times || evaluated.Step.Size != nil {
+		t.Errorf("Evaluate: got %+v and error %v, want %+v without a baseline", evaluated.Step, err, r.Step)
+	}
+	options.Step = nil
+	plain := planned(t, &p, options)
+	if plain.Step != nil || written(t, plain.Plan) != written(t, r.Plan) {
+		t.Errorf("without a step: got step %+v or another plan, want the same plan", plain.Step)
+	}
+	if _, err := neuroshard.PriceStep(context.Background(), &p, r.Shards, options); err == nil {
+		t.Error("PriceStep without a step: got no error")
+	}
+}
+
+// TestMeasuredStep wants a measured step to be the step of the plan that it was measured
+// with, and the difference of other plans to be that of their embeddings.
+func TestMeasuredStep(t *testing.T) {
+	p, in := stepOf(t, "hugectr")
+	in.Dense, in.Measured.Step = nil, 9
+	options := neuroshard.Options{Search: search.Options{Method: search.Size}, Step: &in}
+	r := planned(t, &p, options)
+	near := func(what string, got, want unit.Millis) {
+		if math.Abs(float64(got-want)) > 1e-9 {
+			t.Errorf("%s: got %v, want %v", what, float64(got), float64(want))
+		}
+	}
+	near("a plan's own measured step", r.Step.Step, 9)
+	if !r.Step.Calibrated {
+		t.Error("got a step that is not calibrated")
+	}
+	in.Measured.Shards = r.Shards
+	options.Search.Method = search.SizeLookup
+	other := planned(t, &p, options)
+	near("another plan", other.Step.Step-r.Step.Step, other.Step.Embedding-r.Step.Embedding)
+	if other.Step.Embedding == r.Step.Embedding {
+		t.Error("both plans have the same embeddings: the test shows nothing")
+	}
+}
+
+// TestStepIsRefusedBeforeTheSearch wants a step that cannot be priced to cost no search.
+func TestStepIsRefusedBeforeTheSearch(t *testing.T) {
+	p, good := stepOf(t, "hugectr")
+	size := planned(t, &p, neuroshard.Options{Search: search.Options{Method: search.Size}})
+	for name, c := range map[string]struct {
+		change func(*step.Input)
+		want   string
+	}{
+		"nothing":  {func(in *step.Input) { in.Dense = nil }, "neither a dense part nor a measured step"},
+		"features": {func(in *step.Input) { d := *in.Dense; d.Vectors = 3; in.Dense = &d }, "features"},
+		"floor": {func(in *step.Input) {
+			in.Measured = step.Measured{Step: 1e-6, Shards: size.Shards}
+		}, "lookups alone"},
+	} {
+		in, searched := good, false
+		c.change(&in)
+		_, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Step: &in, Search: search.Options{OnEvent: func(search.Event) { searched = true }}})
+		if err == nil || !strings.Contains(err.Error(), c.want) || searched {
+			t.Errorf("%s: got error %v, searched %v, want %q before a search", name, err, searched, c.want)
+		}
+	}
+	// The measured step of the plan itself is known after the search only.
+	in := good
+	in.Measured.Step = 1e-6
+	if _, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Step: &in, Search: search.Options{Method: search.Size}}); err == nil || !strings.Contains(err.Error(), "lookups alone") {
+		t.Errorf("got error %v, want one about the floor", err)
+	}
+}
