@@ -93,29 +93,33 @@ func Place(p *problem.Problem, held []Holding) ([][]problem.Shard, error) {
 	return shards, nil
 }
 
-// placedPart is what has been placed of a table.
+// placedPart is what has been placed of a table: cells, whole slices of columns, and blocks
+// of the next slice.
 type placedPart struct {
-	cells float64
-	row   int64
-	dim   int64
+	cells  float64
+	dim    int64
+	blocks int64
 }
 
-// next returns the part of a table that follows the placed one.
+// next returns the part of a table that follows the placed one. A block of a table with
+// fewer rows than blocks may be empty; it sends vectors all the same.
 func (placed *placedPart) next(t *problem.Table, s problem.Shard, h Holding) problem.Shard {
 	width := int64(cmp.Or(h.Width, t.Dim))
 	if placed.dim >= int64(t.Dim) {
 		placed.dim = 0 // the table is full, and Place says so
 	}
 	s.Columns = problem.Range{Start: placed.dim, End: min(placed.dim+width, int64(t.Dim))}
-	if h.Blocks > 1 {
+	blocks := int64(max(1, h.Blocks))
+	if blocks > 1 {
+		rows := t.BlockRows(h.Blocks)
 		s.ShardingType = problem.RowWise
-		s.Rows = problem.Range{Start: placed.row, End: min(placed.row+t.BlockRows(h.Blocks), t.Rows)}
+		s.Rows = problem.Range{Start: min(placed.blocks*rows, t.Rows), End: min((placed.blocks+1)*rows, t.Rows)}
 	}
-	if placed.row = s.Rows.End; placed.row == t.Rows {
-		placed.row = 0
+	if placed.blocks++; placed.blocks >= blocks {
+		placed.blocks = 0
 		placed.dim = s.Columns.End
 	}
-	placed.cells += float64(max(0, s.Rows.Len())) * float64(max(0, s.Columns.Len()))
+	placed.cells += float64(s.Rows.Len()) * float64(s.Columns.Len())
 	return s
 }
 
@@ -219,12 +223,13 @@ func summed(p *problem.Problem, shards [][]problem.Shard, s *Stack) (e Embedding
 	if p.Topology.Devices == 1 {
 		return e, nil
 	}
-	if p.Topology.Hosts() > 1 && !(linksOf(p, &s.Constants).between > 0) {
-		return e, fmt.Errorf("step: device profile %q has no network between hosts: put all %d devices on one host, or state the network's bandwidth", p.Topology.Profile.Name, p.Topology.Devices)
+	net, err := linksOf(p, &s.Constants)
+	if err != nil {
+		return e, err
 	}
 	forward, backward := s.bytes(p)
-	e.ExchangeForward = exchange(p, shards, e.Columns, s, forward)
-	e.ExchangeBackward = exchange(p, shards, e.Columns, s, backward)
+	e.ExchangeForward = exchange(p, shards, e.Columns, s, net, forward)
+	e.ExchangeBackward = exchange(p, shards, e.Columns, s, net, backward)
 	return e, nil
 }
 
@@ -241,17 +246,23 @@ func replicated(shards [][]problem.Shard) (own []problem.Shard) {
 // links are the bandwidths of a device that exchanges reach, in bytes a millisecond.
 type links struct{ inside, between float64 }
 
-func linksOf(p *problem.Problem, c *Constants) links {
-	profile := &p.Topology.Profile
-	return links{inside: profile.IntraGBps * 1e6 * c.Inside, between: profile.NICGBps * 1e6 * c.Between}
+// linksOf returns the bandwidths that exchanges of the simulated device reach, times the
+// constants' shares. It fails if the devices span hosts and the profile has no network.
+func linksOf(p *problem.Problem, c *Constants) (links, error) {
+	t := &p.Topology
+	net, err := simulate.NewDevice(t.Profile).Network(simulate.Cluster{Devices: t.Devices, PerHost: t.PerHost(), Batch: p.Batch})
+	if err != nil {
+		return links{}, fmt.Errorf("step: %w", err)
+	}
+	return links{inside: net.Intra * c.Inside, between: net.NIC * c.Between}, nil
 }
 
 // exchange returns the time of one of HugeCTR's exchanges of vectors of the given bytes an
 // element.
-func exchange(p *problem.Problem, shards [][]problem.Shard, columns []int, s *Stack, element float64) unit.Millis {
-	topology, l := &p.Topology, linksOf(p, &s.Constants)
+func exchange(p *problem.Problem, shards [][]problem.Shard, columns []int, s *Stack, l links, element float64) unit.Millis {
+	topology := &p.Topology
 	devices, perHost, hosts := float64(topology.Devices), float64(topology.PerHost()), float64(topology.Hosts())
-	batch := float64(p.Batch)
+	batch := float64(p.Batch) * s.Constants.Sent
 	if s.Exchange == Hierarchical {
 		inside := batch * (perHost - 1) / perHost * float64(slices.Max(columns)) * element
 		time := unit.Millis(inside / l.inside)

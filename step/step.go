@@ -20,6 +20,7 @@ package step
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
@@ -51,7 +52,7 @@ type Measured struct {
 	// Step is the measured time; 0 is no measurement.
 	Step unit.Millis
 	// Problem and Shards are the cluster, batch and placement of the measurement; nil takes
-	// those of the Input.
+	// those of the Input. Another cluster or batch needs Input.Dense.
 	Problem *problem.Problem
 	Shards  [][]problem.Shard
 }
@@ -148,12 +149,10 @@ func Price(in Input) (Times, error) {
 	terms := termsOf(&in, &e)
 	var t Times
 	if in.Measured.Step > 0 {
-		rest, err := in.calibrate()
-		if err != nil {
+		if err := in.calibrate(&terms); err != nil {
 			return Times{}, err
 		}
 		t.Calibrated = true
-		terms.Fixed += rest
 	}
 	t.finish(&in, &e, terms)
 	return t, nil
@@ -189,10 +188,13 @@ func (in *Input) Check() error {
 	return nil
 }
 
-// calibrate returns what the measured step took beyond the terms of the placement that it
-// was measured with: without a dense part all of the rest, otherwise a correction of the
-// fixed time.
-func (in *Input) calibrate() (unit.Millis, error) {
+// calibrate corrects the terms by the measured step. On the cluster of the measurement, the
+// rest of a step is what the measured step leaves above the embeddings of the placement
+// that it was measured with. On another cluster, or with another batch, nobody knows
+// whether the measured step differs from its prediction by a fixed time or by a factor. All
+// terms take the root of that factor, and the rest of the difference is fixed time: of the
+// three ways, this one errs least (docs/REALITY.md, One measured step).
+func (in *Input) calibrate(terms *Terms) error {
 	reference := *in
 	if in.Measured.Problem != nil {
 		reference.Problem = in.Measured.Problem
@@ -202,13 +204,44 @@ func (in *Input) calibrate() (unit.Millis, error) {
 	}
 	e, err := EmbeddingsOf(reference.Problem, reference.Shards, in.Stack)
 	if err != nil {
-		return 0, fmt.Errorf("measured step: %w", err)
+		return fmt.Errorf("measured step: %w", err)
 	}
-	terms := termsOf(&reference, &e)
-	if floor := terms.LookupForward + terms.LookupBackward; in.Measured.Step < floor/2 {
-		return 0, fmt.Errorf("measured step: %v is below half the time of its lookups alone, %v (SIMULATED): check the unit, the batch and the plan that it was measured with", in.Measured.Step, floor)
+	own := termsOf(&reference, &e)
+	if floor := own.LookupForward + own.LookupBackward; in.Measured.Step < floor {
+		return fmt.Errorf("measured step: %v is below the time of its lookups alone, %v (SIMULATED): check the unit, the batch and the plan that it was measured with", in.Measured.Step, floor)
 	}
-	return in.Measured.Step - terms.sum(), nil
+	factor := in.Measured.Step / own.sum()
+	another := reference.Problem.Topology != in.Problem.Topology || reference.Problem.Batch != in.Problem.Batch
+	if another && in.Dense == nil {
+		return errors.New("measured step: it is of another cluster or batch, and what it took beside the embeddings cannot be carried over without a dense part: give --dense NAME")
+	}
+	if rest := own.dense() + own.AllReduce; !another && in.Measured.Step-own.sum() >= -rest {
+		terms.Fixed += in.Measured.Step - own.sum()
+		return nil
+	}
+	if !another && in.Dense == nil {
+		// The embeddings alone are predicted slower than the whole step: they take all of it.
+		factor = in.Measured.Step / own.embedding()
+	}
+	if another {
+		factor = unit.Millis(math.Sqrt(float64(factor)))
+		terms.scale(factor)
+		terms.Fixed += in.Measured.Step - factor*own.sum()
+		return nil
+	}
+	terms.scale(factor)
+	return nil
+}
+
+// scale multiplies all terms by a factor.
+func (t *Terms) scale(factor unit.Millis) {
+	for _, term := range []*unit.Millis{
+		&t.LookupForward, &t.LookupBackward, &t.ExchangeForward, &t.ExchangeBackward, &t.Input, &t.Replicas,
+		&t.GEMM, &t.Activations, &t.Bottom, &t.AllReduce, &t.Optimizer, &t.Fixed,
+		&t.HiddenForward, &t.HiddenBackward, &t.BesideForward, &t.BesideBackward,
+	} {
+		*term *= factor
+	}
 }
 
 // sum returns the time of a step without floors.

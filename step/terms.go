@@ -9,7 +9,7 @@ import (
 //
 //	products      for each layer, forward and twice backward (once for the bottom's first,
 //	              which needs no gradient of its input): the larger of
-//	              2 b K N / (GEMM share x peak) and its bytes / (stream share x HBM)
+//	              2 b K N / (GEMM share x best product's rate) and its bytes / (stream share x HBM)
 //	activations   passes x bytes of all activations x b / (stream share x HBM)
 //	all-reduce    of g bytes: 2 g (l-1)/l / inside + 2 g/l (h-1)/h / between, the second
 //	              halved with SHARP; the exposed share of both, and the latency
@@ -66,7 +66,7 @@ func denseTimes(in *Input, e *Embeddings) (w denseWork) {
 	topology, constants := &in.Problem.Topology, &in.Stack.Constants
 	samples := float64(in.Problem.Batch) / float64(topology.Devices)
 	stream := topology.Profile.HBMGBps * 1e6 // bytes a millisecond
-	rate := in.Rates.Of(in.Dense.Precision) * constants.GEMM
+	rate := in.Rates.Of(in.Dense.Precision) * in.Rates.best(in.Dense.Precision) * constants.GEMM
 	size := in.Dense.Precision.Bytes()
 	for i, l := range in.Dense.Layers() {
 		k, n := float64(l.In), float64(l.Out)
@@ -108,7 +108,10 @@ func allReduce(in *Input, bytes float64) unit.Millis {
 	if in.Dense.Parallel == FSDP {
 		bytes *= 1.5
 	}
-	links := linksOf(in.Problem, constants)
+	links, err := linksOf(in.Problem, constants)
+	if err != nil {
+		return 0 // the embeddings have reported it
+	}
 	perHost, hosts := float64(topology.PerHost()), float64(topology.Hosts())
 	time := unit.Millis(2 * bytes * (perHost - 1) / perHost / links.inside)
 	if hosts > 1 {
