@@ -47,6 +47,11 @@ func tables() []table {
 		{"madmax", "the predictions of MAD-Max for one model, which are no measurements", madMax},
 		{"dlrm", "the example of TorchRec, whose loader is slow", dlrm},
 		{"pipelines", "the pipelines of TorchRec", pipelines},
+		{"steps", "whole steps of MLPerf's systems by configuration", wholeSteps},
+		{"changes", "changes of plan between two rounds of MLPerf", planChanges},
+		{"ratios", "ratios of the steps of GPU kinds", deviceRatios},
+		{"measured", "steps predicted from one measured step", oneMeasured},
+		{"onehot", "steps of models with one lookup a table", oneHot},
 		{"stacks", "steps of a training system that no constant here knows", stacks},
 	}
 }

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/workload"
+	"github.com/neuroshard/neuroshard/step"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// A system is one configuration of MLPerf Training's DLRM-DCNv2: a cluster, a batch, the
+// plan that it ran, and its measured step.
+type system struct {
+	fact  *fact
+	round string
+	// plan is the number of the plan; systems of equal plans ran the same placement.
+	plan  string
+	ms    float64
+	input step.Input
+	hosts int
+	// onPCIe says that the GPUs of a host have no NVLink.
+	onPCIe bool
+	// use is "" for systems that are compared, else the reason why not.
+	use string
+}
+
+// name describes the configuration.
+func (s *system) name() string {
+	t := &s.input.Problem.Topology
+	return fmt.Sprintf("%d x %s", t.Devices, t.Profile.Name)
+}
+
+// predict returns the predicted step under a stack's constants.
+func (s *system) predict(c step.Constants) (step.Times, error) {
+	in := s.input
+	in.Stack.Constants = c
+	return step.Price(in)
+}
+
+// pcieParts are the GPUs without NVLink that MLPerf's systems used: figures of data sheets.
+// pcie is the bandwidth of the bus in one direction; pcieShare of it is taken to reach another
+// GPU.
+var pcieParts = []struct {
+	hardware.Profile
+	step.Rates
+	pcie float64
+}{
+	{hardware.Profile{Name: "a40", Memory: 48 * unit.GiB, HBMGBps: 696, HBMEfficiency: .89, L2: 6 * unit.MiB, L2GBps: 2000, SMs: 84, ClockGHz: 1.74, Granule: 64, AllToAllLatencyUS: 60}, step.Rates{Half: 149.7, TF32: 74.8, Single: 37.4}, 31.5},
+	{hardware.Profile{Name: "l40", Memory: 48 * unit.GiB, HBMGBps: 864, HBMEfficiency: .89, L2: 96 * unit.MiB, L2GBps: 4000, SMs: 142, ClockGHz: 2.49, Granule: 64, AllToAllLatencyUS: 60}, step.Rates{Half: 181, TF32: 90.5, Single: 90.5}, 31.5},
+	{hardware.Profile{Name: "l40s", Memory: 48 * unit.GiB, HBMGBps: 864, HBMEfficiency: .89, L2: 96 * unit.MiB, L2GBps: 4000, SMs: 142, ClockGHz: 2.52, Granule: 64, AllToAllLatencyUS: 60}, step.Rates{Half: 362, TF32: 183, Single: 91.6}, 31.5},
+	{hardware.Profile{Name: "h100-pcie", Memory: 80 * unit.GiB, HBMGBps: 2039, HBMEfficiency: .90, L2: 50 * unit.MiB, L2GBps: 2980, SMs: 114, ClockGHz: 1.755, Granule: 64, AllToAllLatencyUS: 60}, step.Rates{Half: 756, TF32: 378, Single: 51}, 63},
+}
+
+// pcieShare is the share of the bus's bandwidth that an exchange between GPUs without NVLink
+// reaches [assumed].
+const pcieShare = 0.5
+
+// deviceOf returns the profile of a name, with rates of its own and true if it has no NVLink.
+func deviceOf(name string) (hardware.Profile, step.Rates, bool, error) {
+	for _, p := range pcieParts {
+		if p.Name == name {
+			p.IntraGBps = pcieShare * p.pcie
+			return p.Profile, p.Rates, true, nil
+		}
+	}
+	profile, err := hardware.ByName(name)
+	return profile, step.Rates{}, false, err
+}
+
+// mlperfSystems returns the configurations with their plans, as they ran.
+func mlperfSystems() ([]*system, error) {
+	plans, err := mlperfPlans()
+	if err != nil {
+		return nil, err
+	}
+	facts, err := readFacts("mlperf.csv")
+	if err != nil {
+		return nil, err
+	}
+	var all []*system
+	for _, f := range facts {
+		s, err := mlperfSystem(f, plans)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.where, err)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func mlperfSystem(f *fact, plans map[string][]string) (*system, error) {
+	profile, rates, pcie, err := deviceOf(f.text("profile"))
+	if err != nil {
+		return nil, err
+	}
+	p, err := mlperfProblem(profile, f.count("devices"), f.count("per_host"), f.count("batch"))
+	if err != nil {
+		return nil, err
+	}
+	held, err := holdings(plans[f.text("plan")])
+	if err != nil {
+		return nil, err
+	}
+	shards, err := step.Place(p, held)
+	if err != nil {
+		return nil, err
+	}
+	stack, err := step.StackByName(map[string]string{"uniform": "hugectr", "hierarchical": "hugectr-hierarchical"}[f.text("exchange")])
+	if err != nil {
+		return nil, err
+	}
+	stack.SHARP = f.text("sharp") == "1"
+	dense, err := step.DenseByName("mlperf-dlrm-dcnv2")
+	if err != nil {
+		return nil, err
+	}
+	return &system{
+		fact: f, round: f.text("round"), plan: f.text("plan"), use: f.text("left_out"), ms: f.number("ms"), hosts: p.Topology.Hosts(), onPCIe: pcie,
+		input: step.Input{Problem: p, Shards: shards, Dense: &dense, Stack: stack, Rates: rates},
+	}, f.err
+}
+
+// mlperfProblem returns MLPerf's tables on a cluster.
+func mlperfProblem(profile hardware.Profile, devices, perHost, batch int) (*problem.Problem, error) {
+	w, err := workload.ByName("mlperf-dlrm-dcnv2")
+	if err != nil {
+		return nil, err
+	}
+	p := w.Problem()
+	p.Topology.Profile, p.Topology.Devices, p.Topology.DevicesPerHost, p.Batch = profile, devices, perHost, batch
+	p.Engine = problem.HugeCTR
+	return &p, nil
+}
+
+// mlperfPlans returns the devices of each table, by plan.
+func mlperfPlans() (map[string][]string, error) {
+	facts, err := readFacts("mlperf_plans.csv")
+	if err != nil {
+		return nil, err
+	}
+	plans := map[string][]string{}
+	for _, f := range facts {
+		plan := f.text("plan")
+		if f.count("table") != len(plans[plan]) || f.err != nil {
+			return nil, fmt.Errorf("%s: table %s of plan %s: want table %d next", f.where, f.text("table"), plan, len(plans[plan]))
+		}
+		plans[plan] = append(plans[plan], f.text("devices"))
+	}
+	return plans, nil
+}
+
+// holdings reads the devices of each table: "all" for a replica, else devices and ranges
+// of devices, each with an equal block of the rows.
+func holdings(devices []string) (held []step.Holding, err error) {
+	for table, list := range devices {
+		if list == "all" {
+			held = append(held, step.Holding{Table: table, Device: -1})
+			continue
+		}
+		var all []int
+		for _, part := range strings.Fields(list) {
+			from, to, ranged := strings.Cut(part, "-")
+			first, err := strconv.Atoi(from)
+			if err != nil {
+				return nil, fmt.Errorf("table %d: devices %q: %w", table, list, err)
+			}
+			last := first
+			if ranged {
+				if last, err = strconv.Atoi(to); err != nil {
+					return nil, fmt.Errorf("table %d: devices %q: %w", table, list, err)
+				}
+			}
+			for d := first; d <= last; d++ {
+				all = append(all, d)
+			}
+		}
+		for _, d := range all {
+			held = append(held, step.Holding{Table: table, Device: d, Blocks: len(all)})
+		}
+	}
+	return held, nil
+}

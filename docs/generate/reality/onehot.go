@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/workload"
+	"github.com/neuroshard/neuroshard/step"
+)
+
+// oneHotSystems returns the configurations of models with one lookup a table: MLPerf's DLRM v1
+// on HugeCTR, and Criteo's DLRM on two stacks of TensorFlow. The sources state no plans: the
+// tables are dealt out evenly, in slices of equal width.
+func oneHotSystems() ([]*system, error) {
+	facts, err := readFacts("one_hot.csv")
+	if err != nil {
+		return nil, err
+	}
+	var all []*system
+	for _, f := range facts {
+		s, err := oneHotSystem(f)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.where, err)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func oneHotSystem(f *fact) (*system, error) {
+	profile, _, _, err := deviceOf(f.text("profile"))
+	if err != nil {
+		return nil, err
+	}
+	w, err := workload.ByName("mlperf-dlrm-dcnv2") // the same rows and widths
+	if err != nil {
+		return nil, err
+	}
+	p := w.Problem()
+	p.Topology.Profile, p.Topology.Devices, p.Topology.DevicesPerHost, p.Batch = profile, f.count("devices"), f.count("per_host"), f.count("batch")
+	if p.Topology.DevicesPerHost == 16 {
+		p.Topology.Profile.IntraGBps = dgx2GBps
+	}
+	for i := range p.Tables {
+		t := &p.Tables[i]
+		t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: 1}}
+		t.Optimizer = problem.SGD
+	}
+	shards, err := step.Place(&p, evenly(&p))
+	if err != nil {
+		return nil, err
+	}
+	dense, err := step.DenseByName("mlperf-dlrm-v1")
+	if err != nil {
+		return nil, err
+	}
+	dense.Precision = step.Format(f.text("precision"))
+	stack, err := step.StackByName("hugectr")
+	if f.text("stack") == hybrid {
+		stack, err = step.StackByName(hybrid)
+	}
+	if err != nil {
+		return nil, err
+	}
+	travels := problem.FP32
+	if dense.Precision == step.FP16 {
+		travels = problem.FP16
+	}
+	stack.Forward, stack.Backward = &travels, &travels
+	return &system{
+		fact: f, round: f.text("round"), ms: f.number("ms"), hosts: p.Topology.Hosts(),
+		input: step.Input{Problem: &p, Shards: shards, Dense: &dense, Stack: stack},
+	}, f.err
+}
+
+// dgx2GBps is the bandwidth of a V100 to the 15 others of a DGX-2: six links of 25 GB/s, and the
+// share of it that an H100 reaches of its links.
+const dgx2GBps = 150 * .755
+
+// evenly deals out the tables in slices that are narrow enough for at least three on each
+// device.
+func evenly(p *problem.Problem) (held []step.Holding) {
+	width := 128
+	for width > 8 && len(p.Tables)*128/width < 3*p.Topology.Devices {
+		width /= 2
+	}
+	for i := range p.Tables {
+		for range 128 / width {
+			held = append(held, step.Holding{Table: i, Device: len(held) % p.Topology.Devices, Width: width})
+		}
+	}
+	return held
+}
+
+// inHybridFit reports whether the constants of the hybrid stack are fitted to the system, and
+// inFixedFit the same of the fixed time of the stacks of TensorFlow.
+func inHybridFit(s *system) bool {
+	return s.fact.text("stack") == hybrid && s.round == "v1.1"
+}
+
+func inFixedFit(s *system) bool {
+	return s.fact.text("stack") != hybrid && s.input.Problem.Topology.Profile.Name == "a100-80" && s.input.Dense.Precision != step.FP16
+}
+
+// hybrid is the stack that is a preset.
+const hybrid = "hugectr-hybrid"
+
+// oneHot compares the steps of models with one lookup a table.
+func oneHot() (*sheet, error) {
+	all, err := oneHotSystems()
+	if err != nil {
+		return nil, err
+	}
+	fits := map[string][]*system{}
+	for _, one := range all {
+		if inFixedFit(one) {
+			fits[one.fact.text("stack")] = append(fits[one.fact.text("stack")], one)
+		}
+	}
+	fixed := map[string]step.Constants{}
+	for stack, systems := range fits {
+		c := systems[0].input.Stack.Constants
+		if c.Fixed, err = fitFixed(systems); err != nil {
+			return nil, err
+		}
+		fixed[stack] = c
+	}
+	s := &sheet{columns: []string{"stack", "round", "GPUs", ">batch", "precision", ">systems", ">measured ms", ">fixed ms", ">predicted ms", ">error, %", "in the fit"}}
+	for _, one := range all {
+		stack := one.fact.text("stack")
+		c, ok := fixed[stack]
+		if !ok {
+			c = one.input.Stack.Constants
+		}
+		t, err := one.predict(c)
+		if err != nil {
+			return nil, err
+		}
+		used, name := "no", "out of sample, "+stack
+		if inHybridFit(one) || inFixedFit(one) {
+			used, name = "yes", "in the fit, "+stack
+		} else if one.round == "v0.7" || one.round == "v1.0" {
+			name = "out of sample, HugeCTR before v1.1"
+		} else {
+			s.set("out of sample, all stacks from v1.1 on", "median 20").add(float64(t.Step), one.ms)
+		}
+		s.set(name, "").add(float64(t.Step), one.ms)
+		s.rows = append(s.rows, []string{
+			stack, one.round, one.name(), one.fact.text("batch"), one.fact.text("precision"), one.fact.text("systems"),
+			fmt.Sprintf("%.3f", one.ms), millis(c.Fixed), fmt.Sprintf("%.3f", float64(t.Step)), signed(float64(t.Step)/one.ms - 1), used,
+		})
+	}
+	return s, nil
+}
