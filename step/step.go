@@ -105,7 +105,8 @@ type Terms struct {
 	LookupForward  unit.Millis `json:"lookup_forward_ms"`
 	LookupBackward unit.Millis `json:"lookup_backward_ms"`
 	// ExchangeForward and ExchangeBackward are the exchanges of vectors and gradients, and
-	// Input that of indices, 0 if it is hidden.
+	// Input the copies of the batch to the devices and the exchange of indices, 0 if both are
+	// hidden.
 	ExchangeForward  unit.Millis `json:"exchange_forward_ms"`
 	ExchangeBackward unit.Millis `json:"exchange_backward_ms"`
 	Input            unit.Millis `json:"input_ms"`
@@ -258,12 +259,18 @@ func (t *Terms) embedding() unit.Millis {
 // dense returns the rest without the all-reduce.
 func (t *Terms) dense() unit.Millis { return t.GEMM + t.Activations + t.Optimizer + t.Fixed }
 
-// finish fills in everything from the terms.
-func (t *Times) finish(in *Input, e *Embeddings, terms Terms) {
+// sampleBytes returns the bytes of a sample in the input, with its dense features.
+func (in *Input) sampleBytes(e *Embeddings) float64 {
 	bytes := e.InputBytes
 	if in.Dense != nil && len(in.Dense.Bottom) > 0 {
 		bytes += denseFeatureBytes * float64(in.Dense.Bottom[0])
 	}
+	return bytes
+}
+
+// finish fills in everything from the terms.
+func (t *Times) finish(in *Input, e *Embeddings, terms Terms) {
+	bytes := in.sampleBytes(e)
 	batch := float64(in.Problem.Batch)
 	if in.Loader > 0 {
 		terms.Loader = unit.Millis(batch * bytes / in.Loader * 1e3)

@@ -242,13 +242,15 @@ func TestFlatIsSimulated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	near(t, "embeddings", float64(got.Embedding), float64(e.Forward+e.Backward+e.ExchangeForward+e.ExchangeBackward+e.Input), 1e-12)
+	// A device copies 8,192 samples of 13 dense features over 80 % of PCI Express 4.
+	input := float64(e.Input) + 8192*(e.InputBytes+13*4)/25.2e6
+	near(t, "embeddings", float64(got.Embedding), float64(e.Forward+e.Backward+e.ExchangeForward+e.ExchangeBackward)+input, 1e-12)
 	sparse := in
 	if sparse.Stack, err = StackByName("torchrec-sparse"); err != nil {
 		t.Fatal(err)
 	}
-	if other := priced(t, sparse); got.Step-other.Step <= 0 || math.Abs(float64(got.Step-other.Step-e.Input)) > 1e-9 {
-		t.Errorf("got %v with the input exchange and %v without, want a difference of %v", got.Step, other.Step, e.Input)
+	if other := priced(t, sparse); got.Step-other.Step <= 0 || math.Abs(float64(got.Step-other.Step)-input) > 1e-9 {
+		t.Errorf("got %v with the input in the step and %v without, want a difference of %v ms", got.Step, other.Step, input)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 //	              which needs no gradient of its input): the larger of
 //	              2 b K N / (GEMM share x best product's rate) and its bytes / (stream share x HBM)
 //	activations   passes x bytes of all activations x b / (stream share x HBM)
+//	input         the exchange of indices, and b x bytes of a sample / the host's link; both
+//	              are hidden unless the stack copies inputs within the step
 //	all-reduce    of g bytes: 2 g (l-1)/l / inside + 2 g/l (h-1)/h / between, the second
 //	              halved with SHARP; the exposed share of both, and the latency
 //	optimizer     bytes of weights, gradients and state of each parameter, read and written,
@@ -28,7 +30,8 @@ const (
 func termsOf(in *Input, e *Embeddings) Terms {
 	t := Terms{
 		LookupForward: e.Forward, LookupBackward: e.Backward, Replicas: e.ReplicaForward + e.ReplicaBackward,
-		ExchangeForward: e.ExchangeForward, ExchangeBackward: e.ExchangeBackward, Input: e.Input,
+		ExchangeForward: e.ExchangeForward, ExchangeBackward: e.ExchangeBackward,
+		Input: e.Input + copies(in, e),
 	}
 	overlaps := in.Stack.Overlaps
 	if overlaps.Input {
@@ -55,6 +58,13 @@ func termsOf(in *Input, e *Embeddings) Terms {
 	t.HiddenForward = min(t.ExchangeForward, t.BesideForward)
 	t.HiddenBackward = min(t.ExchangeBackward, t.BesideBackward)
 	return t
+}
+
+// copies returns the time of the copies of a device's samples from its host.
+func copies(in *Input, e *Embeddings) unit.Millis {
+	topology := &in.Problem.Topology
+	samples := float64(in.Problem.Batch) / float64(topology.Devices)
+	return unit.Millis(samples * in.sampleBytes(e) / (topology.Profile.HostLinkGBps() * 1e6))
 }
 
 // denseWork is the times of a device's dense part.

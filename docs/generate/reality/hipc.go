@@ -69,6 +69,7 @@ func hipcPoints() ([]hipcPoint, error) {
 		return nil, err
 	}
 	stack.Constants.Launches, stack.Constants.Fixed = 0, 0
+	stack.Overlaps.Input = true // steps of most lookups leave no time for copies
 	var points []hipcPoint
 	for _, f := range facts {
 		p := hipcPoint{model: f.text("model"), gpu: f.text("gpu"), batch: f.count("batch"), measured: f.number("ms")}

@@ -46,7 +46,7 @@ var limits = map[string]struct{ median, worst, geomean float64 }{
 	"stacks, out of sample, one measured step on the same number of hosts":         {54, 60, 100},
 	"stacks, out of sample, one measured step on another number of hosts":          {20.5, 50, 100},
 	"pipelines, out of sample, steps where the GPU is named":                       {3, 3, 100},
-	"pipelines, out of sample, changes of steps":                                   {7.5, 11, 100},
+	"pipelines, out of sample, changes of steps":                                   {7.5, 9, 100},
 	"dlrm, out of sample, without the loader":                                      {73, 75, 100},
 	"dlrm, out of sample, with the loader from the largest batch":                  {21, 41, 100},
 	"alltoall, out of sample, reported as a fault":                                 {70, 70, 100},
