@@ -35,7 +35,10 @@ type (
 		ForwardComm  unit.Millis    `json:"forward_comm_ms"`
 		BackwardComm unit.Millis    `json:"backward_comm_ms"`
 		Backward     unit.Millis    `json:"backward_ms"`
-		Total        unit.Millis    `json:"total_ms"`
+		// ForwardHidden and BackwardHidden are not in Total.
+		ForwardHidden  unit.Millis `json:"forward_hidden_ms,omitempty"`
+		BackwardHidden unit.Millis `json:"backward_hidden_ms,omitempty"`
+		Total          unit.Millis `json:"total_ms"`
 		// Simulated is nil if only a plan is known.
 		Simulated *unit.Millis `json:"simulated_total_ms"`
 	}
@@ -163,7 +166,7 @@ func object(w io.Writer, pl *plan.Plan, simulated func(i int) *unit.Millis, fiel
 		d := &pl.Devices[i]
 		text, err := marshal(deviceJSON{
 			i, d.Shards, d.DimSum, d.Memory, used(d), budget(pl), hostBudget(pl),
-			d.Forward, d.ForwardComm, d.BackwardComm, d.Backward, d.Total(), simulated(i),
+			d.Forward, d.ForwardComm, d.BackwardComm, d.Backward, d.ForwardHidden, d.BackwardHidden, d.Total(), simulated(i),
 		})
 		if err != nil {
 			return fmt.Errorf("device %d: %w", i, err)

@@ -566,3 +566,33 @@ var errBroken = errors.New("broken")
 type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
+
+// A plan for a training system that hides exchanges says how much its cost leaves out.
+func TestHiddenExchanges(t *testing.T) {
+	r, _ := result(4, 7)
+	hidden := plan.Hidden{Forward: 0.1, Backward: 0.5}
+	for i := range r.Plan.Devices {
+		hidden.Hide(&r.Plan.Devices[i].StepTimes, 0)
+	}
+	r.Plan.SetBreakdown(r.Plan.Breakdown())
+	r.Plan.Provenance.Hidden = hidden
+	shown := func() string {
+		var b strings.Builder
+		if err := report.Plan(&b, r.Plan, report.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	const line = "hidden          0.100 ms of the exchanges forward and 0.250 ms backward run beside the dense part: the cost leaves them out\n"
+	if got := shown(); !strings.Contains(got, line) {
+		t.Errorf("got no line %q in\n%s", line, got)
+	}
+	r.Plan.Provenance.Hidden.Replicas = true
+	if got := shown(); !strings.Contains(got, "beside the dense part and the lookups of replicas") {
+		t.Errorf("got no replicas in\n%s", got)
+	}
+	var b strings.Builder
+	if err := report.PlanJSON(&b, r.Plan); err != nil || !strings.Contains(b.String(), `"forward_hidden_ms":0.1,"backward_hidden_ms":0.25`) {
+		t.Errorf("got %v and no hidden times in\n%s", err, b.String())
+	}
+}

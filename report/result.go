@@ -190,6 +190,22 @@ func (v *view) predicted() {
 		note = " (by TorchRec's formulas, not measured)"
 	}
 	v.printf("\npredicted cost  %v%s\n", v.plan.Predicted, note)
+	v.hidden()
+}
+
+// hidden reports how much of the exchanges the cost leaves out, if the plan was made for a
+// training system that hides some.
+func (v *view) hidden() {
+	hidden := v.plan.Provenance.Hidden
+	if hidden == (plan.Hidden{}) {
+		return
+	}
+	d := v.prices.Devices[v.prices.Critical]
+	beside := ""
+	if hidden.Replicas {
+		beside = " and the lookups of replicas"
+	}
+	v.printf("hidden          %v of the exchanges forward and %v backward run beside the dense part%s: the cost leaves them out\n", d.ForwardHidden, d.BackwardHidden, beside)
 }
 
 func (v *view) costs(r *neuroshard.Result) {
