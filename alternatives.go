@@ -38,7 +38,11 @@ const mostTried = 32
 // restricts the search; empty allows all types that opt.Prices estimates. Alternatives fails
 // with *Unpriceable if opt.Prices does not estimate the plan.
 func Alternatives(pl *plan.Plan, p *problem.Problem, opt Options) (cost unit.Millis, all []Alternative, err error) {
-	prices, err := opt.prices().List(p)
+	opt, priced, err := opt.exposed(p)
+	if err != nil {
+		return 0, nil, err
+	}
+	prices, err := opt.list(priced)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -23,9 +23,9 @@ func (l *line) beside() (search.Factory, error) {
 		l.prices.Estimator().ModelSource != plan.Simulated || !mixesLanes(l.problem) {
 		return nil, nil
 	}
-	own := *l.problem
+	own := *l.priced
 	own.LaneRule = problem.LanesByTable
-	prices, err := l.opt.prices().List(&own)
+	prices, err := l.opt.list(&own)
 	if err != nil {
 		return nil, err
 	}

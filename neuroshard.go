@@ -43,6 +43,9 @@ type Options struct {
 	Search search.Options
 	// Prices is what estimates the costs of placements; nil takes Pretrained.
 	Prices Prices
+	// Hidden is what the training system hides of the exchanges, for callers that know it
+	// without a Step. It must be zero if Step has a dense part.
+	Hidden plan.Hidden
 	// Baselines says to plan with each baseline method as well, for comparison.
 	Baselines bool
 	// FreeSlices says, for a problem with an engine, to plan without the engine's rules as
@@ -54,8 +57,9 @@ type Options struct {
 	// cost of every plan (package bound).
 	Certificate bool
 	// Step is the whole training step to price: Plan sets Result.Step. Its Problem and Shards
-	// are ignored. A measured step without Shards is taken to be one of the plan itself. nil
-	// prices the embeddings alone.
+	// are ignored. A measured step without Shards is taken to be one of the plan itself. If its
+	// dense part is known, all costs are exposed costs: what its stack hides of the exchanges is
+	// free (step.Input.Hidden). nil prices the embeddings alone, with nothing hidden.
 	Step *step.Input
 	// OnStep, if set, is called from Plan's goroutine when Plan begins a step after the search,
 	// with what the step does: "the lower bound" or "baseline dim", for example. Events of the
@@ -214,8 +218,10 @@ func Evaluate(p *problem.Problem, shards [][]problem.Shard, opt Options) (*Resul
 // line is a problem with what the steps from a problem to a plan need.
 type line struct {
 	problem *problem.Problem
-	opt     Options
-	prices  PriceList
+	// priced is the problem in the number format in which the stack exchanges.
+	priced *problem.Problem
+	opt    Options
+	prices PriceList
 	// judge is nil if the simulated device does not judge (see simulated).
 	judge *simulate.Pricer
 	// size is the placement of baseline Size, by device; nil if there is none.
@@ -223,16 +229,23 @@ type line struct {
 }
 
 func newLine(p *problem.Problem, opt Options) (*line, error) {
-	prices, err := opt.prices().List(p)
+	opt, priced, err := opt.exposed(p)
+	if err != nil {
+		return nil, err
+	}
+	prices, err := opt.list(priced)
 	if err != nil {
 		return nil, err
 	}
 	if opt.Search.Method == "" {
 		opt.Search.Method = search.Default
 	}
-	l := &line{problem: p, opt: opt, prices: prices}
+	l := &line{problem: p, priced: priced, opt: opt, prices: prices}
 	if simulated(p.Topology.Profile, prices.Estimator().ModelSource) {
-		l.judge = simulate.NewPricer(p)
+		l.judge, err = simulate.NewPricer(priced).Hiding(opt.Hidden)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return l, checkStep(l)
 }
@@ -274,7 +287,7 @@ func (l *line) result(found search.Result) (*Result, error) {
 		Tool: "neuroshard", Version: Version, Method: string(l.opt.Search.Method), Seed: l.opt.Search.Seed,
 		Status: string(found.Status), Input: plan.Digest(l.problem),
 	}
-	if err := estimate(pl, l.prices, found.Shards, found.Status, l.opt.Warnings); err != nil {
+	if err := estimate(pl, l.prices, found.Shards, found.Status, &l.opt); err != nil {
 		return nil, err
 	}
 	if err := pl.Validate(l.problem); err != nil {
@@ -298,7 +311,7 @@ func (l *line) result(found search.Result) (*Result, error) {
 	// There is a certificate only if the search minimised an estimate of simulated cost.
 	if l.opt.Certificate && l.prices.Estimator().ModelSource == plan.Simulated && pl.Chosen() == 0 {
 		l.begin("the lower bound")
-		result.Bound, err = bound.Simulated(l.problem, l.allowed(pl))
+		result.Bound, err = bound.Simulated(l.priced, l.allowed(pl))
 	}
 	return result, err
 }
@@ -313,7 +326,7 @@ func (l *line) begin(step string) {
 // allowed returns the sharding types, tiers and operators that the search tries, for the
 // bound; and operators if the plan found has some.
 func (l *line) allowed(found *plan.Plan) bound.Allowed {
-	a := bound.Allowed{Operators: l.opt.Search.Divides(l.problem) || found.Divided() > 0}
+	a := bound.Allowed{Hidden: l.opt.Hidden, Operators: l.opt.Search.Divides(l.problem) || found.Divided() > 0}
 	if l.opt.Search.Method == search.NeuroShard && l.problem.Accounting != problem.CountWeights {
 		a.ShardingTypes, a.Host = l.opt.Search.ShardingTypes, true
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/step"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -35,6 +37,14 @@ type PriceList interface {
 	// Supports reports whether the list estimates slices in the form. Every list
 	// estimates the zero form.
 	Supports(form problem.Form) bool
+}
+
+// Hiding is an optional interface of PriceLists, of those that estimate exposed costs: costs
+// without what the training system hides of the exchanges.
+type Hiding interface {
+	// Hide sets what is hidden. It is called before all other methods, or not at all. It
+	// fails if hidden.Check fails.
+	Hide(hidden plan.Hidden) error
 }
 
 // Prices is the choice of what estimates the costs of placements. Pretrained, Trained,
@@ -57,6 +67,75 @@ func (o Options) prices() Prices {
 		return Pretrained()
 	}
 	return o.Prices
+}
+
+// exposed returns the options with Hidden set to what Step hides in the problem, and the
+// problem to price: p, in the number format in which the stack exchanges.
+func (o Options) exposed(p *problem.Problem) (Options, *problem.Problem, error) {
+	if o.Step == nil {
+		return o, p, o.Hidden.Check()
+	}
+	in := *o.Step
+	in.Problem = p
+	hidden, err := in.Hidden()
+	if err != nil || in.Dense == nil {
+		return o, p, errors.Join(err, o.Hidden.Check())
+	}
+	if o.Hidden != (plan.Hidden{}) {
+		return o, p, errors.New("both a step with a dense part and hidden times are stated: leave Options.Hidden zero")
+	}
+	o.Hidden = hidden
+	priced, warning, err := inFormatOf(&in.Stack, p)
+	if warning != "" {
+		o.Warnings = append(slices.Clip(o.Warnings), warning)
+	}
+	return o, priced, err
+}
+
+// inFormatOf returns the problem in the number format in which the stack exchanges. A price
+// list knows one format for both directions: if the stack has two, it is the wider one, and
+// the warning says so. A problem that states a format narrower than fp32 must state the
+// stack's.
+func inFormatOf(stack *step.Stack, p *problem.Problem) (priced *problem.Problem, warning string, err error) {
+	if stack.Forward == nil && stack.Backward == nil {
+		return p, "", nil
+	}
+	forward, backward := p.CommPrecision, p.CommPrecision
+	if stack.Forward != nil {
+		forward = *stack.Forward
+	}
+	if stack.Backward != nil {
+		backward = *stack.Backward
+	}
+	wider := forward
+	if backward.Bytes() > wider.Bytes() {
+		wider = backward
+	}
+	if p.CommPrecision != problem.FP32 && wider.Bytes() != p.CommPrecision.Bytes() {
+		return p, "", fmt.Errorf("stack %q exchanges in %v, and the problem states %v: state the same number format in both", stack.Name, wider, p.CommPrecision)
+	}
+	if forward.Bytes() != backward.Bytes() {
+		warning = fmt.Sprintf("the stack exchanges in %v forward and in %v backward: the search counts both in %v", forward, backward, wider)
+	}
+	if wider.Bytes() == p.CommPrecision.Bytes() {
+		return p, warning, nil
+	}
+	other := *p
+	other.CommPrecision = wider
+	return &other, fmt.Sprintf("the times are those of exchanges in %v, as stack %q sends them, and the problem states none", wider, stack.Name), nil
+}
+
+// list returns the price list of a problem, of exposed costs if something is hidden.
+func (o Options) list(p *problem.Problem) (PriceList, error) {
+	prices, err := o.prices().List(p)
+	if err != nil || o.Hidden == (plan.Hidden{}) {
+		return prices, err
+	}
+	hiding, ok := prices.(Hiding)
+	if !ok {
+		return nil, fmt.Errorf("cost model %s does not tell exchanges from compute, so it cannot leave out exchanges that are hidden: choose a trained model, or a stack that hides none of them", o.prices())
+	}
+	return prices, hiding.Hide(o.Hidden)
 }
 
 // Pretrained returns the choice of the models that ship with this package. The cluster's
@@ -274,26 +353,31 @@ func priceable(pl *plan.Plan, prices PriceList) error {
 // predicted times, the model that predicted them, and the warnings. p must be valid, and
 // the plan must place every table on devices that exist; Price does not check whether the
 // plan fits or keeps to constraints. It fails with *Unpriceable, and does not change the
-// plan, if the plan has tables that opt.Prices does not estimate. It uses opt.Prices and
-// opt.Warnings only.
+// plan, if the plan has tables that opt.Prices does not estimate. It uses opt.Prices,
+// opt.Step, opt.Hidden and opt.Warnings only.
 func Price(pl *plan.Plan, p *problem.Problem, opt Options) error {
-	prices, err := opt.prices().List(p)
+	opt, priced, err := opt.exposed(p)
 	if err != nil {
 		return err
 	}
-	return estimate(pl, prices, pl.ByDevice(), "", opt.Warnings)
+	prices, err := opt.list(priced)
+	if err != nil {
+		return err
+	}
+	return estimate(pl, prices, pl.ByDevice(), "", &opt)
 }
 
 // estimate writes the estimate of a placement into its plan: the times, the model that
-// predicted them, and the warnings.
-func estimate(pl *plan.Plan, prices PriceList, shards [][]problem.Shard, status search.Status, input []string) error {
+// predicted them, what they assume to be hidden, and the warnings.
+func estimate(pl *plan.Plan, prices PriceList, shards [][]problem.Shard, status search.Status, opt *Options) error {
 	if err := priceable(pl, prices); err != nil {
 		return err
 	}
 	pl.SetBreakdown(prices.Price(shards))
 	by := prices.Estimator()
 	pl.Provenance.Model, pl.Provenance.ModelSource = by.Model, by.ModelSource
-	pl.Provenance.Warnings = warnings(prices, shards, status, input)
+	pl.Provenance.Hidden = opt.Hidden
+	pl.Provenance.Warnings = warnings(prices, shards, status, opt.Warnings)
 	return nil
 }
 

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -157,6 +158,21 @@ func Price(in Input) (Times, error) {
 	}
 	t.finish(&in, &e, terms)
 	return t, nil
+}
+
+// Hidden returns what the stack hides of the exchanges of a step, whatever the placement: the
+// exchanges run beside the bottom MLP, or beside the whole dense part if embeddings are one
+// step old. It is nothing if the dense part is not known. It fails as Price does for inputs
+// without placements.
+func (in Input) Hidden() (plan.Hidden, error) {
+	if err := in.Check(); err != nil || in.Dense == nil {
+		return plan.Hidden{}, err
+	}
+	terms := termsOf(&in, &Embeddings{})
+	return plan.Hidden{
+		Forward: terms.BesideForward, Backward: terms.BesideBackward,
+		Replicas: in.Stack.Overlaps.Forward && !in.Stack.Overlaps.Stale,
+	}, nil
 }
 
 // Check returns the errors that Price returns for every placement. It completes Dense and

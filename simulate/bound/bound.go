@@ -278,16 +278,22 @@ func leastOf(p *problem.Problem, all []wires, counts *simulate.Pricer, in set, a
 		if onHosts && !used.has(problem.ClassColumns) || used == only(problem.ClassColumns) && !onHosts && allRead {
 			continue
 		}
-		highest := 0.0
-		for _, s := range others {
-			fixed := s.of(used) - s.less
-			x := newMixed(r, s, used, p.Topology)
-			x.raise(least - fixed)
-			if highest = max(highest, fixed+x.u); highest >= least {
-				break
-			}
-		}
-		least = min(least, highest)
+		least = min(least, highestOf(r, others, used, p.Topology, least))
 	}
 	return least
+}
+
+// highestOf returns the highest bound of a set of classes that is in use, of those for each
+// way in which exchanges count; or one of at least the limit.
+func highestOf(r *relaxation, others []*otherClasses, used set, t hardware.Topology, limit float64) float64 {
+	highest := 0.0
+	for _, s := range others {
+		fixed := s.of(used) - s.less
+		x := newMixed(r, s, used, t)
+		x.raise(limit - fixed)
+		if highest = max(highest, fixed+x.u); highest >= limit {
+			break
+		}
+	}
+	return highest
 }

@@ -78,7 +78,8 @@ func everyWires(p *problem.Problem, hidden plan.Hidden) (all []wires, err error)
 }
 
 // newWires returns the times of the exchanges of the problem, where the exchanges there
-// (forward) and back count (1) or not (0). It fails if the devices span hosts and the profile has no network.
+// (forward) and back count (1) or not (0). It fails if the devices span hosts and the profile
+// has no network.
 func newWires(p *problem.Problem, there, back float64) (wires, error) {
 	t := p.Topology
 	net, err := simulate.NewDevice(t.Profile).Network(simulate.Cluster{Devices: t.Devices, PerHost: t.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes()})

@@ -1,0 +1,202 @@
+package neuroshard_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/step"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// several returns a problem of unlike tables on two hosts, whose exchanges take about as long
+// as its lookups.
+func several(t *testing.T) *problem.Problem {
+	p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 4, DevicesPerHost: 2}}
+	for i, pooling := range []float64{1, 40, 3, 100, 1, 12, 1, 25, 2, 60} {
+		p.Tables = append(p.Tables, problem.Table{
+			Name: string(rune('a' + i)), Rows: 100_000 * int64(1+i*i*i), Dim: 32 << (i % 3),
+			Features: []problem.Feature{{PoolingFactor: pooling}},
+			Access:   access.Distribution{Kind: access.Zipf, Exponent: 1.05},
+		})
+	}
+	return p
+}
+
+// Costs, simulated costs and the bound of a plan are all exposed costs, and the plan's file
+// says what was assumed to be hidden.
+func TestPlanOfExposedCosts(t *testing.T) {
+	p := several(t)
+	p.Tables = p.Tables[:6]
+	all := search.Options{ShardingTypes: problem.ShardingTypes(), MaxEvaluations: 10_000}
+	full := planned(t, p, neuroshard.Options{Search: all})
+	for _, hidden := range []plan.Hidden{{Forward: .3, Backward: .1}, {Forward: .1, Replicas: true}, {Forward: 1e3, Backward: 1e3}} {
+		opt := neuroshard.Options{Search: all, Hidden: hidden, Certificate: true}
+		r := planned(t, p, opt)
+		if r.Plan.Provenance.Hidden != hidden {
+			t.Errorf("%+v: got %+v in the plan", hidden, r.Plan.Provenance.Hidden)
+		}
+		if err := r.Plan.Validate(p); err != nil {
+			t.Errorf("%+v: got %v, want a valid plan", hidden, err)
+		}
+		back, err := plan.Read(strings.NewReader(written(t, r.Plan)))
+		if err != nil || written(t, back) != written(t, r.Plan) {
+			t.Errorf("%+v: got %v, or another plan read back", hidden, err)
+		}
+		if gap, ok := r.Gap(); !ok || gap < 0 {
+			t.Errorf("%+v: got a simulated cost of %v, want at least the bound %v", hidden, r.Simulated.Cost, r.Bound.Total)
+		}
+		for _, b := range []plan.Breakdown{r.Predicted, r.Simulated} {
+			for _, d := range b.Devices {
+				if d.BackwardHidden > hidden.Backward || d.ForwardHidden > hidden.Forward && !hidden.Replicas {
+					t.Errorf("%+v: got %v and %v hidden", hidden, d.ForwardHidden, d.BackwardHidden)
+				}
+			}
+		}
+		// The plan that was made with nothing hidden is not cheaper now.
+		other, err := neuroshard.Evaluate(p, full.Shards, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Predicted.Cost > other.Predicted.Cost*(1+1e-9) {
+			t.Errorf("%+v: got a cost of %v, want at most %v, that of the plan with nothing hidden", hidden, r.Predicted.Cost, other.Predicted.Cost)
+		}
+		if cost, _, err := neuroshard.Alternatives(r.Plan, p, opt); err != nil || math.Abs(float64(cost/r.Predicted.Cost)-1) > 1e-9 {
+			t.Errorf("%+v: Alternatives: got %v, %v, want the cost of the plan %v", hidden, cost, err, r.Predicted.Cost)
+		}
+	}
+}
+
+// If all exchanges are hidden, only compute matters.
+func TestPlanOfHiddenExchanges(t *testing.T) {
+	p := several(t)
+	p.Tables = p.Tables[:3]
+	p.Topology.Devices, p.Topology.DevicesPerHost = 2, 0
+	for i := range p.Tables {
+		p.Tables[i].Dim, p.Tables[i].Constraint.NoSplit = 16, true
+	}
+	opt := neuroshard.Options{Hidden: plan.Hidden{Forward: 1e3, Backward: 1e3}, Search: search.Options{ShardingTypes: []problem.ShardingType{problem.TableWise}}}
+	r := planned(t, p, opt)
+	compute := func(shards [][]problem.Shard) unit.Millis {
+		other, err := neuroshard.Evaluate(p, shards, neuroshard.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		longest := unit.Millis(0)
+		for _, d := range other.Predicted.Devices {
+			longest = max(longest, d.Forward+d.Backward)
+		}
+		return longest
+	}
+	least := unit.Millis(math.Inf(1))
+	for places := range 1 << len(p.Tables) {
+		shards := make([][]problem.Shard, 2)
+		for i := range p.Tables {
+			d := places >> i & 1
+			shards[d] = append(shards[d], p.Whole(i))
+		}
+		least = min(least, compute(shards))
+	}
+	if got := compute(r.Shards); math.Abs(float64(got/least)-1) > 1e-9 || math.Abs(float64(r.Predicted.Cost/least)-1) > 1e-9 {
+		t.Errorf("got a plan that computes for %v and costs %v, want both to be the least compute, %v", got, r.Predicted.Cost, least)
+	}
+}
+
+func TestExposedPlansAreTheSameForAnyWorkers(t *testing.T) {
+	p := several(t)
+	var first []byte
+	for _, workers := range []int{1, 3} {
+		opt := neuroshard.Options{Hidden: plan.Hidden{Forward: .2, Backward: .2, Replicas: true}, Search: search.Options{ShardingTypes: problem.ShardingTypes(), MaxEvaluations: 10_000, Workers: workers}}
+		text := []byte(written(t, planned(t, p, opt).Plan))
+		if first == nil {
+			first = text
+		}
+		if !bytes.Equal(first, text) {
+			t.Errorf("%d workers: got another plan than with 1", workers)
+		}
+	}
+}
+
+// What a training system hides follows from its dense part, and bad combinations are errors.
+func TestStepOfAPlan(t *testing.T) {
+	p := several(t)
+	for i := range p.Tables {
+		p.Tables[i].Dim = 32
+	}
+	p.CommPrecision = problem.FP16
+	dense := step.Dense{Bottom: []int{13, 256, 32}, Interaction: step.Dot, Top: []int{512, 1}, Precision: step.FP16}
+	stackNamed := func(name string) step.Stack {
+		stack, err := step.StackByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stack
+	}
+	hugectr := stackNamed("hugectr")
+	in := &step.Input{Dense: &dense, Stack: hugectr}
+	brief := search.Options{MaxEvaluations: 1}
+	want := *in
+	want.Problem = p
+	hidden, err := want.Hidden()
+	if err != nil || !(hidden.Forward > 0 && hidden.Backward > hidden.Forward && hidden.Replicas) {
+		t.Fatalf("got %+v hidden, %v, want more backward than forward, and replicas", hidden, err)
+	}
+	if got := planned(t, p, neuroshard.Options{Step: in, Search: brief}).Plan.Provenance.Hidden; got != hidden {
+		t.Errorf("got %+v hidden in the plan, want %+v", got, hidden)
+	}
+	sparse := &step.Input{Dense: &dense, Stack: stackNamed("torchrec-sparse")}
+	plain := planned(t, p, neuroshard.Options{Search: brief})
+	if got := planned(t, p, neuroshard.Options{Step: sparse, Search: brief}); written(t, got.Plan) != written(t, plain.Plan) {
+		t.Errorf("torchrec-sparse hides no exchange: got another plan than without a step")
+	}
+	// A problem that states no format is priced in the stack's.
+	wide, narrow := *p, hugectr
+	wide.CommPrecision = problem.FP32
+	same := planned(t, &wide, neuroshard.Options{Step: in, Search: brief})
+	if got, want := same.Predicted.Cost, planned(t, p, neuroshard.Options{Step: in, Search: brief}).Predicted.Cost; got != want {
+		t.Errorf("no format stated: got a cost of %v, want %v, as in fp16", got, want)
+	}
+	if got := same.Plan.Provenance.Warnings; !slices.ContainsFunc(got, func(w string) bool { return strings.Contains(w, "exchanges in fp16") }) {
+		t.Errorf("got warnings %q, want one of the format", got)
+	}
+	narrow.Backward, narrow.Forward = nil, new(problem.Precision)
+	misfit := dense
+	misfit.Bottom = []int{13, 48}
+	for _, c := range []struct {
+		name string
+		p    *problem.Problem
+		opt  neuroshard.Options
+		want string
+	}{
+		{"another number format", p, neuroshard.Options{Step: &step.Input{Dense: &dense, Stack: narrow}}, `stack "hugectr" exchanges in fp32, and the problem states fp16: state the same number format in both`},
+		{"hidden twice", p, neuroshard.Options{Step: in, Hidden: plan.Hidden{Forward: 1}}, "leave Options.Hidden zero"},
+		{"negative", p, neuroshard.Options{Hidden: plan.Hidden{Backward: -1}}, "-1 ms are hidden of the backward exchanges"},
+		{"formulas", p, neuroshard.Options{Step: in, Prices: neuroshard.TorchRec()}, "does not tell exchanges from compute"},
+		{"dense part", p, neuroshard.Options{Step: &step.Input{Dense: &misfit, Stack: hugectr}}, "48"},
+	} {
+		c.opt.Search = brief
+		if _, err := neuroshard.Plan(context.Background(), c.p, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: Plan: got %v, want %q", c.name, err, c.want)
+		}
+		if err := neuroshard.Price(plain.Plan, c.p, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: Price: got %v, want %q", c.name, err, c.want)
+		}
+		if _, _, err := neuroshard.Alternatives(plain.Plan, c.p, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: Alternatives: got %v, want %q", c.name, err, c.want)
+		}
+	}
+	var invalid *step.InvalidDense
+	if _, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{Step: &step.Input{Dense: &misfit, Stack: hugectr}}); !errors.As(err, &invalid) {
+		t.Errorf("got %v, want a *step.InvalidDense", err)
+	}
+}
