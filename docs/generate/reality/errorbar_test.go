@@ -1,0 +1,58 @@
+package main
+
+import (
+	"math"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/step"
+)
+
+// The error bar of a stack is the worst error of its systems, in the fit or not, rounded up to
+// a multiple of 10 %, because equal systems of several makers differ by some percent. Systems
+// that the table leaves out of its summaries, PCIe parts and the software before v1.1 do not
+// count. A stack without such systems has no error bar.
+func TestErrorBars(t *testing.T) {
+	want := map[string]step.ErrorBar{}
+	add := func(s *system, name string) {
+		t.Helper()
+		times, err := s.shipped()
+		if err != nil {
+			t.Fatal(err)
+		}
+		bar, worst := want[name], 10*math.Ceil(10*math.Abs(float64(times.Step)/s.ms-1))
+		if s.hosts == 1 {
+			bar.OneHost = max(bar.OneHost, worst)
+		} else {
+			bar.Hosts = max(bar.Hosts, worst)
+		}
+		want[name] = bar
+	}
+	whole, err := mlperfSystems()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range whole {
+		if s.use == "" && !s.onPCIe {
+			add(s, "hugectr")
+		}
+	}
+	want["hugectr-hierarchical"] = want["hugectr"]
+	oneHot, err := oneHotSystems()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range oneHot {
+		if s.fact.text("stack") == hybrid && s.round >= "v1.1" {
+			add(s, hybrid)
+		}
+	}
+	for _, name := range step.StackNames() {
+		stack, err := step.StackByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := stack.Error; got.OneHost != want[name].OneHost || got.Hosts != want[name].Hosts {
+			t.Errorf("%s: got error bars of %v %% on one host and %v %% on several, want %v and %v", name, got.OneHost, got.Hosts, want[name].OneHost, want[name].Hosts)
+		}
+	}
+}
