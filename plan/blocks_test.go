@@ -110,6 +110,28 @@ func TestGridOnAnyDevices(t *testing.T) {
 	}
 }
 
+// TestBlocksOfFewRows: the last devices of a host may have no rows of a grid, and two rows on two
+// devices of a host are rows on chosen devices.
+func TestBlocksOfFewRows(t *testing.T) {
+	c := Cluster{Devices: 8, DevicesPerHost: 4}
+	grid := Table{Rows: 5, Dim: 8, ShardingType: Grid}
+	for host, columns := range []problem.Range{span(0, 4), span(4, 8)} {
+		for k := range 3 {
+			grid.Shards = append(grid.Shards, Shard{Rows: span(int64(2*k), min(5, int64(2*k+2))), Columns: columns, Device: 4*host + k, Tier: HBM})
+		}
+	}
+	if got := grid.Blocks(&c); got != 0 {
+		t.Errorf("a grid of 5 rows over hosts of 4 devices: got %d blocks on chosen devices, want 0", got)
+	}
+	rows := Table{Rows: 2, Dim: 8, ShardingType: RowWise}
+	for k := range 2 {
+		rows.Shards = append(rows.Shards, Shard{Rows: span(int64(k), int64(k+1)), Columns: span(0, 8), Device: 4 + k, Tier: HBM})
+	}
+	if got := rows.Blocks(&c); got != 2 {
+		t.Errorf("two rows on devices 4 and 5: got %d blocks on chosen devices, want 2", got)
+	}
+}
+
 // TestBlocksThatNoEngineRuns lists tables whose rows lie on a part of the devices and that are
 // not equal blocks in the order of the devices, or that have another sharding type.
 func TestBlocksThatNoEngineRuns(t *testing.T) {

@@ -195,11 +195,12 @@ func (t *Table) equalBlocks(slice []Shard) bool {
 	return true
 }
 
-// onHost reports whether the shards of a slice are the blocks of all devices of a full host.
+// onHost reports whether the shards of a slice are the blocks of all devices of a full host. The
+// last devices may have none, except for a row_wise table.
 func (t *Table) onHost(slice []Shard, c *Cluster) bool {
 	per := max(1, c.DevicesPerHost)
 	first := slice[0].Device / per * per
-	return len(slice) == per && t.differs(slice, first, per) < 0
+	return (len(slice) == per || t.ShardingType == Grid) && t.differs(slice, first, per) < 0
 }
 
 // differs returns the first of n devices from first on that does not hold its block of rows in a

@@ -161,6 +161,13 @@ func joined[T ~string](words []T) string {
 // given number of devices. The last block may have fewer rows.
 func (t *Table) BlockRows(devices int) int64 { return (t.Rows + int64(devices) - 1) / int64(devices) }
 
+// NonEmptyBlocks returns the number of blocks that have rows if the table is cut by rows for the
+// given number of devices, at least 1: the last devices of a table with few rows may have none.
+func (t *Table) NonEmptyBlocks(devices int) int {
+	block := t.BlockRows(devices)
+	return int((t.Rows + block - 1) / block)
+}
+
 // CutsByRows reports whether the table can be cut by rows for the given number of devices:
 // there are at least two, and each gets a block of at least one row.
 func (t *Table) CutsByRows(devices int) bool {

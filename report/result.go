@@ -15,8 +15,12 @@ import (
 // simulated is the source of models and times that come from the simulated device.
 const simulated = "simulated"
 
-// imported is the method of plans that other tools made.
-const imported = "import"
+// The methods of plans that other tools made: Imported of those in TorchRec's form, and
+// ImportedHugeCTR of those in HugeCTR's.
+const (
+	Imported        = "import"
+	ImportedHugeCTR = "import from hugectr"
+)
 
 // interrupted is the status of a search that was cut short.
 const interrupted = "interrupted"
@@ -108,9 +112,12 @@ func (v *view) head() {
 	case interrupted:
 		status = v.paint(red, "INTERRUPTED")
 	}
-	if p.Method == imported {
+	switch p.Method {
+	case Imported:
 		v.printf("found elsewhere: imported from a ShardingPlan\n")
-	} else {
+	case ImportedHugeCTR:
+		v.printf("found elsewhere: imported from a shard matrix of HugeCTR\n")
+	default:
 		v.printf("found by   method %s, seed %d, search %s\n", name(p.Method), p.Seed, status)
 	}
 	if !pl.Priced() {

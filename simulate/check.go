@@ -77,7 +77,7 @@ func fault(p *problem.Problem, s *problem.Shard) string {
 		return message
 	}
 	if s.Blocks != 0 {
-		return chosenFault(t, s, shardingType)
+		return chosenFault(p, s, shardingType)
 	}
 	return typeFault(p, t, s, shardingType)
 }
@@ -96,14 +96,15 @@ func typeFault(p *problem.Problem, t *problem.Table, s *problem.Shard, shardingT
 		}
 		return fmt.Sprintf("table %q: rows %d to %d of %d: %s shards have all rows", t.Name, s.Rows.Start, s.Rows.End, t.Rows, shardingType)
 	case shardingType.Span() == problem.OneHost:
-		return blockFault(t, s, shardingType, p.Topology.PerHost(), "devices of a host")
+		return blockFault(p, s, shardingType, p.Topology.PerHost(), "devices of a host")
 	default:
-		return blockFault(t, s, shardingType, p.Topology.Devices, "devices")
+		return blockFault(p, s, shardingType, p.Topology.Devices, "devices")
 	}
 }
 
 // chosenFault returns the fault of a block of rows on a device that the plan chose.
-func chosenFault(t *problem.Table, s *problem.Shard, shardingType problem.ShardingType) string {
+func chosenFault(p *problem.Problem, s *problem.Shard, shardingType problem.ShardingType) string {
+	t := &p.Tables[s.Table]
 	switch {
 	case shardingType != problem.RowWise && shardingType != problem.Grid:
 		return fmt.Sprintf("table %q: %d blocks of rows of a %s table: only the rows of row_wise and grid tables may be on chosen devices", t.Name, s.Blocks, cmp.Or(shardingType, problem.TableWise))
@@ -112,7 +113,7 @@ func chosenFault(t *problem.Table, s *problem.Shard, shardingType problem.Shardi
 	case shardingType == problem.RowWise && s.Columns != (problem.Range{Start: 0, End: int64(t.Dim)}):
 		return fmt.Sprintf("table %q: columns %d to %d of %d: %s shards have all columns", t.Name, s.Columns.Start, s.Columns.End, t.Dim, shardingType)
 	}
-	return blockFault(t, s, shardingType, s.Blocks, "chosen devices")
+	return blockFault(p, s, shardingType, s.Blocks, "chosen devices")
 }
 
 // join lists words with commas between them.
@@ -144,8 +145,10 @@ func tierFault(t *problem.Table, s *problem.Shard, shardingType problem.Sharding
 
 // blockFault returns the fault of a shard that must be one of the blocks of rows of the
 // given number of devices.
-func blockFault(t *problem.Table, s *problem.Shard, shardingType problem.ShardingType, devices int, what string) string {
-	if !t.CutsByRows(devices) {
+func blockFault(p *problem.Problem, s *problem.Shard, shardingType problem.ShardingType, devices int, what string) string {
+	t := &p.Tables[s.Table]
+	few := p.Engine.Rules().AnyDevices && s.Blocks == 0 // some of the devices may have no rows
+	if !t.CutsByRows(devices) && (!few || devices < 2) {
 		return fmt.Sprintf("table %q: %s: its %d rows cannot be cut into a block for each of %d %s", t.Name, shardingType, t.Rows, devices, what)
 	}
 	block := t.BlockRows(devices)
@@ -329,7 +332,11 @@ func (c *placement) complete() {
 		shardingType problem.ShardingType
 	}{{c.rowWise, problem.RowWise}, {c.replicated, problem.DataParallel}} {
 		for i, h := range together.held {
-			if h.count > 0 && h.count < devices {
+			want := devices
+			if together.shardingType == problem.RowWise {
+				want = c.table(i).NonEmptyBlocks(devices)
+			}
+			if h.count > 0 && h.count < want {
 				c.add("table %q: %s on %d of %d devices: all must have a part, and %s", c.table(i).Name, together.shardingType, h.count, devices, c.without(i))
 			}
 		}
@@ -386,7 +393,7 @@ func (c *placement) tableOnHosts(held []hostSlice) {
 	name, shardingType, perHost := c.table(held[0].table).Name, held[0].shardingType, c.problem.Topology.PerHost()
 	taken := map[int]bool{}
 	for _, s := range held {
-		if count := c.byHost[s].count; count < perHost {
+		if count := c.byHost[s].count; count < c.table(s.table).NonEmptyBlocks(perHost) {
 			c.add("table %q: %s on %d devices of host %d: all %d of the host must have a part", name, shardingType, count, s.host, perHost)
 		}
 		if taken[s.host] && shardingType == problem.Grid {

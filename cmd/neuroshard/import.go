@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/plan/export"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/report"
 )
@@ -21,20 +24,23 @@ func newImportCommand(a *app) *cobra.Command {
 	c := &importCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Turn a ShardingPlan of TorchRec into a plan",
-		Long: `Turn a ShardingPlan of TorchRec into a plan, to show it, to compare it and to
+		Short: "Turn a plan of TorchRec or HugeCTR into a plan",
+		Long: `Turn a plan of TorchRec or HugeCTR into a plan, to show it, to compare it and to
 estimate its cost.
 
-FILE is a file that export --to torchrec wrote, or a serialized ShardingPlan:
-json.dump(plan._serialize(), file).
+With --from torchrec, the default, FILE is a file that export --to torchrec wrote, or a
+serialized ShardingPlan: json.dump(plan._serialize(), file). With --from hugectr, FILE is
+a file that export --to hugectr wrote, or {"shard_matrix": ..., "shard_strategy": ...}.
 
 A ShardingPlan does not state the lookups of its tables. With --tables, a file or
 workload:NAME, the plan is validated against the tables and its cost estimated.
-Without --tables only shapes and places are known, and no cost is estimated.
+Without --tables only shapes and places are known, and no cost is estimated. A plan of
+HugeCTR does not state shapes either, so it needs --tables.
 
 If the file states no cluster, flags do, as in plan.`,
 		Example: `  neuroshard import torchrec_plan.json --tables tables.json -o plan.json
   neuroshard import serialized.json --tables tables.json --device a100-80 -o theirs.json
+  neuroshard import matrix.json --from hugectr --tables tables.json --device h100-80
   neuroshard diff theirs.json ours.json`,
 		Args: exactArgs("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -46,25 +52,63 @@ If the file states no cluster, flags do, as in plan.`,
 	}
 	c.cluster.register(cmd)
 	f := cmd.Flags()
+	f.StringVar(&c.from, "from", string(problem.TorchRec), "the `engine` whose plan it is: "+strings.Join(engineNames(), " or "))
 	f.StringVar(&c.tables, "tables", "", "the `tables` that the plan places: a file or workload:NAME")
 	f.StringVar(&c.model, "model", "", "`folder` of the cost model to estimate with, as train writes it, or torchrec for the formulas of TorchRec's own planner (default: the one that ships for the profile)")
 	f.StringVarP(&c.output, "output", "o", "", "write the plan to this `file`; - is standard output, in place of the report")
 	f.BoolVar(&c.json, "json", false, "print one JSON object")
 	f.BoolVar(&c.allDevices, "all-devices", false, "list every device, also of large clusters")
 	completeModel(cmd)
+	complete(cmd, "from", engineNames)
 	return cmd
 }
 
 type importCommand struct {
 	*app
 	cluster          clusterFlags
+	from             string
 	tables, model    string
 	output           string
 	json, allDevices bool
 }
 
+// readers are the functions that read a plan of an engine, by its name.
+var readers = map[string]func(name string, r io.Reader) (*export.File, error){
+	"torchrec": export.ReadTorchRec,
+	"hugectr":  export.ReadHugeCTR,
+}
+
+// setEngine checks --from. A plan of HugeCTR keeps to its rules alone, so the engine is HugeCTR
+// unless --for says otherwise.
+func (c *importCommand) setEngine() error {
+	if readers[c.from] == nil {
+		return faulty(fmt.Sprintf("--from: engine %q is unknown", c.from), "choose one of "+strings.Join(engineNames(), ", "))
+	}
+	if c.from != string(problem.HugeCTR) {
+		return nil
+	}
+	if c.tables == "" {
+		return usagef("add --tables: a plan of HugeCTR does not say how many rows and columns its tables have", "import: --from %s needs --tables", c.from)
+	}
+	if c.cluster.set.Changed("for") {
+		return nil
+	}
+	return c.cluster.set.Set("for", c.from)
+}
+
+// method returns the method of an imported plan.
+func (c *importCommand) method() string {
+	if c.from == string(problem.HugeCTR) {
+		return report.ImportedHugeCTR
+	}
+	return report.Imported
+}
+
 func (c *importCommand) run(path string) error {
 	var model *cost.Model
+	if err := c.setEngine(); err != nil {
+		return err
+	}
 	if c.model != "" {
 		if c.tables == "" {
 			return usagef("add --tables: without tables no cost is estimated", "import: --model needs --tables")
@@ -80,7 +124,7 @@ func (c *importCommand) run(path string) error {
 	if err := c.checkOutput(c.output, path, c.tables, c.cluster.topology, c.model); err != nil {
 		return err
 	}
-	file, err := c.readShardingPlan(path)
+	file, err := c.readEngine(path)
 	if err != nil {
 		if c.tables != "" && c.tables != path {
 			largest := input.AnyCluster()
@@ -108,7 +152,7 @@ func (c *importCommand) run(path string) error {
 		warnings = append(warnings, "tables lie in host memory, and the cluster has none that is stated: import with --host-memory SIZE, such as 1TiB")
 	}
 	pl.Provenance = plan.Provenance{
-		Tool: "neuroshard", Version: neuroshard.Version, Method: "import", Status: "complete",
+		Tool: "neuroshard", Version: neuroshard.Version, Method: c.method(), Status: "complete",
 		ModelSource: plan.Unpriced, Input: plan.Digest(l.problem), Warnings: warnings,
 	}
 	if err := c.price(pl, l, model); err != nil {
@@ -135,14 +179,14 @@ func (c *importCommand) print(pl *plan.Plan, path string) error {
 	return bad(report.Plan(c.stdout, pl, options), "")
 }
 
-// readShardingPlan reads the engine's plan.
-func (c *importCommand) readShardingPlan(path string) (*export.File, error) {
+// readEngine reads the engine's plan.
+func (c *importCommand) readEngine(path string) (*export.File, error) {
 	name, r, err := c.open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	return export.ReadTorchRec(name, r)
+	return readers[c.from](name, r)
 }
 
 // problem composes the problem that the plan is for.

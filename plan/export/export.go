@@ -6,6 +6,8 @@
 //	ReadTorchRec  reads a file of TorchRec or a serialized ShardingPlan (read.go) and
 //	              finds its ranks, hosts and tables (interpret.go); File.Place turns
 //	              them into a plan (place.go)
+//	ReadHugeCTR   reads a shard matrix and strategy; File.Place turns it into a plan, with
+//	              the shapes of the problem's tables (matrix.go)
 //
 // An engine's rules are checked before anything is written. If the engine could not run
 // the plan, an *input.Errors names all tables and shards at fault.

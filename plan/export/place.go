@@ -18,6 +18,9 @@ import (
 // fields are zero. The slice is the caller's. The error names the tables whose shape the
 // file does not state.
 func (f *File) Shapes() ([]problem.Table, error) {
+	if f.dealt != nil {
+		return nil, f.fault("add --tables: tables that state them", "a plan of HugeCTR does not say how many rows and columns its tables have")
+	}
 	var all []problem.Table
 	var unknown []string
 	for i := range f.Tables {
@@ -49,12 +52,16 @@ func (f *File) fault(hint, format string, args ...any) error {
 
 // Place returns a plan that places p's tables as the file does, without predictions and
 // provenance. Tables are matched by module and name, or by name alone if p states no
-// module. The error is nil or an *input.Errors with every difference.
+// module. The tables of a file of HugeCTR are matched by name, and their rows and columns are those
+// of p: see ReadHugeCTR. The error is nil or an *input.Errors with every difference.
 //
-// The plan covers each table once (ReadTorchRec). It may break constraints of p or not
+// The plan covers each table once (ReadTorchRec, ReadHugeCTR). It may break constraints of p or not
 // fit: Plan.Validate checks that.
 func (f *File) Place(p *problem.Problem) (*plan.Plan, error) {
 	m := &matcher{file: f, problem: p}
+	if f.dealt != nil {
+		m.file = m.shaped()
+	}
 	m.cluster()
 	tables := m.match()
 	if err := m.faults.err(); err != nil {
@@ -153,7 +160,11 @@ func (m *matcher) unmatched(renamed *renames, missing, extra, shapes []string) {
 		m.add("a model that is wrapped in another has longer paths: write the same in both", "module %s of the plan is %s for the tables: %s", quote(r[0]), quote(r[1]), names(renamed.tables[r]))
 	}
 	if len(missing) > 0 {
-		m.add("TorchRec leaves out of a plan what has none; give the tables of the model that was planned", "%d of the %d tables are not in the plan: %s", len(missing), len(m.problem.Tables), names(missing))
+		hint := "TorchRec leaves out of a plan what has none; give the tables of the model that was planned"
+		if m.file.dealt != nil {
+			hint = "give the tables of the model that was planned"
+		}
+		m.add(hint, "%d of the %d tables are not in the plan: %s", len(missing), len(m.problem.Tables), names(missing))
 	}
 	if len(extra) > 0 {
 		m.add("give the tables of the model that was planned", "%d of the plan's %d tables are not among the tables: %s", len(extra), len(m.file.Tables), names(extra))

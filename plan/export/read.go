@@ -45,7 +45,8 @@ type File struct {
 	World, Local int
 	// Cluster is the cluster that a plan of ours was made for; nil in other files.
 	Cluster *plan.Cluster
-	// Tables are the placed tables, in the file's order, each with a unique name: the
+	// Tables are the placed tables, in the file's order; nil for a file of HugeCTR, whose tables
+	// have no shapes until Place knows them. Each has a unique name: the
 	// module's path precedes names that two modules have. Rows and Dim are 0 for a
 	// data-parallel table whose shape the file does not state; its one shard is then
 	// empty.
@@ -58,6 +59,8 @@ type File struct {
 	// numbered is above 0 if Local was derived from the numbers of devices; a host then
 	// has at least numbered devices. Local is too large if some hosts hold nothing.
 	numbered int
+	// dealt holds the tables of a file of HugeCTR, which has no shapes.
+	dealt []dealt
 }
 
 // ReadTorchRec reads a ShardingPlan. It fails with an *input.Errors that has every fault
@@ -66,7 +69,35 @@ type File struct {
 // The shards of the File cover each table exactly once, in shapes that fit its
 // sharding type, on ranks below World if World is known.
 func ReadTorchRec(name string, r io.Reader) (*File, error) {
-	p := &reader{file: name}
+	p := &reader{file: name, form: torchRecForm}
+	var f *File
+	if p.load(r) {
+		f = p.read()
+	}
+	if err := p.err(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// form is the form of a file that this program writes for an engine.
+type form struct {
+	format  string
+	version int
+	// object names the file's value, and end is what the file ends in the middle of.
+	object, end string
+	// write and give are hints: how to write such a file, and which files are read.
+	write, give string
+}
+
+var torchRecForm = form{
+	format: TorchRecFormat, version: TorchRecVersion,
+	object: "an object with the key \"plan\"", end: "the plan", write: "write it with json.dump(plan._serialize(), file)",
+	give: "give a file of neuroshard export --to torchrec, or a serialized ShardingPlan",
+}
+
+// load reads the bytes of the file. It returns false, with a fault reported, if they are no text.
+func (p *reader) load(r io.Reader) bool {
 	data, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
 	switch {
 	case err != nil:
@@ -78,14 +109,15 @@ func ReadTorchRec(name string, r io.Reader) (*File, error) {
 	default:
 		p.data = data
 	}
-	var f *File
-	if len(p.errors) == 0 {
-		f = p.read()
+	return p.count == 0
+}
+
+// err returns nil, or an *input.Errors with the faults reported.
+func (p *reader) err() error {
+	if p.count == 0 {
+		return nil
 	}
-	if p.count > 0 {
-		return nil, &input.Errors{List: p.errors, More: p.count - len(p.errors)}
-	}
-	return f, nil
+	return &input.Errors{List: p.errors, More: p.count - len(p.errors)}
 }
 
 // entry is one table as it stands in the file.
@@ -113,6 +145,7 @@ type shard struct {
 // reader reads a file and collects its faults.
 type reader struct {
 	file   string
+	form   form
 	data   []byte
 	json   *strictjson.Reader
 	path   []string
@@ -152,10 +185,10 @@ func (p *reader) start() {
 func (p *reader) Broken(e strictjson.SyntaxError) {
 	place := strings.Join(p.path, "")
 	if e.Ended {
-		p.addAt(e.Line, place, "write or copy the file again", "the file ends in the middle of the plan")
+		p.addAt(e.Line, place, "write or copy the file again", "the file ends in the middle of %s", p.form.end)
 		return
 	}
-	p.addAt(e.Line, place, "write it with json.dump(plan._serialize(), file)", "this is not valid JSON: %s", e.Message)
+	p.addAt(e.Line, place, p.form.write, "this is not valid JSON: %s", e.Message)
 }
 
 // Mistyped reports a value of the wrong type.
@@ -291,7 +324,7 @@ func (p *reader) read() *File {
 	}
 	if !planned {
 		p.path = nil
-		p.add(`write it with json.dump(plan._serialize(), file)`, "the key \"plan\" is missing")
+		p.add(p.form.write, "the key \"plan\" is missing")
 		return nil
 	}
 	if p.path = nil; ours && p.count == 0 && (p.out.World == 0 || p.out.Local == 0) {
@@ -303,18 +336,18 @@ func (p *reader) read() *File {
 // end wants nothing after the end of the plan.
 func (p *reader) end() {
 	if p.json.Next() != strictjson.None {
-		p.stop("there is more after the end of the plan")
+		p.stop("there is more after the end of %s", p.form.end)
 		return
 	}
 	p.json.End()
 }
 
 // header looks for format and version among the keys of the file, wherever they
-// are. ours is true of a file that TorchRec wrote.
+// are. ours is true of a file of the form that this program writes.
 func (p *reader) header() (ours, ok bool) {
 	p.start()
 	format, version, hasFormat, hasVersion := "", "", false, false
-	p.object("an object with the key \"plan\"", false, func(key string) {
+	p.object(p.form.object, false, func(key string) {
 		switch key {
 		case "format":
 			format, hasFormat = p.shown(), true
@@ -327,7 +360,7 @@ func (p *reader) header() (ours, ok bool) {
 	if p.count > 0 {
 		return false, false
 	}
-	want, shown := strconv.Itoa(TorchRecVersion), version
+	want, shown := strconv.Itoa(p.form.version), version
 	if _, err := strconv.Atoi(version); err != nil {
 		shown = quote(version)
 	}
@@ -336,10 +369,12 @@ func (p *reader) header() (ours, ok bool) {
 		return false, true
 	case format == plan.Format:
 		p.addAt(0, "", "neuroshard show and diff read it as it is", "this is a plan of neuroshard already")
-	case format == HugeCTRFormat:
-		p.addAt(0, "", "import the plan that it was exported from", "this is an export for HugeCTR, which does not say where rows and columns begin")
-	case format != TorchRecFormat:
-		p.addAt(0, "", "give a file of neuroshard export --to torchrec, or a serialized ShardingPlan", "the format is %s, not %q", quote(format), TorchRecFormat)
+	case format == HugeCTRFormat && p.form.format != HugeCTRFormat:
+		p.addAt(0, "", "import it with --from hugectr and --tables", "this is an export for HugeCTR")
+	case format == TorchRecFormat && p.form.format != TorchRecFormat:
+		p.addAt(0, "", "import it without --from, or with --from torchrec", "this is an export for TorchRec")
+	case format != p.form.format:
+		p.addAt(0, "", p.form.give, "the format is %s, not %q", quote(format), p.form.format)
 	case !hasVersion:
 		p.addAt(0, "", "", "the key \"version\" is missing: known is version %s", want)
 	case version != want:

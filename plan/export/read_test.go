@@ -94,7 +94,7 @@ var badFiles = []struct{ name, content, want string }{
 	{"truncated", ours(`"plan": {"ebc": {"t": {"sharding_type": "table_w`), "the file ends in the middle of the plan"},
 	{"more after the end", inPlan("") + "{}", "x.json:1: there is more after the end of the plan"},
 	{"a plan of ours", `{"format": "neuroshard-plan", "version": 1}`, "x.json: this is a plan of neuroshard already (neuroshard show and diff read it as it is)"},
-	{"an export for HugeCTR", `{"format": "neuroshard-hugectr-plan", "version": 1}`, "x.json: this is an export for HugeCTR, which does not say where rows and columns begin (import the plan that it was exported from)"},
+	{"an export for HugeCTR", `{"format": "neuroshard-hugectr-plan", "version": 1}`, "x.json: this is an export for HugeCTR (import it with --from hugectr and --tables)"},
 	{"another format", `{"format": "neuroshard-tables", "version": 1, "tables": []}`, `x.json: the format is "neuroshard-tables", not "neuroshard-torchrec-plan"`},
 	{"no version", `{"format": "neuroshard-torchrec-plan"}`, `x.json: the key "version" is missing: known is version 1`},
 	{"older version", `{"format": "neuroshard-torchrec-plan", "version": 0, "what": [{}]}`, `x.json: the file has version 0 of its format: this program knows version 1 only`},
