@@ -22,6 +22,9 @@ const (
 	ImportedHugeCTR = "import from hugectr"
 )
 
+// importedFrom says, by the method of such a plan, what was imported.
+var importedFrom = map[string]string{Imported: "a ShardingPlan", ImportedHugeCTR: "a shard matrix of HugeCTR"}
+
 // interrupted is the status of a search that was cut short.
 const interrupted = "interrupted"
 
@@ -112,12 +115,9 @@ func (v *view) head() {
 	case interrupted:
 		status = v.paint(red, "INTERRUPTED")
 	}
-	switch p.Method {
-	case Imported:
-		v.printf("found elsewhere: imported from a ShardingPlan\n")
-	case ImportedHugeCTR:
-		v.printf("found elsewhere: imported from a shard matrix of HugeCTR\n")
-	default:
+	if from, imported := importedFrom[p.Method]; imported {
+		v.printf("found elsewhere: imported from %s\n", from)
+	} else {
 		v.printf("found by   method %s, seed %d, search %s\n", name(p.Method), p.Seed, status)
 	}
 	if !pl.Priced() {

@@ -68,8 +68,8 @@ type matrix struct {
 	// gpus is the number of GPUs that the file states; 0 if it states none.
 	gpus int
 	has  [2]bool // shard_matrix, shard_strategy
-	// groups is the number of strategies of model-parallel tables.
-	groups int
+	// lookups is the number of strategies of model-parallel tables, each with a lookup of its own.
+	lookups int
 }
 
 func (m *matrix) read() {
@@ -151,7 +151,7 @@ func (m *matrix) strategy(int) {
 				switch kind = text; kind {
 				case "dp":
 				case "mp":
-					m.groups++
+					m.lookups++
 				default:
 					m.add("", "strategy %s is unknown: choose mp or dp", quote(kind))
 				}
@@ -230,8 +230,8 @@ func (m *matrix) match() {
 			m.addAt(0, "shard_matrix", "", "table %s has %d slices of columns and is on %d GPUs, which is not a multiple", quote(t.name), t.slices, n)
 		}
 	}
-	if m.groups > 1 {
-		m.out.Notes = append(m.out.Notes, fmt.Sprintf("HugeCTR looks up the tables of each of the %d strategies mp by themselves; the plan keeps none of them apart", m.groups))
+	if m.lookups > 1 {
+		m.out.Notes = append(m.out.Notes, fmt.Sprintf("HugeCTR looks up the tables of each of the %d strategies mp by themselves; the plan keeps none of them apart", m.lookups))
 	}
 	for _, name := range m.names {
 		if !seen[name] {
