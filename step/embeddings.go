@@ -82,7 +82,7 @@ func Place(p *problem.Problem, held []Holding) ([][]problem.Shard, error) {
 			placed[h.Table].cells += float64(t.Rows) * float64(t.Dim)
 			continue
 		}
-		s = placed[h.Table].next(t, s, h)
+		s = placed[h.Table].next(t, s, h, len(shards))
 		shards[h.Device] = append(shards[h.Device], s)
 	}
 	for i := range placed {
@@ -103,7 +103,7 @@ type placedPart struct {
 
 // next returns the part of a table that follows the placed one. A block of a table with
 // fewer rows than blocks may be empty; it sends vectors all the same.
-func (placed *placedPart) next(t *problem.Table, s problem.Shard, h Holding) problem.Shard {
+func (placed *placedPart) next(t *problem.Table, s problem.Shard, h Holding, devices int) problem.Shard {
 	width := int64(cmp.Or(h.Width, t.Dim))
 	if placed.dim >= int64(t.Dim) {
 		placed.dim = 0 // the table is full, and Place says so
@@ -113,6 +113,9 @@ func (placed *placedPart) next(t *problem.Table, s problem.Shard, h Holding) pro
 	if blocks > 1 {
 		rows := t.BlockRows(h.Blocks)
 		s.ShardingType = problem.RowWise
+		if blocks != int64(devices) || int64(h.Device) != placed.blocks {
+			s.Blocks = h.Blocks // on devices of the list's choice
+		}
 		s.Rows = problem.Range{Start: min(placed.blocks*rows, t.Rows), End: min((placed.blocks+1)*rows, t.Rows)}
 	}
 	if placed.blocks++; placed.blocks >= blocks {
