@@ -5,6 +5,7 @@
 //	go run ./docs/generate/reality                                all tables
 //	go run ./docs/generate/reality alltoall                       one table
 //	go run ./docs/generate/reality alltoall -doc docs/REALITY.md  the table, into the document
+//	go run ./docs/generate/reality plans                          testdata/our_plans.csv
 //
 // The facts are in testdata, each row with its source. Each table has a file: a function
 // that reads the facts and returns a sheet, and a line in the list of tables below. A sheet
@@ -51,6 +52,7 @@ func tables() []table {
 		{"changes", "changes of plan between two rounds of MLPerf", planChanges},
 		{"ratios", "ratios of the steps of GPU kinds", deviceRatios},
 		{"measured", "steps predicted from one measured step", oneMeasured},
+		{"ours", "our plans for MLPerf's systems", ourSteps},
 		{"onehot", "steps of models with one lookup a table", oneHot},
 		{"stacks", "steps of a training system that no constant here knows", stacks},
 	}
@@ -77,6 +79,9 @@ func run(out io.Writer, args []string) error {
 	}
 	if set.NArg() > 0 {
 		return fmt.Errorf("%q is one argument too many: give tables first, then flags", set.Arg(0))
+	}
+	if len(names) == 1 && names[0] == "plans" {
+		return writePlans(out)
 	}
 	chosen, err := choose(names)
 	if err != nil {
