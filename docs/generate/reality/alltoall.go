@@ -30,7 +30,7 @@ func allToAll() (*sheet, error) {
 		case f.text("use") == "fault":
 			name = "out of sample, reported as a fault"
 		}
-		s.set(name, "").add(predicted, measured)
+		s.set(name, goal{}).add(predicted, measured)
 		s.rows = append(s.rows, []string{
 			f.text("source"), f.text("gpu") + ", " + f.text("profile"), f.text("devices"), f.text("hosts"), size(f.number("bytes")),
 			fmt.Sprintf("%.4g", measured), fmt.Sprintf("%.4g", predicted), fmt.Sprintf("%.2f", predicted/measured), used, f.text("note"),

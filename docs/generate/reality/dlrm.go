@@ -37,11 +37,11 @@ func dlrm() (*sheet, error) {
 	loader := (last.measured - last.predicted) / last.batch
 	for i, one := range all {
 		row := []string{facts[i].text("dense"), fmt.Sprint(one.batch), two(one.measured), two(one.predicted), two(one.predicted / one.measured), "", ""}
-		s.set("out of sample, without the loader", "").add(one.predicted, one.measured)
+		s.set("out of sample, without the loader", goal{}).add(one.predicted, one.measured)
 		if i < len(all)-1 {
 			with := one.predicted + loader*one.batch
 			row[5], row[6] = two(with), two(with/one.measured)
-			s.set("out of sample, with the loader from the largest batch", "").add(with, one.measured)
+			s.set("out of sample, with the loader from the largest batch", goal{}).add(with, one.measured)
 		}
 		s.rows = append(s.rows, row)
 	}

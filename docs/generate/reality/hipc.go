@@ -131,8 +131,8 @@ func hipc() (*sheet, error) {
 		return nil, err
 	}
 	s := &sheet{folded: true, columns: []string{"GPU", "model", ">samples", ">kernels ms", ">measured ms", ">predicted ms", ">ratio", ">without this model, ms", ">ratio"}}
-	in := s.set("in the fit, two constants a GPU", "geometric mean 15 %")
-	out := s.set("out of sample, constants of the GPU's other two models", "")
+	in := s.set("in the fit, two constants a GPU", goal{geomean: 15})
+	out := s.set("out of sample, constants of the GPU's other two models", goal{})
 	for _, p := range points {
 		var all, others []hipcPoint
 		for _, q := range points {

@@ -43,8 +43,10 @@ type table struct {
 // tables lists all tables in the order of the document.
 func tables() []table {
 	return []table{
+		{targetsTable, "the targets of all other tables, and whether they were met", targets},
 		{"alltoall", "all-to-alls of nccl-tests and PARAM", allToAll},
 		{"hipc", "steps of one GPU that the launches of the host bound", hipc},
+		{"share", "the share of embeddings, beside the one that the paper NeuroShard implies", share},
 		{"madmax", "the predictions of MAD-Max for one model, which are no measurements", madMax},
 		{"dlrm", "the example of TorchRec, whose loader is slow", dlrm},
 		{"pipelines", "the pipelines of TorchRec", pipelines},

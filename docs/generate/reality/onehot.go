@@ -142,9 +142,9 @@ func oneHot() (*sheet, error) {
 		} else if one.round == "v0.7" || one.round == "v1.0" {
 			name = "out of sample, HugeCTR before v1.1"
 		} else {
-			s.set("out of sample, all stacks from v1.1 on", "median 20").add(float64(t.Step), one.ms)
+			s.set("out of sample, all stacks from v1.1 on", goal{median: 20}).add(float64(t.Step), one.ms)
 		}
-		s.set(name, "").add(float64(t.Step), one.ms)
+		s.set(name, goal{}).add(float64(t.Step), one.ms)
 		s.rows = append(s.rows, []string{
 			stack, one.round, one.name(), one.fact.text("batch"), one.fact.text("precision"), one.fact.text("systems"),
 			fmt.Sprintf("%.3f", one.ms), millis(c.Fixed), fmt.Sprintf("%.3f", float64(t.Step)), signed(float64(t.Step)/one.ms - 1), used,

@@ -47,12 +47,12 @@ func overArch(width int, bottom ...int) step.Dense {
 	}
 }
 
-// price returns the predicted step in ms. Without weights, no lookup has a weight, so that no
+// price returns the predicted step. Without weights, no lookup has a weight, so that no
 // gradient of it is taken.
-func (m *sparseNN) price(profile hardware.Profile, pipeline string, weights bool) (float64, error) {
+func (m *sparseNN) price(profile hardware.Profile, pipeline string, weights bool) (step.Times, error) {
 	stack, err := step.StackByName(pipeline)
 	if err != nil {
-		return 0, err
+		return step.Times{}, err
 	}
 	p := &problem.Problem{Batch: m.devices * m.batch, Topology: cluster(profile, m.devices, m.devices), Tables: tablesOf(problem.Adagrad, m.tables...)}
 	for i := range p.Tables {
@@ -60,10 +60,9 @@ func (m *sparseNN) price(profile hardware.Profile, pipeline string, weights bool
 	}
 	shards, err := deal(p, cut(p, widest/float64(m.devices)))
 	if err != nil {
-		return 0, err
+		return step.Times{}, err
 	}
-	t, err := step.Price(step.Input{Problem: p, Shards: shards, Dense: &m.dense, Stack: stack})
-	return float64(t.Step), err
+	return step.Price(step.Input{Problem: p, Shards: shards, Dense: &m.dense, Stack: stack})
 }
 
 // widest is the number of cells of the table that is cut over all GPUs.
@@ -101,13 +100,14 @@ func pipelines() (*sheet, error) {
 			return nil, fmt.Errorf("%s: %w", f.where, err)
 		}
 		row[1] = fmt.Sprintf("%d, taken for %s", m.devices, profile.Name)
-		row[5], row[7] = measuredSteps(first, second), signed(second/first-1)
+		from, to := float64(first.Step), float64(second.Step)
+		row[5], row[7] = measuredSteps(from, to), signed(to/from-1)
 		if f.text("named") == "yes" {
 			row[1] = fmt.Sprintf("%d %s", m.devices, profile.Name)
-			s.set("out of sample, steps where the GPU is named", "").add(first, before)
-			s.set("out of sample, steps where the GPU is named", "").add(second, after)
+			s.set("out of sample, steps where the GPU is named", goal{}).add(from, before)
+			s.set("out of sample, steps where the GPU is named", goal{}).add(to, after)
 		}
-		s.set("out of sample, changes of steps", "").add(second/first, after/before)
+		s.set("out of sample, changes of steps", goal{}).add(to/from, after/before)
 	}
 	return s, nil
 }

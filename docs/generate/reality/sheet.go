@@ -24,15 +24,71 @@ type sheet struct {
 // A set holds comparisons that are judged together.
 type set struct {
 	name string
-	// target is the limit that the project set itself before it looked, in words; empty
-	// if it set none.
-	target string
-	// ratios are predicted over measured.
-	ratios []float64
+	// target is the limit that the project set itself before it looked.
+	target goal
+	// ratios are predicted over measured, and differences predicted less measured.
+	ratios, differences []float64
+}
+
+// A goal is limits of errors in percent; a limit of 0 is none.
+type goal struct {
+	median, geomean, worst float64
+	// points limits the differences of changes, in points.
+	points float64
+}
+
+// A limited is an error that has a limit, both in percent.
+type limited struct {
+	name          string
+	error, atMost float64
+}
+
+// limits returns the errors of the set that have a limit.
+func (s *set) limits() (errors []limited) {
+	add := func(name string, error, atMost float64) {
+		if atMost > 0 {
+			errors = append(errors, limited{name, error, atMost})
+		}
+	}
+	add("median", 100*s.median(), s.target.median)
+	add("geometric mean", 100*s.geomean(), s.target.geomean)
+	add("worst", 100*math.Abs(s.worst()), s.target.worst)
+	add("points", 100*s.furthest(), s.target.points)
+	return errors
+}
+
+// targets returns the limits in words: "median 4 %, worst 9 %", or "none".
+func (s *set) targets() string {
+	var words []string
+	for _, e := range s.limits() {
+		if e.name == "points" {
+			words = append(words, fmt.Sprintf("within %v points", e.atMost))
+			continue
+		}
+		words = append(words, fmt.Sprintf("%s %v %%", e.name, e.atMost))
+	}
+	if len(words) == 0 {
+		return "none"
+	}
+	return strings.Join(words, ", ")
+}
+
+// verdict returns "met", or what is missed: "missed: worst 14 %".
+func (s *set) verdict() string {
+	var missed []string
+	for _, e := range s.limits() {
+		if e.error > e.atMost {
+			missed = append(missed, fmt.Sprintf("%s %s", e.name, percent(e.error/100)))
+		}
+	}
+	if len(missed) == 0 {
+		return "met"
+	}
+	return "missed: " + strings.Join(missed, ", ")
 }
 
 // set returns the set of a name, and makes it where it is new.
-func (s *sheet) set(name, target string) *set {
+func (s *sheet) set(name string, target goal) *set {
 	at := slices.IndexFunc(s.sets, func(one *set) bool { return one.name == name })
 	if at < 0 {
 		s.sets = append(s.sets, &set{name: name, target: target})
@@ -50,7 +106,19 @@ func (s *set) outside() int {
 }
 
 // add adds one comparison.
-func (s *set) add(predicted, measured float64) { s.ratios = append(s.ratios, predicted/measured) }
+func (s *set) add(predicted, measured float64) {
+	s.ratios = append(s.ratios, predicted/measured)
+	s.differences = append(s.differences, predicted-measured)
+}
+
+// furthest returns the largest difference, without its sign.
+func (s *set) furthest() float64 {
+	furthest := 0.0
+	for _, d := range s.differences {
+		furthest = max(furthest, math.Abs(d))
+	}
+	return furthest
+}
 
 // errors returns the relative errors without their signs, smallest first.
 func (s *set) errors() []float64 {
@@ -115,11 +183,7 @@ func (s *sheet) String() string {
 	var rows [][]string
 	slices.SortStableFunc(s.sets, func(a, b *set) int { return cmp.Compare(a.outside(), b.outside()) })
 	for _, one := range s.sets {
-		target := one.target
-		if target == "" {
-			target = "none"
-		}
-		rows = append(rows, []string{one.name, fmt.Sprint(len(one.ratios)), percent(one.median()), percent(one.geomean()), signed(one.worst()), target})
+		rows = append(rows, []string{one.name, fmt.Sprint(len(one.ratios)), percent(one.median()), percent(one.geomean()), signed(one.worst()), one.targets()})
 	}
 	if len(rows) > 0 {
 		summary := grid([]string{"rows", ">number", ">median error, %", ">geometric mean, %", ">worst, %", "target"}, rows)

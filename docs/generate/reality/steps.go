@@ -12,10 +12,10 @@ import (
 // host, and the comparison with all others.
 
 // The targets that the project set itself.
-const (
-	targetOneHost = "median 4, worst 9"
-	targetHosts   = "median 4, worst 10"
-	targetPCIe    = "worst 30"
+var (
+	targetOneHost = goal{median: 4, worst: 9}
+	targetHosts   = goal{median: 4, worst: 10}
+	targetPCIe    = goal{worst: 30}
 )
 
 // fitRound is the round whose systems of one host the fixed time is fitted to.
@@ -61,18 +61,18 @@ func fitFixed(all []*system) (unit.Millis, error) {
 }
 
 // setOf returns the name and the target of the set that a system belongs to.
-func (s *system) setOf() (name, target string) {
+func (s *system) setOf() (name string, target goal) {
 	switch {
 	case s.use != "":
-		return "out of sample, left out of the summaries", ""
+		return "out of sample, left out of the summaries", goal{}
 	case s.onPCIe:
 		return "out of sample, PCIe", targetPCIe
 	case s.inFit():
-		return "in the fit, one host of v3.0", ""
+		return "in the fit, one host of v3.0", goal{}
 	case s.hosts == 1:
 		return "out of sample, one host", targetOneHost
 	case s.round == fitRound:
-		return "out of sample, several hosts, first software", ""
+		return "out of sample, several hosts, first software", goal{}
 	}
 	return "out of sample, several hosts", targetHosts
 }
@@ -169,9 +169,9 @@ func planChanges() (*sheet, error) {
 			return nil, err
 		}
 		measured, predicted := p.after.ms/p.before.ms, after/before
-		name, target := "out of sample, several hosts", "within 10 points"
+		name, target := "out of sample, several hosts", goal{points: 10}
 		if p.oneHost {
-			name, target = "one host, v3.0 in the fit", "within 3 points"
+			name, target = "one host, v3.0 in the fit", goal{points: 3}
 		}
 		s.set(name, target).add(predicted, measured)
 		s.rows = append(s.rows, []string{
@@ -202,7 +202,7 @@ func deviceRatios() (*sheet, error) {
 			return nil, err
 		}
 		measured, predicted := p.before.ms/p.after.ms, before/after
-		s.set("ratios of kinds", "worst 8, order right").add(predicted, measured)
+		s.set("ratios of kinds", goal{worst: 8}).add(predicted, measured)
 		s.rows = append(s.rows, []string{
 			p.before.input.Problem.Topology.Profile.Name + " : " + p.after.input.Problem.Topology.Profile.Name,
 			p.before.round + " : " + p.after.round, p.what,
@@ -240,9 +240,9 @@ func oneMeasured() (*sheet, error) {
 			}
 			got := calibrated(known, one, predicted)
 			off := got/one.ms - 1
-			worst, name, target := &other, "one measured step, another number of hosts", "15"
+			worst, name, target := &other, "one measured step, another number of hosts", goal{worst: 15}
 			if one.hosts == known.hosts {
-				worst, name, target = &same, "one measured step, the same number of hosts", "5"
+				worst, name, target = &same, "one measured step, the same number of hosts", goal{worst: 5}
 			}
 			s.set(name, target).add(got, one.ms)
 			if math.Abs(off) > math.Abs(*worst) {
