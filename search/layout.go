@@ -63,7 +63,9 @@ func newLayout(c *catalog, scorer Scorer, f forms) *layout {
 		c: c, scorer: scorer, hiding: hidingOf(scorer), ledger: newLedger(c), forms: f, mixed: f.any(),
 		held: make([][]int32, n), objective: objective{compute: make([]float64, n), dims: make([]int64, n)},
 	}
-	l.hides = l.hiding != nil
+	if l.hides = l.hiding != nil; !l.mixed {
+		l.hiddenWeight = hiddenColumnWeight
+	}
 	return l
 }
 
