@@ -169,6 +169,11 @@ func TestStepOfAPlan(t *testing.T) {
 	if got := same.Plan.Provenance.Warnings; !slices.ContainsFunc(got, func(w string) bool { return strings.Contains(w, "exchanges in fp16") }) {
 		t.Errorf("got warnings %q, want one of the format", got)
 	}
+	// The search knows no exchange in two steps, and says so.
+	tree := &step.Input{Dense: &dense, Stack: stackNamed("hugectr-hierarchical")}
+	if got := planned(t, p, neuroshard.Options{Step: tree, Search: brief}).Plan.Provenance.Warnings; !slices.ContainsFunc(got, func(w string) bool { return strings.Contains(w, "counts flat exchanges") }) {
+		t.Errorf("got warnings %q, want one of the hierarchical exchange", got)
+	}
 	narrow.Backward, narrow.Forward = nil, new(problem.Precision)
 	misfit := dense
 	misfit.Bottom = []int{13, 48}

@@ -89,6 +89,9 @@ func (o Options) exposed(p *problem.Problem) (Options, *problem.Problem, error) 
 	if warning != "" {
 		o.Warnings = append(slices.Clip(o.Warnings), warning)
 	}
+	if in.Stack.Exchange == step.Hierarchical && p.Topology.Hosts() > 1 {
+		o.Warnings = append(slices.Clip(o.Warnings), "the stack reduces inside hosts before it exchanges between hosts, and the search counts flat exchanges: among several hosts another plan may have the shorter step")
+	}
 	return o, priced, err
 }
 

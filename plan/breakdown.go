@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -24,6 +25,18 @@ type StepTimes struct {
 // Total returns the sum of the four times that are not hidden.
 func (t StepTimes) Total() unit.Millis {
 	return t.Forward + t.ForwardComm + t.BackwardComm + t.Backward
+}
+
+// Full returns the breakdown with nothing hidden: the times of a step without a dense part.
+func (b Breakdown) Full() Breakdown {
+	devices := slices.Clone(b.Devices)
+	for i := range devices {
+		d := &devices[i]
+		d.ForwardComm += d.ForwardHidden
+		d.BackwardComm += d.BackwardHidden
+		d.ForwardHidden, d.BackwardHidden = 0, 0
+	}
+	return NewBreakdown(devices)
 }
 
 // Hidden says how much of the exchanges an engine hides: while a device runs a part of the

@@ -63,6 +63,9 @@ func TestHide(t *testing.T) {
 		if got != want {
 			t.Errorf("%+v: got %+v, want %+v", c.hidden, got, want)
 		}
+		if full := plan.NewBreakdown([]plan.StepTimes{got}).Full(); full.Devices[0] != times || full.Cost != times.Total() {
+			t.Errorf("%+v: got %+v in full, want %+v", c.hidden, full, times)
+		}
 		if total := times.Total() - c.forward - c.backward; got.Total() != total {
 			t.Errorf("%+v: got a total of %v, want %v", c.hidden, got.Total(), total)
 		}

@@ -106,7 +106,8 @@ func (e *DeviceError) Unwrap() error { return e.Err }
 
 // Plan runs a plan of p on the backend and compares the measured with the predicted
 // times. The shards of the plan are listed by device, and p must be valid. A
-// prediction without devices counts as no prediction. A backend without all-to-alls
+// prediction without devices counts as no prediction. What a prediction hides of the exchanges
+// counts in full, because nothing runs beside them here. A backend without all-to-alls
 // gives a result with CommMeasured false. Any other failure is an error, of type
 // *DeviceError if the backend could not run a device's shards.
 func Plan(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdown, backend collect.Backend, opt Options) (*Result, error) {
@@ -119,6 +120,7 @@ func Plan(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, pre
 	if err := r.all(ctx, steps, opt.Fastest); err != nil {
 		return nil, err
 	}
+	predicted = predicted.Full()
 	result := &Result{CommMeasured: r.missing == "", CommMissing: r.missing, Provenance: backend.Provenance()}
 	for d := range shards {
 		device := Device{Shards: len(shards[d]), DimSum: r.exchange.DimSums[d]}

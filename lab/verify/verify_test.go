@@ -195,6 +195,26 @@ func TestSimulatedPlansMeasureTheirPrice(t *testing.T) {
 	})
 }
 
+// A plan that was made for hidden exchanges is compared in full: nothing hides them here.
+func TestHiddenExchangesCountInFull(t *testing.T) {
+	p, shards := drawPlan(rand.New(rand.NewPCG(3, 1)), profile(t))
+	exposed, err := simulate.NewPricer(p).Hiding(plan.Hidden{Forward: 1, Backward: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	predicted, err := exposed.Price(shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := verify.Plan(context.Background(), p, shards, predicted, newBackend(t), verify.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if predicted.Cost >= got.Measured || math.Abs(float64(got.Predicted/got.Measured)-1) > 1e-9 {
+		t.Errorf("got %v predicted and %v measured, want both equal and above the exposed cost %v", got.Predicted, got.Measured, predicted.Cost)
+	}
+}
+
 // twoByTwo is a problem of two operations and a plan with an empty device.
 func twoByTwo(t testing.TB) (*problem.Problem, [][]problem.Shard) {
 	t.Helper()
