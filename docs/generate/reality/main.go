@@ -56,7 +56,7 @@ func tables() []table {
 		{"measured", "steps predicted from one measured step", oneMeasured},
 		{"ours", "our plans for MLPerf's systems", ourSteps},
 		{"onehot", "steps of models with one lookup a table", oneHot},
-		{"stacks", "steps of a training system that no constant here knows", stacks},
+		{"stacks", "steps of a training system with unknown constants", stacks},
 	}
 }
 

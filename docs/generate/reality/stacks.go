@@ -127,7 +127,7 @@ func doublings(a, b *stackStep) float64 {
 	return math.Abs(math.Log2(float64(a.devices) / float64(b.devices)))
 }
 
-// stacks compares the steps of a training system that no constant here knows: as they are,
+// stacks compares the steps of a training system with unknown constants: as they are,
 // with one constant of the stack that was fitted to the other models, and with one measured
 // step of the model on another number of GPUs.
 func stacks() (*sheet, error) {
