@@ -3,7 +3,6 @@ package step
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -155,10 +154,9 @@ func inputBytes(p *problem.Problem, s *Stack) float64 {
 
 // flat returns the embeddings of a placement as package simulate estimates it.
 func flat(p *problem.Problem, shards [][]problem.Shard, s *Stack) (e Embeddings, err error) {
+	there, back := s.precisions(p)
 	own := *p
-	if s.Forward != nil {
-		own.CommPrecision = *s.Forward
-	}
+	own.CommPrecision = there
 	pricer := simulate.NewPricer(&own)
 	b, err := pricer.Price(shards)
 	if err != nil {
@@ -167,20 +165,30 @@ func flat(p *problem.Problem, shards [][]problem.Shard, s *Stack) (e Embeddings,
 	if e.Input, err = pricer.Input(shards); err != nil {
 		return e, err
 	}
-	// The wait for the slowest device is lookups of that device.
-	critical := b.Devices[b.Critical]
-	forward := unit.Millis(math.Inf(1))
-	for _, d := range b.Devices {
-		forward = min(forward, d.ForwardComm)
-		if c := b.Devices[b.Critical]; d.Forward+d.Backward > c.Forward+c.Backward {
-			critical = d
+	at, exchange := 0, b.Devices[0].ForwardComm
+	for i, d := range b.Devices {
+		// ForwardComm contains the wait for the slowest device, which waits least.
+		exchange = min(exchange, d.ForwardComm)
+		if w := b.Devices[at]; d.Forward+d.Backward > w.Forward+w.Backward {
+			at = i
 		}
 	}
-	e.ExchangeForward, e.ExchangeBackward = forward, critical.BackwardComm
+	worst := b.Devices[at]
+	lookups := b.Cost - exchange - worst.BackwardComm
+	e.ExchangeForward, e.ExchangeBackward = exchange, worst.BackwardComm
 	scale := unit.Millis(s.Constants.Lookups)
-	e.Forward = critical.Forward * scale
-	e.Backward = (b.Cost - forward - critical.BackwardComm - critical.Forward) * scale
+	e.Forward, e.Backward = worst.Forward*scale, (lookups-worst.Forward)*scale
+	if s.Overlaps.Sort {
+		e.Backward -= min(e.Backward, lookupsOf(p, s).sorting(shards[at]))
+	}
 	e.Columns = columnsOf(p, shards)
+	if there != back {
+		own.CommPrecision = back
+		if b, err = simulate.NewPricer(&own).Price(shards); err != nil {
+			return e, err
+		}
+		e.ExchangeBackward = b.Devices[b.Critical].BackwardComm
+	}
 	return e, nil
 }
 
@@ -230,9 +238,9 @@ func summed(p *problem.Problem, shards [][]problem.Shard, s *Stack) (e Embedding
 	if err != nil {
 		return e, err
 	}
-	forward, backward := s.bytes(p)
-	e.ExchangeForward = exchange(p, shards, e.Columns, s, net, forward)
-	e.ExchangeBackward = exchange(p, shards, e.Columns, s, net, backward)
+	there, back := s.precisions(p)
+	e.ExchangeForward = exchange(p, shards, e.Columns, s, net, float64(there.Bytes()))
+	e.ExchangeBackward = exchange(p, shards, e.Columns, s, net, float64(back.Bytes()))
 	return e, nil
 }
 
@@ -332,9 +340,9 @@ type countKey struct {
 }
 
 func lookupsOf(p *problem.Problem, s *Stack) *lookups {
-	forward, _ := s.bytes(p)
+	there, _ := s.precisions(p)
 	return &lookups{
-		problem: p, device: simulate.NewDevice(p.Topology.Profile), stack: s, output: int(forward),
+		problem: p, device: simulate.NewDevice(p.Topology.Profile), stack: s, output: int(there.Bytes()),
 		counts: map[countKey]access.Counts{},
 	}
 }
@@ -376,6 +384,19 @@ func (l *lookups) times(held []problem.Shard, batch int, replicas bool) (t compu
 		t.backward += scale * (k.FixedBackward + k.Backward())
 	}
 	return t
+}
+
+// sorting returns the time that a device's lookups save if the engine sorts indices beside the
+// dense part.
+func (l *lookups) sorting(held []problem.Shard) unit.Millis {
+	with, without := *l.stack, *l.stack
+	with.Overlaps.Sort, without.Overlaps.Sort = true, false
+	own := *l
+	own.stack = &without
+	all := own.times(held, l.problem.Batch, false)
+	own.stack = &with
+	rest := own.times(held, l.problem.Batch, false)
+	return all.forward + all.backward - rest.forward - rest.backward
 }
 
 // part returns a shard as a table: one with a part of the rows has that part of the

@@ -43,7 +43,8 @@ type Overlaps struct {
 	// Backward the backward exchange beside the backward of both.
 	Forward  bool `json:"forward"`
 	Backward bool `json:"backward"`
-	// Sort hides the preparation and the sort of indices beside the dense part.
+	// Sort hides the preparation and the sort of indices, and the fixed times of lookups,
+	// beside the dense part.
 	Sort bool `json:"sort"`
 	// Optimizer runs the update of the dense part beside the next step's lookups.
 	Optimizer bool `json:"optimizer"`
@@ -66,10 +67,11 @@ type Constants struct {
 	// Fixed is the time of a step that no size explains.
 	Fixed unit.Millis
 	// Inside and Between are factors on the bandwidths inside hosts and between hosts that
-	// exchanges of the simulated device reach; they may be above 1.
+	// exchanges of the simulated device reach; they may be above 1. Under the flat exchange,
+	// they hold for the dense part's all-reduce alone.
 	Inside, Between float64
 	// Sent is the share of the vectors that travel under HugeCTR's exchanges: below 1 if
-	// devices keep copies of often used rows.
+	// devices keep copies of often used rows. The flat exchange sends all.
 	Sent float64
 	// Exposed is the share of the dense part's all-reduce that nothing hides.
 	Exposed float64
@@ -239,14 +241,14 @@ func StackNames() []string {
 	return names
 }
 
-// bytes returns the bytes of an element that travels forward and backward.
-func (s *Stack) bytes(p *problem.Problem) (forward, backward float64) {
-	f, b := p.CommPrecision, p.CommPrecision
+// precisions returns the number formats of the exchanges forward and backward.
+func (s *Stack) precisions(p *problem.Problem) (forward, backward problem.Precision) {
+	forward, backward = p.CommPrecision, p.CommPrecision
 	if s.Forward != nil {
-		f = *s.Forward
+		forward = *s.Forward
 	}
 	if s.Backward != nil {
-		b = *s.Backward
+		backward = *s.Backward
 	}
-	return float64(f.Bytes()), float64(b.Bytes())
+	return forward, backward
 }
