@@ -15,7 +15,7 @@ func TestErrorBars(t *testing.T) {
 	want := map[string]step.ErrorBar{}
 	add := func(s *system, name string) {
 		t.Helper()
-		times, err := s.shipped()
+		times, err := s.own()
 		if err != nil {
 			t.Fatal(err)
 		}

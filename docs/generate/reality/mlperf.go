@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -24,6 +25,8 @@ type system struct {
 	hosts int
 	// onPCIe says that the GPUs of a host have no NVLink.
 	onPCIe bool
+	// own returns the predicted step under the stack's own constants.
+	own func() (step.Times, error)
 	// use is "" for systems that are compared, else the reason why not.
 	use string
 }
@@ -71,8 +74,11 @@ func deviceOf(name string) (hardware.Profile, step.Rates, bool, error) {
 	return profile, step.Rates{}, false, err
 }
 
-// mlperfSystems returns the configurations with their plans, as they ran.
-func mlperfSystems() ([]*system, error) {
+// mlperfSystems returns the configurations with their plans, as they ran. All callers share
+// them.
+var mlperfSystems = sync.OnceValues(readMLPerf)
+
+func readMLPerf() ([]*system, error) {
 	plans, err := mlperfPlans()
 	if err != nil {
 		return nil, err
@@ -118,10 +124,16 @@ func mlperfSystem(f *fact, plans map[string][]string) (*system, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &system{
+	return priced(&system{
 		fact: f, round: f.text("round"), plan: f.text("plan"), use: f.text("left_out"), ms: f.number("ms"), hosts: p.Topology.Hosts(), onPCIe: pcie,
 		input: step.Input{Problem: p, Shards: shards, Dense: &dense, Stack: stack, Rates: rates},
-	}, f.err
+	}), f.err
+}
+
+// priced sets the predicted step of a system, which is computed once.
+func priced(s *system) *system {
+	s.own = sync.OnceValues(func() (step.Times, error) { return step.Price(s.input) })
+	return s
 }
 
 // mlperfProblem returns MLPerf's tables on a cluster.

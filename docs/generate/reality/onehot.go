@@ -67,10 +67,10 @@ func oneHotSystem(f *fact) (*system, error) {
 		travels = problem.FP16
 	}
 	stack.Forward, stack.Backward = &travels, &travels
-	return &system{
+	return priced(&system{
 		fact: f, round: f.text("round"), ms: f.number("ms"), hosts: p.Topology.Hosts(),
 		input: step.Input{Problem: &p, Shards: shards, Dense: &dense, Stack: stack},
-	}, f.err
+	}), f.err
 }
 
 // dgx2GBps is the bandwidth of a V100 to the 15 others of a DGX-2: six links of 25 GB/s, and the

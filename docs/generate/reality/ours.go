@@ -172,7 +172,7 @@ func ourSteps() (*sheet, error) {
 const pointsOneHost, pointsHosts = 3, 10
 
 func ourRow(one *system, held []step.Holding) ([]string, error) {
-	own, err := one.shipped()
+	own, err := one.own()
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/neuroshard/neuroshard/step"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -25,9 +24,6 @@ const fitRound = "v3.0"
 func (s *system) inFit() bool {
 	return s.round == fitRound && s.hosts == 1 && !s.onPCIe && s.use == ""
 }
-
-// shipped returns the predicted step under the stack's own constants.
-func (s *system) shipped() (step.Times, error) { return s.predict(s.input.Stack.Constants) }
 
 // fitFixed returns the fixed time that minimizes the sum of the logarithms of predicted over
 // measured steps, without signs. Squares would let one slow system decide.
@@ -86,7 +82,7 @@ func wholeSteps() (*sheet, error) {
 	s := &sheet{columns: []string{"round", "GPUs", ">hosts", ">batch", "exchange", "plan", ">systems", ">lookups", ">exchanges", ">dense", ">all-reduce", ">measured ms", ">predicted ms", ">error, %", "in the fit", "note"}}
 	newest := map[string]*system{}
 	for _, one := range all {
-		t, err := one.shipped()
+		t, err := one.own()
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +106,7 @@ func wholeSteps() (*sheet, error) {
 	}
 	for _, one := range all {
 		if newest[one.name()] == one {
-			t, err := one.shipped()
+			t, err := one.own()
 			if err != nil {
 				return nil, err
 			}
@@ -131,11 +127,11 @@ type pair struct {
 
 // steps returns the predicted steps of both systems.
 func (p *pair) steps() (before, after float64, err error) {
-	a, err := p.before.shipped()
+	a, err := p.before.own()
 	if err != nil {
 		return 0, 0, err
 	}
-	b, err := p.after.shipped()
+	b, err := p.after.own()
 	return float64(a.Step), float64(b.Step), err
 }
 
@@ -224,7 +220,7 @@ func oneMeasured() (*sheet, error) {
 		if one.use != "" || one.onPCIe || one.round == fitRound && one.hosts > 1 {
 			continue
 		}
-		t, err := one.shipped()
+		t, err := one.own()
 		if err != nil {
 			return nil, err
 		}

@@ -53,7 +53,7 @@ func TestCalibrated(t *testing.T) {
 	eight, replicated, many := find(all, "v3.0", "8 x h100-80", "2"), find(all, "v3.1", "8 x h100-80", "8"), find(all, "v4.0", "64 x h100-80", "11")
 	predicted := map[*system]float64{}
 	for _, s := range []*system{eight, replicated, many} {
-		p, err := s.shipped()
+		p, err := s.own()
 		if err != nil {
 			t.Fatal(err)
 		}
