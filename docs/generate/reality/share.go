@@ -41,7 +41,7 @@ func share() (*sheet, error) {
 		if found == nil {
 			return nil, fmt.Errorf("no system of %s with %s and plan %s", one.round, one.gpus, one.plan)
 		}
-		t, err := found.shipped()
+		t, err := found.own()
 		if err != nil {
 			return nil, err
 		}
