@@ -157,8 +157,8 @@ type Baseline struct {
 // Plan finds a plan for the problem and validates it. It fails with *problem.Invalid if
 // the problem is not valid, with *search.Infeasible if the search finds no placement that
 // fits, with *search.Idle if a device stays empty and the problem's engine does not run
-// that, and with *search.NoShardingType if the allowed sharding types cannot place the
-// tables. If ctx ends early, Plan returns the best plan so far with status
+// that, with *search.NoShardingType if the allowed sharding types cannot place the tables,
+// and with *StepError if opt.Step has no price. If ctx ends early, Plan returns the best plan so far with status
 // search.Interrupted, or ctx's error if there is no plan yet.
 func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error) {
 	if err := p.Validate(); err != nil {
@@ -229,6 +229,9 @@ type line struct {
 }
 
 func newLine(p *problem.Problem, opt Options) (*line, error) {
+	if err := checkStep(p, &opt); err != nil {
+		return nil, err
+	}
 	opt, priced, err := opt.exposed(p)
 	if err != nil {
 		return nil, err
@@ -247,7 +250,7 @@ func newLine(p *problem.Problem, opt Options) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l, checkStep(l)
+	return l, nil
 }
 
 // simulated reports whether the simulated device judges plans for the profile. It can

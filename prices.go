@@ -115,7 +115,7 @@ func inFormatOf(stack *step.Stack, p *problem.Problem) (priced *problem.Problem,
 		wider = backward
 	}
 	if p.CommPrecision != problem.FP32 && wider.Bytes() != p.CommPrecision.Bytes() {
-		return p, "", fmt.Errorf("stack %q exchanges in %v, and the problem states %v: state the same number format in both", stack.Name, wider, p.CommPrecision)
+		return p, "", &StepError{fmt.Errorf("stack %q exchanges in %v, and the problem states %v: state the same number format in both", stack.Name, wider, p.CommPrecision)}
 	}
 	if forward.Bytes() != backward.Bytes() {
 		warning = fmt.Sprintf("the stack exchanges in %v forward and in %v backward: the search counts both in %v", forward, backward, wider)
@@ -136,7 +136,7 @@ func (o Options) list(p *problem.Problem) (PriceList, error) {
 	}
 	hiding, ok := prices.(Hiding)
 	if !ok {
-		return nil, fmt.Errorf("cost model %s does not tell exchanges from compute, so it cannot leave out exchanges that are hidden: choose a trained model, or a stack that hides none of them", o.prices())
+		return nil, &StepError{fmt.Errorf("cost model %s does not tell exchanges from compute, so it cannot leave out exchanges that are hidden: choose a trained model, or a stack that hides none of them", o.prices())}
 	}
 	return prices, hiding.Hide(o.Hidden)
 }

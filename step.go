@@ -20,13 +20,24 @@ type Step struct {
 	Size *step.Times
 }
 
+// StepError is the error of a whole step that has no price: what is stated of it does not fit
+// together, or does not fit the problem or the plan.
+type StepError struct{ Err error }
+
+// Error returns the message of Err.
+func (e *StepError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *StepError) Unwrap() error { return e.Err }
+
 // PriceStep returns the whole training step of a placement, as shards by device, under
-// opt.Step. The placement must be valid for the problem. With opt.Baselines, PriceStep also
+// opt.Step. The placement must be valid for the problem. It fails with *StepError if the step
+// has no price. With opt.Baselines, PriceStep also
 // finds and prices the plan of baseline Size; if opt.Prices does not estimate the problem,
 // or ctx ends, that plan is left out. Other options are ignored.
 func PriceStep(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, opt Options) (*Step, error) {
 	if opt.Step == nil {
-		return nil, errors.New("Options.Step is nil: state a dense part or a measured step")
+		return nil, &StepError{errors.New("no step is stated: state a dense part or a measured step")}
 	}
 	in := measuredWith(opt.Step, shards)
 	s, err := priceStep(p, shards, in)
@@ -55,8 +66,10 @@ func priceStep(p *problem.Problem, shards [][]problem.Shard, in step.Input) (*St
 	s := &Step{Input: in}
 	in.Problem, in.Shards = p, shards
 	var err error
-	s.Times, err = step.Price(in)
-	return s, err
+	if s.Times, err = step.Price(in); err != nil {
+		return nil, &StepError{err}
+	}
+	return s, nil
 }
 
 // measuredWith returns the step with a placement that its measured step belongs to: the given
@@ -70,14 +83,17 @@ func measuredWith(in *step.Input, shards [][]problem.Shard) step.Input {
 }
 
 // checkStep refuses, before the search, a step that no placement would have a price for.
-func checkStep(l *line) error {
-	if l.opt.Step == nil {
+func checkStep(p *problem.Problem, opt *Options) error {
+	if opt.Step == nil {
 		return nil
 	}
-	in := *l.opt.Step
-	in.Problem = l.problem
-	if err := in.Check(); err != nil || in.Measured.Shards == nil {
-		return err
+	in := *opt.Step
+	in.Problem = p
+	if err := in.Check(); err != nil {
+		return &StepError{err}
+	}
+	if in.Measured.Shards == nil {
+		return nil
 	}
 	if in.Measured.Problem != nil {
 		in.Problem = in.Measured.Problem

@@ -64,6 +64,8 @@ type (
 //	baselines          by name: valid, cost_ms, simulated_cost_ms (null unless valid)
 //	free_slices        as a baseline: the plan without the rules of the plan's engine;
 //	                   only if that plan was asked for
+//	step               the whole training step of the plan, as StepJSON has it; only if it
+//	                   was asked for
 //	sharding_types     the number of tables of each sharding type; only if some
 //	                   table is not table_wise or column_wise in HBM
 //	tiers              the number of tables with parts in each memory, hbm, host and
@@ -100,6 +102,9 @@ func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
 	}
 	if r.FreeSlices != nil {
 		fields = append(fields, field{"free_slices", jsonOf(r, r.FreeSlices)})
+	}
+	if r.Step != nil {
+		fields = append(fields, field{"step", stepOf(r.Step.Times)})
 	}
 	return object(w, r.Plan, func(i int) *unit.Millis {
 		if !r.Judged() {

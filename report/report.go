@@ -7,6 +7,7 @@
 //	Tables     every table of a plan, with its cheapest other place, one line each
 //	Memory     one device's memory, line by line
 //	Diff       what changed between two plans
+//	Step       the whole training step of a plan
 //	JSON       a finished result as an object
 //	Workloads, Devices    what can be planned, and for what
 //	Dataset, Ceilings     what was measured, by what, and how noisy it is

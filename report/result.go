@@ -32,9 +32,14 @@ const interrupted = "interrupted"
 func Result(w io.Writer, r *neuroshard.Result, opt Options) error {
 	v := newView(w, r.Plan, r.Predicted, opt)
 	v.head()
+	reserve(v, r.Step, opt.Problem)
 	v.costs(r)
 	v.body()
 	v.baselines(r)
+	if r.Step != nil {
+		v.section("whole step")
+		wholeStep(v, r.Step)
+	}
 	v.warnings(r.Warnings())
 	return v.err
 }
@@ -77,6 +82,46 @@ func newView(w io.Writer, pl *plan.Plan, prices plan.Breakdown, opt Options) *vi
 func (v *view) formulas() bool { return v.plan.Provenance.ModelSource == plan.ClosedForm }
 
 func (v *view) head() {
+	v.title()
+	c := v.plan.Cluster
+	if c.Engine != "" {
+		v.printf("for        %s, whose rules the plan keeps\n", c.Engine.Rules().Name)
+	}
+	v.placed()
+	v.divided()
+	v.laneRule()
+	p := v.plan.Provenance
+	status := p.Status
+	switch status {
+	case "budget":
+		status = "ended by its budget of evaluations"
+	case "time":
+		status = "ended by its budget of time"
+	case interrupted:
+		status = v.paint(red, "INTERRUPTED")
+	}
+	if from, imported := importedFrom[p.Method]; imported {
+		v.printf("found elsewhere: imported from %s\n", from)
+	} else {
+		v.printf("found by   method %s, seed %d, search %s\n", name(p.Method), p.Seed, status)
+	}
+	if !v.plan.Priced() {
+		v.printf("cost model none: the time of a step is not known\n")
+		return
+	}
+	if v.formulas() {
+		v.printf("cost model the formulas of TorchRec's own planner (%s), not by a trained model\n", name(p.Model))
+		return
+	}
+	if p.ModelSource == plan.Custom {
+		v.printf("cost model %s, which is not part of neuroshard\n", name(p.Model))
+		return
+	}
+	v.printf("cost model %s, trained on %s\n", name(p.Model), kernels(p.ModelSource))
+}
+
+// title writes what was planned, for which cluster.
+func (v *view) title() {
 	pl := v.plan
 	shards := 0
 	for i := range pl.Tables {
@@ -99,40 +144,6 @@ func (v *view) head() {
 		sent = fmt.Sprintf(", exchanges in %v", c.CommPrecision)
 	}
 	v.printf("%s, batch %s%s\n", v.paint(bold, title), count(int64(c.Batch)), sent)
-	if c.Engine != "" {
-		v.printf("for        %s, whose rules the plan keeps\n", c.Engine.Rules().Name)
-	}
-	v.placed()
-	v.divided()
-	v.laneRule()
-	p := pl.Provenance
-	status := p.Status
-	switch status {
-	case "budget":
-		status = "ended by its budget of evaluations"
-	case "time":
-		status = "ended by its budget of time"
-	case interrupted:
-		status = v.paint(red, "INTERRUPTED")
-	}
-	if from, imported := importedFrom[p.Method]; imported {
-		v.printf("found elsewhere: imported from %s\n", from)
-	} else {
-		v.printf("found by   method %s, seed %d, search %s\n", name(p.Method), p.Seed, status)
-	}
-	if !pl.Priced() {
-		v.printf("cost model none: the time of a step is not known\n")
-		return
-	}
-	if v.formulas() {
-		v.printf("cost model the formulas of TorchRec's own planner (%s), not by a trained model\n", name(p.Model))
-		return
-	}
-	if p.ModelSource == plan.Custom {
-		v.printf("cost model %s, which is not part of neuroshard\n", name(p.Model))
-		return
-	}
-	v.printf("cost model %s, trained on %s\n", name(p.Model), kernels(p.ModelSource))
 }
 
 // placed reports the number of tables of each sharding type, unless all tables are whole

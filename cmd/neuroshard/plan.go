@@ -48,6 +48,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	p.typesGiven = func() bool { return cmd.Flags().Changed("sharding-types") }
 	f := cmd.Flags()
 	p.cluster.register(cmd)
+	p.cluster.step.register(cmd)
 	f.Var(&p.method, "method", "search `method`: "+strings.Join(methods(), ", "))
 	f.Var(&p.types, "sharding-types", "`types` of sharding that tables may have, separated by commas: "+strings.Join(shardingTypeNames(), ", ")+"; or all (needs method neuroshard); with a model of measured samples the default is table_wise,column_wise")
 	f.Uint64Var(&p.search.Seed, "seed", 0, "seed of the random numbers in the search")
@@ -109,13 +110,16 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	if err := p.checkOutput(p.output, source, p.cluster.topology, p.model); err != nil {
 		return err
 	}
+	if in := loaded.step; in != nil && in.Measured.Step > 0 && in.Measured.Shards == nil {
+		loaded.warnings = append(loaded.warnings, fmt.Sprintf("the measured step of %v is taken to be one of the plan found here: name the plan that it was measured with, with --step-plan", in.Measured.Step))
+	}
 	prices, err := p.prices(model, loaded.problem.Topology)
 	if err != nil {
 		return err
 	}
 	bar := p.newProgressBar()
 	defer bar.clear()
-	options := neuroshard.Options{Search: p.search, Prices: prices, Certificate: true, Baselines: !p.noBaselines, FreeSlices: !p.noBaselines, Warnings: loaded.warnings}
+	options := neuroshard.Options{Search: p.search, Prices: prices, Certificate: true, Baselines: !p.noBaselines, FreeSlices: !p.noBaselines, Warnings: loaded.warnings, Step: loaded.step}
 	progress := newPlanProgress(p.app, bar)
 	options.Search.Method, options.Search.OnEvent, options.OnStep = search.Method(p.method), progress.event, progress.next
 	options.Search.ShardingTypes = p.types.options()
@@ -126,7 +130,7 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	result, err := neuroshard.Plan(ctx, loaded.problem, options)
 	bar.clear()
 	if err != nil {
-		return p.failed(err)
+		return p.failed(stepError(err))
 	}
 	return p.print(result, source, loaded.problem, start)
 }

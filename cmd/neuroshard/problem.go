@@ -16,6 +16,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/problem/workload"
+	"github.com/neuroshard/neuroshard/step"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -34,6 +35,9 @@ type clusterFlags struct {
 	commPrecision, engine, lanes string
 	minWidth                     int
 	reserveShare                 float64
+
+	// step has the flags of the whole step, which plan and step register.
+	step stepFlags
 
 	// own holds the profile of the cost model to plan with if package hardware does not
 	// have it. It is the device if none is stated.
@@ -90,7 +94,9 @@ func completeTables(index int) cobra.CompletionFunc {
 
 // loaded is a problem, with the warnings of its files and flags.
 type loaded struct {
-	problem  *problem.Problem
+	problem *problem.Problem
+	// step is the whole step to price; nil if none is stated.
+	step     *step.Input
 	warnings []string
 }
 
@@ -110,8 +116,13 @@ func composeProblem(a *app, parts input.Parts, c *clusterFlags) (loaded, error) 
 		file, err := readTopology(a, c)
 		parts.Topology, parts.TopologyErr = &file, err
 	}
+	parts.Flags = c.step.overrides(a, c)
 	p, warnings, err := parts.Problem()
-	return loaded{p, warnings}, err
+	if err != nil {
+		return loaded{p, nil, warnings}, err
+	}
+	in := parts.Step()
+	return loaded{p, in, warnings}, c.step.measuredWith(a, c, p, in)
 }
 
 // overrides returns the fields that flags state.

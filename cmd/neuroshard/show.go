@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
@@ -49,9 +48,11 @@ cheapest other place for it and what the plan would cost then.`,
 			options := a.reportOptions()
 			options.AllDevices, options.Name, options.ListTables = allDevices, args[0], "--tables"
 			if len(args) == 2 {
-				if options.Problem, err = planned(a, pl, args[1], cmd.Flags()); err != nil {
+				l, err := planned(a, pl, args[1], &clusterFlags{set: cmd.Flags()})
+				if err != nil {
 					return err
 				}
+				options.Problem = l.problem
 			}
 			switch {
 			case model != "" && (!tables || options.Problem == nil):
@@ -89,23 +90,25 @@ cheapest other place for it and what the plan would cost then.`,
 }
 
 // planned reads the tables of a plan, and composes the problem that the plan is for.
-func planned(a *app, pl *plan.Plan, source string, set *pflag.FlagSet) (*problem.Problem, error) {
-	flags := clusterFlags{set: set}
-	own, err := clusterOf(pl, &flags)
+func planned(a *app, pl *plan.Plan, source string, flags *clusterFlags) (loaded, error) {
+	own, err := clusterOf(pl, flags)
 	if err != nil {
-		return nil, err
+		return loaded{}, err
 	}
-	loaded, err := loadProblem(a, source, &flags, own)
+	l, err := loadProblem(a, source, flags, own)
 	if err != nil {
-		return nil, err
+		return loaded{}, err
 	}
 	if pl.Cluster.WeightsOnly {
-		loaded.problem.Accounting = problem.CountWeights
+		l.problem.Accounting = problem.CountWeights
 	}
-	if err := pl.Validate(loaded.problem); err != nil {
-		return nil, usagef("list what is wrong with: neuroshard validate PLAN TABLES", "the plan is not one of %s: %v", source, firstViolation(err))
+	if flags.topology != "" {
+		keepsPlan(l.problem, pl)
 	}
-	return loaded.problem, nil
+	if err := pl.Validate(l.problem); err != nil {
+		return loaded{}, usagef("list what is wrong with: neuroshard validate PLAN TABLES", "the plan is not one of %s: %v", source, firstViolation(err))
+	}
+	return l, nil
 }
 
 // firstViolation returns the first violation of a plan that is not valid.

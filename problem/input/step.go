@@ -208,8 +208,14 @@ func (p *Parts) fit(whole *wholeStep, composed *problem.Problem) (warnings []str
 			composed.CommPrecision = *stack.Forward
 		}
 	}
-	if engine := composed.Engine; engine != "" && stack.Name != "" && !strings.HasPrefix(stack.Name, string(engine)) {
+	switch engine := composed.Engine; {
+	case engine != "" && !strings.HasPrefix(stack.Name, string(engine)):
 		warnings = append(warnings, fmt.Sprintf("the plan is for engine %s, and the step is priced as %s runs it", engine, stack.Name))
+	case engine == "" && stack.Exchange != step.Flat:
+		warnings = append(warnings, fmt.Sprintf("the step is priced as %s runs it, and the plan does not keep to the rules of that engine (--for %s)", stack.Name, problem.HugeCTR))
+		if given && composed.Topology.HostMemory > 0 {
+			return warnings, flagError(fmt.Sprintf("stack %s holds no table in host memory, and the cluster states %v of it", stack.Name, composed.Topology.HostMemory), fmt.Sprintf("plan for the engine (--for %s), leave host memory out, or choose a torchrec stack", problem.HugeCTR))
+		}
 	}
 	if whole.dense == nil {
 		return warnings, nil

@@ -86,7 +86,7 @@ func TestStackForms(t *testing.T) {
 
 // TestStepOfParts composes the step of files and flags.
 func TestStepOfParts(t *testing.T) {
-	p := stepParts(t, layers+"stack: hugectr\nstep: 3.9ms\nloader: 20GB/s\nprice: 2.95\n")
+	p := stepParts(t, layers+"engine: hugectr\nstack: hugectr\nstep: 3.9ms\nloader: 20GB/s\nprice: 2.95\n")
 	composed, warnings, err := p.Problem()
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("got error %v and warnings %q", err, warnings)
@@ -143,6 +143,14 @@ func TestStackIsAssumed(t *testing.T) {
 	p := stepParts(t, "engine: torchrec\nstack: hugectr\nstep: 3.9ms\n")
 	if _, warnings, err := p.Problem(); err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "priced as hugectr runs it") {
 		t.Errorf("got warnings %q and error %v, want one about another engine", warnings, err)
+	}
+	p = stepParts(t, "stack: hugectr\nstep: 3.9ms\n")
+	if _, warnings, err := p.Problem(); err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "does not keep to the rules") {
+		t.Errorf("got warnings %q and error %v, want one about the engine's rules", warnings, err)
+	}
+	p = stepParts(t, "stack: hugectr\nstep: 3.9ms\nhost_memory: 1TiB\n")
+	if _, _, err := p.Problem(); err == nil || !strings.Contains(err.Error(), "holds no table in host memory") {
+		t.Errorf("got error %v, want one about host memory", err)
 	}
 }
 

@@ -1,0 +1,205 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	neuroshard "github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/step"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// step.go writes the whole training step of a plan.
+
+// Step writes the whole training step of a plan: four lines, and the warnings.
+func Step(w io.Writer, pl *plan.Plan, s *neuroshard.Step, warnings []string, opt Options) error {
+	v := newView(w, pl, pl.Breakdown(), opt)
+	v.title()
+	v.printf("\n")
+	wholeStep(v, s)
+	v.warnings(warnings)
+	return v.err
+}
+
+// wholeStep writes the four lines of a step. Each time, throughput and price has its error
+// bar.
+func wholeStep(v *view, s *neuroshard.Step) {
+	bar := errorBar(s.Times)
+	v.printf("step            %v%s: embeddings %v (%s), dense %v, all-reduce %v, hidden %v; %s (SIMULATED; %s)\n",
+		s.Step, bar, s.Embedding, percent(float64(s.Embedding), float64(s.Step)), s.Dense, s.AllReduce, s.Hidden, limit(s.Bound), trust(s))
+	v.printf("throughput      %s samples/s%s, needs %v of input\n", large(s.SamplesPerSecond), bar, unit.Bandwidth(s.InputBytesPerSecond))
+	c := v.plan.Cluster
+	if rate := s.Input.PricePerHour; rate > 0 {
+		v.printf("price           %d x %s at $%s an hour (given): $%s per 1e9 samples%s\n", c.Devices, name(c.Profile), money(rate), money(s.PricePerBillion), bar)
+	} else {
+		v.printf("price           not known: state what one of the %d x %s costs an hour, with --price\n", c.Devices, name(c.Profile))
+	}
+	if s.Size == nil {
+		v.printf("against size    not compared with the plan of baseline size\n")
+		return
+	}
+	v.printf("against size    embeddings %s, step %s, throughput %s (SIMULATED)\n", change(float64(s.Embedding), float64(s.Size.Embedding)),
+		change(float64(s.Step), float64(s.Size.Step)), change(s.SamplesPerSecond, s.Size.SamplesPerSecond))
+}
+
+// errorBar writes the error of a step behind a number; nothing if it is not known, which
+// trust says.
+func errorBar(t step.Times) string {
+	if t.ErrorPercent > 0 {
+		return fmt.Sprintf(" ± %.0f %%", math.Ceil(t.ErrorPercent))
+	}
+	return " ± unknown"
+}
+
+// trust says what the error bar of a step rests on.
+func trust(s *neuroshard.Step) string {
+	stack := s.Input.Stack.Name
+	switch {
+	case s.Calibrated:
+		return fmt.Sprintf("%s, calibrated by a measured step of %v", stack, s.Input.Measured.Step)
+	case s.ErrorPercent > 0:
+		return fmt.Sprintf("%s, fitted to measured steps: docs/REALITY.md", stack)
+	}
+	return fmt.Sprintf("%s, whose constants no measured step confirms: measure one step and add --step", stack)
+}
+
+// limit says what takes most of a step.
+func limit(b step.Bound) string {
+	switch b {
+	case step.BoundLoader:
+		return "the loader allows no shorter step"
+	case step.BoundHost:
+		return "the host's launches allow no shorter step"
+	case step.BoundAllReduce:
+		return "most of it is the all-reduce"
+	case step.BoundDense:
+		return "most of it is the dense part"
+	}
+	return "most of it is " + string(b)
+}
+
+// large prints a number with three digits and a prefix: 15.1 M.
+func large(v float64) string {
+	for _, p := range []struct {
+		name string
+		size float64
+	}{{" G", 1e9}, {" M", 1e6}, {" k", 1e3}} {
+		if v >= p.size {
+			return strconv.FormatFloat(v/p.size, 'g', 3, 64) + p.name
+		}
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// money prints a price with two decimals, or with two digits if it is below a cent.
+func money(v float64) string {
+	if v < 0.01 {
+		return strconv.FormatFloat(v, 'g', 2, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+// change prints by how much a number is above or below another one.
+func change(now, before float64) string {
+	if !(before > 0) {
+		return "-"
+	}
+	return fmt.Sprintf("%+.0f %%", 100*(now/before-1))
+}
+
+// reserve reports what is kept free of tables, if it was computed from the dense part.
+func reserve(v *view, s *neuroshard.Step, p *problem.Problem) {
+	if s == nil || p == nil || s.Input.Dense == nil {
+		return
+	}
+	t, d := p.Topology, s.Input.Dense.Of(p)
+	takes := d.Memory(t.Devices, p.Batch)
+	if takes != t.ReserveFixed {
+		return
+	}
+	v.printf("reserve    %v of each device: %v for the dense part (%s: weights, gradients, optimizer state, activations), %v for the runtime (%s, assumed)\n",
+		t.Reserve(), takes, parallel(d), t.Reserve()-takes, percent(t.KeptShare(), 1))
+}
+
+func parallel(d step.Dense) string {
+	if d.Parallel == step.FSDP {
+		return "FSDP"
+	}
+	return "DDP"
+}
+
+// stepJSON is a step as JSON. Price is null if no price is given, and Error if the error of
+// the step is not known.
+type stepJSON struct {
+	Step                unit.Millis `json:"ms"`
+	Embedding           unit.Millis `json:"embedding_ms"`
+	Dense               unit.Millis `json:"dense_ms"`
+	AllReduce           unit.Millis `json:"allreduce_ms"`
+	Hidden              unit.Millis `json:"hidden_ms"`
+	SamplesPerSecond    float64     `json:"samples_per_second"`
+	InputBytesPerSecond float64     `json:"input_bytes_per_second"`
+	PricePerBillion     *float64    `json:"price_per_1e9_samples"`
+	Bound               step.Bound  `json:"bound_by"`
+	Calibrated          bool        `json:"calibrated"`
+	Error               *float64    `json:"error_percent"`
+}
+
+func stepOf(t step.Times) stepJSON {
+	s := stepJSON{
+		Step: t.Step, Embedding: t.Embedding, Dense: t.Dense, AllReduce: t.AllReduce, Hidden: t.Hidden,
+		SamplesPerSecond: t.SamplesPerSecond, InputBytesPerSecond: t.InputBytesPerSecond, Bound: t.Bound, Calibrated: t.Calibrated,
+	}
+	if t.PricePerBillion > 0 {
+		s.PricePerBillion = &t.PricePerBillion
+	}
+	if t.ErrorPercent > 0 {
+		s.Error = &t.ErrorPercent
+	}
+	return s
+}
+
+// StepJSON writes the whole training step of a plan as one object:
+//
+//	step         ms, embedding_ms, dense_ms, allreduce_ms, hidden_ms, samples_per_second,
+//	             input_bytes_per_second, price_per_1e9_samples (null without a price),
+//	             bound_by, calibrated, and error_percent (null if it is not known)
+//	terms        the parts of the step before anything is hidden, in ms
+//	size         the step of the plan of baseline size, or null
+//	stack        the name of the stack
+//	source       "simulated": no time of the embeddings is measured
+//	warnings     what had to be assumed
+func StepJSON(w io.Writer, s *neuroshard.Step, warnings []string) error {
+	var size *stepJSON
+	if s.Size != nil {
+		other := stepOf(*s.Size)
+		size = &other
+	}
+	if warnings == nil {
+		warnings = []string{}
+	}
+	var text strings.Builder
+	for i, f := range []field{
+		{"step", stepOf(s.Times)},
+		{"terms", s.Terms},
+		{"size", size},
+		{"stack", s.Input.Stack.Name},
+		{"source", simulated},
+		{"warnings", warnings},
+	} {
+		value, err := marshal(f.value)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.key, err)
+		}
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		fmt.Fprintf(&text, "\n  %q: %s", f.key, value)
+	}
+	_, err := io.WriteString(w, "{"+text.String()+"\n}\n")
+	return err
+}
