@@ -284,16 +284,26 @@ func leastOf(p *problem.Problem, all []wires, counts *simulate.Pricer, in set, a
 }
 
 // highestOf returns the highest bound of a set of classes that is in use, of those for each
-// way in which exchanges count; or one of at least the limit.
+// way in which exchanges count; or one of at least the limit. A little work on each way shows
+// which one the rest of the work is for.
 func highestOf(r *relaxation, others []*otherClasses, used set, t hardware.Topology, limit float64) float64 {
-	highest := 0.0
-	for _, s := range others {
+	highest, best := 0.0, others[0]
+	raise := func(s *otherClasses, rounds int) {
 		fixed := s.of(used) - s.less
 		x := newMixed(r, s, used, t)
+		x.rounds = rounds
 		x.raise(limit - fixed)
-		if highest = max(highest, fixed+x.u); highest >= limit {
-			break
+		if fixed+x.u > highest {
+			highest, best = fixed+x.u, s
 		}
+	}
+	for _, s := range others {
+		if len(others) > 1 && highest < limit {
+			raise(s, firstRounds)
+		}
+	}
+	if highest < limit {
+		raise(best, mixedRounds)
 	}
 	return highest
 }

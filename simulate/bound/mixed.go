@@ -57,6 +57,8 @@ type mixed struct {
 	*otherClasses
 	in         set
 	n, perHost float64
+	// rounds is the most rounds of work.
+	rounds int
 	// u is a lower bound on the cost without fixed times, in ms.
 	u float64
 	// sharp is the power of the norms that stand for maxima, and steps the number of
@@ -98,7 +100,7 @@ type mixed struct {
 func newMixed(r *relaxation, s *otherClasses, in set, t hardware.Topology) *mixed {
 	operators, modes := len(r.operators), len(r.modes)
 	m := &mixed{
-		relaxation: r, otherClasses: s, in: in, n: float64(t.Devices), perHost: float64(t.PerHost()),
+		relaxation: r, otherClasses: s, in: in, rounds: mixedRounds, n: float64(t.Devices), perHost: float64(t.PerHost()),
 		mix: make([]load, operators+exchanging-1),
 		tau: make([]float64, modes), memory: make([]float64, modes), rest: make([]float64, modes), reach: make([]float64, modes),
 		need: make([]float64, modes), weights: make([]shares, modes),
@@ -274,7 +276,9 @@ const (
 	// need at most the share enough more than the bound.
 	mixedRounds, mixedVisits = 200, 60_000
 	minMixedRounds           = 6
-	enough                   = 0.0005
+	// firstRounds is the number of rounds on each of several ways in which exchanges count.
+	firstRounds = 24
+	enough      = 0.0005
 	// settled is the number of rounds after which the start no longer shows in the shares.
 	settled = 5
 	// The weights of a mode that needs the share unused of the devices are halfway between
@@ -290,7 +294,7 @@ func (m *mixed) raise(limit float64) {
 	if m.u = m.floor(); math.IsInf(m.u, 1) {
 		return
 	}
-	rounds := min(mixedRounds, max(minMixedRounds, mixedVisits/(3*len(m.tables))))
+	rounds := min(m.rounds, max(minMixedRounds, mixedVisits/(3*len(m.tables))))
 	ahead, idle := 0.2, 0
 	for round := range rounds {
 		if m.u >= limit {
