@@ -169,7 +169,7 @@ func networkOf(k CommConstants, c Cluster) simulate.Network {
 		Fixed: unit.Millis(k.AlphaMS), FixedInHost: unit.Millis(k.AlphaMS),
 		Intra: k.IntraGBps * bytesPerMS, NIC: k.NICGBps * bytesPerMS, Copy: k.CopyGBps * bytesPerMS,
 	}}
-	if c.Hosts() > 1 {
+	if c.Domains() > 1 {
 		n.Fixed = unit.Millis(k.BaseMS + k.HopMS*math.Log2(float64(c.Devices)))
 	}
 	return n
@@ -262,7 +262,17 @@ func (c *commMemo) times(m *commModel, n *simulate.Network, l CommLoad) commTime
 	return kept.times
 }
 
+// networkFor returns the network of the problem. A network bandwidth that the topology
+// states scales the fitted one, because the profile's bandwidth is that of the samples.
+func networkFor(m *Model, p *problem.Problem) simulate.Network {
+	n := networkOf(m.comm.constants, clusterOf(p))
+	if b := p.Topology.NetworkBandwidth; b > 0 && m.hardware.NICGBps > 0 {
+		n.NIC *= b.GBps() / m.hardware.NICGBps
+	}
+	return n
+}
+
 // clusterOf returns the cluster and batch of a problem.
 func clusterOf(p *problem.Problem) Cluster {
-	return Cluster{Devices: p.Topology.Devices, PerHost: p.Topology.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes()}
+	return Cluster{Devices: p.Topology.Devices, PerHost: p.Topology.PerHost(), Domain: p.Topology.NVLinkDomain, Batch: p.Batch, ElementBytes: p.CommBytes()}
 }

@@ -72,10 +72,10 @@ func questionOf(c Cluster, l CommLoad) question {
 // features writes the inputs of the net into dst. All are of about size one.
 func (q *question) features(dst []float32) {
 	c := &q.cluster
-	hosts := float64(c.Hosts())
+	hosts := float64(c.Domains()) // the samples' hosts are what links join
 	dst[0] = float32(math.Log2(float64(c.Devices)) / 10)
 	dst[1] = float32(math.Log2(hosts) / 7)
-	dst[2] = float32(math.Log2(float64(c.PerHost)) / 4)
+	dst[2] = float32(math.Log2(float64(c.Joined())) / 4)
 	dst[3] = float32(math.Log2(1+q.bytes) / 30)
 	dst[4] = float32(math.Log2(float64(c.Batch)) / 17)
 	dst[5] = float32(q.skew / 4)
@@ -107,7 +107,7 @@ func (m *commModel) otherQuestion(n *simulate.Network, away float64) question {
 // pair changes a question about hosts of one device, which no sample has, to one about
 // hosts of two.
 func (m *commModel) pair(q *question) {
-	if q.cluster.PerHost > 1 || q.cluster.Devices == 1 {
+	if q.cluster.Joined() > 1 || q.cluster.Devices == 1 {
 		return
 	}
 	single := networkOf(m.constants, q.cluster)
@@ -134,11 +134,11 @@ func (w *commWork) correction(nets [][]denseLayer, q *question) (forward, backwa
 func clamp(v float32) float64 { return math.Max(-1, math.Min(1, float64(v))) }
 
 // otherExchange returns the time, in ms, of a collective on the links between hosts; 0 on
-// one host. Inside a host, the closed form is equally good for all collectives, so no
-// correction is needed. The memo keeps the corrections.
+// one host. Inside a host or an NVLink domain, the closed form is equally good for all
+// collectives, so no correction is needed. The memo keeps the corrections.
 func (m *commModel) otherExchange(memo *commMemo, n *simulate.Network, c simulate.Collective) float64 {
-	if n.Hosts() == 1 {
-		return 0
+	if n.Domains() == 1 {
+		return float64(c.Time())
 	}
 	kept := &memo.others[math.Float64bits(c.Bytes)*0x9e3779b97f4a7c15>>58]
 	if !kept.known || kept.bytes != c.Bytes {

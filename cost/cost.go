@@ -95,12 +95,13 @@ func (m *Model) Hardware() hardware.Profile { return m.hardware }
 func (m *Model) Members() int { return len(m.compute.members) }
 
 // FitsProfile returns an error if the model is for another device than the topology's,
-// or if the topology has several hosts and the model knows no network.
+// or if the devices span NVLink domains (hosts, unless the topology says otherwise) and the
+// model knows no network.
 func (m *Model) FitsProfile(t hardware.Topology) error {
 	if t.Profile.Name != m.hardware.Name {
 		return fmt.Errorf("model %q predicts for %q, not for %q", m.manifest.ID, m.hardware.Name, t.Profile.Name)
 	}
-	if t.Hosts() > 1 && !(m.comm.constants.NICGBps > 0) {
+	if t.LinkDomains() > 1 && !(m.comm.constants.NICGBps > 0) {
 		return fmt.Errorf("model %q knows no network between hosts", m.manifest.ID)
 	}
 	return nil
@@ -122,10 +123,10 @@ func (m *Model) Estimator() plan.Estimator {
 // Doubts returns sentences that say how a plan, its shards listed by device, lies
 // outside the samples that the model was trained on or judged by: there the model
 // extrapolates. The list is empty for a plan inside, and for a model that states no
-// domain. A model of measured samples also doubts tables in forms for which no samples
+// domain. A network or an NVLink domain that the samples do not have is a doubt, too. A model of measured samples also doubts tables in forms for which no samples
 // were measured. The first doubt is that of a model whose card states large errors.
 func (m *Model) Doubts(p *problem.Problem, shards [][]problem.Shard) []string {
-	doubts := append(m.inexact(), outside(m, p, shards)...)
+	doubts := append(append(m.inexact(), outside(m, p, shards)...), linked(m, p)...)
 	if m.manifest.Source != plan.Simulated {
 		doubts = append(doubts, unmeasured(p, shards)...)
 	}

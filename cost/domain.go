@@ -29,6 +29,19 @@ func unmeasured(p *problem.Problem, shards [][]problem.Shard) []string {
 	return []string{fmt.Sprintf("%d tables are cut by rows, replicated or in host memory: their exchanges and host links are SIMULATED, not measured", len(tables))}
 }
 
+// linked returns the doubts about links that are not those of the samples: the closed form
+// takes the stated network and NVLink domain, and no sample has judged it there.
+func linked(m *Model, p *problem.Problem) (doubts []string) {
+	t := &p.Topology
+	if own := m.hardware.NICGBps; t.NetworkBandwidth > 0 && t.NetworkBandwidth.GBps() != own && t.LinkDomains() > 1 {
+		doubts = append(doubts, fmt.Sprintf("the cost model's samples have a network of %g GB/s a device, not of %v: exchanges between hosts are scaled by the ratio, take their times with care", own, t.NetworkBandwidth))
+	}
+	if t.LinkDomain() > t.PerHost() {
+		doubts = append(doubts, fmt.Sprintf("the cost model's samples have no NVLink domain of several hosts: the exchanges inside a domain of %d devices are estimated as those of one host, take their times with care", t.LinkDomain()))
+	}
+	return doubts
+}
+
 // outside returns sentences that say how a plan lies outside the domain of the model.
 func outside(m *Model, p *problem.Problem, shards [][]problem.Shard) []string {
 	u := unseen{domain: m.manifest.Domain}
@@ -151,7 +164,7 @@ func busiest(n *simulate.Network, p *problem.Problem, shards [][]problem.Shard) 
 		return all
 	}
 	most := transfer(n, CommLoad{Max: slices.Max(own), Min: slices.Min(own), Sum: sum(own)})
-	if n.Hosts() == 1 {
+	if n.Domains() == 1 {
 		return most
 	}
 	_, reduce := n.AllReduce(weights)

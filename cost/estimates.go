@@ -67,7 +67,7 @@ func NewEstimates(m *Model, p *problem.Problem) (*Estimates, error) {
 		return nil, err
 	}
 	estimates := &Estimates{
-		model: m, problem: p, network: networkOf(m.comm.constants, clusterOf(p)),
+		model: m, problem: p, network: networkFor(m, p),
 		index: map[otherKey]int{}, device: simulate.NewDevice(m.hardware),
 	}
 	estimates.classes[problem.ClassColumns] = newEmbeddings(m, p, p)

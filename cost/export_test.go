@@ -1,8 +1,19 @@
 package cost
 
+import (
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/simulate"
+)
+
 // The pooled columns that the corrections of exchanges take the samples to have.
 const (
 	TypicalColumns  = typicalColumns
 	MostEvenColumns = mostEvenColumns
 	MostColumns     = mostColumns
 )
+
+// NetworkFor returns the network of a problem, as a model has it.
+func NetworkFor(m *Model, p *problem.Problem) simulate.Network { return networkFor(m, p) }
+
+// Linked returns a model's doubts about the links of a problem.
+func Linked(m *Model, p *problem.Problem) []string { return linked(m, p) }

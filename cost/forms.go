@@ -248,7 +248,8 @@ func (o *otherForms) exchanges() (forward, backward float64) {
 		if n.PerHost > 1 {
 			both = float64(n.InHosts(float64(most)).Time() + n.Pack(float64(most)))
 		}
-		both += o.corrected(n.BetweenHosts(float64(most), float64(least), float64(all)))
+		between := n.BetweenHosts(float64(most), float64(least), float64(all))
+		both += max(o.corrected(between), float64(between.Inside))
 		forward, backward = forward+both, backward+both
 	}
 	if o.weights > 0 {

@@ -2,9 +2,11 @@ package plan
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // New returns the plan that puts shards[d] on device d of p's cluster. It sets Tables,
@@ -95,6 +97,14 @@ func (s Shard) of(i int, shardingType ShardingType, blocks int) problem.Shard {
 
 // clusterOf returns the cluster that plans of p state.
 func clusterOf(p *problem.Problem) Cluster {
+	t := &p.Topology
+	network, domain := unit.Bandwidth(0), 0
+	if t.Device() != t.Profile {
+		network = unit.Bandwidth(math.Round(float64(t.NetworkBandwidth)))
+	}
+	if t.LinkDomain() > t.PerHost() {
+		domain = t.LinkDomain()
+	}
 	return Cluster{
 		Profile:        p.Topology.Profile.Name,
 		Devices:        p.Topology.Devices,
@@ -107,6 +117,9 @@ func clusterOf(p *problem.Problem) Cluster {
 		CommPrecision:  p.CommPrecision,
 		Engine:         p.Engine,
 		LaneRule:       p.LaneRule,
+
+		NetworkBandwidth: network,
+		NVLinkDomain:     domain,
 	}
 }
 

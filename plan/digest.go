@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
 // digestForm names the canonical form. A change of the form, such as a new
@@ -101,6 +102,18 @@ func (d *digester) modules(p *problem.Problem) {
 	}
 }
 
+// links adds the links between devices that a topology states.
+func (d *digester) links(t *hardware.Topology) {
+	if b := t.NetworkBandwidth; b != 0 {
+		d.text("network bandwidth")
+		d.float(float64(b))
+	}
+	if n := t.NVLinkDomain; n != 0 {
+		d.text("nvlink domain")
+		d.int(int64(n))
+	}
+}
+
 // further adds the fields that problems did not have at first. Each that is stated
 // follows its name; a problem that does not state it keeps its digest.
 func (d *digester) further(p *problem.Problem) {
@@ -124,6 +137,7 @@ func (d *digester) further(p *problem.Problem) {
 		d.text("warp lanes")
 		d.int(int64(lanes))
 	}
+	d.links(&p.Topology)
 	for i := range p.Tables {
 		for j, f := range p.Tables[i].Features {
 			if f.LengthCV != 0 {

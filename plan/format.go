@@ -248,7 +248,16 @@ func checkCluster(c *Cluster) error {
 		checkInt("host_memory_bytes", int64(c.HostMemory), maxBytes),
 		checkInt("comm_precision", int64(c.CommPrecision), int64(problem.BF16)),
 		checkInt("lanes", int64(c.LaneRule), int64(problem.LanesByTable)),
+		within("network_bytes_per_second", checkNetwork(c.NetworkBandwidth)),
+		checkInt("nvlink_domain", int64(c.NVLinkDomain), hardware.MaxDevices),
 		checkKnown(c.Engine))
+}
+
+func checkNetwork(b unit.Bandwidth) error {
+	if b != 0 && !(b >= hardware.MinNetworkBandwidth && b <= hardware.MaxNetworkBandwidth) {
+		return fmt.Errorf("%v is not between %v and %v", float64(b), float64(hardware.MinNetworkBandwidth), float64(hardware.MaxNetworkBandwidth))
+	}
+	return nil
 }
 
 func checkKnown(e problem.Engine) error {

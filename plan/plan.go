@@ -346,6 +346,12 @@ type Cluster struct {
 	Engine problem.Engine `json:"engine,omitempty"`
 	// LaneRule says how kernels choose the lanes of a bag, in the estimates of the plan.
 	LaneRule problem.LaneRule `json:"lanes,omitempty"`
+	// NetworkBandwidth is a device's share of the network between hosts, in whole bytes a
+	// second, in the estimates of the plan; 0 if it is the profile's.
+	NetworkBandwidth unit.Bandwidth `json:"network_bytes_per_second,omitempty"`
+	// NVLinkDomain is the number of devices that the links inside hosts join; 0 if these are
+	// the devices of a host.
+	NVLinkDomain int `json:"nvlink_domain,omitempty"`
 }
 
 // Provenance says how a plan was made, with what is needed to make the plan again.

@@ -201,11 +201,11 @@ func (p *parser) predicted(pl *Plan) error {
 	})
 }
 
-// The last four keys of a cluster are optional.
-var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only", "host_memory_bytes", "comm_precision", "engine", "lanes"}
+// The last six keys of a cluster are optional.
+var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only", "host_memory_bytes", "comm_precision", "engine", "lanes", "network_bytes_per_second", "nvlink_domain"}
 
 func (p *parser) cluster(c *Cluster) error {
-	return p.object(clusterKeys, 4, func(key string) (err error) {
+	return p.object(clusterKeys, 6, func(key string) (err error) {
 		switch key {
 		case "profile":
 			c.Profile, err = p.text()
@@ -229,6 +229,16 @@ func (p *parser) cluster(c *Cluster) error {
 			c.Engine, err = named(p, problem.ParseEngine)
 		case "lanes":
 			c.LaneRule, err = named(p, problem.ParseLaneRule)
+		case "network_bytes_per_second":
+			var bytes unit.Bytes
+			err = stated(p, &bytes, int64(hardware.MaxNetworkBandwidth))
+			if c.NetworkBandwidth = unit.Bandwidth(bytes); err == nil {
+				err = checkNetwork(c.NetworkBandwidth)
+			}
+		case "nvlink_domain":
+			var devices int64
+			err = stated(p, &devices, hardware.MaxDevices)
+			c.NVLinkDomain = int(devices)
 		}
 		return within(key, err)
 	})

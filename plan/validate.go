@@ -174,6 +174,22 @@ func exactly(b unit.Bytes) string {
 	return fmt.Sprintf("%v (%d bytes)", b, int64(b))
 }
 
+// orProfile prints a bandwidth; 0 is that of the profile.
+func orProfile(b unit.Bandwidth) string {
+	if b == 0 {
+		return "the profile's"
+	}
+	return b.String()
+}
+
+// orHost prints the size of an NVLink domain; 0 is that of a host.
+func orHost(devices int) string {
+	if devices == 0 {
+		return "one host"
+	}
+	return fmt.Sprintf("%d devices", devices)
+}
+
 func (v *validator) cluster() {
 	has, want := v.pl.Cluster, clusterOf(v.p)
 	differ := func(what string, has, want any) {
@@ -192,6 +208,8 @@ func (v *validator) cluster() {
 	differ("memory per host:", exactly(has.HostMemory), exactly(want.HostMemory))
 	differ("exchanges in", has.CommPrecision, want.CommPrecision)
 	differ("lane rule", has.LaneRule, want.LaneRule)
+	differ("a network bandwidth per device:", orProfile(has.NetworkBandwidth), orProfile(want.NetworkBandwidth))
+	differ("an NVLink domain of", orHost(has.NVLinkDomain), orHost(want.NVLinkDomain))
 	if len(v.pl.Devices) != v.p.Topology.Devices {
 		v.foreign = true
 		v.add(RuleCluster, "", -1, -1, "the plan lists %d devices, the cluster has %d", len(v.pl.Devices), v.p.Topology.Devices)

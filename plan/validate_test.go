@@ -391,6 +391,21 @@ func TestValidateMutations(t *testing.T) {
 			},
 		},
 		{
+			"other links", func(p *problem.Problem, pl *Plan) {
+				p.Topology.NetworkBandwidth, p.Topology.NVLinkDomain = 50*unit.Bandwidth(unit.GB), 4
+			}, true,
+			[]string{
+				`cluster: the plan was made for a network bandwidth per device: the profile's, the problem has 50.0 GB/s`,
+				`cluster: the plan was made for an NVLink domain of one host, the problem has 4 devices`,
+			},
+		},
+		{
+			"links as the profile and the hosts have them", func(p *problem.Problem, _ *Plan) {
+				p.Topology.NetworkBandwidth, p.Topology.NVLinkDomain = unit.Bandwidth(p.Topology.Profile.NICGBps*1e9), 2
+			}, false,
+			nil,
+		},
+		{
 			"a share of a cache", func(p *problem.Problem, pl *Plan) {
 				p.Topology.HostMemory = unit.GiB
 				pl.Cluster = clusterOf(p)

@@ -83,8 +83,20 @@ func Same(c plan.Changes) bool {
 	return c.Cluster == nil && len(c.Tables) == 0 && len(c.OnlyBefore) == 0 && len(c.OnlyAfter) == 0
 }
 
+// joined says what joins devices, if it is not what the profile and the hosts say.
+func joined(c plan.Cluster) (text string) {
+	if c.NVLinkDomain > 0 {
+		text += fmt.Sprintf(", %d in an NVLink domain", c.NVLinkDomain)
+	}
+	if c.NetworkBandwidth > 0 {
+		text += fmt.Sprintf(", a network of %v a device", c.NetworkBandwidth)
+	}
+	return text
+}
+
 func cluster(c plan.Cluster) string {
 	text := fmt.Sprintf("%d x %s (%d a host, %v each, %v reserved), batch %s", c.Devices, name(c.Profile), c.DevicesPerHost, c.DeviceMemory, c.Reserve, count(int64(c.Batch)))
+	text += joined(c)
 	if c.WeightsOnly {
 		text += ", weights alone counted"
 	}

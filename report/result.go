@@ -130,7 +130,7 @@ func (v *view) title() {
 	c := pl.Cluster
 	title := fmt.Sprintf("%s in %s on %d x %s", plural(len(pl.Tables), "table"), plural(shards, "shard"), c.Devices, name(c.Profile))
 	if c.DevicesPerHost > 0 && c.DevicesPerHost < c.Devices {
-		title += fmt.Sprintf(" (%d a host)", c.DevicesPerHost)
+		title += fmt.Sprintf(" (%d a host%s)", c.DevicesPerHost, joined(c))
 	}
 	switch v.opt.Name {
 	case "":

@@ -125,8 +125,8 @@ func devicesNeeded(p *problem.Problem) (n int, reason string) {
 			least = max(least, d+1)
 		}
 	}
-	if t := p.Topology; t.Profile.NICGBps == 0 && t.DevicesPerHost > 0 {
-		most = t.DevicesPerHost
+	if t := p.Topology; t.Device().NICGBps == 0 && t.DevicesPerHost > 0 {
+		most = max(t.DevicesPerHost, t.NVLinkDomain)
 	}
 	fits := func(n int) bool { return columnsFit(c, n) }
 	if least == 1 && fits(1) {

@@ -67,22 +67,23 @@ func (d Device) Network(c Cluster) (Network, error) {
 	}
 	fixed := unit.Micros(d.profile.AllToAllLatencyUS)
 	n := Network{c, Links{Fixed: fixed, FixedInHost: fixed, Intra: d.profile.IntraGBps * 1e6, Copy: d.Stream}}
-	hosts := c.Hosts()
-	if hosts == 1 {
+	domains := c.Domains()
+	if domains == 1 {
 		return n, nil
 	}
 	if d.profile.NICGBps == 0 {
 		return n, fmt.Errorf("device profile %q has no network: %d ranks, %d on a host, need one; put all on one host or choose another profile", d.profile.Name, c.Devices, c.PerHost)
 	}
 	n.Fixed = unit.Micros(networkFixedUS + networkStepUS*math.Log2(float64(c.Devices)))
-	n.NIC = networkShare(hosts) * d.profile.NICGBps * 1e6
+	n.NIC = networkShare(domains) * d.profile.NICGBps * 1e6
 	return n, nil
 }
 
 // Comm is what the devices of one placement exchange in a step.
 type Comm struct {
 	// PerHost is the number of ranks on a host; 0, or more than all ranks, means all.
-	PerHost int
+	// Domain is as in Cluster.
+	PerHost, Domain int
 	// Batch is the global batch, at least 1.
 	Batch int
 	// ElementBytes and VectorBytes are as in Cluster.
@@ -124,7 +125,7 @@ func (d Device) Comm(c Comm) (forward, backward []unit.Millis, err error) {
 	if n == 0 || c.Start != nil && len(c.Start) != n {
 		return nil, nil, fmt.Errorf("communication of %d ranks with %d start times: give one dim sum and one start for each rank", n, len(c.Start))
 	}
-	net, err := d.Network(Cluster{Devices: n, PerHost: c.PerHost, Batch: c.Batch, ElementBytes: c.ElementBytes, VectorBytes: c.VectorBytes})
+	net, err := d.Network(Cluster{Devices: n, PerHost: c.PerHost, Domain: c.Domain, Batch: c.Batch, ElementBytes: c.ElementBytes, VectorBytes: c.VectorBytes})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -223,8 +224,8 @@ func extremes[T number](loads []T) (most, least, all float64) {
 // batch, with the indices of all tables, and sends each table's indices to the ranks that
 // hold the table.
 type InputComm struct {
-	// PerHost and Batch are as in Comm.
-	PerHost, Batch int
+	// PerHost, Domain and Batch are as in Comm.
+	PerHost, Domain, Batch int
 	// IndexBytes is the size of an index; 0 means 8.
 	IndexBytes int
 	// Bags and Lookups are the bags and the lookups of a sample in the shards of
@@ -241,7 +242,7 @@ func (d Device) InputComm(c InputComm) (unit.Millis, error) {
 	if n == 0 || len(c.Lookups) != n {
 		return 0, fmt.Errorf("input exchange of %d ranks with lookups of %d: give bags and lookups for each rank", n, len(c.Lookups))
 	}
-	net, err := d.Network(Cluster{Devices: n, PerHost: c.PerHost, Batch: c.Batch})
+	net, err := d.Network(Cluster{Devices: n, PerHost: c.PerHost, Domain: c.Domain, Batch: c.Batch})
 	if err != nil || n == 1 {
 		return 0, err
 	}

@@ -32,12 +32,20 @@ import (
 // Each collective has a fixed time on top. f is the share of an all-to-all's bytes that
 // leaves a host. A ring goes through the devices host by host, so each byte enters a
 // host once, and the l rings share the network cards of the host.
+//
+// Where an NVLink domain joins k hosts, the links inside hosts reach all k l devices: in
+// the all-to-all, the rings and the all-reduce, l is k l and G is the number of domains.
+// Collectives inside hosts and between hosts keep their devices, and of an all-to-all
+// between hosts the share (k-1)/(G-1) stays inside the domain.
 
 // Cluster is the devices of an exchange, and the sizes of the vectors.
 type Cluster struct {
 	// Devices is the number of devices, at least 1. PerHost is the number on each full
 	// host, from 1 to Devices; the last host may have fewer.
 	Devices, PerHost int
+	// Domain is the number of devices that the links inside hosts join: a multiple of
+	// PerHost, or at least Devices. 0 means PerHost.
+	Domain int
 	// Batch is the global batch, in samples, at least 1.
 	Batch int
 	// ElementBytes is the size of an element of a pooled vector that travels.
@@ -48,6 +56,14 @@ type Cluster struct {
 // Hosts returns the number of hosts.
 func (c *Cluster) Hosts() int { return (c.Devices + c.PerHost - 1) / c.PerHost }
 
+// Joined returns the number of devices that the links inside hosts join, from PerHost to
+// Devices.
+func (c *Cluster) Joined() int { return min(c.Devices, max(c.PerHost, c.Domain)) }
+
+// Domains returns the number of groups of Joined devices, between which exchanges take the
+// network. It is the number of hosts unless Domain says otherwise.
+func (c *Cluster) Domains() int { return (c.Devices + c.Joined() - 1) / c.Joined() }
+
 // Element returns the bytes of an element that travels.
 func (c *Cluster) Element() float64 { return float64(orDefault(c.ElementBytes, problem.OutputBytes)) }
 
@@ -57,12 +73,12 @@ func (c *Cluster) Packed() float64 {
 	return float64(orDefault(c.VectorBytes, problem.OutputBytes)) + c.Element()
 }
 
-// Away returns the share of an all-to-all's bytes that leaves a device's host, 0 to 1.
+// Away returns the share of an all-to-all's bytes that takes the network, 0 to 1.
 func (c *Cluster) Away() float64 {
-	if c.Hosts() == 1 {
+	if c.Domains() == 1 {
 		return 0
 	}
-	return float64(c.Devices-c.PerHost) / float64(c.Devices-1)
+	return float64(c.Devices-c.Joined()) / float64(c.Devices-1)
 }
 
 // Links are the fixed times and the bandwidths between devices.
@@ -70,9 +86,9 @@ type Links struct {
 	// Fixed is the time of a collective of no bytes over all devices. FixedInHost is
 	// that of a collective inside a host. Both are equal on one host.
 	Fixed, FixedInHost unit.Millis
-	// Intra is the bandwidth of a device to others on its host, NIC that to other
-	// hosts in a collective between hosts, and Copy that of packing, each in bytes a
-	// millisecond. NIC is not read on one host.
+	// Intra is the bandwidth of a device to others in its domain, NIC that to other
+	// domains in a collective between hosts, and Copy that of packing, each in bytes a
+	// millisecond. NIC is not read in one domain.
 	Intra, NIC, Copy float64
 }
 
@@ -130,12 +146,12 @@ func (n *Network) AllToAll(bytes float64) Collective {
 // Ring returns the reduce-scatter over all devices of partial sums of the given pooled
 // columns, which is also the all-gather of their gradients.
 func (n *Network) Ring(columns float64) Collective {
-	devices, perHost := float64(n.Devices), float64(n.PerHost)
+	devices, joined := float64(n.Devices), float64(n.Joined())
 	passed := (devices - 1) / devices * float64(n.Batch) * columns * n.Element() // by each device to the next
 	c := Collective{Fixed: n.Fixed, Inside: unit.Millis(passed / n.Intra)}
-	if n.Hosts() > 1 {
-		c.Bytes = passed / perHost
-		c.Between = unit.Millis(passed / (perHost * n.NIC))
+	if n.Domains() > 1 {
+		c.Bytes = passed / joined
+		c.Between = unit.Millis(passed / (joined * n.NIC))
 	}
 	return c
 }
@@ -161,20 +177,29 @@ func (n *Network) BetweenHosts(most, least, all float64) Collective {
 	hosts, perHost, batch, element := float64(n.Hosts()), float64(n.PerHost), float64(n.Batch), n.Element()
 	sent := (hosts - 1) / hosts * batch / perHost * most * element
 	received := batch / (hosts * perHost) * (all - least) * element
-	c := Collective{Fixed: n.Fixed, Bytes: max(sent, received)}
-	c.Between = unit.Millis(c.Bytes / n.NIC)
+	c := Collective{Fixed: n.Fixed}
+	others := (n.Joined()+n.PerHost-1)/n.PerHost - 1 // other hosts of the domain
+	near := float64(others) / (hosts - 1)
+	bytes := max(sent, received)
+	if others > 0 {
+		c.Inside = unit.Millis(bytes * near / n.Intra)
+	}
+	if n.Domains() > 1 {
+		c.Bytes = bytes * (1 - near)
+		c.Between = unit.Millis(c.Bytes / n.NIC)
+	}
 	return c
 }
 
 // AllReduce returns the two parts of an all-reduce of the given elements: inside hosts,
 // and between hosts with each device's part. The second follows the first.
 func (n *Network) AllReduce(elements float64) (inHosts, between Collective) {
-	bytes, perHost, hosts := elements*n.Element(), float64(n.PerHost), float64(n.Hosts())
-	if n.PerHost > 1 {
-		inHosts = Collective{Fixed: n.FixedInHost, Inside: unit.Millis(2 * (perHost - 1) / perHost * bytes / n.Intra)}
+	bytes, joined, domains := elements*n.Element(), float64(n.Joined()), float64(n.Domains())
+	if n.Joined() > 1 {
+		inHosts = Collective{Fixed: n.FixedInHost, Inside: unit.Millis(2 * (joined - 1) / joined * bytes / n.Intra)}
 	}
-	if n.Hosts() > 1 {
-		between = Collective{Fixed: n.Fixed, Bytes: 2 * (hosts - 1) / hosts * (bytes / perHost)}
+	if n.Domains() > 1 {
+		between = Collective{Fixed: n.Fixed, Bytes: 2 * (domains - 1) / domains * (bytes / joined)}
 		between.Between = unit.Millis(between.Bytes / n.NIC)
 	}
 	return inHosts, between

@@ -2,8 +2,10 @@ package simulate
 
 import (
 	"math"
+	"slices"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 	"pgregory.net/rapid"
 )
@@ -52,5 +54,73 @@ func TestCollectivesGrow(t *testing.T) {
 		if !(some.Moving() > 0) || twice.Moving() != 2*some.Moving() || twice.Bytes != 2*some.Bytes {
 			t.Errorf("%s: got %+v, and %+v of twice the load", what, some, twice)
 		}
+	}
+}
+
+// TestDomain: an NVLink domain of all devices has the exchanges of one host with them, and
+// one of a host changes nothing.
+func TestDomain(t *testing.T) {
+	device := NewDevice(a100(t))
+	network := func(c Cluster) Network {
+		n, err := device.Network(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	times := func(n Network, joint bool) []unit.Millis {
+		reduceInHosts, reduceBetween := n.AllReduce(1e6)
+		list := []unit.Millis{n.AllToAll(1e6).Time(), n.Ring(64).Time(), reduceInHosts.Time() + reduceBetween.Time(), n.Pack(64)}
+		if joint {
+			list = append(list, n.InHosts(64).Time(), n.BetweenHosts(64, 32, 200).Time())
+		}
+		return list
+	}
+	for _, perHost := range []int{1, 4, 5} {
+		c := Cluster{Devices: 16, PerHost: perHost, Batch: 1000}
+		alone := times(network(c), true)
+		c.Domain = perHost
+		if got := times(network(c), true); !slices.Equal(got, alone) {
+			t.Errorf("hosts of %d, domains of a host: got %v, want the times of hosts alone, %v", perHost, got, alone)
+		}
+		c.Domain = 72
+		want := times(network(Cluster{Devices: 16, PerHost: 16, Batch: 1000}), false)
+		if got := times(network(c), false); !slices.Equal(got, want) {
+			t.Errorf("hosts of %d in one domain: got %v, want the times of one host, %v", perHost, got, want)
+		}
+	}
+	// By hand, 4 hosts of 4 in domains of 8: of 15 other devices 8 are in the other domain, and
+	// of 3 other hosts 2.
+	n := network(Cluster{Devices: 16, PerHost: 4, Domain: 8, Batch: 1000})
+	if got, want := n.AllToAll(1500).Bytes, 800.0; math.Abs(got-want) > 1e-9 {
+		t.Errorf("an all-to-all of 1500 bytes sends %v between domains, want %v", got, want)
+	}
+	between := n.BetweenHosts(64, 64, 256)
+	bytes := 3.0 / 4 * 1000 / 4 * 64 * 4
+	if math.Abs(between.Bytes-bytes*2/3) > 1e-9 || math.Abs(float64(between.Inside)*n.Intra-bytes/3) > 1e-9 {
+		t.Errorf("between hosts: got %+v, want two thirds of %v bytes between domains and one inside", between, bytes)
+	}
+}
+
+// TestFasterNetwork: a network of twice the bandwidth halves the time of the bytes between
+// hosts, and nothing else.
+func TestFasterNetwork(t *testing.T) {
+	topology := hardware.Topology{Profile: a100(t), Devices: 16, DevicesPerHost: 8}
+	c := Cluster{Devices: 16, PerHost: 8, Batch: 1000}
+	usual, err := NewDevice(topology.Device()).Network(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	topology.NetworkBandwidth = unit.Bandwidth(2 * topology.Profile.NICGBps * 1e9)
+	fast, err := NewDevice(topology.Device()).Network(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ratio := fast.NIC / usual.NIC; math.Abs(ratio-2) > 1e-12 {
+		t.Errorf("got a network %v times as fast, want 2", ratio)
+	}
+	fast.NIC = usual.NIC
+	if fast != usual {
+		t.Errorf("got %+v, want %+v but for the network", fast, usual)
 	}
 }

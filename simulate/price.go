@@ -42,7 +42,7 @@ type Pricer struct {
 // must be valid and must not change while the pricer is in use.
 func NewPricer(p *problem.Problem) *Pricer {
 	return &Pricer{
-		device: NewDevice(p.Topology.Profile), problem: p, tables: countTables(p),
+		device: NewDevice(p.Topology.Device()), problem: p, tables: countTables(p),
 		fusions: newFusions(p), wholeApart: p.Engine.Rules().WholeApart,
 		replicas: sync.OnceValue(func() replicas { return countReplicas(p) }),
 	}
@@ -143,7 +143,7 @@ func (p *Pricer) Input(shards [][]problem.Shard) (unit.Millis, error) {
 		return 0, err
 	}
 	c := InputComm{
-		PerHost: p.problem.Topology.PerHost(), Batch: p.problem.Batch, IndexBytes: problem.IndexBytes,
+		PerHost: p.problem.Topology.PerHost(), Domain: p.problem.Topology.NVLinkDomain, Batch: p.problem.Batch, IndexBytes: problem.IndexBytes,
 		Bags: make([]float64, len(shards)), Lookups: make([]float64, len(shards)),
 	}
 	type block struct {
@@ -178,7 +178,7 @@ func (p *Pricer) Input(shards [][]problem.Shard) (unit.Millis, error) {
 func (p *Pricer) exchanges(shards [][]problem.Shard) (forward, backward []unit.Millis, err error) {
 	topology := &p.problem.Topology
 	perHost := topology.PerHost()
-	c := Comm{PerHost: perHost, Batch: p.problem.Batch, ElementBytes: p.problem.CommBytes(), DimSums: make([]int, len(shards)), ByHost: make([]int, topology.Hosts())}
+	c := Comm{PerHost: perHost, Domain: topology.NVLinkDomain, Batch: p.problem.Batch, ElementBytes: p.problem.CommBytes(), DimSums: make([]int, len(shards)), ByHost: make([]int, topology.Hosts())}
 	for r, held := range shards {
 		for i := range held {
 			s := &held[i]

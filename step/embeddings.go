@@ -258,10 +258,11 @@ func replicated(shards [][]problem.Shard) (own []problem.Shard) {
 type links struct{ inside, between float64 }
 
 // linksOf returns the bandwidths that exchanges of the simulated device reach, times the
-// constants' shares. It fails if the devices span hosts and the profile has no network.
+// constants' shares. Exchanges take an NVLink domain as one host. linksOf fails if the devices
+// span domains and the profile has no network.
 func linksOf(p *problem.Problem, c *Constants) (links, error) {
 	t := &p.Topology
-	net, err := simulate.NewDevice(t.Profile).Network(simulate.Cluster{Devices: t.Devices, PerHost: t.PerHost(), Batch: p.Batch})
+	net, err := simulate.NewDevice(t.Device()).Network(simulate.Cluster{Devices: t.Devices, PerHost: t.PerHost(), Domain: t.NVLinkDomain, Batch: p.Batch})
 	if err != nil {
 		return links{}, fmt.Errorf("step: %w", err)
 	}
@@ -272,7 +273,7 @@ func linksOf(p *problem.Problem, c *Constants) (links, error) {
 // element.
 func exchange(p *problem.Problem, shards [][]problem.Shard, columns []int, s *Stack, l links, element float64) unit.Millis {
 	topology := &p.Topology
-	devices, perHost, hosts := float64(topology.Devices), float64(topology.PerHost()), float64(topology.Hosts())
+	devices, perHost, hosts := float64(topology.Devices), float64(topology.LinkDomain()), float64(topology.LinkDomains())
 	batch := float64(p.Batch) * s.Constants.Sent
 	if s.Exchange == Hierarchical {
 		inside := batch * (perHost - 1) / perHost * float64(slices.Max(columns)) * element
@@ -302,14 +303,14 @@ func exchange(p *problem.Problem, shards [][]problem.Shard, columns []int, s *St
 // each column of a table counted once.
 func hostColumns(p *problem.Problem, shards [][]problem.Shard) int {
 	most := 0
-	for first := 0; first < len(shards); first += p.Topology.PerHost() {
+	for first := 0; first < len(shards); first += p.Topology.LinkDomain() {
 		sum := 0
 		type slice struct {
 			table   int
 			columns problem.Range
 		}
 		seen := map[slice]bool{}
-		for _, held := range shards[first:min(first+p.Topology.PerHost(), len(shards))] {
+		for _, held := range shards[first:min(first+p.Topology.LinkDomain(), len(shards))] {
 			for _, s := range held {
 				if key := (slice{s.Table, s.Columns}); s.ShardingType != problem.DataParallel && !seen[key] {
 					seen[key] = true

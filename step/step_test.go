@@ -7,6 +7,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // dealt places the tables whole on one device after the other, and table 20 in blocks.
@@ -282,6 +283,24 @@ func TestRatesOfAllProfiles(t *testing.T) {
 		r, err := RatesOf(p)
 		if err != nil || !(r.Half >= r.TF32 && r.TF32 >= r.Single && r.Single > 0) {
 			t.Errorf("%s: got %v and %v, want rates that fall with the precision", p.Name, r, err)
+		}
+	}
+}
+
+// TestStatedLinks: under each exchange, a faster network shortens the step, and an NVLink
+// domain of all devices makes it that of one host with them.
+func TestStatedLinks(t *testing.T) {
+	for _, stack := range []string{"hugectr", "hugectr-hierarchical"} {
+		usual := priced(t, mlperf(t, stack, "h100-80", 16, 8, 55296))
+		in := mlperf(t, stack, "h100-80", 16, 8, 55296)
+		in.Problem.Topology.NetworkBandwidth = 100 * unit.Bandwidth(unit.GB)
+		if fast := priced(t, in); !(fast.Terms.AllReduce < usual.Terms.AllReduce && fast.Step < usual.Step) {
+			t.Errorf("%s, a faster network: got a step of %v with an all-reduce of %v, want less than %v and %v", stack, fast.Step, fast.Terms.AllReduce, usual.Step, usual.Terms.AllReduce)
+		}
+		in.Problem.Topology.NetworkBandwidth, in.Problem.Topology.NVLinkDomain = 0, 72
+		one := priced(t, mlperf(t, stack, "h100-80", 16, 16, 55296))
+		if got := priced(t, in); got.Terms != one.Terms {
+			t.Errorf("%s, one domain: got %+v, want the terms of one host, %+v", stack, got.Terms, one.Terms)
 		}
 	}
 }

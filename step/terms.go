@@ -122,7 +122,7 @@ func allReduce(in *Input, bytes float64) unit.Millis {
 	if err != nil {
 		return 0 // the embeddings have reported it
 	}
-	perHost, hosts := float64(topology.PerHost()), float64(topology.Hosts())
+	perHost, hosts := float64(topology.LinkDomain()), float64(topology.LinkDomains())
 	time := unit.Millis(2 * bytes * (perHost - 1) / perHost / links.inside)
 	if hosts > 1 {
 		between := unit.Millis(2 * bytes / perHost * (hosts - 1) / hosts / links.between)

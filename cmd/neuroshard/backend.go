@@ -43,6 +43,9 @@ type backendFlags struct {
 	// each table of the design.
 	lookupFiles []string
 	trace       string
+
+	// network is the network between hosts of the simulated backend; 0: the profile's.
+	network unit.Bandwidth
 }
 
 func (b *backendFlags) register(cmd *cobra.Command) {
@@ -125,7 +128,7 @@ func (b *backendFlags) start(ctx context.Context, forModel bool, logs io.Writer)
 		if err != nil {
 			return nil, err
 		}
-		return collect.NewSimulated(profile), nil
+		return collect.NewSimulated(hardware.Topology{Profile: profile, NetworkBandwidth: b.network}.Device()), nil
 	}
 	command, err := b.command()
 	if err != nil {

@@ -65,6 +65,26 @@ func (s *size) String() string {
 
 func (s *size) Type() string { return "size" }
 
+// bandwidth is a flag's value in bytes a second, with its unit: unit.ParseBandwidth.
+type bandwidth unit.Bandwidth
+
+func (b *bandwidth) Set(text string) error {
+	read, err := unit.ParseBandwidth(text)
+	if err == nil {
+		*b = bandwidth(read)
+	}
+	return err
+}
+
+func (b *bandwidth) String() string {
+	if *b == 0 {
+		return ""
+	}
+	return unit.Bandwidth(*b).String()
+}
+
+func (b *bandwidth) Type() string { return "bandwidth" }
+
 // shardFlag is a flag's value of the form i/n.
 type shardFlag collect.Shard
 

@@ -32,6 +32,8 @@ type clusterFlags struct {
 	device                       string
 	memory, reserveFixed         size
 	hostMemory                   size
+	network                      bandwidth
+	domain                       int
 	commPrecision, engine, lanes string
 	minWidth                     int
 	reserveShare                 float64
@@ -66,6 +68,8 @@ func (c *clusterFlags) register(cmd *cobra.Command) {
 	f.Float64Var(&c.reserveShare, "reserve-share", hardware.DefaultReserveShare, "`share` of each device's memory to keep free of tables")
 	f.Var(&c.reserveFixed, "reserve-fixed", "memory of each device to keep free on top of the share")
 	f.Var(&c.hostMemory, "host-memory", "memory of a full host that the tables of its devices may use, such as 1TiB (default: none)")
+	f.Var(&c.network, "network-bandwidth", "a device's share of the network between hosts, such as 50GB/s (default: the profile's)")
+	f.IntVar(&c.domain, "nvlink-domain", 0, "devices that the links inside hosts join, where they join several hosts, such as 72 (default: those of a host)")
 	f.StringVar(&c.commPrecision, "comm-precision", problem.FP32.String(), "number `format` of the vectors that devices send each other: fp32, fp16 or bf16")
 	f.StringVar(&c.engine, "for", "", "the `engine` that is to run the plan, torchrec or hugectr: the plan keeps to the engine's rules, so the engine trains it, stores checkpoints of it and loads them (default: any engine)")
 	f.StringVar(&c.lanes, "lanes", problem.LanesByWidest.String(), "which table sets the `lanes` of a bag in the estimates: widest, the widest of its operator; or own, each table its own, for those who measured that")
@@ -131,6 +135,7 @@ func (c *clusterFlags) overrides() input.Overrides {
 		Devices: stated(c, "devices", &c.devices), DevicesPerHost: stated(c, "devices-per-host", &c.perHost),
 		Device: stated(c, "device", &c.device),
 		Memory: stated(c, "memory", (*unit.Bytes)(&c.memory)), HostMemory: stated(c, "host-memory", (*unit.Bytes)(&c.hostMemory)),
+		NetworkBandwidth: stated(c, "network-bandwidth", (*unit.Bandwidth)(&c.network)), NVLinkDomain: stated(c, "nvlink-domain", &c.domain),
 		ReserveShare: stated(c, "reserve-share", &c.reserveShare), ReserveFixed: stated(c, "reserve-fixed", (*unit.Bytes)(&c.reserveFixed)),
 		CommPrecision: stated(c, "comm-precision", &c.commPrecision),
 		Engine:        stated(c, "for", &c.engine), Lanes: stated(c, "lanes", &c.lanes), MinWidth: stated(c, "min-width", &c.minWidth),

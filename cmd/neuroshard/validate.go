@@ -64,7 +64,7 @@ It prints "valid", or every violation and exits with code 1.`,
 // clusterOf returns the cluster that a plan states.
 func clusterOf(pl *plan.Plan, flags *clusterFlags) (*input.Cluster, error) {
 	c := pl.Cluster
-	t := hardware.Topology{Devices: c.Devices, DevicesPerHost: c.DevicesPerHost, Memory: c.DeviceMemory, ReserveShare: hardware.NoReserve, ReserveFixed: c.Reserve, HostMemory: c.HostMemory}
+	t := hardware.Topology{Devices: c.Devices, DevicesPerHost: c.DevicesPerHost, Memory: c.DeviceMemory, ReserveShare: hardware.NoReserve, ReserveFixed: c.Reserve, HostMemory: c.HostMemory, NetworkBandwidth: c.NetworkBandwidth, NVLinkDomain: c.NVLinkDomain}
 	if profile, err := hardware.ByName(c.Profile); err == nil {
 		t.Profile = profile
 	} else {

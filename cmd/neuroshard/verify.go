@@ -103,6 +103,7 @@ func runVerify(ctx context.Context, a *app, v verification) error {
 	if !hardware.Known(v.plan.Cluster.Profile) && v.backend.profile == "" {
 		v.backend.profile = v.plan.Cluster.Profile
 	}
+	v.backend.network = v.problem.Topology.NetworkBandwidth
 	backend, err := v.backend.start(ctx, false, a.stderr)
 	if err != nil {
 		return err

@@ -15,7 +15,8 @@
 //	O = F * B               pooled vectors of one device's samples
 //	c                       bytes of an element that travels: those of the problem's
 //	                        CommPrecision, or e where that is fp32, the default
-//	net(w, l)               intra-host bandwidth if w <= l, else inter-host
+//	net(w, l)               intra-host bandwidth if w <= l, else inter-host; a topology that
+//	                        states its network or its NVLink domain replaces inter-host or l
 //	BW                      bandwidth of the kernel
 //
 // the forward computes (input + lookup + output) * penalty / BW, the backward twice
@@ -63,7 +64,7 @@ const (
 	hbm   = 897 * gibPerSecond
 	host  = 32 * gibPerSecond // between HBM and the host's memory
 	intra = 600 * gibPerSecond
-	inter = 12.5 * gibPerSecond
+	inter = 12.5 * gibPerSecond // unless the topology states the network's
 )
 
 // TorchRec's other constants.
@@ -94,6 +95,7 @@ type estimator struct {
 	devices, perHost, hosts float64
 	replicaHosts            float64 // n in the formula of replicated tables
 	local                   float64 // B
+	between                 float64 // bandwidth between hosts
 	exchange                float64 // net(W, L)
 	commBytes               float64 // 0: as the weights
 	tables                  []usage
@@ -106,8 +108,15 @@ func newEstimator(p *problem.Problem) *estimator {
 	n, l := p.Topology.Devices, p.Topology.PerHost()
 	e := &estimator{
 		problem: p, devices: float64(n), perHost: float64(l), hosts: float64(max(1, n/l)),
-		local: float64(p.Batch) / float64(n), exchange: net(n, l),
+		local: float64(p.Batch) / float64(n), between: inter,
 		tables: make([]usage, len(p.Tables)),
+	}
+	e.exchange = intra
+	if p.Topology.LinkDomains() > 1 {
+		if b := p.Topology.NetworkBandwidth; b > 0 {
+			e.between = float64(b) / 1000 // a millisecond
+		}
+		e.exchange = e.between
 	}
 	e.replicaHosts = min(e.devices/e.perHost, 2)
 	if p.CommPrecision != problem.FP32 {
@@ -121,13 +130,6 @@ func newEstimator(p *problem.Problem) *estimator {
 		}
 	}
 	return e
-}
-
-func net(devices, perHost int) float64 {
-	if devices <= perHost {
-		return intra
-	}
-	return inter
 }
 
 // kernel returns the bandwidth of the kernel that a shard's lookups run in.
@@ -198,12 +200,12 @@ func (e *estimator) shard(table, dim int, shardingType problem.ShardingType, tie
 	case problem.TableRowWise, problem.Grid:
 		there = output / intra
 		if e.hosts > 1 {
-			there += u.outputs * e.hosts * width * comm / inter
+			there += u.outputs * e.hosts * width * comm / e.exchange
 		}
 		back = there + output*copyFactor/bandwidth
 	case problem.DataParallel:
 		bytes := float64(t.Rows) * width * weight
-		back = bytes * (2*e.replicaHosts - 1) / e.replicaHosts / (inter * e.perHost)
+		back = bytes * (2*e.replicaHosts - 1) / e.replicaHosts / (e.between * e.perHost)
 		if e.devices > 2*e.perHost {
 			back *= 2
 		}

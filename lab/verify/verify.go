@@ -218,7 +218,7 @@ type group struct {
 func newRun(p *problem.Problem, shards [][]problem.Shard, backend collect.Backend, opt Options, repeats int) *run {
 	r := &run{problem: p, repeats: repeats, backend: backend, onProgress: opt.OnProgress}
 	n := len(shards)
-	r.exchange = dataset.Exchange{Devices: n, DevicesPerHost: p.Topology.PerHost(), Batch: p.Batch, Precision: p.CommPrecision, DimSums: make([]int, n)}
+	r.exchange = dataset.Exchange{Devices: n, DevicesPerHost: p.Topology.LinkDomain(), Batch: p.Batch, Precision: p.CommPrecision, DimSums: make([]int, n)}
 	for d, held := range shards {
 		for _, s := range held {
 			r.exchange.DimSums[d] += p.DimSum(s)

@@ -508,6 +508,13 @@ func (p *reader) clusterKey(c *plan.Cluster, key string) (required bool) {
 	case "lanes":
 		c.LaneRule = p.laneRule()
 		return false
+	case "network_bytes_per_second":
+		bytes, _ := p.whole("a number of bytes a second", int64(hardware.MaxNetworkBandwidth))
+		c.NetworkBandwidth = unit.Bandwidth(bytes)
+		return false
+	case "nvlink_domain":
+		whole(&c.NVLinkDomain, hardware.MaxDevices)
+		return false
 	default:
 		p.add("", "the key is unknown")
 		p.json.Skip()

@@ -236,7 +236,40 @@ type Topology struct {
 	// HostMemory is the memory of a full host that its devices' tables may use, even
 	// parts each; 0: none.
 	HostMemory unit.Bytes
+	// NetworkBandwidth is a device's share of the network between hosts, per direction, in
+	// bytes a second: what collectives reach, as Profile.NICGBps has it. 0 keeps the
+	// profile's.
+	NetworkBandwidth unit.Bandwidth
+	// NVLinkDomain is the number of devices that the links inside hosts join, where they
+	// join several hosts, as the racks of GB200 NVL72 do: a multiple of PerHost. 0 means
+	// those of a host.
+	NVLinkDomain int
 }
+
+// MinNetworkBandwidth and MaxNetworkBandwidth limit Topology.NetworkBandwidth.
+const (
+	MinNetworkBandwidth = unit.Bandwidth(unit.MB)
+	MaxNetworkBandwidth = 100 * unit.Bandwidth(unit.TB)
+)
+
+// Device returns the profile with the network that the topology states in the place of the
+// profile's own.
+func (t Topology) Device() Profile {
+	p := t.Profile
+	if t.NetworkBandwidth > 0 {
+		p.NICGBps = t.NetworkBandwidth.GBps()
+	}
+	return p
+}
+
+// LinkDomain returns the number of devices of a full NVLink domain, from PerHost to
+// Devices.
+func (t Topology) LinkDomain() int {
+	return min(t.Devices, max(t.PerHost(), t.NVLinkDomain))
+}
+
+// LinkDomains returns the number of NVLink domains. Devices must be at least 1.
+func (t Topology) LinkDomains() int { return (t.Devices + t.LinkDomain() - 1) / t.LinkDomain() }
 
 // HostBudget returns the host memory that the tables of one device may use.
 func (t Topology) HostBudget() unit.Bytes { return t.HostMemory / unit.Bytes(t.PerHost()) }
@@ -320,14 +353,33 @@ func (t Topology) Problems() []string {
 	}
 	size("reserve fixed", t.ReserveFixed, "device")
 	size("host memory", t.HostMemory, "host")
+	t.links(add)
 	if t.Profile.Name == "" {
 		add("device profile: missing; choose one of %s", strings.Join(Names(), ", "))
 	}
 	if len(found) == 0 && t.Budget() == 0 {
 		add("reserve: %v of %v leave nothing for tables", t.Reserve(), t.DeviceMemory())
 	}
-	if len(found) == 0 && t.Hosts() > 1 && t.Profile.NICGBps == 0 {
-		add("devices per host: profile %q has no network between hosts, so all %d devices must be on one host", t.Profile.Name, t.Devices)
+	if len(found) == 0 && t.LinkDomains() > 1 && t.Device().NICGBps == 0 {
+		add("devices per host: profile %q has no network between hosts, so all %d devices must be on one host, or the network bandwidth must be stated", t.Profile.Name, t.Devices)
 	}
 	return found
+}
+
+// links reports a network bandwidth that no cluster has, and an NVLink domain that does not
+// hold whole hosts.
+func (t Topology) links(add func(format string, args ...any)) {
+	if b := t.NetworkBandwidth; b != 0 && !(b >= MinNetworkBandwidth && b <= MaxNetworkBandwidth) {
+		add("network bandwidth: %v is not between %v and %v", b, MinNetworkBandwidth, MaxNetworkBandwidth)
+	}
+	per := t.PerHost()
+	switch n := t.NVLinkDomain; {
+	case n < 0 || n > MaxDevices:
+		add("nvlink domain: %d is not between 0 and %d", n, MaxDevices)
+	case n == 0 || t.Devices < 1 || per < 1 || n >= t.Devices:
+	case n < per:
+		add("nvlink domain: %d devices are fewer than the %d of a host; state the devices per host that the links join", n, per)
+	case n%per != 0:
+		add("nvlink domain: %d devices are not whole hosts of %d", n, per)
+	}
 }

@@ -264,7 +264,17 @@ func TestProblems(t *testing.T) {
 		{"huge reserve", func(t *hardware.Topology) { t.ReserveFixed = math.MaxInt64 }, []string{"reserve fixed: 8388608 TiB is above 1024 TiB a device"}},
 		{"no profile", func(t *hardware.Topology) { t.Profile = hardware.Profile{} }, []string{"device profile: missing; choose one of rtx2080ti, v100-16, v100-32, a100-40, a100-80, h100-80, h200, b200, mi300x"}},
 		{"nothing left", func(t *hardware.Topology) { t.ReserveFixed = 80 * unit.GiB }, []string{"reserve: 92.0 GiB of 80.0 GiB leave nothing for tables"}},
-		{"no network", func(t *hardware.Topology) { t.Profile.NICGBps = 0 }, []string{`devices per host: profile "a100-80" has no network between hosts, so all 16 devices must be on one host`}},
+		{"no network", func(t *hardware.Topology) { t.Profile.NICGBps = 0 }, []string{`devices per host: profile "a100-80" has no network between hosts, so all 16 devices must be on one host, or the network bandwidth must be stated`}},
+		{"no network, one stated", func(t *hardware.Topology) { t.Profile.NICGBps, t.NetworkBandwidth = 0, 50*unit.Bandwidth(unit.GB) }, nil},
+		{"no network, one domain", func(t *hardware.Topology) { t.Profile.NICGBps, t.NVLinkDomain = 0, 72 }, nil},
+		{"domain of hosts", func(t *hardware.Topology) { t.DevicesPerHost, t.NVLinkDomain = 4, 8 }, nil},
+		{"slow network", func(t *hardware.Topology) { t.NetworkBandwidth = 50 }, []string{"network bandwidth: 50.0 B/s is not between 1.00 MB/s and 100 TB/s"}},
+		{"fast network", func(t *hardware.Topology) { t.NetworkBandwidth = 1e17 }, []string{"network bandwidth: 100000 TB/s is not between 1.00 MB/s and 100 TB/s"}},
+		{"negative network", func(t *hardware.Topology) { t.NetworkBandwidth = -1e9 }, []string{"network bandwidth: -1.00 GB/s is not between 1.00 MB/s and 100 TB/s"}},
+		{"network not a number", func(t *hardware.Topology) { t.NetworkBandwidth = unit.Bandwidth(math.NaN()) }, []string{"network bandwidth: NaN B/s is not between 1.00 MB/s and 100 TB/s"}},
+		{"domain below a host", func(t *hardware.Topology) { t.NVLinkDomain = 4 }, []string{"nvlink domain: 4 devices are fewer than the 8 of a host; state the devices per host that the links join"}},
+		{"domain across a host", func(t *hardware.Topology) { t.Devices, t.NVLinkDomain = 24, 12 }, []string{"nvlink domain: 12 devices are not whole hosts of 8"}},
+		{"negative domain", func(t *hardware.Topology) { t.NVLinkDomain = -8 }, []string{"nvlink domain: -8 is not between 0 and 65536"}},
 		{"no network, none needed", func(t *hardware.Topology) { t.Profile.NICGBps, t.DevicesPerHost = 0, 16 }, nil},
 		{"all at once", func(t *hardware.Topology) {
 			*t = hardware.Topology{Devices: -1, DevicesPerHost: -2, Memory: -3, ReserveShare: 4, ReserveFixed: -5}
@@ -296,6 +306,9 @@ func TestValidTopologiesMakeSense(t *testing.T) {
 			Memory:         unit.Bytes(rapid.Int64Range(-1, math.MaxInt64).Draw(t, "memory") >> rapid.IntRange(0, 40).Draw(t, "shift")),
 			ReserveShare:   rapid.Float64Range(-0.1, 1.1).Draw(t, "share"),
 			ReserveFixed:   unit.Bytes(rapid.Int64().Draw(t, "fixed") >> rapid.IntRange(0, 62).Draw(t, "fixed shift")),
+
+			NetworkBandwidth: unit.Bandwidth(rapid.SampledFrom([]float64{0, -1, 5e10, 1e20}).Draw(t, "network")),
+			NVLinkDomain:     rapid.IntRange(-1, 80).Draw(t, "domain"),
 		}
 		if len(topology.Problems()) > 0 {
 			return

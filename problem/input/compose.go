@@ -44,7 +44,11 @@ type Overrides struct {
 	// Device is the name of a device profile.
 	Device                           *string
 	Memory, ReserveFixed, HostMemory *unit.Bytes
-	ReserveShare                     *float64
+	// NetworkBandwidth is a device's share of the network between hosts. NVLinkDomain is the
+	// number of devices that the links inside hosts join.
+	NetworkBandwidth *unit.Bandwidth
+	NVLinkDomain     *int
+	ReserveShare     *float64
 	// CommPrecision is the name of a precision.
 	CommPrecision *string
 	// Engine is the name of an engine.
@@ -132,7 +136,7 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 		composed.Batch = DefaultBatch
 		warnings = append(slices.Clip(warnings), fmt.Sprintf("no batch is stated: a global batch of %d samples is assumed", DefaultBatch))
 	}
-	warnings = append(slices.Clip(warnings), uneven(composed)...)
+	warnings = append(append(slices.Clip(warnings), uneven(composed)...), unlinked(&composed.Topology)...)
 	whole, stepErr := p.step()
 	doubts, fitErr := p.fit(&whole, composed)
 	warnings = append(append(slices.Clip(warnings), whole.warnings...), doubts...)
@@ -141,6 +145,18 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 		judged.Topology = p.filled(judged.Topology, file)
 	}
 	return composed, warnings, Join(p.TablesErr, p.TopologyErr, overrideErr, missingErr, stepErr, fitErr, Check(&judged, sources...))
+}
+
+// unlinked returns the warning of a network between hosts that no exchange takes.
+func unlinked(t *hardware.Topology) []string {
+	if t.NetworkBandwidth == 0 || t.Devices < 1 || t.LinkDomains() > 1 {
+		return nil
+	}
+	where := "on one host"
+	if t.Hosts() > 1 {
+		where = "in one NVLink domain"
+	}
+	return []string{fmt.Sprintf("the network bandwidth of %v has no effect: all %d devices are %s", t.NetworkBandwidth, t.Devices, where)}
 }
 
 // uneven returns warnings of hosts that are not full, and of a batch that the devices cannot
@@ -197,6 +213,8 @@ func (p *Parts) override(c *Cluster) error {
 	}
 	replace(&t.ReserveFixed, o.ReserveFixed)
 	replace(&t.HostMemory, o.HostMemory)
+	replace(&t.NetworkBandwidth, o.NetworkBandwidth)
+	replace(&t.NVLinkDomain, o.NVLinkDomain)
 	replace(&c.Batch, o.Batch)
 	var err error
 	if o.CommPrecision != nil {

@@ -58,7 +58,7 @@ func TestSchemaAgrees(t *testing.T) {
 			continue
 		}
 		switch c.name {
-		case "devices missing.yaml", "reserve everything.yaml", "no network.yaml", "two documents.yaml", "host memory huge.yaml",
+		case "devices missing.yaml", "reserve everything.yaml", "no network.yaml", "network slow.yaml", "two documents.yaml", "host memory huge.yaml",
 			"dense dot.yaml", "dense features.yaml", "dense large.yaml", "dense in a small reserve.yaml":
 			// Flags may add what is missing; the others no schema can tell.
 			continue
@@ -139,6 +139,7 @@ func TestSchemaTakesGood(t *testing.T) {
 		`{"devices": 8, "devices_per_host": 8, "device": "h200", "memory": "1.5 tib", "reserve_share": 0, "reserve_fixed": "0B", "batch": 1}`,
 		`{"devices": 8, "device": "h200", "host_memory": "1.5TiB", "comm_precision": "fp16"}`,
 		`{"devices": 8, "device": "h200", "engine": "torchrec"}`,
+		`{"devices": 144, "devices_per_host": 4, "device": "b200", "network_bandwidth": "50 GB/s", "nvlink_domain": 72}`,
 		`{"devices": 8, "device": "h200", "lanes": "own"}`,
 		`{"devices": 8, "device": "h200", "dense": "mlperf-dlrm-dcnv2", "stack": "hugectr", "step": "3.9ms", "loader": "20 GB/s", "price": 2.95}`,
 		`{"dense": {"bottom": [13, 512, 4], "interaction": "dot", "top": [1024, 1]}, "step": "900us", "price": "$2.95"}`,

@@ -23,7 +23,7 @@ const MaxTopologyBytes = unit.MiB
 // emptyTopology is the hint for a file without content.
 const emptyTopology = "state devices and device"
 
-var topologyKeys = []string{"devices", "devices_per_host", "device", "memory", "reserve_share", "reserve_fixed", "host_memory", "batch", "comm_precision", "engine", "lanes", "dense", "stack", "step", "loader", "price"}
+var topologyKeys = []string{"devices", "devices_per_host", "device", "memory", "reserve_share", "reserve_fixed", "host_memory", "batch", "comm_precision", "engine", "lanes", "network_bandwidth", "nvlink_domain", "dense", "stack", "step", "loader", "price"}
 
 // TopologyFile is the content of a topology file.
 type TopologyFile struct {
@@ -263,9 +263,34 @@ func (t *topologyReader) set(e entry) {
 		t.LaneRule = named(t.report, e, problem.ParseLaneRule, problem.LaneRules())
 	case "dense", "stack", "step", "loader", "price":
 		t.setStep(e)
+	case "network_bandwidth", "nvlink_domain":
+		t.links(e)
 	case "reserve_share":
 		t.share(e)
 	}
+}
+
+// The hints of what joins devices.
+const (
+	networkHint = "write what a device sends to other hosts, such as 50GB/s"
+	domainHint  = "nvlink_domain is how many devices the links inside hosts join, where they join several hosts"
+)
+
+// links reads the keys network_bandwidth and nvlink_domain.
+func (t *topologyReader) links(e entry) {
+	if e.key == "nvlink_domain" {
+		t.Topology.NVLinkDomain = t.whole(e, domainHint)
+		return
+	}
+	if !e.quoted {
+		t.add(e.line, fmt.Sprintf("network_bandwidth: %s has no unit", clip(e.value)), networkHint)
+		return
+	}
+	b, err := unit.ParseBandwidth(e.value)
+	if err != nil {
+		t.add(e.line, "network_bandwidth: "+what(err), networkHint)
+	}
+	t.Topology.NetworkBandwidth = b
 }
 
 // share reads the key reserve_share.

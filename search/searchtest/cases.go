@@ -25,21 +25,24 @@ func Cases(profile hardware.Profile) []Case {
 	for _, c := range []struct {
 		name             string
 		devices, perHost int
+		domain           int
 		host             unit.Bytes
 		comm             problem.Precision
 	}{
-		{"one device", 1, 0, 0, problem.FP32},
-		{"one device, host memory", 1, 0, unit.TiB, problem.FP32},
-		{"one host", 4, 0, 0, problem.FP32},
-		{"one host, host memory", 4, 0, unit.TiB, problem.FP32},
-		{"two hosts, host memory", 8, 4, unit.TiB, problem.FP32},
-		{"two hosts, fp16", 8, 4, unit.TiB, problem.FP16},
-		{"three hosts, one partial", 5, 2, unit.TiB, problem.FP32},
-		{"hosts of one device", 3, 1, 0, problem.FP32},
+		{"one device", 1, 0, 0, 0, problem.FP32},
+		{"one device, host memory", 1, 0, 0, unit.TiB, problem.FP32},
+		{"one host", 4, 0, 0, 0, problem.FP32},
+		{"one host, host memory", 4, 0, 0, unit.TiB, problem.FP32},
+		{"two hosts, host memory", 8, 4, 0, unit.TiB, problem.FP32},
+		{"two hosts, fp16", 8, 4, 0, unit.TiB, problem.FP16},
+		{"three hosts, one partial", 5, 2, 0, unit.TiB, problem.FP32},
+		{"hosts of one device", 3, 1, 0, 0, problem.FP32},
+		{"two NVLink domains of two hosts", 8, 2, 4, 0, problem.FP32},
+		{"one NVLink domain of two hosts", 4, 2, 72, 0, problem.FP32},
 	} {
 		all = append(all, Case{c.name, &problem.Problem{
 			Tables:        caseTables(),
-			Topology:      hardware.Topology{Profile: profile, Devices: c.devices, DevicesPerHost: c.perHost, HostMemory: c.host, ReserveShare: hardware.NoReserve},
+			Topology:      hardware.Topology{Profile: profile, Devices: c.devices, DevicesPerHost: c.perHost, NVLinkDomain: c.domain, HostMemory: c.host, ReserveShare: hardware.NoReserve},
 			Batch:         8192,
 			CommPrecision: c.comm,
 		}})

@@ -185,6 +185,7 @@ func draw(t *rapid.T, tables, devices, granules int) *problem.Problem {
 	p.Topology.Memory = 1 << 42
 	if p.Topology.Profile.NICGBps > 0 {
 		p.Topology.DevicesPerHost = rapid.IntRange(1, p.Topology.Devices).Draw(t, "devices per host")
+		p.Topology.NVLinkDomain = p.Topology.DevicesPerHost * rapid.IntRange(0, 3).Draw(t, "hosts of a domain")
 	}
 	mixed := rapid.Bool().Draw(t, "mixed")
 	var like problem.Table

@@ -82,7 +82,7 @@ func everyWires(p *problem.Problem, hidden plan.Hidden) (all []wires, err error)
 // has no network.
 func newWires(p *problem.Problem, there, back float64) (wires, error) {
 	t := p.Topology
-	net, err := simulate.NewDevice(t.Profile).Network(simulate.Cluster{Devices: t.Devices, PerHost: t.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes()})
+	net, err := simulate.NewDevice(t.Device()).Network(simulate.Cluster{Devices: t.Devices, PerHost: t.PerHost(), Domain: t.NVLinkDomain, Batch: p.Batch, ElementBytes: p.CommBytes()})
 	if err != nil {
 		return wires{}, err
 	}
@@ -169,7 +169,7 @@ type otherClasses struct {
 // newOtherClasses returns what the tables of r take in the other classes, with the
 // exchanges w.
 func newOtherClasses(p *problem.Problem, w wires, r *relaxation, counts *simulate.Pricer) *otherClasses {
-	c := counter{problem: p, pricer: counts, device: simulate.NewDevice(p.Topology.Profile), budget: float64(p.ShardBudget()), wires: w, copies: problem.ReplicasOf(p)}
+	c := counter{problem: p, pricer: counts, device: simulate.NewDevice(p.Topology.Device()), budget: float64(p.ShardBudget()), wires: w, copies: problem.ReplicasOf(p)}
 	if c.budget <= 0 {
 		c.budget = math.Inf(1)
 	}

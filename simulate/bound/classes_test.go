@@ -19,6 +19,7 @@ func TestClassesAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
 		p.Topology.Memory = 1 << 44
 		if p.Topology.Profile.NICGBps > 0 {
 			p.Topology.DevicesPerHost = rapid.IntRange(1, p.Topology.Devices).Draw(t, "devices per host")
+			p.Topology.NVLinkDomain = p.Topology.DevicesPerHost * rapid.IntRange(0, 3).Draw(t, "hosts of a domain")
 		}
 		counts := simulate.NewPricer(p)
 		r := newRelaxation(p, counts, 1)

@@ -42,8 +42,8 @@ func newExchange(p *problem.Problem, hidden plan.Hidden) (*exchange, error) {
 	n := p.Topology.Devices
 	e := &exchange{
 		hidden: hidden,
-		device: simulate.NewDevice(p.Topology.Profile),
-		comm:   simulate.Comm{PerHost: p.Topology.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes(), DimSums: make([]int, n)},
+		device: simulate.NewDevice(p.Topology.Device()),
+		comm:   simulate.Comm{PerHost: p.Topology.PerHost(), Domain: p.Topology.NVLinkDomain, Batch: p.Batch, ElementBytes: p.CommBytes(), DimSums: make([]int, n)},
 		known:  map[int][2]unit.Millis{},
 	}
 	for i := range p.Tables {

@@ -505,13 +505,14 @@ func TestWires(t *testing.T) {
 		p.Topology.Devices = rapid.IntRange(1, 40).Draw(t, "many devices")
 		if p.Topology.Profile.NICGBps > 0 {
 			p.Topology.DevicesPerHost = rapid.IntRange(1, p.Topology.Devices).Draw(t, "per host")
+			p.Topology.NVLinkDomain = p.Topology.DevicesPerHost * rapid.IntRange(0, 3).Draw(t, "hosts of a domain")
 		}
 		n, hosts := p.Topology.Devices, p.Topology.Hosts()
 		columns := 4 * rapid.IntRange(1, 100).Draw(t, "columns")
 		weights := rapid.Float64Range(1, 1e9).Draw(t, "weights")
-		d := simulate.NewDevice(p.Topology.Profile)
+		d := simulate.NewDevice(p.Topology.Device())
 		of := func(row int, host []int, weights float64) float64 {
-			f, b, err := d.Comm(simulate.Comm{PerHost: p.Topology.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes(), DimSums: make([]int, n), RowWise: row, ByHost: host, Replicated: weights})
+			f, b, err := d.Comm(simulate.Comm{PerHost: p.Topology.PerHost(), Domain: p.Topology.NVLinkDomain, Batch: p.Batch, ElementBytes: p.CommBytes(), DimSums: make([]int, n), RowWise: row, ByHost: host, Replicated: weights})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -528,7 +529,7 @@ func TestWires(t *testing.T) {
 			for r := range sums {
 				sums[r] = columns
 			}
-			f, b, err := d.Comm(simulate.Comm{PerHost: p.Topology.PerHost(), Batch: p.Batch, ElementBytes: p.CommBytes(), DimSums: sums})
+			f, b, err := d.Comm(simulate.Comm{PerHost: p.Topology.PerHost(), Domain: p.Topology.NVLinkDomain, Batch: p.Batch, ElementBytes: p.CommBytes(), DimSums: sums})
 			if err != nil {
 				t.Fatal(err)
 			}

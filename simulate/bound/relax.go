@@ -121,7 +121,7 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer, divided int) *re
 			widest[o] = max(widest[o], p.Tables[i].Dim/problem.ColumnGranule)
 		}
 	}
-	d := simulate.NewDevice(p.Topology.Profile)
+	d := simulate.NewDevice(p.Topology.Device())
 	known := map[key]int{}
 	for i := range p.Tables {
 		c := counts.Counts(i)
