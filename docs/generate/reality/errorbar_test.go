@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/step"
@@ -54,5 +55,27 @@ func TestErrorBars(t *testing.T) {
 		if got := stack.Error; got.OneHost != want[name].OneHost || got.Hosts != want[name].Hosts {
 			t.Errorf("%s: got error bars of %v %% on one host and %v %% on several, want %v and %v", name, got.OneHost, got.Hosts, want[name].OneHost, want[name].Hosts)
 		}
+	}
+}
+
+// The fixed time and the launches of PyTorch's stacks are the medians of those of the three
+// GPUs of HiPC 2022.
+func TestHostConstants(t *testing.T) {
+	points, err := hipcPoints()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fixed, launches []float64
+	for _, h := range hostConstants(points) {
+		fixed, launches = append(fixed, h.fixed), append(launches, h.launches)
+	}
+	slices.Sort(fixed)
+	slices.Sort(launches)
+	stack, err := step.StackByName("torchrec-base")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := stack.Constants; len(fixed) != 3 || math.Abs(float64(got.Fixed)-fixed[1]) > 1e-9 || math.Abs(float64(got.Launches)-launches[1]) > 1e-9 {
+		t.Errorf("got a fixed time of %v and launches of %v, want the medians of %v and %v", got.Fixed, got.Launches, fixed, launches)
 	}
 }

@@ -153,16 +153,31 @@ func hipc() (*sheet, error) {
 		})
 	}
 	constants := "Constants:"
-	for _, name := range []string{"V100", "TITAN Xp", "P100"} {
-		var own []hipcPoint
-		for _, p := range points {
-			if p.gpu == name {
-				own = append(own, p)
-			}
-		}
-		h := fitHost(own)
-		constants += fmt.Sprintf(" %s %.2f ms beside the kernels, and launches of %.2f ms;", name, h.fixed, h.launches)
+	for _, h := range hostConstants(points) {
+		constants += fmt.Sprintf(" %s %.2f ms beside the kernels, and launches of %.2f ms;", h.gpu, h.fixed, h.launches)
 	}
 	s.notes = append(s.notes, constants[:len(constants)-1]+".")
 	return s, nil
+}
+
+// hostOf is the constants of one GPU and its host.
+type hostOf struct {
+	gpu string
+	hostBound
+}
+
+// hostConstants returns the constants of each GPU, in the order of the points.
+func hostConstants(points []hipcPoint) []hostOf {
+	own := map[string][]hipcPoint{}
+	var all []hostOf
+	for _, p := range points {
+		if own[p.gpu] == nil {
+			all = append(all, hostOf{gpu: p.gpu})
+		}
+		own[p.gpu] = append(own[p.gpu], p)
+	}
+	for i := range all {
+		all[i].hostBound = fitHost(own[all[i].gpu])
+	}
+	return all
 }
