@@ -34,10 +34,14 @@ const mostTried = 32
 // each host, and data_parallel; and the slices in another memory. If there are more than 32
 // devices, it tries the 32 that would be the least busy.
 //
-// p must be valid, and pl valid for p. opt.Search.ShardingTypes restricts the places as it
+// If opt says nothing of hidden exchanges, what the plan assumes to be hidden is. p must be
+// valid, and pl valid for p. opt.Search.ShardingTypes restricts the places as it
 // restricts the search; empty allows all types that opt.Prices estimates. Alternatives fails
 // with *Unpriceable if opt.Prices does not estimate the plan.
 func Alternatives(pl *plan.Plan, p *problem.Problem, opt Options) (cost unit.Millis, all []Alternative, err error) {
+	if opt.Step == nil && opt.Hidden == (plan.Hidden{}) {
+		opt.Hidden = pl.Provenance.Hidden
+	}
 	opt, priced, err := opt.exposed(p)
 	if err != nil {
 		return 0, nil, err

@@ -71,7 +71,7 @@ func TestPlanOfExposedCosts(t *testing.T) {
 		if r.Predicted.Cost > other.Predicted.Cost*(1+1e-9) {
 			t.Errorf("%+v: got a cost of %v, want at most %v, that of the plan with nothing hidden", hidden, r.Predicted.Cost, other.Predicted.Cost)
 		}
-		if cost, _, err := neuroshard.Alternatives(r.Plan, p, opt); err != nil || math.Abs(float64(cost/r.Predicted.Cost)-1) > 1e-9 {
+		if cost, _, err := neuroshard.Alternatives(r.Plan, p, neuroshard.Options{}); err != nil || math.Abs(float64(cost/r.Predicted.Cost)-1) > 1e-9 {
 			t.Errorf("%+v: Alternatives: got %v, %v, want the cost of the plan %v", hidden, cost, err, r.Predicted.Cost)
 		}
 	}
