@@ -569,7 +569,7 @@ func (w *Worker) missing(tables []problem.Table, g *dataset.Group) (list []toSen
 		}
 		list = append(list, toSend{protocol.Table{
 			T: id, Rows: t.Rows, PoolingFactor: t.PoolingFactor(), Features: len(t.Features), Batch: batch,
-			LengthCV: t.LengthCV(), UniqueRows: counts.Unique, Reuse: counts.Reuse, LookupFile: file,
+			LengthCV: t.LengthCV(), UniqueRows: counts.Unique, Reuse: counts.Reuse, RowsPerID: counts.RowsPerID, LookupFile: file,
 		}, counts, key, memory})
 		size += memory
 	}

@@ -20,7 +20,8 @@ import (
 //	           move to higher or lower classes until some do
 //	       --> uses: each row's uses inside its class, their sum exactly n
 //	       --> a row number for each, all different
-//	       --> all uses in random order, cut into bags
+//	       --> all uses in random order, cut into bags; where ids own rows (Counts.RowsPerID),
+//	           the rows of an id come together
 //
 // Inside a class, uses are spread evenly on a logarithmic scale, like the mean of a
 // class in package access. One level moves all uses to reach n. Below the neutral
@@ -69,7 +70,9 @@ var ErrUnrealisable = errors.New("the asked lookups cannot be made")
 // share of each use-count class is the asked one. Synthesise also returns what
 // was realised; Realised.Distance compares it with what was asked for.
 //
-// The lookups are in random order and cut into Features*Batch bags. All bags
+// The lookups are in random order and cut into Features*Batch bags. If ids own several rows
+// (Counts.RowsPerID), the rows of an id come one after the other, in one bag if bags are as
+// long as the rows of an id. All bags
 // have the same length if that length is a whole number. Bags have length 0 or 1
 // if the bags outnumber the lookups. Otherwise each lookup is in a random bag, so
 // that lengths follow a multinomial distribution around the pooling factor.
@@ -101,20 +104,7 @@ func Synthesise(s Spec) (Bags, Realised, error) {
 			return Bags{}, Realised{}, s.contradiction(n, unique, apart)
 		}
 		pick := newPermutation(s.Rows, random)
-		next := uint64(0)
-		for _, g := range uses(&in, n) {
-			for range g.rows {
-				row := int64(pick.at(next))
-				next++
-				for range g.uses {
-					b.Indices = append(b.Indices, row)
-				}
-			}
-		}
-		for i := len(b.Indices) - 1; i > 0; i-- {
-			j := random.Uint64N(uint64(i) + 1)
-			b.Indices[i], b.Indices[j] = b.Indices[j], b.Indices[i]
-		}
+		b.Indices = draw(b.Indices, uses(&in, n), pick, int(math.Round(s.Counts.RowsPerID)), random)
 	}
 	if s.LengthCV > 0 {
 		b.Offsets = unequalOffsets(n, s.Features*s.Batch, s.LengthCV, random)
@@ -122,6 +112,77 @@ func Synthesise(s Spec) (Bags, Realised, error) {
 		b.Offsets = offsets(n, s.Features*s.Batch, random)
 	}
 	return b, realised, nil
+}
+
+// draw appends the rows of the strata, each as often as it is used. All uses are in random
+// order, or, if perID is above 1, in random order of bags of perID rows that come together.
+func draw(list []int64, strata []stratum, pick *permutation, perID int, random *rand.Rand) []int64 {
+	next := uint64(0)
+	if perID > 1 {
+		return together(list, strata, pick, perID, random)
+	}
+	for _, g := range strata {
+		for range g.rows {
+			row := int64(pick.at(next))
+			next++
+			for range g.uses {
+				list = append(list, row)
+			}
+		}
+	}
+	shuffle(list, random)
+	return list
+}
+
+func shuffle(list []int64, random *rand.Rand) {
+	for i := len(list) - 1; i > 0; i-- {
+		j := random.Uint64N(uint64(i) + 1)
+		list[i], list[j] = list[j], list[i]
+	}
+}
+
+// together appends the rows of the strata by ids: perID neighbouring rows, which are used
+// equally often but at the ends of strata, are the rows of an id and come together each time
+// it is drawn. The uses that rows have beyond the least of their id are in random order.
+func together(list []int64, strata []stratum, pick *permutation, perID int, random *rand.Rand) []int64 {
+	var bags, left, id, uses []int64
+	finish := func() {
+		common := int64(0)
+		if len(id) == perID {
+			common = slices.Min(uses)
+		}
+		for range common {
+			bags = append(bags, id...)
+		}
+		for k, row := range id {
+			for range uses[k] - common {
+				left = append(left, row)
+			}
+		}
+		id, uses = id[:0], uses[:0]
+	}
+	next := uint64(0)
+	for _, g := range strata {
+		for range g.rows {
+			id, uses = append(id, int64(pick.at(next))), append(uses, g.uses)
+			next++
+			if len(id) == perID {
+				finish()
+			}
+		}
+	}
+	finish()
+	shuffle(left, random)
+	bags = append(bags, left...)
+	order := make([]int64, len(bags)/perID)
+	for i := range order {
+		order[i] = int64(i)
+	}
+	shuffle(order, random)
+	for _, bag := range order {
+		list = append(list, bags[int(bag)*perID:][:perID]...)
+	}
+	return append(list, bags[len(order)*perID:]...)
 }
 
 // totals checks the spec and returns the lookups and distinct rows as whole
@@ -159,10 +220,12 @@ func (s *Spec) totals() (n, unique int64, err error) {
 
 // checkRows returns an error if the table has too few rows for the distinct rows,
 // or if the lookups are too few to read them. It allows for rounding: half a row,
-// and half a lookup.
+// and half a lookup. It refuses a number of rows of an id that no id has.
 func (s *Spec) checkRows() error {
 	c := &s.Counts
 	switch most := c.Unique - 0.5; {
+	case !(c.RowsPerID >= 0 && c.RowsPerID <= MaxLookups):
+		return fmt.Errorf("rows of an id: %v, want from 0 to %d", c.RowsPerID, MaxLookups)
 	case most > float64(s.Rows):
 		return fmt.Errorf("%w: %v distinct rows are asked for, but the table has %d", ErrUnrealisable, c.Unique, s.Rows)
 	case most > c.Lookups:

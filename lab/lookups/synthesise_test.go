@@ -467,3 +467,47 @@ func TestHottestRow(t *testing.T) {
 		t.Errorf("got %+v, at a distance of %.1f %% from the asked counts", realised, 100*realised.Distance(counts))
 	}
 }
+
+// TestSynthesiseByIndexLaw: the rows of an id come in one bag each time the id is drawn, and
+// the counts are those that a cost model of the law has: more distinct rows than by
+// independent draws.
+func TestSynthesiseByIndexLaw(t *testing.T) {
+	const rows, perID, batch = 1_000_000, 8, 4096
+	d := access.Distribution{Kind: access.Zipf, Exponent: 1.05, Law: access.MultiHot}
+	counts := d.At(rows, perID, batch)
+	b, r := mustMake(t, Spec{Rows: rows, Batch: batch, Features: 1, Counts: counts, Seed: 5})
+	if apart := r.Distance(counts); apart > Tolerance {
+		t.Errorf("the lookups are %.3f from the asked counts, want at most %v", apart, Tolerance)
+	}
+	if got := Count(b.Indices); got != r {
+		t.Errorf("got %+v, want what was realised, %+v", got, r)
+	}
+	d.Law = access.Independent
+	if alone := d.At(rows, perID, batch).Unique; float64(r.Unique) < 1.3*alone {
+		t.Errorf("got %d distinct rows, want many more than the %.0f of independent draws", r.Unique, alone)
+	}
+	// The rows of a bag are those of the first bag that has its first row.
+	first := map[int64][]int64{}
+	same := 0
+	for i := range batch {
+		bag := slices.Clone(b.Indices[b.Offsets[i]:b.Offsets[i+1]])
+		slices.Sort(bag)
+		if len(bag) != perID {
+			t.Fatalf("bag %d has %d lookups, want %d", i, len(bag), perID)
+		}
+		known, ok := first[bag[0]]
+		if !ok {
+			first[bag[0]] = bag
+		}
+		if !ok || slices.Equal(known, bag) {
+			same++
+		}
+	}
+	if same < batch*9/10 {
+		t.Errorf("%d of %d bags have the rows of one id, want nearly all", same, batch)
+	}
+	again, _ := mustMake(t, Spec{Rows: rows, Batch: batch, Features: 1, Counts: counts, Seed: 5})
+	if !slices.Equal(again.Indices, b.Indices) {
+		t.Error("equal specs: got other lookups")
+	}
+}

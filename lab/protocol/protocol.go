@@ -130,6 +130,9 @@ type Table struct {
 	// them in each use-count class (package access).
 	UniqueRows float64                 `json:"unique_rows,omitempty"`
 	Reuse      [access.Classes]float64 `json:"reuse"`
+	// RowsPerID is the number of rows that come together, each time one id is drawn; 0 for
+	// independent draws. A worker may ignore it: UniqueRows and Reuse hold the same.
+	RowsPerID float64 `json:"rows_per_id,omitempty"`
 	// LookupFile, if not empty, names a file with the table's lookups (package lookups). The
 	// worker uses them unchanged. LookupFile needs CapLookupFiles.
 	LookupFile string `json:"pool,omitempty"`

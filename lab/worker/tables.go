@@ -148,6 +148,9 @@ func checkTable(t *protocol.Table) error {
 	if !(t.PoolingFactor >= 0 && t.PoolingFactor <= problem.MaxPoolingFactor) {
 		return bad("table %d: pooling_factor: %v is not between 0 and %d", t.T, t.PoolingFactor, problem.MaxPoolingFactor)
 	}
+	if !(t.RowsPerID >= 0 && t.RowsPerID <= problem.MaxPoolingFactor) {
+		return bad("table %d: rows_per_id: %v is not between 0 and %d", t.T, t.RowsPerID, problem.MaxPoolingFactor)
+	}
 	if !(t.LengthCV >= 0 && t.LengthCV <= problem.MaxLengthCV) {
 		return bad("table %d: length_cv: %v is not between 0 and %d", t.T, t.LengthCV, problem.MaxLengthCV)
 	}
@@ -162,6 +165,7 @@ func makeUp(t *protocol.Table, seed uint64) (*table, protocol.Table, error) {
 	if t.UniqueRows == 0 {
 		counts = access.Distribution{Kind: access.Histogram, Reuse: t.Reuse, Batch: t.Batch}.At(t.Rows, t.PoolingFactor, t.Batch)
 	}
+	counts.RowsPerID = t.RowsPerID
 	bags, realised, err := lookups.Synthesise(lookups.Spec{
 		Rows: t.Rows, Batch: t.Batch, Features: t.Features, Counts: counts, LengthCV: t.LengthCV, Seed: mix(seed ^ mix(uint64(t.T))),
 	})
