@@ -306,10 +306,21 @@ func (t *Times) finish(in *Input, e *Embeddings, terms Terms) {
 	t.SamplesPerSecond = batch / float64(t.Step) * 1e3
 	t.InputBytesPerSecond = t.SamplesPerSecond * bytes
 	t.PricePerBillion = in.PricePerHour * float64(in.Problem.Topology.Devices) / 3600 / t.SamplesPerSecond * 1e9
-	t.ErrorPercent = in.Stack.Error.OneHost
-	if in.Problem.Topology.Hosts() > 1 {
-		t.ErrorPercent = in.Stack.Error.Hosts
+	t.ErrorPercent = in.errorPercent()
+}
+
+// errorPercent returns the error bar of the step.
+func (in *Input) errorPercent() float64 {
+	bar, hosts := &in.Stack.Error, in.Problem.Topology.Hosts()
+	switch {
+	case in.Measured.Step > 0 && in.Measured.Problem != nil && in.Measured.Problem.Topology.Hosts() != hosts:
+		return bar.Carried
+	case in.Measured.Step > 0:
+		return bar.Calibrated
+	case hosts > 1:
+		return bar.Hosts
 	}
+	return bar.OneHost
 }
 
 // largest returns the term that takes the most of the step.

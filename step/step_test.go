@@ -304,3 +304,33 @@ func TestStatedLinks(t *testing.T) {
 		}
 	}
 }
+
+// TestErrorBarOfMeasured wants a calibrated step to have the bar of calibrated steps, also
+// under a stack without an error bar of its own.
+func TestErrorBarOfMeasured(t *testing.T) {
+	in := mlperf(t, "torchrec-base", "h100-80", 8, 8, 55296)
+	if got := priced(t, in).ErrorPercent; got != 0 {
+		t.Errorf("without a measured step: got %v %%, want an unknown error", got)
+	}
+	in.Measured.Step = 9
+	if got := priced(t, in).ErrorPercent; got != UnknownError().Calibrated {
+		t.Errorf("with a measured step: got %v %%, want %v", got, UnknownError().Calibrated)
+	}
+	in = mlperf(t, "hugectr", "h100-80", 8, 8, 55296)
+	other := mlperf(t, "hugectr", "h100-80", 16, 8, 65536)
+	bar := in.Stack.Error
+	for _, c := range []struct {
+		measured Measured
+		want     float64
+	}{
+		{Measured{}, bar.OneHost},
+		{Measured{Step: 9}, bar.Calibrated},
+		{Measured{Step: 9, Problem: in.Problem, Shards: in.Shards}, bar.Calibrated},
+		{Measured{Step: 9, Problem: other.Problem, Shards: other.Shards}, bar.Carried},
+	} {
+		in.Measured = c.measured
+		if got := priced(t, in).ErrorPercent; got != c.want || !(got > 0) {
+			t.Errorf("measured %v: got %v %%, want %v", c.measured.Step, got, c.want)
+		}
+	}
+}

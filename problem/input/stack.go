@@ -83,7 +83,7 @@ func (s *stackReader) stack(n *yaml.Node) {
 			s.sharp(value)
 			continue
 		}
-		s.Known, s.Error = false, step.ErrorBar{}
+		s.Known, s.Error = false, step.UnknownError()
 	}
 }
 

@@ -223,7 +223,22 @@ func (p *Parts) fit(whole *wholeStep, composed *problem.Problem) (warnings []str
 	if err := whole.dense.check(composed, p.TablesErr != nil); err != nil || whole.dense.faulty || p.TablesErr != nil {
 		return warnings, err
 	}
-	return warnings, p.reserve(whole.dense, composed, given)
+	if given {
+		return warnings, p.reserve(whole.dense, composed)
+	}
+	if takes := denseMemory(whole.dense, composed); takes > composed.Topology.Reserve() {
+		warnings = append(warnings, fmt.Sprintf("the dense part takes %v of a device, and the plan keeps %v free: a step may not fit", takes, composed.Topology.Reserve()))
+	}
+	return warnings, nil
+}
+
+// denseMemory returns the bytes of a device that the dense part takes; 0 if the problem is not
+// complete, or counts weights only.
+func denseMemory(dense *DenseFile, composed *problem.Problem) unit.Bytes {
+	if composed.Topology.Devices < 1 || composed.Batch < 1 || composed.Accounting == problem.CountWeights {
+		return 0
+	}
+	return dense.Dense.Of(composed).Memory(composed.Topology.Devices, composed.Batch)
 }
 
 // statesPrecision reports whether the topology file or a flag states the number format of
@@ -234,22 +249,20 @@ func (p *Parts) statesPrecision() bool {
 
 // reserve has the dense part's memory, and RuntimeShare, take the place of the default
 // reserve. A reserve that is stated stays, but must hold the dense part.
-func (p *Parts) reserve(dense *DenseFile, composed *problem.Problem, given bool) error {
-	t := &composed.Topology
-	if t.Devices < 1 || composed.Batch < 1 || composed.Accounting == problem.CountWeights {
+func (p *Parts) reserve(dense *DenseFile, composed *problem.Problem) error {
+	t, takes := &composed.Topology, denseMemory(dense, composed)
+	if takes == 0 || t.DeviceMemory() == 0 {
 		return nil // reported, or not counted
 	}
-	d := dense.Dense.Of(composed)
-	takes := d.Memory(t.Devices, composed.Batch)
-	if given && t.ReserveShare == 0 && t.ReserveFixed == 0 && !p.statesReserve() {
+	if t.ReserveShare == 0 && t.ReserveFixed == 0 && !p.statesReserve() {
 		t.ReserveShare, t.ReserveFixed = RuntimeShare, takes
-		if t.Budget() == 0 && t.DeviceMemory() > 0 {
-			t.ReserveShare, t.ReserveFixed = 0, 0
-			return &Errors{List: []Error{dense.error(fmt.Sprintf("the dense part takes %v of a device's %v, which leaves nothing for tables", takes, t.DeviceMemory()))}}
+		if t.Budget() > 0 {
+			return nil
 		}
-		return nil
+		t.ReserveShare, t.ReserveFixed = 0, 0
+		return &Errors{List: []Error{dense.error(fmt.Sprintf("the dense part takes %v of a device's %v, which leaves nothing for tables", takes, t.DeviceMemory()))}}
 	}
-	if given && t.Reserve() < takes && t.DeviceMemory() > 0 {
+	if t.Reserve() < takes {
 		e := dense.error(fmt.Sprintf("the dense part takes %v of a device, and the stated reserve is %v", takes, t.Reserve()))
 		e.Hint = "state a larger reserve, or none: the reserve is then computed from the dense part"
 		return &Errors{List: []Error{e}}

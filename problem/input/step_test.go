@@ -78,7 +78,7 @@ func TestStackForms(t *testing.T) {
 		t.Errorf("got %+v and error %v, want hugectr with SHARP", s, err)
 	}
 	s, err = Stack("stack.json", strings.NewReader(`{"preset": "hugectr", "exchange": "flat", "forward": "bf16", "overlap": ["sort"], "launch": "eager"}`))
-	if err != nil || s.Known || s.Error != (step.ErrorBar{}) || s.Exchange != step.Flat || *s.Forward != problem.BF16 ||
+	if err != nil || s.Known || s.Error != step.UnknownError() || s.Exchange != step.Flat || *s.Forward != problem.BF16 ||
 		*s.Backward != problem.FP16 || s.Overlaps != (step.Overlaps{Sort: true}) || !(s.Constants.Launches > 0) {
 		t.Errorf("got %+v and error %v, want the stated parts and unknown constants", s, err)
 	}
@@ -207,7 +207,8 @@ func TestReserveOfDense(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Fallback = &Cluster{Topology: hardware.Topology{Profile: profile, Devices: 8, ReserveShare: hardware.NoReserve, ReserveFixed: 1}, Batch: 8192}
-	if composed, _, err = p.Problem(); err != nil || composed.Topology.Reserve() != 1 || composed.CommPrecision != problem.FP32 {
+	var warnings []string
+	if composed, warnings, err = p.Problem(); err != nil || composed.Topology.Reserve() != 1 || !strings.Contains(strings.Join(warnings, "\n"), "a step may not fit") || composed.CommPrecision != problem.FP32 {
 		t.Errorf("got a reserve of %v, exchanges in %v and error %v, want those of the plan", composed.Topology.Reserve(), composed.CommPrecision, err)
 	}
 }
