@@ -20,13 +20,13 @@ import (
 // a tenth of its largest dim sum, all in ms.
 type additive struct {
 	p          *problem.Problem
-	items      *[]slice
+	items      *[]member
 	time, dims []float64
 	held       []int
 }
 
 func additiveFactory(p *problem.Problem) Factory {
-	items := new([]slice)
+	items := new([]member)
 	return func() Scorer {
 		n := p.Topology.Devices
 		return &additive{p, items, make([]float64, n), make([]float64, n), make([]int, n)}
@@ -38,11 +38,11 @@ func (a *additive) Item(table, width int, form problem.Form) int {
 		panic("search: additive estimates slices of columns in HBM only")
 	}
 	for i, s := range *a.items {
-		if s == (slice{table: table, width: width}) {
+		if s == (member{table: table, width: width}) {
 			return i
 		}
 	}
-	*a.items = append(*a.items, slice{table: table, width: width})
+	*a.items = append(*a.items, member{table: table, width: width})
 	return len(*a.items) - 1
 }
 
