@@ -96,7 +96,8 @@
 // are dropped.
 //
 // The set with only slices on single devices has a sharper bound, because tree.go divides
-// its placements and mixed.go does not divide. In all other sets, blocks and replicas
+// its placements and mixed.go does not divide. sets.go divides the work over the sets. In
+// all other sets, blocks and replicas
 // count against the memory of all devices together. Where that limit is dropped, a table
 // has no block or replica that alone is larger than the memory of a device.
 package bound
@@ -194,14 +195,9 @@ func Simulated(p *problem.Problem, allowed Allowed) (Bound, error) {
 	if in == only(problem.ClassColumns) && !onHosts {
 		return ofColumns(p, allowed.operators(p))
 	}
-	w, err := newWires(p)
+	least, err := leastOf(p, in, allowed.operators(p), onHosts)
 	if err != nil {
 		return Bound{}, err
-	}
-	counts := simulate.NewPricer(p)
-	least := leastOf(p, w, counts, in, allowed.operators(p), false)
-	if onHosts && in.has(problem.ClassColumns) {
-		least = min(least, leastOf(p, w, counts, in, allowed.operators(p), true))
 	}
 	if math.IsInf(least, 1) {
 		return Bound{}, errors.New("no plan to bound: the tables do not fit on the devices in any way that is allowed")
@@ -216,51 +212,11 @@ func ofColumns(p *problem.Problem, divided int) (Bound, error) {
 	if err != nil {
 		return Bound{}, err
 	}
-	columns := comm.least
-	var busy float64
-	if r := newRelaxation(p, simulate.NewPricer(p), divided); len(r.tables) > 0 {
-		part := newTree(r, comm).least()
-		if math.IsInf(part.u, 1) {
-			return Bound{}, errors.New("no plan to bound: the tables do not fit on the devices in any way")
-		}
-		columns, busy = part.from, fixedMS+part.u
+	t := newTree(newRelaxation(p, simulate.NewPricer(p), divided), comm)
+	t.raise(math.Inf(1))
+	b := t.bound()
+	if math.IsInf(float64(b.Total), 1) {
+		return Bound{}, errors.New("no plan to bound: the tables do not fit on the devices in any way")
 	}
-	var b Bound
-	b.ForwardComm, b.BackwardComm = comm.times(columns)
-	b.Compute = unit.Millis(busy * (1 - rounding))
-	b.Total = (b.Compute + b.ForwardComm + b.BackwardComm) * (1 - rounding)
 	return b, nil
-}
-
-// leastOf returns the least bound of all sets of classes in the set in, in ms; +Inf if
-// no plan can be valid. A device has at most the number divided of operators for each
-// operation.
-func leastOf(p *problem.Problem, w wires, counts *simulate.Pricer, in set, divided int, onHosts bool) float64 {
-	r := newMixedRelaxation(p, counts, divided, onHosts)
-	if len(r.tables) == 0 {
-		return 0
-	}
-	s := newOtherClasses(p, w, r, counts)
-	allRead := true // tables without lookups may be in any class
-	for i := range p.Tables {
-		allRead = allRead && counts.Counts(i).Lookups > 0
-	}
-	least := math.Inf(1)
-	if in.has(problem.ClassColumns) && !onHosts {
-		if b, err := ofColumns(p, divided); err == nil {
-			least = float64(b.Total)
-		}
-	}
-	// The larger of two sets often has the lower bound, so the largest set comes first.
-	// The work on a set ends as soon as its bound is above the least bound so far.
-	for used := in; used > 0; used = (used - 1) & in {
-		if onHosts && !used.has(problem.ClassColumns) || used == only(problem.ClassColumns) && !onHosts && allRead {
-			continue
-		}
-		fixed := s.of(used)
-		x := newMixed(r, s, used, p.Topology)
-		x.raise(least - fixed)
-		least = min(least, fixed+x.u)
-	}
-	return least
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/simulate"
 )
 
 // mixed.go bounds the cost of placements that use a given set of operator classes: slices
@@ -91,6 +90,11 @@ type mixed struct {
 	// weights of time, rows and bytes.
 	need    []float64
 	weights []shares
+	// round is the number of rounds made. A slice that alone takes longer than u (1 + ahead)
+	// is left out, and idle is the number of rounds since ahead was set, or since u last
+	// reached that limit.
+	round, idle int
+	ahead       float64
 }
 
 // newMixed returns the placements of r's tables that use the classes in, before any work
@@ -101,28 +105,35 @@ func newMixed(r *relaxation, s *otherClasses, in set, t hardware.Topology) *mixe
 		relaxation: r, otherClasses: s, in: in, n: float64(t.Devices), perHost: float64(t.PerHost()),
 		mix: make([]load, operators+exchanging-1),
 		tau: make([]float64, modes), memory: make([]float64, modes), rest: make([]float64, modes), reach: make([]float64, modes),
-		need: make([]float64, modes), weights: make([]shares, modes),
+		need: make([]float64, modes), weights: make([]shares, modes), ahead: 0.2,
 	}
 	m.parts = make([]load, portions*len(m.mix))
 	m.at = [exchanging]int{problem.ClassBlocks: operators, problem.ClassHostBlocks: operators + 1, problem.ClassReplicas: operators + 2}
-	for k := range r.open {
-		r.open[k] = true
-	}
 	for i := range r.tables {
 		m.begin(i)
 	}
 	m.start = slices.Clone(m.mix)
 	m.exchanges()
-	for i := range r.tables {
-		t := &r.tables[i]
+	m.u = m.floor()
+	return m
+}
+
+// prepare sets the parts of the relaxation that depend on the set of classes: a slice with
+// nothing else in its operator takes the least time of the exchanges, too.
+func (m *mixed) prepare() {
+	for k := range m.open {
+		m.open[k] = true
+	}
+	m.restore(m.relaxation)
+	for i := range m.tables {
+		t := &m.tables[i]
 		for j := range t.slices {
-			least := max(m.leastExchange, s.own*t.columns*t.slices[j].granules)
-			for l := range laneClasses {
-				t.slices[j].alone[l] = s.alone[i][j][l] + least
+			least := max(m.leastExchange, m.own*t.columns*t.slices[j].granules)
+			for l := range t.slices[j].alone {
+				t.slices[j].alone[l] += least
 			}
 		}
 	}
-	return m
 }
 
 // begin adds a little of table i to the mix, in each of its ways.
@@ -273,8 +284,10 @@ const (
 	// prices of tables and at least minMixedRounds rounds. It ends earlier if the shares
 	// need at most the share enough more than the bound.
 	mixedRounds, mixedVisits = 200, 60_000
-	minMixedRounds           = 6
-	enough                   = 0.0005
+	// mixedBout is the least number of rounds at a time.
+	mixedBout      = 4
+	minMixedRounds = 6
+	enough         = 0.0005
 	// settled is the number of rounds after which the start no longer shows in the shares.
 	settled = 5
 	// The weights of a mode that needs the share unused of the devices are halfway between
@@ -285,43 +298,53 @@ const (
 // leastTimes lists the values of leastTime, which the rounds use in turn.
 var leastTimes = [...]float64{0.3, 0.7, 0.95}
 
-// raise raises u until it reaches the limit or the work on a set of classes ends.
-func (m *mixed) raise(limit float64) {
-	if m.u = m.floor(); math.IsInf(m.u, 1) {
+// raise raises u until it reaches the limit, at least some rounds. It reports whether the
+// work on the set of classes ended.
+func (m *mixed) raise(limit float64) (ended bool) {
+	m.prepare()
+	rounds := min(mixedRounds, max(minMixedRounds, mixedVisits/(3*len(m.tables))))
+	for made := 0; m.round < rounds && !math.IsInf(m.u, 1); made++ {
+		if m.u >= limit && made >= mixedBout {
+			return false
+		}
+		if m.improve(); m.converged() {
+			return true
+		}
+	}
+	return true
+}
+
+// improve makes one more round.
+func (m *mixed) improve() {
+	round := m.round
+	m.round++
+	m.longest = m.u * (1 + m.ahead)
+	m.hosts.longest = m.longest - m.leastExchange
+	m.sharp = min(10+round/3, 40)
+	m.leastTime = leastTimes[round%len(leastTimes)]
+	if round > 0 {
+		m.sweep(true)
+		m.sweep(true)
+	}
+	if !m.sweep(false) {
+		// Some table has no way without a slice that alone takes longer than m.longest.
+		m.u = m.longest
 		return
 	}
-	rounds := min(mixedRounds, max(minMixedRounds, mixedVisits/(3*len(m.tables))))
-	ahead, idle := 0.2, 0
-	for round := range rounds {
-		if m.u >= limit {
-			return
-		}
-		m.longest = m.u * (1 + ahead)
-		m.hosts.longest = m.longest - m.leastExchange
-		m.sharp = min(10+round/3, 40)
-		m.leastTime = leastTimes[round%len(leastTimes)]
-		if round > 0 {
-			m.sweep(true)
-			m.sweep(true)
-		}
-		if !m.sweep(false) {
-			// Some table has no way without a slice that alone takes longer than m.longest.
-			m.u = m.longest
-			continue
-		}
-		reached := m.reached()
-		if reached >= m.longest {
-			m.u, idle = m.longest, 0
-			continue
-		}
-		m.u = max(m.u, reached)
-		if round >= settled && m.shortage <= 1+enough && m.common+m.busy <= m.u*(1+enough) {
-			return
-		}
-		if idle++; idle >= 4 {
-			ahead, idle = max(ahead/2, 0.001), 0
-		}
+	reached := m.reached()
+	if reached >= m.longest {
+		m.u, m.idle = m.longest, 0
+		return
 	}
+	m.u = max(m.u, reached)
+	if m.idle++; m.idle >= 4 {
+		m.ahead, m.idle = max(m.ahead/2, 0.001), 0
+	}
+}
+
+// converged reports whether the shares need hardly more than the bound.
+func (m *mixed) converged() bool {
+	return m.round > settled && m.shortage <= 1+enough && m.common+m.busy <= m.u*(1+enough)
 }
 
 // reached returns the lower bound on u of the last sweep.
@@ -583,17 +606,4 @@ func (m *mixed) needed(k int, budget float64) float64 {
 		w[rowsShare+o.passes] += l[rows] / mode.rows[o.passes]
 	}
 	return w.normalize(m.sharp)
-}
-
-// newMixedRelaxation returns the tables of the problem, on devices that have at most the
-// given number of operators for each operation. If slices may be in host memory, a device
-// has operators for these slices, too, and rows and bytes of devices do not count.
-func newMixedRelaxation(p *problem.Problem, counts *simulate.Pricer, divided int, onHosts bool) *relaxation {
-	if !onHosts {
-		return newRelaxation(p, counts, divided)
-	}
-	r := newRelaxation(p, counts, 0)
-	r.addOperators()
-	r.budget = math.Inf(1)
-	return r
 }

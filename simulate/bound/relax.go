@@ -100,7 +100,7 @@ type relaxation struct {
 
 // newRelaxation returns the tables of the problem that have lookups, with equal tables
 // joined, and the modes of devices that have at most the given number of operators for each
-// operation; no modes for 0.
+// operation.
 func newRelaxation(p *problem.Problem, counts *simulate.Pricer, divided int) *relaxation {
 	type key struct {
 		operation            problem.OperatorKey
@@ -143,9 +143,7 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer, divided int) *re
 		added.index, added.operation = i, operations[k.operation]
 		r.tables = append(r.tables, added)
 	}
-	if divided > 0 {
-		r.addModes(divided)
-	}
+	r.addModes(divided)
 	return r
 }
 
@@ -175,6 +173,14 @@ func (r *relaxation) addModes(divided int) {
 		r.modes[len(r.modes)-1].extra = extra
 	}
 	r.makeRoom()
+}
+
+// unlimited returns the same tables on devices with one mode, which has all operators and no
+// limits of rows and bytes.
+func (r *relaxation) unlimited() *relaxation {
+	u := &relaxation{devices: r.devices, tables: r.tables, lanes: r.lanes, budget: math.Inf(1)}
+	u.addOperators()
+	return u
 }
 
 // addOperators adds one mode with all operators, without limits.

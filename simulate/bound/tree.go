@@ -1,6 +1,10 @@
 package bound
 
-import "math"
+import (
+	"math"
+
+	"github.com/neuroshard/neuroshard/unit"
+)
 
 // tree.go divides the placements into parts until its budget of work is spent. The least
 // bound of all parts is the bound of all placements, so the part with that bound is the
@@ -71,26 +75,46 @@ func (t *tree) lowest() int {
 	return at
 }
 
-// least works on the parts and returns the one with the least bound.
-func (t *tree) least() *node {
-	limit := max(visits, 3*minRounds*len(t.tables))
+// bound returns the bound of all placements so far, in its parts.
+func (t *tree) bound() (b Bound) {
+	columns, busy := t.comm.least, 0.0
+	if len(t.tables) > 0 {
+		n := t.parts[t.lowest()]
+		columns, busy = n.from, fixedMS+n.u
+	}
+	b.ForwardComm, b.BackwardComm = t.comm.times(columns)
+	b.Compute = unit.Millis(busy * (1 - rounding))
+	b.Total = (b.Compute + b.ForwardComm + b.BackwardComm) * (1 - rounding)
+	return b
+}
+
+// least returns the total of bound, in ms.
+func (t *tree) least() float64 { return float64(t.bound().Total) }
+
+// raise works on the parts until the bound of all placements is at least the limit, in ms.
+// It reports whether the work ended before that.
+func (t *tree) raise(limit float64) (ended bool) {
+	if len(t.tables) == 0 {
+		return true
+	}
+	most := max(visits, 3*minRounds*len(t.tables))
 	for {
 		at := t.lowest()
 		n := t.parts[at]
-		if n.ended || t.visited >= limit {
-			return n
-		}
 		before := n.u
-		if math.IsInf(before, 1) {
-			return n
+		if n.ended || t.visited >= most || math.IsInf(before, 1) {
+			return true
 		}
-		t.improve(n, min(bout, 1+(limit-t.visited)/(3*len(t.tables))))
+		if t.least() >= limit {
+			return false
+		}
+		t.improve(n, min(bout, 1+(most-t.visited)/(3*len(t.tables))))
 		if n.u > before*(1+progress) {
 			n.stalled = 0
 			continue
 		}
 		n.stalled++
-		if t.shortage(n) > fits && n.stalled < stalls || t.visited >= limit {
+		if t.shortage(n) > fits && n.stalled < stalls || t.visited >= most {
 			continue
 		}
 		if parts := t.divide(n); len(parts) > 0 {
