@@ -49,7 +49,8 @@ type Options struct {
 	// returns it. The search takes about twice the time.
 	FreeSlices bool
 	// Certificate says to compute Result.Bound as well, a lower bound on the simulated
-	// cost of every plan (package bound).
+	// cost of every plan (package bound). The bound is computed beside the search, unless the
+	// search has one worker or a budget of time.
 	Certificate bool
 	// OnStep, if set, is called from Plan's goroutine when Plan begins a step after the search,
 	// with what the step does: "the lower bound" or "baseline dim", for example. Events of the
@@ -158,6 +159,8 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	if l.opt.Search.Beside, err = l.beside(); err != nil {
 		return nil, err
 	}
+	l.certificate = certify(ctx, l)
+	defer l.certificate.stop()
 	found, err := l.search(ctx, l.opt.Search)
 	if err != nil {
 		return nil, err
@@ -199,6 +202,8 @@ type line struct {
 	prices  PriceList
 	// judge is nil if the simulated device does not judge (see simulated).
 	judge *simulate.Pricer
+	// certificate is the lower bound that is computed beside the search; nil if there is none.
+	certificate *certificate
 }
 
 func newLine(p *problem.Problem, opt Options) (*line, error) {
@@ -274,10 +279,9 @@ func (l *line) result(found search.Result) (*Result, error) {
 	if err := l.lanes(result); err != nil {
 		return nil, err
 	}
-	// There is a certificate only if the search minimised an estimate of simulated cost.
-	if l.opt.Certificate && l.prices.Estimator().ModelSource == plan.Simulated {
+	if l.certified() {
 		l.begin("the lower bound")
-		result.Bound, err = bound.Simulated(l.problem, l.allowed(pl))
+		result.Bound, err = l.certificate.wait(l, l.allowed(pl))
 	}
 	return result, err
 }
@@ -289,10 +293,16 @@ func (l *line) begin(step string) {
 	}
 }
 
+// certified reports whether the result has a lower bound: if the options ask for one and the
+// search minimised an estimate of simulated cost.
+func (l *line) certified() bool {
+	return l.opt.Certificate && l.judge != nil && l.prices.Estimator().ModelSource == plan.Simulated
+}
+
 // allowed returns the sharding types, tiers and operators that the search tries, for the
-// bound; and operators if the plan found has some.
+// bound; and operators if the plan found, if there is one yet, has some.
 func (l *line) allowed(found *plan.Plan) bound.Allowed {
-	a := bound.Allowed{Operators: l.opt.Search.Divides(l.problem) || found.Divided() > 0}
+	a := bound.Allowed{Operators: l.opt.Search.Divides(l.problem) || found != nil && found.Divided() > 0}
 	if l.opt.Search.Method == search.NeuroShard && l.problem.Accounting != problem.CountWeights {
 		a.ShardingTypes, a.Host = l.opt.Search.ShardingTypes, true
 	}

@@ -314,7 +314,7 @@ func TestBoundCountsOperators(t *testing.T) {
 	p := &problem.Problem{Tables: pool, Batch: 65536, Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 2}}
 	least := func(operators bool) unit.Millis {
 		t.Helper()
-		b, err := bound.Simulated(p, bound.Allowed{Host: true, Operators: operators})
+		b, err := bound.Simulated(context.Background(), p, bound.Allowed{Host: true, Operators: operators})
 		if err != nil {
 			t.Fatal(err)
 		}

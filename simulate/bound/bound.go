@@ -103,6 +103,7 @@
 package bound
 
 import (
+	"context"
 	"errors"
 	"math"
 
@@ -189,13 +190,14 @@ func (a Allowed) onHosts(t hardware.Topology) bool { return a.Host && t.HostMemo
 // must be valid. The same problem gives the same bound.
 //
 // It fails if the devices span hosts and the profile has no network, and if it finds
-// that no plan can be valid.
-func Simulated(p *problem.Problem, allowed Allowed) (Bound, error) {
+// that no plan can be valid. If ctx ends before the bound is found, it returns the error of
+// ctx.
+func Simulated(ctx context.Context, p *problem.Problem, allowed Allowed) (Bound, error) {
 	in, onHosts := allowed.classes(), allowed.onHosts(p.Topology)
 	if in == only(problem.ClassColumns) && !onHosts {
-		return ofColumns(p, allowed.operators(p))
+		return ofColumns(ctx, p, allowed.operators(p))
 	}
-	least, err := leastOf(p, in, allowed.operators(p), onHosts)
+	least, err := leastOf(ctx, p, in, allowed.operators(p), onHosts)
 	if err != nil {
 		return Bound{}, err
 	}
@@ -207,13 +209,16 @@ func Simulated(p *problem.Problem, allowed Allowed) (Bound, error) {
 
 // ofColumns returns the bound of plans that place tables whole or cut by columns in HBM,
 // with at most the number divided of operators for each operation on a device.
-func ofColumns(p *problem.Problem, divided int) (Bound, error) {
+func ofColumns(ctx context.Context, p *problem.Problem, divided int) (Bound, error) {
 	comm, err := newExchange(p)
 	if err != nil {
 		return Bound{}, err
 	}
 	t := newTree(newRelaxation(p, simulate.NewPricer(p), divided), comm)
-	t.raise(math.Inf(1))
+	t.raise(ctx, math.Inf(1))
+	if err := ctx.Err(); err != nil {
+		return Bound{}, err
+	}
 	b := t.bound()
 	if math.IsInf(float64(b.Total), 1) {
 		return Bound{}, errors.New("no plan to bound: the tables do not fit on the devices in any way")

@@ -2,6 +2,7 @@ package bound
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 
@@ -299,12 +300,12 @@ const (
 var leastTimes = [...]float64{0.3, 0.7, 0.95}
 
 // raise raises u until it reaches the limit, at least some rounds. It reports whether the
-// work on the set of classes ended.
-func (m *mixed) raise(limit float64) (ended bool) {
+// work on the set of classes ended, and returns early if ctx ends.
+func (m *mixed) raise(ctx context.Context, limit float64) (ended bool) {
 	m.prepare()
 	rounds := min(mixedRounds, max(minMixedRounds, mixedVisits/(3*len(m.tables))))
 	for made := 0; m.round < rounds && !math.IsInf(m.u, 1); made++ {
-		if m.u >= limit && made >= mixedBout {
+		if m.u >= limit && made >= mixedBout || ctx.Err() != nil {
 			return false
 		}
 		if m.improve(); m.converged() {

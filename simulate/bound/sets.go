@@ -1,6 +1,7 @@
 package bound
 
 import (
+	"context"
 	"math"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -39,20 +40,21 @@ func (b *setBound) bound() float64 {
 	return b.fixed + b.mixed.u
 }
 
-// raise works on the bound until the bound reaches the limit, in ms, or the work ends.
-func (b *setBound) raise(limit float64) {
+// raise works on the bound until the bound reaches the limit, in ms, or the work or
+// ctx ends.
+func (b *setBound) raise(ctx context.Context, limit float64) {
 	if b.tree != nil {
 		b.others.restore(b.tree.relaxation)
-		b.ended = b.tree.raise(limit)
+		b.ended = b.tree.raise(ctx, limit)
 		return
 	}
-	b.ended = b.mixed.raise(limit - b.fixed)
+	b.ended = b.mixed.raise(ctx, limit-b.fixed)
 }
 
 // leastOf returns the least bound of all sets of classes in the set in, in ms; +Inf if no
 // plan can be valid. A device has at most the number divided of operators for each
 // operation. Slices may be in host memory if onHosts is true.
-func leastOf(p *problem.Problem, in set, divided int, onHosts bool) (float64, error) {
+func leastOf(ctx context.Context, p *problem.Problem, in set, divided int, onHosts bool) (float64, error) {
 	sets, err := setsOf(p, in, divided, onHosts)
 	if err != nil || len(sets) == 0 {
 		return 0, err
@@ -73,7 +75,9 @@ func leastOf(p *problem.Problem, in set, divided int, onHosts bool) (float64, er
 		if sets[at].ended || math.IsInf(bounds[at], 1) {
 			return bounds[at], nil
 		}
-		sets[at].raise(limit)
+		if sets[at].raise(ctx, limit); ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
 		bounds[at] = sets[at].bound()
 	}
 }

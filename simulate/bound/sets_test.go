@@ -1,6 +1,8 @@
 package bound
 
 import (
+	"context"
+	"errors"
 	"math"
 	"testing"
 
@@ -19,7 +21,7 @@ func TestSetsInTurnHaveTheBoundOfFullWork(t *testing.T) {
 		p.Topology.Devices, p.Topology.HostMemory = 8, 1<<40
 		in := Allowed{ShardingTypes: problem.ShardingTypes()}.classes()
 		for _, onHosts := range []bool{false, true} {
-			got, err := leastOf(&p, in, problem.Operators, onHosts)
+			got, err := leastOf(t.Context(), &p, in, problem.Operators, onHosts)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -30,13 +32,28 @@ func TestSetsInTurnHaveTheBoundOfFullWork(t *testing.T) {
 			want := math.Inf(1)
 			for _, s := range sets {
 				for !s.ended {
-					s.raise(math.Inf(1))
+					s.raise(t.Context(), math.Inf(1))
 				}
 				want = min(want, s.bound())
 			}
 			if got != want {
 				t.Errorf("%s, host memory %v: got a bound of %v ms, want %v ms", name, onHosts, got, want)
 			}
+		}
+	}
+}
+
+func TestEndsWithItsContext(t *testing.T) {
+	w, err := workload.ByName("nvidia-synthetic-tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.Problem()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, types := range [][]problem.ShardingType{nil, problem.ShardingTypes()} {
+		if b, err := Simulated(ctx, &p, Allowed{ShardingTypes: types}); !errors.Is(err, context.Canceled) {
+			t.Errorf("types %v: got bound %v, error %v, want %v", types, b, err, context.Canceled)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package bound
 
 import (
+	"context"
 	"math"
 
 	"github.com/neuroshard/neuroshard/unit"
@@ -92,8 +93,8 @@ func (t *tree) bound() (b Bound) {
 func (t *tree) least() float64 { return float64(t.bound().Total) }
 
 // raise works on the parts until the bound of all placements is at least the limit, in ms.
-// It reports whether the work ended before that.
-func (t *tree) raise(limit float64) (ended bool) {
+// It reports whether the work ended before that, and returns early if ctx ends.
+func (t *tree) raise(ctx context.Context, limit float64) (ended bool) {
 	if len(t.tables) == 0 {
 		return true
 	}
@@ -105,7 +106,7 @@ func (t *tree) raise(limit float64) (ended bool) {
 		if n.ended || t.visited >= most || math.IsInf(before, 1) {
 			return true
 		}
-		if t.least() >= limit {
+		if t.least() >= limit || ctx.Err() != nil {
 			return false
 		}
 		t.improve(n, min(bout, 1+(most-t.visited)/(3*len(t.tables))))
