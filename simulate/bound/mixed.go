@@ -83,6 +83,8 @@ type mixed struct {
 	usualTau, usualMemory float64
 	// blockPrices and replicaPrices are the prices of the classes of blocks and replicas.
 	blockPrices, replicaPrices load
+	// blockSizes, replicaSizes and hostSizes are the norms of the loads of the three classes.
+	blockSizes, replicaSizes, hostSizes sizes
 	// exchange is, by table, the least time of its exchanges, and leastExchange the sum
 	// over all tables.
 	exchange      []float64
@@ -464,7 +466,7 @@ func (m *mixed) differentiate() {
 	m.setPrices(m.weigh(devices, left))
 }
 
-// divideTime sets common and busy, and returns the bytes that blocks and replicas leave
+// divideTime sets common, busy and the sizes of all loads, and returns the bytes that blocks and replicas leave
 // free on a device.
 func (m *mixed) divideTime() (left float64) {
 	blocks, hosts, replicas := &m.mix[m.at[problem.ClassBlocks]], &m.mix[m.at[problem.ClassHostBlocks]], &m.mix[m.at[problem.ClassReplicas]]
@@ -472,11 +474,13 @@ func (m *mixed) divideTime() (left float64) {
 	for k := range m.operators {
 		dims += m.mix[k][columns]
 	}
-	m.common = plain.time(blocks) + blocks[linear] + plain.time(replicas) + replicas[linear] +
-		m.perHost/m.n*plain.time(hosts) + hosts[linear] + m.shared*dims
+	m.blockSizes, m.replicaSizes, m.hostSizes = blocks.sizes(), replicas.sizes(), hosts.sizes()
+	m.common = plain.time(blocks, m.blockSizes) + blocks[linear] + plain.time(replicas, m.replicaSizes) + replicas[linear] +
+		m.perHost/m.n*plain.time(hosts, m.hostSizes) + hosts[linear] + m.shared*dims
 	time := 0.0
 	for k := range m.operators {
-		time += m.operators[k].time(&m.mix[k]) + m.own*m.mix[k][columns]
+		m.sizes[k] = m.mix[k].sizes()
+		time += m.operators[k].time(&m.mix[k], m.sizes[k]) + m.own*m.mix[k][columns]
 	}
 	time /= m.n
 	// u is divided in the ratio of the time of the devices' own slices to common.
@@ -539,8 +543,8 @@ func (m *mixed) setPrices(leastTau float64) {
 	for k := range m.operators {
 		o, g, l := &m.operators[k], &m.prices[k], &m.mix[k]
 		a := m.tau[o.mode] / m.n
-		tangent(g, l, forward, a*o.forwards)
-		tangent(g, l, backward, a)
+		tangent(g, l, forward, a*o.forwards, m.sizes[k].forward)
+		tangent(g, l, backward, a, m.sizes[k].backward)
 		g[sorting] = a
 		g[rows] = 0
 		if w := m.weights[o.mode][rowsShare+o.passes]; w > 0 {
@@ -549,14 +553,14 @@ func (m *mixed) setPrices(leastTau float64) {
 		g[columns] = a*m.own + leastTau*m.shared
 		g[bytes] = m.memory[o.mode] / m.n
 	}
-	everywherePrices(&m.blockPrices, &m.mix[m.at[problem.ClassBlocks]])
-	everywherePrices(&m.replicaPrices, &m.mix[m.at[problem.ClassReplicas]])
+	everywherePrices(&m.blockPrices, &m.mix[m.at[problem.ClassBlocks]], m.blockSizes)
+	everywherePrices(&m.replicaPrices, &m.mix[m.at[problem.ClassReplicas]], m.replicaSizes)
 	hosts := &m.mix[m.at[problem.ClassHostBlocks]]
 	a := m.perHost * leastTau / m.n
 	for k := range m.hosts.operators {
 		g := &m.hosts.prices[k]
-		tangent(g, hosts, forward, a*m.hosts.operators[k].forwards)
-		tangent(g, hosts, backward, a)
+		tangent(g, hosts, forward, a*m.hosts.operators[k].forwards, m.hostSizes.forward)
+		tangent(g, hosts, backward, a, m.hostSizes.backward)
 		g[sorting] = a
 		g[columns] = leastTau * m.otherClasses.host
 	}
@@ -589,9 +593,9 @@ func (m *mixed) settle(w, usual *shares, own float64, k *mode) {
 }
 
 // everywherePrices sets the prices g of blocks or replicas by a tangent at their load l.
-func everywherePrices(g, l *load) {
-	tangent(g, l, forward, 1)
-	tangent(g, l, backward, 1)
+func everywherePrices(g, l *load, s sizes) {
+	tangent(g, l, forward, 1, s.forward)
+	tangent(g, l, backward, 1, s.backward)
 	g[sorting], g[linear] = 1, 1
 }
 
@@ -602,7 +606,7 @@ func (m *mixed) needed(k int, budget float64) float64 {
 	*w = shares{}
 	for j := mode.first; j < mode.end; j++ {
 		l, o := &m.mix[j], &m.operators[j]
-		w[timeShare] += (o.time(l) + m.own*l[columns]) / m.busy
+		w[timeShare] += (o.time(l, m.sizes[j]) + m.own*l[columns]) / m.busy
 		w[bytesShare] += l[bytes] / budget
 		w[rowsShare+o.passes] += l[rows] / mode.rows[o.passes]
 	}

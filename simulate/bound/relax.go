@@ -69,9 +69,17 @@ const (
 	bytes    = 9
 )
 
-// time returns the operator's time without the fixed part, in ms.
-func (o *operator) time(l *load) float64 {
-	return o.forwards*norm(l[forward], l[forward+1], l[forward+2]) + norm(l[backward], l[backward+1], l[backward+2]) + l[sorting]
+// sizes are the norms of an operator's load, forward and backward, in ms.
+type sizes struct{ forward, backward float64 }
+
+func (l *load) sizes() sizes {
+	return sizes{norm(l[forward], l[forward+1], l[forward+2]), norm(l[backward], l[backward+1], l[backward+2])}
+}
+
+// time returns the time, without the fixed part, of an operator whose load has the given
+// norms, in ms.
+func (o *operator) time(l *load, s sizes) float64 {
+	return o.forwards*s.forward + s.backward + l[sorting]
 }
 
 // relaxation is a problem as tables that are divided over the operators of modes.
@@ -91,6 +99,8 @@ type relaxation struct {
 	prices  []load
 	open    []bool
 	longest float64
+	// sizes holds the norms of each operator's load when prices are set.
+	sizes []sizes
 	// The results of choose, by width in granules: the cheapest price and operator of one
 	// slice, and the best price of a cut of the width with the first slice of that cut.
 	price, best [maxGranules + 2]float64
@@ -205,9 +215,9 @@ func (r *relaxation) addAll() {
 	}
 }
 
-// makeRoom makes room for the input of choose.
+// makeRoom makes room for prices and for what they are computed from.
 func (r *relaxation) makeRoom() {
-	r.prices, r.open = make([]load, len(r.operators)), make([]bool, len(r.modes))
+	r.prices, r.sizes, r.open = make([]load, len(r.operators)), make([]sizes, len(r.operators)), make([]bool, len(r.modes))
 }
 
 // wider returns the most devices, up to all, that can hold a slice of the first operation
