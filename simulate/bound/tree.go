@@ -25,8 +25,9 @@ import (
 // The rules of the division.
 const (
 	// The work ends after visits prices of tables, or after minRounds rounds if these
-	// need more prices.
+	// need more prices. It ends earlier if fruitless prices do not raise the bound.
 	visits    = 150_000
+	fruitless = 60_000
 	minRounds = 4
 	// A bout is the number of rounds of work on a part at a time. A bout that does not
 	// raise the bound by the share progress has stalled. Then the part is divided if its
@@ -54,6 +55,9 @@ type tree struct {
 	*prover
 	comm  *exchange
 	parts []*node
+	// reached is the bound when it last rose, in ms, and at the number of prices until then.
+	reached float64
+	at      int
 }
 
 // newTree returns the tree with all placements of r's tables as its one part.
@@ -106,8 +110,12 @@ func (t *tree) raise(ctx context.Context, limit float64) (ended bool) {
 		if n.ended || t.visited >= most || math.IsInf(before, 1) {
 			return true
 		}
-		if t.least() >= limit || ctx.Err() != nil {
+		if least := t.least(); least >= limit || ctx.Err() != nil {
 			return false
+		} else if least > t.reached {
+			t.reached, t.at = least, t.visited
+		} else if t.visited-t.at >= fruitless {
+			return true
 		}
 		t.improve(n, min(bout, 1+(most-t.visited)/(3*len(t.tables))))
 		if n.u > before*(1+progress) {
