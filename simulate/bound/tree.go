@@ -107,15 +107,12 @@ func (t *tree) raise(ctx context.Context, limit float64) (ended bool) {
 		at := t.lowest()
 		n := t.parts[at]
 		before := n.u
-		if n.ended || t.visited >= most || math.IsInf(before, 1) {
+		least := t.least()
+		if n.ended || math.IsInf(before, 1) || t.spent(least, most) {
 			return true
 		}
-		if least := t.least(); least >= limit || ctx.Err() != nil {
+		if least >= limit || ctx.Err() != nil {
 			return false
-		} else if least > t.reached {
-			t.reached, t.at = least, t.visited
-		} else if t.visited-t.at >= fruitless {
-			return true
 		}
 		t.improve(n, min(bout, 1+(most-t.visited)/(3*len(t.tables))))
 		if n.u > before*(1+progress) {
@@ -133,6 +130,15 @@ func (t *tree) raise(ctx context.Context, limit float64) (ended bool) {
 			n.ended = t.shortage(n) < ends || n.stalled >= 3*stalls
 		}
 	}
+}
+
+// spent reports whether most prices were computed, or fruitless ones since the bound, least
+// now, rose.
+func (t *tree) spent(least float64, most int) bool {
+	if least > t.reached {
+		t.reached, t.at = least, t.visited
+	}
+	return t.visited >= most || t.visited-t.at >= fruitless
 }
 
 // shortage returns the number of devices that the node's mix needs, divided by the number
