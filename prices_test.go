@@ -307,7 +307,7 @@ func TestScored(t *testing.T) {
 // The bound of a plan counts several operators on a device if the search may divide them, or
 // if the plan does.
 func TestBoundCountsOperators(t *testing.T) {
-	pool := workload.Pool(1)[:12]
+	pool := workload.Pool(1)[:6]
 	for i := range pool {
 		pool[i].Dim = 8 << (4 * (i % 2)) // beside a wide table, a narrow one has idle lanes
 	}
