@@ -54,7 +54,8 @@ type Options struct {
 	FreeSlices bool
 	// Certificate says to compute Result.Bound as well, if the plan has no rows on devices that
 	// it chose (plan.Table.Blocks), which the bound leaves out: a lower bound on the simulated
-	// cost of every plan (package bound).
+	// cost of every plan (package bound). The bound is computed beside the search, unless the
+	// search has one worker or a budget of time.
 	Certificate bool
 	// Step is the whole training step to price: Plan sets Result.Step. Its Problem and Shards
 	// are ignored. A measured step without Shards is taken to be one of the plan itself. If its
@@ -171,6 +172,8 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	if l.opt.Search.Beside, err = l.beside(); err != nil {
 		return nil, err
 	}
+	l.certificate = certify(ctx, l)
+	defer l.certificate.stop()
 	found, err := l.search(ctx, l.opt.Search)
 	if err != nil {
 		return nil, err
@@ -226,6 +229,8 @@ type line struct {
 	judge *simulate.Pricer
 	// size is the placement of baseline Size, by device; nil if there is none.
 	size [][]problem.Shard
+	// certificate is the lower bound that is computed beside the search; nil if there is none.
+	certificate *certificate
 }
 
 func newLine(p *problem.Problem, opt Options) (*line, error) {
@@ -311,10 +316,9 @@ func (l *line) result(found search.Result) (*Result, error) {
 	if err := l.lanes(result); err != nil {
 		return nil, err
 	}
-	// There is a certificate only if the search minimised an estimate of simulated cost.
-	if l.opt.Certificate && l.prices.Estimator().ModelSource == plan.Simulated && pl.Chosen() == 0 {
+	if l.certified() && pl.Chosen() == 0 {
 		l.begin("the lower bound")
-		result.Bound, err = bound.Simulated(l.priced, l.allowed(pl))
+		result.Bound, err = l.certificate.wait(l, l.allowed(pl))
 	}
 	return result, err
 }
@@ -326,10 +330,16 @@ func (l *line) begin(step string) {
 	}
 }
 
+// certified reports whether the result has a lower bound: if the options ask for one and the
+// search minimised an estimate of simulated cost.
+func (l *line) certified() bool {
+	return l.opt.Certificate && l.judge != nil && l.prices.Estimator().ModelSource == plan.Simulated
+}
+
 // allowed returns the sharding types, tiers and operators that the search tries, for the
-// bound; and operators if the plan found has some.
+// bound; and operators if the plan found, if there is one yet, has some.
 func (l *line) allowed(found *plan.Plan) bound.Allowed {
-	a := bound.Allowed{Hidden: l.opt.Hidden, Operators: l.opt.Search.Divides(l.problem) || found.Divided() > 0}
+	a := bound.Allowed{Hidden: l.opt.Hidden, Operators: l.opt.Search.Divides(l.problem) || found != nil && found.Divided() > 0}
 	if l.opt.Search.Method == search.NeuroShard && l.problem.Accounting != problem.CountWeights {
 		a.ShardingTypes, a.Host = l.opt.Search.ShardingTypes, true
 	}

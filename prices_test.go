@@ -307,14 +307,14 @@ func TestScored(t *testing.T) {
 // The bound of a plan counts several operators on a device if the search may divide them, or
 // if the plan does.
 func TestBoundCountsOperators(t *testing.T) {
-	pool := workload.Pool(1)[:12]
+	pool := workload.Pool(1)[:6]
 	for i := range pool {
 		pool[i].Dim = 8 << (4 * (i % 2)) // beside a wide table, a narrow one has idle lanes
 	}
 	p := &problem.Problem{Tables: pool, Batch: 65536, Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 2}}
 	least := func(operators bool) unit.Millis {
 		t.Helper()
-		b, err := bound.Simulated(p, bound.Allowed{Host: true, Operators: operators})
+		b, err := bound.Simulated(context.Background(), p, bound.Allowed{Host: true, Operators: operators})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,6 +28,9 @@ type piece struct {
 	left, right int32
 	form        problem.Form
 	span        span
+	// operator is the number of the operator key of the first member (catalog.operators), and
+	// siblings that of the piece's siblings (catalog.siblings), or none for a co-location.
+	operator, siblings int32
 	// alone is the predicted time in ms of the piece alone on a device; it is set if timed
 	// is true. known says that the scorer knows the members' items.
 	alone        float64
@@ -66,16 +69,22 @@ type catalog struct {
 	// budget is the number of bytes of a device that shards may take.
 	budget int64
 	pieces []piece
-	index  map[slice]int32
+	// siblings lists the pieces of one table in one form by their width in granules, with none
+	// for a width that has no piece yet. family has the number of each such list.
+	siblings [][]int32
+	family   map[family]int32
+	// operators numbers the operator keys of the pieces.
+	operators map[problem.OperatorKey]int32
 	// together are the pieces of co-locations in operators of other numbers than 0.
 	together map[together]int32
 	// unsplit are the pieces of the unsplit problem; nil until they are asked for.
 	unsplit []int32
 }
 
-type slice struct {
-	table, width int
-	form         problem.Form
+// family is what siblings have in common.
+type family struct {
+	table int
+	form  problem.Form
 }
 
 // together is a co-location, by its first table, in the operator of a number.
@@ -85,7 +94,7 @@ type together struct {
 }
 
 func newCatalog(p *problem.Problem, scorer Scorer) *catalog {
-	c := &catalog{problem: p, rules: p.Engine.Rules(), scorer: scorer, index: make(map[slice]int32, len(p.Tables))}
+	c := &catalog{problem: p, rules: p.Engine.Rules(), scorer: scorer, family: make(map[family]int32, len(p.Tables)), operators: map[problem.OperatorKey]int32{}}
 	c.resize(p.Topology.Devices)
 	if scorer != nil {
 		scorer.Reset()
@@ -122,17 +131,21 @@ func (c *catalog) whole() []int32 {
 		for j, t := range g.Tables {
 			members[j] = member{table: t, width: c.problem.Tables[t].Dim}
 		}
-		k := c.add(members, devices, problem.Form{})
-		if c.unsplit[i] = k; len(members) == 1 {
-			c.index[slice{table: members[0].table, width: members[0].width}] = k
-		}
+		c.unsplit[i] = c.add(members, devices, problem.Form{})
 	}
 	return slices.Clone(c.unsplit)
 }
 
 // add registers a new piece.
 func (c *catalog) add(members []member, devices []int32, form problem.Form) int32 {
-	k := piece{members: members, devices: devices, left: none, right: none, form: form, span: spanOf(form)}
+	first := members[0]
+	key := c.problem.OperatorKey(first.table, first.width, form)
+	operator, ok := c.operators[key]
+	if !ok {
+		operator = int32(len(c.operators))
+		c.operators[key] = operator
+	}
+	k := piece{members: members, devices: devices, left: none, right: none, form: form, span: spanOf(form), operator: operator, siblings: none}
 	for _, m := range members {
 		s := c.problem.Whole(m.table)
 		s.Columns.End = int64(m.width)
@@ -148,8 +161,29 @@ func (c *catalog) add(members []member, devices []int32, form problem.Form) int3
 		}
 		k.class = max(k.class, uint8(bits.Len(uint(m.width-1))))
 	}
+	id := int32(len(c.pieces))
+	if len(members) == 1 {
+		k.siblings = c.siblingsIn(first.table, form)
+		c.siblings[k.siblings][first.width/problem.ColumnGranule] = id
+	}
 	c.pieces = append(c.pieces, k)
-	return int32(len(c.pieces) - 1)
+	return id
+}
+
+// siblingsIn returns the number of the list of the pieces of a table in a form.
+func (c *catalog) siblingsIn(table int, form problem.Form) int32 {
+	key := family{table, form}
+	at, ok := c.family[key]
+	if !ok {
+		at = int32(len(c.siblings))
+		c.family[key] = at
+		list := make([]int32, c.problem.Tables[table].Dim/problem.ColumnGranule+1)
+		for i := range list {
+			list[i] = none
+		}
+		c.siblings = append(c.siblings, list)
+	}
+	return at
 }
 
 // cut returns the widths of the two halves of piece k, multiples of the granule; the
@@ -182,17 +216,20 @@ func (c *catalog) halves(k int32) (left, right int32) {
 
 // slice returns the piece of that width of the only table of piece k, in the form of
 // piece k.
-func (c *catalog) slice(k int32, width int) int32 { return c.inForm(k, width, c.pieces[k].form) }
+func (c *catalog) slice(k int32, width int) int32 {
+	if id := c.siblings[c.pieces[k].siblings][width/problem.ColumnGranule]; id != none {
+		return id
+	}
+	return c.add([]member{{table: c.pieces[k].members[0].table, width: width}}, c.pieces[k].devices, c.pieces[k].form)
+}
 
 // inForm returns the piece of that width and form of the only table of piece k.
 func (c *catalog) inForm(k int32, width int, form problem.Form) int32 {
-	key := slice{c.pieces[k].members[0].table, width, form}
-	id, ok := c.index[key]
-	if !ok {
-		id = c.add([]member{{table: key.table, width: width}}, c.pieces[k].devices, form)
-		c.index[key] = id
+	table := c.pieces[k].members[0].table
+	if id := c.siblings[c.siblingsIn(table, form)][width/problem.ColumnGranule]; id != none {
+		return id
 	}
-	return id
+	return c.add([]member{{table: table, width: width}}, c.pieces[k].devices, form)
 }
 
 // numbered returns piece k in the operator of the number.

@@ -20,13 +20,13 @@ import (
 // a tenth of its largest dim sum, all in ms.
 type additive struct {
 	p          *problem.Problem
-	items      *[]slice
+	items      *[]member
 	time, dims []float64
 	held       []int
 }
 
 func additiveFactory(p *problem.Problem) Factory {
-	items := new([]slice)
+	items := new([]member)
 	return func() Scorer {
 		n := p.Topology.Devices
 		return &additive{p, items, make([]float64, n), make([]float64, n), make([]int, n)}
@@ -38,11 +38,11 @@ func (a *additive) Item(table, width int, form problem.Form) int {
 		panic("search: additive estimates slices of columns in HBM only")
 	}
 	for i, s := range *a.items {
-		if s == (slice{table: table, width: width}) {
+		if s == (member{table: table, width: width}) {
 			return i
 		}
 	}
-	*a.items = append(*a.items, slice{table: table, width: width})
+	*a.items = append(*a.items, member{table: table, width: width})
 	return len(*a.items) - 1
 }
 
@@ -251,6 +251,12 @@ func TestInfeasibleSaysWhy(t *testing.T) {
 		p.Tables[0].Constraint.NoSplit = true
 		return p
 	}
+	together := func(p *problem.Problem) *problem.Problem {
+		for i := range p.Tables {
+			p.Tables[i].Constraint.Colocation = "all"
+		}
+		return p
+	}
 	for _, c := range []struct {
 		name    string
 		p       *problem.Problem
@@ -275,6 +281,10 @@ func TestInfeasibleSaysWhy(t *testing.T) {
 		{
 			"not to be split", whole(handMade(unit.GiB, 2, table{1 << 24, 64, 1})), "A", 64, 3 * unit.GiB, 0,
 			[]string{"the narrowest slice (64 columns)", "at least 4.00 GiB"},
+		},
+		{
+			"a co-location", together(handMade(unit.GiB, 2, table{1 << 24, 16, 1}, table{1 << 24, 32, 1})), "A", 16, 2 * unit.GiB, 0,
+			[]string{`the co-location (2 tables) of table "A" takes 3.00 GiB of the 1.00 GiB available`, "at least 3.00 GiB"},
 		},
 		{
 			"pins", pinned(handMade(4096, 4, table{256, 4, 1}, table{256, 4, 1}), 2), "B", 4, 4096, 0,

@@ -534,8 +534,12 @@ func forced(c *catalog) (pieces []int32, failed int32) {
 	return pieces, failed
 }
 
-// even returns n slices of a packable whose widths differ by at most one granule.
+// even returns n slices of a packable whose widths differ by at most one granule; the
+// packable's piece for one slice.
 func even(c *catalog, l *packable, n int32) []int32 {
+	if n == 1 {
+		return []int32{l.piece}
+	}
 	pieces := make([]int32, n)
 	for i := range pieces {
 		granules := (l.width + int32(i)) / n

@@ -80,16 +80,16 @@ func (m *mover) recutTable(slot int32, widest int) {
 // fuses reports whether a slice runs in the operator that would run a piece on the
 // slice's device.
 func (m *mover) fuses(slot, piece int32) bool {
-	k := m.parts[slot].piece
-	return len(m.c.pieces[k].members) == 1 && m.c.operator(k) == m.c.operator(piece)
+	k := &m.c.pieces[m.parts[slot].piece]
+	return k.operator == m.c.pieces[piece].operator && len(k.members) == 1
 }
 
 // gather adds to gone the slices that a device keeps of a piece's table in the piece's
 // form, and returns the number of their columns.
 func (m *mover) gather(piece, device int32) (columns int) {
-	table, form := m.c.pieces[piece].members[0].table, m.c.pieces[piece].form
+	table, siblings := m.c.pieces[piece].members[0].table, m.c.pieces[piece].siblings
 	for _, slot := range m.tables[table] {
-		if m.parts[slot].device == device && m.c.pieces[m.parts[slot].piece].form == form && !slices.Contains(m.gone, slot) {
+		if m.parts[slot].device == device && m.c.pieces[m.parts[slot].piece].siblings == siblings && !slices.Contains(m.gone, slot) {
 			m.gone = append(m.gone, slot)
 			columns += m.width(slot)
 		}

@@ -267,7 +267,7 @@ func (o Options) judge(ctx context.Context, j *job, result *neuroshard.Result, e
 // bound adds a lower bound on the simulated cost of what a search with the options tries.
 func (r *Record) bound(p *problem.Problem, o search.Options) error {
 	start := time.Now()
-	b, err := bound.Simulated(p, bound.Allowed{Operators: o.Divides(p)})
+	b, err := bound.Simulated(context.Background(), p, bound.Allowed{Operators: o.Divides(p)})
 	if err != nil {
 		return err
 	}

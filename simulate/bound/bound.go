@@ -107,12 +107,14 @@
 // are dropped.
 //
 // The set with only slices on single devices has a sharper bound, because tree.go divides
-// its placements and mixed.go does not divide. In all other sets, blocks and replicas
+// its placements and mixed.go does not divide. sets.go divides the work over the sets. In
+// all other sets, blocks and replicas
 // count against the memory of all devices together. Where that limit is dropped, a table
 // has no block or replica that alone is larger than the memory of a device.
 package bound
 
 import (
+	"context"
 	"errors"
 	"math"
 
@@ -203,23 +205,19 @@ func (a Allowed) onHosts(t hardware.Topology) bool { return a.Host && t.HostMemo
 // must be valid. The same problem gives the same bound.
 //
 // It fails if the devices span hosts and the profile has no network, if allowed.Hidden.Check
-// fails, and if it finds that no plan can be valid.
-func Simulated(p *problem.Problem, allowed Allowed) (Bound, error) {
+// fails, and if it finds that no plan can be valid. If ctx ends before the bound is found, it
+// returns the error of ctx.
+func Simulated(ctx context.Context, p *problem.Problem, allowed Allowed) (Bound, error) {
 	if err := allowed.Hidden.Check(); err != nil {
 		return Bound{}, err
 	}
 	in, onHosts := allowed.classes(), allowed.onHosts(p.Topology)
 	if in == only(problem.ClassColumns) && !onHosts {
-		return ofColumns(p, allowed.operators(p), allowed.Hidden)
+		return ofColumns(ctx, p, allowed)
 	}
-	all, err := everyWires(p, allowed.Hidden)
+	least, err := leastOf(ctx, p, in, allowed, onHosts)
 	if err != nil {
 		return Bound{}, err
-	}
-	counts := simulate.NewPricer(p)
-	least := leastOf(p, all, counts, in, allowed, false)
-	if onHosts && in.has(problem.ClassColumns) {
-		least = min(least, leastOf(p, all, counts, in, allowed, true))
 	}
 	if math.IsInf(least, 1) {
 		return Bound{}, errors.New("no plan to bound: the tables do not fit on the devices in any way that is allowed")
@@ -227,83 +225,20 @@ func Simulated(p *problem.Problem, allowed Allowed) (Bound, error) {
 	return Bound{Total: unit.Millis(least * (1 - rounding))}, nil
 }
 
-// ofColumns returns the bound of plans that place tables whole or cut by columns in HBM,
-// with at most the number divided of operators for each operation on a device.
-func ofColumns(p *problem.Problem, divided int, hidden plan.Hidden) (Bound, error) {
-	comm, err := newExchange(p, hidden)
+// ofColumns returns the bound of plans that place tables whole or cut by columns in HBM.
+func ofColumns(ctx context.Context, p *problem.Problem, allowed Allowed) (Bound, error) {
+	comm, err := newExchange(p, allowed.Hidden)
 	if err != nil {
 		return Bound{}, err
 	}
-	columns := comm.least
-	var busy float64
-	if r := newRelaxation(p, simulate.NewPricer(p), divided); len(r.tables) > 0 {
-		part := newTree(r, comm).least()
-		if math.IsInf(part.u, 1) {
-			return Bound{}, errors.New("no plan to bound: the tables do not fit on the devices in any way")
-		}
-		columns, busy = part.from, fixedMS+part.u
+	t := newTree(newRelaxation(p, simulate.NewPricer(p), allowed.operators(p)), comm)
+	t.raise(ctx, math.Inf(1))
+	if err := ctx.Err(); err != nil {
+		return Bound{}, err
 	}
-	var b Bound
-	b.ForwardComm, b.BackwardComm = comm.times(columns)
-	b.Compute = unit.Millis(busy * (1 - rounding))
-	b.Total = (b.Compute + b.ForwardComm + b.BackwardComm) * (1 - rounding)
+	b := t.bound()
+	if math.IsInf(float64(b.Total), 1) {
+		return Bound{}, errors.New("no plan to bound: the tables do not fit on the devices in any way")
+	}
 	return b, nil
-}
-
-// leastOf returns the least bound of all sets of classes in the set in, in ms; +Inf if
-// no plan can be valid. all are the ways in which exchanges count.
-func leastOf(p *problem.Problem, all []wires, counts *simulate.Pricer, in set, allowed Allowed, onHosts bool) float64 {
-	divided := allowed.operators(p)
-	r := newMixedRelaxation(p, counts, divided, onHosts)
-	if len(r.tables) == 0 {
-		return 0
-	}
-	var others []*otherClasses
-	for _, w := range all {
-		others = append(others, newOtherClasses(p, w, r, counts))
-	}
-	allRead := true // tables without lookups may be in any class
-	for i := range p.Tables {
-		allRead = allRead && counts.Counts(i).Lookups > 0
-	}
-	least := math.Inf(1)
-	if in.has(problem.ClassColumns) && !onHosts {
-		if b, err := ofColumns(p, divided, allowed.Hidden); err == nil {
-			least = float64(b.Total)
-		}
-	}
-	// The larger of two sets often has the lower bound, so the largest set comes first.
-	// The work on a set ends as soon as its bound is above the least bound so far.
-	for used := in; used > 0; used = (used - 1) & in {
-		if onHosts && !used.has(problem.ClassColumns) || used == only(problem.ClassColumns) && !onHosts && allRead {
-			continue
-		}
-		least = min(least, highestOf(r, others, used, p.Topology, least))
-	}
-	return least
-}
-
-// highestOf returns the highest bound of a set of classes that is in use, of those for each
-// way in which exchanges count; or one of at least the limit. A little work on each way shows
-// which one the rest of the work is for.
-func highestOf(r *relaxation, others []*otherClasses, used set, t hardware.Topology, limit float64) float64 {
-	highest, best := 0.0, others[0]
-	raise := func(s *otherClasses, rounds int) {
-		fixed := s.of(used) - s.less
-		x := newMixed(r, s, used, t)
-		x.rounds = rounds
-		x.raise(limit - fixed)
-		if fixed+x.u > highest {
-			highest, best = fixed+x.u, s
-		}
-	}
-	for _, s := range others {
-		if len(others) > 1 && highest < limit {
-			raise(s, firstRounds)
-		}
-	}
-	if highest < limit {
-		raise(best, mixedRounds)
-	}
-	return highest
 }

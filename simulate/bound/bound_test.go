@@ -50,7 +50,7 @@ func ExampleSimulated() {
 		Topology: hardware.Topology{Profile: a100, Devices: 2, ReserveShare: hardware.NoReserve},
 		Batch:    65536,
 	}
-	least, err := bound.Simulated(&p, bound.Allowed{})
+	least, err := bound.Simulated(context.Background(), &p, bound.Allowed{})
 	if err != nil {
 		panic(err)
 	}
@@ -100,7 +100,7 @@ func TestByHand(t *testing.T) {
 	collective := .045 + 500*4*4/230e6
 	wantForward := collective + 2*1000*4*4/stream
 	wantBackward := collective + 2*500*8*4/stream
-	got, err := bound.Simulated(p, bound.Allowed{})
+	got, err := bound.Simulated(context.Background(), p, bound.Allowed{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,11 +144,11 @@ func TestNoBoundOfTablesThatFitNowhere(t *testing.T) {
 		Batch:    64,
 	}
 	everywhere := bound.Allowed{ShardingTypes: []problem.ShardingType{problem.DataParallel}}
-	if got, err := bound.Simulated(p, everywhere); err != nil || !(got.Total > 0) {
+	if got, err := bound.Simulated(context.Background(), p, everywhere); err != nil || !(got.Total > 0) {
 		t.Errorf("got %+v, %v, want a bound", got, err)
 	}
 	p.Topology.Memory = p.DeviceMemory().Total() + 64_000_000
-	if got, err := bound.Simulated(p, everywhere); err == nil {
+	if got, err := bound.Simulated(context.Background(), p, everywhere); err == nil {
 		t.Errorf("a quarter of the memory: got %+v, want an error", got)
 	}
 }
@@ -159,17 +159,17 @@ func TestWithoutLookups(t *testing.T) {
 		Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: 2, ReserveShare: hardware.NoReserve},
 		Batch:    64,
 	}
-	got, err := bound.Simulated(p, bound.Allowed{})
+	got, err := bound.Simulated(context.Background(), p, bound.Allowed{})
 	if err != nil || got.Compute != 0 || !(got.Total > 0) {
 		t.Errorf("got %+v, %v, want communication only", got, err)
 	}
 	everywhere := bound.Allowed{ShardingTypes: []problem.ShardingType{problem.DataParallel}}
-	if got, err := bound.Simulated(p, everywhere); err != nil || got != (bound.Bound{}) {
+	if got, err := bound.Simulated(context.Background(), p, everywhere); err != nil || got != (bound.Bound{}) {
 		t.Errorf("replicas: got %+v, %v, want a bound of 0", got, err)
 	}
 	p.Topology.Profile, p.Topology.DevicesPerHost = profile(t, "rtx2080ti"), 1
 	for _, allowed := range []bound.Allowed{{}, everywhere} {
-		if _, err := bound.Simulated(p, allowed); err == nil {
+		if _, err := bound.Simulated(context.Background(), p, allowed); err == nil {
 			t.Errorf("several hosts without a network, %v: got no error", allowed)
 		}
 	}
@@ -344,7 +344,7 @@ func noPlacementIsBelow(t *testing.T, hides func(*rapid.T) plan.Hidden) {
 }
 
 func check(t *rapid.T, p *problem.Problem, judge *simulate.Pricer, shards [][]problem.Shard, allowed bound.Allowed) {
-	least, err := bound.Simulated(p, allowed)
+	least, err := bound.Simulated(context.Background(), p, allowed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -409,7 +409,7 @@ func noOptimumIsBelow(t *testing.T, hides func(*rapid.T) plan.Hidden) {
 			spread(0, p.Tables[i].Dim/4)
 		}
 		rec(0)
-		least, err := bound.Simulated(p, bound.Allowed{Operators: operators, Hidden: hidden})
+		least, err := bound.Simulated(context.Background(), p, bound.Allowed{Operators: operators, Hidden: hidden})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -449,13 +449,13 @@ func TestMoreTablesCostMore(t *testing.T) {
 			p.Tables[i].Optimizer, p.Tables[i].Precision, p.Tables[i].Weighted = p.Tables[0].Optimizer, p.Tables[0].Precision, p.Tables[0].Weighted
 			p.Tables[i].Module, p.Tables[i].Pooling = p.Tables[0].Module, p.Tables[0].Pooling
 		}
-		all, err := bound.Simulated(p, bound.Allowed{})
+		all, err := bound.Simulated(context.Background(), p, bound.Allowed{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		fewer := *p
 		fewer.Tables = p.Tables[:rapid.IntRange(1, len(p.Tables)).Draw(t, "kept")]
-		some, err := bound.Simulated(&fewer, bound.Allowed{})
+		some, err := bound.Simulated(context.Background(), &fewer, bound.Allowed{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -467,11 +467,11 @@ func TestMoreTablesCostMore(t *testing.T) {
 
 func TestSameBoundAgain(t *testing.T) {
 	p := drawn(t, 40, 8)
-	first, err := bound.Simulated(p, bound.Allowed{})
+	first, err := bound.Simulated(context.Background(), p, bound.Allowed{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := bound.Simulated(p, bound.Allowed{}); err != nil || again != first {
+	if again, err := bound.Simulated(context.Background(), p, bound.Allowed{}); err != nil || again != first {
 		t.Errorf("got %+v, %v, want %+v", again, err, first)
 	}
 }
@@ -498,7 +498,7 @@ func TestGapsOfPlans(t *testing.T) {
 				t.Fatal(err)
 			}
 			start := time.Now()
-			least, err := bound.Simulated(&task.Problem, bound.Allowed{Operators: !*oneOperator})
+			least, err := bound.Simulated(context.Background(), &task.Problem, bound.Allowed{Operators: !*oneOperator})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -539,7 +539,7 @@ func BenchmarkSimulated(b *testing.B) {
 		p := drawn(b, size[0], size[1])
 		b.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := bound.Simulated(p, bound.Allowed{}); err != nil {
+				if _, err := bound.Simulated(context.Background(), p, bound.Allowed{}); err != nil {
 					b.Fatal(err)
 				}
 			}

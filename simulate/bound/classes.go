@@ -213,6 +213,16 @@ func newOtherClasses(p *problem.Problem, w wires, r *relaxation, counts *simulat
 	return s
 }
 
+// restore sets the time that each slice of r takes with nothing else in its operator,
+// without exchanges.
+func (s *otherClasses) restore(r *relaxation) {
+	for i := range r.tables {
+		for j := range r.tables[i].slices {
+			r.tables[i].slices[j].alone = s.alone[i][j]
+		}
+	}
+}
+
 // counter counts what tables of a problem take as blocks and as replicas.
 type counter struct {
 	problem *problem.Problem

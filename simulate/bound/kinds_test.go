@@ -1,6 +1,7 @@
 package bound_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -28,11 +29,11 @@ func ExampleSimulated_shardingTypes() {
 		Topology: hardware.Topology{Profile: a100, Devices: 4, ReserveShare: hardware.NoReserve},
 		Batch:    65536,
 	}
-	columns, err := bound.Simulated(&p, bound.Allowed{})
+	columns, err := bound.Simulated(context.Background(), &p, bound.Allowed{})
 	if err != nil {
 		panic(err)
 	}
-	least, err := bound.Simulated(&p, bound.Allowed{ShardingTypes: problem.ShardingTypes()})
+	least, err := bound.Simulated(context.Background(), &p, bound.Allowed{ShardingTypes: problem.ShardingTypes()})
 	if err != nil {
 		panic(err)
 	}
@@ -213,7 +214,7 @@ func TestNoPlacementOfSeveralSlicesIsBelow(t *testing.T) {
 		}
 		cost := price(t, judge, shardsOf(p, ways))
 		compare := func() {
-			least, err := bound.Simulated(p, bound.Allowed{})
+			least, err := bound.Simulated(context.Background(), p, bound.Allowed{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -327,7 +328,7 @@ func noPlacementInAnyKindIsBelow(t *testing.T, hides func(*rapid.T) plan.Hidden)
 		compare := func(allowed bound.Allowed) {
 			allowed.Hidden = hidden
 			shards := shardsOf(p, ways)
-			least, err := bound.Simulated(p, allowed)
+			least, err := bound.Simulated(context.Background(), p, allowed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -443,7 +444,7 @@ func noOptimumInAnyKindIsBelow(t *testing.T, hides func(*rapid.T) plan.Hidden) {
 		rec(0)
 		allowed := everyKind
 		allowed.Operators, allowed.Hidden = operators, hidden
-		least, err := bound.Simulated(p, allowed)
+		least, err := bound.Simulated(context.Background(), p, allowed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -463,12 +464,12 @@ func noOptimumInAnyKindIsBelow(t *testing.T, hides func(*rapid.T) plan.Hidden) {
 func TestMoreKindsCostNoMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawKinds(t, 8, 6, 32)
-		columns, err := bound.Simulated(p, bound.Allowed{})
+		columns, err := bound.Simulated(context.Background(), p, bound.Allowed{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, a := range []bound.Allowed{{}, {ShardingTypes: []problem.ShardingType{problem.ColumnWise}}, {ShardingTypes: []problem.ShardingType{problem.TableWise, problem.ColumnWise}, Host: p.Topology.HostMemory == 0}} {
-			if got, err := bound.Simulated(p, a); err != nil || got != columns {
+			if got, err := bound.Simulated(context.Background(), p, a); err != nil || got != columns {
 				t.Fatalf("%v: got %+v, %v, want %+v", a, got, err, columns)
 			}
 		}
@@ -483,7 +484,7 @@ func TestMoreKindsCostNoMore(t *testing.T) {
 		for i, k := range kinds {
 			allowed.ShardingTypes = append(allowed.ShardingTypes, k)
 			allowed.Host = i >= host
-			got, err := bound.Simulated(p, allowed)
+			got, err := bound.Simulated(context.Background(), p, allowed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -492,7 +493,7 @@ func TestMoreKindsCostNoMore(t *testing.T) {
 			}
 			last = got.Total
 		}
-		if again, err := bound.Simulated(p, allowed); err != nil || again.Total != last {
+		if again, err := bound.Simulated(context.Background(), p, allowed); err != nil || again.Total != last {
 			t.Fatalf("again: got %v, %v, want %v", again.Total, err, last)
 		}
 	})
@@ -553,7 +554,7 @@ func BenchmarkSimulatedKinds(b *testing.B) {
 		p.Topology.HostMemory = hardware.MaxMemory
 		b.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := bound.Simulated(p, bound.Allowed{ShardingTypes: problem.ShardingTypes()}); err != nil {
+				if _, err := bound.Simulated(context.Background(), p, bound.Allowed{ShardingTypes: problem.ShardingTypes()}); err != nil {
 					b.Fatal(err)
 				}
 			}

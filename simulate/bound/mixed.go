@@ -2,12 +2,12 @@ package bound
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/simulate"
 )
 
 // mixed.go bounds the cost of placements that use a given set of operator classes: slices
@@ -85,6 +85,8 @@ type mixed struct {
 	usualTau, usualMemory float64
 	// blockPrices and replicaPrices are the prices of the classes of blocks and replicas.
 	blockPrices, replicaPrices load
+	// blockSizes, replicaSizes and hostSizes are the norms of the loads of the three classes.
+	blockSizes, replicaSizes, hostSizes sizes
 	// exchange is, by table, the least time of its exchanges, and leastExchange the sum
 	// over all tables.
 	exchange      []float64
@@ -93,6 +95,11 @@ type mixed struct {
 	// weights of time, rows and bytes.
 	need    []float64
 	weights []shares
+	// round is the number of rounds made. A slice that alone takes longer than u (1 + ahead)
+	// is left out, and idle is the number of rounds since ahead was set, or since u last
+	// reached that limit.
+	round, idle int
+	ahead       float64
 }
 
 // newMixed returns the placements of r's tables that use the classes in, before any work
@@ -103,28 +110,35 @@ func newMixed(r *relaxation, s *otherClasses, in set, t hardware.Topology) *mixe
 		relaxation: r, otherClasses: s, in: in, rounds: mixedRounds, n: float64(t.Devices), perHost: float64(t.PerHost()),
 		mix: make([]load, operators+exchanging-1),
 		tau: make([]float64, modes), memory: make([]float64, modes), rest: make([]float64, modes), reach: make([]float64, modes),
-		need: make([]float64, modes), weights: make([]shares, modes),
+		need: make([]float64, modes), weights: make([]shares, modes), ahead: 0.2,
 	}
 	m.parts = make([]load, portions*len(m.mix))
 	m.at = [exchanging]int{problem.ClassBlocks: operators, problem.ClassHostBlocks: operators + 1, problem.ClassReplicas: operators + 2}
-	for k := range r.open {
-		r.open[k] = true
-	}
 	for i := range r.tables {
 		m.begin(i)
 	}
 	m.start = slices.Clone(m.mix)
 	m.exchanges()
-	for i := range r.tables {
-		t := &r.tables[i]
+	m.u = m.floor()
+	return m
+}
+
+// prepare sets the parts of the relaxation that depend on the set of classes: a slice with
+// nothing else in its operator takes the least time of the exchanges, too.
+func (m *mixed) prepare() {
+	for k := range m.open {
+		m.open[k] = true
+	}
+	m.restore(m.relaxation)
+	for i := range m.tables {
+		t := &m.tables[i]
 		for j := range t.slices {
-			least := max(m.leastExchange, s.own*t.columns*t.slices[j].granules)
-			for l := range laneClasses {
-				t.slices[j].alone[l] = s.alone[i][j][l] + least
+			least := max(m.leastExchange, m.own*t.columns*t.slices[j].granules)
+			for l := range t.slices[j].alone {
+				t.slices[j].alone[l] += least
 			}
 		}
 	}
-	return m
 }
 
 // begin adds a little of table i to the mix, in each of its ways.
@@ -275,7 +289,9 @@ const (
 	// prices of tables and at least minMixedRounds rounds. It ends earlier if the shares
 	// need at most the share enough more than the bound.
 	mixedRounds, mixedVisits = 200, 60_000
-	minMixedRounds           = 6
+	// mixedBout is the least number of rounds at a time.
+	mixedBout      = 4
+	minMixedRounds = 6
 	// firstRounds is the number of rounds on each of several ways in which exchanges count.
 	firstRounds = 24
 	enough      = 0.0005
@@ -289,43 +305,53 @@ const (
 // leastTimes lists the values of leastTime, which the rounds use in turn.
 var leastTimes = [...]float64{0.3, 0.7, 0.95}
 
-// raise raises u until it reaches the limit or the work on a set of classes ends.
-func (m *mixed) raise(limit float64) {
-	if m.u = m.floor(); math.IsInf(m.u, 1) {
+// raise raises u until it reaches the limit, at least some rounds. It reports whether the
+// work on the set of classes ended, and returns early if ctx ends.
+func (m *mixed) raise(ctx context.Context, limit float64) (ended bool) {
+	m.prepare()
+	rounds := min(m.rounds, max(minMixedRounds, mixedVisits/(3*len(m.tables))))
+	for made := 0; m.round < rounds && !math.IsInf(m.u, 1); made++ {
+		if m.u >= limit && made >= mixedBout || ctx.Err() != nil {
+			return false
+		}
+		if m.improve(); m.converged() {
+			return true
+		}
+	}
+	return true
+}
+
+// improve makes one more round.
+func (m *mixed) improve() {
+	round := m.round
+	m.round++
+	m.longest = m.u * (1 + m.ahead)
+	m.hosts.longest = m.longest - m.leastExchange
+	m.sharp = min(10+round/3, 40)
+	m.leastTime = leastTimes[round%len(leastTimes)]
+	if round > 0 {
+		m.sweep(true)
+		m.sweep(true)
+	}
+	if !m.sweep(false) {
+		// Some table has no way without a slice that alone takes longer than m.longest.
+		m.u = m.longest
 		return
 	}
-	rounds := min(m.rounds, max(minMixedRounds, mixedVisits/(3*len(m.tables))))
-	ahead, idle := 0.2, 0
-	for round := range rounds {
-		if m.u >= limit {
-			return
-		}
-		m.longest = m.u * (1 + ahead)
-		m.hosts.longest = m.longest - m.leastExchange
-		m.sharp = min(10+round/3, 40)
-		m.leastTime = leastTimes[round%len(leastTimes)]
-		if round > 0 {
-			m.sweep(true)
-			m.sweep(true)
-		}
-		if !m.sweep(false) {
-			// Some table has no way without a slice that alone takes longer than m.longest.
-			m.u = m.longest
-			continue
-		}
-		reached := m.reached()
-		if reached >= m.longest {
-			m.u, idle = m.longest, 0
-			continue
-		}
-		m.u = max(m.u, reached)
-		if round >= settled && m.shortage <= 1+enough && m.common+m.busy <= m.u*(1+enough) {
-			return
-		}
-		if idle++; idle >= 4 {
-			ahead, idle = max(ahead/2, 0.001), 0
-		}
+	reached := m.reached()
+	if reached >= m.longest {
+		m.u, m.idle = m.longest, 0
+		return
 	}
+	m.u = max(m.u, reached)
+	if m.idle++; m.idle >= 4 {
+		m.ahead, m.idle = max(m.ahead/2, 0.001), 0
+	}
+}
+
+// converged reports whether the shares need hardly more than the bound.
+func (m *mixed) converged() bool {
+	return m.round > settled && m.shortage <= 1+enough && m.common+m.busy <= m.u*(1+enough)
 }
 
 // reached returns the lower bound on u of the last sweep.
@@ -444,7 +470,7 @@ func (m *mixed) differentiate() {
 	m.setPrices(m.weigh(devices, left))
 }
 
-// divideTime sets common and busy, and returns the bytes that blocks and replicas leave
+// divideTime sets common, busy and the sizes of all loads, and returns the bytes that blocks and replicas leave
 // free on a device.
 func (m *mixed) divideTime() (left float64) {
 	blocks, hosts, replicas := &m.mix[m.at[problem.ClassBlocks]], &m.mix[m.at[problem.ClassHostBlocks]], &m.mix[m.at[problem.ClassReplicas]]
@@ -452,11 +478,13 @@ func (m *mixed) divideTime() (left float64) {
 	for k := range m.operators {
 		dims += m.mix[k][columns]
 	}
-	m.common = plain.time(blocks) + blocks[linear] + plain.time(replicas) + replicas[linear] +
-		m.perHost/m.n*plain.time(hosts) + hosts[linear] + m.shared*dims
+	m.blockSizes, m.replicaSizes, m.hostSizes = blocks.sizes(), replicas.sizes(), hosts.sizes()
+	m.common = plain.time(blocks, m.blockSizes) + blocks[linear] + plain.time(replicas, m.replicaSizes) + replicas[linear] +
+		m.perHost/m.n*plain.time(hosts, m.hostSizes) + hosts[linear] + m.shared*dims
 	time := 0.0
 	for k := range m.operators {
-		time += m.operators[k].time(&m.mix[k]) + m.own*m.mix[k][columns]
+		m.sizes[k] = m.mix[k].sizes()
+		time += m.operators[k].time(&m.mix[k], m.sizes[k]) + m.own*m.mix[k][columns]
 	}
 	time /= m.n
 	// u is divided in the ratio of the time of the devices' own slices to common.
@@ -519,8 +547,8 @@ func (m *mixed) setPrices(leastTau float64) {
 	for k := range m.operators {
 		o, g, l := &m.operators[k], &m.prices[k], &m.mix[k]
 		a := m.tau[o.mode] / m.n
-		tangent(g, l, forward, a*o.forwards)
-		tangent(g, l, backward, a)
+		tangent(g, l, forward, a*o.forwards, m.sizes[k].forward)
+		tangent(g, l, backward, a, m.sizes[k].backward)
 		g[sorting] = a
 		g[rows] = 0
 		if w := m.weights[o.mode][rowsShare+o.passes]; w > 0 {
@@ -529,14 +557,14 @@ func (m *mixed) setPrices(leastTau float64) {
 		g[columns] = a*m.own + leastTau*m.shared
 		g[bytes] = m.memory[o.mode] / m.n
 	}
-	everywherePrices(&m.blockPrices, &m.mix[m.at[problem.ClassBlocks]])
-	everywherePrices(&m.replicaPrices, &m.mix[m.at[problem.ClassReplicas]])
+	everywherePrices(&m.blockPrices, &m.mix[m.at[problem.ClassBlocks]], m.blockSizes)
+	everywherePrices(&m.replicaPrices, &m.mix[m.at[problem.ClassReplicas]], m.replicaSizes)
 	hosts := &m.mix[m.at[problem.ClassHostBlocks]]
 	a := m.perHost * leastTau / m.n
 	for k := range m.hosts.operators {
 		g := &m.hosts.prices[k]
-		tangent(g, hosts, forward, a*m.hosts.operators[k].forwards)
-		tangent(g, hosts, backward, a)
+		tangent(g, hosts, forward, a*m.hosts.operators[k].forwards, m.hostSizes.forward)
+		tangent(g, hosts, backward, a, m.hostSizes.backward)
 		g[sorting] = a
 		g[columns] = leastTau * m.otherClasses.host
 	}
@@ -569,9 +597,9 @@ func (m *mixed) settle(w, usual *shares, own float64, k *mode) {
 }
 
 // everywherePrices sets the prices g of blocks or replicas by a tangent at their load l.
-func everywherePrices(g, l *load) {
-	tangent(g, l, forward, 1)
-	tangent(g, l, backward, 1)
+func everywherePrices(g, l *load, s sizes) {
+	tangent(g, l, forward, 1, s.forward)
+	tangent(g, l, backward, 1, s.backward)
 	g[sorting], g[linear] = 1, 1
 }
 
@@ -582,22 +610,9 @@ func (m *mixed) needed(k int, budget float64) float64 {
 	*w = shares{}
 	for j := mode.first; j < mode.end; j++ {
 		l, o := &m.mix[j], &m.operators[j]
-		w[timeShare] += (o.time(l) + m.own*l[columns]) / m.busy
+		w[timeShare] += (o.time(l, m.sizes[j]) + m.own*l[columns]) / m.busy
 		w[bytesShare] += l[bytes] / budget
 		w[rowsShare+o.passes] += l[rows] / mode.rows[o.passes]
 	}
 	return w.normalize(m.sharp)
-}
-
-// newMixedRelaxation returns the tables of the problem, on devices that have at most the
-// given number of operators for each operation. If slices may be in host memory, a device
-// has operators for these slices, too, and rows and bytes of devices do not count.
-func newMixedRelaxation(p *problem.Problem, counts *simulate.Pricer, divided int, onHosts bool) *relaxation {
-	if !onHosts {
-		return newRelaxation(p, counts, divided)
-	}
-	r := newRelaxation(p, counts, 0)
-	r.addOperators()
-	r.budget = math.Inf(1)
-	return r
 }

@@ -1,6 +1,7 @@
 package bound_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -54,7 +55,7 @@ func above(t *testing.T, p *problem.Problem, ways []way, slack, gap float64) {
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	least, err := bound.Simulated(p, usedKinds(ways))
+	least, err := bound.Simulated(context.Background(), p, usedKinds(ways))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -319,7 +319,8 @@ func (s *prover) needed(n *node, k int) float64 {
 	return s.weights[k].normalize(s.sharp)
 }
 
-// sharesOf returns the number of devices that the node's mix needs in mode k, by limit.
+// sharesOf returns the number of devices that the node's mix needs in mode k, by limit, and
+// sets the sizes of the mode's operators.
 func (r *relaxation) sharesOf(n *node, k int) shares {
 	var w shares
 	mode := &r.modes[k]
@@ -330,7 +331,8 @@ func (r *relaxation) sharesOf(n *node, k int) shares {
 			l[i] = max(l[i], 0)
 		}
 		o := &r.operators[j]
-		w[timeShare] += o.time(l)
+		r.sizes[j] = l.sizes()
+		w[timeShare] += o.time(l, r.sizes[j])
 		w[columnsShare] += l[columns]
 		w[bytesShare] += l[bytes]
 		w[rowsShare+o.passes] += l[rows]
@@ -351,8 +353,8 @@ func (s *prover) setPrices(n *node, k int, m float64) {
 	time := m * w[timeShare] / n.u
 	for j := mode.first; j < mode.end; j++ {
 		l, o, g := &n.mix[j], &s.operators[j], &s.prices[j]
-		tangent(g, l, forward, time*o.forwards)
-		tangent(g, l, backward, time)
+		tangent(g, l, forward, time*o.forwards, s.sizes[j].forward)
+		tangent(g, l, backward, time, s.sizes[j].backward)
 		g[sorting] = time
 		g[rows] = m * w[rowsShare+o.passes] / mode.rows[o.passes]
 		g[columns] = m * w[columnsShare] / float64(n.to)
@@ -368,9 +370,8 @@ func (s *prover) setPrices(n *node, k int, m float64) {
 }
 
 // tangent sets the three terms of g from place at on to scale times the gradient of the
-// norm of the same three terms of l.
-func tangent(g, l *load, at int, scale float64) {
-	size := norm(l[at], l[at+1], l[at+2])
+// norm of the same three terms of l. The norm is size.
+func tangent(g, l *load, at int, scale, size float64) {
 	for j := at; j < at+3; j++ {
 		g[j] = 0
 		if size > 0 {

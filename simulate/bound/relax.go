@@ -69,9 +69,17 @@ const (
 	bytes    = 9
 )
 
-// time returns the operator's time without the fixed part, in ms.
-func (o *operator) time(l *load) float64 {
-	return o.forwards*norm(l[forward], l[forward+1], l[forward+2]) + norm(l[backward], l[backward+1], l[backward+2]) + l[sorting]
+// sizes are the norms of an operator's load, forward and backward, in ms.
+type sizes struct{ forward, backward float64 }
+
+func (l *load) sizes() sizes {
+	return sizes{norm(l[forward], l[forward+1], l[forward+2]), norm(l[backward], l[backward+1], l[backward+2])}
+}
+
+// time returns the time, without the fixed part, of an operator whose load has the given
+// norms, in ms.
+func (o *operator) time(l *load, s sizes) float64 {
+	return o.forwards*s.forward + s.backward + l[sorting]
 }
 
 // relaxation is a problem as tables that are divided over the operators of modes.
@@ -91,6 +99,8 @@ type relaxation struct {
 	prices  []load
 	open    []bool
 	longest float64
+	// sizes holds the norms of each operator's load when prices are set.
+	sizes []sizes
 	// The results of choose, by width in granules: the cheapest price and operator of one
 	// slice, and the best price of a cut of the width with the first slice of that cut.
 	price, best [maxGranules + 2]float64
@@ -100,7 +110,7 @@ type relaxation struct {
 
 // newRelaxation returns the tables of the problem that have lookups, with equal tables
 // joined, and the modes of devices that have at most the given number of operators for each
-// operation; no modes for 0.
+// operation.
 func newRelaxation(p *problem.Problem, counts *simulate.Pricer, divided int) *relaxation {
 	type key struct {
 		operation            problem.OperatorKey
@@ -143,9 +153,7 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer, divided int) *re
 		added.index, added.operation = i, operations[k.operation]
 		r.tables = append(r.tables, added)
 	}
-	if divided > 0 {
-		r.addModes(divided)
-	}
+	r.addModes(divided)
 	return r
 }
 
@@ -177,6 +185,14 @@ func (r *relaxation) addModes(divided int) {
 	r.makeRoom()
 }
 
+// unlimited returns the same tables on devices with one mode, which has all operators and no
+// limits of rows and bytes.
+func (r *relaxation) unlimited() *relaxation {
+	u := &relaxation{devices: r.devices, tables: r.tables, lanes: r.lanes, budget: math.Inf(1)}
+	u.addOperators()
+	return u
+}
+
 // addOperators adds one mode with all operators, without limits.
 func (r *relaxation) addOperators() {
 	r.of = make([][]int, len(r.lanes))
@@ -199,9 +215,9 @@ func (r *relaxation) addAll() {
 	}
 }
 
-// makeRoom makes room for the input of choose.
+// makeRoom makes room for prices and for what they are computed from.
 func (r *relaxation) makeRoom() {
-	r.prices, r.open = make([]load, len(r.operators)), make([]bool, len(r.modes))
+	r.prices, r.sizes, r.open = make([]load, len(r.operators)), make([]sizes, len(r.operators)), make([]bool, len(r.modes))
 }
 
 // wider returns the most devices, up to all, that can hold a slice of the first operation

@@ -97,7 +97,7 @@ func TestLoadsAddUpToTheSimulatedDevice(t *testing.T) {
 			t.Fatalf("bytes: got %v, want %v", got, want)
 		}
 		forward, backward := pricer.GroupCost(group)
-		got, want := fixedMS+k.time(&sum), float64(forward+backward)
+		got, want := fixedMS+k.time(&sum, sum.sizes()), float64(forward+backward)
 		if got > want*(1+1e-12) {
 			t.Fatalf("got %v ms, want at most %v", got, want)
 		}

@@ -1,6 +1,11 @@
 package bound
 
-import "math"
+import (
+	"context"
+	"math"
+
+	"github.com/neuroshard/neuroshard/unit"
+)
 
 // tree.go divides the placements into parts until its budget of work is spent. The least
 // bound of all parts is the bound of all placements, so the part with that bound is the
@@ -20,8 +25,9 @@ import "math"
 // The rules of the division.
 const (
 	// The work ends after visits prices of tables, or after minRounds rounds if these
-	// need more prices.
+	// need more prices. It ends earlier if fruitless prices do not raise the bound.
 	visits    = 150_000
+	fruitless = 60_000
 	minRounds = 4
 	// A bout is the number of rounds of work on a part at a time. A bout that does not
 	// raise the bound by the share progress has stalled. Then the part is divided if its
@@ -49,6 +55,9 @@ type tree struct {
 	*prover
 	comm  *exchange
 	parts []*node
+	// reached is the bound when it last rose, in ms, and at the number of prices until then.
+	reached float64
+	at      int
 }
 
 // newTree returns the tree with all placements of r's tables as its one part.
@@ -71,26 +80,47 @@ func (t *tree) lowest() int {
 	return at
 }
 
-// least works on the parts and returns the one with the least bound.
-func (t *tree) least() *node {
-	limit := max(visits, 3*minRounds*len(t.tables))
+// bound returns the bound of all placements so far, in its parts.
+func (t *tree) bound() (b Bound) {
+	columns, busy := t.comm.least, 0.0
+	if len(t.tables) > 0 {
+		n := t.parts[t.lowest()]
+		columns, busy = n.from, fixedMS+n.u
+	}
+	b.ForwardComm, b.BackwardComm = t.comm.times(columns)
+	b.Compute = unit.Millis(busy * (1 - rounding))
+	b.Total = (b.Compute + b.ForwardComm + b.BackwardComm) * (1 - rounding)
+	return b
+}
+
+// least returns the total of bound, in ms.
+func (t *tree) least() float64 { return float64(t.bound().Total) }
+
+// raise works on the parts until the bound of all placements is at least the limit, in ms.
+// It reports whether the work ended before that, and returns early if ctx ends.
+func (t *tree) raise(ctx context.Context, limit float64) (ended bool) {
+	if len(t.tables) == 0 {
+		return true
+	}
+	most := max(visits, 3*minRounds*len(t.tables))
 	for {
 		at := t.lowest()
 		n := t.parts[at]
-		if n.ended || t.visited >= limit {
-			return n
-		}
 		before := n.u
-		if math.IsInf(before, 1) {
-			return n
+		least := t.least()
+		if n.ended || math.IsInf(before, 1) || t.spent(least, most) {
+			return true
 		}
-		t.improve(n, min(bout, 1+(limit-t.visited)/(3*len(t.tables))))
+		if least >= limit || ctx.Err() != nil {
+			return false
+		}
+		t.improve(n, min(bout, 1+(most-t.visited)/(3*len(t.tables))))
 		if n.u > before*(1+progress) {
 			n.stalled = 0
 			continue
 		}
 		n.stalled++
-		if t.shortage(n) > fits && n.stalled < stalls || t.visited >= limit {
+		if t.shortage(n) > fits && n.stalled < stalls || t.visited >= most {
 			continue
 		}
 		if parts := t.divide(n); len(parts) > 0 {
@@ -100,6 +130,15 @@ func (t *tree) least() *node {
 			n.ended = t.shortage(n) < ends || n.stalled >= 3*stalls
 		}
 	}
+}
+
+// spent reports whether most prices were computed, or fruitless ones since the bound, least
+// now, rose.
+func (t *tree) spent(least float64, most int) bool {
+	if least > t.reached {
+		t.reached, t.at = least, t.visited
+	}
+	return t.visited >= most || t.visited-t.at >= fruitless
 }
 
 // shortage returns the number of devices that the node's mix needs, divided by the number

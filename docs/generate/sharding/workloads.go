@@ -44,7 +44,7 @@ func gains(ctx context.Context, p *program) error {
 			if all == nil {
 				return fmt.Errorf("workload %s: no plan on %s in any kind", name, cluster(q.Topology))
 			}
-			within, err := certified(q, all)
+			within, err := certified(ctx, q, all)
 			if err != nil {
 				return err
 			}
@@ -79,8 +79,8 @@ func gains(ctx context.Context, p *program) error {
 }
 
 // certified returns how many percent a plan can be above the best one of all sharding types.
-func certified(p *problem.Problem, r *neuroshard.Result) (string, error) {
-	b, err := bound.Simulated(p, bound.Allowed{ShardingTypes: problem.ShardingTypes(), Host: p.Topology.HostMemory > 0, Operators: true})
+func certified(ctx context.Context, p *problem.Problem, r *neuroshard.Result) (string, error) {
+	b, err := bound.Simulated(ctx, p, bound.Allowed{ShardingTypes: problem.ShardingTypes(), Host: p.Topology.HostMemory > 0, Operators: true})
 	if err != nil {
 		return "", err
 	}

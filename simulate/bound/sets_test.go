@@ -1,0 +1,59 @@
+package bound
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/workload"
+)
+
+// Work that goes from set to set gives the same bound as the full work on each set.
+func TestSetsInTurnHaveTheBoundOfFullWork(t *testing.T) {
+	for _, name := range []string{"nvidia-synthetic-tiny", "nvidia-synthetic-small"} {
+		w, err := workload.ByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := w.Problem()
+		p.Topology.Devices, p.Topology.HostMemory = 8, 1<<40
+		in := Allowed{ShardingTypes: problem.ShardingTypes()}.classes()
+		for _, onHosts := range []bool{false, true} {
+			got, err := leastOf(t.Context(), &p, in, Allowed{Operators: true}, onHosts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sets, err := setsOf(&p, in, Allowed{Operators: true}, onHosts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := math.Inf(1)
+			for _, s := range sets {
+				for !s.ended {
+					s.raise(t.Context(), math.Inf(1))
+				}
+				want = min(want, s.bound())
+			}
+			if got != want {
+				t.Errorf("%s, host memory %v: got a bound of %v ms, want %v ms", name, onHosts, got, want)
+			}
+		}
+	}
+}
+
+func TestEndsWithItsContext(t *testing.T) {
+	w, err := workload.ByName("nvidia-synthetic-tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.Problem()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, types := range [][]problem.ShardingType{nil, problem.ShardingTypes()} {
+		if b, err := Simulated(ctx, &p, Allowed{ShardingTypes: types}); !errors.Is(err, context.Canceled) {
+			t.Errorf("types %v: got bound %v, error %v, want %v", types, b, err, context.Canceled)
+		}
+	}
+}
