@@ -265,6 +265,7 @@ func simulated(profile hardware.Profile, modelSource string) bool {
 // that room if they do not, and if the search can try all placements.
 func (l *line) search(ctx context.Context, opt search.Options) (search.Result, error) {
 	opt.ColumnsOnly = opt.ColumnsOnly || !beyondColumns(l.prices)
+	opt.ChosenRows = l.prices.Supports(problem.Form{Blocks: 2})
 	started := time.Now()
 	if room := l.problem.BackwardRoom(); room > 0 {
 		roomy, brief := *l.problem, opt
@@ -312,11 +313,18 @@ func (l *line) result(found search.Result) (*Result, error) {
 		return nil, err
 	}
 	// There is a certificate only if the search minimised an estimate of simulated cost.
-	if l.opt.Certificate && l.prices.Estimator().ModelSource == plan.Simulated && pl.Chosen() == 0 {
+	if l.opt.Certificate && l.prices.Estimator().ModelSource == plan.Simulated && pl.Chosen() == 0 && !l.chooses() {
 		l.begin("the lower bound")
 		result.Bound, err = bound.Simulated(l.priced, l.allowed(pl))
 	}
 	return result, err
+}
+
+// chooses reports whether the search tries rows on chosen devices, which the bound leaves out.
+func (l *line) chooses() bool {
+	opt := l.opt.Search
+	opt.ChosenRows = l.prices.Supports(problem.Form{Blocks: 2})
+	return opt.Chooses(l.problem)
 }
 
 // begin tells the caller which step begins.
