@@ -98,7 +98,7 @@ type Options struct {
 // Chooses reports whether a search of the problem may cut tables by rows over chosen devices.
 func (o *Options) Chooses(p *problem.Problem) bool {
 	return (o.Method == "" || o.Method == NeuroShard) && o.ChosenRows && !o.ColumnsOnly && p.Accounting == problem.CountAll &&
-		p.Engine.Rules().AnyDevices && p.Topology.Devices > 1 && slices.Contains(o.ShardingTypes, problem.RowWise)
+		p.Engine.Rules().AnyDevices && p.Topology.Devices > 2 && slices.Contains(o.ShardingTypes, problem.RowWise)
 }
 
 // Divides reports whether a search of the problem may give tables numbers of operators, if

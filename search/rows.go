@@ -116,7 +116,7 @@ func (c *cutter) anneal(r *run, start float64, tries int) bool {
 		was := changed{c.cuts[table], c.parts[table]}
 		c.take(table)
 		next, ok := c.change(table, was.cut, was.parts, heat)
-		if !ok {
+		if !ok || c.onHost(next) {
 			c.put(table, was.cut, was.parts)
 			continue
 		}
@@ -231,12 +231,18 @@ type changed struct {
 	parts []part
 }
 
+// onHost reports whether the blocks of a place lie on all devices of a host: that is table_row_wise.
+func (c *cutter) onHost(place changed) bool {
+	per := c.problem.Topology.PerHost()
+	return place.cut.blocks == per && !slices.ContainsFunc(place.parts, func(x part) bool { return x.device/per != place.parts[0].device/per })
+}
+
 // change draws another place for a table that was taken off its devices.
 func (c *cutter) change(table int, was rowCut, parts []part, heat float64) (changed, bool) {
 	t, n := &c.problem.Tables[table], len(c.devices)
 	switch c.draw.IntN(3) {
 	case 0:
-		cut := rowCut{2 + c.draw.IntN(min(n, mostBlocks)-1), t.Dim}
+		cut := rowCut{2 + c.draw.IntN(min(n-1, mostBlocks)-1), t.Dim} // all devices is row_wise
 		return c.least(table, cut, cut.blocks, heat), t.CutsByRows(cut.blocks)
 	case 1:
 		widths := t.EqualWidths()
