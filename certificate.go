@@ -40,7 +40,7 @@ func certify(ctx context.Context, l *line) *certificate {
 	c := &certificate{allowed: l.allowed(nil), cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
-		c.bound, c.err = bound.Simulated(ctx, l.problem, c.allowed)
+		c.bound, c.err = bound.Simulated(ctx, l.priced, c.allowed)
 	}()
 	return c
 }
@@ -57,7 +57,7 @@ func (c *certificate) stop() {
 // bound is not for the placements allowed, wait computes the bound itself.
 func (c *certificate) wait(l *line, allowed bound.Allowed) (bound.Bound, error) {
 	if c == nil || c.allowed.Operators != allowed.Operators {
-		return bound.Simulated(context.Background(), l.problem, allowed)
+		return bound.Simulated(context.Background(), l.priced, allowed)
 	}
 	<-c.done
 	return c.bound, c.err

@@ -2,7 +2,9 @@ package neuroshard_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,8 @@ import (
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/plan/export"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/search"
 )
 
 // chosenRows returns a problem for HugeCTR on 8 devices, and a placement: rows of the largest
@@ -67,6 +71,62 @@ func TestRowsOnChosenDevices(t *testing.T) {
 		moved := plan.Of(p, tables)
 		if err := neuroshard.Price(moved, p, neuroshard.Options{}); err != nil || !near(a.Cost, moved.Predicted) {
 			t.Errorf("table %s as %s: got cost %v, want %v (%v)", tables[i].Name, a.ShardingType, a.Cost, moved.Predicted, err)
+		}
+	}
+}
+
+// TestSearchChoosesDevices: for HugeCTR the search cuts a table of DLRM-DCNv2 by rows over chosen
+// devices, which makes the plan cheaper than without that. Its bound is not claimed. For any
+// engine, and without row_wise, the search does not.
+func TestSearchChoosesDevices(t *testing.T) {
+	p := workloadNamed(t, "mlperf-dlrm-dcnv2")
+	p.CommPrecision, p.Batch, p.Engine = problem.FP16, 55296, problem.HugeCTR
+	opt := neuroshard.Options{Certificate: true, Search: search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 2}}
+	r, err := neuroshard.Plan(context.Background(), &p, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, bounded := r.Gap(); r.Plan.Chosen() == 0 || bounded {
+		t.Fatalf("got %d tables on chosen devices and a bound %v, want some and none", r.Plan.Chosen(), bounded)
+	}
+	var file bytes.Buffer
+	if err := export.HugeCTR(&file, r.Plan, export.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	read, err := export.ReadHugeCTR("matrix.json", &file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, err := read.Place(&p); err != nil || !reflect.DeepEqual(back.Tables, r.Plan.Tables) {
+		t.Errorf("exported and imported, the plan differs: %v", err)
+	}
+	opt.Search.ShardingTypes = []problem.ShardingType{problem.ColumnWise, problem.DataParallel}
+	other, err := neuroshard.Plan(context.Background(), &p, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, bounded := other.Gap(); other.Plan.Chosen() > 0 || !bounded || other.Simulated.Cost < r.Simulated.Cost {
+		t.Errorf("without row_wise: got %d tables on chosen devices, bound %v and a simulated cost of %v, want none, a bound and at least %v", other.Plan.Chosen(), bounded, other.Simulated.Cost, r.Simulated.Cost)
+	}
+}
+
+// TestSearchLeavesHostsToTableRowWise: on two hosts, the search does not cut rows over just the
+// devices of one, which the plan would call table_row_wise; the plan is valid, and its file has the
+// estimate of the search.
+func TestSearchLeavesHostsToTableRowWise(t *testing.T) {
+	p := workloadNamed(t, "mlperf-dlrm-dcnv2")
+	p.Topology.Profile, _ = hardware.ByName("h100-80")
+	p.Topology.Devices, p.Topology.DevicesPerHost = 8, 4
+	p.CommPrecision, p.Batch, p.Engine = problem.FP16, 55296, problem.HugeCTR
+	inHosts := []problem.ShardingType{problem.TableRowWise, problem.Grid, problem.DataParallel, problem.RowWise}
+	for _, types := range [][]problem.ShardingType{problem.ShardingTypes(), inHosts} {
+		r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{ShardingTypes: types}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := plan.Of(&p, slices.Clone(r.Plan.Tables))
+		if err := neuroshard.Price(again, &p, neuroshard.Options{}); err != nil || !near(again.Predicted, r.Plan.Predicted) {
+			t.Errorf("got %v again, want %v (%v)", again.Predicted, r.Plan.Predicted, err)
 		}
 	}
 }

@@ -270,6 +270,7 @@ func simulated(profile hardware.Profile, modelSource string) bool {
 // that room if they do not, and if the search can try all placements.
 func (l *line) search(ctx context.Context, opt search.Options) (search.Result, error) {
 	opt.ColumnsOnly = opt.ColumnsOnly || !beyondColumns(l.prices)
+	opt.ChosenRows = l.prices.Supports(problem.Form{Blocks: 2})
 	started := time.Now()
 	if room := l.problem.BackwardRoom(); room > 0 {
 		roomy, brief := *l.problem, opt
@@ -323,6 +324,13 @@ func (l *line) result(found search.Result) (*Result, error) {
 	return result, err
 }
 
+// chooses reports whether the search tries rows on chosen devices, which the bound leaves out.
+func (l *line) chooses() bool {
+	opt := l.opt.Search
+	opt.ChosenRows = l.prices.Supports(problem.Form{Blocks: 2})
+	return opt.Chooses(l.problem)
+}
+
 // begin tells the caller which step begins.
 func (l *line) begin(step string) {
 	if l.opt.OnStep != nil {
@@ -330,10 +338,10 @@ func (l *line) begin(step string) {
 	}
 }
 
-// certified reports whether the result has a lower bound: if the options ask for one and the
-// search minimised an estimate of simulated cost.
+// certified reports whether the result has a lower bound: if the options ask for one, the
+// search minimises an estimate of simulated cost, and it tries no rows on chosen devices.
 func (l *line) certified() bool {
-	return l.opt.Certificate && l.judge != nil && l.prices.Estimator().ModelSource == plan.Simulated
+	return l.opt.Certificate && l.judge != nil && l.prices.Estimator().ModelSource == plan.Simulated && !l.chooses()
 }
 
 // allowed returns the sharding types, tiers and operators that the search tries, for the

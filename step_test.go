@@ -146,3 +146,44 @@ func TestStepIsRefusedBeforeTheSearch(t *testing.T) {
 		t.Errorf("got error %v, want one about the floor", err)
 	}
 }
+
+// BenchmarkStep compares the price of a step with the planning that it is a part of.
+func BenchmarkStep(b *testing.B) {
+	for _, name := range []string{"mlperf-dlrm-dcnv2", "nvidia-synthetic-tiny", "nvidia-synthetic-small"} {
+		for _, stack := range []string{"hugectr", "torchrec-sparse"} {
+			w, err := workload.ByName(name)
+			if err != nil {
+				b.Fatal(err)
+			}
+			p := w.Problem()
+			s, err := step.StackByName(stack)
+			if err != nil {
+				b.Fatal(err)
+			}
+			dense, err := step.DenseByName(name)
+			if err != nil {
+				b.Fatal(err)
+			}
+			options := neuroshard.Options{Step: &step.Input{Dense: &dense, Stack: s}, Baselines: true, Certificate: true}
+			r, err := neuroshard.Plan(b.Context(), &p, options)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Run(name+"/"+stack+"/plan", func(b *testing.B) {
+				for b.Loop() {
+					if _, err := neuroshard.Plan(b.Context(), &p, options); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+			options.Baselines = false
+			b.Run(name+"/"+stack+"/price", func(b *testing.B) {
+				for b.Loop() {
+					if _, err := neuroshard.PriceStep(b.Context(), &p, r.Shards, options); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

@@ -3,6 +3,7 @@ package search
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -71,6 +72,10 @@ type Options struct {
 	// HBM. The search then tries no other form, whatever ShardingTypes and the topology's
 	// host memory allow. By default the Scorers must estimate every form.
 	ColumnsOnly bool
+	// ChosenRows says that the Scorers estimate rows on chosen devices (problem.Form.Blocks).
+	// Method NeuroShard then cuts tables by rows over chosen devices, where that makes the
+	// plan cheaper and the problem's engine runs such plans (Chooses).
+	ChosenRows bool
 	// OneOperator says that all tables keep operator number 0, so the slices of a device that
 	// can share an operator do. By default method NeuroShard gives tables other numbers where
 	// that makes the plan cheaper. It gives none with ColumnsOnly, for an engine whose plans
@@ -88,6 +93,12 @@ type Options struct {
 	// OnEvent, if set, is called from the goroutine of Run as the search
 	// proceeds; the events are the same for any number of workers.
 	OnEvent func(Event)
+}
+
+// Chooses reports whether a search of the problem may cut tables by rows over chosen devices.
+func (o *Options) Chooses(p *problem.Problem) bool {
+	return (o.Method == "" || o.Method == NeuroShard) && o.ChosenRows && !o.ColumnsOnly && p.Accounting == problem.CountAll &&
+		p.Engine.Rules().AnyDevices && p.Topology.Devices > 2 && slices.Contains(o.ShardingTypes, problem.RowWise)
 }
 
 // Divides reports whether a search of the problem may give tables numbers of operators, if
@@ -152,7 +163,8 @@ type Result struct {
 	Cost   float64
 	Status Status
 	// Optimal says that the search tried all placements of the problem with undivided
-	// operators (Form.Operator is 0 for all tables), except placements that differ only by
+	// operators (Form.Operator is 0 for all tables), and without rows on chosen devices
+	// (Options.ChosenRows), except placements that differ only by
 	// the order of devices or columns. None of them is cheaper under the Scorer. The placement
 	// found may be cheaper than all of them, because stage operators may have divided its
 	// operators.

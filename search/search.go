@@ -32,6 +32,9 @@
 //	prefer      the better one by a second estimate, of nearly equal costs (prefer.go)
 //	compose     stages that are made of stages (compose.go)
 //
+// After the stages, tables may be cut by rows over chosen devices, for engines that run that
+// (rows.go).
+//
 // The method is NeuroShard's (Zha et al., MLSys 2023), with repairs; method Paper runs
 // it as published. The baselines of its evaluation are here too.
 package search
@@ -120,8 +123,8 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{
+	return chosenRows(r, r.catalog.problem, Result{
 		Shards: r.catalog.shards(s.best), Cost: s.best.cost, Status: r.status,
 		Optimal: s.complete, Stats: r.stats,
-	}, nil
+	}), nil
 }

@@ -182,7 +182,7 @@ func hybrid() Stack {
 // UnknownError returns the error bar of a stack whose constants no measured step confirms: its
 // steps are known only if they are calibrated. The bar is the worst error of other training
 // systems, each calibrated by a step on another number of devices.
-func UnknownError() ErrorBar { return ErrorBar{Calibrated: 50, Carried: 50} }
+func UnknownError() ErrorBar { return ErrorBar{Calibrated: 60, Carried: 60} }
 
 // Check returns an error that names each field of the stack that is out of range.
 func (s *Stack) Check() error {

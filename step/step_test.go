@@ -334,3 +334,35 @@ func TestErrorBarOfMeasured(t *testing.T) {
 		}
 	}
 }
+
+// What a search takes as hidden is what the exchanges of any placement run beside, without the
+// lookups of its replicas.
+func TestHiddenWhateverThePlacement(t *testing.T) {
+	for _, name := range StackNames() {
+		in := mlperf(t, name, "h100-80", 8, 8, 55296)
+		hidden, err := in.Hidden()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := EmbeddingsOf(in.Problem, in.Shards, in.Stack)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hidden.Replicas {
+			hidden.Forward += e.ReplicaForward
+			hidden.Backward += e.ReplicaBackward
+		}
+		got := priced(t, in).Terms
+		near(t, name+": forward", float64(hidden.Forward), float64(got.BesideForward), 1e-12)
+		near(t, name+": backward", float64(hidden.Backward), float64(got.BesideBackward), 1e-12)
+		in.Dense, in.Measured.Step = nil, 100
+		if hidden, err := in.Hidden(); err != nil || hidden.Forward+hidden.Backward > 0 || hidden.Replicas {
+			t.Errorf("%s without a dense part: got %+v, %v, want nothing hidden", name, hidden, err)
+		}
+	}
+	bad := mlperf(t, "hugectr", "h100-80", 8, 8, 55296)
+	bad.Stack.IndexBytes = 3
+	if _, err := bad.Hidden(); err == nil {
+		t.Error("got no error for a stack out of range")
+	}
+}

@@ -208,14 +208,8 @@ func (p *Parts) fit(whole *wholeStep, composed *problem.Problem) (warnings []str
 			composed.CommPrecision = *stack.Forward
 		}
 	}
-	switch engine := composed.Engine; {
-	case engine != "" && !strings.HasPrefix(stack.Name, string(engine)):
-		warnings = append(warnings, fmt.Sprintf("the plan is for engine %s, and the step is priced as %s runs it", engine, stack.Name))
-	case engine == "" && stack.Exchange != step.Flat:
-		warnings = append(warnings, fmt.Sprintf("the step is priced as %s runs it, and the plan does not keep to the rules of that engine (--for %s)", stack.Name, problem.HugeCTR))
-		if given && composed.Topology.HostMemory > 0 {
-			return warnings, flagError(fmt.Sprintf("stack %s holds no table in host memory, and the cluster states %v of it", stack.Name, composed.Topology.HostMemory), fmt.Sprintf("plan for the engine (--for %s), leave host memory out, or choose a torchrec stack", problem.HugeCTR))
-		}
+	if warnings, err = engineOf(stack, composed, given); err != nil {
+		return warnings, err
 	}
 	if whole.dense == nil {
 		return warnings, nil
@@ -228,6 +222,21 @@ func (p *Parts) fit(whole *wholeStep, composed *problem.Problem) (warnings []str
 	}
 	if takes := denseMemory(whole.dense, composed); takes > composed.Topology.Reserve() {
 		warnings = append(warnings, fmt.Sprintf("the dense part takes %v of a device, and the plan keeps %v free: a step may not fit", takes, composed.Topology.Reserve()))
+	}
+	return warnings, nil
+}
+
+// engineOf compares a stack with the engine of the problem. It returns the warning that they
+// differ, and an error if a plan for any engine could hold tables where the stack cannot.
+func engineOf(stack *step.Stack, composed *problem.Problem, given bool) (warnings []string, err error) {
+	switch engine := composed.Engine; {
+	case engine != "" && !strings.HasPrefix(stack.Name, string(engine)):
+		warnings = append(warnings, fmt.Sprintf("the plan is for engine %s, and the step is priced as %s runs it", engine, stack.Name))
+	case engine == "" && stack.Exchange != step.Flat:
+		warnings = append(warnings, fmt.Sprintf("the step is priced as %s runs it, and the plan does not keep to the rules of that engine (--for %s)", stack.Name, problem.HugeCTR))
+		if given && composed.Topology.HostMemory > 0 {
+			return warnings, flagError(fmt.Sprintf("stack %s holds no table in host memory, and the cluster states %v of it", stack.Name, composed.Topology.HostMemory), fmt.Sprintf("plan for the engine (--for %s), leave host memory out, or choose a torchrec stack", problem.HugeCTR))
+		}
 	}
 	return warnings, nil
 }

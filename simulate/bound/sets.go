@@ -70,14 +70,14 @@ func (b *setBound) raise(ctx context.Context, limit float64) {
 }
 
 // choose does a little work on each way and keeps the way with the highest bound. It reports
-// whether the rest of the work is to be done: the bound is below the limit, in ms, and ctx has
-// not ended.
+// whether that work is done: it stops where the bound of a way reaches the limit, in ms, and
+// where ctx ends.
 func (b *setBound) choose(ctx context.Context, limit float64) bool {
 	highest := 0
 	for i := range b.ways {
 		w := &b.ways[i]
 		w.mixed.rounds = firstRounds
-		if w.mixed.raise(ctx, limit-w.fixed); w.bound() >= limit || ctx.Err() != nil {
+		if !w.mixed.raise(ctx, limit-w.fixed) {
 			return false
 		}
 		if w.bound() > b.ways[highest].bound() {

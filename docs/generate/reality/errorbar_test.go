@@ -79,3 +79,36 @@ func TestHostConstants(t *testing.T) {
 		t.Errorf("got a fixed time of %v and launches of %v, want the medians of %v and %v", got.Fixed, got.Launches, fixed, launches)
 	}
 }
+
+// The error bars of calibrated steps are the worst errors of the tables of measured steps,
+// rounded up to a multiple of 10 %.
+func TestCalibratedErrorBars(t *testing.T) {
+	bars := map[string]float64{}
+	for _, compute := range []func() (*sheet, error){oneMeasured, stacks} {
+		s, err := compute()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range s.sets {
+			bars[one.name] = 10 * math.Ceil(10*math.Abs(one.worst()))
+		}
+	}
+	known, err := step.StackByName("hugectr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknown := step.UnknownError()
+	for _, c := range []struct {
+		set string
+		got float64
+	}{
+		{"one measured step, the same number of hosts", known.Error.Calibrated},
+		{"one measured step, another number of hosts", known.Error.Carried},
+		{"out of sample, one measured step on another number of GPUs", unknown.Calibrated},
+		{"out of sample, one measured step on another number of GPUs", unknown.Carried},
+	} {
+		if want, ok := bars[c.set]; !ok || c.got != want {
+			t.Errorf("%s: got an error bar of %v %%, want %v", c.set, c.got, want)
+		}
+	}
+}
