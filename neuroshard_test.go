@@ -196,7 +196,7 @@ func TestSimulatedCostIsThePlans(t *testing.T) {
 	shards := make([][]problem.Shard, p.Topology.Devices)
 	for i, table := range r.Plan.Tables {
 		for _, s := range table.Shards {
-			shards[s.Device] = append(shards[s.Device], problem.Shard{Table: i, Rows: s.Rows, Columns: s.Columns})
+			shards[s.Device] = append(shards[s.Device], problem.Shard{Table: i, Rows: s.Rows, Columns: s.Columns, Operator: table.Operator})
 		}
 	}
 	priced, err := simulate.NewPricer(&p).Price(shards)

@@ -22,7 +22,7 @@ func (c columnSlices) apply(r *run, s state) (state, error) {
 	}
 	var err error
 	onHalf(r, func() { s, err = c.beside(r, s) })
-	s.complete = false
+	s.columns, s.complete = s.best, false
 	if errors.As(err, &s.infeasible) {
 		return s, nil
 	}

@@ -17,6 +17,7 @@ import (
 //	trade      a slice for a part of a slice of another device, equally wide
 //	balance    columns of a slice to another device, so that both send the same number of columns
 //	reform     a table, or one slice, into another form
+//	renumber   a table into the operator of another number (operators.go)
 //
 // A part that comes to a device with a slice of its table widens that slice, or the two
 // are cut anew. A change is not tried if its slices do not fit a device's memory or are
@@ -29,11 +30,17 @@ type mover struct {
 	// trades says that slices are traded and columns balanced, too. A search among slices of
 	// columns alone does neither.
 	trades bool
+	// renumbers says that tables take other numbers of operators, too. uncut says that no
+	// change cuts or joins slices, or gives them another form.
+	renumbers, uncut bool
 }
 
 const (
 	// One in reformEvery changes is a change of a table's form.
 	reformEvery = 6
+	// If tables take other numbers of operators, one in renumberEvery changes is one of these,
+	// or one in renumberUncut if no slice is cut.
+	renumberEvery, renumberUncut = 8, 4
 	// reformLooks is the number of devices drawn; the one with the least compute among
 	// them gets the slice.
 	reformLooks = 3
@@ -46,6 +53,12 @@ const (
 func (m *mover) propose() bool {
 	m.gone, m.come = m.gone[:0], m.come[:0]
 	slot := m.drawn()
+	if m.renumbers && m.draw.IntN(m.renumberEvery()) == 0 {
+		return m.renumber(slot)
+	}
+	if m.uncut {
+		return evenMover{m}.relocate(slot)
+	}
 	if m.c.rules.EqualSlices {
 		return evenMover{m}.propose(slot)
 	}
@@ -427,4 +440,33 @@ func (m *mover) slices(whole int32, form problem.Form, finer int64) bool {
 		m.come = append(m.come, placed{piece, best})
 	}
 	return true
+}
+
+// renumberEvery returns the inverse of the share of changes that renumber a table.
+func (m *mover) renumberEvery() int {
+	switch {
+	case !m.uncut:
+		return renumberEvery
+	case len(m.c.all) == 1:
+		return 1 // nothing else can change
+	}
+	return renumberUncut
+}
+
+// renumber gives another number of operators to the table of a slice, or to its co-location.
+func (m *mover) renumber(slot int32) bool {
+	number := problem.Operator(m.draw.IntN(problem.Operators - 1))
+	if number >= m.formAt(slot).Operator {
+		number++
+	}
+	if table, single := m.table(m.parts[slot].piece); single {
+		m.gone = append(m.gone, m.tables[table]...)
+	} else {
+		m.gone = append(m.gone, slot)
+	}
+	for _, slot := range m.gone {
+		p := m.parts[slot]
+		m.come = append(m.come, placed{m.c.numbered(p.piece, number), p.device})
+	}
+	return m.fits(false)
 }

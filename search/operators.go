@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -26,18 +27,16 @@ import (
 //	               partition for each of its operators, or one table another number, while
 //	               the plan becomes cheaper
 //	cleaning       a device whose numbers make nothing faster takes number 0
-//	annealing      a short run, if the numbers pay: faster devices have room for more
+//	annealing      in rounds, from the numbers found, from lane classes kept apart, and
+//	               from tables that are not cut (uncut.go); tables take other numbers, too
 //
 // A step of a descent computes the cost a few times for each operator of the device and, at
-// the end, for each of its tables. Plans that hold one lane class in each operator cost no
-// work.
+// the end, for each of its tables. Tables and plans of one lane class cost no work.
 
 const (
-	// The descents of the stage may add 1/numberingShare of the evaluations so far, and each
-	// annealing may add the same, but at least leastNumbering evaluations. An annealing makes
-	// at most 1/annealShare of the evaluations of a long run.
+	// The descents of the stage may add 1/numberingShare of the evaluations so far, but at
+	// least leastNumbering evaluations.
 	numberingShare, leastNumbering = 20, 2_000
-	annealShare                    = 10
 	// 1/finalShare of the caller's budget is kept for the stage.
 	finalShare = 20
 	// wideColumns is the widest slice of operators whose kernels give all tables the lanes of
@@ -95,50 +94,119 @@ func mayNumber(r *run) bool {
 type operators struct{}
 
 func (operators) apply(r *run, s state) (state, error) {
-	n := newNumbering(r, s.best.placed())
-	if !n.several() {
+	n, several := newNumbering(r, s.best.placed()), severalClasses(r.catalog)
+	if !several && !n.several() {
 		return s, nil
 	}
 	r.event.Phase = "operators"
-	n.limit = r.stats.Evaluations + max(leastNumbering, r.stats.Evaluations/numberingShare)
-	if r.most > 0 {
-		n.limit = min(n.limit, r.most)
-	}
-	first, apart := s.best, n.apart()
+	n.limit = min(r.end(), r.stats.Evaluations+max(leastNumbering, r.stats.Evaluations/numberingShare))
+	first, byClass := s.best, n.apart()
+	var starts []start
 	if n.mixed() {
-		before := s.best.cost
-		if s.best = n.improve(s.best); s.best.cost < before*(1-noticeable) {
-			s.best = annealNumbered(r, s.best, s.best.placed())
+		if s.best = n.improve(s.best); s.best.cost < first.cost*(1-noticeable) {
+			starts = append(starts, start{s.best.placed(), s.best.cost})
 		}
 	}
-	if s.best = annealNumbered(r, s.best, apart); s.best.cost > first.cost*(1-worthwhile) {
+	if n.several() {
+		starts = append(starts, start{parts: byClass})
+	}
+	if s.columns.division != nil && r.formed(first.placed()) {
+		if n := newNumbering(r, s.columns.placed()); n.several() {
+			starts = append(starts, start{parts: n.apart()})
+		}
+	}
+	if several {
+		best, uncut := uncutStarts(r, s.best)
+		s.best, starts = best, append(starts, uncut...)
+	}
+	s.best = annealNumbered(r, s.best, starts, first.cost)
+	if s.best.cost > first.cost*(1-worthwhile) {
 		s.best = first
+	} else {
+		s.best = tidied(r, s.best)
 	}
 	r.scorer().Reset()
 	return s, nil
 }
 
-// annealNumbered anneals from a placement whose tables have numbers for a short time, numbers
-// the tables again, and returns the cheapest placement.
-func annealNumbered(r *run, best placement, from []placed) placement {
+// tidied returns a placement without the numbers that gain nothing. The lower numbers have
+// more tables.
+func tidied(r *run, best placement) placement {
+	n := newNumbering(r, best.placed())
+	n.start()
+	n.clean()
+	n.relabel()
+	if n.cost > best.cost {
+		return best
+	}
+	n.scorer.Reset()
+	pieces, devices := apart(n.parts)
+	return placement{r.catalog.divide(pieces), devices, n.cost}
+}
+
+// annealNumbered anneals from placements whose tables have numbers, in rounds, and returns
+// the cheapest placement. undivided is the cost without numbers.
+func annealNumbered(r *run, best placement, starts []start, undivided float64) placement {
+	for _, round := range numberedRounds {
+		slices.SortStableFunc(starts, cheapestFirst)
+		if len(starts) == 0 || starts[0].cost >= round.below*undivided {
+			break
+		}
+		starts = starts[:min(len(starts), round.keep)]
+		for i := range starts {
+			best = round.anneal(r, best, &starts[i])
+		}
+	}
+	return best
+}
+
+// numberedRound is a round of annealing from placements whose tables have numbers.
+type numberedRound struct {
+	// keep is the number of starts, the cheapest ones. The round takes place if one of these
+	// costs less than below times the placement without numbers.
+	keep  int
+	below float64
+	// share is the inverse of the share of a long run's evaluations that each start has.
+	share int64
+	heat  float64
+	// uncut says that no change cuts a slice.
+	uncut bool
+}
+
+// The first round is cool and short, because most placements gain nothing by numbers. The
+// next ones are hot: two good ways to number tables may have only expensive ones between
+// them.
+var (
+	numberedRounds = []numberedRound{
+		{keep: math.MaxInt, below: math.Inf(1), share: 10, heat: formHot},
+		{keep: 2, below: 1 + nearly, share: 6, heat: 1},
+		{keep: 1, below: 1 + nearly, share: 3, heat: 1},
+	}
+	uncutRound = numberedRound{share: 5, heat: 1, uncut: true}
+)
+
+// anneal anneals from a start, numbers the tables again, and replaces the start by the
+// result. It returns the cheaper placement of the result and best.
+func (n numberedRound) anneal(r *run, best placement, from *start) placement {
 	f := r.forms
-	if !r.formed(from) {
+	if !r.formed(from.parts) {
 		f = f.none()
 	}
 	a := newAnnealing(r, best, f)
-	a.heat = formHot
-	evaluations := min(max(leastNumbering, r.stats.Evaluations/numberingShare), a.longRun()/annealShare)
+	a.heat, a.renumbers, a.uncut, a.trades = n.heat, true, n.uncut, f.any()
 	left := a.left()
 	if left == 0 {
 		return best
 	}
-	found := a.from(from, min(evaluations, left))
-	if found == nil {
-		return a.placement
+	evaluations := a.longRun() / n.share
+	if found := a.from(from.parts, min(evaluations, left)); found != nil {
+		from.parts = found
 	}
-	n := newNumbering(r, found)
-	n.limit = r.stats.Evaluations + evaluations/4
-	return n.improve(a.placement)
+	again := newNumbering(r, from.parts)
+	again.limit = min(r.end(), r.stats.Evaluations+evaluations/4)
+	best = again.improve(a.placement)
+	*from = start{again.parts, again.cost}
+	return best
 }
 
 // numbering is a placement whose tables take numbers of operators.
@@ -241,21 +309,13 @@ func (n *numbering) several() bool {
 	return slices.ContainsFunc(n.tables, func(t numbered) bool { return t.lanes != n.tables[0].lanes })
 }
 
-// apart returns the parts with a number for each lane class, the highest classes first. If
-// there are more classes than numbers, the lowest share one.
+// apart returns the parts with a number for each lane class.
 func (n *numbering) apart() []placed {
 	var present [laneClasses]bool
 	for _, t := range n.tables {
 		present[t.lanes] = true
 	}
-	var numbers partition
-	next := problem.Operator(0)
-	for class := laneClasses - 1; class >= 0; class-- {
-		if present[class] {
-			numbers[class] = min(next, problem.Operators-1)
-			next++
-		}
-	}
+	numbers := eachApart(present)
 	parts := slices.Clone(n.parts)
 	for _, t := range n.tables {
 		for _, i := range t.parts {
@@ -275,7 +335,8 @@ func (n *numbering) mixed() bool {
 	})
 }
 
-// improve returns the cheapest numbering found, or best if none is cheaper.
+// improve takes the cheapest numbers that it finds, and returns the placement with them, or
+// best if that is not cheaper.
 func (n *numbering) improve(best placement) placement {
 	n.start()
 	base := n.numbers()
@@ -288,11 +349,11 @@ func (n *numbering) improve(best placement) placement {
 			least, cheapest = n.cost, n.numbers()
 		}
 	}
+	n.assign(cheapest)
 	if !(least < best.cost*(1-noticeable)) {
 		n.r.tell(best)
 		return best
 	}
-	n.assign(cheapest)
 	n.clean()
 	n.relabel()
 	return n.r.offerPlaced(best, n.parts)
@@ -505,4 +566,17 @@ func (n *numbering) partitions(tables []int32) []partition {
 		}
 	}
 	return all
+}
+
+// eachApart returns the partition that keeps all lane classes apart, the highest class first.
+// If there are more classes than numbers, the lowest classes share one.
+func eachApart(present [laneClasses]bool) (numbers partition) {
+	next := problem.Operator(0)
+	for class := laneClasses - 1; class >= 0; class-- {
+		if present[class] {
+			numbers[class] = min(next, problem.Operators-1)
+			next++
+		}
+	}
+	return numbers
 }

@@ -283,6 +283,60 @@ func TestWhoDividesOperators(t *testing.T) {
 	}
 }
 
+// TestUncutTablesInDividedOperators runs whole searches where undivided operators are cheapest
+// if the wide table is cut into slices of the lowest lane class. Then no lane classes are left
+// to keep apart, but the whole table in an operator of its own is cheaper.
+func TestUncutTablesInDividedOperators(t *testing.T) {
+	const cut, whole = lanedLaunch + 8*(30+8*4), 2*lanedLaunch + 32*4 + 8*30
+	for _, engine := range []problem.Engine{"", problem.TorchRec} {
+		for _, one := range []bool{true, false} {
+			p := narrowBesideWide()
+			p.Engine = engine
+			for i := range p.Tables {
+				p.Tables[i].Constraint.NoSplit = false
+			}
+			p.Tables[0].Features[0].PoolingFactor = 4
+			want := whole
+			switch {
+			case one && engine == "":
+				want = cut
+			case one:
+				want = 2*lanedLaunch + 8*8*4 + 8*30 // TorchRec runs cut tables in operators of their own
+			}
+			got, err := Run(context.Background(), p, lanedFactory(p, nil), Options{OneOperator: one})
+			if err != nil || got.Cost != want {
+				t.Errorf("engine %q, one operator %v: got cost %v and error %v, want %v", engine, one, got.Cost, err, want)
+			}
+		}
+	}
+}
+
+// TestRenumber checks that the change renumber gives one other number to all slices of a table
+// or to a co-location, and leaves them on their devices.
+func TestRenumber(t *testing.T) {
+	for seed := range uint64(20) {
+		_, parts, r, _ := lanedProblem(rand.New(rand.NewPCG(seed, 5)), []int{8, 64, 256})
+		a := newAnnealing(r, r.offerPlaced(placement{}, parts), r.forms)
+		a.renumbers = true
+		a.reset(parts)
+		slot := a.live[a.draw.IntN(len(a.live))]
+		if !a.renumber(slot) {
+			t.Fatalf("seed %d: got no change, want one", seed)
+		}
+		table, _ := a.table(a.parts[slot].piece)
+		if len(a.come) != len(a.gone) || len(a.gone) != len(a.tables[table]) {
+			t.Fatalf("seed %d: got %d slices gone and %d come, want the %d of the table", seed, len(a.gone), len(a.come), len(a.tables[table]))
+		}
+		number := r.catalog.pieces[a.come[0].piece].form.Operator
+		for i, p := range a.come {
+			was, is := a.parts[a.gone[i]], &r.catalog.pieces[p.piece]
+			if is.form.Operator != number || number == 0 || p.device != was.device || is.members[0].width != a.width(a.gone[i]) {
+				t.Errorf("seed %d: got %+v on device %d, want a slice of %d columns in operator %d on device %d", seed, is.members, p.device, a.width(a.gone[i]), number, was.device)
+			}
+		}
+	}
+}
+
 // TestOperatorsKeepTheirTables runs whole searches of problems whose tables are cut: the
 // shards of each table have one number, results do not depend on the workers, and no plan is
 // more expensive than the one without numbers.

@@ -45,6 +45,9 @@ type state struct {
 	// spare is a placement that no stage goes on from, for the case that it stays the
 	// cheapest; its division is nil if there is none.
 	spare placement
+	// columns is the cheapest placement of slices of columns if tables may take other forms,
+	// too; its division is nil if there is none.
+	columns placement
 	// complete says that all placements of slices of columns were tried.
 	complete bool
 	// infeasible says why slices of columns alone do not fit; nil if they fit.

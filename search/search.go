@@ -28,7 +28,8 @@
 //	hottest     the hottest rows in HBM, the others in host memory (hottest.go)
 //	switch      other forms where they pay (switch.go)
 //	recall      tables back from host memory where nothing is lost (recall.go)
-//	operators   which tables of a device share an operator (operators.go)
+//	operators   which tables of a device share an operator (operators.go), also from tables
+//	            that are not cut (uncut.go)
 //	prefer      the better one by a second estimate, of nearly equal costs (prefer.go)
 //	compose     stages that are made of stages (compose.go)
 //

@@ -82,6 +82,8 @@ type builder struct {
 	mean                    ahead
 	// fixed are the parts that are placed before and stay.
 	fixed []placed
+	// widest says that a piece is cut into the fewest slices that find room.
+	widest bool
 	// By device: its limit and rows.
 	limits []limit
 	rows   []int64
@@ -246,6 +248,9 @@ func (b *builder) choose(k int32, strict bool) bool {
 	// On fewer devices than narrow slices, a device takes several.
 	most := max(len(b.limits), width*problem.ColumnGranule/laneWidths[0])
 	for n := 1; n == 1 || n <= most && width/n >= narrowest; n *= 2 {
+		if b.widest && !math.IsInf(least, 1) {
+			break
+		}
 		if b.c.rules.EqualSlices && n > 1 && width%n != 0 {
 			break // nor do its multiples
 		}
@@ -373,7 +378,12 @@ func (b *builder) fill(time float64, dims, bytes int64) float64 {
 // device. ok is false if it finds no room, or if it would take more than most
 // evaluations.
 func buildBeside(r *run, l *layout, pieces []int32, fixed []placed, target float64, most int64) ([]placed, bool) {
-	b := newBuilder(l, pieces, fixed, target)
+	return newBuilder(l, pieces, fixed, target).beside(r, most)
+}
+
+// beside is buildBeside for the builder's pieces and fixed parts.
+func (b *builder) beside(r *run, most int64) ([]placed, bool) {
+	l := b.layout
 	if b.each() > most || !b.build(shape{quarters: [6]int{0, 0, 0, 0, 0, 4}}) {
 		return nil, false
 	}

@@ -63,6 +63,7 @@ func (switchForms) apply(r *run, s state) (state, error) {
 	if columns && w.placement.cost > clearlyCheaper*s.best.cost {
 		// Other forms save little so far, so slices of columns are annealed first.
 		onHalf(r, func() { s.best = annealColumns(r, s.best, false) })
+		s.columns = s.best
 		base = s.best.placed()
 		w = switcher{newAnnealing(r, cheaper(s.best, w.placement), r.forms)}
 		starts = w.starts(base)
@@ -214,17 +215,27 @@ func (w switcher) take(starts []start, switched bool) []start {
 // rebuild places the slices of columns on single devices again, beside the other parts.
 // ok is false if they do not fit or the problem is too large.
 func (w switcher) rebuild(parts []placed) ([]placed, bool) {
-	c := w.c
+	pieces, fixed := unsplit(w.c, parts)
+	total := 0.0
+	for _, t := range w.compute {
+		total += t
+	}
+	return buildBeside(w.r, w.layout, pieces, fixed, total/float64(len(w.c.all)), shapeEvaluations)
+}
+
+// unsplit returns the whole tables of the parts that lie on single devices, each in the
+// form of its last part and in operator 0, and the parts that several devices hold.
+func unsplit(c *catalog, parts []placed) (pieces []int32, fixed []placed) {
 	forms := map[int]problem.Form{}
-	var fixed []placed
 	for _, p := range parts {
 		k := &c.pieces[p.piece]
-		forms[k.members[0].table] = k.form
+		form := k.form
+		form.Operator = 0
+		forms[k.members[0].table] = form
 		if k.span != oneDevice {
 			fixed = append(fixed, p)
 		}
 	}
-	var pieces []int32
 	for _, k := range c.whole() {
 		m := c.pieces[k].members[0]
 		switch form := forms[m.table]; {
@@ -234,11 +245,7 @@ func (w switcher) rebuild(parts []placed) ([]placed, bool) {
 			pieces = append(pieces, c.inForm(k, m.width, form))
 		}
 	}
-	total := 0.0
-	for _, t := range w.compute {
-		total += t
-	}
-	return buildBeside(w.r, w.layout, pieces, fixed, total/float64(len(c.all)), shapeEvaluations)
+	return pieces, fixed
 }
 
 // switchTo switches tables to the forms for which that pays, and reports whether it

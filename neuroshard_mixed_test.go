@@ -1,0 +1,74 @@
+package neuroshard_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/search"
+)
+
+// mixedLanes draws 5 to 20 tables of all lane classes for one or two devices.
+func mixedLanes(t *testing.T, seed uint64) *problem.Problem {
+	random := rand.New(rand.NewPCG(seed, 30))
+	one := func(of ...int) int { return of[random.IntN(len(of))] }
+	profile := profileNamed(t, []string{"h200", "a100-80"}[random.IntN(2)])
+	p := &problem.Problem{Batch: 32768, Topology: hardware.Topology{Profile: profile, Devices: 1 + int(seed%2)}}
+	for i := range 5 + random.IntN(16) {
+		table := problem.Table{Name: fmt.Sprint("t", i), Rows: int64(one(100_000, 1_000_000, 3_000_000))}
+		table.Dim = one(4, 8, 16, 32)
+		if random.IntN(10) < 3 {
+			table.Dim = one(64, 128, 256)
+		}
+		table.Features = []problem.Feature{{Name: table.Name, PoolingFactor: float64(one(2, 20, 50))}}
+		p.Tables = append(p.Tables, table)
+	}
+	return p
+}
+
+// searched returns the predicted cost of the cheapest placement found with some sharding
+// types. Stage prefer has no say in it.
+func searched(t *testing.T, p *problem.Problem, types []problem.ShardingType) float64 {
+	t.Helper()
+	prices, err := neuroshard.Pretrained().List(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := search.Run(context.Background(), p, prices.NewScorer, search.Options{ShardingTypes: types, Workers: 1, Brief: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Cost
+}
+
+// TestMoreShardingTypesCostNoMore compares the search among all sharding types with searches
+// among fewer ones, on one device: there the restricted search is a part of the other one.
+func TestMoreShardingTypesCostNoMore(t *testing.T) { moreShardingTypes(t, 8, 2, 0, .001) }
+
+// moreShardingTypes plans problems drawn with every step-th seed. At most some of them may
+// cost more than .1 % above the cheapest restricted plan, and none more than most above it.
+func moreShardingTypes(t *testing.T, problems, step, some int, most float64) {
+	above := 0
+	for i := range problems {
+		seed := uint64(i * step)
+		p := mixedLanes(t, seed)
+		all := searched(t, p, problem.ShardingTypes())
+		for _, types := range [][]problem.ShardingType{{problem.TableWise}, {problem.TableWise, problem.ColumnWise}} {
+			over := all/searched(t, p, types) - 1
+			if over > most {
+				t.Errorf("seed %d, %d devices: got %.4f ms with all sharding types, %.2f %% above %v; want at most %.1f %%", seed, p.Topology.Devices, all, 100*over, types, 100*most)
+			}
+			if over > .001 {
+				above++
+				t.Logf("seed %d, %d devices: %.4f ms, %.2f %% above %v", seed, p.Topology.Devices, all, 100*over, types)
+			}
+		}
+	}
+	if above > some {
+		t.Errorf("got %d plans that cost more than .1 %% above a restricted plan, want at most %d", above, some)
+	}
+}

@@ -1,0 +1,164 @@
+package search
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Stage operators also begins from tables that are not cut. The stages before it price
+// undivided operators, where wide tables slow down the narrow tables beside them, so these
+// stages cut wide tables into slices of the lowest lane class. In an operator of its own a
+// wide table is cheaper as a whole:
+//
+//	before     wide 4 x 32, narrow 8, narrow 8   one operator of 8 lanes
+//	uncut      wide 128 | narrow 8, narrow 8     operator 0 of 32 lanes, operator 1 of 8
+//
+// So each table gets the number of its lane class, and all tables are placed greedily, as
+// for a shape (shapes.go): once with each table in the fewest slices that find room, once
+// also cut. The former is annealed without cuts first. So a search among all sharding types
+// makes the steps that a search among whole tables makes.
+//
+// A start costs no annealing unless it can pay: first by the mean compute of whole tables in
+// divided operators, which takes an evaluation for each device, then by the cost of the
+// start.
+
+const (
+	// whole tables in divided operators pay at most if their mean compute is below hopeful
+	// times that of the best placement, and a start is annealed if it costs less than
+	// hopefulStart times the best placement.
+	hopeful, hopefulStart = 1.05, 1.1
+	// Placing the tables may add 1/placingShare of the evaluations so far, but at least
+	// leastNumbering.
+	placingShare = 100
+)
+
+// classOf returns the lane class of a piece's widest member. ok is false if the piece is in
+// no operator, because its tables are never looked up.
+func classOf(c *catalog, k int32) (class uint8, ok bool) {
+	for _, m := range c.pieces[k].members {
+		class = max(class, laneClass(&c.problem.Topology.Profile, m.width))
+		ok = ok || c.problem.Tables[m.table].PoolingFactor() > 0
+	}
+	return class, ok
+}
+
+// classesOf returns the lane classes that some pieces have.
+func classesOf(c *catalog, pieces []int32) (present [laneClasses]bool) {
+	for _, k := range pieces {
+		if class, ok := classOf(c, k); ok {
+			present[class] = true
+		}
+	}
+	return present
+}
+
+// severalClasses reports whether the unsplit tables have several lane classes.
+func severalClasses(c *catalog) bool {
+	n := 0
+	for _, present := range classesOf(c, c.whole()) {
+		if present {
+			n++
+		}
+	}
+	return n > 1
+}
+
+// uncutStarts returns starts of tables that are not cut, or cut in operators of their own
+// lane class, and the cheapest placement.
+func uncutStarts(r *run, best placement) (placement, []start) {
+	u := uncutStarter{r, best, nil}
+	if !slices.Contains(r.forms.joint, true) {
+		u.add(r.catalog.whole(), nil)
+	}
+	if parts := best.placed(); r.formed(parts) {
+		u.add(unsplit(r.catalog, parts))
+	}
+	return u.best, u.starts
+}
+
+// uncutStarter makes starts of tables that are not cut.
+type uncutStarter struct {
+	r      *run
+	best   placement
+	starts []start
+}
+
+// add adds the starts in which pieces, whole tables on single devices, are placed beside
+// fixed parts, if these can pay.
+func (u *uncutStarter) add(pieces []int32, fixed []placed) {
+	c := u.r.catalog
+	present := classesOf(c, pieces)
+	for _, p := range fixed {
+		if class, ok := classOf(c, p.piece); ok {
+			present[class] = true
+		}
+	}
+	numbers := eachApart(present)
+	number := func(k int32) int32 {
+		class, _ := classOf(c, k)
+		return c.numbered(k, numbers[class])
+	}
+	for i, k := range pieces {
+		pieces[i] = number(k)
+	}
+	fixed = slices.Clone(fixed)
+	for i, p := range fixed {
+		fixed[i].piece = number(p.piece)
+	}
+	now := u.balanced(u.best.placed())
+	target := u.balanced(append(dealt(c, pieces), fixed...))
+	if !(target < hopeful*now) {
+		return
+	}
+	for _, widest := range []bool{true, false} {
+		u.place(pieces, fixed, target, widest)
+	}
+}
+
+// place adds the start in which pieces are placed by the builder of shapes.
+func (u *uncutStarter) place(pieces []int32, fixed []placed, target float64, widest bool) {
+	r := u.r
+	b := newBuilder(newLayout(r.catalog, r.scorer(), r.forms), slices.Clone(pieces), fixed, target)
+	b.widest = widest
+	most := min(max(leastNumbering, r.stats.Evaluations/placingShare), r.end()-r.stats.Evaluations)
+	parts, ok := b.beside(r, most)
+	cost := r.scorer().Cost()
+	if !ok || r.ended() || known(u.starts, cost) || !(cost < hopefulStart*u.best.cost) {
+		return
+	}
+	u.best = r.offerPlaced(u.best, parts)
+	from := start{parts, cost}
+	if widest {
+		u.best = uncutRound.anneal(r, u.best, &from)
+	}
+	u.starts = append(u.starts, from)
+}
+
+// balanced returns the cost of a placement if all devices had the mean compute, in ms.
+func (u *uncutStarter) balanced(parts []placed) float64 {
+	n := newNumbering(u.r, parts)
+	n.start()
+	longest, sum := 0.0, 0.0
+	for d := range u.r.catalog.all {
+		compute := n.scorer.Compute(d)
+		longest, sum = max(longest, compute), sum+compute
+	}
+	n.scorer.Reset()
+	return n.cost - longest + sum/float64(len(u.r.catalog.all))
+}
+
+// dealt deals pieces to the devices, the most expensive first, forth and back.
+func dealt(c *catalog, pieces []int32) []placed {
+	c.scorer.Reset()
+	order, devices := slices.Clone(pieces), len(c.all)
+	for _, k := range order {
+		c.time(k)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(c.pieces[b].alone, c.pieces[a].alone) })
+	parts := make([]placed, len(order))
+	for i, k := range order {
+		d := i % (2 * devices)
+		parts[i] = placed{k, int32(min(d, 2*devices-1-d))}
+	}
+	return parts
+}
