@@ -34,8 +34,8 @@ NAMES = [case["name"] for case in CASES]
 MIXED: list[Json] = [
     {"name": f"narrow{i}", "module": "sparse", "rows": 5000, "dim": 8} for i in range(24)
 ] + [{"name": f"wide{i}", "module": "sparse", "rows": 5000, "dim": 128} for i in range(8)]
-"""Tables of which the narrow ones have most lookups. Each is pinned to a device, which has
-narrow and wide ones, so that it pays to keep them in operators of their own."""
+"""Narrow and wide tables; the narrow ones have most lookups. Each is pinned to a device that
+holds narrow and wide tables, so that it pays to keep them in operators of their own."""
 
 
 def plan_mixed(folder: Path, binary: str) -> Json:
