@@ -53,7 +53,7 @@ func (s *set) limits() (errors []limited) {
 	add("median", 100*s.median(), s.target.median)
 	add("geometric mean", 100*s.geomean(), s.target.geomean)
 	add("worst", 100*math.Abs(s.worst()), s.target.worst)
-	add("points", 100*s.furthest(), s.target.points)
+	add("points", 100*math.Abs(s.worst()), s.target.points)
 	return errors
 }
 
@@ -111,20 +111,35 @@ func (s *set) add(predicted, measured float64) {
 	s.differences = append(s.differences, predicted-measured)
 }
 
-// furthest returns the largest difference, without its sign.
-func (s *set) furthest() float64 {
-	furthest := 0.0
-	for _, d := range s.differences {
-		furthest = max(furthest, math.Abs(d))
+// inPoints reports that the set has differences of changes, in points, and not ratios.
+func (s *set) inPoints() bool { return s.target.points > 0 }
+
+// unit is what 100 times an error is in: "%" or "points".
+func (s *set) unit() string {
+	if s.inPoints() {
+		return "points"
 	}
-	return furthest
+	return "%"
 }
 
-// errors returns the relative errors without their signs, smallest first.
-func (s *set) errors() []float64 {
+// deviations returns the errors with their signs: differences if the set is in points, else
+// ratios less 1.
+func (s *set) deviations() []float64 {
+	if s.inPoints() {
+		return s.differences
+	}
 	var all []float64
 	for _, r := range s.ratios {
-		all = append(all, math.Abs(r-1))
+		all = append(all, r-1)
+	}
+	return all
+}
+
+// errors returns the errors without their signs, smallest first.
+func (s *set) errors() []float64 {
+	var all []float64
+	for _, d := range s.deviations() {
+		all = append(all, math.Abs(d))
 	}
 	slices.Sort(all)
 	return all
@@ -137,12 +152,12 @@ func (s *set) median() float64 {
 	return (all[(n-1)/2] + all[n/2]) / 2
 }
 
-// worst returns the ratio furthest from 1, less 1.
+// worst returns the largest error, with its sign.
 func (s *set) worst() float64 {
 	worst := 0.0
-	for _, r := range s.ratios {
-		if math.Abs(r-1) > math.Abs(worst) {
-			worst = r - 1
+	for _, d := range s.deviations() {
+		if math.Abs(d) > math.Abs(worst) {
+			worst = d
 		}
 	}
 	return worst
@@ -181,12 +196,14 @@ func (s *sheet) String() string {
 		parts[0] = fmt.Sprintf("<details><summary>all %d rows</summary>\n\n%s\n\n</details>", len(s.rows), parts[0])
 	}
 	var rows [][]string
+	unit := "%"
 	slices.SortStableFunc(s.sets, func(a, b *set) int { return cmp.Compare(a.outside(), b.outside()) })
 	for _, one := range s.sets {
+		unit = one.unit() // the same of all sets of a table
 		rows = append(rows, []string{one.name, fmt.Sprint(len(one.ratios)), percent(one.median()), percent(one.geomean()), signed(one.worst()), one.targets()})
 	}
 	if len(rows) > 0 {
-		summary := grid([]string{"rows", ">number", ">median error, %", ">geometric mean, %", ">worst, %", "target"}, rows)
+		summary := grid([]string{"rows", ">number", ">median error, " + unit, ">geometric mean, " + unit, ">worst, " + unit, "target"}, rows)
 		if s.folded {
 			parts = []string{summary, parts[0]}
 		} else {

@@ -175,7 +175,6 @@ func planChanges() (*sheet, error) {
 			signed(measured - 1), signed(predicted - 1), signed(predicted - measured),
 		})
 	}
-	s.notes = []string{"The errors in the summary are of the ratio of the steps; the last column is the difference of the changes in points."}
 	return s, nil
 }
 

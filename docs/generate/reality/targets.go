@@ -29,14 +29,14 @@ const targetsTable = "targets"
 
 // targetsOf returns the table of targets of other tables.
 func targetsOf(all []named) *sheet {
-	s := &sheet{columns: []string{"table", "rows", ">number", ">median error, %", ">worst, %", "target", "result"}}
+	s := &sheet{columns: []string{"table", "rows", ">number", ">median error", ">worst", "target", "result"}}
 	for _, one := range all {
 		for _, set := range one.sets {
 			if set.target == (goal{}) {
 				continue
 			}
 			s.rows = append(s.rows, []string{
-				one.table, set.name, fmt.Sprint(len(set.ratios)), percent(set.median()), signed(set.worst()), set.targets(), set.verdict(),
+				one.table, set.name, fmt.Sprint(len(set.ratios)), percent(set.median()) + " " + set.unit(), signed(set.worst()) + " " + set.unit(), set.targets(), set.verdict(),
 			})
 		}
 	}
