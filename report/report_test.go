@@ -596,3 +596,28 @@ func TestHiddenExchanges(t *testing.T) {
 		t.Errorf("got %v and no hidden times in\n%s", err, b.String())
 	}
 }
+
+// A plan file that no longer keeps the rules of its engine says so, not that it keeps them.
+func TestEngineOfPlan(t *testing.T) {
+	r, _ := result(4, 7)
+	r.Plan.Cluster.Engine = problem.HugeCTR
+	for _, c := range []struct {
+		divided int
+		want    string
+	}{
+		{0, "for        HugeCTR, whose rules the plan keeps\n"},
+		{1, `for        HugeCTR, whose rules the plan breaks: table "t000": it is in operator 1: HugeCTR does not let a plan divide its operators` + "\n"},
+		{3, "does not let a plan divide its operators, and 2 more\n"},
+	} {
+		for i := range c.divided {
+			r.Plan.Tables[i].Operator = 1
+		}
+		var b strings.Builder
+		if err := report.Plan(&b, r.Plan, report.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), c.want) {
+			t.Errorf("%d tables in operator 1: got\n%swant %q in it", c.divided, b.String(), c.want)
+		}
+	}
+}

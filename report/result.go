@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	neuroshard "github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
@@ -83,10 +84,7 @@ func (v *view) formulas() bool { return v.plan.Provenance.ModelSource == plan.Cl
 
 func (v *view) head() {
 	v.title()
-	c := v.plan.Cluster
-	if c.Engine != "" {
-		v.printf("for        %s, whose rules the plan keeps\n", c.Engine.Rules().Name)
-	}
+	v.engine()
 	v.placed()
 	v.divided()
 	v.laneRule()
@@ -118,6 +116,22 @@ func (v *view) head() {
 		return
 	}
 	v.printf("cost model %s, trained on %s\n", name(p.Model), kernels(p.ModelSource))
+}
+
+// engine reports the engine that the plan is for, and whether it keeps the engine's rules: a
+// plan file that was changed since may not.
+func (v *view) engine() {
+	rules := v.plan.Cluster.Engine.Rules()
+	if rules.Engine == "" {
+		return
+	}
+	broken := v.plan.CheckEngine(rules)
+	if len(broken) == 0 {
+		v.printf("for        %s, whose rules the plan keeps\n", rules.Name)
+		return
+	}
+	v.printf("for        %s, %s: %s%s\n", rules.Name, v.paint(red, "whose rules the plan breaks"),
+		OneLine(broken[0].String()), words.More(", ", len(broken)-1))
 }
 
 // title writes what was planned, for which cluster.
