@@ -34,8 +34,8 @@ const mostTried = 32
 // each host, and data_parallel; and the slices in another memory. If there are more than 32
 // devices, it tries the 32 that would be the least busy.
 //
-// If opt says nothing of hidden exchanges, what the plan assumes to be hidden is. p must be
-// valid, and pl valid for p. opt.Search.ShardingTypes restricts the places as it
+// If opt says nothing of hidden exchanges, the costs leave out what the plan assumes to be
+// hidden. p must be valid, and pl valid for p. opt.Search.ShardingTypes restricts the places as it
 // restricts the search; empty allows all types that opt.Prices estimates. Alternatives fails
 // with *Unpriceable if opt.Prices does not estimate the plan.
 func Alternatives(pl *plan.Plan, p *problem.Problem, opt Options) (cost unit.Millis, all []Alternative, err error) {
@@ -175,8 +175,8 @@ func formOf(shardingType problem.ShardingType, s plan.Shard) problem.Form {
 	return problem.Form{Tier: tier(s), Cache: s.Cache}
 }
 
-// numbered returns the form in the operator that table i has in the plan: it has that number
-// in each place.
+// numbered returns the form with the number of the operator that table i has in the plan. The
+// table keeps this number in each place.
 func (m *mover) numbered(i int, form problem.Form) problem.Form {
 	form.Operator = m.plan.Tables[i].Operator
 	return form

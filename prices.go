@@ -39,8 +39,8 @@ type PriceList interface {
 	Supports(form problem.Form) bool
 }
 
-// Hiding is an optional interface of PriceLists, of those that estimate exposed costs: costs
-// without what the training system hides of the exchanges.
+// Hiding is an optional interface of PriceLists that estimate exposed costs: costs without
+// what the training system hides of the exchanges.
 type Hiding interface {
 	// Hide sets what is hidden. It is called before all other methods, or not at all. It
 	// fails if hidden.Check fails.

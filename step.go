@@ -31,10 +31,10 @@ func (e *StepError) Error() string { return e.Err.Error() }
 func (e *StepError) Unwrap() error { return e.Err }
 
 // PriceStep returns the whole training step of a placement, as shards by device, under
-// opt.Step. The placement must be valid for the problem. It fails with *StepError if the step
-// has no price. With opt.Baselines, PriceStep also
-// finds and prices the plan of baseline Size; if opt.Prices does not estimate the problem,
-// or ctx ends, that plan is left out. Other options are ignored.
+// opt.Step. The placement must be valid for the problem. With opt.Baselines, PriceStep also
+// finds and prices the plan of baseline Size; if opt.Prices does not estimate the problem, or
+// ctx ends, that plan is left out. Other options are ignored. PriceStep fails with *StepError
+// if the step has no price.
 func PriceStep(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, opt Options) (*Step, error) {
 	if opt.Step == nil {
 		return nil, &StepError{errors.New("no step is stated: state a dense part or a measured step")}

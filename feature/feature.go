@@ -43,7 +43,7 @@ const (
 	// LanesWide is the class of operators with a slice so wide that other kernels run. With
 	// warps of 32 lanes: above 1,024 columns, where in the forward each table with many
 	// lookups has lanes of its own. With warps of 64 lanes: above 128 columns, where in the
-	// backward of row-wise Adagrad much used rows take a whole warp instead of half of one.
+	// backward of row-wise Adagrad often used rows take a whole warp instead of half of one.
 	LanesWide
 	// LanesOwn gives each bag the lanes of its own table (problem.LanesByTable).
 	LanesOwn
@@ -276,7 +276,7 @@ type issued struct {
 }
 
 // backwardExponent is the power of the share of a warp by which the backward's instructions
-// fall if bags share warps. halfExponent is that of kernels which give much used rows half a
+// fall if bags share warps. halfExponent is that of kernels which give often used rows half a
 // warp of 64 lanes. [read and measured on AMD's GPUs; the first is assumed for all]
 const (
 	backwardExponent = 0.8

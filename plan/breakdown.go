@@ -39,9 +39,9 @@ func (b Breakdown) Full() Breakdown {
 	return NewBreakdown(devices)
 }
 
-// Hidden says how much of the exchanges an engine hides: while a device runs a part of the
-// model's dense net, its exchange costs nothing until that part ends. The zero value hides
-// nothing.
+// Hidden says how much of the exchanges an engine hides: while a device works on the dense
+// part, or on a part of it, its exchange costs nothing until that work ends. The zero value
+// hides nothing.
 type Hidden struct {
 	// Forward and Backward are the most that is hidden of all forward exchanges of a step and
 	// of all backward exchanges, at least 0 and finite. The wait for the slowest device is

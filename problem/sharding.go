@@ -203,9 +203,9 @@ type Form struct {
 	// Operator is the number of the slice's operator, among those that the slice could be
 	// in on its device. 0 is the operator of all slices that a plan does not keep apart.
 	Operator Operator
-	// Blocks is above 1 for one of that number of equal blocks of a slice's rows, if the plan
-	// chooses the devices of the blocks, each a device of its own. The device holds the block
-	// alone, in HBM: each device that trains on samples gets a vector for each block, and adds
+	// Blocks is the number of equal blocks that the slice's rows are cut into, at least 2, if
+	// the plan chooses a device for each block, each block on a device of its own. The blocks
+	// lie in HBM. Each device that trains on samples gets a vector for each block, and adds
 	// the vectors up. Blocks is 0 for a slice with all rows, and if the sharding type says which
 	// devices hold the blocks. EngineRules.AnyDevices says which engines run such plans.
 	Blocks int

@@ -12,9 +12,9 @@ import (
 // such plans. It begins with the placement that the stages found. Tables on single devices change
 // places, one at a time:
 //
-//	blocks   a table in blocks of rows, or in equal slices of columns, on the devices that
-//	         compute the least with one
-//	move     one of its parts on another device
+//	blocks   a table is cut into blocks of rows, or into equal slices of columns, and its parts
+//	         go to the devices that compute the least with a part
+//	move     one part of a table goes to another device
 //
 // A change that makes the placement more expensive may stay, as in an annealing, and the cheapest
 // placement is returned if it saves more than leastGain. Bytes are counted exactly, with those
@@ -22,13 +22,13 @@ import (
 // placements are made of parts of their own.
 
 const (
-	// rowRuns is the number of runs from the placement that the stages found, and rowTries that
-	// of the changes that each tries. On many devices there are fewer changes: mostRowWork of
-	// a run is devices times changes.
+	// rowRuns is the number of runs from the placement that the stages found, and rowTries the
+	// number of changes that a run tries. On many devices a run tries fewer changes: at most
+	// mostRowWork divided by the number of devices.
 	rowRuns     = 4
 	rowTries    = 20_000
 	mostRowWork = 400_000
-	// rowHeat is the rise that a change may have at first, as a share of the cost.
+	// rowHeat is the temperature of a run at its start, as a share of the cost.
 	rowHeat = .01
 	// mostBlocks is the largest number of blocks that are tried.
 	mostBlocks = 16
@@ -72,7 +72,7 @@ type cutter struct {
 }
 
 // chosenRows returns the result with tables cut by rows over chosen devices, if the engine runs
-// that and it is cheaper.
+// such plans and the result is cheaper.
 func chosenRows(r *run, p *problem.Problem, found Result) Result {
 	if !r.opt.Chooses(p) || found.Status != Complete || found.Optimal || r.most > 0 {
 		return found
@@ -103,7 +103,7 @@ func chosenRows(r *run, p *problem.Problem, found Result) Result {
 	return found
 }
 
-// anneal changes the placement, which costs start, in a number of tries. It returns false if the
+// anneal tries a number of changes of the placement, which costs start. It returns false if the
 // search was ended.
 func (c *cutter) anneal(r *run, start float64, tries int) bool {
 	current := start
@@ -231,7 +231,8 @@ type changed struct {
 	parts []part
 }
 
-// onHost reports whether the blocks of a place lie on all devices of a host: that is table_row_wise.
+// onHost reports whether the blocks of a place lie on all devices of a host: such a table is
+// table_row_wise.
 func (c *cutter) onHost(place changed) bool {
 	per := c.problem.Topology.PerHost()
 	return place.cut.blocks == per && !slices.ContainsFunc(place.parts, func(x part) bool { return x.device/per != place.parts[0].device/per })
@@ -261,8 +262,8 @@ func (c *cutter) change(table int, was rowCut, parts []part, heat float64) (chan
 	return changed{was, moved}, true
 }
 
-// least puts the parts of a table on the devices that compute the least with one, give or take
-// some of the heat.
+// least puts the parts of a table on the devices that compute the least with a part, after a
+// random time of up to three times the heat is added to each device.
 func (c *cutter) least(table int, cut rowCut, parts int, heat float64) changed {
 	form, s := c.part(table, cut)
 	x := part{item: c.scorer.Item(table, cut.width, form), bytes: int64(c.problem.ShardMemory(s).Tables())}

@@ -5,27 +5,28 @@ import (
 	"slices"
 )
 
-// Stage operators also begins from tables that are not cut. The stages before it price
-// undivided operators, where wide tables slow down the narrow tables beside them, so these
-// stages cut wide tables into slices of the lowest lane class. In an operator of its own a
-// wide table is cheaper as a whole:
+// Stage operators also begins from tables that are not cut. The stages before it estimate
+// undivided operators. In these, wide tables slow down the narrow tables beside them, so the
+// earlier stages cut wide tables into slices of the lowest lane class. In an operator of its
+// own, a wide table is cheaper as a whole:
 //
 //	before     wide 4 x 32, narrow 8, narrow 8   one operator of 8 lanes
 //	uncut      wide 128 | narrow 8, narrow 8     operator 0 of 32 lanes, operator 1 of 8
 //
 // So each table gets the number of its lane class, and all tables are placed greedily, as
 // for a shape (shapes.go): once with each table in the fewest slices that find room, once
-// also cut. The former is annealed without cuts first. So a search among all sharding types
-// makes the steps that a search among whole tables makes.
+// also cut. The start with the fewest slices is first annealed without further cuts, as a
+// search among whole tables would anneal it.
 //
-// A start costs no annealing unless it can pay: first by the mean compute of whole tables in
-// divided operators, which takes an evaluation for each device, then by the cost of the
-// start.
+// Two tests decide whether a start is annealed. Before the tables are placed, the cost of
+// whole tables in divided operators with all devices at the mean compute is compared with
+// that of the best placement; this takes an evaluation for each slice of both. After that,
+// the cost of the start is compared with that of the best placement.
 
 const (
-	// whole tables in divided operators pay at most if their mean compute is below hopeful
-	// times that of the best placement, and a start is annealed if it costs less than
-	// hopefulStart times the best placement.
+	// Tables are placed if the cost of whole tables in divided operators is below hopeful
+	// times that of the best placement, both with all devices at the mean compute. A start
+	// is annealed if it costs less than hopefulStart times the best placement.
 	hopeful, hopefulStart = 1.05, 1.1
 	// Placing the tables may add 1/placingShare of the evaluations so far, but at least
 	// leastNumbering.
@@ -147,7 +148,8 @@ func (u *uncutStarter) balanced(parts []placed) float64 {
 	return n.cost - longest + sum/float64(len(u.r.catalog.all))
 }
 
-// dealt deals pieces to the devices, the most expensive first, forth and back.
+// dealt deals pieces to the devices, the most expensive first, from the first device to the
+// last and back again.
 func dealt(c *catalog, pieces []int32) []placed {
 	c.scorer.Reset()
 	order, devices := slices.Clone(pieces), len(c.all)

@@ -84,8 +84,9 @@ type Dense struct {
 	Bottom []int
 	// Interaction is one of Interactions.
 	Interaction Interaction
-	// CrossLayers and Inner are for DCN; an Inner of 0 is one full matrix a layer. Of Given,
-	// CrossLayers is the number of equal square layers that FLOPs stands for, and 0 is one.
+	// CrossLayers and Inner are for DCN; an Inner of 0 is one full matrix a layer. For Given,
+	// CrossLayers is the number of equal square layers that GivenFLOPs is divided among; 0
+	// means 1.
 	CrossLayers, Inner int
 	// Stride is for Cat; 0 means 1.
 	Stride int
@@ -145,8 +146,8 @@ func pooled(p *problem.Problem) (vectors, columns int) {
 	return vectors, columns
 }
 
-// InvalidDense is the error of a dense part that cannot be. Each of Faults is a line that
-// names the field.
+// InvalidDense is the error of a dense part whose fields are out of range, do not fit
+// together or do not fit the tables. Each of Faults is a line that names the field.
 type InvalidDense struct{ Faults []string }
 
 // Error returns all faults, one on each line.

@@ -45,7 +45,8 @@ type Embeddings struct {
 	// ReplicaForward and ReplicaBackward are the lookups of replicas, the same on all
 	// devices. Under the flat exchange they are part of Forward and Backward.
 	ReplicaForward, ReplicaBackward unit.Millis
-	// ExchangeForward and ExchangeBackward are the exchanges, Input that of indices.
+	// ExchangeForward and ExchangeBackward are the exchanges of vectors and of gradients, and
+	// Input is the exchange of indices.
 	ExchangeForward, ExchangeBackward, Input unit.Millis
 	// Columns has, for each device, the columns of the vectors that it sends for each
 	// sample: one vector for each shard and feature.

@@ -46,7 +46,8 @@ func (r Rates) Of(f Format) float64 {
 }
 
 // rates has the data sheets' figures by profile, with the best shares that stas00/ml-engineering
-// (MAMF finder, bf16) measured; that of h100-80 for h200, which is the same chip. Devices without TF32 multiply in fp32.
+// (MAMF finder, bf16) measured. h200 has the share of h100-80, which is the same chip. Devices
+// without TF32 multiply in fp32.
 var rates = []struct {
 	profile string
 	Rates

@@ -80,23 +80,25 @@ type Times struct {
 	// Embedding is lookups and exchanges without what is hidden.
 	Embedding unit.Millis `json:"embedding_ms"`
 	// Dense is products, activations, optimizer and fixed time; if the step is calibrated,
-	// all that is left of it.
+	// all of the step except Embedding and AllReduce.
 	Dense unit.Millis `json:"dense_ms"`
-	// AllReduce is the exposed time of the all-reduce of dense gradients, of replicas too.
+	// AllReduce is the exposed time of the all-reduce of dense gradients, with those of
+	// replicas unless the exchange is flat.
 	AllReduce unit.Millis `json:"allreduce_ms"`
 	// Hidden is the time of exchanges that runs beside other work.
 	Hidden unit.Millis `json:"hidden_ms"`
-	// SamplesPerSecond and InputBytesPerSecond are what the step takes in.
+	// SamplesPerSecond is the throughput of all devices, and InputBytesPerSecond the bandwidth
+	// that the input needs for it.
 	SamplesPerSecond    float64 `json:"samples_per_second"`
 	InputBytesPerSecond float64 `json:"input_bytes_per_second"`
 	// PricePerBillion is the price of 10^9 samples; 0 without a price.
 	PricePerBillion float64 `json:"price_per_1e9_samples"`
 	Bound           Bound   `json:"bound_by"`
-	// Calibrated says that a measured step set the time of the dense part.
+	// Calibrated is true if a measured step corrected the times.
 	Calibrated bool `json:"calibrated"`
 	// ErrorPercent is the error bar, in percent of Step; 0 if it is not known.
 	ErrorPercent float64 `json:"error_percent"`
-	// Terms are the parts.
+	// Terms are the parts before anything is hidden.
 	Terms Terms `json:"terms"`
 }
 
@@ -123,7 +125,8 @@ type Terms struct {
 	AllReduce unit.Millis `json:"allreduce_ms"`
 	Optimizer unit.Millis `json:"optimizer_ms"`
 	Fixed     unit.Millis `json:"fixed_ms"`
-	// Loader and Launches are the floors.
+	// Loader and Launches are the times of the input pipeline and of the host's launches: no
+	// step is shorter than either.
 	Loader   unit.Millis `json:"loader_ms"`
 	Launches unit.Millis `json:"launches_ms"`
 	// HiddenForward and HiddenBackward are the exchange times that are hidden: what a search
@@ -136,10 +139,11 @@ type Terms struct {
 	BesideBackward unit.Millis `json:"beside_backward_ms"`
 }
 
-// Price estimates a step. It fails with *InvalidDense for a dense part that cannot be, and
-// with an error that says what to do next for a stack out of range, a placement that the
-// stack cannot hold, a device of unknown rates, neither dense part nor measured step, and a
-// measured step below the lookups alone.
+// Price estimates a step. It fails with *InvalidDense if fields of the dense part are out of
+// range, do not fit together or do not fit the tables. It fails with an error that says what
+// to do next if a part of the stack is out of range, if the stack cannot hold the placement,
+// if the device's rates are not known, if there is neither a dense part nor a measured step,
+// and if the measured step is below the time of its lookups alone.
 func Price(in Input) (Times, error) {
 	if err := in.Check(); err != nil {
 		return Times{}, err
@@ -162,8 +166,8 @@ func Price(in Input) (Times, error) {
 
 // Hidden returns what the stack hides of the exchanges of a step, whatever the placement: the
 // exchanges run beside the bottom MLP, or beside the whole dense part if embeddings are one
-// step old. It is nothing if the dense part is not known. It fails as Price does for inputs
-// without placements.
+// step old. If the dense part is not known, the stack hides nothing. Hidden fails with the
+// errors of Check.
 func (in Input) Hidden() (plan.Hidden, error) {
 	if err := in.Check(); err != nil || in.Dense == nil {
 		return plan.Hidden{}, err

@@ -33,9 +33,9 @@ model, and what the training system overlaps. The embeddings are SIMULATED.
 TABLES is what was planned: a file, "-" or workload:NAME. Without TABLES, the tables
 are those of the published workload whose names and shapes the plan has.
 
---dense and --stack say what else the step runs, or a file does,
-with the keys dense and stack: --topology. A step that you measured with the plan,
---step, calibrates the rest; it is enough without a dense part.`,
+--dense says what else the step runs, and --stack which training system runs it. The
+keys dense and stack of a --topology file say the same. A step that you measured with
+the plan (--step) calibrates the rest; it is enough without a dense part.`,
 		Example: `  neuroshard step plan.json --dense mlperf-dlrm-dcnv2 --stack hugectr
   neuroshard step plan.json tables.json --step 3.9ms --price 2.95
   neuroshard step new.json tables.json --step 3.9ms --step-plan old.json`,
@@ -62,7 +62,7 @@ with the keys dense and stack: --topology. A step that you measured with the pla
 				return err
 			}
 			if loaded.step == nil {
-				return usagef("add --dense NAME or --step TIME, or name a file with the key dense or step: --topology", "step: neither a dense part nor a measured step is stated")
+				return usagef("add --dense NAME or --step TIME, or state the key dense or step in a --topology file", "step: neither a dense part nor a measured step is stated")
 			}
 			s, err := neuroshard.PriceStep(cmd.Context(), loaded.problem, pl.ByDevice(), neuroshard.Options{Step: loaded.step, Baselines: true})
 			if err != nil {
@@ -90,7 +90,7 @@ type stepFlags struct {
 func (f *stepFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.dense, "dense", "", "the dense part of the model, for the whole step: a `preset`, or a file of its layers")
-	flags.StringVar(&f.stack, "stack", "", "the training system that runs the step: a `preset`, or a file: "+strings.Join(step.StackNames(), ", "))
+	flags.StringVar(&f.stack, "stack", "", "the training system that runs the step: a `preset` ("+strings.Join(step.StackNames(), ", ")+"), or a file of its parts")
 	flags.StringVar(&f.measured, "step", "", "a measured `time` of the whole step, such as 3.9ms: calibrates the rest of the step")
 	flags.StringVar(&f.with, "step-plan", "", "the `plan` that --step was measured with, for the same tables (default: the plan that is priced)")
 	flags.StringVar(&f.loader, "loader", "", "`bandwidth` of the input pipeline, to all devices, such as 20GB/s (default: no limit)")

@@ -20,13 +20,13 @@ import (
 
 // setBound is the work on the bound of a set of classes.
 type setBound struct {
-	// tree has the placements if all tables are whole or cut by columns in HBM, and ways has
-	// them for any other set: for each way in which exchanges count, a bound of its own.
+	// tree works on the set in which all tables are whole or cut by columns in HBM. For any
+	// other set tree is nil, and ways has a bound for each way in which exchanges count.
 	tree *tree
 	ways []way
-	// least is the highest bound of the ways that are no longer in ways, in ms.
+	// least is the highest bound of the ways that were dropped from ways, in ms.
 	least float64
-	// others restores the tables for tree.
+	// others restores the times of the tables that tree works with.
 	others *otherClasses
 	// ended is true if no more work is done on the set.
 	ended bool
@@ -54,8 +54,8 @@ func (b *setBound) bound() float64 {
 	return highest
 }
 
-// raise works on the bound until the bound reaches the limit, in ms, or the work or
-// ctx ends.
+// raise works on the bound until the bound reaches the limit, in ms, or until the work or ctx
+// ends.
 func (b *setBound) raise(ctx context.Context, limit float64) {
 	if b.tree != nil {
 		b.others.restore(b.tree.relaxation)
