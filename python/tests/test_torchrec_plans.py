@@ -489,7 +489,7 @@ def test_numbers_that_no_operator_has(plan: Callable[[], Json], number: Any) -> 
 
 
 def test_a_single_slice_is_a_whole_table() -> None:
-    """It fuses with such: the export of the plan says so, too."""
+    """It fuses with whole tables: the export of the plan says so, too."""
     plan = native()
     plan["tables"][2]["kind"] = "column_wise"
     assert load(plan) == load(native())

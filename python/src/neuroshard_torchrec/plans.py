@@ -758,8 +758,8 @@ def _report(where: str, model: list[str], plan: list[str], problems: list[Proble
 
 def _joined(t: Named, p: Placement) -> Placement:
     """Returns the placement with the slices of a table that lie on one rank made one,
-    where they differ in width. Which columns a slice has is nobody's concern, so all
-    are counted off anew. A single slice is a whole table, and fuses with such."""
+    where they differ in width. The slices take the columns in order, rank by rank. A
+    single slice is a whole table, and fuses with whole tables."""
     if p.sharding_type not in ("column_wise", "table_column_wise"):
         return p
     if len(p.shards) == 1:

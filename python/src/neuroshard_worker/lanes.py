@@ -74,7 +74,7 @@ class Sizes:
     sweep_lookups: int = 1 << 19
     repeats: int = 20
     rehearsal: bool = False
-    """Everything is done, but the times are of sizes at which they mean nothing."""
+    """All steps are run, but with sizes so small that the times mean nothing."""
 
 
 REHEARSAL = Sizes(
