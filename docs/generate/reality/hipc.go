@@ -12,7 +12,7 @@ import (
 
 // hipcModels are the tables of the three models of Lin et al. (HiPC 2022), as
 // benchmark/dlrm_benchmark.sh of owensgroup/ml_perf_model states them. The rows of the
-// second are assumed: its one lookup a table hardly depends on them.
+// second are assumed: the time of its one lookup for each table hardly depends on them.
 var hipcModels = map[string]equalTables{
 	"hipc-dlrm-default": {count: 8, rows: 1_000_000, dim: 64, pooling: 100},
 	"hipc-dlrm-mlperf":  {count: 26, rows: 1_000_000, dim: 128, pooling: 1},

@@ -24,8 +24,8 @@ func searched() [][]problem.ShardingType {
 	return [][]problem.ShardingType{nil, problem.ShardingTypes(), inHosts, append(inHosts, problem.RowWise)}
 }
 
-// keyOf names the cluster, batch and exchange of a system: systems of the same key have the same
-// plan of ours.
+// keyOf names the cluster, batch and exchange of a system: our planner makes one plan for all
+// systems of the same key.
 func keyOf(s *system) string {
 	t := &s.input.Problem.Topology
 	return fmt.Sprintf("%s, %d a host, batch %d, %s", s.name(), t.PerHost(), s.input.Problem.Batch, s.fact.text("exchange"))
