@@ -127,7 +127,7 @@ func (w switcher) annealStarts(base []placed, starts []start) {
 
 // second returns the placement that the same runs from the same starts find by other draws.
 // Where slices of columns alone do not fit, few changes are possible, and one run in eight
-// ends at a local optimum that costs up to 1.8 times as much; both seldom do.
+// ends at a local optimum that costs up to 1.8 times as much; that both runs end there is rare.
 func (w switcher) second(best placement, base []placed, starts []start) placement {
 	other := switcher{newAnnealing(w.r, best, w.r.forms)}
 	other.draw = w.draw

@@ -63,8 +63,8 @@ func HugeCTR(w io.Writer, pl *plan.Plan, opt Options) error {
 }
 
 // demands returns HugeCTR's rules. Tables of different operator numbers fuse under HugeCTR,
-// which changes times and not what is trained. So they are a warning, and a fault of a plan
-// that was made for HugeCTR.
+// which changes times and not what is trained. So such tables are a warning, and in a plan that
+// was made for HugeCTR they are a fault.
 func (e *hugectr) demands() problem.EngineRules {
 	rules := problem.HugeCTR.Rules()
 	if e.plan.Cluster.Engine == problem.HugeCTR {

@@ -23,8 +23,8 @@ var hugectrForm = form{
 	give:  "give a file of neuroshard export --to hugectr, or an object with the keys shard_matrix and shard_strategy",
 }
 
-// matrixKeys are the keys of a file of ours. A file of another tool has the two keys of HugeCTR's
-// arguments, and may have those of the GPUs.
+// matrixKeys are the keys of a file that the function HugeCTR wrote. A file of another tool has
+// the two keys of HugeCTR's arguments, and may have the keys that state the GPUs.
 var matrixKeys = []string{"format", "version", "gpus", "gpus_per_host", "shard_matrix", "shard_strategy", "provenance"}
 
 // dealt is a table as HugeCTR deals it out to GPUs.
@@ -60,8 +60,8 @@ func ReadHugeCTR(name string, r io.Reader) (*File, error) {
 // matrix reads a file of HugeCTR.
 type matrix struct {
 	reader
-	// names are those of the matrix in the order of the first GPU that has them, and at their places in
-	// holders, the GPUs that hold a part of each.
+	// names are the tables of the matrix, in the order of the first GPU that holds each. holders
+	// has, at the same places, the GPUs that hold a part of the table.
 	names   []string
 	at      map[string]int
 	holders [][]int

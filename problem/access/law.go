@@ -23,10 +23,11 @@ import (
 //
 // The ids follow the distribution, one id for each row of the table. A row has its own id
 // and is owned by Poisson((L-1) n / rows) of any n other ids, so the uses of a row are those
-// of its own id plus a compound Poisson sum Y. No use leaves rows - (rows-D) exp(-(L-1) D /
-// rows) distinct rows: never more than the rows of the table.
+// of its own id plus a compound Poisson sum Y. A row is not used if neither its own id nor
+// another id that owns the row is drawn. So rows - (rows-D) exp(-(L-1) D / rows) rows are
+// distinct: never more than the table has.
 //
-// For the other bounds m of the use-count classes, Y is counted on a grid of steps of uses,
+// For the bounds m above 0 of the use-count classes, Y is counted on a grid of steps of uses,
 // from 0 to m, by Panjer's recursion (ASTIN Bulletin 12, 1981): with e[k] the expected
 // owners of k steps,
 //
@@ -153,8 +154,8 @@ func newGrid(ids *Counts, above *[Classes]float64, step, rows, share float64) (g
 	return g
 }
 
-// exceed returns the number of rows whose own id is used at most m steps, or not at all,
-// but with the other ids more. distinct is the number of distinct ids.
+// exceed returns the number of rows that are used more than m steps, but whose own id alone
+// is used at most m steps, or not at all. distinct is the number of distinct ids.
 func (g *grid) exceed(m int, rows, distinct float64) float64 {
 	sum := (rows - distinct) * g.more[m]
 	for k, in := range g.own[:m+1] {
