@@ -47,10 +47,12 @@ func wholeStep(v *view, s *neuroshard.Step) {
 		change(float64(s.Step), float64(s.Size.Step)), change(s.SamplesPerSecond, s.Size.SamplesPerSecond))
 }
 
-// errorBar writes the error of a step behind a number; nothing if it is not known, which
-// trust says.
+// errorBar writes the error of a step behind a number. The measured step itself has none.
 func errorBar(t step.Times) string {
-	if t.ErrorPercent > 0 {
+	switch {
+	case t.Measured:
+		return " (measured)"
+	case t.ErrorPercent > 0:
 		return fmt.Sprintf(" ± %.0f %%", math.Ceil(t.ErrorPercent))
 	}
 	return " ± unknown"
@@ -60,6 +62,8 @@ func errorBar(t step.Times) string {
 func trust(s *neuroshard.Step) string {
 	stack := s.Input.Stack.Name
 	switch {
+	case s.Scaled:
+		return fmt.Sprintf("%s, calibrated by a measured step of %v, which is shorter than the predicted embeddings: all times are scaled to it", stack, s.Input.Measured.Step)
 	case s.Calibrated:
 		return fmt.Sprintf("%s, calibrated by a measured step of %v", stack, s.Input.Measured.Step)
 	case s.ErrorPercent > 0:
@@ -134,7 +138,7 @@ func parallel(d step.Dense) string {
 }
 
 // stepJSON is a step as JSON. Price is null if no price is given, and Error if the error of
-// the step is not known.
+// the step is not known; it is 0 for the measured step itself.
 type stepJSON struct {
 	Step                unit.Millis `json:"ms"`
 	Embedding           unit.Millis `json:"embedding_ms"`
@@ -157,7 +161,7 @@ func stepOf(t step.Times) stepJSON {
 	if t.PricePerBillion > 0 {
 		s.PricePerBillion = &t.PricePerBillion
 	}
-	if t.ErrorPercent > 0 {
+	if t.ErrorPercent > 0 || t.Measured {
 		s.Error = &t.ErrorPercent
 	}
 	return s
@@ -167,7 +171,8 @@ func stepOf(t step.Times) stepJSON {
 //
 //	step         ms, embedding_ms, dense_ms, allreduce_ms, hidden_ms, samples_per_second,
 //	             input_bytes_per_second, price_per_1e9_samples (null without a price),
-//	             bound_by, calibrated, and error_percent (null if it is not known)
+//	             bound_by, calibrated, and error_percent (0 for the measured step itself, null
+//	             if it is not known)
 //	terms        the parts of the step before anything is hidden, in ms
 //	size         the step of the plan of baseline size, or null
 //	stack        the name of the stack

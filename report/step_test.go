@@ -39,6 +39,12 @@ against size    embeddings -50 %, step -33 %, throughput +51 % (SIMULATED)
 		"calibrated": {func(s *neuroshard.Step) {
 			s.Calibrated, s.Input.Measured.Step = true, 4.1
 		}, "(SIMULATED; hugectr, calibrated by a measured step of 4.10 ms)"},
+		"measured": {func(s *neuroshard.Step) {
+			s.Calibrated, s.Measured, s.ErrorPercent = true, true, 0
+		}, "step            4.00 ms (measured): embeddings"},
+		"scaled": {func(s *neuroshard.Step) {
+			s.Calibrated, s.Scaled, s.Input.Measured.Step = true, true, 4.1
+		}, "a measured step of 4.10 ms, which is shorter than the predicted embeddings: all times are scaled to it)"},
 		"no price":      {func(s *neuroshard.Step) { s.Input.PricePerHour = 0 }, "price           not known: state what one of the 4 x a100-80 costs an hour, with --price\n"},
 		"cheap":         {func(s *neuroshard.Step) { s.PricePerBillion = 0.001234 }, "$0.0012 per 1e9 samples"},
 		"slow":          {func(s *neuroshard.Step) { s.SamplesPerSecond = 1234 }, "1.23 k samples/s"},

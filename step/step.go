@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
@@ -96,7 +97,13 @@ type Times struct {
 	Bound           Bound   `json:"bound_by"`
 	// Calibrated is true if a measured step corrected the times.
 	Calibrated bool `json:"calibrated"`
-	// ErrorPercent is the error bar, in percent of Step; 0 if it is not known.
+	// Measured says that Step is the measured step itself: it was measured with this plan, on
+	// this cluster and with this batch, and no slower loader bounds the step.
+	Measured bool `json:"measured"`
+	// Scaled says that the measured step is shorter than the predicted embeddings of its
+	// plan, so that they, and all other terms, are scaled to it.
+	Scaled bool `json:"scaled"`
+	// ErrorPercent is the error bar, in percent of Step; 0 if it is not known, or if Measured.
 	ErrorPercent float64 `json:"error_percent"`
 	// Terms are the parts before anything is hidden.
 	Terms Terms `json:"terms"`
@@ -155,10 +162,10 @@ func Price(in Input) (Times, error) {
 	terms := termsOf(&in, &e)
 	var t Times
 	if in.Measured.Step > 0 {
-		if err := in.calibrate(&terms); err != nil {
+		if t.Scaled, err = in.calibrate(&terms); err != nil {
 			return Times{}, err
 		}
-		t.Calibrated = true
+		t.Calibrated, t.Measured = true, in.ofMeasured()
 	}
 	t.finish(&in, &e, terms)
 	return t, nil
@@ -215,7 +222,9 @@ func (in *Input) Check() error {
 // whether the measured step differs from its prediction by a fixed time or by a factor. All
 // terms take the root of that factor, and the rest of the difference is fixed time: of the
 // three ways, this one errs least (docs/REALITY.md, One measured step).
-func (in *Input) calibrate(terms *Terms) error {
+//
+// scaled is true if the embeddings alone are predicted slower than the measured step.
+func (in *Input) calibrate(terms *Terms) (scaled bool, err error) {
 	reference := *in
 	if in.Measured.Problem != nil {
 		reference.Problem = in.Measured.Problem
@@ -225,20 +234,20 @@ func (in *Input) calibrate(terms *Terms) error {
 	}
 	e, err := EmbeddingsOf(reference.Problem, reference.Shards, in.Stack)
 	if err != nil {
-		return fmt.Errorf("measured step: %w", err)
+		return false, fmt.Errorf("measured step: %w", err)
 	}
 	own := termsOf(&reference, &e)
 	if floor := own.LookupForward + own.LookupBackward; in.Measured.Step < floor {
-		return fmt.Errorf("measured step: %v is below the time of its lookups alone, %v (SIMULATED): check the unit, the batch and the plan that it was measured with", in.Measured.Step, floor)
+		return false, fmt.Errorf("measured step: %v is below the time of its lookups alone, %v (SIMULATED): check the unit, the batch and the plan that it was measured with", in.Measured.Step, floor)
 	}
 	factor := in.Measured.Step / own.sum()
 	another := reference.Problem.Topology != in.Problem.Topology || reference.Problem.Batch != in.Problem.Batch
 	if another && in.Dense == nil {
-		return errors.New("measured step: it is of another cluster or batch, and what it took beside the embeddings cannot be carried over without a dense part: give --dense NAME")
+		return false, errors.New("measured step: it is of another cluster or batch, and what it took beside the embeddings cannot be carried over without a dense part: give --dense NAME")
 	}
 	if rest := own.dense() + own.AllReduce; !another && in.Measured.Step-own.sum() >= -rest {
 		terms.Fixed += in.Measured.Step - own.sum()
-		return nil
+		return false, nil
 	}
 	if !another && in.Dense == nil {
 		// The embeddings alone are predicted slower than the whole step: they take all of it.
@@ -248,10 +257,20 @@ func (in *Input) calibrate(terms *Terms) error {
 		factor = unit.Millis(math.Sqrt(float64(factor)))
 		terms.scale(factor)
 		terms.Fixed += in.Measured.Step - factor*own.sum()
-		return nil
+		return false, nil
 	}
 	terms.scale(factor)
-	return nil
+	return true, nil
+}
+
+// ofMeasured reports whether the measured step is one of the placement, cluster and batch
+// that are priced.
+func (in *Input) ofMeasured() bool {
+	m := &in.Measured
+	if m.Problem != nil && (m.Problem.Topology != in.Problem.Topology || m.Problem.Batch != in.Problem.Batch) {
+		return false
+	}
+	return m.Shards == nil || slices.EqualFunc(m.Shards, in.Shards, slices.Equal[[]problem.Shard])
 }
 
 // scale multiplies all terms by a factor.
@@ -305,12 +324,14 @@ func (t *Times) finish(in *Input, e *Embeddings, terms Terms) {
 		t.Step, t.Bound = terms.Launches, BoundHost
 	}
 	if terms.Loader > t.Step {
-		t.Step, t.Bound = terms.Loader, BoundLoader
+		t.Step, t.Bound, t.Measured = terms.Loader, BoundLoader, false
 	}
 	t.SamplesPerSecond = batch / float64(t.Step) * 1e3
 	t.InputBytesPerSecond = t.SamplesPerSecond * bytes
 	t.PricePerBillion = in.PricePerHour * float64(in.Problem.Topology.Devices) / 3600 / t.SamplesPerSecond * 1e9
-	t.ErrorPercent = in.errorPercent()
+	if !t.Measured {
+		t.ErrorPercent = in.errorPercent()
+	}
 }
 
 // errorPercent returns the error bar of the step.

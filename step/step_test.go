@@ -137,23 +137,48 @@ func TestMeasuredStep(t *testing.T) {
 		in.Dense = dense
 		got := priced(t, in)
 		near(t, "its own plan", float64(got.Step), 4.2, 1e-12)
-		if !got.Calibrated {
-			t.Error("got a step that is not calibrated, want calibrated")
+		if !got.Calibrated || !got.Measured || got.Scaled || got.ErrorPercent != 0 {
+			t.Errorf("its own plan: got calibrated %v, measured %v, scaled %v and an error bar of %v %%, want the measured step without a bar", got.Calibrated, got.Measured, got.Scaled, got.ErrorPercent)
 		}
 		other := in
 		other.Measured.Shards = in.Shards
-		held := dealt(in.Problem)
-		for i := range held {
-			if held[i].Blocks <= 1 {
-				held[i].Device = 0
-			}
-		}
-		other.Shards = placed(t, in.Problem, held)
+		other.Shards = placed(t, in.Problem, moved(in.Problem))
 		worse := priced(t, other)
+		if worse.Measured || !(worse.ErrorPercent > 0) {
+			t.Errorf("another plan: got measured %v and an error bar of %v %%, want a prediction with a bar", worse.Measured, worse.ErrorPercent)
+		}
 		near(t, "another plan", float64(worse.Step-got.Step), float64(worse.Embedding-got.Embedding), 1e-9)
 		if worse.Embedding <= before.Embedding {
 			t.Errorf("got embeddings of %v with all tables on a device, want more than %v", worse.Embedding, before.Embedding)
 		}
+	}
+}
+
+// moved returns the dealt tables with all whole ones on device 0.
+func moved(p *problem.Problem) []Holding {
+	held := dealt(p)
+	for i := range held {
+		if held[i].Blocks <= 1 {
+			held[i].Device = 0
+		}
+	}
+	return held
+}
+
+// A step that is shorter than its predicted embeddings scales them, and says so. A slow
+// loader makes a step that was not measured.
+func TestMeasuredIsShort(t *testing.T) {
+	in := mlperf(t, "hugectr", "h100-80", 8, 8, 55296)
+	in.Dense = nil
+	in.Measured.Step = 1e6
+	long := priced(t, in)
+	in.Measured.Step = (long.Embedding + long.Terms.LookupForward + long.Terms.LookupBackward) / 2
+	if got := priced(t, in); !got.Scaled || !got.Measured || got.Embedding >= long.Embedding {
+		t.Errorf("a step of %v: got scaled %v, measured %v and embeddings of %v, want those of %v to shrink", in.Measured.Step, got.Scaled, got.Measured, got.Embedding, long.Embedding)
+	}
+	in.Measured.Step, in.Loader = 4, 1e9
+	if got := priced(t, in); got.Measured || got.Bound != BoundLoader || !(got.ErrorPercent > 0) {
+		t.Errorf("a slow loader: got measured %v, bound by %v, ± %v %%, want a prediction bound by the loader", got.Measured, got.Bound, got.ErrorPercent)
 	}
 }
 
@@ -313,19 +338,20 @@ func TestErrorBarOfMeasured(t *testing.T) {
 		t.Errorf("without a measured step: got %v %%, want an unknown error", got)
 	}
 	in.Measured.Step = 9
+	in.Measured.Shards = placed(t, in.Problem, moved(in.Problem))
 	if got := priced(t, in).ErrorPercent; got != UnknownError().Calibrated {
 		t.Errorf("with a measured step: got %v %%, want %v", got, UnknownError().Calibrated)
 	}
 	in = mlperf(t, "hugectr", "h100-80", 8, 8, 55296)
 	other := mlperf(t, "hugectr", "h100-80", 16, 8, 65536)
-	bar := in.Stack.Error
+	bar, another := in.Stack.Error, placed(t, in.Problem, moved(in.Problem))
 	for _, c := range []struct {
 		measured Measured
 		want     float64
 	}{
 		{Measured{}, bar.OneHost},
-		{Measured{Step: 9}, bar.Calibrated},
-		{Measured{Step: 9, Problem: in.Problem, Shards: in.Shards}, bar.Calibrated},
+		{Measured{Step: 9, Shards: another}, bar.Calibrated},
+		{Measured{Step: 9, Problem: in.Problem, Shards: another}, bar.Calibrated},
 		{Measured{Step: 9, Problem: other.Problem, Shards: other.Shards}, bar.Carried},
 	} {
 		in.Measured = c.measured
