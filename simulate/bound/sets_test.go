@@ -6,39 +6,49 @@ import (
 	"math"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/workload"
 )
 
-// Work that goes from set to set gives the same bound as the full work on each set.
+// Work that goes from set to set gives the same bound as the full work on each set, and so if
+// exchanges count in several ways.
 func TestSetsInTurnHaveTheBoundOfFullWork(t *testing.T) {
-	for _, name := range []string{"nvidia-synthetic-tiny", "nvidia-synthetic-small"} {
-		w, err := workload.ByName(name)
+	setsInTurnHaveTheBoundOfFullWork(t, "nvidia-synthetic-tiny", plan.Hidden{})
+	setsInTurnHaveTheBoundOfFullWork(t, "nvidia-synthetic-small", plan.Hidden{})
+	for _, hidden := range []plan.Hidden{{Forward: 0.2, Backward: 0.1}, {Forward: 0.1, Backward: 5, Replicas: true}} {
+		setsInTurnHaveTheBoundOfFullWork(t, "nvidia-synthetic-tiny", hidden)
+	}
+}
+
+func setsInTurnHaveTheBoundOfFullWork(t *testing.T, name string, hidden plan.Hidden) {
+	t.Helper()
+	w, err := workload.ByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.Problem()
+	p.Topology.Devices, p.Topology.HostMemory = 8, 1<<40
+	allowed := Allowed{Operators: true, Hidden: hidden}
+	in := Allowed{ShardingTypes: problem.ShardingTypes()}.classes()
+	for _, onHosts := range []bool{false, true} {
+		got, err := leastOf(t.Context(), &p, in, allowed, onHosts)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := w.Problem()
-		p.Topology.Devices, p.Topology.HostMemory = 8, 1<<40
-		in := Allowed{ShardingTypes: problem.ShardingTypes()}.classes()
-		for _, onHosts := range []bool{false, true} {
-			got, err := leastOf(t.Context(), &p, in, Allowed{Operators: true}, onHosts)
-			if err != nil {
-				t.Fatal(err)
+		sets, err := setsOf(&p, in, allowed, onHosts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := math.Inf(1)
+		for _, s := range sets {
+			for !s.ended {
+				s.raise(t.Context(), math.Inf(1))
 			}
-			sets, err := setsOf(&p, in, Allowed{Operators: true}, onHosts)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := math.Inf(1)
-			for _, s := range sets {
-				for !s.ended {
-					s.raise(t.Context(), math.Inf(1))
-				}
-				want = min(want, s.bound())
-			}
-			if got != want {
-				t.Errorf("%s, host memory %v: got a bound of %v ms, want %v ms", name, onHosts, got, want)
-			}
+			want = min(want, s.bound())
+		}
+		if got != want {
+			t.Errorf("%s, hidden %+v, host memory %v: got a bound of %v ms, want %v ms", name, hidden, onHosts, got, want)
 		}
 	}
 }
