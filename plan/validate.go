@@ -749,7 +749,11 @@ func (v *validator) predicted() {
 		time(i, "backward", d.Backward)
 		time(i, "hidden forward communication", d.ForwardHidden)
 		time(i, "hidden backward communication", d.BackwardHidden)
-		if d.BackwardHidden > hidden.Backward || d.ForwardHidden > hidden.Forward && !hidden.Replicas {
+		forward := hidden.Forward
+		if hidden.Replicas {
+			forward += d.Forward // the lookups of replicas are a part of it
+		}
+		if d.BackwardHidden > hidden.Backward || d.ForwardHidden > forward {
 			v.add(RulePredicted, "", -1, i, "the hidden communication of %v ms forward and %v ms backward is more than the plan's provenance says is hidden", float64(d.ForwardHidden), float64(d.BackwardHidden))
 		}
 		most = max(most, d.Total())

@@ -688,7 +688,7 @@ func placement(t *rapid.T) (*problem.Problem, *Plan) {
 			*ms = unit.Millis(rapid.Float64Range(0, 1e4).Draw(t, "ms"))
 		}
 		if hidden {
-			pl.Provenance.Hidden.Hide(&d.StepTimes, unit.Millis(rapid.Float64Range(0, 10).Draw(t, "ms of replicas")))
+			pl.Provenance.Hidden.Hide(&d.StepTimes, unit.Millis(rapid.Float64Range(0, 1).Draw(t, "share of replicas"))*d.Forward)
 		}
 		pl.Predicted = max(pl.Predicted, d.Total())
 	}
@@ -733,25 +733,30 @@ func TestBrokenPlacements(t *testing.T) {
 			rule Rule
 			do   func()
 		}{
-			"drop":              {RuleCover, func() { table.Shards = slices.Delete(table.Shards, k, k+1) }},
-			"double":            {RuleCover, func() { table.Shards = append(table.Shards, *s) }},
-			"shift columns":     {RuleCover, func() { s.Columns.Start, s.Columns.End = s.Columns.Start+4, s.Columns.End+4 }},
-			"widen":             {RuleCover, func() { s.Columns.End += 4 }},
-			"narrow":            {RuleCover, func() { s.Columns.Start += 4 }},
-			"shift rows":        {RuleCover, func() { s.Rows.Start, s.Rows.End = s.Rows.Start-1, s.Rows.End-1 }},
-			"fewer rows":        {RuleCover, func() { s.Rows.End-- }},
-			"odd width":         {RuleWidth, func() { s.Columns.End-- }},
-			"no such device":    {RuleDevice, func() { s.Device = n + 3 }},
-			"host memory":       {RuleTier, func() { s.Tier, p.Topology.HostMemory = Host, 0 }},
-			"nothing cached":    {RuleTier, func() { s.Tier, s.Cache = HostCached, 0 }},
-			"all cached":        {RuleTier, func() { s.Tier, s.Cache = HostCached, 1 }},
-			"cached in hbm":     {RuleTier, func() { s.Tier, s.Cache = HBM, 0.5 }},
-			"kind":              {RuleShardingType, func() { table.ShardingType = "whole" }},
-			"another name":      {RuleTables, func() { table.Name += "x" }},
-			"another dim":       {RuleTables, func() { table.Dim += 4 }},
-			"a byte more":       {RuleStated, func() { pl.Devices[n-1].Memory.Indices++ }},
-			"cost not maximum":  {RulePredicted, func() { pl.Predicted = pl.Predicted*2 + 1 }},
-			"too much hidden":   {RulePredicted, func() { pl.Devices[0].BackwardHidden = pl.Provenance.Hidden.Backward + 1 }},
+			"drop":             {RuleCover, func() { table.Shards = slices.Delete(table.Shards, k, k+1) }},
+			"double":           {RuleCover, func() { table.Shards = append(table.Shards, *s) }},
+			"shift columns":    {RuleCover, func() { s.Columns.Start, s.Columns.End = s.Columns.Start+4, s.Columns.End+4 }},
+			"widen":            {RuleCover, func() { s.Columns.End += 4 }},
+			"narrow":           {RuleCover, func() { s.Columns.Start += 4 }},
+			"shift rows":       {RuleCover, func() { s.Rows.Start, s.Rows.End = s.Rows.Start-1, s.Rows.End-1 }},
+			"fewer rows":       {RuleCover, func() { s.Rows.End-- }},
+			"odd width":        {RuleWidth, func() { s.Columns.End-- }},
+			"no such device":   {RuleDevice, func() { s.Device = n + 3 }},
+			"host memory":      {RuleTier, func() { s.Tier, p.Topology.HostMemory = Host, 0 }},
+			"nothing cached":   {RuleTier, func() { s.Tier, s.Cache = HostCached, 0 }},
+			"all cached":       {RuleTier, func() { s.Tier, s.Cache = HostCached, 1 }},
+			"cached in hbm":    {RuleTier, func() { s.Tier, s.Cache = HBM, 0.5 }},
+			"kind":             {RuleShardingType, func() { table.ShardingType = "whole" }},
+			"another name":     {RuleTables, func() { table.Name += "x" }},
+			"another dim":      {RuleTables, func() { table.Dim += 4 }},
+			"a byte more":      {RuleStated, func() { pl.Devices[n-1].Memory.Indices++ }},
+			"cost not maximum": {RulePredicted, func() { pl.Predicted = pl.Predicted*2 + 1 }},
+			"too much hidden":  {RulePredicted, func() { pl.Devices[0].BackwardHidden = pl.Provenance.Hidden.Backward + 1 }},
+			"more than lookups": {RulePredicted, func() {
+				pl.Provenance.Hidden.Replicas = true
+				d := &pl.Devices[0]
+				d.ForwardHidden = 2*(pl.Provenance.Hidden.Forward+d.Forward) + 1
+			}},
 			"batch":             {RuleCluster, func() { pl.Cluster.Batch++ }},
 			"no memory":         {RuleMemory, func() { p.Topology.Memory = 1 }},
 			"one device fewer":  {RuleCluster, func() { pl.Devices = pl.Devices[:n-1] }},
