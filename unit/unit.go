@@ -120,7 +120,7 @@ const largestBandwidth = 1e18
 
 // ParseBandwidth reads a bandwidth such as "20GB/s", "1.5 GiB/s" or "900 MB/s". The unit is
 // required, and its B stands for bytes: network cards are often sold in bits, so a small b is
-// refused. So are bandwidths that are not above 0, and those above 10^18 bytes a second.
+// refused. So are bandwidths below one byte a second, and those above 10^18.
 func ParseBandwidth(s string) (Bandwidth, error) {
 	const hint = "write a number and its unit, such as 20GB/s"
 	text := strings.TrimSpace(s)
@@ -146,6 +146,8 @@ func ParseBandwidth(s string) (Bandwidth, error) {
 			return 0, fmt.Errorf("%q is not a bandwidth: %s", s, hint)
 		case value <= 0:
 			return 0, fmt.Errorf("bandwidth %q is not above 0", s)
+		case value < 1:
+			return 0, fmt.Errorf("bandwidth %q is below 1B/s", s)
 		case value > largestBandwidth:
 			return 0, fmt.Errorf("bandwidth %q is too large", s)
 		}

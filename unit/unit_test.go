@@ -309,6 +309,8 @@ func TestParseBandwidth(t *testing.T) {
 		{"inf GB/s", 0, "is not a bandwidth"},
 		{"0 GB/s", 0, "not above 0"},
 		{"-1 GB/s", 0, "not above 0"},
+		{"0.1 B/s", 0, "below 1B/s"},
+		{"1e-300 GB/s", 0, "below 1B/s"},
 		{"1e300 GB/s", 0, "too large"},
 		{"1e999 GB/s", 0, "too large"},
 	} {
