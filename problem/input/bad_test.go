@@ -229,6 +229,8 @@ var badTopologies = []struct{ name, content string }{
 	{"dense dot.yaml", "devices: 8\ndevice: a100-80\ndense:\n  bottom: [13, 512, 16]\n  interaction: dot\n  top: [1]\n"},
 	{"dense given.yaml", "devices: 8\ndevice: a100-80\ndense:\n  interaction: {flops: -638e6, parameters: 1e30}\n  top: [1]\n"},
 	{"dense two.yaml", "devices: 8\ndevice: a100-80\ndense:\n  interaction: {flops: 638e6, dcn: {layers: 3}}\n  top: [1]\n"},
+	{"dense dcn and cat.yaml", "devices: 8\ndevice: a100-80\ndense:\n  interaction: {dcn: {layers: 3}, cat: {stride: 4}}\n  top: [1]\n"},
+	{"dense no parameters.yaml", "devices: 8\ndevice: a100-80\ndense:\n  interaction: {flops: 638e6}\n"},
 	{"dense features.yaml", "devices: 8\ndevice: a100-80\ndense: mlperf-dlrm-v1\n"},
 	{"dense large.yaml", "devices: 1\ndevice: a100-80\ndense:\n  interaction: {flops: 1e12, parameters: 50e9}\n"},
 	{"dense in a small reserve.yaml", "devices: 8\ndevice: a100-80\nreserve_share: 0\nreserve_fixed: 1MiB\ndense:\n  interaction: {flops: 638e6, parameters: 320e6}\n  optimizer: adam\n"},

@@ -68,6 +68,10 @@ func TestDenseForms(t *testing.T) {
 	if d := given.Dense; d.Interaction != step.Given || d.GivenFLOPs != 638e6 || d.GivenParameters != 320e6 || d.CrossLayers != 20 {
 		t.Errorf("got %+v, want the stated FLOP, parameters and layers", d)
 	}
+	given, err = Dense("dense.yaml", strings.NewReader("preset: mlperf-dlrm-dcnv2\ninteraction: {flops: 638e6, parameters: 0}\ntop: []\n"))
+	if err != nil || given.Dense.Interaction != step.Given || given.Dense.GivenFLOPs != 638e6 {
+		t.Errorf("in place of a preset's interaction: got %+v and %v, want the stated FLOP", given.Dense, err)
+	}
 }
 
 // TestStackForms wants a stack with other parts than its preset to have constants that are
