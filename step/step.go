@@ -150,7 +150,8 @@ type Terms struct {
 // range, do not fit together or do not fit the tables. It fails with an error that says what
 // to do next if a part of the stack is out of range, if the stack cannot hold the placement,
 // if the device's rates are not known, if there is neither a dense part nor a measured step,
-// and if the measured step is below the time of its lookups alone.
+// and if the measured step is below the time of its lookups alone, or below that of the dense
+// part's products at the peak rate of the device.
 func Price(in Input) (Times, error) {
 	if err := in.Check(); err != nil {
 		return Times{}, err
@@ -237,8 +238,8 @@ func (in *Input) calibrate(terms *Terms) (scaled bool, err error) {
 		return false, fmt.Errorf("measured step: %w", err)
 	}
 	own := termsOf(&reference, &e)
-	if floor := own.LookupForward + own.LookupBackward; in.Measured.Step < floor {
-		return false, fmt.Errorf("measured step: %v is below the time of its lookups alone, %v (SIMULATED): check the unit, the batch and the plan that it was measured with", in.Measured.Step, floor)
+	if err := reference.possible(&own); err != nil {
+		return false, err
 	}
 	factor := in.Measured.Step / own.sum()
 	another := reference.Problem.Topology != in.Problem.Topology || reference.Problem.Batch != in.Problem.Batch
@@ -261,6 +262,21 @@ func (in *Input) calibrate(terms *Terms) (scaled bool, err error) {
 	}
 	terms.scale(factor)
 	return true, nil
+}
+
+// possible returns an error if the measured step is below what its lookups, or the products of
+// its dense part, take alone.
+func (in *Input) possible(own *Terms) error {
+	if floor := own.LookupForward + own.LookupBackward; in.Measured.Step < floor {
+		return fmt.Errorf("measured step: %v is below the time of its lookups alone, %v (SIMULATED): check the unit, the batch and the plan that it was measured with", in.Measured.Step, floor)
+	}
+	if in.Dense == nil {
+		return nil
+	}
+	if floor := leastProducts(in); in.Measured.Step < floor {
+		return fmt.Errorf("measured step: %v is below the time of the dense part's products alone, %v at the peak rate of %s in %s: check the unit, the batch, and the layers and the precision of the dense part", in.Measured.Step, floor, in.Problem.Topology.Profile.Name, in.Dense.Precision)
+	}
+	return nil
 }
 
 // ofMeasured reports whether the measured step is one of the placement, cluster and batch

@@ -97,6 +97,88 @@ func TestDenseTerms(t *testing.T) {
 	near(t, "fixed", float64(got.Fixed), .4, 0)
 }
 
+// What a stack or a dense part changes of the all-reduce, by hand, on two hosts: SHARP sends half
+// between hosts, FSDP half again the bytes of DDP.
+func TestAllReduces(t *testing.T) {
+	in := mlperf(t, "hugectr", "h100-80", 16, 8, 55296)
+	c := &in.Stack.Constants
+	c.Inside, c.Between, c.Exposed, c.Latency = 1, 1, 1, .06
+	bytes := 2. * 16_044_545
+	inside, between := 2*bytes*7/8/340e6, 2*bytes/8/2/(.8*48.5e6)
+	near(t, "DDP", float64(priced(t, in).AllReduce), inside+between+.06, 1e-9)
+	in.Stack.SHARP = true
+	near(t, "SHARP", float64(priced(t, in).AllReduce), inside+between/2+.06, 1e-9)
+	in.Dense.Parallel = FSDP
+	near(t, "FSDP", float64(priced(t, in).AllReduce), 1.5*(inside+between/2)+.06, 1e-9)
+	near(t, "FSDP: optimizer", float64(priced(t, in).Terms.Optimizer), 16_044_545/16.*20/(3350e6*.85), 1e-9)
+}
+
+// A replica's gradients are in the all-reduce and in the dense update of each device, FSDP or
+// not, and its lookups run beside the exchanges.
+func TestReplicasInAStep(t *testing.T) {
+	for _, parallel := range []Parallel{DDP, FSDP} {
+		in := mlperf(t, "hugectr", "h100-80", 8, 8, 55296)
+		in.Dense.Parallel = parallel
+		before := priced(t, in)
+		var held []Holding
+		for _, h := range dealt(in.Problem) {
+			if h.Table != 5 {
+				held = append(held, h)
+			}
+		}
+		in.Shards = placed(t, in.Problem, append(held, Holding{Table: 5, Device: -1}))
+		e, err := EmbeddingsOf(in.Problem, in.Shards, in.Stack)
+		if err != nil {
+			t.Fatal(err)
+		}
+		weights := float64(in.Problem.Tables[5].Rows) * 128
+		got := priced(t, in)
+		near(t, string(parallel)+": all-reduce", float64(got.AllReduce/before.AllReduce), (16_044_545+weights)/16_044_545, 1e-9)
+		near(t, string(parallel)+": optimizer", float64(got.Terms.Optimizer-before.Terms.Optimizer), weights*20/(3350e6*.85), 1e-6)
+		near(t, string(parallel)+": forward", float64(got.Terms.BesideForward-before.Terms.BesideForward), float64(e.ReplicaForward), 1e-6)
+		near(t, string(parallel)+": backward", float64(got.Terms.BesideBackward-before.Terms.BesideBackward), float64(e.ReplicaBackward), 1e-6)
+		if !(e.ReplicaForward > 0 && e.ReplicaBackward > 0) {
+			t.Errorf("got replicas of %v and %v, want lookups", e.ReplicaForward, e.ReplicaBackward)
+		}
+	}
+}
+
+// Embeddings that are a step old run beside a third of the dense part forward and the rest
+// backward, and replicas hide nothing more.
+func TestStaleEmbeddings(t *testing.T) {
+	in := mlperf(t, "torchrec-semisync", "h100-80", 8, 8, 55296)
+	in.Stack.Overlaps.Forward = true
+	got := priced(t, in).Terms
+	near(t, "forward", float64(got.BesideForward), float64(got.GEMM+got.Activations)/3, 1e-12)
+	near(t, "backward", float64(got.BesideBackward), float64(got.GEMM+got.Activations)*2/3, 1e-12)
+	if hidden, err := in.Hidden(); err != nil || hidden.Replicas {
+		t.Errorf("got %+v and %v hidden, want replicas to hide nothing", hidden, err)
+	}
+}
+
+// The first layer needs no gradient of its input if that is the features, and needs one if it
+// is embeddings.
+func TestFirstGradient(t *testing.T) {
+	in := mlperf(t, "hugectr", "h100-80", 8, 8, 55296)
+	c := &in.Stack.Constants
+	c.GEMM, c.Stream = .65, 1
+	for _, d := range []Dense{
+		{Bottom: []int{8192}, Interaction: Cat, Top: []int{8192}, Precision: FP16},
+		{Bottom: []int{8192, 8192}, Interaction: Cat, Top: []int{8192}, Precision: FP16},
+	} {
+		in.Dense = &d
+		flops := 0.
+		for _, l := range d.Of(in.Problem).Layers() {
+			passes := 3.
+			if l.Bottom {
+				passes = 2
+			}
+			flops += passes * 2 * float64(l.In) * float64(l.Out)
+		}
+		near(t, "products", float64(priced(t, in).Terms.GEMM), flops*6912/(989.5e9*.803*.65), 1e-9)
+	}
+}
+
 // Uniform and hierarchical exchanges by hand, on two hosts of two devices.
 func TestExchanges(t *testing.T) {
 	p := dlrm(t, "h100-80", 4, 2, 4000)
@@ -115,6 +197,21 @@ func TestExchanges(t *testing.T) {
 	// Device 0 sends two vectors of 256 bytes for 3/4 of 4,000 samples; 2/3 of it leaves the host.
 	bytes := 3. / 4 * 4000 * 2 * 256
 	near(t, "uniform", float64(e.ExchangeForward), bytes/3/340e6+bytes*2/3/(.8*48.5e6)+.06, 1e-9)
+	// With all on device 0, it sends three vectors for 3/4 of the samples, more than any device
+	// receives. With a table on each of three devices, device 3 receives three for 1/4 of them.
+	for _, c := range []struct {
+		held []Holding
+		sent float64 // vectors for each sample
+	}{
+		{[]Holding{{Table: 0}, {Table: 1}, {Table: 2}}, 3 * 3. / 4},
+		{[]Holding{{Table: 0}, {Table: 1, Device: 1}, {Table: 2, Device: 2}}, 3. / 4},
+	} {
+		if e, err = EmbeddingsOf(p, placed(t, p, c.held), uniform); err != nil {
+			t.Fatal(err)
+		}
+		bytes = c.sent * 4000 * 256
+		near(t, "uniform", float64(e.ExchangeForward), bytes/3/340e6+bytes*2/3/(.8*48.5e6)+.06, 1e-9)
+	}
 	hierarchical, err := StackByName("hugectr-hierarchical")
 	if err != nil {
 		t.Fatal(err)
@@ -198,6 +295,8 @@ func TestFloors(t *testing.T) {
 	if got := priced(t, in); got.Bound != BoundHost || got.Step != 50 {
 		t.Errorf("got %v bound by %s, want 50 ms bound by host", got.Step, got.Bound)
 	}
+	in.Measured.Step = 40 // launches take less than was assumed
+	near(t, "measured", float64(priced(t, in).Step), 40, 1e-12)
 }
 
 func TestPriceRefuses(t *testing.T) {
@@ -208,6 +307,10 @@ func TestPriceRefuses(t *testing.T) {
 	}{
 		{"nothing to go by", func(in *Input) { in.Dense = nil }, "neither a dense part nor a measured step"},
 		{"a step below the lookups", func(in *Input) { in.Measured.Step = .01 }, "below the time of its lookups alone"},
+		{"a step below the products", func(in *Input) {
+			d := *in.Dense
+			d.Precision, in.Dense, in.Measured.Step = FP32, &d, 5
+		}, "below the time of the dense part's products alone"},
 		{"a negative step", func(in *Input) { in.Measured.Step = -1 }, "negative"},
 		{"a loader that is no number", func(in *Input) { in.Loader = math.NaN() }, "not a number"},
 		{"other devices", func(in *Input) { in.Shards = in.Shards[1:] }, "for 7 devices"},

@@ -108,6 +108,16 @@ func denseTimes(in *Input, e *Embeddings) (w denseWork) {
 	return w
 }
 
+// leastProducts returns the time of all products at the peak rate of the device.
+func leastProducts(in *Input) unit.Millis {
+	flops := 3 * in.Dense.FLOPs()
+	if layers := in.Dense.Layers(); len(layers) > 0 && layers[0].Bottom {
+		flops -= 2 * float64(layers[0].In) * float64(layers[0].Out) // its input needs no gradient
+	}
+	samples := float64(in.Problem.Batch) / float64(in.Problem.Topology.Devices)
+	return unit.Millis(samples * flops / in.Rates.Of(in.Dense.Precision))
+}
+
 // allReduce returns the exposed time of the all-reduce of a number of bytes. FSDP moves half
 // again the bytes of DDP.
 func allReduce(in *Input, bytes float64) unit.Millis {
