@@ -159,8 +159,8 @@ type Baseline struct {
 // the problem is not valid, with *search.Infeasible if the search finds no placement that
 // fits, with *search.Idle if a device stays empty and the problem's engine does not run
 // that, with *search.NoShardingType if the allowed sharding types cannot place the tables,
-// and with *StepError if opt.Step has no price. If ctx ends early, Plan returns the best plan so far with status
-// search.Interrupted, or ctx's error if there is no plan yet.
+// and with *StepError if opt.Step has no price. If ctx ends early, Plan returns the best plan
+// so far with status search.Interrupted, or ctx's error if there is no plan yet.
 func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
