@@ -69,6 +69,8 @@ func TestWhatSharesAnOperator(t *testing.T) {
 			table("adam", 64, func(t *problem.Table) { t.Optimizer = problem.Adam }),
 			table("half", 64, func(t *problem.Table) { t.Precision = problem.FP16 }),
 			table("weighted", 64, func(t *problem.Table) { t.Weighted = true }),
+			table("prefetched", 64, func(t *problem.Table) { t.Prefetch = true }),
+			table("prefetched, too", 64, func(t *problem.Table) { t.Prefetch = true }),
 		},
 	}
 	forms := []problem.Form{
@@ -121,6 +123,16 @@ func TestWhatSharesAnOperator(t *testing.T) {
 					check(shardOf(0, 32, form), shardOf(1, 16, form))
 				}
 			}
+			const first = 7 // of the prefetched tables
+			for _, form := range []problem.Form{forms[0], forms[4], forms[5]} {
+				for _, width := range []int64{64, 32, 24} { // 24 is no width of equal slices
+					check(shardOf(first, 64, form), shardOf(first+1, width, form))
+					check(shardOf(first, 32, form), shardOf(first+1, width, form))
+					check(shardOf(first, 24, form), shardOf(first+1, width, form))
+				}
+				check(shardOf(first, 64, form), shardOf(first+1, 20, form))
+				check(shardOf(first, 24, form), shardOf(first+1, 20, form))
+			}
 			check(shardOf(0, 64, forms[0]), shardOf(1, 64, forms[4]))
 			check(shardOf(0, 64, forms[4]), shardOf(1, 64, forms[5]))
 		}
@@ -165,6 +177,48 @@ func TestTorchRecHasAnOperatorMore(t *testing.T) {
 		}
 		if huge := costs[problem.HugeCTR][name]; math.Abs(huge-fused) > 1e-12 {
 			t.Errorf("%s: got %v ms under HugeCTR, want %v as without an engine", name, huge, fused)
+		}
+	}
+}
+
+// TestPrefetchedWidthsHaveOperators prices cached tables of two widths on one device: under
+// TorchRec, prefetched ones are in two operators. In a small batch this costs about a launch
+// and a sort more, on the model and on the simulated device. (In a large batch, operators of
+// fewer rows may save a pass of the sort.) Without an engine, Prefetch changes no time.
+func TestPrefetchedWidthsHaveOperators(t *testing.T) {
+	profile, err := hardware.ByName("a100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &problem.Problem{Batch: 2048, Topology: hardware.Topology{Profile: profile, Devices: 1, HostMemory: 1 << 40}}
+	for i, dim := range []int{128, 64} {
+		p.Tables = append(p.Tables, problem.Table{Name: fmt.Sprint(i), Rows: 10_000, Dim: dim, Features: []problem.Feature{{PoolingFactor: 10}}})
+	}
+	shards := []problem.Shard{p.Whole(0), p.Whole(1)}
+	for i := range shards {
+		shards[i].Tier, shards[i].Cache = problem.HostCached, .2
+	}
+	costs := map[string]map[string]float64{}
+	for _, prefetch := range []bool{false, true} {
+		p.Tables[0].Prefetch, p.Tables[1].Prefetch = prefetch, prefetch
+		for _, p.Engine = range []problem.Engine{"", problem.TorchRec, problem.HugeCTR} {
+			for name, time := range operatorCosts(t, p) {
+				if costs[name] == nil {
+					costs[name] = map[string]float64{}
+				}
+				costs[name][fmt.Sprint(p.Engine, prefetch)] = time(shards)
+			}
+		}
+	}
+	for name, c := range costs {
+		together, apart := c["torchrecfalse"], c["torchrectrue"]
+		if more := apart - together; !(more > .01 && more < .5*together) {
+			t.Errorf("%s: got %v ms with prefetch and %v ms without, want a launch and a sort more", name, apart, together)
+		}
+		for _, other := range []string{"false", "true", "hugectrfalse", "hugectrtrue"} {
+			if c[other] != together {
+				t.Errorf("%s, %s: got %v ms, want %v", name, other, c[other], together)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package cost
 
 import (
 	"math"
+	"slices"
 
 	"github.com/neuroshard/neuroshard/feature"
 	"github.com/neuroshard/neuroshard/internal/groups"
@@ -22,6 +23,11 @@ type embeddings struct {
 	// if the engine keeps slices of columns apart from whole tables, otherwise 1.
 	operations []problem.Operation
 	parts      int
+	// widths are the widths of cached slices that the engine keeps apart from other widths, in
+	// equal slices, rising. others numbers the operators of further widths, as these are asked
+	// for: only plans that break the engine's rules have such slices.
+	widths []int
+	others map[problem.OperatorKey]int
 	// highest holds the highest lane class that operators of each operation can have, and
 	// lowest is the lowest one of all operations. classes is the number of lane classes from
 	// the lowest to the highest of all.
@@ -87,6 +93,8 @@ func (it *item) part(lanes feature.Lanes) *feature.Part { return &it.parts[lanes
 type sliceKey struct {
 	table, width, blocks int
 	number               problem.Operator
+	// prefetched says that the slice is a cached one whose table has Prefetch.
+	prefetched bool
 }
 
 // blockKey is a table that is cut by rows for a number of devices.
@@ -109,14 +117,19 @@ func newEmbeddings(m *Model, p, whole *problem.Problem) *embeddings {
 	e := &embeddings{
 		model: m, problem: p, whole: whole, index: map[sliceKey]int{}, shared: map[contentKey]int{},
 		none: make([]int32, m.compute.head), contents: map[tableContent]int{}, blocks: map[blockKey]describedTable{},
+		others: map[problem.OperatorKey]int{},
 	}
 	operations, widest := map[problem.OperatorKey]int{}, map[problem.Operation]int{}
-	if e.parts = 1; p.Engine.Rules().WholeApart {
+	rules := p.Engine.Rules()
+	if e.parts = 1; rules.WholeApart {
 		e.parts = 2
+	}
+	if rules.PrefetchedApart {
+		e.widths = prefetchedWidths(whole)
 	}
 	for i := range p.Tables {
 		t := &p.Tables[i]
-		key := e.keyOf(i, t.Dim, 0)
+		key := e.keyOf(i, t.Dim, problem.Form{})
 		op := key.Operation
 		at, ok := operations[key]
 		if !ok {
@@ -131,6 +144,19 @@ func newEmbeddings(m *Model, p, whole *problem.Problem) *embeddings {
 	e.boundLanes(widest)
 	e.quantum = e.chooseQuantum()
 	return e
+}
+
+// prefetchedWidths returns the widths that equal slices of tables with Prefetch can have,
+// rising.
+func prefetchedWidths(p *problem.Problem) []int {
+	var widths []int
+	for i := range p.Tables {
+		if p.Tables[i].Prefetch {
+			widths = append(widths, p.Tables[i].EqualWidths()...)
+		}
+	}
+	slices.Sort(widths)
+	return slices.Compact(widths)
 }
 
 // describe returns the table as its operation's operators read it. The table is one of the
@@ -212,8 +238,8 @@ func (e *embeddings) chooseQuantum() float64 {
 
 // keyOf returns the key of a slice's operator. The operations of blocks and replicas are not
 // those of the whole table.
-func (e *embeddings) keyOf(table, width int, number problem.Operator) problem.OperatorKey {
-	key := e.whole.OperatorKey(table, width, problem.Form{Operator: number})
+func (e *embeddings) keyOf(table, width int, form problem.Form) problem.OperatorKey {
+	key := e.whole.OperatorKey(table, width, form)
 	key.Operation = e.problem.Operation(table)
 	return key
 }
@@ -223,26 +249,44 @@ func (e *embeddings) keyOf(table, width int, number problem.Operator) problem.Op
 // number come before those of the next number, so that times add up in the same order
 // whatever was registered first.
 func (e *embeddings) operatorOf(t *describedTable, key *problem.OperatorKey) int32 {
-	part := int(key.Operator) * e.parts
-	if key.Cut {
+	part := int(key.Operator) * (len(e.widths) + 1)
+	if key.Width > 0 {
+		at, ok := slices.BinarySearch(e.widths, key.Width)
+		if !ok {
+			return int32(e.otherPart(key)*len(e.operations) + t.operation)
+		}
+		part += at + 1
+	}
+	if part *= e.parts; key.Cut {
 		part++
 	}
 	return int32(part*len(e.operations) + t.operation)
 }
 
+// otherPart returns the part of an operator of a width that is not in widths: such parts come
+// after all others.
+func (e *embeddings) otherPart(key *problem.OperatorKey) int {
+	at, ok := e.others[*key]
+	if !ok {
+		at = problem.Operators*(len(e.widths)+1)*e.parts + len(e.others)
+		e.others[*key] = at
+	}
+	return at
+}
+
 // item returns the number that stands for a slice of the table, width columns wide, in the
-// operator and of the number of blocks that the form states.
+// operator and of the number of blocks that the form states. Of the tiers, the form states only
+// HostCached.
 func (e *embeddings) item(table, width int, form problem.Form) int {
-	number := form.Operator
-	key := sliceKey{table, width, form.Blocks, number}
+	key := sliceKey{table, width, form.Blocks, form.Operator, form.Tier == problem.HostCached && e.whole.Tables[table].Prefetch}
 	if i, ok := e.index[key]; ok {
 		return i
 	}
 	t := e.slice(table, form.Blocks)
-	fused := e.keyOf(table, width, number)
+	fused := e.keyOf(table, width, problem.Form{Tier: form.Tier, Operator: form.Operator})
 	op := fused.Operation
 	added := item{operator: e.operatorOf(t, &fused), lanes: feature.LanesOf(&e.model.hardware, op, width), dimSum: width * t.features}
-	for int(added.operator) >= len(e.rates) { // a number more, of whole slices or of cut ones
+	for int(added.operator) >= len(e.rates) { // a number or a width more, of whole slices or of cut ones
 		e.rates = append(e.rates, e.rates[:len(e.operations)]...)
 	}
 	content := contentKey{t.content, width}

@@ -94,7 +94,11 @@ func (p *Estimates) Item(table, width int, form problem.Form) int {
 		return i
 	}
 	t := &p.problem.Tables[table]
-	it := otherItem{item: p.embeddings(class).item(table, width, problem.Form{Operator: form.Operator}), columns: width * len(t.Features)}
+	own := problem.Form{Operator: form.Operator}
+	if class == problem.ClassCached {
+		own.Tier = problem.HostCached
+	}
+	it := otherItem{item: p.embeddings(class).item(table, width, own), columns: width * len(t.Features)}
 	switch class {
 	case problem.ClassReplicas:
 		it.weights = t.Rows * int64(width)

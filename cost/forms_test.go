@@ -53,6 +53,21 @@ func TestFormsConform(t *testing.T) {
 	}
 }
 
+// TestPrefetchedFormsConform keeps cached slices of some tables apart by width.
+func TestPrefetchedFormsConform(t *testing.T) {
+	model, _ := load(t)
+	for name, p := range formProblems(t) {
+		t.Run(name, func(t *testing.T) {
+			p.Engine = problem.TorchRec
+			for i := range p.Tables {
+				p.Tables[i].Prefetch = i%3 > 0
+			}
+			estimates := newEstimates(t, model, p)
+			searchtest.Conform(t, p, func() search.Scorer { return estimates.NewScorer(0) }, searchtest.Forms(p.Topology))
+		})
+	}
+}
+
 // drawnForm is the form of a table in a random placement, with the table's number of
 // slices. A grid is several slices, each cut into blocks of rows on one host.
 type drawnForm struct {

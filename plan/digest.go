@@ -157,6 +157,10 @@ func (d *digester) further(p *problem.Problem) {
 			d.int(int64(i))
 			d.int(int64(pooling))
 		}
+		if p.Tables[i].Prefetch {
+			d.text("prefetch")
+			d.int(int64(i))
+		}
 		if list := p.Tables[i].Constraint.ShardingTypes; len(list) > 0 {
 			d.text("sharding types")
 			d.int(int64(i))

@@ -77,6 +77,10 @@ type OperatorKey struct {
 	Optimizer Optimizer
 	// Cut says that the slice has fewer columns than its table.
 	Cut bool
+	// Prefetch is that of the table. Width is the number of columns of a slice of ClassCached
+	// whose table has Prefetch.
+	Prefetch bool
+	Width    int
 	// Operator is the number that the plan gives the slice's table.
 	Operator Operator
 }

@@ -40,13 +40,16 @@ func TestOperatorKey(t *testing.T) {
 		{Name: "c", Module: "n", Dim: 64},
 		{Name: "d", Module: "m", Dim: 64, Pooling: MeanPooling},
 		{Name: "e", Module: "m", Dim: 64, Optimizer: Adam},
+		{Name: "f", Module: "m", Dim: 64, Prefetch: true},
+		{Name: "g", Module: "m", Dim: 8, Prefetch: true},
+		{Name: "h", Module: "m", Dim: 128, Prefetch: true},
 	}}
 	type slice struct {
 		table, width int
 		form         Form
 	}
 	a := slice{0, 64, Form{}}
-	grid := Form{ShardingType: TableRowWise}
+	grid, cached := Form{ShardingType: TableRowWise}, Form{Tier: HostCached, Cache: .1}
 	for _, test := range []struct {
 		name             string
 		a, b             slice
@@ -61,6 +64,15 @@ func TestOperatorKey(t *testing.T) {
 		{"classes", a, slice{0, 64, grid}, false, false, false},
 		{"table_row_wise and grid", slice{0, 64, grid}, slice{0, 32, grid}, true, false, true},
 		{"replicas of tables of two optimizers", slice{0, 64, Form{ShardingType: DataParallel}}, slice{4, 64, Form{ShardingType: DataParallel}}, true, false, true},
+		{"cached, of two widths", slice{0, 64, cached}, slice{1, 8, cached}, true, true, true},
+		{"prefetched and not", slice{0, 64, cached}, slice{5, 64, cached}, true, false, true},
+		{"prefetched and not, in HBM", a, slice{5, 64, Form{}}, true, false, true},
+		{"prefetched, of two widths", slice{5, 64, cached}, slice{6, 8, cached}, true, false, true},
+		{"prefetched, of one width", slice{5, 32, cached}, slice{7, 32, cached}, true, true, true},
+		{"prefetched, of two cuts", slice{7, 64, cached}, slice{7, 32, cached}, true, false, true},
+		{"prefetched, two cache shares", slice{5, 64, cached}, slice{5, 64, Form{Tier: HostCached, Cache: .2}}, true, true, true},
+		{"prefetched, of two widths, in HBM", slice{5, 64, Form{}}, slice{6, 8, Form{}}, true, true, true},
+		{"prefetched, of two widths, in host memory", slice{5, 64, Form{Tier: Host}}, slice{6, 8, Form{Tier: Host}}, true, true, true},
 		{"numbers", a, slice{1, 8, Form{Operator: 1}}, false, false, false},
 	} {
 		for engine, want := range map[Engine]bool{"": test.none, TorchRec: test.trec, HugeCTR: test.huge} {
@@ -77,26 +89,29 @@ func TestOperatorKey(t *testing.T) {
 func TestOperatorKeys(t *testing.T) {
 	p := Problem{Batch: 1024, Tables: []Table{{Name: "a", Module: "m", Dim: 64, Optimizer: Adam, Pooling: MeanPooling}}}
 	forms := []Form{{}, {ShardingType: RowWise}, {ShardingType: TableRowWise}, {ShardingType: DataParallel}, {Tier: Host}, {Tier: HostCached, Cache: .1}}
-	for _, p.Engine = range []Engine{"", TorchRec, HugeCTR} {
-		for _, form := range forms {
-			want := map[OperatorKey]bool{}
-			for form.Operator = range Operator(Operators) {
-				if form.Operator > 0 && p.Engine == HugeCTR {
-					continue
+	for _, p.Tables[0].Prefetch = range []bool{false, true} {
+		for _, p.Engine = range []Engine{"", TorchRec, HugeCTR} {
+			for _, form := range forms {
+				want := map[OperatorKey]bool{}
+				for form.Operator = range Operator(Operators) {
+					if form.Operator > 0 && p.Engine == HugeCTR {
+						continue
+					}
+					for width := ColumnGranule; width <= 64; width += ColumnGranule {
+						if class := ClassOf(form); width == 64 || class != ClassBlocks && class != ClassReplicas {
+							want[p.OperatorKey(0, width, form)] = true
+						}
+					}
 				}
-				want[p.OperatorKey(0, 64, form)] = true
-				if class := ClassOf(form); class != ClassBlocks && class != ClassReplicas {
-					want[p.OperatorKey(0, 32, form)] = true
+				got := p.OperatorKeys(0, ClassOf(form))
+				for _, k := range got {
+					if !want[k] {
+						t.Errorf("engine %q, %+v: %+v is no operator of a slice", p.Engine, form, k)
+					}
 				}
-			}
-			got := p.OperatorKeys(0, ClassOf(form))
-			for _, k := range got {
-				if !want[k] {
-					t.Errorf("engine %q, %+v: %+v is no operator of a slice", p.Engine, form, k)
+				if len(got) != len(want) {
+					t.Errorf("engine %q, %+v, prefetch %v: got %d operators, want %d", p.Engine, form, p.Tables[0].Prefetch, len(got), len(want))
 				}
-			}
-			if len(got) != len(want) {
-				t.Errorf("engine %q, %+v: got %d operators, want %d", p.Engine, form, len(got), len(want))
 			}
 		}
 	}

@@ -45,6 +45,9 @@ type EngineRules struct {
 	// ModulesApart, PoolingsApart and OptimizersApart say that tables of different modules,
 	// of different poolings, or of different optimizers are apart, replicas among them.
 	ModulesApart, PoolingsApart, OptimizersApart bool
+	// PrefetchedApart says that tables with Prefetch are apart from tables without, and that
+	// their cached slices are apart from cached slices of other widths.
+	PrefetchedApart bool
 	// Undivided says that a plan cannot divide the operators any further: Form.Operator is 0.
 	Undivided bool
 }
@@ -52,7 +55,7 @@ type EngineRules struct {
 // engines holds the rules of each engine. The search, Problem.Validate, Plan.Validate and
 // the exports read them. docs/EXPORT.md gives the reasons.
 var engines = []EngineRules{
-	{Engine: TorchRec, Name: "TorchRec", EqualSlices: true, OneTier: true, WholeApart: true, ModulesApart: true, PoolingsApart: true, OptimizersApart: true},
+	{Engine: TorchRec, Name: "TorchRec", EqualSlices: true, OneTier: true, WholeApart: true, ModulesApart: true, PoolingsApart: true, OptimizersApart: true, PrefetchedApart: true},
 	{Engine: HugeCTR, Name: "HugeCTR", EqualSlices: true, OneTier: true, OneSlice: true, OnlyHBM: true, NoIdle: true, AnyDevices: true, Undivided: true},
 }
 

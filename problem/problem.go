@@ -83,6 +83,10 @@ type Table struct {
 	Weighted bool
 	// Pooling is how a bag's rows become one vector.
 	Pooling Pooling
+	// Prefetch is true if the engine copies the rows that the next batch reads into the cache
+	// while the current batch is computed (TorchRec's prefetch_pipeline). It matters only to
+	// engines that keep such tables in other operators (EngineRules.PrefetchedApart).
+	Prefetch bool
 	// Access says how often a batch uses each row.
 	Access    access.Distribution
 	Precision Precision
@@ -267,28 +271,39 @@ func (p *Problem) OperatorKey(table, width int, form Form) OperatorKey {
 		k.Optimizer = t.Optimizer
 	}
 	k.Cut = rules.WholeApart && width < t.Dim
+	if k.Prefetch = rules.PrefetchedApart && t.Prefetch; k.Prefetch && k.Class == ClassCached {
+		k.Width = width
+	}
 	return k
 }
 
 // OperatorKeys returns the keys of all operators that slices of the table could be in, if
-// they are of the given operator class: whole or cut, with each number of an operator. Other
-// constraints are not looked at. The slice is the caller's.
+// they are of the given operator class: whole or cut, of each width if widths are apart, with
+// each number of an operator. Constraints are not looked at. The slice is the caller's.
 func (p *Problem) OperatorKeys(table int, class OperatorClass) []OperatorKey {
-	rules := p.Engine.Rules()
-	k := p.OperatorKey(table, p.Tables[table].Dim, Form{})
+	rules, dim := p.Engine.Rules(), p.Tables[table].Dim
+	k := p.OperatorKey(table, dim, Form{})
 	if k.Class = class; class == ClassReplicas {
 		k.Operation.Optimizer = SGD
 	}
 	var keys []OperatorKey
-	for _, cut := range []bool{false, true} {
-		if k.Cut = cut; cut && (!rules.WholeApart || class == ClassBlocks || class == ClassReplicas) {
-			break
-		}
+	add := func(width int, cut bool) {
+		k.Width, k.Cut = width, cut
 		for k.Operator = 0; k.Operator < Operators; k.Operator++ {
 			if keys = append(keys, k); rules.Undivided {
 				break
 			}
 		}
+	}
+	if k.Prefetch && class == ClassCached {
+		for width := dim; width > 0; width -= ColumnGranule {
+			add(width, rules.WholeApart && width < dim)
+		}
+		return keys
+	}
+	add(0, false)
+	if rules.WholeApart && class != ClassBlocks && class != ClassReplicas {
+		add(0, true)
 	}
 	return keys
 }

@@ -67,27 +67,38 @@ func fusionsOf(p *problem.Problem, form problem.Form) []int32 {
 
 // compareKeys orders the keys of one class and number.
 func compareKeys(a, b problem.OperatorKey) int {
-	weighted := func(k *problem.OperatorKey) int {
-		if k.Operation.Weighted {
-			return 1
-		}
-		return 0
-	}
 	return cmp.Or(
 		cmp.Compare(a.Operation.Optimizer, b.Operation.Optimizer),
 		cmp.Compare(a.Operation.Precision, b.Operation.Precision),
-		cmp.Compare(weighted(&a), weighted(&b)),
+		compareBools(a.Operation.Weighted, b.Operation.Weighted),
 		cmp.Compare(a.Optimizer, b.Optimizer),
 		cmp.Compare(a.Pooling, b.Pooling),
-		cmp.Compare(a.Module, b.Module))
+		cmp.Compare(a.Module, b.Module),
+		compareBools(a.Prefetch, b.Prefetch))
+}
+
+// compareBools orders false before true.
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
 }
 
 // operator returns the number of the operator that serves a shard of a class. Shards of a
 // class are in one operator if their numbers are equal: if problem.OperatorKey says so.
 func (p *Pricer) operator(s *problem.Shard, class problem.OperatorClass) int {
+	t := &p.problem.Tables[s.Table]
 	k := int(p.fusions[class][s.Table]) * 2
-	if p.wholeApart && s.Dim() < p.problem.Tables[s.Table].Dim {
+	if p.rules.WholeApart && s.Dim() < t.Dim {
 		k++
+	}
+	k *= problem.MaxDim/problem.ColumnGranule + 1
+	if p.rules.PrefetchedApart && t.Prefetch && class == problem.ClassCached {
+		k += s.Dim() / problem.ColumnGranule
 	}
 	return k*problem.Operators + int(s.Operator)
 }

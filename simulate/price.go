@@ -31,9 +31,9 @@ type Pricer struct {
 	tables  []usage
 	// hidden is what the engine hides of the exchanges.
 	hidden plan.Hidden
-	// fusions and wholeApart say which slices fuse.
-	fusions    fusions
-	wholeApart bool
+	// fusions and rules say which slices fuse.
+	fusions fusions
+	rules   problem.EngineRules
 	// replicas returns the counts of the tables as replicas. The first call computes them.
 	replicas func() replicas
 }
@@ -43,7 +43,7 @@ type Pricer struct {
 func NewPricer(p *problem.Problem) *Pricer {
 	return &Pricer{
 		device: NewDevice(p.Topology.Device()), problem: p, tables: countTables(p),
-		fusions: newFusions(p), wholeApart: p.Engine.Rules().WholeApart,
+		fusions: newFusions(p), rules: p.Engine.Rules(),
 		replicas: sync.OnceValue(func() replicas { return countReplicas(p) }),
 	}
 }

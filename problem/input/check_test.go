@@ -125,6 +125,7 @@ func drawTable(t *rapid.T, i int) problem.Table {
 		Rows:      rapid.Int64Range(1, 1<<40).Draw(t, "rows"),
 		Dim:       4 * rapid.IntRange(1, 64).Draw(t, "dim"),
 		Weighted:  rapid.Bool().Draw(t, "weighted"),
+		Prefetch:  rapid.Bool().Draw(t, "prefetch"),
 		Precision: problem.Precision(rapid.IntRange(0, 2).Draw(t, "precision")),
 		Optimizer: problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer")),
 		Pooling:   problem.Pooling(rapid.IntRange(0, 1).Draw(t, "how")),

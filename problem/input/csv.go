@@ -18,7 +18,7 @@ import (
 // csvColumns are the columns that a CSV file may have, without reuse_0 to
 // reuse_16. The first three are required.
 var csvColumns = []string{
-	"name", "rows", "dim", "module", "pooling_factor", "length_cv", "pooling", "weighted", "precision", "optimizer", "zipf", "index_law",
+	"name", "rows", "dim", "module", "pooling_factor", "length_cv", "pooling", "weighted", "prefetch", "precision", "optimizer", "zipf", "index_law",
 	"devices", "group", "no_split", "min_width", "sharding_types", "reuse_batch", "unique_rows",
 }
 
@@ -196,6 +196,10 @@ func (r *csvReader) table() {
 	if weighted, ok := r.boolean("weighted"); ok {
 		t.Weighted = weighted
 		has |= statedWeighted
+	}
+	if prefetch, ok := r.boolean("prefetch"); ok {
+		t.Prefetch = prefetch
+		has |= statedPrefetch
 	}
 	if text, ok := r.cell("precision"); ok {
 		var err error

@@ -169,6 +169,7 @@ const (
 	statedAccess
 	statedLaw
 	statedWeighted
+	statedPrefetch
 	statedHow
 	statedPrecision
 	statedOptimizer
@@ -186,6 +187,7 @@ type defaults struct {
 	zipf      float64
 	law       access.Law
 	weighted  bool
+	prefetch  bool
 	how       problem.Pooling
 	precision problem.Precision
 	optimizer problem.Optimizer
@@ -343,6 +345,9 @@ func (b *builder) finish() {
 		}
 		if s&statedWeighted == 0 {
 			t.Weighted = d.weighted
+		}
+		if s&statedPrefetch == 0 {
+			t.Prefetch = d.prefetch
 		}
 		if s&statedHow == 0 {
 			t.Pooling = d.how

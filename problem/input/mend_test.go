@@ -38,6 +38,7 @@ var fields = []struct{ name, goodCSV, wrongCSV, goodJSON, wrongJSON, fault strin
 	{"length_cv", "0.5", "-2", "0.5", "-2", "length_cv: -2"},
 	{"precision", "fp16", "fp8", `"fp16"`, `"fp8"`, `precision "fp8"`},
 	{"pooling", "mean", "max", `"mean"`, `"max"`, `pooling "max"`},
+	{"prefetch", "true", "yes", "true", "1", "prefetch"},
 	{"optimizer", "adam", "sdg", `"adam"`, `"sdg"`, `optimizer "sdg"`},
 	{"zipf", "1.05", "99", "1.05", "99", "zipf exponent: 99"},
 	{"devices", "3", "9", "[3]", "[9]", "allowed device 9"},
@@ -64,7 +65,7 @@ func row(format Format, value func(i int) string) string {
 		return "name," + strings.Join(keys, ",") + "\na," + strings.Join(values, ",") + "\n"
 	}
 	plain := ""
-	for i, f := range fields[:7] {
+	for i, f := range fields[:8] {
 		plain += fmt.Sprintf("%q: %s, ", f.name, values[i])
 	}
 	return inTables(fmt.Sprintf(`{"name": "a", %s"access": {%s}, "constraints": {%s}}`, plain, zipf, strings.Join(constraints, ", ")))

@@ -48,6 +48,8 @@ var synonyms = map[string]string{
 	"kinds":            "sharding_types",
 	"sharding_type":    "sharding_types",
 	"framework":        "engine",
+
+	"prefetch_pipeline": "prefetch",
 }
 
 // scenarioWords maps words for what a scenario states to its own.

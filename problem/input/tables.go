@@ -20,8 +20,8 @@ const (
 // The keys of the format's objects, in the order in which Write writes them.
 var (
 	fileKeys       = []string{"format", "version", "batch", "warnings", "defaults", "tables"}
-	defaultsKeys   = []string{"pooling_factor", "length_cv", "pooling", "weighted", "precision", "optimizer", "zipf", "index_law", "constraints"}
-	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "length_cv", "pooling", "weighted", "precision", "optimizer", "access", "constraints"}
+	defaultsKeys   = []string{"pooling_factor", "length_cv", "pooling", "weighted", "prefetch", "precision", "optimizer", "zipf", "index_law", "constraints"}
+	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "length_cv", "pooling", "weighted", "prefetch", "precision", "optimizer", "access", "constraints"}
 	featureKeys    = []string{"name", "pooling_factor", "length_cv"}
 	accessKeys     = []string{"reuse", "batch", "unique_rows", "zipf", "uniform", "index_law"}
 	constraintKeys = []string{"devices", "device", "group", "no_split", "min_width", "sharding_types"}
@@ -153,6 +153,8 @@ func (r jsonReader) defaultsKey() {
 			d.how = s.pooling()
 		case "weighted":
 			d.weighted, _ = s.Bool("weighted")
+		case "prefetch":
+			d.prefetch, _ = s.Bool("prefetch")
 		case "precision":
 			d.precision, _ = s.precision("precision")
 		case "optimizer":
@@ -169,11 +171,17 @@ func (r jsonReader) defaultsKey() {
 			var constrained stated
 			d.constraint, constrained, _ = s.constraints(defaultConstraintKeys)
 			d.stated |= constrained
-			if width := d.constraint.MinWidth; width < 0 || width > problem.MaxDim || width%problem.ColumnGranule != 0 {
-				s.add(s.Line(), fmt.Sprintf("min_width: %d is not a multiple of %d from 0 to %d", width, problem.ColumnGranule, problem.MaxDim), widthHint)
-				d.constraint.MinWidth = 0
-			}
+			r.checkMinWidth()
 		}
+	}
+}
+
+// checkMinWidth reports a least width of slices in the defaults that no table can have, and
+// takes it away.
+func (r jsonReader) checkMinWidth() {
+	if width := r.defaults.constraint.MinWidth; width < 0 || width > problem.MaxDim || width%problem.ColumnGranule != 0 {
+		r.s.add(r.s.Line(), fmt.Sprintf("min_width: %d is not a multiple of %d from 0 to %d", width, problem.ColumnGranule, problem.MaxDim), widthHint)
+		r.defaults.constraint.MinWidth = 0
 	}
 }
 
@@ -253,6 +261,9 @@ func (t *tableReader) key(key string) (part unread, ok bool) {
 	case "weighted":
 		t.stated |= statedWeighted
 		t.Weighted, _ = t.Bool("weighted")
+	case "prefetch":
+		t.stated |= statedPrefetch
+		t.Prefetch, _ = t.Bool("prefetch")
 	case "optimizer":
 		t.stated |= statedOptimizer
 		t.Optimizer = t.optimizer()

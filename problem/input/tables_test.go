@@ -239,6 +239,26 @@ func TestPooling(t *testing.T) {
 	}
 }
 
+// TestPrefetch: a table that does not state whether it is prefetched is as the defaults say, and
+// is not without defaults.
+func TestPrefetch(t *testing.T) {
+	for content, want := range map[string][]bool{
+		inTables(`{"name": "a", "rows": 1, "dim": 4}, {"name": "b", "rows": 1, "dim": 4, "prefetch": true}`): {false, true},
+		`{"format": "neuroshard-tables", "version": 1, "tables": [{"name": "a", "rows": 1, "dim": 4}, {"name": "b", "rows": 1, "dim": 4, "prefetch": false}],
+			"defaults": {"prefetch": true}}`: {true, false},
+		"name,rows,dim,prefetch\na,1,4,true\nb,1,4,0\nc,1,4,\n": {true, false, false},
+	} {
+		file, err := readAndCheck(t, "", content)
+		var got []bool
+		for _, table := range file.Tables {
+			got = append(got, table.Prefetch)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: got %v and error %v, want %v", content, got, err, want)
+		}
+	}
+}
+
 func TestTablesCSV(t *testing.T) {
 	reuse, shares := "", ""
 	for i := range access.Classes {

@@ -93,6 +93,7 @@ type (
 		LengthCV      float64          `json:"length_cv,omitempty"`
 		Pooling       string           `json:"pooling,omitempty"`
 		Weighted      bool             `json:"weighted,omitempty"`
+		Prefetch      bool             `json:"prefetch,omitempty"`
 		Precision     string           `json:"precision"`
 		Optimizer     string           `json:"optimizer"`
 		Access        *jsonAccess      `json:"access,omitempty"`
@@ -124,7 +125,7 @@ type (
 
 func tableOf(t *problem.Table) jsonTable {
 	out := jsonTable{
-		Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, Weighted: t.Weighted,
+		Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, Weighted: t.Weighted, Prefetch: t.Prefetch,
 		Precision: t.Precision.String(), Optimizer: t.Optimizer.String(),
 	}
 	if t.Pooling != problem.SumPooling {

@@ -196,6 +196,7 @@ func draw(t *rapid.T, tables, devices, granules int) *problem.Problem {
 			like.Weighted = rapid.IntRange(0, 3).Draw(t, "weighted") == 0
 			like.Module = rapid.SampledFrom([]string{"", "m"}).Draw(t, "module")
 			like.Pooling = problem.Pooling(rapid.IntRange(0, 1).Draw(t, "pooling of bags"))
+			like.Prefetch = rapid.Bool().Draw(t, "prefetch")
 		}
 		table := like
 		table.Name = fmt.Sprint("t", i)
