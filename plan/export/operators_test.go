@@ -22,6 +22,7 @@ type fused struct {
 		Precision    string
 		Optimizer    string
 		Weighted     bool
+		Prefetch     bool
 		ShardingType problem.ShardingType `json:"sharding_type"`
 		Tier         problem.Tier
 		Operator     problem.Operator
@@ -69,7 +70,7 @@ func (c *fused) on(t *testing.T, device int) [][]string {
 	tables := map[problem.OperatorKey][]string{}
 	for i, table := range c.Tables {
 		p.Tables = append(p.Tables, problem.Table{
-			Name: table.Name, Module: table.Module, Rows: table.Rows, Dim: table.Dim, Weighted: table.Weighted,
+			Name: table.Name, Module: table.Module, Rows: table.Rows, Dim: table.Dim, Weighted: table.Weighted, Prefetch: table.Prefetch,
 			Pooling:   named(t, table.Pooling, problem.ParsePooling),
 			Precision: named(t, table.Precision, problem.ParsePrecision),
 			Optimizer: named(t, table.Optimizer, problem.ParseOptimizer),

@@ -109,6 +109,23 @@ def test_tables_of_means_say_so() -> None:
     assert [t.get("pooling", "sum") for t in tables] == ["sum", "mean"]
 
 
+def test_prefetched_tables_say_so() -> None:
+    model = collection(table("a"), table("b"))
+    sharders = [EmbeddingBagCollectionSharder(fused_params={"prefetch_pipeline": True})]
+
+    def prefetched(sharders: Any) -> list[bool]:
+        tables = tables_from_model(model, sharders=sharders)["tables"]
+        return [t.get("prefetch", False) for t in tables]
+
+    assert prefetched(None) == [False, False]
+    assert prefetched(sharders) == [True, True]
+    weight = model.embedding_bags["b"].weight
+    apply_optimizer_in_backward(RowWiseAdagrad, [weight], {"prefetch_pipeline": False})
+    assert prefetched(sharders) == [True, False]  # the parameter's own comes first
+    weight._optimizer_kwargs[0]["prefetch_pipeline"] = True
+    assert prefetched(None) == [False, True]
+
+
 def test_the_spread_of_lengths_is_that_of_the_sample() -> None:
     model = collection(table("a", ["longest", "empty"]), table("b", ["given"]))
     # All lookups of one sample, which no table may state beyond its limit.

@@ -40,7 +40,8 @@ KERNELS = {"hbm": "fused", "host": "fused_uvm", "host_cached": "fused_uvm_cachin
 
 
 def model_of(tables: list[Json]) -> nn.Module:
-    """Returns a model whose collections have the tables, each with its own optimizer."""
+    """Returns a model whose collections have the tables, each with its own optimizer and
+    prefetch_pipeline."""
     model = nn.Module()
     modules: dict[str, list[Json]] = {}
     for t in tables:
@@ -62,11 +63,12 @@ def model_of(tables: list[Json]) -> nn.Module:
             ],
         )
         for t in own:
+            weight = collection.embedding_bags[t["name"]].weight
             _apply_optimizer_in_backward(
-                OPTIMIZERS[t.get("optimizer", "sgd")],
-                [collection.embedding_bags[t["name"]].weight],
-                {"lr": ranks.RATE},
+                OPTIMIZERS[t.get("optimizer", "sgd")], [weight], {"lr": ranks.RATE}
             )
+            if t.get("prefetch", False):
+                weight._optimizer_kwargs[0]["prefetch_pipeline"] = True
         model.add_module(path, collection)
     return model
 

@@ -151,6 +151,7 @@ class Table:
     the parameter does not say; ``precision`` and ``optimizer`` keep TorchRec's word
     where neuroshard has none for it. ``optimizers`` are all optimizers of the parameter
     where it has several. ``virtual`` says that the rows exist only once they are trained.
+    ``prefetch`` is the parameter's own prefetch_pipeline, None where it has none.
     """
 
     name: str
@@ -162,6 +163,7 @@ class Table:
     mean: bool
     optimizers: tuple[str, ...] = ()
     virtual: bool = False
+    prefetch: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -252,13 +254,17 @@ def collect(
     return found, problems
 
 
+_PREFETCH = "prefetch_pipeline"
+"""The fused parameter that says that the rows of the next batch are copied ahead."""
+
+
 def _collected(path: str, module: Any) -> Collected:
     parameters = dict(module.named_parameters())
     tables = []
     for config in module.embedding_bag_configs():
-        classes = getattr(
-            parameters[f"embedding_bags.{config.name}.weight"], "_optimizer_classes", []
-        )
+        weight = parameters[f"embedding_bags.{config.name}.weight"]
+        classes = getattr(weight, "_optimizer_classes", [])
+        own = (getattr(weight, "_optimizer_kwargs", None) or [{}])[0]
         tables.append(
             Table(
                 name=config.name,
@@ -271,6 +277,7 @@ def _collected(path: str, module: Any) -> Collected:
                 mean=config.pooling is PoolingType.MEAN,
                 optimizers=tuple(c.__name__ for c in classes) if len(classes) > 1 else (),
                 virtual=bool(config.use_virtual_table),
+                prefetch=bool(own[_PREFETCH]) if _PREFETCH in own else None,
             )
         )
     return Collected(path, bool(module.is_weighted()), tuple(tables))
@@ -296,6 +303,11 @@ class Sharder:
     types: tuple[str, ...] | None
     kernels: Mapping[str, tuple[str, ...]] | None
     unsharded: Mapping[str, tuple[str, ...]]
+
+    @property
+    def prefetch(self) -> bool:
+        """Whether tables are prefetched whose own parameters do not say."""
+        return bool(self.fused.get(_PREFETCH))
 
     @property
     def optimizer(self) -> str | None:

@@ -89,6 +89,9 @@ def tables_from_model(
     it is what ``apply_optimizer_in_backward`` left at the parameters, else what the
     ``fused_params`` of the ``sharders`` name, else ``sgd``, which FBGEMM takes too.
 
+    Tables are prefetched if the ``fused_params`` of the sharders, or those at a table's
+    parameter, have a true ``prefetch_pipeline``.
+
     ``access`` and ``constraints`` are those of tables.json, by table name; a constraint
     may also be TorchRec's ParameterConstraints. ``ignore`` has paths of modules to leave
     out. A sharder's own sharding types become constraints of its tables. The file does
@@ -187,6 +190,9 @@ def read_model(
         }
         if t.table.mean:
             entry["pooling"] = "mean"
+        everywhere = sharder is not None and sharder.prefetch
+        if everywhere if t.table.prefetch is None else t.table.prefetch:
+            entry["prefetch"] = True
         if access and t.name in access:
             entry["access"] = access[t.name]
         if constraints and t.name in constraints:
