@@ -167,12 +167,11 @@ func (d *denseReader) interaction(n *yaml.Node) {
 		return
 	}
 	of.Interaction = "" // of a preset
-	var flops, parameters bool
-	given, stated := 0, 0
+	stated := map[string]bool{}
 	for key, value := range d.fields(n, "an interaction", interactionKeys) {
+		stated[key] = true
 		switch key {
 		case "dcn":
-			stated++
 			of.Interaction = step.DCN
 			for key, value := range d.fields(value, "a dcn interaction", dcnKeys) {
 				if key == "layers" {
@@ -182,34 +181,35 @@ func (d *denseReader) interaction(n *yaml.Node) {
 				}
 			}
 		case "cat":
-			stated++
 			of.Interaction = step.Cat
 			for key, value := range d.fields(value, "a cat interaction", catKeys) {
 				of.Stride, _ = d.whole(value, key, "stride is the number of columns that are averaged")
 			}
 		case "flops":
 			of.GivenFLOPs, _ = d.real(value, key, "flops is the FLOP of a sample's forward, such as 638e6")
-			given++
-			flops = true
 		case "parameters":
 			of.GivenParameters, _ = d.real(value, key, "parameters is the number of weights and biases, such as 320e6")
-			given++
-			parameters = true
 		case "layers":
 			of.CrossLayers, _ = d.whole(value, key, "layers is the number of equal layers that the FLOP stand for")
-			given++
 		}
 	}
+	d.oneInteraction(n.Line, stated)
+}
+
+// oneInteraction reports keys of an interaction that do not go together.
+func (d *denseReader) oneInteraction(line int, stated map[string]bool) {
+	of := &d.Dense
+	given := stated["flops"] || stated["parameters"] || stated["layers"]
 	switch {
-	case stated > 1:
-		d.add(n.Line, "interaction: both dcn and cat", "state one interaction")
-	case given > 0 && of.Interaction != "":
-		d.add(n.Line, fmt.Sprintf("interaction: %s beside flops, parameters or layers of an interaction that is given", of.Interaction), "state one interaction")
-	case flops && !parameters:
-		d.add(n.Line, "interaction: flops without parameters", "state the number of weights and biases too, such as 320e6, or 0 for none")
-		fallthrough
-	case given > 0:
+	case stated["dcn"] && stated["cat"]:
+		d.add(line, "interaction: both dcn and cat", "state one interaction")
+	case given && of.Interaction != "":
+		d.add(line, fmt.Sprintf("interaction: %s beside flops, parameters or layers of an interaction that is given", of.Interaction), "state one interaction")
+	case given:
 		of.Interaction = step.Given
+		if stated["flops"] && !stated["parameters"] {
+			d.add(line, "interaction: flops without parameters", "state the number of weights and biases too, such as 320e6, or 0 for none")
+		}
 	}
 }
 
