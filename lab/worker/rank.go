@@ -67,9 +67,14 @@ const tokenBytes = 32
 // handshake is the longest time that ranks may take to connect.
 const handshake = 10 * time.Second
 
-// lastMoment is the time before its start at which a rank stops using the runtime's
-// timers, which may be a millisecond or more late, and uses sleepUntil.
-const lastMoment = 10 * time.Millisecond
+// lastMoment returns the time before its start at which a rank stops using the runtime's
+// timers, which may be a millisecond or more late, and uses sleepUntil. left is the time to the
+// start. A quarter of it is enough for a rank on a busy machine, which was late with 10 ms
+// however much time it had; 10 ms is the least. The most is 1 s, because a rank cannot end
+// while it sleeps.
+func lastMoment(left time.Duration) time.Duration {
+	return min(max(left/4, 10*time.Millisecond), time.Second)
+}
 
 // ServeRank is the main of one rank process of an all-to-all. It follows the orders
 // of a worker until in or ctx ends; in ends also when the worker dies. It listens
@@ -326,9 +331,10 @@ func (r *rank) run(o order) (ns int64, late bool, err error) {
 	}
 
 	// The rank sleeps only in the last moment; before that, it must be able to end.
-	if far := o.At - now() - lastMoment.Nanoseconds(); far > 0 {
+	left := time.Duration(o.At - now())
+	if far := left - lastMoment(left); far > 0 {
 		select {
-		case <-time.After(time.Duration(far)):
+		case <-time.After(far):
 		case <-r.alive.Done():
 			return 0, false, context.Cause(r.alive)
 		}

@@ -410,3 +410,16 @@ func TestSleepUntil(t *testing.T) {
 		}
 	}
 }
+
+func TestLastMoment(t *testing.T) {
+	for left, want := range map[time.Duration]time.Duration{
+		-time.Second:           10 * time.Millisecond,
+		time.Millisecond:       10 * time.Millisecond,
+		400 * time.Millisecond: 100 * time.Millisecond,
+		8 * time.Second:        time.Second,
+	} {
+		if got := lastMoment(left); got != want {
+			t.Errorf("left %v: got %v, want %v", left, got, want)
+		}
+	}
+}
