@@ -279,6 +279,16 @@ func TestMeasuredIsShort(t *testing.T) {
 	}
 }
 
+// A measured step of another GPU kind is compared with that kind's step: where it took what is
+// predicted of it, the step that is priced stays as predicted.
+func TestMeasuredOnAnotherKind(t *testing.T) {
+	old := mlperf(t, "hugectr", "a100-80", 8, 8, 65536)
+	in := mlperf(t, "hugectr", "h100-80", 8, 8, 65536)
+	want := priced(t, in)
+	in.Measured = Measured{Step: priced(t, old).Step, Problem: old.Problem, Shards: old.Shards}
+	near(t, "step", float64(priced(t, in).Step), float64(want.Step), 1e-9)
+}
+
 func TestFloors(t *testing.T) {
 	in := mlperf(t, "hugectr", "h100-80", 8, 8, 55296)
 	step := priced(t, in)
