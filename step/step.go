@@ -234,7 +234,7 @@ func (in *Input) calibrate(terms *Terms) (scaled bool, err error) {
 		reference.Shards = in.Measured.Shards
 	}
 	e, err := EmbeddingsOf(reference.Problem, reference.Shards, in.Stack)
-	if err == nil && in.Dense != nil && reference.Problem.Topology.Profile.Name != in.Problem.Topology.Profile.Name {
+	if err == nil && reference.Problem.Topology.Profile.Name != in.Problem.Topology.Profile.Name {
 		reference.Rates, err = RatesOf(reference.Problem.Topology.Profile)
 	}
 	if err != nil {
