@@ -1,6 +1,6 @@
-// Package nn provides the two nets that cost models are made of: SetNet, which
-// maps a set of vectors to a few numbers (set.go), and MLP, a plain stack of
-// layers (mlp.go).
+// Package nn provides the nets that cost models and learned policies are made of:
+// SetNet, which maps a set of vectors to a few numbers (set.go), MLP, a plain
+// stack of layers (mlp.go), and LSTM, which reads a sequence (lstm.go).
 //
 // The usual steps: NewSetNet and Init make a net. NewSetTrainer makes a trainer;
 // call its Step once for each minibatch with a loss function. Step computes the
