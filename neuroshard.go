@@ -390,6 +390,7 @@ func (l *line) baselines(ctx context.Context) ([]Baseline, error) {
 		l.begin("baseline " + string(method))
 		opt := l.opt.Search
 		opt.Method, opt.OnEvent, opt.Brief = method, nil, true
+		opt.Policy, opt.Samples = nil, 0
 		found, err := l.search(ctx, opt)
 		if refused(err) || ctx.Err() != nil {
 			all = append(all, Baseline{Method: method})

@@ -19,6 +19,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/search/searchtest"
 	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -380,7 +381,7 @@ func TestConstraintsAreHonoured(t *testing.T) {
 		if method == search.Paper {
 			continue
 		}
-		r := planned(t, &p, neuroshard.Options{Search: search.Options{Method: method}})
+		r := planned(t, &p, neuroshard.Options{Search: searchtest.WithPolicy(search.Options{Method: method})})
 		tables := r.Plan.Tables
 		if len(tables[0].Shards) != 1 {
 			t.Errorf("%s: t0: got %d shards, want the table whole", method, len(tables[0].Shards))

@@ -29,6 +29,10 @@ const (
 	Lookup     Method = "lookup"
 	SizeLookup Method = "size-lookup"
 	Random     Method = "random"
+	// DreamShard and AutoShard place tables as a policy says that was trained for them
+	// (Options.Policy): see rollout.go.
+	DreamShard Method = "dreamshard"
+	AutoShard  Method = "autoshard"
 
 	Default = NeuroShard
 )
@@ -37,6 +41,13 @@ const (
 type Options struct {
 	// Method defaults to NeuroShard.
 	Method Method
+	// Policy is what methods DreamShard and AutoShard place with. It must have been trained for
+	// the method. The other methods take none.
+	Policy Policy
+	// Samples is the number of rollouts that methods DreamShard and AutoShard draw, beside the
+	// greedy one; the cheapest placement of all is the result. 0 by default. The other methods
+	// take none.
+	Samples int
 	// Candidates is N: in each step the N largest and the N most expensive pieces are
 	// candidates for splitting; 10 by default.
 	Candidates int
@@ -48,7 +59,7 @@ type Options struct {
 	// Grid is M, the number of limits on dim sums, evenly from 1 to 1.5 times the mean dim
 	// sum; 11 by default.
 	Grid int
-	// Seed seeds the random draws of the annealing and of method Random.
+	// Seed seeds the random draws of the annealing, of method Random and of Samples.
 	Seed uint64
 	// Workers is the number of goroutines; GOMAXPROCS by default. It does not
 	// change the result.
@@ -195,6 +206,9 @@ func (o Options) withDefaults() (Options, error) {
 		if *f.value == 0 {
 			*f.value = f.fallback
 		}
+	}
+	if o.Samples < 0 {
+		return o, fmt.Errorf("search option samples: %d is negative", o.Samples)
 	}
 	if o.Budget < 0 {
 		return o, fmt.Errorf("search option budget: %v is negative", o.Budget)

@@ -318,7 +318,7 @@ func TestUnevenForcedSplits(t *testing.T) {
 	if diff := cmp.Diff([]int{12, 16, 16}, widths); diff != "" || failed != none {
 		t.Errorf("widths, failed piece %d (-want +got):\n%s", failed, diff)
 	}
-	for _, m := range Methods() {
+	for _, m := range Untrained() {
 		if _, err := Run(context.Background(), p, additiveFactory(p), Options{Method: m}); err != nil && m == NeuroShard {
 			t.Errorf("%s: %v", m, err)
 		}

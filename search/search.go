@@ -17,6 +17,7 @@
 // The stages, in the order of method NeuroShard:
 //
 //	baseline    placements by one number for each table (baseline.go)
+//	rollout     placements by a learned policy (rollout.go)
 //	fit         what fits, by bytes alone (fit.go)
 //	exhaustive  all placements of a tiny problem (exhaustive.go)
 //	greedy      the inner search on some starting divisions (greedy.go)
@@ -37,7 +38,7 @@
 // (rows.go).
 //
 // The method is NeuroShard's (Zha et al., MLSys 2023), with repairs; method Paper runs
-// it as published. The baselines of its evaluation are here too.
+// it as published. The baselines of its evaluation are here too, and its predecessors.
 package search
 
 import (
@@ -62,6 +63,8 @@ var methods = []struct {
 	{Lookup, []stage{baseline{Lookup}}},
 	{SizeLookup, []stage{baseline{SizeLookup}}},
 	{Random, []stage{baseline{Random}}},
+	{DreamShard, []stage{rollout{}}},
+	{AutoShard, []stage{rollout{}}},
 }
 
 // Methods returns all methods, the default first. The slice is the caller's.
@@ -94,6 +97,9 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 	opt, err := opt.withDefaults()
 	if err == nil && stagesOf(opt.Method) == nil {
 		err = fmt.Errorf("search method %q is unknown: choose one of %v", opt.Method, Methods())
+	}
+	if err == nil {
+		err = opt.checkPolicy()
 	}
 	if err == nil {
 		err = searchable(opt.ShardingTypes)

@@ -15,6 +15,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/search/searchtest"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -207,7 +208,7 @@ func TestPropertyPlansAreValidAndNeverWorse(t *testing.T) {
 		p := tight(t)
 		seed := rapid.Uint64().Draw(t, "seed")
 		run := func(m search.Method) (search.Result, bool) {
-			r, err := search.Run(context.Background(), p, factory(p), search.Options{Method: m, Seed: seed, Workers: 1, Steps: 3, MaxEvaluations: 20_000})
+			r, err := search.Run(context.Background(), p, factory(p), searchtest.WithPolicy(search.Options{Method: m, Seed: seed, Workers: 1, Steps: 3, MaxEvaluations: 20_000}))
 			var infeasible *search.Infeasible
 			if errors.As(err, &infeasible) {
 				if infeasible.Table == "" || infeasible.Reason == "" || infeasible.Need <= 0 || infeasible.Missing < 0 {
@@ -222,9 +223,9 @@ func TestPropertyPlansAreValidAndNeverWorse(t *testing.T) {
 			return r, true
 		}
 		best, found := run(search.NeuroShard)
-		for _, m := range append(search.Baselines(), search.Paper) {
+		for _, m := range append(append(search.Baselines(), search.Paper), search.Learned()...) {
 			r, ok := run(m)
-			if m == search.Paper {
+			if m == search.Paper || m.Learned() {
 				continue // only checked to be valid: the paper's search tries other splits
 			}
 			if ok && !found {
@@ -337,10 +338,10 @@ func TestSameResultForAnyWorkers(t *testing.T) {
 		var events []search.Event
 		for _, workers := range []int{1, 2, 8} {
 			var seen []search.Event
-			r, err := search.Run(context.Background(), p, factory(p), search.Options{
+			r, err := search.Run(context.Background(), p, factory(p), searchtest.WithPolicy(search.Options{
 				Method: m, Workers: workers, Steps: 4, Seed: 3,
 				OnEvent: func(e search.Event) { seen = append(seen, e) },
-			})
+			}))
 			if err != nil {
 				t.Fatalf("%s: %v", m, err)
 			}
@@ -505,8 +506,8 @@ func TestBriefAsksNoDevices(t *testing.T) {
 	p.Topology.Memory, p.Topology.ReserveShare = 1<<20, hardware.NoReserve
 	for _, m := range search.Methods() {
 		var full, brief *search.Infeasible
-		_, err := search.Run(context.Background(), p, factory(p), search.Options{Method: m})
-		_, briefly := search.Run(context.Background(), p, factory(p), search.Options{Method: m, Brief: true})
+		_, err := search.Run(context.Background(), p, factory(p), searchtest.WithPolicy(search.Options{Method: m}))
+		_, briefly := search.Run(context.Background(), p, factory(p), searchtest.WithPolicy(search.Options{Method: m, Brief: true}))
 		if !errors.As(err, &full) || !errors.As(briefly, &brief) {
 			t.Fatalf("%s: got %v and %v, want infeasible", m, err, briefly)
 		}

@@ -30,7 +30,7 @@ func memoryTight(t *testing.T, perFamily int, opt search.Options) (unsolved []be
 	if err != nil {
 		t.Fatal(err)
 	}
-	methods := search.Methods()
+	methods := search.Untrained()
 	opt.Brief, opt.Seed = true, 1
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-14s", "solved of "+fmt.Sprint(perFamily))

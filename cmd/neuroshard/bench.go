@@ -180,7 +180,7 @@ func (f *benchFlags) check() error {
 
 // options returns what the flags say of the comparison, without its judge.
 func (f *benchFlags) options(prices neuroshard.Prices) (bench.Options, error) {
-	opt := bench.Options{Prices: prices, Methods: search.Methods(), Workers: f.workers, Seed: f.seed, TimeLimit: f.timeLimit, Certificate: f.certificate}
+	opt := bench.Options{Prices: prices, Methods: search.Untrained(), Workers: f.workers, Seed: f.seed, TimeLimit: f.timeLimit, Certificate: f.certificate}
 	if len(f.methods) == 0 {
 		return opt, nil
 	}

@@ -77,7 +77,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if len(o.Methods) == 0 {
-		o.Methods = search.Methods()
+		o.Methods = search.Untrained()
 	}
 	if o.Prices == nil {
 		o.Prices = neuroshard.Pretrained()

@@ -145,8 +145,8 @@ func TestRunComparesMethods(t *testing.T) {
 	var progress []int
 	records, err := Run(context.Background(), tasks, Options{Workers: 2, OnRecord: func(_ Record, done, of int) error {
 		progress = append(progress, done)
-		if of != len(tasks)*len(search.Methods()) {
-			t.Errorf("got %d records in all, want %d", of, len(tasks)*len(search.Methods()))
+		if of != len(tasks)*len(search.Untrained()) {
+			t.Errorf("got %d records in all, want %d", of, len(tasks)*len(search.Untrained()))
 		}
 		return nil
 	}})
@@ -158,12 +158,12 @@ func TestRunComparesMethods(t *testing.T) {
 			t.Errorf("progress %d: got %d, want %d", i, done, i+1)
 		}
 	}
-	if len(progress) != len(records) || len(records) != len(tasks)*len(search.Methods()) {
-		t.Fatalf("got %d records and %d reports of progress, want %d", len(records), len(progress), len(tasks)*len(search.Methods()))
+	if len(progress) != len(records) || len(records) != len(tasks)*len(search.Untrained()) {
+		t.Fatalf("got %d records and %d reports of progress, want %d", len(records), len(progress), len(tasks)*len(search.Untrained()))
 	}
 	of := map[string]Record{}
 	for i, r := range records {
-		task, method := tasks[i/len(search.Methods())], search.Methods()[i%len(search.Methods())]
+		task, method := tasks[i/len(search.Untrained())], search.Untrained()[i%len(search.Untrained())]
 		if r.Task != task.Name || r.Setting != task.Setting || r.Method != method {
 			t.Fatalf("record %d: got %s by %s, want %s by %s", i, r.Task, r.Method, task.Name, method)
 		}

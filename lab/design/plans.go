@@ -106,8 +106,8 @@ func (o TaskOptions) check(hw hardware.Profile) error {
 		add("neighbours: %d is negative", o.Neighbours)
 	}
 	for _, m := range o.Methods {
-		if !slices.Contains(search.Methods(), m) {
-			add("method %q is unknown: choose of %q", m, search.Methods())
+		if !slices.Contains(search.Untrained(), m) {
+			add("method %q is unknown, or needs a policy: choose of %q", m, search.Untrained())
 		}
 	}
 	if len(faults) > 0 {

@@ -1,10 +1,11 @@
 // Package searchtest checks that a Scorer keeps the promises that package
 // search relies on.
 //
-//	Cases    problems on clusters of all shapes, for every implementation
-//	Forms    the forms that a cluster allows
-//	Conform  walks through placements of a problem and fails where a promise is broken
-//	Digest   stands for a placement, for tests that a placement stays what it was
+//	Cases       problems on clusters of all shapes, for every implementation (cases.go)
+//	Forms       the forms that a cluster allows
+//	Conform     walks through placements of a problem and fails where a promise is broken
+//	Digest      stands for a placement, for tests that a placement stays what it was (digest.go)
+//	WithPolicy  gives a method that needs a policy one that learned nothing (policy.go)
 package searchtest
 
 import (

@@ -1,0 +1,115 @@
+package search
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// Stage rollout places the pieces as a learned policy says, as AutoShard (Zha et al., KDD
+// 2022) and DreamShard (Zha et al., NeurIPS 2022) do. The policy names the order of the
+// pieces and then, piece by piece, a device among the devices with room:
+//
+//	forced splits -> order -> piece 1: device 3 -> piece 2: device 0 -> ... -> placement
+//
+// One rollout takes the best choice everywhere (greedy). Options.Samples further rollouts
+// draw their choices; of all rollouts, the placement that the Scorer estimates as cheapest
+// is the result. The policy sees no predicted cost of the Scorer, so a rollout costs what
+// the policy costs: O(P D) choices for P pieces on D devices.
+
+// Policy chooses devices for slices, one after the other. Methods DreamShard and AutoShard
+// need one. Many goroutines may call Begin at the same time.
+type Policy interface {
+	// Method names the method that the policy was trained for: a Method, as a string.
+	Method() string
+	// Begin starts a rollout. Each piece is a slice of a table, or the tables of a
+	// co-location; p is their problem, and neither is modified or kept after the rollout. The
+	// rollout is greedy if random is nil; otherwise each choice is drawn.
+	//
+	// order is a permutation of the pieces' indices: the order in which they are placed.
+	// choose is then called at most once for each piece, in that order, with the devices that
+	// have room for the piece: ascending and not empty. choose returns one of them, and takes
+	// the piece as placed there. choose is not called for a piece that no device has room for.
+	Begin(p *problem.Problem, pieces [][]problem.Shard, random *rand.Rand) (order []int32, choose func(piece int32, room []int32) int32)
+}
+
+// Learned returns the methods that need a Policy. The slice is the caller's.
+func Learned() []Method { return []Method{DreamShard, AutoShard} }
+
+// Untrained returns the methods that need no Policy, the default first. The slice is the
+// caller's.
+func Untrained() []Method { return slices.DeleteFunc(Methods(), Method.Learned) }
+
+// Learned reports whether the method needs a Policy.
+func (m Method) Learned() bool { return slices.Contains(Learned(), m) }
+
+// checkPolicy reports a policy that is missing, or that the method does not take.
+func (o *Options) checkPolicy() error {
+	switch {
+	case !o.Method.Learned() && o.Policy != nil:
+		return fmt.Errorf("search method %q takes no policy: leave the policy out, or choose method %q", o.Method, o.Policy.Method())
+	case !o.Method.Learned() && o.Samples > 0:
+		return fmt.Errorf("search option samples: method %q has no policy to draw %d samples from: choose one of %q", o.Method, o.Samples, Learned())
+	case o.Method.Learned() && o.Policy == nil:
+		return fmt.Errorf("search method %q needs a policy: train one with neuroshard train-policy --method %s", o.Method, o.Method)
+	case o.Method.Learned() && o.Policy.Method() != string(o.Method):
+		return fmt.Errorf("search method %q: the policy is one of method %q: train another one with neuroshard train-policy --method %s", o.Method, o.Policy.Method(), o.Method)
+	}
+	return nil
+}
+
+// rollout is the stage of the methods that a policy runs.
+type rollout struct{}
+
+func (rollout) apply(r *run, s state) (state, error) {
+	pieces, err := r.forced()
+	if err != nil {
+		return s, err
+	}
+	s.forced = r.catalog.divide(pieces)
+	shards := slicesOf(r.catalog, pieces)
+	var lacking error
+	for sample := range 1 + r.opt.Samples {
+		if sample > 0 && r.ended() {
+			r.cutShort()
+			break
+		}
+		if sample > 0 && r.limit > 0 && r.stats.Evaluations >= r.limit {
+			r.exhausted()
+			break
+		}
+		var random *rand.Rand
+		if sample > 0 {
+			random = rand.New(rand.NewPCG(r.opt.Seed, 0x726f6c6c6f7574+uint64(sample)))
+		}
+		order, choose := r.opt.Policy.Begin(r.catalog.problem, shards, random)
+		devices, failed := placeInOrder(r.catalog, pieces, order, func(entry int32, _ []int64, room []int32) int32 {
+			return choose(entry, room)
+		})
+		if failed == none {
+			s.best = r.offer(s.best, s.forced, devices)
+		} else if lacking == nil {
+			lacking = infeasible(r.catalog, r.opt.Method, pieces, devices, failed)
+		}
+	}
+	if s.best.division == nil && lacking != nil {
+		return s, lacking
+	}
+	return s, nil
+}
+
+// slicesOf returns the shards that each piece consists of, as if each slice were the first
+// columns of its table.
+func slicesOf(c *catalog, pieces []int32) [][]problem.Shard {
+	all := make([][]problem.Shard, len(pieces))
+	for i, k := range pieces {
+		for _, m := range c.pieces[k].members {
+			s := c.problem.Whole(m.table)
+			s.Columns.End = int64(m.width)
+			all[i] = append(all[i], s)
+		}
+	}
+	return all
+}
