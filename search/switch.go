@@ -13,6 +13,7 @@ import (
 //	switched     + replicated | + by rows | + by rows of hosts | + host memory | + all
 //	annealed     each shortly, with changes of a table's form among the changes
 //	             the best one goes on
+//	one more     the best placement with one table more, or fewer, in a form: annealed shortly
 //
 // Switching one table to a form seldom pays, because the first table of an operator
 // class adds a kernel launch and an exchange; switching ten together may. So the stage
@@ -76,6 +77,7 @@ func (switchForms) apply(r *run, s state) (state, error) {
 	same := slices.Clone(starts)
 	w.annealStarts(base, starts)
 	w.long(longFormHeats, true)
+	w.neighbours(max(formEvaluations, formEvaluationsASlice*int64(len(base))))
 	if r.formed(base) && fewSlices(s.best) {
 		w.placement = cheaper(w.placement, w.second(s.best, base, same))
 	}
@@ -155,6 +157,67 @@ func (w switcher) contest(starts []start) []start {
 		starts[n-1] = starts[i]
 	}
 	return starts[:n]
+}
+
+// neighbours anneals from the best placement with one table more or one table fewer in a form
+// in which several devices hold a table, for each such form of the placement, as long as that
+// makes the placement cheaper. A run of the annealing seldom finds such a placement: a table that
+// leaves a few devices makes their load uneven, and the placement becomes cheaper only after the
+// other slices have changed places.
+func (w switcher) neighbours(evaluations int64) {
+	for _, forms := range w.forms.sets() {
+		form := forms[0]
+		if len(forms) > 1 || spanOf(form) == oneDevice {
+			continue
+		}
+		for more, fewer := true, true; more || fewer; {
+			more = w.neighbour(problem.Form{}, form, evaluations)
+			fewer = w.neighbour(form, problem.Form{}, evaluations)
+		}
+	}
+}
+
+// neighbour anneals from the best placement with one table in another form: the table for which
+// the switch pays most or costs least. It anneals twice: with the other slices where they are,
+// and with all slices placed again. It reports whether the best placement became cheaper.
+func (w switcher) neighbour(from, to problem.Form, evaluations int64) bool {
+	parts, cost := w.placement.placed(), w.placement.cost
+	if w.left() == 0 || !w.uses(parts, from) || !w.uses(parts, to) {
+		return false
+	}
+	w.reset(parts)
+	table, least := none, math.Inf(1)
+	for _, t := range w.order() {
+		if w.formOf(t) != from {
+			continue
+		}
+		if change, ok := w.worthOf(t, to); ok && change < least {
+			table, least = t, change
+		}
+	}
+	if table == none || !w.become(table, to, 0, true) {
+		return false
+	}
+	w.try()
+	w.accept()
+	switched := w.all()
+	if w.lack(false) == 0 {
+		w.annealStart(&start{parts: switched}, evaluations)
+		w.reset(switched)
+	}
+	if built, ok := w.rebuild(switched); ok {
+		w.annealStart(&start{parts: built}, evaluations)
+	}
+	return w.placement.cost < cost
+}
+
+// uses reports whether some part has the form, whatever its operator.
+func (w switcher) uses(parts []placed, form problem.Form) bool {
+	return slices.ContainsFunc(parts, func(p placed) bool {
+		f := w.c.pieces[p.piece].form
+		f.Operator = 0
+		return f == form
+	})
 }
 
 // starts returns the base and the cheapest placements with tables switched.
@@ -314,7 +377,8 @@ func (w switcher) switchExpensive(form problem.Form, share float64) (n int) {
 // worthOf returns the change of the worth if a table takes a form. ok is false if the
 // table has the form already or cannot take it.
 func (w switcher) worthOf(table int, form problem.Form) (change float64, ok bool) {
-	if !slices.Contains(w.forms.choices[table], form) || w.formOf(table) == form || !w.become(table, form, 0, true) {
+	may := slices.Contains(w.forms.choices[table], form) || form == (problem.Form{}) && !w.forms.joint[table]
+	if !may || w.formOf(table) == form || !w.become(table, form, 0, true) {
 		return 0, false
 	}
 	worth, before := w.worth(), w.softSums
