@@ -8,13 +8,22 @@ import (
 )
 
 // MLP is a stack of layers with biases, with a ReLU after every layer except the
-// last. Its tensors are named "0.weight", "0.bias", "2.weight" and so on, as in
+// last, and after the last one, too, if RectifyLast was called. Its tensors are named "0.weight", "0.bias", "2.weight" and so on, as in
 // PyTorch's Sequential(Linear, ReLU, Linear, ...). Many goroutines may use an MLP
 // at the same time, each with its own workspace, while none writes to the
 // weights.
 type MLP struct {
 	stack stack
 	flat  []float32
+	// rectified says that a ReLU follows the last layer, too.
+	rectified bool
+}
+
+// RectifyLast adds a ReLU after the last layer, and returns the net. The caller calls it
+// before the first Forward.
+func (net *MLP) RectifyLast() *MLP {
+	net.rectified = true
+	return net
 }
 
 // NewMLP returns a net whose weights are zero. sizes holds the width of the
@@ -70,11 +79,27 @@ func (net *MLP) InitUniform(seed uint64) { net.stack.initialiseUniform(net.flat,
 // goroutine at a time may use it.
 type MLPWorkspace struct {
 	packs   mlpPacks
+	frozen  bool // the packs stay as they are: Freeze
 	scratch f32.Packed
 	act     [][]float32 // the input of each layer but the first, after the ReLU
+	last    []float32   // the output after RectifyLast
 
 	dUp, dOwn  []float32
 	grad, flat []float32
+}
+
+// Freeze packs the weights once, so that each Forward with the workspace needs less work. A
+// change of the weights is not seen until the next Freeze. The workspace stays bound to
+// the net.
+func (net *MLP) Freeze(ws *MLPWorkspace) {
+	ws.packs.fitForward(net)
+	ws.frozen = true
+}
+
+// Share makes the workspace use the packed weights of another one that Freeze packed.
+// Several goroutines can then run a frozen net, each with its own workspace.
+func (ws *MLPWorkspace) Share(frozen *MLPWorkspace) {
+	ws.packs, ws.frozen = mlpPacks{forward: frozen.packs.forward}, true
 }
 
 // mlpPacks are the weights, packed for matrix products. Many goroutines may read
@@ -99,11 +124,16 @@ func (p *mlpPacks) fitBack(net *MLP) {
 	}
 }
 
+// fitInput packs what the derivative by the inputs needs, after fitBack.
+func (p *mlpPacks) fitInput(net *MLP) { net.stack.layers[0].packBack(&p.back[0], net.flat) }
+
 // Forward predicts n rows: x is n x In, and out, n x Out, is overwritten.
 func (net *MLP) Forward(ws *MLPWorkspace, n int, x, out []float32) {
 	need("x", len(x), n*net.In())
 	need("out", len(out), n*net.Out())
-	ws.packs.fitForward(net)
+	if !ws.frozen {
+		ws.packs.fitForward(net)
+	}
 	net.forward(ws, &ws.packs, n, x, out)
 }
 
@@ -118,13 +148,25 @@ func (net *MLP) forward(ws *MLPWorkspace, packs *mlpPacks, n int, x, out []float
 		l.rectified(&packs.forward[i], net.flat, n, x, ws.act[i])
 		x = ws.act[i]
 	}
-	layers[last].forward(&packs.forward[last], net.flat, n, x, out)
+	if !net.rectified {
+		layers[last].forward(&packs.forward[last], net.flat, n, x, out)
+		return
+	}
+	ws.last = grow(ws.last, n*net.Out())
+	layers[last].rectified(&packs.forward[last], net.flat, n, x, ws.last)
+	copy(out, ws.last)
 }
 
 // Backward adds the gradient of a loss to grad, which has the layout of Weights.
 // dout (n x Out) is the derivative of the loss by the outputs. Before Backward,
 // the caller calls Forward with the same workspace, input and weights.
 func (net *MLP) Backward(ws *MLPWorkspace, n int, x, dout, grad []float32) {
+	net.BackwardInput(ws, n, x, dout, grad, nil)
+}
+
+// BackwardInput is Backward, and sets dx (n x In) to the derivative of the loss by the
+// inputs. A nil dx leaves that work out.
+func (net *MLP) BackwardInput(ws *MLPWorkspace, n int, x, dout, grad, dx []float32) {
 	need("x", len(x), n*net.In())
 	need("dout", len(dout), n*net.Out())
 	need("grad", len(grad), net.stack.size)
@@ -135,15 +177,31 @@ func (net *MLP) Backward(ws *MLPWorkspace, n int, x, dout, grad []float32) {
 	ws.packs.fitBack(net)
 	ws.grad = grow(ws.grad, net.stack.size)
 	clear(ws.grad)
-	net.backward(ws, &ws.packs, n, x, dout, ws.grad)
+	first := net.backward(ws, &ws.packs, n, x, dout, ws.grad)
+	if dx != nil {
+		need("dx", len(dx), n*net.In())
+		ws.packs.fitInput(net)
+		layers[0].back(&ws.packs.back[0], n, first, dx)
+	}
 	ws.flat = net.stack.straighten(ws.grad, ws.flat)
 	f32.Add(grad, ws.grad)
 }
 
-// backward adds the gradient to grad, in the layout of linear.gradient.
-func (net *MLP) backward(ws *MLPWorkspace, packs *mlpPacks, n int, x, dout, grad []float32) {
+// backward adds the gradient to grad, in the layout of linear.gradient. It returns the
+// derivative of the loss by the outputs of the first layer before its ReLU.
+func (net *MLP) backward(ws *MLPWorkspace, packs *mlpPacks, n int, x, dout, grad []float32) []float32 {
 	layers := net.stack.layers
 	dy := dout
+	if net.rectified {
+		ws.dUp = grow(ws.dUp, n*net.Out())
+		for i, d := range dout[:n*net.Out()] {
+			ws.dUp[i] = d
+			if !(ws.last[i] > 0) {
+				ws.dUp[i] = 0
+			}
+		}
+		dy = ws.dUp
+	}
 	for i := len(layers) - 1; i > 0; i-- {
 		l, act := layers[i], ws.act[i-1]
 		l.gradient(&ws.scratch, grad, n, dy, act)
@@ -153,4 +211,5 @@ func (net *MLP) backward(ws *MLPWorkspace, packs *mlpPacks, n int, x, dout, grad
 		ws.dUp, ws.dOwn = ws.dOwn, ws.dUp
 	}
 	layers[0].gradient(&ws.scratch, grad, n, dy, x)
+	return dy
 }

@@ -55,9 +55,9 @@ func oracleSets(c SetConfig, tensors map[string][]float64, in Sets) []float64 {
 	return out
 }
 
-func oracleMLP(layers int, tensors map[string][]float64, x []float64) []float64 {
+func oracleMLP(layers int, rectified bool, tensors map[string][]float64, x []float64) []float64 {
 	for i := range layers {
-		x = oracleLayer(tensors, fmt.Sprint(2*i), x, i < layers-1)
+		x = oracleLayer(tensors, fmt.Sprint(2*i), x, rectified || i < layers-1)
 	}
 	return x
 }
@@ -287,11 +287,24 @@ func TestSetGradient(t *testing.T) {
 }
 
 func TestMLP(t *testing.T) {
-	for i, sizes := range [][]int{{4, 3}, {5, 9, 2}, {6, 17, 8, 16, 3}} {
+	for i, c := range []struct {
+		sizes     []int
+		rectified bool
+	}{
+		{[]int{4, 3}, false},
+		{[]int{5, 9, 2}, false},
+		{[]int{6, 17, 8, 16, 3}, false},
+		{[]int{4, 3}, true},
+		{[]int{6, 17, 8, 16, 3}, true},
+	} {
+		sizes := c.sizes
 		random := rand.New(rand.NewPCG(uint64(i), 6))
 		net, err := NewMLP(sizes...)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if c.rectified {
+			net.RectifyLast()
 		}
 		net.Init(uint64(i))
 		for _, p := range net.Params() {
@@ -303,14 +316,15 @@ func TestMLP(t *testing.T) {
 		x := normal(random, n*net.In())
 		predict := func(tensors map[string][]float64) (y []float64) {
 			for r := range n {
-				y = append(y, oracleMLP(len(sizes)-1, tensors, widen(x[r*net.In():(r+1)*net.In()]))...)
+				y = append(y, oracleMLP(len(sizes)-1, c.rectified, tensors, tensors["x"][r*net.In():(r+1)*net.In()])...)
 			}
 			return y
 		}
+		params := append(net.Params(), Tensor{"x", []int{n, net.In()}, x})
 		out := normal(random, n*net.Out())
 		var ws MLPWorkspace
 		net.Forward(&ws, n, x, out)
-		near(t, fmt.Sprint("MLP ", sizes), out, predict(byName(net.Params())))
+		near(t, fmt.Sprint("MLP ", c), out, predict(byName(params)))
 
 		loss := func(tensors map[string][]float64) (sum float64) {
 			for _, y := range predict(tensors) {
@@ -322,8 +336,48 @@ func TestMLP(t *testing.T) {
 		for j, y := range out {
 			dout[j] = y / 10
 		}
-		net.Backward(&ws, n, x, dout, grad)
-		checkGradient(t, fmt.Sprint("MLP ", sizes), net.Params(), net.Named(grad), loss)
+		dx := normal(random, len(x))
+		net.BackwardInput(&ws, n, x, dout, grad, dx)
+		grads := append(net.Named(grad), Tensor{"x", []int{n, net.In()}, dx})
+		checkGradient(t, fmt.Sprint("MLP ", c), params, grads, loss)
+
+		// Backward does the same but for the inputs.
+		again := make([]float32, len(grad))
+		net.Backward(&ws, n, x, dout, again)
+		if !slices.Equal(again, grad) {
+			t.Errorf("MLP %v: got another gradient from Backward than from BackwardInput", c)
+		}
+	}
+}
+
+// A frozen workspace predicts by the weights of its Freeze, also from another workspace that
+// shares them.
+func TestFreeze(t *testing.T) {
+	net, err := NewMLP(3, 8, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	net.Init(1)
+	x, before, got := []float32{1, -2, 3}, make([]float32, 2), make([]float32, 2)
+	var plain, frozen, shared MLPWorkspace
+	net.Forward(&plain, 1, x, before)
+	net.Freeze(&frozen)
+	shared.Share(&frozen)
+	for i := range net.Params()[0].Data {
+		net.Params()[0].Data[i] *= 2
+	}
+	for _, ws := range []*MLPWorkspace{&frozen, &shared} {
+		if net.Forward(ws, 1, x, got); !slices.Equal(got, before) {
+			t.Errorf("got %v from frozen weights, want %v", got, before)
+		}
+	}
+	if net.Forward(&plain, 1, x, got); slices.Equal(got, before) {
+		t.Errorf("got %v from other weights, too", got)
+	}
+	net.Freeze(&frozen)
+	after := slices.Clone(got)
+	if net.Forward(&frozen, 1, x, got); !slices.Equal(got, after) {
+		t.Errorf("got %v after the next Freeze, want %v", got, after)
 	}
 }
 

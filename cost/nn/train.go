@@ -28,7 +28,9 @@ func NewAdam(lr float64) *Adam {
 }
 
 // Step moves the weights against the gradient. The slices of all calls must have
-// the same length.
+// the same length. Weights of one vector that are trained by turns, some of them in one
+// loss and some in another, have an Adam each: an Adam then counts the steps of its weights
+// only, as PyTorch's does for tensors without a gradient, which it skips.
 func (a *Adam) Step(weights, grad []float32) {
 	if a.m == nil {
 		a.m, a.v = make([]float32, len(weights)), make([]float32, len(weights))
