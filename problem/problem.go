@@ -173,6 +173,15 @@ func (t *Table) Counts(batch int) access.Counts {
 	return t.Access.At(t.Rows, t.PoolingFactor(), batch)
 }
 
+// Reuse returns the histogram of reuse in a batch: the share of the distinct rows in each
+// use-count class. It is the table's own histogram if that was counted on such a batch.
+func (t *Table) Reuse(batch int) [access.Classes]float64 {
+	if t.Access.Kind == access.Histogram && t.Access.Batch == batch {
+		return t.Access.Reuse
+	}
+	return t.Counts(batch).Reuse
+}
+
 // MinWidth returns the width of the narrowest slice that the table may be cut into. It is
 // the table's dim if NoSplit, a co-location or the sharding types forbid to split the table
 // by columns.

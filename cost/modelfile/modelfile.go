@@ -9,20 +9,11 @@
 package modelfile
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
-	"os"
-	"path"
-	"path/filepath"
 	"reflect"
 
-	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
@@ -218,62 +209,35 @@ const maxFileBytes = 64 << 20
 // if and only if their weights and manifests are the same.
 func (m *Model) Seal() error {
 	m.Manifest.Format, m.Manifest.Version, m.Manifest.ID = Format, Version, ""
-	manifest, err := json.Marshal(m.Manifest)
-	if err != nil {
-		return fmt.Errorf("model manifest: %w", err)
-	}
-	weights, err := encode(m.Tensors)
+	digest, err := Digest(m.Manifest, m.Tensors)
 	if err != nil {
 		return err
 	}
-	hash := sha256.New()
-	hash.Write(manifest)
-	hash.Write(weights)
-	m.Manifest.ID = m.Manifest.Profile + "-" + hex.EncodeToString(hash.Sum(nil))[:12]
+	m.Manifest.ID = m.Manifest.Profile + "-" + digest
 	return nil
 }
 
 // Tensor returns the tensor of that name and shape, or an error that says what
 // is there instead.
 func (m *Model) Tensor(name string, shape ...int) ([]float32, error) {
-	for _, t := range m.Tensors {
-		if t.Name != name {
-			continue
-		}
-		if fmt.Sprint(t.Shape) != fmt.Sprint(shape) {
-			return nil, fmt.Errorf("model %q: tensor %q has shape %v, want %v", m.Manifest.ID, name, t.Shape, shape)
-		}
-		return t.Data, nil
+	data, err := Find(m.Tensors, name, shape...)
+	if err != nil {
+		return nil, fmt.Errorf("model %q: %w", m.Manifest.ID, err)
 	}
-	return nil, fmt.Errorf("model %q: tensor %q is missing", m.Manifest.ID, name)
+	return data, nil
 }
 
 // Read reads a model folder from a file system. It checks that the id matches
 // the contents, so that a damaged model is never used.
 func Read(files fs.FS, folder string) (*Model, error) {
-	manifest, err := readFile(files, path.Join(folder, ManifestName))
-	if err != nil {
-		return nil, err
-	}
-	weights, err := readFile(files, path.Join(folder, WeightsName))
-	if err != nil {
-		return nil, err
-	}
 	m := &Model{}
-	decoder := json.NewDecoder(bytes.NewReader(manifest))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&m.Manifest); err != nil {
-		return nil, fmt.Errorf("%s/%s: %w", folder, ManifestName, err)
-	}
-	if rest := bytes.TrimSpace(manifest[decoder.InputOffset():]); len(rest) > 0 {
-		return nil, fmt.Errorf("%s/%s: %d bytes follow the manifest", folder, ManifestName, len(rest))
+	var err error
+	if m.Tensors, err = ReadFolder(files, folder, &m.Manifest); err != nil {
+		return nil, err
 	}
 	if m.Manifest.Format != Format || m.Manifest.Version != Version {
 		return nil, fmt.Errorf("%s/%s: format %q version %d: this build reads %q version %d",
 			folder, ManifestName, m.Manifest.Format, m.Manifest.Version, Format, Version)
-	}
-	if m.Tensors, err = decode(weights); err != nil {
-		return nil, fmt.Errorf("%s/%s: %w", folder, WeightsName, err)
 	}
 	id := m.Manifest.ID
 	if err := m.Seal(); err != nil {
@@ -285,55 +249,12 @@ func Read(files fs.FS, folder string) (*Model, error) {
 	return m, nil
 }
 
-func readFile(files fs.FS, name string) ([]byte, error) {
-	// Check before opening: opening a pipe would wait for a writer.
-	if info, err := fs.Stat(files, name); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: it is no file", name)
-	}
-	f, err := files.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if len(data) > maxFileBytes {
-		return nil, fmt.Errorf("%s: larger than %d bytes", name, maxFileBytes)
-	}
-	return data, nil
-}
-
-// Write seals the model and writes it to a folder, which it makes. Each file
-// is written beside its place and renamed, weights first, so that a broken
-// write leaves the old model or one that Read refuses.
+// Write seals the model and writes it to a folder, as WriteFolder does.
 func (m *Model) Write(folder string) error {
 	if err := m.Seal(); err != nil {
 		return err
 	}
-	weights, err := encode(m.Tensors)
-	if err != nil {
-		return err
-	}
-	manifest, err := json.MarshalIndent(m.Manifest, "", "  ")
-	if err != nil {
-		return fmt.Errorf("model manifest: %w", err)
-	}
-	if err := os.MkdirAll(folder, 0o777); err != nil {
-		return err
-	}
-	if err := replace(filepath.Join(folder, WeightsName), weights); err != nil {
-		return err
-	}
-	return replace(filepath.Join(folder, ManifestName), append(manifest, '\n'))
-}
-
-func replace(path string, data []byte) error {
-	return atomicfile.Write(path, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	return WriteFolder(folder, m.Manifest, m.Tensors)
 }
 
 // finite reports whether all values are finite.

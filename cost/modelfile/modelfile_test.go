@@ -401,7 +401,7 @@ func TestWriteRefuses(t *testing.T) {
 		{"a negative shape", func(m *Model) { m.Tensors[0].Shape = []int{-2, -3} }, `tensor "w": 6 values do not fill shape [-2 -3]`},
 		{"a name used twice", func(m *Model) { m.Tensors[1].Name = "w" }, `tensor name "w" is used twice or reserved`},
 		{"a reserved name", func(m *Model) { m.Tensors[1].Name = "__metadata__" }, `tensor name "__metadata__" is used twice or reserved`},
-		{"a constant that is not a number", func(m *Model) { m.Manifest.Comm.AlphaMS = math.NaN() }, "model manifest: "},
+		{"a constant that is not a number", func(m *Model) { m.Manifest.Comm.AlphaMS = math.NaN() }, "manifest: "},
 		{"more than a file holds", func(m *Model) {
 			m.Tensors[0] = Tensor{"w", []int{maxFileBytes/4 + 1}, make([]float32, maxFileBytes/4+1)}
 		}, "more than the 67108864 of a model file"},

@@ -15,12 +15,8 @@ var binOrder = [access.Classes]int{0, 1, 9, 10, 11, 12, 13, 14, 15, 16, 2, 3, 4,
 // VectorOf returns the features of a slice of t that is dim columns wide. The
 // bins are the table's histogram for the batch size Batch.
 func VectorOf(t *problem.Table, dim int) Vector {
-	bins := t.Access.Reuse
-	if t.Access.Kind != access.Histogram || t.Access.Batch != Batch {
-		bins = t.Counts(Batch).Reuse
-	}
 	var v Vector
-	for class, share := range bins {
+	for class, share := range t.Reuse(Batch) {
 		v[binOrder[class]] = share
 	}
 	v[17], v[18], v[19] = float64(dim), t.PoolingFactor(), float64(t.Rows)
