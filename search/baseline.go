@@ -105,17 +105,22 @@ func leastSum(c *catalog, pieces, order []int32, key []float64) (devices []int32
 // room, with equal chances.
 func placeRandomly(c *catalog, pieces []int32, seed uint64) (devices []int32, failed int32) {
 	random := rand.New(rand.NewPCG(seed, 0x72616e646f6d))
-	order := make([]int32, len(pieces))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	return placeInOrder(c, pieces, order, func(_ int32, _ []int64, room []int32) int32 {
+	return placeInOrder(c, pieces, inOrder(len(pieces)), func(_ int32, _ []int64, room []int32) int32 {
 		return room[random.IntN(len(room))]
 	})
 }
 
+// inOrder returns the numbers from 0 to n-1.
+func inOrder(n int) []int32 {
+	order := make([]int32, n)
+	for i := range order {
+		order[i] = int32(i)
+	}
+	return order
+}
+
 // placeInOrder places the pieces in the given order. choose picks the device from the
-// devices with room.
+// devices with room, or none.
 func placeInOrder(c *catalog, pieces, order []int32, choose func(entry int32, used []int64, room []int32) int32) (devices []int32, failed int32) {
 	devices, failed = make([]int32, len(pieces)), none
 	used := make([]int64, len(c.all))
@@ -132,6 +137,8 @@ func placeInOrder(c *catalog, pieces, order []int32, choose func(entry int32, us
 		devices[i] = none
 		if len(room) > 0 {
 			devices[i] = choose(i, used, room)
+		}
+		if devices[i] != none {
 			used[devices[i]] += k.bytes
 			held.put(k, devices[i])
 		} else if failed == none {

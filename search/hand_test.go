@@ -196,6 +196,62 @@ func TestBaselinesByHand(t *testing.T) {
 	}
 }
 
+func TestHugeCTRByHand(t *testing.T) {
+	cases := []struct {
+		name   string
+		memory unit.Bytes
+		tables []table
+		want   []string
+	}{
+		{
+			// In lookups of 128 columns, a shard costs its lookups and 2.25. Whole tables: A alone
+			// 22.25. A cut: 10+2.25+2+2.25 = 16.5 and 10+2.25+1+2.25. B cut, too: 18.75 and 15.5.
+			// All cut: 18.25. A is cut.
+			"the hottest table is cut", unit.GiB, []table{{10, 128, 20}, {10, 128, 2}, {10, 128, 1}},
+			[]string{"A0-64 B0-128", "A64-128 C0-128"},
+		},
+		{
+			// Cut or not, the vectors cost more than the lookups: whole tables, 5.5 and 3.25.
+			"shards cost too much", unit.GiB, []table{{10, 128, 3}, {10, 128, 1}},
+			[]string{"A0-128", "B0-128"},
+		},
+		{
+			// A table of 64 columns costs half of that. B: 12.25, A and C: (8+2.25)/2 + (6+2.25)/2.
+			"columns count", unit.GiB, []table{{10, 64, 8}, {10, 128, 10}, {10, 64, 6}},
+			[]string{"B0-128", "A0-64 C0-64"},
+		},
+		{
+			// Each table takes 5,984 bytes of 10,000: C finds no room until it is cut. Then A is
+			// cut, and the second half of C has no room beside the first one.
+			"no room", 10_000, []table{{187, 8, 3}, {187, 8, 2}, {187, 8, 1}},
+			[]string{"A0-8 C0-4", "B0-8 C4-8"},
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			p := handMade(c.memory, 2, c.tables...)
+			r, err := Run(context.Background(), p, additiveFactory(p), Options{Method: HugeCTR})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, listing(p, r)); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Of four tables of 6,400 bytes, C finds no room on two devices of 10,000. Its halves do; D, which
+// is next, finds none, even cut.
+func TestHugeCTRFails(t *testing.T) {
+	p := handMade(10_000, 2, table{200, 8, 3}, table{200, 8, 2}, table{200, 8, 1}, table{200, 8, 1})
+	_, err := Run(context.Background(), p, additiveFactory(p), Options{Method: HugeCTR})
+	var infeasible *Infeasible
+	if !errors.As(err, &infeasible) || infeasible.Method != HugeCTR {
+		t.Fatalf("got error %v, want an *Infeasible of method hugectr", err)
+	}
+}
+
 func TestBaselineDoesNotRepair(t *testing.T) {
 	// By dim, A and B (wide, small) come first and part, then C (4,000 bytes)
 	// finds 3,360 free on each: placing it first would do.

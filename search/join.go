@@ -53,10 +53,7 @@ func (join) apply(r *run, s state) (state, error) {
 // device and table with several such pieces. Only slices of a table that was split can
 // meet, so no co-location does.
 func meetings(c *catalog, pieces, devices []int32) (all [][]int32) {
-	order := make([]int32, len(pieces))
-	for i := range order {
-		order[i] = int32(i)
-	}
+	order := inOrder(len(pieces))
 	table := func(i int32) int { return c.pieces[pieces[i]].members[0].table }
 	slices.SortFunc(order, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(devices[a], devices[b]), cmp.Compare(table(a), table(b)), cmp.Compare(a, b))

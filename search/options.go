@@ -29,6 +29,8 @@ const (
 	Lookup     Method = "lookup"
 	SizeLookup Method = "size-lookup"
 	Random     Method = "random"
+	// HugeCTR is the rule of the planner of HugeCTR's MLPerf submissions: see hugectr.go.
+	HugeCTR Method = "hugectr"
 	// DreamShard and AutoShard place tables as a policy says that was trained for them
 	// (Options.Policy): see rollout.go.
 	DreamShard Method = "dreamshard"

@@ -17,6 +17,7 @@
 // The stages, in the order of method NeuroShard:
 //
 //	baseline    placements by one number for each table (baseline.go)
+//	hugectr     the planner of HugeCTR's submissions (hugectr.go)
 //	rollout     placements by a learned policy (rollout.go)
 //	fit         what fits, by bytes alone (fit.go)
 //	exhaustive  all placements of a tiny problem (exhaustive.go)
@@ -63,6 +64,7 @@ var methods = []struct {
 	{Lookup, []stage{baseline{Lookup}}},
 	{SizeLookup, []stage{baseline{SizeLookup}}},
 	{Random, []stage{baseline{Random}}},
+	{HugeCTR, []stage{hugectr{}}},
 	{DreamShard, []stage{rollout{}}},
 	{AutoShard, []stage{rollout{}}},
 }

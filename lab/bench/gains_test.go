@@ -95,7 +95,7 @@ func TestGainsAreOfSimulatedCosts(t *testing.T) {
 		var all []sides
 		for i := range rapid.IntRange(1, 6).Draw(t, "tasks") {
 			s := sides{math.Inf(1), math.Inf(1), math.Inf(1)}
-			for _, m := range search.Untrained() {
+			for _, m := range append([]search.Method{search.NeuroShard, search.Paper}, search.Baselines()...) {
 				r := Record{Task: string(rune('a' + i)), Method: m}
 				if rapid.IntRange(0, 3).Draw(t, "solved") > 0 {
 					predicted, simulated := draw.Draw(t, "predicted"), draw.Draw(t, "simulated")
