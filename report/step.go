@@ -60,7 +60,7 @@ func errorBar(t step.Times) string {
 
 // trust says what the error bar of a step rests on.
 func trust(s *neuroshard.Step) string {
-	stack := s.Input.Stack.Name
+	stack := s.Input.Stack.Title()
 	switch {
 	case s.Scaled:
 		return fmt.Sprintf("%s, calibrated by a measured step of %v, which is shorter than the predicted embeddings: all times are scaled to it", stack, s.Input.Measured.Step)
@@ -175,7 +175,9 @@ func stepOf(t step.Times) stepJSON {
 //	             if it is not known)
 //	terms        the parts of the step before anything is hidden, in ms
 //	size         the step of the plan of baseline size, or null
-//	stack        the name of the stack
+//	stack        the name of the stack's preset
+//	stack_changes
+//	             the parts of the stack that differ from the preset's, such as "exchange"
 //	source       "simulated": no time of the embeddings is measured
 //	warnings     what had to be assumed
 func StepJSON(w io.Writer, s *neuroshard.Step, warnings []string) error {
@@ -187,12 +189,17 @@ func StepJSON(w io.Writer, s *neuroshard.Step, warnings []string) error {
 	if warnings == nil {
 		warnings = []string{}
 	}
+	changes := s.Input.Stack.Changes()
+	if changes == nil {
+		changes = []string{}
+	}
 	var text strings.Builder
 	for i, f := range []field{
 		{"step", stepOf(s.Times)},
 		{"terms", s.Terms},
 		{"size", size},
 		{"stack", s.Input.Stack.Name},
+		{"stack_changes", changes},
 		{"source", simulated},
 		{"warnings", warnings},
 	} {

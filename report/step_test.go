@@ -13,12 +13,16 @@ import (
 // wholeStep returns a made-up step, and that of the baseline size.
 func wholeStep() *neuroshard.Step {
 	size := step.Times{Step: 6, Embedding: 4, SamplesPerSecond: 10e6}
+	stack, err := step.StackByName("hugectr")
+	if err != nil {
+		panic(err)
+	}
 	return &neuroshard.Step{
 		Times: step.Times{
 			Step: 4, Embedding: 2, Dense: 1.5, AllReduce: 0.5, Hidden: 0.1, SamplesPerSecond: 15.12e6, InputBytesPerSecond: 13.4e9,
 			PricePerBillion: 0.4336, Bound: step.BoundLookups, ErrorPercent: 9.2,
 		},
-		Input: step.Input{Stack: step.Stack{Name: "hugectr"}, PricePerHour: 2.95},
+		Input: step.Input{Stack: stack, PricePerHour: 2.95},
 		Size:  &size,
 	}
 }
@@ -45,6 +49,9 @@ against size    embeddings -50 %, step -33 %, throughput +51 % (SIMULATED)
 		"scaled": {func(s *neuroshard.Step) {
 			s.Calibrated, s.Scaled, s.Input.Measured.Step = true, true, 4.1
 		}, "a measured step of 4.10 ms, which is shorter than the predicted embeddings: all times are scaled to it)"},
+		"changed": {func(s *neuroshard.Step) {
+			s.Input.Stack.Exchange, s.Input.Stack.SHARP = step.Flat, true
+		}, "(SIMULATED; hugectr changed in exchange, sharp, fitted to measured steps"},
 		"no price":      {func(s *neuroshard.Step) { s.Input.PricePerHour = 0 }, "price           not known: state what one of the 4 x a100-80 costs an hour, with --price\n"},
 		"cheap":         {func(s *neuroshard.Step) { s.PricePerBillion = 0.001234 }, "$0.0012 per 1e9 samples"},
 		"slow":          {func(s *neuroshard.Step) { s.SamplesPerSecond = 1234 }, "1.23 k samples/s"},

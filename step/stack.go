@@ -97,7 +97,7 @@ type ErrorBar struct {
 
 // Stack is a training system.
 type Stack struct {
-	// Name is the preset's name, or empty.
+	// Name is the preset's name, or empty. Some parts may differ from the preset's (Changes).
 	Name string
 	// Forward and Backward are the number formats of the exchanges of pooled vectors and of
 	// gradients. nil takes the problem's CommPrecision.
@@ -241,6 +241,45 @@ func StackByName(name string) (Stack, error) {
 		}
 	}
 	return Stack{}, fmt.Errorf("stack %q is unknown: choose one of %s", name, strings.Join(StackNames(), ", "))
+}
+
+// Changes returns the parts that differ from those of the preset that the stack is named for, by
+// their keys in a stack file; "constants" stands for all others. It is empty for a preset, and
+// for a stack whose name is that of no preset. The slice is the caller's.
+func (s *Stack) Changes() (changed []string) {
+	preset, err := StackByName(s.Name)
+	if err != nil {
+		return nil
+	}
+	same := func(a, b *problem.Precision) bool { return a == b || a != nil && b != nil && *a == *b }
+	constants, launches := s.Constants, s.Constants.Launches == preset.Constants.Launches
+	constants.Launches = preset.Constants.Launches
+	for _, part := range []struct {
+		key  string
+		same bool
+	}{
+		{"forward", same(s.Forward, preset.Forward)},
+		{"backward", same(s.Backward, preset.Backward)},
+		{"exchange", s.Exchange == preset.Exchange},
+		{"overlap", s.Overlaps == preset.Overlaps},
+		{"launch", s.Launch == preset.Launch && launches},
+		{"sharp", s.SHARP == preset.SHARP},
+		{"constants", constants == preset.Constants && s.IndexBytes == preset.IndexBytes && s.LengthBytes == preset.LengthBytes},
+	} {
+		if !part.same {
+			changed = append(changed, part.key)
+		}
+	}
+	return changed
+}
+
+// Title returns the name of the stack, with the parts that differ from those of the preset.
+func (s *Stack) Title() string {
+	changed := s.Changes()
+	if len(changed) == 0 {
+		return s.Name
+	}
+	return s.Name + " changed in " + strings.Join(changed, ", ")
 }
 
 // StackNames returns the names of all presets. The slice is the caller's.

@@ -81,8 +81,9 @@ func (s *stackReader) stack(n *yaml.Node) {
 			s.launch(value)
 		case "sharp":
 			s.sharp(value)
-			continue
 		}
+	}
+	if slices.ContainsFunc(s.Changes(), func(part string) bool { return part != "sharp" }) {
 		s.Known, s.Error = false, step.UnknownError()
 	}
 }

@@ -231,9 +231,9 @@ func (p *Parts) fit(whole *wholeStep, composed *problem.Problem) (warnings []str
 func engineOf(stack *step.Stack, composed *problem.Problem, given bool) (warnings []string, err error) {
 	switch engine := composed.Engine; {
 	case engine != "" && !strings.HasPrefix(stack.Name, string(engine)):
-		warnings = append(warnings, fmt.Sprintf("the plan is for engine %s, and the step is priced as %s runs it", engine, stack.Name))
+		warnings = append(warnings, fmt.Sprintf("the plan is for engine %s, and the step is priced as %s runs it", engine, stack.Title()))
 	case engine == "" && stack.Exchange != step.Flat:
-		warnings = append(warnings, fmt.Sprintf("the step is priced as %s runs it, and the plan does not keep to the rules of that engine (--for %s)", stack.Name, problem.HugeCTR))
+		warnings = append(warnings, fmt.Sprintf("the step is priced as %s runs it, and the plan does not keep to the rules of that engine (--for %s)", stack.Title(), problem.HugeCTR))
 		if given && composed.Topology.HostMemory > 0 {
 			return warnings, flagError(fmt.Sprintf("stack %s holds no table in host memory, and the cluster states %v of it", stack.Name, composed.Topology.HostMemory), fmt.Sprintf("plan for the engine (--for %s), leave host memory out, or choose a torchrec stack", problem.HugeCTR))
 		}

@@ -86,6 +86,13 @@ func TestStackForms(t *testing.T) {
 		*s.Backward != problem.FP16 || s.Overlaps != (step.Overlaps{Sort: true}) || !(s.Constants.Launches > 0) {
 		t.Errorf("got %+v and error %v, want the stated parts and unknown constants", s, err)
 	}
+	if got, want := s.Title(), "hugectr changed in forward, exchange, overlap, launch"; got != want {
+		t.Errorf("got title %q, want %q", got, want)
+	}
+	s, err = Stack("stack.yaml", strings.NewReader("preset: hugectr\nexchange: uniform\nbackward: fp16\nlaunch: graph\n"))
+	if err != nil || !s.Known || s.Error == step.UnknownError() || s.Title() != "hugectr" {
+		t.Errorf("got %+v and error %v, want hugectr, whose parts the file repeats", s, err)
+	}
 }
 
 // TestStepOfParts composes the step of files and flags.
