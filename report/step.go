@@ -62,6 +62,10 @@ func errorBar(t step.Times) string {
 func trust(s *neuroshard.Step) string {
 	stack := s.Input.Stack.Title()
 	switch {
+	case s.Unloaded:
+		return fmt.Sprintf("%s; the measured step of %v is shorter than the loader allows: it was measured with another loader, or without one", stack, s.Input.Measured.Step)
+	case s.Bound == step.BoundLoader:
+		return stack + "; the time follows from the loader's bandwidth, and no measured step confirms it"
 	case s.Scaled:
 		return fmt.Sprintf("%s, calibrated by a measured step of %v, which is shorter than the predicted embeddings: all times are scaled to it", stack, s.Input.Measured.Step)
 	case s.Calibrated:

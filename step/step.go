@@ -95,8 +95,12 @@ type Times struct {
 	// PricePerBillion is the price of 10^9 samples; 0 without a price.
 	PricePerBillion float64 `json:"price_per_1e9_samples"`
 	Bound           Bound   `json:"bound_by"`
-	// Calibrated is true if a measured step corrected the times.
+	// Calibrated is true if a measured step corrected the times, and the loader does not bound
+	// the step: the loader's time comes from its bandwidth alone.
 	Calibrated bool `json:"calibrated"`
+	// Unloaded says that the measured step is one of this plan, cluster and batch, and shorter
+	// than the loader allows: it was measured with another loader, or without one.
+	Unloaded bool `json:"unloaded"`
 	// Measured says that Step is the measured step itself: it was measured with this plan, on
 	// this cluster and with this batch, and no slower loader bounds the step.
 	Measured bool `json:"measured"`
@@ -343,23 +347,24 @@ func (t *Times) finish(in *Input, e *Embeddings, terms Terms) {
 		t.Step, t.Bound = terms.Launches, BoundHost
 	}
 	if terms.Loader > t.Step {
-		t.Step, t.Bound, t.Measured = terms.Loader, BoundLoader, false
+		t.Step, t.Bound = terms.Loader, BoundLoader
+		t.Unloaded, t.Measured, t.Calibrated = t.Measured, false, false
 	}
 	t.SamplesPerSecond = batch / float64(t.Step) * 1e3
 	t.InputBytesPerSecond = t.SamplesPerSecond * bytes
 	t.PricePerBillion = in.PricePerHour * float64(in.Problem.Topology.Devices) / 3600 / t.SamplesPerSecond * 1e9
 	if !t.Measured {
-		t.ErrorPercent = in.errorPercent()
+		t.ErrorPercent = in.errorPercent(t.Calibrated)
 	}
 }
 
 // errorPercent returns the error bar of the step.
-func (in *Input) errorPercent() float64 {
+func (in *Input) errorPercent(calibrated bool) float64 {
 	bar, hosts := &in.Stack.Error, in.Problem.Topology.Hosts()
 	switch {
-	case in.Measured.Step > 0 && in.Measured.Problem != nil && in.Measured.Problem.Topology.Hosts() != hosts:
+	case calibrated && in.Measured.Problem != nil && in.Measured.Problem.Topology.Hosts() != hosts:
 		return bar.Carried
-	case in.Measured.Step > 0:
+	case calibrated:
 		return bar.Calibrated
 	case hosts > 1:
 		return bar.Hosts

@@ -274,8 +274,8 @@ func TestMeasuredIsShort(t *testing.T) {
 		t.Errorf("a step of %v: got scaled %v, measured %v and embeddings of %v, want those of %v to shrink", in.Measured.Step, got.Scaled, got.Measured, got.Embedding, long.Embedding)
 	}
 	in.Measured.Step, in.Loader = 4, 1e9
-	if got := priced(t, in); got.Measured || got.Bound != BoundLoader || !(got.ErrorPercent > 0) {
-		t.Errorf("a slow loader: got measured %v, bound by %v, ± %v %%, want a prediction bound by the loader", got.Measured, got.Bound, got.ErrorPercent)
+	if got := priced(t, in); got.Measured || got.Calibrated || !got.Unloaded || got.Bound != BoundLoader || got.ErrorPercent != in.Stack.Error.OneHost {
+		t.Errorf("a slow loader: got measured %v, calibrated %v, unloaded %v, bound by %v, ± %v %%, want a prediction bound by the loader, with the bar of predictions", got.Measured, got.Calibrated, got.Unloaded, got.Bound, got.ErrorPercent)
 	}
 }
 
