@@ -130,6 +130,7 @@ func (net *LSTM) NewState(sequences int) LSTMState {
 // time may use it.
 type LSTMWorkspace struct {
 	forward, back []f32.Packed
+	frozen        bool // the packs of forward stay as they are: Freeze
 	scratch       f32.Packed
 	layers        []lstmLayer
 	own           []float32 // the product of a step with W_hh
@@ -160,7 +161,9 @@ func (net *LSTM) Forward(ws *LSTMWorkspace, steps, sequences int, x []float32, r
 	if reset != nil {
 		need("reset", len(reset), rows)
 	}
-	ws.fit(net)
+	if !ws.frozen {
+		ws.fit(net)
+	}
 	ws.own = grow(ws.own, gates*width)
 	for i := range net.Layers() {
 		input, own := net.layer(i)
@@ -185,6 +188,13 @@ func (net *LSTM) Forward(ws *LSTMWorkspace, steps, sequences int, x []float32, r
 		x = layer.h
 	}
 	copy(out, x)
+}
+
+// Freeze packs the weights once, so that each Forward with the workspace needs less
+// work. A change of the weights is not seen until the next Freeze.
+func (net *LSTM) Freeze(ws *LSTMWorkspace) {
+	ws.fit(net)
+	ws.frozen = true
 }
 
 // clear sets the rows of the sequences that are reset to zero.

@@ -100,6 +100,8 @@ func TestLSTM(t *testing.T) {
 
 		// The same, step by step.
 		state = in.stateAt()
+		var frozen LSTMWorkspace
+		net.Freeze(&frozen)
 		for step := range in.steps {
 			var reset []bool
 			if in.reset != nil {
@@ -107,9 +109,22 @@ func TestLSTM(t *testing.T) {
 			}
 			rows := in.x[step*in.count*net.In() : (step+1)*in.count*net.In()]
 			one := make([]float32, in.count*net.Hidden())
-			net.Forward(&LSTMWorkspace{}, 1, in.count, rows, reset, state, one)
+			net.Forward(&frozen, 1, in.count, rows, reset, state, one)
 			near(t, fmt.Sprintf("%s, step %d", what, step), one, want[step*len(one):(step+1)*len(one)])
 		}
+
+		// A frozen workspace sees new weights after the next Freeze only.
+		kept := net.Weights()[0]
+		net.Weights()[0] = kept + 1
+		again := make([]float32, len(out))
+		net.Forward(&frozen, in.steps, in.count, in.x, in.reset, in.stateAt(), again)
+		near(t, what+", frozen", again, want)
+		net.Freeze(&frozen)
+		net.Forward(&frozen, in.steps, in.count, in.x, in.reset, in.stateAt(), again)
+		if slices.Equal(again, out) {
+			t.Fatalf("%s: Freeze does not see new weights", what)
+		}
+		net.Weights()[0] = kept
 
 		// The gradient by the weights and by the inputs.
 		factor := normal(random, len(out))
