@@ -1,0 +1,152 @@
+// Package autoshard is the policy of AutoShard (Zha et al., KDD 2022): nets that place
+// tables on devices, table after table, so that the devices are equally busy.
+//
+//	Scaling        features of tables, standardised (scaling.go)
+//	Net            tables and devices to logits, returns and predicted costs (net.go)
+//	Episode        one task, table after table, as the nets see it (episode.go)
+//	Trace          V-trace: what the returns should have been (vtrace.go)
+//	Learner        the losses of the policy and of the cost net, and their gradients (learn.go)
+//	Policy         a trained net that package search asks for devices (autoshard.go)
+//
+// The nets, losses and updates are the published prototype's, and tests compare all of
+// them with numbers that were recorded while the prototype ran. The training loop is in
+// package lab/reinforce. Two things differ from the prototype: a Policy chooses only
+// among devices with room, and several tables that must stay together are one piece.
+package autoshard
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/policy"
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// Policy is a trained net. It is a search.Policy. Many goroutines may use it at the same
+// time.
+type Policy struct {
+	net     *Net
+	scaling Scaling
+}
+
+// NewPolicy returns the policy of a trained net, which must not change from then on.
+func NewPolicy(net *Net, scaling Scaling) *Policy { return &Policy{net, scaling} }
+
+// FromFolder returns the policy that a folder holds. The error names every tensor that
+// is missing, of another shape, or not of this method.
+func FromFolder(f *policy.Folder) (*Policy, error) {
+	m := &f.Manifest
+	var problems []error
+	if m.Method != policy.AutoShard {
+		problems = append(problems, fmt.Errorf("policy %s: method %q: want %q", m.ID, m.Method, policy.AutoShard))
+	}
+	if len(m.Mean) != standardised || len(m.Deviation) != standardised {
+		problems = append(problems, fmt.Errorf("policy %s: %d means and %d deviations of features: want %d each", m.ID, len(m.Mean), len(m.Deviation), standardised))
+	}
+	net := New()
+	tensors := map[string]modelfile.Tensor{}
+	for _, t := range f.Tensors {
+		tensors[t.Name] = t
+	}
+	for _, p := range net.Params() {
+		t, ok := tensors[p.Name]
+		if !ok || !slices.Equal(t.Shape, p.Shape) {
+			problems = append(problems, fmt.Errorf("policy %s: tensor %q: got shape %v, want %v", m.ID, p.Name, t.Shape, p.Shape))
+			continue
+		}
+		copy(p.Data, t.Data)
+		delete(tensors, p.Name)
+	}
+	for _, t := range f.Tensors {
+		if _, left := tensors[t.Name]; left {
+			problems = append(problems, fmt.Errorf("policy %s: tensor %q is none of method %s", m.ID, t.Name, policy.AutoShard))
+		}
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	return NewPolicy(net, Scaling{[standardised]float64(m.Mean), [standardised]float64(m.Deviation)}), nil
+}
+
+// Folder returns the policy as a folder that has no card yet.
+func (p *Policy) Folder() *policy.Folder {
+	f := &policy.Folder{}
+	f.Manifest.Method = policy.AutoShard
+	f.Manifest.Mean, f.Manifest.Deviation = p.scaling.Mean[:], p.scaling.Deviation[:]
+	for _, t := range p.net.Params() {
+		f.Tensors = append(f.Tensors, modelfile.Tensor{Name: t.Name, Shape: t.Shape, Data: slices.Clone(t.Data)})
+	}
+	return f
+}
+
+// Method is the search method that the policy is for.
+func (p *Policy) Method() string { return policy.AutoShard }
+
+// Begin starts a rollout. The pieces are placed by falling predicted cost. Each goes to
+// the device of the largest logit among those with room, the first of equal ones, or,
+// if random is not nil, to one drawn by the softmax of their logits.
+func (p *Policy) Begin(problem *problem.Problem, pieces [][]problem.Shard, random *rand.Rand) (order []int32, choose func(piece int32, room []int32) int32) {
+	tables := policy.Describe(problem, pieces)
+	x := make([]float32, policy.Features) // the zero row
+	rows, gib := make([][]int32, len(pieces)), make([]float64, len(pieces))
+	for i := range pieces {
+		for row := tables.Offsets[i]; row < tables.Offsets[i+1]; row++ {
+			x = p.scaling.Append(x, tables.Vectors[row])
+			rows[i] = append(rows[i], row+1)
+			gib[i] += GiB(tables.Vectors[row])
+		}
+	}
+	devices := problem.Topology.Devices
+	ws, state := &Workspace{}, p.net.Core.NewState(1)
+	p.net.Freeze(ws)
+	vectors := make([]float32, len(x)/policy.Features*embed)
+	p.net.Embed(ws, x, vectors)
+	episode := NewEpisode(p.net, ws, vectors, rows, gib, devices)
+	frame := Frames{Steps: 1, Sequences: 1, Devices: devices}
+	logits := make([]float32, devices)
+	return episode.Order(), func(piece int32, room []int32) int32 {
+		episode.skipTo(piece)
+		frame.Clear()
+		frame.Steps = 1
+		episode.Observe(&frame)
+		p.net.Forward(ws, vectors, &frame, state, logits, nil)
+		device := best(logits, room)
+		if random != nil {
+			device = draw(logits, room, random)
+		}
+		episode.Place(p.net, ws, vectors, device)
+		return int32(device)
+	}
+}
+
+// best returns the device of the largest logit among those of room. The first of equal
+// ones is best.
+func best(logits []float32, room []int32) int {
+	device := room[0]
+	for _, d := range room[1:] {
+		if logits[d] > logits[device] {
+			device = d
+		}
+	}
+	return int(device)
+}
+
+// draw draws a device of room by the softmax of the logits of room.
+func draw(logits []float32, room []int32, random *rand.Rand) int {
+	logs := make([]float64, len(room))
+	for i, d := range room {
+		logs[i] = float64(logits[d])
+	}
+	logProbabilities(logs)
+	left := random.Float64()
+	for i, d := range room {
+		if left -= math.Exp(logs[i]); left < 0 {
+			return int(d)
+		}
+	}
+	return int(room[len(room)-1]) // rounding left a rest
+}
