@@ -46,10 +46,11 @@ type Hidden struct {
 	// Forward and Backward are the most that is hidden of all forward exchanges of a step and
 	// of all backward exchanges, at least 0 and finite. The wait for the slowest device is
 	// never hidden.
-	Forward, Backward unit.Millis
+	Forward  unit.Millis `json:"forward_ms"`
+	Backward unit.Millis `json:"backward_ms"`
 	// Replicas is true if the forward lookups of data_parallel tables hide the forward
 	// exchanges, too: they need no exchange, so the engine runs them beside it.
-	Replicas bool
+	Replicas bool `json:"replicas"`
 }
 
 // Check returns an error if a time is negative or not finite.

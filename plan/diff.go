@@ -12,6 +12,9 @@ import (
 // Changes are the differences between two plans.
 type Changes struct {
 	Cost CostChange `json:"cost_ms"`
+	// Hidden is nil if both plans assume that the engine hides the same of the exchanges. If it
+	// is not nil, Cost compares costs that leave out different times.
+	Hidden *HiddenChange `json:"hidden,omitempty"`
 	// Cluster is nil if both plans are for the same cluster and batch.
 	Cluster *ClusterChange `json:"cluster,omitempty"`
 	// Devices has an entry for every device that one of the plans has.
@@ -37,6 +40,13 @@ type Changes struct {
 type CostChange struct {
 	Before *unit.Millis `json:"before"`
 	After  *unit.Millis `json:"after"`
+}
+
+// HiddenChange is what both plans assume that the engine hides of the exchanges
+// (Provenance.Hidden).
+type HiddenChange struct {
+	Before Hidden `json:"before"`
+	After  Hidden `json:"after"`
 }
 
 // ShardingTypeChange is the number of tables of a sharding type in both plans.
@@ -159,6 +169,9 @@ func Diff(before, after *Plan) Changes {
 				c.ShardingTypes = append(c.ShardingTypes, ShardingTypeChange{shardingType, a[shardingType], b[shardingType]})
 			}
 		}
+	}
+	if a, b := before.Provenance.Hidden, after.Provenance.Hidden; a != b {
+		c.Hidden = &HiddenChange{a, b}
 	}
 	if before.Cluster != after.Cluster {
 		c.Cluster = &ClusterChange{before.Cluster, after.Cluster}

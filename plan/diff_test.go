@@ -95,6 +95,21 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+// Two plans of equal placements may leave out different times of the exchanges.
+func TestDiffHidden(t *testing.T) {
+	_, a := sample(t)
+	_, b := sample(t)
+	hides := Hidden{Forward: 0.5, Backward: 1, Replicas: true}
+	a.Provenance.Hidden = hides
+	if got := Diff(a, b); got.Hidden == nil || *got.Hidden != (HiddenChange{Before: hides}) {
+		t.Errorf("got hidden %+v, want %+v -> nothing", got.Hidden, hides)
+	}
+	b.Provenance.Hidden = hides
+	if got := Diff(a, b); got.Hidden != nil {
+		t.Errorf("both hide %+v: got hidden %+v, want nil", hides, got.Hidden)
+	}
+}
+
 func TestDiffTierAndDevices(t *testing.T) {
 	_, a := sample(t)
 	_, b := sample(t)

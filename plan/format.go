@@ -56,11 +56,6 @@ type (
 		Total          unit.Millis    `json:"total_ms"`
 		Memory         problem.Memory `json:"memory"`
 	}
-	hiddenJSON struct {
-		Forward  unit.Millis `json:"forward_ms"`
-		Backward unit.Millis `json:"backward_ms"`
-		Replicas bool        `json:"replicas"`
-	}
 )
 
 // Write writes the plan as JSON. Equal plans give equal bytes. It refuses what
@@ -162,7 +157,7 @@ func (p *printer) provenance(v *Provenance) {
 	p.print(",\n    \"method\": ", v.Method, ",\n    \"seed\": ", v.Seed, ",\n    \"status\": ", v.Status)
 	p.print(",\n    \"model\": ", v.Model, ",\n    \"input\": ", v.Input)
 	if v.Hidden != (Hidden{}) {
-		p.print(",\n    \"hidden\": ", hiddenJSON(v.Hidden))
+		p.print(",\n    \"hidden\": ", v.Hidden)
 	}
 	p.w.WriteString(",\n    \"warnings\": [")
 	for i, warning := range v.Warnings {

@@ -43,6 +43,9 @@ func Diff(w io.Writer, c plan.Changes, opt Options) error {
 		p.printf(", %s", compare(*after, *before))
 	}
 	p.printf("\n")
+	if c.Hidden != nil {
+		p.printf("hidden          %s -> %s: the costs leave out different times of exchanges\n", hidden(c.Hidden.Before), hidden(c.Hidden.After))
+	}
 	typeChanges(p, c)
 	if Same(c) {
 		return p.err
@@ -67,6 +70,18 @@ func typeChanges(p *printer, c plan.Changes) {
 	if len(parts) > 0 {
 		p.printf("sharding types  %s\n", strings.Join(parts, ", "))
 	}
+}
+
+// hidden says what an engine hides of the exchanges.
+func hidden(h plan.Hidden) string {
+	if h == (plan.Hidden{}) {
+		return "nothing"
+	}
+	lookups := ""
+	if h.Replicas {
+		lookups = " and the lookups of replicas"
+	}
+	return fmt.Sprintf("at most %v%s forward, %v backward", h.Forward, lookups, h.Backward)
 }
 
 // price prints a cost, or that it is not known.

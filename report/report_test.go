@@ -57,6 +57,8 @@ func TestGolden(t *testing.T) {
 	mixed, mixedProblem := kinds(true)
 	plain, _ := kinds(false)
 
+	overlapped := *small.Plan
+	overlapped.Provenance.Hidden = plan.Hidden{Forward: 0.25, Backward: 0.5, Replicas: true}
 	cases := []goldenCase{
 		{"result", func(b *bytes.Buffer) error {
 			return report.Result(b, small, report.Options{Name: "tables.json", Problem: p})
@@ -95,6 +97,9 @@ func TestGolden(t *testing.T) {
 		}},
 		{"diff_cluster", func(b *bytes.Buffer) error {
 			return report.Diff(b, plan.Diff(small.Plan, other.Plan), report.Options{})
+		}},
+		{"diff_hidden", func(b *bytes.Buffer) error {
+			return report.Diff(b, plan.Diff(small.Plan, &overlapped), report.Options{})
 		}},
 		{"workloads", func(b *bytes.Buffer) error {
 			return report.Workloads(b, workload.All(), workload.Drawn(), report.Options{})
