@@ -132,6 +132,18 @@ func TestBlocksOfFewRows(t *testing.T) {
 	}
 }
 
+// gridOf returns slices of eight columns each, whose 1000 rows lie in equal blocks on the given
+// devices.
+func gridOf(slices ...[]int) (shards []Shard) {
+	table := problem.Table{Rows: 1000}
+	for k, devices := range slices {
+		for i, d := range devices {
+			shards = append(shards, Shard{Rows: blockAt(&table, len(devices), i), Columns: span(int64(8*k), int64(8*k+8)), Device: d, Tier: HBM})
+		}
+	}
+	return shards
+}
+
 // TestBlocksThatNoEngineRuns lists tables whose rows lie on a part of the devices and that are
 // not equal blocks in the order of the devices, or that have another sharding type.
 func TestBlocksThatNoEngineRuns(t *testing.T) {
@@ -142,9 +154,13 @@ func TestBlocksThatNoEngineRuns(t *testing.T) {
 	}{
 		{"any engine", func(p *problem.Problem, _ *Table) { p.Engine = "" }, `rows: table "rows": its rows are cut over devices [0 3 5]: in a plan for any engine, rows are cut over all devices of the cluster or of a host; only HugeCTR lets a plan choose the devices (--for hugectr)`},
 		{"TorchRec", func(p *problem.Problem, _ *Table) { p.Engine = problem.TorchRec }, `engine: table "rows": its rows are cut over devices [0 3 5]: TorchRec cuts rows over all devices of the cluster or of a host`},
-		{"out of order", func(_ *problem.Problem, t *Table) { t.Shards[0].Device = 4 }, "are cut into blocks of 125 in the order of 8 devices"},
-		{"twice on a device", func(_ *problem.Problem, t *Table) { t.Shards[0].Device = 3 }, "are cut into blocks of 125 in the order of 8 devices"},
-		{"unequal", func(_ *problem.Problem, t *Table) { t.Shards[0].Rows.End, t.Shards[1].Rows.Start = 300, 300 }, "are cut into blocks of 125 in the order of 8 devices"},
+		{"out of order", func(_ *problem.Problem, t *Table) { t.Shards[0].Device = 4 }, `rows: table "rows", shard 1: rows [334, 668) of columns [0, 16) lie on device 3 and rows [0, 334) on device 4: the blocks of a slice lie in the order of the devices`},
+		{"twice on a device", func(_ *problem.Problem, t *Table) { t.Shards[0].Device = 3 }, `rows: table "rows", shard 1: rows [334, 668) of columns [0, 16) lie on device 3, too: rows [0, 334) lie there already, and the blocks of a slice lie on different devices`},
+		{"unequal", func(_ *problem.Problem, t *Table) { t.Shards[0].Rows.End, t.Shards[1].Rows.Start = 300, 300 }, `rows: table "rows", shard 0: rows [0, 300) of columns [0, 16) lie on device 0, but the 1000 rows of a table in 3 blocks are cut into blocks of 334: block 0 has rows [0, 334)`},
+		{"outside", func(_ *problem.Problem, t *Table) { t.Shards[2].Rows.End = 1002 }, `cover: table "rows", shard 2: rows [668, 1002) of columns [0, 16) is not a part of the table's 1000 rows and 16 columns`},
+		{"overlap", func(_ *problem.Problem, t *Table) { t.Shards[1].Rows.Start = 300 }, `cover: table "rows", shard 1: rows [300, 334) of columns [0, 16) are placed twice: on device 0 and on device 3`},
+		{"gap", func(_ *problem.Problem, t *Table) { t.Shards[1].Rows.End = 600 }, `cover: table "rows": rows [600, 668) of columns [0, 16) are placed nowhere`},
+		{"no such device", func(_ *problem.Problem, t *Table) { t.Shards[2].Device = 8 }, `device: table "rows", shard 2, device 8: there is no device 8: the cluster has 8`},
 		{"in host memory", func(p *problem.Problem, t *Table) {
 			p.Topology.HostMemory, p.Engine = unit.GiB, ""
 			for k := range t.Shards {
@@ -156,7 +172,27 @@ func TestBlocksThatNoEngineRuns(t *testing.T) {
 			for d := range 4 {
 				t.Shards = append(t.Shards, Shard{Rows: span(int64(250*d), int64(250*d+250)), Columns: span(0, 16), Device: 4 + d, Tier: HBM})
 			}
-		}, "are cut into blocks of 125 in the order of 8 devices"},
+		}, `rows: table "rows": its rows are cut over devices [4 5 6 7], which are all devices of a host: the table is table_row_wise, not row_wise`},
+		{"on all devices", func(_ *problem.Problem, t *Table) {
+			t.Shards = nil
+			for d := range 8 {
+				t.Shards = append(t.Shards, Shard{Rows: span(int64(125*d), int64(125*d+125)), Columns: span(0, 16), Device: 7 - d, Tier: HBM})
+			}
+		}, "are cut into blocks of 125 in the order of 8 devices: device 0 has rows [0, 125)"},
+		{"a grid of unequal numbers", func(_ *problem.Problem, t *Table) {
+			t.ShardingType = Grid
+			t.Shards = gridOf([]int{0, 3, 5}, []int{1, 6})
+		}, `rows: table "rows": columns [0, 8) are cut into 3 blocks and columns [8, 16) into 2: on devices that the plan chooses, all slices of a table have the same number of blocks of rows`},
+		{"a grid out of order", func(_ *problem.Problem, t *Table) {
+			t.ShardingType = Grid
+			t.Shards = gridOf([]int{0, 3, 5}, []int{1, 7, 6})
+		}, `rows: table "rows", shard 5: rows [668, 1000) of columns [8, 16) lie on device 6 and rows [334, 668) on device 7: the blocks of a slice lie in the order of the devices`},
+		{"too few rows", func(p *problem.Problem, t *Table) {
+			t.Shards, t.Rows, p.Tables[0].Rows = nil, 9, 9
+			for i := range 4 {
+				t.Shards = append(t.Shards, Shard{Rows: span([]int64{0, 3, 6, 8}[i], []int64{3, 6, 8, 9}[i]), Columns: span(0, 16), Device: 2 * i, Tier: HBM})
+			}
+		}, `rows: table "rows": its 9 rows cannot be cut into 4 blocks: blocks of 3 rows leave none for the last`},
 	} {
 		p, pl := chosen(t)
 		test.change(p, &pl.Tables[0])

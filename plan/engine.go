@@ -64,7 +64,7 @@ func breaks(t *Table, c *Cluster, rules *problem.EngineRules) (v Violation, brok
 func breaksWhole(t *Table, c *Cluster, rules *problem.EngineRules) string {
 	switch {
 	case rules.Engine != "" && !rules.AnyDevices && t.Blocks(c) > 0:
-		return fmt.Sprintf("its rows are cut over devices %s: %s cuts rows over all devices of the cluster or of a host", numbers(holders(t)), rules.Name)
+		return fmt.Sprintf("its rows are cut over devices %s: %s cuts rows over all devices of the cluster or of a host", numbers(holders(t.Shards)), rules.Name)
 	case rules.Undivided && t.Operator != 0:
 		return fmt.Sprintf("it is in operator %d: %s does not let a plan divide its operators", t.Operator, rules.Name)
 	}

@@ -440,8 +440,8 @@ func (v *validator) shardingType(t *Table) {
 	case TableRowWise:
 		v.oneHost(t, t.Shards)
 	case Grid:
-		if v.p.Engine.Rules().AnyDevices && t.Blocks(&v.pl.Cluster) > 0 {
-			return
+		if v.p.Engine.Rules().AnyDevices && (t.Blocks(&v.pl.Cluster) > 0 || !v.alone && !v.foreign && v.chooses(t)) {
+			return // blocks reports what is wrong
 		}
 		for slice := range byColumns(t) {
 			v.oneHost(t, slice)
@@ -522,6 +522,8 @@ func (v *validator) blocks(t *Table) {
 	case !t.ShardingType.ByRows():
 	case t.Blocks(&v.pl.Cluster) > 0:
 		v.chosen(t)
+	case v.p.Engine.Rules().AnyDevices && v.chooses(t):
+		v.wrongBlocks(t)
 	case t.ShardingType.Span() == problem.AllDevices:
 		v.inBlocks(t, t.Shards, 0, topology.Devices)
 	default:
@@ -556,14 +558,77 @@ func (v *validator) inBlocks(t *Table, shards []Shard, first, n int) {
 func (v *validator) chosen(t *Table) {
 	if v.p.Engine == "" {
 		v.add(RuleRows, t.Name, -1, -1, "its rows are cut over devices %s: in a plan for any engine, rows are cut over all devices of the cluster or of a host; only %s lets a plan choose the devices (--for %s)",
-			numbers(holders(t)), problem.HugeCTR.Rules().Name, problem.HugeCTR)
+			numbers(holders(t.Shards)), problem.HugeCTR.Rules().Name, problem.HugeCTR)
 	}
 }
 
-// holders returns the devices of the table's shards, ascending and each once.
-func holders(t *Table) []int {
+// chooses reports whether the rows of a row_wise or grid table lie on devices that the plan chose:
+// neither on as many devices as all devices of the cluster need, nor, in each slice of a grid, on
+// as many as those of one host need.
+func (v *validator) chooses(t *Table) bool {
+	n, per := v.p.Topology.Devices, v.p.Topology.PerHost()
+	table := problem.Table{Rows: t.Rows}
+	if t.ShardingType == RowWise {
+		return len(holders(t.Shards)) != table.NonEmptyBlocks(n)
+	}
+	if t.ShardingType != Grid {
+		return false
+	}
+	for slice := range byColumns(t) {
+		devices := holders(slice)
+		if len(devices) != table.NonEmptyBlocks(per) || devices[0]/per != devices[len(devices)-1]/per {
+			return true
+		}
+	}
+	return false
+}
+
+// wrongBlocks reports the first reason why the rows of a table on devices that the plan chose
+// (problem.Form.Blocks) are not cut as the engine cuts them. Rule tier reports blocks outside
+// HBM.
+func (v *validator) wrongBlocks(t *Table) {
+	table, n, first := problem.Table{Rows: t.Rows}, 0, ""
+	for slice := range byColumns(t) {
+		columns := interval(slice[0].Columns)
+		if n == 0 {
+			n, first = len(slice), columns
+		}
+		if len(slice) != n {
+			v.add(RuleRows, t.Name, -1, -1, "columns %s are cut into %s and columns %s into %d: on devices that the plan chooses, all slices of a table have the same number of blocks of rows", first, words.Plural(n, "block"), columns, len(slice))
+			return
+		}
+		if n < 2 || !table.CutsByRows(n) {
+			v.add(RuleRows, t.Name, -1, -1, "its %d rows cannot be cut into %s: blocks of %d rows leave none for the last", t.Rows, words.Plural(n, "block"), table.BlockRows(n))
+			return
+		}
+		for i, s := range slice {
+			if fault := v.wrongBlock(&table, slice, i); fault != "" {
+				v.add(RuleRows, t.Name, slices.Index(t.Shards, s), -1, "rows %s of columns %s lie on %s%s", interval(s.Rows), columns, where(s), fault)
+				return
+			}
+		}
+	}
+	v.add(RuleRows, t.Name, -1, -1, "its rows are cut over devices %s, which are all devices of a host: the table is %s, not %s", numbers(holders(t.Shards)), TableRowWise, t.ShardingType)
+}
+
+// wrongBlock says what is wrong with block i of a slice; "" if nothing is.
+func (v *validator) wrongBlock(t *problem.Table, slice []Shard, i int) string {
+	s, n := slice[i], len(slice)
+	switch want := blockAt(t, n, i); {
+	case s.Rows != want:
+		return fmt.Sprintf(", but the %d rows of a table in %d blocks are cut into blocks of %d: block %d has rows %s", t.Rows, n, t.BlockRows(n), i, interval(want))
+	case i > 0 && s.Device == slice[i-1].Device:
+		return fmt.Sprintf(", too: rows %s lie there already, and the blocks of a slice lie on different devices", interval(slice[i-1].Rows))
+	case i > 0 && s.Device < slice[i-1].Device:
+		return fmt.Sprintf(" and rows %s on %s: the blocks of a slice lie in the order of the devices", interval(slice[i-1].Rows), where(slice[i-1]))
+	}
+	return ""
+}
+
+// holders returns the devices of the shards, ascending and each once.
+func holders(shards []Shard) []int {
 	var devices []int
-	for _, s := range t.Shards {
+	for _, s := range shards {
 		devices = append(devices, s.Device)
 	}
 	slices.Sort(devices)
