@@ -440,7 +440,7 @@ func (v *validator) shardingType(t *Table) {
 	case TableRowWise:
 		v.oneHost(t, t.Shards)
 	case Grid:
-		if v.p.Engine.Rules().AnyDevices && (t.Blocks(&v.pl.Cluster) > 0 || !v.alone && !v.foreign && v.chooses(t)) {
+		if v.mayChoose(t) {
 			return // blocks reports what is wrong
 		}
 		for slice := range byColumns(t) {
@@ -562,9 +562,15 @@ func (v *validator) chosen(t *Table) {
 	}
 }
 
-// chooses reports whether the rows of a row_wise or grid table lie on devices that the plan chose:
-// neither on as many devices as all devices of the cluster need, nor, in each slice of a grid, on
-// as many as those of one host need.
+// mayChoose reports whether the engine runs rows on chosen devices, and the rows of a grid table lie
+// on such devices.
+func (v *validator) mayChoose(t *Table) bool {
+	return v.p.Engine.Rules().AnyDevices && (t.Blocks(&v.pl.Cluster) > 0 || !v.alone && !v.foreign && v.chooses(t))
+}
+
+// chooses reports whether the rows of a row_wise or grid table lie on devices that the plan chose.
+// They do not if all devices of the cluster hold them, or if all devices of one host hold those of
+// each slice of a grid; the last devices may hold none of a table with few rows.
 func (v *validator) chooses(t *Table) bool {
 	n, per := v.p.Topology.Devices, v.p.Topology.PerHost()
 	table := problem.Table{Rows: t.Rows}
