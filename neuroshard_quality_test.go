@@ -7,7 +7,9 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/lab/bench"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/search"
 )
 
 // TestPlansStayAsGood notices changes that weaken the search. It plans 18 tasks drawn as in
@@ -30,11 +32,16 @@ func TestPlansStayAsGood(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		tasks []bench.Task
+		types []problem.ShardingType
 		want  float64
-	}{{"paper-like", tasks, 3.2232}, {"large", large, 11.4468}} {
+	}{
+		{"paper-like", tasks, nil, 3.2232},
+		{"large", large, nil, 11.3082},
+		{"large, in slices of columns", large[1:], []problem.ShardingType{problem.TableWise, problem.ColumnWise}, 11.8931},
+	} {
 		sum := 0.0
 		for i := range c.tasks {
-			r, err := neuroshard.Plan(context.Background(), &c.tasks[i].Problem, neuroshard.Options{})
+			r, err := neuroshard.Plan(context.Background(), &c.tasks[i].Problem, neuroshard.Options{Search: search.Options{ShardingTypes: c.types}})
 			if err != nil {
 				t.Fatalf("%s: %v", c.tasks[i].Name, err)
 			}

@@ -29,10 +29,13 @@ const (
 	// one that is cooler by a factor.
 	hot, cold = .5, .02
 	cooler    = .3
-	// formHot is hot for the short runs among all forms.
-	formHot   = .15
-	low       = .2
-	warmDraws = 200
+	// formHot is hot for the short runs among all forms, and coarseHot for runs from the coarse
+	// placements of a large problem. The long run of a large problem makes coarseLonger times
+	// the evaluations.
+	formHot, coarseHot = .15, .1
+	coarseLonger       = 3
+	low                = .2
+	warmDraws          = 200
 	// lookEvery is the number of changes tried between two looks at the clock, and
 	// rescaleEvery the number between two settings of the scales of the soft maxima.
 	lookEvery    = 64
@@ -197,12 +200,11 @@ func (a *annealing) left() int64 {
 	return max(0, a.r.end()-a.r.stats.Evaluations)
 }
 
-// long anneals from the best placement so far, once for each heat. A single run makes
-// longRun evaluations, and each of several runs makes half of them. If useUp is true and the
-// caller set a budget, longer runs follow, each twice as long as the one before, until the
-// budget is used up.
-func (a *annealing) long(heats []float64, useUp bool) {
-	evaluations := a.longRun()
+// long anneals from the best placement so far, once for each heat. A single run makes that
+// number of evaluations, and each of several runs makes half of them. If useUp is true and
+// the caller set a budget, longer runs follow, each twice as long as the one before, until
+// the budget is used up.
+func (a *annealing) long(evaluations int64, heats []float64, useUp bool) {
 	for _, heat := range heats {
 		a.heat = heat
 		a.again(evaluations / int64(min(2, len(heats))))
@@ -233,12 +235,15 @@ func (a *annealing) longRun() int64 {
 	return max(annealEvaluations, evaluationsASlice*int64(len(a.placement.division.entries)))
 }
 
-// shapeRounds are the rounds of annealing from the shapes: the number of starts in each
-// round, and the evaluations for each start.
-var shapeRounds = []struct {
+// round is a round of annealing: the number of starts, and the evaluations for each start.
+type round struct {
 	keep        int
 	evaluations int64
-}{{8, 6_000}, {3, 20_000}}
+}
+
+// shapeRounds are the rounds of annealing from the shapes, and coarseRounds those from coarse
+// placements, with evaluations for each slice.
+var shapeRounds, coarseRounds = []round{{8, 6_000}, {3, 20_000}}, []round{{4, 6}, {2, 6}}
 
 // start is a placement to anneal from, and its cost.
 type start struct {
@@ -254,20 +259,38 @@ func known(starts []start, cost float64) bool {
 }
 
 // annealShapes makes short runs from the best placement and from the placements of the
-// shapes, and goes on with the best in each round.
+// shapes.
 func annealShapes(a *annealing) {
-	starts := shapeStarts(a)
-	if len(starts) == 1 {
-		return
+	if starts := shapeStarts(a); len(starts) > 1 {
+		annealRounds(a, starts, shapeRounds, 1)
 	}
-	for _, round := range shapeRounds {
+}
+
+// annealCoarse makes short runs from the best placement and from the coarse placements of a
+// large problem.
+func annealCoarse(a *annealing, coarse [][]placed) {
+	starts := []start{{a.placement.placed(), a.placement.cost}}
+	for _, parts := range coarse {
+		if a.reset(parts); !known(starts, a.best) {
+			starts = append(starts, start{parts, a.best})
+		}
+	}
+	a.heat = coarseHot
+	annealRounds(a, starts, coarseRounds, int64(len(a.placement.division.entries)))
+	a.heat = hot
+}
+
+// annealRounds makes short runs from the starts, and goes on with the best in each round. A
+// run makes the round's evaluations times each.
+func annealRounds(a *annealing, starts []start, rounds []round, each int64) {
+	for _, round := range rounds {
 		slices.SortStableFunc(starts, cheapestFirst)
 		starts = starts[:min(len(starts), round.keep)]
 		for i := range starts {
 			if a.left() == 0 {
 				return
 			}
-			if best := a.from(starts[i].parts, min(round.evaluations, a.left())); best != nil {
+			if best := a.from(starts[i].parts, min(round.evaluations*each, a.left())); best != nil {
 				starts[i] = start{best, a.best}
 			}
 		}
@@ -306,7 +329,7 @@ func (anneal) apply(r *run, s state) (state, error) {
 		return s, nil
 	}
 	r.event.Phase = "anneal"
-	s.best = annealColumns(r, s.best, true)
+	s.best = annealColumns(r, s.best, s.coarse, true)
 	return s, nil
 }
 
@@ -315,22 +338,27 @@ func fewSlices(best placement) bool {
 	return evaluationsASlice*len(best.devices) <= annealEvaluations
 }
 
-// annealColumns anneals slices of columns from a placement of them. alone says that no run
-// among all forms follows.
-func annealColumns(r *run, best placement, alone bool) placement {
+// annealColumns anneals slices of columns from a placement of them, and from the coarse
+// placements of a large problem. alone says that no run among all forms follows.
+func annealColumns(r *run, best placement, coarse [][]placed, alone bool) placement {
 	one := len(r.catalog.all) == 1 // then slices can only be cut and joined where they lie
 	if one && addsUp(r.scorer()) || !alone && r.annealsOnce() {
 		return best
 	}
 	a := newAnnealing(r, best, r.forms.none())
 	a.trades = a.trades && !alone
-	if !one && !addsUp(a.scorer) {
+	heats, longer := longHeats, int64(1)
+	switch {
+	case len(coarse) > 0:
+		annealCoarse(a, coarse)
+		heats, longer = []float64{coarseHot}, coarseLonger
+	case !one && !addsUp(a.scorer):
 		annealShapes(a)
 	}
 	// If a run among all forms is long anyway, it needs no run among slices of columns
 	// first.
 	if alone || fewSlices(best) {
-		a.long(longHeats, alone)
+		a.long(longer*a.longRun(), heats, alone)
 	}
 	a.scorer.Reset()
 	return a.placement

@@ -34,7 +34,7 @@ import "slices"
 type beam struct{}
 
 func (beam) apply(r *run, s state) (state, error) {
-	if r.annealsOnce() {
+	if r.annealsOnce() || len(s.coarse) > 0 {
 		return s, nil
 	}
 	e := expansion{

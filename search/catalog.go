@@ -306,6 +306,14 @@ func (c *catalog) time(k int32) float64 {
 	return p.alone
 }
 
+// meanTime returns the mean over the devices of the times of pieces, each alone.
+func (c *catalog) meanTime(pieces []int32) (mean float64) {
+	for _, k := range pieces {
+		mean += c.time(k) / float64(len(c.all))
+	}
+	return mean
+}
+
 // allowed returns the devices that piece k may be placed on.
 func (c *catalog) allowed(k *piece) []int32 {
 	if k.devices != nil {

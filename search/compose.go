@@ -57,7 +57,7 @@ func (c columnSlices) beside(r *run, s state) (state, error) {
 	s, err := r.apply(c.stages, s)
 	err = r.placed(s, err)
 	r.catalog.unsplit, r.catalog.budget = whole, budget
-	r.finalists = nil // they lack the other tables
+	r.finalists, s.coarse = nil, nil // they lack the other tables
 	if err == nil {
 		s.best = r.offerPlaced(placement{}, append(s.best.placed(), joint...))
 	}

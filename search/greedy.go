@@ -24,6 +24,18 @@ const (
 	searchesFor = 200
 )
 
+// On a large problem (run.large) ten splits change nothing. The annealing (anneal.go) then
+// does more than the beam, and it does most from a division of few slices, even if other
+// divisions cost less at first. So stage beam is left out there, and the annealing also
+// begins at placements of three coarse divisions, in which everything is split that takes
+// longer than the mean load of a device, or is wider than 32 or 64 columns.
+
+// coarseClasses are the widest width classes of the coarse divisions, and coarseThreshold is
+// the limit on their dim sums.
+var coarseClasses = []uint8{5, 6, classes}
+
+const coarseThreshold = 1.05
+
 // greedy is the stage that runs the inner search on starting divisions.
 type greedy struct{}
 
@@ -33,19 +45,55 @@ func (greedy) apply(r *run, s state) (state, error) {
 	if r.limit == 0 {
 		r.limit = baseBudget + searchesFor*perRun
 	}
+	large := r.large(s.forced)
 	g := repairedGrid(r.opt.Grid)
+	if large {
+		g = thinGrid(r.opt.Grid)
+	}
 	perGrid := perRun * int64(len(g.rules)*len(g.thresholds))
 	s.starts, s.best = r.evaluate(r.afford(starts(r, s, g), s.best, perGrid), s.best, nil)
 	slices.SortStableFunc(s.starts, compareOutcomes)
 	finer, best := r.evaluate(r.afford(presplit(r, s.starts[0].division, g), s.best, perGrid), s.best, nil)
 	s.starts, s.best = append(s.starts, finer...), best
+	if large {
+		s = coarse(r, s, perRun)
+	}
 	return s, nil
+}
+
+// coarse adds to the state a placement of each coarse division. perRun is the work of an
+// inner search.
+func coarse(r *run, s state, perRun int64) state {
+	c := r.catalog
+	g := grid{rules: []rule{leastAfter}, thresholds: []float64{coarseThreshold}, rescue: true}
+	var jobs []job
+	for _, class := range coarseClasses {
+		pieces := c.halved(s.fitting.pieces(), func(k int32) bool { return c.pieces[k].class > class })
+		mean := c.meanTime(pieces)
+		jobs = append(jobs, job{c.divide(c.halved(pieces, func(k int32) bool { return c.time(k) > mean })), g})
+	}
+	outcomes, best := r.evaluate(r.afford(jobs, s.best, perRun), s.best, nil)
+	s.best = best
+	for _, o := range outcomes {
+		if o.lack == 0 && !breaks(c, o.placement) {
+			s.coarse = append(s.coarse, o.placed())
+		}
+	}
+	return s
 }
 
 // repairedGrid returns the grid of method NeuroShard: it also runs without a cap, tries
 // both rules and falls back on orders by memory.
 func repairedGrid(n int) grid {
 	return grid{rules: []rule{leastAfter, leastSoFar}, thresholds: append([]float64{uncapped}, thresholds(n)...), rescue: true}
+}
+
+// thinGrid returns the grid for a large problem: one rule, and three thresholds instead of n
+// beside no cap.
+func thinGrid(n int) grid {
+	g := repairedGrid(min(n, 3))
+	g.rules = []rule{leastAfter}
+	return g
 }
 
 // starts returns the jobs of the starting divisions: the pieces after forced splits;
@@ -70,10 +118,7 @@ func starts(r *run, s state, g grid) (jobs []job) {
 // than tau times the mean load of a device.
 func presplit(r *run, from *division, g grid) (jobs []job) {
 	c, pieces := r.catalog, from.pieces()
-	mean := 0.0
-	for _, k := range pieces {
-		mean += c.pieces[k].alone / float64(len(c.all))
-	}
+	mean := c.meanTime(pieces)
 	for _, tau := range taus {
 		jobs = r.fresh(jobs, c.divide(c.halved(pieces, func(k int32) bool { return c.time(k) > tau*mean })), g)
 	}

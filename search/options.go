@@ -50,6 +50,10 @@ type Options struct {
 	// greedy one; the cheapest placement of all is the result. 0 by default. The other methods
 	// take none.
 	Samples int
+	// On a large problem (more than 900 pieces, and more than 83,333 pieces times devices),
+	// method NeuroShard runs no beam and a smaller grid, unless Candidates, Beam, Steps or Grid
+	// differs from its default.
+	//
 	// Candidates is N: in each step the N largest and the N most expensive pieces are
 	// candidates for splitting; 10 by default.
 	Candidates int
@@ -185,6 +189,15 @@ type Result struct {
 	Stats   Stats
 }
 
+// The defaults of the options of the beam and of the inner search.
+const defaultCandidates, defaultBeam, defaultSteps, defaultGrid = 10, 3, 10, 11
+
+// steersBeam reports whether the caller asks for another beam or grid than the default. The
+// options must have their defaults.
+func (o *Options) steersBeam() bool {
+	return o.Candidates != defaultCandidates || o.Beam != defaultBeam || o.Steps != defaultSteps || o.Grid != defaultGrid
+}
+
 // withDefaults returns the options with the default of each field that is zero. It
 // fails if a number is negative.
 func (o Options) withDefaults() (Options, error) {
@@ -196,10 +209,10 @@ func (o Options) withDefaults() (Options, error) {
 		value    *int
 		fallback int
 	}{
-		{"candidates", &o.Candidates, 10},
-		{"beam", &o.Beam, 3},
-		{"steps", &o.Steps, 10},
-		{"grid", &o.Grid, 11},
+		{"candidates", &o.Candidates, defaultCandidates},
+		{"beam", &o.Beam, defaultBeam},
+		{"steps", &o.Steps, defaultSteps},
+		{"grid", &o.Grid, defaultGrid},
 		{"workers", &o.Workers, runtime.GOMAXPROCS(0)},
 	} {
 		if *f.value < 0 {

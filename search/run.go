@@ -40,6 +40,8 @@ type state struct {
 	fitting *division
 	// starts are the outcomes of the divisions that a beam sets out from.
 	starts []outcome
+	// coarse are placements of coarse divisions of a large problem, to anneal from.
+	coarse [][]placed
 	// further are other placements to anneal from.
 	further [][]placed
 	// spare is a placement that no stage goes on from, for the case that it stays the
@@ -361,6 +363,18 @@ func (r *run) formed(all []placed) bool {
 // publishedPieces is the largest number of pieces for which method NeuroShard also runs
 // the published search, which then tries about six hundred divisions.
 const publishedPieces = 900
+
+// largePairs is the largest number of pieces times devices of a problem that is not large.
+// Shapes place all pieces on up to that number of pairs (shapeEvaluations).
+const largePairs = 83_333
+
+// large reports whether the beam, with ten splits, would change little among the pieces,
+// and no shape would be placed: method NeuroShard then anneals from coarse placements. No
+// problem is large if the caller steers the beam, or if times add up.
+func (r *run) large(forced *division) bool {
+	n := len(forced.entries)
+	return n > publishedPieces && n*len(r.catalog.all) > largePairs && !r.opt.steersBeam() && !addsUp(r.scorer())
+}
 
 // alsoPublished reports whether method NeuroShard runs the published search.
 func alsoPublished(forced *division) bool { return len(forced.entries) <= publishedPieces }

@@ -63,7 +63,7 @@ func (switchForms) apply(r *run, s state) (state, error) {
 	columns := s.infeasible == nil && !r.formed(base)
 	if columns && w.placement.cost > clearlyCheaper*s.best.cost {
 		// Other forms save little so far, so slices of columns are annealed first.
-		onHalf(r, func() { s.best = annealColumns(r, s.best, false) })
+		onHalf(r, func() { s.best = annealColumns(r, s.best, s.coarse, false) })
 		s.columns = s.best
 		base = s.best.placed()
 		w = switcher{newAnnealing(r, cheaper(s.best, w.placement), r.forms)}
@@ -76,14 +76,14 @@ func (switchForms) apply(r *run, s state) (state, error) {
 	}
 	same := slices.Clone(starts)
 	w.annealStarts(base, starts)
-	w.long(longFormHeats, true)
+	w.long(w.longRun(), longFormHeats, true)
 	w.neighbours(max(formEvaluations, formEvaluationsASlice*int64(len(base))))
 	if r.formed(base) && fewSlices(s.best) {
 		w.placement = cheaper(w.placement, w.second(s.best, base, same))
 	}
 	s.best = w.placement
 	if columns && fewSlices(unannealed) && s.best.cost > annealedSaving*unannealed.cost {
-		s.best = cheaper(s.best, annealColumns(r, unannealed, true))
+		s.best = cheaper(s.best, annealColumns(r, unannealed, s.coarse, true))
 	}
 	return s, nil
 }
@@ -134,7 +134,7 @@ func (w switcher) second(best placement, base []placed, starts []start) placemen
 	other := switcher{newAnnealing(w.r, best, w.r.forms)}
 	other.draw = w.draw
 	other.annealStarts(base, starts)
-	other.long(longFormHeats, false)
+	other.long(other.longRun(), longFormHeats, false)
 	return other.placement
 }
 
