@@ -1,0 +1,129 @@
+package reinforce
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+func profile(t testing.TB) hardware.Profile {
+	t.Helper()
+	p, err := hardware.ByName("a100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func tasks(t testing.TB, of Tasks, tests bool, n int) []problem.Problem {
+	t.Helper()
+	of.Profile = profile(t)
+	all, err := of.Draw(tests, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Training and test tasks share no table, tasks fit, and a task does not depend on the others.
+func TestDraw(t *testing.T) {
+	of := Tasks{Tables: 30, Devices: 8, MaxDim: 128, Memory: 4 * unit.GiB, Seed: 3}
+	base := func(all []problem.Problem) map[string]bool {
+		names := map[string]bool{}
+		for i := range all {
+			if got := len(all[i].Tables); got != 30 || all[i].Topology.Devices != 8 {
+				t.Errorf("task %d: got %d tables on %d devices, want 30 on 8", i, got, all[i].Topology.Devices)
+			}
+			for _, table := range all[i].Tables {
+				name, _, _ := strings.Cut(table.Name, "#")
+				names[name] = true
+			}
+		}
+		return names
+	}
+	training, tests := tasks(t, of, false, 12), tasks(t, of, true, 12)
+	used := base(training)
+	for name := range base(tests) {
+		if used[name] {
+			t.Errorf("table %s is in a training task and in a test task", name)
+		}
+	}
+	again := tasks(t, of, false, 5)
+	for i := range again {
+		if again[i].Tables[7].Name != training[i].Tables[7].Name || again[i].Tables[7].Dim != training[i].Tables[7].Dim {
+			t.Errorf("task %d: got another one among fewer tasks", i)
+		}
+	}
+	for _, c := range []struct {
+		of   Tasks
+		want string
+	}{
+		{Tasks{Tables: 429}, "tables: 429 is not between 1 and 428"},
+		{Tasks{MaxDim: 48}, "largest dim: 48 is not a power of two"},
+		{Tasks{Devices: -1}, "devices: -1"},
+		{Tasks{Memory: 1000}, "none of 10000 draws of 50 tables fits 4 devices"},
+	} {
+		if _, err := c.of.Draw(false, 1); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got error %v, want %q in it", err, c.want)
+		}
+	}
+}
+
+// The weights do not depend on the number of workers, but on the seed.
+func TestDreamShardForAnyWorkers(t *testing.T) {
+	of := tasks(t, Tasks{Tables: 8, Seed: 1}, false, 6)
+	train := func(seed uint64, workers int) []float32 {
+		got, err := TrainDreamShard(context.Background(), DreamShardOptions{Tasks: of, Measure: Simulated(), Iterations: 1, Seed: seed, Workers: workers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Plans != plansPerIteration || got.Episodes != policyUpdatesEach*episodesPerUpdate || len(got.Iterations) != 1 || !(got.Iterations[0].Losses.Cost > 0) || !(got.Iterations[0].Reward < 0) {
+			t.Errorf("got %d plans, %d episodes, iterations %+v", got.Plans, got.Episodes, got.Iterations)
+		}
+		var all []float32
+		for _, tensor := range got.Net.Tensors() {
+			all = append(all, tensor.Data...)
+		}
+		return all
+	}
+	one := train(1, 1)
+	if !slices.Equal(train(1, 3), one) {
+		t.Error("got other weights on 3 workers")
+	}
+	if slices.Equal(train(2, 1), one) {
+		t.Error("got the same weights from another seed")
+	}
+}
+
+func TestDreamShardRefuses(t *testing.T) {
+	_, err := TrainDreamShard(context.Background(), DreamShardOptions{Tasks: tasks(t, Tasks{Tables: 1}, false, 1), Iterations: -1})
+	for _, want := range []string{"task 0 has 1 tables", "-1 iterations", "0 workers", "nothing measures plans"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got error %v, want %q in it", err, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := TrainDreamShard(ctx, DreamShardOptions{Tasks: tasks(t, Tasks{Tables: 4}, false, 1), Measure: Simulated(), Workers: 1}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got error %v, want the context's", err)
+	}
+}
+
+// BenchmarkDreamShard is one training as published: 10 iterations, 100 measured plans.
+func BenchmarkDreamShard(b *testing.B) {
+	of := tasks(b, Tasks{Seed: 1}, false, DefaultTasks)
+	for b.Loop() {
+		got, err := TrainDreamShard(context.Background(), DreamShardOptions{Tasks: of, Measure: Simulated(), Seed: 1, Workers: 1})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(got.Iterations[9].Losses.Cost, "cost-loss")
+		b.ReportMetric(-got.Iterations[9].Reward, "predicted-ms")
+	}
+}

@@ -1,0 +1,59 @@
+// Package reinforce trains the learned policies, DreamShard and AutoShard, on drawn tasks: it
+// has the loops over tasks and plans, which packages policy/dreamshard and policy/autoshard
+// leave out.
+//
+//	Tasks.Draw       training tasks and test tasks, of tables that are not the same (tasks.go)
+//	TrainDreamShard  the loop of DreamShard (dreamshard.go)
+//	Predict          a cost model of ours in the place of DreamShard's cost net (predict.go)
+//	TrainAutoShard   the loop of AutoShard (autoshard.go)
+//	Compare          plans of the test tasks, by the policy and by simple methods (compare.go)
+//
+// Plans are measured by a function of the caller: Simulated, or a measurement backend.
+package reinforce
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/simulate"
+)
+
+// Measure returns the step times of a plan; shards[d] are those of device d.
+type Measure func(p *problem.Problem, shards [][]problem.Shard) (plan.Breakdown, error)
+
+// Simulated returns a Measure by the simulated device. It keeps the counts of the tasks that
+// it has seen, by the problem's address, so a problem must not change. Goroutines may share it.
+func Simulated() Measure {
+	var lock sync.Mutex
+	pricers := map[*problem.Problem]*simulate.Pricer{}
+	return func(p *problem.Problem, shards [][]problem.Shard) (plan.Breakdown, error) {
+		lock.Lock()
+		pricer := pricers[p]
+		if pricer == nil {
+			pricer = simulate.NewPricer(p)
+			pricers[p] = pricer
+		}
+		lock.Unlock()
+		return pricer.Price(shards)
+	}
+}
+
+// each calls do for 0 up to, not including, n on the given number of goroutines, and waits.
+// Each call writes to its own index, so the result does not depend on the goroutines. worker
+// is the number of the goroutine.
+func each(workers, n int, do func(worker, i int)) {
+	var next atomic.Int64
+	var group sync.WaitGroup
+	work := func(worker int) {
+		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			do(worker, i)
+		}
+	}
+	for worker := 1; worker < min(workers, n); worker++ {
+		group.Go(func() { work(worker) })
+	}
+	work(0)
+	group.Wait()
+}
