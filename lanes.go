@@ -17,9 +17,10 @@ import (
 // A problem that states LanesByTable says that the rule is known, and has one price list.
 
 // beside returns the Scorers of the problem under LanesByTable. It returns nil if the
-// problem states that rule, if the rule cannot matter, or if the prices know no lanes.
+// problem states that rule, if the rule cannot matter, if the prices know no lanes, or with
+// Options.OneLaneRule.
 func (l *line) beside() (search.Factory, error) {
-	if l.opt.Search.Method != search.NeuroShard || l.problem.LaneRule != problem.LanesByWidest ||
+	if l.opt.OneLaneRule || l.opt.Search.Method != search.NeuroShard || l.problem.LaneRule != problem.LanesByWidest ||
 		l.prices.Estimator().ModelSource != plan.Simulated || !mixesLanes(l.problem) {
 		return nil, nil
 	}

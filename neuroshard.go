@@ -52,6 +52,9 @@ type Options struct {
 	// well, for comparison. If the plan found there keeps to the rules and is cheaper, Plan
 	// returns it. The search takes about twice the time.
 	FreeSlices bool
+	// OneLaneRule says to plan by the lane rule of the problem alone: of plans with nearly equal
+	// costs, Plan then does not prefer the one that is cheap under the other rule, too (lanes.go).
+	OneLaneRule bool
 	// Certificate says to compute Result.Bound as well, if the plan has no rows on devices that
 	// it chose (plan.Table.Blocks), which the bound leaves out: a lower bound on the simulated
 	// cost of every plan (package bound). The bound is computed beside the search, unless the

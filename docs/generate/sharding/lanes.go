@@ -24,25 +24,16 @@ func lanes(ctx context.Context, p *program) error {
 // and found under LanesByTable.
 type regret [3][2]unit.Millis
 
-// regretOf searches for the three plans of a problem.
+// regretOf plans a problem three times.
 func regretOf(ctx context.Context, p *problem.Problem, types []problem.ShardingType) (v regret, err error) {
 	own := *p
 	own.LaneRule = problem.LanesByTable
-	byWidest, err := neuroshard.Pretrained().List(p)
-	if err != nil {
-		return v, err
-	}
-	byOwn, err := neuroshard.Pretrained().List(&own)
-	if err != nil {
-		return v, err
-	}
 	judges := []*simulate.Pricer{simulate.NewPricer(p), simulate.NewPricer(&own)}
 	for i, run := range []struct {
 		problem *problem.Problem
-		prices  neuroshard.PriceList
-		beside  search.Factory
-	}{{p, byWidest, nil}, {p, byWidest, byOwn.NewScorer}, {&own, byOwn, nil}} {
-		found, err := search.Run(ctx, run.problem, run.prices.NewScorer, search.Options{ShardingTypes: types, Brief: true, Beside: run.beside})
+		alone   bool
+	}{{p, true}, {p, false}, {&own, true}} {
+		found, err := neuroshard.Plan(ctx, run.problem, neuroshard.Options{Search: search.Options{ShardingTypes: types, Brief: true}, OneLaneRule: run.alone})
 		if err == nil && found.Status == search.Interrupted {
 			err = context.Cause(ctx)
 		}

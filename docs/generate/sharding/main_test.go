@@ -10,9 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // Plans with slices of columns only stay the same, byte for byte. The sums are of
@@ -141,6 +144,33 @@ func TestHelp(t *testing.T) {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%v: got\n%s\nwant %q in it", args, out.String(), want)
 			}
+		}
+	}
+}
+
+// The plans that regretOf compares are those of Plan: where memory is short, they leave the room
+// for the backward that Plan leaves, too.
+func TestRegretOfPlans(t *testing.T) {
+	w, err := workload.ByName("criteo-kaggle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.Problem()
+	p.Topology.Devices, p.Topology.DevicesPerHost, p.Topology.Memory, p.Topology.ReserveShare = 2, 2, 1040*unit.MiB, hardware.NoReserve
+	v, err := regretOf(context.Background(), &p, columnsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{ShardingTypes: columnsOnly}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := [2]unit.Millis{r.Lanes.Widest, r.Lanes.Own}; v[1] != want {
+		t.Errorf("got a plan of %v, want %v as Plan", v[1], want)
+	}
+	for d := range r.Plan.Devices {
+		if free := p.Topology.Memory - r.Plan.Devices[d].Memory.Total(); free < p.BackwardRoom() {
+			t.Errorf("device %d has %v free, want %v for the backward", d, free, p.BackwardRoom())
 		}
 	}
 }
