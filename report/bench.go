@@ -25,7 +25,7 @@ func Comparison(w io.Writer, all []bench.Summary, opt Options) error {
 				rows = append(rows, comparisonRow(m))
 			}
 		}
-		p.grid([]string{"<method", "solved", "mean ms", "median ms", fmt.Sprintf("mean ms of %d", s.Common), "ratio to paper", "bias %", "wall ms", "p95"}, rows)
+		p.grid([]string{"<method", "solved", "mean ms", "median ms", fmt.Sprintf("mean ms of %d", s.Common), ratioTo(s.Setting, all), "95 %", "bias %", "wall ms", "p95"}, rows)
 	}
 	return p.err
 }
@@ -47,6 +47,69 @@ func judged(setting string, all []bench.Summary) string {
 	return costs
 }
 
+// ratioTo is the title of the ratios of a setting: over the tasks that all methods solved.
+func ratioTo(setting string, all []bench.Summary) string {
+	for _, s := range all {
+		if s.Setting == setting && s.Against != nil {
+			return "ratio to " + OneLine(string(s.Against.Reference))
+		}
+	}
+	return "ratio"
+}
+
+// intervalOf returns a mean, and its interval of 95 %.
+func intervalOf(i *bench.Interval) (value, interval string) {
+	if i == nil {
+		return "-", "-"
+	}
+	return fmt.Sprintf("%.4f", i.Mean), fmt.Sprintf("%.4f-%.4f", i.Low, i.High)
+}
+
+// Curves writes the costs of plans against budgets of time, setting by setting.
+func Curves(w io.Writer, all []bench.Curve, opt Options) error {
+	p := &printer{w: w, opt: opt}
+	for i, c := range all {
+		if i == 0 || all[i-1].Setting != c.Setting {
+			judge := c.Judge
+			if judge == bench.Simulated {
+				judge = "SIMULATED"
+			}
+			p.section("%s: cost as a ratio to the least cost found, costs %s", OneLine(c.Setting), judge)
+			var rows [][]string
+			for _, other := range all {
+				if other.Setting == c.Setting {
+					rows = append(rows, curveRows(other)...)
+				}
+			}
+			p.grid([]string{"<method", "budget ms", "solved", "ratio", "95 %", "wall ms"}, rows)
+		}
+	}
+	return p.err
+}
+
+func curveRows(c bench.Curve) (rows [][]string) {
+	for _, x := range c.Points {
+		ratio, interval := intervalOf(x.Ratio)
+		rows = append(rows, []string{OneLine(string(c.Contender)), fmt.Sprintf("%g", x.BudgetMS), fmt.Sprintf("%d/%d", x.Solved, x.Tasks), ratio, interval, hundredths(x.WallMS)})
+	}
+	return rows
+}
+
+// Trained writes what the training of policies took.
+func Trained(w io.Writer, all []bench.Trained, opt Options) error {
+	if len(all) == 0 {
+		return nil
+	}
+	p := &printer{w: w, opt: opt}
+	p.section("Training of the policies")
+	var rows [][]string
+	for _, t := range all {
+		rows = append(rows, []string{OneLine(string(t.Name)), OneLine(string(t.Method)), OneLine(t.Policy), fmt.Sprintf("%.4f", t.CPUHours)})
+	}
+	p.grid([]string{"<name", "<method", "<policy", "CPU hours"}, rows)
+	return p.err
+}
+
 func comparisonRow(s bench.Summary) []string {
 	number := func(v float64, digits int) string {
 		if v == 0 {
@@ -58,9 +121,13 @@ func comparisonRow(s bench.Summary) []string {
 	if s.Judge != bench.Predicted {
 		bias = unsigned(fmt.Sprintf("%+.2f", s.BiasPercent))
 	}
+	ratio, interval := intervalOf(nil)
+	if s.Against != nil {
+		ratio, interval = intervalOf(&s.Against.Ratio)
+	}
 	return []string{
 		OneLine(string(s.Method)), fmt.Sprintf("%d/%d", s.Solved, s.Tasks),
-		number(s.MeanMS, 3), number(s.MedianMS, 3), number(s.CommonMS, 3), number(s.Ratio, 4),
+		number(s.MeanMS, 3), number(s.MedianMS, 3), number(s.CommonMS, 3), ratio, interval,
 		bias, number(s.WallMedianMS, 2), number(s.WallP95MS, 2),
 	}
 }

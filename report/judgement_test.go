@@ -88,6 +88,9 @@ func summaries(judge string) []bench.Summary {
 		{Setting: "hopeless", Method: search.NeuroShard, Tasks: 1, WallMedianMS: 1, WallP95MS: 1},
 		{Setting: "hopeless", Method: search.Paper, Tasks: 1},
 	}
+	all[0].Against = &bench.Against{Reference: search.Paper, Ratio: bench.Interval{Mean: .91234, Low: .9, High: .92345}}
+	all[1].Against = &bench.Against{Reference: search.Paper, Ratio: bench.Interval{Mean: 1, Low: 1, High: 1}}
+	all[2].Against = &bench.Against{Reference: search.Paper, Ratio: bench.Interval{Mean: 10.5, Low: 9, High: 12.34567}}
 	for i := range all {
 		all[i].Judge = bench.Predicted
 		if all[i].Solved > 0 {

@@ -207,23 +207,27 @@ func TestHugeCTRByHand(t *testing.T) {
 			// In lookups of 128 columns, a shard costs its lookups and 2.25. Whole tables: A alone
 			// 22.25. A cut: 10+2.25+2+2.25 = 16.5 and 10+2.25+1+2.25. B cut, too: 18.75 and 15.5.
 			// All cut: 18.25. A is cut.
-			"the hottest table is cut", unit.GiB, []table{{10, 128, 20}, {10, 128, 2}, {10, 128, 1}},
+			"the hottest table is cut", unit.GiB,
+			[]table{{10, 128, 20}, {10, 128, 2}, {10, 128, 1}},
 			[]string{"A0-64 B0-128", "A64-128 C0-128"},
 		},
 		{
 			// Cut or not, the vectors cost more than the lookups: whole tables, 5.5 and 3.25.
-			"shards cost too much", unit.GiB, []table{{10, 128, 3}, {10, 128, 1}},
+			"shards cost too much", unit.GiB,
+			[]table{{10, 128, 3}, {10, 128, 1}},
 			[]string{"A0-128", "B0-128"},
 		},
 		{
 			// A table of 64 columns costs half of that. B: 12.25, A and C: (8+2.25)/2 + (6+2.25)/2.
-			"columns count", unit.GiB, []table{{10, 64, 8}, {10, 128, 10}, {10, 64, 6}},
+			"columns count", unit.GiB,
+			[]table{{10, 64, 8}, {10, 128, 10}, {10, 64, 6}},
 			[]string{"B0-128", "A0-64 C0-64"},
 		},
 		{
 			// Each table takes 5,984 bytes of 10,000: C finds no room until it is cut. Then A is
 			// cut, and the second half of C has no room beside the first one.
-			"no room", 10_000, []table{{187, 8, 3}, {187, 8, 2}, {187, 8, 1}},
+			"no room", 10_000,
+			[]table{{187, 8, 3}, {187, 8, 2}, {187, 8, 1}},
 			[]string{"A0-8 C0-4", "B0-8 C4-8"},
 		},
 	}

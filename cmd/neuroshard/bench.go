@@ -55,6 +55,8 @@ is stopped, the same command continues it.`,
 	}
 	cmd.AddCommand(
 		newBenchTasksCommand(a),
+		newBenchAnytimeCommand(a),
+		newBenchAblationCommand(a),
 		newBenchStressCommand(a),
 		newBenchWorkloadsCommand(a),
 		newBenchPrototypeCommand(a),
@@ -86,7 +88,7 @@ func oldBench(args []string) error {
 	case given("tables"):
 		now = "plans"
 	case len(args) > 0 && !strings.HasPrefix(args[0], "-"):
-		return usagef("choose tasks, stress, workloads, prototype, plans or ranking", "bench: suite %q is unknown", args[0])
+		return usagef("choose tasks, anytime, ablation, stress, workloads, prototype, plans or ranking", "bench: suite %q is unknown", args[0])
 	}
 	return usagef("see its flags with: neuroshard bench "+now+" --help", "bench: name a suite: what these flags did is now done by: neuroshard bench %s", now)
 }
@@ -100,9 +102,11 @@ type benchFlags struct {
 	nets    prototypeNets
 	penalty float64
 	methods []string
-	score   []string
-	workers int
-	seed    uint64
+	// reference is the method that the others are compared with.
+	reference string
+	score     []string
+	workers   int
+	seed      uint64
 
 	json, plot string
 
@@ -113,6 +117,9 @@ type benchFlags struct {
 	// other methods instead of costs by setting.
 	timeLimit          time.Duration
 	certificate, gains bool
+	// contend, if not nil, changes what is compared. budgets are those of bench anytime.
+	contend func(opt *bench.Options) error
+	budgets []time.Duration
 }
 
 // register adds the flags that all suites have.
@@ -132,6 +139,9 @@ func (f *benchFlags) registerSearch(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Float64Var(&f.penalty, "risk-penalty", 0, riskPenaltyUsage)
 	flags.StringSliceVar(&f.methods, "methods", nil, "`methods` to compare, separated by commas (default: all)")
+	if f.budgets == nil {
+		flags.StringVar(&f.reference, "reference", string(search.Paper), "`method` that the ratios of costs are to")
+	}
 	flags.StringSliceVar(&f.score, "score", nil, "estimate the cost of the plans in these `files` instead of searching")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the tasks and of the searches")
 	complete(cmd, "methods", methods)
@@ -222,6 +232,9 @@ func (f *benchFlags) run(ctx context.Context, a *app, tasks []bench.Task, prices
 	if err != nil {
 		return err
 	}
+	if err := f.compete(&opt); err != nil {
+		return err
+	}
 	if f.backend.name != "" {
 		end, err := f.judge(ctx, a, &opt, profile)
 		if err != nil {
@@ -238,6 +251,28 @@ func (f *benchFlags) run(ctx context.Context, a *app, tasks []bench.Task, prices
 		return err
 	}
 	return f.print(a, opt, records)
+}
+
+// compete sets the contenders and the reference of a comparison.
+func (f *benchFlags) compete(opt *bench.Options) error {
+	for _, budget := range f.budgets {
+		if budget <= 0 {
+			return usagef("", "%s: --budgets: %v is not above 0", f.name, budget)
+		}
+	}
+	if f.contend != nil {
+		if err := f.contend(opt); err != nil {
+			return err
+		}
+	}
+	opt.Reference = search.Method(f.reference)
+	flag := f.cmd.Flags().Lookup("reference")
+	compared := slices.Contains(opt.Methods, opt.Reference) ||
+		slices.ContainsFunc(opt.Contenders, func(c bench.Contender) bool { return c.Name == opt.Reference })
+	if flag != nil && flag.Changed && !compared && len(f.score) == 0 {
+		return usagef("name one of the methods that are compared", "%s: --reference %q is not among them", f.name, f.reference)
+	}
+	return nil
 }
 
 // clusterFlags names the flags of the suite that choose the cluster.
@@ -293,7 +328,7 @@ func (f *benchFlags) compare(ctx context.Context, a *app, tasks []bench.Task, op
 	}
 	records, err := bench.Keep(ctx, f.json, tasks, opt)
 	if errors.Is(err, context.Canceled) {
-		return nil, &exitError{exitInterrupted, fmt.Errorf("interrupted: %d of %d records are in %s.partial", len(records), len(tasks)*len(opt.Methods), f.json), "give the same command again to continue"}
+		return nil, &exitError{exitInterrupted, fmt.Errorf("interrupted: %d of %d records are in %s.partial", len(records), len(tasks)*(len(opt.Methods)+len(opt.Contenders)), f.json), "give the same command again to continue"}
 	}
 	if _, writing := errors.AsType[*fs.PathError](err); writing {
 		return nil, bad(err, "choose a file that can be written")
@@ -331,20 +366,27 @@ func (f *benchFlags) estimate(ctx context.Context, a *app, tasks []bench.Task, o
 
 // print prints the summary, or everything as JSON, and draws the plot.
 func (f *benchFlags) print(a *app, opt bench.Options, records []bench.Record) error {
-	summary := bench.Summarise(records)
+	results := bench.NewResults(records, opt)
 	if f.plot != "" {
-		if err := bench.SavePlot(f.plot, summary); err != nil {
+		if err := bench.SavePlot(f.plot, results); err != nil {
 			return bad(err, "choose a file that can be written")
 		}
 	}
 	if f.json == "-" {
-		return bad(a.printJSON(bench.NewResults(records, opt)), "")
+		return bad(a.printJSON(results), "")
 	}
-	if gains := bench.NewGains(records); f.gains && gains != nil {
+	if f.budgets != nil {
+		if err := report.Curves(a.stdout, results.Curves, a.reportOptions()); err != nil {
+			return bad(err, "")
+		}
+	} else if gains := bench.NewGains(records); f.gains && gains != nil {
 		if err := report.Gains(a.stdout, gains, a.reportOptions()); err != nil {
 			return bad(err, "")
 		}
-	} else if err := report.Comparison(a.stdout, summary, a.reportOptions()); err != nil {
+	} else if err := report.Comparison(a.stdout, results.Summary, a.reportOptions()); err != nil {
+		return bad(err, "")
+	}
+	if err := report.Trained(a.stdout, results.Policies, a.reportOptions()); err != nil {
 		return bad(err, "")
 	}
 	if verified := bench.Verified(records); verified != nil {

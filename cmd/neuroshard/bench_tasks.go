@@ -32,14 +32,17 @@ of that number, and the nets plan and judge.`,
   neuroshard bench tasks --model cpu-model --backend cpu --count 10 --json measured.json`,
 	}
 	var f benchFlags
-	benchDrawn(a, cmd, &f, "setting", func(hw hardware.Profile, model *cost.Model, count int, seed uint64) ([]bench.Task, error) {
-		if !hardware.Known(hw.Name) {
-			return bench.OwnTasks(hw, model.Manifest().Domain, ownDevices, count, seed)
-		}
-		return bench.PaperTasks(hw, count, seed)
-	})
+	benchDrawn(a, cmd, &f, "setting", paperTasks)
 	f.nets.register(cmd)
 	return cmd
+}
+
+// paperTasks draws the tasks of bench tasks.
+func paperTasks(hw hardware.Profile, model *cost.Model, count int, seed uint64) ([]bench.Task, error) {
+	if !hardware.Known(hw.Name) {
+		return bench.OwnTasks(hw, model.Manifest().Domain, ownDevices, count, seed)
+	}
+	return bench.PaperTasks(hw, count, seed)
 }
 
 // benchDrawn completes a command that compares methods over tasks drawn for one device,

@@ -2,10 +2,13 @@
 // method, judges the plans, and sums up. The caller chooses the price list.
 //
 //	Task        a problem of a suite (suite.go, stress.go, workloads.go)
+//	Contender   a method with its options, or a trained policy (contender.go)
 //	Run, Score  one Record for each task and method (score.go, plans.go)
 //	ReadGiven   plans to score, from files (given.go)
 //	Keep        Run with Results on disk, kept while it goes on (results.go)
-//	Summarise   the records by setting and method; Plot draws them (plot.go)
+//	Summarise   the records by setting and method, with intervals (interval.go); Plot
+//	            draws them (plot.go)
+//	Curves      cost against budgets of time (anytime.go)
 //	Gains       the default method against the others, task by task (gains.go)
 //
 // ranking.go judges the cost models themselves: do they put plans in the right
@@ -13,6 +16,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,8 +46,15 @@ type Task struct {
 type Options struct {
 	// Prices estimates the costs of plans; nil takes neuroshard.Pretrained.
 	Prices neuroshard.Prices
-	// Methods defaults to all.
+	// Methods defaults to all that need no policy, if there are no Contenders.
 	Methods []search.Method
+	// Contenders are compared with Methods, and stand in records under their names.
+	Contenders []Contender
+	// Budgets, if not nil, gives each contender, the Methods among them, each budget of time, for
+	// Results.Curves. Search.Budget of the contenders must be 0.
+	Budgets []time.Duration
+	// Reference is the method that Summary.Against compares with; search.Paper by default.
+	Reference search.Method
 	// Workers is the number of tasks planned at a time (default: all processors);
 	// each plan is searched by one goroutine. Costs do not depend on it, times do.
 	Workers int
@@ -76,9 +87,10 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if len(o.Methods) == 0 {
+	if len(o.Methods) == 0 && len(o.Contenders) == 0 {
 		o.Methods = search.Untrained()
 	}
+	o.Reference = cmp.Or(o.Reference, search.Paper)
 	if o.Prices == nil {
 		o.Prices = neuroshard.Pretrained()
 	}
@@ -159,6 +171,17 @@ func (r *Record) cost() float64 {
 	return *r.CostMS
 }
 
+// judge says which cost that is: Measured, Simulated or Predicted.
+func (r *Record) judge() string {
+	switch {
+	case r.MeasuredCostMS != nil:
+		return Measured
+	case r.SimulatedCostMS != nil:
+		return Simulated
+	}
+	return Predicted
+}
+
 // Check returns an error if the prices do not support the cluster of a task.
 func Check(tasks []Task, prices neuroshard.Prices) error {
 	for i := range tasks {
@@ -198,11 +221,15 @@ func Run(ctx context.Context, tasks []Task, opt Options) ([]Record, error) {
 	for _, r := range opt.Known {
 		known[key(r.Task, r.Method)] = r
 	}
-	jobs := make([]job, 0, len(tasks)*len(opt.Methods))
+	contenders, err := opt.all()
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]job, 0, len(tasks)*len(contenders))
 	for i := range tasks {
-		for _, method := range opt.Methods {
-			record, done := known[key(tasks[i].Name, method)]
-			jobs = append(jobs, job{&tasks[i], method, record, done})
+		for _, c := range contenders {
+			record, done := known[key(tasks[i].Name, c.Name)]
+			jobs = append(jobs, job{&tasks[i], c.Name, c.Search, record, done})
 		}
 	}
 	return opt.each(ctx, jobs, func(j *job) (Record, error) {
@@ -223,13 +250,14 @@ func (o Options) plan(ctx context.Context, j *job) (*neuroshard.Result, error) {
 		limited, cancel = context.WithTimeout(ctx, o.TimeLimit)
 		defer cancel()
 	}
-	result, err := o.planner(limited, &j.task.Problem, neuroshard.Options{
-		Prices: o.Prices,
-		Search: search.Options{Method: j.method, Seed: o.Seed, Workers: 1, Brief: true},
-	})
+	opt := j.search
+	opt.Seed, opt.Workers, opt.Brief = o.Seed, 1, true
+	result, err := o.planner(limited, &j.task.Problem, neuroshard.Options{Prices: o.Prices, Search: opt})
 	late := limited.Err() != nil && ctx.Err() == nil
 	interrupted := err == nil && result.Status == search.Interrupted
 	switch {
+	case opt.Budget > 0 && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		return nil, errOutOfTime
 	case late && errors.Is(err, context.DeadlineExceeded):
 		return nil, errOutOfTime
 	case late && interrupted:
@@ -294,6 +322,7 @@ func key(task string, method search.Method) string { return task + "\x00" + stri
 type job struct {
 	task   *Task
 	method search.Method
+	search search.Options
 	record Record
 	done   bool
 }
@@ -434,6 +463,9 @@ type Summary struct {
 	MedianMS float64 `json:"median_ms"`
 	CommonMS float64 `json:"common_mean_ms"`
 	Common   int     `json:"common_tasks"`
+	// Against compares this method with Options.Reference; nil if that was not tried, or no
+	// task was solved by every method.
+	Against *Against `json:"against,omitempty"`
 	// Ratio is the mean, over the tasks that both solved, of this method's
 	// cost to that of search.Paper; 0 without such tasks.
 	Ratio float64 `json:"ratio_to_paper"`
@@ -473,8 +505,9 @@ func Verified(records []Record) *verify.Comparison {
 	return c
 }
 
-// Summarise sums up the records by setting and method, in their order.
-func Summarise(records []Record) []Summary {
+// Summarise sums up the records by setting and method, in their order, and compares each
+// method with the reference.
+func Summarise(records []Record, reference search.Method) []Summary {
 	costs := map[string]float64{}
 	var settings []string
 	var methods []search.Method
@@ -497,7 +530,7 @@ func Summarise(records []Record) []Summary {
 		for _, method := range methods {
 			own := slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.Setting != setting || r.Method != method })
 			if len(own) > 0 { // tasks can have given plans of different methods
-				all = append(all, summary(own, costs, failed))
+				all = append(all, summary(own, costs, failed, reference))
 			}
 		}
 	}
@@ -507,9 +540,9 @@ func Summarise(records []Record) []Summary {
 // summary sums up the records of one method for one setting, at least one record.
 // costs holds the cost of each task and method with a plan, and failed the tasks that a
 // method has no plan for.
-func summary(records []Record, costs map[string]float64, failed map[string]bool) Summary {
+func summary(records []Record, costs map[string]float64, failed map[string]bool, reference search.Method) Summary {
 	s := Summary{Setting: records[0].Setting, Method: records[0].Method, Tasks: len(records), Judge: Predicted}
-	var own, common, ratios, bias, walls []float64
+	var own, common, ratios, against, bias, walls []float64
 	for _, r := range records {
 		walls = append(walls, r.WallMS)
 		if !r.Valid {
@@ -517,14 +550,12 @@ func summary(records []Record, costs map[string]float64, failed map[string]bool)
 		}
 		own = append(own, r.cost())
 		bias = append(bias, *r.CostMS/r.cost()-1)
-		switch {
-		case r.MeasuredCostMS != nil:
-			s.Judge = Measured
-		case r.SimulatedCostMS != nil:
-			s.Judge = Simulated
-		}
+		s.Judge = r.judge()
 		if !failed[r.Task] {
 			common = append(common, r.cost())
+			if other, ok := costs[key(r.Task, reference)]; ok {
+				against = append(against, r.cost()/other)
+			}
 		}
 		if paper, ok := costs[key(r.Task, search.Paper)]; ok {
 			ratios = append(ratios, r.cost()/paper)
@@ -533,6 +564,9 @@ func summary(records []Record, costs map[string]float64, failed map[string]bool)
 	s.Solved, s.Common = len(own), len(common)
 	s.MeanMS, s.MedianMS, s.CommonMS = mean(own), quantile(own, .5), mean(common)
 	s.Ratio, s.BiasPercent = mean(ratios), 100*mean(bias)
+	if len(against) > 0 {
+		s.Against = &Against{reference, meanOf(against)}
+	}
 	s.WallMedianMS, s.WallP95MS = quantile(walls, .5), quantile(walls, .95)
 	return s
 }

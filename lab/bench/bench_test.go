@@ -71,14 +71,17 @@ func TestSummarise(t *testing.T) {
 		{Setting: "b", Method: search.Paper, Judge: Predicted, Tasks: 1, WallMedianMS: 1, WallP95MS: 1},
 		{Setting: "b", Method: search.Dim, Judge: Predicted, Tasks: 1, WallMedianMS: 1, WallP95MS: 1},
 	}
-	if diff := cmp.Diff(want, Summarise(records), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
+	for i, ratio := range []float64{10. / 20, 1, 2} {
+		want[i].Against = &Against{search.Paper, Interval{ratio, ratio, ratio}} // a/0 alone
+	}
+	if diff := cmp.Diff(want, Summarise(records, search.Paper), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 		t.Errorf("summaries (-want +got):\n%s", diff)
 	}
-	some := Summarise(append(records[:1:1], solved("b", "b/0", search.Dim, 1, 1, 1)))
+	some := Summarise(append(records[:1:1], solved("b", "b/0", search.Dim, 1, 1, 1)), search.Paper)
 	if len(some) != 2 || some[0].Method != search.NeuroShard || some[1].Setting != "b" || some[1].Method != search.Dim {
 		t.Errorf("a method for each setting: got %+v, want a summary of each", some)
 	}
-	if got := Summarise(nil); len(got) != 0 {
+	if got := Summarise(nil, search.Paper); len(got) != 0 {
 		t.Errorf("no records: got %v, want no summaries", got)
 	}
 }
@@ -192,7 +195,7 @@ func TestRunComparesMethods(t *testing.T) {
 			t.Errorf("task %s by %s: predicted %v ms, simulated %v ms: want within 5 %%", r.Task, r.Method, *r.CostMS, *r.SimulatedCostMS)
 		}
 	}
-	for _, s := range Summarise(records) {
+	for _, s := range Summarise(records, search.Paper) {
 		if s.Method == search.NeuroShard && !(s.Solved == s.Tasks && s.Ratio > 0 && s.Ratio < 1) {
 			t.Errorf("setting %s: got %d of %d tasks solved and a mean ratio of %v to the paper's search, want all and below 1", s.Setting, s.Solved, s.Tasks, s.Ratio)
 		}
@@ -235,7 +238,7 @@ func TestRunFailures(t *testing.T) {
 			t.Errorf("1 MiB devices: got %+v, want no plan and null costs", r)
 		}
 	}
-	for _, s := range Summarise(records) {
+	for _, s := range Summarise(records, search.Paper) {
 		if s.Solved != 0 || s.Common != 0 || s.MeanMS != 0 || s.Ratio != 0 {
 			t.Errorf("1 MiB devices: got %+v, want nothing solved", s)
 		}

@@ -113,12 +113,7 @@ func (g *Gain) add(r *Record) {
 	if r.Valid {
 		cost := r.cost()
 		e.CostMS = &cost
-		switch {
-		case r.MeasuredCostMS != nil:
-			g.Judge = Measured
-		case r.SimulatedCostMS != nil:
-			g.Judge = Simulated
-		}
+		g.Judge = r.judge()
 	}
 	switch {
 	case r.Method == search.Default:

@@ -107,7 +107,7 @@ func TestRunMeasures(t *testing.T) {
 	if valid != 6 || int(q.measured.Load()) != valid {
 		t.Errorf("got %d plans, %d measured, want 6 of each", valid, q.measured.Load())
 	}
-	for _, s := range Summarise(records) {
+	for _, s := range Summarise(records, search.Paper) {
 		if s.Judge != Measured || s.BiasPercent > -20+1e-9 || s.BiasPercent < -20-1e-9 {
 			t.Errorf("%s: got judge %q and bias %v %%, want %q and -20", s.Method, s.Judge, s.BiasPercent, Measured)
 		}

@@ -52,14 +52,77 @@ func Plot(w io.Writer, all []Summary) error {
 	return err
 }
 
+// PlotCurves draws the curves as an SVG with a panel for each setting: the cost as a ratio to
+// the least cost found, against the median time to find a plan, on a logarithmic scale.
+func PlotCurves(w io.Writer, all []Curve) error {
+	var settings []string
+	var methods []search.Method
+	for _, c := range all {
+		settings, methods = added(settings, c.Setting), added(methods, c.Contender)
+	}
+	canvas := vgsvg.New(7*vg.Inch, vg.Length(max(1, len(settings)))*4*vg.Inch)
+	dc := draw.New(canvas)
+	height := dc.Size().Y / vg.Length(max(1, len(settings)))
+	for i, setting := range settings {
+		p := plot.New()
+		p.Title.Text = setting + ": cost against time, one thread (less is better)"
+		p.X.Label.Text, p.Y.Label.Text = "ms to find a plan", "cost, ratio to the least one"
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		p.Legend.Top = true
+		for _, c := range all {
+			if c.Setting != setting {
+				continue
+			}
+			if err := c.draw(p, palette[slices.Index(methods, c.Contender)%len(palette)]); err != nil {
+				return err
+			}
+		}
+		logarithmic(&p.X)
+		p.Draw(draw.Crop(dc, 4, -8, dc.Size().Y-height*vg.Length(i+1)+4, -height*vg.Length(i)-4))
+	}
+	_, err := canvas.WriteTo(w)
+	return err
+}
+
+// draw adds the curve's points with plans to a panel.
+func (c *Curve) draw(p *plot.Plot, colour color.Color) error {
+	var points plotter.XYs
+	for _, x := range c.Points {
+		if x.Ratio != nil && x.WallMS > 0 {
+			points = append(points, plotter.XY{X: x.WallMS, Y: x.Ratio.Mean})
+		}
+	}
+	if len(points) == 0 {
+		return nil
+	}
+	line, marks, err := plotter.NewLinePoints(points)
+	if err != nil {
+		return fmt.Errorf("plot: %w", err)
+	}
+	line.Color, marks.Color, marks.Shape = colour, colour, draw.CircleGlyph{}
+	p.Add(line, marks)
+	p.Legend.Add(string(c.Contender), line)
+	return nil
+}
+
+// added returns the list with the name, once.
+func added[T comparable](list []T, name T) []T {
+	if slices.Contains(list, name) {
+		return list
+	}
+	return append(list, name)
+}
+
+// logarithmic widens the range of a logarithmic axis, which must be above 0 and not empty.
+func logarithmic(a *plot.Axis) {
+	if a.Min, a.Max = a.Min/1.5, a.Max*1.5; !(a.Min > 0 && a.Max > a.Min) || math.IsInf(a.Min, 1) {
+		a.Min, a.Max = .1, 1 // nothing was timed
+	}
+}
+
 func axes(all []Summary) (settings []string, methods []search.Method) {
 	for _, s := range all {
-		if !slices.Contains(settings, s.Setting) {
-			settings = append(settings, s.Setting)
-		}
-		if !slices.Contains(methods, s.Method) {
-			methods = append(methods, s.Method)
-		}
+		settings, methods = added(settings, s.Setting), added(methods, s.Method)
 	}
 	return settings, methods
 }
@@ -158,10 +221,7 @@ func wallPanel(all []Summary, settings []string, methods []search.Method) (*plot
 		points.Color, points.Shape, points.Radius = palette[m%len(palette)], draw.CircleGlyph{}, 3
 		p.Add(points)
 	}
-	// A logarithmic scale needs a range above 0 that is not empty.
-	if p.Y.Min, p.Y.Max = p.Y.Min/1.5, p.Y.Max*1.5; !(p.Y.Min > 0 && p.Y.Max > p.Y.Min) || math.IsInf(p.Y.Min, 1) {
-		p.Y.Min, p.Y.Max = .1, 1 // nothing was timed
-	}
+	logarithmic(&p.Y)
 	nominal(p, settings)
 	return p, nil
 }

@@ -115,7 +115,7 @@ func TestSavePlot(t *testing.T) {
 	here := t.TempDir()
 	path := filepath.Join(here, "out.svg")
 	for range 2 { // the second replaces the first
-		if err := SavePlot(path, nil); err != nil {
+		if err := SavePlot(path, &Results{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -124,7 +124,7 @@ func TestSavePlot(t *testing.T) {
 		t.Fatal(err)
 	}
 	texts(t, svg)
-	if err := SavePlot(filepath.Join(here, "none", "out.svg"), nil); err == nil {
+	if err := SavePlot(filepath.Join(here, "none", "out.svg"), &Results{}); err == nil {
 		t.Error("a folder that is not there: got no error")
 	}
 	if left, err := os.ReadDir(here); err != nil || len(left) != 1 {

@@ -28,6 +28,10 @@ type Results struct {
 	Seed    uint64    `json:"seed"`
 	Records []Record  `json:"records"`
 	Summary []Summary `json:"summary"`
+	// Curves are the costs against the budgets of time; nil without Options.Budgets.
+	Curves []Curve `json:"curves,omitempty"`
+	// Policies are the trained policies that were compared.
+	Policies []Trained `json:"policies,omitempty"`
 	// Gains compares the default method with the others, task by task; nil if the default
 	// method, or every other one, was not tried.
 	Gains *Gains `json:"gains,omitempty"`
@@ -46,15 +50,16 @@ const maxResultsBytes = 1 << 30
 
 // NewResults returns the results of a comparison.
 func NewResults(records []Record, opt Options) *Results {
-	id := neuroshard.Pretrained().String()
-	if opt.Prices != nil {
-		id = opt.Prices.String()
+	opt = opt.withDefaults()
+	results := &Results{
+		Format: ResultsFormat, Version: ResultsVersion, Models: opt.Prices.String(), Seed: opt.Seed,
+		Records: append([]Record{}, records...), Summary: append([]Summary{}, Summarise(records, opt.Reference)...),
+		Policies: policiesOf(opt.Contenders), Gains: NewGains(records), Verified: Verified(records),
 	}
-	return &Results{
-		Format: ResultsFormat, Version: ResultsVersion, Models: id, Seed: opt.Seed,
-		Records: append([]Record{}, records...), Summary: append([]Summary{}, Summarise(records)...),
-		Gains: NewGains(records), Verified: Verified(records),
+	if opt.Budgets != nil {
+		results.Curves = Curves(records, opt.contenders(), opt.Budgets)
 	}
+	return results
 }
 
 // WriteResults writes the results of a comparison to a file, whole or not at all.
@@ -66,10 +71,16 @@ func WriteResults(path string, records []Record, opt Options) error {
 	return replace(path, append(text, '\n'))
 }
 
-// SavePlot draws the summaries to a file, whole or not at all.
-func SavePlot(path string, all []Summary) error {
+// SavePlot draws the curves, or the summaries if there are none, to a file, whole or not at all.
+func SavePlot(path string, results *Results) error {
 	var svg bytes.Buffer
-	if err := Plot(&svg, all); err != nil {
+	err := error(nil)
+	if results.Curves != nil {
+		err = PlotCurves(&svg, results.Curves)
+	} else {
+		err = Plot(&svg, results.Summary)
+	}
+	if err != nil {
 		return err
 	}
 	return replace(path, svg.Bytes())
@@ -210,8 +221,14 @@ func identity(tasks []Task, opt Options) (string, error) {
 	if opt.Measure != nil {
 		fmt.Fprintln(hash, Measured)
 	}
+	if opt.Budgets != nil {
+		fmt.Fprintln(hash, opt.Budgets)
+	}
 	if opt.Certificate || opt.TimeLimit > 0 {
 		fmt.Fprintf(hash, "certificate %v, time limit %v\n", opt.Certificate, opt.TimeLimit)
+	}
+	for _, c := range opt.Contenders {
+		fmt.Fprintln(hash, c.identity())
 	}
 	for i := range tasks {
 		p := &tasks[i].Problem

@@ -490,7 +490,7 @@ func FuzzReadResults(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, s := range Summarise(results.Records) {
+		for _, s := range Summarise(results.Records, search.Paper) {
 			if s.Solved > s.Tasks || s.Common > s.Solved {
 				t.Errorf("got %+v, want no more solved than tasks", s)
 			}

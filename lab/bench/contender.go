@@ -1,0 +1,99 @@
+package bench
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/neuroshard/neuroshard/search"
+)
+
+// Contender is what a comparison plans with: a method with its options.
+type Contender struct {
+	// Name stands for the contender in records: as Record.Method. It is not empty, and no
+	// other contender or method of the comparison has it.
+	Name search.Method
+	// Search are the options of the search. Run sets Seed, Workers and Brief.
+	Search search.Options
+	// Policy is the id of Search.Policy, and Training the time of one processor that its training
+	// took; empty without a policy.
+	Policy   string
+	Training time.Duration
+}
+
+// identity tells the contender from others of the same name.
+func (c *Contender) identity() string {
+	o := &c.Search
+	return fmt.Sprintf("%q %q policy %q budget %v samples %d candidates %d beam %d steps %d grid %d evaluations %d",
+		c.Name, o.Method, c.Policy, o.Budget, o.Samples, o.Candidates, o.Beam, o.Steps, o.Grid, o.MaxEvaluations)
+}
+
+// Trained is a policy that was compared.
+type Trained struct {
+	Name   search.Method `json:"name"`
+	Method search.Method `json:"method"`
+	Policy string        `json:"policy"`
+	// CPUHours is the time of one processor that the training took.
+	CPUHours float64 `json:"cpu_hours"`
+}
+
+// policiesOf returns the policies of the contenders, in their order.
+func policiesOf(contenders []Contender) []Trained {
+	var all []Trained
+	for _, c := range contenders {
+		if c.Policy != "" {
+			all = append(all, Trained{c.Name, c.Search.Method, c.Policy, c.Training.Hours()})
+		}
+	}
+	return all
+}
+
+// contenders returns the methods and the contenders, without budgets.
+func (o *Options) contenders() []Contender {
+	var all []Contender
+	for _, m := range o.Methods {
+		all = append(all, Contender{Name: m, Search: search.Options{Method: m}})
+	}
+	return append(all, o.Contenders...)
+}
+
+// all returns what is compared, with each budget. Two of one name are an error.
+func (o *Options) all() ([]Contender, error) {
+	all := o.contenders()
+	if o.Budgets != nil {
+		all = Anytime(all, o.Budgets)
+	}
+	seen := map[search.Method]bool{}
+	for _, c := range all {
+		if seen[c.Name] || c.Name == "" {
+			return nil, fmt.Errorf("contender %q: the name is empty or taken: give each contender a name of its own", c.Name)
+		}
+		seen[c.Name] = true
+	}
+	return all, nil
+}
+
+// Ablations are the contenders that show what the parts of the two searches are worth: the
+// default method and the published search, each with one option changed. Options are
+// candidates (N), beam (K), steps (L) and grid (M), as search.Options has them.
+func Ablations() []Contender {
+	var all []Contender
+	for _, m := range []search.Method{search.NeuroShard, search.Paper} {
+		for _, option := range []struct {
+			name   string
+			values []int
+			set    func(*search.Options, int)
+		}{
+			{"N", []int{1, 3, 20}, func(o *search.Options, v int) { o.Candidates = v }},
+			{"K", []int{1, 6}, func(o *search.Options, v int) { o.Beam = v }},
+			{"L", []int{1, 5, 20}, func(o *search.Options, v int) { o.Steps = v }},
+			{"M", []int{1, 5, 21}, func(o *search.Options, v int) { o.Grid = v }},
+		} {
+			for _, v := range option.values {
+				c := Contender{Name: search.Method(fmt.Sprintf("%s %s=%d", m, option.name, v)), Search: search.Options{Method: m}}
+				option.set(&c.Search, v)
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
