@@ -103,8 +103,7 @@ func (p *Policy) Begin(problem *problem.Problem, pieces [][]problem.Shard, rando
 	devices := problem.Topology.Devices
 	ws, state := &Workspace{}, p.net.Core.NewState(1)
 	p.net.Freeze(ws)
-	vectors := make([]float32, len(x)/policy.Features*embed)
-	p.net.Embed(ws, x, vectors)
+	vectors := p.net.Embed(ws, x, nil)
 	episode := NewEpisode(p.net, ws, vectors, rows, gib, devices)
 	frame := Frames{Steps: 1, Sequences: 1, Devices: devices}
 	logits := make([]float32, devices)
@@ -116,7 +115,7 @@ func (p *Policy) Begin(problem *problem.Problem, pieces [][]problem.Shard, rando
 		p.net.Forward(ws, vectors, &frame, state, logits, nil)
 		device := best(logits, room)
 		if random != nil {
-			device = draw(logits, room, random)
+			device = drawAmong(logits, room, random)
 		}
 		episode.Place(p.net, ws, vectors, device)
 		return int32(device)
@@ -135,8 +134,17 @@ func best(logits []float32, room []int32) int {
 	return int(device)
 }
 
-// draw draws a device of room by the softmax of the logits of room.
-func draw(logits []float32, room []int32, random *rand.Rand) int {
+// Draw draws a device by the softmax of the logits, as in training.
+func Draw(logits []float32, random *rand.Rand) int {
+	room := make([]int32, len(logits))
+	for d := range room {
+		room[d] = int32(d)
+	}
+	return drawAmong(logits, room, random)
+}
+
+// drawAmong draws a device of room by the softmax of the logits of room.
+func drawAmong(logits []float32, room []int32, random *rand.Rand) int {
 	logs := make([]float64, len(room))
 	for i, d := range room {
 		logs[i] = float64(logits[d])

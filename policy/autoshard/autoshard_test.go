@@ -111,7 +111,7 @@ func TestDraw(t *testing.T) {
 	counts := map[int]int{}
 	const draws = 20000
 	for range draws {
-		counts[draw([]float32{0, 9, 1.0986123, 0}, []int32{0, 2, 3}, random)]++
+		counts[drawAmong([]float32{0, 9, 1.0986123, 0}, []int32{0, 2, 3}, random)]++
 	}
 	// e^1.0986123 is 3: the shares are 1, 3 and 1 fifths, with deviations of 0.0035 at most.
 	for device, share := range map[int]float64{0: .2, 1: 0, 2: .6, 3: .2} {

@@ -100,9 +100,8 @@ func (l *Learner) Policy(x []float32, u *Unroll) (Losses, Gradient) {
 
 // begin embeds the tables and clears the gradients.
 func (l *Learner) begin(x []float32) {
-	n := len(x) / policy.Features * embed
-	l.vectors, l.dVectors = grow(l.vectors, n), grow(l.dVectors, n)
-	l.net.Embed(&l.ws, x, l.vectors)
+	l.vectors = l.net.Embed(&l.ws, x, l.vectors)
+	l.dVectors = grow(l.dVectors, len(l.vectors))
 	clear(l.dVectors)
 	for _, grad := range l.grad {
 		clear(grad)

@@ -91,6 +91,15 @@ func (net *Net) Init(seed uint64) {
 	}
 }
 
+// Copy sets the weights to those of from.
+func (net *Net) Copy(from *Net) {
+	parts, _ := net.parts()
+	sources, _ := from.parts()
+	for i, p := range parts {
+		copy(p.Weights(), sources[i].Weights())
+	}
+}
+
 // Params returns the weights of all nets as named tensors, shared with the nets, such
 // as "table.0.weight" and "core.bias_hh_l1".
 func (net *Net) Params() []nn.Tensor {
@@ -195,10 +204,13 @@ type Workspace struct {
 	dJoined, dInput, dOutput, dShares, dLoads, dSums []float32
 }
 
-// Embed computes the vectors of tables: x holds policy.Features numbers for each, and out, 32
-// for each, is overwritten.
-func (net *Net) Embed(ws *Workspace, x, out []float32) {
-	net.Table.Forward(&ws.table, len(x)/policy.Features, x, out)
+// Embed returns the vectors of tables, 32 numbers each, in the memory of out if that is
+// large enough. x holds policy.Features numbers for each table.
+func (net *Net) Embed(ws *Workspace, x, out []float32) []float32 {
+	n := len(x) / policy.Features
+	out = grow(out, n*embed)
+	net.Table.Forward(&ws.table, n, x, out)
+	return out
 }
 
 // Costs predicts the cost of devices from the vectors of tables that each list names,

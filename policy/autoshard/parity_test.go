@@ -207,8 +207,7 @@ func TestPrototypeRollouts(t *testing.T) {
 	for k, task := range r.Tasks {
 		var ws Workspace
 		x := withZeroRow(task.Features)
-		vectors := make([]float32, len(x)/policy.Features*embed)
-		net.Embed(&ws, x, vectors)
+		vectors := net.Embed(&ws, x, nil)
 		var lists Lists
 		for i := range task.Tables {
 			lists.Add(int32(i + 1))
@@ -281,8 +280,7 @@ func TestPrototypeCosts(t *testing.T) {
 		}
 		var ws Workspace
 		x := withZeroRow(task.Features)
-		vectors := make([]float32, len(x)/policy.Features*embed)
-		net.Embed(&ws, x, vectors)
+		vectors := net.Embed(&ws, x, nil)
 		var lists Lists
 		for _, members := range r.Groups.Members {
 			for i := range members {

@@ -1,0 +1,435 @@
+package reinforce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/cost/nn"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/policy"
+	"github.com/neuroshard/neuroshard/policy/autoshard"
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// The training loop of AutoShard. Eight actors place the tables of training tasks, one
+// table after the other, with the weights that the learner had one update before; the
+// learner meanwhile updates the nets from what the actors did last:
+//
+//	actors   unroll 0 (W0) | unroll 1 (W0) | unroll 2 (W1) | unroll 3 (W2) | ...
+//	learner                | W1 from 0     | W2 from 1     | W3 from 2     | ...
+//
+// The prototype's actors race with its learner (IMPALA). Here the lag is always one
+// update, so that the weights do not depend on the number of processors. V-trace corrects
+// the lag. After each finished episode the plan is measured: it gives the reward, and one
+// sample for each device, from which the cost net learns.
+
+// The published settings of the loop.
+const (
+	unrollSteps     = 100
+	actorCount      = 8
+	costUpdates     = 20
+	costBatch       = 512
+	costSamples     = 5000
+	gradientLimit   = 40
+	publishedFrames = 100_000
+)
+
+// AutoShardOptions says what AutoShard is trained on.
+type AutoShardOptions struct {
+	// Tasks are the training tasks: at least one, all of the same number of devices.
+	Tasks []problem.Problem
+	// Measure measures plans. One goroutine at a time calls it.
+	Measure Measure
+	// Cost rewards plans by their cost. The published reward is balance.
+	Cost bool
+	// Frames is the number of decisions to train on; 0 means 100,000, as published. It is
+	// rounded up to whole updates of 800.
+	Frames int
+	Seed   uint64
+	// Progress is called after each update, if it is not nil.
+	Progress func(AutoShardUpdate)
+}
+
+// AutoShardUpdate is how one update of the learner went.
+type AutoShardUpdate struct {
+	Number, Updates int // from 1
+	// Episodes ended among the decisions of the update. The plans of Over of them break a
+	// device's memory.
+	Episodes, Over int
+	Reward         float64 // mean over the episodes
+	Losses         policy.Losses
+}
+
+// AutoShardTraining is what a training gives.
+type AutoShardTraining struct {
+	Policy  *autoshard.Policy
+	Updates []AutoShardUpdate
+	Plans   int // measured for rewards
+}
+
+// TrainAutoShard trains a policy. The same options give the same weights, whatever the
+// number of processors. It ends early with the context's error.
+func TrainAutoShard(ctx context.Context, o AutoShardOptions) (*AutoShardTraining, error) {
+	if o.Frames == 0 {
+		o.Frames = publishedFrames
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	scenes, x, scaling := scenesOf(o.Tasks)
+	net, acting := autoshard.New(), autoshard.New()
+	net.Init(o.Seed)
+	acting.Copy(net)
+	a := &actors{options: &o, scenes: scenes, x: x, net: acting}
+	l := newLearner(net, x, &o)
+	result := &AutoShardTraining{Policy: autoshard.NewPolicy(net, scaling)}
+	type played struct {
+		lessons *lessons
+		err     error
+	}
+	now, err := a.play(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for k := range l.updates {
+		coming := make(chan played, 1)
+		if k+1 < l.updates {
+			go func() {
+				next, err := a.play(ctx)
+				coming <- played{next, err}
+			}()
+		} else {
+			coming <- played{}
+		}
+		update := l.update(k, now)
+		next := <-coming
+		if next.err != nil {
+			return nil, next.err
+		}
+		result.Plans += now.episodes
+		result.Updates = append(result.Updates, update)
+		if o.Progress != nil {
+			o.Progress(update)
+		}
+		now = next.lessons
+		acting.Copy(net)
+	}
+	return result, nil
+}
+
+func (o *AutoShardOptions) check() error {
+	var problems []error
+	if len(o.Tasks) == 0 {
+		problems = append(problems, errors.New("autoshard training: no tasks: give at least one"))
+	}
+	if o.Frames < 0 {
+		problems = append(problems, fmt.Errorf("autoshard training: %d frames: give a number above 0", o.Frames))
+	}
+	if o.Measure == nil {
+		problems = append(problems, errors.New("autoshard training: nothing measures plans"))
+	}
+	for i := range o.Tasks {
+		if got, want := o.Tasks[i].Topology.Devices, o.Tasks[0].Topology.Devices; got != want {
+			problems = append(problems, fmt.Errorf("autoshard training: task %d has %d devices and task 0 has %d: give tasks of one number of devices", i, got, want))
+		}
+		if len(o.Tasks[i].Tables) == 0 {
+			problems = append(problems, fmt.Errorf("autoshard training: task %d has no tables", i))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// scene is a task as the actors see it.
+type scene struct {
+	task      *problem.Problem
+	pieces    [][]problem.Shard
+	rows      [][]int32 // of each piece
+	gib       []float64 // of each piece
+	bytes     []float64 // of each piece
+	budget    float64   // of a device, in bytes
+	reference float64   // the cost in ms of dealing the pieces to the devices in turn
+}
+
+// scenesOf returns the tasks, the features of all their slices behind the zero row, and
+// the constants that standardise them. Slices with the same features share a row.
+func scenesOf(tasks []problem.Problem) (scenes []*scene, x []float32, scaling autoshard.Scaling) {
+	var all []policy.Vector
+	described := make([]policy.Tables, len(tasks))
+	for i := range tasks {
+		s := &scene{task: &tasks[i], pieces: Pieces(&tasks[i]), budget: float64(tasks[i].ShardBudget())}
+		described[i] = policy.Describe(s.task, s.pieces)
+		all = append(all, described[i].Vectors...)
+		scenes = append(scenes, s)
+	}
+	scaling = autoshard.NewScaling(all)
+	x = make([]float32, policy.Features)
+	known := map[policy.Vector]int32{}
+	for i, s := range scenes {
+		tables := &described[i]
+		for piece := range s.pieces {
+			var rows []int32
+			var gib, bytes float64
+			for k := tables.Offsets[piece]; k < tables.Offsets[piece+1]; k++ {
+				v := tables.Vectors[k]
+				if known[v] == 0 {
+					known[v] = int32(len(x) / policy.Features)
+					x = scaling.Append(x, v)
+				}
+				rows = append(rows, known[v])
+				gib += autoshard.GiB(v)
+				bytes += float64(tables.Bytes[k])
+			}
+			s.rows, s.gib, s.bytes = append(s.rows, rows), append(s.gib, gib), append(s.bytes, bytes)
+		}
+	}
+	return scenes, x, scaling
+}
+
+// judge measures a placement. It returns the reward, the time of each device in ms, and
+// whether a device is over its memory. by lists the device of each piece.
+//
+// The published reward is the time of the least busy device over that of the busiest one,
+// and 0 if a device is empty. The reward of cost is the cost of dealing the pieces in turn
+// over the cost of the placement. Both are above 0, and a plan that breaks a device's
+// memory has a reward below 0.
+func (s *scene) judge(o *AutoShardOptions, by []int32) (reward float64, times []float64, over bool, err error) {
+	b, err := s.breakdown(o, by)
+	if err != nil {
+		return 0, nil, false, err
+	}
+	used := make([]float64, s.task.Topology.Devices)
+	for piece, device := range by {
+		used[device] += s.bytes[piece]
+	}
+	for _, d := range b.Devices {
+		times = append(times, float64(d.Forward+d.Backward))
+	}
+	switch fullest := slices.Max(used); {
+	case fullest > s.budget:
+		return autoshard.Overflow(s.budget, fullest), times, true, nil
+	case o.Cost:
+		return s.reference / float64(b.Cost), times, false, nil
+	case slices.Min(used) == 0:
+		return 0, times, false, nil
+	}
+	return slices.Min(times) / slices.Max(times), times, false, nil
+}
+
+func (s *scene) breakdown(o *AutoShardOptions, by []int32) (plan.Breakdown, error) {
+	shards := make([][]problem.Shard, s.task.Topology.Devices)
+	for piece, device := range by {
+		shards[device] = append(shards[device], s.pieces[piece]...)
+	}
+	b, err := o.Measure(s.task, shards)
+	if err != nil {
+		return b, fmt.Errorf("autoshard training: measure a plan: %w", err)
+	}
+	return b, nil
+}
+
+// lessons is what the actors did between two updates.
+type lessons struct {
+	unroll         autoshard.Unroll
+	samples        []sample
+	episodes, over int
+	reward         float64 // sum over the episodes
+}
+
+// sample is what a device held, and its measured time in ms.
+type sample struct {
+	rows []int32
+	ms   float32
+}
+
+// actors place tables side by side.
+type actors struct {
+	options *AutoShardOptions
+	scenes  []*scene
+	x       []float32
+	net     *autoshard.Net
+
+	ws      autoshard.Workspace
+	vectors []float32
+	state   nn.LSTMState
+	each    []actor
+}
+
+type actor struct {
+	random  *rand.Rand
+	scene   *scene
+	episode *autoshard.Episode
+}
+
+// begin starts the actors, before their first decision.
+func (a *actors) begin() error {
+	for _, s := range a.scenes {
+		by := make([]int32, len(s.pieces))
+		for i := range by {
+			by[i] = int32(i % s.task.Topology.Devices)
+		}
+		b, err := s.breakdown(a.options, by)
+		if err != nil {
+			return err
+		}
+		s.reference = float64(b.Cost)
+	}
+	a.each = make([]actor, actorCount)
+	a.state = a.net.Core.NewState(actorCount)
+	for i := range a.each {
+		a.each[i].random = rand.New(rand.NewPCG(a.options.Seed, 0x6163746f7200+uint64(i)))
+		a.start(&a.each[i])
+	}
+	return nil
+}
+
+// start gives an actor a new task.
+func (a *actors) start(one *actor) {
+	one.scene = a.scenes[one.random.IntN(len(a.scenes))]
+	one.episode = autoshard.NewEpisode(a.net, &a.ws, a.vectors, one.scene.rows, one.scene.gib, one.scene.task.Topology.Devices)
+}
+
+// play returns what the actors do in the steps of an unroll.
+func (a *actors) play(ctx context.Context) (*lessons, error) {
+	a.net.Freeze(&a.ws)
+	a.vectors = a.net.Embed(&a.ws, a.x, a.vectors)
+	if a.each == nil {
+		if err := a.begin(); err != nil {
+			return nil, err
+		}
+	}
+	devices := a.scenes[0].task.Topology.Devices
+	l := &lessons{}
+	u := &l.unroll
+	u.Start = nn.LSTMState{H: slices.Clone(a.state.H), C: slices.Clone(a.state.C)}
+	logits := make([]float32, actorCount*devices)
+	var frame autoshard.Frames
+	for range unrollSteps {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		a.observe(&frame, devices)
+		u.Frames.Append(&frame)
+		a.net.Forward(&a.ws, a.vectors, &frame, a.state, logits, nil)
+		u.Logits = append(u.Logits, logits...)
+		for i := range a.each {
+			if err := a.act(l, &a.each[i], logits[i*devices:(i+1)*devices]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	a.observe(&frame, devices)
+	u.Frames.Append(&frame)
+	return l, nil
+}
+
+// observe sets frame to what the actors see now.
+func (a *actors) observe(frame *autoshard.Frames, devices int) {
+	frame.Clear()
+	frame.Steps, frame.Sequences, frame.Devices = 1, actorCount, devices
+	for i := range a.each {
+		a.each[i].episode.Observe(frame)
+	}
+}
+
+// act places one actor's table. If the table was the task's last one, act measures the
+// plan and gives the actor a new task.
+func (a *actors) act(l *lessons, one *actor, logits []float32) error {
+	device := autoshard.Draw(logits, one.random)
+	one.episode.Place(a.net, &a.ws, a.vectors, device)
+	last, reward := one.episode.Over(), 0.0
+	if last {
+		r, times, over, err := one.scene.judge(a.options, one.episode.Placement())
+		if err != nil {
+			return err
+		}
+		reward = r
+		l.episodes++
+		l.reward += r
+		if over {
+			l.over++
+		}
+		for d, rows := range one.episode.Held() {
+			if len(rows) > 0 {
+				l.samples = append(l.samples, sample{rows, float32(times[d])})
+			}
+		}
+		a.start(one)
+	}
+	u := &l.unroll
+	u.Actions = append(u.Actions, device)
+	u.Rewards = append(u.Rewards, float32(reward))
+	u.Last = append(u.Last, last)
+	return nil
+}
+
+// learner updates the nets.
+type learner struct {
+	x         []float32
+	random    *rand.Rand
+	learner   *autoshard.Learner
+	optimizer *autoshard.Optimizer
+	updates   int
+
+	samples []sample // a ring
+	next    int
+}
+
+func newLearner(net *autoshard.Net, x []float32, o *AutoShardOptions) *learner {
+	perUpdate := unrollSteps * actorCount
+	return &learner{
+		x: x, random: rand.New(rand.NewPCG(o.Seed, 0x6c6561726e)),
+		learner: autoshard.NewLearner(net), optimizer: autoshard.NewOptimizer(net),
+		updates: (o.Frames + perUpdate - 1) / perUpdate,
+	}
+}
+
+// keep adds samples to the ring.
+func (l *learner) keep(samples []sample) {
+	for _, s := range samples {
+		if len(l.samples) < costSamples {
+			l.samples = append(l.samples, s)
+			continue
+		}
+		l.samples[l.next] = s
+		l.next = (l.next + 1) % costSamples
+	}
+}
+
+// rate is the learning rate after k updates: it falls linearly to 0.
+func (l *learner) rate(k int) float64 {
+	return autoshard.LearningRate * float64(l.updates-k) / float64(l.updates)
+}
+
+// update does one update of the policy and, if there are samples, those of the cost net,
+// which learns at the rate of the next update, as published.
+func (l *learner) update(k int, now *lessons) AutoShardUpdate {
+	l.keep(now.samples)
+	report := AutoShardUpdate{Number: k + 1, Updates: l.updates, Episodes: now.episodes, Over: now.over}
+	if now.episodes > 0 {
+		report.Reward = now.reward / float64(now.episodes)
+	}
+	losses, grad := l.learner.Policy(l.x, &now.unroll)
+	grad.Clip(gradientLimit)
+	l.optimizer.Step(l.rate(k), grad)
+	report.Losses.Policy = losses.Total() / float64(len(now.unroll.Actions))
+	if len(l.samples) == 0 {
+		return report
+	}
+	var held autoshard.Lists
+	ms := make([]float32, costBatch)
+	for range costUpdates {
+		held.Clear()
+		for i := range ms {
+			s := l.samples[l.random.IntN(len(l.samples))]
+			held.Add(s.rows...)
+			ms[i] = s.ms
+		}
+		loss, grad := l.learner.Cost(l.x, &held, ms)
+		l.optimizer.Step(l.rate(k+1), grad)
+		report.Losses.Cost += loss / costUpdates
+	}
+	return report
+}

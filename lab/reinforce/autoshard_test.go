@@ -1,0 +1,178 @@
+package reinforce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/policy"
+	"github.com/neuroshard/neuroshard/policy/autoshard"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// tinyTask returns a task of unequal tables on two devices.
+func tinyTask(tables int, shift int) problem.Problem {
+	profile, err := hardware.ByName("a100-80")
+	if err != nil {
+		panic(err)
+	}
+	p := problem.Problem{
+		Topology: hardware.Topology{Profile: profile, Devices: 2, Memory: unit.GiB, ReserveShare: hardware.NoReserve},
+		Batch:    4096, Accounting: problem.CountWeights,
+	}
+	for i := range tables {
+		p.Tables = append(p.Tables, problem.Table{
+			Name: fmt.Sprint(i), Rows: int64(1000 * (1 + i)), Dim: 16, Precision: problem.FP32,
+			Features: []problem.Feature{{Name: fmt.Sprint(i), PoolingFactor: float64(1 + (i+shift)%4*5)}},
+		})
+	}
+	return p
+}
+
+// byPooling measures a plan: a device takes a millisecond for each 10 lookups of a
+// sample, and the exchange takes the same for all.
+func byPooling(p *problem.Problem, shards [][]problem.Shard) (plan.Breakdown, error) {
+	devices := make([]plan.StepTimes, len(shards))
+	for d, held := range shards {
+		for _, s := range held {
+			devices[d].Forward += unit.Millis(p.Tables[s.Table].PoolingFactor() / 10)
+		}
+		devices[d].ForwardComm = 1
+	}
+	return plan.NewBreakdown(devices), nil
+}
+
+func tinyOptions(frames int) AutoShardOptions {
+	return AutoShardOptions{Tasks: []problem.Problem{tinyTask(8, 0), tinyTask(8, 1)}, Measure: byPooling, Frames: frames, Seed: 1}
+}
+
+func train(t *testing.T, o AutoShardOptions) *AutoShardTraining {
+	t.Helper()
+	training, err := TrainAutoShard(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return training
+}
+
+func TestAutoShardSameWeights(t *testing.T) {
+	weights := func(workers int, seed uint64) []float32 {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(workers))
+		o := tinyOptions(801)
+		o.Seed = seed
+		training := train(t, o)
+		// Each of 8 actors places 100 tables for an update, and a task has 8 tables.
+		if len(training.Updates) != 2 || training.Plans != 200 {
+			t.Fatalf("got %d updates and %d plans, want 2 and 200", len(training.Updates), training.Plans)
+		}
+		if first, last := training.Updates[0].Losses.Cost, training.Updates[1].Losses.Cost; !(last < first) {
+			t.Errorf("loss of the costs: got %v after %v, want less", last, first)
+		}
+		var all []float32
+		for _, tensor := range training.Policy.Folder().Tensors {
+			all = append(all, tensor.Data...)
+		}
+		return all
+	}
+	one := weights(1, 1)
+	if !slices.Equal(one, weights(4, 1)) {
+		t.Error("another number of processors gives other weights")
+	}
+	if slices.Equal(one, weights(1, 2)) {
+		t.Error("another seed gives the same weights")
+	}
+}
+
+func TestAutoShardRewards(t *testing.T) {
+	task := tinyTask(4, 0) // 1, 6, 11 and 16 lookups
+	scenes, x, scaling := scenesOf([]problem.Problem{task})
+	s := scenes[0]
+	if got, want := scaling, autoshard.NewScaling(vectors(&task)); got != want {
+		t.Errorf("got constants %v, want %v", got, want)
+	}
+	if got := len(x) / policy.Features; got != 5 {
+		t.Errorf("got features of %d tables, want 4 and the zero row", got)
+	}
+	o := &AutoShardOptions{Measure: byPooling}
+	s.reference = 4
+	for _, c := range []struct {
+		what    string
+		by      []int32
+		cost    bool
+		budget  float64
+		reward  float64
+		over    bool
+		devices []float64
+	}{
+		{"balance", []int32{0, 0, 0, 1}, false, 1e9, 1.6 / 1.8, false, []float64{1.8, 1.6}},
+		{"an empty device", []int32{1, 1, 1, 1}, false, 1e9, 0, false, []float64{0, 3.4}},
+		{"cost", []int32{0, 0, 0, 1}, true, 1e9, 4 / 2.8, false, []float64{1.8, 1.6}},
+		// Device 0 holds 6,000 rows of 16 columns, 4 bytes each.
+		{"over memory", []int32{0, 0, 0, 1}, false, 300_000, -84_000. / 300_000, true, []float64{1.8, 1.6}},
+		{"over memory, by cost", []int32{0, 0, 0, 1}, true, 300_000, -84_000. / 300_000, true, []float64{1.8, 1.6}},
+	} {
+		o.Cost, s.budget = c.cost, c.budget
+		reward, times, over, err := s.judge(o, c.by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(reward-c.reward) > 1e-9 || over != c.over || math.Abs(times[0]-c.devices[0]) > 1e-9 || math.Abs(times[1]-c.devices[1]) > 1e-9 {
+			t.Errorf("%s: got reward %v, over %v and times %v, want %v, %v and %v", c.what, reward, over, times, c.reward, c.over, c.devices)
+		}
+	}
+}
+
+func vectors(p *problem.Problem) []policy.Vector {
+	return policy.Describe(p, Pieces(p)).Vectors
+}
+
+func TestCostSamplesRing(t *testing.T) {
+	l := &learner{}
+	for i := range costSamples + 3 {
+		l.keep([]sample{{ms: float32(i)}})
+	}
+	if len(l.samples) != costSamples || l.samples[0].ms != costSamples || l.samples[2].ms != costSamples+2 || l.samples[3].ms != 3 {
+		t.Errorf("got %d samples that start with %v", len(l.samples), l.samples[:4])
+	}
+}
+
+func TestAutoShardErrors(t *testing.T) {
+	other := tinyTask(4, 0)
+	other.Topology.Devices = 4
+	_, err := TrainAutoShard(context.Background(), AutoShardOptions{Tasks: []problem.Problem{tinyTask(4, 0), other, tinyTask(0, 0)}, Frames: -1})
+	for _, want := range []string{"task 1 has 4 devices and task 0 has 2", "-1 frames", "nothing measures plans", "task 2 has no tables"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+	if _, err := TrainAutoShard(context.Background(), AutoShardOptions{}); err == nil || !strings.Contains(err.Error(), "no tasks") {
+		t.Errorf("got %v, want no tasks in it", err)
+	}
+
+	broken := errors.New("the device is gone")
+	o, calls := tinyOptions(5000), 0
+	o.Measure = func(p *problem.Problem, shards [][]problem.Shard) (plan.Breakdown, error) {
+		if calls++; calls > 150 {
+			return plan.Breakdown{}, broken
+		}
+		return byPooling(p, shards)
+	}
+	if _, err := TrainAutoShard(context.Background(), o); !errors.Is(err, broken) {
+		t.Errorf("got %v, want the error of the measurement", err)
+	}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	o = tinyOptions(5000)
+	o.Progress = func(AutoShardUpdate) { cancel() }
+	if _, err := TrainAutoShard(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+}
