@@ -114,6 +114,17 @@ func (d *digester) links(t *hardware.Topology) {
 	}
 }
 
+// hierarchy adds the hierarchical exchange of a problem that states one.
+func (d *digester) hierarchy(h problem.Hierarchy) {
+	if !h.On() {
+		return
+	}
+	d.text("hierarchy")
+	for _, v := range []float64{h.Sent, h.Inside, h.Between, float64(h.Latency)} {
+		d.float(v)
+	}
+}
+
 // further adds the fields that problems did not have at first. Each that is stated
 // follows its name; a problem that does not state it keeps its digest.
 func (d *digester) further(p *problem.Problem) {
@@ -138,6 +149,7 @@ func (d *digester) further(p *problem.Problem) {
 		d.int(int64(lanes))
 	}
 	d.links(&p.Topology)
+	d.hierarchy(p.Hierarchy)
 	for i := range p.Tables {
 		for j, f := range p.Tables[i].Features {
 			if f.LengthCV != 0 {

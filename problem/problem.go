@@ -12,7 +12,8 @@
 // The rules of Validate are in validate.go, and the number formats, optimizers and
 // poolings that a table may have in precision.go. sharding.go says how a table can be cut
 // and placed, and engine.go what engines demand of a plan. class.go says which shards fuse into one
-// operator, and what such shards have in common.
+// operator, and what such shards have in common. hierarchy.go describes the exchange of training
+// systems that reduce vectors inside hosts first.
 package problem
 
 import (
@@ -55,6 +56,9 @@ type Problem struct {
 	Engine Engine
 	// LaneRule says how kernels choose the lanes of a bag.
 	LaneRule LaneRule
+	// Hierarchy is the exchange of vectors, if the training system reduces them inside hosts
+	// first; zero means flat exchanges.
+	Hierarchy Hierarchy
 }
 
 // Validate returns nil or an *Invalid with every fault found (validate.go).

@@ -61,6 +61,9 @@ func validate(p *Problem) error {
 		v.add("", "", "%d tables: a problem has 1 to %d", len(p.Tables), MaxTables)
 	}
 	v.engine()
+	if err := v.problem.Hierarchy.Check(); err != nil {
+		v.add("", "", "%v", err)
+	}
 	v.tables()
 	v.colocations()
 	if len(v.faults) == 0 {

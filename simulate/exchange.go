@@ -27,6 +27,9 @@ import (
 //	                max over h of (G-1)/G B/l D_h b and B/(G l) (D - D_h) b, / nic
 //	all-reduce      of E elements, first inside hosts, then each device a part between
 //	                2 (l-1)/l E b / intra, and 2 (G-1)/G E b/l / nic
+//	hierarchical    device r sends V_r columns inside its host, and host h sends W_h, each
+//	                slice of a table once; the second step follows the first
+//	                (l-1)/l B max(V_r) b / intra, and (G-1)/G B/l max(W_h) b / nic
 //	packing         one read and one write: B W (b + the bytes of an element in a vector) / copy
 //
 // Each collective has a fixed time on top. f is the share of an all-to-all's bytes that
@@ -34,7 +37,8 @@ import (
 // host once, and the l rings share the network cards of the host.
 //
 // Where an NVLink domain joins k hosts, the links inside hosts reach all k l devices: in
-// the all-to-all, the rings and the all-reduce, l is k l and G is the number of domains.
+// the all-to-all, the rings, the all-reduce and the hierarchical exchange, l is k l and G is
+// the number of domains.
 // Collectives inside hosts and between hosts keep their devices, and of an all-to-all
 // between hosts the share (k-1)/(G-1) stays inside the domain.
 
@@ -203,6 +207,25 @@ func (n *Network) AllReduce(elements float64) (inHosts, between Collective) {
 		between.Between = unit.Millis(between.Bytes / n.NIC)
 	}
 	return inHosts, between
+}
+
+// Hierarchical returns the two steps of a hierarchical exchange of vectors, or of their
+// gradients: inside hosts, and between hosts. columns are the pooled columns of the device
+// with the most, and hostColumns those of the host with the most (Columns). The second step
+// follows the first. The hierarchy states the latency, so no other fixed time and no packing
+// counts: these are the terms that whole steps were fitted with (docs/STEP.md). Without
+// columns there is no exchange.
+func (n *Network) Hierarchical(h problem.Hierarchy, columns, hostColumns float64) (inside, between Collective) {
+	if columns == 0 || n.Devices == 1 {
+		return inside, between
+	}
+	bytes, joined, domains := h.Sent*float64(n.Batch)*n.Element(), float64(n.Joined()), float64(n.Domains())
+	inside.Inside = unit.Millis((joined - 1) / joined * bytes * columns / (n.Intra * h.Inside))
+	if n.Domains() > 1 {
+		between = Collective{Fixed: h.Latency, Bytes: (domains - 1) / domains * bytes / joined * hostColumns}
+		between.Between = unit.Millis(between.Bytes / (n.NIC * h.Between))
+	}
+	return inside, between
 }
 
 // Pack returns the time of packing and unpacking the whole batch's vectors of the given

@@ -176,6 +176,9 @@ func (p *Pricer) Input(shards [][]problem.Shard) (unit.Millis, error) {
 // exchanges returns the times of each device's exchanges, forward and backward, if
 // all devices start at once.
 func (p *Pricer) exchanges(shards [][]problem.Shard) (forward, backward []unit.Millis, err error) {
+	if p.problem.Hierarchy.On() {
+		return hierarchical(&p.device, p.problem, shards)
+	}
 	topology := &p.problem.Topology
 	perHost := topology.PerHost()
 	c := Comm{PerHost: perHost, Domain: topology.NVLinkDomain, Batch: p.problem.Batch, ElementBytes: p.problem.CommBytes(), DimSums: make([]int, len(shards)), ByHost: make([]int, topology.Hosts())}

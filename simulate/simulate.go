@@ -14,7 +14,8 @@
 //	operators.go  divide the shards of a device into fused operators
 //	compute.go    estimate each operator, with the lanes that lanes.go gives its tables
 //	              and the cache misses of cache.go
-//	comm.go       estimate the exchanges, by the formulas of exchange.go
+//	comm.go       estimate the exchanges, by the formulas of exchange.go; hierarchy.go counts
+//	              the vectors of exchanges that reduce inside hosts first
 //
 // and price.go puts the step times together. NewPricer is the usual entry point, for
 // the placements and groups of a problem.Problem. Below it, Device.Compute estimates one

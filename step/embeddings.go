@@ -157,7 +157,7 @@ func inputBytes(p *problem.Problem, s *Stack) float64 {
 func flat(p *problem.Problem, shards [][]problem.Shard, s *Stack) (e Embeddings, err error) {
 	there, back := s.precisions(p)
 	own := *p
-	own.CommPrecision = there
+	own.CommPrecision, own.Hierarchy = there, problem.Hierarchy{}
 	pricer := simulate.NewPricer(&own)
 	b, err := pricer.Price(shards)
 	if err != nil {
@@ -182,7 +182,7 @@ func flat(p *problem.Problem, shards [][]problem.Shard, s *Stack) (e Embeddings,
 	if s.Overlaps.Sort {
 		e.Backward -= min(e.Backward, lookupsOf(p, s).sorting(shards[at]))
 	}
-	e.Columns = columnsOf(p, shards)
+	e.Columns = simulate.ColumnsOf(p, shards).Devices
 	if there != back {
 		own.CommPrecision = back
 		if b, err = simulate.NewPricer(&own).Price(shards); err != nil {
@@ -191,19 +191,6 @@ func flat(p *problem.Problem, shards [][]problem.Shard, s *Stack) (e Embeddings,
 		e.ExchangeBackward = b.Devices[b.Critical].BackwardComm
 	}
 	return e, nil
-}
-
-// columnsOf returns the columns of the vectors that each device sends for each sample.
-func columnsOf(p *problem.Problem, shards [][]problem.Shard) []int {
-	columns := make([]int, len(shards))
-	for d, held := range shards {
-		for _, s := range held {
-			if s.ShardingType != problem.DataParallel {
-				columns[d] += p.DimSum(s)
-			}
-		}
-	}
-	return columns
 }
 
 // summed returns the embeddings of a placement under HugeCTR's exchanges.
@@ -231,17 +218,17 @@ func summed(p *problem.Problem, shards [][]problem.Shard, s *Stack) (e Embedding
 			e.Replicated += float64(shard.Rows.Len()) * float64(shard.Dim())
 		}
 	}
-	e.Columns = columnsOf(p, shards)
-	if p.Topology.Devices == 1 {
+	columns := simulate.ColumnsOf(p, shards)
+	if e.Columns = columns.Devices; p.Topology.Devices == 1 {
 		return e, nil
 	}
-	net, err := linksOf(p, &s.Constants)
+	net, err := networkOf(p)
 	if err != nil {
 		return e, err
 	}
 	there, back := s.precisions(p)
-	e.ExchangeForward = exchange(p, shards, e.Columns, s, net, float64(there.Bytes()))
-	e.ExchangeBackward = exchange(p, shards, e.Columns, s, net, float64(back.Bytes()))
+	e.ExchangeForward = exchange(net, columns, s, there)
+	e.ExchangeBackward = exchange(net, columns, s, back)
 	return e, nil
 }
 
@@ -255,73 +242,40 @@ func replicated(shards [][]problem.Shard) (own []problem.Shard) {
 	return own
 }
 
-// links are the bandwidths of a device that exchanges reach, in bytes a millisecond.
-type links struct{ inside, between float64 }
-
-// linksOf returns the bandwidths that exchanges of the simulated device reach, times the
-// constants' shares. Exchanges take an NVLink domain as one host. linksOf fails if the devices
-// span domains and the profile has no network.
-func linksOf(p *problem.Problem, c *Constants) (links, error) {
+// networkOf returns the simulated device's network. It takes an NVLink domain as one host. It
+// fails if the devices span domains and the profile has no network.
+func networkOf(p *problem.Problem) (simulate.Network, error) {
 	t := &p.Topology
 	net, err := simulate.NewDevice(t.Device()).Network(simulate.Cluster{Devices: t.Devices, PerHost: t.PerHost(), Domain: t.NVLinkDomain, Batch: p.Batch})
 	if err != nil {
-		return links{}, fmt.Errorf("step: %w", err)
+		return net, fmt.Errorf("step: %w", err)
 	}
-	return links{inside: net.Intra * c.Inside, between: net.NIC * c.Between}, nil
+	return net, nil
 }
 
-// exchange returns the time of one of HugeCTR's exchanges of vectors of the given bytes an
-// element.
-func exchange(p *problem.Problem, shards [][]problem.Shard, columns []int, s *Stack, l links, element float64) unit.Millis {
-	topology := &p.Topology
-	devices, perHost, hosts := float64(topology.Devices), float64(topology.LinkDomain()), float64(topology.LinkDomains())
-	batch := float64(p.Batch) * s.Constants.Sent
-	if s.Exchange == Hierarchical {
-		inside := batch * (perHost - 1) / perHost * float64(slices.Max(columns)) * element
-		time := unit.Millis(inside / l.inside)
-		if hosts > 1 {
-			between := batch / perHost * (hosts - 1) / hosts * float64(hostColumns(p, shards)) * element
-			time += unit.Millis(between/l.between) + s.Constants.Latency
-		}
-		return time
+// exchange returns the time of one of HugeCTR's exchanges of vectors in a number format.
+func exchange(net simulate.Network, columns simulate.Columns, s *Stack, format problem.Precision) unit.Millis {
+	net.ElementBytes = int(format.Bytes())
+	if h := s.Hierarchy(); h.On() {
+		inside, between := net.Hierarchical(h, float64(slices.Max(columns.Devices)), float64(slices.Max(columns.Hosts)))
+		return inside.Time() + between.Time()
 	}
+	devices, perHost := float64(net.Devices), float64(net.Joined())
+	batch, element := float64(net.Batch)*s.Constants.Sent, net.Element()
 	all := 0
-	for _, c := range columns {
+	for _, c := range columns.Devices {
 		all += c
 	}
 	most := 0.0
-	for _, c := range columns {
+	for _, c := range columns.Devices {
 		most = max(most, batch*(devices-1)/devices*float64(c)*element, batch/devices*float64(all-c)*element)
 	}
-	if hosts == 1 {
-		return unit.Millis(most / l.inside)
+	inside, between := net.Intra*s.Constants.Inside, net.NIC*s.Constants.Between
+	if net.Domains() == 1 {
+		return unit.Millis(most / inside)
 	}
 	away := (devices - perHost) / (devices - 1)
-	return unit.Millis(most*(1-away)/l.inside+most*away/l.between) + s.Constants.Latency
-}
-
-// hostColumns returns the columns that the host with the most sends for each sample, with
-// each column of a table counted once.
-func hostColumns(p *problem.Problem, shards [][]problem.Shard) int {
-	most := 0
-	for first := 0; first < len(shards); first += p.Topology.LinkDomain() {
-		sum := 0
-		type slice struct {
-			table   int
-			columns problem.Range
-		}
-		seen := map[slice]bool{}
-		for _, held := range shards[first:min(first+p.Topology.LinkDomain(), len(shards))] {
-			for _, s := range held {
-				if key := (slice{s.Table, s.Columns}); s.ShardingType != problem.DataParallel && !seen[key] {
-					seen[key] = true
-					sum += p.DimSum(s)
-				}
-			}
-		}
-		most = max(most, sum)
-	}
-	return most
+	return unit.Millis(most*(1-away)/inside+most*away/between) + s.Constants.Latency
 }
 
 // lookups estimates the lookups of devices under HugeCTR's exchanges.

@@ -291,6 +291,16 @@ func StackNames() []string {
 	return names
 }
 
+// Hierarchy returns the stack's exchange of vectors as a problem states it: zero if it is not
+// hierarchical.
+func (s *Stack) Hierarchy() problem.Hierarchy {
+	if s.Exchange != Hierarchical {
+		return problem.Hierarchy{}
+	}
+	c := &s.Constants
+	return problem.Hierarchy{Sent: c.Sent, Inside: c.Inside, Between: c.Between, Latency: c.Latency}
+}
+
 // precisions returns the number formats of the exchanges forward and backward.
 func (s *Stack) precisions(p *problem.Problem) (forward, backward problem.Precision) {
 	forward, backward = p.CommPrecision, p.CommPrecision

@@ -7,6 +7,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -222,6 +223,80 @@ func TestExchanges(t *testing.T) {
 	}
 	// Two tables on host 0, although table 0 has two blocks there.
 	near(t, "hierarchical", float64(e.ExchangeForward), 4000./2*2*256/340e6+4000./2/2*2*256/(.8*48.5e6)+.06, 1e-9)
+}
+
+// The simulated device and a whole step count the same hierarchical exchange, whatever the
+// forms of the tables: inside the host of the device with the most vectors, and then from the
+// host with the most tables.
+func TestHierarchyIsTheSimulatedOne(t *testing.T) {
+	stack, err := StackByName("hugectr-hierarchical")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stack.Constants.Sent, stack.Constants.Inside, stack.Constants.Between = .5, .9, .7
+	p := dlrm(t, "h100-80", 6, 2, 4000)
+	p.Tables, p.CommPrecision, p.Hierarchy = p.Tables[:6], problem.FP16, stack.Hierarchy()
+	whole := func(i int, shardingType problem.ShardingType) problem.Shard {
+		s := p.Whole(i)
+		s.ShardingType = shardingType
+		return s
+	}
+	// Table 0 is on all devices, table 1 on host 1 and table 2 in two blocks on host 2. Device
+	// 0 has three columns of slices, and table 5 has a replica everywhere.
+	shards := make([][]problem.Shard, 6)
+	block := func(device, i, n, k int, shardingType problem.ShardingType, blocks int) {
+		s, rows := whole(i, shardingType), p.Tables[i].BlockRows(n)
+		s.Rows, s.Blocks = problem.Range{Start: rows * int64(k), End: min(rows*int64(k+1), p.Tables[i].Rows)}, blocks
+		shards[device] = append(shards[device], s)
+	}
+	for d := range shards {
+		block(d, 0, 6, d, problem.RowWise, 0)
+		shards[d] = append(shards[d], whole(5, problem.DataParallel))
+	}
+	block(2, 1, 2, 0, problem.TableRowWise, 0)
+	block(3, 1, 2, 1, problem.TableRowWise, 0)
+	block(4, 2, 2, 0, problem.RowWise, 2)
+	block(5, 2, 2, 1, problem.RowWise, 2)
+	left, right := whole(3, problem.ColumnWise), whole(3, problem.ColumnWise)
+	left.Columns.End, right.Columns.Start = 32, 32
+	shards[0] = append(shards[0], left, right, whole(4, problem.TableWise))
+	e, err := EmbeddingsOf(p, shards, stack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Device 0 and its host have tables 0, 3 and 4: three vectors of 256 bytes.
+	network := p.Topology.Device().NICGBps * .95 * 1e6
+	want := .5*4000./2*3*256/(.9*340e6) + .5*4000./2*2/3*3*256/(.7*network) + .06
+	near(t, "step", float64(e.ExchangeForward), want, 1e-9)
+	b, err := simulate.NewPricer(p).Price(shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	least := b.Devices[0].ForwardComm // contains the wait for the slowest device
+	for _, d := range b.Devices {
+		least = min(least, d.ForwardComm)
+	}
+	near(t, "simulated", float64(least), want, 1e-9)
+	p.Tables = p.Tables[:5]
+	for d := range shards { // without replicas, the gradients take the same exchange
+		for i := range shards[d] {
+			if shards[d][i].ShardingType == problem.DataParallel {
+				shards[d] = append(shards[d][:i], shards[d][i+1:]...)
+				break
+			}
+		}
+	}
+	if b, err = simulate.NewPricer(p).Price(shards); err != nil {
+		t.Fatal(err)
+	}
+	near(t, "simulated, backward", float64(b.Devices[3].BackwardComm), want, 1e-9)
+	// Devices that send no vectors have no exchange.
+	for d := range shards {
+		shards[d] = []problem.Shard{whole(0, problem.DataParallel)}
+	}
+	if e, err = EmbeddingsOf(p, shards, stack); err != nil || e.ExchangeForward != 0 {
+		t.Errorf("only replicas: got an exchange of %v, %v, want none", e.ExchangeForward, err)
+	}
 }
 
 // A measured step gives itself back for its own plan, and moves other plans by the

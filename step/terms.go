@@ -128,14 +128,14 @@ func allReduce(in *Input, bytes float64) unit.Millis {
 	if in.Dense.Parallel == FSDP {
 		bytes *= 1.5
 	}
-	links, err := linksOf(in.Problem, constants)
+	net, err := networkOf(in.Problem)
 	if err != nil {
 		return 0 // the embeddings have reported it
 	}
 	perHost, hosts := float64(topology.LinkDomain()), float64(topology.LinkDomains())
-	time := unit.Millis(2 * bytes * (perHost - 1) / perHost / links.inside)
+	time := unit.Millis(2 * bytes * (perHost - 1) / perHost / (net.Intra * constants.Inside))
 	if hosts > 1 {
-		between := unit.Millis(2 * bytes / perHost * (hosts - 1) / hosts / links.between)
+		between := unit.Millis(2 * bytes / perHost * (hosts - 1) / hosts / (net.NIC * constants.Between))
 		if in.Stack.SHARP {
 			between /= 2
 		}

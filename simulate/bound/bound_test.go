@@ -303,14 +303,17 @@ func TestNoPlacementIsBelow(t *testing.T) { noPlacementIsBelow(t, nothingHidden)
 // Nor does a placement cost less than the bound if the engine hides a part of the all-to-alls.
 func TestNoExposedPlacementIsBelow(t *testing.T) { noPlacementIsBelow(t, drawHidden) }
 
-func noPlacementIsBelow(t *testing.T, hides func(*rapid.T) plan.Hidden) {
+// Nor does one with a hierarchical exchange.
+func TestNoHierarchicalPlacementIsBelow(t *testing.T) { noPlacementIsBelow(t, drawHierarchy) }
+
+func noPlacementIsBelow(t *testing.T, hides func(*rapid.T, *problem.Problem) plan.Hidden) {
 	rapid.Check(t, func(t *rapid.T) {
 		granules := rapid.SampledFrom([]int{4, 16, 40, 150, 300}).Draw(t, "widest")
 		p := draw(t, 8, 5, granules)
 		if err := p.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		hidden := hides(t)
+		hidden := hides(t, p)
 		judge := exposed(t, p, hidden)
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		operators := drawOperators(t, p)
@@ -364,7 +367,10 @@ func TestNoOptimumIsBelow(t *testing.T) { noOptimumIsBelow(t, nothingHidden) }
 // Nor is the best exposed cost below the bound.
 func TestNoExposedOptimumIsBelow(t *testing.T) { noOptimumIsBelow(t, drawHidden) }
 
-func noOptimumIsBelow(t *testing.T, hides func(*rapid.T) plan.Hidden) {
+// Nor is the best cost with a hierarchical exchange.
+func TestNoHierarchicalOptimumIsBelow(t *testing.T) { noOptimumIsBelow(t, drawHierarchy) }
+
+func noOptimumIsBelow(t *testing.T, hides func(*rapid.T, *problem.Problem) plan.Hidden) {
 	var known gaps
 	rapid.Check(t, func(t *rapid.T) {
 		p := draw(t, 3, 3, 4)
@@ -372,7 +378,7 @@ func noOptimumIsBelow(t *testing.T, hides func(*rapid.T) plan.Hidden) {
 			p.Tables = p.Tables[:4]
 		}
 		operators := drawOperators(t, p)
-		hidden := hides(t)
+		hidden := hides(t, p)
 		judge := exposed(t, p, hidden)
 		pl, numbers := make(placement, len(p.Tables)), make([]problem.Operator, len(p.Tables))
 		best := unit.Millis(math.Inf(1))

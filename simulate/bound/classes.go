@@ -47,6 +47,9 @@ type wires struct {
 	// column of blocks on the devices of a host, as a mean over the hosts, and weight that
 	// of a replicated weight.
 	block, host, weight float64
+	// latency is the fixed time, in ms, of a hierarchical exchange, which all classes except
+	// replicas share; 0 for flat exchanges, whose fixed times are in fixed.
+	latency float64
 	// stream is the bandwidth of memory, in bytes a millisecond.
 	stream float64
 	// less is the time, in ms, that is hidden of the directions that count. beside says that
@@ -82,7 +85,7 @@ func everyWires(p *problem.Problem, hidden plan.Hidden) (all []wires, err error)
 // has no network.
 func newWires(p *problem.Problem, there, back float64) (wires, error) {
 	t := p.Topology
-	net, err := simulate.NewDevice(t.Device()).Network(simulate.Cluster{Devices: t.Devices, PerHost: t.PerHost(), Domain: t.NVLinkDomain, Batch: p.Batch, ElementBytes: p.CommBytes()})
+	net, err := networkOf(p)
 	if err != nil {
 		return wires{}, err
 	}
@@ -97,21 +100,43 @@ func newWires(p *problem.Problem, there, back float64) (wires, error) {
 	// device with the most columns sends at least its own columns.
 	const one = 1
 	pack := float64(net.Pack(one))
-	own, block, inHosts, between := net.AllToAll(net.Transfer(one, one, one)), net.Ring(one), net.InHosts(one), net.BetweenHosts(one, one, one)
 	reduceInHosts, reduceBetween := net.AllReduce(one)
-	full := float64(t.Devices / t.PerHost()) // hosts that may hold tables by host
+	w.weight = back * float64(reduceInHosts.Moving()+reduceBetween.Moving())
+	w.fixed[problem.ClassReplicas] += back * float64(reduceInHosts.Fixed+reduceBetween.Fixed)
 	both := there + back
+	if p.Hierarchy.On() {
+		w.hierarchical(&net, p.Hierarchy, both)
+		return w, nil
+	}
+	own, block, inHosts, between := net.AllToAll(net.Transfer(one, one, one)), net.Ring(one), net.InHosts(one), net.BetweenHosts(one, one, one)
+	full := float64(t.Devices / t.PerHost()) // hosts that may hold tables by host
 	moving := func(c simulate.Collective) float64 { return both * float64(c.Moving()) }
 	w.own = moving(own) + there*pack
 	w.shared = back * pack / float64(t.Devices)
 	w.block = moving(block) + both*pack
 	w.host = (moving(inHosts) + moving(between) + both*pack) / full
-	w.weight = back * float64(reduceInHosts.Moving()+reduceBetween.Moving())
 	w.fixed[problem.ClassColumns] += both * float64(own.Fixed)
 	w.fixed[problem.ClassBlocks] += both * float64(block.Fixed)
 	w.fixed[problem.ClassHostBlocks] += both * float64(inHosts.Fixed+between.Fixed)
-	w.fixed[problem.ClassReplicas] += back * float64(reduceInHosts.Fixed+reduceBetween.Fixed)
 	return w, nil
+}
+
+// hierarchical sets the times of the vectors' exchange, where both is the number of directions
+// that count. The device with the most columns of its own has the columns of blocks on all
+// devices, too. The host with the most columns has at least the mean over the hosts: every host
+// has the columns of blocks on all devices. What blocks on the devices of a host add inside it
+// counts only if the cluster is one host, because another host may have the device with the
+// most columns.
+func (w *wires) hierarchical(net *simulate.Network, h problem.Hierarchy, both float64) {
+	const one = 1
+	first, second := net.Hierarchical(h, one, one)
+	inside, between, domains := both*float64(first.Moving()), both*float64(second.Moving()), float64(net.Domains())
+	w.own, w.shared = inside, between/domains
+	w.block = inside + between
+	if w.host = between / domains; net.Hosts() == 1 {
+		w.host += inside
+	}
+	w.latency = both * float64(second.Fixed)
 }
 
 // of returns the fixed time of a set of classes that are all in use, in ms.
@@ -124,6 +149,9 @@ func (w *wires) of(s set) float64 {
 	}
 	if s.has(problem.ClassColumns) && s.has(problem.ClassHostBlocks) {
 		sum -= fixedMS
+	}
+	if s&^only(problem.ClassReplicas) != 0 {
+		sum += w.latency
 	}
 	return sum
 }

@@ -19,6 +19,10 @@ import (
 // packing of the forward grows with X, and that of the backward is the same for all
 // placements.
 
+// A hierarchical exchange (problem.Hierarchy) takes the time of X columns inside hosts, and
+// then the time of the host with the most columns between hosts. Slices of columns are all
+// different, so that host has at least X columns, and at least the mean over the hosts.
+
 // If the engine hides a part of the exchanges, that part is subtracted from each direction, or
 // all of it if it takes less. What is left grows with X, too.
 
@@ -34,6 +38,9 @@ type exchange struct {
 	known map[int][2]unit.Millis
 	// hidden is what the engine hides.
 	hidden plan.Hidden
+	// hierarchy is that of the problem, and network the problem's.
+	hierarchy problem.Hierarchy
+	network   simulate.Network
 }
 
 // newExchange returns the all-to-alls of the problem, without what the engine hides. It fails
@@ -44,7 +51,7 @@ func newExchange(p *problem.Problem, hidden plan.Hidden) (*exchange, error) {
 		hidden: hidden,
 		device: simulate.NewDevice(p.Topology.Device()),
 		comm:   simulate.Comm{PerHost: p.Topology.PerHost(), Domain: p.Topology.NVLinkDomain, Batch: p.Batch, ElementBytes: p.CommBytes(), DimSums: make([]int, n)},
-		known:  map[int][2]unit.Millis{},
+		known:  map[int][2]unit.Millis{}, hierarchy: p.Hierarchy,
 	}
 	for i := range p.Tables {
 		t := &p.Tables[i]
@@ -53,7 +60,8 @@ func newExchange(p *problem.Problem, hidden plan.Hidden) (*exchange, error) {
 	}
 	step := n * e.granule
 	e.least = (e.all + step - 1) / step * e.granule
-	_, _, err := e.device.Comm(e.comm)
+	var err error
+	e.network, err = networkOf(p)
 	return e, err
 }
 
@@ -62,6 +70,20 @@ func newExchange(p *problem.Problem, hidden plan.Hidden) (*exchange, error) {
 func (e *exchange) times(columns int) (forward, backward unit.Millis) {
 	if t, ok := e.known[columns]; ok {
 		return t[0], t[1]
+	}
+	f, b := e.full(columns)
+	least := plan.StepTimes{ForwardComm: f, BackwardComm: b}
+	e.hidden.Hide(&least, 0)
+	e.known[columns] = [2]unit.Millis{least.ForwardComm, least.BackwardComm}
+	return least.ForwardComm, least.BackwardComm
+}
+
+// full returns the times with nothing hidden.
+func (e *exchange) full(columns int) (forward, backward unit.Millis) {
+	if e.hierarchy.On() {
+		domains := e.network.Domains()
+		inside, between := e.network.Hierarchical(e.hierarchy, float64(columns), float64(max(columns, (e.all+domains-1)/domains)))
+		return inside.Time() + between.Time(), inside.Time() + between.Time()
 	}
 	left := e.all
 	for r := range e.comm.DimSums {
@@ -72,10 +94,14 @@ func (e *exchange) times(columns int) (forward, backward unit.Millis) {
 	if err != nil {
 		panic("bound: " + err.Error()) // newExchange checked the same network
 	}
-	least := plan.StepTimes{ForwardComm: f[0], BackwardComm: b[0]}
-	e.hidden.Hide(&least, 0)
-	e.known[columns] = [2]unit.Millis{least.ForwardComm, least.BackwardComm}
-	return least.ForwardComm, least.BackwardComm
+	return f[0], b[0]
+}
+
+// networkOf returns the simulated device's network. It fails if the devices span hosts and the
+// profile has no network.
+func networkOf(p *problem.Problem) (simulate.Network, error) {
+	t := p.Topology
+	return simulate.NewDevice(t.Device()).Network(simulate.Cluster{Devices: t.Devices, PerHost: t.PerHost(), Domain: t.NVLinkDomain, Batch: p.Batch, ElementBytes: p.CommBytes()})
 }
 
 // total returns both times together, in ms.

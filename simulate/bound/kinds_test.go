@@ -264,9 +264,9 @@ func inSlices(p *problem.Problem, i int, r *rand.Rand) way {
 }
 
 // nothingHidden and drawHidden return what an engine hides.
-func nothingHidden(*rapid.T) plan.Hidden { return plan.Hidden{} }
+func nothingHidden(*rapid.T, *problem.Problem) plan.Hidden { return plan.Hidden{} }
 
-func drawHidden(t *rapid.T) plan.Hidden {
+func drawHidden(t *rapid.T, _ *problem.Problem) plan.Hidden {
 	ms := func(label string) unit.Millis {
 		if rapid.Bool().Draw(t, label+" none") {
 			return 0
@@ -274,6 +274,19 @@ func drawHidden(t *rapid.T) plan.Hidden {
 		return unit.Millis(math.Pow(10, rapid.Float64Range(-3, 2).Draw(t, label)))
 	}
 	return plan.Hidden{Forward: ms("hidden forward"), Backward: ms("hidden backward"), Replicas: rapid.Bool().Draw(t, "replicas hide")}
+}
+
+// drawHierarchy draws a hierarchical exchange for the problem, and what is hidden of it.
+func drawHierarchy(t *rapid.T, p *problem.Problem) plan.Hidden {
+	p.Hierarchy = problem.Hierarchy{
+		Sent:   rapid.Float64Range(.1, 1).Draw(t, "sent"),
+		Inside: rapid.Float64Range(.1, 2).Draw(t, "inside"), Between: rapid.Float64Range(.1, 2).Draw(t, "between"),
+		Latency: unit.Millis(rapid.SampledFrom([]float64{0, .06, 1}).Draw(t, "latency")),
+	}
+	if rapid.Bool().Draw(t, "nothing hidden") {
+		return plan.Hidden{}
+	}
+	return drawHidden(t, p)
 }
 
 // exposed returns a pricer of exposed costs.
@@ -303,7 +316,12 @@ func TestNoExposedPlacementInAnyKindIsBelow(t *testing.T) {
 	noPlacementInAnyKindIsBelow(t, drawHidden)
 }
 
-func noPlacementInAnyKindIsBelow(t *testing.T, hides func(*rapid.T) plan.Hidden) {
+// Nor does one with a hierarchical exchange.
+func TestNoHierarchicalPlacementInAnyKindIsBelow(t *testing.T) {
+	noPlacementInAnyKindIsBelow(t, drawHierarchy)
+}
+
+func noPlacementInAnyKindIsBelow(t *testing.T, hides func(*rapid.T, *problem.Problem) plan.Hidden) {
 	sum, count := 0.0, 0.0
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawKinds(t, 8, 6, rapid.SampledFrom([]int{4, 16, 40, 150, 300}).Draw(t, "widest"))
@@ -311,7 +329,7 @@ func noPlacementInAnyKindIsBelow(t *testing.T, hides func(*rapid.T) plan.Hidden)
 		kinds := slices.Clone(problem.ShardingTypes())
 		random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 		kinds = append(kinds[:1+random.IntN(len(kinds))], problem.TableWise)
-		hidden := hides(t)
+		hidden := hides(t, p)
 		judge := exposed(t, p, hidden)
 		operators := drawOperators(t, p)
 		ways := make([]way, len(p.Tables))
@@ -398,12 +416,17 @@ func TestNoOptimumInAnyKindIsBelow(t *testing.T) { noOptimumInAnyKindIsBelow(t, 
 // Nor is the best exposed cost below the bound.
 func TestNoExposedOptimumInAnyKindIsBelow(t *testing.T) { noOptimumInAnyKindIsBelow(t, drawHidden) }
 
-func noOptimumInAnyKindIsBelow(t *testing.T, hides func(*rapid.T) plan.Hidden) {
+// Nor is the best cost with a hierarchical exchange.
+func TestNoHierarchicalOptimumInAnyKindIsBelow(t *testing.T) {
+	noOptimumInAnyKindIsBelow(t, drawHierarchy)
+}
+
+func noOptimumInAnyKindIsBelow(t *testing.T, hides func(*rapid.T, *problem.Problem) plan.Hidden) {
 	var known gaps
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawKinds(t, 2, 4, 3)
 		p.Tables = p.Tables[:min(len(p.Tables), 3)]
-		hidden := hides(t)
+		hidden := hides(t, p)
 		judge := exposed(t, p, hidden)
 		operators := drawOperators(t, p)
 		all := make([][]way, len(p.Tables))

@@ -1,0 +1,50 @@
+package problem
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Hierarchy describes the exchange of a training system that adds up partial sums inside each
+// host first: one vector for each sample, table and host then travels between the devices of
+// the same place in each host. Devices that share an NVLink domain count as one host. The zero
+// value means flat exchanges.
+type Hierarchy struct {
+	// Sent is the share of the vectors that travel, above 0 and at most 1; 0 means that
+	// exchanges are flat.
+	Sent float64
+	// Inside and Between are factors on the bandwidths inside hosts and between hosts, above 0.
+	Inside, Between float64
+	// Latency is the fixed time of the exchange between hosts, at least 0.
+	Latency unit.Millis
+}
+
+// On reports whether the exchange is hierarchical.
+func (h Hierarchy) On() bool { return h != Hierarchy{} }
+
+// Check returns an error if the exchange is hierarchical and a number is out of range.
+func (h Hierarchy) Check() error {
+	if !h.On() {
+		return nil
+	}
+	var faults []error
+	for _, v := range []struct {
+		name        string
+		value, most float64
+	}{
+		{"share of the vectors that travel", h.Sent, 1},
+		{"factor on the bandwidth inside hosts", h.Inside, math.MaxFloat64},
+		{"factor on the bandwidth between hosts", h.Between, math.MaxFloat64},
+	} {
+		if !(v.value > 0 && v.value <= v.most) {
+			faults = append(faults, fmt.Errorf("hierarchical exchange: %s: %v is not above 0 and at most %v", v.name, v.value, v.most))
+		}
+	}
+	if !(h.Latency >= 0) || math.IsInf(float64(h.Latency), 1) {
+		faults = append(faults, fmt.Errorf("hierarchical exchange: latency: %v ms is not a finite number of at least 0", float64(h.Latency)))
+	}
+	return errors.Join(faults...)
+}
