@@ -11,7 +11,8 @@
 // A Scorer sums the slices of each device by operator (operators.go), adds the times
 // of the all-to-alls (comm.go) and of slices in other forms than columns in HBM
 // (forms.go), both with the net's correction (correction.go), and the risk penalty of an
-// ensemble (penalty.go). Model.Group predicts
+// ensemble (penalty.go). Exchanges that reduce inside hosts first take the place of all
+// others (hierarchy.go). Model.Group predicts
 // one group outside of a placement (group.go), and Model.Doubts says what lies outside
 // the samples of the training (domain.go).
 //

@@ -75,7 +75,10 @@ type item struct {
 	parts    []feature.Part
 	dimSum   int
 	operator int32 // as operatorOf says
-	lanes    feature.Lanes
+	// blocks is the number of blocks of rows that the slice is one of, on devices that a plan
+	// chose; 0 for a slice with all rows.
+	blocks int
+	lanes  feature.Lanes
 	// unread says that nothing is looked up: the slice adds only its columns.
 	unread bool
 }
@@ -285,7 +288,7 @@ func (e *embeddings) item(table, width int, form problem.Form) int {
 	t := e.slice(table, form.Blocks)
 	fused := e.keyOf(table, width, problem.Form{Tier: form.Tier, Operator: form.Operator})
 	op := fused.Operation
-	added := item{operator: e.operatorOf(t, &fused), lanes: feature.LanesOf(&e.model.hardware, op, width), dimSum: width * t.features}
+	added := item{operator: e.operatorOf(t, &fused), lanes: feature.LanesOf(&e.model.hardware, op, width), dimSum: width * t.features, blocks: form.Blocks}
 	for int(added.operator) >= len(e.rates) { // a number or a width more, of whole slices or of cut ones
 		e.rates = append(e.rates, e.rates[:len(e.operations)]...)
 	}

@@ -22,6 +22,8 @@ type Estimates struct {
 	problem *problem.Problem
 	// network is the problem's cluster with the model's links.
 	network simulate.Network
+	// links is the network of hierarchical exchanges (hierarchy.go).
+	links simulate.Network
 	// classes holds the embeddings that each class's operators read; nil if no slice of
 	// the class was registered. Slices in host memory use the embeddings of slices in HBM.
 	classes [problem.OperatorClasses]*embeddings
@@ -67,7 +69,7 @@ func NewEstimates(m *Model, p *problem.Problem) (*Estimates, error) {
 		return nil, err
 	}
 	estimates := &Estimates{
-		model: m, problem: p, network: networkFor(m, p),
+		model: m, problem: p, network: networkFor(m, p), links: linksFor(m, p),
 		index: map[otherKey]int{}, device: simulate.NewDevice(m.hardware),
 	}
 	estimates.classes[problem.ClassColumns] = newEmbeddings(m, p, p)
@@ -164,5 +166,6 @@ func (p *Estimates) Price(shards [][]problem.Shard) plan.Breakdown {
 			s.Add(d, p.Item(shard.Table, shard.Dim(), form))
 		}
 	}
+	s.exactly(shards)
 	return s.Breakdown()
 }

@@ -234,6 +234,11 @@ func (o *otherForms) exchanges() (forward, backward float64) {
 	if n.Devices == 1 {
 		return 0, 0
 	}
+	if o.estimates.problem.Hierarchy.On() {
+		both := o.hierarchical(o.blockColumns)
+		forward, backward = both, both
+		return forward, backward + o.allReduce()
+	}
 	if o.blockColumns > 0 {
 		columns := float64(o.blockColumns)
 		both := o.ring(columns) + float64(n.Pack(columns))
@@ -252,11 +257,16 @@ func (o *otherForms) exchanges() (forward, backward float64) {
 		both += max(o.corrected(between), float64(between.Inside))
 		forward, backward = forward+both, backward+both
 	}
-	if o.weights > 0 {
-		inHosts, between := n.AllReduce(float64(o.weights))
-		backward += float64(inHosts.Time()) + o.corrected(between)
+	return forward, backward + o.allReduce()
+}
+
+// allReduce returns the time of the all-reduce of the replicas' gradients, in ms.
+func (o *otherForms) allReduce() float64 {
+	if o.weights == 0 {
+		return 0
 	}
-	return forward, backward
+	inHosts, between := o.estimates.network.AllReduce(float64(o.weights))
+	return float64(inHosts.Time()) + o.corrected(between)
 }
 
 // ring returns the time, in ms, of a reduce-scatter over all devices of partial sums of

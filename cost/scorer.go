@@ -20,6 +20,8 @@ type Scorer struct {
 	columns operators
 	others  *otherForms
 	comm    commMemo
+	// hierarchy is nil if exchanges are flat.
+	hierarchy *hierarchy
 }
 
 // NewScorer returns an empty placement on the problem's devices.
@@ -33,7 +35,7 @@ func (p *Estimates) NewScorer(riskPenalty float64) *Scorer {
 		riskPenalty = 0
 	}
 	return &Scorer{
-		estimates: p, penalty: riskPenalty, comm: commMemo{penalty: riskPenalty},
+		estimates: p, penalty: riskPenalty, comm: commMemo{penalty: riskPenalty}, hierarchy: newHierarchy(p),
 		columns: *newOperators(p.classes[problem.ClassColumns], p.network.Devices, riskPenalty),
 	}
 }
@@ -52,12 +54,16 @@ func (s *Scorer) Reset() {
 	if s.others != nil {
 		s.others.reset()
 	}
+	if s.hierarchy != nil {
+		s.hierarchy.reset()
+	}
 }
 
 // Add puts an item on a device, or on all devices that hold it, as the item's form says.
 func (s *Scorer) Add(device, item int) {
 	if item < 1<<classShift {
 		s.columns.add(device, item)
+		s.countBlock(device, item, 1)
 		return
 	}
 	if s.others == nil {
@@ -71,6 +77,7 @@ func (s *Scorer) Add(device, item int) {
 func (s *Scorer) Remove(device, item int) {
 	if item < 1<<classShift {
 		s.columns.remove(device, item)
+		s.countBlock(device, item, -1)
 		return
 	}
 	s.others.remove(device, item)
@@ -137,7 +144,7 @@ func (s *Scorer) phases() (longest, collective, packing, backward float64) {
 		longest, all = max(longest, compute), all+compute
 	}
 	load, times := s.allToAlls()
-	return longest, s.afterLast(times.forward, all, longest), pack(&s.estimates.network, load.Max), times.backward
+	return longest, s.afterLast(times.forward, all, longest), s.packing(load.Max), times.backward
 }
 
 // Shared returns the time, in ms, that every device spends alike: on slices that all
@@ -154,8 +161,9 @@ func (s *Scorer) Shared() float64 {
 	return s.others.shared()
 }
 
-// Hides reports whether the engine hides any part of the exchanges: see search.Hiding.
-func (s *Scorer) Hides() bool { return s.estimates.hidden != plan.Hidden{} }
+// Hides reports whether the engine hides any part of the exchanges, or whether these are
+// hierarchical: see search.Hiding and search.Hierarchical.
+func (s *Scorer) Hides() bool { return s.hierarchy != nil || s.estimates.hidden != plan.Hidden{} }
 
 // AllToAlls returns the times, in ms, of the forward and the backward all-to-all of the
 // slices on single devices, and what the engine hides of each: what the exchanges in Shared
@@ -202,7 +210,7 @@ func (s *Scorer) Breakdown() plan.Breakdown {
 	for i := range devices {
 		d := &devices[i]
 		wait := latest - (d.Forward + d.Backward + d.BackwardComm)
-		d.ForwardComm = forward + unit.Millis(pack(&s.estimates.network, s.columnsOf(i)))
+		d.ForwardComm = forward + unit.Millis(s.packing(s.columnsOf(i)))
 		s.estimates.hidden.Hide(d, replicas)
 		d.ForwardComm = wait + d.ForwardComm
 	}
@@ -210,8 +218,13 @@ func (s *Scorer) Breakdown() plan.Breakdown {
 }
 
 // allToAlls returns the load of the all-to-alls of the slices on single devices, and
-// the times of both. The times are 0 if several devices together hold each slice.
+// the times of both. The times are 0 if several devices together hold each slice. A
+// hierarchical exchange takes the place of the all-to-alls.
 func (s *Scorer) allToAlls() (CommLoad, commTimes) {
+	if s.hierarchy != nil {
+		vectors := s.vectors()
+		return CommLoad{}, commTimes{vectors, vectors}
+	}
 	load := CommLoad{Min: math.MaxInt}
 	for d := range s.columns.devices {
 		sum := s.columnsOf(d)
@@ -228,7 +241,19 @@ func (s *Scorer) allToAlls() (CommLoad, commTimes) {
 // times at which the devices are ready.
 func (s *Scorer) afterLast(time, sum, longest float64) float64 {
 	n := len(s.columns.devices)
+	if s.hierarchy != nil {
+		return time
+	}
 	return Overlapped(s.estimates.model.comm.constants, n, time, lead(sum, longest, n))
+}
+
+// packing returns the time, in ms, that a device needs to pack and unpack its own pooled
+// columns in the forward exchange. Hierarchical exchanges count none.
+func (s *Scorer) packing(columns int) float64 {
+	if s.hierarchy != nil {
+		return 0
+	}
+	return pack(&s.estimates.network, columns)
 }
 
 // columnsOf returns the pooled columns of the slices that the device alone holds.

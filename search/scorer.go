@@ -87,6 +87,33 @@ func hidingOf(s Scorer) Hiding {
 	return nil
 }
 
+// Hierarchical is an optional interface of Scorers. Where HostSize returns more than 0, the
+// exchange is hierarchical (problem.Hierarchy): it takes the place of both all-to-alls of Hiding,
+// whose Hides then returns true, and each of its directions takes
+//
+//	column x the most Columns of a device + hostColumn x the most HostColumns of a host + fixed
+//
+// The search then balances the columns of hosts, too.
+type Hierarchical interface {
+	// HostSize returns the number of devices that count as one host; 0 if exchanges are flat.
+	HostSize() int
+	// Columns and HostColumns return the pooled columns that a device sends inside its host,
+	// and a host to others, without those of tables that all devices hold together: their
+	// exchange is in Shared.
+	Columns(device int) int64
+	HostColumns(host int) int64
+	// Rates returns the three times of a direction, in ms.
+	Rates() (column, hostColumn, fixed float64)
+}
+
+// hierarchyOf returns the scorer as one with a hierarchical exchange; nil if exchanges are flat.
+func hierarchyOf(s Scorer) Hierarchical {
+	if h, ok := s.(Hierarchical); ok && h.HostSize() > 0 {
+		return h
+	}
+	return nil
+}
+
 func numbersOperators(s Scorer) bool {
 	n, ok := s.(Numbered)
 	return ok && n.Numbered()

@@ -259,6 +259,38 @@ func (w *walk) hides(least float64) {
 		least += max(0, times[i]-free[i])
 	}
 	w.near("Cost against the sum of its parts", w.walked.Cost(), least)
+	w.hierarchical(times)
+}
+
+// hierarchical checks the columns and the times of a Scorer with a hierarchical exchange.
+func (w *walk) hierarchical(times [2]float64) {
+	h, ok := w.walked.(search.Hierarchical)
+	if !ok || h.HostSize() == 0 {
+		return
+	}
+	fresh, most, mostOfHost, sum := w.fresh.(search.Hierarchical), int64(0), int64(0), int64(0)
+	for d := range w.p.Topology.Devices {
+		if got, want := h.Columns(d), fresh.Columns(d); got != want || got < 0 {
+			w.t.Errorf("step %d: Columns(%d): got %d, want %d, that of a fresh Scorer", w.step, d, got, want)
+		}
+		most, sum = max(most, h.Columns(d)), sum+h.Columns(d)
+	}
+	for host := range (w.p.Topology.Devices + h.HostSize() - 1) / h.HostSize() {
+		got, want := h.HostColumns(host), fresh.HostColumns(host)
+		if got != want || got < 0 {
+			w.t.Errorf("step %d: HostColumns(%d): got %d, want %d, that of a fresh Scorer", w.step, host, got, want)
+		}
+		mostOfHost, sum = max(mostOfHost, got), sum-got
+	}
+	if sum < 0 {
+		w.t.Errorf("step %d: hosts send %d columns more than their devices, want none", w.step, -sum)
+	}
+	column, hostColumn, fixed := h.Rates()
+	for _, time := range times {
+		if most > 0 || time > 0 {
+			w.near("an exchange against its columns", time, column*float64(most)+hostColumn*float64(mostOfHost)+fixed)
+		}
+	}
 }
 
 // empty checks that nothing remains.
