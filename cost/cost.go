@@ -27,6 +27,7 @@ package cost
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/neuroshard/neuroshard/cost/modelfile"
@@ -124,10 +125,11 @@ func (m *Model) Estimator() plan.Estimator {
 // Doubts returns sentences that say how a plan, its shards listed by device, lies
 // outside the samples that the model was trained on or judged by: there the model
 // extrapolates. The list is empty for a plan inside, and for a model that states no
-// domain. A network or an NVLink domain that the samples do not have is a doubt, too. A model of measured samples also doubts tables in forms for which no samples
+// domain. A network or an NVLink domain that the samples do not have is a doubt, too, and so is
+// a hierarchical exchange if the samples are measured. A model of measured samples also doubts tables in forms for which no samples
 // were measured. The first doubt is that of a model whose card states large errors.
 func (m *Model) Doubts(p *problem.Problem, shards [][]problem.Shard) []string {
-	doubts := append(append(m.inexact(), outside(m, p, shards)...), linked(m, p)...)
+	doubts := slices.Concat(m.inexact(), outside(m, p, shards), linked(m, p), inSteps(m, p))
 	if m.manifest.Source != plan.Simulated {
 		doubts = append(doubts, unmeasured(p, shards)...)
 	}

@@ -29,12 +29,17 @@ type hierarchy struct {
 // linksFor returns the network of hierarchical exchanges: the simulated device's if it has one and
 // the model's exchanges are simulated, otherwise the model's own.
 func linksFor(m *Model, p *problem.Problem) simulate.Network {
-	if m.manifest.Source == plan.Simulated || m.manifest.CommSource == plan.Simulated {
+	if simulatedExchanges(m) {
 		if n, err := simulate.NewDevice(p.Topology.Device()).Network(clusterOf(p)); err == nil {
 			return n
 		}
 	}
 	return networkFor(m, p)
+}
+
+// simulatedExchanges reports whether the samples of the model's exchanges are simulated.
+func simulatedExchanges(m *Model) bool {
+	return m.manifest.Source == plan.Simulated || m.manifest.CommSource == plan.Simulated
 }
 
 func newHierarchy(p *Estimates) *hierarchy {
