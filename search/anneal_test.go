@@ -387,7 +387,7 @@ func TestPlacementsAreCounted(t *testing.T) {
 		}
 		r := newRun(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
 		for _, several := range []bool{false, true} {
-			want := placements(r.catalog, r.catalog.whole(), several)
+			want := placements(r.catalog, r.catalog.whole(), 0, several)
 			if want > 5000 {
 				continue
 			}

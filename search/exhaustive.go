@@ -12,7 +12,8 @@ import (
 // they read the same indices several times, but an operator runs as wide as its widest
 // slice, so narrow slices of a wide table leave the lanes to the narrow tables beside
 // them. Devices without constraints are interchangeable, so of the empty devices only
-// the first one is tried.
+// the first one is tried. If the exchange is hierarchical and there are several hosts, it
+// matters which devices share a host, and all empty devices are tried.
 //
 //	wide 128       two slices of 64        four slices of 32
 //	[device 0]     [device 0][device 0]    [device 0][device 0][device 1][device 1] ...
@@ -50,19 +51,23 @@ func tryAll(r *run, s *state) {
 	if slices.ContainsFunc(whole, func(k int32) bool { return c.pieces[k].devices != nil || len(c.pieces[k].members) != 1 }) {
 		return
 	}
-	several := !c.rules.OneSlice && placements(c, whole, true) <= exhaustivePlacements
-	if !several && !(placements(c, whole, false) <= exhaustivePlacements) {
+	scorer, used := r.scorer(), 0
+	if h := hierarchyOf(scorer); h != nil && h.HostSize() < len(c.all) {
+		used = len(c.all)
+	}
+	several := !c.rules.OneSlice && placements(c, whole, used, true) <= exhaustivePlacements
+	if !several && !(placements(c, whole, used, false) <= exhaustivePlacements) {
 		return
 	}
 	e := enumeration{
-		r: r, c: c, scorer: r.scorer(), whole: whole, several: several,
+		r: r, c: c, scorer: scorer, whole: whole, several: several,
 		room: slices.Repeat([]int64{c.budget}, len(c.all)), cost: math.Inf(1),
 	}
 	if s.best.division != nil {
 		e.cost = s.best.cost
 	}
 	e.scorer.Reset()
-	ended := !e.table(0, 0)
+	ended := !e.table(0, used)
 	r.stats.Evaluations += e.evaluations
 	if e.best != nil {
 		s.best = r.offerPlaced(s.best, e.best)
@@ -77,9 +82,10 @@ func tryAll(r *run, s *state) {
 // placements returns the number of placements that an enumeration visits if all of them
 // fit, or a number above exhaustivePlacements if they are more than that. It counts table
 // by table: ways[u] is the number of ways to place the tables so far on the first u
-// devices with none of these empty. Its sum never falls, so the count ends early.
-func placements(c *catalog, whole []int32, several bool) float64 {
-	ways, next, sum := []float64{1}, []float64(nil), 1.0
+// devices with none of these empty, where the first inUse devices never count as empty. The sum of ways never falls, so the count ends early.
+func placements(c *catalog, whole []int32, inUse int, several bool) float64 {
+	ways, next, sum := make([]float64, inUse+1), []float64(nil), 1.0
+	ways[inUse] = 1
 	for _, k := range whole {
 		m := c.pieces[k].members[0]
 		n := newDistributions(m.width/problem.ColumnGranule, c.least(m.table)/problem.ColumnGranule, several)
@@ -185,7 +191,8 @@ type enumeration struct {
 	evaluations int64
 }
 
-// table places the tables from i on, with that number of devices in use. It returns
+// table places the tables from i on, with that number of devices that are in use or count as
+// in use. It returns
 // false if the search was ended.
 func (e *enumeration) table(i, used int) bool {
 	if i == len(e.whole) {

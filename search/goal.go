@@ -14,6 +14,9 @@ import (
 // If a part of the all-to-alls is hidden, only the rest of the second term counts in full, for
 // each of the two all-to-alls.
 //
+// A hierarchical exchange adds a term for the columns of hosts, of the same form as the second
+// term, and counts both terms in each direction.
+//
 // pm is the power mean, C and D are the largest compute and the largest number of
 // columns at the start, and column is the time that all-to-alls take for each column of
 // the device with the most columns. The sums of powers are kept, so a change of two
@@ -43,6 +46,9 @@ const (
 type softSums struct {
 	computeSum, dimSum, computePower, dimPower, alike float64
 	hidden                                            [2]float64
+	// hostSum and hostPower are sums over the hosts of a hierarchical exchange: of their
+	// columns, and of the powers of these.
+	hostSum, hostPower float64
 }
 
 // scales are constants of the goal during an annealing.
@@ -59,6 +65,9 @@ type scales struct {
 	columns, openings [2]float64
 	// hiddenWeight is the weight of what is hidden.
 	hiddenWeight float64
+	// hostScale is the most columns of a host at the start, and hostColumn the time of a
+	// column of the host with the most, in each direction; 0 if exchanges are flat.
+	hostScale, hostColumn float64
 }
 
 // objective is what a layout minimises, with the values that it depends on.
@@ -66,6 +75,8 @@ type objective struct {
 	// By device: the predicted compute, and the pooled columns.
 	compute []float64
 	dims    []int64
+	// hostDims are the pooled columns by host, if the exchange is hierarchical; otherwise nil.
+	hostDims []int64
 	// slowest is the device with the longest compute, and mostColumns the device that sends
 	// the most columns.
 	slowest, mostColumns int32
@@ -81,6 +92,34 @@ func (o *objective) rescale(alike, leastCompute, leastDims float64) {
 	for d := range o.compute {
 		o.sum(int32(d), 1)
 	}
+	if o.hostDims != nil {
+		o.hostScale = max(float64(slices.Max(o.hostDims)), leastDims)
+	}
+	for h := range o.hostDims {
+		o.sumHost(int32(h), 1)
+	}
+}
+
+// sumHost adds host h's share to the sums if sign is 1, and takes it out if sign is -1.
+func (o *objective) sumHost(h int32, sign float64) {
+	o.hostSum += sign * float64(o.hostDims[h])
+	o.hostPower += sign * powered(float64(o.hostDims[h]), o.hostScale)
+}
+
+// hostMost returns the soft maximum of the hosts' columns, and hostMean their mean; both are 0
+// if exchanges are flat.
+func (o *objective) hostMost() float64 {
+	if o.hostDims == nil {
+		return 0
+	}
+	return o.hostScale * unpowered(o.hostPower/float64(len(o.hostDims)))
+}
+
+func (o *objective) hostMean() float64 {
+	if o.hostDims == nil {
+		return 0
+	}
+	return o.hostSum / float64(len(o.hostDims))
 }
 
 // sum adds device d's share to the sums if sign is 1, and takes it out if sign is -1.
@@ -116,7 +155,7 @@ func unpowered(x float64) float64 {
 func (o *objective) goal() float64 {
 	n := float64(len(o.compute))
 	if o.hides {
-		return o.computeScale*unpowered(o.computePower/n) + o.exposed(o.dimScale*unpowered(o.dimPower/n)) + meanWeight*o.computeSum/n + o.alike
+		return o.computeScale*unpowered(o.computePower/n) + o.exposed(o.dimScale*unpowered(o.dimPower/n), o.hostMost()) + meanWeight*o.computeSum/n + o.alike
 	}
 	goal := o.computeScale*unpowered(o.computePower/n) + o.column*o.dimScale*unpowered(o.dimPower/n) + meanWeight*o.computeSum/n + o.alike
 	if o.dimSum > 0 {
@@ -130,16 +169,16 @@ func (o *objective) goal() float64 {
 func (o *objective) worth() float64 {
 	n := float64(len(o.compute))
 	if o.hides {
-		return o.goal() + o.computeSum/n + o.exposed(o.dimSum/n) + o.alike
+		return o.goal() + o.computeSum/n + o.exposed(o.dimSum/n, o.hostMean()) + o.alike
 	}
 	return o.goal() + o.computeSum/n + o.column*o.dimSum/n + o.alike
 }
 
 // exposed returns what is not hidden of both all-to-alls, and a part of what is hidden, if the
-// device with the most columns has the given number.
-func (o *objective) exposed(columns float64) (left float64) {
+// device with the most columns and the host with the most have the given numbers.
+func (o *objective) exposed(columns, hostColumns float64) (left float64) {
 	for i, hidden := range o.hidden {
-		time := o.columns[i] * columns
+		time := o.columns[i]*columns + o.hostColumn*hostColumns
 		if o.dimSum > 0 {
 			time += o.openings[i]
 		}

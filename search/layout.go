@@ -22,6 +22,8 @@ type layout struct {
 	scorer Scorer
 	// hiding is the scorer if it hides a part of the exchanges.
 	hiding Hiding
+	// hierarchy is the scorer if the exchange is hierarchical.
+	hierarchy Hierarchical
 	ledger
 	// forms are the forms that tables may take. mixed says that pieces may be in forms
 	// other than the zero form.
@@ -44,6 +46,10 @@ type layout struct {
 	// it.
 	touched []int32
 	before  []loaded
+	// touchedHosts are the hosts of a hierarchical exchange that these devices are on, and
+	// beforeHosts the columns that each of them had before.
+	touchedHosts []int32
+	beforeHosts  []int64
 
 	// evaluations counts the work since the caller last set evaluations to 0.
 	evaluations int64
@@ -66,6 +72,9 @@ func newLayout(c *catalog, scorer Scorer, f forms) *layout {
 	if l.hides = l.hiding != nil; !l.mixed {
 		l.hiddenWeight = hiddenColumnWeight
 	}
+	if l.hierarchy = hierarchyOf(scorer); l.hierarchy != nil {
+		l.hostDims = make([]int64, (n+l.hierarchy.HostSize()-1)/l.hierarchy.HostSize())
+	}
 	return l
 }
 
@@ -78,6 +87,7 @@ func (l *layout) clear() {
 		l.held[d] = l.held[d][:0]
 	}
 	clear(l.dims)
+	clear(l.hostDims)
 	clear(l.compute)
 	l.scorer.Reset()
 }
@@ -262,6 +272,7 @@ func (l *layout) hasRoom(together bool) bool {
 // try applies the proposed change to the scorer and the sums.
 func (l *layout) try() {
 	l.touched, l.before = l.touched[:0], l.before[:0]
+	l.touchedHosts, l.beforeHosts = l.touchedHosts[:0], l.beforeHosts[:0]
 	widely := false
 	for _, slot := range l.gone {
 		p := l.parts[slot]
@@ -274,9 +285,13 @@ func (l *layout) try() {
 		l.score(p, l.scorer.Add)
 		l.dims[p.device] += l.c.pieces[p.piece].dims
 	}
+	l.countColumns()
 	for _, d := range l.touched {
 		l.compute[d] = l.scorer.Compute(int(d))
 		l.sum(d, 1)
+	}
+	for _, h := range l.touchedHosts {
+		l.sumHost(h, 1)
 	}
 	if widely {
 		l.alike = l.scorer.Shared()
@@ -306,6 +321,32 @@ func (l *layout) touch(device int32) {
 		l.touched = append(l.touched, device)
 		l.before = append(l.before, loaded{l.compute[device], l.dims[device]})
 		l.sum(device, -1)
+		if l.hierarchy != nil {
+			l.touchHost(device / int32(l.hierarchy.HostSize()))
+		}
+	}
+}
+
+// touchHost saves the columns of a host and takes the host out of the sums.
+func (l *layout) touchHost(host int32) {
+	if !slices.Contains(l.touchedHosts, host) {
+		l.touchedHosts = append(l.touchedHosts, host)
+		l.beforeHosts = append(l.beforeHosts, l.hostDims[host])
+		l.sumHost(host, -1)
+	}
+}
+
+// countColumns sets the columns of the touched devices and hosts to those of a hierarchical
+// exchange, in which pieces that a host's devices hold together count, too.
+func (l *layout) countColumns() {
+	if l.hierarchy == nil {
+		return
+	}
+	for _, d := range l.touched {
+		l.dims[d] = l.hierarchy.Columns(int(d))
+	}
+	for _, h := range l.touchedHosts {
+		l.hostDims[h] = l.hierarchy.HostColumns(int(h))
 	}
 }
 
@@ -319,6 +360,9 @@ func (l *layout) undo(before softSums) {
 	}
 	for i, d := range l.touched {
 		l.compute[d], l.dims[d] = l.before[i].compute, l.before[i].dims
+	}
+	for i, h := range l.touchedHosts {
+		l.hostDims[h] = l.beforeHosts[i]
 	}
 	l.softSums = before
 }
@@ -334,6 +378,7 @@ func (l *layout) accept() {
 	for _, p := range l.come {
 		l.insert(p)
 	}
+	l.countColumns()
 	l.slowest = busiest(l.slowest, l.touched, l.compute)
 	if l.mixed {
 		l.mostColumns = busiest(l.mostColumns, l.touched, l.dims)
@@ -356,17 +401,39 @@ func (l *layout) scale() {
 func (l *layout) begin() {
 	for d := range l.compute {
 		l.compute[d] = l.scorer.Compute(d)
+		if l.hierarchy != nil {
+			l.dims[d] = l.hierarchy.Columns(d)
+		}
+	}
+	for h := range l.hostDims {
+		l.hostDims[h] = l.hierarchy.HostColumns(h)
 	}
 	l.best = l.scorer.Cost()
 	l.scale()
 	l.column, l.opening = 0, 0
 	l.columns, l.openings = [2]float64{}, [2]float64{}
-	if l.mixed || l.hides {
+	if l.hierarchy != nil {
+		l.rate()
+	} else if l.mixed || l.hides {
 		l.probe()
 	} else if most := slices.Max(l.dims); most > 0 {
 		l.column = max(0, l.best-slices.Max(l.compute)-l.alike) / float64(most)
 	}
 	l.slowest, l.mostColumns = first(l.compute), first(l.dims)
+}
+
+// rate sets what a hierarchical exchange costs: the times for a column of the device and of the
+// host with the most columns, and the fixed time.
+func (l *layout) rate() {
+	column, hostColumn, fixed := l.hierarchy.Rates()
+	l.hostColumn = hostColumn
+	time := column*float64(slices.Max(l.dims)) + hostColumn*float64(slices.Max(l.hostDims)) + fixed
+	for i := range l.columns {
+		l.columns[i], l.openings[i] = column, fixed
+		if time > l.hidden[i] {
+			l.column += column
+		}
+	}
 }
 
 // probe measures what the all-to-alls cost: the time for each column of the device with

@@ -88,20 +88,39 @@ func (m *mover) propose() bool {
 
 // drawn draws a slice: in half of the draws any slice, in the others a slice of the slowest
 // device. In a search among all forms, some of these others draw a slice of the device that
-// sends the most columns instead. Their share grows with the exchanges' share of the goal.
+// sends the most columns instead, or of the host that does under a hierarchical exchange. Their
+// share grows with the exchanges' share of the goal.
 func (m *mover) drawn() int32 {
 	slot := m.live[m.draw.IntN(len(m.live))]
 	if m.draw.IntN(2) > 0 {
 		return slot
 	}
 	device := m.slowest
-	if exchange := m.column * m.dimScale; m.mixed && m.draw.Float64()*(m.computeScale+exchange) < exchange {
+	if exchange := m.exchange(); m.mixed && m.draw.Float64()*(m.computeScale+exchange) < exchange {
 		device = m.mostColumns
+		if inside, between := m.column*m.dimScale, m.hostColumn*m.hostScale; between > 0 && m.draw.Float64()*(inside+between) < between {
+			device = m.onHost(first(m.hostDims))
+		}
 	}
 	if on := m.held[device]; len(on) > 0 {
 		slot = on[m.draw.IntN(len(on))]
 	}
 	return slot
+}
+
+// exchange returns the part of the goal that the exchanges took at the start.
+func (m *mover) exchange() float64 {
+	time := m.column * m.dimScale
+	if m.column > 0 {
+		time += m.hostColumn * m.hostScale
+	}
+	return time
+}
+
+// onHost draws a device of a host of a hierarchical exchange.
+func (m *mover) onHost(host int32) int32 {
+	size := int32(m.hierarchy.HostSize())
+	return host*size + m.draw.Int32N(min(size, int32(len(m.compute))-host*size))
 }
 
 // move puts a slice on another device.
@@ -385,14 +404,17 @@ func (m *mover) become(table int, to problem.Form, finer int64, together bool) b
 }
 
 // onHosts proposes blocks of rows on a full host, which is drawn. If one host has no
-// room for them, it proposes slices of columns, each cut into blocks of rows on a host
-// of its own.
+// room for them, or if a hierarchical exchange makes that pay, it proposes slices of columns,
+// each cut into blocks of rows on a host of its own.
 func (m *mover) onHosts(whole int32) bool {
 	hosts := m.fullHosts()
 	host := int32(m.draw.IntN(int(hosts)))
 	pieces := []int32{whole}
 	if m.forms.sliced[m.c.pieces[whole].members[0].table] {
 		pieces = m.c.above(pieces, m.c.budget)
+		if m.hierarchy != nil && len(pieces) == 1 {
+			pieces = m.grid(whole, int(hosts))
+		}
 	}
 	if len(pieces) > int(hosts) {
 		return false
@@ -401,6 +423,21 @@ func (m *mover) onHosts(whole int32) bool {
 		m.come = append(m.come, placed{k, (host + int32(i)) % hosts * m.local})
 	}
 	return true
+}
+
+// grid returns equal slices of a table in blocks, one for each of a drawn number of hosts. Under a
+// hierarchical exchange, slices on several hosts balance the columns of hosts.
+func (m *mover) grid(whole int32, hosts int) []int32 {
+	table := m.c.pieces[whole].members[0].table
+	widths := m.c.problem.Tables[table].EqualWidths()
+	for len(widths) > 1 && m.c.problem.Tables[table].Dim/widths[len(widths)-1] > hosts {
+		widths = widths[:len(widths)-1]
+	}
+	if len(widths) == 0 {
+		return []int32{whole}
+	}
+	width := widths[m.draw.IntN(len(widths))]
+	return slices.Repeat([]int32{m.c.slice(whole, width)}, m.c.problem.Tables[table].Dim/width)
 }
 
 // slices proposes slices of a whole table, on devices with little compute.

@@ -272,12 +272,29 @@ func (c *cutter) least(table int, cut rowCut, parts int, heat float64) changed {
 		c.busy[d] += 3 * heat * c.draw.Float64()
 	}
 	slices.SortFunc(c.order, func(a, b int) int { return cmp.Or(cmp.Compare(c.busy[a], c.busy[b]), cmp.Compare(a, b)) })
+	order := c.near(parts)
 	placed := make([]part, parts)
 	for k := range placed {
 		placed[k] = x
-		placed[k].device = c.order[k]
+		placed[k].device = order[k]
 	}
 	return changed{cut, placed}
+}
+
+// near returns the devices for the parts of a table, in the order in which they are taken. Under
+// a hierarchical exchange, parts on one host send fewer columns to others, so half of the draws
+// return the devices of the first device's host alone, if these are enough.
+func (c *cutter) near(parts int) []int {
+	h := hierarchyOf(c.scorer)
+	if h == nil || c.draw.IntN(2) == 0 {
+		return c.order
+	}
+	host := c.order[0] / h.HostSize()
+	on := slices.DeleteFunc(slices.Clone(c.order), func(d int) bool { return d/h.HostSize() != host })
+	if len(on) < parts {
+		return c.order
+	}
+	return on
 }
 
 // snapshot returns the places of all tables that may change.

@@ -43,6 +43,11 @@ type formsModel struct {
 	// hidden is what is hidden of the exchanges of each direction. A direction takes half of
 	// the time of all exchanges.
 	hidden [2]float64
+	// inside and between are the times of both directions of a hierarchical exchange for each
+	// column of the device and of the host with the most columns; 0 for flat exchanges.
+	// hostDims are the columns of blocks of rows on each host.
+	inside, between int64
+	hostDims        []int64
 	// unconnected leaves out all exchanges.
 	unconnected bool
 }
@@ -81,6 +86,7 @@ func formsFactory(p *problem.Problem, sums bool) search.Factory {
 		return &formsModel{
 			p: p, sums: sums, items: items, columns: columns().(*closedForm),
 			host: make([]classTime, n), byHost: make([]classTime, hosts), plain: make([]classTime, n), dims: make([]int64, n),
+			hostDims: make([]int64, hosts),
 		}
 	}
 }
@@ -107,6 +113,7 @@ func (s *formsModel) Reset() {
 	clear(s.byHost)
 	clear(s.plain)
 	clear(s.dims)
+	clear(s.hostDims)
 	s.rows, s.replicas, s.shared = classTime{}, classTime{}, 0
 }
 
@@ -123,11 +130,18 @@ func (s *formsModel) change(device, item int, sign int64) {
 	switch {
 	case it.form.ShardingType == problem.RowWise:
 		s.rows.add(sign, time/n)
+		if s.inside > 0 {
+			sent = (s.inside + s.between) * columns
+		}
 		s.shared += sign * sent
 	case it.form.ShardingType == problem.TableRowWise:
 		s.byHost[device/int(local)].add(sign, time/local)
 		if s.p.Topology.Hosts() > 1 { // on one host, the blocks are those of all devices
 			sent /= 3
+		}
+		if s.inside > 0 {
+			s.hostDims[device/int(local)] += sign * columns
+			sent = 0
 		}
 		s.shared += sign * sent
 	case it.form.ShardingType == problem.DataParallel:
@@ -170,16 +184,51 @@ func (s *formsModel) Shared() float64 {
 	return shared
 }
 
-func (s *formsModel) Hides() bool { return s.hidden != [2]float64{} }
+func (s *formsModel) Hides() bool { return s.hidden != [2]float64{} || s.inside > 0 }
+
+func (s *formsModel) HostSize() int {
+	if s.inside == 0 {
+		return 0
+	}
+	return s.p.Topology.PerHost()
+}
+
+func (s *formsModel) Columns(device int) int64 {
+	return s.dims[device] + s.columns.held[device].dims + s.hostDims[device/s.p.Topology.PerHost()]
+}
+
+func (s *formsModel) HostColumns(host int) int64 {
+	sum, perHost := s.hostDims[host], s.p.Topology.PerHost()
+	for d := host * perHost; d < min((host+1)*perHost, len(s.dims)); d++ {
+		sum += s.dims[d] + s.columns.held[d].dims
+	}
+	return sum
+}
+
+func (s *formsModel) Rates() (column, hostColumn, fixed float64) {
+	return float64(s.inside) / 2e6, float64(s.between) / 2e6, 0
+}
+
+// allToAll returns the time of both all-to-alls, or of the hierarchical exchange in their place,
+// in ns.
+func (s *formsModel) allToAll() int64 {
+	dims, ofHost := int64(0), int64(0)
+	for d := range s.dims {
+		dims = max(dims, s.Columns(d))
+	}
+	if s.inside == 0 {
+		return s.columns.network * dims
+	}
+	for h := range s.hostDims {
+		ofHost = max(ofHost, s.HostColumns(h))
+	}
+	return s.inside*dims + s.between*ofHost
+}
 
 func (s *formsModel) AllToAlls() (times, free [2]float64) {
-	dims := int64(0)
-	for d := range s.dims {
-		dims = max(dims, s.dims[d]+s.columns.held[d].dims)
-	}
 	for i, hidden := range s.hidden {
 		if !s.sums {
-			times[i] = float64(s.columns.network*dims) / 2e6
+			times[i] = float64(s.allToAll()) / 2e6
 		}
 		free[i] = max(0, hidden-float64(s.shared)/2e6)
 	}
@@ -203,16 +252,16 @@ func (s *formsModel) Cost() float64 {
 // exposed returns the cost by its definition: the longest compute, and what is not hidden of
 // all exchanges of each direction.
 func (s *formsModel) exposed() float64 {
-	cost, dims := 0., int64(0)
+	cost, sent := 0., s.allToAll()
 	for d := range s.dims {
-		cost, dims = max(cost, s.Compute(d)), max(dims, s.dims[d]+s.columns.held[d].dims)
+		cost = max(cost, s.Compute(d))
 	}
 	if s.sums {
-		dims = 0
+		sent = 0
 	}
 	cost += float64(s.rows.of(s)+s.replicas.of(s)) / 1e6
 	for _, hidden := range s.hidden {
-		cost += max(0, float64(s.columns.network*dims+s.shared)/2e6-hidden)
+		cost += max(0, float64(sent+s.shared)/2e6-hidden)
 	}
 	return cost
 }
@@ -227,6 +276,18 @@ func hidingFactory(p *problem.Problem, forward, backward float64) search.Factory
 	}
 }
 
+// hierarchicalFactory puts the problem's devices on two hosts, and returns a Factory of
+// formsModels with a hierarchical exchange that hide the given ms of each direction.
+func hierarchicalFactory(p *problem.Problem, inside, between int64, hidden float64) search.Factory {
+	p.Topology.Devices, p.Topology.DevicesPerHost = 4, 2
+	newScorer := hidingFactory(p, hidden, hidden)
+	return func() search.Scorer {
+		s := newScorer().(*formsModel)
+		s.inside, s.between = inside, between
+		return s
+	}
+}
+
 func TestFormsModelConforms(t *testing.T) {
 	for _, sums := range []bool{false, true} {
 		for _, c := range []struct{ devices, perHost int }{{1, 0}, {4, 0}, {6, 2}, {5, 2}} {
@@ -235,6 +296,10 @@ func TestFormsModelConforms(t *testing.T) {
 			searchtest.Conform(t, p, formsFactory(p, sums), searchtest.Forms(p.Topology))
 			searchtest.Conform(t, p, formsFactory(p, sums), nil)
 			searchtest.Conform(t, p, hidingFactory(p, .05, .2), searchtest.Forms(p.Topology))
+			if c.devices == 4 {
+				newScorer := hierarchicalFactory(p, 200, 900, .05)
+				searchtest.Conform(t, p, newScorer, searchtest.Forms(p.Topology))
+			}
 		}
 		for _, c := range searchtest.Cases(a100()) {
 			t.Run(c.Name, func(t *testing.T) {
@@ -637,6 +702,19 @@ func TestOptimumOfExposedCosts(t *testing.T) {
 	for _, hidden := range [][2]float64{{.001, .0005}, {.01, .002}, {1e3, 0}, {1e3, 1e3}} {
 		compareWithOptimum(t, fmt.Sprint(hidden, " hidden"), 5, func(p *problem.Problem) search.Factory {
 			return hidingFactory(p, hidden[0], hidden[1])
+		})
+	}
+}
+
+// TestOptimumOfHierarchicalExchanges compares the search with brute force on two hosts, if the
+// exchange inside hosts or between hosts takes longer, and if a part of it is hidden.
+func TestOptimumOfHierarchicalExchanges(t *testing.T) {
+	for _, c := range []struct {
+		inside, between int64
+		hidden          float64
+	}{{100, 1000, 0}, {1000, 100, 0}, {300, 5000, .01}} {
+		compareWithOptimum(t, fmt.Sprint(c, " hierarchical"), 4, func(p *problem.Problem) search.Factory {
+			return hierarchicalFactory(p, c.inside, c.between, c.hidden)
 		})
 	}
 }

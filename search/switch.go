@@ -78,7 +78,7 @@ func (switchForms) apply(r *run, s state) (state, error) {
 	w.annealStarts(base, starts)
 	w.long(w.longRun(), longFormHeats, true)
 	w.neighbours(max(formEvaluations, formEvaluationsASlice*int64(len(base))))
-	if r.formed(base) && fewSlices(s.best) {
+	if (r.formed(base) || w.hierarchy != nil) && fewSlices(s.best) {
 		w.placement = cheaper(w.placement, w.second(s.best, base, same))
 	}
 	s.best = w.placement
@@ -130,6 +130,8 @@ func (w switcher) annealStarts(base []placed, starts []start) {
 // second returns the placement that the same runs from the same starts find by other draws.
 // Where slices of columns alone do not fit, few changes are possible, and one run in eight
 // ends at a local optimum that costs up to 1.8 times as much; that both runs end there is rare.
+// Under a hierarchical exchange, runs differ, too: plans of DLRM-DCNv2 on 64 GPUs cost 0.77 to
+// 0.91 ms by one run of six seeds, and second runs made three of the six 2 to 8 % cheaper.
 func (w switcher) second(best placement, base []placed, starts []start) placement {
 	other := switcher{newAnnealing(w.r, best, w.r.forms)}
 	other.draw = w.draw
