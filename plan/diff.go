@@ -15,6 +15,9 @@ type Changes struct {
 	// Hidden is nil if both plans assume that the engine hides the same of the exchanges. If it
 	// is not nil, Cost compares costs that leave out different times.
 	Hidden *HiddenChange `json:"hidden,omitempty"`
+	// Hierarchy is nil if the costs of both plans count the same exchange. If it is not nil, Cost
+	// compares costs of different exchanges.
+	Hierarchy *HierarchyChange `json:"hierarchy,omitempty"`
 	// Cluster is nil if both plans are for the same cluster and batch.
 	Cluster *ClusterChange `json:"cluster,omitempty"`
 	// Devices has an entry for every device that one of the plans has.
@@ -47,6 +50,12 @@ type CostChange struct {
 type HiddenChange struct {
 	Before Hidden `json:"before"`
 	After  Hidden `json:"after"`
+}
+
+// HierarchyChange is the exchange that the costs of both plans count (Provenance.Hierarchy).
+type HierarchyChange struct {
+	Before problem.Hierarchy `json:"before"`
+	After  problem.Hierarchy `json:"after"`
 }
 
 // ShardingTypeChange is the number of tables of a sharding type in both plans.
@@ -172,6 +181,9 @@ func Diff(before, after *Plan) Changes {
 	}
 	if a, b := before.Provenance.Hidden, after.Provenance.Hidden; a != b {
 		c.Hidden = &HiddenChange{a, b}
+	}
+	if a, b := before.Provenance.Hierarchy, after.Provenance.Hierarchy; a != b {
+		c.Hierarchy = &HierarchyChange{a, b}
 	}
 	if before.Cluster != after.Cluster {
 		c.Cluster = &ClusterChange{before.Cluster, after.Cluster}

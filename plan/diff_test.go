@@ -110,6 +110,21 @@ func TestDiffHidden(t *testing.T) {
 	}
 }
 
+// Two plans of equal placements may count different exchanges.
+func TestDiffHierarchy(t *testing.T) {
+	_, a := sample(t)
+	_, b := sample(t)
+	own := problem.Hierarchy{Sent: 1, Inside: 1, Between: 1}
+	b.Provenance.Hierarchy = own
+	if got := Diff(a, b); got.Hierarchy == nil || *got.Hierarchy != (HierarchyChange{After: own}) {
+		t.Errorf("got %+v, want flat -> %+v", got.Hierarchy, own)
+	}
+	a.Provenance.Hierarchy = own
+	if got := Diff(a, b); got.Hierarchy != nil {
+		t.Errorf("both have %+v: got %+v, want nil", own, got.Hierarchy)
+	}
+}
+
 func TestDiffTierAndDevices(t *testing.T) {
 	_, a := sample(t)
 	_, b := sample(t)

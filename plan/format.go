@@ -159,6 +159,9 @@ func (p *printer) provenance(v *Provenance) {
 	if v.Hidden != (Hidden{}) {
 		p.print(",\n    \"hidden\": ", v.Hidden)
 	}
+	if v.Hierarchy.On() {
+		p.print(",\n    \"hierarchy\": ", v.Hierarchy)
+	}
 	p.w.WriteString(",\n    \"warnings\": [")
 	for i, warning := range v.Warnings {
 		p.item(i, "\n      ")
@@ -366,7 +369,7 @@ func checkProvenance(v *Provenance) error {
 		}
 	}
 	return first(
-		v.Hidden.Check(),
+		v.Hidden.Check(), v.Hierarchy.Check(),
 		checkText("tool", v.Tool), checkText("version", v.Version), checkText("method", v.Method),
 		checkText("status", v.Status), checkText("model", v.Model), checkText("source", v.ModelSource),
 		checkText("input", v.Input))

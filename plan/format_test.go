@@ -71,8 +71,8 @@ func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, pl := placement(t)
 		pl.Provenance = Provenance{
-			Hidden: pl.Provenance.Hidden,
-			Tool:   rapid.String().Draw(t, "tool"), Seed: rapid.Uint64().Draw(t, "seed"), Input: Digest(p),
+			Hidden: pl.Provenance.Hidden, Hierarchy: pl.Provenance.Hierarchy,
+			Tool: rapid.String().Draw(t, "tool"), Seed: rapid.Uint64().Draw(t, "seed"), Input: Digest(p),
 			Warnings: rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, "warnings"),
 		}
 		first := written(t, pl)
@@ -160,6 +160,10 @@ func TestSchema(t *testing.T) {
 		{`"total_ms":`, `"backward_hidden_ms":-1,"total_ms":`},
 		{`"warnings":`, `"hidden":{"forward_ms":1,"backward_ms":2},"warnings":`},
 		{`"warnings":`, `"hidden":{"forward_ms":-1,"backward_ms":2,"replicas":true},"warnings":`},
+		{`"warnings":`, `"hierarchy":{"sent_share":1,"inside_factor":1,"between_factor":1},"warnings":`},
+		{`"warnings":`, `"hierarchy":{"sent_share":0,"inside_factor":0,"between_factor":0,"latency_ms":0},"warnings":`},
+		{`"warnings":`, `"hierarchy":{"sent_share":1.5,"inside_factor":1,"between_factor":1,"latency_ms":0},"warnings":`},
+		{`"warnings":`, `"hierarchy":{"sent_share":1,"inside_factor":1,"between_factor":1,"latency_ms":-1},"warnings":`},
 		{`"weights_bytes":`, `"host_bytes":-1,"weights_bytes":`},
 	} {
 		changed := strings.Replace(text, c[0], c[1], 1)
@@ -316,6 +320,7 @@ func TestWriteRefuses(t *testing.T) {
 		{"shards", func(pl *Plan) { pl.Tables[0].Shards = make([]Shard, MaxShards+1) }, `tables[0] "user": shards: 65537 are more than 65536`},
 		{"batch", func(pl *Plan) { pl.Cluster.Batch = -1 }, "cluster: batch: -1 is not between 0 and 16777216"},
 		{"hidden", func(pl *Plan) { pl.Provenance.Hidden.Backward = -1 }, "provenance: -1 ms are hidden of the backward exchanges: state a finite number of at least 0"},
+		{"hierarchy", func(pl *Plan) { pl.Provenance.Hierarchy = problem.Hierarchy{Sent: 1, Inside: 1, Latency: 1} }, "provenance: hierarchical exchange: factor on the bandwidth between hosts: 0 is not a finite number above 0"},
 		{"endless hidden", func(pl *Plan) { pl.Devices[2].ForwardHidden = unit.Millis(math.Inf(1)) }, "devices[2]: forward_hidden_ms: +Inf is not a finite number of at least 0"},
 		{"warnings", func(pl *Plan) { pl.Provenance.Warnings = make([]string, MaxWarnings+1) }, "provenance: warnings: 10001 are more than 10000"},
 		{"warning", func(pl *Plan) { pl.Provenance.Warnings[1] = "\xc0" }, `provenance: warnings: "\xc0" is not UTF-8`},

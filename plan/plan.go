@@ -369,6 +369,9 @@ type Provenance struct {
 	Input string
 	// Hidden is what the predicted times assume that the engine hides of the exchanges.
 	Hidden Hidden
+	// Hierarchy is the hierarchical exchange that the predicted times count; zero if exchanges
+	// are flat.
+	Hierarchy problem.Hierarchy
 	// Warnings are the doubts about the inputs and predictions of this plan.
 	Warnings []string
 }

@@ -404,11 +404,11 @@ func (p *parser) interval(limit int64) (problem.Range, error) {
 	return r, nil
 }
 
-// The last key of a provenance is optional.
-var provenanceKeys = []string{"tool", "version", "method", "seed", "status", "model", "input", "warnings", "hidden"}
+// The last two keys of a provenance are optional.
+var provenanceKeys = []string{"tool", "version", "method", "seed", "status", "model", "input", "warnings", "hidden", "hierarchy"}
 
 func (p *parser) provenance(v *Provenance) error {
-	return p.object(provenanceKeys, 1, func(key string) (err error) {
+	return p.object(provenanceKeys, 2, func(key string) (err error) {
 		switch key {
 		case "tool":
 			v.Tool, err = p.text()
@@ -426,6 +426,8 @@ func (p *parser) provenance(v *Provenance) error {
 			v.Input, err = p.text()
 		case "hidden":
 			v.Hidden, err = p.hidden()
+		case "hierarchy":
+			v.Hierarchy, err = p.hierarchy()
 		case "warnings":
 			err = p.array(MaxWarnings, func(int) error {
 				warning, err := p.text()
@@ -453,6 +455,28 @@ func (p *parser) hidden() (h Hidden, err error) {
 	})
 	if err == nil && h == (Hidden{}) {
 		err = errors.New("nothing is hidden: leave the key out")
+	}
+	return h, err
+}
+
+var hierarchyKeys = []string{"sent_share", "inside_factor", "between_factor", "latency_ms"}
+
+func (p *parser) hierarchy() (h problem.Hierarchy, err error) {
+	err = p.object(hierarchyKeys, 0, func(key string) (err error) {
+		switch key {
+		case "sent_share":
+			h.Sent, err = p.factor()
+		case "inside_factor":
+			h.Inside, err = p.factor()
+		case "between_factor":
+			h.Between, err = p.factor()
+		case "latency_ms":
+			h.Latency, err = p.time()
+		}
+		return within(key, err)
+	})
+	if err == nil {
+		err = h.Check()
 	}
 	return h, err
 }
@@ -594,6 +618,15 @@ func (p *parser) time() (unit.Millis, error) {
 		return 0, fmt.Errorf("%s is not a finite number of at least 0", brief(text))
 	}
 	return unit.Millis(v + 0), nil // -0 becomes 0
+}
+
+// factor reads a finite number above 0.
+func (p *parser) factor() (float64, error) {
+	v, err := p.time()
+	if err == nil && v == 0 {
+		err = errors.New("0 is not a finite number above 0")
+	}
+	return float64(v), err
 }
 
 // some reads a time that is only written if it is above 0.

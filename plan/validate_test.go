@@ -682,6 +682,10 @@ func placement(t *rapid.T) (*problem.Problem, *Plan) {
 		ms := rapid.Float64Range(0, 1e4)
 		pl.Provenance.Hidden = Hidden{unit.Millis(ms.Draw(t, "hidden forward")), unit.Millis(ms.Draw(t, "hidden backward")), rapid.Bool().Draw(t, "replicas hide")}
 	}
+	if rapid.Bool().Draw(t, "hierarchical") {
+		factor := rapid.Float64Range(.1, 1)
+		pl.Provenance.Hierarchy = problem.Hierarchy{Sent: factor.Draw(t, "sent"), Inside: factor.Draw(t, "inside"), Between: factor.Draw(t, "between"), Latency: unit.Millis(factor.Draw(t, "latency"))}
+	}
 	for i := range pl.Devices {
 		d := &pl.Devices[i]
 		for _, ms := range []*unit.Millis{&d.Forward, &d.ForwardComm, &d.BackwardComm, &d.Backward} {

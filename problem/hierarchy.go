@@ -15,11 +15,12 @@ import (
 type Hierarchy struct {
 	// Sent is the share of the vectors that travel, above 0 and at most 1; 0 means that
 	// exchanges are flat.
-	Sent float64
+	Sent float64 `json:"sent_share"`
 	// Inside and Between are factors on the bandwidths inside hosts and between hosts, above 0.
-	Inside, Between float64
+	Inside  float64 `json:"inside_factor"`
+	Between float64 `json:"between_factor"`
 	// Latency is the fixed time of the exchange between hosts, at least 0.
-	Latency unit.Millis
+	Latency unit.Millis `json:"latency_ms"`
 }
 
 // On reports whether the exchange is hierarchical.
@@ -31,16 +32,15 @@ func (h Hierarchy) Check() error {
 		return nil
 	}
 	var faults []error
+	if !(h.Sent > 0 && h.Sent <= 1) {
+		faults = append(faults, fmt.Errorf("hierarchical exchange: share of the vectors that travel: %v is not above 0 and at most 1", h.Sent))
+	}
 	for _, v := range []struct {
-		name        string
-		value, most float64
-	}{
-		{"share of the vectors that travel", h.Sent, 1},
-		{"factor on the bandwidth inside hosts", h.Inside, math.MaxFloat64},
-		{"factor on the bandwidth between hosts", h.Between, math.MaxFloat64},
-	} {
-		if !(v.value > 0 && v.value <= v.most) {
-			faults = append(faults, fmt.Errorf("hierarchical exchange: %s: %v is not above 0 and at most %v", v.name, v.value, v.most))
+		where  string
+		factor float64
+	}{{"inside hosts", h.Inside}, {"between hosts", h.Between}} {
+		if !(v.factor > 0) || math.IsInf(v.factor, 1) {
+			faults = append(faults, fmt.Errorf("hierarchical exchange: factor on the bandwidth %s: %v is not a finite number above 0", v.where, v.factor))
 		}
 	}
 	if !(h.Latency >= 0) || math.IsInf(float64(h.Latency), 1) {

@@ -46,6 +46,9 @@ func Diff(w io.Writer, c plan.Changes, opt Options) error {
 	if c.Hidden != nil {
 		p.printf("hidden          %s -> %s: the costs leave out different times of exchanges\n", hidden(c.Hidden.Before), hidden(c.Hidden.After))
 	}
+	if c.Hierarchy != nil {
+		p.printf("exchange        %s -> %s: the costs count different exchanges\n", exchange(c.Hierarchy.Before), exchange(c.Hierarchy.After))
+	}
 	typeChanges(p, c)
 	if Same(c) {
 		return p.err
@@ -82,6 +85,14 @@ func hidden(h plan.Hidden) string {
 		lookups = " and the lookups of replicas"
 	}
 	return fmt.Sprintf("at most %v%s forward, %v backward", h.Forward, lookups, h.Backward)
+}
+
+// exchange names the exchange that costs count.
+func exchange(h problem.Hierarchy) string {
+	if !h.On() {
+		return "flat"
+	}
+	return fmt.Sprintf("inside hosts first (%.3g of the vectors, bandwidths x %.3g and %.3g, %v between hosts)", h.Sent, h.Inside, h.Between, h.Latency)
 }
 
 // price prints a cost, or that it is not known.

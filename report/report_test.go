@@ -59,6 +59,8 @@ func TestGolden(t *testing.T) {
 
 	overlapped := *small.Plan
 	overlapped.Provenance.Hidden = plan.Hidden{Forward: 0.25, Backward: 0.5, Replicas: true}
+	inSteps := *small.Plan
+	inSteps.Provenance.Hierarchy = problem.Hierarchy{Sent: 1, Inside: 1, Between: 0.77, Latency: 0.06}
 	cases := []goldenCase{
 		{"result", func(b *bytes.Buffer) error {
 			return report.Result(b, small, report.Options{Name: "tables.json", Problem: p})
@@ -100,6 +102,12 @@ func TestGolden(t *testing.T) {
 		}},
 		{"diff_hidden", func(b *bytes.Buffer) error {
 			return report.Diff(b, plan.Diff(small.Plan, &overlapped), report.Options{})
+		}},
+		{"diff_hierarchy", func(b *bytes.Buffer) error {
+			return report.Diff(b, plan.Diff(small.Plan, &inSteps), report.Options{})
+		}},
+		{"plan_hierarchy", func(b *bytes.Buffer) error {
+			return report.Plan(b, &inSteps, report.Options{})
 		}},
 		{"workloads", func(b *bytes.Buffer) error {
 			return report.Workloads(b, workload.All(), workload.Drawn(), report.Options{})

@@ -222,6 +222,9 @@ func (v *view) predicted() {
 		note = " (by TorchRec's formulas, not measured)"
 	}
 	v.printf("\npredicted cost  %v%s\n", v.plan.Predicted, note)
+	if h := v.plan.Provenance.Hierarchy; h.On() {
+		v.printf("exchange        %s\n", exchange(h))
+	}
 	v.hidden()
 }
 
