@@ -46,6 +46,9 @@ type Options struct {
 	// Hidden is what the training system hides of the exchanges, for callers that know it
 	// without a Step. It must be zero if Step has a dense part.
 	Hidden plan.Hidden
+	// Hierarchy is the hierarchical exchange of the training system, for callers that know it
+	// without a Step; zero takes that of the problem. It must be zero if Step's stack has one.
+	Hierarchy problem.Hierarchy
 	// Baselines says to plan with each baseline method as well, for comparison.
 	Baselines bool
 	// FreeSlices says, for a problem with an engine, to plan without the engine's rules as
@@ -63,7 +66,8 @@ type Options struct {
 	// Step is the whole training step to price: Plan sets Result.Step. Its Problem and Shards
 	// are ignored. A measured step without Shards is taken to be one of the plan itself. If its
 	// dense part is known, all costs are exposed costs: what its stack hides of the exchanges is
-	// free (step.Input.Hidden). nil prices the embeddings alone, with nothing hidden.
+	// free (step.Input.Hidden). If its stack reduces vectors inside hosts first, all costs count
+	// that exchange, in the stack's number format. nil prices the embeddings alone, with nothing hidden.
 	Step *step.Input
 	// OnStep, if set, is called from Plan's goroutine when Plan begins a step after the search,
 	// with what the step does: "the lower bound" or "baseline dim", for example. Events of the

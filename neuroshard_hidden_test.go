@@ -169,10 +169,12 @@ func TestStepOfAPlan(t *testing.T) {
 	if got := same.Plan.Provenance.Warnings; !slices.ContainsFunc(got, func(w string) bool { return strings.Contains(w, "exchanges in fp16") }) {
 		t.Errorf("got warnings %q, want one of the format", got)
 	}
-	// The search knows no exchange in two steps, and says so.
-	tree := &step.Input{Dense: &dense, Stack: stackNamed("hugectr-hierarchical")}
-	if got := planned(t, p, neuroshard.Options{Step: tree, Search: brief}).Plan.Provenance.Warnings; !slices.ContainsFunc(got, func(w string) bool { return strings.Contains(w, "counts flat exchanges") }) {
-		t.Errorf("got warnings %q, want one of the hierarchical exchange", got)
+	// The search counts a hierarchical exchange, with a dense part and without one.
+	stack := stackNamed("hugectr-hierarchical")
+	for _, in := range []step.Input{{Dense: &dense, Stack: stack}, {Measured: step.Measured{Step: 100}, Stack: stack}} {
+		if got := planned(t, p, neuroshard.Options{Step: &in, Search: brief}).Plan.Provenance; got.Hierarchy != stack.Hierarchy() || (got.Hidden == hidden) != (in.Dense != nil) {
+			t.Errorf("got %+v and %+v hidden in the plan, want %+v", got.Hierarchy, got.Hidden, stack.Hierarchy())
+		}
 	}
 	narrow.Backward, narrow.Forward = nil, new(problem.Precision)
 	misfit := dense

@@ -69,30 +69,55 @@ func (o Options) prices() Prices {
 	return o.Prices
 }
 
-// exposed returns the options with Hidden set to what Step hides in the problem, and the
-// problem to price: p, in the number format in which the stack exchanges.
+// exposed returns the options with Hidden and Hierarchy set to what Step hides in the problem and
+// how its stack exchanges, and the problem to price: p with that exchange, in the number format in
+// which the stack exchanges.
 func (o Options) exposed(p *problem.Problem) (Options, *problem.Problem, error) {
 	if o.Step == nil {
-		return o, p, o.Hidden.Check()
+		return o.hierarchical(p)
 	}
 	in := *o.Step
 	in.Problem = p
 	hidden, err := in.Hidden()
-	if err != nil || in.Dense == nil {
-		return o, p, errors.Join(err, o.Hidden.Check())
+	hierarchy := in.Stack.Hierarchy()
+	if err != nil || in.Dense == nil && !hierarchy.On() {
+		opt, p, other := o.hierarchical(p)
+		return opt, p, errors.Join(err, other)
 	}
-	if o.Hidden != (plan.Hidden{}) {
+	if in.Dense != nil && o.Hidden != (plan.Hidden{}) {
 		return o, p, errors.New("both a step with a dense part and hidden times are stated: leave Options.Hidden zero")
 	}
-	o.Hidden = hidden
+	if hierarchy.On() && (o.Hierarchy.On() || p.Hierarchy.On() && p.Hierarchy != hierarchy) {
+		return o, p, errors.New("both a stack with a hierarchical exchange and a hierarchical exchange are stated: leave Options.Hierarchy and Problem.Hierarchy zero")
+	}
+	if in.Dense != nil {
+		o.Hidden = hidden
+	}
 	priced, warning, err := inFormatOf(&in.Stack, p)
 	if warning != "" {
 		o.Warnings = append(slices.Clip(o.Warnings), warning)
 	}
-	if in.Stack.Exchange == step.Hierarchical && p.Topology.Hosts() > 1 {
-		o.Warnings = append(slices.Clip(o.Warnings), "the stack reduces inside hosts before it exchanges between hosts, and the search counts flat exchanges: among several hosts another plan may have the shorter step")
+	if err != nil {
+		return o, priced, err
 	}
-	return o, priced, err
+	if hierarchy.On() {
+		o.Hierarchy = hierarchy
+	}
+	return o.hierarchical(priced)
+}
+
+// hierarchical returns the options and the problem with the same hierarchical exchange, if one of
+// them states it. It fails if Hidden or the exchange is out of range.
+func (o Options) hierarchical(p *problem.Problem) (Options, *problem.Problem, error) {
+	if !o.Hierarchy.On() {
+		o.Hierarchy = p.Hierarchy
+	}
+	if o.Hierarchy != p.Hierarchy {
+		other := *p
+		other.Hierarchy = o.Hierarchy
+		p = &other
+	}
+	return o, p, errors.Join(o.Hidden.Check(), o.Hierarchy.Check())
 }
 
 // inFormatOf returns the problem in the number format in which the stack exchanges. A price
@@ -131,14 +156,26 @@ func inFormatOf(stack *step.Stack, p *problem.Problem) (priced *problem.Problem,
 // list returns the price list of a problem, of exposed costs if something is hidden.
 func (o Options) list(p *problem.Problem) (PriceList, error) {
 	prices, err := o.prices().List(p)
-	if err != nil || o.Hidden == (plan.Hidden{}) {
-		return prices, err
+	if err != nil {
+		return nil, err
+	}
+	if p.Hierarchy.On() && !countsHierarchy(prices) {
+		return nil, &StepError{fmt.Errorf("cost model %s knows only flat exchanges, and the training system reduces vectors inside hosts first: choose a trained model, or a stack with flat exchanges", o.prices())}
+	}
+	if o.Hidden == (plan.Hidden{}) {
+		return prices, nil
 	}
 	hiding, ok := prices.(Hiding)
 	if !ok {
 		return nil, &StepError{fmt.Errorf("cost model %s does not tell exchanges from compute, so it cannot leave out exchanges that are hidden: choose a trained model, or a stack that hides none of them", o.prices())}
 	}
 	return prices, hiding.Hide(o.Hidden)
+}
+
+// countsHierarchy reports whether the list counts the problem's hierarchical exchange.
+func countsHierarchy(prices PriceList) bool {
+	h, ok := prices.NewScorer().(search.Hierarchical)
+	return ok && h.HostSize() > 0
 }
 
 // Pretrained returns the choice of the models that ship with this package. The cluster's
@@ -357,7 +394,7 @@ func priceable(pl *plan.Plan, prices PriceList) error {
 // the plan must place every table on devices that exist; Price does not check whether the
 // plan fits or keeps to constraints. It fails with *Unpriceable, and does not change the
 // plan, if the plan has tables that opt.Prices does not estimate. It uses opt.Prices,
-// opt.Step, opt.Hidden and opt.Warnings only.
+// opt.Step, opt.Hidden, opt.Hierarchy and opt.Warnings only.
 func Price(pl *plan.Plan, p *problem.Problem, opt Options) error {
 	opt, priced, err := opt.exposed(p)
 	if err != nil {
@@ -379,7 +416,7 @@ func estimate(pl *plan.Plan, prices PriceList, shards [][]problem.Shard, status 
 	pl.SetBreakdown(prices.Price(shards))
 	by := prices.Estimator()
 	pl.Provenance.Model, pl.Provenance.ModelSource = by.Model, by.ModelSource
-	pl.Provenance.Hidden = opt.Hidden
+	pl.Provenance.Hidden, pl.Provenance.Hierarchy = opt.Hidden, opt.Hierarchy
 	pl.Provenance.Warnings = warnings(prices, shards, status, opt.Warnings)
 	return nil
 }

@@ -1,0 +1,144 @@
+package neuroshard_test
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/step"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// inSteps is the hierarchical exchange of HugeCTR.
+var inSteps = problem.Hierarchy{Sent: 1, Inside: 1, Between: 1, Latency: .06}
+
+// exchangeOf returns the time of the forward exchange, which waits least on the busiest device.
+func exchangeOf(b plan.Breakdown) unit.Millis {
+	time := unit.Millis(math.Inf(1))
+	for _, d := range b.Devices {
+		time = min(time, d.ForwardComm+d.ForwardHidden)
+	}
+	return time
+}
+
+// Under a hierarchical exchange, the plan's file says so, the simulated device and a whole step
+// count the same exchange as the search, the plan is not below the bound, and it costs less than
+// the plan made for flat exchanges.
+func TestPlanOfHierarchicalExchanges(t *testing.T) {
+	p := several(t)
+	p.Tables = p.Tables[:6]
+	p.CommPrecision = problem.FP16
+	stack, err := step.StackByName("hugectr-hierarchical")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := search.Options{ShardingTypes: problem.ShardingTypes(), MaxEvaluations: 20_000}
+	flat := planned(t, p, neuroshard.Options{Search: all})
+	for _, hidden := range []plan.Hidden{{}, {Forward: .05, Backward: .1}} {
+		opt := neuroshard.Options{Search: all, Hierarchy: stack.Hierarchy(), Hidden: hidden, Certificate: true}
+		r := planned(t, p, opt)
+		if r.Plan.Provenance.Hierarchy != inSteps {
+			t.Errorf("got %+v in the plan, want %+v", r.Plan.Provenance.Hierarchy, inSteps)
+		}
+		back, err := plan.Read(strings.NewReader(written(t, r.Plan)))
+		if err != nil || written(t, back) != written(t, r.Plan) {
+			t.Errorf("got %v, or another plan read back", err)
+		}
+		if gap, ok := r.Gap(); !ok || gap < 0 {
+			t.Errorf("got a simulated cost of %v, want at least the bound %v", r.Simulated.Cost, r.Bound.Total)
+		}
+		e, err := step.EmbeddingsOf(p, r.Shards, stack)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, got := range map[string]unit.Millis{"predicted": exchangeOf(r.Predicted), "simulated": exchangeOf(r.Simulated)} {
+			if math.Abs(float64(got/e.ExchangeForward)-1) > 1e-9 {
+				t.Errorf("%s: got an exchange of %v, want %v as in a whole step", what, got, e.ExchangeForward)
+			}
+		}
+		other, err := neuroshard.Evaluate(p, flat.Shards, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Predicted.Cost >= other.Predicted.Cost*.99 {
+			t.Errorf("got a cost of %v, want less than the %v of the plan for flat exchanges", r.Predicted.Cost, other.Predicted.Cost)
+		}
+		if cost, _, err := neuroshard.Alternatives(r.Plan, p, neuroshard.Options{}); err != nil || math.Abs(float64(cost/r.Predicted.Cost)-1) > 1e-9 {
+			t.Errorf("Alternatives: got %v, %v, want the cost of the plan %v", cost, err, r.Predicted.Cost)
+		}
+	}
+}
+
+// On two hosts of two devices, the plan of four tables is the cheapest of all placements.
+func TestHierarchicalPlanIsTheOptimum(t *testing.T) {
+	p := several(t)
+	p.Tables = p.Tables[2:6]
+	types := []problem.ShardingType{problem.TableWise, problem.RowWise, problem.TableRowWise, problem.DataParallel}
+	forms := []problem.Form{{}, {ShardingType: problem.TableRowWise}, {ShardingType: problem.RowWise}, {ShardingType: problem.DataParallel}}
+	for _, h := range []problem.Hierarchy{inSteps, {Sent: .3, Inside: .1, Between: 2, Latency: .01}} {
+		own := *p
+		own.Hierarchy = h
+		prices, err := neuroshard.Pretrained().List(&own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scorer, least := prices.NewScorer(), math.Inf(1)
+		var items [4][4]int
+		for i := range own.Tables {
+			for k, form := range forms {
+				items[i][k] = scorer.Item(i, own.Tables[i].Dim, form)
+			}
+		}
+		// A table has eight places: each device, each host, and all devices in two forms.
+		for places := range 1 << (3 * len(own.Tables)) {
+			scorer.Reset()
+			for i := range own.Tables {
+				switch at := places >> (3 * i) & 7; {
+				case at < 4:
+					scorer.Add(at, items[i][0])
+				case at < 6:
+					scorer.Add(2*(at-4), items[i][1])
+				default:
+					scorer.Add(0, items[i][at-4])
+				}
+			}
+			least = min(least, scorer.Cost())
+		}
+		r := planned(t, p, neuroshard.Options{Hierarchy: h, Search: search.Options{ShardingTypes: types, OneOperator: true}})
+		if got := float64(r.Predicted.Cost); math.Abs(got/least-1) > 1e-9 {
+			t.Errorf("%+v: got a cost of %v, want %v, the least of all placements", h, got, least)
+		}
+	}
+}
+
+// Bad hierarchical exchanges, and price lists that know none, are errors.
+func TestHierarchicalExchangeErrors(t *testing.T) {
+	p := several(t)
+	stack, err := step.StackByName("hugectr-hierarchical")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := *p
+	own.Hierarchy = problem.Hierarchy{Sent: .5, Inside: 1, Between: 1}
+	in := &step.Input{Measured: step.Measured{Step: 100}, Stack: stack}
+	for _, c := range []struct {
+		name string
+		p    *problem.Problem
+		opt  neuroshard.Options
+		want string
+	}{
+		{"formulas", p, neuroshard.Options{Hierarchy: inSteps, Prices: neuroshard.TorchRec()}, "knows only flat exchanges"},
+		{"out of range", p, neuroshard.Options{Hierarchy: problem.Hierarchy{Sent: 2, Inside: 1, Between: 1}}, "2 is not above 0 and at most 1"},
+		{"stated twice", p, neuroshard.Options{Hierarchy: inSteps, Step: in}, "leave Options.Hierarchy and Problem.Hierarchy zero"},
+		{"stated by the problem", &own, neuroshard.Options{Step: in}, "leave Options.Hierarchy and Problem.Hierarchy zero"},
+	} {
+		if _, err := neuroshard.Plan(context.Background(), c.p, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+	}
+}
