@@ -55,6 +55,7 @@ is stopped, the same command continues it.`,
 	}
 	cmd.AddCommand(
 		newBenchTasksCommand(a),
+		newBenchTransferCommand(a),
 		newBenchAnytimeCommand(a),
 		newBenchAblationCommand(a),
 		newBenchStressCommand(a),
@@ -88,7 +89,7 @@ func oldBench(args []string) error {
 	case given("tables"):
 		now = "plans"
 	case len(args) > 0 && !strings.HasPrefix(args[0], "-"):
-		return usagef("choose tasks, anytime, ablation, stress, workloads, prototype, plans or ranking", "bench: suite %q is unknown", args[0])
+		return usagef("choose tasks, transfer, anytime, ablation, stress, workloads, prototype, plans or ranking", "bench: suite %q is unknown", args[0])
 	}
 	return usagef("see its flags with: neuroshard bench "+now+" --help", "bench: name a suite: what these flags did is now done by: neuroshard bench %s", now)
 }

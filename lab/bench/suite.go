@@ -27,9 +27,14 @@ const MaxTasks = 100_000
 // six settings of devices and largest dim, from one pool, on devices of the
 // profile.
 func PaperTasks(profile hardware.Profile, perSetting int, seed uint64) ([]Task, error) {
+	return drawTasks(workload.PaperSettings(), profile, perSetting, seed)
+}
+
+// drawTasks draws perSetting tasks of each setting from one pool.
+func drawTasks(settings []workload.TaskSpec, profile hardware.Profile, perSetting int, seed uint64) ([]Task, error) {
 	pool := workload.Pool(seed)
 	var tasks []Task
-	for _, setting := range workload.PaperSettings() {
+	for _, setting := range settings {
 		for i := range perSetting {
 			drawn, err := workload.Draw(pool, setting, seed, i)
 			if err != nil {
@@ -39,6 +44,20 @@ func PaperTasks(profile hardware.Profile, perSetting int, seed uint64) ([]Task, 
 		}
 	}
 	return tasks, nil
+}
+
+// TransferTasks draws tasks larger than those that policies are trained on: 50 tables on 4
+// devices, 100 on 8 and 200 on 16, with dims up to 128 and 8 GiB a device, perSetting of each.
+func TransferTasks(profile hardware.Profile, perSetting int, seed uint64) ([]Task, error) {
+	var specs []workload.TaskSpec
+	for _, devices := range []int{4, 8, 16} {
+		tables := 50 * devices / 4
+		specs = append(specs, workload.TaskSpec{
+			Name: fmt.Sprintf("d%d_t%d", devices, tables), Devices: devices, Memory: 8 * unit.GiB,
+			MinTables: tables, MaxTables: tables + 1, MaxDim: 128,
+		})
+	}
+	return drawTasks(specs, profile, perSetting, seed)
 }
 
 // OwnTasks draws tasks for a device that a model was measured on: perSetting tasks for

@@ -184,3 +184,22 @@ func TestOwnTasksCanBePlanned(t *testing.T) {
 		}
 	}
 }
+
+func TestTransferTasks(t *testing.T) {
+	tasks, err := TransferTasks(profile(t, "a100-80"), 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		name            string
+		devices, tables int
+	}{{"d4_t50/0", 4, 50}, {"d8_t100/0", 8, 100}, {"d16_t200/0", 16, 200}} {
+		p := &tasks[i].Problem
+		if tasks[i].Name != want.name || p.Topology.Devices != want.devices || len(p.Tables) != want.tables {
+			t.Errorf("got %s: %d tables on %d devices, want %+v", tasks[i].Name, len(p.Tables), p.Topology.Devices, want)
+		}
+		if err := p.Validate(); err != nil {
+			t.Errorf("%s: %v", tasks[i].Name, err)
+		}
+	}
+}

@@ -18,6 +18,7 @@
 //	dreamshard.go  the nets, their weights, and their folder
 //	task.go        the features of a task, standardised
 //	rollout.go     the placements: a search.Policy
+//	greedy.go      the control: greedy placements on the same cost net
 //	costs.go       the update of the cost net
 //	reinforce.go   the update of the policy by REINFORCE
 //
