@@ -45,15 +45,15 @@ func Simulated() Measure {
 // is the number of the goroutine.
 func each(workers, n int, do func(worker, i int)) {
 	var next atomic.Int64
-	var group sync.WaitGroup
+	var running sync.WaitGroup
 	work := func(worker int) {
 		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 			do(worker, i)
 		}
 	}
 	for worker := 1; worker < min(workers, n); worker++ {
-		group.Go(func() { work(worker) })
+		running.Go(func() { work(worker) })
 	}
 	work(0)
-	group.Wait()
+	running.Wait()
 }
