@@ -130,6 +130,7 @@ and placed over devices, so that the slowest device is as fast as it can be.
 		newDatasetCommand(a),
 		newProfileCommand(a),
 		newTrainCommand(a),
+		newTrainPolicyCommand(a),
 		newVerifyCommand(a),
 		newWorkerCommand(a),
 		newBenchCommand(a),

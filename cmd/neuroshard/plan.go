@@ -14,6 +14,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/reinforce"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
@@ -60,6 +61,8 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.Int64Var(&p.search.MaxEvaluations, "max-evaluations", 0, "cost estimates after which the search ends with status budget; 0 takes a number that grows with the problem")
 	f.DurationVar(&p.search.Budget, "budget", 0, "`time` to search, such as 1s: the plan is refined until then (default: a fixed amount of work)")
 	f.StringVar(&p.model, "model", "", "`folder` of the cost model to plan with, as train writes it, or torchrec for the formulas of TorchRec's own planner (default: the model that ships for the profile)")
+	f.StringVar(&p.policy, "policy", "", "`folder` of the policy that method dreamshard or autoshard places tables with, as train-policy writes it")
+	f.IntVar(&p.search.Samples, "samples", 0, "drawn rollouts of the policy, beside the greedy one; the cheapest plan of all is taken")
 	f.Float64Var(&p.riskPenalty, "risk-penalty", 0, riskPenaltyUsage)
 	f.BoolVar(&p.noBaselines, "no-baselines", false, "do not compare with plans of the baseline methods; with --for, do not compare with a plan for any engine either")
 	f.BoolVar(&p.json, "json", false, "print one JSON object")
@@ -86,6 +89,7 @@ type planCommand struct {
 	tables      bool
 	output      string
 	model       string
+	policy      string
 	riskPenalty float64
 	// chosen and allowed are the prices and the sharding types that the search goes by.
 	chosen  neuroshard.Prices
@@ -107,7 +111,7 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	if err := input.Join(p.check(), err); err != nil {
 		return err
 	}
-	if err := p.checkOutput(p.output, source, p.cluster.topology, p.model); err != nil {
+	if err := p.checkOutput(p.output, source, p.cluster.topology, p.model, p.policy); err != nil {
 		return err
 	}
 	if in := loaded.step; in != nil && in.Measured.Step > 0 && in.Measured.Shards == nil {
@@ -115,6 +119,9 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	}
 	prices, err := p.prices(model, loaded.problem.Topology)
 	if err != nil {
+		return err
+	}
+	if err := p.learn(&loaded); err != nil {
 		return err
 	}
 	bar := p.newProgressBar()
@@ -133,6 +140,26 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 		return p.failed(stepError(err))
 	}
 	return p.print(result, source, loaded.problem, start)
+}
+
+// learn loads the policy that --policy names, and adds its doubts to the warnings.
+func (p *planCommand) learn(loaded *loaded) error {
+	if p.policy == "" {
+		return nil
+	}
+	trained, manifest, err := loadPolicy(p.policy)
+	if err != nil {
+		return err
+	}
+	if manifest.Method != string(p.method) {
+		return usagef(fmt.Sprintf("plan with --method %s, or train another policy", manifest.Method), "--policy: the policy %s is one of method %s, not %s", p.policy, manifest.Method, search.Method(p.method))
+	}
+	if err := reinforce.Fits(manifest, loaded.problem); err != nil {
+		return bad(fmt.Errorf("policy %s: %w", p.policy, err), "make another one with: neuroshard train-policy")
+	}
+	p.search.Policy = trained
+	loaded.warnings = append(loaded.warnings, reinforce.Doubts(manifest, loaded.problem)...)
+	return nil
 }
 
 // prices returns the prices to search with. model is nil unless --model names a folder.
@@ -205,6 +232,7 @@ func (p *planCommand) check() error {
 		{"candidates", p.search.Candidates, 1},
 		{"grid", p.search.Grid, 1},
 		{"max-evaluations", int(p.search.MaxEvaluations), 0},
+		{"samples", p.search.Samples, 0},
 	} {
 		if f.value < f.least {
 			errs = append(errs, faulty(fmt.Sprintf("--%s: %d is below %d", f.name, f.value, f.least), "leave the flag out for the default"))
@@ -212,6 +240,15 @@ func (p *planCommand) check() error {
 	}
 	if p.typesGiven() && p.types.options() != nil && search.Method(p.method) != search.Default {
 		errs = append(errs, faulty(fmt.Sprintf("--sharding-types: method %s places tables in slices of columns only", search.Method(p.method)), fmt.Sprintf("leave --sharding-types out, or plan with --method %s", search.Default)))
+	}
+	switch method := search.Method(p.method); {
+	case method.Learned() && p.policy == "":
+		errs = append(errs, faulty(fmt.Sprintf("--method %s needs --policy", method), fmt.Sprintf("train a policy with: neuroshard train-policy --method %s -o FOLDER", method)))
+	case !method.Learned() && p.policy != "":
+		errs = append(errs, faulty(fmt.Sprintf("--policy: method %s takes no policy", method), "plan with --method "+strings.Join(learned(), " or --method ")))
+	}
+	if p.search.Samples != 0 && !search.Method(p.method).Learned() {
+		errs = append(errs, faulty(fmt.Sprintf("--samples: method %s draws no rollouts", search.Method(p.method)), "leave the flag out, or plan with --method "+strings.Join(learned(), " or --method ")))
 	}
 	if p.output == standardOutput && p.json {
 		errs = append(errs, bothToStandardOutput())

@@ -123,8 +123,8 @@ type dreamLoop struct {
 	costs    *dreamshard.CostTrainer
 	policy   *dreamshard.PolicyTrainer
 	measured []dreamshard.Measured
-	// groups are the devices of the plans measured.
-	groups []dreamshard.Held
+	// held are the devices of the plans measured.
+	held []dreamshard.Held
 	// actors are those of the current sampler, by worker and task.
 	sampler *dreamshard.Sampler
 	actors  []map[int]*dreamshard.Actor
@@ -170,8 +170,8 @@ func (l *dreamLoop) iterate(ctx context.Context, iteration int) (result DreamSha
 			if err := ctx.Err(); err != nil {
 				return result, err
 			}
-			plans, groups := l.batch(random)
-			result.Losses.Cost += l.costs.Update(l.measured, plans, groups, rate(update, costUpdatesEach)).Total() / costUpdatesEach
+			plans, held := l.batch(random)
+			result.Losses.Cost += l.costs.Update(l.measured, plans, held, rate(update, costUpdatesEach)).Total() / costUpdatesEach
 		}
 	}
 	for update := range policyUpdatesEach {
@@ -244,7 +244,7 @@ func (l *dreamLoop) collect(iteration int) error {
 			continue
 		}
 		for d := range m.Devices {
-			l.groups = append(l.groups, dreamshard.Held{Plan: int32(len(l.measured)), Device: int32(d)})
+			l.held = append(l.held, dreamshard.Held{Plan: int32(len(l.measured)), Device: int32(d)})
 		}
 		l.measured = append(l.measured, *m)
 	}
@@ -277,12 +277,12 @@ func (l *dreamLoop) measure(task int, episode dreamshard.Episode) (*dreamshard.M
 }
 
 // batch draws plans, and devices of plans, from all that was measured.
-func (l *dreamLoop) batch(random *rand.Rand) (plans []int32, groups []dreamshard.Held) {
+func (l *dreamLoop) batch(random *rand.Rand) (plans []int32, held []dreamshard.Held) {
 	for range plansPerUpdate {
 		plans = append(plans, int32(random.IntN(len(l.measured))))
-		groups = append(groups, l.groups[random.IntN(len(l.groups))])
+		held = append(held, l.held[random.IntN(len(l.held))])
 	}
-	return plans, groups
+	return plans, held
 }
 
 // episodes runs the episodes of one update of the policy.

@@ -2,6 +2,8 @@
 // has the loops over tasks and plans, which packages policy/dreamshard and policy/autoshard
 // leave out.
 //
+//	Train            a policy with its card, from nothing but options (train.go)
+//	Load             a policy for a search
 //	Tasks.Draw       training tasks and test tasks, of tables that are not the same (tasks.go)
 //	TrainDreamShard  the loop of DreamShard (dreamshard.go)
 //	Predict          a cost model of ours in the place of DreamShard's cost net (predict.go)

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/neuroshard/neuroshard/lab/reinforce"
+	"github.com/neuroshard/neuroshard/policy"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/input"
+	"github.com/neuroshard/neuroshard/report"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+type trainPolicyFlags struct {
+	cmd            *cobra.Command
+	device, output string
+	memory         size
+	asJSON         bool
+	opt            reinforce.Options
+}
+
+func newTrainPolicyCommand(a *app) *cobra.Command {
+	f := &trainPolicyFlags{}
+	cmd := &cobra.Command{
+		Use:   "train-policy --method METHOD -o FOLDER",
+		Short: "Train the policy that method dreamshard or autoshard places tables with",
+		Long: `train-policy trains a policy on tasks drawn from half of a drawn set of tables,
+measures its plans on the simulated device of the profile, prints the policy's card
+with the costs of plans of other tables, and writes a folder with the policy: weights
+(model.safetensors) and manifest (manifest.json). Plan with it:
+neuroshard plan TABLES --method METHOD --policy FOLDER.
+
+The defaults are the published training tasks of DreamShard: 50 tables of 16 columns on
+4 devices. The same command on the same build gives the same policy.`,
+		Example: `  neuroshard train-policy --method dreamshard --device a100-80 -o policy
+  neuroshard train-policy --method dreamshard --device a100-80 --max-dim 128 --seed 2 -o policy
+  neuroshard plan workload:mlperf-dlrm-dcnv2 --method dreamshard --policy policy --samples 100`,
+		Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), a) },
+	}
+	f.cmd = cmd
+	f.memory = size(reinforce.DefaultMemory)
+	flags := cmd.Flags()
+	flags.StringVar(&f.opt.Method, "method", "", "`method` to train for: "+strings.Join(learned(), " or "))
+	flags.StringVar(&f.device, "device", defaultDevice, "device `profile` of the tasks; plans are measured on its simulated device")
+	flags.StringVarP(&f.output, "output", "o", "", "`folder` to write the policy to")
+	flags.Uint64Var(&f.opt.Tasks.Seed, "seed", 1, "seed of the tables, the tasks and the training")
+	flags.IntVar(&f.opt.Tasks.Tables, "tables", reinforce.DefaultTables, "tables of a task")
+	flags.IntVar(&f.opt.Tasks.Devices, "devices", reinforce.DefaultDevices, "devices of a task")
+	flags.Var(&f.memory, "memory", "memory of a device for weights, such as 10GiB")
+	flags.IntVar(&f.opt.Tasks.MaxDim, "max-dim", 0, fmt.Sprintf("draw dims from the powers of two 4 up to this `dim` (default: all dims are %d)", reinforce.DefaultDim))
+	flags.IntVar(&f.opt.Count, "tasks", reinforce.DefaultTasks, "training tasks to draw")
+	flags.IntVar(&f.opt.TestCount, "test-tasks", reinforce.DefaultTestTasks, "test tasks to draw, of other tables")
+	flags.IntVar(&f.opt.Iterations, "iterations", reinforce.DefaultIterations, "rounds of the training of dreamshard; each measures 10 plans")
+	flags.StringVar(&f.opt.Costs, "cost", reinforce.OwnCosts, "who predicts costs for dreamshard: `own`, its cost net, or ours, the cost model that ships for the profile")
+	flags.IntVar(&f.opt.Workers, "workers", 0, "goroutines; the policy does not depend on it (default: all processors)")
+	flags.BoolVar(&f.asJSON, "json", false, "print the policy's manifest as JSON")
+	complete(cmd, "device", hardware.Names)
+	complete(cmd, "method", learned)
+	complete(cmd, "cost", func() []string { return []string{reinforce.OwnCosts, reinforce.OurCosts} })
+	return cmd
+}
+
+// learned returns the names of the methods that need a policy.
+func learned() []string {
+	var names []string
+	for _, m := range search.Learned() {
+		names = append(names, string(m))
+	}
+	return names
+}
+
+func (f *trainPolicyFlags) run(ctx context.Context, a *app) error {
+	hw, err := hardware.ByName(f.device)
+	if err := input.Join(f.check(), bad(err, "list the profiles with: neuroshard devices")); err != nil {
+		return err
+	}
+	f.opt.Tasks.Profile, f.opt.Tasks.Memory = hw, unit.Bytes(f.memory)
+	bar := a.newProgressBar()
+	defer bar.clear()
+	f.opt.Progress = bar.at
+	before := processorSeconds()
+	trained, err := reinforce.Train(ctx, f.opt)
+	bar.clear()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return bad(fmt.Errorf("train-policy: %w", err), "")
+	}
+	trained.Manifest.Command, trained.Manifest.CPUSeconds = f.command(), processorSeconds()-before
+	if err := trained.Write(f.output); err != nil {
+		return bad(err, "choose a folder that can be written")
+	}
+	if f.asJSON {
+		return a.printJSON(trained.Manifest)
+	}
+	if err := report.Policy(a.stdout, trained.Manifest, a.reportOptions()); err != nil {
+		return bad(err, "")
+	}
+	fmt.Fprintf(a.stdout, "\nwrote %s%c\n", filepath.Clean(f.output), os.PathSeparator)
+	return nil
+}
+
+// check reports all flags that are missing or wrong.
+func (f *trainPolicyFlags) check() error {
+	var errs []error
+	if !search.Method(f.opt.Method).Learned() {
+		what := fmt.Sprintf("--method %q is not learned", f.opt.Method)
+		if f.opt.Method == "" {
+			what = "--method is missing"
+		}
+		errs = append(errs, faulty("train-policy: "+what, "choose --method "+strings.Join(learned(), " or --method ")))
+	}
+	if f.output == "" {
+		errs = append(errs, faulty("train-policy: --output is missing", "name the folder of the policy: -o policy"))
+	} else if info, err := os.Stat(f.output); err == nil && !info.IsDir() {
+		errs = append(errs, faulty("train-policy: --output: "+f.output+" is a file", "name a folder"))
+	}
+	for _, n := range []struct {
+		name         string
+		value, least int
+	}{
+		{"tables", f.opt.Tasks.Tables, 2},
+		{"devices", f.opt.Tasks.Devices, 1},
+		{"tasks", f.opt.Count, 1},
+		{"test-tasks", f.opt.TestCount, 1},
+		{"iterations", f.opt.Iterations, 1},
+		{"workers", f.opt.Workers, 0},
+		{"max-dim", f.opt.Tasks.MaxDim, 0},
+	} {
+		if n.value < n.least {
+			errs = append(errs, faulty(fmt.Sprintf("--%s: %d is below %d", n.name, n.value, n.least), "leave the flag out for the default"))
+		}
+	}
+	if f.opt.Method == policy.AutoShard {
+		for _, name := range []string{"iterations", "cost"} {
+			if f.cmd.Flags().Changed(name) {
+				errs = append(errs, faulty(fmt.Sprintf("--%s is for method %s", name, policy.DreamShard), "leave the flag out"))
+			}
+		}
+	}
+	return input.Join(errs...)
+}
+
+// command returns the command line that makes the policy again.
+func (f *trainPolicyFlags) command() string {
+	words := []string{"neuroshard train-policy", "--method", f.opt.Method, "--device", f.device}
+	for _, name := range []string{"seed", "tables", "devices", "memory", "max-dim", "tasks", "test-tasks", "iterations", "cost"} {
+		if flag := f.cmd.Flags().Lookup(name); flag.Changed {
+			words = append(words, "--"+name, flag.Value.String())
+		}
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,204 @@
+package reinforce
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/policy"
+	"github.com/neuroshard/neuroshard/policy/autoshard"
+	"github.com/neuroshard/neuroshard/policy/dreamshard"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+)
+
+// Who predicts costs for DreamShard: its own cost net, as published, or our cost model.
+const (
+	OwnCosts  = "own"
+	OurCosts  = "ours"
+	byCost    = "cost"
+	simulated = "the simulated device"
+)
+
+// DefaultTestTasks is the default number of test tasks.
+const DefaultTestTasks = 20
+
+// Options say how a policy is trained. The zero value of each number takes its default.
+type Options struct {
+	// Method is policy.DreamShard or policy.AutoShard.
+	Method string
+	// Tasks says how tasks are drawn; its seed is the seed of the training, too. Count is the
+	// number of training tasks (50), TestCount that of test tasks (20).
+	Tasks            Tasks
+	Count, TestCount int
+	// Iterations is the number of rounds of DreamShard's loop (10).
+	Iterations int
+	// Costs is OwnCosts, the default, or OurCosts: the model that ships for the profile.
+	Costs string
+	// Workers is the number of goroutines, which does not change the policy; all processors by
+	// default.
+	Workers int
+	// Progress, if not nil, is called after each step of the training.
+	Progress func(done, all int, what string)
+}
+
+// Train trains a policy on the simulated device of the profile, and returns its folder with
+// its card. It reports all options that are out of range.
+func Train(ctx context.Context, o Options) (*policy.Folder, error) {
+	o.Tasks = o.Tasks.withDefaults()
+	o.Count, o.TestCount = cmp.Or(o.Count, DefaultTasks), cmp.Or(o.TestCount, DefaultTestTasks)
+	o.Costs, o.Workers = cmp.Or(o.Costs, OwnCosts), cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
+	if o.Progress == nil {
+		o.Progress = func(int, int, string) {}
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	tasks, err := o.Tasks.Draw(false, o.Count)
+	if err != nil {
+		return nil, err
+	}
+	tests, err := o.Tasks.Draw(true, o.TestCount)
+	if err != nil {
+		return nil, err
+	}
+	measure := Simulated()
+	f, err := o.train(ctx, tasks, measure)
+	if err != nil {
+		return nil, err
+	}
+	o.describe(&f.Manifest, &tasks[0])
+	trained, err := Load(f)
+	if err != nil {
+		return nil, err
+	}
+	o.Progress(1, 1, "planning the test tasks")
+	card := &f.Manifest.Card
+	card.TestTasks = o.TestCount
+	if card.Test, err = Compare(ctx, tests, trained, measure, o.Workers, o.Tasks.Seed); err != nil {
+		return nil, err
+	}
+	return f, f.Seal()
+}
+
+func (o *Options) check() error {
+	var faults []error
+	if o.Method != policy.DreamShard && o.Method != policy.AutoShard {
+		faults = append(faults, fmt.Errorf("method %q is not learned: choose %s or %s", o.Method, policy.DreamShard, policy.AutoShard))
+	}
+	if o.Costs != OwnCosts && o.Costs != OurCosts {
+		faults = append(faults, fmt.Errorf("costs %q: choose %s or %s", o.Costs, OwnCosts, OurCosts))
+	}
+	if o.Costs == OurCosts && o.Method == policy.AutoShard {
+		faults = append(faults, fmt.Errorf("costs %s: the cost net of method %s shares its weights with the policy, so nothing can take its place", OurCosts, policy.AutoShard))
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"tasks", o.Count}, {"test tasks", o.TestCount}, {"iterations", o.Iterations}, {"workers", o.Workers}} {
+		if n.value < 0 {
+			faults = append(faults, fmt.Errorf("%s: %d is negative", n.name, n.value))
+		}
+	}
+	if o.Tasks.Tables == 1 {
+		faults = append(faults, errors.New("tables: 1 leaves nothing to learn: give at least 2"))
+	}
+	return errors.Join(append(faults, o.Tasks.check())...)
+}
+
+// train runs the loop of the method.
+func (o *Options) train(ctx context.Context, tasks []problem.Problem, measure Measure) (*policy.Folder, error) {
+	if o.Method == policy.AutoShard {
+		return nil, fmt.Errorf("method %q cannot be trained yet", o.Method)
+	}
+	opt := DreamShardOptions{Tasks: tasks, Measure: measure, Iterations: o.Iterations, Seed: o.Tasks.Seed, Workers: o.Workers}
+	card := policy.Card{Costs: OwnCosts, Reward: byCost}
+	if o.Costs == OurCosts {
+		prices := neuroshard.Pretrained()
+		if err := Predictable(prices, &tasks[0]); err != nil {
+			return nil, err
+		}
+		id, err := prices.Model(tasks[0].Topology)
+		if err != nil {
+			return nil, err
+		}
+		opt.Predictor, card.Costs = Predict(prices), id
+	}
+	opt.Progress = func(i DreamShardIteration) {
+		card.Losses = append(card.Losses, i.Losses)
+		o.Progress(i.Number, i.Iterations, fmt.Sprintf("predicted cost of the episodes %.4f ms", -i.Reward))
+	}
+	training, err := TrainDreamShard(ctx, opt)
+	if err != nil {
+		return nil, err
+	}
+	card.Plans, card.Episodes = training.Plans, training.Episodes
+	return &policy.Folder{Manifest: policy.Manifest{Method: o.Method, Card: card}, Tensors: training.Net.Tensors()}, nil
+}
+
+// describe states in a manifest what the policy was trained on.
+func (o *Options) describe(m *policy.Manifest, task *problem.Problem) {
+	m.Profile, m.Source, m.Backend = o.Tasks.Profile.Name, plan.Simulated, simulated
+	training, tests := Split(o.Tasks.Seed)
+	c := &m.Card
+	c.Seed, c.Tasks, c.Tables, c.Devices = o.Tasks.Seed, o.Count, o.Tasks.Tables, o.Tasks.Devices
+	c.MaxDim, c.Batch, c.MemoryBytes = cmp.Or(o.Tasks.MaxDim, DefaultDim), task.Batch, int64(o.Tasks.Memory)
+	c.TrainTables, c.TestTables = len(training), len(tests)
+}
+
+// Load returns the policy of a folder, for search.Options.Policy. A policy that was trained
+// with a cost model in the place of its cost net needs that model: Fits reports whether a
+// problem has it.
+func Load(f *policy.Folder) (search.Policy, error) {
+	if f.Manifest.Method == policy.AutoShard {
+		return autoshard.FromFolder(f)
+	}
+	net, err := dreamshard.Load(f)
+	if err != nil {
+		return nil, err
+	}
+	if f.Manifest.Card.Costs == OwnCosts {
+		return dreamshard.NewPolicy(net, nil), nil
+	}
+	return dreamshard.NewPolicy(net, Predict(neuroshard.Pretrained())), nil
+}
+
+// Fits reports why a policy cannot place the tables of a problem; nil if it can.
+func Fits(m *policy.Manifest, p *problem.Problem) error {
+	if m.Method == policy.AutoShard || m.Card.Costs == OwnCosts {
+		return nil
+	}
+	prices := neuroshard.Pretrained()
+	if err := Predictable(prices, p); err != nil {
+		return err
+	}
+	id, err := prices.Model(p.Topology)
+	if err == nil && id != m.Card.Costs {
+		err = fmt.Errorf("the policy was trained with the cost model %s in the place of its cost net, and the one for this profile is %s: train another policy for it", m.Card.Costs, id)
+	}
+	return err
+}
+
+// Doubts returns what a policy was not trained for in a problem, one sentence each.
+func Doubts(m *policy.Manifest, p *problem.Problem) []string {
+	var doubts []string
+	add := func(format string, args ...any) { doubts = append(doubts, fmt.Sprintf(format, args...)) }
+	if name := p.Topology.Profile.Name; name != m.Profile {
+		add("the policy was trained on plans of profile %s, and the devices are of profile %s", m.Profile, name)
+	}
+	if p.Batch != m.Card.Batch {
+		add("the policy was trained at a batch of %d, and the batch is %d", m.Card.Batch, p.Batch)
+	}
+	widest := 0
+	for i := range p.Tables {
+		widest = max(widest, p.Tables[i].Dim)
+	}
+	if widest > m.Card.MaxDim {
+		add("the policy was trained on tables of up to %d columns, and a table has %d", m.Card.MaxDim, widest)
+	}
+	return doubts
+}
