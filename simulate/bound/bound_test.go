@@ -303,9 +303,6 @@ func TestNoPlacementIsBelow(t *testing.T) { noPlacementIsBelow(t, nothingHidden)
 // Nor does a placement cost less than the bound if the engine hides a part of the all-to-alls.
 func TestNoExposedPlacementIsBelow(t *testing.T) { noPlacementIsBelow(t, drawHidden) }
 
-// Nor does one with a hierarchical exchange.
-func TestNoHierarchicalPlacementIsBelow(t *testing.T) { noPlacementIsBelow(t, drawHierarchy) }
-
 func noPlacementIsBelow(t *testing.T, hides func(*rapid.T, *problem.Problem) plan.Hidden) {
 	rapid.Check(t, func(t *rapid.T) {
 		granules := rapid.SampledFrom([]int{4, 16, 40, 150, 300}).Draw(t, "widest")
@@ -366,9 +363,6 @@ func TestNoOptimumIsBelow(t *testing.T) { noOptimumIsBelow(t, nothingHidden) }
 
 // Nor is the best exposed cost below the bound.
 func TestNoExposedOptimumIsBelow(t *testing.T) { noOptimumIsBelow(t, drawHidden) }
-
-// Nor is the best cost with a hierarchical exchange.
-func TestNoHierarchicalOptimumIsBelow(t *testing.T) { noOptimumIsBelow(t, drawHierarchy) }
 
 func noOptimumIsBelow(t *testing.T, hides func(*rapid.T, *problem.Problem) plan.Hidden) {
 	var known gaps

@@ -316,11 +316,6 @@ func TestNoExposedPlacementInAnyKindIsBelow(t *testing.T) {
 	noPlacementInAnyKindIsBelow(t, drawHidden)
 }
 
-// Nor does one with a hierarchical exchange.
-func TestNoHierarchicalPlacementInAnyKindIsBelow(t *testing.T) {
-	noPlacementInAnyKindIsBelow(t, drawHierarchy)
-}
-
 func noPlacementInAnyKindIsBelow(t *testing.T, hides func(*rapid.T, *problem.Problem) plan.Hidden) {
 	sum, count := 0.0, 0.0
 	rapid.Check(t, func(t *rapid.T) {

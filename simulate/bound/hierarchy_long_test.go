@@ -1,0 +1,15 @@
+//go:build long
+
+package bound_test
+
+import "testing"
+
+// No placement with a hierarchical exchange costs less than the bound: slices of columns, and any
+// sharding types. TestNoHierarchicalOptimumInAnyKindIsBelow tries all placements of tiny problems.
+func TestNoHierarchicalPlacementIsBelow(t *testing.T) { noPlacementIsBelow(t, drawHierarchy) }
+
+func TestNoHierarchicalOptimumIsBelow(t *testing.T) { noOptimumIsBelow(t, drawHierarchy) }
+
+func TestNoHierarchicalPlacementInAnyKindIsBelow(t *testing.T) {
+	noPlacementInAnyKindIsBelow(t, drawHierarchy)
+}
