@@ -89,11 +89,14 @@ type Losses struct {
 	Policy float64 `json:"policy"`
 }
 
-// Test is the mean cost of a method's plans of the test tasks.
+// Test is the mean cost of a method's plans of the test tasks, and their mean balance.
 type Test struct {
 	Method string  `json:"method"`
 	Solved int     `json:"solved"`
 	CostMS float64 `json:"cost_ms"`
+	// Balance is the mean of the least device time over the largest: of the lookups and their
+	// backward, without exchanges.
+	Balance float64 `json:"balance"`
 }
 
 // Seal sets the manifest's format, version, features and id. Two policies have the same id if

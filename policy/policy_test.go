@@ -64,7 +64,7 @@ func TestDescribe(t *testing.T) {
 
 func sample() *Folder {
 	return &Folder{
-		Manifest: Manifest{Method: DreamShard, Profile: "a100-80", Source: "simulated", CPUSeconds: 3, Card: Card{Seed: 1, Costs: "own", Reward: "cost", Losses: []Losses{{2, -1}}, Test: []Test{{"random", 4, 1.5}}}},
+		Manifest: Manifest{Method: DreamShard, Profile: "a100-80", Source: "simulated", CPUSeconds: 3, Card: Card{Seed: 1, Costs: "own", Reward: "cost", Losses: []Losses{{2, -1}}, Test: []Test{{"random", 4, 1.5, 0.9}}}},
 		Tensors:  []modelfile.Tensor{{Name: "w", Shape: []int{2, 1}, Data: []float32{1, -2}}},
 	}
 }

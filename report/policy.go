@@ -34,8 +34,8 @@ func Policy(w io.Writer, m policy.Manifest, opt Options) error {
 	p.section("Greedy plans of %s of other tables, %s costs", plural(c.TestTasks, "test task"), source(m.Source))
 	rows = nil
 	for _, t := range c.Test {
-		rows = append(rows, []string{OneLine(t.Method), fmt.Sprintf("%d of %d", t.Solved, c.TestTasks), fmt.Sprintf("%.4f", t.CostMS)})
+		rows = append(rows, []string{OneLine(t.Method), fmt.Sprintf("%d of %d", t.Solved, c.TestTasks), fmt.Sprintf("%.4f", t.CostMS), fmt.Sprintf("%.3f", t.Balance)})
 	}
-	p.grid([]string{"<method", "solved", "mean ms"}, rows)
+	p.grid([]string{"<method", "solved", "mean ms", "balance"}, rows)
 	return p.err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -60,10 +61,13 @@ The defaults are the published training tasks of DreamShard: 50 tables of 16 col
 	flags.IntVar(&f.opt.TestCount, "test-tasks", reinforce.DefaultTestTasks, "test tasks to draw, of other tables")
 	flags.IntVar(&f.opt.Iterations, "iterations", reinforce.DefaultIterations, "rounds of the training of dreamshard; each measures 10 plans")
 	flags.StringVar(&f.opt.Costs, "cost", reinforce.OwnCosts, "who predicts costs for dreamshard: `own`, its cost net, or ours, the cost model that ships for the profile")
+	flags.StringVar(&f.opt.Reward, "reward", "", "what autoshard is rewarded by: `balance`, as published and by default, or cost")
+	flags.IntVar(&f.opt.Decisions, "decisions", reinforce.DefaultDecisions, "tables to place in the training of autoshard")
 	flags.IntVar(&f.opt.Workers, "workers", 0, "goroutines; the policy does not depend on it (default: all processors)")
 	flags.BoolVar(&f.asJSON, "json", false, "print the policy's manifest as JSON")
 	complete(cmd, "device", hardware.Names)
 	complete(cmd, "method", learned)
+	complete(cmd, "reward", func() []string { return []string{reinforce.ByBalance, reinforce.ByCost} })
 	complete(cmd, "cost", func() []string { return []string{reinforce.OwnCosts, reinforce.OurCosts} })
 	return cmd
 }
@@ -133,6 +137,7 @@ func (f *trainPolicyFlags) check() error {
 		{"tasks", f.opt.Count, 1},
 		{"test-tasks", f.opt.TestCount, 1},
 		{"iterations", f.opt.Iterations, 1},
+		{"decisions", f.opt.Decisions, 1},
 		{"workers", f.opt.Workers, 0},
 		{"max-dim", f.opt.Tasks.MaxDim, 0},
 	} {
@@ -140,11 +145,11 @@ func (f *trainPolicyFlags) check() error {
 			errs = append(errs, faulty(fmt.Sprintf("--%s: %d is below %d", n.name, n.value, n.least), "leave the flag out for the default"))
 		}
 	}
-	if f.opt.Method == policy.AutoShard {
-		for _, name := range []string{"iterations", "cost"} {
-			if f.cmd.Flags().Changed(name) {
-				errs = append(errs, faulty(fmt.Sprintf("--%s is for method %s", name, policy.DreamShard), "leave the flag out"))
-			}
+	for _, own := range []struct{ name, method string }{
+		{"iterations", policy.DreamShard}, {"cost", policy.DreamShard}, {"reward", policy.AutoShard}, {"decisions", policy.AutoShard},
+	} {
+		if slices.Contains(learned(), f.opt.Method) && f.opt.Method != own.method && f.cmd.Flags().Changed(own.name) {
+			errs = append(errs, faulty(fmt.Sprintf("--%s is for method %s", own.name, own.method), "leave the flag out"))
 		}
 	}
 	return input.Join(errs...)
@@ -153,7 +158,7 @@ func (f *trainPolicyFlags) check() error {
 // command returns the command line that makes the policy again.
 func (f *trainPolicyFlags) command() string {
 	words := []string{"neuroshard train-policy", "--method", f.opt.Method, "--device", f.device}
-	for _, name := range []string{"seed", "tables", "devices", "memory", "max-dim", "tasks", "test-tasks", "iterations", "cost"} {
+	for _, name := range []string{"seed", "tables", "devices", "memory", "max-dim", "tasks", "test-tasks", "iterations", "cost", "reward", "decisions"} {
 		if flag := f.cmd.Flags().Lookup(name); flag.Changed {
 			words = append(words, "--"+name, flag.Value.String())
 		}

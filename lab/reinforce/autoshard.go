@@ -28,13 +28,15 @@ import (
 
 // The published settings of the loop.
 const (
-	unrollSteps     = 100
-	actorCount      = 8
-	costUpdates     = 20
-	costBatch       = 512
-	costSamples     = 5000
-	gradientLimit   = 40
-	publishedFrames = 100_000
+	unrollSteps   = 100
+	actorCount    = 8
+	costUpdates   = 20
+	costBatch     = 512
+	costSamples   = 5000
+	gradientLimit = 40
+
+	// DefaultDecisions is the published number of decisions to learn from.
+	DefaultDecisions = 100_000
 )
 
 // AutoShardOptions says what AutoShard is trained on.
@@ -45,10 +47,10 @@ type AutoShardOptions struct {
 	Measure Measure
 	// Cost rewards plans by their cost. The published reward is balance.
 	Cost bool
-	// Frames is the number of decisions to train on; 0 means 100,000, as published. It is
-	// rounded up to whole updates of 800.
-	Frames int
-	Seed   uint64
+	// Decisions is the number of decisions to learn from; 0 means 100,000, as published. It
+	// is rounded up to whole updates of 800.
+	Decisions int
+	Seed      uint64
 	// Progress is called after each update, if it is not nil.
 	Progress func(AutoShardUpdate)
 }
@@ -70,11 +72,29 @@ type AutoShardTraining struct {
 	Plans   int // measured for rewards
 }
 
+// iterations is the number of parts of a training that its card states losses of.
+const iterations = 10
+
+// losses returns the mean losses of each tenth of the updates, or of each update if there
+// are fewer than ten.
+func (t *AutoShardTraining) losses() []policy.Losses {
+	n := min(iterations, len(t.Updates))
+	all := make([]policy.Losses, n)
+	for i := range all {
+		part := t.Updates[i*len(t.Updates)/n : (i+1)*len(t.Updates)/n]
+		for _, u := range part {
+			all[i].Cost += u.Losses.Cost / float64(len(part))
+			all[i].Policy += u.Losses.Policy / float64(len(part))
+		}
+	}
+	return all
+}
+
 // TrainAutoShard trains a policy. The same options give the same weights, whatever the
 // number of processors. It ends early with the context's error.
 func TrainAutoShard(ctx context.Context, o AutoShardOptions) (*AutoShardTraining, error) {
-	if o.Frames == 0 {
-		o.Frames = publishedFrames
+	if o.Decisions == 0 {
+		o.Decisions = DefaultDecisions
 	}
 	if err := o.check(); err != nil {
 		return nil, err
@@ -125,8 +145,8 @@ func (o *AutoShardOptions) check() error {
 	if len(o.Tasks) == 0 {
 		problems = append(problems, errors.New("autoshard training: no tasks: give at least one"))
 	}
-	if o.Frames < 0 {
-		problems = append(problems, fmt.Errorf("autoshard training: %d frames: give a number above 0", o.Frames))
+	if o.Decisions < 0 {
+		problems = append(problems, fmt.Errorf("autoshard training: %d decisions: give a number above 0", o.Decisions))
 	}
 	if o.Measure == nil {
 		problems = append(problems, errors.New("autoshard training: nothing measures plans"))
@@ -215,7 +235,7 @@ func (s *scene) judge(o *AutoShardOptions, by []int32) (reward float64, times []
 	case slices.Min(used) == 0:
 		return 0, times, false, nil
 	}
-	return slices.Min(times) / slices.Max(times), times, false, nil
+	return balanceOf(b), times, false, nil
 }
 
 func (s *scene) breakdown(o *AutoShardOptions, by []int32) (plan.Breakdown, error) {
@@ -382,7 +402,7 @@ func newLearner(net *autoshard.Net, x []float32, o *AutoShardOptions) *learner {
 	return &learner{
 		x: x, random: rand.New(rand.NewPCG(o.Seed, 0x6c6561726e)),
 		learner: autoshard.NewLearner(net), optimizer: autoshard.NewOptimizer(net),
-		updates: (o.Frames + perUpdate - 1) / perUpdate,
+		updates: (o.Decisions + perUpdate - 1) / perUpdate,
 	}
 }
 

@@ -50,8 +50,8 @@ func byPooling(p *problem.Problem, shards [][]problem.Shard) (plan.Breakdown, er
 	return plan.NewBreakdown(devices), nil
 }
 
-func tinyOptions(frames int) AutoShardOptions {
-	return AutoShardOptions{Tasks: []problem.Problem{tinyTask(8, 0), tinyTask(8, 1)}, Measure: byPooling, Frames: frames, Seed: 1}
+func tinyOptions(decisions int) AutoShardOptions {
+	return AutoShardOptions{Tasks: []problem.Problem{tinyTask(8, 0), tinyTask(8, 1)}, Measure: byPooling, Decisions: decisions, Seed: 1}
 }
 
 func train(t *testing.T, o AutoShardOptions) *AutoShardTraining {
@@ -147,8 +147,8 @@ func TestCostSamplesRing(t *testing.T) {
 func TestAutoShardErrors(t *testing.T) {
 	other := tinyTask(4, 0)
 	other.Topology.Devices = 4
-	_, err := TrainAutoShard(context.Background(), AutoShardOptions{Tasks: []problem.Problem{tinyTask(4, 0), other, tinyTask(0, 0)}, Frames: -1})
-	for _, want := range []string{"task 1 has 4 devices and task 0 has 2", "-1 frames", "nothing measures plans", "task 2 has no tables"} {
+	_, err := TrainAutoShard(context.Background(), AutoShardOptions{Tasks: []problem.Problem{tinyTask(4, 0), other, tinyTask(0, 0)}, Decisions: -1})
+	for _, want := range []string{"task 1 has 4 devices and task 0 has 2", "-1 decisions", "nothing measures plans", "task 2 has no tables"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
@@ -20,8 +22,14 @@ import (
 const (
 	OwnCosts  = "own"
 	OurCosts  = "ours"
-	byCost    = "cost"
 	simulated = "the simulated device"
+)
+
+// What policies are rewarded by: the cost of plans, or, for AutoShard as published, their
+// balance.
+const (
+	ByCost    = "cost"
+	ByBalance = "balance"
 )
 
 // DefaultTestTasks is the default number of test tasks.
@@ -39,6 +47,11 @@ type Options struct {
 	Iterations int
 	// Costs is OwnCosts, the default, or OurCosts: the model that ships for the profile.
 	Costs string
+	// Reward is what AutoShard is rewarded by: ByBalance, as published and by default, or
+	// ByCost. DreamShard is rewarded by cost.
+	Reward string
+	// Decisions is the number of decisions that AutoShard learns from (100,000).
+	Decisions int
 	// Workers is the number of goroutines, which does not change the policy; all processors by
 	// default.
 	Workers int
@@ -96,10 +109,17 @@ func (o *Options) check() error {
 	if o.Costs == OurCosts && o.Method == policy.AutoShard {
 		faults = append(faults, fmt.Errorf("costs %s: the cost net of method %s shares its weights with the policy, so nothing can take its place", OurCosts, policy.AutoShard))
 	}
+	rewards := []string{ByBalance, ByCost}
+	if o.Method == policy.DreamShard {
+		rewards = rewards[1:]
+	}
+	if o.Reward != "" && !slices.Contains(rewards, o.Reward) {
+		faults = append(faults, fmt.Errorf("reward %q: choose %s", o.Reward, strings.Join(rewards, " or ")))
+	}
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"tasks", o.Count}, {"test tasks", o.TestCount}, {"iterations", o.Iterations}, {"workers", o.Workers}} {
+	}{{"tasks", o.Count}, {"test tasks", o.TestCount}, {"iterations", o.Iterations}, {"decisions", o.Decisions}, {"workers", o.Workers}} {
 		if n.value < 0 {
 			faults = append(faults, fmt.Errorf("%s: %d is negative", n.name, n.value))
 		}
@@ -113,10 +133,10 @@ func (o *Options) check() error {
 // train runs the loop of the method.
 func (o *Options) train(ctx context.Context, tasks []problem.Problem, measure Measure) (*policy.Folder, error) {
 	if o.Method == policy.AutoShard {
-		return nil, fmt.Errorf("method %q cannot be trained yet", o.Method)
+		return o.trainAutoShard(ctx, tasks, measure)
 	}
 	opt := DreamShardOptions{Tasks: tasks, Measure: measure, Iterations: o.Iterations, Seed: o.Tasks.Seed, Workers: o.Workers}
-	card := policy.Card{Costs: OwnCosts, Reward: byCost}
+	card := policy.Card{Costs: OwnCosts, Reward: ByCost}
 	if o.Costs == OurCosts {
 		prices := neuroshard.Pretrained()
 		if err := Predictable(prices, &tasks[0]); err != nil {
@@ -138,6 +158,24 @@ func (o *Options) train(ctx context.Context, tasks []problem.Problem, measure Me
 	}
 	card.Plans, card.Episodes = training.Plans, training.Episodes
 	return &policy.Folder{Manifest: policy.Manifest{Method: o.Method, Card: card}, Tensors: training.Net.Tensors()}, nil
+}
+
+// trainAutoShard runs the loop of AutoShard.
+func (o *Options) trainAutoShard(ctx context.Context, tasks []problem.Problem, measure Measure) (*policy.Folder, error) {
+	card := policy.Card{Costs: OwnCosts, Reward: cmp.Or(o.Reward, ByBalance)}
+	training, err := TrainAutoShard(ctx, AutoShardOptions{
+		Tasks: tasks, Measure: measure, Cost: card.Reward == ByCost, Decisions: o.Decisions, Seed: o.Tasks.Seed,
+		Progress: func(u AutoShardUpdate) {
+			o.Progress(u.Number, u.Updates, fmt.Sprintf("mean reward %.4f", u.Reward))
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	card.Plans, card.Episodes, card.Losses = training.Plans, training.Plans, training.losses()
+	f := training.Policy.Folder()
+	f.Manifest.Card = card
+	return f, nil
 }
 
 // describe states in a manifest what the policy was trained on.
