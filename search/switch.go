@@ -130,8 +130,9 @@ func (w switcher) annealStarts(base []placed, starts []start) {
 // second returns the placement that the same runs from the same starts find by other draws.
 // Where slices of columns alone do not fit, few changes are possible, and one run in eight
 // ends at a local optimum that costs up to 1.8 times as much; that both runs end there is rare.
-// Under a hierarchical exchange, runs differ, too: plans of DLRM-DCNv2 on 64 GPUs cost 0.77 to
-// 0.91 ms by one run of six seeds, and second runs made three of the six 2 to 8 % cheaper.
+// Under a hierarchical exchange, runs differ, too: with six seeds, plans of DLRM-DCNv2 on 64 GPUs
+// (the command in docs/STEP.md, Stacks) cost 0.773 to 0.911 ms after one run, and 0.773 to
+// 0.819 ms after both (SIMULATED).
 func (w switcher) second(best placement, base []placed, starts []start) placement {
 	other := switcher{newAnnealing(w.r, best, w.r.forms)}
 	other.draw = w.draw

@@ -23,7 +23,8 @@ import (
 //	hierarchical  B (l-1)/l max V_r / inside
 //	              + B/l (h-1)/h max V_host / between + latency
 //
-// where V_host counts each table with a shard on the host once.
+// where V_host counts each table with a shard on the host once. The hierarchical formula is
+// simulate.Network.Hierarchical, which searches and bounds count, too.
 
 // Holding is a part of a table on a device, as tables of published plans list it.
 type Holding struct {
