@@ -1,6 +1,6 @@
 # Each target is a step of .ci/run; `make check` is what CI runs.
 
-.PHONY: build test test-long race plain arm64 fuzz golden models measure lint fmt vuln check clean
+.PHONY: build test test-long race plain arm64 fuzz golden models measure compare-kin lint fmt vuln check clean
 
 build: ## the static binary, bin/neuroshard
 	CGO_ENABLED=0 go build -trimpath -o bin/neuroshard ./cmd/neuroshard
@@ -28,6 +28,9 @@ models: build ## the embedded models again, from their seed: about a minute each
 
 measure: ## this machine's CPU: collect, train, plan and run plans, into measured/ (half an hour)
 	scripts/measure-cpu
+
+compare-kin: ## the tables of docs/METHODS.md, into kin/: policies are trained and compared
+	scripts/compare-kin
 
 golden: ## rewrite golden files; read the diff
 	.ci/run golden

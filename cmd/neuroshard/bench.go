@@ -16,8 +16,10 @@ import (
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/lab/bench"
+	"github.com/neuroshard/neuroshard/lab/reinforce"
 	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/policy/dreamshard"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/report"
@@ -99,10 +101,11 @@ type benchFlags struct {
 	name string
 	cmd  *cobra.Command
 
-	model   string
-	nets    prototypeNets
-	penalty float64
-	methods []string
+	model    string
+	nets     prototypeNets
+	penalty  float64
+	methods  []string
+	policies []string
 	// reference is the method that the others are compared with.
 	reference string
 	score     []string
@@ -140,6 +143,7 @@ func (f *benchFlags) registerSearch(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Float64Var(&f.penalty, "risk-penalty", 0, riskPenaltyUsage)
 	flags.StringSliceVar(&f.methods, "methods", nil, "`methods` to compare, separated by commas (default: all)")
+	flags.StringArrayVar(&f.policies, "policy", nil, "`folder` of a policy to compare as well, as train-policy writes it; may be repeated")
 	if f.budgets == nil {
 		flags.StringVar(&f.reference, "reference", string(search.Paper), "`method` that the ratios of costs are to")
 	}
@@ -167,7 +171,7 @@ func (f *benchFlags) device(a *app, name string) (hardware.Profile, *cost.Model,
 
 // check reports flags that are wrong or do not go together.
 func (f *benchFlags) check() error {
-	for _, other := range []string{"methods", "time-limit"} {
+	for _, other := range []string{"methods", "policy", "time-limit"} {
 		if set := f.cmd.Flags(); len(f.score) > 0 && set.Changed(other) {
 			return usagef("leave one of them out", "%s: --score and --%s do not go together", f.name, other)
 		}
@@ -197,8 +201,11 @@ func (f *benchFlags) options(prices neuroshard.Prices) (bench.Options, error) {
 	}
 	opt.Methods = nil
 	for _, name := range unique(f.methods) {
+		if search.Method(name).Learned() {
+			return opt, usagef("compare a trained policy: --policy FOLDER", "method %q needs a policy", name)
+		}
 		if !slices.Contains(search.Methods(), search.Method(name)) {
-			return opt, usagef(fmt.Sprintf("choose among %v", search.Methods()), "method %q is unknown", name)
+			return opt, usagef(fmt.Sprintf("choose among %v", search.Untrained()), "method %q is unknown", name)
 		}
 		opt.Methods = append(opt.Methods, search.Method(name))
 	}
@@ -233,7 +240,7 @@ func (f *benchFlags) run(ctx context.Context, a *app, tasks []bench.Task, prices
 	if err != nil {
 		return err
 	}
-	if err := f.compete(&opt); err != nil {
+	if err := f.compete(tasks, &opt); err != nil {
 		return err
 	}
 	if f.backend.name != "" {
@@ -255,7 +262,7 @@ func (f *benchFlags) run(ctx context.Context, a *app, tasks []bench.Task, prices
 }
 
 // compete sets the contenders and the reference of a comparison.
-func (f *benchFlags) compete(opt *bench.Options) error {
+func (f *benchFlags) compete(tasks []bench.Task, opt *bench.Options) error {
 	for _, budget := range f.budgets {
 		if budget <= 0 {
 			return usagef("", "%s: --budgets: %v is not above 0", f.name, budget)
@@ -266,6 +273,10 @@ func (f *benchFlags) compete(opt *bench.Options) error {
 			return err
 		}
 	}
+	var err error
+	if opt.Contenders, err = f.learnt(tasks, opt.Contenders); err != nil {
+		return err
+	}
 	opt.Reference = search.Method(f.reference)
 	flag := f.cmd.Flags().Lookup("reference")
 	compared := slices.Contains(opt.Methods, opt.Reference) ||
@@ -274,6 +285,40 @@ func (f *benchFlags) compete(opt *bench.Options) error {
 		return usagef("name one of the methods that are compared", "%s: --reference %q is not among them", f.name, f.reference)
 	}
 	return nil
+}
+
+// learnt adds the policies of --policy, each named after its method and seed, and after each
+// policy of DreamShard its control, which places greedily on the same cost net.
+func (f *benchFlags) learnt(tasks []bench.Task, all []bench.Contender) ([]bench.Contender, error) {
+	for _, folder := range unique(f.policies) {
+		trained, manifest, err := loadPolicy(folder)
+		if err != nil {
+			return nil, err
+		}
+		for i := range tasks {
+			if err := reinforce.Fits(manifest, &tasks[i].Problem); err != nil {
+				return nil, bad(fmt.Errorf("policy %s: task %s: %w", folder, tasks[i].Name, err), "choose tasks that the policy is for: "+f.clusterFlags())
+			}
+		}
+		of := func(name string, p search.Policy) bench.Contender {
+			c := bench.Contender{
+				Name:   search.Method(fmt.Sprintf("%s s%d", name, manifest.Card.Seed)),
+				Search: search.Options{Method: search.Method(manifest.Method), Policy: p},
+				Policy: manifest.ID, Training: time.Duration(manifest.CPUSeconds * float64(time.Second)),
+			}
+			if slices.ContainsFunc(all, func(other bench.Contender) bool { return other.Name == c.Name }) {
+				c.Name += search.Method(" " + filepath.Base(folder))
+			}
+			return c
+		}
+		all = append(all, of(manifest.Method, trained))
+		if net, ok := trained.(*dreamshard.Policy); ok {
+			if control, ok := net.Greedy(); ok {
+				all = append(all, of("greedy-on-net", control))
+			}
+		}
+	}
+	return all, nil
 }
 
 // clusterFlags names the flags of the suite that choose the cluster.
