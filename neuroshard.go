@@ -303,6 +303,9 @@ func (l *line) result(found search.Result) (*Result, error) {
 		Tool: "neuroshard", Version: Version, Method: string(l.opt.Search.Method), Seed: l.opt.Search.Seed,
 		Status: string(found.Status), Input: plan.Digest(l.problem),
 	}
+	if policy, ok := l.opt.Search.Policy.(interface{ ID() string }); ok {
+		pl.Provenance.Policy = policy.ID()
+	}
 	if err := estimate(pl, l.prices, found.Shards, found.Status, &l.opt); err != nil {
 		return nil, err
 	}

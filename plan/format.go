@@ -162,6 +162,9 @@ func (p *printer) provenance(v *Provenance) {
 	if v.Hierarchy.On() {
 		p.print(",\n    \"hierarchy\": ", v.Hierarchy)
 	}
+	if v.Policy != "" {
+		p.print(",\n    \"policy\": ", v.Policy)
+	}
 	p.w.WriteString(",\n    \"warnings\": [")
 	for i, warning := range v.Warnings {
 		p.item(i, "\n      ")
@@ -370,7 +373,7 @@ func checkProvenance(v *Provenance) error {
 	}
 	return first(
 		v.Hidden.Check(), v.Hierarchy.Check(),
-		checkText("tool", v.Tool), checkText("version", v.Version), checkText("method", v.Method),
+		checkText("tool", v.Tool), checkText("version", v.Version), checkText("method", v.Method), checkText("policy", v.Policy),
 		checkText("status", v.Status), checkText("model", v.Model), checkText("source", v.ModelSource),
 		checkText("input", v.Input))
 }

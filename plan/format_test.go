@@ -71,7 +71,7 @@ func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, pl := placement(t)
 		pl.Provenance = Provenance{
-			Hidden: pl.Provenance.Hidden, Hierarchy: pl.Provenance.Hierarchy,
+			Hidden: pl.Provenance.Hidden, Hierarchy: pl.Provenance.Hierarchy, Policy: rapid.String().Draw(t, "policy"),
 			Tool: rapid.String().Draw(t, "tool"), Seed: rapid.Uint64().Draw(t, "seed"), Input: Digest(p),
 			Warnings: rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, "warnings"),
 		}

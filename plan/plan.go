@@ -360,6 +360,8 @@ type Provenance struct {
 	Tool, Version, Method string
 	Seed                  uint64
 	Status                string
+	// Policy is the id of the policy that placed the tables; empty for methods without one.
+	Policy string
 	// Model is the id of the cost model. ModelSource is the source of its samples,
 	// Simulated or Measured; Published for the prototype's nets; ClosedForm for TorchRec's
 	// formulas. If nothing predicted the times, ModelSource is Unpriced, Model is empty,

@@ -404,11 +404,11 @@ func (p *parser) interval(limit int64) (problem.Range, error) {
 	return r, nil
 }
 
-// The last two keys of a provenance are optional.
-var provenanceKeys = []string{"tool", "version", "method", "seed", "status", "model", "input", "warnings", "hidden", "hierarchy"}
+// The last three keys of a provenance are optional.
+var provenanceKeys = []string{"tool", "version", "method", "seed", "status", "model", "input", "warnings", "hidden", "hierarchy", "policy"}
 
 func (p *parser) provenance(v *Provenance) error {
-	return p.object(provenanceKeys, 2, func(key string) (err error) {
+	return p.object(provenanceKeys, 3, func(key string) (err error) {
 		switch key {
 		case "tool":
 			v.Tool, err = p.text()
@@ -428,6 +428,10 @@ func (p *parser) provenance(v *Provenance) error {
 			v.Hidden, err = p.hidden()
 		case "hierarchy":
 			v.Hierarchy, err = p.hierarchy()
+		case "policy":
+			if v.Policy, err = p.text(); err == nil && v.Policy == "" {
+				err = errors.New("the id is empty: leave the key out")
+			}
 		case "warnings":
 			err = p.array(MaxWarnings, func(int) error {
 				warning, err := p.text()

@@ -101,7 +101,11 @@ func (v *view) head() {
 	if from, imported := importedFrom[p.Method]; imported {
 		v.printf("found elsewhere: imported from %s\n", from)
 	} else {
-		v.printf("found by   method %s, seed %d, search %s\n", name(p.Method), p.Seed, status)
+		by := name(p.Method)
+		if p.Policy != "" {
+			by += ", policy " + name(p.Policy)
+		}
+		v.printf("found by   method %s, seed %d, search %s\n", by, p.Seed, status)
 	}
 	if !v.plan.Priced() {
 		v.printf("cost model none: the time of a step is not known\n")
