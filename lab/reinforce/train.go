@@ -188,26 +188,13 @@ func (o *Options) describe(m *policy.Manifest, task *problem.Problem) {
 	c.TrainTables, c.TestTables = len(training), len(tests)
 }
 
-// named is a policy with the id of its folder, which plans state.
-type named struct {
-	search.Policy
-	id string
-}
-
-// ID returns the id of the policy's folder.
-func (n named) ID() string { return n.id }
-
 // Load returns the policy of a folder, for search.Options.Policy. Plans by the policy state the
 // id of the folder. A policy that was trained
 // with a cost model in the place of its cost net needs that model: Fits reports whether a
 // problem has it.
 func Load(f *policy.Folder) (search.Policy, error) {
 	if f.Manifest.Method == policy.AutoShard {
-		trained, err := autoshard.FromFolder(f)
-		if err != nil {
-			return nil, err
-		}
-		return named{trained, f.Manifest.ID}, nil
+		return autoshard.FromFolder(f)
 	}
 	net, err := dreamshard.Load(f)
 	if err != nil {
@@ -217,7 +204,7 @@ func Load(f *policy.Folder) (search.Policy, error) {
 	if f.Manifest.Card.Costs != OwnCosts {
 		trained = dreamshard.NewPolicy(net, Predict(neuroshard.Pretrained()))
 	}
-	return named{trained, f.Manifest.ID}, nil
+	return trained.Named(f.Manifest.ID), nil
 }
 
 // Fits reports why a policy cannot place the tables of a problem; nil if it can.

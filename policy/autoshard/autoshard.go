@@ -31,10 +31,11 @@ import (
 type Policy struct {
 	net     *Net
 	scaling Scaling
+	id      string
 }
 
 // NewPolicy returns the policy of a trained net, which must not change from then on.
-func NewPolicy(net *Net, scaling Scaling) *Policy { return &Policy{net, scaling} }
+func NewPolicy(net *Net, scaling Scaling) *Policy { return &Policy{net: net, scaling: scaling} }
 
 // FromFolder returns the policy that a folder holds. The error names every tensor that
 // is missing, of another shape, or not of this method.
@@ -69,7 +70,9 @@ func FromFolder(f *policy.Folder) (*Policy, error) {
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
 	}
-	return NewPolicy(net, Scaling{[standardised]float64(m.Mean), [standardised]float64(m.Deviation)}), nil
+	p := NewPolicy(net, Scaling{[standardised]float64(m.Mean), [standardised]float64(m.Deviation)})
+	p.id = m.ID
+	return p, nil
 }
 
 // Folder returns the policy as a folder that has no card yet.
@@ -82,6 +85,9 @@ func (p *Policy) Folder() *policy.Folder {
 	}
 	return f
 }
+
+// ID returns the id of the folder that the policy is from; empty if it is from none.
+func (p *Policy) ID() string { return p.id }
 
 // Method is the search method that the policy is for.
 func (p *Policy) Method() string { return policy.AutoShard }

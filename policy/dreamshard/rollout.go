@@ -35,6 +35,7 @@ type Predictor interface {
 // Policy places slices as a trained Net says: it is a search.Policy. Goroutines may share it.
 type Policy struct {
 	net    *Net
+	id     string
 	frozen frozen
 	// predictor makes the Predictor of a problem; nil if the cost net predicts.
 	predictor func(p *problem.Problem, pieces [][]problem.Shard) Predictor
@@ -45,6 +46,15 @@ type Policy struct {
 func NewPolicy(n *Net, predictor func(p *problem.Problem, pieces [][]problem.Shard) Predictor) *Policy {
 	return &Policy{net: n, frozen: n.freeze(), predictor: predictor}
 }
+
+// Named sets the id that plans by the policy state, and returns the policy.
+func (p *Policy) Named(id string) *Policy {
+	p.id = id
+	return p
+}
+
+// ID returns the id of the folder that the policy is from; empty if it is from none.
+func (p *Policy) ID() string { return p.id }
 
 // Method returns policy.DreamShard.
 func (p *Policy) Method() string { return policy.DreamShard }
