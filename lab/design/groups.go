@@ -12,7 +12,8 @@
 // Compute and Comm cover the domain that the cost models promise: 1 to 60 shards a
 // device, dims 4 to 256 in any mix and some to 4,096, pooling factors to 400, bags of equal
 // and of unequal lengths, batches of 512 to 131,072, all optimizers, precisions and lane
-// rules, and 1 to 1,024 devices. The domain contains the paper's own draws (NeuroShard,
+// rules, and 1 to 1,024 devices. A quarter of the tables are blocks of rows, whose bags are
+// short and vary in length. The domain contains the paper's own draws (NeuroShard,
 // section 3: 1 to 15 tables, dims of powers of two, one batch, SGD, fp32).
 package design
 
@@ -45,11 +46,12 @@ const (
 // so that each split has one.
 func Compute(seed uint64, tables, samples, minShards, maxShards int) *dataset.Compute {
 	set := &dataset.Compute{Provenance: dataset.Provenance{Seed: seed}}
-	draw, lanes := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 4))
+	draw, lanes, blocks := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 4)), rand.New(rand.NewPCG(seed, 5))
 	set.Tables = make([]problem.Table, tables)
 	for i := range set.Tables {
 		set.Tables[i] = table(draw, fmt.Sprintf("t%d", i))
 		spread(lanes, &set.Tables[i])
+		thin(blocks, &set.Tables[i])
 	}
 	set.Samples = make([]dataset.Group, samples)
 	for i := range set.Samples {
@@ -69,6 +71,30 @@ func spread(draw *rand.Rand, t *problem.Table) {
 	}
 	cv := least * math.Pow(MaxLengthCV/least, draw.Float64())
 	for f := range t.Features {
+		t.Features[f].LengthCV = cv
+	}
+}
+
+// blockShare is the share of tables that are blocks of rows, and leastBlock the smallest
+// part of a table that a block holds.
+const (
+	blockShare = .25
+	leastBlock = 1. / 64
+)
+
+// thin makes a block of rows of some tables, as row_wise plans hold: the block has a part of
+// the rows and of the lookups, log-uniform from leastBlock, and as many bags as the table. So
+// its bags are short, and their lengths vary by about 1/sqrt(lookups a bag).
+func thin(draw *rand.Rand, t *problem.Table) {
+	if draw.Float64() >= blockShare {
+		return
+	}
+	part := math.Pow(leastBlock, draw.Float64())
+	part = min(1, max(part, minPoolingFactor/t.PoolingFactor()))
+	cv := min(MaxLengthCV, t.BlockLengthCV(part))
+	t.Rows = max(10, int64(part*float64(t.Rows)))
+	for f := range t.Features {
+		t.Features[f].PoolingFactor *= part
 		t.Features[f].LengthCV = cv
 	}
 }
