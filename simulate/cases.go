@@ -64,7 +64,7 @@ func joinFaults(faults []string) string {
 // RunCases reads cases from r, simulates them and writes the results to w, as one JSON
 // object in the order of the input:
 //
-//	{"source": "simulated", "model_version": "2",
+//	{"source": "simulated", "model_version": "3",
 //	 "compute": [{"id": ..., "forward_ms": ..., "backward_ms": ...}],
 //	 "comm": [{"id": ..., "forward_ms": [...], "backward_ms": [...]}]}
 //

@@ -54,8 +54,10 @@ func networkShare(hosts int) float64 {
 		return 0.80
 	case hosts <= 4:
 		return 0.95
+	case hosts <= 8:
+		return 0.93
 	}
-	return 0.93
+	return 0.89
 }
 
 // Network returns the network of a cluster of such devices. A PerHost of 0, or

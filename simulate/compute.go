@@ -32,7 +32,8 @@ import (
 // the bytes that cross the link between device and host. Each device of a host has a link
 // of its own [assumed]. In tier Host the kernels read and write the rows in host memory,
 // in sectors and without a cache: every lookup crosses the link in the forward, and each
-// distinct row crosses it both ways in the backward, with its optimizer state [assumed].
+// distinct row crosses it both ways at the same time in the backward, with its optimizer
+// state [assumed; checked against one published shape].
 // In tier HostCached, HBM caches the most used rows with their state [RecShard's idea;
 // that the cache holds these rows: assumed]. The distinct rows that the cache misses are
 // fetched before the forward, and the same number of rows go back after the backward
@@ -203,7 +204,7 @@ func (d Device) HostLink(t *problem.Table, c access.Counts, width int, form prob
 		return fetch, fetch
 	}
 	read := roundUp(row, CacheLine)
-	update := 2*read + d.StateTraffic(t.Optimizer, float64(width))
+	update := read + d.StateTraffic(t.Optimizer, float64(width))/2 // each way
 	return unit.Millis(c.Lookups * read / d.hostLink), unit.Millis(c.Unique * update / d.hostLink)
 }
 

@@ -229,7 +229,7 @@ func TestHostByHand(t *testing.T) {
 		inHBM := place(p).on(0, 0).price(t).Devices[0]
 		host := place(p).slice(0, 0, problem.Host, 0).price(t).Devices[0]
 		near(t, "host forward", host.Forward, inHBM.Forward+unit.Millis(500*64/link))
-		near(t, "host backward", host.Backward, inHBM.Backward+unit.Millis(400*(2*64+test.traffic)/link))
+		near(t, "host backward", host.Backward, inHBM.Backward+unit.Millis(400*(64+test.traffic/2)/link))
 		// 300 rows are cached: the 100 rows used twice, and 200 of the 900 others. 300 of
 		// these 900 rows are used once.
 		missed := 300 * (1 - 200.0/900)

@@ -58,12 +58,14 @@ func (x refExchange) fixed() float64 {
 func (x refExchange) intra() float64  { return x.device.IntraGBps * 1e6 }
 func (x refExchange) stream() float64 { return x.device.HBMGBps * x.device.HBMEfficiency * 1e6 }
 func (x refExchange) nic() float64 {
-	share := .93
+	share := .89
 	switch {
 	case x.hosts() == 2:
 		share = .80
 	case x.hosts() <= 4:
 		share = .95
+	case x.hosts() <= 8:
+		share = .93
 	}
 	return share * x.device.NICGBps * 1e6
 }

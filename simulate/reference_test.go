@@ -477,7 +477,7 @@ func TestHostAndReplicasEqualReference(t *testing.T) {
 		moved := map[string]float64{"sgd": 0, "rowwise_adagrad": 64, "adagrad": 2 * up(4*x.dim, a), "adam": 4 * up(4*x.dim, a)}[o.optimizer]
 		forward, backward := d.HostLink(&table, in.Counts, in.Dim, problem.Form{Tier: problem.Host})
 		difference(t, "host forward", i, float64(forward), x.lookups*up(x.dim*o.weight, 32)/link)
-		difference(t, "host backward", i, float64(backward), x.unique*(2*up(x.dim*o.weight, 32)+moved)/link)
+		difference(t, "host backward", i, float64(backward), x.unique*(up(x.dim*o.weight, 32)+moved/2)/link)
 
 		share := draws.Float64()
 		forward, backward = d.HostLink(&table, in.Counts, in.Dim, problem.Form{Tier: problem.HostCached, Cache: share})

@@ -29,7 +29,7 @@ const (
 	Source = "simulated"
 	// ModelVersion is the version of the formulas and constants. It changes
 	// whenever a time does.
-	ModelVersion = "2"
+	ModelVersion = "3"
 )
 
 // The constants of the compute model. The word in brackets says how each is

@@ -50,30 +50,54 @@ func hosts(n int) string {
 	return "16 hosts"
 }
 
-// allToAllTimes returns the measured and the predicted time of a row, in us. A row that
-// states a bus bandwidth in place of a time has the time that follows from it.
+// allToAllTimes returns the measured and the predicted time of a row, in us.
 func allToAllTimes(f *fact) (measured, predicted float64, err error) {
+	e, err := exchangeOf(f)
+	if err != nil {
+		return 0, 0, err
+	}
+	return e.measured, e.predicted(1), nil
+}
+
+// An exchange is a measured all-to-all.
+type exchange struct {
+	// measured is in us, and sent the bytes that a device sends.
+	measured, sent float64
+	network        simulate.Network
+	// share is the share of the network cards' bandwidth in the formulas.
+	share float64
+}
+
+// exchangeOf reads a row. A row that states a bus bandwidth in place of a time has the time
+// that follows from it.
+func exchangeOf(f *fact) (exchange, error) {
 	profile, err := hardware.ByName(f.text("profile"))
 	if err != nil {
-		return 0, 0, fmt.Errorf("%s: %w", f.where, err)
+		return exchange{}, fmt.Errorf("%s: %w", f.where, err)
 	}
 	if nic := f.number("nic_gbps"); nic > 0 {
 		profile.NICGBps = nic
 	}
 	devices := f.count("devices")
-	moved := f.number("bytes") * float64(devices-1) / float64(devices)
-	measured = f.number("us")
-	if measured == 0 {
-		measured = moved / (1000 * f.number("bus_gbps"))
+	e := exchange{measured: f.number("us"), sent: f.number("bytes") * float64(devices-1) / float64(devices)}
+	if e.measured == 0 {
+		e.measured = e.sent / (1000 * f.number("bus_gbps"))
 	}
 	if f.err != nil {
-		return 0, 0, f.err
+		return exchange{}, f.err
 	}
-	net, err := simulate.NewDevice(profile).Network(simulate.Cluster{Devices: devices, PerHost: devices / f.count("hosts"), Batch: 1})
+	e.network, err = simulate.NewDevice(profile).Network(simulate.Cluster{Devices: devices, PerHost: devices / f.count("hosts"), Batch: 1})
 	if err != nil {
-		return 0, 0, fmt.Errorf("%s: %w", f.where, err)
+		return exchange{}, fmt.Errorf("%s: %w", f.where, err)
 	}
-	return measured, 1000 * float64(net.AllToAll(moved).Time()), nil
+	e.share = e.network.NIC / (1e6 * profile.NICGBps)
+	return e, nil
+}
+
+// predicted returns the time in us if the network were faster than in the formulas, by a factor.
+func (e exchange) predicted(factor float64) float64 {
+	e.network.NIC *= factor
+	return 1000 * float64(e.network.AllToAll(e.sent).Time())
 }
 
 // size prints bytes with three digits, in B, kB, MB or GB of powers of ten.

@@ -45,6 +45,7 @@ func tables() []table {
 	return []table{
 		{targetsTable, "the targets of all other tables, and whether they were met", targets},
 		{"alltoall", "all-to-alls of nccl-tests and PARAM", allToAll},
+		{"refit", "the share of the network over 16 hosts, fitted to half of the sizes", refit},
 		{"hipc", "steps of one GPU that the launches of the host bound", hipc},
 		{"share", "the share of embeddings, beside the one that the paper NeuroShard implies", share},
 		{"madmax", "the predictions of MAD-Max for one model, which are no measurements", madMax},
