@@ -57,6 +57,15 @@ func (d *Domain) dimSums(draw *rand.Rand, devices int) []int {
 	}
 }
 
+// These are the share of all-to-alls with few bytes, and the bounds of their dims and batches:
+// the smallest eighth of Batches. Their times are mostly fixed times, as are those of small
+// all-reduces and of blocks of a few columns.
+const (
+	smallShare   = .15
+	smallDim     = 8
+	smallBatches = 5
+)
+
 // Comm returns all-to-alls without times on devices of the profile: 2 to 1,024
 // devices, on one host or many, dim sums from balanced to skewed and starts up
 // to 20 ms apart, as the paper draws them.
@@ -67,7 +76,11 @@ func Comm(seed uint64, samples int, profile hardware.Profile) *dataset.Comm {
 	for i := range samples {
 		e := dataset.Exchange{Split: SplitOf(i), Batch: batches[draw.IntN(len(batches))]}
 		e.Devices, e.DevicesPerHost = cluster(draw, profile)
-		e.DimSums = dimSums(draw, e.Devices, MaxDim)
+		widest := MaxDim
+		if draw.Float64() < smallShare {
+			widest, e.Batch = smallDim, batches[draw.IntN(smallBatches)]
+		}
+		e.DimSums = dimSums(draw, e.Devices, widest)
 		e.Start = starts(draw, e.Devices, startSpread)
 		set.Samples = append(set.Samples, e)
 	}

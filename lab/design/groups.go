@@ -83,8 +83,8 @@ const (
 )
 
 // thin makes a block of rows of some tables, as row_wise plans hold: the block has a part of
-// the rows and of the lookups, log-uniform from leastBlock, and as many bags as the table. So
-// its bags are short, and their lengths vary by about 1/sqrt(lookups a bag).
+// the rows and of the lookups, log-uniform from leastBlock, and all bags of the table. So its
+// bags are short, and their lengths vary by about 1/sqrt(lookups a bag).
 func thin(draw *rand.Rand, t *problem.Table) {
 	if draw.Float64() >= blockShare {
 		return

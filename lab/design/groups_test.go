@@ -296,7 +296,7 @@ func TestCommStaysInItsDomain(t *testing.T) {
 			device := simulate.NewDevice(profile)
 			hosts := map[int]int{}
 			splits := map[dataset.Split]int{}
-			balanced, skewed := 0, 0
+			balanced, skewed, light := 0, 0, 0
 			for i, e := range set.Samples {
 				splits[e.Split]++
 				if e.Devices < 2 || e.Devices > design.MaxDevices || e.DevicesPerHost < 2 || e.DevicesPerHost > 16 {
@@ -308,6 +308,9 @@ func TestCommStaysInItsDomain(t *testing.T) {
 				}
 				if len(e.DimSums) != e.Devices || len(e.Start) != e.Devices {
 					t.Fatalf("sample %d: got %d dim sums and %d starts for %d devices", i, len(e.DimSums), len(e.Start), e.Devices)
+				}
+				if bytes := 4 * e.Batch * slices.Max(e.DimSums); bytes < 300_000 {
+					light++
 				}
 				if first, last := slices.Min(e.Start), slices.Max(e.Start); first != 0 || last > unit.Millis(20) {
 					t.Errorf("sample %d: got starts from %v to %v, want from 0 to at most 20 ms", i, first, last)
@@ -333,6 +336,9 @@ func TestCommStaysInItsDomain(t *testing.T) {
 			}
 			if diff := cmp.Diff(map[dataset.Split]int{dataset.Train: 320, dataset.Validation: 40, dataset.Test: 40}, splits); diff != "" {
 				t.Errorf("samples by split (-want +got):\n%s", diff)
+			}
+			if light < 50 {
+				t.Errorf("got %d samples in which no device sends 300 kB, want at least 50", light)
 			}
 			if balanced < 20 || skewed < 20 {
 				t.Errorf("got %d balanced and %d skewed samples, want at least 20 of each", balanced, skewed)
