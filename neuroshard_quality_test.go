@@ -14,8 +14,8 @@ import (
 
 // TestPlansStayAsGood notices changes that weaken the search. It plans 18 tasks drawn as in
 // the paper and two large problems. The geometric mean of their predicted costs must be at
-// most that when this test was written, plus half a percent, because builds without
-// assembly may break ties in another way.
+// most that under these models when this test was written, plus half a percent, because
+// builds without assembly may break ties in another way.
 func TestPlansStayAsGood(t *testing.T) {
 	profile, err := hardware.ByName("a100-80")
 	if err != nil {
@@ -36,8 +36,8 @@ func TestPlansStayAsGood(t *testing.T) {
 		want  float64
 	}{
 		{"paper-like", tasks, nil, 3.2232},
-		{"large", large, nil, 11.3082},
-		{"large, in slices of columns", large[1:], []problem.ShardingType{problem.TableWise, problem.ColumnWise}, 11.8931},
+		{"large", large, nil, 11.5330},
+		{"large, in slices of columns", large[1:], []problem.ShardingType{problem.TableWise, problem.ColumnWise}, 12.3642},
 	} {
 		sum := 0.0
 		for i := range c.tasks {
