@@ -19,7 +19,6 @@ import (
 	"github.com/neuroshard/neuroshard/lab/reinforce"
 	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/plan"
-	"github.com/neuroshard/neuroshard/policy/dreamshard"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/report"
@@ -312,10 +311,8 @@ func (f *benchFlags) learnt(tasks []bench.Task, all []bench.Contender) ([]bench.
 			return c
 		}
 		all = append(all, of(manifest.Method, trained))
-		if net, ok := trained.(*dreamshard.Policy); ok {
-			if control, ok := net.Greedy(); ok {
-				all = append(all, of("greedy-on-net", control))
-			}
+		if control, ok := reinforce.Control(trained); ok {
+			all = append(all, of("greedy-on-net", control))
 		}
 	}
 	return all, nil

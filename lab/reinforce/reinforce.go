@@ -18,7 +18,9 @@ import (
 	"sync/atomic"
 
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/policy/dreamshard"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/simulate"
 )
 
@@ -58,4 +60,14 @@ func each(workers, n int, do func(worker, i int)) {
 	}
 	work(0)
 	running.Wait()
+}
+
+// Control returns the control of a policy of DreamShard, which places greedily on the same
+// cost net; ok is false if the policy has no cost net of its own, or is another method's.
+func Control(p search.Policy) (control search.Policy, ok bool) {
+	trained, ok := p.(*dreamshard.Policy)
+	if !ok {
+		return nil, false
+	}
+	return trained.Greedy()
 }
