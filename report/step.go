@@ -32,7 +32,7 @@ func wholeStep(v *view, s *neuroshard.Step) {
 	bar := errorBar(s.Times)
 	v.printf("step            %v%s: embeddings %v (%s), dense %v, all-reduce %v, hidden %v; %s (SIMULATED; %s)\n",
 		s.Step, bar, s.Embedding, percent(float64(s.Embedding), float64(s.Step)), s.Dense, s.AllReduce, s.Hidden, limit(s.Bound), trust(s))
-	v.printf("throughput      %s samples/s%s, needs %v of input\n", large(s.SamplesPerSecond), bar, unit.Bandwidth(s.InputBytesPerSecond))
+	v.printf("throughput      %s samples/s%s%s, needs %v of input\n", large(s.SamplesPerSecond), bar, epoch(s), unit.Bandwidth(s.InputBytesPerSecond))
 	c := v.plan.Cluster
 	if rate := s.Input.PricePerHour; rate > 0 {
 		v.printf("price           %d x %s at $%s an hour (given): $%s per 1e9 samples%s\n", c.Devices, name(c.Profile), money(rate), money(s.PricePerBillion), bar)
@@ -91,14 +91,40 @@ func limit(b step.Bound) string {
 	return "most of it is " + string(b)
 }
 
-// large prints a number with three digits and a prefix: 15.1 M.
+// epoch says how long an epoch takes, if the number of its samples is known.
+func epoch(s *neuroshard.Step) string {
+	if s.Input.Samples == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s min an epoch of %s samples", minutes(s.EpochMinutes), large(float64(s.Input.Samples)))
+}
+
+// minutes prints a time in minutes: 4.3, whole minutes if it is above ten, and two digits if
+// it is below one.
+func minutes(v float64) string {
+	switch {
+	case v >= 9.95:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 0.995:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 2, 64)
+}
+
+// large prints a number with three digits and a prefix: 15.1 M. A number below a thousand has
+// no prefix, and no zeros at its end.
 func large(v float64) string {
 	for _, p := range []struct {
 		name string
 		size float64
-	}{{" G", 1e9}, {" M", 1e6}, {" k", 1e3}} {
-		if v >= p.size {
-			return strconv.FormatFloat(v/p.size, 'g', 3, 64) + p.name
+	}{{" P", 1e15}, {" T", 1e12}, {" G", 1e9}, {" M", 1e6}, {" k", 1e3}} {
+		switch part := v / p.size; {
+		case part >= 99.95:
+			return strconv.FormatFloat(part, 'f', 0, 64) + p.name
+		case part >= 9.995:
+			return strconv.FormatFloat(part, 'f', 1, 64) + p.name
+		case part >= 0.9995:
+			return strconv.FormatFloat(part, 'f', 2, 64) + p.name
 		}
 	}
 	return strconv.FormatFloat(v, 'g', 3, 64)
@@ -141,8 +167,9 @@ func parallel(d step.Dense) string {
 	return "DDP"
 }
 
-// stepJSON is a step as JSON. Price is null if no price is given, and Error if the error of
-// the step is not known; it is 0 for the measured step itself.
+// stepJSON is a step as JSON. EpochMinutes is absent if the number of samples of an epoch is
+// not known. Price is null if no price is given, and Error if the error of the step is not
+// known; it is 0 for the measured step itself.
 type stepJSON struct {
 	Step                unit.Millis `json:"ms"`
 	Embedding           unit.Millis `json:"embedding_ms"`
@@ -151,6 +178,7 @@ type stepJSON struct {
 	Hidden              unit.Millis `json:"hidden_ms"`
 	SamplesPerSecond    float64     `json:"samples_per_second"`
 	InputBytesPerSecond float64     `json:"input_bytes_per_second"`
+	EpochMinutes        float64     `json:"epoch_minutes,omitempty"`
 	PricePerBillion     *float64    `json:"price_per_1e9_samples"`
 	Bound               step.Bound  `json:"bound_by"`
 	Calibrated          bool        `json:"calibrated"`
@@ -160,7 +188,7 @@ type stepJSON struct {
 func stepOf(t step.Times) stepJSON {
 	s := stepJSON{
 		Step: t.Step, Embedding: t.Embedding, Dense: t.Dense, AllReduce: t.AllReduce, Hidden: t.Hidden,
-		SamplesPerSecond: t.SamplesPerSecond, InputBytesPerSecond: t.InputBytesPerSecond, Bound: t.Bound, Calibrated: t.Calibrated,
+		SamplesPerSecond: t.SamplesPerSecond, InputBytesPerSecond: t.InputBytesPerSecond, EpochMinutes: t.EpochMinutes, Bound: t.Bound, Calibrated: t.Calibrated,
 	}
 	if t.PricePerBillion > 0 {
 		s.PricePerBillion = &t.PricePerBillion
@@ -174,8 +202,9 @@ func stepOf(t step.Times) stepJSON {
 // StepJSON writes the whole training step of a plan as one object:
 //
 //	step         ms, embedding_ms, dense_ms, allreduce_ms, hidden_ms, samples_per_second,
-//	             input_bytes_per_second, price_per_1e9_samples (null without a price),
-//	             bound_by, calibrated, and error_percent (0 for the measured step itself, null
+//	             input_bytes_per_second, epoch_minutes (absent if the number of samples of an
+//	             epoch is not known), price_per_1e9_samples (null without a price), bound_by,
+//	             calibrated, and error_percent (0 for the measured step itself, null
 //	             if it is not known)
 //	terms        the parts of the step before anything is hidden, in ms
 //	size         the step of the plan of baseline size, or null

@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,6 +56,10 @@ against size    embeddings -50 %, step -33 %, throughput +51 % (SIMULATED)
 		"no price":      {func(s *neuroshard.Step) { s.Input.PricePerHour = 0 }, "price           not known: state what one of the 4 x a100-80 costs an hour, with --price\n"},
 		"cheap":         {func(s *neuroshard.Step) { s.PricePerBillion = 0.001234 }, "$0.0012 per 1e9 samples"},
 		"slow":          {func(s *neuroshard.Step) { s.SamplesPerSecond = 1234 }, "1.23 k samples/s"},
+		"epoch":         {func(s *neuroshard.Step) { s.Input.Samples, s.EpochMinutes = 4195197692, 4.296 }, "15.1 M samples/s ± 10 %, 4.3 min an epoch of 4.20 G samples, needs 13.4 GB/s of input\n"},
+		"long epoch":    {func(s *neuroshard.Step) { s.Input.Samples, s.EpochMinutes = 1e15, 1102.3 }, ", 1102 min an epoch of 1.00 P samples, needs"},
+		"short epoch":   {func(s *neuroshard.Step) { s.Input.Samples, s.EpochMinutes = 999_950, 0.0012 }, ", 0.0012 min an epoch of 1.00 M samples, needs"},
+		"tiny epoch":    {func(s *neuroshard.Step) { s.Input.Samples, s.EpochMinutes = 12, 0.25 }, ", 0.25 min an epoch of 12 samples, needs"},
 		"no comparison": {func(s *neuroshard.Step) { s.Size = nil }, "against size    not compared with the plan of baseline size\n"},
 		"measured without the loader": {func(s *neuroshard.Step) {
 			s.Unloaded, s.Bound, s.Input.Measured.Step = true, step.BoundLoader, 3.5
@@ -81,8 +86,10 @@ against size    embeddings -50 %, step -33 %, throughput +51 % (SIMULATED)
 func TestWholeStepJSON(t *testing.T) {
 	keys := []string{"ms", "embedding_ms", "dense_ms", "allreduce_ms", "hidden_ms", "samples_per_second", "input_bytes_per_second", "price_per_1e9_samples", "bound_by", "calibrated", "error_percent"}
 	for _, known := range []bool{true, false} {
-		s := wholeStep()
-		if !known {
+		s, keys := wholeStep(), keys
+		if known {
+			s.EpochMinutes, keys = 4.3, append(slices.Clone(keys), "epoch_minutes")
+		} else {
 			s.PricePerBillion, s.ErrorPercent, s.Size = 0, 0, nil
 		}
 		var alone, whole strings.Builder

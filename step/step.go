@@ -28,6 +28,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
+// MaxSamples is the most samples that an epoch may have.
+const MaxSamples = 1_000_000_000_000_000
+
 // Input is a step to price.
 type Input struct {
 	// Problem has the tables, the cluster and the batch. It must be valid.
@@ -47,6 +50,8 @@ type Input struct {
 	Loader float64
 	// PricePerHour is the price of a GPU-hour in any currency; 0 if it is not known.
 	PricePerHour float64
+	// Samples is the number of samples of an epoch, up to MaxSamples; 0 if it is not known.
+	Samples int64
 }
 
 // Measured is a measured step, with what it was measured on.
@@ -92,6 +97,9 @@ type Times struct {
 	// that the input needs for it.
 	SamplesPerSecond    float64 `json:"samples_per_second"`
 	InputBytesPerSecond float64 `json:"input_bytes_per_second"`
+	// EpochMinutes is the time, in minutes, of an epoch of Input.Samples; 0 if their number is
+	// not known.
+	EpochMinutes float64 `json:"epoch_minutes,omitempty"`
 	// PricePerBillion is the price of 10^9 samples; 0 without a price.
 	PricePerBillion float64 `json:"price_per_1e9_samples"`
 	Bound           Bound   `json:"bound_by"`
@@ -199,6 +207,9 @@ func (in *Input) Check() error {
 	}
 	if !(in.Loader >= 0) || !(in.PricePerHour >= 0) || !(in.Measured.Step >= 0) {
 		return fmt.Errorf("step: a loader of %v bytes a second, a price of %v an hour or a measured step of %v ms is negative or not a number", in.Loader, in.PricePerHour, float64(in.Measured.Step))
+	}
+	if in.Samples < 0 || in.Samples > MaxSamples {
+		return fmt.Errorf("step: an epoch of %d samples is not between 1 and %d (0 if their number is not known)", in.Samples, int64(MaxSamples))
 	}
 	if in.Dense == nil {
 		if in.Measured.Step == 0 {
@@ -352,6 +363,7 @@ func (t *Times) finish(in *Input, e *Embeddings, terms Terms) {
 	}
 	t.SamplesPerSecond = batch / float64(t.Step) * 1e3
 	t.InputBytesPerSecond = t.SamplesPerSecond * bytes
+	t.EpochMinutes = float64(in.Samples) / t.SamplesPerSecond / 60
 	t.PricePerBillion = in.PricePerHour * float64(in.Problem.Topology.Devices) / 3600 / t.SamplesPerSecond * 1e9
 	if !t.Measured {
 		t.ErrorPercent = in.errorPercent(t.Calibrated)

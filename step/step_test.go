@@ -376,6 +376,11 @@ func TestFloors(t *testing.T) {
 		t.Errorf("got a step bound by %s, want loader", got.Bound)
 	}
 	near(t, "price", got.PricePerBillion, 3*8/3600./got.SamplesPerSecond*1e9, 1e-12)
+	if got.EpochMinutes != 0 {
+		t.Errorf("got %v minutes an epoch, want 0, as the number of its samples is not known", got.EpochMinutes)
+	}
+	in.Samples = 60 * 55296 * 1000 // 60,000 steps: a step of 1 ms gives 1 minute
+	near(t, "epoch", priced(t, in).EpochMinutes, float64(got.Step), 1e-12)
 	in.Loader, in.Stack.Constants.Launches = 0, 50
 	if got := priced(t, in); got.Bound != BoundHost || got.Step != 50 {
 		t.Errorf("got %v bound by %s, want 50 ms bound by host", got.Step, got.Bound)
@@ -397,6 +402,8 @@ func TestPriceRefuses(t *testing.T) {
 			d.Precision, in.Dense, in.Measured.Step = FP32, &d, 5
 		}, "below the time of the dense part's products alone"},
 		{"a negative step", func(in *Input) { in.Measured.Step = -1 }, "negative"},
+		{"negative samples", func(in *Input) { in.Samples = -1 }, "an epoch of -1 samples is not between 1 and 1000000000000000"},
+		{"more samples than MaxSamples", func(in *Input) { in.Samples = MaxSamples + 1 }, "an epoch of 1000000000000001 samples is not between"},
 		{"a loader that is no number", func(in *Input) { in.Loader = math.NaN() }, "not a number"},
 		{"other devices", func(in *Input) { in.Shards = in.Shards[1:] }, "for 7 devices"},
 		{"an unknown device", func(in *Input) { in.Problem.Topology.Profile.Name = "mine" }, "are not known"},
