@@ -161,7 +161,7 @@ func readTables(a *app, source string, c *clusterFlags) (input.TableFile, *input
 			return unread(source), &largest, faulty(err.Error(), "list them with: neuroshard workloads")
 		}
 		p := w.Problem()
-		file := input.TableFile{Tables: p.Tables, Batch: p.Batch}
+		file := input.TableFile{Tables: p.Tables, Batch: p.Batch, Samples: w.Samples}
 		if w.AssumedDistribution {
 			file.Warnings = []string{assumed(w)}
 		}

@@ -92,7 +92,7 @@ func runProfile(a *app, f *profileFlags, path string) error {
 		return err
 	}
 	var text bytes.Buffer
-	if err := input.Write(&text, found.List, batch, found.Warnings...); err != nil {
+	if err := input.Write(&text, input.TableFile{Tables: found.List, Batch: batch, Warnings: found.Warnings}); err != nil {
 		return bad(fmt.Errorf("%s: the tables made of it are not valid:\n%w", path, err), "")
 	}
 	if f.out == "" {

@@ -64,7 +64,7 @@ func printTables(a *app, name, output string) error {
 		return err
 	}
 	var b bytes.Buffer
-	if err := input.Write(&b, w.Tables(), w.Batch); err != nil {
+	if err := input.Write(&b, input.TableFile{Tables: w.Tables(), Batch: w.Batch, Samples: w.Samples}); err != nil {
 		return err
 	}
 	return a.writeOut(output, b.Bytes())

@@ -118,6 +118,9 @@ var badTables = []struct{ name, content string }{
 	{"default group", `{"format": "neuroshard-tables", "version": 1, "defaults": {"constraints": {"group": "g"}}, "tables": [{"name": "user", "rows": 10, "dim": 4}]}`},
 	{"batch zero", `{"format": "neuroshard-tables", "version": 1, "batch": 0, "tables": [{"name": "user", "rows": 10, "dim": 4}]}`},
 	{"batch huge", "{\"format\": \"neuroshard-tables\", \"version\": 1,\n\"batch\": 1e9, \"tables\": [{\"name\": \"user\", \"rows\": 10, \"dim\": 4}]}"},
+	{"samples zero", `{"format": "neuroshard-tables", "version": 1, "samples": 0, "tables": [{"name": "user", "rows": 10, "dim": 4}]}`},
+	{"samples huge", `{"format": "neuroshard-tables", "version": 1, "samples": 1000000000000001, "tables": [{"name": "user", "rows": 10, "dim": 4}]}`},
+	{"samples fraction", `{"format": "neuroshard-tables", "version": 1, "samples": 0.5, "tables": [{"name": "user", "rows": 10, "dim": 4}]}`},
 	{"many at once", "{\"format\": \"neuroshard-tables\", \"version\": 1, \"tables\": [\n" +
 		"{\"name\": \"user\", \"rows\": 0, \"dim\": 6},\n{\"name\": \"item\", \"rows\": 1.5, \"dim\": 6, \"dims\": 3},\n{\"rows\": 5, \"dim\": 8},\n{\"name\": \"ad\", \"rows\": 5, \"dim\": 10}]}"},
 

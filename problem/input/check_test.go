@@ -12,6 +12,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/step"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -168,19 +169,23 @@ func TestWriteRoundTrip(t *testing.T) {
 		for i := range rapid.IntRange(1, 5).Draw(t, "tables") {
 			tables = append(tables, drawTable(t, i))
 		}
-		batch := rapid.IntRange(0, problem.MaxBatch).Draw(t, "batch")
+		file := TableFile{
+			Tables: tables, Batch: rapid.IntRange(0, problem.MaxBatch).Draw(t, "batch"),
+			Samples: rapid.Int64Range(0, step.MaxSamples).Draw(t, "samples"),
+		}
 		var first, second strings.Builder
-		if err := Write(&first, tables, batch); err != nil {
+		if err := Write(&first, file); err != nil {
 			t.Fatalf("got error %v, want none", err)
 		}
 		got, err := Tables("", strings.NewReader(first.String()), Options{})
 		if err != nil {
 			t.Fatalf("got error %v, want none, for:\n%s", err, first.String())
 		}
-		if diff := cmp.Diff(tables, got.Tables); diff != "" || got.Batch != batch {
-			t.Fatalf("got batch %d, want %d; tables (-want +got):\n%s", got.Batch, batch, diff)
+		if diff := cmp.Diff(tables, got.Tables); diff != "" || got.Batch != file.Batch || got.Samples != file.Samples {
+			t.Fatalf("got batch %d and %d samples, want %d and %d; tables (-want +got):\n%s", got.Batch, got.Samples, file.Batch, file.Samples, diff)
 		}
-		if err := Write(&second, got.Tables, got.Batch); err != nil || first.String() != second.String() {
+		got.Warnings = nil // of what the tables leave open
+		if err := Write(&second, got); err != nil || first.String() != second.String() {
 			t.Fatalf("writing again: got %v and\n%s\nwant\n%s", err, second.String(), first.String())
 		}
 	})
@@ -199,15 +204,18 @@ func TestWriteRefuses(t *testing.T) {
 		table := good
 		spoil(&table)
 		var out strings.Builder
-		if err := Write(&out, []problem.Table{good, table}, 1); err == nil || out.Len() > 0 {
+		if err := Write(&out, TableFile{Tables: []problem.Table{good, table}, Batch: 1}); err == nil || out.Len() > 0 {
 			t.Errorf("%s: got error %v and %d bytes, want an error and none", name, err, out.Len())
 		}
 	}
 	var out strings.Builder
-	if err := Write(&out, []problem.Table{good}, -1); err == nil {
-		t.Error("batch -1: got no error")
+	for _, file := range []TableFile{{Batch: -1}, {Samples: -1}, {Samples: step.MaxSamples + 1}, {Warnings: []string{"two\nlines"}}} {
+		file.Tables = []problem.Table{good}
+		if err := Write(&out, file); err == nil || out.Len() > 0 {
+			t.Errorf("batch %d, %d samples and warnings %q: got error %v and %d bytes, want an error and none", file.Batch, file.Samples, file.Warnings, err, out.Len())
+		}
 	}
-	if err := Write(&out, nil, 1); err == nil {
+	if err := Write(&out, TableFile{Batch: 1}); err == nil {
 		t.Error("no tables: got no error")
 	}
 }
@@ -236,7 +244,7 @@ item,50000,30,20,
 func ExampleWrite() {
 	tables := []problem.Table{{Name: "user", Rows: 1000, Dim: 64, Features: []problem.Feature{{Name: "user", PoolingFactor: 2.5}}}}
 	var out strings.Builder
-	if err := Write(&out, tables, 65536); err != nil {
+	if err := Write(&out, TableFile{Tables: tables, Batch: 65536, Samples: 4195197692}); err != nil {
 		fmt.Println(err)
 	}
 	fmt.Print(out.String())
@@ -245,6 +253,7 @@ func ExampleWrite() {
 	//   "format": "neuroshard-tables",
 	//   "version": 1,
 	//   "batch": 65536,
+	//   "samples": 4195197692,
 	//   "tables": [
 	//     {"name":"user","rows":1000,"dim":64,"pooling_factor":2.5,"precision":"fp32","optimizer":"sgd"}
 	//   ]

@@ -37,7 +37,7 @@ func TestDefaultConstraints(t *testing.T) {
 		}
 	}
 	var written bytes.Buffer
-	if err := Write(&written, file.Tables[:3], 0); err != nil {
+	if err := Write(&written, TableFile{Tables: file.Tables[:3]}); err != nil {
 		t.Fatal(err)
 	}
 	again, err := Tables("tables.json", &written, Options{})

@@ -77,6 +77,9 @@ type TableFile struct {
 	Tables []problem.Table
 	// Batch is the global batch that the file states; 0: none.
 	Batch int
+	// Samples is the number of samples of an epoch that the file states, 1 to step.MaxSamples;
+	// 0: none. Only the project's own format states it.
+	Samples int64
 	// Cluster is the cluster that a scenario states, all but the device profile, and
 	// its batch; nil in other formats. It is a source for Check where it is used.
 	Cluster *TopologyFile

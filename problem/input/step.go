@@ -80,7 +80,8 @@ type wholeStep struct {
 }
 
 // Step returns the whole training step to price, without Problem and Shards: what flags
-// state, and otherwise the topology file. It is nil if neither states a dense part or a
+// state, and otherwise the topology file, and the samples of an epoch that the tables' file
+// states. It is nil if neither states a dense part or a
 // measured step. Its Dense has been checked by Problem, which reports all errors.
 func (p *Parts) Step() *step.Input {
 	whole, _ := p.step()
@@ -130,7 +131,7 @@ func (p *Parts) step() (wholeStep, error) {
 		}
 		return whole, Join(errs...)
 	}
-	whole.input = &step.Input{Measured: step.Measured{Step: file.measured}, Loader: float64(file.loader), PricePerHour: file.price}
+	whole.input = &step.Input{Measured: step.Measured{Step: file.measured}, Loader: float64(file.loader), PricePerHour: file.price, Samples: p.Tables.Samples}
 	if file.dense != nil {
 		whole.dense, whole.input.Dense = file.dense, &file.dense.Dense
 	}

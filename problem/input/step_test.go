@@ -110,6 +110,14 @@ func TestStepOfParts(t *testing.T) {
 		t.Errorf("got %+v, want what the file states", in)
 	}
 
+	if in.Samples != 0 {
+		t.Errorf("got %d samples of an epoch, want none, as nobody states them", in.Samples)
+	}
+	p.Tables.Samples = 4195197692
+	if got := p.Step().Samples; got != p.Tables.Samples {
+		t.Errorf("got %d samples of an epoch, want the %d of the tables' file", got, p.Tables.Samples)
+	}
+
 	// Flags override the file, and a stated number format the stack's.
 	measured, loader, price, format := "4ms", "1GB/s", "$3", "bf16"
 	preset, err := StackPreset("hugectr-hierarchical")

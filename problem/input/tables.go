@@ -9,6 +9,7 @@ import (
 	"github.com/neuroshard/neuroshard/internal/strictjson"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/step"
 )
 
 // TablesFormat and TablesVersion mark the project's own format of tables.
@@ -19,7 +20,7 @@ const (
 
 // The keys of the format's objects, in the order in which Write writes them.
 var (
-	fileKeys       = []string{"format", "version", "batch", "warnings", "defaults", "tables"}
+	fileKeys       = []string{"format", "version", "batch", "samples", "warnings", "defaults", "tables"}
 	defaultsKeys   = []string{"pooling_factor", "length_cv", "pooling", "weighted", "prefetch", "precision", "optimizer", "zipf", "index_law", "constraints"}
 	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "length_cv", "pooling", "weighted", "prefetch", "precision", "optimizer", "access", "constraints"}
 	featureKeys    = []string{"name", "pooling_factor", "length_cv"}
@@ -36,6 +37,7 @@ const (
 	poolingHint      = "the pooling factor is the mean number of lookups per sample"
 	lengthHint       = "length_cv is the standard deviation of the lengths of a feature's bags over their mean"
 	batchHint        = "the batch is the number of samples of a step over all devices"
+	samplesHint      = "samples is the number of samples of an epoch"
 	zipfHint         = "published tables lie between 0.5 and 2"
 	uniqueHint       = "unique_rows is the number of distinct rows in the batch of the histogram"
 	widthHint        = "min_width is the narrowest column slice allowed"
@@ -67,6 +69,8 @@ func readJSON(b *builder, s *scanner) {
 			if batch, ok := s.whole("batch", batchHint); ok {
 				b.Batch = b.globalBatch(s.Line(), batch)
 			}
+		case "samples":
+			r.samplesKey()
 		case "warnings":
 			r.warningsKey()
 		case "defaults":
@@ -114,6 +118,19 @@ func (r *report) globalBatch(line int, batch int64) int {
 	return int(batch)
 }
 
+// samplesKey reads the number of samples of an epoch. 0 would pass for a number that is not
+// stated.
+func (r jsonReader) samplesKey() {
+	samples, ok := r.s.whole("samples", samplesHint)
+	switch {
+	case !ok:
+	case samples < 1 || samples > step.MaxSamples:
+		r.s.fail(fmt.Sprintf("samples: %d is not between 1 and %d", samples, int64(step.MaxSamples)), samplesHint)
+	default:
+		r.Samples = samples
+	}
+}
+
 // mostWarnings is the most warnings that a file may state, and mostWarning the most bytes
 // of a warning.
 const (
@@ -131,12 +148,22 @@ func (r jsonReader) warningsKey() {
 		case i >= mostWarnings:
 			r.s.fail(fmt.Sprintf("more than %d warnings", mostWarnings), "leave some out")
 			r.s.Stop()
-		case text == "" || len(text) > mostWarning || strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }):
-			r.s.fail(fmt.Sprintf("the warning %s is not a line of 1 to %d printable bytes", quote(text), mostWarning), "leave it out")
+		case !isWarning(text):
+			r.s.fail(noWarning(text), "leave it out")
 		default:
 			r.Warnings = append(r.Warnings, text)
 		}
 	}
+}
+
+// isWarning reports whether a file may state the text as a warning.
+func isWarning(text string) bool {
+	return text != "" && len(text) <= mostWarning && !strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) })
+}
+
+// noWarning says that a file may not state the text as a warning.
+func noWarning(text string) string {
+	return fmt.Sprintf("the warning %s is not a line of 1 to %d printable bytes", quote(text), mostWarning)
 }
 
 func (r jsonReader) defaultsKey() {

@@ -568,7 +568,7 @@ func TestReadErrors(t *testing.T) {
 func TestWarningsTravel(t *testing.T) {
 	tables := []problem.Table{{Name: "t", Rows: 9, Dim: 4, Features: []problem.Feature{{Name: "t", PoolingFactor: 1}}, Access: access.Distribution{Kind: access.Zipf, Exponent: 1}}}
 	var text bytes.Buffer
-	if err := Write(&text, tables, 8, `table "t": 9 rows is the highest row used`); err != nil {
+	if err := Write(&text, TableFile{Tables: tables, Batch: 8, Warnings: []string{`table "t": 9 rows is the highest row used`}}); err != nil {
 		t.Fatal(err)
 	}
 	file, err := Tables("t.json", bytes.NewReader(text.Bytes()), Options{})

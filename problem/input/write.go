@@ -11,28 +11,33 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/step"
 )
 
-// Write writes tables in the project's own JSON format, one a line, so that
-// Tables reads the same tables and batch back. A batch of 0 states none. The warnings say
-// what was assumed about the tables, each in one line; at most 100 are written.
+// Write writes a file of tables in the project's own JSON format, one table a line, so that
+// Tables reads the same Tables, Batch, Samples and Warnings back. A batch and samples of 0
+// state none. Each warning is a line; at most 100 are written. Other fields are not written.
 //
-// The tables must be valid: Write refuses what Tables and Check would not take
+// The file must be valid: Write refuses what Tables and Check would not take
 // back on any cluster, with an *Errors, and writes nothing then.
-func Write(w io.Writer, tables []problem.Table, batch int, warnings ...string) error {
-	if err := writable(tables, batch); err != nil {
+func Write(w io.Writer, file TableFile) error {
+	if err := writable(&file); err != nil {
 		return err
 	}
+	tables, warnings := file.Tables, file.Warnings[:min(len(file.Warnings), mostWarnings)]
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "{\n  \"format\": %q,\n  \"version\": %d,\n", TablesFormat, TablesVersion)
-	if batch > 0 {
-		fmt.Fprintf(out, "  \"batch\": %d,\n", batch)
+	if file.Batch > 0 {
+		fmt.Fprintf(out, "  \"batch\": %d,\n", file.Batch)
+	}
+	if file.Samples > 0 {
+		fmt.Fprintf(out, "  \"samples\": %d,\n", file.Samples)
 	}
 	var line bytes.Buffer
 	encode := json.NewEncoder(&line)
 	encode.SetEscapeHTML(false)
 	if len(warnings) > 0 {
-		if err := encode.Encode(warnings[:min(len(warnings), mostWarnings)]); err != nil {
+		if err := encode.Encode(warnings); err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "  \"warnings\": %s,\n", bytes.TrimSpace(line.Bytes()))
@@ -54,17 +59,26 @@ func Write(w io.Writer, tables []problem.Table, batch int, warnings ...string) e
 	return out.Flush()
 }
 
-// writable returns nil or an *Errors that says why the tables cannot be
+// writable returns nil or an *Errors that says why the file cannot be
 // written.
-func writable(tables []problem.Table, batch int) error {
+func writable(file *TableFile) error {
 	r := &report{}
-	if batch < 0 {
-		r.add(0, fmt.Sprintf("batch: %d is negative", batch), batchHint)
+	tables := file.Tables
+	if file.Batch < 0 {
+		r.add(0, fmt.Sprintf("batch: %d is negative", file.Batch), batchHint)
+	}
+	if file.Samples < 0 || file.Samples > step.MaxSamples {
+		r.add(0, fmt.Sprintf("samples: %d is not between 1 and %d", file.Samples, int64(step.MaxSamples)), samplesHint)
+	}
+	for _, text := range file.Warnings[:min(len(file.Warnings), mostWarnings)] {
+		if !isWarning(text) {
+			r.add(0, noWarning(text), "leave it out")
+		}
 	}
 	p := &problem.Problem{
 		Tables:   tables,
 		Topology: hardware.Topology{Profile: hardware.Profiles()[0], Devices: hardware.MaxDevices, ReserveShare: hardware.NoReserve},
-		Batch:    max(1, batch),
+		Batch:    max(1, file.Batch),
 	}
 	for i := range tables {
 		t := &tables[i]

@@ -38,7 +38,9 @@ type Workload struct {
 	// Name is its key, such as "mlperf-dlrm-dcnv2"; Source says who published it.
 	Name, Source string
 	// Batch is the global batch, in samples.
-	Batch     int
+	Batch int
+	// Samples is the number of training samples of an epoch; 0 if the source states none.
+	Samples   int64
 	Optimizer problem.Optimizer
 	Precision problem.Precision
 	// IndexDistribution is what the source says of its indices, in its words.
@@ -208,6 +210,7 @@ type record struct {
 	Name              string   `json:"name"`
 	Source            string   `json:"source"`
 	Batch             int      `json:"batch"`
+	Samples           int64    `json:"samples"`
 	Optimizer         string   `json:"optimizer"`
 	Precision         string   `json:"precision"`
 	IndexDistribution string   `json:"index_distribution"`
@@ -262,7 +265,7 @@ func (r record) workload() (Workload, error) {
 		return Workload{}, err
 	}
 	w := Workload{
-		Name: r.Name, Source: r.Source, Batch: r.Batch,
+		Name: r.Name, Source: r.Source, Batch: r.Batch, Samples: r.Samples,
 		Optimizer: optimizer, Precision: precision,
 		IndexDistribution:   r.IndexDistribution,
 		AssumedDistribution: r.Zipf == nil,

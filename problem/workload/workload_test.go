@@ -41,6 +41,19 @@ func TestTotalsEqualStated(t *testing.T) {
 	}
 }
 
+// TestSamples wants the samples of an epoch only of workloads whose source states them.
+func TestSamples(t *testing.T) {
+	for _, w := range All() {
+		var want int64
+		if w.Name == "mlperf-dlrm-dcnv2" {
+			want = 4195197692
+		}
+		if w.Samples != want {
+			t.Errorf("%s: got %d samples, want %d", w.Name, w.Samples, want)
+		}
+	}
+}
+
 func TestSharedTables(t *testing.T) {
 	w, err := ByName("nvidia-synthetic-tiny")
 	if err != nil {
