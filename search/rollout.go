@@ -71,7 +71,7 @@ func (rollout) apply(r *run, s state) (state, error) {
 	s.forced = r.catalog.divide(pieces)
 	shards := slicesOf(r.catalog, pieces)
 	var lacking error
-	for sample := range 1 + r.opt.Samples {
+	for sample := 0; sample <= r.opt.Samples; sample++ {
 		if sample > 0 && r.ended() {
 			r.cutShort()
 			break

@@ -3,6 +3,7 @@ package search_test
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -131,5 +132,18 @@ func TestRolloutInfeasible(t *testing.T) {
 	var infeasible *search.Infeasible
 	if !errors.As(err, &infeasible) || infeasible.Method != search.AutoShard {
 		t.Errorf("got %v, want infeasible by method autoshard", err)
+	}
+}
+
+// Without a number of samples that a run can reach, the limit of evaluations ends the run.
+func TestRolloutSamplesWithoutEnd(t *testing.T) {
+	p := pool(7, 8, 4, 64)
+	opt := searchtest.WithPolicy(search.Options{Method: search.DreamShard, Samples: math.MaxInt, MaxEvaluations: 40})
+	r, err := search.Run(context.Background(), p, factory(p), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Status != search.OutOfBudget || r.Stats.Placements < 2 {
+		t.Errorf("got status %q after %d placements, want %q after at least 2", r.Status, r.Stats.Placements, search.OutOfBudget)
 	}
 }
