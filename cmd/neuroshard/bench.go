@@ -170,7 +170,7 @@ func (f *benchFlags) device(a *app, name string) (hardware.Profile, *cost.Model,
 
 // check reports flags that are wrong or do not go together.
 func (f *benchFlags) check() error {
-	for _, other := range []string{"methods", "policy", "time-limit"} {
+	for _, other := range []string{"methods", "policy", "time-limit", "budgets"} {
 		if set := f.cmd.Flags(); len(f.score) > 0 && set.Changed(other) {
 			return usagef("leave one of them out", "%s: --score and --%s do not go together", f.name, other)
 		}
@@ -289,7 +289,7 @@ func (f *benchFlags) compete(tasks []bench.Task, opt *bench.Options) error {
 // learnt adds the policies of --policy, each named after its method and seed, and after each
 // policy of DreamShard its control, which places greedily on the same cost net.
 func (f *benchFlags) learnt(tasks []bench.Task, all []bench.Contender) ([]bench.Contender, error) {
-	for _, folder := range unique(f.policies) {
+	for _, folder := range unique(cleaned(f.policies)) {
 		trained, manifest, err := loadPolicy(folder)
 		if err != nil {
 			return nil, err
@@ -305,8 +305,12 @@ func (f *benchFlags) learnt(tasks []bench.Task, all []bench.Contender) ([]bench.
 				Search: search.Options{Method: search.Method(manifest.Method), Policy: p},
 				Policy: manifest.ID, Training: time.Duration(manifest.CPUSeconds * float64(time.Second)),
 			}
-			if slices.ContainsFunc(all, func(other bench.Contender) bool { return other.Name == c.Name }) {
+			taken := func(other bench.Contender) bool { return other.Name == c.Name }
+			if slices.ContainsFunc(all, taken) {
 				c.Name += search.Method(" " + filepath.Base(folder))
+			}
+			if slices.ContainsFunc(all, taken) {
+				c.Name += search.Method(" of " + filepath.Dir(folder))
 			}
 			return c
 		}
@@ -446,9 +450,18 @@ func (f *benchFlags) checkCount(count int) error {
 	return nil
 }
 
-// unique returns the names in order, each once.
-func unique(names []string) []string {
-	var once []string
+// cleaned returns the paths as filepath.Clean writes them.
+func cleaned(paths []string) []string {
+	clean := make([]string, len(paths))
+	for i, path := range paths {
+		clean[i] = filepath.Clean(path)
+	}
+	return clean
+}
+
+// unique returns the names, or other values, in order, each once.
+func unique[T comparable](names []T) []T {
+	var once []T
 	for _, name := range names {
 		if !slices.Contains(once, name) {
 			once = append(once, name)

@@ -22,7 +22,7 @@ at the clock between its steps, and the embedding of the slices comes before the
 	}
 	f := benchFlags{budgets: bench.AnytimeBudgets()}
 	f.contend = func(opt *bench.Options) error {
-		opt.Budgets = f.budgets
+		opt.Budgets = unique(f.budgets)
 		return nil
 	}
 	benchDrawn(a, cmd, &f, "setting", paperTasks)
