@@ -46,7 +46,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 		ValidArgsFunction: completeTables(0),
 		RunE:              func(cmd *cobra.Command, args []string) error { return p.run(cmd.Context(), args[0]) },
 	}
-	p.typesGiven = func() bool { return cmd.Flags().Changed("sharding-types") }
+	p.given = cmd.Flags().Changed
 	f := cmd.Flags()
 	p.cluster.register(cmd)
 	p.cluster.step.register(cmd)
@@ -81,7 +81,7 @@ type planCommand struct {
 	cluster     clusterFlags
 	method      methodFlag
 	types       shardingTypesFlag
-	typesGiven  func() bool
+	given       func(flag string) bool
 	search      search.Options
 	noBaselines bool
 	json        bool
@@ -130,7 +130,7 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	progress := newPlanProgress(p.app, bar)
 	options.Search.Method, options.Search.OnEvent, options.OnStep = search.Method(p.method), progress.event, progress.next
 	options.Search.ShardingTypes = p.types.options()
-	if model != nil && model.Manifest().Source != string(dataset.Simulated) && !p.typesGiven() {
+	if model != nil && model.Manifest().Source != string(dataset.Simulated) && !p.given("sharding-types") {
 		options.Search.ShardingTypes = nil // no backend measures the others
 	}
 	p.chosen, p.allowed = prices, options.Search.ShardingTypes
@@ -238,9 +238,10 @@ func (p *planCommand) check() error {
 			errs = append(errs, faulty(fmt.Sprintf("--%s: %d is below %d", f.name, f.value, f.least), "leave the flag out for the default"))
 		}
 	}
-	if p.typesGiven() && p.types.options() != nil && search.Method(p.method) != search.Default {
+	if p.given("sharding-types") && p.types.options() != nil && search.Method(p.method) != search.Default {
 		errs = append(errs, faulty(fmt.Sprintf("--sharding-types: method %s places tables in slices of columns only", search.Method(p.method)), fmt.Sprintf("leave --sharding-types out, or plan with --method %s", search.Default)))
 	}
+	errs = append(errs, p.checkBeam())
 	switch method := search.Method(p.method); {
 	case method.Learned() && p.policy == "":
 		errs = append(errs, faulty(fmt.Sprintf("--method %s needs --policy", method), fmt.Sprintf("train a policy with: neuroshard train-policy --method %s -o FOLDER", method)))
@@ -255,6 +256,18 @@ func (p *planCommand) check() error {
 	}
 	if p.search.Budget < 0 {
 		errs = append(errs, faulty(fmt.Sprintf("--budget: %v is negative", p.search.Budget), "leave the flag out for the default"))
+	}
+	return input.Join(errs...)
+}
+
+// checkBeam reports the flags of the beam search, if the method runs none.
+func (p *planCommand) checkBeam() error {
+	var errs []error
+	method := search.Method(p.method)
+	for _, name := range []string{"steps", "beam", "candidates", "grid"} {
+		if method != search.NeuroShard && method != search.Paper && p.given(name) {
+			errs = append(errs, faulty(fmt.Sprintf("--%s: method %s runs no beam search", name, method), fmt.Sprintf("leave the flag out, or plan with --method %s or --method %s", search.NeuroShard, search.Paper)))
+		}
 	}
 	return input.Join(errs...)
 }

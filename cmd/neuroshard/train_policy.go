@@ -128,6 +128,9 @@ func (f *trainPolicyFlags) check() error {
 	} else if info, err := os.Stat(f.output); err == nil && !info.IsDir() {
 		errs = append(errs, faulty("train-policy: --output: "+f.output+" is a file", "name a folder"))
 	}
+	if f.memory == 0 {
+		errs = append(errs, faulty("--memory: 0 leaves no room for tables", "leave the flag out for the default"))
+	}
 	for _, n := range []struct {
 		name         string
 		value, least int
@@ -159,8 +162,13 @@ func (f *trainPolicyFlags) check() error {
 func (f *trainPolicyFlags) command() string {
 	words := []string{"neuroshard train-policy", "--method", f.opt.Method, "--device", f.device}
 	for _, name := range []string{"seed", "tables", "devices", "memory", "max-dim", "tasks", "test-tasks", "iterations", "cost", "reward", "decisions"} {
-		if flag := f.cmd.Flags().Lookup(name); flag.Changed {
-			words = append(words, "--"+name, flag.Value.String())
+		flag := f.cmd.Flags().Lookup(name)
+		value := flag.Value.String()
+		if name == "memory" { // exact, and one word
+			value = fmt.Sprintf("%dB", int64(f.memory))
+		}
+		if flag.Changed {
+			words = append(words, "--"+name, value)
 		}
 	}
 	return strings.Join(words, " ")

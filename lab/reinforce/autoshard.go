@@ -37,6 +37,8 @@ const (
 
 	// DefaultDecisions is the published number of decisions to learn from.
 	DefaultDecisions = 100_000
+	// MaxDecisions is the largest number of decisions to learn from.
+	MaxDecisions = 1_000_000_000
 )
 
 // AutoShardOptions says what AutoShard is trained on.
@@ -145,8 +147,8 @@ func (o *AutoShardOptions) check() error {
 	if len(o.Tasks) == 0 {
 		problems = append(problems, errors.New("autoshard training: no tasks: give at least one"))
 	}
-	if o.Decisions < 0 {
-		problems = append(problems, fmt.Errorf("autoshard training: %d decisions: give a number above 0", o.Decisions))
+	if o.Decisions < 0 || o.Decisions > MaxDecisions {
+		problems = append(problems, fmt.Errorf("autoshard training: %d decisions: give a number from 1 to %d", o.Decisions, MaxDecisions))
 	}
 	if o.Measure == nil {
 		problems = append(problems, errors.New("autoshard training: nothing measures plans"))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -34,6 +35,9 @@ const (
 
 // DefaultTestTasks is the default number of test tasks.
 const DefaultTestTasks = 20
+
+// MaxTasks is the largest number of tasks, which are all in memory.
+const MaxTasks = 100_000
 
 // Options say how a policy is trained. The zero value of each number takes its default.
 type Options struct {
@@ -117,11 +121,17 @@ func (o *Options) check() error {
 		faults = append(faults, fmt.Errorf("reward %q: choose %s", o.Reward, strings.Join(rewards, " or ")))
 	}
 	for _, n := range []struct {
-		name  string
-		value int
-	}{{"tasks", o.Count}, {"test tasks", o.TestCount}, {"iterations", o.Iterations}, {"decisions", o.Decisions}, {"workers", o.Workers}} {
+		name        string
+		value, most int
+	}{
+		{"tasks", o.Count, MaxTasks}, {"test tasks", o.TestCount, MaxTasks}, {"iterations", o.Iterations, math.MaxInt},
+		{"decisions", o.Decisions, MaxDecisions}, {"workers", o.Workers, math.MaxInt},
+	} {
 		if n.value < 0 {
 			faults = append(faults, fmt.Errorf("%s: %d is negative", n.name, n.value))
+		}
+		if n.value > n.most {
+			faults = append(faults, fmt.Errorf("%s: %d is above %d", n.name, n.value, n.most))
 		}
 	}
 	if o.Tasks.Tables == 1 {
@@ -218,7 +228,7 @@ func Fits(m *policy.Manifest, p *problem.Problem) error {
 	}
 	id, err := prices.Model(p.Topology)
 	if err == nil && id != m.Card.Costs {
-		err = fmt.Errorf("the policy was trained with the cost model %s in the place of its cost net, and the one for this profile is %s: train another policy for it", m.Card.Costs, id)
+		err = fmt.Errorf("the policy was trained with the cost model %q in the place of its cost net, and the one for this profile is %q: train another policy for it", m.Card.Costs, id)
 	}
 	return err
 }
@@ -228,7 +238,7 @@ func Doubts(m *policy.Manifest, p *problem.Problem) []string {
 	var doubts []string
 	add := func(format string, args ...any) { doubts = append(doubts, fmt.Sprintf(format, args...)) }
 	if name := p.Topology.Profile.Name; name != m.Profile {
-		add("the policy was trained on plans of profile %s, and the devices are of profile %s", m.Profile, name)
+		add("the policy was trained on plans of profile %q, and the devices are of profile %q", m.Profile, name)
 	}
 	if p.Batch != m.Card.Batch {
 		add("the policy was trained at a batch of %d, and the batch is %d", m.Card.Batch, p.Batch)
