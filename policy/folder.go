@@ -15,14 +15,14 @@ const (
 )
 
 // Folder is a trained policy: its weights and its manifest, which Read reads from a folder
-// and Write writes. Packages policy/dreamshard and policy/autoshard give it meaning.
+// and Write writes. Packages policy/dreamshard and policy/autoshard make nets of its weights.
 type Folder struct {
 	Manifest Manifest
 	// Tensors are the weights, in the order in which they are written.
 	Tensors []modelfile.Tensor
 }
 
-// Manifest is everything of a policy that is not a weight.
+// Manifest states what a policy is and how it was made: everything except the weights.
 type Manifest struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
@@ -77,7 +77,7 @@ type Card struct {
 	// Losses has one entry for each iteration of the training.
 	Losses []Losses `json:"losses"`
 	// Test is the mean measured cost, over TestTasks tasks of the tables of the tests, of greedy
-	// rollouts of the policy, and of the methods beside it.
+	// rollouts of the policy, and of plans of the methods random and lookup.
 	TestTasks int    `json:"test_tasks"`
 	Test      []Test `json:"test"`
 }

@@ -5,8 +5,8 @@
 //	Describe            the features of the slices to be placed
 //	Read, Folder.Write  a trained policy on disk, with its card
 //
-// A policy chooses devices and nothing else: what fits is counted by package search, which
-// offers only devices with room.
+// A policy chooses devices and nothing else: package search counts the memory, and offers
+// only devices with room.
 package policy
 
 import (
@@ -25,13 +25,13 @@ const (
 // Features is the number of features of a table.
 const Features = 4 + access.Classes
 
-// The places of the features in a Vector that are no bins.
+// The indices of the features in a Vector.
 const (
 	Dim = iota
 	Rows
 	Pooling
 	Size
-	// Bins is the place of the first bin.
+	// Bins is the index of the first bin of the histogram; the others follow.
 	Bins
 )
 

@@ -12,8 +12,8 @@ import (
 //
 //	cost of a device = sum over its shards of (lookups / splits + ratio / 4)
 //
-//	1  by falling lookups, each shard goes on the cheapest device that has room and
-//	   no shard of the same table
+//	1  by falling lookups, each shard goes on the device of least cost among those
+//	   that have room and no shard of the same table
 //	2  if a shard finds no room, the shards of its table are halved; else the plan
 //	   is noted, and the shards of the table with the hottest shard are halved
 //	3  after 20 rounds, the plan whose worst device is cheapest is the result

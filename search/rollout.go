@@ -8,16 +8,17 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Stage rollout places the pieces as a learned policy says, as AutoShard (Zha et al., KDD
-// 2022) and DreamShard (Zha et al., NeurIPS 2022) do. The policy names the order of the
-// pieces and then, piece by piece, a device among the devices with room:
+// Stage rollout places the pieces by a learned policy: AutoShard (Zha et al., KDD 2022) or
+// DreamShard (Zha et al., NeurIPS 2022). The policy returns the order of the pieces and then
+// chooses, for one piece after the other, a device among the devices with room:
 //
 //	forced splits -> order -> piece 1: device 3 -> piece 2: device 0 -> ... -> placement
 //
 // One rollout takes the best choice everywhere (greedy). Options.Samples further rollouts
 // draw their choices; of all rollouts, the placement that the Scorer estimates as cheapest
-// is the result. The policy sees no predicted cost of the Scorer, so a rollout costs what
-// the policy costs: O(P D) choices for P pieces on D devices.
+// is the result. The policy sees no predicted cost of the Scorer. For P pieces on D
+// devices, a rollout makes P choices among up to D devices; nearly all of its time is that of
+// the policy's nets.
 
 // Policy chooses devices for slices, one after the other. Methods DreamShard and AutoShard
 // need one. Many goroutines may call Begin at the same time.

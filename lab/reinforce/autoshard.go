@@ -57,17 +57,17 @@ type AutoShardOptions struct {
 	Progress func(AutoShardUpdate)
 }
 
-// AutoShardUpdate is how one update of the learner went.
+// AutoShardUpdate has the mean reward and the losses of one update of the learner.
 type AutoShardUpdate struct {
 	Number, Updates int // from 1
-	// Episodes ended among the decisions of the update. The plans of Over of them break a
-	// device's memory.
+	// Episodes is the number of episodes that ended within the update, and Over the number of
+	// these whose plans break a device's memory.
 	Episodes, Over int
 	Reward         float64 // mean over the episodes
 	Losses         policy.Losses
 }
 
-// AutoShardTraining is what a training gives.
+// AutoShardTraining is the result of a training.
 type AutoShardTraining struct {
 	Policy  *autoshard.Policy
 	Updates []AutoShardUpdate

@@ -49,7 +49,7 @@ type DreamShardOptions struct {
 	Progress func(DreamShardIteration)
 }
 
-// DreamShardIteration is how one iteration went.
+// DreamShardIteration has the mean reward and the losses of one iteration.
 type DreamShardIteration struct {
 	Number, Iterations int // from 1
 	// Reward is the mean predicted cost of the iteration's episodes, as a negative number.
@@ -57,7 +57,7 @@ type DreamShardIteration struct {
 	Losses policy.Losses
 }
 
-// DreamShardTraining is what a training gives.
+// DreamShardTraining is the result of a training.
 type DreamShardTraining struct {
 	Net        *dreamshard.Net
 	Iterations []DreamShardIteration

@@ -81,8 +81,8 @@ func Split(seed uint64) (training, tests []problem.Table) {
 const maxDraws = 10_000
 
 // Draw draws n tasks of the training tables, or of the test tables: different tables, uniformly,
-// and a dim for each. Tables whose weights fill more than nine tenths of the devices together,
-// or of which one does not fit on a device, are drawn again. Task i depends on the seed and i
+// and a dim for each. A task is drawn again if its weights fill more than nine tenths
+// of the devices' memory, or if one table fits on no device. Task i depends on the seed and i
 // only.
 func (t Tasks) Draw(tests bool, n int) ([]problem.Problem, error) {
 	t = t.withDefaults()

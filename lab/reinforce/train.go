@@ -199,9 +199,8 @@ func (o *Options) describe(m *policy.Manifest, task *problem.Problem) {
 }
 
 // Load returns the policy of a folder, for search.Options.Policy. Plans by the policy state the
-// id of the folder. A policy that was trained
-// with a cost model in the place of its cost net needs that model: Fits reports whether a
-// problem has it.
+// id of the folder. A policy that was trained with a cost model in the place of its cost net
+// needs that model: Fits reports whether a problem has it.
 func Load(f *policy.Folder) (search.Policy, error) {
 	if f.Manifest.Method == policy.AutoShard {
 		return autoshard.FromFolder(f)

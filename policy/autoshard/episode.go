@@ -9,9 +9,8 @@ import (
 //
 //	order -> observe piece 1 -> place it -> observe piece 2 -> place it -> ...
 //
-// Rows name vectors of tables, which Net.Embed made. The vector of row 0 is that of a
-// table whose features are all zero: each device holds it in the eyes of the policy,
-// whatever else the device holds.
+// Rows name vectors of tables, which Net.Embed made. Row 0 is the vector of a table whose
+// features are all zero. In the frames, each device holds this table in addition to its own.
 type Episode struct {
 	pieces [][]int32 // rows of each piece
 	gib    []float64 // of each piece
@@ -89,7 +88,7 @@ func (e *Episode) Observe(f *Frames) {
 	f.Reset = append(f.Reset, e.next == 0)
 }
 
-// Place puts the piece to be placed on a device and predicts the device's cost anew.
+// Place puts the next piece on a device and predicts the device's cost again.
 func (e *Episode) Place(net *Net, ws *Workspace, vectors []float32, device int) {
 	piece := e.order[e.next]
 	e.next++

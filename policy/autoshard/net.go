@@ -214,8 +214,8 @@ func (net *Net) Embed(ws *Workspace, x, out []float32) []float32 {
 }
 
 // Costs predicts the cost of devices from the vectors of tables that each list names,
-// and overwrites out, which has one number for each list. An empty list costs what Cost
-// makes of zeros; the policy takes the cost of an empty device as 0.
+// and overwrites out, which has one number for each list. For an empty list, Cost reads
+// zeros; the policy takes the cost of an empty device as 0.
 func (net *Net) Costs(ws *Workspace, vectors []float32, held *Lists, out []float32) {
 	n := held.Len()
 	ws.sums = grow(ws.sums, n*embed)
@@ -224,9 +224,9 @@ func (net *Net) Costs(ws *Workspace, vectors []float32, held *Lists, out []float
 }
 
 // Forward computes the logits of all devices, frames x Devices, and the expected
-// return of each frame, and overwrites logits and values with them. Nil values leave
-// that work out. state holds what
-// Core remembers of each sequence, and moves on.
+// return of each frame, and overwrites logits and values with them. If values is nil, no
+// returns are computed. state holds what Core remembers of each sequence; Forward replaces
+// it by the state after the last step.
 func (net *Net) Forward(ws *Workspace, vectors []float32, frames *Frames, state nn.LSTMState, logits, values []float32) {
 	n, devices := frames.Len(), frames.Devices
 	ws.makeRoom(n, devices)

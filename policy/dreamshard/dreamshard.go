@@ -1,6 +1,7 @@
 // Package dreamshard is the learned placement policy of DreamShard (Zha et al., NeurIPS 2022),
-// restated from its published prototype: tables go to devices one after the other, each where
-// a policy net says, which sees the costs that a cost net predicts for what each device holds.
+// restated from its published prototype. Tables go to devices one after the other, and a policy
+// net chooses each device. Its inputs are the tables that each device holds, and the costs that
+// a cost net predicts for these tables.
 //
 //	tables (21 features)
 //	  +-> cost net's table MLP 21-128-32   -- sum over a device --> heads 32-64-1:

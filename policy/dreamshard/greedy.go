@@ -9,7 +9,7 @@ import (
 
 // Greedy is the control of a Policy: it places greedily on the same cost net. Each piece goes
 // on the device whose predicted costs, with the piece, have the least sum. The policy's order of
-// the pieces stays, and its policy net is not asked. It is a search.Policy.
+// the pieces stays; its policy net is not used. Greedy is a search.Policy.
 type Greedy struct{ policy *Policy }
 
 // Greedy returns the policy's control; ok is false if the policy has no cost net of its own.

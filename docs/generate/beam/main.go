@@ -7,7 +7,7 @@
 //	go run ./docs/generate/beam -size 100x8 -budgets 100,1000,10000,30000,100000
 //
 // The ways take turns on each problem, on one thread. The times are processor times of the search
-// alone: pricing the tables before it, and judging the plan after it, is not counted. The
+// alone, without the estimates of the tables before it and the judging of the plan after it. The
 // simulated device judges the plans. The ratios to the default are means over the problems, with
 // 95 % intervals from 10,000 resamplings of the problems.
 package main
