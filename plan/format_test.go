@@ -320,7 +320,7 @@ func TestWriteRefuses(t *testing.T) {
 		{"shards", func(pl *Plan) { pl.Tables[0].Shards = make([]Shard, MaxShards+1) }, `tables[0] "user": shards: 65537 are more than 65536`},
 		{"batch", func(pl *Plan) { pl.Cluster.Batch = -1 }, "cluster: batch: -1 is not between 0 and 16777216"},
 		{"hidden", func(pl *Plan) { pl.Provenance.Hidden.Backward = -1 }, "provenance: -1 ms are hidden of the backward exchanges: state a finite number of at least 0"},
-		{"hierarchy", func(pl *Plan) { pl.Provenance.Hierarchy = problem.Hierarchy{Sent: 1, Inside: 1, Latency: 1} }, "provenance: hierarchical exchange: factor on the bandwidth between hosts: 0 is not a finite number above 0"},
+		{"hierarchy", func(pl *Plan) { pl.Provenance.Hierarchy = problem.Hierarchy{Sent: 1, Inside: 1, Latency: 1} }, "provenance: hierarchical exchange: factor on the bandwidth between hosts: 0 is not between 0.001 and 1000"},
 		{"endless hidden", func(pl *Plan) { pl.Devices[2].ForwardHidden = unit.Millis(math.Inf(1)) }, "devices[2]: forward_hidden_ms: +Inf is not a finite number of at least 0"},
 		{"warnings", func(pl *Plan) { pl.Provenance.Warnings = make([]string, MaxWarnings+1) }, "provenance: warnings: 10001 are more than 10000"},
 		{"warning", func(pl *Plan) { pl.Provenance.Warnings[1] = "\xc0" }, `provenance: warnings: "\xc0" is not UTF-8`},

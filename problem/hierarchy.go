@@ -3,7 +3,6 @@ package problem
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -16,12 +15,20 @@ type Hierarchy struct {
 	// Sent is the share of the vectors that travel, above 0 and at most 1; 0 means that
 	// exchanges are flat.
 	Sent float64 `json:"sent_share"`
-	// Inside and Between are factors on the bandwidths inside hosts and between hosts, above 0.
+	// Inside and Between are factors on the bandwidths inside hosts and between hosts, from
+	// 0.001 to 1000.
 	Inside  float64 `json:"inside_factor"`
 	Between float64 `json:"between_factor"`
-	// Latency is the fixed time of the exchange between hosts, at least 0.
+	// Latency is the fixed time of the exchange between hosts, from 0 to 1000 ms.
 	Latency unit.Millis `json:"latency_ms"`
 }
+
+// The ranges of a Hierarchy, so that times of exchanges stay finite.
+const (
+	leastFactor = 0.001
+	mostFactor  = 1000.
+	mostLatency = 1000. // ms
+)
 
 // On reports whether the exchange is hierarchical.
 func (h Hierarchy) On() bool { return h != Hierarchy{} }
@@ -39,12 +46,12 @@ func (h Hierarchy) Check() error {
 		where  string
 		factor float64
 	}{{"inside hosts", h.Inside}, {"between hosts", h.Between}} {
-		if !(v.factor > 0) || math.IsInf(v.factor, 1) {
-			faults = append(faults, fmt.Errorf("hierarchical exchange: factor on the bandwidth %s: %v is not a finite number above 0", v.where, v.factor))
+		if !(v.factor >= leastFactor && v.factor <= mostFactor) {
+			faults = append(faults, fmt.Errorf("hierarchical exchange: factor on the bandwidth %s: %v is not between %v and %v", v.where, v.factor, leastFactor, mostFactor))
 		}
 	}
-	if !(h.Latency >= 0) || math.IsInf(float64(h.Latency), 1) {
-		faults = append(faults, fmt.Errorf("hierarchical exchange: latency: %v ms is not a finite number of at least 0", float64(h.Latency)))
+	if !(h.Latency >= 0 && h.Latency <= mostLatency) {
+		faults = append(faults, fmt.Errorf("hierarchical exchange: latency: %v ms is not between 0 and %v", float64(h.Latency), mostLatency))
 	}
 	return errors.Join(faults...)
 }

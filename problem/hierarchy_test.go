@@ -18,6 +18,13 @@ func TestHierarchy(t *testing.T) {
 	if h := (problem.Hierarchy{Sent: .2, Inside: 1, Between: 2, Latency: .06}); !h.On() || h.Check() != nil {
 		t.Errorf("got %v, %v, want a hierarchical exchange without a fault", h.On(), h.Check())
 	}
+	for _, h := range []problem.Hierarchy{
+		{Sent: 1, Inside: 1e-320, Between: 1}, {Sent: 1, Inside: 1, Between: 1e308}, {Sent: 1, Inside: 1, Between: 1, Latency: 1e308},
+	} {
+		if h.Check() == nil {
+			t.Errorf("got no fault of %+v, whose exchanges take no finite time", h)
+		}
+	}
 	p := problem.Problem{Hierarchy: problem.Hierarchy{Sent: 1.5, Between: math.NaN(), Latency: unit.Millis(math.Inf(1))}}
 	err := p.Validate()
 	var invalid *problem.Invalid
