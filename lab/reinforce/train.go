@@ -124,8 +124,11 @@ func (o *Options) check() error {
 		name        string
 		value, most int
 	}{
-		{"tasks", o.Count, MaxTasks}, {"test tasks", o.TestCount, MaxTasks}, {"iterations", o.Iterations, math.MaxInt},
-		{"decisions", o.Decisions, MaxDecisions}, {"workers", o.Workers, math.MaxInt},
+		{"tasks", o.Count, MaxTasks},
+		{"test tasks", o.TestCount, MaxTasks},
+		{"iterations", o.Iterations, math.MaxInt},
+		{"decisions", o.Decisions, MaxDecisions},
+		{"workers", o.Workers, math.MaxInt},
 	} {
 		if n.value < 0 {
 			faults = append(faults, fmt.Errorf("%s: %d is negative", n.name, n.value))
