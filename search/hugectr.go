@@ -55,7 +55,11 @@ func (hugectr) apply(r *run, s state) (state, error) {
 			candidates = pieces[failed : failed+1]
 		}
 		finer := splitFirst(c, pieces, candidates)
-		if finer == nil || r.ended() {
+		if finer == nil {
+			break
+		}
+		if r.ended() {
+			r.cutShort()
 			break
 		}
 		pieces = finer
