@@ -247,13 +247,16 @@ func TestHugeCTRByHand(t *testing.T) {
 
 // Of four tables of 6,400 bytes, C finds no room on two devices of 10,000. Its halves do; D, which
 // is next, finds none, even cut.
-// A context that ends after the first round leaves the plan of that round, and the status says so.
+// A context that ends before the first round is over leaves the plan of that round, and the status
+// says so.
 func TestHugeCTRCutShort(t *testing.T) {
 	p := handMade(unit.GiB, 2, table{10, 128, 20}, table{10, 128, 2}, table{10, 128, 1})
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	r, err := Run(ctx, p, additiveFactory(p), Options{Method: HugeCTR})
-	if err != nil || r.Status != Interrupted || r.Stats.Placements != 1 {
+	r, err := Run(ctx, p, func() Scorer {
+		cancel() // the run has begun
+		return additiveFactory(p)()
+	}, Options{Method: HugeCTR})
+	if err != nil || r.Status != Interrupted || len(r.Shards[0]) != 1 {
 		t.Fatalf("got %+v, %v, want the plan of one round, interrupted", r, err)
 	}
 }
