@@ -47,6 +47,9 @@ type AutoShardOptions struct {
 	Tasks []problem.Problem
 	// Measure measures plans. One goroutine at a time calls it.
 	Measure Measure
+	// Alone measures plans while nothing else of the training runs, so that the training does
+	// not disturb the times. It does not change the weights.
+	Alone bool
 	// Cost rewards plans by their cost. The published reward is balance.
 	Cost bool
 	// Decisions is the number of decisions to learn from; 0 means 100,000, as published. It
@@ -118,13 +121,17 @@ func TrainAutoShard(ctx context.Context, o AutoShardOptions) (*AutoShardTraining
 	}
 	for k := range l.updates {
 		coming := make(chan played, 1)
-		if k+1 < l.updates {
-			go func() {
-				next, err := a.play(ctx)
-				coming <- played{next, err}
-			}()
-		} else {
+		play := func() {
+			next, err := a.play(ctx)
+			coming <- played{next, err}
+		}
+		switch {
+		case k+1 == l.updates:
 			coming <- played{}
+		case o.Alone:
+			play()
+		default:
+			go play()
 		}
 		update := l.update(k, now)
 		next := <-coming

@@ -26,8 +26,7 @@ func Compare(ctx context.Context, tests []problem.Problem, trained search.Policy
 	costs := make([][]float64, len(tests)) // of each method; 0 where a method found no plan
 	balances := make([][]float64, len(tests))
 	solved := make([][]bool, len(tests))
-	errs := make([]error, len(tests))
-	each(workers, len(tests), func(_, i int) {
+	err := each(workers, len(tests), func(_, i int) error {
 		costs[i], balances[i], solved[i] = make([]float64, len(options)), make([]float64, len(options)), make([]bool, len(options))
 		for k, opt := range options {
 			opt.Workers, opt.Brief, opt.Seed = 1, true, seed
@@ -36,14 +35,14 @@ func Compare(ctx context.Context, tests []problem.Problem, trained search.Policy
 			switch {
 			case errors.As(err, &infeasible):
 			case err != nil:
-				errs[i] = fmt.Errorf("test task %d, method %s: %w", i, opt.Method, err)
-				return
+				return fmt.Errorf("test task %d, method %s: %w", i, opt.Method, err)
 			default:
 				costs[i][k], balances[i][k], solved[i][k] = float64(took.Cost), balanceOf(took), true
 			}
 		}
+		return nil
 	})
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	all := make([]policy.Test, len(options))

@@ -35,8 +35,11 @@ type DreamShardOptions struct {
 	// Tasks are the training tasks: at least one, each of at least two tables.
 	Tasks []problem.Problem
 	// Measure takes the times of a plan. Several goroutines call it at the same time, unless
-	// Workers is 1.
+	// Workers is 1 or Alone is true.
 	Measure Measure
+	// Alone measures one plan at a time, while nothing else of the training runs, so that the
+	// training does not disturb the times. It does not change the weights.
+	Alone bool
 	// Predictor, if set, predicts costs in the place of the cost net, which is then not
 	// trained, and no plan is measured.
 	Predictor func(p *problem.Problem, pieces [][]problem.Shard) dreamshard.Predictor
@@ -222,9 +225,12 @@ const maxDropped = 100
 // collect draws plans with the policy, measures them, and keeps them.
 func (l *dreamLoop) collect(iteration int) error {
 	l.resample()
+	workers := l.Workers
+	if l.Alone {
+		workers = 1
+	}
 	plans := make([]*dreamshard.Measured, plansPerIteration)
-	errs := make([]error, plansPerIteration)
-	each(l.Workers, plansPerIteration, func(worker, i int) {
+	err := each(workers, plansPerIteration, func(worker, i int) (err error) {
 		random := l.random(planStream, iteration, 0, i)
 		for range maxDropped {
 			task := random.IntN(len(l.Tasks))
@@ -232,11 +238,12 @@ func (l *dreamLoop) collect(iteration int) error {
 			if !ok {
 				continue
 			}
-			plans[i], errs[i] = l.measure(task, episode)
-			return
+			plans[i], err = l.measure(task, episode)
+			return err
 		}
+		return nil
 	})
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return err
 	}
 	for _, m := range plans {
@@ -291,8 +298,9 @@ func (l *dreamLoop) episodes(iteration, update int) (task int, episodes []dreams
 	task = l.random(episodeStream, iteration, update, 0).IntN(len(l.Tasks))
 	found := make([]dreamshard.Episode, episodesPerUpdate)
 	fit := make([]bool, episodesPerUpdate)
-	each(l.Workers, episodesPerUpdate, func(worker, i int) {
+	_ = each(l.Workers, episodesPerUpdate, func(worker, i int) error {
 		found[i], fit[i] = l.episode(worker, task, l.random(episodeStream, iteration, update, 1+i))
+		return nil
 	})
 	for i := range found {
 		if fit[i] {

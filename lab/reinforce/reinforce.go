@@ -46,13 +46,18 @@ func Simulated() Measure {
 
 // each calls do for 0 up to, not including, n on the given number of goroutines, and waits.
 // Each call writes to its own index, so the result does not depend on the goroutines. worker
-// is the number of the goroutine.
-func each(workers, n int, do func(worker, i int)) {
+// is the number of the goroutine. After an error no further call starts; each returns the
+// error of the smallest number.
+func each(workers, n int, do func(worker, i int) error) error {
 	var next atomic.Int64
+	var failed atomic.Bool
 	var running sync.WaitGroup
+	errs := make([]error, n)
 	work := func(worker int) {
-		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-			do(worker, i)
+		for i := int(next.Add(1)) - 1; i < n && !failed.Load(); i = int(next.Add(1)) - 1 {
+			if errs[i] = do(worker, i); errs[i] != nil {
+				failed.Store(true)
+			}
 		}
 	}
 	for worker := 1; worker < min(workers, n); worker++ {
@@ -60,6 +65,12 @@ func each(workers, n int, do func(worker, i int)) {
 	}
 	work(0)
 	running.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Control returns the control of a policy of DreamShard, which places greedily on the same

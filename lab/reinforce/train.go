@@ -59,12 +59,19 @@ type Options struct {
 	// Workers is the number of goroutines, which does not change the policy; all processors by
 	// default.
 	Workers int
+	// Measure, if not nil, measures the plans of the training and of the test tasks, in the
+	// place of the simulated device of the tasks' profile. It is called for one plan at a time,
+	// while nothing else of the training runs. Its first error ends the training.
+	Measure Measure
+	// Source, Profile and Backend state in the manifest what Measure measures on
+	// (policy.Manifest). All three are required with Measure, and are empty without it.
+	Source, Profile, Backend string
 	// Progress, if not nil, is called after each step of the training.
 	Progress func(done, all int, what string)
 }
 
-// Train trains a policy on the simulated device of the profile, and returns its folder with
-// its card. It reports all options that are out of range.
+// Train trains a policy on the simulated device of the profile, or on what Options.Measure
+// measures, and returns its folder with its card. It reports all options that are out of range.
 func Train(ctx context.Context, o Options) (*policy.Folder, error) {
 	o.Tasks = o.Tasks.withDefaults()
 	o.Count, o.TestCount = cmp.Or(o.Count, DefaultTasks), cmp.Or(o.TestCount, DefaultTestTasks)
@@ -83,8 +90,13 @@ func Train(ctx context.Context, o Options) (*policy.Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	measure := Simulated()
-	f, err := o.train(ctx, tasks, measure)
+	alone, testWorkers := o.Measure != nil, o.Workers
+	if alone {
+		testWorkers = 1
+	} else {
+		o.Measure, o.Source, o.Profile, o.Backend = Simulated(), plan.Simulated, o.Tasks.Profile.Name, simulated
+	}
+	f, err := o.train(ctx, tasks, alone)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +108,7 @@ func Train(ctx context.Context, o Options) (*policy.Folder, error) {
 	o.Progress(1, 1, "planning the test tasks")
 	card := &f.Manifest.Card
 	card.TestTasks = o.TestCount
-	if card.Test, err = Compare(ctx, tests, trained, measure, o.Workers, o.Tasks.Seed); err != nil {
+	if card.Test, err = Compare(ctx, tests, trained, o.Measure, testWorkers, o.Tasks.Seed); err != nil {
 		return nil, err
 	}
 	return f, f.Seal()
@@ -140,15 +152,27 @@ func (o *Options) check() error {
 	if o.Tasks.Tables == 1 {
 		faults = append(faults, errors.New("tables: 1 leaves nothing to learn: give at least 2"))
 	}
-	return errors.Join(append(faults, o.Tasks.check())...)
+	return errors.Join(append(faults, o.checkMeasure(), o.Tasks.check())...)
 }
 
-// train runs the loop of the method.
-func (o *Options) train(ctx context.Context, tasks []problem.Problem, measure Measure) (*policy.Folder, error) {
-	if o.Method == policy.AutoShard {
-		return o.trainAutoShard(ctx, tasks, measure)
+func (o *Options) checkMeasure() error {
+	var faults []error
+	if o.Costs == OurCosts && o.Measure != nil {
+		faults = append(faults, fmt.Errorf("costs %s: the training measures no plan, so it needs no backend", OurCosts))
 	}
-	opt := DreamShardOptions{Tasks: tasks, Measure: measure, Iterations: o.Iterations, Seed: o.Tasks.Seed, Workers: o.Workers}
+	if stated := o.Source != "" && o.Profile != "" && o.Backend != ""; stated != (o.Measure != nil) {
+		faults = append(faults, errors.New("measure: give the source, the profile and the backend of the times with it, and only with it"))
+	}
+	return errors.Join(faults...)
+}
+
+// train runs the loop of the method. If alone is true, nothing else runs while a plan is
+// measured.
+func (o *Options) train(ctx context.Context, tasks []problem.Problem, alone bool) (*policy.Folder, error) {
+	if o.Method == policy.AutoShard {
+		return o.trainAutoShard(ctx, tasks, alone)
+	}
+	opt := DreamShardOptions{Tasks: tasks, Measure: o.Measure, Alone: alone, Iterations: o.Iterations, Seed: o.Tasks.Seed, Workers: o.Workers}
 	card := policy.Card{Costs: OwnCosts, Reward: ByCost}
 	if o.Costs == OurCosts {
 		prices := neuroshard.Pretrained()
@@ -174,10 +198,10 @@ func (o *Options) train(ctx context.Context, tasks []problem.Problem, measure Me
 }
 
 // trainAutoShard runs the loop of AutoShard.
-func (o *Options) trainAutoShard(ctx context.Context, tasks []problem.Problem, measure Measure) (*policy.Folder, error) {
+func (o *Options) trainAutoShard(ctx context.Context, tasks []problem.Problem, alone bool) (*policy.Folder, error) {
 	card := policy.Card{Costs: OwnCosts, Reward: cmp.Or(o.Reward, ByBalance)}
 	training, err := TrainAutoShard(ctx, AutoShardOptions{
-		Tasks: tasks, Measure: measure, Cost: card.Reward == ByCost, Decisions: o.Decisions, Seed: o.Tasks.Seed,
+		Tasks: tasks, Measure: o.Measure, Alone: alone, Cost: card.Reward == ByCost, Decisions: o.Decisions, Seed: o.Tasks.Seed,
 		Progress: func(u AutoShardUpdate) {
 			o.Progress(u.Number, u.Updates, fmt.Sprintf("mean reward %.4f", u.Reward))
 		},
@@ -193,7 +217,7 @@ func (o *Options) trainAutoShard(ctx context.Context, tasks []problem.Problem, m
 
 // describe states in a manifest what the policy was trained on.
 func (o *Options) describe(m *policy.Manifest, task *problem.Problem) {
-	m.Profile, m.Source, m.Backend = o.Tasks.Profile.Name, plan.Simulated, simulated
+	m.Profile, m.Source, m.Backend = o.Profile, o.Source, o.Backend
 	training, tests := Split(o.Tasks.Seed)
 	c := &m.Card
 	c.Seed, c.Tasks, c.Tables, c.Devices = o.Tasks.Seed, o.Count, o.Tasks.Tables, o.Tasks.Devices
