@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,9 @@ import (
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/protocol"
+	"github.com/neuroshard/neuroshard/lab/verify"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -30,7 +34,8 @@ const (
 
 // backendFlags choose a measurement backend.
 type backendFlags struct {
-	set *pflag.FlagSet
+	// set holds all flags of the command, and own those of the backend alone.
+	set, own *pflag.FlagSet
 
 	name, worker, profile   string
 	threads, warmup, repeat int
@@ -49,8 +54,8 @@ type backendFlags struct {
 }
 
 func (b *backendFlags) register(cmd *cobra.Command) {
-	b.set = cmd.Flags()
-	f := cmd.Flags()
+	b.set, b.own = cmd.Flags(), pflag.NewFlagSet("", pflag.ContinueOnError)
+	f := b.own
 	f.StringVar(&b.name, "backend", "", "what measures the times: cpu (this machine's processor), worker (a process of your own) or simulated")
 	f.StringVar(&b.worker, "worker", "", "`command` of the worker, with its arguments; quotes and \\\\ as in a shell (docs/PROTOCOL.md)")
 	f.StringVar(&b.profile, "profile", "", "`name` of the device: a hardware profile, or a new one for a device that has none (default: cpu)")
@@ -61,6 +66,7 @@ func (b *backendFlags) register(cmd *cobra.Command) {
 	f.BoolVar(&b.warm, "warm", false, "do not flush the caches")
 	f.BoolVar(&b.fastest, "fastest", false, "take the fastest of several passes or runs instead of their median, on machines with other load")
 	f.DurationVar(&b.deadline, "deadline", time.Minute, "time after which a worker that has not answered counts as hung")
+	b.set.AddFlagSet(b.own)
 	complete(cmd, "backend", func() []string { return []string{backendCPU, backendWorker, backendSimulated} })
 	complete(cmd, "profile", hardware.Names)
 }
@@ -94,6 +100,55 @@ func (b *backendFlags) check(command string) error {
 		return usage("", "--repeats %d, --warmup %d, --threads %d, --deadline %v: there must be at least one repeat, and no value may be negative", b.repeat, b.warmup, b.threads, b.deadline)
 	}
 	return nil
+}
+
+// given returns the flags of the backend that are on the command line, as words of a command
+// line.
+func (b *backendFlags) given() []string {
+	var all []string
+	b.own.VisitAll(func(f *pflag.Flag) {
+		switch value := word(f); {
+		case !f.Changed:
+		case f.Value.Type() == "bool":
+			all = append(all, "--"+f.Name+"="+value)
+		case strings.ContainsAny(value, " \t\n\r\"'\\"):
+			all = append(all, "--"+f.Name, "'"+strings.ReplaceAll(value, "'", `'\''`)+"'")
+		default:
+			all = append(all, "--"+f.Name, value)
+		}
+	})
+	return all
+}
+
+// word returns the value of a flag as a command line states it. A size is exact.
+func word(flag *pflag.Flag) string {
+	if s, ok := flag.Value.(*size); ok {
+		return fmt.Sprintf("%dB", int64(*s))
+	}
+	return flag.Value.String()
+}
+
+// unused reports flags of the backend, and the named flags of the command, that are given
+// without --backend.
+func (b *backendFlags) unused(command string, others ...string) error {
+	if b.set.Changed("backend") {
+		return nil
+	}
+	var found []string
+	b.own.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			found = append(found, "--"+f.Name)
+		}
+	})
+	for _, name := range others {
+		if b.set.Changed(name) {
+			found = append(found, "--"+name)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return usagef("add --backend cpu, worker or simulated, or leave them out", "%s: without --backend nothing is measured with: %s", command, strings.Join(found, ", "))
 }
 
 // command returns the command that starts the worker.
@@ -152,6 +207,21 @@ func (b *backendFlags) start(ctx context.Context, forModel bool, logs io.Writer)
 		return nil, ctx.Err()
 	}
 	return backend, bad(err, "the output of the worker is above; install the worker for GPUs with: pip install ./python; to write your own see docs/PROTOCOL.md")
+}
+
+// run runs a plan on a started backend, for its cost. A backend without all-to-alls is an
+// error. then is added to the hint if the backend fails.
+func (b *backendFlags) run(ctx context.Context, backend collect.Backend, p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdown, runs int, then string) (*verify.Result, error) {
+	result, err := verify.Plan(ctx, p, shards, predicted, backend, verify.Options{Repeats: runs, Fastest: b.fastest})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, err
+	case err != nil:
+		return nil, bad(err, measuringHint(err)+then)
+	case !result.CommMeasured:
+		return nil, usagef("use a backend that measures all-to-alls", "plans cannot be compared on this backend, which does not measure all-to-alls: %s", result.CommMissing)
+	}
+	return result, nil
 }
 
 // mostRuns bounds --runs.

@@ -17,7 +17,6 @@ import (
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/lab/bench"
 	"github.com/neuroshard/neuroshard/lab/reinforce"
-	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -347,14 +346,9 @@ func (f *benchFlags) judge(ctx context.Context, a *app, opt *bench.Options, prof
 		return nil, err
 	}
 	opt.Measure = func(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdown) (unit.Millis, unit.Millis, error) {
-		result, err := verify.Plan(ctx, p, shards, predicted, backend, verify.Options{Repeats: f.runs, Fastest: f.backend.fastest})
-		switch {
-		case err != nil && ctx.Err() != nil:
+		result, err := f.backend.run(ctx, backend, p, shards, predicted, f.runs, "; with --json the same command continues from here")
+		if err != nil {
 			return 0, 0, err
-		case err != nil:
-			return 0, 0, bad(err, measuringHint(err)+"; with --json the same command continues from here")
-		case !result.CommMeasured:
-			return 0, 0, fmt.Errorf("plans cannot be compared on this backend, which does not measure all-to-alls: %s", result.CommMissing)
 		}
 		return result.Measured, result.Spread, nil
 	}

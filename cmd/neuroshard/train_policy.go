@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,8 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/reinforce"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/policy"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/report"
@@ -25,6 +29,9 @@ type trainPolicyFlags struct {
 	memory         size
 	asJSON         bool
 	opt            reinforce.Options
+
+	backend backendFlags
+	runs    int
 }
 
 func newTrainPolicyCommand(a *app) *cobra.Command {
@@ -38,10 +45,15 @@ with the costs of plans of other tables, and writes a folder with the policy: we
 (model.safetensors) and manifest (manifest.json). Plan with it:
 neuroshard plan TABLES --method METHOD --policy FOLDER.
 
+With --backend the plans are measured on that backend, one at a time, and the policy is
+one of the backend's device.
+
 The defaults are the published training tasks of DreamShard: 50 tables of 16 columns on
-4 devices. The same command on the same build gives the same policy.`,
+4 devices. The same command on the same build gives the same policy, unless a backend
+measures: measured times differ from run to run.`,
 		Example: `  neuroshard train-policy --method dreamshard --device a100-80 -o policy
   neuroshard train-policy --method dreamshard --device a100-80 --max-dim 128 --seed 2 -o policy
+  neuroshard train-policy --method dreamshard --tables 8 --devices 2 --backend cpu -o policy
   neuroshard plan workload:mlperf-dlrm-dcnv2 --method dreamshard --policy policy --samples 100`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), a) },
@@ -50,7 +62,7 @@ The defaults are the published training tasks of DreamShard: 50 tables of 16 col
 	f.memory = size(reinforce.DefaultMemory)
 	flags := cmd.Flags()
 	flags.StringVar(&f.opt.Method, "method", "", "`method` to train for: "+strings.Join(learned(), " or "))
-	flags.StringVar(&f.device, "device", defaultDevice, "device `profile` of the tasks; plans are measured on its simulated device")
+	flags.StringVar(&f.device, "device", defaultDevice, "device `profile` of the tasks; without --backend plans are measured on its simulated device")
 	flags.StringVarP(&f.output, "output", "o", "", "`folder` to write the policy to")
 	flags.Uint64Var(&f.opt.Tasks.Seed, "seed", 1, "seed of the tables, the tasks and the training")
 	flags.IntVar(&f.opt.Tasks.Tables, "tables", reinforce.DefaultTables, "tables of a task")
@@ -65,6 +77,8 @@ The defaults are the published training tasks of DreamShard: 50 tables of 16 col
 	flags.IntVar(&f.opt.Decisions, "decisions", reinforce.DefaultDecisions, "tables to place in the training of autoshard")
 	flags.IntVar(&f.opt.Workers, "workers", 0, "goroutines; the policy does not depend on it (default: all processors)")
 	flags.BoolVar(&f.asJSON, "json", false, "print the policy's manifest as JSON")
+	f.backend.register(cmd)
+	flags.IntVar(&f.runs, "runs", 1, "runs of each plan on the backend; its times are their medians")
 	complete(cmd, "device", hardware.Names)
 	complete(cmd, "method", learned)
 	complete(cmd, "reward", func() []string { return []string{reinforce.ByBalance, reinforce.ByCost} })
@@ -89,6 +103,15 @@ func (f *trainPolicyFlags) run(ctx context.Context, a *app) error {
 	f.opt.Tasks.Profile, f.opt.Tasks.Memory = hw, unit.Bytes(f.memory)
 	bar := a.newProgressBar()
 	defer bar.clear()
+	if f.backend.name != "" {
+		bar.phase("starting the backend")
+		backend, err := f.backend.start(ctx, false, a.stderr)
+		if err != nil {
+			return err
+		}
+		defer backend.Close()
+		f.measure(ctx, backend)
+	}
 	f.opt.Progress = bar.at
 	before := processorSeconds()
 	trained, err := reinforce.Train(ctx, f.opt)
@@ -113,9 +136,46 @@ func (f *trainPolicyFlags) run(ctx context.Context, a *app) error {
 	return nil
 }
 
+// measure has the training measure its plans on a started backend.
+func (f *trainPolicyFlags) measure(ctx context.Context, backend collect.Backend) {
+	by := backend.Provenance()
+	f.opt.Source, f.opt.Profile, f.opt.Backend = string(by.Source), by.Profile, by.Backend
+	f.opt.Measure = func(p *problem.Problem, shards [][]problem.Shard) (plan.Breakdown, error) {
+		result, err := f.backend.run(ctx, backend, p, shards, plan.Breakdown{}, f.runs, "")
+		if err != nil {
+			return plan.Breakdown{}, err
+		}
+		devices := make([]plan.StepTimes, len(result.Devices))
+		for d := range devices {
+			devices[d] = result.Devices[d].Measured
+		}
+		return plan.NewBreakdown(devices), nil
+	}
+}
+
+// checkBackend reports flags of the backend that are wrong, or that are given without one.
+func (f *trainPolicyFlags) checkBackend() error {
+	if f.backend.name == "" {
+		return f.backend.unused("train-policy", "runs")
+	}
+	if f.backend.profile == "" && f.backend.name != backendCPU {
+		f.backend.profile = f.device
+	}
+	if f.runs < 1 || f.runs > mostRuns {
+		return usagef("leave the flag out for the default", "train-policy: --runs %d is not between 1 and %d", f.runs, mostRuns)
+	}
+	if f.opt.Costs == reinforce.OurCosts {
+		return usagef("measure plans of the finished policy: neuroshard bench tasks --policy FOLDER --backend "+f.backend.name, "train-policy: --cost ours and --backend do not go together: a training with --cost ours measures no plan")
+	}
+	return f.backend.check("train-policy")
+}
+
 // check reports all flags that are missing or wrong.
 func (f *trainPolicyFlags) check() error {
 	var errs []error
+	if marked, wrong := errors.AsType[*exitError](f.checkBackend()); wrong {
+		errs = append(errs, faulty(marked.Error(), marked.hint))
+	}
 	if !search.Method(f.opt.Method).Learned() {
 		what := fmt.Sprintf("--method %q is not learned", f.opt.Method)
 		if f.opt.Method == "" {
@@ -161,15 +221,11 @@ func (f *trainPolicyFlags) check() error {
 // command returns the command line that makes the policy again.
 func (f *trainPolicyFlags) command() string {
 	words := []string{"neuroshard train-policy", "--method", f.opt.Method, "--device", f.device}
-	for _, name := range []string{"seed", "tables", "devices", "memory", "max-dim", "tasks", "test-tasks", "iterations", "cost", "reward", "decisions"} {
-		flag := f.cmd.Flags().Lookup(name)
-		value := flag.Value.String()
-		if name == "memory" { // exact, and one word
-			value = fmt.Sprintf("%dB", int64(f.memory))
-		}
-		if flag.Changed {
-			words = append(words, "--"+name, value)
+	for _, name := range []string{"seed", "tables", "devices", "memory", "max-dim", "tasks", "test-tasks", "iterations", "cost", "reward", "decisions", "runs"} {
+		if flag := f.cmd.Flags().Lookup(name); flag.Changed {
+			words = append(words, "--"+name, word(flag))
 		}
 	}
+	words = append(words, f.backend.given()...)
 	return strings.Join(words, " ")
 }
