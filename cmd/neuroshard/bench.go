@@ -174,6 +174,9 @@ func (f *benchFlags) check() error {
 			return usagef("leave one of them out", "%s: --score and --%s do not go together", f.name, other)
 		}
 	}
+	if err := f.backend.unused(f.name, "runs"); err != nil {
+		return err
+	}
 	if f.backend.name != "" && (f.runs < 1 || f.runs > mostRuns) {
 		return usagef("", "%s: --runs %d is not between 1 and %d", f.name, f.runs, mostRuns)
 	}
