@@ -245,8 +245,6 @@ func TestHugeCTRByHand(t *testing.T) {
 	}
 }
 
-// Of four tables of 6,400 bytes, C finds no room on two devices of 10,000. Its halves do; D, which
-// is next, finds none, even cut.
 // A context that ends before the first round is over leaves the plan of that round, and the status
 // says so.
 func TestHugeCTRCutShort(t *testing.T) {
@@ -261,6 +259,8 @@ func TestHugeCTRCutShort(t *testing.T) {
 	}
 }
 
+// Of four tables of 6,400 bytes, C finds no room on two devices of 10,000. Its halves do; D, which
+// is next, finds none, even cut.
 func TestHugeCTRFails(t *testing.T) {
 	p := handMade(10_000, 2, table{200, 8, 3}, table{200, 8, 2}, table{200, 8, 1}, table{200, 8, 1})
 	_, err := Run(context.Background(), p, additiveFactory(p), Options{Method: HugeCTR})
