@@ -191,7 +191,8 @@ func (net *LSTM) Forward(ws *LSTMWorkspace, steps, sequences int, x []float32, r
 }
 
 // Freeze packs the weights once, so that each Forward with the workspace needs less
-// work. A change of the weights is not seen until the next Freeze.
+// work. After a change of the weights, the caller calls Freeze again before the next
+// Forward.
 func (net *LSTM) Freeze(ws *LSTMWorkspace) {
 	ws.fit(net)
 	ws.frozen = true

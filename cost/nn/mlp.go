@@ -88,9 +88,9 @@ type MLPWorkspace struct {
 	grad, flat []float32
 }
 
-// Freeze packs the weights once, so that each Forward with the workspace needs less work. A
-// change of the weights is not seen until the next Freeze. The workspace stays bound to
-// the net.
+// Freeze packs the weights once, so that each Forward with the workspace needs less work.
+// After a change of the weights, the caller calls Freeze again before the next Forward. The
+// workspace stays bound to the net.
 func (net *MLP) Freeze(ws *MLPWorkspace) {
 	ws.packs.fitForward(net)
 	ws.frozen = true

@@ -350,8 +350,8 @@ func TestMLP(t *testing.T) {
 	}
 }
 
-// A frozen workspace predicts by the weights of its Freeze, also from another workspace that
-// shares them.
+// A frozen workspace predicts what others predict, also from another workspace that shares its
+// weights, and sees new weights after the next Freeze.
 func TestFreeze(t *testing.T) {
 	net, err := NewMLP(3, 8, 2)
 	if err != nil {
@@ -363,13 +363,13 @@ func TestFreeze(t *testing.T) {
 	net.Forward(&plain, 1, x, before)
 	net.Freeze(&frozen)
 	shared.Share(&frozen)
-	for i := range net.Params()[0].Data {
-		net.Params()[0].Data[i] *= 2
-	}
 	for _, ws := range []*MLPWorkspace{&frozen, &shared} {
 		if net.Forward(ws, 1, x, got); !slices.Equal(got, before) {
 			t.Errorf("got %v from frozen weights, want %v", got, before)
 		}
+	}
+	for i := range net.Params()[0].Data {
+		net.Params()[0].Data[i] *= 2
 	}
 	if net.Forward(&plain, 1, x, got); slices.Equal(got, before) {
 		t.Errorf("got %v from other weights, too", got)

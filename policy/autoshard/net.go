@@ -256,8 +256,8 @@ func (net *Net) Forward(ws *Workspace, vectors []float32, frames *Frames, state 
 	net.Choice.Forward(&ws.choice, n*devices, ws.joined, logits)
 }
 
-// Freeze packs the weights once, so that Costs and Forward need less work. A change of
-// the weights is not seen until the next Freeze.
+// Freeze packs the weights once, so that Costs and Forward need less work. After a change
+// of the weights, the caller calls Freeze again before the next Forward or Costs.
 func (net *Net) Freeze(ws *Workspace) {
 	net.Table.Freeze(&ws.table)
 	net.Share.Freeze(&ws.share)
