@@ -182,6 +182,9 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	l.certificate = certify(ctx, l)
 	defer l.certificate.stop()
 	found, err := l.search(ctx, l.opt.Search)
+	if err == nil {
+		found, err = l.againstFlat(ctx, found)
+	}
 	if err != nil {
 		return nil, err
 	}
