@@ -19,7 +19,7 @@ import (
 // does not.
 //
 // Searches with a budget, and searches that were cut short, are not repeated.
-func (l *line) againstFlat(ctx context.Context, found search.Result) (search.Result, error) {
+func againstFlat(ctx context.Context, l *line, found search.Result) (search.Result, error) {
 	opt := l.opt.Search
 	if !l.priced.Hierarchy.On() || opt.Method != search.NeuroShard || opt.Budget > 0 || opt.MaxEvaluations > 0 ||
 		found.Optimal || found.Status != search.Complete {
@@ -43,7 +43,7 @@ func (l *line) againstFlat(ctx context.Context, found search.Result) (search.Res
 		if err != nil || other.Status != search.Complete {
 			continue // found stays as it is
 		}
-		if found, err = l.shorter(found, other); err != nil {
+		if found, err = shorter(l, found, other); err != nil {
 			return found, err
 		}
 	}
@@ -51,12 +51,12 @@ func (l *line) againstFlat(ctx context.Context, found search.Result) (search.Res
 }
 
 // shorter returns the placement with the shorter step, with the work of both searches.
-func (l *line) shorter(a, b search.Result) (search.Result, error) {
-	first, err := l.worth(a)
+func shorter(l *line, a, b search.Result) (search.Result, error) {
+	first, err := worth(l, a)
 	if err != nil {
 		return a, err
 	}
-	second, err := l.worth(b)
+	second, err := worth(l, b)
 	if err != nil {
 		return a, err
 	}
@@ -76,7 +76,7 @@ func (l *line) shorter(a, b search.Result) (search.Result, error) {
 
 // worth returns what a placement is judged by, in ms: its whole step or, if no step is stated
 // or a step was measured with the placement to be found, its estimated cost.
-func (l *line) worth(r search.Result) (float64, error) {
+func worth(l *line, r search.Result) (float64, error) {
 	in := l.opt.Step
 	if in == nil || in.Measured.Step > 0 && in.Measured.Shards == nil {
 		return float64(l.prices.Price(r.Shards).Cost), nil
