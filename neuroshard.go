@@ -183,7 +183,7 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	defer l.certificate.stop()
 	found, err := l.search(ctx, l.opt.Search)
 	if err == nil {
-		found, err = againstFlat(ctx, l, found)
+		found, err = bestFinalist(ctx, l, found)
 	}
 	if err != nil {
 		return nil, err

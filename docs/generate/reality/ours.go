@@ -16,14 +16,6 @@ import (
 // Our plans for the systems of MLPerf. They are facts of testdata/our_plans.csv, which
 // writePlans makes, so that the tables are quick.
 
-// searched are the sharding types that the searches for a system try: the plan of the lowest
-// predicted step is taken. Under the hierarchical exchange, tables cut by rows over the devices
-// of a host send one vector a host.
-func searched() [][]problem.ShardingType {
-	inHosts := []problem.ShardingType{problem.TableRowWise, problem.Grid, problem.DataParallel}
-	return [][]problem.ShardingType{nil, problem.ShardingTypes(), inHosts, append(inHosts, problem.RowWise)}
-}
-
 // keyOf names the cluster, batch and exchange of a system: our planner makes one plan for all
 // systems of the same key.
 func keyOf(s *system) string {
@@ -62,28 +54,18 @@ func writePlans(out io.Writer) error {
 	return w.Error()
 }
 
-// bestPlan returns the shards of the plan with the lowest predicted step.
+// bestPlan returns the shards of our plan: what neuroshard plan with the system's dense part and
+// stack finds among all sharding types.
 func bestPlan(s *system) ([][]problem.Shard, error) {
-	p := *s.input.Problem
-	p.CommPrecision = problem.FP16
-	var best [][]problem.Shard
-	least := step.Times{}
-	for _, types := range searched() {
-		found, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{Brief: true, ShardingTypes: types}})
-		if err != nil {
-			return nil, err
-		}
-		in := s.input
-		in.Shards = found.Shards
-		t, err := step.Price(in)
-		if err != nil {
-			return nil, err
-		}
-		if best == nil || t.Step < least.Step {
-			best, least = found.Shards, t
-		}
+	p, in := *s.input.Problem, s.input
+	in.Problem, in.Shards = nil, nil
+	found, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{
+		Search: search.Options{Brief: true, ShardingTypes: problem.ShardingTypes()}, Step: &in,
+	})
+	if err != nil {
+		return nil, err
 	}
-	return best, nil
+	return found.Shards, nil
 }
 
 // slicesOf returns the rows of a placement.
