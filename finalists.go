@@ -20,11 +20,12 @@ import (
 //	flat exchanges, next seed    if the exchange is hierarchical
 //
 // The finalist with the shortest whole step is the plan or, if no step is stated, the one with
-// the least estimated cost. So a plan for a hierarchical exchange never takes longer than the
-// plan for flat ones.
+// the least estimated cost. So a plan for a hierarchical exchange takes no longer than what the
+// search finds for flat ones.
 
 // bestFinalist returns the best finalist beside the placement found. Searches with a budget,
-// and searches that were cut short, have no further finalists.
+// searches that were cut short, and searches that tried all placements have no further
+// finalists. If ctx ends meanwhile, the best finalist until then has status Interrupted.
 func bestFinalist(ctx context.Context, l *line, found search.Result) (search.Result, error) {
 	opt := l.opt.Search
 	if opt.Method != search.NeuroShard || opt.Budget > 0 || opt.MaxEvaluations > 0 || found.Optimal || found.Status != search.Complete {
@@ -42,6 +43,9 @@ func bestFinalist(ctx context.Context, l *line, found search.Result) (search.Res
 		if found, err = shorter(l, found, other); err != nil {
 			return found, err
 		}
+	}
+	if len(further) > 0 && ctx.Err() != nil {
+		found.Status = search.Interrupted
 	}
 	return found, nil
 }

@@ -142,3 +142,24 @@ func TestHierarchicalExchangeErrors(t *testing.T) {
 		}
 	}
 }
+
+// If the context ends while Plan searches for further finalists, the plan is the best one until
+// then and says that it was interrupted.
+func TestInterruptedFinalists(t *testing.T) {
+	p := several(t)
+	p.Tables = p.Tables[:6]
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	searched := false // the first search went beyond its start
+	opt := neuroshard.Options{Hierarchy: inSteps, Search: search.Options{ShardingTypes: problem.ShardingTypes(), OnEvent: func(e search.Event) {
+		if e.Phase != "start" {
+			searched = true
+		} else if searched {
+			cancel()
+		}
+	}}}
+	r, err := neuroshard.Plan(ctx, p, opt)
+	if err != nil || ctx.Err() == nil || r.Status != search.Interrupted {
+		t.Fatalf("got %v, context %v, want a plan with status interrupted: %+v", err, ctx.Err(), r)
+	}
+}
