@@ -48,8 +48,8 @@ func (fill) apply(r *run, s state) (state, error) {
 // unfilled returns the error of a search that found no placement in any form. none says
 // that there is no placement.
 func (r *run) unfilled(s state, none bool) error {
-	if err := r.ctx.Err(); err != nil && !none {
-		return err
+	if r.ended() && !none {
+		return r.unfinished()
 	}
 	if s.infeasible == nil {
 		return r.forms.noRoom(r.catalog, none)

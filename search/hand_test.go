@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -309,6 +311,43 @@ func TestHugeCTRCutShort(t *testing.T) {
 	if err != nil || r.Status != Interrupted || len(r.Shards[0]) != 1 {
 		t.Fatalf("got %+v, %v, want the plan of one round, interrupted", r, err)
 	}
+}
+
+// A time that ends before the first complete plan is the error, and not that a table finds no room:
+// three tables of 5,984 bytes need a second round on two devices of 10,000, and a drawn rollout may
+// find the room that the greedy one does not.
+func TestCutShortWithoutPlan(t *testing.T) {
+	p := handMade(10_000, 2, table{187, 8, 3}, table{187, 8, 2}, table{187, 8, 1})
+	for _, opt := range []Options{{Method: HugeCTR}, {Method: DreamShard, Policy: lastDevice{}, Samples: 3}} {
+		for budget, want := range map[time.Duration]error{0: context.Canceled, time.Nanosecond: ErrOutOfTime} {
+			ctx, cancel := context.WithCancel(context.Background())
+			opt.Budget = budget
+			_, err := Run(ctx, p, func() Scorer {
+				if budget == 0 {
+					cancel() // the run has begun
+				}
+				return additiveFactory(p)()
+			}, opt)
+			cancel()
+			if !errors.Is(err, want) || budget > 0 && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("method %s, budget %v: got error %v, want %v", opt.Method, budget, err, want)
+			}
+		}
+	}
+	// A greedy rollout is all of its method: its error stays.
+	var infeasible *Infeasible
+	if _, err := Run(context.Background(), p, additiveFactory(p), Options{Method: DreamShard, Policy: lastDevice{}, Budget: time.Nanosecond}); !errors.As(err, &infeasible) {
+		t.Errorf("one rollout: got error %v, want an *Infeasible", err)
+	}
+}
+
+// lastDevice is a policy of method DreamShard that takes the last device with room.
+type lastDevice struct{}
+
+func (lastDevice) Method() string { return string(DreamShard) }
+
+func (lastDevice) Begin(_ *problem.Problem, pieces [][]problem.Shard, _ *rand.Rand) ([]int32, func(int32, []int32) int32) {
+	return inOrder(len(pieces)), func(_ int32, room []int32) int32 { return room[len(room)-1] }
 }
 
 // Of four tables of 6,400 bytes, C finds no room on two devices of 10,000. Its halves do; D, which

@@ -59,6 +59,9 @@ func (hugectr) apply(r *run, s state) (state, error) {
 			break
 		}
 		if r.ended() {
+			if best == nil {
+				return s, r.unfinished()
+			}
 			r.cutShort()
 			break
 		}

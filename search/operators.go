@@ -66,7 +66,7 @@ func (f finally) apply(r *run, s state) (state, error) {
 		r.limit = r.most
 	}
 	if deadline, ok := ctx.Deadline(); ok && r.opt.Budget > 0 {
-		early, cancel := context.WithDeadlineCause(ctx, deadline.Add(-r.opt.Budget/finalShare), errOutOfTime)
+		early, cancel := context.WithDeadlineCause(ctx, deadline.Add(-r.opt.Budget/finalShare), ErrOutOfTime)
 		defer cancel()
 		r.ctx = early
 	}

@@ -74,6 +74,9 @@ func (rollout) apply(r *run, s state) (state, error) {
 	var lacking error
 	for sample := 0; sample <= r.opt.Samples; sample++ {
 		if sample > 0 && r.ended() {
+			if s.best.division == nil {
+				return s, r.unfinished()
+			}
 			r.cutShort()
 			break
 		}

@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -56,8 +57,15 @@ type state struct {
 	infeasible *Infeasible
 }
 
-// errOutOfTime is the cause of a context that Options.Budget ended.
-var errOutOfTime = errors.New("the budget of time is used up")
+// ErrOutOfTime is the error of a search that Options.Budget ended before there was a placement.
+// It is a context.DeadlineExceeded.
+var ErrOutOfTime error = outOfTime{}
+
+type outOfTime struct{}
+
+func (outOfTime) Error() string { return "the budget of time ended before there was a placement" }
+
+func (outOfTime) Unwrap() error { return context.DeadlineExceeded }
 
 // run is one run of a method.
 type run struct {
@@ -165,10 +173,19 @@ func (r *run) exhausted() {
 // ended reports whether the context ended. A budget of time ends the context, too.
 func (r *run) ended() bool { return r.ctx.Err() != nil }
 
+// unfinished returns the error of a run whose context ended before there was a placement. It says
+// so, and not that no device has room, because further work might have found room.
+func (r *run) unfinished() error {
+	if errors.Is(context.Cause(r.ctx), ErrOutOfTime) {
+		return fmt.Errorf("method %q: %w", r.opt.Method, ErrOutOfTime)
+	}
+	return r.ctx.Err()
+}
+
 // cutShort records why the context ended.
 func (r *run) cutShort() {
 	r.status = Interrupted
-	if errors.Is(context.Cause(r.ctx), errOutOfTime) {
+	if errors.Is(context.Cause(r.ctx), ErrOutOfTime) {
 		r.status = OutOfTime
 	}
 }
@@ -335,8 +352,8 @@ func (r *run) forced() ([]int32, error) {
 // error names the piece for which first fit finds no room. If bytes are not the
 // obstacle, it names the piece with the most columns, which caps exclude first.
 func (r *run) lacking(pieces []int32) error {
-	if err := r.ctx.Err(); err != nil {
-		return err
+	if r.ended() {
+		return r.unfinished()
 	}
 	devices, failed := firstFit(r.catalog, pieces)
 	if failed == none {

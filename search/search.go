@@ -92,9 +92,9 @@ func stagesOf(name Method) []stage {
 // modified. It fails with *Infeasible if the method finds no placement, with *Idle if a
 // device stays empty and the problem's engine does not run that, and with *NoShardingType
 // if no type of Options.ShardingTypes can place some table, or if the search does not place
-// tables by one of them. If ctx ends
-// before there is a placement, Run returns the context's error; if ctx ends later, Run
-// returns the best placement so far, with status Interrupted.
+// tables by one of them. If ctx or Options.Budget ends before there is a placement, Run returns
+// the context's error or ErrOutOfTime; if they end later, Run returns the best placement so far,
+// with status Interrupted or OutOfTime.
 func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options) (Result, error) {
 	opt, err := opt.withDefaults()
 	if err == nil && stagesOf(opt.Method) == nil {
@@ -114,7 +114,7 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 	}
 	if opt.Budget > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, opt.Budget, errOutOfTime)
+		ctx, cancel = context.WithTimeoutCause(ctx, opt.Budget, ErrOutOfTime)
 		defer cancel()
 	}
 	r := newRun(ctx, narrowed(p, opt.ShardingTypes), newScorer, opt)

@@ -268,6 +268,8 @@ func (a *app) explain(err error) ([]complaint, int) {
 		return []complaint{{err.Error(), idleHint(idle)}}, exitNo
 	case errors.As(err, &path):
 		return []complaint{{plain(err), ""}}, exitBad
+	case errors.Is(err, search.ErrOutOfTime):
+		return []complaint{{err.Error() + ": nothing was written", "give the search more time: --budget"}}, exitNothingFound
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return []complaint{{"interrupted before there was a result: nothing was written", ""}}, exitNothingFound
 	case !a.running:

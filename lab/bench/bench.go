@@ -256,7 +256,7 @@ func (o Options) plan(ctx context.Context, j *job) (*neuroshard.Result, error) {
 	late := limited.Err() != nil && ctx.Err() == nil
 	interrupted := err == nil && result.Status == search.Interrupted
 	switch {
-	case opt.Budget > 0 && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, search.ErrOutOfTime) && ctx.Err() == nil:
 		return nil, errOutOfTime
 	case late && errors.Is(err, context.DeadlineExceeded):
 		return nil, errOutOfTime
