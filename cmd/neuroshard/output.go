@@ -3,12 +3,19 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 
+	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/internal/atomicfile"
+	"github.com/neuroshard/neuroshard/report"
 )
 
-// output.go writes results to standard output or to files.
+// output.go writes results to standard output or to files, and checks where they may go.
 
 // writeJSON writes a value as indented JSON to a file.
 func writeJSON(path string, v any) error {
@@ -44,4 +51,25 @@ func toStandardOutput(path string) bool { return path == "" || path == standardO
 // bothToStandardOutput is the error of --json with --output -.
 func bothToStandardOutput() error {
 	return faulty("--json and --output - both go to standard output", "name a file for the plan, or leave --json out")
+}
+
+// checkTrained refuses, before a training, a folder that holds something else than an earlier
+// result of the format, which is "neuroshard-model" or "neuroshard-policy": the training would
+// write between files of others, or over them. It warns of a result that it will replace.
+func (a *app) checkTrained(folder, format string) error {
+	files, err := os.ReadDir(folder)
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(files) == 0 {
+		return nil
+	}
+	if err != nil {
+		return bad(err, "name a folder that can be written")
+	}
+	var earlier struct{ Format, ID string }
+	manifest, err := os.ReadFile(filepath.Join(folder, modelfile.ManifestName))
+	if err != nil || json.Unmarshal(manifest, &earlier) != nil || earlier.Format != format {
+		what := strings.TrimPrefix(format, "neuroshard-")
+		return faulty(fmt.Sprintf("--output: %s holds other files, and no %s that a training wrote", folder, what), "name a new or empty folder, or one with a "+what+" to replace")
+	}
+	fmt.Fprintf(a.stderr, "neuroshard: warning: %s in %s will be replaced\n", report.OneLine(earlier.ID), folder)
+	return nil
 }

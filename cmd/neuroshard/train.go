@@ -66,6 +66,11 @@ the default samples and seed; the same command on the same build gives the same 
 					return err
 				}
 			}
+			if f.out != "" && !f.curve {
+				if err := a.checkTrained(f.out, modelfile.Format); err != nil {
+					return err
+				}
+			}
 			if len(args) == 1 {
 				return trainDataset(cmd.Context(), a, f, args[0])
 			}
