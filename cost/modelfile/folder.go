@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -51,6 +52,10 @@ func ReadFolder(files fs.FS, folder string, manifest any) ([]Tensor, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(manifest); err != nil {
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			line := 1 + bytes.Count(text[:min(int(syntax.Offset), len(text))], []byte("\n"))
+			err = fmt.Errorf("line %d: %w", line, err)
+		}
 		return nil, fmt.Errorf("%s/%s: %w", folder, ManifestName, err)
 	}
 	if rest := bytes.TrimSpace(text[decoder.InputOffset():]); len(rest) > 0 {
