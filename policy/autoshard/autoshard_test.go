@@ -126,6 +126,14 @@ func TestFolder(t *testing.T) {
 	if want := (Scaling{Mean: [3]float64{6, 200, 2}, Deviation: [3]float64{2, 100, 0}}); scaling != want {
 		t.Fatalf("got constants %v, want %v", scaling, want)
 	}
+	// The mean of equal dims is rounded; their deviation is 0 all the same.
+	equal := make([]policy.Vector, 49)
+	for i := range equal {
+		equal[i] = policy.Vector{16, float64(i), 0.1}
+	}
+	if scaling := NewScaling(equal); scaling.Deviation[0] != 0 || scaling.Deviation[1] == 0 || scaling.Deviation[2] != 0 {
+		t.Errorf("got deviations %v of equal dims and pooling factors, want 0 for both", scaling.Deviation)
+	}
 	folder := NewPolicy(net, scaling).Folder()
 	got, err := FromFolder(folder)
 	if err != nil {

@@ -17,6 +17,9 @@ type Scaling struct {
 // standardises.
 const standardised = policy.Size
 
+// rounding is the share of a mean below which a deviation is a rounding error.
+const rounding = 1e-9
+
 // NewScaling returns the constants of some tables.
 func NewScaling(tables []policy.Vector) Scaling {
 	var s Scaling
@@ -28,6 +31,9 @@ func NewScaling(tables []policy.Vector) Scaling {
 			s.Deviation[i] += (v[i] - s.Mean[i]) * (v[i] - s.Mean[i]) / float64(len(tables))
 		}
 		s.Deviation[i] = math.Sqrt(s.Deviation[i])
+		if s.Deviation[i] < rounding*math.Abs(s.Mean[i]) {
+			s.Deviation[i] = 0 // of equal values, whose mean is rounded
+		}
 	}
 	return s
 }
