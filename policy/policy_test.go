@@ -103,8 +103,10 @@ func TestFolder(t *testing.T) {
 		{"no number", modelfile.ManifestName, `"cpu_seconds": 3`, `"cpu_seconds": NaN`, "manifest.json: line 63: invalid character 'N'"},
 		{"a loss below 0", modelfile.ManifestName, `"cost": 2`, `"cost": -2`, "the loss of the cost net in iteration 0: -2 is not between 0 and"},
 		{"a balance above 1", modelfile.ManifestName, `"balance": 0.9`, `"balance": 1.5`, `test of method "random": balance: 1.5 is not between 0 and 1`},
-		{"constants of features", modelfile.ManifestName, `"card": {`, `"mean": [1e16], "deviation": [0, -1, 1e-14], "card": {`,
-			"deviation 1 is not 0: -1 is not between 1e-06 and 1e+15\ndeviation 2 is not 0: 1e-14 is not between 1e-06 and 1e+15\nmean 0: 1e+16 is not between -1e+15 and 1e+15"},
+		{
+			"constants of features", modelfile.ManifestName, `"card": {`, `"mean": [1e16], "deviation": [0, -1, 1e-14], "card": {`,
+			"deviation 1 is not 0: -1 is not between 1e-06 and 1e+15\ndeviation 2 is not 0: 1e-14 is not between 1e-06 and 1e+15\nmean 0: 1e+16 is not between -1e+15 and 1e+15",
+		},
 		{"an unknown field", modelfile.ManifestName, `"seed"`, `"sead"`, "unknown field"},
 		{"a weight that is not finite", modelfile.WeightsName, "\x00\x00\x80\x3f", "\x00\x00\x80\x7f", "not finite"},
 	} {
