@@ -276,12 +276,14 @@ func TestFormsLeaveNothingBehind(t *testing.T) {
 }
 
 // TestFormsForgetTheirPast adds and removes slices of all forms at random. The Scorer must
-// equal, to the last bit, a new Scorer with the same slices added in another order.
+// equal, to the last bit, a new Scorer with the same slices added in another order, which remembers
+// no groups.
 func TestFormsForgetTheirPast(t *testing.T) {
 	model, _ := load(t)
 	p := formProblems(t)["two hosts, host memory"]
 	estimates := newEstimates(t, model, p)
 	walked, fresh := estimates.NewScorer(0), estimates.NewScorer(0)
+	fresh.Forget()
 	draw := rand.New(rand.NewPCG(31, 32))
 	var items []int
 	for i := range p.Tables {

@@ -107,6 +107,10 @@ type Options struct {
 	// Brief leaves DevicesNeeded and its reason out of *Infeasible: on a large cluster,
 	// computing DevicesNeeded takes longer than a simple method.
 	Brief bool
+	// Forget says that the search remembers no work, to measure what its memory saves: a
+	// division that was tried before is searched again, and Scorers estimate each group of
+	// slices again (Forgetting). The result is the same, except for Stats.Repeated.
+	Forget bool
 	// OnEvent, if set, is called from the goroutine of Run as the search
 	// proceeds; the events are the same for any number of workers.
 	OnEvent func(Event)
@@ -164,6 +168,9 @@ type Stats struct {
 	Evaluations int64
 	// Placements is the number of placements whose cost the search estimated.
 	Placements int
+	// Repeated is the evaluations of the Duplicates, if Options.Forget has them tried again; 0
+	// without. Evaluations does not contain them.
+	Repeated int64
 	// States is the number of divisions tried, each a set of column splits. Duplicates is
 	// the number of divisions left out because they are permutations of others.
 	States, Duplicates int

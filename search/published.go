@@ -47,6 +47,9 @@ func (p published) apply(r *run, s state) (state, error) {
 func (published) search(r *run, s state) (state, error) {
 	g := grid{rules: []rule{leastSoFar}, thresholds: thresholds(r.opt.Grid)}
 	known := permutations{}
+	if r.opt.Forget {
+		known = nil
+	}
 	s.starts, s.best = r.evaluate([]job{{s.forced, g}}, s.best, known)
 	s.best = beamSearch(r, s, known, func(beam []outcome, _ int) (jobs []job) {
 		for _, parent := range beam {

@@ -92,6 +92,9 @@ type run struct {
 }
 
 func newRun(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options) *run {
+	if opt.Forget {
+		newScorer = forgetful(newScorer)
+	}
 	scorer := newScorer()
 	r := &run{
 		ctx: ctx, opt: opt, newScorer: newScorer,
@@ -191,10 +194,14 @@ func (r *run) cutShort() {
 }
 
 // fresh appends the job of the division and grid, unless a permutation of the division
-// was tried before.
+// was tried before. With Options.Forget the permutation is tried again, for its work only.
 func (r *run) fresh(jobs []job, d *division, g grid) []job {
 	if r.seen[d.hash] {
 		r.stats.Duplicates++
+		if r.opt.Forget && !r.ended() {
+			r.stats.Repeated += r.workers[0].evaluate(r.ctx, d, g).evaluations
+			r.scorer().Reset()
+		}
 		return jobs
 	}
 	r.seen[d.hash] = true

@@ -16,7 +16,9 @@ func newBenchAblationCommand(a *app) *cobra.Command {
 		Long: `Compare the default method and the published search (--methods) with themselves, each
 with one option changed, over the tasks of bench tasks: N candidates for splitting, K sets
 of splits that survive a step, L steps, and M limits on dim sums. K=1 is a search without
-a beam, M=1 one without a grid.`,
+a beam, M=1 one without a grid. Without memory, a search tries divisions of tables again
+that it tried before, and estimates each group of slices again: its plans are the same,
+and its times are longer.`,
 		Example: `  neuroshard bench ablation --count 20 --workers 1 --reference neuroshard`,
 	}
 	var f benchFlags

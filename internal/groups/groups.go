@@ -13,7 +13,10 @@
 // was built.
 package groups
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Key stands for a multiset of items. It has 128 bits, and a Memo compares 96 of
 // them. Two of n groups share these 96 bits by chance with a probability below
@@ -108,6 +111,9 @@ func (m *Memo) At(k Key) (value *float32, known bool) {
 	l[0] = slot{a: k.a, b: uint32(k.b)}
 	return &l[0].value, false
 }
+
+// Off makes the Memo keep nothing from then on, so that no group is known.
+func (m *Memo) Off() { *m = Memo{idle: math.MaxInt} }
 
 func (m *Memo) judge() {
 	if m.found < window/rare {

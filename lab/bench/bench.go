@@ -124,6 +124,9 @@ type Record struct {
 	MeasuredSpreadMS *float64 `json:"measured_spread_ms,omitempty"`
 	// WallMS is the time to find, validate and judge the plan; 0 for a scored plan.
 	WallMS float64 `json:"wall_ms"`
+	// Evaluations is the work of the search: search.Stats.Evaluations and Repeated. It is 0 for
+	// a scored plan.
+	Evaluations int64 `json:"evaluations,omitempty"`
 	// BoundMS is the lower bound on the simulated cost of any plan, or null. BoundWallMS is
 	// the time to compute it, which WallMS does not include.
 	BoundMS     *float64      `json:"lower_bound_ms,omitempty"`
@@ -419,6 +422,7 @@ func record(task *Task, method search.Method, result *neuroshard.Result, err err
 	}
 	predicted := float64(result.Predicted.Cost)
 	r.Valid, r.CostMS, r.Status = true, &predicted, result.Status
+	r.Evaluations = result.Stats.Evaluations + result.Stats.Repeated
 	r.Devices = devicesOf(&task.Problem, result.Shards, result.Predicted)
 	if result.Judged() {
 		simulated := float64(result.Simulated.Cost)

@@ -23,8 +23,8 @@ type Contender struct {
 // identity tells the contender from others of the same name.
 func (c *Contender) identity() string {
 	o := &c.Search
-	return fmt.Sprintf("%q %q policy %q budget %v samples %d candidates %d beam %d steps %d grid %d evaluations %d",
-		c.Name, o.Method, c.Policy, o.Budget, o.Samples, o.Candidates, o.Beam, o.Steps, o.Grid, o.MaxEvaluations)
+	return fmt.Sprintf("%q %q forget %v policy %q budget %v samples %d candidates %d beam %d steps %d grid %d evaluations %d",
+		c.Name, o.Method, o.Forget, c.Policy, o.Budget, o.Samples, o.Candidates, o.Beam, o.Steps, o.Grid, o.MaxEvaluations)
 }
 
 // Trained is a policy that was compared.
@@ -74,7 +74,8 @@ func (o *Options) all() ([]Contender, error) {
 
 // Ablations are the contenders that show what the parts of the two searches are worth: the
 // default method and the published search, each with one option changed. Options are
-// candidates (N), beam (K), steps (L) and grid (M), as search.Options has them.
+// candidates (N), beam (K), steps (L) and grid (M), as search.Options has them, and the memory of
+// work done before, whose loss changes no plan.
 func Ablations() []Contender {
 	var all []Contender
 	for _, m := range []search.Method{search.NeuroShard, search.Paper} {
@@ -94,6 +95,7 @@ func Ablations() []Contender {
 				all = append(all, c)
 			}
 		}
+		all = append(all, Contender{Name: m + " without memory", Search: search.Options{Method: m, Forget: true}})
 	}
 	return all
 }

@@ -126,7 +126,7 @@ func TestAblations(t *testing.T) {
 		}
 		seen[c.identity()] = true
 	}
-	if len(seen) != 22 {
-		t.Errorf("got %d ablations, want 11 of each search", len(seen))
+	if len(seen) != 24 {
+		t.Errorf("got %d ablations, want 12 of each search", len(seen))
 	}
 }
