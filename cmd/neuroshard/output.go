@@ -56,7 +56,7 @@ func bothToStandardOutput() error {
 // checkTrained refuses, before a training, a folder that holds something else than an earlier
 // result of the format, which is "neuroshard-model" or "neuroshard-policy": the training would
 // write between files of others, or over them. It warns of a result that it will replace.
-func (a *app) checkTrained(folder, format string) error {
+func checkTrained(stderr io.Writer, folder, format string) error {
 	files, err := os.ReadDir(folder)
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(files) == 0 {
 		return nil
@@ -70,6 +70,6 @@ func (a *app) checkTrained(folder, format string) error {
 		what := strings.TrimPrefix(format, "neuroshard-")
 		return faulty(fmt.Sprintf("--output: %s holds other files, and no %s that a training wrote", folder, what), "name a new or empty folder, or one with a "+what+" to replace")
 	}
-	fmt.Fprintf(a.stderr, "neuroshard: warning: %s in %s will be replaced\n", report.OneLine(earlier.ID), folder)
+	fmt.Fprintf(stderr, "neuroshard: warning: %s in %s will be replaced\n", report.OneLine(earlier.ID), folder)
 	return nil
 }

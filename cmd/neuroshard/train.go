@@ -67,7 +67,7 @@ the default samples and seed; the same command on the same build gives the same 
 				}
 			}
 			if f.out != "" && !f.curve {
-				if err := a.checkTrained(f.out, modelfile.Format); err != nil {
+				if err := checkTrained(a.stderr, f.out, modelfile.Format); err != nil {
 					return err
 				}
 			}

@@ -100,7 +100,7 @@ func (f *trainPolicyFlags) run(ctx context.Context, a *app) error {
 	if err := input.Join(f.check(), bad(err, "list the profiles with: neuroshard devices")); err != nil {
 		return err
 	}
-	if err := a.checkTrained(f.output, policy.Format); err != nil {
+	if err := checkTrained(a.stderr, f.output, policy.Format); err != nil {
 		return err
 	}
 	f.opt.Tasks.Profile, f.opt.Tasks.Memory = hw, unit.Bytes(f.memory)
