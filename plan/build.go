@@ -24,7 +24,7 @@ func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
 	pl := &Plan{Tables: make([]Table, len(p.Tables)), Cluster: clusterOf(p)}
 	for i := range p.Tables {
 		t := &p.Tables[i]
-		pl.Tables[i] = Table{Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim}
+		pl.Tables[i] = Table{Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, Precision: t.Precision, Optimizer: t.Optimizer, Stated: true}
 	}
 	for device, held := range shards {
 		for _, s := range held {
@@ -70,7 +70,7 @@ func (t *Table) everywhere(n int) bool {
 
 // Of returns the plan with the given tables, which must be in the problem's order. Unlike
 // New, it derives nothing: sharding types, replicated shards and tiers stay as given. It
-// sets Devices and Cluster as New does, and checks no more than New. The plan takes over
+// gives the tables that state neither precision nor optimizer those of p, and sets Devices and Cluster as New does, and checks no more than New. The plan takes over
 // the tables and sorts their shards.
 func Of(p *problem.Problem, tables []Table) *Plan {
 	pl := &Plan{Tables: tables, Cluster: clusterOf(p)}
@@ -79,6 +79,8 @@ func Of(p *problem.Problem, tables []Table) *Plan {
 		slices.SortStableFunc(tables[i].Shards, compareShards)
 		if index[i] = i; i >= len(p.Tables) {
 			index[i] = -1
+		} else if t := &tables[i]; !t.Stated {
+			t.Precision, t.Optimizer, t.Stated = p.Tables[i].Precision, p.Tables[i].Optimizer, true
 		}
 	}
 	pl.Devices = tally(pl, p, index, p.Topology.Devices)

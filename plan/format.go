@@ -119,6 +119,9 @@ func (p *printer) table(t *Table) {
 		p.print(`,"module":`, t.Module)
 	}
 	p.print(`,"rows":`, t.Rows, `,"dim":`, t.Dim, `,"kind":`, t.ShardingType)
+	if t.Stated {
+		p.print(`,"precision":`, t.Precision.String(), `,"optimizer":`, t.Optimizer.String())
+	}
 	if t.Operator != 0 {
 		p.print(`,"operator":`, t.Operator)
 	}
@@ -298,6 +301,8 @@ func checkTable(t *Table) error {
 		checkInt("rows", t.Rows, problem.MaxRows),
 		checkInt("dim", int64(t.Dim), problem.MaxDim),
 		checkShardingType(t.ShardingType),
+		checkInt("precision", int64(t.Precision), int64(problem.BF16)),
+		checkInt("optimizer", int64(t.Optimizer), int64(problem.Adam)),
 		checkInt("operator", int64(t.Operator), problem.Operators-1)); err != nil {
 		return err
 	}

@@ -8,6 +8,10 @@
 //	Save, Write          the plan as versioned JSON, docs/PLAN.md (format.go)
 //	Load, Read           the plan from that JSON (save.go, read.go)
 //	Diff                 what changes from one plan to another (diff.go)
+//	NewTransfer          the bytes that devices must send each other for that (transfer.go),
+//	                     from what each device held before (held.go)
+//	Renaming             the names of devices by which the fewest bytes move (rename.go),
+//	                     among those that leave the plan valid (limits.go)
 //	Digest               a digest of all fields of a problem (digest.go)
 //
 // The package does not know how a plan was found or what its predicted times
@@ -84,7 +88,12 @@ type Table struct {
 	// among those that they could be in: below problem.Operators. Tables of different numbers
 	// never share an operator.
 	Operator problem.Operator
-	Shards   []Shard
+	// Precision and Optimizer are those of the problem's table, if Stated. Files of earlier
+	// versions of the program do not state them.
+	Precision problem.Precision
+	Optimizer problem.Optimizer
+	Stated    bool
+	Shards    []Shard
 }
 
 // Shard is one placed rectangle of a table.
@@ -250,6 +259,19 @@ func (pl *Plan) Table(name string) *Table {
 	}
 	return &pl.Tables[i]
 }
+
+// Renamed returns the plan's shards by device, as ByDevice does, after device d took the name
+// names[d]. A host stays together: the devices of each host must take the names of all devices of
+// a host of the same size, in the same NVLink domain, and a domain as a whole those of another
+// one. Blocks of row_wise tables and replicas stay on their devices, because each device
+// holds one. Blocks of table_row_wise and grid tables go to the host that their host becomes,
+// and stay in the order of its devices. Devices with blocks that the plan chose a device for
+// (Table.Blocks) must keep their names.
+func (pl *Plan) Renamed(names []int) [][]problem.Shard { return renamed(pl, names) }
+
+// Stated returns a copy of the plan in which each table that states neither precision nor
+// optimizer has those of p's table of the same name, if p has one. The copy shares the shards.
+func (pl *Plan) Stated(p *problem.Problem) *Plan { return withFormats(pl, p) }
 
 // ShardingTypes returns the number of tables of each sharding type.
 func (pl *Plan) ShardingTypes() map[ShardingType]int {

@@ -246,13 +246,19 @@ func (p *parser) cluster(c *Cluster) error {
 
 // named reads the name of a value that is not the default one.
 func named[T comparable](p *parser, parse func(string) (T, error)) (value T, err error) {
+	value, err = parsed(p, parse)
+	var unstated T
+	if err == nil && value == unstated {
+		err = fmt.Errorf("%v is not written: leave the key out", value)
+	}
+	return value, err
+}
+
+// parsed reads the name of a value.
+func parsed[T any](p *parser, parse func(string) (T, error)) (value T, err error) {
 	name, err := p.text()
 	if err == nil {
 		value, err = parse(name)
-	}
-	var unstated T
-	if err == nil && value == unstated {
-		err = fmt.Errorf("%s is not written: leave the key out", name)
 	}
 	return value, err
 }
@@ -313,11 +319,12 @@ func (p *parser) memory(m *problem.Memory) error {
 	})
 }
 
-// The last two keys of a table are optional.
-var tableKeys = []string{"name", "rows", "dim", "kind", "shards", "module", "operator"}
+// The last four keys of a table are optional; precision and optimizer are stated together.
+var tableKeys = []string{"name", "rows", "dim", "kind", "shards", "module", "operator", "precision", "optimizer"}
 
 func (p *parser) table() (t Table, err error) {
-	return t, p.object(tableKeys, 2, func(key string) (err error) {
+	stating := 0
+	err = p.object(tableKeys, 4, func(key string) (err error) {
 		switch key {
 		case "name":
 			t.Name, err = p.text()
@@ -333,6 +340,12 @@ func (p *parser) table() (t Table, err error) {
 			t.ShardingType, err = word(p, checkShardingType, shardingTypes...)
 		case "operator":
 			err = stated(p, &t.Operator, problem.Operators-1)
+		case "precision":
+			stating++
+			t.Precision, err = parsed(p, problem.ParsePrecision)
+		case "optimizer":
+			stating++
+			t.Optimizer, err = parsed(p, problem.ParseOptimizer)
 		case "shards":
 			err = p.array(MaxShards, func(int) error {
 				s, err := p.shard()
@@ -342,6 +355,10 @@ func (p *parser) table() (t Table, err error) {
 		}
 		return within(key, err)
 	})
+	if t.Stated = stating == 2; err == nil && stating == 1 {
+		err = errors.New(`it has one of "precision" and "optimizer": state both or neither`)
+	}
+	return t, err
 }
 
 // The last three keys of a shard are optional, and device and replicated exclude

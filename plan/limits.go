@@ -1,0 +1,163 @@
+package plan
+
+import (
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// limits.go says which names a device may take, so that the renamed plan is a valid placement.
+
+// nameLimits says which names each device may take.
+type nameLimits struct {
+	devices, per int
+	// refused has, for each device and each name, whether a constraint or a pin refuses the
+	// name; nil if none does. hosts is the same for hosts, because of blocks that go with the host.
+	refused, hosts []bool
+	// own is what goes with a device's name; stays is what stays on the device of a name;
+	// hosted is what goes with a host, by the device that holds it in the plan.
+	own, stays, hosted []load
+	// budget is the bytes of tables that a device may hold; needsShard says that each device
+	// must hold a shard.
+	budget     unit.Bytes
+	needsShard bool
+	// loads says that a device of some name might hold too much, or nothing.
+	loads bool
+}
+
+// load is a number of shards, and their bytes in a device's memory.
+type load struct {
+	bytes  unit.Bytes
+	shards int
+}
+
+// newNameLimits returns the limits of the devices of a valid placement of p.
+func newNameLimits(pl *Plan, p *problem.Problem) *nameLimits {
+	l := &nameLimits{devices: pl.Cluster.Devices, per: max(1, min(pl.Cluster.Devices, pl.Cluster.DevicesPerHost))}
+	l.needsShard = p.Engine.Rules().NoIdle
+	l.own, l.stays, l.hosted = make([]load, l.devices), make([]load, l.devices), make([]load, l.devices)
+	for d := range min(l.devices, len(pl.Devices)) {
+		m := &pl.Devices[d].Memory
+		l.own[d] = load{m.Tables(), pl.Devices[d].Shards}
+		l.budget = p.Topology.DeviceMemory() - m.Reserve - m.Received
+	}
+	known := make(map[string]int, len(p.Tables))
+	for i := range p.Tables {
+		known[p.Tables[i].Name] = i
+	}
+	for i := range pl.Tables {
+		t := &pl.Tables[i]
+		if at, ok := known[t.Name]; ok {
+			l.table(t, t.holding(&pl.Cluster), p, at)
+		}
+	}
+	l.loads = l.mayExceed()
+	return l
+}
+
+// table adds the limits of table t, which is table at of p.
+func (l *nameLimits) table(t *Table, h holding, p *problem.Problem, at int) {
+	var allowed []bool
+	if devices := p.Tables[at].Constraint.Devices; len(devices) > 0 {
+		allowed = make([]bool, l.devices)
+		for _, d := range devices {
+			allowed[d] = true
+		}
+	}
+	for _, s := range t.Shards {
+		if s.Device == replicated {
+			continue
+		}
+		switch h {
+		case holdPinned:
+			l.only(s.Device, func(name int) bool { return name == s.Device })
+		case holdNamed:
+			if allowed != nil {
+				l.only(s.Device, func(name int) bool { return allowed[name] })
+			}
+		case holdHosted:
+			l.move(p, s.of(at, t.ShardingType, 0), s.Device, l.hosted)
+			if allowed != nil {
+				l.onlyHosts(s.Device, allowed)
+			}
+		case holdNumbered:
+			l.move(p, s.of(at, t.ShardingType, 0), s.Device, l.stays)
+		}
+	}
+}
+
+// move counts a shard of a device elsewhere than with the device's name.
+func (l *nameLimits) move(p *problem.Problem, s problem.Shard, device int, to []load) {
+	bytes := p.ShardMemory(s).Tables()
+	l.own[device].bytes -= bytes
+	l.own[device].shards--
+	to[device].bytes += bytes
+	to[device].shards++
+}
+
+// only refuses the names of a device that are not among the given ones.
+func (l *nameLimits) only(device int, among func(name int) bool) {
+	if l.refused == nil {
+		l.refused = make([]bool, l.devices*l.devices)
+	}
+	for name := range l.devices {
+		if !among(name) {
+			l.refused[device*l.devices+name] = true
+		}
+	}
+}
+
+// onlyHosts refuses the hosts in which the place of a device is not an allowed device, to the
+// device's host.
+func (l *nameLimits) onlyHosts(device int, allowed []bool) {
+	hosts := (l.devices + l.per - 1) / l.per
+	if l.hosts == nil {
+		l.hosts = make([]bool, hosts*hosts)
+	}
+	for h := range hosts {
+		if at := h*l.per + device%l.per; at >= l.devices || !allowed[at] {
+			l.hosts[device/l.per*hosts+h] = true
+		}
+	}
+}
+
+// mayExceed reports whether the loads may leave a device of some name without room or without a
+// shard.
+func (l *nameLimits) mayExceed() bool {
+	var most, least load
+	for _, loads := range [][]load{l.own, l.stays, l.hosted} {
+		high, low := load{}, load{}
+		for d, held := range loads {
+			if d == 0 {
+				high, low = held, held
+			}
+			high.bytes, low.shards = max(high.bytes, held.bytes), min(low.shards, held.shards)
+		}
+		most.bytes += high.bytes
+		least.shards += low.shards
+	}
+	return most.bytes > l.budget || l.needsShard && least.shards == 0
+}
+
+// allow reports whether a device may take a name.
+func (l *nameLimits) allow(device, name int) bool {
+	if l.refused != nil && l.refused[device*l.devices+name] {
+		return false
+	}
+	if l.hosts != nil {
+		if hosts := (l.devices + l.per - 1) / l.per; l.hosts[device/l.per*hosts+name/l.per] {
+			return false
+		}
+	}
+	if !l.loads {
+		return true
+	}
+	place := device/l.per*l.per + name%l.per
+	if place >= l.devices {
+		return false // in a host that is not full
+	}
+	own, stays, hosted := l.own[device], l.stays[name], l.hosted[place]
+	if l.needsShard && own.shards+stays.shards+hosted.shards == 0 {
+		return false
+	}
+	return own.bytes+stays.bytes+hosted.bytes <= l.budget
+}
