@@ -127,7 +127,7 @@ func (a *annealer) cheaper(goal float64, least *float64) bool {
 		return false
 	}
 	*least = min(*least, goal)
-	cost := a.scorer.Cost()
+	cost := a.priced(a.scorer.Cost())
 	if cost >= a.best {
 		return false
 	}
@@ -146,7 +146,7 @@ func (a *annealer) warmth(goal float64) float64 {
 		}
 		before := a.softSums
 		a.try()
-		if rise := a.goal() - goal; rise > 0 {
+		if rise := a.goal() - goal; rise > 0 && !math.IsInf(rise, 1) {
 			rises = append(rises, rise)
 		}
 		a.undo(before)

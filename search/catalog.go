@@ -79,6 +79,8 @@ type catalog struct {
 	together map[together]int32
 	// unsplit are the pieces of the unsplit problem; nil until they are asked for.
 	unsplit []int32
+	// former is what devices held before the search; nil if that does not matter.
+	former *former
 }
 
 // family is what siblings have in common.

@@ -45,7 +45,7 @@ func (join) apply(r *run, s state) (state, error) {
 			left, at = append(left, k), append(at, devices[i])
 		}
 	}
-	s.best = placement{c.divide(left), at, cost}
+	s.best = placement{division: c.divide(left), devices: at, cost: cost}
 	return s, nil
 }
 

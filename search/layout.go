@@ -51,10 +51,23 @@ type layout struct {
 	touchedHosts []int32
 	beforeHosts  []int64
 
+	// movedOf are the bytes that move of each table, if devices held tables before, and
+	// changedMoves those of the tables of the change. slicesOf is scratch.
+	movedOf      []int64
+	changedMoves []movedTable
+	slicesOf     []columnSlice
+
 	// evaluations counts the work since the caller last set evaluations to 0.
 	evaluations int64
-	// best is the cost of the cheapest placement since the last reset.
+	// best is the cost of the cheapest placement since the last reset, with the price of
+	// moved bytes.
 	best float64
+}
+
+// movedTable is a table with the bytes that move of it.
+type movedTable struct {
+	table int
+	bytes int64
 }
 
 // loaded is what a device held before a change.
@@ -75,11 +88,15 @@ func newLayout(c *catalog, scorer Scorer, f forms) *layout {
 	if l.hierarchy = hierarchyOf(scorer); l.hierarchy != nil {
 		l.hostDims = make([]int64, (n+l.hierarchy.HostSize()-1)/l.hierarchy.HostSize())
 	}
+	if c.former != nil {
+		l.movedOf = make([]int64, len(c.problem.Tables))
+	}
 	return l
 }
 
 // clear removes all parts.
 func (l *layout) clear() {
+	l.gone, l.come = l.gone[:0], l.come[:0]
 	l.parts, l.free, l.live, l.place = l.parts[:0], l.free[:0], l.live[:0], l.place[:0]
 	l.tables = map[int][]int32{}
 	l.ledger.clear()
@@ -89,6 +106,8 @@ func (l *layout) clear() {
 	clear(l.dims)
 	clear(l.hostDims)
 	clear(l.compute)
+	clear(l.movedOf)
+	l.moved = 0
 	l.scorer.Reset()
 }
 
@@ -100,7 +119,87 @@ func (l *layout) reset(parts []placed) {
 		l.insert(p)
 		l.score(p, l.scorer.Add)
 	}
+	l.countMoved(parts)
 	l.begin()
+}
+
+// countMoved counts the bytes that move of all parts.
+func (l *layout) countMoved(parts []placed) {
+	if l.c.former == nil {
+		return
+	}
+	for _, p := range parts {
+		table, single := l.table(p.piece)
+		if !single {
+			l.moved += l.c.movedTogether(p)
+		} else if slots := l.tables[table]; l.parts[slots[0]] == p && l.movedOf[table] == 0 {
+			l.movedOf[table] = l.movedAfter(table)
+			l.moved += l.movedOf[table]
+		}
+	}
+}
+
+// changeMoved counts the bytes that move after the change.
+func (l *layout) changeMoved() {
+	l.changedMoves = l.changedMoves[:0]
+	for _, slot := range l.gone {
+		l.changeMovedOf(l.parts[slot], -1)
+	}
+	for _, p := range l.come {
+		l.changeMovedOf(p, 1)
+	}
+}
+
+// changeMovedOf counts the bytes that move of the table of a part that comes, or goes if sign
+// is -1.
+func (l *layout) changeMovedOf(p placed, sign int64) {
+	table, single := l.table(p.piece)
+	if !single {
+		l.moved += sign * l.c.movedTogether(p)
+		return
+	}
+	if slices.ContainsFunc(l.changedMoves, func(m movedTable) bool { return m.table == table }) {
+		return
+	}
+	now := l.movedAfter(table)
+	l.moved += now - l.movedOf[table]
+	l.changedMoves = append(l.changedMoves, movedTable{table, now})
+}
+
+// movedAfter returns the bytes that move of a table after the change.
+func (l *layout) movedAfter(table int) int64 {
+	l.slicesOf = l.slicesOf[:0]
+	for _, slot := range l.tables[table] {
+		if !slices.Contains(l.gone, slot) {
+			l.slicesOf = append(l.slicesOf, l.c.columnSlice(l.parts[slot].piece, l.parts[slot].device))
+		}
+	}
+	for _, p := range l.come {
+		if other, single := l.table(p.piece); single && other == table {
+			l.slicesOf = append(l.slicesOf, l.c.columnSlice(p.piece, p.device))
+		}
+	}
+	if len(l.slicesOf) == 0 {
+		return 0
+	}
+	return l.c.former.arrange(table, l.slicesOf, l.c.problem.Tables[table].Rows)
+}
+
+// goal returns the value that an annealing minimises, with the price of moved bytes.
+func (l *layout) goal() float64 {
+	goal := l.objective.goal()
+	if l.c.former != nil {
+		goal += l.c.former.toll(l.moved)
+	}
+	return goal
+}
+
+// priced returns a predicted cost with the price of moved bytes; infinity beyond the budget.
+func (l *layout) priced(cost float64) float64 {
+	if l.c.former == nil {
+		return cost
+	}
+	return cost + l.c.former.priced(l.moved)
 }
 
 // all returns a copy of the parts.
@@ -299,6 +398,9 @@ func (l *layout) try() {
 			_, l.hidden = l.hiding.AllToAlls()
 		}
 	}
+	if l.c.former != nil {
+		l.changeMoved()
+	}
 	l.evaluations += max(0, int64(len(l.touched))-1)
 }
 
@@ -378,6 +480,9 @@ func (l *layout) accept() {
 	for _, p := range l.come {
 		l.insert(p)
 	}
+	for _, m := range l.changedMoves {
+		l.movedOf[m.table] = m.bytes
+	}
 	l.countColumns()
 	l.slowest = busiest(l.slowest, l.touched, l.compute)
 	if l.mixed {
@@ -408,7 +513,8 @@ func (l *layout) begin() {
 	for h := range l.hostDims {
 		l.hostDims[h] = l.hierarchy.HostColumns(h)
 	}
-	l.best = l.scorer.Cost()
+	cost := l.scorer.Cost()
+	l.best = l.priced(cost)
 	l.scale()
 	l.column, l.opening = 0, 0
 	l.columns, l.openings = [2]float64{}, [2]float64{}
@@ -417,7 +523,7 @@ func (l *layout) begin() {
 	} else if l.mixed || l.hides {
 		l.probe()
 	} else if most := slices.Max(l.dims); most > 0 {
-		l.column = max(0, l.best-slices.Max(l.compute)-l.alike) / float64(most)
+		l.column = max(0, cost-slices.Max(l.compute)-l.alike) / float64(most)
 	}
 	l.slowest, l.mostColumns = first(l.compute), first(l.dims)
 }

@@ -33,6 +33,8 @@ type mover struct {
 	// renumbers says that tables take other numbers of operators, too. uncut says that no
 	// change cuts or joins slices, or gives them another form.
 	renumbers, uncut bool
+	// focus are tables that half of the changes are about; none by default.
+	focus []int
 }
 
 const (
@@ -86,11 +88,16 @@ func (m *mover) propose() bool {
 	return m.regroup(slot)
 }
 
-// drawn draws a slice: in half of the draws any slice, in the others a slice of the slowest
+// drawn draws a slice: in half of the draws one of a table in focus, if there are any. Otherwise, in half of the draws any slice, in the others a slice of the slowest
 // device. In a search among all forms, some of these others draw a slice of the device that
 // sends the most columns instead, or of the host that does under a hierarchical exchange. Their
 // share grows with the exchanges' share of the goal.
 func (m *mover) drawn() int32 {
+	if len(m.focus) > 0 && m.draw.IntN(2) > 0 {
+		if slots := m.tables[m.focus[m.draw.IntN(len(m.focus))]]; len(slots) > 0 {
+			return slots[m.draw.IntN(len(slots))]
+		}
+	}
 	slot := m.live[m.draw.IntN(len(m.live))]
 	if m.draw.IntN(2) > 0 {
 		return slot

@@ -141,7 +141,7 @@ func tidied(r *run, best placement) placement {
 	}
 	n.scorer.Reset()
 	pieces, devices := apart(n.parts)
-	return placement{r.catalog.divide(pieces), devices, n.cost}
+	return placement{division: r.catalog.divide(pieces), devices: devices, cost: n.cost}
 }
 
 // annealNumbered anneals from placements whose tables have numbers, in rounds, and returns

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // Method names a way to search.
@@ -104,6 +105,10 @@ type Options struct {
 	// cheapest one that it finds, the one with the least sum of both estimates. If it tries all
 	// placements, or a budget ends it, it returns the cheapest one.
 	Beside Factory
+	// From, if set, is an old placement that method NeuroShard begins from and changes little.
+	// The search then has no stage prefer (Beside) and cuts no tables by rows over chosen
+	// devices (ChosenRows). The other methods take none.
+	From *From
 	// Brief leaves DevicesNeeded and its reason out of *Infeasible: on a large cluster,
 	// computing DevicesNeeded takes longer than a simple method.
 	Brief bool
@@ -193,7 +198,10 @@ type Result struct {
 	// found may be cheaper than all of them, because stage operators may have divided its
 	// operators.
 	Optimal bool
-	Stats   Stats
+	// Moved is the number of bytes of weights and optimizer state that devices must receive
+	// from other devices, if the search began from an old placement (Options.From).
+	Moved unit.Bytes
+	Stats Stats
 }
 
 // The defaults of the options of the beam and of the inner search.

@@ -304,13 +304,16 @@ func (o *outcome) as(d *division) outcome {
 // offer estimates the cost of a placement and returns the cheaper placement of it and
 // best; or best if the placement breaks a rule of the engine.
 func (r *run) offer(best placement, d *division, devices []int32) placement {
-	offered := placement{d, devices, 0}
+	offered := placement{division: d, devices: devices}
 	if breaks(r.catalog, offered) {
 		return best
 	}
 	w := r.workers[0]
 	w.assign(d, devices)
 	offered.cost = w.scorer.Cost()
+	if f := r.catalog.former; f != nil {
+		offered.toll = f.priced(r.catalog.movedBytes(offered.placed()))
+	}
 	best = consider(r, best, offered)
 	r.stats.Placements++
 	r.stats.Evaluations += int64(len(devices))
@@ -328,7 +331,7 @@ func (r *run) offerPlaced(best placement, all []placed) placement {
 
 // cheaper returns the cheaper placement, or best if both cost the same.
 func cheaper(best, other placement) placement {
-	if best.division == nil || other.cost < best.cost {
+	if best.division == nil || other.cost+other.toll < best.cost+best.toll {
 		return other
 	}
 	return best

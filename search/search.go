@@ -5,6 +5,7 @@
 // after the other. A file uses only files above it in these lists:
 //
 //	options     methods, options, events and results (options.go)
+//	old         an old placement that the search begins from, and the bytes that move (from.go)
 //	pieces      what is placed: pieces (catalog.go), in the forms that are allowed
 //	            (forms.go), in divisions and placements (division.go)
 //	bytes       what fits: a ledger (ledger.go), first fit (firstfit.go), the packing
@@ -34,6 +35,12 @@
 //	            that are not cut (uncut.go)
 //	prefer      the better one by a second estimate, of nearly equal costs (prefer.go)
 //	compose     stages that are made of stages (compose.go)
+//
+// A search that begins from an old placement has one stage instead, which uses the others only
+// if it must:
+//
+//	onward      the old placement in pieces (resume.go), places for the pieces that have none
+//	            (insert.go), and small changes that move few bytes (onward.go)
 //
 // After the stages, tables may be cut by rows over chosen devices, for engines that run that
 // (rows.go).
@@ -106,6 +113,9 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 	if err == nil {
 		err = searchable(opt.ShardingTypes)
 	}
+	if err == nil {
+		err = opt.From.check(p, opt.Method)
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -125,15 +135,24 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 			return Result{}, err
 		}
 	}
-	s, err := r.apply(stagesOf(opt.Method), state{})
+	stages := stagesOf(opt.Method)
+	if opt.From != nil {
+		stages = []stage{onward{stages}}
+	}
+	s, err := r.apply(stages, state{})
 	if err = r.placed(s, err); err == nil {
 		s.best, err = occupy(r, s.best)
 	}
 	if err != nil {
 		return Result{}, err
 	}
-	return chosenRows(r, r.catalog.problem, Result{
+	found := Result{
 		Shards: r.catalog.shards(s.best), Cost: s.best.cost, Status: r.status,
 		Optimal: s.complete, Stats: r.stats,
-	}), nil
+	}
+	if opt.From != nil {
+		found.Moved = r.catalog.former.movedShards(found.Shards)
+		return found, nil
+	}
+	return chosenRows(r, r.catalog.problem, found), nil
 }

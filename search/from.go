@@ -1,0 +1,508 @@
+package search
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// A search may begin from an old placement (Options.From). Then a placement also has a number
+// of moved bytes: what its devices must receive from each other. They are counted by
+// rectangles of rows and columns, one new shard at a time:
+//
+//	columns    0      16      32      48      64
+//	old        |  device 0     |   device 1    |
+//	new        |  device 0 | 2 |   device 1    |     device 2 receives its columns
+//
+// A device receives the cells that it did not hold and that some device held, as weights with
+// their optimizer state. A row-wise state is one number for each row of a shard: it moves if
+// the device held no cell of that row. Cells that no device held are made, not moved.
+//
+// Where slices of a table lie in the columns is free, so it is chosen (arrange): walk over the
+// columns, and take the slice of the device that held them; then exchange slices while that
+// saves bytes. A table of k slices takes O(k^2) steps, and O(k^4) for a few tables whose slices
+// overlap less with the old ones than their widths allow.
+
+// From is an old placement that a search begins from. Method NeuroShard then changes it
+// little: it minimises the cost plus Price times the moved bytes, under a budget of moved
+// bytes. Moved bytes are weights and optimizer state that devices receive from other devices.
+type From struct {
+	// Shards is what each device of the cluster held, with the tables' numbers and sizes of
+	// the problem: ranges that the tables have no more are left out, and so are devices that
+	// the cluster has no more. The slices are not modified.
+	Shards [][]problem.Shard
+	// Price is the cost in ms of a moved byte, at least 0.
+	Price float64
+	// Limited says that there is a budget: at most Most bytes move, beyond those that the
+	// search had to move to place all tables.
+	Limited bool
+	Most    unit.Bytes
+}
+
+// check returns an error if the method does not begin from an old placement, or if the placement
+// is not one of the problem's tables and devices.
+func (f *From) check(p *problem.Problem, method Method) error {
+	if f == nil {
+		return nil
+	}
+	if method != NeuroShard {
+		return fmt.Errorf("search option from: method %q does not begin from an old placement: choose method %q", method, NeuroShard)
+	}
+	if math.IsNaN(f.Price) || math.IsInf(f.Price, 0) || f.Price < 0 {
+		return fmt.Errorf("search option from: a price of %v ms for a moved byte is not a number of at least 0", f.Price)
+	}
+	if f.Most < 0 {
+		return fmt.Errorf("search option from: a budget of %d moved bytes is negative", f.Most)
+	}
+	if len(f.Shards) != p.Topology.Devices {
+		return fmt.Errorf("search option from: the old placement has %d devices and the problem has %d: give a list of shards for each device of the problem", len(f.Shards), p.Topology.Devices)
+	}
+	for d, held := range f.Shards {
+		for _, s := range held {
+			if s.Table < 0 || s.Table >= len(p.Tables) {
+				return fmt.Errorf("search option from: device %d held a shard of table number %d, and the problem has %d tables", d, s.Table, len(p.Tables))
+			}
+			t := &p.Tables[s.Table]
+			if inside := (rectangle{problem.Range{End: t.Rows}, problem.Range{End: int64(t.Dim)}}).overlap(s.Rows, s.Columns); inside == 0 || inside != s.Rows.Len()*s.Columns.Len() {
+				return fmt.Errorf("search option from: device %d held rows [%d, %d) of columns [%d, %d), which are no part of table %q of %d x %d: clip old shards to the table", d, s.Rows.Start, s.Rows.End, s.Columns.Start, s.Columns.End, t.Name, t.Rows, t.Dim)
+			}
+		}
+	}
+	return nil
+}
+
+// rectangle is a part of a table.
+type rectangle struct{ rows, columns problem.Range }
+
+// overlap returns the number of cells that a rectangle shares with rows and columns.
+func (r rectangle) overlap(rows, columns problem.Range) int64 {
+	return shared(r.rows, rows) * shared(r.columns, columns)
+}
+
+// shared returns the length of what two ranges share.
+func shared(a, b problem.Range) int64 { return max(0, min(a.End, b.End)-max(a.Start, b.Start)) }
+
+// former is what devices held before the search, and what moving bytes costs the search.
+type former struct {
+	tables []formerTable
+	// price is From.Price. steer is the price in the goal of an annealing, which may be
+	// another one. limit is the most bytes that may move.
+	price, steer float64
+	limit        int64
+	// known are counts of bytes that take long.
+	known map[shardPlace]int64
+	// other is scratch: another order of the slices of a table.
+	other []columnSlice
+}
+
+// formerTable is what devices held of one table.
+type formerTable struct {
+	parts []formerPart // by device, then by columns and rows
+	// cells are the different rectangles of the parts, by columns, then by rows.
+	cells []rectangle
+	// even says that each part has the rows [0, height), and no two parts share columns.
+	even   bool
+	height int64
+	// columns is the number of columns that devices held, if even.
+	columns int64
+	// cell is the bytes of a weight with its optimizer state, and row those of the state of
+	// each row of a shard.
+	cell, row int64
+	// home are the slices of the old placement in the order of their columns, if the table may
+	// stay as it is, and sorted are the same slices sorted. stays is the number of bytes that
+	// move then: 0, or more if there are more devices, or fewer.
+	home, sorted []columnSlice
+	stays        int64
+}
+
+type formerPart struct {
+	device int32
+	rectangle
+}
+
+// shardPlace is a shard on a device, or a slice that several devices hold together, by its
+// first device.
+type shardPlace struct {
+	table  int
+	slice  columnSlice
+	start  int64
+	device int32
+}
+
+func newFormer(p *problem.Problem, from *From) *former {
+	f := &former{tables: make([]formerTable, len(p.Tables)), price: from.Price, steer: from.Price, limit: math.MaxInt64, known: map[shardPlace]int64{}}
+	for d, held := range from.Shards {
+		for _, s := range held {
+			t := &f.tables[s.Table]
+			t.parts = append(t.parts, formerPart{int32(d), rectangle{s.Rows, s.Columns}})
+		}
+	}
+	for i := range f.tables {
+		f.tables[i].prepare(p, i)
+	}
+	return f
+}
+
+// prepare sets what follows from the parts.
+func (t *formerTable) prepare(p *problem.Problem, i int) {
+	table := &p.Tables[i]
+	one, two := table.Optimizer.StateBytes(1, 1), table.Optimizer.StateBytes(1, 2)
+	t.cell, t.row = table.Precision.Bytes()+two-one, one-(two-one)
+	if p.Accounting == problem.CountWeights {
+		t.cell, t.row = problem.FP32.Bytes(), 0
+	}
+	slices.SortFunc(t.parts, func(a, b formerPart) int {
+		return cmp.Or(cmp.Compare(a.device, b.device), compareRectangles(a.rectangle, b.rectangle))
+	})
+	for _, part := range t.parts {
+		t.cells = append(t.cells, part.rectangle)
+	}
+	slices.SortFunc(t.cells, compareRectangles)
+	t.cells = slices.Compact(t.cells)
+	t.even = len(t.cells) == len(t.parts)
+	for j, cells := range t.cells {
+		t.height = cells.rows.Len()
+		t.columns += cells.columns.Len()
+		t.even = t.even && cells.rows.Start == 0 && cells.rows == t.cells[0].rows && (j == 0 || cells.columns.Start >= t.cells[j-1].columns.End)
+	}
+}
+
+func compareRectangles(a, b rectangle) int {
+	return cmp.Or(cmp.Compare(a.columns.Start, b.columns.Start), cmp.Compare(a.columns.End, b.columns.End),
+		cmp.Compare(a.rows.Start, b.rows.Start), cmp.Compare(a.rows.End, b.rows.End))
+}
+
+// dominate sets prices under which moved bytes count more than any cost.
+func (f *former) dominate(c *catalog) {
+	bytes := 1.0
+	for i := range c.problem.Tables {
+		bytes += float64(f.tables[i].cell) * float64(c.problem.Tables[i].Rows) * float64(c.problem.Tables[i].Dim)
+	}
+	f.price = allBytes / bytes
+	f.steer = f.price
+}
+
+// allBytes is the price in ms of all bytes together where bytes count more than any cost.
+const allBytes = 1e6
+
+// toll returns what moved bytes add to the goal of an annealing, and priced what they add to the
+// cost. Both are infinite beyond the budget.
+func (f *former) toll(moved int64) float64 { return f.times(f.steer, moved) }
+
+func (f *former) priced(moved int64) float64 { return f.times(f.price, moved) }
+
+func (f *former) times(price float64, moved int64) float64 {
+	if moved > f.limit {
+		return math.Inf(1)
+	}
+	return price * float64(moved)
+}
+
+// moved returns the bytes that a device must receive for a shard of a table.
+func (f *former) moved(table int, device int32, shard rectangle) int64 {
+	t := &f.tables[table]
+	if t.even {
+		return t.evenlyMoved(device, shard)
+	}
+	held, own := int64(0), int64(0)
+	for _, cells := range t.cells {
+		if cells.columns.Start >= shard.columns.End {
+			break
+		}
+		held += cells.overlap(shard.rows, shard.columns)
+	}
+	on := t.on(device)
+	for _, part := range on {
+		own += part.overlap(shard.rows, shard.columns)
+	}
+	bytes := max(0, held-own) * t.cell
+	if t.row > 0 && bytes > 0 {
+		bytes += t.row * t.rowsWithout(on, shard)
+	}
+	return bytes
+}
+
+// movedShards returns the bytes that devices must receive for their shards.
+func (f *former) movedShards(shards [][]problem.Shard) (bytes unit.Bytes) {
+	for d, held := range shards {
+		for _, s := range held {
+			bytes += unit.Bytes(f.moved(s.Table, int32(d), rectangle{s.Rows, s.Columns}))
+		}
+	}
+	return bytes
+}
+
+// evenlyMoved is moved for a table whose parts had the same rows.
+func (t *formerTable) evenlyMoved(device int32, shard rectangle) int64 {
+	held, own, there := int64(0), int64(0), false
+	for i := range t.parts {
+		part := &t.parts[i]
+		n := shared(part.columns, shard.columns)
+		held += n
+		if part.device == device {
+			own += n
+			there = true
+		}
+	}
+	rows := shared(shard.rows, problem.Range{End: t.height})
+	bytes := rows * (held - own) * t.cell
+	if !there && held > 0 {
+		bytes += rows * t.row
+	}
+	return bytes
+}
+
+// on returns the parts that a device held.
+func (t *formerTable) on(device int32) []formerPart {
+	from, _ := slices.BinarySearchFunc(t.parts, device, func(p formerPart, d int32) int { return cmp.Compare(p.device, d) })
+	to := from
+	for to < len(t.parts) && t.parts[to].device == device {
+		to++
+	}
+	return t.parts[from:to]
+}
+
+// rowsWithout returns the number of rows of a shard that some device held in the shard's
+// columns, without those in which the given parts of the shard's device have a cell.
+func (t *formerTable) rowsWithout(on []formerPart, shard rectangle) int64 {
+	own := make([]problem.Range, 0, len(on))
+	for _, part := range on {
+		own = append(own, part.rows)
+	}
+	held := slices.Clone(own)
+	for _, cells := range t.cells {
+		if shared(cells.columns, shard.columns) > 0 {
+			held = append(held, cells.rows)
+		}
+	}
+	return covered(held, shard.rows) - covered(own, shard.rows)
+}
+
+// covered returns how much of a range some ranges cover. It sorts them.
+func covered(ranges []problem.Range, of problem.Range) (n int64) {
+	slices.SortFunc(ranges, func(a, b problem.Range) int { return cmp.Compare(a.Start, b.Start) })
+	for _, r := range ranges {
+		if r.End > of.Start && r.Start < of.End {
+			n += shared(r, of)
+			of.Start = r.End
+		}
+	}
+	return n
+}
+
+// columnSlice is a slice of a table's columns, and the devices that hold it: n devices from
+// the first on. Each holds a block of blockRows rows; or all rows, if blockRows is 0.
+type columnSlice struct {
+	width     int64
+	first, n  int32
+	blockRows int64
+	// key tells slices apart that differ in their form only. It is a piece's number.
+	key int32
+}
+
+func compareColumnSlices(a, b columnSlice) int {
+	return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(b.width, a.width), cmp.Compare(a.key, b.key))
+}
+
+// settle says that the slices are those of the old placement of a table, in the order of their
+// columns.
+func (f *former) settle(table int, home []columnSlice, rows int64) {
+	t := &f.tables[table]
+	t.home, t.sorted = home, slices.SortedFunc(slices.Values(home), compareColumnSlices)
+	t.stays = f.inOrder(table, home, rows)
+}
+
+// at returns the bytes that devices must receive for a slice that begins at a column.
+func (f *former) at(table int, s columnSlice, start int64, rows int64) (bytes int64) {
+	all := rectangle{problem.Range{End: rows}, problem.Range{Start: start, End: start + s.width}}
+	if s.n == 1 && f.tables[table].even {
+		return f.tables[table].evenlyMoved(s.first, all)
+	}
+	key := shardPlace{table: table, slice: s, start: start}
+	key.slice.key = 0
+	if bytes, ok := f.known[key]; ok {
+		return bytes
+	}
+	for i := range s.n {
+		shard := all
+		if s.blockRows > 0 {
+			from := min(rows, int64(i)*s.blockRows)
+			shard.rows = problem.Range{Start: from, End: min(rows, from+s.blockRows)}
+		}
+		bytes += f.moved(table, s.first+i, shard)
+	}
+	f.known[key] = bytes
+	return bytes
+}
+
+// arrange sorts the slices of a table in the order of their columns that it finds best, and
+// returns the bytes that move. It returns at least 1 for a table that could stay as it was, so
+// that no table changes without any gain. The table has the given number of rows.
+func (f *former) arrange(table int, list []columnSlice, rows int64) int64 {
+	t := &f.tables[table]
+	if len(list) > 1 {
+		slices.SortFunc(list, compareColumnSlices)
+	}
+	if len(t.parts) == 0 {
+		return 0
+	}
+	if slices.Equal(list, t.sorted) {
+		copy(list, t.home)
+		return t.stays
+	}
+	bytes := f.best(table, list, rows)
+	if len(t.home) > 0 {
+		bytes = max(1, bytes)
+	}
+	return bytes
+}
+
+// best is arrange for sorted slices.
+func (f *former) best(table int, list []columnSlice, rows int64) int64 {
+	t := &f.tables[table]
+	if len(list) == 1 {
+		return f.at(table, list[0], 0, rows)
+	}
+	t.walk(list)
+	bytes, least := f.inOrder(table, list, rows), t.least(list, rows)
+	for better := true; better && bytes > least && len(list) <= mostExchanged; {
+		better = false
+		for i := range list {
+			for j := range list {
+				if i == j {
+					continue
+				}
+				f.other = append(f.other[:0], list...)
+				if i < j {
+					f.other[i], f.other[j] = f.other[j], f.other[i]
+				} else {
+					taken := f.other[i]
+					f.other = slices.Insert(slices.Delete(f.other, i, i+1), j, taken)
+				}
+				if n := f.inOrder(table, f.other, rows); n < bytes {
+					bytes, better = n, true
+					copy(list, f.other)
+				}
+			}
+		}
+	}
+	return bytes
+}
+
+// mostExchanged is the largest number of slices of a table that are exchanged in pairs.
+const mostExchanged = 12
+
+// inOrder returns the bytes that move if the slices follow each other.
+func (f *former) inOrder(table int, list []columnSlice, rows int64) (bytes int64) {
+	start := int64(0)
+	for _, s := range list {
+		bytes += f.at(table, s, start, rows)
+		start += s.width
+	}
+	return bytes
+}
+
+// least returns a bound on the bytes that move in any order of slices on single devices: of
+// each device, the columns by which the new slices are wider than the old ones. It is 0 for
+// other tables.
+func (t *formerTable) least(list []columnSlice, rows int64) int64 {
+	if !t.even {
+		return 0
+	}
+	columns, made, state := int64(0), int64(0), int64(0)
+	for i, s := range list {
+		if s.n != 1 {
+			return 0
+		}
+		made += s.width
+		if slices.ContainsFunc(list[:i], func(other columnSlice) bool { return other.first == s.first }) {
+			continue
+		}
+		now, before, there := int64(0), int64(0), false
+		for _, other := range list {
+			if other.first == s.first {
+				now += other.width
+			}
+		}
+		for j := range t.parts {
+			if t.parts[j].device == s.first {
+				before += t.parts[j].columns.Len()
+				there = true
+			}
+		}
+		if !there {
+			state++
+		}
+		columns += max(0, now-before)
+	}
+	made -= t.columns
+	if made > 0 {
+		state = 0
+	}
+	height := min(rows, t.height)
+	return height*t.cell*max(0, columns-made) + height*t.row*state
+}
+
+// walk puts the slices in the order in which a walk over the columns takes them: the slice
+// whose device held the columns that come next, or else one that fits the gap.
+func (t *formerTable) walk(list []columnSlice) {
+	start := int64(0)
+	for i := range list {
+		best, gap := i, t.gap(start, list[i:])
+		first := t.claim(list[i], start, gap)
+		for j := i + 1; j < len(list); j++ {
+			claim := t.claim(list[j], start, gap)
+			if cmp.Or(cmp.Compare(claim[0], first[0]), cmp.Compare(claim[1], first[1]), compareColumnSlices(list[j], list[best])) < 0 {
+				best, first = j, claim
+			}
+		}
+		list[i], list[best] = list[best], list[i]
+		start += list[i].width
+	}
+}
+
+// claim says how well a slice begins at a column; lower is better. First come slices of the
+// device that held the column: the widest one that ends where the device's columns end, or
+// before, then wider ones. Then come slices of devices that held no columns further on, the
+// widest one that fits the gap before the columns of other slices, and then all others.
+func (t *formerTable) claim(s columnSlice, start, gap int64) [2]int64 {
+	later := false
+	for i := range t.parts {
+		part := &t.parts[i]
+		own := part.device >= s.first && part.device < s.first+s.n
+		if own && part.columns.Start <= start && start < part.columns.End {
+			if s.width <= part.columns.End-start {
+				return [2]int64{0, -s.width}
+			}
+			return [2]int64{1, s.width}
+		}
+		later = later || own && part.columns.Start > start
+	}
+	switch {
+	case later:
+		return [2]int64{4, s.width}
+	case s.width <= gap:
+		return [2]int64{2, -s.width}
+	}
+	return [2]int64{3, s.width}
+}
+
+// gap returns the number of columns from a column on up to the next ones that a device of the
+// slices left held.
+func (t *formerTable) gap(start int64, left []columnSlice) int64 {
+	next := int64(math.MaxInt64)
+	for i := range t.parts {
+		part := &t.parts[i]
+		if part.columns.Start < start || part.columns.Start >= next {
+			continue
+		}
+		if slices.ContainsFunc(left, func(s columnSlice) bool { return part.device >= s.first && part.device < s.first+s.n }) {
+			next = part.columns.Start
+		}
+	}
+	return next - start
+}

@@ -1,0 +1,175 @@
+package search_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// movedCells counts the bytes that devices must receive, cell by cell. It shares no code with
+// the search.
+func movedCells(p *problem.Problem, before, after [][]problem.Shard) (bytes unit.Bytes) {
+	type cell struct {
+		table       int
+		row, column int64
+	}
+	each := func(s problem.Shard, visit func(c cell)) {
+		for row := s.Rows.Start; row < s.Rows.End; row++ {
+			for column := s.Columns.Start; column < s.Columns.End; column++ {
+				visit(cell{s.Table, row, column})
+			}
+		}
+	}
+	anywhere := map[cell]bool{}
+	for _, held := range before {
+		for _, s := range held {
+			each(s, func(c cell) { anywhere[c] = true })
+		}
+	}
+	for d, held := range after {
+		own, rows := map[cell]bool{}, map[cell]bool{}
+		for _, s := range before[d] {
+			each(s, func(c cell) { own[c], rows[cell{c.table, c.row, 0}] = true, true })
+		}
+		for _, s := range held {
+			t := &p.Tables[s.Table]
+			weight, state, perRow := t.Precision.Bytes(), int64(0), false
+			switch t.Optimizer {
+			case problem.RowwiseAdagrad:
+				perRow = true
+			case problem.Adagrad:
+				state = 4
+			case problem.Adam:
+				state = 8
+			}
+			if p.Accounting == problem.CountWeights {
+				weight, state, perRow = 4, 0, false
+			}
+			comes := map[int64]bool{}
+			each(s, func(c cell) {
+				if anywhere[c] && !own[c] {
+					bytes += unit.Bytes(weight + state)
+				}
+				if perRow && anywhere[c] && !rows[cell{c.table, c.row, 0}] {
+					comes[c.row] = true
+				}
+			})
+			bytes += unit.Bytes(4 * len(comes))
+		}
+	}
+	return bytes
+}
+
+// replanned is a drawn problem with an old placement.
+type replanned struct {
+	p         *problem.Problem
+	newScorer search.Factory
+	types     []problem.ShardingType
+	old       [][]problem.Shard
+	seed      uint64
+}
+
+// drawReplanned draws a problem with few rows, and a placement of it.
+func drawReplanned(t *rapid.T) replanned {
+	p, types := onSomeHosts(t), someShardingTypes(t)
+	for i := range p.Tables {
+		p.Tables[i].Rows = 1 + p.Tables[i].Rows%23
+		p.Tables[i].Precision = rapid.SampledFrom([]problem.Precision{problem.FP32, problem.FP16}).Draw(t, "precision")
+	}
+	total := unit.Bytes(0)
+	for i := range p.Tables {
+		m := p.ShardMemory(p.Whole(i))
+		total += m.Tables() + m.Host
+	}
+	share := rapid.SampledFrom([]float64{1.3, 2, 5, 20}).Draw(t, "room")
+	p.Topology.Memory = p.DeviceMemory().Received + unit.Bytes(float64(total)*share/float64(p.Topology.Devices)) + 1
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	r := replanned{p: p, types: types, newScorer: formsFactory(p, rapid.Bool().Draw(t, "additive")), seed: rapid.Uint64().Draw(t, "seed")}
+	found, err := search.Run(context.Background(), p, r.newScorer, search.Options{ShardingTypes: types, Seed: r.seed, Workers: 1, Steps: 2, MaxEvaluations: 3000})
+	if err != nil {
+		t.Skip("no plan")
+	}
+	r.old = found.Shards
+	return r
+}
+
+func (r *replanned) run(t *rapid.T, from search.From) search.Result {
+	t.Helper()
+	found, err := search.Run(context.Background(), r.p, r.newScorer, search.Options{ShardingTypes: r.types, Seed: r.seed, Workers: 1, Steps: 2, MaxEvaluations: 4000, From: &from})
+	if !planned(t, err) {
+		t.Skip("the tables do not fit any more")
+	}
+	checkPlacement(t, r.p, r.newScorer, r.types, found)
+	if moved := movedCells(r.p, from.Shards, found.Shards); moved != found.Moved {
+		t.Errorf("got %d moved bytes, want %d", found.Moved, moved)
+	}
+	return found
+}
+
+func TestPropertyAnUnchangedPlacementStays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawReplanned(t)
+		for _, from := range []search.From{{Limited: true}, {Price: 1e6}} {
+			from.Shards = r.old
+			found := r.run(t, from)
+			if found.Moved != 0 {
+				t.Errorf("got %d moved bytes, want none", found.Moved)
+			}
+			if diff := gocmp.Diff(r.old, found.Shards); diff != "" {
+				t.Errorf("%+v (-old +new):\n%s", from, diff)
+			}
+		}
+	})
+}
+
+func TestPropertyMovedBytesKeepToTheBudget(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawReplanned(t)
+		without := r.old
+		switch rapid.IntRange(0, 2).Draw(t, "change") {
+		case 0: // a table is new
+			table := rapid.IntRange(0, len(r.p.Tables)-1).Draw(t, "table")
+			without = dropShards(r.old, func(_ int, s problem.Shard) bool { return s.Table == table })
+		case 1: // a device is new
+			device := rapid.IntRange(0, r.p.Topology.Devices-1).Draw(t, "device")
+			without = dropShards(r.old, func(d int, _ problem.Shard) bool { return d == device })
+		case 2: // the tables are read differently
+			for i := range r.p.Tables {
+				r.p.Tables[i].Features[0].PoolingFactor = rapid.Float64Range(0, 50).Draw(t, "pooling")
+			}
+			r.newScorer = formsFactory(r.p, rapid.Bool().Draw(t, "additive"))
+		}
+		forced := r.run(t, search.From{Shards: without, Limited: true})
+		most := unit.Bytes(rapid.IntRange(1, 3000).Draw(t, "most"))
+		limited := r.run(t, search.From{Shards: without, Limited: true, Most: most})
+		if limited.Moved > forced.Moved+most {
+			t.Errorf("got %d moved bytes, want at most %d and %d", limited.Moved, forced.Moved, most)
+		}
+		if limited.Cost > forced.Cost {
+			t.Errorf("got cost %v with a budget, and %v without moving", limited.Cost, forced.Cost)
+		}
+		if far := r.run(t, search.From{Shards: without, Price: 1e6}); far.Moved > forced.Moved {
+			t.Errorf("got %d moved bytes at a high price, want at most %d", far.Moved, forced.Moved)
+		}
+		if free := r.run(t, search.From{Shards: without}); free.Cost > forced.Cost {
+			t.Errorf("got cost %v, and %v without moving", free.Cost, forced.Cost)
+		}
+	})
+}
+
+func dropShards(shards [][]problem.Shard, drop func(device int, s problem.Shard) bool) [][]problem.Shard {
+	left := make([][]problem.Shard, len(shards))
+	for d, held := range shards {
+		left[d] = slices.DeleteFunc(slices.Clone(held), func(s problem.Shard) bool { return drop(d, s) })
+	}
+	return left
+}

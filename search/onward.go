@@ -1,0 +1,239 @@
+package search
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Stage onward goes on from an old placement (Options.From):
+//
+//	resume    what may stay stays (resume.go), and the other pieces find places (insert.go).
+//	          If they find none, the other stages make a placement
+//	anneal    under the price of moved bytes and the budget, in runs. If there is a budget, the
+//	          first runs have a higher price, so that they spend the budget on what pays most
+//	return    each table that moved goes back to its old place, alone or with another one, if
+//	          the plan does not become more expensive by that
+//
+// The bytes that move in the placement that the annealing begins with had to move, as far as
+// the stage can tell; the budget comes on top of them.
+
+// onward is the stage that goes on from an old placement. It has the stages to make a placement
+// if the old one leads to none.
+type onward struct{ otherwise []stage }
+
+const (
+	// A run makes onwardEvaluations evaluations, or onwardASlice for each slice, whichever is
+	// more.
+	onwardEvaluations, onwardASlice = 10_000, 12
+	// onwardHeat is the heat of the runs.
+	onwardHeat = .15
+)
+
+// budgetShares are the prices of the runs under a budget: the share of the cost that moving as
+// many bytes as the budget allows adds to the goal.
+var budgetShares = []float64{.1, .02}
+
+func (o onward) apply(r *run, s state) (state, error) {
+	f := newFormer(r.catalog.problem, r.opt.From)
+	r.catalog.former = f
+	f.dominate(r.catalog)
+	old := resume(r)
+	start, err := o.start(r, old)
+	if err != nil {
+		return s, err
+	}
+	home := homes(r.catalog, start.placed())
+	for table, parts := range homes(r.catalog, old.parts) {
+		if len(f.tables[table].home) > 0 {
+			home[table] = parts
+		}
+	}
+	w := newReturner(r, start, home)
+	w.forced(old)
+	w.search()
+	s.best = w.placement
+	r.scorer().Reset()
+	return s, nil
+}
+
+// start returns the placement that the annealing begins with.
+func (o onward) start(r *run, old *resumer) (placement, error) {
+	r.scorer().Reset()
+	if len(r.catalog.all) > 0 {
+		old.mean = r.catalog.meanTime(old.left)
+	}
+	m := &inserter{mover: &mover{layout: newLayout(r.catalog, r.scorer(), r.forms), draw: rand.New(rand.NewPCG(r.opt.Seed, 0x696e73657274))}, s: old}
+	fits := m.place()
+	r.stats.Evaluations += m.evaluations
+	if fits {
+		if best := r.offerPlaced(placement{}, m.all()); best.division != nil {
+			return occupy(r, best)
+		}
+	}
+	f := r.catalog.former
+	r.catalog.former = nil
+	s, err := r.apply(o.otherwise, state{})
+	err = r.placed(s, err)
+	r.catalog.former = f
+	if err != nil {
+		return placement{}, err
+	}
+	return occupy(r, r.offerPlaced(placement{}, s.best.placed()))
+}
+
+// homes returns the parts of each table, by the first table of their piece.
+func homes(c *catalog, parts []placed) map[int][]placed {
+	home := map[int][]placed{}
+	for _, p := range parts {
+		first := c.pieces[p.piece].members[0].table
+		home[first] = append(home[first], p)
+	}
+	return home
+}
+
+// returner anneals from an old placement and returns tables to their old places.
+type returner struct {
+	*annealing
+	// home are the places of each table that it may return to.
+	home map[int][]placed
+}
+
+func newReturner(r *run, start placement, home map[int][]placed) *returner {
+	w := &returner{newAnnealing(r, start, r.forms), home}
+	w.heat = onwardHeat
+	w.renumbers = slices.ContainsFunc(start.placed(), func(p placed) bool { return r.catalog.pieces[p.piece].form.Operator > 0 })
+	return w
+}
+
+// moved returns the bytes that move for a placement.
+func (w *returner) moved(p placement) int64 { return w.c.movedBytes(p.placed()) }
+
+// forced looks for the placement that moves the fewest bytes, and of these for the cheapest one:
+// with the tables that had no place anywhere. It sets the limit.
+func (w *returner) forced(old *resumer) {
+	f := w.c.former
+	w.fewestBytes()
+	f.limit = w.moved(w.placement)
+	if len(old.left) > 0 || f.limit > 0 {
+		for _, k := range old.left {
+			w.focus = append(w.focus, w.c.pieces[k].members[0].table)
+		}
+		w.again(max(onwardEvaluations, onwardASlice*int64(min(len(w.placement.devices), len(old.left)))))
+		w.fewestBytes()
+		w.focus = nil
+		f.limit = w.moved(w.placement)
+	}
+	f.price, f.steer = w.r.opt.From.Price, w.r.opt.From.Price
+	w.placement.toll = f.priced(f.limit)
+}
+
+// search anneals in runs under the price and the budget, and returns tables after each run.
+func (w *returner) search() {
+	from, f := w.r.opt.From, w.c.former
+	if len(w.c.all) == 1 && addsUp(w.scorer) || from.Limited && from.Most == 0 {
+		return
+	}
+	prices := []float64{from.Price}
+	if f.limit += int64(min(from.Most, math.MaxInt64/4)); !from.Limited {
+		f.limit = math.MaxInt64
+	} else {
+		prices = prices[:0]
+		for _, share := range budgetShares {
+			prices = append(prices, max(from.Price, share*w.placement.cost/float64(from.Most)))
+		}
+	}
+	evaluations := max(onwardEvaluations, onwardASlice*int64(len(w.placement.devices)))
+	w.r.event.Phase = "anneal"
+	for _, price := range prices {
+		f.steer = price
+		w.again(evaluations)
+		w.back()
+	}
+}
+
+// fewestBytes returns tables to their old places as long as fewer bytes move, whatever the cost.
+func (w *returner) fewestBytes() {
+	if w.moved(w.placement) > 0 {
+		w.returnTables(func(_, _ float64, moved, wasMoved int64) bool { return moved < wasMoved })
+	}
+}
+
+// back returns tables to their old places as long as the plan does not become more expensive.
+func (w *returner) back() {
+	w.returnTables(func(cost, wasCost float64, moved, wasMoved int64) bool {
+		return moved < wasMoved && cost+w.c.former.priced(moved) <= wasCost+w.c.former.priced(wasMoved)
+	})
+}
+
+// returnTables returns tables to their old places, those that move the most bytes first, where
+// pays says so of the cost and the moved bytes with the table at its old place.
+func (w *returner) returnTables(pays func(cost, wasCost float64, moved, wasMoved int64) bool) {
+	w.reset(w.placement.placed())
+	cost, changed := w.scorer.Cost(), false
+	attempt := func(tables ...int) bool {
+		if !w.proposeHome(tables) {
+			return false
+		}
+		before := w.softSums
+		w.try()
+		w.evaluations++
+		if now := w.scorer.Cost(); pays(now, cost, w.layout.moved, before.moved) {
+			cost, changed = now, true
+			w.accept()
+			return true
+		}
+		w.undo(before)
+		return false
+	}
+	for again := true; again; {
+		again = false
+		away := w.away()
+		for i, t := range away {
+			if attempt(t) {
+				again = true
+				continue
+			}
+			for _, other := range away[i+1 : min(len(away), i+1+returnPairs)] {
+				if attempt(t, other) {
+					again = true
+					break
+				}
+			}
+		}
+	}
+	w.r.stats.Evaluations += w.evaluations
+	w.evaluations = 0
+	if changed {
+		w.placement = w.r.offerPlaced(placement{}, w.all())
+	}
+}
+
+// returnPairs is the number of tables that are tried together with a table.
+const returnPairs = 16
+
+// away returns the tables that have bytes to move because they are not at their old places: those with
+// the most bytes first.
+func (w *returner) away() (tables []int) {
+	for t, bytes := range w.movedOf {
+		if bytes > 0 && len(w.home[t]) > 0 && len(w.tables[t]) > 0 && bytes > w.c.former.tables[t].stays {
+			tables = append(tables, t)
+		}
+	}
+	slices.SortStableFunc(tables, func(a, b int) int { return cmp.Compare(w.movedOf[b], w.movedOf[a]) })
+	return tables
+}
+
+// proposeHome proposes that tables lie at their old places.
+func (w *returner) proposeHome(tables []int) bool {
+	w.gone, w.come = w.gone[:0], w.come[:0]
+	for _, t := range tables {
+		if len(w.tables[t]) == 0 {
+			return false
+		}
+		w.gone = append(w.gone, w.tables[t]...)
+		w.come = append(w.come, w.home[t]...)
+	}
+	return w.fits(false)
+}

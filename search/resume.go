@@ -1,0 +1,281 @@
+package search
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// resume.go makes a placement of an old one (Options.From), without looking at times:
+//
+//	old        A 0-32 | B 0-64 | A 32-64 | C 0-16        device 1 is gone, table D is new
+//	resumed    A 0-32 |        | A 32-64 | C 0-16        stay
+//	left       B 0-64   D 0-32                           places are still to be found
+//
+// A table stays as it was if the problem still allows that: its devices, its form, the widths
+// of its slices. If some columns are missing, the slices that there are stay and the missing
+// columns are new slices, unless the engine's rules forbid the widths. Any other table is left
+// as a whole. Tables whose blocks of rows lie on chosen devices (Form.Blocks) are left, too.
+
+// resumer reads an old placement.
+type resumer struct {
+	r *run
+	c *catalog
+	// held lists the old shards of each table.
+	held [][]formerShard
+	// parts are the pieces that stay, and left those without a place.
+	parts []placed
+	left  []int32
+	// mean is the mean over the devices of the times of the pieces that are left, each alone.
+	mean float64
+}
+
+type formerShard struct {
+	device int32
+	problem.Shard
+}
+
+// resume returns the old placement as pieces.
+func resume(r *run) *resumer {
+	s := &resumer{r: r, c: r.catalog, held: make([][]formerShard, len(r.catalog.problem.Tables))}
+	for d, held := range r.opt.From.Shards {
+		for _, shard := range held {
+			s.held[shard.Table] = append(s.held[shard.Table], formerShard{int32(d), shard})
+		}
+	}
+	for _, list := range s.held {
+		slices.SortStableFunc(list, func(a, b formerShard) int {
+			return compareRectangles(rectangle{a.Rows, a.Columns}, rectangle{b.Rows, b.Columns})
+		})
+	}
+	for _, k := range s.c.whole() {
+		if len(s.c.pieces[k].members) > 1 {
+			s.together(k)
+		} else if parts, left := s.table(k); len(parts) == 0 {
+			s.left = append(s.left, s.first(k))
+		} else {
+			s.parts, s.left = append(s.parts, parts...), append(s.left, left...)
+			if len(left) == 0 {
+				s.settle(parts)
+			}
+		}
+	}
+	return s
+}
+
+// settle says that the parts are all slices of a table as it was, in the order of its columns.
+func (s *resumer) settle(parts []placed) {
+	home := make([]columnSlice, len(parts))
+	for i, p := range parts {
+		home[i] = s.c.columnSlice(p.piece, p.device)
+	}
+	table := s.c.pieces[parts[0].piece].members[0].table
+	s.c.former.settle(table, home, s.c.problem.Tables[table].Rows)
+}
+
+// together keeps a co-location on its device, or leaves it.
+func (s *resumer) together(k int32) {
+	device := int32(none)
+	for i, m := range s.c.pieces[k].members {
+		list := s.held[m.table]
+		if len(list) != 1 || i > 0 && list[0].device != device || s.c.problem.Form(list[0].Shard).ShardingType != "" || list[0].Dim() != m.width {
+			device = none
+			break
+		}
+		device = list[0].device
+	}
+	if device == none || !slices.Contains(s.c.allowed(&s.c.pieces[k]), device) {
+		s.left = append(s.left, k)
+		return
+	}
+	if number := s.held[s.c.pieces[k].members[0].table][0].Operator; mayNumber(s.r) {
+		k = s.c.numbered(k, number)
+	}
+	s.parts = append(s.parts, placed{k, device})
+}
+
+// first returns the piece of a table that is left as a whole: in the zero form, or else in the
+// first form that the table may take.
+func (s *resumer) first(k int32) int32 {
+	m := s.c.pieces[k].members[0]
+	if s.r.forms.joint[m.table] {
+		return s.c.inForm(k, m.width, s.r.forms.choices[m.table][0])
+	}
+	return k
+}
+
+// table returns the parts of a table that stay, in the order of their columns, and the pieces
+// of its missing columns. If the table cannot stay, there are no parts.
+func (s *resumer) table(k int32) (parts []placed, left []int32) {
+	m := s.c.pieces[k].members[0]
+	var slots []formerShard // the first shard of each slice
+	for _, shard := range s.held[m.table] {
+		form := s.form(m.table, shard.Shard)
+		if shard.Blocks > 0 || !s.allows(m.table, form) {
+			return nil, nil
+		}
+		if n := len(slots); n == 0 || slots[n-1].Columns != shard.Columns {
+			slots = append(slots, shard)
+		} else if !form.ShardingType.Joint() {
+			return nil, nil
+		}
+	}
+	slots, ok := s.complete(m.table, slots)
+	if !ok {
+		return nil, nil
+	}
+	for _, slot := range slots {
+		form := s.form(m.table, slot.Shard)
+		piece := s.c.inForm(k, slot.Dim(), form)
+		if slot.device == none {
+			left = append(left, piece)
+			continue
+		}
+		if form.ShardingType.Joint() {
+			slot.device = s.c.columnSlice(piece, slot.device).first
+		}
+		parts = append(parts, placed{piece, slot.device})
+	}
+	if !s.valid(parts) {
+		return nil, nil
+	}
+	return parts, left
+}
+
+// form returns the form that a shard's slice may stay in.
+func (s *resumer) form(table int, shard problem.Shard) problem.Form {
+	form := s.c.problem.Form(shard)
+	if shard.ShardingType == "" && shard.Rows.Start == 0 && len(s.held[table]) == 1 {
+		form.ShardingType = "" // a table that has more rows now
+	}
+	if !mayNumber(s.r) {
+		form.Operator = 0
+	}
+	if form.Tier.OnHost() && !s.r.forms.joint[table] && !s.allows(table, form) {
+		form.Tier, form.Cache = "", 0 // there is no host memory now
+	}
+	return form
+}
+
+// allows reports whether a table may take a form. Every share of a cache is as good as another.
+func (s *resumer) allows(table int, form problem.Form) bool {
+	if !form.ShardingType.Joint() && form.Tier == "" {
+		return !s.r.forms.joint[table]
+	}
+	return slices.ContainsFunc(s.r.forms.choices[table], func(f problem.Form) bool {
+		return f.ShardingType == form.ShardingType && f.Tier == form.Tier
+	})
+}
+
+// complete returns the slices of a table with those of its missing columns, which have no
+// device. Missing columns that are too few for a slice widen the slice before them, or after
+// them. ok is false if slices overlap, or if they cannot be completed.
+func (s *resumer) complete(table int, slots []formerShard) (all []formerShard, ok bool) {
+	if len(slots) == 0 {
+		return nil, false
+	}
+	dim, end, least := int64(s.c.problem.Tables[table].Dim), int64(0), int64(s.c.least(table))
+	for _, slot := range slots {
+		n := len(all)
+		switch missing := slot.Columns.Start - end; {
+		case missing < 0:
+			return nil, false
+		case missing == 0:
+		case missing >= least:
+			all = append(all, s.missing(end, slot.Columns.Start, slot)...)
+		case n > 0 && all[n-1].device != none:
+			all[n-1].Columns.End = slot.Columns.Start
+		default:
+			slot.Columns.Start = end
+		}
+		all, end = append(all, slot), slot.Columns.End
+	}
+	if dim-end >= least {
+		all = append(all, s.missing(end, dim, all[len(all)-1])...)
+	} else {
+		all[len(all)-1].Columns.End = dim
+	}
+	for _, slot := range all {
+		width := slot.Columns.Len()
+		if width%problem.ColumnGranule != 0 || width < int64(s.c.problem.Tables[table].MinWidth()) || s.c.rules.EqualSlices && width != all[0].Columns.Len() {
+			return nil, false
+		}
+	}
+	return all, true
+}
+
+// missing returns slices without a device for missing columns, like another slice: a single
+// one, or equal ones if the rules of the engine demand that.
+func (s *resumer) missing(from, to int64, like formerShard) (all []formerShard) {
+	width := like.Columns.Len()
+	if !s.c.rules.EqualSlices || (to-from)%width != 0 {
+		width = to - from
+	}
+	for ; from < to; from += width {
+		like.device, like.Columns = none, problem.Range{Start: from, End: from + width}
+		all = append(all, like)
+	}
+	return all
+}
+
+// valid reports whether slices of a table may lie together on their devices.
+func (s *resumer) valid(parts []placed) bool {
+	for i, p := range parts {
+		if !s.lies(p, len(parts) > 1) || slices.ContainsFunc(parts[:i], func(q placed) bool { return s.clash(p, q) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// lies reports whether a part may lie on its devices, as one of several slices or alone.
+func (s *resumer) lies(p placed, several bool) bool {
+	switch piece := &s.c.pieces[p.piece]; piece.span {
+	case oneDevice:
+		return slices.Contains(s.c.allowed(piece), p.device)
+	case oneHost:
+		return int(p.device)+s.c.devicesOf(oneHost) <= len(s.c.all) && (!several || s.r.forms.sliced[piece.members[0].table])
+	}
+	return !several
+}
+
+// clash reports whether two slices of a table may not lie where they lie together.
+func (s *resumer) clash(p, q placed) bool {
+	a, b := &s.c.pieces[p.piece], &s.c.pieces[q.piece]
+	return q.device == p.device && (s.c.rules.OneSlice || a.span == oneHost) || !agree(s.c, a, b) ||
+		a.form.Operator != b.form.Operator || a.span != b.span
+}
+
+// formsOf returns the pieces that may take the place of a piece that is left: itself, or the
+// same columns in another form that the table may take.
+func (s *resumer) formsOf(k int32) []int32 {
+	piece := s.c.pieces[k]
+	all := []int32{k}
+	if m := piece.members[0]; len(piece.members) == 1 && m.width == s.c.problem.Tables[m.table].Dim {
+		for _, form := range s.r.forms.choices[m.table] {
+			if other := s.c.inForm(k, m.width, form); other != k {
+				all = append(all, other)
+			}
+		}
+	}
+	return all
+}
+
+// order sorts the pieces that are left: the most expensive first, or those that take the most
+// bytes of the devices if they take more than half of a device.
+func (s *resumer) order() {
+	share := func(k int32) float64 {
+		p := &s.c.pieces[k]
+		if share := float64(p.bytes) / float64(max(1, s.c.budget)); share > .5 {
+			return share
+		}
+		return 0
+	}
+	for _, k := range s.left {
+		s.c.time(k)
+	}
+	slices.SortStableFunc(s.left, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(share(b), share(a)), cmp.Compare(s.c.pieces[b].alone, s.c.pieces[a].alone))
+	})
+}
