@@ -1,0 +1,68 @@
+package watch_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/lab/watch"
+)
+
+// TestCUSUM is computed by hand: level 10, median distance 1, so a standard deviation of
+// 1.4826. Each value of 13 adds 3/1.4826 - 0.5 = 1.5235 to the upper sum, which exceeds 5 with
+// the fourth.
+func TestCUSUM(t *testing.T) {
+	for _, sign := range []float64{1, -1} {
+		c := watch.CUSUM{Allowance: 0.5, Threshold: 5, Floor: 0.001}
+		c.Learn([]float64{9, 10, 11, 9, 11, 10, 12})
+		if c.Level() != 10 || math.Abs(c.Sigma()-1.4826) > 1e-12 {
+			t.Fatalf("got level %v and deviation %v, want 10 and 1.4826", c.Level(), c.Sigma())
+		}
+		for i := range 4 {
+			alarm := c.Add(10 + 3*sign)
+			if i < 3 && alarm != nil {
+				t.Fatalf("value %d: got an alarm, want none before the fourth", i)
+			}
+			if i == 3 && (alarm == nil || alarm.Shift != 3*sign || alarm.Values != 4) {
+				t.Fatalf("got alarm %+v, want a shift of %v since 4 values", alarm, 3*sign)
+			}
+		}
+		if c.Known() {
+			t.Error("got a known level after an alarm, want it learned anew")
+		}
+	}
+}
+
+// TestCUSUMAllowance wants no alarm from a change of exactly the allowance, and none from two
+// wild values: each counts as 4 standard deviations, 3.5 after the allowance.
+func TestCUSUMAllowance(t *testing.T) {
+	c := watch.CUSUM{Allowance: 0.5, Threshold: 8, Floor: 1}
+	c.Learn([]float64{0, 0, 0})
+	for range 1000 {
+		if c.Add(0.5) != nil {
+			t.Fatal("got an alarm from a change of the allowance")
+		}
+	}
+	for i, want := range []bool{false, false, true} {
+		if got := c.Add(1e9) != nil; got != want {
+			t.Fatalf("wild value %d: got alarm %v, want %v", i+1, got, want)
+		}
+	}
+}
+
+// TestCUSUMLearns wants the level from the first values, and a new level after an alarm.
+func TestCUSUMLearns(t *testing.T) {
+	c := watch.CUSUM{Allowance: 0.5, Threshold: 4, Floor: 0.1, Reference: 4}
+	alarms := 0
+	for i := range 100 {
+		x := float64(i % 2) // level 0.5, deviation 0.5
+		if i >= 50 {
+			x += 10
+		}
+		if c.Add(x) != nil {
+			alarms++
+		}
+	}
+	if alarms != 1 || c.Level() != 10.5 {
+		t.Errorf("got %d alarms and level %v, want 1 and 10.5", alarms, c.Level())
+	}
+}

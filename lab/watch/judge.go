@@ -1,0 +1,439 @@
+package watch
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// judge.go tells the load from the devices. With r(d) the logarithm of measured over predicted
+// busy time of device d in a window, and base(d) its median in the first windows,
+//
+//	e(d)    = r(d) - base(d)
+//	shared  = median of e over devices
+//	own(d)  = e(d) - median of e over the other devices
+//
+// A change of shared is a drift of the load, or of whatever else acts on all devices alike:
+// times alone cannot tell which. A rise of own(d) is a slow device, or a drift of the features
+// of tables that only this device holds. With two devices shared is the smaller of both
+// changes, so that one slow device does not count as half a drift; with one device there is
+// nothing to compare with, and every change is a drift.
+
+// series is one watched series: its CUSUM, and what was reported of it.
+type series struct {
+	cusum  CUSUM
+	least  float64
+	origin float64
+	// begun is true once the origin is known. said is the change, as a logarithm, that was
+	// reported last.
+	begun bool
+	said  float64
+}
+
+func newSeries(opt Options) series {
+	return series{least: opt.Least, cusum: CUSUM{Allowance: opt.Allowance, Threshold: opt.Threshold, Floor: opt.Floor, Reference: opt.Reference}}
+}
+
+// change is what is to be reported of a series.
+type change struct {
+	// total is the change since the origin, as a share. ended is whether it is below the least
+	// that is reported.
+	total float64
+	ended bool
+	// values is the number of values since the change began.
+	values int
+}
+
+// learn sets the noise and, the first time, the origin.
+func (s *series) learn(values []float64) {
+	s.cusum.Learn(values)
+	if !s.begun {
+		s.begun, s.origin = true, s.cusum.Level()
+	}
+}
+
+// add adds a value and returns what is to be reported, or nil.
+func (s *series) add(x float64) *change {
+	known := s.cusum.Known()
+	alarm := s.cusum.Add(x)
+	switch {
+	case alarm != nil:
+		return s.report(s.cusum.Level()+alarm.Shift-s.origin, alarm.Values)
+	case known || !s.cusum.Known():
+		return nil
+	case !s.begun:
+		s.begun, s.origin = true, s.cusum.Level()
+		return nil
+	}
+	// The level after a change is known now, and better than when the change was found.
+	total := s.cusum.Level() - s.origin
+	if s.small(total) && s.said != 0 {
+		return s.report(total, s.cusum.Reference)
+	}
+	if s.said != 0 {
+		s.said = total
+	}
+	return nil
+}
+
+func (s *series) small(total float64) bool { return math.Abs(math.Expm1(total)) < s.least }
+
+// report returns a change to a total, unless it is too small beside what was reported.
+func (s *series) report(total float64, values int) *change {
+	if s.small(total) {
+		if s.said == 0 {
+			return nil
+		}
+		s.said = 0
+		return &change{total: math.Expm1(total), ended: true, values: values}
+	}
+	if s.small(total - s.said) {
+		return nil
+	}
+	s.said = total
+	return &change{total: math.Expm1(total), values: values}
+}
+
+// judge looks at rows.
+type judge struct {
+	opt       Options
+	emit      func(Event)
+	predicted []unit.Millis
+
+	// learning holds the logarithms of the first rows; nil once they are learned.
+	learning [][]float64
+	ready    bool
+	// base is by device: NaN until it is known. late collects the first values of a device
+	// that came later.
+	base   []float64
+	late   [][]float64
+	shared series
+	own    []series
+	// season is nil if no season is looked for. clock is the last stated time.
+	season *season
+	clock  float64
+	// firsts holds the first steps of the newest rows, to say when a change began.
+	firsts []int64
+
+	found   map[Topic]bool
+	windows int
+	first   int64
+	last    *row
+}
+
+func newJudge(predicted []unit.Millis, opt Options, emit func(Event)) *judge {
+	n := len(predicted)
+	j := &judge{opt: opt, predicted: predicted, base: make([]float64, n), late: make([][]float64, n), own: make([]series, n), shared: newSeries(opt), found: map[Topic]bool{}}
+	j.emit = func(e Event) {
+		j.found[e.Topic] = true
+		emit(e)
+	}
+	for d := range j.base {
+		j.base[d], j.own[d] = math.NaN(), newSeries(opt)
+	}
+	if opt.Season >= 0 {
+		j.season = newSeason(opt, j.emit)
+	}
+	return j
+}
+
+// row looks at one window of all devices.
+func (j *judge) row(r *row) {
+	logs := make([]float64, len(r.busy))
+	any := false
+	for d, busy := range r.busy {
+		logs[d] = math.NaN()
+		if j.predicted[d] > 0 {
+			logs[d] = math.Log(busy / float64(j.predicted[d])) // NaN without a time
+		}
+		any = any || !math.IsNaN(logs[d])
+	}
+	if !any {
+		return
+	}
+	if j.windows == 0 {
+		j.first = r.first
+	}
+	j.windows++
+	j.last = r
+	if j.firsts = append(j.firsts, r.first); len(j.firsts) > mostFirsts {
+		j.firsts = slices.Delete(j.firsts, 0, mostFirsts/2)
+	}
+	if !j.ready {
+		if j.learning = append(j.learning, logs); len(j.learning) >= j.opt.Reference {
+			j.learn(r)
+		}
+		return
+	}
+	shared, own := j.split(logs)
+	j.share(r, shared)
+	j.devices(r, logs, shared, own)
+}
+
+// mostFirsts bounds how far back the start of a change is known.
+const mostFirsts = 4096
+
+// since returns the first step of the row that is n rows back, the newest one included.
+func (j *judge) since(n int) int64 { return j.firsts[max(0, len(j.firsts)-n)] }
+
+// learn sets the bases and the noise from the first rows.
+func (j *judge) learn(r *row) {
+	for d := range j.base {
+		var values []float64
+		for _, logs := range j.learning {
+			if !math.IsNaN(logs[d]) {
+				values = append(values, logs[d])
+			}
+		}
+		if 2*len(values) >= len(j.learning) {
+			j.base[d] = median(values)
+		}
+	}
+	var shared []float64
+	own := make([][]float64, len(j.base))
+	for _, logs := range j.learning {
+		s, o := j.split(logs)
+		if !math.IsNaN(s) {
+			shared = append(shared, s)
+		}
+		for d, x := range o {
+			if !math.IsNaN(x) {
+				own[d] = append(own[d], x)
+			}
+		}
+	}
+	if len(shared) == 0 {
+		j.learning = j.learning[1:] // no device has enough windows yet
+		return
+	}
+	j.shared.learn(shared)
+	for d, values := range own {
+		if len(values) > 0 {
+			j.own[d].learn(values)
+		}
+	}
+	j.ready, j.learning = true, nil
+	waits := ""
+	if j.season != nil && j.season.stated {
+		waits = "; a drift of the load is looked for after two seasons"
+	}
+	j.emit(Event{Topic: TopicReady, Step: r.last, Since: j.first, Device: NoDevice, Text: fmt.Sprintf(
+		"ready: steps %d to %d are the reference, measured %.3g times the predicted time%s", j.first, r.last, j.level(), waits)})
+}
+
+// level returns measured over predicted in the median of devices, in the reference; 0 if no
+// device has a reference.
+func (j *judge) level() float64 {
+	var known []float64
+	for _, b := range j.base {
+		if !math.IsNaN(b) {
+			known = append(known, b)
+		}
+	}
+	if len(known) == 0 {
+		return 0
+	}
+	return math.Exp(median(known))
+}
+
+// split returns the change that devices share, and each device's own; NaN for a device without one.
+func (j *judge) split(logs []float64) (shared float64, own []float64) {
+	own = make([]float64, len(logs))
+	var all []float64
+	for d, x := range logs {
+		if own[d] = x - j.base[d]; !math.IsNaN(own[d]) {
+			all = append(all, own[d])
+		}
+	}
+	slices.Sort(all)
+	switch len(all) {
+	case 0:
+		return math.NaN(), own
+	case 1:
+		for d := range own {
+			own[d] = math.NaN()
+		}
+		return all[0], own
+	case 2:
+		shared = all[0]
+		if math.Abs(all[1]) < math.Abs(all[0]) {
+			shared = all[1]
+		}
+		for d := range own {
+			own[d] -= shared
+		}
+		return shared, own
+	}
+	for d, e := range own {
+		if !math.IsNaN(e) {
+			own[d] = e - others(all, e)
+		}
+	}
+	return median(all), own
+}
+
+// others returns the median of sorted values, at least three, without one of value e. Of two
+// other values it is the one nearer to the median of all: of three devices, two that are alike
+// say what is usual.
+func others(sorted []float64, e float64) float64 {
+	at, _ := slices.BinarySearch(sorted, e)
+	get := func(i int) float64 {
+		if i >= at {
+			i++
+		}
+		return sorted[i]
+	}
+	n := len(sorted) - 1
+	low, high := get((n-1)/2), get(n/2)
+	if n > 2 {
+		return (low + high) / 2
+	}
+	if middle := sorted[1]; middle-low <= high-middle {
+		return low
+	}
+	return high
+}
+
+// share looks at the shared change.
+func (j *judge) share(r *row, x float64) {
+	if math.IsNaN(x) {
+		return
+	}
+	if j.season != nil && j.seasonal(r, x) {
+		return
+	}
+	if c := j.shared.add(x); c != nil {
+		j.emit(j.alone(sharedEvent(c, j.since(c.values), r.last)))
+	}
+}
+
+// seasonal gives the shared change to the season, and reports whether the season alone judges
+// it.
+func (j *judge) seasonal(r *row, x float64) bool {
+	s := j.season
+	at, placed := s.place(r)
+	if placed && !s.stated && at < j.clock {
+		j.emit(Event{Topic: TopicClock, Step: r.last, Since: r.first, Device: NoDevice, Text: fmt.Sprintf(
+			"clock: the stated time went back by %.0f s at step %d: no season is looked for by time from here on", j.clock-at, r.first)})
+		j.season = nil
+		return false
+	}
+	if placed {
+		j.clock = at
+		s.add(at, r, x)
+	}
+	return s.stated || s.active()
+}
+
+// alone says of a change of the only device that the device may be the cause.
+func (j *judge) alone(e Event) Event {
+	if e.Topic == TopicDrift && len(j.predicted) == 1 {
+		e.Text += "; with one device, nothing separates the load from the device"
+	}
+	return e
+}
+
+// sharedEvent returns the event of a shared change.
+func sharedEvent(c *change, since, step int64) Event {
+	e := Event{Topic: TopicDrift, Step: step, Since: since, Device: NoDevice, Change: c.total}
+	if c.ended {
+		e.Topic = TopicEnded
+		e.Text = fmt.Sprintf("ended: from step %d on, the devices take the time of the reference again (%s)", since, percent(c.total))
+		return e
+	}
+	e.Text = fmt.Sprintf("drift: from step %d on, the devices take %s than in the reference", since, moreOrLess(c.total))
+	return e
+}
+
+// devices looks at each device's own change.
+func (j *judge) devices(r *row, logs []float64, shared float64, own []float64) {
+	for d, x := range own {
+		switch {
+		case math.IsNaN(logs[d]):
+		case math.IsNaN(j.base[d]):
+			j.arrive(d, logs[d]-shared)
+		case math.IsNaN(x):
+		default:
+			if c := j.own[d].add(x); c != nil {
+				j.emit(ownEvent(d, c, j.since(c.values), r.last))
+			}
+		}
+	}
+}
+
+// arrive learns the base of a device that came after the reference.
+func (j *judge) arrive(d int, x float64) {
+	if math.IsNaN(x) {
+		return
+	}
+	if j.late[d] = append(j.late[d], x); len(j.late[d]) >= j.opt.Reference {
+		j.base[d], j.late[d] = median(j.late[d]), nil
+	}
+}
+
+// ownEvent returns the event of a device's own change.
+func ownEvent(d int, c *change, since, step int64) Event {
+	e := Event{Topic: TopicSlow, Step: step, Since: since, Device: d, Change: c.total}
+	switch {
+	case c.ended:
+		e.Topic = TopicEnded
+		e.Text = fmt.Sprintf("ended: from step %d on, device %d is beside the others as in the reference (%s)", since, d, percent(c.total))
+	case c.total > 0:
+		e.Text = fmt.Sprintf("slow: from step %d on, device %d takes %s beside the others than in the reference", since, d, moreOrLess(c.total))
+	default:
+		e.Topic = TopicDrift
+		e.Text = fmt.Sprintf("drift: from step %d on, device %d takes %s beside the others than in the reference: its tables have less to do", since, d, moreOrLess(c.total))
+	}
+	return e
+}
+
+// moreOrLess words a change: "5.1 % more time".
+func moreOrLess(change float64) string {
+	if change < 0 {
+		return fmt.Sprintf("%.1f %% less time", -100*change)
+	}
+	return fmt.Sprintf("%.1f %% more time", 100*change)
+}
+
+func percent(change float64) string { return fmt.Sprintf("%+.1f %%", 100*change) }
+
+// end closes the last bin of a season.
+func (j *judge) end() {
+	if j.season != nil {
+		j.season.end()
+	}
+}
+
+// summary returns what was found.
+func (j *judge) summary() Summary {
+	s := Summary{Outcome: Steady, Ready: j.ready, Windows: j.windows, First: j.first}
+	switch {
+	case j.found[TopicSlow]:
+		s.Outcome = Slow
+	case j.found[TopicDrift]:
+		s.Outcome = Drift
+	}
+	if j.ready {
+		current := &j.shared
+		if j.season != nil && (j.season.stated || j.season.active()) {
+			current = &j.season.series
+		}
+		s.Level, s.Change, s.Noise = j.level(), math.Expm1(current.said), current.cusum.Sigma()
+	}
+	for d, p := range j.predicted {
+		one := DeviceSummary{Device: d, Predicted: p, Change: math.Expm1(j.own[d].said), Slow: j.own[d].said > 0}
+		if !math.IsNaN(j.base[d]) {
+			one.Level = math.Exp(j.base[d])
+		}
+		if j.last != nil && !math.IsNaN(j.last.busy[d]) {
+			one.Measured, one.Wait = unit.Millis(j.last.busy[d]), unit.Millis(j.last.wait[d])
+		}
+		s.Devices = append(s.Devices, one)
+	}
+	if j.last != nil {
+		s.Last = j.last.last
+	}
+	return s
+}

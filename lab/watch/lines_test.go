@@ -1,0 +1,119 @@
+package watch_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/lab/watch"
+)
+
+const good = `{"step":7,"device":1,"forward_ms":1.5,"backward_ms":2,"wait_ms":0.25,"time":100.5}`
+
+// TestLine wants each key in its field.
+func TestLine(t *testing.T) {
+	got, err := watch.NewLines(strings.NewReader(good), 2).Next()
+	want := watch.Line{Step: 7, Device: 1, Forward: 1.5, Backward: 2, Wait: 0.25, Time: 100.5}
+	if err != nil || got != want {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+}
+
+// TestFaults wants what is wrong with a line, and the line after it.
+func TestFaults(t *testing.T) {
+	with := func(old, now string) string { return strings.Replace(good, old, now, 1) }
+	for _, c := range []struct{ line, want string }{
+		{`nonsense}`, `line 2: it is not a JSON object: "nonsense" at byte 0 is not a JSON value`},
+		{`[1]`, `line 2: the line is not an object`},
+		{`{"step":1`, `line 2: the line ends before its object does`},
+		{good + good, `line 2: it is not a JSON object: '{' at byte 82 where the end of the file belongs`},
+		{with(`"step":7,`, ``), `line 2: the key "step" is missing`},
+		{with(`"backward_ms":2,`, ``), `line 2: the key "backward_ms" is missing`},
+		{with(`"step":7`, `"step":7,"step":8`), `line 2: the key "step" is there twice`},
+		{with(`7`, `7.5`), `line 2: "step" is 7.5, which is not a whole number from 0 on`},
+		{with(`7`, `-1`), `line 2: "step" is -1, which is not a whole number from 0 on`},
+		{with(`7`, `1e300`), `line 2: "step" is 1e300, which is not a whole number from 0 on`},
+		{with(`7`, `"7"`), `line 2: "step" is not a number`},
+		{with(`"device":1`, `"device":2`), `line 2: device 2: the plan has 2 devices, numbered from 0`},
+		{with(`1.5`, `NaN`), `line 2: "forward_ms" is NaN, which is not a finite number`},
+		{with(`1.5`, `-Infinity`), `line 2: "forward_ms" is -Infinity, which is not a finite number`},
+		{with(`1.5`, `1e999`), `line 2: "forward_ms" is 1e999, which is not a finite number`},
+		{with(`0.25`, `-0.25`), `line 2: "wait_ms" is -0.25, which is below 0`},
+		{with(`1.5`, `3600001`), `line 2: "forward_ms" is 3600001, which is more than an hour`},
+		{`{"step":7,"device":1,"forward_ms":0,"backward_ms":0}`, `line 2: forward_ms and backward_ms are both 0`},
+		{`{"x":"` + strings.Repeat("x", 1<<17) + `"}`, `line 2: the line is longer than 65536 bytes`},
+	} {
+		lines := watch.NewLines(strings.NewReader("\n"+c.line+"\r\n"+good), 2)
+		_, err := lines.Next()
+		fault := (*watch.Fault)(nil)
+		if !errors.As(err, &fault) || err.Error() != c.want || fault.Cut {
+			t.Errorf("%.100s:\ngot  %v\nwant %s", c.line, err, c.want)
+			continue
+		}
+		if _, err := lines.Next(); err != nil {
+			t.Errorf("%.100s: the line after it: %v", c.line, err)
+		}
+		if _, err := lines.Next(); !errors.Is(err, io.EOF) {
+			t.Errorf("%.100s: got %v, want the end", c.line, err)
+		}
+	}
+}
+
+// TestCutLine wants a last line without its end to be no ordinary fault.
+func TestCutLine(t *testing.T) {
+	lines := watch.NewLines(strings.NewReader(good+"\n"+good[:40]), 2)
+	if _, err := lines.Next(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := lines.Next()
+	if fault := (*watch.Fault)(nil); !errors.As(err, &fault) || !fault.Cut || fault.Line != 2 {
+		t.Errorf("got %v, want a cut line 2", err)
+	}
+}
+
+// TestUnknownKeys wants unknown keys to be kept, each once.
+func TestUnknownKeys(t *testing.T) {
+	line := strings.Replace(good, `"wait_ms"`, `"wait":3,"host":"a","wait_ms"`, 1) + "\n"
+	lines := watch.NewLines(strings.NewReader(line+line), 2)
+	for range 2 {
+		if _, err := lines.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := fmt.Sprint(lines.Unknown()); got != "[wait host]" {
+		t.Errorf("got %s, want [wait host]", got)
+	}
+}
+
+// FuzzLines wants every text to end, each fault to have its line, and each line that is
+// accepted to be in range.
+func FuzzLines(f *testing.F) {
+	f.Add(good + "\n" + good)
+	f.Add("{}\n\n{\"step\":1")
+	f.Add(`{"step":1e2,"device":0,"forward_ms":1e-300,"backward_ms":0,"other":[{"a":null}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		lines := watch.NewLines(strings.NewReader(text), 3)
+		before := 0
+		for {
+			l, err := lines.Next()
+			fault := (*watch.Fault)(nil)
+			switch {
+			case errors.As(err, &fault):
+				if fault.Line <= before || fault.Line > 1+strings.Count(text, "\n") || fault.Message == "" {
+					t.Fatalf("got fault %+v after line %d", fault, before)
+				}
+				before = fault.Line
+			case errors.Is(err, io.EOF):
+				return
+			case err != nil:
+				t.Fatal(err)
+			case l.Step < 0 || l.Device < 0 || l.Device > 2 || !(l.Forward+l.Backward > 0) || l.Forward < 0 || l.Backward < 0 || l.Wait < 0 || l.Time < 0:
+				t.Fatalf("got line %+v", l)
+			default:
+				before = lines.Line()
+			}
+		}
+	})
+}
