@@ -15,6 +15,7 @@
 //	Accuracy, LearningCurve    the errors of a model's predictions
 //	Comparison, Rankings  methods and models, task by task
 //	Verify, Verified      plans that were run, beside their predictions
+//	WatchEvent, WatchEnd  what a watch of a running job finds
 //
 // Times that come from the simulated device, or from a model trained on it, say
 // SIMULATED. Equal arguments give equal bytes.

@@ -132,6 +132,7 @@ and placed over devices, so that the slowest device is as fast as it can be.
 		newTrainCommand(a),
 		newTrainPolicyCommand(a),
 		newVerifyCommand(a),
+		newWatchCommand(a),
 		newWorkerCommand(a),
 		newBenchCommand(a),
 		newVersionCommand(a),

@@ -63,10 +63,12 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits,
-			"json":  jsonValue,
-			"cut":   cut,
-			"trap":  trap,
+			"append": appendLine,
+			"exits":  exits,
+			"json":   jsonValue,
+			"cut":    cut,
+			"stream": stream,
+			"trap":   trap,
 		},
 	})
 }
@@ -458,4 +460,34 @@ func TestInterruptedWaitingForInput(t *testing.T) {
 		cancel()
 		_ = end // an end that is closed would wake the command, which goes on
 	}
+}
+
+// stream writes the lines of a job that runs a plan 20 % slower than predicted:
+// stream PLAN FILE STEPS [drift|slow]. From step 4000 on, with drift all devices take 10 %
+// more time, and with slow device 2 does.
+func stream(ts *testscript.TestScript, _ bool, args []string) {
+	pl, err := plan.Load(ts.MkAbs(args[0]))
+	ts.Check(err)
+	steps, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	var b bytes.Buffer
+	for step := range steps {
+		for d := range pl.Devices {
+			factor := 1.2
+			if step >= 4000 && len(args) > 3 && (args[3] == "drift" || d == 2) {
+				factor *= 1.1
+			}
+			of := pl.Devices[d].StepTimes
+			fmt.Fprintf(&b, `{"step":%d,"device":%d,"forward_ms":%v,"backward_ms":%v,"wait_ms":0.1}`+"\n", step, d, factor*float64(of.Forward), factor*float64(of.Backward))
+		}
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b.Bytes(), 0o600))
+}
+
+// appendLine adds a line to a file: append FILE LINE
+func appendLine(ts *testscript.TestScript, _ bool, args []string) {
+	f, err := os.OpenFile(ts.MkAbs(args[0]), os.O_APPEND|os.O_WRONLY, 0)
+	ts.Check(err)
+	_, err = fmt.Fprintln(f, args[1])
+	ts.Check(errors.Join(err, f.Close()))
 }

@@ -1,0 +1,148 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/neuroshard/neuroshard/lab/watch"
+)
+
+// WatchEvent writes one event of a watch, as a line for people or as one JSON object.
+func WatchEvent(w io.Writer, e watch.Event, asJSON bool) error {
+	if asJSON {
+		return oneLine(w, e)
+	}
+	_, err := fmt.Fprintf(w, "step %d: %s\n", e.Step, OneLine(e.Text))
+	return err
+}
+
+// oneLine writes a value as JSON on one line.
+func oneLine(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
+}
+
+// Watched is the end of a watch: its Summary, and what re-planning would save.
+type Watched struct {
+	Event string `json:"event"` // "end"
+	watch.Summary
+	// Faults is the number of lines that were wrong and were passed over.
+	Faults int `json:"faults"`
+	// Advice says what to do about a drift; empty without one.
+	Advice string `json:"advice,omitempty"`
+}
+
+// WatchEnd writes the end of a watch, as text or as one JSON object on one line.
+func WatchEnd(w io.Writer, s Watched, opt Options, asJSON bool) error {
+	s.Event = "end"
+	if asJSON {
+		return oneLine(w, s)
+	}
+	p := &printer{w: w, opt: opt}
+	p.printf("%s\n", p.paint(bold, verdict(&s.Summary)))
+	if s.Advice != "" {
+		p.printf("%s\n", OneLine(s.Advice))
+	}
+	p.fact("looked at", fmt.Sprintf("steps %d to %d: %s", s.First, s.Last, plural(s.Windows, "window")))
+	if s.Ready {
+		p.fact("reference", fmt.Sprintf("measured %.3g times the predicted time; noise %.2f %%", s.Level, 100*s.Noise))
+	}
+	p.fact("lines", lineTally(&s))
+	p.section("devices, times of the last window")
+	var rows [][]string
+	for _, d := range s.Devices {
+		rows = append(rows, watchedDevice(&d))
+	}
+	p.grid([]string{"device", "predicted ms", "measured ms", "wait ms", "reference", "beside the others", "<state"}, rows)
+	return p.err
+}
+
+// verdict is the first line of the end of a watch.
+func verdict(s *watch.Summary) string {
+	if !s.Ready {
+		return "steady so far: there are too few windows to find a change"
+	}
+	if s.Outcome == watch.Slow {
+		text := "slow: "
+		for i, d := range slowDevices(s) {
+			if i > 0 {
+				text += ", "
+			}
+			text += fmt.Sprintf("device %d takes %s", d.Device, moreOrLess(d.Change))
+		}
+		if text == "slow: " {
+			return "slow: a device was slow for a while"
+		}
+		return text + " beside the others than in the reference"
+	}
+	if s.Outcome == watch.Drift {
+		if math.Abs(s.Change) > 0 {
+			return "drift: the devices take " + moreOrLess(s.Change) + " than in the reference"
+		}
+		return "drift: the load changed for a while, or for single devices"
+	}
+	return "steady"
+}
+
+// moreOrLess words a change: "5.1 % more time".
+func moreOrLess(change float64) string {
+	if change < 0 {
+		return fmt.Sprintf("%.1f %% less time", -100*change)
+	}
+	return fmt.Sprintf("%.1f %% more time", 100*change)
+}
+
+func slowDevices(s *watch.Summary) (slow []watch.DeviceSummary) {
+	for _, d := range s.Devices {
+		if d.Slow {
+			slow = append(slow, d)
+		}
+	}
+	return slow
+}
+
+func lineTally(s *Watched) string {
+	text := count(int64(s.Tally.Lines))
+	for _, of := range []struct {
+		n    int
+		what string
+	}{
+		{s.Faults, "wrong"},
+		{s.Tally.Repeated, "repeated"},
+		{s.Tally.Stray, "out of place"},
+		{s.Tally.Idle, "of devices without work"},
+	} {
+		if of.n > 0 {
+			text += fmt.Sprintf(", %s %s", count(int64(of.n)), of.what)
+		}
+	}
+	if s.Tally.Thin > 0 {
+		text += fmt.Sprintf("; %s with too few lines", plural(s.Tally.Thin, "window"))
+	}
+	return text
+}
+
+func watchedDevice(d *watch.DeviceSummary) []string {
+	number := func(v float64, format string) string {
+		if v == 0 {
+			return "-"
+		}
+		return fmt.Sprintf(format, v)
+	}
+	state := ""
+	switch {
+	case d.Predicted == 0:
+		state = "no work"
+	case d.Slow:
+		state = "slow"
+	case d.Vanished:
+		state = "sends no lines"
+	}
+	return []string{
+		fmt.Sprint(d.Device), number(float64(d.Predicted), "%.3f"), number(float64(d.Measured), "%.3f"), number(float64(d.Wait), "%.3f"),
+		number(d.Level, "%.3f"), unsigned(fmt.Sprintf("%+.1f", 100*d.Change)) + " %", state,
+	}
+}
