@@ -136,6 +136,15 @@ func compareShards(a, b Shard) int {
 		cmp.Compare(a.Device, b.Device))
 }
 
+// ordered returns the shards in order: the list itself if it is in order, as those of New are, or
+// else a copy. The result must not be modified.
+func ordered(shards []Shard, compare func(a, b Shard) int) []Shard {
+	if slices.IsSortedFunc(shards, compare) {
+		return shards
+	}
+	return slices.SortedStableFunc(slices.Values(shards), compare)
+}
+
 // impliedType returns the sharding type that the shapes of a table's shards imply.
 func impliedType(t *Table) ShardingType {
 	if len(t.Shards) == 0 || len(t.Shards) == 1 && t.whole(t.Shards[0]) {
@@ -222,7 +231,7 @@ func (t *Table) onHost(slice []Shard, c *Cluster) bool {
 // slice, or -1.
 func (t *Table) differs(slice []Shard, first, n int) int {
 	table := problem.Table{Rows: t.Rows}
-	slice = slices.SortedStableFunc(slices.Values(slice), compareShards)
+	slice = ordered(slice, compareShards)
 	for i := range n {
 		rows := blockAt(&table, n, i)
 		if rows.Len() <= 0 {

@@ -114,11 +114,12 @@ type strip struct {
 	apart bool
 }
 
-// newHeld returns how the devices of an earlier plan, of the given number, held table t.
+// newHeld returns how the devices of an earlier plan, of the given number, held table t, which must
+// not be modified while the result is used.
 func newHeld(t *Table, devices int) *held {
-	h := &held{rows: t.Rows, columns: int64(t.Dim), devices: devices, shards: slices.Clone(t.Shards)}
-	sorted := slices.Clone(t.Shards)
-	slices.SortStableFunc(sorted, func(a, b Shard) int {
+	h := &held{rows: t.Rows, columns: int64(t.Dim), devices: devices}
+	h.shards = ordered(t.Shards, func(a, b Shard) int { return cmp.Compare(a.Device, b.Device) })
+	sorted := ordered(t.Shards, func(a, b Shard) int {
 		return cmp.Or(cmp.Compare(a.Columns.Start, b.Columns.Start), cmp.Compare(a.Columns.End, b.Columns.End), cmp.Compare(a.Rows.Start, b.Rows.Start))
 	})
 	for len(sorted) > 0 {
@@ -130,7 +131,6 @@ func newHeld(t *Table, devices int) *held {
 		h.strips = append(h.strips, strip{sorted[0].Columns, sorted[:n], apart})
 		sorted = sorted[n:]
 	}
-	slices.SortStableFunc(h.shards, func(a, b Shard) int { return cmp.Compare(a.Device, b.Device) })
 	return h
 }
 

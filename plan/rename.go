@@ -54,11 +54,15 @@ func Renaming(before, after *Plan, p *problem.Problem) []int {
 func renamed(pl *Plan, names []int) [][]problem.Shard {
 	by := make([][]problem.Shard, len(names))
 	per := max(1, pl.Cluster.DevicesPerHost)
+	holdings := make([]holding, len(pl.Tables))
+	for i := range holdings {
+		holdings[i] = pl.Tables[i].holding(&pl.Cluster)
+	}
 	for d, shards := range pl.ByDevice() {
 		host := names[d/per*per] / per
 		for _, s := range shards {
 			to := names[d]
-			switch pl.Tables[s.Table].holding(&pl.Cluster) {
+			switch holdings[s.Table] {
 			case holdNumbered, holdPinned:
 				to = d
 			case holdHosted:
@@ -106,7 +110,12 @@ type renamer struct {
 	// gain has, for each device and each name, the bytes that need not move.
 	gain []int64
 	// hosts has, for each pair of hosts, the bytes of blocks that need not move.
-	hosts  []int64
+	hosts []int64
+	// matched has, for each pair of hosts, 0 before match looks at the pair, and then the gain
+	// plus 1, or assign.Forbidden.
+	matched []int64
+	// gains are the gains of the pairs of children of two units, by level.
+	gains  [4][]int64
 	limits *nameLimits
 }
 
@@ -117,7 +126,7 @@ func newRenamer(before, after *Plan, p *problem.Problem) *renamer {
 	r.size = [4]int{1, per, min(max(1, c.Devices), max(per, c.linkDomain())), max(1, c.Devices)}
 	r.gain = make([]int64, c.Devices*c.Devices)
 	hosts := r.units(1)
-	r.hosts = make([]int64, hosts*hosts)
+	r.hosts, r.matched = make([]int64, hosts*hosts), make([]int64, hosts*hosts)
 	earlier := byName(before)
 	for i := range after.Tables {
 		b := &after.Tables[i]
@@ -179,12 +188,22 @@ func (r *renamer) match(level, a, b int) (gain int64, ok bool) {
 	if level == 0 {
 		return r.gain[a*r.devices+b], r.limits.allow(a, b)
 	}
-	children, gain, ok := r.children(level, a, b)
-	return gain, ok && children != nil
+	if level != 1 {
+		_, gain, ok = r.children(level, a, b)
+		return gain, ok
+	}
+	known := &r.matched[a*r.units(1)+b]
+	if *known == 0 {
+		*known = assign.Forbidden
+		if _, gain, ok := r.children(level, a, b); ok {
+			*known = gain + 1
+		}
+	}
+	return *known - 1, *known != assign.Forbidden
 }
 
 // children returns which child of unit b each child of unit a takes the place of, both counted
-// from the first child; nil if the units differ in size.
+// from the first child; nil if each child keeps its place. ok is false if no child can.
 func (r *renamer) children(level, a, b int) (children []int, gain int64, ok bool) {
 	first, n := r.span(level, a)
 	other, m := r.span(level, b)
@@ -194,7 +213,10 @@ func (r *renamer) children(level, a, b int) (children []int, gain int64, ok bool
 	if level == 1 {
 		gain = r.hosts[a*r.units(1)+b]
 	}
-	gains, nothing := make([]int64, n*n), true
+	if r.gains[level] == nil {
+		r.gains[level] = make([]int64, n*n)
+	}
+	gains, nothing := r.gains[level][:n*n], true
 	for i := range n {
 		for j := range n {
 			g, possible := r.match(level-1, first+i, other+j)
@@ -205,13 +227,10 @@ func (r *renamer) children(level, a, b int) (children []int, gain int64, ok bool
 			nothing = nothing && g == 0
 		}
 	}
-	children, ok = make([]int, n), true
-	for i := range children {
-		children[i] = i
+	if nothing {
+		return nil, gain, true
 	}
-	if !nothing {
-		children, ok = assign.Max(n, func(i, j int) int64 { return gains[i*n+j] })
-	}
+	children, ok = assign.Max(n, func(i, j int) int64 { return gains[i*n+j] })
 	if ok {
 		for i, j := range children {
 			gain += gains[i*n+j]
@@ -238,10 +257,14 @@ func (r *renamer) write(level, a, b int, names []int) {
 		names[a] = b
 		return
 	}
-	first, _ := r.span(level, a)
+	first, n := r.span(level, a)
 	other, _ := r.span(level, b)
 	children, _, _ := r.children(level, a, b)
-	for i, j := range children {
+	for i := range n {
+		j := i
+		if children != nil {
+			j = children[i]
+		}
 		r.write(level-1, first+i, other+j, names)
 	}
 }

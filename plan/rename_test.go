@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -109,4 +110,71 @@ func tighten(p *problem.Problem, pl *Plan) {
 	}
 	p.Topology.ReserveShare = 1e-9
 	p.Topology.Memory = most + 1
+}
+
+// mixed returns a plan of many tables on hosts of eight devices: of ten tables, one is cut by rows
+// over the devices of a host, one has four slices, and one of a hundred lies on all devices.
+// drawn seeds the places.
+func mixed(t testing.TB, tables, devices int, drawn uint64) (*problem.Problem, *Plan) {
+	p := &problem.Problem{Topology: cluster(t, devices, 8), Batch: 4096}
+	p.Topology.Memory = 1 << 50
+	r := rand.New(rand.NewPCG(19, drawn))
+	shards := make([][]problem.Shard, devices)
+	for i := range tables {
+		table := problem.Table{
+			Name: fmt.Sprint("t", i), Rows: 1024 * (100 + int64(i)), Dim: 128,
+			Features: []problem.Feature{{PoolingFactor: 5}}, Optimizer: problem.RowwiseAdagrad,
+		}
+		p.Tables = append(p.Tables, table)
+		put := func(d int, rows, columns problem.Range, kind ShardingType) {
+			shards[d] = append(shards[d], problem.Shard{Table: i, Rows: rows, Columns: columns, ShardingType: kind})
+		}
+		all, rows := problem.Range{End: 128}, problem.Range{End: table.Rows}
+		switch {
+		case i%100 == 99:
+			for d := range devices {
+				put(d, blockAt(&table, devices, d), all, RowWise)
+			}
+		case i%10 == 1:
+			host := r.IntN(devices / 8)
+			for k := range 8 {
+				put(8*host+k, blockAt(&table, 8, k), all, TableRowWise)
+			}
+		case i%10 == 2:
+			for k := range int64(4) {
+				put(r.IntN(devices), rows, problem.Range{Start: 32 * k, End: 32 * (k + 1)}, "")
+			}
+		default:
+			put(r.IntN(devices), rows, all, "")
+		}
+	}
+	return p, New(p, shards)
+}
+
+// The plan of the same problem with other drawn places shares few bytes with the plan.
+func BenchmarkTransfer(b *testing.B) {
+	for _, size := range []struct{ tables, devices int }{{1000, 128}, {10_000, 1024}} {
+		_, before := mixed(b, size.tables, size.devices, 0)
+		p, after := mixed(b, size.tables, size.devices, 1)
+		b.Run(fmt.Sprintf("%dx%d", size.tables, size.devices), func(b *testing.B) {
+			for b.Loop() {
+				names := Renaming(before, after, p)
+				if _, err := NewTransfer(before, New(p, after.Renamed(names))); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("renaming/%dx%d", size.tables, size.devices), func(b *testing.B) {
+			for b.Loop() {
+				Renaming(before, after, p)
+			}
+		})
+		b.Run(fmt.Sprintf("counting/%dx%d", size.tables, size.devices), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := NewTransfer(before, after); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -484,10 +484,10 @@ func uncut(k ShardingType) (rows, columns bool) {
 	return k.Known() && !k.ByRows(), k.Known() && !k.ByColumns()
 }
 
-// byColumns yields the shards of each slice of a table's columns.
+// byColumns yields the shards of each slice of a table's columns, which must not be modified.
 func byColumns(t *Table) iter.Seq[[]Shard] {
 	return func(yield func([]Shard) bool) {
-		shards := slices.SortedStableFunc(slices.Values(t.Shards), compareShards)
+		shards := ordered(t.Shards, compareShards)
 		for len(shards) > 0 {
 			n := 1
 			for n < len(shards) && shards[n].Columns == shards[0].Columns {
@@ -547,7 +547,7 @@ func (v *validator) inBlocks(t *Table, shards []Shard, first, n int) {
 		return
 	}
 	table := problem.Table{Rows: t.Rows}
-	shards = slices.SortedStableFunc(slices.Values(shards), compareShards)
+	shards = ordered(shards, compareShards)
 	s := shards[min(i, len(shards)-1)]
 	v.add(RuleRows, t.Name, slices.Index(t.Shards, s), -1, "rows %s of columns %s lie on %s, but the %d rows of a %s table are cut into blocks of %d in the order of %d devices: device %d has rows %s",
 		interval(s.Rows), interval(s.Columns), where(s), t.Rows, t.ShardingType, table.BlockRows(n), n, first+i, interval(blockAt(&table, n, i)))
