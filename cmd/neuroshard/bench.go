@@ -181,15 +181,24 @@ func (f *benchFlags) check() error {
 		return usagef("", "%s: --runs %d is not between 1 and %d", f.name, f.runs, mostRuns)
 	}
 	for _, path := range []string{f.json, f.plot} {
-		if path == "" || path == "-" {
-			continue
+		if err := checkWritable(path); err != nil {
+			return err
 		}
-		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-			return usagef("choose a file that can be written", "%s: there is no folder %s", path, filepath.Dir(path))
-		}
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			return usagef("choose a file that can be written", "%s: it is a folder", path)
-		}
+	}
+	return nil
+}
+
+// checkWritable refuses a file of results whose folder does not exist, or that is a folder.
+// Standard output and no file are fine.
+func checkWritable(path string) error {
+	if toStandardOutput(path) {
+		return nil
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return usagef("choose a file that can be written", "%s: there is no folder %s", path, filepath.Dir(path))
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return usagef("choose a file that can be written", "%s: it is a folder", path)
 	}
 	return nil
 }

@@ -33,8 +33,9 @@ const exitCodes = `The exit codes of all commands:
 
   0  done; diff: the plans place all tables alike; validate: the plan is valid;
      watch: the job was steady
-  1  the answer is no: plan found that nothing fits, validate found violations,
-     diff found differences, watch found a drift or a slow device
+  1  the answer is no: plan found that nothing fits, sweep that no cell does,
+     validate found violations, diff found differences, watch found a drift or a
+     slow device
   2  the command line, a file or its contents are wrong, or a file cannot be
      read or written
   3  interrupted (Ctrl-C, SIGTERM or SIGHUP): the best plan found until then was

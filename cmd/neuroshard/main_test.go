@@ -67,6 +67,7 @@ func TestScripts(t *testing.T) {
 			"exits":  exits,
 			"json":   jsonValue,
 			"cut":    cut,
+			"same":   sameValue,
 			"stream": stream,
 			"trap":   trap,
 		},
@@ -92,16 +93,32 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 // of keys and positions, VALUE is JSON, and "*" is anything but null. With "!"
 // the value must be something else.
 func jsonValue(ts *testscript.TestScript, neg bool, args []string) {
-	var value any
-	if err := json.Unmarshal([]byte(ts.ReadFile(args[0])), &value); err != nil {
-		ts.Fatalf("%s: %v", args[0], err)
+	got := valueAt(ts, args[0], args[1])
+	if matches := got == args[2] || args[2] == "*" && got != "null"; matches == neg {
+		ts.Fatalf("%s: %s: got %s, want %s (negated: %v)", args[0], args[1], got, args[2], neg)
 	}
-	for key := range strings.SplitSeq(args[1], ".") {
+}
+
+// sameValue wants equal values in two JSON files: same FILE PATH FILE PATH.
+func sameValue(ts *testscript.TestScript, neg bool, args []string) {
+	got, want := valueAt(ts, args[0], args[1]), valueAt(ts, args[2], args[3])
+	if (got == want) == neg {
+		ts.Fatalf("%s: %s: got %s, want %s (negated: %v)", args[0], args[1], got, want, neg)
+	}
+}
+
+// valueAt returns a value of a JSON file, as JSON.
+func valueAt(ts *testscript.TestScript, file, path string) string {
+	var value any
+	if err := json.Unmarshal([]byte(ts.ReadFile(file)), &value); err != nil {
+		ts.Fatalf("%s: %v", file, err)
+	}
+	for key := range strings.SplitSeq(path, ".") {
 		switch v := value.(type) {
 		case map[string]any:
 			member, ok := v[key]
 			if !ok {
-				ts.Fatalf("%s: there is no %s", args[0], args[1])
+				ts.Fatalf("%s: there is no %s", file, path)
 			}
 			value = member
 		case []any:
@@ -111,18 +128,16 @@ func jsonValue(ts *testscript.TestScript, neg bool, args []string) {
 			}
 			i := int(key[0] - '0')
 			if i >= len(v) {
-				ts.Fatalf("%s: %s: there are %d only", args[0], args[1], len(v))
+				ts.Fatalf("%s: %s: there are %d only", file, path, len(v))
 			}
 			value = v[i]
 		default:
-			ts.Fatalf("%s: %s: %v has no %s", args[0], args[1], v, key)
+			ts.Fatalf("%s: %s: %v has no %s", file, path, v, key)
 		}
 	}
-	got, err := json.Marshal(value)
+	text, err := json.Marshal(value)
 	ts.Check(err)
-	if matches := string(got) == args[2] || args[2] == "*" && value != nil; matches == neg {
-		ts.Fatalf("%s: %s: got %s, want %s (negated: %v)", args[0], args[1], got, args[2], neg)
-	}
+	return string(text)
 }
 
 // cut truncates a file: cut FILE BYTES

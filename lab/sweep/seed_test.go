@@ -1,0 +1,3 @@
+package sweep
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

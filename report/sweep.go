@@ -1,0 +1,293 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/internal/words"
+	"github.com/neuroshard/neuroshard/lab/sweep"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// mostDoubts is the number of warnings of a sweep that are printed.
+const mostDoubts = 10
+
+// Sweep writes the cells of a sweep, one on each line, with the marks of the best ones, and
+// then why cells have no plan.
+func Sweep(w io.Writer, r *sweep.Results, opt Options) error {
+	s := &sweepReport{printer{w: w, opt: opt}, r}
+	s.head()
+	s.cells()
+	s.best()
+	s.reasons()
+	s.warnings()
+	return s.err
+}
+
+type sweepReport struct {
+	printer
+	*sweep.Results
+}
+
+// head says what was swept, and what all cells have in common.
+func (s *sweepReport) head() {
+	var axes []string
+	for _, x := range s.Varying() {
+		axes = append(axes, fmt.Sprintf("%s (%d)", x.Name, len(x.Values)))
+	}
+	if len(axes) == 0 {
+		axes = []string{"no axis varies"}
+	}
+	s.printf("%s: %s; %s: %s\n", path(s.Name), plural(s.Tables, "table"), plural(s.Head.Cells, "cell"), strings.Join(axes, " x "))
+	if s.Part.Count > 1 {
+		s.printf("part       %v: join all parts with: neuroshard sweep join FILES\n", s.Part)
+	}
+	if n := s.Missing(); n > 0 {
+		s.printf("interrupted: %d of %s are planned\n", len(s.Outcomes), plural(len(s.Outcomes)+n, "cell"))
+	}
+	if common := s.common(); common != "" {
+		s.printf("all cells  %s\n", common)
+	}
+	if s.Stack != "" {
+		s.printf("times      %s; whole steps under %s\n", s.Judge(), s.Stack)
+	} else {
+		s.printf("times      %s; of the embeddings alone: --dense NAME or --step TIME adds the rest of the step\n", s.Judge())
+	}
+	if s.Prices != "" {
+		s.printf("prices     %s\n", OneLine(s.Prices))
+	}
+}
+
+// common lists what all cells have in common: what no axis varies, and what is equal in all of them.
+func (s *sweepReport) common() string {
+	if len(s.Outcomes) == 0 {
+		return ""
+	}
+	var all []string
+	for _, f := range []struct {
+		axis, text string
+		of         func(c *sweep.Cell) string
+	}{
+		{"device", "device %s", func(c *sweep.Cell) string { return c.Device }},
+		{"devices", "%s", func(c *sweep.Cell) string { return plural(c.Devices, "device") }},
+		{"devices-per-host", "%s a host", func(c *sweep.Cell) string { return plural(c.DevicesPerHost, "device") }},
+		{"batch", "global batch %s", func(c *sweep.Cell) string { return count(int64(c.Batch)) }},
+		{"precision", "weights %s", func(c *sweep.Cell) string { return c.Precision }},
+		{"comm-precision", "exchanges %s", func(c *sweep.Cell) string { return c.CommPrecision }},
+		{"sharding-types", "sharding types %s", func(c *sweep.Cell) string { return c.ShardingTypes }},
+		{"for", "engine %s", func(c *sweep.Cell) string { return c.Engine }},
+	} {
+		first := f.of(&s.Outcomes[0].Cell)
+		varies := slices.ContainsFunc(s.Varying(), func(x sweep.Axis) bool { return x.Name == f.axis }) ||
+			slices.ContainsFunc(s.Outcomes, func(o sweep.Outcome) bool { return f.of(&o.Cell) != first })
+		if !varies {
+			all = append(all, fmt.Sprintf(f.text, first))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// cells writes the table.
+func (s *sweepReport) cells() {
+	whole, priced := false, false
+	for i := range s.Outcomes {
+		if p := s.Outcomes[i].Plan; p != nil {
+			whole, priced = whole || p.Whole, priced || p.PricePerBillion > 0
+		}
+	}
+	titles := []string{"cell"}
+	axes := s.Varying()
+	for _, x := range axes {
+		title := x.Name
+		if _, err := strconv.Atoi(x.Values[0]); err != nil {
+			title = "<" + title
+		}
+		titles = append(titles, title)
+	}
+	titles = append(titles, "<fits", "embeddings")
+	if whole {
+		titles = append(titles, "step")
+	}
+	titles = append(titles, "samples/s")
+	if priced {
+		titles = append(titles, "$/1e9")
+	}
+	titles = append(titles, "memory", "used", "<binds", "<marks")
+	var rows [][]string
+	for _, i := range s.Order {
+		o := &s.Outcomes[i]
+		row := []string{strconv.Itoa(o.Number)}
+		for _, x := range axes {
+			row = append(row, o.Value(x.Name))
+		}
+		rows = append(rows, append(row, planCells(o, whole, priced, s.Marks[i])...))
+	}
+	s.printf("\n")
+	s.grid(titles, rows)
+}
+
+// planCells are the columns of a plan.
+func planCells(o *sweep.Outcome, whole, priced bool, marks []sweep.Mark) []string {
+	p := o.Plan
+	if p == nil {
+		fits := "no"
+		if o.Status == sweep.Impossible {
+			fits = "-"
+		}
+		return []string{fits}
+	}
+	row := []string{"yes", unit.Millis(p.Embeddings()).String()}
+	if whole {
+		row = append(row, unit.Millis(p.Step).String())
+	}
+	row = append(row, large(p.SamplesPerSecond))
+	switch {
+	case priced && p.PricePerBillion > 0:
+		row = append(row, money(p.PricePerBillion))
+	case priced:
+		row = append(row, "-")
+	}
+	row = append(row, p.Memory.String(), percent(float64(p.Memory), float64(p.Budget)), binds(p.Binds))
+	var said []string
+	for _, m := range marks {
+		said = append(said, string(m))
+	}
+	return append(row, strings.Join(said, ", "))
+}
+
+// binds is what binds, for people.
+func binds(b sweep.Bind) string {
+	switch b {
+	case sweep.HBM:
+		return "HBM"
+	case sweep.HostMemory:
+		return "host memory"
+	case sweep.NVLink:
+		return "NVLink"
+	}
+	return string(b)
+}
+
+// best says in words which cells are marked.
+func (s *sweepReport) best() {
+	for _, m := range []struct {
+		mark, tie sweep.Mark
+		text      string
+	}{
+		{sweep.Fastest, sweep.AsFast, "%s samples/s"},
+		{sweep.Cheapest, sweep.AsCheap, "$%s per 1e9 samples"},
+	} {
+		for i := range s.Outcomes {
+			o := &s.Outcomes[i]
+			if !slices.Contains(s.Marks[i], m.mark) {
+				continue
+			}
+			value := large(o.Plan.SamplesPerSecond)
+			if m.mark == sweep.Cheapest {
+				value = money(o.Plan.PricePerBillion)
+			}
+			s.printf("\n%-10s %s: "+m.text+"%s%s", m.mark, s.cellText(o), value, errorOf(o.Plan), s.ties(o, m.tie))
+		}
+	}
+	s.printf("\n")
+}
+
+// cellText names a cell by its values on the axes that vary.
+func (s *sweepReport) cellText(o *sweep.Outcome) string {
+	text := fmt.Sprintf("cell %d", o.Number)
+	for _, x := range s.Varying() {
+		text += ", " + x.Name + " " + o.Value(x.Name)
+	}
+	return text
+}
+
+// errorOf is the error bar of a plan.
+func errorOf(p *sweep.Planned) string {
+	if p.ErrorPercent == 0 {
+		return " ± unknown"
+	}
+	return fmt.Sprintf(" ± %.1f %%", p.ErrorPercent)
+}
+
+// ties lists the cells that tie with a marked one.
+func (s *sweepReport) ties(best *sweep.Outcome, tie sweep.Mark) string {
+	var tied []int
+	for i := range s.Outcomes {
+		if s.Outcomes[i].Scale == best.Scale && slices.Contains(s.Marks[i], tie) {
+			tied = append(tied, s.Outcomes[i].Number)
+		}
+	}
+	if len(tied) == 0 {
+		return ""
+	}
+	noun := "cell"
+	if len(tied) > 1 {
+		noun = "cells"
+	}
+	return fmt.Sprintf("; within the error bar: %s %s", noun, numbers(tied))
+}
+
+// reasons says why cells have no plan. Equal reasons are written once.
+func (s *sweepReport) reasons() {
+	type why struct{ status, reason, remedy string }
+	var order []why
+	cells := map[why][]int{}
+	for i := range s.Outcomes {
+		o := &s.Outcomes[i]
+		if o.Plan != nil {
+			continue
+		}
+		w := why{string(o.Status), o.Reason, o.Remedy}
+		if cells[w] == nil {
+			order = append(order, w)
+		}
+		cells[w] = append(cells[w], o.Number)
+	}
+	if len(order) == 0 {
+		return
+	}
+	s.section("cells without a plan")
+	for _, w := range order {
+		s.printf("- %s, %s: %s\n", numbers(cells[w]), w.status, OneLine(w.reason))
+		if w.remedy != "" {
+			s.printf("  change: %s\n", OneLine(w.remedy))
+		}
+	}
+}
+
+// warnings writes the warnings of the plans, each once.
+func (s *sweepReport) warnings() {
+	var order []string
+	cells := map[string]int{}
+	plans := 0
+	for i := range s.Outcomes {
+		p := s.Outcomes[i].Plan
+		if p == nil {
+			continue
+		}
+		plans++
+		for _, w := range p.Warnings {
+			if cells[w] == 0 {
+				order = append(order, w)
+			}
+			cells[w]++
+		}
+	}
+	if len(order) == 0 {
+		return
+	}
+	s.section("warnings")
+	for _, w := range order[:min(mostDoubts, len(order))] {
+		where := ""
+		if n := cells[w]; n < plans {
+			where = plural(n, "cell") + ": "
+		}
+		s.printf("- %s%s\n", where, OneLine(w))
+	}
+	if more := words.More("", len(order)-mostDoubts); more != "" {
+		s.printf("%s: see --json\n", more)
+	}
+}
