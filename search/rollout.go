@@ -94,7 +94,10 @@ func (rollout) apply(r *run, s state) (state, error) {
 		})
 		if failed == none {
 			s.best = r.offer(s.best, s.forced, devices)
-		} else if lacking == nil {
+			continue
+		}
+		r.stats.Evaluations += int64(len(pieces)) // as offer counts, so that a budget ends failures, too
+		if lacking == nil {
 			lacking = infeasible(r.catalog, r.opt.Method, pieces, devices, failed)
 		}
 	}

@@ -146,4 +146,14 @@ func TestRolloutSamplesWithoutEnd(t *testing.T) {
 	if r.Status != search.OutOfBudget || r.Stats.Placements < 2 {
 		t.Errorf("got status %q after %d placements, want %q after at least 2", r.Status, r.Stats.Placements, search.OutOfBudget)
 	}
+	// Rollouts that find no room count, too.
+	p.Topology.Memory, p.Topology.ReserveShare = 1<<20, hardware.NoReserve
+	for i := range p.Tables {
+		p.Tables[i].Rows, p.Tables[i].Dim = 60_000, 4 // 0.92 of the memory: eight tables on four devices
+	}
+	p.Accounting = problem.CountWeights
+	var infeasible *search.Infeasible
+	if _, err := search.Run(context.Background(), p, factory(p), opt); !errors.As(err, &infeasible) {
+		t.Errorf("got error %v, want an *Infeasible", err)
+	}
 }
