@@ -18,7 +18,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/neuroshard/neuroshard/plan"
@@ -116,6 +115,8 @@ type Result struct {
 	// Options.FreeSlices is false, the problem has no engine, or the search was interrupted. It is
 	// not more expensive than Plan as predicted: Plan itself is such a plan.
 	FreeSlices *Baseline
+	// From is the re-plan that the plan comes from; nil for a plan of Plan or Evaluate.
+	From *Replanned
 }
 
 // Lanes are the costs of one placement under each lane rule: no published time shows which
@@ -139,9 +140,9 @@ func (r *Result) Gap() (gap float64, ok bool) {
 // Warnings returns the plan's warnings, and one if the predicted and the simulated cost
 // differ by more than the errors that the model's card states: the search may then have
 // followed an error of the model. That warning is not in the plan, which does not state its
-// simulated cost.
+// simulated cost. The doubts about a transfer from an old plan come first.
 func (r *Result) Warnings() []string {
-	all := slices.Clone(r.Plan.Provenance.Warnings)
+	all := append(r.From.doubts(), r.Plan.Provenance.Warnings...)
 	if !r.Judged() || !(r.ModelError > 0) || !(r.Simulated.Cost > 0) {
 		return all
 	}
@@ -192,14 +193,21 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
+	result, err := l.finish(ctx, found)
+	if err == nil {
+		result.FreeSlices = free
+	}
+	return result, err
+}
+
+// finish returns the placement that a search found as a validated plan, with the baselines and
+// the whole step that the options ask for.
+func (l *line) finish(ctx context.Context, found search.Result) (*Result, error) {
 	result, err := l.result(found)
 	if invalid := (*plan.Invalid)(nil); errors.As(err, &invalid) {
 		return nil, fmt.Errorf("the plan found is not valid, which is a bug of the planner: %w", err)
 	}
-	if err == nil {
-		result.FreeSlices = free
-	}
-	if err == nil && opt.Baselines {
+	if err == nil && l.opt.Baselines {
 		result.Baselines, err = l.baselines(ctx)
 	}
 	if err == nil {

@@ -1,0 +1,396 @@
+package neuroshard
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/internal/words"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// adapt.go states an old plan in the terms of a new problem: tables by name, devices by their
+// number in the new cluster.
+//
+//	old plan   tables a b c    devices 0 1 2 3 | 4 5 6 7     device 1 is lost, table d is added
+//	new        tables a b c d  devices 4 5 6 7 | 0 2 3       hosts with losses come last
+
+// OtherPlan is the error of an old plan that no re-plan can start from.
+type OtherPlan struct {
+	// Message says what is wrong, and Hint what to do.
+	Message, Hint string
+}
+
+func (e *OtherPlan) Error() string { return e.Message }
+
+// PlanChanges is what differs between an old plan and the problem that is to be planned again.
+type PlanChanges struct {
+	// Added and Removed name the tables that only the problem has, and only the old plan.
+	Added, Removed []string
+	// Resized names the tables with other rows or another dim, and Converted those whose old plan
+	// states another precision or optimizer.
+	Resized, Converted []string
+	// Lost are the lost devices, as the old plan numbers them.
+	Lost []int
+	// Cluster is nil if both are for the same cluster and batch.
+	Cluster *plan.ClusterChange
+	// Profile is true if the devices are of another profile: all parts of tables are then loaded
+	// from a checkpoint.
+	Profile bool
+}
+
+// Remaining returns the cluster that is left of an old plan's cluster without lost devices,
+// which must be devices of the plan. Hosts with fewer devices come last. It fails with
+// *OtherPlan if no device is left, or if the hosts are left with devices of more than two
+// different numbers, or with several smaller hosts: a cluster has hosts of one size, and one
+// smaller host at most.
+func Remaining(c plan.Cluster, lost []int) (plan.Cluster, error) {
+	hosts, err := remainingHosts(c, lost)
+	if err != nil {
+		return c, err
+	}
+	c.Devices, c.DevicesPerHost = 0, len(hosts[0])
+	for i, h := range hosts {
+		if c.Devices += len(h); len(h) < c.DevicesPerHost && i+1 < len(hosts) {
+			return c, unevenHosts(hosts, c.DevicesPerHost)
+		}
+	}
+	return c, nil
+}
+
+// unevenHosts is the error of several hosts with fewer devices than the others.
+func unevenHosts(hosts [][]int, full int) error {
+	var smaller []string
+	for _, h := range hosts {
+		if len(h) < full {
+			smaller = append(smaller, fmt.Sprintf("%d on the host of device %d", len(h), h[0]))
+		}
+	}
+	return &OtherPlan{
+		fmt.Sprintf("the lost devices leave %d devices on some hosts, and %s: a cluster has one host at most with fewer devices than the others", full, words.List(smaller, 4)),
+		"give up whole hosts with --lost-hosts, or the same number of devices of every host with --lost-devices; if the lost devices are replaced, state the old number of devices with --devices",
+	}
+}
+
+// remainingHosts returns the devices left on each host, the hosts with most devices first.
+func remainingHosts(c plan.Cluster, lost []int) ([][]int, error) {
+	var unknown []string
+	for _, d := range lost {
+		if d < 0 || d >= c.Devices {
+			unknown = append(unknown, fmt.Sprint(d))
+		}
+	}
+	if len(unknown) > 0 {
+		return nil, &OtherPlan{
+			fmt.Sprintf("lost device %s: the old plan has devices 0 to %d", words.List(unknown, 4), c.Devices-1),
+			"number the devices as the old plan does",
+		}
+	}
+	perHost := c.DevicesPerHost
+	if perHost <= 0 {
+		perHost = c.Devices
+	}
+	var hosts [][]int
+	for first := 0; first < c.Devices; first += perHost {
+		var left []int
+		for d := first; d < min(c.Devices, first+perHost); d++ {
+			if !slices.Contains(lost, d) {
+				left = append(left, d)
+			}
+		}
+		if len(left) > 0 {
+			hosts = append(hosts, left)
+		}
+	}
+	if len(hosts) == 0 {
+		return nil, &OtherPlan{fmt.Sprintf("all %d devices of the old plan are lost", c.Devices), "plan anew, without the old plan: neuroshard plan"}
+	}
+	slices.SortStableFunc(hosts, func(a, b []int) int { return cmp.Compare(len(b), len(a)) })
+	return hosts, nil
+}
+
+// adapted is an old plan in the terms of a new problem.
+type adapted struct {
+	changes PlanChanges
+	// before is the old plan with its devices numbered as in the new cluster, without the shards of
+	// lost devices. Devices that leave the cluster have numbers above those of the cluster. Its
+	// tables have their old sizes.
+	before *plan.Plan
+	// held are the old shards by device of the new cluster, in the tables of the problem with their
+	// new sizes. Tables that cannot stay as they are have some of their shards, or none.
+	held [][]problem.Shard
+}
+
+// adapt states the old plan in the terms of p, without the lost devices. It fails with
+// *OtherPlan if that is not possible.
+func adapt(p *problem.Problem, old *plan.Plan, lost []int) (*adapted, error) {
+	if err := sameTables(p, old); err != nil {
+		return nil, err
+	}
+	lost = slices.Compact(slices.Sorted(slices.Values(lost)))
+	number, err := renumber(p, old.Cluster, lost)
+	if err != nil {
+		return nil, err
+	}
+	a := &adapted{changes: PlanChanges{Lost: lost}}
+	a.compare(p, old)
+	if a.changes.Profile {
+		for d := range number {
+			number[d] = gone
+		}
+	}
+	a.before = renamed(old.Stated(p), number)
+	a.hold(p, old, number)
+	return a, nil
+}
+
+// sameTables checks that the old plan can be read as one of p's tables: it has each table once,
+// and a table in common with p, with the same rows or dim.
+func sameTables(p *problem.Problem, old *plan.Plan) error {
+	placed := map[string]*plan.Table{}
+	for i := range old.Tables {
+		name := old.Tables[i].Name
+		if placed[name] != nil {
+			return &OtherPlan{fmt.Sprintf("the old plan lists table %q twice", name), "neuroshard validate says what else is wrong with the plan"}
+		}
+		placed[name] = &old.Tables[i]
+	}
+	if found := old.CheckTables(); len(found) > 0 {
+		return &OtherPlan{fmt.Sprintf("the old plan is not a placement: %v", found[0]), "neuroshard validate lists all that is wrong with the plan"}
+	}
+	same := 0
+	for i := range p.Tables {
+		t := &p.Tables[i]
+		if was := placed[t.Name]; was != nil {
+			if same++; was.Rows == t.Rows || was.Dim == t.Dim {
+				return nil
+			}
+		}
+	}
+	if same > 0 {
+		return &OtherPlan{
+			fmt.Sprintf("the old plan is one of other tables: %s of the same name have other rows and another dim", words.Plural(same, "table")),
+			otherTables,
+		}
+	}
+	var was, is []string
+	for i := range old.Tables {
+		was = append(was, old.Tables[i].Name)
+	}
+	for i := range p.Tables {
+		is = append(is, p.Tables[i].Name)
+	}
+	return &OtherPlan{
+		fmt.Sprintf("the old plan has no table of the problem: it places %s, and the problem has %s", words.Quoted(was, 3), words.Quoted(is, 3)),
+		otherTables,
+	}
+}
+
+// otherTables is the hint of a plan of other tables.
+const otherTables = "name the plan of these tables, or plan anew: neuroshard plan"
+
+// gone is the number of a lost device in the new cluster.
+const gone = -1
+
+// renumber returns the number of each device of the old cluster in the cluster of p, or gone.
+// Devices that leave have numbers from Topology.Devices.
+//
+// Without lost devices, devices keep their numbers. With lost devices, the cluster of p must be
+// Remaining, or have the old number of devices on the same hosts: the lost ones are then replaced
+// by empty ones.
+func renumber(p *problem.Problem, c plan.Cluster, lost []int) ([]int, error) {
+	number := make([]int, c.Devices)
+	for d := range number {
+		number[d] = d
+	}
+	if len(lost) == 0 {
+		return number, nil
+	}
+	hosts, err := remainingHosts(c, lost)
+	if err != nil {
+		return nil, err
+	}
+	t := &p.Topology
+	if t.Devices == c.Devices && t.PerHost() == c.DevicesPerHost {
+		for _, d := range lost {
+			number[d] = gone
+		}
+		return number, nil
+	}
+	left, err := Remaining(c, lost)
+	if err != nil {
+		return nil, err
+	}
+	if t.Devices != left.Devices || t.PerHost() != left.DevicesPerHost {
+		return nil, &OtherPlan{
+			fmt.Sprintf("the lost devices leave %d of %d devices, %d a host, and the problem states %d, %d a host", left.Devices, c.Devices, left.DevicesPerHost, t.Devices, t.PerHost()),
+			fmt.Sprintf("leave --devices and --devices-per-host out, or state %d and %d if the lost devices are replaced", c.Devices, c.DevicesPerHost),
+		}
+	}
+	for d := range number {
+		number[d] = gone
+	}
+	next := 0
+	for _, h := range hosts {
+		for _, d := range h {
+			number[d] = next
+			next++
+		}
+	}
+	return number, nil
+}
+
+// compare sets what differs between p and the old plan.
+func (a *adapted) compare(p *problem.Problem, old *plan.Plan) {
+	is := map[string]*problem.Table{}
+	for i := range p.Tables {
+		is[p.Tables[i].Name] = &p.Tables[i]
+	}
+	c := &a.changes
+	was := map[string]bool{}
+	for i := range old.Tables {
+		t := &old.Tables[i]
+		was[t.Name] = true
+		now := is[t.Name]
+		if now == nil {
+			c.Removed = append(c.Removed, t.Name)
+			continue
+		}
+		if now.Rows != t.Rows || now.Dim != t.Dim {
+			c.Resized = append(c.Resized, t.Name)
+		}
+		if t.Stated && (now.Precision != t.Precision || now.Optimizer != t.Optimizer) {
+			c.Converted = append(c.Converted, t.Name)
+		}
+	}
+	for i := range p.Tables {
+		if name := p.Tables[i].Name; !was[name] {
+			c.Added = append(c.Added, name)
+		}
+	}
+	if now := plan.New(p, nil).Cluster; now != old.Cluster {
+		c.Cluster = &plan.ClusterChange{Before: old.Cluster, After: now}
+		c.Profile = now.Profile != old.Cluster.Profile
+	}
+}
+
+// renamed returns a copy of the plan whose device d has the number number[d], without the
+// shards of devices that are gone.
+func renamed(old *plan.Plan, number []int) *plan.Plan {
+	pl := *old
+	n := 0
+	for _, to := range number {
+		n = max(n, to+1)
+	}
+	left := slices.DeleteFunc(slices.Clone(number), func(to int) bool { return to == gone })
+	compact := n == len(left) // devices 0 to n-1 are all held
+	pl.Cluster.Devices = n
+	pl.Devices = make([]plan.Device, n)
+	pl.Tables = slices.Clone(old.Tables)
+	for i := range pl.Tables {
+		t := &pl.Tables[i]
+		var shards []plan.Shard
+		for _, s := range t.Shards {
+			switch {
+			case s.Device >= 0 && number[s.Device] == gone:
+			case s.Device >= 0:
+				s.Device = number[s.Device]
+				shards = append(shards, s)
+			case compact && n > 0:
+				shards = append(shards, s)
+			default:
+				for _, d := range left {
+					s.Device = d
+					shards = append(shards, s)
+				}
+			}
+		}
+		t.Shards = shards
+	}
+	return &pl
+}
+
+// hold sets the old shards of p's tables on the devices of the new cluster.
+func (a *adapted) hold(p *problem.Problem, old *plan.Plan, number []int) {
+	index := map[string]int{}
+	for i := range p.Tables {
+		index[p.Tables[i].Name] = i
+	}
+	a.held = make([][]problem.Shard, p.Topology.Devices)
+	for d, shards := range old.ByDevice() {
+		to := number[d]
+		if to == gone || to >= p.Topology.Devices {
+			continue
+		}
+		for _, s := range shards {
+			was := &old.Tables[s.Table]
+			i, ok := index[was.Name]
+			if !ok {
+				continue
+			}
+			if s, ok = resized(s, was, &p.Tables[i]); ok {
+				s.Table = i
+				a.held[to] = append(a.held[to], s)
+			}
+		}
+	}
+	for d := range a.held {
+		slices.SortStableFunc(a.held[d], byTable)
+	}
+}
+
+// byTable orders shards by table, first column and first row.
+func byTable(x, y problem.Shard) int {
+	return cmp.Or(cmp.Compare(x.Table, y.Table), cmp.Compare(x.Columns.Start, y.Columns.Start), cmp.Compare(x.Rows.Start, y.Rows.Start))
+}
+
+// resized returns a shard of a table in the table's new size: the last slice of columns takes
+// the columns that were added or removed, and blocks of rows become blocks of the new rows. ok is
+// false if nothing is left of the shard.
+func resized(s problem.Shard, was *plan.Table, now *problem.Table) (_ problem.Shard, ok bool) {
+	if s.Columns.End == int64(was.Dim) {
+		s.Columns.End = int64(now.Dim)
+	}
+	s.Columns.End = min(s.Columns.End, int64(now.Dim))
+	switch {
+	case s.Rows.Len() == was.Rows:
+		s.Rows.End = now.Rows
+	case was.Rows != now.Rows:
+		blocks := blocksOf(was, s.Columns.Start)
+		height := (was.Rows + blocks - 1) / blocks
+		size := now.BlockRows(int(blocks))
+		at := s.Rows.Start / height
+		s.Rows.Start, s.Rows.End = min(now.Rows, at*size), min(now.Rows, (at+1)*size)
+	}
+	return s, s.Rows.Len() > 0 && s.Columns.Len() > 0
+}
+
+// blocksOf returns the number of blocks of the slice that begins at a column, at least 1.
+func blocksOf(t *plan.Table, column int64) int64 {
+	n := int64(0)
+	for _, s := range t.Shards {
+		if s.Columns.Start == column {
+			n++
+		}
+	}
+	return max(1, n)
+}
+
+// describe says in a few words what changed, for the warnings of the plan; "" if nothing did.
+func (c *PlanChanges) describe() string {
+	var parts []string
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, words.Plural(n, "table")+" "+what)
+		}
+	}
+	add(len(c.Added), "added")
+	add(len(c.Removed), "removed")
+	add(len(c.Resized), "resized")
+	if n := len(c.Lost); n > 0 {
+		parts = append(parts, words.Plural(n, "device")+" lost")
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,583 @@
+package neuroshard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/internal/words"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Replan plans again, from an old plan. It moves few bytes: some parts of tables must move, for
+// example because a device is lost, and any more must pay.
+//
+//	old plan, problem -> adapt -> searches with budgets of moved bytes -> curve -> verdict
+//	                                  0   1 %   5 %   20 %   any
+//
+// Each point of the curve is a search that starts from the old plan (search.From). Equal devices
+// of a host, and equal hosts, take the old names with which the fewest bytes move
+// (plan.Renaming), and the bytes are counted exactly (plan.NewTransfer).
+
+// TieBand is the relative difference of two predicted costs below which Replan takes two plans
+// of the same problem as equally good. It is twice the model's error on such differences: the
+// standard deviation of the error, over plans that differ by a few moves, is 0.5 % of the cost
+// (docs/REPLAN.md, by go run ./docs/generate/replan).
+const TieBand = 0.01
+
+// budgets are the shares of the tables' bytes that the points of the curve may move beyond what
+// must move.
+var budgets = []float64{0, 0.01, 0.05, 0.20}
+
+// wholeSearch is the largest number of tables times devices for which the last point of the curve
+// is a whole search. Above it, that point is a search from the old plan, without a budget.
+const wholeSearch = 10_000
+
+// MovedBytes limits how many bytes of tables a re-plan moves between devices beyond those that
+// must move: to Bytes or, if Share is above 0, to that share of the bytes of all tables.
+type MovedBytes struct {
+	Bytes unit.Bytes
+	// Share is at most 1.
+	Share float64
+}
+
+// Of returns the limit if all tables take total bytes.
+func (m MovedBytes) Of(total unit.Bytes) unit.Bytes {
+	if m.Share > 0 {
+		return unit.Bytes(math.Floor(min(1, m.Share) * float64(total)))
+	}
+	return m.Bytes
+}
+
+// ReplanOptions are the options of Replan. The zero value chooses the plan that moves the fewest
+// bytes among those whose predicted cost is within TieBand of the least.
+type ReplanOptions struct {
+	// Options are those of Plan. Replan sets Search.From itself, and takes no budget and no
+	// method other than NeuroShard. It ignores FreeSlices.
+	Options
+	// Most, if set, limits the moved bytes. It excludes Price.
+	Most *MovedBytes
+	// Price, if above 0, is the predicted cost, in ms, for which moving 10^9 bytes pays. Replan then
+	// chooses the plan with the least sum of cost and price.
+	Price float64
+	// Lost are the devices of the old plan that are lost, by their numbers there. The problem's
+	// cluster is Remaining, or has the old size if the lost devices are replaced.
+	Lost []int
+	// Horizon, if above 0, is the number of steps still to be trained: a move that takes longer to
+	// pay back is not chosen.
+	Horizon int64
+}
+
+// check reports options that contradict each other.
+func (o *ReplanOptions) check() error {
+	var errs []error
+	add := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf("replan: "+format, args...))
+		}
+	}
+	add(o.Most != nil && o.Price != 0, "both a limit of moved bytes and a price are set: set one of them")
+	add(o.Most != nil && (o.Most.Bytes < 0 || !(o.Most.Share >= 0 && o.Most.Share <= 1)), "the limit of moved bytes is not at least 0, or not a share of at most 1")
+	add(!(o.Price >= 0) || math.IsInf(o.Price, 1), "price %v is not a finite number of at least 0", o.Price)
+	add(o.Horizon < 0, "horizon %d is negative", o.Horizon)
+	add(o.Search.Method != "" && o.Search.Method != search.NeuroShard, "method %s does not start from an old plan: use method %s", o.Search.Method, search.NeuroShard)
+	add(o.Search.Budget != 0, "a re-plan has no budget of time")
+	return errors.Join(errs...)
+}
+
+// Verdict says what to do with a running job.
+type Verdict string
+
+// The verdicts.
+const (
+	// Keep: the old plan places the tables of the problem, and no other plan is better by more
+	// than TieBand for the bytes that it may move.
+	Keep Verdict = "keep"
+	// Move: the plan differs from the old one.
+	Move Verdict = "move"
+)
+
+// Point is one point of the curve of cost against moved bytes: a plan that moves few bytes.
+type Point struct {
+	// Label names the point: "keep", the old plan as it is; "0", what must move; "1 %", "5 %",
+	// "20 %"; "budget" and "price" for those of the caller; "free", which may move all.
+	Label string
+	// Limit is the number of bytes that may move, those that must move included; -1 without one.
+	Limit unit.Bytes
+	// Whole says that a whole search found the point, not a search from the old plan.
+	Whole bool
+	// Cost is the predicted cost, and Simulated the one of the simulated device; 0 if that does
+	// not judge.
+	Cost, Simulated unit.Millis
+	// Transfer is what moves from the old plan to the point's.
+	Transfer *plan.Transfer
+	// PaysBack is the number of steps after which the point has saved the time of its transfer,
+	// compared with the first point; -1 if it never does, and 0 if it has nothing to pay back.
+	PaysBack int64
+
+	found search.Result
+	// stay are the tables that stay because a running job cannot move them.
+	stay []string
+}
+
+// Seconds returns the time of the point's transfer, in ms: inside hosts, then between them.
+func (p *Point) Seconds() unit.Millis { return p.Transfer.Inside + p.Transfer.Between }
+
+// Replanned is the outcome of Replan.
+type Replanned struct {
+	Verdict Verdict
+	// Result is the plan to run; with verdict Keep, the old plan, renewed for the problem.
+	Result *Result
+	// OldCost is the predicted cost of the old plan for the problem, nil if the old plan does not
+	// place the problem's tables or does not fit any more; Unfit then says why.
+	OldCost *unit.Millis
+	Unfit   string
+	// Curve are the points in the order of their limits, and Chosen the index of the plan's.
+	Curve  []Point
+	Chosen int
+	// Changes are the differences between the old plan and the problem.
+	Changes PlanChanges
+	// Before is the old plan with its devices numbered as in the new cluster.
+	Before *plan.Plan
+	// Reshard says what a running TorchRec job can move; nil unless the problem's engine is
+	// TorchRec.
+	Reshard *Reshard
+	// Judged says that the simulated device judged the points.
+	Judged bool
+}
+
+// Point returns the chosen point.
+func (r *Replanned) Point() *Point { return &r.Curve[r.Chosen] }
+
+// Replan plans p again, from an old plan of other tables, another batch or another cluster. It
+// fails as Plan does, with *OtherPlan if the old plan is not one that it can start from, and if
+// opt contradicts itself. If ctx ends early, it chooses among the points found until then, and
+// the result's status is search.Interrupted.
+func Replan(ctx context.Context, p *problem.Problem, old *plan.Plan, opt ReplanOptions) (*Replanned, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	if err := opt.check(); err != nil {
+		return nil, err
+	}
+	a, err := adapt(p, old, opt.Lost)
+	if err != nil {
+		return nil, err
+	}
+	r := &replanner{adapted: a, opt: &opt, of: p}
+	planned := p
+	if p.Engine == problem.TorchRec {
+		r.reshard = newResharder(p, a)
+		planned = r.reshard.narrow(p)
+	}
+	l, err := newLine(planned, opt.Options)
+	if err != nil {
+		return nil, err
+	}
+	if l.opt.Search.Beside, err = l.beside(); err != nil {
+		return nil, err
+	}
+	l.certificate = certify(ctx, l)
+	defer l.certificate.stop()
+	r.line = l
+	if err := r.points(ctx); err != nil {
+		return nil, err
+	}
+	r.paybacks()
+	return r.outcome(ctx, r.choose())
+}
+
+// replanner makes the points of a curve.
+type replanner struct {
+	*line
+	*adapted
+	opt *ReplanOptions
+	// of is the problem as the caller states it.
+	of *problem.Problem
+	// total is the bytes of all tables, and must what no point moves less than.
+	total, must unit.Bytes
+	// oldCost and unfit are those of Replanned.
+	oldCost *unit.Millis
+	unfit   string
+	curve   []Point
+	// reshard keeps the plans to what a running TorchRec job can move; nil for other engines.
+	reshard *resharder
+	// modest is the plan that a search from the old plan finds without a limit; nil if it is the last
+	// point itself.
+	modest *Point
+	// counted says that must is known.
+	counted bool
+	// interrupted says that the context ended before all points were there.
+	interrupted bool
+}
+
+// points makes all points of the curve: first what must move, then without a limit, then the
+// limits between, from the largest on. A plan that was found under a larger limit and keeps to a
+// smaller one serves both.
+func (r *replanner) points(ctx context.Context) error {
+	if err := r.keep(); err != nil {
+		return err
+	}
+	limits := r.limits()
+	found := make([]*Point, len(limits))
+	for _, i := range inTurn(len(limits)) {
+		point, err := r.within(ctx, limits[i], found[i+1:])
+		r.interrupted = ctx.Err() != nil
+		if err != nil && !r.interrupted {
+			return err
+		}
+		if err == nil {
+			found[i] = &point
+		}
+		if r.interrupted {
+			break // the points found so far are the outcome
+		}
+	}
+	for _, point := range found {
+		if point != nil {
+			r.join(*point)
+		}
+	}
+	if len(r.curve) == 0 {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// inTurn returns the order of n limits: the first one, then the others from the last one on.
+func inTurn(n int) []int {
+	order := []int{0}
+	for i := n - 1; i > 0; i-- {
+		order = append(order, i)
+	}
+	return order
+}
+
+// limit is one limit of the curve.
+type limit struct {
+	label, what string
+	share       float64
+	bytes       unit.Bytes
+	// free says that there is no limit, and price that moved bytes have a price instead.
+	free  bool
+	price float64
+}
+
+// limits returns the limits of the curve, in rising order. That of the caller comes where it
+// belongs.
+func (r *replanner) limits() []limit {
+	if r.changes.Profile {
+		return []limit{{label: "free", what: "all bytes", free: true}}
+	}
+	var all []limit
+	for _, s := range budgets {
+		label := "0"
+		if s > 0 {
+			label = fmt.Sprintf("%.0f %%", 100*s)
+		}
+		all = append(all, limit{label: label, what: label + " of the bytes", share: s})
+	}
+	if m := r.opt.Most; m != nil {
+		own := limit{label: "budget", what: "the bytes of the budget", share: m.Share, bytes: m.Bytes}
+		at := slices.IndexFunc(all, func(l limit) bool { return r.bytes(l) >= r.bytes(own) })
+		switch {
+		case at < 0:
+			all = append(all, own)
+		case r.bytes(all[at]) > r.bytes(own):
+			all = slices.Insert(all, at, own)
+		}
+	}
+	if r.opt.Price > 0 {
+		all = append(all, limit{label: "price", what: "what pays its price", free: true, price: r.opt.Price})
+	}
+	return append(all, limit{label: "free", what: "any bytes", free: true})
+}
+
+// bytes returns a limit in bytes.
+func (r *replanner) bytes(l limit) unit.Bytes {
+	return MovedBytes{Bytes: l.bytes, Share: l.share}.Of(r.total)
+}
+
+// keep adds the old plan as it is, if it is valid for the problem.
+func (r *replanner) keep() error {
+	pl := plan.New(r.problem, r.held)
+	empty, err := plan.NewTransfer(r.before, pl)
+	if err != nil {
+		return err
+	}
+	r.total = empty.Total
+	if r.unfit = r.unfits(pl); r.unfit != "" {
+		return nil
+	}
+	point, err := r.point("keep", 0, search.Result{Shards: r.held, Status: search.Complete})
+	if err != nil {
+		return err
+	}
+	r.oldCost = &point.Cost
+	r.curve = append(r.curve, point)
+	return nil
+}
+
+// unfits says why the old plan is not one of the problem; "" if it is.
+func (r *replanner) unfits(pl *plan.Plan) string {
+	if r.changes.Profile {
+		return "the devices are others"
+	}
+	if n := len(r.changes.Added); n > 0 {
+		return r.changes.describe()
+	}
+	if err := priceable(pl, r.prices); err != nil {
+		return err.Error()
+	}
+	return misplaced(pl, r.problem)
+}
+
+// misplaced says why a plan without times is not valid for p; "" if it is.
+func misplaced(pl *plan.Plan, p *problem.Problem) string {
+	if invalid := (*plan.Invalid)(nil); errors.As(pl.Validate(p), &invalid) {
+		for _, v := range invalid.Violations {
+			if v.Rule != plan.RulePredicted {
+				return v.String()
+			}
+		}
+	}
+	return ""
+}
+
+// within returns the point of a limit, given the points of larger limits.
+func (r *replanner) within(ctx context.Context, b limit, larger []*Point) (Point, error) {
+	most := r.bytes(b)
+	if !b.free && r.counted {
+		for _, point := range append([]*Point{r.modest}, larger...) {
+			if point != nil && point.Transfer.Bytes <= r.must+most {
+				other := *point
+				other.Label, other.Limit, other.Whole = b.label, r.must+most, false
+				return other, nil
+			}
+		}
+	}
+	r.begin("the plan that moves " + b.what)
+	point, err := r.search(ctx, b, most)
+	if err != nil || b.free {
+		return r.freely(ctx, b, point, err)
+	}
+	if !r.counted {
+		r.must, r.counted = point.Transfer.Bytes, true
+	}
+	// The search counts nearly as Transfer does. What it moves too much is taken from its budget.
+	point.Limit = r.must + r.bytes(b)
+	for try := 0; point.Transfer.Bytes > point.Limit && most > 0 && try < retries; try++ {
+		most = max(0, most-(point.Transfer.Bytes-point.Limit))
+		again, err := r.search(ctx, b, most)
+		if err != nil {
+			return point, err
+		}
+		again.Limit = point.Limit
+		point = again
+	}
+	return point, nil
+}
+
+// retries is how many times a search with a smaller budget follows one that moves too much.
+const retries = 3
+
+// freely returns the cheaper point of the one found and, for small problems, that of a whole
+// search. The other one serves smaller limits.
+func (r *replanner) freely(ctx context.Context, b limit, point Point, err error) (Point, error) {
+	if err != nil || b.price > 0 || ctx.Err() != nil || len(r.problem.Tables)*r.problem.Topology.Devices > wholeSearch {
+		return point, err
+	}
+	whole, err := r.whole(ctx)
+	if err != nil && ctx.Err() == nil {
+		return point, err
+	}
+	if err == nil && whole.Cost < point.Cost {
+		r.modest = &point
+		return whole, nil
+	}
+	return point, nil
+}
+
+// join appends a point. It costs at most as much as the points with smaller limits, and moves at
+// most its limit: otherwise it takes the plan of one of these points.
+func (r *replanner) join(point Point) {
+	for _, other := range r.curve {
+		over := point.Limit >= 0 && point.Transfer.Bytes > point.Limit
+		if over || other.Cost < point.Cost || other.Cost == point.Cost && other.Transfer.Bytes < point.Transfer.Bytes {
+			other.Label, other.Limit = point.Label, point.Limit
+			point = other
+		}
+	}
+	r.curve = append(r.curve, point)
+}
+
+// search finds the point of a limit, from the old plan.
+func (r *replanner) search(ctx context.Context, b limit, most unit.Bytes) (Point, error) {
+	opt := r.line.opt.Search
+	opt.From = &search.From{Shards: r.held, Price: b.price / 1e9, Limited: !b.free, Most: most}
+	found, err := r.line.search(ctx, opt)
+	if err != nil {
+		return Point{}, err
+	}
+	return r.point(b.label, -1, found)
+}
+
+// whole finds the cheapest plan without looking at the old one.
+func (r *replanner) whole(ctx context.Context) (Point, error) {
+	r.begin("the plan of a whole search")
+	found, err := r.line.search(ctx, r.line.opt.Search)
+	if err == nil {
+		found, err = bestFinalist(ctx, r.line, found)
+	}
+	if err != nil {
+		return Point{}, err
+	}
+	point, err := r.point("free", -1, found)
+	point.Whole = true
+	return point, err
+}
+
+// point returns the point of a placement, with the names of devices with which it moves the
+// fewest bytes.
+func (r *replanner) point(label string, most unit.Bytes, found search.Result) (Point, error) {
+	after := plan.New(r.problem, found.Shards)
+	var stay []string
+	if label != "keep" {
+		found.Shards = after.Renamed(plan.Renaming(r.before, after, r.problem))
+		if r.reshard != nil {
+			found.Shards, stay = r.reshard.keep(r.problem, r.held, found.Shards)
+		}
+		after = plan.New(r.problem, found.Shards)
+	}
+	point := Point{Label: label, Limit: most, found: found, stay: stay}
+	var err error
+	if point.Transfer, err = plan.NewTransfer(r.before, after); err != nil {
+		return point, err
+	}
+	point.Cost = r.prices.Price(found.Shards).Cost
+	if r.judge != nil {
+		simulated, err := r.judge.Price(found.Shards)
+		if err != nil {
+			return point, err
+		}
+		point.Simulated = simulated.Cost
+	}
+	return point, nil
+}
+
+// paybacks sets the steps after which each point has paid back, compared with the first one:
+// what the first one moves must move anyway.
+func (r *replanner) paybacks() {
+	base := &r.curve[0]
+	for i := range r.curve {
+		p := &r.curve[i]
+		p.PaysBack = paysBack(p.Seconds()-base.Seconds(), base.Cost-p.Cost)
+	}
+}
+
+// paysBack returns the number of steps that save at least the time, if each step saves gain: 0 if
+// the time is not above 0, and -1 if the steps save nothing.
+func paysBack(time, gain unit.Millis) int64 {
+	switch {
+	case time <= 0:
+		return 0
+	case gain <= 0 || float64(time/gain) > math.MaxInt64/2:
+		return -1
+	}
+	return int64(math.Ceil(float64(time / gain)))
+}
+
+// choose returns the index of the point to take. Among the points that the options allow, it
+// looks for the least cost, or the least sum of cost and price. Of all points within TieBand of
+// that, it takes the one that moves the fewest bytes.
+func (r *replanner) choose() int { return choose(r.curve, r.opt, r.must, r.total) }
+
+func choose(curve []Point, opt *ReplanOptions, must, total unit.Bytes) int {
+	allowed := func(p *Point) bool {
+		over := opt.Most != nil && p.Transfer.Bytes > must+opt.Most.Of(total)
+		late := opt.Horizon > 0 && (p.PaysBack < 0 || p.PaysBack > opt.Horizon)
+		return !over && !late
+	}
+	sum := func(p *Point) float64 { return float64(p.Cost) + opt.Price*float64(p.Transfer.Bytes)/1e9 }
+	best := 0 // what must move is always allowed
+	for i := range curve {
+		if allowed(&curve[i]) && sum(&curve[i]) < sum(&curve[best]) {
+			best = i
+		}
+	}
+	// The band is one of costs, so a price does not widen it.
+	least := sum(&curve[best])
+	band := TieBand * float64(curve[best].Cost)
+	chosen := best
+	for i := range curve {
+		p := &curve[i]
+		if allowed(p) && sum(p) <= least+band && p.Transfer.Bytes < curve[chosen].Transfer.Bytes {
+			chosen = i
+		}
+	}
+	if first := &curve[0]; first.Label == "keep" && first.Transfer.Bytes == curve[chosen].Transfer.Bytes && sum(first) <= least+band {
+		return 0
+	}
+	return chosen
+}
+
+// outcome returns the chosen point as a plan, with the rest of the result.
+func (r *replanner) outcome(ctx context.Context, chosen int) (*Replanned, error) {
+	point := &r.curve[chosen]
+	out := &Replanned{
+		Verdict: Move, OldCost: r.oldCost, Unfit: r.unfit, Curve: r.curve, Chosen: chosen,
+		Changes: r.changes, Before: r.before, Judged: r.judge != nil,
+	}
+	if point.Label == "keep" {
+		out.Verdict = Keep
+	}
+	if r.interrupted {
+		point.found.Status = search.Interrupted
+	}
+	found := point.found
+	found.Cost = float64(point.Cost)
+	var err error
+	if out.Result, err = r.finish(ctx, found); err != nil {
+		return nil, err
+	}
+	out.Result.From = out
+	out.Result.Plan.Provenance.Input = plan.Digest(r.of)
+	if r.reshard != nil {
+		out.Reshard = r.reshard.outcome(r.of, r.adapted, out.Result, point)
+	}
+	return out, nil
+}
+
+// doubts returns the doubts about the way from the old plan to the new one. r may be nil.
+func (r *Replanned) doubts() (all []string) {
+	if r == nil {
+		return nil
+	}
+	add := func(on bool, format string, args ...any) {
+		if on {
+			all = append(all, fmt.Sprintf(format, args...))
+		}
+	}
+	c, t := &r.Changes, r.Point().Transfer
+	add(c.Profile, "the devices are of another profile: all %v of the tables are loaded from a checkpoint, and none moves", t.Total)
+	add(!c.Profile && t.Lost > 0, "no device has %v of the tables any more: load that part from a checkpoint", t.Lost)
+	add(len(c.Resized) > 0, "%s: rows and columns keep their numbers, and new ones are initialised; if ids are hashed to rows, most ids have other rows now", words.Plural(len(c.Resized), "resized table"))
+	add(len(c.Converted) > 0, "%s of another precision or optimizer: weights are converted on the device that has them, and optimizer state that the old plan does not have is initialised", words.Plural(len(c.Converted), "table"))
+	if r.Reshard != nil {
+		add(len(r.Reshard.Crowded) > 0, "neuroshard_torchrec.reshard holds the old and the new shards at the same time, and %s not have the memory for both: move by a checkpoint", crowdedDevices(r.Reshard.Crowded))
+	}
+	return all
+}
+
+// crowdedDevices names devices, with the verb that begins "not have".
+func crowdedDevices(devices []int) string {
+	if len(devices) == 1 {
+		return fmt.Sprintf("device %d does", devices[0])
+	}
+	return words.Plural(len(devices), "device") + " do"
+}

@@ -1,0 +1,103 @@
+package neuroshard
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// point returns a point of a hand-made curve.
+func point(label string, cost unit.Millis, gb float64, time unit.Millis) Point {
+	return Point{Label: label, Cost: cost, Limit: -1, Transfer: &plan.Transfer{Bytes: unit.Bytes(gb * 1e9), Total: 100e9, Between: time}}
+}
+
+// TestChoose gives hand-made curves, and wants the point that the options ask for.
+func TestChoose(t *testing.T) {
+	curve := func(points ...Point) []Point { return points }
+	typical := curve(point("keep", 4, 0, 0), point("0", 3.98, 0, 0), point("1 %", 3.7, 1, 100), point("5 %", 3.5, 5, 500), point("free", 3.49, 60, 6000))
+	forced := curve(point("0", 4, 10, 1000), point("1 %", 3.7, 11, 1100), point("free", 3.69, 60, 6000))
+	for _, test := range []struct {
+		name  string
+		curve []Point
+		opt   ReplanOptions
+		must  unit.Bytes
+		want  string
+	}{
+		{"the fewest bytes within the tie band", typical, ReplanOptions{}, 0, "5 %"},
+		{"a tie is no reason to move", curve(point("keep", 4, 0, 0), point("0", 3.99, 0, 0), point("5 %", 3.97, 5, 500)), ReplanOptions{}, 0, "keep"},
+		{"a gain without bytes beyond the band", curve(point("keep", 4, 0, 0), point("0", 3.9, 0, 0), point("5 %", 3.9, 5, 500)), ReplanOptions{}, 0, "0"},
+		{"within the budget", typical, ReplanOptions{Most: &MovedBytes{Bytes: 2e9}}, 0, "1 %"},
+		{"within a share", typical, ReplanOptions{Most: &MovedBytes{Share: 0.01}}, 0, "1 %"},
+		{"no bytes at all", typical, ReplanOptions{Most: &MovedBytes{}}, 0, "keep"},
+		{"beyond what must move", forced, ReplanOptions{Most: &MovedBytes{Bytes: 2e9}}, 10e9, "1 %"},
+		{"only what must move", forced, ReplanOptions{Most: &MovedBytes{}}, 10e9, "0"},
+		{"a low price", typical, ReplanOptions{Price: 0.001}, 0, "5 %"},
+		{"a price between", typical, ReplanOptions{Price: 0.1}, 0, "1 %"},
+		{"a high price", typical, ReplanOptions{Price: 10}, 0, "keep"},
+		{"what must move costs every point its price", forced, ReplanOptions{Price: 10}, 10e9, "0"},
+		{"nothing pays back in time", typical, ReplanOptions{Horizon: 10}, 0, "keep"},
+		{"some pay back in time", typical, ReplanOptions{Horizon: 400}, 0, "1 %"},
+		{"one point", curve(point("free", 4, 100, 0)), ReplanOptions{Horizon: 1}, 0, "free"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := replanner{curve: test.curve}
+			r.paybacks()
+			if got := test.curve[choose(test.curve, &test.opt, test.must, 100e9)].Label; got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// A move pays back when the steps have saved the time of the transfer.
+func TestPaysBack(t *testing.T) {
+	for _, test := range []struct {
+		time, gain unit.Millis
+		want       int64
+	}{{0, 0, 0}, {0, -1, 0}, {-5, 1, 0}, {10, 0, -1}, {10, -1, -1}, {10, 1, 10}, {10, 3, 4}, {1e300, 1e-300, -1}} {
+		if got := paysBack(test.time, test.gain); got != test.want {
+			t.Errorf("%v ms, %v ms a step: got %d steps, want %d", float64(test.time), float64(test.gain), got, test.want)
+		}
+	}
+}
+
+// A point that costs more than an earlier one, or moves more than it may, takes the earlier plan.
+func TestCurveFalls(t *testing.T) {
+	r := replanner{}
+	limited := func(p Point, limit float64) Point {
+		p.Limit = unit.Bytes(limit * 1e9)
+		return p
+	}
+	r.join(point("keep", 4, 0, 0))
+	r.join(limited(point("1 %", 4.1, 1, 0), 1))
+	r.join(limited(point("5 %", 3.5, 7, 0), 5))
+	r.join(limited(point("20 %", 3.6, 20, 0), 20))
+	r.join(point("free", 3.6, 1, 0))
+	want := []struct {
+		label string
+		cost  unit.Millis
+		bytes unit.Bytes
+	}{{"keep", 4, 0}, {"1 %", 4, 0}, {"5 %", 4, 0}, {"20 %", 3.6, 20e9}, {"free", 3.6, 1e9}}
+	for i, w := range want {
+		if got := r.curve[i]; got.Label != w.label || got.Cost != w.cost || got.Transfer.Bytes != w.bytes {
+			t.Errorf("got %s: %v ms, %d bytes, want %s: %v ms, %d bytes", got.Label, float64(got.Cost), got.Transfer.Bytes, w.label, float64(w.cost), w.bytes)
+		}
+	}
+}
+
+// Options that contradict each other are all reported.
+func TestReplanOptions(t *testing.T) {
+	opt := ReplanOptions{Most: &MovedBytes{Share: 2}, Price: -1, Horizon: -1, Options: Options{Search: search.Options{Method: search.Size, Budget: 1}}}
+	err := opt.check()
+	for _, want := range []string{"both a limit", "not a share of at most 1", "price -1", "horizon -1", "method size", "no budget of time"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want it to say %q", err, want)
+		}
+	}
+	if err := (&ReplanOptions{Most: &MovedBytes{Bytes: 5}, Horizon: 3}).check(); err != nil {
+		t.Errorf("got %v, want no error", err)
+	}
+}
