@@ -66,6 +66,8 @@ type (
 //	                   only if that plan was asked for
 //	step               the whole training step of the plan, as StepJSON has it; only if it
 //	                   was asked for
+//	from               verdict, old_cost_ms, and a point of the curve of ReplanJSON; only if
+//	                   the plan was made from an old plan
 //	sharding_types     the number of tables of each sharding type; only if some
 //	                   table is not table_wise or column_wise in HBM
 //	tiers              the number of tables with parts in each memory, hbm, host and
@@ -105,6 +107,9 @@ func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
 	}
 	if r.Step != nil {
 		fields = append(fields, field{"step", stepOf(r.Step.Times)})
+	}
+	if r.From != nil {
+		fields = append(fields, field{"from", transferOf(r.From)})
 	}
 	return object(w, r.Plan, func(i int) *unit.Millis {
 		if !r.Judged() {

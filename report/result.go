@@ -35,7 +35,13 @@ func Result(w io.Writer, r *neuroshard.Result, opt Options) error {
 	v.head()
 	reserve(v, r.Step, opt.Problem)
 	v.costs(r)
+	if r.From != nil {
+		v.printf("old plan   %s\n", firstLine(r.From))
+	}
 	v.body()
+	if r.From != nil {
+		transfer(v.printer, r.From.Point().Transfer)
+	}
 	v.baselines(r)
 	if r.Step != nil {
 		v.section("whole step")

@@ -1,0 +1,418 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	neuroshard "github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Replan writes whether to keep an old plan or to move to another one, the curve of cost
+// against moved bytes, and what changed.
+func Replan(w io.Writer, r *neuroshard.Replanned, opt Options) error {
+	p := &printer{w: w, opt: opt}
+	p.printf("%s\n", p.paint(bold, firstLine(r)))
+	if r.Result.Plan.Provenance.Status == interrupted {
+		p.printf("%s: these are the plans found until then\n", p.paint(red, "INTERRUPTED"))
+	}
+	p.section("cost against moved bytes")
+	curve(p, r)
+	changes(p, r)
+	transfer(p, r.Point().Transfer)
+	reshard(p, r.Reshard)
+	(&view{printer: p}).warnings(r.Result.Warnings())
+	return p.err
+}
+
+// firstLine is the first line of the report.
+func firstLine(r *neuroshard.Replanned) string {
+	point := r.Point()
+	if r.Verdict == neuroshard.Keep {
+		return fmt.Sprintf("Keep the old plan: %v; %s", point.Cost, whyKeep(r))
+	}
+	moves := moved(r)
+	if r.OldCost == nil {
+		return fmt.Sprintf("%s: %v; the old plan cannot stay: %s", moves, point.Cost, OneLine(r.Unfit))
+	}
+	text := fmt.Sprintf("%s: %v -> %v", moves, *r.OldCost, point.Cost)
+	switch {
+	case point.PaysBack > 0:
+		text += fmt.Sprintf("; pays back after %s (%s)", steps(point.PaysBack), long(float64(point.PaysBack)*float64(point.Cost)/1000))
+	case point.Transfer.Bytes == 0:
+		text += "; pays back at once"
+	}
+	return text
+}
+
+// moved says what moves, and what is loaded or placed for the first time.
+func moved(r *neuroshard.Replanned) string {
+	t := r.Point().Transfer
+	var parts []string
+	if t.Lost > 0 {
+		parts = append(parts, fmt.Sprintf("load %v from a checkpoint", t.Lost))
+	}
+	if n := len(r.Changes.Added); n > 0 {
+		parts = append(parts, "place "+plural(n, "added table"))
+	}
+	tables := plural(len(r.Result.Plan.Tables), "table")
+	switch n := movedTables(t); {
+	case t.Bytes > 0:
+		device, most := t.Busiest()
+		parts = append(parts, fmt.Sprintf("move %s of %s, %v (%v for the busiest device, %d%s)", count(int64(n)), tables, t.Bytes, most, device, times(t)))
+	case len(parts) > 0:
+		parts = append(parts, "move nothing else")
+	default:
+		parts = append(parts, "change the plan on the devices that hold the tables, and move nothing")
+	}
+	text := strings.Join(parts, ", ")
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// whyKeep says what the best other plan would bring.
+func whyKeep(r *neuroshard.Replanned) string {
+	keep, best := r.Point(), r.Point()
+	for i := range r.Curve {
+		if r.Curve[i].Cost < best.Cost {
+			best = &r.Curve[i]
+		}
+	}
+	gain := 1 - float64(best.Cost/keep.Cost)
+	switch {
+	case best == keep:
+		return "no other plan found costs less"
+	case gain <= neuroshard.TieBand:
+		return fmt.Sprintf("the best other plan found saves %.2g %%, less than the %.2g %% from which on a gain is no tie", 100*gain, 100*neuroshard.TieBand)
+	}
+	return fmt.Sprintf("the best other plan found saves %.2g %%, and moves more bytes or pays back later than allowed", 100*gain)
+}
+
+// movedTables returns the number of tables with a part that moves to another device.
+func movedTables(t *plan.Transfer) (n int) {
+	for i := range t.Tables {
+		if t.Tables[i].Bytes > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// times says how long a transfer takes; nothing if the bandwidths are not known.
+func times(t *plan.Transfer) string {
+	var parts []string
+	if t.Inside > 0 {
+		parts = append(parts, seconds(t.Inside)+" inside hosts")
+	}
+	if t.Between > 0 {
+		parts = append(parts, seconds(t.Between)+" between hosts")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
+}
+
+// seconds prints a time in seconds, or in milliseconds if it is below one.
+func seconds(m unit.Millis) string {
+	switch s := float64(m) / 1000; {
+	case m == 0:
+		return "0 s"
+	case s < 0.001:
+		return m.String()
+	case s >= 10:
+		return count(int64(math.Round(s))) + " s"
+	default:
+		return fmt.Sprintf("%.2g s", s)
+	}
+}
+
+// steps prints a number of steps.
+func steps(n int64) string {
+	if n == 1 {
+		return "1 step"
+	}
+	return count(n) + " steps"
+}
+
+// long prints a duration in the unit that suits it.
+func long(s float64) string {
+	switch {
+	case s < 1:
+		return seconds(unit.Millis(1000 * s))
+	case s < 90:
+		return fmt.Sprintf("%.0f s", s)
+	case s < 90*60:
+		return fmt.Sprintf("%.0f min", s/60)
+	case s < 48*3600:
+		return fmt.Sprintf("%.0f h", s/3600)
+	}
+	return count(int64(math.Round(s/86400))) + " days"
+}
+
+// curve lists the points, the chosen one with an arrow.
+func curve(p *printer, r *neuroshard.Replanned) {
+	largest := unit.Millis(0)
+	for i := range r.Curve {
+		largest = max(largest, r.Curve[i].Cost, r.Curve[i].Simulated)
+	}
+	cost := alignTo(largest)
+	titles := []string{"<", "<may move", "moved", "share", "tables", "busiest device", "time", "cost in ms"}
+	if r.Judged {
+		titles = append(titles, "SIMULATED")
+	}
+	titles = append(titles, "gain", "pays back after")
+	var rows [][]string
+	for i := range r.Curve {
+		point := &r.Curve[i]
+		t := point.Transfer
+		mark := ""
+		if i == r.Chosen {
+			mark = "->"
+		}
+		_, busiest := t.Busiest()
+		row := []string{
+			mark, label(point), t.Bytes.String(), percent(float64(t.Bytes), float64(t.Total)), count(int64(movedTables(t))),
+			busiest.String(), seconds(point.Seconds()), cost.ms(point.Cost),
+		}
+		if r.Judged {
+			row = append(row, cost.ms(point.Simulated))
+		}
+		rows = append(rows, append(row, gained(r, i), payback(point, i)))
+	}
+	p.grid(titles, rows)
+}
+
+// label says what a point of the curve may move.
+func label(point *neuroshard.Point) string {
+	switch point.Label {
+	case "keep":
+		return "nothing: the old plan"
+	case "0":
+		return "what must move"
+	case "free":
+		if point.Whole {
+			return "anything: a whole search"
+		}
+		return "anything"
+	case "price":
+		return "what pays its price"
+	case "budget":
+		return "your budget"
+	}
+	return point.Label
+}
+
+// gained is the gain of a point above the first one, in percent.
+func gained(r *neuroshard.Replanned, i int) string {
+	if i == 0 {
+		return "-"
+	}
+	base := r.Curve[0].Cost
+	return unsigned(fmt.Sprintf("%.1f", 100*float64(1-r.Curve[i].Cost/base))) + " %"
+}
+
+// payback is the number of steps after which a point has paid back.
+func payback(point *neuroshard.Point, i int) string {
+	switch {
+	case i == 0:
+		return "-"
+	case point.PaysBack < 0:
+		return "never"
+	}
+	return steps(point.PaysBack)
+}
+
+// changes lists what differs between the old plan and the problem.
+func changes(p *printer, r *neuroshard.Replanned) {
+	c := &r.Changes
+	if len(c.Added)+len(c.Removed)+len(c.Resized)+len(c.Converted)+len(c.Lost) == 0 && c.Cluster == nil {
+		return
+	}
+	p.section("what changed since the old plan")
+	if c.Cluster != nil {
+		p.printf("%-14s  %s -> %s\n", "cluster", cluster(c.Cluster.Before), cluster(c.Cluster.After))
+	}
+	if len(c.Lost) > 0 {
+		p.printf("%-14s  %s\n", "lost devices", numbers(c.Lost))
+	}
+	nameList(p, "added", c.Added)
+	nameList(p, "removed", c.Removed)
+	nameList(p, "resized", c.Resized)
+	nameList(p, "converted", c.Converted)
+	if t := r.Point().Transfer; t.Added > 0 {
+		p.printf("%-14s  %v\n", "initialised", t.Added)
+	}
+}
+
+// transfer lists the tables of which parts move, those with the most bytes first.
+func transfer(p *printer, t *plan.Transfer) {
+	moved := slices.Clone(t.Tables)
+	moved = slices.DeleteFunc(moved, func(t plan.TableTransfer) bool { return t.Bytes == 0 })
+	if len(moved) == 0 {
+		return
+	}
+	slices.SortStableFunc(moved, func(a, b plan.TableTransfer) int { return int(max(-1, min(1, b.Bytes-a.Bytes))) })
+	p.section("tables that move")
+	var rows [][]string
+	for i := range moved[:min(len(moved), p.mostChanges())] {
+		rows = append(rows, tableTransfer(&moved[i]))
+	}
+	p.grid([]string{"<table", "bytes", "between hosts", "<from device", "<to device"}, rows)
+	p.more(len(moved)-len(rows), "list every table with --all")
+}
+
+// tableTransfer is the row of a table that moves.
+func tableTransfer(t *plan.TableTransfer) []string {
+	var from, to []int
+	between := unit.Bytes(0)
+	for _, m := range t.Moves {
+		from, to = append(from, m.From), append(to, m.To)
+		if m.Link == plan.LinkBetween {
+			between += m.Bytes
+		}
+	}
+	for _, list := range []*[]int{&from, &to} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	return []string{name(t.Name), t.Bytes.String(), between.String(), numbers(from), numbers(to)}
+}
+
+// reshard says how a TorchRec job gets to the plan.
+func reshard(p *printer, r *neuroshard.Reshard) {
+	if r == nil {
+		return
+	}
+	p.section("under TorchRec")
+	if r.Restart != "" {
+		p.printf("%-14s  %v: %s\n", "by checkpoint", r.Checkpoint, OneLine(r.Restart))
+	} else {
+		p.printf("%-14s  %v, with neuroshard_torchrec.reshard\n", "while it runs", r.Live)
+	}
+	nameList(p, "stay", r.Stay)
+}
+
+// curveJSON is a point of the curve.
+type curveJSON struct {
+	Budget    string       `json:"budget"`
+	Limit     *unit.Bytes  `json:"limit_bytes"`
+	Moved     unit.Bytes   `json:"moved_bytes"`
+	Share     float64      `json:"moved_share"`
+	Tables    int          `json:"moved_tables"`
+	Busiest   unit.Bytes   `json:"busiest_device_bytes"`
+	Seconds   float64      `json:"seconds"`
+	Cost      unit.Millis  `json:"cost_ms"`
+	Simulated *unit.Millis `json:"simulated_cost_ms"`
+	PaysBack  *int64       `json:"pays_back_after_steps"`
+	Whole     bool         `json:"whole_search"`
+	Chosen    bool         `json:"chosen"`
+}
+
+// ReplanJSON writes the outcome as one object:
+//
+//	verdict                "keep" or "move"
+//	old_cost_ms            the predicted cost of the old plan; null if it cannot stay, and
+//	                       old_plan_unfit then says why
+//	cost_ms                the predicted cost of the plan
+//	simulated_cost_ms      its cost on the simulated device, or null
+//	moved_bytes            what devices receive from other devices
+//	total_bytes            the bytes of all tables, every copy counted
+//	busiest_device, busiest_device_bytes  the device with the most bytes in or out
+//	seconds                the time of the transfer; seconds_inside and seconds_between hosts
+//	pays_back_after_steps  null if it never does
+//	status                 "complete" or "interrupted", for example
+//	changes                added, removed, resized, converted tables and lost devices
+//	curve                  the points: limit_bytes is null without a limit
+//	transfer               all moves, by table and by device
+//	torchrec               restart, stay, live_bytes, checkpoint_bytes; only for that engine
+//
+// and then devices, warnings and plan, as JSON writes them.
+func ReplanJSON(w io.Writer, r *neuroshard.Replanned) error {
+	point := r.Point()
+	device, busiest := point.Transfer.Busiest()
+	var points []curveJSON
+	for i := range r.Curve {
+		points = append(points, pointOf(r, i))
+	}
+	chosen := points[r.Chosen]
+	fields := []field{
+		{"verdict", r.Verdict},
+		{"old_cost_ms", r.OldCost},
+		{"cost_ms", point.Cost},
+		{"simulated_cost_ms", chosen.Simulated},
+		{"moved_bytes", point.Transfer.Bytes},
+		{"total_bytes", point.Transfer.Total},
+		{"busiest_device", device},
+		{"busiest_device_bytes", busiest},
+		{"seconds", chosen.Seconds},
+		{"seconds_inside", float64(point.Transfer.Inside) / 1000},
+		{"seconds_between", float64(point.Transfer.Between) / 1000},
+		{"pays_back_after_steps", chosen.PaysBack},
+		{"status", r.Result.Plan.Provenance.Status},
+		{"changes", changesOf(&r.Changes)},
+		{"curve", points},
+		{"transfer", point.Transfer},
+	}
+	if r.Unfit != "" {
+		fields = append(fields, field{"old_plan_unfit", r.Unfit})
+	}
+	if r.Reshard != nil {
+		fields = append(fields, field{"torchrec", r.Reshard})
+	}
+	return object(w, r.Result.Plan, func(i int) *unit.Millis {
+		if !r.Result.Judged() {
+			return nil
+		}
+		total := r.Result.Simulated.Devices[i].Total()
+		return &total
+	}, fields, r.Result.Warnings())
+}
+
+// pointOf returns a point of the curve as JSON has it.
+func pointOf(r *neuroshard.Replanned, i int) curveJSON {
+	point := &r.Curve[i]
+	t := point.Transfer
+	_, busiest := t.Busiest()
+	one := curveJSON{
+		Budget: point.Label, Moved: t.Bytes, Tables: movedTables(t), Busiest: busiest, Seconds: float64(point.Seconds()) / 1000,
+		Cost: point.Cost, Whole: point.Whole, Chosen: i == r.Chosen,
+	}
+	if t.Total > 0 {
+		one.Share = float64(t.Bytes) / float64(t.Total)
+	}
+	if point.Limit >= 0 {
+		one.Limit = &point.Limit
+	}
+	if r.Judged {
+		one.Simulated = &point.Simulated
+	}
+	if point.PaysBack >= 0 {
+		one.PaysBack = &point.PaysBack
+	}
+	return one
+}
+
+// transferJSON is how a plan comes from an old plan.
+type transferJSON struct {
+	Verdict neuroshard.Verdict `json:"verdict"`
+	OldCost *unit.Millis       `json:"old_cost_ms"`
+	curveJSON
+}
+
+// transferOf returns how a plan comes from an old plan as JSON has it.
+func transferOf(r *neuroshard.Replanned) transferJSON {
+	return transferJSON{r.Verdict, r.OldCost, pointOf(r, r.Chosen)}
+}
+
+// changesOf returns what changed as JSON has it.
+func changesOf(c *neuroshard.PlanChanges) map[string]any {
+	list := func(names []string) []string { return append([]string{}, names...) }
+	return map[string]any{
+		"added": list(c.Added), "removed": list(c.Removed), "resized": list(c.Resized), "converted": list(c.Converted),
+		"lost_devices": append([]int{}, c.Lost...), "cluster": c.Cluster,
+	}
+}
