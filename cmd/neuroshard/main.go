@@ -119,6 +119,7 @@ and placed over devices, so that the slowest device is as fast as it can be.
 		newPlanCommand(a),
 		newShowCommand(a),
 		newStepCommand(a),
+		newReplanCommand(a),
 		newSweepCommand(a),
 		newDiffCommand(a),
 		newValidateCommand(a),

@@ -15,6 +15,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/reinforce"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
@@ -69,6 +70,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.BoolVar(&p.tables, "tables", false, "list every table as well, on a line of its own, with the cheapest other place for it")
 	cmd.MarkFlagsMutuallyExclusive("json", "tables")
 	f.BoolVar(&p.allDevices, "all-devices", false, "list every device, also of large clusters")
+	f.StringVar(&p.from, "from", "", "an old `plan`: few bytes move from it, only those that pay; the command replan says more")
 	f.StringVarP(&p.output, "output", "o", "", "write the plan to this `file`; - is standard output, in place of the report")
 	complete(cmd, "method", methods)
 	completeList(cmd, "sharding-types", func() []string { return append([]string{allShardingTypes}, shardingTypeNames()...) })
@@ -90,6 +92,7 @@ type planCommand struct {
 	output      string
 	model       string
 	policy      string
+	from        string
 	riskPenalty float64
 	// chosen and allowed are the prices and the sharding types that the search goes by.
 	chosen  neuroshard.Prices
@@ -108,10 +111,11 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 		p.cluster.setModel(model)
 	}
 	loaded, err := loadProblem(p.app, source, &p.cluster, nil)
-	if err := input.Join(p.check(), err); err != nil {
+	old, oldErr := p.oldPlan()
+	if err := input.Join(p.check(), err, oldErr); err != nil {
 		return err
 	}
-	if err := p.checkOutput(p.output, source, p.cluster.topology, p.model, p.policy); err != nil {
+	if err := p.checkOutput(p.output, source, p.cluster.topology, p.model, p.policy, p.from); err != nil {
 		return err
 	}
 	if in := loaded.step; in != nil && in.Measured.Step > 0 && in.Measured.Shards == nil {
@@ -134,12 +138,37 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 		options.Search.ShardingTypes = nil // no backend measures the others
 	}
 	p.chosen, p.allowed = prices, options.Search.ShardingTypes
-	result, err := neuroshard.Plan(ctx, loaded.problem, options)
+	result, err := p.find(ctx, loaded.problem, old, options)
 	bar.clear()
 	if err != nil {
 		return p.failed(stepError(err))
 	}
 	return p.print(result, source, loaded.problem, start)
+}
+
+// oldPlan reads the plan of --from; nil without the flag.
+func (p *planCommand) oldPlan() (*plan.Plan, error) {
+	if p.from == "" {
+		return nil, nil
+	}
+	old, err := p.readPlan(p.from)
+	return old, asInput(err)
+}
+
+// find plans, from the old plan if there is one.
+func (p *planCommand) find(ctx context.Context, of *problem.Problem, old *plan.Plan, options neuroshard.Options) (*neuroshard.Result, error) {
+	if old == nil {
+		return neuroshard.Plan(ctx, of, options)
+	}
+	options.FreeSlices = false
+	found, err := neuroshard.Replan(ctx, of, old, neuroshard.ReplanOptions{Options: options})
+	if other := (*neuroshard.OtherPlan)(nil); errors.As(err, &other) {
+		return nil, usagef(other.Hint, "%s: %s", p.from, other.Message)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found.Result, nil
 }
 
 // learn loads the policy that --policy names, and adds its doubts to the warnings.
@@ -241,7 +270,7 @@ func (p *planCommand) check() error {
 	if p.given("sharding-types") && p.types.options() != nil && search.Method(p.method) != search.Default {
 		errs = append(errs, faulty(fmt.Sprintf("--sharding-types: method %s places tables in slices of columns only", search.Method(p.method)), fmt.Sprintf("leave --sharding-types out, or plan with --method %s", search.Default)))
 	}
-	errs = append(errs, p.checkBeam())
+	errs = append(errs, p.checkBeam(), p.checkFrom())
 	switch method := search.Method(p.method); {
 	case method.Learned() && p.policy == "":
 		errs = append(errs, faulty(fmt.Sprintf("--method %s needs --policy", method), fmt.Sprintf("train a policy with: neuroshard train-policy --method %s -o FOLDER", method)))
@@ -256,6 +285,20 @@ func (p *planCommand) check() error {
 	}
 	if p.search.Budget < 0 {
 		errs = append(errs, faulty(fmt.Sprintf("--budget: %v is negative", p.search.Budget), "leave the flag out for the default"))
+	}
+	return input.Join(errs...)
+}
+
+// checkFrom reports the flags that a search from an old plan does not use.
+func (p *planCommand) checkFrom() error {
+	if p.from == "" {
+		return nil
+	}
+	var errs []error
+	for _, name := range []string{"method", "steps", "beam", "candidates", "grid", "max-evaluations", "budget", "policy", "samples"} {
+		if p.given(name) && (name != "method" || search.Method(p.method) != search.Default) {
+			errs = append(errs, faulty(fmt.Sprintf("--%s: a search from an old plan does not use it", name), "leave --"+name+" or --from out"))
+		}
 	}
 	return input.Join(errs...)
 }

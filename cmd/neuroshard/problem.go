@@ -120,7 +120,9 @@ func composeProblem(a *app, parts input.Parts, c *clusterFlags) (loaded, error) 
 		file, err := readTopology(a, c)
 		parts.Topology, parts.TopologyErr = &file, err
 	}
-	parts.Flags = c.step.overrides(a, c)
+	if c.step.flags != nil {
+		parts.Flags = c.step.overrides(a, c)
+	}
 	p, warnings, err := parts.Problem()
 	if err != nil {
 		return loaded{p, nil, warnings}, err

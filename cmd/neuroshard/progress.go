@@ -114,3 +114,14 @@ func (p *planProgress) next(step string) {
 		p.bar.phase("the plan is found; now " + step)
 	}
 }
+
+// showStep shows on the bar which plan is looked for.
+func showStep(a *app, bar *progressBar) func(step string) {
+	progress := newPlanProgress(a, bar)
+	return func(step string) {
+		if progress.shown() {
+			bar.clear()
+			bar.phase("looking for " + step)
+		}
+	}
+}

@@ -84,11 +84,15 @@ the plan (--step) calibrates the rest; it is enough without a dense part.`,
 
 // stepFlags are the flags that describe the whole training step.
 type stepFlags struct {
+	// flags are those of the command; nil if the command has no flags of the step.
+	flags *pflag.FlagSet
+
 	dense, stack, measured, with, loader, price string
 }
 
 func (f *stepFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
+	f.flags = flags
 	flags.StringVar(&f.dense, "dense", "", "the dense part of the model, for the whole step: a `preset`, or a file of its layers")
 	flags.StringVar(&f.stack, "stack", "", "the training system that runs the step: a `preset` ("+strings.Join(step.StackNames(), ", ")+"), or a file of its parts")
 	flags.StringVar(&f.measured, "step", "", "a measured `time` of the whole step, such as 3.9ms: calibrates the rest of the step")

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/input"
+	"github.com/neuroshard/neuroshard/report"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+func newReplanCommand(a *app) *cobra.Command {
+	r := replanCommand{planCommand: planCommand{app: a, types: problem.ShardingTypes()}}
+	cmd := &cobra.Command{
+		Use:   "replan OLD TABLES",
+		Short: "Plan again from an old plan: keep it, or move few bytes",
+		Long: `Plan again from an old plan: for other tables, another batch, another cluster, or
+lost devices. It says whether to keep the old plan or to move to another one, what
+moves, and after how many steps that pays back. Costs are predicted; SIMULATED
+costs are those of the simulated device.
+
+OLD is a plan file. TABLES is what is to be planned now: a file, "-" or
+workload:NAME. The cluster is the one that the old plan states, without the lost
+devices; flags override single fields of it, and --topology all of it.
+
+The plan moves the fewest bytes among those whose cost is within 1 % of the least:
+smaller differences are ties. --max-bytes limits the bytes that move beyond those that
+must, and --price makes moved bytes part of the cost.
+
+The exit code is 0 if the old plan stays, 1 if something moves or is placed anew, 2 if an
+input is wrong or nothing fits, 3 if the search was interrupted.`,
+		Example: `  neuroshard replan old.json tables.json
+  neuroshard replan old.json tables.json --max-bytes 5% -o new.json
+  neuroshard replan old.json tables.json --lost-devices 3 --json
+  neuroshard replan old.json tables.json --devices 32 --price 0.05`,
+		Args:              exactArgs("OLD", "TABLES"),
+		ValidArgsFunction: completeTables(1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args[0], args[1]) },
+	}
+	r.given = cmd.Flags().Changed
+	f := cmd.Flags()
+	r.cluster.register(cmd)
+	f.Var(&r.most, "max-bytes", "most bytes to move between devices beyond those that must move: a `size` such as 12GB, or a share of all tables' bytes such as 5%")
+	f.Float64Var(&r.price, "price", 0, "`ms` of cost that moving one GB (10^9 bytes) must save: the plan with the least sum is taken")
+	f.Var(&r.lostDevices, "lost-devices", "devices of the old plan that are lost, such as 3,4")
+	f.Var(&r.lostHosts, "lost-hosts", "hosts of the old plan that are lost, such as 1")
+	f.Int64Var(&r.horizon, "horizon", 0, "`steps` still to be trained: a move that pays back later is not taken (default: no limit)")
+	f.Var(&r.types, "sharding-types", "`types` of sharding that tables may have, as in plan")
+	f.Uint64Var(&r.search.Seed, "seed", 0, "seed of the random numbers in the search")
+	f.IntVar(&r.search.Workers, "workers", 0, "threads; they do not change the plan (default: all cores)")
+	f.StringVar(&r.model, "model", "", "`folder` of the cost model to plan with, or torchrec, as in plan (default: the model that ships for the profile)")
+	f.Float64Var(&r.riskPenalty, "risk-penalty", 0, riskPenaltyUsage)
+	f.BoolVar(&r.json, "json", false, "print one JSON object")
+	f.BoolVar(&r.all, "all", false, "list every table that moves")
+	cmd.MarkFlagsMutuallyExclusive("json", "all")
+	f.StringVarP(&r.output, "output", "o", "", "write the plan to this `file`, also if the old plan stays; - is standard output, in place of the report")
+	completeList(cmd, "sharding-types", func() []string { return append([]string{allShardingTypes}, shardingTypeNames()...) })
+	completeModel(cmd)
+	return cmd
+}
+
+type replanCommand struct {
+	planCommand
+	most                   movedBytes
+	price                  float64
+	lostDevices, lostHosts intList
+	horizon                int64
+	all                    bool
+}
+
+func (r *replanCommand) run(ctx context.Context, oldPath, source string) error {
+	var model *cost.Model
+	if r.model != torchRecModel {
+		var err error
+		if model, err = r.givenModel(r.model); err != nil {
+			return err
+		}
+		r.cluster.setModel(model)
+	}
+	old, lost, loaded, err := r.load(oldPath, source)
+	if err != nil {
+		return err
+	}
+	if err := r.checkOutput(r.output, source, oldPath, r.cluster.topology, r.model); err != nil {
+		return err
+	}
+	options, err := r.options(model, loaded)
+	if err != nil {
+		return err
+	}
+	options.Lost, options.Price, options.Horizon = lost, r.price, r.horizon
+	if r.given("max-bytes") {
+		options.Most = &r.most.MovedBytes
+	}
+	bar := r.newProgressBar()
+	defer bar.clear()
+	options.OnStep = showStep(r.app, bar)
+	found, err := neuroshard.Replan(ctx, loaded.problem, old, options)
+	bar.clear()
+	if err != nil {
+		return replanError(err, oldPath)
+	}
+	return r.printReplan(found, source, loaded.problem)
+}
+
+// load reads the old plan and the new problem, and returns the lost devices. It reports the
+// errors of both, and of the flags.
+func (r *replanCommand) load(oldPath, source string) (*plan.Plan, []int, loaded, error) {
+	fallback := input.AnyCluster()
+	old, err := r.readPlan(oldPath)
+	var lost []int
+	if err != nil {
+		err = asInput(err)
+	} else {
+		var own *input.Cluster
+		if own, lost, err = r.remaining(old); own != nil {
+			fallback = *own
+		}
+	}
+	loaded, loadErr := loadProblem(r.app, source, &r.cluster, &fallback)
+	if err := input.Join(err, r.checkReplan(), loadErr); err != nil {
+		return nil, nil, loaded, err
+	}
+	if old.Cluster.WeightsOnly {
+		loaded.problem.Accounting = problem.CountWeights
+	}
+	return old, lost, loaded, nil
+}
+
+// asInput returns an error with a hint as an error of the inputs, to be printed with others.
+func asInput(err error) error {
+	if marked := (*exitError)(nil); errors.As(err, &marked) {
+		return faulty(marked.Error(), marked.hint)
+	}
+	return err
+}
+
+// remaining returns the old plan's cluster without the lost devices, and these devices.
+func (r *replanCommand) remaining(old *plan.Plan) (*input.Cluster, []int, error) {
+	var errs []error
+	lost := append([]int(nil), r.lostDevices...)
+	perHost := old.Cluster.DevicesPerHost
+	hosts := (old.Cluster.Devices + perHost - 1) / perHost
+	for _, h := range r.lostHosts {
+		if h < 0 || h >= hosts {
+			errs = append(errs, faulty(fmt.Sprintf("--lost-hosts: the old plan has no host %d", h), fmt.Sprintf("its hosts are 0 to %d, with %d devices each", hosts-1, perHost)))
+			continue
+		}
+		for d := h * perHost; d < min(old.Cluster.Devices, (h+1)*perHost); d++ {
+			lost = append(lost, d)
+		}
+	}
+	own, err := clusterOf(old, &r.cluster)
+	errs = append(errs, err)
+	replaced := r.given("devices") && r.cluster.devices == old.Cluster.Devices || r.given("topology")
+	if len(lost) > 0 && len(errs) == 1 {
+		left, err := neuroshard.Remaining(old.Cluster, lost)
+		if other := (*neuroshard.OtherPlan)(nil); errors.As(err, &other) && !replaced {
+			errs = append(errs, faulty("--lost-devices: "+other.Message, other.Hint))
+		} else if err == nil && !replaced && own != nil {
+			own.Topology.Devices, own.Topology.DevicesPerHost = left.Devices, left.DevicesPerHost
+		}
+	}
+	return own, lost, input.Join(errs...)
+}
+
+// checkReplan reports the flags with values that are out of range, or that contradict each
+// other.
+func (r *replanCommand) checkReplan() error {
+	var errs []error
+	add := func(wrong bool, message, hint string) {
+		if wrong {
+			errs = append(errs, faulty(message, hint))
+		}
+	}
+	add(r.given("max-bytes") && r.given("price"), "--max-bytes and --price do not go together: one limits the moved bytes, the other prices them", "leave one of them out")
+	add(r.given("price") && (!(r.price >= 0) || math.IsInf(r.price, 0)), fmt.Sprintf("--price: %v is not a number of at least 0", r.price), "state the ms of cost that moving one GB must save, such as 0.05")
+	add(r.given("horizon") && r.horizon < 1, fmt.Sprintf("--horizon: %d is below 1", r.horizon), "state the steps still to be trained, or leave the flag out")
+	add(r.search.Workers < 0, fmt.Sprintf("--workers: %d is below 0", r.search.Workers), "leave the flag out for the default")
+	if r.output == standardOutput && r.json {
+		errs = append(errs, bothToStandardOutput())
+	}
+	return input.Join(errs...)
+}
+
+// options returns the options of the search.
+func (p *planCommand) options(model *cost.Model, loaded loaded) (neuroshard.ReplanOptions, error) {
+	var o neuroshard.ReplanOptions
+	prices, err := p.prices(model, loaded.problem.Topology)
+	if err != nil {
+		return o, err
+	}
+	o.Search, o.Prices, o.Warnings, o.Step = p.search, prices, loaded.warnings, loaded.step
+	o.Search.ShardingTypes = p.types.options()
+	if model != nil && model.Manifest().Source != string(dataset.Simulated) && !p.given("sharding-types") {
+		o.Search.ShardingTypes = nil // no backend measures the others
+	}
+	return o, nil
+}
+
+// replanError marks errors of the old plan and of problems that nothing fits as those of an
+// input: exit code 1 says that something moves.
+func replanError(err error, oldPath string) error {
+	var other *neuroshard.OtherPlan
+	var infeasible *search.Infeasible
+	switch {
+	case errors.As(err, &other):
+		return usagef(other.Hint, "%s: %s", oldPath, other.Message)
+	case errors.As(err, &infeasible):
+		return bad(err, infeasibleHint(infeasible))
+	}
+	var noType *search.NoShardingType
+	var idle *search.Idle
+	if errors.As(err, &noType) || errors.As(err, &idle) {
+		return bad(err, "")
+	}
+	return stepError(err)
+}
+
+// printReplan writes the plan to its file, and the report to standard output.
+func (r *replanCommand) printReplan(found *neuroshard.Replanned, source string, of *problem.Problem) error {
+	if r.output != "" && r.output != standardOutput {
+		if err := found.Result.Plan.Save(r.output); err != nil {
+			return bad(err, "")
+		}
+	}
+	var err error
+	switch {
+	case r.output == standardOutput:
+		err = r.printPlan(found.Result.Plan)
+	case r.json:
+		err = report.ReplanJSON(r.stdout, found)
+	default:
+		o := r.reportOptions()
+		o.AllChanges, o.Name, o.Problem = r.all, source, of
+		err = report.Replan(r.stdout, found, o)
+	}
+	switch {
+	case err != nil:
+		return bad(err, "")
+	case found.Result.Status == search.Interrupted:
+		return &exitError{exitInterrupted, errors.New("interrupted: this is the best of the plans found until then"), "plan again for all of them"}
+	case found.Verdict == neuroshard.Move:
+		return &exitError{code: exitNo}
+	}
+	return nil
+}
+
+// movedBytes is a flag's value that limits moved bytes: a size with its unit, or a share in
+// percent.
+type movedBytes struct {
+	neuroshard.MovedBytes
+	text string
+}
+
+func (m *movedBytes) Set(text string) error {
+	if number, ok := strings.CutSuffix(text, "%"); ok {
+		share, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if err != nil || !(share >= 0 && share <= 100) {
+			return fmt.Errorf("%q is not a share between 0%% and 100%%", text)
+		}
+		m.MovedBytes, m.text = neuroshard.MovedBytes{Share: share / 100}, text
+		return nil
+	}
+	b, err := unit.ParseSize(text)
+	if err == nil {
+		m.MovedBytes, m.text = neuroshard.MovedBytes{Bytes: b}, text
+	}
+	return err
+}
+
+func (m *movedBytes) String() string { return m.text }
+func (m *movedBytes) Type() string   { return "size or share" }
