@@ -3,6 +3,7 @@
 ``tables_from_model``   a model's tables, for ``neuroshard plan``
 ``load_plan``           what neuroshard planned, as TorchRec's ShardingPlan
 ``NeuroShardPlanner``   both in one, in the place of TorchRec's planner
+``reshard``             the tables of a running job, from one plan to the next
 
 It needs TorchRec of the supported range; importing it raises TorchRecVersionError
 where that is not there. docs/TORCHREC.md has examples.
@@ -21,6 +22,7 @@ from .errors import (
 )
 from .planner import NeuroShardPlanner
 from .plans import load_plan
+from .reshard import Moved, reshard
 from .tables import tables_from_model, write_tables
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "SUPPORTED",
     "BinaryError",
     "InputError",
+    "Moved",
     "NeuroShardError",
     "NeuroShardPlanner",
     "PlanError",
@@ -38,6 +41,7 @@ __all__ = [
     "TorchRecVersionError",
     "UnequalSlicesWarning",
     "load_plan",
+    "reshard",
     "tables_from_model",
     "write_tables",
 ]

@@ -1,4 +1,5 @@
-"""All that is used of TorchRec: no other file of this package imports it.
+"""What is used of TorchRec. _sharded.py has what is used of sharded models, and no other
+file of this package imports TorchRec.
 
 TorchRec's modules and plans are not a stable interface, so its version is checked
 before anything of it is imported, and with it those of PyTorch and FBGEMM, which each
@@ -115,6 +116,7 @@ from torchrec.modules.embedding_modules import EmbeddingBagCollection  # noqa: E
 from torchrec.sparse.jagged_tensor import KeyedJaggedTensor  # noqa: E402
 
 __all__ = [
+    "EmbeddingBagCollection",
     "KeyedJaggedTensor",
     "ModuleSharder",
     "ParameterConstraints",
@@ -233,7 +235,7 @@ def collect(
             )
         elif type(module) is EmbeddingBagCollection:
             done.append(path)
-            found.append(_collected(path, module))
+            found.append(collected(path, module))
         elif type(module) in shardable or isinstance(module, EmbeddingBagCollection):
             done.append(path)
             problems.append(
@@ -258,7 +260,7 @@ _PREFETCH = "prefetch_pipeline"
 """The fused parameter that says that the rows of the next batch are copied ahead."""
 
 
-def _collected(path: str, module: Any) -> Collected:
+def collected(path: str, module: Any) -> Collected:
     parameters = dict(module.named_parameters())
     tables = []
     for config in module.embedding_bag_configs():
@@ -408,7 +410,7 @@ def sharding_plan(
     return ShardingPlan(
         {
             path: EmbeddingModuleShardingPlan(
-                {name: _sharding(p, device_type, local_size) for name, p in tables.items()}
+                {name: sharding(p, device_type, local_size) for name, p in tables.items()}
             )
             for path, tables in modules.items()
         }
@@ -418,7 +420,7 @@ def sharding_plan(
 OPERATORS = 3
 """The number of operators that a plan divides what TorchRec would fuse into."""
 
-_KERNELS = ("fused", "fused_uvm", "fused_uvm_caching")
+KERNELS = ("fused", "fused_uvm", "fused_uvm_caching")
 
 
 def _cache_params(p: Placement) -> Any:
@@ -431,14 +433,14 @@ def _cache_params(p: Placement) -> Any:
     for a table, one changes nothing else: the bytes that FBGEMM leaves free beside a cache.
     FBGEMM rounds the number down, so a part of a byte is none.
     """
-    tier = _KERNELS.index(p.kernel) if p.kernel in _KERNELS else 0
-    mark = (OPERATORS * tier + p.operator) / (OPERATORS * len(_KERNELS))
+    tier = KERNELS.index(p.kernel) if p.kernel in KERNELS else 0
+    mark = (OPERATORS * tier + p.operator) / (OPERATORS * len(KERNELS))
     if not mark and p.cached is None:
         return None
     return CacheParams(load_factor=p.cached, reserved_memory=mark or None)
 
 
-def _sharding(p: Placement, device_type: str, local_size: int) -> Any:
+def sharding(p: Placement, device_type: str, local_size: int) -> Any:
     if not p.shards:
         return ParameterSharding(
             sharding_type=p.sharding_type, compute_kernel=p.kernel, cache_params=_cache_params(p)

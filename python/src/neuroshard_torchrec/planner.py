@@ -24,13 +24,13 @@ from torch import nn
 from . import _torchrec as torchrec
 from . import binary as program
 from . import requests
+from .agree import together
 from .errors import (
     BinaryError,
     InputError,
     NeuroShardError,
     PlanError,
     Problem,
-    RankError,
     escaped,
     quote,
     shown,
@@ -196,12 +196,7 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
             plan = self._load(told[0]["plan"], module, pg)
         except Exception as e:
             failure = e
-        failures: list[Any] = [None] * pg.size()
-        dist.all_gather_object(failures, None if failure is None else str(failure), group=pg)
-        if failure is not None:
-            raise failure
-        if problems := [Problem(f"rank {r}: {f}") for r, f in enumerate(failures) if f is not None]:
-            raise RankError(problems)
+        together(pg, failure)
         return plan
 
     def _load(self, plan: bytes, module: nn.Module, env: Any) -> Any:

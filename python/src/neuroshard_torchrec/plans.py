@@ -164,35 +164,65 @@ def load_plan(
     unequal widths: TorchRec trains them, but ``load_state_dict`` fails on them.
     """
     _types(model, env, local_size, device_type, modules, ignore)
-    contents = _read(source)
     found, problems = torchrec.collect(model, ignore)
-    world_size = _world_size(env)
-    local_size = _local_size(world_size, local_size)
-    device_type = device_type or torchrec.get_device_type()
-    problems += contents.problems
-    problems += _ranks(contents, world_size, local_size, device_type)
+    ranks = Ranks.of(env, local_size, device_type)
+    plan, more = placements(source, found, ranks, modules)
+    if problems := [*problems, *more]:
+        raise PlanError(problems)
+    if _first(env):
+        warn({t.name: plan[t.path][t.table.name] for t in named(found)})
+    return torchrec.sharding_plan(plan, ranks.device_type, ranks.local_size)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The ranks of a job: their number, the number of ranks of a host, and the type of
+    their devices."""
+
+    world_size: int
+    local_size: int
+    device_type: str
+
+    @classmethod
+    def of(cls, env: Any, local_size: int | None, device_type: str | None) -> Ranks:
+        """Returns the ranks of a ShardingEnv or a group, with TorchRec's own values in
+        the places of None."""
+        world_size = _world_size(env)
+        local_size = _local_size(world_size, local_size)
+        return cls(world_size, local_size, device_type or torchrec.get_device_type())
+
+
+def placements(
+    source: Any,
+    found: Sequence[torchrec.Collected],
+    ranks: Ranks,
+    modules: Mapping[str, str] | None = None,
+) -> tuple[dict[str, dict[str, Placement]], list[Problem]]:
+    """Returns the placement of each table, by collection and name, and all that is wrong
+    with the plan for these collections and ranks. The placements count only if nothing
+    is wrong."""
+    contents = _read(source)
+    problems = [*contents.problems]
+    problems += _ranks(contents, ranks.world_size, ranks.local_size, ranks.device_type)
     tables = named(found)
     matched, more = _match(contents, tables, found, dict(modules or {}))
     problems += more
     # Shards are only looked at where the ranks are right: the rest would follow
     # from that.
-    if (contents.world_size, contents.local_size) == (world_size, local_size):
+    if (contents.world_size, contents.local_size) == (ranks.world_size, ranks.local_size):
         for t in tables:
             if entry := matched.get((t.path, t.table.name)):
-                problems += _geometry(t, entry, world_size, local_size)
+                problems += _geometry(t, entry, ranks.world_size, ranks.local_size)
                 entry.placement = _joined(t, entry.placement)
         problems += _means(tables, matched)
-    if problems:
-        raise PlanError(problems)
     plan: dict[str, dict[str, Placement]] = {c.path: {} for c in found}
-    for t in tables:
-        plan[t.path][t.table.name] = matched[t.path, t.table.name].placement
-    if _first(env):
-        _warn({t.name: plan[t.path][t.table.name] for t in tables})
-    return torchrec.sharding_plan(plan, device_type, local_size)
+    if not problems:
+        for t in tables:
+            plan[t.path][t.table.name] = matched[t.path, t.table.name].placement
+    return plan, problems
 
 
-def _warn(tables: Mapping[str, Placement]) -> None:
+def warn(tables: Mapping[str, Placement]) -> None:
     """Warns of what TorchRec does with these tables without a warning of its own."""
     replicated = [name for name, p in tables.items() if p.sharding_type == "data_parallel"]
     if replicated:
