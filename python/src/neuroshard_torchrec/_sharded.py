@@ -142,6 +142,11 @@ def _unsharded(module: Any) -> Any:
     return unsharded
 
 
+def modules(model: Any) -> list[Any]:
+    """Returns TorchRec's modules of the sharded collections, in the model's order."""
+    return [m for m in model.module.modules() if isinstance(m, ShardedEmbeddingBagCollection)]
+
+
 def group_of(model: Any) -> Any:
     """Returns the process group of the model's ranks; PlanError if the model is not one
     whose tables can be moved."""

@@ -1,0 +1,351 @@
+"""Jobs that move their tables while they run, under real TorchRec on four processes.
+
+The losses, the weights and the optimizer state must be those of a job that never moved.
+One start of torchrec_reshard.py runs all cases, so that TorchRec is imported once.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
+
+import test_torchrec_checkpoints as stored
+import test_torchrec_training as training
+import torchrec_ranks as ranks
+import torchrec_reshard as job
+from test_torchrec_checkpoints import SAME, divided, layout, near, other_slices
+from test_torchrec_example import ABORT
+from torchrec.distributed.sharding import dynamic_sharding
+
+from neuroshard_torchrec import PlanError, _sharded, reshard
+from neuroshard_torchrec._torchrec import Placement, Shard
+
+Json = dict[str, Any]
+
+moves = sys.modules["neuroshard_torchrec.reshard"]  # the name of the package is the function
+
+FIRST = layout(4, 0)
+
+
+def whole_tables(on: list[int]) -> Json:
+    """Returns a plan of whole tables, each on the rank of its turn."""
+    plan = copy.deepcopy(FIRST)
+    for tables, configs in zip(
+        plan["plan"].values(), (ranks.configs(), ranks.weighted_configs()), strict=True
+    ):
+        for i, c in enumerate(configs):
+            cut = training.slices([c.embedding_dim], [on[i % len(on)]], c.num_embeddings)
+            tables[c.name] = training.table("table_wise", cut)
+    return plan
+
+
+def one_moved() -> Json:
+    plan = whole_tables([0])
+    c = ranks.weighted_configs()[0]
+    cut = training.slices([c.embedding_dim], [1], c.num_embeddings)
+    plan["plan"]["sparse.weighted"][c.name] = training.table("table_wise", cut)
+    return plan
+
+
+def without_the_last(plan: Json) -> Json:
+    plan = copy.deepcopy(plan)
+    plan["plan"]["sparse.plain"].popitem()
+    return plan
+
+
+PLANS = {
+    "first": FIRST,
+    "divided": divided(layout(4, 0)),
+    "moved": layout(4, 1),  # other ranks and sharding types, the same slices
+    "cut anew": layout(4, 1, other_slices),
+    "lopsided": stored.halves(lambda _: 4),
+    "sharded": layout(4, 0, replicated=()),
+    "on two": layout(2, 0),
+    "short": without_the_last(FIRST),
+    "on rank 0": whole_tables([0]),
+    "one moved": one_moved(),
+}
+
+
+@dataclass(frozen=True)
+class Way:
+    """A try to move the job, which runs under ``on``, from plan ``old`` to plan ``new``; one
+    rank reads another file. ``error`` is what the message of PlanError says, or "" where
+    the job moves."""
+
+    on: str
+    old: str | None
+    new: str
+    error: str = ""
+    other_on: int = -1
+    other: str = ""
+
+
+JOBS = {
+    "sgd": (
+        "sgd",
+        [
+            Way("first", "first", "sharded", "ceases to be replicated"),
+            Way("first", "first", "on two", "new plan: the plan is for 2 ranks, and there are 4"),
+            Way("first", "first", "short", 'new plan: module "sparse.plain": tables missing'),
+            Way("first", "cut anew", "moved", "the model is not sharded as the old plan says"),
+            Way("first", "first", "moved", "ranks 0 and 2 have read different", 2, "divided"),
+            Way("first", "first", "moved", "No such file", 2, "none"),
+            Way("first", None, "moved"),
+        ],
+    ),
+    "adagrad": (
+        "adagrad",
+        [
+            Way("first", "first", "cut anew"),
+            Way("cut anew", "cut anew", "first"),
+            Way("first", "first", "moved"),
+        ],
+    ),
+    "rowwise_adagrad": (
+        "rowwise_adagrad",
+        [
+            Way("first", "first", "cut anew", "one number for each row of a slice"),
+            Way("first", "first", "first"),
+            Way("first", "first", "divided"),
+            Way("divided", "divided", "moved"),
+        ],
+    ),
+}
+REPLICAS = [
+    Way("sharded", "sharded", "first", "becomes replicated"),
+    Way("sharded", "sharded", "lopsided"),
+]
+OWN = [Way("on rank 0", "on rank 0", "one moved")]
+
+WAYS = {**{k: ways for k, (_, ways) in JOBS.items()}, "replicas": REPLICAS}
+WAYS["as TorchRec's own"] = OWN
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("reshard")
+
+
+@pytest.fixture(scope="module")
+def seen(folder: Path) -> dict[str, list[Json]]:
+    """What each rank saw of each case, by name."""
+    for name, plan in PLANS.items():
+        (folder / f"{name}.json").write_text(json.dumps(plan))
+
+    def path(name: str | None) -> str | None:
+        return None if name is None else str(folder / f"{name}.json")
+
+    def case(name: str, optimizer: str, *ways: Way, **more: Any) -> Json:
+        case: Json = {"name": name, "optimizer": optimizer, "plan": path(ways[0].on)}
+        case["ways"] = [
+            {"old": path(w.old), "new": path(w.new), "other_on": w.other_on, "other": path(w.other)}
+            for w in ways
+        ]
+        return case | more
+
+    cases = [case(name, o, *ways, rate=True) for name, (o, ways) in JOBS.items()]
+    cases += [
+        case("replicas", "sgd", *REPLICAS, unequal=True),
+        case("TorchRec's own", "sgd", *OWN, torchrec=True),
+        case("as TorchRec's own", "sgd", *OWN),
+    ]
+    (folder / "cases.json").write_text(json.dumps(cases))
+    code, log = training.launch(job.__file__, folder, 300)
+    for _ in range(2):
+        if code != 0 and ABORT in log:
+            warnings.warn("PyTorch aborted a process; the cases are run again", stacklevel=1)
+            (folder / "store").unlink(missing_ok=True)
+            code, log = training.launch(job.__file__, folder, 300)
+    assert code == 0, log[-5000:]
+    results = training.results(folder)
+    return {c["name"]: [r[c["name"]] for r in results] for c in cases}
+
+
+def owners(entry: Json, rows: int, dim: int) -> np.ndarray:
+    """Returns the rank that holds each element of a table."""
+    out = np.full((rows, dim), -1)
+    for s, rank in zip(entry["shards"], entry["ranks"], strict=True):
+        (row, column), (height, width) = s["shard_offsets"], s["shard_sizes"]
+        out[row : row + height, column : column + width] = rank
+    return out
+
+
+def bytes_between(before: Json, after: Json, optimizer: str) -> tuple[list[int], list[int]]:
+    """Returns the bytes that each rank sends and receives, counted element by element."""
+    sent, received = [0] * 4, [0] * 4
+    tables = (ranks.configs(), ranks.weighted_configs())
+    for path, configs in zip(("sparse.plain", "sparse.weighted"), tables, strict=True):
+        for c in configs:
+            one, other = (p["plan"][path][c.name] for p in (before, after))
+            if one["sharding_type"] == "data_parallel":
+                continue
+            a, b = (owners(t, c.num_embeddings, c.embedding_dim) for t in (one, other))
+            each = 8 if optimizer == "adagrad" else 4
+            for source, target in zip(a[a != b], b[a != b], strict=True):
+                sent[source] += each
+                received[target] += each
+            if optimizer == "rowwise_adagrad":
+                for column in sorted({s["shard_offsets"][1] for s in one["shards"]}):
+                    for source, target in zip(a[:, column], b[:, column], strict=True):
+                        if source != target:
+                            sent[source] += 4
+                            received[target] += 4
+    return sent, received
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_a_job_that_moves(seen: dict[str, list[Json]], name: str) -> None:
+    for result in seen[name]:
+        assert result["losses"] == near(result["wanted"])
+        assert result["state"] < SAME
+        assert result["off"] < training.WEIGHT.get(name, SAME)
+        assert result.get("loaded", 0) == 0
+        assert result["same objects"]
+        assert result["hook"] == job.HALF
+        assert [t["changed"] for t in result["tries"]] == [0] * len(WAYS[name])  # to the bit
+
+
+MOVES = [(name, i) for name, ways in WAYS.items() for i, w in enumerate(ways) if not w.error]
+REFUSED = [(name, i) for name, ways in WAYS.items() for i, w in enumerate(ways) if w.error]
+
+
+@pytest.mark.parametrize(("name", "i"), MOVES)
+def test_what_moves(seen: dict[str, list[Json]], name: str, i: int) -> None:
+    way = WAYS[name][i]
+    optimizer = name if name in JOBS else "sgd"
+    before, after = PLANS[way.on], PLANS[way.new]
+    sent, received = bytes_between(before, after, optimizer)
+    for rank, result in enumerate(seen[name]):
+        done = result["tries"][i]
+        assert "error" not in done, done
+        assert (done["sent"], done["received"]) == (sent[rank], received[rank])
+        assert done["total"] == sum(sent) == sum(received)
+        assert done["seconds are right"] and done["same generator"]
+        held, weights, replicas = {}, 0, 0
+        for path, tables in after["plan"].items():
+            for table, entry in tables.items():
+                if entry["sharding_type"] == "data_parallel":
+                    held[f"{path}.{table}"] = "whole"
+                    replicas = 1  # they keep their operator
+                    weights += size_of(path, table)
+                    continue
+                mine = [
+                    [*s["shard_offsets"], *s["shard_sizes"]]
+                    for s, r in zip(entry["shards"], entry["ranks"], strict=True)
+                    if r == rank
+                ]
+                held[f"{path}.{table}"] = sorted(mine)
+                weights += sum(4 * height * width for _, _, height, width in mine)
+        if way.new != "lopsided":  # it has slices on a rank that load_plan makes one
+            assert {k: v if v == "whole" else sorted(v) for k, v in done["held"].items()} == held
+        assert done["bytes"][0] == weights
+        if before["plan"]["sparse.plain"] != after["plan"]["sparse.plain"]:
+            assert done["old lookups"] == replicas
+
+
+def size_of(path: str, table: str) -> int:
+    configs = ranks.configs() if path == "sparse.plain" else ranks.weighted_configs()
+    (c,) = [c for c in configs if c.name == table]
+    return 4 * c.num_embeddings * c.embedding_dim
+
+
+def test_learning_rates_stay(seen: dict[str, list[Json]]) -> None:
+    for name in JOBS:
+        for result in seen[name]:
+            assert result["rates"] == [job.LATER_RATE]
+
+
+def test_operators_change(seen: dict[str, list[Json]]) -> None:
+    for result in seen["rowwise_adagrad"]:
+        _, same, divided_now, _ = result["tries"]
+        assert same["tables"] == []
+        assert divided_now["tables"]
+        assert divided_now["total"] == 0
+        assert len(divided_now["operators"]) > len(same["operators"])
+
+
+@pytest.mark.parametrize(("name", "i"), REFUSED)
+def test_what_is_refused(seen: dict[str, list[Json]], name: str, i: int) -> None:
+    way = WAYS[name][i]
+    for rank, result in enumerate(seen[name]):
+        got = result["tries"][i]
+        wanted = "PlanError"
+        if way.other == "none":
+            wanted = "OSError" if rank == way.other_on else "RankError"
+            wanted = "FileNotFoundError" if wanted == "OSError" else wanted
+        assert got["error"] == wanted
+        assert way.error in got["message"]
+
+
+def test_torchrecs_own_reshard_is_wrong(seen: dict[str, list[Json]]) -> None:
+    """docs/TORCHREC.md says so. Where this fails, TorchRec has been repaired."""
+    for result in seen["TorchRec's own"]:
+        assert result["tables"] == ["t3"]
+        half = job.HALF
+        assert result["losses"][:half] == near(result["wanted"][:half])
+        assert result["losses"][half] != pytest.approx(result["wanted"][half], rel=stored.OTHER)
+    assert "hash" in dynamic_sharding._generate_tag.__code__.co_names
+
+
+def test_rounds_bound_what_a_rank_sends_and_receives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moves, "ROUND", 100)
+    piece = moves._Piece("t", "weight", _sharded.ELEMENTS, 0, 0, 1, 0, (0, 33), (4, 12))
+    wide = moves._Piece("w", "weight", _sharded.ELEMENTS, 2, 0, 1, 0, (0, 2), (0, 200))
+    state = moves._Piece("t", "momentum1", _sharded.ROWS, 3, 0, 2, 0, (0, 250), (0, 8))
+    batches = list(moves._rounds([piece, wide, state]))
+    for name, count in (("t", 33 * 8 + 250), ("w", 400)):
+        assert sum(p.elements for b in batches for p in b if p.table == name) == count
+    for batch in batches:
+        for rank in range(4):
+            for ends in ("source", "target"):
+                pieces = [p for p in batch if getattr(p, ends) == rank]
+                # A row that is larger goes alone.
+                assert sum(p.elements for p in pieces) <= 100 or len(pieces) == 1
+    rows = [p.rows for b in batches for p in b if p.table == "w"]
+    assert rows == [(0, 1), (1, 2)]
+
+
+def place(kind: str, *columns: tuple[int, int], kernel: str = "fused") -> Placement:
+    return Placement(
+        kind, kernel, tuple(Shard(0, a, 9, b - a, i) for i, (a, b) in enumerate(columns))
+    )
+
+
+@pytest.mark.parametrize(
+    ("states", "kernel", "to", "want"),
+    [
+        ({}, "fused", [(0, 4), (4, 8)], []),
+        ({"momentum1": _sharded.ELEMENTS}, "fused", [(0, 4), (4, 8)], []),
+        ({"momentum1": _sharded.ROWS}, "fused", [(0, 4), (4, 8)], ["row-wise Adagrad has one"]),
+        ({"momentum1": 0}, "fused", [(0, 8)], ["the optimizer keeps momentum1"]),
+        (
+            {"momentum1": _sharded.ELEMENTS, "exp_avg_sq": _sharded.ELEMENTS, "iter": 0},
+            "fused",
+            [(0, 8)],
+            ["the optimizer keeps exp_avg_sq", "the optimizer keeps iter"],
+        ),
+        ({}, "key_value", [(0, 8)], ["tables of the compute kernel key_value"]),
+    ],
+)
+def test_reasons(states: dict[str, int], kernel: str, to: Any, want: list[str]) -> None:
+    before = place("table_wise", (0, 8), kernel=kernel)
+    after = Placement("column_wise", "fused", tuple(Shard(0, a, 9, b - a, 3) for a, b in to))
+    got = list(moves._reasons(before, after, states))
+    assert len(got) == len(want)
+    assert all(g.startswith(w) for g, w in zip(got, want, strict=True))
+
+
+def test_another_model_is_refused() -> None:
+    with pytest.raises(PlanError, match="not a DistributedModelParallel"):
+        reshard(ranks.Model(), None, FIRST)

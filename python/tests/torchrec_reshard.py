@@ -1,0 +1,194 @@
+"""Four processes that train, move their tables to another plan, and train on.
+
+Run as ``python torchrec_reshard.py FOLDER``, with the cases in ``FOLDER/cases.json``; each
+rank leaves what it saw in ``FOLDER/rank-N.json``. It is no test itself:
+test_torchrec_reshard.py starts it once, and looks at the files.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+import sys
+import time
+import weakref
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torchrec_checkpoints as checkpoints
+import torchrec_ranks as ranks
+from torch import nn
+from torch.distributed._shard.api import load_with_process_group
+
+from neuroshard_torchrec import NeuroShardError, reshard
+
+HALF = checkpoints.HALF
+LATER_RATE = ranks.RATE / 4
+
+Whole = dict[str, torch.Tensor]
+
+
+def whole(sharded: nn.Module) -> Whole:
+    """Returns the weights of all tables and their optimizer state, collected from all
+    ranks by what TorchRec says of its shards. Names of optimizer state have a space."""
+    _, weights = ranks.shards_of(sharded)
+    local: dict[str, Any] = {}
+    for key, states in sharded.fused_optimizer.state_dict()["state"].items():
+        for name, value in states.items():
+            pieces = [(s.metadata.shard_offsets, s.tensor.clone()) for s in value.local_shards()]
+            local[f"{key} {name}"] = (tuple(value.size()), pieces)
+    everywhere: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(everywhere, local)
+    out = dict(weights)
+    for of in everywhere:
+        for key, (size, pieces) in of.items():
+            full = out.setdefault(key, torch.full(size, float("nan")))
+            for offsets, tensor in pieces:
+                at = tuple(slice(o, o + n) for o, n in zip(offsets, tensor.shape, strict=True))
+                full[at] = tensor
+    return out
+
+
+def off(one: Whole, other: Whole) -> float:
+    """Returns the most that a tensor differs, as a share of its largest value."""
+    if one.keys() != other.keys():
+        return float("inf")
+    worst = 0.0
+    for key, a in one.items():
+        b = other[key]
+        if a.shape != b.shape or a.isnan().any() or b.isnan().any():
+            return float("inf")
+        worst = max(worst, ((a - b).abs().max() / b.abs().max().clamp(min=1e-30)).item())
+    return worst
+
+
+def lower_rate(sharded: nn.Module) -> None:
+    for group in sharded.fused_optimizer.param_groups:
+        group["lr"] = LATER_RATE
+    sharded.fused_optimizer.step()  # the operators take it over
+
+
+def never(case: dict[str, Any]) -> dict[str, Any]:
+    """Trains without a move."""
+    sharded, dense = checkpoints.build(case, seed=0)
+    losses = ranks.steps(sharded, dense, 0, HALF)
+    if case.get("rate"):
+        lower_rate(sharded)
+    losses += ranks.steps(sharded, dense, HALF, 2 * HALF)
+    return {"losses": losses, "whole": whole(sharded), "plan": ranks.planned(sharded.plan)}
+
+
+def moved(case: dict[str, Any], reference: dict[str, Any]) -> dict[str, Any]:
+    """Trains, tries to move to one plan after the other, and trains on."""
+    sharded, dense = checkpoints.build(case, seed=0)
+    fused, module = sharded.fused_optimizer, sharded.module.sparse.plain
+    losses = ranks.steps(sharded, dense, 0, HALF)
+    if case.get("rate"):
+        lower_rate(sharded)
+    called: list[int] = []
+    handle = module.register_forward_hook(lambda *_: called.append(1))
+    result: dict[str, Any] = {"tries": []}
+    before = whole(sharded)
+    for way in case["ways"]:
+        result["tries"].append(tried(way, sharded))
+        result["tries"][-1]["changed"] = off(whole(sharded), before)
+    losses += ranks.steps(sharded, dense, HALF, 2 * HALF)
+    handle.remove()
+    now, want = whole(sharded), reference["whole"]
+    state = {k for k in want if " " in k}
+    result |= {
+        "losses": losses,
+        "wanted": reference["losses"],
+        "state": off({k: now[k] for k in state}, {k: want[k] for k in state}),
+        "off": off(now, want),
+        "hook": len(called),
+        "rates": sorted({g["lr"] for g in fused.param_groups}),
+        "same objects": fused is sharded.fused_optimizer and module is sharded.module.sparse.plain,
+    }
+    if not case.get("unequal"):  # TorchRec does not load these
+        result["loaded"] = loaded(sharded)
+    return result
+
+
+def tried(way: dict[str, Any], sharded: nn.Module) -> dict[str, Any]:
+    """Moves from a plan to another one, and returns what came of it."""
+    module = sharded.module.sparse.plain
+    new = way["other"] if dist.get_rank() == way.get("other_on") else way["new"]
+    old_lookups = [weakref.ref(lookup) for lookup in module._lookups]
+    generator = torch.get_rng_state()
+    begin = time.monotonic()
+    try:
+        done = reshard(sharded, way["old"], new)
+    except (NeuroShardError, OSError) as e:
+        return {"error": type(e).__name__, "message": str(e)}
+    gc.collect()
+    return {
+        "tables": list(done.tables),
+        "sent": done.sent,
+        "received": done.received,
+        "total": done.total,
+        "seconds are right": 0 < done.seconds <= time.monotonic() - begin,
+        "held": ranks.shards_of(sharded)[0],
+        "operators": ranks.operators_of(sharded),
+        "bytes": ranks.bytes_of(sharded),
+        "same generator": torch.equal(generator, torch.get_rng_state()),
+        "old lookups": sum(r() is not None for r in old_lookups),
+    }
+
+
+def loaded(sharded: nn.Module) -> float:
+    """Stores the model, forgets its weights, and loads them; returns how much differs."""
+    kept, before = io.BytesIO(), ranks.shards_of(sharded)[1]
+    torch.save(sharded.state_dict(), kept)
+    for module in sharded.module.sparse.children():
+        for lookup in module._lookups:
+            for p in lookup.parameters():
+                p.data.zero_()
+    kept.seek(0)
+    with load_with_process_group(dist.group.WORLD):
+        sharded.load_state_dict(torch.load(kept, weights_only=False))
+    return off(ranks.shards_of(sharded)[1], before)
+
+
+def torchrecs_own(case: dict[str, Any], reference: dict[str, Any]) -> dict[str, Any]:
+    """Moves one whole table by TorchRec's DistributedModelParallel.reshard."""
+    sharded, dense = checkpoints.build(case, seed=0)
+    losses = ranks.steps(sharded, dense, 0, HALF)
+    new = ranks.plan_of(case | {"plan": case["ways"][0]["new"]}, ranks.Model(), [])
+    path = "sparse.weighted"
+    before, after = (ranks.planned(p) for p in (sharded.plan, new))
+    delta = {
+        k: v for k, v in new.plan[path].items() if before[f"{path}.{k}"] != after[f"{path}.{k}"]
+    }
+    sharded.reshard({path: (0.0, delta)}, path)
+    losses += ranks.steps(sharded, dense, HALF, 2 * HALF)
+    return {"losses": losses, "wanted": reference["losses"], "tables": sorted(delta)}
+
+
+def run(rank: int, folder: Path, cases: list[dict[str, Any]]) -> None:
+    ranks.join(rank, ranks.RANKS, folder / "store")
+    references: dict[Any, Any] = {}
+    results = {}
+    begin = time.monotonic()
+    for case in cases:
+        key = (case["optimizer"], case["plan"], case.get("rate"))
+        if key not in references:
+            references[key] = never(case)
+        do = torchrecs_own if case.get("torchrec") else moved
+        results[case["name"]] = do(case, references[key])
+        (folder / f"rank-{rank}.json").write_text(json.dumps(results))
+        print(f"{rank}: {case['name']}: {time.monotonic() - begin:.1f} s", file=sys.stderr)
+        dist.barrier()
+    dist.destroy_process_group()
+
+
+def main(folder: Path) -> int:
+    cases = json.loads((folder / "cases.json").read_text())
+    return ranks.fork(ranks.RANKS, lambda rank: run(rank, folder, cases))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
