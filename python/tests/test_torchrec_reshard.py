@@ -148,6 +148,7 @@ def seen(folder: Path) -> dict[str, list[Json]]:
 
     def case(name: str, optimizer: str, *ways: Way, **more: Any) -> Json:
         case: Json = {"name": name, "optimizer": optimizer, "plan": path(ways[0].on)}
+        case["times"] = str(folder / f"{name}.{{rank}}.jsonl")
         case["ways"] = [
             {"old": path(w.old), "new": path(w.new), "other_on": w.other_on, "other": path(w.other)}
             for w in ways
@@ -161,12 +162,12 @@ def seen(folder: Path) -> dict[str, list[Json]]:
         case("as TorchRec's own", "sgd", *OWN),
     ]
     (folder / "cases.json").write_text(json.dumps(cases))
-    code, log = training.launch(job.__file__, folder, 300)
+    code, log = training.launch(job.__file__, folder, 500)
     for _ in range(2):
         if code != 0 and ABORT in log:
             warnings.warn("PyTorch aborted a process; the cases are run again", stacklevel=1)
             (folder / "store").unlink(missing_ok=True)
-            code, log = training.launch(job.__file__, folder, 300)
+            code, log = training.launch(job.__file__, folder, 500)
     assert code == 0, log[-5000:]
     results = training.results(folder)
     return {c["name"]: [r[c["name"]] for r in results] for c in cases}
@@ -258,6 +259,19 @@ def size_of(path: str, table: str) -> int:
     configs = ranks.configs() if path == "sparse.plain" else ranks.weighted_configs()
     (c,) = [c for c in configs if c.name == table]
     return 4 * c.num_embeddings * c.embedding_dim
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_the_times_of_steps(seen: dict[str, list[Json]], folder: Path, name: str) -> None:
+    assert seen[name]
+    for rank in range(4):
+        lines = [json.loads(t) for t in (folder / f"{name}.{rank}.jsonl").read_text().splitlines()]
+        assert [t["step"] for t in lines] == [job.FIRST_STEP + i for i in range(2 * job.HALF)]
+        for line in lines:
+            assert [*line] == ["step", "device", "forward_ms", "backward_ms", "wait_ms", "time"]
+            assert line["device"] == rank
+            assert all(line[k] > 0 for k in ("forward_ms", "backward_ms", "wait_ms"))
+        assert [t["time"] for t in lines] == sorted(t["time"] for t in lines)
 
 
 def test_learning_rates_stay(seen: dict[str, list[Json]]) -> None:

@@ -23,10 +23,11 @@ import torchrec_ranks as ranks
 from torch import nn
 from torch.distributed._shard.api import load_with_process_group
 
-from neuroshard_torchrec import NeuroShardError, reshard
+from neuroshard_torchrec import NeuroShardError, StepTimes, reshard
 
 HALF = checkpoints.HALF
 LATER_RATE = ranks.RATE / 4
+FIRST_STEP = 100
 
 Whole = dict[str, torch.Tensor]
 
@@ -85,6 +86,7 @@ def moved(case: dict[str, Any], reference: dict[str, Any]) -> dict[str, Any]:
     """Trains, tries to move to one plan after the other, and trains on."""
     sharded, dense = checkpoints.build(case, seed=0)
     fused, module = sharded.fused_optimizer, sharded.module.sparse.plain
+    times = StepTimes(sharded, case["times"], first=FIRST_STEP)
     losses = ranks.steps(sharded, dense, 0, HALF)
     if case.get("rate"):
         lower_rate(sharded)
@@ -97,6 +99,7 @@ def moved(case: dict[str, Any], reference: dict[str, Any]) -> dict[str, Any]:
         result["tries"][-1]["changed"] = off(whole(sharded), before)
     losses += ranks.steps(sharded, dense, HALF, 2 * HALF)
     handle.remove()
+    times.close()
     now, want = whole(sharded), reference["whole"]
     state = {k for k in want if " " in k}
     result |= {

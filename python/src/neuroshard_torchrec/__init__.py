@@ -4,6 +4,7 @@
 ``load_plan``           what neuroshard planned, as TorchRec's ShardingPlan
 ``NeuroShardPlanner``   both in one, in the place of TorchRec's planner
 ``reshard``             the tables of a running job, from one plan to the next
+``StepTimes``           what each step keeps a rank busy, for ``neuroshard watch``
 
 It needs TorchRec of the supported range; importing it raises TorchRecVersionError
 where that is not there. docs/TORCHREC.md has examples.
@@ -24,6 +25,7 @@ from .planner import NeuroShardPlanner
 from .plans import load_plan
 from .reshard import Moved, reshard
 from .tables import tables_from_model, write_tables
+from .times import StepTimes
 
 __all__ = [
     "NEWEST",
@@ -38,6 +40,7 @@ __all__ = [
     "Problem",
     "RankError",
     "ReplicatedTablesWarning",
+    "StepTimes",
     "TorchRecVersionError",
     "UnequalSlicesWarning",
     "load_plan",

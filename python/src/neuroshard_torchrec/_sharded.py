@@ -147,6 +147,12 @@ def modules(model: Any) -> list[Any]:
     return [m for m in model.module.modules() if isinstance(m, ShardedEmbeddingBagCollection)]
 
 
+def lookups(module: Any) -> list[Any]:
+    """Returns the modules that look up the tables of a collection on this rank: one for each
+    sharding type that has tables here."""
+    return [m for m in module._lookups if len(getattr(m, "module", m)._emb_modules)]
+
+
 def group_of(model: Any) -> Any:
     """Returns the process group of the model's ranks; PlanError if the model is not one
     whose tables can be moved."""
