@@ -132,6 +132,44 @@ def test_the_types_and_the_engine_that_are_asked_for(
         planner(binary=script(tmp_path, body), arguments=arguments).plan(MODEL)
 
 
+@pytest.mark.parametrize(
+    ("options", "want"),
+    [
+        ({}, "plan TABLES --devices"),
+        ({"from_plan": Path("old.json")}, "plan TABLES --from old.json --devices"),
+        (
+            {"from_plan": "old.json", "max_bytes": "5%"},
+            "replan old.json TABLES --max-bytes 5% --devices",
+        ),
+    ],
+)
+def test_the_command_for_an_old_plan(tmp_path: Path, options: dict[str, Any], want: str) -> None:
+    body = "echo \"<$*>\" | sed 's/[^ ]*tables.json/TABLES/' >&2; exit 2"
+    with pytest.raises(BinaryError, match=re.escape(f"<{want} 4 ")):
+        planner(binary=script(tmp_path, body), **options).plan(MODEL)
+
+
+def test_exit_codes_of_plans_that_move(tmp_path: Path) -> None:
+    for code, options in ((1, {}), (2, {"from_plan": "old.json", "max_bytes": "5%"})):
+        with pytest.raises(BinaryError, match=f"ended with code {code}"):
+            planner(binary=script(tmp_path, f"exit {code}"), **options).plan(MODEL)
+    with pytest.raises(BinaryError, match="reported no error and wrote no plan"):
+        options = {"from_plan": "old.json", "max_bytes": "5%"}
+        planner(binary=script(tmp_path, "exit 1"), **options).plan(MODEL)
+
+
+def test_options_of_an_old_plan_that_are_wrong() -> None:
+    with pytest.raises(InputError, match="max_bytes is given without from_plan"):
+        planner(max_bytes="5%")
+    with pytest.raises(InputError, match=r"max_bytes is empty|max_bytes \"\" is empty"):
+        planner(from_plan="old.json", max_bytes="")
+    with pytest.raises(InputError, match="from_plan is of type int, not a path"):
+        planner(from_plan=7)
+    with pytest.raises(InputError, match=r"pass from_plan=") as e:
+        planner(arguments=["--from", "old.json", "--max-bytes=5%"])
+    assert [p.hint for p in e.value.problems] == ["pass from_plan=", "pass max_bytes="]
+
+
 def test_arguments_are_passed_on(binary: str) -> None:
     with pytest.raises(BinaryError) as e:
         planner(binary=binary, arguments=["--memory", "1GiB"]).plan(MODEL)
@@ -372,10 +410,11 @@ def test_another_torchrec_is_reported_on_import() -> None:
     assert b"import torchrec" not in done.stderr
 
 
-def test_torchrec_is_imported_in_one_file_only() -> None:
+def test_torchrec_is_imported_in_two_files_only() -> None:
     source = Path(neuroshard_torchrec.__file__).parent
     for path in source.glob("*.py"):
         text = path.read_text()
-        if path.name != "_torchrec.py":
+        if path.name not in ("_torchrec.py", "_sharded.py"):
             assert "from torchrec" not in text and "import torchrec\n" not in text, path
+        if path.name != "_torchrec.py":
             assert "fbgemm_gpu" not in text, path

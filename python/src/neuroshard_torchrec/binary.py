@@ -45,8 +45,8 @@ def find(binary: str | os.PathLike[str] | None = None) -> str:
     return path
 
 
-def run(binary: str, arguments: Sequence[str], timeout: float) -> str:
-    """Runs the program and returns its standard output.
+def run(binary: str, arguments: Sequence[str], timeout: float, codes: Sequence[int] = (0,)) -> str:
+    """Runs the program and returns its standard output. The exit codes are those of success.
 
     BinaryError where it fails, with each of its errors and hints, of the first 8 KiB;
     where it takes longer than the timeout, in seconds; and where it prints more than
@@ -69,7 +69,7 @@ def run(binary: str, arguments: Sequence[str], timeout: float) -> str:
         raise BinaryError([Problem(message, _longer(timeout))]) from e
     except OSError as e:
         raise BinaryError([Problem(f"{quote(binary, 200)} cannot be run: {e}", _INSTALL)]) from e
-    if process.returncode != 0:
+    if process.returncode not in codes:
         text = stderr[:MAX_PRINTED].decode(errors="replace")
         if len(stderr) > MAX_PRINTED:
             text += f"\nand {len(stderr) - MAX_PRINTED} more bytes"

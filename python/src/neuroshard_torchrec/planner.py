@@ -82,6 +82,10 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
     files that the program writes. Without ``--sharding-types`` among them, tables are
     whole or in slices of columns, but for tables whose ``constraints`` or whose sharder
     ask for other types; with other types, see ``load_plan`` on replicated tables.
+    ``from_plan`` is an old plan file, such as the ``plan.json`` in the folder ``keep`` of the
+    run before: the new plan then moves few bytes from it. ``max_bytes`` limits the bytes that
+    move beyond those that must: ``"5%"`` of all tables' bytes, or ``"12GB"``. The new plan
+    keeps to what ``reshard`` can move, if all of it can be moved.
     ``timeout`` bounds the program, in seconds. ``keep`` is a folder in which
     rank 0 leaves ``tables.json`` and ``plan.json``, for ``neuroshard show`` and for
     ``load_plan`` in later runs.
@@ -108,6 +112,8 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         device_type: str | None = None,
         binary: str | os.PathLike[str] | None = None,
         arguments: Sequence[str] = (),
+        from_plan: str | os.PathLike[str] | None = None,
+        max_bytes: str | None = None,
         timeout: float = TIMEOUT,
         keep: str | os.PathLike[str] | None = None,
         **others: Any,
@@ -120,6 +126,8 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
             *([] if device_type is None else _not_text("device_type", device_type)),
             *_not_path("binary", binary),
             *_not_path("keep", keep),
+            *_not_path("from_plan", from_plan),
+            *_not_budget(max_bytes, from_plan),
             *_not_texts("ignore", ignore),
             *_not_arguments(arguments),
             *_not_seconds(timeout),
@@ -140,6 +148,8 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         self._device_type = device_type
         self._binary = binary
         self._arguments = list(arguments)
+        self._from = None if from_plan is None else os.fsdecode(from_plan)
+        self._max_bytes = max_bytes
         self._timeout = timeout
         self._keep = None if keep is None else Path(os.fsdecode(keep))
 
@@ -244,8 +254,7 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
             self.report = program.run(
                 binary,
                 [
-                    "plan",
-                    str(source),
+                    *self._command(str(source)),
                     *("--devices", str(world_size)),
                     *("--devices-per-host", str(self._per_host(world_size))),
                     *("--device", self._profile),
@@ -256,6 +265,7 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
                     *self._arguments,
                 ],
                 self._timeout,
+                (0,) if self._max_bytes is None else (0, _MOVES),
             )
             if not target.exists():
                 message = f"{quote(binary, 200)} reported no error and wrote no plan"
@@ -269,6 +279,14 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         for warning in warnings:
             log.warning("%s", escaped(warning))
         return plan
+
+    def _command(self, tables: str) -> list[str]:
+        """Returns the command of the program and what is its own."""
+        if self._from is None:
+            return ["plan", tables]
+        if self._max_bytes is None:
+            return ["plan", tables, "--from", self._from]
+        return ["replan", self._from, tables, "--max-bytes", self._max_bytes]
 
     def _leave(self, name: str, content: bytes) -> None:
         """Writes a file into the folder ``keep``, if there is to be one."""
@@ -296,6 +314,10 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
             message = f"batch_per_rank {shown(batch)} is not a whole number of at least 1"
             raise InputError([Problem(message)])
         return batch * world_size
+
+
+_MOVES = 1
+"""The exit code of ``neuroshard replan`` for a plan under which something moves."""
 
 
 def _stated(arguments: Sequence[str], flag: str) -> bool:
@@ -352,6 +374,10 @@ _RENAMED = {"--kinds": "--sharding-types", "--caution": "--risk-penalty"}
 """Arguments of ``neuroshard plan`` by their old names."""
 
 
+_OPTIONS_OF = {"--from": "from_plan", "--max-bytes": "max_bytes"}
+"""Arguments of the program that are options of the planner."""
+
+
 def _not_text(option: str, value: Any) -> list[Problem]:
     if not isinstance(value, str):
         return [Problem(f"{option} is of type {type(value).__name__}, not text")]
@@ -383,6 +409,9 @@ def _not_arguments(values: Any) -> list[Problem]:
         elif value.split("=")[0] in ("--output", "--json") or value.startswith("-o"):
             hint = "leave it out: pass keep= for the plan's file, and see report for the report"
             problems.append(Problem(where + "is the planner's own", hint))
+        elif value.split("=")[0] in _OPTIONS_OF:
+            hint = f"pass {_OPTIONS_OF[value.split('=')[0]]}="
+            problems.append(Problem(where + "is an option of the planner", hint))
         elif value.split("=")[0] in _RENAMED:
             hint = f"write {_RENAMED[value.split('=')[0]]}"
             problems.append(Problem(where + "has a new name", hint))
@@ -397,6 +426,17 @@ def _not_path(option: str, value: Any) -> list[Problem]:
     path = os.fsdecode(value)
     if not _passes(path):
         return [Problem(f"{option} {quote(path)} is not a path")]
+    return []
+
+
+def _not_budget(value: Any, from_plan: Any) -> list[Problem]:
+    if value is None:
+        return []
+    if problems := _not_text("max_bytes", value):
+        return problems
+    if from_plan is None:
+        hint = "pass from_plan=, the plan file that the bytes move from"
+        return [Problem("max_bytes is given without from_plan", hint)]
     return []
 
 
