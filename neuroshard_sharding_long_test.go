@@ -16,6 +16,10 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
+func TestManyPlansInTightMemoryAreAlike(t *testing.T) {
+	tightPlansAreAlike(t, 31.15, 31.2, 31.5, 33)
+}
+
 func TestAllPlansOfColumnsAreAsBefore(t *testing.T) {
 	all := func(string) bool { return true }
 	plansAreAsBefore(t, all, nil)

@@ -157,11 +157,14 @@ func plansOfShardingTypes(t *testing.T, tasks int) {
 
 // TestPlansInTightMemoryAreAlike plans hugectr-7 in 60 % of its bytes, with slightly
 // different memory and with several seeds. The costs of the plans must be close together.
-func TestPlansInTightMemoryAreAlike(t *testing.T) {
+func TestPlansInTightMemoryAreAlike(t *testing.T) { tightPlansAreAlike(t, 31.15, 33) }
+
+// tightPlansAreAlike is TestPlansInTightMemoryAreAlike for some numbers of GiB.
+func tightPlansAreAlike(t *testing.T, memories ...float64) {
 	p := workloadNamed(t, "hugectr-7")
 	p.Topology.HostMemory = 2 * unit.TiB
 	least, most := math.Inf(1), 0.
-	for _, memory := range []float64{31.15, 31.2, 31.5, 33} {
+	for _, memory := range memories {
 		p.Topology.Memory = unit.Bytes(memory * float64(unit.GiB))
 		for seed := range uint64(3) {
 			r := planned(t, &p, neuroshard.Options{Search: search.Options{ShardingTypes: problem.ShardingTypes(), Seed: seed, Brief: true}})

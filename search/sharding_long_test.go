@@ -9,6 +9,8 @@ import (
 	"github.com/neuroshard/neuroshard/search"
 )
 
+func TestOptimumOfManyTinyProblems(t *testing.T) { optimumOfTinyProblems(t, 100, 30) }
+
 func TestManyOptimaInAllForms(t *testing.T) {
 	compareWithOptimum(t, "additive", 400, func(p *problem.Problem) search.Factory { return formsFactory(p, true) })
 	compareWithOptimum(t, "fused", 400, func(p *problem.Problem) search.Factory { return formsFactory(p, false) })

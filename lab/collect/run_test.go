@@ -198,8 +198,16 @@ func TestKilled(t *testing.T) {
 	sameSamples(t, got, want)
 }
 
-// A journal that is cut at any byte can be continued.
+// A journal that is cut at any byte can be continued: here at every line's end, before it and
+// after it, and at every eleventh byte.
 func TestTornAnywhere(t *testing.T) {
+	torn(t, func(whole []byte, size int) bool {
+		return size%11 == 0 || bytes.ContainsRune(whole[max(0, size-2):min(len(whole), size+1)], '\n') || size == len(whole)
+	})
+}
+
+// torn continues a journal that is cut at each size for which tried returns true.
+func torn(t *testing.T, tried func(whole []byte, size int) bool) {
 	design := drawn(t, 8, 4)
 	opt := Options{AnchorEvery: 3, RepeatShare: .3}
 	folder := t.TempDir()
@@ -213,11 +221,8 @@ func TestTornAnywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if testing.Short() {
-		t.Logf("every seventh byte of %d", len(whole))
-	}
 	for size := 0; size <= len(whole); size++ {
-		if testing.Short() && size%7 != 0 {
+		if !tried(whole, size) {
 			continue
 		}
 		if err := os.WriteFile(filepath.Join(folder, journalName), whole[:size], 0o666); err != nil {
