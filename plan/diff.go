@@ -34,8 +34,13 @@ type Changes struct {
 	OnlyBefore []string `json:"only_before"`
 	OnlyAfter  []string `json:"only_after"`
 	// Elements is the number of weights that move to another device, over all
-	// Tables. (A plan does not know the size of a weight.)
+	// Tables. It leaves out resized tables, and counts one copy of what moves to all devices:
+	// Transfer counts what each device receives.
 	Elements int64 `json:"elements"`
+	// Transfer is the bytes that devices must send each other for the change, or nil if they are
+	// not known; NoTransfer then says why.
+	Transfer   *Transfer `json:"transfer"`
+	NoTransfer string    `json:"no_transfer,omitempty"`
 }
 
 // CostChange is the predicted cost of both plans; nil for a plan without predictions
@@ -209,6 +214,10 @@ func Diff(before, after *Plan) Changes {
 		if name := after.Tables[i].Name; earlier[name] == nil {
 			c.OnlyAfter = append(c.OnlyAfter, name)
 		}
+	}
+	transfer, err := NewTransfer(before, after)
+	if c.Transfer = transfer; err != nil {
+		c.NoTransfer = err.Error()
 	}
 	return c
 }

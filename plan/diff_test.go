@@ -201,7 +201,11 @@ func TestDiffJSON(t *testing.T) {
 		`"devices":[{"device":0,"before":{"shards":5,"dim_sum":116,"memory_bytes":2270344,"total_ms":4.25},"after":{"shards":5,"dim_sum":116,"memory_bytes":2270344,"total_ms":4.25}}],` +
 		`"tables":[{"name":"user","before":{"rows":1000,"dim":64,"sharding_type":"table_wise","shards":1,"devices":[0]},"after":{"rows":1000,"dim":64,"sharding_type":"table_wise","shards":1,"devices":[1]},` +
 		`"resized":false,"sharding_type_changed":false,"recut":false,"moved":true,"moves":[{"rows":[0,1000],"columns":[0,64],"from":0,"to":1,"from_tier":"hbm","to_tier":"hbm","elements":64000}],"elements":64000}],` +
-		`"unchanged":0,"only_before":[],"only_after":[],"elements":64000}`
+		`"unchanged":0,"only_before":[],"only_after":[],"elements":64000,` +
+		`"transfer":{"bytes":256000,"weights_bytes":256000,"state_bytes":0,"between_bytes":0,"added_bytes":0,"lost_bytes":0,"total_bytes":256000,"inside_ms":0.0011130434782608695,"between_ms":0,"timed":true,` +
+		`"devices":[{"device":0,"in_bytes":0,"out_bytes":256000,"in_between_bytes":0,"out_between_bytes":0},{"device":1,"in_bytes":256000,"out_bytes":0,"in_between_bytes":0,"out_between_bytes":0},` +
+		`{"device":2,"in_bytes":0,"out_bytes":0,"in_between_bytes":0,"out_between_bytes":0},{"device":3,"in_bytes":0,"out_bytes":0,"in_between_bytes":0,"out_between_bytes":0}],` +
+		`"tables":[{"name":"user","bytes":256000,"moves":[{"rows":[0,1000],"columns":[0,64],"from":0,"to":1,"bytes":256000,"link":"inside"}]}]}}`
 	if string(got) != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}

@@ -44,10 +44,12 @@ type Transfer struct {
 	Total unit.Bytes `json:"total_bytes"`
 	// Inside is the time of the busiest device's bytes over NVLink, and Between of the busiest
 	// device's bytes over the network: the larger of what the device sends and what it receives,
-	// over the bandwidth of an exchange (IntraGBps and NICGBps of the later cluster's profile,
-	// or the cluster's NetworkBandwidth). The times assume that nothing else is on the links.
-	// Both are 0 if Timed is false, because the cluster's profile is not known or has no network
-	// for what must cross it.
+	// because links carry both at once. The bandwidths are those at which the simulated device
+	// exchanges vectors: IntraGBps of the later cluster's profile; and NICGBps, or the cluster's
+	// NetworkBandwidth, times hardware.NetworkShare. The times assume that nothing else is on
+	// the links. They leave out fixed times, and what devices take to prepare the data and to write
+	// it. Both are 0 if Timed is false, because the cluster's profile is not known or has no
+	// network for what must cross it.
 	Inside  unit.Millis `json:"inside_ms"`
 	Between unit.Millis `json:"between_ms"`
 	Timed   bool        `json:"timed"`
@@ -180,7 +182,7 @@ func countable(before, after *Plan) error {
 		}
 	}
 	if len(silent) > 0 {
-		return fmt.Errorf("the later plan states no precision and optimizer of %s, so bytes cannot be counted: %s; make the plan again, or take them from its tables", words.Plural(len(silent), "table"), words.List(silent, mostNames))
+		return fmt.Errorf("the later plan does not state precision and optimizer of %s (%s): make the plan again", words.Plural(len(silent), "table"), words.List(silent, 1))
 	}
 	return nil
 }
@@ -336,7 +338,12 @@ func (c *transferCounter) times() {
 	if err != nil {
 		return
 	}
-	device := hardware.Topology{Profile: profile, NetworkBandwidth: c.after.Cluster.NetworkBandwidth}.Device()
+	cluster := &c.after.Cluster
+	topology := hardware.Topology{
+		Profile: profile, NetworkBandwidth: cluster.NetworkBandwidth,
+		Devices: max(1, cluster.Devices), DevicesPerHost: cluster.DevicesPerHost, NVLinkDomain: cluster.NVLinkDomain,
+	}
+	device := topology.Device()
 	var inside, between unit.Bytes
 	for _, d := range c.t.Devices {
 		inside = max(inside, d.In-d.InBetween, d.Out-d.OutBetween)
@@ -347,7 +354,7 @@ func (c *transferCounter) times() {
 	}
 	c.t.Timed = true
 	c.t.Inside = over(inside, device.IntraGBps)
-	c.t.Between = over(between, device.NICGBps)
+	c.t.Between = over(between, device.NICGBps*hardware.NetworkShare(topology.LinkDomains()))
 }
 
 // over returns the time of some bytes at a bandwidth in GB/s.

@@ -456,7 +456,7 @@ func TestTransferTimes(t *testing.T) {
 	if want := unit.Millis(256 / hw.IntraGBps); !same(got.Inside, want) || !got.Timed {
 		t.Errorf("got %v inside, want %v", got.Inside, want)
 	}
-	if want := unit.Millis(256 / hw.NICGBps); !same(got.Between, want) {
+	if want := unit.Millis(256 / (hw.NICGBps * hardware.NetworkShare(2))); !same(got.Between, want) {
 		t.Errorf("got %v between, want %v", got.Between, want)
 	}
 	if d, bytes := got.Busiest(); d != 0 || bytes != 2*table {
@@ -469,8 +469,8 @@ func TestTransferTimes(t *testing.T) {
 	}
 	faster := place(1, 2, 1)
 	faster.Cluster.NetworkBandwidth = 1e12
-	if got, _ := NewTransfer(place(0, 0, 2), faster); !same(got.Between, 0.256) {
-		t.Errorf("got %v at 1 TB/s, want 0.256 ms", got.Between)
+	if got, _ := NewTransfer(place(0, 0, 2), faster); !same(got.Between, 0.256/unit.Millis(hardware.NetworkShare(2))) {
+		t.Errorf("got %v at 1 TB/s, want 0.256 ms over the share of a collective", got.Between)
 	}
 }
 

@@ -55,11 +55,52 @@ func Diff(w io.Writer, c plan.Changes, opt Options) error {
 	}
 	p.printf("tables          %d changed, %d unchanged, %d removed, %d added; %s weights move\n",
 		len(c.Tables), c.Unchanged, len(c.OnlyBefore), len(c.OnlyAfter), count(c.Elements))
+	p.printf("moves           %s\n", moves(c))
 	nameList(p, "removed", c.OnlyBefore)
 	nameList(p, "added", c.OnlyAfter)
 	tableChanges(p, c)
 	deviceChanges(p, c)
 	return p.err
+}
+
+// moves says how many bytes a change of plans moves.
+func moves(c plan.Changes) string {
+	if c.Transfer == nil {
+		return "bytes not known: " + c.NoTransfer
+	}
+	return Transfer(c.Transfer)
+}
+
+// Transfer says how many bytes devices send each other, and how long the links take for them:
+// "11.5 GiB (1.77 GiB for the busiest device; 8.09 ms inside hosts, 20.4 ms between)".
+func Transfer(t *plan.Transfer) string {
+	text := "nothing between devices"
+	if t.Bytes > 0 {
+		_, busiest := t.Busiest()
+		text = fmt.Sprintf("%v (%v for the busiest device; %s)", t.Bytes, busiest, linkTimes(t))
+	}
+	if t.Added > 0 {
+		text += fmt.Sprintf("; %v are new", t.Added)
+	}
+	if t.Lost > 0 {
+		text += fmt.Sprintf("; %v are on no device and come from a checkpoint", t.Lost)
+	}
+	return text
+}
+
+// linkTimes says how long the links take for what a transfer moves.
+func linkTimes(t *plan.Transfer) string {
+	var times []string
+	if t.Inside > 0 {
+		times = append(times, fmt.Sprintf("%v inside hosts", t.Inside))
+	}
+	if t.Between > 0 {
+		times = append(times, fmt.Sprintf("%v between", t.Between))
+	}
+	if !t.Timed {
+		return "the links are not known, nor the time"
+	}
+	return strings.Join(times, ", ")
 }
 
 // typeChanges prints the number of tables of each sharding type, if the number changes.

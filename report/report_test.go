@@ -61,6 +61,11 @@ func TestGolden(t *testing.T) {
 	overlapped.Provenance.Hidden = plan.Hidden{Forward: 0.25, Backward: 0.5, Replicas: true}
 	inSteps := *small.Plan
 	inSteps.Provenance.Hierarchy = problem.Hierarchy{Sent: 1, Inside: 1, Between: 0.77, Latency: 0.06}
+	silent := *moved.Plan // a file of an earlier version
+	silent.Tables = slices.Clone(silent.Tables)
+	for i := range silent.Tables {
+		silent.Tables[i].Stated = false
+	}
 	cases := []goldenCase{
 		{"result", func(b *bytes.Buffer) error {
 			return report.Result(b, small, report.Options{Name: "tables.json", Problem: p})
@@ -96,6 +101,9 @@ func TestGolden(t *testing.T) {
 		}},
 		{"diff", func(b *bytes.Buffer) error {
 			return report.Diff(b, plan.Diff(small.Plan, moved.Plan), report.Options{})
+		}},
+		{"diff_silent", func(b *bytes.Buffer) error {
+			return report.Diff(b, plan.Diff(small.Plan, &silent), report.Options{})
 		}},
 		{"diff_cluster", func(b *bytes.Buffer) error {
 			return report.Diff(b, plan.Diff(small.Plan, other.Plan), report.Options{})
@@ -631,6 +639,24 @@ func TestEngineOfPlan(t *testing.T) {
 		}
 		if !strings.Contains(b.String(), c.want) {
 			t.Errorf("%d tables in operator 1: got\n%swant %q in it", c.divided, b.String(), c.want)
+		}
+	}
+}
+
+func TestTransfer(t *testing.T) {
+	moved := plan.Transfer{Bytes: 3 * unit.GiB, Timed: true, Inside: 8, Between: 20.5, Devices: []plan.DeviceTransfer{{In: unit.GiB, Out: 2 * unit.GiB}}}
+	unknown := moved
+	unknown.Timed, unknown.Inside, unknown.Between = false, 0, 0
+	for _, c := range []struct {
+		of   plan.Transfer
+		want string
+	}{
+		{moved, "3.00 GiB (2.00 GiB for the busiest device; 8.00 ms inside hosts, 20.5 ms between)"},
+		{unknown, "3.00 GiB (2.00 GiB for the busiest device; the links are not known, nor the time)"},
+		{plan.Transfer{Added: unit.MiB, Lost: unit.KiB}, "nothing between devices; 1.00 MiB are new; 1.00 KiB are on no device and come from a checkpoint"},
+	} {
+		if got := report.Transfer(&c.of); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -46,20 +47,6 @@ const (
 	lengthBytes = 4
 )
 
-// networkShare returns the share of the network cards' bandwidth that a collective
-// between the given number of hosts reaches [fitted].
-func networkShare(hosts int) float64 {
-	switch {
-	case hosts <= 2:
-		return 0.80
-	case hosts <= 4:
-		return 0.95
-	case hosts <= 8:
-		return 0.93
-	}
-	return 0.89
-}
-
 // Network returns the network of a cluster of such devices. A PerHost of 0, or
 // above the number of devices, means that all devices are on one host. It fails if the
 // cluster has several hosts and the profile has no network.
@@ -77,7 +64,7 @@ func (d Device) Network(c Cluster) (Network, error) {
 		return n, fmt.Errorf("device profile %q has no network: %d ranks, %d on a host, need one; put all on one host or choose another profile", d.profile.Name, c.Devices, c.PerHost)
 	}
 	n.Fixed = unit.Micros(networkFixedUS + networkStepUS*math.Log2(float64(c.Devices)))
-	n.NIC = networkShare(domains) * d.profile.NICGBps * 1e6
+	n.NIC = hardware.NetworkShare(domains) * d.profile.NICGBps * 1e6
 	return n, nil
 }
 

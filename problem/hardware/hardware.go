@@ -246,6 +246,21 @@ type Topology struct {
 	NVLinkDomain int
 }
 
+// NetworkShare returns the share of the network cards' bandwidth (Profile.NICGBps) that a
+// collective between the given number of hosts, or of NVLink domains, reaches. It was fitted to
+// published all-to-alls (docs/SIMULATED.md).
+func NetworkShare(hosts int) float64 {
+	switch {
+	case hosts <= 2:
+		return 0.80
+	case hosts <= 4:
+		return 0.95
+	case hosts <= 8:
+		return 0.93
+	}
+	return 0.89
+}
+
 // MinNetworkBandwidth and MaxNetworkBandwidth limit Topology.NetworkBandwidth.
 const (
 	MinNetworkBandwidth = unit.Bandwidth(unit.MB)
