@@ -123,8 +123,9 @@ type Planned struct {
 	Step             float64 `json:"step_ms"`
 	Whole            bool    `json:"whole_step"`
 	SamplesPerSecond float64 `json:"samples_per_second"`
-	// ErrorPercent is the error bar of Step, in percent: that of the stack if it is known, and
-	// otherwise the one below which 95 % of the cost model's errors stay. 0 if neither is known.
+	// ErrorPercent is the error bar of Step, in percent: of a whole step that of its stack, and
+	// of the embeddings alone the one below which 95 % of the cost model's errors stay. 0 if it
+	// is not known, and for a measured step.
 	ErrorPercent float64 `json:"error_percent,omitempty"`
 	// PricePerHour is what the cluster costs, and PriceSource says who states it.
 	// PricePerBillion is the price of 10^9 samples. The prices are 0 if they are not known.

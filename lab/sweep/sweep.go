@@ -229,14 +229,16 @@ func (s *Sweep) Run(ctx context.Context, opt Options) ([]Outcome, error) {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
 	var running sync.WaitGroup
 	var lock sync.Mutex
+	var failed error
 	for range min(workers, max(1, len(todo))) {
 		running.Go(func() {
 			for i := range next {
-				if ctx.Err() != nil {
+				lock.Lock()
+				stop := failed != nil || ctx.Err() != nil
+				lock.Unlock()
+				if stop {
 					return
 				}
 				o, err := s.plan(ctx, i, &opt)
@@ -247,8 +249,8 @@ func (s *Sweep) Run(ctx context.Context, opt Options) ([]Outcome, error) {
 				if err == nil {
 					outcomes[i], done[i] = o, true
 					known++
-				} else {
-					stop(err)
+				} else if failed == nil {
+					failed = err
 				}
 				lock.Unlock()
 			}
@@ -261,7 +263,10 @@ func (s *Sweep) Run(ctx context.Context, opt Options) ([]Outcome, error) {
 			all = append(all, outcomes[i])
 		}
 	}
-	return all, context.Cause(ctx)
+	if failed == nil && len(all) < opt.Part.size(len(outcomes)) {
+		failed = ctx.Err()
+	}
+	return all, failed
 }
 
 // plan plans the cell with the number i, from 0.
@@ -286,7 +291,7 @@ func (s *Sweep) plan(ctx context.Context, i int, opt *Options) (Outcome, error) 
 	}}
 	result, err := neuroshard.Plan(ctx, p, options)
 	if ctx.Err() != nil && (err != nil || result.Status == search.Interrupted) {
-		return o, cmp.Or(context.Cause(ctx), ctx.Err())
+		return o, ctx.Err()
 	}
 	switch {
 	case err == nil:
