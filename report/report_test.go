@@ -126,6 +126,7 @@ func TestGolden(t *testing.T) {
 	}
 	cases = append(cases, judgements()...)
 	cases = append(cases, measurements()...)
+	cases = append(cases, sweeps()...)
 	var names []string
 	for _, c := range cases {
 		names = append(names, c.name+".golden")

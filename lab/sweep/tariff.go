@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/unit"
@@ -91,7 +92,6 @@ func ReadCatalog(name string, r io.Reader, spot bool) (*Tariff, error) {
 	c := catalog{Tariff: Tariff{name: name, spot: spot}}
 	limited := &io.LimitedReader{R: r, N: maxCatalogBytes + 1}
 	in := csv.NewReader(limited)
-	in.ReuseRecord = true
 	head, err := in.Read()
 	if err != nil {
 		c.fault(1, "", "it is no CSV file with a header: %v", err)
@@ -105,11 +105,16 @@ func ReadCatalog(name string, r io.Reader, spot bool) (*Tariff, error) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		line, _ := in.FieldPos(0)
+		if errors.Is(err, csv.ErrFieldCount) {
+			line, _ := in.FieldPos(0)
+			c.fault(line, "", "it has %s, and the header has %d", words.Plural(len(row), "field"), len(head))
+			continue
+		}
 		if err != nil {
 			c.fault(0, "", "%v", err)
 			break
 		}
+		line, _ := in.FieldPos(0)
 		c.row(line, row)
 	}
 	if limited.N <= 0 {
@@ -172,7 +177,7 @@ func (c *catalog) header(head []string) bool {
 // row reads one instance.
 func (c *catalog) row(line int, row []string) {
 	cell := func(column string) string { return strings.TrimSpace(row[c.at[column]]) }
-	o := offer{instance: strings.Clone(cell("InstanceType")), accelerator: strings.Clone(cell("AcceleratorName")), region: strings.Clone(cell("Region"))}
+	o := offer{instance: cell("InstanceType"), accelerator: cell("AcceleratorName"), region: cell("Region")}
 	if o.accelerator == "" {
 		return // an instance without accelerators
 	}
