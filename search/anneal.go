@@ -56,10 +56,12 @@ type annealer struct {
 	// heat is the temperature at the start of a run, relative to the rise that only the
 	// share low of the drawn changes stays below.
 	heat float64
+	// near is constant near, or a larger number.
+	near float64
 }
 
 func newAnnealer(c *catalog, scorer Scorer, seed uint64, f forms) *annealer {
-	return &annealer{mover: mover{layout: newLayout(c, scorer, f), draw: rand.New(rand.NewPCG(seed, 0x726566696e65))}, heat: hot}
+	return &annealer{mover: mover{layout: newLayout(c, scorer, f), draw: rand.New(rand.NewPCG(seed, 0x726566696e65))}, heat: hot, near: near}
 }
 
 // anneal tries changes until it has used the evaluations or ended reports true. It
@@ -123,7 +125,7 @@ func (a *annealer) accepts(rise, warmth, share float64) bool {
 // cheaper reports whether the placement is the cheapest of the run. It asks the scorer
 // for the cost only if the goal is near the least goal so far.
 func (a *annealer) cheaper(goal float64, least *float64) bool {
-	if goal >= *least*(1+near) {
+	if goal >= *least*(1+a.near) {
 		return false
 	}
 	*least = min(*least, goal)

@@ -81,6 +81,8 @@ type catalog struct {
 	unsplit []int32
 	// former is what devices held before the search; nil if that does not matter.
 	former *former
+	// kept are the tables that stay in blocks of rows on chosen devices; nil if none does.
+	kept *keptBlocks
 }
 
 // family is what siblings have in common.

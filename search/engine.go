@@ -52,6 +52,9 @@ func changeBreaks(l *layout) bool {
 	if l.c.rules == (problem.EngineRules{}) {
 		return false
 	}
+	if empties(l) {
+		return true
+	}
 	for i, p := range l.come {
 		table, single := l.table(p.piece)
 		if !single {
@@ -70,6 +73,23 @@ func changeBreaks(l *layout) bool {
 			if !slices.Contains(l.gone, slot) && clash(l.parts[slot]) {
 				return true
 			}
+		}
+	}
+	return false
+}
+
+// empties reports whether the proposed change of an old placement leaves a device empty, if the
+// engine needs a part of a table on every device. Other placements get one at the end (occupy).
+func empties(l *layout) bool {
+	if !l.c.rules.NoIdle || l.c.former == nil {
+		return false
+	}
+	alone := func(d int32) bool { return l.after(d) == 0 }
+	for _, slot := range l.gone {
+		if p := l.parts[slot]; l.c.pieces[p.piece].span != oneDevice {
+			return slices.ContainsFunc(l.c.all, alone) // even if another piece takes its place on them
+		} else if alone(p.device) && l.shared(p.device) == 0 {
+			return true
 		}
 	}
 	return false

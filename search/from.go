@@ -127,10 +127,9 @@ type formerPart struct {
 // shardPlace is a shard on a device, or a slice that several devices hold together, by its
 // first device.
 type shardPlace struct {
-	table  int
-	slice  columnSlice
-	start  int64
-	device int32
+	table int
+	slice columnSlice
+	start int64
 }
 
 func newFormer(p *problem.Problem, from *From) *former {
@@ -176,13 +175,18 @@ func compareRectangles(a, b rectangle) int {
 		cmp.Compare(a.rows.Start, b.rows.Start), cmp.Compare(a.rows.End, b.rows.End))
 }
 
-// dominate sets prices under which moved bytes count more than any cost.
-func (f *former) dominate(c *catalog) {
+// bytes returns the bytes of all tables, with their optimizer state but a row-wise one; at least 1.
+func (f *former) bytes(p *problem.Problem) float64 {
 	bytes := 1.0
-	for i := range c.problem.Tables {
-		bytes += float64(f.tables[i].cell) * float64(c.problem.Tables[i].Rows) * float64(c.problem.Tables[i].Dim)
+	for i := range p.Tables {
+		bytes += float64(f.tables[i].cell) * float64(p.Tables[i].Rows) * float64(p.Tables[i].Dim)
 	}
-	f.price = allBytes / bytes
+	return bytes
+}
+
+// dominate sets prices under which moved bytes count more than any cost.
+func (f *former) dominate(p *problem.Problem) {
+	f.price = allBytes / f.bytes(p)
 	f.steer = f.price
 }
 

@@ -1,7 +1,10 @@
 package search_test
 
 import (
+	"cmp"
 	"context"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -164,6 +167,114 @@ func TestPropertyMovedBytesKeepToTheBudget(t *testing.T) {
 			t.Errorf("got cost %v, and %v without moving", free.Cost, forced.Cost)
 		}
 	})
+}
+
+// everyPlacement calls visit for each placement of the tables in slices of columns on single
+// devices that fits, with the cost and the moved bytes.
+func everyPlacement(p *problem.Problem, old [][]problem.Shard, visit func(cost float64, moved unit.Bytes)) {
+	s := factory(p)()
+	held, used := make([][]problem.Shard, p.Topology.Devices), make([]unit.Bytes, p.Topology.Devices)
+	var put func(table int, from int64)
+	put = func(table int, from int64) {
+		if table < len(p.Tables) && from == int64(p.Tables[table].Dim) {
+			table, from = table+1, 0
+		}
+		if table == len(p.Tables) {
+			visit(s.Cost(), movedCells(p, old, held))
+			return
+		}
+		for to := from + problem.ColumnGranule; to <= int64(p.Tables[table].Dim); to += problem.ColumnGranule {
+			shard := p.Whole(table)
+			shard.Columns = problem.Range{Start: from, End: to}
+			bytes, item := p.ShardMemory(shard).Tables(), s.Item(table, shard.Dim(), problem.Form{})
+			for d := range held {
+				if used[d]+bytes > p.ShardBudget() {
+					continue
+				}
+				used[d] += bytes
+				held[d] = append(held[d], shard)
+				s.Add(d, item)
+				put(table, to)
+				s.Remove(d, item)
+				held[d] = held[d][:len(held[d])-1]
+				used[d] -= bytes
+			}
+		}
+	}
+	put(0, 0)
+}
+
+// tinyReplanned returns a problem of two or three tables on two or three devices, and an old
+// placement of it that is not a good one, or that lacks a table or a device.
+func tinyReplanned(seed uint64) (*problem.Problem, [][]problem.Shard) {
+	draw := rand.New(rand.NewPCG(seed, 0x66726f6d))
+	devices := 2 + draw.IntN(2)
+	p := pool(seed, 5-devices+draw.IntN(2)*(devices-2), devices, 8)
+	p.Accounting, p.Topology.Memory = problem.CountAll, 0
+	total := unit.Bytes(0)
+	old := make([][]problem.Shard, devices)
+	lost := draw.IntN(3 * devices)
+	for i := range p.Tables {
+		t := &p.Tables[i]
+		t.Rows, t.Dim, t.Optimizer = 2+draw.Int64N(6), 4*(1+draw.IntN(3)), problem.Optimizer(draw.IntN(4))
+		t.Features[0].PoolingFactor = math.Exp(draw.Float64() * 4)
+		total += p.ShardMemory(p.Whole(i)).Tables()
+		for from := int64(0); from < int64(t.Dim) && (i > 0 || seed%3 > 0); {
+			shard := p.Whole(i)
+			shard.Columns = problem.Range{Start: from, End: from + problem.ColumnGranule*(1+draw.Int64N((int64(t.Dim)-from)/problem.ColumnGranule))}
+			from = shard.Columns.End
+			if d := draw.IntN(devices); d != lost {
+				old[d] = append(old[d], shard)
+			}
+		}
+	}
+	p.Topology.Memory = p.DeviceMemory().Total() + total*unit.Bytes(1+draw.IntN(2))
+	return p, old
+}
+
+// TestFromAgainstBruteForce tries all placements of tiny problems. Under each budget the search
+// finds the cheapest one, and no placement moves fewer bytes than the search with no budget.
+func TestFromAgainstBruteForce(t *testing.T) { fromAgainstBruteForce(t, 8) }
+
+func fromAgainstBruteForce(t *testing.T, tasks int) {
+	budgets, hits, worst := 0, 0, 0.0
+	for seed := range uint64(tasks) {
+		p, old := tinyReplanned(seed)
+		type point struct {
+			moved unit.Bytes
+			cost  float64
+		}
+		var all []point
+		everyPlacement(p, old, func(cost float64, moved unit.Bytes) { all = append(all, point{moved, cost}) })
+		forced := slices.MinFunc(all, func(a, b point) int { return cmp.Compare(a.moved, b.moved) }).moved
+		for _, most := range []unit.Bytes{8, 40, 100, 200, 1000} {
+			least := math.Inf(1)
+			for _, x := range all {
+				if x.moved <= forced+most {
+					least = min(least, x.cost)
+				}
+			}
+			found, err := search.Run(context.Background(), p, factory(p), search.Options{Workers: 1, From: &search.From{Shards: old, Limited: true, Most: most}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, p, found)
+			if moved := movedCells(p, old, found.Shards); moved != found.Moved || moved > forced+most {
+				t.Errorf("task %d, budget %d: got %d moved bytes, stated as %d, want at most %d and the budget", seed, most, moved, found.Moved, forced)
+			}
+			budgets++
+			gap := found.Cost/least - 1
+			if worst = max(worst, gap); gap <= 1e-9 {
+				hits++
+			} else {
+				t.Logf("task %d, %d tables on %d devices, budget %d: got %v (%d moved), want %v, %d forced", seed, len(p.Tables), p.Topology.Devices, most, found.Cost, found.Moved, least, forced)
+			}
+		}
+	}
+	t.Logf("the optimum under %d of %d budgets, at worst %.2g %% above it", hits, budgets, 100*worst)
+	if hits < budgets*98/100 || worst > .02 {
+		t.Errorf("got the optimum under %d of %d budgets, at worst %.2g %% above it, want it under 98 %% of them, at worst 2 %% above it", hits, budgets, 100*worst)
+	}
 }
 
 func dropShards(shards [][]problem.Shard, drop func(device int, s problem.Shard) bool) [][]problem.Shard {

@@ -11,7 +11,7 @@ import (
 // insert.go puts pieces without a place into a layout whose other pieces stay, and then
 // relieves devices that hold more bytes than they have room for:
 //
-//	insert    each piece where the goal rises least: whole, in 2, 4, 8 equal slices, or in
+//	insert    each piece where the goal rises least: whole, in 2, 4, 8, ... equal slices, or in
 //	          another form. If it fits nowhere, it goes to the device with the most room
 //	relieve   the fullest device gives a slice, some columns of one, or a slice for a smaller
 //	          one, so that the fewest bytes move for each byte of relief
@@ -22,7 +22,7 @@ import (
 const (
 	// insertLooks is the number of devices that an insertion compares by the goal, and
 	// insertSlices the largest number of slices that a table is cut into if it fits as fewer.
-	insertLooks, insertSlices = 6, 8
+	insertLooks, insertSlices = 6, 64
 	// The scales of the goal are set anew after scaleEvery insertions.
 	scaleEvery = 32
 	// relieveLooks is the number of devices that may get bytes of the fullest one.

@@ -57,6 +57,10 @@ type layout struct {
 	changedMoves []movedTable
 	slicesOf     []columnSlice
 
+	// exact says that the goal is the cost, and softWeight times the goal of soft maxima. Costs
+	// of large problems take too long.
+	exact bool
+
 	// evaluations counts the work since the caller last set evaluations to 0.
 	evaluations int64
 	// best is the cost of the cheapest placement since the last reset, with the price of
@@ -104,6 +108,9 @@ func (l *layout) clear() {
 		l.held[d] = l.held[d][:0]
 	}
 	clear(l.dims)
+	if l.c.kept != nil {
+		copy(l.dims, l.c.kept.dims)
+	}
 	clear(l.hostDims)
 	clear(l.compute)
 	clear(l.movedOf)
@@ -188,11 +195,17 @@ func (l *layout) movedAfter(table int) int64 {
 // goal returns the value that an annealing minimises, with the price of moved bytes.
 func (l *layout) goal() float64 {
 	goal := l.objective.goal()
+	if l.exact {
+		goal = l.scorer.Cost() + softWeight*goal
+	}
 	if l.c.former != nil {
 		goal += l.c.former.toll(l.moved)
 	}
 	return goal
 }
+
+// softWeight is the weight of the soft maxima beside a cost.
+const softWeight = .02
 
 // priced returns a predicted cost with the price of moved bytes; infinity beyond the budget.
 func (l *layout) priced(cost float64) float64 {

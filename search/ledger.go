@@ -18,6 +18,8 @@ type ledger struct {
 	// own and host are by device, onHost by host.
 	own, host, onHost []int64
 	everywhere        int64
+	// kept are the bytes of the blocks of rows that stay on each device; nil if none does.
+	kept []int64
 	// local is the number of devices of a host, and hostOf the host of each device.
 	local  int32
 	hostOf []int32
@@ -33,12 +35,17 @@ func newLedger(c *catalog) ledger {
 	for d := range l.hostOf {
 		l.hostOf[d] = int32(d) / l.local
 	}
+	if c.kept != nil {
+		l.kept = c.kept.bytes
+		copy(l.own, l.kept)
+	}
 	return l
 }
 
 // clear sets all counts to 0.
 func (l *ledger) clear() {
 	clear(l.own)
+	copy(l.own, l.kept)
 	clear(l.host)
 	clear(l.onHost)
 	l.everywhere = 0

@@ -11,8 +11,8 @@ import (
 //
 //	resume    what may stay stays (resume.go), and the other pieces find places (insert.go).
 //	          If they find none, the other stages make a placement
-//	anneal    under the price of moved bytes and the budget, in runs. If there is a budget, the
-//	          first runs have a higher price, so that they spend the budget on what pays most
+//	anneal    under the price of moved bytes and the budget, in runs. The first run has a higher
+//	          price, so that bytes move first where that pays most
 //	return    each table that moved goes back to its old place, alone or with another one, if
 //	          the plan does not become more expensive by that
 //
@@ -24,21 +24,34 @@ import (
 type onward struct{ otherwise []stage }
 
 const (
-	// A run makes onwardEvaluations evaluations, or onwardASlice for each slice, whichever is
-	// more.
+	// A run makes onwardASlice evaluations for each slice, but at least onwardEvaluations. Beyond
+	// manyEvaluations it makes onwardMore for each slice.
 	onwardEvaluations, onwardASlice = 10_000, 12
-	// onwardHeat is the heat of the runs.
-	onwardHeat = .15
+	manyEvaluations, onwardMore     = 60_000, 3
+	// onwardHeat is the heat of the runs. It is low, because the old placement is a good one.
+	onwardHeat = .015
+	// Moving the bytes of a budget adds at least budgetShare of what moving all bytes adds.
+	budgetShare = .01
 )
 
-// budgetShares are the prices of the runs under a budget: the share of the cost that moving as
-// many bytes as the budget allows adds to the goal.
-var budgetShares = []float64{.1, .02}
+// onwardShares are the least prices of the runs: the share of the cost that moving all bytes of
+// the tables adds to the goal. If there are more than onwardMany slices, the last run is left out.
+var onwardShares = []float64{.3, .03, 0}
+
+const (
+	onwardMany = 1000
+	// Up to that number of slices, the scorer is asked for the cost of a placement if its goal is
+	// at most (1 + onwardNear) times the best one: the fewer slices, the less the goal says.
+	onwardNear = .05
+)
 
 func (o onward) apply(r *run, s state) (state, error) {
 	f := newFormer(r.catalog.problem, r.opt.From)
 	r.catalog.former = f
-	f.dominate(r.catalog)
+	f.dominate(r.catalog.problem)
+	if kept := keepBlocks(r); kept != nil {
+		kept.keep(r)
+	}
 	old := resume(r)
 	start, err := o.start(r, old)
 	if err != nil {
@@ -74,6 +87,9 @@ func (o onward) start(r *run, old *resumer) (placement, error) {
 	}
 	f := r.catalog.former
 	r.catalog.former = nil
+	if kept := r.catalog.kept; kept != nil {
+		kept.release(r)
+	}
 	s, err := r.apply(o.otherwise, state{})
 	err = r.placed(s, err)
 	r.catalog.former = f
@@ -102,7 +118,10 @@ type returner struct {
 
 func newReturner(r *run, start placement, home map[int][]placed) *returner {
 	w := &returner{newAnnealing(r, start, r.forms), home}
-	w.heat = onwardHeat
+	w.heat, w.trades = onwardHeat, true
+	if len(start.devices) <= onwardMany {
+		w.near = onwardNear
+	}
 	w.renumbers = slices.ContainsFunc(start.placed(), func(p placed) bool { return r.catalog.pieces[p.piece].form.Operator > 0 })
 	return w
 }
@@ -135,22 +154,26 @@ func (w *returner) search() {
 	if len(w.c.all) == 1 && addsUp(w.scorer) || from.Limited && from.Most == 0 {
 		return
 	}
-	prices := []float64{from.Price}
 	if f.limit += int64(min(from.Most, math.MaxInt64/4)); !from.Limited {
 		f.limit = math.MaxInt64
-	} else {
-		prices = prices[:0]
-		for _, share := range budgetShares {
-			prices = append(prices, max(from.Price, share*w.placement.cost/float64(from.Most)))
-		}
 	}
-	evaluations := max(onwardEvaluations, onwardASlice*int64(len(w.placement.devices)))
+	all := f.bytes(w.c.problem)
+	if from.Limited {
+		all = min(all, float64(from.Most)/budgetShare)
+	}
+	n := int64(len(w.placement.devices))
+	evaluations := max(onwardEvaluations, min(onwardASlice*n, manyEvaluations+onwardMore*n))
 	w.r.event.Phase = "anneal"
-	for _, price := range prices {
-		f.steer = price
+	for i, share := range onwardShares {
+		if i == 2 && n > onwardMany {
+			break
+		}
+		f.steer = max(from.Price, share*w.placement.cost/all)
+		w.heat, w.exact = onwardHeat, i == 2
 		w.again(evaluations)
 		w.back()
 	}
+	w.exact = false
 }
 
 // fewestBytes returns tables to their old places as long as fewer bytes move, whatever the cost.

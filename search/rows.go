@@ -173,9 +173,7 @@ func newCutter(r *run, p *problem.Problem, shards [][]problem.Shard) *cutter {
 
 // free reports whether table i may be cut by rows over any devices.
 func (c *cutter) free(i int, types []problem.ShardingType) bool {
-	t := &c.problem.Tables[i]
-	return t.Constraint.Colocation == "" && len(t.Constraint.Devices) == 0 && !t.Constraint.NoSplit &&
-		problem.Permitted(types, problem.RowWise) && t.Constraint.Permits(problem.RowWise)
+	return mayCutRows(&c.problem.Tables[i], types)
 }
 
 // take takes the table off its devices, and put puts it on the devices of the parts.

@@ -39,8 +39,9 @@
 // A search that begins from an old placement has one stage instead, which uses the others only
 // if it must:
 //
-//	onward      the old placement in pieces (resume.go), places for the pieces that have none
-//	            (insert.go), and small changes that move few bytes (onward.go)
+//	onward      the old placement in pieces (resume.go), without tables in blocks of rows on chosen
+//	            devices, which stay (blocks.go); places for the pieces that have none (insert.go),
+//	            and small changes that move few bytes (onward.go)
 //
 // After the stages, tables may be cut by rows over chosen devices, for engines that run that
 // (rows.go).
@@ -151,6 +152,7 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 		Optimal: s.complete, Stats: r.stats,
 	}
 	if opt.From != nil {
+		r.catalog.kept.join(found.Shards)
 		found.Moved = r.catalog.former.movedShards(found.Shards)
 		return found, nil
 	}
