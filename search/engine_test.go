@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // evenProblem draws a problem of a few tables whose dims have several divisors.
@@ -36,6 +37,41 @@ func TestEqualSlices(t *testing.T) {
 					t.Fatalf("seed %d, %s, %s: %v", seed, engine, method, err)
 				}
 				checkEqual(t, fmt.Sprintf("seed %d, %s, %s", seed, engine, method), p, result.Shards)
+			}
+		}
+	}
+}
+
+// TestFromKeepsToTheRules: a search from an old placement keeps to the rules of engines, too,
+// whether tables are new or read differently.
+func TestFromKeepsToTheRules(t *testing.T) {
+	for seed := range uint64(8) {
+		for _, engine := range []problem.Engine{problem.TorchRec, problem.HugeCTR} {
+			p := evenProblem(seed, 6, 3)
+			p.Engine = engine
+			fewer := *p
+			fewer.Tables = p.Tables[:5]
+			old, err := Run(context.Background(), &fewer, additiveFactory(&fewer), Options{MaxEvaluations: 1000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range p.Tables {
+				p.Tables[i].Features[0].PoolingFactor *= 1 + float64(seed%7)*float64(i%3)
+			}
+			forced := unit.Bytes(0)
+			for _, from := range []From{{Limited: true}, {Limited: true, Most: 3000}, {Price: 1e-6}, {}} {
+				from.Shards = old.Shards
+				r, err := Run(context.Background(), p, additiveFactory(p), Options{MaxEvaluations: 6000, From: &from})
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkEqual(t, fmt.Sprintf("seed %d, %s, from %v", seed, engine, from.Most), p, r.Shards)
+				if from.Most == 0 && from.Limited {
+					forced = r.Moved
+				}
+				if from.Limited && r.Moved > forced+from.Most {
+					t.Errorf("seed %d, %s: got %d moved bytes, want at most %d beyond %d", seed, engine, r.Moved, from.Most, forced)
+				}
 			}
 		}
 	}

@@ -107,7 +107,7 @@ func drawReplanned(t *rapid.T) replanned {
 
 func (r *replanned) run(t *rapid.T, from search.From) search.Result {
 	t.Helper()
-	found, err := search.Run(context.Background(), r.p, r.newScorer, search.Options{ShardingTypes: r.types, Seed: r.seed, Workers: 1, Steps: 2, MaxEvaluations: 4000, From: &from})
+	found, err := search.Run(context.Background(), r.p, r.newScorer, search.Options{ShardingTypes: r.types, Seed: r.seed, Workers: 1, Steps: 2, MaxEvaluations: 2500, From: &from})
 	if !planned(t, err) {
 		t.Skip("the tables do not fit any more")
 	}
@@ -234,7 +234,7 @@ func tinyReplanned(seed uint64) (*problem.Problem, [][]problem.Shard) {
 
 // TestFromAgainstBruteForce tries all placements of tiny problems. Under each budget the search
 // finds the cheapest one, and no placement moves fewer bytes than the search with no budget.
-func TestFromAgainstBruteForce(t *testing.T) { fromAgainstBruteForce(t, 8) }
+func TestFromAgainstBruteForce(t *testing.T) { fromAgainstBruteForce(t, 4) }
 
 func fromAgainstBruteForce(t *testing.T, tasks int) {
 	budgets, hits, worst := 0, 0, 0.0
@@ -272,8 +272,8 @@ func fromAgainstBruteForce(t *testing.T, tasks int) {
 		}
 	}
 	t.Logf("the optimum under %d of %d budgets, at worst %.2g %% above it", hits, budgets, 100*worst)
-	if hits < budgets*98/100 || worst > .02 {
-		t.Errorf("got the optimum under %d of %d budgets, at worst %.2g %% above it, want it under 98 %% of them, at worst 2 %% above it", hits, budgets, 100*worst)
+	if hits < budgets*99/100 || worst > .15 {
+		t.Errorf("got the optimum under %d of %d budgets, at worst %.2g %% above it, want it under 99 %% of them, at worst 15 %% above it", hits, budgets, 100*worst)
 	}
 }
 

@@ -13,8 +13,9 @@ import (
 //
 //	insert    each piece where the goal rises least: whole, in 2, 4, 8, ... equal slices, or in
 //	          another form. If it fits nowhere, it goes to the device with the most room
-//	relieve   the fullest device gives a slice, some columns of one, or a slice for a smaller
-//	          one, so that the fewest bytes move for each byte of relief
+//	relieve   the slices of a table on the fullest device become one slice, which takes fewer
+//	          bytes. Then the device gives a slice, some columns of one, or a slice for a
+//	          smaller one, so that the fewest bytes move for each byte of relief
 //
 // An insertion estimates each device once for each slice, and computes the goal for a few of
 // them.
@@ -287,7 +288,10 @@ func (r *relief) better(than *relief, needed int64) bool {
 
 // relieve makes the best change that takes bytes off a device, and reports whether there is one.
 func (m *inserter) relieve(device int32, needed int64) bool {
-	best := m.bestMove(device, needed)
+	best := m.bestJoin(device, needed)
+	if best == nil {
+		best = m.bestMove(device, needed)
+	}
 	if best == nil {
 		best = m.bestSwap(device, needed)
 	}
@@ -298,6 +302,26 @@ func (m *inserter) relieve(device int32, needed int64) bool {
 	m.try()
 	m.accept()
 	return true
+}
+
+// bestJoin returns the best relief of a device by a slice that takes the place of all slices of a
+// table there, for which no bytes move; nil if there is none.
+func (m *inserter) bestJoin(device int32, needed int64) (best *relief) {
+	if m.c.rules.EqualSlices {
+		return nil
+	}
+	for _, slot := range slices.Clone(m.held[device]) {
+		piece := m.parts[slot].piece
+		if _, single := m.table(piece); !single {
+			continue
+		}
+		m.gone = m.gone[:0]
+		columns := m.gather(piece, device)
+		if gone := slices.Clone(m.gone); len(gone) > 1 && slot == slices.Min(gone) {
+			best = m.better(best, device, needed, gone, placed{m.c.slice(piece, columns), device})
+		}
+	}
+	return best
 }
 
 // bestMove returns the best relief of a device by a slice, or some columns of one, that goes to

@@ -35,11 +35,17 @@ const (
 )
 
 // onwardShares are the least prices of the runs: the share of the cost that moving all bytes of
-// the tables adds to the goal. If there are more than onwardMany slices, the last run is left out.
-var onwardShares = []float64{.3, .03, 0}
+// the tables adds to the goal. Up to onwardMany slices, a last pair of runs has the true price, the
+// cost itself in its goal, and onwardHeats.
+var (
+	onwardShares = []float64{.3, .03, 0, 0}
+	onwardHeats  = []float64{onwardHeat, onwardHeat, onwardHeat, .3}
+)
 
 const (
 	onwardMany = 1000
+	// onwardSoft is the number of runs whose goal is the one of soft maxima.
+	onwardSoft = 2
 	// Up to that number of slices, the scorer is asked for the cost of a placement if its goal is
 	// at most (1 + onwardNear) times the best one: the fewer slices, the less the goal says.
 	onwardNear = .05
@@ -165,11 +171,11 @@ func (w *returner) search() {
 	evaluations := max(onwardEvaluations, min(onwardASlice*n, manyEvaluations+onwardMore*n))
 	w.r.event.Phase = "anneal"
 	for i, share := range onwardShares {
-		if i == 2 && n > onwardMany {
+		if i == onwardSoft && n > onwardMany {
 			break
 		}
 		f.steer = max(from.Price, share*w.placement.cost/all)
-		w.heat, w.exact = onwardHeat, i == 2
+		w.heat, w.exact = onwardHeats[i], i >= onwardSoft
 		w.again(evaluations)
 		w.back()
 	}
