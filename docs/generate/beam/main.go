@@ -5,6 +5,9 @@
 //
 //	go run ./docs/generate/beam -size 1000x128
 //	go run ./docs/generate/beam -size 100x8 -budgets 100,1000,10000,30000,100000
+//	go run ./docs/generate/beam -size 100x8 -memory -repeats 5
+//
+// With -memory it compares the default and the published search with themselves without memory.
 //
 // The ways take turns on each problem, on one thread. The times are processor times of the search
 // alone, without the estimates of the tables before it and the judging of the plan after it. The
@@ -37,10 +40,11 @@ func main() {
 	problems := flag.Int("problems", 20, "number of problems, with seeds 1, 2, ...")
 	budgets := flag.String("budgets", "", "budgets of evaluations, by commas")
 	repeats := flag.Int("repeats", 1, "searches of each problem; the quickest counts")
+	memory := flag.Bool("memory", false, "compare searches with and without memory, instead of these")
 	all := flag.Bool("all", false, "allow all sharding types, not only slices of columns")
 	flag.Parse()
 	runtime.GOMAXPROCS(1)
-	if err := run(os.Stdout, *size, *problems, *budgets, *repeats, *all); err != nil {
+	if err := run(os.Stdout, *size, *problems, *budgets, *repeats, *memory, *all); err != nil {
 		fmt.Fprintln(os.Stderr, "beam: error:", err)
 		os.Exit(1)
 	}
@@ -75,7 +79,7 @@ func waysOf(budgets string) ([]*way, error) {
 	return ways, nil
 }
 
-func run(w io.Writer, size string, problems int, budgets string, repeats int, all bool) error {
+func run(w io.Writer, size string, problems int, budgets string, repeats int, memory, all bool) error {
 	var tables, devices int
 	if n, err := fmt.Sscanf(size, "%dx%d", &tables, &devices); n != 2 || err != nil {
 		return fmt.Errorf("-size: %q is not TABLESxDEVICES", size)
@@ -86,6 +90,14 @@ func run(w io.Writer, size string, problems int, budgets string, repeats int, al
 	ways, err := waysOf(budgets)
 	if err != nil {
 		return err
+	}
+	if memory {
+		ways = []*way{
+			{name: "default"},
+			{name: "default without memory", opt: search.Options{Forget: true}},
+			{name: "published", opt: search.Options{Method: search.Paper}},
+			{name: "published without memory", opt: search.Options{Method: search.Paper, Forget: true}},
+		}
 	}
 	for seed := 1; seed <= problems; seed++ {
 		p, err := workload.Scale(tables, devices, uint64(seed))

@@ -10,7 +10,7 @@ import (
 
 func TestWaysAreCompared(t *testing.T) {
 	var b strings.Builder
-	if err := run(&b, "8x2", 2, "50", 1, false); err != nil {
+	if err := run(&b, "8x2", 2, "50", 1, false, false); err != nil {
 		t.Fatal(err)
 	}
 	got := regexp.MustCompile(`\| [\d.]+ \|`).ReplaceAllString(b.String(), "| ms |")
@@ -23,6 +23,18 @@ func TestWaysAreCompared(t *testing.T) {
 		if !strings.Contains(b.String(), want) && !strings.Contains(got, want) {
 			t.Errorf("got %q, want it to contain %q", b.String(), want)
 		}
+	}
+}
+
+func TestMemoryIsCompared(t *testing.T) {
+	var b strings.Builder
+	if err := run(&b, "8x2", 2, "", 1, true, false); err != nil {
+		t.Fatal(err)
+	}
+	got := regexp.MustCompile(`\| [\d.]+ \|`).ReplaceAllString(b.String(), "| ms |")
+	ratios := regexp.MustCompile(`published(?: without memory)? \| ms \|(.*)\n`).FindAllStringSubmatch(got, -1)
+	if !strings.Contains(got, "| default without memory | ms | 1.0000 | 1.0000 to 1.0000 |\n") || len(ratios) != 2 || ratios[0][1] != ratios[1][1] {
+		t.Errorf("got %q, want two searches with and without memory, of the same plans", b.String())
 	}
 }
 
@@ -39,7 +51,7 @@ func TestBadFlags(t *testing.T) {
 		{"8x2", "", 1, 0, "-repeats 0"},
 		{"0x2", "", 1, 1, "table"},
 	} {
-		if err := run(&strings.Builder{}, c.size, c.problems, c.budgets, c.repeats, false); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := run(&strings.Builder{}, c.size, c.problems, c.budgets, c.repeats, false, false); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: got error %v", c, err)
 		}
 	}
