@@ -15,7 +15,9 @@ func newDiffCommand(a *app) *cobra.Command {
 		Use:   "diff BEFORE AFTER",
 		Short: "Show what changes from one plan to another",
 		Long: `Show the differences between two plans: tables with another sharding type or other
-cuts, shards on another device or in another memory, and the totals of devices.
+cuts, shards on another device or in another memory, and the totals of devices. The line
+"moves" gives the bytes of weights and optimizer state that devices must send each other, and
+the time of the links for the busiest device.
 
 The exit code is 0 if both plans place all tables alike on the same cluster, 1 if not,
 2 if a plan cannot be read.`,
