@@ -64,23 +64,21 @@ func TestPaysBack(t *testing.T) {
 	}
 }
 
-// A point that costs more than an earlier one, or moves more than it may, takes the earlier plan.
+// A point is the cheapest plan that keeps to its limit, whatever limit it was found under.
 func TestCurveFalls(t *testing.T) {
-	r := replanner{}
-	limited := func(p Point, limit float64) Point {
-		p.Limit = unit.Bytes(limit * 1e9)
-		return p
+	r := replanner{total: 100e9, must: 1e9, counted: true, adapted: &adapted{}, opt: &ReplanOptions{Most: &MovedBytes{Bytes: 3e9}, Price: 1}}
+	r.found = []Point{point("", 4, 1, 0), point("", 4.1, 1.5, 0), point("", 3.5, 7, 0), point("", 3.6, 20, 0), point("", 3.5, 6.5, 0), point("", 3, 60, 0), point("", 3.45, 5, 0)}
+	for _, b := range r.limits() {
+		r.join(b)
 	}
-	r.join(point("keep", 4, 0, 0))
-	r.join(limited(point("1 %", 4.1, 1, 0), 1))
-	r.join(limited(point("5 %", 3.5, 7, 0), 5))
-	r.join(limited(point("20 %", 3.6, 20, 0), 20))
-	r.join(point("free", 3.6, 1, 0))
 	want := []struct {
 		label string
 		cost  unit.Millis
 		bytes unit.Bytes
-	}{{"keep", 4, 0}, {"1 %", 4, 0}, {"5 %", 4, 0}, {"20 %", 3.6, 20e9}, {"free", 3.6, 1e9}}
+	}{{"0", 4, 1e9}, {"1 %", 4, 1e9}, {"budget", 4, 1e9}, {"5 %", 3.45, 5e9}, {"20 %", 3.45, 5e9}, {"price", 4, 1e9}, {"free", 3, 60e9}}
+	if len(r.curve) != len(want) {
+		t.Fatalf("got %d points, want %d", len(r.curve), len(want))
+	}
 	for i, w := range want {
 		if got := r.curve[i]; got.Label != w.label || got.Cost != w.cost || got.Transfer.Bytes != w.bytes {
 			t.Errorf("got %s: %v ms, %d bytes, want %s: %v ms, %d bytes", got.Label, float64(got.Cost), got.Transfer.Bytes, w.label, float64(w.cost), w.bytes)

@@ -1,0 +1,56 @@
+//go:build long
+
+package neuroshard
+
+import (
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/workload"
+)
+
+func TestReplanByBruteForceLong(t *testing.T) { replanByBruteForce(t, 40, 2) }
+
+func TestReplanPropertiesLong(t *testing.T) {
+	var changes []int
+	for i := range 24 {
+		changes = append(changes, i)
+	}
+	replanProperties(t, changes, 10)
+}
+
+// One table more on 16 H100 moves nearly nothing: with at most 5 % of the bytes, the plan costs at
+// most 1.5 % more than the cheapest plan found that may move anything.
+func TestReplanIsStable(t *testing.T) {
+	for seed := range uint64(4) {
+		p, err := workload.Scale(41, 16, 1+seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Topology.Profile, err = hardware.ByName("h100-80"); err != nil {
+			t.Fatal(err)
+		}
+		p.Topology.DevicesPerHost = 8
+		was := p
+		was.Tables = p.Tables[:40]
+		var opt ReplanOptions
+		opt.Search.ShardingTypes = problem.ShardingTypes()
+		old, err := Plan(t.Context(), &was, opt.Options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt.Most = &MovedBytes{Share: 0.05}
+		got, err := Replan(t.Context(), &p, old.Plan, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		point, free := got.Point(), got.Curve[len(got.Curve)-1]
+		if float64(point.Transfer.Bytes) > 0.05*float64(point.Transfer.Total) {
+			t.Errorf("seed %d: got %v of %v moved, want at most 5 %%", 1+seed, point.Transfer.Bytes, point.Transfer.Total)
+		}
+		if point.Cost > 1.015*free.Cost {
+			t.Errorf("seed %d: got %v, want at most 1.5 %% more than %v", 1+seed, point.Cost, free.Cost)
+		}
+	}
+}
