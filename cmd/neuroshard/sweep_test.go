@@ -117,7 +117,7 @@ func TestSweepExamples(t *testing.T) {
 	}
 	container := job.Spec.Template.Spec.Containers[0]
 	if container.Env[0].Name != "PARTS" || container.Env[0].Value != "8" || job.Spec.Completions != 8 {
-		t.Errorf("got %d completions and %v, want as many parts", job.Spec.Completions, container.Env)
+		t.Errorf("got %d completions and %v, want the same number of parts", job.Spec.Completions, container.Env)
 	}
 	if strings.Join(container.Command, " ") != "sh -c" || len(container.Args) != 1 {
 		t.Fatalf("got command %q and arguments %q, want one line for sh -c", container.Command, container.Args)

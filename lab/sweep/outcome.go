@@ -315,6 +315,10 @@ func (n *Planned) check() error {
 		{"error_percent", n.ErrorPercent, 0},
 		{"price_per_hour", n.PricePerHour, 0},
 		{"price_per_1e9_samples", n.PricePerBillion, 0},
+		{"lookups_ms", n.Lookups, 0},
+		{"exchanges_ms", n.Exchanges, -math.MaxFloat64},
+		{"dense_ms", n.Dense, -math.MaxFloat64},
+		{"allreduce_ms", n.AllReduce, -math.MaxFloat64},
 	} {
 		if !(v.value >= v.least) || math.IsInf(v.value, 0) {
 			return fmt.Errorf("%s: %v is out of range", v.name, v.value)

@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -209,20 +210,15 @@ type Options struct {
 // a search that ctx ended makes no outcome.
 func (s *Sweep) Run(ctx context.Context, opt Options) ([]Outcome, error) {
 	opt.Part = opt.Part.orWhole()
-	outcomes, done := make([]Outcome, s.Cells()), make([]bool, s.Cells())
+	r := &run{of: opt.Part.size(s.Cells()), outcomes: map[int]Outcome{}, onOutcome: opt.OnOutcome}
 	for _, o := range opt.Known {
-		outcomes[o.Number-1], done[o.Number-1] = o, true
+		r.outcomes[o.Number-1] = o
 	}
-	known := len(opt.Known)
-	var todo []int
-	for i := range outcomes {
-		if opt.Part.has(i) && !done[i] {
-			todo = append(todo, i)
+	next := make(chan int, s.Cells())
+	for i := range s.Cells() {
+		if _, known := r.outcomes[i]; !known && opt.Part.has(i) {
+			next <- i
 		}
-	}
-	next := make(chan int, len(todo))
-	for _, i := range todo {
-		next <- i
 	}
 	close(next)
 	workers := opt.Workers
@@ -230,43 +226,56 @@ func (s *Sweep) Run(ctx context.Context, opt Options) ([]Outcome, error) {
 		workers = runtime.GOMAXPROCS(0)
 	}
 	var running sync.WaitGroup
-	var lock sync.Mutex
-	var failed error
-	for range min(workers, max(1, len(todo))) {
+	for range min(workers, max(1, len(next))) {
 		running.Go(func() {
 			for i := range next {
-				lock.Lock()
-				stop := failed != nil || ctx.Err() != nil
-				lock.Unlock()
-				if stop {
+				if r.stopped(ctx) {
 					return
 				}
 				o, err := s.plan(ctx, i, &opt)
-				lock.Lock()
-				if err == nil && opt.OnOutcome != nil {
-					err = opt.OnOutcome(o, known+1, opt.Part.size(len(outcomes)))
-				}
-				if err == nil {
-					outcomes[i], done[i] = o, true
-					known++
-				} else if failed == nil {
-					failed = err
-				}
-				lock.Unlock()
+				r.add(i, o, err)
 			}
 		})
 	}
 	running.Wait()
-	var all []Outcome
-	for i := range outcomes {
-		if done[i] {
-			all = append(all, outcomes[i])
-		}
+	if r.failed == nil && len(r.outcomes) < r.of {
+		r.failed = ctx.Err()
 	}
-	if failed == nil && len(all) < opt.Part.size(len(outcomes)) {
-		failed = ctx.Err()
+	all := slices.Collect(maps.Values(r.outcomes))
+	slices.SortFunc(all, func(a, b Outcome) int { return a.Number - b.Number })
+	return all, r.failed
+}
+
+// run collects the outcomes of a Run.
+type run struct {
+	of        int
+	onOutcome func(o Outcome, done, of int) error
+
+	lock     sync.Mutex
+	outcomes map[int]Outcome
+	// failed is the first error.
+	failed error
+}
+
+// stopped reports whether no further cell should be planned.
+func (r *run) stopped(ctx context.Context) bool {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	return r.failed != nil || ctx.Err() != nil
+}
+
+// add adds the outcome of the cell with the number i, from 0, or its error.
+func (r *run) add(i int, o Outcome, err error) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if err == nil && r.onOutcome != nil {
+		err = r.onOutcome(o, len(r.outcomes)+1, r.of)
 	}
-	return all, failed
+	if err == nil {
+		r.outcomes[i] = o
+	} else if r.failed == nil {
+		r.failed = err
+	}
 }
 
 // plan plans the cell with the number i, from 0.

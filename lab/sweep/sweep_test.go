@@ -49,7 +49,7 @@ func tiny(t testing.TB, axes Axes, change func(*Definition)) *Sweep {
 	return s
 }
 
-func run(t testing.TB, s *Sweep, opt Options) []Outcome {
+func planned(t testing.TB, s *Sweep, opt Options) []Outcome {
 	t.Helper()
 	outcomes, err := s.Run(t.Context(), opt)
 	if err != nil {
@@ -63,7 +63,7 @@ func TestCellsArePlans(t *testing.T) {
 	s := tiny(t, Axes{Counts: []int{2, 4}, Hosts: []int{2}, Devices: []string{"a100-80", "h100-80"}, Batches: []int{8192, 16384}}, func(d *Definition) {
 		d.Tariff = &Tariff{flat: 2}
 	})
-	outcomes := run(t, s, Options{})
+	outcomes := planned(t, s, Options{})
 	if len(outcomes) != 8 {
 		t.Fatalf("got %d outcomes, want 8", len(outcomes))
 	}
@@ -109,8 +109,8 @@ func TestCellsArePlans(t *testing.T) {
 // Files do not depend on the number of workers, and joined parts are the file of one run.
 func TestDeterministicAndJoined(t *testing.T) {
 	s := tiny(t, Axes{Counts: []int{1, 2, 4}, Devices: []string{"a100-80", "h100-80"}, Precisions: []problem.Precision{problem.FP32, problem.FP16}}, nil)
-	whole := File{s.Head(Part{}), run(t, s, Options{Workers: 1})}
-	if again := (&File{s.Head(Part{}), run(t, s, Options{Workers: 7})}); !bytes.Equal(again.bytes(), whole.bytes()) {
+	whole := File{s.Head(Part{}), planned(t, s, Options{Workers: 1})}
+	if again := (&File{s.Head(Part{}), planned(t, s, Options{Workers: 7})}); !bytes.Equal(again.bytes(), whole.bytes()) {
 		t.Error("got other bytes with 7 workers than with 1")
 	}
 	for _, n := range []int{1, 2, 5, 12} {
@@ -118,7 +118,7 @@ func TestDeterministicAndJoined(t *testing.T) {
 		var files []*File
 		for i := n; i >= 1; i-- {
 			part := Part{i, n}
-			f := File{s.Head(part), run(t, s, Options{Part: part})}
+			f := File{s.Head(part), planned(t, s, Options{Part: part})}
 			if got := f.Missing(); got != 0 {
 				t.Errorf("part %v: got %d missing cells, want 0", part, got)
 			}
@@ -147,7 +147,7 @@ func TestCellsWithoutPlans(t *testing.T) {
 	s := tiny(t, Axes{Counts: []int{1, 4}, Devices: []string{"a100-80", "rtx2080ti"}, Hosts: []int{1}}, func(d *Definition) {
 		d.Axes.Scales = []Scale{{}, {Rows: 1000}}
 	})
-	outcomes := run(t, s, Options{Explain: func(err error) (string, string) { return "why: " + err.Error(), "a change" }})
+	outcomes := planned(t, s, Options{Explain: func(err error) (string, string) { return "why: " + err.Error(), "a change" }})
 	var got []string
 	for _, o := range outcomes {
 		got = append(got, o.Scale+" "+o.Device+" "+string(o.Status))
@@ -410,7 +410,7 @@ func TestBinds(t *testing.T) {
 func journal(t *testing.T, s *Sweep, part Part) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "sweep.jsonl")
-	if err := (&File{s.Head(part), run(t, s, Options{Part: part})}).Save(path); err != nil {
+	if err := (&File{s.Head(part), planned(t, s, Options{Part: part})}).Save(path); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -439,7 +439,7 @@ func TestContinues(t *testing.T) {
 			t.Errorf("got error %v, want that the file is in use", err)
 		}
 		added := 0
-		outcomes := run(t, s, Options{Known: known, OnOutcome: func(o Outcome, done, of int) error {
+		outcomes := planned(t, s, Options{Known: known, OnOutcome: func(o Outcome, done, of int) error {
 			if added++; done != len(known)+added || of != 6 {
 				t.Errorf("got %d of %d done, want %d of 6", done, of, len(known)+added)
 			}
@@ -524,7 +524,7 @@ func TestRefused(t *testing.T) {
 
 func TestJoinRefuses(t *testing.T) {
 	s := tiny(t, Axes{Counts: []int{1, 2, 3, 4}}, nil)
-	whole := run(t, s, Options{})
+	whole := planned(t, s, Options{})
 	part := func(i, n int) *File {
 		f := &File{Head: s.Head(Part{i, n})}
 		for _, o := range whole {
@@ -579,7 +579,7 @@ func TestIdentity(t *testing.T) {
 // The CSV has a cell on each line, and the plot is drawn with and without prices.
 func TestWritten(t *testing.T) {
 	s := tiny(t, Axes{Counts: []int{1, 2}, Devices: []string{"a100-80", "h100-80"}}, func(d *Definition) { d.Tariff = &Tariff{flat: 1} })
-	file := File{s.Head(Part{}), run(t, s, Options{})}
+	file := File{s.Head(Part{}), planned(t, s, Options{})}
 	file.Outcomes[3] = Outcome{Cell: file.Outcomes[3].Cell, Status: Infeasible, Reason: "too large, \"x\""}
 	var text bytes.Buffer
 	if err := WriteCSV(&text, NewResults(file, ByCost)); err != nil {
